@@ -27,14 +27,32 @@ enum ws_opt_kind {
 	WS_OPT_ENUM,	/* const char *, one of the comma-separated `values` */
 	WS_OPT_SET,	/* const char *: comma-separated words, each of `values` */
 	WS_OPT_LIST,	/* struct ws_list: may be given several times */
-	/* Known to users of the reference tool but not supported: refused with the sentence in
-	 * `help`; `values` are words that ask for nothing (none, false), and are accepted. */
+	/* Known to users of Nsight Systems but not supported. The sentence in `help` says so and
+	 * what to use instead. `values` are words that ask for nothing (none, false) and are
+	 * accepted. With `arg` it takes a value as a STRING does, else as a BOOL. `fallback` says
+	 * what the report then holds, for options whose absence could mislead its reader. */
 	WS_OPT_UNSUPPORTED,
+	/* Another spelling of the option that `help` names; "true=stop,false=none" in `values` says
+	 * what its values are called there, the others are handed on. Not shown in help. */
+	WS_OPT_ALIAS,
+};
+
+/* The parts of `values`, in order, with a '|' between them. */
+enum {
+	WS_WORDS_KNOWN,
+	WS_WORDS_LATER, /* known but not built yet: left out, or "word=used-instead" */
+	WS_WORDS_OLD	/* "word=meant": other spellings, accepted without a word */
 };
 
 struct ws_list {
 	const char **values;
 	size_t count, cap;
+};
+
+/* What a command line asked for and did not get: one sentence for each reason. */
+struct ws_left_out {
+	struct ws_list sentences;
+	const char *consequence; /* what the report holds because of it, or NULL */
 };
 
 struct ws_opt {
@@ -43,9 +61,7 @@ struct ws_opt {
 	enum ws_opt_kind kind;
 	size_t offset;	      /* of the value in the command's option struct */
 	const char *arg;      /* what the value is called in help, such as NAME */
-	const char *values;   /* for ENUM and SET: "a,b,c"; words after a '|' ("a,b|x,y") are known
-				 but not built yet: they are refused as such, and the message names
-				 those before it */
+	const char *values;   /* for ENUM and SET: "a,b|x=b,y|old=a", see WS_WORDS_KNOWN */
 	const char *help;     /* one or more sentences */
 	const char *fallback; /* default as text, shown in help and applied before parsing; NULL for
 				 none */
@@ -57,6 +73,8 @@ struct ws_command {
 	const char *details;	   /* paragraphs for the man page and --help */
 	const struct ws_opt *opts; /* ended by an entry without a name */
 	size_t opts_size;	   /* of the option struct, which run gets zeroed and filled */
+	size_t left_out;      /* offset of a struct ws_left_out in the option struct; 0: what is not
+				 supported is refused */
 	bool stop_at_operand; /* options end at the first operand: profile app --its-own-options */
 	const char *examples;
 	int (*run)(void *opts, int argc, char **argv); /* operands; returns the exit status */
@@ -77,7 +95,8 @@ enum { WS_EXIT_OK = 0, WS_EXIT_FAIL = 1, WS_EXIT_USAGE = 2 };
  * the first operand after operands were moved behind options (or left in place, with
  * stop_at_operand). Returns 0; 1 for --help (or -h, where the command has no -h of its own); or -1
  * with a message that names the option and suggests a fix. Strings in `values` point into argv and
- * into the tables. Of a repeated option the last one wins; a LIST collects all. A short option's
+ * into the tables, or live until
+ * ws_opts_free. Of a repeated option the last one wins; a LIST collects all. A short option's
  * value may follow '=': -o=name is -o name. Free with ws_opts_free.
  */
 int ws_opts_parse(const struct ws_command *command, int argc, char **argv, void *values,

@@ -57,6 +57,11 @@ const struct ws_planned_command ws_planned_commands[] = {
 	{"recipe", "analysing many reports at once",
 	 "'query --together A B...' asks several, 'stats -f csv -o . A B...' writes tables of "
 	 "each"},
+	{"nvprof", "the options of nvprof", "'profile -t cuda' with 'stats' shows what nvprof did"},
+	{"service", "a recorder that serves other machines",
+	 "'view --record' records from the browser"},
+	{"plugins", "listing plug-ins", "'profile --help' lists what can be recorded"},
+	{"ui", "a graphical program", "'view' shows the time line in the browser"},
 	{"kernel", "hardware counters of single GPU kernels",
 	 "'stats -r cuda_gpu_kern_sum' names the kernels that cost"},
 #undef PART

@@ -23,7 +23,7 @@ static void add_command_names(struct ws_text *out)
 static void add_option_names(struct ws_text *out, const struct ws_command *command)
 {
 	for (const struct ws_opt *option = command->opts; option && option->name; option++)
-		if (option->kind != WS_OPT_UNSUPPORTED)
+		if (ws_is_shown_option(option))
 			ws_text_printf(out, "--%s ", option->name);
 	ws_text_puts(out, "--help");
 }
@@ -40,13 +40,13 @@ static void add_words(struct ws_text *out, const struct ws_opt *option)
 {
 	const char *list = option->values, *word;
 	const char *separator = "";
-	bool later = false;
+	int part = WS_WORDS_KNOWN;
 	size_t length;
 
 	ws_text_puts(out, "\t\t");
 	add_option_pattern(out, option);
 	ws_text_puts(out, ") words=\"");
-	while ((length = ws_next_word(&list, &word, &later)) && !later) {
+	while ((length = ws_next_word(&list, &word, &part)) && part == WS_WORDS_KNOWN) {
 		ws_text_puts(out, separator);
 		ws_text_add(out, word, length);
 		separator = " ";
@@ -57,7 +57,7 @@ static void add_words(struct ws_text *out, const struct ws_opt *option)
 static bool takes_value(const struct ws_opt *option)
 {
 	return option->kind != WS_OPT_FLAG && option->kind != WS_OPT_BOOL &&
-	       option->kind != WS_OPT_MAYBE && option->kind != WS_OPT_UNSUPPORTED;
+	       option->kind != WS_OPT_MAYBE && ws_is_shown_option(option);
 }
 
 static void add_command(struct ws_text *out, const struct ws_command *command)

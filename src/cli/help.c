@@ -114,7 +114,7 @@ static void add_values(struct ws_text *out, const struct ws_opt *option)
 {
 	const char *list = option->values, *word;
 	const char *separator = "";
-	bool later = false;
+	int part = WS_WORDS_KNOWN;
 	size_t length;
 
 	if (option->kind == WS_OPT_ENUM)
@@ -123,7 +123,7 @@ static void add_values(struct ws_text *out, const struct ws_opt *option)
 		ws_text_puts(out, " Any of, with commas between: ");
 	else
 		return;
-	while ((length = ws_next_word(&list, &word, &later)) && !later) {
+	while ((length = ws_next_word(&list, &word, &part)) && part == WS_WORDS_KNOWN) {
 		ws_text_puts(out, separator);
 		ws_text_add(out, word, length);
 		separator = ", ";
@@ -169,6 +169,19 @@ static void add_option(struct ws_text *out, const struct ws_opt *option, int wid
 	ws_text_free(&right);
 }
 
+bool ws_is_shown_option(const struct ws_opt *option)
+{
+	return option->kind != WS_OPT_UNSUPPORTED && option->kind != WS_OPT_ALIAS;
+}
+
+const char *ws_describe_unsupported(const struct ws_command *command)
+{
+	if (command->left_out)
+		return "Known by name and left out with a warning that says what to use instead "
+		       "(an error with --strict):";
+	return "Known, and refused with a word on what to use instead:";
+}
+
 bool ws_add_unsupported_options(struct ws_text *out, const struct ws_command *command)
 {
 	const char *separator = "";
@@ -186,7 +199,8 @@ static void add_later_options(struct ws_text *out, const struct ws_command *comm
 	struct ws_text names = {0};
 
 	if (ws_add_unsupported_options(&names, command)) {
-		ws_text_puts(out, "\nKnown, and refused with a word on what to use instead:\n");
+		ws_text_puts(out, "\n");
+		ws_add_wrapped(out, ws_describe_unsupported(command), 0, 0, width);
 		add_blanks(out, INDENT);
 		ws_add_wrapped(out, names.text, INDENT, INDENT, width);
 	}
@@ -197,7 +211,7 @@ static void add_options(struct ws_text *out, const struct ws_command *command, i
 {
 	ws_text_puts(out, "\nOptions:\n");
 	for (const struct ws_opt *option = command->opts; option && option->name; option++)
-		if (option->kind != WS_OPT_UNSUPPORTED)
+		if (ws_is_shown_option(option))
 			add_option(out, option, width);
 	add_entry(out, "-h, --help", "Show this help.", OPTION_COLUMN, width);
 	add_later_options(out, command, width);

@@ -87,10 +87,12 @@ static void add_command_section(struct ws_text *out, const struct ws_command *co
 		add_paragraphs(out, command->details);
 	}
 	for (const struct ws_opt *option = command->opts; option && option->name; option++)
-		if (option->kind != WS_OPT_UNSUPPORTED)
+		if (ws_is_shown_option(option))
 			add_option_entry(out, option);
 	if (ws_add_unsupported_options(&later, command)) {
-		ws_text_puts(out, ".PP\nKnown, and refused with a word on what to use instead: ");
+		ws_text_puts(out, ".PP\n");
+		add_roff_text(out, ws_describe_unsupported(command));
+		ws_text_puts(out, " ");
 		add_roff_text(out, later.text);
 		ws_text_puts(out, ".\n");
 	}

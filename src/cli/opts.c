@@ -42,13 +42,13 @@ static const struct ws_opt *find_short(const struct ws_command *command, char na
 	return NULL;
 }
 
-size_t ws_next_word(const char **list, const char **word, bool *later)
+size_t ws_next_word(const char **list, const char **word, int *part)
 {
 	const char *text = *list;
 	size_t length;
 
 	if (*text == ',' || *text == '|') {
-		*later |= *text == '|';
+		*part += *text == '|';
 		text++;
 	}
 	length = strcspn(text, ",|");
@@ -61,73 +61,252 @@ size_t ws_next_word(const char **list, const char **word, bool *later)
 static void list_values(struct ws_text *text, const char *values)
 {
 	const char *word;
-	bool later = false;
+	int part = WS_WORDS_KNOWN;
 	size_t length;
 
-	while ((length = ws_next_word(&values, &word, &later)) && !later) {
+	while ((length = ws_next_word(&values, &word, &part)) && part == WS_WORDS_KNOWN) {
 		if (text->len)
 			ws_text_puts(text, ", ");
 		ws_text_add(text, word, length);
 	}
 }
 
-/* Checks that this is one of the words that the option accepts; -1 with a message otherwise. */
-static int check_word(const struct ws_opt *option, const char *text, size_t len, struct ws_err *err)
+/* A word of an option's list: in which part it stands, and what stands for it behind its '='. */
+struct listed_word {
+	int part;
+	const char *instead; /* "" when nothing does */
+	size_t instead_length;
+};
+
+static bool find_word(const struct ws_opt *option, const char *text, size_t length,
+		      struct listed_word *out)
+{
+	const char *list = option->values, *word;
+	size_t word_length;
+
+	*out = (struct listed_word){.instead = ""};
+	while ((word_length = ws_next_word(&list, &word, &out->part))) {
+		size_t name_length = ws_min(strcspn(word, "="), word_length);
+
+		if (name_length != length || memcmp(word, text, length))
+			continue;
+		if (name_length < word_length) {
+			out->instead = word + name_length + 1;
+			out->instead_length = word_length - name_length - 1;
+		}
+		return true;
+	}
+	return false;
+}
+
+static int refuse_word(const struct ws_opt *option, const char *text, size_t length,
+		       struct ws_err *err)
 {
 	struct ws_text all = {0};
-	char *given = ws_strndup(text, len);
+	char *given = ws_strndup(text, length);
 	struct ws_nearest near = {.word = given};
 	const char *list = option->values, *word;
-	bool later = false;
-	size_t length;
-	int rc = -1;
+	int part = WS_WORDS_KNOWN;
+	size_t word_length;
 
 	list_values(&all, option->values);
-	while ((length = ws_next_word(&list, &word, &later))) {
-		if (length == len && !memcmp(word, text, length)) {
-			rc = 0;
-			if (later)
-				rc = ws_fail(err, "--%s: '%s' is not built yet; choose from %s",
-					     option->name, given, all.text);
-			goto out;
-		}
-		ws_try_name(&near, word, length);
-	}
+	while ((word_length = ws_next_word(&list, &word, &part)))
+		ws_try_name(&near, word, ws_min(strcspn(word, "="), word_length));
 	if (ws_has_near_name(&near))
 		ws_fail(err, "--%s: '%s' is not one of %s; did you mean %.*s?", option->name, given,
 			all.text, (int)near.best_len, near.best);
 	else
 		ws_fail(err, "--%s: '%s' is not one of %s", option->name, given, all.text);
-out:
 	ws_text_free(&all);
 	free(given);
-	return rc;
+	return -1;
+}
+
+static int refuse_later_word(const struct ws_opt *option, const char *text, size_t length,
+			     struct ws_err *err)
+{
+	struct ws_text all = {0};
+
+	list_values(&all, option->values);
+	ws_fail(err, "--%s: '%.*s' is not built yet; choose from %s", option->name, (int)length,
+		text, all.text);
+	ws_text_free(&all);
+	return -1;
 }
 
 /* Whether it is a word that asks for nothing, for an option that is not supported. */
 static bool asks_for_nothing(const struct ws_opt *option, const char *text)
 {
-	const char *list = option->values, *word;
-	bool later = false;
-	size_t length;
+	struct listed_word found;
 
-	while (text && list && (length = ws_next_word(&list, &word, &later)))
-		if (!strncmp(word, text, length) && !text[length])
-			return true;
-	return false;
+	return text && *text && option->values && find_word(option, text, strlen(text), &found);
 }
 
-static int check_set(const struct ws_opt *option, const char *text, struct ws_err *err)
-{
-	for (;;) {
-		size_t length = strcspn(text, ",");
+/* ---- what is left out ---- */
 
-		if (check_word(option, text, length, err))
-			return -1;
-		if (!text[length])
-			return 0;
-		text += length + 1;
+static void append_value(struct ws_list *list, const char *text)
+{
+	ws_grow(list->values, list->cap, list->count + 1);
+	list->values[list->count++] = text;
+}
+
+/* Texts made while parsing; each lives as long as the values of `owner`. */
+static struct made_text {
+	const void *owner;
+	char *text;
+} * made_texts;
+static size_t made_count, made_cap;
+
+static const char *keep_text(const struct parser *parser, char *text)
+{
+	ws_grow(made_texts, made_cap, made_count + 1);
+	made_texts[made_count++] = (struct made_text){parser->values, text};
+	return text;
+}
+
+static void free_made_texts(const void *owner)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < made_count; i++)
+		if (made_texts[i].owner == owner)
+			free(made_texts[i].text);
+		else
+			made_texts[kept++] = made_texts[i];
+	made_count = kept;
+	if (kept)
+		return;
+	free(made_texts);
+	made_texts = NULL;
+	made_cap = 0;
+}
+
+static struct ws_left_out *get_left_out(const struct parser *parser)
+{
+	if (!parser->command->left_out)
+		return NULL;
+	return (struct ws_left_out *)(parser->values + parser->command->left_out);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t length = strlen(text), end_length = strlen(end);
+
+	return length >= end_length && !strcmp(text + length - end_length, end);
+}
+
+/* Notes "NAMES: WHY". What has the same reason is said in one sentence. */
+static void note_left_out(const struct parser *parser, const char *name, const char *why)
+{
+	struct ws_list *sentences = &get_left_out(parser)->sentences;
+	char *end = ws_format(": %s", why);
+
+	for (size_t i = 0; i < sentences->count; i++) {
+		const char *said = sentences->values[i];
+		size_t names = strlen(said) - strlen(end);
+
+		if (!ends_with(said, end))
+			continue;
+		if (!memmem(said, names, name, strlen(name)))
+			sentences->values[i] = keep_text(parser, ws_format("%.*s, %s%s", (int)names,
+									   said, name, end));
+		free(end);
+		return;
 	}
+	append_value(sentences, keep_text(parser, ws_format("%s%s", name, end)));
+	free(end);
+}
+
+static int leave_option_out(const struct parser *parser, const struct ws_opt *option)
+{
+	struct ws_left_out *left_out = get_left_out(parser);
+	char *name;
+
+	if (!left_out)
+		return ws_fail(parser->err, "--%s: %s", option->name, option->help);
+	name = ws_format("--%s", option->name);
+	note_left_out(parser, name, option->help);
+	free(name);
+	if (option->fallback)
+		left_out->consequence = option->fallback;
+	return 0;
+}
+
+/* Notes that a word is not supported, and what stands for it. */
+static void leave_word_out(const struct parser *parser, const struct ws_opt *option,
+			   const char *text, const struct listed_word *word)
+{
+	char *name = ws_format("--%s=%s", option->name, text), *why;
+
+	if (word->instead_length)
+		why = ws_format("not built yet; %.*s is used instead", (int)word->instead_length,
+				word->instead);
+	else
+		why = ws_strdup("not built yet, left out");
+	note_left_out(parser, name, why);
+	free(name);
+	free(why);
+}
+
+/* ---- values ---- */
+
+/* Appends what the word given means to `out`: itself, or what stands for it. -1 with a message. */
+static int add_word(const struct parser *parser, const struct ws_opt *option, const char *given,
+		    struct ws_text *out)
+{
+	size_t length = strlen(given);
+	struct listed_word word;
+
+	if (!find_word(option, given, length, &word))
+		return refuse_word(option, given, length, parser->err);
+	if (word.part == WS_WORDS_LATER && !get_left_out(parser))
+		return refuse_later_word(option, given, length, parser->err);
+	if (word.part == WS_WORDS_LATER)
+		leave_word_out(parser, option, given, &word);
+	if (word.part == WS_WORDS_KNOWN) {
+		word.instead = given;
+		word.instead_length = length;
+	}
+	if (out->len && word.instead_length)
+		ws_text_puts(out, ",");
+	ws_text_add(out, word.instead, word.instead_length);
+	return 0;
+}
+
+/* The words of an ENUM or SET, as they are meant. */
+static int set_words(const struct parser *parser, const struct ws_opt *option, const char *text,
+		     const char **out)
+{
+	struct ws_text meant = {0};
+	int rc = 0;
+
+	ws_text_add(&meant, "", 0);
+	for (const char *at = text; !rc;) {
+		size_t length = strlen(at);
+		char *given;
+
+		if (option->kind == WS_OPT_SET)
+			length = strcspn(at, ",");
+		given = ws_strndup(at, length);
+		rc = add_word(parser, option, given, &meant);
+		free(given);
+		if (!at[length])
+			break;
+		at += length + 1;
+	}
+	if (rc) {
+		ws_text_free(&meant);
+		return -1;
+	}
+	if (strcmp(meant.text, text))
+		*out = keep_text(parser, meant.text);
+	else
+		*out = text;
+	if (*out == text)
+		ws_text_free(&meant);
+	if (option->kind == WS_OPT_ENUM && !**out)
+		*out = option->fallback;
+	return 0;
 }
 
 static int read_bool(const struct ws_opt *option, const char *text, bool *out, struct ws_err *err)
@@ -189,18 +368,38 @@ bad:
 		       option->name, text);
 }
 
-static void append_value(struct ws_list *list, const char *text)
+/* The option that an alias stands for; any other is itself. */
+static const struct ws_opt *find_meant_option(const struct ws_command *command,
+					      const struct ws_opt *option)
 {
-	ws_grow(list->values, list->cap, list->count + 1);
-	list->values[list->count++] = text;
+	if (option->kind != WS_OPT_ALIAS)
+		return option;
+	return find_long(command, option->help, strlen(option->help));
+}
+
+/* The value that an alias hands on: what its list maps the text to, or the text. */
+static const char *map_value(const struct parser *parser, const struct ws_opt *alias,
+			     const char *text)
+{
+	struct listed_word word;
+
+	if (!alias->values)
+		return text;
+	text = ws_text_or(text, "true");
+	if (!find_word(alias, text, strlen(text), &word) || !word.instead_length)
+		return text;
+	return keep_text(parser, ws_strndup(word.instead, word.instead_length));
 }
 
 /* Stores the text of a value; `text` is NULL for a bare FLAG or BOOL. */
-static int set_value(const struct ws_opt *option, const char *text, char *values,
-		     struct ws_err *err)
+static int set_value(const struct parser *parser, const struct ws_opt *given, const char *text)
 {
-	char *at = values + option->offset;
+	const struct ws_opt *option = find_meant_option(parser->command, given);
+	char *at = parser->values + option->offset;
+	struct ws_err *err = parser->err;
 
+	if (option != given)
+		text = map_value(parser, given, text);
 	switch (option->kind) {
 	case WS_OPT_FLAG:
 	case WS_OPT_BOOL:
@@ -216,31 +415,32 @@ static int set_value(const struct ws_opt *option, const char *text, char *values
 	case WS_OPT_SECONDS:
 		return read_seconds(option, text, (double *)at, err);
 	case WS_OPT_ENUM:
-		if (check_word(option, text, strlen(text), err))
-			return -1;
-		break;
 	case WS_OPT_SET:
-		if (check_set(option, text, err))
-			return -1;
-		break;
+		return set_words(parser, option, text, (const char **)at);
 	case WS_OPT_LIST:
 		append_value((struct ws_list *)at, text);
 		return 0;
 	case WS_OPT_STRING:
 		break;
+	case WS_OPT_ALIAS:
+		return 0; /* an alias names no alias */
 	case WS_OPT_UNSUPPORTED:
 		if (asks_for_nothing(option, text))
 			return 0;
-		return ws_fail(err, "--%s: %s", option->name, option->help);
+		return leave_option_out(parser, option);
 	}
 	*(const char **)at = text;
 	return 0;
 }
 
-static bool is_flag(const struct ws_opt *option)
+/* Whether an option that stands alone needs no value. */
+static bool is_flag(const struct parser *parser, const struct ws_opt *option)
 {
+	if (option->kind == WS_OPT_ALIAS && option->values)
+		return true;
+	option = find_meant_option(parser->command, option);
 	return option->kind == WS_OPT_FLAG || option->kind == WS_OPT_BOOL ||
-	       option->kind == WS_OPT_MAYBE || option->kind == WS_OPT_UNSUPPORTED;
+	       option->kind == WS_OPT_MAYBE || (option->kind == WS_OPT_UNSUPPORTED && !option->arg);
 }
 
 static bool is_true_or_false(const char *text)
@@ -276,17 +476,29 @@ static int value_from_next(struct parser *parser, const struct ws_opt *option, c
 	return 0;
 }
 
+/* Whether the next word is the value of an option that needs none. */
+static bool may_be_its_value(const struct parser *parser, const struct ws_opt *option,
+			     const char *word)
+{
+	const struct ws_opt *meant = find_meant_option(parser->command, option);
+
+	if (!is_flag(parser, option) || meant->kind == WS_OPT_FLAG || meant->kind == WS_OPT_MAYBE)
+		return false;
+	if (meant->kind == WS_OPT_UNSUPPORTED && asks_for_nothing(meant, word))
+		return true;
+	return is_true_or_false(word);
+}
+
 /* The option stands alone: find its value, if it takes one, in the next word. */
 static int take_bare_option(struct parser *parser, const struct ws_opt *option)
 {
 	const char *value = NULL;
 
-	if ((option->kind == WS_OPT_BOOL && is_true_or_false(next_word(parser))) ||
-	    (option->kind == WS_OPT_UNSUPPORTED && asks_for_nothing(option, next_word(parser))))
+	if (may_be_its_value(parser, option, next_word(parser)))
 		value = parser->argv[++parser->at];
-	else if (!is_flag(option) && value_from_next(parser, option, &value))
+	else if (!is_flag(parser, option) && value_from_next(parser, option, &value))
 		return -1;
-	return set_value(option, value, parser->values, parser->err);
+	return set_value(parser, option, value);
 }
 
 static int refuse_unknown_long(const struct parser *parser, const char *word, size_t len)
@@ -319,7 +531,7 @@ static int take_long_option(struct parser *parser, const char *word)
 		return take_bare_option(parser, option);
 	if (option->kind == WS_OPT_FLAG)
 		return ws_fail(parser->err, "--%s takes no value", option->name);
-	return set_value(option, word + len + 1, parser->values, parser->err);
+	return set_value(parser, option, word + len + 1);
 }
 
 /* "-w", "-wf", "-ofile", "-o=file", "-f true", "-ftrue". */
@@ -341,10 +553,10 @@ static int take_short_option(struct parser *parser, const char *word)
 		if (*rest == '=' && option->kind == WS_OPT_FLAG)
 			return ws_fail(parser->err, "--%s takes no value", option->name);
 		if (*rest == '=')
-			return set_value(option, rest + 1, parser->values, parser->err);
-		if (!is_flag(option) || (option->kind == WS_OPT_BOOL && is_true_or_false(rest)))
-			return set_value(option, rest, parser->values, parser->err);
-		rc = set_value(option, NULL, parser->values, parser->err);
+			return set_value(parser, option, rest + 1);
+		if (!is_flag(parser, option) || may_be_its_value(parser, option, rest))
+			return set_value(parser, option, rest);
+		rc = set_value(parser, option, NULL);
 		if (rc)
 			return rc;
 	}
@@ -355,7 +567,7 @@ static int set_defaults(const struct parser *parser)
 {
 	for (const struct ws_opt *option = parser->command->opts; option && option->name; option++)
 		if (option->fallback && option->kind != WS_OPT_UNSUPPORTED &&
-		    set_value(option, option->fallback, parser->values, parser->err))
+		    set_value(parser, option, option->fallback))
 			return -1;
 	return 0;
 }
@@ -418,4 +630,8 @@ void ws_opts_free(const struct ws_command *command, void *values)
 	for (const struct ws_opt *option = command->opts; option && option->name; option++)
 		if (option->kind == WS_OPT_LIST)
 			free(((struct ws_list *)((char *)values + option->offset))->values);
+	if (command->left_out)
+		free(((struct ws_left_out *)((char *)values + command->left_out))
+			     ->sentences.values);
+	free_made_texts(values);
 }

@@ -22,28 +22,20 @@ struct options {
 	const char *output, *trace, *wait, *kill, *run_as, *domain_include, *domain_exclude,
 		*command_file, *export_to, *sample, *cpuctxsw, *backtrace, *core_events, *os_events,
 		*event_sample, *ftrace, *threshold, *stack_threshold, *cuda_stacks,
-		*python_sampling, *python_functions, *python_backtrace, *frequency_given,
-		*period_given, *event_interval, *cuda_graphs, *cuda_events, *cuda_apis;
-	struct ws_list env, symbols;
+		*cuda_stack_threshold, *python_sampling, *python_functions, *python_backtrace,
+		*frequency_given, *period_given, *event_interval, *event_frequency, *cuda_graphs,
+		*cuda_events, *cuda_apis;
+	struct ws_list env, symbols, debug_symbols;
+	struct ws_left_out left_out;
 	double delay, duration;
 	int64_t ring_memory, cuda_flush, python_frequency, samples_per_backtrace, stack_depth,
 		stack_size;
 	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment,
-		lossless, resolve_symbols, source_info, stats, quiet, cuda_memory, cuda_um_cpu,
-		cuda_um_gpu, cuda_flush_stop, cuda_all;
+		lossless, resolve_symbols, source_info, stats, quiet, strict, cuda_memory,
+		cuda_um_cpu, cuda_um_gpu, cuda_flush_stop, cuda_all;
 };
 
 #define AT(member) offsetof(struct options, member)
-#define CAPTURE_LATER "capture ranges are not built yet: use --delay and --duration"
-#define SESSION_LATER                                                                              \
-	"interactive sessions are not built yet: a run is recorded from its start to its end, or " \
-	"the part that --delay and --duration choose"
-#define GPU_METRICS_LATER                                                                       \
-	"GPU metrics are not built yet: leave it out; kernels, copies and --cuda-memory-usage " \
-	"are recorded without"
-#define NETWORK_LATER \
-	"metrics of networks are not recorded: leave it out; calls of sockets are in --trace=osrt"
-
 /* The types of `export`, "sqlite,jsonlines,...". */
 #define WS_AND ","
 #define WS_TABLES(id, name, extension, takes, flags, summary) name
@@ -69,15 +61,19 @@ static const struct ws_opt opts[] = {
 	 "Replace an existing report. The old one goes when the new collection has begun.",
 	 "false"},
 	{"trace", 't', WS_OPT_SET, AT(trace), "DOMAIN[,DOMAIN...]",
-	 "cuda,nvtx,osrt,python-gil,none|opengl,vulkan,cublas,cublas-verbose,cudnn,cusparse,"
-	 "cusparse-verbose,cusolver,cusolver-verbose,mpi,nccl,ucx,openacc,"
-	 "openmp,oshmem,tensorrt,gds,syscall,cuda-hw,cuda-sw,opengl-annotations,vulkan-annotations",
+	 "cuda,nvtx,osrt,python-gil,none|cublas=cuda,cublas-verbose=cuda,cudnn=cuda,"
+	 "cusparse=cuda,cusparse-verbose=cuda,cusolver=cuda,cusolver-verbose=cuda,cudla=cuda,"
+	 "cudla-verbose=cuda,cuda-hw=cuda,openacc=cuda,nccl=cuda,tensorrt=cuda,openmp,mpi,oshmem,"
+	 "ucx,gds,syscall,opengl,opengl-annotations,vulkan,vulkan-annotations,nvvideo,openxr,"
+	 "openxr-annotations,dx11,dx11-annotations,dx12,dx12-annotations,wddm,"
+	 "tegra-accelerators|cuda-sw=cuda",
 	 "What to trace: CUDA calls, kernels and copies; NVTX ranges and marks; calls of the "
 	 "operating system's runtime that block or take long; the times when Python threads hold "
 	 "the "
 	 "global interpreter lock or wait for it; or nothing.",
 	 "cuda,nvtx,osrt,python-gil"},
-	{"sample", 's', WS_OPT_ENUM, AT(sample), "SCOPE", "process-tree,system-wide,none,cpu",
+	{"sample", 's', WS_OPT_ENUM, AT(sample), "SCOPE",
+	 "process-tree,system-wide,none,cpu|xhv=process-tree,xhv-system-wide=system-wide",
 	 "Whose CPU use to sample: that of the target and everything that it starts (cpu is the "
 	 "same), of everything that runs on the machine, or nobody's. Context switches are "
 	 "recorded "
@@ -113,6 +109,8 @@ static const struct ws_opt opts[] = {
 	 "Milliseconds between two readings of the counters of --event-sample, 1 to 1000. "
 	 "Default: 20.",
 	 NULL},
+	{"event-sampling-frequency", 0, WS_OPT_STRING, AT(event_frequency), "HZ", NULL,
+	 "The older form of --event-sampling-interval: readings per second, 1 to 1000.", NULL},
 	{"event-sample", 0, WS_OPT_ENUM, AT(event_sample), "SCOPE", "system-wide,none",
 	 "Count the events of --cpu-core-events and --os-events (by default instructions) on every "
 	 "CPU over time instead of sampling on them.",
@@ -186,14 +184,19 @@ static const struct ws_opt opts[] = {
 	{"cudabacktrace", 0, WS_OPT_STRING, AT(cuda_stacks), "CALLS", NULL,
 	 "Record the stacks of CUDA calls: all, none, or any of kernel, memory, sync and other, "
 	 "separated by commas; each may be followed by a colon and the time in nanoseconds that a "
-	 "call must last (by default 80000): kernel:0,sync.",
+	 "call must last (by default 80000): kernel:0,sync. true means all, false none.",
 	 "none"},
+	{"cudabacktrace-threshold", 0, WS_OPT_STRING, AT(cuda_stack_threshold), "NS", NULL,
+	 "The time in nanoseconds that a CUDA call must last for its stack, where --cudabacktrace "
+	 "names none.",
+	 NULL},
 	{"nvtx-domain-include", 0, WS_OPT_STRING, AT(domain_include), "DOMAIN[,DOMAIN...]", NULL,
 	 "Record only these NVTX domains; 'default' is the one without a name.", NULL},
 	{"nvtx-domain-exclude", 0, WS_OPT_STRING, AT(domain_exclude), "DOMAIN[,DOMAIN...]", NULL,
 	 "Record all NVTX domains but these.", NULL},
 	{"cuda-graph-trace", 0, WS_OPT_ENUM, AT(cuda_graphs), "GRANULARITY",
-	 "graph,node,graph:host-only,node:host-only|graph:host-and-device,node:host-and-device",
+	 "graph,node,graph:host-only,node:host-only|graph:host-and-device=graph,"
+	 "node:host-and-device=node",
 	 "Record each launch of a CUDA graph as one piece of work (graph), or each of its nodes, "
 	 "which costs more (node). Only launches from the CPU are recorded; :host-only says so "
 	 "explicitly.",
@@ -249,6 +252,8 @@ static const struct ws_opt opts[] = {
 	 "(.build-id/xx/...debug) or by name; a file is used only if its build id is the recorded "
 	 "one.",
 	 NULL},
+	{"debug-symbols", 0, WS_OPT_LIST, AT(debug_symbols), "DIR[:DIR...]", NULL,
+	 "The same as --symbols, with colons between the folders.", NULL},
 	{"show-source-info", 0, WS_OPT_BOOL, AT(source_info), NULL, NULL,
 	 "Read debugging information for source files, lines and inlined functions.", "true"},
 	{"stats", 0, WS_OPT_BOOL, AT(stats), NULL, NULL, "Print the default statistics at the end.",
@@ -260,79 +265,28 @@ static const struct ws_opt opts[] = {
 	 "would split them, # comments. Options given "
 	 "on the command line win.",
 	 NULL},
+	{"strict", 0, WS_OPT_BOOL, AT(strict), NULL, NULL,
+	 "Refuse options that ask for what this version does not record, instead of warning and "
+	 "recording the rest.",
+	 "false"},
 	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Print nothing but errors at the end.",
 	 NULL},
-	/* Options that people paste from command lines of Nsight Systems; the accepted words ask
-	 * for nothing. */
-	{"capture-range", 'c', WS_OPT_UNSUPPORTED, 0, NULL, "none", CAPTURE_LATER, NULL},
-	{"nvtx-capture", 'p', WS_OPT_UNSUPPORTED, 0, NULL, NULL, CAPTURE_LATER, NULL},
-	{"capture-range-end", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none", CAPTURE_LATER, NULL},
-	{"session-new", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL, SESSION_LATER, NULL},
-	{"session", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL, SESSION_LATER, NULL},
-	{"start-later", 0, WS_OPT_UNSUPPORTED, 0, NULL, "false", SESSION_LATER, NULL},
-	{"stop-on-exit", 'x', WS_OPT_UNSUPPORTED, 0, NULL, "true",
-	 "a recording ends with the processes that it records: leave it out; --wait=all waits for "
-	 "those that the target leaves behind",
-	 NULL},
-	{"sampling-trigger", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL,
-	 "samples are taken by one trigger, the CPU clock, and context "
-	 "switches are recorded beside them: use --sampling-frequency or --sampling-period",
-	 NULL},
-	{"gpu-metrics-device", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none", GPU_METRICS_LATER, NULL},
-	{"gpu-metrics-devices", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none", GPU_METRICS_LATER, NULL},
-	{"gpu-metrics-frequency", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL, GPU_METRICS_LATER, NULL},
-	{"gpu-metrics-set", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL, GPU_METRICS_LATER, NULL},
-	{"gpuctxsw", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none,false",
-	 "GPU context switches are not built yet: leave it out", NULL},
-	{"pytorch", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none",
-	 "ranges made for PyTorch's functions are not built yet: call "
-	 "torch.autograd.profiler.emit_nvtx",
-	 NULL},
-	{"dask", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none",
-	 "functions of Dask are not known by themselves: name them in a file for "
-	 "--python-functions-trace",
-	 NULL},
-	{"python-nvtx-annotations", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL,
-	 "give the file to --python-functions-trace", NULL},
-	{"debug-symbols", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL, "give the folders to --symbols",
-	 NULL},
-	{"mpi-impl", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL,
-	 "MPI is not traced yet: leave it out; what ranks wait for is in --trace=osrt", NULL},
-	{"process-scope", 0, WS_OPT_UNSUPPORTED, 0, NULL, "process-tree",
-	 "the target and all that it starts are recorded: leave it out", NULL},
-	{"cuda-trace-scope", 0, WS_OPT_UNSUPPORTED, 0, NULL, "process-tree",
-	 "CUDA is recorded of the target and all that it starts: leave it out", NULL},
-	{"osrt-file-access", 0, WS_OPT_UNSUPPORTED, 0, NULL, "false",
-	 "files are recorded with the calls about them, in the column path of "
-	 "WARPSIGHT_OSRT_DETAIL: leave it out",
-	 NULL},
-	{"ftrace-keep-user-config", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL,
-	 "what is set up in ftrace is never touched: leave it out", NULL},
-	{"nic-metrics", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none,false", NETWORK_LATER, NULL},
-	{"ib-switch-metrics-devices", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL, NETWORK_LATER, NULL},
-	{"ib-switch-congestion-devices", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL, NETWORK_LATER, NULL},
-	{"ib-net-info-devices", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL, NETWORK_LATER, NULL},
-	{"storage-metrics", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none",
-	 "metrics of storage are not recorded: calls that read and write are in --trace=osrt, what "
-	 "the kernel does in --ftrace=block/*",
-	 NULL},
-	{"cpu-core-metrics", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none",
-	 "metrics of cores are not computed: use --cpu-core-events with --event-sample=system-wide",
-	 NULL},
-	{"cpu-socket-metrics", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none",
-	 "metrics and events of whole sockets are not recorded: use --cpu-core-events with "
-	 "--event-sample=system-wide",
-	 NULL},
-	{"cpu-socket-events", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none",
-	 "metrics and events of whole sockets are not recorded: use --cpu-core-events with "
-	 "--event-sample=system-wide",
-	 NULL},
-	{"enable", 0, WS_OPT_UNSUPPORTED, 0, NULL, NULL,
-	 "plug-ins of Nsight Systems are not loaded: leave it out", NULL},
-	{"opengl-gpu-workload", 0, WS_OPT_UNSUPPORTED, 0, NULL, "false",
-	 "OpenGL is not traced yet: leave it out", NULL},
-	{"vulkan-gpu-workload", 0, WS_OPT_UNSUPPORTED, 0, NULL, "none,false",
-	 "Vulkan is not traced yet: leave it out", NULL},
+#define FLAG(name, letter, nothing, sentence) \
+	{name, letter, WS_OPT_UNSUPPORTED, 0, NULL, nothing, sentence, NULL},
+#define VALUE(name, letter, arg, nothing, sentence) \
+	{name, letter, WS_OPT_UNSUPPORTED, 0, arg, nothing, sentence, NULL},
+#define FLAG_MISLEADS(name, letter, nothing, sentence, consequence) \
+	{name, letter, WS_OPT_UNSUPPORTED, 0, NULL, nothing, sentence, consequence},
+#define VALUE_MISLEADS(name, letter, arg, nothing, sentence, consequence) \
+	{name, letter, WS_OPT_UNSUPPORTED, 0, arg, nothing, sentence, consequence},
+#define OLD(name, letter, option, values) \
+	{name, letter, WS_OPT_ALIAS, 0, NULL, values, option, NULL},
+#include "cli/nsys_options.def"
+#undef FLAG
+#undef VALUE
+#undef FLAG_MISLEADS
+#undef VALUE_MISLEADS
+#undef OLD
 	{NULL},
 };
 
@@ -342,11 +296,14 @@ static int parse_signal(const char *text, int *out, struct ws_err *err)
 {
 	const char *given = text;
 	char *end;
-	long number = strtol(text, &end, 10);
+	long number;
 
 	*out = 0;
-	if (!strcasecmp(text, "none") || !strcmp(text, "0"))
+	if (!strcasecmp(text, "none") || !strcmp(text, "0") || !strcmp(text, "false"))
 		return 0;
+	if (!strcmp(text, "true"))
+		text = "sigterm";
+	number = strtol(text, &end, 10);
 	if (*text && !*end && number > 0 && number < NSIG) {
 		*out = (int)number;
 		return 0;
@@ -505,6 +462,7 @@ static int apply_command_file(struct options *options, const char *file, int arg
 
 	if (read_command_file(file, &words, err))
 		return -1;
+	ws_opts_free(&ws_cmd_profile, options);
 	memset(options, 0, sizeof(*options));
 	if (ws_opts_parse(&ws_cmd_profile, (int)words.count, (char **)words.values, options, &first,
 			  err))
@@ -674,24 +632,33 @@ static int parse_number(const char *option, const char *text, struct number_rang
 static int fill_sampling_options(const struct options *options, struct ws_perf_opts *perf_opts,
 				 struct ws_err *err)
 {
-	int64_t frequency, period, interval;
+	int64_t frequency, period, interval, reading_frequency;
 
 	static const struct number_range frequencies = {1, 100000, WS_PERF_FREQUENCY},
 					 periods = {10000, INT64_C(1000000000000000), 0},
-					 intervals = {1, 1000, 20};
+					 intervals = {1, 1000, 20}, readings = {1, 1000, 50};
 
 	if (parse_number("sampling-frequency", options->frequency_given, frequencies, &frequency,
 			 err) ||
 	    parse_number("sampling-period", options->period_given, periods, &period, err) ||
 	    parse_number("event-sampling-interval", options->event_interval, intervals, &interval,
-			 err))
+			 err) ||
+	    parse_number("event-sampling-frequency", options->event_frequency, readings,
+			 &reading_frequency, err))
 		return -1;
+	if (options->event_frequency && options->event_interval)
+		return ws_fail(err, "--event-sampling-frequency and --event-sampling-interval do "
+				    "not go together");
+	if (options->event_frequency)
+		interval = 1000 / reading_frequency;
 	if (options->frequency_given && options->period_given)
 		return ws_fail(err,
 			       "--sampling-frequency and --sampling-period do not go together: "
 			       "either paces the samples");
 	if (options->event_interval && !perf_opts->count_events)
 		return ws_fail(err, "--event-sampling-interval needs --event-sample=system-wide");
+	if (options->event_frequency && !perf_opts->count_events)
+		return ws_fail(err, "--event-sampling-frequency needs --event-sample=system-wide");
 	if (options->samples_per_backtrace < 1 || options->samples_per_backtrace > 1000000)
 		return ws_fail(err, "--samples-per-backtrace: give 1 to 1000000");
 	perf_opts->frequency = (uint32_t)frequency * !period;
@@ -740,6 +707,11 @@ static int fill_perf_options(const struct options *options, struct ws_perf_opts 
 	return fill_sampling_options(options, perf_opts, err);
 }
 
+static bool wants_cuda_stacks(const struct options *options)
+{
+	return strcmp(options->cuda_stacks, "none") && strcmp(options->cuda_stacks, "false");
+}
+
 static int fill_python_options(const struct options *options, struct ws_record_opts *record_opts,
 			       struct ws_err *err)
 {
@@ -754,23 +726,25 @@ static int fill_python_options(const struct options *options, struct ws_record_o
 	if (options->python_functions &&
 	    ws_python_functions_read(options->python_functions, &record_opts->python, err))
 		return -1;
-	if (record_opts->python.cuda_stacks && !strcmp(options->cuda_stacks, "none"))
+	if (record_opts->python.cuda_stacks && !wants_cuda_stacks(options))
 		return ws_fail(
 			err,
 			"--python-backtrace=cuda needs --cudabacktrace, which says of which calls");
 	return 0;
 }
 
-/* --cudabacktrace: words, each with the shortest time or without. */
-static int parse_cuda_stacks(const char *list, int64_t out[4], struct ws_err *err)
+/* --cudabacktrace: words, each with the shortest time, or without for `threshold`. */
+static int parse_cuda_stacks(const char *list, int64_t threshold, int64_t out[4],
+			     struct ws_err *err)
 {
-	static const char *const words[] = {"kernel", "memory", "sync", "other", "all", "none"};
+	static const char *const words[] = {"kernel", "memory", "sync", "other",
+					    "all",    "true",	"none", "false"};
 
 	for (int i = 0; i < 4; i++)
 		out[i] = -1;
 	for (const char *at = list; *at;) {
 		size_t length = strcspn(at, ","), word_length = strcspn(at, ":,");
-		int64_t ns = 80000;
+		int64_t ns = threshold;
 		size_t kind = 0;
 		char *end;
 
@@ -788,13 +762,13 @@ static int parse_cuda_stacks(const char *list, int64_t out[4], struct ws_err *er
 					       (int)length, at);
 		}
 		if (kind == WS_COUNT(words) ||
-		    (kind == 5 && (word_length < length || at != list || at[length])))
+		    (kind > 5 && (word_length < length || at != list || at[length])))
 			return ws_fail(err,
 				       "--cudabacktrace: '%.*s' is not all, none, kernel, memory, "
 				       "sync or other",
 				       (int)length, at);
 		for (size_t i = 0; i < 4; i++)
-			if (kind == i || kind == 4)
+			if (kind == i || kind == 4 || kind == 5)
 				out[i] = ns;
 		at += length + (at[length] == ',');
 	}
@@ -804,6 +778,9 @@ static int parse_cuda_stacks(const char *list, int64_t out[4], struct ws_err *er
 static int fill_stack_options(const struct options *options, struct ws_record_opts *record_opts,
 			      struct ws_err *err)
 {
+	static const struct number_range thresholds = {0, INT64_C(1000000000000), 80000};
+	int64_t threshold;
+
 	if (options->stack_depth < 0 || options->stack_depth > 1000)
 		return ws_fail(err, "--osrt-backtrace-depth: give 0 to 1000 frames");
 	if (options->stack_size < 0 || options->stack_size > 65528)
@@ -812,9 +789,11 @@ static int fill_stack_options(const struct options *options, struct ws_record_op
 	record_opts->stack_bytes = (uint32_t)options->stack_size;
 	if (parse_threshold("--osrt-backtrace-threshold", options->stack_threshold,
 			    &record_opts->stack_threshold, err) ||
-	    parse_cuda_stacks(options->cuda_stacks, record_opts->cuda_stack_ns, err))
+	    parse_number("cudabacktrace-threshold", options->cuda_stack_threshold, thresholds,
+			 &threshold, err) ||
+	    parse_cuda_stacks(options->cuda_stacks, threshold, record_opts->cuda_stack_ns, err))
 		return -1;
-	if (!record_opts->cuda && strcmp(options->cuda_stacks, "none"))
+	if (!record_opts->cuda && wants_cuda_stacks(options))
 		return ws_fail(err, "--cudabacktrace needs --trace=cuda");
 	return 0;
 }
@@ -872,10 +851,27 @@ static int fill_record_options(const struct options *options, struct ws_record_o
 	record_opts->env_count = env->count;
 	record_opts->resolve_symbols = options->resolve_symbols;
 	record_opts->source_info = options->source_info;
-	if (ws_split_symbol_dirs(&options->symbols, dirs, err))
+	if (ws_split_symbol_dirs(&options->symbols, "--symbols", ",", dirs, err) ||
+	    ws_split_symbol_dirs(&options->debug_symbols, "--debug-symbols", ":", dirs, err))
 		return -1;
 	record_opts->symbol_dirs = dirs->values;
 	record_opts->symbol_dir_count = dirs->count;
+	return 0;
+}
+
+/* Says what was asked for and is not supported; with --strict that is an error. */
+static int mention_left_out(const struct options *options, struct ws_record_opts *record_opts,
+			    struct ws_err *err)
+{
+	const struct ws_list *sentences = &options->left_out.sentences;
+
+	if (sentences->count && options->strict)
+		return ws_fail(err, "%s", sentences->values[0]);
+	for (size_t i = 0; i < sentences->count; i++)
+		ws_warn("%s", sentences->values[i]);
+	record_opts->left_out = sentences->values;
+	record_opts->left_out_count = sentences->count;
+	record_opts->consequence = options->left_out.consequence;
 	return 0;
 }
 
@@ -936,7 +932,8 @@ static int run_profile(void *values, int argc, char **argv)
 		ws_say("profile: no program to run: warpsight profile [options] [--] APP [ARG...]");
 		return WS_EXIT_USAGE;
 	}
-	if (fill_record_options(options, &record_opts, &env, &dirs, &err)) {
+	if (fill_record_options(options, &record_opts, &env, &dirs, &err) ||
+	    mention_left_out(options, &record_opts, &err)) {
 		ws_say("profile: %s", err.msg);
 		return WS_EXIT_USAGE;
 	}
@@ -978,6 +975,7 @@ const struct ws_command ws_cmd_profile = {
 		   "run. Messages go to standard error.",
 	.opts = opts,
 	.opts_size = sizeof(struct options),
+	.left_out = AT(left_out),
 	.stop_at_operand = true,
 	.examples = "warpsight profile ./app input.dat\n"
 		    "warpsight profile -t nvtx -o run.wsrep -f python3 train.py\n"

@@ -45,15 +45,16 @@ struct symbolise_job {
 	uint32_t kept; /* the frame being emitted keeps its earlier rows */
 };
 
-int ws_split_symbol_dirs(const struct ws_list *given, struct ws_list *out, struct ws_err *err)
+int ws_split_symbol_dirs(const struct ws_list *given, const char *option, const char *separator,
+			 struct ws_list *out, struct ws_err *err)
 {
 	for (size_t i = 0; i < given->count; i++)
 		for (const char *at = given->values[i]; *at;) {
-			size_t length = strcspn(at, ",");
+			size_t length = strcspn(at, separator);
 			char *dir = ws_strndup(at, length);
 			struct stat status;
 
-			at += length + (at[length] == ',');
+			at += length + !!at[length];
 			if (!length) {
 				free(dir);
 				continue;
@@ -61,9 +62,9 @@ int ws_split_symbol_dirs(const struct ws_list *given, struct ws_list *out, struc
 			ws_grow(out->values, out->cap, out->count + 1);
 			out->values[out->count++] = dir;
 			if (stat(dir, &status))
-				return ws_fail_errno(err, "--symbols: cannot look into %s", dir);
+				return ws_fail_errno(err, "%s: cannot look into %s", option, dir);
 			if (!S_ISDIR(status.st_mode))
-				return ws_fail(err, "--symbols: %s is not a folder", dir);
+				return ws_fail(err, "%s: %s is not a folder", option, dir);
 		}
 	return 0;
 }
@@ -226,7 +227,7 @@ static int symbolise_report(struct symbolise_job *job, const char *path,
 {
 	struct ws_list dirs = {0};
 	struct ws_symbol_opts opts = {.lines = job->options->source_info};
-	int rc = ws_split_symbol_dirs(&job->options->symbols, &dirs, err);
+	int rc = ws_split_symbol_dirs(&job->options->symbols, "--symbols", ",", &dirs, err);
 
 	if (!rc)
 		job->report = ws_report_open(path, err);

@@ -40,13 +40,17 @@ void ws_add_option_spelling(struct ws_text *out, const struct ws_opt *option);
 
 /* The option's help with its values, default and repetition, as one paragraph. */
 void ws_add_option_help(struct ws_text *out, const struct ws_opt *option);
+/* The sentence before the list of options that are not supported. */
+const char *ws_describe_unsupported(const struct ws_command *command);
 /* Append "--a, --b": the options of a command that are known but not supported; false when there
  * are none. */
 bool ws_add_unsupported_options(struct ws_text *out, const struct ws_command *command);
 
-/* Next word of a comma-separated list with an optional part after '|': its length, 0 at the end.
- * *later is set once past the '|'. */
-size_t ws_next_word(const char **list, const char **word, bool *later);
+/* Next word of a list like "a,b|x,y|z": its length, 0 at the end. *part counts the '|' passed
+ * (WS_WORDS_KNOWN and the following). */
+size_t ws_next_word(const char **list, const char **word, int *part);
+/* Whether help, man page and completion show the option. */
+bool ws_is_shown_option(const struct ws_opt *option);
 
 /* Keeps the nearest name seen so far. Start with {.word = what the user typed}. */
 struct ws_nearest {

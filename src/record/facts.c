@@ -148,6 +148,16 @@ static void add_machine(struct ws_sink *sink)
 		ws_sink_meta(sink, "gpu.driver", "%s", text);
 }
 
+static void add_left_out(struct ws_sink *sink, const struct ws_record_opts *options)
+{
+	for (size_t i = 0; i < options->left_out_count; i++)
+		ws_sink_diagnostic(sink, WS_INFO, "options", 0, ws_read_raw_ns(),
+				   options->left_out[i]);
+	if (options->consequence)
+		ws_sink_diagnostic(sink, WS_WARNING, "options", 0, ws_read_raw_ns(),
+				   options->consequence);
+}
+
 void ws_facts_write(struct ws_sink *sink, const struct ws_record_opts *options, int target_pid,
 		    char **target_env)
 {
@@ -180,5 +190,6 @@ void ws_facts_write(struct ws_sink *sink, const struct ws_record_opts *options, 
 	ws_sink_meta(sink, "session.osrt_threshold_ns", "%.0f", options->osrt_threshold * 1e9);
 	ws_sink_meta(sink, "clock.session", "CLOCK_MONOTONIC_RAW");
 	add_machine(sink);
+	add_left_out(sink, options);
 	add_environment(sink, target_env, options->store_environment);
 }

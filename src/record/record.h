@@ -48,6 +48,11 @@ struct ws_record_opts {
 	struct ws_perf_opts perf; /* CPU samples and context switches */
 	struct ws_python_opts python;
 	char **command_line; /* warpsight's own, for the report */
+	/* What was asked for and is not recorded, one sentence each, and what the report holds
+	 * because of it (or NULL): for the report's diagnostics. */
+	const char *const *left_out;
+	size_t left_out_count;
+	const char *consequence;
 };
 
 struct ws_record_result {

@@ -186,6 +186,9 @@ def what_is_known_and_not_there_names_what_is():
         "merge",
         "recipe",
         "kernel",
+        "nvprof",
+        "service",
+        "plugins",
     ):
         if word in commands():
             continue
@@ -193,15 +196,68 @@ def what_is_known_and_not_there_names_what_is():
         same((status, out, err.count("\n")), (2, "", 1), word)
         named = re.findall(r"'([a-z]+)", err.split(";", 1)[1])
         assert named and set(named) <= set(commands()), err
-    help_text = run("profile", "--help")[1]
-    for option in re.findall(
-        r"--[a-z-]+", help_text.split("Known, and refused")[1].split("\n\n")[0]
-    ):
-        status, out, err = run("profile", option + "=zzz", "true")
+    supported, known = run("profile", "--help")[1].split("\nKnown by name")
+    names = re.findall(r"(--[a-z0-9-]+)[,\n]", known.split("Examples:")[0])
+    assert len(names) > 60, names
+    for option in names:
+        status, out, err = run("profile", "--strict", option + "=zzz", "true")
         same((status, out, err.count("\n")), (2, "", 1), option)
         assert err.startswith(f"warpsight: profile: {option}: "), err
         for other in re.findall(r"--[a-z-]+", err.replace(option + ":", "", 1)):
-            assert f" {other}" in help_text.split("Known, and refused")[0], err
+            assert f" {other}" in supported, err
+
+
+# Every switch of `nsys profile`, `launch` and `start` in the user guides from 2020 to 2026.
+SWITCHES = """
+accelerator-trace after-collection-start after-report-ready auto-report-name backtrace
+capture-range capture-range-end clock-frequency-changes command-file cpu-cluster-events
+cpu-core-events cpu-core-metrics cpu-metrics cpu-socket-events cpu-socket-metrics cpuctxsw
+cuda-event-trace cuda-flush-interval cuda-graph-trace cuda-memory-usage cuda-trace-all-apis
+cuda-trace-scope cuda-um-cpu-page-faults cuda-um-gpu-page-faults cudabacktrace
+cudabacktrace-threshold dask debug-symbols delay discard-environment duration duration-frames
+dx-force-declare-adapter-removal-support dx12-gpu-workload dx12-wait-calls el1-sampling
+el1-sampling-config enable env-var etw-provider event-sample event-sampling-frequency
+event-sampling-interval event-sampling-multiplex-interval export flush-on-cudaprofilerstop
+force-overwrite ftrace ftrace-keep-user-config gds-libs-path gds-metrics gpu-metrics-device
+gpu-metrics-devices gpu-metrics-frequency gpu-metrics-set gpu-video-device gpuctxsw hotkey-capture
+ib-net-info-devices ib-net-info-files ib-net-info-output ib-switch-congestion-device
+ib-switch-congestion-devices ib-switch-congestion-nic-device ib-switch-congestion-percent
+ib-switch-congestion-threshold-high ib-switch-metrics-device ib-switch-metrics-devices
+ib-switch-metrics-nic-device inherit-environment injection-use-detours isr kill mpi-impl
+nic-metrics nvtx-capture nvtx-domain-exclude nvtx-domain-include opengl-gpu-workload os-events
+osrt-backtrace-depth osrt-backtrace-stack-size osrt-backtrace-threshold osrt-file-access
+osrt-threshold output process-scope python-backtrace python-functions-trace
+python-nvtx-annotations python-sampling python-sampling-frequency pytorch qnx-kernel-events
+qnx-kernel-events-mode resolve-symbols retain-etw-files run-as sample samples-per-backtrace
+sampling-frequency sampling-period sampling-trigger session session-new show-output soc-metrics
+soc-metrics-frequency soc-metrics-set start-frame-index start-later stats stop-on-exit
+stop-on-range-end storage-metrics syscall trace trace-fork-before-exec vsync vulkan-gpu-workload
+wait wddm-additional-events wddm-backtraces wddm-memory-trace xhv-trace xhv-trace-events
+xhv-vm-symbols
+""".split()
+
+TRACES = (
+    "cuda,cuda-hw,cuda-sw,nvtx,cublas,cublas-verbose,cusparse,cusparse-verbose,cudnn,cudla,"
+    "cudla-verbose,cusolver,cusolver-verbose,opengl,opengl-annotations,openacc,openmp,osrt,mpi,"
+    "nvvideo,vulkan,vulkan-annotations,dx11,dx11-annotations,dx12,dx12-annotations,openxr,"
+    "openxr-annotations,oshmem,ucx,wddm,tegra-accelerators,python-gil,gds,syscall,none"
+)
+
+
+@test
+def every_switch_of_nsight_systems_is_known():
+    for switch in SWITCHES:
+        err = run("profile", f"--{switch}=zzz")[2]
+        assert "unknown option" not in err, err
+    for word in TRACES.split(","):
+        status, out, err = run("profile", "-t", word)
+        same((status, out), (2, ""), word)
+        has(err, "no program to run")
+    for letter in "bcdefnopstwxyY":
+        err = run("profile", f"-{letter}")[2]
+        assert "unknown option" not in err, err
+    err = run("profile", "--cuda-backtrace=true", "true")[2]
+    has(err, "did you mean --cudabacktrace?")
 
 
 @test

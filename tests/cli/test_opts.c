@@ -38,6 +38,41 @@ static const struct ws_opt options[] = {
 	{0},
 };
 
+/* As profile has them: what is not supported is left out. */
+struct tolerant_values {
+	struct ws_list folders;
+	const char *trace, *wait;
+	bool force;
+	struct ws_left_out left_out;
+};
+
+static const struct ws_opt tolerant_options[] = {
+	{"trace", 't', WS_OPT_SET, offsetof(struct tolerant_values, trace), "LIST",
+	 "cuda,osrt,none|cudnn=cuda,cublas=cuda,mpi|cuda-sw=cuda", "What to record.", "osrt"},
+	{"wait", 0, WS_OPT_ENUM, offsetof(struct tolerant_values, wait), "WHO",
+	 "primary,all|some|everybody=all", "Whom to wait for.", "primary"},
+	{"force", 'f', WS_OPT_BOOL, offsetof(struct tolerant_values, force), .help = "Overwrite."},
+	{"folder", 0, WS_OPT_LIST, offsetof(struct tolerant_values, folders), "DIR", NULL,
+	 "Where."},
+	{"range", 'c', WS_OPT_UNSUPPORTED, .arg = "RANGE", .values = "none", .help = "no ranges",
+	 .fallback = "All is there."},
+	{"range-end", 0, WS_OPT_UNSUPPORTED, .arg = "HOW", .values = "none", .help = "no ranges"},
+	{"isr", 0, WS_OPT_UNSUPPORTED, .values = "false", .help = "no interrupts"},
+	{"stop-on-range-end", 0, WS_OPT_ALIAS, .values = "true=stop,false=none",
+	 .help = "range-end"},
+	{"keep", 0, WS_OPT_ALIAS, .values = "true=false,false=true", .help = "force"},
+	{"directory", 0, WS_OPT_ALIAS, .help = "folder"},
+	{0},
+};
+
+static const struct ws_command tolerant = {
+	.name = "try",
+	.opts = tolerant_options,
+	.opts_size = sizeof(struct tolerant_values),
+	.left_out = offsetof(struct tolerant_values, left_out),
+	.stop_at_operand = true,
+};
+
 static const struct ws_command permuting = {
 	.name = "try", .opts = options, .opts_size = sizeof(struct values)};
 static const struct ws_command stopping = {.name = "try",
@@ -247,6 +282,88 @@ static void what_is_not_there_may_be_declined(void **state)
 	assert_string_equal(words[first], "a");
 }
 
+/* Parses the words, which end with NULL, into `out`; returns the index of the first operand. */
+static int parse_tolerantly(struct tolerant_values *out, ...)
+{
+	va_list ap;
+	char *word;
+	int operand = -1;
+
+	memset(out, 0, sizeof(*out));
+	n_words = 0;
+	va_start(ap, out);
+	while ((word = va_arg(ap, char *)) && n_words < MAX_WORDS)
+		words[n_words++] = word;
+	va_end(ap);
+	assert_int_equal(ws_opts_parse(&tolerant, n_words, words, out, &operand, &err), 0);
+	return operand;
+}
+
+static void what_is_not_supported_is_left_out(void **state)
+{
+	struct tolerant_values got;
+
+	(void)state;
+	first = parse_tolerantly(&got, "-c", "cudaProfilerApi", "--range-end=stop", "--isr", "app",
+				 NULL);
+	assert_string_equal(words[first], "app");
+	assert_int_equal(got.left_out.sentences.count, 2);
+	assert_string_equal(got.left_out.sentences.values[0], "--range, --range-end: no ranges");
+	assert_string_equal(got.left_out.sentences.values[1], "--isr: no interrupts");
+	assert_string_equal(got.left_out.consequence, "All is there.");
+	ws_opts_free(&tolerant, &got);
+	first = parse_tolerantly(&got, "-c", "none", "--isr", "false", "--isr=false", "app", NULL);
+	assert_string_equal(words[first], "app");
+	assert_int_equal(got.left_out.sentences.count, 0);
+	assert_null(got.left_out.consequence);
+	ws_opts_free(&tolerant, &got);
+}
+
+static void words_that_come_later_are_replaced_or_left_out(void **state)
+{
+	struct tolerant_values got;
+
+	(void)state;
+	parse_tolerantly(&got, "-t", "cudnn,osrt,mpi,cublas", "--wait=some", NULL);
+	assert_string_equal(got.trace, "cuda,osrt,cuda");
+	assert_string_equal(got.wait, "primary");
+	assert_int_equal(got.left_out.sentences.count, 2);
+	assert_string_equal(got.left_out.sentences.values[0],
+			    "--trace=cudnn, --trace=cublas: not built yet; cuda is used instead");
+	assert_string_equal(got.left_out.sentences.values[1],
+			    "--trace=mpi, --wait=some: not built yet, left out");
+	ws_opts_free(&tolerant, &got);
+	parse_tolerantly(&got, "-t", "cuda-sw", "--wait=everybody", NULL);
+	assert_string_equal(got.trace, "cuda");
+	assert_string_equal(got.wait, "all");
+	assert_int_equal(got.left_out.sentences.count, 0);
+	ws_opts_free(&tolerant, &got);
+	parse_tolerantly(&got, "-t", "mpi", NULL);
+	assert_string_equal(got.trace, "");
+	ws_opts_free(&tolerant, &got);
+}
+
+static void other_spellings_mean_the_same(void **state)
+{
+	struct tolerant_values got;
+
+	(void)state;
+	first = parse_tolerantly(&got, "--stop-on-range-end", "true", "--keep", "--directory", "a",
+				 "--directory=b", "app", NULL);
+	assert_string_equal(words[first], "app");
+	assert_string_equal(got.left_out.sentences.values[0], "--range-end: no ranges");
+	assert_false(got.force);
+	assert_int_equal(got.folders.count, 2);
+	assert_string_equal(got.folders.values[1], "b");
+	ws_opts_free(&tolerant, &got);
+	first = parse_tolerantly(&got, "--stop-on-range-end", "false", "--keep=false", "true",
+				 NULL);
+	assert_string_equal(words[first], "true");
+	assert_int_equal(got.left_out.sentences.count, 0);
+	assert_true(got.force);
+	ws_opts_free(&tolerant, &got);
+}
+
 static void help_is_recognised(void **state)
 {
 	(void)state;
@@ -301,6 +418,9 @@ int main(void)
 		cmocka_unit_test(words_of_enums_and_sets),
 		cmocka_unit_test(mistakes_are_named),
 		cmocka_unit_test(what_is_not_there_may_be_declined),
+		cmocka_unit_test(what_is_not_supported_is_left_out),
+		cmocka_unit_test(words_that_come_later_are_replaced_or_left_out),
+		cmocka_unit_test(other_spellings_mean_the_same),
 		cmocka_unit_test(help_is_recognised),
 		cmocka_unit_test(help_shows_every_option),
 		cmocka_unit_test(paragraphs_wrap),

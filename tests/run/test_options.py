@@ -248,10 +248,47 @@ def unknown_trace_is_refused(t):
 
 
 @test("options")
-def traces_that_come_later_are_refused_by_name(t):
+def traces_that_come_later_are_left_out_with_a_word(t):
     for word in ("opengl", "mpi"):
-        r = t.profile(tree(t, "work"), "--trace=" + word)
-        t.ok(r.status != 0 and word in r.err.decode() and r.out == b"", r.said())
+        r = t.profile(tree(t, "work"), "-f", "true", "-t", "osrt," + word, status=0)
+        t.contains(r.messages, "warning: --trace=%s: not built yet, left out" % word, "warning")
+        t.eq(t.load(r.report).calls().get("usleep"), 1, "the rest is recorded with " + word)
+        r = t.profile(tree(t, "work"), "-f", "true", "--strict", "-t", "osrt," + word, status=2)
+        t.contains(r.messages, word, "message")
+        t.eq(r.out, b"", "nothing ran with --strict")
+
+
+@test("options")
+def the_best_known_command_line_records(t):
+    """It is in many tutorials; what it asks for and does not get is said, in the report too."""
+    line = (
+        "-w true -t cuda,nvtx,osrt,cudnn,cublas -s cpu --capture-range=cudaProfilerApi "
+        "--stop-on-range-end=true --cudabacktrace=true --cudabacktrace-threshold=10000 "
+        "--osrt-threshold=10000 -x true"
+    )
+    r = t.profile(tree(t, "work"), *line.split(), status=0)
+    t.eq(r.out, b"work\n", "the target's output")
+    db = t.load(r.report)
+    t.eq(db.calls().get("usleep"), 1, "calls are recorded")
+    for words in (
+        "--trace=cudnn, --trace=cublas: not built yet; cuda is used instead",
+        "--capture-range, --capture-range-end: capture ranges are not built yet",
+        "The report is not limited to the range that was asked for.",
+    ):
+        t.contains(r.messages, words, "messages")
+        t.contains(t.tool("info", r.report).out.decode(), words, "info")
+    for asked, why in ((line, "--trace=cudnn"), ("--capture-range nvtx", "--capture-range:")):
+        r = t.profile(tree(t, "work"), "-f", "--strict", *asked.split(), status=2)
+        t.contains(r.messages, "profile: " + why, "--strict")
+        t.eq(r.out, b"", "nothing ran with --strict")
+
+
+@test("options")
+def a_value_in_the_next_word_is_not_the_target(t):
+    """Of options that are left out, too."""
+    line = "--session-new try -c cudaProfilerApi --gpu-metrics-device 0 --syscall none -Y false"
+    r = t.profile(tree(t, "work"), *line.split(), "--isr", "false", "-x", "true", status=0)
+    t.eq(r.out, b"work\n", "the target's output")
 
 
 @test("options")
