@@ -140,7 +140,7 @@ static void explain_modules(struct ws_sink *sink, const struct ws_wanted *wanted
 }
 
 void ws_code_symbolise(struct ws_sink *sink, const struct ws_record_opts *options, uint64_t since_s,
-		       bool progress)
+		       struct ws_kallsyms *kernel, bool progress)
 {
 	uint32_t frames = ws_stackset_frames(sink->stacks);
 	struct naming naming = {.sink = sink, .progress = progress && isatty(STDERR_FILENO)};
@@ -150,7 +150,8 @@ void ws_code_symbolise(struct ws_sink *sink, const struct ws_record_opts *option
 				      true,
 				      since_s,
 				      0,
-				      BUDGET_S};
+				      BUDGET_S,
+				      kernel};
 	struct ws_symbol_result result = {0};
 	struct ws_wanted *wanted;
 	size_t count = 0;

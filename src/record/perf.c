@@ -189,12 +189,14 @@ static void choose_named(struct ws_perf *perf, const char *list, bool core)
 	}
 }
 
-/* The last event of the set is to follow tracepoint `name`. 0, or -1 with the reason, and the event
- * is gone. */
+/*
+ * The last event of the set is to follow tracepoint `name`. 0, or -1 with the reason, and the event
+ * is gone. Whether the kernel permits it shows when all are opened (say_refused_tracepoints): a
+ * trial would take 40 ms, for the kernel is slow to let go of a tracepoint.
+ */
 static int trace(struct ws_perf *perf, struct ws_perf_event *ev, const char *name,
 		 struct ws_err *err)
 {
-	int error;
 
 	ev->format = perf->tracefs >= 0 ? ws_trace_open(perf->tracefs, name, err) : NULL;
 	if (perf->tracefs < 0)
@@ -204,20 +206,53 @@ static int trace(struct ws_perf *perf, struct ws_perf_event *ev, const char *nam
 		ev->attr.sample_type |= PERF_SAMPLE_RAW;
 		ev->attr.sample_period = 1;
 		ev->attr.exclude_idle = 0;
-		error = try_attr(perf, &ev->attr);
-		if (!error)
-			return 0;
-		ws_fail(err, "tracepoint %s is refused (%s)", name, strerror(error));
+		return 0;
 	}
-	ws_trace_free(ev->format);
 	perf->set.events_n--;
 	return -1;
+}
+
+static void say_no_wakeups(struct ws_perf *perf, const char *why)
+{
+	char text[1400];
+
+	snprintf(text, sizeof(text),
+		 "Wake-ups are not traced: %s. How long a thread that was woken waited for a core "
+		 "('runnable') is not known and "
+		 "counts as part of what it waited for; waits for a core after a preemption are "
+		 "known. 'warpsight doctor' says "
+		 "what to do.",
+		 why);
+	say(perf, WS_INFO, text);
+}
+
+static void say_no_ftrace(struct ws_perf *perf, const char *name, const char *why)
+{
+	char text[1200];
+
+	snprintf(text, sizeof(text), "--ftrace: %s is not recorded: %s.", name, why);
+	say(perf, WS_WARNING, text);
+}
+
+static void say_refused_tracepoints(struct ws_perf *perf)
+{
+	char why[300];
+
+	for (size_t i = 0; i < perf->set.events_n; i++) {
+		const struct ws_perf_event *ev = &perf->set.events[i];
+
+		snprintf(why, sizeof(why), "tracepoint %s is refused (%s)", ev->name,
+			 strerror(ev->refused));
+		if (ev->refused && ev->role == WS_PERF_WAKE)
+			say_no_wakeups(perf, why);
+		else if (ev->refused)
+			say_no_ftrace(perf, ev->name, why);
+	}
 }
 
 static void choose_wakeups(struct ws_perf *perf)
 {
 	struct ws_err err;
-	char text[1400];
 
 	if (!perf->options.switches)
 		return;
@@ -228,29 +263,19 @@ static void choose_wakeups(struct ws_perf *perf)
 				  "sched:sched_waking"),
 			"sched/sched_waking", &err))
 		return;
-	snprintf(text, sizeof(text),
-		 "Wake-ups are not traced: %s. How long a thread that was woken waited for a core "
-		 "('runnable') is not known and "
-		 "counts as part of what it waited for; waits for a core after a preemption are "
-		 "known. 'warpsight doctor' says "
-		 "what to do.",
-		 err.msg);
-	say(perf, WS_INFO, text);
+	say_no_wakeups(perf, err.msg);
 }
 
 static void add_ftrace(void *ctx, const char *name)
 {
 	struct ws_perf *perf = ctx;
-	char text[1200];
 	struct ws_err err;
 
 	if (perf->set.events_n > 256)
 		perf->ftrace_left_out++;
 	else if (trace(perf, add_event(perf, WS_PERF_FTRACE, PERF_TYPE_TRACEPOINT, 0, name), name,
-		       &err)) {
-		snprintf(text, sizeof(text), "--ftrace: %s is not recorded: %s.", name, err.msg);
-		say(perf, WS_WARNING, text);
-	}
+		       &err))
+		say_no_ftrace(perf, name, err.msg);
 }
 
 static void choose_ftrace(struct ws_perf *perf)
@@ -647,6 +672,7 @@ static void open_all(struct ws_perf *perf)
 		return;
 	}
 	perf->active = true;
+	say_refused_tracepoints(perf);
 	attach_python(perf);
 	choose_idle(perf);
 	if ((perf->options.sample == WS_SCOPE_SYSTEM ||
@@ -859,12 +885,14 @@ void ws_perf_finish(struct ws_perf *perf, uint64_t now)
 	ws_perf_say_rate(perf);
 }
 
-void ws_perf_free(struct ws_perf *perf)
+struct ws_closer *ws_perf_free(struct ws_perf *perf)
 {
+	struct ws_closer *closer;
+
 	if (!perf)
-		return;
+		return NULL;
 	ws_perf_tree_free(perf);
-	ws_perf_close_set(&perf->set);
+	closer = ws_perf_close_later(&perf->set);
 	forget_events(perf);
 	free(perf->set.events);
 	for (size_t i = 0; i < perf->counters_n; i++)
@@ -872,4 +900,5 @@ void ws_perf_free(struct ws_perf *perf)
 	free(perf->counters);
 	free(perf->held);
 	free(perf);
+	return closer;
 }

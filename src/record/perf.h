@@ -49,6 +49,7 @@ struct ws_perf_opts {
 };
 
 struct ws_perf;
+struct ws_closer;
 struct ws_drain;
 struct ws_sink;
 struct ws_proc;
@@ -91,7 +92,8 @@ uint64_t ws_perf_patience(const struct ws_perf *perf);
 /* The last round: takes everything, writes what is open, says what was lost. Call it before the
  * drain's last round. */
 void ws_perf_finish(struct ws_perf *perf, uint64_t now);
-void ws_perf_free(struct ws_perf *perf);
+/* Returns who closes the events, to be joined (closer.h); NULL when nothing was open. */
+struct ws_closer *ws_perf_free(struct ws_perf *perf);
 
 /*
  * Take over a sample that a thread took of itself, until its time is known: `row` is complete but

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "record/closer.h"
 #include "record/perf_private.h"
 #include "base/choose.h"
 
@@ -131,6 +132,17 @@ static bool map_ring(struct ws_perf_ring *ring, int fd, size_t bytes)
 	return true;
 }
 
+static bool is_tracepoint(const struct ws_perf_event *ev)
+{
+	return ev->role == WS_PERF_WAKE || ev->role == WS_PERF_FTRACE;
+}
+
+static void add_descriptor(struct ws_perf_ring *ring, int fd)
+{
+	ws_grow(ring->fds, ring->fds_cap, ring->fds_n + 1);
+	ring->fds[ring->fds_n++] = fd;
+}
+
 static bool open_on(struct ws_perf_set *set, struct ws_perf_ring *ring, pid_t pid, size_t bytes)
 {
 	for (size_t i = 0; i < set->events_n; i++) {
@@ -141,6 +153,11 @@ static bool open_on(struct ws_perf_set *set, struct ws_perf_ring *ring, pid_t pi
 
 		if (fd < 0 && errno == ENODEV) /* the CPU has gone off line */
 			return true;
+		if (fd < 0 && is_tracepoint(&set->events[i])) {
+			set->events[i].refused = errno;
+			add_descriptor(ring, -1);
+			continue;
+		}
 		if (fd < 0)
 			return false;
 		if (!ring->page ? !map_ring(ring, fd, bytes)
@@ -150,8 +167,7 @@ static bool open_on(struct ws_perf_set *set, struct ws_perf_ring *ring, pid_t pi
 			errno = error;
 			return false;
 		}
-		ws_grow(ring->fds, ring->fds_cap, ring->fds_n + 1);
-		ring->fds[ring->fds_n++] = fd;
+		add_descriptor(ring, fd);
 		if (!ioctl(fd, PERF_EVENT_IOC_ID, &id))
 			ws_map_set(&set->by_id, id, i + 1);
 	}
@@ -189,8 +205,10 @@ int ws_perf_open_set(struct ws_perf_set *set, pid_t pid)
 	return 0;
 }
 
-void ws_perf_close_set(struct ws_perf_set *set)
+struct ws_closer *ws_perf_close_later(struct ws_perf_set *set)
 {
+	struct ws_closer *closer = NULL;
+
 	for (size_t i = 0; i < set->rings_n; i++) {
 		struct ws_perf_ring *ring = &set->rings[i];
 
@@ -198,7 +216,7 @@ void ws_perf_close_set(struct ws_perf_set *set)
 			munmap(ring->page, (size_t)sysconf(_SC_PAGESIZE) + ring->bytes);
 		for (size_t k = ring->fds_n; k--;)
 			if (ring->fds[k] >= 0)
-				close(ring->fds[k]);
+				closer = ws_closer_add(closer, ring->fds[k]);
 		free(ring->fds);
 		free(ring->python);
 	}
@@ -210,6 +228,13 @@ void ws_perf_close_set(struct ws_perf_set *set)
 	set->heap = NULL;
 	set->scratch = NULL;
 	set->rings_n = set->heap_n = 0;
+	ws_closer_start(closer);
+	return closer;
+}
+
+void ws_perf_close_set(struct ws_perf_set *set)
+{
+	ws_closer_join(ws_perf_close_later(set));
 }
 
 void ws_perf_switch(struct ws_perf_set *set, enum ws_perf_role role, bool on)

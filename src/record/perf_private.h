@@ -43,6 +43,7 @@ struct ws_perf_event { /* one thing that is opened on each CPU */
 	uint32_t row;  /* id in the table perf_event; 0 when it makes no samples */
 	bool clock;    /* weight is nanoseconds */
 	bool time;     /* its samples stand for the time that the thread ran */
+	int refused;   /* of a tracepoint: the errno with which the kernel refused it; else 0 */
 	char name[64];
 	struct ws_trace_format *format;
 };
@@ -91,11 +92,18 @@ int ws_perf_try(const struct perf_event_attr *attr, pid_t pid, int cpu);
 void ws_perf_attr(struct perf_event_attr *attr, uint32_t type, uint64_t config, bool no_kernel);
 /*
  * Open all of set->events on each CPU, those that are inherited for `pid`, others for all that runs
- * there, and map the buffers. 0, or the errno of the first failure that leaves nothing: what single
+ * there, and map the buffers. Tracepoints that are refused are left out (event->refused). 0, or
+ * the errno of the first failure that leaves nothing: what single
  * events met on the way is not told.
  */
 int ws_perf_open_set(struct ws_perf_set *set, pid_t pid);
 void ws_perf_close_set(struct ws_perf_set *set);
+/*
+ * Close the events and give the buffers back. The kernel takes 40 ms to let go of a tracepoint,
+ * so that the descriptors are closed by a thread: ws_closer_join waits for it and frees the closer.
+ * NULL when there was nothing to close.
+ */
+struct ws_closer *ws_perf_close_later(struct ws_perf_set *set);
 /* Enable or disable all events of a role. */
 void ws_perf_switch(struct ws_perf_set *set, enum ws_perf_role role, bool on);
 /* Close one of the events on all CPUs; it must not be the first, which owns the buffers. What it

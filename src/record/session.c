@@ -26,6 +26,7 @@
 #include "base/choose.h"
 #include "base/mem.h"
 #include "base/paths.h"
+#include "record/closer.h"
 #include "record/code.h"
 #include "record/drain.h"
 #include "record/facts.h"
@@ -35,6 +36,7 @@
 #include "record/record.h"
 #include "record/signals.h"
 #include "record/tee.h"
+#include "symbols/kallsyms.h"
 
 #define IDLE_NS 20000000u	/* nothing recorded stays unread for longer */
 #define BUSY_BYTES (256u << 10) /* a round that converted more is followed by another at once */
@@ -59,7 +61,8 @@ struct session {
 	struct ws_python_opts python_opts;
 	struct ws_python *python; /* NULL when nothing of Python is wanted */
 	struct ws_perf_opts perf_opts;
-	struct ws_perf *perf; /* NULL when neither samples nor context switches are wanted */
+	struct ws_perf *perf;	    /* NULL when neither samples nor context switches are wanted */
+	struct ws_kallsyms *kernel; /* its symbols; NULL when no sample needs them */
 	struct ws_code *code;
 	struct ws_sink *sinks; /* the first is the target's */
 	struct ws_sink *main;
@@ -673,7 +676,8 @@ static int close_reports(struct session *session, struct ws_err *err)
 
 static int finish_session(struct session *session, struct ws_err *err)
 {
-	int status = 0;
+	struct ws_closer *closer;
+	int status = 0, ret;
 
 	if (session->perf) {
 		ws_drain_round(
@@ -688,15 +692,18 @@ static int finish_session(struct session *session, struct ws_err *err)
 	ws_drain_finish(session->drain);
 	ws_python_say_unseen(session->python, session->main);
 	ws_python_free(session->python);
-	ws_perf_free(session->perf);
+	closer = ws_perf_free(session->perf);
 	ws_area_destroy(&session->area);
 	session->result->started = true;
 	if (session->exited && waitpid(session->launch.pid, &status, 0) == session->launch.pid)
 		session->result->status = make_exit_code(status);
 	ws_code_end(session->code);
 	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
-		ws_code_symbolise(sink, session->options, session->started_epoch, true);
-	return close_reports(session, err);
+		ws_code_symbolise(sink, session->options, session->started_epoch, session->kernel,
+				  true);
+	ret = close_reports(session, err);
+	ws_closer_join(closer);
+	return ret;
 }
 
 /* Another tool has itself loaded by the driver: it stays, and then CUDA is not ours to record. */
@@ -756,6 +763,10 @@ static int begin_session(struct session *session, struct ws_err *err_e)
 		return -1;
 	if (ws_launch_prepare(&session->launch, options, session->env, out, err, err_e))
 		return -1;
+	/* Nearly every recording with samples needs them, and until the target begins there is a
+	 * core to spare. */
+	if (session->perf_opts.sample && !session->perf_opts.signals && options->resolve_symbols)
+		session->kernel = ws_kallsyms_start_reading();
 	session->main = create_report(session, NULL, 0, err_e);
 	if (!session->main) {
 		ws_launch_cancel(&session->launch);
@@ -813,7 +824,7 @@ static int report_exec_failure(struct session *session, int error, struct ws_err
 	waitpid(session->launch.pid, NULL, 0);
 	ws_drain_finish(session->drain);
 	ws_python_free(session->python);
-	ws_perf_free(session->perf);
+	ws_closer_join(ws_perf_free(session->perf));
 	ws_writer_discard(session->main->writer);
 	settle_old_report(session, session->main->path);
 	ws_sink_free(session->main);
@@ -854,6 +865,7 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 	settle_old_report(session, NULL);
 	ws_area_destroy(&session->area);
 	ws_code_free(session->code);
+	ws_kallsyms_free(session->kernel);
 	ws_clock_free(&session->clock);
 	ws_signals_restore();
 	ws_launch_environment_free(session->env);

@@ -2,6 +2,7 @@
  * each wanted address. */
 #include "symbols/kallsyms.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,23 +91,93 @@ bool ws_kallsyms_find_text(const char *text, size_t size, const uint64_t *addres
 	return shown;
 }
 
-bool ws_kallsyms_find(const uint64_t *address, size_t n,
+struct ws_kallsyms {
+	pthread_t thread;
+	bool threaded;
+	struct ws_text text;
+	struct ws_text modules; /* what was loaded before the symbols were read */
+};
+
+static void read_whole(const char *path, struct ws_text *text)
+{
+	FILE *file = fopen(path, "re");
+	char buf[65536];
+	size_t got;
+
+	while (file && (got = fread(buf, 1, sizeof(buf), file)))
+		ws_text_add(text, buf, got);
+	if (file)
+		fclose(file);
+}
+
+/* /proc/modules without the counts of users, which change all the time. */
+static void read_modules(struct ws_text *text)
+{
+	FILE *file = fopen("/proc/modules", "re");
+	char name[64], address[32];
+
+	while (file && fscanf(file, "%63s %*s %*s %*s %*s %31s%*[^\n]", name, address) == 2)
+		ws_text_printf(text, "%s %s\n", name, address);
+	if (file)
+		fclose(file);
+}
+
+static void *read_kallsyms(void *arg)
+{
+	struct ws_kallsyms *symbols = arg;
+
+	read_modules(&symbols->modules);
+	read_whole("/proc/kallsyms", &symbols->text);
+	return NULL;
+}
+
+/* Read the symbols again when a kernel module was loaded or removed since. */
+static void update_kallsyms(struct ws_kallsyms *symbols)
+{
+	struct ws_text now = {0};
+
+	read_modules(&now);
+	if (now.len != symbols->modules.len ||
+	    (now.len && memcmp(now.text, symbols->modules.text, now.len) != 0)) {
+		symbols->text.len = symbols->modules.len = 0;
+		read_kallsyms(symbols);
+	}
+	ws_text_free(&now);
+}
+
+struct ws_kallsyms *ws_kallsyms_start_reading(void)
+{
+	struct ws_kallsyms *symbols = ws_calloc(1, sizeof(*symbols));
+
+	symbols->threaded = !pthread_create(&symbols->thread, NULL, read_kallsyms, symbols);
+	if (!symbols->threaded)
+		read_kallsyms(symbols);
+	return symbols;
+}
+
+static void await_kallsyms(struct ws_kallsyms *symbols)
+{
+	if (symbols->threaded)
+		pthread_join(symbols->thread, NULL);
+	symbols->threaded = false;
+}
+
+void ws_kallsyms_free(struct ws_kallsyms *symbols)
+{
+	if (!symbols)
+		return;
+	await_kallsyms(symbols);
+	ws_text_free(&symbols->text);
+	ws_text_free(&symbols->modules);
+	free(symbols);
+}
+
+bool ws_kallsyms_find(struct ws_kallsyms *symbols, const uint64_t *address, size_t n,
 		      void (*found)(void *ctx, size_t i, const char *name, uint64_t begin),
 		      void *ctx)
 {
-	FILE *file = fopen("/proc/kallsyms", "re");
-	struct ws_text text = {0};
-	char buf[65536];
-	bool shown = false;
-	size_t got;
-
-	if (!file)
-		return false;
-	while ((got = fread(buf, 1, sizeof(buf), file)))
-		ws_text_add(&text, buf, got);
-	fclose(file);
-	if (text.len)
-		shown = ws_kallsyms_find_text(text.text, text.len, address, n, found, ctx);
-	ws_text_free(&text);
-	return shown;
+	await_kallsyms(symbols);
+	update_kallsyms(symbols);
+	return symbols->text.len &&
+	       ws_kallsyms_find_text(symbols->text.text, symbols->text.len, address, n, found, ctx);
 }

@@ -27,6 +27,7 @@ struct symbol_batch {
 	void (*emit)(void *ctx, const struct ws_symbol *symbol);
 	void *ctx;
 	struct ws_symbol_result *result;
+	struct ws_kallsyms *kernel; /* NULL when no names of the kernel are wanted */
 };
 
 static uint32_t get_module_number(const struct ws_wanted *wanted)
@@ -193,8 +194,9 @@ static void emit_kernel_symbol(void *ctx, size_t i, const char *name, uint64_t b
 
 static void symbolise_kernel(struct symbol_batch *batch)
 {
-	if (batch->opts->kernel)
-		ws_kallsyms_find(batch->addresses, batch->count, emit_kernel_symbol, batch);
+	if (batch->kernel)
+		ws_kallsyms_find(batch->kernel, batch->addresses, batch->count, emit_kernel_symbol,
+				 batch);
 	emit_remaining(batch);
 }
 
@@ -275,32 +277,72 @@ static double get_processor_time(void)
 	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
+static bool is_kernel(const struct ws_wanted *wanted)
+{
+	return wanted->module && wanted->module->kind == WS_MODULE_KERNEL;
+}
+
+/* The kernel's symbols, when any of the addresses is the kernel's; else NULL. */
+static struct ws_kallsyms *read_kernel_if_wanted(const struct ws_wanted *wanted, size_t n,
+						 const struct ws_symbol_opts *opts)
+{
+	for (size_t i = 0; opts->kernel && i < n; i++)
+		if (is_kernel(&wanted[i]))
+			return ws_kallsyms_start_reading();
+	return NULL;
+}
+
+/* All that ws_symbolise was given, and how far it is. */
+struct symbol_run {
+	struct symbol_batch batch; /* what all batches have in common */
+	void (*progress)(void *ctx, uint64_t done, uint64_t all);
+	double began;
+	size_t done;
+};
+
+/* Symbolise the modules of the kernel, or all others. */
+static void symbolise_modules(struct symbol_run *run, struct ws_wanted *wanted, size_t n,
+			      bool kernel)
+{
+	for (size_t i = 0, end; i < n; i = end) {
+		struct symbol_batch batch = run->batch;
+
+		for (end = i; end < n && wanted[end].module == wanted[i].module; end++)
+			;
+		if (is_kernel(&wanted[i]) != kernel)
+			continue;
+		batch.wanted = wanted + i;
+		batch.count = end - i;
+		run->done += batch.count;
+		if (!kernel && batch.opts->budget_s > 0 &&
+		    get_processor_time() - run->began > batch.opts->budget_s) {
+			batch.result->skipped += batch.count;
+			continue;
+		}
+		symbolise_module(&batch);
+		if (run->progress)
+			run->progress(batch.ctx, run->done, n);
+	}
+}
+
 void ws_symbolise(struct ws_wanted *wanted, size_t n, const struct ws_symbol_opts *opts,
 		  void (*emit)(void *ctx, const struct ws_symbol *symbol),
 		  void (*progress)(void *ctx, uint64_t done, uint64_t all), void *ctx,
 		  struct ws_symbol_result *result)
 {
-	double began = get_processor_time();
+	struct symbol_run run = {
+		.batch = {.opts = opts, .emit = emit, .ctx = ctx, .result = result},
+		.progress = progress,
+		.began = get_processor_time()};
 
 	if (n)
 		qsort(wanted, n, sizeof(*wanted), compare_wanted);
 	result->frames += n;
-	for (size_t i = 0, end; i < n; i = end) {
-		struct symbol_batch batch = {.wanted = wanted + i,
-					     .opts = opts,
-					     .emit = emit,
-					     .ctx = ctx,
-					     .result = result};
-
-		for (end = i; end < n && wanted[end].module == wanted[i].module; end++)
-			;
-		batch.count = end - i;
-		if (opts->budget_s > 0 && get_processor_time() - began > opts->budget_s) {
-			result->skipped += batch.count;
-			continue;
-		}
-		symbolise_module(&batch);
-		if (progress)
-			progress(ctx, end, n);
-	}
+	run.batch.kernel = opts->kernel_symbols;
+	if (!run.batch.kernel)
+		run.batch.kernel = read_kernel_if_wanted(wanted, n, opts);
+	symbolise_modules(&run, wanted, n, false);
+	symbolise_modules(&run, wanted, n, true); /* last: its symbols are being read meanwhile */
+	if (run.batch.kernel != opts->kernel_symbols)
+		ws_kallsyms_free(run.batch.kernel);
 }

@@ -10,6 +10,8 @@
 
 #include "symbols/module.h"
 
+struct ws_kallsyms;
+
 struct ws_symbol_opts {
 	const char *const *dirs; /* --symbols */
 	size_t dir_count;
@@ -19,6 +21,8 @@ struct ws_symbol_opts {
 				      written last; 0: any */
 	double budget_s; /* processor time, in seconds, after which no further module is read; 0: no
 			    limit */
+	struct ws_kallsyms *kernel_symbols; /* its symbols, where they are being read already;
+					       else NULL */
 };
 
 /* A frame to symbolise. */

@@ -796,6 +796,41 @@ static void kernel_symbols(void **state)
 	assert_false(ws_kallsyms_find_text(hidden, strlen(hidden), at, 4, found_kernel, NULL));
 }
 
+/* The address of _stext as this process may see it; 0 when it is hidden. */
+static uint64_t find_kernel_start(void)
+{
+	FILE *file = fopen("/proc/kallsyms", "re");
+	unsigned long long address = 0;
+	char line[512];
+
+	while (file && !address && fgets(line, sizeof(line), file))
+		if (!strstr(line, " T _stext\n") || sscanf(line, "%llx", &address) != 1)
+			address = 0;
+	if (file)
+		fclose(file);
+	return address;
+}
+
+/* A thread reads them while something else is done; they serve more than one report. */
+static void kernel_symbols_are_read_ahead(void **state)
+{
+	struct ws_kallsyms *symbols = ws_kallsyms_start_reading();
+	uint64_t start = find_kernel_start();
+
+	(void)state;
+	memset(kernel_names, 0, sizeof(kernel_names));
+	for (int i = 0; i < 2 && start; i++) {
+		kernel_names[0][0] = 0;
+		assert_true(ws_kallsyms_find(symbols, &start, 1, found_kernel, NULL));
+		assert_true(kernel_names[0][0]);
+	}
+	if (!start)
+		assert_false(ws_kallsyms_find(symbols, &start, 1, found_kernel, NULL));
+	ws_kallsyms_free(symbols);
+	ws_kallsyms_free(ws_kallsyms_start_reading()); /* nobody asked */
+	ws_kallsyms_free(NULL);
+}
+
 #if defined(__x86_64__)
 static void registers_of_perf(void **state)
 {
@@ -922,6 +957,7 @@ int main(void)
 		cmocka_unit_test(perf_maps),
 		cmocka_unit_test(jitdump_records),
 		cmocka_unit_test(kernel_symbols),
+		cmocka_unit_test(kernel_symbols_are_read_ahead),
 		cmocka_unit_test(files_may_shrink),
 		cmocka_unit_test(rows_are_added_to_a_report),
 	};

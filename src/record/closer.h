@@ -1,0 +1,16 @@
+/*
+ * closer.h - closes descriptors in a thread of its own, for those whose closing takes long.
+ */
+#ifndef WS_RECORD_CLOSER_H
+#define WS_RECORD_CLOSER_H
+
+struct ws_closer;
+
+/* Add a descriptor, which belongs to the closer from now on; with NULL, to a new closer. */
+struct ws_closer *ws_closer_add(struct ws_closer *closer, int fd);
+/* Begin to close them; where no thread can be had, they are closed before this returns. */
+void ws_closer_start(struct ws_closer *closer);
+/* Wait until all are closed and free the closer. NULL is fine. */
+void ws_closer_join(struct ws_closer *closer);
+
+#endif
