@@ -49,14 +49,33 @@ bool ws_find_event(const struct ws_lanes *lanes, uint32_t lane, uint8_t source, 
 	return false;
 }
 
+/* A value of a counter holds until the next, the last until the end. */
+static void put_value_spot(struct ws_text *text, const struct ws_lanes *lanes,
+			   const struct ws_level *level, uint32_t at)
+{
+	double value = level->value[at];
+
+	ws_put_time(text, "end", lanes, at + 1 < level->n ? level->start[at + 1] : lanes->last);
+	ws_put_json_int(text, "flags", 0);
+	ws_put_json_string(text, "name", "");
+	ws_put_json_key(text, "value");
+	ws_text_printf(text, value == value && value < 1e300 && value > -1e300 ? "%.17g" : "null",
+		       value);
+}
+
 void ws_put_spot(struct ws_text *text, const struct ws_lanes *lanes, const struct ws_spot *spot)
 {
-	const struct ws_level *level = &lanes->lane[spot->lane]->level[spot->level];
+	const struct ws_lane *lane = lanes->lane[spot->lane];
+	const struct ws_level *level = &lane->level[spot->level];
 
 	ws_put_json_int(text, "lane", spot->lane);
 	ws_put_json_int(text, "level", spot->level);
 	ws_put_json_int(text, "event", spot->event);
 	ws_put_time(text, "start", lanes, level->start[spot->event]);
+	if (ws_lane_descs[lane->kind].counter) {
+		put_value_spot(text, lanes, level, spot->event);
+		return;
+	}
 	ws_put_time(text, "end", lanes, ws_level_end(level, spot->event));
 	ws_put_json_int(text, "flags", level->src[spot->event] & ~WS_EVENT_SOURCE);
 	ws_put_name(text, "name", lanes, level->name[spot->event]);

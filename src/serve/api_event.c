@@ -1022,8 +1022,29 @@ static int read_event(struct event *event, struct ws_err *err)
 static bool has_event(const struct ws_lanes *lanes, int64_t lane, int64_t level, int64_t event)
 {
 	return lanes->n && ws_lane_ready(lanes->lane[lane]) && level < lanes->lane[lane]->levels &&
-	       !ws_lane_descs[lanes->lane[lane]->kind].counter &&
 	       event < lanes->lane[lane]->level[level].n;
+}
+
+/* The value of a counter, which is all there is to it. */
+static void put_counter_value(const struct event *event)
+{
+	struct ws_text *text = event->call->out;
+	const struct ws_lane *lane = event->call->lanes->lane[event->spot.lane];
+	static const struct ws_column_desc desc = {
+		.name = "value", .type = WS_T_F64, .doc = "The value, until the next one"};
+	uint64_t bits;
+
+	memcpy(&bits, &lane->level[event->spot.level].value[event->spot.event], 8);
+	ws_text_puts(text, "{");
+	ws_put_spot(text, event->call->lanes, &event->spot);
+	ws_put_json_string(text, "table", ws_lane_descs[lane->kind].name);
+	ws_put_json_string(text, "sqlite", "");
+	ws_put_json_key(text, "columns");
+	ws_text_puts(text, "[{");
+	put_value(text, event->call, &desc, bits);
+	ws_text_puts(text, "}],\"stack\":[],\"links\":[]");
+	ws_put_json_int(text, "of", lane->level[event->spot.level].n);
+	ws_text_puts(text, "}");
 }
 
 int ws_api_event(struct ws_api_call *call, struct ws_err *err)
@@ -1041,6 +1062,10 @@ int ws_api_event(struct ws_api_call *call, struct ws_err *err)
 		return 404;
 	}
 	event.spot = (struct ws_spot){(uint32_t)lane, (uint32_t)level, (uint32_t)number};
+	if (ws_lane_descs[call->lanes->lane[lane]->kind].counter) {
+		put_counter_value(&event);
+		return 0;
+	}
 	status = read_event(&event, err);
 	if (status)
 		return status;

@@ -237,39 +237,59 @@ int ws_api_tiles(struct ws_api_call *call, struct ws_err *err)
 
 enum { MOST_AT = 1000 };
 
-int ws_api_at(struct ws_api_call *call, struct ws_err *err)
+static void put_spots(const struct ws_api_call *call, struct ws_spot spot, uint32_t to)
 {
-	int64_t lane, level, t0, t1, limit;
-	const struct ws_level *level_v;
-	uint32_t from, to;
-
-	if (!ws_param_int(call, "lane", 0, (int64_t)call->lanes->n - 1, 0, &lane, err) ||
-	    !ws_param_int(call, "level", 0, UINT32_MAX, 0, &level, err) ||
-	    !ws_param_int(call, "limit", 1, MOST_AT, 20, &limit, err) ||
-	    !ws_param_window(call, &t0, &t1, err))
-		return 400;
-	ws_text_puts(call->out, "{\"events\":[");
-	if (call->lanes->n)
-		ws_lanes_want(call->lanes, (uint32_t)lane);
-	if (!call->lanes->n || !ws_lane_ready(call->lanes->lane[lane]) ||
-	    level >= call->lanes->lane[lane]->levels ||
-	    ws_lane_descs[call->lanes->lane[lane]->kind].counter) {
-		ws_text_puts(call->out, "],\"count\":0,\"busy\":0}");
-		return 0;
-	}
-	level_v = &call->lanes->lane[lane]->level[level];
-	ws_level_range(level_v, t0, t1, &from, &to);
-	for (uint32_t i = from; i < to && i - from < limit; i++) {
-		struct ws_spot spot = {(uint32_t)lane, (uint32_t)level, i};
-
+	for (; spot.event < to; spot.event++) {
 		ws_put_json_comma(call->out);
 		ws_text_puts(call->out, "{");
 		ws_put_spot(call->out, call->lanes, &spot);
 		ws_text_puts(call->out, "}");
 	}
+}
+
+/* A row that is not read, or a level that it does not have. `unread`: ask again, it is being read.
+ */
+static void put_no_spots(const struct ws_api_call *call, const struct ws_lane *lane)
+{
+	ws_text_puts(call->out, "{\"events\":[],\"count\":0,\"busy\":0");
+	if (lane && !ws_lane_ready(lane) && ws_lane_reading(lane))
+		ws_put_json_int(call->out, "unread", 1);
+	ws_text_puts(call->out, "}");
+}
+
+int ws_api_at(struct ws_api_call *call, struct ws_err *err)
+{
+	int64_t number, level_number, event, t0, t1, limit;
+	const struct ws_lane *lane;
+	const struct ws_level *level;
+	uint32_t from, to, last;
+
+	if (!ws_param_int(call, "lane", 0, (int64_t)call->lanes->n - 1, 0, &number, err) ||
+	    !ws_param_int(call, "level", 0, UINT32_MAX, 0, &level_number, err) ||
+	    !ws_param_int(call, "event", -1, UINT32_MAX, -1, &event, err) ||
+	    !ws_param_int(call, "limit", 1, MOST_AT, 20, &limit, err) ||
+	    !ws_param_window(call, &t0, &t1, err))
+		return 400;
+	lane = call->lanes->n ? call->lanes->lane[number] : NULL;
+	if (lane)
+		ws_lanes_want(call->lanes, (uint32_t)number);
+	if (!lane || !ws_lane_ready(lane) || level_number >= lane->levels) {
+		put_no_spots(call, lane);
+		return 0;
+	}
+	level = &lane->level[level_number];
+	ws_level_range(level, t0, t1, &from, &to);
+	if (event >= 0) {
+		from = (uint32_t)ws_min(event, level->n);
+		to = (uint32_t)ws_min(event + 1, level->n);
+	}
+	last = to - from > limit ? from + (uint32_t)limit : to;
+	ws_text_puts(call->out, "{\"events\":[");
+	put_spots(call, (struct ws_spot){(uint32_t)number, (uint32_t)level_number, from}, last);
 	ws_text_puts(call->out, "]");
 	ws_put_json_int(call->out, "count", to - from);
-	ws_put_json_int(call->out, "busy", (int64_t)ws_level_busy(level_v, from, to));
+	ws_put_json_int(call->out, "busy",
+			level->value ? 0 : (int64_t)ws_level_busy(level, from, to));
 	ws_text_puts(call->out, "}");
 	return 0;
 }

@@ -22,12 +22,13 @@ import {
   MOST_NAMES,
   opensToNames,
   Rows,
+  unitOf,
   type Row,
   type Saved,
 } from "./layout";
 import { Viewport } from "./viewport";
 import { getLanguage, setLanguage, t, has, type Language } from "./i18n";
-import { clean } from "./format";
+import { clean, value } from "./format";
 import { later } from "./dom";
 
 export interface Marker {
@@ -46,6 +47,7 @@ export interface Hit {
   row: Row;
   level: number;
   lane: Row; // whose events these are: the row itself, or a strip of a closed group
+  away: number; // pixels from the pointer; 0: under it
   name: number; // as tiles number names
   count: number;
   t0: number; // on the page's axis
@@ -569,8 +571,15 @@ export class App {
       : undefined;
   }
 
+  /** A value of a counter is called what it is. */
+  private named(report: number, spot: Spot): Spot {
+    const row = this.laneRow(report, spot.lane);
+    if (spot.value === undefined || !row) return spot;
+    return { ...spot, name: value(spot.value, unitOf(row)) };
+  }
+
   select(report: number, spot: Spot | null, reveal = false): void {
-    this.selected = spot ? { report, spot } : null;
+    this.selected = spot ? { report, spot: this.named(report, spot) } : null;
     this.emit("select");
     this.emit("draw");
     if (!spot) return;

@@ -28,6 +28,7 @@ export interface Spot {
   end: number;
   flags: number;
   name: string;
+  value?: number; // of a counter, until `end`
 }
 
 export interface TreeRow {
@@ -188,8 +189,6 @@ export const CHOSEN = 64, // the byte AT_SRC is a colour that the user chose for
   // the row is not read: its number means nothing (of what is under the pointer only; a tile says
   // it of all)
   UNREAD = 256;
-/** Nothing can be asked about these. */
-export const NO_EVENT = COUNTER | PREVIEW | UNREAD;
 const LABEL_PIXELS = 20;
 
 export interface TileLevel {

@@ -1,10 +1,10 @@
 /** Mouse, wheel and keys on the time line. */
 
-import { GROUP } from "generated/constants";
 import type { App, Hit } from "./app";
 import type { Row } from "./layout";
 import type { Timeline } from "./timeline";
-import { NO_EVENT, type EventDetail, type Spot } from "./data";
+import type { EventDetail, Spot } from "./data";
+import { Picker } from "./pick";
 import { askText, closeMenu, hideTip, showHelp, showMenu, showTip, toast, type Item } from "./menu";
 import { clean, parseTime, tick } from "./format";
 import { copied } from "./copy";
@@ -15,6 +15,8 @@ export class Input {
   private keys = new Set<string>();
   private moving = 0;
   private clicked: Promise<void> = Promise.resolve(); // until what was clicked is known
+  private clicks = 0; // so that what comes late is not taken for what was clicked last
+  private readonly picker: Picker;
   private x = 0;
   private y = 0;
   onEvents: (lanes: { report: number; lane: number }[], name?: string) => void = () => undefined;
@@ -26,6 +28,7 @@ export class Input {
     private timeline: Timeline,
   ) {
     const area = timeline.area;
+    this.picker = new Picker(app, timeline);
     area.addEventListener("pointerdown", (e) => this.down(e));
     area.addEventListener("pointermove", (e) => this.move(e));
     area.addEventListener("pointerleave", () => this.leave());
@@ -117,7 +120,7 @@ export class Input {
 
   private select(e: PointerEvent): void {
     const [x0, y0] = this.place(e);
-    const from = this.timeline.snap(x0, y0) ?? this.app.view.t(x0);
+    const from = this.picker.snap(x0, y0) ?? this.app.view.t(x0);
     let dragging = false;
     this.follow(
       e,
@@ -125,7 +128,7 @@ export class Input {
         const [x, y] = this.place(m);
         if (!dragging && Math.abs(x - x0) < 4) return;
         dragging = true;
-        const snap = m.altKey ? null : this.timeline.snap(x, y);
+        const snap = m.altKey ? null : this.picker.snap(x, y);
         this.timeline.snapped = snap;
         this.timeline.drag = [from, snap ?? this.app.view.t(x)];
         this.timeline.redraw();
@@ -143,51 +146,26 @@ export class Input {
     );
   }
 
+  /** Select what the pointer shows. */
   private async click(x: number, y: number): Promise<void> {
-    const hit = this.timeline.hit(x, y);
-    if (!hit || hit.flags & NO_EVENT) {
+    const hit = this.picker.at(x, y),
+      mine = ++this.clicks;
+    if (!hit) {
       this.app.select(0, null);
       if (this.app.range) this.app.setRange(null);
       return;
     }
-    const spot = await this.spotOf(hit, x);
-    if (spot) this.app.select(hit.row.report, spot);
-  }
-
-  /**
-   * The event that a rectangle stands for; of several the one nearest to the pointer, or the
-   * longest of very many.
-   */
-  private async spotOf(hit: Hit, x: number): Promise<Spot | null> {
-    const o = this.app.offsets[hit.row.report],
-      px = this.app.view.scale,
-      at = this.app.view.t(x) - o;
-    const single = !(hit.flags & GROUP);
-    const r = await this.app.ask<{ events: Spot[]; count: number }>("at", {
-      r: hit.row.report,
-      lane: hit.lane.lane,
-      level: hit.level,
-      t0: Math.floor(single ? hit.t0 - o - 2 : at - px),
-      t1: Math.ceil(
-        single ? Math.max(hit.t0 - o + 2, Math.min(hit.t1 - o, hit.t0 - o + px)) : at + px,
-      ),
-      limit: 200,
-    });
-    if (!r) return null;
-    if (hit.row.of !== undefined) r.events = r.events.filter((s) => s.name === hit.row.label);
-    const known = r.events.find((s) => s.event === hit.event);
-    if (single || (known && r.count > 20)) return known ?? r.events[0] ?? null;
-    const away = (s: Spot): number => (at < s.start ? s.start - at : at > s.end ? at - s.end : 0);
-    return r.events.sort((a, b) => away(a) - away(b))[0] ?? known ?? null;
+    const spot = await this.picker.spotOf(hit, x, () => mine === this.clicks);
+    if (spot && mine === this.clicks) this.app.select(hit.row.report, spot);
   }
 
   private move(e: PointerEvent): void {
     [this.x, this.y] = this.place(e);
     this.app.pointer = this.app.view.t(this.x);
     if (e.buttons) return;
-    const hit = this.timeline.hit(this.x, this.y);
+    const hit = this.picker.at(this.x, this.y);
     this.app.hover = hit;
-    this.timeline.snapped = this.timeline.snap(this.x, this.y);
+    this.timeline.snapped = this.picker.snap(this.x, this.y);
     this.timeline.area.style.cursor = hit ? "pointer" : "crosshair";
     this.timeline.redraw();
     if (!hit) {
@@ -198,13 +176,15 @@ export class Input {
     this.exactTip(hit, e.clientX, e.clientY);
   }
 
-  /** Names of small events are not in tiles: ask when the pointer rests. */
+  /**
+   * Tiles have no names of small events, no lengths of the longest of a group, and times of what
+   * is far wider than they only in part: ask when the pointer rests.
+   */
   private exactTip = later(120, async (hit: Hit, x: number, y: number) => {
-    if (this.app.hover !== hit || hit.flags & NO_EVENT) return;
-    if (!(hit.flags & GROUP) && this.timeline.tip(hit).length > 2) return;
-    const spot = await this.spotOf(hit, this.x);
-    if (!spot || this.app.hover !== hit) return;
-    showTip(x, y, this.timeline.tip(hit, spot));
+    const still = (): boolean => this.app.hover === hit;
+    if (!still() || Picker.isVague(hit)) return;
+    const spot = await this.picker.spotOf(hit, this.x, still);
+    if (spot && still()) showTip(x, y, this.timeline.tip(hit, spot));
   });
 
   private leave(): void {
@@ -345,9 +325,12 @@ export class Input {
     e.preventDefault();
     hideTip();
     const [x, y] = this.place(e),
-      hit = this.timeline.hit(x, y),
+      hit = this.picker.at(x, y),
       row = this.timeline.rowAt(y),
-      spot = hit && !(hit.flags & NO_EVENT) ? await this.spotOf(hit, x) : null;
+      mine = ++this.clicks,
+      still = (): boolean => mine === this.clicks,
+      spot = hit && !Picker.isVague(hit) ? await this.picker.spotOf(hit, x, still) : null;
+    if (!still()) return;
     if (hit && spot) this.app.select(hit.row.report, spot);
     showMenu(e.clientX, e.clientY, [
       ...(hit && spot ? this.eventItems(hit.row.report, spot, hit.lane.type) : []),

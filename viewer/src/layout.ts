@@ -48,8 +48,41 @@ export const STRIPS = 4;
  */
 export const MOST_STREAMS = 8;
 
+/** A stretch of a row's height in which one level of a lane is painted, from the row's top. */
+export interface Band {
+  lane: Row;
+  level: number;
+  y: number;
+  h: number;
+}
+
+/** The bands of a row; `strips` are the lanes that it shows while it is closed. */
+export function bandsOf(r: Row, strips: Row[]): Band[] {
+  if (r.lane === undefined) {
+    const each = (r.h - 2 * PAD) / Math.max(1, strips.length);
+    return strips.map((lane, i) => ({
+      lane,
+      level: 0,
+      y: PAD + i * each,
+      h: Math.max(2, each - 1),
+    }));
+  }
+  if (isCounter(r)) return [{ lane: r, level: 0, y: PAD, h: r.h - 2 * PAD }];
+  return Array.from({ length: r.over ?? r.shown }, (_, level) => ({
+    lane: r,
+    level,
+    y: PAD + (r.over === undefined ? level * r.height : 0), // or over one another
+    h: r.height - 1,
+  }));
+}
+
 export function isCounter(r: TreeRow): boolean {
   return LANES[r.type]?.counter ?? false;
+}
+
+/** What the values of a counter are in. */
+export function unitOf(r: TreeRow): string {
+  return r.unit ?? (r.type === "gpu_bytes" ? "B" : "");
 }
 
 /** Rows that open to one for each of their commonest names have so many of them. */
@@ -306,15 +339,6 @@ export class Rows {
     siblings.splice(i, 1);
     siblings.splice(j, 0, r);
     this.saved.order[r.parentKey] = siblings.map((s) => s.key);
-  }
-
-  levelTop(r: Row, level: number): number {
-    return r.y + PAD + level * r.height;
-  }
-
-  /** Which level of a row is at `y` (in its pane). */
-  levelAt(r: Row, y: number): number {
-    return Math.max(0, Math.min(r.shown - 1, Math.floor((y - r.y - PAD) / r.height)));
   }
 
   rowAt(list: Row[], y: number): Row | undefined {

@@ -347,6 +347,17 @@ export class StaticSource implements Source {
 
   private spot(l: Lane, level: number, i: number): Spot {
     const v = l.levels[level];
+    if (l.counter)
+      return {
+        lane: l.lane,
+        level,
+        event: i,
+        start: v.start[i],
+        end: i + 1 < v.n ? v.start[i + 1] : this.window[1],
+        flags: 0,
+        name: "",
+        value: v.dur[i],
+      };
     return {
       lane: l.lane,
       level,
@@ -542,8 +553,11 @@ export class StaticSource implements Source {
   private one(p: Params): unknown {
     const l = this.lanes.get(Number(p.lane)),
       v = l?.levels[Number(p.level)];
-    if (!l || !v || l.counter || Number(p.event) >= v.n)
-      throw new ServerError("there is no such event");
+    if (!l || !v || Number(p.event) >= v.n) throw new ServerError("there is no such event");
+    if (l.counter) {
+      const spot = this.spot(l, Number(p.level), Number(p.event));
+      return { ...spot, table: l.kind, sqlite: "", columns: [], stack: [], links: [], of: v.n };
+    }
     return {
       ...this.spot(l, Number(p.level), Number(p.event)),
       ...this.detail(l, v, Number(p.event)),
@@ -740,8 +754,11 @@ export class StaticSource implements Source {
     const l = this.lanes.get(Number(p.lane)),
       v = l?.levels[Number(p.level)],
       events: Spot[] = [];
-    if (!l || !v || l.counter) return { events, count: 0, busy: 0 };
-    const [from, to] = this.range(l, v, Number(p.t0), Number(p.t1));
+    if (!l || !v) return { events, count: 0, busy: 0 };
+    const [from, to] =
+      p.event === undefined
+        ? this.range(l, v, Number(p.t0), Number(p.t1))
+        : [Math.min(v.n, Number(p.event)), Math.min(v.n, Number(p.event) + 1)];
     for (let i = from; i < to && events.length < Number(p.limit ?? 20); i++)
       events.push(this.spot(l, Number(p.level), i));
     return { events, count: to - from, busy: 0 };

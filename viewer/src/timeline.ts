@@ -5,12 +5,7 @@
 
 import {
   AT_COLOR,
-  AT_COUNT,
-  AT_EVENT,
-  AT_FILL,
   AT_FLAGS,
-  AT_HIGH,
-  AT_LOW,
   AT_NAME,
   AT_SRC,
   AT_X0,
@@ -36,17 +31,15 @@ import {
   CHOSEN,
   FADED,
   names,
-  NO_EVENT,
   palettes,
   tileStart,
-  UNREAD,
   type Spot,
   type Tile,
   type Wanted,
 } from "./data";
 import { GLPainter, PixelPainter, type Batch, type Painter } from "./gl";
 import { CHOICES, classColor, css, STATES, inkOn, type RGB } from "./colors";
-import { isCounter, type Row } from "./layout";
+import { bandsOf, isCounter, unitOf, type Band, type Row } from "./layout";
 import { clean, duration, percent, tick, value } from "./format";
 import { h } from "./dom";
 import { t } from "./i18n";
@@ -218,31 +211,31 @@ export class Timeline {
   }
 
   /**
-   * Draw a lane's level between two times (of its report), from tiles of scale k, or from what
+   * Tiles that show a lane's level between two times (of its report): those of this zoom, or what
    * else is there.
    */
-  private batches(
+  eachTile(
     report: number,
     lane: number,
     level: number,
-    k: number,
     from: number,
     to: number,
-    make: (tile: Tile, clip: [number, number]) => void,
+    look: { see: (tile: Tile, clip: [number, number]) => void },
   ): void {
-    const span = TILE_PIXELS * 2 ** k;
+    const k = this.scaleOf(),
+      span = TILE_PIXELS * 2 ** k;
     for (let i = Math.floor(from / span); i * span < to; i++) {
       const a = Math.max(from, i * span),
         b = Math.min(to, (i + 1) * span);
       const tile = this.app.cache.get(report, lane, k, i);
       if (tile && level < tile.levels.length) {
-        make(tile, [a, b]);
+        look.see(tile, [a, b]);
         continue;
       }
       if (tile && !tile.pending && level >= tile.levels.length && tile.asked > level) continue;
-      if (this.coarser(report, lane, level, k, a, b, make)) continue;
+      if (this.coarser(report, lane, level, k, a, b, look.see)) continue;
       for (let j = k - 1; j >= Math.max(0, k - 3); j--)
-        if (this.finer(report, lane, level, j, a, b, make)) break;
+        if (this.finer(report, lane, level, j, a, b, look.see)) break;
     }
   }
 
@@ -286,27 +279,22 @@ export class Timeline {
     return any;
   }
 
-  private paint(
-    row: Row,
-    lane: Row,
-    level: number,
-    y: number,
-    height: number,
-    labels: boolean,
-  ): void {
+  private paint(row: Row, band: Band): void {
     const { view, offsets } = this.app,
+      { lane, level } = band,
       o = offsets[row.report],
-      k = this.scaleOf();
-    const top = row.pinned ? 0 : this.pinnedHeight,
-      bottom = row.pinned ? this.pinnedHeight : this.height;
-    this.batches(row.report, lane.lane!, level, k, view.t0 - o, view.t1 - o, (tile, [a, b]) => {
+      top = row.pinned ? 0 : this.pinnedHeight,
+      bottom = row.pinned ? this.pinnedHeight : this.height,
+      y = this.top(row) + band.y;
+    if (y + band.h < top || y > bottom) return;
+    const see = (tile: Tile, [a, b]: [number, number]): void => {
       const batch: Batch = {
         tile,
         level,
         x: view.x(tileStart(tile.k, tile.index) + o),
         scale: 2 ** tile.k / view.scale,
         y,
-        h: height,
+        h: band.h,
         cls: lane.cls,
         clip: [view.x(a + o), view.x(b + o)],
         low: Math.min(0, lane.low ?? 0),
@@ -316,8 +304,10 @@ export class Timeline {
         mixed: row.over !== undefined && level > 0,
       };
       this.painter.draw(batch, top, bottom);
-      if (labels && height >= 11) this.labelled.push({ batch, top, bottom });
-    });
+      if (row.lane !== undefined && !isCounter(row) && band.h >= 11)
+        this.labelled.push({ batch, top, bottom });
+    };
+    this.eachTile(row.report, lane.lane!, level, view.t0 - o, view.t1 - o, { see });
   }
 
   /* ---- text ---- */
@@ -382,7 +372,7 @@ export class Timeline {
   }
 
   private counterText(r: Row, y: number): void {
-    const high = value(r.high ?? 0, r.unit ?? (r.type === "gpu_bytes" ? "B" : ""));
+    const high = value(r.high ?? 0, unitOf(r));
     this.c.globalAlpha = 0.8;
     this.c.fillStyle = this.app.theme.back;
     this.c.fillRect(2, y + 1, this.c.measureText(high).width + 5, 14);
@@ -439,26 +429,7 @@ export class Timeline {
       Math.max(least, y),
       Math.min(r.pinned ? this.pinnedHeight : this.height, y + r.h),
     );
-    if (r.lane === undefined) {
-      const strips = this.app.rows.strips(r);
-      const each = (r.h - 6) / Math.max(1, strips.length);
-      strips.forEach((s, i) => this.paint(r, s, 0, y + 3 + i * each, Math.max(2, each - 1), false));
-      return;
-    }
-    if (isCounter(r)) {
-      this.paint(r, r, 0, y + 3, r.h - 6, false);
-      return;
-    }
-    if (r.over !== undefined) {
-      for (let level = 0; level < r.over; level++)
-        this.paint(r, r, level, y + 3, r.height - 1, true);
-      return;
-    }
-    for (let level = 0; level < r.shown; level++) {
-      const ly = y + 3 + level * r.height;
-      if (ly + r.height < least || ly > this.height) continue;
-      this.paint(r, r, level, ly, r.height - 1, true);
-    }
+    for (const band of bandsOf(r, this.app.rows.strips(r))) this.paint(r, band);
   }
 
   /** What is no rectangle of a tile, but for their texts. */
@@ -530,9 +501,10 @@ export class Timeline {
     const o = this.app.offsets[report],
       x0 = this.app.view.x(spot.start + o),
       x1 = Math.max(x0 + 2, this.app.view.x(spot.end + o));
-    const y = this.top(row);
-    if (level < 0) return [x0, y + 3, x1 - x0, row.h - 6];
-    return [x0, y + 3 + Math.min(level, row.shown - 1) * row.height, x1 - x0, row.height - 1];
+    const y = this.top(row),
+      bands = bandsOf(row, this.app.rows.strips(row)),
+      band = level < 0 ? undefined : bands[Math.min(level, bands.length - 1)];
+    return band ? [x0, y + band.y, x1 - x0, band.h] : [x0, y + 3, x1 - x0, row.h - 6];
   }
 
   private drawSelected(): void {
@@ -724,120 +696,18 @@ export class Timeline {
       : rows.rowAt(rows.visible, y - this.pinnedHeight + this.scroll);
   }
 
-  /** The rectangle under a point. */
-  hit(x: number, y: number): Hit | null {
-    const row = this.rowAt(y);
-    if (!row) return null;
-    let lane = row,
-      level = 0;
-    if (row.lane === undefined) {
-      const strips = this.app.rows.strips(row);
-      if (!strips.length) return null;
-      lane =
-        strips[
-          Math.max(
-            0,
-            Math.min(
-              strips.length - 1,
-              Math.floor(((y - this.top(row) - 3) / (row.h - 6)) * strips.length),
-            ),
-          )
-        ];
-    } else
-      level = Math.max(
-        0,
-        Math.min(row.shown - 1, Math.floor((y - this.top(row) - 3) / row.height)),
-      );
-    if (isCounter(row)) level = 0;
-    if (row.over === undefined) return this.hitLane(row, lane, level, x);
-    for (level = 0; level < row.over; level++) {
-      const hit = this.hitLane(row, lane, level, x);
-      if (hit) return { ...hit, lane: this.app.laneRow(row.report, row.of!) ?? lane };
-    }
-    return null;
-  }
-
-  private hitLane(row: Row, lane: Row, level: number, x: number): Hit | null {
-    const { view, offsets } = this.app,
-      o = offsets[row.report];
-    let best: Hit | null = null,
-      bestAway = 4;
-    const near = view.scale * 4,
-      time = view.t(x) - o;
-    this.batches(
-      row.report,
-      lane.lane!,
-      level,
-      this.scaleOf(),
-      time - near,
-      time + near,
-      (tile, [from, to]) => {
-        const l = tile.levels[level],
-          px = 2 ** tile.k,
-          start = tileStart(tile.k, tile.index);
-        if (!l) return;
-        let low = l.from,
-          high = l.from + l.n;
-        while (low < high) {
-          const mid = (low + high) >> 1;
-          if (start + tile.f32[mid * RECT_WORDS + AT_X1] * px < time - near) low = mid + 1;
-          else high = mid;
-        }
-        for (let r = low; r < l.from + l.n; r++) {
-          const t0 = start + tile.f32[r * RECT_WORDS + AT_X0] * px,
-            t1 = start + tile.f32[r * RECT_WORDS + AT_X1] * px;
-          if (t0 > time + near || t0 > to) break;
-          if (t1 < from) continue;
-          const away =
-            time < t0 ? (t0 - time) / view.scale : time > t1 ? (time - t1) / view.scale : 0;
-          if (away >= bestAway) continue;
-          bestAway = away;
-          best = {
-            row,
-            level,
-            lane,
-            name: tile.u32[r * RECT_WORDS + AT_NAME],
-            count: tile.u32[r * RECT_WORDS + AT_COUNT],
-            t0: t0 + o,
-            t1: t1 + o,
-            event: tile.u32[r * RECT_WORDS + AT_EVENT],
-            flags: tile.u8[r * RECT_BYTES + AT_FLAGS] | (tile.pending ? UNREAD : 0),
-            fill: tile.u8[r * RECT_BYTES + AT_FILL] / 255,
-            color: tile.u8[r * RECT_BYTES + AT_COLOR],
-          };
-          if (tile.u8[r * RECT_BYTES + AT_FLAGS] & COUNTER) {
-            best.event = 0;
-            best.fill = tile.f32[r * RECT_WORDS + AT_HIGH];
-            best.count = tile.f32[r * RECT_WORDS + AT_LOW];
-          }
-        }
-      },
-    );
-    return best;
-  }
-
-  /** The edge of an event within a few pixels of a point, or null. */
-  snap(x: number, y: number): number | null {
-    const hit = this.hit(x, y),
-      { view } = this.app;
-    if (!hit || hit.flags & NO_EVENT) return null;
-    const edges = [hit.t0, hit.t1].filter((e) => Math.abs(view.x(e) - x) < 7);
-    return edges.length
-      ? edges.sort((a, b) => Math.abs(view.x(a) - x) - Math.abs(view.x(b) - x))[0]
-      : null;
-  }
-
   /**
    * Words about what is under the pointer. `exact`: of several the one that is nearest, or what
    * tiles do not know the name of.
    */
   tip(hit: Hit, exact?: Spot): string[] {
-    const known = clean(names[hit.row.report]?.get(hit.name) ?? "", 160),
-      name = hit.flags & GROUP ? known : known || clean(exact?.name ?? "", 160);
+    const name = clean(exact?.name ?? names[hit.row.report]?.get(hit.name) ?? "", 160),
+      length = exact ? exact.end - exact.start : hit.t1 - hit.t0;
     const where = this.app.rowName(hit.lane);
     if (hit.flags & PREVIEW) return hit.count ? [where, t("n_events", hit.count)] : [where];
     if (hit.flags & COUNTER) {
-      const unit = hit.lane.unit ?? (hit.lane.type === "gpu_bytes" ? "B" : "");
+      const unit = unitOf(hit.lane);
+      if (exact?.value !== undefined) return [where, value(exact.value, unit)];
       return [
         where,
         hit.fill === hit.count
@@ -845,7 +715,7 @@ export class Timeline {
           : `${value(hit.count, unit)} … ${value(hit.fill, unit)}`,
       ];
     }
-    if (hit.lane.type === "state") return this.stateTip(hit, name);
+    if (hit.lane.type === "state") return this.stateTip(hit, name, exact);
     const kind = {
       kernels: "tip_kernel",
       stream: "tip_kernel",
@@ -866,8 +736,10 @@ export class Timeline {
       lines.push(
         momentary ? t("n_events", hit.count) : t("tip_group", hit.count, percent(hit.fill)),
       );
-      if (name) lines.push(t("tip_longest", name));
-      if (exact) lines.push(`${clean(exact.name, 160)}: ${duration(exact.end - exact.start)}`);
+      if (name)
+        lines.push(
+          momentary ? name : t("tip_longest", exact ? `${name}, ${duration(length)}` : name),
+        );
     } else {
       if (name) lines.push(name);
       lines.push(
@@ -875,13 +747,13 @@ export class Timeline {
           ? t("at_cursor", tick(hit.t0, 1))
           : hit.flags & OPEN
             ? t("never_ended")
-            : duration(hit.t1 - hit.t0),
+            : duration(length),
       );
     }
     return lines;
   }
 
-  private stateTip(hit: Hit, name: string): string[] {
+  private stateTip(hit: Hit, name: string, exact?: Spot): string[] {
     const [state] = STATES[hit.color] ?? STATES[0],
       busy = this.app.busyNow.get(hit.lane.key),
       head = `${this.app.rowName(hit.lane)}${busy ? ` (${t("on_core", percent(busy))})` : ""}`;
@@ -890,6 +762,7 @@ export class Timeline {
         head,
         t("tip_states", hit.count, percent(hit.fill)),
         ...(hit.color > 1 ? [t("tip_rest", t(`state_${state}`))] : []),
+        ...(exact ? [t("tip_longest", `${name}, ${duration(exact.end - exact.start)}`)] : []),
       ];
     const own = hit.name >>> 30 === NAME_OURS, // no call is known: the state says it all
       length = duration(hit.t1 - hit.t0);
