@@ -7,13 +7,13 @@
  * The environment is completed in the arguments of exec and posix_spawn, never in the program's own
  * memory; only system() and popen(), which take no environment, get a completed `environ` for the
  * length of the call when the program had removed ours. Images that our libraries cannot be loaded
- * into get the program's own LD_PRELOAD, so that their loader does not complain.
+ * into get the program's own LD_PRELOAD, so that their loader does not complain. What is started
+ * outside the session (its end has come, or its user cannot read our files) gets nothing of ours.
  *
  * Between vfork and exec the child runs on the parent's thread state: `paused` keeps everything but
  * exec notes from being recorded there.
  */
 #include <alloca.h>
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -30,6 +30,7 @@
 #include "inject/bind.h"
 #include "inject/rt.h"
 #include "inject/traced.h"
+#include "ring/hookable.h"
 
 extern char **environ;
 
@@ -41,73 +42,22 @@ ws_stack_fn *ws_stack_hook;
 
 enum image {
 	IMAGE_HOOKABLE,
-	IMAGE_FOREIGN /* loading our libraries would fail, noisily or fatally */
+	IMAGE_FOREIGN, /* loading our libraries would fail, noisily or fatally */
+	IMAGE_OUTSIDE  /* nothing of it can be recorded: it gets the environment that it would have
+			  without us */
 };
 
-static enum image classify_elf(long fd, const char *head, long n)
-{
-	const Elf64_Ehdr *header = (const void *)head;
-	char interp[256];
-	Elf64_Phdr ph;
-
-	if (n < (long)sizeof(*header) || header->e_ident[EI_CLASS] != ELFCLASS64 ||
-	    header->e_ident[EI_DATA] != ELFDATA2LSB)
-		return IMAGE_FOREIGN;
-#if defined(__x86_64__)
-	if (header->e_machine != EM_X86_64)
-		return IMAGE_FOREIGN;
-#elif defined(__aarch64__)
-	if (header->e_machine != EM_AARCH64)
-		return IMAGE_FOREIGN;
-#endif
-	for (int i = 0; i < header->e_phnum && i < 64; i++) {
-		if (ws_raw_syscall(SYS_pread64, fd, (long)&ph, sizeof(ph),
-				   (long)(header->e_phoff + (uint64_t)i * header->e_phentsize), 0,
-				   0) != (long)sizeof(ph))
-			break;
-		if (ph.p_type != PT_INTERP)
-			continue;
-		n = ws_raw_syscall(SYS_pread64, fd, (long)interp, sizeof(interp) - 1,
-				   (long)ph.p_offset, 0, 0);
-		if (n <= 0)
-			break;
-		interp[n] = 0;
-		return strstr(interp, "musl") ? IMAGE_FOREIGN : IMAGE_HOOKABLE;
-	}
-	return IMAGE_HOOKABLE; /* static: there is no loader that could complain */
-}
-
-/* Whether our libraries can be named in LD_PRELOAD for `path`, following #! lines. Unreadable files
- * are taken for hookable. */
+/*
+ * A user, or a root folder, from which our files cannot be read, is outside: a login shell of su,
+ * what chroot starts. The rights looked at are those of this moment, which the new image will have.
+ */
 static enum image classify_image(const char *path)
 {
-	char head[512], interpreter[256];
-	enum image image = IMAGE_HOOKABLE;
+	const struct ws_arena *arena = ws_rt->arena;
 
-	for (int depth = 0; depth < 4; depth++) {
-		long fd = ws_raw_syscall(SYS_openat, AT_FDCWD, (long)path,
-					 O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, 0, 0),
-		     n;
-		char *text, *end;
-
-		if (fd < 0)
-			return IMAGE_HOOKABLE;
-		n = ws_raw_syscall(SYS_read, fd, (long)head, sizeof(head) - 1, 0, 0, 0);
-		if (n >= 4 && !memcmp(head, ELFMAG, 4))
-			image = classify_elf(fd, head, n);
-		ws_raw_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
-		if (n < 3 || head[0] != '#' || head[1] != '!')
-			return image;
-		head[n] = 0;
-		text = head + 2 + strspn(head + 2, " \t");
-		end = text + strcspn(text, " \t\r\n");
-		if (end == text || end - text >= (long)sizeof(interpreter))
-			return IMAGE_HOOKABLE;
-		memcpy(interpreter, text, (size_t)(end - text));
-		interpreter[end - text] = 0;
-		path = interpreter;
-	}
-	return IMAGE_HOOKABLE;
+	if (arena && !ws_can_read_hooks(arena->text + arena->text_preload, ws_rt_session_path()))
+		return IMAGE_OUTSIDE;
+	return ws_is_hookable(path) ? IMAGE_HOOKABLE : IMAGE_FOREIGN;
 }
 
 /* ---- the environment ---- */
@@ -174,6 +124,116 @@ static const char *env_preload(char *const *envp, size_t *index)
 	return found;
 }
 
+/* What an environment holds of ours; each text is "" where there is none. */
+struct own_values {
+	const char *preload, *nvtx, *cuda, *session;
+};
+
+static struct own_values find_own_values(void)
+{
+	const struct ws_arena *arena = ws_rt->arena;
+
+	return (struct own_values){.preload = arena->text + arena->text_preload,
+				   .nvtx = arena->text + arena->text_nvtx,
+				   .cuda = arena->text + arena->text_cuda,
+				   .session = ws_rt_session_path()};
+}
+
+/* Memory for a copy of `envp` with `more` variables and `bytes` of text; false without any. */
+static bool copy_environment(char *const *envp, size_t bytes, struct env *out, size_t *count,
+			     char **room)
+{
+	long p;
+
+	*count = 0;
+	while (envp && envp[*count])
+		++*count;
+	bytes += (*count + 8) * sizeof(char *);
+	p = ws_raw_syscall(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p < 0 && p > -4096)
+		return false;
+	out->v = (char **)p;
+	out->bytes = bytes;
+	*room = (char *)(out->v + *count + 8);
+	if (*count)
+		memcpy(out->v, envp, *count * sizeof(char *));
+	return true;
+}
+
+static bool is_own_entry(const char *entry, const char *name, const char *value)
+{
+	size_t n = strlen(name);
+
+	return *value && !strncmp(entry, name, n) && entry[n] == '=' &&
+	       !strcmp(entry + n + 1, value);
+}
+
+/* The entry as it would be without us: itself, made in `room`, or NULL when it is ours alone. */
+static char *restore_entry(char *entry, const struct own_values *own, char **room)
+{
+	static const char order[] = WS_ASAN_ORDER;
+	size_t n = strlen(entry), len = sizeof(order) - 1;
+	char *start = *room;
+
+	if (!strncmp(entry, "LD_PRELOAD=", 11) && strstr(entry, own->preload))
+		return remove_own_libraries(room, entry + 11, own->preload);
+	if (!strncmp(entry, "ASAN_OPTIONS=", 13) && n >= 13 + len &&
+	    !strcmp(entry + n - len, order)) {
+		n -= len;
+		if (n == 13)
+			return NULL;
+		memcpy(start, entry, n - 1); /* without the colon before ours */
+		start[n - 1] = 0;
+		*room = start + n;
+		return start;
+	}
+	if (is_own_entry(entry, WS_ENV_SESSION, own->session) ||
+	    is_own_entry(entry, "NVTX_INJECTION64_PATH", own->nvtx) ||
+	    is_own_entry(entry, "CUDA_INJECTION64_PATH", own->cuda))
+		return NULL;
+	return entry;
+}
+
+/* A copy of `envp` as it would be without us. False when there is nothing of ours in it. */
+static bool restore_environment(char *const *envp, struct env *out)
+{
+	const struct own_values own = find_own_values();
+	const char *session = find_variable(envp, WS_ENV_SESSION);
+	size_t count, kept = 0, bytes = 0;
+	char *room;
+
+	if (!session || strcmp(session, own.session))
+		return false;
+	for (size_t i = 0; envp[i]; i++)
+		if (!strncmp(envp[i], "LD_PRELOAD=", 11) || !strncmp(envp[i], "ASAN_OPTIONS=", 13))
+			bytes += strlen(envp[i]) + 1;
+	if (!copy_environment(envp, bytes, out, &count, &room))
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		out->v[kept] = restore_entry(out->v[i], &own, &room);
+		kept += out->v[kept] != NULL;
+	}
+	out->v[kept] = NULL;
+	return true;
+}
+
+/* A copy of `envp` without our libraries; the rest stays, for what the program starts. */
+static bool withhold_libraries(char *const *envp, struct env *out)
+{
+	size_t at = 0, count;
+	const char *old = env_preload(envp, &at);
+	char *room;
+
+	if (!old || !copy_environment(envp, strlen(old) + 16, out, &count, &room))
+		return false;
+	out->v[at] = remove_own_libraries(&room, old, find_own_values().preload);
+	if (!out->v[at])
+		out->v[at] = out->v[--count];
+	out->v[count] = NULL;
+	return true;
+}
+
 /*
  * A copy of `envp` with the session's variables, in memory of its own so that any length fits.
  * Returns false when `envp` can be used as it is: it belongs to a session already, or there is
@@ -181,57 +241,42 @@ static const char *env_preload(char *const *envp, size_t *index)
  */
 static bool complete_environment(char *const *envp, enum image image, struct env *out)
 {
-	struct ws_arena *arena = ws_rt->arena;
-	size_t count = 0, bytes = 4096, at = 0;
-	const char *old, *preload, *nvtx, *cuda, *session = ws_rt_session_path();
-	const char *named = find_variable(envp, WS_ENV_SESSION);
+	struct own_values own;
+	size_t count, at = 0;
+	const char *old, *named = find_variable(envp, WS_ENV_SESSION);
 	char *room;
-	long p;
 
-	if (!arena || atomic_load_explicit(&arena->closed, memory_order_relaxed))
+	if (!ws_rt->arena)
 		return false;
-	preload = arena->text + arena->text_preload;
-	nvtx = arena->text + arena->text_nvtx;
-	cuda = arena->text + arena->text_cuda;
+	if (image == IMAGE_OUTSIDE ||
+	    atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed))
+		return restore_environment(envp, out);
+	if (image == IMAGE_FOREIGN)
+		return withhold_libraries(envp, out);
+	own = find_own_values();
 	old = env_preload(envp, &at);
 	/* A program may keep our variable and yet set or remove LD_PRELOAD; another session's
 	 * variables are left alone. */
-	if (named && image == IMAGE_HOOKABLE &&
-	    (strcmp(named, session) || (old && strstr(old, preload))))
+	if (named && (strcmp(named, own.session) || (old && strstr(old, own.preload))))
 		return false;
-	if (image == IMAGE_FOREIGN && !old)
+	if (!copy_environment(envp,
+			      4096 + strlen(own.session) + 2 * strlen(own.preload) +
+				      strlen(own.nvtx) + strlen(own.cuda) + (old ? strlen(old) : 0),
+			      out, &count, &room))
 		return false;
-	while (envp && envp[count])
-		count++;
-	bytes += (count + 8) * sizeof(char *) + strlen(session) + 2 * strlen(preload) +
-		 strlen(nvtx) + strlen(cuda) + (old ? strlen(old) : 0);
-	p = ws_raw_syscall(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p < 0 && p > -4096)
-		return false;
-	out->v = (char **)p;
-	out->bytes = bytes;
-	room = (char *)(out->v + count + 8);
-	if (count)
-		memcpy(out->v, envp, count * sizeof(char *));
-	if (image == IMAGE_FOREIGN) {
-		out->v[at] = remove_own_libraries(&room, old, preload);
-		if (!out->v[at])
-			out->v[at] = out->v[--count];
-		out->v[count] = NULL;
-		return true;
-	}
-	if (old && *old && !strstr(old, preload))
-		out->v[at] = is_variable_entry(&room, "LD_PRELOAD", old, ":", preload);
+	if (old && *old && !strstr(old, own.preload))
+		out->v[at] = is_variable_entry(&room, "LD_PRELOAD", old, ":", own.preload);
 	else if (!old || !*old)
 		out->v[old ? at : count++] =
-			is_variable_entry(&room, "LD_PRELOAD", preload, "", "");
-	if (*nvtx && !find_variable(envp, "NVTX_INJECTION64_PATH"))
-		out->v[count++] = is_variable_entry(&room, "NVTX_INJECTION64_PATH", nvtx, "", "");
-	if (*cuda && !find_variable(envp, "CUDA_INJECTION64_PATH") && !ws_find_gpu_tool(envp))
-		out->v[count++] = is_variable_entry(&room, "CUDA_INJECTION64_PATH", cuda, "", "");
+			is_variable_entry(&room, "LD_PRELOAD", own.preload, "", "");
+	if (*own.nvtx && !find_variable(envp, "NVTX_INJECTION64_PATH"))
+		out->v[count++] =
+			is_variable_entry(&room, "NVTX_INJECTION64_PATH", own.nvtx, "", "");
+	if (*own.cuda && !find_variable(envp, "CUDA_INJECTION64_PATH") && !ws_find_gpu_tool(envp))
+		out->v[count++] =
+			is_variable_entry(&room, "CUDA_INJECTION64_PATH", own.cuda, "", "");
 	if (!named)
-		out->v[count++] = is_variable_entry(&room, WS_ENV_SESSION, session, "", "");
+		out->v[count++] = is_variable_entry(&room, WS_ENV_SESSION, own.session, "", "");
 	out->v[count] = NULL;
 	return true;
 }
@@ -303,12 +348,16 @@ static int read_pid(void)
 static char *const *prepare_exec(const char *path, char *const *envp, struct env *made)
 {
 	struct ws_thread *thread;
+	enum image image = IMAGE_HOOKABLE;
 
 	made->v = NULL;
 	if (!ws_rt->arena && !ws_rt_is_collecting_slow() && !ws_rt->arena)
 		return envp;
-	ws_rt_write_process_note(WS_NOTE_EXEC, path, read_pid(), 0);
-	if (!path || !complete_environment(envp, classify_image(path), made))
+	if (path)
+		image = classify_image(path);
+	ws_rt_write_process_note(WS_NOTE_EXEC, ws_rt_read_ticks(), path, read_pid(),
+				 image == IMAGE_OUTSIDE ? EACCES : 0);
+	if (!path || !complete_environment(envp, image, made))
 		return envp;
 	thread = ws_self;
 	if (thread && thread->vfork_start &&
@@ -328,7 +377,7 @@ static int note_failed_exec(const char *path, struct env *made, int result)
 		if (ws_self)
 			ws_self->vfork_env = NULL;
 	}
-	ws_rt_write_process_note(WS_NOTE_EXEC_FAILED, path, read_pid(), error);
+	ws_rt_write_process_note(WS_NOTE_EXEC_FAILED, ws_rt_read_ticks(), path, read_pid(), error);
 	errno = error;
 	return result;
 }
@@ -444,13 +493,15 @@ static int spawn_process(spawn_fn *real, enum ws_traced fn, const char *path, pi
 			 const posix_spawnattr_t *attr, char *const argv[], char *const envp[])
 {
 	struct env made = {0};
+	enum image image;
 	pid_t child = -1;
 	uint64_t start;
 	int r;
 
 	if (!ws_rt->arena && !ws_rt_is_collecting_slow() && !ws_rt->arena)
 		return real(pid, file, actions, attr, argv, envp);
-	if (complete_environment(envp, classify_image(path), &made))
+	image = classify_image(path);
+	if (complete_environment(envp, image, &made))
 		envp = made.v;
 	start = ws_rt_read_ticks();
 	r = real(&child, file, actions, attr, argv, envp);
@@ -458,7 +509,8 @@ static int spawn_process(spawn_fn *real, enum ws_traced fn, const char *path, pi
 	if (made.v)
 		free_environment(&made);
 	if (!r)
-		ws_rt_write_process_note(WS_NOTE_SPAWN, path, child, 0);
+		ws_rt_write_process_note(WS_NOTE_SPAWN, start, path, child,
+					 image == IMAGE_OUTSIDE ? EACCES : 0);
 	if (pid && !r)
 		*pid = child;
 	return r;
@@ -489,6 +541,7 @@ WS_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_
 struct lent {
 	char **v;
 	size_t count;
+	bool outside;
 	char *source[]; /* what was in `environ` */
 };
 
@@ -496,19 +549,23 @@ static char **lend_environ(void)
 {
 	static struct lent *_Atomic last;
 	struct lent *lent = atomic_load_explicit(&last, memory_order_acquire);
+	enum image image;
 	struct env made;
 	size_t count = 0;
+	bool outside;
 	long p;
 
 	while (environ && environ[count])
 		count++;
-	if ((!ws_rt->arena && !ws_rt_is_collecting_slow()) ||
-	    atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed))
+	if (!ws_rt->arena && !ws_rt_is_collecting_slow() && !ws_rt->arena)
 		return NULL;
-	if (lent && lent->count == count &&
+	image = classify_image("/bin/sh");
+	outside = image == IMAGE_OUTSIDE ||
+		  atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed);
+	if (lent && lent->count == count && lent->outside == outside &&
 	    (!count || !memcmp(lent->source, environ, count * sizeof(char *))))
 		return environ = lent->v;
-	if (!complete_environment(environ, IMAGE_HOOKABLE, &made))
+	if (!complete_environment(environ, image, &made))
 		return NULL;
 	p = ws_raw_syscall(SYS_mmap, 0, (long)(sizeof(*lent) + count * sizeof(char *)),
 			   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -516,6 +573,7 @@ static char **lend_environ(void)
 		lent = (struct lent *)p;
 		lent->v = made.v;
 		lent->count = count;
+		lent->outside = outside;
 		if (count)
 			memcpy(lent->source, environ, count * sizeof(char *));
 		atomic_store_explicit(&last, lent, memory_order_release);
@@ -557,7 +615,7 @@ static pid_t note_fork(enum ws_traced fn, uint64_t start, pid_t pid)
 {
 	if (pid > 0) {
 		ws_traced_call(fn, start, ws_rt_read_ticks(), pid, 0);
-		ws_rt_write_process_note(WS_NOTE_FORK, NULL, pid, 0);
+		ws_rt_write_process_note(WS_NOTE_FORK, start, NULL, pid, 0);
 	} else if (pid < 0) {
 		ws_traced_call(fn, start, ws_rt_read_ticks(), pid, errno);
 	}
@@ -639,7 +697,7 @@ __attribute__((visibility("hidden"), used)) long ws_vfork_after(long result)
 		ws_traced_call(WS_TRACED_vfork, start, ws_rt_read_ticks(), result < 0 ? -1 : result,
 			       result < 0 ? (int)-result : 0);
 		if (result > 0)
-			ws_rt_write_process_note(WS_NOTE_FORK, NULL, (int)result, 0);
+			ws_rt_write_process_note(WS_NOTE_FORK, start, NULL, (int)result, 0);
 	}
 	if (result < 0) {
 		errno = (int)-result;

@@ -24,6 +24,7 @@
 
 #include "base/choose.h"
 #include "inject/bind.h"
+#include "ring/syscall.h"
 #include "schema/schema.h"
 
 #ifndef MADV_WIPEONFORK
@@ -98,33 +99,7 @@ void ws_rt_mute_thread(bool on)
 
 long ws_raw_syscall(long nr, long a, long b, long c, long d, long e, long f)
 {
-	long ret;
-
-#if defined(__x86_64__)
-	register long r10 __asm__("r10") = d;
-	register long r8 __asm__("r8") = e;
-	register long r9 __asm__("r9") = f;
-
-	__asm__ volatile("syscall"
-			 : "=a"(ret)
-			 : "0"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-			 : "rcx", "r11", "memory");
-#elif defined(__aarch64__)
-	register long x8 __asm__("x8") = nr;
-	register long x0 __asm__("x0") = a;
-	register long x1 __asm__("x1") = b;
-	register long x2 __asm__("x2") = c;
-	register long x3 __asm__("x3") = d;
-	register long x4 __asm__("x4") = e;
-	register long x5 __asm__("x5") = f;
-
-	__asm__ volatile("svc 0"
-			 : "+r"(x0)
-			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
-			 : "memory");
-	ret = x0;
-#endif
-	return ret;
+	return ws_syscall(nr, a, b, c, d, e, f);
 }
 
 #define SYS1(nr, a) ws_raw_syscall(nr, (long)(a), 0, 0, 0, 0, 0)
@@ -1110,7 +1085,7 @@ int ws_rt_take_buffer(void)
 
 /* ---- notes and diagnostics ---- */
 
-void ws_rt_write_process_note(int note, const char *path, int pid, int error)
+void ws_rt_write_process_note(int note, uint64_t time, const char *path, int pid, int error)
 {
 	struct ws_thread *thread = ws_self;
 	uint32_t paused = thread ? thread->paused : 0;
@@ -1129,7 +1104,7 @@ void ws_rt_write_process_note(int note, const char *path, int pid, int error)
 		if (record) {
 			record->rec = ws_rec_head(WS_REC_PROCESS_NOTE, sizeof(*record),
 						  (uint16_t)note, handle);
-			record->time = ws_rt_read_ticks();
+			record->time = time;
 			record->pid = pid;
 			record->error = error;
 			ws_rt_commit(thread, record, sizeof(*record));

@@ -277,9 +277,12 @@ WS_EXPORT void ws_rt_set_up_child(void);
  */
 WS_EXPORT bool ws_rt_before_fork(void);
 WS_EXPORT void ws_rt_after_fork(bool interrupted, bool in_child);
-/* Note for the recorder about processes this one starts: enum ws_process_note. Works in a vfork
- * child too. */
-WS_EXPORT void ws_rt_write_process_note(int note, const char *path, int pid, int error);
+/*
+ * Note for the recorder about processes this one starts: enum ws_process_note. `time` is in ticks,
+ * before the new process or image could begin. Works in a vfork child too.
+ */
+WS_EXPORT void ws_rt_write_process_note(int note, uint64_t time, const char *path, int pid,
+					int error);
 /* The session's path, as the environment gave it; "" without one. */
 WS_EXPORT const char *ws_rt_session_path(void);
 

@@ -27,22 +27,26 @@ void ws_convert_process_note(struct ws_stream *stream, const struct ws_rec *rec)
 {
 	const struct ws_rec_process_note *record = (const void *)rec;
 	struct ws_drain *drain = stream->proc->drain;
-	uint64_t time;
+	struct ws_started started = {0};
 	size_t len = 0;
 	const char *path;
 
 	if (ws_rec_bytes(rec) < sizeof(*record))
 		return;
-	time = ws_stream_time(stream, record->time);
+	started.pid = record->pid;
+	started.time = ws_stream_time(stream, record->time);
+	started.shut_out = record->error != 0;
 	path = ws_stream_string_bytes(stream, rec->value, &len);
 	switch (rec->small) {
 	case WS_NOTE_EXEC:
 	case WS_NOTE_SPAWN:
-		if (path)
-			ws_drain_note_started(drain, stream->proc, record->pid, time, path, len);
+		if (!path)
+			break;
+		started.path = ws_strndup(path, len);
+		ws_drain_note_started(drain, stream->proc, started);
 		break;
 	case WS_NOTE_FORK:
-		ws_drain_note_started(drain, stream->proc, record->pid, time, NULL, 0);
+		ws_drain_note_started(drain, stream->proc, started);
 		break;
 	case WS_NOTE_EXEC_FAILED:
 		ws_drain_forget_started(drain, record->pid);

@@ -14,6 +14,7 @@
 
 #include "record/proc.h"
 #include "base/choose.h"
+#include "ring/hookable.h"
 
 #if defined(__x86_64__)
 #define OWN_MACHINE EM_X86_64
@@ -117,6 +118,8 @@ const char *ws_image_problem(const char *path, uid_t user, char *buf, size_t siz
 			break;
 		snprintf(name, sizeof(name), "%s", interpreter);
 	}
+	if (!problem && !ws_is_hookable(path))
+		problem = "linked to a C library other than glibc";
 	if (!problem)
 		return NULL;
 	snprintf(buf, size, "%s is %s: the hooks cannot be loaded into it", name, problem);

@@ -13,12 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/gpu_tools.h"
 #include "base/choose.h"
 #include "base/mem.h"
 #include "record/signals.h"
+#include "ring/hookable.h"
 #include "ring/ring.h"
 
 extern char **environ;
@@ -28,6 +30,23 @@ static int become_user(const char *user)
 	struct passwd *pw = getpwnam(user);
 
 	return !pw || initgroups(user, pw->pw_gid) || setgid(pw->pw_gid) || setuid(pw->pw_uid);
+}
+
+/* Asked in a process of its own that has that user's rights. */
+bool ws_launch_can_read_hooks(const struct ws_record_opts *options, const char *preload,
+			      const char *session)
+{
+	int status = 0;
+	pid_t pid;
+
+	if (!options->run_as)
+		return true;
+	pid = fork();
+	if (!pid)
+		_exit(become_user(options->run_as) || !ws_can_read_hooks(preload, session));
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return pid > 0 && WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
 static _Noreturn void run_child(const struct ws_record_opts *options, char **envp, int go,
@@ -136,12 +155,10 @@ bool ws_launch_foreign_cuda(const char *value)
 	return value && *value && strcmp(value, "none") != 0;
 }
 
-char **ws_launch_environment(const struct ws_record_opts *options, const char *session,
-			     const char *preload, const char *nvtx, const char *cuda)
+/* The target's environment without anything of ours. */
+static char **copy_own_environment(const struct ws_record_opts *options, size_t *count)
 {
-	size_t n = 0;
-	size_t inherited = 0;
-	const char *old;
+	size_t n = 0, inherited = 0;
 	char **env;
 
 	while (environ[inherited])
@@ -151,17 +168,39 @@ char **ws_launch_environment(const struct ws_record_opts *options, const char *s
 		env[n] = ws_strdup(environ[n]);
 	for (size_t i = 0; i < options->env_count; i++)
 		set_variable(env, &n, ws_strdup(options->env[i]));
-	/* The user's own preloads come first: theirs may insist on that, ours need not. */
-	old = find_variable(env, n, "LD_PRELOAD", NULL);
-	set_variable(env, &n,
+	*count = n;
+	return env;
+}
+
+/* The user's own preloads come first: theirs may insist on that, ours need not. */
+static void name_libraries(char **env, size_t *n, const char *preload)
+{
+	const char *old = find_variable(env, *n, "LD_PRELOAD", NULL);
+
+	set_variable(env, n,
 		     ws_format("LD_PRELOAD=%s%s%s", old && *old ? old : "", old && *old ? ":" : "",
 			       preload));
 	/* GCC's address sanitizer refuses to run behind any preloaded library unless told
 	 * otherwise; others do not read this. */
-	old = find_variable(env, n, "ASAN_OPTIONS", NULL);
-	set_variable(env, &n,
-		     ws_format("ASAN_OPTIONS=%s%sverify_asan_link_order=0", old && *old ? old : "",
+	old = find_variable(env, *n, "ASAN_OPTIONS", NULL);
+	set_variable(env, n,
+		     ws_format("ASAN_OPTIONS=%s%s" WS_ASAN_ORDER, old && *old ? old : "",
 			       old && *old ? ":" : ""));
+}
+
+char **ws_launch_environment(const struct ws_record_opts *options, const char *session,
+			     const char *preload, const char *nvtx, const char *cuda)
+{
+	size_t n;
+	char **env = copy_own_environment(options, &n), *file;
+	const char *old;
+
+	if (!*preload)
+		return env;
+	file = ws_launch_find(options->argv[0], env);
+	if (!file || ws_is_hookable(file))
+		name_libraries(env, &n, preload);
+	free(file);
 	if (*nvtx && !find_variable(env, n, "NVTX_INJECTION64_PATH", NULL))
 		set_variable(env, &n, ws_format("NVTX_INJECTION64_PATH=%s", nvtx));
 	old = find_variable(env, n, "CUDA_INJECTION64_PATH", NULL);

@@ -27,10 +27,15 @@ void ws_launch_cancel(struct ws_launch *launch);
 
 /*
  * The target's environment: inherited or not, additions, the session's variables; `nvtx` and `cuda`
- * are the libraries to inject, "" for none. Owned by the caller; free it with the next.
+ * are the libraries to inject, "" for none. With an empty `preload` it holds nothing of ours; where
+ * the target's loader could not load ours, no LD_PRELOAD. Owned by the caller; free it with the
+ * next.
  */
 char **ws_launch_environment(const struct ws_record_opts *options, const char *session,
 			     const char *preload, const char *nvtx, const char *cuda);
+/* Whether the user of --run-as can read the libraries in `preload` and the arena `session`. */
+bool ws_launch_can_read_hooks(const struct ws_record_opts *options, const char *preload,
+			      const char *session);
 /* Is this value of CUDA_INJECTION64_PATH another tool's? Then it stays. */
 bool ws_launch_foreign_cuda(const char *value);
 void ws_launch_environment_free(char **env);

@@ -21,7 +21,6 @@
 #include "base/choose.h"
 #include "record/perf.h"
 
-#define FORK_NOTE_NS 1000000000u
 #define PATIENCE_NS 2000000000u /* how long an image may take from exec to registering */
 #define ASK_NS 50000000u	/* between two looks at processes whose end no descriptor tells */
 
@@ -675,32 +674,36 @@ void **ws_proc_slot(struct ws_proc *process, int domain, void (*free_fn)(void *)
 
 /* ---- what was started and never registered ---- */
 
-void ws_drain_note_started(struct ws_drain *drain, struct ws_proc *by, int pid, uint64_t time,
-			   const char *path, size_t len)
+/* Whether the image that the note is about has registered, and maybe even ended, before the note
+ * was read. */
+static bool has_registered(struct ws_drain *drain, const struct ws_started *started)
 {
-	const struct ws_proc *live = find_live(drain, (uint32_t)pid),
-			     *gone = find_gone(drain, (uint32_t)pid, UINT64_MAX);
-	/* A forked child may have registered before its parent wrote the note. */
-	uint64_t since = path ? time : time - FORK_NOTE_NS;
+	const struct ws_proc *live = find_live(drain, (uint32_t)started->pid),
+			     *gone = find_gone(drain, (uint32_t)started->pid, UINT64_MAX);
 
-	/* The new image may have registered, and even ended, before the note about it was read. */
-	if ((live && ws_clock_ns(drain->clock, live->start_ticks) >= since) ||
-	    (gone && ws_clock_ns(drain->clock, gone->start_ticks) >= since))
-		return;
+	return (live && ws_clock_ns(drain->clock, live->start_ticks) >= started->time) ||
+	       (gone && ws_clock_ns(drain->clock, gone->start_ticks) >= started->time);
+}
+
+void ws_drain_note_started(struct ws_drain *drain, const struct ws_proc *by,
+			   struct ws_started started)
+{
+	bool known = has_registered(drain, &started);
+
 	/* The child's own note about its exec may come before its parent's about the fork. */
-	for (size_t i = 0; !path && i < drain->started_n; i++)
-		if (drain->started[i].pid == pid)
-			return;
-	ws_drain_forget_started(drain, pid);
+	for (size_t i = 0; !started.path && i < drain->started_n; i++)
+		known |= drain->started[i].pid == started.pid;
+	if (known) {
+		free(started.path);
+		return;
+	}
+	started.sink = by->sink;
+	started.by = by->id;
+	started.pid_ns = by->pid_ns;
+	started.user = ws_image_user(by->host_pid);
+	ws_drain_forget_started(drain, started.pid);
 	ws_grow(drain->started, drain->started_cap, drain->started_n + 1);
-	drain->started[drain->started_n++] =
-		(struct ws_started){.pid = pid,
-				    .time = time,
-				    .path = path ? ws_strndup(path, len) : NULL,
-				    .sink = by->sink,
-				    .by = by->id,
-				    .pid_ns = by->pid_ns,
-				    .user = ws_image_user(by->host_pid)};
+	drain->started[drain->started_n++] = started;
 }
 
 uint32_t ws_drain_alive(const struct ws_drain *drain)
@@ -723,6 +726,8 @@ static void report_unseen(const struct ws_drain *drain, const struct ws_started 
 	char why[5000], text[6000];
 	const char *problem = ws_image_problem(started->path, started->user, why, sizeof(why));
 
+	if (started->shut_out)
+		problem = "its user, or its root folder, cannot read the hooks";
 	if (!problem && (started->time + PATIENCE_NS >= now || access(started->path, X_OK)))
 		return;
 	snprintf(text, sizeof(text), "%s %s: %s.",

@@ -6,13 +6,14 @@
 
 struct ws_started { /* a process that someone said it started, until it registers */
 	int pid;
-	uint64_t time;	      /* session ns */
+	uint64_t time;	      /* session ns, before the start */
 	char *path;	      /* NULL for a fork */
 	struct ws_sink *sink; /* of the one that started it, its id there and its pid namespace */
 	uint32_t by;
 	uint64_t pid_ns;
 	uid_t user;
-	bool said; /* that nothing was recorded in it */
+	bool said;     /* that nothing was recorded in it */
+	bool shut_out; /* it cannot read our files, so it was started without them */
 };
 
 struct ws_thread_entry {
@@ -151,9 +152,12 @@ uint32_t ws_proc_thread(struct ws_proc *process, uint32_t tid, uint64_t start_ns
 /* The same for a record that comes late: the thread that had `tid` at `time`, though it may have
  * ended since. */
 uint32_t ws_proc_thread_at(struct ws_proc *process, uint32_t tid, uint64_t time);
-/* Another process said that it started `pid` from `path`; says later if it never registered. */
-void ws_drain_note_started(struct ws_drain *drain, struct ws_proc *by, int pid, uint64_t time,
-			   const char *path, size_t len);
+/*
+ * Process `by` said that it started another: of `started`, pid, time, path (whose ownership passes)
+ * and shut_out are filled in. Said later if it never registers.
+ */
+void ws_drain_note_started(struct ws_drain *drain, const struct ws_proc *by,
+			   struct ws_started started);
 /* It registered, or the exec failed. */
 void ws_drain_forget_started(struct ws_drain *drain, int pid);
 /* Say why images that were started never registered; those still young are kept unless `all`. */

@@ -73,6 +73,7 @@ struct session {
 	char *kept_old; /* the report that --force-overwrite replaces, under another name until the
 			   target runs */
 	char preload[4 * PATH_MAX + 8], nvtx[PATH_MAX], cuda[PATH_MAX];
+	bool shut_out; /* the target's user cannot read our files: it runs as if alone */
 	enum phase phase;
 	uint64_t started_epoch; /* CLOCK_REALTIME seconds */
 	uint64_t started, collect_start, collect_end, last_clock_row;
@@ -611,7 +612,17 @@ static void explain_empty(struct session *session)
 		free(file);
 		return;
 	}
-	why = ws_image_problem(file, user ? user->pw_uid : geteuid(), buf, sizeof(buf));
+	if (session->shut_out) {
+		snprintf(buf, sizeof(buf),
+			 "user '%s' of --run-as cannot read the hooks beside %.*s; install "
+			 "warpsight "
+			 "where every user may read it",
+			 session->options->run_as, (int)strcspn(session->preload, ":"),
+			 session->preload);
+		why = buf;
+	} else {
+		why = ws_image_problem(file, user ? user->pw_uid : geteuid(), buf, sizeof(buf));
+	}
 	snprintf(text, sizeof(text), "%s: %s.",
 		 ws_perf_active(session->perf)
 			 ? "Only what the kernel tells (samples, context switches) was recorded"
@@ -756,7 +767,10 @@ static int begin_session(struct session *session, struct ws_err *err_e)
 			       "the functions, NVTX domains and CUDA calls that are named on the "
 			       "command line take more than %d KiB",
 			       WS_ARENA_TEXT >> 10);
-	session->env = ws_launch_environment(options, session->area.path, session->preload,
+	session->shut_out =
+		!ws_launch_can_read_hooks(options, session->preload, session->area.path);
+	session->env = ws_launch_environment(options, session->area.path,
+					     session->shut_out ? "" : session->preload,
 					     session->nvtx, session->cuda);
 	if ((options->store_output || options->hide_output) &&
 	    !(session->tee = ws_tee_new(!options->hide_output, &out, &err, err_e)))

@@ -107,9 +107,9 @@ enum ws_process_note {
 };
 struct ws_rec_process_note {
 	struct ws_rec rec; /* small: enum ws_process_note; value: handle of the path, 0 for fork */
-	uint64_t time;
-	int32_t pid; /* child, or the caller itself for exec */
-	int32_t error;
+	uint64_t time;	   /* before the child, or the new image, could begin */
+	int32_t pid;	   /* child, or the caller itself for exec */
+	int32_t error;	   /* EACCES: it is started without the hooks, which it could not read */
 };
 
 struct ws_rec_diagnostic {

@@ -9,7 +9,7 @@
  */
 #include "ring/ring.h"
 
-#include <sys/syscall.h>
+#include "ring/syscall.h"
 
 static uint32_t pop_free_chunk(struct ws_arena *arena)
 {
@@ -69,31 +69,9 @@ void ws_give_chunk(struct ws_arena *arena, uint32_t chunk)
 		memory_order_relaxed));
 }
 
-/* fallocate by hand: the C library's sets errno and may be interposed. */
 static long sys_fallocate(int fd, uint64_t offset, uint64_t len)
 {
-	long ret;
-
-#if defined(__x86_64__)
-	register long mode __asm__("rsi") = 0;
-	register long off __asm__("rdx") = (long)offset;
-	register long n __asm__("r10") = (long)len;
-
-	__asm__ volatile("syscall"
-			 : "=a"(ret)
-			 : "0"((long)SYS_fallocate), "D"((long)fd), "r"(mode), "r"(off), "r"(n)
-			 : "rcx", "r11", "memory");
-#elif defined(__aarch64__)
-	register long x8 __asm__("x8") = SYS_fallocate;
-	register long x0 __asm__("x0") = fd;
-	register long x1 __asm__("x1") = 0;
-	register long x2 __asm__("x2") = (long)offset;
-	register long x3 __asm__("x3") = (long)len;
-
-	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
-	ret = x0;
-#endif
-	return ret;
+	return ws_syscall(SYS_fallocate, fd, 0, (long)offset, (long)len, 0, 0);
 }
 
 int ws_extend_arena(struct ws_arena *arena, int fd, uint32_t chunks)

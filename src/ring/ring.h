@@ -39,7 +39,8 @@
 #define WS_MAX_CHUNKS (1u << 18) /* 4 GiB */
 
 /* What the target's environment carries. */
-#define WS_ENV_SESSION "WARPSIGHT_SESSION" /* path of the arena */
+#define WS_ENV_SESSION "WARPSIGHT_SESSION"	 /* path of the arena */
+#define WS_ASAN_ORDER "verify_asan_link_order=0" /* at the end of ASAN_OPTIONS */
 
 /* Features that hooks turn on: bits of ws_arena.features. */
 enum {

@@ -1,0 +1,164 @@
+"""test_target.py - what the target must never notice: programs of other C libraries and word sizes,
+other users, other root folders, and what it starts once it is no longer recorded.
+"""
+import os
+import shutil
+
+from harness import Skip, test, wait_until
+
+SOURCE = r"""
+#include <stdio.h>
+int main(void) { puts("ran"); return 7; }
+"""
+
+
+def compile_with(t, name, compiler, *options):
+    """A program that prints a line and ends with 7; skipped where it cannot be built or run."""
+    if not shutil.which(compiler):
+        t.skip("needs %s" % compiler)
+    source, program = os.path.join(t.work, name + ".c"), os.path.join(t.work, name)
+    with open(source, "w") as f:
+        f.write(SOURCE)
+    r = t.run([compiler, *options, source, "-o", program])
+    if r.status or t.run([program]).status != 7:
+        t.skip("%s %s makes no program that runs" % (compiler, " ".join(options)))
+    return program
+
+
+def script(t, name, interpreter, text=""):
+    path = os.path.join(t.work, name)
+    with open(path, "w") as f:
+        f.write("#!%s\n%s" % (interpreter, text))
+    os.chmod(path, 0o755)
+    return path
+
+
+def private_copy(t):
+    """warpsight and its hooks in a folder that only we can enter; its path."""
+    folder = os.path.join(t.dir, "private")
+    os.makedirs(os.path.join(folder, "src", "inject"))
+    os.chmod(folder, 0o700)
+    build = os.path.dirname(t.where.warpsight)
+    shutil.copy(t.where.warpsight, folder)
+    for name in os.listdir(os.path.join(build, "src", "inject")):
+        if name.endswith(".so"):
+            shutil.copy(os.path.join(build, "src", "inject", name), folder + "/src/inject")
+    return os.path.join(folder, "warpsight")
+
+
+def with_private_copy(t, target, *options):
+    """Run `target` bare, and recorded by a copy whose files no other user can read."""
+    private = private_copy(t)
+    bare = t.run(target)
+    r = t.run([private, "profile", "-f", "-o", "r", *options, *target])
+    t.recorders.add(r.pid)
+    t.eq(r.status, bare.status, "exit status beside the bare run's (%s)" % r.said())
+    t.eq(r.out, bare.out, "standard output beside the bare run's")
+    t.eq(r.target_err, bare.err, "standard error beside the bare run's")
+    t.check_clean()
+    return r
+
+
+@test("target")
+def musl_program_starts(t):
+    program = compile_with(t, "musl", "musl-gcc")
+    r = t.same([program], "-f")
+    t.eq(r.status, 7, "the program's own status")
+    t.contains(r.messages, "musl", "what was said")
+
+
+@test("target")
+def script_of_a_musl_interpreter_starts(t):
+    program = compile_with(t, "musl", "musl-gcc")
+    first = script(t, "first", program)
+    second = script(t, "second", first)
+    t.eq(t.same([first], "-f").status, 7, "the interpreter's own status")
+    t.eq(t.same([second], "-f").status, 7, "the same one script further")
+
+
+@test("target")
+def renamed_loader_of_another_libc(t):
+    """No name tells that the loader is not glibc's: its contents do."""
+    program = compile_with(t, "musl", "musl-gcc")
+    with open(program, "rb") as f:
+        image = f.read()
+    old = b"/lib/ld-musl-x86_64.so.1"
+    if old not in image or not os.path.exists(old.decode()):
+        raise Skip("needs musl's loader for x86-64")
+    loader = os.path.join("/tmp", "ws%08x.so" % (os.getpid() & 0xFFFFFFFF))
+    os.symlink(old.decode(), loader)
+    try:
+        with open(program, "wb") as f:
+            f.write(image.replace(old, loader.encode().ljust(len(old), b"\0")))
+        t.eq(t.same([program], "-f").status, 7, "the program's own status")
+    finally:
+        os.unlink(loader)
+
+
+@test("target")
+def program_of_32_bits_starts_quietly(t):
+    program = compile_with(t, "small", "gcc", "-m32")
+    t.eq(t.same([program], "-f").status, 7, "the program's own status")
+
+
+@test("target", needs=["root"])
+def users_who_cannot_read_us(t):
+    """su, setpriv: the shell that another user gets has nothing of ours to complain about."""
+    show = "env | grep -c -e LD_PRELOAD -e WARPSIGHT_ -e INJECTION; ls / >/dev/null; echo done"
+    targets = [["setpriv", "--reuid=65534", "--clear-groups", "sh", "-c", show]]
+    targets.append(["su", "-s", "/bin/sh", "-c", show, "nobody"])
+    for target in targets:
+        if not shutil.which(target[0]) or t.run(target).status:
+            continue
+        r = with_private_copy(t, ["sh", "-c", '"$@"; exit 7', "sh", *target])
+        t.eq(r.status, 7, "exit status")
+        t.contains(r.out.decode(), "0\ndone", "variables of ours that the user's shell saw")
+        shutil.rmtree(os.path.join(t.dir, "private"))
+
+
+@test("target", needs=["root"])
+def chroot_starts_quietly(t):
+    root = os.path.join(t.dir, "root")
+    os.mkdir(root)
+    for folder in ("usr", "lib", "lib64", "bin"):
+        path = os.path.join(root, folder)
+        if os.path.islink("/" + folder):
+            os.symlink(os.readlink("/" + folder), path)
+        elif os.path.isdir("/" + folder):
+            os.mkdir(path)
+    target = ["unshare", "-m", "sh", "-c"]
+    script = "mount --rbind /usr %s/usr && exec chroot %s /bin/sh -c 'ls /usr >/dev/null; exit 7'"
+    target.append(script % (root, root))
+    if not shutil.which("unshare") or t.run(target).status != 7:
+        t.skip("no folder can be made a root here")
+    t.eq(with_private_copy(t, target).status, 7, "exit status")
+
+
+@test("target", needs=["root"])
+def run_as_checks_first(t):
+    r = with_private_copy(t, ["sh", "-c", "exit 7"], "--run-as=nobody", "--sample=none")
+    t.eq(r.status, 7, "exit status")
+    t.contains(r.messages, "nobody.*cannot read the hooks", "what was said")
+
+
+@test("target")
+def children_after_the_end_are_free(t):
+    """What outlives the recording starts its own children with the environment it would have had
+    without us.
+    """
+    text = (
+        "(while kill -0 $1 2>/dev/null; do sleep 0.05; done; env > after.tmp; mv after.tmp after)"
+        " >/dev/null 2>&1 & exit 0"
+    )
+    helper = script(t, "helper", "/bin/sh", text)
+    wait = ["/bin/sh", "-c", "exec %s $PPID" % helper]
+    r = t.profile(wait, "-f", "--wait=primary", env={"ASAN_OPTIONS": "a=1"}, clean=False, status=0)
+    t.recorders.add(r.pid)
+    after = os.path.join(t.work, "after")
+    t.ok(wait_until(lambda: os.path.exists(after)), "what outlived the recording went on")
+    with open(after) as f:
+        seen = f.read().splitlines()
+    ours = [v for v in seen if v.startswith(("LD_PRELOAD", "WARPSIGHT_", "NVTX_", "CUDA_INJ"))]
+    t.eq(ours, [], "variables of ours")
+    t.ok("ASAN_OPTIONS=a=1" in seen, "ASAN_OPTIONS as it was: %s" % seen)
+    t.check_clean()
