@@ -34,6 +34,8 @@ EOF
 fi
 [ "$what" != build ] || exit 0
 scripts/check-hooks.sh aarch64-linux-gnu-readelf "$build"/src/inject/lib*.so | tee "$tap"
+scripts/check-hardening.py --readelf=aarch64-linux-gnu-readelf "$build/warpsight" \
+	"$build"/src/inject/lib*.so | tee -a "$tap"
 
 if said=$(scripts/aarch64-run.sh --can); then
 	rm -f "$log" "$second"

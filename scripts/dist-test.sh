@@ -83,5 +83,26 @@ for f in "$top"/lib/warpsight/*; do
 done
 grep -E '=> (/lib|/usr)|not found' "$work/all" >"$work/out" && status=1
 check "no bundled file takes a library from the system" $status
+if command -v readelf >/dev/null; then
+	status=0
+	scripts/check-hardening.py "$run" "$top"/lib/warpsight/warpsight \
+		"$top"/lib/warpsight/libwarpsight-*.so "$top"/lib/libwarpsight.so >"$work/out" ||
+		status=1
+	check "our binaries have what guards memory" $status
+else
+	n=$((n + 1))
+	echo "ok $n - our binaries have what guards memory # SKIP needs readelf"
+fi
+status=0
+ls "$top/lib/warpsight" | grep -E 'gnutls|p11-kit|nettle|tasn1|idn2' >"$work/out" && status=1
+check "no library for encryption is bundled" $status
+status=0
+scripts/sbom.py --check "$top" >"$work/out" 2>&1 || status=1
+check "the bill of materials names every bundled file, as it is" $status
+if "$run" view --help >/dev/null 2>&1; then
+	status=0
+	scripts/ask-page.py "$run" "$work/cwd/out.wsrep" >"$work/out" 2>&1 || status=1
+	check "the page is served" $status
+fi
 echo "1..$n"
 exit $bad

@@ -55,43 +55,52 @@ libraries_of() # the paths of what a file loads, without $root
 	$run "$loader" --list "$1" | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p'
 }
 bundled="$loader $(libraries_of "$build/warpsight")"
-# What is opened at run time: the server of `view`.
-sqlite=$(echo "$bundled" | tr ' ' '\n' | grep '/libsqlite3\.so')
-http=$(dirname "$sqlite")/libmicrohttpd.so.12
-[ -e "$root$http" ] || http=$(PATH="$PATH:/sbin:/usr/sbin" ldconfig -p |
-	sed -n 's/.*libmicrohttpd\.so\.12 .* => \(\/[^ ]*\)$/\1/p' | head -1)
-[ -n "$http" ] || refuse "libmicrohttpd is not installed"
-bundled="$bundled $http $(libraries_of "$http")"
+# What is opened at run time: the library of the page's server, without TLS.
+http=$(cd "$root/usr/lib" && ls "$PWD"/*/libmicrohttpd.a | grep -F "$arch" | head -1)
+http=${http#"$root"}
+[ -n "$http" ] || refuse "libmicrohttpd.a is not installed"
+tools=${strip%strip}
+CC="$cc" NM="${tools}nm" OBJCOPY="${tools}objcopy" scripts/http-without-tls.sh \
+	"$lib/libmicrohttpd.so.12" "$root$http"
 libc=$(echo "$bundled" | tr ' ' '\n' | grep '/libc\.so\.6$')
 for part in libdl.so.2 libpthread.so.0 librt.so.1 libm.so.6 libutil.so.1 libresolv.so.2 \
 	libgcc_s.so.1; do
 	[ -e "$root$(dirname "$libc")/$part" ] && bundled="$bundled $(dirname "$libc")/$part"
 done
-packages=
+add_package() # FILE-IN-THE-TARBALL PATH-ON-THIS-MACHINE
+{
+	real=$(realpath "$root$2")
+	package=$(dpkg-query --admindir="$root/var/lib/dpkg" -S "${real#"$root"}" "$2" 2>/dev/null |
+		sed -n '1s/:.*//p')
+	[ -z "$package" ] || echo "$package${1:+ $1}" >>"$work/packages"
+}
+add_package libmicrohttpd.so.12 "$http"
+# linked into the program
+iberty=$(dirname "$http")/libiberty.a
+[ ! -e "$root$iberty" ] || add_package "" "$iberty"
 for f in $(echo "$bundled" | tr ' ' '\n' | sort -u); do
 	case $f in */libasan.so* | */libtsan.so* | */libubsan.so*)
 		refuse "$build is built with a sanitizer"
 		;;
 	esac
 	cp -L "$root$f" "$lib/$(basename "$f")"
-	real=$(realpath "$root$f")
-	package=$(dpkg-query --admindir="$root/var/lib/dpkg" -S "${real#"$root"}" "$f" 2>/dev/null |
-		sed -n '1s/:.*//p')
-	packages="$packages $package"
+	add_package "$(basename "$f")" "$f"
 done
 find "$lib" -name 'lib*.so*' ! -name 'libwarpsight*' \
 	-exec $strip --strip-unneeded {} + 2>/dev/null || true
 
-$cc -O2 -D_GNU_SOURCE -Isrc -Wall -Wextra -Werror -static \
+$cc -O2 -D_GNU_SOURCE -Isrc -Wall -Wextra -Werror -static-pie -fPIE -fstack-protector-strong \
+	-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -Wl,-z,relro -Wl,-z,now \
 	-DWS_LOADER="\"$(basename "$loader")\"" -o "$top/bin/warpsight" src/launcher/launcher.c
 $strip "$top/bin/warpsight"
 
 # Licences of what is bundled, with the versions: the sources are Debian's of that version.
-for p in $(echo "$packages" | tr ' ' '\n' | sort -u); do
+for p in $(cut -d' ' -f1 "$work/packages" | sort -u); do
 	cp -L "$root/usr/share/doc/$p/copyright" "$doc/licenses/$p"
 	source='${source:Package} ${source:Version}'
+	files=$(sed -n "s/^$p / /p" "$work/packages" | sort | tr -d '\n')
 	dpkg-query --admindir="$root/var/lib/dpkg" -W \
-		-f "\${Package} \${Version} (source package $source)\\n" "$p" |
+		-f "\${Package} \${Version} (source package $source)$files\\n" "$p" |
 		head -1 >>"$doc/BUNDLED"
 done
 for l in $(grep -oh '/usr/share/common-licenses/[A-Za-z0-9.-]*' "$doc"/licenses/* |
@@ -106,8 +115,9 @@ mkdir -p "$top/share/man/man1" "$top/share/bash-completion/completions"
 cp "$build/warpsight.1" "$top/share/man/man1/"
 cp "$build/warpsight.bash" "$top/share/bash-completion/completions/warpsight"
 
-mkdir -p dist
 epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
+scripts/sbom.py "$top" "$version" "$epoch" >"$doc/sbom.spdx.json"
+mkdir -p dist
 tar -C "$work" --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner \
 	--mode=u+w,go+rX,go-w -cf - "$name" | gzip -9n >"$work/$name.tar.gz"
 mv "$work/$name.tar.gz" "dist/$name.tar.gz"

@@ -84,6 +84,7 @@ __asm__(".text\n"
 	".type dlsym, %function\n"
 	"dlsym:\n"
 	"	.cfi_startproc\n"
+	"	hint #34\n" /* bti c */
 	"	stp x29, x30, [sp, #-32]!\n"
 	"	.cfi_adjust_cfa_offset 32\n"
 	"	.cfi_rel_offset x29, 0\n"
