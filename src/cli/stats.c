@@ -20,7 +20,8 @@
 
 struct options {
 	struct ws_list reports, formats, outputs, folders, sql;
-	const char *timeunit, *filter_time, *filter_nvtx, *sqlite, *help_reports, *help_formats;
+	const char *timeunit, *filter_time, *filter_nvtx, *sqlite, *fold_names, *help_reports,
+		*help_formats;
 	bool quiet, verbose, force_overwrite, force_export;
 };
 
@@ -64,6 +65,12 @@ static const struct ws_opt opts[] = {
 	 "Unit of times: ns, us, ms or s (also nsec, nanoseconds and so on). No digits are lost in "
 	 "any.",
 	 "ns"},
+	{"fold-names", 0, WS_OPT_ENUM, AT(fold_names), "HOW", "auto,yes,no",
+	 "In summaries, names that differ only in numbers are one line, with # for the numbers "
+	 "(iteration #). auto: where more than 100 names of the report are the same but for "
+	 "numbers; yes: also wherever two are, but for numbers that stand alone; no: never. Traces "
+	 "keep all names.",
+	 "auto"},
 	{"force-overwrite", 0, WS_OPT_BOOL, AT(force_overwrite), NULL, NULL,
 	 "Replace output files that exist.", NULL},
 	{"help-reports", 0, WS_OPT_MAYBE, AT(help_reports), "NAME[,NAME...]|ALL", NULL,
@@ -399,6 +406,15 @@ static void add_queries(const struct options *options, struct ws_user_reports *u
 	}
 }
 
+static enum ws_fold_mode choose_folding(const char *word)
+{
+	if (word && !strcmp(word, "yes"))
+		return WS_FOLD_YES;
+	if (word && !strcmp(word, "no"))
+		return WS_FOLD_NO;
+	return WS_FOLD_AUTO;
+}
+
 static int make_reports(const struct options *options, int argc, char **argv,
 			struct ws_user_reports *user)
 {
@@ -406,6 +422,7 @@ static int make_reports(const struct options *options, int argc, char **argv,
 	struct ws_stats_request request = {
 		.filter_time = options->filter_time,
 		.filter_nvtx = options->filter_nvtx,
+		.fold_names = choose_folding(options->fold_names),
 		.quiet = options->quiet,
 		.verbose = options->verbose,
 		.overwrite = options->force_overwrite,

@@ -116,7 +116,7 @@ static void make_canonical_launch_key(void *context, size_t worker, uint64_t *ke
 	key[KEY_THREAD] =
 		ws_find_thread(launch_sums->stats->who, (uint32_t)key[KEY_THREAD])->global_tid;
 	key[KEY_FUNCTION] = ws_number_text(&launch_sums->functions, function, length);
-	key[KEY_NAME] = ws_report_string_key(launch_sums->stats->report, (uint32_t)key[KEY_NAME]);
+	key[KEY_NAME] = ws_get_name_key(launch_sums->stats, (uint32_t)key[KEY_NAME]);
 	if (launch_sums->with_ranges)
 		key[KEY_RANGE] = ws_get_launch_label_key(launch_sums->launches, key[KEY_RANGE]);
 }
@@ -141,8 +141,7 @@ static void print_launch_sums(struct launch_sums *launch_sums, const uint64_t *k
 	size_t function_len, length;
 	const char *function = ws_get_numbered_text(&launch_sums->functions,
 						    (uint32_t)key[KEY_FUNCTION], &function_len);
-	const char *kernel =
-		ws_report_string(launch_sums->stats->report, (uint32_t)key[KEY_NAME], &length);
+	const char *kernel = ws_get_name(launch_sums->stats, (uint32_t)key[KEY_NAME], &length);
 	char *name = ws_make_prefixed_name(launch_sums->launches, key[KEY_RANGE], kernel, &length);
 
 	cells[0] = ws_cell_int((int64_t)(key[KEY_THREAD] >> 24 & 0xffffff));
@@ -231,6 +230,7 @@ static int make_cuda_kern_exec_sum_rows(struct ws_stats *stats, struct ws_err *e
 	launch_sums.launches = ws_launches_open(stats, launch_sums.with_ranges, err);
 	if (!launch_sums.launches)
 		return -1;
+	launch_sums.launches->fold = stats->fold;
 	if (launch_sums.with_ranges)
 		ws_label_launches(launch_sums.launches);
 	launch_sums.workers =

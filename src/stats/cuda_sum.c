@@ -169,7 +169,7 @@ static void make_canonical_name_key(void *context, size_t worker, uint64_t *key)
 		break;
 	}
 	case WS_CUDA_KERNEL:
-		id = ws_report_string_key(cuda_sums->stats->report, id);
+		id = ws_get_name_key(cuda_sums->stats, id);
 		if (cuda_sums->launches)
 			key[KEY_RANGE] =
 				ws_get_launch_label_key(cuda_sums->launches, key[KEY_RANGE]);
@@ -216,7 +216,7 @@ static void name_summary_line(const struct cuda_sums *cuda_sums, const uint64_t 
 		line->name =
 			ws_get_numbered_text(&cuda_sums->function_names, id, &line->name_length);
 	} else if (source == WS_CUDA_KERNEL) {
-		line->name = ws_report_string(cuda_sums->stats->report, id, &line->name_length);
+		line->name = ws_get_name(cuda_sums->stats, id, &line->name_length);
 		if (cuda_sums->launches && key[KEY_RANGE])
 			name_range_line(cuda_sums, key[KEY_RANGE], line, owned);
 	} else {
@@ -287,6 +287,7 @@ int ws_make_cuda_summary(struct ws_stats *stats, unsigned sources, unsigned how,
 		cuda_sums.launches = ws_launches_open(stats, true, err);
 		if (!cuda_sums.launches)
 			return -1;
+		cuda_sums.launches->fold = stats->fold;
 		ws_label_launches(cuda_sums.launches);
 	}
 	cuda_sums.workers = aligned_alloc(128, workers * sizeof(*cuda_sums.workers));

@@ -222,6 +222,8 @@ static int make_gpu_idle_causes_rows(struct ws_stats *stats, struct ws_err *err)
 		ranges = WS_ANY_RANGES;
 	if (!status && !(idle.launches = ws_launches_open(stats, ranges, err)))
 		status = -1;
+	if (!status)
+		idle.launches->fold = stats->fold;
 	if (!status && idle.kind == BY_STEP)
 		status = ws_gpu_steps_open(stats, ws_get_stats_arg(stats, "step=*"), &idle.steps,
 					   err);

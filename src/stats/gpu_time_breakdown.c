@@ -328,6 +328,8 @@ static int make_gpu_time_breakdown_rows(struct ws_stats *stats, struct ws_err *e
 	if (!status && breakdown.kind == BY_RANGE &&
 	    !(breakdown.launches = ws_launches_open(stats, WS_ANY_RANGES, err)))
 		status = -1;
+	if (breakdown.launches)
+		breakdown.launches->fold = stats->fold;
 	for (size_t i = 0; !status && i < breakdown.work.work.gpus; i++) {
 		if (breakdown.kind == BY_STEP)
 			print_steps(&breakdown, &breakdown.work.work.gpu[i]);

@@ -125,8 +125,7 @@ static bool number_row_name(struct slice_sums *sums, const struct slice_source *
 		ws_text_printf(&sums->scratch, "%" PRId64, id.i);
 		name = sums->scratch.text, length = sums->scratch.len;
 	} else if (!from->name_column) {
-		name = ws_report_string(stats->report, (uint32_t)batch->col[ws_slice_name][i],
-					&length);
+		name = ws_get_name(stats, (uint32_t)batch->col[ws_slice_name][i], &length);
 	} else if (find_field(stats, batch->col[ws_slice_args][i], from->name_column, &value) &&
 		   value.type == WS_JSON_STRING) {
 		sums->scratch.len = 0;

@@ -73,7 +73,7 @@ ws_range_key ws_make_range_key(const struct ws_launches *launches, uint32_t rang
 	uint32_t text = (uint32_t)ws_range_get(&launches->ranges, range, ws_nvtx_text);
 	ws_range_key key = WS_RANGE_THERE |
 			   (uint64_t)(launches->prefix[range] & (INT32_MAX >> 1)) << 32 |
-			   ws_report_string_key(launches->stats->report, text);
+			   ws_fold_key(launches->fold, launches->stats->report, text);
 
 	if (ws_range_get(&launches->ranges, range, ws_nvtx_type) == WS_NVTX_STARTEND)
 		key |= WS_RANGE_STARTEND;
@@ -119,7 +119,8 @@ char *ws_make_range_name(const struct ws_launches *launches, ws_range_key key, s
 {
 	const struct ws_text *prefix =
 		&launches->table.prefixes[(uint32_t)(key >> 32) & (INT32_MAX >> 1)];
-	const char *text = ws_report_string(launches->stats->report, (uint32_t)key, length);
+	const char *text =
+		ws_fold_name(launches->fold, launches->stats->report, (uint32_t)key, length);
 	char *word = ws_malloc(prefix->len + *length + 1);
 
 	if (prefix->len)
@@ -152,6 +153,6 @@ const char *ws_get_range_name_text(const struct ws_launches *launches, ws_range_
 				   size_t *length, char **owned)
 {
 	if (!launches->table.prefixes[(uint32_t)(key >> 32) & (INT32_MAX >> 1)].len)
-		return ws_report_string(launches->stats->report, (uint32_t)key, length);
+		return ws_fold_name(launches->fold, launches->stats->report, (uint32_t)key, length);
 	return *owned = ws_make_range_name(launches, key, length);
 }

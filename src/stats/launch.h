@@ -20,6 +20,8 @@ typedef uint64_t ws_range_key;
 
 struct ws_launches {
 	const struct ws_stats *stats;
+	const struct ws_fold *fold; /* names of ranges that are one; NULL: as they are. Summaries
+				       set it before the first key is made */
 	struct ws_calls calls;
 	struct ws_ranges ranges;
 	struct ws_enclose enclose;

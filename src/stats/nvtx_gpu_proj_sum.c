@@ -173,6 +173,7 @@ static int make_nvtx_gpu_proj_sum_rows(struct ws_stats *stats, struct ws_err *er
 	int status = ws_load_projection(stats, &proj, err);
 
 	if (!status) {
+		proj.launches->fold = stats->fold;
 		group_ranges(&proj, &groups, &sums);
 		print_projection_sums(stats, &proj, &groups, sums);
 	}

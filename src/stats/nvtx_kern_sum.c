@@ -159,7 +159,7 @@ static void make_labels(struct kern_sum *kern_sum)
  * label and a kernel fit into few bits. */
 static uint32_t number_kernel(struct kern_sum *kern_sum, uint32_t id)
 {
-	uint32_t key = ws_report_string_key(kern_sum->stats->report, id), *number;
+	uint32_t key = ws_get_name_key(kern_sum->stats, id), *number;
 
 	if (key > ws_report_string_count(kern_sum->stats->report))
 		key = 0; /* the report has no such string: a kernel without a name */
@@ -246,9 +246,9 @@ static struct number_pairs gather_pairs(struct kern_sum *kern_sum)
 
 		ws_grow(all.values, all.capacity, all.count + from->count);
 		for (size_t i = 0; i < from->count; i++)
-			all.values[all.count++] = from->values[i] >> 32 << 32 |
-						  ws_report_string_key(kern_sum->stats->report,
-								       (uint32_t)from->values[i]);
+			all.values[all.count++] =
+				from->values[i] >> 32 << 32 |
+				ws_get_name_key(kern_sum->stats, (uint32_t)from->values[i]);
 	}
 	sort_unique_pairs(&all);
 	return all;
@@ -524,8 +524,8 @@ static size_t make_kernel_row(const void *context, size_t i, struct ws_cell *cel
 	const char *style = ws_get_range_style_name(line->startend);
 	bool in_range = key[LABEL_RANGE];
 	size_t length;
-	const char *kernel = ws_report_string(output->pass->stats->report,
-					      output->pass->kernels[group->kernel], &length);
+	const char *kernel =
+		ws_get_name(output->pass->stats, output->pass->kernels[group->kernel], &length);
 	const struct ws_cell row[] = {
 		ws_cell_text_if(in_range, output->text.text + line->text, line->len),
 		ws_cell_text_if(in_range, style, strlen(style)),
@@ -636,6 +636,7 @@ static int make_nvtx_kern_sum_rows(struct ws_stats *stats, struct ws_err *err)
 	kern_sum.launches = ws_launches_open(stats, true, err);
 	if (!kern_sum.launches)
 		return -1;
+	kern_sum.launches->fold = stats->fold;
 	kern_sum.workers =
 		aligned_alloc(128, ws_count_scan_workers(&any) * sizeof(*kern_sum.workers));
 	if (!kern_sum.workers) {

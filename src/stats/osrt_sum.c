@@ -31,7 +31,7 @@ static int scan_osrt_calls(void *context, const struct ws_batch *batch)
 static uint64_t get_canonical_function(void *context, size_t worker, uint64_t key)
 {
 	(void)worker;
-	return ws_report_string_key(context, (uint32_t)key);
+	return ws_get_name_key(context, (uint32_t)key);
 }
 
 static void print_osrt_sums(struct ws_stats *stats, const struct ws_group_sum *sums, size_t count)
@@ -40,8 +40,7 @@ static void print_osrt_sums(struct ws_stats *stats, const struct ws_group_sum *s
 
 	for (size_t i = 0; i < count; i++) {
 		lines[i].summary = &sums[i].summary;
-		lines[i].name = ws_report_string(stats->report, (uint32_t)sums[i].key,
-						 &lines[i].name_length);
+		lines[i].name = ws_get_name(stats, (uint32_t)sums[i].key, &lines[i].name_length);
 	}
 	ws_print_summary_rows(stats, lines, count);
 	free(lines);
@@ -73,8 +72,7 @@ static int make_osrt_sum_rows(struct ws_stats *stats, struct ws_err *err)
 		stats->unended += workers[i].unended;
 		stats->backwards += workers[i].backwards;
 	}
-	sums = ws_groups_merge(groups, count, get_canonical_function, (void *)stats->report,
-			       &lines);
+	sums = ws_groups_merge(groups, count, get_canonical_function, stats, &lines);
 	print_osrt_sums(stats, sums, lines);
 	for (uint32_t worker = 0; worker < count; worker++)
 		ws_groups_free(&groups[worker]);

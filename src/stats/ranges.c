@@ -60,7 +60,7 @@ static const uint32_t *get_text_keys(struct range_sums *range_sums)
 		range_sums->keys =
 			ws_malloc(((size_t)ws_report_string_count(range_sums->stats->report) + 1) *
 				  sizeof(*range_sums->keys));
-		ws_report_string_keys(range_sums->stats->report, range_sums->keys);
+		ws_fold_keys(range_sums->stats->fold, range_sums->stats->report, range_sums->keys);
 	}
 	keys = range_sums->keys;
 	pthread_mutex_unlock(&range_sums->lock);
@@ -151,8 +151,7 @@ static uint64_t make_canonical_range_key(void *context, size_t worker, uint64_t 
 
 	return make_canonical_domain_key(context, worker,
 					 (key & ~(uint64_t)UINT32_MAX) |
-						 ws_report_string_key(range_sums->stats->report,
-								      (uint32_t)key));
+						 ws_get_name_key(range_sums->stats, (uint32_t)key));
 }
 
 static const struct ws_text *get_prefix(const struct range_sums *range_sums, uint64_t key)
@@ -229,8 +228,7 @@ static void make_range_line(const void *context, const struct ws_keyed_value *ke
 	line->head_length = prefix->len;
 	if (lines->sums->styled)
 		line->style = ws_get_range_style_name(key >> STYLE_SHIFT);
-	line->name =
-		ws_report_string(lines->sums->stats->report, (uint32_t)key, &line->name_length);
+	line->name = ws_get_name(lines->sums->stats, (uint32_t)key, &line->name_length);
 }
 
 static void prefetch_range_line(const void *context, uint64_t number, unsigned step)

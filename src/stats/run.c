@@ -618,12 +618,14 @@ int ws_make_file_stats(const char *path, const struct ws_stats_request *request)
 	struct ws_stats stats = {.time_max = UINT64_MAX};
 	struct ws_err err;
 	struct ws_report *report = ws_open_operand_report(path);
+	struct ws_fold *fold;
 	int status = 0;
 
 	if (!report)
 		return -1;
 	stats.report = report;
 	stats.who = ws_who_open(report);
+	stats.fold = fold = ws_fold_open(report, request->fold_names);
 	stats.zero = ws_find_time_zero(report);
 	if (request->filter_time)
 		status = ws_apply_time_filter(&stats, request->filter_time, &err);
@@ -633,7 +635,10 @@ int ws_make_file_stats(const char *path, const struct ws_stats_request *request)
 		ws_say("%s", err.msg);
 	else
 		status = make_reports(&stats, request);
+	if (ws_fold_was_used(fold) && !request->quiet)
+		ws_say("%s: # stands for numbers in names; --fold-names=no shows each name", path);
 	ws_who_close(stats.who);
+	ws_fold_close(fold);
 	ws_report_close(report);
 	return status;
 }

@@ -8,6 +8,7 @@
 #ifndef WS_STATS_STATS_H
 #define WS_STATS_STATS_H
 
+#include "query/fold.h"
 #include "query/query.h"
 #include "print/table.h"
 
@@ -15,6 +16,7 @@
 struct ws_stats {
 	const struct ws_report *report;
 	struct ws_names_by_id *who;
+	const struct ws_fold *fold;  /* which names summaries take for one; NULL for none */
 	uint64_t zero;		     /* session time in ns that is shown as 0 */
 	uint64_t time_min, time_max; /* the window asked for, in ns on the session clock: rows
 					whose span touches it count */
@@ -91,7 +93,8 @@ struct ws_stats_request {
 	size_t report_count, format_count, output_count;
 	const struct ws_timeunit *unit;	       /* NULL for ns */
 	const char *filter_time, *filter_nvtx; /* or NULL */
-	bool quiet;			       /* no messages about skipped reports */
+	enum ws_fold_mode fold_names;
+	bool quiet; /* no messages about skipped reports */
 	bool overwrite;
 	const struct ws_user_reports *user; /* reports written as queries, or NULL */
 	bool verbose;			    /* say how much of the file each report read */
@@ -107,5 +110,17 @@ int ws_check_stats_request(const struct ws_stats_request *request, struct ws_err
  * caller should write nothing more.
  */
 int ws_make_file_stats(const char *path, const struct ws_stats_request *request);
+
+/* What summaries group names by, and what they call the group: names that differ only in numbers
+ * may be one (query/fold.h). */
+static inline uint32_t ws_get_name_key(const struct ws_stats *stats, uint32_t id)
+{
+	return ws_fold_key(stats->fold, stats->report, id);
+}
+
+static inline const char *ws_get_name(const struct ws_stats *stats, uint32_t id, size_t *length)
+{
+	return ws_fold_name(stats->fold, stats->report, id, length);
+}
 
 #endif

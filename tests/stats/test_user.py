@@ -35,7 +35,7 @@ def test_queries(report, folder):
         f.write(REPORT)
     with open(os.path.join(own, "notes.txt"), "w") as f:
         f.write("not a report")
-    builtin = table(run("-q", "-f", "csv", "-r", "nvtx_pushpop_sum", report))
+    builtin = table(run("-q", "-f", "csv", "--fold-names=no", "-r", "nvtx_pushpop_sum", report))
     totals = {r[8]: (int(r[2]), int(r[1])) for r in builtin[1:]}
     r = run("-q", "-f", "csv", "--report-dir", own, "-r", "busy:rows=10000", report)
     rows = table(r)
@@ -80,7 +80,17 @@ def test_queries(report, folder):
     want = {
         x[8]: x[2]
         for x in table(
-            run("-q", "-f", "csv", "-r", "nvtx_pushpop_sum", "--filter-time", "1ms/1500us", report)
+            run(
+                "-q",
+                "-f",
+                "csv",
+                "--fold-names=no",
+                "-r",
+                "nvtx_pushpop_sum",
+                "--filter-time",
+                "1ms/1500us",
+                report,
+            )
         )[1:]
     }
     check(
