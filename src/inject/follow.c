@@ -16,6 +16,7 @@
 #include <alloca.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -293,7 +294,8 @@ static void free_environment(struct env *env)
  * in a vfork child of a threaded program could be held by a thread that is not there.
  */
 #define NEXT_FUNCTIONS(X) \
-	X(execve) X(execvpe) X(fexecve) X(posix_spawn) X(posix_spawnp) X(system) X(popen) X(fork)
+	X(execve)         \
+	X(execvpe) X(fexecve) X(posix_spawn) X(posix_spawnp) X(system) X(popen) X(fork) X(clone)
 #define X(name) __typeof__(&name) name;
 static struct {
 	NEXT_FUNCTIONS(X)
@@ -360,8 +362,8 @@ static char *const *prepare_exec(const char *path, char *const *envp, struct env
 	if (!path || !complete_environment(envp, image, made))
 		return envp;
 	thread = ws_self;
-	if (thread && thread->vfork_start &&
-	    thread->paused) { /* the memory is the parent's, where it would stay */
+	if (thread && thread->vfork_start && thread->paused &&
+	    ws_rt_is_own_thread(thread)) { /* the memory is the parent's, where it would stay */
 		thread->vfork_env = made->v;
 		thread->vfork_env_bytes = made->bytes;
 	}
@@ -663,6 +665,35 @@ WS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *termios,
 }
 
 /*
+ * A child of clone may run in this process's memory on the calling thread's thread-local storage,
+ * where it would find the thread's state and write into its ring at the same time. Its events are
+ * not recorded; one whose parent waits for it (CLONE_VFORK) is a vfork child like others.
+ */
+WS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
+{
+	bool shares = (flags & (CLONE_VM | CLONE_SETTLS)) == CLONE_VM &&
+		      (ws_rt->arena || ws_rt_is_collecting_slow());
+	void *more[3]; /* parent_tid, tls, child_tid: whether they are there depends on `flags` */
+	uint64_t start = ws_rt_read_ticks();
+	bool began;
+	va_list ap;
+	int pid;
+
+	va_start(ap, arg);
+	for (int i = 0; i < 3; i++)
+		more[i] = va_arg(ap, void *);
+	va_end(ap);
+	began = shares && ws_rt_share_thread(true);
+	pid = NEXT(clone)(fn, stack, flags, arg, more[0], more[1], more[2]);
+	if (began &&
+	    (pid < 0 || flags & CLONE_VFORK)) /* the child is gone, or has its own memory */
+		ws_rt_share_thread(false);
+	if (shares && pid > 0 && !(flags & CLONE_THREAD))
+		ws_rt_write_process_note(WS_NOTE_FORK, start, NULL, pid, 0);
+	return pid;
+}
+
+/*
  * vfork returns twice on one stack, so its wrapper is assembly: the return address waits in a
  * register that the kernel preserves while the child overwrites the stack below, and the C parts
  * run before the child exists and in the parent after it has gone.
@@ -685,7 +716,7 @@ __attribute__((visibility("hidden"), used)) long ws_vfork_after(long result)
 {
 	struct ws_thread *thread = ws_self;
 
-	if (thread && thread->vfork_start && thread->paused) {
+	if (thread && thread->vfork_start && thread->paused && ws_rt_is_own_thread(thread)) {
 		uint64_t start = thread->vfork_start;
 
 		thread->vfork_start = 0;

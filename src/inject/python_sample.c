@@ -283,7 +283,8 @@ static struct ws_python_thread *begin_python_sampling(struct ws_thread *thread, 
 {
 	struct ws_python_thread *python_thread;
 
-	if (!thread || !thread->generation || thread->paused || !(python_thread = thread->python) ||
+	if (!thread || !thread->generation || ws_rt_is_paused(thread) ||
+	    !ws_rt_is_own_thread(thread) || !(python_thread = thread->python) ||
 	    python_thread->at_work || !ws_rt_enter_sampler(thread, was))
 		return NULL;
 	python_thread->at_work = 1;

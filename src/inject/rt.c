@@ -70,9 +70,14 @@ static struct {
 	uint64_t parent_start;
 	uint64_t pid_ns;
 	bool sandboxed;
-	bool keep_in_child; /* the fork under way comes from the middle of a hook */
+	bool refuse_threads; /* a new state could be taken for that of a thread it is shared with */
+	bool keep_in_child;  /* the fork under way comes from the middle of a hook */
 	char path[512];
 } kept;
+
+#define SYS1(nr, a) ws_raw_syscall(nr, (long)(a), 0, 0, 0, 0, 0)
+#define SYS3(nr, a, b, c) ws_raw_syscall(nr, (long)(a), (long)(b), (long)(c), 0, 0, 0)
+#define SYS4(nr, a, b, c, d) ws_raw_syscall(nr, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
 
 void ws_rt_enter_sandbox(void)
 {
@@ -84,11 +89,26 @@ bool ws_rt_is_sandboxed(void)
 	return kept.sandboxed;
 }
 
+bool ws_rt_share_thread(bool on)
+{
+	struct ws_thread *thread = ws_rt_enter();
+
+	if (thread)
+		ws_rt_leave(thread);
+	thread = ws_self;
+	kept.refuse_threads |= on && !thread && kept.state;
+	if (!thread || on == ((thread->paused & WS_SHARED_THREAD) != 0))
+		return false;
+	thread->tid = (uint32_t)SYS1(SYS_gettid, 0);
+	thread->paused ^= WS_SHARED_THREAD;
+	return true;
+}
+
 void ws_rt_mute_thread(bool on)
 {
 	struct ws_thread *thread = ws_self;
 
-	if (!kept.state || !thread || thread->muted == on)
+	if (!kept.state || !thread || thread->muted == on || !ws_rt_is_own_thread(thread))
 		return;
 	thread->muted = on;
 	if (on)
@@ -101,10 +121,6 @@ long ws_raw_syscall(long nr, long a, long b, long c, long d, long e, long f)
 {
 	return ws_syscall(nr, a, b, c, d, e, f);
 }
-
-#define SYS1(nr, a) ws_raw_syscall(nr, (long)(a), 0, 0, 0, 0, 0)
-#define SYS3(nr, a, b, c) ws_raw_syscall(nr, (long)(a), (long)(b), (long)(c), 0, 0, 0)
-#define SYS4(nr, a, b, c, d) ws_raw_syscall(nr, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
 
 /* The kernel rounds `bytes` up to whole pages, here and in madvise and munmap. */
 static void *map_private(size_t bytes)
@@ -417,7 +433,8 @@ bool ws_rt_before_fork(void)
 {
 	struct ws_thread *thread = ws_self;
 
-	if (!thread || !(thread->busy | thread->paused) || !kept.state)
+	if (!thread || !kept.state || !(thread->busy || ws_rt_is_paused(thread)) ||
+	    !ws_rt_is_own_thread(thread))
 		return false;
 	kept.keep_in_child = true;
 	advise_state(MADV_KEEPONFORK);
@@ -741,7 +758,7 @@ struct ws_thread *ws_rt_enter_slow(bool count)
 	if (ws_unlikely(!thread)) {
 		if (atomic_load_explicit(&kept.init, memory_order_acquire) != 2)
 			ws_rt_init();
-		if (!kept.state || !(thread = take_thread()))
+		if (!kept.state || kept.refuse_threads || !(thread = take_thread()))
 			return NULL;
 		if (ws_self) { /* a signal handler was faster */
 			free_thread(thread);
@@ -750,17 +767,19 @@ struct ws_thread *ws_rt_enter_slow(bool count)
 			ws_self = thread;
 		}
 	}
-	if (thread->paused) /* a vfork child's events are nobody's; a handler's while the runtime
-			  sets the thread up are lost, and counted */
+	if (!ws_rt_is_own_thread(thread))
+		return NULL;
+	if (ws_rt_is_paused(thread)) /* a vfork child's events are nobody's; a handler's while the
+			  runtime sets the thread up are lost, and counted */
 		return thread->vfork_start || thread->muted ? NULL : count_lost_thread(count);
 	if (!thread->generation) {
 		if (!atomic_load_explicit(&kept.arena->collecting, memory_order_relaxed) &&
 		    atomic_load_explicit(&kept.arena->closed, memory_order_relaxed))
 			return NULL;
-		thread->paused = 1;
+		thread->paused++;
 		mask = hold_signals();
 		ok = set_up_thread(thread);
-		thread->paused = 0;
+		thread->paused--;
 		release_signals(mask);
 		if (!ok)
 			return count_lost_thread(count);
@@ -786,7 +805,7 @@ bool ws_rt_enter_sampler(struct ws_thread *thread, uint32_t *was)
 {
 	bool ok = true;
 
-	if (thread->busy > WS_NEST_SAMPLER)
+	if (thread->busy > WS_NEST_SAMPLER || !ws_rt_is_own_thread(thread))
 		return false;
 	*was = thread->busy;
 	if (!thread->nest[WS_NEST_SAMPLER].ring) {
@@ -1090,11 +1109,12 @@ void ws_rt_write_process_note(int note, uint64_t time, const char *path, int pid
 	struct ws_thread *thread = ws_self;
 	uint32_t paused = thread ? thread->paused : 0;
 
-	if (!ws_rt->arena && !ws_rt_is_collecting_slow())
+	if ((!ws_rt->arena && !ws_rt_is_collecting_slow()) ||
+	    (thread && !ws_rt_is_own_thread(thread)))
 		return;
 	if (thread)
-		thread->paused = 0; /* a vfork child runs on its parent's thread, which waits:
-				  writing there is safe */
+		thread->paused &= WS_SHARED_THREAD; /* a vfork child runs on its parent's thread,
+				  which waits: writing there is safe */
 	thread = ws_rt_enter();
 	if (thread) {
 		uint32_t handle = path ? ws_rt_find_string(thread, path, strlen(path)) : 0;

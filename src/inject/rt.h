@@ -25,6 +25,7 @@
 
 #include <stddef.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "ring/record.h"
 #include "ring/ring.h"
@@ -72,6 +73,13 @@ struct ws_nest {
 #define WS_PYTHON_THREAD_BYTES (192u << 10)
 
 /*
+ * Set in ws_thread.paused once the thread has made a child that runs on its thread-local storage
+ * (clone with CLONE_VM, without CLONE_SETTLS): whoever finds the state must ask whose it is. It
+ * sends every event of the thread the slow way.
+ */
+#define WS_SHARED_THREAD (UINT32_C(1) << 31)
+
+/*
  * A thread's private state. Lives in memory that a fork wipes (MADV_WIPEONFORK), so that in a
  * forked child the first record finds zeroes and goes the slow way, which makes the child a ring of
  * its own.
@@ -83,7 +91,7 @@ struct ws_thread {
 	uintptr_t nest_stack[WS_NESTS]; /* where the stack stood at each nested enter */
 	uint32_t generation;		/* of the process (ws_rt.generation) it was set up in */
 	uint32_t paused; /* > 0: record nothing (a vfork child runs on this thread, or the runtime
-			    itself is at work) */
+			    itself is at work); WS_SHARED_THREAD beside that count */
 	bool muted;	 /* paused for good: see ws_rt_mute_thread */
 	uint64_t vfork_start; /* ticks; the thread waits for its vfork child */
 	void *vfork_env;      /* memory that the child took for its exec, to be freed when that has
@@ -133,6 +141,9 @@ WS_EXPORT extern void (*_Atomic ws_rt_cuda_numbers)(uint32_t type, uint64_t hand
  * come before it. Idempotent. */
 WS_EXPORT void ws_rt_init(void);
 
+/* Raw system calls: no errno, no interposition, no cancellation. Return -errno. */
+WS_EXPORT long ws_raw_syscall(long nr, long a, long b, long c, long d, long e, long f);
+
 /* Cold paths. */
 WS_EXPORT struct ws_thread *ws_rt_enter_slow(bool count);
 WS_EXPORT void *ws_rt_reserve_slow(struct ws_thread *thread, size_t bytes, enum ws_loss_kind loss);
@@ -156,6 +167,24 @@ static inline bool ws_rt_is_collecting(void)
 		return ws_rt_is_collecting_slow();
 	return atomic_load_explicit(&arena->collecting, memory_order_relaxed);
 }
+
+static inline bool ws_rt_is_paused(const struct ws_thread *thread)
+{
+	return (thread->paused & ~WS_SHARED_THREAD) != 0;
+}
+
+/* False in a child that runs on the thread-local storage of the thread whose state this is. */
+static inline bool ws_rt_is_own_thread(const struct ws_thread *thread)
+{
+	return ws_likely(!(thread->paused & WS_SHARED_THREAD)) ||
+	       (uint32_t)ws_raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0) == thread->tid;
+}
+
+/*
+ * To be called before the calling thread makes such a child, whose events are then not recorded;
+ * and with false when there is none any more. Whether that was a change.
+ */
+WS_EXPORT bool ws_rt_share_thread(bool on);
 
 /* Begin writing on this thread; NULL when nothing can be recorded. Does not look at `collecting`.
  */
@@ -354,9 +383,6 @@ WS_EXPORT bool ws_rt_is_sandboxed(void);
 WS_EXPORT void ws_rt_mute_thread(bool on);
 /* Have the recorder look at once, if it sleeps. */
 WS_EXPORT void ws_rt_wake_recorder(void);
-
-/* Raw system calls: no errno, no interposition, no cancellation. Return -errno. */
-WS_EXPORT long ws_raw_syscall(long nr, long a, long b, long c, long d, long e, long f);
 
 /* Count a loss that no record can tell. */
 static inline void ws_rt_count_loss(struct ws_thread *thread, enum ws_loss_kind kind, uint64_t n)

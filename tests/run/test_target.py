@@ -162,3 +162,16 @@ def children_after_the_end_are_free(t):
     t.eq(ours, [], "variables of ours")
     t.ok("ASAN_OPTIONS=a=1" in seen, "ASAN_OPTIONS as it was: %s" % seen)
     t.check_clean()
+
+
+@test("target")
+def children_on_their_parents_thread_storage(t):
+    """They find their parent's state and must not touch it: the parent's calls are all there, none
+    of theirs is, and what it starts afterwards is recorded as ever.
+    """
+    r = t.same([t.program("sharers"), "2"], "-f", "--trace=osrt", "--osrt-threshold=0")
+    t.eq(r.status, 5, "exit status")
+    t.verify(r.report)
+    db = t.load(r.report)
+    t.eq(db.lost(), 0, "events lost")
+    t.eq(db.calls().get("open", 0) + db.calls().get("open64", 0), 6000, "calls of the parent")
