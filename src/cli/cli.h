@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/mem.h"
 
 enum ws_opt_kind {
 	WS_OPT_FLAG,	/* bool: present or not */
@@ -65,6 +66,9 @@ struct ws_opt {
 	const char *help;     /* one or more sentences */
 	const char *fallback; /* default as text, shown in help and applied before parsing; NULL for
 				 none */
+	/* Appends the words that completion offers, separated by blanks, where they are not in
+	 * `values`; NULL for none. */
+	void (*add_words)(struct ws_text *out);
 };
 
 struct ws_command {

@@ -38,7 +38,7 @@ static void add_option_pattern(struct ws_text *out, const struct ws_opt *option)
 
 static void add_words(struct ws_text *out, const struct ws_opt *option)
 {
-	const char *list = option->values, *word;
+	const char *list = ws_text_or(option->values, ""), *word;
 	const char *separator = "";
 	int part = WS_WORDS_KNOWN;
 	size_t length;
@@ -51,7 +51,10 @@ static void add_words(struct ws_text *out, const struct ws_opt *option)
 		ws_text_add(out, word, length);
 		separator = " ";
 	}
-	ws_text_printf(out, "\" list=%d ;;\n", option->kind == WS_OPT_SET);
+	if (option->add_words)
+		option->add_words(out);
+	ws_text_printf(out, "\" list=%d ;;\n",
+		       option->kind == WS_OPT_SET || option->kind == WS_OPT_LIST);
 }
 
 static bool takes_value(const struct ws_opt *option)
@@ -72,7 +75,7 @@ static void add_command(struct ws_text *out, const struct ws_command *command)
 		}
 	ws_text_puts(out, "\"\n\t\tcase $previous in\n");
 	for (const struct ws_opt *option = command->opts; option && option->name; option++)
-		if (option->kind == WS_OPT_ENUM || option->kind == WS_OPT_SET)
+		if (option->kind == WS_OPT_ENUM || option->kind == WS_OPT_SET || option->add_words)
 			add_words(out, option);
 	ws_text_puts(out, "\t\tesac ;;\n");
 }

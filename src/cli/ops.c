@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/tables.h"
 #include "cli/text.h"
 #include "text/output_file.h"
 #include "ops/ops.h"
@@ -10,7 +11,7 @@
 
 struct options {
 	const char *view, *sort, *step, *format, *output, *timeunit;
-	bool by_shape, python, doubles, exact, overwrite;
+	bool by_shape, python, doubles, exact, overwrite, wide;
 	int64_t by_stack, limit;
 	double min_time;
 };
@@ -63,7 +64,8 @@ static const struct ws_opt opts[] = {
 	{"format", 'f', WS_OPT_STRING, AT(format), "FORMAT[:ARG]", NULL,
 	 "column, table, csv, tsv, json, html, htable or markdown, as for stats. By default column "
 	 "for standard output and csv for a file.",
-	 NULL},
+	 NULL, ws_add_format_names},
+	WS_WIDE_OPTION(wide),
 	{"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL,
 	 "File to write; - is standard output.", "-"},
 	{"timeunit", 0, WS_OPT_STRING, AT(timeunit), "UNIT", NULL,
@@ -108,6 +110,7 @@ static int run_ops(void *values, int argc, char **argv)
 	};
 	int rc = 0;
 
+	ws_print_wide = options->wide;
 	if (!argc)
 		return refuse_usage(
 			"no report or trace file is given; 'warpsight ops FILE' shows its "

@@ -839,6 +839,7 @@ static int fill_record_options(const struct options *options, struct ws_record_o
 	record_opts->hide_output = !options->show_output;
 	record_opts->store_environment = options->store_environment;
 	record_opts->lossless = options->lossless;
+	record_opts->quiet = options->quiet;
 	record_opts->ring_bytes = (uint64_t)options->ring_memory << 20;
 	if (fill_stack_options(options, record_opts, err))
 		return -1;

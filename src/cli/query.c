@@ -17,6 +17,7 @@
 #include "query/operand.h"
 #include "cli/cli.h"
 #include "cli/prompt.h"
+#include "cli/tables.h"
 #include "cli/text.h"
 #include "text/output_file.h"
 #include "sql/print.h"
@@ -24,7 +25,7 @@
 
 struct options {
 	const char *format, *output, *timeunit, *file;
-	bool together, overwrite, quiet, verbose;
+	bool together, overwrite, quiet, verbose, wide;
 };
 
 #define AT(member) offsetof(struct options, member)
@@ -33,7 +34,7 @@ static const struct ws_opt opts[] = {
 	{"format", 'f', WS_OPT_STRING, AT(format), "FORMAT[:ARG]", NULL,
 	 "How to write the rows: column, table, csv, tsv, json, html, htable or markdown, as for "
 	 "stats. By default column for standard output and csv for files.",
-	 NULL},
+	 NULL, ws_add_format_names},
 	{"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL,
 	 "File to write; - is standard output.", "-"},
 	{"input", 'i', WS_OPT_STRING, AT(file), "SQLFILE", NULL,
@@ -48,6 +49,7 @@ static const struct ws_opt opts[] = {
 	 "Unit of columns whose names end in :dur_ns or :ts_ns: ns, us, ms or s.", "ns"},
 	{"force-overwrite", 0, WS_OPT_BOOL, AT(overwrite), NULL, NULL,
 	 "Replace the output file if it exists.", NULL},
+	WS_WIDE_OPTION(wide),
 	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL,
 	 "Do not name the report before its rows when there are several.", NULL},
 	{"verbose", 'v', WS_OPT_FLAG, AT(verbose), NULL, NULL,
@@ -413,6 +415,7 @@ static int run_query(void *values, int argc, char **argv)
 	struct query_job job;
 	int rc;
 
+	ws_print_wide = options->wide;
 	if (options->file && !(sql = from_file = read_sql_file(options->file, &err))) {
 		ws_say("query: %s", err.msg);
 		return WS_EXIT_FAIL;

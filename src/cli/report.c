@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/tables.h"
 #include "cli/text.h"
 #include "text/output_file.h"
 #include "stats/filter.h"
@@ -17,7 +18,7 @@ struct options {
 	const char *view, *show, *by, *frames, *sort, *process, *thread, *module, *event;
 	const char *format, *output, *timeunit, *filter_time, *filter_nvtx, *least;
 	int64_t depth, limit;
-	bool quiet, overwrite;
+	bool quiet, overwrite, wide;
 };
 
 #define AT(member) offsetof(struct options, member)
@@ -69,13 +70,14 @@ static const struct ws_opt opts[] = {
 	{"format", 'f', WS_OPT_STRING, AT(format), "FORMAT[:ARG]", NULL,
 	 "column, table, csv, tsv, json, html, htable or markdown, as for stats. By default column "
 	 "for standard output and csv for files.",
-	 NULL},
+	 NULL, ws_add_format_names},
 	{"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL,
 	 "File to write; - is standard output (the default).", NULL},
 	{"timeunit", 0, WS_OPT_STRING, AT(timeunit), "UNIT", NULL,
 	 "Unit of times: ns, us, ms or s.", "ms"},
 	{"force-overwrite", 0, WS_OPT_BOOL, AT(overwrite), NULL, NULL,
 	 "Replace the output file if it exists.", NULL},
+	WS_WIDE_OPTION(wide),
 	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL,
 	 "Do not report what was left out or is incomplete.", NULL},
 	{NULL},
@@ -210,6 +212,7 @@ static int run_report(void *values, int argc, char **argv)
 	struct ws_err err;
 	int rc;
 
+	ws_print_wide = options->wide;
 	if (!ws_check_one_report("report", argc))
 		return WS_EXIT_USAGE;
 	if (fill_request(options, &request, &err) < 0) {

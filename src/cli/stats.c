@@ -12,6 +12,7 @@
 #include "base/choose.h"
 #include "query/operand.h"
 #include "cli/cli.h"
+#include "cli/tables.h"
 #include "cli/text.h"
 #include "export/export.h"
 #include "text/output_file.h"
@@ -22,23 +23,32 @@ struct options {
 	struct ws_list reports, formats, outputs, folders, sql;
 	const char *timeunit, *filter_time, *filter_nvtx, *sqlite, *fold_names, *help_reports,
 		*help_formats;
-	bool quiet, verbose, force_overwrite, force_export;
+	bool quiet, verbose, wide, force_overwrite, force_export;
 };
 
 #define AT(member) offsetof(struct options, member)
+
+static void add_report_names(struct ws_text *out)
+{
+	for (size_t i = 0; ws_stats_list[i]; i++) {
+		if (i)
+			ws_text_puts(out, " ");
+		ws_text_puts(out, ws_stats_list[i]->name);
+	}
+}
 
 static const struct ws_opt opts[] = {
 	{"report", 'r', WS_OPT_LIST, AT(reports), "REPORT[,REPORT...]", NULL,
 	 "Reports to make, with arguments after colons; --help-reports lists them. By default "
 	 "those "
 	 "marked there as default.",
-	 NULL},
+	 NULL, add_report_names},
 	{"format", 'f', WS_OPT_LIST, AT(formats), "FORMAT[:ARG][,FORMAT...]", NULL,
 	 "How to write each report: column, table, csv, tsv, json, html, htable or markdown, with "
 	 "arguments after colons; "
 	 "--help-formats explains them. A dot, like no -f at all, means column for standard output "
 	 "and csv for files and commands.",
-	 NULL},
+	 NULL, ws_add_format_names},
 	{"output", 'o', WS_OPT_LIST, AT(outputs), "BASE[,BASE...]", NULL,
 	 "Where each report goes: - is standard output (the default); BASE makes the file "
 	 "BASE_<report>.<extension>, with arguments "
@@ -48,6 +58,7 @@ static const struct ws_opt opts[] = {
 	 "that reads the table from its standard input (words and quotes are split as a shell "
 	 "does, but none runs; quote a comma).",
 	 NULL},
+	WS_WIDE_OPTION(wide),
 	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL,
 	 "Do not mention reports that were skipped or rows that were left out.", NULL},
 	{"filter-time", 0, WS_OPT_STRING, AT(filter_time), "[START]/[END]", NULL,
@@ -165,6 +176,21 @@ static void explain_user_report(const struct ws_user_report *report)
 		printf("    Parameter: %s\n", report->parameters[parameter]);
 }
 
+static void suggest_report(const char *list, const struct ws_user_reports *user)
+{
+	struct ws_nearest near = {.word = list};
+
+	for (size_t i = 0; ws_stats_list[i]; i++)
+		ws_try_name(&near, ws_stats_list[i]->name, strlen(ws_stats_list[i]->name));
+	for (size_t i = 0; i < user->count; i++)
+		ws_try_name(&near, user->reports[i].name, strlen(user->reports[i].name));
+	if (ws_has_near_name(&near))
+		ws_say("stats: --help-reports: there is no report '%s'; did you mean %s?", list,
+		       near.best);
+	else
+		ws_say("stats: --help-reports: there is no report '%s'", list);
+}
+
 /* Lists the reports, a line each; explains those in `list` at length. Returns -1 when none of them
  * exists. */
 static int show_report_help(const char *list, const struct ws_user_reports *user)
@@ -191,7 +217,7 @@ static int show_report_help(const char *list, const struct ws_user_reports *user
 		       "takes, --help-reports=ALL of all.\n");
 	if (!*list || explained)
 		return 0;
-	ws_say("stats: --help-reports: there is no report '%s'", list);
+	suggest_report(list, user);
 	return -1;
 }
 
@@ -466,6 +492,7 @@ static int run_stats(void *values, int argc, char **argv)
 	struct ws_err err;
 	int rc = 0;
 
+	ws_print_wide = options->wide;
 	for (size_t i = 0; i < options->folders.count && !rc; i++)
 		rc = ws_add_report_folder(&user, options->folders.values[i], &err);
 	if (rc < 0) {

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "cli/cli.h"
+#include "text/suggest.h"
 
 /* A command that is planned: the message names what to use instead, so that "unknown command" stays
  * true. */
@@ -51,19 +52,6 @@ bool ws_add_unsupported_options(struct ws_text *out, const struct ws_command *co
 size_t ws_next_word(const char **list, const char **word, int *part);
 /* Whether help, man page and completion show the option. */
 bool ws_is_shown_option(const struct ws_opt *option);
-
-/* Keeps the nearest name seen so far. Start with {.word = what the user typed}. */
-struct ws_nearest {
-	const char *word;
-	const char *best;
-	size_t best_len;
-	int distance;
-};
-
-/* Offer a candidate of `len` bytes. */
-void ws_try_name(struct ws_nearest *nearest, const char *name, size_t len);
-/* Is the best one near enough to be worth naming? */
-bool ws_has_near_name(const struct ws_nearest *nearest);
 
 /* "true" or "false". */
 static inline const char *ws_json_bool(bool value)

@@ -5,6 +5,9 @@
  * buffer (`kept`, with their ends in `ends`) and laid out at the end. Names longer than 100 columns
  * are cut and end in an ellipsis, unless the format has :nolimit or a width for the column. Lines
  * are padded with blanks to the width of the last column, as those of the reference tool are.
+ *
+ * On a terminal, a table is made to fit: names are cut in the middle, since functions and files
+ * differ at both ends; where the numbers alone are too wide, those at the right are left out.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +16,11 @@
 #include "text/text.h"
 #include "print/formats.h"
 
-enum { NAME_LIMIT = 100 };
+enum {
+	NAME_LIMIT = 100,
+	NAME_LEAST = 20, /* a name is not cut below this to make a table fit */
+	NUMBERS_KEPT = 3 /* columns at the left that are never left out */
+};
 
 static bool is_left_aligned(const struct ws_printer *printer, size_t column)
 {
@@ -57,8 +64,8 @@ static void keep_text_cell(struct ws_printer *printer, size_t column, const char
 
 	ws_put_terminal_text(&printer->kept, text, length);
 	width = get_kept_width(printer, from);
-	if (!printer->args.nolimit && get_asked_width(printer, column) == WS_WIDTH_AUTO &&
-	    width > NAME_LIMIT) {
+	if (!printer->args.nolimit && !printer->fit &&
+	    get_asked_width(printer, column) == WS_WIDTH_AUTO && width > NAME_LIMIT) {
 		cut = ws_find_utf8_prefix(printer->kept.text + from, printer->kept.len - from,
 					  NAME_LIMIT - 1);
 		printer->kept.len = from + cut;
@@ -133,12 +140,109 @@ static void settle_widths(struct ws_printer *printer)
 			printer->widths[i] = get_asked_width(printer, i);
 }
 
+struct line_frame { /* what begins, separates and ends the cells of a line */
+	const struct ws_printer *printer;
+	const char *start, *gap, *end;
+};
+
+static bool is_name_column(const struct ws_printer *printer, size_t column)
+{
+	return get_asked_width(printer, column) && is_left_aligned(printer, column);
+}
+
+/* How wide a line is with names cut to `limit`. */
+static size_t measure_line(const struct line_frame *frame, size_t limit)
+{
+	const struct ws_printer *printer = frame->printer;
+	size_t gap = strlen(frame->gap), width = strlen(frame->start) + strlen(frame->end) - 1;
+
+	for (size_t i = 0; i < printer->column_count; i++) {
+		size_t cell = printer->widths[i];
+
+		if (!get_asked_width(printer, i))
+			continue;
+		if (is_name_column(printer, i))
+			cell = ws_min(cell, limit);
+		width += cell + gap;
+	}
+	return width - gap;
+}
+
+/* Leave out the number furthest to the right; false when there is none to spare. */
+static bool leave_number_out(struct ws_printer *printer, struct ws_text *left_out)
+{
+	size_t from = printer->column_count;
+
+	while (from-- > NUMBERS_KEPT) {
+		const char *name;
+		size_t length;
+
+		if (is_left_aligned(printer, from) || !get_asked_width(printer, from))
+			continue;
+		while (printer->args.width_count < printer->column_count)
+			printer->args.widths[printer->args.width_count++] = WS_WIDTH_AUTO;
+		printer->args.widths[from] = 0;
+		name = get_kept_cell(printer, from, &length);
+		if (left_out->len)
+			ws_text_puts(left_out, ", ");
+		ws_text_add(left_out, name, length);
+		return true;
+	}
+	return false;
+}
+
+/* Make the table as wide as the terminal at most. *left_out gets the headers of columns that found
+ * no room. */
+static void fit_widths(struct ws_printer *printer, const struct line_frame *frame,
+		       struct ws_text *left_out)
+{
+	size_t limit = printer->fit;
+
+	if (!printer->fit || printer->column_count > WS_WIDTHS)
+		return;
+	while (measure_line(frame, NAME_LEAST) > printer->fit &&
+	       leave_number_out(printer, left_out))
+		;
+	while (limit > NAME_LEAST && measure_line(frame, limit) > printer->fit)
+		limit--;
+	for (size_t i = 0; i < printer->column_count; i++)
+		if (is_name_column(printer, i))
+			printer->widths[i] = ws_min(printer->widths[i], limit);
+}
+
+static void put_left_out(struct ws_printer *printer, struct ws_text *left_out)
+{
+	if (left_out->len)
+		ws_text_printf(&printer->line,
+			       " (no room for %s: a wider terminal or --wide shows them)\n",
+			       left_out->text);
+	ws_text_free(left_out);
+}
+
 static void put_padding(struct ws_text *text, size_t count, char letter)
 {
 	ws_grow(text->text, text->cap, text->len + count + 1);
 	memset(text->text + text->len, letter, count);
 	text->len += count;
 	text->text[text->len] = 0;
+}
+
+/* Append the beginning and the end of a text, with an ellipsis between, `width` columns wide. */
+static void put_cut_middle(struct ws_text *line, const char *text, size_t length, size_t width)
+{
+	size_t tail = (width - 1) / 2, head = width - 1 - tail;
+	size_t cut = ws_find_utf8_prefix(text, length, head),
+	       skipped = ws_measure_utf8_width(text, length) - tail,
+	       from = ws_find_utf8_prefix(text, length, skipped), written;
+
+	while (ws_measure_utf8_width(text + from, length - from) > tail) /* half a wide letter */
+		from = ws_find_utf8_prefix(text, length, ++skipped);
+	written = ws_measure_utf8_width(text, cut) + 1 +
+		  ws_measure_utf8_width(text + from, length - from);
+	ws_text_add(line, text, cut);
+	ws_text_puts(line, "\xe2\x80\xa6");
+	ws_text_add(line, text + from, length - from);
+	put_padding(line, width - written, ' ');
 }
 
 /* Append a cell as wide as its column: headers centred, numbers on the right, texts on the left;
@@ -150,6 +254,10 @@ static void put_padded_cell(const struct ws_printer *printer, struct ws_text *li
 	const char *text = get_kept_cell(printer, first + column, &length);
 
 	wide = ws_measure_utf8_width(text, length);
+	if (wide > width && printer->fit && width > 2) {
+		put_cut_middle(line, text, length, width);
+		return;
+	}
 	if (wide > width) {
 		size_t cut = ws_find_utf8_prefix(text, length, width - 1);
 
@@ -169,11 +277,6 @@ static void put_padded_cell(const struct ws_printer *printer, struct ws_text *li
 	ws_text_add(line, text, length);
 	put_padding(line, space - before, ' ');
 }
-
-struct line_frame { /* what begins, separates and ends the cells of a line */
-	const struct ws_printer *printer;
-	const char *start, *gap, *end;
-};
 
 /* Append a line of the kept cells from `first` on. Columns with a width of 0 are left out. */
 static void put_kept_line(const struct line_frame *frame, struct ws_text *line, size_t first)
@@ -237,22 +340,27 @@ static void put_all_rows(struct ws_printer *printer, const struct line_frame *fr
 void ws_column_end(struct ws_printer *printer)
 {
 	const struct line_frame frame = {printer, " ", "  ", "\n"};
+	struct ws_text left_out = {0};
 
 	settle_widths(printer);
+	fit_widths(printer, &frame, &left_out);
 	write_title(printer);
 	if (!printer->args.nohdr) {
 		put_kept_line(&frame, &printer->line, 0);
 		put_rule(printer, " ", "  ", "\n");
 	}
 	put_all_rows(printer, &frame);
+	put_left_out(printer, &left_out);
 	ws_print_flush(printer);
 }
 
 void ws_box_end(struct ws_printer *printer)
 {
 	const struct line_frame frame = {printer, "| ", " | ", " |\n"};
+	struct ws_text left_out = {0};
 
 	settle_widths(printer);
+	fit_widths(printer, &frame, &left_out);
 	write_title(printer);
 	put_rule(printer, "+-", "-+-", "-+\n");
 	if (!printer->args.nohdr) {
@@ -262,6 +370,7 @@ void ws_box_end(struct ws_printer *printer)
 	put_all_rows(printer, &frame);
 	if (printer->rows)
 		put_rule(printer, "+-", "-+-", "-+\n");
+	put_left_out(printer, &left_out);
 	ws_print_flush(printer);
 }
 

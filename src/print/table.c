@@ -10,9 +10,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "base/choose.h"
 #include "print/formats.h"
+#include "text/suggest.h"
 
 static const char *const no_args[] = {NULL};
 static const char *const header_args[] = {"nohdr", NULL};
@@ -23,8 +25,10 @@ static const char *const marked_args[] = {"nohdr", "nofmt", NULL};
 
 #define WIDTHS                                                                                    \
 	"Numbers are on the right, texts on the left. A column is as wide as what stands in it, " \
-	"names at most 100 characters "                                                           \
-	"unless nolimit is given. Widths, one for each column from the left, say otherwise: a "   \
+	"names at most 100 characters. On a terminal the table fits its width: names are cut in " \
+	"the middle and, where that is not enough, columns left out, which the last line names. " \
+	"With nolimit nothing is cut. Widths, one for each column from the left, say otherwise: " \
+	"a "                                                                                      \
 	"number cuts what is longer, and "                                                        \
 	"marks it with an ellipsis; a dot leaves the column as it is; 0 leaves it out. nofmt "    \
 	"writes numbers without separators."
@@ -149,6 +153,24 @@ static const struct ws_format *find_format_by_name(const char *name, size_t leng
 	return NULL;
 }
 
+static void refuse_unknown_format(const char *spec, size_t length, struct ws_err *err)
+{
+	char *name = ws_strndup(spec, length);
+	struct ws_nearest near = {.word = name};
+	struct ws_text hint = {0};
+
+	for (const struct ws_format *format = ws_formats; format->name; format++)
+		ws_try_name(&near, format->name, strlen(format->name));
+	if (ws_has_near_name(&near))
+		ws_text_printf(&hint, "; did you mean %s?", near.best);
+	ws_fail(err,
+		"there is no format '%s'; choose column, table, csv, tsv, json, html, htable or "
+		"markdown%s",
+		spec, ws_text_or(hint.text, ""));
+	ws_text_free(&hint);
+	free(name);
+}
+
 const struct ws_format *ws_find_format(const char *spec, struct ws_format_args *args,
 				       struct ws_err *err)
 {
@@ -157,10 +179,7 @@ const struct ws_format *ws_find_format(const char *spec, struct ws_format_args *
 
 	memset(args, 0, sizeof(*args));
 	if (!format) {
-		ws_fail(err,
-			"there is no format '%s'; choose column, table, csv, tsv, json, html, "
-			"htable or markdown",
-			spec);
+		refuse_unknown_format(spec, length, err);
 		return NULL;
 	}
 	for (const char *text = spec + length; *text; text += length) {
@@ -193,9 +212,28 @@ const struct ws_timeunit *ws_find_timeunit(const char *name)
 	return NULL;
 }
 
+bool ws_print_wide;
+
+/* The columns of the terminal that the table goes to; 0 when it goes elsewhere. */
+static size_t find_terminal_width(const struct ws_printer *printer)
+{
+	struct winsize size;
+	int fd = -1;
+
+	if (printer->file)
+		fd = fileno(printer->file);
+	if (fd < 0 || ioctl(fd, TIOCGWINSZ, &size))
+		return 0;
+	return size.ws_col;
+}
+
 void ws_print_begin(struct ws_printer *printer)
 {
 	printer->rows = 0;
+	printer->args.nolimit |= ws_print_wide;
+	printer->fit = 0;
+	if (!printer->args.nolimit && !printer->args.width_count)
+		printer->fit = find_terminal_width(printer);
 	printer->format->begin(printer);
 }
 

@@ -144,6 +144,9 @@ struct ws_format_args {
 	size_t width_count;
 };
 
+/* Whether column and table write names in full (--wide), as with nolimit. */
+extern bool ws_print_wide;
+
 struct ws_printer; /* one table being written */
 
 struct ws_format {
@@ -185,6 +188,7 @@ struct ws_printer {
 	/* column and table: the text of all cells, one after the other */
 	struct ws_text kept;
 	size_t *ends, end_capacity, end_count;
+	size_t fit;	  /* columns of the terminal that the table must fit; 0: any width */
 	size_t *widths;	  /* of each column: that of its widest cell; NULL before the first cell */
 	uint64_t texts;	  /* bit per column: a WS_KIND_VALUE column held a text and aligns as one */
 	uint64_t doubled; /* json, bit per column: an earlier column has the same header */

@@ -44,6 +44,7 @@ struct ws_record_opts {
 	const char *const *symbol_dirs;
 	size_t symbol_dir_count;
 	bool lossless;
+	bool quiet;		  /* say nothing but errors and warnings */
 	uint64_t ring_bytes;	  /* memory budget of the rings */
 	struct ws_perf_opts perf; /* CPU samples and context switches */
 	struct ws_python_opts python;

@@ -426,6 +426,19 @@ static void kill_process(void *ctx, int pid)
 		kill(pid, session->options->kill_signal);
 }
 
+/* The duration has ended the collection: who waits for the target's own end should know. */
+static void say_why_over(const struct session *session)
+{
+	double seconds = session->options->duration;
+
+	if (session->killed)
+		ws_say("the duration of %g s is over: the target was sent SIG%s (--kill=none lets "
+		       "it run on)",
+		       seconds, sigabbrev_np(session->options->kill_signal));
+	else if (!session->exited)
+		ws_say("the duration of %g s is over: the target runs on unrecorded", seconds);
+}
+
 static void end_collecting(struct session *session)
 {
 	set_collecting(session, false);
@@ -440,6 +453,8 @@ static void end_collecting(struct session *session)
 		kill(session->launch.pid, session->options->kill_signal);
 		session->killed = true;
 	}
+	if (!session->options->quiet)
+		say_why_over(session);
 }
 
 static void advance_collection(struct session *session, uint64_t now)

@@ -18,6 +18,7 @@
 #include "query/operand.h"
 #include "stats/filter.h"
 #include "stats/user.h"
+#include "text/suggest.h"
 
 struct report_job {
 	struct ws_stats stats; /* first: reports hand over rows with a pointer to it */
@@ -184,6 +185,27 @@ static int check_args(const struct ws_stats_report *stat, const char *spec, stru
 	return -!ok;
 }
 
+static int refuse_unknown_report(const struct ws_user_reports *user, const char *spec,
+				 struct ws_err *err)
+{
+	char *name = ws_strndup(spec, strcspn(spec, ":"));
+	struct ws_nearest near = {.word = name};
+
+	for (size_t i = 0; ws_stats_list[i]; i++)
+		ws_try_name(&near, ws_stats_list[i]->name, strlen(ws_stats_list[i]->name));
+	for (size_t i = 0; user && i < user->count; i++)
+		ws_try_name(&near, user->reports[i].name, strlen(user->reports[i].name));
+	if (ws_has_near_name(&near))
+		ws_fail(err,
+			"there is no report '%s'; did you mean %s? --help-reports lists those "
+			"there are",
+			spec, near.best);
+	else
+		ws_fail(err, "there is no report '%s'; --help-reports lists those there are", spec);
+	free(name);
+	return -1;
+}
+
 static int check_report(const struct ws_stats_request *request, const char *spec,
 			struct ws_err *err)
 {
@@ -200,8 +222,7 @@ static int check_report(const struct ws_stats_request *request, const char *spec
 			       "query, %.*s.sql",
 			       spec, (int)strcspn(spec, ":"), spec);
 	if (!stat)
-		return ws_fail(err, "there is no report '%s'; --help-reports lists those there are",
-			       spec);
+		return refuse_unknown_report(request->user, spec, err);
 	if (check_args(stat, spec, err) < 0)
 		return -1;
 	if (!request->quiet)

@@ -385,6 +385,11 @@ def completion():
         has(complete("profile", "--trace", "=", "nvtx,os"), "nvtx,osrt")
         has(complete("profile", "--trace", "nvtx,os"), "nvtx,osrt")
         has(complete("profile", "tru"), "true")
+    same(complete("stats", "-r", "cuda_gpu_mem_s"), ["cuda_gpu_mem_size_sum"])
+    same(complete("stats", "--report", "=", "osrt_sum,nvtx_gpu_proj_t")[0][:9], "osrt_sum,")
+    same(complete("stats", "-f", "mark"), ["markdown"])
+    for command in ("query", "report", "ops"):
+        same(sorted(complete(command, "--format", "=", "t")), ["table", "tsv"])
 
 
 @test

@@ -520,6 +520,7 @@ def duration_ends_the_recording_and_the_target_runs_on(t):
     # the reference tool's default is --kill=sigterm; --kill=none lets the target go on
     r = t.profile(tree(t, "wait", "3"), "-d", "1", "--kill=none", "--trace=osrt", status=0)
     t.contains(r.out.decode(), "DONE", "the target's own end")
+    t.contains(r.messages, "the duration of 1 s is over: the target runs on", "why it is over")
     n = usleeps(t, r)
     t.ok(0 < n < 250, "of 300 sleeps %d were recorded" % n)
 
@@ -528,6 +529,9 @@ def duration_ends_the_recording_and_the_target_runs_on(t):
 def duration_with_kill(t):
     r = t.profile(tree(t, "wait", "60"), "-d", "0.5", "--kill=sigkill", "--trace=osrt")
     t.eq(r.status, 128 + 9, "exit status")
+    t.contains(r.messages, "duration of 0.5 s is over: the target was sent SIGKILL", "why")
+    r = t.profile(tree(t, "wait", "60"), "-d", "0.2", "-q", "-f", "--trace=osrt")
+    t.ok("duration" not in r.messages, "--quiet: " + r.messages)
     r = t.profile(tree(t, "wait", "60"), "-d", "1", "--kill", "sigterm", "--trace=osrt", "-f")
     t.eq(r.status, 128 + 15, "exit status")
     t.ge(usleeps(t, r), 1, "sleeps recorded")

@@ -1,7 +1,7 @@
 """test_formats.py WARPSIGHT MAKE_REPORT - formats with their arguments, where tables go, names of
 reports, help; TAP.
 """
-import json, os, sqlite3, subprocess, sys, tempfile
+import fcntl, json, os, pty, sqlite3, struct, subprocess, sys, tempfile, termios
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from tap import check_equal as check, done
@@ -29,6 +29,70 @@ WIDE = (
     "SELECT 1234567 AS \"Total:dur_ns\", 'a long name' AS Name, 5 AS Last UNION ALL SELECT 12,"
     " 'b', 6"
 )
+
+
+def on_terminal(columns, *args):
+    """The lines that the command writes to a terminal of so many columns."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen([WARPSIGHT, *args], stdout=follower, stderr=subprocess.PIPE)
+    os.close(follower)
+    text = b""
+    while True:
+        try:
+            more = os.read(leader, 65536)
+        except OSError:
+            break
+        if not more:
+            break
+        text += more
+    os.close(leader)
+    process.communicate()
+    return text.decode().replace("\r", "").splitlines()
+
+
+LONG = "SELECT 1 AS First, 'begin' || printf('%.*c', 130, 'x') || 'end' AS Name, 'short' AS More"
+MANY = "SELECT " + ", ".join("1000000000000 AS number_%d" % i for i in range(9)) + ", 'a' AS Name"
+
+
+def test_terminal(report):
+    for columns in (40, 77, 130):
+        for name, space in (("column", 2), ("table", 3)):
+            lines = on_terminal(columns, "query", "-f", name, LONG, report)
+            check("%s on %d columns: fits" % (name, columns), max(map(len, lines)), columns)
+            row = next(line for line in lines if "begin" in line)
+            check("the middle is cut", row.count("\u2026") == 1 and "xend" in row, True)
+            check("others are not", "short" in row, True)
+    lines = on_terminal(200, "query", LONG, report)
+    check("with room, names are whole", "x" * 130 + "end" in lines[-1], True)
+    lines = on_terminal(60, "query", "--wide", LONG, report)
+    check("and with --wide", "x" * 130 + "end" in lines[-1], True)
+    lines = on_terminal(60, "query", "-f", "column:nolimit", LONG, report)
+    check("and with nolimit", "x" * 130 + "end" in lines[-1], True)
+    lines = on_terminal(70, "query", MANY, report)
+    check("numbers without room are left out", max(map(len, lines[:-1])) <= 70, True)
+    check("those at the right", lines[0].split()[:4], ["number_%d" % i for i in range(4)])
+    check("not the name", lines[0].split()[-1], "Name")
+    check("which is said", "no room for number_8, number_7" in lines[-1], True)
+    lines = on_terminal(70, "query", "SELECT '" + "\u7a7a" * 60 + "' AS Name", report)
+    check("wide letters take two", len(lines[-1]) <= 36 and "\u2026" in lines[-1], True)
+    plain = run("-q", "-f", "column", "--sql", LONG, report).stdout
+    check("elsewhere a name has 100 letters", max(map(len, plain.splitlines())) > 110, True)
+    plain = run("-q", "--wide", "-f", "column", "--sql", LONG, report).stdout
+    check("or all", "x" * 130 + "end" in plain, True)
+
+
+def test_slips(report):
+    for args, hint in (
+        (("-r", "osrt_smu"), "there is no report 'osrt_smu'; did you mean osrt_sum?"),
+        (("-r", "cuda_api_sums:base"), "did you mean cuda_api_sum?"),
+        (("-f", "colum"), "did you mean column?"),
+        (("--help-reports=osrt_smu",), "did you mean osrt_sum?"),
+    ):
+        r = run(*args, report)
+        check("%s: suggests" % args[-1], (r.returncode, hint in r.stderr), (2, True))
+    r = run("-r", "frobnicate", report)
+    check("nothing is near", "did you mean" in r.stderr, False)
 
 
 def test_widths(report):
@@ -255,6 +319,8 @@ def main():
         os.environ["XDG_CACHE_HOME"] = folder
         report = os.path.join(folder, "cuda.wsrep")
         subprocess.run([MAKE, "cuda", report], check=True)
+        test_terminal(report)
+        test_slips(report)
         test_widths(report)
         test_arguments(report)
         test_outputs(report, folder)

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "cli/text.h"
+#include "text/suggest.h"
 #include "base/choose.h"
 
 enum { MAX_NAME = 63, FAR = 1000 };
