@@ -10,6 +10,7 @@
 #   make fuzz     the fuzzers, for FUZZ_SECONDS each
 #   make nightly  what takes hours: a thousand kills, long fuzzing
 #   make install  into PREFIX (/usr/local), under DESTDIR
+#   make uninstall   remove it again
 #   make dist     dist/warpsight-VERSION-linux-ARCH.tar.gz, which runs unpacked anywhere
 #   make format   format C, Python and TypeScript; make format-check says what is not
 #   make style    count names and functions of src/ and hold them against limits
@@ -60,6 +61,12 @@ install: all
 	@meson install -C $(BUILD) --no-rebuild --quiet \
 		$(if $(DESTDIR),--destdir $(abspath $(DESTDIR)))
 
+# What an earlier `make install` with the same PREFIX and DESTDIR installed.
+uninstall: $(BUILD)/build.ninja
+	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))
+	@ninja -C $(BUILD) --quiet build.ninja
+	@DESTDIR="$(if $(DESTDIR),$(abspath $(DESTDIR)))" scripts/uninstall.sh $(BUILD)
+
 dist: deps-dist all
 	@scripts/dist.sh $(BUILD)
 
@@ -83,5 +90,5 @@ style:
 clean:
 	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-aarch64 build-aarch64-root dist
 
-.PHONY: all demo check check-gpu bench asan tsan fuzz nightly install dist format format-check \
-	style clean
+.PHONY: all demo check check-gpu bench asan tsan fuzz nightly install uninstall dist format \
+	format-check style clean
