@@ -23,6 +23,7 @@ static struct ws_sql_table *add_table(struct ws_sql_report *report,
 	sql_table->doc = ws_text_or(table->doc, "");
 	sql_table->columns = table->columns;
 	sql_table->column_count = table->column_count;
+	sql_table->distinct = ws_calloc(table->column_count + 1, sizeof(*sql_table->distinct));
 	ws_grow(report->tables, report->table_capacity, report->table_count + 1);
 	report->tables[report->table_count++] = sql_table;
 	return sql_table;
@@ -164,7 +165,9 @@ int ws_sql_read_catalog(struct ws_sql_report *sql_report, const struct ws_report
 void ws_sql_free_catalog(struct ws_sql_report *report)
 {
 	for (size_t i = 0; i < report->table_count; i++) {
+		ws_sql_free_cell_indices(report->tables[i]);
 		free(report->tables[i]->own_columns);
+		free(report->tables[i]->distinct);
 		free(report->tables[i]->cells);
 		free(report->tables[i]);
 	}

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/choose.h"
+#include "base/sort.h"
 #include "sql/table.h"
 
 /* ---- reading ---- */
@@ -204,6 +206,91 @@ static uint32_t *sort_groups(struct partition_maker *maker, struct group_maker *
 	return renumber;
 }
 
+/* ---- groups in order of time ---- */
+
+struct time_sorter {
+	struct ws_sql_partition *part;
+	const uint64_t *starts, *ends; /* by row */
+	struct ws_keyed_value *keyed, *buffer;
+};
+
+static bool has_all_times(const struct ws_sql_partition *part, const uint64_t *times)
+{
+	for (size_t i = 0; i < part->rows; i++)
+		if (times[part->order[i]] == WS_NO_TIME)
+			return false;
+	return true;
+}
+
+/* Whether a column of the table shows an end that is missing as a number rather than as null. */
+static bool needs_ends(const struct ws_sql_table *table, int end)
+{
+	for (size_t i = 0; i < table->column_count; i++)
+		if (table->columns[i].source == end && table->columns[i].from == WS_FROM_TIME)
+			return true;
+	return false;
+}
+
+static void sort_group(struct time_sorter *sorter, size_t from, size_t to)
+{
+	uint32_t *order = sorter->part->order;
+	size_t i = from + 1;
+
+	while (i < to && sorter->starts[order[i - 1]] <= sorter->starts[order[i]])
+		i++;
+	if (i >= to)
+		return;
+	for (i = from; i < to; i++)
+		sorter->keyed[i - from] =
+			(struct ws_keyed_value){sorter->starts[order[i]], order[i]};
+	ws_sort_in_buffer(sorter->keyed, to - from, sorter->buffer);
+	for (i = from; i < to; i++)
+		order[i] = (uint32_t)sorter->keyed[i - from].value;
+}
+
+/* Note the times of a group's rows, in the order that they now have. */
+static void note_group_times(struct time_sorter *sorter, size_t from, size_t to)
+{
+	struct ws_sql_partition *part = sorter->part;
+	uint64_t latest = 0;
+
+	for (size_t i = from; i < to; i++) {
+		uint64_t end = sorter->ends[part->order[i]];
+
+		part->starts[i] = sorter->starts[part->order[i]];
+		if (end != WS_NO_TIME)
+			latest = ws_max(latest, end);
+		part->ends_follow &= end >= part->starts[i];
+		part->reach[i] = latest;
+	}
+}
+
+static void sort_groups_by_time(const struct ws_sql_table *table, struct ws_sql_partition *part)
+{
+	int start = ws_table_start(table->view->source), end = ws_table_end(table->view->source);
+	struct time_sorter sorter = {.part = part, .starts = part->columns[start]};
+
+	sorter.ends = sorter.starts;
+	if (end >= 0)
+		sorter.ends = part->columns[end];
+	if (!has_all_times(part, sorter.starts) ||
+	    (end >= 0 && needs_ends(table, end) && !has_all_times(part, sorter.ends)))
+		return;
+	sorter.keyed = ws_malloc((part->rows + 1) * sizeof(*sorter.keyed));
+	sorter.buffer = ws_malloc((part->rows + 1) * sizeof(*sorter.buffer));
+	part->starts = ws_malloc((part->rows + 1) * sizeof(*part->starts));
+	part->reach = ws_malloc((part->rows + 1) * sizeof(*part->reach));
+	part->ends_follow = true;
+	for (size_t group = 0; group < part->groups.count; group++) {
+		sort_group(&sorter, part->group_starts[group], part->group_starts[group + 1]);
+		note_group_times(&sorter, part->group_starts[group], part->group_starts[group + 1]);
+	}
+	free(sorter.keyed);
+	free(sorter.buffer);
+}
+
+/* ---- putting it together ---- */
+
 /* Counting sort of rows by group. */
 static void sort_rows(struct partition_maker *maker, uint32_t *const *tuple_groups,
 		      const uint32_t *renumber)
@@ -253,6 +340,16 @@ static void group_rows(struct partition_maker *maker, uint32_t workers)
 	ws_text_free(&groups.key);
 }
 
+static uint64_t find_time_sources(const struct ws_sql_table *table)
+{
+	int start = ws_table_start(table->view->source), end = ws_table_end(table->view->source);
+	uint64_t sources = UINT64_C(1) << start;
+
+	if (end >= 0)
+		sources |= UINT64_C(1) << end;
+	return sources;
+}
+
 struct ws_sql_partition *ws_sql_make_partition(struct ws_sql_table *table,
 					       const struct ws_sql_keys *keys, uint64_t decode,
 					       uint64_t time_min, uint64_t time_max)
@@ -268,11 +365,15 @@ struct ws_sql_partition *ws_sql_make_partition(struct ws_sql_table *table,
 	if (!sources) /* constants: one group, by whatever column there is */
 		sources = 1;
 	maker.decode = decode | sources;
+	if (keys->timed)
+		maker.decode |= find_time_sources(table);
 	for (; sources; sources &= sources - 1)
 		maker.source[maker.sources++] = (uint8_t)__builtin_ctzll(sources);
 	rc = read_rows(&maker, time_min, time_max);
 	if (!rc)
 		group_rows(&maker, workers);
+	if (!rc && keys->timed)
+		sort_groups_by_time(table, part);
 	table->report->sql->counts.partitions++;
 	for (uint32_t worker = 0; worker < workers; worker++)
 		ws_sql_free_tuples(&maker.tuples[worker]);
@@ -296,6 +397,8 @@ void ws_sql_free_partition(struct ws_sql_partition *part)
 	ws_sql_free_groups(&part->groups);
 	free(part->order);
 	free(part->group_starts);
+	free(part->starts);
+	free(part->reach);
 	free(part);
 }
 

@@ -394,6 +394,7 @@ int ws_sql_run_query(struct ws_sql *connection, const char *sql, const struct ws
 		if (st)
 			rc = run_statement(connection, st, from, sql, sink, err);
 		sqlite3_finalize(st);
+		ws_sql_free_indices(connection);
 	}
 	return rc;
 }

@@ -22,7 +22,9 @@ struct ws_sql_table {
 	struct ws_view_cell *cells;
 	size_t cell_count, cell_capacity;
 	bool made;
-	struct ws_view_column *own_columns; /* if the declaration does not live for ever */
+	struct ws_sql_cell_index *cell_indices; /* by column, made when a query looks values up */
+	struct ws_view_column *own_columns;	/* if the declaration does not live for ever */
+	double *distinct; /* BLOCKS: how many values a column has, roughly; 0: not known yet */
 };
 
 struct ws_sql_report {
@@ -47,6 +49,8 @@ struct ws_sql {
 	} * parameters;
 	size_t parameter_count, parameter_capacity;
 	struct ws_sql_counts counts;
+	struct ws_sql_index **indices; /* of the statement that runs */
+	size_t index_count, index_capacity;
 	bool plain;	/* leave everything to SQLite */
 	bool declaring; /* a virtual table is being declared, by CREATE TABLE */
 };
@@ -105,6 +109,7 @@ struct ws_sql_keys {
 	bool descending[WS_SQL_KEYS];
 	uint32_t count;
 	bool sorted; /* groups are in order of their values too */
+	bool timed;  /* rows of a group are in order of their start */
 };
 
 struct ws_sql_partition {
@@ -113,6 +118,10 @@ struct ws_sql_partition {
 	size_t rows;
 	size_t *group_starts; /* of each group in `order`, and the end of the last */
 	struct ws_sql_groups groups;
+	/* with keys.timed, by place in `order`: the start of each row, and the latest end of it and
+	 * those before it in its group; NULL when some time is missing */
+	uint64_t *starts, *reach;
+	bool ends_follow; /* no row ends before it starts */
 };
 
 /*
@@ -130,5 +139,40 @@ bool ws_sql_find_in_partition(const struct ws_sql_partition *part, const struct 
 			      size_t *from, size_t *to);
 /* Whether a partition of so many rows with the columns `columns` (bits) may take the memory. */
 bool ws_sql_partition_fits(uint64_t rows, uint64_t columns);
+
+/* ---- index.c: partitions that serve all look-ups of a statement ---- */
+
+/* The times on the session clock that rows may have, both ends included. */
+struct ws_sql_time_bounds {
+	uint64_t start_min, start_max, end_min, end_max;
+};
+
+struct ws_sql_index {
+	const struct ws_sql_table *table;
+	struct ws_sql_keys keys;
+	uint64_t decode, lookups;
+	struct ws_sql_partition *partition; /* NULL until it is worth its making */
+};
+
+/* The index of `table` by `keys` that has the source columns `decode` (bits); a new one, without
+ * rows, when there is none. It lives until ws_sql_free_indices. */
+struct ws_sql_index *ws_sql_find_index(const struct ws_sql_table *table,
+				       const struct ws_sql_keys *keys, uint64_t decode);
+void ws_sql_free_indices(struct ws_sql *sql);
+/* Narrow the rows from *from up to *to in `order`, which are those of one group, to those that can
+ * have such times. */
+void ws_sql_narrow_by_time(const struct ws_sql_partition *part,
+			   const struct ws_sql_time_bounds *bounds, size_t *from, size_t *to);
+
+/* The rows of a table of CELLS with equal values in one column. */
+struct ws_sql_cell_index {
+	struct ws_sql_cell_index *next_index;
+	size_t column;
+	struct ws_sql_groups groups;
+	uint32_t *first, *next; /* of each group, and of each row: a row plus 1, or 0 */
+};
+
+struct ws_sql_cell_index *ws_sql_index_cells(struct ws_sql_table *table, size_t column);
+void ws_sql_free_cell_indices(struct ws_sql_table *table);
 
 #endif

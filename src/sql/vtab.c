@@ -1,50 +1,22 @@
 /*
  * vtab.c - a table of a report as a virtual table of SQLite.
  *
- * The plan that xBestIndex makes travels in idxStr, a letter for each step with its number, in the
- * order of the arguments of xFilter:
- *
- *   m<hex>  columns of the schema's table to decode
- *   l<col>  a lower bound of time
- *   u<col>  an upper one
- *   e<col>  both
- *   k<col>  equal to
- *   i       StringIds.id equal to
- *   g<col>  rows grouped by this column
- *   d<col>  the same, in descending order
- *   s       groups, or texts, in order
- *   S       texts in descending order
- *   j       the values that are looked up differ from run to run
- *
- * The first look-up by equality reads through the blocks; if there is a second, as in a join, rows
- * are grouped by what is looked up (partition.c). SQLite checks every constraint again, so a plan
- * may give too many rows but never too few.
+ * plan.c decides how a table is scanned. The first look-up by equality reads through the blocks; if
+ * there is a second, as in a join, rows are grouped by what is looked up (partition.c), within a
+ * group in order of time when a join bounds the times. Rows that cannot match are left out here,
+ * and SQLite checks the others again.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "views/sqlite_value.h"
 #include "base/choose.h"
-#include "sql/table.h"
+#include "base/sort.h"
+#include "sql/plan.h"
 
 struct report_vtab {
 	sqlite3_vtab base;
 	struct ws_sql_table *table;
-};
-
-struct scan_plan {
-	const char *text; /* the idxStr that this was read from */
-	uint64_t decode;
-	struct {
-		char op;
-		uint8_t column;
-	} steps[16];
-	uint32_t step_count;
-	struct ws_sql_keys group; /* count 0: none */
-	struct ws_sql_keys equal;
-	bool descending; /* texts in descending order */
-	bool join;	 /* values that are looked up come from other rows, so there will be many */
 };
 
 /* Rows of a group lie apart in the columns, so they are fetched so many rows before they are
@@ -54,9 +26,10 @@ enum { PREFETCH_DISTANCE = 24, PREFETCH_COLUMNS = 8 };
 struct table_cursor {
 	sqlite3_vtab_cursor base;
 	struct ws_sql_table *table;
-	struct scan_plan plan;
-	uint64_t lookups; /* of this plan so far */
-	uint64_t lower_time, upper_time;
+	struct ws_sql_plan plan;
+	struct ws_sql_time_bounds bounds;
+	/* where the times that are bounded are in a row; NULL when none is */
+	const struct ws_view_column *bounded_start, *bounded_end;
 	/* tests for equality while reading through the blocks */
 	struct {
 		uint8_t column;
@@ -68,12 +41,14 @@ struct table_cursor {
 	struct ws_text scratch;
 	/* the position */
 	enum { ENDED, IN_BLOCKS, IN_PARTITION, IN_CELLS, IN_STRINGS } mode;
+	const struct ws_sql_cell_index *cell_index; /* NULL: all cells are read */
 	size_t position,
 		end;  /* a row of the block or of the partition's order, a cell, a string id */
 	size_t block; /* the next */
 	uint64_t *buffer[WS_MAX_COLUMNS];
 	uint32_t buffer_rows;
-	struct ws_sql_partition *partition;
+	struct ws_sql_partition *grouped;	  /* for a GROUP BY; the cursor's own */
+	const struct ws_sql_partition *partition; /* `grouped`, or that of an index */
 	const uint64_t
 		*prefetched[PREFETCH_COLUMNS]; /* columns of the partition that the query reads */
 	uint32_t prefetched_count;
@@ -85,233 +60,6 @@ struct table_cursor {
 	struct ws_view_cell group_cell[WS_SQL_KEYS];
 	int64_t block_base, next_base; /* numbers of the first row of this block and of the next */
 };
-
-/* ---- planning ---- */
-
-static bool is_block_time(const struct ws_sql_table *table, int c)
-{
-	const struct ws_view_column *column = &table->columns[c];
-
-	return (column->from == WS_FROM_TIME || column->from == WS_FROM_TIME_OR_NULL) &&
-	       (column->source == ws_table_start(table->view->source) ||
-		column->source == ws_table_end(table->view->source));
-}
-
-/* Roughly how many values a column has: a look-up finds one row in so many. */
-static double estimate_distinct(const struct ws_view_column *column, double rows)
-{
-	if (strstr(column->name, "orrelation"))
-		return rows / 2;
-	switch (column->from) {
-	case WS_FROM_THREAD:
-	case WS_FROM_PROCESS:
-		return 8;
-	case WS_FROM_STRING:
-	case WS_FROM_STRING_OR_ZERO:
-	case WS_FROM_TEXT:
-	case WS_FROM_FUNCTION:
-		return 500;
-	case WS_FROM_TIME:
-	case WS_FROM_TIME_OR_NULL:
-		return rows / 2;
-	default:
-		return 32;
-	}
-}
-
-static char choose_bound_step(int op)
-{
-	switch (op) {
-	case SQLITE_INDEX_CONSTRAINT_GT:
-	case SQLITE_INDEX_CONSTRAINT_GE:
-		return 'l';
-	case SQLITE_INDEX_CONSTRAINT_LT:
-	case SQLITE_INDEX_CONSTRAINT_LE:
-		return 'u';
-	case SQLITE_INDEX_CONSTRAINT_EQ:
-		return 'e';
-	default:
-		return 0;
-	}
-}
-
-struct scan_planner {
-	const struct ws_sql_table *table;
-	sqlite3_index_info *info;
-	struct ws_text text;
-	int argument_count;
-	uint32_t key_count;
-	double rows;
-	bool grouped, joined;
-};
-
-static void use_constraint(struct scan_planner *planner, int constraint, char op, int column)
-{
-	ws_text_printf(&planner->text, "%c%d", op, column);
-	planner->info->aConstraintUsage[constraint].argvIndex = ++planner->argument_count;
-}
-
-static bool is_binary_collated(struct scan_planner *planner, int i)
-{
-	return !strcmp(sqlite3_vtab_collation(planner->info, i), "BINARY");
-}
-
-static void plan_time_and_keys(struct scan_planner *planner)
-{
-	for (int i = 0; i < planner->info->nConstraint && planner->argument_count < 12; i++) {
-		int column = planner->info->aConstraint[i].iColumn;
-		char op = choose_bound_step(planner->info->aConstraint[i].op);
-
-		if (!planner->info->aConstraint[i].usable || column < 0 || !op)
-			continue;
-		if (is_block_time(planner->table, column)) {
-			use_constraint(planner, i, op, column);
-			if (op == 'e')
-				planner->rows /= 10000;
-			else
-				planner->rows /= 4;
-		} else if (op == 'e' && planner->key_count < WS_SQL_KEYS &&
-			   !ws_sql_is_null_column(planner->table, (size_t)column) &&
-			   !planner->table->view->keeps_row && is_binary_collated(planner, i)) {
-			sqlite3_value *constant;
-
-			if (sqlite3_vtab_rhs_value(planner->info, i, &constant) != SQLITE_OK &&
-			    !planner->joined) {
-				ws_text_puts(&planner->text, "j");
-				planner->joined = true;
-			}
-			use_constraint(planner, i, 'k', column);
-			planner->key_count++;
-			planner->rows /=
-				estimate_distinct(&planner->table->columns[column],
-						  (double)ws_sql_count_rows(planner->table));
-		}
-	}
-}
-
-/* Whether a column has few values, so that ordering them costs less than SQLite's sorting of all
- * rows. */
-static bool has_few_values(const struct ws_view_column *column)
-{
-	return column->from != WS_FROM_TIME && column->from != WS_FROM_TIME_OR_NULL &&
-	       column->from != WS_FROM_REAL && column->from != WS_FROM_UINT &&
-	       !strstr(column->name, "orrelation");
-}
-
-/*
- * Groups are always put in order too: SQLite reports for a GROUP BY that rows need only be grouped,
- * but relies on their order when an ORDER BY names the same columns.
- */
-static void plan_groups(struct scan_planner *planner)
-{
-	const sqlite3_index_info *info = planner->info;
-	/* If rows are to be grouped or made distinct, SQLite would sort all of them otherwise. */
-	bool whole = sqlite3_vtab_distinct(planner->info) != 0;
-
-	if (!info->nOrderBy || info->nOrderBy > WS_SQL_KEYS || planner->key_count ||
-	    !ws_sql_partition_fits(ws_sql_count_rows(planner->table),
-				   ws_sql_find_sources(planner->table, info->colUsed)))
-		return;
-	for (int i = 0; i < info->nOrderBy; i++)
-		if (info->aOrderBy[i].iColumn < 0 ||
-		    (!whole &&
-		     !has_few_values(&planner->table->columns[info->aOrderBy[i].iColumn])))
-			return;
-	for (int i = 0; i < info->nOrderBy; i++)
-		ws_text_printf(&planner->text, "%c%d", "gd"[info->aOrderBy[i].desc != 0],
-			       info -> aOrderBy[i].iColumn);
-	ws_text_puts(&planner->text, "s");
-	planner->info->orderByConsumed = 1;
-	planner->grouped = true;
-}
-
-/* Most texts that are put in order, rather than the rows that refer to them. */
-enum { MOST_SORTED_STRINGS = 1 << 20 };
-
-static void plan_strings(struct scan_planner *planner)
-{
-	sqlite3_index_info *info = planner->info;
-
-	for (int i = 0; i < info->nConstraint; i++)
-		if (info->aConstraint[i].usable && info->aConstraint[i].iColumn == 0 &&
-		    info->aConstraint[i].op == SQLITE_INDEX_CONSTRAINT_EQ &&
-		    !planner->argument_count) {
-			use_constraint(planner, i, 'i', 0);
-			info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
-			planner->rows = 1;
-		}
-	if (info->nOrderBy != 1 || info->aOrderBy[0].iColumn < 0)
-		return;
-	if (info->aOrderBy[0].iColumn == 0) {
-		info->orderByConsumed = !info->aOrderBy[0].desc; /* ids ascend */
-	} else if (planner->rows <= MOST_SORTED_STRINGS) {
-		ws_text_printf(&planner->text, "%c", "sS"[info->aOrderBy[0].desc != 0]);
-		info->orderByConsumed = 1;
-	}
-}
-
-static int plan_table_scan(sqlite3_vtab *base, sqlite3_index_info *info)
-{
-	struct scan_planner planner = {.table = ((struct report_vtab *)base)->table, .info = info};
-
-	planner.rows = (double)ws_sql_count_rows(planner.table);
-	if (planner.table->kind == WS_SQL_BLOCKS) {
-		ws_text_printf(&planner.text, "m%" PRIx64 ",",
-			       ws_sql_find_sources(planner.table, info->colUsed));
-		plan_time_and_keys(&planner);
-		if (!planner.table->view->keeps_row) /* all rows of the source are the table's */
-			plan_groups(&planner);
-	} else if (planner.table->kind == WS_SQL_STRINGS) {
-		plan_strings(&planner);
-	}
-	if (planner.rows < 1)
-		planner.rows = 1;
-	info->estimatedRows = (sqlite3_int64)planner.rows;
-	info->estimatedCost = planner.rows + 5;
-	if (planner.grouped)
-		info->estimatedCost = planner.rows * 1.2 + 5;
-	if (planner.text.text) {
-		info->idxStr = sqlite3_mprintf("%s", planner.text.text);
-		info->needToFreeIdxStr = 1;
-		if (!info->idxStr)
-			return SQLITE_NOMEM;
-	}
-	ws_text_free(&planner.text);
-	return SQLITE_OK;
-}
-
-static void parse_plan(struct scan_plan *plan, const char *text)
-{
-	memset(plan, 0, sizeof(*plan));
-	plan->text = text;
-	while (text && *text) {
-		char op = *text++, *end;
-		unsigned long number = 0;
-
-		if (op == 'm') {
-			plan->decode = strtoull(text, &end, 16);
-			text = end + 1;
-			continue;
-		}
-		if (op == 's' || op == 'S' || op == 'j') {
-			plan->join |= op == 'j';
-			plan->group.sorted |= op != 'j';
-			plan->descending = op == 'S';
-			continue;
-		}
-		number = strtoul(text, &end, 10);
-		text = end;
-		if (op == 'g' || op == 'd') {
-			plan->group.descending[plan->group.count] = op == 'd';
-			plan->group.columns[plan->group.count++] = (uint8_t)number;
-			continue;
-		}
-		plan->steps[plan->step_count].op = op;
-		plan->steps[plan->step_count++].column = (uint8_t)number;
-		if (op == 'k')
-			plan->equal.columns[plan->equal.count++] = (uint8_t)number;
-	}
-}
 
 /* ---- connecting ---- */
 
@@ -344,6 +92,11 @@ static int connect_report_table(sqlite3 *db, void *aux, int argc, const char *co
 	return SQLITE_OK;
 }
 
+static int plan_table_scan(sqlite3_vtab *base, sqlite3_index_info *info)
+{
+	return ws_sql_plan_scan(((struct report_vtab *)base)->table, info);
+}
+
 static int disconnect_report_table(sqlite3_vtab *table)
 {
 	free(table);
@@ -361,8 +114,8 @@ static int open_table_cursor(sqlite3_vtab *table, sqlite3_vtab_cursor **out)
 
 static void free_cursor_partition(struct table_cursor *cursor)
 {
-	ws_sql_free_partition(cursor->partition);
-	cursor->partition = NULL;
+	ws_sql_free_partition(cursor->grouped);
+	cursor->partition = cursor->grouped = NULL;
 }
 
 static int close_table_cursor(sqlite3_vtab_cursor *base)
@@ -407,6 +160,29 @@ static bool does_row_pass(struct table_cursor *cursor)
 	return ws_sql_keeps_row(cursor->table, cursor->columns, cursor->row);
 }
 
+/* Whether a time lies within the bounds. One that is missing is null, which does not, unless the
+ * column shows it as a number: then SQLite tests it. */
+static bool is_time_within(const struct table_cursor *cursor, const struct ws_view_column *column,
+			   uint64_t min, uint64_t max)
+{
+	uint64_t time = cursor->columns[column->source][cursor->row];
+
+	if (time == WS_NO_TIME)
+		return column->from == WS_FROM_TIME;
+	return time >= min && time <= max;
+}
+
+static bool are_times_within(const struct table_cursor *cursor)
+{
+	const struct ws_sql_time_bounds *bounds = &cursor->bounds;
+
+	if (cursor->bounded_start &&
+	    !is_time_within(cursor, cursor->bounded_start, bounds->start_min, bounds->start_max))
+		return false;
+	return !cursor->bounded_end ||
+	       is_time_within(cursor, cursor->bounded_end, bounds->end_min, bounds->end_max);
+}
+
 static void reserve_buffers(struct table_cursor *cursor, uint32_t rows)
 {
 	if (rows <= cursor->buffer_rows)
@@ -434,7 +210,8 @@ static bool read_next_block(struct table_cursor *cursor)
 
 		cursor->block_base = cursor->next_base;
 		cursor->next_base += info.rows;
-		if (info.time_min > cursor->upper_time || info.time_max < cursor->lower_time) {
+		if (info.time_min > ws_min(cursor->bounds.start_max, cursor->bounds.end_max) ||
+		    info.time_max < ws_max(cursor->bounds.start_min, cursor->bounds.end_min)) {
 			counts->skipped++;
 			continue;
 		}
@@ -466,8 +243,9 @@ static void find_passing_row(struct table_cursor *cursor)
 			continue;
 		}
 		cursor->row = cursor->position;
-		if ((!cursor->test_count && !cursor->table->view->keeps_row) ||
-		    does_row_pass(cursor))
+		if (are_times_within(cursor) &&
+		    ((!cursor->test_count && !cursor->table->view->keeps_row) ||
+		     does_row_pass(cursor)))
 			return;
 	}
 }
@@ -511,15 +289,22 @@ struct ws_view_cell ws_sql_make_string_cell(struct ws_cell_context *export, uint
 	return cell;
 }
 
-static int compare_strings(const void *first, const void *second, void *context)
+static int compare_texts(struct ws_cell_context *export, uint32_t id,
+			 const struct ws_view_cell *text)
 {
-	struct ws_view_cell left = ws_sql_make_string_cell(context, *(const uint32_t *)first),
-			    right = ws_sql_make_string_cell(context, *(const uint32_t *)second);
-	int order = memcmp(left.text, right.text, ws_min(left.n, right.n));
+	struct ws_view_cell cell = ws_sql_make_string_cell(export, id);
+	int order = memcmp(cell.text, text->text, ws_min(cell.n, text->n));
 
 	if (order)
 		return order;
-	return ws_compare(left.n, right.n);
+	return ws_compare(cell.n, text->n);
+}
+
+static int compare_strings(const void *first, const void *second, void *context)
+{
+	struct ws_view_cell right = ws_sql_make_string_cell(context, *(const uint32_t *)second);
+
+	return compare_texts(context, *(const uint32_t *)first, &right);
 }
 
 static void sort_strings(struct ws_sql_report *report, uint64_t most)
@@ -534,13 +319,79 @@ static void sort_strings(struct ws_sql_report *report, uint64_t most)
 		&report->export);
 }
 
+/* Whether the text at the position, in order of ids, is a row and the one that is looked up. */
+static bool is_string_wanted(struct table_cursor *cursor)
+{
+	struct ws_cell_context *export = &cursor->table->report->export;
+	struct ws_view_cell cell;
+
+	if (!ws_sql_is_string_listed(export, (uint32_t)cursor->position))
+		return false;
+	if (!cursor->test_count)
+		return true;
+	cell = ws_sql_make_string_cell(export, (uint32_t)cursor->position);
+	return cell.n == cursor->tests[0].want.len &&
+	       (!cell.n || !memcmp(cell.text, cursor->tests[0].want.text, cell.n));
+}
+
 static void find_listed_string(struct table_cursor *cursor)
 {
 	while (!cursor->plan.group.sorted && cursor->position <= cursor->end &&
-	       !ws_sql_is_string_listed(&cursor->table->report->export, (uint32_t)cursor->position))
+	       !is_string_wanted(cursor))
 		cursor->position++;
 	if (cursor->position > cursor->end)
 		cursor->mode = ENDED;
+}
+
+/* Read only the row whose id equals `value`. */
+static void bound_string_id(struct table_cursor *cursor, sqlite3_value *value, uint64_t most)
+{
+	double number = sqlite3_value_double(value);
+
+	switch (sqlite3_value_type(value)) {
+	case SQLITE_TEXT:
+		return; /* SQLite makes a number of it, if it reads as one, when it compares */
+	case SQLITE_INTEGER:
+	case SQLITE_FLOAT:
+		if (number >= 1 && number <= (double)most && number == (double)(size_t)number) {
+			cursor->position = cursor->end = (size_t)number;
+			return;
+		} /* fall through */
+	default:  /* null and bytes equal no number */
+		cursor->end = 0;
+	}
+}
+
+/*
+ * Read only the rows with the text `value`. In a join, texts are put in order to find each; a
+ * constant is compared with all of them.
+ */
+static void look_up_string(struct table_cursor *cursor, sqlite3_value *value, uint64_t most)
+{
+	struct ws_sql_report *report = cursor->table->report;
+	struct ws_view_cell want = {.kind = WS_VIEW_TEXT};
+	struct ws_cell_context *export = &report->export;
+
+	if (sqlite3_value_type(value) != SQLITE_TEXT) {
+		if (sqlite3_value_type(value) == SQLITE_NULL)
+			cursor->end = 0;
+		return;
+	}
+	want.text = (const char *)sqlite3_value_text(value);
+	want.n = (size_t)sqlite3_value_bytes(value);
+	if (!cursor->plan.join && !report->sorted) {
+		cursor->test_count = 1;
+		cursor->tests[0].want.len = 0;
+		ws_text_add(&cursor->tests[0].want, want.text, want.n);
+		return;
+	}
+	sort_strings(report, most);
+	cursor->plan.group.sorted = true;
+	cursor->plan.descending = false;
+	cursor->position = 1 + ws_bisect(report->sorted_count, i,
+					 compare_texts(export, report->sorted[i], &want) < 0);
+	cursor->end = ws_bisect(report->sorted_count, i,
+				compare_texts(export, report->sorted[i], &want) <= 0);
 }
 
 static void begin_string_scan(struct table_cursor *cursor, int argc, sqlite3_value **argv)
@@ -550,17 +401,16 @@ static void begin_string_scan(struct table_cursor *cursor, int argc, sqlite3_val
 	cursor->mode = IN_STRINGS;
 	cursor->position = 1;
 	cursor->end = most;
-	if (cursor->plan.step_count && argc) /* one id: there is nothing to order */
+	cursor->test_count = 0;
+	if (cursor->plan.step_count && argc) {
+		/* one text: there is nothing to order */
 		cursor->plan.group.sorted = false;
-	if (argc == 1 && cursor->plan.step_count == 1 &&
-	    sqlite3_value_type(argv[0]) == SQLITE_INTEGER) {
-		sqlite3_int64 id = sqlite3_value_int64(argv[0]);
-
-		cursor->end = 0;
-		if (id > 0 && (uint64_t)id <= most)
-			cursor->position = cursor->end = (size_t)id;
+		if (cursor->plan.steps[0].op == 'i')
+			bound_string_id(cursor, argv[0], most);
+		else
+			look_up_string(cursor, argv[0], most);
 	}
-	if (cursor->plan.group.sorted) {
+	if (cursor->plan.group.sorted && cursor->plan.step_count == 0) {
 		sort_strings(cursor->table->report, most);
 		cursor->end = cursor->table->report->sorted_count;
 	}
@@ -591,22 +441,41 @@ static bool read_session_time(const struct table_cursor *cursor, sqlite3_value *
 	return true;
 }
 
-static void read_time_bounds(struct table_cursor *cursor, sqlite3_value **argv)
+/* Bound the start or the end, whichever the column of step `step` is, by the value `value`. */
+static void bound_time(struct table_cursor *cursor, uint32_t step, sqlite3_value *value)
 {
-	uint64_t time;
+	uint8_t number = cursor->plan.steps[step].column;
+	char op = cursor->plan.steps[step].op;
+	const struct ws_view_column *column = &cursor->table->columns[number];
+	uint64_t *min = &cursor->bounds.end_min, *max = &cursor->bounds.end_max, time;
 
-	cursor->lower_time = 0;
-	cursor->upper_time = UINT64_MAX;
-	for (uint32_t i = 0; i < cursor->plan.step_count; i++) {
-		char op = cursor->plan.steps[i].op;
-
-		if ((op == 'l' || op == 'e') && read_session_time(cursor, argv[i], true, &time) &&
-		    time > cursor->lower_time)
-			cursor->lower_time = time;
-		if ((op == 'u' || op == 'e') && read_session_time(cursor, argv[i], false, &time) &&
-		    time < cursor->upper_time)
-			cursor->upper_time = time;
+	if (column->source == ws_table_start(cursor->table->view->source)) {
+		min = &cursor->bounds.start_min;
+		max = &cursor->bounds.start_max;
 	}
+	if ((op == 'l' || op == 'e') && read_session_time(cursor, value, true, &time))
+		*min = ws_max(*min, time);
+	if ((op == 'u' || op == 'e') && read_session_time(cursor, value, false, &time))
+		*max = ws_min(*max, time);
+	if (min == &cursor->bounds.start_min)
+		cursor->bounded_start = column;
+	else
+		cursor->bounded_end = column;
+}
+
+/* Read the bounds of times. False when one of them is null, so that no row can match. */
+static bool read_time_bounds(struct table_cursor *cursor, sqlite3_value **argv)
+{
+	cursor->bounds = (struct ws_sql_time_bounds){0, UINT64_MAX, 0, UINT64_MAX};
+	cursor->bounded_start = cursor->bounded_end = NULL;
+	for (uint32_t i = 0; i < cursor->plan.step_count; i++) {
+		if (cursor->plan.steps[i].op == 'k')
+			continue;
+		if (sqlite3_value_type(argv[i]) == SQLITE_NULL)
+			return false;
+		bound_time(cursor, i, argv[i]);
+	}
+	return true;
 }
 
 enum lookup { LOOKUP, NO_ROWS, READ_THROUGH };
@@ -693,41 +562,60 @@ static enum lookup read_lookup_keys(struct table_cursor *cursor, sqlite3_value *
 	return all;
 }
 
-/* Look the values up in a partition of the rows, which is made at the second time. */
+/* Begin at the rows of an index that have the values in `scratch` and can have the times. */
+static void begin_index_scan(struct table_cursor *cursor)
+{
+	cursor->mode = IN_PARTITION;
+	cursor->columns = cursor->partition->columns;
+	cursor->position = 0;
+	cursor->end = cursor->partition->rows;
+	if (cursor->plan.equal.count &&
+	    !ws_sql_find_in_partition(cursor->partition, &cursor->scratch, &cursor->position,
+				      &cursor->end))
+		cursor->end = cursor->position;
+	ws_sql_narrow_by_time(cursor->partition, &cursor->bounds, &cursor->position, &cursor->end);
+	if (cursor->position >= cursor->end)
+		cursor->mode = ENDED;
+}
+
+/*
+ * Look values or times up in an index. Unless a join will ask for many values, the first look-up
+ * reads through the blocks, because there may be no second.
+ */
 static int begin_lookup_scan(struct table_cursor *cursor, sqlite3_value **argv)
 {
 	enum lookup lookup = read_lookup_keys(cursor, argv);
+	struct ws_sql_index *index;
 
 	if (lookup == NO_ROWS) {
 		cursor->mode = ENDED;
 		return SQLITE_OK;
 	}
+	index = ws_sql_find_index(cursor->table, &cursor->plan.equal, cursor->plan.decode);
 	if (lookup == READ_THROUGH ||
-	    (!cursor->partition && !cursor->plan.join && ++cursor->lookups < 2) ||
+	    (!index->partition && !cursor->plan.join && ++index->lookups < 2) ||
 	    !ws_sql_partition_fits(ws_sql_count_rows(cursor->table), cursor->plan.decode)) {
 		begin_block_scan(cursor);
 		return SQLITE_OK;
 	}
-	if (!cursor->partition)
-		cursor->partition = ws_sql_make_partition(cursor->table, &cursor->plan.equal,
-							  cursor->plan.decode, 0, UINT64_MAX);
-	if (!cursor->partition)
+	if (!index->partition)
+		index->partition = ws_sql_make_partition(cursor->table, &index->keys, index->decode,
+							 0, UINT64_MAX);
+	if (!index->partition)
 		return SQLITE_INTERRUPT;
-	cursor->mode = IN_PARTITION;
-	cursor->columns = cursor->partition->columns;
-	if (!ws_sql_find_in_partition(cursor->partition, &cursor->scratch, &cursor->position,
-				      &cursor->end))
-		cursor->mode = ENDED;
+	cursor->partition = index->partition;
+	begin_index_scan(cursor);
 	return SQLITE_OK;
 }
 
 static int begin_group_scan(struct table_cursor *cursor)
 {
 	free_cursor_partition(cursor);
-	cursor->partition =
+	cursor->partition = cursor->grouped =
 		ws_sql_make_partition(cursor->table, &cursor->plan.group, cursor->plan.decode,
-				      cursor->lower_time, cursor->upper_time);
-	if (!cursor->partition)
+				      ws_max(cursor->bounds.start_min, cursor->bounds.end_min),
+				      ws_min(cursor->bounds.start_max, cursor->bounds.end_max));
+	if (!cursor->grouped)
 		return SQLITE_INTERRUPT;
 	cursor->mode = ENDED;
 	if (cursor->partition->rows)
@@ -743,9 +631,18 @@ static int begin_group_scan(struct table_cursor *cursor)
 	return SQLITE_OK;
 }
 
+/* Go to the first row of the partition from the position on that the times allow. */
 static void enter_partition_row(struct table_cursor *cursor)
 {
-	cursor->row = cursor->partition->order[cursor->position];
+	for (; cursor->position < cursor->end; cursor->position++) {
+		cursor->row = cursor->partition->order[cursor->position];
+		if (cursor->plan.group.count || are_times_within(cursor))
+			break;
+	}
+	if (cursor->position >= cursor->end) {
+		cursor->mode = ENDED;
+		return;
+	}
 	if (cursor->plan.group.count && cursor->position + PREFETCH_DISTANCE < cursor->end)
 		for (uint32_t i = 0; i < cursor->prefetched_count; i++)
 			__builtin_prefetch(
@@ -775,7 +672,49 @@ static const struct ws_view_cell *find_group_cell(struct table_cursor *cursor, i
 	return NULL;
 }
 
-static int begin_cell_scan(struct table_cursor *cursor)
+/* Look a value up among the cells of its column. */
+static int begin_cell_lookup(struct table_cursor *cursor, sqlite3_value **argv)
+{
+	uint8_t column = cursor->plan.equal.columns[0];
+	uint32_t group;
+
+	cursor->scratch.len = 0;
+	switch (put_lookup_key(&cursor->table->columns[column], argv[0], &cursor->scratch)) {
+	case NO_ROWS:
+		return SQLITE_OK;
+	case READ_THROUGH:
+		cursor->mode = IN_CELLS;
+		return SQLITE_OK;
+	default:
+		break;
+	}
+	cursor->cell_index = ws_sql_index_cells(cursor->table, column);
+	group = ws_sql_find_group(&cursor->cell_index->groups, &cursor->scratch);
+	if (!group)
+		return SQLITE_OK;
+	cursor->mode = IN_CELLS;
+	cursor->position = cursor->cell_index->first[group - 1] - 1;
+	return SQLITE_OK;
+}
+
+static void advance_in_cells(struct table_cursor *cursor)
+{
+	size_t rows = cursor->table->cell_count / cursor->table->column_count;
+
+	if (cursor->cell_index) {
+		uint32_t next = cursor->cell_index->next[cursor->position];
+
+		cursor->position = rows;
+		if (next)
+			cursor->position = next - 1;
+	} else {
+		cursor->position++;
+	}
+	if (cursor->position >= rows)
+		cursor->mode = ENDED;
+}
+
+static int begin_cell_scan(struct table_cursor *cursor, sqlite3_value **argv)
 {
 	struct ws_err err;
 
@@ -786,16 +725,23 @@ static int begin_cell_scan(struct table_cursor *cursor)
 		return SQLITE_ERROR;
 	}
 	cursor->mode = ENDED;
-	if (cursor->table->cell_count)
-		cursor->mode = IN_CELLS;
+	cursor->cell_index = NULL;
 	cursor->position = 0;
+	if (!cursor->table->cell_count)
+		return SQLITE_OK;
+	if (cursor->plan.equal.count)
+		return begin_cell_lookup(cursor, argv);
+	cursor->mode = IN_CELLS;
 	return SQLITE_OK;
 }
 
 static int begin_row_scan(struct table_cursor *cursor, sqlite3_value **argv)
 {
-	read_time_bounds(cursor, argv);
-	if (cursor->plan.equal.count)
+	if (!read_time_bounds(cursor, argv)) {
+		cursor->mode = ENDED;
+		return SQLITE_OK;
+	}
+	if (cursor->plan.equal.count || cursor->plan.equal.timed)
 		return begin_lookup_scan(cursor, argv);
 	if (cursor->plan.group.count)
 		return begin_group_scan(cursor);
@@ -812,13 +758,12 @@ static int begin_table_scan(sqlite3_vtab_cursor *base, int number, const char *t
 	(void)number;
 	if (text != cursor->plan.text) {
 		free_cursor_partition(cursor);
-		cursor->lookups = 0;
 		cursor->buffer_rows = 0;
-		parse_plan(&cursor->plan, text);
+		ws_sql_parse_plan(&cursor->plan, text);
 	}
 	cursor->test_count = 0;
 	if (cursor->table->kind == WS_SQL_CELLS) {
-		rc = begin_cell_scan(cursor);
+		rc = begin_cell_scan(cursor, argv);
 		if (rc != SQLITE_OK)
 			return rc;
 	} else if (cursor->table->kind == WS_SQL_STRINGS) {
@@ -836,19 +781,24 @@ static int advance_table_cursor(sqlite3_vtab_cursor *base)
 {
 	struct table_cursor *cursor = (struct table_cursor *)base;
 
-	cursor->position++;
-	if (cursor->mode == IN_PARTITION) {
-		if (cursor->position < cursor->end)
-			enter_partition_row(cursor);
-		else
-			cursor->mode = ENDED;
-	} else if (cursor->mode == IN_BLOCKS) {
+	switch (cursor->mode) {
+	case IN_PARTITION:
+		cursor->position++;
+		enter_partition_row(cursor);
+		break;
+	case IN_BLOCKS:
+		cursor->position++;
 		find_passing_row(cursor);
-	} else if (cursor->mode == IN_CELLS) {
-		if (cursor->position * cursor->table->column_count >= cursor->table->cell_count)
-			cursor->mode = ENDED;
-	} else if (cursor->mode == IN_STRINGS) {
+		break;
+	case IN_CELLS:
+		advance_in_cells(cursor);
+		break;
+	case IN_STRINGS:
+		cursor->position++;
 		find_listed_string(cursor);
+		break;
+	default:
+		break;
 	}
 	cursor->table->report->sql->counts.rows += cursor->mode != ENDED;
 	return SQLITE_OK;
