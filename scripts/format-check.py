@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Check the form of the tree: format-check.py; prints what is wrong, and exits 1 when anything is.
+"""Check the form of the tree, or of some files: format-check.py [FILE...]; prints what is wrong,
+and exits 1 when anything is.
 
 Formatters say what they would change: clang-format for C, black for Python, prettier for TypeScript
 and JavaScript. What formatters leave alone is measured here: the width of lines, blanks at their
@@ -23,8 +24,12 @@ PLAIN = C_FILES + SCRIPTS + (".py", ".sh", ".css", "meson.build", "Makefile", ".
 QUOTED = re.compile(r"""["'`/].{40,}""")
 
 
-def list_files():
-    """What git keeps, or, in a tree without git, what is there but for builds and libraries."""
+def list_files(asked):
+    """The files asked for, as far as they are there; else what git keeps, or, without git,
+    what is there but for builds and libraries.
+    """
+    if asked:
+        return [path for path in asked if os.path.isfile(path)]
     listing = subprocess.run(["git", "ls-files"], capture_output=True, text=True)
     if listing.returncode == 0:
         return [path for path in listing.stdout.splitlines() if os.path.exists(path)]
@@ -123,7 +128,7 @@ def check_lines(path):
 
 def main():
     os.chdir(ROOT)
-    files = list_files()
+    files = list_files(sys.argv[1:])
     wrong = check_formatters(files)
     for path in files:
         if path.endswith(PLAIN) and not os.path.islink(path):
