@@ -198,6 +198,19 @@ static int add_lanes(struct html_page *page, struct ws_err *err)
 	return 0;
 }
 
+/* ",form,"text"" of a name that is shown as a form. */
+static void put_form(const struct html_page *page, struct ws_text *text, uint32_t name)
+{
+	const char *form;
+	size_t length;
+
+	if (!ws_lane_is_form(page->lanes, name))
+		return;
+	form = ws_lane_fold_name(page->lanes, name, &length);
+	ws_text_printf(text, ",%" PRIu32 ",", ws_lane_fold_key(page->lanes, name));
+	ws_put_quoted_json(text, form, ws_min(length, MOST_NAME));
+}
+
 static void put_names(struct html_page *page, struct ws_text *text)
 {
 	ws_put_json_key(text, "names");
@@ -212,6 +225,7 @@ static void put_names(struct html_page *page, struct ws_text *text)
 		ws_put_json_comma(text);
 		ws_text_printf(text, "[%" PRIu64 ",", page->names.slots[i].key);
 		ws_put_quoted_json(text, name, ws_min(length, MOST_NAME));
+		put_form(page, text, (uint32_t)page->names.slots[i].key);
 		ws_text_puts(text, "]");
 	}
 	ws_text_puts(text, "]");

@@ -708,6 +708,7 @@ struct ws_lanes *ws_lanes_open(const struct ws_report *report, const struct ws_l
 
 	lanes->report = report;
 	lanes->who = ws_who_open(report);
+	lanes->fold = ws_fold_open(report, WS_FOLD_AUTO);
 	lanes->zero = ws_find_time_zero(report);
 	lanes->last = last_of(report);
 	lanes->opts = opts ? *opts
@@ -771,6 +772,7 @@ void ws_lanes_close(struct ws_lanes *lanes)
 	free(lanes->names_domains);
 	ws_map_free(&lanes->domains);
 	ws_stacks_close(lanes->stacks);
+	ws_fold_close(lanes->fold);
 	ws_who_close(lanes->who);
 	pthread_mutex_destroy(&lanes->lock);
 	pthread_cond_destroy(&lanes->changed);

@@ -20,6 +20,7 @@
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "query/fold.h"
 #include "query/stacks.h"
 #include "query/states.h"
 #include "schema/events.h"
@@ -135,6 +136,7 @@ struct ws_lanes_opts {
 struct ws_lanes {
 	const struct ws_report *report;
 	struct ws_names_by_id *who;
+	struct ws_fold *fold; /* names that differ only in numbers; made before a lane is ready */
 	uint64_t zero, last;
 	struct ws_lane **lane; /* by number; fixed once the census is taken */
 	size_t n, cap;
@@ -332,6 +334,12 @@ void ws_fill_states(struct ws_lanes *lanes, const uint8_t *in);
 const char *ws_lane_name(const struct ws_lanes *lanes, uint32_t name, size_t *len);
 /* Names with equal texts have equal keys. */
 uint32_t ws_lane_name_key(const struct ws_lanes *lanes, uint32_t name);
+
+/* The same for names that are shown as one because they differ only in numbers (query/fold.h): a
+ * key that all of them have, and the form that they are shown as. */
+uint32_t ws_lane_fold_key(const struct ws_lanes *lanes, uint32_t name);
+const char *ws_lane_fold_name(const struct ws_lanes *lanes, uint32_t name, size_t *len);
+bool ws_lane_is_form(const struct ws_lanes *lanes, uint32_t name);
 
 /* ---- space.c ---- */
 

@@ -331,6 +331,9 @@ void ws_make_lane_levels(struct ws_lanes *lanes, struct ws_lane *lane)
 	bool counter = ws_lane_descs[lane->kind].counter;
 	uint64_t bytes = lane->filled * sizeof(*lane->raw);
 
+	/* Colours need the forms of names: who draws a lane that is ready shall not wait for them.
+	 */
+	ws_fold_any(lanes->fold);
 	if (lane->placed != lane->filled)
 		close_gaps(lane);
 	sort_events(lane->raw, lane->filled);

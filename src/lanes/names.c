@@ -36,3 +36,24 @@ uint32_t ws_lane_name_key(const struct ws_lanes *lanes, uint32_t name)
 		return WS_NAME(WS_NAME_STRING, ws_report_string_key(lanes->report, id));
 	return name;
 }
+
+uint32_t ws_lane_fold_key(const struct ws_lanes *lanes, uint32_t name)
+{
+	uint32_t id = name & 0x3fffffff;
+
+	if (name >> 30 == WS_NAME_STRING)
+		return WS_NAME(WS_NAME_STRING, ws_fold_key(lanes->fold, lanes->report, id));
+	return name;
+}
+
+const char *ws_lane_fold_name(const struct ws_lanes *lanes, uint32_t name, size_t *len)
+{
+	if (name >> 30 == WS_NAME_STRING)
+		return ws_fold_name(lanes->fold, lanes->report, name & 0x3fffffff, len);
+	return ws_lane_name(lanes, name, len);
+}
+
+bool ws_lane_is_form(const struct ws_lanes *lanes, uint32_t name)
+{
+	return name >> 30 == WS_NAME_STRING && ws_fold_is_form(lanes->fold, name & 0x3fffffff);
+}

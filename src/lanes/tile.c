@@ -32,11 +32,12 @@ static struct ws_rect *new_rect(struct ws_rects *out)
 	return &out->rects[out->n++];
 }
 
-/* Ranges that are numbered ("step 12") have the colour of their kind. */
+/* Ranges that are numbered ("step 12") have the colour of their kind, names that are shown as one
+ * form that of the form. */
 static uint8_t hash_name(const struct ws_lanes *lanes, uint32_t name, bool range)
 {
 	size_t n;
-	const char *text = ws_lane_name(lanes, name, &n);
+	const char *text = ws_lane_fold_name(lanes, name, &n);
 
 	while (range && n > 1 && text[n - 1] >= '0' && text[n - 1] <= '9')
 		n--;
@@ -158,16 +159,20 @@ static void draw_few(const struct drawing *drawing, struct few *few)
 	few->busy = 0;
 }
 
-static bool is_among(uint32_t name, const uint32_t *names, size_t n)
+static bool is_among(const struct ws_lanes *lanes, uint32_t name, const uint64_t *names, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		if (names[i] == name)
 			return true;
+		if (names[i] & WS_TILE_FORM &&
+		    ws_lane_fold_key(lanes, (uint32_t)names[i]) == ws_lane_fold_key(lanes, name))
+			return true;
+	}
 	return false;
 }
 
 void ws_draw_named_tile(const struct ws_lanes *lanes, const struct ws_lane *lane, uint32_t level,
-			int k, int64_t index, const uint32_t *names, size_t n, struct ws_rects *out)
+			int k, int64_t index, const uint64_t *names, size_t n, struct ws_rects *out)
 {
 	struct drawing drawing = {.lanes = lanes,
 				  .levels = &lane->level[level],
@@ -185,7 +190,7 @@ void ws_draw_named_tile(const struct ws_lanes *lanes, const struct ws_lane *lane
 		int64_t x = ((int64_t)drawing.levels->start[i] - drawing.t0) >> k;
 		bool is_short = drawing.levels->dur[i] < (uint64_t)drawing.px;
 
-		if (!is_among(drawing.levels->name[i], names, n))
+		if (!is_among(lanes, drawing.levels->name[i], names, n))
 			continue;
 		if (!is_short || x != at)
 			draw_few(&drawing, &few);

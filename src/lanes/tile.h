@@ -66,10 +66,12 @@ uint8_t ws_choose_event_color(const struct ws_lanes *lanes, const struct ws_leve
  * level 0. */
 void ws_draw_tile(const struct ws_lanes *lanes, const struct ws_lane *lane, uint32_t level, int k,
 		  int64_t index, struct ws_rects *out);
+/* With it a name stands for all that are shown as the same form. */
+#define WS_TILE_FORM (UINT64_C(1) << 32)
 /* The same with those events only that have one of these names. The lane is ready; what is walked
  * over is what the tile spans. */
 void ws_draw_named_tile(const struct ws_lanes *lanes, const struct ws_lane *lane, uint32_t level,
-			int k, int64_t index, const uint32_t *names, size_t n,
+			int k, int64_t index, const uint64_t *names, size_t n,
 			struct ws_rects *out);
 
 #endif

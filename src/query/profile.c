@@ -627,8 +627,8 @@ static int scan_gpu(void *ctx, const struct ws_batch *batch)
 			continue;
 		item.stack = call == WS_NO_CALL ? 0 : scan->launches->enclose.node_of_call[call];
 		item.label = (uint32_t)(scan->source == WS_CUDA_KERNEL
-						? ws_report_string_key(scan->making->report,
-								       (uint32_t)name)
+						? ws_fold_key(scan->making->request->fold,
+							      scan->making->report, (uint32_t)name)
 						: name)
 				     << 3 |
 			     scan->source;
@@ -647,8 +647,8 @@ static uint32_t put_ranges(struct making *making, const struct launches *launche
 		path[n++] = launches->enclose.node[node].range;
 	while (n--) {
 		size_t len;
-		const char *text = ws_report_string(
-			making->report,
+		const char *text = ws_fold_name(
+			making->request->fold, making->report,
 			(uint32_t)ws_range_get(&launches->ranges, path[n], ws_nvtx_text), &len);
 
 		at = ws_calltree_find_or_add_child(&making->profile->tree, at,
@@ -669,7 +669,7 @@ static void put_work(struct making *making, const struct launches *launches,
 	size_t len;
 
 	if (source == WS_CUDA_KERNEL)
-		name = ws_report_string(making->report, item->label >> 3, &len);
+		name = ws_fold_name(making->request->fold, making->report, item->label >> 3, &len);
 	else
 		len = strlen(ws_format_cuda_op_name(source, item->label >> 3, buf, sizeof(buf)));
 	node = ws_calltree_find_or_add_child(&making->profile->tree, node,

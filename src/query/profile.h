@@ -18,6 +18,7 @@
 #define WS_QUERY_PROFILE_H
 
 #include "query/calltree.h"
+#include "query/fold.h"
 #include "query/states.h"
 
 /*
@@ -58,7 +59,8 @@ struct ws_profile_request {
 	const char *module; /* only stacks whose innermost function is in it: a path or the name at
 			       its end; NULL for all */
 	const char *event;  /* name of a perf event; NULL for the first */
-	bool ordered;	    /* with the steps of each thread in order of time; of samples only */
+	const struct ws_fold *fold; /* names of ranges and kernels that are one; or NULL */
+	bool ordered; /* with the steps of each thread in order of time; of samples only */
 };
 
 /* Consecutive samples of a thread in one node. */

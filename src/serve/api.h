@@ -105,10 +105,16 @@ bool ws_param_lanes(const struct ws_api_call *call, enum ws_which_lanes which, u
 /* Sums of a window by kind of lane and text. */
 struct ws_sum_group {
 	uint64_t count, total, min, max;
-	uint32_t name;
+	uint32_t name, names; /* how many names are one: those of a form */
 	uint8_t kind;
+	bool folded; /* it is of a form, not of a name */
 	struct ws_spot longest;
 };
+/* Whether the page wants names that differ only in numbers as one (parameter fold). */
+bool ws_param_fold(const struct ws_api_call *call, bool *fold, struct ws_err *err);
+/* What a group is called. */
+const char *ws_sum_group_name(const struct ws_lanes *lanes, const struct ws_sum_group *group,
+			      size_t *length);
 /* Of events that touch t0..t1 (times of the session), cut to it; those of lanes that are not read
  * yet (*unread) are not among them. The caller frees. */
 int ws_sum_window(struct ws_api_call *call, int64_t t0, int64_t t1, struct ws_sum_group **v,

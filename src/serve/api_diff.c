@@ -12,7 +12,7 @@
 #include "base/choose.h"
 #include "serve/api.h"
 
-enum { SIDES = 2, USUAL_PAIRS = 2000, MOST_PAIRS = 50000 };
+enum { SIDES = 2, USUAL_PAIRS = 2000, MOST_PAIRS = 50000, MOST_NAME = 16384 };
 
 struct side {
 	struct ws_api_call call;
@@ -37,7 +37,7 @@ struct pairs {
 
 static const char *text_of(const struct side *side, const struct ws_sum_group *group, size_t *n)
 {
-	return ws_lane_name(side->call.lanes, group->name, n);
+	return ws_sum_group_name(side->call.lanes, group, n);
 }
 
 /* The pair of this kind and text, or a new one. */
@@ -117,11 +117,14 @@ static void put_pairs(struct ws_text *text, const struct pairs *pairs, const str
 	for (size_t i = 0; i < pairs->n && i < (size_t)limit; i++) {
 		const struct pair *pair = &pairs->pairs[i];
 		uint32_t k = pair->of[0].count ? 0 : 1;
+		const char *name;
+		size_t length;
 
 		ws_put_json_comma(text);
 		ws_text_puts(text, "{");
 		ws_put_json_string(text, "kind", ws_lane_descs[pair->of[k].kind].name);
-		ws_put_name(text, "name", sides[k].call.lanes, pair->of[k].name);
+		name = text_of(&sides[k], &pair->of[k], &length);
+		ws_put_json_text(text, "name", name, ws_min(length, MOST_NAME));
 		put_side(text, "a", &pair->of[0]);
 		put_side(text, "b", &pair->of[1]);
 		ws_text_puts(text, "}");

@@ -184,12 +184,15 @@ int ws_api_flame(struct ws_api_call *call, struct ws_err *err)
 	struct ws_profile profile;
 	int64_t t0, t1, up, kind;
 	uint32_t unread = 0;
+	bool fold;
 	int rc;
 
 	if (!ws_param_window(call, &t0, &t1, err) || !ws_param_int(call, "up", 0, 1, 0, &up, err) ||
 	    !ws_param_int(call, "kind", WS_PROFILE_ON_CPU, BY_LAUNCH_STACK, WS_PROFILE_ON_CPU,
-			  &kind, err))
+			  &kind, err) ||
+	    !ws_param_fold(call, &fold, err))
 		return 400;
+	request.fold = fold ? call->lanes->fold : NULL;
 	request.kind = (enum ws_profile_kind)kind;
 	request.time_min = t0 < 0 ? 0 : (uint64_t)t0;
 	request.time_max = t1 < 0 ? 0 : (uint64_t)t1;

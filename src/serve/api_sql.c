@@ -398,6 +398,11 @@ int ws_api_sql(struct ws_api_call *call, struct ws_err *err)
 
 	if (!ws_param_int(call, "lane", 0, (int64_t)call->lanes->n - 1, -1, &lane, err))
 		return 400;
+	if (ws_param(call, "form")) {
+		ws_fail(err, "Names that differ only in numbers have no query of their own; choose "
+			     "one of them, or search by a part of the name.");
+		return WS_API_SAY;
+	}
 	ws_text_puts(&sql, "");
 	rc = lane >= 0 ? event_sql(&query, lane, err) : list_sql(&query, err);
 	if (!rc) {

@@ -63,6 +63,8 @@ static uint64_t clipped(const struct walk *walk, const struct ws_level *level, u
 
 /* ---- sums by name ---- */
 
+enum { SUM_USUAL = 200, SUM_MOST = 50000, MOST_NAME = 16384 };
+
 struct groups {
 	struct ws_sum_group *groups;
 	size_t n, cap;
@@ -108,16 +110,17 @@ static void sum_level(const struct walk *walk, struct groups *groups, uint32_t l
 	}
 }
 
-/* Ids of one text become one group. */
-static void unify(const struct ws_lanes *lanes, struct groups *groups)
+/* Groups of names with one key become one. */
+static void unify(const struct ws_lanes *lanes, struct groups *groups,
+		  uint32_t (*key)(const struct ws_lanes *lanes, uint32_t name))
 {
 	struct groups out = {0};
 
 	for (size_t i = 0; i < groups->n; i++) {
 		const struct ws_sum_group *left = &groups->groups[i];
-		struct ws_sum_group *right =
-			group_of(&out, left->kind, ws_lane_name_key(lanes, left->name));
+		struct ws_sum_group *right = group_of(&out, left->kind, key(lanes, left->name));
 
+		right->names += left->names ? left->names : 1;
 		right->count += left->count;
 		right->total += left->total;
 		right->min = ws_min(left->min, right->min);
@@ -131,15 +134,45 @@ static void unify(const struct ws_lanes *lanes, struct groups *groups)
 	*groups = out;
 }
 
-/* Sums of all events of the walk, by kind and text. */
-static void sum_walk(const struct walk *walk, struct groups *groups)
+/* So many texts, whatever numbers they had, are one name each. */
+static void count_texts(struct groups *groups)
+{
+	for (size_t i = 0; i < groups->n; i++)
+		groups->groups[i].names = 1;
+}
+
+/* Sums of all events of the walk, by kind and text; with `fold` by form. */
+static void sum_walk(const struct walk *walk, struct groups *groups, bool fold)
 {
 	for (size_t i = 0; i < walk->n; i++)
 		for (uint32_t k = 0; walkable(walk->lanes_l->lane[walk->lanes[i]]) &&
 				     k < walk->lanes_l->lane[walk->lanes[i]]->levels;
 		     k++)
 			sum_level(walk, groups, walk->lanes[i], k);
-	unify(walk->lanes_l, groups);
+	unify(walk->lanes_l, groups, ws_lane_name_key);
+	count_texts(groups);
+	if (fold)
+		unify(walk->lanes_l, groups, ws_lane_fold_key);
+	for (size_t i = 0; i < groups->n; i++)
+		groups->groups[i].folded =
+			fold && ws_lane_is_form(walk->lanes_l, groups->groups[i].name);
+}
+
+bool ws_param_fold(const struct ws_api_call *call, bool *fold, struct ws_err *err)
+{
+	int64_t v;
+
+	if (!ws_param_int(call, "fold", 0, 1, 0, &v, err))
+		return false;
+	*fold = v;
+	return true;
+}
+
+const char *ws_sum_group_name(const struct ws_lanes *lanes, const struct ws_sum_group *group,
+			      size_t *length)
+{
+	return group->folded ? ws_lane_fold_name(lanes, group->name, length)
+			     : ws_lane_name(lanes, group->name, length);
 }
 
 int ws_sum_window(struct ws_api_call *call, int64_t t0, int64_t t1, struct ws_sum_group **v,
@@ -147,10 +180,11 @@ int ws_sum_window(struct ws_api_call *call, int64_t t0, int64_t t1, struct ws_su
 {
 	struct walk walk = {.t0 = t0, .t1 = t1};
 	struct groups groups = {0};
+	bool fold;
 
-	if (walk_window(call, WS_LANES_ONCE, true, &walk, err))
+	if (!ws_param_fold(call, &fold, err) || walk_window(call, WS_LANES_ONCE, true, &walk, err))
 		return 400;
-	sum_walk(&walk, &groups);
+	sum_walk(&walk, &groups, fold);
 	ws_map_free(&groups.at);
 	free(walk.lanes);
 	*v = groups.groups;
@@ -190,6 +224,17 @@ static int compare_averages(const struct ws_sum_group *left, const struct ws_sum
 	return ws_compare(a, b);
 }
 
+static int compare_shown(const struct ws_lanes *lanes, const struct ws_sum_group *left,
+			 const struct ws_sum_group *right)
+{
+	size_t m, n;
+	const char *text = ws_sum_group_name(lanes, left, &m),
+		   *t = ws_sum_group_name(lanes, right, &n);
+	int order = memcmp(text, t, ws_min(m, n));
+
+	return order ? order : ws_compare(m, n);
+}
+
 static int compare_by(const struct sum_order *order, const struct ws_sum_group *left,
 		      const struct ws_sum_group *right)
 {
@@ -203,7 +248,7 @@ static int compare_by(const struct sum_order *order, const struct ws_sum_group *
 	case SUM_MAX:
 		return ws_compare(left->max, right->max);
 	case SUM_NAME:
-		return compare_names(order->lanes, left->name, right->name);
+		return compare_shown(order->lanes, left, right);
 	default:
 		return ws_compare(left->total, right->total);
 	}
@@ -258,10 +303,17 @@ static int param_word(const struct ws_api_call *call, const char *name, const ch
 
 static void put_group(struct ws_api_call *call, const struct ws_sum_group *group)
 {
+	size_t length;
+	const char *name = ws_sum_group_name(call->lanes, group, &length);
+
 	ws_put_json_comma(call->out);
 	ws_text_puts(call->out, "{");
 	ws_put_json_string(call->out, "kind", ws_lane_descs[group->kind].name);
-	ws_put_name(call->out, "name", call->lanes, group->name);
+	ws_put_json_text(call->out, "name", name, ws_min(length, MOST_NAME));
+	if (group->folded) {
+		ws_put_json_int(call->out, "form", group->name);
+		ws_put_json_int(call->out, "names", group->names);
+	}
 	ws_put_json_int(call->out, "count", (int64_t)group->count);
 	ws_put_json_int(call->out, "total", (int64_t)group->total);
 	ws_put_json_int(call->out, "min", (int64_t)group->min);
@@ -306,11 +358,10 @@ static void put_lanes(struct ws_api_call *call, const struct walk *walk)
 /* What of the sums is asked for: of each kind, or of one, `limit` groups from `offset` on. */
 struct sum_part {
 	struct sum_order order;
-	int64_t names, offset, limit;
-	int kind; /* -1: all */
+	int64_t names, offset, limit, form; /* form: only names of this form; -1: all */
+	int kind;			    /* -1: all */
+	bool fold;
 };
-
-enum { SUM_USUAL = 200, SUM_MOST = 50000 };
 
 static bool param_kind(const struct ws_api_call *call, int *kind, struct ws_err *err)
 {
@@ -336,6 +387,8 @@ static bool param_sum(struct ws_api_call *call, struct sum_part *part, struct ws
 	if (!ws_param_int(call, "names", 0, 1, 1, &part->names, err) ||
 	    !ws_param_int(call, "offset", 0, UINT32_MAX, 0, &part->offset, err) ||
 	    !ws_param_int(call, "limit", 0, SUM_MOST, SUM_USUAL, &part->limit, err) ||
+	    !ws_param_int(call, "form", 0, UINT32_MAX, -1, &part->form, err) ||
+	    !ws_param_fold(call, &part->fold, err) ||
 	    !ws_param_int(call, "down", 0, 1, 1, &down, err) || !param_kind(call, &part->kind, err))
 		return false;
 	sort = param_word(call, "sort", sum_sort_words, WS_COUNT(sum_sort_words), SUM_TOTAL, err);
@@ -343,6 +396,19 @@ static bool param_sum(struct ws_api_call *call, struct sum_part *part, struct ws
 		return false;
 	part->order = (struct sum_order){call->lanes, (enum sum_sort)sort, down};
 	return true;
+}
+
+/* Leave out all but the names of the form that was asked for. */
+static void keep_form(const struct sum_part *part, struct groups *groups)
+{
+	const struct ws_lanes *lanes = part->order.lanes;
+	uint32_t form = ws_lane_fold_key(lanes, (uint32_t)part->form);
+	size_t n = 0;
+
+	for (size_t i = 0; i < groups->n; i++)
+		if (ws_lane_fold_key(lanes, groups->groups[i].name) == form)
+			groups->groups[n++] = groups->groups[i];
+	groups->n = n;
 }
 
 /* The groups that are asked for; they are sorted. */
@@ -399,11 +465,14 @@ int ws_api_sum(struct ws_api_call *call, struct ws_err *err)
 	    walk_open(call, part.names ? WS_LANES_ONCE : WS_LANES_ALL, part.names, &walk, err))
 		return 400;
 	if (part.names)
-		sum_walk(&walk, &groups);
+		sum_walk(&walk, &groups, part.fold && part.form < 0);
+	if (part.form >= 0)
+		keep_form(&part, &groups);
 	sort_groups(&part.order, &groups);
 	ws_text_puts(call->out, "{");
 	put_kinds(call, &groups);
 	put_groups(call, &part, &groups);
+	ws_put_json_int(call->out, "folds", ws_fold_any(call->lanes->fold));
 	ws_put_json_int(call->out, "unread", part.names ? walk.unread : 0);
 	put_lanes(call, &walk);
 	ws_text_puts(call->out, "}");
@@ -618,7 +687,7 @@ int ws_api_search(struct ws_api_call *call, struct ws_err *err)
 		ws_matcher_free(matcher);
 		return 400;
 	}
-	sum_walk(&walk, &groups);
+	sum_walk(&walk, &groups, false);
 	sort_groups(&(struct sum_order){call->lanes, SUM_TOTAL, true}, &groups);
 	ws_text_puts(call->out, "{\"names\":[");
 	for (size_t i = 0; i < groups.n; i++) {

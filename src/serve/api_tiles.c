@@ -24,6 +24,7 @@ enum {
 	CLOSE_LEVELS = 10,
 	MOST_NAMES = 64
 };
+#define MOST_NAME (WS_TILE_FORM | UINT32_MAX)
 
 struct tiles {
 	struct ws_text heads, names;
@@ -39,7 +40,7 @@ struct tiles {
 	} * asked;
 	uint32_t *lanes; /* of these */
 	size_t lane_n, cap, lane_cap;
-	uint32_t *only;
+	uint64_t *only;
 	size_t only_n, only_cap;
 };
 
@@ -123,7 +124,7 @@ static const char *read_names(struct tiles *tiles, struct asked *asked, const ch
 
 	for (asked->only = tiles->only_n; *text == '~' && asked->only_n < MOST_NAMES; text = end) {
 		ws_grow(tiles->only, tiles->only_cap, tiles->only_n + 1);
-		tiles->only[tiles->only_n++] = (uint32_t)strtoul(text + 1, &end, 10);
+		tiles->only[tiles->only_n++] = strtoull(text + 1, &end, 10) & MOST_NAME;
 		asked->only_n++;
 	}
 	return text;

@@ -19,7 +19,7 @@
 struct making {
 	struct ws_api_call *call;
 	struct ws_profile *profile;
-	bool by_stack;
+	bool by_stack, fold;
 	struct ws_calls calls;
 	struct ws_map chains;	 /* process << 32 | correlation: stack of the call */
 	struct ws_map units;	 /* name: unit */
@@ -81,7 +81,8 @@ static void find_lanes(struct making *making)
 
 static uint32_t unit_of_name(struct making *making, uint32_t name)
 {
-	uint32_t key = ws_lane_name_key(making->call->lanes, name);
+	const struct ws_lanes *lanes = making->call->lanes;
+	uint32_t key = making->fold ? ws_lane_fold_key(lanes, name) : ws_lane_name_key(lanes, name);
 	bool known;
 	uint64_t unit = ws_map_get(&making->units, key, &known);
 	size_t len;
@@ -89,7 +90,8 @@ static uint32_t unit_of_name(struct making *making, uint32_t name)
 
 	if (known)
 		return (uint32_t)unit;
-	text = ws_lane_name(making->call->lanes, name, &len);
+	text = making->fold ? ws_lane_fold_name(lanes, name, &len)
+			    : ws_lane_name(lanes, name, &len);
 	unit = ws_calltree_add_made_unit(&making->profile->tree, text, len);
 	ws_map_set(&making->units, key, unit);
 	return (uint32_t)unit;
@@ -185,7 +187,8 @@ static uint32_t unit_of_work(struct making *making, uint64_t name)
 	if (known)
 		return (uint32_t)unit;
 	if (making->source == WS_CUDA_KERNEL)
-		text = ws_report_string(making->call->rep->report, (uint32_t)name, &len);
+		text = ws_fold_name(making->fold ? making->call->lanes->fold : NULL,
+				    making->call->rep->report, (uint32_t)name, &len);
 	else
 		len = strlen(text = ws_format_cuda_op_name(making->source, name, buf, sizeof(buf)));
 	unit = ws_calltree_add_made_unit(&making->profile->tree, text, len);
@@ -223,6 +226,8 @@ int ws_flame_gpu(struct ws_api_call *call, int64_t t0, int64_t t1, bool by_stack
 	int rc;
 
 	memset(profile, 0, sizeof(*profile));
+	if (!ws_param_fold(call, &making.fold, err))
+		return -1;
 	profile->weight = "nanoseconds";
 	profile->timed = true;
 	profile->stacks = ws_stacks_open(call->rep->report, &profile->damaged);

@@ -20,6 +20,7 @@ struct ws_matcher {
 	const char *whole; /* of parameter `exact`: what names are, or with `cut` begin with; NULL:
 			      a search */
 	bool all, is_regex, cut;
+	int64_t form; /* names of this form alone, whatever else; -1: all */
 	regex_t regex;
 	struct ws_map seen;
 };
@@ -59,13 +60,14 @@ struct ws_matcher *ws_make_matcher(const struct ws_api_call *call, struct ws_err
 {
 	const char *q = ws_param(call, "q");
 	struct ws_matcher *matcher;
-	int64_t re, match_case, exact;
+	int64_t re, match_case, exact, form;
 	char *pattern;
 	int rc;
 
 	if (!ws_param_int(call, "re", 0, 1, 0, &re, err) ||
 	    !ws_param_int(call, "case", 0, 1, 0, &match_case, err) ||
-	    !ws_param_int(call, "exact", 0, 2, 0, &exact, err))
+	    !ws_param_int(call, "exact", 0, 2, 0, &exact, err) ||
+	    !ws_param_int(call, "form", 0, UINT32_MAX, -1, &form, err))
 		return NULL;
 	if (q && strlen(q) > MOST_PATTERN) {
 		ws_fail(err, "what is searched for is too long");
@@ -73,6 +75,9 @@ struct ws_matcher *ws_make_matcher(const struct ws_api_call *call, struct ws_err
 	}
 	matcher = ws_calloc(1, sizeof(*matcher));
 	matcher->lanes = call->lanes;
+	matcher->form = form;
+	if (form >= 0)
+		matcher->form = ws_lane_fold_key(call->lanes, (uint32_t)form);
 	matcher->whole = exact ? q ? q : "" : NULL;
 	matcher->cut = exact == 2;
 	matcher->all = !exact && (!q || !*q);
@@ -113,6 +118,8 @@ bool ws_match_name(struct ws_matcher *matcher, uint32_t name)
 	uint64_t v;
 	bool known;
 
+	if (matcher->form >= 0 && ws_lane_fold_key(matcher->lanes, name) != matcher->form)
+		return false;
 	if (matcher->all)
 		return true;
 	v = ws_map_get(&matcher->seen, name, &known);

@@ -104,4 +104,82 @@ test("statistics cover all names of a kind, and offer those that are not shown",
   await t.end();
 });
 
+test("names that differ only in numbers are one, and exact names one click below", async () => {
+  const file = makeTrace("numbers.json", [
+    ...[...Array(150).keys()].map((i) => [`aten::to, op_id = ${i * 7}`, 10000 + i]),
+    ...[...Array(40).keys()].map((i) => [`conv2d_${i % 20}`, 5000]),
+  ]);
+  const s = await serve(file);
+  const t = await open(s);
+  const ask = (path, p) =>
+    t.eval(([a, q]) => window.warpsight.app.source.json(a, { r: 0, ...q }), [path, p]);
+  const folded = await ask("sum", { fold: 1 });
+  equal([folded.folds, folded.groups.length, folded.kinds[0].names], [1, 21, 21], "with a form");
+  const form = folded.groups[0];
+  equal(
+    [form.name, form.names, form.count, form.total],
+    ["aten::to, op_id = #", 150, 150, 150 * 10000 + (150 * 149) / 2],
+    "the form",
+  );
+  const exact = (await ask("sum", { form: form.form, limit: 1000 })).groups;
+  equal(
+    exact.map((g) => g.name).sort(),
+    [...Array(150).keys()].map((i) => `aten::to, op_id = ${i * 7}`).sort(),
+    "its names",
+  );
+  equal((await ask("sum", {})).groups.length, 170, "without");
+  equal((await ask("events", { form: form.form })).count, 150, "its events");
+
+  /* The table: the form, its names below, its events; and the switch, which lasts. */
+  await t.page.click("[data-tab=statistics]");
+  const rows = () => t.page.$$eval(".statistics tbody tr", (all) => all.length);
+  const first = t.page.locator(".statistics tbody tr bdi").first();
+  await until("forms", async () => (await rows()) === 21);
+  equal(await first.innerText(), "aten::to, op_id = #", "the first");
+  await t.page.locator(".statistics button.open").click();
+  await until("its names", async () => (await rows()) === 171);
+  await t.page.locator(".statistics button.open").click();
+  await until("the form alone", async () => (await rows()) === 21);
+  await t.page.locator(".statistics tbody tr").first().click();
+  await until("its events", async () =>
+    (await t.text(".events .actions")).trim().startsWith("150 events"),
+  );
+  await t.page.click("[data-tab=statistics]");
+  await t.page.click(".statistics .folding");
+  await until("each name", async () => (await rows()) === 170);
+  await t.page.reload();
+  await t.settled();
+  await t.page.click("[data-tab=statistics]");
+  await until("each name still", async () => (await rows()) === 170);
+  await t.page.click(".statistics .folding");
+  await until("forms again", async () => (await rows()) === 21);
+
+  /* One colour, whatever the number. */
+  const colors = await t.eval(async () => {
+    const { app } = window.warpsight,
+      row = [...app.rows.byLane.values()].find((r) => r.type === "op"),
+      bytes = await app.source.tiles({ r: 0, k: 9, i: 0, n: 1, lanes: `${row.lane}.1` }),
+      u8 = new Uint8Array(bytes),
+      u32 = new Uint32Array(bytes),
+      head = 5 + u32[4] + 4 + u32[5 + u32[4] + 3],
+      out = [];
+    for (let i = 0; i < u32[head - 1]; i++) out.push(u8[(head + i * 6) * 4 + 20]);
+    return out;
+  });
+  ok(colors.length > 20 && new Set(colors).size === 1, `colours ${colors}`);
+  await t.end();
+
+  /* A file without a server has the same. */
+  const alone = join(folder, "numbers.html");
+  const made = spawnSync(warpsight, ["export", "-t", "html", "--output", alone, file]);
+  equal(made.status, 0, String(made.stderr));
+  const carried = await open({ url: `file://${alone}` });
+  await carried.page.click("[data-tab=statistics]");
+  await until(
+    "forms in the exported page",
+    async () => (await carried.page.locator(".statistics tbody tr").count()) === 21,
+  );
+  await carried.end();
+});
+
 await runAll();

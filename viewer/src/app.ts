@@ -3,6 +3,7 @@
 import {
   AGAIN,
   chosen,
+  FORM,
   HttpSource,
   lit,
   palettes,
@@ -71,6 +72,7 @@ interface Settings {
   dark: boolean | null;
   language: Language | null;
   wheelScrolls: boolean;
+  fold: boolean; // names that differ only in numbers are one
 }
 
 function load<T>(key: string, fallback: T): T {
@@ -127,7 +129,12 @@ export class App {
   pointer: number | null = null; // time under the pointer
   highlight: string | null = null; // a name
   found: Float64Array = new Float64Array(0); // starts of matches in sight
-  settings: Settings = load("warpsight", { dark: null, language: null, wheelScrolls: false });
+  settings: Settings = load("warpsight", {
+    dark: null,
+    language: null,
+    wheelScrolls: false,
+    fold: true,
+  });
   stored!: Stored;
   busyNow = new Map<string, number>(); // share of the window, by row key
   theme: Theme = LIGHT;
@@ -675,6 +682,20 @@ export class App {
     await this.markNames();
   }
 
+  /** What sums are asked with, so that names that differ only in numbers are one, or are not. */
+  get folding(): { fold: number } {
+    return { fold: Number(this.settings.fold) };
+  }
+
+  /** Show names that differ only in numbers as one, or each. */
+  async setFolding(fold: boolean): Promise<void> {
+    this.changeSettings({ fold });
+    this.rows.forgetNames();
+    await this.loadTrees();
+    this.emit("view");
+    this.emit("fold");
+  }
+
   private idsOf = new Map<string, number[]>();
 
   private async numbersOf(report: number, name: string): Promise<number[]> {
@@ -689,14 +710,14 @@ export class App {
 
   /** Rows for the names that took most time, below a row that was opened. */
   private async loadNames(r: Row): Promise<void> {
-    const sum = await this.ask<Sum>("sum", { r: r.report, lanes: r.lane });
+    const sum = await this.ask<Sum>("sum", { r: r.report, lanes: r.lane, ...this.folding });
     if (!sum || sum.unread) return; // its row is being read: again when that is done
     const most = sum.groups.sort((a, b) => b.total - a.total).slice(0, MOST_NAMES);
     if (!most.length) return;
     const names = await Promise.all(
       most.map(async (g) => ({
         name: g.name,
-        ids: await this.numbersOf(r.report, g.name),
+        ids: g.form === undefined ? await this.numbersOf(r.report, g.name) : [FORM + g.form],
         count: g.count,
       })),
     );
@@ -721,6 +742,8 @@ export class App {
         lanes: r.lane,
         t0: Math.round(this.view.t0 - o),
         t1: Math.round(this.view.t1 - o),
+        limit: 2000, // names; the rows are of those that took most time in the whole report
+        ...this.folding,
       });
       const all = (sum?.kinds ?? []).reduce((n, k) => n + k.total, 0);
       for (const c of r.children)

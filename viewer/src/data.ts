@@ -117,7 +117,12 @@ export interface Group {
   min: number;
   max: number;
   longest: [number, number, number];
+  form?: number; // of names that differ only in numbers: what the server knows them by
+  names?: number; // and how many they are
 }
+
+/** Added to the number of a name: all that are shown as the same form. */
+export const FORM = 2 ** 32;
 
 /** What all names of a kind come to. */
 export interface KindSum {
@@ -132,6 +137,7 @@ export interface Sum {
   kinds: KindSum[];
   groups: Group[]; // as many of each kind as were asked for
   lanes: [number, number, number][];
+  folds?: number; // whether some names of the report differ only in numbers
 }
 
 export interface FlameNode {

@@ -168,6 +168,11 @@ export class Rows {
   }
 
   /** Put a row for each of these names below a row, in place of those that it has. */
+  /** Rows of names are to be asked for again. */
+  forgetNames(): void {
+    this.byName.clear();
+  }
+
   setNames(parent: Row, names: { name: string; ids: number[]; count: number }[]): void {
     const many = this.byKey.has(`${parent.report}/`);
     for (const c of parent.children) this.byKey.delete(c.key);

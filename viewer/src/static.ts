@@ -22,6 +22,7 @@ import {
 } from "generated/constants";
 import {
   AGAIN,
+  FORM,
   ServerError,
   type Column,
   type EventDetail,
@@ -40,7 +41,8 @@ interface Carried {
   tree: { rows: TreeRow[] };
   window: [number, number];
   lanes: { lane: number; kind: string; counter: number; levels: number[] }[];
-  names: [number, string][];
+  // numbers and texts; where names differ only in numbers also what they are shown as
+  names: [id: number, text: string, form?: number, formText?: string][];
   palette: number[];
   details?: {
     tables: CarriedTable[];
@@ -120,6 +122,7 @@ export class StaticSource implements Source {
   private data: Carried;
   private lanes = new Map<number, Lane>();
   private names: Map<number, string>;
+  private forms = new Map<number, [number, string]>(); // names that are shown as one
 
   static there(): boolean {
     return document.getElementById("warpsight-data") !== null;
@@ -127,7 +130,9 @@ export class StaticSource implements Source {
 
   constructor() {
     this.data = JSON.parse(document.getElementById("warpsight-data")!.textContent ?? "") as Carried;
-    this.names = new Map(this.data.names);
+    this.names = new Map(this.data.names.map(([id, text]) => [id, text]));
+    for (const [id, , form, text] of this.data.names)
+      if (form !== undefined) this.forms.set(id, [form, text ?? ""]);
     const bytes = unpack(document.getElementById("warpsight-events")!.textContent ?? "");
     let at = 0;
     for (const l of this.data.lanes) {
@@ -286,7 +291,9 @@ export class StaticSource implements Source {
    * which is good enough to draw.
    */
   private named(v: Level, ids: Set<number>): Level {
-    const at = [...v.name.keys()].filter((i) => ids.has(v.name[i]));
+    const at = [...v.name.keys()].filter(
+      (i) => ids.has(v.name[i]) || ids.has(FORM + (this.forms.get(v.name[i])?.[0] ?? NaN)),
+    );
     const pick = <T extends Float64Array | Uint32Array | Uint8Array>(from: T, to: T): T => (
       at.forEach((i, j) => (to[j] = from[i])), to
     );
@@ -383,6 +390,7 @@ export class StaticSource implements Source {
 
   private matcher(p: Params): (name: number) => boolean {
     const q = String(p.q ?? "");
+    if (p.form !== undefined) return (name) => this.forms.get(name)?.[0] === p.form;
     if (p.exact)
       return (name) =>
         p.exact === 2
@@ -411,6 +419,7 @@ export class StaticSource implements Source {
     const { lanes, t0, t1 } = this.where(p, without),
       match = this.matcher(p),
       groups = new Map<string, Group>(),
+      named: Record<string, Set<number>> = {},
       busy: [number, number, number][] = [];
     for (const l of lanes)
       l.levels.forEach((v, k) => {
@@ -420,14 +429,16 @@ export class StaticSource implements Source {
           const d = Math.max(0, Math.min(t1, v.start[i] + v.dur[i]) - Math.max(t0, v.start[i]));
           if (runs(l, v, i)) total += d;
           if (!match(v.name[i])) continue;
-          const key = `${l.kind} ${v.name[i]}`;
+          const form = p.fold ? this.forms.get(v.name[i]) : undefined,
+            key = `${l.kind} ${form?.[0] ?? v.name[i]}`;
           let g = groups.get(key);
           if (!g)
             groups.set(
               key,
               (g = {
                 kind: l.kind,
-                name: this.names.get(v.name[i]) ?? "",
+                name: form?.[1] ?? this.names.get(v.name[i]) ?? "",
+                form: form?.[0],
                 count: 0,
                 total: 0,
                 min: Infinity,
@@ -435,6 +446,10 @@ export class StaticSource implements Source {
                 longest: [0, 0, 0],
               }),
             );
+          if (form) {
+            const texts = (named[key] ??= new Set());
+            g.names = texts.add(v.name[i]).size;
+          }
           g.count++;
           g.total += d;
           g.min = Math.min(g.min, d);
@@ -452,6 +467,7 @@ export class StaticSource implements Source {
       names: all.slice(0, 200),
       count: all.reduce((s, g) => s + g.count, 0),
       distinct: all.length,
+      folds: Number(this.forms.size > 0),
       lanes: busy,
     };
   }

@@ -91,6 +91,7 @@ export class Compare implements Panel {
             t1: s.window?.[1],
             kind: this.profile,
             up,
+            ...this.app.folding,
           }),
         ),
       );
@@ -106,6 +107,7 @@ export class Compare implements Panel {
         u0: b.window?.[0],
         u1: b.window?.[1],
         limit: this.most,
+        ...this.app.folding,
       });
       await released(this.root);
       if (!diff || turn !== this.turn) return;

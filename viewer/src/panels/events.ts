@@ -23,6 +23,7 @@ export class Events implements Panel {
   private lanes: LaneRef[] = [];
   // a name that was chosen; what is typed is only a part of one
   private exact: string | null = null;
+  private form: number | undefined; // of which `exact` is then the text
   private what = h("span", { class: "quiet" });
   private only = h("span", { class: "only", hidden: true });
   private filter: HTMLInputElement;
@@ -38,7 +39,11 @@ export class Events implements Panel {
     this.filter = h("input", {
       type: "search",
       maxlength: 500,
-      oninput: later(200, () => ((this.exact = null), void this.load())),
+      oninput: later(200, () => {
+        this.exact = null;
+        this.form = undefined;
+        void this.load();
+      }),
     });
     this.root = h(
       "div",
@@ -76,14 +81,16 @@ export class Events implements Panel {
     fill(this.head, h("tr", null, by("start"), by("duration"), by("name"), by("row")));
   }
 
-  choose(lanes: LaneRef[], name?: string): void {
+  choose(lanes: LaneRef[], name?: string, form?: number): void {
     this.lanes = lanes;
+    this.form = form;
     this.exact = name ?? null;
     this.filter.value = name ?? "";
   }
 
   /** Which names: those that have a text in them, or the one that was chosen. */
   private named(): Params {
+    if (this.form !== undefined) return { form: this.form };
     if (this.exact === null) return { q: this.filter.value || undefined };
     const { q, cut } = beginning(this.exact);
     return { q, exact: 1 + cut };

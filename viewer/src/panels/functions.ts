@@ -146,6 +146,7 @@ export class Functions implements Panel {
             t1,
             kind: this.kind,
             up: this.mode === "bottom_up" ? 1 : 0,
+            ...this.app.folding,
           }),
         };
       }),

@@ -68,6 +68,7 @@ export class Panels {
       else this.refresh(["details"]);
     });
     app.on("statistics", () => this.show("statistics"));
+    app.on("fold", () => this.refresh(["statistics", "functions", "compare"]));
     app.on("view", () => this.refresh(["statistics", "events", "functions"]));
     app.on("range", () => this.refresh(["statistics", "events", "functions"]));
     this.draw();
@@ -143,9 +144,9 @@ export class Panels {
     else this.panel().update();
   }
 
-  /** The events of some rows; of one name, where it is given. */
-  showEvents(lanes: LaneRef[], name?: string): void {
-    this.events.choose(lanes, name);
+  /** The events of some rows; of one name, where it is given, or of all names of one form. */
+  showEvents(lanes: LaneRef[], name?: string, form?: number): void {
+    this.events.choose(lanes, name, form);
     this.show("events");
   }
 

@@ -33,6 +33,8 @@ const ORDER = [
 type Key = "total" | "count" | "average" | "min" | "max" | "name";
 type Mine = Group & { report: number };
 
+const formKey = (g: Mine): string => `${g.report} ${g.kind} ${g.form}`;
+
 const AT_FIRST = 200, // names of a kind
   MORE = 1000, // at a time
   PAGE = 50000; // names that the server tells at once
@@ -61,6 +63,8 @@ export class Statistics implements Panel {
   private kinds: KindSum[] = []; // what all names of each kind come to
   private groups: Mine[] = []; // the first names of each kind, or of this one
   private most = AT_FIRST; // names that are shown
+  private folds = false; // there are names that differ only in numbers
+  private opened = new Map<string, Mine[]>(); // names of forms that were opened, by formKey
 
   constructor(
     private app: App,
@@ -99,6 +103,7 @@ export class Statistics implements Panel {
         lanes: mine.length ? mine.join(",") : undefined,
         sort: this.sorting.key,
         down: Number(this.sorting.down),
+        ...this.app.folding,
       };
     });
   }
@@ -117,9 +122,27 @@ export class Statistics implements Panel {
     await released(this.root);
     if (turn !== this.turn) return;
     this.kinds = addKinds(parts.map((p) => p.sum));
+    this.folds = parts.some((p) => p.sum?.folds === 1);
     this.groups = parts.flatMap((p) => (p.sum?.groups ?? []).map((g) => ({ ...g, report: p.r })));
+    for (const g of this.groups)
+      if (this.opened.has(formKey(g))) await this.openForm(g).catch(() => undefined);
+    if (turn !== this.turn) return;
     this.draw();
     this.root.dataset.of = of;
+  }
+
+  /** Read the names of a form. */
+  private async openForm(g: Mine): Promise<void> {
+    const of = this.questions().find((q) => q.r === g.report),
+      part = { kind: g.kind, form: g.form, fold: 0, limit: MORE },
+      sum = await this.app.ask<Sum>("sum", { ...of, ...part });
+    const names = (sum?.groups ?? []).map((x) => ({ ...x, report: g.report }));
+    this.opened.set(formKey(g), names);
+  }
+
+  private async toggleForm(g: Mine): Promise<void> {
+    if (!this.opened.delete(formKey(g))) await this.openForm(g);
+    this.draw();
   }
 
   private names(): string[] {
@@ -172,6 +195,20 @@ export class Statistics implements Panel {
     });
   }
 
+  private foldButton(): HTMLElement {
+    const { fold } = this.app.settings;
+    return h(
+      "button",
+      {
+        class: fold ? "folding on" : "folding",
+        "aria-pressed": String(fold),
+        title: t("fold_title"),
+        onclick: () => void this.app.setFolding(!fold),
+      },
+      t("fold"),
+    );
+  }
+
   private allRows(): HTMLElement {
     const all = (): void => {
       this.lanes = [];
@@ -214,6 +251,7 @@ export class Statistics implements Panel {
         h("b", null, `${this.app.range ? t("selection") : t("window")}: ${duration(span)}`),
         this.choices(kinds),
         this.lanes.length ? this.allRows() : null,
+        this.folds ? this.foldButton() : null,
         mine.length ? h("button", { onclick: () => void this.copy() }, t("copy_csv")) : null,
         this.app.limit || !mine.length
           ? null
@@ -261,60 +299,87 @@ export class Statistics implements Panel {
       h(
         "tbody",
         null,
-        groups.map((g) =>
-          h(
-            "tr",
-            {
-              tabindex: 0,
-              title: t("show_in_events"),
-              onclick: () => this.open(g),
-              onkeydown: (k: KeyboardEvent) => {
-                const to = {
-                  ArrowDown: "nextElementSibling",
-                  ArrowUp: "previousElementSibling",
-                }[k.key] as "nextElementSibling" | undefined;
-                if (k.target !== k.currentTarget || (k.key !== "Enter" && !to)) return;
-                if (to) ((k.currentTarget as HTMLElement)[to] as HTMLElement | null)?.focus();
-                else this.open(g);
-                k.preventDefault();
-                k.stopPropagation();
-              },
-            },
-            h(
-              "td",
-              {
-                class: "n bar",
-                style: {
-                  backgroundSize: `${all ? (g.total / all) * 100 : 0}% 100%`,
-                },
-              },
-              all ? percent(g.total / all) : "",
-            ),
-            h("td", { class: "n" }, duration(g.total)),
-            h("td", { class: "n" }, count(g.count)),
-            h("td", { class: "n" }, duration(g.total / g.count)),
-            h("td", { class: "n" }, duration(g.min)),
-            h(
-              "td",
-              { class: "n" },
-              h(
-                "button",
-                {
-                  class: "link",
-                  title: t("jump"),
-                  onclick: (e: Event) => {
-                    e.stopPropagation();
-                    void this.longest(g);
-                  },
-                },
-                duration(g.max),
-              ),
-            ),
-            h("td", { class: "wide" }, h("bdi", null, clean(g.name, 300) || t("unnamed"))),
-            many ? h("td", null, h("bdi", null, clean(this.app.reports[g.report].name, 60))) : null,
-          ),
-        ),
+        groups.flatMap((g) => [this.row(g, all, many), ...this.namesBelow(g, all, many)]),
       ),
+    );
+  }
+
+  /** The names of a form that was opened. */
+  private namesBelow(g: Mine, all: number, many: boolean): HTMLElement[] {
+    const names = g.form === undefined ? undefined : this.opened.get(formKey(g));
+    if (!names) return [];
+    const rows = names.map((x) => this.row(x, all, many, true)),
+      left = (g.names ?? 0) - names.length;
+    if (left > 0) {
+      const text = t("n_of_names", count(names.length), count(g.names ?? 0));
+      rows.push(h("tr", { class: "below" }, h("td", { colspan: many ? 8 : 7 }, text)));
+    }
+    return rows;
+  }
+
+  /** What opens a form, and how many names it stands for. */
+  private opener(g: Mine): HTMLElement {
+    const open = this.opened.has(formKey(g));
+    return h(
+      "button",
+      {
+        class: "link open",
+        "aria-expanded": String(open),
+        title: t(open ? "close_form" : "open_form"),
+        onclick: (e: Event) => {
+          e.stopPropagation();
+          void this.toggleForm(g);
+        },
+      },
+      `${open ? "▾" : "▸"} ${t("n_names", count(g.names ?? 0))}`,
+    );
+  }
+
+  private onKey(k: KeyboardEvent, g: Mine): void {
+    const row = k.currentTarget as HTMLElement,
+      to = { ArrowDown: row.nextElementSibling, ArrowUp: row.previousElementSibling }[k.key];
+    if (k.target !== row || (k.key !== "Enter" && to === undefined)) return;
+    if (k.key === "Enter") this.open(g);
+    else (to as HTMLElement | null)?.focus();
+    k.preventDefault();
+    k.stopPropagation();
+  }
+
+  private longestButton(g: Mine): HTMLElement {
+    const go = (e: Event): void => {
+      e.stopPropagation();
+      void this.longest(g);
+    };
+    return h("button", { class: "link", title: t("jump"), onclick: go }, duration(g.max));
+  }
+
+  private row(g: Mine, all: number, many: boolean, below = false): HTMLElement {
+    const share = all ? g.total / all : 0;
+    return h(
+      "tr",
+      {
+        tabindex: 0,
+        class: below ? "below" : "",
+        title: t("show_in_events"),
+        onclick: () => this.open(g),
+        onkeydown: (k: KeyboardEvent) => this.onKey(k, g),
+      },
+      h(
+        "td",
+        { class: "n bar", style: { backgroundSize: `${share * 100}% 100%` } },
+        all ? percent(share) : "",
+      ),
+      [g.total, null, g.total / g.count, g.min].map((v) =>
+        h("td", { class: "n" }, v === null ? count(g.count) : duration(v)),
+      ),
+      h("td", { class: "n" }, this.longestButton(g)),
+      h(
+        "td",
+        { class: "wide" },
+        h("bdi", null, clean(g.name, 300) || t("unnamed")),
+        g.form === undefined ? null : [" ", this.opener(g)],
+      ),
+      many ? h("td", null, h("bdi", null, clean(this.app.reports[g.report].name, 60))) : null,
     );
   }
 
@@ -333,7 +398,7 @@ export class Statistics implements Panel {
     const lanes = [...this.app.rows.byLane.values()]
       .filter((r) => r.report === g.report && r.type === g.kind)
       .map((r) => ({ report: r.report, lane: r.lane! }));
-    this.panels.showEvents(lanes, g.name);
+    this.panels.showEvents(lanes, g.name, g.form);
   }
 
   /** All names of the kind, whether they are shown or not. */
