@@ -5,12 +5,12 @@
 set -eu
 
 goal=${1:-build}
-build="gcc libc6-dev make meson ninja-build pkg-config python3 esbuild libdw-dev libelf-dev
+build="gcc clang libc6-dev make meson ninja-build pkg-config python3 esbuild libdw-dev libelf-dev
 	libiberty-dev libmicrohttpd-dev libsqlite3-dev libxxhash-dev libzstd-dev zlib1g-dev"
 check="$build g++ sqlite3 libcmocka-dev binutils libhdf5-103-1 python3-h5py python3-pandas chromium
 	nodejs npm"
 dist="$build binutils tar gzip"
-fuzz="$build clang libclang-rt-14-dev"
+fuzz="$build libclang-rt-14-dev"
 format="git clang-format black python3 nodejs npm"
 aarch64="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static util-linux"
 case $goal in

@@ -17,6 +17,7 @@
 #include "base/tracefs.h"
 #include "doctor/doctor.h"
 #include "record/perf.h"
+#include "record/python.h"
 
 void ws_check_kernel(struct ws_finding *finding)
 {
@@ -202,6 +203,16 @@ void ws_check_bpf(struct ws_finding *finding)
 {
 	int error = try_bpf_program();
 
+	if (!ws_python_bpf_is_built()) {
+		ws_add_finding(finding, WS_HEALTH_DEGRADED,
+			       "this build has no program that reads Python's frames in the "
+			       "kernel: they are "
+			       "recorded by a signal to each thread that runs, which costs a "
+			       "second interrupt "
+			       "a sample");
+		ws_add_fix(finding, "build warpsight where clang is installed");
+		return;
+	}
 	if (!error) {
 		ws_add_finding(
 			finding, WS_HEALTH_OK,

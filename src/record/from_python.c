@@ -110,6 +110,14 @@ static struct ws_py_proc *proc_of(struct ws_stream *stream, bool make)
 	return process;
 }
 
+/* Why there is no program in the kernel. */
+static const char *why_no_program(const struct ws_python *py)
+{
+	if (!ws_python_bpf_is_built())
+		return "this build was made without clang";
+	return strerror(py->bpf_error);
+}
+
 static void say_seen(struct ws_stream *stream, uint16_t version, uint32_t how)
 {
 	const struct ws_python *py = stream->proc->drain->python;
@@ -127,7 +135,7 @@ static void say_seen(struct ws_stream *stream, uint16_t version, uint32_t how)
 			"CPython %u.%u: frames are recorded by a signal to its threads; reading "
 			"them in the kernel would cost "
 			"less, which is not to be had here (%s; see 'warpsight doctor').",
-			version >> 8, version & 255u, strerror(py->bpf_error));
+			version >> 8, version & 255u, why_no_program(py));
 	if (how == WS_PYTHON_HANDLER_TAKEN)
 		ws_stream_diagnostic(stream, WS_INFO, "python",
 				     "CPython %u.%u: SIGURG has a handler already, so frames are "

@@ -80,6 +80,9 @@ uint32_t ws_python_frequency(struct ws_python *py, uint32_t most);
 
 /* ---- a program in the kernel, on the event that samples everything (python_bpf.c) ---- */
 
+/* Is the program part of this build? That needs clang. */
+bool ws_python_bpf_is_built(void);
+
 /*
  * Load it, for an event of `frequency` samples a second (0: not so many in each). 0, or -errno:
  * -ENOTSUP when it is not wanted, -ERANGE when the frequency of Python's samples does not divide

@@ -1,6 +1,7 @@
 /*
- * python_bpf.h - Python's frames by a program in the kernel (python_bpf.c), and what it writes
- * (read by python_decode.c). Private to Python's recording.
+ * python_bpf.h - Python's frames by a program in the kernel (bpf/python_frames.bpf.c), which
+ * python_bpf.c loads and feeds; python_decode.c reads what it writes. Private to Python's
+ * recording.
  *
  * The program runs in front of each sample of the main event. What it writes stands in the same
  * buffer directly before that sample: a record of frames, and one for each code object that it has
@@ -9,43 +10,15 @@
 #ifndef WS_RECORD_PYTHON_BPF_H
 #define WS_RECORD_PYTHON_BPF_H
 
+#include "record/bpf.h"
+#include "record/bpf/python_frames.h"
 #include "record/python_private.h"
-
-#define WS_PY_KERNEL_STEPS 512u
-#define WS_PY_TOLD_HEAD 208u
-#define WS_PY_TOLD_NAME 320u
-#define WS_PY_TOLD_FILE 512u
-#define WS_PY_TOLD_TABLE 12288u
-
-enum ws_py_kernel_record { WS_PY_KERNEL_FRAMES = 1, WS_PY_KERNEL_CODE = 2 };
-
-struct ws_py_step { /* of the chain of frames */
-	uint64_t
-		id; /* stands for the code; 0: the evaluator's own frame, 1: it could not be read */
-	int32_t at; /* as in struct ws_py_frame; to 3.10 as the frame object has it */
-	uint32_t owner;
-};
-
-struct ws_py_kernel_frames {
-	uint32_t kind, count, truncated, spare;
-	uint64_t cookie, hold, wait; /* of the process; of struct ws_python_beacon */
-};				     /* `count` steps follow, innermost first */
-
-/* A code object as it lay in memory when the sample was taken: pieces of it, of its texts and of
- * its line table. */
-struct ws_py_kernel_code {
-	uint32_t kind, spare;
-	uint64_t cookie, id, code;
-	uint64_t name, file, table, key_name; /* where the pieces begin; 0: it could not be read */
-	uint32_t name_bytes, file_bytes, table_bytes, head_bytes;
-	uint64_t key_text[2]; /* at `key_name` */
-	uint8_t head[WS_PY_TOLD_HEAD], name_piece[WS_PY_TOLD_NAME], file_piece[WS_PY_TOLD_FILE];
-	uint8_t table_piece[]; /* at most WS_PY_TOLD_TABLE */
-};
 
 /* ---- the program and its maps (python_bpf.c) ---- */
 
 struct ws_py_bpf;
+/* The programs of bpf/python_frames.bpf.c, compiled; none in a build without clang. */
+extern const struct ws_bpf_program ws_py_bpf_programs[];
 /* Frames of this thread, `tid` as seen from here and `inner` as it calls itself, from now on; 0 or
  * -errno. */
 int ws_py_bpf_watch(struct ws_py_bpf *bpf, uint32_t tid, uint32_t inner,

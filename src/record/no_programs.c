@@ -1,0 +1,4 @@
+/* no_programs.c - in a build without clang there are no programs for the kernel. */
+#include "record/python_bpf.h"
+
+const struct ws_bpf_program ws_py_bpf_programs[] = {{0}};
