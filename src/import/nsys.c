@@ -810,6 +810,7 @@ int ws_import_sqlite(struct ws_importer *importer, const char *path)
 	ws_nsys_read_events(nsys);
 	ws_nsys_read_samples(nsys);
 	ws_nsys_read_sched(nsys);
+	ws_nsys_read_collectives(nsys);
 	for (uint32_t table = 0; table < WS_TABLE_COUNT; table++)
 		if (!has_own_reader((enum ws_table)table))
 			ws_nsys_read_table(nsys, (enum ws_table)table, NULL, NULL, NULL);

@@ -74,6 +74,8 @@ void ws_nsys_read_session(
 	struct ws_nsys *nsys); /* clocks, collection, facts, output, diagnostics */
 void ws_nsys_read_events(
 	struct ws_nsys *nsys); /* NVTX, OSRT, CUDA events, devices, contexts, streams */
+/* nsys_nccl.c: what kernels' names say about collectives; before the kernels are read. */
+void ws_nsys_read_collectives(struct ws_nsys *nsys);
 /* nsys_code.c */
 /* A table of call chains, into a map from a chain's id to its stack. */
 void ws_nsys_read_chains(struct ws_nsys *nsys, const char *table, struct ws_map *out);

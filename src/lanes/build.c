@@ -81,6 +81,19 @@ static uint32_t function_of(const struct ws_stacks *stacks, uint32_t frame)
 		       ws_stacks_get_places(stacks, ws_stacks_get_frame(stacks, frame))->function);
 }
 
+/* The short name, unless several full ones are shortened to it. */
+static uint32_t string_name(const struct ws_lane_pass *pass, const struct ws_batch *batch, size_t i)
+{
+	const struct ws_report *report = pass->lanes->report;
+	uint64_t name = batch->col[pass->kind->name][i], full;
+
+	if (!pass->shared || name > ws_report_string_count(report) ||
+	    !pass->shared[ws_report_string_key(report, (uint32_t)name)])
+		return WS_NAME(WS_NAME_STRING, name);
+	full = batch->col[pass->kind->full_name][i];
+	return WS_NAME(WS_NAME_STRING, full ? full : name);
+}
+
 static uint32_t row_name(const struct ws_lane_pass *pass, const struct ws_batch *batch, size_t i)
 {
 	uint64_t v = batch->col[pass->kind->name][i];
@@ -88,7 +101,7 @@ static uint32_t row_name(const struct ws_lane_pass *pass, const struct ws_batch 
 
 	switch (pass->kind->naming) {
 	case WS_NAMED_STR:
-		return WS_NAME(WS_NAME_STRING, v);
+		return string_name(pass, batch, i);
 	case WS_NAMED_THREAD:
 		return WS_NAME(WS_NAME_THREAD, v);
 	case WS_NAMED_FRAME:
@@ -210,8 +223,8 @@ static int place_batch(void *ctx, const struct ws_batch *batch)
 
 uint64_t ws_lane_event_columns(const struct ws_event_kind *kind)
 {
-	const uint8_t used[] = {kind->end,	 kind->value, kind->name,
-				kind->shaped_by, kind->color, kind->color_flags};
+	const uint8_t used[] = {kind->end,   kind->value,	kind->name,	kind->shaped_by,
+				kind->color, kind->color_flags, kind->full_name};
 	uint64_t columns = ws_lane_key_columns(kind) | 1; /* the start */
 
 	for (size_t i = 0; i < WS_COUNT(used); i++)
@@ -718,6 +731,7 @@ struct ws_lanes *ws_lanes_open(const struct ws_report *report, const struct ws_l
 	lanes->palette_n = 1;
 	lanes->names_domains = ws_calloc(ws_report_count_blocks(report, WS_TABLE_nvtx) + 1, 1);
 	pthread_mutex_init(&lanes->lock, NULL);
+	pthread_mutex_init(&lanes->naming, NULL);
 	pthread_cond_init(&lanes->changed, NULL);
 	pthread_rwlock_init(&lanes->shown, NULL);
 	for (size_t i = 0; lanes->opts.like && i < lanes->opts.like->n; i++)
@@ -771,6 +785,9 @@ void ws_lanes_close(struct ws_lanes *lanes)
 	free(lanes->glimpse);
 	free(lanes->names_domains);
 	ws_map_free(&lanes->domains);
+	for (size_t i = 0; i < WS_EVENT_KINDS; i++)
+		free(lanes->shared[i].is_shared);
+	pthread_mutex_destroy(&lanes->naming);
 	ws_stacks_close(lanes->stacks);
 	ws_fold_close(lanes->fold);
 	ws_who_close(lanes->who);

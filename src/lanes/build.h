@@ -31,6 +31,7 @@ struct ws_lane_pass { /* over the rows of a kind of event */
 	const uint64_t *row_base;	     /* number of the first row of each block */
 	const struct ws_census_entry *first; /* of this source; sorted by block */
 	size_t entries;
+	const uint8_t *shared; /* ws_lane_shared_names */
 	const uint8_t *in_set; /* by lane: is it read now? */
 	uint8_t *seen;	       /* by block: it could be read */
 	bool waits;	       /* for who is asked for */
@@ -38,6 +39,9 @@ struct ws_lane_pass { /* over the rows of a kind of event */
 
 struct ws_lane_pass ws_lane_pass_new(struct ws_lanes *lanes, uint32_t source,
 				     struct ws_lane_worker *workers);
+/* By key of a string: does it stand for several full names of events of this kind? NULL: none does.
+ * Reads the names of all rows the first time. Thread-safe. */
+const uint8_t *ws_lane_shared_names(struct ws_lanes *lanes, uint32_t kind);
 /* For each thread that a scan may use. */
 struct ws_lane_worker *ws_lane_workers_new(uint32_t *n);
 void ws_lane_workers_free(struct ws_lane_worker *worker, uint32_t n);

@@ -66,10 +66,14 @@ uint32_t ws_make_lane(struct ws_lanes *lanes, uint8_t kind, const uint32_t key[4
 struct ws_lane_pass ws_lane_pass_new(struct ws_lanes *lanes, uint32_t source,
 				     struct ws_lane_worker *workers)
 {
+	bool counted = __atomic_load_n(&lanes->census_done, __ATOMIC_ACQUIRE);
+
 	return (struct ws_lane_pass){.lanes = lanes,
 				     .kind = &ws_event_kinds[source],
 				     .source = source,
-				     .workers = workers};
+				     .workers = workers,
+				     .shared =
+					     counted ? ws_lane_shared_names(lanes, source) : NULL};
 }
 
 struct ws_lane_worker *ws_lane_workers_new(uint32_t *n)

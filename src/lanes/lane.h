@@ -158,6 +158,12 @@ struct ws_lanes {
 	struct ws_stacks *stacks;
 	uint8_t *names_domains; /* by block of nvtx: does it name domains? */
 	struct ws_map domains;	/* process << 32 | NVTX domain: its name (a string id) */
+	struct ws_shared_names {
+		uint8_t *is_shared; /* by key of a string: several full names are shortened to it */
+		bool known;
+	} shared[WS_EVENT_KINDS]; /* of kinds with full names, once rows of them are read; under
+				     `naming` */
+	pthread_mutex_t naming;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	pthread_t builder, server; /* reads what nobody asked for; what someone did */
@@ -340,6 +346,10 @@ uint32_t ws_lane_name_key(const struct ws_lanes *lanes, uint32_t name);
 uint32_t ws_lane_fold_key(const struct ws_lanes *lanes, uint32_t name);
 const char *ws_lane_fold_name(const struct ws_lanes *lanes, uint32_t name, size_t *len);
 bool ws_lane_is_form(const struct ws_lanes *lanes, uint32_t name);
+
+/* Whether events of a kind have names that say less than their full names do: several of these are
+ * shortened to one name. Reads the names of all rows the first time. Thread-safe. */
+bool ws_lanes_share_names(struct ws_lanes *lanes, uint32_t kind);
 
 /* ---- space.c ---- */
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/map.h"
 #include "base/choose.h"
@@ -46,13 +47,16 @@ struct tree {
 	/* Of each thread, and of each process (high bit set): events, and its time on cores or,
 	 * where that was not recorded, events. */
 	struct ws_map events, work;
-	struct ws_map launches;		     /* threads that launch work or name what they do */
-	struct ws_map load;		     /* of each process: the work of all its threads */
-	struct ws_map tier;		     /* of each process: enum tier */
-	struct ws_map place;		     /* of each process: where it comes, from 1 */
-	uint64_t busiest;		     /* the largest load */
-	struct ws_map shown;		     /* processes that have a row */
-	bool scheduled;			     /* time on cores is known */
+	struct ws_map launches; /* threads that launch work or name what they do */
+	struct ws_map load;	/* of each process: the work of all its threads */
+	struct ws_map tier;	/* of each process: enum tier */
+	struct ws_map place;	/* of each process: where it comes, from 1 */
+	uint64_t busiest;	/* the largest load */
+	struct ws_map shown;	/* processes that have a row */
+	struct ws_map counter_device, counter_process;
+	struct ws_map gpu_row; /* process << 32 | device, and all ones << 32 | device: process of
+				  its (first) row + 1 */
+	bool scheduled;	       /* time on cores is known */
 	uint8_t thread_order[WS_LANE_KINDS]; /* kinds of rows as they are shown below a thread */
 	size_t thread_kinds;
 };
@@ -116,6 +120,24 @@ static void put_lane_row(const struct tree *tree, uint32_t i, const char *parent
 	end_row(tree);
 }
 
+/* A row of a domain of NVTX; one without a name is known by its number. */
+static void put_domain_row(const struct tree *tree, uint32_t i, const char *parent,
+			   uint64_t process, uint32_t domain)
+{
+	size_t n;
+	const char *name =
+		ws_report_string(tree->lanes->report,
+				 (uint32_t)look_up(&tree->lanes->domains, process, domain, 0), &n);
+	char id[16];
+
+	snprintf(id, sizeof(id), "l%" PRIu32, i);
+	begin_row(tree, id, parent, ws_lane_descs[tree->lanes->lane[i]->kind].name);
+	ws_put_json_text(tree->out, "label", name, n);
+	ws_put_json_int(tree->out, "domain", domain);
+	put_lane_facts(tree, i);
+	end_row(tree);
+}
+
 static void put_string_lane_row(const struct tree *tree, uint32_t i, const char *parent,
 				uint32_t text)
 {
@@ -156,9 +178,7 @@ static void put_thread_lane(const struct tree *tree, uint32_t i, const char *par
 	if (lane->kind == WS_LANE_NVTX && lane->key[1]) {
 		uint64_t process = ws_find_thread(tree->lanes->who, lane->key[0])->process;
 
-		put_string_lane_row(tree, i, parent,
-				    (uint32_t)look_up(&tree->lanes->domains, process, lane->key[1],
-						      0));
+		put_domain_row(tree, i, parent, process, lane->key[1]);
 		return;
 	}
 	if (lane->kind == WS_LANE_SLICE && lane->key[1])
@@ -435,6 +455,7 @@ static void put_projected_row(const struct tree *tree, uint32_t i, const char *p
 			(uint32_t)look_up(&tree->lanes->domains, key[0], key[3], 0), &n);
 
 		ws_put_json_text(tree->out, "label", text, n);
+		ws_put_json_int(tree->out, "domain", key[3]);
 	}
 	ws_put_json_int(tree->out, "tid", info->tid);
 	ws_put_json_string(tree->out, "process", info->name);
@@ -455,14 +476,24 @@ static void (*const device_rows[WS_LANE_KINDS])(const struct tree *tree, uint32_
 	[WS_LANE_GPU_BYTES] = put_bytes_row,
 };
 
-static void put_gpu_row(const struct tree *tree, const uint32_t *key, const char *id,
-			const char *parent)
+/* Counters go below the row of a GPU: the process's, or the first that there is. */
+static void note_gpu_row(struct tree *tree, const uint32_t *key)
+{
+	uint64_t first = (uint64_t)UINT32_MAX << 32 | key[1];
+
+	ws_map_set(&tree->gpu_row, (uint64_t)key[0] << 32 | key[1], (uint64_t)key[0] + 1);
+	if (!ws_map_get(&tree->gpu_row, first, NULL))
+		ws_map_set(&tree->gpu_row, first, (uint64_t)key[0] + 1);
+}
+
+static void put_gpu_row(struct tree *tree, const uint32_t *key, const char *id, const char *parent)
 {
 	const struct ws_process_info *info = ws_find_process(tree->lanes->who, key[0]);
 	size_t n;
 	const char *name = ws_report_string(
 		tree->lanes->report, (uint32_t)look_up(&tree->device_name, key[0], key[1], 0), &n);
 
+	note_gpu_row(tree, key);
 	begin_row(tree, id, parent, "gpu");
 	ws_put_json_int(tree->out, "device", key[1]);
 	ws_put_json_text(tree->out, "label", name, n);
@@ -500,14 +531,14 @@ static size_t select_lanes(const struct tree *tree, bool (*which)(uint8_t kind),
 
 /* GPUs as `process` used them, below its row `parent`; all that belong to no row yet with
  * UINT32_MAX. */
-static void put_gpu_rows(const struct tree *tree, uint32_t process, const char *parent)
+static void put_gpu_rows(struct tree *tree, uint32_t process, const char *parent)
 {
 	uint32_t *values = ws_malloc((tree->lanes->n + 1) * sizeof(*values));
 	size_t n = select_lanes(tree, is_below_device, values);
 	const struct ws_lane *last = NULL;
 	char id[32];
 
-	qsort_r(values, n, sizeof(*values), compare_devices, (void *)tree);
+	qsort_r(values, n, sizeof(*values), compare_devices, tree);
 	for (size_t i = 0; i < n; i++) {
 		const struct ws_lane *left = tree->lanes->lane[values[i]], *right = last;
 
@@ -688,39 +719,74 @@ static bool is_counter(uint8_t kind)
 	return ws_lane_descs[kind].place == WS_PLACE_COUNTER;
 }
 
-/* A counter is under its group, which is a row too. */
+/* The row of the GPU that a counter is about; "counters" for others. */
+static void find_counter_parent(const struct tree *tree, uint32_t counter, char *id, size_t size)
+{
+	uint64_t device = look_up(&tree->counter_device, 0, counter, WS_NO_U32),
+		 process = look_up(&tree->counter_process, 0, counter, 0), owner = 0;
+
+	if (device != WS_NO_U32 && process)
+		owner = look_up(&tree->gpu_row, process, device, 0);
+	if (device != WS_NO_U32 && !owner)
+		owner = look_up(&tree->gpu_row, UINT32_MAX, device, 0);
+	if (owner)
+		snprintf(id, size, "g%" PRIu64 ".%" PRIu64, owner - 1, device);
+	else
+		snprintf(id, size, "counters");
+}
+
+/* A counter is under its group, which is a row too, of a GPU or of the report. `groups` and
+ * `there`: which rows there are already. */
+static void put_counter_group(const struct tree *tree, uint32_t counter, char *id, size_t size,
+			      struct ws_map *groups, bool *there)
+{
+	uint32_t text = (uint32_t)look_up(&tree->counter_group, 0, counter, 0);
+	uint32_t key = ws_report_string_key(tree->lanes->report, text);
+	char parent[48];
+	size_t n;
+	const char *name = ws_report_string(tree->lanes->report, text, &n);
+	bool known, top;
+
+	find_counter_parent(tree, counter, parent, sizeof(parent));
+	top = !strcmp(parent, "counters");
+	if (top)
+		snprintf(id, size, "cg%" PRIu32, key);
+	else
+		snprintf(id, size, "cg%" PRIu32 ".%s", key, parent);
+	ws_map_get(groups, XXH3_64bits(id, strlen(id)), &known);
+	if (known)
+		return;
+	if (top)
+		put_group_row(tree, "counters", there);
+	ws_map_set(groups, XXH3_64bits(id, strlen(id)), 1);
+	begin_row(tree, id, parent, "counter_group");
+	ws_put_json_text(tree->out, "label", name, n);
+	end_row(tree);
+}
+
 static void put_counter_rows(struct tree *tree)
 {
 	uint32_t *values = ws_malloc((tree->lanes->n + 1) * sizeof(*values));
 	size_t n = select_lanes(tree, is_counter, values), len;
 	struct ws_map groups = {0};
-	bool there = false, known;
-	char id[16], group[24];
+	bool there = false;
+	char id[16], group[64];
 	const char *word;
 
 	qsort_r(values, n, sizeof(*values), compare_numbers, tree);
 	for (size_t i = 0; i < n; i++) {
-		uint32_t key = tree->lanes->lane[values[i]]->key[0],
-			 text = (uint32_t)look_up(&tree->counter_group, 0, key, 0);
+		uint32_t counter = tree->lanes->lane[values[i]]->key[0];
 
-		put_group_row(tree, "counters", &there);
-		snprintf(group, sizeof(group), "cg%" PRIu32,
-			 ws_report_string_key(tree->lanes->report, text));
-		ws_map_get(&groups, ws_report_string_key(tree->lanes->report, text), &known);
-		if (!known) {
-			ws_map_set(&groups, ws_report_string_key(tree->lanes->report, text), 1);
-			word = ws_report_string(tree->lanes->report, text, &len);
-			begin_row(tree, group, "counters", "counter_group");
-			ws_put_json_text(tree->out, "label", word, len);
-			end_row(tree);
-		}
+		put_counter_group(tree, counter, group, sizeof(group), &groups, &there);
 		snprintf(id, sizeof(id), "l%" PRIu32, values[i]);
 		begin_row(tree, id, group, "counter");
 		word = ws_report_string(tree->lanes->report,
-					(uint32_t)look_up(&tree->counter_name, 0, key, 0), &len);
+					(uint32_t)look_up(&tree->counter_name, 0, counter, 0),
+					&len);
 		ws_put_json_text(tree->out, "label", word, len);
 		word = ws_report_string(tree->lanes->report,
-					(uint32_t)look_up(&tree->counter_unit, 0, key, 0), &len);
+					(uint32_t)look_up(&tree->counter_unit, 0, counter, 0),
+					&len);
 		ws_put_json_text(tree->out, "unit", word, len);
 		put_lane_facts(tree, values[i]);
 		end_row(tree);
@@ -779,6 +845,10 @@ void ws_put_row_tree(struct ws_text *out, const struct ws_lanes *lanes)
 		.rank = load_map(report, WS_TABLE_rank, -1, ws_rank_process, ws_rank_rank),
 		.counter_name =
 			load_map(report, WS_TABLE_counter, -1, ws_counter_id, ws_counter_name),
+		.counter_device =
+			load_map(report, WS_TABLE_counter, -1, ws_counter_id, ws_counter_device),
+		.counter_process =
+			load_map(report, WS_TABLE_counter, -1, ws_counter_id, ws_counter_process),
 		.counter_group =
 			load_map(report, WS_TABLE_counter, -1, ws_counter_id, ws_counter_group),
 		.counter_unit =
@@ -802,6 +872,9 @@ void ws_put_row_tree(struct ws_text *out, const struct ws_lanes *lanes)
 	ws_map_free(&tree.rank);
 	ws_map_free(&tree.counter_name);
 	ws_map_free(&tree.counter_group);
+	ws_map_free(&tree.counter_device);
+	ws_map_free(&tree.counter_process);
+	ws_map_free(&tree.gpu_row);
 	ws_map_free(&tree.counter_unit);
 	ws_map_free(&tree.track_name);
 	ws_map_free(&tree.events);

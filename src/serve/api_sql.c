@@ -74,11 +74,29 @@ static bool is_id(const struct ws_event_kind *kind, const char *column)
 	return kind->is_name_id || (n > 2 && !strcmp(column + n - 2, "Id"));
 }
 
+/* Where several full names are shortened to one, the full one, as lanes do. */
+static void put_full_name(struct query *query)
+{
+	const struct ws_event_kind *kind = query->kind;
+	const char *name = column_name(kind, kind->name),
+		   *full = column_name(kind, kind->full_name);
+
+	ws_text_printf(
+		query->text,
+		"(SELECT value FROM StringIds WHERE id = CASE WHEN %s IN (SELECT %s FROM %s "
+		"GROUP BY %s HAVING count(DISTINCT %s) > 1) THEN ifnull(%s, %s) ELSE %s END)",
+		name, name, table_name(kind), name, full, full, name, name);
+}
+
 static void put_name(struct query *query)
 {
 	const struct ws_event_kind *kind = query->kind;
 	const char *column = column_name(kind, kind->name);
 
+	if (ws_lanes_share_names(query->call->lanes, (uint32_t)(kind - ws_event_kinds))) {
+		put_full_name(query);
+		return;
+	}
 	if (kind->sql_name)
 		ws_text_puts(query->text, kind->sql_name);
 	else if (kind->naming == WS_NAMED_STR && is_id(kind, column))

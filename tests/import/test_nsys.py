@@ -46,6 +46,41 @@ def nsys_of_schema_2_and_3(t):
 
 
 @test
+def kernels_of_nccl_are_collectives(t):
+    names = [
+        "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+        "ncclKernel_ReduceScatter_RING_LL_Sum_float",
+        "ncclDevKernel_SendRecv",
+        "my_ncclish_kernel",
+    ]
+    extra = ["INSERT INTO StringIds VALUES (%d, '%s')" % (20 + i, n) for i, n in enumerate(names)]
+    for i in range(8):
+        extra.append(
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (%d, %d, 0, 1, 7, %d, %d, %d, %d, 16,"
+            " 1, 1, 1, 32, 1, 1, NULL, 0)"
+            % (7000 + i * 100, 7050 + i * 100, 50 + i, 1 << 48 | 500 << 24, 20 + i % 4, 20 + i % 4)
+        )
+    d = t.load(make_nsys(t, "n.sqlite", 3, extra))
+    eq(
+        [(c["start"], c["correlationId"], c["nameId"]) for c in d["WARPSIGHT_COLLECTIVE"]],
+        [
+            (7000 + i * 100, 50 + i, ["allreduce", "reduce_scatter", "sendrecv"][i % 4])
+            for i in range(8)
+            if i % 4 < 3
+        ],
+    )
+    eq(
+        [(c["inElements"], c["dtypeId"]) for c in d["WARPSIGHT_COLLECTIVE"][:3]],
+        [(None, "BFloat16"), (None, "Float"), (None, None)],
+    )
+    sums = t.stats("collective_sum", "r.wsrep")
+    eq(
+        sorted((s["Operation"], s["Instances"], s["Total Time (ns)"]) for s in sums),
+        [("allreduce", "2", "100"), ("reduce_scatter", "2", "100"), ("sendrecv", "2", "100")],
+    )
+
+
+@test
 def nothing_of_nsys_is_lost_silently(t):
     gtid = 1 << 48 | 500 << 24 | 501
     d = t.load(

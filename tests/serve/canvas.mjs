@@ -1,8 +1,24 @@
 /**
- * canvas.mjs - the time line under the pointer: a click selects what the pointer shows, of every
- * kind of row at several zooms. See harness.mjs.
+ * canvas.mjs - the time line: a click selects what the pointer shows, of every kind of row at
+ * several zooms; what rows are called and what colours they have. See harness.mjs.
  */
-import { equal, make, makeReport, ok, open, runAll, serve, test, until } from "./harness.mjs";
+import { spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import {
+  equal,
+  folder,
+  near,
+  warpsight,
+  make,
+  makeReport,
+  ok,
+  open,
+  runAll,
+  serve,
+  test,
+  until,
+} from "./harness.mjs";
 
 let many;
 /** A test with a page of a report so long that a pixel holds several of its kernels. */
@@ -155,6 +171,146 @@ withMany("what the pointer shows of a group is what a click selects", async (t) 
     groups++;
   }
   ok(groups >= 3, `${groups} groups`);
+});
+
+/* ---- rows ---- */
+
+function importTrace(name, events, more = {}) {
+  const trace = join(folder, `${name}.json`),
+    report = join(folder, `${name}.wsrep`);
+  writeFileSync(trace, JSON.stringify({ schemaVersion: 1, traceEvents: events, ...more }));
+  const done = spawnSync(warpsight, ["import", trace, "-o", report]);
+  equal(done.status, 0, String(done.stderr));
+  return report;
+}
+
+const kernel = (name, i) => ({
+  ph: "X",
+  cat: "kernel",
+  name,
+  pid: 0,
+  tid: 7,
+  ts: 1000 + i * 100,
+  dur: 50 + i,
+  args: { device: 0, context: 1, stream: 7, correlation: i + 1 },
+});
+
+test("kernels whose short names are equal are called by their full names", async () => {
+  const names = ["void add<float>(int)", "void add<int>(int)", "void gemm<float>(float*)"];
+  const report = importTrace(
+    "full",
+    Array.from({ length: 9 }, (_, i) => kernel(names[i % 3], i)),
+    { deviceProperties: [{ id: 0, name: "GPU" }] },
+  );
+  const t = await open(await serve(report));
+  const [sums, sql, one] = await t.eval(async () => {
+    const { source, rows } = window.warpsight.app,
+      lane = rows.visible.find((row) => row.type === "kernels").lane;
+    return [
+      (await source.json("sum", { r: 0, lanes: lane })).groups,
+      (await source.json("sql", { r: 0, lanes: lane, sums: 1 })).sql,
+      (await source.json("sql", { r: 0, lane, level: 0, event: 1 })).sql,
+    ];
+  });
+  const figures = (list) => list.map((g) => [g.name, g.count]).sort();
+  equal(
+    figures(sums),
+    [
+      ["gemm", 3],
+      [names[0], 3],
+      [names[1], 3],
+    ].sort(),
+    "names",
+  );
+  const query = (text) =>
+    JSON.parse(spawnSync(warpsight, ["query", "-f", "json", text, report]).stdout);
+  equal(figures(query(sql)), figures(sums), "what the query finds");
+  equal(query(one).length, 1, "rows for one event");
+  await t.end();
+});
+
+withMany("rows: processes and threads are told apart, metrics are below their GPU", async (t) => {
+  const rows = await t.eval(() => {
+    const { rows: all } = window.warpsight.app;
+    const above = (row) => all.byKey.get(row.parentKey);
+    return {
+      processes: all.visible.filter((r) => r.type === "process").map((r) => all.names.get(r.key)),
+      threads: [...all.byKey.values()]
+        .filter((r) => r.type === "thread")
+        .map((r) => [all.names.get(r.key), r.tid, r.main]),
+      metrics: [...all.byKey.values()]
+        .filter((r) => r.type === "counter" && r.label === "SM active")
+        .map((r) => [above(r).type, above(above(r)).type, above(above(r)).device]),
+      domains: [...all.byKey.values()]
+        .filter((r) => r.type === "nvtx" && r.domain && !r.label)
+        .map((r) => all.names.get(r.key)),
+    };
+  });
+  ok(rows.processes.length >= 2, "processes");
+  for (const name of rows.processes) ok(/^(rank \d+ · )?Process .*\[\d+\]$/.test(name), name);
+  for (const [name, tid, main] of rows.threads) {
+    ok(name.startsWith(main ? "Main thread" : "Thread"), name);
+    ok(name.includes(tid), name);
+  }
+  equal(rows.metrics, [["counter_group", "gpu", 0]], "the metric's group and what that is below");
+  equal(rows.domains, ["NVTX · domain 7"], "a domain without a name");
+});
+
+withMany("rows: swatches have the colour of the bars, a share means one thing", async (t) => {
+  await t.set(0.2e6, 1.4e6);
+  await t.eval(() => {
+    const { app } = window.warpsight;
+    app.setOpen(
+      app.rows.visible.find((row) => row.type === "kernels"),
+      true,
+    );
+    app.layoutRows();
+  });
+  const shares = () =>
+    t.eval(() => {
+      const { app } = window.warpsight,
+        row = app.rows.visible.find((r) => r.type === "kernels");
+      return {
+        all: app.busyNow.get(row.key),
+        names: row.children.map((r) => app.busyNow.get(r.key)),
+      };
+    });
+  const { all, names } = await until("shares", async () => {
+    const got = await shares();
+    return got.names.length >= 4 && got.names.every((share) => share >= 0) && got;
+  });
+  const sum = names.reduce((a, b) => a + b, 0);
+  // kernels of two streams may run at once
+  ok(sum >= all * 0.999 && sum < all * 1.5, `${names} are parts of ${all}`);
+  await t.settled();
+  const looks = await t.eval(() => {
+    const { timeline, app } = window.warpsight,
+      canvas = timeline.root.querySelector(".rects"),
+      context = document.createElement("canvas").getContext("2d", { willReadFrequently: true }),
+      looks = [];
+    timeline.paintRows(timeline.inSight());
+    [context.canvas.width, context.canvas.height] = [canvas.width, canvas.height];
+    context.drawImage(canvas, 0, 0);
+    timeline.draw();
+    for (const row of app.rows.visible) {
+      const label = document.querySelector(`.label[data-key="${row.key}"] .swatch`);
+      if (!label?.style.background || row.type === "state") continue;
+      const colors = new Set(),
+        top = Math.round(timeline.top(row)),
+        area = context.getImageData(0, top, canvas.width, Math.min(row.h, 21)).data;
+      for (let i = 0; i < area.length; i += 4) colors.add(`${area.slice(i, i + 3)}`);
+      looks.push([row.type, label.style.background, [...colors]]);
+    }
+    return looks;
+  });
+  ok(looks.length > 8, `${looks.length} swatches`);
+  const away = (a, b) => Math.max(...a.map((v, i) => Math.abs(v - b[i])));
+  for (const [type, swatch, colors] of looks) {
+    const want = swatch.match(/\d+/g).map(Number),
+      // counters are painted a little paler, moments a little darker
+      nearest = Math.min(...colors.map((color) => away(want, color.split(",").map(Number))));
+    near(nearest, 0, 45, `${type}: ${swatch} is not among its bars' colours`);
+  }
 });
 
 await runAll();

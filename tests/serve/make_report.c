@@ -347,6 +347,7 @@ static void put_hostile(void)
 	ADD(nvtx, .start = ZERO, .end = WS_NO_TIME, .thread = 5, .domain = 2,
 	    .text = put_text(names[0]), .type = WS_NVTX_DOMAIN_CREATE);
 	put_range(5, ZERO + 100 * US, ZERO + 200 * US, "in it", 0, 2);
+	put_range(5, ZERO + 210 * US, ZERO + 300 * US, "in one without a name", 0, 7);
 	free(big);
 }
 

@@ -70,7 +70,7 @@ withPage("rows: processes, threads, GPUs, cores, counters, tracks", async (t) =>
     "gpu_bytes",
     "cores",
     "cpu",
-    "counters",
+    "counter_group",
     "counter",
     "tracks",
     "track",
@@ -79,9 +79,9 @@ withPage("rows: processes, threads, GPUs, cores, counters, tracks", async (t) =>
   ])
     ok(types.includes(want), `a row of type ${want}, among ${types}`);
   const labels = await t.page.locator(".label .name").allInnerTexts();
-  ok(labels.includes("rank 0 · python3 [100]"), `the rank's name, among ${labels}`);
-  ok(labels.includes("NVTX · NCCL"), "the domain's name");
+  ok(labels.includes("rank 0 · Process python3 [100]"), `the rank's name, among ${labels}`);
   const all = await t.eval(() => [...window.warpsight.app.rows.names.values()]);
+  ok(all.includes("NVTX · NCCL"), "the domain's name");
   for (const want of ["cuBLAS", "cuDNN", "Spans"])
     ok(all.includes(want), `calls of libraries have rows of their own: ${want}`);
 });
@@ -449,7 +449,7 @@ withPage("ranges on the GPU are those of the statistics", async (t) => {
         window.warpsight.app.rows.visible.find((r) => r.type === "projected"),
       ),
     ),
-    "NVTX on GPU · main",
+    "NVTX on GPU · Main thread",
     "the row's name",
   );
   await t.set(0.1 * MS, 1.2 * MS);
@@ -1151,7 +1151,7 @@ test("an exported page stands alone: rows, zoom, details, statistics, search", a
   near(a, 0.5 * MS, 0.1 * MS, "start of what is shown");
   near(b, 3 * MS, 0.1 * MS, "end of what is shown");
   const names = await t.page.locator(".label .name").allInnerTexts();
-  ok(names.includes("rank 0 · python3 [100]"), "rows");
+  ok(names.includes("rank 0 · Process python3 [100]"), "rows");
   await t.eval(() => window.warpsight.app.select(0, null));
   await t.click("nvtx", 1.5 * MS, 0);
   const s = await until("an event", () => t.selected());

@@ -476,13 +476,26 @@ export class App {
 
   private processName(r: Row, label: string): string {
     const rank = r.rank !== undefined ? `${t("rank", r.rank)} · ` : "";
-    return `${rank}${label || t("process")} [${r.pid}]`;
+    return `${rank}${t("process")} ${label} [${r.pid}]`.replace(/ +/g, " ");
   }
 
-  /** Other tools have the thread's number in its name. */
+  /**
+   * A thread is called one, whatever it is called: programs have threads of their own name. Other
+   * tools have the thread's number in its name.
+   */
   private threadName(r: Row, label: string): string {
-    if (label.includes(String(r.tid))) return label;
-    return `${label || t(r.main ? "main_thread" : "thread")} [${r.tid}]`;
+    if (label.includes(String(r.tid)))
+      return /thread/i.test(label) ? label : `${t("thread")} ${label}`;
+    if (!r.main) return `${t("thread")} ${label} [${r.tid}]`.replace(/ +/g, " ");
+    let above = this.rows.byKey.get(r.parentKey);
+    while (above && above.type !== "process") above = this.rows.byKey.get(above.parentKey);
+    const own = label === clean(above?.label ?? "", 300) ? "" : label;
+    return `${t("main_thread")} ${own} [${r.tid}]`.replace(/ +/g, " ");
+  }
+
+  /** A domain of NVTX without a name has a number; the default one needs none. */
+  private domainName(r: Row, label: string): string {
+    return label || (r.domain ? t("nvtx_domain", r.domain) : "");
   }
 
   private gpuName(r: Row, label: string): string {
@@ -511,7 +524,7 @@ export class App {
       case "projected":
         return [
           t("projected"),
-          label,
+          this.domainName(r, label),
           clean(r.process ?? "", 40) ||
             (r.tid === this.rows.byKey.get(this.rows.byKey.get(r.parentKey)?.parentKey ?? "")?.pid
               ? t("main_thread")
@@ -522,7 +535,9 @@ export class App {
       case "stream":
         return t(r.default ? "default_stream" : "stream", r.stream ?? 0);
       case "nvtx":
-        return `${t(r.loose ? "nvtx_loose" : "nvtx")}${label ? ` · ${label}` : ""}`;
+        return [t(r.loose ? "nvtx_loose" : "nvtx"), this.domainName(r, label)]
+          .filter(Boolean)
+          .join(" · ");
       case "cpu":
       case "ftrace":
         return t(r.type, label);
@@ -532,9 +547,11 @@ export class App {
         return t("gpu_bytes");
       case "slice":
         return label ? libraryName(label) : t("slice");
+      case "counter_group":
+        // below its GPU it need not say which
+        return /^GPU \d+$/.test(label) && r.parentKey ? t("metrics") : label || t("unnamed");
       case "named":
       case "counter":
-      case "counter_group":
       case "track":
         return label || t("unnamed");
       default:
@@ -729,7 +746,17 @@ export class App {
     this.emit("view");
   }
 
-  /** How much of what their row did in the window events of each name were. */
+  /** How much of the window a report spans, ns. */
+  spanOf(report: number): number {
+    const offset = this.offsets[report];
+    return Math.max(
+      1,
+      Math.min(this.view.t1 - offset, this.reports[report].last) -
+        Math.max(this.view.t0 - offset, 0),
+    );
+  }
+
+  /** How much of the window events of each name fill, as rows of whole lanes say it of theirs. */
   async nameShares(): Promise<void> {
     for (const r of [...this.rows.byKey.values()].filter((x) => x.open && opensToNames(x))) {
       if (!r.children.length) {
@@ -745,12 +772,11 @@ export class App {
         limit: 2000, // names; the rows are of those that took most time in the whole report
         ...this.folding,
       });
-      const all = (sum?.kinds ?? []).reduce((n, k) => n + k.total, 0);
+      if (!sum) continue;
+      const totals = new Map(sum.groups.map((g) => [g.name, g.total])),
+        span = this.spanOf(r.report);
       for (const c of r.children)
-        this.busyNow.set(
-          c.key,
-          all ? (sum!.groups.find((g) => g.name === c.label)?.total ?? 0) / all : 0,
-        );
+        this.busyNow.set(c.key, Math.min(1, (totals.get(c.label ?? "") ?? 0) / span));
     }
   }
 

@@ -169,6 +169,15 @@ export function ownColor(id: number, dark: boolean): RGB {
   return hsl(265, 0.4, 0.55);
 }
 
+/** So many metrics have colours that differ: six hues, then the same darker or lighter. */
+export const COUNTER_COLORS = 12;
+
+function counterColor(i: number, dark: boolean): RGB {
+  const hue = [38, 205, 150, 285, 10, 60][i % 6],
+    light = dark ? 0.55 : 0.5;
+  return i < 6 ? hsl(hue, 0.55, light) : hsl(hue, 0.4, dark ? light + 0.17 : light - 0.17);
+}
+
 export function classColor(cls: number, i: number, dark: boolean): RGB {
   switch (cls) {
     case CLASS_KERNEL:
@@ -184,7 +193,7 @@ export function classColor(cls: number, i: number, dark: boolean): RGB {
     case CLASS_SAMPLE:
       return spread(i, 30, 40, 0.75, 0.46, 0.6);
     case CLASS_COUNTER:
-      return hsl([38, 205, 150, 285, 10, 60][i % 6], 0.55, dark ? 0.55 : 0.5);
+      return counterColor(i % COUNTER_COLORS, dark);
     case CLASS_CHOSEN:
       return CHOICES[i % CHOICES.length][1];
     default:

@@ -56,6 +56,7 @@ export interface TreeRow {
   stream?: number;
   default?: number;
   process?: string;
+  domain?: number; // of NVTX; 0 and none: the default one
   loose?: number; // NVTX start/end ranges
   python?: number; // operators that are calls of Python
   cmdline?: string;

@@ -3,27 +3,14 @@
  * readers.
  */
 
-import { OWN_COPY, OWN_GIL, OWN_SYNC } from "generated/constants";
 import type { App } from "./app";
 import type { Timeline } from "./timeline";
 import { AXIS } from "./timeline";
 import type { Row } from "./layout";
 import { isCounter, opensToNames } from "./layout";
-import { CHOICES, GIL_HOLDS, classColor, css } from "./colors";
 import { clean, count, percent } from "./format";
 import { h } from "./dom";
 import { t } from "./i18n";
-
-/**
- * Rows coloured by texts of our own show the colour of one of them, others one of the middle of
- * their palette.
- */
-const SWATCH: Record<string, number> = {
-    memory: OWN_COPY + 1,
-    sync: OWN_SYNC + 1,
-    gil: OWN_GIL + GIL_HOLDS,
-  },
-  SWATCH_OTHER = 40;
 
 export class Labels {
   readonly root: HTMLElement;
@@ -32,6 +19,7 @@ export class Labels {
   private shown = new Map<string, HTMLElement>();
   private filter: HTMLInputElement;
   private restore: HTMLButtonElement;
+  private round = 0; // how often the window has come to rest
   focused = "";
   onMenu: (row: Row, x: number, y: number) => void = () => undefined;
   onWheel: (e: WheelEvent) => void = () => undefined;
@@ -56,7 +44,11 @@ export class Labels {
     this.pane = h("div", { class: "labelpane", role: "tree" });
     this.root = h("div", { class: "labels" }, this.head, this.pane);
     this.pane.addEventListener("wheel", (e) => this.onWheel(e), { passive: false });
-    for (const what of ["layout", "scroll", "busy", "words"]) app.on(what, () => this.update());
+    for (const what of ["layout", "scroll", "words"]) app.on(what, () => this.update());
+    app.on("busy", () => {
+      this.round++; // the window has come to rest
+      this.update();
+    });
     app.on("theme", () => {
       this.shown.clear();
       this.update();
@@ -115,9 +107,20 @@ export class Labels {
     e.style.transform = `translateY(${y}px)`;
     e.style.height = `${r.h}px`;
     e.style.zIndex = r.pinned ? "2" : "";
+    this.showSwatch(r, e);
     const busy = e.querySelector(".busy");
     const b = this.app.busyNow.get(r.key);
     if (busy) busy.textContent = b !== undefined && b > 0 ? percent(b) : "";
+  }
+
+  /** It has the colour of the row's bars; where none is in sight, that of those seen before. */
+  private showSwatch(r: Row, e: HTMLElement): void {
+    const swatch = e.querySelector<HTMLElement>(".swatch");
+    if (!swatch || (swatch.dataset.round === String(this.round) && swatch.style.background)) return;
+    const color = this.timeline.barColor(r);
+    if (!color) return;
+    swatch.style.background = color;
+    swatch.dataset.round = String(this.round);
   }
 
   private state(r: Row): string {
@@ -150,14 +153,6 @@ export class Labels {
         ? r.children.length > 0
         : ((r.levels ?? 1) > 1 || opensToNames(r)) && !isCounter(r);
     const name = this.nameOf(r);
-    const own = this.app.rowColor(r);
-    const color = group
-      ? null
-      : own >= 0
-        ? css(CHOICES[own][1])
-        : isCounter(r)
-          ? this.timeline.counterColor(r)
-          : css(classColor(r.cls, SWATCH[r.type] ?? SWATCH_OTHER, this.app.theme.dark));
     const e = h(
       "div",
       {
@@ -178,7 +173,7 @@ export class Labels {
         class: `fold ${foldable ? (r.open ? "open" : "closed") : ""}`,
         "aria-hidden": "true",
       }),
-      color ? h("span", { class: "swatch", style: { background: color } }) : null,
+      group ? h("span", { class: "kind", "aria-hidden": "true" }) : h("span", { class: "swatch" }),
       h("bdi", { class: "name" }, name),
       h("span", { class: "busy" }),
       h("span", { class: "grip", "aria-hidden": "true" }),

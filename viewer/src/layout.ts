@@ -2,7 +2,7 @@
 
 import { LANES } from "generated/constants";
 import type { TreeRow } from "./data";
-import { classOf } from "./colors";
+import { classOf, COUNTER_COLORS } from "./colors";
 
 export interface Row extends TreeRow {
   key: string; // report and id
@@ -105,6 +105,8 @@ export class Rows {
   pinnedHeight = 0;
   filter = "";
   names = new Map<string, string>(); // key to the text shown, for filtering
+  /** Metrics by name, in the order in which they came: each has a colour, on every GPU the same. */
+  private metrics = new Map<string, number>();
   private byName = new Map<string, TreeRow[]>(); // rows of names, by the row that they are below
   private ownLane = FIRST_OWN_LANE;
 
@@ -155,8 +157,15 @@ export class Rows {
       shown: 0,
     };
     this.byKey.set(key, r);
+    if (r.type === "counter" && !this.metrics.has(r.label ?? ""))
+      this.metrics.set(r.label ?? "", this.metrics.size);
     if (r.lane !== undefined) this.byLane.set(`${report}/${r.lane}`, r);
     return r;
+  }
+
+  /** Which colour a counter has: a metric its own; memory of GPUs looks the same everywhere. */
+  hueOf(r: Row): number {
+    return r.type === "gpu_bytes" ? 3 : (this.metrics.get(r.label ?? "") ?? 0) % COUNTER_COLORS;
   }
 
   /** A row below one that is a lane itself. */
@@ -237,6 +246,8 @@ export class Rows {
       const n = parent ? parent.children.filter((c) => c.type === "thread").indexOf(r) : 0;
       return n < 2 && parent?.type !== "threads";
     }
+    // the metrics of a GPU may be dozens, and would push threads out of sight
+    if (r.type === "counter_group") return this.byKey.get(r.parentKey)?.type !== "gpu";
     if (
       r.type === "cores" ||
       r.type === "threads" ||
@@ -325,6 +336,7 @@ export class Rows {
       "osrt",
       "track",
       ...(r.type === "streams" ? ["stream"] : []),
+      ...(r.type === "counter_group" ? ["counter"] : []),
     ];
     return this.lanesUnder(r)
       .filter((l) => want.includes(l.type) && !l.hidden_)

@@ -301,7 +301,7 @@ async function askShares(
     signal,
   );
   if (!sum || signal.aborted) return false;
-  const span = Math.max(1, Math.min(t1, report.last) - Math.max(t0, 0));
+  const span = app.spanOf(report.id);
   for (const [lane, ns] of sum.lanes) {
     const row = app.laneRow(report.id, lane);
     if (row) app.busyNow.set(row.key, Math.min(1, ns / span));

@@ -5,12 +5,14 @@
 
 import {
   AT_COLOR,
+  AT_FILL,
   AT_FLAGS,
   AT_NAME,
   AT_SRC,
   AT_X0,
   AT_X1,
   CLASS_COUNTER,
+  CLASS_NAMES,
   CLASS_OWN,
   CLASS_STATE,
   COUNTER,
@@ -47,12 +49,10 @@ import { t } from "./i18n";
 export const AXIS = 46;
 /** The name of a state: it was taken off its core, the third of the texts for states. */
 const PREEMPTED = ((NAME_OURS << 30) >>> 0) + OWN_STATE + 2;
+/** Of a row of the palette the colour of many, and how much of it groups have (as in gl.ts). */
+const MEAN_COLOR = 40,
+  MEAN_PART = 0.8;
 const FONT = "11px system-ui, 'DejaVu Sans', 'Noto Sans CJK SC', sans-serif";
-
-/** Which colour a counter has: neighbours differ; memory of GPUs looks the same everywhere. */
-function hueOf(r: Row): number {
-  return r.type === "gpu_bytes" ? 3 : (r.lane ?? 0) % 6;
-}
 
 /** Types of rows whose events are moments: nothing is busy for any length of time. */
 const MOMENTARY = Object.keys(LANES).filter((name) => LANES[name].moments);
@@ -299,7 +299,7 @@ export class Timeline {
         clip: [view.x(a + o), view.x(b + o)],
         low: Math.min(0, lane.low ?? 0),
         high: lane.high ?? 1,
-        shift: hueOf(lane),
+        shift: this.app.rows.hueOf(lane),
         tint: this.app.rowColor(lane),
         mixed: row.over !== undefined && level > 0,
       };
@@ -779,7 +779,49 @@ export class Timeline {
     ];
   }
 
-  counterColor(r: Row): string {
-    return css(classColor(CLASS_COUNTER, hueOf(r), this.app.theme.dark));
+  /**
+   * The colour that most of a row's bars in sight have, on its first level; null while there are
+   * none.
+   */
+  barColor(row: Row): string | null {
+    const { view, offsets, theme, rows } = this.app,
+      tint = this.app.rowColor(row),
+      offset = offsets[row.report];
+    if (tint >= 0) return css(CHOICES[tint][1]);
+    if (isCounter(row)) return css(classColor(CLASS_COUNTER, rows.hueOf(row), theme.dark));
+    const widths = new Map<string, number>();
+    let widest: string | null = null;
+    const see = (tile: Tile, [from, to]: [number, number]): void => {
+      const start = tileStart(tile.k, tile.index),
+        pixel = 2 ** tile.k,
+        { from: first, n } = tile.levels[0];
+      for (let rect = first; rect < first + n; rect++) {
+        const begins = start + tile.f32[rect * RECT_WORDS + AT_X0] * pixel,
+          ends = start + tile.f32[rect * RECT_WORDS + AT_X1] * pixel,
+          seen = Math.min(to, Math.max(ends, begins + view.scale)) - Math.max(from, begins);
+        if (seen <= 0) continue;
+        const color = css(this.paintedColor(tile, rect, row.cls)),
+          width = (widths.get(color) ?? 0) + seen;
+        widths.set(color, width);
+        if (width > (widths.get(widest ?? "") ?? 0)) widest = color;
+      }
+    };
+    this.eachTile(row.report, row.lane!, 0, view.t0 - offset, view.t1 - offset, { see });
+    return widest;
+  }
+
+  /** As painters have it: of many events at once no single one's colour speaks. */
+  private paintedColor(tile: Tile, rect: number, cls: number): RGB {
+    const flags = tile.u8[rect * RECT_BYTES + AT_FLAGS],
+      own = this.colorOf(tile, rect, cls, -1),
+      { dark } = this.app.theme,
+      mean = classColor(cls, MEAN_COLOR, dark);
+    if (flags & PREVIEW) return mean;
+    if (cls === CLASS_STATE && flags & GROUP && tile.u8[rect * RECT_BYTES + AT_FILL] > 127)
+      return classColor(CLASS_STATE, 0, dark);
+    const ours = tile.u32[rect * RECT_WORDS + AT_NAME] >>> 30 === NAME_OURS;
+    if (!(flags & GROUP) || flags & (CHOSEN | PAINTED) || ours || cls === CLASS_NAMES) return own;
+    if (cls === CLASS_STATE) return own;
+    return own.map((part, i) => Math.round(part + (mean[i] - part) * MEAN_PART)) as RGB;
   }
 }
