@@ -295,7 +295,8 @@ static void free_environment(struct env *env)
  */
 #define NEXT_FUNCTIONS(X) \
 	X(execve)         \
-	X(execvpe) X(fexecve) X(posix_spawn) X(posix_spawnp) X(system) X(popen) X(fork) X(clone)
+	X(execvpe)        \
+	X(fexecve) X(posix_spawn) X(posix_spawnp) X(system) X(popen) X(fork) X(clone) X(mlockall)
 #define X(name) __typeof__(&name) name;
 static struct {
 	NEXT_FUNCTIONS(X)
@@ -609,6 +610,17 @@ WS_EXPORT FILE *popen(const char *command, const char *type)
 	return_environ(lent, own);
 	ws_traced_call(WS_TRACED_popen, start, ws_rt_read_ticks(), (long)file, file ? 0 : errno);
 	return file;
+}
+
+/* ---- locked memory ---- */
+
+WS_EXPORT int mlockall(int flags)
+{
+	int result = NEXT(mlockall)(flags);
+
+	if (!result)
+		ws_rt_unlock_memory();
+	return result;
 }
 
 /* ---- fork and its relatives ---- */

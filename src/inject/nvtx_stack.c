@@ -51,7 +51,7 @@ static struct ws_open *open_entry(struct ws_ring *ring, uint32_t i, bool grow)
 		struct ws_open_chunk *chunk;
 
 		if (!n) {
-			n = grow ? ws_take_chunk(arena) : 0;
+			n = grow ? ws_rt_take_chunk() : 0;
 			if (!n)
 				return NULL;
 			chunk = ws_chunk_at(arena, n);

@@ -1,11 +1,13 @@
 /*
  * rt.c - the runtime that all hooks in a process share; see rt.h for the rules it keeps.
  *
- * Memory: the arena is mapped from the session's file; private state (struct ws_rt, struct
- * ws_thread) lives in anonymous pages marked MADV_WIPEONFORK. A forked child therefore finds zeroes
- * wherever the parent's state was, whichever way it was forked, while a vfork child, which runs in
- * the parent's memory with the parent stopped, finds the parent's. Where the kernel does not know
- * the advice, the fork handler wipes by hand.
+ * Memory: the arena is mapped from the session's file, from its start and only as far as this
+ * process needs chunks: the mapping grows in place, for which it lies far below everything else.
+ * Nothing is reserved, so that the program's limits and locks see a few MiB. Private state (struct
+ * ws_rt, struct ws_thread) lives in anonymous pages marked MADV_WIPEONFORK. A forked child
+ * therefore finds zeroes wherever the parent's state was, whichever way it was forked, while a
+ * vfork child, which runs in the parent's memory with the parent stopped, finds the parent's. Where
+ * the kernel does not know the advice, the fork handler wipes by hand.
  *
  * What must survive a fork (where the arena is mapped, the session's path) is in `kept`.
  */
@@ -19,6 +21,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -60,6 +63,10 @@ struct private_state {
 
 static struct {
 	struct ws_arena *arena;
+	_Atomic uint64_t mapped;     /* bytes of it, from its start */
+	_Atomic uint64_t map_failed; /* ticks when more of it could not be had; 0: never */
+	_Atomic bool limited;	     /* the program's limits kept events from being recorded */
+	uint64_t buffers[WS_BUFFERS / 64]; /* bits: which of the arena's buffers are mapped */
 	struct private_state *state;
 	_Atomic int init; /* 0 not tried, 1 at work, 2 done */
 	int key_ok;
@@ -70,6 +77,7 @@ static struct {
 	uint64_t parent_start;
 	uint64_t pid_ns;
 	bool sandboxed;
+	bool locked;	     /* the program locks its memory */
 	bool refuse_threads; /* a new state could be taken for that of a thread it is shared with */
 	bool keep_in_child;  /* the fork under way comes from the middle of a hook */
 	char path[512];
@@ -78,11 +86,6 @@ static struct {
 #define SYS1(nr, a) ws_raw_syscall(nr, (long)(a), 0, 0, 0, 0, 0)
 #define SYS3(nr, a, b, c) ws_raw_syscall(nr, (long)(a), (long)(b), (long)(c), 0, 0, 0)
 #define SYS4(nr, a, b, c, d) ws_raw_syscall(nr, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
-
-void ws_rt_enter_sandbox(void)
-{
-	kept.sandboxed = true;
-}
 
 bool ws_rt_is_sandboxed(void)
 {
@@ -122,6 +125,13 @@ long ws_raw_syscall(long nr, long a, long b, long c, long d, long e, long f)
 	return ws_syscall(nr, a, b, c, d, e, f);
 }
 
+/* After mlockall(MCL_FUTURE) it would count as the program's. */
+static void unlock_range(void *at, uint64_t bytes)
+{
+	if (kept.locked && !kept.sandboxed)
+		SYS3(SYS_munlock, at, bytes, 0);
+}
+
 /* The kernel rounds `bytes` up to whole pages, here and in madvise and munmap. */
 static void *map_private(size_t bytes)
 {
@@ -131,6 +141,8 @@ static void *map_private(size_t bytes)
 	if (p < 0 && p > -4096)
 		return NULL;
 	SYS3(SYS_madvise, p, bytes, MADV_WIPEONFORK);
+	SYS3(SYS_munlock, p, bytes,
+	     0); /* after mlockall(MCL_FUTURE) it would count as the program's */
 	return (void *)p;
 }
 
@@ -145,6 +157,166 @@ void ws_rt_wake_recorder(void)
 {
 	if (kept.arena)
 		wake_recorder(kept.arena);
+}
+
+/* ---- the mapping ---- */
+
+#define REGION_BYTES ((uint64_t)WS_REGION_CHUNKS * WS_CHUNK_SIZE)
+#define BASE_DISTANCE (UINT64_C(256) << 30) /* between the arena and what the kernel maps next */
+#define LIMITED_SHARE 64 /* of a limited address space no more than one part in so many is ours */
+#define LIMITED_LEAST (4 * REGION_BYTES)
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+static bool is_error(long result)
+{
+	return result < 0 && result > -4096;
+}
+
+/* Map a part of the file at `address`, or wherever there is room when it is 0. Never over anything:
+ * a kernel that does not know the flag may choose another place, which is given up. */
+static long map_shared(uint64_t address, uint64_t bytes, long fd, uint64_t offset)
+{
+	long p = ws_raw_syscall(SYS_mmap, (long)address, (long)bytes, PROT_READ | PROT_WRITE,
+				MAP_SHARED | MAP_NORESERVE | (address ? MAP_FIXED_NOREPLACE : 0),
+				fd, (long)offset);
+
+	if (is_error(p) || !address || p == (long)address)
+		return p;
+	SYS3(SYS_munmap, p, bytes, 0);
+	return -17; /* EEXIST */
+}
+
+/*
+ * The kernel places mappings side by side, downwards from the stack. Ours goes so far below them
+ * that it can grow; if it cannot after all, what does not fit is lost.
+ */
+static long move_down(long from, uint64_t bytes, long fd)
+{
+	uint64_t distance = ws_min(BASE_DISTANCE, (uint64_t)from / 8);
+
+	for (int i = 4; i >= 1; i--) {
+		uint64_t at = ((uint64_t)from - distance / 4 * (uint64_t)i) & ~(REGION_BYTES - 1);
+		long p = map_shared(at, bytes, fd, 0);
+
+		if (is_error(p))
+			continue;
+		SYS3(SYS_munmap, from, bytes, 0);
+		return p;
+	}
+	return from;
+}
+
+/* How much of the arena this process may map: of a limited address space only a small part. */
+static uint64_t find_allowance(void)
+{
+	struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+
+	SYS4(SYS_prlimit64, 0, RLIMIT_AS, NULL, &limit);
+	if (limit.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	return ws_max((uint64_t)limit.rlim_cur / LIMITED_SHARE, LIMITED_LEAST);
+}
+
+static uint32_t count_mapped_chunks(void)
+{
+	return (uint32_t)(atomic_load_explicit(&kept.mapped, memory_order_acquire) / WS_CHUNK_SIZE);
+}
+
+/* Another thread may have grown the mapping and not have said so yet. */
+static bool wait_for_mapper(uint64_t old)
+{
+	struct timespec pause = {0, 20000};
+
+	for (int i = 0; i < 5; i++) {
+		if (atomic_load_explicit(&kept.mapped, memory_order_acquire) != old)
+			return true;
+		SYS3(SYS_nanosleep, &pause, NULL, 0);
+	}
+	return false;
+}
+
+/* Each event that is lost comes here: the kernel is asked once a second. */
+static bool has_just_failed(const struct ws_arena *arena)
+{
+	uint64_t failed = atomic_load_explicit(&kept.map_failed, memory_order_relaxed);
+
+	return failed && ws_rt_read_ticks() - failed < arena->ticks_per_second;
+}
+
+/*
+ * Map more of the arena, in place: this takes no descriptor, so that it works in a program that has
+ * changed its root or its user, or has no descriptor left. The kernel refuses when the mapping's
+ * size is not what we say, so that of two threads one grows it.
+ */
+static bool map_more(struct ws_arena *arena)
+{
+	uint64_t old = atomic_load_explicit(&kept.mapped, memory_order_acquire);
+	uint64_t end = (uint64_t)(arena->chunk_first + arena->chunk_count) * WS_CHUNK_SIZE;
+	uint64_t step = ws_max(old / 8 & ~(REGION_BYTES - 1), REGION_BYTES);
+	uint64_t size = ws_min(old + step, end);
+
+	if (old >= end || kept.sandboxed || has_just_failed(arena))
+		return false;
+	if (size <= find_allowance() && ws_raw_syscall(SYS_mremap, (long)arena, (long)old,
+						       (long)size, 0, 0, 0) == (long)arena) {
+		atomic_store_explicit(&kept.mapped, size, memory_order_release);
+		return true;
+	}
+	if (wait_for_mapper(old))
+		return true;
+	atomic_store_explicit(&kept.map_failed, ws_rt_read_ticks(), memory_order_relaxed);
+	atomic_store_explicit(&kept.limited, true, memory_order_relaxed);
+	return false;
+}
+
+/* Is there memory behind what this process has not mapped? */
+static bool has_more_to_map(const struct ws_arena *arena)
+{
+	return count_mapped_chunks() <
+	       atomic_load_explicit(&arena->chunk_backed, memory_order_relaxed);
+}
+
+static bool map_buffer(struct ws_arena *arena, long fd, uint32_t i)
+{
+	uint64_t at = (uint64_t)ws_buffer_at(arena, i), bit = UINT64_C(1) << i % 64;
+
+	if (__atomic_load_n(&kept.buffers[i / 64], __ATOMIC_RELAXED) & bit)
+		return true;
+	if (is_error(map_shared(at, WS_BUFFER_SIZE, fd, at - (uint64_t)arena)))
+		return false;
+	unlock_range((void *)at, WS_BUFFER_SIZE);
+	__atomic_fetch_or(&kept.buffers[i / 64], bit, __ATOMIC_RELAXED);
+	return true;
+}
+
+void ws_rt_unlock_memory(void)
+{
+	struct ws_arena *arena = kept.arena;
+
+	if (!arena)
+		return;
+	kept.locked = true;
+	unlock_range(arena, atomic_load(&kept.mapped));
+	for (uint32_t i = 0; kept.state && i < SLABS && kept.state->slabs[i]; i++)
+		unlock_range(kept.state->slabs[i], sizeof(struct thread_slab));
+	for (uint32_t i = 0; i < WS_BUFFERS; i++)
+		if (kept.buffers[i / 64] >> i % 64 & 1)
+			unlock_range(ws_buffer_at(arena, i), WS_BUFFER_SIZE);
+}
+
+/* What can be mapped now is: later there is no way. Enough for what one process records between two
+ * rounds of the recorder. */
+void ws_rt_enter_sandbox(void)
+{
+	const uint64_t enough = 32 * REGION_BYTES;
+
+	while (kept.arena && !kept.sandboxed && atomic_load(&kept.mapped) < enough &&
+	       has_more_to_map(kept.arena) && map_more(kept.arena))
+		;
+	kept.sandboxed = true;
 }
 
 /* ---- chunks ---- */
@@ -179,10 +351,20 @@ static int extend_arena(struct ws_arena *arena)
 	return r;
 }
 
+uint32_t ws_rt_take_chunk(void)
+{
+	struct ws_arena *arena = kept.arena;
+	uint32_t chunk = ws_take_chunk(arena, count_mapped_chunks());
+
+	while (chunk == WS_CHUNK_NONE && has_more_to_map(arena) && map_more(arena))
+		chunk = ws_take_chunk(arena, count_mapped_chunks());
+	return chunk;
+}
+
 /* A chunk, however it can be had; WS_CHUNK_NONE when the budget is spent or the recorder gone. */
 static uint32_t get_chunk(struct ws_arena *arena)
 {
-	uint32_t chunk = ws_take_chunk(arena);
+	uint32_t chunk = ws_rt_take_chunk();
 
 	while (chunk == WS_CHUNK_NONE) {
 		struct timespec pause = {0, 200000};
@@ -190,11 +372,11 @@ static uint32_t get_chunk(struct ws_arena *arena)
 		wake_recorder(arena);
 		if (kept.sandboxed)
 			break;
-		if (!extend_arena(arena)) {
-			chunk = ws_take_chunk(arena);
+		if (!has_more_to_map(arena) && !extend_arena(arena)) {
+			chunk = ws_rt_take_chunk();
 			continue;
 		}
-		chunk = ws_take_chunk(arena);
+		chunk = ws_rt_take_chunk();
 		if (chunk != WS_CHUNK_NONE)
 			break;
 		if (recorder_gone(arena)) {
@@ -209,7 +391,7 @@ static uint32_t get_chunk(struct ws_arena *arena)
 		    !atomic_load_explicit(&arena->collecting, memory_order_relaxed))
 			break;
 		SYS3(SYS_nanosleep, &pause, NULL, 0);
-		chunk = ws_take_chunk(arena);
+		chunk = ws_rt_take_chunk();
 	}
 	return chunk;
 }
@@ -415,6 +597,12 @@ static void advise_state(int advice)
 		SYS3(SYS_madvise, thread->python, WS_PYTHON_THREAD_BYTES, advice);
 }
 
+static void replace_memory(void *at, uint64_t bytes)
+{
+	ws_raw_syscall(SYS_mmap, (long)at, (long)bytes, PROT_READ | PROT_WRITE,
+		       MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
 /*
  * The child of such a fork returns into the hook with pointers into its parent's rings in its
  * registers. So its state stays as it is, and what it still writes goes into memory that only looks
@@ -424,8 +612,10 @@ static void leave_session(void)
 {
 	struct ws_arena *arena = kept.arena;
 
-	ws_raw_syscall(SYS_mmap, (long)arena, (long)arena->size, PROT_READ | PROT_WRITE,
-		       MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	for (uint32_t i = 0; i < WS_BUFFERS; i++)
+		if (kept.buffers[i / 64] >> i % 64 & 1)
+			replace_memory(ws_buffer_at(arena, i), WS_BUFFER_SIZE);
+	replace_memory(arena, atomic_load(&kept.mapped));
 	atomic_store(&arena->closed, 1);
 }
 
@@ -459,11 +649,32 @@ void ws_rt_after_fork(bool interrupted, bool in_child)
 			"forked: its child is not recorded.");
 }
 
+/* Map the head of the arena, whose file has `size` bytes; NULL when it is none of ours. */
+static struct ws_arena *map_head(long fd, uint64_t size)
+{
+	uint64_t head = ws_min(WS_ALIGN_UP(sizeof(struct ws_arena), REGION_BYTES), size);
+	struct ws_arena *arena;
+	long p;
+
+	if (size <= sizeof(struct ws_arena))
+		return NULL;
+	p = map_shared(0, head, fd, 0);
+	if (is_error(p))
+		return NULL;
+	arena = (struct ws_arena *)p;
+	if (arena->magic != WS_ARENA_MAGIC || arena->version != WS_ARENA_VERSION ||
+	    arena->size != size || atomic_load(&arena->closed)) {
+		SYS3(SYS_munmap, p, head, 0);
+		return NULL;
+	}
+	kept.mapped = head;
+	return (struct ws_arena *)move_down(p, head, fd);
+}
+
 static bool attach_arena(const char *path)
 {
-	struct ws_arena *arena;
 	struct stat st;
-	long fd, p;
+	long fd;
 
 	if (strlen(path) >= sizeof(kept.path))
 		return false;
@@ -472,21 +683,10 @@ static bool attach_arena(const char *path)
 	if (fd < 0)
 		return false;
 	memset(&st, 0, sizeof(st));
-	p = -1;
-	if (SYS3(SYS_fstat, fd, &st, 0) == 0 && (uint64_t)st.st_size > sizeof(struct ws_arena))
-		p = ws_raw_syscall(SYS_mmap, 0, st.st_size, PROT_READ | PROT_WRITE,
-				   MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (!SYS3(SYS_fstat, fd, &st, 0))
+		kept.arena = map_head(fd, (uint64_t)st.st_size);
 	SYS1(SYS_close, fd);
-	if (p < 0 && p > -4096)
-		return false;
-	arena = (struct ws_arena *)p;
-	if (arena->magic != WS_ARENA_MAGIC || arena->version != WS_ARENA_VERSION ||
-	    arena->size != (uint64_t)st.st_size || atomic_load(&arena->closed)) {
-		SYS3(SYS_munmap, p, st.st_size, 0);
-		return false;
-	}
-	kept.arena = arena;
-	return true;
+	return kept.arena != NULL;
 }
 
 /* ---- threads ---- */
@@ -1098,6 +1298,10 @@ int ws_rt_take_buffer(void)
 	if (fd < 0)
 		return -1;
 	i = ws_take_buffer(arena, (int)fd, ws_rt->home->chunk.self);
+	if (i >= 0 && !map_buffer(arena, fd, (uint32_t)i)) {
+		atomic_store_explicit(&arena->buffers[i].owner, 0, memory_order_release);
+		i = -1;
+	}
 	SYS1(SYS_close, fd);
 	return i;
 }
@@ -1203,6 +1407,12 @@ __attribute__((constructor(101))) void ws_rt_init(void)
 
 __attribute__((destructor(101))) static void note_process_end(void)
 {
+	if (kept.state && atomic_load(&kept.limited))
+		ws_rt_write_diagnostic(
+			WS_WARNING, "process",
+			"The memory for recording could not grow in this process, because its "
+			"address space is limited (ulimit -v) or taken: events that found no room "
+			"were lost.");
 	if (kept.state && kept.state->rt.home && kept.state->rt.generation)
 		atomic_store_explicit(&kept.state->rt.home->ended, 1, memory_order_release);
 }

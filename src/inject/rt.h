@@ -315,7 +315,11 @@ WS_EXPORT void ws_rt_write_process_note(int note, uint64_t time, const char *pat
 /* The session's path, as the environment gave it; "" without one. */
 WS_EXPORT const char *ws_rt_session_path(void);
 
-/* A buffer of the arena (ring.h) for this process, or -1. */
+/* A chunk that is at hand, without waiting or asking for memory behind more of them; 0 for none. */
+WS_EXPORT uint32_t ws_rt_take_chunk(void);
+/* The program has locked its memory (mlockall): what is ours is unlocked again. */
+WS_EXPORT void ws_rt_unlock_memory(void);
+/* A buffer of the arena (ring.h) for this process, mapped, or -1. */
 WS_EXPORT int ws_rt_take_buffer(void);
 
 static inline struct ws_known_string *ws_rt_find_known_slot(struct ws_thread *thread,

@@ -2,37 +2,56 @@
  * ring.c - handing out chunks of the arena. Used on both sides: lock-free, async-signal-safe, no C
  * library beyond fallocate.
  *
- * The free list is a stack whose head carries a tag against ABA; its links live in the arena's
- * header, not in the chunks, so that a racing reader of a stale link reads a number and never
- * someone's data. A process killed between taking a chunk and linking it loses that chunk until the
- * session ends: 16 KiB, and nothing waits for anybody.
+ * The free lists, one a region, are stacks whose heads carry a tag against ABA; their links live in
+ * the arena's header, not in the chunks, so that a racing reader of a stale link reads a number and
+ * never someone's data. A process killed between taking a chunk and linking it loses that chunk
+ * until the session ends: 16 KiB, and nothing waits for anybody.
  */
 #include "ring/ring.h"
 
 #include "ring/syscall.h"
 
-static uint32_t pop_free_chunk(struct ws_arena *arena)
+static uint32_t pop_free_chunk(struct ws_arena *arena, uint32_t region)
 {
-	uint64_t head = atomic_load_explicit(&arena->free_head, memory_order_acquire);
+	_Atomic uint64_t *list = &arena->free_heads[region];
+	uint64_t head = atomic_load_explicit(list, memory_order_acquire);
 
 	for (;;) {
 		uint32_t chunk = (uint32_t)head, next;
 
-		if (chunk == WS_CHUNK_NONE || chunk >= WS_MAX_CHUNKS)
+		if (chunk == WS_CHUNK_NONE || chunk / WS_REGION_CHUNKS != region)
 			return WS_CHUNK_NONE;
 		next = atomic_load_explicit(&arena->free_next[chunk], memory_order_relaxed);
 		if (atomic_compare_exchange_weak_explicit(
-			    &arena->free_head, &head, ((head >> 32) + 1) << 32 | next,
-			    memory_order_acq_rel, memory_order_acquire))
+			    list, &head, ((head >> 32) + 1) << 32 | next, memory_order_acq_rel,
+			    memory_order_acquire))
 			return chunk;
 	}
 }
 
-static uint32_t take_new_chunk(struct ws_arena *arena)
+static uint32_t take_free_chunk(struct ws_arena *arena, uint32_t end)
+{
+	uint32_t used = atomic_load_explicit(&arena->chunk_next, memory_order_relaxed);
+	uint32_t chunk = WS_CHUNK_NONE;
+
+	if (end > used)
+		end = used;
+	if (end > WS_MAX_CHUNKS)
+		end = WS_MAX_CHUNKS;
+	for (uint32_t region = arena->chunk_first / WS_REGION_CHUNKS;
+	     !chunk && region * WS_REGION_CHUNKS < end; region++)
+		if ((uint32_t)atomic_load_explicit(&arena->free_heads[region],
+						   memory_order_relaxed))
+			chunk = pop_free_chunk(arena, region);
+	return chunk;
+}
+
+static uint32_t take_new_chunk(struct ws_arena *arena, uint32_t end)
 {
 	uint32_t next = atomic_load_explicit(&arena->chunk_next, memory_order_relaxed);
 
-	while (next < atomic_load_explicit(&arena->chunk_backed, memory_order_acquire))
+	while (next < end &&
+	       next < atomic_load_explicit(&arena->chunk_backed, memory_order_acquire))
 		if (atomic_compare_exchange_weak_explicit(&arena->chunk_next, &next, next + 1,
 							  memory_order_relaxed,
 							  memory_order_relaxed))
@@ -40,13 +59,13 @@ static uint32_t take_new_chunk(struct ws_arena *arena)
 	return WS_CHUNK_NONE;
 }
 
-uint32_t ws_take_chunk(struct ws_arena *arena)
+uint32_t ws_take_chunk(struct ws_arena *arena, uint32_t end)
 {
-	uint32_t chunk = pop_free_chunk(arena);
+	uint32_t chunk = take_free_chunk(arena, end);
 	struct ws_chunk *chunk_c;
 
 	if (chunk == WS_CHUNK_NONE)
-		chunk = take_new_chunk(arena);
+		chunk = take_new_chunk(arena, end);
 	if (chunk == WS_CHUNK_NONE)
 		return WS_CHUNK_NONE;
 	chunk_c = ws_chunk_at(arena, chunk);
@@ -59,13 +78,14 @@ uint32_t ws_take_chunk(struct ws_arena *arena)
 
 void ws_give_chunk(struct ws_arena *arena, uint32_t chunk)
 {
-	uint64_t head = atomic_load_explicit(&arena->free_head, memory_order_relaxed);
+	_Atomic uint64_t *list = &arena->free_heads[chunk / WS_REGION_CHUNKS % WS_REGIONS];
+	uint64_t head = atomic_load_explicit(list, memory_order_relaxed);
 
 	do {
 		atomic_store_explicit(&arena->free_next[chunk], (uint32_t)head,
 				      memory_order_relaxed);
 	} while (!atomic_compare_exchange_weak_explicit(
-		&arena->free_head, &head, ((head >> 32) + 1) << 32 | chunk, memory_order_acq_rel,
+		list, &head, ((head >> 32) + 1) << 32 | chunk, memory_order_acq_rel,
 		memory_order_relaxed));
 }
 

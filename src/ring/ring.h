@@ -2,8 +2,9 @@
  * ring.h - the shared memory between the target's hooks and the recorder.
  *
  * One file per session (the arena, in /dev/shm or a temporary folder, mode 0600), mapped by the
- * recorder and by every process of the target. It is cut into chunks of 16 KiB. A thread that
- * records owns a chain of chunks with one writer (the thread) and one reader (the recorder):
+ * recorder and, from its start as far as needed, by every process of the target. It is cut into
+ * chunks of 16 KiB. A thread that records owns a chain of chunks with one writer (the thread) and
+ * one reader (the recorder):
  *
  *     directory[slot] ──► home chunk: struct ws_ring, open-range stack, first data area ──► data
  * chunk ──► data chunk ◄─ writer
@@ -32,11 +33,15 @@
 #include "base/ticks.h"
 
 #define WS_ARENA_MAGIC UINT64_C(0x314152534b524157)
-#define WS_ARENA_VERSION 3 /* hooks and recorder of different builds refuse each other */
+#define WS_ARENA_VERSION 4 /* hooks and recorder of different builds refuse each other */
 #define WS_CHUNK_SIZE 16384u
 #define WS_CHUNK_NONE 0u /* chunk 0 is never handed out */
 #define WS_DIR_SLOTS 65536u
 #define WS_MAX_CHUNKS (1u << 18) /* 4 GiB */
+/* Free chunks are kept by region: the lowest are used first, so that a process, which maps the
+ * arena from its start only as far as it must, seldom needs much of it. */
+#define WS_REGION_CHUNKS 64u /* 1 MiB: a multiple of every page size */
+#define WS_REGIONS (WS_MAX_CHUNKS / WS_REGION_CHUNKS)
 
 /* What the target's environment carries. */
 #define WS_ENV_SESSION "WARPSIGHT_SESSION"	 /* path of the arena */
@@ -146,9 +151,9 @@ struct ws_arena {
 		collect_to;	    /* session ns of the collection; 0: not begun, not over */
 	_Atomic uint32_t closed;    /* the recorder has finished: hooks turn themselves off */
 	_Atomic uint64_t heartbeat; /* ticks of the recorder's last round */
-	_Alignas(64) _Atomic uint64_t free_head;  /* tag << 32 | chunk */
-	_Alignas(64) _Atomic uint32_t chunk_next; /* chunks never used yet begin here */
-	_Atomic uint32_t chunk_backed;		  /* chunks below this have memory */
+	_Alignas(64) _Atomic uint64_t free_heads[WS_REGIONS]; /* tag << 32 | chunk */
+	_Alignas(64) _Atomic uint32_t chunk_next;	      /* chunks never used yet begin here */
+	_Atomic uint32_t chunk_backed;			      /* chunks below this have memory */
 	_Alignas(64) _Atomic uint32_t
 		sleeping;		     /* futex: the recorder sleeps and wants to be woken */
 	_Atomic uint32_t dir_used;	     /* high-water mark of the directory */
@@ -296,11 +301,12 @@ static inline const struct ws_shared_string *ws_string_at(const void *arena, uin
 }
 
 /*
- * Take a chunk from the free list, or one never used that has memory behind it. Lock-free and
- * async-signal-safe. 0 when there is none: the caller then tries ws_extend_arena (needs the arena's
- * path), then counts a loss.
+ * Take the lowest free chunk, or one never used that has memory behind it, below `end`: a multiple
+ * of WS_REGION_CHUNKS, as far as the caller has mapped the arena, or the arena's end. Lock-free and
+ * async-signal-safe. 0 when there is none: the caller then maps more or tries ws_extend_arena
+ * (needs the arena's path), then counts a loss.
  */
-uint32_t ws_take_chunk(struct ws_arena *arena);
+uint32_t ws_take_chunk(struct ws_arena *arena, uint32_t end);
 /* Give a chunk back. */
 void ws_give_chunk(struct ws_arena *arena, uint32_t chunk);
 /* Put memory behind at least one more MiB, up to the budget. `fd` is open on the arena. 0, or -1

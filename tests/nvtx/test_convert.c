@@ -45,7 +45,7 @@ static struct ws_sink *sink_for(void *ctx, int pid, const char *env, size_t env_
 
 static void *take_record(uint32_t kind, int *slot)
 {
-	uint32_t n = ws_take_chunk(area.arena);
+	uint32_t n = ws_take_chunk(area.arena, UINT32_MAX);
 	struct ws_chunk *chunk = ws_chunk_at(area.arena, n);
 
 	memset(chunk + 1, 0, WS_CHUNK_SIZE - sizeof(*chunk));

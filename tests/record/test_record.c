@@ -362,8 +362,8 @@ static void test_child_of_a_settled_parent(void **state)
 		ws_strdup(path),
 		ws_writer_create(path, &(struct ws_writer_opts){.overwrite = true}, &err), &clock);
 	drain = ws_drain_new(&area, &clock, &ops);
-	homes[0] = ws_take_chunk(area.arena);
-	homes[1] = ws_take_chunk(area.arena); /* before the parent's is given back */
+	homes[0] = ws_take_chunk(area.arena, UINT32_MAX);
+	homes[1] = ws_take_chunk(area.arena, UINT32_MAX); /* before the parent's is given back */
 	register_home(area.arena, homes[0], parent, 0, 0);
 	start = ((struct ws_process_home *)ws_chunk_at(area.arena, homes[0]))->start;
 	ws_drain_round(drain);
@@ -377,7 +377,7 @@ static void test_child_of_a_settled_parent(void **state)
 	assert_int_equal(ws_drain_registered(drain), 2);
 	assert_int_equal(ws_drain_alive(drain), 1);
 	for (int i = 0; i < 3; i++) {
-		taken[i] = ws_take_chunk(area.arena);
+		taken[i] = ws_take_chunk(area.arena, UINT32_MAX);
 		assert_true(taken[i] >= area.arena->chunk_first && taken[i] != homes[1]);
 		for (int k = 0; k < i; k++)
 			assert_true(taken[i] != taken[k]);

@@ -175,3 +175,43 @@ def children_on_their_parents_thread_storage(t):
     db = t.load(r.report)
     t.eq(db.lost(), 0, "events lost")
     t.eq(db.calls().get("open", 0) + db.calls().get("open64", 0), 6000, "calls of the parent")
+
+
+def run_within_limits(t, case, calls, *options):
+    r = t.same([t.program("limits"), case], "-f", "--trace=osrt", "--osrt-threshold=0", *options)
+    t.eq(r.status, 0, "exit status")
+    t.verify(r.report)
+    db = t.load(r.report)
+    t.eq(db.calls().get("read", 0) + db.lost(), calls, "calls recorded or counted as lost")
+    return db
+
+
+@test("target")
+def limited_address_space(t):
+    """The program's limit is its own: of 500,000 KiB it can allocate 400."""
+    run_within_limits(t, "space", 240000)
+
+
+@test("target")
+def address_space_limited_later(t):
+    run_within_limits(t, "later", 205600)
+
+
+@test("target")
+def locked_memory(t):
+    """Ours is not locked; and without the right to open the arena again nothing is lost."""
+    db = run_within_limits(t, "lock", 200200, "--lossless")
+    t.eq(db.lost(), 0, "events lost")
+
+
+@test("target")
+def limited_files(t):
+    db = run_within_limits(t, "files", 400000, "--lossless")
+    t.eq(db.lost(), 0, "events lost")
+
+
+@test("target")
+def limit_of_the_shell(t):
+    """The limit is there before our libraries are."""
+    argv = ["/bin/sh", "-c", 'ulimit -v 500000; "$1" space', "sh", t.program("limits")]
+    t.eq(t.same(argv, "-f").status, 0, "exit status")

@@ -1,0 +1,116 @@
+/*
+ * limits.c - programs that live within limits, one case each: limits CASE.
+ *
+ *   space   500,000 KiB of address space, of which 400,000 are allocated while calls are traced
+ *   later   calls first; then a limit of 64 MiB beyond what is there, of which 56 are allocated
+ *   lock    all memory is locked, present and future; under a limit of at most 64 MiB as another
+ *           user, if we are root
+ *   files   no file may be larger than a page, no further descriptor be opened
+ *
+ * Prints what a program can tell without us: the same with and without a recording.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define KIB 1024ul
+#define MIB (1024ul * KIB)
+
+/* The number that /proc/self/status gives for `name`, in bytes. */
+static unsigned long read_status(const char *name)
+{
+	FILE *file = fopen("/proc/self/status", "r");
+	unsigned long value = 0;
+	char line[256];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (!strncmp(line, name, strlen(name)))
+			value = strtoul(line + strlen(name), NULL, 10) * KIB;
+	if (file)
+		fclose(file);
+	return value;
+}
+
+static void make_calls(int calls)
+{
+	char byte;
+	int fd = open("/dev/null", O_RDONLY);
+
+	for (int i = 0; i < calls; i++)
+		if (read(fd, &byte, 1))
+			abort();
+	close(fd);
+}
+
+static void set_limit(int which, unsigned long bytes)
+{
+	struct rlimit limit;
+
+	getrlimit(which, &limit);
+	if (limit.rlim_max > bytes)
+		limit.rlim_max = bytes;
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(which, &limit))
+		perror("setrlimit");
+}
+
+/* Pieces of a MiB that can be had, up to `most`, with calls between them. */
+static int allocate(int most)
+{
+	int got = 0;
+
+	while (got < most && malloc(MIB - 64 * KIB)) {
+		make_calls(100);
+		got++;
+	}
+	return got;
+}
+
+static int run_lock(void)
+{
+	set_limit(RLIMIT_MEMLOCK, 64 * MIB);
+	if (!geteuid() && setresuid(65534, 65534, 65534))
+		return 1;
+	if (mlockall(MCL_CURRENT | MCL_FUTURE))
+		printf("mlockall: %s\n", strerror(errno));
+	make_calls(200000);
+	printf("locked less than 32 MiB: %d\n", read_status("VmLck:") < 32 * MIB);
+	printf("pieces locked too: %d\n", allocate(2));
+	return 0;
+}
+
+static int run_files(void)
+{
+	set_limit(RLIMIT_FSIZE, 4096);
+	set_limit(RLIMIT_NOFILE, 4);
+	make_calls(400000);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *which = argc > 1 ? argv[1] : "";
+	int status = 2;
+
+	if (!strcmp(which, "space")) {
+		set_limit(RLIMIT_AS, 500000 * KIB);
+		make_calls(200000);
+		status = printf("allocated %d MiB\n", allocate(400)) < 0;
+	} else if (!strcmp(which, "later")) {
+		make_calls(200000);
+		set_limit(RLIMIT_AS, read_status("VmSize:") + 64 * MIB);
+		status = printf("allocated %d MiB\n", allocate(56)) < 0;
+	} else if (!strcmp(which, "lock")) {
+		status = run_lock();
+	} else if (!strcmp(which, "files")) {
+		status = run_files();
+	}
+	printf("%s: %d\n", which, status);
+	return status;
+}
