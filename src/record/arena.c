@@ -5,6 +5,7 @@
  */
 #include "record/arena.h"
 #include "base/choose.h"
+#include "base/shrink.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,7 +16,6 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -181,6 +181,7 @@ int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws
 		close(area->fd);
 		return -1;
 	}
+	ws_guard_mapping(memory, size, true);
 	area->arena = memory;
 	area->arena->magic = WS_ARENA_MAGIC;
 	area->arena->version = WS_ARENA_VERSION;
@@ -195,7 +196,22 @@ int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws
 		area->arena->recorder_pid_ns = st.st_ino;
 	atomic_store(&area->arena->chunk_next, area->arena->chunk_first);
 	atomic_store(&area->arena->chunk_backed, (uint32_t)(first / WS_CHUNK_SIZE));
+	ws_area_adopt(area);
+	area->owner = owner;
 	return 0;
+}
+
+void ws_area_adopt(struct ws_area *area)
+{
+	const struct ws_arena *arena = area->arena;
+
+	area->size = arena->size;
+	area->chunk_first = arena->chunk_first;
+	area->chunk_end = arena->chunk_first + arena->chunk_count;
+	area->buffer_first = arena->buffer_first;
+	area->buffer_count = ws_min(arena->buffer_count, WS_BUFFERS);
+	area->pid_ns = arena->recorder_pid_ns;
+	area->owner = (uid_t)-1;
 }
 
 uint32_t ws_area_text(struct ws_area *area, const char *text, size_t len)
@@ -218,8 +234,21 @@ void ws_area_feed(struct ws_area *area)
 	uint32_t next = atomic_load_explicit(&area->arena->chunk_next, memory_order_relaxed);
 	uint32_t backed = atomic_load_explicit(&area->arena->chunk_backed, memory_order_relaxed);
 
-	if (backed - next < AHEAD / WS_CHUNK_SIZE)
-		ws_extend_arena(area->arena, area->fd, STEP / WS_CHUNK_SIZE);
+	/* Numbers that cannot be are left alone: a page fault there is worth no system call. */
+	if (backed >= next && backed >= area->chunk_first && backed - next < AHEAD / WS_CHUNK_SIZE)
+		ws_extend_arena_below(area->arena, area->fd, STEP / WS_CHUNK_SIZE, area->chunk_end);
+}
+
+bool ws_area_repair(struct ws_area *area)
+{
+	struct stat st;
+
+	if (fstat(area->fd, &st) || (uint64_t)st.st_size >= area->size)
+		return false;
+	/* Zeros: the hooks find that nothing is collected and no memory is to be had. */
+	if (ftruncate(area->fd, (off_t)area->size))
+		return false;
+	return true;
 }
 
 void ws_area_destroy(struct ws_area *area)
@@ -229,7 +258,8 @@ void ws_area_destroy(struct ws_area *area)
 	atomic_store(&area->arena->collecting, 0);
 	atomic_store(&area->arena->closed, 1);
 	unlink(area->path);
-	munmap(area->arena, area->arena->size);
+	ws_unguard_mapping(area->arena);
+	munmap(area->arena, area->size);
 	close(area->fd);
 	area->arena = NULL;
 }

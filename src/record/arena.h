@@ -15,6 +15,15 @@ struct ws_area {
 	int fd; /* holds the lock that says the owner lives */
 	char path[512];
 	bool text_full; /* some text found no room */
+	/*
+	 * What the header of the arena says about its layout, as it was made. The target can write
+	 * there; the recorder uses these.
+	 */
+	uint64_t size;
+	uint32_t chunk_first, chunk_end; /* chunks are chunk_first <= number < chunk_end */
+	uint32_t buffer_first, buffer_count;
+	uint64_t pid_ns; /* the recorder's pid namespace */
+	uid_t owner;	 /* whose processes may register; (uid_t)-1: anyone's */
 };
 
 /*
@@ -23,12 +32,22 @@ struct ws_area {
  * arenas whose recorders are gone. 0, or -1 with a message.
  */
 int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws_err *err);
+/*
+ * Use an arena that is mapped already and whose header is still to be trusted. `area->arena` and
+ * `area->fd` are set.
+ */
+void ws_area_adopt(struct ws_area *area);
 /* Add `s` (with its NUL) to the arena's texts; returns its offset. Only before the target starts.
  * When it is full, 0, and text_full is set. */
 uint32_t ws_area_text(struct ws_area *area, const char *text, size_t len);
 /* Keep a few MiB of chunks ready, so that hooks need not allocate. Cheap when nothing is to be
  * done. */
 void ws_area_feed(struct ws_area *area);
+/*
+ * Make the file as long as it was, if someone has made it shorter: what was behind the new end is
+ * lost, and nothing is recorded any more. True when it was shorter.
+ */
+bool ws_area_repair(struct ws_area *area);
 /* Tell hooks that the recorder has finished, unmap, remove the file. */
 void ws_area_destroy(struct ws_area *area);
 

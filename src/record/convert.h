@@ -3,9 +3,10 @@
  * (from_nvtx.c, from_osrt.c, from_process.c).
  *
  * A converter is `void ws_convert_<fn>(struct ws_stream *s, const struct ws_rec *r)`, named in
- * WS_RECORD_KINDS. Records come from shared memory that a broken target may have scribbled over:
- * the drain has checked that the record's size lies within the chunk; a converter checks that the
- * size suits the kind, and takes handles only through the functions below, which check them.
+ * WS_RECORD_KINDS. Records come from shared memory that a broken or hostile target may have
+ * scribbled over. A converter gets a copy of them that no longer changes. The drain has checked
+ * that the record's size lies within the chunk; a converter checks that the size suits the kind,
+ * and takes handles only through the functions below, which check them.
  */
 #ifndef WS_CONVERT_H
 #define WS_CONVERT_H
@@ -27,7 +28,8 @@ struct ws_stream {
 	uint32_t process;			/* id in the process table */
 	uint32_t thread;			/* id in the thread table */
 	struct ws_stage *stage[WS_TABLE_COUNT]; /* for ws_writer_row */
-	const struct ws_ring *ring;
+	const struct ws_ring *ring; /* what its thread has open; NULL at the end of a process */
+	uint32_t tid;
 	bool late;     /* its records refer to those of other rings, and are converted after them */
 	uint64_t base; /* ticks that short records of the chunk being converted count from */
 	void *domain_state[5]; /* per-ring state of converters; owned by them, see
@@ -44,7 +46,10 @@ static inline uint64_t ws_stream_time(struct ws_stream *stream, uint64_t ticks)
 /* Report string id of a string handle of this process; 0 for handle 0 or one that does not check
  * out. */
 uint32_t ws_stream_string(struct ws_stream *stream, uint32_t handle);
-/* Bytes behind a handle, for converters that must look at them; NULL when it does not check out. */
+/*
+ * A copy of the bytes behind a handle and of a NUL, for converters that must look at them; NULL
+ * when it does not check out. Good until the call after the next.
+ */
 const char *ws_stream_string_bytes(struct ws_stream *stream, uint32_t handle, size_t *len);
 
 /* Report string id of a local text of this ring; it is forgotten when `last` is set. 0 when

@@ -13,18 +13,13 @@
 #include "record/python.h"
 
 #define TEXTS_MOST (1u << 20)
+#define PIECES_MOST (64u << 20) /* bytes of a text that comes in several records */
 
 static void (*const converters[WS_REC_COUNT])(struct ws_stream *, const struct ws_rec *) = {
 #define X(kind, fn) [WS_REC_##kind] = ws_convert_##fn,
 	WS_RECORD_KINDS(X)
 #undef X
 };
-
-static bool is_chunk_valid(const struct ws_drain *drain, uint32_t chunk)
-{
-	return chunk >= drain->arena->chunk_first &&
-	       chunk < drain->arena->chunk_first + drain->arena->chunk_count;
-}
 
 struct ws_drain *ws_drain_new(struct ws_area *area, struct ws_clock *clock,
 			      const struct ws_drain_ops *ops)
@@ -37,18 +32,20 @@ struct ws_drain *ws_drain_new(struct ws_area *area, struct ws_clock *clock,
 	drain->ops = *ops;
 	drain->epoll = epoll_create1(EPOLL_CLOEXEC);
 	drain->keep_from = UINT64_MAX;
-	drain->by_chunk = ws_calloc(drain->arena->chunk_first + drain->arena->chunk_count,
-				    sizeof(*drain->by_chunk));
-	drain->left = ws_calloc(drain->arena->chunk_first + drain->arena->chunk_count,
-				sizeof(*drain->left));
-	drain->string_ids = ws_calloc(drain->arena->chunk_first + drain->arena->chunk_count,
-				      sizeof(*drain->string_ids));
+	ws_chunks_init(&drain->chunks, area);
+	drain->string_ids = ws_calloc(area->chunk_end, sizeof(*drain->string_ids));
 	return drain;
 }
 
 void ws_drain_perf(struct ws_drain *drain, struct ws_perf *perf)
 {
 	drain->perf = perf;
+}
+
+void ws_drain_collect(struct ws_drain *drain, uint64_t from, uint64_t to)
+{
+	drain->collect_from = from;
+	drain->collect_to = to;
 }
 
 void ws_drain_target(struct ws_drain *drain, pid_t pid)
@@ -73,13 +70,17 @@ void ws_drain_each(struct ws_drain *drain, void (*fn)(void *ctx, int pid), void 
 static void add_ring(struct ws_drain *drain, uint32_t slot, uint32_t chunk)
 {
 	struct ws_ring *ring = ws_chunk_at(drain->arena, chunk);
-	struct ws_proc *process = ws_drain_process(drain, ring->process_home);
+	struct ws_proc *process = ws_drain_process(drain, ws_read_shared(ring->process_home));
 	struct ws_ring_state *ring_state;
 
-	if (!process)
-		return; /* not ready yet: next round */
+	if (!process || /* not ready yet: next round */
+	    !ws_chunks_claim(&drain->chunks, chunk, process, WS_USE_RING))
+		return;
 	ring_state = ws_calloc(1, sizeof(*ring_state));
 	ring_state->ring = ring;
+	ring_state->nest = ws_read_shared(ring->nest);
+	ring_state->start = ws_read_shared(ring->start);
+	ring_state->stream.tid = ws_read_shared(ring->tid);
 	ring_state->home = ring_state->chunk = chunk;
 	ring_state->slot = slot;
 	ring_state->offset = WS_RING_DATA;
@@ -96,44 +97,27 @@ static void add_ring(struct ws_drain *drain, uint32_t slot, uint32_t chunk)
 
 static void find_new_rings(struct ws_drain *drain)
 {
-	drain->slots_used = atomic_load_explicit(&drain->arena->dir_used, memory_order_acquire);
-	if (drain->slots_used > WS_DIR_SLOTS)
-		drain->slots_used = WS_DIR_SLOTS;
+	uint32_t used = atomic_load_explicit(&drain->arena->dir_used, memory_order_acquire);
+
+	/* It only grows: rings that are known stay so, whatever the arena says. */
+	if (used > drain->slots_used)
+		drain->slots_used = ws_min(used, WS_DIR_SLOTS);
 	for (uint32_t slot = 0; slot < drain->slots_used; slot++) {
 		uint32_t chunk =
 			atomic_load_explicit(&drain->arena->directory[slot], memory_order_acquire);
-		const struct ws_chunk *chunk_c;
+		uint32_t kind;
 
-		if (!chunk || drain->slot[slot] || !is_chunk_valid(drain, chunk))
+		if (!chunk || drain->slot[slot] || !ws_chunks_has(&drain->chunks, chunk))
 			continue;
-		chunk_c = ws_chunk_at(drain->arena, chunk);
-		if (chunk_c->kind == WS_CHUNK_PROCESS)
+		kind = ws_read_shared(((struct ws_chunk *)ws_chunk_at(drain->arena, chunk))->kind);
+		if (kind == WS_CHUNK_PROCESS)
 			ws_drain_process(drain, chunk);
-		else if (chunk_c->kind == WS_CHUNK_RING)
+		else if (kind == WS_CHUNK_RING)
 			add_ring(drain, slot, chunk);
 	}
 }
 
 /* ---- how far has it got ---- */
-
-static void snapshot_rings(struct ws_drain *drain, struct ws_ring_state *ring_state)
-{
-	uint32_t chunk = ring_state->chunk, next, used = 0;
-
-	for (uint32_t guard = 0; guard <= drain->arena->chunk_count; guard++) {
-		struct ws_chunk *chunk_c = ws_chunk_at(drain->arena, chunk);
-
-		next = atomic_load_explicit(&chunk_c->next, memory_order_acquire);
-		used = atomic_load_explicit(&chunk_c->used, memory_order_acquire);
-		if (next == WS_CHUNK_NONE || !is_chunk_valid(drain, next))
-			break;
-		chunk = next;
-	}
-	ring_state->snap_chunk = chunk;
-	ring_state->snap_used = ws_min(used, WS_CHUNK_SIZE);
-}
-
-/* ---- converting ---- */
 
 static void mark_ring_broken(struct ws_drain *drain, struct ws_ring_state *ring_state)
 {
@@ -145,20 +129,48 @@ static void mark_ring_broken(struct ws_drain *drain, struct ws_ring_state *ring_
 				   "(a stray write into shared memory); part of "
 				   "it is lost.");
 	ring_state->broken = true;
-	ring_state
-		->lost[WS_LOSS_OTHER]--; /* makes the difference to the ring's own count one more */
+	ring_state->damaged++;
 }
 
+static void snapshot_rings(struct ws_drain *drain, struct ws_ring_state *ring_state)
+{
+	uint32_t chunk = ring_state->chunk, next, used;
+
+	for (;;) {
+		struct ws_chunk *shared = ws_chunk_at(drain->arena, chunk);
+
+		next = atomic_load_explicit(&shared->next, memory_order_acquire);
+		used = atomic_load_explicit(&shared->used, memory_order_acquire);
+		if (next == WS_CHUNK_NONE || ring_state->cut)
+			break;
+		/* A chunk that is met a second time, here or elsewhere, has an owner. */
+		if (!ws_chunks_claim(&drain->chunks, next, ring_state->stream.proc, WS_USE_DATA)) {
+			ring_state->cut = true;
+			mark_ring_broken(drain, ring_state);
+			break;
+		}
+		drain->chunks.entry[chunk].next = next;
+		chunk = next;
+	}
+	ring_state->snap_chunk = chunk;
+	ring_state->snap_used = ws_min(used, WS_CHUNK_SIZE);
+}
+
+/* ---- converting ---- */
 static uint64_t convert_chunk(struct ws_drain *drain, struct ws_ring_state *ring_state,
 			      uint32_t used)
 {
-	const char *base = ws_chunk_at(drain->arena, ring_state->chunk);
+	const struct ws_chunk *shared = ws_chunk_at(drain->arena, ring_state->chunk);
 	uint32_t at = ring_state->offset, from = at;
 	uint64_t n = 0;
 
-	ring_state->stream.base = ((const struct ws_chunk *)base)->base;
+	used &= ~7u; /* records are whole words */
+	if (at >= used)
+		return 0;
+	ring_state->stream.base = ws_read_shared(shared->base);
+	ws_copy_out(drain->chunk + at, (const char *)shared + at, used - at);
 	while (at < used) {
-		const struct ws_rec *rec = (const void *)(base + at);
+		const struct ws_rec *rec = (const void *)(drain->chunk + at);
 		uint32_t bytes = ws_rec_bytes(rec);
 
 		if (ws_unlikely(bytes < sizeof(*rec) || bytes > used - at || !rec->kind ||
@@ -184,18 +196,19 @@ static uint64_t convert_ring(struct ws_drain *drain, struct ws_ring_state *ring_
 	    (ring_state->chunk != ring_state->snap_chunk ||
 	     ring_state->offset < ring_state->snap_used || ring_state->ending))
 		ring_state->stream.thread =
-			ws_proc_thread_at(ring_state->stream.proc, ring_state->ring->tid,
-					  ws_clock_ns(drain->clock, ring_state->ring->start));
+			ws_proc_thread_at(ring_state->stream.proc, ring_state->stream.tid,
+					  ws_clock_ns(drain->clock, ring_state->start));
 	while (ring_state->chunk != ring_state->snap_chunk) {
 		struct ws_chunk *chunk = ws_chunk_at(drain->arena, ring_state->chunk);
 		uint32_t used = atomic_load_explicit(&chunk->used, memory_order_acquire),
 			 done = ring_state->chunk;
 
 		bytes += convert_chunk(drain, ring_state, ws_min(used, WS_CHUNK_SIZE));
-		ring_state->chunk = atomic_load_explicit(&chunk->next, memory_order_acquire);
+		/* As the snapshot found it: what stands in the chunk may be another number now. */
+		ring_state->chunk = drain->chunks.entry[done].next;
 		ring_state->offset = sizeof(struct ws_chunk);
 		if (done != ring_state->home)
-			ws_give_chunk(drain->arena, done);
+			ws_chunks_give(&drain->chunks, done, ring_state->stream.proc);
 		ws_area_feed(drain->area); /* a writer that outruns this must not have to allocate
 					  for itself */
 	}
@@ -206,6 +219,9 @@ static uint64_t convert_ring(struct ws_drain *drain, struct ws_ring_state *ring_
 
 /* ---- ends ---- */
 
+/* More ranges than this many chunks hold are not open at once in any thread. */
+#define OPEN_CHUNKS 64u
+
 static void open_events(struct ws_drain *drain, struct ws_ring_state *ring_state)
 {
 	uint32_t depth = atomic_load_explicit(&ring_state->ring->open_depth, memory_order_acquire),
@@ -213,14 +229,15 @@ static void open_events(struct ws_drain *drain, struct ws_ring_state *ring_state
 	uint32_t more = atomic_load_explicit(&ring_state->ring->open_more, memory_order_acquire);
 
 	for (; level < depth && level < WS_OPEN_DEPTH; level++)
-		if (ring_state->ring->open[level].start)
-			ws_convert_open(&ring_state->stream, &ring_state->ring->open[level]);
-	while (level < depth && is_chunk_valid(drain, more)) {
-		const struct ws_open_chunk *chunk = ws_chunk_at(drain->arena, more);
+		ws_convert_open(&ring_state->stream, &ring_state->ring->open[level]);
+	for (uint32_t n = 0; n < OPEN_CHUNKS && level < depth; n++) {
+		const struct ws_open_chunk *chunk;
 
+		if (!ws_chunks_allows(&drain->chunks, more, ring_state->stream.proc))
+			break;
+		chunk = ws_chunk_at(drain->arena, more);
 		for (uint32_t i = 0; i < WS_OPEN_PER_CHUNK && level < depth; i++, level++)
-			if (chunk->open[i].start)
-				ws_convert_open(&ring_state->stream, &chunk->open[i]);
+			ws_convert_open(&ring_state->stream, &chunk->open[i]);
 		more = atomic_load_explicit(&chunk->chunk.next, memory_order_acquire);
 	}
 	ws_convert_osrt_open(&ring_state->stream);
@@ -234,49 +251,78 @@ static const char *const loss_names[WS_LOSS_KINDS] = {[WS_LOSS_NVTX] = "nvtx",
 						      [WS_LOSS_SAMPLE] = "CPU samples",
 						      [WS_LOSS_PYTHON] = "Python samples"};
 
-static void write_losses(struct ws_ring_state *ring_state)
+/* No thread loses more than an event in a nanosecond: a count that says so was overwritten. */
+static uint64_t most_losses(const struct ws_drain *drain, const struct ws_ring_state *ring_state)
 {
-	for (int k = 0; k < WS_LOSS_KINDS; k++) {
-		uint64_t lost =
-			atomic_load_explicit(&ring_state->ring->lost[k], memory_order_relaxed) -
-			ring_state->lost[k];
+	return drain->clock->readings[drain->clock->n - 1].raw -
+	       ws_clock_ns(drain->clock, ring_state->start) + 1000;
+}
 
-		if (lost)
+static void write_losses(struct ws_drain *drain, struct ws_ring_state *ring_state)
+{
+	uint64_t most = most_losses(drain, ring_state), lost[WS_LOSS_KINDS];
+
+	for (int k = 0; k < WS_LOSS_KINDS; k++) {
+		uint64_t count =
+			atomic_load_explicit(&ring_state->ring->lost[k], memory_order_relaxed);
+
+		lost[k] = count - ring_state->lost[k];
+		ring_state->lost[k] = count;
+		if (lost[k] > most) {
+			lost[k] = 0;
+			mark_ring_broken(drain, ring_state);
+		}
+	}
+	lost[WS_LOSS_OTHER] += ring_state->damaged;
+	ring_state->damaged = 0;
+	for (int k = 0; k < WS_LOSS_KINDS; k++)
+		if (lost[k])
 			ws_sink_loss(ring_state->stream.sink, ring_state->stream.thread,
-				     ws_text_or(loss_names[k], "other events"), lost,
+				     ws_text_or(loss_names[k], "other events"), lost[k],
 				     k == WS_LOSS_DEPTH	  ? "ranges nested too deep"
 				     : ring_state->broken ? "shared memory was overwritten or full"
 							  : "the memory for recording was full");
-		ring_state->lost[k] += lost;
+}
+
+/* Give back the chunks of ranges that are open beyond those in the home chunk. */
+static void give_open_chunks(struct ws_drain *drain, const struct ws_ring_state *ring_state)
+{
+	uint32_t more = atomic_load(&ring_state->ring->open_more), chunks[OPEN_CHUNKS], n = 0;
+
+	/* All are claimed before the first is given back, so that none is given back twice. */
+	while (n < OPEN_CHUNKS &&
+	       ws_chunks_claim(&drain->chunks, more, ring_state->stream.proc, WS_USE_DATA)) {
+		struct ws_chunk *shared = ws_chunk_at(drain->arena, more);
+
+		chunks[n++] = more;
+		more = atomic_load_explicit(&shared->next, memory_order_acquire);
 	}
+	while (n--)
+		ws_chunks_give(&drain->chunks, chunks[n], ring_state->stream.proc);
 }
 
 static void settle_ring(struct ws_drain *drain, struct ws_ring_state *ring_state, bool memory_too)
 {
 	struct ws_proc *process = ring_state->stream.proc;
-	uint32_t more = atomic_load(&ring_state->ring->open_more);
 
 	if (!drain->open_done)
 		open_events(drain, ring_state);
 	ws_convert_nvtx_stream_end(&ring_state->stream);
 	ws_convert_python_stream_end(&ring_state->stream);
 	ws_convert_stack_stream_end(&ring_state->stream);
-	write_losses(ring_state);
-	if (ring_state->ring->nest == 0)
+	write_losses(drain, ring_state);
+	if (ring_state->nest == 0)
 		ws_proc_thread_ended(process, ring_state->stream.thread);
 	if (memory_too) {
-		for (uint32_t guard = 0; guard < 64 && is_chunk_valid(drain, more); guard++) {
-			uint32_t next = atomic_load(
-				&((struct ws_chunk *)ws_chunk_at(drain->arena, more))->next);
-
-			ws_give_chunk(drain->arena, more);
-			more = next;
-		}
+		give_open_chunks(drain, ring_state);
 		if (ring_state->chunk != ring_state->home)
-			ws_give_chunk(drain->arena, ring_state->chunk);
+			ws_chunks_give(&drain->chunks, ring_state->chunk, process);
 		atomic_store_explicit(&drain->arena->directory[ring_state->slot], 0,
 				      memory_order_release);
-		ws_give_chunk(drain->arena, ring_state->home);
+		ws_chunks_give(&drain->chunks, ring_state->home, process);
+	} else {
+		ws_chunks_leave(&drain->chunks, ring_state->chunk, process);
+		ws_chunks_leave(&drain->chunks, ring_state->home, process);
 	}
 	drain->slot[ring_state->slot] = NULL;
 	process->rings--;
@@ -359,8 +405,8 @@ void ws_drain_open_events(struct ws_drain *drain)
 		if (drain->slot[i]) {
 			if (!drain->slot[i]->stream.thread)
 				drain->slot[i]->stream.thread = ws_proc_thread(
-					drain->slot[i]->stream.proc, drain->slot[i]->ring->tid,
-					ws_clock_ns(drain->clock, drain->slot[i]->ring->start));
+					drain->slot[i]->stream.proc, drain->slot[i]->stream.tid,
+					ws_clock_ns(drain->clock, drain->slot[i]->start));
 			open_events(drain, drain->slot[i]);
 		}
 	drain->open_done = true;
@@ -376,11 +422,10 @@ void ws_drain_finish(struct ws_drain *drain)
 			drain->gone[i] = process->next;
 			ws_proc_free(process);
 		}
-	for (uint32_t i = 0; i < drain->arena->chunk_first + drain->arena->chunk_count; i++)
+	for (uint32_t i = 0; i < drain->area->chunk_end; i++)
 		free(drain->string_ids[i]);
 	free(drain->string_ids);
-	free(drain->by_chunk);
-	free(drain->left);
+	ws_chunks_free(&drain->chunks);
 	free(drain->ends);
 	free(drain->started);
 	close(drain->epoll);
@@ -389,52 +434,73 @@ void ws_drain_finish(struct ws_drain *drain)
 
 /* ---- strings, for converters ---- */
 
-static const struct ws_shared_string *read_shared_string(struct ws_drain *drain, uint32_t handle,
-							 uint32_t *chunk)
+static uint32_t get_string_chunk(uint32_t handle)
+{
+	return (uint32_t)((uint64_t)handle * 8 / WS_CHUNK_SIZE);
+}
+
+/* Is it a chunk in which the process defines strings? */
+static bool has_strings(struct ws_proc *process, uint32_t chunk)
+{
+	const struct ws_chunk_owner *entry;
+
+	if (!process->home || !ws_chunks_has(&process->drain->chunks, chunk))
+		return false;
+	if (chunk == process->home_chunk)
+		return true;
+	entry = &process->drain->chunks.entry[chunk];
+	if (entry->use == WS_USE_UNKNOWN)
+		ws_proc_claim_strings(process);
+	return entry->use == WS_USE_STRINGS && entry->owner == process;
+}
+
+/* Copy the string behind a handle of the process, and a NUL, into `copy`; false when there is none.
+ */
+static bool copy_string(struct ws_proc *process, uint32_t handle, char copy[WS_CHUNK_SIZE],
+			size_t *len)
 {
 	uint64_t offset = (uint64_t)handle * 8 % WS_CHUNK_SIZE;
-	const struct ws_chunk *chunk_c;
-	const struct ws_shared_string *string;
+	const struct ws_shared_string *shared;
 
-	*chunk = (uint32_t)((uint64_t)handle * 8 / WS_CHUNK_SIZE);
-	if (!is_chunk_valid(drain, *chunk) || offset < sizeof(struct ws_chunk))
-		return NULL;
-	chunk_c = ws_chunk_at(drain->arena, *chunk);
-	if (chunk_c->kind != WS_CHUNK_STRINGS && chunk_c->kind != WS_CHUNK_PROCESS)
-		return NULL;
-	string = ws_string_at(drain->arena, handle);
-	if (offset + sizeof(*string) + string->len >= WS_CHUNK_SIZE)
-		return NULL;
-	return string;
+	if (!handle || offset < sizeof(struct ws_chunk) ||
+	    !has_strings(process, get_string_chunk(handle)))
+		return false;
+	shared = ws_string_at(process->drain->arena, handle);
+	*len = ws_read_shared(shared->len);
+	if (offset + sizeof(*shared) + *len >= WS_CHUNK_SIZE)
+		return false;
+	ws_copy_out(copy, shared->bytes, *len);
+	copy[*len] = 0;
+	return true;
 }
 
 uint32_t ws_stream_string(struct ws_stream *stream, uint32_t handle)
 {
 	struct ws_drain *drain = stream->proc->drain;
-	const struct ws_shared_string *str;
-	uint32_t chunk, *ids;
+	uint32_t chunk = get_string_chunk(handle), *ids;
+	char *copy = drain->text[drain->text_turn & 1];
+	size_t len;
 
-	if (!handle || !(str = read_shared_string(drain, handle, &chunk)))
+	if (!handle || !has_strings(stream->proc, chunk))
 		return 0;
 	ids = drain->string_ids[chunk];
+	if (ids && ids[handle % (WS_CHUNK_SIZE / 8)])
+		return ids[handle % (WS_CHUNK_SIZE / 8)];
+	if (!copy_string(stream->proc, handle, copy, &len))
+		return 0;
 	if (!ids)
 		ids = drain->string_ids[chunk] = ws_calloc(WS_CHUNK_SIZE / 8, sizeof(*ids));
 	ids += handle % (WS_CHUNK_SIZE / 8);
-	if (!*ids)
-		*ids = ws_writer_string(stream->writer, str->bytes, str->len);
+	*ids = ws_writer_string(stream->writer, copy, len);
 	return *ids;
 }
 
 const char *ws_stream_string_bytes(struct ws_stream *stream, uint32_t handle, size_t *len)
 {
-	uint32_t chunk;
-	const struct ws_shared_string *str =
-		handle ? read_shared_string(stream->proc->drain, handle, &chunk) : NULL;
+	struct ws_drain *drain = stream->proc->drain;
+	char *copy = drain->text[drain->text_turn++ & 1];
 
-	if (!str)
-		return NULL;
-	*len = str->len;
-	return str->bytes;
+	return copy_string(stream->proc, handle, copy, len) ? copy : NULL;
 }
 
 uint32_t ws_stream_intern(struct ws_stream *stream, const void *bytes, size_t len)
@@ -444,7 +510,7 @@ uint32_t ws_stream_intern(struct ws_stream *stream, const void *bytes, size_t le
 
 uint32_t ws_stream_thread(struct ws_stream *stream, uint32_t tid)
 {
-	if (stream->ring && tid == stream->ring->tid)
+	if (stream->ring && tid == stream->tid)
 		return stream->thread;
 	return ws_proc_thread(stream->proc, tid, stream->clock->readings[stream->clock->n - 1].raw);
 }
@@ -532,6 +598,10 @@ void ws_convert_text(struct ws_stream *stream, const struct ws_rec *rec)
 	if (ws_likely(!rec->small && !ring_state->piece_len)) {
 		keep_whole_text(ring_state, record->number,
 				ws_writer_string(stream->writer, record->bytes, record->len));
+		return;
+	}
+	if (ring_state->piece_len + record->len > PIECES_MOST) {
+		ring_state->piece_len = 0;
 		return;
 	}
 	ws_grow(ring_state->piece, ring_state->piece_cap, ring_state->piece_len + record->len + 1);

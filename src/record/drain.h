@@ -28,6 +28,8 @@ struct ws_drain_ops {
 	void *ctx;
 	struct ws_code *code; /* for call stacks: code.h; outlives the drain. NULL: none are made */
 	uint32_t stack_depth; /* most frames of the stack of a traced call */
+	double osrt_threshold; /* seconds that a call that never returned has lasted at least */
+	uint32_t cuda_flags;   /* enum ws_cuda_setting */
 	/*
 	 * The report that a new process belongs to; `env` is its reported variables (NUL-separated
 	 * NAME=VALUE, `env_len` bytes). `parent` is the sink of its parent, or NULL. Never NULL in
@@ -42,6 +44,9 @@ struct ws_drain *ws_drain_new(struct ws_area *area, struct ws_clock *clock,
 
 /* The target that profile started, so that its image is told from others'. */
 void ws_drain_target(struct ws_drain *drain, pid_t pid);
+
+/* What is collected: [from, to] in session ns; `to` is 0 until it is over. */
+void ws_drain_collect(struct ws_drain *drain, uint64_t from, uint64_t to);
 
 /* perf's records are about the same processes: see proc.h. Before the first round. */
 void ws_drain_perf(struct ws_drain *drain, struct ws_perf *perf);

@@ -18,6 +18,10 @@
 #include "base/mem.h"
 #include "record/proc.h"
 
+/* A GPU's clock may be ahead of ours by less: what begins later was overwritten. */
+#define FUTURE_NS UINT64_C(10000000000)
+#define KEPT_MOST (1u << 20) /* entries of each kind that are kept for a process */
+
 static const struct {
 	ws_cuda_convert *fn;
 	uint16_t least, usual; /* bytes: without them it is no such record; what 13.0 writes */
@@ -101,11 +105,21 @@ uint32_t ws_cuda_intern(struct ws_stream *stream, struct ws_cuda_proc *process, 
 
 bool ws_cuda_wanted(struct ws_stream *stream, uint64_t start, uint64_t end)
 {
-	const struct ws_arena *arena = stream->proc->drain->arena;
-	uint64_t from = atomic_load_explicit(&arena->collect_from, memory_order_relaxed);
-	uint64_t to = atomic_load_explicit(&arena->collect_to, memory_order_relaxed);
+	const struct ws_drain *drain = stream->proc->drain;
+	uint64_t now = stream->clock->readings[stream->clock->n - 1].raw;
 
-	return end >= from && (!to || start <= to);
+	return end >= drain->collect_from && (!drain->collect_to || start <= drain->collect_to) &&
+	       start <= now + FUTURE_NS;
+}
+
+void ws_cuda_keep(struct ws_map *map, uint64_t key, uint64_t value)
+{
+	bool known = false;
+
+	if (map->count >= KEPT_MOST)
+		ws_map_get(map, key, &known);
+	if (map->count < KEPT_MOST || known)
+		ws_map_set(map, key, value);
 }
 
 uint32_t ws_cuda_thread(struct ws_stream *stream, struct ws_cuda_proc *process, uint32_t tid,
@@ -150,8 +164,10 @@ void ws_convert_cuda_batch(struct ws_stream *stream, const struct ws_rec *rec)
 	const char *at = record->bytes, *end = (const char *)rec + ws_rec_bytes(rec);
 	struct ws_cuda_proc *process = ws_cuda_proc(stream);
 
+	if (ws_rec_bytes(rec) < sizeof(*record))
+		return;
 	stream->late = true;
-	while (at + sizeof(struct cupti_record) <= end) {
+	while ((size_t)(end - at) >= sizeof(struct cupti_record)) {
 		uint32_t marked, bytes;
 
 		memcpy(&marked, at, sizeof(marked));
@@ -180,7 +196,7 @@ void ws_convert_cuda_name(struct ws_stream *stream, const struct ws_rec *rec)
 	if (ws_rec_bytes(rec) < sizeof(*record))
 		return;
 	if (rec->small == WS_CUDA_NAME_POINTER) {
-		ws_map_set(&process->pointers, record->key, rec->value);
+		ws_cuda_keep(&process->pointers, record->key, rec->value);
 		return;
 	}
 	if (rec->small == WS_CUDA_NAME_SIZE && record->key < CUPTI_KIND_COUNT &&
@@ -341,11 +357,12 @@ static void parse_cuda_buffer(struct ws_stream *stream, struct ws_cuda_proc *pro
 			      const char *buffer, uint32_t from)
 {
 	uint64_t now = stream->clock->readings[stream->clock->n - 1].raw;
+	char *copy = stream->proc->drain->chunk;
 
-	while (from + 8 <= WS_BUFFER_SIZE) {
+	while (from <= WS_BUFFER_SIZE - 8) {
 		uint32_t marked, kind, bytes;
 
-		memcpy(&marked, buffer + from, sizeof(marked));
+		ws_copy_out(&marked, buffer + from, sizeof(marked));
 		kind = WS_CUPTI_KIND(marked);
 		if (!kind || kind >= CUPTI_KIND_COUNT)
 			break;
@@ -353,9 +370,11 @@ static void parse_cuda_buffer(struct ws_stream *stream, struct ws_cuda_proc *pro
 		if (!bytes)
 			bytes = process->sizes[kind] ? 8u * process->sizes[kind]
 						     : kinds[kind].usual;
-		if (!bytes || bytes > WS_BUFFER_SIZE - from)
+		if (!bytes || bytes > WS_BUFFER_SIZE - from || bytes > WS_CHUNK_SIZE)
 			break;
-		convert_cuda_record(stream, process, now, buffer + from, bytes, marked);
+		ws_copy_out(copy, buffer + from, bytes);
+		memcpy(copy, &marked, sizeof(marked));
+		convert_cuda_record(stream, process, now, copy, bytes, marked);
 		stream->sink->events++;
 		from += bytes;
 	}
@@ -363,19 +382,23 @@ static void parse_cuda_buffer(struct ws_stream *stream, struct ws_cuda_proc *pro
 
 void ws_convert_cuda_process_end(struct ws_stream *stream)
 {
-	struct ws_arena *arena = stream->proc->drain->arena;
+	const struct ws_area *area = stream->proc->drain->area;
+	struct ws_arena *arena = area->arena;
 	struct ws_cuda_proc *process = stream->proc->slot[WS_SLOT_CUDA];
 
 	if (!process)
 		return;
-	for (uint32_t i = 0; i < arena->buffer_count && i < WS_BUFFERS; i++) {
+	for (uint32_t i = 0; i < area->buffer_count; i++) {
 		uint32_t done = atomic_load_explicit(&arena->buffers[i].done, memory_order_acquire);
 
 		if (atomic_load_explicit(&arena->buffers[i].owner, memory_order_acquire) !=
 		    stream->proc->home_chunk)
 			continue;
 		if (!(done % 8) && stream->proc->ending)
-			parse_cuda_buffer(stream, process, ws_buffer_at(arena, i), done);
+			parse_cuda_buffer(stream, process,
+					  (const char *)arena + ((uint64_t)area->buffer_first + i) *
+									WS_BUFFER_SIZE,
+					  done);
 		if (stream->proc->ending)
 			atomic_store_explicit(&arena->buffers[i].owner, 0, memory_order_release);
 	}

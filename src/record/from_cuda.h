@@ -108,6 +108,8 @@ bool ws_cuda_wanted(struct ws_stream *stream, uint64_t start, uint64_t end);
 /* The thread of the process that had this id at that time. */
 uint32_t ws_cuda_thread(struct ws_stream *stream, struct ws_cuda_proc *process, uint32_t tid,
 			uint64_t time);
+/* Keep a value for the process, unless there are so many that they must have been made up. */
+void ws_cuda_keep(struct ws_map *map, uint64_t key, uint64_t value);
 /* Device of a context, and the context it stands for: a green one belongs to another. */
 void ws_cuda_place(const struct ws_cuda_proc *process, uint32_t context, uint32_t *base,
 		   uint32_t *green);

@@ -152,7 +152,7 @@ static uint32_t number_event(struct ws_cuda_proc *process, uint64_t handle)
 
 	if (!found) {
 		n = process->event_numbers.count + 1;
-		ws_map_set(&process->event_numbers, handle, n);
+		ws_cuda_keep(&process->event_numbers, handle, n);
 	}
 	return (uint32_t)n;
 }
@@ -170,7 +170,7 @@ static void note_event_record(struct ws_stream *stream, struct ws_cuda_proc *pro
 					.time = WS_NO_TIME,
 					.event_sync = record->correlation};
 
-	if (stream->proc->drain->arena->cuda.flags & WS_CUDA_EVENT_TIMES) {
+	if (stream->proc->drain->ops.cuda_flags & WS_CUDA_EVENT_TIMES) {
 		if (process->events.count > EVENTS_MOST)
 			ws_map_free(&process->events);
 		ws_map_set(&process->events, record->correlation, row.event);
@@ -267,11 +267,11 @@ void ws_cuda_context(struct ws_stream *stream, const struct ws_cuda_record *cuda
 	ws_map_get(&cuda_record->p->contexts, context->context, &seen);
 	if (seen)
 		return;
-	ws_map_set(&cuda_record->p->contexts, context->context,
-		   (uint64_t)(context->device & 0xffff) << 32 |
-			   (green ? UINT64_C(1) << 63 | context->parent : 0));
+	ws_cuda_keep(&cuda_record->p->contexts, context->context,
+		     (uint64_t)(context->device & 0xffff) << 32 |
+			     (green ? UINT64_C(1) << 63 | context->parent : 0));
 	if (row.sms)
-		ws_map_set(&cuda_record->p->context_sms, context->context, row.sms);
+		ws_cuda_keep(&cuda_record->p->context_sms, context->context, row.sms);
 	ws_writer_add(stream->writer, WS_TABLE_cuda_context, &row);
 }
 
@@ -288,7 +288,7 @@ void ws_cuda_stream(struct ws_stream *stream, const struct ws_cuda_record *cuda_
 	uint32_t green;
 
 	ws_cuda_place(cuda_record->p, v->context, &row.context, &green);
-	ws_map_set(&cuda_record->p->streams, (uint64_t)v->context << 32 | v->stream, v->priority);
+	ws_cuda_keep(&cuda_record->p->streams, (uint64_t)v->context << 32 | v->stream, v->priority);
 	ws_writer_add(stream->writer, WS_TABLE_cuda_stream, &row);
 }
 
@@ -303,12 +303,12 @@ static uint64_t count_memory_use(struct ws_cuda_proc *process, const struct ws_r
 		return 0;
 	use = &process->device[row->device].in_use[row->kind % WS_CUDA_MEM_KINDS];
 	if (!row->operation) {
-		ws_map_set(&process->allocations, row->address, bytes);
-		*use += (int64_t)bytes;
+		ws_cuda_keep(&process->allocations, row->address, bytes);
+		*use = (int64_t)((uint64_t)*use + bytes);
 	} else {
 		if (ws_map_remove(&process->allocations, row->address, &had) && !bytes)
 			bytes = had;
-		*use -= (int64_t)bytes;
+		*use = (int64_t)((uint64_t)*use - bytes);
 	}
 	return *use > 0 ? (uint64_t)*use : 0;
 }

@@ -39,7 +39,7 @@ static const struct ws_cuda_names *find_kernel_names(struct ws_stream *stream,
 		(struct ws_cuda_names){ws_stream_intern(stream, full, strlen(full)),
 				       ws_stream_intern(stream, own, strlen(own)),
 				       ws_stream_intern(stream, mangled, strlen(mangled))};
-	ws_map_set(&process->kernel_names, handle, process->names_n);
+	ws_cuda_keep(&process->kernel_names, handle, process->names_n);
 	free(mangled);
 	free(full);
 	free(own);

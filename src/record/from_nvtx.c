@@ -17,12 +17,14 @@
 #include "base/choose.h"
 #include "ring/nvtx_record.h"
 #include "record/convert.h"
+#include "record/chunks.h"
 
 enum {
 	PENDING_MOST = 1 << 18, /* start/end ranges of a process waiting for their other half */
 	BLOBS_MOST = 1 << 13,	/* payloads of a stream waiting for their event */
 };
-#define BLOB_BYTES_MOST (UINT64_C(80) << 20) /* one event's payloads; the hook keeps to less */
+#define BLOB_BYTES_MOST (UINT64_C(80) << 20)  /* one event's payloads; the hook keeps to less */
+#define HELD_BYTES_MOST (UINT64_C(256) << 20) /* all payloads of a process that wait */
 
 struct bytes {
 	char *p;
@@ -61,14 +63,17 @@ struct proc_state {
 	uint32_t *buckets;
 	uint32_t bucket_count; /* a power of two */
 	uint64_t ends_alone, crowded_out;
+	uint64_t held; /* bytes of payloads that came and have not become part of a row */
 };
 
 /* ---- states ---- */
 
-static void free_nvtx_stream(struct stream_state *st)
+static void free_nvtx_stream(struct proc_state *ps, struct stream_state *st)
 {
-	for (size_t i = 0; i < st->blobs_n; i++)
+	for (size_t i = 0; i < st->blobs_n; i++) {
+		ps->held -= st->blobs[i].bytes.len;
 		free(st->blobs[i].bytes.p);
+	}
 	free(st->blobs);
 	*st->self = st->next;
 	if (st->next)
@@ -83,7 +88,7 @@ static void free_nvtx_process(void *memory)
 	if (!ps)
 		return;
 	while (ps->streams)
-		free_nvtx_stream(ps->streams);
+		free_nvtx_stream(ps, ps->streams);
 	for (size_t i = 0; i < ps->n; i++)
 		free(ps->pendings[i].binary.p);
 	free(ps->pendings);
@@ -124,7 +129,7 @@ static inline struct stream_state *find_nvtx_stream(struct ws_stream *stream)
 void ws_convert_nvtx_stream_end(struct ws_stream *stream)
 {
 	if (stream->domain_state[WS_SLOT_NVTX])
-		free_nvtx_stream(stream->domain_state[WS_SLOT_NVTX]);
+		free_nvtx_stream(find_nvtx_process(stream), stream->domain_state[WS_SLOT_NVTX]);
 	stream->domain_state[WS_SLOT_NVTX] = NULL;
 }
 
@@ -172,10 +177,18 @@ static void drop_blob(struct stream_state *st, struct blob *blob)
 	st->blobs_n--;
 }
 
+/* Drop one that nothing will refer to. */
+static void forget_blob(struct proc_state *ps, struct stream_state *st, struct blob *blob)
+{
+	ps->held -= blob->bytes.len;
+	drop_blob(st, blob);
+}
+
 void ws_convert_nvtx_blob(struct ws_stream *stream, const struct ws_rec *rec)
 {
 	const struct ws_rec_nvtx_blob *record = (const void *)rec;
 	struct stream_state *st = find_nvtx_stream(stream);
+	struct proc_state *ps = find_nvtx_process(stream);
 	uint32_t bytes = ws_rec_bytes(rec);
 	struct blob *blob;
 
@@ -184,13 +197,15 @@ void ws_convert_nvtx_blob(struct ws_stream *stream, const struct ws_rec *rec)
 	blob = find_blob(st, record->number);
 	if (!blob) {
 		if (st->blobs_n == BLOBS_MOST)
-			drop_blob(st, st->blobs); /* of an event that never came */
+			forget_blob(ps, st, st->blobs); /* of an event that never came */
 		ws_grow(st->blobs, st->blobs_cap, st->blobs_n + 1);
 		blob = &st->blobs[st->blobs_n++];
 		*blob = (struct blob){.number = record->number};
 	}
-	if (blob->bytes.len + record->len <= BLOB_BYTES_MOST)
-		add_bytes(&blob->bytes, record->bytes, record->len);
+	if (blob->bytes.len + record->len > BLOB_BYTES_MOST || ps->held > HELD_BYTES_MOST)
+		return;
+	add_bytes(&blob->bytes, record->bytes, record->len);
+	ps->held += record->len;
 }
 
 /* Append blob `number` to `to` and forget it. */
@@ -209,12 +224,19 @@ static void take_blob(struct stream_state *st, uint32_t number, struct bytes *to
 	drop_blob(st, blob);
 }
 
+static void drop_bytes(struct ws_stream *stream, struct bytes *bytes)
+{
+	if (bytes->len)
+		find_nvtx_process(stream)->held -= bytes->len;
+	free(bytes->p);
+	*bytes = (struct bytes){0};
+}
+
 static uint32_t intern_bytes(struct ws_stream *stream, struct bytes *bytes)
 {
 	uint32_t id = bytes->len ? ws_stream_intern(stream, bytes->p, bytes->len) : 0;
 
-	free(bytes->p);
-	*bytes = (struct bytes){0};
+	drop_bytes(stream, bytes);
 	return id;
 }
 
@@ -386,7 +408,7 @@ static void end_range(struct ws_stream *stream, uint64_t id, uint64_t time, stru
 	}
 	if (pending || ps->waiting >= PENDING_MOST) {
 		ps->ends_alone += id < WS_NVTX_ID_SYNC;
-		free(binary->p);
+		drop_bytes(stream, binary);
 		return;
 	}
 	pending = add_pending(ps, id);
@@ -410,8 +432,7 @@ void ws_convert_nvtx_process_end(struct ws_stream *stream)
 								      the collection: no wonder */
 		else
 			write_pending(stream, pending);
-		free(pending->binary.p);
-		pending->binary.p = NULL;
+		drop_bytes(stream, &pending->binary);
 	}
 	ps->n = ps->waiting = ps->free = 0;
 	if (ps->buckets)
@@ -450,13 +471,17 @@ static void write_event(struct ws_stream *stream, const struct ws_rec_nvtx_event
 		row->range_id = record->other;
 		if (record->other)
 			start_range(stream, record->other, row, binary);
+		else
+			drop_bytes(stream, binary);
 		return;
 	case WS_NVTX_EV_END:
 		if (record->other)
 			end_range(stream, record->other, row->start, binary);
+		else
+			drop_bytes(stream, binary);
 		return;
 	default: /* FORGET: what it named is gone now */
-		free(binary->p);
+		drop_bytes(stream, binary);
 		return;
 	}
 	row->binary = intern_bytes(stream, binary);
@@ -512,11 +537,12 @@ static bool is_written(const struct stream_state *st, const struct ws_open *open
 
 void ws_convert_open(struct ws_stream *stream, const struct ws_open *shared)
 {
-	struct ws_open open = *shared; /* the target may still be writing it */
 	struct stream_state *st = find_nvtx_stream(stream);
+	struct ws_open open;
 	struct ws_row_nvtx row;
 	struct blob *blob;
 
+	ws_copy_out(&open, shared, sizeof(open)); /* the target may still be writing it */
 	if (!open.start || open.flags & WS_OPEN_LOST || is_written(st, &open))
 		return;
 	row = (struct ws_row_nvtx){

@@ -109,11 +109,8 @@ void ws_convert_osrt_more(struct ws_stream *stream, const struct ws_rec *rec)
 
 static bool lasts_long_enough(struct ws_stream *stream, uint64_t start)
 {
-	const struct ws_arena *arena = stream->proc->drain->arena;
 	uint64_t now = stream->clock->readings[stream->clock->n - 1].raw;
-	double threshold = arena->ticks_per_second ? (double)arena->osrt_threshold /
-							     (double)arena->ticks_per_second * 1e9
-						   : 0;
+	double threshold = stream->proc->drain->ops.osrt_threshold * 1e9;
 
 	return now >= start && (double)(now - start) >= threshold;
 }
@@ -127,12 +124,13 @@ void ws_convert_osrt_open(struct ws_stream *stream)
 		return;
 	n = atomic_load_explicit(&ring->calls_open, memory_order_acquire);
 	for (uint32_t i = 0; i < n && i < WS_OPEN_CALLS; i++) {
-		struct ws_open_call call = ring->calls[i];
+		struct ws_open_call call;
 		struct ws_row_osrt row = {.end = WS_NO_TIME,
 					  .thread = stream->thread,
 					  .nesting = i,
 					  .callchain = WS_NO_U32};
 
+		ws_copy_out(&call, &ring->calls[i], sizeof(call));
 		if (call.function >= WS_OSRT_COUNT || !call.start ||
 		    call.start == get_last_start(stream))
 			continue;

@@ -13,12 +13,12 @@
 #include "record/python_bpf.h"
 
 #define CODES_MOST (1u << 20)
+#define FRAMES_MOST (1u << 20) /* kept by ring */
 
 /* Per ring: codes by number, frames by code and offset, and the frames that the next record refers
  * to. */
 struct stream_state {
-	struct ws_py_known **code;
-	size_t code_cap;
+	struct ws_map codes;  /* number -> struct ws_py_known * */
 	struct ws_map frames; /* number << 32 | offset + 1 -> frame id */
 	struct ws_py_stack stack;
 	bool fresh; /* `stack` has not been used */
@@ -55,9 +55,10 @@ void ws_convert_python_stream_end(struct ws_stream *stream)
 
 	if (!st)
 		return;
-	for (size_t i = 0; i < st->code_cap; i++)
-		ws_py_known_free(st->code[i]);
-	free(st->code);
+	for (size_t i = 0; i < st->codes.size; i++)
+		if (st->codes.used[i])
+			ws_py_known_free((struct ws_py_known *)(uintptr_t)st->codes.slots[i].value);
+	ws_map_free(&st->codes);
 	free(st->stack.frame);
 	free(st->stack.entry);
 	free(st->stack.code);
@@ -172,11 +173,16 @@ void ws_convert_python_thread(struct ws_stream *stream, const struct ws_rec *rec
 		return;
 	fill_proc(process, record->runtime, rec);
 	if (ws_py_is_exact(process))
-		ws_python_thread(process->py, process, stream->ring->tid, record,
+		ws_python_thread(process->py, process, stream->tid, record,
 				 stream->clock->readings[stream->clock->n - 1].raw);
 }
 
 /* ---- code ---- */
+
+static struct ws_py_known *find_code(const struct stream_state *st, uint32_t number)
+{
+	return (struct ws_py_known *)(uintptr_t)ws_map_get(&st->codes, number, NULL);
+}
 
 void ws_convert_python_code(struct ws_stream *stream, const struct ws_rec *rec)
 {
@@ -184,7 +190,6 @@ void ws_convert_python_code(struct ws_stream *stream, const struct ws_rec *rec)
 	uint32_t bytes = ws_rec_bytes(rec);
 	struct stream_state *st;
 	struct ws_py_known *known;
-	size_t old;
 
 	if (bytes < sizeof(*record) ||
 	    (uint64_t)record->name_len + record->file_len + record->here >
@@ -193,11 +198,9 @@ void ws_convert_python_code(struct ws_stream *stream, const struct ws_rec *rec)
 	    record->here > record->table_bytes)
 		return;
 	st = state_of(stream);
-	old = st->code_cap;
-	ws_grow(st->code, st->code_cap, record->number + 1u);
-	memset(st->code + old, 0, (st->code_cap - old) * sizeof(*st->code));
-	ws_py_known_free(st->code[record->number]);
-	known = st->code[record->number] = ws_calloc(1, sizeof(*known));
+	ws_py_known_free(find_code(st, record->number));
+	known = ws_calloc(1, sizeof(*known));
+	ws_map_set(&st->codes, record->number, (uintptr_t)known);
 	known->name = ws_strndup(record->bytes, record->name_len);
 	known->file = ws_strndup(record->bytes + record->name_len, record->file_len);
 	known->first_line = record->first_line;
@@ -205,7 +208,7 @@ void ws_convert_python_code(struct ws_stream *stream, const struct ws_rec *rec)
 	known->shim = record->shim;
 	known->table_bytes = record->table_bytes;
 	known->table_have = record->here;
-	known->table = ws_calloc(1, record->table_bytes + 1);
+	known->table = ws_malloc(record->here + 1); /* it grows as its pieces come */
 	memcpy(known->table, record->bytes + record->name_len + record->file_len, record->here);
 }
 
@@ -216,10 +219,11 @@ void ws_convert_python_table(struct ws_stream *stream, const struct ws_rec *rec)
 	struct ws_py_known *known;
 
 	if (!st || ws_rec_bytes(rec) < sizeof(*record) ||
-	    record->here > ws_rec_bytes(rec) - sizeof(*record) || record->number >= st->code_cap ||
-	    !(known = st->code[record->number]) || record->at != known->table_have ||
+	    record->here > ws_rec_bytes(rec) - sizeof(*record) ||
+	    !(known = find_code(st, record->number)) || record->at != known->table_have ||
 	    record->here > known->table_bytes - known->table_have)
 		return;
+	known->table = ws_realloc(known->table, known->table_have + record->here + 1);
 	memcpy(known->table + record->at, record->bytes, record->here);
 	known->table_have += record->here;
 }
@@ -235,8 +239,7 @@ uint32_t ws_py_known_frame(struct ws_stackset *st, const struct ws_py_known *kno
 
 static uint32_t frame_id(struct ws_stream *stream, struct stream_state *st, uint64_t packed)
 {
-	uint32_t number = (uint32_t)(packed >> 32);
-	const struct ws_py_known *known = number < st->code_cap ? st->code[number] : NULL;
+	const struct ws_py_known *known = find_code(st, (uint32_t)(packed >> 32));
 	uint64_t key = packed & ~WS_PYTHON_ENTRY;
 	uint32_t id;
 
@@ -246,6 +249,8 @@ static uint32_t frame_id(struct ws_stream *stream, struct stream_state *st, uint
 	if (!id) {
 		id = ws_py_known_frame(ws_stackset_of(stream->sink), known,
 				       (int32_t)(key & 0x7fffffff) - 1);
+		if (st->frames.count >= FRAMES_MOST)
+			ws_map_free(&st->frames);
 		ws_map_set(&st->frames, key, id);
 	}
 	return id;
@@ -371,11 +376,11 @@ void ws_convert_python_sample(struct ws_stream *stream, const struct ws_rec *rec
 			   &st->stack);
 	st->fresh = false;
 	describe(stream);
-	outer = (uint32_t)ws_map_get(&process->outer, stream->ring->tid, NULL);
+	outer = (uint32_t)ws_map_get(&process->outer, stream->tid, NULL);
 	if (!outer || !ws_perf_hold_sample(stream->proc->drain->perf, outer, stream->sink, &row))
 		ws_writer_add(stream->writer, WS_TABLE_sample, &row);
-	ws_map_set(&process->counts, stream->ring->tid,
-		   ws_map_get(&process->counts, stream->ring->tid, NULL) + 1);
+	ws_map_set(&process->counts, stream->tid,
+		   ws_map_get(&process->counts, stream->tid, NULL) + 1);
 }
 
 const struct ws_py_stack *ws_python_take_frames(struct ws_stream *stream)

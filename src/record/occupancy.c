@@ -9,7 +9,7 @@
 #include "base/compiler.h"
 #include "schema/schema.h"
 
-enum { REGISTER_UNIT = 256, PARTITIONS = 4 };
+enum { REGISTER_UNIT = 256, PARTITIONS = 4, WARP_MOST = 1024 };
 
 static uint32_t limit_by_registers(const struct ws_sm *sm, const struct ws_launch_shape *shape,
 				   uint32_t warps)
@@ -18,7 +18,8 @@ static uint32_t limit_by_registers(const struct ws_sm *sm, const struct ws_launc
 
 	if (!shape->registers || !sm->registers)
 		return UINT32_MAX;
-	if (sm->registers_block && per_warp * WS_ALIGN_UP(warps, PARTITIONS) > sm->registers_block)
+	if (sm->registers_block &&
+	    (uint64_t)per_warp * WS_ALIGN_UP(warps, PARTITIONS) > sm->registers_block)
 		return 0;
 	in_partition = sm->registers / PARTITIONS / per_warp;
 	return in_partition * PARTITIONS / warps;
@@ -39,8 +40,8 @@ struct ws_occupancy ws_occupancy(const struct ws_sm *sm, const struct ws_launch_
 	struct ws_occupancy occupancy = {0};
 	uint32_t warps, limits[5];
 
-	if (!sm->warp || !sm->warps || !shape->threads || shape->threads > 4096 ||
-	    shape->registers > 1024)
+	if (!sm->warp || sm->warp > WARP_MOST || !sm->warps || !shape->threads ||
+	    shape->threads > 4096 || shape->registers > 1024)
 		return occupancy;
 	warps = (shape->threads + sm->warp - 1) / sm->warp;
 	limits[WS_OCCUPANCY_WARPS] = sm->warps / warps;

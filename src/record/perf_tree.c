@@ -384,7 +384,7 @@ static uint32_t own_tid(const struct ws_perf *perf, const struct ws_perf_thread 
 	uint32_t tid = thread->tid;
 	FILE *file;
 
-	if (thread->image->proc->pid_ns == perf->drain->arena->recorder_pid_ns)
+	if (thread->image->proc->pid_ns == perf->drain->area->pid_ns)
 		return tid;
 	if (thread->tid == thread->image->pid)
 		return thread->image->proc->pid;

@@ -23,6 +23,9 @@
 
 #define PATIENCE_NS 2000000000u /* how long an image may take from exec to registering */
 #define ASK_NS 50000000u	/* between two looks at processes whose end no descriptor tells */
+#define PARENTS_MOST 32u	/* processes in a line of forks that are all new at once */
+#define STARTED_MOST 4096u	/* processes that were started and have not registered */
+#define THREADS_MOST 65536u	/* of a process that have not ended */
 
 static bool needs_quotes(const char *text)
 {
@@ -63,6 +66,13 @@ static struct ws_proc *find_live(struct ws_drain *drain, uint32_t pid)
 	return NULL;
 }
 
+/* The live process whose home the chunk is; NULL for none, or one that is being registered. */
+static struct ws_proc *get_home_owner(const struct ws_drain *drain, uint32_t chunk)
+{
+	return drain->chunks.entry[chunk].use == WS_USE_HOME ? drain->chunks.entry[chunk].owner
+							     : NULL;
+}
+
 static struct ws_proc *find_gone(struct ws_drain *drain, uint32_t pid, uint64_t before)
 {
 	for (struct ws_proc *process = drain->gone[pid % GONE_BUCKETS]; process;
@@ -73,31 +83,34 @@ static struct ws_proc *find_gone(struct ws_drain *drain, uint32_t pid, uint64_t 
 }
 
 /*
- * Is it a process's home still? What a settled one's memory says stays there until another has
- * taken it; who believed it would settle that process again, and give back memory that is another's
- * by then.
+ * Is it the home, still, of a process that began at `start`? What a settled one's memory says stays
+ * there until another has taken it; who believed it would settle that process again, and give back
+ * memory that is another's by then.
  */
-static bool in_directory(const struct ws_drain *drain, uint32_t chunk)
+static bool is_new_home(const struct ws_drain *drain, uint32_t chunk, uint64_t start)
 {
-	uint32_t slot = ((const struct ws_process_home *)ws_chunk_at(drain->arena, chunk))->slot;
+	const struct ws_process_home *home = ws_chunk_at(drain->arena, chunk);
+	uint32_t slot = ws_read_shared(home->slot);
 
-	return slot < WS_DIR_SLOTS && atomic_load(&drain->arena->directory[slot]) == chunk;
+	return slot < WS_DIR_SLOTS && ws_read_shared(home->start) == start &&
+	       atomic_load(&drain->arena->directory[slot]) == chunk;
 }
 
 static struct ws_proc *find_forker(struct ws_drain *drain,
 				   const struct ws_process_home *process_home)
 {
-	const struct ws_process_home *home;
+	uint32_t chunk = process_home->parent_home;
 	struct ws_proc *process;
 
-	if (process_home->parent_home >= drain->arena->chunk_first &&
-	    process_home->parent_home < drain->arena->chunk_first + drain->arena->chunk_count) {
-		home = ws_chunk_at(drain->arena, process_home->parent_home);
-		process = drain->by_chunk[process_home->parent_home];
+	if (ws_chunks_has(&drain->chunks, chunk)) {
+		process = get_home_owner(drain, chunk);
 		/* Both may be new, and the child may come first in the directory. */
-		if (!process && home != process_home && home->start == process_home->parent_start &&
-		    in_directory(drain, process_home->parent_home))
-			process = ws_drain_process(drain, process_home->parent_home);
+		if (!process && drain->parents < PARENTS_MOST &&
+		    is_new_home(drain, chunk, process_home->parent_start)) {
+			drain->parents++;
+			process = ws_drain_process(drain, chunk);
+			drain->parents--;
+		}
 		if (process && process->start_ticks == process_home->parent_start)
 			return process;
 	}
@@ -223,16 +236,29 @@ static int find_host_pid(const struct ws_proc *process)
 	return found;
 }
 
+/*
+ * Whether the process may be looked at and signalled from here. A process says itself which one it
+ * is: where another user's are recorded, one that is not that user's stays untouched.
+ */
+static bool is_ours(const struct ws_drain *drain, int host_pid)
+{
+	return drain->area->owner == (uid_t)-1 || drain->area->owner == geteuid() ||
+	       ws_image_user(host_pid) == drain->area->owner;
+}
+
 static void watch_process(struct ws_drain *drain, struct ws_proc *process)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = process};
+	bool foreign = process->pid_ns != drain->area->pid_ns;
 
 	process->pidfd = -1;
 	process->reason = WS_END_EXIT;
-	drain->foreign |= process->pid_ns != drain->arena->recorder_pid_ns;
-	process->host_pid = process->pid_ns == drain->arena->recorder_pid_ns
-				    ? (int)process->pid
-				    : find_host_pid(process);
+	drain->foreign |= foreign;
+	process->host_pid = foreign ? find_host_pid(process) : (int)process->pid;
+	if (process->host_pid > 0 && !is_ours(drain, process->host_pid))
+		process->host_pid = is_gone(process->host_pid) ? -1 : 0;
+	if (!foreign && (int)process->pid <= 0)
+		process->host_pid = 0;
 	if (process->host_pid <= 0) { /* one that cannot be seen is followed until it says that it
 				   ends, but not waited for */
 		process->ending = process->host_pid < 0;
@@ -264,9 +290,9 @@ void ws_drain_forget_started(struct ws_drain *drain, int pid)
 static void read_process_texts(struct ws_proc *process, const struct ws_process_home *home,
 			       const struct ws_proc *parent)
 {
-	const size_t room = WS_CHUNK_SIZE - sizeof(*home);
+	const size_t room = WS_HOME_TEXT_ROOM;
 	size_t exe = ws_min(home->exe_len, room);
-	size_t args = home->cmdline_len < room - exe ? home->cmdline_len : room - exe;
+	size_t args = ws_min(home->cmdline_len, room - exe);
 
 	if (home->origin == WS_ORIGIN_FORK && parent) {
 		process->exe = ws_strdup(parent->exe);
@@ -307,7 +333,7 @@ static void replace_process_image(struct ws_proc *process, struct ws_proc *other
 		other && other->start_ticks > process->start_ticks ? process : other;
 
 	if (!other || other->pid_ns != process->pid_ns ||
-	    (earlier == other && process->home->origin == WS_ORIGIN_FORK))
+	    (earlier == other && process->origin == WS_ORIGIN_FORK))
 		return;
 	earlier->ending = true;
 	earlier->reason = WS_END_EXEC;
@@ -316,44 +342,36 @@ static void replace_process_image(struct ws_proc *process, struct ws_proc *other
 			    earlier == process ? other->start_ticks : process->start_ticks);
 }
 
-/* A new process has appeared in the directory. Its home stays where it is until the process is
- * settled. */
-static struct ws_proc *register_process(struct ws_drain *drain, uint32_t chunk)
+/* The report of a process, by the variables that it reports. */
+static struct ws_sink *choose_sink(struct ws_drain *drain, const struct ws_proc *process,
+				   const struct ws_process_home *home, const struct ws_proc *parent)
 {
-	struct ws_process_home *home = ws_chunk_at(drain->arena, chunk);
-	struct ws_proc *process, *parent, *other;
+	size_t len = home->env_len, at = (size_t)home->exe_len + home->cmdline_len;
+	struct ws_sink *sink;
 	char *env;
-	size_t env_len, env_at;
 
-	if (home->chunk.kind != WS_CHUNK_PROCESS ||
-	    !atomic_load_explicit(&home->ready, memory_order_acquire))
-		return NULL;
-	ws_clock_read(drain->clock); /* it began after the last reading */
-	process = ws_calloc(1, sizeof(*process));
-	process->drain = drain;
-	process->home = home;
-	process->home_chunk = chunk;
-	process->start_ticks = home->start;
-	process->pid = home->pid;
-	process->pid_ns = home->pid_ns;
-	process->status = WS_NO_STATUS;
-	parent = find_parent(drain, home);
-	other = find_live(drain, home->pid);
+	if (at + len > WS_HOME_TEXT_ROOM)
+		at = len = 0;
+	env = ws_malloc(len + 1);
+	memcpy(env, home->text + at, len);
+	env[len] = 0;
+	sink = drain->ops.sink_for(drain->ops.ctx, (int)process->pid, env, len,
+				   parent ? parent->sink : NULL);
+	free(env);
+	return sink;
+}
+
+static void fill_process(struct ws_drain *drain, struct ws_proc *process,
+			 const struct ws_process_home *home)
+{
+	struct ws_proc *parent = find_parent(drain, home), *other = find_live(drain, home->pid);
+
 	watch_process(drain, process);
 	replace_process_image(process, other);
 	process->target = (pid_t)process->pid == drain->target && home->origin != WS_ORIGIN_FORK &&
 			  !(other && other->target);
 	read_process_texts(process, home, parent);
-	env_len = home->env_len;
-	env_at = (size_t)home->exe_len + home->cmdline_len;
-	if (env_at + env_len > WS_CHUNK_SIZE - sizeof(*home))
-		env_at = env_len = 0;
-	env = ws_malloc(env_len + 1); /* a copy: what is shared may lose the NUL at its end */
-	memcpy(env, home->text + env_at, env_len);
-	env[env_len] = 0;
-	process->sink = drain->ops.sink_for(drain->ops.ctx, (int)process->pid, env, env_len,
-					    parent ? parent->sink : NULL);
-	free(env);
+	process->sink = choose_sink(drain, process, home, parent);
 	ws_drain_forget_started(drain, (int)process->pid);
 	process->id = drain->perf ? ws_perf_adopt(drain->perf, process) : 0;
 	if (!process->id) {
@@ -364,19 +382,47 @@ static struct ws_proc *register_process(struct ws_drain *drain, uint32_t chunk)
 		ws_sink_diagnostic(process->sink, WS_INFO, "process", process->id,
 				   ws_clock_ns(drain->clock, home->start),
 				   "The command line is longer than 4096 bytes and was cut.");
+}
+
+/* A new process has appeared in the directory. Its home stays where it is until the process is
+ * settled. */
+static struct ws_proc *register_process(struct ws_drain *drain, uint32_t chunk)
+{
+	struct ws_process_home *home = ws_chunk_at(drain->arena, chunk);
+	struct ws_proc *process;
+	union ws_home_copy *copy;
+
+	if (ws_read_shared(home->chunk.kind) != WS_CHUNK_PROCESS ||
+	    !atomic_load_explicit(&home->ready, memory_order_acquire) ||
+	    /* Nobody's while it is being registered: no other may name it as its parent then. */
+	    !ws_chunks_claim(&drain->chunks, chunk, NULL, WS_USE_HOME))
+		return NULL;
+	ws_clock_read(drain->clock); /* it began after the last reading */
+	copy = ws_malloc(sizeof(*copy));
+	ws_copy_out(copy, home, sizeof(*copy));
+	process = ws_calloc(1, sizeof(*process));
+	process->drain = drain;
+	process->home = home;
+	process->home_chunk = chunk;
+	process->origin = copy->home.origin;
+	process->start_ticks = copy->home.start;
+	process->pid = copy->home.pid;
+	process->pid_ns = copy->home.pid_ns;
+	process->status = WS_NO_STATUS;
+	fill_process(drain, process, &copy->home);
+	free(copy);
 	process->next = drain->procs;
 	drain->procs = process;
-	drain->by_chunk[chunk] = process;
+	drain->chunks.entry[chunk].owner = process;
 	drain->registered++;
 	return process;
 }
 
 struct ws_proc *ws_drain_process(struct ws_drain *drain, uint32_t chunk)
 {
-	if (chunk < drain->arena->chunk_first ||
-	    chunk >= drain->arena->chunk_first + drain->arena->chunk_count || drain->left[chunk])
+	if (!ws_chunks_has(&drain->chunks, chunk))
 		return NULL;
-	return ws_or(drain->by_chunk[chunk], register_process(drain, chunk));
+	return ws_or(get_home_owner(drain, chunk), register_process(drain, chunk));
 }
 
 /* How our own child ended, without reaping it: that is launch.c's. */
@@ -431,29 +477,61 @@ void ws_drain_poll_ends(struct ws_drain *drain)
 		}
 }
 
-static void free_strings(struct ws_drain *drain, struct ws_process_home *home)
+void ws_proc_claim_strings(struct ws_proc *process)
 {
-	uint32_t chunk = (uint32_t)(atomic_load(&home->string_pos) >> 32), self = home->chunk.self;
+	struct ws_drain *drain = process->drain;
+	uint32_t chunk = (uint32_t)(atomic_load(&process->home->string_pos) >> 32),
+		 last = process->strings, *link = &process->strings;
 
-	for (uint32_t guard = 0; guard < drain->arena->chunk_count && chunk != WS_CHUNK_NONE;
-	     guard++) {
-		struct ws_chunk *chunk_c;
-		uint32_t next;
+	/* Newest first: what is older than the last one that was claimed has been claimed too. */
+	while (chunk != last && ws_chunks_has(&drain->chunks, chunk)) {
+		const struct ws_chunk *shared = ws_chunk_at(drain->arena, chunk);
 
-		if (chunk < drain->arena->chunk_first ||
-		    chunk >= drain->arena->chunk_first + drain->arena->chunk_count)
+		if (ws_read_shared(shared->kind) != WS_CHUNK_STRINGS ||
+		    !ws_chunks_claim(&drain->chunks, chunk, process, WS_USE_STRINGS))
 			break;
-		chunk_c = ws_chunk_at(drain->arena, chunk);
+		*link = chunk;
+		link = &drain->chunks.entry[chunk].next;
+		*link = last;
+		chunk = atomic_load_explicit(&shared->next, memory_order_acquire);
+	}
+}
+
+/* Forget the strings of a process, and give their chunks back if it can no longer write there. */
+static void free_strings(struct ws_drain *drain, struct ws_proc *process, bool memory_too)
+{
+	uint32_t chunk, next;
+
+	ws_proc_claim_strings(process);
+	for (chunk = process->strings; chunk; chunk = next) {
+		next = drain->chunks.entry[chunk].next;
 		free(drain->string_ids[chunk]);
 		drain->string_ids[chunk] = NULL;
-		if (chunk == self || chunk_c->kind != WS_CHUNK_STRINGS)
-			break;
-		next = atomic_load(&chunk_c->next);
-		ws_give_chunk(drain->arena, chunk);
-		chunk = next;
+		if (memory_too)
+			ws_chunks_give(&drain->chunks, chunk, process);
+		else
+			ws_chunks_leave(&drain->chunks, chunk, process);
 	}
-	free(drain->string_ids[self]);
-	drain->string_ids[self] = NULL;
+	process->strings = 0;
+	free(drain->string_ids[process->home_chunk]);
+	drain->string_ids[process->home_chunk] = NULL;
+}
+
+/* Take the process's home out of the directory. */
+static void leave_directory(struct ws_drain *drain, const struct ws_proc *process)
+{
+	uint32_t slot = ws_read_shared(process->home->slot);
+
+	/* One killed between taking its slot and writing down which leaves it to be searched for.
+	 */
+	if (slot >= WS_DIR_SLOTS ||
+	    atomic_load(&drain->arena->directory[slot]) != process->home_chunk)
+		for (slot = 0; slot < drain->slots_used &&
+			       atomic_load(&drain->arena->directory[slot]) != process->home_chunk;)
+			slot++;
+	if (slot < WS_DIR_SLOTS &&
+	    atomic_load(&drain->arena->directory[slot]) == process->home_chunk)
+		atomic_store(&drain->arena->directory[slot], 0);
 }
 
 static void free_threads(struct ws_proc *process)
@@ -461,6 +539,7 @@ static void free_threads(struct ws_proc *process)
 	free(process->gone);
 	process->gone = NULL;
 	process->gone_n = process->gone_cap = 0;
+	ws_map_free(&process->thread_index);
 	free(process->threads);
 	process->threads = NULL;
 	process->threads_n = process->threads_cap = 0;
@@ -566,24 +645,12 @@ void ws_drain_settle_process(struct ws_drain *drain, struct ws_proc *process, bo
 	if (process->pidfd >= 0)
 		close(process->pidfd);
 	process->pidfd = -1;
-	drain->by_chunk[process->home_chunk] = NULL;
-	drain->left[process->home_chunk] = !memory_too;
+	free_strings(drain, process, memory_too);
 	if (memory_too) {
-		uint32_t slot = process->home->slot;
-
-		/* One killed between taking its slot and writing down which leaves it to be
-		 * searched for. */
-		if (slot >= WS_DIR_SLOTS ||
-		    atomic_load(&drain->arena->directory[slot]) != process->home_chunk)
-			for (slot = 0;
-			     slot < drain->slots_used &&
-			     atomic_load(&drain->arena->directory[slot]) != process->home_chunk;)
-				slot++;
-		if (slot < WS_DIR_SLOTS &&
-		    atomic_load(&drain->arena->directory[slot]) == process->home_chunk)
-			atomic_store(&drain->arena->directory[slot], 0);
-		free_strings(drain, process->home);
-		ws_give_chunk(drain->arena, process->home_chunk);
+		leave_directory(drain, process);
+		ws_chunks_give(&drain->chunks, process->home_chunk, process);
+	} else {
+		ws_chunks_leave(&drain->chunks, process->home_chunk, process);
 	}
 	if (!ws_perf_active(drain->perf)) /* else its samples may come later */
 		free_threads(process);
@@ -600,14 +667,14 @@ void ws_drain_settle_process(struct ws_drain *drain, struct ws_proc *process, bo
 uint32_t ws_proc_thread(struct ws_proc *process, uint32_t tid, uint64_t start_ns)
 {
 	struct ws_row_thread row = {.process = process->id, .tid = tid, .start = start_ns};
+	size_t known = (size_t)ws_map_get(&process->thread_index, tid, NULL);
 
-	for (size_t i = process->threads_n; i--;)
-		if (process->threads[i].tid == tid && !process->threads[i].ended)
-			return process->threads[i].id;
-	ws_grow(process->threads, process->threads_cap, process->threads_n + 1);
+	if (known)
+		return process->threads[known - 1].id;
+	if (process->threads_n >= THREADS_MOST) /* made up, or we have missed their ends */
+		return 0;
 	row.id = ++process->sink->threads;
-	process->threads[process->threads_n++] =
-		(struct ws_thread_entry){.tid = tid, .id = row.id, .start = start_ns};
+	ws_proc_thread_known(process, tid, row.id, start_ns);
 	ws_writer_add(process->sink->writer, WS_TABLE_thread, &row);
 	return row.id;
 }
@@ -654,6 +721,20 @@ void ws_proc_thread_known(struct ws_proc *process, uint32_t tid, uint32_t id, ui
 	ws_grow(process->threads, process->threads_cap, process->threads_n + 1);
 	process->threads[process->threads_n++] =
 		(struct ws_thread_entry){.tid = tid, .id = id, .start = start_ns};
+	ws_map_set(&process->thread_index, tid, process->threads_n);
+}
+
+/* Entry i has ended: the last one takes its place. */
+static void remove_thread(struct ws_proc *process, size_t i)
+{
+	uint32_t tid = process->threads[i].tid;
+
+	if (ws_map_get(&process->thread_index, tid, NULL) == i + 1)
+		ws_map_remove(&process->thread_index, tid, NULL);
+	process->threads[i] = process->threads[--process->threads_n];
+	if (i < process->threads_n && ws_map_get(&process->thread_index, process->threads[i].tid,
+						 NULL) == process->threads_n + 1)
+		ws_map_set(&process->thread_index, process->threads[i].tid, i + 1);
 }
 
 void ws_proc_thread_ended(struct ws_proc *process, uint32_t id)
@@ -661,7 +742,7 @@ void ws_proc_thread_ended(struct ws_proc *process, uint32_t id)
 	for (size_t i = process->threads_n; i--;)
 		if (process->threads[i].id == id) {
 			remember_thread(process, process->threads[i]);
-			process->threads[i] = process->threads[--process->threads_n];
+			remove_thread(process, i);
 			return;
 		}
 }
@@ -688,7 +769,8 @@ static bool has_registered(struct ws_drain *drain, const struct ws_started *star
 void ws_drain_note_started(struct ws_drain *drain, const struct ws_proc *by,
 			   struct ws_started started)
 {
-	bool known = has_registered(drain, &started);
+	bool known = started.pid <= 0 || drain->started_n >= STARTED_MOST ||
+		     has_registered(drain, &started);
 
 	/* The child's own note about its exec may come before its parent's about the fork. */
 	for (size_t i = 0; !started.path && i < drain->started_n; i++)
@@ -715,7 +797,7 @@ uint32_t ws_drain_alive(const struct ws_drain *drain)
 	/* Announced by the process that started them and not registered yet, or never going to:
 	 * they live as long as their pid does. */
 	for (size_t i = 0; i < drain->started_n; i++)
-		expected += drain->started[i].pid_ns == drain->arena->recorder_pid_ns &&
+		expected += drain->started[i].pid_ns == drain->area->pid_ns &&
 			    !is_gone(drain->started[i].pid);
 	return expected;
 }

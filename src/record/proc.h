@@ -2,7 +2,11 @@
 #ifndef WS_RECORD_PROC_H
 #define WS_RECORD_PROC_H
 
+#include <stddef.h>
+
+#include "base/map.h"
 #include "record/drain.h"
+#include "record/chunks.h"
 
 struct ws_started { /* a process that someone said it started, until it registers */
 	int pid;
@@ -28,8 +32,9 @@ struct ws_proc {
 	struct ws_proc *next;
 	struct ws_drain *drain;
 	struct ws_sink *sink;
-	struct ws_process_home *home; /* NULL once settled */
-	uint32_t home_chunk;
+	struct ws_process_home *home; /* NULL once settled; only its atomics are read */
+	uint32_t home_chunk, origin;
+	uint32_t strings; /* its last claimed chunk of strings; the others follow in chunks */
 	uint64_t start_ticks;
 	uint32_t id, pid;
 	uint64_t pid_ns;
@@ -47,6 +52,7 @@ struct ws_proc {
 	uint32_t rings;
 	struct ws_thread_entry *threads;
 	size_t threads_n, threads_cap;
+	struct ws_map thread_index; /* tid -> index + 1 of the one that has not ended */
 	struct ws_thread_entry
 		*gone; /* ended ones, in a ring of gone_cap; NULL until one has ended */
 	size_t gone_n, gone_cap;
@@ -61,12 +67,15 @@ struct ws_proc {
 /* One ring. The stream comes first: converters get a pointer to it. */
 struct ws_ring_state {
 	struct ws_stream stream;
-	struct ws_ring *ring;
-	uint32_t home, slot;
+	struct ws_ring *ring; /* only its atomics are read, and what a thread has open */
+	uint32_t home, slot, nest;
+	uint64_t start;		/* ticks */
 	uint32_t chunk, offset; /* read so far */
 	uint32_t snap_chunk, snap_used;
 	bool ending, broken;
-	uint64_t lost[WS_LOSS_KINDS];
+	bool cut; /* the chunk that follows is not to be had: nothing more is read of this ring */
+	uint64_t lost[WS_LOSS_KINDS]; /* by the thread's own count, as far as written */
+	uint64_t damaged;	      /* places where its records could not be read */
 	/* Local texts: number -> string id, open addressing, size a power of two. */
 	uint32_t *text_number, *text_id;
 	uint32_t text_cap, text_n;
@@ -102,14 +111,15 @@ struct ws_drain {
 	size_t gone_n;
 	struct ws_proc_end *ends; /* in the order in which they were noticed */
 	size_t ends_n, ends_cap;
-	struct ws_proc **by_chunk; /* home chunk -> live process */
-	bool *left; /* home chunks of settled processes that may still write there: not given back,
-		       nor looked at again */
+	struct ws_chunks chunks;
+	uint32_t parents; /* how many homes are being registered, each as the parent of another */
 	uint32_t **string_ids; /* chunk -> report string ids of the strings that begin in it, by
 				  offset / 8 */
 	struct ws_ring_state *slot[WS_DIR_SLOTS];
 	uint32_t slots_used;
 	uint32_t registered;
+	uint64_t collect_from, collect_to; /* see ws_drain_collect */
+	bool collecting;
 	uint64_t last_asked; /* when processes without a pidfd were asked for, session ns */
 	bool open_done;	     /* the collection is over and what was open then has its rows */
 	struct ws_started *started;
@@ -118,11 +128,24 @@ struct ws_drain {
 	struct ws_perf *perf; /* NULL when the kernel's events are not followed */
 	uint64_t keep_from; /* threads that ended before this (session ns) are asked for no more */
 	struct ws_python *python; /* NULL when Python is not looked at */
+	/* Copies of what is being converted: records must not change between check and use. */
+	_Alignas(16) char chunk[WS_CHUNK_SIZE + 64];
+	char text[2][WS_CHUNK_SIZE]; /* see ws_stream_string_bytes */
+	unsigned text_turn;
 };
+
+/* The numbers of a process's home and the texts behind them, copied. */
+union ws_home_copy {
+	struct ws_process_home home;
+	char bytes[WS_CHUNK_SIZE];
+};
+#define WS_HOME_TEXT_ROOM (WS_CHUNK_SIZE - offsetof(struct ws_process_home, text))
 
 /* The process whose home is `chunk`, registering it when it is new; NULL when the chunk holds none
  * yet. */
 struct ws_proc *ws_drain_process(struct ws_drain *drain, uint32_t chunk);
+/* Note the chunks in which the process has defined strings as its own. */
+void ws_proc_claim_strings(struct ws_proc *process);
 /* Mark the processes that have ended. */
 void ws_drain_poll_ends(struct ws_drain *drain);
 /* Write the end of a process whose rings are settled; `memory_too` gives its chunks back: only when

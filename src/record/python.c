@@ -127,6 +127,15 @@ static uint32_t inner_tid(int pid, uint32_t tid)
 	return inner;
 }
 
+/* Whether the process has this thread: its number comes from memory that the target writes. */
+static bool is_thread_of(int pid, uint32_t tid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%u", pid, tid);
+	return !access(path, F_OK);
+}
+
 /* The thread's number here; 0 when it cannot be told. */
 static uint32_t outer_tid(const struct ws_proc *process, uint32_t tid)
 {
@@ -137,8 +146,8 @@ static uint32_t outer_tid(const struct ws_proc *process, uint32_t tid)
 
 	if (process->host_pid <= 0)
 		return 0;
-	if (process->pid_ns == process->drain->arena->recorder_pid_ns)
-		return tid;
+	if (process->pid_ns == process->drain->area->pid_ns)
+		return is_thread_of(process->host_pid, tid) ? tid : 0;
 	snprintf(path, sizeof(path), "/proc/%d/task", process->host_pid);
 	dir = opendir(path);
 	while (dir && !found && (entry = readdir(dir))) {

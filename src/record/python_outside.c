@@ -283,7 +283,7 @@ void ws_python_outside(struct ws_python *py, uint64_t now)
 	uint64_t period = 1000000000u / py->options.frequency;
 
 	py->patience = UINT64_MAX;
-	if (!py->options.sampling || !atomic_load(&py->drain->arena->collecting))
+	if (!py->options.sampling || !py->drain->collecting)
 		return;
 	for (struct ws_py_proc *process = py->procs; process; process = process->next) {
 		bool fast = !ws_py_is_exact(process) && now >= process->next_fast,

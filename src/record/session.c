@@ -8,6 +8,7 @@
  * its rings stay small and in the cache.
  */
 #include <errno.h>
+#include <libgen.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pwd.h>
@@ -34,6 +35,7 @@
 #include "record/name.h"
 #include "record/proc.h"
 #include "record/record.h"
+#include "record/rights.h"
 #include "record/signals.h"
 #include "record/tee.h"
 #include "symbols/kallsyms.h"
@@ -400,6 +402,7 @@ static int find_hooks(struct session *session, struct ws_err *err)
 
 static void set_collecting(struct session *session, bool on)
 {
+	session->drain->collecting = on;
 	atomic_store_explicit(&session->area.arena->collecting, on, memory_order_release);
 }
 
@@ -409,6 +412,7 @@ static void begin_collecting(struct session *session)
 	session->collect_start = ws_read_raw_ns();
 	atomic_store(&session->area.arena->collect_from, session->collect_start);
 	atomic_store(&session->area.arena->collect_to, 0);
+	ws_drain_collect(session->drain, session->collect_start, 0);
 	set_collecting(session, true);
 	ws_perf_begin(session->perf, session->collect_start);
 	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next) {
@@ -444,6 +448,7 @@ static void end_collecting(struct session *session)
 	set_collecting(session, false);
 	session->collect_end = ws_read_raw_ns();
 	atomic_store(&session->area.arena->collect_to, session->collect_end);
+	ws_drain_collect(session->drain, session->collect_start, session->collect_end);
 	ws_drain_round(session->drain);
 	ws_perf_end(session->perf, session->collect_end);
 	ws_drain_open_events(session->drain);
@@ -550,6 +555,11 @@ static uint64_t run_round(struct session *session)
 	}
 	if (now - session->last_clock_row >= CLOCK_ROW_NS)
 		session->last_clock_row = now;
+	if (ws_area_repair(&session->area))
+		ws_sink_diagnostic(session->main, WS_ERROR, "recorder", 0, now,
+				   "The shared memory of the recording was truncated. What had "
+				   "not been read is lost, and nothing more was recorded inside "
+				   "the program.");
 	ws_area_feed(&session->area);
 	look_at_target(session);
 	advance_collection(session, ws_read_raw_ns());
@@ -584,6 +594,21 @@ static void run_session(struct session *session)
 static int make_exit_code(int status)
 {
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* Processes and threads that found no memory; a count that cannot be was overwritten, and then
+ * nothing is known but that there was damage. */
+static uint64_t count_unregistered(struct session *session)
+{
+	uint64_t count = atomic_load(&session->area.arena->lost_registrations),
+		 most = (ws_read_raw_ns() - session->started) / 1000;
+
+	if (count <= most)
+		return count;
+	ws_sink_diagnostic(session->main, WS_ERROR, "recorder", 0, ws_read_raw_ns(),
+			   "The count of threads that found no memory was overwritten by the "
+			   "program itself (a stray write into shared memory).");
+	return 0;
 }
 
 static void print_summary(struct session *session, struct ws_sink *sink, uint64_t unregistered)
@@ -712,7 +737,7 @@ static int finish_session(struct session *session, struct ws_err *err)
 	}
 	explain_empty(session);
 	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
-		print_summary(session, sink, atomic_load(&session->area.arena->lost_registrations));
+		print_summary(session, sink, count_unregistered(session));
 	if (session->tee)
 		ws_tee_finish(session->tee, session->main);
 	ws_drain_finish(session->drain);
@@ -807,6 +832,8 @@ static int begin_session(struct session *session, struct ws_err *err_e)
 	session->started_epoch = (uint64_t)time(NULL);
 	ops.code = session->code;
 	ops.stack_depth = options->stack_depth;
+	ops.osrt_threshold = options->osrt_threshold;
+	ops.cuda_flags = options->cuda_flags;
 	session->drain = ws_drain_new(&session->area, &session->clock, &ops);
 	ws_drain_target(session->drain, session->launch.pid);
 	if (wants_python(options)) {
@@ -862,6 +889,18 @@ static int report_exec_failure(struct session *session, int error, struct ws_err
 		       *session->options->argv[0] ? session->options->argv[0] : "''", why);
 }
 
+/* What another user's programs write is read with as few rights as possible. */
+static void reduce_rights(const struct session *session)
+{
+	char *folder;
+
+	if (session->area.owner == (uid_t)-1 || session->area.owner == geteuid())
+		return;
+	folder = ws_strdup(session->main->path);
+	ws_rights_reduce(dirname(folder));
+	free(folder);
+}
+
 int ws_record(const struct ws_record_opts *options, struct ws_record_result *result,
 	      struct ws_err *err)
 {
@@ -877,14 +916,15 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 		session->started = ws_read_raw_ns();
 		if (options->delay <= 0)
 			begin_collecting(session);
+		/* A target that keeps every core busy must not starve what empties its rings.
+		 * Permitted or not, it is only a help. */
+		setpriority(PRIO_PROCESS, 0, -10);
+		reduce_rights(session);
 		error = ws_launch_go(&session->launch);
 		if (error) {
 			ret = report_exec_failure(session, error, err);
 		} else {
 			settle_old_report(session, NULL);
-			/* A target that keeps every core busy must not starve what empties its
-			 * rings. Permitted or not, it is only a help. */
-			setpriority(PRIO_PROCESS, 0, -10);
 			if (session->tee)
 				ws_tee_started(session->tee);
 			run_session(session);

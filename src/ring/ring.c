@@ -96,7 +96,11 @@ static long sys_fallocate(int fd, uint64_t offset, uint64_t len)
 
 int ws_extend_arena(struct ws_arena *arena, int fd, uint32_t chunks)
 {
-	uint32_t end = arena->chunk_first + arena->chunk_count;
+	return ws_extend_arena_below(arena, fd, chunks, arena->chunk_first + arena->chunk_count);
+}
+
+int ws_extend_arena_below(struct ws_arena *arena, int fd, uint32_t chunks, uint32_t end)
+{
 	uint32_t backed = atomic_load_explicit(&arena->chunk_backed, memory_order_acquire);
 	uint32_t want;
 

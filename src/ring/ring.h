@@ -312,6 +312,9 @@ void ws_give_chunk(struct ws_arena *arena, uint32_t chunk);
 /* Put memory behind at least one more MiB, up to the budget. `fd` is open on the arena. 0, or -1
  * when full or refused. */
 int ws_extend_arena(struct ws_arena *arena, int fd, uint32_t chunks);
+/* The same for the recorder, which knows the budget and does not believe the header: `end` is the
+ * number behind the last chunk. */
+int ws_extend_arena_below(struct ws_arena *arena, int fd, uint32_t chunks, uint32_t end);
 /*
  * Take a buffer for the process whose home is `home`, with memory behind it; -1 when there is none.
  * Its content is what its last owner left. `fd` is open on the arena.

@@ -3,9 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,74 +13,9 @@
 #include <zstd.h>
 
 #include "base/mem.h"
+#include "base/shrink.h"
 
 #define COMPRESSED_ZSTD 2 /* ELFCOMPRESS_ZSTD, newer than some headers */
-
-/* ---- files that shrink ---- */
-
-/* Mapped files, for the signal handler: a slot is in use while `end` is not 0. A file for which no
- * slot is free stays unprotected. */
-#define GUARDS 8192
-static struct {
-	_Atomic(uintptr_t) begin, end;
-} guard[GUARDS];
-static struct sigaction previous_action;
-static pthread_once_t install_once = PTHREAD_ONCE_INIT;
-static long page_size = 4096;
-
-static void on_bus_error(int sig, siginfo_t *info, void *context)
-{
-	uintptr_t at = (uintptr_t)info->si_addr;
-	int saved = errno;
-
-	for (size_t i = 0; i < GUARDS; i++)
-		if (at >= atomic_load(&guard[i].begin) && at < atomic_load(&guard[i].end)) {
-			void *memory = (void *)(at & ~(uintptr_t)(page_size - 1));
-
-			if (mmap(memory, (size_t)page_size, PROT_READ,
-				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == memory) {
-				errno = saved;
-				return;
-			}
-		}
-	if ((previous_action.sa_flags & SA_SIGINFO) && previous_action.sa_sigaction)
-		previous_action.sa_sigaction(sig, info, context);
-	else /* the access is repeated, and fails as it would have without us */
-		sigaction(SIGBUS, &previous_action, NULL);
-}
-
-static void install_bus_handler(void)
-{
-	struct sigaction sa = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
-
-	page_size = sysconf(_SC_PAGESIZE);
-	sigemptyset(&sa.sa_mask);
-	sigaction(SIGBUS, &sa, &previous_action);
-}
-
-static void guard_mapping(const void *data, size_t size)
-{
-	pthread_once(&install_once, install_bus_handler);
-	for (size_t i = 0; i < GUARDS; i++) {
-		uintptr_t free_slot = 0;
-
-		if (atomic_load(&guard[i].end) ||
-		    !atomic_compare_exchange_strong(&guard[i].begin, &free_slot, (uintptr_t)data))
-			continue;
-		atomic_store(&guard[i].end, (uintptr_t)data + WS_ALIGN_UP(size, (size_t)page_size));
-		return;
-	}
-}
-
-static void unguard_mapping(const void *data)
-{
-	for (size_t i = 0; i < GUARDS; i++)
-		if (atomic_load(&guard[i].begin) == (uintptr_t)data) {
-			atomic_store(&guard[i].end, 0);
-			atomic_store(&guard[i].begin, 0);
-			return;
-		}
-}
 
 /* ---- headers ---- */
 
@@ -178,7 +110,7 @@ int ws_elf_open_fd(struct ws_elf *elf, int fd, struct ws_err *err)
 	memory = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (memory == MAP_FAILED)
 		return ws_fail_errno(err, "it cannot be mapped");
-	guard_mapping(memory, (size_t)st.st_size);
+	ws_guard_mapping(memory, (size_t)st.st_size, false);
 	elf->data = memory;
 	elf->size = (size_t)st.st_size;
 	elf->mapped = true;
@@ -203,7 +135,7 @@ int ws_elf_open(struct ws_elf *elf, const char *path, struct ws_err *err)
 void ws_elf_close(struct ws_elf *elf)
 {
 	if (elf->mapped) {
-		unguard_mapping(elf->data);
+		ws_unguard_mapping(elf->data);
 		munmap((void *)(uintptr_t)elf->data, elf->size);
 	}
 	memset(elf, 0, sizeof(*elf));

@@ -3,9 +3,9 @@
  * that is not asked for.
  *
  * Files are mapped, not read: of a gigabyte of debugging information only the touched pages take
- * memory. A file that shrinks while it is mapped would raise SIGBUS in the recorder; a handler maps
- * a page of zeros there instead, and zeros are then refused like any other garbage. Every offset
- * and length in a file is checked before use: files are whatever the target has mapped.
+ * memory. A file that shrinks while it is mapped would raise SIGBUS in the recorder; base/shrink.h
+ * has zeros there instead, which are refused like any other garbage. Every offset and length in a
+ * file is checked before use: files are whatever the target has mapped.
  */
 #ifndef WS_SYMBOLS_ELF_H
 #define WS_SYMBOLS_ELF_H

@@ -210,6 +210,7 @@ static int one_load(const char *path)
 	area.fd = open(getenv(WS_ENV_SESSION), O_RDWR | O_CLOEXEC);
 	if (!area.arena || area.fd < 0)
 		return 10;
+	ws_area_adopt(&area);
 	ws_clock_init(&clock, area.arena->clock_mode);
 	writer = ws_writer_create(path, &(struct ws_writer_opts){.overwrite = true}, &err);
 	if (!writer)

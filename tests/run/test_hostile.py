@@ -1,0 +1,70 @@
+"""
+test_hostile.py - programs that damage what they are recorded into, by accident or on purpose. The
+recorder must go on, pass their status on and leave a report that can be read; tests/record's
+fuzzer does the same to its parts, a hundred thousand times.
+"""
+import os
+import re
+import sys
+
+from harness import Failed, test
+
+SCRIBBLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs", "scribble.py")
+
+
+def scribble(t, how, seed=1, *options):
+    r = t.profile(
+        [sys.executable, SCRIBBLE, how, str(seed)], *options, output=how + str(seed), status=7
+    )
+    for path in r.reports:
+        if t.tool("info", path).status:
+            raise Failed("%s: the report of a damaged recording cannot be read" % path)
+    return r
+
+
+@test("hostile")
+def damaged_homes(t):
+    """The recorder looked up memory of its own by a number that stands in shared memory."""
+    for seed in range(3):
+        scribble(t, "damage_homes", seed)
+
+
+@test("hostile")
+def damaged_counts(t):
+    r = scribble(t, "damage_losses")
+    said = [int(n) for n in re.findall(rb"([0-9]+) events were lost", r.err)]
+    if any(n > 10**12 for n in said):
+        raise Failed("more events than there can have been: %s" % r.said())
+
+
+@test("hostile")
+def damaged_anywhere(t):
+    for seed in range(4):
+        scribble(t, "damage_anything", seed)
+
+
+@test("hostile", needs=["root"])
+def another_user(t):
+    """Of root's recorder, what reads another user's memory has lost most of root's rights."""
+    os.chmod(t.work, 0o755)
+    program = "sed -nE 's/^(CapEff|CapBnd|NoNewPrivs):.//p' /proc/$PPID/status; exit 7"
+    r = t.profile(["/bin/sh", "-c", program], "--run-as=nobody", status=7)
+    effective, bounding, no_new = r.out.decode().split()
+    for name, number in (("SETUID", 7), ("SYS_MODULE", 16), ("NET_ADMIN", 12), ("MKNOD", 27)):
+        if int(effective, 16) >> number & 1 or int(bounding, 16) >> number & 1:
+            raise Failed("the recorder still has CAP_%s" % name)
+    if no_new != "1":
+        raise Failed("the recorder may gain rights by an exec")
+
+
+@test("hostile")
+def truncated_arena(t):
+    """Another program shortens the shared memory, while the recorder reads it."""
+    program = (
+        "sleep 0.1; %s -c 'import os; os.truncate(os.environ[\"WARPSIGHT_SESSION\"], 0)'; "
+        % (sys.executable)
+    )
+    # Without hooks in the shell, so that it outlives what it recorded into.
+    r = t.profile(["/bin/sh", "-c", program + "exit 7"], "-t", "none")
+    if r.status != 7 or b"truncated" not in r.err:
+        raise Failed("the truncation is not reported: %s" % r.said())
