@@ -167,6 +167,7 @@ void ws_cuda_kernel(struct ws_stream *stream, const struct ws_cuda_record *cuda_
 	row_cuda_kernel->active_clusters =
 		WS_CUDA_FIELD(cuda_record, kernel, max_active_clusters, WS_NO_U32);
 	row_cuda_kernel->shared_percent = kernel->carveout_requested ? kernel->carveout : WS_NO_U32;
+	row_cuda_kernel->estimated = 0; /* only imported traces say it */
 	row_cuda_kernel->priority = (int32_t)ws_map_get(
 		&cuda_record->p->streams, (uint64_t)kernel->context << 32 | kernel->stream, NULL);
 	if (WS_CUDA_HAS(cuda_record, kernel, device_launched) && kernel->device_launched)

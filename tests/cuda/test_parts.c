@@ -1,5 +1,5 @@
 /* test_parts.c - the parts of CUDA recording that need no process: which calls matter, occupancy,
- * names of kernels, the map. */
+ * names of kernels, their rows, the map. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,9 @@
 
 #include "base/map.h"
 #include "inject/cuda.h"
+#include "record/from_cuda.h"
 #include "record/occupancy.h"
+#include "record/proc.h"
 #include "schema/schema.h"
 #include "symbols/demangle.h"
 
@@ -308,11 +310,67 @@ static void test_map(void **state)
 	ws_map_free(&map);
 }
 
+/* Rows are filled in where they are kept until there are enough for a block; whatever was kept
+ * there before must not show through. */
+#define CONVERTED "cuda-parts.wsrep"
+
+static void fill_stage(struct ws_stage *stage, int byte, unsigned rows)
+{
+	assert_true((size_t)(stage->limit - stage->next) >= rows * (size_t)stage->row_size);
+	memset(stage->next, byte, rows * (size_t)stage->row_size);
+}
+
+static void expect_same_columns(const char *row, const char *other)
+{
+	const struct ws_table_desc *table = &ws_tables[WS_TABLE_cuda_kernel];
+
+	for (uint32_t i = 0; i < table->column_count; i++) {
+		const struct ws_column_desc *column = &table->columns[i];
+
+		if (memcmp(row + column->offset, other + column->offset, column->size))
+			fail_msg("column %s keeps what was there before", column->name);
+	}
+}
+
+static void test_kernel_rows(void **state)
+{
+	struct cupti_kernel kernel = {.start = 1000, .end = 2000, .grid_x = 3, .block_x = 64};
+	struct ws_arena *arena = calloc(1, sizeof(*arena));
+	struct ws_drain *drain = calloc(1, sizeof(*drain));
+	struct ws_cuda_proc *process = calloc(1, sizeof(*process));
+	struct ws_proc proc = {.drain = drain};
+	struct ws_stream stream = {.proc = &proc, .process = 1};
+	struct ws_cuda_record record = {.p = process, .time = 900, .size = sizeof(kernel)};
+	struct ws_stage *stage;
+	struct ws_err err;
+	char *rows;
+
+	(void)state;
+	drain->arena = arena;
+	stream.writer =
+		ws_writer_create(CONVERTED, &(struct ws_writer_opts){.overwrite = true}, &err);
+	assert_non_null(stream.writer);
+	stage = ws_writer_stage(stream.writer, WS_TABLE_cuda_kernel);
+	stream.stage[WS_TABLE_cuda_kernel] = stage;
+	rows = stage->next;
+	fill_stage(stage, 0x00, 1);
+	ws_cuda_kernel(&stream, &record, &kernel);
+	fill_stage(stage, 0xaa, 1);
+	ws_cuda_kernel(&stream, &record, &kernel);
+	assert_ptr_equal(stage->next, rows + 2 * (size_t)stage->row_size);
+	expect_same_columns(rows, rows + stage->row_size);
+	ws_writer_discard(stream.writer);
+	free(process);
+	free(drain);
+	free(arena);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_calls),
 					   cmocka_unit_test(test_occupancy),
 					   cmocka_unit_test(test_names),
+					   cmocka_unit_test(test_kernel_rows),
 					   cmocka_unit_test(test_map)};
 
 	return cmocka_run_group_tests_name("cuda-parts", tests, NULL, NULL);
