@@ -31,8 +31,8 @@ struct options {
 	int64_t ring_memory, cuda_flush, python_frequency, samples_per_backtrace, stack_depth,
 		stack_size;
 	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment,
-		lossless, resolve_symbols, source_info, stats, quiet, strict, cuda_memory,
-		cuda_um_cpu, cuda_um_gpu, cuda_flush_stop, cuda_all;
+		keep_command_lines, lossless, resolve_symbols, source_info, stats, quiet, strict,
+		cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop, cuda_all;
 };
 
 #define AT(member) offsetof(struct options, member)
@@ -165,8 +165,13 @@ static const struct ws_opt opts[] = {
 	 "terminal or file.",
 	 "false"},
 	{"store-environment", 0, WS_OPT_BOOL, AT(store_environment), NULL, NULL,
-	 "Keep the target's whole environment in the report, not only what launchers set (RANK, "
-	 "SLURM_*, CUDA_VISIBLE_DEVICES...).",
+	 "Keep the target's whole environment in the report. Otherwise it has the values of "
+	 "variables that launchers set and that are known to hold no secret (RANK, SLURM_PROCID, "
+	 "CUDA_VISIBLE_DEVICES...), and of their others (SLURM_*, KUBERNETES_*) the names.",
+	 "false"},
+	{"keep-command-lines", 0, WS_OPT_BOOL, AT(keep_command_lines), NULL, NULL,
+	 "Keep the command lines of processes in the report as they are. Otherwise what looks like "
+	 "a password, a token or a key in them is stored as ***.",
 	 "false"},
 	{"osrt-threshold", 0, WS_OPT_STRING, AT(threshold), "TIME", NULL,
 	 "Shortest call of the OS runtime that is recorded: nanoseconds, or with a unit (ns, us, "
@@ -838,6 +843,7 @@ static int fill_record_options(const struct options *options, struct ws_record_o
 	record_opts->store_output = options->store_output;
 	record_opts->hide_output = !options->show_output;
 	record_opts->store_environment = options->store_environment;
+	record_opts->keep_command_lines = options->keep_command_lines;
 	record_opts->lossless = options->lossless;
 	record_opts->quiet = options->quiet;
 	record_opts->ring_bytes = (uint64_t)options->ring_memory << 20;

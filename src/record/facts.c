@@ -11,7 +11,10 @@
 
 #include "base/mem.h"
 #include "base/choose.h"
+#include "text/mask.h"
 
+/* What launchers set. Values are kept of those that say which rank of what this is, or how the GPUs
+ * are used; of the groups with a * below them the names, since schedulers put credentials there. */
 const char ws_launcher_variables[] = "RANK\0"
 				     "LOCAL_RANK\0"
 				     "WORLD_SIZE\0"
@@ -22,11 +25,46 @@ const char ws_launcher_variables[] = "RANK\0"
 				     "MASTER_ADDR\0"
 				     "MASTER_PORT\0"
 				     "TORCHELASTIC_RUN_ID\0"
+				     "SLURM_ARRAY_JOB_ID\0"
+				     "SLURM_ARRAY_TASK_ID\0"
+				     "SLURM_CLUSTER_NAME\0"
+				     "SLURM_CPUS_ON_NODE\0"
+				     "SLURM_CPUS_PER_TASK\0"
+				     "SLURM_GPUS_ON_NODE\0"
+				     "SLURM_GPUS_PER_NODE\0"
+				     "SLURM_GPUS_PER_TASK\0"
+				     "SLURM_JOBID\0"
+				     "SLURM_JOB_GPUS\0"
+				     "SLURM_JOB_ID\0"
+				     "SLURM_JOB_NODELIST\0"
+				     "SLURM_JOB_NUM_NODES\0"
+				     "SLURM_JOB_PARTITION\0"
+				     "SLURM_LOCALID\0"
+				     "SLURM_NNODES\0"
+				     "SLURM_NODEID\0"
+				     "SLURM_NODELIST\0"
+				     "SLURM_NPROCS\0"
+				     "SLURM_NTASKS\0"
+				     "SLURM_NTASKS_PER_NODE\0"
+				     "SLURM_PROCID\0"
+				     "SLURM_STEPID\0"
+				     "SLURM_STEP_GPUS\0"
+				     "SLURM_STEP_ID\0"
+				     "SLURM_TASKS_PER_NODE\0"
 				     "SLURM_*\0"
+				     "OMPI_COMM_WORLD_LOCAL_RANK\0"
+				     "OMPI_COMM_WORLD_LOCAL_SIZE\0"
+				     "OMPI_COMM_WORLD_NODE_RANK\0"
+				     "OMPI_COMM_WORLD_RANK\0"
+				     "OMPI_COMM_WORLD_SIZE\0"
 				     "OMPI_COMM_WORLD_*\0"
 				     "PMI_RANK\0"
 				     "PMI_SIZE\0"
 				     "PMIX_RANK\0"
+				     "MV2_COMM_WORLD_LOCAL_RANK\0"
+				     "MV2_COMM_WORLD_LOCAL_SIZE\0"
+				     "MV2_COMM_WORLD_RANK\0"
+				     "MV2_COMM_WORLD_SIZE\0"
 				     "MV2_COMM_WORLD_*\0"
 				     "FLUX_TASK_RANK\0"
 				     "CUDA_VISIBLE_DEVICES\0"
@@ -35,32 +73,61 @@ const char ws_launcher_variables[] = "RANK\0"
 				     "CUDA_MODULE_LOADING\0"
 				     "NVIDIA_VISIBLE_DEVICES\0"
 				     "OMP_NUM_THREADS\0"
+				     "NCCL_ALGO\0"
+				     "NCCL_BUFFSIZE\0"
+				     "NCCL_CROSS_NIC\0"
+				     "NCCL_DEBUG\0"
+				     "NCCL_IB_DISABLE\0"
+				     "NCCL_IB_HCA\0"
+				     "NCCL_MAX_CTAS\0"
+				     "NCCL_MAX_NCHANNELS\0"
+				     "NCCL_MIN_CTAS\0"
+				     "NCCL_MIN_NCHANNELS\0"
+				     "NCCL_NET\0"
+				     "NCCL_NET_GDR_LEVEL\0"
+				     "NCCL_NTHREADS\0"
+				     "NCCL_NVLS_ENABLE\0"
+				     "NCCL_P2P_DISABLE\0"
+				     "NCCL_P2P_LEVEL\0"
+				     "NCCL_PROTO\0"
+				     "NCCL_SHM_DISABLE\0"
+				     "NCCL_SOCKET_IFNAME\0"
+				     "NCCL_TOPO_FILE\0"
 				     "NCCL_*\0"
 				     "KUBERNETES_*\0";
 
-static bool is_launcher_variable(const char *entry)
+enum variable_kind { VARIABLE_OTHER, VARIABLE_NAMED, VARIABLE_KEPT };
+
+static enum variable_kind find_variable_kind(const char *entry)
 {
 	size_t len = strcspn(entry, "=");
 
 	for (const char *v = ws_launcher_variables; *v; v += strlen(v) + 1) {
 		size_t n = strlen(v);
 
-		if (v[n - 1] == '*' ? !strncmp(entry, v, n - 1) : n == len && !strncmp(entry, v, n))
-			return true;
+		if (v[n - 1] == '*' && !strncmp(entry, v, n - 1))
+			return VARIABLE_NAMED;
+		if (n == len && !strncmp(entry, v, n))
+			return VARIABLE_KEPT;
 	}
-	return false;
+	return VARIABLE_OTHER;
 }
 
 static void add_environment(struct ws_sink *sink, char **env, bool all)
 {
 	for (char **e = env; *e; e++) {
-		const char *eq = strchr(*e, '=');
+		const char *eq = strchr(*e, '='), *value = "(not stored)";
+		enum variable_kind kind = VARIABLE_KEPT;
 		char *name;
 
-		if (!eq || !(all || is_launcher_variable(*e)))
+		if (!all)
+			kind = find_variable_kind(*e);
+		if (!eq || kind == VARIABLE_OTHER)
 			continue;
+		if (kind == VARIABLE_KEPT)
+			value = eq + 1;
 		name = ws_format("env.%.*s", (int)(eq - *e), *e);
-		ws_sink_meta(sink, name, "%s", eq + 1);
+		ws_sink_meta(sink, name, "%s", value);
 		free(name);
 	}
 }
@@ -98,12 +165,53 @@ static char *read_first_line(const char *path, char *out, size_t size)
 	return out;
 }
 
-static void add_command(struct ws_sink *sink, const char *name, char **argv)
+/* Append the words, each ended by a NUL; those of the target are masked apart from ours, since the
+ * options of its program mean something else. */
+static void add_words(struct ws_text *out, char **words, size_t count, bool masked)
 {
+	struct ws_text all = {0};
+
+	for (size_t i = 0; i < count; i++)
+		ws_text_add(&all, words[i], strlen(words[i]) + 1);
+	if (masked && all.len)
+		ws_mask_words(out, all.text, all.len);
+	else if (all.len)
+		ws_text_add(out, all.text, all.len);
+	ws_text_free(&all);
+}
+
+static size_t count_words(char **words)
+{
+	size_t count = 0;
+
+	while (words[count])
+		count++;
+	return count;
+}
+
+/* How many words at the end of our command line are the target's. */
+static size_t count_target_words(char **line, char **target)
+{
+	size_t words = count_words(line), count = count_words(target);
+
+	if (count > words)
+		return 0;
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(line[words - count + i], target[i]))
+			return 0;
+	return count;
+}
+
+static void add_command(struct ws_sink *sink, const char *name, char **line, char **target)
+{
+	size_t ours = count_words(line), theirs = count_target_words(line, target);
 	struct ws_text text = {0};
 
-	for (; *argv; argv++)
-		ws_text_printf(&text, "%s%s", text.len ? " " : "", *argv);
+	add_words(&text, line, ours - theirs, !sink->keep_command_lines);
+	add_words(&text, line + ours - theirs, theirs, !sink->keep_command_lines);
+	for (size_t i = 0; i + 1 < text.len; i++)
+		if (!text.text[i])
+			text.text[i] = ' ';
 	ws_sink_meta(sink, name, "%s", ws_text_or(text.text, ""));
 	ws_text_free(&text);
 }
@@ -167,8 +275,8 @@ void ws_facts_write(struct ws_sink *sink, const struct ws_record_opts *options, 
 	char when[64], *domains;
 
 	ws_sink_meta(sink, "warpsight.version", "%s", WS_VERSION);
-	add_command(sink, "session.command_line", options->command_line);
-	add_command(sink, "target.command_line", options->argv);
+	add_command(sink, "session.command_line", options->command_line, options->argv);
+	add_command(sink, "target.command_line", options->argv, options->argv);
 	ws_sink_meta(sink, "target.pid", "%d", target_pid);
 	if (getcwd(cwd, sizeof(cwd)))
 		ws_sink_meta(sink, "session.directory", "%s", cwd);

@@ -6,8 +6,8 @@
 #include "record/record.h"
 #include "record/sink.h"
 
-/* Variables that launchers set, reported by every process and stored without being asked for:
- * NUL-separated, patterns end in '*'. */
+/* Variables that launchers set, reported by every process: NUL-separated. Their values are stored
+ * without being asked for; of those that only match a pattern, which ends in '*', the names. */
 extern const char ws_launcher_variables[];
 
 void ws_facts_write(struct ws_sink *sink, const struct ws_record_opts *options, int target_pid,

@@ -445,7 +445,9 @@ static void write_process(struct ws_perf_image *im, const struct ws_perf_image *
 	else if (im->exe && strcmp(im->exe, exe)) /* it is another one by now, or gone */
 		args_n = 0;
 	path = im->exe ? im->exe : exe;
-	line = args_n ? ws_proc_arguments(im->args_n ? im->args : args, args_n) : ws_strdup(path);
+	line = args_n ? ws_proc_arguments(im->args_n ? im->args : args, args_n,
+					  !im->sink->keep_command_lines)
+		      : ws_strdup(path);
 	base = strrchr(path, '/');
 	row.origin = im->outside	      ? WS_ORIGIN_OTHER
 		     : im->target && im->exec ? WS_ORIGIN_TARGET

@@ -19,6 +19,7 @@
 
 #include "base/mem.h"
 #include "base/choose.h"
+#include "text/mask.h"
 #include "record/perf.h"
 
 #define PATIENCE_NS 2000000000u /* how long an image may take from exec to registering */
@@ -34,10 +35,17 @@ static bool needs_quotes(const char *text)
 				 "+=.,/:@%^")];
 }
 
-char *ws_proc_arguments(const char *args, size_t len)
+char *ws_proc_arguments(const char *args, size_t len, bool masked)
 {
-	struct ws_text text = {0};
+	struct ws_text text = {0}, copy = {0}, without_secrets = {0};
 
+	ws_text_add(&copy, args, len); /* they may be in memory that the target writes to */
+	args = ws_text_or(copy.text, "");
+	if (masked && len) {
+		ws_mask_words(&without_secrets, args, len);
+		args = without_secrets.text;
+		len = without_secrets.len;
+	}
 	for (size_t i = 0; i < len;) {
 		size_t n = strnlen(args + i, len - i);
 		char *one = ws_strndup(args + i, n);
@@ -55,6 +63,8 @@ char *ws_proc_arguments(const char *args, size_t len)
 		free(one);
 		i += n + 1;
 	}
+	ws_text_free(&without_secrets);
+	ws_text_free(&copy);
 	return ws_or(text.text, ws_strdup(""));
 }
 
@@ -300,7 +310,8 @@ static void read_process_texts(struct ws_proc *process, const struct ws_process_
 		return;
 	}
 	process->exe = ws_strndup(home->text, exe);
-	process->cmdline = ws_proc_arguments(home->text + exe, args);
+	process->cmdline =
+		ws_proc_arguments(home->text + exe, args, !process->sink->keep_command_lines);
 }
 
 static void write_process_row(struct ws_proc *process, const struct ws_process_home *home,
@@ -370,8 +381,8 @@ static void fill_process(struct ws_drain *drain, struct ws_proc *process,
 	replace_process_image(process, other);
 	process->target = (pid_t)process->pid == drain->target && home->origin != WS_ORIGIN_FORK &&
 			  !(other && other->target);
-	read_process_texts(process, home, parent);
 	process->sink = choose_sink(drain, process, home, parent);
+	read_process_texts(process, home, parent);
 	ws_drain_forget_started(drain, (int)process->pid);
 	process->id = drain->perf ? ws_perf_adopt(drain->perf, process) : 0;
 	if (!process->id) {

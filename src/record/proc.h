@@ -168,8 +168,9 @@ struct ws_proc *ws_drain_find(struct ws_drain *drain, int host_pid, uint64_t fro
 void ws_proc_free(struct ws_proc *process);
 /* No longer held. */
 void ws_proc_release(struct ws_proc *process);
-/* NUL-separated arguments as one line that a shell would take apart again; owned by the caller. */
-char *ws_proc_arguments(const char *args, size_t len);
+/* NUL-separated arguments as one line that a shell would take apart again, with secrets in them
+ * `masked` (text/mask.h); owned by the caller. */
+char *ws_proc_arguments(const char *args, size_t len, bool masked);
 /* The thread table's id for `tid`, making its row when it is new. */
 uint32_t ws_proc_thread(struct ws_proc *process, uint32_t tid, uint64_t start_ns);
 /* The same for a record that comes late: the thread that had `tid` at `time`, though it may have

@@ -39,6 +39,7 @@ struct ws_record_opts {
 	bool store_output;	  /* tee the target's output into the report */
 	bool hide_output;	  /* ...and do not show it */
 	bool store_environment;
+	bool keep_command_lines; /* passwords and tokens in them are not masked */
 	bool resolve_symbols,
 		source_info; /* name functions at the end; read debugging information for it */
 	const char *const *symbol_dirs;

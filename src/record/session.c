@@ -174,6 +174,7 @@ static struct ws_sink *create_report(struct session *session, const char *env, s
 		return NULL;
 	}
 	sink = ws_sink_new(path, writer, &session->clock);
+	sink->keep_command_lines = session->options->keep_command_lines;
 	sink->next = session->sinks;
 	session->sinks = sink;
 	session->sink_count++;

@@ -21,6 +21,7 @@ struct ws_sink {
 	struct ws_clock *clock;
 	uint32_t processes, threads; /* ids given so far */
 	uint64_t events;	     /* records converted */
+	bool keep_command_lines;     /* with the passwords that may be in them */
 	bool python_described;	     /* the row of perf_event for samples by signal is written */
 	bool cuda_seen;		     /* the facts about CUPTI are written */
 	uint64_t *said;		     /* hashes of diagnostics: each is said once */

@@ -425,6 +425,84 @@ def environment_is_private_by_default(t):
     )
 
 
+# Twenty kinds of secret as people give them to programs; the value of each is told by its number.
+SECRETS = """
+--password=hunter01zz|--db-password|hunter02zz|-u|user:hunter03zz|-p|hunter04zz|
+https://me:hunter05zz@host.example/r.git|https://hunter06zz@host.example/r.git|
+https://host.example/?a=1&access_token=hunter07zz&b=2|AWS_SECRET_ACCESS_KEY=hunter08zz|
+Authorization: Bearer hunter09zz|ghp_hunter10zz0123456789|sk-proj-hunter11zz0123456789|
+AKIAhunter12zz0123|eyJhbGciOi.hunter13zz.c2lnbmF0dXJl|--api-key=hunter14zz|
+{"user": "me", "token": "hunter15zz"}|X-Api-Key: hunter16zz|--accessToken|hunter17zz|
+xoxb-hunter18zz-0123|glpat-hunter19zz0123456789|postgres://me:hunter20zz@db.example:5432/x
+""".replace(
+    "\n", ""
+).split(
+    "|"
+)
+IN_SHELL = (
+    "DB_PASSWORD=hunter21zz true --token 'hunter22zz x' && true -u me:hunter23zz "
+    '"--secret=hunter24zz"; true'
+)
+
+
+def secrets_in(t, report):
+    """The numbers of the secrets that a report and its exports hold."""
+    found = set()
+    paths = [report]
+    for kind in ("sqlite", "jsonlines", "chrome", "perfetto", "html"):
+        path = t.path("export." + kind)
+        t.tool("export", "-f", "true", "-t", kind, "-o", path, report)
+        paths.append(path)
+    for path in paths:
+        with open(path, "rb") as f:
+            found |= {int(n) for n in re.findall(rb"hunter(\d\d)zz", f.read())}
+    info = t.tool("info", report).out
+    return found | {int(n) for n in re.findall(rb"hunter(\d\d)zz", info)}
+
+
+@test("options")
+def secrets_in_command_lines_are_masked(t):
+    """Those of the target, of children with hooks and without, and of images that they become."""
+    script = '/bin/true "$@"; sh -c "$IN_SHELL"; exec /bin/true "$@"'
+    target = ["sh", "-c", script, "app", *SECRETS]
+    options = ["-e", "MY_TOKEN=hunter30zz", "--env-var=A=1,MY_SECRET=hunter31zz"]
+    r = t.profile(target, *options, env={"IN_SHELL": IN_SHELL}, status=0)
+    t.eq(secrets_in(t, r.report), set(), "secrets in the report")
+    lines = [row[0] for row in t.load(r.report).sql("SELECT commandLine FROM WARPSIGHT_PROCESS")]
+    t.ge(sum("--password=***" in line for line in lines), 2, "masked in several of %s" % lines)
+    t.ok(any("https://me:***@host.example/r.git" in line for line in lines), "the rest is kept")
+    options += ["--keep-command-lines", "-f"]
+    r = t.profile(target, *options, env={"IN_SHELL": IN_SHELL}, status=0)
+    t.eq(
+        secrets_in(t, r.report), {*range(1, 25), 30, 31}, "with --keep-command-lines all are there"
+    )
+
+
+@test("options")
+def secrets_in_the_environment_are_not_stored(t):
+    env = {
+        "SLURM_JWT": "hunter01zz",
+        "SLURM_PROCID": "5",
+        "SLURM_CONF_SERVER": "hunter02zz",
+        "KUBERNETES_TOKEN": "hunter03zz",
+        "OMPI_COMM_WORLD_SECRET": "hunter04zz",
+        "NCCL_KEY": "hunter05zz",
+        "GITHUB_TOKEN": "hunter06zz",
+        "NCCL_ALGO": "Ring",
+    }
+    r = t.profile(tree(t, "work"), env=env, status=0)
+    t.eq(secrets_in(t, r.report), set(), "secrets in the report")
+    meta = t.load(r.report).meta()
+    t.eq(
+        {k: meta.get("env." + k) for k in env},
+        {k: "(not stored)" for k in env}
+        | {"SLURM_PROCID": "5", "NCCL_ALGO": "Ring", "GITHUB_TOKEN": None},
+        "values of what says which rank it is, names of the other variables of launchers",
+    )
+    r = t.profile(tree(t, "work"), "--store-environment", "-f", env=env, status=0)
+    t.eq(secrets_in(t, r.report), set(range(1, 7)), "with --store-environment all are there")
+
+
 @test("options")
 def command_file(t):
     path = os.path.join(t.work, "options.txt")
