@@ -152,7 +152,7 @@ static int time_symbolising(const char *path, size_t n)
 								     ((double)i + 0.5) / (double)n),
 					   (uint32_t)i + 1, WS_FRAME_USER};
 	began = processor_seconds();
-	ws_symbolise(wanted, n, &opts, count_symbol, NULL, NULL, &result);
+	ws_symbolise(wanted, n, &opts, &(struct ws_symbol_receiver){.emit = count_symbol}, &result);
 	getrusage(RUSAGE_SELF, &self);
 	printf("%.3f\n%.1f\n%" PRIu64 "\n%" PRIu64 "\n", processor_seconds() - began,
 	       (double)self.ru_maxrss / 1024, result.named, rows);

@@ -255,8 +255,9 @@ static int symbolise_report(struct symbolise_job *job, const char *path,
 		rc = -!job->writer;
 	}
 	if (!rc && job->count) {
-		ws_symbolise(job->wanted, job->count, &opts, write_symbol, say_progress, job,
-			     result);
+		const struct ws_symbol_receiver receiver = {write_symbol, say_progress, job};
+
+		ws_symbolise(job->wanted, job->count, &opts, &receiver, result);
 		rc = ws_writer_close(job->writer, err);
 	}
 	ws_report_close(job->report);

@@ -152,6 +152,7 @@ void ws_code_symbolise(struct ws_sink *sink, const struct ws_record_opts *option
 				      0,
 				      BUDGET_S,
 				      kernel};
+	struct ws_symbol_receiver receiver = {write_symbol, say_progress, &naming};
 	struct ws_symbol_result result = {0};
 	struct ws_wanted *wanted;
 	size_t count = 0;
@@ -167,7 +168,7 @@ void ws_code_symbolise(struct ws_sink *sink, const struct ws_record_opts *option
 			wanted[count++] =
 				(struct ws_wanted){frame->module, frame->address, i, frame->kind};
 	}
-	ws_symbolise(wanted, count, &opts, write_symbol, say_progress, &naming, &result);
+	ws_symbolise(wanted, count, &opts, &receiver, &result);
 	explain_modules(sink, wanted, count);
 	ws_sink_meta(sink, "symbols.frames", "%llu", (unsigned long long)result.frames);
 	ws_sink_meta(sink, "symbols.named", "%llu", (unsigned long long)result.named);

@@ -372,11 +372,12 @@ uint32_t ws_stack_function(struct ws_stream *stream, uint64_t time, uint64_t add
 					   .address = address - mapping->shift,
 					   .kind = WS_FRAME_USER};
 		struct ws_symbol_opts opts = {0};
+		struct ws_symbol_receiver receiver = {.emit = find_named_place, .ctx = &place};
 		struct ws_symbol_result result = {0};
 
 		*library = ws_stream_intern(stream, mapping->module->path,
 					    strlen(mapping->module->path));
-		ws_symbolise(&wanted, 1, &opts, find_named_place, NULL, &place, &result);
+		ws_symbolise(&wanted, 1, &opts, &receiver, &result);
 	}
 	snprintf(hex, sizeof(hex), "0x%llx", (unsigned long long)address);
 	if (!place.name)

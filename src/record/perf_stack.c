@@ -110,8 +110,9 @@ static size_t from_branches(struct ws_perf *perf, struct ws_maps_process *maps,
 		if (record->sample.branches[i].from)
 			chain[n++] = record->sample.branches[i].from +
 				     1; /* as if it were a return address */
-	return ws_unwind_chain(perf->drain->ops.code->unwinder, maps, record->time, chain, n,
-			       WS_UNWIND_LBR, out, most);
+	return ws_unwind_chain(
+		perf->drain->ops.code->unwinder,
+		&(struct ws_unwind_chain){maps, record->time, chain, n, WS_UNWIND_LBR}, out, most);
 }
 
 static size_t user_frames(struct ws_perf *perf, struct ws_maps_process *maps,
@@ -124,6 +125,7 @@ static size_t user_frames(struct ws_perf *perf, struct ws_maps_process *maps,
 					 .time = record->time,
 					 .stack = sample->stack,
 					 .stack_size = sample->stack_size};
+	struct ws_unwind_chain chain = {maps, record->time, &sample->ip, 1, WS_UNWIND_UNKNOWN};
 
 	stop.chain = part(sample, (uint64_t)PERF_CONTEXT_USER, &stop.chain_count);
 	if (deep && sample->regs && perf->options.backtrace != WS_BACKTRACE_FP) {
@@ -138,11 +140,11 @@ static size_t user_frames(struct ws_perf *perf, struct ws_maps_process *maps,
 				       out, most, flags);
 	}
 	if (deep && stop.chain)
-		return ws_unwind_chain(perf->drain->ops.code->unwinder, maps, record->time,
-				       stop.chain, stop.chain_count, WS_UNWIND_FP, out, most);
-	return in_kernel ? 0
-			 : ws_unwind_chain(perf->drain->ops.code->unwinder, maps, record->time,
-					   &sample->ip, 1, WS_UNWIND_UNKNOWN, out, most);
+		chain = (struct ws_unwind_chain){maps, record->time, stop.chain, stop.chain_count,
+						 WS_UNWIND_FP};
+	else if (in_kernel)
+		return 0;
+	return ws_unwind_chain(perf->drain->ops.code->unwinder, &chain, out, most);
 }
 
 void ws_perf_stack(struct ws_perf *perf, struct ws_perf_thread *thread,

@@ -830,17 +830,15 @@ static uint64_t read_constant(struct ws_byte_reader *reader, uint8_t op)
 	return value;
 }
 
-bool ws_cfi_evaluate(const uint8_t *code, size_t size, const struct ws_regs *regs, bool pushed,
-		     uint64_t first,
-		     bool (*read)(void *ctx, uint64_t address, unsigned bytes, uint64_t *value),
-		     void *ctx, uint64_t *result)
+bool ws_cfi_evaluate(const uint8_t *code, size_t size, const struct ws_cfi_thread *thread,
+		     const uint64_t *first, uint64_t *result)
 {
 	struct ws_byte_reader reader = {code, code + size, false};
 	struct expression_stack evaluation = {.depth = 0};
 	unsigned steps = 0;
 
-	if (pushed)
-		push_value(&evaluation, first);
+	if (first)
+		push_value(&evaluation, *first);
 	while (reader.bytes < reader.end && !reader.bad && !evaluation.bad && steps++ < 1000) {
 		uint8_t op = (uint8_t)ws_read_uint(&reader, 1);
 		uint64_t word;
@@ -852,7 +850,8 @@ bool ws_cfi_evaluate(const uint8_t *code, size_t size, const struct ws_regs *reg
 
 			if (op == 0x94)
 				bytes = (unsigned)ws_read_uint(&reader, 1);
-			if (!bytes || bytes > 8 || !read(ctx, pop_value(&evaluation), bytes, &word))
+			if (!bytes || bytes > 8 ||
+			    !thread->read(thread->ctx, pop_value(&evaluation), bytes, &word))
 				return false;
 			push_value(&evaluation, word);
 		} else if (op >= 0x08 && op <= 0x11) {
@@ -873,11 +872,11 @@ bool ws_cfi_evaluate(const uint8_t *code, size_t size, const struct ws_regs *reg
 		} else if (op >= 0x30 && op <= 0x4f) { /* lit */
 			push_value(&evaluation, op - 0x30u);
 		} else if (op >= 0x70 && op <= 0x8f) { /* breg */
-			push_register(&evaluation, regs, op - 0x70u, ws_read_sleb(&reader));
+			push_register(&evaluation, thread->regs, op - 0x70u, ws_read_sleb(&reader));
 		} else if (op == 0x92) { /* bregx */
 			uint64_t reg = ws_read_uleb(&reader);
 
-			push_register(&evaluation, regs, reg, ws_read_sleb(&reader));
+			push_register(&evaluation, thread->regs, reg, ws_read_sleb(&reader));
 		} else if (op != 0x96) { /* nop */
 			return false;
 		}

@@ -51,14 +51,17 @@ bool ws_cfi_find(struct ws_cfi *cfi, uint64_t address, struct ws_cfi_row *row);
 /* Do its functions keep frame pointers? Looks at some dozens of them. */
 bool ws_cfi_keeps_fp(struct ws_cfi *cfi);
 
-/*
- * Evaluate a DWARF expression. `read` gives `bytes` bytes at an address of the target, or false
- * when they are not available. `first` is on the stack at the beginning if `pushed`. False when the
- * expression cannot be evaluated.
- */
-bool ws_cfi_evaluate(const uint8_t *code, size_t size, const struct ws_regs *regs, bool pushed,
-		     uint64_t first,
-		     bool (*read)(void *ctx, uint64_t address, unsigned bytes, uint64_t *value),
-		     void *ctx, uint64_t *result);
+/* The thread that an expression is evaluated for. */
+struct ws_cfi_thread {
+	const struct ws_regs *regs;
+	/* Gives `bytes` bytes at an address of its memory, or false when they are not available. */
+	bool (*read)(void *ctx, uint64_t address, unsigned bytes, uint64_t *value);
+	void *ctx;
+};
+
+/* Evaluate a DWARF expression. *first, if not NULL, is on the stack at the beginning. False when
+ * the expression cannot be evaluated. */
+bool ws_cfi_evaluate(const uint8_t *code, size_t size, const struct ws_cfi_thread *thread,
+		     const uint64_t *first, uint64_t *result);
 
 #endif

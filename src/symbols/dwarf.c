@@ -517,30 +517,27 @@ static void find_line_sections(struct dwarf_search *search, Elf *handle)
 	}
 }
 
-int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const uint64_t *address,
-		  size_t n,
-		  void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls,
-				size_t call_count),
-		  void *ctx, struct ws_dwarf_missing *missing, struct ws_err *err)
+int ws_dwarf_find(const struct ws_elf *elf, const struct ws_dwarf_query *query,
+		  struct ws_dwarf_missing *missing, struct ws_err *err)
 {
 	struct ws_text paths[DEEPEST] = {{0}};
 	struct dwarf_search search = {.elf = elf,
-				      .address = address,
-				      .count = n,
-				      .found = found,
-				      .ctx = ctx,
+				      .address = query->address,
+				      .count = query->count,
+				      .found = query->found,
+				      .ctx = query->ctx,
 				      .paths = paths,
 				      .missing = missing};
 	Dwarf_Off at = 0;
 	bool more = true, any = false;
 
-	search.seen = ws_calloc(ws_max(n, 1), sizeof(*search.seen));
+	search.seen = ws_calloc(ws_max(query->count, (size_t)1), sizeof(*search.seen));
 	while (more) {
 		Elf *handle, *alt_handle = NULL;
 		Dwarf *dw = open_debug_info(elf, &handle, err), *alt = NULL;
 
-		if (dw && shared)
-			alt = open_debug_info(shared, &alt_handle, NULL);
+		if (dw && query->shared)
+			alt = open_debug_info(query->shared, &alt_handle, NULL);
 		if (alt)
 			dwarf_setalt(dw, alt);
 		if (dw)
@@ -548,8 +545,8 @@ int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const u
 		more = dw && search_units(&search, dw, &at);
 		any |= dw != NULL;
 		close_debug_info(dw, handle, elf);
-		if (shared && dw)
-			close_debug_info(alt, alt_handle, shared);
+		if (query->shared && dw)
+			close_debug_info(alt, alt_handle, query->shared);
 	}
 	free(search.seen);
 	free(search.indexes);
@@ -560,13 +557,10 @@ int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const u
 	return any ? 0 : -1;
 }
 #else
-int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const uint64_t *address,
-		  size_t n,
-		  void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls,
-				size_t call_count),
-		  void *ctx, struct ws_dwarf_missing *missing, struct ws_err *err)
+int ws_dwarf_find(const struct ws_elf *elf, const struct ws_dwarf_query *query,
+		  struct ws_dwarf_missing *missing, struct ws_err *err)
 {
-	(void)elf, (void)shared, (void)address, (void)n, (void)found, (void)ctx, (void)missing;
+	(void)elf, (void)query, (void)missing;
 	return ws_fail(err, "this warpsight was built without libdw");
 }
 #endif

@@ -23,20 +23,25 @@ struct ws_dwarf_missing {
 		       NULL: none is missing */
 };
 
+/* What to look up, and who is told. */
+struct ws_dwarf_query {
+	const struct ws_elf *shared; /* the part of the information that dwz split off; or NULL */
+	const uint64_t *address;     /* sorted */
+	size_t count;
+	/* Called, in no particular order, for each address that is covered, with
+	 * calls[0..call_count-1] from the innermost inlined function outwards; texts are valid
+	 * during the call. Where only a line is known, call_count is 1 and the name NULL. */
+	void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls, size_t call_count);
+	void *ctx;
+};
+
 /*
- * Look up address[0..n-1], which are sorted, in the debugging information of `elf` and in `shared`,
- * the part that dwz split off (or NULL). `found` is called, in no particular order, for each
- * address that is covered, with calls[0..call_count-1] from the innermost inlined function
- * outwards; texts are valid during the call. Where only a line is known, call_count is 1 and the
- * name NULL. `elf` must be from a file. Memory stays bounded by what single compilation units need.
- * The parts that -gsplit-dwarf put into .dwo files are read from where the compiler left them;
- * `missing` (may be NULL) gets those that are not there. Returns 0, or -1 with a message when there
- * is nothing to read.
+ * Look addresses up in the debugging information of `elf`, which must be from a file. Memory stays
+ * bounded by what single compilation units need. The parts that -gsplit-dwarf put into .dwo files
+ * are read from where the compiler left them; `missing` (may be NULL) gets those that are not
+ * there. Returns 0, or -1 with a message when there is nothing to read.
  */
-int ws_dwarf_find(const struct ws_elf *elf, const struct ws_elf *shared, const uint64_t *address,
-		  size_t n,
-		  void (*found)(void *ctx, size_t i, const struct ws_dwarf_call *calls,
-				size_t call_count),
-		  void *ctx, struct ws_dwarf_missing *missing, struct ws_err *err);
+int ws_dwarf_find(const struct ws_elf *elf, const struct ws_dwarf_query *query,
+		  struct ws_dwarf_missing *missing, struct ws_err *err);
 
 #endif

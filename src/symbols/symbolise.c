@@ -142,13 +142,15 @@ static void read_module_dwarf(struct symbol_batch *batch, const struct ws_elf *e
 	struct ws_module *module = batch->wanted[0].module;
 	struct ws_dwarf_missing missing = {0};
 	struct ws_elf shared = {0};
-	const struct ws_elf *split_off = NULL;
+	struct ws_dwarf_query query = {.address = batch->addresses,
+				       .count = batch->count,
+				       .found = emit_dwarf_calls,
+				       .ctx = batch};
 
 	if (ws_debugfile_open_shared(elf, batch->opts->dirs, batch->opts->dir_count, &shared))
-		split_off = &shared;
+		query.shared = &shared;
 	free(module->split_file);
-	ws_dwarf_find(elf, split_off, batch->addresses, batch->count, emit_dwarf_calls, batch,
-		      &missing, NULL);
+	ws_dwarf_find(elf, &query, &missing, NULL);
 	module->split_file = missing.file;
 	module->split_units = missing.units;
 	batch->result->split += missing.units;
@@ -326,14 +328,14 @@ static void symbolise_modules(struct symbol_run *run, struct ws_wanted *wanted, 
 }
 
 void ws_symbolise(struct ws_wanted *wanted, size_t n, const struct ws_symbol_opts *opts,
-		  void (*emit)(void *ctx, const struct ws_symbol *symbol),
-		  void (*progress)(void *ctx, uint64_t done, uint64_t all), void *ctx,
-		  struct ws_symbol_result *result)
+		  const struct ws_symbol_receiver *receiver, struct ws_symbol_result *result)
 {
-	struct symbol_run run = {
-		.batch = {.opts = opts, .emit = emit, .ctx = ctx, .result = result},
-		.progress = progress,
-		.began = get_processor_time()};
+	struct symbol_run run = {.batch = {.opts = opts,
+					   .emit = receiver->emit,
+					   .ctx = receiver->ctx,
+					   .result = result},
+				 .progress = receiver->progress,
+				 .began = get_processor_time()};
 
 	if (n)
 		qsort(wanted, n, sizeof(*wanted), compare_wanted);

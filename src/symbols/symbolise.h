@@ -52,14 +52,17 @@ struct ws_symbol_result {
 	uint64_t modules, missing, changed;
 };
 
-/*
- * Symbolise `n` frames, which are sorted by this function. `emit` is called for the symbols of each
- * frame in the order of depth; their texts are valid during the call. `progress`, if not NULL, is
- * called now and then with the number of frames done. Adds to *result.
- */
+struct ws_symbol_receiver {
+	/* Called for the symbols of each frame in the order of depth; their texts are valid during
+	 * the call. */
+	void (*emit)(void *ctx, const struct ws_symbol *symbol);
+	/* Called now and then with the number of frames done; or NULL. */
+	void (*progress)(void *ctx, uint64_t done, uint64_t all);
+	void *ctx;
+};
+
+/* Symbolise `n` frames, which are sorted by this function. Adds to *result. */
 void ws_symbolise(struct ws_wanted *wanted, size_t n, const struct ws_symbol_opts *opts,
-		  void (*emit)(void *ctx, const struct ws_symbol *symbol),
-		  void (*progress)(void *ctx, uint64_t done, uint64_t all), void *ctx,
-		  struct ws_symbol_result *result);
+		  const struct ws_symbol_receiver *receiver, struct ws_symbol_result *result);
 
 #endif

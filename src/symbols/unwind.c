@@ -335,6 +335,7 @@ static bool restore_register(struct stack_walk *walk, const struct ws_cfi_rule *
 			     uint64_t cfa, struct ws_regs *new)
 {
 	const struct ws_regs *old = &walk->regs;
+	const struct ws_cfi_thread thread = {old, load_bytes, walk};
 	uint64_t value = old->values[reg], at;
 
 	switch (rule->kind) {
@@ -356,14 +357,12 @@ static bool restore_register(struct stack_walk *walk, const struct ws_cfi_rule *
 		value = old->values[rule->offset];
 		break;
 	case WS_CFI_EXPRESSION:
-		if (!ws_cfi_evaluate(rule->code, rule->size, old, true, cfa, load_bytes, walk,
-				     &at) ||
+		if (!ws_cfi_evaluate(rule->code, rule->size, &thread, &cfa, &at) ||
 		    !load_word(walk, at, &value))
 			return false;
 		break;
 	case WS_CFI_VALUE_EXPRESSION:
-		if (!ws_cfi_evaluate(rule->code, rule->size, old, true, cfa, load_bytes, walk,
-				     &value))
+		if (!ws_cfi_evaluate(rule->code, rule->size, &thread, &cfa, &value))
 			return false;
 		break;
 	default:
@@ -376,6 +375,7 @@ static bool restore_register(struct stack_walk *walk, const struct ws_cfi_rule *
 
 static bool step_row(struct stack_walk *walk, const struct ws_cfi_row *row)
 {
+	const struct ws_cfi_thread thread = {&walk->regs, load_bytes, walk};
 	struct ws_regs new = {.known = 0};
 	uint64_t cfa;
 
@@ -383,8 +383,7 @@ static bool step_row(struct stack_walk *walk, const struct ws_cfi_row *row)
 		if (!(walk->regs.known >> row->cfa_register & 1))
 			return false;
 		cfa = walk->regs.values[row->cfa_register] + (uint64_t)row->cfa.offset;
-	} else if (!ws_cfi_evaluate(row->cfa.code, row->cfa.size, &walk->regs, false, 0, load_bytes,
-				    walk, &cfa)) {
+	} else if (!ws_cfi_evaluate(row->cfa.code, row->cfa.size, &thread, NULL, &cfa)) {
 		return false;
 	}
 	for (unsigned i = 0; i < WS_REGS; i++)
@@ -599,24 +598,24 @@ size_t ws_unwind_stack(struct ws_unwinder *unwinder, const struct ws_stopped_thr
 	return continue_with_chain(&walk, out, count, most, flags);
 }
 
-size_t ws_unwind_chain(struct ws_unwinder *unwinder, struct ws_maps_process *maps, uint64_t time,
-		       const uint64_t *chain, size_t n, enum ws_unwind_method method,
+size_t ws_unwind_chain(struct ws_unwinder *unwinder, const struct ws_unwind_chain *chain,
 		       struct ws_unwound_frame *out, size_t most)
 {
 	size_t made = 0;
 
-	for (size_t i = 0; i < n && made < most; i++) {
+	for (size_t i = 0; i < chain->count && made < most; i++) {
+		uint64_t address = chain->address[i];
 		struct near_slot scratch;
 		const struct near_slot *here =
-			find_rule(unwinder, maps, time, chain[i], i != 0, &scratch);
+			find_rule(unwinder, chain->maps, chain->time, address, i != 0, &scratch);
 
 		if (i && !here->module)
 			break;
 		out[made++] = (struct ws_unwound_frame){
-			here->module,	  here->address, chain[i], 0, get_frame_kind(here->module),
+			here->module,	  here->address, address, 0, get_frame_kind(here->module),
 			WS_UNWIND_UNKNOWN};
 		if (i)
-			out[made - 1].method = (uint8_t)method;
+			out[made - 1].method = (uint8_t)chain->method;
 	}
 	return made;
 }

@@ -63,10 +63,17 @@ void ws_unwinder_forget_rules(struct ws_unwinder *unwinder);
 size_t ws_unwind_stack(struct ws_unwinder *unwinder, const struct ws_stopped_thread *stop,
 		       enum ws_unwind_mode mode, struct ws_unwound_frame *out, size_t most,
 		       unsigned *flags);
-/* Frames of a chain of addresses that was found in another way (frame pointers, LBR): the first
- * address is exact, the others are return addresses. */
-size_t ws_unwind_chain(struct ws_unwinder *unwinder, struct ws_maps_process *maps, uint64_t time,
-		       const uint64_t *chain, size_t n, enum ws_unwind_method method,
+/* A chain of addresses that was found in another way (frame pointers, LBR): the first address is
+ * exact, the others are return addresses. */
+struct ws_unwind_chain {
+	struct ws_maps_process *maps;
+	uint64_t time; /* when they were in the process, session ns */
+	const uint64_t *address;
+	size_t count;
+	enum ws_unwind_method method; /* that it was found by */
+};
+/* Its frames, at most `most`, into `out`; returns how many. */
+size_t ws_unwind_chain(struct ws_unwinder *unwinder, const struct ws_unwind_chain *chain,
 		       struct ws_unwound_frame *out, size_t most);
 /* The frame of a kernel address. */
 struct ws_unwound_frame ws_unwind_kernel(struct ws_modules *modules, uint64_t ip);

@@ -82,8 +82,8 @@ static void read_elf(const struct ws_elf *elf, uint64_t seed, bool dwarf)
 		if (ws_cfi_find(cfi, address[i], &row) && row.cfa_kind == WS_CFI_VALUE_EXPRESSION) {
 			struct ws_regs regs = {.known = UINT64_MAX};
 
-			ws_cfi_evaluate(row.cfa.code, row.cfa.size, &regs, false, 0, read_any, NULL,
-					&sum);
+			ws_cfi_evaluate(row.cfa.code, row.cfa.size,
+					&(struct ws_cfi_thread){&regs, read_any, NULL}, NULL, &sum);
 		}
 	if (cfi)
 		ws_cfi_keeps_fp(cfi);
@@ -97,7 +97,11 @@ static void read_elf(const struct ws_elf *elf, uint64_t seed, bool dwarf)
 	for (int i = 0; i < 16; i++)
 		sum += hit[i].name ? strlen(hit[i].name) : 0;
 	if (dwarf)
-		ws_dwarf_find(elf, NULL, address, 16, on_dwarf, &sum, NULL, NULL);
+		ws_dwarf_find(
+			elf,
+			&(struct ws_dwarf_query){
+				.address = address, .count = 16, .found = on_dwarf, .ctx = &sum},
+			NULL, NULL);
 }
 
 static void edited_elf(const uint8_t *data, size_t n, bool dwarf)
@@ -203,7 +207,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	static const uint64_t address[4] = {0x1000, 0xffffffff81000010, 0xffffffff81001000,
 					    0xffffffffc0000000};
 	struct ws_regs regs = {.known = 0xff};
-	uint64_t out = 0;
+	uint64_t out = 0, first = 77;
 	char *text;
 
 	if (n < 2)
@@ -233,7 +237,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		free(text);
 		break;
 	default:
-		ws_cfi_evaluate(data + 1, n - 1, &regs, data[0] & 8, 77, read_any, NULL, &out);
+		ws_cfi_evaluate(data + 1, n - 1, &(struct ws_cfi_thread){&regs, read_any, NULL},
+				data[0] & 8 ? &first : NULL, &out);
 	}
 	return 0;
 }

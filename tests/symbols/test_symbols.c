@@ -122,20 +122,19 @@ static void expressions(void **state)
 		{{0x31, 0x08, 0x40, 0x24}, 4, true, 0}, /* a shift by 64 */
 	};
 	struct ws_regs regs = {.known = 1u << 7};
+	const struct ws_cfi_thread thread = {&regs, read_word, NULL};
 
 	(void)state;
 	regs.values[7] = 0x2000;
 	for (size_t i = 0; i < WS_COUNT(cases); i++) {
 		uint64_t v = 0;
-		bool ok = ws_cfi_evaluate(cases[i].code, cases[i].n, &regs, false, 0, read_word,
-					  NULL, &v);
+		bool ok = ws_cfi_evaluate(cases[i].code, cases[i].n, &thread, NULL, &v);
 
 		if (ok != cases[i].ok || (ok && v != cases[i].value))
 			fail_msg("expression %zu: %d, %#llx", i, ok, (unsigned long long)v);
 	}
 	regs.known = 0;
-	assert_false(ws_cfi_evaluate(cases[3].code, cases[3].n, &regs, false, 0, read_word, NULL,
-				     &(uint64_t){0}));
+	assert_false(ws_cfi_evaluate(cases[3].code, cases[3].n, &thread, NULL, &(uint64_t){0}));
 }
 
 /* ---- call frame information ---- */
