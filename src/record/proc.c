@@ -23,6 +23,7 @@
 #include "record/perf.h"
 
 #define PATIENCE_NS 2000000000u /* how long an image may take from exec to registering */
+#define LOADING_TICKS 20	/* of 10 ms */
 #define ASK_NS 50000000u	/* between two looks at processes whose end no descriptor tells */
 #define PARENTS_MOST 32u	/* processes in a line of forks that are all new at once */
 #define STARTED_MOST 4096u	/* processes that were started and have not registered */
@@ -178,28 +179,55 @@ static struct ws_proc *find_parent(struct ws_drain *drain, const struct ws_proce
 		       : find_gone(drain, home->ppid, home->start);
 }
 
-/* Has a process gone? A zombie has: whoever should reap it may never do so, for the target's that
- * is us. */
-static bool is_gone(int pid)
+/* What the kernel says of a process. */
+struct process_state {
+	char letter; /* as in /proc/PID/stat; 0 when that cannot be read */
+	long threads;
+	unsigned long ticks; /* of processor time */
+};
+
+static struct process_state read_process_state(int pid)
 {
-	char path[64], line[1024], *after = NULL, state = 0;
-	long threads = 1;
+	struct process_state state = {0};
+	char path[64], line[1024], *after = NULL;
+	unsigned long user = 0, system = 0;
 	FILE *file;
 
-	if (kill((pid_t)pid, 0))
-		return errno == ESRCH;
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	file = fopen(path, "re");
 	if (file && fgets(line, sizeof(line), file))
 		after = strrchr(line, ')');
 	if (file)
 		fclose(file);
+	if (!after ||
+	    sscanf(after,
+		   ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %ld",
+		   &state.letter, &user, &system, &state.threads) != 4)
+		state.letter = 0;
+	state.ticks = user + system;
+	return state;
+}
+
+/* Has a process gone? A zombie has: whoever should reap it may never do so, for the target's that
+ * is us. */
+static bool is_gone(int pid)
+{
+	struct process_state state;
+
+	if (kill((pid_t)pid, 0))
+		return errno == ESRCH;
+	state = read_process_state(pid);
 	/* A first thread that has left while others run looks like a zombie, but for the count. */
-	return after &&
-	       sscanf(after,
-		      ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld",
-		      &state, &threads) == 2 &&
-	       (state == 'Z' || state == 'X') && threads <= 1;
+	return (state.letter == 'Z' || state.letter == 'X') && state.threads <= 1;
+}
+
+/* Whether a process got far enough for its hooks to have answered: it waits for something by
+ * itself, or has had the processor for longer than loading takes. */
+static bool has_run(int pid)
+{
+	struct process_state state = read_process_state(pid);
+
+	return state.letter == 'S' || state.ticks >= LOADING_TICKS;
 }
 
 /* Is the process that we see as `host` the one that calls itself `pid` in the pid namespace `ns`?
@@ -768,13 +796,25 @@ void **ws_proc_slot(struct ws_proc *process, int domain, void (*free_fn)(void *)
 
 /* Whether the image that the note is about has registered, and maybe even ended, before the note
  * was read. */
-static bool has_registered(struct ws_drain *drain, const struct ws_started *started)
+static bool is_later_image(const struct ws_drain *drain, const struct ws_proc *process,
+			   const struct ws_started *started)
 {
-	const struct ws_proc *live = find_live(drain, (uint32_t)started->pid),
-			     *gone = find_gone(drain, (uint32_t)started->pid, UINT64_MAX);
+	return process->pid == (uint32_t)started->pid &&
+	       ws_clock_ns(drain->clock, process->start_ticks) >= started->time;
+}
 
-	return (live && ws_clock_ns(drain->clock, live->start_ticks) >= started->time) ||
-	       (gone && ws_clock_ns(drain->clock, gone->start_ticks) >= started->time);
+/* Whether the image that the note is about has registered, and maybe even ended, before the note
+ * was read. Several images of one pid may be known, in any order. */
+static bool has_registered(const struct ws_drain *drain, const struct ws_started *started)
+{
+	for (const struct ws_proc *process = drain->procs; process; process = process->next)
+		if (is_later_image(drain, process, started))
+			return true;
+	for (const struct ws_proc *process = drain->gone[(uint32_t)started->pid % GONE_BUCKETS];
+	     process; process = process->next)
+		if (is_later_image(drain, process, started))
+			return true;
+	return false;
 }
 
 void ws_drain_note_started(struct ws_drain *drain, const struct ws_proc *by,
@@ -813,15 +853,17 @@ uint32_t ws_drain_alive(const struct ws_drain *drain)
 	return expected;
 }
 
+/* Only of a process that is there can be said that it should have answered by now: one that has
+ * gone may have ended while it was loaded. */
 static void report_unseen(const struct ws_drain *drain, const struct ws_started *started,
-			  uint64_t now)
+			  bool silent)
 {
 	char why[5000], text[6000];
 	const char *problem = ws_image_problem(started->path, started->user, why, sizeof(why));
 
 	if (started->shut_out)
 		problem = "its user, or its root folder, cannot read the hooks";
-	if (!problem && (started->time + PATIENCE_NS >= now || access(started->path, X_OK)))
+	if (!problem && (!silent || access(started->path, X_OK)))
 		return;
 	snprintf(text, sizeof(text), "%s %s: %s.",
 		 ws_perf_active(drain->perf)
@@ -837,22 +879,23 @@ void ws_drain_check_started(struct ws_drain *drain, bool all)
 
 	for (size_t i = 0; i < drain->started_n;) {
 		struct ws_started *started = &drain->started[i];
-		bool gone;
+		uint64_t age = ws_max(now, started->time) - started->time;
+		bool gone, known, late;
 
-		if (!all &&
-		    now - started->time <
-			    PATIENCE_NS /
-				    100) { /* most register at once: no system calls about them */
+		if (!all && age < PATIENCE_NS / 100) { /* most register at once: no system calls
+							  about them */
 			i++;
 			continue;
 		}
 		gone = is_gone(started->pid);
-		if (!all && !gone && now - started->time < PATIENCE_NS) {
+		known = started->pid_ns == drain->arena->recorder_pid_ns;
+		late = age > PATIENCE_NS && (started->said || !known || has_run(started->pid));
+		if (!all && !gone && !late) {
 			i++;
 			continue;
 		}
 		if (started->path && !started->said)
-			report_unseen(drain, started, now);
+			report_unseen(drain, started, late && known && !gone);
 		started->said = true;
 		if (!all && !gone) { /* it cannot be seen, but it is waited for */
 			i++;

@@ -27,6 +27,7 @@
 #include "query/query.h"
 #include "record/drain.h"
 #include "record/name.h"
+#include "record/proc.h"
 #include "store/store.h"
 
 /* ---- names ---- */
@@ -337,58 +338,156 @@ static void register_home(struct ws_arena *arena, uint32_t chunk, uint32_t pid, 
 	home->slot = (uint32_t)ws_add_to_directory(arena, chunk);
 }
 
+/* A recorder of its own for a test of processes, and the report that it writes. */
+struct proc_case {
+	char path[32];
+	struct ws_area area;
+	struct ws_clock clock;
+	struct ws_drain *drain;
+};
+
+static void begin_proc_case(struct proc_case *test)
+{
+	struct ws_drain_ops ops = {.sink_for = sink_for};
+	struct ws_err err = {""};
+	int fd;
+
+	strcpy(test->path, "/tmp/ws-home-XXXXXX");
+	fd = mkstemp(test->path);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(ws_area_create(&test->area, 8 << 20, (uid_t)-1, &err), 0);
+	test->area.arena->clock_mode = ws_clock_choose();
+	ws_clock_init(&test->clock, test->area.arena->clock_mode);
+	the_sink = ws_sink_new(ws_strdup(test->path),
+			       ws_writer_create(test->path,
+						&(struct ws_writer_opts){.overwrite = true}, &err),
+			       &test->clock);
+	test->drain = ws_drain_new(&test->area, &test->clock, &ops);
+}
+
+static void end_proc_case(struct proc_case *test)
+{
+	struct ws_err err = {""};
+
+	ws_drain_finish(test->drain);
+	assert_int_equal(ws_sink_close(the_sink, &err), 0);
+	ws_clock_free(&test->clock);
+	ws_area_destroy(&test->area);
+	unlink(test->path);
+}
+
 /*
  * A child makes itself known when its parent has ended and is settled. The parent's memory, given
  * back, says what it said; believed, it would be given back twice, and two would take it.
  */
 static void test_child_of_a_settled_parent(void **state)
 {
-	char path[] = "/tmp/ws-home-XXXXXX";
-	int fd = mkstemp(path);
-	struct ws_area area;
-	struct ws_clock clock;
-	struct ws_err err = {""};
-	struct ws_drain_ops ops = {.sink_for = sink_for};
-	struct ws_drain *drain;
+	struct proc_case test;
+	struct ws_arena *arena;
 	uint32_t parent = some_process(), child = some_process(), homes[2], taken[3];
 	uint64_t start;
 
 	(void)state;
-	assert_true(fd >= 0);
-	close(fd);
-	assert_int_equal(ws_area_create(&area, 8 << 20, (uid_t)-1, &err), 0);
-	area.arena->clock_mode = ws_clock_choose();
-	ws_clock_init(&clock, area.arena->clock_mode);
-	the_sink = ws_sink_new(
-		ws_strdup(path),
-		ws_writer_create(path, &(struct ws_writer_opts){.overwrite = true}, &err), &clock);
-	drain = ws_drain_new(&area, &clock, &ops);
-	homes[0] = ws_take_chunk(area.arena, UINT32_MAX);
-	homes[1] = ws_take_chunk(area.arena, UINT32_MAX); /* before the parent's is given back */
-	register_home(area.arena, homes[0], parent, 0, 0);
-	start = ((struct ws_process_home *)ws_chunk_at(area.arena, homes[0]))->start;
-	ws_drain_round(drain);
-	assert_int_equal(ws_drain_registered(drain), 1);
+	begin_proc_case(&test);
+	arena = test.area.arena;
+	homes[0] = ws_take_chunk(arena, UINT32_MAX);
+	homes[1] = ws_take_chunk(arena, UINT32_MAX); /* before the parent's is given back */
+	register_home(arena, homes[0], parent, 0, 0);
+	start = ((struct ws_process_home *)ws_chunk_at(arena, homes[0]))->start;
+	ws_drain_round(test.drain);
+	assert_int_equal(ws_drain_registered(test.drain), 1);
 	end_process(parent);
-	ws_drain_round(drain);
-	assert_int_equal(ws_drain_alive(drain), 0);
-	register_home(area.arena, homes[1], child, homes[0], start);
-	ws_drain_round(drain);
-	ws_drain_round(drain);
-	assert_int_equal(ws_drain_registered(drain), 2);
-	assert_int_equal(ws_drain_alive(drain), 1);
+	ws_drain_round(test.drain);
+	assert_int_equal(ws_drain_alive(test.drain), 0);
+	register_home(arena, homes[1], child, homes[0], start);
+	ws_drain_round(test.drain);
+	ws_drain_round(test.drain);
+	assert_int_equal(ws_drain_registered(test.drain), 2);
+	assert_int_equal(ws_drain_alive(test.drain), 1);
 	for (int i = 0; i < 3; i++) {
-		taken[i] = ws_take_chunk(area.arena, UINT32_MAX);
-		assert_true(taken[i] >= area.arena->chunk_first && taken[i] != homes[1]);
+		taken[i] = ws_take_chunk(arena, UINT32_MAX);
+		assert_true(taken[i] >= arena->chunk_first && taken[i] != homes[1]);
 		for (int k = 0; k < i; k++)
 			assert_true(taken[i] != taken[k]);
 	}
 	end_process(child);
-	ws_drain_finish(drain);
-	assert_int_equal(ws_sink_close(the_sink, &err), 0);
-	ws_clock_free(&clock);
-	ws_area_destroy(&area);
-	unlink(path);
+	end_proc_case(&test);
+}
+
+/*
+ * Two images of one pid, the later met first, and then the note about its start: it has answered,
+ * and is not waited for.
+ */
+static void test_note_about_a_known_image(void **state)
+{
+	struct proc_case test;
+	uint32_t pid = some_process(), homes[2];
+	struct ws_process_home *first;
+	uint64_t between;
+
+	(void)state;
+	begin_proc_case(&test);
+	for (int i = 0; i < 2; i++)
+		homes[i] = ws_take_chunk(test.area.arena, UINT32_MAX);
+	register_home(test.area.arena, homes[0], pid, 0, 0);
+	first = ws_chunk_at(test.area.arena, homes[0]);
+	atomic_store(&test.area.arena->directory[first->slot], 0); /* not to be met yet */
+	between = ws_clock_read(&test.clock).raw;
+	register_home(test.area.arena, homes[1], pid, 0, 0);
+	ws_drain_round(test.drain);
+	assert_int_equal(ws_drain_registered(test.drain), 1);
+	first->slot = (uint32_t)ws_add_to_directory(test.area.arena, homes[0]);
+	ws_drain_process(test.drain, homes[0]);
+	ws_drain_note_started(test.drain, test.drain->procs,
+			      (struct ws_started){.pid = (int)pid,
+						  .time = between,
+						  .path = ws_strdup("/bin/true")});
+	assert_int_equal(test.drain->started_n, 0);
+	end_process(pid);
+	end_proc_case(&test);
+}
+
+static void note_old_start(struct proc_case *test, const struct ws_proc *by, uint32_t pid)
+{
+	struct ws_reading now = ws_clock_read(&test->clock);
+
+	ws_drain_note_started(test->drain, by,
+			      (struct ws_started){.pid = (int)pid,
+						  .time = now.raw - 5000000000u,
+						  .path = ws_strdup("/bin/sh")});
+}
+
+/* "Its hooks never answered" is said of a process that is there and could have answered: not of one
+ * that has ended meanwhile, nor of one that was never let run. */
+static void test_who_never_answered(void **state)
+{
+	struct proc_case test;
+	uint32_t by = some_process(), waiting = some_process(), ended = some_process(),
+		 stopped = some_process(), home;
+
+	(void)state;
+	begin_proc_case(&test);
+	home = ws_take_chunk(test.area.arena, UINT32_MAX);
+	register_home(test.area.arena, home, by, 0, 0);
+	ws_drain_round(test.drain);
+	end_process(ended);
+	kill((pid_t)stopped, SIGSTOP);
+	waitpid((pid_t)stopped, NULL, WUNTRACED);
+	note_old_start(&test, test.drain->procs, ended);
+	note_old_start(&test, test.drain->procs, stopped);
+	ws_drain_check_started(test.drain, false);
+	assert_int_equal(the_sink->warning_count, 0);
+	note_old_start(&test, test.drain->procs, waiting);
+	for (int i = 0; i < 1000 && !the_sink->warning_count; i++) { /* until it waits, indeed */
+		usleep(10000);
+		ws_drain_check_started(test.drain, false);
+	}
+	assert_int_equal(the_sink->warning_count, 1);
+	end_process(by);
+	end_process(waiting);
+	end_process(stopped);
+	end_proc_case(&test);
 }
 
 int main(int argc, char **argv)
@@ -408,6 +507,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_ring_short_of_memory),
 		cmocka_unit_test(test_ring_lossless),
 		cmocka_unit_test(test_child_of_a_settled_parent),
+		cmocka_unit_test(test_note_about_a_known_image),
+		cmocka_unit_test(test_who_never_answered),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
