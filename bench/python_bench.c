@@ -74,7 +74,6 @@ int main(int argc, char **argv)
 	struct ws_py_thread thread;
 	unsigned long runtime;
 	unsigned version;
-	bool truncated;
 	double from;
 	size_t n = 0;
 	FILE *file;
@@ -93,7 +92,7 @@ int main(int argc, char **argv)
 	for (int i = 0, reads = atoi(argv[2]); i < reads; i++) {
 		uint64_t code[64];
 
-		n = ws_py_walk(&layout, &memory, thread.state, &walk, frame, 64, &truncated);
+		n = ws_py_walk(&layout, &memory, thread.state, &walk, frame, 64);
 		/* As the recorder does: the codes of frames that were not there the last time, say
 		 * the inner three. */
 		for (size_t k = 0; k < 3; k++)

@@ -132,6 +132,7 @@ struct ws_py_frame {
 /* Buffers of a walk, and what it keeps for the next one of the same thread. Zero it before the
  * first use. */
 struct ws_py_walk {
+	bool truncated; /* the last walk found more frames than it took, or could not read one */
 	uint64_t window_at[2];
 	size_t window_bytes[2];
 	uint32_t
@@ -144,11 +145,10 @@ struct ws_py_walk {
 
 /*
  * Read the frames of the thread whose state is at `state`, from the innermost outwards and at most
- * `most`; returns how many. *truncated says whether there are more, or one could not be read.
+ * `most`; returns how many. walk->truncated says whether there are more, or one could not be read.
  */
 size_t ws_py_walk(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
-		  uint64_t state, struct ws_py_walk *walk, struct ws_py_frame *out, size_t most,
-		  bool *truncated);
+		  uint64_t state, struct ws_py_walk *walk, struct ws_py_frame *out, size_t most);
 
 /*
  * The frames of a walk, which adds each step along the chain from the innermost on: `code` and `at`

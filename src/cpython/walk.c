@@ -128,15 +128,14 @@ static void add_interpreter_frame(const struct ws_py_layout *layout, const uint8
 
 static size_t walk_interpreter_frames(const struct ws_py_layout *layout,
 				      const struct ws_py_memory *memory, uint64_t state,
-				      struct ws_py_walk *walk, struct ws_py_frame *out, size_t most,
-				      bool *truncated)
+				      struct ws_py_walk *walk, struct ws_py_frame *out, size_t most)
 {
 	struct ws_py_frame_list taken = {.out = out};
 	int last = 0;
 	bool ok;
 	uint64_t at = find_first_frame(layout, memory, state, &ok);
 
-	*truncated = !ok;
+	walk->truncated = !ok;
 	walk->window_bytes[0] = walk->window_bytes[1] = 0;
 	/* At most twice as many steps as frames: frames that the evaluator pushes count too, and a
 	 * chain that is a circle must end. */
@@ -146,7 +145,7 @@ static size_t walk_interpreter_frames(const struct ws_py_layout *layout,
 		if (step < 2 * most)
 			bytes = fetch_frame(walk, memory, at, &last);
 		if (!bytes || taken.count >= most) {
-			*truncated = true;
+			walk->truncated = true;
 			break;
 		}
 		add_interpreter_frame(layout, bytes, &taken);
@@ -199,15 +198,14 @@ static const uint8_t *fetch_object(struct ws_py_walk *walk, const struct ws_py_m
 
 static size_t walk_frame_objects(const struct ws_py_layout *layout,
 				 const struct ws_py_memory *memory, uint64_t state,
-				 struct ws_py_walk *walk, struct ws_py_frame *out, size_t most,
-				 bool *truncated)
+				 struct ws_py_walk *walk, struct ws_py_frame *out, size_t most)
 {
 	uint64_t at = 0, visited[WS_PY_PIECES];
 	uint32_t hint = 0, visited_count = 0;
 	uint8_t buffer[OBJECT_BYTES];
 	size_t count = 0;
 
-	*truncated = !ws_py_read(memory, state + layout->thread_frame, &at, 8);
+	walk->truncated = !ws_py_read(memory, state + layout->thread_frame, &at, 8);
 	read_seen_objects(memory, walk);
 	while (at) {
 		const uint8_t *bytes = NULL;
@@ -215,7 +213,7 @@ static size_t walk_frame_objects(const struct ws_py_layout *layout,
 		if (count < most && !(at & 7))
 			bytes = fetch_object(walk, memory, at, &hint, buffer);
 		if (!bytes) {
-			*truncated = true;
+			walk->truncated = true;
 			break;
 		}
 		out[count++] = (struct ws_py_frame){
@@ -233,10 +231,9 @@ static size_t walk_frame_objects(const struct ws_py_layout *layout,
 }
 
 size_t ws_py_walk(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
-		  uint64_t state, struct ws_py_walk *walk, struct ws_py_frame *out, size_t most,
-		  bool *truncated)
+		  uint64_t state, struct ws_py_walk *walk, struct ws_py_frame *out, size_t most)
 {
 	if (layout->chain == WS_PY_OBJECTS)
-		return walk_frame_objects(layout, memory, state, walk, out, most, truncated);
-	return walk_interpreter_frames(layout, memory, state, walk, out, most, truncated);
+		return walk_frame_objects(layout, memory, state, walk, out, most);
+	return walk_interpreter_frames(layout, memory, state, walk, out, most);
 }

@@ -179,13 +179,13 @@ bool ws_python_write_frames(struct ws_thread *thread, struct ws_python_thread *p
 	struct ws_py_memory memory = {ws_python_read_memory, python_thread};
 	uint64_t state = find_thread_state();
 	struct ws_rec_python_frames *record;
-	bool truncated = false;
 	size_t n = 0, bytes;
 
 	python_thread->serial++;
+	python_thread->walk.truncated = false;
 	if (state)
 		n = ws_py_walk(&ws_python.layout, &memory, state, &python_thread->walk,
-			       python_thread->frame, WS_PYTHON_FRAMES_MOST, &truncated);
+			       python_thread->frame, WS_PYTHON_FRAMES_MOST);
 	write_codes(thread, python_thread, n);
 	bytes = sizeof(*record) + n * sizeof(record->frame[0]);
 	record = ws_rt_reserve(thread, bytes, WS_LOSS_PYTHON);
@@ -193,7 +193,7 @@ bool ws_python_write_frames(struct ws_thread *thread, struct ws_python_thread *p
 		return false;
 	record->rec = (struct ws_rec){.kind = WS_REC_PYTHON_FRAMES, .value = (uint32_t)(bytes / 8)};
 	record->count = (uint32_t)n;
-	record->truncated = truncated;
+	record->truncated = python_thread->walk.truncated;
 	for (size_t i = 0; i < n; i++) {
 		const struct ws_py_frame *frame = &python_thread->frame[i];
 

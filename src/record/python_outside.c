@@ -203,7 +203,6 @@ static void look(struct ws_py_proc *process, const struct ws_py_memory *memory,
 					   .gil = holds ? WS_GIL_HOLDS : WS_GIL_UNKNOWN,
 					   .flags = WS_SAMPLE_SEPARATE | WS_SAMPLE_CLOCK};
 	uint32_t tid = tid_of(memory, thread);
-	bool truncated;
 	size_t n;
 
 	if (!tid)
@@ -211,10 +210,10 @@ static void look(struct ws_py_proc *process, const struct ws_py_memory *memory,
 	row.start = ws_read_raw_ns();
 	process->py->walk.seen_count = 0;
 	n = ws_py_walk(&process->layout, memory, thread->state, &process->py->walk, frame,
-		       MOST_FRAMES, &truncated);
+		       MOST_FRAMES);
 	row.stack = stack_of(process, ws_stackset_of(sink), memory, thread->state, frame, n);
 	row.thread = ws_proc_thread(process->proc, tid, row.start);
-	row.flags |= truncated ? WS_SAMPLE_TRUNCATED : 0;
+	row.flags |= process->py->walk.truncated ? WS_SAMPLE_TRUNCATED : 0;
 	ws_writer_add(sink->writer, WS_TABLE_python_sample, &row);
 }
 

@@ -136,15 +136,14 @@ static struct made make_sample(struct image *im, size_t thread)
 	struct ws_py_memory memory = {image_read, im};
 	struct ws_py_thread py_thread[8];
 	struct made made = {.n = 0};
-	bool truncated;
 
 	memset(&walk, 0, sizeof(walk));
 	if (!image_layout(im, &memory, &made.layout) ||
 	    ws_py_list_threads(&made.layout, &memory, im->runtime, py_thread,
 			       WS_COUNT(py_thread)) <= thread)
 		abort();
-	made.n = ws_py_walk(&made.layout, &memory, py_thread[thread].state, &walk, made.frame, MOST,
-			    &truncated);
+	made.n =
+		ws_py_walk(&made.layout, &memory, py_thread[thread].state, &walk, made.frame, MOST);
 	made.frames = (struct record){calloc(1, sizeof(struct ws_py_kernel_frames) +
 							2 * MOST * sizeof(struct ws_py_step)),
 				      sizeof(struct ws_py_kernel_frames)};

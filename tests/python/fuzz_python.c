@@ -41,9 +41,8 @@ static void explore_process(const struct ws_py_layout *layout, const struct ws_p
 	memset(&walk, 0, sizeof(walk));
 	ws_py_find_gil_holder(layout, memory, runtime);
 	for (size_t i = 0; i < n; i++) {
-		bool truncated;
 		size_t frames = ws_py_walk(layout, memory, thread[i].state, &walk, py_frames,
-					   WS_COUNT(py_frames), &truncated);
+					   WS_COUNT(py_frames));
 
 		if (frames > WS_COUNT(py_frames))
 			abort();

@@ -378,20 +378,20 @@ static void check_samples(const struct ws_py_layout *layout, uint64_t state, siz
 	static struct ws_py_frame want[WS_PY_KERNEL_STEPS];
 	static struct seen seen;
 	static struct watch watch;
-	bool truncated, ok;
+	bool ok;
 	size_t n;
 	int error = begin_watch(&watch, layout, state);
 
 	memset(&walk, 0, sizeof(walk));
 	memset(&seen, 0, sizeof(seen));
-	n = ws_py_walk(layout, &memory, state, &walk, want, WS_COUNT(want), &truncated);
+	n = ws_py_walk(layout, &memory, state, &walk, want, WS_COUNT(want));
 	if (error) {
 		printf("# %s\n", strerror(-error));
 		report(false, "loading for ", name);
 		return;
 	}
 	take_samples(&watch, &seen, samples_wanted, SECONDS_MOST * INT64_C(1000000000));
-	ok = seen.samples >= samples_wanted && n && seen.head.truncated == truncated &&
+	ok = seen.samples >= samples_wanted && n && seen.head.truncated == walk.truncated &&
 	     seen.head.cookie == COOKIE && seen.head.hold == 7 && !seen.head.wait &&
 	     seen.codes == codes && !seen.unlike && same_frames(layout, &seen, want, n);
 	if (!ok)
@@ -411,11 +411,10 @@ static size_t count_codes(const struct ws_py_layout *layout, uint64_t state)
 	static const struct ws_py_memory memory = {read_self, NULL};
 	static struct ws_py_walk walk;
 	struct ws_py_frame frame[64];
-	bool truncated;
 	size_t n, count = 0;
 
 	memset(&walk, 0, sizeof(walk));
-	n = ws_py_walk(layout, &memory, state, &walk, frame, WS_COUNT(frame), &truncated);
+	n = ws_py_walk(layout, &memory, state, &walk, frame, WS_COUNT(frame));
 	for (size_t i = 0; i < n; i++) {
 		size_t before = 0;
 

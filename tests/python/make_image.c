@@ -90,9 +90,7 @@ int main(int argc, char **argv)
 	ws_py_find_gil_holder(&layout, &memory, image.runtime);
 	n = ws_py_list_threads(&layout, &memory, image.runtime, thread, 8);
 	for (size_t i = 0; i < n; i++) {
-		bool truncated;
-		size_t frames =
-			ws_py_walk(&layout, &memory, thread[i].state, &walk, frame, 64, &truncated);
+		size_t frames = ws_py_walk(&layout, &memory, thread[i].state, &walk, frame, 64);
 
 		for (size_t k = 0; k < frames; k++)
 			read_code(&layout, &memory, frame[k].code);

@@ -55,14 +55,12 @@ static void check_frames(const struct ws_py_layout *layout, const struct ws_py_m
 	static struct ws_py_walk walk;
 	static struct ws_py_code code;
 	struct ws_py_frame frames[32];
-	bool truncated;
 
 	/* Twice: the second walk uses what the first has remembered. */
 	for (int again = 0; again < 2; again++) {
-		assert_int_equal(ws_py_walk(layout, memory, state, &walk, frames, WS_COUNT(frames),
-					    &truncated),
+		assert_int_equal(ws_py_walk(layout, memory, state, &walk, frames, WS_COUNT(frames)),
 				 n);
-		assert_false(truncated);
+		assert_false(walk.truncated);
 		for (size_t i = 0; i < n; i++) {
 			bool entry =
 				layout->version < 0x030b ||
@@ -83,8 +81,8 @@ static void check_frames(const struct ws_py_layout *layout, const struct ws_py_m
 	}
 	memset(&walk, 0, sizeof(walk));
 	/* With less room: the innermost ones, and it is said. */
-	assert_int_equal(ws_py_walk(layout, memory, state, &walk, frames, 3, &truncated), 3);
-	assert_true(truncated);
+	assert_int_equal(ws_py_walk(layout, memory, state, &walk, frames, 3), 3);
+	assert_true(walk.truncated);
 }
 
 static void test_image(const char *version, bool has_tid)
@@ -307,7 +305,6 @@ static void test_3_14(void **state)
 	struct ws_py_layout layout;
 	struct ws_py_thread thread[4];
 	struct ws_py_frame frames[8];
-	bool truncated;
 
 	(void)state;
 	make_314();
@@ -318,8 +315,8 @@ static void test_3_14(void **state)
 	assert_int_equal(ws_py_find_gil_holder(&layout, &memory, RUNTIME), THREAD);
 	put_value(INTERP + 216, 0, 4);
 	assert_int_equal(ws_py_find_gil_holder(&layout, &memory, RUNTIME), 0);
-	assert_int_equal(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 8, &truncated), 3);
-	assert_false(truncated);
+	assert_int_equal(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 8), 3);
+	assert_false(walk.truncated);
 	assert_int_equal(frames[0].code, CODE(1));
 	assert_int_equal(frames[0].flags, WS_PY_ENTRY);
 	assert_int_equal(frames[1].flags, 0);
@@ -332,7 +329,7 @@ static void test_3_14(void **state)
 	assert_int_equal(line_of(&layout, &memory, &code, frames[1].at), 102);
 	/* An evaluator that runs nothing yet has a place of its own. */
 	put_value(THREAD + 40, FRAME(3), 8);
-	assert_int_equal(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 8, &truncated), 3);
+	assert_int_equal(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 8), 3);
 	assert_int_equal(frames[0].flags, WS_PY_ENTRY | WS_PY_NONE);
 	assert_int_equal(frames[0].code, 0);
 }
@@ -371,24 +368,23 @@ static void test_broken_chains(void **state)
 	struct ws_py_layout layout;
 	struct ws_py_thread thread[8];
 	struct ws_py_frame frames[64];
-	bool truncated;
 
 	(void)state;
 	make_314();
 	assert_true(ws_py_read_layout(&memory, RUNTIME, &layout));
 	make_frame(1, FRAME(4), CODE(0), 4, 0);
-	assert_int_equal(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 64, &truncated), 64);
-	assert_true(truncated);
+	assert_int_equal(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 64), 64);
+	assert_true(walk.truncated);
 	make_frame(0, FRAME(3), 0, 0, 3);
 	make_frame(3, FRAME(0), 0, 0, 3); /* a circle of the evaluator's own frames */
-	assert_true(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 64, &truncated) <= 64);
-	assert_true(truncated);
+	assert_true(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 64) <= 64);
+	assert_true(walk.truncated);
 	make_frame(4, 0xdeadbeef00, CODE(1), 0, 0);
-	assert_int_equal(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 64, &truncated), 1);
-	assert_true(truncated);
+	assert_int_equal(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 64), 1);
+	assert_true(walk.truncated);
 	put_value(THREAD + 40, 0x1001, 8);
-	assert_int_equal(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 64, &truncated), 0);
-	assert_true(truncated);
+	assert_int_equal(ws_py_walk(&layout, &memory, THREAD, &walk, frames, 64), 0);
+	assert_true(walk.truncated);
 	put_value(THREAD + 16, THREAD, 8); /* its own successor */
 	assert_int_equal(ws_py_list_threads(&layout, &memory, RUNTIME, thread, 8), 8);
 	put_value(THREAD + 24, INTERP + 8, 8); /* not of this interpreter */
