@@ -75,6 +75,21 @@ else
 	n=$((n + 1))
 	echo "ok $n - runs in a tree that has no C library but its own # SKIP needs root"
 fi
+# The line of README: into a folder that others use too.
+home=$work/home/.local
+mkdir -p "$home/bin"
+echo theirs >"$home/bin/other"
+chmod -R a+rx "$work/home"
+status=0
+tar xz -C "$home" --strip-components=1 <"$tarball" || status=$?
+if [ $status = 0 ]; then
+	in_empty "$(command -v env)" PATH="$home/bin:$PATH" sh -c \
+		'warpsight profile -q -f true -o one.wsrep true && warpsight info one.wsrep' ||
+		status=$?
+fi
+[ -e "$home/share/man/man1/warpsight.1" ] && [ -e "$home/share/doc/warpsight/docs/viewer.md" ] &&
+	[ "$(cat "$home/bin/other")" = theirs ] || status=1
+check "is installed by one line, with its manual page and documents" $status
 status=0
 for f in "$top"/lib/warpsight/*; do
 	case $f in */ld-linux* | */libwarpsight*) continue ;; esac

@@ -32,6 +32,8 @@ static const struct ws_opt status_options[] = {
 	{"network", 'n', WS_OPT_UNSUPPORTED,
 	 .help = "network metrics are not recorded, so there is nothing to check"},
 	{"all", 0, WS_OPT_UNSUPPORTED, .help = "there are no sessions to list"},
+	{"session", 0, WS_OPT_UNSUPPORTED, .arg = "NAME",
+	 .help = "interactive sessions are not built yet: -e checks the machine"},
 	{0},
 };
 

@@ -152,6 +152,10 @@ def what_is_not_built_is_said():
         "status: --network: network metrics are not recorded, so there is nothing to check",
     )
     refused(
+        ["status", "--session", "x"],
+        "status: --session: interactive sessions are not built yet: -e checks the machine",
+    )
+    refused(
         ["status"],
         (
             "interactive sessions are not built yet, so there is no session to show; 'warpsight"
