@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,6 +27,8 @@
 struct options {
 	const char *format, *output, *timeunit, *file;
 	bool together, overwrite, quiet, verbose, wide;
+	double timeout;
+	int64_t memory; /* MiB */
 };
 
 #define AT(member) offsetof(struct options, member)
@@ -38,7 +41,7 @@ static const struct ws_opt opts[] = {
 	{"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL,
 	 "File to write; - is standard output.", "-"},
 	{"input", 'i', WS_OPT_STRING, AT(file), "SQLFILE", NULL,
-	 "Read the SQL from this file instead of the first argument; - is standard input.", NULL},
+	 "Read the SQL from this file instead of an argument; - is standard input.", NULL},
 	{"together", 0, WS_OPT_FLAG, AT(together), NULL, NULL,
 	 "Query all reports together: each is a schema, report1, report2 and so on in the order "
 	 "given (report2.NVTX_EVENTS); the first needs no name. Without this option, the query "
@@ -50,6 +53,11 @@ static const struct ws_opt opts[] = {
 	{"force-overwrite", 0, WS_OPT_BOOL, AT(overwrite), NULL, NULL,
 	 "Replace the output file if it exists.", NULL},
 	WS_WIDE_OPTION(wide),
+	{"timeout", 0, WS_OPT_SECONDS, AT(timeout), "SECONDS", NULL,
+	 "Stop a query that takes longer, with status 1. Without it only Ctrl-C does.", NULL},
+	{"memory-limit", 0, WS_OPT_INT, AT(memory), "MIB", NULL,
+	 "Stop a query that needs more memory; 0 is no limit. By default half of the machine's.",
+	 "-1"},
 	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL,
 	 "Do not name the report before its rows when there are several.", NULL},
 	{"verbose", 'v', WS_OPT_FLAG, AT(verbose), NULL, NULL,
@@ -60,12 +68,14 @@ static const struct ws_opt opts[] = {
 /* ---- interruption ---- */
 
 static struct ws_sql *volatile running;
+static volatile sig_atomic_t interrupted;
 
 static void on_interrupt(int sig)
 {
 	struct ws_sql *sql = running;
 
 	(void)sig;
+	interrupted = 1;
 	if (sql)
 		ws_sql_interrupt(sql);
 }
@@ -344,6 +354,7 @@ static int query_reports(struct query_job *job, const struct ws_report *const *r
 		ws_say("%s", err.msg);
 		return WS_EXIT_FAIL;
 	}
+	ws_sql_set_time_limit(job->sql, job->options->timeout);
 	if (sql)
 		rc = run_sql(job, sql);
 	else
@@ -388,13 +399,14 @@ static int query_one_by_one(struct query_job *job, int argc, char **argv, const 
 			ws_report_close(report);
 		if (!rc)
 			rc = file_rc;
-		if (job->opened && ferror(job->out.file))
+		if ((job->opened && ferror(job->out.file)) || interrupted)
 			break;
 	}
 	return rc;
 }
 
-/* Whether the first operand is a report rather than SQL: then the user wants the prompt. */
+/* ---- operands ---- */
+
 static bool is_report(const char *text)
 {
 	char *file = ws_find_operand_report(text);
@@ -403,6 +415,98 @@ static bool is_report(const char *text)
 
 	free(file);
 	return exists;
+}
+
+/* Least to most like SQL. */
+enum likeness { IS_FILE, ONE_WORD, SEVERAL_WORDS, IS_SQL };
+
+static enum likeness judge_operand(const char *text)
+{
+	static const char *const words[] = {"SELECT", "WITH", "VALUES", "EXPLAIN", "PRAGMA"};
+	const char *start = text + strspn(text, " \t\r\n(");
+
+	if (is_report(text))
+		return IS_FILE;
+	for (size_t i = 0; i < WS_COUNT(words); i++)
+		if (!strncasecmp(start, words[i], strlen(words[i])) &&
+		    strchr(" \t\r\n(*'\"/-", start[strlen(words[i])]))
+			return IS_SQL;
+	if (strpbrk(text, " \t\r\n;("))
+		return SEVERAL_WORDS;
+	return ONE_WORD;
+}
+
+/*
+ * Find the SQL among the operands, in front of the reports or behind them. Returns its index,
+ * `argc` when all are reports, or -1 with a message.
+ */
+static int find_sql(int argc, char **argv)
+{
+	enum likeness most = IS_FILE;
+	int sql = argc;
+
+	for (int i = 0; i < argc; i++) {
+		enum likeness likeness = judge_operand(argv[i]);
+
+		if (likeness == IS_SQL && most == IS_SQL) {
+			ws_say("query: '%s' and '%s' are both SQL, and one is wanted; several "
+			       "statements go into one, separated by semicolons",
+			       argv[sql], argv[i]);
+			return -1;
+		}
+		if (likeness > most && (likeness != ONE_WORD || !i)) {
+			most = likeness;
+			sql = i;
+		}
+	}
+	return sql;
+}
+
+/* Say what is missing when there is SQL alone. */
+static int complain_of_no_report(const char *sql, bool from_file)
+{
+	if (sql && !from_file && !strpbrk(sql, " \n"))
+		ws_say("query: there is no file %s, and as a query it lacks one: warpsight "
+		       "query 'SELECT ...' FILE",
+		       sql);
+	else
+		ws_say("query: no report file is given; warpsight query 'SELECT ...' FILE");
+	return WS_EXIT_USAGE;
+}
+
+static int complain_of_no_sql(int argc, char **argv)
+{
+	ws_say("query: %s and %s are both taken for reports, and there is no SQL; a prompt is for "
+	       "one report, or for several with --together, but %d files are given",
+	       argv[0], argv[1], argc);
+	return WS_EXIT_USAGE;
+}
+
+/* Take the SQL from the operands. Returns 0, or an exit status after a message. */
+static int read_operands(const struct options *options, int *argc, char **argv, const char **sql)
+{
+	if (!*sql) {
+		int at = find_sql(*argc, argv);
+
+		if (at < 0)
+			return WS_EXIT_USAGE;
+		if (at < *argc) {
+			*sql = argv[at];
+			memmove(argv + at, argv + at + 1, (size_t)(*argc - at - 1) * sizeof(*argv));
+			--*argc;
+		}
+	}
+	if (!*argc)
+		return complain_of_no_report(*sql, options->file);
+	if (!*sql && *argc > 1 && !options->together)
+		return complain_of_no_sql(*argc, argv);
+	return 0;
+}
+
+static void limit_memory(int64_t mebibytes)
+{
+	if (mebibytes >= 0)
+		ws_sql_set_memory_limit((uint64_t)ws_min(mebibytes, INT64_C(1) << 40) << 20);
 }
 
 static int run_query(void *values, int argc, char **argv)
@@ -420,31 +524,14 @@ static int run_query(void *values, int argc, char **argv)
 		ws_say("query: %s", err.msg);
 		return WS_EXIT_FAIL;
 	}
-	if (!sql && argc && !is_report(argv[0])) {
-		sql = argv[0];
-		argc--;
-		argv++;
-	}
-	if (!argc) {
-		if (sql && !options->file && !strpbrk(sql, " \n"))
-			ws_say("query: there is no file %s, and as a query it lacks one: warpsight "
-			       "query 'SELECT ...' FILE",
-			       sql);
-		else
-			ws_say("query: no report file is given; warpsight query 'SELECT ...' FILE");
+	rc = read_operands(options, &argc, argv, &sql);
+	if (!rc && begin_query_job(&job, options) < 0)
+		rc = WS_EXIT_USAGE;
+	if (rc) {
 		free(from_file);
-		return WS_EXIT_USAGE;
+		return rc;
 	}
-	if (!sql && argc > 1 && !options->together) {
-		ws_say("query: a prompt is for one report, or for several with --together, but %d "
-		       "files are given",
-		       argc);
-		return WS_EXIT_USAGE;
-	}
-	if (begin_query_job(&job, options) < 0) {
-		free(from_file);
-		return WS_EXIT_USAGE;
-	}
+	limit_memory(options->memory);
 	sigaction(SIGINT, &action, &old_action);
 	if (options->together)
 		rc = query_together(&job, argc, argv, sql);
@@ -458,7 +545,7 @@ static int run_query(void *values, int argc, char **argv)
 const struct ws_command ws_cmd_query = {
 	.name = "query",
 	.summary = "Ask a report in SQL.",
-	.usage = "[options] ['SQL'] FILE...",
+	.usage = "[options] ['SQL'] FILE...   or   FILE... ['SQL']",
 	.details = "Runs SQL (SQLite's) straight over the report's columns, without an export. "
 		   "Tables and columns have the names of "
 		   "the SQLite export "

@@ -126,6 +126,8 @@ struct ws_matcher *ws_make_matcher(
 	const struct ws_api_call *call,
 	struct ws_err *err); /* by parameters q, re, case, exact; NULL with a sentence. */
 bool ws_match_name(struct ws_matcher *matcher, uint32_t name);
+/* Whether the regular expression took too long, so that names were left out; with a sentence. */
+bool ws_is_matcher_expired(const struct ws_matcher *matcher, struct ws_err *err);
 void ws_matcher_free(struct ws_matcher *matcher);
 
 #endif

@@ -623,6 +623,17 @@ static void put_picks(struct ws_api_call *call, struct picks *picks, int64_t off
 	ws_text_puts(call->out, "]");
 }
 
+/* Free the matcher; an error for the user when it left names out. */
+static int finish_matching(struct ws_matcher *matcher, struct ws_err *err)
+{
+	bool expired = ws_is_matcher_expired(matcher, err);
+
+	ws_matcher_free(matcher);
+	if (expired)
+		return WS_API_SAY;
+	return 0;
+}
+
 /* Sorted by row: in the order in which `lanes` names them. */
 int ws_api_events(struct ws_api_call *call, struct ws_err *err)
 {
@@ -663,11 +674,10 @@ int ws_api_events(struct ws_api_call *call, struct ws_err *err)
 	ws_put_json_int(call->out, "count", (int64_t)count);
 	ws_put_json_int(call->out, "unread", walk.unread);
 	ws_text_puts(call->out, "}");
-	ws_matcher_free(matcher);
 	free(picks->picks);
 	free(picks);
 	free(walk.lanes);
-	return 0;
+	return finish_matching(matcher, err);
 }
 
 /* ---- searching ---- */
@@ -705,8 +715,7 @@ int ws_api_search(struct ws_api_call *call, struct ws_err *err)
 	free(groups.groups);
 	ws_map_free(&groups.at);
 	free(walk.lanes);
-	ws_matcher_free(matcher);
-	return 0;
+	return finish_matching(matcher, err);
 }
 
 /* The first match of a level that starts at `t` or later, or with `back` the last that starts
@@ -797,7 +806,6 @@ int ws_api_step(struct ws_api_call *call, struct ws_err *err)
 		ws_put_spot(call->out, call->lanes, &best);
 	ws_put_json_int(call->out, "unread", walk.unread);
 	ws_text_puts(call->out, "}");
-	ws_matcher_free(matcher);
 	free(walk.lanes);
-	return 0;
+	return finish_matching(matcher, err);
 }

@@ -4,16 +4,17 @@
  * once; long names count by their first 4 KiB.
  */
 #include <inttypes.h>
-#include <regex.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/map.h"
 #include "base/choose.h"
+#include "text/pattern.h"
 #include "text/text.h"
 #include "serve/api.h"
 
-enum { MOST_TEXT = 4096, MOST_PATTERN = 1000 };
+enum { MOST_TEXT = 4096, MOST_PATTERN = 1000, MOST_SECONDS = 10 };
 
 struct ws_matcher {
 	const struct ws_lanes *lanes;
@@ -21,7 +22,9 @@ struct ws_matcher {
 			      a search */
 	bool all, is_regex, cut;
 	int64_t form; /* names of this form alone, whatever else; -1: all */
-	regex_t regex;
+	struct ws_pattern regex;
+	uint64_t deadline; /* ns of the clock that never goes back */
+	bool expired;
 	struct ws_map seen;
 };
 
@@ -56,11 +59,20 @@ static char *quote_pattern(const char *text)
 	return out.text ? out.text : ws_strdup("");
 }
 
+static uint64_t read_clock(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 struct ws_matcher *ws_make_matcher(const struct ws_api_call *call, struct ws_err *err)
 {
 	const char *q = ws_param(call, "q");
 	struct ws_matcher *matcher;
 	int64_t re, match_case, exact, form;
+	struct ws_err reason;
 	char *pattern;
 	int rc;
 
@@ -84,22 +96,20 @@ struct ws_matcher *ws_make_matcher(const struct ws_api_call *call, struct ws_err
 	if (matcher->all || exact)
 		return matcher;
 	pattern = re ? ws_strdup(q) : quote_pattern(q);
-	rc = regcomp(&matcher->regex, pattern,
-		     REG_EXTENDED | REG_NOSUB | (match_case ? 0 : REG_ICASE));
+	rc = ws_compile_pattern(&matcher->regex, pattern,
+				REG_EXTENDED | (match_case ? 0 : REG_ICASE), &reason);
 	free(pattern);
 	if (rc) {
-		char why[200];
-
-		regerror(rc, &matcher->regex, why, sizeof(why));
-		ws_fail(err, "the regular expression cannot be used: %s", why);
+		ws_fail(err, "the regular expression cannot be used: %s", reason.msg);
 		free(matcher);
 		return NULL;
 	}
+	matcher->deadline = read_clock() + (uint64_t)MOST_SECONDS * 1000000000;
 	matcher->is_regex = true;
 	return matcher;
 }
 
-static bool is_found(const struct ws_matcher *matcher, uint32_t name)
+static bool is_found(struct ws_matcher *matcher, uint32_t name)
 {
 	char text[MOST_TEXT + 1];
 	size_t n;
@@ -110,7 +120,7 @@ static bool is_found(const struct ws_matcher *matcher, uint32_t name)
 	text[n] = 0;
 	for (size_t i = 0; i < n; i++)
 		text[i] = text[i] ? text[i] : ' ';
-	return !regexec(&matcher->regex, text, 0, NULL, 0);
+	return ws_match_pattern(&matcher->regex, text);
 }
 
 bool ws_match_name(struct ws_matcher *matcher, uint32_t name)
@@ -125,6 +135,10 @@ bool ws_match_name(struct ws_matcher *matcher, uint32_t name)
 	v = ws_map_get(&matcher->seen, name, &known);
 	if (known)
 		return v;
+	if (matcher->is_regex && !matcher->expired)
+		matcher->expired = read_clock() > matcher->deadline;
+	if (matcher->expired)
+		return false;
 	v = matcher->whole ? is_called(matcher->lanes, name, matcher->whole, strlen(matcher->whole),
 				       matcher->cut)
 			   : is_found(matcher, name);
@@ -132,12 +146,22 @@ bool ws_match_name(struct ws_matcher *matcher, uint32_t name)
 	return v;
 }
 
+bool ws_is_matcher_expired(const struct ws_matcher *matcher, struct ws_err *err)
+{
+	if (matcher->expired)
+		ws_fail(err,
+			"the search was stopped after %d seconds: the regular expression is too "
+			"hard for so many names",
+			MOST_SECONDS);
+	return matcher->expired;
+}
+
 void ws_matcher_free(struct ws_matcher *matcher)
 {
 	if (!matcher)
 		return;
 	if (matcher->is_regex)
-		regfree(&matcher->regex);
+		ws_free_pattern(&matcher->regex);
 	ws_map_free(&matcher->seen);
 	free(matcher);
 }

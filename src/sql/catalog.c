@@ -85,7 +85,7 @@ static int keep_rows(struct ws_table_writer *writer, const struct ws_view_cell *
 	struct ws_sql_table *table = report->making;
 	size_t count = rows * table->column_count;
 
-	if (report->sql->stop)
+	if (ws_sql_must_stop(report->sql))
 		return ws_fail(err, "interrupted");
 	ws_grow(table->cells, table->cell_capacity, table->cell_count + count);
 	for (size_t i = 0; i < count; i++) {

@@ -422,7 +422,7 @@ static int group_block(void *context, const struct ws_batch *batch)
 	while (grouper->turn != batch->block && !grouper->abandoned)
 		pthread_cond_wait(&grouper->turn_changed, &grouper->lock);
 	grouper->abandoned |=
-		grouper->grouping->table->report->sql->stop || worker->values.overflow;
+		ws_sql_must_stop(grouper->grouping->table->report->sql) || worker->values.overflow;
 	abandoned = grouper->abandoned;
 	if (!abandoned && batch->rows) /* the others compute their blocks meanwhile */
 		add_rows(grouper, worker, batch->rows);

@@ -19,8 +19,8 @@ static bool are_keys_equal(const struct ws_sql_keys *left, const struct ws_sql_k
 	       !memcmp(left->columns, right->columns, left->count);
 }
 
-struct ws_sql_index *ws_sql_find_index(const struct ws_sql_table *table,
-				       const struct ws_sql_keys *keys, uint64_t decode)
+struct ws_sql_index *ws_sql_find_index(struct ws_sql_table *table, const struct ws_sql_keys *keys,
+				       uint64_t decode)
 {
 	struct ws_sql *sql = table->report->sql;
 	struct ws_sql_index *index;
@@ -40,10 +40,28 @@ struct ws_sql_index *ws_sql_find_index(const struct ws_sql_table *table,
 	return index;
 }
 
+bool ws_sql_fill_index(struct ws_sql_index *index)
+{
+	uint64_t rows = ws_sql_count_rows(index->table);
+	int64_t row_bytes = 8 * (__builtin_popcountll(index->decode) + 4);
+
+	if (!ws_sql_partition_fits(rows, index->decode))
+		return false;
+	index->bytes = (int64_t)rows * row_bytes;
+	if (!ws_sql_reserve_memory(index->bytes)) {
+		index->bytes = 0;
+		return false;
+	}
+	index->partition =
+		ws_sql_make_partition(index->table, &index->keys, index->decode, 0, UINT64_MAX);
+	return index->partition != NULL;
+}
+
 void ws_sql_free_indices(struct ws_sql *sql)
 {
 	for (size_t i = 0; i < sql->index_count; i++) {
 		ws_sql_free_partition(sql->indices[i]->partition);
+		ws_sql_reserve_memory(-sql->indices[i]->bytes);
 		free(sql->indices[i]);
 	}
 	free(sql->indices);

@@ -38,7 +38,7 @@ static int number_block_rows(void *context, const struct ws_batch *batch)
 	const uint64_t *first = batch->col[maker->source[0]];
 	uint64_t values[WS_MAX_COLUMNS];
 
-	if (maker->table->report->sql->stop)
+	if (ws_sql_must_stop(maker->table->report->sql))
 		return 1;
 	for (uint64_t left = maker->decode; left; left &= left - 1) {
 		int column = __builtin_ctzll(left);
@@ -421,7 +421,8 @@ bool ws_sql_partition_fits(uint64_t rows, uint64_t columns)
 
 	if (pages > 0 && size > 0)
 		most = (uint64_t)pages * (uint64_t)size / 4;
-
+	if (ws_sql_get_memory_limit())
+		most = ws_min(most, ws_sql_get_memory_limit() / 2);
 	return rows < UINT32_MAX / 2 &&
 	       rows * (8 * (uint64_t)__builtin_popcountll(columns) + 8) <= most;
 }

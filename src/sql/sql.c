@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "sql/group_by.h"
 
@@ -112,9 +113,7 @@ static int restrict_to_reading(struct ws_sql *sql, struct ws_err *err)
 
 static int open_memory_database(struct ws_sql *sql, struct ws_err *err)
 {
-	/* Not counting memory saves a lock. If SQLite runs already it refuses, which does no harm.
-	 */
-	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+	ws_sql_count_memory();
 	if (sqlite3_open_v2(":memory:", &sql->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
 			    NULL) == SQLITE_OK &&
 	    sqlite3_create_module(sql->db, "warpsight", &ws_sql_module, sql) == SQLITE_OK)
@@ -165,9 +164,56 @@ void ws_sql_close(struct ws_sql *sql)
 	free(sql);
 }
 
+/* ---- stopping ---- */
+
+static uint64_t read_clock(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+bool ws_sql_must_stop(struct ws_sql *sql)
+{
+	if (!sql->stop && sql->deadline && read_clock() > sql->deadline)
+		sql->stop = WS_SQL_OUT_OF_TIME;
+	if (!sql->stop && sql->is_cancelled && sql->is_cancelled(sql->cancel_ctx))
+		sql->stop = WS_SQL_INTERRUPTED;
+	return sql->stop != WS_SQL_GOES_ON;
+}
+
+/* Called by SQLite after so many steps of its machine: some 10 us. */
+enum { STEPS_BETWEEN_LOOKS = 2000 };
+
+static int look_for_stop(void *context)
+{
+	return ws_sql_must_stop(context);
+}
+
+static void begin_limits(struct ws_sql *sql)
+{
+	sql->stop = WS_SQL_GOES_ON;
+	sql->deadline = 0;
+	if (sql->time_limit > 0 && sql->time_limit < 1e9)
+		sql->deadline = read_clock() + (uint64_t)(sql->time_limit * 1e9);
+	sqlite3_progress_handler(sql->db, STEPS_BETWEEN_LOOKS, look_for_stop, sql);
+}
+
+void ws_sql_set_time_limit(struct ws_sql *sql, double seconds)
+{
+	sql->time_limit = seconds;
+}
+
+void ws_sql_set_cancel(struct ws_sql *sql, bool (*is_cancelled)(void *ctx), void *ctx)
+{
+	sql->is_cancelled = is_cancelled;
+	sql->cancel_ctx = ctx;
+}
+
 void ws_sql_interrupt(struct ws_sql *sql)
 {
-	sql->stop = 1;
+	sql->stop = WS_SQL_INTERRUPTED;
 	if (sql->db)
 		sqlite3_interrupt(sql->db);
 }
@@ -220,6 +266,14 @@ static int fail_query(struct ws_sql *sql, int rc, struct ws_err *err)
 			       "SQL: a report can only be read: SELECT is understood, nothing that "
 			       "writes, attaches or sets (%s)",
 			       sqlite3_errmsg(sql->db));
+	if (rc == SQLITE_NOMEM && ws_sql_get_memory_limit())
+		return ws_fail(err,
+			       "SQL: stopped, because the query needs more than the %.0f MiB of "
+			       "memory that it may use",
+			       (double)ws_sql_get_memory_limit() / (1 << 20));
+	if (sql->stop == WS_SQL_OUT_OF_TIME)
+		return ws_fail(err, "SQL: stopped, because the query took longer than %g s",
+			       sql->time_limit);
 	if (rc == SQLITE_INTERRUPT)
 		return ws_fail(err, "SQL: interrupted");
 	return ws_fail(err, "SQL: %s", sqlite3_errmsg(sql->db));
@@ -238,6 +292,8 @@ static int send_rows(struct ws_sql *sql, sqlite3_stmt *statement, int columns,
 		if (columns && sink->row(sink->ctx, cells, err) < 0)
 			result = -1;
 	}
+	if (!result && rc == SQLITE_DONE && sql->stop) /* tables end early then */
+		rc = SQLITE_INTERRUPT;
 	if (!result && rc != SQLITE_DONE)
 		result = fail_query(sql, rc, err);
 	for (int i = 0; i < columns; i++)
@@ -383,7 +439,7 @@ int ws_sql_run_query(struct ws_sql *connection, const char *sql, const struct ws
 {
 	int rc = 0;
 
-	connection->stop = 0;
+	begin_limits(connection);
 	while (!rc && *sql) {
 		const char *from = sql;
 		sqlite3_stmt *st = NULL;

@@ -27,6 +27,17 @@ void ws_sql_close(struct ws_sql *sql);
 /* Make the running query end with an error, soon. */
 void ws_sql_interrupt(struct ws_sql *sql);
 
+/*
+ * How long each later query may take, in seconds, and how many bytes SQLite and our indices may use
+ * for all connections of the process together; 0 is no limit. Without a call there is none for
+ * time, and half of the machine's memory. A query that reaches a limit ends with a message that
+ * says so.
+ */
+void ws_sql_set_time_limit(struct ws_sql *sql, double seconds);
+void ws_sql_set_memory_limit(uint64_t bytes);
+/* Ask now and then while a query runs; if `is_cancelled` says so, the query ends as interrupted. */
+void ws_sql_set_cancel(struct ws_sql *sql, bool (*is_cancelled)(void *ctx), void *ctx);
+
 /* With `plain`, leave everything to SQLite, also what is otherwise computed without it
  * (group_by.h): results are the same, but come later. */
 void ws_sql_set_plain(struct ws_sql *sql, bool plain);

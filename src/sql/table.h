@@ -39,11 +39,17 @@ struct ws_sql_report {
 	size_t sorted_count;
 };
 
+enum ws_sql_stop { WS_SQL_GOES_ON, WS_SQL_INTERRUPTED, WS_SQL_OUT_OF_TIME, WS_SQL_OUT_OF_MEMORY };
+
 struct ws_sql {
 	sqlite3 *db;
 	struct ws_sql_report *reports;
 	size_t report_count;
-	volatile int stop;
+	volatile int stop; /* an enum ws_sql_stop */
+	double time_limit; /* seconds for a query; 0: none */
+	uint64_t deadline; /* of the running query, ns; 0: none */
+	bool (*is_cancelled)(void *ctx);
+	void *cancel_ctx;
 	struct ws_sql_parameter {
 		char *name, *value;
 	} * parameters;
@@ -54,6 +60,19 @@ struct ws_sql {
 	bool plain;	/* leave everything to SQLite */
 	bool declaring; /* a virtual table is being declared, by CREATE TABLE */
 };
+
+/* Whether the running query must end: it was interrupted, or has had its time. Any thread. */
+bool ws_sql_must_stop(struct ws_sql *sql);
+
+/* ---- heap.c: memory ---- */
+
+/* Make SQLite count what it allocates, before it is used. */
+void ws_sql_count_memory(void);
+/* Add `bytes` (or take them away) to what is in use. False, and nothing is added, when that would
+ * be more than the limit. */
+bool ws_sql_reserve_memory(int64_t bytes);
+/* The limit in bytes; 0: none. */
+uint64_t ws_sql_get_memory_limit(void);
 
 /* Find the tables that a report has. Returns 0, or -1 with a message. Free with
  * ws_sql_free_catalog, after a failure too. */
@@ -148,16 +167,19 @@ struct ws_sql_time_bounds {
 };
 
 struct ws_sql_index {
-	const struct ws_sql_table *table;
+	struct ws_sql_table *table;
 	struct ws_sql_keys keys;
 	uint64_t decode, lookups;
 	struct ws_sql_partition *partition; /* NULL until it is worth its making */
+	int64_t bytes;			    /* reserved for it with ws_sql_reserve_memory */
 };
 
 /* The index of `table` by `keys` that has the source columns `decode` (bits); a new one, without
  * rows, when there is none. It lives until ws_sql_free_indices. */
-struct ws_sql_index *ws_sql_find_index(const struct ws_sql_table *table,
-				       const struct ws_sql_keys *keys, uint64_t decode);
+struct ws_sql_index *ws_sql_find_index(struct ws_sql_table *table, const struct ws_sql_keys *keys,
+				       uint64_t decode);
+/* Make its rows if there is memory for them. False when there is not, or when interrupted. */
+bool ws_sql_fill_index(struct ws_sql_index *index);
 void ws_sql_free_indices(struct ws_sql *sql);
 /* Narrow the rows from *from up to *to in `order`, which are those of one group, to those that can
  * have such times. */

@@ -203,7 +203,7 @@ static bool read_next_block(struct table_cursor *cursor)
 	struct ws_sql_counts *counts = &cursor->table->report->sql->counts;
 	size_t blocks = ws_report_count_blocks(report, cursor->table->view->source);
 
-	while (cursor->block < blocks) {
+	while (cursor->block < blocks && !ws_sql_must_stop(cursor->table->report->sql)) {
 		size_t block = cursor->block++;
 		struct ws_block_info info =
 			ws_report_block_info(report, cursor->table->view->source, block);
@@ -594,15 +594,12 @@ static int begin_lookup_scan(struct table_cursor *cursor, sqlite3_value **argv)
 	index = ws_sql_find_index(cursor->table, &cursor->plan.equal, cursor->plan.decode);
 	if (lookup == READ_THROUGH ||
 	    (!index->partition && !cursor->plan.join && ++index->lookups < 2) ||
-	    !ws_sql_partition_fits(ws_sql_count_rows(cursor->table), cursor->plan.decode)) {
+	    (!index->partition && !ws_sql_fill_index(index))) {
+		if (ws_sql_must_stop(cursor->table->report->sql))
+			return SQLITE_INTERRUPT;
 		begin_block_scan(cursor);
 		return SQLITE_OK;
 	}
-	if (!index->partition)
-		index->partition = ws_sql_make_partition(cursor->table, &index->keys, index->decode,
-							 0, UINT64_MAX);
-	if (!index->partition)
-		return SQLITE_INTERRUPT;
 	cursor->partition = index->partition;
 	begin_index_scan(cursor);
 	return SQLITE_OK;

@@ -9,15 +9,15 @@
 #include "views/choose.h"
 
 #include <math.h>
-#include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/choose.h"
+#include "text/pattern.h"
 #include "views/view.h"
 
 struct ws_table_patterns {
-	regex_t *regexes;
+	struct ws_pattern *patterns;
 	size_t count, capacity;
 };
 
@@ -25,17 +25,14 @@ struct ws_table_patterns {
 
 static int add_pattern(struct ws_table_patterns *patterns, const char *text, struct ws_err *err)
 {
-	char reason[128];
-	regex_t regex;
-	int rc = regcomp(&regex, text, REG_ICASE | REG_NOSUB);
+	struct ws_pattern pattern;
+	struct ws_err reason;
 
-	if (rc) {
-		regerror(rc, &regex, reason, sizeof(reason));
+	if (ws_compile_pattern(&pattern, text, REG_ICASE, &reason) < 0)
 		return ws_fail(err, "--tables: '%s' is no pattern (a basic regular expression): %s",
-			       text, reason);
-	}
-	ws_grow(patterns->regexes, patterns->capacity, patterns->count + 1);
-	patterns->regexes[patterns->count++] = regex;
+			       text, reason.msg);
+	ws_grow(patterns->patterns, patterns->capacity, patterns->count + 1);
+	patterns->patterns[patterns->count++] = pattern;
 	return 0;
 }
 
@@ -44,7 +41,7 @@ bool ws_is_table_wanted(const struct ws_cell_context *export, const char *table)
 	if (!export->patterns)
 		return true;
 	for (size_t i = 0; i < export->patterns->count; i++)
-		if (!regexec(&export->patterns->regexes[i], table, 0, NULL, 0))
+		if (ws_match_pattern(&export->patterns->patterns[i], table))
 			return true;
 	return false;
 }
@@ -215,9 +212,9 @@ int ws_apply_choice(struct ws_cell_context *export, const struct ws_export_choic
 void ws_free_choice(struct ws_cell_context *export)
 {
 	for (size_t i = 0; export->patterns && i < export->patterns->count; i++)
-		regfree(&export->patterns->regexes[i]);
+		ws_free_pattern(&export->patterns->patterns[i]);
 	if (export->patterns)
-		free(export->patterns->regexes);
+		free(export->patterns->patterns);
 	free(export->patterns);
 	free(export->spans);
 	export->patterns = NULL;

@@ -548,6 +548,8 @@ def test_command(report, other, folder):
         ["-f", "nope", "SELECT 1", report],
         ["--timeunit", "h", "SELECT 1", report],
         [report, other],
+        ["SELECT 1", "SELECT 2", report],
+        ["SELECT 1", report, "SELECT 2"],
     ):
         r = run(*args)
         check(
@@ -557,6 +559,67 @@ def test_command(report, other, folder):
         )
     r = run("SELECT 1", os.path.join(folder, "missing"))
     check("no such file", r.returncode == 1 and "missing" in r.stderr, r)
+
+
+def test_operands(report, folder):
+    """The SQL before the reports or after them."""
+    for args in (["SELECT 6 * 7 AS n", report], [report, "SELECT 6 * 7 AS n"]):
+        r = run("-q", "-f", "csv", *args)
+        check("query %s: answered" % " ".join(args)[:20], r.stdout == "n\n42\n", r)
+    r = run("-q", "-f", "csv:nohdr", report, "SELECT 1", report)
+    check("between reports", r.stdout.split() == ["1", "1"], r)
+    missing = os.path.join(folder, "my missing report")
+    r = run(missing, "WITH a AS (SELECT 1) SELECT * FROM a")
+    check(
+        "a missing report before SQL is named",
+        r.returncode == 1 and missing in r.stderr and "SQL" not in r.stderr,
+        r,
+    )
+    r = run("SELECT 1", "SELECT 2", report)
+    check("two statements", "'SELECT 1' and 'SELECT 2' are both SQL" in r.stderr, r)
+    r = run(report, report)
+    check("no SQL", "both taken for reports" in r.stderr, r)
+
+
+ENDLESS = {
+    "in SQLite": (
+        "WITH RECURSIVE t(a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM t) SELECT max(a) FROM t"
+    ),
+    "in our tables": (
+        "SELECT count(*) FROM NVTX_EVENTS a, NVTX_EVENTS b, NVTX_EVENTS c, NVTX_EVENTS d,"
+        " NVTX_EVENTS e WHERE a.text || b.text || c.text || d.text || e.text = 'x'"
+    ),
+}
+
+
+def test_limits(report):
+    for name, sql in ENDLESS.items():
+        r = run("--timeout=300ms", sql, report)
+        check(
+            "a query without end %s is stopped" % name,
+            r.returncode == 1 and r.stderr.endswith("the query took longer than 0.3 s\n"),
+            r,
+        )
+    r = run("-f", "csv", "--timeout=100", "SELECT 1 AS a", report)
+    check("one that ends in time is not", r.stdout == "a\n1\n", r)
+    for sql in (
+        (
+            "WITH RECURSIVE t(a, b) AS (SELECT 1, 'x' UNION ALL SELECT a + 1, b || b FROM t WHERE"
+            " a < 28) SELECT sum(length(b)) FROM t"
+        ),
+        (
+            "WITH RECURSIVE t(a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM t WHERE a < 3000000)"
+            " SELECT length(group_concat(a, '----------------------')) FROM t"
+        ),
+    ):
+        r = run("--memory-limit=60", sql, report)
+        check(
+            "a query that needs too much memory is stopped",
+            r.returncode == 1 and "more than the 60 MiB of memory" in r.stderr,
+            r,
+        )
+    r = run("-f", "csv", "--memory-limit=60", "SELECT count(*) > 0 AS a FROM NVTX_EVENTS", report)
+    check("one that does not is answered", r.stdout == "a\n1\n", r)
 
 
 def has_libedit():
@@ -699,6 +762,10 @@ def sections():
     found.append(("order", lambda folder: test_order(*make_report("basic", folder))))
     found.append(("reading", lambda folder: test_reading(make_report("many", folder)[0])))
     found.append(("command", test_commands))
+    found.append(
+        ("operands", lambda folder: test_operands(make_report("basic", folder)[0], folder))
+    )
+    found.append(("limits", lambda folder: test_limits(make_report("basic", folder)[0])))
     found.append(("prompt", test_terminals))
     return found
 
