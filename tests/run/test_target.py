@@ -211,6 +211,19 @@ def limited_files(t):
 
 
 @test("target")
+def what_a_limit_leaves_out_is_said(t):
+    """With nobody to empty the rings, only a small part of the address space is used for them."""
+    argv = [t.program("limits"), "stalled"]
+    r = t.profile(argv, "-f", "--trace=osrt", "--osrt-threshold=0", "--sample=none", status=0)
+    t.verify(r.report)
+    db = t.load(r.report)
+    calls = db.calls().get("read", 0)
+    t.ok(calls < 400000 <= calls + db.lost() < 401000, "recorded %d, lost %d" % (calls, db.lost()))
+    t.ge(db.lost(), 1, "calls lost")
+    t.contains("\n".join(db.diagnostics()), "address space is limited", "diagnostics")
+
+
+@test("target")
 def limit_of_the_shell(t):
     """The limit is there before our libraries are."""
     argv = ["/bin/sh", "-c", 'ulimit -v 500000; "$1" space', "sh", t.program("limits")]

@@ -5,6 +5,7 @@
  *   later   calls first; then a limit of 64 MiB beyond what is there, of which 56 are allocated
  *   lock    all memory is locked, present and future; under a limit of at most 64 MiB as another
  *           user, if we are root
+ *   stalled the limit of space, and calls while the parent, which must be the recorder, is stopped
  *   files   no file may be larger than a page, no further descriptor be opened
  *
  * Prints what a program can tell without us: the same with and without a recording.
@@ -85,6 +86,15 @@ static int run_lock(void)
 	return 0;
 }
 
+static int run_stalled(void)
+{
+	set_limit(RLIMIT_AS, 500000 * KIB);
+	kill(getppid(), SIGSTOP);
+	make_calls(400000);
+	kill(getppid(), SIGCONT);
+	return 0;
+}
+
 static int run_files(void)
 {
 	set_limit(RLIMIT_FSIZE, 4096);
@@ -108,6 +118,8 @@ int main(int argc, char **argv)
 		status = printf("allocated %d MiB\n", allocate(56)) < 0;
 	} else if (!strcmp(which, "lock")) {
 		status = run_lock();
+	} else if (!strcmp(which, "stalled")) {
+		status = run_stalled();
 	} else if (!strcmp(which, "files")) {
 		status = run_files();
 	}
