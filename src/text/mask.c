@@ -16,7 +16,10 @@
 #include "base/choose.h"
 #include "base/compiler.h"
 
-enum { DEEPEST = 4 /* shell commands in shell commands */ };
+enum {
+	DEEPEST = 4,	     /* shell commands in shell commands */
+	LONGEST_PROGRAM = 15 /* of the names of programs listed below */
+};
 
 struct word {
 	const char *text;
@@ -405,7 +408,7 @@ static const struct program {
 	 "g++ clang cc ld kubectl tmux screen iperf iperf3 nc psql pg_dump pg_restore ping nmap "
 	 "less "
 	 "vim grep top htop java rpm dpkg",
-	 "", "", "p", false},
+	 "", "", "pu", false},
 	{"ssh sbatch srun salloc qsub bsub perf warpsight nsys ncu profile gdb lldb strace ltrace "
 	 "taskset chrt ionice valgrind",
 	 "", "", "p", true},
@@ -425,6 +428,8 @@ static const struct program *find_program(const struct word *word)
 	} else {
 		base = word->text;
 	}
+	if (length > LONGEST_PROGRAM)
+		return NULL;
 	for (size_t i = 0; i < WS_COUNT(programs); i++)
 		if (is_listed(base, length, programs[i].names))
 			return &programs[i];
@@ -439,11 +444,14 @@ static bool is_plain_value(const struct word *word)
 	       (isdigit((unsigned char)*word->text) && memchr(word->text, ':', word->length));
 }
 
-/* user:password, or user%password: what is behind the first of them. Numbers are ids. */
+/* user:password, or user%password: what is behind the first of them. Numbers are ids, what begins
+ * with a sign is a format or a path. */
 static void mark_user(const struct word *word, size_t from)
 {
 	size_t at = from;
 
+	if (from < word->length && strchr("+./", word->text[from]))
+		return;
 	while (at < word->length && !strchr(":%", word->text[at]))
 		at++;
 	if (at < word->length && !is_number_or_port(word->text + from, word->length - from))

@@ -120,6 +120,8 @@ static void other_words_stay(void **state)
 		"app|sk-learn-with-a-long-name|task-0123456789abcdefgh",
 		"sh|-c|for i in 1 2 3; do echo $i; done | sort -k 2",
 		"ffmpeg|-i|a.mp4|-vf|scale=1:2",
+		"date|-u|+%H:%M",
+		"rsync|-u|host:path|.",
 		"app||x|",
 	};
 
