@@ -372,7 +372,13 @@ void ws_convert_python_sample(struct ws_stream *stream, const struct ws_rec *rec
 	row.flags = (uint8_t)(WS_SAMPLE_CLOCK | WS_SAMPLE_SIGNAL |
 			      (st->stack.truncated ? WS_SAMPLE_TRUNCATED : 0) |
 			      (st->stack.n ? 0 : flags));
-	ws_python_remember(py, stream->sink, stream->thread, row.start, places, frames, flags != 0,
+	ws_python_remember(py,
+			   &(struct ws_python_sampled){.sink = stream->sink,
+						       .thread = stream->thread,
+						       .time = row.start,
+						       .places = places,
+						       .n = frames,
+						       .cut = flags != 0},
 			   &st->stack);
 	st->fresh = false;
 	describe(stream);

@@ -115,12 +115,20 @@ static size_t from_branches(struct ws_perf *perf, struct ws_maps_process *maps,
 		&(struct ws_unwind_chain){maps, record->time, chain, n, WS_UNWIND_LBR}, out, most);
 }
 
+struct taken { /* a sample */
+	const struct ws_perf_event *ev;
+	const struct ws_perf_rec *record;
+	bool in_kernel, deep; /* deep: its whole stack is wanted */
+};
+
+/* The frames in user space, at most WS_UNWIND_DEEPEST. */
 static size_t user_frames(struct ws_perf *perf, struct ws_maps_process *maps,
-			  const struct ws_perf_event *ev, const struct ws_perf_rec *record,
-			  bool in_kernel, bool deep, struct ws_unwound_frame *out, size_t most,
-			  unsigned *flags)
+			  const struct taken *taken, struct ws_unwound_frame *out, unsigned *flags)
 {
+	const struct ws_perf_event *ev = taken->ev;
+	const struct ws_perf_rec *record = taken->record;
 	const struct ws_perf_sample *sample = &record->sample;
+	const size_t most = WS_UNWIND_DEEPEST;
 	struct ws_stopped_thread stop = {.maps = maps,
 					 .time = record->time,
 					 .stack = sample->stack,
@@ -128,7 +136,7 @@ static size_t user_frames(struct ws_perf *perf, struct ws_maps_process *maps,
 	struct ws_unwind_chain chain = {maps, record->time, &sample->ip, 1, WS_UNWIND_UNKNOWN};
 
 	stop.chain = part(sample, (uint64_t)PERF_CONTEXT_USER, &stop.chain_count);
-	if (deep && sample->regs && perf->options.backtrace != WS_BACKTRACE_FP) {
+	if (taken->deep && sample->regs && perf->options.backtrace != WS_BACKTRACE_FP) {
 		ws_regs_from_perf(&stop.regs, ev->attr.sample_regs_user, sample->regs, ev->regs);
 		stop.stack_at = stop.regs.values[WS_REG_SP];
 		if (sample->branch_n)
@@ -139,10 +147,10 @@ static size_t user_frames(struct ws_perf *perf, struct ws_maps_process *maps,
 										     : WS_MODE_AUTO,
 				       out, most, flags);
 	}
-	if (deep && stop.chain)
+	if (taken->deep && stop.chain)
 		chain = (struct ws_unwind_chain){maps, record->time, stop.chain, stop.chain_count,
 						 WS_UNWIND_FP};
-	else if (in_kernel)
+	else if (taken->in_kernel)
 		return 0;
 	return ws_unwind_chain(perf->drain->ops.code->unwinder, &chain, out, most);
 }
@@ -169,8 +177,8 @@ void ws_perf_stack(struct ws_perf *perf, struct ws_perf_thread *thread,
 		deep = false; /* no kernel walks so far */
 	n = kernel_frames(perf, record, in_kernel, deep, places);
 	if (maps)
-		n += user_frames(perf, maps, ev, record, in_kernel, deep, places + n,
-				 WS_UNWIND_DEEPEST, &flags);
+		n += user_frames(perf, maps, &(struct taken){ev, record, in_kernel, deep},
+				 places + n, &flags);
 	row->flags |= in_kernel ? WS_SAMPLE_KERNEL : 0;
 	if (python && (deep || perf->options.backtrace == WS_BACKTRACE_NONE)) {
 		bool cut = flags != 0 || !deep || perf->options.backtrace == WS_BACKTRACE_FP ||
@@ -182,9 +190,16 @@ void ws_perf_stack(struct ws_perf *perf, struct ws_perf_thread *thread,
 					(ws_python_is_truncated(python) ? WS_SAMPLE_TRUNCATED : 0));
 		return;
 	}
-	row->callers = in_kernel && deep ? ws_python_attach(perf->drain->python, im->sink,
-							    row->thread, record->time, places, n,
-							    flags != 0, &row->frame, &row->flags)
-					 : ws_stackset_places(st, places, n, &row->frame);
+	if (in_kernel && deep)
+		row->callers = ws_python_attach(perf->drain->python,
+						&(struct ws_python_sampled){.sink = im->sink,
+									    .thread = row->thread,
+									    .time = record->time,
+									    .places = places,
+									    .n = n,
+									    .cut = flags != 0},
+						&row->frame, &row->flags);
+	else
+		row->callers = ws_stackset_places(st, places, n, &row->frame);
 	row->flags |= (uint8_t)flags;
 }

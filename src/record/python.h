@@ -56,14 +56,22 @@ uint64_t ws_python_patience(const struct ws_python *py);
  * same in user space would count it twice? */
 bool ws_python_covers(const struct ws_python *py, uint32_t tid, uint64_t time);
 
+/* A sample's native stack. */
+struct ws_python_sampled {
+	struct ws_sink *sink;
+	uint32_t thread; /* id in `sink` */
+	uint64_t time;
+	const struct ws_unwound_frame *places; /* innermost first */
+	size_t n;
+	bool cut; /* the outer end is missing */
+};
+
 /*
- * The stack of a sample of `thread` (id in `sink`) that has no Python frames: as ws_stackset_places
- * makes it, with the frames in which its neighbours agree where the interpreter's frames are in the
- * same place; then *flags gets WS_SAMPLE_SEPARATE. `cut`: the outer end is missing. `py` may be
- * NULL.
+ * The stack of a sample that has no Python frames: as ws_stackset_places makes it, with the frames
+ * in which its neighbours agree where the interpreter's frames are in the same place; then *flags
+ * gets WS_SAMPLE_SEPARATE. `py` may be NULL.
  */
-uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread,
-			  uint64_t time, const struct ws_unwound_frame *places, size_t n, bool cut,
+uint32_t ws_python_attach(struct ws_python *py, const struct ws_python_sampled *sampled,
 			  uint32_t *leaf, uint8_t *flags);
 
 /*

@@ -287,11 +287,10 @@ static int evaluators_of(const struct ws_unwound_frame *places, size_t n, uint64
 	return k;
 }
 
-void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread,
-			uint64_t time, const struct ws_unwound_frame *places, size_t n, bool cut,
+void ws_python_remember(struct ws_python *py, const struct ws_python_sampled *sampled,
 			const struct ws_py_stack *st)
 {
-	uint64_t key = history_key(sink, thread);
+	uint64_t key = history_key(sampled->sink, sampled->thread);
 	struct ws_py_history *history =
 		(struct ws_py_history *)(uintptr_t)ws_map_get(&py->history, key, NULL);
 	size_t runs = count_runs(st);
@@ -306,14 +305,14 @@ void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32
 	}
 	moment = &history->moment[history->next];
 	moment->time = 0;
-	k = evaluators_of(places, n, moment->sp, WS_PY_MOMENT_EVALUATORS);
-	if (k <= 0 ||
-	    (cut ? runs < (size_t)k : runs != (size_t)k)) /* one is being entered or left: which
-							     frames are whose is not certain */
+	k = evaluators_of(sampled->places, sampled->n, moment->sp, WS_PY_MOMENT_EVALUATORS);
+	if (k <= 0 || (sampled->cut ? runs < (size_t)k
+				    : runs != (size_t)k)) /* one is being entered or left: which
+						    frames are whose is not certain */
 		return;
 	moment->evaluators = (size_t)k;
-	moment->cut = cut;
-	moment->time = time;
+	moment->cut = sampled->cut;
+	moment->time = sampled->time;
 	moment->n = st->n;
 	memcpy(moment->frame, st->frame, st->n * sizeof(*st->frame));
 	memcpy(moment->entry, st->entry, st->n * sizeof(*st->entry));
@@ -428,25 +427,28 @@ static struct ws_py_stack agreed(struct ws_py_history *history, uint64_t time,
 	return part_of_moment(before, before->n - have);
 }
 
-uint32_t ws_python_attach(struct ws_python *py, struct ws_sink *sink, uint32_t thread,
-			  uint64_t time, const struct ws_unwound_frame *places, size_t n, bool cut,
+uint32_t ws_python_attach(struct ws_python *py, const struct ws_python_sampled *sampled,
 			  uint32_t *leaf, uint8_t *flags)
 {
-	struct ws_py_history *history = py ? (struct ws_py_history *)(uintptr_t)ws_map_get(
-						     &py->history, history_key(sink, thread), NULL)
-					   : NULL;
+	struct ws_stackset *stackset = ws_stackset_of(sampled->sink);
+	struct ws_py_history *history = NULL;
 	struct ws_py_stack st = {0};
-	struct bare bare = {.cut = cut};
-	int k = history ? evaluators_of(places, n, bare.sp, WS_PY_MOMENT_EVALUATORS) : 0;
+	struct bare bare = {.cut = sampled->cut};
+	int k = 0;
 
+	if (py)
+		history = (struct ws_py_history *)(uintptr_t)ws_map_get(
+			&py->history, history_key(sampled->sink, sampled->thread), NULL);
+	if (history)
+		k = evaluators_of(sampled->places, sampled->n, bare.sp, WS_PY_MOMENT_EVALUATORS);
 	if (k > 0) {
 		bare.evaluators = (size_t)k;
-		st = agreed(history, time, &bare);
+		st = agreed(history, sampled->time, &bare);
 	}
 	if (!st.n)
-		return ws_stackset_places(ws_stackset_of(sink), places, n, leaf);
+		return ws_stackset_places(stackset, sampled->places, sampled->n, leaf);
 	*flags |= WS_SAMPLE_SEPARATE;
-	return ws_python_merge(ws_stackset_of(sink), places, n, &st, cut, leaf);
+	return ws_python_merge(stackset, sampled->places, sampled->n, &st, sampled->cut, leaf);
 }
 
 void ws_python_forget(struct ws_python *py)

@@ -131,8 +131,7 @@ bool ws_py_lay_out(struct ws_py_proc *process);
 /* Frames that were told in this ring for the record in hand; NULL for none. */
 const struct ws_py_stack *ws_python_take_frames(struct ws_stream *stream);
 /* Keep a complete sample for those of the kernel. */
-void ws_python_remember(struct ws_python *py, const struct ws_sink *sink, uint32_t thread,
-			uint64_t time, const struct ws_unwound_frame *places, size_t n, bool cut,
+void ws_python_remember(struct ws_python *py, const struct ws_python_sampled *sampled,
 			const struct ws_py_stack *st);
 /* Free what was kept, and what is known of modules. */
 void ws_python_forget(struct ws_python *py);
