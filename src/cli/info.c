@@ -13,6 +13,7 @@
 
 #include "base/mem.h"
 #include "base/choose.h"
+#include "query/absent.h"
 #include "query/operand.h"
 #include "cli/cli.h"
 #include "cli/text.h"
@@ -371,6 +372,16 @@ static void add_json_tables(const struct summary *summary, struct ws_text *text)
 		       ws_report_string_count(summary->report));
 }
 
+/* How much of the scheduling is unknown, where records of it were lost. */
+static void print_gaps(const struct summary *summary)
+{
+	char *text = ws_describe_sched_gaps(summary->report);
+
+	if (text)
+		printf("  %s.\n", text);
+	free(text);
+}
+
 static void add_json_losses(const struct summary *summary, struct ws_text *text)
 {
 	struct ws_cursor *cursor = ws_cursor_open(summary->report, WS_TABLE_loss, 0, UINT64_MAX);
@@ -461,6 +472,7 @@ static void print_summary(const struct summary *summary, bool as_json)
 	print_processes(summary);
 	print_tables(summary);
 	print_losses(summary);
+	print_gaps(summary);
 	print_diagnostics(summary);
 	print_damage(summary);
 }

@@ -4,7 +4,11 @@
  */
 #include "query/absent.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/mem.h"
 
 static bool fact_is(const struct ws_report *report, const char *name, const char *value)
 {
@@ -75,4 +79,44 @@ const char *ws_explain_no_waits(const struct ws_report *report)
 		       "long enough";
 	return "neither context switches (--cpuctxsw) nor calls of the OS runtime (--trace=osrt) "
 	       "were";
+}
+
+/* Nanoseconds of all collections together. */
+static uint64_t sum_collections(const struct ws_report *report)
+{
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_collection, 0, UINT64_MAX);
+	const uint64_t *values;
+	uint64_t sum = 0;
+
+	while (ws_cursor_next(cursor, &values))
+		if (values[ws_collection_end] > values[ws_collection_start] &&
+		    values[ws_collection_end] != WS_NO_TIME)
+			sum += values[ws_collection_end] - values[ws_collection_start];
+	ws_cursor_close(cursor);
+	return sum;
+}
+
+char *ws_describe_sched_gaps(const struct ws_report *report)
+{
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_sched_gap, 0, UINT64_MAX);
+	const char *cpus = ws_find_meta(report, "cpu.count");
+	double whole = (double)sum_collections(report) * (cpus ? strtod(cpus, NULL) : 0);
+	uint64_t gaps = 0, events = 0, unknown = 0;
+	const uint64_t *values;
+	char share[32] = "";
+
+	while (ws_cursor_next(cursor, &values)) {
+		gaps++;
+		events += values[ws_sched_gap_events];
+		unknown += values[ws_sched_gap_end] - values[ws_sched_gap_start];
+	}
+	ws_cursor_close(cursor);
+	if (!gaps)
+		return NULL;
+	if (whole >= (double)unknown && whole > 0)
+		snprintf(share, sizeof(share), " (%.1f %%)", 100 * (double)unknown / whole);
+	return ws_format("%llu records of perf were lost: what ran on the cores is unknown for "
+			 "%.3f s of core time%s, and what a thread did from a loss until its next "
+			 "record",
+			 (unsigned long long)events, (double)unknown / 1e9, share);
 }

@@ -14,4 +14,10 @@ const char *ws_explain_no_samples(const struct ws_report *report);
 const char *ws_explain_no_switches(const struct ws_report *report);
 const char *ws_explain_no_waits(const struct ws_report *report);
 
+/*
+ * How much of what ran on the cores is not known because records were lost (table sched_gap): a
+ * sentence without its full stop. NULL when nothing was lost; owned by the caller.
+ */
+char *ws_describe_sched_gaps(const struct ws_report *report);
+
 #endif

@@ -78,6 +78,8 @@ struct ws_states {
 			     up yet */
 	uint32_t strings;
 	uint64_t last;
+	struct ws_rows gaps; /* of sched_gap, in order of time */
+	bool recorded;	     /* by warpsight: the end of a span is missing only when it was lost */
 };
 
 /* ---- what functions wait for ---- */
@@ -372,11 +374,32 @@ static uint64_t find_end_of_collection(const struct ws_report *report)
 	return ws_find_time_last(report);
 }
 
+/* Gaps of several cores that overlap become one, so that starts and ends both ascend. */
+static void merge_gaps(struct ws_rows *gaps)
+{
+	uint64_t *start = gaps->col[ws_sched_gap_start], *end = gaps->col[ws_sched_gap_end];
+	size_t n = 0;
+
+	for (size_t i = 0; i < gaps->rows; i++) {
+		if (n && start[i] <= end[n - 1]) {
+			end[n - 1] = ws_max(end[n - 1], end[i]);
+			continue;
+		}
+		start[n] = start[i];
+		end[n++] = end[i];
+	}
+	gaps->rows = n;
+}
+
 struct ws_states *ws_states_open_part(const struct ws_report *report,
 				      const struct ws_names_by_id *who,
 				      const struct ws_states_part *part, uint64_t *damaged)
 {
 	struct ws_states *states = ws_calloc(1, sizeof(*states));
+	struct ws_scan gaps = {.table = WS_TABLE_sched_gap,
+			       .columns = WS_COLUMN_BIT(sched_gap, start) |
+					  WS_COLUMN_BIT(sched_gap, end),
+			       .time_max = UINT64_MAX};
 
 	states->report = report;
 	states->who = who;
@@ -399,6 +422,11 @@ struct ws_states *ws_states_open_part(const struct ws_report *report,
 		if (damaged)
 			*damaged += states->rows[source].damaged;
 	}
+	ws_rows_load(report, &gaps, &states->gaps, NULL);
+	merge_gaps(&states->gaps);
+	if (damaged)
+		*damaged += states->gaps.damaged;
+	states->recorded = ws_find_meta(report, "session.trace") != NULL;
 	keep_gil_waits(states);
 	find_threads(states);
 	return states;
@@ -417,6 +445,7 @@ void ws_states_close(struct ws_states *states)
 		return;
 	for (int source = 0; source < SOURCES; source++)
 		ws_rows_free(&states->rows[source]);
+	ws_rows_free(&states->gaps);
 	free(states->holds);
 	free(states->threads);
 	free(states->classes);
@@ -562,10 +591,10 @@ static void find_reason(struct thread_walk *walk, uint64_t start, uint64_t end, 
 		state->wait = WS_WAIT_FAULT;
 }
 
-/* Emits the states of a thread that is off its core in [start, end), runnable from `ready` on, when
- * `waker` (an id, or 0) had woken it. */
-static void emit_waits(struct thread_walk *walk, uint64_t start, uint64_t end, uint64_t ready,
-		       uint32_t waker, uint64_t after)
+/* Emits the states of a thread that is off its core in [start, end) for certain, runnable from
+ * `ready` on, when `waker` (an id, or 0) had woken it. */
+static void emit_known_waits(struct thread_walk *walk, uint64_t start, uint64_t end, uint64_t ready,
+			     uint32_t waker, uint64_t after)
 {
 	struct ws_state queue = {.doing = WS_DOING_RUNNABLE,
 				 .wait = WS_WAIT_QUEUE,
@@ -585,6 +614,48 @@ static void emit_waits(struct thread_walk *walk, uint64_t start, uint64_t end, u
 		emit_state(walk, &wait, start, ready);
 	}
 	emit_state(walk, &queue, ready, end);
+}
+
+static void emit_unknown(const struct thread_walk *walk, uint64_t start, uint64_t end)
+{
+	struct ws_state unknown = {.cpu = WS_NO_U32, .lost = true};
+
+	emit_state(walk, &unknown, start, end);
+}
+
+/* Where the first gap in what was recorded begins that touches [start, end); `end` for none. */
+static uint64_t find_gap(const struct ws_states *states, uint64_t start, uint64_t end)
+{
+	const struct ws_rows *gaps = &states->gaps;
+	size_t i;
+
+	if (!gaps->rows)
+		return end;
+	i = ws_lower_bound(gaps->col[ws_sched_gap_end], gaps->rows, start + 1);
+	if (i == gaps->rows)
+		return end;
+	return ws_min(ws_max(gaps->col[ws_sched_gap_start][i], start), end);
+}
+
+/*
+ * Emits the states of a thread that no span on a core shows in [start, end). It is off its core,
+ * unless records were lost: then its state is unknown until its next record, which is that of its
+ * wake-up or of its next span.
+ */
+static void emit_waits(struct thread_walk *walk, uint64_t start, uint64_t end, uint64_t ready,
+		       uint32_t waker, uint64_t after)
+{
+	uint64_t gap = find_gap(walk->states, start, end), known = end;
+
+	if (gap == end) {
+		emit_known_waits(walk, start, end, ready, waker, after);
+		return;
+	}
+	if (ready >= gap && ready < end)
+		known = ready;
+	emit_known_waits(walk, start, gap, WS_NO_TIME, 0, after);
+	emit_unknown(walk, gap, known);
+	emit_known_waits(walk, known, end, known, waker, WS_AFTER_UNKNOWN);
 }
 
 /* The next part of [*at, end) that lies in CUDA calls that wait, or in none; advances *at. Returns
@@ -645,13 +716,16 @@ static void walk_scheduled(struct thread_walk *walk)
 			woken_by = (uint32_t)waker[i];
 		if (cpu)
 			core = (uint32_t)cpu[i];
-		till = ws_min(till, next); /* also where the end was not seen */
-		if (till < from)
-			till = from;
+		till = ws_min(till,
+			      ws_min(next, walk->limit)); /* also where the end was not seen */
+		till = ws_max(till, from);
 		if (i > walk->slice->from[SCHED] && off < from)
 			emit_waits(walk, off, from, col[ws_sched_woken][i], woken_by,
 				   col[ws_sched_after][i - 1]);
-		emit_runs(walk, from, till, core);
+		if (end[i] == WS_NO_TIME && (!last || walk->states->recorded))
+			emit_unknown(walk, from, till);
+		else
+			emit_runs(walk, from, till, core);
 		off = till;
 		if (last && off < walk->limit && end[i] != WS_NO_TIME &&
 		    col[ws_sched_after][i] != WS_AFTER_DEAD)

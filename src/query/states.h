@@ -9,6 +9,9 @@
  * core inside a CUDA call that waits for the GPU is running too, but says so (`wait` is
  * WS_WAIT_GPU): by default these calls poll.
  *
+ * Where records of scheduling were lost (table sched_gap), what a thread did is not known
+ * (WS_DOING_UNKNOWN) from the beginning of the gap until its next record.
+ *
  * Where scheduling was not recorded, a thread waits while it is inside the outermost of such calls,
  * and what it does otherwise is not known (WS_DOING_UNKNOWN): it may run or not.
  *
@@ -54,6 +57,7 @@ struct ws_state {
 	uint32_t thread;
 	uint32_t cpu; /* while running, else WS_NO_U32 */
 	uint8_t doing, wait;
+	bool lost;     /* it is unknown because records were lost */
 	uint8_t after; /* enum ws_sched_after: why it had left its core, while it waits or is
 			  runnable */
 	/* of the call that it waits in; 0 where there is none */

@@ -709,6 +709,7 @@ struct ws_perf *ws_perf_open(const struct ws_perf_opts *options, pid_t target,
 	perf->main = main;
 	perf->target = target;
 	perf->idle_ns = IDLE_NS;
+	perf->has_ended = ws_perf_has_ended;
 	perf->wanted_frequency = options->frequency;
 	if (!perf->options.samples_per_backtrace)
 		perf->options.samples_per_backtrace = 1;
@@ -792,7 +793,10 @@ static void take_one(void *ctx, struct ws_perf_ring *ring, const void *rec, size
 	if (perf->held_n)
 		ws_perf_put_held(perf, ws_perf_time(rec, size));
 	perf->ring = ring;
+	if (ring->tail >= ring->full_at)
+		ring->full_at = 0;
 	ws_perf_record(perf, rec, size, false);
+	ring->last = ws_perf_time(rec, size);
 	perf->ring = NULL;
 }
 
@@ -800,6 +804,7 @@ static void take(struct ws_perf *perf, uint64_t horizon, bool all)
 {
 	if (!perf->active || perf->over)
 		return;
+	ws_perf_note_full(perf);
 	ws_perf_expect_held(perf, horizon);
 	ws_perf_take(&perf->set, all ? UINT64_MAX : horizon, take_one, perf);
 	if (perf->waiting)
@@ -832,6 +837,7 @@ static void close_spans(struct ws_perf *perf, uint64_t time)
 
 		if (!thread)
 			continue;
+		ws_perf_pass_gaps(perf, thread, UINT64_MAX);
 		ws_perf_off(perf, thread, time, WS_AFTER_UNKNOWN);
 		ws_perf_settle_time(perf, thread);
 	}
@@ -843,7 +849,10 @@ void ws_perf_end(struct ws_perf *perf, uint64_t time)
 		return;
 	perf->to = time;
 	take(perf, ws_read_raw_ns(), true);
+	ws_perf_add_last_gaps(perf, time);
+	ws_perf_find_ended(perf, time, true);
 	close_spans(perf, time);
+	ws_perf_put_gaps(perf, perf->main);
 	for (int role = WS_PERF_TRACK; perf->active && role <= WS_PERF_FTRACE; role++)
 		ws_perf_switch(&perf->set, (enum ws_perf_role)role, false);
 	perf->over = true;
@@ -854,6 +863,7 @@ void ws_perf_round(struct ws_perf *perf, uint64_t since)
 	if (!perf || perf->over)
 		return;
 	take(perf, since - HORIZON_NS, false);
+	ws_perf_find_ended(perf, since - HORIZON_NS, false);
 	count(perf, ws_read_raw_ns());
 	if (perf->active)
 		ws_perf_look_at_waits(perf, ws_read_raw_ns());
@@ -871,6 +881,12 @@ static void say_losses(struct ws_perf *perf)
 	if (perf->lost)
 		ws_sink_loss(perf->main, 0, "CPU samples and context switches", perf->lost,
 			     "perf's buffers were full: the recorder did not come round in time");
+	if (perf->gaps_n)
+		say(perf, WS_WARNING,
+		    "Records of what ran on the cores were lost. What a thread did from a loss "
+		    "until "
+		    "its next record is unknown; reports say how long that was. Fewer samples "
+		    "(--sampling-frequency) or smaller stacks (--backtrace=fp) lose less.");
 	if (perf->set.bad)
 		ws_sink_loss(perf->main, 0, "records of perf", perf->set.bad,
 			     "they could not be read");
@@ -899,6 +915,7 @@ struct ws_closer *ws_perf_free(struct ws_perf *perf)
 		close(perf->counters[i].fd);
 	free(perf->counters);
 	free(perf->held);
+	free(perf->gaps);
 	free(perf);
 	return closer;
 }

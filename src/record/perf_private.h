@@ -62,6 +62,8 @@ struct ws_perf_ring {
 	size_t bytes;
 	uint64_t tail, head; /* of this round */
 	uint64_t time;	     /* of the record at `tail` */
+	uint64_t last;	     /* time of the last record that was taken */
+	uint64_t full_at; /* where the writer stood when it had no room for a record; 0: it had */
 	int *fds;
 	size_t fds_n, fds_cap;
 	/* Python frames, until the sample that they belong to comes. */
@@ -151,8 +153,9 @@ struct ws_perf_image { /* a program image in a process, or what a fork made of o
 	uint64_t exec_time;	/* of the exec that began it; 0: not seen */
 	uint32_t threads;	/* living */
 	uint32_t parent_pid;
-	bool exec;    /* it has called exec, or ran before we looked */
-	bool outside; /* not of the target's tree */
+	bool exec;     /* it has called exec, or ran before we looked */
+	bool outside;  /* not of the target's tree */
+	bool end_lost; /* it has ended, and when is guessed */
 	bool asked,
 		no_hooks; /* its file was looked at; it is one into which hooks cannot be loaded */
 	bool target, own_row;	     /* own_row: perf made its row, for no hook did */
@@ -186,9 +189,19 @@ struct ws_perf_thread {
 	uint64_t since; /* the present span is counted up to here */
 	uint64_t slack; /* ns that a sample may leave for the next; 0: a part of its period */
 	bool strayed;	/* records were lost in which it may have been switched in */
+	size_t gaps;	/* so many of the gaps were taken account of */
+	uint64_t doubt; /* of a record of its end, when it still existed then; 0: there was none */
+	uint64_t heard; /* time of its last record; 0: there was none yet */
+	uint64_t dead;	/* when it was found to have ended without a record of it; 0: it was not */
 	bool sampled;
 	uint32_t last_frame, last_callers; /* of its last sample */
 	char comm[16];
+};
+
+struct ws_perf_gap {	   /* records of a core were lost */
+	uint64_t from, to; /* times of the last record before and of the first one after */
+	uint32_t cpu;
+	uint64_t events; /* 0: not known */
 };
 
 struct ws_perf_held { /* a sample that the thread took of itself, until perf's records reach it */
@@ -220,18 +233,25 @@ struct ws_perf {
 	struct ws_perf_ring *ring;     /* that it came from; NULL: it waited */
 	struct ws_map threads;	       /* tid -> struct ws_perf_thread * */
 	struct ws_map images;	       /* pid -> the struct ws_perf_image * that runs there now */
+	struct ws_map strangers;       /* tids of threads that have ended, or are not of the tree */
 	struct ws_perf_image *waiting; /* those with records that wait */
 	struct ws_perf_counter *counters;
 	size_t counters_n, counters_cap;
 	uint64_t last_count;
 	uint64_t lost, throttled, dropped;
+	struct ws_perf_gap *gaps; /* by their ends */
+	size_t gaps_n, gaps_cap;
+	size_t gaps_checked; /* so many there were when threads were last asked whether they live */
+	uint64_t checked;    /* when that was */
+	bool doubts;	     /* there may be threads with doubt */
+	/* Does the thread not exist any more? NULL: nobody is asked. */
+	bool (*has_ended)(uint32_t pid, uint32_t tid);
 	uint32_t wanted_frequency; /* as asked for; o.frequency is what the kernel allowed */
 	uint32_t limit;		   /* perf_event_max_sample_rate at the start; 0: not known */
 	uint32_t timer_row;	   /* of the event that paces samples, in the table perf_event */
 	bool timer_is_clock;
 	uint64_t timer_ns;	 /* its period, when it is a clock */
 	uint64_t ran, unsampled; /* ns: of all samples' threads; of threads without a sample */
-	uint64_t guessed;	 /* ns of samples whose thread's time was not known */
 	uint64_t known_cycles, known_ns; /* what samples of a counter stood for */
 	struct ws_perf_held *held;
 	size_t held_n, held_cap, held_done; /* held_done: so many are written already */
@@ -252,9 +272,11 @@ void ws_perf_exec(struct ws_perf *perf, const struct ws_perf_rec *record);
 void ws_perf_rename(struct ws_perf *perf, const struct ws_perf_rec *record);
 /*
  * Is a record of the thread's end at `time` none? The kernel writes one when a process gains rights
- * by an exec (set-user-ID) and takes the inherited events from it.
+ * by an exec (set-user-ID) and takes the inherited events from it. A process that is in the last
+ * steps of a true end looks the same: it is asked for again (ws_perf_find_ended).
  */
-bool ws_perf_false_end(const struct ws_perf_thread *thread, uint64_t time);
+bool ws_perf_false_end(const struct ws_perf *perf, const struct ws_perf_thread *thread,
+		       uint64_t time);
 /* The thread has ended and its rows are written. */
 void ws_perf_gone(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time);
 /* Find out the image's id, at the latest (`force`) by making a row for it. */
@@ -293,9 +315,42 @@ void ws_perf_lived(struct ws_perf *perf, uint64_t start, uint64_t end);
 
 /* Handle one record; `again` when it comes from an image's waiting ones. */
 void ws_perf_record(struct ws_perf *perf, const void *rec, size_t size, bool again);
-/* The thread no longer runs from `time` on (WS_NO_TIME: not seen): a row of `sched`. */
+/* The thread no longer runs from `time` on: a row of `sched`. */
 void ws_perf_off(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time,
 		 enum ws_sched_after after);
+
+/* ---- lost records (perf_gaps.c) ---- */
+
+/* So many records (0: not known) of the ring were lost after its last one and before `time`. */
+void ws_perf_add_gap(struct ws_perf *perf, const struct ws_perf_ring *ring, uint64_t time,
+		     uint64_t events);
+/* Take account of what was lost before `time`, at which the thread has a record or ends. */
+void ws_perf_pass_gaps(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time);
+/* The thread does at `time` what only a running thread does: if its state is not known, a span
+ * begins just before. */
+void ws_perf_appear(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time,
+		    uint32_t cpu);
+/* The thread runs elsewhere at `time`, or has ended, and the record of its switch was lost: its
+ * span ends at the last moment of which is known that it ran. */
+void ws_perf_lose_track(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time);
+/* The thread has a record of its own: on another core than the one on which it was to run, if its
+ * switches between were lost. */
+void ws_perf_meet_on(struct ws_perf *perf, struct ws_perf_thread *thread,
+		     const struct ws_perf_rec *record);
+/* Before a round: note buffers that have no room for a record. */
+void ws_perf_note_full(struct ws_perf *perf);
+/* After the last round, which ended at `time`: what was lost at the end of full buffers. */
+void ws_perf_add_last_gaps(struct ws_perf *perf, uint64_t time);
+/* After a round that took records up to `horizon`: threads whose end was lost or doubted are gone.
+ * With `all`, ask of every thread now, for no further round follows. */
+void ws_perf_find_ended(struct ws_perf *perf, uint64_t horizon, bool all);
+/* When a thread ended whose end was lost, at the latest at `time`: in the first gap after its last
+ * record, as far as is known. */
+uint64_t ws_perf_guess_end(const struct ws_perf *perf, const struct ws_perf_thread *thread,
+			   uint64_t time);
+/* Write the gaps into a report that does not have them yet. */
+void ws_perf_put_gaps(struct ws_perf *perf, struct ws_sink *sink);
+bool ws_perf_has_ended(uint32_t pid, uint32_t tid);
 
 /* ---- how many samples a second the kernel allows (perf_rate.c) ---- */
 

@@ -19,17 +19,17 @@ void ws_perf_off(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t t
 
 	if (!thread->on)
 		return;
-	if (time != WS_NO_TIME)
-		ws_perf_ran(perf, thread, time);
+	ws_perf_ran(perf, thread, time);
 	thread->on = 0;
 	if (!perf->options.switches)
 		return;
 	if (!sink || !perf->from || time <= start || (perf->to && start >= perf->to))
 		return;
-	if (perf->to && time > perf->to && time != WS_NO_TIME) {
+	if (perf->to && time > perf->to) {
 		time = perf->to;
 		after = WS_AFTER_UNKNOWN;
 	}
+	ws_perf_put_gaps(perf, sink);
 	row = ws_writer_row(sink->writer, WS_TABLE_sched, sink->stage[WS_TABLE_sched]);
 	*row = (struct ws_row_sched){
 		.start = start,
@@ -48,8 +48,7 @@ void ws_perf_off(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t t
 static void switched_in(struct ws_perf *perf, struct ws_perf_thread *thread,
 			const struct ws_perf_rec *record)
 {
-	ws_perf_off(perf, thread, WS_NO_TIME,
-		    WS_AFTER_UNKNOWN); /* that it was switched out got lost */
+	ws_perf_lose_track(perf, thread, record->time);
 	thread->on = thread->since = record->time;
 	thread->off = 0;
 	thread->strayed = false;
@@ -64,27 +63,13 @@ static void switched_out(struct ws_perf *perf, struct ws_perf_thread *thread,
 	bool preempted = record->misc & PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
 
 	ws_perf_must_run(perf, thread, record->cpu);
+	ws_perf_appear(perf, thread, record->time, record->cpu);
 	thread->seen = true;
 	thread->strayed = false;
 	ws_perf_off(perf, thread, record->time, preempted ? WS_AFTER_PREEMPTED : WS_AFTER_BLOCKED);
 	thread->off = preempted ? 0 : record->time;
 	thread->woken = preempted ? record->time : 0; /* it wants to go on at once */
 	thread->waker = 0;
-}
-
-/* Records of a CPU were lost: who ran there may have left, and any other may have come. */
-static void forget_running(struct ws_perf *perf, uint32_t cpu)
-{
-	for (size_t i = 0; i < perf->threads.size; i++) {
-		struct ws_perf_thread *thread =
-			perf->threads.used[i] ? (void *)(uintptr_t)perf->threads.slots[i].value
-					      : NULL;
-
-		if (thread && thread->on && thread->cpu == cpu)
-			ws_perf_off(perf, thread, WS_NO_TIME, WS_AFTER_UNKNOWN);
-		if (thread && !thread->on)
-			thread->strayed = true;
-	}
 }
 
 /* ---- samples ---- */
@@ -145,14 +130,14 @@ static void set_time(struct ws_perf *perf, struct ws_perf_thread *thread,
 		     const struct ws_perf_event *ev, const struct ws_perf_rec *record,
 		     struct ws_row_sample *row)
 {
-	uint64_t guessed = perf->guessed;
+	bool strayed = thread->strayed; /* then its time is not what was counted */
 
 	row->time = ws_perf_time_of(perf, thread, record->time, record->cpu,
 				    period_ns(perf, ev, row->weight));
 	perf->ran += row->time;
 	if (ev->clock) {
 		row->weight = row->time;
-	} else if (guessed == perf->guessed) {
+	} else if (!strayed) {
 		perf->known_cycles += row->weight;
 		perf->known_ns += row->time;
 	}
@@ -287,6 +272,10 @@ static void about_thread(struct ws_perf *perf, const struct ws_perf_event *ev,
 		ws_perf_wait(perf, thread->image, rec, size, record->time);
 		return;
 	}
+	ws_perf_pass_gaps(perf, thread, record->time);
+	thread->heard = record->time;
+	if (!ev || ev->role != WS_PERF_WAKE) /* which its waker's core writes */
+		ws_perf_meet_on(perf, thread, record);
 	if (record->type != PERF_RECORD_SAMPLE)
 		record->misc &PERF_RECORD_MISC_SWITCH_OUT ? switched_out(perf, thread, record)
 							  : switched_in(perf, thread, record);
@@ -306,7 +295,9 @@ static void exited(struct ws_perf *perf, const struct ws_perf_rec *record, const
 
 	if (!thread || thread->image->pid != record->pid)
 		return;
-	if (!again && ws_perf_false_end(thread, record->time)) {
+	if (!again && ws_perf_false_end(perf, thread, record->time)) {
+		thread->doubt = record->time;
+		perf->doubts = true;
 		if (!thread->image->outside)
 			ws_perf_shift(perf);
 		return;
@@ -320,15 +311,21 @@ static void exited(struct ws_perf *perf, const struct ws_perf_rec *record, const
 	}
 	if (!again && !thread->image->id && (thread->on || thread->image->waiting_n))
 		ws_perf_resolve(perf, thread->image, true);
+	ws_perf_pass_gaps(perf, thread, record->time);
+	ws_perf_meet_on(perf, thread, record);
 	ws_perf_must_run(perf, thread, record->cpu);
+	ws_perf_appear(perf, thread, record->time, record->cpu);
 	ws_perf_off(perf, thread, record->time, WS_AFTER_DEAD);
+	/* It may be switched once more in the last steps of its end. */
+	ws_map_set(&perf->strangers, thread->tid, 1);
 	ws_perf_gone(perf, thread, record->time);
 }
 
 static void lost(struct ws_perf *perf, const struct ws_perf_rec *record)
 {
 	perf->lost += record->lost;
-	forget_running(perf, record->cpu);
+	if (perf->ring && record->type == PERF_RECORD_LOST)
+		ws_perf_add_gap(perf, perf->ring, record->time, record->lost);
 }
 
 void ws_perf_record(struct ws_perf *perf, const void *rec, size_t size, bool again)

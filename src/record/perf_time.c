@@ -49,26 +49,23 @@ void ws_perf_ran(const struct ws_perf *perf, struct ws_perf_thread *thread, uint
 
 void ws_perf_must_run(const struct ws_perf *perf, struct ws_perf_thread *thread, uint32_t cpu)
 {
-	if (thread->on || thread->seen || thread->start >= perf->from)
+	if (thread->on || thread->seen || thread->strayed || thread->start >= perf->from)
 		return;
 	thread->on = perf->from;
 	thread->cpu = cpu;
 }
 
 /* Records were lost, and this sample shows where the thread is: it runs from now on. What it ran
- * since its last record is known to nobody; the event's own period is the best there is.
- */
-static uint64_t found_again(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time,
-			    uint32_t cpu, uint64_t period_ns)
+ * since its last record is known to nobody, and is not given to the sample. */
+static uint64_t found_again(struct ws_perf_thread *thread, uint64_t time, uint32_t cpu)
 {
-	uint64_t all = thread->ran + period_ns;
+	uint64_t paid = thread->ran;
 
 	thread->strayed = false;
 	thread->on = thread->since = time;
 	thread->cpu = cpu;
 	thread->ran = 0;
-	perf->guessed += period_ns;
-	return all;
+	return paid;
 }
 
 uint64_t ws_perf_time_of(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time,
@@ -76,9 +73,10 @@ uint64_t ws_perf_time_of(struct ws_perf *perf, struct ws_perf_thread *thread, ui
 {
 	uint64_t slack = thread->slack, paid;
 
+	ws_perf_pass_gaps(perf, thread, time);
 	ws_perf_must_run(perf, thread, cpu);
 	if (thread->strayed && !thread->on)
-		return found_again(perf, thread, time, cpu, period_ns);
+		return found_again(thread, time, cpu);
 	ws_perf_ran(perf, thread, time);
 	if (slack < period_ns / 4)
 		slack = period_ns / 4;

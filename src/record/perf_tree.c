@@ -53,12 +53,15 @@ static struct ws_perf_thread *new_thread(struct ws_perf *perf, struct ws_perf_im
 {
 	struct ws_perf_thread *thread = thread_of(perf, tid);
 
-	if (thread) /* its end was lost */
-		ws_perf_gone(perf, thread, start);
+	if (thread) { /* its end was lost */
+		thread->image->end_lost = true;
+		ws_perf_gone(perf, thread, ws_perf_guess_end(perf, thread, start));
+	}
 	thread = ws_calloc(1, sizeof(*thread));
 	thread->image = im;
 	thread->tid = tid;
 	thread->start = start;
+	thread->gaps = perf->gaps_n;
 	snprintf(thread->comm, sizeof(thread->comm), "%s", comm);
 	im->threads++;
 	ws_map_set(&perf->threads, tid, (uintptr_t)thread);
@@ -110,6 +113,47 @@ static struct ws_perf_image *found_image(struct ws_perf *perf, uint32_t pid, uin
 	return im;
 }
 
+/* The parent of a process, 0 when it has none or is gone. */
+static uint32_t parent_of(uint32_t pid)
+{
+	size_t n;
+	char *stat = read_proc(pid, "stat", &n), *name_end = strrchr(stat, ')');
+	unsigned parent = 0;
+
+	if (!name_end || sscanf(name_end, ") %*c %u", &parent) != 1)
+		parent = 0;
+	free(stat);
+	return parent;
+}
+
+/*
+ * The image of a process whose fork may have been lost, if an ancestor of it is of the tree; else
+ * NULL, and the thread is not asked for again.
+ */
+static struct ws_perf_image *find_lost_fork(struct ws_perf *perf, uint32_t pid, uint32_t tid,
+					    uint64_t time)
+{
+	const struct ws_perf_image *ancestor = NULL;
+	struct ws_perf_image *im;
+	uint32_t parent, at;
+
+	parent = at = parent_of(pid);
+	for (int steps = 0; at > 1 && steps < 64 && !ancestor; steps++) {
+		ancestor = image_of(perf, at);
+		at = parent_of(at);
+	}
+	if (!ancestor || ancestor->outside) {
+		ws_map_set(&perf->strangers, tid, 1);
+		return NULL;
+	}
+	im = new_image(perf, pid, time);
+	im->parent_pid = parent;
+	im->exec = true;
+	read_comm(pid, pid, im->comm, sizeof(im->comm));
+	ws_perf_found_maps(perf, im, time);
+	return im;
+}
+
 struct ws_perf_thread *ws_perf_thread(struct ws_perf *perf, uint32_t pid, uint32_t tid,
 				      uint64_t time, bool any)
 {
@@ -123,9 +167,13 @@ struct ws_perf_thread *ws_perf_thread(struct ws_perf *perf, uint32_t pid, uint32
 	thread = thread_of(perf, tid);
 	if (thread && thread->image->pid == pid)
 		return any || !thread->image->outside ? thread : NULL;
+	if (!any && ws_map_get(&perf->strangers, tid, NULL))
+		return NULL;
 	im = image_of(perf, pid);
 	if (!im && (any || !perf->set.wide))
 		im = found_image(perf, pid, time);
+	else if (!im && perf->gaps_n)
+		im = find_lost_fork(perf, pid, tid, time);
 	if (!im || (im->outside && !any))
 		return NULL;
 	if (!im->outside &&
@@ -144,6 +192,7 @@ static void drop_image(struct ws_perf *perf, struct ws_perf_image *im, uint64_t 
 	uint32_t pid = im->pid, *tids = NULL;
 	size_t n = 0, cap = 0;
 
+	im->end_lost = true;
 	for (size_t i = 0; i < perf->threads.size; i++) {
 		const struct ws_perf_thread *thread =
 			perf->threads.used[i]
@@ -158,7 +207,8 @@ static void drop_image(struct ws_perf *perf, struct ws_perf_image *im, uint64_t 
 	for (size_t i = 0; i < n && image_of(perf, pid) == im;
 	     i++) /* with the last thread goes the image */
 		if (thread_of(perf, tids[i]) && thread_of(perf, tids[i])->image == im)
-			ws_perf_gone(perf, thread_of(perf, tids[i]), time);
+			ws_perf_gone(perf, thread_of(perf, tids[i]),
+				     ws_perf_guess_end(perf, thread_of(perf, tids[i]), time));
 	free(tids);
 }
 
@@ -167,6 +217,7 @@ void ws_perf_fork(struct ws_perf *perf, const struct ws_perf_rec *record)
 	const struct ws_perf_thread *by = thread_of(perf, record->task.ptid);
 	struct ws_perf_image *parent = image_of(perf, record->task.ppid), *im = parent;
 
+	ws_map_remove(&perf->strangers, record->tid, NULL); /* the number is given anew */
 	if (record->pid != record->task.ppid && image_of(perf, record->pid))
 		drop_image(perf, image_of(perf, record->pid), record->time);
 	if (!parent)
@@ -208,7 +259,7 @@ static void end_image(struct ws_perf *perf, struct ws_perf_image *im, uint64_t t
 		ws_writer_add(im->sink->writer, WS_TABLE_process_end, &row);
 	}
 	if (im->proc) {
-		if (reason != WS_END_RUNNING)
+		if (reason != WS_END_RUNNING && !im->end_lost)
 			ws_proc_ended(im->proc, time, reason);
 		ws_proc_release(im->proc);
 	}
@@ -231,6 +282,8 @@ void ws_perf_gone(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t 
 						 thread whose end waits: then it is gone */
 	if (thread_of(perf, tid) != thread)
 		return;
+	ws_perf_pass_gaps(perf, thread, time);
+	ws_perf_lose_track(perf, thread, time);
 	ws_perf_settle_time(perf, thread);
 	ws_map_remove(&perf->threads, thread->tid, NULL);
 	if (im->proc && thread->id)
@@ -263,7 +316,7 @@ static void set_comm(char *to, const char *comm)
 
 static void drop_thread(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time)
 {
-
+	ws_perf_pass_gaps(perf, thread, time);
 	ws_perf_off(perf, thread, time, WS_AFTER_DEAD);
 	ws_perf_settle_time(perf, thread);
 	ws_map_remove(&perf->threads, thread->tid, NULL);
@@ -318,6 +371,7 @@ void ws_perf_exec(struct ws_perf *perf, const struct ws_perf_rec *record)
 	ws_perf_exec_maps(perf, im, record->time);
 	if (im->id)
 		im = next_image(perf, im, record->time);
+	ws_map_remove(&perf->strangers, im->pid, NULL); /* of the thread that had the number */
 	im->exec = true;
 	im->exec_time = record->time;
 	free(im->exe);
@@ -330,6 +384,9 @@ void ws_perf_exec(struct ws_perf *perf, const struct ws_perf_rec *record)
 		set_comm(thread->comm, record->comm);
 	else
 		thread = new_thread(perf, im, record->pid, record->time, record->comm);
+	ws_perf_pass_gaps(perf, thread, record->time);
+	thread->heard = record->time;
+	thread->strayed = false;
 	if (perf->options.switches && !thread->on) { /* whoever calls exec runs */
 		thread->on = thread->since = record->time;
 		thread->seen = true;
@@ -337,20 +394,13 @@ void ws_perf_exec(struct ws_perf *perf, const struct ws_perf_rec *record)
 	}
 }
 
-bool ws_perf_false_end(const struct ws_perf_thread *thread, uint64_t time)
+bool ws_perf_false_end(const struct ws_perf *perf, const struct ws_perf_thread *thread,
+		       uint64_t time)
 {
 	const struct ws_perf_image *im = thread->image;
-	size_t n;
-	char *stat, *state;
-	bool runs;
 
-	if (thread->tid != im->pid || !im->exec_time || time - im->exec_time > EXEC_NS)
-		return false;
-	stat = read_proc(im->pid, "stat", &n);
-	state = strrchr(stat, ')');
-	runs = state && state[1] == ' ' && !strchr("ZXx", state[2]);
-	free(stat);
-	return runs;
+	return thread->tid == im->pid && im->exec_time && time - im->exec_time <= EXEC_NS &&
+	       perf->has_ended && !perf->has_ended(im->pid, thread->tid);
 }
 
 static void write_name(const struct ws_perf_thread *thread, uint64_t time)
@@ -628,4 +678,5 @@ void ws_perf_tree_free(struct ws_perf *perf)
 	free(v);
 	ws_map_free(&perf->threads);
 	ws_map_free(&perf->images);
+	ws_map_free(&perf->strangers);
 }

@@ -30,6 +30,7 @@ struct ws_sink {
 	uint64_t warning_count;
 	uint64_t lost;		    /* events counted in the loss table */
 	bool perf_described;	    /* the facts about sampling are written */
+	size_t gaps;		    /* so many rows of sched_gap are written */
 	struct ws_stackset *stacks; /* call stacks: stacks.h; NULL until there are any */
 };
 

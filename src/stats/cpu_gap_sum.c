@@ -490,6 +490,7 @@ const struct ws_stats_report ws_stat_cpu_gap_sum = {
 		 ":min=<ns> leaves out shorter gaps.",
 	.what = "gaps",
 	.args = args,
+	.shows_states = true,
 	.columns = columns,
 	.column_count = COLUMNS,
 	.run = make_cpu_gap_sum_rows,

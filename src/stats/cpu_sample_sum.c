@@ -80,6 +80,7 @@ const struct ws_stats_report ws_stat_cpu_sample_sum = {
 	.what = "CPU samples",
 	.explain_absence = ws_explain_no_samples,
 	.args = args,
+	.shows_states = true,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
 	.run = run,

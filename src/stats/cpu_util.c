@@ -12,13 +12,14 @@
 #include "query/absent.h"
 #include "stats/stats.h"
 
-enum { START, LENGTH, UTIL, RUN, CORE, PID, TID, NAME, COLUMNS };
+enum { START, LENGTH, UTIL, RUN, UNKNOWN, CORE, PID, TID, NAME, COLUMNS };
 
 static const struct ws_column columns[COLUMNS] = {
 	[START] = {"Start", WS_KIND_TIME},
 	[LENGTH] = {"Duration", WS_KIND_TIME},
 	[UTIL] = {"Utilization", WS_KIND_PERCENT},
 	[RUN] = {"Run Time", WS_KIND_TIME},
+	[UNKNOWN] = {"Unknown Time", WS_KIND_TIME},
 	[CORE] = {"Core", WS_KIND_ID},
 	[PID] = {"PID", WS_KIND_ID},
 	[TID] = {"TID", WS_KIND_ID},
@@ -29,11 +30,11 @@ static const char *const args[] = {"core", "thread", "bin=", NULL};
 
 enum { INTERVALS = 50, MOST_INTERVALS = 1000000 };
 
-struct util_cell { /* running time of a core or thread in an interval */
+struct util_cell { /* running and unknown time of a core or thread in an interval */
 	uint64_t interval;
 	uint32_t thread; /* 0 for a core */
 	uint32_t core;	 /* WS_NO_U32 for a thread */
-	uint64_t run;
+	uint64_t run, unknown;
 };
 
 struct util_cells {
@@ -56,8 +57,9 @@ struct cpu_util {
 	struct util_worker *workers;
 };
 
-static void add_thread_time(struct util_worker *worker, uint64_t interval, uint32_t thread,
-			    uint64_t run)
+/* The cell of a thread and interval; both ascend from call to call. */
+static struct util_cell *find_thread_cell(struct util_worker *worker, uint64_t interval,
+					  uint32_t thread)
 {
 	struct util_cells *cells = &worker->threads;
 	struct util_cell *last = NULL;
@@ -70,16 +72,17 @@ static void add_thread_time(struct util_worker *worker, uint64_t interval, uint3
 		*last = (struct util_cell){
 			.interval = interval, .thread = thread, .core = WS_NO_U32};
 	}
-	last->run += run;
+	return last;
 }
 
 enum { MOST_CORES = 65536 };
 
-static void add_core_time(struct cpu_util *util, struct util_worker *worker, uint64_t interval,
-			  uint32_t core, uint64_t run)
+/* The cell of a core and interval; NULL for a core that cannot be. */
+static struct util_cell *find_core_cell(struct cpu_util *util, struct util_worker *worker,
+					uint64_t interval, uint32_t core)
 {
 	if (core >= MOST_CORES)
-		return;
+		return NULL;
 	if (core >= worker->core_count) {
 		worker->cores = ws_realloc(worker->cores,
 					   (core + 1) * util->intervals * sizeof(*worker->cores));
@@ -87,27 +90,62 @@ static void add_core_time(struct cpu_util *util, struct util_worker *worker, uin
 		       (core + 1 - worker->core_count) * util->intervals * sizeof(*worker->cores));
 		worker->core_count = core + (size_t)1;
 	}
-	worker->cores[core * util->intervals + interval].run += run;
+	return &worker->cores[core * util->intervals + interval];
 }
 
-static void add_running_state(void *context, uint32_t worker, const struct ws_state *state)
+static void add_time(struct util_cell *cell, bool run, uint64_t length)
 {
-	struct cpu_util *util = context;
-	struct util_worker *util_worker = &util->workers[worker];
+	if (cell && run)
+		cell->run += length;
+	else if (cell)
+		cell->unknown += length;
+}
 
-	if (state->doing != WS_DOING_RUN)
-		return;
+/* Divide a state by the intervals; with a core, add it there too. */
+static void add_divided(struct cpu_util *util, struct util_worker *worker,
+			const struct ws_state *state)
+{
+	bool run = state->doing == WS_DOING_RUN;
+
 	for (uint64_t at = state->start; at < state->end;) {
 		uint64_t interval = (at - util->from) / util->interval_length,
 			 stop = util->from + (interval + 1) * util->interval_length;
 
 		stop = ws_min(stop, state->end);
-		if (util->threads)
-			add_thread_time(util_worker, interval, state->thread, stop - at);
-		if (util->cores)
-			add_core_time(util, util_worker, interval, state->cpu, stop - at);
+		if (util->threads && state->thread)
+			add_time(find_thread_cell(worker, interval, state->thread), run, stop - at);
+		if (util->cores && state->cpu != WS_NO_U32)
+			add_time(find_core_cell(util, worker, interval, state->cpu), run,
+				 stop - at);
 		at = stop;
 	}
+}
+
+static void add_timed_state(void *context, uint32_t worker, const struct ws_state *state)
+{
+	struct cpu_util *util = context;
+
+	if (state->doing == WS_DOING_RUN || state->lost)
+		add_divided(util, &util->workers[worker], state);
+}
+
+/* What ran on a core is unknown while its records were lost. */
+static void add_core_gaps(struct cpu_util *util)
+{
+	struct ws_cursor *cursor =
+		ws_cursor_open(util->stats->report, WS_TABLE_sched_gap, 0, UINT64_MAX);
+	uint64_t from = ws_max(util->stats->time_min, util->from);
+	const uint64_t *values;
+
+	while (ws_cursor_next(cursor, &values)) {
+		struct ws_state gap = {.start = ws_max(values[ws_sched_gap_start], from),
+				       .end = ws_min(values[ws_sched_gap_end], util->to),
+				       .cpu = (uint32_t)values[ws_sched_gap_cpu]};
+
+		if (gap.start < gap.end)
+			add_divided(util, &util->workers[0], &gap);
+	}
+	ws_cursor_close(cursor);
 }
 
 /* A length of 1, 2 or 5 times a power of ten that makes at most INTERVALS intervals. */
@@ -136,13 +174,13 @@ static void gather_cells(struct cpu_util *util, struct util_cells *all, uint32_t
 			       worker->threads.count * sizeof(*all->cells));
 		all->count += worker->threads.count;
 		for (size_t i = 0; i < worker->core_count * util->intervals; i++) {
-			if (!worker->cores[i].run)
+			if (!worker->cores[i].run && !worker->cores[i].unknown)
 				continue;
 			ws_grow(all->cells, all->capacity, all->count + 1);
 			all->cells[all->count++] =
 				(struct util_cell){i % util->intervals, 0,
 						   (uint32_t)(i / util->intervals),
-						   worker->cores[i].run};
+						   worker->cores[i].run, worker->cores[i].unknown};
 		}
 	}
 }
@@ -169,6 +207,7 @@ static void print_util_cell(const struct cpu_util *util, const struct util_cell 
 		[LENGTH] = ws_cell_int((int64_t)length),
 		[UTIL] = ws_cell_real((long double)cell->run * 100 / length),
 		[RUN] = ws_cell_int((int64_t)cell->run),
+		[UNKNOWN] = ws_cell_int((int64_t)cell->unknown),
 		[CORE] = ws_cell_int_if(!cell->thread, cell->core),
 		[PID] = ws_cell_int_if(cell->thread, info->pid),
 		[TID] = ws_cell_int_if(cell->thread, info->tid),
@@ -189,6 +228,7 @@ static void print_util_cells(struct cpu_util *util, uint32_t workers)
 	for (size_t i = 0; i < all.count; i++) {
 		while (i + 1 < all.count && !compare_cells(&all.cells[i], &all.cells[i + 1])) {
 			all.cells[i + 1].run += all.cells[i].run;
+			all.cells[i + 1].unknown += all.cells[i].unknown;
 			i++;
 		}
 		print_util_cell(util, &all.cells[i]);
@@ -244,8 +284,8 @@ static int make_cpu_util_rows(struct ws_stats *stats, struct ws_err *err)
 		return ws_fail(err, "out of memory");
 	}
 	memset(util.workers, 0, count * sizeof(*util.workers));
-	ws_walk_states(states, ws_max(stats->time_min, util.from), util.to, add_running_state,
-		       &util);
+	ws_walk_states(states, ws_max(stats->time_min, util.from), util.to, add_timed_state, &util);
+	add_core_gaps(&util);
 	print_util_cells(&util, count);
 	for (uint32_t i = 0; i < count; i++) {
 		free(util.workers[i].threads.cells);
@@ -263,12 +303,14 @@ const struct ws_stats_report ws_stat_cpu_util = {
 		 "which each thread ran. Rows of cores "
 		 "have no "
 		 "thread, rows of threads no core; what did not run in an interval has no row. "
+		 "Unknown is the time of which records were lost. "
 		 ":core and :thread leave out the others, "
 		 ":bin=<ns> is the length of an interval; without it, a round one that makes at "
 		 "most 50.",
 	.what = "context switches",
 	.explain_absence = ws_explain_no_switches,
 	.args = args,
+	.shows_states = true,
 	.columns = columns,
 	.column_count = COLUMNS,
 	.run = make_cpu_util_rows,

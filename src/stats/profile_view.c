@@ -463,6 +463,15 @@ static void say_nothing(const struct view *view, const char *what)
 		ws_say("%s: nothing to show: no %s were recorded", file, what);
 }
 
+static void say_gaps(const struct view *view)
+{
+	char *text = ws_describe_sched_gaps(view->report);
+
+	if (text)
+		ws_say("%s: %s", ws_report_path(view->report), text);
+	free(text);
+}
+
 static void notes(const struct view *view)
 {
 	static const char *const what[] = {[WS_PROFILE_ON_CPU] = "CPU samples",
@@ -482,6 +491,9 @@ static void notes(const struct view *view)
 	else if (!view->profile.total.count && view->request->profile.kind == WS_PROFILE_ON_CPU)
 		ws_say("%s: no CPU samples were recorded, only how long threads ran: %s", file,
 		       ws_explain_no_samples(view->report));
+	if (view->request->profile.kind == WS_PROFILE_ON_CPU ||
+	    view->request->profile.kind == WS_PROFILE_OFF_CPU)
+		say_gaps(view);
 	if (view->profile.truncated)
 		ws_say("%s: the stacks of %" PRIu64 " of %" PRIu64 " samples are incomplete", file,
 		       view->profile.truncated, view->profile.total.count);

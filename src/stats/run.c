@@ -15,6 +15,7 @@
 #include "base/choose.h"
 #include "sql/print.h"
 #include "print/command.h"
+#include "query/absent.h"
 #include "query/operand.h"
 #include "stats/filter.h"
 #include "stats/user.h"
@@ -437,6 +438,19 @@ static void say_skipped(struct report_job *report_job)
 	}
 }
 
+/* Say how much is unknown where records were lost. */
+static void say_gaps(const struct report_job *report_job)
+{
+	char *text = NULL;
+
+	if (report_job->stat->shows_states && report_job->begun && !report_job->request->quiet)
+		text = ws_describe_sched_gaps(report_job->stats.report);
+	if (text)
+		ws_say("%s: %s: %s", ws_report_path(report_job->stats.report),
+		       report_job->stat->name, text);
+	free(text);
+}
+
 /* Say what the table does not show. Damage is reported even with -q. */
 static void say_left_out(struct report_job *report_job)
 {
@@ -458,6 +472,7 @@ static void say_left_out(struct report_job *report_job)
 		ws_say("%s: %s leaves out %" PRIu64 " of the %s: %s %s", file, name,
 		       report_job->stats.unended, report_job->stat->what, they,
 		       ws_text_or(report_job->stat->unended, "never ended"));
+	say_gaps(report_job);
 	if (!report_job->begun && !report_job->failed && !report_job->request->quiet)
 		say_skipped(report_job);
 }

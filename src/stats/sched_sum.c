@@ -22,6 +22,7 @@ enum {
 	READY,
 	READY_LONGEST,
 	WAIT,
+	UNKNOWN,
 	SWITCHES,
 	PREEMPTED,
 	MOVES,
@@ -42,6 +43,7 @@ static const struct ws_column columns[COLUMNS] = {
 	[READY_LONGEST] = {"Max Queue", WS_KIND_TIME},
 	[WAIT] = {"Wait Time", WS_KIND_TIME},
 	[SWITCHES] = {"Switches", WS_KIND_COUNT},
+	[UNKNOWN] = {"Unknown Time", WS_KIND_TIME},
 	[PREEMPTED] = {"Preempted", WS_KIND_COUNT},
 	[MOVES] = {"Migrations", WS_KIND_COUNT},
 	[CORES] = {"Cores", WS_KIND_COUNT},
@@ -54,7 +56,8 @@ enum { MOST_CORES = 4096 }; /* cores with higher numbers count as one */
 
 struct sched_line {
 	uint32_t thread, cpu; /* cpu: of the last span */
-	uint64_t run, spans, longest, ready, ready_longest, wait, switches, preempted, moves, cores;
+	uint64_t run, spans, longest, ready, ready_longest, wait, unknown, switches, preempted,
+		moves, cores;
 	uint64_t seen[MOST_CORES / 64];
 };
 
@@ -117,6 +120,10 @@ static void add_thread_state(void *context, uint32_t worker, const struct ws_sta
 		line->switches += state->start == sched_worker->run_end;
 		line->wait += length;
 		break;
+	default:
+		if (state->lost)
+			line->unknown += length;
+		break;
 	}
 }
 
@@ -147,6 +154,7 @@ static void print_sched_lines(struct ws_stats *stats, const struct sched_line *l
 			[READY] = ws_cell_int((int64_t)line->ready),
 			[READY_LONGEST] = ws_cell_int((int64_t)line->ready_longest),
 			[WAIT] = ws_cell_int((int64_t)line->wait),
+			[UNKNOWN] = ws_cell_int((int64_t)line->unknown),
 			[SWITCHES] = ws_cell_int((int64_t)line->switches),
 			[PREEMPTED] = ws_cell_int((int64_t)line->preempted),
 			[MOVES] = ws_cell_int((int64_t)line->moves),
@@ -203,9 +211,11 @@ const struct ws_stats_report ws_stat_sched_sum = {
 	.about = "Time that each thread ran, waited for a core (Queue: from its wake-up or its "
 		 "preemption to its switch-in) and waited for "
 		 "something else; how often it was switched out, of that preempted, and moved to "
-		 "another core.",
+		 "another core. Unknown is the time from a loss of records to the thread's next "
+		 "one.",
 	.what = "context switches",
 	.explain_absence = ws_explain_no_switches,
+	.shows_states = true,
 	.columns = columns,
 	.column_count = COLUMNS,
 	.run = make_sched_sum_rows,

@@ -42,6 +42,7 @@ struct ws_stats_report {
 	const char *what; /* what its rows are made of, for messages: "NVTX ranges" */
 	/* Why a file has none of these (see query/absent.h); NULL where no reason can be found. */
 	const char *(*explain_absence)(const struct ws_report *report);
+	bool shows_states;   /* of threads, of which records may have been lost */
 	bool by_default;     /* made when no report is asked for */
 	const char *unended; /* what messages say of rows without an end; NULL for "never ended" */
 	const char *const *args; /* arguments it takes, ended by NULL; one that ends in = takes a

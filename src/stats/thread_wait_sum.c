@@ -230,6 +230,7 @@ const struct ws_stats_report ws_stat_thread_wait_sum = {
 	.what = "waits of threads",
 	.explain_absence = ws_explain_no_waits,
 	.args = args,
+	.shows_states = true,
 	.columns = columns,
 	.column_count = COLUMNS,
 	.run = make_thread_wait_sum_rows,

@@ -13,6 +13,7 @@
  *   sample PID TID TIME CPU IP PERIOD      exit PID TID TIME CPU
  *   lost TIME CPU RECORDS                  throttle TIME CPU
  *   held TID TIME PERIOD                   a sample that the thread took of itself
+ *   dead TID                               it exists no more, if anyone asks
  *   round TIME                             the recorder reads what is older
  */
 #include "perf_case.h"
@@ -209,6 +210,25 @@ static void replay_held(const char *a)
 		exit(5);
 }
 
+static uint32_t dead[64];
+static size_t dead_n;
+
+static void replay_dead(const char *a)
+{
+	if (dead_n == WS_COUNT(dead))
+		exit(2);
+	dead[dead_n++] = (uint32_t)strtoul(a, NULL, 10);
+}
+
+static bool is_dead(uint32_t pid, uint32_t tid)
+{
+	(void)pid;
+	for (size_t i = 0; i < dead_n; i++)
+		if (dead[i] == tid)
+			return true;
+	return false;
+}
+
 /* ---- the recorder ---- */
 
 /* The event in the state in which perf.c leaves it behind. */
@@ -256,13 +276,12 @@ static void replay_line(const char *line)
 	static const struct {
 		const char *word;
 		void (*replay)(const char *a);
-	} records[] = {{"event", replay_event}, {"begin", replay_begin},
-		       {"end", replay_end},	{"exec", replay_exec},
-		       {"fork", replay_fork},	{"exit", replay_exit},
-		       {"map", replay_map},	{"in", replay_in},
-		       {"out", replay_out},	{"sample", replay_sample},
-		       {"lost", replay_lost},	{"throttle", replay_throttle},
-		       {"held", replay_held},	{"round", replay_round}};
+	} records[] = {
+		{"event", replay_event},   {"begin", replay_begin}, {"end", replay_end},
+		{"exec", replay_exec},	   {"fork", replay_fork},   {"exit", replay_exit},
+		{"map", replay_map},	   {"in", replay_in},	    {"out", replay_out},
+		{"sample", replay_sample}, {"lost", replay_lost},   {"throttle", replay_throttle},
+		{"held", replay_held},	   {"dead", replay_dead},   {"round", replay_round}};
 	size_t n = strcspn(line, " \n");
 
 	for (size_t i = 0; i < WS_COUNT(records); i++)
@@ -300,6 +319,7 @@ static void free_all(void)
 	free(perf.set.scratch);
 	free(perf.set.events);
 	free(perf.held);
+	free(perf.gaps);
 	ws_map_free(&perf.set.by_id);
 }
 
@@ -322,6 +342,7 @@ int main(int argc, char **argv)
 	perf.options.sample = perf.options.switches = WS_SCOPE_TREE;
 	perf.options.samples_per_backtrace = 1;
 	perf.active = true;
+	perf.has_ended = is_dead;
 	perf.target = 4190000; /* beyond what a kernel gives, so that nobody is asked about it */
 	make_rings();
 	ws_perf_tree_init(&perf);
