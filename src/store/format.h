@@ -152,12 +152,13 @@ struct ws_trailer {
 
 /* ---- the journal: same machine, same build, so that structs are stored as they are ---- */
 
-#define WS_JOURNAL_VERSION 1
+#define WS_JOURNAL_VERSION 2
 
 struct ws_journal_table {
 	uint64_t offset, capacity; /* bytes, in the journal */
 	uint64_t first;		   /* rows of the table that are in the report */
 	uint64_t bytes;		   /* committed row structs, standing after those */
+	uint64_t check;		   /* XXH3-64 of these bytes, with the table's number as seed */
 	uint32_t row_size, spare;
 };
 
@@ -173,12 +174,13 @@ struct ws_journal_head {
 	uint64_t check; /* XXH3-64 of the bytes before and of the fixed fields of the tables; what
 			   follows changes */
 
-	uint64_t change; /* odd while a stage is being emptied: tells readers of a live journal to
-			    look again */
+	uint64_t change; /* grows before the place of what a block holds by now is used again: tells
+			    readers of a live journal to look again */
 	uint64_t report_bytes; /* the report is complete up to here */
 	uint64_t string_first; /* id of the first waiting string */
 	uint64_t strings;      /* committed */
 	uint64_t text_bytes;
+	uint64_t lengths_check, text_check; /* XXH3-64 of what is committed */
 	struct ws_journal_table table[WS_TABLE_COUNT];
 };
 

@@ -1,15 +1,15 @@
 /*
  * journal.c - the stage of a writer, in a file.
  *
- * The writer stores row structs straight into a shared mapping of this file, so that they are in
- * the page cache, which survives a kill of the process, without any system call. Only what
- * ws_writer_commit has published in the head counts. A stage is emptied after its block is in the
- * report, in an order in which a kill between any two stores neither loses nor doubles a row: the
- * committed count becomes 0 first, then `first` advances. A reader compares `first` with the rows
- * that it found in the report, so that a kill between writing the block and emptying the stage is
- * unambiguous too.
+ * The writer stages row structs in its own memory. ws_writer_commit writes what has come since, and
+ * then the head that counts it: from then on it is in the page cache, which survives a kill of the
+ * process. The file is not mapped, because anyone may truncate it: then it is written anew from
+ * memory. A reader compares `first` with the rows that it found in the report, so that a kill
+ * between writing a block and saying so here neither loses nor doubles a row.
  *
- * Readers copy with pread instead of mapping: a journal may vanish or shrink while it is read.
+ * Each stage has a checksum: from a journal that was cut or damaged, the stages that are whole are
+ * read. Readers copy with pread instead of mapping: a journal may vanish or shrink while it is
+ * read.
  */
 #include "store/journal.h"
 
@@ -56,6 +56,18 @@ static uint64_t hash_head(const struct ws_journal_head *head)
 	return XXH3_64bits(fixed, sizeof(fixed));
 }
 
+/* The head goes in whole: its pages hold nothing else. Strings first for who reads meanwhile: they
+ * are counted before the tables that refer to them. */
+static int save_head(struct ws_journal *journal)
+{
+	const size_t strings = offsetof(struct ws_journal_head, table);
+
+	if (ws_pwrite_all(journal->fd, journal->head, strings, 0))
+		return -1;
+	return ws_pwrite_all(journal->fd, journal->head->table, sizeof(journal->head->table),
+			     strings);
+}
+
 static void lay_out_head(struct ws_journal_head *head, const uint8_t uuid[16],
 			 const struct ws_journal_sizes *sizes)
 {
@@ -97,8 +109,8 @@ static int fill_with_zeros(int fd, uint64_t size)
 	return 0;
 }
 
-/* Allocates real blocks for every byte: a page fault on a mapping has no way to report a full disk
- * but SIGBUS. */
+/* Allocates real blocks for every byte, so that what is committed finds room on a disk that has
+ * become full. */
 static int allocate_file(int fd, uint64_t size)
 {
 	int flags = 0, rc;
@@ -114,27 +126,43 @@ static int allocate_file(int fd, uint64_t size)
 	return rc;
 }
 
-static bool create_mapped_file(struct ws_journal *journal, const char *path, uint64_t size)
+/* Renamed only when it is complete: a journal under the name that readers look for always has its
+ * head. */
+static bool create_file(struct ws_journal *journal, const char *path)
 {
 	char *temp = ws_format("%s.%d.tmp", path, (int)getpid());
-	void *map;
 
 	unlink(temp);
 	journal->fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (journal->fd < 0 || allocate_file(journal->fd, size) ||
-	    (map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, journal->fd, 0)) ==
-		    MAP_FAILED) {
-		if (journal->fd >= 0) {
-			close(journal->fd);
-			unlink(temp);
-		}
-		journal->fd = -1;
+	if (journal->fd >= 0 && !allocate_file(journal->fd, journal->size) && !save_head(journal) &&
+	    !rename(temp, path)) {
+		journal->path = ws_strdup(path);
 		free(temp);
-		return false;
+		return true;
 	}
-	journal->head = map;
-	journal->path = temp;
-	return true;
+	if (journal->fd >= 0) {
+		close(journal->fd);
+		unlink(temp);
+	}
+	journal->fd = -1;
+	free(temp);
+	return false;
+}
+
+static void start_saving(struct ws_journal_saved *saved, uint64_t seed)
+{
+	if (!saved->hash && !(saved->hash = XXH3_createState()))
+		saved->hash = ws_calloc(1, SIZE_MAX / 2); /* end as ws_malloc would */
+	XXH3_64bits_reset_withSeed(saved->hash, seed);
+	saved->bytes = 0;
+}
+
+static void start_all(struct ws_journal *journal)
+{
+	for (uint32_t table = 0; table < WS_TABLE_COUNT; table++)
+		start_saving(&journal->table[table], table);
+	start_saving(&journal->lengths, 0);
+	start_saving(&journal->text, 0);
 }
 
 void ws_journal_create(struct ws_journal *journal, const char *path, const uint8_t uuid[16],
@@ -145,38 +173,121 @@ void ws_journal_create(struct ws_journal *journal, const char *path, const uint8
 	*journal = (struct ws_journal){.fd = -1};
 	lay_out_head(&head, uuid, sizes);
 	journal->size = head.file_bytes;
-	journal->is_file = path && create_mapped_file(journal, path, head.file_bytes);
-	if (journal->is_file) {
-		*journal->head = head;
-		/* Renamed only now: a journal under the name that readers look for always has its
-		 * head. */
-		if (rename(journal->path, path)) {
-			unlink(journal->path);
-			journal->is_file = false;
-		}
-		free(journal->path);
-		journal->path = NULL;
-		if (journal->is_file)
-			journal->path = ws_strdup(path);
-		return;
-	}
 	journal->head = mmap(NULL, journal->size, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (journal->head == MAP_FAILED) /* end as ws_malloc would: this cannot succeed */
 		journal->head = ws_calloc(1, SIZE_MAX / 2);
 	*journal->head = head;
+	start_all(journal);
+	journal->is_file = path && create_file(journal, path);
 }
 
-void ws_journal_remove(struct ws_journal *journal)
+static void remove_file(struct ws_journal *journal)
 {
 	if (journal->path)
 		unlink(journal->path);
 	if (journal->fd >= 0)
 		close(journal->fd);
+	free(journal->path);
+	journal->path = NULL;
+	journal->fd = -1;
+	journal->is_file = false;
+}
+
+void ws_journal_remove(struct ws_journal *journal)
+{
+	remove_file(journal);
 	if (journal->head)
 		munmap(journal->head, journal->size);
-	free(journal->path);
+	for (uint32_t table = 0; table < WS_TABLE_COUNT; table++)
+		XXH3_freeState(journal->table[table].hash);
+	XXH3_freeState(journal->lengths.hash);
+	XXH3_freeState(journal->text.hash);
 	*journal = (struct ws_journal){.fd = -1};
+}
+
+/* ---- saving ---- */
+
+/* Write the bytes of a range that came since it was saved; *check gets the checksum of all. */
+static int save_range(struct ws_journal *journal, struct ws_journal_saved *saved, uint64_t offset,
+		      uint64_t bytes, uint64_t *check)
+{
+	const char *from = (const char *)journal->head + offset + saved->bytes;
+	size_t more = bytes - saved->bytes;
+
+	if (!more)
+		return 0;
+	if (ws_pwrite_all(journal->fd, from, more, offset + saved->bytes))
+		return -1;
+	XXH3_64bits_update(saved->hash, from, more);
+	*check = XXH3_64bits_digest(saved->hash);
+	saved->bytes = bytes;
+	return 0;
+}
+
+static int save_ranges(struct ws_journal *journal)
+{
+	struct ws_journal_head *head = journal->head;
+	int rc = save_range(journal, &journal->lengths, head->lengths_offset, head->strings * 4,
+			    &head->lengths_check);
+
+	if (!rc)
+		rc = save_range(journal, &journal->text, head->text_offset, head->text_bytes,
+				&head->text_check);
+	for (uint32_t number = 0; number < WS_TABLE_COUNT && !rc; number++) {
+		struct ws_journal_table *table = &head->table[number];
+
+		rc = save_range(journal, &journal->table[number], table->offset, table->bytes,
+				&table->check);
+	}
+	return rc;
+}
+
+/* Is there less of the file than there was? Then nothing of it counts as written. */
+static void check_length(struct ws_journal *journal)
+{
+	struct stat status;
+
+	if (fstat(journal->fd, &status) || (uint64_t)status.st_size >= journal->size)
+		return;
+	allocate_file(journal->fd, journal->size);
+	start_all(journal);
+}
+
+void ws_journal_save_emptied(struct ws_journal *journal)
+{
+	if (journal->is_file && journal->emptied && save_head(journal))
+		remove_file(journal);
+	journal->emptied = false;
+}
+
+void ws_journal_save(struct ws_journal *journal)
+{
+	if (!journal->is_file)
+		return;
+	check_length(journal);
+	if (save_ranges(journal) || save_head(journal))
+		remove_file(journal);
+}
+
+void ws_journal_empty_table(struct ws_journal *journal, enum ws_table table, uint64_t first)
+{
+	journal->head->table[table].bytes = 0;
+	journal->head->table[table].first = first;
+	journal->head->change += 2;
+	journal->emptied = true;
+	start_saving(&journal->table[table], table);
+}
+
+void ws_journal_empty_strings(struct ws_journal *journal, uint64_t first)
+{
+	journal->head->strings = 0;
+	journal->head->text_bytes = 0;
+	journal->head->string_first = first;
+	journal->head->change += 2;
+	journal->emptied = true;
+	start_saving(&journal->lengths, 0);
+	start_saving(&journal->text, 0);
 }
 
 char *ws_journal_rows(const struct ws_journal *journal, enum ws_table table)
@@ -222,14 +333,16 @@ static bool head_fits(const struct ws_journal_head *head)
 	return true;
 }
 
-static void *read_range(int fd, uint64_t offset, uint64_t size)
+/* As many of `size` bytes as there are; *got says how many. The caller frees them. */
+static void *read_range(int fd, uint64_t offset, uint64_t size, uint64_t *got)
 {
-	void *memory = ws_malloc(size + 1);
+	char *memory = ws_malloc(size + 1);
+	ssize_t n = 1;
 
-	if (ws_pread_all(fd, memory, size, offset)) {
-		free(memory);
-		return NULL;
-	}
+	for (*got = 0; *got < size && n > 0; *got += (uint64_t)ws_max(n, 0))
+		do
+			n = pread(fd, memory + *got, size - *got, (off_t)(offset + *got));
+		while (n < 0 && errno == EINTR);
 	return memory;
 }
 
@@ -242,60 +355,82 @@ void ws_journal_copy_free(struct ws_journal_copy *copy)
 	memset(copy, 0, sizeof(*copy));
 }
 
-/* Rows before strings: the strings of a row are committed before it, and may have reached the
- * report by the time they are searched for. */
-static bool copy_journal_rows(int fd, const struct ws_journal_head *head,
+/*
+ * The rows of a table. Those before a cut are as they were written; where the stage is as long as
+ * it should be and its checksum is wrong, no row of it can be told from a damaged one.
+ */
+static void copy_journal_rows(int fd, const struct ws_journal_head *head, uint32_t number,
 			      struct ws_journal_copy *copy)
 {
-	for (uint32_t number = 0; number < WS_TABLE_COUNT; number++) {
-		const struct ws_journal_table *table = &head->table[number];
+	const struct ws_journal_table *table = &head->table[number];
+	uint64_t got;
 
-		copy->table[number].first = table->first;
-		copy->table[number].n = (uint32_t)(table->bytes / table->row_size);
-		if (copy->table[number].n &&
-		    !(copy->table[number].rows = read_range(fd, table->offset, table->bytes)))
-			return false;
-	}
-	return true;
+	copy->table[number].first = table->first;
+	if (!table->bytes)
+		return;
+	copy->table[number].rows = read_range(fd, table->offset, table->bytes, &got);
+	copy->table[number].n = (uint32_t)(got / table->row_size);
+	if (got == table->bytes &&
+	    XXH3_64bits_withSeed(copy->table[number].rows, got, number) == table->check)
+		return;
+	copy->missing++;
+	if (got == table->bytes)
+		copy->table[number].n = 0;
 }
 
-static bool copy_journal_strings(int fd, const struct ws_journal_head *head,
-				 struct ws_journal_copy *copy)
+static bool are_strings_whole(const struct ws_journal_head *head,
+			      const struct ws_journal_copy *copy)
 {
 	uint64_t sum = 0;
+
+	if (XXH3_64bits(copy->lengths, (size_t)copy->strings * 4) != head->lengths_check ||
+	    (head->text_bytes && XXH3_64bits(copy->text, head->text_bytes) != head->text_check))
+		return false;
+	for (uint32_t i = 0; i < copy->strings; i++)
+		sum += copy->lengths[i];
+	return sum == head->text_bytes;
+}
+
+static void copy_journal_strings(int fd, const struct ws_journal_head *head,
+				 struct ws_journal_copy *copy)
+{
+	uint64_t lengths, text;
 
 	copy->string_first = head->string_first;
 	copy->strings = (uint32_t)head->strings;
 	copy->text_bytes = head->text_bytes;
 	if (!copy->strings)
-		return true;
-	copy->lengths = read_range(fd, head->lengths_offset, (uint64_t)copy->strings * 4);
-	copy->text = read_range(fd, head->text_offset, copy->text_bytes);
-	if (!copy->lengths || !copy->text)
-		return false;
-	for (uint32_t i = 0; i < copy->strings; i++)
-		sum += copy->lengths[i];
-	return sum == copy->text_bytes;
+		return;
+	copy->lengths = read_range(fd, head->lengths_offset, head->strings * 4, &lengths);
+	copy->text = read_range(fd, head->text_offset, head->text_bytes, &text);
+	if (lengths == head->strings * 4 && text == head->text_bytes &&
+	    are_strings_whole(head, copy))
+		return;
+	copy->missing++;
+	copy->strings = 0;
+	copy->text_bytes = 0;
 }
 
 /* 1 copied, 0 changed meanwhile (try again), -1 damaged. */
 static int copy_journal_once(int fd, struct ws_journal_copy *copy)
 {
-	struct ws_journal_head head, after;
-	bool ok;
+	struct ws_journal_head head, strings, after;
 
 	if (ws_pread_all(fd, &head, sizeof(head), 0) || head.check != hash_head(&head) ||
 	    !head_fits(&head))
 		return -1;
 	copy->report_bytes = head.report_bytes;
-	ok = copy_journal_rows(fd, &head, copy) && copy_journal_strings(fd, &head, copy);
+	for (uint32_t number = 0; number < WS_TABLE_COUNT; number++)
+		copy_journal_rows(fd, &head, number, copy);
+	/* Strings as they are counted now: those of a row are committed before it. */
+	if (ws_pread_all(fd, &strings, sizeof(strings), 0) || !head_fits(&strings))
+		return -1;
+	copy_journal_strings(fd, &strings, copy);
 	if (ws_pread_all(fd, &after, sizeof(after), 0))
 		return -1;
-	if (after.change == head.change) {
-		if (ok)
-			return 1;
-		return -1;
-	}
+	/* What is not whole may only be so because it is being written. */
+	if (after.change == head.change && (!copy->missing || !memcmp(&head, &after, sizeof(head))))
+		return 1;
 	ws_journal_copy_free(copy);
 	return 0;
 }

@@ -10,12 +10,20 @@
 
 /* ---- the writer's side ---- */
 
+/* What has been written to the file of a range that grows at its end. */
+struct ws_journal_saved {
+	uint64_t bytes;
+	struct XXH3_state_s *hash;
+};
+
 struct ws_journal {
-	struct ws_journal_head *head; /* start of the mapping */
+	struct ws_journal_head *head; /* start of the stage, in private memory */
 	size_t size;
-	char *path; /* NULL when the stage is plain memory */
+	char *path; /* NULL when there is no file */
 	int fd;
 	bool is_file;
+	bool emptied; /* since the head was written */
+	struct ws_journal_saved table[WS_TABLE_COUNT], lengths, text;
 };
 
 struct ws_journal_sizes {
@@ -24,14 +32,26 @@ struct ws_journal_sizes {
 };
 
 /*
- * Create the stage. With `path`, it is a file there (replacing any that exists), all of whose space
- * is allocated, so that writing to the mapping cannot fail; when that is not possible (disk full,
- * no permission), or `path` is NULL, it is plain memory: then nothing but the blocks written
- * survives a kill, and is_file is false. Never fails.
+ * Create the stage. With `path`, there is a file of it (replacing any that exists), all of whose
+ * space is allocated; when that is not possible (disk full, no permission), or `path` is NULL, it
+ * is plain memory: then nothing but the blocks written survives a kill, and is_file is false. Never
+ * fails.
  */
 void ws_journal_create(struct ws_journal *journal, const char *path, const uint8_t uuid[16],
 		       const struct ws_journal_sizes *sizes);
-/* Unmap, and remove the file. */
+/*
+ * Write to the file what head->strings, text_bytes and the tables' `bytes` say beyond what was
+ * written before, and then the head. A file that was made shorter is written anew. When it cannot
+ * be written it is removed, and is_file becomes false.
+ */
+void ws_journal_save(struct ws_journal *journal);
+/* Before these are set: where stages were emptied, the file must say so before their place is used
+ * again. */
+void ws_journal_save_emptied(struct ws_journal *journal);
+/* The stage of a table, or of the strings, is in the report now. */
+void ws_journal_empty_table(struct ws_journal *journal, enum ws_table table, uint64_t first);
+void ws_journal_empty_strings(struct ws_journal *journal, uint64_t first);
+/* Free the stage, and remove the file. */
 void ws_journal_remove(struct ws_journal *journal);
 
 char *ws_journal_rows(const struct ws_journal *journal, enum ws_table table);
@@ -56,6 +76,8 @@ struct ws_journal_copy {
 	uint32_t *lengths;
 	char *text;
 	uint64_t text_bytes;
+	uint32_t missing; /* stages that were damaged, or cut off: they are left out, but for the
+			     rows before a cut */
 };
 
 enum ws_journal_state {

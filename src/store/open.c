@@ -477,7 +477,7 @@ static void drop_torn_blocks(struct ws_report *report, uint64_t whole)
 	ws_give_back_workspace(report, workspace);
 }
 
-static void say_unfinished(struct ws_report *report, enum ws_journal_state state,
+static void say_unfinished(struct ws_report *report, enum ws_journal_state state, uint32_t missing,
 			   const struct ws_err *why)
 {
 	if (report->live) {
@@ -490,6 +490,12 @@ static void say_unfinished(struct ws_report *report, enum ws_journal_state state
 		ws_report_add_damage(
 			report, "the recorder was killed before it could close the report; what "
 				"it had written and its journal are read");
+		if (missing)
+			ws_report_add_damage(
+				report,
+				"%u parts of its journal are cut off or damaged: events that they "
+				"held are lost",
+				missing);
 		break;
 	case WS_JOURNAL_BAD:
 		ws_report_add_damage(
@@ -527,7 +533,7 @@ static void read_open_end(struct ws_report *report, enum ws_journal_state state,
 		ws_report_add_damage(report, "%llu bytes at the end are an incomplete block",
 				     (ull)report->rest);
 	}
-	say_unfinished(report, state, why);
+	say_unfinished(report, state, copy->missing, why);
 }
 
 static void refresh_size(struct ws_report *report)

@@ -164,6 +164,10 @@ static int make_copy(const struct ws_report *report, const char *to, bool overwr
 	if (copy.fd < 0)
 		return -1;
 	rc = copy_blocks(&copy, err);
+	if (!rc && !copy.rows)
+		rc = ws_fail(err,
+			     "nothing of %s can be recovered: no whole block of events is left",
+			     report->path);
 	if (close(copy.fd) && !rc)
 		rc = ws_fail_errno(err, "cannot write %s", to);
 	if (rc)

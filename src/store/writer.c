@@ -173,7 +173,7 @@ static int try_block(struct ws_writer *writer, bool wide)
 	       writer->encoder.out.bytes + offsetof(struct ws_block_header, head),
 	       sizeof(struct ws_block_head));
 	writer->blocks++;
-	__atomic_store_n(&writer->journal.head->report_bytes, writer->end, __ATOMIC_RELEASE);
+	writer->journal.head->report_bytes = writer->end;
 	return 0;
 }
 
@@ -218,21 +218,9 @@ static int open_segment(struct ws_writer *writer)
 
 /* ---- stages ---- */
 
-/* Tell readers of the live journal that what it says is about to move. */
-static void mark_change(struct ws_writer *writer)
-{
-	__atomic_fetch_add(&writer->journal.head->change, 1, __ATOMIC_ACQ_REL);
-}
-
 static void empty_strings(struct ws_writer *writer)
 {
-	struct ws_journal_head *head = writer->journal.head;
-
-	mark_change(writer);
-	__atomic_store_n(&head->strings, 0, __ATOMIC_RELEASE);
-	__atomic_store_n(&head->text_bytes, 0, __ATOMIC_RELEASE);
-	__atomic_store_n(&head->string_first, writer->next_string, __ATOMIC_RELEASE);
-	mark_change(writer);
+	ws_journal_empty_strings(&writer->journal, writer->next_string);
 	writer->pending = 0;
 	writer->pending_text = 0;
 }
@@ -262,12 +250,7 @@ static uint32_t count_staged(const struct ws_writer *writer, enum ws_table table
 
 static void empty_stage(struct ws_writer *writer, enum ws_table table)
 {
-	struct ws_journal_table *journal_table = &writer->journal.head->table[table];
-
-	mark_change(writer);
-	__atomic_store_n(&journal_table->bytes, 0, __ATOMIC_RELEASE);
-	__atomic_store_n(&journal_table->first, writer->written[table], __ATOMIC_RELEASE);
-	mark_change(writer);
+	ws_journal_empty_table(&writer->journal, table, writer->written[table]);
 	writer->stage[table].next = writer->base[table];
 }
 
@@ -521,15 +504,12 @@ void ws_writer_commit(struct ws_writer *writer)
 		writer->segment_start = writer->end;
 		writer->segment_opened = ws_read_raw_ns();
 	}
-	/* Strings first: whoever sees a row must find its strings. */
-	__atomic_store_n(&head->text_bytes, writer->pending_text, __ATOMIC_RELEASE);
-	__atomic_store_n(&head->strings, writer->pending, __ATOMIC_RELEASE);
-	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
-		uint64_t bytes = (uint64_t)(writer->stage[t].next - writer->base[t]);
-
-		if (head->table[t].bytes != bytes)
-			__atomic_store_n(&head->table[t].bytes, bytes, __ATOMIC_RELEASE);
-	}
+	ws_journal_save_emptied(&writer->journal);
+	head->text_bytes = writer->pending_text;
+	head->strings = writer->pending;
+	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
+		head->table[t].bytes = (uint64_t)(writer->stage[t].next - writer->base[t]);
+	ws_journal_save(&writer->journal);
 }
 
 int ws_writer_error(struct ws_writer *writer, struct ws_err *err)

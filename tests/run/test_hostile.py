@@ -68,3 +68,11 @@ def truncated_arena(t):
     r = t.profile(["/bin/sh", "-c", program + "exit 7"], "-t", "none")
     if r.status != 7 or b"truncated" not in r.err:
         raise Failed("the truncation is not reported: %s" % r.said())
+
+
+@test("hostile")
+def truncated_journal(t):
+    """Nothing is lost: what the journal holds is in the recorder's memory too."""
+    r = scribble(t, "truncate_journal")
+    if b"lost" in r.err:
+        raise Failed("a truncated journal cost events: %s" % r.said())

@@ -327,13 +327,101 @@ static void journal_damaged(void **state)
 	free(path);
 }
 
+/* How many rows of the storm are in the report at `path`. */
+static uint64_t count_storm(const char *path)
+{
+	struct ws_report *report = open_or_fail(path);
+	uint64_t rows = ws_report_count_rows(report, WS_TABLE_nvtx);
+
+	ws_report_close(report);
+	return rows;
+}
+
+/* What a journal that was cut still holds is read: the stages before the cut, and of the one that
+ * was cut the rows before it. */
+static void journal_cut(void **state)
+{
+	char *path = in_folder("cut.wsrep"), *journal = ws_journal_path(path), *good;
+	pid_t pid = start_writer(path, 50);
+	uint64_t whole, last;
+	size_t n;
+
+	(void)state;
+	while (__atomic_load_n(&shared->committed[0], __ATOMIC_SEQ_CST) < 2000)
+		nap_us(100);
+	kill_writer(pid);
+	good = read_file(journal, &n);
+	whole = last = count_storm(path);
+	assert_true(whole >= 2000);
+	write_file(journal, good, n - n / 100);
+	assert_true(count_storm(path) == whole);
+	for (size_t part = 8; part-- > 0;) {
+		uint64_t rows;
+
+		write_file(journal, good, n / 8 * part);
+		rows = count_storm(path);
+		assert_true(rows <= last);
+		last = rows;
+	}
+	free(good);
+	free(journal);
+	free(path);
+}
+
+/* A journal that is made shorter while it is written loses nothing: it is written anew. */
+static void journal_truncated(void **state)
+{
+	char *path = in_folder("short.wsrep"), *journal = ws_journal_path(path);
+	pid_t pid = start_writer(path, 50);
+	uint64_t committed;
+
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		committed = __atomic_load_n(&shared->committed[0], __ATOMIC_SEQ_CST);
+		assert_int_equal(truncate(journal, i * 3000), 0);
+		while (__atomic_load_n(&shared->committed[0], __ATOMIC_SEQ_CST) < committed + 500)
+			nap_us(100);
+	}
+	committed = __atomic_load_n(&shared->committed[0], __ATOMIC_SEQ_CST);
+	kill_writer(pid);
+	assert_true(count_storm(path) >= committed);
+	free(journal);
+	free(path);
+}
+
+/* Where no event is left, nothing is written, and that is an error. */
+static void nothing_to_recover(void **state)
+{
+	char *path = in_folder("hopeless.wsrep"), *journal = ws_journal_path(path),
+	     *to = in_folder("recovered.wsrep"), *good;
+	pid_t pid = start_writer(path, 50);
+	struct ws_err err = {""};
+	size_t n;
+
+	(void)state;
+	while (__atomic_load_n(&shared->committed[0], __ATOMIC_SEQ_CST) < 2000)
+		nap_us(100);
+	kill_writer(pid);
+	unlink(journal);
+	good = read_file(path, &n);
+	write_file(path, good, 200);
+	assert_int_not_equal(ws_report_recover(path, to, NULL, &err), 0);
+	assert_non_null(strstr(err.msg, "recovered"));
+	assert_int_not_equal(access(to, F_OK), 0);
+	assert_int_not_equal(ws_report_recover(path, NULL, NULL, &err), 0);
+	free(good);
+	free(journal);
+	free(path);
+	free(to);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(killed_at_random),
-		cmocka_unit_test(read_alive),
-		cmocka_unit_test(journal_gone),
-		cmocka_unit_test(journal_damaged),
+		cmocka_unit_test(killed_at_random),   cmocka_unit_test(read_alive),
+		cmocka_unit_test(journal_gone),	      cmocka_unit_test(journal_damaged),
+		cmocka_unit_test(journal_cut),	      cmocka_unit_test(journal_truncated),
+		cmocka_unit_test(nothing_to_recover),
 	};
 	int rc;
 
