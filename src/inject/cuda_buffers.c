@@ -305,8 +305,9 @@ void ws_cuda_scan_buffers(void)
 	if (!ws_rt_is_collecting())
 		return;
 	for (uint32_t i = 0; i < arena->buffer_count && i < WS_BUFFERS; i++) {
-		if (atomic_load_explicit(&arena->buffers[i].owner, memory_order_relaxed) !=
-		    ws_rt->home->chunk.self)
+		if (!ws_rt_is_buffer_mapped(i) ||
+		    atomic_load_explicit(&arena->buffers[i].owner, memory_order_relaxed) !=
+			    ws_rt->home->chunk.self)
 			continue;
 		thread = ws_rt_enter();
 		if (!thread)

@@ -283,13 +283,18 @@ static bool map_buffer(struct ws_arena *arena, long fd, uint32_t i)
 {
 	uint64_t at = (uint64_t)ws_buffer_at(arena, i), bit = UINT64_C(1) << i % 64;
 
-	if (__atomic_load_n(&kept.buffers[i / 64], __ATOMIC_RELAXED) & bit)
+	if (ws_rt_is_buffer_mapped(i))
 		return true;
 	if (is_error(map_shared(at, WS_BUFFER_SIZE, fd, at - (uint64_t)arena)))
 		return false;
 	unlock_range((void *)at, WS_BUFFER_SIZE);
-	__atomic_fetch_or(&kept.buffers[i / 64], bit, __ATOMIC_RELAXED);
+	__atomic_fetch_or(&kept.buffers[i / 64], bit, __ATOMIC_RELEASE);
 	return true;
+}
+
+bool ws_rt_is_buffer_mapped(uint32_t i)
+{
+	return __atomic_load_n(&kept.buffers[i / 64], __ATOMIC_ACQUIRE) >> i % 64 & 1;
 }
 
 void ws_rt_unlock_memory(void)
@@ -303,7 +308,7 @@ void ws_rt_unlock_memory(void)
 	for (uint32_t i = 0; kept.state && i < SLABS && kept.state->slabs[i]; i++)
 		unlock_range(kept.state->slabs[i], sizeof(struct thread_slab));
 	for (uint32_t i = 0; i < WS_BUFFERS; i++)
-		if (kept.buffers[i / 64] >> i % 64 & 1)
+		if (ws_rt_is_buffer_mapped(i))
 			unlock_range(ws_buffer_at(arena, i), WS_BUFFER_SIZE);
 }
 
@@ -613,7 +618,7 @@ static void leave_session(void)
 	struct ws_arena *arena = kept.arena;
 
 	for (uint32_t i = 0; i < WS_BUFFERS; i++)
-		if (kept.buffers[i / 64] >> i % 64 & 1)
+		if (ws_rt_is_buffer_mapped(i))
 			replace_memory(ws_buffer_at(arena, i), WS_BUFFER_SIZE);
 	replace_memory(arena, atomic_load(&kept.mapped));
 	atomic_store(&arena->closed, 1);
@@ -652,12 +657,13 @@ void ws_rt_after_fork(bool interrupted, bool in_child)
 /* Map the head of the arena, whose file has `size` bytes; NULL when it is none of ours. */
 static struct ws_arena *map_head(long fd, uint64_t size)
 {
-	uint64_t head = ws_min(WS_ALIGN_UP(sizeof(struct ws_arena), REGION_BYTES), size);
+	uint64_t least = WS_ALIGN_UP(sizeof(struct ws_arena), REGION_BYTES), head;
 	struct ws_arena *arena;
 	long p;
 
 	if (size <= sizeof(struct ws_arena))
 		return NULL;
+	head = ws_min(find_allowance() == UINT64_MAX ? 2 * least : least, size);
 	p = map_shared(0, head, fd, 0);
 	if (is_error(p))
 		return NULL;

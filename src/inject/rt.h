@@ -321,6 +321,8 @@ WS_EXPORT uint32_t ws_rt_take_chunk(void);
 WS_EXPORT void ws_rt_unlock_memory(void);
 /* A buffer of the arena (ring.h) for this process, mapped, or -1. */
 WS_EXPORT int ws_rt_take_buffer(void);
+/* A buffer is taken a moment before it is mapped. */
+WS_EXPORT bool ws_rt_is_buffer_mapped(uint32_t i);
 
 static inline struct ws_known_string *ws_rt_find_known_slot(struct ws_thread *thread,
 							    const char *text)
