@@ -136,6 +136,8 @@ static const char *default_mark(const struct ws_stats_report *stat)
 {
 	if (stat->by_default)
 		return " (default)";
+	if (stat->without_gpu)
+		return " (default where no GPU was used)";
 	return "";
 }
 

@@ -21,7 +21,7 @@ static void print(struct ws_stats *stats, const struct ws_profile *profile)
 	size_t count;
 	struct ws_profile_row *rows = ws_make_profile_rows(profile, 0, false, &count);
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count && (!stats->most_rows || i < stats->most_rows); i++) {
 		const struct ws_cost *self = &rows[i].flat->self, *total = &rows[i].flat->total;
 		const struct ws_unit_info *unit_info = &profile->tree.units[rows[i].flat->unit];
 		const char *module = ws_calltree_get_module(&profile->tree, rows[i].flat->unit);
@@ -81,6 +81,7 @@ const struct ws_stats_report ws_stat_cpu_sample_sum = {
 	.explain_absence = ws_explain_no_samples,
 	.args = args,
 	.shows_states = true,
+	.without_gpu = true,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
 	.run = run,

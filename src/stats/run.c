@@ -599,6 +599,46 @@ static int make_user_report(const struct ws_stats *base, const struct ws_stats_r
 	return status;
 }
 
+/* Whether the report holds work on a GPU, or calls of an interface to one. */
+static bool has_gpu(const struct ws_report *report)
+{
+	static const enum ws_table tables[] = {WS_TABLE_cuda_kernel, WS_TABLE_cuda_memcpy,
+					       WS_TABLE_cuda_memset, WS_TABLE_cuda_api};
+
+	for (size_t i = 0; i < WS_COUNT(tables); i++)
+		if (ws_report_count_rows(report, tables[i]))
+			return true;
+	return false;
+}
+
+enum { MOST_DEFAULT_ROWS = 20 };
+
+/* Make the reports that matter where no GPU was used: what ran on the CPU and what was waited for.
+ * `index`: how many reports were made before. */
+static int make_cpu_reports(const struct ws_stats *stats, const struct ws_stats_request *request,
+			    size_t index)
+{
+	struct ws_stats brief = *stats;
+	char *skipped = NULL;
+	int status = 0;
+
+	if (has_gpu(stats->report) || (!ws_report_count_rows(stats->report, WS_TABLE_sample) &&
+				       !ws_report_count_rows(stats->report, WS_TABLE_sched)))
+		return 0;
+	brief.most_rows = MOST_DEFAULT_ROWS;
+	for (size_t i = 0; ws_stats_list[i] && status != WS_OUTPUT_PIPE_CLOSED; i++)
+		if (ws_stats_list[i]->without_gpu)
+			status = ws_min(status, make_report(&brief, request, ws_stats_list[i],
+							    index++, &skipped));
+	free(skipped);
+	if (!request->quiet && status >= 0)
+		ws_say("%s: tables of CPU samples and waits show their first %d rows; 'warpsight "
+		       "report' shows functions with their callers, 'warpsight report "
+		       "--show=off-cpu' waits",
+		       ws_report_path(stats->report), MOST_DEFAULT_ROWS);
+	return status;
+}
+
 /* Make the default reports. Most programs have data for only a few of them. */
 static int make_default_reports(const struct ws_stats *stats,
 				const struct ws_stats_request *request)
@@ -615,6 +655,8 @@ static int make_default_reports(const struct ws_stats *stats,
 		if (ws_stats_list[i]->by_default)
 			status = ws_min(status, make_report(stats, request, ws_stats_list[i],
 							    count++, &skipped));
+	if (status != WS_OUTPUT_PIPE_CLOSED)
+		status = ws_min(status, make_cpu_reports(stats, request, count));
 	if (skipped)
 		ws_say("%s: skipped, for nothing that they show %s: %s",
 		       ws_report_path(stats->report), what_happened, skipped);

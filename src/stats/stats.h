@@ -14,6 +14,7 @@
 
 /* One report file being summarised. */
 struct ws_stats {
+	size_t most_rows; /* of reports that are made without being asked for; 0: all */
 	const struct ws_report *report;
 	struct ws_names_by_id *who;
 	const struct ws_fold *fold;  /* which names summaries take for one; NULL for none */
@@ -44,6 +45,7 @@ struct ws_stats_report {
 	const char *(*explain_absence)(const struct ws_report *report);
 	bool shows_states;   /* of threads, of which records may have been lost */
 	bool by_default;     /* made when no report is asked for */
+	bool without_gpu;    /* made then too, of a file without work on a GPU */
 	const char *unended; /* what messages say of rows without an end; NULL for "never ended" */
 	const char *const *args; /* arguments it takes, ended by NULL; one that ends in = takes a
 				    number, one that ends in =* a text. NULL for none */

@@ -154,6 +154,7 @@ static void print_waits(const struct waits *waits, const struct ws_keyed_sums *s
 	struct wait_line *lines = ws_calloc(sums->count, sizeof(*lines));
 	unsigned __int128 sum = 0;
 	struct ws_text object = {0};
+	size_t most = waits->stats->most_rows;
 
 	for (size_t i = 0; i < sums->count; i++) {
 		lines[i] = (struct wait_line){sums->keys + i * KEY_WORDS, &sums->summaries[i]};
@@ -161,7 +162,7 @@ static void print_waits(const struct waits *waits, const struct ws_keyed_sums *s
 	}
 	if (sums->count)
 		qsort(lines, sums->count, sizeof(*lines), compare_wait_lines);
-	for (size_t i = 0; i < sums->count; i++) {
+	for (size_t i = 0; i < sums->count && (!most || i < most); i++) {
 		const uint64_t *key = lines[i].key;
 		const struct ws_thread_info *info =
 			ws_find_thread(waits->stats->who, (uint32_t)key[K_THREAD]);
@@ -231,6 +232,7 @@ const struct ws_stats_report ws_stat_thread_wait_sum = {
 	.explain_absence = ws_explain_no_waits,
 	.args = args,
 	.shows_states = true,
+	.without_gpu = true,
 	.columns = columns,
 	.column_count = COLUMNS,
 	.run = make_thread_wait_sum_rows,

@@ -377,6 +377,21 @@ def golden_reports():
 
 
 @test
+def default_without_a_gpu():
+    """What ran and what was waited for, the first rows of each, and where there is more."""
+    path = report("cycles")
+    r = run("stats", "-f", "csv", path)
+    for name in ("cpu_sample_sum", "thread_wait_sum"):
+        whole = run("stats", "-q", "-f", "csv", "-r", name, path).out.decode().splitlines()
+        for line in whole[:21]:
+            same(line in r.out.decode().splitlines(), True, "%s: %s" % (name, line))
+    same("warpsight report" in r.err, True, r.err)
+    same("warpsight report" in run("stats", "-q", path).err, False, "-q")
+    other = run("stats", "-f", "csv", report("small"))
+    same(b"Self Samples" in other.out, False, "where a GPU was used")
+
+
+@test
 def golden_stats():
     for name in STATS + [
         "thread_wait_sum:reason",
