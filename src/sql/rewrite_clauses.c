@@ -574,26 +574,41 @@ static bool add_group_term(struct select_parts *select, struct token_span span)
 	return true;
 }
 
-/* If ORDER BY has as many terms as GROUP BY, SQLite goes through groups in the directions of its
- * terms, whatever they are. */
-static void read_directions(struct select_parts *select)
+/* Note the directions of ORDER BY's terms. Whether one of them is descending. */
+static bool read_order_directions(struct select_parts *select)
+{
+	struct token_span part = {0, 0};
+	bool any = false;
+
+	for (uint32_t k = 0; k < select->grouping->term_count &&
+			     ws_rewrite_find_next_part(select, select->order, &part);
+	     k++)
+		for (size_t i = part.from + 1; i < part.to; i++) {
+			select->grouping->terms[k].descending |= token_is(select, i, "DESC");
+			any |= token_is(select, i, "DESC");
+		}
+	return any;
+}
+
+/*
+ * If ORDER BY has as many terms as GROUP BY, SQLite goes through groups in the directions of its
+ * terms, whatever they are, and so gives groups that are equal in it in that order. But it drops
+ * the ORDER BY of some sub-queries first, which depends on what is around them. False when the
+ * order cannot be known for that reason.
+ */
+static bool read_directions(struct select_parts *select)
 {
 	struct token_span part = {0, 0};
 	uint32_t count = 0;
+	bool inside = select->whole.from && !token_is(select, 0, "WITH") && !select->has_limit;
 
-	if (!select->has_order ||
-	    (select->whole.from && !token_is(select, 0, "WITH") && !select->has_limit))
-		return; /* SQLite mostly drops the ORDER BY of a sub-query */
+	if (!select->has_order)
+		return true;
 	while (ws_rewrite_find_next_part(select, select->order, &part))
 		count++;
 	if (count != select->grouping->term_count)
-		return;
-	part = (struct token_span){0, 0};
-	for (uint32_t k = 0; k < count && ws_rewrite_find_next_part(select, select->order, &part);
-	     k++)
-		for (size_t i = part.from; i < part.to; i++)
-			select->grouping->terms[k].descending |=
-				i > part.from && token_is(select, i, "DESC");
+		return true;
+	return !read_order_directions(select) || !inside;
 }
 
 static bool read_group(struct select_parts *select)
@@ -603,7 +618,8 @@ static bool read_group(struct select_parts *select)
 	while (select->has_group && ws_rewrite_find_next_part(select, select->group, &part))
 		if (!add_group_term(select, resolve_group_term(select, part)))
 			return false;
-	read_directions(select);
+	if (!read_directions(select))
+		return false;
 	return !select->has_group || (select->grouping->term_count && part.to == select->group.to);
 }
 

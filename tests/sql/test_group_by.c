@@ -407,6 +407,13 @@ static void test_which(void **ctx)
 		{true, "SELECT * FROM (SELECT deviceId, count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL "
 		       "GROUP BY deviceId) WHERE \"count(*)\" "
 		       "> '5'"},
+		/* Whether SQLite drops the inner ORDER BY decides the order of equal groups. */
+		{false, "SELECT group_concat(g) FROM (SELECT deviceId + streamId AS g FROM "
+			"CUPTI_ACTIVITY_KIND_KERNEL GROUP BY deviceId + streamId ORDER BY "
+			"count(*) / 100000 DESC)"},
+		{true, "SELECT group_concat(g) FROM (SELECT deviceId + streamId AS g FROM "
+		       "CUPTI_ACTIVITY_KIND_KERNEL GROUP BY deviceId + streamId ORDER BY "
+		       "count(*) / 100000)"},
 		{false, "SELECT text, start, count(*) FROM NVTX_EVENTS GROUP BY text"},
 		{false, "SELECT text, max(start), end FROM NVTX_EVENTS GROUP BY text"},
 		{false, "SELECT count(DISTINCT text) FROM NVTX_EVENTS"},
