@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "lanes/row_tree.h"
 #include "text/text.h"
@@ -13,6 +14,48 @@
 #include "serve/live.h"
 
 /* ---- reports ---- */
+
+static struct ws_file_mark mark_file(const char *path)
+{
+	struct stat status;
+
+	if (stat(path, &status) || !S_ISREG(status.st_mode))
+		return (struct ws_file_mark){0};
+	return (struct ws_file_mark){
+		.known = true,
+		.device = status.st_dev,
+		.inode = status.st_ino,
+		.bytes = (uint64_t)status.st_size,
+		.modified_ns = status.st_mtim.tv_sec * INT64_C(1000000000) + status.st_mtim.tv_nsec,
+	};
+}
+
+void ws_view_mark_file(struct ws_view_report *report)
+{
+	report->mark = mark_file(report->path);
+	if (__atomic_load_n(&report->live, __ATOMIC_RELAXED))
+		report->mark.known = false; /* it grows */
+}
+
+/* What the page is told of a file that is no longer the one that was opened: 0 that it is, 1 that
+ * another is in its place or none, whose events are still those of the first, 2 that it was written
+ * to. */
+static int compare_file(struct ws_view_report *report)
+{
+	struct ws_file_mark was, is;
+
+	pthread_rwlock_rdlock(&report->use);
+	was = report->mark;
+	pthread_rwlock_unlock(&report->use);
+	if (!was.known)
+		return 0;
+	is = mark_file(report->path);
+	if (!is.known || is.device != was.device || is.inode != was.inode)
+		return 1;
+	if (is.bytes != was.bytes || is.modified_ns != was.modified_ns)
+		return 2;
+	return 0;
+}
 
 int ws_view_add(struct ws_view *view, struct ws_report *report, const char *path,
 		struct ws_err *err)
@@ -35,6 +78,7 @@ int ws_view_add(struct ws_view *view, struct ws_report *report, const char *path
 	view_report->realtime = ws_lanes_realtime(report, view_report->lanes->zero);
 	view_report->live = ws_report_is_live(report);
 	pthread_rwlock_init(&view_report->use, NULL);
+	ws_view_mark_file(view_report);
 	__atomic_store_n(&view->n, n + 1, __ATOMIC_RELEASE);
 	if (view_report->live && !view->live)
 		view->live = ws_live_new(view);
@@ -186,13 +230,14 @@ int ws_api_state(struct ws_api_call *call, struct ws_err *err)
 	ws_put_json_key(call->out, "reports");
 	ws_text_puts(call->out, "[");
 	for (size_t i = 0; i < ws_view_count(call->view); i++) {
-		const struct ws_view_report *rep = &call->view->reports[i];
+		struct ws_view_report *rep = &call->view->reports[i];
 
 		ws_put_json_comma(call->out);
 		ws_text_puts(call->out, "{");
 		ws_put_json_int(call->out, "live", __atomic_load_n(&rep->live, __ATOMIC_RELAXED));
 		ws_put_json_int(call->out, "version",
 				(int64_t)__atomic_load_n(&rep->version, __ATOMIC_RELAXED));
+		ws_put_json_int(call->out, "changed", compare_file(rep));
 		ws_text_puts(call->out, "}");
 	}
 	ws_text_puts(call->out, "]");

@@ -16,6 +16,11 @@ struct ws_view_report {
 				 what it has become (live.c) */
 	bool live;	      /* atomic: it is being recorded */
 	uint64_t version;     /* atomic: how often it was replaced */
+	struct ws_file_mark {
+		bool known; /* `path` is a file that is not being recorded */
+		uint64_t device, inode, bytes;
+		int64_t modified_ns;
+	} mark; /* the file as it was when it was opened */
 };
 
 struct ws_recorder;
@@ -43,6 +48,9 @@ enum { WS_VIEW_ADDED_MOST = 64 };
 int ws_view_open(struct ws_view *view, const char *const *files, size_t n,
 		 const struct ws_lanes_opts *opts, struct ws_err *err);
 void ws_view_close(struct ws_view *view);
+/* Note which file is at the report's path, so that another one there is noticed. Under `use`, or
+ * before others see the report. */
+void ws_view_mark_file(struct ws_view_report *report);
 /* Add a report, which the view then owns, whatever comes out; `path` is what is shown for it. Its
  * number, or -1 with a sentence. */
 int ws_view_add(struct ws_view *view, struct ws_report *report, const char *path,

@@ -83,6 +83,7 @@ static bool look_for_growth(struct ws_view *view, size_t i)
 	report->realtime = ws_lanes_realtime(report_r, lanes->zero);
 	__atomic_add_fetch(&report->version, 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&report->live, live, __ATOMIC_RELAXED);
+	ws_view_mark_file(report);
 	pthread_rwlock_unlock(&report->use);
 	ws_lanes_close(old);
 	ws_report_close(old_r);

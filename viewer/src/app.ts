@@ -112,6 +112,13 @@ export function beginning(name: string): { q: string; cut: number } {
   return { q: name.slice(0, end), cut: name.length > 200 ? 1 : 0 };
 }
 
+/** How reports are put on one axis: by their clocks, at their first events, at their starts. */
+export type Alignment = "clock" | "first" | "start";
+const BEFORE = 2 ** 52; // ns: earlier than any event
+
+/** What a link has of rows: what was changed of them. */
+type LinkedRows = Partial<Saved> & { offsets?: number[] };
+
 export class App {
   source: Source;
   cache: TileCache;
@@ -178,11 +185,35 @@ export class App {
     this.emit("error");
   }
 
+  /** Nothing that could be said of the report would be true: nobody answers, or its file changed. */
+  lost = false;
+  private files = ""; // what became of the files
+  private written = false;
+
+  sayFiles(text: string, written: boolean): void {
+    if (text === this.files) return;
+    this.files = text;
+    this.written = written;
+    this.sayLost();
+  }
+
+  /** What the user is told of what went wrong. */
+  get problems(): string {
+    return [this.error, this.files, this.notice].filter(Boolean).join("\n");
+  }
+
+  private silent = false; // the server does not answer
+  private sayLost(): void {
+    this.lost = this.silent || this.written;
+    this.emit("error");
+  }
+
   error = "";
   fail(e: unknown): void {
     if ((e as Error).name === "AbortError") return;
+    this.silent = !(e instanceof ServerError);
     this.error = e instanceof ServerError ? clean(e.message, 600) : t("error");
-    this.emit("error");
+    this.sayLost();
   }
 
   /** Ask the server; undefined (and a message on the page) when that fails. */
@@ -196,7 +227,8 @@ export class App {
       if (path !== "progress" && (v as { unread?: number }).unread) this.resume();
       if (this.error) {
         this.error = "";
-        this.emit("error");
+        this.silent = false;
+        this.sayLost();
       }
       return v;
     } catch (e) {
@@ -331,6 +363,7 @@ export class App {
         nameColors: {},
       },
     );
+    if (!before) Object.assign(this.stored, this.linkedRows());
     this.markers = this.stored.markers;
     this.offsets = this.reports.map((_, i) => this.stored.offsets[i] ?? this.clockOffset(i));
     this.rows = new Rows(this.stored);
@@ -351,9 +384,64 @@ export class App {
   clockOffset(i: number): number {
     const a = BigInt(this.reports[0].realtime),
       b = BigInt(this.reports[i].realtime);
-    if (!i || a === 0n || b === 0n) return 0;
-    const d = Number(b - a);
-    return d < this.reports[0].last && -d < this.reports[i].last ? d : 0;
+    if (!i) return 0;
+    const d = Number(b - a),
+      overlap = d < this.reports[0].last && -d < this.reports[i].last;
+    return a !== 0n && b !== 0n && overlap ? d : this.offsetBy("first", i);
+  }
+
+  /** The offset of a report by a way to align; undefined where its clock is not known. */
+  private offsetBy(how: Alignment, i: number): number {
+    const [a, b] = [this.reports[0], this.reports[i]];
+    if (how === "first") return a.first - b.first;
+    return how === "clock" ? Number(BigInt(b.realtime) - BigInt(a.realtime)) : 0;
+  }
+
+  /** The ways in which the reports can be aligned. */
+  alignments(): Alignment[] {
+    const known = this.reports.every((r) => r.realtime !== "0");
+    return known ? ["clock", "first", "start"] : ["first", "start"];
+  }
+
+  /** How they are. */
+  alignedBy(): Alignment | undefined {
+    return this.alignments().find((how) =>
+      this.reports.every((_, i) => this.offsets[i] === this.offsetBy(how, i)),
+    );
+  }
+
+  align(how: Alignment): void {
+    this.setOffsets(this.reports.map((_, i) => this.offsetBy(how, i)));
+  }
+
+  /** Align all reports at their first event of a name, where they have one. */
+  async alignByName(report: number, name: string): Promise<void> {
+    const { q } = beginning(name),
+      firsts = await Promise.all(
+        this.reports.map((r) =>
+          this.ask<Partial<Spot>>("step", {
+            r: r.id,
+            q,
+            exact: name.length > 200 ? 2 : 1,
+            t: -BEFORE,
+          }),
+        ),
+      ),
+      base = firsts[report]?.start;
+    if (base === undefined) return;
+    const at = base + this.offsets[report];
+    this.setOffsets(
+      firsts.map((f, i) => (f?.start === undefined ? this.offsets[i] : at - f.start)),
+    );
+  }
+
+  private setOffsets(offsets: number[]): void {
+    this.offsets = offsets;
+    this.extent();
+    this.store();
+    this.emit("align");
+    this.view.fit();
+    this.emit("draw");
   }
 
   extent(): void {
@@ -376,6 +464,7 @@ export class App {
     this.offsets[report] = offset;
     this.extent();
     this.store();
+    this.emit("align");
     this.emit("view");
     this.emit("draw");
   }
@@ -830,15 +919,70 @@ export class App {
     return location.href.replace(/#.*/, "") + this.hash();
   }
 
+  panel = ""; // which is shown
+
+  /** What of the rows was changed; "" when nothing was. */
+  private rowsAsText(): string {
+    const { open, hidden, pinned, order, full, height } = this.stored,
+      changed: LinkedRows = { open, hidden, pinned, order, full, height },
+      parts = Object.entries(changed).filter(([, v]) => Object.keys(v as object).length);
+    if (this.offsets.some((o) => o !== 0)) parts.push(["offsets", this.offsets]);
+    return parts.length ? encodeURIComponent(JSON.stringify(Object.fromEntries(parts))) : "";
+  }
+
+  private linkedRows(): LinkedRows {
+    try {
+      return JSON.parse(
+        new URLSearchParams(location.hash.slice(1)).get("rows") ?? "{}",
+      ) as LinkedRows;
+    } catch {
+      return {}; // a link that was cut: the rest of it holds
+    }
+  }
+
+  /** What a link has beside the window: asked for once rows are there. */
+  private linked(): { panel: string; event: number[] } {
+    const of = new URLSearchParams(location.hash.slice(1)),
+      event = (of.get("e") ?? "").split(",").map(Number);
+    return {
+      panel: of.get("p") ?? "",
+      event: event.length === 4 && !event.some(isNaN) ? event : [],
+    };
+  }
+
+  /** Select and show what the link that was opened had. Returns its panel, "" for none. */
+  async openLinked({
+    panel,
+    event: [report, lane, level, event],
+  }: {
+    panel: string;
+    event: number[];
+  }): Promise<string> {
+    if (lane !== undefined && this.reports[report]) {
+      const spot = await this.ask<EventDetail>("event", { r: report, lane, level, event });
+      if (spot) this.select(report, spot);
+    }
+    return panel;
+  }
+  linkedAtStart = this.linked();
+
   hash(): string {
-    const window = `#t=${Math.round(this.view.t0)},${Math.round(this.view.t1)}`;
-    if (!this.range) return window;
-    return `${window}&s=${Math.round(this.range[0])},${Math.round(this.range[1])}`;
+    const pair = ([a, b]: [number, number]): string => `${Math.round(a)},${Math.round(b)}`,
+      parts = [`t=${pair([this.view.t0, this.view.t1])}`],
+      rows = this.rowsAsText();
+    if (this.range) parts.push(`s=${pair(this.range)}`);
+    if (this.selected) {
+      const { lane, level, event } = this.selected.spot;
+      parts.push(`e=${[this.selected.report, lane, level, event].join(",")}`);
+    }
+    if (this.panel) parts.push(`p=${this.panel}`);
+    if (rows) parts.push(`rows=${rows}`);
+    return `#${parts.join("&")}`;
   }
 
   private fromHash(): void {
-    const m = /t=(-?\d+),(-?\d+)/.exec(location.hash),
-      s = /s=(-?\d+),(-?\d+)/.exec(location.hash);
+    const m = /[#&]t=(-?\d+),(-?\d+)/.exec(location.hash),
+      s = /[#&]s=(-?\d+),(-?\d+)/.exec(location.hash);
     if (m && Number(m[2]) > Number(m[1])) {
       this.view.t0 = Number(m[1]);
       this.view.t1 = Number(m[2]);

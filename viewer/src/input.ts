@@ -381,7 +381,10 @@ export class Input {
         () => copied(`${clean(spot.name)}\t${spot.start}\t${spot.end - spot.start}`),
       ],
       ...((app.reports.length > 1
-        ? [[t("align_report"), () => app.setOffset(report, -spot.start)]]
+        ? [
+            [t("align_report"), () => app.setOffset(report, -spot.start)],
+            [t("align_name"), () => void app.alignByName(report, spot.name)],
+          ]
         : []) as Item[]),
       null,
     ];

@@ -241,6 +241,12 @@ export class Rows {
    * with most events.
    */
   private openAtFirst(r: Row): boolean {
+    const several = this.byKey.has(`${r.report}/`); // reports: all of them should be in sight
+    if (several && r.type === "process") {
+      const siblings = this.byKey.get(r.parentKey)?.children ?? [];
+      return siblings.find((c) => c.type === "process") === r;
+    }
+    if (several && r.lane !== undefined) return false;
     if (r.type === "thread") {
       const parent = this.byKey.get(r.parentKey);
       const n = parent ? parent.children.filter((c) => c.type === "thread").indexOf(r) : 0;

@@ -222,8 +222,8 @@ function makeErrorBox(app: App): HTMLElement {
   const close = (): HTMLElement =>
     h("button", { onclick: () => app.tell(""), "aria-label": t("close"), title: t("close") }, "✕");
   app.on("error", () => {
-    error.hidden = !app.error && !app.notice;
-    fill(error, [app.error, app.notice].filter(Boolean).join("\n"), app.notice && close());
+    error.hidden = !app.problems;
+    fill(error, app.problems, app.notice && close());
   });
   return error;
 }
@@ -247,6 +247,7 @@ function assemble(page: Page): void {
     openButton,
     recordButton,
     search.root,
+    makeAlignment(app),
     makeStatus(page),
     opener.input,
     wheel,
@@ -319,10 +320,46 @@ function followShares(app: App): void {
     for (const report of app.reports) if (!(await askShares(app, report, mine.signal))) return;
     await app.nameShares();
     app.emit("busy");
-    history.replaceState(null, "", app.hash());
   });
   app.on("view", () => void askAll());
   app.on("built", () => void askAll());
+}
+
+/** The address of the page is a link to what is shown. */
+function keepAddress(app: App): void {
+  const keep = later(400, () => {
+    const { panel, event } = app.linkedAtStart;
+    if (app.building || panel || event.length) return; // what the address has is yet to be shown
+    history.replaceState(null, "", app.hash());
+  });
+  for (const what of ["view", "built", "range", "select", "layout", "panel", "align"])
+    app.on(what, keep);
+}
+
+/** How several reports lie on one axis. */
+function makeAlignment(app: App): HTMLElement {
+  const choose = h("select", { class: "align" }) as HTMLSelectElement;
+  const showChoice = (): void => {
+    const now = app.reports.length > 1 ? app.alignedBy() : undefined,
+      option = (how: string, word: Word): HTMLElement => h("option", { value: how }, t(word));
+    choose.hidden = app.reports.length < 2;
+    choose.setAttribute("aria-label", t("align"));
+    choose.title = t("align");
+    if (choose.hidden) return;
+    fill(
+      choose,
+      app.alignments().map((how) => option(how, `align_${how}`)),
+      now ? null : option("own", "align_own"),
+    );
+    choose.value = now ?? "own";
+  };
+  choose.addEventListener("change", () => {
+    const how = app.alignments().find((a) => a === choose.value);
+    if (how) app.align(how);
+  });
+  for (const what of ["ready", "words", "align"]) app.on(what, showChoice);
+  choose.hidden = true;
+  return choose;
 }
 
 function boot(): void {
@@ -331,6 +368,7 @@ function boot(): void {
   assemble(page);
   connect(page);
   followShares(app);
+  keepAddress(app);
   /* For tests and the curious. */
   (window as unknown as { warpsight: unknown }).warpsight = {
     app,

@@ -92,8 +92,9 @@ export function rowMenu(app: App, panels: Panels, row: Row, x: number, y: number
   if (row.type === "report" || app.reports.length > 1)
     items.push(
       null,
-      [t("align_clock"), () => app.setOffset(row.report, app.clockOffset(row.report))],
-      [t("align_start"), () => app.setOffset(row.report, 0)],
+      ...app
+        .alignments()
+        .map((how): Item => [`${t("align")}: ${t(`align_${how}`)}`, () => app.align(how)]),
     );
   showMenu(x, y, items);
 }

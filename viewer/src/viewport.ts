@@ -84,8 +84,7 @@ export class Viewport {
   }
 
   fit(): void {
-    const margin = (this.last - this.first) * 0.01;
-    this.set(this.first - margin, this.last + margin);
+    this.set(this.first, this.last);
   }
 
   /** Bring a span into sight without changing the scale more than needed. */

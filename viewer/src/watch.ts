@@ -22,7 +22,7 @@ interface Job {
 }
 
 interface State {
-  reports: { live: number; version: number }[];
+  reports: { live: number; version: number; changed?: number }[];
   jobs?: Job[];
 }
 
@@ -53,12 +53,8 @@ export class Watch {
   private async ask(): Promise<void> {
     if (this.looking || this.app.limit) return; // an exported page never changes
     this.looking = true;
-    let busy = false;
-    try {
-      busy = await this.take(await this.app.source.json<State>("state"));
-    } catch {
-      /* the server has ended, or the link is down: the next move says so */
-    }
+    const state = await this.app.ask<State>("state"), // which says when nobody answers
+      busy = state !== undefined && (await this.take(state));
     this.looking = false;
     clearTimeout(this.timer);
     if (!document.hidden)
@@ -86,7 +82,24 @@ export class Watch {
     this.versions = s.reports.map((r) => r.version);
     if (grown.length) await app.renew(grown);
     this.sayFailed(jobs);
+    this.sayChanged(s);
     return running.length > 0 || live;
+  }
+
+  /** Files that are not what was opened any more; of those that were written to nothing is true. */
+  private sayChanged(s: State): void {
+    const { reports } = this.app,
+      names = (how: number): string =>
+        s.reports
+          .flatMap((r, i) => (r.changed === how && reports[i] ? [clean(reports[i].name, 60)] : []))
+          .join(", "),
+      [replaced, written] = [names(1), names(2)];
+    this.app.sayFiles(
+      [replaced && t("replaced", replaced), written && t("written_to", written)]
+        .filter(Boolean)
+        .join("\n"),
+      written !== "",
+    );
   }
 
   private first = true;

@@ -37,7 +37,7 @@ export class Panels {
   readonly statistics: Statistics;
   private all: [Word, Panel][];
 
-  constructor(app: App) {
+  constructor(private app: App) {
     this.details = new Details(app);
     this.events = new Events(app);
     this.statistics = new Statistics(app, this);
@@ -50,6 +50,7 @@ export class Panels {
       ["diagnostics", new Diagnostics(app)],
       ["session", new Session(app)],
     ];
+    let linked = false;
     this.tabs = h("div", { class: "tabs", role: "tablist" });
     this.tabs.addEventListener("keydown", (e) => this.arrows(e));
     this.body = h("div", { class: "panel", role: "tabpanel" });
@@ -62,6 +63,13 @@ export class Panels {
        */
       if (!this.chosen && !app.selected && !app.unread) this.current = "statistics";
       this.draw();
+      if (!linked) void this.openLinked();
+      linked = true;
+    });
+    app.on("error", () => {
+      if (this.body.hidden === app.lost) return;
+      this.body.hidden = app.lost; // what it says may no longer be so
+      if (!app.lost) this.panel().update();
     });
     app.on("select", () => {
       if (app.selected) this.show("details", false);
@@ -72,6 +80,14 @@ export class Panels {
     app.on("view", () => this.refresh(["statistics", "events", "functions"]));
     app.on("range", () => this.refresh(["statistics", "events", "functions"]));
     this.draw();
+  }
+
+  /** What the link that was opened had selected and shown. */
+  private async openLinked(): Promise<void> {
+    const which = await this.app.openLinked(this.app.linkedAtStart),
+      there = this.all.find(([w, p]) => w === which && p.there());
+    if (there) this.show(there[0]);
+    this.app.linkedAtStart = { panel: "", event: [] };
   }
 
   /** How much there is that should not be overlooked. */
@@ -110,6 +126,8 @@ export class Panels {
         ),
     );
     this.body.replaceChildren(this.panel().root);
+    this.app.panel = this.current;
+    this.app.emit("panel");
     this.panel().update();
   }
 
