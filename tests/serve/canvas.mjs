@@ -1,9 +1,10 @@
 /**
  * canvas.mjs - the time line: a click selects what the pointer shows, of every kind of row at
- * several zooms; what rows are called and what colours they have. See harness.mjs.
+ * several zooms; what rows are called and what colours they have; the strip over the axis, notes
+ * about stretches, pictures; phones and screen readers. See harness.mjs.
  */
 import { spawnSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
   equal,
@@ -14,6 +15,7 @@ import {
   makeReport,
   ok,
   open,
+  root,
   runAll,
   serve,
   test,
@@ -312,5 +314,190 @@ withMany("rows: swatches have the colour of the bars, a share means one thing", 
     near(nearest, 0, 45, `${type}: ${swatch} is not among its bars' colours`);
   }
 });
+
+/* ---- the strip over the axis, notes, pictures ---- */
+
+withMany("the strip shows how busy GPUs and cores were over the whole report", async (t) => {
+  await until("the strip", () => t.eval(() => window.warpsight.timeline.overview.has("gpu")));
+  const sums = await t.eval(async () => {
+    const { app, timeline } = window.warpsight,
+      lanes = [...app.rows.byLane.values()],
+      shown = { gpu: 0, cpu: 0 },
+      from = app.view.first,
+      step = (app.view.last - from) / 400;
+    for (let i = 0; i < 400; i++)
+      for (const band of ["gpu", "cpu"])
+        shown[band] += timeline.overview.share(band, from + i * step, from + (i + 1) * step) * step;
+    const cores = lanes.filter((r) => r.type === "cpu"),
+      busy = new Map((await app.source.json("sum", { r: 0, names: 0 })).lanes),
+      gpus = new Map();
+    for (const row of lanes.filter((r) => ["kernels", "memory"].includes(r.type)))
+      gpus.set(row.parentKey, (gpus.get(row.parentKey) ?? 0) + busy.get(row.lane));
+    return {
+      shown,
+      gpu: [...gpus.values()].reduce((a, b) => a + b, 0) / gpus.size,
+      cpu: cores.reduce((n, r) => n + busy.get(r.lane), 0) / cores.length,
+    };
+  });
+  ok(sums.gpu > 0 && sums.cpu > 0, "work");
+  near(sums.shown.cpu / sums.cpu, 1, 0.1, "time of cores");
+  near(sums.shown.gpu / sums.gpu, 1, 0.15, "time of GPUs");
+  // a click on it goes there
+  const box = await t.page.locator(".axis").boundingBox();
+  await t.set(1e6, 3e6);
+  await t.page.mouse.click(box.x + box.width * 0.75, box.y + 20);
+  const [t0, t1] = await t.view();
+  const { first, last } = await t.eval(() => window.warpsight.app.view);
+  near((t0 + t1) / 2, first + (last - first) * 0.75, (last - first) / 100, "the window's middle");
+});
+
+withMany("notes about stretches: dragged, shown, kept, edited, removed", async (t) => {
+  await t.set(0, 4e6);
+  const from = await t.at("kernels", 1e6),
+    to = await t.at("kernels", 2e6);
+  const answer = async (text) => {
+    await t.page.locator("dialog input").fill(text);
+    await t.page.keyboard.press("Enter");
+  };
+  const kept = () => t.eval(() => window.warpsight.app.markers);
+  await t.drag({ x: from.x, y: from.y + 300 }, { x: to.x, y: to.y + 300 }, { key: "Control" });
+  await answer("slow <part>");
+  const [note] = await until(
+    "a note",
+    async () => (await kept())[0]?.note === "slow <part>" && kept(),
+  );
+  near(note.time, 1e6, 3e4, "its start");
+  near(note.end, 2e6, 3e4, "its end");
+  await t.eval(() => window.dispatchEvent(new Event("pagehide")));
+  await t.page.reload();
+  await t.settled();
+  equal(await kept(), [note], "after a reload");
+  await t.set(0, 4e6);
+  const axis = await t.page.locator(".axis").boundingBox();
+  await t.page.mouse.dblclick(axis.x + axis.width * 0.375, axis.y + axis.height - 8);
+  await answer("better");
+  await until("another text", async () => (await kept())[0].note === "better");
+  await t.page.mouse.click(axis.x + axis.width * 0.375, axis.y + axis.height - 8, {
+    button: "right",
+  });
+  await t.page.locator(".menu button", { hasText: "Remove" }).click();
+  equal(await kept(), [], "after it was removed");
+});
+
+withMany("the view is saved as SVG with texts, and as PNG", async (t) => {
+  await t.set(0.2e6, 1.4e6);
+  const save = async (word) => {
+    const coming = t.page.waitForEvent("download");
+    await t.page.locator("header button[title='Save a picture']").click();
+    await t.page.locator(".menu button", { hasText: word }).click();
+    const file = await coming,
+      path = join(folder, file.suggestedFilename());
+    await file.saveAs(path);
+    return readFileSync(path);
+  };
+  const svg = String(await save("SVG"));
+  for (const text of ["Kernels", "forward", "Process python3"])
+    ok(
+      new RegExp(`<text[^>]*>[^<]*${text.replace(/[[\]]/g, "\\$&")}`).test(svg),
+      `${text} is a text`,
+    );
+  const seen = await t.eval((text) => {
+    const doc = new DOMParser().parseFromString(text, "image/svg+xml"),
+      row = window.warpsight.app.rows.visible.find((r) => r.type === "kernels");
+    return {
+      errors: doc.querySelectorAll("parsererror").length,
+      rects: doc.querySelectorAll("rect").length,
+      kernel: doc.querySelectorAll(
+        `rect[fill="${window.warpsight.timeline.barColor(row).replace(/ /g, "")}"]`,
+      ).length,
+    };
+  }, svg);
+  equal(seen.errors, 0, "errors of its XML");
+  ok(seen.rects > 100 && seen.kernel > 1, `${JSON.stringify(seen)} rectangles`);
+  const png = await save("PNG");
+  equal(png.subarray(1, 4).toString(), "PNG", "its first bytes");
+  const size = /<svg[^>]* width="(\d+)" height="(\d+)"/.exec(svg).slice(1).map(Number);
+  equal([png.readUInt32BE(16), png.readUInt32BE(20)], size, "its size");
+});
+
+/* ---- phones and screen readers ---- */
+
+test("a phone's width: everything is in reach, fingers move, zoom and select", async () => {
+  many ??= await serve(make("many.wsrep", makeReport, "150"));
+  const t = await open(many, { viewport: { width: 390, height: 844 }, hasTouch: true });
+  const layout = await t.eval(() => ({
+    wide: document.documentElement.scrollWidth,
+    buttons: [...document.querySelectorAll("header button, header input")]
+      .filter((e) => e.offsetParent)
+      .map((e) => e.getBoundingClientRect())
+      .filter((r) => r.left < 0 || r.right > 390).length,
+    area: window.warpsight.timeline.area.getBoundingClientRect().width,
+  }));
+  equal([layout.wide, layout.buttons], [390, 0], "width, and controls beyond it");
+  ok(layout.area > 230, `${layout.area} pixels for the time line`);
+  await t.set(0.2e6, 1.4e6);
+  const kernel = await t.eval(async () => {
+    const { app } = window.warpsight,
+      { lane } = app.rows.visible.find((r) => r.type === "kernels"),
+      { events } = await app.source.json("at", { r: 0, lane, level: 0, t0: 6e5, t1: 7e5 });
+    return events.sort((a, b) => b.end - b.start - (a.end - a.start))[0];
+  });
+  const place = await t.at("kernels", (kernel.start + kernel.end) / 2);
+  await t.page.touchscreen.tap(place.x, place.y);
+  equal((await until("a selection", () => t.selected())).event, kernel.event, "what is tapped");
+  const before = await t.view();
+  const touch = await t.context.newCDPSession(t.page);
+  const send = (type, ...points) =>
+    touch.send("Input.dispatchTouchEvent", {
+      type,
+      touchPoints: points.map(([x, y], id) => ({ x, y, id })),
+    });
+  await send("touchStart", [300, 300]);
+  for (const x of [280, 260, 240]) await send("touchMove", [x, 300]);
+  await send("touchEnd");
+  const moved = await until("a move", async () => {
+    const view = await t.view();
+    return view[0] > before[0] && view;
+  });
+  near(moved[1] - moved[0], before[1] - before[0], 1, "the scale");
+  await send("touchStart", [220, 300], [300, 300]);
+  for (const x of [310, 330, 360]) await send("touchMove", [220, 300], [x, 300]);
+  await send("touchEnd");
+  await until("a zoom", async () => {
+    const view = await t.view();
+    return view[1] - view[0] < 0.8 * (moved[1] - moved[0]);
+  });
+  await t.end();
+});
+
+const axe = join(root, "viewer", "node_modules", "axe-core", "axe.min.js");
+for (const [name, options] of [
+  ["light", {}],
+  ["dark", { colorScheme: "dark" }],
+  ["on a phone", { viewport: { width: 390, height: 844 } }],
+])
+  if (existsSync(axe))
+    test(`screen readers: axe finds nothing to complain about, ${name}`, async () => {
+      many ??= await serve(make("many.wsrep", makeReport, "150"));
+      const t = await open(many, options);
+      await t.eval(readFileSync(axe, "utf8"));
+      const check = (what) =>
+        t
+          .eval(async () =>
+            (await window.axe.run(document)).violations.map((v) => [
+              v.id,
+              v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)),
+            ]),
+          )
+          .then((violations) => equal(violations, [], what));
+      await until("statistics", async () => (await t.page.locator(".bottom tbody tr").count()) > 2);
+      await check("at first");
+      for (const tab of ["details", "events", "functions", "session"]) {
+        await t.page.locator(`[data-tab=${tab}]`).click();
+        await t.settled();
+        await check(tab);
+      }
+      await t.end();
+    });
 
 await runAll();

@@ -769,7 +769,7 @@ withPage(
     ok(!kinds.some((k) => k.startsWith("Stream")), `no streams beside kernels: ${kinds}`);
     await menu(gpu, "Show in events");
     const want = lanes
-      .filter(([type]) => !["stream", "projected", "gpu_bytes"].includes(type))
+      .filter(([type]) => !["stream", "projected", "gpu_bytes", "counter"].includes(type))
       .reduce((n, [, count]) => n + count, 0);
     await until(
       "its events",
@@ -781,7 +781,7 @@ withPage(
 
     await menu(t.page.locator(".label[data-type=kernels]").first(), "Pin row");
     await until("what it is of", async () =>
-      /^Kernels · GPU 0.* · rank 0 · python3 \[100\]$/.test(
+      /^Kernels · GPU 0.* · rank 0 · Process python3 \[100\]$/.test(
         await t.page.locator(".label.pinned .name").innerText(),
       ),
     );

@@ -34,6 +34,7 @@ import { later } from "./dom";
 
 export interface Marker {
   time: number;
+  end?: number; // of a note about a stretch
   note: string;
 }
 

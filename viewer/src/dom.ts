@@ -94,8 +94,8 @@ export function later<A extends unknown[]>(
   };
 }
 
-export function download(name: string, text: string, type = "text/plain"): void {
-  const url = URL.createObjectURL(new Blob([text], { type }));
+export function download(name: string, content: string | Blob, type = "text/plain"): void {
+  const url = URL.createObjectURL(new Blob([content], { type }));
   const a = h("a", { href: url, download: name });
   document.body.append(a);
   a.click();

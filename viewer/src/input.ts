@@ -1,8 +1,8 @@
 /** Mouse, wheel and keys on the time line. */
 
-import type { App, Hit } from "./app";
+import type { App, Hit, Marker } from "./app";
 import type { Row } from "./layout";
-import type { Timeline } from "./timeline";
+import { STRIP, type Timeline } from "./timeline";
 import type { EventDetail, Spot } from "./data";
 import { Picker } from "./pick";
 import { askText, closeMenu, hideTip, showHelp, showMenu, showTip, toast, type Item } from "./menu";
@@ -10,6 +10,9 @@ import { clean, parseTime, tick } from "./format";
 import { copied } from "./copy";
 import { later } from "./dom";
 import { t } from "./i18n";
+
+/** A finger that moves less than so many pixels taps. */
+const TAP = 8;
 
 export class Input {
   private keys = new Set<string>();
@@ -82,7 +85,48 @@ export class Input {
     if (e.button === 1 || (e.button === 0 && e.shiftKey)) {
       e.preventDefault();
       this.pan(e);
-    } else if (e.button === 0) this.select(e);
+    } else if (e.pointerType === "touch") this.touch(e);
+    else if (e.button === 0) this.select(e);
+  }
+
+  private readonly touches = new Map<number, [number, number]>();
+
+  /** One finger moves what is shown, two zoom it, a tap selects. */
+  private touch(e: PointerEvent): void {
+    const start = this.place(e);
+    let moved = false;
+    this.touches.set(e.pointerId, start);
+    this.follow(
+      e,
+      (m) => {
+        if (m.pointerId !== e.pointerId) return;
+        const [x, y] = this.place(m),
+          [oldX, oldY] = this.touches.get(e.pointerId)!;
+        if (!moved && Math.hypot(x - start[0], y - start[1]) < TAP) return;
+        moved = true;
+        const other = [...this.touches].find(([id]) => id !== e.pointerId)?.[1];
+        this.touches.set(e.pointerId, [x, y]);
+        if (other) this.pinch(other[0], oldX, x);
+        else {
+          this.app.view.pan(oldX - x);
+          this.timeline.setScroll(this.timeline.scroll + oldY - y);
+        }
+      },
+      (u) => {
+        if (u.pointerId !== e.pointerId) return;
+        const alone = this.touches.size === 1;
+        this.touches.delete(e.pointerId);
+        if (!moved && alone && u.type === "pointerup") this.clicked = this.click(...start);
+      },
+    );
+  }
+
+  /** A finger moves from `before` to `now` while another rests at `still`. */
+  private pinch(still: number, before: number, now: number): void {
+    const least = 20,
+      was = Math.max(least, Math.abs(before - still)),
+      is = Math.max(least, Math.abs(now - still));
+    this.app.view.zoom(still, was / is);
   }
 
   private follow(
@@ -93,6 +137,7 @@ export class Input {
     const target = e.currentTarget as HTMLElement;
     target.setPointerCapture(e.pointerId);
     const end = (u: PointerEvent): void => {
+      if (u.pointerId !== e.pointerId) return;
       target.removeEventListener("pointermove", move);
       target.removeEventListener("pointerup", end);
       target.removeEventListener("pointercancel", end);
@@ -139,7 +184,8 @@ export class Input {
         this.timeline.snapped = null;
         if (dragging && drag) {
           this.app.setRange(drag);
-          this.app.emit("statistics");
+          if (e.ctrlKey || e.metaKey) void this.addNote();
+          else this.app.emit("statistics");
         } else this.clicked = this.click(x0, y0);
         this.timeline.redraw();
       },
@@ -200,7 +246,7 @@ export class Input {
   private axisDown(e: PointerEvent): void {
     const box = this.timeline.axis.getBoundingClientRect(),
       { view } = this.app;
-    if (e.clientY - box.top < 13) {
+    if (e.clientY - box.top < STRIP) {
       /* The map of the whole run: go there. */
       const go = (m: PointerEvent): void => {
         const t = view.first + ((m.clientX - box.left) / box.width) * (view.last - view.first),
@@ -234,7 +280,11 @@ export class Input {
   }
 
   private markerAt(x: number): number {
-    return this.app.markers.findIndex((m) => Math.abs(this.app.view.x(m.time) - x) < 7);
+    const { markers, view } = this.app,
+      near = markers.findIndex((mark) => Math.abs(view.x(mark.time) - x) < 7);
+    if (near >= 0) return near;
+    const time = view.t(x);
+    return markers.findIndex((mark) => mark.time <= time && time <= (mark.end ?? mark.time));
   }
 
   private markerItems(i: number): Item[] {
@@ -243,8 +293,23 @@ export class Input {
       : [
           [t("edit_marker"), () => void this.editMarker(i)],
           [t("remove_marker"), () => this.removeMarker(i)],
+          ...this.stretchItems(i),
           null,
         ];
+  }
+
+  private stretchItems(i: number): Item[] {
+    const { time, end } = this.app.markers[i];
+    if (end === undefined) return [];
+    return [
+      [
+        t("select_event"),
+        () => {
+          this.app.setRange([time, end]);
+          this.app.emit("statistics");
+        },
+      ],
+    ];
   }
 
   private removeMarker(i: number): void {
@@ -269,6 +334,7 @@ export class Input {
     return [
       ...((range
         ? [
+            [t("note_range"), () => void this.addNote()],
             [t("zoom_range"), () => this.zoomToRange()],
             [t("end_range"), () => this.app.setRange(null)],
           ]
@@ -306,7 +372,21 @@ export class Input {
       this.app.pointer ??
       this.app.selectedTime() ??
       (this.app.view.t0 + this.app.view.t1) / 2;
-    const marker = { time: Math.round(time), note: "" };
+    await this.askNote({ time: Math.round(time), note: "" });
+  }
+
+  /** A note about the selected stretch. */
+  async addNote(): Promise<void> {
+    const { range } = this.app;
+    if (!range) {
+      toast(t("nothing_to_note"));
+      return;
+    }
+    await this.askNote({ time: Math.round(range[0]), end: Math.round(range[1]), note: "" });
+  }
+
+  /** Show a marker, and keep it unless the question about its note is given up. */
+  private async askNote(marker: Marker): Promise<void> {
     this.app.markers.push(marker);
     this.app.markers.sort((a, b) => a.time - b.time);
     this.app.emit("draw");
@@ -561,13 +641,14 @@ export class Input {
   }
 
   private plainKey(e: KeyboardEvent): void {
-    const page = this.timeline.areaHeight * 0.8;
+    const page = Math.round(this.timeline.areaHeight * 0.8);
     const actions: Record<string, () => void> = {
       "?": () => showHelp(this.app.theme.dark),
       "/": () => this.onSearch(),
       "0": () => this.app.view.fit(),
       Home: () => this.app.view.fit(),
       m: () => void this.addMarker(),
+      n: () => void this.addNote(),
       Z: () => this.zoomToRange(),
       z: () => this.app.zoomToEvent(),
       g: () => void this.goTo(),

@@ -91,6 +91,16 @@ export class Labels {
       }
     for (const e of [...this.pane.children])
       if (!this.shown.has((e as HTMLElement).dataset.key ?? "")) e.remove();
+    this.keepReachable();
+  }
+
+  /** Tab comes to one name: that which had the focus, or else the first in sight. */
+  private keepReachable(): void {
+    const names = [...this.pane.children] as HTMLElement[];
+    if (names.some((e) => e.tabIndex === 0)) return;
+    const top = (e: HTMLElement): number => e.getBoundingClientRect().top;
+    const first = names.reduce<HTMLElement | null>((a, b) => (a && top(a) <= top(b) ? a : b), null);
+    if (first) first.tabIndex = 0;
   }
 
   private show(r: Row, y: number): void {
@@ -166,7 +176,7 @@ export class Labels {
         "data-open": String(r.open),
         "data-state": this.state(r),
         "data-type": r.type,
-        style: { paddingLeft: `${6 + r.depth * 13}px` },
+        style: { paddingLeft: `${6 + r.depth * (innerWidth < 600 ? 5 : 13)}px` },
         title: this.titleOf(r, name),
       },
       h("span", {

@@ -8,10 +8,11 @@ import { Input } from "./input";
 import { Panels } from "./panels/panels";
 import { SearchBar } from "./panels/search";
 import { only, rowMenu } from "./rowmenu";
-import { showHelp } from "./menu";
+import { showHelp, showMenu } from "./menu";
+import { makePng, makeSvg } from "./picture";
 import { Opener, showRecord } from "./add";
 import { Watch } from "./watch";
-import { add, fill, h, later } from "./dom";
+import { add, download, fill, h, later } from "./dom";
 import { clean, count, duration, percent } from "./format";
 import { t, type Word } from "./i18n";
 
@@ -52,6 +53,9 @@ function saySize(bar: HTMLElement, now: number, least: number, most: number): vo
   for (const [what, v] of Object.entries({ valuenow: now, valuemin: least, valuemax: most }))
     bar.setAttribute(`aria-${what}`, String(Math.round(v)));
 }
+
+/** Screens narrower than so many pixels are phones'. */
+const PHONE = 600;
 
 /** The parts of the page. */
 interface Page {
@@ -112,6 +116,27 @@ function makeWheelButton(app: App): HTMLElement {
   return wheel;
 }
 
+/** The button that saves what is on the time line as a picture. */
+function makePictureButton({ app, timeline }: Page): HTMLElement {
+  const name = (): string => (app.reports[0]?.name ?? "timeline").replace(/\.wsrep$/, "");
+  const saveSvg = (): void => download(`${name()}.svg`, makeSvg(app, timeline), "image/svg+xml");
+  const savePng = async (): Promise<void> => {
+    try {
+      download(`${name()}.png`, await makePng(makeSvg(app, timeline)), "image/png");
+    } catch (e) {
+      app.fail(e);
+    }
+  };
+  const button = makeButton(app, "⤓", "save_picture", () => {
+    const { left, bottom } = button.getBoundingClientRect();
+    showMenu(left, bottom, [
+      [t("save_png"), () => void savePng()],
+      [t("save_svg"), saveSvg],
+    ]);
+  });
+  return button;
+}
+
 /** What is there instead of a time line while no report is open. */
 function makeEmpty({ app, opener }: Page): HTMLElement {
   const empty = h("div", { class: "empty", hidden: true });
@@ -162,11 +187,12 @@ function makeBody({ app, labels, timeline, panels }: Page): HTMLElement[] {
     (e) => setBottom(innerHeight - e.clientY),
     (by) => setBottom(app.stored.bottom - by),
   );
-  const bottom = h("div", { class: "bottom" }, panels.root);
+  const bottom = h("section", { class: "bottom" }, panels.root);
 
   function setLabels(width: number): void {
     app.stored.labels = Math.max(80, Math.min(innerWidth * 0.6, width));
-    labels.root.style.width = `${app.stored.labels}px`;
+    // of a phone's screen no more than a third
+    labels.root.style.width = `min(${app.stored.labels}px, ${innerWidth < PHONE ? 34 : 60}vw)`;
     saySize(names, app.stored.labels, 80, innerWidth * 0.6);
     app.store();
   }
@@ -179,7 +205,20 @@ function makeBody({ app, labels, timeline, panels }: Page): HTMLElement[] {
   const nameBars = (): void => {
     names.setAttribute("aria-label", t("resize_names"));
     edge.setAttribute("aria-label", t("resize_panels"));
+    bottom.setAttribute("aria-label", t("panel_area"));
+    body.setAttribute("aria-label", t("time_line"));
+    heading.textContent = t("time_line");
   };
+  const heading = h("h2", { class: "offscreen" });
+  const body = h(
+    "section",
+    { class: "timeline" },
+    heading,
+    labels.root,
+    names,
+    timeline.root,
+    makeNothing(app),
+  );
   nameBars();
   app.on("words", nameBars);
   app.on("ready", () => {
@@ -187,7 +226,6 @@ function makeBody({ app, labels, timeline, panels }: Page): HTMLElement[] {
     setBottom(app.stored.bottom);
     timeline.redraw();
   });
-  const body = h("div", { class: "timeline" }, labels.root, names, timeline.root, makeNothing(app));
   return [body, edge, bottom];
 }
 
@@ -209,7 +247,7 @@ function makeStatus({ app, carried }: Page): HTMLElement {
 }
 
 function makeTitle(app: App): HTMLElement {
-  const title = h("bdi", { class: "title" });
+  const title = h("h1", { class: "title", dir: "auto" });
   app.on("ready", () => {
     fill(title, app.reports.map((r) => clean(r.name, 60)).join("  ·  "));
     title.title = app.reports.map((r) => clean(r.path)).join("\n");
@@ -236,6 +274,7 @@ function assemble(page: Page): void {
     fitButton = makeButton(app, "⤢", "fit", () => app.view.fit()),
     undoButton = makeButton(app, "↶", "undo", () => app.view.undo()),
     wheel = makeWheelButton(app),
+    picture = makePictureButton(page),
     empty = makeEmpty(page),
     body = makeBody(page);
   const header = h(
@@ -250,13 +289,15 @@ function assemble(page: Page): void {
     makeAlignment(app),
     makeStatus(page),
     opener.input,
+    picture,
     wheel,
     makeButton(app, "◐", "theme", () => app.changeSettings({ dark: !app.theme.dark })),
     makeButton(app, "中文", "language", () => app.changeSettings({ language: otherLanguage() })),
     makeButton(app, "?", "help", () => showHelp(app.theme.dark)),
   );
   openButton.hidden = recordButton.hidden = true;
-  add(document.getElementById("app")!, [header, makeErrorBox(app), watch.root, empty, ...body]);
+  const main = h("main", null, watch.root, empty, ...body);
+  add(document.getElementById("app")!, [header, makeErrorBox(app), main]);
 
   /* Without a report there is nothing to look at, and nothing for the keys to do. */
   app.on("session", () => {
@@ -264,7 +305,7 @@ function assemble(page: Page): void {
     openButton.hidden = !app.uploadMost;
     recordButton.hidden = !app.canRecord;
     empty.hidden = !none;
-    for (const e of [...body, search.root, fitButton, undoButton, wheel]) e.hidden = none;
+    for (const e of [...body, search.root, fitButton, undoButton, wheel, picture]) e.hidden = none;
   });
 }
 

@@ -12,6 +12,7 @@ import {
   AT_X0,
   AT_X1,
   CLASS_COUNTER,
+  CLASS_KERNEL,
   CLASS_NAMES,
   CLASS_OWN,
   CLASS_STATE,
@@ -43,15 +44,25 @@ import { GLPainter, PixelPainter, type Batch, type Painter } from "./gl";
 import { CHOICES, classColor, css, STATES, inkOn, type RGB } from "./colors";
 import { bandsOf, isCounter, unitOf, type Band, type Row } from "./layout";
 import { clean, duration, percent, tick, value } from "./format";
+import { Overview, OVERVIEW_BANDS, type Band as Share } from "./overview";
 import { h } from "./dom";
 import { t } from "./i18n";
 
-export const AXIS = 46;
+/** Height of the strip that shows all of the reports, and of that with the axis below it. */
+export const STRIP = 24;
+export const AXIS = STRIP + 34;
 /** The name of a state: it was taken off its core, the third of the texts for states. */
 const PREEMPTED = ((NAME_OURS << 30) >>> 0) + OWN_STATE + 2;
 /** Of a row of the palette the colour of many, and how much of it groups have (as in gl.ts). */
 const MEAN_COLOR = 40,
   MEAN_PART = 0.8;
+/** Kernels' blue and the green of a thread on a core. */
+const BAND_COLORS: Record<Share, [number, number]> = {
+  gpu: [CLASS_KERNEL, MEAN_COLOR],
+  cpu: [CLASS_STATE, 0],
+};
+/** Of marks and notes. */
+const MARK = "#d9822b";
 const FONT = "11px system-ui, 'DejaVu Sans', 'Noto Sans CJK SC', sans-serif";
 
 /** Types of rows whose events are moments: nothing is busy for any length of time. */
@@ -75,18 +86,26 @@ export class Timeline {
   private labelled: { batch: Batch; top: number; bottom: number }[] = [];
   private shownPalettes = "";
   private widths = new Map<string, number>();
+  readonly overview: Overview;
   scroll = 0;
   drag: [number, number] | null = null; // a selection being made
   snapped: number | null = null;
   frames: number[] = [];
 
   constructor(private app: App) {
+    this.overview = new Overview(app);
     this.canvas = h("canvas", { class: "rects" });
     this.over = h("canvas", { class: "over" });
     this.axis = h("canvas", { class: "axis" });
     this.area = h(
       "div",
-      { class: "area", tabindex: 0, role: "application", "aria-label": t("time_line") },
+      {
+        class: "area",
+        style: { top: `${AXIS}px` },
+        tabindex: 0,
+        role: "application",
+        "aria-label": t("time_line"),
+      },
       this.canvas,
       this.over,
     );
@@ -171,7 +190,7 @@ export class Timeline {
     return r.pinned ? r.y : r.y - this.scroll + this.pinnedHeight;
   }
 
-  private inSight(): Row[] {
+  inSight(): Row[] {
     const out: Row[] = [];
     for (const r of this.app.rows.pinned) if (r.y < this.pinnedHeight) out.push(r);
     for (const r of this.app.rows.visible) {
@@ -477,7 +496,13 @@ export class Timeline {
       this.column(a, a + 1, theme.accent, 0.8);
       this.column(b, b + 1, theme.accent, 0.8);
     }
-    for (const m of markers) this.column(view.x(m.time), view.x(m.time) + 1, "#d9822b", 0.9);
+    for (const mark of markers) {
+      const x = view.x(mark.time);
+      this.column(x, x + 1, MARK, 0.9);
+      if (mark.end === undefined) continue;
+      this.column(x, view.x(mark.end), MARK, 0.09);
+      this.column(view.x(mark.end), view.x(mark.end) + 1, MARK, 0.9);
+    }
     if (this.snapped !== null)
       this.column(view.x(this.snapped) - 0.5, view.x(this.snapped) + 0.5, theme.select, 0.9);
     else if (pointer !== null) this.column(view.x(pointer), view.x(pointer) + 1, theme.dim, 0.35);
@@ -585,7 +610,7 @@ export class Timeline {
 
   /* ---- the axis ---- */
 
-  private steps(): number {
+  steps(): number {
     const least = this.app.view.scale * 90;
     const power = 10 ** Math.floor(Math.log10(least));
     for (const m of [1, 2, 5, 10]) if (power * m >= least) return Math.max(1, power * m);
@@ -606,21 +631,25 @@ export class Timeline {
     for (let at = Math.floor(view.t0 / step) * step; at <= view.t1; at += step) {
       const x = Math.round(view.x(at));
       c.fillStyle = theme.line;
-      c.fillRect(x, 14, 1, AXIS - 14);
+      c.fillRect(x, STRIP + 2, 1, AXIS - STRIP - 2);
       c.fillStyle = theme.text;
       const text = tick(at, step, around);
       // half a number is another number
-      if (x > -4 && x + 4 + c.measureText(text).width <= this.width) c.fillText(text, x + 4, 24);
+      if (x > -4 && x + 4 + c.measureText(text).width <= this.width)
+        c.fillText(text, x + 4, STRIP + 12);
       c.fillStyle = theme.line;
       for (let i = 1; i < 10; i++)
         c.fillRect(Math.round(view.x(at + (step * i) / 10)), AXIS - (i === 5 ? 9 : 6), 1, 9);
     }
-    c.fillStyle = "#d9822b";
+    c.fillStyle = MARK;
     for (let i = 0; i < this.app.found.length; i++) {
       const x = view.x(this.app.found[i]);
       if (x >= 0 && x <= this.width) c.fillRect(x, AXIS - 5, 1.5, 5);
     }
-    for (const m of markers) this.flag(c, view.x(m.time), clean(m.note, 40));
+    for (const mark of markers) {
+      if (mark.end === undefined) this.flag(c, view.x(mark.time), clean(mark.note, 40));
+      else this.noteArea(c, view.x(mark.time), view.x(mark.end), clean(mark.note, 200));
+    }
     const sel = this.drag ?? this.app.range;
     if (sel) this.measure(c, sel);
     else if (pointer !== null)
@@ -634,18 +663,52 @@ export class Timeline {
     c.fillRect(0, AXIS - 1, this.width, 1);
   }
 
-  /** Where the window is in the whole run. */
+  /** How busy it was over the whole of the reports, and where the window is in that. */
   private drawMap(c: CanvasRenderingContext2D): void {
     const { view, theme } = this.app,
-      all = view.last - view.first;
-    const a = ((view.t0 - view.first) / all) * this.width,
-      b = ((view.t1 - view.first) / all) * this.width;
-    c.fillStyle = theme.line;
-    c.fillRect(0, 0, this.width, 12);
-    c.fillStyle = theme.accent;
-    c.globalAlpha = 0.55;
-    c.fillRect(Math.max(0, a), 1, Math.max(3, Math.min(this.width, b) - Math.max(0, a)), 10);
+      all = view.last - view.first,
+      from = ((view.t0 - view.first) / all) * this.width,
+      to = ((view.t1 - view.first) / all) * this.width,
+      left = Math.max(0, Math.min(this.width - 3, from)),
+      right = Math.max(left + 3, Math.min(this.width, to));
+    c.fillStyle = theme.back;
+    c.fillRect(0, 0, this.width, STRIP);
+    this.drawShares(c);
+    c.fillStyle = theme.dim;
+    c.globalAlpha = 0.3;
+    c.fillRect(0, 0, left, STRIP);
+    c.fillRect(right, 0, this.width - right, STRIP);
     c.globalAlpha = 1;
+    c.strokeStyle = theme.accent;
+    c.lineWidth = 2;
+    c.strokeRect(left + 1, 1, right - left - 2, STRIP - 2);
+  }
+
+  /** Bars of each band, a pixel wide. */
+  private drawShares(c: CanvasRenderingContext2D): void {
+    const { view, theme } = this.app,
+      bands = OVERVIEW_BANDS.filter((band) => this.overview.has(band)),
+      height = STRIP / Math.max(1, bands.length),
+      step = (view.last - view.first) / this.width;
+    bands.forEach((band, i) => {
+      c.fillStyle = css(classColor(...BAND_COLORS[band], theme.dark));
+      for (let x = 0; x < this.width; x++) {
+        const from = view.first + x * step,
+          share = this.overview.share(band, from, from + step);
+        if (share <= 0) continue;
+        const high = Math.max(1, share * (height - 2));
+        c.fillRect(x, (i + 1) * height - high, 1, high);
+      }
+      const word = band === "gpu" ? t("overview_gpu") : t("overview_cpu");
+      c.font = FONT;
+      c.textBaseline = "middle";
+      c.fillStyle = theme.back;
+      c.globalAlpha = 0.75;
+      c.fillRect(2, i * height + 1, c.measureText(word).width + 4, height - 2);
+      c.globalAlpha = 1;
+      c.fillStyle = theme.text;
+      c.fillText(word, 4, (i + 0.5) * height + 0.5);
+    });
   }
 
   private tag(c: CanvasRenderingContext2D, x: number, text: string, color: string): void {
@@ -671,8 +734,21 @@ export class Timeline {
     );
   }
 
+  /** A bar over the stretch that a note is about, with as much of the note as fits. */
+  private noteArea(c: CanvasRenderingContext2D, from: number, to: number, note: string): void {
+    const left = Math.max(0, from),
+      right = Math.min(this.width, to);
+    if (right < left) return;
+    c.fillStyle = MARK;
+    c.globalAlpha = 0.85;
+    c.fillRect(left, AXIS - 16, Math.max(2, right - left), 13);
+    c.globalAlpha = 1;
+    c.fillStyle = "#0b1118";
+    if (right - left > 20) c.fillText(this.fit(note, right - left - 8), left + 4, AXIS - 9);
+  }
+
   private flag(c: CanvasRenderingContext2D, x: number, note: string): void {
-    c.fillStyle = "#d9822b";
+    c.fillStyle = MARK;
     c.beginPath();
     c.moveTo(x, AXIS);
     c.lineTo(x - 5, AXIS - 9);
@@ -808,6 +884,15 @@ export class Timeline {
     };
     this.eachTile(row.report, row.lane!, 0, view.t0 - offset, view.t1 - offset, { see });
     return widest;
+  }
+
+  /** The colour of a rectangle of a row, as painters have it. */
+  rectColor(tile: Tile, rect: number, row: Row): RGB {
+    const tint = this.app.rowColor(row);
+    if (tint >= 0) return CHOICES[tint][1];
+    if (isCounter(row))
+      return classColor(CLASS_COUNTER, this.app.rows.hueOf(row), this.app.theme.dark);
+    return this.paintedColor(tile, rect, row.cls);
   }
 
   /** As painters have it: of many events at once no single one's colour speaks. */

@@ -53,7 +53,7 @@ export class Panels {
     let linked = false;
     this.tabs = h("div", { class: "tabs", role: "tablist" });
     this.tabs.addEventListener("keydown", (e) => this.arrows(e));
-    this.body = h("div", { class: "panel", role: "tabpanel" });
+    this.body = h("div", { class: "panel", role: "tabpanel", tabindex: 0 });
     this.root = h("div", { class: "panels" }, this.tabs, this.body);
     for (const what of ["ready", "words"]) app.on(what, () => this.draw());
     app.on("built", () => {
