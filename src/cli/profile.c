@@ -27,7 +27,7 @@ struct options {
 		*cuda_events, *cuda_apis;
 	struct ws_list env, symbols, debug_symbols;
 	struct ws_left_out left_out;
-	double delay, duration;
+	double delay, duration, sync;
 	int64_t ring_memory, cuda_flush, python_frequency, samples_per_backtrace, stack_depth,
 		stack_size;
 	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment,
@@ -144,6 +144,11 @@ static const struct ws_opt opts[] = {
 	 "Signal to send to the target when the duration is over: none, sigterm, sigkill, another "
 	 "name or a number. With none the target runs on unrecorded, and profile waits for it.",
 	 "sigterm"},
+	{"sync", 0, WS_OPT_SECONDS, AT(sync), "SECONDS", NULL,
+	 "Have the disk hold what was recorded, this often and at the end, so that a power cut "
+	 "loses no more than that. 0: the system writes when it likes; a kill of the recorder "
+	 "loses 0.1 seconds at most either way.",
+	 "0"},
 	{"wait", 0, WS_OPT_ENUM, AT(wait), "WHOM", "primary,all",
 	 "End when the target ends (primary), or when every process it has started has (all); an "
 	 "interrupt ends the wait.",
@@ -834,6 +839,9 @@ static int fill_record_options(const struct options *options, struct ws_record_o
 		record_opts->nvtx_filter = 1;
 	else if (options->domain_exclude)
 		record_opts->nvtx_filter = 2;
+	if (options->sync < 0)
+		return ws_fail(err, "--sync: a time cannot be negative");
+	record_opts->sync = options->sync;
 	record_opts->delay = options->delay;
 	record_opts->duration = options->duration;
 	record_opts->wait_all = strcmp(options->wait, "primary") != 0;

@@ -13,6 +13,7 @@
 #include "record/python.h"
 
 #define TEXTS_MOST (1u << 20)
+#define COMMIT_NS 20000000u	/* between commits in a round */
 #define PIECES_MOST (64u << 20) /* bytes of a text that comes in several records */
 
 static void (*const converters[WS_REC_COUNT])(struct ws_stream *, const struct ws_rec *) = {
@@ -188,6 +189,17 @@ static uint64_t convert_chunk(struct ws_drain *drain, struct ws_ring_state *ring
 	return at - from;
 }
 
+/* A backlog takes long to convert. A kill meanwhile is to cost no more of it than of any round. */
+static void commit_long_round(struct ws_drain *drain)
+{
+	uint64_t now = ws_read_raw_ns();
+
+	if (!drain->ops.commit || now - drain->last_commit < COMMIT_NS)
+		return;
+	drain->ops.commit(drain->ops.ctx);
+	drain->last_commit = now;
+}
+
 static uint64_t convert_ring(struct ws_drain *drain, struct ws_ring_state *ring_state)
 {
 	uint64_t bytes = 0;
@@ -209,6 +221,7 @@ static uint64_t convert_ring(struct ws_drain *drain, struct ws_ring_state *ring_
 		ring_state->offset = sizeof(struct ws_chunk);
 		if (done != ring_state->home)
 			ws_chunks_give(&drain->chunks, done, ring_state->stream.proc);
+		commit_long_round(drain);
 		ws_area_feed(drain->area); /* a writer that outruns this must not have to allocate
 					  for itself */
 	}
@@ -363,6 +376,7 @@ static uint64_t drain_round(struct ws_drain *drain, bool last)
 			snapshot_rings(drain, ring_state);
 		}
 	ws_clock_read(drain->clock);
+	drain->last_commit = drain->clock->readings[drain->clock->n - 1].raw;
 	/* What CUPTI hands back on its threads refers to what other threads wrote before: those
 	 * first. */
 	for (uint32_t k = 0; k < 2 * drain->slots_used; k++) {

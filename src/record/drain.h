@@ -37,6 +37,9 @@ struct ws_drain_ops {
 	 */
 	struct ws_sink *(*sink_for)(void *ctx, int pid, const char *env, size_t env_len,
 				    struct ws_sink *parent);
+	/* Have what was converted so far survive a kill: called during rounds that take long. NULL:
+	 * nothing. */
+	void (*commit)(void *ctx);
 };
 
 struct ws_drain *ws_drain_new(struct ws_area *area, struct ws_clock *clock,

@@ -120,8 +120,9 @@ struct ws_drain {
 	uint32_t registered;
 	uint64_t collect_from, collect_to; /* see ws_drain_collect */
 	bool collecting;
-	uint64_t last_asked; /* when processes without a pidfd were asked for, session ns */
-	bool open_done;	     /* the collection is over and what was open then has its rows */
+	uint64_t last_commit; /* raw ns */
+	uint64_t last_asked;  /* when processes without a pidfd were asked for, session ns */
+	bool open_done;	      /* the collection is over and what was open then has its rows */
 	struct ws_started *started;
 	size_t started_n, started_cap;
 	bool foreign;	      /* a process of another pid namespace was seen */

@@ -18,6 +18,7 @@ struct ws_record_opts {
 	bool overwrite;
 	bool nvtx, osrt, cuda;	/* what to trace */
 	double delay, duration; /* seconds; duration 0 for no limit */
+	double sync;		/* seconds between writes to the disk itself; 0: none */
 	int kill_signal;	/* sent to the target when the duration is over; 0 for none */
 	bool wait_all;		/* wait for every process of the tree, not for the target alone */
 	bool inherit_environment;

@@ -78,7 +78,7 @@ struct session {
 	bool shut_out; /* the target's user cannot read our files: it runs as if alone */
 	enum phase phase;
 	uint64_t started_epoch; /* CLOCK_REALTIME seconds */
-	uint64_t started, collect_start, collect_end, last_clock_row;
+	uint64_t started, collect_start, collect_end, last_clock_row, last_sync;
 	bool exited, killed;
 	bool read_since; /* all that the target wrote has been read: a round began after it had
 			    exited */
@@ -165,6 +165,7 @@ static struct ws_sink *create_report(struct session *session, const char *env, s
 			continue;
 		if (opts.overwrite && !session->main)
 			keep_old_report(session, path);
+		opts.durable = session->options->sync > 0;
 		writer = ws_writer_create(path, &opts, err);
 		if (!writer && (!ws_name_counts(name) || lstat(path, &st)))
 			break;
@@ -539,6 +540,24 @@ static void sleep_between_rounds(struct session *session, uint64_t bytes)
 	atomic_store_explicit(&arena->sleeping, 0, memory_order_relaxed);
 }
 
+static void commit_reports(void *ctx)
+{
+	struct session *session = ctx;
+
+	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
+		ws_writer_commit(sink->writer);
+}
+
+static void sync_reports(struct session *session, uint64_t now)
+{
+	if (session->options->sync <= 0 ||
+	    (double)(now - session->last_sync) < session->options->sync * 1e9)
+		return;
+	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
+		ws_writer_sync(sink->writer);
+	session->last_sync = now;
+}
+
 /* Returns how many bytes there were to read. */
 static uint64_t run_round(struct session *session)
 {
@@ -549,11 +568,11 @@ static uint64_t run_round(struct session *session)
 	ws_perf_round(session->perf, since);
 	if (session->tee)
 		ws_tee_collect(session->tee, session->main);
-	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next) {
+	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
 		if (now - session->last_clock_row >= CLOCK_ROW_NS)
 			ws_sink_clock(sink, &session->clock.readings[session->clock.n - 1]);
-		ws_writer_commit(sink->writer);
-	}
+	sync_reports(session, now);
+	commit_reports(session);
 	if (now - session->last_clock_row >= CLOCK_ROW_NS)
 		session->last_clock_row = now;
 	if (ws_area_repair(&session->area))
@@ -790,7 +809,7 @@ static void respect_injection(struct session *session)
 static int begin_session(struct session *session, struct ws_err *err_e)
 {
 	const struct ws_record_opts *options = session->options;
-	struct ws_drain_ops ops = {.ctx = session, .sink_for = find_sink};
+	struct ws_drain_ops ops = {.ctx = session, .sink_for = find_sink, .commit = commit_reports};
 	int out = -1, err = -1;
 
 	if (ws_gpu_tool_must_start(ws_find_gpu_tool(environ)))

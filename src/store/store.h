@@ -32,6 +32,7 @@ struct ws_writer_opts {
 	uint32_t block_rows; /* rows a block at most; 0 for the default (65,536). Wide or rare
 				tables stage fewer */
 	uint64_t segment_ns; /* longest time span of a segment; 0 for the default (10 s) */
+	bool durable;	     /* ws_writer_close has the disk hold the report before it returns */
 	bool no_journal; /* open rows stay in memory: for what can be made again, such as an import
 			  */
 };
@@ -102,8 +103,15 @@ const char *ws_writer_path(struct ws_writer *writer);
 void ws_writer_flush(struct ws_writer *writer);
 
 /*
- * Write the rest and the index, unlock, remove the journal, free; nothing is fsynced. On error the
- * report holds what fitted, closed by an index if possible; returns -1 with a message.
+ * Write everything staged now and have the disk hold it, and the file's name, before this returns:
+ * a power cut loses only what comes later. What cannot be written shows in ws_writer_error.
+ */
+void ws_writer_sync(struct ws_writer *writer);
+
+/*
+ * Write the rest and the index, unlock, remove the journal, free; without `durable`, nothing is
+ * fsynced. On error the report holds what fitted, closed by an index if possible; returns -1 with a
+ * message.
  */
 int ws_writer_close(struct ws_writer *writer, struct ws_err *err);
 /* Close and delete the report: for a run that never began. Of a writer that adds to a report, drop

@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +69,7 @@ struct ws_writer {
 	struct ws_index_entry *index;
 	size_t blocks, index_cap;
 	struct ws_err error;
-	bool failed;
+	bool failed, durable;
 	uint64_t lost;
 	char *replaces;	 /* the report that this copy with additions takes the place of; NULL: it is
 			    new */
@@ -397,6 +398,7 @@ struct ws_writer *ws_writer_create(const char *path, const struct ws_writer_opts
 	writer->path = ws_strdup(path);
 	writer->end = writer->allocated = sizeof(header);
 	writer->ahead = FIRST_AHEAD;
+	writer->durable = opts && opts->durable;
 	writer->segment_ns = opts && opts->segment_ns ? opts->segment_ns : DEFAULT_SEGMENT_NS;
 	make_stages(writer, opts, header.uuid);
 	writer->journal.head->report_bytes = writer->end;
@@ -551,6 +553,30 @@ void ws_writer_flush(struct ws_writer *writer)
 	flush_strings(writer, false);
 }
 
+/* The file, and its name in the folder. */
+static void sync_file(struct ws_writer *writer)
+{
+	char *folder = ws_strdup(writer->path);
+	int fd = open(dirname(folder), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fdatasync(writer->fd))
+		note_failure(writer);
+	if (fd >= 0) {
+		fsync(fd); /* where that is refused, the rows are still in the file */
+		close(fd);
+	}
+	free(folder);
+}
+
+void ws_writer_sync(struct ws_writer *writer)
+{
+	uint64_t end = writer->end;
+
+	ws_writer_flush(writer);
+	if (writer->end != end)
+		sync_file(writer);
+}
+
 /* ---- adding to a report ---- */
 
 /* The numbering of everything goes on where the report ended. */
@@ -653,6 +679,8 @@ int ws_writer_close(struct ws_writer *writer, struct ws_err *err)
 	if (ftruncate(writer->fd, (off_t)writer->end) &&
 	    !writer->failed) /* gives back what was allocated ahead */
 		note_failure(writer);
+	if (writer->durable)
+		sync_file(writer);
 	rc = ws_writer_error(writer, err);
 	if (writer->replaces && (rc || (rc = replace_report(writer, err))))
 		unlink(writer->path);

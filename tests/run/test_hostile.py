@@ -76,3 +76,12 @@ def truncated_journal(t):
     r = scribble(t, "truncate_journal")
     if b"lost" in r.err:
         raise Failed("a truncated journal cost events: %s" % r.said())
+
+
+@test("hostile")
+def synced(t):
+    """--sync writes small blocks, at intervals and at the end, into a report like any other."""
+    t.profile(["/bin/sh", "-c", "sleep 0.5; exit 7"], "--sync=0.1", status=7)
+    r = t.run(t.profile_argv(["/bin/true"], ["--sync=-1"], "negative"))
+    if r.status == 0 or b"--sync" not in r.err:
+        raise Failed("a negative interval is taken: %s" % r.said())

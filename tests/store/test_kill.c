@@ -415,13 +415,40 @@ static void nothing_to_recover(void **state)
 	free(to);
 }
 
+/* What was synced needs no journal. */
+static void synced(void **state)
+{
+	char *path = in_folder("synced.wsrep"), *journal = ws_journal_path(path);
+	struct ws_writer_opts opts = {.overwrite = true, .durable = true};
+	pid_t pid = fork();
+
+	(void)state;
+	if (!pid) {
+		struct ws_writer *writer = ws_writer_create(path, &opts, NULL);
+
+		for (uint64_t i = 0; writer && i < 700; i++) {
+			ws_writer_add(writer, WS_TABLE_nvtx,
+				      &(struct ws_row_nvtx){.start = i, .end = i + 1});
+			if (i == 499)
+				ws_writer_sync(writer);
+		}
+		raise(SIGKILL);
+	}
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_true(count_storm(path) == 500);
+	unlink(journal);
+	assert_true(count_storm(path) == 500);
+	free(journal);
+	free(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(killed_at_random),   cmocka_unit_test(read_alive),
 		cmocka_unit_test(journal_gone),	      cmocka_unit_test(journal_damaged),
 		cmocka_unit_test(journal_cut),	      cmocka_unit_test(journal_truncated),
-		cmocka_unit_test(nothing_to_recover),
+		cmocka_unit_test(nothing_to_recover), cmocka_unit_test(synced),
 	};
 	int rc;
 
