@@ -153,18 +153,11 @@ test("each pan and zoom: a picture at once, and the sharp one after one round tr
             requestAnimationFrame(() =>
               requestAnimationFrame(() => {
                 const rows = timeline.inSight().filter((r) => r.lane !== undefined && r.ready);
-                const k = timeline.scaleOf();
                 const drawn = (r) => {
+                  const offset = app.offsets[r.report],
+                    [from, to] = [app.view.t0 - offset, app.view.t1 - offset];
                   let any = false;
-                  timeline.batches(
-                    r.report,
-                    r.lane,
-                    0,
-                    k,
-                    app.view.t0,
-                    app.view.t1,
-                    () => (any = true),
-                  );
+                  timeline.eachTile(r.report, r.lane, 0, from, to, { see: () => (any = true) });
                   return any;
                 };
                 f({ rows: rows.length, drawn: rows.filter(drawn).length });
