@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/compiler.h"
 #include "base/mem.h"
 
 static bool fact_is(const struct ws_report *report, const char *name, const char *value)
@@ -79,6 +80,33 @@ const char *ws_explain_no_waits(const struct ws_report *report)
 		       "long enough";
 	return "neither context switches (--cpuctxsw) nor calls of the OS runtime (--trace=osrt) "
 	       "were";
+}
+
+static bool hooks_were_wanted(const struct ws_report *report)
+{
+	static const char *const hooked[] = {"osrt", "nvtx", "cuda"};
+	const char *trace = ws_find_meta(report, "session.trace");
+
+	for (size_t i = 0; trace && i < WS_COUNT(hooked); i++)
+		if (strstr(trace, hooked[i]))
+			return true;
+	return false;
+}
+
+const char *ws_explain_no_hooks(const struct ws_report *report)
+{
+	if (!hooks_were_wanted(report) || !fact_is(report, "session.registered_processes", "0"))
+		return NULL;
+	if (ws_report_count_rows(report, WS_TABLE_sample))
+		return "no process of the target loaded the hooks (a static program, as those of "
+		       "Go are, or one that 'warpsight info' names a reason for): 'warpsight "
+		       "report' shows its CPU samples, 'warpsight report --show=off-cpu' what it "
+		       "waited for";
+	if (ws_report_count_rows(report, WS_TABLE_sched))
+		return "no process of the target loaded the hooks (a static program, as those of "
+		       "Go are, or one that 'warpsight info' names a reason for): 'warpsight "
+		       "report --show=off-cpu' shows what it waited for";
+	return "no process of the target loaded the hooks, as 'warpsight info' says";
 }
 
 /* Nanoseconds of all collections together. */

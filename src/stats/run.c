@@ -418,6 +418,7 @@ static const char *get_absence_reason(const struct ws_stats *stats)
 static void say_skipped(struct report_job *report_job)
 {
 	const char *file = ws_report_path(report_job->stats.report), *name = report_job->stat->name;
+	const char *no_hooks = ws_explain_no_hooks(report_job->stats.report);
 
 	if (report_job->stats.lacks) {
 		ws_say("%s: %s skipped: no %s were recorded", file, name, report_job->stats.lacks);
@@ -425,6 +426,9 @@ static void say_skipped(struct report_job *report_job)
 		ws_say("%s: %s skipped: no %s were recorded: %s", file, name,
 		       report_job->stat->what,
 		       report_job->stat->explain_absence(report_job->stats.report));
+	} else if (!report_job->skipped && !report_job->stats.windowed && no_hooks) {
+		ws_say("%s: %s skipped: no %s were recorded: %s", file, name,
+		       report_job->stat->what, no_hooks);
 	} else if (!report_job->skipped) {
 		ws_say("%s: %s skipped: no %s %s", file, name, report_job->stat->what,
 		       get_absence_reason(&report_job->stats));
@@ -639,17 +643,26 @@ static int make_cpu_reports(const struct ws_stats *stats, const struct ws_stats_
 	return status;
 }
 
+/* Say which default reports are missing, and where to look when no hook could record any. */
+static void say_skipped_reports(const struct ws_stats *stats, const char *skipped)
+{
+	const char *file = ws_report_path(stats->report), *what_happened = "was recorded",
+		   *no_hooks = ws_explain_no_hooks(stats->report);
+
+	if (stats->windowed)
+		what_happened = "lies in the time asked for";
+	ws_say("%s: skipped, for nothing that they show %s: %s", file, what_happened, skipped);
+	if (no_hooks)
+		ws_say("%s: %s", file, no_hooks);
+}
+
 /* Make the default reports. Most programs have data for only a few of them. */
 static int make_default_reports(const struct ws_stats *stats,
 				const struct ws_stats_request *request)
 {
-	const char *what_happened = "was recorded";
 	char *skipped = NULL;
 	int status = 0;
 	size_t count = 0;
-
-	if (stats->windowed)
-		what_happened = "lies in the time asked for";
 
 	for (size_t i = 0; ws_stats_list[i] && status != WS_OUTPUT_PIPE_CLOSED; i++)
 		if (ws_stats_list[i]->by_default)
@@ -658,8 +671,7 @@ static int make_default_reports(const struct ws_stats *stats,
 	if (status != WS_OUTPUT_PIPE_CLOSED)
 		status = ws_min(status, make_cpu_reports(stats, request, count));
 	if (skipped)
-		ws_say("%s: skipped, for nothing that they show %s: %s",
-		       ws_report_path(stats->report), what_happened, skipped);
+		say_skipped_reports(stats, skipped);
 	free(skipped);
 	return status;
 }

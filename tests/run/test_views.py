@@ -153,6 +153,26 @@ def waits_of_a_program_without_hooks(t):
 
 
 @test("views")
+def stats_of_a_program_without_hooks(t):
+    """Where no hook could be loaded, stats say so and where there is something to see."""
+    if not os.path.exists(t.program("busystatic")):
+        raise Skip("no static C library")
+    r = record(t, [t.program("busystatic"), "split", "100"])
+    sampled(t, r)
+    why = "loaded the hooks.*warpsight report' shows its CPU samples.*--show=off-cpu"
+    t.contains(t.tool("stats", r.report).messages, why, "default reports")
+    t.contains(
+        t.tool("stats", "-r", "osrt_sum", r.report).messages,
+        "osrt_sum skipped: no calls.*" + why,
+        "a report that was asked for",
+    )
+    t.eq(t.tool("stats", "-q", r.report).messages, "", "-q")
+    r = record(t, [t.program("busy"), "split", "10"], "-o", "hooked", "-f", "true")
+    said = t.tool("stats", r.report).messages
+    t.ok("loaded the hooks" not in said, "a program with hooks: %s" % said)
+
+
+@test("views")
 def waits_have_call_stacks(t):
     r = record(t, [t.program("waits")], "--trace=osrt")
     if not t.load(r.report).has("OSRT_CALLCHAINS"):
