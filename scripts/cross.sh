@@ -14,7 +14,7 @@ tap=$(mktemp)
 trap 'rm -rf "$tap"' EXIT
 tests="intervals figures store-query store-files store-format-document nvtx-convert nvtx-hook
 	nvtx-payload nvtx-rows osrt osrt-forward record cuda cuda-parts symbols-parts options
-	python-reader import-kineto"
+	python-reader import-kineto fold"
 
 if [ "$what" != test ]; then
 	scripts/aarch64-root.sh "$root"
