@@ -11,7 +11,7 @@ const { browser, open, serve } = await import("../tests/serve/harness.mjs");
 
 const server = await serve(report);
 const page = await open(server, {
-  viewport: { width: 1180, height: 640 },
+  viewport: { width: 1180, height: 760 },
   deviceScaleFactor: 2,
   search: from === undefined ? "" : `#t=${from},${to}`,
 });
