@@ -29,11 +29,11 @@ struct ws_chrome_samples {
 	struct ws_stacks *stacks;
 	struct node *nodes; /* by number less ROOT + 1 */
 	size_t count, cap;
-	struct ws_map at;     /* parent << 32 | function -> number */
-	struct ws_map chains; /* frame << 32 | callers -> number */
-	struct ws_map told;   /* thread << 32 | number: the thread's profile has it */
-	struct ws_map names;  /* id of perf_event -> string */
-	int64_t *last;	      /* by thread: microseconds of its last sample */
+	struct ws_map at;      /* parent << 32 | function -> number */
+	struct ws_map chains;  /* frame << 32 | callers -> number */
+	struct ws_map written; /* thread << 32 | number: the thread's profile has it */
+	struct ws_map names;   /* id of perf_event -> string */
+	int64_t *last;	       /* by thread: microseconds of its last sample */
 	uint8_t *begun;
 };
 
@@ -59,7 +59,7 @@ void ws_chrome_samples_close(struct ws_chrome_samples *samples)
 	ws_stacks_close(samples->stacks);
 	ws_map_free(&samples->at);
 	ws_map_free(&samples->chains);
-	ws_map_free(&samples->told);
+	ws_map_free(&samples->written);
 	ws_map_free(&samples->names);
 	free(samples->nodes);
 	free(samples->last);
@@ -142,7 +142,8 @@ static void put_node(const struct ws_chrome_samples *samples, struct ws_text *te
 	ws_text_puts(text, ",\"lineNumber\":-1,\"columnNumber\":-1}}");
 }
 
-/* The nodes down to this one that the thread's profile lacks; a parent is told before its children.
+/* The nodes down to this one that the thread's profile lacks; a parent is written before its
+ * children.
  */
 static void put_nodes(struct ws_chrome_samples *samples, struct ws_text *text, uint64_t thread,
 		      uint32_t number)
@@ -152,12 +153,12 @@ static void put_nodes(struct ws_chrome_samples *samples, struct ws_text *text, u
 	bool first = true;
 
 	for (; number > ROOT; number = samples->nodes[number - ROOT - 1].parent) {
-		if (ws_map_get(&samples->told, thread << 32 | number, NULL))
+		if (ws_map_get(&samples->written, thread << 32 | number, NULL))
 			break;
 		missing[n++] = number;
 	}
 	while (n--) {
-		ws_map_set(&samples->told, thread << 32 | missing[n], 1);
+		ws_map_set(&samples->written, thread << 32 | missing[n], 1);
 		ws_text_puts(text, first ? "" : ",");
 		first = false;
 		put_node(samples, text, missing[n]);
@@ -222,8 +223,8 @@ void ws_chrome_samples_put(struct ws_chrome_samples *samples, struct ws_text *te
 	ws_text_puts(text, "\"args\":{");
 	put_facts(samples, text, values);
 	ws_text_puts(text, "\"data\":{\"cpuProfile\":{\"nodes\":[");
-	if (!ws_map_get(&samples->told, thread << 32 | ROOT, NULL)) {
-		ws_map_set(&samples->told, thread << 32 | ROOT, 1);
+	if (!ws_map_get(&samples->written, thread << 32 | ROOT, NULL)) {
+		ws_map_set(&samples->written, thread << 32 | ROOT, 1);
 		ws_text_printf(text,
 			       "{\"id\":%d,\"callFrame\":{\"functionName\":\"(root)\",\"scriptId\":"
 			       "0,\"url\":\"\",\"lineNumber\":-1,"

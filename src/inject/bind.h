@@ -19,8 +19,8 @@ void *ws_find_symbol_in(void *library, const char *name);
  * caller if it cares. */
 void *ws_find_next_symbol(const char *name);
 
-/* 1 when thread ends can be told: a key with a slot inside the thread itself, so that setting it
- * never allocates. */
+/* 1 when the ends of threads can be seen: a key with a slot inside the thread itself, so that
+ * setting it never allocates. */
 int ws_create_key(pthread_key_t *key, void (*destructor)(void *));
 void ws_set_key_value(pthread_key_t key, const void *value);
 /* Have `child` called in every child of the C library's forks. */

@@ -4,7 +4,7 @@
  *
  * Buffers lie in the session's shared memory: when the process is killed, what CUPTI had written is
  * still there for the recorder. They are handed out zeroed, so that the end of an unfinished one
- * can be told and CUPTI need not zero them in the program's threads.
+ * can be recognised and CUPTI need not zero them in the program's threads.
  *
  * Completed buffers come on a thread of CUPTI's or on ours, with CUPTI's locks held: the walk below
  * only replaces pointers to texts, notes sizes and copies. No call into CUPTI but those meant for
@@ -253,12 +253,12 @@ static void replace_texts(struct ws_thread *thread, struct cupti_record *rec, si
 /* How long this CUPTI's records are, for the recorder, which cannot ask it. */
 static void write_record_size(struct ws_thread *thread, uint32_t kind, size_t size)
 {
-	static uint16_t told[CUPTI_KIND_COUNT];
+	static uint16_t reported_size[CUPTI_KIND_COUNT];
 	struct ws_rec_cuda_name *record;
 
-	if (kind >= CUPTI_KIND_COUNT || told[kind] == size || size > 0x7ff * 8)
+	if (kind >= CUPTI_KIND_COUNT || reported_size[kind] == size || size > 0x7ff * 8)
 		return;
-	told[kind] = (uint16_t)size;
+	reported_size[kind] = (uint16_t)size;
 	record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_OTHER);
 	if (!record)
 		return;

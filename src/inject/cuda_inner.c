@@ -29,7 +29,7 @@ struct anchor {
 
 static struct {
 	_Atomic uint32_t lock;
-	_Atomic bool announced; /* the user has been told */
+	_Atomic bool announced; /* the user knows */
 	cupti_request_fn request;
 	cupti_complete_fn complete;
 	cupti_clock_fn clock;

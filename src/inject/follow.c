@@ -1,7 +1,7 @@
 /*
  * follow.c - keeps the whole process tree in the session: whatever way a program starts another,
  * the new image gets the session's environment, even if the program cleared its own; and the
- * recorder is told what was started, so that it can say which images could not be recorded (static,
+ * recorder learns what was started, so that it can say which images could not be recorded (static,
  * set-user-ID, of another architecture).
  *
  * The environment is completed in the arguments of exec and posix_spawn, never in the program's own

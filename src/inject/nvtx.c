@@ -261,7 +261,7 @@ static void write_event(struct ws_thread *thread, struct nvtx_domain *domain, ui
 		record->color = attrs->color;
 		record->binary = attrs->binary;
 		record->binary_end = binary_end;
-		record->spare = 0;
+		record->reserved = 0;
 	}
 	ws_rt_commit(thread, record, bytes);
 }

@@ -363,8 +363,8 @@ static struct nvtx_domain *make_domain(const char *name)
 		if (number >= WS_NVTX_DOMAINS) {
 			ws_rt_write_diagnostic(
 				WS_WARNING, "nvtx",
-				"The program created more NVTX domains than can be told "
-				"apart (16,383); events of "
+				"The program created more NVTX domains than can be named "
+				"(16,383); events of "
 				"further ones are in the default domain.");
 			return NULL;
 		}

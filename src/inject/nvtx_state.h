@@ -59,7 +59,7 @@ struct nvtx_string {
 	uint64_t magic; /* tells our handles from pointers that programs pass by mistake */
 	uint64_t hash;
 	struct nvtx_string *next;
-	uint32_t len, spare;
+	uint32_t len, reserved;
 	char bytes[];
 };
 #define NVTX_STRING_MAGIC UINT64_C(0x5753525453545857)

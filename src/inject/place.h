@@ -10,7 +10,7 @@
 
 struct ws_place_to_run {
 	_Atomic uint32_t taken;
-	uint32_t spare;
+	uint32_t reserved;
 	void *(*run)(void *);
 	void *arg;
 };

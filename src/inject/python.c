@@ -310,7 +310,7 @@ static void flush_short_waits(struct ws_python_thread *thread)
 
 /*
  * The thread, before a delayed collection too where the kernel reads frames: one that never drops
- * the GIL again would not be met later, and it costs nothing until then.
+ * the GIL again would not be seen later, and it costs nothing until then.
  */
 static struct ws_python_thread *find_watched_thread(void)
 {

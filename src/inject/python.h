@@ -2,7 +2,7 @@
  * python.h - the Python hook: what its files share, all inside libwarpsight-python.so.
  *
  * python.c         finds the interpreter, watches threads take and drop the GIL
- * python_later.c   meets an interpreter that the program loads with dlopen
+ * python_later.c   finds an interpreter that the program loads with dlopen
  * python_sample.c  the signal handler: the thread's frames, registers and stack into its ring
  * python_functions.c  named functions as ranges
  * python_signal.c  keeps the signal ours without the program seeing it
@@ -24,7 +24,7 @@
  */
 #define WS_PYTHON_SIGNAL SIGURG
 
-struct ws_python_code { /* of the table of codes that a thread has told */
+struct ws_python_code { /* of the table of codes that a thread has described */
 	uint64_t code;
 	struct ws_py_code_key key;
 	uint32_t number; /* 0: it could not be read */
@@ -37,7 +37,7 @@ struct ws_python_code { /* of the table of codes that a thread has told */
 struct ws_python_thread {
 	struct ws_python_beacon now;
 	uint64_t short_start, short_end; /* short holds, not recorded yet */
-	uint32_t numbers, used, serial;	 /* codes told; slots taken; samples */
+	uint32_t numbers, used, serial;	 /* codes described; slots taken; samples */
 	uint32_t at_work;		 /* the sampler is writing */
 	uint32_t silent, silent_wait; /* it took the GIL, and began to wait for it, when nothing was
 					 recorded */

@@ -4,7 +4,7 @@
  *
  * sys.monitoring tells of the start and the end of single code objects at no cost for any other,
  * which is why older versions are left out: what they have (a profile function, another evaluator)
- * makes every call of every function slower. Which code objects: a watcher is told of each function
+ * makes every call of every function slower. Which code objects: a watcher hears of each function
  * when it is made, long before it can run, and compares its module and qualified name. Exits by
  * exceptions can only be asked for in general; that event costs where exceptions pass, nowhere
  * else.

@@ -1,5 +1,5 @@
 /*
- * python_later.c - meets an interpreter that the program loads with dlopen: embedding, plug-ins in
+ * python_later.c - finds an interpreter that the program loads with dlopen: embedding, plug-ins in
  * Python.
  *
  * When it starts, CPython makes the condition variables of its GIL, which lie in its own data: so a

@@ -10,9 +10,9 @@
  * whether memory is there before it reads any, and calls nothing of the program but the
  * interpreter's own two functions that give the thread state (they read a thread-local variable).
  *
- * A code object is told once: name, file and line table, which the recorder turns into lines. That
- * the object at an address is still the one that was told is checked at each sample, by the
- * addresses of its name, file and table and its first line.
+ * A code object is described once: name, file and line table, which the recorder turns into lines.
+ * That the object at an address is still the one that was described is checked at each sample, by
+ * the addresses of its name, file and table and its first line.
  */
 #include <sys/syscall.h>
 #include <ucontext.h>
@@ -107,7 +107,7 @@ static bool is_same_key(const struct ws_py_code_key *left, const struct ws_py_co
 	return !memcmp(left, right, sizeof(*left));
 }
 
-/* Are these codes the ones that were told? Tell those that are not. */
+/* Are these codes the ones that were described? Describe those that are not. */
 static void check_code(struct ws_thread *thread, struct ws_python_thread *python_thread,
 		       const uint64_t *code, size_t n)
 {

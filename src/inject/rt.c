@@ -895,7 +895,7 @@ static bool set_up_thread(struct ws_thread *thread)
 /*
  * A handler that was left by longjmp while its thread was writing leaves `busy` too high. Each
  * nested enter notes where its stack stood: one that stood below where we stand now is gone, unless
- * it is on an alternate stack, of which nothing can be told. What cannot be told apart at all,
+ * it is on an alternate stack, of which nothing is known. What cannot be distinguished at all,
  * because every nest is taken, is given up after a few events: real handlers are not that deep.
  */
 static bool on_alternate_stack(void)
@@ -917,8 +917,8 @@ static void drop_left_nests(struct ws_thread *thread, uintptr_t here)
 static struct ws_thread *lose_deep_nest(struct ws_thread *thread)
 {
 	ws_rt_count_loss(thread, WS_LOSS_OTHER, 1);
-	if (++thread->nest[0].spare >= 16) {
-		thread->nest[0].spare = 0;
+	if (++thread->nest[0].repeats >= 16) {
+		thread->nest[0].repeats = 0;
 		thread->busy = 0;
 	}
 	return NULL;
@@ -1058,7 +1058,7 @@ void *ws_rt_reserve_slow(struct ws_thread *thread, size_t bytes, enum ws_loss_ki
 	nest->end = (char *)chunk + WS_CHUNK_SIZE;
 	/* A sample takes half a chunk: waking for each would cost more than the sample, and the
 	 * recorder comes round by itself. */
-	if (nest != &thread->nest[WS_NEST_SAMPLER] || !(++nest->spare % 16))
+	if (nest != &thread->nest[WS_NEST_SAMPLER] || !(++nest->repeats % 16))
 		wake_recorder(arena);
 	return nest->cur;
 }

@@ -59,7 +59,7 @@ struct ws_nest {
 	struct ws_ring *ring;	/* shared part */
 	uint64_t base;		/* of the current chunk */
 	uint32_t texts;		/* local text numbers given so far */
-	uint32_t spare;
+	uint32_t repeats;	/* of the first: found too deep; of the sampler's: chunks taken */
 };
 #define WS_NESTS 4
 #define WS_NEST_SAMPLER \

@@ -10,14 +10,14 @@
 
 #include "inject/bind.h"
 
-#define FREE_TELLINGS 8u
+#define FREE_REPORTS 8u
 #define MAPS_PIECE 8192u
 #define PIECES (WS_STACK_PIECE / WS_SMALLEST_PAGE + 2)
 
 static _Atomic uint64_t
 	changed_at; /* ticks before the first change since the map was written; 0: none */
 static _Atomic uint64_t tell_next; /* ticks before which additions are not worth writing it again */
-static _Atomic uint32_t told;	   /* how often it was written */
+static _Atomic uint32_t reports;   /* how often it was written */
 static uint32_t maps_announced;	   /* generation of the process whose map was written; wrong after a
 				 fork,    as it should be */
 
@@ -156,7 +156,7 @@ static WS_NOINLINE void write_maps(struct ws_thread *thread)
 	}
 	ws_raw_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
 	/* The first times cost nobody anything, and matter to programs that live a moment. */
-	if (atomic_fetch_add_explicit(&told, 1, memory_order_relaxed) >= FREE_TELLINGS)
+	if (atomic_fetch_add_explicit(&reports, 1, memory_order_relaxed) >= FREE_REPORTS)
 		atomic_store_explicit(&tell_next,
 				      ws_rt_read_ticks() + 20 * (ws_rt_read_ticks() - began),
 				      memory_order_relaxed);

@@ -317,8 +317,8 @@ static inline bool ws_state_runs(uint32_t ref)
 }
 uint8_t ws_state_class(uint32_t ref); /* enum ws_state_class */
 
-/* What a state is told by, as if it were a row: columns, and their values. A column is a word, or a
- * value of its type. */
+/* What the details of a state show, as if it were a row: columns, and their values. A column is a
+ * word, or a value of its type. */
 enum { WS_STATE_COLUMNS = 10 };
 extern const struct ws_column_desc ws_state_columns[WS_STATE_COLUMNS];
 static inline bool ws_state_is_word(uint32_t column)

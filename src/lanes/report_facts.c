@@ -1,5 +1,5 @@
 /*
- * report_facts.c - what is told of a report beside its rows: its name, times, facts, diagnostics,
+ * report_facts.c - what is shown of a report beside its rows: its name, times, facts, diagnostics,
  * losses, output, tables and damage.
  */
 #include <inttypes.h>

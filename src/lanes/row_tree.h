@@ -1,5 +1,5 @@
 /*
- * row_tree.h - the rows of a time line, and what is told of a report beside them, as JSON: what the
+ * row_tree.h - the rows of a time line, and what else is shown of a report, as JSON: what the
  * page asks its server for, and what an exported page holds.
  */
 #ifndef WS_LANES_ROW_TREE_H

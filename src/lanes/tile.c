@@ -17,8 +17,8 @@ struct drawing {
 	uint32_t *near;		     /* where in it the last question ended */
 };
 
-/* An event may begin before the tile and end after it; how far is told up to a limit that keeps the
- * number exact enough to draw. */
+/* An event may begin before the tile and end after it; how far is stored up to a limit that keeps
+ * the number exact enough to draw. */
 static float pixel_of_time(const struct drawing *drawing, uint64_t t)
 {
 	double x = (double)((int64_t)t - drawing->t0) / (double)drawing->px;

@@ -298,7 +298,7 @@ static bool is_clock(const uint64_t *event)
 							 event[ws_perf_event_config] == TASK_CLOCK);
 }
 
-/* Has the recorder told what time samples of this event stand for? */
+/* Did the recorder store what time samples of this event stand for? */
 static bool has_times(const struct ws_report *report, uint32_t event)
 {
 	struct ws_cursor *cursor;

@@ -315,7 +315,7 @@ static void *move_columns(void *arg)
 {
 	const struct column_mover *move = arg;
 	struct ws_rows *out = move->load->out;
-	uint64_t *spare = NULL;
+	uint64_t *scratch = NULL;
 
 	for (uint32_t column = 0; column < WS_MAX_COLUMNS; column++) {
 		uint64_t *from;
@@ -323,13 +323,13 @@ static void *move_columns(void *arg)
 		if (!(move->columns >> column & 1))
 			continue;
 		from = out->col[column];
-		if (!spare)
-			spare = new_column(move->load->capacity);
-		move_column(move->load, spare, from);
-		out->col[column] = spare;
-		spare = from;
+		if (!scratch)
+			scratch = new_column(move->load->capacity);
+		move_column(move->load, scratch, from);
+		out->col[column] = scratch;
+		scratch = from;
 	}
-	free(spare);
+	free(scratch);
 	return NULL;
 }
 

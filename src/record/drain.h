@@ -45,7 +45,7 @@ struct ws_drain_ops {
 struct ws_drain *ws_drain_new(struct ws_area *area, struct ws_clock *clock,
 			      const struct ws_drain_ops *ops);
 
-/* The target that profile started, so that its image is told from others'. */
+/* The target that profile started, so that its image is distinguished from others'. */
 void ws_drain_target(struct ws_drain *drain, pid_t pid);
 
 /* What is collected: [from, to] in session ns; `to` is 0 until it is over. */

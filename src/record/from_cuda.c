@@ -7,7 +7,7 @@
  *
  * When a process has died, the buffers that CUPTI was filling are still in the arena:
  * ws_convert_cuda_process_end parses them from where the hook had got. Texts in them are addresses
- * in a process that is gone; those that the hook met before are known.
+ * in a process that is gone; those that the hook saw before are known.
  */
 #include "record/from_cuda.h"
 
@@ -255,7 +255,7 @@ void ws_cuda_write_devices(struct ws_stream *stream, struct ws_cuda_proc *proces
 	for (int i = 0; i < WS_CUDA_DEVICES; i++) {
 		struct ws_cuda_device *device = &process->device[i];
 
-		if (!device->seen || device->written || (!device->told && !all))
+		if (!device->seen || device->written || (!device->described && !all))
 			continue;
 		device->written = true;
 		ws_writer_add(stream->writer, WS_TABLE_cuda_device, &device->row);
@@ -341,9 +341,9 @@ void ws_convert_cuda_device(struct ws_stream *stream, const struct ws_rec *rec)
 	struct ws_cuda_device *device =
 		rec->value < WS_CUDA_DEVICES ? &process->device[rec->value] : NULL;
 
-	if (ws_rec_bytes(rec) < sizeof(*record) || !device || device->told)
+	if (ws_rec_bytes(rec) < sizeof(*record) || !device || device->described)
 		return;
-	device->told = true;
+	device->described = true;
 	device->row.bus = ws_stream_string(stream, record->bus);
 	device->row.integrated = record->integrated != 0;
 	device->row.shared_block_optin = record->shared_block_optin;

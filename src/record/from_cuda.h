@@ -22,7 +22,7 @@ enum {
 };
 
 struct ws_cuda_device {
-	bool seen, told,
+	bool seen, described,
 		written; /* CUPTI's record came; the driver's answers came; its row is written */
 	struct ws_row_cuda_device row;
 	struct ws_sm sm;
@@ -99,7 +99,7 @@ ws_cuda_convert ws_cuda_kernel, ws_cuda_memcpy, ws_cuda_memcpy_peer, ws_cuda_mem
 /* A text of a record, as a string of the report; 0 when it is not known. */
 uint32_t ws_cuda_intern(struct ws_stream *stream, struct ws_cuda_proc *process, const char *field);
 struct ws_cuda_proc *ws_cuda_proc(struct ws_stream *stream);
-/* String id of a text field of a record: a handle, or a pointer that was told before; 0 when not
+/* String id of a text field of a record: a handle, or a pointer that was named before; 0 when not
  * known. */
 uint32_t ws_cuda_text(struct ws_stream *stream, struct ws_cuda_proc *process, const char *field,
 		      const char **bytes, size_t *len);

@@ -4,7 +4,7 @@
  *
  * Samples are rows of `sample` like those of perf events: the copied stack is unwound and Python's
  * frames are put in place of the interpreter's. They carry the flags SIGNAL and CLOCK. What they
- * stand for is told by perf's context switches (perf_time.c), else by the period of their clock.
+ * stand for comes from perf's context switches (perf_time.c), else by the period of their clock.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -331,7 +331,7 @@ static void choose_standby(struct ws_perf *perf)
 	ws_grow(perf->set.events, perf->set.events_cap, perf->set.events_n + 1);
 	ev = &perf->set.events[perf->set.events_n];
 	*ev = perf->set.events[perf->set.events_n - 1];
-	ev->role = WS_PERF_SPARE;
+	ev->role = WS_PERF_STANDBY;
 	ev->attr.inherit = 0;
 	if (!try_attr(perf, &ev->attr))
 		perf->set.events_n++;
@@ -426,7 +426,7 @@ static void number_events(struct ws_perf *perf)
 
 		if (ev->role == WS_PERF_SAMPLE)
 			ev->row = ++row;
-		else if (ev->role == WS_PERF_SPARE) /* the event before it, in another way */
+		else if (ev->role == WS_PERF_STANDBY) /* the event before it, in another way */
 			ev->row = row;
 		if (ev->role != WS_PERF_SAMPLE || !ev->time)
 			continue;
@@ -746,14 +746,14 @@ bool ws_perf_refused(void)
 
 bool ws_perf_shift(struct ws_perf *perf)
 {
-	size_t spare = event_of_role(&perf->set, WS_PERF_SPARE);
+	size_t standby = event_of_role(&perf->set, WS_PERF_STANDBY);
 
-	if (spare == perf->set.events_n || perf->over)
+	if (standby == perf->set.events_n || perf->over)
 		return false;
 	if (!perf->shifted) {
 		perf->shifted = true;
-		ws_perf_close_event(&perf->set, spare - 1);
-		ws_perf_switch(&perf->set, WS_PERF_SPARE, perf->from != 0);
+		ws_perf_close_event(&perf->set, standby - 1);
+		ws_perf_switch(&perf->set, WS_PERF_STANDBY, perf->from != 0);
 	}
 	return true;
 }
@@ -823,7 +823,7 @@ void ws_perf_begin(struct ws_perf *perf, uint64_t time)
 	if (!perf->combined)
 		ws_perf_switch(&perf->set, WS_PERF_SAMPLE, true);
 	if (perf->shifted)
-		ws_perf_switch(&perf->set, WS_PERF_SPARE, true);
+		ws_perf_switch(&perf->set, WS_PERF_STANDBY, true);
 	ws_perf_switch(&perf->set, WS_PERF_WAKE, true);
 	ws_perf_switch(&perf->set, WS_PERF_FTRACE, true);
 }

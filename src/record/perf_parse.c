@@ -10,7 +10,7 @@
 struct tail { /* sample_id of the records that are not samples: the last bytes */
 	uint32_t pid, tid;
 	uint64_t time;
-	uint32_t cpu, spare;
+	uint32_t cpu, reserved;
 	uint64_t id;
 };
 
@@ -19,7 +19,7 @@ struct head { /* what every sample begins with: WS_PERF_SAMPLE_BASE */
 	uint64_t id, ip;
 	uint32_t pid, tid;
 	uint64_t time;
-	uint32_t cpu, spare;
+	uint32_t cpu, reserved;
 	uint64_t period;
 };
 
@@ -171,7 +171,7 @@ struct mmap2 {
 			uint64_t inode, generation;
 		};
 		struct {
-			uint8_t build_id_size, spare[3];
+			uint8_t build_id_size, reserved[3];
 			uint8_t build_id[20];
 		};
 	};

@@ -60,7 +60,7 @@ struct ws_perf_rec {
 		} task;
 		struct {
 			uint32_t pid, tid; /* who ran before (switched in) or runs next (switched
-					      out); 0 when not told */
+					      out); 0 when not known */
 		} other;
 		uint64_t lost;
 		const char *comm; /* the new name */

@@ -29,7 +29,7 @@ struct ws_trace_format; /* perf_trace.c */
 enum ws_perf_role {
 	WS_PERF_TRACK,
 	WS_PERF_SAMPLE,
-	WS_PERF_SPARE, /* samples of whole CPUs, kept ready for when events that threads inherit
+	WS_PERF_STANDBY, /* samples of whole CPUs, kept ready for when events that threads inherit
 			  will not do (perf.c) */
 	WS_PERF_WAKE,
 	WS_PERF_FTRACE,
@@ -96,7 +96,7 @@ void ws_perf_attr(struct perf_event_attr *attr, uint32_t type, uint64_t config, 
  * Open all of set->events on each CPU, those that are inherited for `pid`, others for all that runs
  * there, and map the buffers. Tracepoints that are refused are left out (event->refused). 0, or
  * the errno of the first failure that leaves nothing: what single
- * events met on the way is not told.
+ * events met on the way is not known.
  */
 int ws_perf_open_set(struct ws_perf_set *set, pid_t pid);
 void ws_perf_close_set(struct ws_perf_set *set);
@@ -225,7 +225,7 @@ struct ws_perf {
 			none */
 	char *no_tracefs;
 	unsigned ftrace_left_out; /* events of --ftrace beyond what is opened */
-	bool shifted;		  /* the spare events have taken over */
+	bool shifted;		  /* the standby events have taken over */
 	unsigned brief_n;	  /* threads that ended soon after their start, since brief_since */
 	uint64_t brief_since;
 	uint64_t from, to;	       /* the collection; to 0: goes on */

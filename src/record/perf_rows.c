@@ -95,7 +95,7 @@ static const struct ws_py_stack *python_of(struct ws_perf *perf, struct ws_sink 
 }
 
 /* What Python's program in the kernel wrote. */
-static void told(struct ws_perf *perf, const struct ws_perf_rec *record)
+static void decode_python(struct ws_perf *perf, const struct ws_perf_rec *record)
 {
 	struct ws_perf_ring *ring = perf->ring;
 
@@ -344,7 +344,7 @@ void ws_perf_record(struct ws_perf *perf, const void *rec, size_t size, bool aga
 	if (!ws_perf_parse(rec, size, ev ? ev->attr.sample_type : 0, ev ? ev->regs : 0, &record))
 		return;
 	if (ev && ev->role == WS_PERF_PYTHON) {
-		told(perf, &record);
+		decode_python(perf, &record);
 		return;
 	}
 	perf->now = record.time;

@@ -253,7 +253,7 @@ static bool calls_itself(const char *host, uint32_t pid, uint64_t ns)
 
 /*
  * The pid here of a process of another pid namespace: namespaces below ours are seen in our /proc.
- * -1 when it is not there any more, 0 when that cannot be told because /proc is missing or shows
+ * -1 when it is not there any more, 0 when that is not known because /proc is missing or shows
  * other processes than ours.
  */
 static int find_host_pid(const struct ws_proc *process)

@@ -39,9 +39,9 @@ struct ws_proc {
 	uint32_t id, pid;
 	uint64_t pid_ns;
 	int host_pid; /* its pid as it is seen from here; -1: it was gone when that was asked; 0:
-			 cannot be told */
-	int pidfd; /* -1: gone already, cannot be told, or no descriptor was to be had: then its end
-		      is asked for now and then */
+			 is not known */
+	int pidfd;    /* -1: gone already, unknown, or no descriptor was to be had: then its end
+			 is asked for now and then */
 	bool ending, settled, target;
 	bool complete; /* it had ended before the directory was last read: all its rings are known
 			*/

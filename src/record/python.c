@@ -136,7 +136,7 @@ static bool is_thread_of(int pid, uint32_t tid)
 	return !access(path, F_OK);
 }
 
-/* The thread's number here; 0 when it cannot be told. */
+/* The thread's number here; 0 when it is not known. */
 static uint32_t outer_tid(const struct ws_proc *process, uint32_t tid)
 {
 	char path[64];

@@ -27,7 +27,7 @@ struct ws_py_decoded_image { /* what one cookie stands for */
 
 static struct ws_py_decoded_image *image_of(const struct ws_python *py, uint64_t cookie)
 {
-	struct ws_py_decoded_image *im = py->told;
+	struct ws_py_decoded_image *im = py->decoded;
 
 	while (im && im->cookie != cookie)
 		im = im->next;
@@ -41,8 +41,8 @@ void ws_py_decode_begin(struct ws_python *py, struct ws_py_proc *process, uint64
 	if (!im) {
 		im = ws_calloc(1, sizeof(*im));
 		im->cookie = cookie;
-		im->next = py->told;
-		py->told = im;
+		im->next = py->decoded;
+		py->decoded = im;
 		im->process = process;
 	}
 	if (im->process ==
@@ -52,7 +52,7 @@ void ws_py_decode_begin(struct ws_python *py, struct ws_py_proc *process, uint64
 
 void ws_py_decode_end(struct ws_python *py, const struct ws_py_proc *process)
 {
-	for (struct ws_py_decoded_image *im = py->told; im; im = im->next)
+	for (struct ws_py_decoded_image *im = py->decoded; im; im = im->next)
 		if (im->process == process) {
 			im->process = NULL;
 			im->ended = ws_read_raw_ns();
@@ -70,7 +70,7 @@ static void forget(struct ws_py_decoded_image *im)
 
 void ws_py_decode_sweep(struct ws_python *py, uint64_t now)
 {
-	for (struct ws_py_decoded_image **at = &py->told, *im; (im = *at);) {
+	for (struct ws_py_decoded_image **at = &py->decoded, *im; (im = *at);) {
 		if (!im->ended || now < im->ended + LINGER_NS) {
 			at = &im->next;
 			continue;
@@ -83,7 +83,7 @@ void ws_py_decode_sweep(struct ws_python *py, uint64_t now)
 
 void ws_py_decode_free(struct ws_python *py)
 {
-	for (struct ws_py_decoded_image *im = py->told; im; im = im->next)
+	for (struct ws_py_decoded_image *im = py->decoded; im; im = im->next)
 		im->ended = 1;
 	ws_py_decode_sweep(py, UINT64_MAX);
 }

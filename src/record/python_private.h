@@ -111,7 +111,7 @@ struct ws_python {
 	struct ws_py_walk walk; /* scratch of the outside reader */
 	struct ws_py_bpf *bpf;	/* NULL: there is no program in the kernel */
 	int bpf_error;		/* errno with which the kernel refused it */
-	struct ws_py_decoded_image *told;
+	struct ws_py_decoded_image *decoded;
 	struct ws_py_stack decode_stack;
 	struct ws_map inner; /* tid of threads that the program serves -> what their own namespace
 				calls them */
@@ -128,7 +128,7 @@ void ws_python_outside(struct ws_python *py, uint64_t now);
 /* Complete the layout of `p`; false while its interpreter is being made, or cannot be read. */
 bool ws_py_lay_out(struct ws_py_proc *process);
 
-/* Frames that were told in this ring for the record in hand; NULL for none. */
+/* Frames that came in this ring for the record in hand; NULL for none. */
 const struct ws_py_stack *ws_python_take_frames(struct ws_stream *stream);
 /* Keep a complete sample for those of the kernel. */
 void ws_python_remember(struct ws_python *py, const struct ws_python_sampled *sampled,

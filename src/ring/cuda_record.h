@@ -43,7 +43,7 @@ struct ws_rec_cuda_device { /* what CUPTI's record of the device does not tell *
 	struct ws_rec rec;  /* value: device number */
 	uint32_t bus, chip; /* handles */
 	uint32_t integrated, shared_block_optin, shared_reserved, regs_granularity;
-	uint64_t spare;
+	uint64_t reserved;
 };
 
 enum ws_cuda_resource {
@@ -60,7 +60,7 @@ struct ws_rec_cuda_resource {
 	uint64_t time;	    /* session ns */
 	uint64_t id, other; /* module and its bytes; node and the one it was cloned from; executable
 			       graph */
-	uint32_t tid, graph, original_graph, spare;
+	uint32_t tid, graph, original_graph, reserved;
 };
 
 #define WS_CUDA_EVENT_RECORD \
@@ -80,7 +80,7 @@ struct ws_rec_cuda_host {	      /* a function that CUDA is to call */
 	uint64_t time;		      /* session ns */
 	uint64_t function, node;      /* its address; node of a graph, 0 for none */
 	uint32_t correlation, stream; /* stream UINT32_MAX: none */
-	uint32_t graph, spare;	      /* 0 for none */
+	uint32_t graph, reserved;     /* 0 for none */
 };
 
 struct ws_rec_cuda_seen {

@@ -34,20 +34,20 @@ enum ws_nvtx_event_kind {
 
 struct ws_rec_nvtx_event {
 	struct ws_rec rec;
-	uint8_t kind, has_color, payload_type, spare;
+	uint8_t kind, has_color, payload_type, reserved;
 	uint32_t category;
 	uint64_t time;	/* ticks: of the event, or the start of the range */
 	uint64_t other; /* ticks of the range's end, or id of a start/end range */
 };
 
-/* The same with all that a program may attach; told by the record's size. */
+/* The same with all that a program may attach; the record's size distinguishes them. */
 struct ws_rec_nvtx_event_full {
 	struct ws_rec_nvtx_event record;
 	uint64_t payload;
 	uint32_t color;
 	uint32_t binary;     /* number of the BLOB record with extended payloads, 0 for none */
 	uint32_t binary_end; /* likewise, given at the pop */
-	uint32_t spare;
+	uint32_t reserved;
 };
 
 /*
@@ -81,14 +81,14 @@ enum ws_nvtx_define_kind {
 };
 struct ws_rec_nvtx_define {
 	struct ws_rec rec; /* small: domain (with flags); value: name */
-	uint8_t kind, spare[3];
+	uint8_t kind, reserved[3];
 	uint32_t type;
 	uint64_t time, id;
 };
 struct ws_rec_nvtx_schema {
 	struct ws_rec_nvtx_define record; /* id: the schema; type: its type */
 	uint64_t flags, size, align;
-	uint32_t entries, spare;
+	uint32_t entries, reserved;
 };
 struct ws_rec_nvtx_schema_entry {
 	struct ws_rec_nvtx_define record; /* id: the schema; type unused */
@@ -100,7 +100,7 @@ struct ws_rec_nvtx_schema_entry {
 struct ws_rec_nvtx_resource {
 	struct ws_rec_nvtx_define record; /* id: the identifier; type: what it is */
 	uint32_t device, context, stream,
-		spare; /* UINT32_MAX: not a thing of CUDA's, or not known */
+		reserved; /* UINT32_MAX: not a thing of CUDA's, or not known */
 };
 
 /* Types in nvtx_schema and nvtx_resource of things that NVTX gives no number, out of its way. */

@@ -1,6 +1,6 @@
 /*
  * python_record.h - records of the Python hook. All of a thread's samples come in the ring of its
- * sampler (rt.h), so that code is told before frames refer to it.
+ * sampler (rt.h), so that code is described before frames refer to it.
  */
 #ifndef WS_RING_PYTHON_RECORD_H
 #define WS_RING_PYTHON_RECORD_H
@@ -36,14 +36,14 @@ static inline uint64_t ws_python_cookie(uint64_t process, uint32_t tid)
 
 /* The thread took the GIL for the first time: from now on it may be signalled, or looked into. */
 struct ws_rec_python_thread {
-	struct ws_rec
-		rec; /* as above: a forked child runs the interpreter that its parent has told of */
+	struct ws_rec rec; /* as above: a forked child runs the interpreter that its parent has
+			      announced */
 	uint64_t time, runtime;
 	uint64_t cookie,
 		beacon; /* of the process; where the thread's struct ws_python_beacon lies */
 };
 
-/* A code object met for the first time: name, file, then its line table or the beginning of it. */
+/* A code object seen for the first time: name, file, then its line table or the beginning of it. */
 struct ws_rec_python_code {
 	struct ws_rec rec; /* small: version; value used for size */
 	uint32_t number;   /* from 1, in this ring */
@@ -55,10 +55,10 @@ struct ws_rec_python_code {
 	char bytes[];
 };
 
-/* More of the line table of the code told last. */
+/* More of the line table of the code described last. */
 struct ws_rec_python_table {
 	struct ws_rec rec; /* value used for size */
-	uint32_t number, at, here, spare;
+	uint32_t number, at, here, reserved;
 	uint8_t bytes[];
 };
 

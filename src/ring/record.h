@@ -116,7 +116,7 @@ struct ws_rec_diagnostic {
 	struct ws_rec rec; /* small: severity; value: handle of the text */
 	uint64_t time;
 	uint32_t source; /* handle */
-	uint32_t spare;
+	uint32_t reserved;
 };
 
 static inline uint32_t ws_rec_bytes(const struct ws_rec *record)

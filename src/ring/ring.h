@@ -83,7 +83,7 @@ struct ws_cuda_settings {
 	uint32_t flags;	   /* enum ws_cuda_setting */
 	uint32_t flush_ms; /* time between flushes of CUPTI's buffers; 0: only when they are full */
 	uint32_t text_apis; /* offset in `text` of +name,-name,..., or 0 */
-	uint32_t spare;
+	uint32_t reserved;
 };
 enum ws_cuda_setting {
 	WS_CUDA_GRAPH_NODES = 1, /* each node of a graph; else each launch of a graph as one */
@@ -112,7 +112,7 @@ enum ws_cuda_calls {
 /* CPU samples by a timer signal. */
 struct ws_sample_settings {
 	uint64_t period_ns;
-	uint32_t stack_bytes, spare; /* of stack to copy; 0: none */
+	uint32_t stack_bytes, reserved; /* of stack to copy; 0: none */
 };
 
 /* Page-aligned start of the file, written by the recorder before the target starts. */
@@ -217,7 +217,7 @@ struct ws_open_call {
 	uint64_t start; /* ticks */
 	uint64_t object, stack;
 	uint32_t function; /* ring/osrt_functions.def */
-	uint32_t spare;
+	uint32_t reserved;
 };
 #define WS_OPEN_CALLS 16
 

@@ -4,7 +4,7 @@
  *
  * Little-endian: "WST1", numbers of tiles, names, bytes of names, colours; the palette; each tile's
  * lane, index, pending, levels and rectangles a level; the rectangles; names as (id, length, bytes
- * padded to four). Names are told of rectangles wide enough to be labelled.
+ * padded to four). Names go with rectangles wide enough to be labelled.
  */
 #include <inttypes.h>
 #include <stdlib.h>

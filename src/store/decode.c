@@ -46,8 +46,8 @@ void ws_workspace_free(struct ws_workspace *workspace)
 {
 	ws_unpacker_free(&workspace->unpacker);
 	ws_bytes_free(&workspace->block);
-	free(workspace->spare[0]);
-	free(workspace->spare[1]);
+	free(workspace->scratch[0]);
+	free(workspace->scratch[1]);
 	free(workspace->bytes);
 	free(workspace);
 }
@@ -58,7 +58,7 @@ static void reserve_workspace(struct ws_workspace *workspace, uint32_t rows)
 	if (rows <= workspace->rows)
 		return;
 	for (int i = 0; i < 2; i++)
-		workspace->spare[i] = ws_realloc(workspace->spare[i], (size_t)rows * 8);
+		workspace->scratch[i] = ws_realloc(workspace->scratch[i], (size_t)rows * 8);
 	workspace->bytes = ws_realloc(workspace->bytes, (size_t)rows * 2);
 	workspace->rows = rows;
 }
@@ -113,7 +113,7 @@ struct block_decoder {
 	struct ws_workspace *workspace;
 	struct column *columns;
 	uint32_t rows, column_count;
-	uint32_t spares;
+	uint32_t scratch_used;
 };
 
 static uint64_t decode_zigzag(uint64_t number)
@@ -172,9 +172,9 @@ static bool give_place(struct block_decoder *decoder, struct column *column)
 {
 	if (column->values)
 		return true;
-	if (decoder->spares == 2)
+	if (decoder->scratch_used == 2)
 		return false;
-	column->values = decoder->workspace->spare[decoder->spares++];
+	column->values = decoder->workspace->scratch[decoder->scratch_used++];
 	return true;
 }
 

@@ -686,15 +686,15 @@ static void set_block_range(struct row_block *block, enum ws_table table,
 	}
 }
 
-/* Puts a column into the order of the rows; `spare` is another array, and the two swap places. */
-static void permute_column(const struct row_block *block, uint64_t **column, uint64_t **spare)
+/* Puts a column into the order of the rows; `scratch` is another array, and the two swap places. */
+static void permute_column(const struct row_block *block, uint64_t **column, uint64_t **scratch)
 {
 	const uint64_t *from = *column;
-	uint64_t *to = *spare;
+	uint64_t *to = *scratch;
 
 	for (uint32_t i = 0; i < block->rows; i++)
 		to[i] = from[block->order[i]];
-	*spare = *column;
+	*scratch = *column;
 	*column = to;
 }
 

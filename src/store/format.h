@@ -44,7 +44,7 @@ struct ws_file_header {
 	uint8_t uuid[16];     /* ties the journal to the report */
 	uint64_t created;     /* CLOCK_REALTIME */
 	uint64_t fingerprint; /* of the writer's schema */
-	uint64_t spare;
+	uint64_t reserved;
 	uint64_t check; /* XXH3-64 of the bytes before */
 };
 static_assert(sizeof(struct ws_file_header) == 64, "file header");
@@ -115,7 +115,7 @@ struct ws_column_head {
 	uint16_t column; /* number in this file's schema of the table */
 	uint8_t codec, flags;
 	uint8_t width; /* byte planes: 0 to 8 */
-	uint8_t spare;
+	uint8_t reserved;
 	uint16_t ref;	  /* SPAN, GAP */
 	uint32_t bytes;	  /* of the column's streams */
 	uint32_t patches; /* rows whose number does not fit `width` bytes */
@@ -159,7 +159,7 @@ struct ws_journal_table {
 	uint64_t first;		   /* rows of the table that are in the report */
 	uint64_t bytes;		   /* committed row structs, standing after those */
 	uint64_t check;		   /* XXH3-64 of these bytes, with the table's number as seed */
-	uint32_t row_size, spare;
+	uint32_t row_size, reserved;
 };
 
 struct ws_journal_head {

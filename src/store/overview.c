@@ -29,12 +29,12 @@ struct summary_head {
 	uint32_t table, rows;
 	uint64_t first;
 	uint16_t keys, columns[WS_GROUP_KEYS];
-	uint16_t spare;
+	uint16_t reserved;
 	uint32_t groups;
 };
 struct summary_group { /* as stored; keys and bins stand after all of them */
 	uint64_t first, last, busy;
-	uint32_t rows, spare;
+	uint32_t rows, reserved;
 };
 
 void ws_overview_free(struct ws_overview *overview)

@@ -28,7 +28,7 @@ struct ws_block_list {
 struct ws_workspace {
 	struct ws_unpacker unpacker;
 	struct ws_bytes block;
-	uint64_t *spare[2]; /* values of columns that others refer to */
+	uint64_t *scratch[2]; /* values of columns that others refer to */
 	uint8_t *bytes;
 	uint32_t rows;
 	struct ws_workspace *next;

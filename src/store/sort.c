@@ -31,7 +31,7 @@ struct columns {
 void ws_sorter_free(struct ws_sorter *sorter)
 {
 	free(sorter->keys);
-	free(sorter->spare);
+	free(sorter->scratch);
 	free(sorter->order);
 	*sorter = (struct ws_sorter){0};
 }
@@ -163,11 +163,11 @@ static bool radix_pass(const struct ws_sort_key *from, struct ws_sort_key *to, u
 static void radix_sort(struct ws_sorter *sorter, uint32_t rows, uint32_t width)
 {
 	for (uint32_t shift = 0; shift < width; shift += DIGIT_BITS)
-		if (radix_pass(sorter->keys, sorter->spare, rows, shift)) {
+		if (radix_pass(sorter->keys, sorter->scratch, rows, shift)) {
 			struct ws_sort_key *sort_key = sorter->keys;
 
-			sorter->keys = sorter->spare;
-			sorter->spare = sort_key;
+			sorter->keys = sorter->scratch;
+			sorter->scratch = sort_key;
 		}
 }
 
@@ -203,7 +203,7 @@ static void reserve_sorter(struct ws_sorter *sorter, uint32_t rows)
 		return;
 	ws_sorter_free(sorter);
 	sorter->keys = ws_malloc((size_t)rows * sizeof(*sorter->keys));
-	sorter->spare = ws_malloc((size_t)rows * sizeof(*sorter->spare));
+	sorter->scratch = ws_malloc((size_t)rows * sizeof(*sorter->scratch));
 	sorter->order = ws_malloc((size_t)rows * sizeof(*sorter->order));
 	sorter->cap = rows;
 }

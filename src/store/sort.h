@@ -13,7 +13,7 @@ struct ws_sort_key {
 };
 
 struct ws_sorter {
-	struct ws_sort_key *keys, *spare;
+	struct ws_sort_key *keys, *scratch;
 	uint32_t *order;
 	uint32_t cap;
 };
