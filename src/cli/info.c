@@ -29,7 +29,14 @@ struct options {
 struct summary {
 	const struct ws_report *report;
 	struct ws_names_by_id *who;
-	uint64_t zero, last;
+	uint64_t zero;
+	struct {
+		uint64_t start, end; /* of the first and the last; equal when there is none */
+		uint64_t recorded, count;
+	} collections;
+	struct {
+		uint64_t start, end; /* 0 and 0 when there are none */
+	} events;
 	uint64_t lost; /* events that were recorded but are not in the report */
 	struct id_list {
 		uint32_t *ids;
@@ -84,6 +91,38 @@ static uint64_t count_threads(const struct summary *summary, uint32_t process)
 	return count;
 }
 
+/* When the report was recorded; a collection that was never closed lasts to the last event. */
+static void find_collections(struct summary *summary)
+{
+	struct ws_cursor *cursor =
+		ws_cursor_open(summary->report, WS_TABLE_collection, 0, UINT64_MAX);
+	const uint64_t *values;
+
+	while (ws_cursor_next(cursor, &values)) {
+		uint64_t start = values[ws_collection_start], end = values[ws_collection_end];
+
+		if (end == WS_NO_TIME)
+			end = summary->events.end;
+		end = ws_max(end, start);
+		if (!summary->collections.count++)
+			summary->collections.start = start;
+		summary->collections.end = ws_max(end, summary->collections.end);
+		summary->collections.recorded += end - start;
+	}
+	ws_cursor_close(cursor);
+}
+
+static void find_spans(struct summary *summary)
+{
+	if (!ws_find_event_span(summary->report, &summary->events.start, &summary->events.end))
+		summary->events.start = summary->events.end = 0;
+	find_collections(summary);
+	if (summary->collections.count)
+		return;
+	summary->collections.start = summary->events.start;
+	summary->collections.end = summary->events.end;
+}
+
 /* Nanoseconds from the start of the collection to `time`; 0 for times before it. */
 static uint64_t ns_since_zero(const struct summary *summary, uint64_t time)
 {
@@ -115,6 +154,41 @@ static void print_seconds(uint64_t ns)
 	printf("%" PRIu64 ".%06" PRIu64 " s", ns / 1000000000, ns / 1000 % 1000000);
 }
 
+/* A moment in seconds from the report's zero, which may lie behind it. */
+static void print_moment(const struct summary *summary, uint64_t time)
+{
+	if (time < summary->zero)
+		printf("-");
+	print_seconds(time < summary->zero ? summary->zero - time : time - summary->zero);
+}
+
+/* How long the report was recorded for, and when its events are: the latter may be a small part of
+ * the former, or begin before it. */
+static void print_spans(const struct summary *summary)
+{
+	printf("Time span:  ");
+	print_seconds(summary->collections.end - summary->collections.start);
+	if (summary->collections.start != summary->zero) {
+		printf(", from ");
+		print_moment(summary, summary->collections.start);
+	}
+	if (summary->collections.count > 1) {
+		printf(", of which ");
+		print_seconds(summary->collections.recorded);
+		printf(" were recorded in %" PRIu64 " collections", summary->collections.count);
+	}
+	printf("\n");
+	if (!summary->events.end)
+		return;
+	printf("Events:     from ");
+	print_moment(summary, summary->events.start);
+	printf(" to ");
+	print_moment(summary, summary->events.end);
+	printf(" (");
+	print_seconds(summary->events.end - summary->events.start);
+	printf(")\n");
+}
+
 static void print_file(const struct summary *summary)
 {
 	printf("File:       ");
@@ -131,9 +205,7 @@ static void print_file(const struct summary *summary)
 	else if (summary->lost)
 		printf("; %" PRIu64 " events were lost: see below", summary->lost);
 	printf(")\n");
-	printf("Time span:  ");
-	print_seconds(ns_since_zero(summary, summary->last));
-	printf("\n");
+	print_spans(summary);
 }
 
 static void print_facts(const struct summary *summary)
@@ -427,6 +499,19 @@ static void add_json_diagnostics(const struct summary *summary, struct ws_text *
 	ws_text_puts(text, "\n  ],\n");
 }
 
+static void add_json_spans(const struct summary *summary, struct ws_text *text)
+{
+	ws_text_printf(text, "  \"span_start_ns\": %" PRId64 ",\n  \"collections\": %" PRIu64 ",\n",
+		       (int64_t)(summary->collections.start - summary->zero),
+		       summary->collections.count);
+	if (summary->events.end)
+		ws_text_printf(text,
+			       "  \"events_start_ns\": %" PRId64 ",\n  \"events_end_ns\": %" PRId64
+			       ",\n",
+			       (int64_t)(summary->events.start - summary->zero),
+			       (int64_t)(summary->events.end - summary->zero));
+}
+
 static void print_json(const struct summary *summary)
 {
 	struct ws_text text = {0};
@@ -442,7 +527,8 @@ static void print_json(const struct summary *summary)
 		       ws_report_file_size(summary->report),
 		       ws_json_bool(ws_report_is_complete(summary->report) && !summary->lost),
 		       ws_json_bool(ws_report_is_complete(summary->report)), summary->lost,
-		       ns_since_zero(summary, summary->last));
+		       summary->collections.end - summary->collections.start);
+	add_json_spans(summary, &text);
 	add_json_facts(summary, &text);
 	add_json_processes(summary, &text);
 	add_json_tables(summary, &text);
@@ -498,7 +584,7 @@ static int run_info(void *values, int argc, char **argv)
 	summary.report = report;
 	summary.who = ws_who_open(report);
 	summary.zero = ws_find_time_zero(report);
-	summary.last = ws_find_time_last(report);
+	find_spans(&summary);
 	summary.lost = count_lost_events(report);
 	summary.verified = options->verify;
 	gather_ids(&summary, WS_TABLE_process, ws_process_id, &summary.processes);
@@ -533,7 +619,8 @@ const struct ws_command ws_cmd_info = {
 	.usage = "[options] FILE",
 	.details =
 		"Shows facts about the session, processes, tables with their rows and bytes, "
-		"the time span, lost events and diagnostics. Exits with 1 when the report is "
+		"how long it was recorded for and when its events are, lost events and "
+		"diagnostics. Exits with 1 when the report is "
 		"damaged "
 		"or was not closed properly; 'warpsight recover' repairs the latter. A report is "
 		"complete when it is neither, and no events were lost.",

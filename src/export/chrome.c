@@ -908,11 +908,37 @@ static void put_process(struct chrome *chrome, int64_t pid, const char *name, co
 	close_event(chrome);
 }
 
+/* A thread's name in the form of the PyTorch profiler, "thread 7 (name)", and its own name where
+ * that is another, for those who import the trace. */
+static void put_thread(struct chrome *chrome, const struct ws_thread_info *thread)
+{
+	const struct ws_process_info *process =
+		ws_find_process(chrome->export->who, thread->process);
+	char *name = ws_format("thread %u (", thread->tid);
+	bool named = !strncmp(thread->name, name, strlen(name)); /* by such a trace */
+
+	free(name);
+	open_metadata(chrome, "thread_name", number_of_process(chrome, process),
+		      (int64_t)thread->tid);
+	ws_text_puts(&chrome->text, "\"name\":");
+	if (named) {
+		ws_put_quoted_json(&chrome->text, thread->name, strlen(thread->name));
+	} else {
+		const char *inner = *thread->name ? thread->name : thread->process_name;
+
+		name = ws_format("thread %u (%s)", thread->tid, inner);
+		ws_put_quoted_json(&chrome->text, name, strlen(name));
+		ws_text_puts(&chrome->text, ",\"own name\":");
+		ws_put_quoted_json(&chrome->text, thread->name, strlen(thread->name));
+		free(name);
+	}
+	close_event(chrome);
+}
+
 static void put_who(struct chrome *chrome)
 {
 	const struct ws_names_by_id *who = chrome->export->who;
 	struct ws_map named = {0};
-	char *name;
 
 	for (uint32_t i = ws_highest_process_id(who); i > 0;
 	     i--) { /* the last image of a pid names it */
@@ -925,27 +951,9 @@ static void put_who(struct chrome *chrome)
 			    number_of_process(chrome, info));
 	}
 	ws_map_free(&named);
-	for (uint32_t i = 1; i <= ws_highest_thread_id(who); i++) {
-		const struct ws_thread_info *thread_info = ws_find_thread(who, i);
-
-		if (!chrome->threads[i])
-			continue;
-		name = ws_format("thread %u (", thread_info->tid);
-		if (strncmp(thread_info->name, name,
-			    strlen(name))) { /* a name from such a trace has it already */
-			free(name);
-			name = ws_format("thread %u (%s)", thread_info->tid,
-					 *thread_info->name ? thread_info->name
-							    : thread_info->process_name);
-		} else {
-			free(name);
-			name = ws_strdup(thread_info->name);
-		}
-		put_name(chrome, "thread_name",
-			 number_of_process(chrome, ws_find_process(who, thread_info->process)),
-			 (int64_t)thread_info->tid, name);
-		free(name);
-	}
+	for (uint32_t i = 1; i <= ws_highest_thread_id(who); i++)
+		if (chrome->threads[i])
+			put_thread(chrome, ws_find_thread(who, i));
 }
 
 static void put_gpus(struct chrome *chrome)
@@ -1052,12 +1060,37 @@ static void put_rank(struct chrome *chrome)
 			       rank, world);
 }
 
+/* When the report was recorded, in ns by the times of the events, so that a report made from the
+ * trace covers the same time. */
+static void put_collections(struct chrome *chrome)
+{
+	struct ws_cursor *cursor =
+		ws_cursor_open(chrome->export->report, WS_TABLE_collection, 0, UINT64_MAX);
+	const uint64_t *values;
+	bool first = true;
+
+	ws_text_puts(&chrome->text, "\"warpsight\":{\"collections\":[");
+	while (ws_cursor_next(cursor, &values)) {
+		ws_text_printf(&chrome->text, "%s[%" PRId64, first ? "" : ",",
+			       time_of_export(chrome, values[ws_collection_start]));
+		if (values[ws_collection_end] == WS_NO_TIME)
+			ws_text_puts(&chrome->text, ",null]");
+		else
+			ws_text_printf(&chrome->text, ",%" PRId64 "]",
+				       time_of_export(chrome, values[ws_collection_end]));
+		first = false;
+	}
+	ws_cursor_close(cursor);
+	ws_text_puts(&chrome->text, "]},\n");
+}
+
 static void put_head(struct chrome *chrome)
 {
 	ws_text_puts(&chrome->text, "{\n\"schemaVersion\":1,\n\"deviceProperties\":[");
 	put_devices(chrome);
 	ws_text_puts(&chrome->text, "],\n");
 	put_rank(chrome);
+	put_collections(chrome);
 	ws_text_printf(&chrome->text,
 		       "\"displayTimeUnit\":\"ms\",\n\"baseTimeNanoseconds\":%" PRIu64
 		       ",\n\"traceEvents\":[",

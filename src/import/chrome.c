@@ -12,6 +12,7 @@
 #include "import/trace.h"
 #include "base/choose.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -574,6 +575,74 @@ static void read_flow_event(struct ws_trace *trace, struct ws_trace_event *event
 		drop_flow(trace, key);
 }
 
+/* ---- moments of no process ---- */
+
+/* Does the event name no process, by an empty text? That is how the PyTorch profiler writes "Record
+ * Window End". */
+static bool is_unplaced(const struct ws_trace_event *event)
+{
+	return event->pid.type == WS_JSON_NULL ||
+	       (event->pid.type == WS_JSON_STRING && !event->pid.length);
+}
+
+/* Keep a moment of no process until the span of the other events is known; false when there are too
+ * many. */
+static bool keep_unplaced(struct ws_trace *trace, const struct ws_trace_event *event)
+{
+	enum { MOST = 1 << 16 };
+	struct ws_trace_moment *moment;
+
+	if (trace->unplaced_count == MOST)
+		return false;
+	ws_grow(trace->unplaced, trace->unplaced_cap, trace->unplaced_count + 1);
+	moment = &trace->unplaced[trace->unplaced_count++];
+	moment->slice = make_open_slice(trace, event, 0, 0);
+	trace->built.len = 0;
+	ws_text_printf(&trace->built, "trace.%.*s", (int)(ws_min(event->name.length, 200)),
+		       event->name.text);
+	moment->fact = ws_importer_add_string(trace->importer, trace->built.text, trace->built.len);
+	return true;
+}
+
+/* A moment outside of all other events would only stretch the time line: it becomes a fact. */
+static void put_moment_fact(struct ws_trace *trace, const struct ws_trace_moment *moment)
+{
+	double seconds = (double)(int64_t)(moment->slice.start - trace->base) / 1e9;
+	char value[40];
+	size_t length = (size_t)snprintf(value, sizeof(value), "%.6f s", seconds);
+	struct ws_row_meta *row;
+
+	row = ws_importer_add_row(trace->importer, WS_TABLE_meta);
+	*row = (struct ws_row_meta){.name = moment->fact,
+				    .value =
+					    ws_importer_add_string(trace->importer, value, length)};
+}
+
+static void put_unplaced(struct ws_trace *trace)
+{
+	enum { MOST_FACTS = 16 };
+	static const char track[] = "Whole trace";
+	uint64_t first = trace->importer->file_earliest, last = trace->importer->latest;
+	size_t facts = 0;
+
+	for (size_t i = 0; i < trace->unplaced_count; i++) {
+		struct ws_trace_moment *moment = &trace->unplaced[i];
+		uint64_t start = moment->slice.start;
+
+		if (first == UINT64_MAX || (start >= first && start <= last)) {
+			moment->slice.track = ws_importer_intern_track(trace->importer, 0, 0, 0,
+								       track, sizeof(track) - 1);
+			put_slice(trace, &moment->slice, WS_NO_TIME, WS_SLICE_INSTANT);
+		} else if (facts++ < MOST_FACTS) {
+			put_moment_fact(trace, moment);
+		} else {
+			ws_importer_add_note(trace->importer,
+					     "Moments that belong to no process and lie outside of "
+					     "all other events were left out.");
+		}
+	}
+}
+
 /* ---- all events ---- */
 
 void ws_chrome_read_event(struct ws_trace *trace, struct ws_trace_event *event)
@@ -596,6 +665,8 @@ void ws_chrome_read_event(struct ws_trace *trace, struct ws_trace_event *event)
 	case 'i':
 	case 'I':
 	case 'R':
+		if (is_unplaced(event) && keep_unplaced(trace, event))
+			return;
 		ws_trace_find_place(trace, event, &thread, &track);
 		ws_chrome_put_slice(trace, event, thread, track, WS_SLICE_INSTANT);
 		return;
@@ -654,4 +725,5 @@ void ws_chrome_finish(struct ws_trace *trace)
 	for (size_t i = 0; i < trace->flow_count; i++)
 		if (trace->flows[i].key)
 			put_flow(trace, &trace->flows[i], NULL);
+	put_unplaced(trace);
 }

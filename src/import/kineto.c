@@ -297,6 +297,9 @@ static void put_kernel(struct ws_trace *trace, struct ws_trace_event *event)
 	occupancy = ws_parse_json_double(ws_trace_get_arg(trace, WS_A_OCCUPANCY), &ok);
 	if (ok)
 		row.estimated = occupancy / 100;
+	occupancy = ws_parse_json_double(ws_trace_get_arg(trace, WS_A_OCCUPANCY_2021), &ok);
+	if (ok)
+		row.occupancy = occupancy / 100;
 	waves = ws_parse_json_double(ws_trace_get_arg(trace, WS_A_WAVES), &ok);
 	if (ok)
 		row.waves = waves;
@@ -344,10 +347,13 @@ static void read_copy_kinds(const struct ws_trace_event *event, struct ws_row_cu
 	static const struct {
 		const char *text;
 		uint8_t kind;
-	} kinds[] = {{"HtoD", WS_COPY_HTOD}, {"DtoH", WS_COPY_DTOH}, {"HtoA", WS_COPY_HTOA},
-		     {"AtoH", WS_COPY_ATOH}, {"AtoA", WS_COPY_ATOA}, {"AtoD", WS_COPY_ATOD},
-		     {"DtoA", WS_COPY_DTOA}, {"DtoD", WS_COPY_DTOD}, {"HtoH", WS_COPY_HTOH},
-		     {"PtoP", WS_COPY_PTOP}};
+	} kinds[] = {{"HtoD", WS_COPY_HTOD},	     {"DtoH", WS_COPY_DTOH},
+		     {"HtoA", WS_COPY_HTOA},	     {"AtoH", WS_COPY_ATOH},
+		     {"AtoA", WS_COPY_ATOA},	     {"AtoD", WS_COPY_ATOD},
+		     {"DtoA", WS_COPY_DTOA},	     {"DtoD", WS_COPY_DTOD},
+		     {"HtoH", WS_COPY_HTOH},	     {"PtoP", WS_COPY_PTOP},
+		     {"HostToDevice", WS_COPY_HTOD}, /* AMD's */
+		     {"DeviceToHost", WS_COPY_DTOH}, {"DeviceToDevice", WS_COPY_DTOD}};
 	const char *open = memchr(event->name.text, '(', event->name.length);
 	const char *arrow = memmem(event->name.text, event->name.length, " -> ", 4);
 
@@ -366,13 +372,73 @@ static void read_copy_kinds(const struct ws_trace_event *event, struct ws_row_cu
 	row->dst_kind = read_memory_kind(event, arrow, 4);
 }
 
+/*
+ * How much a copy or set moved, by an argument; WS_NO_U64 when it does not say. Traces of AMD's
+ * GPUs call it "size", as a text, in 2023, and "bytes" later.
+ */
+static uint64_t read_moved_bytes(struct ws_trace *trace)
+{
+	uint64_t bytes = ws_trace_get_u64(trace, WS_A_BYTES, WS_NO_U64);
+
+	if (bytes == WS_NO_U64)
+		bytes = ws_trace_get_u64(trace, WS_A_BYTES_ROCM, WS_NO_U64);
+	if (bytes > INT64_MAX)
+		return WS_NO_U64;
+	return bytes;
+}
+
+static uint64_t make_call_key(uint32_t process, uint32_t correlation)
+{
+	return (uint64_t)process << 32 | correlation;
+}
+
+/* Remember how much a call moves: AMD's traces say it of the call and not of its work. */
+static void keep_call_bytes(struct ws_trace *trace, uint32_t process, uint32_t correlation)
+{
+	uint64_t bytes = read_moved_bytes(trace);
+
+	if (bytes != WS_NO_U64 && correlation != WS_NO_U32 &&
+	    trace->call_bytes.count < WS_IMPORT_LIMIT)
+		ws_map_set(&trace->call_bytes, make_call_key(process, correlation), bytes);
+}
+
+/* Add a copy whose trace says of the call how much it moves: that may stand further on, so rows are
+ * kept until the file has been read. */
+static void put_copy_row(struct ws_trace *trace, const struct ws_row_cuda_memcpy *row)
+{
+	if (row->bytes != WS_NO_U64 || trace->copy_count == WS_IMPORT_LIMIT) {
+		struct ws_row_cuda_memcpy *copy =
+			ws_importer_add_row(trace->importer, WS_TABLE_cuda_memcpy);
+
+		*copy = *row;
+		if (row->bytes == WS_NO_U64)
+			copy->bytes = 0;
+		return;
+	}
+	ws_grow(trace->copies, trace->copy_cap, trace->copy_count + 1);
+	trace->copies[trace->copy_count++] = *row;
+}
+
+/* Add the copies that were kept, with what their calls say. */
+static void put_kept_copies(struct ws_trace *trace)
+{
+	for (size_t i = 0; i < trace->copy_count; i++) {
+		struct ws_row_cuda_memcpy *row =
+			ws_importer_add_row(trace->importer, WS_TABLE_cuda_memcpy);
+
+		*row = trace->copies[i];
+		row->bytes = ws_map_get(&trace->call_bytes,
+					make_call_key(row->process, row->correlation), NULL);
+	}
+}
+
 static void put_memcpy(struct ws_trace *trace, struct ws_trace_event *event)
 {
 	struct ws_row_cuda_memcpy row = {
 		ON_GPU(trace, event),
 		.end = ws_trace_get_end(trace, event),
 		.stream = read_place(trace, WS_A_STREAM, &event->tid),
-		.bytes = ws_trace_get_u64(trace, WS_A_BYTES, 0),
+		.bytes = read_moved_bytes(trace),
 		.src_device = ws_trace_get_u32(trace, WS_A_FROM_DEVICE, WS_NO_U32),
 		.src_context = WS_NO_U32,
 		.dst_device = ws_trace_get_u32(trace, WS_A_TO_DEVICE, WS_NO_U32),
@@ -385,8 +451,7 @@ static void put_memcpy(struct ws_trace *trace, struct ws_trace_event *event)
 	};
 
 	read_copy_kinds(event, &row);
-	*(struct ws_row_cuda_memcpy *)ws_importer_add_row(trace->importer, WS_TABLE_cuda_memcpy) =
-		row;
+	put_copy_row(trace, &row);
 	put_op_link(trace, row.process, row.correlation);
 	note_others(trace, "copies");
 }
@@ -397,13 +462,15 @@ static void put_memset(struct ws_trace *trace, struct ws_trace_event *event)
 		ON_GPU(trace, event),
 		.end = ws_trace_get_end(trace, event),
 		.stream = read_place(trace, WS_A_STREAM, &event->tid),
-		.bytes = ws_trace_get_u64(trace, WS_A_BYTES, 0),
+		.bytes = read_moved_bytes(trace),
 		.graph_node = ws_trace_get_u64(trace, WS_A_GRAPH_NODE, WS_NO_U64),
 		.mem_kind = read_memory_kind(event,
 					     memchr(event->name.text, '(', event->name.length), 1),
 		.graph = ws_trace_get_u32(trace, WS_A_GRAPH, WS_NO_U32),
 	};
 
+	if (row.bytes == WS_NO_U64)
+		row.bytes = 0;
 	*(struct ws_row_cuda_memset *)ws_importer_add_row(trace->importer, WS_TABLE_cuda_memset) =
 		row;
 	put_op_link(trace, row.process, row.correlation);
@@ -469,7 +536,7 @@ static void put_cuda_call(struct ws_trace *trace, struct ws_trace_event *event, 
 {
 	uint32_t thread = ws_trace_find_thread(trace, event),
 		 correlation = ws_trace_get_u32(trace, WS_A_CORRELATION, WS_NO_U32);
-	uint32_t name = ws_trace_add_string(trace, &event->name);
+	uint32_t name = ws_trace_add_string(trace, &event->name), process;
 	struct ws_row_cuda_api *row = ws_importer_add_row(trace->importer, WS_TABLE_cuda_api);
 
 	*row = (struct ws_row_cuda_api){.start = event->start,
@@ -480,7 +547,9 @@ static void put_cuda_call(struct ws_trace *trace, struct ws_trace_event *event, 
 					.name = name,
 					.result = ws_trace_get_u32(trace, WS_A_RESULT, 0),
 					.callchain = WS_NO_U32};
-	put_op_link(trace, ws_importer_get_thread(trace->importer, thread)->process, correlation);
+	process = ws_importer_get_thread(trace->importer, thread)->process;
+	put_op_link(trace, process, correlation);
+	keep_call_bytes(trace, process, correlation);
 	note_others(trace, "calls of CUDA");
 }
 
@@ -758,6 +827,8 @@ static void put_device(struct ws_trace *trace, const struct ws_json_value *objec
 		} fields[] = {{"id", &row.id},
 			      {"computeMajor", &row.major},
 			      {"computeMinor", &row.minor},
+			      {"major", &row.major},
+			      {"minor", &row.minor},
 			      {"maxThreadsPerBlock", &row.threads_block},
 			      {"regsPerBlock", &row.regs_block},
 			      {"regsPerMultiprocessor", &row.regs_sm},
@@ -766,6 +837,8 @@ static void put_device(struct ws_trace *trace, const struct ws_json_value *objec
 			      {"sharedMemPerBlockOptin", &row.shared_block_optin},
 			      {"sharedMemPerMultiprocessor", &row.shared_sm},
 			      {"maxThreadsPerMultiprocessor", &row.warps_sm},
+			      {"maxThreadsPerMultiProcessor", &row.warps_sm},
+			      {"multiProcessorCount", &row.sms},
 			      {"numSms", &row.sms}};
 
 		for (size_t i = 0; i < WS_COUNT(fields); i++)
@@ -832,6 +905,7 @@ void ws_kineto_finish(struct ws_trace *trace)
 	struct ws_json_walk walk;
 	bool more;
 
+	put_kept_copies(trace);
 	if (trace->kineto && trace->main_process && trace->has_decimals)
 		ws_map_set(&trace->importer->clocks, trace->main_process, trace->base);
 	if (trace->devices.len &&

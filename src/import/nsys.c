@@ -85,6 +85,7 @@ sqlite3_stmt *ws_nsys_select(struct ws_nsys *nsys, const char *fmt, ...)
 	va_start(ap, fmt);
 	sql = sqlite3_vmprintf(fmt, ap);
 	va_end(ap);
+	nsys->timed_statement = NULL;
 	if (!sql || sqlite3_prepare_v2(nsys->db, sql, -1, &statement, NULL) != SQLITE_OK)
 		ws_importer_add_note(nsys->importer, "The database cannot be read: %s",
 				     sqlite3_errmsg(nsys->db));
@@ -92,7 +93,41 @@ sqlite3_stmt *ws_nsys_select(struct ws_nsys *nsys, const char *fmt, ...)
 	return statement;
 }
 
-bool ws_nsys_step_row(struct ws_nsys *nsys, sqlite3_stmt *statement, const char *table)
+/* Is the value of a column of times a number, or nothing? SQLite lets any column hold a text. */
+static bool is_time(sqlite3_stmt *statement, int column)
+{
+	const char *text;
+	char *end;
+
+	if (column < 0)
+		return true;
+	switch (sqlite3_column_type(statement, column)) {
+	case SQLITE_TEXT:
+		text = (const char *)sqlite3_column_text(statement, column);
+		strtoll(text, &end, 10);
+		return end > text && !*end;
+	case SQLITE_BLOB:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* Are all times of the current row numbers? What has none cannot be placed. */
+static bool has_numeric_times(struct ws_nsys *nsys, sqlite3_stmt *statement)
+{
+	static const char *const names[] = {"start", "end", "timestamp"};
+	bool numeric = true;
+
+	for (size_t i = 0; nsys->timed_statement != statement && i < WS_COUNT(names); i++)
+		nsys->time_columns[i] = ws_nsys_find_column(statement, names[i]);
+	nsys->timed_statement = statement;
+	for (size_t i = 0; i < WS_COUNT(names); i++)
+		numeric &= is_time(statement, nsys->time_columns[i]);
+	return numeric;
+}
+
+static bool step_any_row(struct ws_nsys *nsys, sqlite3_stmt *statement, const char *table)
 {
 	int rc;
 
@@ -128,6 +163,19 @@ bool ws_nsys_step_row(struct ws_nsys *nsys, sqlite3_stmt *statement, const char 
 	else if (rc != SQLITE_DONE)
 		ws_importer_add_note(nsys->importer, "%s was read to where it is damaged: %s",
 				     table, sqlite3_errmsg(nsys->db));
+	return false;
+}
+
+bool ws_nsys_step_row(struct ws_nsys *nsys, sqlite3_stmt *statement, const char *table)
+{
+	while (step_any_row(nsys, statement, table)) {
+		if (has_numeric_times(nsys, statement))
+			return true;
+		ws_importer_add_note(
+			nsys->importer,
+			"%s: rows whose start, end or timestamp is no number were left out.",
+			table);
+	}
 	return false;
 }
 

@@ -20,6 +20,8 @@ struct ws_nsys {
 	 * any number. */
 	uint64_t rows, row_limit;
 	const char *counted_table;
+	const sqlite3_stmt *timed_statement; /* whose columns of times are these; NULL: none's */
+	int time_columns[3];
 	int64_t patience; /* how often SQLite may still ask whether to go on for the next row */
 	struct ws_map strings; /* StringIds -> id in the report */
 	/* Several images may have run in one pid, and so several threads have had one tid: these
@@ -45,7 +47,8 @@ void ws_nsys_mark_done(struct ws_nsys *nsys, const char *table);
 /* Prepare a statement; the format is that of sqlite3_mprintf. The caller finalises it. NULL when it
  * cannot be prepared (noted). */
 sqlite3_stmt *ws_nsys_select(struct ws_nsys *nsys, const char *fmt, ...);
-/* Step to the next row; false at the end, or where the table is damaged (noted). */
+/* Step to the next row; false at the end, or where the table is damaged (noted). Rows whose times
+ * are no numbers are passed over (noted). */
 bool ws_nsys_step_row(struct ws_nsys *nsys, sqlite3_stmt *statement, const char *table);
 /* Number of the result column called `name`; -1 when there is none. */
 int ws_nsys_find_column(sqlite3_stmt *statement, const char *name);

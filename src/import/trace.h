@@ -53,6 +53,12 @@ struct ws_trace_half {
 	uint8_t flags;
 };
 
+/* A moment that belongs to no process, and the name that it has as a fact (a string). */
+struct ws_trace_moment {
+	struct ws_trace_slice slice;
+	uint32_t fact;
+};
+
 /* A flow's last end. */
 struct ws_trace_flow_end {
 	uint64_t start, key;
@@ -92,6 +98,8 @@ struct ws_trace {
 	struct ws_trace_half *halves; /* of a file that does not have them in time order */
 	size_t half_count, half_cap;
 	struct ws_map open_flows; /* key -> index + 1 */
+	struct ws_trace_moment *unplaced;
+	size_t unplaced_count, unplaced_cap;
 	struct ws_trace_flow_end *flows;
 	size_t flow_count, flow_cap;
 	uint32_t free_flow;
@@ -103,6 +111,9 @@ struct ws_trace {
 	struct ws_map domains;	   /* process << 32 | NVTX domain: its name has been written */
 	/* PyTorch */
 	bool kineto;
+	struct ws_map call_bytes; /* process << 32 | correlation -> bytes that a call moves */
+	struct ws_row_cuda_memcpy *copies; /* those that do not say how much they move */
+	size_t copy_count, copy_cap;
 	struct ws_map kernel_names; /* a kernel's name (string) -> its short name (string) */
 	struct {
 		uint64_t external;
@@ -113,6 +124,7 @@ struct ws_trace {
 				   here */
 	size_t clock_offset_count, clock_offset_capacity;
 	struct ws_text devices; /* "deviceProperties", until the process is known */
+	struct ws_text own;	/* "warpsight" of our own exports: see put_own_collections */
 	int64_t rank, world;	/* -1 when the trace does not say */
 	uint64_t events, bad_time;
 };

@@ -230,6 +230,20 @@ static void put_late_base(struct ws_trace *trace, int64_t base)
 	*row = (struct ws_row_clock){.raw = at, .realtime = at - trace->base + (uint64_t)base};
 }
 
+/* The member that describes the GPUs; its second name is that of traces of 2021. */
+static bool is_device_list(const char *name)
+{
+	return !strcmp(name, "deviceProperties") || !strcmp(name, "computeProperties");
+}
+
+/* Keep what one of our own exports says of the report that it came from. */
+static void keep_own_member(struct ws_trace *trace, const struct ws_json_value *value)
+{
+	trace->own.len = 0;
+	if (value->length < 1 << 20)
+		ws_text_add(&trace->own, value->text, value->length);
+}
+
 static void read_fact(struct ws_trace *trace, const char *name, const struct ws_json_value *value)
 {
 	char *fact;
@@ -237,12 +251,16 @@ static void read_fact(struct ws_trace *trace, const char *name, const struct ws_
 	const char *text;
 	bool ok;
 
+	if (!strcmp(name, "warpsight") && value->type == WS_JSON_OBJECT) {
+		keep_own_member(trace, value);
+		return;
+	}
 	if (!strcmp(name, "baseTimeNanoseconds")) {
 		int64_t base = ws_parse_json_fixed(value, 0, &ok);
 
 		if (ok && base > 0 && !trace->base_known && !trace->epoch)
 			put_late_base(trace, base);
-	} else if (!strcmp(name, "deviceProperties")) {
+	} else if (is_device_list(name)) {
 		trace->devices.len = 0;
 		if (value->length < 1 << 20)
 			ws_text_add(&trace->devices, value->text, value->length);
@@ -253,7 +271,7 @@ static void read_fact(struct ws_trace *trace, const char *name, const struct ws_
 	/* Long facts that people add do not belong in a report: environments, which may hold
 	 * secrets, and lists of packages. */
 	if (value->length > MOST_FACT) {
-		if (strcmp(name, "deviceProperties"))
+		if (!is_device_list(name))
 			ws_importer_add_note(
 				trace->importer,
 				"The fact %.100s is longer than %d bytes and was left out.", name,
@@ -322,8 +340,7 @@ static int read_members(struct ws_trace *trace)
 			return -1;
 		}
 		trace->json.at++;
-		trace->kineto |=
-			!strcmp(name, "schemaVersion") || !strcmp(name, "deviceProperties");
+		trace->kineto |= !strcmp(name, "schemaVersion") || is_device_list(name);
 		if (!strcmp(name, "traceEvents") && ws_peek_json_byte(&trace->json) == '[') {
 			rc = read_events(trace);
 		} else if (!strcmp(name, "stackFrames") && ws_peek_json_byte(&trace->json) == '{') {
@@ -340,14 +357,30 @@ static int read_members(struct ws_trace *trace)
 
 /* ---- a file ---- */
 
+/* Note that a compressed file whose text is whole is damaged: what was read may be wrong. */
+static void note_bad_rest(struct ws_trace *trace)
+{
+	const char *broken = ws_check_input_rest(trace->json.source);
+
+	if (broken)
+		ws_importer_add_note(trace->importer,
+				     "The trace is broken: %s. All of it was read, but names and "
+				     "figures may be wrong.",
+				     broken);
+}
+
 /* Note where and why the file broke off, by the result of reading it. */
 static void note_break(struct ws_trace *trace, int rc, bool array)
 {
 	const char *broken = ws_explain_broken_input(trace->json.source),
 		   *reason = "it ends too early";
 
-	if (rc == 1 || trace->importer->stopped)
+	if (trace->importer->stopped)
 		return;
+	if (rc == 1) {
+		note_bad_rest(trace);
+		return;
+	}
 	if (rc == 0 && array && !broken)
 		return; /* the closing bracket may be left out */
 	if (broken)
@@ -372,17 +405,87 @@ static void put_clock(struct ws_trace *trace)
 				     .realtime = trace->importer->file_earliest};
 }
 
+/* The time on the session clock of `ns` by the file's own times, which may be negative. */
+static uint64_t convert_file_time(const struct ws_trace *trace, int64_t ns)
+{
+	if (ns < 0 && (uint64_t)-ns > trace->base)
+		return 0;
+	return trace->base + (uint64_t)ns;
+}
+
+/* A stretch of time during which one of our own exports was recorded: [start, end], the latter null
+ * if it was not closed. */
+static void put_own_collection(struct ws_trace *trace, const struct ws_json_value *pair)
+{
+	struct ws_json_walk walk = ws_begin_json_walk(pair);
+	struct ws_json_value from, to;
+	struct ws_row_collection row = {.end = WS_NO_TIME};
+	bool ok;
+	int64_t start, end;
+
+	if (!ws_next_json_member(&walk, NULL, &from) || !ws_next_json_member(&walk, NULL, &to))
+		return;
+	start = ws_parse_json_fixed(&from, 0, &ok);
+	if (!ok)
+		return;
+	end = ws_parse_json_fixed(&to, 0, &ok);
+	if (ok && end < start)
+		return;
+	row.start = convert_file_time(trace, start);
+	if (ok)
+		row.end = convert_file_time(trace, end);
+	*(struct ws_row_collection *)ws_importer_add_row(trace->importer, WS_TABLE_collection) =
+		row;
+	trace->importer->has_collection = true;
+}
+
+/* Times of one of our own exports count from the zero of the report that it came from. */
+static void put_own_zero(struct ws_trace *trace)
+{
+	char zero[32];
+
+	if (trace->importer->file_count > 1 || trace->epoch)
+		return;
+	snprintf(zero, sizeof(zero), "%" PRIu64, trace->base);
+	ws_importer_add_fact(trace->importer, "session.zero", zero, strlen(zero));
+}
+
+/* When one of our own exports was recorded, so that a report made of it covers the same time. */
+static void put_own_collections(struct ws_trace *trace)
+{
+	struct ws_json_value own, key, list, pair;
+	struct ws_json_walk walk, pairs;
+	bool more;
+
+	if (!trace->own.len || !trace->base_chosen ||
+	    !ws_read_json_value(trace->own.text, trace->own.text + trace->own.len, &own, &more))
+		return;
+	walk = ws_begin_json_walk(&own);
+	while (ws_next_json_member(&walk, &key, &list)) {
+		if (!ws_is_json_string(&key, "collections") || list.type != WS_JSON_ARRAY)
+			continue;
+		pairs = ws_begin_json_walk(&list);
+		while (ws_next_json_member(&pairs, NULL, &pair))
+			if (pair.type == WS_JSON_ARRAY)
+				put_own_collection(trace, &pair);
+		put_own_zero(trace);
+	}
+}
+
 static void free_trace(struct ws_trace *trace)
 {
 	ws_close_json(&trace->json);
 	ws_text_free(&trace->scratch);
 	ws_text_free(&trace->built);
 	ws_text_free(&trace->devices);
+	ws_text_free(&trace->own);
 	ws_map_free(&trace->process_names);
 	ws_map_free(&trace->thread_names);
 	ws_map_free(&trace->open_slices);
 	ws_map_free(&trace->open_flows);
 	ws_map_free(&trace->kernel_names);
+	ws_map_free(&trace->call_bytes);
+	free(trace->copies);
 	ws_map_free(&trace->occurrences);
 	ws_map_free(&trace->profile_at);
 	ws_map_free(&trace->node_stacks);
@@ -391,6 +494,7 @@ static void free_trace(struct ws_trace *trace)
 	free(trace->clock_offsets);
 	free(trace->slices);
 	free(trace->halves);
+	free(trace->unplaced);
 	ws_map_free(&trace->early_ends);
 	free(trace->flows);
 	free(trace);
@@ -419,6 +523,7 @@ int ws_import_trace(struct ws_importer *importer, struct ws_input *source, uint6
 	ws_chrome_finish(trace);
 	ws_kineto_finish(trace);
 	put_clock(trace);
+	put_own_collections(trace);
 	ws_importer_add_notes(importer, trace->bad_time,
 			      "Events without a time, or with one that cannot be, were left out.");
 	note_break(trace, rc, array);

@@ -346,6 +346,19 @@ static void name_thread(struct ws_trace *trace, uint64_t pid, uint64_t tid, uint
 	}
 }
 
+/* The name that a metadata event gives a thread. Our own exports write it in the PyTorch profiler's
+ * form and say beside it what it was, which may be nothing. */
+static uint32_t read_thread_name(struct ws_trace *trace)
+{
+	const struct ws_json_value *own = ws_trace_get_arg(trace, WS_A_OWN_NAME);
+
+	if (own->type == WS_JSON_STRING && !own->length)
+		return 0;
+	if (own->type == WS_JSON_STRING)
+		return ws_trace_add_string(trace, own);
+	return ws_trace_add_string(trace, ws_trace_get_arg(trace, WS_A_NAME));
+}
+
 void ws_trace_read_metadata(struct ws_trace *trace, const struct ws_trace_event *event)
 {
 	uint64_t pid = 0, tid = 0;
@@ -358,6 +371,5 @@ void ws_trace_read_metadata(struct ws_trace *trace, const struct ws_trace_event 
 		name_process(trace, pid,
 			     ws_trace_add_string(trace, ws_trace_get_arg(trace, WS_A_NAME)));
 	else if (ws_is_json_string(&event->name, "thread_name"))
-		name_thread(trace, pid, tid,
-			    ws_trace_add_string(trace, ws_trace_get_arg(trace, WS_A_NAME)));
+		name_thread(trace, pid, tid, read_thread_name(trace));
 }

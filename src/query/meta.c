@@ -4,6 +4,7 @@
 
 #include "query/query.h"
 #include "base/choose.h"
+#include "schema/events.h"
 
 const char *ws_find_meta(const struct ws_report *report, const char *name)
 {
@@ -89,4 +90,30 @@ uint64_t ws_find_time_last(const struct ws_report *report)
 	if (last)
 		return last;
 	return find_latest_time(report, false);
+}
+
+/* Widen a span to the blocks of a table. Where an event never ended, a block does not say when its
+ * last one did: its start counts. */
+static void widen_span(const struct ws_report *report, enum ws_table table, uint64_t *first,
+		       uint64_t *last)
+{
+	for (size_t i = 0; i < ws_report_count_blocks(report, table); i++) {
+		uint64_t start = ws_report_block_info(report, table, i).time_min,
+			 end = ws_report_block_info(report, table, i).time_max;
+
+		if (end == UINT64_MAX)
+			end = start;
+		*first = ws_min(*first, start);
+		*last = ws_max(*last, end);
+	}
+}
+
+bool ws_find_event_span(const struct ws_report *report, uint64_t *first, uint64_t *last)
+{
+	*first = UINT64_MAX;
+	*last = 0;
+	for (size_t i = 0; i < WS_EVENT_KINDS; i++)
+		if (ws_event_has_lane(&ws_event_kinds[i]))
+			widen_span(report, ws_event_kinds[i].table, first, last);
+	return *first != UINT64_MAX;
 }

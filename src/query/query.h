@@ -102,5 +102,8 @@ const char *ws_find_meta(const struct ws_report *report, const char *name);
  * end of the last event. */
 uint64_t ws_find_time_zero(const struct ws_report *report);
 uint64_t ws_find_time_last(const struct ws_report *report);
+/* From the earliest start to the last end of what the time line shows, ns on the session clock;
+ * false when it shows nothing. */
+bool ws_find_event_span(const struct ws_report *report, uint64_t *first, uint64_t *last);
 
 #endif

@@ -72,6 +72,12 @@ static struct ws_cell make_optional_number_cell(uint64_t value)
 	return ws_cell_int_if(value != WS_NO_U32, (int64_t)value);
 }
 
+/* The green context, if any: exports of Nsight Systems have 0 for none. */
+static struct ws_cell make_green_cell(uint64_t context)
+{
+	return ws_cell_int_if(context && context != WS_NO_U32, (int64_t)context);
+}
+
 static struct ws_cell make_trace_text_cell(const char *text)
 {
 	return ws_cell_text_if(*text, text, strlen(text));
@@ -154,7 +160,7 @@ static void print_gpu_work(struct gpu_trace *gpu_trace, enum ws_cuda_source sour
 			      device, sizeof(device));
 	cells[DEVICE] = make_trace_text_cell(device);
 	cells[CONTEXT] = make_number_cell(values[stream_columns[source].context]);
-	cells[GREEN] = make_optional_number_cell(values[stream_columns[source].green]);
+	cells[GREEN] = make_green_cell(values[stream_columns[source].green]);
 	cells[STREAM] = make_number_cell(values[stream_columns[source].stream]);
 	if (source == WS_CUDA_KERNEL)
 		put_kernel_cells(gpu_trace, values, cells);

@@ -58,6 +58,38 @@ static bool feed_inflate(struct ws_input *source)
 	return source->inflater.avail_in > 0;
 }
 
+/* What is wrong where decompressing stops with an error. zlib compares the checksum and the length
+ * at the end of each member with what came out. */
+static const char *explain_bad_member(const struct ws_input *source)
+{
+	const char *problem = source->inflater.msg;
+
+	if (problem && !strcmp(problem, "incorrect data check"))
+		return "its compressed data are damaged: they do not have the checksum that stands "
+		       "at their end";
+	if (problem && !strcmp(problem, "incorrect length check"))
+		return "its compressed data are damaged: they do not have the length that stands "
+		       "at their end";
+	return "its compressed data are damaged";
+}
+
+/* Get ready for the member that follows the one that just ended. False at the end of the file:
+ * zeros behind the last member are padding, anything else is damage. */
+static bool begin_next_member(struct ws_input *source)
+{
+	while (feed_inflate(source)) {
+		if (source->inflater.next_in[0] == 0x1f)
+			return inflateReset(&source->inflater) == Z_OK;
+		if (source->inflater.next_in[0]) {
+			source->broken = ws_strdup("what follows its compressed data is damaged");
+			return false;
+		}
+		source->inflater.next_in++;
+		source->inflater.avail_in--;
+	}
+	return false;
+}
+
 /* Decompress into one block. Returns its length; sets *last when nothing follows. */
 static size_t inflate_block(struct ws_input *source, char *out, bool *last)
 {
@@ -68,13 +100,11 @@ static size_t inflate_block(struct ws_input *source, char *out, bool *last)
 		int rc = Z_BUF_ERROR;
 
 		if (feed_inflate(source)) {
-			problem = "its compressed data are damaged";
 			rc = inflate(&source->inflater, Z_NO_FLUSH);
+			problem = explain_bad_member(source);
 		}
 		if (rc == Z_STREAM_END) {
-			/* Another member may follow; anything else is padding. */
-			*last = !feed_inflate(source) || source->inflater.next_in[0] != 0x1f ||
-				inflateReset(&source->inflater) != Z_OK;
+			*last = !begin_next_member(source);
 		} else if (rc != Z_OK) {
 			*last = true;
 			if (!source->broken)
@@ -189,6 +219,16 @@ size_t ws_read_input(struct ws_input *source, void *out, size_t n)
 	if (source->gzip)
 		return read_blocks(source, out, n);
 	return read_file(source, out, n);
+}
+
+const char *ws_check_input_rest(struct ws_input *source)
+{
+	char *rest = ws_malloc(INPUT_BYTES);
+
+	while (source->gzip && ws_read_input(source, rest, INPUT_BYTES))
+		;
+	free(rest);
+	return source->broken;
 }
 
 const char *ws_explain_broken_input(struct ws_input *source)

@@ -2,7 +2,8 @@
  * input.h - the bytes of a file to import, plain or gzip, from the beginning to the end.
  *
  * A gzip file is decompressed by a thread of its own, some megabytes ahead of the reader. Members
- * that follow one another are one text, as in gzip(1). WS_INPUT_MOST_BYTES bounds what comes out,
+ * that follow one another are one text, as in gzip(1); the checksum and the length of each are
+ * checked when its end is reached. WS_INPUT_MOST_BYTES bounds what comes out,
  * so that a small file that unpacks to an endless one ends in a message; nothing of it is kept, so
  * memory is bounded anyway.
  */
@@ -29,6 +30,10 @@ struct ws_input *ws_open_input(const char *path, struct ws_err *err);
 size_t ws_read_input(struct ws_input *source, void *out, size_t n);
 /* Why reading ended before the end of the file, or NULL. Lives as long as the source. */
 const char *ws_explain_broken_input(struct ws_input *source);
+/* Read a compressed file to its end, for a reader that has all it needs: the checksum and the
+ * length that tell whether that was what the file's writer wrote stand there. Returns why the file
+ * is broken, or NULL; a file that is not compressed is not read. */
+const char *ws_check_input_rest(struct ws_input *source);
 /* How many bytes of the file on disk have been read, and how many there are: for showing progress.
  */
 uint64_t ws_count_input_read(const struct ws_input *source);
