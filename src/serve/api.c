@@ -252,6 +252,7 @@ static const struct entry {
 	ws_api_fn *fn;
 	const char *type;
 	bool of_page; /* it is about no single report */
+	bool of_file; /* it looks at the report, not at its lanes, which may change meanwhile */
 } entries[] = {
 	{"session", ws_api_session, "application/json", true},
 	{"record", ws_api_record, "application/json", true},
@@ -267,6 +268,7 @@ static const struct entry {
 	{"step", ws_api_step, "application/json"},
 	{"names", ws_api_names, "application/json"},
 	{"sql", ws_api_sql, "application/json"},
+	{"query", ws_api_query, "application/json", .of_file = true},
 	{"flame", ws_api_flame, "application/json"},
 	{"progress", ws_api_progress, "application/json"},
 };
@@ -279,46 +281,68 @@ static int answer_error(struct ws_answer *answer, int status, const char *senten
 	return status;
 }
 
+/* Call what answers about one report, which stays as it is meanwhile. */
+static int ask_report(const struct entry *entry, struct ws_view_report *report,
+		      struct ws_api_call *call, struct ws_err *err)
+{
+	int status;
+
+	pthread_rwlock_rdlock(&report->use);
+	call->rep = report;
+	call->lanes = report->lanes;
+	if (entry->of_file) {
+		status = entry->fn(call, err);
+	} else {
+		ws_lanes_wait_census(call->lanes);
+		pthread_rwlock_rdlock(&call->lanes->shown);
+		status = entry->fn(call, err);
+		pthread_rwlock_unlock(&call->lanes->shown);
+	}
+	pthread_rwlock_unlock(&report->use);
+	return status;
+}
+
+/* What the user typed, not what the page did, was wrong. */
+static int say_error(struct ws_answer *answer, const char *sentence)
+{
+	answer->body.len = 0;
+	ws_text_puts(&answer->body, "{");
+	ws_put_json_string(&answer->body, "error", sentence);
+	ws_text_puts(&answer->body, "}");
+	return 200;
+}
+
+static const struct entry *find_entry(const char *path)
+{
+	for (size_t i = 0; i < WS_COUNT(entries); i++)
+		if (!strcmp(entries[i].path, path))
+			return &entries[i];
+	return NULL;
+}
+
 int ws_api(struct ws_view *view, const char *path, const struct ws_params *params,
 	   struct ws_answer *answer)
 {
 	struct ws_api_call call = {
 		.view = view, .params = params, .out = &answer->body, .answer = answer};
+	const struct entry *entry = find_entry(path);
 	struct ws_err err = {.msg = ""};
 	int64_t report;
 	int status;
 
-	for (size_t i = 0; i < WS_COUNT(entries); i++) {
-		if (strcmp(entries[i].path, path))
-			continue;
-		if (entries[i].of_page) {
-			answer->type = entries[i].type;
-			return entries[i].fn(&call, &err) ? answer_error(answer, 400, err.msg)
-							  : 200;
-		}
-		if (!ws_view_count(view))
-			return answer_error(answer, 400, "There is no report yet.");
-		if (!ws_param_int(&call, "r", 0, (int64_t)ws_view_count(view) - 1, 0, &report,
-				  &err))
-			return answer_error(answer, 400, err.msg);
-		call.rep = &view->reports[report];
-		answer->type = entries[i].type;
-		pthread_rwlock_rdlock(&view->reports[report].use);
-		call.lanes = call.rep->lanes;
-		ws_lanes_wait_census(call.lanes);
-		pthread_rwlock_rdlock(&call.lanes->shown);
-		status = entries[i].fn(&call, &err);
-		pthread_rwlock_unlock(&call.lanes->shown);
-		pthread_rwlock_unlock(&view->reports[report].use);
-		if (status ==
-		    WS_API_SAY) { /* what the user typed, not what the page did, was wrong */
-			answer->body.len = 0;
-			ws_text_puts(&answer->body, "{");
-			ws_put_json_string(&answer->body, "error", err.msg);
-			ws_text_puts(&answer->body, "}");
-			return 200;
-		}
-		return status ? answer_error(answer, status, err.msg) : 200;
+	if (!entry)
+		return answer_error(answer, 404, "There is nothing here.");
+	answer->type = entry->type;
+	if (entry->of_page) {
+		status = entry->fn(&call, &err);
+		return status ? answer_error(answer, 400, err.msg) : 200;
 	}
-	return answer_error(answer, 404, "There is nothing here.");
+	if (!ws_view_count(view))
+		return answer_error(answer, 400, "There is no report yet.");
+	if (!ws_param_int(&call, "r", 0, (int64_t)ws_view_count(view) - 1, 0, &report, &err))
+		return answer_error(answer, 400, err.msg);
+	status = ask_report(entry, &view->reports[report], &call, &err);
+	if (status == WS_API_SAY)
+		return say_error(answer, err.msg);
+	return status ? answer_error(answer, status, err.msg) : 200;
 }

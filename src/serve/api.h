@@ -63,6 +63,8 @@ static inline size_t ws_view_count(const struct ws_view *view)
 struct ws_params {
 	const char *(*get)(void *ctx, const char *name); /* NULL when it is not given */
 	void *ctx;
+	bool (*is_gone)(void *ctx); /* whether nobody waits for the answer any more; from any
+				       thread while it is made. NULL: someone does */
 };
 
 struct ws_answer {
@@ -92,7 +94,7 @@ enum { WS_API_SAY = 1 };
 typedef int ws_api_fn(struct ws_api_call *call, struct ws_err *err);
 ws_api_fn ws_api_session, ws_api_tree, ws_api_tiles, ws_api_at, ws_api_event, ws_api_sum,
 	ws_api_events, ws_api_search, ws_api_step, ws_api_names, ws_api_sql, ws_api_flame,
-	ws_api_progress, ws_api_record, ws_api_state, ws_api_diff;
+	ws_api_progress, ws_api_record, ws_api_state, ws_api_diff, ws_api_query;
 
 const char *ws_param(const struct ws_api_call *call, const char *name);
 /* A whole number from `low` to `high`; `fallback` when it is not given. False, and a sentence in

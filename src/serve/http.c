@@ -9,6 +9,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,6 +123,20 @@ static const char *get_argument(void *ctx, const char *name)
 	return ws_mhd.lookup_connection_value(ctx, MHD_GET_ARGUMENT_KIND, name);
 }
 
+/* Whether the browser closed the connection, or the server is about to end, which closes them all.
+ */
+static bool is_gone(void *ctx)
+{
+	const union MHD_ConnectionInfo *info =
+		ws_mhd.get_connection_info(ctx, MHD_CONNECTION_INFO_CONNECTION_FD);
+	struct pollfd socket = {.events = POLLRDHUP};
+
+	if (!info)
+		return false;
+	socket.fd = info->connect_fd;
+	return poll(&socket, 1, 0) > 0 && socket.revents;
+}
+
 static ws_mhd_result answer_asset(struct MHD_Connection *con, const struct ws_asset *asset)
 {
 	const char *accepted =
@@ -135,7 +150,7 @@ static ws_mhd_result answer_asset(struct MHD_Connection *con, const struct ws_as
 
 static ws_mhd_result answer_api(struct server *server, struct MHD_Connection *con, const char *path)
 {
-	struct ws_params params = {get_argument, con};
+	struct ws_params params = {get_argument, con, is_gone};
 	struct ws_answer answer = {.type = "text/plain"};
 	int status = ws_api(&server->view, path, &params, &answer);
 
@@ -221,7 +236,7 @@ static ws_mhd_result end_upload(struct server *server, struct MHD_Connection *co
 
 static ws_mhd_result end_record(struct server *server, struct MHD_Connection *con, bool start)
 {
-	struct ws_params params = {get_argument, con};
+	struct ws_params params = {.get = get_argument, .ctx = con};
 	struct ws_err err = {.msg = ""};
 
 	if (start ? ws_recorder_start(server->view.rec, &params, &err)
@@ -232,7 +247,7 @@ static ws_mhd_result end_record(struct server *server, struct MHD_Connection *co
 
 static ws_mhd_result end_cancel(struct server *server, struct MHD_Connection *con)
 {
-	struct ws_params params = {get_argument, con};
+	struct ws_params params = {.get = get_argument, .ctx = con};
 	struct ws_err err = {.msg = ""};
 
 	return ws_jobs_cancel(server->view.jobs, &params, &err) ? say_error(con, err.msg)

@@ -26,6 +26,7 @@ static int find_all(void *library, struct ws_err *err)
 		{"MHD_destroy_response", &ws_mhd.destroy_response},
 		{"MHD_lookup_connection_value", &ws_mhd.lookup_connection_value},
 		{"MHD_get_connection_values", &ws_mhd.get_connection_values},
+		{"MHD_get_connection_info", &ws_mhd.get_connection_info},
 	};
 
 	for (size_t i = 0; i < WS_COUNT(functions); i++) {

@@ -27,6 +27,7 @@ struct ws_mhd {
 	__typeof__(&MHD_destroy_response) destroy_response;
 	__typeof__(&MHD_lookup_connection_value) lookup_connection_value;
 	__typeof__(&MHD_get_connection_values) get_connection_values;
+	__typeof__(&MHD_get_connection_info) get_connection_info;
 };
 extern struct ws_mhd ws_mhd;
 

@@ -9,6 +9,7 @@ import { Statistics } from "./statistics";
 import { Functions } from "./functions";
 import { Compare } from "./compare";
 import { Diagnostics } from "./diagnostics";
+import { Query } from "./query";
 import { Session } from "./session";
 
 export interface Panel {
@@ -47,6 +48,7 @@ export class Panels {
       ["statistics", this.statistics],
       ["functions", new Functions(app)],
       ["compare", new Compare(app)],
+      ["sql", new Query(app)],
       ["diagnostics", new Diagnostics(app)],
       ["session", new Session(app)],
     ];
