@@ -225,7 +225,7 @@ static uint32_t count_mapped_chunks(void)
 	return (uint32_t)(atomic_load_explicit(&kept.mapped, memory_order_acquire) / WS_CHUNK_SIZE);
 }
 
-/* Another thread may have grown the mapping and not have said so yet. */
+/* Another thread may have mapped the last of it and not have said so yet. */
 static bool wait_for_mapper(uint64_t old)
 {
 	struct timespec pause = {0, 20000};
@@ -238,6 +238,17 @@ static bool wait_for_mapper(uint64_t old)
 	return false;
 }
 
+/* Of several threads the one that is last to say how much is mapped may know the least. */
+static void raise_mapped(uint64_t size)
+{
+	uint64_t mapped = atomic_load_explicit(&kept.mapped, memory_order_relaxed);
+
+	while (mapped < size &&
+	       !atomic_compare_exchange_weak_explicit(&kept.mapped, &mapped, size,
+						      memory_order_release, memory_order_relaxed))
+		;
+}
+
 /* Each event that is lost comes here: the kernel is asked once a second. */
 static bool has_just_failed(const struct ws_arena *arena)
 {
@@ -246,26 +257,44 @@ static bool has_just_failed(const struct ws_arena *arena)
 	return failed && ws_rt_read_ticks() - failed < arena->ticks_per_second;
 }
 
+static uint64_t find_next_size(uint64_t mapped, uint64_t end)
+{
+	return ws_min(mapped + ws_max(mapped / 8 & ~(REGION_BYTES - 1), REGION_BYTES), end);
+}
+
 /*
  * Map more of the arena, in place: this takes no descriptor, so that it works in a program that has
  * changed its root or its user, or has no descriptor left. The kernel refuses when the mapping's
  * size is not what we say, so that of two threads one grows it.
+ *
+ * The other must not wait until that one has said so: it may have lost the processor, be what this
+ * signal handler interrupted, or have been left behind by a fork. Sizes follow from one another, so
+ * the next one is tried until the kernel says that the mapping does not reach so far (EFAULT).
  */
 static bool map_more(struct ws_arena *arena)
 {
-	uint64_t old = atomic_load_explicit(&kept.mapped, memory_order_acquire);
-	uint64_t end = (uint64_t)(arena->chunk_first + arena->chunk_count) * WS_CHUNK_SIZE;
-	uint64_t step = ws_max(old / 8 & ~(REGION_BYTES - 1), REGION_BYTES);
-	uint64_t size = ws_min(old + step, end);
+	const uint64_t end = (uint64_t)(arena->chunk_first + arena->chunk_count) * WS_CHUNK_SIZE;
+	const uint64_t known = atomic_load_explicit(&kept.mapped, memory_order_acquire);
+	uint64_t allowance, size;
 
-	if (old >= end || kept.sandboxed || has_just_failed(arena))
+	if (known >= end || kept.sandboxed || has_just_failed(arena))
 		return false;
-	if (size <= find_allowance() && ws_raw_syscall(SYS_mremap, (long)arena, (long)old,
-						       (long)size, 0, 0, 0) == (long)arena) {
-		atomic_store_explicit(&kept.mapped, size, memory_order_release);
-		return true;
+	allowance = find_allowance();
+	for (uint64_t old = known; old < end; old = size) {
+		long result = -12; /* ENOMEM */
+
+		size = find_next_size(old, end);
+		if (size <= allowance)
+			result = ws_raw_syscall(SYS_mremap, (long)arena, (long)old, (long)size, 0,
+						0, 0);
+		if (result == (long)arena) {
+			raise_mapped(size);
+			return true;
+		}
+		if (result != -12 || size > allowance)
+			break;
 	}
-	if (wait_for_mapper(old))
+	if (wait_for_mapper(known))
 		return true;
 	atomic_store_explicit(&kept.map_failed, ws_rt_read_ticks(), memory_order_relaxed);
 	atomic_store_explicit(&kept.limited, true, memory_order_relaxed);

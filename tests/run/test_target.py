@@ -224,6 +224,16 @@ def what_a_limit_leaves_out_is_said(t):
 
 
 @test("target")
+def grown_by_a_thread_that_has_not_said_so(t):
+    argv = [t.program("limits"), "grown"]
+    r = t.profile(argv, "-f", "--trace=osrt", "--osrt-threshold=0", "--sample=none", status=0)
+    t.verify(r.report)
+    db = t.load(r.report)
+    t.eq(db.lost(), 0, "events lost")
+    t.eq(db.calls().get("read", 0), 400000, "calls recorded")
+
+
+@test("target")
 def limit_of_the_shell(t):
     """The limit is there before our libraries are."""
     argv = ["/bin/sh", "-c", 'ulimit -v 500000; "$1" space', "sh", t.program("limits")]

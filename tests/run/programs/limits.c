@@ -7,11 +7,15 @@
  *           user, if we are root
  *   stalled the limit of space, and calls while the parent, which must be the recorder, is stopped
  *   files   no file may be larger than a page, no further descriptor be opened
+ *   grown   the mapping of the recording is larger than its hooks know, as when the thread that
+ *           grows it loses the processor; calls while the parent is stopped
+ *   crowd   300,000 KiB of address space and 600 threads that make calls at once
  *
  * Prints what a program can tell without us: the same with and without a recording.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,6 +107,54 @@ static int run_files(void)
 	return 0;
 }
 
+static int run_grown(void)
+{
+	FILE *file = fopen("/proc/self/maps", "r");
+	unsigned long from = 0, end;
+	char line[512];
+
+	while (file && !from && fgets(line, sizeof(line), file))
+		if (!strstr(line, "/warpsight-") || sscanf(line, "%lx-%lx", &from, &end) != 2)
+			from = 0;
+	if (file)
+		fclose(file);
+	if (!from || mremap((void *)from, end - from, end - from + MIB, 0) != (void *)from)
+		return 1;
+	kill(getppid(), SIGSTOP);
+	make_calls(400000);
+	kill(getppid(), SIGCONT);
+	return 0;
+}
+
+#define CROWD 600
+
+static pthread_barrier_t crowd;
+
+static void *make_calls_together(void *arg)
+{
+	pthread_barrier_wait(&crowd);
+	make_calls(3);
+	pthread_barrier_wait(&crowd);
+	return arg;
+}
+
+static int run_crowd(void)
+{
+	pthread_t thread[CROWD];
+	pthread_attr_t attr;
+
+	set_limit(RLIMIT_AS, 300000 * KIB);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 64 * KIB);
+	pthread_barrier_init(&crowd, NULL, CROWD);
+	for (int i = 0; i < CROWD; i++)
+		if (pthread_create(&thread[i], &attr, make_calls_together, NULL))
+			_exit(1);
+	for (int i = 0; i < CROWD; i++)
+		pthread_join(thread[i], NULL);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *which = argc > 1 ? argv[1] : "";
@@ -122,6 +174,10 @@ int main(int argc, char **argv)
 		status = run_stalled();
 	} else if (!strcmp(which, "files")) {
 		status = run_files();
+	} else if (!strcmp(which, "grown")) {
+		status = run_grown();
+	} else if (!strcmp(which, "crowd")) {
+		status = run_crowd();
 	}
 	printf("%s: %d\n", which, status);
 	return status;
