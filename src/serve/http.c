@@ -2,12 +2,12 @@
  * http.c - the server: libmicrohttpd on 127.0.0.1, a thread for each connection, so that neither a
  * slow client nor a long answer keeps others waiting, and checks before anything else.
  *
- * Every address begins with a random token of 128 bits, which only the one who started the server
- * sees: other users of the machine cannot reach the report through the port. A request must name
- * this machine as its host, whatever the port (a tunnel changes it): a page elsewhere that has its
- * name resolve to 127.0.0.1 is refused. Nothing of an address is ever used as a path of a file.
+ * Connections come through the gate (gate.c), which lets through those of the user who started the
+ * server that show the token in their first line. Every address begins with it, 128 random bits. A
+ * request must name this machine as its host, whatever the port (a tunnel changes it): a page
+ * elsewhere that has its name resolve to 127.0.0.1 is refused. Nothing of an address is ever used
+ * as a path of a file.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -15,11 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #include "serve/api.h"
+#include "serve/browser.h"
+#include "serve/gate.h"
 #include "serve/jobs.h"
 #include "serve/mhd.h"
 #include "serve/record.h"
@@ -28,8 +30,9 @@
 #include "serve/upload.h"
 
 enum {
-	TOKEN = 32,
-	MOST_CONNECTIONS = 128,
+	TOKEN = WS_GATE_WORD,
+	CODE_S = 120, /* a browser may take long to start */
+	MOST_CONNECTIONS = 256,
 	PATIENCE_S = 60,
 	MOST_UPLOADS = 8,
 	FIRST_PORT = 8300,
@@ -39,7 +42,16 @@ enum {
 struct server {
 	struct ws_view view;
 	char token[TOKEN + 1];
-	int uploads; /* under way; atomic */
+	char code[TOKEN +
+		  1]; /* stands for the token once, in the address that a browser is given */
+	time_t code_until;
+	bool code_used;	 /* atomic */
+	int uploads;	 /* under way; atomic */
+	int connections; /* of those who have shown the token; atomic */
+	int most_connections;
+	struct ws_gate_use use;
+	struct ws_gate *gate;
+	struct MHD_Daemon *daemon;
 };
 
 /* A POST from its head to its end. */
@@ -106,16 +118,22 @@ static bool host_is_local(const char *host)
 	return false;
 }
 
-/* What follows "/TOKEN/", or NULL; takes as long whatever differs. */
-static const char *after_token(const struct server *server, const char *url)
+/* Takes as long whatever differs. */
+static bool is_word(const char *secret, const char *word)
 {
 	unsigned char differs = 0;
 
+	for (int i = 0; i < TOKEN; i++)
+		differs |= (unsigned char)(word[i] ^ secret[i]);
+	return !differs;
+}
+
+/* What follows "/WORD/", or NULL. */
+static const char *after_word(const char *secret, const char *url)
+{
 	if (strlen(url) < TOKEN + 2 || url[0] != '/' || url[TOKEN + 1] != '/')
 		return NULL;
-	for (int i = 0; i < TOKEN; i++)
-		differs |= (unsigned char)(url[i + 1] ^ server->token[i]);
-	return differs ? NULL : url + TOKEN + 2;
+	return is_word(secret, url + 1) ? url + TOKEN + 2 : NULL;
 }
 
 static const char *get_argument(void *ctx, const char *name)
@@ -283,6 +301,30 @@ static ws_mhd_result receive_post(struct server *server, struct MHD_Connection *
 			: end_record(server, con, start);
 }
 
+/* The code of the address that a browser was started with becomes the page's address, once. */
+static ws_mhd_result exchange_code(struct server *server, struct MHD_Connection *con)
+{
+	struct MHD_Response *Response;
+	char location[TOKEN + 3];
+	ws_mhd_result rc;
+
+	if (time(NULL) > server->code_until ||
+	    __atomic_exchange_n(&server->code_used, true, __ATOMIC_RELAXED))
+		return refuse_request(con, 410,
+				      "This address was good for one use, and for two minutes: use "
+				      "the address that warpsight view printed.\n");
+	snprintf(location, sizeof(location), "/%s/", server->token);
+	Response = ws_mhd.create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+	if (!Response)
+		return MHD_NO;
+	ws_mhd.add_response_header(Response, "Location", location);
+	ws_mhd.add_response_header(Response, "Referrer-Policy", "no-referrer");
+	ws_mhd.add_response_header(Response, "Cache-Control", "no-store");
+	rc = ws_mhd.queue_response(con, 303, Response);
+	ws_mhd.destroy_response(Response);
+	return rc;
+}
+
 /* Stands for a request that has nothing but its headers. */
 static char bare_request;
 
@@ -325,7 +367,10 @@ static ws_mhd_result answer_request(void *ctx, struct MHD_Connection *con, const
 	}
 	if (!host_is_local(ws_mhd.lookup_connection_value(con, MHD_HEADER_KIND, "Host")))
 		return refuse_request(con, 403, "This server answers only to localhost.\n");
-	path = after_token(server, url);
+	path = after_word(server->code, url);
+	if (path && !*path && !strcmp(method, "GET"))
+		return exchange_code(server, con);
+	path = after_word(server->token, url);
 	if (!path)
 		return refuse_request(
 			con, 403,
@@ -347,7 +392,7 @@ static ws_mhd_result answer_request(void *ctx, struct MHD_Connection *con, const
 
 /* ---- starting ---- */
 
-static int make_token(char *token, struct ws_err *err)
+static int make_secret(char *token, struct ws_err *err)
 {
 	unsigned char bytes[TOKEN / 2];
 
@@ -358,68 +403,105 @@ static int make_token(char *token, struct ws_err *err)
 	return 0;
 }
 
-static struct MHD_Daemon *listen_on(struct server *server, int port, int *got, struct ws_err *err)
+static bool knows_word(void *ctx, const char *word)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET,
-				      .sin_port = htons((uint16_t)port),
-				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	const union MHD_DaemonInfo *info;
-	struct MHD_Daemon *Daemon;
+	const struct server *server = ctx;
 
-	errno = 0;
-	Daemon = ws_mhd.start_daemon(
-		MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION,
-		(uint16_t)port, NULL, NULL, answer_request, server, MHD_OPTION_SOCK_ADDR,
-		(struct sockaddr *)&address, MHD_OPTION_CONNECTION_LIMIT,
-		(unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PATIENCE_S,
-		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536, MHD_OPTION_NOTIFY_COMPLETED,
-		end_request, NULL, MHD_OPTION_END);
-	if (!Daemon) {
-		if (port)
-			ws_fail(err,
-				"cannot listen on port %d of 127.0.0.1%s; --port chooses another",
-				port, errno == EADDRINUSE ? ": it is in use" : "");
-		else
-			ws_fail(err, "cannot listen on 127.0.0.1");
-		return NULL;
-	}
-	info = ws_mhd.get_daemon_info(Daemon, MHD_DAEMON_INFO_BIND_PORT);
-	*got = info ? info->port : port;
-	return Daemon;
+	return is_word(server->token, word) || (*server->code && is_word(server->code, word));
+}
+
+/* The library would keep those that are too many waiting, the page of the owner among them. */
+static bool take_connection(void *ctx, int fd, const struct sockaddr_in *address)
+{
+	struct server *server = ctx;
+
+	if (__atomic_load_n(&server->connections, __ATOMIC_RELAXED) >= server->most_connections)
+		return false;
+	/* It closes the connection where it cannot take it. */
+	ws_mhd.add_connection(server->daemon, fd, (const struct sockaddr *)address,
+			      sizeof(*address));
+	return true;
+}
+
+static void count_connection(void *ctx, struct MHD_Connection *con, void **socket_context,
+			     enum MHD_ConnectionNotificationCode code)
+{
+	struct server *server = ctx;
+	int change = code == MHD_CONNECTION_NOTIFY_STARTED ? 1 : -1;
+
+	(void)con;
+	(void)socket_context;
+	__atomic_add_fetch(&server->connections, change, __ATOMIC_RELAXED);
+}
+
+/* The library has no socket of its own to listen on: the gate gives it connections. Its limit is
+ * larger than ours, since it counts those that were closed a while longer. */
+static int start_daemon(struct server *server, struct ws_err *err)
+{
+	server->daemon = ws_mhd.start_daemon(
+		MHD_USE_AUTO | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION |
+			MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ITC,
+		0, NULL, NULL, answer_request, server, MHD_OPTION_CONNECTION_LIMIT,
+		(unsigned)MOST_CONNECTIONS + 64, MHD_OPTION_CONNECTION_TIMEOUT,
+		(unsigned)PATIENCE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536,
+		MHD_OPTION_NOTIFY_COMPLETED, end_request, NULL, MHD_OPTION_NOTIFY_CONNECTION,
+		count_connection, server, MHD_OPTION_END);
+	return server->daemon ? 0 : ws_fail(err, "cannot start the server of libmicrohttpd");
 }
 
 /* The same port for the same files where it is free: what a browser keeps about a page, it keeps by
  * port. */
-static struct MHD_Daemon *listen_anywhere(struct server *server, int *got, struct ws_err *err)
+static struct ws_gate *open_gate(const struct server *server, int port, struct ws_err *err)
 {
 	uint64_t h = 0;
-	struct MHD_Daemon *Daemon;
+	struct ws_gate *gate;
 
+	if (port)
+		return ws_gate_open(port, err);
 	for (size_t i = 0; i < server->view.n; i++)
 		h = h * 31 +
 		    XXH3_64bits(server->view.reports[i].path, strlen(server->view.reports[i].path));
-	Daemon = listen_on(server, FIRST_PORT + (int)(h % PORTS), got, err);
-	return Daemon ? Daemon : listen_on(server, 0, got, err);
+	gate = ws_gate_open(FIRST_PORT + (int)(h % PORTS), err);
+	return gate ? gate : ws_gate_open(0, err);
 }
 
-static void open_browser(const char *address)
+static int start_serving(struct server *server, int port, struct ws_err *err)
 {
-	pid_t pid;
+	server->most_connections = (int)ws_share_of_descriptors(MOST_CONNECTIONS);
+	server->use = (struct ws_gate_use){server, knows_word, take_connection};
+	server->gate = open_gate(server, port, err);
+	if (!server->gate || start_daemon(server, err) < 0)
+		return -1;
+	return ws_gate_start(server->gate, &server->use, err);
+}
 
-	if (!getenv("DISPLAY") && !getenv("WAYLAND_DISPLAY"))
+static void stop_serving(struct server *server)
+{
+	ws_gate_close(server->gate);
+	if (server->daemon)
+		ws_mhd.stop_daemon(server->daemon);
+}
+
+/*
+ * Other users see the command lines of the browser and of what starts it. These get an address that
+ * is good for one request. The gate refuses even that to others; where the kernel does not say
+ * whose connections are whose, there is no such address and no browser is started.
+ */
+static void open_browser(struct server *server)
+{
+	char address[100];
+
+	if (!ws_browser_is_there())
 		return;
-	pid = fork();
-	if (!pid) {
-		if (fork())
-			_exit(0);
-		setsid();
-		if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))
-			_exit(1);
-		execlp("xdg-open", "xdg-open", address, (char *)NULL);
-		_exit(1);
+	if (!ws_gate_knows_users(server->gate)) {
+		fprintf(stderr, "warpsight: the browser is not started: the kernel does not say "
+				"here which user a connection is from, and the address would be "
+				"in the browser's command line\n");
+		return;
 	}
-	if (pid > 0)
-		waitpid(pid, NULL, 0);
+	snprintf(address, sizeof(address), "http://127.0.0.1:%d/%s/", ws_gate_port(server->gate),
+		 server->code);
+	ws_browser_open(address);
 }
 
 static void print_hint(int port, const char *token)
@@ -434,13 +516,12 @@ static void print_hint(int port, const char *token)
 }
 
 /* Fails when nobody learns the address. */
-static int print_address(const struct ws_serve_request *request, const struct server *server,
-			 int port, struct ws_err *err)
+static int print_address(const struct ws_serve_request *request, struct server *server,
+			 struct ws_err *err)
 {
-	char address[100];
+	int port = ws_gate_port(server->gate);
 
-	snprintf(address, sizeof(address), "http://127.0.0.1:%d/%s/", port, server->token);
-	printf("%s\n", address);
+	printf("http://127.0.0.1:%d/%s/\n", port, server->token);
 	if (request->remote_hint || (getenv("SSH_CONNECTION") && isatty(STDOUT_FILENO)))
 		print_hint(port, server->token);
 	if (isatty(STDOUT_FILENO))
@@ -448,7 +529,7 @@ static int print_address(const struct ws_serve_request *request, const struct se
 	if (fflush(stdout) && !request->open)
 		return ws_fail_errno(err, "cannot tell the address of the page");
 	if (request->open)
-		open_browser(address);
+		open_browser(server);
 	return 0;
 }
 
@@ -481,9 +562,8 @@ static void block_signals(sigset_t *old)
 int ws_view_serve(const struct ws_serve_request *request, struct ws_err *err)
 {
 	struct server server = {0};
-	struct MHD_Daemon *Daemon;
 	sigset_t old;
-	int port, rc = -1;
+	int rc = -1;
 
 	if (!ws_assets[0].bytes)
 		return ws_fail(err,
@@ -493,19 +573,19 @@ int ws_view_serve(const struct ws_serve_request *request, struct ws_err *err)
 	block_signals(&old);
 	if (ws_view_open(&server.view, request->files, request->n, NULL, err) < 0)
 		goto out;
-	if (make_token(server.token, err) < 0)
+	if (make_secret(server.token, err) < 0 ||
+	    (request->open && ws_browser_is_there() && make_secret(server.code, err) < 0))
 		goto close;
+	server.code_until = time(NULL) + CODE_S;
 	server.view.uploads = true;
 	server.view.jobs = ws_jobs_new(&server.view);
 	server.view.rec = request->record ? ws_recorder_new(&server.view, request->record) : NULL;
-	Daemon = request->port ? listen_on(&server, request->port, &port, err)
-			       : listen_anywhere(&server, &port, err);
-	if (!Daemon)
-		goto close;
-	rc = print_address(request, &server, port, err);
+	rc = start_serving(&server, request->port, err);
+	if (!rc)
+		rc = print_address(request, &server, err);
 	if (!rc)
 		wait_for_signal();
-	ws_mhd.stop_daemon(Daemon);
+	stop_serving(&server);
 close:
 	ws_jobs_free(server.view.jobs);
 	ws_recorder_free(server.view.rec);

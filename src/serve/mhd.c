@@ -19,7 +19,7 @@ static int find_all(void *library, struct ws_err *err)
 	} functions[] = {
 		{"MHD_start_daemon", &ws_mhd.start_daemon},
 		{"MHD_stop_daemon", &ws_mhd.stop_daemon},
-		{"MHD_get_daemon_info", &ws_mhd.get_daemon_info},
+		{"MHD_add_connection", &ws_mhd.add_connection},
 		{"MHD_create_response_from_buffer", &ws_mhd.create_response_from_buffer},
 		{"MHD_add_response_header", &ws_mhd.add_response_header},
 		{"MHD_queue_response", &ws_mhd.queue_response},

@@ -20,7 +20,7 @@ typedef enum MHD_Result ws_mhd_result;
 struct ws_mhd {
 	__typeof__(&MHD_start_daemon) start_daemon;
 	__typeof__(&MHD_stop_daemon) stop_daemon;
-	__typeof__(&MHD_get_daemon_info) get_daemon_info;
+	__typeof__(&MHD_add_connection) add_connection;
 	__typeof__(&MHD_create_response_from_buffer) create_response_from_buffer;
 	__typeof__(&MHD_add_response_header) add_response_header;
 	__typeof__(&MHD_queue_response) queue_response;

@@ -1,0 +1,334 @@
+"""Who the server of `view` answers, and that nobody keeps its owner waiting:
+test_guard.py WARPSIGHT MAKE_REPORT [TEST...]; TAP.
+
+The other user is uid 65534, by setpriv; where this cannot change users, those tests are skipped.
+"""
+import contextlib
+import http.client
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.parse
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from tap import PROGRAM, Skip, main, same, test
+
+MAKE = os.path.abspath(sys.argv[2])
+OTHER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+
+# What another user runs: argv is a port, a path and a method; prints what the server sends.
+ASK = """
+import socket, sys
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+got = b""
+try:
+    s.sendall(("%s %s HTTP/1.1\\r\\nHost: localhost:%s\\r\\nOrigin: http://localhost:%s\\r\\n"
+        "Content-Length: 0\\r\\nConnection: close\\r\\n\\r\\n"
+        % (sys.argv[3], sys.argv[2], sys.argv[1], sys.argv[1])).encode())
+    while True:
+        more = s.recv(65536)
+        if not more:
+            break
+        got += more
+except ConnectionError:
+    pass
+sys.stdout.buffer.write(got)
+"""
+
+# Opens a thousand connections that each send argv[2], says so, and holds them until its input ends.
+HOLD = """
+import socket, sys
+held = []
+for _ in range(1000):
+    s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+    try:
+        s.sendall(sys.argv[2].encode())
+    except ConnectionError:
+        pass
+    held.append(s)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def until(what, condition, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        got = condition()
+        if got:
+            return got
+        time.sleep(0.02)
+    raise AssertionError("waited in vain for " + what)
+
+
+class Server:
+    def __init__(self, process, url):
+        self.process, self.url = process, url
+        parts = urllib.parse.urlsplit(url)
+        self.port, self.path = parts.port, parts.path
+        self.token = parts.path.strip("/")
+
+    def ask(self, path, method="GET", **headers):
+        """Status, body and headers of an answer; the path is relative to the token's."""
+        con = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            con.request(method, self.path + path, headers=headers)
+            answer = con.getresponse()
+            return answer.status, answer.read().decode("utf-8", "replace"), answer.headers
+        finally:
+            con.close()
+
+    def post(self, path):
+        return self.ask(path, "POST", Origin="http://127.0.0.1:%d" % self.port)
+
+
+@contextlib.contextmanager
+def serve(*args, open_it=False, env=None, cwd=None):
+    command = [PROGRAM, "view"] + ([] if open_it else ["--no-open"]) + list(args)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=env, cwd=cwd)
+    try:
+        yield Server(process, process.stdout.readline().decode().strip())
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+        process.stdout.close()
+
+
+def report():
+    if not os.path.exists("one.wsrep"):
+        subprocess.run([MAKE, "one.wsrep", "1"], check=True, stdout=subprocess.DEVNULL)
+    return "one.wsrep"
+
+
+def other_user():
+    """Words before a command that another user is to run."""
+    if not shutil.which("setpriv") or subprocess.run(OTHER + ["true"], stderr=-3).returncode:
+        raise Skip("cannot become another user")
+    if subprocess.run(OTHER + [sys.executable, "-c", ""], stderr=-3).returncode:
+        raise Skip("another user cannot run %s" % sys.executable)
+    return OTHER
+
+
+def command_lines():
+    """Of all processes, as whoever may look at /proc sees them."""
+    lines = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            lines.append(open("/proc/%s/cmdline" % pid, "rb").read().decode("utf-8", "replace"))
+    return lines
+
+
+# ---- other users ----
+
+
+@test
+def another_user_gets_nothing_though_it_knows_the_token():
+    prefix = other_user()
+    with serve("--record", "--", "touch", "ran") as s:
+        same(s.ask("api/session")[0], 200, "the owner")
+        asks = [
+            ("GET", s.path),
+            ("GET", s.path + "api/session"),
+            ("GET", s.path + "api/record"),
+            ("GET", "/"),
+            ("POST", s.path + "api/record/start"),
+            ("POST", s.path + "api/add?name=x"),
+        ]
+        for method, path in asks:
+            got = subprocess.run(
+                prefix + [sys.executable, "-c", ASK, str(s.port), path, method],
+                stdout=subprocess.PIPE,
+                check=True,
+            ).stdout
+            if got and not got.startswith(b"HTTP/1.1 403 "):
+                raise AssertionError("%s %s: %r" % (method, path, got[:300]))
+            same(b"belongs to another user" in got or got == b"", True, got)
+        same('"runs":0' in s.ask("api/record")[1], True, "nothing was recorded")
+
+
+@test
+def a_users_own_server_answers_its_user_and_root():
+    prefix = other_user()
+    os.chmod(".", 0o755)
+    os.chmod(report(), 0o644)
+    if subprocess.run(prefix + [PROGRAM, "version"], stdout=-3, stderr=-3).returncode:
+        raise Skip("another user cannot run what is here")
+    process = subprocess.Popen(
+        prefix + [PROGRAM, "view", "--no-open", os.path.abspath(report())],
+        stdout=subprocess.PIPE,
+    )
+    try:
+        s = Server(process, process.stdout.readline().decode().strip())
+        got = subprocess.run(
+            prefix + [sys.executable, "-c", ASK, str(s.port), s.path + "api/session", "GET"],
+            stdout=subprocess.PIPE,
+            check=True,
+        ).stdout
+        same(got[:12], b"HTTP/1.1 200", "its own user")
+        same(s.ask("api/session")[0], 200, "root")
+        third = ["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups"]
+        got = subprocess.run(
+            third + [sys.executable, "-c", ASK, str(s.port), s.path + "api/session", "GET"],
+            stdout=subprocess.PIPE,
+            check=True,
+        ).stdout
+        same(got[:12] in (b"HTTP/1.1 403", b""), True, "a third")
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+@test
+def sockets_of_both_families_and_half_closed_ones_are_their_users():
+    with serve(report()) as s:
+        request = ("GET %sapi/state HTTP/1.0\r\nHost: localhost\r\n\r\n" % s.path).encode()
+        for address in ("127.0.0.1", "::ffff:127.0.0.1"):
+            try:
+                c = socket.create_connection((address, s.port))
+            except OSError:
+                continue
+            c.sendall(request)
+            c.shutdown(socket.SHUT_WR)
+            same(c.recv(12), b"HTTP/1.1 200", address)
+            c.close()
+
+
+# ---- the token ----
+
+
+@contextlib.contextmanager
+def fake_desktop():
+    """An environment whose xdg-open writes its words to the file `opened`, and stays a while."""
+    os.makedirs("desktop", exist_ok=True)
+    with open("desktop/xdg-open", "w") as f:
+        f.write('#!/bin/sh\necho "$@" > "%s/new"\n' % os.getcwd())
+        f.write('mv "%s/new" "%s/opened"\nexec sleep 2\n' % (os.getcwd(), os.getcwd()))
+    os.chmod("desktop/xdg-open", 0o755)
+    env = dict(os.environ, DISPLAY=":999", PATH=os.getcwd() + "/desktop:" + os.environ["PATH"])
+    env.pop("WAYLAND_DISPLAY", None)
+    yield env
+    with contextlib.suppress(OSError):
+        os.unlink("opened")
+
+
+@test
+def no_command_line_has_the_token_and_its_stand_in_is_good_once():
+    with fake_desktop() as env, serve(report(), open_it=True, env=env) as s:
+        until("the browser", lambda: os.path.exists("opened"))
+        same([line for line in command_lines() if s.token in line], [], "command lines")
+        words = open("opened").read().split()
+        same(len(words), 1, words)
+        handed = urllib.parse.urlsplit(words[0])
+        same((handed.hostname, handed.port), ("127.0.0.1", s.port), "address")
+        same(s.token in words[0], False, "the token in the browser's words")
+        page = Server(None, words[0])
+        same(page.ask("api/session")[0], 403, "anything else by the stand-in")
+        same(page.ask("", Host="evil.example")[0], 403, "for another host")
+        same(page.ask("", "HEAD")[0], 403, "a look ahead")
+        status, _, headers = page.ask("")
+        same((status, headers["Location"]), (303, s.path), "the first use")
+        status, body, headers = page.ask("")
+        same((status, headers["Location"]), (410, None), "the second use")
+        same("good for one use" in body and s.token not in body, True, body)
+        same(s.ask("api/session")[0], 200, "the page")
+
+
+@test
+def the_browser_starts_with_nothing_of_the_server():
+    with fake_desktop() as env:
+        here = os.getcwd()
+        with open("desktop/xdg-open", "w") as f:
+            f.write("#!/bin/sh\nls -l /proc/self/fd > %s/new\n" % here)
+            f.write("grep Sig /proc/self/status >> %s/new\nmv %s/new %s/opened\n" % ((here,) * 3))
+        with serve(report(), open_it=True, env=env):
+            until("the browser", lambda: os.path.exists("opened"))
+        text = open("opened").read()
+        same("socket:" in text or ".wsrep" in text, False, text)
+        same("SigBlk:\t0000000000000000" in text, True, text)
+
+
+# ---- those who keep it busy ----
+
+
+@contextlib.contextmanager
+def held_connections(s, text, prefix=()):
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit[1] != resource.RLIM_INFINITY and limit[1] < 1100:
+        raise Skip("no 1,000 connections can be made here")
+    room = limit[1] if limit[1] != resource.RLIM_INFINITY else 4096
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limit[0], min(room, 4096)), limit[1]))
+    holder = subprocess.Popen(
+        list(prefix) + [sys.executable, "-c", HOLD, str(s.port), text],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+    try:
+        same(holder.stdout.readline(), b"held\n", "a thousand connections")
+        yield
+    finally:
+        holder.communicate()
+
+
+def check_owner_is_served(s, text, prefix=()):
+    """All of them are there when the owner asks; without the gate it would wait for a minute."""
+    with held_connections(s, text, prefix):
+        begin = time.monotonic()
+        for _ in range(3):
+            same(s.ask("api/state")[0], 200, "the owner, beside %r" % text)
+        # half the time after which anyone is dropped for being slow
+        same(time.monotonic() - begin < 30, True, "it did not wait for the others to be dropped")
+    threads = os.listdir("/proc/%d/task" % s.process.pid)
+    same(len(threads) < 100, True, "%d threads" % len(threads))
+
+
+@test
+def a_thousand_half_sent_requests_keep_nobody_waiting():
+    with serve(report()) as s:
+        for text in ("", "GET /", "GET /%s/ HTTP/1.1\r\nHost: localhost\r\n" % ("0" * 32)):
+            check_owner_is_served(s, text)
+
+
+@test
+def a_thousand_of_another_user_keep_nobody_waiting():
+    prefix = other_user()
+    with serve(report()) as s:
+        for text in ("", "GET %s HTTP/1.1\r\nHost: localhost\r\n" % s.path):
+            check_owner_is_served(s, text, prefix)
+
+
+@test
+def few_descriptors_are_enough():
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+
+    process = subprocess.Popen(
+        [PROGRAM, "view", "--no-open", report()], stdout=subprocess.PIPE, preexec_fn=limit
+    )
+    try:
+        s = Server(process, process.stdout.readline().decode().strip())
+        check_owner_is_served(s, "GET /")
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+@test
+def a_first_line_in_pieces_is_one():
+    with serve(report()) as s:
+        c = socket.create_connection(("127.0.0.1", s.port))
+        c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in ("GET %sapi/state HTTP/1.1\r\nHost: localhost\r\n\r\n" % s.path).encode():
+            c.sendall(bytes([byte]))
+        same(c.recv(12), b"HTTP/1.1 200", "sent byte by byte")
+        c.close()
+
+
+sys.exit(main(sys.argv[3:]))
