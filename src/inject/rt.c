@@ -66,6 +66,7 @@ static struct {
 	_Atomic uint64_t mapped;     /* bytes of it, from its start */
 	_Atomic uint64_t map_failed; /* ticks when more of it could not be had; 0: never */
 	_Atomic bool limited;	     /* the program's limits kept events from being recorded */
+	_Atomic uint64_t stuck; /* sum_free_lists when all memory was held for good; 0: never */
 	uint64_t buffers[WS_BUFFERS / 64]; /* bits: which of the arena's buffers are mapped */
 	struct private_state *state;
 	_Atomic int init; /* 0 not tried, 1 at work, 2 done */
@@ -395,10 +396,60 @@ uint32_t ws_rt_take_chunk(void)
 	return chunk;
 }
 
+/*
+ * A writer that waits for memory waits for the recorder to give chunks back. It never gives back
+ * those that threads and processes hold while they live: where these have taken all that there is
+ * to be had (many threads, little memory or address space), the wait would be endless.
+ */
+struct patience {
+	uint64_t sum, since; /* ticks since when no chunk has been taken or given back */
+	uint64_t beat;	     /* of the recorder, last seen */
+	uint32_t beats, polls;
+};
+
+#define POLLS_A_LOOK 64u /* some 16 ms */
+#define ROUNDS_WAITED 8u
+
+/* Another number whenever a chunk that this process could use has been taken or given back. */
+static uint64_t sum_free_lists(const struct ws_arena *arena)
+{
+	uint32_t end = ws_min(count_mapped_chunks(), WS_MAX_CHUNKS) / WS_REGION_CHUNKS;
+	uint64_t sum = atomic_load_explicit(&arena->chunk_next, memory_order_relaxed);
+
+	for (uint32_t region = 0; region < end; region++)
+		sum += atomic_load_explicit(&arena->free_heads[region], memory_order_relaxed) >> 32;
+	return sum + 1;
+}
+
+/* Has the recorder gone round again and again for a second, and nothing came back? */
+static bool is_wait_useless(const struct ws_arena *arena, struct patience *patience)
+{
+	uint64_t beat = atomic_load_explicit(&arena->heartbeat, memory_order_relaxed);
+	uint64_t sum, now;
+
+	patience->beats += beat != patience->beat;
+	patience->beat = beat;
+	if (patience->polls++ % POLLS_A_LOOK)
+		return false;
+	sum = sum_free_lists(arena);
+	now = ws_rt_read_ticks();
+	if (sum == atomic_load_explicit(&kept.stuck, memory_order_relaxed))
+		return true;
+	if (sum != patience->sum) {
+		*patience = (struct patience){.sum = sum, .since = now, .beat = beat, .polls = 1};
+		return false;
+	}
+	if (patience->beats < ROUNDS_WAITED || now - patience->since < arena->ticks_per_second)
+		return false;
+	atomic_store_explicit(&kept.stuck, sum, memory_order_relaxed);
+	return true;
+}
+
 /* A chunk, however it can be had; WS_CHUNK_NONE when the budget is spent or the recorder gone. */
 static uint32_t get_chunk(struct ws_arena *arena)
 {
 	uint32_t chunk = ws_rt_take_chunk();
+	struct patience patience = {0};
 
 	while (chunk == WS_CHUNK_NONE) {
 		struct timespec pause = {0, 200000};
@@ -422,7 +473,8 @@ static uint32_t get_chunk(struct ws_arena *arena)
 			break;
 		}
 		if (!arena->lossless ||
-		    !atomic_load_explicit(&arena->collecting, memory_order_relaxed))
+		    !atomic_load_explicit(&arena->collecting, memory_order_relaxed) ||
+		    is_wait_useless(arena, &patience))
 			break;
 		SYS3(SYS_nanosleep, &pause, NULL, 0);
 		chunk = ws_rt_take_chunk();

@@ -224,6 +224,18 @@ def what_a_limit_leaves_out_is_said(t):
 
 
 @test("target")
+def more_threads_than_memory_for_them(t):
+    """The target waits for memory, but not where all of it is held by threads that live."""
+    argv = [t.program("limits"), "crowd"]
+    r = t.same(argv, "-f", "--trace=osrt", "--osrt-threshold=0", "--sample=none", "--lossless")
+    t.eq(r.status, 0, "exit status")
+    t.verify(r.report)
+    db = t.load(r.report)
+    t.ge(db.lost(), 1, "events lost")
+    t.ge(db.calls().get("read", 0), 1, "calls recorded")
+
+
+@test("target")
 def grown_by_a_thread_that_has_not_said_so(t):
     argv = [t.program("limits"), "grown"]
     r = t.profile(argv, "-f", "--trace=osrt", "--osrt-threshold=0", "--sample=none", status=0)
