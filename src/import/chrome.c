@@ -43,6 +43,26 @@ static uint32_t intern_args(struct ws_trace *trace, const struct ws_trace_event 
 	return ws_importer_add_string(trace->importer, trace->built.text, trace->built.len);
 }
 
+/* The arguments with the mangled name before them, since the slice is called by the demangled one.
+ */
+static uint32_t add_mangled_arg(struct ws_trace *trace, const struct ws_trace_event *event,
+				uint32_t args)
+{
+	const struct ws_json_value *whole = &event->args;
+
+	trace->built.len = 0;
+	ws_text_puts(&trace->built, "{\"mangled name\":\"");
+	ws_text_add(&trace->built, event->name.text, event->name.length);
+	ws_text_puts(&trace->built, "\"");
+	if (args) {
+		ws_text_puts(&trace->built, ",");
+		ws_text_add(&trace->built, whole->text + 1, whole->length - 1);
+	} else {
+		ws_text_puts(&trace->built, "}");
+	}
+	return ws_importer_add_string(trace->importer, trace->built.text, trace->built.len);
+}
+
 /* The first range of a named domain defines it. */
 static void define_domain(struct ws_trace *trace, uint32_t thread, uint64_t at, uint32_t domain,
 			  uint32_t name)
@@ -128,6 +148,18 @@ static void put_slice(struct ws_trace *trace, const struct ws_trace_slice *slice
 				     .flags = flags};
 }
 
+/* Profilers of AMD's GPUs write kernels by their mangled names. */
+static void demangle_slice(struct ws_trace *trace, const struct ws_trace_event *event,
+			   struct ws_trace_slice *slice)
+{
+	uint32_t name = ws_importer_demangle(trace->importer, slice->name);
+
+	if (name == slice->name || slice->own_category)
+		return;
+	slice->name = name;
+	slice->args = add_mangled_arg(trace, event, slice->args);
+}
+
 /* The slice that an event begins, with its arguments. */
 static struct ws_trace_slice make_open_slice(struct ws_trace *trace,
 					     const struct ws_trace_event *event, uint32_t thread,
@@ -148,6 +180,7 @@ static struct ws_trace_slice make_open_slice(struct ws_trace *trace,
 		slice.own_category = WS_OWN_OSRT;
 	else
 		slice.args = intern_args(trace, event);
+	demangle_slice(trace, event, &slice);
 	/* "never ended" comes first where it is there. */
 	if (event->args.type != WS_JSON_OBJECT || event->args.length < 6 ||
 	    !(slice.own_category || event->args.text[2] == 'n'))

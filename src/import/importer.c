@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "base/ticks.h"
+#include "symbols/demangle.h"
 
 /* How many notes with different texts are kept; further ones are counted as one. */
 enum { MOST_NOTES = 200 };
@@ -28,7 +29,7 @@ void *ws_importer_add_row(struct ws_importer *importer, enum ws_table table)
 
 uint32_t ws_importer_add_text(struct ws_importer *importer, const char *text)
 {
-	return text ? ws_writer_string(importer->writer, text, strlen(text)) : 0;
+	return text ? ws_importer_add_string(importer, text, strlen(text)) : 0;
 }
 
 int ws_importer_stop(struct ws_importer *importer, const char *fmt, ...)
@@ -178,6 +179,76 @@ uint32_t ws_importer_intern_counter(struct ws_importer *importer,
 	return id;
 }
 
+/* ---- names of functions ---- */
+
+void ws_importer_note_mangled(struct ws_importer *importer, uint32_t id, const char *text, size_t n)
+{
+	if (ws_map_get(&importer->mangled_names, id, NULL) ||
+	    importer->mangled_count == WS_IMPORT_LIMIT)
+		return;
+	ws_grow(importer->mangled, importer->mangled_cap, importer->mangled_count + 1);
+	importer->mangled[importer->mangled_count++] =
+		(struct ws_import_mangled){.text = ws_strndup(text, n)};
+	ws_map_set(&importer->mangled_names, id, importer->mangled_count);
+}
+
+static struct ws_import_mangled *find_mangled(struct ws_importer *importer, uint32_t name)
+{
+	uint64_t number = ws_map_get(&importer->mangled_names, name, NULL);
+
+	return number ? &importer->mangled[number - 1] : NULL;
+}
+
+/* Does not go by ws_importer_add_string: what stays mangled would be noted again. */
+static uint32_t add_demangled(struct ws_importer *importer, const char *mangled,
+			      char *(*demangle)(const char *mangled))
+{
+	char *text = demangle(mangled);
+	uint32_t id = ws_writer_string(importer->writer, text, strlen(text));
+
+	free(text);
+	return id;
+}
+
+uint32_t ws_importer_demangle(struct ws_importer *importer, uint32_t name)
+{
+	struct ws_import_mangled *mangled = find_mangled(importer, name);
+
+	if (!mangled)
+		return name;
+	if (!mangled->full)
+		mangled->full = add_demangled(importer, mangled->text, ws_demangle);
+	return mangled->full;
+}
+
+uint32_t ws_importer_demangle_short(struct ws_importer *importer, uint32_t name)
+{
+	struct ws_import_mangled *mangled = find_mangled(importer, name);
+
+	if (!mangled)
+		return name;
+	if (!mangled->own)
+		mangled->own = add_demangled(importer, mangled->text, ws_demangle_short);
+	return mangled->own;
+}
+
+const char *ws_importer_get_mangled(struct ws_importer *importer, uint32_t name)
+{
+	struct ws_import_mangled *mangled = find_mangled(importer, name);
+
+	return mangled ? mangled->text : NULL;
+}
+
+void ws_importer_demangle_kernel(struct ws_importer *importer, struct ws_row_cuda_kernel *kernel)
+{
+	uint32_t full = ws_importer_demangle(importer, kernel->demangled);
+
+	if (full != kernel->demangled && !kernel->mangled)
+		kernel->mangled = kernel->demangled;
+	kernel->demangled = full;
+	kernel->name = ws_importer_demangle_short(importer, kernel->name);
+}
+
 /* ---- code ---- */
 
 static uint32_t intern_module(struct ws_importer *importer, uint32_t path, bool kernel)
@@ -199,13 +270,14 @@ static uint32_t intern_module(struct ws_importer *importer, uint32_t path, bool 
 uint32_t ws_importer_intern_frame(struct ws_importer *importer, uint32_t symbol, uint32_t module,
 				  uint64_t address, bool kernel, uint8_t method)
 {
-	uint64_t facts[] = {(uint64_t)symbol << 32 | module, address, kernel},
+	uint32_t name = ws_importer_demangle(importer, symbol), id, number;
+	uint64_t facts[] = {(uint64_t)name << 32 | module, address, kernel},
 		 key = XXH3_64bits(facts, sizeof(facts));
 	bool found;
-	uint32_t id = (uint32_t)ws_map_get(&importer->frames, key, &found), number;
 	struct ws_row_frame *row;
 	struct ws_row_symbol *row_symbol;
 
+	id = (uint32_t)ws_map_get(&importer->frames, key, &found);
 	if (found)
 		return id;
 	if (importer->frame_count == WS_IMPORT_LIMIT * 4) {
@@ -221,7 +293,7 @@ uint32_t ws_importer_intern_frame(struct ws_importer *importer, uint32_t symbol,
 				     .module = number,
 				     .address = address};
 	row_symbol = ws_importer_add_row(importer, WS_TABLE_symbol);
-	*row_symbol = (struct ws_row_symbol){.frame = id, .set = 1, .name = symbol};
+	*row_symbol = (struct ws_row_symbol){.frame = id, .set = 1, .name = name};
 	ws_map_set(&importer->frames, key, id);
 	return id;
 }
@@ -469,6 +541,10 @@ void ws_importer_free(struct ws_importer *importer)
 	for (size_t i = 0; i < importer->note_count; i++)
 		free(importer->notes[i].text);
 	free(importer->notes);
+	for (size_t i = 0; i < importer->mangled_count; i++)
+		free(importer->mangled[i].text);
+	free(importer->mangled);
+	ws_map_free(&importer->mangled_names);
 	ws_map_free(&importer->process_ids);
 	ws_map_free(&importer->thread_ids);
 	ws_map_free(&importer->track_ids);

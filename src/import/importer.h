@@ -34,6 +34,12 @@ struct ws_import_thread {
 	uint64_t start;
 };
 
+/* A mangled name among the report's strings, and its demangled forms once they were asked for. */
+struct ws_import_mangled {
+	char *text;
+	uint32_t full, own; /* strings; 0: not yet */
+};
+
 /* Something that was left out, and how often. */
 struct ws_import_note {
 	char *text;
@@ -55,6 +61,10 @@ struct ws_importer {
 	struct ws_row_stack *stack_rows; /* id - 1 */
 	size_t stack_cap;
 	uint32_t frame_count, stack_count, module_count;
+	/* Mangled names of functions: string -> number in `mangled`, from 1. */
+	struct ws_map mangled_names;
+	struct ws_import_mangled *mangled;
+	size_t mangled_count, mangled_cap;
 	struct ws_map events; /* name of a sampled counter (string) -> id of perf_event */
 	struct ws_map first_collectives; /* collective of the first file -> when it ended */
 	struct ws_import_note *notes;
@@ -85,13 +95,38 @@ struct ws_importer {
 /* Add a zeroed row to `table`, for the caller to fill before the next row is added to it. */
 void *ws_importer_add_row(struct ws_importer *importer, enum ws_table table);
 
+/* Keep the text of a string that looks like a mangled name, for ws_importer_demangle. */
+void ws_importer_note_mangled(struct ws_importer *importer, uint32_t id, const char *text,
+			      size_t n);
+
 /* Strings of the report, by length or NUL-terminated; NULL is 0. */
 static inline uint32_t ws_importer_add_string(struct ws_importer *importer, const char *text,
 					      size_t n)
 {
-	return text ? ws_writer_string(importer->writer, text, n) : 0;
+	uint32_t id;
+
+	if (!text)
+		return 0;
+	id = ws_writer_string(importer->writer, text, n);
+	/* The prefixes of C++, Rust and D. */
+	if (ws_unlikely(n > 2 && text[0] == '_' &&
+			(text[1] == 'Z' || text[1] == 'R' || text[1] == 'D')))
+		ws_importer_note_mangled(importer, id, text, n);
+	return id;
 }
 uint32_t ws_importer_add_text(struct ws_importer *importer, const char *text);
+
+/*
+ * The string of a function's name as people read it: with its arguments, or the function's own
+ * name alone. The string itself where it is not mangled. For strings that
+ * ws_importer_add_string made.
+ */
+uint32_t ws_importer_demangle(struct ws_importer *importer, uint32_t name);
+uint32_t ws_importer_demangle_short(struct ws_importer *importer, uint32_t name);
+/* The mangled name of a string that ws_importer_demangle changes; NULL of any other. */
+const char *ws_importer_get_mangled(struct ws_importer *importer, uint32_t name);
+/* Demangle the names of a kernel, whose mangled name is kept in the column for it. */
+void ws_importer_demangle_kernel(struct ws_importer *importer, struct ws_row_cuda_kernel *kernel);
 
 /* Widen the report's time span to include `time`, when something began or ended. */
 static inline void ws_importer_include_time(struct ws_importer *importer, uint64_t time)

@@ -284,6 +284,7 @@ static void put_kernel(struct ws_trace *trace, struct ws_trace_event *event)
 	full = ws_importer_add_string(trace->importer, name, length);
 	row.name = intern_short_name(trace, full, name, length);
 	row.demangled = row.mangled = full;
+	ws_importer_demangle_kernel(trace->importer, &row);
 	row.registers = ws_trace_get_u32(trace, WS_A_REGISTERS, 0);
 	/* The trace has only the sum of static and dynamic shared memory. */
 	row.dynamic_shared = ws_trace_get_u32(trace, WS_A_SHARED, 0);

@@ -544,7 +544,7 @@ void ws_nsys_read_table(struct ws_nsys *nsys, enum ws_table table, const char *n
 			void (*fix)(struct ws_nsys *nsys, sqlite3_stmt *statement, void *row))
 {
 	const struct ws_table_desc *desc = &ws_tables[table];
-	char row[sizeof(uint64_t) * WS_MAX_COLUMNS];
+	_Alignas(uint64_t) char row[sizeof(uint64_t) * WS_MAX_COLUMNS];
 	struct unread_columns unread = {.count = 0};
 	uint32_t process = 0;
 	struct column_plan plan;
@@ -580,6 +580,9 @@ void ws_nsys_read_table(struct ws_nsys *nsys, enum ws_table table, const char *n
 				ws_row_set(table, row, c, process);
 		if (fix)
 			fix(nsys, statement, row);
+		if (table == WS_TABLE_cuda_kernel)
+			ws_importer_demangle_kernel(nsys->importer,
+						    (struct ws_row_cuda_kernel *)row);
 		memcpy(ws_importer_add_row(nsys->importer, table), row, desc->row_size);
 	}
 	if (statement)
@@ -661,8 +664,8 @@ static void read_strings(struct ws_nsys *nsys)
 		if (nsys->is_own_export && theirs > 0 && theirs < MOST_NUMBERED)
 			ws_writer_string_from(nsys->importer->writer, (uint32_t)theirs);
 		ws_map_set(&nsys->strings, (uint64_t)theirs,
-			   ws_writer_string(nsys->importer->writer, ws_text_or(text, ""),
-					    (size_t)sqlite3_column_bytes(statement, 1)));
+			   ws_importer_add_string(nsys->importer, ws_text_or(text, ""),
+						  (size_t)sqlite3_column_bytes(statement, 1)));
 	}
 	sqlite3_finalize(statement);
 	ws_nsys_mark_done(nsys, "StringIds");

@@ -708,6 +708,22 @@ static void read_legacy_event(struct perfetto *perfetto, struct sequence *sequen
 			phase > ' ' && phase < 127 ? (int)phase : '?');
 }
 
+/* Call a slice by the demangled name; the mangled one becomes an argument. */
+static void demangle_slice(struct perfetto *perfetto, struct open_slice *slice)
+{
+	uint32_t name = ws_importer_demangle(perfetto->importer, slice->name);
+	const char *mangled;
+
+	if (name == slice->name)
+		return;
+	mangled = ws_importer_get_mangled(perfetto->importer, slice->name);
+	slice->name = name;
+	ws_text_puts(&perfetto->args, perfetto->args.len ? "," : "{");
+	append_string(perfetto, "mangled name", 12);
+	ws_text_puts(&perfetto->args, ":");
+	append_string(perfetto, mangled, strlen(mangled));
+}
+
 /* Read the fields of an event; its arguments into perfetto->args. */
 static void read_event_fields(struct perfetto *perfetto, struct sequence *sequence,
 			      const struct field *data, struct track_event *event)
@@ -764,6 +780,7 @@ static void read_event_fields(struct perfetto *perfetto, struct sequence *sequen
 		}
 	}
 	event->slice.track = event->track;
+	demangle_slice(perfetto, &event->slice);
 	if (perfetto->args.len) {
 		ws_text_puts(&perfetto->args, "}");
 		event->slice.args = ws_importer_add_string(perfetto->importer, perfetto->args.text,

@@ -14,7 +14,7 @@
 
 /* Without libiberty (some cross builds) names stay as they are. */
 #if !WS_HAVE_IBERTY
-enum { DMGL_NO_OPTS, DMGL_PARAMS, DMGL_ANSI, DMGL_TYPES };
+enum { DMGL_NO_OPTS, DMGL_PARAMS, DMGL_ANSI };
 
 static char *cplus_demangle_v3(const char *mangled, int options)
 {
@@ -26,26 +26,61 @@ static char *cplus_demangle_v3(const char *mangled, int options)
 #define dlang_demangle cplus_demangle_v3
 #endif
 
-static char *demangle_name(const char *mangled, int options)
+/* NULL when it is not mangled. */
+static char *demangle_text(const char *mangled, int options)
 {
-	char *text = NULL;
+	/* Rust's old names are those of C++ with a hash at the end, which is left out. */
+	char *text = rust_demangle(mangled, options);
 
-	if (strlen(mangled) <= LONGEST) {
-		/* Rust's old names are those of C++ with a hash at the end, which is left out. */
-		text = rust_demangle(mangled, options);
-		if (!text)
-			text = cplus_demangle_v3(mangled, options);
-		if (!text && mangled[0] == '_' && mangled[1] == 'D')
-			text = dlang_demangle(mangled, options);
-	}
 	if (!text)
-		text = ws_strdup(mangled);
+		text = cplus_demangle_v3(mangled, options);
+	if (!text && mangled[0] == '_' && mangled[1] == 'D')
+		text = dlang_demangle(mangled, options);
 	return text;
 }
 
+/*
+ * What tools append to the names of symbols: AMD's compiler ".kd" to that of a kernel's
+ * descriptor, which is left out; the linker "@plt" or "@@VERSION", which is kept.
+ */
+static size_t find_suffix(const char *mangled, const char **kept)
+{
+	size_t length = strlen(mangled), plain = strcspn(mangled, "@");
+
+	*kept = mangled + plain;
+	if (plain < length)
+		return plain;
+	if (length > 3 && !strcmp(mangled + length - 3, ".kd"))
+		return length - 3;
+	return length;
+}
+
+static char *demangle_name(const char *mangled, int options)
+{
+	const char *kept;
+	char *symbol, *text = NULL, *whole;
+	size_t length;
+
+	if (mangled[0] != '_' || strlen(mangled) > LONGEST)
+		return ws_strdup(mangled);
+	length = find_suffix(mangled, &kept);
+	symbol = ws_strndup(mangled, length);
+	text = demangle_text(symbol, options);
+	free(symbol);
+	if (!text)
+		return ws_strdup(mangled);
+	if (!*kept)
+		return text;
+	whole = ws_malloc(strlen(text) + strlen(kept) + 1);
+	strcpy(stpcpy(whole, text), kept);
+	free(text);
+	return whole;
+}
+
+/* Without DMGL_TYPES, by which C's function `f` would be read as the type float. */
 char *ws_demangle(const char *mangled)
 {
-	return demangle_name(mangled, DMGL_PARAMS | DMGL_ANSI | DMGL_TYPES);
+	return demangle_name(mangled, DMGL_PARAMS | DMGL_ANSI);
 }
 
 /* Is the character part of an operator's name: operator<<, operator()? */

@@ -3,40 +3,11 @@
 
 Usage: test_perfetto.py WARPSIGHT [WORD...]; with words, tests whose names hold one of them."""
 import json
-import struct
 import sys
 import zlib
 
 from harness import eq, main, test
-
-
-def varint(n):
-    n &= (1 << 64) - 1
-    out = b""
-    while n > 127:
-        out += bytes([n & 127 | 128])
-        n >>= 7
-    return out + bytes([n])
-
-
-def msg(**fields):
-    """f11=b"..." is field 11, bytes; numbers are varints, floats doubles, lists repeated."""
-    out = b""
-    for key, values in fields.items():
-        number = int(key[1:].split("_")[0])
-        for v in values if isinstance(values, list) else [values]:
-            if isinstance(v, float):
-                out += varint(number << 3 | 1) + struct.pack("<d", v)
-            elif isinstance(v, int):
-                out += varint(number << 3) + varint(v)
-            else:
-                v = v.encode() if isinstance(v, str) else v
-                out += varint(number << 3 | 2) + varint(len(v)) + v
-    return out
-
-
-def perfetto(*packets):
-    return b"".join(msg(f1=p) for p in packets)
+from traces import msg, perfetto, varint
 
 
 @test

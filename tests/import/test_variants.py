@@ -11,6 +11,7 @@ import sqlite3
 import sys
 
 from harness import eq, main, test
+from traces import make_nsys, msg, perfetto
 
 
 # ---- PyTorch ----
@@ -126,6 +127,100 @@ def tiny_files_are_what_they_are(t):
         for command in (["stats"], ["import", "-o", "out.wsrep"], ["info"]):
             err = t.run(*command, t.write(name, text), ok=False).err
             assert why in err, (command, name, err)
+
+
+# ---- names of functions ----
+
+MANGLED = "_ZN2ns4gemmIfLi2EEEvPT_"
+FULL, OWN = "void ns::gemm<float, 2>(float*)", "gemm"
+
+
+@test
+def mangled_kernels_of_nsys(t):
+    """Where shortName and demangledName are mangled; a mangledName is kept, and one is made."""
+    sql = [
+        "INSERT INTO StringIds VALUES (20, '%s')" % MANGLED,
+        "INSERT INTO StringIds VALUES (21, '_Z5helpfi.kd')",
+        "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD mangledName INTEGER",
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET demangledName = 20, shortName = 20",
+        "UPDATE CUDA_CALLCHAINS SET symbol = 21 WHERE stackDepth = 0",
+        "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT start + 2000, end + 2000, deviceId,"
+        " contextId, streamId, 10, globalPid, 1, 2, registersPerThread, gridX, gridY, gridZ, blockX,"
+        " blockY, blockZ, graphNodeId, sharedMemoryExecuted, 20 FROM CUPTI_ACTIVITY_KIND_KERNEL",
+    ]
+    d = t.load(make_nsys(t, "n.sqlite", 3, sql))
+    eq(
+        [
+            (k["demangledName"], k["shortName"], k["mangledName"])
+            for k in d["CUPTI_ACTIVITY_KIND_KERNEL"]
+        ],
+        [(FULL, OWN, MANGLED), ("gemm(int)", "gemm", MANGLED)],
+    )
+    eq({c["symbol"] for c in d["CUDA_CALLCHAINS"]}, {"helpf(int)", "main"})
+    (base,) = t.stats("cuda_gpu_kern_sum:base", "r.wsrep")
+    eq((base["Name"], base["Instances"]), (OWN, "2"))
+    eq({k["Name"] for k in t.stats("cuda_gpu_kern_sum", "r.wsrep")}, {FULL, "gemm(int)"})
+    # An export that is imported again says the same.
+    eq(t.load("r.sqlite")["CUPTI_ACTIVITY_KIND_KERNEL"], d["CUPTI_ACTIVITY_KIND_KERNEL"])
+
+
+@test
+def mangled_kernels_of_kineto(t):
+    trace = old_kineto()
+    trace["traceEvents"][3]["name"] = MANGLED
+    trace["traceEvents"][6]["name"] = "_ZN2ns4gemmIfLi2EEEvPT_.kd"
+    kernels = t.load(t.write("k.json", trace))["CUPTI_ACTIVITY_KIND_KERNEL"]
+    eq(
+        [(k["demangledName"], k["shortName"], k["mangledName"]) for k in kernels[:2]],
+        [(FULL, OWN, MANGLED), (FULL, OWN, MANGLED + ".kd")],
+    )
+
+
+@test
+def mangled_symbols_of_samples(t):
+    """Of perf script; C's functions that could be read as types keep their names."""
+    text = """\
+prog  10/11  [003]  5.000000:  250000 cycles:
+\t    401136 _ZN2ns4areaEd+0x10 (/bin/prog)
+\t    401200 _RNvCs1234_7mycrate3foo+0x4 (/bin/prog)
+\t    401210 _Z3fooi@plt+0x4 (/bin/prog)
+\t    401300 f+0x4 (/bin/prog)
+\t    401400 _Zno (/bin/prog)
+"""
+    d = t.load(t.write("p.txt", text))
+    eq(
+        {r["nameId"] for r in d["WARPSIGHT_SYMBOL"]},
+        {"ns::area(double)", "mycrate::foo", "foo(int)@plt", "f", "_Zno"},
+    )
+
+
+@test
+def mangled_slices(t):
+    """AMD's profilers write Chrome's and Perfetto's formats: the mangled name is an argument."""
+    e = lambda **more: dict({"ph": "X", "pid": 1, "tid": 2, "dur": 5}, **more)
+    events = [
+        e(ts=0, name=MANGLED + ".kd", args={"a": [1]}),
+        e(ts=10, name=MANGLED),
+        e(ts=20, name="f"),
+    ]
+    want = [
+        (FULL, {"mangled name": MANGLED + ".kd", "a": [1]}),
+        (FULL, {"mangled name": MANGLED}),
+        ("f", {}),
+    ]
+    pairs = lambda d: [(r["nameId"], json.loads(r["argsId"] or "{}")) for r in d["WARPSIGHT_SLICE"]]
+    eq(pairs(t.load(t.write("c.json", events))), want, "Chrome")
+    t.run("export", "-q", "-f", "--type", "chrome", "-o", "again.json", "r.wsrep")
+    eq(pairs(t.load("again.json")), want, "exported")
+    slice_ = lambda at, **more: msg(f10=1, f8=at, f11=msg(f9=3, f11=8, **more))
+    data = perfetto(
+        msg(f10=1, f60=msg(f1=8, f2="gpu")),
+        slice_(2500, f23=MANGLED + ".kd", f4=msg(f10="a", f4=1)),
+        slice_(2600, f23=MANGLED),
+        slice_(2700, f23="f"),
+    )
+    want[0][1]["a"] = 1
+    eq(pairs(t.load(t.write("p.pftrace", data))), want, "Perfetto")
 
 
 # ---- Chrome ----

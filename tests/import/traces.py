@@ -1,5 +1,6 @@
 """Traces of each kind that more than one file of tests reads, made of a few lines."""
 import sqlite3
+import struct
 
 
 def kineto(base=1700000000000000000, start=1000.0, pid=77, offset=0.0, rank=None):
@@ -315,3 +316,32 @@ def make_nsys(t, name, version=3, extra=()):
     db.commit()
     db.close()
     return t.path(name)
+
+
+def varint(n):
+    n &= (1 << 64) - 1
+    out = b""
+    while n > 127:
+        out += bytes([n & 127 | 128])
+        n >>= 7
+    return out + bytes([n])
+
+
+def msg(**fields):
+    """f11=b"..." is field 11, bytes; numbers are varints, floats doubles, lists repeated."""
+    out = b""
+    for key, values in fields.items():
+        number = int(key[1:].split("_")[0])
+        for v in values if isinstance(values, list) else [values]:
+            if isinstance(v, float):
+                out += varint(number << 3 | 1) + struct.pack("<d", v)
+            elif isinstance(v, int):
+                out += varint(number << 3) + varint(v)
+            else:
+                v = v.encode() if isinstance(v, str) else v
+                out += varint(number << 3 | 2) + varint(len(v)) + v
+    return out
+
+
+def perfetto(*packets):
+    return b"".join(msg(f1=p) for p in packets)

@@ -665,7 +665,13 @@ static void names_of_languages(void **state)
 		{"_D3app__T3addTiZQhFiiZi", "app.add!(int).add(int, int)"},
 		{"_ZN6shapes3BoxIdLi3EE4areaEd.cold",
 		 "shapes::Box<double, 3>::area(double) [clone .cold]"},
+		{"_Z3foov.kd", "foo()"},
+		{"_Z3fooi@plt", "foo(int)@plt"},
+		{"_ZNSo3putEc@@GLIBCXX_3.4", "std::ostream::put(char)@@GLIBCXX_3.4"},
 		{"main", "main"},
+		{"main@plt", "main@plt"},
+		{"f", "f"}, /* C's, and no type */
+		{"PKc", "PKc"},
 		{"_Zno", "_Zno"},
 		{"_D", "_D"},
 		{"", ""},
