@@ -7,7 +7,7 @@
 #include "text/output_file.h"
 
 struct options {
-	const char *type, *output, *show, *by;
+	const char *type, *output, *show, *by, *frames;
 	struct ws_list tables, times;
 	int64_t shift;
 	bool overwrite, append, quiet, separate_strings, normalize, lazy, blobs, json;
@@ -83,6 +83,9 @@ static const struct ws_opt opts[] = {
 	 "For folded: begin stacks with their process or their thread. speedscope and pprof keep "
 	 "these separate anyway.",
 	 NULL},
+	{"frames", 0, WS_OPT_ENUM, AT(frames), "KIND", "all,python,native",
+	 "For folded, speedscope and pprof: which functions of a stack to keep. By default all.",
+	 NULL},
 	{"quiet", 'q', WS_OPT_BOOL, AT(quiet), NULL, NULL,
 	 "Do not show progress and what was written.", NULL},
 	{NULL},
@@ -103,6 +106,7 @@ static int run_export(void *values, int argc, char **argv)
 					    .choice.shift = options->shift,
 					    .show = options->show,
 					    .by = options->by,
+					    .frames = options->frames,
 					    .choice.tables = options->tables.values,
 					    .choice.table_count = options->tables.count,
 					    .choice.times = options->times.values,

@@ -108,6 +108,7 @@ static void set_export_options(struct ws_cell_context *export,
 	export->no_blobs = !request->blobs;
 	export->show = request->show;
 	export->by = request->by;
+	export->frames = request->frames;
 	export->quiet = request->quiet;
 	export->append = request->append;
 	export->normalized = request->choice.normalize;
@@ -197,6 +198,7 @@ static int check_options(const struct ws_export_format *format,
 		{!request->lazy, WS_TAKES_TABLES, "--lazy=false"},
 		{request->show != NULL, WS_TAKES_STACKS, "--show"},
 		{request->by != NULL, WS_TAKES_STACKS, "--by"},
+		{request->frames != NULL, WS_TAKES_STACKS, "--frames"},
 	};
 
 	for (size_t i = 0; i < WS_COUNT(options); i++)

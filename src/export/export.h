@@ -26,7 +26,7 @@ enum {
 	WS_TAKES_BLOBS = 4,   /* --include-blobs */
 	WS_TAKES_STRINGS = 8, /* --separate-strings */
 	WS_TAKES_TIMES = 16,  /* --times, --ts-shift and --ts-normalize without --tables */
-	WS_TAKES_STACKS = 32, /* --show, --by, and --times with one range */
+	WS_TAKES_STACKS = 32, /* --show, --by, --frames, and --times with one range */
 	WS_TAKES_SPAN = 64,   /* --times with one range */
 };
 
@@ -40,6 +40,7 @@ struct ws_export_request {
 	bool blobs;			/* include the bytes of NVTX payloads */
 	bool append, separate_strings;
 	const char *show, *by; /* lists of words; NULL when not given */
+	const char *frames;    /* all, python or native; NULL when not given */
 };
 
 /*

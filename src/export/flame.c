@@ -77,6 +77,15 @@ static int make_flame(struct ws_cell_context *export, const struct ws_profile_re
 	return 0;
 }
 
+static enum ws_frames choose_frames(const char *word)
+{
+	if (ws_has_flame_word(word, "python"))
+		return WS_FRAMES_PYTHON;
+	if (ws_has_flame_word(word, "native"))
+		return WS_FRAMES_NATIVE;
+	return WS_FRAMES_ALL;
+}
+
 static int fail_without_samples(const struct ws_cell_context *export, const char *show,
 				struct ws_err *err)
 {
@@ -94,6 +103,7 @@ int ws_make_flames(struct ws_cell_context *export, const struct ws_profile_reque
 	struct ws_profile_request kind_request = *request;
 
 	*flames = (struct ws_flames){.timed = true};
+	kind_request.frames = choose_frames(export->frames);
 	if (set_time_window(export, &kind_request, err) < 0)
 		return -1;
 	for (int kind = 0; kind < WS_FLAMES; kind++) {

@@ -38,6 +38,7 @@ extern char **environ;
 ws_traced_fn *ws_traced_hook;
 ws_sample_fn *ws_sample_hook;
 ws_stack_fn *ws_stack_hook;
+ws_frames_fn *ws_frames_hook;
 
 /* ---- what kind of image is it? ---- */
 

@@ -178,9 +178,12 @@ static void write_record(struct ws_thread *thread, struct ws_rec_osrt call, uint
 	struct ws_rec_osrt_more *record;
 	size_t bytes = object || path.number || holder ? sizeof(*record) : sizeof(record->call);
 
-	if (call.end - call.start >= ws_rt->arena->stacks.osrt_threshold)
+	if (call.end - call.start >= ws_rt->arena->stacks.osrt_threshold) {
+		if (ws_frames_hook && ws_rt->arena->stacks.osrt_bytes)
+			ws_frames_hook(thread);
 		ws_rt_write_stack(thread, WS_STACK_OF_OSRT, call.start,
 				  ws_rt->arena->stacks.osrt_bytes);
+	}
 	record = ws_rt_reserve(thread, bytes, WS_LOSS_OSRT);
 	if (!record)
 		return;

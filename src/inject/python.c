@@ -204,6 +204,8 @@ bool ws_python_begin_recording(void)
 		ws_python_take_signal();
 	if (ws_rt->features & WS_FEATURE_PYTHON_CUDA)
 		ws_stack_hook = ws_python_write_cuda_stack;
+	if (ws_rt->features & WS_FEATURE_PYTHON_OSRT)
+		ws_frames_hook = ws_python_write_call_frames;
 	report_seen_python();
 	return true;
 }

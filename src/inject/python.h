@@ -36,6 +36,9 @@ struct ws_python_code { /* of the table of codes that a thread has described */
 /* What the hook keeps for a thread; in pages of its own that a fork wipes. */
 struct ws_python_thread {
 	struct ws_python_beacon now;
+	struct ws_python_thread *calls;	 /* of which frames of calls use `code` to `walk`, because
+					    numbers of codes hold for one ring; NULL: none yet */
+	const void *ring;		 /* of `calls`: the ring that its numbers hold for */
 	uint64_t short_start, short_end; /* short holds, not recorded yet */
 	uint32_t numbers, used, serial;	 /* codes described; slots taken; samples */
 	uint32_t at_work;		 /* the sampler is writing */
@@ -105,5 +108,7 @@ bool ws_python_write_frames(struct ws_thread *thread,
 
 /* A ws_stack_fn. */
 bool ws_python_write_cuda_stack(uint32_t correlation, uint32_t bytes) WS_HIDDEN;
+/* A ws_frames_fn. */
+void ws_python_write_call_frames(struct ws_thread *thread) WS_HIDDEN;
 
 #endif

@@ -14,6 +14,7 @@
  * That the object at an address is still the one that was described is checked at each sample, by
  * the addresses of its name, file and table and its first line.
  */
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 
@@ -337,6 +338,48 @@ void ws_python_handle_signal(int sig, siginfo_t *info, void *context)
 bool ws_python_start_timer(uint64_t time, uint64_t weight, const void *context)
 {
 	return take_python_sample(time, weight, context);
+}
+
+/* Whose codes the frames of calls count by; NULL when there is no memory for it. */
+static struct ws_python_thread *find_call_state(struct ws_thread *thread)
+{
+	struct ws_python_thread *python_thread = thread->python, *calls;
+	const void *ring = thread->nest[thread->busy - 1].ring;
+
+	if (!python_thread)
+		return NULL;
+	if (!python_thread->calls) {
+		long p = ws_raw_syscall(SYS_mmap, 0, WS_PYTHON_THREAD_BYTES, PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (p < 0 && p > -4096)
+			return NULL;
+		ws_raw_syscall(SYS_madvise, p, WS_PYTHON_THREAD_BYTES, MADV_WIPEONFORK, 0, 0, 0);
+		python_thread->calls = (void *)p;
+	}
+	calls = python_thread->calls;
+	if (!calls->at_work && calls->ring != ring) {
+		memset(calls->code, 0, sizeof(calls->code));
+		calls->used = 0;
+		calls->ring = ring;
+	}
+	return calls;
+}
+
+/* A handler of the program may interrupt this and make calls itself: those have no Python frames.
+ */
+void ws_python_write_call_frames(struct ws_thread *thread)
+{
+	struct ws_python_thread *calls;
+
+	if (ws_rt_is_sandboxed() || !find_thread_state())
+		return;
+	calls = find_call_state(thread);
+	if (!calls || calls->at_work)
+		return;
+	calls->at_work = 1;
+	ws_python_write_frames(thread, calls);
+	calls->at_work = 0;
 }
 
 /*

@@ -46,5 +46,11 @@ WS_EXPORT extern ws_sample_fn *ws_sample_hook;
  */
 typedef bool ws_stack_fn(uint32_t correlation, uint32_t bytes);
 WS_EXPORT extern ws_stack_fn *ws_stack_hook;
+/*
+ * Set by the Python hook when stacks of calls of the OS runtime are to have Python's frames: writes
+ * the calling thread's, if it runs Python, directly before its stack. Between enter and leave.
+ */
+typedef void ws_frames_fn(struct ws_thread *thread);
+WS_EXPORT extern ws_frames_fn *ws_frames_hook;
 
 #endif

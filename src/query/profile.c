@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/slots.h"
+#include "base/sort.h"
 #include "query/enclose.h"
 #include "query/gpu.h"
 
@@ -112,6 +113,7 @@ struct making {
 	struct ws_text *labels;
 	size_t label_count, label_cap;
 	struct ws_map label_of;
+	struct ws_rows read; /* of python_sample: stacks that were read from outside */
 };
 
 /* "name (pid)" and, below, "name (tid)", as nodes and tables call them. */
@@ -196,6 +198,8 @@ static uint32_t put(struct making *making, const struct item *item)
 		return 0;
 	root = root_of(making, ws_find_thread(making->who, item->thread)->process, item->thread);
 	node = ws_calltree_find_node(calltree, root, item->frame, item->stack);
+	if (item->label && node == root && making->request->frames == WS_FRAMES_PYTHON)
+		ws_cost_add(&making->profile->no_python, &item->cost);
 	if (item->label)
 		node = made(making, node,
 			    &(struct ws_text){making->labels[item->label - 1].text,
@@ -561,29 +565,63 @@ static uint32_t label(struct making *making, const struct ws_state *st)
 	return known;
 }
 
+/*
+ * The Python stack that was read from outside while the thread waited; 0 for none. The thread ran
+ * no Python meanwhile, so it is the stack of the whole wait.
+ */
+static uint32_t find_read_stack(const struct making *making, const struct ws_state *st)
+{
+	const struct ws_rows *read = &making->read;
+	const uint64_t *thread = read->col[ws_python_sample_thread],
+		       *start = read->col[ws_python_sample_start],
+		       *stack = read->col[ws_python_sample_stack];
+	size_t from, to;
+
+	if (!read->rows || st->doing != WS_DOING_WAIT)
+		return 0;
+	from = ws_lower_bound(thread, read->rows, st->thread);
+	to = ws_lower_bound(thread, read->rows, st->thread + UINT64_C(1));
+	for (from += ws_lower_bound(start + from, to - from, st->start);
+	     from < to && start[from] < st->end; from++)
+		if (stack[from])
+			return (uint32_t)stack[from];
+	return 0;
+}
+
 static void take_wait(void *ctx, uint32_t worker, const struct ws_state *st)
 {
 	struct making *making = ctx;
 	bool apart = making->request->by_thread || making->request->by_process;
 	uint64_t ns = st->end - st->start;
+	uint32_t stack = st->callchain;
 
 	if ((st->doing != WS_DOING_WAIT && st->doing != WS_DOING_RUNNABLE) ||
 	    out(making, st->thread))
 		return;
+	if (!stack)
+		stack = find_read_stack(making, st);
 	count(&making->counts[worker],
-	      &(struct item){
-		      apart ? st->thread : 0, 0, st->callchain, label(making, st), {1, ns, ns}});
+	      &(struct item){apart ? st->thread : 0, 0, stack, label(making, st), {1, ns, ns}});
 }
 
 static void from_waits(struct making *making)
 {
 	struct ws_states_part all = {.to = UINT64_MAX, .brief = true};
+	struct ws_scan read = {.table = WS_TABLE_python_sample,
+			       .columns = WS_COLUMN_BIT(python_sample, start) |
+					  WS_COLUMN_BIT(python_sample, thread) |
+					  WS_COLUMN_BIT(python_sample, stack),
+			       .time_min = making->request->time_min,
+			       .time_max = making->request->time_max};
 	struct ws_states *states =
 		ws_states_open_part(making->report, making->who, &all, &making->profile->damaged);
 
+	ws_rows_load(making->report, &read, &making->read, NULL);
+	making->profile->damaged += making->read.damaged;
 	ws_walk_states(states, making->request->time_min, making->request->time_max, take_wait,
 		       making);
 	ws_states_close(states);
+	ws_rows_free(&making->read);
 }
 
 /* ---- work on GPUs ---- */

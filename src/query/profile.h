@@ -78,6 +78,8 @@ struct ws_profile {
 	const char *weight; /* unit of weights: "nanoseconds", or the event's name */
 	uint64_t damaged;
 	uint64_t truncated;	       /* samples whose stack is incomplete */
+	struct ws_cost no_python;      /* waits that have no Python frames, where only these are
+					  wanted */
 	struct ws_profile_step *steps; /* when ordered: by thread, then by time */
 	size_t step_count;
 };

@@ -572,6 +572,18 @@ static bool find_blocked_call(struct thread_walk *walk, uint64_t start, uint64_t
 	return true;
 }
 
+/* The interpreter waits for the GIL in a call of the C library, which has a stack. */
+static void add_stack_of_gil_wait(struct thread_walk *walk, uint64_t at, struct ws_state *state)
+{
+	size_t i = find_innermost(walk, OSRT, at);
+
+	if (i == SIZE_MAX)
+		return;
+	state->callchain = (uint32_t)walk->states->rows[OSRT].col[ws_osrt_callchain][i];
+	if (state->callchain == WS_NO_U32)
+		state->callchain = 0;
+}
+
 /* Finds what the thread waits for in [start, end). */
 static void find_reason(struct thread_walk *walk, uint64_t start, uint64_t end, uint64_t after,
 			struct ws_state *state)
@@ -581,6 +593,8 @@ static void find_reason(struct thread_walk *walk, uint64_t start, uint64_t end, 
 
 		if (i != SIZE_MAX) {
 			describe_call(walk, source, i, state);
+			if (source == GIL)
+				add_stack_of_gil_wait(walk, start + (end - start) / 2, state);
 			return;
 		}
 	}

@@ -327,14 +327,15 @@ static void fill_arena(struct session *session)
 					     (double)(right.raw - left.raw));
 	arena->osrt_threshold =
 		(uint64_t)(options->osrt_threshold * (double)arena->ticks_per_second);
-	arena->features = (options->nvtx ? WS_FEATURE_NVTX : 0u) |
-			  (options->osrt ? WS_FEATURE_OSRT : 0u) |
-			  (options->trace_forks ? WS_FEATURE_FORK_TRACE : 0u) |
-			  (options->cuda ? WS_FEATURE_CUDA : 0u) |
-			  (wants_python(options) ? WS_FEATURE_PYTHON : 0u) |
-			  (options->python.gil ? WS_FEATURE_GIL : 0u) |
-			  (options->python.cuda_stacks ? WS_FEATURE_PYTHON_CUDA : 0u) |
-			  (options->python.sampling ? WS_FEATURE_PYTHON_SAMPLES : 0u);
+	arena->features =
+		(options->nvtx ? WS_FEATURE_NVTX : 0u) | (options->osrt ? WS_FEATURE_OSRT : 0u) |
+		(options->trace_forks ? WS_FEATURE_FORK_TRACE : 0u) |
+		(options->cuda ? WS_FEATURE_CUDA : 0u) |
+		(wants_python(options) ? WS_FEATURE_PYTHON : 0u) |
+		(options->python.gil ? WS_FEATURE_GIL : 0u) |
+		(options->python.cuda_stacks ? WS_FEATURE_PYTHON_CUDA : 0u) |
+		(options->osrt && options->python.sampling ? WS_FEATURE_PYTHON_OSRT : 0u) |
+		(options->python.sampling ? WS_FEATURE_PYTHON_SAMPLES : 0u);
 	arena->text_functions = fill_function_texts(session);
 	fill_stacks(options, arena);
 	fill_sampling(session, arena);

@@ -59,7 +59,8 @@ enum {
 	WS_FEATURE_PYTHON_CUDA = 128,
 	WS_FEATURE_PYTHON_SAMPLES = 256,
 	WS_FEATURE_PYTHON_BPF = 512 /* a program in the kernel takes them, no signal */,
-	WS_FEATURE_PYTHON_ANY_NS = 1024 /* in every pid namespace */
+	WS_FEATURE_PYTHON_ANY_NS = 1024 /* in every pid namespace */,
+	WS_FEATURE_PYTHON_OSRT = 2048 /* Python frames in stacks of calls of the OS runtime */
 };
 
 #define WS_ARENA_TEXT 65536

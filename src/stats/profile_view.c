@@ -472,6 +472,33 @@ static void say_gaps(const struct view *view)
 	free(text);
 }
 
+static bool has_python(const struct ws_stacks *stacks)
+{
+	for (uint32_t i = 1; i <= ws_stacks_count_functions(stacks); i++)
+		if (ws_stacks_get_function(stacks, i)->kind == WS_FRAME_PYTHON)
+			return true;
+	return false;
+}
+
+/* Say of how much of the time off cores the Python frames are not known, and why. */
+static void say_waits_without_python(const struct view *view)
+{
+	const struct ws_profile *profile = &view->profile;
+	const char *why = "waits for a core, and threads that run no Python, have none; other "
+			  "waits have those of the call that waited (--trace=osrt, "
+			  "--osrt-backtrace-threshold) or those that were read meanwhile, some 20 "
+			  "times a second";
+
+	if (!profile->no_python.ns || !profile->total.ns)
+		return;
+	if (!has_python(profile->stacks))
+		why = "the report has no Python code: the program ran none, it was not a CPython "
+		      "that is known, or --python-sampling was off";
+	ws_say("%s: %.1f %% of this time is without Python frames: %s",
+	       ws_report_path(view->report),
+	       100 * (double)profile->no_python.ns / (double)profile->total.ns, why);
+}
+
 static void notes(const struct view *view)
 {
 	static const char *const what[] = {[WS_PROFILE_ON_CPU] = "CPU samples",
@@ -494,6 +521,7 @@ static void notes(const struct view *view)
 	if (view->request->profile.kind == WS_PROFILE_ON_CPU ||
 	    view->request->profile.kind == WS_PROFILE_OFF_CPU)
 		say_gaps(view);
+	say_waits_without_python(view);
 	if (view->profile.truncated)
 		ws_say("%s: the stacks of %" PRIu64 " of %" PRIu64 " samples are incomplete", file,
 		       view->profile.truncated, view->profile.total.count);

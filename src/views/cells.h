@@ -139,6 +139,7 @@ struct ws_cell_context {
 	size_t span_count;
 	struct ws_table_patterns *patterns; /* --tables; NULL: all */
 	const char *show, *by; /* --show and --by of formats of call stacks; NULL: their defaults */
+	const char *frames;    /* their --frames: all (NULL), python or native */
 	bool quiet;
 	struct ws_view_table table;	  /* the table that rows go to */
 	const struct ws_view_table *open; /* `table`, or NULL when none is open */

@@ -16,6 +16,7 @@
 uint64_t sent[8], got[8], give;
 int give_errno;
 ws_traced_fn *ws_traced_hook; /* follow.c's, which would follow the test's own processes */
+ws_frames_fn *ws_frames_hook;
 
 /*
  * Different in each byte and each argument; the sign bit of 32 set and clear by turns. Never a

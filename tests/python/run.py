@@ -8,7 +8,7 @@ says that it burnt. Nothing is said about how long anything took. On a virtual m
 hypervisor takes time away that the clock of the samples counts and that of the thread does not: a
 comparison that fails is made again, twice at most.
 """
-import argparse, ctypes, glob, json, os, shutil, struct, subprocess, sys, tempfile
+import argparse, ctypes, glob, gzip, json, os, re, shutil, struct, subprocess, sys, tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HOLDS, WAITS, NONE = "2", "3", "1"
@@ -441,6 +441,55 @@ def cuda_calls(r, python):
     want(all(not c[1] for c in report.calls if c not in launches), "stacks of other calls")
 
 
+def tell(r, *words):
+    """What a command of the program says of the last recording."""
+    p = subprocess.run(
+        [os.path.join(r.build, "warpsight"), *words, os.path.join(r.folder, "r.wsrep")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        check=True,
+    )
+    return p.stdout, p.stderr.decode()
+
+
+def waits(r, python):
+    """Waits have the Python functions that waited: those of the call; without hooks of the C
+    library those that were read meanwhile.
+    """
+    r.record(python, "waits", "--trace=osrt,python-gil")
+    ends = {
+        ";naps": ("[sleep:", 20),
+        ";reader": ("[I/O:", 20),
+        ";locked": ("[semaphore:", 5),
+    }
+    for kind in ("folded", "speedscope", "pprof"):
+        path = os.path.join(r.folder, "f." + kind)
+        tell(r, "export", "-q", "-f", "-t", kind, "--show=off-cpu", "--frames=python", "-o", path)
+        with (gzip.open if kind == "pprof" else open)(path, "rb") as f:
+            text = f.read().decode("utf-8", "replace")
+        for name in ends:
+            want(name[1:] in text, "%s has no %s" % (kind, name))
+        want("_PyEval" not in text and "start_thread" not in text, kind + ": native functions")
+        if kind == "folded":
+            stacks = [re.sub(r" \([^;]*?\)(?=;|$)", "", s) for s in text.splitlines()]
+    for name, (reason, least) in ends.items():
+        found = [s for s in stacks if name + ";" + reason in s]
+        want(found, "no wait of %s: %s" % (name, stacks))
+        ms = sum(int(s.rsplit(" ", 1)[1]) for s in found) / 1e6
+        want(ms >= least, "%s waited for %.1f ms" % (name, ms))
+    gil = [s for s in stacks if ";spin;[GIL]" in s]
+    want(gil, "waits for the GIL have the function that wanted it: %s" % stacks)
+    said = tell(r, "report", "--show=off-cpu", "--frames=python")[1]
+    want("without Python frames" in said, "what is not known: " + said)
+    r.record(python, "long_nap", "--trace=none", "--cpuctxsw=process-tree")
+    table, said = tell(r, "report", "--show=off-cpu", "--frames=python")
+    want(b"deep_nap" in table, "read from outside: %s%s" % (table.decode(), said))
+    r.record(python, "long_nap", "--trace=osrt", "--python-sampling=false")
+    said = tell(r, "report", "--show=off-cpu", "--frames=python")[1]
+    want("--python-sampling was off" in said, said)
+
+
 def embedded(r, python):
     """The interpreter is a library that the program loads when it runs already."""
     code = (
@@ -622,7 +671,16 @@ def main():
     ]
     both = [
         (f, way)
-        for f in (own_signal, quiet_signal, interrupted, blocked_signal, foreign, regenerate, execs)
+        for f in (
+            waits,
+            own_signal,
+            quiet_signal,
+            interrupted,
+            blocked_signal,
+            foreign,
+            regenerate,
+            execs,
+        )
         for way in ways
     ]
     tests += [

@@ -309,6 +309,54 @@ def functions():
     truth.clear()
 
 
+def naps():
+    for _ in range(15):
+        time.sleep(0.003)
+
+
+def reader(fd):
+    while os.read(fd, 1):
+        pass
+
+
+def writer(fd):
+    for _ in range(15):
+        time.sleep(0.003)
+        os.write(fd, b"x")
+    os.close(fd)
+
+
+def locked(lock):
+    with lock:
+        pass
+
+
+def waits():
+    """Threads that wait in known functions: for time, a pipe, a lock, and the GIL."""
+    read, write = os.pipe()
+    lock = threading.Lock()
+    lock.acquire()
+    started = [
+        threading.Thread(target=f, args=a)
+        for f, a in ((naps, ()), (reader, (read,)), (writer, (write,)), (locked, (lock,)))
+    ]
+    started += [threading.Thread(target=spin, args=(60,)) for _ in range(2)]
+    for thread in started:
+        thread.start()
+    time.sleep(0.1)
+    lock.release()
+    for thread in started:
+        thread.join()
+
+
+def deep_nap():
+    time.sleep(0.4)
+
+
+def long_nap():
+    deep_nap()
+
+
 def everything():
     phases()
     threads()
