@@ -4,10 +4,33 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/paths.h"
+
+/* The kernel sends the signal also where the server is killed. A server that is gone already sends
+ * none any more. */
+static void follow_server(pid_t server, enum ws_child_end end)
+{
+	static const int signals[] = {[WS_CHILD_INTERRUPTED] = SIGINT, [WS_CHILD_KILLED] = SIGKILL};
+
+	prctl(PR_SET_PDEATHSIG, signals[end]);
+	if (getppid() != server)
+		_exit(127);
+}
+
+/* The kernel then ends this process, and not the server, when there is no memory left. */
+static void offer_memory(void)
+{
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	(void)!write(fd, "1000", 4);
+	close(fd);
+}
 
 /* In the child, where only what is safe in a signal handler may be called: other threads were
  * running. */
@@ -28,9 +51,11 @@ static void exec_program(const char *program, char *const *argv, int null, int o
 	_exit(127);
 }
 
-int ws_child_start(char *const *argv, pid_t *pid, int *out, struct ws_err *err)
+int ws_child_start(char *const *argv, enum ws_child_end end, pid_t *pid, int *out,
+		   struct ws_err *err)
 {
 	char program[PATH_MAX];
+	pid_t server = getpid();
 	int ends[2], null;
 
 	if (ws_find_program(program, sizeof(program), err) < 0)
@@ -43,8 +68,12 @@ int ws_child_start(char *const *argv, pid_t *pid, int *out, struct ws_err *err)
 		return -1;
 	}
 	*pid = fork();
-	if (!*pid)
+	if (!*pid) {
+		follow_server(server, end);
+		if (end == WS_CHILD_KILLED)
+			offer_memory();
 		exec_program(program, argv, null, ends[1]);
+	}
 	close(null);
 	close(ends[1]);
 	*out = ends[0];

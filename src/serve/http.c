@@ -556,6 +556,7 @@ static void block_signals(sigset_t *old)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGPIPE);
+	sigaddset(&set, SIGXFSZ); /* of a file beyond RLIMIT_FSIZE: writing fails instead */
 	pthread_sigmask(SIG_BLOCK, &set, old);
 }
 

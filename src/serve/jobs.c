@@ -105,7 +105,7 @@ static int run_child(struct job *job, struct ws_err *err)
 
 	pthread_mutex_lock(&job->all->lock);
 	rc = job->cancel ? ws_fail(err, "it was cancelled")
-			 : ws_child_start(argv, &job->pid, &out, err);
+			 : ws_child_start(argv, WS_CHILD_KILLED, &job->pid, &out, err);
 	pid = job->pid;
 	pthread_mutex_unlock(&job->all->lock);
 	free(argv[3]);

@@ -5,13 +5,14 @@
  * page's request nothing goes into these but which of five fixed words are there. A thread reads
  * what it writes, of which the end is kept, waits for it, and adds its report to the page. The
  * command is in a process group of its own, so that Ctrl+C in the terminal reaches the server
- * alone, which then stops the command in order.
+ * alone, which then stops the command in order. A server that is killed stops it too (child.h).
  */
 #include "serve/record.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,9 +208,8 @@ static bool read_output(struct ws_recorder *recorder, int *status)
 	}
 }
 
-static void *watch_recording(void *arg)
+static void wait_and_show(struct ws_recorder *recorder)
 {
-	struct ws_recorder *recorder = arg;
 	struct ws_err err = {.msg = ""};
 	struct ws_report *report;
 	int status = 0, number = -1;
@@ -229,7 +229,46 @@ static void *watch_recording(void *arg)
 	recorder->problem = err;
 	recorder->running = false;
 	pthread_mutex_unlock(&recorder->lock);
+}
+
+/* What the thread is given, and answers once the command was started or was not. */
+struct start {
+	struct ws_recorder *recorder;
+	char **argv;
+	sem_t answered;
+	int rc;
+	struct ws_err *err;
+};
+
+/* The command is interrupted when the thread that started it ends: that is this one, which lasts
+ * until the command's end or the server's, however that comes. */
+static void *watch_recording(void *arg)
+{
+	struct start *start = arg;
+	struct ws_recorder *recorder = start->recorder;
+	int rc = ws_child_start(start->argv, WS_CHILD_INTERRUPTED, &recorder->pid, &recorder->out,
+				start->err);
+
+	start->rc = rc;
+	sem_post(&start->answered); /* `start` is gone from here on */
+	if (!rc)
+		wait_and_show(recorder);
 	return NULL;
+}
+
+static int start_watcher(struct ws_recorder *recorder, char **argv, struct ws_err *err)
+{
+	struct start start = {.recorder = recorder, .argv = argv, .err = err};
+
+	sem_init(&start.answered, 0, 0);
+	recorder->watched = !pthread_create(&recorder->watcher, NULL, watch_recording, &start);
+	if (recorder->watched)
+		while (sem_wait(&start.answered) && errno == EINTR)
+			;
+	else
+		start.rc = ws_fail(err, "cannot start the recording: there are too many threads");
+	sem_destroy(&start.answered);
+	return start.rc;
 }
 
 static void forget_run(struct ws_recorder *recorder)
@@ -263,20 +302,14 @@ static int start_recording(struct ws_recorder *recorder, const struct ws_params 
 	if (pipe2(recorder->leave, O_CLOEXEC))
 		return ws_fail_errno(err, "cannot start the recording");
 	argv = make_arguments(recorder, params);
-	rc = ws_child_start(argv, &recorder->pid, &recorder->out, err);
+	rc = start_watcher(recorder, argv, err);
 	free_arguments(argv);
 	if (rc)
 		return -1;
+	/* The watcher takes it back under the lock, which is ours until then. */
 	recorder->running = true;
 	recorder->runs++;
-	recorder->watched = !pthread_create(&recorder->watcher, NULL, watch_recording, recorder);
-	if (recorder->watched)
-		return 0;
-	kill(recorder->pid, SIGTERM);
-	waitpid(recorder->pid, NULL, 0);
-	close(recorder->out);
-	recorder->running = false;
-	return ws_fail(err, "cannot start the recording: there are too many threads");
+	return 0;
 }
 
 int ws_recorder_start(struct ws_recorder *recorder, const struct ws_params *params,

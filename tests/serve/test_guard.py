@@ -16,7 +16,7 @@ import time
 import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from tap import PROGRAM, Skip, main, same, test
+from tap import PROGRAM, Skip, main, run, same, test
 
 MAKE = os.path.abspath(sys.argv[2])
 OTHER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
@@ -329,6 +329,87 @@ def a_first_line_in_pieces_is_one():
             c.sendall(bytes([byte]))
         same(c.recv(12), b"HTTP/1.1 200", "sent byte by byte")
         c.close()
+
+
+# ---- the server's end ----
+
+
+def running(word):
+    """Processes that have this in their command lines."""
+    return [line for line in command_lines() if word in line]
+
+
+@test
+def a_recording_ends_with_its_server_in_order_however_that_ends():
+    """Ended by Ctrl+C it has what the program did until then, and so it has here."""
+    for number, how in enumerate((signal.SIGKILL, signal.SIGTERM)):
+        folder = "end%d" % number
+        os.mkdir(folder)
+        word = "warpsight-mark-%d-%d" % (os.getpid(), number)
+        code = "echo $$ > new; mv new started; exec sleep 1000 # " + word
+        with serve("--record", "--", "sh", "-c", code, cwd=folder) as s:
+            same(s.post("api/record/start?osrt=1")[:2], (200, "{}"), "start")
+            until("the program", lambda: os.path.exists(folder + "/started"))
+            pid = int(until("its number", lambda: open(folder + "/started").read()))
+            until("its exec", lambda: b"sleep" in open("/proc/%d/cmdline" % pid, "rb").read()[:6])
+            same(s.ask("api/record")[0], 200, "the question that started it is over")
+            os.kill(s.process.pid, how)
+            s.process.wait()
+            until("the program's end", lambda: not os.path.exists("/proc/%d" % pid))
+            until("the recorder's end", lambda: not running(word))
+        name = folder + "/report1.wsrep"
+        same(os.path.exists(name + ".journal"), False, "it was closed")
+        r = run("query", name, "SELECT count(*) AS n FROM PROCESSES", ok=False)
+        same((r.code, r.err), (0, ""), "the report")
+
+
+@test
+def a_recording_outlasts_the_connection_that_asked_for_it():
+    os.makedirs("lasts", exist_ok=True)
+    code = "touch started; while [ ! -e go ]; do sleep 0.05; done; touch reached"
+    with serve("--record", "--", "sh", "-c", code, cwd="lasts") as s:
+        before = len(os.listdir("/proc/%d/task" % s.process.pid))
+        s.post("api/record/start?osrt=1")
+        until("the program", lambda: os.path.exists("lasts/started"))
+        # the thread of the connection is gone: only the recording's own is left
+        until(
+            "the connection's end",
+            lambda: len(os.listdir("/proc/%d/task" % s.process.pid)) <= before + 2,
+        )
+        open("lasts/go", "w").close()
+        until("the end", lambda: '"running":0' in s.ask("api/record")[1])
+        same(os.path.exists("lasts/reached"), True, "it ran to its end")
+        same('"status":0' in s.ask("api/record")[1], True, "status")
+
+
+@test
+def a_file_beyond_the_limit_of_sizes_is_refused_and_the_server_stays():
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))
+
+    os.makedirs("sizes", exist_ok=True)
+    env = dict(os.environ, TMPDIR=os.path.abspath("sizes"))
+    process = subprocess.Popen(
+        [PROGRAM, "view", "--no-open"], stdout=subprocess.PIPE, preexec_fn=limit, env=env
+    )
+    try:
+        s = Server(process, process.stdout.readline().decode().strip())
+        con = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60)
+        con.request(
+            "POST",
+            s.path + "api/add?name=large",
+            b"x" * 200000,
+            {"Origin": "http://127.0.0.1:%d" % s.port},
+        )
+        said = con.getresponse().read()
+        con.close()
+        same(b"cannot keep large" in said, True, said)
+        same(s.ask("api/state")[0], 200, "the server")
+        until("its folder to be gone", lambda: not os.listdir("sizes"))
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
 
 
 sys.exit(main(sys.argv[3:]))
