@@ -85,6 +85,7 @@ export interface LaneKind {
   again: boolean; // it shows again what other rows have
   byName: boolean; // it opens to a row for each of its commonest names
   moments: boolean; // its events have no length
+  nests: boolean; // they are inside of one another: each has time of its own
 }
 export const LANES: Readonly<Record<string, LaneKind>> = {"""
     )
@@ -99,6 +100,7 @@ export const LANES: Readonly<Record<string, LaneKind>> = {"""
                 ("again", "AGAIN"),
                 ("byName", "BY_NAME"),
                 ("moments", "MOMENTS"),
+                ("nests", "NESTS"),
             )
         ]
         out.append("  %s: { colors: CLASS_%s, %s }," % (name.strip('"'), color, ", ".join(facts)))

@@ -256,6 +256,31 @@ void ws_level_range(const struct ws_level *level, int64_t t0, int64_t t1, uint32
 /* The first event from `from` on, before `to`, that starts at `t` or later. Near `from` it is
  * quick. */
 uint32_t ws_level_seek(const struct ws_level *level, uint32_t from, uint32_t to, uint64_t t);
+/* Whether events of a lane are inside of one another; start/end ranges of NVTX overlap as they
+ * like.
+ */
+static inline bool ws_lane_nests(const struct ws_lane *lane)
+{
+	return ws_lane_descs[lane->kind].flags & WS_LANE_IS_NESTS &&
+	       !(lane->kind == WS_LANE_NVTX && lane->key[2]);
+}
+/*
+ * How much of t0..t1 (times of the session) an event takes without those directly inside of it, on
+ * the level below. `below` is where to look for these: 0, or what it was set to for an event before
+ * on the same level.
+ */
+uint64_t ws_lane_own_time(const struct ws_lane *lane, const struct ws_level *level, uint32_t event,
+			  int64_t t0, int64_t t1, uint32_t *below);
+/* How much of an event is in t0..t1. */
+static inline uint64_t ws_level_clip(const struct ws_level *level, uint32_t event, int64_t t0,
+				     int64_t t1)
+{
+	int64_t from = (int64_t)level->start[event], to = (int64_t)ws_level_end(level, event);
+
+	from = from > t0 ? from : t0;
+	to = to < t1 ? to : t1;
+	return to > from ? (uint64_t)(to - from) : 0;
+}
 uint64_t ws_level_busy(const struct ws_level *level, uint32_t from,
 		       uint32_t to); /* sum of durations */
 uint32_t ws_level_longest(const struct ws_level *level, uint32_t from, uint32_t to);

@@ -296,6 +296,21 @@ static void make_counter(struct ws_lane *lane)
 	}
 }
 
+uint64_t ws_lane_own_time(const struct ws_lane *lane, const struct ws_level *level, uint32_t event,
+			  int64_t t0, int64_t t1, uint32_t *below)
+{
+	const struct ws_level *inner = level + 1;
+	uint64_t own = ws_level_clip(level, event, t0, t1), end = ws_level_end(level, event);
+
+	if (inner == lane->level + lane->levels)
+		return own;
+	*below = ws_level_seek(inner, *below, inner->n, level->start[event]);
+	for (uint32_t i = *below; i < inner->n && inner->start[i] < end; i++)
+		if (ws_level_end(inner, i) <= end)
+			own -= ws_level_clip(inner, i, t0, t1);
+	return own;
+}
+
 /* ---- a lane ---- */
 
 static void lane_extent(struct ws_lane *lane)

@@ -19,6 +19,7 @@ enum {
 	MOMENTS = WS_LANE_IS_MOMENTS,
 	TAKES_ARROWS = WS_LANE_IS_TAKES_ARROWS,
 	ENCLOSES = WS_LANE_IS_ENCLOSES,
+	NESTS = WS_LANE_IS_NESTS,
 };
 const struct ws_lane_desc ws_lane_descs[WS_LANE_KINDS] = {
 #include "schema/events.def"

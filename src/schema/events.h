@@ -37,6 +37,8 @@ enum ws_lane_flags {
 	WS_LANE_IS_MOMENTS = 16,  /* its events have no length */
 	WS_LANE_IS_TAKES_ARROWS = 32, /* arrows of imported traces begin and end at its events */
 	WS_LANE_IS_ENCLOSES = 64,     /* its events tell what a thread was doing at a moment */
+	WS_LANE_IS_NESTS = 128, /* its events are inside of one another, as calls are: each has time
+				   of its own */
 };
 
 struct ws_lane_desc {

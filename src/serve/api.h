@@ -114,8 +114,8 @@ bool ws_param_lanes(const struct ws_api_call *call, enum ws_which_lanes which, u
 
 /* Sums of a window by kind of lane and text. */
 struct ws_sum_group {
-	uint64_t count, total, min, max;
-	uint32_t name, names; /* how many names are one: those of a form */
+	uint64_t count, total, min, max, self; /* self: of kinds whose events nest */
+	uint32_t name, names;		       /* how many names are one: those of a form */
 	uint8_t kind;
 	bool folded; /* it is of a form, not of a name */
 	struct ws_spot longest;

@@ -1047,6 +1047,18 @@ static void put_counter_value(const struct event *event)
 	ws_text_puts(text, "}");
 }
 
+/* The event's time without those directly inside of it. */
+static void put_own_time(const struct event *event)
+{
+	const struct ws_lane *lane = event->call->lanes->lane[event->spot.lane];
+	uint32_t below = 0;
+
+	if (ws_lane_nests(lane))
+		ws_put_json_int(event->call->out, "self",
+				(int64_t)ws_lane_own_time(lane, &lane->level[event->spot.level],
+							  event->spot.event, 0, INT64_MAX, &below));
+}
+
 int ws_api_event(struct ws_api_call *call, struct ws_err *err)
 {
 	struct event event = {.call = call};
@@ -1078,6 +1090,7 @@ int ws_api_event(struct ws_api_call *call, struct ws_err *err)
 	put_stack(&event);
 	put_links(&event);
 	ws_put_json_int(call->out, "more_work", event.more_work);
+	put_own_time(&event);
 	ws_put_json_int(call->out, "of", call->lanes->lane[lane]->level[level].n);
 	ws_text_puts(call->out, "}");
 	return 0;

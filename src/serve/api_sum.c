@@ -54,11 +54,7 @@ static bool walkable(const struct ws_lane *lane)
 /* How much of an event is in the window. */
 static uint64_t clipped(const struct walk *walk, const struct ws_level *level, uint32_t i)
 {
-	int64_t a = (int64_t)level->start[i], b = (int64_t)ws_level_end(level, i);
-
-	a = ws_max(a, walk->t0);
-	b = ws_min(b, walk->t1);
-	return b > a ? (uint64_t)(b - a) : 0;
+	return ws_level_clip(level, i, walk->t0, walk->t1);
 }
 
 /* ---- sums by name ---- */
@@ -88,10 +84,11 @@ static struct ws_sum_group *group_of(struct groups *groups, uint8_t kind, uint32
 
 static void sum_level(const struct walk *walk, struct groups *groups, uint32_t lane, uint32_t level)
 {
-	const struct ws_level *level_v = &walk->lanes_l->lane[lane]->level[level];
-	uint8_t kind = walk->lanes_l->lane[lane]->kind;
+	const struct ws_lane *lane_v = walk->lanes_l->lane[lane];
+	const struct ws_level *level_v = &lane_v->level[level];
+	bool nests = ws_lane_nests(lane_v);
 	struct ws_sum_group *last = NULL;
-	uint32_t from, to;
+	uint32_t from, to, below = 0;
 
 	ws_level_range(level_v, walk->t0, walk->t1, &from, &to);
 	for (uint32_t i = from; i < to; i++) {
@@ -99,9 +96,12 @@ static void sum_level(const struct walk *walk, struct groups *groups, uint32_t l
 						      : ws_level_dur(level_v, i);
 
 		if (!last || last->name != level_v->name[i])
-			last = group_of(groups, kind, level_v->name[i]);
+			last = group_of(groups, lane_v->kind, level_v->name[i]);
 		last->count++;
 		last->total += d;
+		last->self +=
+			nests ? ws_lane_own_time(lane_v, level_v, i, walk->t0, walk->t1, &below)
+			      : d;
 		last->min = ws_min(d, last->min);
 		if (d >= last->max) {
 			last->max = d;
@@ -123,6 +123,7 @@ static void unify(const struct ws_lanes *lanes, struct groups *groups,
 		right->names += left->names ? left->names : 1;
 		right->count += left->count;
 		right->total += left->total;
+		right->self += left->self;
 		right->min = ws_min(left->min, right->min);
 		if (left->max >= right->max) {
 			right->max = left->max;
@@ -195,10 +196,10 @@ int ws_sum_window(struct ws_api_call *call, int64_t t0, int64_t t1, struct ws_su
 
 /* ---- their order ---- */
 
-enum sum_sort { SUM_TOTAL, SUM_COUNT, SUM_AVERAGE, SUM_MIN, SUM_MAX, SUM_NAME };
+enum sum_sort { SUM_TOTAL, SUM_COUNT, SUM_AVERAGE, SUM_MIN, SUM_MAX, SUM_SELF, SUM_NAME };
 static const char *const sum_sort_words[] = {
-	[SUM_TOTAL] = "total", [SUM_COUNT] = "count", [SUM_AVERAGE] = "average",
-	[SUM_MIN] = "min",     [SUM_MAX] = "max",     [SUM_NAME] = "name"};
+	[SUM_TOTAL] = "total", [SUM_COUNT] = "count", [SUM_AVERAGE] = "average", [SUM_MIN] = "min",
+	[SUM_MAX] = "max",     [SUM_SELF] = "self",   [SUM_NAME] = "name"};
 
 struct sum_order {
 	const struct ws_lanes *lanes;
@@ -247,6 +248,8 @@ static int compare_by(const struct sum_order *order, const struct ws_sum_group *
 		return ws_compare(left->min, right->min);
 	case SUM_MAX:
 		return ws_compare(left->max, right->max);
+	case SUM_SELF:
+		return ws_compare(left->self, right->self);
 	case SUM_NAME:
 		return compare_shown(order->lanes, left, right);
 	default:
@@ -318,6 +321,8 @@ static void put_group(struct ws_api_call *call, const struct ws_sum_group *group
 	ws_put_json_int(call->out, "total", (int64_t)group->total);
 	ws_put_json_int(call->out, "min", (int64_t)group->min);
 	ws_put_json_int(call->out, "max", (int64_t)group->max);
+	if (ws_lane_descs[group->kind].flags & WS_LANE_IS_NESTS)
+		ws_put_json_int(call->out, "self", (int64_t)group->self);
 	ws_put_json_key(call->out, "longest");
 	ws_text_printf(call->out, "[%" PRIu32 ",%" PRIu32 ",%" PRIu32 "]", group->longest.lane,
 		       group->longest.level, group->longest.event);

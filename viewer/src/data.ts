@@ -108,6 +108,7 @@ export interface EventDetail extends Spot {
   links: (Spot & { role: string })[];
   more_work?: number; // of the work of a range only the first and last are among the links
   of: number; // how many events are on its level
+  self?: number; // as of a group
 }
 
 export interface Group {
@@ -118,6 +119,7 @@ export interface Group {
   min: number;
   max: number;
   longest: [number, number, number];
+  self?: number; // of events that nest: their time without those directly inside of them
   form?: number; // of names that differ only in numbers: what the server knows them by
   names?: number; // and how many they are
 }

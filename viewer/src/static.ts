@@ -12,6 +12,7 @@ import {
   EVENT_OPEN,
   EVENT_SOURCE,
   GROUP,
+  LANES,
   MOMENT,
   OPEN,
   PAINTED,
@@ -426,7 +427,7 @@ export class StaticSource implements Source {
         const [from, to] = this.range(l, v, t0, t1);
         let total = 0;
         for (let i = from; i < to; i++) {
-          const d = Math.max(0, Math.min(t1, v.start[i] + v.dur[i]) - Math.max(t0, v.start[i]));
+          const d = StaticSource.clip(v, i, t0, t1);
           if (runs(l, v, i)) total += d;
           if (!match(v.name[i])) continue;
           const form = p.fold ? this.forms.get(v.name[i]) : undefined,
@@ -443,6 +444,7 @@ export class StaticSource implements Source {
                 total: 0,
                 min: Infinity,
                 max: -1,
+                self: LANES[l.kind]?.nests ? 0 : undefined,
                 longest: [0, 0, 0],
               }),
             );
@@ -452,6 +454,7 @@ export class StaticSource implements Source {
           }
           g.count++;
           g.total += d;
+          if (g.self !== undefined) g.self += this.ownTime(l, k, i, t0, t1) ?? d;
           g.min = Math.min(g.min, d);
           if (d > g.max) {
             g.max = d;
@@ -496,6 +499,27 @@ export class StaticSource implements Source {
       groups: kinds.flatMap((k) => k.groups),
     };
   }
+
+  private static clip(v: Level, i: number, t0: number, t1: number): number {
+    return Math.max(0, Math.min(t1, v.start[i] + v.dur[i]) - Math.max(t0, v.start[i]));
+  }
+
+  /** An event's time in a window without those directly inside of it; undefined where none nest. */
+  private ownTime(l: Lane, k: number, i: number, t0: number, t1: number): number | undefined {
+    this.loose ??= new Set(
+      this.data.tree.rows.flatMap((r) => (r.loose && r.lane !== undefined ? [r.lane] : [])),
+    );
+    if (!LANES[l.kind]?.nests || this.loose.has(l.lane)) return undefined;
+    const v = l.levels[k],
+      inner = l.levels[k + 1],
+      end = v.start[i] + v.dur[i];
+    let own = StaticSource.clip(v, i, t0, t1);
+    if (!inner) return own;
+    for (let j = seek(inner, v.start[i]); j < inner.n && inner.start[j] < end; j++)
+      if (inner.start[j] + inner.dur[j] <= end) own -= StaticSource.clip(inner, j, t0, t1);
+    return own;
+  }
+  private loose?: Set<number>;
 
   /** How long anything on a lane of several levels was under way. */
   private covered(l: Lane, t0: number, t1: number): [number, number, number] {
@@ -577,6 +601,7 @@ export class StaticSource implements Source {
     return {
       ...this.spot(l, Number(p.level), Number(p.event)),
       ...this.detail(l, v, Number(p.event)),
+      self: this.ownTime(l, Number(p.level), Number(p.event), -Infinity, Infinity),
       of: v.n,
     };
   }

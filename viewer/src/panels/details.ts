@@ -165,6 +165,9 @@ export class Details implements Panel {
               ? t("never_ended")
               : `${duration(spot.end - spot.start)} (${count(spot.end - spot.start)} ns)`,
         ),
+        detail?.self === undefined
+          ? null
+          : this.pair(t("self"), `${duration(detail.self)} (${count(detail.self)} ns)`),
         this.pair(t("start"), moment(spot.start)),
         this.pair(t("end"), moment(spot.end)),
         this.pair(t("row"), this.app.placeOf(s.report, spot.lane)),

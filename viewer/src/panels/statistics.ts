@@ -1,5 +1,6 @@
 /** What the window or the selection is made of: sums by name and kind, and how busy rows are. */
 
+import { LANES } from "generated/constants";
 import type { App } from "../app";
 import type { Group, KindSum, Params, Sum } from "../data";
 import { windowOf, type LaneRef, type Panel, type Panels } from "./panels";
@@ -30,7 +31,7 @@ const ORDER = [
   "um",
 ];
 
-type Key = "total" | "count" | "average" | "min" | "max" | "name";
+type Key = "total" | "count" | "average" | "min" | "max" | "self" | "name";
 type Mine = Group & { report: number };
 
 const formKey = (g: Mine): string => `${g.report} ${g.kind} ${g.form}`;
@@ -162,7 +163,8 @@ export class Statistics implements Panel {
 
   private order(a: Mine, b: Mine): number {
     const { key, down } = this.sorting,
-      value = (g: Mine): number => (key === "average" ? g.total / g.count : g[key as "total"]),
+      value = (g: Mine): number =>
+        key === "average" ? g.total / g.count : (g[key as "total"] ?? 0),
       less =
         key === "name" ? (a.name < b.name ? -1 : Number(a.name > b.name)) : value(a) - value(b);
     return (down ? -less : less) || b.total - a.total;
@@ -264,7 +266,7 @@ export class Statistics implements Panel {
 
   private header(
     key: Key,
-    word: "total" | "count" | "average" | "minimum" | "maximum" | "name",
+    word: "total" | "count" | "average" | "minimum" | "maximum" | "self" | "name",
   ): HTMLElement {
     return sortHead(
       this.sorting,
@@ -292,6 +294,7 @@ export class Statistics implements Panel {
           this.header("average", "average"),
           this.header("min", "minimum"),
           this.header("max", "maximum"),
+          LANES[this.kind]?.nests ? this.header("self", "self") : null,
           this.header("name", "name"),
           many ? h("th", { scope: "col" }, t("report")) : null,
         ),
@@ -312,7 +315,7 @@ export class Statistics implements Panel {
       left = (g.names ?? 0) - names.length;
     if (left > 0) {
       const text = t("n_of_names", count(names.length), count(g.names ?? 0));
-      rows.push(h("tr", { class: "below" }, h("td", { colspan: many ? 8 : 7 }, text)));
+      rows.push(h("tr", { class: "below" }, h("td", { colspan: 9 }, text)));
     }
     return rows;
   }
@@ -373,6 +376,7 @@ export class Statistics implements Panel {
         h("td", { class: "n" }, v === null ? count(g.count) : duration(v)),
       ),
       h("td", { class: "n" }, this.longestButton(g)),
+      LANES[this.kind]?.nests ? h("td", { class: "n" }, duration(g.self ?? g.total)) : null,
       h(
         "td",
         { class: "wide" },
@@ -416,7 +420,7 @@ export class Statistics implements Panel {
 
   private async copy(): Promise<void> {
     copyCsv(
-      ["kind", "name", "count", "total_ns", "min_ns", "max_ns", "report"],
+      ["kind", "name", "count", "total_ns", "min_ns", "max_ns", "self_ns", "report"],
       (await this.everyName()).map((g) => [
         g.kind,
         clean(g.name),
@@ -424,6 +428,7 @@ export class Statistics implements Panel {
         g.total,
         g.min,
         g.max,
+        g.self ?? "",
         clean(this.app.reports[g.report].name),
       ]),
     );

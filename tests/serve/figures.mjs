@@ -1,0 +1,144 @@
+/**
+ * figures.mjs - what panels say of ranges and of the durations of a name, against SQL: time of
+ * their own, spread. See harness.mjs.
+ */
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import {
+  equal,
+  folder,
+  make,
+  makeReport,
+  ok,
+  open,
+  runAll,
+  serve,
+  test,
+  until,
+  warpsight,
+} from "./harness.mjs";
+
+function query(sql, file) {
+  const r = spawnSync(warpsight, ["query", "-f", "json", sql, file], { maxBuffer: 1 << 28 });
+  if (r.status !== 0) throw new Error(`${r.stderr}\n${sql}`);
+  return JSON.parse(r.stdout);
+}
+
+const clip = (e, [t0, t1]) => Math.max(0, Math.min(e.end, t1) - Math.max(e.start, t0));
+
+/** Own time by name of events that nest, each row (`key`) by itself, as a stack of open ones has it. */
+function ownTimes(events, window) {
+  const own = new Map(),
+    open = new Map();
+  for (const e of [...events].sort((a, b) => a.start - b.start || b.end - a.end)) {
+    const stack = open.get(e.key) ?? [];
+    open.set(e.key, stack);
+    while (stack.length && stack[stack.length - 1].end < e.end) stack.pop();
+    e.self = clip(e, window);
+    if (stack.length) stack[stack.length - 1].self -= e.self;
+    stack.push(e);
+  }
+  for (const e of events)
+    if (e.start < window[1] && (e.end > window[0] || (e.start === e.end && e.start >= window[0])))
+      own.set(e.name, (own.get(e.name) ?? 0) + e.self);
+  return own;
+}
+
+/**
+ * [name, own time] in order of names; without names that JSON writes in another way, and without
+ * the range that never ended, which is shown to the end of the collection.
+ */
+const inOrder = (pairs) =>
+  pairs.filter(([name]) => /^[\w ]{1,200}$/.test(name) && name !== "left open").sort();
+
+/** Push/pop ranges and marks of a report. */
+const ranges = (file) =>
+  query(
+    "SELECT start, coalesce(end, start) AS end, globalTid || ' ' || domainId AS key, " +
+      "coalesce(text, (SELECT value FROM StringIds WHERE id = textId), '') AS name " +
+      "FROM NVTX_EVENTS WHERE eventType IN (34, 59)",
+    file,
+  );
+
+test("ranges have time of their own, in statistics and details", async () => {
+  const file = make("self.wsrep", makeReport);
+  const t = await open(await serve(file));
+  const ask = (path, p) =>
+    t.eval(([a, q]) => window.warpsight.app.source.json(a, { r: 0, ...q }), [path, p]);
+  const lanes = await t.eval(() =>
+    [...window.warpsight.app.rows.byLane.values()]
+      .filter((r) => r.type === "nvtx" && !r.loose)
+      .map((r) => r.lane)
+      .join(","),
+  );
+  const all = ranges(file);
+  for (const window of [
+    [-1e9, 1e12],
+    [1200000, 2345678],
+  ]) {
+    const [t0, t1] = window,
+      truth = ownTimes(all, window),
+      said = (await ask("sum", { lanes, t0, t1 })).groups;
+    ok(truth.size > 5, `names: ${truth.size}`);
+    equal(
+      inOrder(said.map((g) => [g.name, g.self])),
+      inOrder([...truth]),
+      `own times in ${window}`,
+    );
+    ok(
+      said.some((g) => g.self < g.total * 0.5),
+      "some have little",
+    );
+  }
+  const sorted = (await ask("sum", { kind: "nvtx", sort: "self", limit: 1000 })).groups;
+  equal(
+    sorted.map((g) => g.self),
+    sorted.map((g) => g.self).sort((a, b) => b - a),
+    "sorted",
+  );
+  equal((await ask("sum", { kind: "kernels" })).groups[0].self, undefined, "kernels do not nest");
+
+  /* The column, sorted by; and one range's details. */
+  await t.page.click("[data-tab=statistics]");
+  await t.page.locator(".statistics .actions button", { hasText: /^NVTX \d/ }).click();
+  await t.page.locator(".statistics th button", { hasText: "Self" }).click();
+  const top = sorted[0];
+  await until("the largest first", async () =>
+    (await t.page.locator(".statistics tbody tr").first().innerText()).includes(top.name),
+  );
+  const parent = all.find((e) => e.name === "forward");
+  ownTimes(all, [-1e9, 1e12]);
+  const chosen = (await ask("events", { q: "forward", exact: 1, limit: 1000 })).events.find(
+    (e) => e.start === parent.start,
+  );
+  const detail = await ask("event", {
+    lane: chosen.lane,
+    level: chosen.level,
+    event: chosen.event,
+  });
+  equal(detail.self, parent.self, "of one");
+  await t.eval((e) => window.warpsight.app.select(0, e, true), chosen);
+  await t.page.click("[data-tab=details]");
+  await until("in the details", async () =>
+    (await t.text(".details dl")).replace(/[^\w\n.(]/g, "").includes(`(${parent.self}ns`),
+  );
+  await t.end();
+
+  /* A file without a server says the same. */
+  const alone = join(folder, "self.html");
+  const made = spawnSync(warpsight, ["export", "-t", "html", "--output", alone, file]);
+  equal(made.status, 0, String(made.stderr));
+  const carried = await open({ url: `file://${alone}` });
+  const said = await carried.eval(
+    (l) => window.warpsight.app.source.json("sum", { r: 0, lanes: l, limit: 1000 }),
+    lanes,
+  );
+  equal(
+    inOrder(said.groups.map((g) => [g.name, g.self])),
+    inOrder([...ownTimes(all, [-1e9, 1e12])]),
+    "in an exported page",
+  );
+  await carried.end();
+});
+
+await runAll();
