@@ -6,6 +6,7 @@ import shutil
 from run import Row, figure
 
 LOOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_loop.py")
+QUEUE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_queue.py")
 NOTHING = ("--trace=none", "--sample=none", "--cpuctxsw=none")
 
 
@@ -56,3 +57,16 @@ def python_stack_from_outside(b):
     return [
         Row("Python stack of 30 frames read from outside", "us", [], got, 20, added=False, digits=2)
     ]
+
+
+@figure
+def python_queue(b):
+    """Processor time of 50 threads on one queue, recorded with the defaults, over that with nothing
+    recorded.
+    """
+    python = shutil.which("python3")
+    got = []
+    for _ in range(b.runs + 1):
+        base = b.profile(python, QUEUE, "50", "100000", options=NOTHING).value
+        got.append(b.profile(python, QUEUE, "50", "100000").value / base)
+    return [Row("50 Python threads on one queue", "ratio", [], got[1:], 1.3, added=False, digits=2)]

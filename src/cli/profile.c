@@ -247,7 +247,8 @@ static const struct ws_opt opts[] = {
 	 "Record forked children that have not called exec.", "true"},
 	{"lossless", 0, WS_OPT_BOOL, AT(lossless), NULL, NULL,
 	 "Let the target wait when the memory for recording is full, instead of dropping and "
-	 "counting events.",
+	 "counting events; and record every call stack and context switch, however much that slows "
+	 "it.",
 	 "false"},
 	{"ring-memory", 0, WS_OPT_INT, AT(ring_memory), "MIB", NULL,
 	 "The most memory for events that are recorded but not yet written, in MiB, for the whole "

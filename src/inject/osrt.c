@@ -172,18 +172,52 @@ static struct about describe_call(unsigned fn, int64_t result, uint64_t value, i
 	return about_a;
 }
 
+/*
+ * A stack costs the program and the recorder several microseconds, and a program whose threads hand
+ * a lock around waits a hundred thousand times a second. So many stacks a second are taken in a
+ * process and no more, with a second's worth at once. Long waits, of which there cannot be many,
+ * have a limit of their own. Each word is the time up to which stacks are paid for.
+ */
+static _Atomic uint64_t paid_until[2];
+
+static bool may_take_stack(uint64_t start, uint64_t end)
+{
+	const struct ws_stack_settings *settings = &ws_rt->arena->stacks;
+	_Atomic uint64_t *paid = &paid_until[end - start >= settings->osrt_long];
+	uint64_t until = atomic_load_explicit(paid, memory_order_relaxed), from,
+		 second = ws_rt->arena->ticks_per_second;
+
+	do {
+		from = ws_max(until, end > second ? end - second : 0);
+		if (from > end)
+			return false;
+	} while (!atomic_compare_exchange_weak_explicit(paid, &until, from + settings->osrt_pause,
+							memory_order_relaxed,
+							memory_order_relaxed));
+	return true;
+}
+
+static void write_stack(struct ws_thread *thread, uint64_t start, uint64_t end)
+{
+	const struct ws_stack_settings *settings = &ws_rt->arena->stacks;
+
+	if (settings->osrt_pause && !may_take_stack(start, end)) {
+		ws_rt_count_loss(thread, WS_LOSS_STACK, 1);
+		return;
+	}
+	if (ws_frames_hook && settings->osrt_bytes)
+		ws_frames_hook(thread);
+	ws_rt_write_stack(thread, WS_STACK_OF_OSRT, start, settings->osrt_bytes);
+}
+
 static void write_record(struct ws_thread *thread, struct ws_rec_osrt call, uint32_t value,
 			 uint64_t object, uint32_t holder, struct ws_osrt_path path)
 {
 	struct ws_rec_osrt_more *record;
 	size_t bytes = object || path.number || holder ? sizeof(*record) : sizeof(record->call);
 
-	if (call.end - call.start >= ws_rt->arena->stacks.osrt_threshold) {
-		if (ws_frames_hook && ws_rt->arena->stacks.osrt_bytes)
-			ws_frames_hook(thread);
-		ws_rt_write_stack(thread, WS_STACK_OF_OSRT, call.start,
-				  ws_rt->arena->stacks.osrt_bytes);
-	}
+	if (call.end - call.start >= ws_rt->arena->stacks.osrt_threshold)
+		write_stack(thread, call.start, call.end);
 	record = ws_rt_reserve(thread, bytes, WS_LOSS_OSRT);
 	if (!record)
 		return;

@@ -143,6 +143,12 @@ char *ws_describe_sched_gaps(const struct ws_report *report)
 		return NULL;
 	if (whole >= (double)unknown && whole > 0)
 		snprintf(share, sizeof(share), " (%.1f %%)", 100 * (double)unknown / whole);
+	if (!events) /* switches were paused, or nobody counted */
+		return ws_format(
+			"some context switches were not recorded: what ran on the cores is "
+			"unknown for %.3f s of core time%s, and what a thread did from a "
+			"gap until its next record",
+			(double)unknown / 1e9, share);
 	return ws_format("%llu records of perf were lost: what ran on the cores is unknown for "
 			 "%.3f s of core time%s, and what a thread did from a loss until its next "
 			 "record",

@@ -39,12 +39,19 @@ static struct ws_perf_event *add_event(struct ws_perf *perf, enum ws_perf_role r
 	return ev;
 }
 
-/* The records that tell who runs where. */
+static void track_switches(struct ws_perf *perf, struct ws_perf_event *ev)
+{
+	/* Without them nobody knows what a sample stands for: perf_time.c. */
+	ev->attr.context_switch = perf->options.switches || perf->options.sample;
+}
+
+/* The records that tell who runs where. On whole CPUs switches have an event of their own, which
+ * can be turned off for a while (perf_pause.c). */
 static void track(struct ws_perf *perf, struct ws_perf_event *ev)
 {
 	ev->attr.mmap = ev->attr.mmap2 = ev->attr.comm = ev->attr.comm_exec = ev->attr.task = 1;
-	/* Without them nobody knows what a sample stands for: perf_time.c. */
-	ev->attr.context_switch = perf->options.switches || perf->options.sample;
+	if (!perf->set.wide)
+		track_switches(perf, ev);
 	ev->attr.enable_on_exec = !perf->set.wide;
 }
 
@@ -458,6 +465,9 @@ static void choose_events(struct ws_perf *perf)
 		ev->attr.exclude_kernel = perf->set.no_kernel;
 		track(perf, ev);
 	}
+	if (perf->set.wide && (perf->options.switches || perf->options.sample))
+		track_switches(perf, add_event(perf, WS_PERF_SWITCHES, PERF_TYPE_SOFTWARE,
+					       PERF_COUNT_SW_DUMMY, "switches"));
 	if (perf->options.sample) {
 		choose_pacer(perf);
 		choose_standby(perf);
@@ -660,6 +670,12 @@ static void choose_and_open(struct ws_perf *perf)
 	}
 }
 
+static void turn_on_tracking(struct ws_perf_set *set)
+{
+	ws_perf_switch(set, WS_PERF_TRACK, true);
+	ws_perf_switch(set, WS_PERF_SWITCHES, true);
+}
+
 static void open_all(struct ws_perf *perf)
 {
 	perf->refused = find_scope(perf);
@@ -690,7 +706,7 @@ static void open_all(struct ws_perf *perf)
 		    "The kernel may not be looked into (perf_event_paranoid): samples are of user "
 		    "space only.");
 	if (perf->set.wide)
-		ws_perf_switch(&perf->set, WS_PERF_TRACK, true);
+		turn_on_tracking(&perf->set);
 }
 
 struct ws_perf *ws_perf_open(const struct ws_perf_opts *options, pid_t target,
@@ -851,8 +867,10 @@ void ws_perf_end(struct ws_perf *perf, uint64_t time)
 	take(perf, ws_read_raw_ns(), true);
 	ws_perf_add_last_gaps(perf, time);
 	ws_perf_find_ended(perf, time, true);
+	ws_perf_resume_switches(perf, time);
 	close_spans(perf, time);
 	ws_perf_put_gaps(perf, perf->main);
+	ws_perf_put_pauses(perf, perf->main);
 	for (int role = WS_PERF_TRACK; perf->active && role <= WS_PERF_FTRACE; role++)
 		ws_perf_switch(&perf->set, (enum ws_perf_role)role, false);
 	perf->over = true;
@@ -865,6 +883,7 @@ void ws_perf_round(struct ws_perf *perf, uint64_t since)
 	take(perf, since - HORIZON_NS, false);
 	ws_perf_find_ended(perf, since - HORIZON_NS, false);
 	count(perf, ws_read_raw_ns());
+	ws_perf_pace_switches(perf, ws_read_raw_ns());
 	if (perf->active)
 		ws_perf_look_at_waits(perf, ws_read_raw_ns());
 }
@@ -898,6 +917,7 @@ void ws_perf_finish(struct ws_perf *perf, uint64_t now)
 		return;
 	ws_perf_end(perf, perf->to ? perf->to : now);
 	say_losses(perf);
+	ws_perf_say_pauses(perf);
 	ws_perf_say_rate(perf);
 }
 
@@ -916,6 +936,7 @@ struct ws_closer *ws_perf_free(struct ws_perf *perf)
 	free(perf->counters);
 	free(perf->held);
 	free(perf->gaps);
+	free(perf->pauses);
 	free(perf);
 	return closer;
 }

@@ -44,6 +44,7 @@ struct ws_perf_opts {
 			     */
 	uint64_t count_ns;  /* between two readings of their counters */
 	const char *ftrace; /* subsystem/event,..., or NULL */
+	bool all_switches;  /* however often threads switch */
 	bool later;	    /* the collection does not begin with the target */
 	bool signals;	    /* perf is refused, and hooks take the samples instead */
 };

@@ -94,6 +94,7 @@ static void pass_gap(struct ws_perf *perf, struct ws_perf_thread *thread,
 
 void ws_perf_pass_gaps(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time)
 {
+	ws_perf_pass_pauses(perf, thread, time);
 	while (thread->gaps < perf->gaps_n && perf->gaps[thread->gaps].to <= time)
 		pass_gap(perf, thread, &perf->gaps[thread->gaps++]);
 }

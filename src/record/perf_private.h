@@ -29,8 +29,10 @@ struct ws_trace_format; /* perf_trace.c */
 enum ws_perf_role {
 	WS_PERF_TRACK,
 	WS_PERF_SAMPLE,
-	WS_PERF_STANDBY, /* samples of whole CPUs, kept ready for when events that threads inherit
-			  will not do (perf.c) */
+	WS_PERF_STANDBY,  /* samples of whole CPUs, kept ready for when events that threads inherit
+			   will not do (perf.c) */
+	WS_PERF_SWITCHES, /* context switches of whole CPUs, where they have an event of their own
+			   */
 	WS_PERF_WAKE,
 	WS_PERF_FTRACE,
 	WS_PERF_PYTHON /* written by Python's program in the kernel */
@@ -63,6 +65,7 @@ struct ws_perf_ring {
 	uint64_t tail, head; /* of this round */
 	uint64_t time;	     /* of the record at `tail` */
 	uint64_t last;	     /* time of the last record that was taken */
+	uint64_t switches;   /* records of context switches since ws_perf_pace_switches counted */
 	uint64_t full_at; /* where the writer stood when it had no room for a record; 0: it had */
 	int *fds;
 	size_t fds_n, fds_cap;
@@ -190,6 +193,7 @@ struct ws_perf_thread {
 	uint64_t slack; /* ns that a sample may leave for the next; 0: a part of its period */
 	bool strayed;	/* records were lost in which it may have been switched in */
 	size_t gaps;	/* so many of the gaps were taken account of */
+	size_t pauses;	/* and of the pauses */
 	uint64_t doubt; /* of a record of its end, when it still existed then; 0: there was none */
 	uint64_t heard; /* time of its last record; 0: there was none yet */
 	uint64_t dead;	/* when it was found to have ended without a record of it; 0: it was not */
@@ -202,6 +206,10 @@ struct ws_perf_gap {	   /* records of a core were lost */
 	uint64_t from, to; /* times of the last record before and of the first one after */
 	uint32_t cpu;
 	uint64_t events; /* 0: not known */
+};
+
+struct ws_perf_pause {	   /* context switches were not recorded, so that they cost less */
+	uint64_t from, to; /* to: UINT64_MAX while it goes on */
 };
 
 struct ws_perf_held { /* a sample that the thread took of itself, until perf's records reach it */
@@ -241,6 +249,11 @@ struct ws_perf {
 	uint64_t lost, throttled, dropped;
 	struct ws_perf_gap *gaps; /* by their ends */
 	size_t gaps_n, gaps_cap;
+	struct ws_perf_pause *pauses;
+	size_t pauses_n, pauses_cap;
+	uint64_t counted_from; /* since when switches are counted; 0: they are not */
+	uint64_t resume;       /* when they are to be recorded again; 0: they are */
+	unsigned busy;	       /* looks in a row that found too many of them */
 	size_t gaps_checked; /* so many there were when threads were last asked whether they live */
 	uint64_t checked;    /* when that was */
 	bool doubts;	     /* there may be threads with doubt */
@@ -351,6 +364,23 @@ uint64_t ws_perf_guess_end(const struct ws_perf *perf, const struct ws_perf_thre
 /* Write the gaps into a report that does not have them yet. */
 void ws_perf_put_gaps(struct ws_perf *perf, struct ws_sink *sink);
 bool ws_perf_has_ended(uint32_t pid, uint32_t tid);
+
+/* ---- switches that come too fast (perf_pause.c) ---- */
+
+/* Count what was recorded and, when threads switch so often that recording it would slow them down,
+ * record a part of the time only. `now`: ws_read_raw_ns. */
+void ws_perf_pace_switches(struct ws_perf *perf, uint64_t now);
+/* Switches are not recorded from `time` on, or are again. */
+void ws_perf_pause_switches(struct ws_perf *perf, uint64_t time);
+void ws_perf_resume_switches(struct ws_perf *perf, uint64_t time);
+/* Were switches not recorded at `time`? */
+bool ws_perf_is_paused(const struct ws_perf *perf, uint64_t time);
+/* Take account of pauses that began before `time`, at which the thread has a record or ends. */
+void ws_perf_pass_pauses(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time);
+/* Write the pauses, as gaps of every core, into a report that does not have them yet. */
+void ws_perf_put_pauses(struct ws_perf *perf, struct ws_sink *sink);
+/* At the end: say for how long switches were not recorded. */
+void ws_perf_say_pauses(struct ws_perf *perf);
 
 /* ---- how many samples a second the kernel allows (perf_rate.c) ---- */
 

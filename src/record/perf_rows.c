@@ -30,6 +30,7 @@ void ws_perf_off(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t t
 		after = WS_AFTER_UNKNOWN;
 	}
 	ws_perf_put_gaps(perf, sink);
+	ws_perf_put_pauses(perf, sink);
 	row = ws_writer_row(sink->writer, WS_TABLE_sched, sink->stage[WS_TABLE_sched]);
 	*row = (struct ws_row_sched){
 		.start = start,
@@ -264,6 +265,9 @@ static void about_thread(struct ws_perf *perf, const struct ws_perf_event *ev,
 			traced(perf, NULL, ev, record);
 		return;
 	}
+	if ((record->type != PERF_RECORD_SAMPLE || ev->role == WS_PERF_WAKE) &&
+	    ws_perf_is_paused(perf, record->time))
+		return; /* those of some cores only: they are turned off one by one */
 	if (thread->image->target &&
 	    !thread->image->exec) /* the recorder's own code, before the target begins */
 		return;
@@ -349,9 +353,12 @@ void ws_perf_record(struct ws_perf *perf, const void *rec, size_t size, bool aga
 	}
 	perf->now = record.time;
 	switch (record.type) {
-	case PERF_RECORD_SAMPLE:
 	case PERF_RECORD_SWITCH:
 	case PERF_RECORD_SWITCH_CPU_WIDE:
+		if (perf->ring)
+			perf->ring->switches++;
+		/* fallthrough */
+	case PERF_RECORD_SAMPLE:
 		about_thread(perf, ev, &record, rec, size);
 		if (perf->ring && ev && ev->time)
 			perf->ring->python_tid = 0;

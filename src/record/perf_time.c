@@ -75,6 +75,8 @@ uint64_t ws_perf_time_of(struct ws_perf *perf, struct ws_perf_thread *thread, ui
 
 	ws_perf_pass_gaps(perf, thread, time);
 	ws_perf_must_run(perf, thread, cpu);
+	if (ws_perf_is_paused(perf, time))
+		return period_ns; /* nothing else is known of it */
 	if (thread->strayed && !thread->on)
 		return found_again(thread, time, cpu);
 	ws_perf_ran(perf, thread, time);

@@ -62,6 +62,8 @@ static struct ws_perf_thread *new_thread(struct ws_perf *perf, struct ws_perf_im
 	thread->tid = tid;
 	thread->start = start;
 	thread->gaps = perf->gaps_n;
+	thread->pauses = perf->pauses_n;
+	thread->strayed = perf->pauses_n && start < perf->pauses[perf->pauses_n - 1].to;
 	snprintf(thread->comm, sizeof(thread->comm), "%s", comm);
 	im->threads++;
 	ws_map_set(&perf->threads, tid, (uintptr_t)thread);
@@ -386,8 +388,9 @@ void ws_perf_exec(struct ws_perf *perf, const struct ws_perf_rec *record)
 		thread = new_thread(perf, im, record->pid, record->time, record->comm);
 	ws_perf_pass_gaps(perf, thread, record->time);
 	thread->heard = record->time;
-	thread->strayed = false;
-	if (perf->options.switches && !thread->on) { /* whoever calls exec runs */
+	thread->strayed = ws_perf_is_paused(perf, record->time);
+	if (perf->options.switches && !thread->on &&
+	    !thread->strayed) { /* whoever calls exec runs */
 		thread->on = thread->since = record->time;
 		thread->seen = true;
 		thread->cpu = record->cpu;

@@ -48,6 +48,8 @@
 #define CUDA_STACK                                                                              \
 	32768u /* of a CUDA call: single frames of math libraries hold kernel arguments of some \
 		  KiB */
+#define STACKS_A_SECOND 1000 /* of calls of the OS runtime in a process */
+#define LONG_WAIT_MS 5 /* calls that last longer have backtraces of their own, so many a second */
 #define SIGNAL_STACK                                                                               \
 	7168u /* bytes of stack that a sample by signal copies: two such samples fill a chunk of a \
 		 ring */
@@ -283,6 +285,9 @@ static void fill_stacks(const struct ws_record_opts *options, struct ws_arena *a
 						? (uint64_t)options->cuda_stack_ns[i]
 						: UINT64_MAX;
 	st->osrt_bytes = options->stack_bytes;
+	st->osrt_pause =
+		options->lossless ? 0 : ws_max(arena->ticks_per_second / STACKS_A_SECOND, 1);
+	st->osrt_long = arena->ticks_per_second / 1000 * LONG_WAIT_MS;
 	st->cuda_bytes = CUDA_STACK;
 }
 
@@ -386,6 +391,7 @@ static int find_hooks(struct session *session, struct ws_err *err)
 	if (session->options->osrt && add_preload(session, "libwarpsight-osrt.so", err))
 		return -1;
 	session->perf_opts = session->options->perf;
+	session->perf_opts.all_switches = session->options->lossless;
 	session->perf_opts.signals = session->options->perf.sample && ws_perf_refused();
 	if (session->perf_opts.signals && add_preload(session, "libwarpsight-sample.so", err))
 		return -1;
@@ -722,6 +728,20 @@ static void count_unwritten(struct ws_sink *sink)
 	sink->lost -= lost; /* said on its own */
 }
 
+static void say_left_out(struct ws_sink *sink)
+{
+	char text[300];
+
+	if (!sink->stacks_left_out)
+		return;
+	snprintf(text, sizeof(text),
+		 "%llu calls of the OS runtime have no call stack: no more than %u a second of "
+		 "short and as many of long ones (%u ms) are taken in a process, because each "
+		 "slows it. A higher --osrt-backtrace-threshold chooses; --lossless takes all.",
+		 (unsigned long long)sink->stacks_left_out, STACKS_A_SECOND, LONG_WAIT_MS);
+	ws_sink_diagnostic(sink, WS_INFO, "osrt", 0, ws_read_raw_ns(), text);
+}
+
 static int close_reports(struct session *session, struct ws_err *err)
 {
 	struct ws_record_result *result = session->result;
@@ -735,6 +755,7 @@ static int close_reports(struct session *session, struct ws_err *err)
 		session->sinks = sink->next;
 		result->reports[result->report_count++] = ws_strdup(sink->path);
 		result->events += sink->events;
+		say_left_out(sink);
 		count_unwritten(sink);
 		result->lost += ws_writer_lost(sink->writer);
 		repeat_warnings(sink);

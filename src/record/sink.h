@@ -29,8 +29,10 @@ struct ws_sink {
 	char *warnings[WS_SINK_WARNINGS]; /* the first ones, to be repeated at the end of the run */
 	uint64_t warning_count;
 	uint64_t lost;		    /* events counted in the loss table */
+	uint64_t stacks_left_out;   /* of calls of the OS runtime that came in numbers */
 	bool perf_described;	    /* the facts about sampling are written */
 	size_t gaps;		    /* so many rows of sched_gap are written */
+	size_t pauses;		    /* and of those that pauses make */
 	struct ws_stackset *stacks; /* call stacks: stacks.h; NULL until there are any */
 };
 

@@ -33,7 +33,7 @@
 #include "base/ticks.h"
 
 #define WS_ARENA_MAGIC UINT64_C(0x314152534b524157)
-#define WS_ARENA_VERSION 4 /* hooks and recorder of different builds refuse each other */
+#define WS_ARENA_VERSION 5 /* hooks and recorder of different builds refuse each other */
 #define WS_CHUNK_SIZE 16384u
 #define WS_CHUNK_NONE 0u /* chunk 0 is never handed out */
 #define WS_DIR_SLOTS 65536u
@@ -102,6 +102,8 @@ struct ws_stack_settings {
 	uint64_t osrt_threshold;	 /* ticks that a call lasts at least; UINT64_MAX: none */
 	uint64_t cuda_threshold[4];	 /* the same in nanoseconds, by enum ws_cuda_calls */
 	uint32_t osrt_bytes, cuda_bytes; /* of stack to copy */
+	uint64_t osrt_pause; /* ticks between two stacks of a process, on average; 0: no limit */
+	uint64_t osrt_long;  /* ticks from which a call counts as long, with a limit of its own */
 };
 enum ws_cuda_calls {
 	WS_CALLS_KERNEL = 0,
@@ -231,7 +233,8 @@ enum ws_loss_kind {
 	WS_LOSS_DEPTH = 3 /* ranges nested too deep */,
 	WS_LOSS_CUDA = 4,
 	WS_LOSS_SAMPLE = 5,
-	WS_LOSS_PYTHON = 6
+	WS_LOSS_PYTHON = 6,
+	WS_LOSS_STACK = 7 /* stacks left out of calls that came in numbers: no event is lost */
 };
 
 /* A thread's home chunk, and the chunk of each further ring that a signal handler needed (nest >

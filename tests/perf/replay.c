@@ -14,6 +14,7 @@
  *   lost TIME CPU RECORDS                  throttle TIME CPU
  *   held TID TIME PERIOD                   a sample that the thread took of itself
  *   dead TID                               it exists no more, if anyone asks
+ *   pause TIME | resume TIME               switches are not recorded, and are again
  *   round TIME                             the recorder reads what is older
  */
 #include "perf_case.h"
@@ -266,6 +267,16 @@ static void replay_end(const char *a)
 	ws_perf_finish(&perf, strtoull(a, NULL, 10));
 }
 
+static void replay_pause(const char *a)
+{
+	ws_perf_pause_switches(&perf, strtoull(a, NULL, 10));
+}
+
+static void replay_resume(const char *a)
+{
+	ws_perf_resume_switches(&perf, strtoull(a, NULL, 10));
+}
+
 static void replay_round(const char *a)
 {
 	ws_perf_round(&perf, strtoull(a, NULL, 10) + 2000000);
@@ -277,11 +288,12 @@ static void replay_line(const char *line)
 		const char *word;
 		void (*replay)(const char *a);
 	} records[] = {
-		{"event", replay_event},   {"begin", replay_begin}, {"end", replay_end},
-		{"exec", replay_exec},	   {"fork", replay_fork},   {"exit", replay_exit},
-		{"map", replay_map},	   {"in", replay_in},	    {"out", replay_out},
-		{"sample", replay_sample}, {"lost", replay_lost},   {"throttle", replay_throttle},
-		{"held", replay_held},	   {"dead", replay_dead},   {"round", replay_round}};
+		{"event", replay_event},   {"begin", replay_begin},  {"end", replay_end},
+		{"exec", replay_exec},	   {"fork", replay_fork},    {"exit", replay_exit},
+		{"map", replay_map},	   {"in", replay_in},	     {"out", replay_out},
+		{"sample", replay_sample}, {"lost", replay_lost},    {"throttle", replay_throttle},
+		{"held", replay_held},	   {"dead", replay_dead},    {"round", replay_round},
+		{"pause", replay_pause},   {"resume", replay_resume}};
 	size_t n = strcspn(line, " \n");
 
 	for (size_t i = 0; i < WS_COUNT(records); i++)
@@ -320,6 +332,7 @@ static void free_all(void)
 	free(perf.set.events);
 	free(perf.held);
 	free(perf.gaps);
+	free(perf.pauses);
 	ws_map_free(&perf.set.by_id);
 }
 

@@ -247,6 +247,45 @@ static bool check_names(void)
 	return ok;
 }
 
+/* Threads switch `rate` times a second on one core of two for `ms`, looked at every 10 ms: the
+ * share of the time in which that was recorded. */
+static double share_recorded(unsigned rate, unsigned ms, bool all)
+{
+	struct ws_perf_ring rings[2] = {{.cpu = 0}, {.cpu = 1}};
+	struct ws_perf perf = {.active = true, .from = 1};
+	unsigned on = 0, looks = ms / 10;
+
+	perf.set.wide = true;
+	perf.set.rings = rings;
+	perf.set.rings_n = WS_COUNT(rings);
+	perf.options.switches = WS_SCOPE_TREE;
+	perf.options.all_switches = all;
+	for (unsigned i = 1; i <= looks; i++) {
+		ws_perf_pace_switches(&perf, i * UINT64_C(10000000));
+		if (perf.resume)
+			continue;
+		on++;
+		rings[1].switches += 2u * rate / 100;
+	}
+	free(perf.pauses);
+	return (double)on / looks;
+}
+
+static bool check_pauses(void)
+{
+	bool ok = true;
+
+	CHECK(share_recorded(10000, 5000, false) == 1);
+	CHECK(share_recorded(200000, 150, false) == 1); /* a burst */
+	CHECK(share_recorded(200000, 5000, true) == 1);
+	CHECK(share_recorded(30000, 20000, false) < 0.7);
+	CHECK(share_recorded(30000, 20000, false) > 0.4);
+	CHECK(share_recorded(200000, 20000, false) < 0.15);
+	CHECK(share_recorded(200000, 20000, false) > 0.05);
+	CHECK(share_recorded(200000000, 20000, false) > 0.01); /* it is looked at again */
+	return ok;
+}
+
 int main(void)
 {
 	static const struct {
@@ -257,7 +296,8 @@ int main(void)
 		     {"damaged records", check_damaged},
 		     {"rings are merged in the order of time", rings_merge},
 		     {"formats of tracepoints", check_formats},
-		     {"names of events", check_names}};
+		     {"names of events", check_names},
+		     {"switches that come too fast are paused", check_pauses}};
 
 	printf("1..%zu\n", WS_COUNT(tests));
 	for (size_t i = 0; i < WS_COUNT(tests); i++) {

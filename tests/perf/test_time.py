@@ -332,6 +332,40 @@ def one_core_of_two_loses():
 
 
 @test
+def paused_switches():
+    """Where switches were not recorded on purpose, a span ends with the pause, samples stand for
+    their period, and the thread is known again from its next record on.
+    """
+    m = Machine("clock", wide=True)
+    for tid in (PID + 1, PID + 2):
+        m.thread(tid, BEGIN + 10, 0)
+    m.span(PID + 1, BEGIN + MS, 50 * MS)
+    m.put(BEGIN + 60 * MS, 0, "in %d %d %d 0" % (PID, PID + 1, BEGIN + 60 * MS))
+    m.span(PID + 1, BEGIN + 60 * MS, 40 * MS, switches=False)
+    m.put(BEGIN + 100 * MS, 0, "pause %d" % (BEGIN + 100 * MS))
+    # Still recorded on one core, and not to be used.
+    m.put(BEGIN + 101 * MS, 1, "in %d %d %d 1" % (PID, PID + 2, BEGIN + 101 * MS))
+    m.span(PID + 1, BEGIN + 110 * MS, 100 * MS, switches=False)
+    m.put(BEGIN + 300 * MS, 0, "resume %d" % (BEGIN + 300 * MS))
+    m.span(PID + 1, BEGIN + 310 * MS, 39 * MS, switches=False)
+    m.put(BEGIN + 350 * MS, 0, "out %d %d %d 0" % (PID, PID + 1, BEGIN + 350 * MS))
+    m.put(BEGIN + 399 * MS, 1, "out %d %d %d 1" % (PID, PID + 2, BEGIN + 399 * MS))
+    path = m.record()
+    self_ = shown(path)[0]
+    near(self_[PID + 1], 230 * MS, "self time")
+    got = unknown_of(path)
+    near(got[PID + 1][0], 129 * MS, "run", 0.03)
+    near(got[PID + 1][1], 210 * MS, "unknown", 0.03)
+    same(got[PID + 2][0] < MS, True, "run of the thread that was seen in the pause only")
+    check_cores(path)
+    near(
+        sum(r[0] for r in rows("cpu_util:core", path, "Unknown Time")), 800 * MS, "unknown of cores"
+    )
+    said = run("info", path).out.decode()
+    same("not recorded for 0.200 of" in said, True, "info says: %s" % said)
+
+
+@test
 def moved_while_records_were_lost():
     """It goes on on another core before the loss on its old one is told of."""
     m = Machine("clock")

@@ -250,3 +250,49 @@ def limit_of_the_shell(t):
     """The limit is there before our libraries are."""
     argv = ["/bin/sh", "-c", 'ulimit -v 500000; "$1" space', "sh", t.program("limits")]
     t.eq(t.same(argv, "-f").status, 0, "exit status")
+
+
+STACK_FROM_NS, LONG_NS, STACKS_A_SECOND = 80000, 5000000, 1000
+
+
+def hand_around(t, *options):
+    """How many waits of 32 threads should have a stack, have one, and are said to have none."""
+    r = t.same(
+        [t.program("handing"), "32", "1500"],
+        "-f",
+        "--trace=osrt",
+        "--sample=none",
+        "--cpuctxsw=none",
+        "--resolve-symbols=false",
+        *options,
+        timeout=120,
+    )
+    t.verify(r.report)
+    db = t.load(r.report)
+    t.eq(db.lost(), 0, "events lost")
+    lasted = "FROM OSRT_API WHERE end - start >= %d" % STACK_FROM_NS
+    due = db.one("SELECT count(*) " + lasted)
+    stacks = db.one("SELECT count(*) %s AND callchainId > 0" % lasted)
+    span = db.one("SELECT max(end) - min(start) FROM OSRT_API") / 1e9
+    said = [
+        int(text.split()[0]) for text in db.diagnostics() if "calls of the OS runtime have" in text
+    ]
+    return due, stacks, sum(said), span
+
+
+@test("target")
+def few_stacks_of_many_waits(t):
+    """Threads that hand a turn around wait so often that a stack each time would slow them down:
+    so many a second are taken, and how many were not is said.
+    """
+    due, stacks, left_out, span = hand_around(t)
+    most = int(2 * STACKS_A_SECOND * (span + 1)) + 10
+    t.ok(stacks <= most, "%d stacks taken in %.2f s, not %d" % (stacks, span, most))
+    t.eq(stacks + left_out, due, "waits of 80 us: with a stack, and counted as without")
+    t.ge(stacks, min(due, STACKS_A_SECOND) // 2, "stacks")
+
+
+@test("target")
+def all_stacks_when_nothing_may_be_left_out(t):
+    due, stacks, left_out, _ = hand_around(t, "--lossless")
+    t.eq((stacks, left_out), (due, 0), "stacks, and those left out")
