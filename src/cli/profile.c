@@ -26,6 +26,7 @@ struct options {
 		*frequency_given, *period_given, *event_interval, *event_frequency, *cuda_graphs,
 		*cuda_events, *cuda_apis;
 	struct ws_list env, symbols, debug_symbols;
+	const char *jit_names;
 	struct ws_left_out left_out;
 	double delay, duration, sync;
 	int64_t ring_memory, cuda_flush, python_frequency, samples_per_backtrace, stack_depth,
@@ -159,6 +160,12 @@ static const struct ws_opt opts[] = {
 	 "Give the target this environment; with false it has only what --env-var sets, and what "
 	 "recording needs.",
 	 "true"},
+	{"jit-names", 0, WS_OPT_SET, AT(jit_names), "RUNTIME[,RUNTIME...]", "none,java,node",
+	 "Have Java or Node.js tell the names of the functions that they generate, by options in "
+	 "the target's environment: JAVA_TOOL_OPTIONS (JDK 17 and later; Java then prints a line "
+	 "'Picked up JAVA_TOOL_OPTIONS' on standard error) and NODE_OPTIONS (Node.js then writes a "
+	 "file isolate*-v8.log into its folder). Frame pointers make Java a little slower.",
+	 "none"},
 	{"run-as", 0, WS_OPT_STRING, AT(run_as), "USER", NULL,
 	 "Run the target as another user. Needs root.", NULL},
 	{"show-output", 'w', WS_OPT_BOOL, AT(show_output), NULL, NULL,
@@ -865,6 +872,7 @@ static int fill_record_options(const struct options *options, struct ws_record_o
 		return -1;
 	record_opts->env = env->values;
 	record_opts->env_count = env->count;
+	record_opts->jit_names = options->jit_names;
 	record_opts->resolve_symbols = options->resolve_symbols;
 	record_opts->source_info = options->source_info;
 	if (ws_split_symbol_dirs(&options->symbols, "--symbols", ",", dirs, err) ||

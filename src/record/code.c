@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/jit_runtimes.h"
 #include "base/mem.h"
 #include "base/ticks.h"
 #include "symbols/symbolise.h"
@@ -51,6 +52,8 @@ struct naming {
 	struct ws_sink *sink;
 	struct timespec began;
 	bool progress, said;
+	bool *named; /* by frame */
+	size_t frames;
 };
 
 static void write_symbol(void *ctx, const struct ws_symbol *symbol)
@@ -62,6 +65,8 @@ static void write_symbol(void *ctx, const struct ws_symbol *symbol)
 				    .line = symbol->line,
 				    .address = symbol->address};
 
+	if (symbol->name && symbol->frame < naming->frames)
+		naming->named[symbol->frame] = true;
 	row.name = symbol->name ? ws_sink_string(naming->sink, symbol->name) : 0;
 	row.file = symbol->file ? ws_sink_string(naming->sink, symbol->file) : 0;
 	ws_writer_add(naming->sink->writer, WS_TABLE_symbol, &row);
@@ -139,6 +144,39 @@ static void explain_modules(struct ws_sink *sink, const struct ws_wanted *wanted
 	}
 }
 
+enum { FEW_PLACES = 10 }; /* every process of a runtime runs some code that it never names */
+
+/* Says what gives names to generated code, where most of it has none. */
+static void explain_generated_code(const struct naming *naming, const struct ws_wanted *wanted,
+				   size_t n)
+{
+	const char *advice = "a runtime that writes /tmp/perf-PID.map or jitdump files gives names";
+	const struct ws_jit_runtime *runtime;
+	size_t unnamed = 0, all = 0;
+	char *text;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct ws_module *module = wanted[i].module;
+
+		if (!module)
+			continue;
+		runtime = ws_find_jit_runtime(module->path);
+		if (runtime)
+			advice = runtime->advice;
+		if (module->kind != WS_MODULE_JIT)
+			continue;
+		all++;
+		unnamed += !naming->named[wanted[i].frame];
+	}
+	if (unnamed < FEW_PLACES || unnamed < all / 2)
+		return;
+	text = ws_format("Functions of generated code have no names (%zu of %zu places): %s. "
+			 "'warpsight profile --jit-names=java,node' sets that.",
+			 unnamed, all, advice);
+	ws_sink_diagnostic(naming->sink, WS_WARNING, "symbols", 0, ws_read_raw_ns(), text);
+	free(text);
+}
+
 void ws_code_symbolise(struct ws_sink *sink, const struct ws_record_opts *options, uint64_t since_s,
 		       struct ws_kallsyms *kernel, bool progress)
 {
@@ -161,6 +199,8 @@ void ws_code_symbolise(struct ws_sink *sink, const struct ws_record_opts *option
 		return;
 	clock_gettime(CLOCK_MONOTONIC, &naming.began);
 	wanted = ws_malloc(frames * sizeof(*wanted));
+	naming.frames = frames + (size_t)1;
+	naming.named = ws_calloc(naming.frames, sizeof(*naming.named));
 	for (uint32_t i = 1; i <= frames; i++) {
 		const struct ws_stackset_frame *frame = ws_stackset_frame_at(sink->stacks, i);
 
@@ -170,6 +210,8 @@ void ws_code_symbolise(struct ws_sink *sink, const struct ws_record_opts *option
 	}
 	ws_symbolise(wanted, count, &opts, &receiver, &result);
 	explain_modules(sink, wanted, count);
+	explain_generated_code(&naming, wanted, count);
+	free(naming.named);
 	ws_sink_meta(sink, "symbols.frames", "%llu", (unsigned long long)result.frames);
 	ws_sink_meta(sink, "symbols.named", "%llu", (unsigned long long)result.named);
 	if (result.skipped)

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/jit_runtimes.h"
 #include "base/gpu_tools.h"
 #include "base/choose.h"
 #include "base/mem.h"
@@ -150,6 +151,19 @@ static void set_variable(char **env, size_t *n, char *entry)
 	free(name);
 }
 
+/* Adds options to those that a variable holds already; the last of two that disagree counts. */
+static void add_words(char **env, size_t *n, const char *name, const char *words)
+{
+	const char *old = find_variable(env, *n, name, NULL);
+
+	if (old && strstr(old, words))
+		return;
+	if (old && *old)
+		set_variable(env, n, ws_format("%s=%s %s", name, old, words));
+	else
+		set_variable(env, n, ws_format("%s=%s", name, words));
+}
+
 bool ws_launch_foreign_cuda(const char *value)
 {
 	return value && *value && strcmp(value, "none") != 0;
@@ -163,11 +177,14 @@ static char **copy_own_environment(const struct ws_record_opts *options, size_t 
 
 	while (environ[inherited])
 		inherited++;
-	env = ws_calloc(inherited + options->env_count + 8, sizeof(char *));
+	env = ws_calloc(inherited + options->env_count + 12, sizeof(char *));
 	for (; options->inherit_environment && n < inherited; n++)
 		env[n] = ws_strdup(environ[n]);
 	for (size_t i = 0; i < options->env_count; i++)
 		set_variable(env, &n, ws_strdup(options->env[i]));
+	for (size_t i = 0; options->jit_names && i < WS_COUNT(ws_jit_runtimes); i++)
+		if (strstr(options->jit_names, ws_jit_runtimes[i].word))
+			add_words(env, &n, ws_jit_runtimes[i].variable, ws_jit_runtimes[i].value);
 	*count = n;
 	return env;
 }

@@ -24,6 +24,8 @@ struct ws_record_opts {
 	bool inherit_environment;
 	const char *const *env; /* NAME=VALUE, added to the target's environment */
 	size_t env_count;
+	const char *jit_names;	/* words of ws_jit_runtimes, separated by commas: runtimes that
+				   are to tell the names of what they generate; or NULL */
 	const char *run_as;	/* user name, or NULL */
 	double osrt_threshold;	/* seconds */
 	double stack_threshold; /* seconds that an OS-runtime call must last for its stack to be

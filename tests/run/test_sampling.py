@@ -2,6 +2,7 @@
 getting them.
 """
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -358,6 +359,78 @@ def hard_generated_code(t):
         0.9 * len(found),
         "samples in generated code, with callers, of %d" % len(found),
     )
+
+
+@test("sampling")
+def runtimes_are_asked_for_names(t):
+    """Only where --jit-names says so, and behind what the environment holds."""
+    show = ["sh", "-c", 'echo "$NODE_OPTIONS|$JAVA_TOOL_OPTIONS"']
+    env = {"NODE_OPTIONS": "--max-old-space-size=99"}
+    plain = t.profile(show, "--trace=none", env=env).out.decode().strip()
+    t.eq(plain, "--max-old-space-size=99|", "without the option")
+    r = t.profile(show, "--trace=none", "--jit-names=node", env=env, output="n")
+    t.eq(r.out.decode().strip(), "--max-old-space-size=99 --perf-basic-prof|", "--jit-names=node")
+    r = t.profile(show, "--trace=none", "--jit-names=java,node", output="j")
+    node, _, java = r.out.decode().strip().partition("|")
+    t.eq(node, "--perf-basic-prof", "node of both")
+    t.ok(
+        java.index("+IgnoreUnrecognizedVMOptions")
+        < java.index("+UnlockDiagnosticVMOptions")
+        < java.index("+DumpPerfMapAtExit"),
+        "order of Java's options: " + java,
+    )
+
+
+HOT_JS = """
+function hot(n) { let s = 0; for (let i = 0; i < n; i++) s += Math.sqrt(i) * i % 7; return s }
+for (let from = Date.now(), s = 0; Date.now() - from < 700;) s += hot(20000)
+"""
+HOT_JAVA = """
+class Hot {
+    static double hot(int n) {
+        double s = 0;
+        for (int i = 0; i < n; i++) s += (i ^ n) % 7 + 1.0 / (i + 1);
+        return s;
+    }
+    public static void main(String[] a) {
+        double s = 0;
+        for (long from = System.nanoTime(); System.nanoTime() - from < 900000000L;) s += hot(20000);
+        System.err.println(s > 0);
+    }
+}
+"""
+
+
+def check_runtime(t, argv, word, advice, function):
+    bare = t.profile(argv, "--trace=none", output="bare")
+    if Rows(bare.report).meta().get("perf.scope") == "refused":
+        raise Skip("perf events are not permitted here")
+    t.contains(bare.messages, "no names.*%s.*--jit-names" % advice, "advice of " + word)
+    named = t.profile(argv, "--trace=none", "--jit-names=" + word, output="named")
+    t.ok("--jit-names" not in named.messages, "with names there is no advice: " + named.messages)
+    table = t.tool("report", "-q", named.report).out.decode()
+    for left in set(re.findall(r"/tmp/perf-\d+\.map", table)):
+        os.remove(left)  # the runtime's, which nobody removes
+    t.ok(function in table, "%s is named:\n%s" % (function, table))
+
+
+@test("sampling")
+def node_names_its_functions_when_asked(t):
+    if not shutil.which("node"):
+        raise Skip("needs node")
+    with open(os.path.join(t.work, "hot.js"), "w") as f:
+        f.write(HOT_JS)
+    check_runtime(t, ["node", "hot.js"], "node", "node --perf-basic-prof", "hot ")
+
+
+@test("sampling")
+def java_names_its_functions_when_asked(t):
+    if not (shutil.which("java") and shutil.which("javac")):
+        raise Skip("needs java and javac")
+    with open(os.path.join(t.work, "Hot.java"), "w") as f:
+        f.write(HOT_JAVA)
+    t.eq(t.run(["javac", "Hot.java"]).status, 0, "javac")
+    check_runtime(t, ["java", "-cp", t.work, "Hot"], "java", "DumpPerfMapAtExit", "Hot.hot(")
 
 
 @test("sampling")
