@@ -88,6 +88,7 @@ if [ $status = 0 ]; then
 		status=$?
 fi
 [ -e "$home/share/man/man1/warpsight.1" ] && [ -e "$home/share/doc/warpsight/docs/viewer.md" ] &&
+	[ -e "$home/share/doc/warpsight/SECURITY.md" ] &&
 	[ "$(cat "$home/bin/other")" = theirs ] || status=1
 check "is installed by one line, with its manual page and documents" $status
 status=0

@@ -109,7 +109,7 @@ for l in $(grep -oh '/usr/share/common-licenses/[A-Za-z0-9.-]*' "$doc"/licenses/
 done
 [ -s "$doc/BUNDLED" ] ||
 	refuse "the packages of the bundled libraries are unknown; build on Debian"
-cp LICENSE README.md CHANGELOG.md "$doc/"
+cp LICENSE README.md CHANGELOG.md SECURITY.md "$doc/"
 cp -r docs "$doc/docs"
 cp include/warpsight/*.h "$top/include/warpsight/"
 mkdir -p "$top/share/man/man1" "$top/share/bash-completion/completions"

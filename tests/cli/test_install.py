@@ -5,6 +5,7 @@ Usage: test_install.py BUILD-FOLDER SOURCE-FOLDER. Installs into a folder of its
 """
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,21 @@ def files_below(folder):
         for place, _, names in os.walk(folder)
         for name in names
     )
+
+
+def broken_links(place):
+    """Of the security policy and of what it leads to; both must be readable without the tree."""
+    broken = []
+    for name in ("SECURITY.md", "docs/security.md"):
+        path = os.path.join(place, name)
+        if not os.path.exists(path):
+            broken.append(name)
+            continue
+        with open(path, encoding="utf-8") as f:
+            links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", f.read())
+        folder = os.path.dirname(path)
+        broken += [link for link in links if not os.path.exists(os.path.join(folder, link))]
+    return broken
 
 
 def main():
@@ -45,6 +61,8 @@ def main():
         )
         readme = [f for f in files if f.endswith("doc/warpsight/README.md")]
         check("with the README, whose links to them hold", len(readme), 1)
+        place = os.path.join(root, os.path.dirname(readme[0]))
+        check("documents on security lead to files that are there", broken_links(place), [])
         own = os.path.join(root, os.path.dirname(readme[0]), "notes.txt")
         with open(own, "w", encoding="ascii") as f:
             f.write("a file of the user's\n")
