@@ -5,8 +5,9 @@
  * A range encloses a call when it is the calling thread's and spans the whole call (query/enclose.h
  * says the same). Here this is asked of levels: on each level of the thread's ranges at most one
  * can, and as work comes about in the order of its calls, it is found near where the last was.
- * Calls are looked up in a hash by correlation id, in mapped memory like the events (space.c): a
- * report of any size stays within the server's means.
+ * What a helper thread launches (query/helpers.h) counts in the ranges of the thread that it works
+ * for, too. Calls are looked up in a hash by correlation id, in mapped memory like the events
+ * (space.c): a report of any size stays within the server's means.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "lanes/lane.h"
 #include "base/choose.h"
 #include "query/gpu.h"
+#include "query/helpers.h"
 
 struct call {
 	uint64_t start;
@@ -39,7 +41,8 @@ struct project {
 	size_t mask, bytes;
 	struct target *target; /* by thread */
 	size_t n, cap;
-	struct ws_map first; /* thread: its first target */
+	struct ws_map first;	    /* thread: its first target */
+	struct ws_helpers *helpers; /* NULL when there is too much to keep */
 	const struct ws_cuda_columns *columns;
 };
 
@@ -98,6 +101,7 @@ static int add_calls(void *ctx, const struct ws_batch *batch)
 		bool wanted;
 
 		ws_map_get(&project->first, thread, &wanted);
+		wanted |= project->helpers && ws_is_helper(project->helpers, thread);
 		if (!wanted || id == WS_NO_U32 || !process || end < start || end == WS_NO_TIME)
 			continue;
 		call = &project->calls[find_slot(project, process, (uint32_t)id)];
@@ -162,6 +166,55 @@ static void widen_range(struct project *project, struct target *target, const st
 	}
 }
 
+/* Widen the ranges of a thread around a call by its work on a device. */
+static void add_work_of_call(struct project *project, uint32_t thread, uint64_t device,
+			     const struct call *call, uint64_t start, uint64_t end)
+{
+	bool known;
+
+	for (size_t k = ws_map_get(&project->first, thread, &known);
+	     known && k < project->n && project->target[k].thread == thread; k++)
+		if (project->target[k].device == device)
+			widen_range(project, &project->target[k], call, start, end);
+}
+
+/* Has a thread a range, on any lane that is projected, that is open from `start` to `end`? */
+static bool has_range(void *context, uint32_t thread, uint64_t start, uint64_t end)
+{
+	struct project *project = context;
+	struct call call = {.start = start,
+			    .dur = (uint32_t)ws_min(end - start, (uint64_t)UINT32_MAX)};
+	bool known;
+
+	for (size_t i = ws_map_get(&project->first, thread, &known);
+	     known && i < project->n && project->target[i].thread == thread; i++) {
+		struct target *target = &project->target[i];
+		const struct ws_lane *lane = project->lanes->lane[target->nvtx];
+
+		for (uint32_t k = 0; k < lane->levels; k++)
+			if (find_range_around(&lane->level[k], &target->near[k], &call) !=
+			    UINT32_MAX)
+				return true;
+	}
+	return false;
+}
+
+/* The thread that the caller worked for; 0 for none, and where only a wait says so of a call that
+ * is in a range of its own thread. */
+static uint32_t find_helped_thread(struct project *project, const struct call *call)
+{
+	uint64_t end = call->start + call->dur;
+	enum ws_helper_rule rule;
+	uint32_t thread;
+
+	if (!project->helpers)
+		return 0;
+	thread = ws_find_helped_thread(project->helpers, call->thread, call->start, end, &rule);
+	if (rule == WS_HELPS_BY_WAIT && has_range(project, call->thread, call->start, end))
+		return 0;
+	return thread;
+}
+
 static int add_work(void *ctx, const struct ws_batch *batch)
 {
 	struct project *project = ctx;
@@ -171,7 +224,7 @@ static int add_work(void *ctx, const struct ws_batch *batch)
 			 end = batch->col[project->columns->end][i],
 			 device = batch->col[project->columns->device][i];
 		const struct call *call;
-		bool known;
+		uint32_t helped;
 
 		if (end == WS_NO_TIME || end < start || !end ||
 		    batch->col[project->columns->correlation][i] == WS_NO_U32 ||
@@ -182,10 +235,10 @@ static int add_work(void *ctx, const struct ws_batch *batch)
 			(uint32_t)batch->col[project->columns->correlation][i])];
 		if (!call->process)
 			continue;
-		for (size_t k = ws_map_get(&project->first, call->thread, &known);
-		     known && k < project->n && project->target[k].thread == call->thread; k++)
-			if (project->target[k].device == device)
-				widen_range(project, &project->target[k], call, start, end);
+		add_work_of_call(project, call->thread, device, call, start, end);
+		helped = find_helped_thread(project, call);
+		if (helped)
+			add_work_of_call(project, helped, device, call, start, end);
 	}
 	return __atomic_load_n(&project->lanes->stop, __ATOMIC_RELAXED);
 }
@@ -285,15 +338,33 @@ static void finish_target(struct project *project, struct target *target)
 		ws_make_lane_levels(project->lanes, to);
 }
 
+/* Rows that finding helpers has in memory for a while. */
+static uint64_t count_helper_rows(const struct ws_report *report)
+{
+	static const enum ws_table tables[] = {WS_TABLE_op, WS_TABLE_osrt, WS_TABLE_sched,
+					       WS_TABLE_cuda_api};
+	uint64_t rows = 0;
+
+	for (size_t i = 0; i < WS_COUNT(tables); i++)
+		rows += ws_report_count_rows(report, tables[i]);
+	return rows;
+}
+
 void ws_project_ranges(struct ws_lanes *lanes)
 {
+	enum { MOST_HELPER_ROWS = 8 << 20 }; /* some 300 MiB; stats has no such limit */
+
 	struct project project = {.lanes = lanes};
 
 	find_targets(&project);
 	if (project.n) {
+		if (count_helper_rows(lanes->report) <= MOST_HELPER_ROWS)
+			project.helpers = ws_helpers_open(lanes->report, lanes->who, has_range,
+							  &project, NULL);
 		load_calls(&project);
 		scan_work(&project);
 		ws_free_space(project.calls, project.bytes);
+		ws_helpers_close(project.helpers);
 	}
 	for (size_t i = 0; i < project.n; i++)
 		finish_target(&project, &project.target[i]);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/choose.h"
+#include "base/map.h"
 #include "base/mem.h"
 
 /* ---- ranges ---- */
@@ -264,48 +265,227 @@ static uint32_t find_enclosing(struct call_walk *walk, uint64_t start, uint64_t 
 	return parent;
 }
 
-int ws_enclose_calls(const struct ws_ranges *ranges, const struct ws_calls *calls,
-		     struct ws_enclose *out, struct ws_err *err)
+/* Calls by thread and start, and where their nodes go. */
+struct call_list {
+	const uint64_t *thread, *start, *end;
+	uint32_t *node;
+	size_t count;
+};
+
+static int walk_calls(struct call_walk *walk, const struct call_list *calls, struct ws_err *err)
 {
-	const uint64_t *thread = calls->rows.col[ws_cuda_api_thread],
-		       *start = calls->rows.col[ws_cuda_api_start];
-	const uint64_t *end = calls->rows.col[ws_cuda_api_end];
-	struct call_walk walk = {.ranges = ranges, .enclose = out, .crowded = 64};
+	const struct ws_ranges *ranges = walk->ranges;
 	uint64_t last_thread = UINT64_MAX;
 	uint32_t next = 0;
 
-	*out = (struct ws_enclose){.node_of_call =
-					   ws_calloc(calls->rows.rows, sizeof(*out->node_of_call)),
-				   .count = 1};
-	ws_grow(out->node, walk.node_cap, 1);
-	out->node[0] = (struct ws_enclose_node){0, WS_NO_RANGE};
-	for (size_t i = 0; i < calls->rows.rows && !walk.full; i++) {
-		uint64_t call_end = end[i];
+	for (size_t i = 0; i < calls->count && !walk->full; i++) {
+		uint64_t start = calls->start[i], end = calls->end[i];
 
-		if (call_end == WS_NO_TIME || call_end < start[i])
-			call_end = start[i];
-		if (thread[i] != last_thread) {
-			last_thread = thread[i];
-			walk.depth = walk.with_node = 0;
+		if (end == WS_NO_TIME || end < start)
+			end = start;
+		if (calls->thread[i] != last_thread) {
+			last_thread = calls->thread[i];
+			walk->depth = walk->with_node = 0;
 			while (next < ranges->count &&
 			       ws_range_get(ranges, next, ws_nvtx_thread) < last_thread)
 				next++;
 		}
 		while (next < ranges->count &&
 		       ws_range_get(ranges, next, ws_nvtx_thread) == last_thread &&
-		       ws_range_get(ranges, next, ws_nvtx_start) <= start[i])
-			open_range(&walk, next++);
-		out->node_of_call[i] = find_enclosing(&walk, start[i], call_end);
+		       ws_range_get(ranges, next, ws_nvtx_start) <= start)
+			open_range(walk, next++);
+		calls->node[i] = find_enclosing(walk, start, end);
 	}
-	free(walk.open);
-	if (walk.full)
+	if (walk->full)
 		return ws_fail(err, "the NVTX ranges overlap too much to be joined to CUDA calls");
 	return 0;
+}
+
+int ws_enclose_calls(const struct ws_ranges *ranges, const struct ws_calls *calls,
+		     struct ws_enclose *out, struct ws_err *err)
+{
+	struct call_walk walk = {.ranges = ranges, .enclose = out, .crowded = 64};
+	struct call_list list = {.thread = calls->rows.col[ws_cuda_api_thread],
+				 .start = calls->rows.col[ws_cuda_api_start],
+				 .end = calls->rows.col[ws_cuda_api_end],
+				 .count = calls->rows.rows};
+	int status;
+
+	*out = (struct ws_enclose){.node_of_call =
+					   ws_calloc(calls->rows.rows, sizeof(*out->node_of_call)),
+				   .count = 1};
+	ws_grow(out->node, walk.node_cap, 1);
+	out->node[0] = (struct ws_enclose_node){0, WS_NO_RANGE};
+	list.node = out->node_of_call;
+	status = walk_calls(&walk, &list, err);
+	free(walk.open);
+	return status;
+}
+
+/* ---- helpers ---- */
+
+bool ws_ranges_span(void *context, uint32_t thread, uint64_t start, uint64_t end)
+{
+	enum { MOST_LOOKED_AT = 64 };
+	const struct ws_ranges *ranges = context;
+	uint32_t low = 0, high = ranges->count;
+
+	/* The first range of a later thread or start. */
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		uint64_t on = ws_range_get(ranges, middle, ws_nvtx_thread);
+
+		if (on < thread ||
+		    (on == thread && ws_range_get(ranges, middle, ws_nvtx_start) <= start))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (int i = 0; i < MOST_LOOKED_AT && low; i++) {
+		if (ws_range_get(ranges, --low, ws_nvtx_thread) != thread)
+			return false;
+		if (ws_range_get(ranges, low, ws_nvtx_end) >= end)
+			return true;
+	}
+	return false;
+}
+
+/* A call of a helper, as if the thread that it works for had made it. */
+struct helped_call {
+	uint64_t thread, start, end;
+	uint32_t call;
+	uint8_t rule;
+};
+
+static int compare_helped_calls(const void *first, const void *second)
+{
+	const struct helped_call *left = first, *right = second;
+
+	if (left->thread != right->thread)
+		return ws_compare(left->thread, right->thread);
+	if (left->start != right->start)
+		return ws_compare(left->start, right->start);
+	return ws_compare(left->call, right->call);
+}
+
+static struct helped_call *find_helped_calls(const struct ws_calls *calls,
+					     const struct ws_helpers *helpers,
+					     const struct ws_enclose *enclose, size_t *count)
+{
+	struct helped_call *helped = NULL;
+	size_t cap = 0;
+
+	*count = 0;
+	for (size_t i = 0; i < calls->rows.rows; i++) {
+		uint64_t start = calls->rows.col[ws_cuda_api_start][i],
+			 end = calls->rows.col[ws_cuda_api_end][i];
+		enum ws_helper_rule rule;
+		uint32_t thread;
+
+		if (end == WS_NO_TIME || end < start)
+			end = start;
+		thread = ws_find_helped_thread(helpers,
+					       (uint32_t)calls->rows.col[ws_cuda_api_thread][i],
+					       start, end, &rule);
+		if (!thread || (rule == WS_HELPS_BY_WAIT && enclose->node_of_call[i]))
+			continue;
+		ws_grow(helped, cap, *count + 1);
+		helped[(*count)++] =
+			(struct helped_call){thread, start, end, (uint32_t)i, (uint8_t)rule};
+	}
+	if (*count)
+		qsort(helped, *count, sizeof(*helped), compare_helped_calls);
+	return helped;
+}
+
+/* The node of a helper's own ranges, up to `own`, inside of those of another thread, `outer`. Paths
+ * that were made are in `made`, by both. */
+static uint32_t put_inside(struct call_walk *walk, struct ws_map *made, uint32_t outer,
+			   uint32_t own)
+{
+	uint32_t *path = NULL, node = outer;
+	size_t depth = 0, cap = 0;
+
+	for (uint32_t at = own; at; at = walk->enclose->node[at].parent) {
+		uint32_t known = (uint32_t)ws_map_get(made, (uint64_t)outer << 32 | at, NULL);
+
+		if (known) {
+			node = known;
+			break;
+		}
+		ws_grow(path, cap, depth + 1);
+		path[depth++] = at;
+	}
+	while (depth--) {
+		node = add_node(walk, node, walk->enclose->node[path[depth]].range);
+		ws_map_set(made, (uint64_t)outer << 32 | path[depth], node);
+	}
+	free(path);
+	return node;
+}
+
+/* Set the nodes of calls of helpers, whose nodes in the ranges of others are `node`. */
+static void join_helped_calls(struct call_walk *walk, const struct helped_call *helped,
+			      size_t count, const uint32_t *node)
+{
+	struct ws_enclose *enclose = walk->enclose;
+	struct ws_map made = {0};
+
+	enclose->own = enclose->count;
+	for (size_t i = 0; i < count && !walk->full; i++) {
+		uint32_t *own = &enclose->node_of_call[helped[i].call];
+
+		if (!node[i])
+			continue;
+		enclose->helped[helped[i].call] = helped[i].rule;
+		if (*own)
+			*own = put_inside(walk, &made, node[i], *own);
+		else
+			*own = node[i];
+	}
+	ws_map_free(&made);
+}
+
+int ws_enclose_helpers(const struct ws_ranges *ranges, const struct ws_calls *calls,
+		       const struct ws_helpers *helpers, struct ws_enclose *enclose,
+		       struct ws_err *err)
+{
+	struct call_walk walk = {
+		.ranges = ranges, .enclose = enclose, .crowded = 64, .node_cap = enclose->count};
+	size_t count;
+	struct helped_call *helped = find_helped_calls(calls, helpers, enclose, &count);
+	uint64_t *columns = ws_malloc(3 * (count + 1) * sizeof(*columns));
+	uint32_t *node = ws_calloc(count + 1, sizeof(*node));
+	struct call_list list = {.thread = columns,
+				 .start = columns + count,
+				 .end = columns + 2 * count,
+				 .node = node,
+				 .count = count};
+	int status;
+
+	for (size_t i = 0; i < count; i++) {
+		columns[i] = helped[i].thread;
+		columns[count + i] = helped[i].start;
+		columns[2 * count + i] = helped[i].end;
+	}
+	enclose->helped = ws_calloc(calls->rows.rows + 1, sizeof(*enclose->helped));
+	status = walk_calls(&walk, &list, err);
+	if (!status)
+		join_helped_calls(&walk, helped, count, node);
+	if (!status && walk.full)
+		status =
+			ws_fail(err, "the NVTX ranges overlap too much to be joined to CUDA calls");
+	free(walk.open);
+	free(helped);
+	free(columns);
+	free(node);
+	return status;
 }
 
 void ws_enclose_free(struct ws_enclose *enclose)
 {
 	free(enclose->node_of_call);
+	free(enclose->helped);
 	free(enclose->node);
 	memset(enclose, 0, sizeof(*enclose));
 }

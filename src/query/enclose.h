@@ -11,6 +11,7 @@
 #define WS_QUERY_ENCLOSE_H
 
 #include "query/correlate.h"
+#include "query/helpers.h"
 
 #define WS_NO_RANGE UINT32_MAX
 
@@ -54,10 +55,29 @@ struct ws_enclose {
 		uint32_t range;
 	} * node;
 	uint32_t count; /* nodes, with the unused number 0 */
+	/* With ws_enclose_helpers: by call, enum ws_helper_rule; NULL without. Nodes from `own` on
+	 * are ranges of a helper itself, below those of the thread that it works for. */
+	uint8_t *helped;
+	uint32_t own;
 };
 
 int ws_enclose_calls(const struct ws_ranges *ranges, const struct ws_calls *calls,
 		     struct ws_enclose *out, struct ws_err *err);
+/* Has a thread one range that is open from `start` to `end`? `ranges` is a struct ws_ranges. */
+bool ws_ranges_span(void *ranges, uint32_t thread, uint64_t start, uint64_t end);
+/*
+ * Put the calls of threads that work for others (query/helpers.h) into the ranges of those, too:
+ * the innermost one that spans the call, around the helper's own ranges. A call within a range of
+ * its own thread is left there where only a wait says for whom it is.
+ */
+int ws_enclose_helpers(const struct ws_ranges *ranges, const struct ws_calls *calls,
+		       const struct ws_helpers *helpers, struct ws_enclose *enclose,
+		       struct ws_err *err);
+/* Is a call counted in the range of a node because its thread worked for that of the range? */
+static inline bool ws_is_helped_node(const struct ws_enclose *enclose, uint32_t call, uint32_t node)
+{
+	return enclose->helped && enclose->helped[call] && node < enclose->own;
+}
 void ws_enclose_free(struct ws_enclose *enclose);
 
 #endif

@@ -186,7 +186,7 @@ static uint8_t classify_cuda_call(const char *name)
 	return WS_WAIT_CUDA;
 }
 
-static uint8_t classify_osrt_call(const char *name)
+uint8_t ws_classify_osrt_call(const char *name)
 {
 	while (*name == '_')
 		name++;
@@ -236,7 +236,7 @@ static uint8_t classify_call(const struct ws_states *states, enum event_source s
 	if (source == CUDA)
 		known = classify_cuda_call(text) + 1;
 	else
-		known = classify_osrt_call(text) + 1;
+		known = ws_classify_osrt_call(text) + 1;
 	if (name <= states->strings)
 		__atomic_store_n(&states->classes[name], known, __ATOMIC_RELAXED);
 	return known - 1;

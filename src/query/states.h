@@ -96,6 +96,9 @@ void ws_states_close(struct ws_states *states); /* NULL is fine */
 /* Whether scheduling was recorded at all. */
 bool ws_states_has_scheduling(const struct ws_states *states);
 
+/* What a function of the OS runtime waits for, by its name: enum ws_wait. */
+uint8_t ws_classify_osrt_call(const char *name);
+
 /* How many workers ws_walk_states uses, for sizing per-worker state. */
 uint32_t ws_count_state_workers(const struct ws_states *states);
 /*

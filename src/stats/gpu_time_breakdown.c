@@ -39,13 +39,14 @@ static const struct ws_column columns[] = {
 	{"Idle", WS_KIND_TIME},
 	{"Idle", WS_KIND_SHARE},
 	{"Ops", WS_KIND_COUNT},
+	{"Helper Ops", WS_KIND_COUNT},
 };
 
 enum part_kind { BY_GPU, BY_STREAM, BY_RANK, BY_STEP, BY_RANGE };
 
 /* What a row shows: times in ns, or in parts of a nanosecond (see gpu_work.h), and operations. */
 struct breakdown_line {
-	uint64_t total, busy, compute, comm, exposed_comm, memory, exposed_memory, ops;
+	uint64_t total, busy, compute, comm, exposed_comm, memory, exposed_memory, ops, helped;
 };
 
 struct breakdown {
@@ -89,7 +90,8 @@ static void print_breakdown_line(struct breakdown *breakdown, const struct ws_wo
 		cells[cell_count++] = ws_make_gpu_length_cell(&breakdown->work, times[i]);
 		cells[cell_count++] = ws_cell_real(ws_compute_percent(times[i], line->total));
 	}
-	cells[cell_count] = ws_cell_int((int64_t)line->ops);
+	cells[cell_count++] = ws_cell_int((int64_t)line->ops);
+	cells[cell_count] = ws_cell_int((int64_t)line->helped);
 	breakdown->stats->row(breakdown->stats, cells);
 	ws_text_free(&name);
 }
@@ -233,24 +235,33 @@ static int compare_range_totals(const void *first, const void *second)
 	return ws_compare(left->key, right->key);
 }
 
+/* Add work to the ranges that it was launched in; `helped` counts that of helper threads. */
+static void add_work_to_ranges(struct breakdown *breakdown, const struct ws_work_op *op,
+			       struct ws_work_times *times, uint64_t *helped)
+{
+	const struct ws_enclose *enclose = &breakdown->launches->enclose;
+	uint32_t call = ws_find_launch_call(breakdown->launches, op->process, op->correlation);
+	uint64_t start, end;
+
+	if (call == WS_NO_CALL || !ws_cut_gpu_work(&breakdown->work, op, &start, &end))
+		return;
+	for (uint32_t node = enclose->node_of_call[call]; node; node = enclose->node[node].parent) {
+		ws_work_times_add(&times[enclose->node[node].range], op->class, start, end);
+		helped[enclose->node[node].range] += ws_is_helped_node(enclose, call, node);
+	}
+}
+
 static void print_ranges(struct breakdown *breakdown, const struct ws_work_gpu *gpu)
 {
-	const struct ws_enclose_node *node = breakdown->launches->enclose.node;
 	struct ws_work_times *times =
 		ws_calloc((size_t)breakdown->launches->ranges.count + 1, sizeof(*times));
+	uint64_t *helped =
+		ws_calloc((size_t)breakdown->launches->ranges.count + 1, sizeof(*helped));
 	struct ws_keyed_dists keys = {.words = 1};
 	struct named_range *named;
 
-	for (size_t i = 0; i < gpu->count; i++) {
-		uint32_t current = ws_find_launch_node(breakdown->launches, gpu->op[i].process,
-						       gpu->op[i].correlation);
-		uint64_t start, end;
-
-		for (; current && ws_cut_gpu_work(&breakdown->work, &gpu->op[i], &start, &end);
-		     current = node[current].parent)
-			ws_work_times_add(&times[node[current].range], gpu->op[i].class, start,
-					  end);
-	}
+	for (size_t i = 0; i < gpu->count; i++)
+		add_work_to_ranges(breakdown, &gpu->op[i], times, helped);
 	for (uint32_t i = 0; i < breakdown->launches->ranges.count; i++)
 		if (times[i].ops)
 			ws_keyed_get(&keys,
@@ -264,6 +275,7 @@ static void print_ranges(struct breakdown *breakdown, const struct ws_work_gpu *
 						    ~WS_RANGE_STARTEND});
 		named[keys.last].key = keys.keys[keys.last];
 		add_work_times(&named[keys.last].line, &times[i], times[i].last - times[i].first);
+		named[keys.last].line.helped += helped[i];
 	}
 	if (keys.count)
 		qsort(named, keys.count, sizeof(*named), compare_range_totals);
@@ -277,6 +289,7 @@ static void print_ranges(struct breakdown *breakdown, const struct ws_work_gpu *
 	ws_keyed_free(&keys);
 	free(named);
 	free(times);
+	free(helped);
 }
 
 /* ---- the report ---- */
@@ -328,6 +341,8 @@ static int make_gpu_time_breakdown_rows(struct ws_stats *stats, struct ws_err *e
 	if (!status && breakdown.kind == BY_RANGE &&
 	    !(breakdown.launches = ws_launches_open(stats, WS_ANY_RANGES, err)))
 		status = -1;
+	if (!status && breakdown.launches)
+		status = ws_put_helper_launches(stats, breakdown.launches, err);
 	if (breakdown.launches)
 		breakdown.launches->fold = stats->fold;
 	for (size_t i = 0; !status && i < breakdown.work.work.gpus; i++) {
@@ -344,8 +359,8 @@ static int make_gpu_time_breakdown_rows(struct ws_stats *stats, struct ws_err *e
 	return status;
 }
 
-static const char *const args[] = {"stream", "rank",   "step",	"step=*",
-				   "range",  "copies", "exact", NULL};
+static const char *const args[] = {"stream", "rank",  "step",	     "step=*", "range",
+				   "copies", "exact", WS_HELPER_ARG, NULL};
 
 const struct ws_stats_report ws_stat_gpu_time_breakdown = {
 	.name = "gpu_time_breakdown",
@@ -355,7 +370,10 @@ const struct ws_stats_report ws_stat_gpu_time_breakdown = {
 		 "exposed "
 		 "is what no computation hides (and, for memory, no communication either). "
 		 ":stream, :rank, :step or :range show the parts; "
-		 ":step=NAME takes NVTX ranges of that name as steps. Memory is copies and sets; "
+		 ":step=NAME takes NVTX ranges of that name as steps; with :range, :helper-threads "
+		 "counts the work of threads that a range's thread waits for, like PyTorch's "
+		 "backward pass, too, and says how much in the column Helper Ops. Memory is copies "
+		 "and sets; "
 		 ":copies counts sets as computation, as "
 		 "TraceLens does. Times of PyTorch's traces are those that doubles of its "
 		 "microseconds give, "
@@ -366,5 +384,6 @@ const struct ws_stats_report ws_stat_gpu_time_breakdown = {
 	.args = args,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
+	.last_column_arg = WS_HELPER_ARG,
 	.run = make_gpu_time_breakdown_rows,
 };

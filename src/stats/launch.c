@@ -53,6 +53,23 @@ struct ws_launches *ws_launches_open(struct ws_stats *stats, int ranges, struct 
 	return NULL;
 }
 
+int ws_put_helper_launches(struct ws_stats *stats, struct ws_launches *launches, struct ws_err *err)
+{
+	struct ws_helpers *helpers;
+	int status;
+
+	if (!ws_get_stats_arg(stats, WS_HELPER_ARG))
+		return 0;
+	helpers =
+		ws_helpers_open(stats->report, stats->who, ws_ranges_span, &launches->ranges, err);
+	if (!helpers)
+		return -1;
+	status = ws_enclose_helpers(&launches->ranges, &launches->calls, helpers,
+				    &launches->enclose, err);
+	ws_helpers_close(helpers);
+	return status;
+}
+
 void ws_launches_close(struct ws_launches *launches)
 {
 	if (!launches)

@@ -46,6 +46,16 @@ enum { WS_ANY_RANGES = 2 };
 /* Read calls and, with `ranges`, the ranges around them; damage is counted in `stats`. Returns NULL
  * with a message on failure. */
 struct ws_launches *ws_launches_open(struct ws_stats *stats, int ranges, struct ws_err *err);
+/* The argument of reports that count what helper threads launched in the ranges of the threads that
+ * wait for them, and what their help says of it. */
+#define WS_HELPER_ARG "helper-threads"
+#define WS_HELPER_HELP                                                                       \
+	"; :helper-threads also counts the work of threads that the range's own waits for, " \
+	"like PyTorch's backward pass, and says how much in the column Helper Ops"
+/* Count the calls of helper threads in the ranges of others, if the report's arguments ask for it.
+ * Returns 0, or -1 with a message. */
+int ws_put_helper_launches(struct ws_stats *stats, struct ws_launches *launches,
+			   struct ws_err *err);
 void ws_launches_close(struct ws_launches *launches); /* NULL is fine */
 
 static inline uint32_t ws_find_launch_call(const struct ws_launches *launches, uint64_t process,

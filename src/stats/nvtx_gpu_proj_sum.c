@@ -23,10 +23,11 @@ static const struct ws_column columns[] = {
 	{"Avg GPU Ops", WS_KIND_RATIO},
 	{"Avg Range Lvl", WS_KIND_RATIO},
 	{"Avg Num Child", WS_KIND_RATIO},
+	{"Helper Ops", WS_KIND_COUNT},
 };
 
 struct range_sums { /* in addition to the distribution of projected times */
-	uint64_t range_ns, ops, levels, children;
+	uint64_t range_ns, ops, levels, children, helped;
 };
 
 /* Names that never repeat make a million groups: they are in arrays, not allocated one by one. */
@@ -55,6 +56,7 @@ static void print_projection_sum(struct ws_stats *stats, const struct ws_summary
 				  ws_cell_real((long double)group->more.ops / instances),
 				  ws_cell_real((long double)group->more.levels / instances),
 				  ws_cell_real((long double)group->more.children / instances),
+				  ws_cell_int((int64_t)group->more.helped),
 			  });
 }
 
@@ -72,6 +74,7 @@ static void add_projected_range(const struct ws_projection *proj, uint32_t range
 	sums->ops += proj->span[range].ops;
 	sums->levels += proj->level[range];
 	sums->children += proj->children[range];
+	sums->helped += proj->span[range].helped;
 }
 
 /* Group the ranges that have work by name; (*sums)[i] gets the sums of group i. */
@@ -183,16 +186,20 @@ static int make_nvtx_gpu_proj_sum_rows(struct ws_stats *stats, struct ws_err *er
 	return status;
 }
 
+static const char *const args[] = {WS_HELPER_ARG, NULL};
+
 const struct ws_stats_report ws_stat_nvtx_gpu_proj_sum = {
 	.name = "nvtx_gpu_proj_sum",
 	.title = "NVTX GPU Projection Summary",
 	.about = "NVTX ranges by name and style, projected to the GPU: from the start of the first "
 		 "kernel, copy or memset that was "
 		 "launched inside, on the same thread, to the end of the last. Ranges without such "
-		 "work are not here.",
+		 "work are not here" WS_HELPER_HELP,
 	.what = "NVTX ranges with work on a GPU",
 	.unended = "held work without times",
+	.args = args,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
+	.last_column_arg = WS_HELPER_ARG,
 	.run = make_nvtx_gpu_proj_sum_rows,
 };

@@ -26,6 +26,7 @@ static const struct ws_column columns[] = {
 	{"RangeId", WS_KIND_ID},
 	{"ParentId", WS_KIND_ID},
 	{"RangeStack", WS_KIND_TEXT},
+	{"Helper Ops", WS_KIND_COUNT},
 };
 
 static int compare_range_starts(const void *first, const void *second, void *context)
@@ -97,6 +98,7 @@ static void print_projected_range(struct ws_stats *stats, const struct ws_projec
 			   ws_cell_int(id[range]),
 			   parent,
 			   ws_cell_text(stack->text, stack->len),
+			   ws_cell_int((int64_t)proj->span[range].helped),
 		   });
 	free(name);
 }
@@ -133,16 +135,20 @@ static int make_nvtx_gpu_proj_trace_rows(struct ws_stats *stats, struct ws_err *
 	return status;
 }
 
+static const char *const args[] = {WS_HELPER_ARG, NULL};
+
 const struct ws_stats_report ws_stat_nvtx_gpu_proj_trace = {
 	.name = "nvtx_gpu_proj_trace",
 	.title = "NVTX GPU Projection Trace",
 	.about = "Every NVTX range in which work was launched, by start, projected to the GPU as "
 		 "in nvtx_gpu_proj_sum, with its place in "
 		 "the nesting of its thread; NumChild counts the ranges directly inside that have "
-		 "work.",
+		 "work" WS_HELPER_HELP,
 	.what = "NVTX ranges with work on a GPU",
 	.unended = "held work without times",
+	.args = args,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
+	.last_column_arg = WS_HELPER_ARG,
 	.run = make_nvtx_gpu_proj_trace_rows,
 };

@@ -41,15 +41,19 @@ static void raise_maximum(uint64_t *maximum, uint64_t value)
 static int scan_projected_work(void *context, const struct ws_batch *batch)
 {
 	struct projection *projection = context;
+	const struct ws_enclose *enclose = &projection->launches->enclose;
 	const uint64_t *start = batch->col[projection->columns->start],
 		       *end = batch->col[projection->columns->end];
 	const uint64_t *process = batch->col[projection->columns->process],
 		       *correlation = batch->col[projection->columns->correlation];
 
 	for (size_t i = 0; i < batch->rows; i++) {
-		uint32_t node =
-			ws_find_launch_node(projection->launches, process[i], correlation[i]);
+		uint32_t call =
+			ws_find_launch_call(projection->launches, process[i], correlation[i]);
+		uint32_t node = 0;
 
+		if (call != WS_NO_CALL)
+			node = enclose->node_of_call[call];
 		if (!node)
 			continue;
 		if (ws_unlikely(end[i] == WS_NO_TIME || end[i] < start[i])) {
@@ -60,6 +64,8 @@ static int scan_projected_work(void *context, const struct ws_batch *batch)
 		lower_minimum(&projection->node[node].first, start[i]);
 		raise_maximum(&projection->node[node].last, end[i]);
 		__atomic_fetch_add(&projection->node[node].ops, 1, __ATOMIC_RELAXED);
+		if (enclose->helped && enclose->helped[call])
+			__atomic_fetch_add(&projection->node[node].helped, 1, __ATOMIC_RELAXED);
 	}
 	return 0;
 }
@@ -71,6 +77,19 @@ static void merge_span(struct ws_projected_span *to, const struct ws_projected_s
 	to->first = ws_min(from->first, to->first);
 	to->last = ws_max(from->last, to->last);
 	to->ops += from->ops;
+	to->helped += from->helped;
+}
+
+/* Add the work of a node to the node around it and to its range. */
+static void merge_node(struct projection *projection, struct ws_projection *proj, uint32_t i)
+{
+	const struct ws_enclose *enclose = &projection->launches->enclose;
+	struct ws_projected_span span = projection->node[i];
+
+	merge_span(&projection->node[enclose->node[i].parent], &span);
+	if (enclose->helped && i >= enclose->own) /* the range of the thread that launched it */
+		span.helped = 0;
+	merge_span(&proj->span[enclose->node[i].range], &span);
 }
 
 static struct ws_projected_span *make_empty_spans(size_t count)
@@ -110,16 +129,14 @@ int ws_load_projection(struct ws_stats *stats, struct ws_projection *proj, struc
 
 	memset(proj, 0, sizeof(*proj));
 	projection.launches = proj->launches = ws_launches_open(stats, true, err);
-	if (!proj->launches)
+	if (!proj->launches || ws_put_helper_launches(stats, proj->launches, err) < 0)
 		return -1;
 	enclose = &proj->launches->enclose;
 	projection.node = make_empty_spans(enclose->count);
 	scan_all_work(stats, &projection);
 	proj->span = make_empty_spans(proj->launches->ranges.count);
-	for (uint32_t i = enclose->count; --i;) {
-		merge_span(&projection.node[enclose->node[i].parent], &projection.node[i]);
-		merge_span(&proj->span[enclose->node[i].range], &projection.node[i]);
-	}
+	for (uint32_t i = enclose->count; --i;)
+		merge_node(&projection, proj, i);
 	free(projection.node);
 	proj->parent = ws_malloc(proj->launches->ranges.count * sizeof(*proj->parent));
 	proj->level = ws_malloc(proj->launches->ranges.count * sizeof(*proj->level));

@@ -12,6 +12,7 @@ struct ws_projection {
 	struct ws_projected_span {
 		uint64_t first, last;
 		uint64_t ops;	  /* 0: nothing was launched inside */
+		uint64_t helped;  /* so many of these by threads that the range's waits for */
 	} * span;		  /* by range */
 	uint32_t *parent, *level; /* by range: ws_ranges_find_parents */
 	uint32_t *children;	  /* by range: how many ranges directly inside have work */

@@ -547,6 +547,8 @@ static int make_report(const struct ws_stats *base, const struct ws_stats_reques
 						 .name = stat->name,
 						 .columns = stat->columns,
 						 .column_count = stat->column_count};
+	if (stat->last_column_arg && !ws_get_stats_arg(&report_job.stats, stat->last_column_arg))
+		report_job.printer.column_count--;
 	if (prepare_report(&report_job, i) < 0)
 		return -1;
 	status = stat->run(&report_job.stats, &report_job.error);

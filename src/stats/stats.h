@@ -51,6 +51,8 @@ struct ws_stats_report {
 				    number, one that ends in =* a text. NULL for none */
 	const struct ws_column *columns;
 	size_t column_count;
+	const char *last_column_arg; /* without this argument the last column is not shown, though
+					rows have it; NULL: it always is */
 	/* Compute the rows and hand them over. Returns 0, or -1 with a message. */
 	int (*run)(struct ws_stats *stats, struct ws_err *err);
 };

@@ -551,6 +551,105 @@ static void test_counters(void **unused)
 	free(v);
 }
 
+/* ---- ranges projected to a GPU ---- */
+
+static uint32_t put_text(struct ws_writer *writer, const char *text)
+{
+	return ws_writer_string(writer, text, strlen(text));
+}
+
+static void put_launch(struct ws_writer *writer, uint32_t thread, uint32_t id, uint64_t at)
+{
+	ws_writer_add(writer, WS_TABLE_cuda_api,
+		      &(struct ws_row_cuda_api){.start = ZERO + at,
+						.end = ZERO + at + 5,
+						.thread = thread,
+						.correlation = id,
+						.name = put_text(writer, "cudaLaunchKernel"),
+						.callchain = WS_NO_U32});
+	ws_writer_add(writer, WS_TABLE_cuda_kernel,
+		      &(struct ws_row_cuda_kernel){.start = ZERO + 9000000 + id * 1000,
+						   .end = ZERO + 9000000 + id * 1000 + 500,
+						   .correlation = id,
+						   .process = 1,
+						   .stream = 7,
+						   .name = put_text(writer, "kernel")});
+}
+
+/* Thread 1 launches and waits in its range "backward", in which thread 2 launches; thread 3 does so
+ * after that. By calls of the OS runtime, or by when it is on a core. */
+static void put_helped(struct ws_writer *writer, bool osrt)
+{
+	for (uint32_t i = 1; i <= 3; i++)
+		ws_writer_add(writer, WS_TABLE_thread,
+			      &(struct ws_row_thread){.id = i, .process = 1, .tid = i});
+	ws_writer_add(writer, WS_TABLE_process, &(struct ws_row_process){.id = 1, .pid = 1});
+	ws_writer_add(writer, WS_TABLE_nvtx,
+		      &(struct ws_row_nvtx){.start = ZERO + 100,
+					    .end = ZERO + 5000000,
+					    .thread = 1,
+					    .text = put_text(writer, "backward"),
+					    .type = WS_NVTX_PUSHPOP});
+	put_launch(writer, 1, 1, 200);
+	put_launch(writer, 2, 2, 1000);
+	put_launch(writer, 2, 3, 2000000);
+	put_launch(writer, 3, 4, 4500000);
+	if (osrt) {
+		ws_writer_add(writer, WS_TABLE_osrt,
+			      &(struct ws_row_osrt){.start = ZERO + 900,
+						    .end = ZERO + 3000000,
+						    .thread = 1,
+						    .name = put_text(writer, "pthread_cond_wait"),
+						    .callchain = WS_NO_U32});
+		return;
+	}
+	for (uint64_t i = 0; i < 2; i++)
+		ws_writer_add(writer, WS_TABLE_sched,
+			      &(struct ws_row_sched){.start = ZERO + i * 3000000,
+						     .end = ZERO + 900 + i * 3000000,
+						     .thread = 1,
+						     .woken = WS_NO_TIME,
+						     .after = WS_AFTER_SLEEPING});
+}
+
+/* A range is as long on the GPU as the work of the threads that it waits for. */
+static void helped_ranges(void **unused)
+{
+	(void)unused;
+	for (int osrt = 0; osrt < 2; osrt++) {
+		struct ws_writer_opts options = {.overwrite = true, .no_journal = true};
+		struct ws_writer *writer;
+		struct ws_report *report;
+		struct ws_lanes *lanes;
+		struct ws_err err;
+		int projected = 0;
+
+		snprintf(path, sizeof(path), "/tmp/test_lanes.%d.wsrep", getpid());
+		writer = ws_writer_create(path, &options, &err);
+		assert_non_null(writer);
+		put_helped(writer, osrt);
+		assert_int_equal(ws_writer_close(writer, &err), 0);
+		report = ws_report_open(path, &err);
+		assert_non_null(report);
+		lanes = ws_lanes_open(report, NULL);
+		ws_lanes_wait(lanes);
+		for (size_t i = 0; i < lanes->n; i++) {
+			const struct ws_level *level = lanes->lane[i]->level;
+
+			if (lanes->lane[i]->kind != WS_LANE_PROJECTED)
+				continue;
+			projected++;
+			assert_int_equal(level->n, 1);
+			assert_int_equal(level->start[0], ZERO + 9001000);
+			assert_int_equal(ws_level_end(level, 0), ZERO + 9003500);
+		}
+		assert_int_equal(projected, 1);
+		ws_lanes_close(lanes);
+		ws_report_close(report);
+		unlink(path);
+	}
+}
+
 /* ---- the interface to the page ---- */
 
 struct given {
@@ -831,12 +930,19 @@ static void processes_that_matter(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nested_ranges),  cmocka_unit_test(wild_ranges),
-		cmocka_unit_test(few_rows),	  cmocka_unit_test(rows_that_no_one_asked_for),
-		cmocka_unit_test(test_closeups),  cmocka_unit_test(little_room),
-		cmocka_unit_test(test_counters),  cmocka_unit_test(odd_parameters),
-		cmocka_unit_test(test_searching), cmocka_unit_test(asking_while_reading),
-		cmocka_unit_test(test_instants),  cmocka_unit_test(processes_that_matter),
+		cmocka_unit_test(nested_ranges),
+		cmocka_unit_test(wild_ranges),
+		cmocka_unit_test(few_rows),
+		cmocka_unit_test(rows_that_no_one_asked_for),
+		cmocka_unit_test(test_closeups),
+		cmocka_unit_test(little_room),
+		cmocka_unit_test(test_counters),
+		cmocka_unit_test(helped_ranges),
+		cmocka_unit_test(odd_parameters),
+		cmocka_unit_test(test_searching),
+		cmocka_unit_test(asking_while_reading),
+		cmocka_unit_test(test_instants),
+		cmocka_unit_test(processes_that_matter),
 	};
 	int rc = cmocka_run_group_tests(tests, NULL, NULL);
 
