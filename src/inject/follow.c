@@ -539,25 +539,69 @@ WS_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_
 
 /*
  * system and popen read `environ`. A program that removed our variables gets them back for the
- * call, from memory that is never freed: another thread may copy the pointers meanwhile. The next
- * call uses it again if `environ` is still the same.
+ * call, and one whose session is over is rid of them for it. The next call uses the same memory if
+ * `environ` is still the same. Another thread may copy the pointers meanwhile, so that what is
+ * replaced is freed only some calls later.
  */
 struct lent {
-	char **v;
-	size_t count;
+	struct env env;
+	size_t bytes; /* of the mapping of this */
+	size_t count; /* of `source` */
 	bool outside;
-	char *source[]; /* what was in `environ` */
+	_Atomic uint32_t users; /* calls that go on */
+	char *source[];		/* what was in `environ` */
 };
 
-static char **lend_environ(void)
+#define LENT_KEPT 16u
+
+static struct lent *_Atomic last_lent, *_Atomic old_lent[LENT_KEPT];
+
+/* One that is still in use is never freed. */
+static void retire_lent(struct lent *lent)
 {
-	static struct lent *_Atomic last;
-	struct lent *lent = atomic_load_explicit(&last, memory_order_acquire);
-	enum image image;
+	static _Atomic uint32_t turn;
+	struct lent *old;
+
+	if (!lent)
+		return;
+	old = atomic_exchange(&old_lent[atomic_fetch_add(&turn, 1) % LENT_KEPT], lent);
+	if (!old || atomic_load(&old->users) || environ == old->env.v)
+		return;
+	free_environment(&old->env);
+	ws_raw_syscall(SYS_munmap, (long)old, (long)old->bytes, 0, 0, 0, 0);
+}
+
+static struct lent *make_lent(size_t count, enum image image, bool outside)
+{
+	size_t bytes = sizeof(struct lent) + count * sizeof(char *);
+	struct lent *lent;
 	struct env made;
+	long p;
+
+	if (!complete_environment(environ, image, &made))
+		return NULL;
+	p = ws_raw_syscall(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p < 0 && p > -4096) {
+		free_environment(&made);
+		return NULL;
+	}
+	lent = (struct lent *)p;
+	lent->env = made;
+	lent->bytes = bytes;
+	lent->count = count;
+	lent->outside = outside;
+	if (count)
+		memcpy(lent->source, environ, count * sizeof(char *));
+	return lent;
+}
+
+static struct lent *lend_environ(void)
+{
+	struct lent *lent = atomic_load_explicit(&last_lent, memory_order_acquire);
+	enum image image;
 	size_t count = 0;
 	bool outside;
-	long p;
 
 	while (environ && environ[count])
 		count++;
@@ -566,34 +610,31 @@ static char **lend_environ(void)
 	image = classify_image("/bin/sh");
 	outside = image == IMAGE_OUTSIDE ||
 		  atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed);
-	if (lent && lent->count == count && lent->outside == outside &&
-	    (!count || !memcmp(lent->source, environ, count * sizeof(char *))))
-		return environ = lent->v;
-	if (!complete_environment(environ, image, &made))
-		return NULL;
-	p = ws_raw_syscall(SYS_mmap, 0, (long)(sizeof(*lent) + count * sizeof(char *)),
-			   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p > 0 || p < -4095) {
-		lent = (struct lent *)p;
-		lent->v = made.v;
-		lent->count = count;
-		lent->outside = outside;
-		if (count)
-			memcpy(lent->source, environ, count * sizeof(char *));
-		atomic_store_explicit(&last, lent, memory_order_release);
+	if (!lent || lent->count != count || lent->outside != outside ||
+	    (count && memcmp(lent->source, environ, count * sizeof(char *)))) {
+		lent = make_lent(count, image, outside);
+		if (!lent)
+			return NULL;
+		retire_lent(atomic_exchange(&last_lent, lent));
 	}
-	return environ = made.v;
+	atomic_fetch_add(&lent->users, 1);
+	environ = lent->env.v;
+	return lent;
 }
 
-static void return_environ(char **lent, char **own)
+static void return_environ(struct lent *lent, char **own)
 {
-	if (lent && environ == lent)
+	if (!lent)
+		return;
+	if (environ == lent->env.v)
 		environ = own;
+	atomic_fetch_sub(&lent->users, 1);
 }
 
 WS_EXPORT int system(const char *command)
 {
-	char **own = environ, **lent = lend_environ();
+	char **own = environ;
+	struct lent *lent = lend_environ();
 	uint64_t start = ws_rt_read_ticks();
 	int r = NEXT(system)(command);
 
@@ -604,7 +645,8 @@ WS_EXPORT int system(const char *command)
 
 WS_EXPORT FILE *popen(const char *command, const char *type)
 {
-	char **own = environ, **lent = lend_environ();
+	char **own = environ;
+	struct lent *lent = lend_environ();
 	uint64_t start = ws_rt_read_ticks();
 	FILE *file = NEXT(popen)(command, type);
 

@@ -165,6 +165,22 @@ def children_after_the_end_are_free(t):
 
 
 @test("target")
+def memory_after_the_end(t):
+    """Commands that a program runs after the recording has ended take no memory for good."""
+    text = (
+        "(%s outlive $PPID > after.tmp 2>&1; mv after.tmp after) >/dev/null 2>&1 & exit 0"
+        % t.program("limits")
+    )
+    r = t.profile(["/bin/sh", "-c", text], "-f", "--wait=primary", clean=False, status=0)
+    t.recorders.add(r.pid)
+    after = os.path.join(t.work, "after")
+    t.ok(wait_until(lambda: os.path.exists(after)), "what outlived the recording went on")
+    with open(after) as f:
+        t.eq(f.read(), "grew by less than 512 KiB: 1\noutlive: 0\n", "what it says")
+    t.check_clean()
+
+
+@test("target")
 def children_on_their_parents_thread_storage(t):
     """They find their parent's state and must not touch it: the parent's calls are all there, none
     of theirs is, and what it starts afterwards is recorded as ever.

@@ -9,6 +9,7 @@
  *   files   no file may be larger than a page, no further descriptor be opened
  *   grown   the mapping of the recording is larger than its hooks know, as when the thread that
  *           grows it loses the processor; calls while the parent is stopped
+ *   outlive PID  commands and a changing environment when the recorder PID has gone
  *   crowd   300,000 KiB of address space and 600 threads that make calls at once
  *
  * Prints what a program can tell without us: the same with and without a recording.
@@ -126,6 +127,24 @@ static int run_grown(void)
 	return 0;
 }
 
+static int run_outlive(pid_t recorder)
+{
+	unsigned long before = 0;
+	char text[32];
+
+	while (!kill(recorder, 0))
+		usleep(20000);
+	for (int i = 0; i < 240; i++) {
+		if (i == 40)
+			before = read_status("VmSize:");
+		snprintf(text, sizeof(text), "%d", i);
+		if (setenv("STEP", text, 1) || system(":"))
+			return 1;
+	}
+	printf("grew by less than 512 KiB: %d\n", read_status("VmSize:") < before + 512 * KIB);
+	return 0;
+}
+
 #define CROWD 600
 
 static pthread_barrier_t crowd;
@@ -174,6 +193,8 @@ int main(int argc, char **argv)
 		status = run_stalled();
 	} else if (!strcmp(which, "files")) {
 		status = run_files();
+	} else if (!strcmp(which, "outlive") && argc > 2) {
+		status = run_outlive(atoi(argv[2]));
 	} else if (!strcmp(which, "grown")) {
 		status = run_grown();
 	} else if (!strcmp(which, "crowd")) {
