@@ -341,8 +341,8 @@ static void finish_target(struct project *project, struct target *target)
 /* Rows that finding helpers has in memory for a while. */
 static uint64_t count_helper_rows(const struct ws_report *report)
 {
-	static const enum ws_table tables[] = {WS_TABLE_op, WS_TABLE_osrt, WS_TABLE_sched,
-					       WS_TABLE_cuda_api};
+	static const enum ws_table tables[] = {WS_TABLE_op, WS_TABLE_nvtx, WS_TABLE_osrt,
+					       WS_TABLE_sched, WS_TABLE_cuda_api};
 	uint64_t rows = 0;
 
 	for (size_t i = 0; i < WS_COUNT(tables); i++)
@@ -350,17 +350,32 @@ static uint64_t count_helper_rows(const struct ws_report *report)
 	return rows;
 }
 
+static void find_helpers(struct project *project)
+{
+	enum { MOST_ROWS = 8 << 20 }; /* some 300 MiB; stats has no such limit */
+	struct ws_helper_ranges ranges = {.has_range = has_range, .context = project};
+	uint32_t *threads;
+
+	if (count_helper_rows(project->lanes->report) > MOST_ROWS)
+		return;
+	threads = ws_malloc(project->n * sizeof(*threads));
+	for (size_t i = 0; i < project->n; i++)
+		if (!i || project->target[i].thread != project->target[i - 1].thread)
+			threads[ranges.count++] = project->target[i].thread;
+	ranges.threads = threads;
+	project->helpers =
+		ws_helpers_open(project->lanes->report, project->lanes->who, &ranges, NULL);
+	free(threads);
+}
+
 void ws_project_ranges(struct ws_lanes *lanes)
 {
-	enum { MOST_HELPER_ROWS = 8 << 20 }; /* some 300 MiB; stats has no such limit */
 
 	struct project project = {.lanes = lanes};
 
 	find_targets(&project);
 	if (project.n) {
-		if (count_helper_rows(lanes->report) <= MOST_HELPER_ROWS)
-			project.helpers = ws_helpers_open(lanes->report, lanes->who, has_range,
-							  &project, NULL);
+		find_helpers(&project);
 		load_calls(&project);
 		scan_work(&project);
 		ws_free_space(project.calls, project.bytes);

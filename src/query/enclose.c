@@ -324,7 +324,7 @@ int ws_enclose_calls(const struct ws_ranges *ranges, const struct ws_calls *call
 
 /* ---- helpers ---- */
 
-bool ws_ranges_span(void *context, uint32_t thread, uint64_t start, uint64_t end)
+static bool has_range(void *context, uint32_t thread, uint64_t start, uint64_t end)
 {
 	enum { MOST_LOOKED_AT = 64 };
 	const struct ws_ranges *ranges = context;
@@ -348,6 +348,29 @@ bool ws_ranges_span(void *context, uint32_t thread, uint64_t start, uint64_t end
 			return true;
 	}
 	return false;
+}
+
+struct ws_helpers *ws_find_range_helpers(const struct ws_report *report,
+					 const struct ws_names_by_id *who, struct ws_ranges *ranges,
+					 struct ws_err *err)
+{
+	struct ws_helper_ranges of = {.has_range = has_range, .context = ranges};
+	struct ws_helpers *helpers;
+	uint32_t *threads = NULL;
+	size_t cap = 0;
+
+	for (uint32_t i = 0; i < ranges->count; i++) {
+		uint32_t thread = (uint32_t)ws_range_get(ranges, i, ws_nvtx_thread);
+
+		if (of.count && threads[of.count - 1] == thread)
+			continue;
+		ws_grow(threads, cap, of.count + 1);
+		threads[of.count++] = thread;
+	}
+	of.threads = threads;
+	helpers = ws_helpers_open(report, who, &of, err);
+	free(threads);
+	return helpers;
 }
 
 /* A call of a helper, as if the thread that it works for had made it. */

@@ -63,8 +63,10 @@ struct ws_enclose {
 
 int ws_enclose_calls(const struct ws_ranges *ranges, const struct ws_calls *calls,
 		     struct ws_enclose *out, struct ws_err *err);
-/* Has a thread one range that is open from `start` to `end`? `ranges` is a struct ws_ranges. */
-bool ws_ranges_span(void *ranges, uint32_t thread, uint64_t start, uint64_t end);
+/* Find out which threads work for those of the ranges (query/helpers.h). NULL with a message. */
+struct ws_helpers *ws_find_range_helpers(const struct ws_report *report,
+					 const struct ws_names_by_id *who, struct ws_ranges *ranges,
+					 struct ws_err *err);
 /*
  * Put the calls of threads that work for others (query/helpers.h) into the ranges of those, too:
  * the innermost one that spans the call, around the helper's own ranges. A call within a range of

@@ -34,8 +34,7 @@ struct entries {
 struct ws_helpers {
 	const struct ws_names_by_id *who;
 	uint32_t threads; /* highest id */
-	ws_has_range *has_range;
-	void *context;
+	const struct ws_helper_ranges *ranges;
 	struct entries numbered, pieces, waits;
 };
 
@@ -202,6 +201,93 @@ static int load_numbered(struct ws_helpers *helpers, const struct ws_report *rep
 	return 0;
 }
 
+/* ---- by sequence numbers in texts ---- */
+
+/* What torch.autograd.profiler.emit_nvtx says in the text of a range. */
+struct sequence_text {
+	bool backward;
+	uint64_t number; /* WS_NO_U64 for none */
+};
+
+static struct sequence_text parse_sequence(const char *text)
+{
+	static const char mark[] = ", seq = ";
+	const char *at = strstr(text, mark);
+	struct sequence_text parsed = {.number = WS_NO_U64};
+	char *end;
+
+	if (!at || at[sizeof(mark) - 1] < '0' || at[sizeof(mark) - 1] > '9')
+		return parsed;
+	parsed.number = strtoull(at + sizeof(mark) - 1, &end, 10);
+	parsed.backward = strstr(text, "Backward") || !strncmp(text, "autograd::", 10);
+	return parsed;
+}
+
+/* Do some of the first ranges have numbers? Others' texts need not be looked at then. */
+static bool has_sequence_texts(const struct ws_report *report)
+{
+	enum { LOOKED_AT = 4096 };
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_nvtx, 0, UINT64_MAX);
+	const uint64_t *values;
+	bool found = false;
+
+	for (int i = 0; i < LOOKED_AT && !found && ws_cursor_next(cursor, &values); i++)
+		found = parse_sequence(
+				ws_report_string(report, (uint32_t)values[ws_nvtx_text], NULL))
+				.number != WS_NO_U64;
+	ws_cursor_close(cursor);
+	return found;
+}
+
+static void add_text_entries(struct ws_helpers *helpers, const struct ws_report *report,
+			     const struct ws_rows *rows)
+{
+	struct ws_map sequences = {0}; /* process and number -> thread of the forward operator */
+
+	for (int pass = 0; pass < 2; pass++)
+		for (size_t i = 0; i < rows->rows; i++) {
+			uint32_t thread = (uint32_t)rows->col[ws_nvtx_thread][i], asking;
+			struct sequence_text text = parse_sequence(ws_report_string(
+				report, (uint32_t)rows->col[ws_nvtx_text][i], NULL));
+			uint64_t key = make_number_key(helpers, thread, text.number);
+
+			if (text.number == WS_NO_U64)
+				continue;
+			if (!pass && !text.backward)
+				learn_thread(&sequences, key, thread);
+			if (!pass || !text.backward)
+				continue;
+			asking = (uint32_t)ws_map_get(&sequences, key, NULL);
+			if (asking == thread)
+				asking = 0;
+			add_entry(helpers, &helpers->numbered, thread,
+				  (struct entry){.start = rows->col[ws_nvtx_start][i],
+						 .helped = asking});
+		}
+	ws_map_free(&sequences);
+}
+
+/* The same from NVTX, where the report has no operators with numbers. */
+static int load_texts(struct ws_helpers *helpers, const struct ws_report *report,
+		      struct ws_err *err)
+{
+	struct ws_scan scan = {
+		.table = WS_TABLE_nvtx,
+		.columns = WS_COLUMN_BIT(nvtx, start) | WS_COLUMN_BIT(nvtx, thread) |
+			   WS_COLUMN_BIT(nvtx, text),
+		.time_max = UINT64_MAX,
+	};
+	struct ws_rows rows;
+
+	if (helpers->numbered.count || !has_sequence_texts(report))
+		return 0;
+	if (ws_rows_load(report, &scan, &rows, err) < 0)
+		return -1;
+	add_text_entries(helpers, report, &rows);
+	ws_rows_free(&rows);
+	return 0;
+}
+
 /* ---- by waits ---- */
 
 /* Does a call wait for what another thread does, and not for a lock, time or data? */
@@ -305,11 +391,15 @@ static uint32_t find_waiting_thread(const struct ws_helpers *helpers, uint32_t h
 {
 	uint32_t process = ws_find_thread(helpers->who, helper)->process, found = 0;
 
-	for (uint32_t thread = 1; thread <= helpers->threads; thread++) {
-		if (thread == helper || !get_slice(&helpers->waits, thread).count ||
+	for (size_t i = 0; i < helpers->ranges->count; i++) {
+		uint32_t thread = helpers->ranges->threads[i];
+
+		if (thread == helper || thread > helpers->threads ||
+		    !get_slice(&helpers->waits, thread).count ||
 		    ws_find_thread(helpers->who, thread)->process != process ||
 		    !waits_during(helpers, thread, piece) ||
-		    !helpers->has_range(helpers->context, thread, piece->start, piece->end))
+		    !helpers->ranges->has_range(helpers->ranges->context, thread, piece->start,
+						piece->end))
 			continue;
 		if (found)
 			return 0;
@@ -394,19 +484,19 @@ static void free_entries(struct entries *list)
 }
 
 struct ws_helpers *ws_helpers_open(const struct ws_report *report, const struct ws_names_by_id *who,
-				   ws_has_range *has_range, void *context, struct ws_err *err)
+				   const struct ws_helper_ranges *ranges, struct ws_err *err)
 {
 	struct ws_helpers *helpers = ws_calloc(1, sizeof(*helpers));
 
-	*helpers = (struct ws_helpers){.who = who,
-				       .threads = ws_highest_thread_id(who),
-				       .has_range = has_range,
-				       .context = context};
-	if (load_numbered(helpers, report, err) < 0 || load_pieces(helpers, report, err) < 0) {
+	*helpers = (struct ws_helpers){
+		.who = who, .threads = ws_highest_thread_id(who), .ranges = ranges};
+	if (load_numbered(helpers, report, err) < 0 || load_texts(helpers, report, err) < 0 ||
+	    load_pieces(helpers, report, err) < 0) {
 		ws_helpers_close(helpers);
 		return NULL;
 	}
 	free_entries(&helpers->waits);
+	helpers->ranges = NULL;
 	return helpers;
 }
 

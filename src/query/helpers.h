@@ -5,9 +5,10 @@
  *
  * Two rules say for whom a thread works:
  *
- * - Sequence numbers. An operator of the backward pass has the number of its forward operator. The
- *   thread that the latter ran on asked for the backward pass, and waits for it. What a helper does
- *   between two such operators is for the thread of the one before.
+ * - Sequence numbers, of operators or in the texts of emit_nvtx ("MulBackward0, seq = 5"). An
+ *   operator of the backward pass has the number of its forward operator. The thread that the
+ * latter ran on asked for the backward pass, and waits for it. What a helper does between two such
+ *   operators is for the thread of the one before.
  * - Waits, where there is no such number. A helper's piece of work is what it launches between two
  *   waits of its own. It is for the one other thread of its process that has a range open around
  *   the piece and is in one wait during the whole of it: for a condition, a semaphore, a futex or
@@ -21,15 +22,21 @@
 
 enum ws_helper_rule { WS_HELPS_NOBODY, WS_HELPS_BY_SEQUENCE, WS_HELPS_BY_WAIT };
 
-/* Has a thread one range that is open from `start` to `end`, ns on the session clock? */
-typedef bool ws_has_range(void *context, uint32_t thread, uint64_t start, uint64_t end);
+/* The ranges that work may belong to. */
+struct ws_helper_ranges {
+	const uint32_t *threads; /* ids of those that have any */
+	size_t count;
+	/* Has a thread one range that is open from `start` to `end`, ns on the session clock? */
+	bool (*has_range)(void *context, uint32_t thread, uint64_t start, uint64_t end);
+	void *context;
+};
 
 struct ws_helpers;
 
 /* Find out which threads with calls of CUDA work for others. Returns NULL with a message when there
- * is too much to keep; the caller closes it. */
+ * is too much to keep; the caller closes it. `ranges` is used only meanwhile. */
 struct ws_helpers *ws_helpers_open(const struct ws_report *report, const struct ws_names_by_id *who,
-				   ws_has_range *has_range, void *context, struct ws_err *err);
+				   const struct ws_helper_ranges *ranges, struct ws_err *err);
 /* Does this thread work for others at times? */
 bool ws_is_helper(const struct ws_helpers *helpers, uint32_t thread);
 /* The thread that `thread` works for at a call from `start` to `end`, by *rule; 0 for none. */

@@ -60,8 +60,7 @@ int ws_put_helper_launches(struct ws_stats *stats, struct ws_launches *launches,
 
 	if (!ws_get_stats_arg(stats, WS_HELPER_ARG))
 		return 0;
-	helpers =
-		ws_helpers_open(stats->report, stats->who, ws_ranges_span, &launches->ranges, err);
+	helpers = ws_find_range_helpers(stats->report, stats->who, &launches->ranges, err);
 	if (!helpers)
 		return -1;
 	status = ws_enclose_helpers(&launches->ranges, &launches->calls, helpers,

@@ -157,6 +157,28 @@ def waiting(t, name, waits, ranges=(), launches=((ENGINE, 1100), (ENGINE, 2000),
     t.load(path)
 
 
+@test
+def sequence_numbers_of_emit_nvtx(t):
+    ranges = [
+        (100000, 400000, "aten::mul, seq = 5, op_id = 1", MAIN),
+        (410000, 600000, "aten::add, seq = 6", MAIN),
+        (1090000, 1200000, "autograd::engine::evaluate_function: MulBackward0, seq = 5", ENGINE),
+        (1092000, 1199000, "MulBackward0, seq = 5, op_id = 2", ENGINE),
+        (1990000, 2100000, "AddBackward0, seq = 6", ENGINE),
+        (100000, 600000, "aten::sub, seq = 6", OTHER),
+    ]
+    waiting(t, "emit.sqlite", [], ranges)
+    got = ops(t, "nvtx_gpu_proj_sum", "r.wsrep", "Range", "Total GPU Ops")
+    mine = {n: c for n, c in got.items() if not n.startswith("a") and "Backward" not in n}
+    # number 6 is that of two threads
+    eq(mine, {"step": (2, 1), "backward": (1, 1)})
+    eq(got["MulBackward0, seq = 5, op_id = 2"], (1, 0))
+    ranges[-1] = (100000, 600000, "aten::sub, seq = 9", OTHER)
+    waiting(t, "clear.sqlite", [], ranges)
+    got = ops(t, "nvtx_gpu_proj_sum", "r.wsrep", "Range", "Total GPU Ops")
+    eq([got["step"], got["backward"]], [(4, 3), (3, 3)])
+
+
 COND = "pthread_cond_wait"
 OWN = [(ENGINE, COND, 100, 1050), (ENGINE, COND, 4950, 9000)]
 NOBODY = {"step": (1, 0)}
