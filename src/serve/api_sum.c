@@ -17,6 +17,7 @@ struct walk {
 	uint32_t *lanes;
 	size_t n;
 	int64_t t0, t1;
+	int64_t at_least, below; /* of durations in a table of events; 0, and -1: any */
 	uint32_t unread; /* of these lanes, which are being read: what is said is without them */
 };
 
@@ -586,6 +587,17 @@ static uint64_t name_key(struct picks *picks, uint32_t name)
 	return key;
 }
 
+/* Whether an event's duration is asked for; what has none is not when some durations are. */
+static bool is_as_long(const struct walk *walk, const struct ws_level *level, uint32_t i)
+{
+	uint64_t duration = ws_level_dur(level, i);
+
+	if (walk->below < 0)
+		return true;
+	return !(level->src[i] & (WS_EVENT_OPEN | WS_EVENT_MOMENT)) &&
+	       duration >= (uint64_t)walk->at_least && duration < (uint64_t)walk->below;
+}
+
 /* Offer what matches of a level, which is that of the `nth` lane asked for; how many these are. */
 static uint64_t pick_level(const struct walk *walk, struct ws_matcher *matcher, struct picks *picks,
 			   const struct ws_spot *at, size_t nth)
@@ -601,7 +613,7 @@ static uint64_t pick_level(const struct walk *walk, struct ws_matcher *matcher, 
 				    .name = level->name[i],
 				    .key = nth};
 
-		if (!ws_match_name(matcher, level->name[i]))
+		if (!ws_match_name(matcher, level->name[i]) || !is_as_long(walk, level, i))
 			continue;
 		n++;
 		if (picks->sort != BY_ROW)
@@ -651,8 +663,12 @@ int ws_api_events(struct ws_api_call *call, struct ws_err *err)
 
 	if (!ws_param_int(call, "offset", 0, MOST_SORTED, 0, &offset, err) ||
 	    !ws_param_int(call, "limit", 1, MOST_PAGE, 100, &limit, err) ||
-	    !ws_param_int(call, "down", 0, 1, 0, &down, err))
+	    !ws_param_int(call, "down", 0, 1, 0, &down, err) ||
+	    !ws_param_int(call, "at_least", 0, INT64_MAX, 0, &walk.at_least, err) ||
+	    !ws_param_int(call, "below", 0, INT64_MAX, -1, &walk.below, err))
 		return 400;
+	if (walk.at_least && walk.below < 0)
+		walk.below = INT64_MAX;
 	sort = param_word(call, "sort", sort_words, WS_COUNT(sort_words), BY_START, err);
 	if (sort < 0)
 		return 400;

@@ -141,4 +141,96 @@ test("ranges have time of their own, in statistics and details", async () => {
   await carried.end();
 });
 
+/** Count, least, median, p90, p99, most of durations, and how many are in each bucket. */
+function spreadOf(all, buckets) {
+  const sorted = [...all].sort((a, b) => a - b),
+    n = sorted.length,
+    nearest = (percent) => sorted[Math.ceil((n * percent) / 100) - 1];
+  return {
+    count: n,
+    total: sorted.reduce((sum, d) => sum + d, 0),
+    min: sorted[0],
+    max: sorted[n - 1],
+    median: (sorted[(n - 1) >> 1] + sorted[n >> 1]) / 2,
+    p90: nearest(90),
+    p99: nearest(99),
+    counts: buckets.map(([from, to]) => sorted.filter((d) => d >= from && d < to).length),
+  };
+}
+
+test("how the durations of a name are spread", async () => {
+  const file = make("spread.wsrep", makeReport);
+  const t = await open(await serve(file));
+  const ask = (path, p) =>
+    t.eval(([a, q]) => window.warpsight.app.source.json(a, { r: 0, ...q }), [path, p]);
+  const rows = query(
+    "SELECT s.value AS name, end - start AS ns FROM CUPTI_ACTIVITY_KIND_RUNTIME r " +
+      "JOIN StringIds s ON s.id = r.nameId WHERE end IS NOT NULL",
+    file,
+  );
+  const names = [...new Set(rows.map((r) => r.name))];
+  ok(names.length > 2, `names of calls: ${names}`);
+  const lanes = await t.eval(() =>
+    [...window.warpsight.app.rows.byLane.values()]
+      .filter((r) => r.type === "cuda_api")
+      .map((r) => r.lane)
+      .join(","),
+  );
+  let wide = 0;
+  for (const name of names) {
+    const d = await ask("durations", { lanes, q: name, exact: 1 }),
+      { buckets, without, ...figures } = d;
+    equal(
+      { ...figures, counts: buckets.map(([, , n]) => n) },
+      spreadOf(
+        rows.filter((r) => r.name === name).map((r) => r.ns),
+        buckets,
+      ),
+      name,
+    );
+    equal(without, 0, "without");
+    ok(
+      buckets.every(([, to], i) => i + 1 === buckets.length || buckets[i + 1][0] === to),
+      "buckets adjoin",
+    );
+    wide = Math.max(wide, buckets.filter(([, , n]) => n).length);
+  }
+  ok(wide > 1, `bars: ${wide}`);
+  const marks = await ask("durations", { q: "a mark", exact: 1 });
+  equal([marks.count, marks.buckets], [0, []], "moments have none");
+  ok(marks.without > 0, "but are counted");
+  equal(
+    (await ask("durations", { q: "left open", exact: 1 })).count,
+    0,
+    "nor has what never ended",
+  );
+
+  /* From statistics; a click on a bar shows its events alone, another all again. */
+  await t.page.click("[data-tab=statistics]");
+  await t.page.locator(".statistics .actions button", { hasText: /^CUDA API \d/ }).click();
+  await t.page.locator(".statistics tbody tr button.spread").first().click();
+  await until("the figures", async () => /Median/.test(await t.text(".histogram")));
+  const bar = t.page.locator(".histogram .bars button:enabled").last(),
+    says = await bar.getAttribute("aria-label"),
+    many = Number(/: (\d+) event/.exec(says)[1]);
+  await bar.click();
+  await until("the events of the bar", async () =>
+    (await t.text(".events .actions")).includes(`${many} event`),
+  );
+  equal(await t.page.locator(".events tbody tr").count(), many, "rows");
+  equal(await bar.getAttribute("aria-pressed"), "true", "pressed");
+  await t.page.locator(".histogram .bars button.on").click();
+  await until("all events", async () => (await t.page.locator(".events tbody tr").count()) > many);
+  /* And from the details of one. */
+  await t.page.locator(".events tbody tr").first().click();
+  await t.page.click(".events .spread");
+  equal(await t.page.locator(".histogram").isHidden(), true, "put away");
+  await t.page.click("[data-tab=details]");
+  await t.page.locator(".details button", { hasText: "Durations" }).click();
+  await until("the figures again", async () => /Median/.test(await t.text(".histogram")));
+  if (process.env.WS_SHOTS)
+    await t.page.screenshot({ path: join(process.env.WS_SHOTS, "durations.png") });
+  await t.end();
+});
+
 await runAll();

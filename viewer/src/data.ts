@@ -124,6 +124,19 @@ export interface Group {
   names?: number; // and how many they are
 }
 
+/** How durations are spread; moments and what never ended have none. */
+export interface Durations {
+  count: number;
+  without: number;
+  total: number;
+  min?: number; // this and what follows: where there are any
+  max?: number;
+  median?: number;
+  p90?: number;
+  p99?: number;
+  buckets: [from: number, to: number, count: number, total: number][];
+}
+
 /** Added to the number of a name: all that are shown as the same form. */
 export const FORM = 2 ** 32;
 

@@ -1,8 +1,9 @@
 /** One event: what it is, in words and in all its columns; its stack; what it is tied to. */
 
+import { LANES } from "generated/constants";
 import type { App } from "../app";
 import type { Column, EventDetail } from "../data";
-import type { Panel } from "./panels";
+import type { Panel, Panels } from "./panels";
 import { copied, copySql } from "../copy";
 import { add, fill, h } from "../dom";
 import { bytes, clean, count, duration, moment, percent } from "../format";
@@ -138,7 +139,10 @@ function show(c: Column): string {
 export class Details implements Panel {
   readonly root = h("div", { class: "details" });
 
-  constructor(private app: App) {}
+  constructor(
+    private app: App,
+    private panels: Panels,
+  ) {}
 
   there(): boolean {
     return true;
@@ -211,6 +215,21 @@ export class Details implements Panel {
       d.end > d.start && report !== undefined
         ? h("button", { onclick: () => this.app.selectTime(report, d) }, t("select_event"))
         : null,
+      report !== undefined ? this.durationsButton(report, d) : null,
+    );
+  }
+
+  /** How long events of this name last. */
+  private durationsButton(report: number, d: EventDetail): HTMLElement | null {
+    const kind = this.app.laneRow(report, d.lane)?.type;
+    if (!kind || d.end <= d.start || !d.name || this.app.limit || LANES[kind]?.counter) return null;
+    return h(
+      "button",
+      {
+        title: t("durations_title"),
+        onclick: () => this.panels.showDurations(this.panels.lanesOf(report, kind), d.name),
+      },
+      t("durations"),
     );
   }
 

@@ -4,7 +4,7 @@
  */
 
 import { beginning, type App } from "../app";
-import { AGAIN, type Params, type Spot } from "../data";
+import { AGAIN, type Durations, type Params, type Spot } from "../data";
 import { isCounter } from "../layout";
 import { windowOf, type LaneRef, type Panel } from "./panels";
 import { copyCsv, copySql, saveCsv } from "../copy";
@@ -12,6 +12,7 @@ import { fill, h, later, released } from "../dom";
 import { clean, count, duration, moment } from "../format";
 import { t } from "../i18n";
 import { sortHead, type Sorting } from "./grid";
+import { Histogram, type Slice } from "./histogram";
 
 const PAGE = 200;
 type Column = "start" | "duration" | "name" | "row";
@@ -24,6 +25,19 @@ export class Events implements Panel {
   // a name that was chosen; what is typed is only a part of one
   private exact: string | null = null;
   private form: number | undefined; // of which `exact` is then the text
+  private slice: Slice | null = null; // only those that last so long
+  private spread = h("button", {
+    class: "spread",
+    "aria-pressed": "false",
+    onclick: () => {
+      this.showSpread(this.histogram.root.hidden);
+      void this.load();
+    },
+  });
+  private histogram = new Histogram((slice) => {
+    this.slice = slice;
+    void this.load();
+  });
   private what = h("span", { class: "quiet" });
   private only = h("span", { class: "only", hidden: true });
   private filter: HTMLInputElement;
@@ -34,6 +48,7 @@ export class Events implements Panel {
   private shown: (Spot & { report: number })[] = [];
   private total = 0;
   private turn = 0;
+  private spreadTurn = 0;
 
   constructor(private app: App) {
     this.filter = h("input", {
@@ -42,6 +57,7 @@ export class Events implements Panel {
       oninput: later(200, () => {
         this.exact = null;
         this.form = undefined;
+        this.slice = null;
         void this.load();
       }),
     });
@@ -54,10 +70,12 @@ export class Events implements Panel {
         this.filter,
         this.what,
         this.only,
+        app.limit ? null : this.spread,
         h("button", { class: "csv", onclick: () => this.csv(false) }),
         h("button", { class: "save", onclick: () => this.csv(true) }),
         app.limit ? null : h("button", { class: "sql", onclick: () => this.sql() }),
       ),
+      this.histogram.root,
       h("table", { class: "grid" }, this.head, this.table),
       this.more,
     );
@@ -72,6 +90,8 @@ export class Events implements Panel {
   private words(): void {
     this.filter.placeholder = t("filter_names");
     this.filter.setAttribute("aria-label", t("filter_names"));
+    this.spread.textContent = t("durations");
+    this.spread.title = t("durations_title");
     this.root.querySelector(".csv")!.textContent = t("copy_csv");
     this.root.querySelector(".save")!.textContent = t("save_csv");
     fill(this.root.querySelector(".sql") ?? h("p"), t("copy_sql"));
@@ -83,9 +103,40 @@ export class Events implements Panel {
 
   choose(lanes: LaneRef[], name?: string, form?: number): void {
     this.lanes = lanes;
+    this.slice = null;
     this.form = form;
     this.exact = name ?? null;
     this.filter.value = name ?? "";
+  }
+
+  /** Show how durations are spread above the table, or no longer; the slice of it goes with it. */
+  showSpread(on: boolean): void {
+    if (this.app.limit) return;
+    this.spread.setAttribute("aria-pressed", String(on));
+    this.spread.classList.toggle("on", on);
+    if (on) this.histogram.root.hidden = false;
+    else {
+      this.slice = null;
+      this.histogram.hide();
+    }
+  }
+
+  private async loadSpread(): Promise<void> {
+    const turn = ++this.spreadTurn,
+      parts = await Promise.all(
+        this.reports().map(async ({ r, lanes }) => {
+          const { t0, t1 } = windowOf(this.app, r),
+            asked = { r, lanes, t0, t1, ...this.named() },
+            durations = await this.app.ask<Durations>("durations", asked);
+          return durations && { name: clean(this.app.reports[r].name, 60), durations };
+        }),
+      );
+    await released(this.root);
+    if (turn !== this.spreadTurn || this.histogram.root.hidden) return;
+    this.histogram.show(
+      parts.filter((p) => !!p),
+      this.slice,
+    );
   }
 
   /** Which names: those that have a text in them, or the one that was chosen. */
@@ -126,6 +177,7 @@ export class Events implements Panel {
   }
 
   private async load(more = false): Promise<void> {
+    if (!more && !this.histogram.root.hidden) void this.loadSpread();
     const turn = ++this.turn,
       offset = more ? this.shown.length : 0;
     const parts = await Promise.all(
@@ -139,6 +191,8 @@ export class Events implements Panel {
           sort: this.sort.key,
           down: Number(this.sort.down),
           ...this.named(),
+          at_least: this.slice?.[0],
+          below: this.slice?.[1],
           offset: 0,
           limit: offset + PAGE,
         });
@@ -184,11 +238,13 @@ export class Events implements Panel {
               ? this.app.placeOf(this.lanes[0].report, this.lanes[0].lane)
               : t("n_rows", count(this.lanes.length)),
           ],
-      names = this.exact === null ? [] : [t("only_named", clean(this.exact, 60) || t("unnamed"))];
-    this.only.hidden = !rows.length && !names.length;
+      names = this.exact === null ? [] : [t("only_named", clean(this.exact, 60) || t("unnamed"))],
+      [from, to] = (this.slice ?? []).map(duration),
+      lasting = this.slice ? [t("only_lasting", from, to)] : [];
+    this.only.hidden = !rows.length && !names.length && !lasting.length;
     fill(
       this.only,
-      h("bdi", null, [...rows, ...names].join(" · ")),
+      h("bdi", null, [...rows, ...names, ...lasting].join(" · ")),
       " ",
       h("button", { onclick: () => (this.choose([]), void this.load()) }, t("of_all_rows")),
     );

@@ -39,7 +39,7 @@ export class Panels {
   private all: [Word, Panel][];
 
   constructor(private app: App) {
-    this.details = new Details(app);
+    this.details = new Details(app, this);
     this.events = new Events(app);
     this.statistics = new Statistics(app, this);
     this.all = [
@@ -168,6 +168,20 @@ export class Panels {
   showEvents(lanes: LaneRef[], name?: string, form?: number): void {
     this.events.choose(lanes, name, form);
     this.show("events");
+  }
+
+  /** The same with how their durations are spread. */
+  showDurations(lanes: LaneRef[], name: string, form?: number): void {
+    this.events.choose(lanes, name, form);
+    this.events.showSpread(true);
+    this.show("events");
+  }
+
+  /** All rows of a report that have events of a kind. */
+  lanesOf(report: number, kind: string): LaneRef[] {
+    return [...this.app.rows.byLane.values()]
+      .filter((r) => r.report === report && r.type === kind)
+      .map((r) => ({ report: r.report, lane: r.lane! }));
   }
 
   showStatistics(lanes: LaneRef[]): void {

@@ -356,6 +356,17 @@ export class Statistics implements Panel {
     return h("button", { class: "link", title: t("jump"), onclick: go }, duration(g.max));
   }
 
+  /** The average, which leads to how durations are spread; moments have none. */
+  private averageButton(g: Mine): HTMLElement | string {
+    const average = duration(g.total / g.count);
+    if (this.app.limit || LANES[g.kind]?.moments) return average;
+    const go = (e: Event): void => {
+      e.stopPropagation();
+      this.panels.showDurations(this.panels.lanesOf(g.report, g.kind), g.name, g.form);
+    };
+    return h("button", { class: "link spread", title: t("durations_title"), onclick: go }, average);
+  }
+
   private row(g: Mine, all: number, many: boolean, below = false): HTMLElement {
     const share = all ? g.total / all : 0;
     return h(
@@ -372,10 +383,13 @@ export class Statistics implements Panel {
         { class: "n bar", style: { backgroundSize: `${share * 100}% 100%` } },
         all ? percent(share) : "",
       ),
-      [g.total, null, g.total / g.count, g.min].map((v) =>
-        h("td", { class: "n" }, v === null ? count(g.count) : duration(v)),
-      ),
-      h("td", { class: "n" }, this.longestButton(g)),
+      [
+        duration(g.total),
+        count(g.count),
+        this.averageButton(g),
+        duration(g.min),
+        this.longestButton(g),
+      ].map((v) => h("td", { class: "n" }, v)),
       LANES[this.kind]?.nests ? h("td", { class: "n" }, duration(g.self ?? g.total)) : null,
       h(
         "td",
@@ -399,10 +413,7 @@ export class Statistics implements Panel {
   }
 
   private open(g: Mine): void {
-    const lanes = [...this.app.rows.byLane.values()]
-      .filter((r) => r.report === g.report && r.type === g.kind)
-      .map((r) => ({ report: r.report, lane: r.lane! }));
-    this.panels.showEvents(lanes, g.name, g.form);
+    this.panels.showEvents(this.panels.lanesOf(g.report, g.kind), g.name, g.form);
   }
 
   /** All names of the kind, whether they are shown or not. */
