@@ -934,7 +934,7 @@ def events_have_lists(t):
         "--sampling-period=20000 --sampling-frequency=100",
         "--event-sampling-interval=5",
         "--event-sample=system-wide --event-sampling-interval=0",
-        "--sampling-trigger=timer",
+        "--strict --sampling-trigger=timer",
         "--samples-per-backtrace=0",
         "--backtrace=magic",
         "--os-events=",
