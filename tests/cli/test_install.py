@@ -3,7 +3,6 @@
 
 Usage: test_install.py BUILD-FOLDER SOURCE-FOLDER. Installs into a folder of its own.
 """
-import glob
 import os
 import re
 import shutil
@@ -57,7 +56,7 @@ def main():
         check(
             "documents lie beside it",
             sorted(os.path.basename(f) for f in files if "doc/warpsight/docs/" in f),
-            sorted(os.path.basename(f) for f in glob.glob(os.path.join(SOURCE, "docs", "*.md"))),
+            sorted(os.listdir(os.path.join(SOURCE, "docs"))),
         )
         readme = [f for f in files if f.endswith("doc/warpsight/README.md")]
         check("with the README, whose links to them hold", len(readme), 1)

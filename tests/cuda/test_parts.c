@@ -339,7 +339,9 @@ static void test_kernel_rows(void **state)
 	struct ws_drain *drain = calloc(1, sizeof(*drain));
 	struct ws_cuda_proc *process = calloc(1, sizeof(*process));
 	struct ws_proc proc = {.drain = drain};
-	struct ws_stream stream = {.proc = &proc, .process = 1};
+	struct ws_reading now = {.raw = 10000};
+	struct ws_clock clock = {.readings = &now, .n = 1};
+	struct ws_stream stream = {.proc = &proc, .process = 1, .clock = &clock};
 	struct ws_cuda_record record = {.p = process, .time = 900, .size = sizeof(kernel)};
 	struct ws_stage *stage;
 	struct ws_err err;

@@ -441,7 +441,7 @@ for (const r of rows.filter((x) => x.lane !== undefined && x.type !== "output"))
   r.process = pids[process?.pid];
   r.thread = tid === undefined ? undefined : r.process + tid;
   r.device = up(r, "gpu")?.device;
-  r.domain =
+  r.domain ??=
     ["nvtx", "projected"].includes(r.type) && r.label
       ? (domains.find(
           (d) =>
