@@ -726,6 +726,7 @@ struct ws_perf *ws_perf_open(const struct ws_perf_opts *options, pid_t target,
 	perf->target = target;
 	perf->idle_ns = IDLE_NS;
 	perf->has_ended = ws_perf_has_ended;
+	perf->had_time = ws_proc_had_time;
 	perf->wanted_frequency = options->frequency;
 	if (!perf->options.samples_per_backtrace)
 		perf->options.samples_per_backtrace = 1;

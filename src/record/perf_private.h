@@ -259,6 +259,8 @@ struct ws_perf {
 	bool doubts;	     /* there may be threads with doubt */
 	/* Does the thread not exist any more? NULL: nobody is asked. */
 	bool (*has_ended)(uint32_t pid, uint32_t tid);
+	/* Has the process had time to announce itself? NULL: nobody is asked, and it has. */
+	bool (*had_time)(uint32_t pid);
 	uint32_t wanted_frequency; /* as asked for; o.frequency is what the kernel allowed */
 	uint32_t limit;		   /* perf_event_max_sample_rate at the start; 0: not known */
 	uint32_t timer_row;	   /* of the event that paces samples, in the table perf_event */

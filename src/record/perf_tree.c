@@ -4,9 +4,11 @@
  *
  * Hooks announce most images; perf sees all, and sees them first. So that an image has one row, its
  * records wait here until its hooks have registered it: a fork's or exec's first records usually
- * for less than a round. When they do not within WAIT_NS, when the file says that they cannot, or
- * the process ends, it is one without hooks, and perf makes its row; should they come later
- * nevertheless, they take that row over (ws_perf_adopt).
+ * for less than a round. When they do not within WAIT_NS of a process that had the processor, when
+ * the file says that they cannot, or the process ends, it is one without hooks, and perf makes its
+ * row; should they come later nevertheless, they take that row over (ws_perf_adopt). What has
+ * registered later than the records reach is waited for: the next rounds tell to which image it
+ * belongs.
  *
  * A forked child that execs before its hooks speak (posix_spawn, vfork) makes no image of its own:
  * what it did belongs to the new one.
@@ -23,8 +25,9 @@
 #include "base/choose.h"
 
 #define WAIT_NS 100000000u
-#define EXEC_NS 20000000u     /* an exec takes less */
-#define WAIT_BYTES (1u << 20) /* of records of one image */
+#define EXEC_NS 20000000u	    /* an exec takes less */
+#define WAIT_BYTES (1u << 20)	    /* of records of one image */
+#define WAIT_BYTES_MOST (16u << 20) /* of one whose process has registered meanwhile */
 
 static struct ws_perf_thread *thread_of(const struct ws_perf *perf, uint32_t tid)
 {
@@ -571,6 +574,13 @@ bool ws_perf_resolve(struct ws_perf *perf, struct ws_perf_image *im, bool force)
 	return true;
 }
 
+/* Has the process registered, as this image or a later one, even if its records do not reach there
+ * yet? */
+static bool has_registered(const struct ws_perf *perf, const struct ws_perf_image *im)
+{
+	return !im->outside && ws_drain_find(perf->drain, (int)im->pid, im->start, UINT64_MAX);
+}
+
 void ws_perf_wait(struct ws_perf *perf, struct ws_perf_image *im, const void *rec, size_t size,
 		  uint64_t time)
 {
@@ -582,7 +592,8 @@ void ws_perf_wait(struct ws_perf *perf, struct ws_perf_image *im, const void *re
 	ws_grow(im->waiting, im->waiting_cap, im->waiting_n + size);
 	memcpy(im->waiting + im->waiting_n, rec, size);
 	im->waiting_n += size;
-	if (im->waiting_n > WAIT_BYTES)
+	if (im->waiting_n > WAIT_BYTES_MOST ||
+	    (im->waiting_n > WAIT_BYTES && !has_registered(perf, im)))
 		ws_perf_resolve(perf, im, true);
 }
 
@@ -604,6 +615,13 @@ static bool without_hooks(struct ws_perf *perf, struct ws_perf_image *im)
 	return im->no_hooks && (!parent || parent->id);
 }
 
+/* Is nothing to be expected of the image's hooks any more, at `horizon`? */
+static bool is_overdue(struct ws_perf *perf, const struct ws_perf_image *im, uint64_t horizon)
+{
+	return horizon - im->waiting_since > WAIT_NS && !has_registered(perf, im) &&
+	       (!perf->had_time || perf->had_time(im->pid));
+}
+
 void ws_perf_settle_waiting(struct ws_perf *perf, uint64_t horizon, bool all)
 {
 	uint32_t *pids = NULL;
@@ -620,7 +638,7 @@ void ws_perf_settle_waiting(struct ws_perf *perf, uint64_t horizon, bool all)
 
 		if (im && im->waiting_since)
 			ws_perf_resolve(perf, im,
-					all || horizon - im->waiting_since > WAIT_NS ||
+					all || is_overdue(perf, im, horizon) ||
 						without_hooks(perf, im));
 	}
 	free(pids);

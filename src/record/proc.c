@@ -223,11 +223,23 @@ static bool is_gone(int pid)
 
 /* Whether a process got far enough for its hooks to have answered: it waits for something by
  * itself, or has had the processor for longer than loading takes. */
+static bool got_far(struct process_state state)
+{
+	return state.letter == 'S' || state.ticks >= LOADING_TICKS;
+}
+
 static bool has_run(int pid)
 {
-	struct process_state state = read_process_state(pid);
+	return got_far(read_process_state(pid));
+}
 
-	return state.letter == 'S' || state.ticks >= LOADING_TICKS;
+bool ws_proc_had_time(uint32_t pid)
+{
+	struct process_state state = read_process_state((int)pid);
+
+	if (!state.letter)
+		return !is_gone((int)pid); /* /proc does not say */
+	return got_far(state);
 }
 
 /* Is the process that we see as `host` the one that calls itself `pid` in the pid namespace `ns`?

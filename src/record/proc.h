@@ -177,6 +177,9 @@ uint32_t ws_proc_thread(struct ws_proc *process, uint32_t tid, uint64_t start_ns
 /* The same for a record that comes late: the thread that had `tid` at `time`, though it may have
  * ended since. */
 uint32_t ws_proc_thread_at(struct ws_proc *process, uint32_t tid, uint64_t time);
+/* Has the process, as seen from here, got far enough for its hooks to have answered? False for one
+ * that has gone: what it did is still to be read. */
+bool ws_proc_had_time(uint32_t pid);
 /*
  * Process `by` said that it started another: of `started`, pid, time, path (whose ownership passes)
  * and shut_out are filled in. Said later if it never registers.

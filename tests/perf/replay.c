@@ -13,6 +13,8 @@
  *   sample PID TID TIME CPU IP PERIOD      exit PID TID TIME CPU
  *   lost TIME CPU RECORDS                  throttle TIME CPU
  *   held TID TIME PERIOD                   a sample that the thread took of itself
+ *   registered PID TIME EXE                its hooks say so; the recorder reads it at once
+ *   slow PID                               it has not had the processor, if anyone asks
  *   dead TID                               it exists no more, if anyone asks
  *   pause TIME | resume TIME               switches are not recorded, and are again
  *   round TIME                             the recorder reads what is older
@@ -27,6 +29,7 @@
 static struct ws_perf_ring rings[CPUS];
 static struct ws_perf perf;
 static struct ws_drain drain;
+static struct ws_area area;
 
 static void put_record(uint32_t cpu, const struct bytes *rec)
 {
@@ -230,6 +233,63 @@ static bool is_dead(uint32_t pid, uint32_t tid)
 	return false;
 }
 
+static uint32_t slow[64];
+static size_t slow_n;
+
+static void replay_slow(const char *a)
+{
+	if (slow_n == WS_COUNT(slow))
+		exit(2);
+	slow[slow_n++] = (uint32_t)strtoul(a, NULL, 10);
+}
+
+static bool had_time(uint32_t pid)
+{
+	for (size_t i = 0; i < slow_n; i++)
+		if (slow[i] == pid)
+			return false;
+	return true;
+}
+
+/* As drain.c and proc.c do it with what they find in the arena. Ticks are nanoseconds here. */
+static void replay_registered(const char *a)
+{
+	struct ws_proc *process = ws_calloc(1, sizeof(*process));
+	struct ws_row_process row = {.origin = WS_ORIGIN_EXEC};
+	unsigned long pid, time;
+	char exe[64];
+
+	if (sscanf(a, "%lu %lu %63s", &pid, &time, exe) != 3)
+		exit(2);
+	process->drain = &drain;
+	process->sink = perf.main;
+	process->pid = (uint32_t)pid;
+	process->host_pid = (int)pid;
+	process->start_ticks = time;
+	process->exe = ws_strdup(exe);
+	process->id = ws_perf_adopt(&perf, process);
+	process->next = drain.procs;
+	drain.procs = process;
+	if (process->id)
+		return;
+	row.id = process->id = ++perf.main->processes;
+	row.pid = row.ppid = (uint32_t)pid;
+	row.start = time;
+	row.exe = row.cmdline = row.name = ws_sink_string(perf.main, exe);
+	ws_writer_add(perf.main->writer, WS_TABLE_process, &row);
+}
+
+static void free_processes(void)
+{
+	while (drain.procs) {
+		struct ws_proc *process = drain.procs;
+
+		drain.procs = process->next;
+		process->held = false;
+		ws_proc_free(process);
+	}
+}
+
 /* ---- the recorder ---- */
 
 /* The event in the state in which perf.c leaves it behind. */
@@ -287,13 +347,16 @@ static void replay_line(const char *line)
 	static const struct {
 		const char *word;
 		void (*replay)(const char *a);
-	} records[] = {
-		{"event", replay_event},   {"begin", replay_begin},  {"end", replay_end},
-		{"exec", replay_exec},	   {"fork", replay_fork},    {"exit", replay_exit},
-		{"map", replay_map},	   {"in", replay_in},	     {"out", replay_out},
-		{"sample", replay_sample}, {"lost", replay_lost},    {"throttle", replay_throttle},
-		{"held", replay_held},	   {"dead", replay_dead},    {"round", replay_round},
-		{"pause", replay_pause},   {"resume", replay_resume}};
+	} records[] = {{"event", replay_event},	 {"begin", replay_begin},
+		       {"end", replay_end},	 {"exec", replay_exec},
+		       {"fork", replay_fork},	 {"exit", replay_exit},
+		       {"map", replay_map},	 {"in", replay_in},
+		       {"out", replay_out},	 {"sample", replay_sample},
+		       {"lost", replay_lost},	 {"throttle", replay_throttle},
+		       {"held", replay_held},	 {"dead", replay_dead},
+		       {"round", replay_round},	 {"registered", replay_registered},
+		       {"slow", replay_slow},	 {"pause", replay_pause},
+		       {"resume", replay_resume}};
 	size_t n = strcspn(line, " \n");
 
 	for (size_t i = 0; i < WS_COUNT(records); i++)
@@ -347,7 +410,9 @@ int main(int argc, char **argv)
 
 	if (!writer)
 		return 1;
-	ws_clock_init(&clock, ws_clock_choose());
+	ws_clock_init(&clock, WS_CLOCK_RAW);
+	clock.readings[0].ticks = clock.readings[0].raw = 1; /* every time of a line is between */
+	ws_clock_read(&clock);
 	perf.main = ws_sink_new(ws_strdup(argv[1]), writer, &clock);
 	drain.ops.code = ws_code_new();
 	drain.clock = &clock;
@@ -356,6 +421,8 @@ int main(int argc, char **argv)
 	perf.options.samples_per_backtrace = 1;
 	perf.active = true;
 	perf.has_ended = is_dead;
+	perf.had_time = had_time;
+	drain.area = &area;
 	perf.target = 4190000; /* beyond what a kernel gives, so that nobody is asked about it */
 	make_rings();
 	ws_perf_tree_init(&perf);
@@ -365,6 +432,7 @@ int main(int argc, char **argv)
 		replay_line(line);
 	ws_code_end(drain.ops.code);
 	free_all();
+	free_processes();
 	rc = ws_sink_close(perf.main, &err);
 	ws_code_free(drain.ops.code);
 	ws_clock_free(&clock);

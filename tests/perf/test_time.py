@@ -331,6 +331,69 @@ def one_core_of_two_loses():
         same("unknown for 0.880 s of core time" in said, True, "%s says: %s" % (command, said))
 
 
+def images(path):
+    """What ran in the child: the files of its rows, in order of id."""
+    run("export", "-q", "-f", "true", "-t", "sqlite", "-o", "x.sqlite", path)
+    db = sqlite3.connect("x.sqlite")
+    got = db.execute(
+        "SELECT executable FROM WARPSIGHT_PROCESS WHERE pid = ? ORDER BY id",
+        (PID + 1,),
+    ).fetchall()
+    db.close()
+    return [name for name, in got]
+
+
+def start_child(m, exec_at):
+    """A child that is forked at 1 ms and calls exec later; it is switched in and out before."""
+    m.put(BEGIN + MS, 0, "fork %d %d %d %d %d 0" % (PID + 1, PID + 1, PID, PID, BEGIN + MS))
+    m.span(PID + 1, BEGIN + 2 * MS, MS, pid=PID + 1)
+    m.put(exec_at - MS, 0, "in %d %d %d 0" % (PID + 1, PID + 1, exec_at - MS))
+    m.put(exec_at, 0, "exec %d %d 0 env" % (PID + 1, exec_at))
+    m.put(exec_at + 10, 0, "map %d %d %d 0 700000 1000 /bin/env" % (PID + 1, PID + 1, exec_at + 10))
+
+
+def end_child(m, time):
+    m.put(time, 0, "out %d %d %d 0" % (PID + 1, PID + 1, time))
+    m.put(time + 10, 0, "exit %d %d %d 0" % (PID + 1, PID + 1, time + 10))
+    m.put(time + 100 * MS, 0, "map %d %d %d 3 600000 1000 /x" % (PID, PID, time + 100 * MS))
+
+
+@test
+def hooks_that_register_late():
+    """They have spoken when perf's patience is over, but later than its records reach: the image
+    has one row.
+    """
+    m = Machine("clock")
+    start_child(m, BEGIN + 5 * MS)
+    m.put(BEGIN + 6 * MS, 0, "out %d %d %d 0" % (PID + 1, PID + 1, BEGIN + 6 * MS))
+    # The round after this one takes what is older than 120 ms.
+    m.put(BEGIN + 119 * MS, 0, "registered %d %d /bin/env" % (PID + 1, BEGIN + 139 * MS))
+    m.put(BEGIN + 138 * MS, 0, "in %d %d %d 0" % (PID + 1, PID + 1, BEGIN + 138 * MS))
+    end_child(m, BEGIN + 200 * MS)
+    same(images(m.record()), ["/bin/env"], "images of the child")
+
+
+@test
+def starved_between_fork_and_exec():
+    """A child of posix_spawn that gets no processor for a while has no image before its exec."""
+    m = Machine("clock")
+    m.put(BEGIN, 0, "slow %d" % (PID + 1))
+    start_child(m, BEGIN + 300 * MS)
+    m.put(BEGIN + 305 * MS, 0, "registered %d %d /bin/env" % (PID + 1, BEGIN + 304 * MS))
+    end_child(m, BEGIN + 400 * MS)
+    same(images(m.record()), ["/bin/env"], "images of the child")
+
+
+@test
+def child_without_hooks():
+    """One that had the processor and was silent has a row, and then another for what it calls."""
+    m = Machine("clock")
+    start_child(m, BEGIN + 300 * MS)
+    m.put(BEGIN + 305 * MS, 0, "registered %d %d /bin/env" % (PID + 1, BEGIN + 304 * MS))
+    end_child(m, BEGIN + 400 * MS)
+    same(len(images(m.record())), 2, "images of the child")
+
+
 @test
 def paused_switches():
     """Where switches were not recorded on purpose, a span ends with the pause, samples stand for
