@@ -537,12 +537,14 @@ def calls_inside_calls():
         {LAUNCH: 10, COPY: 10, SYNC: 1, "cuLaunchKernel": 1, "cudaGraphLaunch_v10000": 1},
     )
     joined(r)
-    refused = subprocess.run(
-        [WARPSIGHT, "profile", "--cuda-graph-trace=node:host-and-device", "true"],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert refused.returncode == 2 and "host-and-device" in refused.stderr, refused.stderr
+    option = "--cuda-graph-trace=node:host-and-device"
+    for strict, status in (([], 0), (["--strict"], 2)):
+        p = subprocess.run(
+            [WARPSIGHT, "profile", "-f", "-o", "device", *strict, option, "true"],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert p.returncode == status and "host-and-device" in p.stderr, (strict, p)
 
 
 @test
