@@ -65,10 +65,10 @@ const struct ws_command ws_cmd_view = {
 	.usage = "[options] [FILE...] | --record [options] -- COMMAND [ARG...]",
 	.details =
 		"Starts a server on the loopback interface of this machine and prints the "
-		"address of the page, which holds a secret token: whoever has the whole address "
-		"can "
-		"see the reports, and no one else. Several reports are shown below one another on "
-		"one time axis. Nothing is fetched from elsewhere. Ctrl+C ends the server.\n\n"
+		"address of the page, which holds a secret token: only who has the whole address "
+		"can see the reports, and of the users of this machine only the one who started "
+		"it, and root. Several reports are shown below one another on one time axis. "
+		"Nothing is fetched from elsewhere. Ctrl+C ends the server.\n\n"
 		"More files, reports or traces that can be imported, can be dropped on the page "
 		"or opened from it; without FILE it starts empty. With --record the page has a "
 		"dialog that runs 'warpsight profile' on the "

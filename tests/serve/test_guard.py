@@ -1,5 +1,5 @@
 """Who the server of `view` answers, and that nobody keeps its owner waiting:
-test_guard.py WARPSIGHT MAKE_REPORT [TEST...]; TAP.
+test_guard.py WARPSIGHT MAKE_REPORT NO_DIAG [TEST...]; TAP.
 
 The other user is uid 65534, by setpriv; where this cannot change users, those tests are skipped.
 """
@@ -18,7 +18,7 @@ import urllib.parse
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from tap import PROGRAM, Skip, main, run, same, test
 
-MAKE = os.path.abspath(sys.argv[2])
+MAKE, NO_DIAG = map(os.path.abspath, sys.argv[2:4])
 OTHER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 # What another user runs: argv is a port, a path and a method; prints what the server sends.
@@ -88,9 +88,9 @@ class Server:
 
 
 @contextlib.contextmanager
-def serve(*args, open_it=False, env=None, cwd=None):
+def serve(*args, open_it=False, **how):
     command = [PROGRAM, "view"] + ([] if open_it else ["--no-open"]) + list(args)
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=env, cwd=cwd)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, **how)
     try:
         yield Server(process, process.stdout.readline().decode().strip())
     finally:
@@ -114,6 +114,15 @@ def other_user():
     return OTHER
 
 
+def ask_as(prefix, s, path, method="GET"):
+    """What the server sends to who runs behind these words."""
+    return subprocess.run(
+        prefix + [sys.executable, "-c", ASK, str(s.port), path, method],
+        stdout=subprocess.PIPE,
+        check=True,
+    ).stdout
+
+
 def command_lines():
     """Of all processes, as whoever may look at /proc sees them."""
     lines = []
@@ -126,10 +135,8 @@ def command_lines():
 # ---- other users ----
 
 
-@test
-def another_user_gets_nothing_though_it_knows_the_token():
-    prefix = other_user()
-    with serve("--record", "--", "touch", "ran") as s:
+def check_another_user_gets_nothing(prefix, env=None):
+    with serve("--record", "--", "touch", "ran", env=env) as s:
         same(s.ask("api/session")[0], 200, "the owner")
         asks = [
             ("GET", s.path),
@@ -140,15 +147,42 @@ def another_user_gets_nothing_though_it_knows_the_token():
             ("POST", s.path + "api/add?name=x"),
         ]
         for method, path in asks:
-            got = subprocess.run(
-                prefix + [sys.executable, "-c", ASK, str(s.port), path, method],
-                stdout=subprocess.PIPE,
-                check=True,
-            ).stdout
+            got = ask_as(prefix, s, path, method)
             if got and not got.startswith(b"HTTP/1.1 403 "):
                 raise AssertionError("%s %s: %r" % (method, path, got[:300]))
             same(b"belongs to another user" in got or got == b"", True, got)
         same('"runs":0' in s.ask("api/record")[1], True, "nothing was recorded")
+
+
+def without_diag(**more):
+    """An environment in which the server is not told by sock_diag whose connections are whose."""
+    if os.environ.get("WS_TEST_SANITIZE"):
+        raise Skip("nothing can be preloaded into a program with a sanitizer")
+    env = dict(os.environ, LD_PRELOAD=NO_DIAG, **more)
+    same(run("version", env=env).err, "", "preloading")
+    return env
+
+
+@test
+def another_user_gets_nothing_though_it_knows_the_token():
+    check_another_user_gets_nothing(other_user())
+
+
+@test
+def nor_where_only_proc_says_whose_connections_are_whose():
+    check_another_user_gets_nothing(other_user(), without_diag())
+
+
+@test
+def where_nothing_says_it_the_token_decides_and_no_browser_is_started():
+    with fake_desktop() as env:
+        env.update(without_diag(WS_TEST_NO_PROC="1", DISPLAY=env["DISPLAY"], PATH=env["PATH"]))
+        with open("said", "wb") as said:
+            with serve(report(), open_it=True, env=env, stderr=said) as s:
+                same(s.ask("api/session")[0], 200, "the owner")
+                same(Server(None, s.url[:-2] + "x/").ask("")[0], 403, "without the token")
+        same("the browser is not started" in open("said").read(), True, open("said").read())
+        same(os.path.exists("opened"), False, "a browser")
 
 
 @test
@@ -164,19 +198,11 @@ def a_users_own_server_answers_its_user_and_root():
     )
     try:
         s = Server(process, process.stdout.readline().decode().strip())
-        got = subprocess.run(
-            prefix + [sys.executable, "-c", ASK, str(s.port), s.path + "api/session", "GET"],
-            stdout=subprocess.PIPE,
-            check=True,
-        ).stdout
+        got = ask_as(prefix, s, s.path + "api/session")
         same(got[:12], b"HTTP/1.1 200", "its own user")
         same(s.ask("api/session")[0], 200, "root")
         third = ["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups"]
-        got = subprocess.run(
-            third + [sys.executable, "-c", ASK, str(s.port), s.path + "api/session", "GET"],
-            stdout=subprocess.PIPE,
-            check=True,
-        ).stdout
+        got = ask_as(third, s, s.path + "api/session")
         same(got[:12] in (b"HTTP/1.1 403", b""), True, "a third")
     finally:
         process.terminate()
@@ -412,4 +438,82 @@ def a_file_beyond_the_limit_of_sizes_is_refused_and_the_server_stays():
         process.stdout.close()
 
 
-sys.exit(main(sys.argv[3:]))
+# ---- hostile words ----
+
+
+@test
+def a_files_name_reaches_no_header_and_no_path():
+    os.makedirs("names", exist_ok=True)
+    env = dict(os.environ, TMPDIR=os.path.abspath("names"))
+    with serve(report(), env=env) as s:
+        for name in ("a%0d%0aX-Evil:%201", "..", "../../x", "..%5cx", "a%00b", "%3Cscript%3E"):
+            status, body, headers = s.post("api/add?name=" + name)
+            same(status in (200, 400) and '"error"' in body or status == 400, True, body)
+            same([h for h in headers if "evil" in h.lower()], [], name)
+            same(headers["Content-Type"] != "text/html", True, "its type")
+        for name in ("", "x" * 256, "%ff"):
+            same(s.post("api/add?name=" + name)[0], 400, name)
+        until("all folders to be gone", lambda: not os.listdir("names"))
+        for path in (
+            "%2e%2e/%2e%2e/etc/passwd",
+            "../../etc/passwd",
+            "/etc/passwd",
+            "%0d%0aX-Evil:1",
+        ):
+            status, _, headers = s.ask(path)
+            same((status, "X-Evil" in headers), (404, False), path)
+
+
+@test
+def trees_without_end_end_an_import_and_not_the_server():
+    with serve(report()) as s:
+        con = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60)
+        con.request(
+            "POST",
+            s.path + "api/add?name=deep.json",
+            b'{"traceEvents":' + b"[" * 1000000,
+            {"Origin": "http://127.0.0.1:%d" % s.port},
+        )
+        same(con.getresponse().read(), b'{"job":0}', "it is imported")
+        con.close()
+        until("its end", lambda: '"state":"failed"' in s.ask("api/state")[1])
+        same("nested too deeply" in s.ask("api/state")[1], True, s.ask("api/state")[1])
+
+
+@test
+def an_import_is_killed_with_its_server_and_goes_first_where_memory_runs_out():
+    os.makedirs("import", exist_ok=True)
+    folder = os.path.abspath("import")
+    with serve(report(), env=dict(os.environ, TMPDIR=folder)) as s:
+        lines = ",".join(
+            '{"ph":"X","ts":%d,"dur":1,"pid":1,"tid":2,"name":"n"}' % i for i in range(300000)
+        )
+        con = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60)
+        con.request(
+            "POST",
+            s.path + "api/add?name=long.json",
+            '{"traceEvents":[%s]}' % lines,
+            {"Origin": "http://127.0.0.1:%d" % s.port},
+        )
+        con.getresponse().read()
+        con.close()
+
+        def importer():
+            for pid in filter(str.isdigit, os.listdir("/proc")):
+                with contextlib.suppress(OSError):
+                    words = open("/proc/%s/cmdline" % pid).read()
+                    if folder in words and "\0import\0" in words:
+                        os.kill(int(pid), signal.SIGSTOP)
+                        return pid
+            return '"state":"done"' in s.ask("api/state")[1] and "none"
+
+        pid = until("the import", importer)
+        if pid == "none":
+            raise Skip("the import was too fast to be seen")
+        same(open("/proc/%s/oom_score_adj" % pid).read(), "1000\n", "it goes first")
+        os.kill(s.process.pid, signal.SIGKILL)
+        s.process.wait()
+        until("its end", lambda: not running(folder))
+
+
+sys.exit(main(sys.argv[4:]))
