@@ -15,6 +15,7 @@
 #include "base/choose.h"
 #include "query/absent.h"
 #include "query/operand.h"
+#include "query/stack_faults.h"
 #include "cli/cli.h"
 #include "cli/text.h"
 #include "text/text.h"
@@ -474,6 +475,46 @@ static void add_json_losses(const struct summary *summary, struct ws_text *text)
 	ws_text_puts(text, "\n  ],\n");
 }
 
+static void find_stack_faults(const struct summary *summary, struct ws_stack_faults *faults)
+{
+	uint64_t damaged = 0; /* said elsewhere */
+	struct ws_stacks *stacks;
+
+	*faults = (struct ws_stack_faults){0};
+	if (!ws_report_count_rows(summary->report, WS_TABLE_sample))
+		return;
+	stacks = ws_stacks_open(summary->report, &damaged);
+	ws_find_stack_faults(summary->report, stacks, 0, UINT64_MAX, faults, NULL);
+	ws_stacks_close(stacks);
+}
+
+static void print_stack_faults(const struct summary *summary)
+{
+	struct ws_stack_faults faults;
+
+	find_stack_faults(summary, &faults);
+	if (faults.count)
+		printf("\nCall stacks:\n");
+	for (size_t i = 0; i < faults.count; i++)
+		printf("  %s.\n", faults.sentences[i]);
+	ws_stack_faults_free(&faults);
+}
+
+static void add_json_stack_faults(const struct summary *summary, struct ws_text *text)
+{
+	struct ws_stack_faults faults;
+	bool first = true;
+
+	find_stack_faults(summary, &faults);
+	ws_text_puts(text, "  \"call_stacks\": [");
+	for (size_t i = 0; i < faults.count; i++) {
+		begin_json_item(text, &first);
+		add_json_text(text, NULL, faults.sentences[i], strlen(faults.sentences[i]));
+	}
+	ws_text_puts(text, "\n  ],\n");
+	ws_stack_faults_free(&faults);
+}
+
 static void add_json_diagnostics(const struct summary *summary, struct ws_text *text)
 {
 	struct ws_cursor *cursor =
@@ -534,6 +575,7 @@ static void print_json(const struct summary *summary)
 	add_json_tables(summary, &text);
 	add_json_losses(summary, &text);
 	add_json_diagnostics(summary, &text);
+	add_json_stack_faults(summary, &text);
 	ws_text_printf(&text, "  \"verified\": %s,\n  \"damage\": [",
 		       ws_json_bool(summary->verified));
 	for (size_t i = 0; i < summary->damages; i++) {
@@ -560,6 +602,7 @@ static void print_summary(const struct summary *summary, bool as_json)
 	print_losses(summary);
 	print_gaps(summary);
 	print_diagnostics(summary);
+	print_stack_faults(summary);
 	print_damage(summary);
 }
 

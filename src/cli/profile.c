@@ -27,6 +27,7 @@ struct options {
 		*cuda_events, *cuda_apis;
 	struct ws_list env, symbols, debug_symbols;
 	const char *jit_names;
+	int64_t sample_stack;
 	struct ws_left_out left_out;
 	double delay, duration, sync;
 	int64_t ring_memory, cuda_flush, python_frequency, samples_per_backtrace, stack_depth,
@@ -94,6 +95,10 @@ static const struct ws_opt opts[] = {
 	 "auto"},
 	{"samples-per-backtrace", 0, WS_OPT_INT, AT(samples_per_backtrace), "N", NULL,
 	 "Take a call stack with every Nth sample of a thread only.", "1"},
+	{"sample-stack-size", 0, WS_OPT_INT, AT(sample_stack), "BYTES", NULL,
+	 "How much of a thread's stack a sample copies to find callers, 1024 to 32768. Deeper "
+	 "stacks are incomplete; more costs time with each sample.",
+	 "8192"},
 	{"cpuctxsw", 0, WS_OPT_ENUM, AT(cpuctxsw), "SCOPE", "process-tree,system-wide,none",
 	 "Whose context switches to record. Has an effect only with --sample=none (the default is "
 	 "then process-tree); otherwise --sample decides.",
@@ -677,11 +682,14 @@ static int fill_sampling_options(const struct options *options, struct ws_perf_o
 		return ws_fail(err, "--event-sampling-interval needs --event-sample=system-wide");
 	if (options->event_frequency && !perf_opts->count_events)
 		return ws_fail(err, "--event-sampling-frequency needs --event-sample=system-wide");
+	if (options->sample_stack < 1024 || options->sample_stack > 32768)
+		return ws_fail(err, "--sample-stack-size: give 1024 to 32768 bytes");
 	if (options->samples_per_backtrace < 1 || options->samples_per_backtrace > 1000000)
 		return ws_fail(err, "--samples-per-backtrace: give 1 to 1000000");
 	perf_opts->frequency = (uint32_t)frequency * !period;
 	perf_opts->period = (uint64_t)period;
 	perf_opts->count_ns = (uint64_t)interval * 1000000;
+	perf_opts->stack_bytes = (uint32_t)options->sample_stack & ~7u;
 	perf_opts->samples_per_backtrace = (uint32_t)options->samples_per_backtrace;
 	return 0;
 }

@@ -73,7 +73,7 @@ static void want_stacks(const struct ws_perf *perf, struct ws_perf_event *ev)
 		return;
 	}
 	ev->attr.sample_type |= PERF_SAMPLE_STACK_USER;
-	ev->attr.sample_stack_user = WS_PERF_STACK_BYTES;
+	ev->attr.sample_stack_user = perf->options.stack_bytes;
 }
 
 static void pace(const struct ws_perf *perf, struct ws_perf_event *ev)
@@ -728,6 +728,8 @@ struct ws_perf *ws_perf_open(const struct ws_perf_opts *options, pid_t target,
 	perf->has_ended = ws_perf_has_ended;
 	perf->had_time = ws_proc_had_time;
 	perf->wanted_frequency = options->frequency;
+	if (!perf->options.stack_bytes)
+		perf->options.stack_bytes = 8192;
 	if (!perf->options.samples_per_backtrace)
 		perf->options.samples_per_backtrace = 1;
 	if (options->count_events) {

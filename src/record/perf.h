@@ -35,9 +35,10 @@ enum ws_backtrace {
 struct ws_perf_opts {
 	enum ws_perf_scope sample, switches;
 	enum ws_backtrace backtrace;
-	uint32_t frequency; /* samples a second of a running thread; 0 when a period is given */
-	uint64_t period;    /* ns of the CPU clock (cycles with LBR) between samples; 0 when a
-			       frequency is    given */
+	uint32_t frequency;   /* samples a second of a running thread; 0 when a period is given */
+	uint64_t period;      /* ns of the CPU clock (cycles with LBR) between samples; 0 when a
+				 frequency is    given */
+	uint32_t stack_bytes; /* of a thread's stack that a sample copies; a multiple of 8 */
 	uint32_t samples_per_backtrace; /* each how manieth sample of a thread has a call stack */
 	const char *core_events, *os_events; /* names, comma-separated; NULL for none */
 	bool count_events;  /* count those events on every CPU over time instead of sampling on them

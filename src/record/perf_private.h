@@ -10,8 +10,7 @@
 #include "record/proc.h"
 #include "record/stacks.h"
 
-#define WS_PERF_STACK_BYTES 8192u /* of a thread's stack that a sample copies */
-#define WS_PERF_MORE_EVENTS 16	  /* of each list of names */
+#define WS_PERF_MORE_EVENTS 16 /* of each list of names */
 
 /* ---- events and buffers (perf_open.c, perf_ring.c) ---- */
 

@@ -15,6 +15,7 @@
 
 #include "text/output_file.h"
 #include "query/absent.h"
+#include "query/stack_faults.h"
 #include "stats/filter.h"
 
 /* ---- rows of the flat table ---- */
@@ -102,6 +103,7 @@ struct view {
 	const struct ws_view_request *request;
 	const struct ws_report *report;
 	struct ws_profile profile;
+	uint64_t time_min, time_max; /* session ns */
 	struct ws_printer printer;
 	struct ws_output_file out;
 	struct ws_column columns[MOST_COLUMNS];
@@ -499,6 +501,23 @@ static void say_waits_without_python(const struct view *view)
 	       100 * (double)profile->no_python.ns / (double)profile->total.ns, why);
 }
 
+/* Say why stacks are incomplete or functions have no names, and what helps. Shares are of all
+ * samples, so nothing is said of a part of them. */
+static void say_stack_faults(const struct view *view)
+{
+	const struct ws_profile_request *request = &view->request->profile;
+	struct ws_stack_faults faults;
+
+	if (request->kind != WS_PROFILE_ON_CPU || request->event || request->process ||
+	    request->thread || request->module)
+		return;
+	ws_find_stack_faults(view->report, view->profile.stacks, view->time_min, view->time_max,
+			     &faults, NULL);
+	for (size_t i = 0; i < faults.count; i++)
+		ws_say("%s: %s", ws_report_path(view->report), faults.sentences[i]);
+	ws_stack_faults_free(&faults);
+}
+
 static void notes(const struct view *view)
 {
 	static const char *const what[] = {[WS_PROFILE_ON_CPU] = "CPU samples",
@@ -525,6 +544,7 @@ static void notes(const struct view *view)
 	if (view->profile.truncated)
 		ws_say("%s: the stacks of %" PRIu64 " of %" PRIu64 " samples are incomplete", file,
 		       view->profile.truncated, view->profile.total.count);
+	say_stack_faults(view);
 	if (view->left_out)
 		ws_say("%s: %" PRIu64
 		       " rows are below the limits and not shown (--limit, --depth, --min-percent)",
@@ -577,6 +597,8 @@ static int view_report(struct ws_stats *stats, const struct ws_view_request *req
 		rc = ws_apply_nvtx_filter(stats, request->filter_nvtx, request->quiet, err);
 	profile_request.time_min = stats->time_min;
 	profile_request.time_max = stats->time_max;
+	view.time_min = stats->time_min;
+	view.time_max = stats->time_max;
 	if (!rc)
 		rc = ws_profile_make(stats->report, stats->who, &profile_request, &view.profile,
 				     err);

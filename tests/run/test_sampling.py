@@ -361,6 +361,68 @@ def hard_generated_code(t):
     )
 
 
+FAULTY = r"""
+#include <stdlib.h>
+#include <time.h>
+volatile unsigned long sink;
+__attribute__((noinline)) void burn(int ms)
+{
+	for (clock_t end = clock() + ms * (CLOCKS_PER_SEC / 1000); clock() < end;)
+		for (int i = 0; i < 20000; i++)
+			sink += i;
+}
+__attribute__((noinline)) int below(int n, int ms)
+{
+	volatile char room[1000];
+
+	room[n] = 1;
+	if (n)
+		below(n - 1, ms);
+	else
+		burn(ms);
+	return room[n];
+}
+int main(int argc, char **argv) { return below(atoi(argv[1]), atoi(argv[2])) - 1; }
+"""
+
+
+def faults_of(t, name, flags, depth, *options):
+    """What `report` and `info` say is wrong with the stacks of a program built so."""
+    with open(os.path.join(t.work, "faulty.c"), "w") as f:
+        f.write(FAULTY)
+    program = os.path.join(t.work, name)
+    built = t.run(["cc", "-O1", "-g0", *flags, "faulty.c", "-o", program])
+    t.eq(built.status, 0, "cc: %s" % built.err)
+    rows = record(t, [program, str(depth), "250"], *options, output=name)
+    report = os.path.join(t.work, name + ".wsrep")
+    said = t.tool("report", report).messages
+    shown = t.tool("info", report).out.decode().partition("Call stacks:\n")[2]
+    t.eq(
+        re.findall(r"[0-9.]+ % of samples .*", said),
+        [line.strip().rstrip(".") for line in shown.split("\n\n")[0].splitlines() if "%" in line],
+        "report and info say the same",
+    )
+    return said
+
+
+@test("sampling", ("cc",))
+def faults_of_stacks_are_said_with_the_fix(t):
+    bare = ("-fomit-frame-pointer", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables")
+    said = faults_of(t, "notables", bare, 3)
+    t.contains(
+        said,
+        r"9\d\.\d % of samples have stacks that end in .*/notables\): compile it with "
+        "-fno-omit-frame-pointer",
+        "no tables",
+    )
+    said = faults_of(t, "deep", (), 16)
+    t.contains(said, "deeper than what was copied.*--sample-stack-size=32768", "16 kB of stack")
+    said = faults_of(t, "whole", (), 16, "--sample-stack-size=32768")
+    t.ok("deeper than" not in said, "all of it was copied: " + said)
+    said = faults_of(t, "stripped", ("-s",), 2)
+    t.contains(said, "stripped file .*/stripped\\): install its debug symbols", "no symbols")
+
+
 @test("sampling")
 def runtimes_are_asked_for_names(t):
     """Only where --jit-names says so, and behind what the environment holds."""
