@@ -118,6 +118,17 @@ test("two reports are aligned at their first event, or by choice; both are in si
   await t.end();
 });
 
+test("of two reports with GPUs and many threads, both are in sight", async () => {
+  const s = await serve(make("one.wsrep", makeReport, "4"), make("two.wsrep", makeReport, "6"));
+  const t = await open(s);
+  equal(
+    await t.eval(() => [...new Set(window.warpsight.timeline.inSight().map((r) => r.report))]),
+    [0, 1],
+    "reports in sight",
+  );
+  await t.end();
+});
+
 test("Show all is the first view", async () => {
   const s = await serve(make("fit.wsrep", makeReport));
   const t = await open(s);

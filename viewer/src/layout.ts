@@ -246,7 +246,7 @@ export class Rows {
       const siblings = this.byKey.get(r.parentKey)?.children ?? [];
       return siblings.find((c) => c.type === "process") === r;
     }
-    if (several && r.lane !== undefined) return false;
+    if (several && (r.lane !== undefined || r.type === "gpu" || r.type === "thread")) return false;
     if (r.type === "thread") {
       const parent = this.byKey.get(r.parentKey);
       const n = parent ? parent.children.filter((c) => c.type === "thread").indexOf(r) : 0;
