@@ -3,8 +3,9 @@
 
 Names: the share of one-letter identifiers, the mean length of all, and the share of functions whose
 name is one short word. Form: conditional expressions for a thousand lines, lines over 100 columns,
-the median and the longest of functions in lines. Texts, comments and names of included files do not
-count. Exits 1 when a limit is broken; with -v, says which names and functions weigh most.
+the median and the longest of functions in lines, functions with more than six parameters. Texts,
+comments and names of included files do not count. Exits 1 when a limit is broken; with -v, says
+which names and functions weigh most.
 """
 import argparse
 import collections
@@ -30,7 +31,11 @@ TEXT_OR_COMMENT = re.compile(
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include.*$", re.M)
 IDENTIFIER = re.compile(r"\b[A-Za-z_]\w*\b")
 
-Function = collections.namedtuple("Function", "lines path name")
+PARAMETERS = 6
+# Others prescribe these: a system call's number and its six arguments, libmicrohttpd's callback.
+PRESCRIBED = {"ws_syscall", "ws_raw_syscall", "answer_request"}
+
+Function = collections.namedtuple("Function", "lines path name parameters")
 # Of the counts: name, what is measured, and the limit; a limit of "least" is a floor.
 Limit = collections.namedtuple("Limit", "title limit least")
 LIMITS = {
@@ -41,6 +46,7 @@ LIMITS = {
     "wide": Limit("lines over 100 columns", 0, False),
     "median": Limit("median lines of a function", 15, False),
     "longest": Limit("lines of the longest function", 80, False),
+    "parameters": Limit("functions with more than 6 parameters", 0, False),
 }
 
 
@@ -54,15 +60,26 @@ def strip_source(text):
     return INCLUDE.sub("", TEXT_OR_COMMENT.sub(blank_out, text))
 
 
-def function_name(lines, brace):
-    """The name before the parameters of the function whose body begins in line `brace`."""
+def count_parameters(text):
+    """How many the list has that begins with the text's first character, a parenthesis."""
+    depth, count = 0, 1
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if not depth:
+            break
+        count += character == "," and depth == 1
+    return count
+
+
+def function_head(lines, brace):
+    """Name and number of parameters of the function whose body begins in line `brace`."""
     head = ""
     for line in reversed(lines[:brace]):
         head = line + " " + head
         if re.match(r"[A-Za-z_]", line):
             break
     match = re.search(r"\b(\w+)\s*\(", head)
-    return match.group(1) if match else None
+    return (match.group(1), count_parameters(head[match.end() - 1 :])) if match else None
 
 
 def find_functions(path, code):
@@ -73,9 +90,9 @@ def find_functions(path, code):
         end = number
         while end < len(lines) and not lines[end].startswith("}"):
             end += 1
-        name = function_name(lines, number)
-        if name:
-            yield Function(end - number - 1, path, name)
+        head = function_head(lines, number)
+        if head:
+            yield Function(end - number - 1, path, *head)
 
 
 class Counts:
@@ -99,6 +116,7 @@ class Counts:
     def figures(self):
         total = sum(self.names.values())
         one_letter = sum(n for word, n in self.names.items() if len(word) == 1)
+        many = [f for f in self.functions if f.parameters > PARAMETERS]
         short = [f for f in self.functions if "_" not in f.name and len(f.name) <= SHORT_WORD]
         return {
             "one_letter": 100 * one_letter / total,
@@ -108,6 +126,7 @@ class Counts:
             "wide": self.wide,
             "median": statistics.median(f.lines for f in self.functions),
             "longest": max(f.lines for f in self.functions),
+            "parameters": sum(f.name not in PRESCRIBED for f in many),
         }
 
     def details(self):
@@ -116,6 +135,8 @@ class Counts:
         longest = sorted(self.functions, reverse=True)[:10]
         print("one letter: " + ", ".join(f"{w} {n}" for w, n in letters))
         print("one word: " + ", ".join(f"{w} {n}" for w, n in words.most_common(20)))
+        many = [f for f in self.functions if f.parameters > PARAMETERS]
+        print("parameters: " + ", ".join(f"{f.name} ({f.path}, {f.parameters})" for f in many))
         print("longest: " + ", ".join(f"{f.name} ({f.path}, {f.lines})" for f in longest))
 
 

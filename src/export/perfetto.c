@@ -398,20 +398,27 @@ static struct row *find_track_row(struct perfetto *perfetto, uint64_t thread, ui
 					   NULL)));
 }
 
-static struct row *find_counter_row(struct perfetto *perfetto, enum kind kind, uint64_t a,
-				    uint64_t b, uint64_t parent, const char *name, const char *unit)
+/* A counter's track: what tells it from others of its kind, and how it is shown. */
+struct counter_track {
+	enum kind kind;
+	uint64_t a, b;
+	uint64_t parent; /* uuid of the track above it */
+	const char *name, *unit;
+};
+
+static struct row *find_counter_row(struct perfetto *perfetto, const struct counter_track *track)
 {
 	bool is_new;
-	struct row *row = find_row(perfetto, kind, a, b, &is_new);
+	struct row *row = find_row(perfetto, track->kind, track->a, track->b, &is_new);
 
 	if (!is_new)
 		return row;
-	row->name = ws_strdup(name);
-	describe_track(perfetto, add_lane(perfetto, row), parent, name);
-	if (!strcmp(unit, "B"))
+	row->name = ws_strdup(track->name);
+	describe_track(perfetto, add_lane(perfetto, row), track->parent, track->name);
+	if (!strcmp(track->unit, "B"))
 		ws_put_proto_number(&perfetto->entry, 3, UNIT_BYTES);
 	else
-		ws_put_proto_text(&perfetto->entry, 6, unit);
+		ws_put_proto_text(&perfetto->entry, 6, track->unit);
 	ws_put_proto_message(&perfetto->part, TRACK_COUNTER, &perfetto->entry);
 	end_track(perfetto);
 	return row;
@@ -730,12 +737,17 @@ static void put_gpu_memory(struct perfetto *perfetto, const struct ws_timeline_e
 
 	snprintf(name, sizeof(name), "GPU %" PRIu64 " memory (%s)", values[ws_cuda_memory_device],
 		 ws_name_memory_kind(values[ws_cuda_memory_kind]));
-	put_value(perfetto,
-		  find_counter_row(perfetto, ROW_MEMORY,
-				   values[ws_cuda_memory_process] << 32 |
-					   values[ws_cuda_memory_device],
-				   values[ws_cuda_memory_kind], gpu, name, "B"),
-		  event->start, (int64_t)values[ws_cuda_memory_in_use]);
+	put_value(
+		perfetto,
+		find_counter_row(perfetto,
+				 &(struct counter_track){.kind = ROW_MEMORY,
+							 .a = values[ws_cuda_memory_process] << 32 |
+							      values[ws_cuda_memory_device],
+							 .b = values[ws_cuda_memory_kind],
+							 .parent = gpu,
+							 .name = name,
+							 .unit = "B"}),
+		event->start, (int64_t)values[ws_cuda_memory_in_use]);
 }
 
 static void put_op_memory(struct perfetto *perfetto, const struct ws_timeline_event *event)
@@ -752,10 +764,15 @@ static void put_op_memory(struct perfetto *perfetto, const struct ws_timeline_ev
 	else
 		snprintf(name, sizeof(name), "Allocated, CPU");
 	put_value(perfetto,
-		  find_counter_row(perfetto, ROW_OP_MEMORY, process,
-				   values[ws_op_memory_device_type] << 32 |
-					   (uint32_t)values[ws_op_memory_device],
-				   parent, name, "B"),
+		  find_counter_row(
+			  perfetto,
+			  &(struct counter_track){.kind = ROW_OP_MEMORY,
+						  .a = process,
+						  .b = values[ws_op_memory_device_type] << 32 |
+						       (uint32_t)values[ws_op_memory_device],
+						  .parent = parent,
+						  .name = name,
+						  .unit = "B"}),
 		  event->start, (int64_t)values[ws_op_memory_allocated]);
 }
 
@@ -772,7 +789,9 @@ static void put_counter(struct perfetto *perfetto, const struct ws_timeline_even
 	char *name = *group ? ws_format("%s: %s", group, own) : ws_strdup(own);
 	const char *unit = ws_report_string(perfetto->export->report,
 					    (uint32_t)ws_map_get(&perfetto->units, id, NULL), NULL);
-	struct row *row = find_counter_row(perfetto, ROW_COUNTER, id, 0, parent, name, unit);
+	struct counter_track track = {
+		.kind = ROW_COUNTER, .a = id, .parent = parent, .name = name, .unit = unit};
+	struct row *row = find_counter_row(perfetto, &track);
 	double value;
 
 	memcpy(&value, &event->values[ws_counter_value_value], 8);

@@ -492,10 +492,24 @@ WS_EXPORT int execle(const char *path, const char *arg, ...)
 typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *,
 		     const posix_spawnattr_t *, char *const[], char *const[]);
 
-static int spawn_process(spawn_fn *real, enum ws_traced fn, const char *path, pid_t *pid,
-			 const char *file, const posix_spawn_file_actions_t *actions,
-			 const posix_spawnattr_t *attr, char *const argv[], char *const envp[])
+/* The arguments of posix_spawn and posix_spawnp. */
+struct spawn {
+	pid_t *pid;
+	const char *file;
+	const posix_spawn_file_actions_t *actions;
+	const posix_spawnattr_t *attr;
+	char *const *argv, *const *envp;
+};
+
+static int call_spawn(spawn_fn *real, const struct spawn *spawn, pid_t *pid, char *const *envp)
 {
+	return real(pid, spawn->file, spawn->actions, spawn->attr, spawn->argv, envp);
+}
+
+static int spawn_process(spawn_fn *real, enum ws_traced fn, const char *path,
+			 const struct spawn *spawn)
+{
+	char *const *envp = spawn->envp;
 	struct env made = {0};
 	enum image image;
 	pid_t child = -1;
@@ -503,38 +517,39 @@ static int spawn_process(spawn_fn *real, enum ws_traced fn, const char *path, pi
 	int r;
 
 	if (!ws_rt->arena && !ws_rt_is_collecting_slow() && !ws_rt->arena)
-		return real(pid, file, actions, attr, argv, envp);
+		return call_spawn(real, spawn, spawn->pid, envp);
 	image = classify_image(path);
 	if (complete_environment(envp, image, &made))
 		envp = made.v;
 	start = ws_rt_read_ticks();
-	r = real(&child, file, actions, attr, argv, envp);
+	r = call_spawn(real, spawn, &child, envp);
 	ws_traced_call(fn, start, ws_rt_read_ticks(), r, r);
 	if (made.v)
 		free_environment(&made);
 	if (!r)
 		ws_rt_write_process_note(WS_NOTE_SPAWN, start, path, child,
 					 image == IMAGE_OUTSIDE ? EACCES : 0);
-	if (pid && !r)
-		*pid = child;
+	if (spawn->pid && !r)
+		*spawn->pid = child;
 	return r;
 }
 
 WS_EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
 			  const posix_spawnattr_t *attr, char *const argv[], char *const envp[])
 {
-	return spawn_process(NEXT(posix_spawn), WS_TRACED_posix_spawn, path, pid, path, actions,
-			     attr, argv, envp);
+	struct spawn spawn = {pid, path, actions, attr, argv, envp};
+
+	return spawn_process(NEXT(posix_spawn), WS_TRACED_posix_spawn, path, &spawn);
 }
 
 WS_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
 			   const posix_spawnattr_t *attr, char *const argv[], char *const envp[])
 {
+	struct spawn spawn = {pid, file, actions, attr, argv, envp};
 	char buf[4096];
 
 	return spawn_process(NEXT(posix_spawnp), WS_TRACED_posix_spawnp,
-			     search_path(file, buf, sizeof(buf)), pid, file, actions, attr, argv,
-			     envp);
+			     search_path(file, buf, sizeof(buf)), &spawn);
 }
 
 /*

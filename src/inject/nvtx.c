@@ -235,11 +235,17 @@ WS_NOINLINE static void read_attributes(struct ws_thread *thread, struct nvtx_do
 
 /* ---- marks, starts, ends ---- */
 
-static void write_event(struct ws_thread *thread, struct nvtx_domain *domain, uint8_t kind,
-			const struct nvtx_attrs *attrs, uint64_t time, uint64_t other,
-			uint32_t binary_end)
+/* What an event is, small enough for a register. */
+struct event_kind {
+	uint8_t kind;	     /* WS_NVTX_EV_... */
+	uint32_t binary_end; /* payload of a range's end; 0: none */
+};
+
+static void write_event(struct ws_thread *thread, struct nvtx_domain *domain,
+			struct event_kind event, const struct nvtx_attrs *attrs, uint64_t time,
+			uint64_t other)
 {
-	bool full = attrs->has_color | attrs->payload_type || attrs->binary || binary_end;
+	bool full = attrs->has_color | attrs->payload_type || attrs->binary || event.binary_end;
 	size_t bytes =
 		full ? sizeof(struct ws_rec_nvtx_event_full) : sizeof(struct ws_rec_nvtx_event);
 	struct ws_rec_nvtx_event_full *record = ws_rt_reserve(thread, bytes, WS_LOSS_NVTX);
@@ -249,7 +255,7 @@ static void write_event(struct ws_thread *thread, struct nvtx_domain *domain, ui
 	record->record = (struct ws_rec_nvtx_event){
 		.rec = ws_rec_head(WS_REC_NVTX_EVENT, bytes, nvtx_small(domain, attrs->text.flags),
 				   attrs->text.value),
-		.kind = kind,
+		.kind = event.kind,
 		.has_color = attrs->has_color,
 		.payload_type = attrs->payload_type,
 		.category = attrs->category,
@@ -260,7 +266,7 @@ static void write_event(struct ws_thread *thread, struct nvtx_domain *domain, ui
 		record->payload = attrs->payload;
 		record->color = attrs->color;
 		record->binary = attrs->binary;
-		record->binary_end = binary_end;
+		record->binary_end = event.binary_end;
 		record->reserved = 0;
 	}
 	ws_rt_commit(thread, record, bytes);
@@ -280,16 +286,19 @@ void ws_nvtx_write_range(struct ws_thread *thread, struct nvtx_domain *domain,
 		attrs.payload = open->payload;
 	}
 	if (end)
-		write_event(thread, domain, WS_NVTX_EV_RANGE, &attrs, open->start, end, binary_end);
+		write_event(thread, domain, (struct event_kind){WS_NVTX_EV_RANGE, binary_end},
+			    &attrs, open->start, end);
 	else if (attrs.binary || binary_end || open->flags & WS_OPEN_LOCAL_TEXT)
-		write_event(thread, domain, WS_NVTX_EV_FORGET, &attrs, 0, 0, binary_end);
+		write_event(thread, domain, (struct event_kind){WS_NVTX_EV_FORGET, binary_end},
+			    &attrs, 0, 0);
 }
 
 void ws_nvtx_write_mark(struct ws_thread *thread, struct nvtx_domain *domain,
 			const struct nvtx_attrs *attrs)
 {
 	if (!(attrs->text.flags & WS_OPEN_LOST))
-		write_event(thread, domain, WS_NVTX_EV_MARK, attrs, ws_rt_read_ticks(), 0, 0);
+		write_event(thread, domain, (struct event_kind){WS_NVTX_EV_MARK, 0}, attrs,
+			    ws_rt_read_ticks(), 0);
 }
 
 /*
@@ -318,7 +327,8 @@ uint64_t ws_nvtx_start_range(struct ws_thread *thread, struct nvtx_domain *domai
 
 	if (attrs->text.flags & WS_OPEN_LOST)
 		return NVTX_ID_UNRECORDED;
-	write_event(thread, domain, WS_NVTX_EV_START, attrs, ws_rt_read_ticks(), id, 0);
+	write_event(thread, domain, (struct event_kind){WS_NVTX_EV_START, 0}, attrs,
+		    ws_rt_read_ticks(), id);
 	return nest->cur != before ? id : NVTX_ID_UNRECORDED;
 }
 
@@ -328,7 +338,8 @@ void ws_nvtx_end_range(struct ws_thread *thread, struct nvtx_domain *domain, uin
 	static const struct nvtx_attrs none;
 
 	if (id && id < NVTX_ID_UNRECORDED)
-		write_event(thread, domain, WS_NVTX_EV_END, &none, ws_rt_read_ticks(), id, binary);
+		write_event(thread, domain, (struct event_kind){WS_NVTX_EV_END, binary}, &none,
+			    ws_rt_read_ticks(), id);
 }
 
 /* ---- entry points ---- */

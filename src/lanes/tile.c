@@ -172,11 +172,12 @@ static bool is_among(const struct ws_lanes *lanes, uint32_t name, const uint64_t
 }
 
 void ws_draw_named_tile(const struct ws_lanes *lanes, const struct ws_lane *lane, uint32_t level,
-			int k, int64_t index, const uint64_t *names, size_t n, struct ws_rects *out)
+			const struct ws_tile_names *tile, struct ws_rects *out)
 {
+	int k = tile->k;
 	struct drawing drawing = {.lanes = lanes,
 				  .levels = &lane->level[level],
-				  .t0 = ws_tile_start(lanes, k, index),
+				  .t0 = ws_tile_start(lanes, k, tile->index),
 				  .px = INT64_C(1) << k,
 				  .k = k,
 				  .out = out};
@@ -190,7 +191,7 @@ void ws_draw_named_tile(const struct ws_lanes *lanes, const struct ws_lane *lane
 		int64_t x = ((int64_t)drawing.levels->start[i] - drawing.t0) >> k;
 		bool is_short = drawing.levels->dur[i] < (uint64_t)drawing.px;
 
-		if (!is_among(lanes, drawing.levels->name[i], names, n))
+		if (!is_among(lanes, drawing.levels->name[i], tile->names, tile->n))
 			continue;
 		if (!is_short || x != at)
 			draw_few(&drawing, &few);

@@ -70,8 +70,13 @@ void ws_draw_tile(const struct ws_lanes *lanes, const struct ws_lane *lane, uint
 #define WS_TILE_FORM (UINT64_C(1) << 32)
 /* The same with those events only that have one of these names. The lane is ready; what is walked
  * over is what the tile spans. */
+struct ws_tile_names {
+	int k; /* of the tile, with `index` */
+	int64_t index;
+	const uint64_t *names;
+	size_t n;
+};
 void ws_draw_named_tile(const struct ws_lanes *lanes, const struct ws_lane *lane, uint32_t level,
-			int k, int64_t index, const uint64_t *names, size_t n,
-			struct ws_rects *out);
+			const struct ws_tile_names *tile, struct ws_rects *out);
 
 #endif

@@ -92,23 +92,35 @@ static void fill_occupancy(struct ws_cuda_proc *process, const struct cupti_kern
 		row->waves = (double)row->grid_x * row->grid_y * row->grid_z / (double)fit;
 }
 
+/* Times as rows have them, and the flags that say how they are known. */
+struct work_times {
+	uint64_t start, end;
+	uint8_t flags;
+};
+
 /* Times as they are, or what stands for them when the driver had none. Whether the row is wanted.
  */
 static bool fill_times(struct ws_stream *stream, const struct ws_cuda_record *record,
-		       uint64_t start, uint64_t end, uint64_t *row_start, uint64_t *row_end,
-		       uint8_t *flags)
+		       uint64_t start, uint64_t end, struct work_times *row)
 {
-	*flags = ws_bits_if(record->unfinished, WS_CUDA_UNFINISHED);
+	row->flags = ws_bits_if(record->unfinished, WS_CUDA_UNFINISHED);
 	if (!start) {
-		*flags |= WS_CUDA_NO_TIMES;
-		*row_start = record->time;
-		*row_end = WS_NO_TIME;
+		row->flags |= WS_CUDA_NO_TIMES;
+		row->start = record->time;
+		row->end = WS_NO_TIME;
 		return ws_cuda_wanted(stream, record->time, record->time);
 	}
-	*row_start = start;
-	*row_end = ws_end_or_none(end, start);
+	row->start = start;
+	row->end = ws_end_or_none(end, start);
 	return ws_cuda_wanted(stream, start, ws_max(end, start));
 }
+
+#define FILL_TIMES(row, times)                \
+	do {                                  \
+		(row)->start = (times).start; \
+		(row)->end = (times).end;     \
+		(row)->flags = (times).flags; \
+	} while (0)
 
 /* Where a piece of work ran and which call caused it: fields that every kind of record and of row
  * has. */
@@ -125,18 +137,16 @@ void ws_cuda_kernel(struct ws_stream *stream, const struct ws_cuda_record *cuda_
 		    const void *record)
 {
 	const struct cupti_kernel *kernel = record;
-	struct ws_row_cuda_kernel *row_cuda_kernel, row;
+	struct ws_row_cuda_kernel *row_cuda_kernel;
+	struct work_times times;
 	const struct ws_cuda_names *names;
 
-	if (!fill_times(stream, cuda_record, kernel->start, kernel->end, &row.start, &row.end,
-			&row.flags))
+	if (!fill_times(stream, cuda_record, kernel->start, kernel->end, &times))
 		return;
 	names = find_kernel_names(stream, cuda_record->p, kernel->name);
 	row_cuda_kernel = ws_writer_row(stream->writer, WS_TABLE_cuda_kernel,
 					stream->stage[WS_TABLE_cuda_kernel]);
-	row_cuda_kernel->start = row.start;
-	row_cuda_kernel->end = row.end;
-	row_cuda_kernel->flags = row.flags;
+	FILL_TIMES(row_cuda_kernel, times);
 	FILL_PLACE(stream, cuda_record, kernel, row_cuda_kernel);
 	row_cuda_kernel->demangled = names->demangled;
 	row_cuda_kernel->name = names->name;
@@ -180,10 +190,11 @@ void ws_cuda_memcpy(struct ws_stream *stream, const struct ws_cuda_record *cuda_
 {
 	const struct cupti_memcpy *memcpy = record;
 	struct ws_row_cuda_memcpy row;
+	struct work_times times;
 
-	if (!fill_times(stream, cuda_record, memcpy->start, memcpy->end, &row.start, &row.end,
-			&row.flags))
+	if (!fill_times(stream, cuda_record, memcpy->start, memcpy->end, &times))
 		return;
+	FILL_TIMES(&row, times);
 	FILL_PLACE(stream, cuda_record, memcpy, &row);
 	row.bytes = memcpy->bytes;
 	row.kind = memcpy->copy_kind;
@@ -206,10 +217,11 @@ void ws_cuda_memcpy_peer(struct ws_stream *stream, const struct ws_cuda_record *
 {
 	const struct cupti_memcpy_peer *peer = record;
 	struct ws_row_cuda_memcpy row;
+	struct work_times times;
 
-	if (!fill_times(stream, cuda_record, peer->start, peer->end, &row.start, &row.end,
-			&row.flags))
+	if (!fill_times(stream, cuda_record, peer->start, peer->end, &times))
 		return;
+	FILL_TIMES(&row, times);
 	FILL_PLACE(stream, cuda_record, peer, &row);
 	row.bytes = peer->bytes;
 	row.kind = ws_or(peer->copy_kind, WS_COPY_PTOP);
@@ -232,10 +244,11 @@ void ws_cuda_memset(struct ws_stream *stream, const struct ws_cuda_record *cuda_
 {
 	const struct cupti_memset *memset = record;
 	struct ws_row_cuda_memset row;
+	struct work_times times;
 
-	if (!fill_times(stream, cuda_record, memset->start, memset->end, &row.start, &row.end,
-			&row.flags))
+	if (!fill_times(stream, cuda_record, memset->start, memset->end, &times))
 		return;
+	FILL_TIMES(&row, times);
 	FILL_PLACE(stream, cuda_record, memset, &row);
 	row.value = memset->value;
 	row.bytes = memset->bytes;
@@ -253,10 +266,11 @@ void ws_cuda_graph_trace(struct ws_stream *stream, const struct ws_cuda_record *
 {
 	const struct cupti_graph_trace *trace = record;
 	struct ws_row_cuda_graph_trace row;
+	struct work_times times;
 
-	if (!fill_times(stream, cuda_record, trace->start, trace->end, &row.start, &row.end,
-			&row.flags))
+	if (!fill_times(stream, cuda_record, trace->start, trace->end, &times))
 		return;
+	FILL_TIMES(&row, times);
 	FILL_PLACE(stream, cuda_record, trace, &row);
 	row.graph = trace->graph;
 	row.exec = WS_NO_U32;
@@ -273,9 +287,11 @@ static void is_um_copy(struct ws_stream *stream, const struct ws_cuda_record *re
 		       const struct cupti_um *um, uint8_t kind)
 {
 	struct ws_row_cuda_memcpy row;
+	struct work_times times;
 
-	if (!fill_times(stream, record, um->start, um->end, &row.start, &row.end, &row.flags))
+	if (!fill_times(stream, record, um->start, um->end, &times))
 		return;
+	FILL_TIMES(&row, times);
 	row.device = kind == WS_COPY_UM_DTOH ? um->src : um->dst;
 	row.context = 0;
 	row.green_context = WS_NO_U32;

@@ -233,8 +233,7 @@ uint32_t ws_py_known_frame(struct ws_stackset *st, const struct ws_py_known *kno
 	int32_t line = ws_py_find_line(known->version, known->first_line, known->table,
 				       known->table_have, at);
 
-	return ws_stackset_frame(st, WS_FRAME_PYTHON, WS_UNWIND_UNKNOWN, NULL,
-				 line > 0 ? (uint64_t)line : 0, known->name, known->file);
+	return ws_stackset_python_frame(st, ws_max(line, 0), known->name, known->file);
 }
 
 static uint32_t frame_id(struct ws_stream *stream, struct stream_state *st, uint64_t packed)
@@ -302,7 +301,7 @@ static struct ws_maps_process *maps_of(struct ws_stream *stream, struct ws_py_pr
 
 static size_t unwind(struct ws_stream *stream, struct ws_maps_process *maps,
 		     const struct ws_rec_python_sample *record, uint64_t time,
-		     struct ws_unwound_frame *out, size_t most, unsigned *flags)
+		     struct ws_unwound_frame out[static WS_UNWIND_DEEPEST], unsigned *flags)
 {
 	struct ws_code *code = stream->proc->drain->ops.code;
 	struct ws_stopped_thread stop = {.maps = maps,
@@ -318,7 +317,7 @@ static size_t unwind(struct ws_stream *stream, struct ws_maps_process *maps,
 	if (!ws_maps_find_mapping(maps, time, stop.regs.values[WS_REG_IP]) &&
 	    ws_maps_is_worth_scanning(maps, time))
 		ws_maps_scan(code->maps, stream->proc->host_pid, 0, time);
-	return ws_unwind_stack(code->unwinder, &stop, WS_MODE_AUTO, out, most, flags);
+	return ws_unwind_stack(code->unwinder, &stop, WS_MODE_AUTO, out, WS_UNWIND_DEEPEST, flags);
 }
 
 /* What the samples were taken by, once a report. */
@@ -359,7 +358,7 @@ void ws_convert_python_sample(struct ws_stream *stream, const struct ws_rec *rec
 	row.start = ws_stream_time(stream, record->time);
 	maps = maps_of(stream, process, row.start);
 	if (maps)
-		frames = unwind(stream, maps, record, row.start, places, WS_COUNT(places), &flags);
+		frames = unwind(stream, maps, record, row.start, places, &flags);
 	row.thread = stream->thread;
 	row.weight = row.time =
 		record->weight ? record->weight : 1000000000u / py->options.frequency;

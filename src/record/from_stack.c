@@ -149,9 +149,16 @@ static void copy_registers(const struct ws_rec_stack *record, struct ws_regs *re
 	}
 }
 
+/* Where the frames of a record go. */
+struct unwound_stack {
+	struct ws_unwound_frame *places; /* room for `most` */
+	size_t most;
+	unsigned flags; /* why it is not whole */
+};
+
+/* How many frames were found. `bytes`: the `n` bytes of the stack that the record holds. */
 static size_t unwind_record(struct ws_stream *stream, const struct ws_rec_stack *record,
-			    const char *bytes, uint32_t n, struct ws_unwound_frame *places,
-			    size_t most, unsigned *flags)
+			    const char *bytes, uint32_t n, struct unwound_stack *out)
 {
 	struct ws_code *code = stream->proc->drain->ops.code;
 	struct ws_stopped_thread stop = {.time = ws_stream_time(stream, record->time),
@@ -159,17 +166,19 @@ static size_t unwind_record(struct ws_stream *stream, const struct ws_rec_stack 
 					 .stack_size = n};
 	size_t got = 0;
 
-	*flags = 0;
+	out->flags = 0;
 	stop.maps = find_maps(stream, stop.time);
 	copy_registers(record, &stop.regs);
 	stop.stack_at = stop.regs.values[WS_REG_SP];
 	if (stop.maps)
-		got = ws_unwind_stack(code->unwinder, &stop, WS_MODE_AUTO, places, most, flags);
+		got = ws_unwind_stack(code->unwinder, &stop, WS_MODE_AUTO, out->places, out->most,
+				      &out->flags);
 	/* A library that came since the map was read: once more, while the process can be asked. */
-	if (stop.maps && (*flags & WS_SAMPLE_BROKEN) && make_stack_key(stream->proc) > 0 &&
+	if (stop.maps && (out->flags & WS_SAMPLE_BROKEN) && make_stack_key(stream->proc) > 0 &&
 	    ws_maps_is_worth_scanning(stop.maps, stop.time) &&
 	    !ws_maps_scan(code->maps, make_stack_key(stream->proc), stop.time, stop.time))
-		got = ws_unwind_stack(code->unwinder, &stop, WS_MODE_AUTO, places, most, flags);
+		got = ws_unwind_stack(code->unwinder, &stop, WS_MODE_AUTO, out->places, out->most,
+				      &out->flags);
 	return got;
 }
 
@@ -180,13 +189,14 @@ static uint32_t intern_stack(struct ws_stream *stream, const struct ws_rec_stack
 	const struct ws_py_stack *python = ws_python_take_frames(stream);
 	uint32_t depth = of_cuda ? WS_CUDA_STACK_DEPTH : stream->proc->drain->ops.stack_depth,
 		 skip = 0;
-	unsigned flags;
+	struct unwound_stack unwound = {.places = places};
 	size_t got;
 
 	depth = ws_min(depth, WS_STACK_DEEPEST);
 	if (!depth)
 		return WS_NO_U32;
-	got = unwind_record(stream, record, bytes, n, places, depth + HOOK_FRAMES, &flags);
+	unwound.most = depth + HOOK_FRAMES;
+	got = unwind_record(stream, record, bytes, n, &unwound);
 	for (uint32_t i = 0; i < got && i < HOOK_FRAMES; i++)
 		if (is_hook(places[i].module))
 			skip = i + 1;
@@ -195,8 +205,9 @@ static uint32_t intern_stack(struct ws_stream *stream, const struct ws_rec_stack
 	got -= skip;
 	got = ws_min(got, depth);
 	if (python) {
-		uint32_t leaf, below = ws_python_merge(ws_stackset_of(stream->sink), places + skip,
-						       got, python, flags || got == depth, &leaf);
+		uint32_t leaf,
+			below = ws_python_merge(ws_stackset_of(stream->sink), places + skip, got,
+						python, unwound.flags || got == depth, &leaf);
 
 		return ws_stackset_push(ws_stackset_of(stream->sink), below, leaf);
 	}
@@ -208,10 +219,10 @@ static uint32_t add_sample_stack(struct ws_stream *stream, const struct ws_rec_s
 				 const char *bytes, uint32_t n, struct stack_stream *t)
 {
 	struct ws_unwound_frame places[WS_STACK_DEEPEST];
-	unsigned flags;
-	size_t got = unwind_record(stream, record, bytes, n, places, WS_STACK_DEEPEST, &flags);
+	struct unwound_stack unwound = {.places = places, .most = WS_STACK_DEEPEST};
+	size_t got = unwind_record(stream, record, bytes, n, &unwound);
 
-	t->flags = (uint8_t)flags;
+	t->flags = (uint8_t)unwound.flags;
 	return ws_stackset_places(ws_stackset_of(stream->sink), places, got, &t->leaf);
 }
 

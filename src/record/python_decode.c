@@ -235,8 +235,7 @@ static uint32_t frame_id(struct ws_py_decoded_image *im, struct ws_stackset *st,
 		return frame;
 	known = (const struct ws_py_known *)(uintptr_t)ws_map_get(&im->codes, id, NULL);
 	if (!known) /* it may be told at the next sample */
-		return ws_stackset_frame(st, WS_FRAME_PYTHON, WS_UNWIND_UNKNOWN, NULL, 0,
-					 "[code not read]", "");
+		return ws_stackset_python_frame(st, 0, "[code not read]", "");
 	frame = known->shim ? 0 : ws_py_known_frame(st, known, at);
 	ws_map_set(&im->frames, hash, frame);
 	return frame;

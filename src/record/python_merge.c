@@ -241,10 +241,7 @@ uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_unwound_frame *
 			continue;
 		seen += part[i] == WS_PY_EVALUATOR;
 		if (!replaced || part[i] != WS_PY_EVALUATOR) {
-			put(&merge,
-			    ws_stackset_frame(st, (enum ws_frame_kind)places[i].kind,
-					      (enum ws_unwind_method)places[i].method,
-					      places[i].module, places[i].address, NULL, NULL));
+			put(&merge, ws_stackset_frame(st, &places[i], NULL, NULL));
 			continue;
 		}
 		put_run(&merge, py, &end);

@@ -71,18 +71,18 @@ static uint32_t add_module_row(struct ws_stackset *st, struct ws_module *module)
 	return row.id;
 }
 
-uint32_t ws_stackset_frame(struct ws_stackset *st, enum ws_frame_kind kind,
-			   enum ws_unwind_method method, struct ws_module *module, uint64_t address,
+uint32_t ws_stackset_frame(struct ws_stackset *st, const struct ws_unwound_frame *place,
 			   const char *name, const char *file)
 {
+	struct ws_module *module = place->module;
 	uint32_t name_id = name ? ws_sink_string(st->sink, name) : 0,
 		 file_id = file ? ws_sink_string(st->sink, file) : 0;
-	uint64_t parts[5] = {(uint64_t)kind << 8 | method, module ? module->number : 0, address,
-			     name_id, file_id};
+	uint64_t parts[5] = {(uint64_t)place->kind << 8 | place->method,
+			     module ? module->number : 0, place->address, name_id, file_id};
 	uint64_t key = XXH3_64bits(parts, sizeof(parts));
-	struct ws_row_frame row = {.kind = (uint8_t)kind,
-				   .method = (uint8_t)method,
-				   .address = address,
+	struct ws_row_frame row = {.kind = place->kind,
+				   .method = place->method,
+				   .address = place->address,
 				   .name = name_id,
 				   .file = file_id};
 	bool found;
@@ -98,14 +98,25 @@ uint32_t ws_stackset_frame(struct ws_stackset *st, enum ws_frame_kind kind,
 	ws_writer_add(st->sink->writer, WS_TABLE_frame, &row);
 	ws_map_set(&st->frame_id, key, row.id);
 	ws_grow(st->frame, st->frame_cap, st->frames);
-	st->frame[row.id - 1] = (struct ws_stackset_frame){module, address, (uint8_t)kind};
+	st->frame[row.id - 1] = (struct ws_stackset_frame){module, place->address, place->kind};
 	return row.id;
+}
+
+uint32_t ws_stackset_python_frame(struct ws_stackset *st, int32_t line, const char *name,
+				  const char *file)
+{
+	struct ws_unwound_frame place = {
+		.address = (uint64_t)line, .kind = WS_FRAME_PYTHON, .method = WS_UNWIND_UNKNOWN};
+
+	return ws_stackset_frame(st, &place, name, file);
 }
 
 uint32_t ws_stackset_unsampled(struct ws_stackset *st)
 {
-	return ws_stackset_frame(st, WS_FRAME_USER, WS_UNWIND_UNKNOWN, NULL, 0, "[not sampled]",
-				 NULL);
+	static const struct ws_unwound_frame nowhere = {.kind = WS_FRAME_USER,
+							.method = WS_UNWIND_UNKNOWN};
+
+	return ws_stackset_frame(st, &nowhere, "[not sampled]", NULL);
 }
 
 uint32_t ws_stackset_push(struct ws_stackset *st, uint32_t parent, uint32_t frame)
@@ -133,8 +144,7 @@ uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_unwound_fram
 	if (leaf)
 		*leaf = 0;
 	for (size_t i = n; i-- > 0;) {
-		uint32_t frame = ws_stackset_frame(st, caller[i].kind, caller[i].method,
-						   caller[i].module, caller[i].address, NULL, NULL);
+		uint32_t frame = ws_stackset_frame(st, &caller[i], NULL, NULL);
 
 		if (!i && leaf)
 			*leaf = frame;

@@ -19,13 +19,14 @@ struct ws_stackset *ws_stackset_of(struct ws_sink *sink);
 void ws_stackset_free(struct ws_stackset *st);
 
 /*
- * Number of a frame. `module` may be NULL; `address` as the module counts (struct
- * ws_unwound_frame), for Python the line. `name` and `file` are for frames that recording itself
- * can name, else NULL.
+ * Number of a frame, of which kind, method, module and address count. `name` and `file` are for
+ * frames that recording itself can name, else NULL.
  */
-uint32_t ws_stackset_frame(struct ws_stackset *st, enum ws_frame_kind kind,
-			   enum ws_unwind_method method, struct ws_module *module, uint64_t address,
+uint32_t ws_stackset_frame(struct ws_stackset *st, const struct ws_unwound_frame *place,
 			   const char *name, const char *file);
+/* Number of a frame of Python; line 0: not known. */
+uint32_t ws_stackset_python_frame(struct ws_stackset *st, int32_t line, const char *name,
+				  const char *file);
 /* The frame of time of which no sample was taken. */
 uint32_t ws_stackset_unsampled(struct ws_stackset *st);
 /* Number of the stack that calls `frame` from stack `parent`; 0 for none. */

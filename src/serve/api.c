@@ -138,18 +138,18 @@ static bool read_int(const char *text, const char **end, int64_t *v)
 	return *end != text && !errno && ((*text >= '0' && *text <= '9') || *text == '-');
 }
 
-bool ws_param_int(const struct ws_api_call *call, const char *name, int64_t low, int64_t high,
-		  int64_t fallback, int64_t *v, struct ws_err *err)
+bool ws_param_int(const struct ws_api_call *call, const char *name, struct ws_param_range range,
+		  int64_t *v, struct ws_err *err)
 {
 	const char *text = ws_param(call, name), *end;
 
-	*v = fallback;
+	*v = range.fallback;
 	if (!text)
 		return true;
-	if (read_int(text, &end, v) && !*end && *v >= low && *v <= high)
+	if (read_int(text, &end, v) && !*end && *v >= range.low && *v <= range.high)
 		return true;
-	ws_fail(err, "parameter %s must be a whole number from %" PRId64 " to %" PRId64, name, low,
-		high);
+	ws_fail(err, "parameter %s must be a whole number from %" PRId64 " to %" PRId64, name,
+		range.low, range.high);
 	return false;
 }
 
@@ -157,8 +157,8 @@ bool ws_param_window(const struct ws_api_call *call, int64_t *t0, int64_t *t1, s
 {
 	int64_t most = INT64_MAX / 4, zero = (int64_t)call->lanes->zero;
 
-	if (!ws_param_int(call, "t0", -most, most, -most, t0, err) ||
-	    !ws_param_int(call, "t1", -most, most, most, t1, err))
+	if (!ws_param_int(call, "t0", ws_make_range(-most, most, -most), t0, err) ||
+	    !ws_param_int(call, "t1", ws_make_range(-most, most, most), t1, err))
 		return false;
 	*t0 += zero;
 	*t1 += zero;
@@ -340,7 +340,8 @@ int ws_api(struct ws_view *view, const char *path, const struct ws_params *param
 	}
 	if (!ws_view_count(view))
 		return answer_error(answer, 400, "There is no report yet.");
-	if (!ws_param_int(&call, "r", 0, (int64_t)ws_view_count(view) - 1, 0, &report, &err))
+	if (!ws_param_int(&call, "r", ws_make_range(0, (int64_t)ws_view_count(view) - 1, 0),
+			  &report, &err))
 		return answer_error(answer, 400, err.msg);
 	status = ask_report(entry, &view->reports[report], &call, &err);
 	if (status == WS_API_SAY)

@@ -97,10 +97,19 @@ ws_api_fn ws_api_session, ws_api_tree, ws_api_tiles, ws_api_at, ws_api_event, ws
 	ws_api_progress, ws_api_record, ws_api_state, ws_api_diff, ws_api_query, ws_api_durations;
 
 const char *ws_param(const struct ws_api_call *call, const char *name);
-/* A whole number from `low` to `high`; `fallback` when it is not given. False, and a sentence in
- * `e`, when it is something else. */
-bool ws_param_int(const struct ws_api_call *call, const char *name, int64_t low, int64_t high,
-		  int64_t fallback, int64_t *v, struct ws_err *err);
+/* What a number may be, and what it is when it is not given. */
+struct ws_param_range {
+	int64_t low, high, fallback;
+};
+
+static inline struct ws_param_range ws_make_range(int64_t low, int64_t high, int64_t fallback)
+{
+	return (struct ws_param_range){low, high, fallback};
+}
+
+/* A whole number. False, and a sentence in *err, when it is none or not in the range. */
+bool ws_param_int(const struct ws_api_call *call, const char *name, struct ws_param_range range,
+		  int64_t *v, struct ws_err *err);
 /* The window t0..t1, ns from time zero, as session times; all of it when not given. */
 bool ws_param_window(const struct ws_api_call *call, int64_t *t0, int64_t *t1, struct ws_err *err);
 /*
@@ -125,10 +134,15 @@ bool ws_param_fold(const struct ws_api_call *call, bool *fold, struct ws_err *er
 /* What a group is called. */
 const char *ws_sum_group_name(const struct ws_lanes *lanes, const struct ws_sum_group *group,
 			      size_t *length);
-/* Of events that touch t0..t1 (times of the session), cut to it; those of lanes that are not read
- * yet (*unread) are not among them. The caller frees. */
-int ws_sum_window(struct ws_api_call *call, int64_t t0, int64_t t1, struct ws_sum_group **v,
-		  size_t *n, uint32_t *unread, struct ws_err *err);
+struct ws_window_sums {
+	struct ws_sum_group *groups; /* the caller frees them */
+	size_t n;
+	uint32_t unread; /* lanes that are not read yet, whose events are missing */
+};
+/* Of events that touch t0..t1 (times of the session), cut to it. 0, or the status to answer with.
+ */
+int ws_sum_window(struct ws_api_call *call, int64_t t0, int64_t t1, struct ws_window_sums *sums,
+		  struct ws_err *err);
 
 /* Which names a search matches; asked once for each name. */
 struct ws_matcher;

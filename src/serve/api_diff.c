@@ -18,9 +18,7 @@ struct side {
 	struct ws_api_call call;
 	struct ws_view_report *rep;
 	int64_t t0, t1;
-	struct ws_sum_group *groups;
-	size_t n;
-	uint32_t unread;
+	struct ws_window_sums sums;
 };
 
 struct pair {
@@ -84,7 +82,7 @@ static void add_to(struct ws_sum_group *group, const struct ws_sum_group *sum_gr
 
 static void match(struct pairs *pairs, const struct side *sides)
 {
-	size_t all = sides[0].n + sides[1].n;
+	size_t all = sides[0].sums.n + sides[1].sums.n;
 
 	for (pairs->mask = 64; pairs->mask < all * 2; pairs->mask *= 2)
 		;
@@ -92,9 +90,9 @@ static void match(struct pairs *pairs, const struct side *sides)
 	pairs->mask--;
 	pairs->pairs = ws_calloc(all + 1, sizeof(*pairs->pairs));
 	for (uint32_t k = 0; k < SIDES; k++)
-		for (size_t i = 0; i < sides[k].n; i++)
-			add_to(&pair_of(pairs, sides, k, &sides[k].groups[i])->of[k],
-			       &sides[k].groups[i]);
+		for (size_t i = 0; i < sides[k].sums.n; i++)
+			add_to(&pair_of(pairs, sides, k, &sides[k].sums.groups[i])->of[k],
+			       &sides[k].sums.groups[i]);
 	for (size_t i = 0; i < pairs->n; i++) {
 		uint64_t a = pairs->pairs[i].of[0].total, b = pairs->pairs[i].of[1].total;
 
@@ -131,7 +129,7 @@ static void put_pairs(struct ws_text *text, const struct pairs *pairs, const str
 	}
 	ws_text_puts(text, "]");
 	ws_put_json_int(text, "names", (int64_t)pairs->n);
-	ws_put_json_int(text, "unread", sides[0].unread + sides[1].unread);
+	ws_put_json_int(text, "unread", sides[0].sums.unread + sides[1].sums.unread);
 	ws_text_puts(text, "}");
 }
 
@@ -141,9 +139,10 @@ static bool read_side(struct side *side, const struct ws_api_call *call, const c
 	int64_t r, most = INT64_MAX / 4;
 
 	side->call = *call;
-	if (!ws_param_int(call, report, 0, (int64_t)ws_view_count(call->view) - 1, 0, &r, err) ||
-	    !ws_param_int(call, from, -most, most, -most, &side->t0, err) ||
-	    !ws_param_int(call, to, -most, most, most, &side->t1, err))
+	if (!ws_param_int(call, report, ws_make_range(0, (int64_t)ws_view_count(call->view) - 1, 0),
+			  &r, err) ||
+	    !ws_param_int(call, from, ws_make_range(-most, most, -most), &side->t0, err) ||
+	    !ws_param_int(call, to, ws_make_range(-most, most, most), &side->t1, err))
 		return false;
 	side->rep = &call->view->reports[r];
 	return true;
@@ -162,7 +161,7 @@ static void let_go(struct side *side)
 {
 	pthread_rwlock_unlock(&side->call.lanes->shown);
 	pthread_rwlock_unlock(&side->rep->use);
-	free(side->groups);
+	free(side->sums.groups);
 }
 
 int ws_api_diff(struct ws_api_call *call, struct ws_err *err)
@@ -176,7 +175,7 @@ int ws_api_diff(struct ws_api_call *call, struct ws_err *err)
 		ws_fail(err, "There is no report yet.");
 		return 400;
 	}
-	if (!ws_param_int(call, "limit", 1, MOST_PAIRS, USUAL_PAIRS, &limit, err) ||
+	if (!ws_param_int(call, "limit", ws_make_range(1, MOST_PAIRS, USUAL_PAIRS), &limit, err) ||
 	    !read_side(&sides[0], call, "a", "t0", "t1", err) ||
 	    !read_side(&sides[1], call, "b", "u0", "u1", err))
 		return 400;
@@ -186,8 +185,8 @@ int ws_api_diff(struct ws_api_call *call, struct ws_err *err)
 		struct side *side = &sides[k];
 		int64_t zero = (int64_t)side->call.lanes->zero;
 
-		status = ws_sum_window(&side->call, side->t0 + zero, side->t1 + zero, &side->groups,
-				       &side->n, &side->unread, err);
+		status = ws_sum_window(&side->call, side->t0 + zero, side->t1 + zero, &side->sums,
+				       err);
 	}
 	if (!status) {
 		match(&pairs, sides);

@@ -1065,9 +1065,10 @@ int ws_api_event(struct ws_api_call *call, struct ws_err *err)
 	int64_t lane, level, number;
 	int status;
 
-	if (!ws_param_int(call, "lane", 0, (int64_t)call->lanes->n - 1, 0, &lane, err) ||
-	    !ws_param_int(call, "level", 0, UINT32_MAX, 0, &level, err) ||
-	    !ws_param_int(call, "event", 0, UINT32_MAX, 0, &number, err))
+	if (!ws_param_int(call, "lane", ws_make_range(0, (int64_t)call->lanes->n - 1, 0), &lane,
+			  err) ||
+	    !ws_param_int(call, "level", ws_make_range(0, UINT32_MAX, 0), &level, err) ||
+	    !ws_param_int(call, "event", ws_make_range(0, UINT32_MAX, 0), &number, err))
 		return 400;
 	if (!has_event(call->lanes, lane, level, number)) {
 		ws_fail(err, "there is no such event");

@@ -187,8 +187,10 @@ int ws_api_flame(struct ws_api_call *call, struct ws_err *err)
 	bool fold;
 	int rc;
 
-	if (!ws_param_window(call, &t0, &t1, err) || !ws_param_int(call, "up", 0, 1, 0, &up, err) ||
-	    !ws_param_int(call, "kind", WS_PROFILE_ON_CPU, BY_LAUNCH_STACK, WS_PROFILE_ON_CPU,
+	if (!ws_param_window(call, &t0, &t1, err) ||
+	    !ws_param_int(call, "up", ws_make_range(0, 1, 0), &up, err) ||
+	    !ws_param_int(call, "kind",
+			  ws_make_range(WS_PROFILE_ON_CPU, BY_LAUNCH_STACK, WS_PROFILE_ON_CPU),
 			  &kind, err) ||
 	    !ws_param_fold(call, &fold, err))
 		return 400;
@@ -198,7 +200,8 @@ int ws_api_flame(struct ws_api_call *call, struct ws_err *err)
 	request.time_max = t1 < 0 ? 0 : (uint64_t)t1;
 	if (kind == BY_LAUNCH_STACK ||
 	    (kind == WS_PROFILE_GPU && ws_report_count_rows(call->rep->report, WS_TABLE_op)))
-		rc = ws_flame_gpu(call, t0, t1, kind == BY_LAUNCH_STACK, &profile, &unread, err);
+		rc = ws_flame_gpu(call, &(struct ws_flame_window){t0, t1, kind == BY_LAUNCH_STACK},
+				  &profile, &unread, err);
 	else
 		rc = ws_profile_make(call->rep->report, call->lanes->who, &request, &profile, err);
 	if (!rc)

@@ -187,8 +187,10 @@ int ws_api_query(struct ws_api_call *call, struct ws_err *err)
 	struct result result = {.call = call};
 	int64_t seconds;
 
-	if (!ws_param_int(call, "limit", 1, MOST_ROWS, USUAL_ROWS, &result.limit, err) ||
-	    !ws_param_int(call, "timeout", 1, MOST_SECONDS, USUAL_SECONDS, &seconds, err))
+	if (!ws_param_int(call, "limit", ws_make_range(1, MOST_ROWS, USUAL_ROWS), &result.limit,
+			  err) ||
+	    !ws_param_int(call, "timeout", ws_make_range(1, MOST_SECONDS, USUAL_SECONDS), &seconds,
+			  err))
 		return 400;
 	if (!text) {
 		ws_fail(err, "parameter sql must be a query");

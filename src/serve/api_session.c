@@ -47,7 +47,7 @@ int ws_api_session(struct ws_api_call *call, struct ws_err *err)
 {
 	int64_t trees;
 
-	if (!ws_param_int(call, "trees", 0, 1, 0, &trees, err))
+	if (!ws_param_int(call, "trees", ws_make_range(0, 1, 0), &trees, err))
 		return 400;
 	ws_text_puts(call->out, "{");
 	ws_put_json_string(call->out, "version", WS_VERSION);

@@ -328,8 +328,8 @@ static int list_sql(struct query *query, struct ws_err *err)
 	size_t n;
 	int rc;
 
-	if (!ws_param_int(query->call, "sums", 0, 1, 0, &sums, err) ||
-	    !ws_param_int(query->call, "exact", 0, 2, 0, &exact, err) ||
+	if (!ws_param_int(query->call, "sums", ws_make_range(0, 1, 0), &sums, err) ||
+	    !ws_param_int(query->call, "exact", ws_make_range(0, 2, 0), &exact, err) ||
 	    !ws_param_window(query->call, &query->t0, &query->t1, err) ||
 	    !ws_param_lanes(query->call, WS_LANES_ORIGINAL, &lanes, &n, err))
 		return 400;
@@ -365,8 +365,8 @@ static int event_sql(struct query *query, int64_t lane_number, struct ws_err *er
 	const struct ws_level *level_v;
 	const struct ws_feed *feed = NULL;
 
-	if (!ws_param_int(query->call, "level", 0, UINT32_MAX, 0, &level, err) ||
-	    !ws_param_int(query->call, "event", 0, UINT32_MAX, 0, &event, err))
+	if (!ws_param_int(query->call, "level", ws_make_range(0, UINT32_MAX, 0), &level, err) ||
+	    !ws_param_int(query->call, "event", ws_make_range(0, UINT32_MAX, 0), &event, err))
 		return 400;
 	if (!ws_lane_ready(lane) || ws_lane_descs[lane->kind].counter || level >= lane->levels ||
 	    event >= lane->level[level].n) {
@@ -414,7 +414,8 @@ int ws_api_sql(struct ws_api_call *call, struct ws_err *err)
 	int64_t lane;
 	int rc;
 
-	if (!ws_param_int(call, "lane", 0, (int64_t)call->lanes->n - 1, -1, &lane, err))
+	if (!ws_param_int(call, "lane", ws_make_range(0, (int64_t)call->lanes->n - 1, -1), &lane,
+			  err))
 		return 400;
 	if (ws_param(call, "form")) {
 		ws_fail(err, "Names that differ only in numbers have no query of their own; choose "

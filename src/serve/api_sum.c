@@ -164,7 +164,7 @@ bool ws_param_fold(const struct ws_api_call *call, bool *fold, struct ws_err *er
 {
 	int64_t v;
 
-	if (!ws_param_int(call, "fold", 0, 1, 0, &v, err))
+	if (!ws_param_int(call, "fold", ws_make_range(0, 1, 0), &v, err))
 		return false;
 	*fold = v;
 	return true;
@@ -177,8 +177,8 @@ const char *ws_sum_group_name(const struct ws_lanes *lanes, const struct ws_sum_
 			     : ws_lane_name(lanes, group->name, length);
 }
 
-int ws_sum_window(struct ws_api_call *call, int64_t t0, int64_t t1, struct ws_sum_group **v,
-		  size_t *n, uint32_t *unread, struct ws_err *err)
+int ws_sum_window(struct ws_api_call *call, int64_t t0, int64_t t1, struct ws_window_sums *sums,
+		  struct ws_err *err)
 {
 	struct walk walk = {.t0 = t0, .t1 = t1};
 	struct groups groups = {0};
@@ -189,9 +189,7 @@ int ws_sum_window(struct ws_api_call *call, int64_t t0, int64_t t1, struct ws_su
 	sum_walk(&walk, &groups, fold);
 	ws_map_free(&groups.at);
 	free(walk.lanes);
-	*v = groups.groups;
-	*n = groups.n;
-	*unread = walk.unread;
+	*sums = (struct ws_window_sums){groups.groups, groups.n, walk.unread};
 	return 0;
 }
 
@@ -390,12 +388,14 @@ static bool param_sum(struct ws_api_call *call, struct sum_part *part, struct ws
 	int64_t down;
 	int sort;
 
-	if (!ws_param_int(call, "names", 0, 1, 1, &part->names, err) ||
-	    !ws_param_int(call, "offset", 0, UINT32_MAX, 0, &part->offset, err) ||
-	    !ws_param_int(call, "limit", 0, SUM_MOST, SUM_USUAL, &part->limit, err) ||
-	    !ws_param_int(call, "form", 0, UINT32_MAX, -1, &part->form, err) ||
+	if (!ws_param_int(call, "names", ws_make_range(0, 1, 1), &part->names, err) ||
+	    !ws_param_int(call, "offset", ws_make_range(0, UINT32_MAX, 0), &part->offset, err) ||
+	    !ws_param_int(call, "limit", ws_make_range(0, SUM_MOST, SUM_USUAL), &part->limit,
+			  err) ||
+	    !ws_param_int(call, "form", ws_make_range(0, UINT32_MAX, -1), &part->form, err) ||
 	    !ws_param_fold(call, &part->fold, err) ||
-	    !ws_param_int(call, "down", 0, 1, 1, &down, err) || !param_kind(call, &part->kind, err))
+	    !ws_param_int(call, "down", ws_make_range(0, 1, 1), &down, err) ||
+	    !param_kind(call, &part->kind, err))
 		return false;
 	sort = param_word(call, "sort", sum_sort_words, WS_COUNT(sum_sort_words), SUM_TOTAL, err);
 	if (sort < 0)
@@ -661,11 +661,11 @@ int ws_api_events(struct ws_api_call *call, struct ws_err *err)
 	struct walk walk;
 	int sort;
 
-	if (!ws_param_int(call, "offset", 0, MOST_SORTED, 0, &offset, err) ||
-	    !ws_param_int(call, "limit", 1, MOST_PAGE, 100, &limit, err) ||
-	    !ws_param_int(call, "down", 0, 1, 0, &down, err) ||
-	    !ws_param_int(call, "at_least", 0, INT64_MAX, 0, &walk.at_least, err) ||
-	    !ws_param_int(call, "below", 0, INT64_MAX, -1, &walk.below, err))
+	if (!ws_param_int(call, "offset", ws_make_range(0, MOST_SORTED, 0), &offset, err) ||
+	    !ws_param_int(call, "limit", ws_make_range(1, MOST_PAGE, 100), &limit, err) ||
+	    !ws_param_int(call, "down", ws_make_range(0, 1, 0), &down, err) ||
+	    !ws_param_int(call, "at_least", ws_make_range(0, INT64_MAX, 0), &walk.at_least, err) ||
+	    !ws_param_int(call, "below", ws_make_range(0, INT64_MAX, -1), &walk.below, err))
 		return 400;
 	if (walk.at_least && walk.below < 0)
 		walk.below = INT64_MAX;
@@ -766,12 +766,13 @@ struct step {
 
 static bool param_step(struct ws_api_call *call, struct step *step, struct ws_err *err)
 {
-	if (!ws_param_int(call, "t", INT64_MIN / 4, INT64_MAX / 4, 0, &step->t, err) ||
-	    !ws_param_int(call, "back", 0, 1, 0, &step->back, err) ||
-	    !ws_param_int(call, "lane", 0, UINT32_MAX, step->back ? 0 : UINT32_MAX, &step->lane,
+	if (!ws_param_int(call, "t", ws_make_range(INT64_MIN / 4, INT64_MAX / 4, 0), &step->t,
 			  err) ||
-	    !ws_param_int(call, "level", 0, UINT32_MAX, step->back ? 0 : UINT32_MAX, &step->level,
-			  err))
+	    !ws_param_int(call, "back", ws_make_range(0, 1, 0), &step->back, err) ||
+	    !ws_param_int(call, "lane", ws_make_range(0, UINT32_MAX, step->back ? 0 : UINT32_MAX),
+			  &step->lane, err) ||
+	    !ws_param_int(call, "level", ws_make_range(0, UINT32_MAX, step->back ? 0 : UINT32_MAX),
+			  &step->level, err))
 		return false;
 	step->t += (int64_t)call->lanes->zero;
 	return true;

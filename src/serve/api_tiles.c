@@ -76,8 +76,11 @@ static void add_level(const struct ws_lanes *lanes, struct tiles *tiles, const s
 	size_t from = tiles->rects.n;
 
 	if (asked->only_n)
-		ws_draw_named_tile(lanes, lane, k, tiles->k, index, tiles->only + asked->only,
-				   asked->only_n, &tiles->rects);
+		ws_draw_named_tile(lanes, lane, k,
+				   &(struct ws_tile_names){tiles->k, index,
+							   tiles->only + asked->only,
+							   asked->only_n},
+				   &tiles->rects);
 	else
 		ws_draw_tile(lanes, lane, k, tiles->k, index, &tiles->rects);
 	put_u32(&tiles->heads, (uint32_t)(tiles->rects.n - from));
@@ -211,9 +214,9 @@ int ws_api_tiles(struct ws_api_call *call, struct ws_err *err)
 	int64_t k, most = INT32_MAX;
 	int status;
 
-	if (!ws_param_int(call, "k", 0, WS_TILE_SCALES - 1, 0, &k, err) ||
-	    !ws_param_int(call, "i", -most, most, 0, &tiles.index, err) ||
-	    !ws_param_int(call, "n", 1, 64, 1, &tiles.n, err))
+	if (!ws_param_int(call, "k", ws_make_range(0, WS_TILE_SCALES - 1, 0), &k, err) ||
+	    !ws_param_int(call, "i", ws_make_range(-most, most, 0), &tiles.index, err) ||
+	    !ws_param_int(call, "n", ws_make_range(1, 64, 1), &tiles.n, err))
 		return 400;
 	if (tiles.index + tiles.n > (INT64_MAX >> 12) >> k ||
 	    tiles.index < -((INT64_MAX >> 12) >> k)) {
@@ -265,10 +268,11 @@ int ws_api_at(struct ws_api_call *call, struct ws_err *err)
 	const struct ws_level *level;
 	uint32_t from, to, last;
 
-	if (!ws_param_int(call, "lane", 0, (int64_t)call->lanes->n - 1, 0, &number, err) ||
-	    !ws_param_int(call, "level", 0, UINT32_MAX, 0, &level_number, err) ||
-	    !ws_param_int(call, "event", -1, UINT32_MAX, -1, &event, err) ||
-	    !ws_param_int(call, "limit", 1, MOST_AT, 20, &limit, err) ||
+	if (!ws_param_int(call, "lane", ws_make_range(0, (int64_t)call->lanes->n - 1, 0), &number,
+			  err) ||
+	    !ws_param_int(call, "level", ws_make_range(0, UINT32_MAX, 0), &level_number, err) ||
+	    !ws_param_int(call, "event", ws_make_range(-1, UINT32_MAX, -1), &event, err) ||
+	    !ws_param_int(call, "limit", ws_make_range(1, MOST_AT, 20), &limit, err) ||
 	    !ws_param_window(call, &t0, &t1, err))
 		return 400;
 	lane = call->lanes->n ? call->lanes->lane[number] : NULL;

@@ -219,10 +219,10 @@ static int add_work(void *ctx, const struct ws_batch *batch)
 	return 0;
 }
 
-int ws_flame_gpu(struct ws_api_call *call, int64_t t0, int64_t t1, bool by_stack,
+int ws_flame_gpu(struct ws_api_call *call, const struct ws_flame_window *window,
 		 struct ws_profile *profile, uint32_t *unread, struct ws_err *err)
 {
-	struct making making = {.call = call, .profile = profile, .by_stack = by_stack};
+	struct making making = {.call = call, .profile = profile, .by_stack = window->by_stack};
 	int rc;
 
 	memset(profile, 0, sizeof(*profile));
@@ -233,7 +233,7 @@ int ws_flame_gpu(struct ws_api_call *call, int64_t t0, int64_t t1, bool by_stack
 	profile->stacks = ws_stacks_open(call->rep->report, &profile->damaged);
 	ws_calltree_init(&profile->tree, profile->stacks, WS_UNIT_FUNCTION, WS_FRAMES_ALL);
 	rc = ws_calls_load(call->rep->report, call->lanes->who, &making.calls, err) < 0;
-	if (!rc && by_stack)
+	if (!rc && window->by_stack)
 		load_chains(&making);
 	find_lanes(&making);
 	*unread = making.unread;
@@ -247,8 +247,8 @@ int ws_flame_gpu(struct ws_api_call *call, int64_t t0, int64_t t1, bool by_stack
 				   UINT64_C(1) << columns->process |
 				   UINT64_C(1) << columns->correlation |
 				   (columns->name < 0 ? 0 : UINT64_C(1) << columns->name),
-			.time_min = t0 < 0 ? 0 : (uint64_t)t0,
-			.time_max = t1 < 0 ? 0 : (uint64_t)t1,
+			.time_min = (uint64_t)ws_max(window->t0, 0),
+			.time_max = (uint64_t)ws_max(window->t1, 0),
 			.workers = 1};
 
 		ws_run_scan(call->rep->report, &scan, add_work, &making, &profile->damaged);

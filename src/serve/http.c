@@ -64,25 +64,33 @@ static const char policy[] = "default-src 'none'; script-src 'self'; style-src '
 			     "'self' data:; connect-src 'self'; "
 			     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-static ws_mhd_result respond_as(struct MHD_Connection *con, unsigned status, const char *type,
-				bool packed, void *bytes, size_t n,
-				enum MHD_ResponseMemoryMode mode)
+/* What is sent. */
+struct body {
+	const char *type;
+	bool packed; /* by gzip */
+	void *bytes;
+	size_t n;
+	enum MHD_ResponseMemoryMode mode;
+};
+
+static ws_mhd_result send_body(struct MHD_Connection *con, unsigned status, const struct body *body)
 {
-	struct MHD_Response *Response = ws_mhd.create_response_from_buffer(n, bytes, mode);
+	struct MHD_Response *Response =
+		ws_mhd.create_response_from_buffer(body->n, body->bytes, body->mode);
 	ws_mhd_result rc;
 
 	if (!Response) {
-		if (mode == MHD_RESPMEM_MUST_FREE)
-			free(bytes);
+		if (body->mode == MHD_RESPMEM_MUST_FREE)
+			free(body->bytes);
 		return MHD_NO;
 	}
-	ws_mhd.add_response_header(Response, "Content-Type", type);
+	ws_mhd.add_response_header(Response, "Content-Type", body->type);
 	ws_mhd.add_response_header(Response, "Content-Security-Policy", policy);
 	ws_mhd.add_response_header(Response, "X-Content-Type-Options", "nosniff");
 	ws_mhd.add_response_header(Response, "Referrer-Policy", "no-referrer");
 	ws_mhd.add_response_header(Response, "Cross-Origin-Resource-Policy", "same-origin");
 	ws_mhd.add_response_header(Response, "Cache-Control", "no-store");
-	if (packed)
+	if (body->packed)
 		ws_mhd.add_response_header(Response, "Content-Encoding", "gzip");
 	rc = ws_mhd.queue_response(con, status, Response);
 	ws_mhd.destroy_response(Response);
@@ -92,7 +100,9 @@ static ws_mhd_result respond_as(struct MHD_Connection *con, unsigned status, con
 static ws_mhd_result send_response(struct MHD_Connection *con, unsigned status, const char *type,
 				   void *bytes, size_t n, enum MHD_ResponseMemoryMode mode)
 {
-	return respond_as(con, status, type, false, bytes, n, mode);
+	struct body body = {.type = type, .bytes = bytes, .n = n, .mode = mode};
+
+	return send_body(con, status, &body);
 }
 
 static ws_mhd_result refuse_request(struct MHD_Connection *con, unsigned status,
@@ -160,10 +170,17 @@ static ws_mhd_result answer_asset(struct MHD_Connection *con, const struct ws_as
 	const char *accepted =
 		ws_mhd.lookup_connection_value(con, MHD_HEADER_KIND, "Accept-Encoding");
 	bool packed = accepted && strstr(accepted, "gzip");
+	struct body body = {.type = asset->type,
+			    .packed = packed,
+			    .bytes = (void *)asset->bytes,
+			    .n = asset->size,
+			    .mode = MHD_RESPMEM_PERSISTENT};
 
-	return respond_as(con, 200, asset->type, packed,
-			  (void *)(packed ? asset->packed : asset->bytes),
-			  packed ? asset->packed_size : asset->size, MHD_RESPMEM_PERSISTENT);
+	if (packed) {
+		body.bytes = (void *)asset->packed;
+		body.n = asset->packed_size;
+	}
+	return send_body(con, 200, &body);
 }
 
 static ws_mhd_result answer_api(struct server *server, struct MHD_Connection *con, const char *path)

@@ -76,10 +76,10 @@ struct ws_matcher *ws_make_matcher(const struct ws_api_call *call, struct ws_err
 	char *pattern;
 	int rc;
 
-	if (!ws_param_int(call, "re", 0, 1, 0, &re, err) ||
-	    !ws_param_int(call, "case", 0, 1, 0, &match_case, err) ||
-	    !ws_param_int(call, "exact", 0, 2, 0, &exact, err) ||
-	    !ws_param_int(call, "form", 0, UINT32_MAX, -1, &form, err))
+	if (!ws_param_int(call, "re", ws_make_range(0, 1, 0), &re, err) ||
+	    !ws_param_int(call, "case", ws_make_range(0, 1, 0), &match_case, err) ||
+	    !ws_param_int(call, "exact", ws_make_range(0, 2, 0), &exact, err) ||
+	    !ws_param_int(call, "form", ws_make_range(0, UINT32_MAX, -1), &form, err))
 		return NULL;
 	if (q && strlen(q) > MOST_PATTERN) {
 		ws_fail(err, "what is searched for is too long");
@@ -207,7 +207,7 @@ int ws_api_names(struct ws_api_call *call, struct ws_err *err)
 	struct ids ids = {.call = call, .q = ws_text_or(q, ""), .len = q ? strlen(q) : 0};
 	int64_t cut;
 
-	if (!ws_param_int(call, "cut", 0, 1, 0, &cut, err))
+	if (!ws_param_int(call, "cut", ws_make_range(0, 1, 0), &cut, err))
 		return 400;
 	ids.cut = cut;
 	ws_text_puts(call->out, "{\"ids\":[");

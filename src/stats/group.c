@@ -164,9 +164,7 @@ struct spill_merge {
 	struct ws_groups *tables;
 	struct ws_spill *spills; /* freed on the way */
 	size_t table_count;
-	uint64_t (*canonical)(void *ctx, size_t table, uint64_t key);
-	uint64_t (*spilled)(void *ctx, size_t table, uint64_t key);
-	void *ctx;
+	const struct ws_spill_keys *keys;
 	struct ws_keyed_value
 		*groups; /* (canonical key, table << 32 | number), by part, then key */
 	size_t first[WS_SPILL_PARTS + 1]; /* where the groups of each part begin */
@@ -179,8 +177,9 @@ struct spill_merge {
 static void sort_groups_by_part(struct spill_merge *merge)
 {
 	size_t total, next[WS_SPILL_PARTS] = {0};
-	struct ws_keyed_value *keyed = gather_groups(merge->tables, merge->table_count,
-						     merge->canonical, merge->ctx, &total);
+	struct ws_keyed_value *keyed =
+		gather_groups(merge->tables, merge->table_count, merge->keys->canonical,
+			      merge->keys->context, &total);
 
 	for (size_t i = 0; i < total; i++)
 		merge->first[ws_get_spill_part(merge->spills->shift, keyed[i].key) + 1]++;
@@ -210,8 +209,9 @@ static void gather_firsts(struct spill_merge *merge)
 		for (unsigned i = 0; i < merge->spills[table].firsts; i++) {
 			struct ws_firsts *firsts = &merge->spills[table].first_values[i];
 
-			if (merge->spilled)
-				firsts->upper = merge->spilled(merge->ctx, table, firsts->upper) >>
+			if (merge->keys->spilled)
+				firsts->upper = merge->keys->spilled(merge->keys->context, table,
+								     firsts->upper) >>
 						32 << 32;
 			merge->firsts[merge->first_count++] = firsts;
 		}
@@ -309,8 +309,9 @@ static struct ws_keyed_value *gather_part_values(const struct spill_merge *merge
 		for (size_t i = 0; i < merge->spills[table].parts[part].n; i++) {
 			struct ws_keyed_value one = merge->spills[table].parts[part].keyeds[i];
 
-			if (merge->spilled)
-				one.key = merge->spilled(merge->ctx, table, one.key);
+			if (merge->keys->spilled)
+				one.key =
+					merge->keys->spilled(merge->keys->context, table, one.key);
 			append_spilled_value(&all, one.key, one.value);
 		}
 		free(merge->spills[table].parts[part].keyeds);
@@ -389,16 +390,12 @@ static void merge_spilled_part(void *context, unsigned worker, size_t part)
 }
 
 void ws_groups_merge_spilled(struct ws_groups *tables, struct ws_spill *spills, size_t table_count,
-			     uint64_t (*canonical)(void *context, size_t table, uint64_t key),
-			     uint64_t (*spilled)(void *context, size_t table, uint64_t key),
-			     void *context, struct ws_group_part *parts)
+			     const struct ws_spill_keys *keys, struct ws_group_part *parts)
 {
 	struct spill_merge merge = {.tables = tables,
 				    .spills = spills,
 				    .table_count = table_count,
-				    .canonical = canonical,
-				    .spilled = spilled,
-				    .ctx = context,
+				    .keys = keys,
 				    .parts = parts};
 
 	sort_groups_by_part(&merge);

@@ -151,16 +151,21 @@ struct ws_group_part {
 	size_t count;
 };
 
+/* How keys of a table become canonical, asked from several threads. */
+struct ws_spill_keys {
+	uint64_t (*canonical)(void *context, size_t table, uint64_t key);
+	uint64_t (*spilled)(void *context, size_t table, uint64_t key);
+	void *context;
+};
+
 /*
  * The same where values were spilled, into WS_SPILL_PARTS parts, each of which the caller frees.
  * `spills` has one entry for each table, all with the same shift and limit. The low half of a
- * spilled key must be canonical already; `spilled`, called from several threads, maps the key as a
- * whole (NULL: it is canonical). First values of keys that have no other value are in no part: they
+ * spilled key must be canonical already; `keys->spilled` maps the key as a whole (NULL: it is
+ * canonical). First values of keys that have no other value are in no part: they
  * stay in `spills`, whose upper halves are then canonical, and each is a summary by itself.
  */
 void ws_groups_merge_spilled(struct ws_groups *tables, struct ws_spill *spills, size_t table_count,
-			     uint64_t (*canonical)(void *context, size_t table, uint64_t key),
-			     uint64_t (*spilled)(void *context, size_t table, uint64_t key),
-			     void *context, struct ws_group_part *parts);
+			     const struct ws_spill_keys *keys, struct ws_group_part *parts);
 
 #endif

@@ -311,8 +311,11 @@ static void merge_range_workers(struct range_sums *range_sums, uint32_t workers)
 	}
 	ws_make_domain_table(&range_sums->domains, range_sums->stats->report, domains, workers);
 	if (spilled)
-		ws_groups_merge_spilled(groups, spills, workers, make_canonical_range_key,
-					make_canonical_domain_key, range_sums, parts);
+		ws_groups_merge_spilled(groups, spills, workers,
+					&(struct ws_spill_keys){make_canonical_range_key,
+								make_canonical_domain_key,
+								range_sums},
+					parts);
 	else
 		parts[0].group_sums = ws_groups_merge(groups, workers, make_canonical_range_key,
 						      range_sums, &parts[0].count);

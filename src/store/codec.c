@@ -101,13 +101,16 @@ static void put_plain(struct ws_packer *packer, struct ws_bytes *out, const uint
 	put_stream_word(out, offset, size, WS_STREAM_RAW);
 }
 
-/* Finds the distinct bytes, in ascending order, and the number of each; returns how many there are,
- * or MAX_SYMBOLS + 1 when there are more than that. */
-static uint32_t find_symbols(const uint8_t *bytes, size_t size, uint8_t symbol[MAX_SYMBOLS],
-			     uint8_t number[256])
+/* The distinct bytes of a stream in ascending order, and the number of each. */
+struct symbols {
+	uint32_t count; /* MAX_SYMBOLS + 1 when there are more */
+	uint8_t symbol[MAX_SYMBOLS], number[256];
+};
+
+static void find_symbols(const uint8_t *bytes, size_t size, struct symbols *symbols)
 {
 	uint8_t seen[256] = {0};
-	uint32_t count = 0;
+	uint32_t count;
 
 	for (size_t from = 0, end = 256; from < size;
 	     from = end, end *= 4) { /* check early whether there are too many */
@@ -117,13 +120,13 @@ static uint32_t find_symbols(const uint8_t *bytes, size_t size, uint8_t symbol[M
 		count = 0;
 		for (uint32_t byte = 0; byte < 256; byte++)
 			if (seen[byte] && count++ < MAX_SYMBOLS) {
-				symbol[count - 1] = (uint8_t)byte;
-				number[byte] = (uint8_t)(count - 1);
+				symbols->symbol[count - 1] = (uint8_t)byte;
+				symbols->number[byte] = (uint8_t)(count - 1);
 			}
+		symbols->count = ws_min(count, MAX_SYMBOLS + 1u);
 		if (count > MAX_SYMBOLS)
-			return MAX_SYMBOLS + 1;
+			return;
 	}
-	return count;
 }
 
 static void pack_symbols(uint8_t *to, const uint8_t *bytes, size_t size, const uint8_t number[256],
@@ -154,15 +157,16 @@ static uint8_t bits_for_symbols(uint32_t count)
 }
 
 static void put_packed(struct ws_packer *packer, struct ws_bytes *out, const uint8_t *bytes,
-		       size_t size, uint32_t count, const uint8_t *symbol, const uint8_t *number)
+		       size_t size, const struct symbols *symbols)
 {
-	uint8_t bits = bits_for_symbols(count);
+	const uint8_t *number = symbols->number;
+	uint8_t bits = bits_for_symbols(symbols->count);
 	size_t offset = out->len, packed_size = (size * bits + 7) / 8;
 
 	ws_bytes_reserve(out, 4);
 	out->len += 4;
 	ws_bytes_add(out, &bits, 1);
-	ws_bytes_add(out, symbol, 1u << bits);
+	ws_bytes_add(out, symbols->symbol, 1u << bits);
 	if (bits == 1)
 		pack_symbols(packer->packed, bytes, size, number, 1);
 	else if (bits == 2)
@@ -176,14 +180,15 @@ static void put_packed(struct ws_packer *packer, struct ws_bytes *out, const uin
 void ws_stream_put(struct ws_packer *packer, struct ws_bytes *out, const uint8_t *bytes,
 		   size_t size)
 {
-	uint8_t symbol[MAX_SYMBOLS] = {0}, number[256];
-	uint32_t count = 0;
+	struct symbols symbols;
 
+	symbols.count = 0;
+	memset(symbols.symbol, 0, sizeof(symbols.symbol)); /* those that are none are stored too */
 	if (size >= 2 * MIN_COMPRESS && size <= packer->max_size)
-		count = find_symbols(bytes, size, symbol, number);
+		find_symbols(bytes, size, &symbols);
 
-	if (count > 1 && count <= MAX_SYMBOLS)
-		put_packed(packer, out, bytes, size, count, symbol, number);
+	if (symbols.count > 1 && symbols.count <= MAX_SYMBOLS)
+		put_packed(packer, out, bytes, size, &symbols);
 	else
 		put_plain(packer, out, bytes, size);
 }

@@ -808,25 +808,24 @@ static void put_length(struct ws_bytes *bytes, uint32_t length)
 	bytes->len++;
 }
 
-void ws_encode_strings(struct ws_encoder *encoder, uint64_t first, uint32_t count,
-		       const uint32_t *lengths, const void *text, uint64_t bytes,
-		       uint32_t generation, uint64_t sequence)
+void ws_encode_strings(struct ws_encoder *encoder, const struct ws_string_run *strings,
+		       uint64_t sequence)
 {
 	struct ws_block_head head = ws_make_block_head(WS_BLOCK_STRINGS, sequence);
 	uint32_t size;
 
 	encoder->streams.len = 0;
-	for (uint32_t i = 0; i < count; i++)
-		put_length(&encoder->streams, lengths[i]);
+	for (uint32_t i = 0; i < strings->count; i++)
+		put_length(&encoder->streams, strings->lengths[i]);
 	size = (uint32_t)encoder->streams.len;
 	ws_block_begin(&encoder->out);
 	ws_bytes_add(&encoder->out, &size, sizeof(size));
 	ws_stream_put(&encoder->packer, &encoder->out, encoder->streams.bytes, size);
-	ws_stream_put(&encoder->packer, &encoder->out, text, bytes);
-	head.table = generation;
-	head.rows = count;
-	head.first = first;
-	head.raw = bytes;
+	ws_stream_put(&encoder->packer, &encoder->out, strings->text, strings->bytes);
+	head.table = strings->generation;
+	head.rows = strings->count;
+	head.first = strings->first;
+	head.raw = strings->bytes;
 	ws_block_end(&encoder->out, &head);
 }
 

@@ -33,11 +33,18 @@ void ws_block_end(struct ws_bytes *out, const struct ws_block_head *head);
 void ws_encode_rows(struct ws_encoder *encoder, enum ws_table table, const void *rows,
 		    uint32_t count, uint64_t first, uint64_t sequence);
 
-/* Encode a dictionary block: strings `first` to first + count - 1, whose bytes stand one after the
- * other in `text`. */
-void ws_encode_strings(struct ws_encoder *encoder, uint64_t first, uint32_t count,
-		       const uint32_t *lengths, const void *text, uint64_t bytes,
-		       uint32_t generation, uint64_t sequence);
+/* Strings `first` to first + count - 1, whose bytes stand one after the other in `text`. */
+struct ws_string_run {
+	uint64_t first;
+	uint32_t count, generation;
+	const uint32_t *lengths;
+	const void *text;
+	uint64_t bytes;
+};
+
+/* Encode a dictionary block. */
+void ws_encode_strings(struct ws_encoder *encoder, const struct ws_string_run *strings,
+		       uint64_t sequence);
 
 /* Encode the index block and the trailer, for a file whose blocks end at `at`. */
 void ws_encode_index(struct ws_bytes *out, const struct ws_index_entry *index, size_t count,

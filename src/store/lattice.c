@@ -194,8 +194,9 @@ static uint64_t nearest_steps(uint64_t difference, double inverse)
 	return (uint64_t)(int64_t)(steps + copysign(0.5, steps));
 }
 
-/* What a split learns on its way. */
+/* The lattice's scale, and what a split learns on its way. */
 struct split_tally {
+	uint64_t scale;
 	uint64_t ns, steps;
 	uint32_t corrections;
 	bool fits;
@@ -204,9 +205,9 @@ struct split_tally {
 /* Moves the running time `at` over `steps` steps to `time`. `difference`: ns since the time before.
  */
 static inline void split_time(u128 *at, uint64_t time, uint64_t difference, uint64_t steps,
-			      uint64_t scale, uint8_t *rest, struct split_tally *tally)
+			      uint8_t *rest, struct split_tally *tally)
 {
-	u128 predicted = add_steps(*at, steps, scale);
+	u128 predicted = add_steps(*at, steps, tally->scale);
 	int64_t correction = (int64_t)(time - (uint64_t)(predicted >> 32));
 
 	*rest = (uint8_t)((uint64_t)correction << 1 ^ (uint64_t)(correction >> 63));
@@ -224,15 +225,14 @@ bool ws_split_times(struct ws_lattice *lattice, const uint64_t *start, const uin
 	double inverse = 4294967296.0 / (double)lattice->scale;
 	u128 at = to_fixed(start[0]) | UINT32_C(1) << 31;
 	uint64_t last = start[0];
-	struct split_tally tally = {.fits = true};
+	struct split_tally tally = {.scale = lattice->scale, .fits = true};
 
 	for (uint32_t i = 0; i < lattice->rows; i++) {
 		uint64_t difference = start[i] - last, steps = nearest_steps(difference, inverse);
 		u128 at_end;
 
 		lattice->start_steps[i] = steps;
-		split_time(&at, start[i], difference, steps, lattice->scale,
-			   &lattice->start_rest[i], &tally);
+		split_time(&at, start[i], difference, steps, &lattice->start_rest[i], &tally);
 		last = start[i];
 		if (!end)
 			continue;
@@ -245,8 +245,7 @@ bool ws_split_times(struct ws_lattice *lattice, const uint64_t *start, const uin
 		lattice->span_steps[i] = steps + 1;
 		tally.fits &= steps != UINT64_MAX;
 		at_end = at;
-		split_time(&at_end, end[i], difference, steps, lattice->scale,
-			   &lattice->span_rest[i], &tally);
+		split_time(&at_end, end[i], difference, steps, &lattice->span_rest[i], &tally);
 		if (lattice->gaps) {
 			at = at_end;
 			last = end[i];

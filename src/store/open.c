@@ -422,9 +422,14 @@ static void add_journal_strings(struct ws_report *report, struct ws_encoder *enc
 		return;
 	/* A generation other than the file's: whether these strings repeat earlier ones is not
 	 * known here. */
-	ws_encode_strings(encoder, copy->string_first + skip, copy->strings - skip,
-			  copy->lengths + skip, copy->text + bytes, copy->text_bytes - bytes,
-			  generation + 1, 0);
+	ws_encode_strings(encoder,
+			  &(struct ws_string_run){.first = copy->string_first + skip,
+						  .count = copy->strings - skip,
+						  .generation = generation + 1,
+						  .lengths = copy->lengths + skip,
+						  .text = copy->text + bytes,
+						  .bytes = copy->text_bytes - bytes},
+			  0);
 	keep_encoded_block(encoder, &block);
 	append_block(&report->all, &block);
 }

@@ -228,15 +228,20 @@ static void empty_strings(struct ws_writer *writer)
 
 static int flush_strings(struct ws_writer *writer, bool wide)
 {
+	struct ws_string_run strings = {.first = writer->next_string - writer->pending,
+					.count = writer->pending,
+					.generation = writer->generation,
+					.bytes = writer->pending_text};
+
 	if (!writer->pending)
 		return 0;
 	/* Not again for every string of a full disk: compressing what cannot be written takes its
 	 * time. */
 	if ((wide && writer->failed) || open_segment(writer))
 		return -1;
-	ws_encode_strings(&writer->encoder, writer->next_string - writer->pending, writer->pending,
-			  ws_journal_lengths(&writer->journal), ws_journal_text(&writer->journal),
-			  writer->pending_text, writer->generation, writer->sequence);
+	strings.lengths = ws_journal_lengths(&writer->journal);
+	strings.text = ws_journal_text(&writer->journal);
+	ws_encode_strings(&writer->encoder, &strings, writer->sequence);
 	if (append_block(writer, wide))
 		return -1;
 	empty_strings(writer);
@@ -415,12 +420,17 @@ struct ws_writer *ws_writer_create(const char *path, const struct ws_writer_opts
 static uint32_t add_long_string(struct ws_writer *writer, const void *bytes, size_t len)
 {
 	uint32_t length = (uint32_t)(ws_min(len, WS_MAX_TEXT));
+	struct ws_string_run string = {.generation = writer->generation,
+				       .count = 1,
+				       .lengths = &length,
+				       .text = bytes,
+				       .bytes = length};
 
 	writer->lost += len > WS_MAX_TEXT;
 	if (flush_strings(writer, true) || open_segment(writer))
 		return 0;
-	ws_encode_strings(&writer->encoder, writer->next_string, 1, &length, bytes, length,
-			  writer->generation, writer->sequence);
+	string.first = writer->next_string;
+	ws_encode_strings(&writer->encoder, &string, writer->sequence);
 	if (append_block(writer, false))
 		return 0;
 	writer->next_string++;

@@ -639,7 +639,8 @@ static void test_spilled_groups(void **ctx)
 	}
 	want = ws_groups_merge(all, TABLES, lower_half, NULL, &wanted);
 	got = malloc(wanted * sizeof(*got));
-	ws_groups_merge_spilled(some, spills, TABLES, lower_half, lower_half, NULL, parts);
+	ws_groups_merge_spilled(some, spills, TABLES,
+				&(struct ws_spill_keys){lower_half, lower_half, NULL}, parts);
 	for (unsigned p = 0; p < WS_SPILL_PARTS; p++) {
 		assert_true(count + parts[p].count <= wanted);
 		memcpy(got + count, parts[p].group_sums, parts[p].count * sizeof(*got));
