@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "text/text.h"
@@ -59,6 +60,23 @@ static const char *last_part(const char *name)
 	return b ? b + 1 : name;
 }
 
+/* Others need the disk as well: a file that cannot fit does not fill it first. */
+static int check_room(const struct ws_upload *upload, uint64_t bytes, struct ws_err *err)
+{
+	struct statvfs disk;
+	uint64_t free_bytes;
+
+	if (fstatvfs(upload->fd, &disk) || !disk.f_blocks) /* some file systems do not say */
+		return 0;
+	free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
+	if (bytes <= free_bytes)
+		return 0;
+	return ws_fail(err,
+		       "%s has %" PRIu64 " bytes, and where it would be kept %" PRIu64
+		       " are free: TMPDIR chooses another place",
+		       upload->name, bytes, free_bytes);
+}
+
 struct ws_upload *ws_upload_new(const char *name, uint64_t bytes, struct ws_err *err)
 {
 	struct ws_upload *upload;
@@ -87,6 +105,10 @@ struct ws_upload *ws_upload_new(const char *name, uint64_t bytes, struct ws_err 
 	upload->fd = open(upload->file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (upload->fd < 0) {
 		ws_fail_errno(err, "cannot make a temporary file for %s", name);
+		ws_upload_free(upload);
+		return NULL;
+	}
+	if (check_room(upload, bytes, err)) {
 		ws_upload_free(upload);
 		return NULL;
 	}

@@ -211,6 +211,19 @@ def a_users_own_server_answers_its_user_and_root():
 
 
 @test
+def who_became_root_by_sudo_is_answered_by_roots_server():
+    prefix = other_user()
+    if os.getuid():
+        raise Skip("needs root")
+    env = dict(os.environ, SUDO_UID="65534")
+    with serve(report(), env=env) as s:
+        same(ask_as(prefix, s, s.path + "api/session")[:12], b"HTTP/1.1 200", "who did")
+        third = ["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups"]
+        got = ask_as(third, s, s.path + "api/session")
+        same(got[:12] in (b"HTTP/1.1 403", b""), True, "a third")
+
+
+@test
 def sockets_of_both_families_and_half_closed_ones_are_their_users():
     with serve(report()) as s:
         request = ("GET %sapi/state HTTP/1.0\r\nHost: localhost\r\n\r\n" % s.path).encode()
@@ -329,21 +342,34 @@ def a_thousand_of_another_user_keep_nobody_waiting():
             check_owner_is_served(s, text, prefix)
 
 
+def limit_descriptors():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+
+
 @test
 def few_descriptors_are_enough():
-    def limit():
-        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-
-    process = subprocess.Popen(
-        [PROGRAM, "view", "--no-open", report()], stdout=subprocess.PIPE, preexec_fn=limit
-    )
-    try:
-        s = Server(process, process.stdout.readline().decode().strip())
+    with serve(report(), preexec_fn=limit_descriptors) as s:
         check_owner_is_served(s, "GET /")
-    finally:
-        process.terminate()
-        process.wait()
-        process.stdout.close()
+
+
+@test
+def too_many_with_the_token_are_told_so_and_make_room_when_they_end():
+    with serve(report(), preexec_fn=limit_descriptors) as s:
+        for _ in range(50):  # more than there may be at once: those that end are not counted
+            same(s.ask("api/state")[0], 200, "one after the other")
+        held = [socket.create_connection(("127.0.0.1", s.port)) for _ in range(16)]
+        for c in held:
+            c.sendall(("GET %s HTTP/1.1\r\n" % s.path).encode())
+        status, body, _ = until("a refusal", lambda: refusal_of(s))
+        same((status, "too many connections" in body), (503, True), body)
+        for c in held:
+            c.close()
+        until("room", lambda: s.ask("api/state")[0] == 200)
+
+
+def refusal_of(s):
+    answer = s.ask("api/state")
+    return answer[0] != 200 and answer
 
 
 @test
@@ -432,6 +458,40 @@ def a_file_beyond_the_limit_of_sizes_is_refused_and_the_server_stays():
         same(b"cannot keep large" in said, True, said)
         same(s.ask("api/state")[0], 200, "the server")
         until("its folder to be gone", lambda: not os.listdir("sizes"))
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+@test
+def a_file_larger_than_the_free_room_is_refused_before_it_is_kept():
+    """In a file system of a megabyte, which a namespace of its own has."""
+    mount = "mount -t tmpfs -o size=1m none /mnt && "
+    if subprocess.run(["unshare", "-m", "sh", "-c", mount + "true"], stderr=-3).returncode:
+        raise Skip("nothing can be mounted here")
+    serving = 'TMPDIR=/mnt exec "$0" view --no-open'
+    process = subprocess.Popen(
+        ["unshare", "-m", "sh", "-c", mount + serving, PROGRAM], stdout=subprocess.PIPE
+    )
+    try:
+        s = Server(process, process.stdout.readline().decode().strip())
+        c = socket.create_connection(("127.0.0.1", s.port))
+        c.sendall(
+            (
+                "POST %sapi/add?name=large HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
+                "Origin: http://127.0.0.1:%d\r\nContent-Length: 2000000\r\n\r\n"
+                % (s.path, s.port, s.port)
+            ).encode()
+        )
+        got = b""
+        while b"free" not in got:
+            more = c.recv(65536)
+            same(more != b"", True, got)
+            got += more
+        same(got[:12], b"HTTP/1.1 400", got)
+        c.close()
+        same(s.ask("api/state")[0], 200, "the server")
     finally:
         process.terminate()
         process.wait()
