@@ -2,7 +2,8 @@
  * perf_waits.c - which system call a thread waits in, asked of the kernel while it waits.
  *
  * Hooks tell what calls of the C library wait for. Static programs, Go, and libraries that make
- * system calls themselves wait in silence: of a thread that has been off its core for LOOK_AFTER,
+ * system calls themselves wait in silence: of a thread that has been off its core for LOOK_AFTER
+ * (LOOK_SOON in a process without hooks, where nothing else would tell of its waits),
  * /proc/PID/task/TID/syscall says in which call, with its arguments. One look for each wait is
  * enough, for a thread that waits does not move. Whether it still waited then is not known here:
  * records of switches come later. So the moments before and after the look are stored, and readers
@@ -19,6 +20,7 @@
 #include "base/choose.h"
 
 #define LOOK_AFTER 4000000u /* ns off its core */
+#define LOOK_SOON 100000u   /* the same where no hook tells */
 #define LOOKS 16	    /* in a round: some 10 us each */
 
 struct call {
@@ -184,6 +186,17 @@ static void look(struct ws_perf *perf, struct ws_perf_thread *thread)
 	ws_writer_add(thread->image->sink->writer, WS_TABLE_blocked, &row);
 }
 
+static bool is_due(const struct ws_perf_thread *thread, uint64_t now)
+{
+	uint64_t after = LOOK_AFTER;
+
+	if (!thread->off || thread->looked || thread->on || !thread->image->id)
+		return false;
+	if (!thread->image->proc)
+		after = LOOK_SOON;
+	return now >= thread->off && now - thread->off >= after;
+}
+
 void ws_perf_look_at_waits(struct ws_perf *perf, uint64_t now)
 {
 	size_t looks = 0;
@@ -196,8 +209,7 @@ void ws_perf_look_at_waits(struct ws_perf *perf, uint64_t now)
 			perf->threads.used[i] ? (void *)(uintptr_t)perf->threads.slots[i].value
 					      : NULL;
 
-		if (!thread || !thread->off || thread->looked || thread->on ||
-		    now - thread->off < LOOK_AFTER || now < thread->off || !thread->image->id)
+		if (!thread || !is_due(thread, now))
 			continue;
 		look(perf, thread);
 		looks++;

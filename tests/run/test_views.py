@@ -153,6 +153,20 @@ def waits_of_a_program_without_hooks(t):
 
 
 @test("views")
+def short_waits_of_a_program_without_hooks(t):
+    """Of a thousand sleeps of 1 ms some are found by the call, though none lasts for 4 ms."""
+    if not os.path.exists(t.program("busystatic")):
+        raise Skip("no static C library")
+    r = record(t, [t.program("busystatic"), "sleeps", "1000"], "--trace=none")
+    if not table(t, "stats", "-r", "sched_sum", r.report):
+        raise Skip("context switches cannot be recorded here")
+    rows = table(t, "stats", "-r", "thread_wait_sum", r.report)
+    found = sum(int(w["Waits"]) for w in rows if w["Function"].endswith("nanosleep"))
+    if found < 12:
+        raise Imprecise("sleeps that were found: %d of %s" % (found, rows))
+
+
+@test("views")
 def stats_of_a_program_without_hooks(t):
     """Where no hook could be loaded, stats say so and where there is something to see."""
     if not os.path.exists(t.program("busystatic")):
