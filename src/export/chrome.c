@@ -979,19 +979,30 @@ static void put_gpus(struct chrome *chrome)
 	}
 }
 
+/* Tracks have rows of their own in their process. They come before their events: who imports the
+ * trace must know by then that these rows are no threads. */
 static void put_tracks(struct chrome *chrome)
 {
-	for (size_t i = 0; i < chrome->track_name.size; i++) {
-		if (!chrome->track_name.used[i] ||
-		    ws_map_get(&chrome->track_row, chrome->track_name.slots[i].key, NULL))
-			continue;
-		struct row row = find_track_row(chrome, 0, chrome->track_name.slots[i].key);
+	struct ws_cursor *cursor =
+		ws_cursor_open(chrome->export->report, WS_TABLE_track, 0, UINT64_MAX);
+	const uint64_t *values;
 
+	while (ws_cursor_next(cursor, &values)) {
+		uint64_t id = values[ws_track_id];
+		struct row row;
+
+		if (ws_map_get(&chrome->track_row, id, NULL))
+			continue;
+		row = find_track_row(chrome, 0, id);
 		open_metadata(chrome, "thread_name", row.pid, row.tid);
 		ws_text_puts(&chrome->text, "\"name\":");
-		put_string(chrome, &chrome->text, chrome->track_name.slots[i].value);
+		put_string(chrome, &chrome->text, values[ws_track_name]);
+		arg_number(chrome, "track", id);
+		arg_number(chrome, "parent track", values[ws_track_parent]);
+		arg_number(chrome, "of process", values[ws_track_process] != 0);
 		close_event(chrome);
 	}
+	ws_cursor_close(cursor);
 }
 
 /* ---- the head ---- */
@@ -1263,7 +1274,6 @@ static int put_end(struct chrome *chrome, struct ws_err *err)
 {
 	put_who(chrome);
 	put_gpus(chrome);
-	put_tracks(chrome);
 	ws_text_puts(&chrome->text, "\n],\n\"stackFrames\":{");
 	if (ws_chrome_samples_frames(chrome->samples, &chrome->text, flush_some, chrome))
 		return ws_fail_errno(err, "cannot write %s", ws_name_output(chrome->export));
@@ -1304,6 +1314,7 @@ int ws_write_format_chrome(struct ws_cell_context *export, FILE *file, struct ws
 
 	load_chrome_tables(&chrome);
 	put_head(&chrome);
+	put_tracks(&chrome);
 	rc = put_events(&chrome, err);
 	if (!rc)
 		rc = put_end(&chrome, err);

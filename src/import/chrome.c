@@ -411,8 +411,10 @@ static uint32_t find_async_track(struct ws_trace *trace, const struct ws_trace_e
 	const struct ws_json_value *value = &event->name;
 	size_t n;
 	const char *text;
-	uint32_t process = 0;
+	uint32_t process = 0, own = ws_trace_find_own_track(trace, event);
 
+	if (own)
+		return own;
 	if (event->cat.type == WS_JSON_STRING && event->cat.length)
 		value = &event->cat;
 	if (event->pid.type != WS_JSON_NONE && event->pid.type != WS_JSON_STRING)

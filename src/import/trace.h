@@ -89,6 +89,8 @@ struct ws_trace {
 	uint32_t last_process, last_thread;
 	/* pid, or hash of pid and tid -> string, of those named before their first event */
 	struct ws_map process_names, thread_names;
+	/* Of our own exports: hash of pid and tid -> track, and its number there -> track */
+	struct ws_map own_tracks, own_track_numbers;
 	struct ws_map
 		open_slices; /* thread or async key -> index + 1 of the innermost open slice */
 	struct ws_trace_slice *slices;
@@ -172,6 +174,9 @@ static inline uint64_t ws_trace_get_end(const struct ws_trace *trace,
 		return WS_NO_TIME;
 	return event->start + event->length;
 }
+
+/* The track of one of our own exports that pid and tid stand for; 0 for none. */
+uint32_t ws_trace_find_own_track(const struct ws_trace *trace, const struct ws_trace_event *event);
 
 /* A metadata event: the name of a process or thread. */
 void ws_trace_read_metadata(struct ws_trace *trace, const struct ws_trace_event *event);

@@ -481,6 +481,8 @@ static void free_trace(struct ws_trace *trace)
 	ws_text_free(&trace->own);
 	ws_map_free(&trace->process_names);
 	ws_map_free(&trace->thread_names);
+	ws_map_free(&trace->own_tracks);
+	ws_map_free(&trace->own_track_numbers);
 	ws_map_free(&trace->open_slices);
 	ws_map_free(&trace->open_flows);
 	ws_map_free(&trace->kernel_names);

@@ -295,6 +295,16 @@ uint32_t ws_trace_find_thread(struct ws_trace *trace, const struct ws_trace_even
 	return id;
 }
 
+uint32_t ws_trace_find_own_track(const struct ws_trace *trace, const struct ws_trace_event *event)
+{
+	uint64_t pid = 0, tid = 0;
+
+	if (!trace->own_tracks.count || !read_number(&event->pid, &pid) ||
+	    !read_number(&event->tid, &tid))
+		return 0;
+	return (uint32_t)ws_map_get(&trace->own_tracks, make_thread_key(pid, tid), NULL);
+}
+
 void ws_trace_find_place(struct ws_trace *trace, const struct ws_trace_event *event,
 			 uint32_t *thread, uint32_t *track)
 {
@@ -303,7 +313,10 @@ void ws_trace_find_place(struct ws_trace *trace, const struct ws_trace_event *ev
 	size_t length;
 	const char *text;
 
-	*thread = *track = 0;
+	*thread = 0;
+	*track = ws_trace_find_own_track(trace, event);
+	if (*track)
+		return;
 	if (numbers) {
 		*thread = ws_trace_find_thread(trace, event);
 		return;
@@ -359,6 +372,27 @@ static uint32_t read_thread_name(struct ws_trace *trace)
 	return ws_trace_add_string(trace, ws_trace_get_arg(trace, WS_A_NAME));
 }
 
+/* The row of a thread that is a track in the report that one of our own exports came from. */
+static void read_own_track(struct ws_trace *trace, uint64_t pid, uint64_t tid)
+{
+	uint64_t number = ws_trace_get_u64(trace, WS_A_TRACK, 0),
+		 above = ws_trace_get_u64(trace, WS_A_PARENT_TRACK, 0);
+	uint32_t process = 0, track, parent = 0;
+	size_t length;
+	const char *name;
+
+	if (trace->own_tracks.count >= WS_IMPORT_LIMIT)
+		return;
+	if (above)
+		parent = (uint32_t)ws_map_get(&trace->own_track_numbers, above, NULL);
+	if (ws_trace_get_u64(trace, WS_A_OF_PROCESS, 0))
+		process = ws_trace_find_pid(trace, pid);
+	name = ws_unescape_json_text(ws_trace_get_arg(trace, WS_A_NAME), &trace->scratch, &length);
+	track = ws_importer_intern_track(trace->importer, parent, process, 0, name, length);
+	ws_map_set(&trace->own_tracks, make_thread_key(pid, tid), track);
+	ws_map_set(&trace->own_track_numbers, number, track);
+}
+
 void ws_trace_read_metadata(struct ws_trace *trace, const struct ws_trace_event *event)
 {
 	uint64_t pid = 0, tid = 0;
@@ -370,6 +404,9 @@ void ws_trace_read_metadata(struct ws_trace *trace, const struct ws_trace_event 
 	if (ws_is_json_string(&event->name, "process_name"))
 		name_process(trace, pid,
 			     ws_trace_add_string(trace, ws_trace_get_arg(trace, WS_A_NAME)));
+	else if (ws_is_json_string(&event->name, "thread_name") &&
+		 ws_trace_get_u64(trace, WS_A_TRACK, 0))
+		read_own_track(trace, pid, tid);
 	else if (ws_is_json_string(&event->name, "thread_name"))
 		name_thread(trace, pid, tid, read_thread_name(trace));
 }

@@ -185,6 +185,22 @@ def no_green_context_is_empty(t):
     eq([r["GreenCtx"] for r in rows], ["", "4"])
 
 
+SPANS = [
+    dict(ph="X", cat="Trace", name="window", pid="Spans", tid="PyTorch", ts=990, dur=900, args={}),
+    dict(ph="i", s="g", name="Iteration Start", pid="Traces", tid="Trace PyTorch", ts=991),
+]
+
+
+def with_tracks(tables):
+    """The same with names in place of numbers of tracks."""
+    names = {r["id"]: r["nameId"] for r in tables.get("WARPSIGHT_TRACK", [])}
+    for r in tables.get("WARPSIGHT_TRACK", []):
+        r["parent"] = names.get(r["parentId"])
+    for r in tables.get("WARPSIGHT_SLICE", []):
+        r["track"] = names.get(r["trackId"])
+    return tables
+
+
 @test
 def chrome_round_trips_keep_times_and_names(t):
     """Exported to Chrome's JSON and imported again, a report has the same times, collections and
@@ -197,6 +213,7 @@ def chrome_round_trips_keep_times_and_names(t):
         ),
         "chrome": t.write("c.json", CHROME),
         "kineto": t.write("k.json", kineto()),
+        "spans": t.write("s.json", dict(kineto(), traceEvents=kineto()["traceEvents"] + SPANS)),
     }
     columns = {
         "CUPTI_ACTIVITY_KIND_KERNEL": ("start", "end"),
@@ -205,12 +222,14 @@ def chrome_round_trips_keep_times_and_names(t):
         "WARPSIGHT_OP": ("start", "end", "nameId"),
         "ANALYSIS_DETAILS": ("startTime", "stopTime"),
         "ThreadNames": ("nameId",),
+        "WARPSIGHT_SLICE": ("start", "end", "nameId", "argsId", "track"),
+        "WARPSIGHT_TRACK": ("nameId", "parent"),
     }
     for name, source in sources.items():
-        first = t.load(source)
+        first = with_tracks(t.load(source))
         zero = span(t, "r.wsrep")
         t.run("export", "-q", "-f", "-t", "chrome", "-o", "back.json", "r.wsrep")
-        again = t.load(t.path("back.json"))
+        again = with_tracks(t.load(t.path("back.json")))
         eq(span(t, "r.wsrep"), zero, name)
         for table, kept in columns.items():
             rows = [
