@@ -316,15 +316,12 @@ def held_connections(s, text, prefix=()):
 
 
 def check_owner_is_served(s, text, prefix=()):
-    """All of them are there when the owner asks; without the gate it would wait for a minute."""
+    """While all of them are held; none has a thread, which are what a server has few of."""
     with held_connections(s, text, prefix):
-        begin = time.monotonic()
         for _ in range(3):
             same(s.ask("api/state")[0], 200, "the owner, beside %r" % text)
-        # half the time after which anyone is dropped for being slow
-        same(time.monotonic() - begin < 30, True, "it did not wait for the others to be dropped")
-    threads = os.listdir("/proc/%d/task" % s.process.pid)
-    same(len(threads) < 100, True, "%d threads" % len(threads))
+        threads = os.listdir("/proc/%d/task" % s.process.pid)
+        same(len(threads) < 50, True, "%d threads beside %r" % (len(threads), text))
 
 
 @test
