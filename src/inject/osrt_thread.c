@@ -2,7 +2,6 @@
  * osrt_thread.c - threads: their creation, so that each makes itself known when it starts, and the
  * names they are given.
  */
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 
 #include "inject/osrt.h"
 #include "inject/place.h"
+#include "inject/sandbox.h"
 
 /* ---- creation ---- */
 
@@ -109,13 +109,6 @@ int pthread_setname_np(pthread_t thread, const char *name)
 	return r;
 }
 
-/* Does the call forbid the thread even to read the clock, and nearly all system calls? */
-static bool forbids_all_calls(int option, unsigned long arg)
-{
-	return (option == PR_SET_SECCOMP && arg == SECCOMP_MODE_STRICT) ||
-	       (option == PR_SET_TSC && arg == PR_TSC_SIGSEGV);
-}
-
 WS_EXPORT int prctl(int option, ...);
 int prctl(int option, ...)
 {
@@ -132,17 +125,11 @@ int prctl(int option, ...)
 	va_end(ap);
 	/* A program that shuts itself in may not be allowed what finding paths takes, on pain of
 	 * death. */
-	if (option == PR_SET_SECCOMP || option == PR_SET_NO_NEW_PRIVS) {
+	if (ws_begins_sandbox(option))
 		ws_osrt_disable_paths();
-		ws_rt_enter_sandbox();
-	}
-	if (forbids_all_calls(option, a[0])) {
-		ws_rt_mute_thread(true);
-		r = real(option, a[0], a[1], a[2], a[3]);
-		if (r)
-			ws_rt_mute_thread(false);
-		return r;
-	}
+	/* The hook before this one (follow.c) does what every recording needs. */
+	if (ws_forbids_all_calls(option, a[0]))
+		return real(option, a[0], a[1], a[2], a[3]);
 	traced = ws_osrt_begin(&call, WS_OSRT_prctl, 0);
 	r = real(option, a[0], a[1], a[2], a[3]);
 	if (traced)

@@ -142,8 +142,9 @@ static void *map_private(size_t bytes)
 	if (p < 0 && p > -4096)
 		return NULL;
 	SYS3(SYS_madvise, p, bytes, MADV_WIPEONFORK);
-	SYS3(SYS_munlock, p, bytes,
-	     0); /* after mlockall(MCL_FUTURE) it would count as the program's */
+	if (!kept.sandboxed)
+		SYS3(SYS_munlock, p, bytes,
+		     0); /* after mlockall(MCL_FUTURE) it would count as the program's */
 	return (void *)p;
 }
 
@@ -1339,7 +1340,7 @@ static bool prefers_inline_texts(struct ws_thread *thread, bool miss)
 	if (ws_unlikely((thread->string_lookups & 255) == 0)) {
 		uint32_t misses = thread->string_misses & 0xffff;
 
-		if (misses > 32 && !thread->more_strings)
+		if (misses > 32 && !thread->more_strings && !kept.sandboxed)
 			thread->more_strings =
 				map_private(WS_STRING_SLOTS_MORE * sizeof(*thread->more_strings));
 		thread->string_misses = (uint32_t)(misses > 128) << 16;
@@ -1379,7 +1380,7 @@ int ws_rt_take_buffer(void)
 	long fd;
 	int i;
 
-	if (!arena || !ws_rt->home)
+	if (!arena || !ws_rt->home || kept.sandboxed)
 		return -1;
 	fd = SYS4(SYS_openat, AT_FDCWD, kept.path, O_RDWR | O_CLOEXEC, 0);
 	if (fd < 0)

@@ -181,6 +181,22 @@ def memory_after_the_end(t):
 
 
 @test("target")
+def a_program_that_shuts_itself_in(t):
+    """It is killed by any system call that it does not make itself, whatever is recorded."""
+    for what in ("nvtx", "nvtx,osrt"):
+        r = t.same([t.program("ranges"), "shut", "20000"], "-f", "--trace=" + what)
+        if r.status == 77:
+            t.skip("no seccomp here")
+        t.eq(r.status, 0, "exit status with --trace=%s" % what)
+        db = t.load(r.report)
+        t.ge(
+            db.range_count() + db.lost(),
+            20000,
+            "ranges recorded or counted with --trace=%s" % what,
+        )
+
+
+@test("target")
 def children_on_their_parents_thread_storage(t):
     """They find their parent's state and must not touch it: the parent's calls are all there, none
     of theirs is, and what it starts afterwards is recorded as ever.
