@@ -251,9 +251,11 @@ def fake_desktop():
     os.chmod("desktop/xdg-open", 0o755)
     env = dict(os.environ, DISPLAY=":999", PATH=os.getcwd() + "/desktop:" + os.environ["PATH"])
     env.pop("WAYLAND_DISPLAY", None)
-    yield env
-    with contextlib.suppress(OSError):
-        os.unlink("opened")
+    try:
+        yield env
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink("opened")
 
 
 @test
