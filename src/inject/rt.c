@@ -65,7 +65,6 @@ static struct {
 	struct ws_arena *arena;
 	_Atomic uint64_t mapped;     /* bytes of it, from its start */
 	_Atomic uint64_t map_failed; /* ticks when more of it could not be had; 0: never */
-	_Atomic bool limited;	     /* the program's limits kept events from being recorded */
 	_Atomic uint64_t stuck; /* sum_free_lists when all memory was held for good; 0: never */
 	uint64_t buffers[WS_BUFFERS / 64]; /* bits: which of the arena's buffers are mapped */
 	struct private_state *state;
@@ -251,6 +250,15 @@ static void raise_mapped(uint64_t size)
 		;
 }
 
+/* In the process's home, for at its end there may be no room for a record. */
+static void note_limit(void)
+{
+	struct ws_process_home *home = kept.state ? kept.state->rt.home : NULL;
+
+	if (home && !(__atomic_load_n(&home->flags, __ATOMIC_RELAXED) & WS_PROC_LIMITED))
+		__atomic_fetch_or(&home->flags, WS_PROC_LIMITED, __ATOMIC_RELAXED);
+}
+
 /* Each event that is lost comes here: the kernel is asked once a second. */
 static bool has_just_failed(const struct ws_arena *arena)
 {
@@ -279,8 +287,12 @@ static bool map_more(struct ws_arena *arena)
 	const uint64_t known = atomic_load_explicit(&kept.mapped, memory_order_acquire);
 	uint64_t allowance, size;
 
-	if (known >= end || kept.sandboxed || has_just_failed(arena))
+	if (known >= end || kept.sandboxed)
 		return false;
+	if (has_just_failed(arena)) {
+		note_limit();
+		return false;
+	}
 	allowance = find_allowance();
 	for (uint64_t old = known; old < end; old = size) {
 		long result = -12; /* ENOMEM */
@@ -299,7 +311,7 @@ static bool map_more(struct ws_arena *arena)
 	if (wait_for_mapper(known))
 		return true;
 	atomic_store_explicit(&kept.map_failed, ws_rt_read_ticks(), memory_order_relaxed);
-	atomic_store_explicit(&kept.limited, true, memory_order_relaxed);
+	note_limit();
 	return false;
 }
 
@@ -1495,12 +1507,6 @@ __attribute__((constructor(101))) void ws_rt_init(void)
 
 __attribute__((destructor(101))) static void note_process_end(void)
 {
-	if (kept.state && atomic_load(&kept.limited))
-		ws_rt_write_diagnostic(
-			WS_WARNING, "process",
-			"The memory for recording could not grow in this process, because its "
-			"address space is limited (ulimit -v) or taken: events that found no room "
-			"were lost.");
 	if (kept.state && kept.state->rt.home && kept.state->rt.generation)
 		atomic_store_explicit(&kept.state->rt.home->ended, 1, memory_order_release);
 }

@@ -670,6 +670,15 @@ void ws_proc_ended(struct ws_proc *process, uint64_t time, enum ws_process_end_r
 	}
 }
 
+static void say_limited(const struct ws_proc *process, uint64_t time)
+{
+	if (ws_read_shared(process->home->flags) & WS_PROC_LIMITED)
+		ws_sink_diagnostic(process->sink, WS_WARNING, "process", process->id, time,
+				   "The memory for recording could not grow in this process, "
+				   "because its address space is limited (ulimit -v) or taken: "
+				   "events that found no room were lost.");
+}
+
 void ws_drain_settle_process(struct ws_drain *drain, struct ws_proc *process, bool memory_too)
 {
 	struct ws_row_process_end row = {.process = process->id,
@@ -687,6 +696,7 @@ void ws_drain_settle_process(struct ws_drain *drain, struct ws_proc *process, bo
 	if ((pid_t)process->pid == drain->target && process->reason == WS_END_EXIT)
 		row.status = read_exit_status((pid_t)process->pid);
 	row.end = process->ended ? process->ended : drain->clock->readings[drain->clock->n - 1].raw;
+	say_limited(process, row.end);
 	ws_grow(drain->ends, drain->ends_cap, drain->ends_n + 1);
 	drain->ends[drain->ends_n++] = (struct ws_proc_end){process->sink, row};
 	for (int i = 0; i < WS_SLOTS; i++)

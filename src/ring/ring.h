@@ -287,7 +287,12 @@ struct ws_process_home {
 	uint32_t text_chunk;			/* a further chunk when they do not fit; 0 */
 	char text[];
 };
-enum { WS_PROC_FORKED = 1 /* it has forked */, WS_PROC_TRUNCATED = 2 };
+enum {
+	WS_PROC_FORKED = 1, /* it has forked */
+	WS_PROC_TRUNCATED = 2,
+	WS_PROC_LIMITED =
+		4, /* events were lost because its mapping could not grow; set at any time */
+};
 
 /* A string in the arena: handle * 8 is its file offset. Never 0. */
 struct ws_shared_string {
