@@ -12,8 +12,12 @@
 #include "base/choose.h"
 #include "base/compiler.h"
 
+void (*ws_out_of_memory)(void);
+
 static void *abort_if_null(void *memory)
 {
+	if (!memory && ws_out_of_memory)
+		ws_out_of_memory();
 	if (!memory) {
 		fputs("warpsight: out of memory\n", stderr);
 		abort();

@@ -10,6 +10,10 @@
 
 #include "base/choose.h"
 
+/* Called instead, on the thread that found none; must neither allocate nor return. NULL: the
+ * program aborts. */
+extern void (*ws_out_of_memory)(void);
+
 void *ws_malloc(size_t size);
 void *ws_calloc(size_t count, size_t size);
 void *ws_realloc(void *memory, size_t size);

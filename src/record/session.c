@@ -37,6 +37,7 @@
 #include "record/record.h"
 #include "record/rights.h"
 #include "record/signals.h"
+#include "record/starved.h"
 #include "record/tee.h"
 #include "symbols/kallsyms.h"
 
@@ -73,6 +74,7 @@ struct session {
 	size_t sink_count;
 	struct ws_launch launch;
 	struct ws_tee *tee;
+	struct ws_starved starved;
 	char **env;
 	char *kept_old; /* the report that --force-overwrite replaces, under another name until the
 			   target runs */
@@ -133,6 +135,7 @@ static void keep_old_report(struct session *session, const char *path)
 		free(session->kept_old);
 		session->kept_old = NULL;
 	}
+	session->starved.kept_old = session->kept_old;
 }
 
 static void settle_old_report(struct session *session, const char *back_to)
@@ -141,6 +144,7 @@ static void settle_old_report(struct session *session, const char *back_to)
 		return;
 	if (!back_to || rename(session->kept_old, back_to))
 		unlink(session->kept_old);
+	session->starved.kept_old = NULL;
 	free(session->kept_old);
 	session->kept_old = NULL;
 }
@@ -159,6 +163,8 @@ static struct ws_sink *create_report(struct session *session, const char *env, s
 	for (unsigned n = 1; !writer && n < 100000; n++) {
 		struct stat st;
 
+		if (!session->main)
+			session->starved.report = NULL;
 		free(path);
 		path = expand_name(session, n, env, env_len, err);
 		if (!path)
@@ -167,12 +173,16 @@ static struct ws_sink *create_report(struct session *session, const char *env, s
 			continue;
 		if (opts.overwrite && !session->main)
 			keep_old_report(session, path);
+		if (!session->main && (session->kept_old || lstat(path, &st)))
+			session->starved.report = path; /* ours to remove */
 		opts.durable = session->options->sync > 0;
 		writer = ws_writer_create(path, &opts, err);
 		if (!writer && (!ws_name_counts(name) || lstat(path, &st)))
 			break;
 	}
 	if (!writer) {
+		if (!session->main)
+			session->starved.report = NULL;
 		free(path);
 		return NULL;
 	}
@@ -780,6 +790,7 @@ static int finish_session(struct session *session, struct ws_err *err)
 	explain_empty(session);
 	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
 		print_summary(session, sink, count_unregistered(session));
+	session->starved.tee = NULL;
 	if (session->tee)
 		ws_tee_finish(session->tee, session->main);
 	ws_drain_finish(session->drain);
@@ -954,6 +965,9 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 	session->options = options;
 	session->result = result;
 	ws_signals_install();
+	session->starved.area = &session->area;
+	session->starved.status = &result->status;
+	ws_starved_watch(&session->starved);
 	if (!begin_session(session, err)) {
 		session->started = ws_read_raw_ns();
 		if (options->delay <= 0)
@@ -966,6 +980,8 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 		if (error) {
 			ret = report_exec_failure(session, error, err);
 		} else {
+			session->starved.target = session->launch.pid;
+			session->starved.tee = session->tee;
 			settle_old_report(session, NULL);
 			if (session->tee)
 				ws_tee_started(session->tee);
@@ -973,6 +989,7 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 			ret = finish_session(session, err);
 		}
 	}
+	ws_starved_watch(NULL);
 	settle_old_report(session, NULL);
 	ws_area_destroy(&session->area);
 	ws_code_free(session->code);

@@ -76,6 +76,33 @@ static bool take_output(struct ws_tee *tee, int i)
 	return read_on;
 }
 
+bool ws_tee_is_this_thread(const struct ws_tee *tee)
+{
+	return pthread_equal(pthread_self(), tee->thread);
+}
+
+bool ws_tee_pass_on(struct ws_tee *tee, int wait_ms)
+{
+	struct pollfd fds[2] = {{tee->in[0], POLLIN, 0}, {tee->in[1], POLLIN, 0}};
+	bool any = false;
+
+	if (poll(fds, 2, wait_ms) <= 0)
+		return false;
+	for (int i = 0; i < 2; i++) {
+		char buf[4096];
+		ssize_t n = fds[i].revents ? read(tee->in[i], buf, sizeof(buf)) : 0;
+
+		if (fds[i].revents && n <= 0) {
+			close(tee->in[i]);
+			tee->in[i] = -1;
+		}
+		if (n > 0 && tee->show)
+			show_output(i + 1, buf, (size_t)n);
+		any |= n > 0;
+	}
+	return any;
+}
+
 static void *run_tee(void *arg)
 {
 	struct ws_tee *tee = arg;

@@ -16,6 +16,10 @@ struct ws_tee *ws_tee_new(bool show, int *out_fd, int *err_fd, struct ws_err *er
 void ws_tee_started(struct ws_tee *tee);
 /* Rows for what has arrived. */
 void ws_tee_collect(struct ws_tee *tee, struct ws_sink *sink);
+/* For a recorder that has run out of memory. Is the caller the thread that copies? */
+bool ws_tee_is_this_thread(const struct ws_tee *tee);
+/* Copy what comes within `wait_ms` without keeping it; false when nothing did. */
+bool ws_tee_pass_on(struct ws_tee *tee, int wait_ms);
 /* Wait until the writers are gone, at most a moment when some keep the pipe open, and free. */
 void ws_tee_finish(struct ws_tee *tee, struct ws_sink *sink);
 

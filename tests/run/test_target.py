@@ -328,3 +328,30 @@ def few_stacks_of_many_waits(t):
 def all_stacks_when_nothing_may_be_left_out(t):
     due, stacks, left_out, _ = hand_around(t, "--lossless")
     t.eq((stacks, left_out), (due, 0), "stacks, and those left out")
+
+
+@test("target")
+def recorder_without_memory(t):
+    """Whatever little address space there is, the target is recorded or not run, and nothing is
+    left of what was begun; an older report stays.
+    """
+    kept = os.path.join(t.work, "r.wsrep")
+    with open(kept, "w") as f:
+        f.write("old")
+    refused = 0
+    for limit in range(16000, 64000, 4000):
+        command = ["/bin/sh", "-c", 'ulimit -v %d && exec "$@"' % limit, "sh"]
+        r = t.run(
+            [*command, t.where.warpsight, "profile", "-f", "-o", "r", "/bin/sh", "-c", "exit 7"]
+        )
+        t.recorders.add(r.pid)
+        if r.status == 7:
+            break
+        refused += 1
+        t.eq((r.status, r.out), (1, b""), "status and output under %d KiB" % limit)
+        t.contains(r.said(), "memory", "what is said under %d KiB" % limit)
+        t.eq(os.listdir(t.work), ["r.wsrep"], "files left under %d KiB" % limit)
+        with open(kept) as f:
+            t.eq(f.read(), "old", "the older report under %d KiB" % limit)
+    t.ge(refused, 1, "limits under which there was no memory")
+    t.check_clean()
