@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Count how src/ is written, and hold the counts against limits: style.py [FILE...].
+"""Count how src/ and the page are written, against limits: style.py [FILE...].
 
 Names: the share of one-letter identifiers, the mean length of all, and the share of functions whose
 name is one short word. Form: conditional expressions for a thousand lines, lines over 100 columns,
 the median and the longest of functions in lines, functions with more than six parameters. Texts,
 comments and names of included files do not count. Exits 1 when a limit is broken; with -v, says
 which names and functions weigh most.
+Of TypeScript (viewer/src) the share of one-letter identifiers counts, by itself.
 """
 import argparse
 import collections
@@ -40,6 +41,7 @@ Function = collections.namedtuple("Function", "lines path name parameters")
 Limit = collections.namedtuple("Limit", "title limit least")
 LIMITS = {
     "one_letter": Limit("one-letter identifiers, %", 15, False),
+    "page_letters": Limit("one-letter identifiers of the page, %", 13, False),
     "mean_length": Limit("mean length of identifiers", 6.4, True),
     "short_words": Limit("functions named by one short word, %", 4, False),
     "conditionals": Limit("?: for a thousand lines", 10, False),
@@ -95,15 +97,25 @@ def find_functions(path, code):
             yield Function(end - number - 1, path, *head)
 
 
+def letter_share(names):
+    """The share of one-letter names in %; 0 of none."""
+    letters = sum(n for word, n in names.items() if len(word) == 1)
+    return 100 * letters / max(sum(names.values()), 1)
+
+
 class Counts:
     def __init__(self):
         self.names = collections.Counter()
+        self.page_names = collections.Counter()
         self.functions = []
         self.lines = self.conditionals = self.wide = 0
 
     def add(self, path):
         with open(path, encoding="utf-8") as file:
             text = file.read()
+        if path.endswith(".ts"):  # prettier keeps its lines short
+            self.page_names.update(IDENTIFIER.findall(strip_source(text)))
+            return
         self.wide += sum(len(line.expandtabs(8)) > COLUMNS for line in text.split("\n"))
         if path.endswith(".def"):
             return
@@ -115,11 +127,11 @@ class Counts:
 
     def figures(self):
         total = sum(self.names.values())
-        one_letter = sum(n for word, n in self.names.items() if len(word) == 1)
         many = [f for f in self.functions if f.parameters > PARAMETERS]
         short = [f for f in self.functions if "_" not in f.name and len(f.name) <= SHORT_WORD]
         return {
-            "one_letter": 100 * one_letter / total,
+            "one_letter": letter_share(self.names),
+            "page_letters": letter_share(self.page_names),
             "mean_length": sum(len(word) * n for word, n in self.names.items()) / total,
             "short_words": 100 * len(short) / len(self.functions),
             "conditionals": 1000 * self.conditionals / self.lines,
@@ -159,12 +171,12 @@ def show(figures):
 def main():
     parser = argparse.ArgumentParser(description="Count how C sources are written.")
     parser.add_argument("-v", "--verbose", action="store_true", help="say what weighs most")
-    parser.add_argument("files", nargs="*", help="C sources (all of src/)")
+    parser.add_argument("files", nargs="*", help="sources (all of src/ and viewer/src)")
     options = parser.parse_args()
     if not options.files:
         os.chdir(ROOT)
-        for folder, _, names in sorted(os.walk("src")):
-            sources = [n for n in names if n.endswith((".c", ".h", ".def"))]
+        for folder, _, names in sorted([*os.walk("src"), *os.walk("viewer/src")]):
+            sources = [n for n in names if n.endswith((".c", ".h", ".def", ".ts"))]
             options.files += [os.path.join(folder, name) for name in sorted(sources)]
     counts = Counts()
     for path in options.files:

@@ -18,12 +18,13 @@ export async function post<T>(
   params: Record<string, string | number>,
   body?: Blob,
 ): Promise<T> {
-  const r = await fetch(
+  const response = await fetch(
     `api/${path}?${new URLSearchParams(Object.entries(params).map(([k, v]) => [k, String(v)])).toString()}`,
     { method: "POST", body },
   );
-  if (!r.ok) throw new ServerError((await r.text()).trim() || `HTTP ${r.status}`);
-  const v = (await r.json()) as T & { error?: string };
+  if (!response.ok)
+    throw new ServerError((await response.text()).trim() || `HTTP ${response.status}`);
+  const v = (await response.json()) as T & { error?: string };
   if (v.error !== undefined) throw new ServerError(v.error);
   return v;
 }
@@ -49,19 +50,19 @@ export class Opener {
     });
     const has = (e: DragEvent): boolean =>
       !!e.dataTransfer && [...e.dataTransfer.types].includes("Files");
-    addEventListener("dragover", (e) => {
-      if (!has(e)) return;
-      e.preventDefault();
+    addEventListener("dragover", (event) => {
+      if (!has(event)) return;
+      event.preventDefault();
       document.body.classList.add("dropping");
     });
     addEventListener("dragleave", (e) => {
       if (!e.relatedTarget) document.body.classList.remove("dropping");
     });
-    addEventListener("drop", (e) => {
+    addEventListener("drop", (event) => {
       document.body.classList.remove("dropping");
-      if (!has(e)) return;
-      e.preventDefault();
-      void this.take([...e.dataTransfer!.files]);
+      if (!has(event)) return;
+      event.preventDefault();
+      void this.take([...event.dataTransfer!.files]);
     });
   }
 
@@ -74,17 +75,17 @@ export class Opener {
     if (this.busy || !this.app.uploadMost || !files.length) return;
     this.busy = true;
     const wrong: string[] = [];
-    for (const f of files) {
-      this.app.tell(t("opening", clean(f.name, 60), bytes(f.size)));
+    for (const file of files) {
+      this.app.tell(t("opening", clean(file.name, 60), bytes(file.size)));
       try {
-        if (f.size > this.app.uploadMost)
+        if (file.size > this.app.uploadMost)
           throw new ServerError(
-            t("too_large", clean(f.name, 60), bytes(f.size), bytes(this.app.uploadMost)),
+            t("too_large", clean(file.name, 60), bytes(file.size), bytes(this.app.uploadMost)),
           );
-        await post("add", { name: f.name }, f);
+        await post("add", { name: file.name }, file);
       } catch (e) {
         wrong.push(
-          e instanceof ServerError ? clean(e.message, 600) : t("not_sent", clean(f.name, 60)),
+          e instanceof ServerError ? clean(e.message, 600) : t("not_sent", clean(file.name, 60)),
         );
       }
     }
@@ -138,7 +139,7 @@ export async function showRecord(app: App): Promise<void> {
     stop = h("button", { class: "primary", onclick: () => void run("stop") }, t("stop_recording")),
     state = h("p", { role: "status" }),
     output = h("pre", { class: "output" });
-  const d = dialog(
+  const box = dialog(
     "record",
     t("record"),
     h("h2", null, t("record")),
@@ -153,32 +154,34 @@ export async function showRecord(app: App): Promise<void> {
       { class: "actions" },
       start,
       stop,
-      h("button", { onclick: () => d.close() }, t("close")),
+      h("button", { onclick: () => box.close() }, t("close")),
     ),
     state,
     output,
   );
 
   function draw(error = ""): void {
-    const r = now!;
+    const recording = now!;
     const here =
       document.activeElement === start ||
       document.activeElement === stop ||
       document.activeElement === document.body;
-    start.disabled = r.running === 1;
-    stop.disabled = r.running !== 1;
+    start.disabled = recording.running === 1;
+    stop.disabled = recording.running !== 1;
     // a control that is off takes no keys, not even Escape
-    if (here && d.open) (r.running ? stop : start).focus();
-    for (const b of boxes) b.box.disabled = r.running === 1;
+    if (here && box.open) (recording.running ? stop : start).focus();
+    for (const b of boxes) b.box.disabled = recording.running === 1;
     const ended =
-      r.report >= 0
-        ? t("recorded", clean(r.file, 200))
-        : `${t("not_recorded", r.status)} ${clean(r.problem, 600)}`;
-    state.textContent = error || (r.running ? t("recording") : r.runs ? ended : t("record_hint"));
-    state.className = error || (r.runs && !r.running && r.report < 0) ? "error" : "";
-    output.hidden = !r.output;
+      recording.report >= 0
+        ? t("recorded", clean(recording.file, 200))
+        : `${t("not_recorded", recording.status)} ${clean(recording.problem, 600)}`;
+    state.textContent =
+      error || (recording.running ? t("recording") : recording.runs ? ended : t("record_hint"));
+    state.className =
+      error || (recording.runs && !recording.running && recording.report < 0) ? "error" : "";
+    output.hidden = !recording.output;
     const end = output.scrollTop + output.clientHeight >= output.scrollHeight - 20;
-    fill(output, outputText(r.output));
+    fill(output, outputText(recording.output));
     if (end) output.scrollTop = output.scrollHeight;
   }
 

@@ -419,9 +419,9 @@ export class App {
   async alignByName(report: number, name: string): Promise<void> {
     const { q } = beginning(name),
       firsts = await Promise.all(
-        this.reports.map((r) =>
+        this.reports.map((info) =>
           this.ask<Partial<Spot>>("step", {
-            r: r.id,
+            r: info.id,
             q,
             exact: name.length > 200 ? 2 : 1,
             t: -BEFORE,
@@ -473,11 +473,12 @@ export class App {
   /** `trees`: where they are there already. */
   async loadTrees(trees?: { rows: TreeRow[] }[]): Promise<void> {
     await Promise.all(
-      this.reports.map(async (r) => {
-        const tree = trees?.[r.id] ?? (await this.ask<{ rows: TreeRow[] }>("tree", { r: r.id }));
+      this.reports.map(async (info) => {
+        const tree =
+          trees?.[info.id] ?? (await this.ask<{ rows: TreeRow[] }>("tree", { r: info.id }));
         for (const x of tree?.rows ?? [])
-          if (x.lane !== undefined && !x.ready) x.levels ??= this.deep.get(`${r.id} ${x.lane}`);
-        if (tree) this.rows.set(r.id, r.name, this.reports.length > 1, tree.rows);
+          if (x.lane !== undefined && !x.ready) x.levels ??= this.deep.get(`${info.id} ${x.lane}`);
+        if (tree) this.rows.set(info.id, info.name, this.reports.length > 1, tree.rows);
       }),
     );
     this.nameRows();
@@ -520,14 +521,14 @@ export class App {
         unread = 0,
         done = true,
         end = true;
-      for (const r of this.reports) {
+      for (const info of this.reports) {
         const p = await this.ask<{
           events: number;
           built: number;
           done: number;
           all: number;
           unread?: number;
-        }>("progress", { r: r.id });
+        }>("progress", { r: info.id });
         if (!p || mine !== this.starts) return;
         built += p.built;
         all += p.events;
@@ -573,14 +574,14 @@ export class App {
    * A thread is called one, whatever it is called: programs have threads of their own name. Other
    * tools have the thread's number in its name.
    */
-  private threadName(r: Row, label: string): string {
-    if (label.includes(String(r.tid)))
+  private threadName(row: Row, label: string): string {
+    if (label.includes(String(row.tid)))
       return /thread/i.test(label) ? label : `${t("thread")} ${label}`;
-    if (!r.main) return `${t("thread")} ${label} [${r.tid}]`.replace(/ +/g, " ");
-    let above = this.rows.byKey.get(r.parentKey);
+    if (!row.main) return `${t("thread")} ${label} [${row.tid}]`.replace(/ +/g, " ");
+    let above = this.rows.byKey.get(row.parentKey);
     while (above && above.type !== "process") above = this.rows.byKey.get(above.parentKey);
     const own = label === clean(above?.label ?? "", 300) ? "" : label;
-    return `${t("main_thread")} ${own} [${r.tid}]`.replace(/ +/g, " ");
+    return `${t("main_thread")} ${own} [${row.tid}]`.replace(/ +/g, " ");
   }
 
   /** A domain of NVTX without a name has a number; the default one needs none. */
@@ -594,58 +595,59 @@ export class App {
   }
 
   /** Text of a row, as shown and as filtered by. */
-  rowName(r: Row): string {
-    const label = clean(r.label ?? "", 300);
-    switch (r.type) {
+  rowName(row: Row): string {
+    const label = clean(row.label ?? "", 300);
+    switch (row.type) {
       case "report":
         return label;
       case "process":
-        return this.processName(r, label);
+        return this.processName(row, label);
       case "thread":
-        return this.threadName(r, label);
+        return this.threadName(row, label);
       case "threads":
-        return t("more_threads", r.threads ?? r.children.length);
+        return t("more_threads", row.threads ?? row.children.length);
       case "processes":
-        return t("more_processes", r.processes ?? r.children.length);
+        return t("more_processes", row.processes ?? row.children.length);
       case "streams":
-        return t("more_streams", r.children.length);
+        return t("more_streams", row.children.length);
       case "gpu":
-        return this.gpuName(r, label);
+        return this.gpuName(row, label);
       case "projected":
         return [
           t("projected"),
-          this.domainName(r, label),
-          clean(r.process ?? "", 40) ||
-            (r.tid === this.rows.byKey.get(this.rows.byKey.get(r.parentKey)?.parentKey ?? "")?.pid
+          this.domainName(row, label),
+          clean(row.process ?? "", 40) ||
+            (row.tid ===
+            this.rows.byKey.get(this.rows.byKey.get(row.parentKey)?.parentKey ?? "")?.pid
               ? t("main_thread")
-              : String(r.tid)),
+              : String(row.tid)),
         ]
           .filter(Boolean)
           .join(" · ");
       case "stream":
-        return t(r.default ? "default_stream" : "stream", r.stream ?? 0);
+        return t(row.default ? "default_stream" : "stream", row.stream ?? 0);
       case "nvtx":
-        return [t(r.loose ? "nvtx_loose" : "nvtx"), this.domainName(r, label)]
+        return [t(row.loose ? "nvtx_loose" : "nvtx"), this.domainName(row, label)]
           .filter(Boolean)
           .join(" · ");
       case "cpu":
       case "ftrace":
-        return t(r.type, label);
+        return t(row.type, label);
       case "op":
-        return t(r.python ? "python_calls" : "op");
+        return t(row.python ? "python_calls" : "op");
       case "gpu_bytes":
         return t("gpu_bytes");
       case "slice":
         return label ? libraryName(label) : t("slice");
       case "counter_group":
         // below its GPU it need not say which
-        return /^GPU \d+$/.test(label) && r.parentKey ? t("metrics") : label || t("unnamed");
+        return /^GPU \d+$/.test(label) && row.parentKey ? t("metrics") : label || t("unnamed");
       case "named":
       case "counter":
       case "track":
         return label || t("unnamed");
       default:
-        return has(r.type) ? t(r.type) : r.type;
+        return has(row.type) ? t(row.type) : row.type;
     }
   }
 
@@ -732,45 +734,45 @@ export class App {
 
   scrollTo?: (row: Row, level: number) => void;
 
-  setOpen(r: Row, open: boolean): void {
-    r.open = open;
-    this.stored.open[r.key] = open;
+  setOpen(row: Row, open: boolean): void {
+    row.open = open;
+    this.stored.open[row.key] = open;
     this.store();
-    if (open && opensToNames(r) && !r.children.length) void this.loadNames(r);
+    if (open && opensToNames(row) && !row.children.length) void this.loadNames(row);
   }
 
-  setHidden(r: Row, hidden: boolean): void {
-    r.hidden_ = hidden;
-    if (hidden) this.stored.hidden[r.key] = true;
-    else delete this.stored.hidden[r.key];
-    this.store();
-  }
-
-  setPinned(r: Row, pinned: boolean): void {
-    r.pinned = pinned;
-    this.stored.pinned = this.stored.pinned.filter((k) => k !== r.key);
-    if (pinned) this.stored.pinned.push(r.key);
+  setHidden(row: Row, hidden: boolean): void {
+    row.hidden_ = hidden;
+    if (hidden) this.stored.hidden[row.key] = true;
+    else delete this.stored.hidden[row.key];
     this.store();
   }
 
-  setHeight(r: Row, height: number): void {
-    r.height = Math.max(8, Math.min(400, Math.round(height)));
-    this.stored.height[r.key] = r.height;
+  setPinned(row: Row, pinned: boolean): void {
+    row.pinned = pinned;
+    this.stored.pinned = this.stored.pinned.filter((k) => k !== row.key);
+    if (pinned) this.stored.pinned.push(row.key);
+    this.store();
+  }
+
+  setHeight(row: Row, height: number): void {
+    row.height = Math.max(8, Math.min(400, Math.round(height)));
+    this.stored.height[row.key] = row.height;
     this.store();
   }
 
   /** The colour chosen for a row, or for one that it is below; -1: none. */
-  rowColor(r: Row): number {
-    for (let p: Row | undefined = r; p; p = this.rows.byKey.get(p.parentKey)) {
+  rowColor(row: Row): number {
+    for (let p: Row | undefined = row; p; p = this.rows.byKey.get(p.parentKey)) {
       const c = this.stored.colors[p.key];
       if (c !== undefined) return c;
     }
     return -1;
   }
 
-  setRowColor(r: Row, color: number | null): void {
-    if (color === null) delete this.stored.colors[r.key];
-    else this.stored.colors[r.key] = color;
+  setRowColor(row: Row, color: number | null): void {
+    if (color === null) delete this.stored.colors[row.key];
+    else this.stored.colors[row.key] = color;
     this.store();
     this.emit("theme");
     this.emit("layout");
@@ -816,19 +818,22 @@ export class App {
   }
 
   /** Rows for the names that took most time, below a row that was opened. */
-  private async loadNames(r: Row): Promise<void> {
-    const sum = await this.ask<Sum>("sum", { r: r.report, lanes: r.lane, ...this.folding });
+  private async loadNames(row: Row): Promise<void> {
+    const sum = await this.ask<Sum>("sum", { r: row.report, lanes: row.lane, ...this.folding });
     if (!sum || sum.unread) return; // its row is being read: again when that is done
     const most = sum.groups.sort((a, b) => b.total - a.total).slice(0, MOST_NAMES);
     if (!most.length) return;
     const names = await Promise.all(
-      most.map(async (g) => ({
-        name: g.name,
-        ids: g.form === undefined ? await this.numbersOf(r.report, g.name) : [FORM + g.form],
-        count: g.count,
+      most.map(async (group) => ({
+        name: group.name,
+        ids:
+          group.form === undefined
+            ? await this.numbersOf(row.report, group.name)
+            : [FORM + group.form],
+        count: group.count,
       })),
     );
-    const now = this.rows.byKey.get(r.key);
+    const now = this.rows.byKey.get(row.key);
     if (!now || now.children.length) return;
     this.rows.setNames(now, names);
     this.nameRows();
@@ -848,15 +853,15 @@ export class App {
 
   /** How much of the window events of each name fill, as rows of whole lanes say it of theirs. */
   async nameShares(): Promise<void> {
-    for (const r of [...this.rows.byKey.values()].filter((x) => x.open && opensToNames(x))) {
-      if (!r.children.length) {
-        await this.loadNames(r); // it was open from the start, or could not be asked for
+    for (const row of [...this.rows.byKey.values()].filter((x) => x.open && opensToNames(x))) {
+      if (!row.children.length) {
+        await this.loadNames(row); // it was open from the start, or could not be asked for
         continue;
       }
-      const o = this.offsets[r.report];
+      const o = this.offsets[row.report];
       const sum = await this.ask<Sum>("sum", {
-        r: r.report,
-        lanes: r.lane,
+        r: row.report,
+        lanes: row.lane,
         t0: Math.round(this.view.t0 - o),
         t1: Math.round(this.view.t1 - o),
         limit: 2000, // names; the rows are of those that took most time in the whole report
@@ -864,8 +869,8 @@ export class App {
       });
       if (!sum) continue;
       const totals = new Map(sum.groups.map((g) => [g.name, g.total])),
-        span = this.spanOf(r.report);
-      for (const c of r.children)
+        span = this.spanOf(row.report);
+      for (const c of row.children)
         this.busyNow.set(c.key, Math.min(1, (totals.get(c.label ?? "") ?? 0) / span));
     }
   }
@@ -875,14 +880,14 @@ export class App {
    * and have tiles say so.
    */
   private async markNames(): Promise<void> {
-    for (const r of this.reports) {
+    for (const info of this.reports) {
       const colors = new Map<number, number>();
       for (const [name, color] of Object.entries(this.stored.nameColors))
-        for (const id of await this.numbersOf(r.id, name)) colors.set(id, color);
+        for (const id of await this.numbersOf(info.id, name)) colors.set(id, color);
       const name = this.highlight,
-        bright = name === null ? null : new Set(await this.numbersOf(r.id, name));
-      chosen[r.id] = colors;
-      lit[r.id] = bright;
+        bright = name === null ? null : new Set(await this.numbersOf(info.id, name));
+      chosen[info.id] = colors;
+      lit[info.id] = bright;
     }
     this.cache.remark();
     this.emit("draw");
@@ -890,11 +895,11 @@ export class App {
 
   /** Show the selected event as wide as fits. */
   zoomToEvent(): void {
-    const s = this.selected;
-    if (!s) return;
-    const o = this.offsets[s.report],
-      d = Math.max(s.spot.end - s.spot.start, 50);
-    this.view.set(s.spot.start + o - d * 0.15, s.spot.end + o + d * 0.15);
+    const selected = this.selected;
+    if (!selected) return;
+    const o = this.offsets[selected.report],
+      d = Math.max(selected.spot.end - selected.spot.start, 50);
+    this.view.set(selected.spot.start + o - d * 0.15, selected.spot.end + o + d * 0.15);
   }
 
   /** Select the stretch of an event, and show what it is made of. */
@@ -982,11 +987,11 @@ export class App {
   }
 
   private fromHash(): void {
-    const m = /[#&]t=(-?\d+),(-?\d+)/.exec(location.hash),
+    const match = /[#&]t=(-?\d+),(-?\d+)/.exec(location.hash),
       s = /[#&]s=(-?\d+),(-?\d+)/.exec(location.hash);
-    if (m && Number(m[2]) > Number(m[1])) {
-      this.view.t0 = Number(m[1]);
-      this.view.t1 = Number(m[2]);
+    if (match && Number(match[2]) > Number(match[1])) {
+      this.view.t0 = Number(match[1]);
+      this.view.t1 = Number(match[2]);
       this.view.given = true;
     }
     if (s) this.range = [Number(s[1]), Number(s[2])];

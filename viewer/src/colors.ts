@@ -208,11 +208,11 @@ export function paletteBytes(dark: boolean, custom: Uint32Array[]): Uint8Array {
     for (let i = 0; i < 256; i++) {
       const at = (row * 256 + i) * 4;
       const argb = row >= CLASS_REPORT ? custom[row - CLASS_REPORT]?.[i] : undefined;
-      const c: RGB =
+      const color: RGB =
         argb === undefined
           ? classColor(row >= CLASS_REPORT ? 0 : row, i, dark)
           : [(argb >> 16) & 255, (argb >> 8) & 255, argb & 255];
-      out.set([...c, 255], at);
+      out.set([...color, 255], at);
     }
   return out;
 }
@@ -227,8 +227,8 @@ const LINEAR = Array.from({ length: 256 }, (_, v) =>
 );
 
 /** Black or white, whichever is easier to read on a colour. */
-export function inkOn(c: RGB): string {
-  const [r, g, b] = c.map((v) => LINEAR[v]);
+export function inkOn(color: RGB): string {
+  const [r, g, b] = color.map((v) => LINEAR[v]);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.187
     ? "#0b1118"
     : "#ffffff"; /* where both have the same contrast (WCAG 2) */

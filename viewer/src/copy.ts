@@ -36,11 +36,11 @@ export function saveCsv(name: string, head: string[], rows: (string | number)[][
  */
 export async function copySql(app: App, questions: Params[]): Promise<void> {
   const parts: string[] = [];
-  for (const q of questions) {
-    const got = await app.ask<{ sql: string }>("sql", q);
+  for (const params of questions) {
+    const got = await app.ask<{ sql: string }>("sql", params);
     if (!got) return; // why not is said above the time line
     parts.push(
-      `${app.reports.length > 1 ? `-- ${clean(app.reports[Number(q.r)].name)}\n` : ""}${got.sql};\n`,
+      `${app.reports.length > 1 ? `-- ${clean(app.reports[Number(params.r)].name)}\n` : ""}${got.sql};\n`,
     );
   }
   copied(parts.join("\n"));

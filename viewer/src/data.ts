@@ -287,19 +287,19 @@ export function parseTiles(report: number, k: number, asked: Wanted[], bytes: Ar
     at += 4 + n;
   }
   let offset = at * 4;
-  for (const t of tiles) {
-    const size = t.rects * RECT_BYTES;
+  for (const tile of tiles) {
+    const size = tile.rects * RECT_BYTES;
     // so that one tile can be let go without the others
-    t.bytes = bytes.slice(offset, offset + size);
+    tile.bytes = bytes.slice(offset, offset + size);
     offset += size;
-    t.f32 = new Float32Array(t.bytes);
-    t.u32 = new Uint32Array(t.bytes);
-    t.u8 = new Uint8Array(t.bytes);
-    for (const l of t.levels)
+    tile.f32 = new Float32Array(tile.bytes);
+    tile.u32 = new Uint32Array(tile.bytes);
+    tile.u8 = new Uint8Array(tile.bytes);
+    for (const l of tile.levels)
       for (let r = l.from; r < l.from + l.n; r++)
         if (
-          t.f32[r * RECT_WORDS + AT_X1] - t.f32[r * RECT_WORDS + AT_X0] >= LABEL_PIXELS &&
-          !(t.u8[r * RECT_BYTES + AT_FLAGS] & (PREVIEW | COUNTER))
+          tile.f32[r * RECT_WORDS + AT_X1] - tile.f32[r * RECT_WORDS + AT_X0] >= LABEL_PIXELS &&
+          !(tile.u8[r * RECT_BYTES + AT_FLAGS] & (PREVIEW | COUNTER))
         )
           l.wide.push(r);
   }
@@ -335,19 +335,19 @@ export const lit: (Set<number> | null)[] = [];
  * Note in a tile which of its rectangles have a chosen colour, and which are faded because others
  * are highlighted.
  */
-export function mark(t: Tile): void {
-  const colors = chosen[t.report],
-    bright = lit[t.report];
-  if (!colors && !bright && !t.marked) return;
-  t.marked = true;
-  for (let at = 0; at < t.u8.length; at += RECT_BYTES) {
-    const name = t.u32[at / 4 + AT_NAME],
-      flags = t.u8[at + AT_FLAGS] & ~(CHOSEN | FADED);
+export function mark(tile: Tile): void {
+  const colors = chosen[tile.report],
+    bright = lit[tile.report];
+  if (!colors && !bright && !tile.marked) return;
+  tile.marked = true;
+  for (let at = 0; at < tile.u8.length; at += RECT_BYTES) {
+    const name = tile.u32[at / 4 + AT_NAME],
+      flags = tile.u8[at + AT_FLAGS] & ~(CHOSEN | FADED);
     if (flags & (COUNTER | PREVIEW)) continue;
     const color = colors?.get(name);
-    t.u8[at + AT_FLAGS] =
+    tile.u8[at + AT_FLAGS] =
       flags | (color === undefined ? 0 : CHOSEN) | (bright && !bright.has(name) ? FADED : 0);
-    if (color !== undefined) t.u8[at + AT_SRC] = color;
+    if (color !== undefined) tile.u8[at + AT_SRC] = color;
   }
 }
 
@@ -411,14 +411,14 @@ export class TileCache {
   want(lanes: Wanted[], k: number, first: number, last: number, ahead = false): void {
     const byReport = new Map<string, Wanted[]>();
     for (let i = first; i <= last; i++)
-      for (const w of lanes) {
-        const key = this.key(w.report, w.lane, k, i);
-        const t = this.tiles.get(key);
-        if ((t && t.asked >= w.levels) || this.flying.has(key)) continue;
-        const g = `${w.report} ${i}`;
+      for (const wanted of lanes) {
+        const key = this.key(wanted.report, wanted.lane, k, i);
+        const tile = this.tiles.get(key);
+        if ((tile && tile.asked >= wanted.levels) || this.flying.has(key)) continue;
+        const g = `${wanted.report} ${i}`;
         const list = byReport.get(g);
-        if (list) list.push(w);
-        else byReport.set(g, [w]);
+        if (list) list.push(wanted);
+        else byReport.set(g, [wanted]);
       }
     if (byReport.size && !ahead) {
       this.ahead?.abort();
@@ -462,10 +462,10 @@ export class TileCache {
         },
         signal,
       );
-      for (const t of parseTiles(report, k, lanes, bytes)) {
-        this.put(t);
-        if (t.reading) this.onReading();
-        if (t.pending && t.levels.length > 1) this.onLevels(t);
+      for (const tile of parseTiles(report, k, lanes, bytes)) {
+        this.put(tile);
+        if (tile.reading) this.onReading();
+        if (tile.pending && tile.levels.length > 1) this.onLevels(tile);
       }
       this.evict();
     } catch (e) {
@@ -476,15 +476,15 @@ export class TileCache {
     }
   }
 
-  private put(t: Tile): void {
-    const key = this.key(t.report, t.lane, t.k, t.index);
+  private put(tile: Tile): void {
+    const key = this.key(tile.report, tile.lane, tile.k, tile.index);
     const old = this.tiles.get(key);
     if (old) this.drop(key, old);
-    t.used = ++this.clock;
-    mark(t);
-    this.tiles.set(key, t);
-    this.scales.set(t.k, (this.scales.get(t.k) ?? 0) + 1);
-    this.bytes += t.bytes.byteLength + 300;
+    tile.used = ++this.clock;
+    mark(tile);
+    this.tiles.set(key, tile);
+    this.scales.set(tile.k, (this.scales.get(tile.k) ?? 0) + 1);
+    this.bytes += tile.bytes.byteLength + 300;
   }
 
   /** Other colours were chosen, or something else highlighted. */
@@ -495,11 +495,11 @@ export class TileCache {
     }
   }
 
-  private drop(key: string, t: Tile): void {
-    this.onDrop(t);
+  private drop(key: string, tile: Tile): void {
+    this.onDrop(tile);
     this.tiles.delete(key);
-    this.scales.set(t.k, this.scales.get(t.k)! - 1);
-    this.bytes -= t.bytes.byteLength + 300;
+    this.scales.set(tile.k, this.scales.get(tile.k)! - 1);
+    this.bytes -= tile.bytes.byteLength + 300;
   }
 
   private evict(): void {

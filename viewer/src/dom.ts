@@ -24,18 +24,18 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return e;
 }
 
-export function add(e: Element, children: (Child | Child[])[]): void {
+export function add(element: Element, children: (Child | Child[])[]): void {
   for (const c of children.flat())
     if (c !== null && c !== undefined && c !== false)
-      e.append(typeof c === "object" ? c : String(c));
+      element.append(typeof c === "object" ? c : String(c));
 }
 
 /** Where the focus is inside of an element: which child, of that which... */
-function focusPath(e: Element): number[] | null {
+function focusPath(element: Element): number[] | null {
   const path: number[] = [];
   let at = document.activeElement;
-  if (!at || at === e || !e.contains(at)) return null;
-  for (; at && at !== e; at = at.parentElement)
+  if (!at || at === element || !element.contains(at)) return null;
+  for (; at && at !== element; at = at.parentElement)
     path.unshift(at.parentElement ? [...at.parentElement.children].indexOf(at) : 0);
   return path;
 }
@@ -44,13 +44,13 @@ function focusPath(e: Element): number[] | null {
  * Put other children into an element. Who works by keyboard stays where they were: at the control
  * that now stands in that place.
  */
-export function fill(e: Element, ...children: (Child | Child[])[]): void {
-  const path = focusPath(e),
+export function fill(element: Element, ...children: (Child | Child[])[]): void {
+  const path = focusPath(element),
     was = document.activeElement?.tagName;
-  e.replaceChildren();
-  add(e, children);
+  element.replaceChildren();
+  add(element, children);
   if (!path) return;
-  let now: Element | undefined = e;
+  let now: Element | undefined = element;
   for (const i of path) now = now?.children[i];
   if (now instanceof HTMLElement && now.tagName === was) now.focus({ preventScroll: true });
 }
@@ -96,10 +96,10 @@ export function later<A extends unknown[]>(
 
 export function download(name: string, content: string | Blob, type = "text/plain"): void {
   const url = URL.createObjectURL(new Blob([content], { type }));
-  const a = h("a", { href: url, download: name });
-  document.body.append(a);
-  a.click();
-  a.remove();
+  const element = h("a", { href: url, download: name });
+  document.body.append(element);
+  element.click();
+  element.remove();
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
@@ -107,10 +107,10 @@ export async function copyText(s: string): Promise<void> {
   try {
     await navigator.clipboard.writeText(s);
   } catch {
-    const t = h("textarea", { class: "offscreen", value: s });
-    document.body.append(t);
-    t.select();
+    const element = h("textarea", { class: "offscreen", value: s });
+    document.body.append(element);
+    element.select();
     document.execCommand("copy");
-    t.remove();
+    element.remove();
   }
 }

@@ -199,13 +199,13 @@ export class GLPainter implements Painter {
   }
 
   resize(width: number, height: number, ratio: number): void {
-    const c = this.gl.canvas as HTMLCanvasElement;
+    const element = this.gl.canvas as HTMLCanvasElement;
     this.width = width;
     this.height = height;
     this.ratio = ratio;
-    c.width = Math.max(1, Math.round(width * ratio));
-    c.height = Math.max(1, Math.round(height * ratio));
-    this.gl.viewport(0, 0, c.width, c.height);
+    element.width = Math.max(1, Math.round(width * ratio));
+    element.height = Math.max(1, Math.round(height * ratio));
+    this.gl.viewport(0, 0, element.width, element.height);
   }
 
   colors(dark: boolean, palettes: Uint32Array[]): void {
@@ -244,40 +244,40 @@ export class GLPainter implements Painter {
     /* rectangles are cut to where they belong */
   }
 
-  private buffers(t: Tile): Buffers {
-    if (t.gl) return t.gl as Buffers;
+  private buffers(tile: Tile): Buffers {
+    if (tile.gl) return tile.gl as Buffers;
     const gl = this.gl;
-    const b: Buffers = { vao: gl.createVertexArray()!, buffer: gl.createBuffer()!, from: -1 };
-    gl.bindVertexArray(b.vao);
-    gl.bindBuffer(gl.ARRAY_BUFFER, b.buffer);
-    gl.bufferData(gl.ARRAY_BUFFER, t.bytes, gl.STATIC_DRAW);
+    const buffers: Buffers = { vao: gl.createVertexArray()!, buffer: gl.createBuffer()!, from: -1 };
+    gl.bindVertexArray(buffers.vao);
+    gl.bindBuffer(gl.ARRAY_BUFFER, buffers.buffer);
+    gl.bufferData(gl.ARRAY_BUFFER, tile.bytes, gl.STATIC_DRAW);
     for (let i = 0; i < 4; i++) {
       gl.enableVertexAttribArray(i);
       gl.vertexAttribDivisor(i, 1);
     }
-    t.gl = b;
-    return b;
+    tile.gl = buffers;
+    return buffers;
   }
 
-  draw(b: Batch, top: number, bottom: number): void {
+  draw(batch: Batch, top: number, bottom: number): void {
     const gl = this.gl,
-      level = b.tile.levels[b.level];
+      level = batch.tile.levels[batch.level];
     if (!level || !level.n) return;
-    const v = this.buffers(b.tile);
-    gl.bindVertexArray(v.vao);
-    if (v.from !== level.from) {
+    const buffers = this.buffers(batch.tile);
+    gl.bindVertexArray(buffers.vao);
+    if (buffers.from !== level.from) {
       const o = level.from * RECT_BYTES;
-      gl.bindBuffer(gl.ARRAY_BUFFER, v.buffer);
+      gl.bindBuffer(gl.ARRAY_BUFFER, buffers.buffer);
       gl.vertexAttribPointer(0, 2, gl.FLOAT, false, RECT_BYTES, o);
       gl.vertexAttribPointer(1, 2, gl.FLOAT, false, RECT_BYTES, o + AT_EVENT * 4);
       gl.vertexAttribIPointer(2, 1, gl.UNSIGNED_INT, RECT_BYTES, o + AT_NAME * 4);
       gl.vertexAttribIPointer(3, 4, gl.UNSIGNED_BYTE, RECT_BYTES, o + AT_COLOR);
-      v.from = level.from;
+      buffers.from = level.from;
     }
-    const x0 = Math.max(0, b.clip ? b.clip[0] : 0),
-      x1 = Math.min(this.width, b.clip ? b.clip[1] : this.width);
-    const y0 = Math.max(top, b.y),
-      y1 = Math.min(bottom, b.y + b.h);
+    const x0 = Math.max(0, batch.clip ? batch.clip[0] : 0),
+      x1 = Math.min(this.width, batch.clip ? batch.clip[1] : this.width);
+    const y0 = Math.max(top, batch.y),
+      y1 = Math.min(bottom, batch.y + batch.h);
     if (x1 <= x0 || y1 <= y0) return;
     const r = this.ratio,
       c = gl.canvas.height;
@@ -289,12 +289,12 @@ export class GLPainter implements Painter {
       Math.max(1, Math.round(x1 * r) - sx),
       Math.max(1, Math.round(c - y0 * r) - sy),
     );
-    gl.uniform4f(this.u.place, b.x, b.scale, b.y, b.h);
-    gl.uniform2f(this.u.axis, b.low, Math.max(b.high - b.low, 1e-30));
-    gl.uniform1i(this.u.cls, b.cls);
-    gl.uniform1i(this.u.paint, CLASS_REPORT + b.tile.report);
-    gl.uniform1i(this.u.shift, b.shift);
-    gl.uniform1i(this.u.tint, b.tint);
+    gl.uniform4f(this.u.place, batch.x, batch.scale, batch.y, batch.h);
+    gl.uniform2f(this.u.axis, batch.low, Math.max(batch.high - batch.low, 1e-30));
+    gl.uniform1i(this.u.cls, batch.cls);
+    gl.uniform1i(this.u.paint, CLASS_REPORT + batch.tile.report);
+    gl.uniform1i(this.u.shift, batch.shift);
+    gl.uniform1i(this.u.tint, batch.tint);
     gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, level.n);
   }
 
@@ -302,11 +302,11 @@ export class GLPainter implements Painter {
     this.gl.bindVertexArray(null);
   }
 
-  drop(t: Tile): void {
-    if (!t.gl) return;
-    this.gl.deleteVertexArray((t.gl as Buffers).vao);
-    this.gl.deleteBuffer((t.gl as Buffers).buffer);
-    t.gl = undefined;
+  drop(tile: Tile): void {
+    if (!tile.gl) return;
+    this.gl.deleteVertexArray((tile.gl as Buffers).vao);
+    this.gl.deleteBuffer((tile.gl as Buffers).buffer);
+    tile.gl = undefined;
   }
 }
 
@@ -370,18 +370,18 @@ export class PixelPainter implements Painter {
 
   private mix(): void {
     this.version++;
-    const p = this.palette,
-      n = p.length / 4;
+    const bytes = this.palette,
+      n = bytes.length / 4;
     [this.plain, this.dark, this.grouped, this.light] = [0, 0, 0, 0].map(() => new Uint32Array(n));
     for (let i = 0; i < n; i++) {
-      const [r, g, b] = p.subarray(i * 4, i * 4 + 3),
+      const [r, g, b] = bytes.subarray(i * 4, i * 4 + 3),
         base = ((i >> 8) * 256 + 40) * 4;
       this.plain[i] = this.pack(r, g, b, 1);
       this.dark[i] = this.pack(r * 0.82, g * 0.82, b * 0.82, 1);
       this.grouped[i] = this.pack(
-        r + (p[base] - r) * 0.8,
-        g + (p[base + 1] - g) * 0.8,
-        b + (p[base + 2] - b) * 0.8,
+        r + (bytes[base] - r) * 0.8,
+        g + (bytes[base + 1] - g) * 0.8,
+        b + (bytes[base + 2] - b) * 0.8,
         1,
       );
       this.light[i] = this.pack(r, g, b, LIGHT_PART);
@@ -442,27 +442,28 @@ export class PixelPainter implements Painter {
   }
 
   /** Where in the palette a rectangle's colour is. */
-  private place(t: Tile, r: number, flags: number, b: Batch): number {
-    if (flags & CHOSEN) return CLASS_CHOSEN * 256 + t.u8[r * RECT_BYTES + AT_SRC];
-    if (b.tint >= 0) return CLASS_CHOSEN * 256 + b.tint;
-    if (flags & COUNTER) return b.cls * 256 + b.shift;
-    if (flags & PREVIEW) return b.cls * 256 + 40;
-    if (flags & PAINTED) return (CLASS_REPORT + t.report) * 256 + t.u8[r * RECT_BYTES + AT_COLOR];
-    if (b.cls !== CLASS_STATE && t.u32[r * RECT_WORDS + AT_NAME] >>> 30 === NAME_OURS)
-      return CLASS_OWN * 256 + (t.u32[r * RECT_WORDS + AT_NAME] & 255);
-    return b.cls * 256 + t.u8[r * RECT_BYTES + AT_COLOR];
+  private place(tile: Tile, r: number, flags: number, batch: Batch): number {
+    if (flags & CHOSEN) return CLASS_CHOSEN * 256 + tile.u8[r * RECT_BYTES + AT_SRC];
+    if (batch.tint >= 0) return CLASS_CHOSEN * 256 + batch.tint;
+    if (flags & COUNTER) return batch.cls * 256 + batch.shift;
+    if (flags & PREVIEW) return batch.cls * 256 + 40;
+    if (flags & PAINTED)
+      return (CLASS_REPORT + tile.report) * 256 + tile.u8[r * RECT_BYTES + AT_COLOR];
+    if (batch.cls !== CLASS_STATE && tile.u32[r * RECT_WORDS + AT_NAME] >>> 30 === NAME_OURS)
+      return CLASS_OWN * 256 + (tile.u32[r * RECT_WORDS + AT_NAME] & 255);
+    return batch.cls * 256 + tile.u8[r * RECT_BYTES + AT_COLOR];
   }
 
-  private color(at: number, flags: number, b: Batch): number {
+  private color(at: number, flags: number, batch: Batch): number {
     if (
-      b.cls === CLASS_STATE &&
+      batch.cls === CLASS_STATE &&
       flags & GROUP &&
       !(flags & (FADED | PREVIEW | CHOSEN)) &&
-      b.tint < 0
+      batch.tint < 0
     )
       return this.light[at];
     if (!(flags & (FADED | PREVIEW | COUNTER | MOMENT)))
-      return flags & GROUP && at >> 8 === b.cls && b.cls !== CLASS_OWN && b.cls !== 0
+      return flags & GROUP && at >> 8 === batch.cls && batch.cls !== CLASS_OWN && batch.cls !== 0
         ? this.grouped[at]
         : this.plain[at];
     const [r, g, c] = this.palette.subarray(at * 4, at * 4 + 3);
@@ -471,37 +472,37 @@ export class PixelPainter implements Painter {
     return flags & COUNTER ? this.pack(r, g, c, 0.85) : this.pack(r * 0.9, g * 0.9, c * 0.9, 1);
   }
 
-  draw(b: Batch, top: number, bottom: number): void {
-    const t = b.tile,
-      f = t.f32,
-      level = t.levels[b.level],
+  draw(batch: Batch, top: number, bottom: number): void {
+    const tile = batch.tile,
+      floats = tile.f32,
+      level = tile.levels[batch.level],
       k = this.ratio;
     if (!level || !level.n) return;
-    const left = Math.max(0, Math.round((b.clip ? b.clip[0] : 0) * k)),
-      right = Math.min(this.width, Math.round(b.clip ? b.clip[1] * k : this.width));
-    const y0 = Math.max(0, Math.round(Math.max(top, b.y) * k) - this.top),
-      low = Math.round((b.y + b.h) * k) - this.top,
+    const left = Math.max(0, Math.round((batch.clip ? batch.clip[0] : 0) * k)),
+      right = Math.min(this.width, Math.round(batch.clip ? batch.clip[1] * k : this.width));
+    const y0 = Math.max(0, Math.round(Math.max(top, batch.y) * k) - this.top),
+      low = Math.round((batch.y + batch.h) * k) - this.top,
       y1 = Math.min(this.lines, low, Math.round(bottom * k) - this.top);
     if (right <= left || y1 <= y0) return;
-    const begin = (b.clip ? b.clip[0] : 0) * k - 0.001,
-      x = b.x * k,
-      scale = b.scale * k;
+    const begin = (batch.clip ? batch.clip[0] : 0) * k - 0.001,
+      x = batch.x * k,
+      scale = batch.scale * k;
     let r = level.from,
       high = level.from + level.n;
     while (r < high) {
       const mid = (r + high) >> 1;
-      if (x + f[mid * RECT_WORDS + AT_X1] * scale < left - 1) r = mid + 1;
+      if (x + floats[mid * RECT_WORDS + AT_X1] * scale < left - 1) r = mid + 1;
       else high = mid;
     }
     this.n = 0;
     this.edges.length = 0;
-    const { u8 } = t,
-      fill = this.colorsOf(b),
-      states = b.cls === CLASS_STATE && b.tint < 0;
+    const { u8 } = tile,
+      fill = this.colorsOf(batch),
+      states = batch.cls === CLASS_STATE && batch.tint < 0;
     for (const end = level.from + level.n; r < end; r++) {
-      const a = x + f[r * RECT_WORDS + AT_X0] * scale;
+      const a = x + floats[r * RECT_WORDS + AT_X0] * scale;
       if (a >= right) break;
-      let z = x + f[r * RECT_WORDS + AT_X1] * scale;
+      let z = x + floats[r * RECT_WORDS + AT_X1] * scale;
       const length = z - a;
       if (length > 3) z -= length > 10 ? 1 : length * 0.1;
       let from = (a + 0.001) | 0, // for what is left of 0 the next line holds
@@ -524,12 +525,13 @@ export class PixelPainter implements Painter {
             y0,
             Math.round(
               low -
-                b.h *
+                batch.h *
                   Math.max(
                     0,
                     Math.min(
                       1,
-                      (f[r * RECT_WORDS + AT_HIGH] - b.low) / Math.max(b.high - b.low, 1e-30),
+                      (floats[r * RECT_WORDS + AT_HIGH] - batch.low) /
+                        Math.max(batch.high - batch.low, 1e-30),
                     ),
                   ) *
                   k,
@@ -544,18 +546,20 @@ export class PixelPainter implements Painter {
           this.add(
             from,
             to,
-            Math.max(y0, Math.round(low - (b.h * k * busy) / 255)),
-            this.plain[b.cls * 256],
+            Math.max(y0, Math.round(low - (batch.h * k * busy) / 255)),
+            this.plain[batch.cls * 256],
           );
       } else {
         const up =
-          busy === 255 ? y0 : Math.max(y0, Math.round(low - b.h * k * Math.max(busy / 255, 0.12)));
+          busy === 255
+            ? y0
+            : Math.max(y0, Math.round(low - batch.h * k * Math.max(busy / 255, 0.12)));
         this.add(from, to, up, fill[r]);
         if (length > 4 * k && !(flags & (PREVIEW | FADED)))
-          this.edge(from, to, up, a >= left, this.dark[this.place(t, r, flags, b)]);
+          this.edge(from, to, up, a >= left, this.dark[this.place(tile, r, flags, batch)]);
       }
     }
-    if (b.mixed) this.paintOver(y0, y1, low);
+    if (batch.mixed) this.paintOver(y0, y1, low);
     else this.paint(left, right, y0, y1, low);
   }
 
@@ -565,15 +569,15 @@ export class PixelPainter implements Painter {
   }
 
   /** The colours of a tile's rectangles as pixels, kept with it. */
-  private colorsOf(b: Batch): Uint32Array {
-    const { tile } = b,
-      key = `${this.version} ${b.cls} ${b.tint} ${b.shift}`,
+  private colorsOf(batch: Batch): Uint32Array {
+    const { tile } = batch,
+      key = `${this.version} ${batch.cls} ${batch.tint} ${batch.shift}`,
       kept = tile.gl as { key: string; fill: Uint32Array } | undefined;
     if (kept?.key === key) return kept.fill;
     const fill = new Uint32Array(tile.rects);
     for (let r = 0; r < tile.rects; r++) {
       const flags = tile.u8[r * RECT_BYTES + AT_FLAGS];
-      fill[r] = this.color(this.place(tile, r, flags, b), flags, b);
+      fill[r] = this.color(this.place(tile, r, flags, batch), flags, batch);
     }
     tile.gl = { key, fill };
     return fill;

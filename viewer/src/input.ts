@@ -58,54 +58,57 @@ export class Input {
 
   /* ---- wheel ---- */
 
-  wheel(e: WheelEvent): void {
-    e.preventDefault();
+  wheel(event: WheelEvent): void {
+    event.preventDefault();
     hideTip();
-    const unit = e.deltaMode === 1 ? 16 : e.deltaMode === 2 ? 400 : 1;
-    const dx = e.deltaX * unit,
-      dy = e.deltaY * unit,
-      [x] = this.place(e);
-    const scrolls = e.altKey || (this.app.settings.wheelScrolls && !e.ctrlKey && !e.metaKey);
-    if (e.shiftKey) this.app.view.pan(dx || dy);
+    const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
+    const dx = event.deltaX * unit,
+      dy = event.deltaY * unit,
+      [x] = this.place(event);
+    const scrolls =
+      event.altKey || (this.app.settings.wheelScrolls && !event.ctrlKey && !event.metaKey);
+    if (event.shiftKey) this.app.view.pan(dx || dy);
     else if (Math.abs(dx) > Math.abs(dy) * 1.5) this.app.view.pan(dx);
     else if (scrolls) this.timeline.setScroll(this.timeline.scroll + dy);
     else
       this.app.view.zoom(
         x,
-        Math.exp(Math.max(-1, Math.min(1, dy * (e.ctrlKey && Math.abs(dy) < 20 ? 0.01 : 0.0022)))),
+        Math.exp(
+          Math.max(-1, Math.min(1, dy * (event.ctrlKey && Math.abs(dy) < 20 ? 0.01 : 0.0022))),
+        ),
       );
   }
 
   /* ---- pointer ---- */
 
-  private down(e: PointerEvent): void {
+  private down(event: PointerEvent): void {
     closeMenu();
     hideTip();
     this.timeline.area.focus({ preventScroll: true });
-    if (e.button === 1 || (e.button === 0 && e.shiftKey)) {
-      e.preventDefault();
-      this.pan(e);
-    } else if (e.pointerType === "touch") this.touch(e);
-    else if (e.button === 0) this.select(e);
+    if (event.button === 1 || (event.button === 0 && event.shiftKey)) {
+      event.preventDefault();
+      this.pan(event);
+    } else if (event.pointerType === "touch") this.touch(event);
+    else if (event.button === 0) this.select(event);
   }
 
   private readonly touches = new Map<number, [number, number]>();
 
   /** One finger moves what is shown, two zoom it, a tap selects. */
-  private touch(e: PointerEvent): void {
-    const start = this.place(e);
+  private touch(event: PointerEvent): void {
+    const start = this.place(event);
     let moved = false;
-    this.touches.set(e.pointerId, start);
+    this.touches.set(event.pointerId, start);
     this.follow(
-      e,
+      event,
       (m) => {
-        if (m.pointerId !== e.pointerId) return;
+        if (m.pointerId !== event.pointerId) return;
         const [x, y] = this.place(m),
-          [oldX, oldY] = this.touches.get(e.pointerId)!;
+          [oldX, oldY] = this.touches.get(event.pointerId)!;
         if (!moved && Math.hypot(x - start[0], y - start[1]) < TAP) return;
         moved = true;
-        const other = [...this.touches].find(([id]) => id !== e.pointerId)?.[1];
-        this.touches.set(e.pointerId, [x, y]);
+        const other = [...this.touches].find(([id]) => id !== event.pointerId)?.[1];
+        this.touches.set(event.pointerId, [x, y]);
         if (other) this.pinch(other[0], oldX, x);
         else {
           this.app.view.pan(oldX - x);
@@ -113,9 +116,9 @@ export class Input {
         }
       },
       (u) => {
-        if (u.pointerId !== e.pointerId) return;
+        if (u.pointerId !== event.pointerId) return;
         const alone = this.touches.size === 1;
-        this.touches.delete(e.pointerId);
+        this.touches.delete(event.pointerId);
         if (!moved && alone && u.type === "pointerup") this.clicked = this.click(...start);
       },
     );
@@ -130,14 +133,14 @@ export class Input {
   }
 
   private follow(
-    e: PointerEvent,
+    event: PointerEvent,
     move: (e: PointerEvent) => void,
     up: (e: PointerEvent) => void,
   ): void {
-    const target = e.currentTarget as HTMLElement;
-    target.setPointerCapture(e.pointerId);
+    const target = event.currentTarget as HTMLElement;
+    target.setPointerCapture(event.pointerId);
     const end = (u: PointerEvent): void => {
-      if (u.pointerId !== e.pointerId) return;
+      if (u.pointerId !== event.pointerId) return;
       target.removeEventListener("pointermove", move);
       target.removeEventListener("pointerup", end);
       target.removeEventListener("pointercancel", end);
@@ -148,13 +151,13 @@ export class Input {
     target.addEventListener("pointercancel", end);
   }
 
-  private pan(e: PointerEvent): void {
-    let [x, y] = this.place(e);
+  private pan(event: PointerEvent): void {
+    let [x, y] = this.place(event);
     document.body.classList.add("panning");
     this.follow(
-      e,
-      (m) => {
-        const [nx, ny] = this.place(m);
+      event,
+      (event) => {
+        const [nx, ny] = this.place(event);
         this.app.view.pan(x - nx);
         this.timeline.setScroll(this.timeline.scroll + (y - ny));
         [x, y] = [nx, ny];
@@ -163,17 +166,17 @@ export class Input {
     );
   }
 
-  private select(e: PointerEvent): void {
-    const [x0, y0] = this.place(e);
+  private select(event: PointerEvent): void {
+    const [x0, y0] = this.place(event);
     const from = this.picker.snap(x0, y0) ?? this.app.view.t(x0);
     let dragging = false;
     this.follow(
-      e,
-      (m) => {
-        const [x, y] = this.place(m);
+      event,
+      (event) => {
+        const [x, y] = this.place(event);
         if (!dragging && Math.abs(x - x0) < 4) return;
         dragging = true;
-        const snap = m.altKey ? null : this.picker.snap(x, y);
+        const snap = event.altKey ? null : this.picker.snap(x, y);
         this.timeline.snapped = snap;
         this.timeline.drag = [from, snap ?? this.app.view.t(x)];
         this.timeline.redraw();
@@ -184,7 +187,7 @@ export class Input {
         this.timeline.snapped = null;
         if (dragging && drag) {
           this.app.setRange(drag);
-          if (e.ctrlKey || e.metaKey) void this.addNote();
+          if (event.ctrlKey || event.metaKey) void this.addNote();
           else this.app.emit("statistics");
         } else this.clicked = this.click(x0, y0);
         this.timeline.redraw();
@@ -205,10 +208,10 @@ export class Input {
     if (spot && mine === this.clicks) this.app.select(hit.row.report, spot);
   }
 
-  private move(e: PointerEvent): void {
-    [this.x, this.y] = this.place(e);
+  private move(event: PointerEvent): void {
+    [this.x, this.y] = this.place(event);
     this.app.pointer = this.app.view.t(this.x);
-    if (e.buttons) return;
+    if (event.buttons) return;
     const hit = this.picker.at(this.x, this.y);
     this.app.hover = hit;
     this.timeline.snapped = this.picker.snap(this.x, this.y);
@@ -218,8 +221,8 @@ export class Input {
       hideTip();
       return;
     }
-    showTip(e.clientX, e.clientY, this.timeline.tip(hit));
-    this.exactTip(hit, e.clientX, e.clientY);
+    showTip(event.clientX, event.clientY, this.timeline.tip(hit));
+    this.exactTip(hit, event.clientX, event.clientY);
   }
 
   /**
@@ -243,25 +246,25 @@ export class Input {
 
   /* ---- the axis ---- */
 
-  private axisDown(e: PointerEvent): void {
+  private axisDown(event: PointerEvent): void {
     const box = this.timeline.axis.getBoundingClientRect(),
       { view } = this.app;
-    if (e.clientY - box.top < STRIP) {
+    if (event.clientY - box.top < STRIP) {
       /* The map of the whole run: go there. */
-      const go = (m: PointerEvent): void => {
-        const t = view.first + ((m.clientX - box.left) / box.width) * (view.last - view.first),
+      const go = (event: PointerEvent): void => {
+        const t = view.first + ((event.clientX - box.left) / box.width) * (view.last - view.first),
           half = (view.t1 - view.t0) / 2;
         view.set(t - half, t + half);
       };
-      go(e);
-      this.follow(e, go, () => undefined);
+      go(event);
+      this.follow(event, go, () => undefined);
       return;
     }
-    if (e.button === 1 || e.shiftKey) this.pan(e);
-    else if (e.button === 0) {
-      const from = view.t(e.clientX - box.left);
+    if (event.button === 1 || event.shiftKey) this.pan(event);
+    else if (event.button === 0) {
+      const from = view.t(event.clientX - box.left);
       this.follow(
-        e,
+        event,
         (m) => {
           this.timeline.drag = [from, view.t(m.clientX - box.left)];
           this.timeline.redraw();
@@ -346,10 +349,10 @@ export class Input {
     ];
   }
 
-  private axisMenu(e: MouseEvent): void {
-    e.preventDefault();
-    const x = e.clientX - this.timeline.axis.getBoundingClientRect().left;
-    showMenu(e.clientX, e.clientY, [
+  private axisMenu(event: MouseEvent): void {
+    event.preventDefault();
+    const x = event.clientX - this.timeline.axis.getBoundingClientRect().left;
+    showMenu(event.clientX, event.clientY, [
       ...this.markerItems(this.markerAt(x)),
       this.addMarkerItem(this.app.view.t(x)),
       ...this.viewItems(),
@@ -401,10 +404,10 @@ export class Input {
 
   /* ---- menus ---- */
 
-  private async menu(e: MouseEvent): Promise<void> {
-    e.preventDefault();
+  private async menu(event: MouseEvent): Promise<void> {
+    event.preventDefault();
     hideTip();
-    const [x, y] = this.place(e),
+    const [x, y] = this.place(event),
       hit = this.picker.at(x, y),
       row = this.timeline.rowAt(y),
       mine = ++this.clicks,
@@ -412,7 +415,7 @@ export class Input {
       spot = hit && !Picker.isVague(hit) ? await this.picker.spotOf(hit, x, still) : null;
     if (!still()) return;
     if (hit && spot) this.app.select(hit.row.report, spot);
-    showMenu(e.clientX, e.clientY, [
+    showMenu(event.clientX, event.clientY, [
       ...(hit && spot ? this.eventItems(hit.row.report, spot, hit.lane.type) : []),
       ...this.markerItems(this.markerAt(x)),
       this.addMarkerItem(this.app.view.t(x)),
@@ -424,13 +427,15 @@ export class Input {
   /** The same by keyboard: of the selected event, where that is. */
   private menuOfSelected(): void {
     const box = this.timeline.area.getBoundingClientRect(),
-      s = this.app.selected,
-      row = s ? this.app.laneRow(s.report, s.spot.lane) : undefined,
+      selected = this.app.selected,
+      row = selected ? this.app.laneRow(selected.report, selected.spot.lane) : undefined,
       time = this.app.selectedTime() ?? (this.app.view.t0 + this.app.view.t1) / 2,
       inside = (v: number, most: number): number => Math.max(0, Math.min(most - 20, v)),
-      y = row ? this.timeline.top(row) + ((s?.spot.level ?? 0) + 1) * row.height : box.height / 3;
+      y = row
+        ? this.timeline.top(row) + ((selected?.spot.level ?? 0) + 1) * row.height
+        : box.height / 3;
     showMenu(box.left + inside(this.app.view.x(time), box.width), box.top + inside(y, box.height), [
-      ...(s && row ? this.eventItems(s.report, s.spot, row.type) : []),
+      ...(selected && row ? this.eventItems(selected.report, selected.spot, row.type) : []),
       this.addMarkerItem(time),
       ...this.viewItems(),
       ...this.rowItems(row),
@@ -550,9 +555,9 @@ export class Input {
 
   /** The event before or after on the row, or the one around it, or the first inside it. */
   private async step(key: string): Promise<void> {
-    const s = this.app.selected;
-    if (!s) return;
-    const { spot, report } = s;
+    const selected = this.app.selected;
+    if (!selected) return;
+    const { spot, report } = selected;
     if (key === "ArrowLeft" || key === "ArrowRight") {
       const by = key === "ArrowLeft" ? -1 : 1,
         ask = (event: number): Promise<EventDetail | undefined> =>
@@ -563,7 +568,8 @@ export class Input {
             event,
           });
       // it is the last
-      if (by > 0 && spot.event + 1 >= ((s.detail ?? (await ask(spot.event)))?.of ?? 0)) return;
+      if (by > 0 && spot.event + 1 >= ((selected.detail ?? (await ask(spot.event)))?.of ?? 0))
+        return;
       const r = await ask(spot.event + by);
       if (r) this.app.select(report, r, true);
       return;
@@ -582,14 +588,14 @@ export class Input {
   }
 
   private async arrow(key: string): Promise<void> {
-    const s = this.app.selected;
-    if (!s) {
+    const selected = this.app.selected;
+    if (!selected) {
       if (key === "ArrowLeft" || key === "ArrowRight")
         this.app.view.pan(key === "ArrowLeft" ? -this.app.view.width / 8 : this.app.view.width / 8);
       else this.timeline.setScroll(this.timeline.scroll + (key === "ArrowUp" ? -40 : 40));
       return;
     }
-    if (key === "ArrowLeft" && s.spot.event === 0) return;
+    if (key === "ArrowLeft" && selected.spot.event === 0) return;
     await this.step(key);
   }
 
@@ -613,34 +619,34 @@ export class Input {
     });
   }
 
-  private keyDown(e: KeyboardEvent): void {
-    const target = e.target as HTMLElement;
+  private keyDown(event: KeyboardEvent): void {
+    const target = event.target as HTMLElement;
     const typing = target.closest("input, textarea, select, dialog") !== null;
-    const ctrl = e.ctrlKey || e.metaKey;
-    if (ctrl && e.code === "KeyF") {
-      e.preventDefault();
+    const ctrl = event.ctrlKey || event.metaKey;
+    if (ctrl && event.code === "KeyF") {
+      event.preventDefault();
       this.onSearch();
       return;
     }
     if (typing) return;
     if (
       target === this.timeline.area &&
-      (e.key === "ContextMenu" || (e.key === "F10" && e.shiftKey))
+      (event.key === "ContextMenu" || (event.key === "F10" && event.shiftKey))
     ) {
-      e.preventDefault();
+      event.preventDefault();
       this.menuOfSelected();
       return;
     }
-    if (ctrl && e.code === "KeyM") {
-      e.preventDefault();
+    if (ctrl && event.code === "KeyM") {
+      event.preventDefault();
       void this.addMarker();
-    } else if (ctrl && e.code === "KeyZ") {
-      e.preventDefault();
+    } else if (ctrl && event.code === "KeyZ") {
+      event.preventDefault();
       this.app.view.undo();
-    } else if (!ctrl && !e.altKey) this.plainKey(e);
+    } else if (!ctrl && !event.altKey) this.plainKey(event);
   }
 
-  private plainKey(e: KeyboardEvent): void {
+  private plainKey(event: KeyboardEvent): void {
     const page = Math.round(this.timeline.areaHeight * 0.8);
     const actions: Record<string, () => void> = {
       "?": () => showHelp(this.app.theme.dark),
@@ -656,23 +662,23 @@ export class Input {
       ".": () => this.toMarker(false),
       u: () => this.app.view.undo(),
       U: () => this.app.view.redo(),
-      Backspace: () => (e.shiftKey ? this.app.view.redo() : this.app.view.undo()),
+      Backspace: () => (event.shiftKey ? this.app.view.redo() : this.app.view.undo()),
       PageUp: () => this.timeline.setScroll(this.timeline.scroll - page),
       PageDown: () => this.timeline.setScroll(this.timeline.scroll + page),
       "+": () => this.app.view.zoom(this.app.view.width / 2, 0.7),
       "-": () => this.app.view.zoom(this.app.view.width / 2, 1.4),
       Escape: () => this.escape(),
     };
-    if (this.flying.has(e.code) && !e.shiftKey) {
-      this.keys.add(e.code);
+    if (this.flying.has(event.code) && !event.shiftKey) {
+      this.keys.add(event.code);
       if (!this.moving) {
         this.moving = 1;
         this.fly(performance.now());
       }
-    } else if (e.key.startsWith("Arrow")) void this.arrow(e.key);
-    else if (actions[e.key]) actions[e.key]();
+    } else if (event.key.startsWith("Arrow")) void this.arrow(event.key);
+    else if (actions[event.key]) actions[event.key]();
     else return;
-    e.preventDefault();
+    event.preventDefault();
   }
 
   private escape(): void {

@@ -77,16 +77,19 @@ export class Labels {
     this.restore.hidden = !hidden;
     this.restore.textContent = t("rows_hidden", hidden);
     for (const list of [rows.pinned, rows.visible])
-      for (const r of list) {
-        const y = this.timeline.top(r);
-        if (y + r.h < (r.pinned ? 0 : this.timeline.pinnedHeight) || y > this.timeline.areaHeight)
+      for (const row of list) {
+        const y = this.timeline.top(row);
+        if (
+          y + row.h < (row.pinned ? 0 : this.timeline.pinnedHeight) ||
+          y > this.timeline.areaHeight
+        )
           continue;
-        seen.add(r.key);
-        this.show(r, y);
+        seen.add(row.key);
+        this.show(row, y);
       }
-    for (const [key, e] of this.shown)
+    for (const [key, element] of this.shown)
       if (!seen.has(key)) {
-        e.remove();
+        element.remove();
         this.shown.delete(key);
       }
     for (const e of [...this.pane.children])
@@ -103,31 +106,35 @@ export class Labels {
     if (first) first.tabIndex = 0;
   }
 
-  private show(r: Row, y: number): void {
-    let e = this.shown.get(r.key);
-    if (!e || e.dataset.open !== String(r.open) || e.dataset.state !== this.state(r)) {
-      const fresh = this.make(r);
-      if (e) e.replaceWith(fresh);
+  private show(row: Row, y: number): void {
+    let element = this.shown.get(row.key);
+    if (
+      !element ||
+      element.dataset.open !== String(row.open) ||
+      element.dataset.state !== this.state(row)
+    ) {
+      const fresh = this.make(row);
+      if (element) element.replaceWith(fresh);
       else this.pane.append(fresh);
-      this.shown.set(r.key, fresh);
-      e = fresh;
-      if (this.focused === r.key && document.activeElement === document.body)
-        e.focus({ preventScroll: true });
+      this.shown.set(row.key, fresh);
+      element = fresh;
+      if (this.focused === row.key && document.activeElement === document.body)
+        element.focus({ preventScroll: true });
     }
-    e.style.transform = `translateY(${y}px)`;
-    e.style.height = `${r.h}px`;
-    e.style.zIndex = r.pinned ? "2" : "";
-    this.showSwatch(r, e);
-    const busy = e.querySelector(".busy");
-    const b = this.app.busyNow.get(r.key);
+    element.style.transform = `translateY(${y}px)`;
+    element.style.height = `${row.h}px`;
+    element.style.zIndex = row.pinned ? "2" : "";
+    this.showSwatch(row, element);
+    const busy = element.querySelector(".busy");
+    const b = this.app.busyNow.get(row.key);
     if (busy) busy.textContent = b !== undefined && b > 0 ? percent(b) : "";
   }
 
   /** It has the colour of the row's bars; where none is in sight, that of those seen before. */
-  private showSwatch(r: Row, e: HTMLElement): void {
-    const swatch = e.querySelector<HTMLElement>(".swatch");
+  private showSwatch(row: Row, element: HTMLElement): void {
+    const swatch = element.querySelector<HTMLElement>(".swatch");
     if (!swatch || (swatch.dataset.round === String(this.round) && swatch.style.background)) return;
-    const color = this.timeline.barColor(r);
+    const color = this.timeline.barColor(row);
     if (!color) return;
     swatch.style.background = color;
     swatch.dataset.round = String(this.round);
@@ -139,48 +146,48 @@ export class Labels {
   }
 
   /** What a row is called; one that is pinned, away from what it is below, with that. */
-  private nameOf(r: Row): string {
+  private nameOf(row: Row): string {
     const names: string[] = [];
     for (
-      let p: Row | undefined = r;
-      p;
-      p = r.pinned ? this.app.rows.byKey.get(p.parentKey) : undefined
+      let line: Row | undefined = row;
+      line;
+      line = row.pinned ? this.app.rows.byKey.get(line.parentKey) : undefined
     )
-      names.push(this.app.rows.names.get(p.key) ?? "");
+      names.push(this.app.rows.names.get(line.key) ?? "");
     return names.filter(Boolean).join(" · ");
   }
 
-  private titleOf(r: Row, name: string): string {
-    const events = r.count !== undefined ? ` – ${t("n_events", count(r.count))}` : "",
-      deeper = r.hidden ? ` – ${t("deeper", count(r.hidden))}` : "",
-      cmdline = r.cmdline ? `\n${clean(r.cmdline, 1000)}` : "";
+  private titleOf(row: Row, name: string): string {
+    const events = row.count !== undefined ? ` – ${t("n_events", count(row.count))}` : "",
+      deeper = row.hidden ? ` – ${t("deeper", count(row.hidden))}` : "",
+      cmdline = row.cmdline ? `\n${clean(row.cmdline, 1000)}` : "";
     return name + events + deeper + cmdline;
   }
 
-  private make(r: Row): HTMLElement {
-    const group = r.lane === undefined,
+  private make(row: Row): HTMLElement {
+    const group = row.lane === undefined,
       foldable = group
-        ? r.children.length > 0
-        : ((r.levels ?? 1) > 1 || opensToNames(r)) && !isCounter(r);
-    const name = this.nameOf(r);
-    const e = h(
+        ? row.children.length > 0
+        : ((row.levels ?? 1) > 1 || opensToNames(row)) && !isCounter(row);
+    const name = this.nameOf(row);
+    const element = h(
       "div",
       {
-        class: `label ${group ? "group" : "lane"} ${r.pinned ? "pinned" : ""}`,
+        class: `label ${group ? "group" : "lane"} ${row.pinned ? "pinned" : ""}`,
         role: "treeitem",
-        "aria-level": r.depth + 1,
-        "aria-expanded": foldable ? String(r.open) : undefined,
+        "aria-level": row.depth + 1,
+        "aria-expanded": foldable ? String(row.open) : undefined,
         tabindex:
-          this.focused === r.key || (!this.focused && r === this.app.rows.visible[0]) ? 0 : -1,
-        "data-key": r.key,
-        "data-open": String(r.open),
-        "data-state": this.state(r),
-        "data-type": r.type,
-        style: { paddingLeft: `${6 + r.depth * (innerWidth < 600 ? 5 : 13)}px` },
-        title: this.titleOf(r, name),
+          this.focused === row.key || (!this.focused && row === this.app.rows.visible[0]) ? 0 : -1,
+        "data-key": row.key,
+        "data-open": String(row.open),
+        "data-state": this.state(row),
+        "data-type": row.type,
+        style: { paddingLeft: `${6 + row.depth * (innerWidth < 600 ? 5 : 13)}px` },
+        title: this.titleOf(row, name),
       },
       h("span", {
-        class: `fold ${foldable ? (r.open ? "open" : "closed") : ""}`,
+        class: `fold ${foldable ? (row.open ? "open" : "closed") : ""}`,
         "aria-hidden": "true",
       }),
       group ? h("span", { class: "kind", "aria-hidden": "true" }) : h("span", { class: "swatch" }),
@@ -192,19 +199,19 @@ export class Labels {
      * The tree may be read anew while this element stays: rows are looked up by key when
      * something happens.
      */
-    const now = (): Row => this.app.rows.byKey.get(r.key) ?? r;
-    e.addEventListener("click", (ev) => {
+    const now = (): Row => this.app.rows.byKey.get(row.key) ?? row;
+    element.addEventListener("click", (ev) => {
       this.focus(now());
       if (foldable && !(ev.target as HTMLElement).classList.contains("grip")) this.toggle(now());
     });
-    e.addEventListener("contextmenu", (ev) => {
+    element.addEventListener("contextmenu", (ev) => {
       ev.preventDefault();
       this.onMenu(now(), ev.clientX, ev.clientY);
     });
-    e.addEventListener("keydown", (ev) => this.key(ev, now()));
-    this.grip(e.querySelector(".grip") as HTMLElement, now);
-    this.dragging(e, now);
-    return e;
+    element.addEventListener("keydown", (ev) => this.key(ev, now()));
+    this.grip(element.querySelector(".grip") as HTMLElement, now);
+    this.dragging(element, now);
+    return element;
   }
 
   toggle(r: Row): void {
@@ -212,15 +219,15 @@ export class Labels {
     this.app.layoutRows();
   }
 
-  private focus(r: Row): void {
-    this.focused = r.key;
-    for (const e of this.shown.values()) e.tabIndex = e.dataset.key === r.key ? 0 : -1;
-    this.shown.get(r.key)?.focus({ preventScroll: true });
+  private focus(row: Row): void {
+    this.focused = row.key;
+    for (const e of this.shown.values()) e.tabIndex = e.dataset.key === row.key ? 0 : -1;
+    this.shown.get(row.key)?.focus({ preventScroll: true });
   }
 
-  private key(e: KeyboardEvent, r: Row): void {
+  private key(event: KeyboardEvent, row: Row): void {
     const list = this.app.rows.visible,
-      i = list.indexOf(r);
+      i = list.indexOf(row);
     const go = (to: Row | undefined): void => {
       if (!to) return;
       this.focused = to.key;
@@ -229,41 +236,46 @@ export class Labels {
       this.focus(to);
     };
     const done = (): void => {
-      e.preventDefault();
-      e.stopPropagation();
+      event.preventDefault();
+      event.stopPropagation();
     };
-    if (e.key === "ArrowDown") go(list[i + 1]);
-    else if (e.key === "ArrowUp") go(list[i - 1]);
-    else if (e.key === "ArrowRight" && !r.open) this.toggle(r);
-    else if (e.key === "ArrowRight") go(list[i + 1]);
-    else if (e.key === "ArrowLeft" && r.open) this.toggle(r);
-    else if (e.key === "ArrowLeft") go(this.app.rows.byKey.get(r.parentKey));
-    else if (e.key === "Enter" || e.key === " ") this.toggle(r);
-    else if (e.key === "Delete") {
-      this.app.setHidden(r, true);
+    if (event.key === "ArrowDown") go(list[i + 1]);
+    else if (event.key === "ArrowUp") go(list[i - 1]);
+    else if (event.key === "ArrowRight" && !row.open) this.toggle(row);
+    else if (event.key === "ArrowRight") go(list[i + 1]);
+    else if (event.key === "ArrowLeft" && row.open) this.toggle(row);
+    else if (event.key === "ArrowLeft") go(this.app.rows.byKey.get(row.parentKey));
+    else if (event.key === "Enter" || event.key === " ") this.toggle(row);
+    else if (event.key === "Delete") {
+      this.app.setHidden(row, true);
       this.app.layoutRows();
       // what has come into its place
       go(this.app.rows.visible[Math.min(i, this.app.rows.visible.length - 1)]);
-    } else if (e.key === "ContextMenu" || (e.key === "F10" && e.shiftKey)) {
-      const box = (e.currentTarget as HTMLElement).getBoundingClientRect();
-      this.onMenu(r, box.left + 40, box.top + 10);
+    } else if (event.key === "ContextMenu" || (event.key === "F10" && event.shiftKey)) {
+      const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
+      this.onMenu(row, box.left + 40, box.top + 10);
     } else return;
     done();
-    if (e.key === "ArrowRight" || e.key === "ArrowLeft" || e.key === "Enter" || e.key === " ")
-      this.shown.get(this.focused || r.key)?.focus({ preventScroll: true });
+    if (
+      event.key === "ArrowRight" ||
+      event.key === "ArrowLeft" ||
+      event.key === "Enter" ||
+      event.key === " "
+    )
+      this.shown.get(this.focused || row.key)?.focus({ preventScroll: true });
   }
 
   /** The lower edge of a label changes the height of its row. */
   private grip(grip: HTMLElement, now: () => Row): void {
-    grip.addEventListener("pointerdown", (e) => {
-      const r = now();
-      e.preventDefault();
-      e.stopPropagation();
-      const y = e.clientY,
-        before = r.height,
-        levels = Math.max(1, r.lane !== undefined && !isCounter(r) ? r.shown : 1);
+    grip.addEventListener("pointerdown", (event) => {
+      const row = now();
+      event.preventDefault();
+      event.stopPropagation();
+      const y = event.clientY,
+        before = row.height,
+        levels = Math.max(1, row.lane !== undefined && !isCounter(row) ? row.shown : 1);
       const move = (m: PointerEvent): void => {
-        this.app.setHeight(r, before + (m.clientY - y) / levels);
+        this.app.setHeight(row, before + (m.clientY - y) / levels);
         this.app.layoutRows();
       };
       const up = (): void => {
@@ -276,29 +288,29 @@ export class Labels {
   }
 
   /** Drag a label over a sibling to put it there. */
-  private dragging(e: HTMLElement, now: () => Row): void {
-    e.addEventListener("pointerdown", (down) => {
+  private dragging(element: HTMLElement, now: () => Row): void {
+    element.addEventListener("pointerdown", (down) => {
       if (down.button !== 0) return;
-      const r = now();
+      const row = now();
       const y = down.clientY;
       let moving = false;
-      const move = (m: PointerEvent): void => {
-        if (!moving && Math.abs(m.clientY - y) < 8) return;
+      const move = (event: PointerEvent): void => {
+        if (!moving && Math.abs(event.clientY - y) < 8) return;
         moving = true;
         document.body.classList.add("dragging");
       };
-      const up = (m: PointerEvent): void => {
+      const up = (event: PointerEvent): void => {
         window.removeEventListener("pointermove", move);
         window.removeEventListener("pointerup", up);
         document.body.classList.remove("dragging");
         if (!moving) return;
         const box = this.pane.getBoundingClientRect();
-        let over = this.timeline.rowAt(m.clientY - box.top);
-        while (over && over.parentKey !== r.parentKey)
+        let over = this.timeline.rowAt(event.clientY - box.top);
+        while (over && over.parentKey !== row.parentKey)
           over = this.app.rows.byKey.get(over.parentKey);
-        if (!over || over === r) return;
-        const siblings = this.app.rows.byKey.get(r.parentKey)?.children ?? this.app.rows.roots;
-        this.app.rows.move(r, siblings.indexOf(over) - siblings.indexOf(r));
+        if (!over || over === row) return;
+        const siblings = this.app.rows.byKey.get(row.parentKey)?.children ?? this.app.rows.roots;
+        this.app.rows.move(row, siblings.indexOf(over) - siblings.indexOf(row));
         this.app.store();
         this.app.layoutRows();
       };

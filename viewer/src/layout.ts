@@ -57,9 +57,9 @@ export interface Band {
 }
 
 /** The bands of a row; `strips` are the lanes that it shows while it is closed. */
-export function bandsOf(r: Row, strips: Row[]): Band[] {
-  if (r.lane === undefined) {
-    const each = (r.h - 2 * PAD) / Math.max(1, strips.length);
+export function bandsOf(row: Row, strips: Row[]): Band[] {
+  if (row.lane === undefined) {
+    const each = (row.h - 2 * PAD) / Math.max(1, strips.length);
     return strips.map((lane, i) => ({
       lane,
       level: 0,
@@ -67,12 +67,12 @@ export function bandsOf(r: Row, strips: Row[]): Band[] {
       h: Math.max(2, each - 1),
     }));
   }
-  if (isCounter(r)) return [{ lane: r, level: 0, y: PAD, h: r.h - 2 * PAD }];
-  return Array.from({ length: r.over ?? r.shown }, (_, level) => ({
-    lane: r,
+  if (isCounter(row)) return [{ lane: row, level: 0, y: PAD, h: row.h - 2 * PAD }];
+  return Array.from({ length: row.over ?? row.shown }, (_, level) => ({
+    lane: row,
     level,
-    y: PAD + (r.over === undefined ? level * r.height : 0), // or over one another
-    h: r.height - 1,
+    y: PAD + (row.over === undefined ? level * row.height : 0), // or over one another
+    h: row.height - 1,
   }));
 }
 
@@ -120,29 +120,29 @@ export class Rows {
     const make = (t: TreeRow): Row => this.make(report, many, t);
     if (many) top.push(make({ id: "", parent: "", type: "report", label: reportName }));
     if (many) top[0].parentKey = "";
-    for (const t of tree) {
-      const r = make(t);
-      const parent = this.byKey.get(r.parentKey);
-      if (parent && r.parentKey !== r.key) parent.children.push(r);
-      else top.push(r);
+    for (const node of tree) {
+      const row = make(node);
+      const parent = this.byKey.get(row.parentKey);
+      if (parent && row.parentKey !== row.key) parent.children.push(row);
+      else top.push(row);
     }
-    for (const r of [...this.byKey.values()]) {
-      if (r.report !== report) continue;
-      if (r.type === "gpu") this.gather(r, make);
-      for (const t of this.byName.get(r.key) ?? []) this.below(r, make(t));
+    for (const row of [...this.byKey.values()]) {
+      if (row.report !== report) continue;
+      if (row.type === "gpu") this.gather(row, make);
+      for (const t of this.byName.get(row.key) ?? []) this.below(row, make(t));
     }
     this.roots.push(...top);
     this.roots.sort((a, b) => a.report - b.report);
     for (const r of top) this.prepare(r, 0);
   }
 
-  private make(report: number, many: boolean, t: TreeRow): Row {
-    const key = `${report}/${t.id}`;
-    const r: Row = {
-      ...t,
+  private make(report: number, many: boolean, tree: TreeRow): Row {
+    const key = `${report}/${tree.id}`;
+    const row: Row = {
+      ...tree,
       key,
       report,
-      parentKey: t.parent ? `${report}/${t.parent}` : many ? `${report}/` : "",
+      parentKey: tree.parent ? `${report}/${tree.parent}` : many ? `${report}/` : "",
       children: [],
       depth: 0,
       open: false,
@@ -150,17 +150,17 @@ export class Rows {
       pinned: this.saved.pinned.includes(key),
       height:
         this.saved.height[key] ??
-        (isCounter(t) ? COUNTER_HEIGHT : t.lane === undefined ? GROUP_HEIGHT : LEVEL),
-      cls: classOf(t.type),
+        (isCounter(tree) ? COUNTER_HEIGHT : tree.lane === undefined ? GROUP_HEIGHT : LEVEL),
+      cls: classOf(tree.type),
       y: 0,
       h: 0,
       shown: 0,
     };
-    this.byKey.set(key, r);
-    if (r.type === "counter" && !this.metrics.has(r.label ?? ""))
-      this.metrics.set(r.label ?? "", this.metrics.size);
-    if (r.lane !== undefined) this.byLane.set(`${report}/${r.lane}`, r);
-    return r;
+    this.byKey.set(key, row);
+    if (row.type === "counter" && !this.metrics.has(row.label ?? ""))
+      this.metrics.set(row.label ?? "", this.metrics.size);
+    if (row.lane !== undefined) this.byLane.set(`${report}/${row.lane}`, row);
+    return row;
   }
 
   /** Which colour a counter has: a metric its own; memory of GPUs looks the same everywhere. */
@@ -169,11 +169,11 @@ export class Rows {
   }
 
   /** A row below one that is a lane itself. */
-  private below(parent: Row, r: Row): void {
-    r.cls = parent.cls;
-    r.height = this.saved.height[r.key] ?? parent.height;
-    r.over = parent.levels;
-    parent.children.push(r);
+  private below(parent: Row, row: Row): void {
+    row.cls = parent.cls;
+    row.height = this.saved.height[row.key] ?? parent.height;
+    row.over = parent.levels;
+    parent.children.push(row);
   }
 
   /** Put a row for each of these names below a row, in place of those that it has. */
@@ -225,73 +225,74 @@ export class Rows {
     gpu.children.splice(at, 0, ...streams.slice(0, MOST_STREAMS), group);
   }
 
-  private prepare(r: Row, depth: number): void {
-    r.depth = depth;
-    r.open = this.saved.open[r.key] ?? this.openAtFirst(r);
-    const order = this.saved.order[r.key];
+  private prepare(row: Row, depth: number): void {
+    row.depth = depth;
+    row.open = this.saved.open[row.key] ?? this.openAtFirst(row);
+    const order = this.saved.order[row.key];
     if (order) {
       const at = new Map(order.map((k, i) => [k, i]));
-      r.children.sort((a, b) => (at.get(a.key) ?? 1e6) - (at.get(b.key) ?? 1e6));
+      row.children.sort((a, b) => (at.get(a.key) ?? 1e6) - (at.get(b.key) ?? 1e6));
     }
-    for (const c of r.children) this.prepare(c, depth + 1);
+    for (const c of row.children) this.prepare(c, depth + 1);
   }
 
   /**
    * What matters first: reports, processes, GPUs, and in a process its main thread or the one
    * with most events.
    */
-  private openAtFirst(r: Row): boolean {
-    const several = this.byKey.has(`${r.report}/`); // reports: all of them should be in sight
-    if (several && r.type === "process") {
-      const siblings = this.byKey.get(r.parentKey)?.children ?? [];
-      return siblings.find((c) => c.type === "process") === r;
+  private openAtFirst(row: Row): boolean {
+    const several = this.byKey.has(`${row.report}/`); // reports: all of them should be in sight
+    if (several && row.type === "process") {
+      const siblings = this.byKey.get(row.parentKey)?.children ?? [];
+      return siblings.find((c) => c.type === "process") === row;
     }
-    if (several && (r.lane !== undefined || r.type === "gpu" || r.type === "thread")) return false;
-    if (r.type === "thread") {
-      const parent = this.byKey.get(r.parentKey);
-      const n = parent ? parent.children.filter((c) => c.type === "thread").indexOf(r) : 0;
+    if (several && (row.lane !== undefined || row.type === "gpu" || row.type === "thread"))
+      return false;
+    if (row.type === "thread") {
+      const parent = this.byKey.get(row.parentKey);
+      const n = parent ? parent.children.filter((c) => c.type === "thread").indexOf(row) : 0;
       return n < 2 && parent?.type !== "threads";
     }
     // the metrics of a GPU may be dozens, and would push threads out of sight
-    if (r.type === "counter_group") return this.byKey.get(r.parentKey)?.type !== "gpu";
+    if (row.type === "counter_group") return this.byKey.get(row.parentKey)?.type !== "gpu";
     if (
-      r.type === "cores" ||
-      r.type === "threads" ||
-      r.type === "processes" ||
-      r.type === "streams"
+      row.type === "cores" ||
+      row.type === "threads" ||
+      row.type === "processes" ||
+      row.type === "streams"
     )
       return false;
-    if (r.lane !== undefined)
+    if (row.lane !== undefined)
       return (
-        (r.type === "nvtx" && !r.loose) ||
-        r.type === "projected" ||
-        (r.type === "op" && !r.python) ||
-        r.type === "slice" ||
-        r.type === "track"
+        (row.type === "nvtx" && !row.loose) ||
+        row.type === "projected" ||
+        (row.type === "op" && !row.python) ||
+        row.type === "slice" ||
+        row.type === "track"
       );
     return true;
   }
 
-  private matches(r: Row): boolean {
+  private matches(row: Row): boolean {
     if (!this.filter) return true;
     return (
-      (this.names.get(r.key) ?? "").toLowerCase().includes(this.filter) ||
-      r.children.some((c) => this.matches(c))
+      (this.names.get(row.key) ?? "").toLowerCase().includes(this.filter) ||
+      row.children.some((c) => this.matches(c))
     );
   }
 
-  private place(r: Row, y: number): number {
-    r.y = y;
-    if (r.lane === undefined || isCounter(r)) {
-      r.shown = isCounter(r) ? 1 : 0;
-      r.h = r.height;
+  private place(row: Row, y: number): number {
+    row.y = y;
+    if (row.lane === undefined || isCounter(row)) {
+      row.shown = isCounter(row) ? 1 : 0;
+      row.h = row.height;
     } else {
-      r.shown = r.open
-        ? Math.max(1, Math.min(r.levels ?? 1, this.saved.full[r.key] ? 1000 : FIRST_LEVELS))
+      row.shown = row.open
+        ? Math.max(1, Math.min(row.levels ?? 1, this.saved.full[row.key] ? 1000 : FIRST_LEVELS))
         : 1;
-      r.h = r.shown * r.height + 2 * PAD;
+      row.h = row.shown * row.height + 2 * PAD;
     }
-    return y + r.h;
+    return y + row.h;
   }
 
   /** Find out which rows are shown, and where. */
@@ -299,18 +300,18 @@ export class Rows {
     let y = 0;
     this.visible = [];
     this.pinned = [];
-    const walk = (r: Row, above: boolean): void => {
+    const walk = (row: Row, above: boolean): void => {
       const match =
         above ||
-        (this.filter !== "" && (this.names.get(r.key) ?? "").toLowerCase().includes(this.filter));
-      if (r.hidden_ || !(match || this.matches(r))) return;
-      if (r.pinned) this.pinned.push(r);
+        (this.filter !== "" && (this.names.get(row.key) ?? "").toLowerCase().includes(this.filter));
+      if (row.hidden_ || !(match || this.matches(row))) return;
+      if (row.pinned) this.pinned.push(row);
       else {
-        y = this.place(r, y);
-        this.visible.push(r);
+        y = this.place(row, y);
+        this.visible.push(row);
       }
-      if (r.open || (this.filter && r.lane === undefined))
-        for (const c of r.children) walk(c, match);
+      if (row.open || (this.filter && row.lane === undefined))
+        for (const c of row.children) walk(c, match);
     };
     for (const r of this.roots) walk(r, false);
     this.height = y;
@@ -320,15 +321,15 @@ export class Rows {
   }
 
   /** Lanes of a row and all below it. */
-  lanesUnder(r: Row): Row[] {
-    return r.lane !== undefined
-      ? [r.of === undefined ? r : (this.byLane.get(`${r.report}/${r.of}`) ?? r)]
-      : r.children.flatMap((c) => this.lanesUnder(c));
+  lanesUnder(row: Row): Row[] {
+    return row.lane !== undefined
+      ? [row.of === undefined ? row : (this.byLane.get(`${row.report}/${row.of}`) ?? row)]
+      : row.children.flatMap((c) => this.lanesUnder(c));
   }
 
   /** Lanes shown in a closed group's own row. */
-  strips(r: Row): Row[] {
-    if (r.lane !== undefined || (r.open && r.children.length)) return [];
+  strips(row: Row): Row[] {
+    if (row.lane !== undefined || (row.open && row.children.length)) return [];
     const want = [
       "kernels",
       "memory",
@@ -341,10 +342,10 @@ export class Rows {
       "cpu",
       "osrt",
       "track",
-      ...(r.type === "streams" ? ["stream"] : []),
-      ...(r.type === "counter_group" ? ["counter"] : []),
+      ...(row.type === "streams" ? ["stream"] : []),
+      ...(row.type === "counter_group" ? ["counter"] : []),
     ];
-    return this.lanesUnder(r)
+    return this.lanesUnder(row)
       .filter((l) => want.includes(l.type) && !l.hidden_)
       .sort((a, b) => want.indexOf(a.type) - want.indexOf(b.type))
       .slice(0, STRIPS);
@@ -354,14 +355,14 @@ export class Rows {
     return [...this.byKey.values()].filter((r) => r.hidden_);
   }
 
-  move(r: Row, by: number): void {
-    const siblings = this.byKey.get(r.parentKey)?.children ?? this.roots;
-    const i = siblings.indexOf(r),
+  move(row: Row, by: number): void {
+    const siblings = this.byKey.get(row.parentKey)?.children ?? this.roots;
+    const i = siblings.indexOf(row),
       j = i + by;
     if (i < 0 || j < 0 || j >= siblings.length) return;
     siblings.splice(i, 1);
-    siblings.splice(j, 0, r);
-    this.saved.order[r.parentKey] = siblings.map((s) => s.key);
+    siblings.splice(j, 0, row);
+    this.saved.order[row.parentKey] = siblings.map((s) => s.key);
   }
 
   rowAt(list: Row[], y: number): Row | undefined {

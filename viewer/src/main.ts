@@ -22,30 +22,30 @@ function splitter(
   move: (e: PointerEvent) => void,
   step: (by: number) => void,
 ): HTMLElement {
-  const s = h("div", {
+  const element = h("div", {
     class: `splitter ${cls}`,
     role: "separator",
     tabindex: 0,
     "aria-orientation": cls,
   });
-  s.addEventListener("keydown", (e) => {
-    const by = { ArrowLeft: -20, ArrowUp: -20, ArrowRight: 20, ArrowDown: 20 }[e.key];
+  element.addEventListener("keydown", (event) => {
+    const by = { ArrowLeft: -20, ArrowUp: -20, ArrowRight: 20, ArrowDown: 20 }[event.key];
     if (by === undefined) return;
-    e.preventDefault();
-    e.stopPropagation();
+    event.preventDefault();
+    event.stopPropagation();
     step(by);
   });
-  s.addEventListener("pointerdown", (e) => {
-    e.preventDefault();
-    s.setPointerCapture(e.pointerId);
+  element.addEventListener("pointerdown", (event) => {
+    event.preventDefault();
+    element.setPointerCapture(event.pointerId);
     const up = (): void => {
-      s.removeEventListener("pointermove", move);
-      s.removeEventListener("pointerup", up);
+      element.removeEventListener("pointermove", move);
+      element.removeEventListener("pointerup", up);
     };
-    s.addEventListener("pointermove", move);
-    s.addEventListener("pointerup", up);
+    element.addEventListener("pointermove", move);
+    element.addEventListener("pointerup", up);
   });
-  return s;
+  return element;
 }
 
 /** Where a bar stands, for who cannot see it. */

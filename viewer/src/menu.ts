@@ -46,13 +46,13 @@ function colors(i: {
     h(
       "span",
       { class: "choices" },
-      CHOICES.map(([word, c], n) =>
+      CHOICES.map(([word, color], n) =>
         menuItem(
           {
             class: `swatchbutton ${n === i.now ? "on" : ""}`,
             title: t(word),
             "aria-label": `${i.label}: ${t(word)}`,
-            style: { background: css(c) },
+            style: { background: css(color) },
           },
           () => i.pick(n),
         ),
@@ -85,16 +85,16 @@ export function showMenu(x: number, y: number, items: Item[]): void {
   menu.style.left = `${Math.max(0, Math.min(x, innerWidth - box.width - 4))}px`;
   menu.style.top = `${Math.max(0, Math.min(y, innerHeight - box.height - 4))}px`;
   open = menu;
-  menu.addEventListener("keydown", (e) => {
+  menu.addEventListener("keydown", (event) => {
     const all = [...menu.querySelectorAll("button")],
       i = all.indexOf(document.activeElement as HTMLButtonElement);
-    if (e.key === "ArrowDown" || e.key === "ArrowRight") all[(i + 1) % all.length].focus();
-    else if (e.key === "ArrowUp" || e.key === "ArrowLeft")
+    if (event.key === "ArrowDown" || event.key === "ArrowRight") all[(i + 1) % all.length].focus();
+    else if (event.key === "ArrowUp" || event.key === "ArrowLeft")
       all[(i + all.length - 1) % all.length].focus();
-    else if (e.key === "Escape") closeMenu();
+    else if (event.key === "Escape") closeMenu();
     else return;
-    e.preventDefault();
-    e.stopPropagation();
+    event.preventDefault();
+    event.stopPropagation();
   });
   menu.querySelector("button")?.focus();
 }
@@ -125,15 +125,15 @@ export function hideTip(): void {
 /* ---- dialogs ---- */
 
 export function dialog(cls: string, label: string, ...children: HTMLElement[]): HTMLDialogElement {
-  const d = h("dialog", { class: cls, "aria-label": label }, ...children);
-  d.addEventListener("close", () => d.remove());
-  d.addEventListener("click", (e) => {
-    if (e.target === d) d.close();
+  const box = h("dialog", { class: cls, "aria-label": label }, ...children);
+  box.addEventListener("close", () => box.remove());
+  box.addEventListener("click", (e) => {
+    if (e.target === box) box.close();
   });
-  document.body.append(d);
-  d.showModal();
-  d.scrollTop = 0; // the focus, which its last button may have got, scrolled it there
-  return d;
+  document.body.append(box);
+  box.showModal();
+  box.scrollTop = 0; // the focus, which its last button may have got, scrolled it there
+  return box;
 }
 
 export function showHelp(dark: boolean): void {
@@ -144,7 +144,7 @@ export function showHelp(dark: boolean): void {
       h("span", { class: "swatch", style: { background: color } }),
       text,
     );
-  const d = dialog(
+  const box = dialog(
     "help",
     t("help_title"),
     h("h2", null, t("help_title")),
@@ -169,7 +169,7 @@ export function showHelp(dark: boolean): void {
     h("h3", null, t("legend_states")),
     h("p", null, ...STATES.map(([word, color]) => swatch(css(color), t(`state_${word}`)))),
     h("p", { class: "quiet" }, t("legend_groups")),
-    h("button", { class: "primary", onclick: () => d.close() }, t("close")),
+    h("button", { class: "primary", onclick: () => box.close() }, t("close")),
   );
 }
 
@@ -178,23 +178,23 @@ export function askText(label: string, text: string): Promise<string | null> {
   return new Promise((resolve) => {
     let result: string | null = null;
     const input = h("input", { value: text, maxlength: 500, "aria-label": label });
-    const d = dialog(
+    const box = dialog(
       "ask",
       label,
       h(
         "form",
         {
-          onsubmit: (e: Event) => {
-            e.preventDefault();
+          onsubmit: (event: Event) => {
+            event.preventDefault();
             result = input.value;
-            d.close();
+            box.close();
           },
         },
         h("label", null, label, input),
         h("button", { class: "primary", type: "submit" }, t("ok")),
       ),
     );
-    d.addEventListener("close", () => resolve(result));
+    box.addEventListener("close", () => resolve(result));
     input.focus();
     input.select();
   });

@@ -13,13 +13,13 @@ function openAll(app: App, r: Row, open: boolean): void {
 }
 
 /** Hide everything that is neither this row, nor above it, nor below it. */
-export function only(app: App, r: Row): void {
+export function only(app: App, row: Row): void {
   const keep = new Set<string>();
-  for (let p: Row | undefined = r; p; p = app.rows.byKey.get(p.parentKey)) keep.add(p.key);
+  for (let p: Row | undefined = row; p; p = app.rows.byKey.get(p.parentKey)) keep.add(p.key);
   const walk = (list: Row[]): void => {
     for (const x of list) {
       if (!keep.has(x.key)) app.setHidden(x, true);
-      else if (x !== r) walk(x.children);
+      else if (x !== row) walk(x.children);
     }
   };
   walk(app.rows.roots);

@@ -100,12 +100,12 @@ function unpack(text: string): ArrayBuffer {
 }
 
 /** The first event at or after `t`. */
-function seek(v: Level, t: number): number {
+function seek(level: Level, t: number): number {
   let low = 0,
-    high = v.n;
+    high = level.n;
   while (low < high) {
     const mid = (low + high) >> 1;
-    if (v.start[mid] < t) low = mid + 1;
+    if (level.start[mid] < t) low = mid + 1;
     else high = mid;
   }
   return low;
@@ -175,10 +175,10 @@ export class StaticSource implements Source {
     return this.data.window;
   }
 
-  private range(l: Lane, v: Level, t0: number, t1: number): [number, number] {
-    let from = seek(v, t0);
-    const to = seek(v, t1);
-    if (from && (l.counter || v.start[from - 1] + v.dur[from - 1] > t0)) from--;
+  private range(lane: Lane, level: Level, t0: number, t1: number): [number, number] {
+    let from = seek(level, t0);
+    const to = seek(level, t1);
+    if (from && (lane.counter || level.start[from - 1] + level.dur[from - 1] > t0)) from--;
     return [Math.min(from, to), to];
   }
 
@@ -194,14 +194,14 @@ export class StaticSource implements Source {
     for (const a of asked) {
       const [where, ...only] = a.split("~"),
         [lane, most] = where.split(".").map(Number);
-      const l = this.lanes.get(lane);
-      const levels = l ? l.levels.slice(0, most) : [];
+      const found = this.lanes.get(lane);
+      const levels = found ? found.levels.slice(0, most) : [];
       heads.push(lane, index >>> 0, 0, levels.length);
-      for (const v of levels) {
+      for (const level of levels) {
         const before = rects.length;
         this.draw(
-          l!,
-          only.length ? this.named(v, new Set(only.map(Number))) : v,
+          found!,
+          only.length ? this.named(level, new Set(only.map(Number))) : level,
           k,
           index,
           rects,
@@ -214,8 +214,8 @@ export class StaticSource implements Source {
   }
 
   private draw(
-    l: Lane,
-    v: Level,
+    lane: Lane,
+    level: Level,
     k: number,
     index: number,
     out: { f: number[]; u: number[]; b: number[]; counter: boolean }[],
@@ -223,65 +223,65 @@ export class StaticSource implements Source {
   ): void {
     const px = 2 ** k,
       t0 = index * TILE_PIXELS * px,
-      [from, to] = this.range(l, v, t0, t0 + TILE_PIXELS * px);
+      [from, to] = this.range(lane, level, t0, t0 + TILE_PIXELS * px);
     const clamp = (x: number): number => Math.max(-65536, Math.min(65536, (x - t0) / px));
     for (let i = from; i < to; ) {
-      const edge = t0 + (Math.floor(Math.max(0, v.start[i] - t0) / px) + 1) * px;
+      const edge = t0 + (Math.floor(Math.max(0, level.start[i] - t0) / px) + 1) * px;
       let j = i + 1;
-      if (l.counter || v.dur[i] < px)
-        while (j < to && v.start[j] < edge && (l.counter || v.dur[j] < px)) j++;
+      if (lane.counter || level.dur[i] < px)
+        while (j < to && level.start[j] < edge && (lane.counter || level.dur[j] < px)) j++;
       let busy = 0,
         running = 0,
         rest = -1,
         longest = i,
-        low = v.dur[i],
-        high = v.dur[i];
+        low = level.dur[i],
+        high = level.dur[i];
       for (let m = i; m < j; m++) {
-        busy += v.dur[m];
-        if (v.dur[m] > v.dur[longest]) longest = m;
-        if (!runs(l, v, m) && (rest < 0 || v.dur[m] > v.dur[rest])) rest = m;
-        if (runs(l, v, m)) running += v.dur[m];
-        low = Math.min(low, v.dur[m]);
-        high = Math.max(high, v.dur[m]);
+        busy += level.dur[m];
+        if (level.dur[m] > level.dur[longest]) longest = m;
+        if (!runs(lane, level, m) && (rest < 0 || level.dur[m] > level.dur[rest])) rest = m;
+        if (runs(lane, level, m)) running += level.dur[m];
+        low = Math.min(low, level.dur[m]);
+        high = Math.max(high, level.dur[m]);
       }
-      if (l.counter)
+      if (lane.counter)
         out.push({
           f: [
-            clamp(v.start[i]),
-            clamp(j < v.n ? v.start[j] : this.data.window[1]),
+            clamp(level.start[i]),
+            clamp(j < level.n ? level.start[j] : this.data.window[1]),
             high,
             low,
-            v.dur[j - 1],
+            level.dur[j - 1],
           ],
           u: [],
           b: [0, 255, COUNTER, 0],
           counter: true,
         });
       else {
-        const states = l.kind === "state" && j > i + 1,
-          painted = v.paint[longest] !== 0,
-          moment = (v.src[longest] & EVENT_MOMENT) !== 0;
-        const x0 = clamp(v.start[i]),
-          x1 = clamp(v.start[j - 1] + v.dur[j - 1]);
+        const states = lane.kind === "state" && j > i + 1,
+          painted = level.paint[longest] !== 0,
+          moment = (level.src[longest] & EVENT_MOMENT) !== 0;
+        const x0 = clamp(level.start[i]),
+          x1 = clamp(level.start[j - 1] + level.dur[j - 1]);
         out.push({
           f: [x0, x1],
-          u: [longest, j - i, v.name[longest]],
+          u: [longest, j - i, level.name[longest]],
           b: [
-            painted ? v.paint[longest] : v.color[states && rest >= 0 ? rest : longest],
+            painted ? level.paint[longest] : level.color[states && rest >= 0 ? rest : longest],
             states
               ? Math.min(255, (running * 255) / px)
-              : moment || (j === i + 1 && v.dur[i] >= px)
+              : moment || (j === i + 1 && level.dur[i] >= px)
                 ? 255
                 : Math.min(255, (busy * 255) / px),
             (painted ? PAINTED : 0) |
-              (v.src[longest] & EVENT_OPEN ? OPEN : 0) |
+              (level.src[longest] & EVENT_OPEN ? OPEN : 0) |
               (moment ? MOMENT : 0) |
               (j > i + 1 ? GROUP : 0),
-            v.src[longest] & EVENT_SOURCE,
+            level.src[longest] & EVENT_SOURCE,
           ],
           counter: false,
         });
-        if (x1 - x0 >= 20) used.add(v.name[longest]);
+        if (x1 - x0 >= 20) used.add(level.name[longest]);
       }
       i = j;
     }
@@ -291,9 +291,9 @@ export class StaticSource implements Source {
    * A level with those events only that have one of these names; told apart by their place in it,
    * which is good enough to draw.
    */
-  private named(v: Level, ids: Set<number>): Level {
-    const at = [...v.name.keys()].filter(
-      (i) => ids.has(v.name[i]) || ids.has(FORM + (this.forms.get(v.name[i])?.[0] ?? NaN)),
+  private named(level: Level, ids: Set<number>): Level {
+    const at = [...level.name.keys()].filter(
+      (i) => ids.has(level.name[i]) || ids.has(FORM + (this.forms.get(level.name[i])?.[0] ?? NaN)),
     );
     const pick = <T extends Float64Array | Uint32Array | Uint8Array>(from: T, to: T): T => (
       at.forEach((i, j) => (to[j] = from[i])), to
@@ -301,13 +301,13 @@ export class StaticSource implements Source {
     const n = at.length;
     return {
       n,
-      start: pick(v.start, new Float64Array(n)),
-      dur: pick(v.dur, new Float64Array(n)),
-      name: pick(v.name, new Uint32Array(n)),
-      row: pick(v.row, new Uint32Array(n)),
-      src: pick(v.src, new Uint8Array(n)),
-      paint: pick(v.paint, new Uint8Array(n)),
-      color: pick(v.color, new Uint8Array(n)),
+      start: pick(level.start, new Float64Array(n)),
+      dur: pick(level.dur, new Float64Array(n)),
+      name: pick(level.name, new Uint32Array(n)),
+      row: pick(level.row, new Uint32Array(n)),
+      src: pick(level.src, new Uint8Array(n)),
+      paint: pick(level.paint, new Uint8Array(n)),
+      color: pick(level.color, new Uint8Array(n)),
     };
   }
 
@@ -325,7 +325,7 @@ export class StaticSource implements Source {
     const nameBytes = names.reduce((s, n) => s + 8 + ((n.bytes.length + 3) & ~3), 0);
     const head = (5 + this.data.palette.length + heads.length) * 4;
     const out = new ArrayBuffer(head + rects.length * RECT_BYTES + nameBytes),
-      v = new DataView(out);
+      view = new DataView(out);
     [
       TILE_MAGIC,
       tiles,
@@ -334,17 +334,17 @@ export class StaticSource implements Source {
       this.data.palette.length,
       ...this.data.palette,
       ...heads,
-    ].forEach((x, i) => v.setUint32(i * 4, x, true));
+    ].forEach((x, i) => view.setUint32(i * 4, x, true));
     rects.forEach((r, i) => {
       const at = head + i * RECT_BYTES;
-      r.f.forEach((x, j) => v.setFloat32(at + j * 4, x, true));
-      r.u.forEach((x, j) => v.setUint32(at + (AT_EVENT + j) * 4, x, true));
-      r.b.forEach((x, j) => v.setUint8(at + AT_COLOR + j, x));
+      r.f.forEach((x, j) => view.setFloat32(at + j * 4, x, true));
+      r.u.forEach((x, j) => view.setUint32(at + (AT_EVENT + j) * 4, x, true));
+      r.b.forEach((x, j) => view.setUint8(at + AT_COLOR + j, x));
     });
     let at = head + rects.length * RECT_BYTES;
     for (const n of names) {
-      v.setUint32(at, n.id, true);
-      v.setUint32(at + 4, n.bytes.length, true);
+      view.setUint32(at, n.id, true);
+      view.setUint32(at + 4, n.bytes.length, true);
       new Uint8Array(out, at + 8, n.bytes.length).set(n.bytes);
       at += 8 + ((n.bytes.length + 3) & ~3);
     }
@@ -353,11 +353,11 @@ export class StaticSource implements Source {
 
   /* ---- questions ---- */
 
-  private spot(l: Lane, level: number, i: number): Spot {
-    const v = l.levels[level];
-    if (l.counter)
+  private spot(lane: Lane, level: number, i: number): Spot {
+    const v = lane.levels[level];
+    if (lane.counter)
       return {
-        lane: l.lane,
+        lane: lane.lane,
         level,
         event: i,
         start: v.start[i],
@@ -367,7 +367,7 @@ export class StaticSource implements Source {
         value: v.dur[i],
       };
     return {
-      lane: l.lane,
+      lane: lane.lane,
       level,
       event: i,
       start: v.start[i],
@@ -378,31 +378,32 @@ export class StaticSource implements Source {
   }
 
   /** The lanes that are meant, and the window. */
-  private where(p: Params, without: string[]): { lanes: Lane[]; t0: number; t1: number } {
-    const chosen = p.lanes === undefined ? null : new Set(String(p.lanes).split(",").map(Number));
+  private where(params: Params, without: string[]): { lanes: Lane[]; t0: number; t1: number } {
+    const chosen =
+      params.lanes === undefined ? null : new Set(String(params.lanes).split(",").map(Number));
     return {
       lanes: [...this.lanes.values()].filter(
         (l) => !l.counter && (chosen ? chosen.has(l.lane) : !without.includes(l.kind)),
       ),
-      t0: Number(p.t0 ?? -Infinity),
-      t1: Number(p.t1 ?? Infinity),
+      t0: Number(params.t0 ?? -Infinity),
+      t1: Number(params.t1 ?? Infinity),
     };
   }
 
-  private matcher(p: Params): (name: number) => boolean {
-    const q = String(p.q ?? "");
-    if (p.form !== undefined) return (name) => this.forms.get(name)?.[0] === p.form;
-    if (p.exact)
+  private matcher(params: Params): (name: number) => boolean {
+    const q = String(params.q ?? "");
+    if (params.form !== undefined) return (name) => this.forms.get(name)?.[0] === params.form;
+    if (params.exact)
       return (name) =>
-        p.exact === 2
+        params.exact === 2
           ? (this.names.get(name) ?? "").startsWith(q)
           : (this.names.get(name) ?? "") === q;
     if (!q) return () => true;
     let re: RegExp;
     try {
       re = new RegExp(
-        Number(p.re) ? q : q.replace(/[\\^$.[\]|()*+?{}]/g, "\\$&"),
-        Number(p.case) ? "" : "i",
+        Number(params.re) ? q : q.replace(/[\\^$.[\]|()*+?{}]/g, "\\$&"),
+        Number(params.case) ? "" : "i",
       );
     } catch (e) {
       throw new ServerError(`the regular expression cannot be used: ${(e as Error).message}`);
@@ -416,57 +417,57 @@ export class StaticSource implements Source {
   }
 
   /** `without`: rows that show again what others have. */
-  private sum(p: Params, without: string[]): unknown {
-    const { lanes, t0, t1 } = this.where(p, without),
-      match = this.matcher(p),
+  private sum(params: Params, without: string[]): unknown {
+    const { lanes, t0, t1 } = this.where(params, without),
+      match = this.matcher(params),
       groups = new Map<string, Group>(),
       named: Record<string, Set<number>> = {},
       busy: [number, number, number][] = [];
-    for (const l of lanes)
-      l.levels.forEach((v, k) => {
-        const [from, to] = this.range(l, v, t0, t1);
+    for (const lane of lanes)
+      lane.levels.forEach((level, k) => {
+        const [from, to] = this.range(lane, level, t0, t1);
         let total = 0;
         for (let i = from; i < to; i++) {
-          const d = StaticSource.clip(v, i, t0, t1);
-          if (runs(l, v, i)) total += d;
-          if (!match(v.name[i])) continue;
-          const form = p.fold ? this.forms.get(v.name[i]) : undefined,
-            key = `${l.kind} ${form?.[0] ?? v.name[i]}`;
-          let g = groups.get(key);
-          if (!g)
+          const d = StaticSource.clip(level, i, t0, t1);
+          if (runs(lane, level, i)) total += d;
+          if (!match(level.name[i])) continue;
+          const form = params.fold ? this.forms.get(level.name[i]) : undefined,
+            key = `${lane.kind} ${form?.[0] ?? level.name[i]}`;
+          let group = groups.get(key);
+          if (!group)
             groups.set(
               key,
-              (g = {
-                kind: l.kind,
-                name: form?.[1] ?? this.names.get(v.name[i]) ?? "",
+              (group = {
+                kind: lane.kind,
+                name: form?.[1] ?? this.names.get(level.name[i]) ?? "",
                 form: form?.[0],
                 count: 0,
                 total: 0,
                 min: Infinity,
                 max: -1,
-                self: LANES[l.kind]?.nests ? 0 : undefined,
+                self: LANES[lane.kind]?.nests ? 0 : undefined,
                 longest: [0, 0, 0],
               }),
             );
           if (form) {
             const texts = (named[key] ??= new Set());
-            g.names = texts.add(v.name[i]).size;
+            group.names = texts.add(level.name[i]).size;
           }
-          g.count++;
-          g.total += d;
-          if (g.self !== undefined) g.self += this.ownTime(l, k, i, t0, t1) ?? d;
-          g.min = Math.min(g.min, d);
-          if (d > g.max) {
-            g.max = d;
-            g.longest = [l.lane, k, i];
+          group.count++;
+          group.total += d;
+          if (group.self !== undefined) group.self += this.ownTime(lane, k, i, t0, t1) ?? d;
+          group.min = Math.min(group.min, d);
+          if (d > group.max) {
+            group.max = d;
+            group.longest = [lane.lane, k, i];
           }
         }
-        if (l.levels.length === 1) busy.push([l.lane, total, to - from]);
+        if (lane.levels.length === 1) busy.push([lane.lane, total, to - from]);
       });
     for (const l of lanes) if (l.levels.length > 1) busy.push(this.covered(l, t0, t1));
     const all = [...groups.values()].sort((a, b) => b.total - a.total);
     return {
-      ...StaticSource.part(all, p),
+      ...StaticSource.part(all, params),
       names: all.slice(0, 200),
       count: all.reduce((s, g) => s + g.count, 0),
       distinct: all.length,
@@ -476,19 +477,19 @@ export class StaticSource implements Source {
   }
 
   /** What is asked for of sums, of each kind or of one; and what all of each kind come to. */
-  private static part(all: Group[], p: Params): { kinds: KindSum[]; groups: Group[] } {
+  private static part(all: Group[], params: Params): { kinds: KindSum[]; groups: Group[] } {
     const value = (g: Group): number | string =>
-        p.sort === "average" ? g.total / g.count : g[(p.sort ?? "total") as "total"],
-      way = p.down === 0 ? 1 : -1,
+        params.sort === "average" ? g.total / g.count : g[(params.sort ?? "total") as "total"],
+      way = params.down === 0 ? 1 : -1,
       order = (a: Group, b: Group): number =>
         value(a) === value(b) ? 0 : value(a) < value(b) ? -way : way,
-      from = Number(p.offset ?? 0),
-      to = from + Number(p.limit ?? 200),
+      from = Number(params.offset ?? 0),
+      to = from + Number(params.limit ?? 200),
       kinds = [...new Set(all.map((g) => g.kind))].map((kind) => {
         const groups = all.filter((g) => g.kind === kind).sort(order);
         return {
           kind,
-          groups: p.kind === undefined || p.kind === kind ? groups.slice(from, to) : [],
+          groups: params.kind === undefined || params.kind === kind ? groups.slice(from, to) : [],
           names: groups.length,
           count: groups.reduce((n, g) => n + g.count, 0),
           total: groups.reduce((n, g) => n + g.total, 0),
@@ -505,29 +506,29 @@ export class StaticSource implements Source {
   }
 
   /** An event's time in a window without those directly inside of it; undefined where none nest. */
-  private ownTime(l: Lane, k: number, i: number, t0: number, t1: number): number | undefined {
+  private ownTime(lane: Lane, k: number, i: number, t0: number, t1: number): number | undefined {
     this.loose ??= new Set(
       this.data.tree.rows.flatMap((r) => (r.loose && r.lane !== undefined ? [r.lane] : [])),
     );
-    if (!LANES[l.kind]?.nests || this.loose.has(l.lane)) return undefined;
-    const v = l.levels[k],
-      inner = l.levels[k + 1],
-      end = v.start[i] + v.dur[i];
-    let own = StaticSource.clip(v, i, t0, t1);
+    if (!LANES[lane.kind]?.nests || this.loose.has(lane.lane)) return undefined;
+    const level = lane.levels[k],
+      inner = lane.levels[k + 1],
+      end = level.start[i] + level.dur[i];
+    let own = StaticSource.clip(level, i, t0, t1);
     if (!inner) return own;
-    for (let j = seek(inner, v.start[i]); j < inner.n && inner.start[j] < end; j++)
+    for (let j = seek(inner, level.start[i]); j < inner.n && inner.start[j] < end; j++)
       if (inner.start[j] + inner.dur[j] <= end) own -= StaticSource.clip(inner, j, t0, t1);
     return own;
   }
   private loose?: Set<number>;
 
   /** How long anything on a lane of several levels was under way. */
-  private covered(l: Lane, t0: number, t1: number): [number, number, number] {
+  private covered(lane: Lane, t0: number, t1: number): [number, number, number] {
     const spans: [number, number][] = [];
-    for (const v of l.levels) {
-      const [from, to] = this.range(l, v, t0, t1);
+    for (const level of lane.levels) {
+      const [from, to] = this.range(lane, level, t0, t1);
       for (let i = from; i < to; i++)
-        spans.push([Math.max(t0, v.start[i]), Math.min(t1, v.start[i] + v.dur[i])]);
+        spans.push([Math.max(t0, level.start[i]), Math.min(t1, level.start[i] + level.dur[i])]);
     }
     spans.sort((a, b) => a[0] - b[0]);
     let total = 0,
@@ -536,26 +537,26 @@ export class StaticSource implements Source {
       total += Math.max(0, b - Math.max(a, end));
       end = Math.max(end, b);
     }
-    return [l.lane, total, spans.length];
+    return [lane.lane, total, spans.length];
   }
 
-  private list(p: Params): Spot[] {
-    const { lanes, t0, t1 } = this.where(p, AGAIN),
-      match = this.matcher(p),
+  private list(params: Params): Spot[] {
+    const { lanes, t0, t1 } = this.where(params, AGAIN),
+      match = this.matcher(params),
       out: Spot[] = [];
-    for (const l of lanes)
-      l.levels.forEach((v, k) => {
-        const [from, to] = this.range(l, v, t0, t1);
-        for (let i = from; i < to; i++) if (match(v.name[i])) out.push(this.spot(l, k, i));
+    for (const lane of lanes)
+      lane.levels.forEach((v, k) => {
+        const [from, to] = this.range(lane, v, t0, t1);
+        for (let i = from; i < to; i++) if (match(v.name[i])) out.push(this.spot(lane, k, i));
       });
     return out;
   }
 
-  private events(p: Params): unknown {
-    const all = this.list(p),
-      sign = Number(p.down) ? -1 : 1,
+  private events(params: Params): unknown {
+    const all = this.list(params),
+      sign = Number(params.down) ? -1 : 1,
       lanes = new Map(
-        String(p.lanes ?? "")
+        String(params.lanes ?? "")
           .split(",")
           .map((l, i) => [Number(l), i]),
       ),
@@ -565,44 +566,56 @@ export class StaticSource implements Source {
         name: (a, b) => (a.name < b.name ? -1 : Number(a.name > b.name)),
         row: (a, b) => (lanes.get(a.lane) ?? a.lane) - (lanes.get(b.lane) ?? b.lane),
       };
-    all.sort((a, b) => sign * by[String(p.sort ?? "start")](a, b) || a.start - b.start);
+    all.sort((a, b) => sign * by[String(params.sort ?? "start")](a, b) || a.start - b.start);
     return {
-      events: all.slice(Number(p.offset ?? 0), Number(p.offset ?? 0) + Number(p.limit ?? 100)),
+      events: all.slice(
+        Number(params.offset ?? 0),
+        Number(params.offset ?? 0) + Number(params.limit ?? 100),
+      ),
       count: all.length,
     };
   }
 
-  private step(p: Params): unknown {
-    const t = Number(p.t),
-      back = Number(p.back) === 1,
-      beside = p.lane === undefined ? null : [Number(p.lane), Number(p.level)],
+  private step(params: Params): unknown {
+    const t = Number(params.t),
+      back = Number(params.back) === 1,
+      beside = params.lane === undefined ? null : [Number(params.lane), Number(params.level)],
       order = (a: Spot, lane: number, level: number): number => a.lane - lane || a.level - level,
       sign = back ? -1 : 1;
     let best: Spot | null = null;
-    for (const s of this.list({ ...p, t0: undefined, t1: undefined })) {
-      const after = s.start - t || (beside ? order(s, beside[0], beside[1]) : 0);
+    for (const spot of this.list({ ...params, t0: undefined, t1: undefined })) {
+      const after = spot.start - t || (beside ? order(spot, beside[0], beside[1]) : 0);
       if (
         sign * after > 0 &&
-        (!best || sign * (s.start - best.start || order(s, best.lane, best.level)) < 0)
+        (!best || sign * (spot.start - best.start || order(spot, best.lane, best.level)) < 0)
       )
-        best = s;
+        best = spot;
     }
     return best ?? {};
   }
 
-  private one(p: Params): unknown {
-    const l = this.lanes.get(Number(p.lane)),
-      v = l?.levels[Number(p.level)];
-    if (!l || !v || Number(p.event) >= v.n) throw new ServerError("there is no such event");
-    if (l.counter) {
-      const spot = this.spot(l, Number(p.level), Number(p.event));
-      return { ...spot, table: l.kind, sqlite: "", columns: [], stack: [], links: [], of: v.n };
+  private one(params: Params): unknown {
+    const lane = this.lanes.get(Number(params.lane)),
+      level = lane?.levels[Number(params.level)];
+    if (!lane || !level || Number(params.event) >= level.n)
+      throw new ServerError("there is no such event");
+    if (lane.counter) {
+      const spot = this.spot(lane, Number(params.level), Number(params.event));
+      return {
+        ...spot,
+        table: lane.kind,
+        sqlite: "",
+        columns: [],
+        stack: [],
+        links: [],
+        of: level.n,
+      };
     }
     return {
-      ...this.spot(l, Number(p.level), Number(p.event)),
-      ...this.detail(l, v, Number(p.event)),
-      self: this.ownTime(l, Number(p.level), Number(p.event), -Infinity, Infinity),
-      of: v.n,
+      ...this.spot(lane, Number(params.level), Number(params.event)),
+      ...this.detail(lane, level, Number(params.event)),
+      self: this.ownTime(lane, Number(params.level), Number(params.event), -Infinity, Infinity),
+      of: level.n,
     };
   }
 
@@ -627,15 +640,15 @@ export class StaticSource implements Source {
     });
   }
 
-  private static rowIndex(t: CarriedTable, row: number): number {
+  private static rowIndex(table: CarriedTable, row: number): number {
     let low = 0,
-      high = t.row.length;
+      high = table.row.length;
     while (low < high) {
       const mid = (low + high) >> 1;
-      if (t.row[mid] < row) low = mid + 1;
+      if (table.row[mid] < row) low = mid + 1;
       else high = mid;
     }
-    return t.row[low] === row ? low : -1;
+    return table.row[low] === row ? low : -1;
   }
 
   private static value(t: CarriedTable, name: string, i: number): Value {
@@ -665,22 +678,22 @@ export class StaticSource implements Source {
     return { ...out, value: c.type === "F64" ? v : String(v) };
   }
 
-  private detail(l: Lane, v: Level, event: number): Omit<EventDetail, keyof Spot | "of"> {
+  private detail(found: Lane, v: Level, event: number): Omit<EventDetail, keyof Spot | "of"> {
     const none = { table: "", sqlite: "", columns: [], stack: [], links: [] };
     if (!this.data.details) return none;
     const w = this.dictionaries(),
-      t = w.tables.get(v.src[event] & EVENT_SOURCE),
-      i = t ? StaticSource.rowIndex(t, v.row[event]) : -1;
-    if (!t || i < 0) return none;
-    const tied = this.tied(t, i);
-    let at = t.stack?.[i] ?? 0;
+      table = w.tables.get(v.src[event] & EVENT_SOURCE),
+      i = table ? StaticSource.rowIndex(table, v.row[event]) : -1;
+    if (!table || i < 0) return none;
+    const tied = this.tied(table, i);
+    let at = table.stack?.[i] ?? 0;
     if (!at && tied[0]?.role === "call") at = tied[0].stack; // the call that launched it
     return {
-      table: t.table,
-      sqlite: t.sqlite,
-      columns: t.columns.map((c) => this.column(c, i)),
+      table: table.table,
+      sqlite: table.sqlite,
+      columns: table.columns.map((c) => this.column(c, i)),
       stack: at ? this.data.details.stacks[at - 1].flatMap((f) => w.frames.get(f) ?? []) : [],
-      links: [...tied, ...this.ranges(l, v, event, tied)].map(
+      links: [...tied, ...this.ranges(found, v, event, tied)].map(
         ({ role, lane, level, event: n }) => ({
           role,
           ...this.spot(this.lanes.get(lane)!, level, n),
@@ -690,24 +703,24 @@ export class StaticSource implements Source {
   }
 
   /** Rows below the same thread. */
-  private beside(l: Lane, kinds: string[]): Lane[] {
+  private beside(lane: Lane, kinds: string[]): Lane[] {
     this.parents ??= new Map(
       this.data.tree.rows.filter((r) => r.lane !== undefined).map((r) => [r.lane!, r.parent]),
     );
     return [...this.lanes.values()].filter(
-      (x) => kinds.includes(x.kind) && this.parents!.get(x.lane) === this.parents!.get(l.lane),
+      (x) => kinds.includes(x.kind) && this.parents!.get(x.lane) === this.parents!.get(lane.lane),
     );
   }
   private parents?: Map<number, string>;
 
   /** Ranges of a call's thread around its start, innermost first. */
   private around(call: Lane, t: number): Tie[] {
-    return this.beside(call, ["nvtx", "op"]).flatMap((l) =>
-      l.levels
+    return this.beside(call, ["nvtx", "op"]).flatMap((lane) =>
+      lane.levels
         .map((v, level): Tie | null => {
-          const [from, to] = this.range(l, v, t, t + 1);
+          const [from, to] = this.range(lane, v, t, t + 1);
           return from < to && !(v.src[from] & EVENT_MOMENT)
-            ? { role: "range", lane: l.lane, level, event: from }
+            ? { role: "range", lane: lane.lane, level, event: from }
             : null;
         })
         .filter((x): x is Tie => x !== null)
@@ -719,23 +732,23 @@ export class StaticSource implements Source {
   private same(v: Level, event: number, kind: string, role: string): Tie[] {
     return [...this.lanes.values()]
       .filter((l) => l.kind === kind)
-      .flatMap((l) =>
-        l.levels.flatMap((x, level) =>
+      .flatMap((lane) =>
+        lane.levels.flatMap((x, level) =>
           [...x.row.keys()]
             .filter(
               (i) =>
                 x.row[i] === v.row[event] &&
                 (x.src[i] & EVENT_SOURCE) === (v.src[event] & EVENT_SOURCE),
             )
-            .map((i) => ({ role, lane: l.lane, level, event: i })),
+            .map((i) => ({ role, lane: lane.lane, level, event: i })),
         ),
       );
   }
 
-  private ranges(l: Lane, v: Level, event: number, tied: Tie[]): Tie[] {
-    if (l.kind === "cuda_api") return this.around(l, v.start[event]);
-    if (l.kind === "nvtx") return this.same(v, event, "projected", "on_gpu");
-    if (l.kind === "projected") return this.same(v, event, "nvtx", "range");
+  private ranges(lane: Lane, level: Level, event: number, tied: Tie[]): Tie[] {
+    if (lane.kind === "cuda_api") return this.around(lane, level.start[event]);
+    if (lane.kind === "nvtx") return this.same(level, event, "projected", "on_gpu");
+    if (lane.kind === "projected") return this.same(level, event, "nvtx", "range");
     const call = tied.find((x) => x.role === "call"),
       by = call && this.lanes.get(call.lane);
     return call && by ? this.around(by, by.levels[call.level].start[call.event]) : [];
@@ -747,61 +760,61 @@ export class StaticSource implements Source {
   >;
 
   /** A call and the work that it launched have one correlation id in their process. */
-  private tieOf(t: CarriedTable, i: number): { key: string; call: boolean } | null {
-    const id = StaticSource.value(t, "correlation", i),
-      call = t.table === "cuda_api",
+  private tieOf(table: CarriedTable, i: number): { key: string; call: boolean } | null {
+    const id = StaticSource.value(table, "correlation", i),
+      call = table.table === "cuda_api",
       process = call
-        ? this.dictionaries().threads.get(Number(StaticSource.value(t, "thread", i)))?.[1]
-        : StaticSource.value(t, "process", i);
+        ? this.dictionaries().threads.get(Number(StaticSource.value(table, "thread", i)))?.[1]
+        : StaticSource.value(table, "process", i);
     return id === null || id === 0 || process === undefined || process === null
       ? null
       : { key: `${process} ${id}`, call };
   }
 
   private tied(
-    t: CarriedTable,
+    table: CarriedTable,
     i: number,
   ): { role: string; lane: number; level: number; event: number; stack: number }[] {
     if (!this.calls) {
       this.calls = new Map();
-      for (const l of this.lanes.values()) {
-        if (l.counter || !["cuda_api", "stream", "sync"].includes(l.kind)) continue;
-        l.levels.forEach((v, level) => {
+      for (const lane of this.lanes.values()) {
+        if (lane.counter || !["cuda_api", "stream", "sync"].includes(lane.kind)) continue;
+        lane.levels.forEach((v, level) => {
           for (let n = 0; n < v.n; n++) {
-            const x = this.dictionaries().tables.get(v.src[n] & EVENT_SOURCE),
-              k = x ? StaticSource.rowIndex(x, v.row[n]) : -1,
-              tie = x && k >= 0 ? this.tieOf(x, k) : null;
-            if (!x || !tie) continue;
+            const table = this.dictionaries().tables.get(v.src[n] & EVENT_SOURCE),
+              k = table ? StaticSource.rowIndex(table, v.row[n]) : -1,
+              tie = table && k >= 0 ? this.tieOf(table, k) : null;
+            if (!table || !tie) continue;
             const list = this.calls!.get(tie.key) ?? [];
             list.push({
               role: tie.call ? "call" : "work",
-              lane: l.lane,
+              lane: lane.lane,
               level,
               event: n,
-              stack: x.stack?.[k] ?? 0,
+              stack: table.stack?.[k] ?? 0,
             });
             this.calls!.set(tie.key, list);
           }
         });
       }
     }
-    const tie = this.tieOf(t, i);
+    const tie = this.tieOf(table, i);
     return tie
       ? (this.calls.get(tie.key) ?? []).filter((x) => (x.role === "call") !== tie.call)
       : [];
   }
 
-  private at(p: Params): unknown {
-    const l = this.lanes.get(Number(p.lane)),
-      v = l?.levels[Number(p.level)],
+  private at(params: Params): unknown {
+    const lane = this.lanes.get(Number(params.lane)),
+      level = lane?.levels[Number(params.level)],
       events: Spot[] = [];
-    if (!l || !v) return { events, count: 0, busy: 0 };
+    if (!lane || !level) return { events, count: 0, busy: 0 };
     const [from, to] =
-      p.event === undefined
-        ? this.range(l, v, Number(p.t0), Number(p.t1))
-        : [Math.min(v.n, Number(p.event)), Math.min(v.n, Number(p.event) + 1)];
-    for (let i = from; i < to && events.length < Number(p.limit ?? 20); i++)
-      events.push(this.spot(l, Number(p.level), i));
+      params.event === undefined
+        ? this.range(lane, level, Number(params.t0), Number(params.t1))
+        : [Math.min(level.n, Number(params.event)), Math.min(level.n, Number(params.event) + 1)];
+    for (let i = from; i < to && events.length < Number(params.limit ?? 20); i++)
+      events.push(this.spot(lane, Number(params.level), i));
     return { events, count: to - from, busy: 0 };
   }
 
@@ -815,9 +828,9 @@ export class StaticSource implements Source {
       events: (p) => this.events(p),
       step: (p) => this.step(p),
       event: (p) => this.one(p),
-      names: (p) => ({
+      names: (params) => ({
         ids: [...this.names]
-          .filter(([, s]) => (p.cut ? s.startsWith(String(p.q)) : s === p.q))
+          .filter(([, s]) => (params.cut ? s.startsWith(String(params.q)) : s === params.q))
           .map(([id]) => id),
       }),
       at: (p) => this.at(p),

@@ -136,19 +136,19 @@ export class Timeline {
   }
 
   private resize(): void {
-    const r = this.root.getBoundingClientRect();
-    this.width = Math.max(50, Math.floor(r.width));
-    this.height = Math.max(50, Math.floor(r.height) - AXIS);
+    const rect = this.root.getBoundingClientRect();
+    this.width = Math.max(50, Math.floor(rect.width));
+    this.height = Math.max(50, Math.floor(rect.height) - AXIS);
     this.ratio = window.devicePixelRatio || 1;
     this.painter.resize(this.width, this.height, this.ratio);
-    for (const [c, hgt] of [
+    for (const [element, hgt] of [
       ...(this.together ? [] : [[this.over, this.height]]),
       [this.axis, AXIS],
     ] as [HTMLCanvasElement, number][]) {
-      c.width = Math.round(this.width * this.ratio);
-      c.height = Math.round(hgt * this.ratio);
-      c.style.width = `${this.width}px`;
-      c.style.height = `${hgt}px`;
+      element.width = Math.round(this.width * this.ratio);
+      element.height = Math.round(hgt * this.ratio);
+      element.style.width = `${this.width}px`;
+      element.style.height = `${hgt}px`;
     }
     this.app.view.resize(this.width);
     this.setScroll(this.scroll);
@@ -205,17 +205,17 @@ export class Timeline {
       k = this.scaleOf(),
       span = TILE_PIXELS * 2 ** k;
     const byReport = new Map<number, Wanted[]>();
-    for (const r of rows)
-      for (const l of r.lane !== undefined ? [r] : this.app.rows.strips(r)) {
-        const list = byReport.get(r.report) ?? [];
+    for (const row of rows)
+      for (const line of row.lane !== undefined ? [row] : this.app.rows.strips(row)) {
+        const list = byReport.get(row.report) ?? [];
         list.push({
-          report: r.report,
-          lane: l.lane!,
-          levels: l.over ?? (r.lane !== undefined ? Math.max(1, r.shown) : 1),
-          of: l.of,
-          ids: l.ids,
+          report: row.report,
+          lane: line.lane!,
+          levels: line.over ?? (row.lane !== undefined ? Math.max(1, row.shown) : 1),
+          of: line.of,
+          ids: line.ids,
         });
-        byReport.set(r.report, list);
+        byReport.set(row.report, list);
       }
     for (const [report, lanes] of byReport) {
       const first = Math.floor((view.t0 - offsets[report]) / span),
@@ -359,19 +359,19 @@ export class Timeline {
       : classColor(cls, c, this.app.theme.dark);
   }
 
-  private label(b: Batch, top: number, bottom: number): void {
-    const level = b.tile.levels[b.level],
-      f = b.tile.f32,
-      texts = names[b.tile.report],
-      mid = b.y + b.h / 2 + 0.5;
+  private label(batch: Batch, top: number, bottom: number): void {
+    const level = batch.tile.levels[batch.level],
+      floats = batch.tile.f32,
+      texts = names[batch.tile.report],
+      mid = batch.y + batch.h / 2 + 0.5;
     if (mid < top + 4 || mid > bottom - 2) return;
     for (const r of level.wide) {
-      let x0 = b.x + f[r * RECT_WORDS + AT_X0] * b.scale,
-        x1 = b.x + f[r * RECT_WORDS + AT_X1] * b.scale;
-      const from = Math.max(0, b.clip ? b.clip[0] : 0),
-        to = Math.min(this.width, b.clip ? b.clip[1] : this.width);
+      let x0 = batch.x + floats[r * RECT_WORDS + AT_X0] * batch.scale,
+        x1 = batch.x + floats[r * RECT_WORDS + AT_X1] * batch.scale;
+      const from = Math.max(0, batch.clip ? batch.clip[0] : 0),
+        to = Math.min(this.width, batch.clip ? batch.clip[1] : this.width);
       if (
-        b.tile.u8[r * RECT_BYTES + AT_FLAGS] & (GROUP | COUNTER | FADED) ||
+        batch.tile.u8[r * RECT_BYTES + AT_FLAGS] & (GROUP | COUNTER | FADED) ||
         x1 <= from ||
         x0 >= to
       )
@@ -380,18 +380,18 @@ export class Timeline {
       x0 = Math.max(x0, 0);
       x1 = Math.min(x1, this.width);
       if (x1 - x0 < 24) continue;
-      const name = b.tile.u32[r * RECT_WORDS + AT_NAME];
+      const name = batch.tile.u32[r * RECT_WORDS + AT_NAME];
       const raw = texts?.get(name);
       if (!raw) continue;
       const text = this.fit(clean(raw, 200), x1 - x0 - 8);
       if (!text) continue;
-      this.c.fillStyle = inkOn(this.colorOf(b.tile, r, b.cls, b.tint));
+      this.c.fillStyle = inkOn(this.colorOf(batch.tile, r, batch.cls, batch.tint));
       this.c.fillText(text, x0 + 4, mid);
     }
   }
 
-  private counterText(r: Row, y: number): void {
-    const high = value(r.high ?? 0, unitOf(r));
+  private counterText(row: Row, y: number): void {
+    const high = value(row.high ?? 0, unitOf(row));
     this.c.globalAlpha = 0.8;
     this.c.fillStyle = this.app.theme.back;
     this.c.fillRect(2, y + 1, this.c.measureText(high).width + 5, 14);
@@ -441,33 +441,33 @@ export class Timeline {
     this.painter.end();
   }
 
-  private paintRow(r: Row): void {
-    const y = this.top(r),
-      least = r.pinned ? 0 : this.pinnedHeight;
+  private paintRow(row: Row): void {
+    const y = this.top(row),
+      least = row.pinned ? 0 : this.pinnedHeight;
     this.painter.row(
       Math.max(least, y),
-      Math.min(r.pinned ? this.pinnedHeight : this.height, y + r.h),
+      Math.min(row.pinned ? this.pinnedHeight : this.height, y + row.h),
     );
-    for (const band of bandsOf(r, this.app.rows.strips(r))) this.paint(r, band);
+    for (const band of bandsOf(row, this.app.rows.strips(row))) this.paint(row, band);
   }
 
   /** What is no rectangle of a tile, but for their texts. */
-  private drawRow(r: Row): void {
-    const y = this.top(r);
+  private drawRow(row: Row): void {
+    const y = this.top(row);
     this.c.fillStyle = this.app.theme.line;
-    if (y + r.h - 1 >= (r.pinned ? 0 : this.pinnedHeight))
-      this.c.fillRect(0, y + r.h - 1, this.width, 1);
-    if (r.type === "process" && r.open) this.drawLife(r, y);
-    if (isCounter(r)) this.counterText(r, y + 4);
+    if (y + row.h - 1 >= (row.pinned ? 0 : this.pinnedHeight))
+      this.c.fillRect(0, y + row.h - 1, this.width, 1);
+    if (row.type === "process" && row.open) this.drawLife(row, y);
+    if (isCounter(row)) this.counterText(row, y + 4);
   }
 
   /** When a process began and ended: a thin line. */
-  private drawLife(r: Row, y: number): void {
-    const o = this.app.offsets[r.report],
-      x0 = this.app.view.x((r.start ?? 0) + o),
-      x1 = this.app.view.x((r.end ?? this.app.reports[r.report].last) + o);
-    const mid = y + r.h / 2;
-    if (mid < this.pinnedHeight && !r.pinned) return;
+  private drawLife(row: Row, y: number): void {
+    const o = this.app.offsets[row.report],
+      x0 = this.app.view.x((row.start ?? 0) + o),
+      x1 = this.app.view.x((row.end ?? this.app.reports[row.report].last) + o);
+    const mid = y + row.h / 2;
+    if (mid < this.pinnedHeight && !row.pinned) return;
     this.c.fillStyle = this.app.theme.dim;
     this.c.globalAlpha = 0.35;
     this.c.fillRect(
@@ -516,9 +516,9 @@ export class Timeline {
     let row = this.app.laneRow(report, spot.lane);
     if (!row) return null;
     let level = spot.level;
-    for (let p: Row | undefined = row; p; p = this.app.rows.byKey.get(p.parentKey))
-      if (p !== row && !p.open) {
-        row = p; // it is in a closed group: point there
+    for (let line: Row | undefined = row; line; line = this.app.rows.byKey.get(line.parentKey))
+      if (line !== row && !line.open) {
+        row = line; // it is in a closed group: point there
         level = -1;
       }
     const shown = row.pinned ? this.app.rows.pinned : this.app.rows.visible;
@@ -533,8 +533,8 @@ export class Timeline {
   }
 
   private drawSelected(): void {
-    const s = this.app.selected;
-    const b = s && this.box(s.report, s.spot);
+    const selected = this.app.selected;
+    const b = selected && this.box(selected.report, selected.spot);
     if (!b) return;
     this.c.lineWidth = 2;
     this.c.strokeStyle = this.app.theme.dark ? "#ffffff" : "#000000";
@@ -562,21 +562,21 @@ export class Timeline {
 
   /** Arrows between the selected event and what it is tied to. */
   private drawLinks(): void {
-    const s = this.app.selected;
-    if (!s?.detail) return;
-    const from = this.box(s.report, s.spot);
+    const selected = this.app.selected;
+    if (!selected?.detail) return;
+    const from = this.box(selected.report, selected.spot);
     if (!from) return;
-    for (const l of s.detail.links) {
-      const to = this.box(s.report, l);
+    for (const spot of selected.detail.links) {
+      const to = this.box(selected.report, spot);
       if (!to) continue;
-      if (l.role === "range" || l.role === "on_gpu" || l.role === "inside") {
+      if (spot.role === "range" || spot.role === "on_gpu" || spot.role === "inside") {
         this.outline(to, 1, [3, 3]);
         continue;
       }
-      const forward = l.start >= s.spot.start;
+      const forward = spot.start >= selected.spot.start;
       const [a, b] = forward ? [from, to] : [to, from];
       this.arrow(
-        l.role === "waited" ? a[0] + a[2] : a[0] + Math.min(a[2] / 2, 6),
+        spot.role === "waited" ? a[0] + a[2] : a[0] + Math.min(a[2] / 2, 6),
         a[1] + (a[1] < b[1] ? a[3] : 0),
         b[0],
         b[1] + b[3] / 2,
@@ -590,22 +590,22 @@ export class Timeline {
    * the rows of its ends but shortly.
    */
   private arrow(x0: number, y0: number, x1: number, y1: number): void {
-    const c = this.c,
+    const context = this.c,
       edge = (x: number): number => Math.max(-8, Math.min(this.width + 8, x));
     if ((x0 < 0 && x1 < 0) || (x0 > this.width && x1 > this.width)) return;
     [x0, x1] = [edge(x0), edge(x1)];
     const bend = Math.max(12, Math.min(40, (x1 - x0) / 2));
-    c.strokeStyle = c.fillStyle = this.app.theme.select;
-    c.lineWidth = 1.5;
-    c.beginPath();
-    c.moveTo(x0, y0);
-    c.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1 - 6, y1);
-    c.stroke();
-    c.beginPath();
-    c.moveTo(x1, y1);
-    c.lineTo(x1 - 7, y1 - 4);
-    c.lineTo(x1 - 7, y1 + 4);
-    c.fill();
+    context.strokeStyle = context.fillStyle = this.app.theme.select;
+    context.lineWidth = 1.5;
+    context.beginPath();
+    context.moveTo(x0, y0);
+    context.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1 - 6, y1);
+    context.stroke();
+    context.beginPath();
+    context.moveTo(x1, y1);
+    context.lineTo(x1 - 7, y1 - 4);
+    context.lineTo(x1 - 7, y1 + 4);
+    context.fill();
   }
 
   /* ---- the axis ---- */
@@ -619,115 +619,115 @@ export class Timeline {
 
   private drawAxis(): void {
     const { view, theme, markers, pointer } = this.app,
-      c = this.ac,
+      context = this.ac,
       step = this.steps();
-    c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
-    c.fillStyle = theme.stripe;
-    c.fillRect(0, 0, this.width, AXIS);
-    this.drawMap(c);
-    c.font = FONT;
-    c.textBaseline = "middle";
+    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    context.fillStyle = theme.stripe;
+    context.fillRect(0, 0, this.width, AXIS);
+    this.drawMap(context);
+    context.font = FONT;
+    context.textBaseline = "middle";
     const around = Math.max(Math.abs(view.t0), Math.abs(view.t1));
     for (let at = Math.floor(view.t0 / step) * step; at <= view.t1; at += step) {
       const x = Math.round(view.x(at));
-      c.fillStyle = theme.line;
-      c.fillRect(x, STRIP + 2, 1, AXIS - STRIP - 2);
-      c.fillStyle = theme.text;
+      context.fillStyle = theme.line;
+      context.fillRect(x, STRIP + 2, 1, AXIS - STRIP - 2);
+      context.fillStyle = theme.text;
       const text = tick(at, step, around);
       // half a number is another number
-      if (x > -4 && x + 4 + c.measureText(text).width <= this.width)
-        c.fillText(text, x + 4, STRIP + 12);
-      c.fillStyle = theme.line;
+      if (x > -4 && x + 4 + context.measureText(text).width <= this.width)
+        context.fillText(text, x + 4, STRIP + 12);
+      context.fillStyle = theme.line;
       for (let i = 1; i < 10; i++)
-        c.fillRect(Math.round(view.x(at + (step * i) / 10)), AXIS - (i === 5 ? 9 : 6), 1, 9);
+        context.fillRect(Math.round(view.x(at + (step * i) / 10)), AXIS - (i === 5 ? 9 : 6), 1, 9);
     }
-    c.fillStyle = MARK;
+    context.fillStyle = MARK;
     for (let i = 0; i < this.app.found.length; i++) {
       const x = view.x(this.app.found[i]);
-      if (x >= 0 && x <= this.width) c.fillRect(x, AXIS - 5, 1.5, 5);
+      if (x >= 0 && x <= this.width) context.fillRect(x, AXIS - 5, 1.5, 5);
     }
     for (const mark of markers) {
-      if (mark.end === undefined) this.flag(c, view.x(mark.time), clean(mark.note, 40));
-      else this.noteArea(c, view.x(mark.time), view.x(mark.end), clean(mark.note, 200));
+      if (mark.end === undefined) this.flag(context, view.x(mark.time), clean(mark.note, 40));
+      else this.noteArea(context, view.x(mark.time), view.x(mark.end), clean(mark.note, 200));
     }
     const sel = this.drag ?? this.app.range;
-    if (sel) this.measure(c, sel);
+    if (sel) this.measure(context, sel);
     else if (pointer !== null)
       this.tag(
-        c,
+        context,
         view.x(this.snapped ?? pointer),
         tick(this.snapped ?? pointer, Math.max(1, view.scale)),
         theme.dim,
       );
-    c.fillStyle = theme.line;
-    c.fillRect(0, AXIS - 1, this.width, 1);
+    context.fillStyle = theme.line;
+    context.fillRect(0, AXIS - 1, this.width, 1);
   }
 
   /** How busy it was over the whole of the reports, and where the window is in that. */
-  private drawMap(c: CanvasRenderingContext2D): void {
+  private drawMap(context: CanvasRenderingContext2D): void {
     const { view, theme } = this.app,
       all = view.last - view.first,
       from = ((view.t0 - view.first) / all) * this.width,
       to = ((view.t1 - view.first) / all) * this.width,
       left = Math.max(0, Math.min(this.width - 3, from)),
       right = Math.max(left + 3, Math.min(this.width, to));
-    c.fillStyle = theme.back;
-    c.fillRect(0, 0, this.width, STRIP);
-    this.drawShares(c);
-    c.fillStyle = theme.dim;
-    c.globalAlpha = 0.3;
-    c.fillRect(0, 0, left, STRIP);
-    c.fillRect(right, 0, this.width - right, STRIP);
-    c.globalAlpha = 1;
-    c.strokeStyle = theme.accent;
-    c.lineWidth = 2;
-    c.strokeRect(left + 1, 1, right - left - 2, STRIP - 2);
+    context.fillStyle = theme.back;
+    context.fillRect(0, 0, this.width, STRIP);
+    this.drawShares(context);
+    context.fillStyle = theme.dim;
+    context.globalAlpha = 0.3;
+    context.fillRect(0, 0, left, STRIP);
+    context.fillRect(right, 0, this.width - right, STRIP);
+    context.globalAlpha = 1;
+    context.strokeStyle = theme.accent;
+    context.lineWidth = 2;
+    context.strokeRect(left + 1, 1, right - left - 2, STRIP - 2);
   }
 
   /** Bars of each band, a pixel wide. */
-  private drawShares(c: CanvasRenderingContext2D): void {
+  private drawShares(context: CanvasRenderingContext2D): void {
     const { view, theme } = this.app,
       bands = OVERVIEW_BANDS.filter((band) => this.overview.has(band)),
       height = STRIP / Math.max(1, bands.length),
       step = (view.last - view.first) / this.width;
     bands.forEach((band, i) => {
-      c.fillStyle = css(classColor(...BAND_COLORS[band], theme.dark));
+      context.fillStyle = css(classColor(...BAND_COLORS[band], theme.dark));
       for (let x = 0; x < this.width; x++) {
         const from = view.first + x * step,
           share = this.overview.share(band, from, from + step);
         if (share <= 0) continue;
         const high = Math.max(1, share * (height - 2));
-        c.fillRect(x, (i + 1) * height - high, 1, high);
+        context.fillRect(x, (i + 1) * height - high, 1, high);
       }
       const word = band === "gpu" ? t("overview_gpu") : t("overview_cpu");
-      c.font = FONT;
-      c.textBaseline = "middle";
-      c.fillStyle = theme.back;
-      c.globalAlpha = 0.75;
-      c.fillRect(2, i * height + 1, c.measureText(word).width + 4, height - 2);
-      c.globalAlpha = 1;
-      c.fillStyle = theme.text;
-      c.fillText(word, 4, (i + 0.5) * height + 0.5);
+      context.font = FONT;
+      context.textBaseline = "middle";
+      context.fillStyle = theme.back;
+      context.globalAlpha = 0.75;
+      context.fillRect(2, i * height + 1, context.measureText(word).width + 4, height - 2);
+      context.globalAlpha = 1;
+      context.fillStyle = theme.text;
+      context.fillText(word, 4, (i + 0.5) * height + 0.5);
     });
   }
 
-  private tag(c: CanvasRenderingContext2D, x: number, text: string, color: string): void {
-    const w = c.measureText(text).width + 8,
+  private tag(context: CanvasRenderingContext2D, x: number, text: string, color: string): void {
+    const w = context.measureText(text).width + 8,
       at = Math.max(0, Math.min(this.width - w, x - w / 2));
-    c.fillStyle = color;
-    c.fillRect(at, AXIS - 17, w, 15);
-    c.fillStyle = this.app.theme.back;
-    c.fillText(text, at + 4, AXIS - 9);
+    context.fillStyle = color;
+    context.fillRect(at, AXIS - 17, w, 15);
+    context.fillStyle = this.app.theme.back;
+    context.fillText(text, at + 4, AXIS - 9);
   }
 
-  private measure(c: CanvasRenderingContext2D, sel: [number, number]): void {
+  private measure(context: CanvasRenderingContext2D, sel: [number, number]): void {
     const { view, theme } = this.app,
       a = view.x(Math.min(...sel)),
       b = view.x(Math.max(...sel));
-    c.fillStyle = theme.accent;
-    c.fillRect(a, AXIS - 4, b - a, 3);
+    context.fillStyle = theme.accent;
+    context.fillRect(a, AXIS - 4, b - a, 3);
     this.tag(
-      c,
+      context,
       (Math.max(0, a) + Math.min(this.width, b)) / 2,
       duration(Math.abs(sel[1] - sel[0])),
       theme.accent,
@@ -735,30 +735,35 @@ export class Timeline {
   }
 
   /** A bar over the stretch that a note is about, with as much of the note as fits. */
-  private noteArea(c: CanvasRenderingContext2D, from: number, to: number, note: string): void {
+  private noteArea(
+    context: CanvasRenderingContext2D,
+    from: number,
+    to: number,
+    note: string,
+  ): void {
     const left = Math.max(0, from),
       right = Math.min(this.width, to);
     if (right < left) return;
-    c.fillStyle = MARK;
-    c.globalAlpha = 0.85;
-    c.fillRect(left, AXIS - 16, Math.max(2, right - left), 13);
-    c.globalAlpha = 1;
-    c.fillStyle = "#0b1118";
-    if (right - left > 20) c.fillText(this.fit(note, right - left - 8), left + 4, AXIS - 9);
+    context.fillStyle = MARK;
+    context.globalAlpha = 0.85;
+    context.fillRect(left, AXIS - 16, Math.max(2, right - left), 13);
+    context.globalAlpha = 1;
+    context.fillStyle = "#0b1118";
+    if (right - left > 20) context.fillText(this.fit(note, right - left - 8), left + 4, AXIS - 9);
   }
 
-  private flag(c: CanvasRenderingContext2D, x: number, note: string): void {
-    c.fillStyle = MARK;
-    c.beginPath();
-    c.moveTo(x, AXIS);
-    c.lineTo(x - 5, AXIS - 9);
-    c.lineTo(x - 5, AXIS - 18);
-    c.lineTo(x + 5, AXIS - 18);
-    c.lineTo(x + 5, AXIS - 9);
-    c.fill();
+  private flag(context: CanvasRenderingContext2D, x: number, note: string): void {
+    context.fillStyle = MARK;
+    context.beginPath();
+    context.moveTo(x, AXIS);
+    context.lineTo(x - 5, AXIS - 9);
+    context.lineTo(x - 5, AXIS - 18);
+    context.lineTo(x + 5, AXIS - 18);
+    context.lineTo(x + 5, AXIS - 9);
+    context.fill();
     if (note) {
-      c.fillStyle = this.app.theme.text;
-      c.fillText(note, x + 8, AXIS - 12);
+      context.fillStyle = this.app.theme.text;
+      context.fillText(note, x + 8, AXIS - 12);
     }
   }
 

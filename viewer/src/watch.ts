@@ -62,35 +62,35 @@ export class Watch {
   }
 
   /** Whether something is going on. */
-  private async take(s: State): Promise<boolean> {
+  private async take(state: State): Promise<boolean> {
     const app = this.app,
-      jobs = s.jobs ?? [],
+      jobs = state.jobs ?? [],
       running = jobs.filter((j) => j.state === "waiting" || j.state === "running");
-    const live = s.reports.some((r) => r.live);
+    const live = state.reports.some((r) => r.live);
     this.draw(running);
     if (live !== app.live) {
       app.live = live;
       app.emit("live");
     }
-    if (s.reports.length > app.reports.length) {
-      this.versions = s.reports.map((r) => r.version);
+    if (state.reports.length > app.reports.length) {
+      this.versions = state.reports.map((r) => r.version);
       await app.reload();
     }
-    const grown = s.reports.flatMap((r, i) =>
+    const grown = state.reports.flatMap((r, i) =>
       this.versions[i] !== undefined && this.versions[i] !== r.version ? [i] : [],
     );
-    this.versions = s.reports.map((r) => r.version);
+    this.versions = state.reports.map((r) => r.version);
     if (grown.length) await app.renew(grown);
     this.sayFailed(jobs);
-    this.sayChanged(s);
+    this.sayChanged(state);
     return running.length > 0 || live;
   }
 
   /** Files that are not what was opened any more; of those that were written to nothing is true. */
-  private sayChanged(s: State): void {
+  private sayChanged(state: State): void {
     const { reports } = this.app,
       names = (how: number): string =>
-        s.reports
+        state.reports
           .flatMap((r, i) => (r.changed === how && reports[i] ? [clean(reports[i].name, 60)] : []))
           .join(", "),
       [replaced, written] = [names(1), names(2)];
