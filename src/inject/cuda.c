@@ -250,7 +250,7 @@ static void *flush_buffers(void *arg)
 	ws_raw_syscall(SYS_prctl, PR_SET_NAME, (long)"warpsight-cuda", 0, 0, 0, 0);
 	__atomic_store_n(&own_tid, (uint32_t)ws_raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0),
 			 __ATOMIC_RELEASE);
-	/* Often at first: programs meet most of their kernels early. */
+	/* Often at first: programs launch most of their kernels for the first time early. */
 	for (uint32_t round = 0;; round++) {
 		uint32_t done = atomic_load(&answered), want = atomic_load(&asked);
 

@@ -100,7 +100,7 @@ bool ws_cuda_find_cupti(void);
 bool ws_cuda_is_call_recorded(int driver, const char *name);
 /* Enable or disable the calls that are traced. */
 void ws_cuda_enable_apis(bool on);
-/* Is this call one that we trace? */
+/* Whether this call is one that we trace. */
 bool ws_cuda_is_api_wanted(uint32_t kind, uint32_t cbid);
 /* Tell the recorder the names of the calls. */
 void ws_cuda_write_api_names(void);
@@ -122,7 +122,7 @@ void ws_cuda_complete_buffer(void *context, uint32_t stream, uint8_t *buffer, si
 bool ws_cuda_subscribe(void);
 void ws_cuda_enable_callbacks(void);
 
-/* Look at one callback name: is it a wait that we record? */
+/* Whether the callback of this name is a wait that we record. */
 void ws_cuda_find_sync_call(int driver, uint32_t cbid, const char *name);
 bool ws_cuda_wants_sync_call(int driver, uint32_t cbid);
 void ws_cuda_record_sync_call(int driver, uint32_t cbid, const struct cupti_callback *callback);
@@ -176,13 +176,13 @@ extern _Atomic bool ws_inner_there; /* it has registered callbacks */
 void ws_inner_give_record(uint8_t *buffer, size_t valid);
 /* Whether all records of a kind come only because the inner profiler wants them. */
 bool ws_inner_is_only_reader(uint32_t kind);
-/* An API call that a broad wish of the inner profiler brought: is it ours? */
+/* Whether an API call, reported because the inner profiler asked for a whole domain, is ours. */
 bool ws_inner_wants_broad(uint32_t kind);
 /* Hand on a callback that the inner profiler subscribed to. */
 void ws_inner_call_back(uint32_t domain, uint32_t cbid, const void *info);
-/* Is the kind one that we trace now? Kept by cuda.c. */
+/* Whether we trace the kind now. Kept by cuda.c. */
 bool ws_cuda_is_kind_on(uint32_t kind);
-/* Is the callback one that we want? Kept by cuda_resource.c. */
+/* Whether we want the callback. Kept by cuda_resource.c. */
 bool ws_cuda_enable_callback(uint32_t domain, uint32_t cbid);
 extern void *ws_cuda_subscriber;
 /* What stands in for a function of libcupti, by name; NULL when nothing does. */

@@ -276,7 +276,7 @@ void ws_inner_call_back(uint32_t domain, uint32_t cbid, const void *info)
 
 /* ---- what it calls ---- */
 
-/* Is this ours to handle? Starts us when the inner profiler comes before the driver does. */
+/* Whether this is ours to handle. Starts us when the inner profiler comes before the driver. */
 static bool is_started_here(void)
 {
 	return ws_cuda_start();

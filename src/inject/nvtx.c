@@ -78,7 +78,7 @@ WS_NOINLINE int ws_nvtx_push_range(struct ws_thread *thread, struct nvtx_domain 
 	return level;
 }
 
-/* Can the range on top be closed the plain way? */
+/* Whether the range on top can be closed the plain way. */
 static inline bool pops_plain_range(struct ws_thread *thread, struct ws_ring *ring, uint32_t depth,
 				    struct nvtx_domain *domain)
 {
@@ -175,7 +175,7 @@ struct nvtx_text ws_nvtx_read_message(struct ws_thread *thread, int32_t type, un
 	return read_event_message(thread, type, m);
 }
 
-/* Is a text all that this event has? */
+/* Whether a text is all that this event has. */
 static inline bool is_plain_event(const struct nx_event *event)
 {
 	return event && event->size >= sizeof(*event) &&

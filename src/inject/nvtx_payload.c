@@ -80,7 +80,7 @@ static uint32_t payload_type_size(uint64_t type)
 	return sizes[type];
 }
 
-/* Size and alignment of an entry inside a payload; false when only the data tells. */
+/* Size and alignment of an entry inside a payload; false when only the data says it. */
 static bool payload_entry_size(struct nvtx_domain *domain, const struct nx_schema_entry *entry,
 			       uint64_t *size, uint64_t *align)
 {

@@ -56,7 +56,7 @@ struct nvtx_domain {
 
 struct nvtx_string {
 	_Atomic uint64_t defined; /* generation << 32 | handle */
-	uint64_t magic; /* tells our handles from pointers that programs pass by mistake */
+	uint64_t magic; /* distinguishes our handles from pointers that programs pass by mistake */
 	uint64_t hash;
 	struct nvtx_string *next;
 	uint32_t len, reserved;
@@ -100,7 +100,7 @@ void ws_nvtx_close_scratch(struct nvtx_scratch *scratch);
 /* UTF-8 of a wide string; "" for NULL. False when there is no memory. */
 bool ws_nvtx_convert_to_utf8(struct nvtx_scratch *scratch, const wchar_t *s);
 
-/* First use of a domain in this generation: is it on? Between enter and leave. */
+/* Whether a domain is on, at its first use in this generation. Between enter and leave. */
 bool ws_nvtx_find_domain_slow(struct ws_thread *thread, struct nvtx_domain *domain);
 /* First use of a registered string in this generation, or a long one. */
 struct nvtx_text ws_nvtx_find_string_slow(struct ws_thread *thread, struct nvtx_string *string);

@@ -339,7 +339,7 @@ int ws_osrt_record_unwound(int version, int actions, uint64_t class, void *excep
 	return CONTINUE_UNWIND;
 }
 
-/* ---- calls that follow.c tells of ---- */
+/* ---- calls that follow.c reports ---- */
 
 static void record_traced_call(enum ws_traced which, uint64_t start, uint64_t end, int64_t result,
 			       int error)

@@ -35,7 +35,7 @@ void ws_osrt_resolve_all(void) WS_HIDDEN;
 void *ws_osrt_find_function(const char *name) WS_HIDDEN;
 /* The definition of `name` that everybody uses, variables included. */
 void *ws_osrt_find_first_function(const char *name) WS_HIDDEN;
-/* Do both names come from one library, or both from the C library? */
+/* Whether both names come from one library, or both from the C library. */
 int ws_osrt_is_same_library(const char *a, const char *b) WS_HIDDEN;
 
 static inline void *ws_osrt_real_of(unsigned fn)

@@ -40,7 +40,7 @@ void ws_osrt_disable_paths(void)
 /* Birth times come from a clock that ticks 100 times a second at least. */
 #define SETTLED_NS UINT64_C(50000000)
 
-/* Fills in what tells the file from others; `ino` 0 when nothing does. */
+/* Fills in what identifies the file; `ino` 0 when nothing does. */
 static void identify_file(struct ws_osrt_found *found)
 {
 	struct timespec now;
@@ -74,7 +74,7 @@ static void identify_file(struct ws_osrt_found *found)
 	found->ino = statx.stx_ino;
 }
 
-/* Or was the descriptor reused while its name was being asked for? */
+/* Whether the descriptor was reused while its name was being read. */
 static bool is_same_file(struct ws_osrt_found *found)
 {
 	uint64_t dev = found->dev, ino = found->ino, born = found->born;

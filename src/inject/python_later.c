@@ -81,7 +81,7 @@ static const char *read_path_at(uint64_t at, char *line)
 	return path;
 }
 
-/* Does the file's name say python? */
+/* Whether the file is named python. */
 static bool is_named_python(const char *path)
 {
 	static const char word[] = "python";

@@ -108,7 +108,7 @@ static bool is_same_key(const struct ws_py_code_key *left, const struct ws_py_co
 	return !memcmp(left, right, sizeof(*left));
 }
 
-/* Are these codes the ones that were described? Describe those that are not. */
+/* Describe those of these codes that were not described yet. */
 static void check_code(struct ws_thread *thread, struct ws_python_thread *python_thread,
 		       const uint64_t *code, size_t n)
 {

@@ -315,7 +315,7 @@ static bool map_more(struct ws_arena *arena)
 	return false;
 }
 
-/* Is there memory behind what this process has not mapped? */
+/* Whether there is memory behind what this process has not mapped. */
 static bool has_more_to_map(const struct ws_arena *arena)
 {
 	return count_mapped_chunks() <

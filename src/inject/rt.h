@@ -158,7 +158,8 @@ static inline uint64_t ws_rt_read_ticks(void)
  * without a session. */
 WS_EXPORT bool ws_rt_is_collecting_slow(void);
 
-/* Are events wanted now? False before a delayed start, after the end, and without a session. */
+/* Whether events are wanted now. False before a delayed start, after the end, and without a
+ * session. */
 static inline bool ws_rt_is_collecting(void)
 {
 	struct ws_arena *arena = ws_rt->arena;

@@ -36,7 +36,7 @@
 
 static int (*next_sigaction)(int, const struct sigaction *, struct sigaction *);
 static int (*next_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-static char cookie; /* its address tells our signals from others' */
+static char cookie; /* its address distinguishes our signals from others' */
 static bool on;
 static struct sigaction theirs = {.sa_handler = SIG_DFL}; /* the program's own */
 static pthread_key_t key;

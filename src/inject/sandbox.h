@@ -8,13 +8,13 @@
 #include <stdbool.h>
 #include <sys/prctl.h>
 
-/* Does this call of prctl limit the system calls that are allowed, or announce that? */
+/* Whether this call of prctl limits the system calls that are allowed, or announces that. */
 static inline bool ws_begins_sandbox(int option)
 {
 	return option == PR_SET_SECCOMP || option == PR_SET_NO_NEW_PRIVS;
 }
 
-/* Does it forbid the thread even to read the clock, and nearly all system calls? */
+/* Whether it forbids the thread even to read the clock, and nearly all system calls. */
 static inline bool ws_forbids_all_calls(int option, unsigned long arg)
 {
 	return (option == PR_SET_SECCOMP && arg == SECCOMP_MODE_STRICT) ||

@@ -5,7 +5,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
-/* Was a SIGURG sent for the sampler? Defined by each library that unseen.c is part of. */
+/* Whether a SIGURG was sent for the sampler. Defined by each library that unseen.c is part of. */
 bool ws_is_own_signal(const siginfo_t *info);
 
 #endif

@@ -315,7 +315,7 @@ static void count_groups(struct ws_lane_pass *pass, size_t block,
 	put_entries(pass, &pass->workers[0], block);
 }
 
-/* Are the columns that tell this source's lanes apart among those that blocks are summed up by? */
+/* Whether blocks are summed up by the columns that tell this source's lanes apart. */
 static bool has_groups(const struct ws_event_kind *kind)
 {
 	uint8_t columns[WS_GROUP_KEYS];
@@ -326,7 +326,7 @@ static bool has_groups(const struct ws_event_kind *kind)
 	return have && !(ws_lane_key_columns(kind) & ~have);
 }
 
-/* Is a block outside of the times that are asked for (ws_lanes_opts)? */
+/* Whether a block is outside of the times that are asked for (ws_lanes_opts). */
 static bool is_skipped(const struct ws_lanes *lanes, enum ws_table table, size_t block)
 {
 	struct ws_block_info block_info = ws_report_block_info(lanes->report, table, block);

@@ -156,7 +156,7 @@ struct ws_lanes {
 	pthread_rwlock_t
 		shown; /* held for reading by who looks at levels: none of them goes meanwhile */
 	struct ws_stacks *stacks;
-	uint8_t *names_domains; /* by block of nvtx: does it name domains? */
+	uint8_t *names_domains; /* by block of nvtx: whether it names domains */
 	struct ws_map domains;	/* process << 32 | NVTX domain: its name (a string id) */
 	struct ws_shared_names {
 		uint8_t *is_shared; /* by key of a string: several full names are shortened to it */
@@ -183,9 +183,10 @@ struct ws_lanes *ws_lanes_open(const struct ws_report *report, const struct ws_l
 		.unasked = UINT64_MAX, .room = UINT64_MAX, .to = UINT64_MAX \
 	}
 void ws_lanes_close(struct ws_lanes *lanes);
-/* Is there anything in a report that would have a lane, but diagnostics and output? */
+/* Whether a report has anything with a lane other than diagnostics and output. */
 bool ws_lanes_have_rows(const struct ws_report *report);
-/* Are ranges shown on GPUs? Not where that would read more calls than are read unasked. */
+/* Whether ranges are shown on GPUs: not where that would read more calls than are read
+ * unasked. */
 bool ws_lanes_projects(const struct ws_lanes *lanes);
 void ws_lanes_wait_census(struct ws_lanes *lanes);
 void ws_lanes_wait_stacks(struct ws_lanes *lanes); /* until `stacks` are there */
@@ -317,7 +318,7 @@ uint32_t ws_make_lane(struct ws_lanes *lanes, uint8_t kind, const uint32_t key[4
 
 /* ---- states of threads (thread_states.c) ---- */
 
-/* What the page tells states apart by: the colours of these events. */
+/* The events whose colours the page uses for states. */
 enum ws_state_class {
 #define WS_STATE_CLASS(class, word) WS_STATE_##class,
 #include "schema/tiles.def"

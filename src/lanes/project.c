@@ -178,7 +178,7 @@ static void add_work_of_call(struct project *project, uint32_t thread, uint64_t 
 			widen_range(project, &project->target[k], call, start, end);
 }
 
-/* Has a thread a range, on any lane that is projected, that is open from `start` to `end`? */
+/* Whether a thread has a range open from `start` to `end` on any lane that is projected. */
 static bool has_range(void *context, uint32_t thread, uint64_t start, uint64_t end)
 {
 	struct project *project = context;

@@ -455,7 +455,7 @@ static uint32_t get_string_chunk(uint32_t handle)
 	return (uint32_t)((uint64_t)handle * 8 / WS_CHUNK_SIZE);
 }
 
-/* Is it a chunk in which the process defines strings? */
+/* Whether it is a chunk in which the process defines strings. */
 static bool has_strings(struct ws_proc *process, uint32_t chunk)
 {
 	const struct ws_chunk_owner *entry;

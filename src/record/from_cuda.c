@@ -234,7 +234,7 @@ void ws_convert_cuda_seen(struct ws_stream *stream, const struct ws_rec *rec)
 
 /* ---- devices ---- */
 
-/* The chip that a compute capability tells, as far as it does. */
+/* The chip of a compute capability, where only one chip has it. */
 static const char *name_chip(uint32_t major, uint32_t minor)
 {
 	static const struct {

@@ -24,7 +24,7 @@ static const struct ws_cuda_names *find_kernel_names(struct ws_stream *stream,
 	if (ws_likely(index))
 		return &process->names[index - 1];
 	if (!handle) {
-		/* Of a program that was killed before the name was told. Its address still tells it
+		/* Of a program that was killed before the name was sent. Its address still tells it
 		 * from others. */
 		snprintf(lost, sizeof(lost), "kernel at %p, name lost", (const void *)field);
 		unnamed.demangled = unnamed.name = unnamed.mangled =

@@ -36,7 +36,7 @@ char **ws_launch_environment(const struct ws_record_opts *options, const char *s
 /* Whether the user of --run-as can read the libraries in `preload` and the arena `session`. */
 bool ws_launch_can_read_hooks(const struct ws_record_opts *options, const char *preload,
 			      const char *session);
-/* Is this value of CUDA_INJECTION64_PATH another tool's? Then it stays. */
+/* Whether this value of CUDA_INJECTION64_PATH is another tool's. Then it stays. */
 bool ws_launch_foreign_cuda(const char *value);
 void ws_launch_environment_free(char **env);
 /* The file that `name` would run, searched in PATH of `envp`; NULL when there is none. Owned by the

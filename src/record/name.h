@@ -24,7 +24,7 @@ struct ws_name_context {
  * caller. NULL with a message when the template is malformed.
  */
 char *ws_report_name(const char *name, const struct ws_name_context *ctx, struct ws_err *err);
-/* Does it contain %n? Then a taken number means trying the next. */
+/* Whether it contains %n. Then a taken number means trying the next. */
 bool ws_name_counts(const char *name);
 /* Names of the %q{} variables, NUL-separated, ended by an empty one. */
 void ws_name_variables(const char *name, struct ws_text *out);

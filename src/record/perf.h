@@ -64,7 +64,7 @@ struct ws_row_sample;
  */
 struct ws_perf *ws_perf_open(const struct ws_perf_opts *options, pid_t target,
 			     struct ws_drain *drain, struct ws_sink *main);
-/* Is something sampled or followed? False when all was refused. */
+/* Whether something is sampled or followed. False when all was refused. */
 bool ws_perf_active(const struct ws_perf *perf);
 /*
  * Does the kernel refuse events that this process asks for on itself? Then what ws_perf_open could
@@ -75,7 +75,7 @@ bool ws_perf_refused(void);
 /* Samples a second that the kernel allows now (perf_event_max_sample_rate); 0 when it does not say.
  */
 uint32_t ws_perf_limit(void);
-/* Is a call stack wanted with the nth sample of a thread, from 0? */
+/* Whether a call stack is wanted with the nth sample of a thread, from 0. */
 bool ws_perf_wants_stack(const struct ws_perf *perf, uint32_t nth);
 /* Write what was asked for and what became of it into a report, once. `p` may be NULL. */
 void ws_perf_describe(struct ws_perf *perf, struct ws_sink *sink);

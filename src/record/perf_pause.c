@@ -38,7 +38,8 @@ void ws_perf_resume_switches(struct ws_perf *perf, uint64_t time)
 	perf->resume = 0;
 }
 
-/* Asked of what has just happened, hence seldom further back than the last pause. */
+/* Asked about what has just happened, so the search rarely goes further back than the last
+ * pause. */
 bool ws_perf_is_paused(const struct ws_perf *perf, uint64_t time)
 {
 	for (size_t i = perf->pauses_n; i--;)

@@ -256,9 +256,10 @@ struct ws_perf {
 	size_t gaps_checked; /* so many there were when threads were last asked whether they live */
 	uint64_t checked;    /* when that was */
 	bool doubts;	     /* there may be threads with doubt */
-	/* Does the thread not exist any more? NULL: nobody is asked. */
+	/* Whether the thread is gone. NULL: nobody is asked. */
 	bool (*has_ended)(uint32_t pid, uint32_t tid);
-	/* Has the process had time to announce itself? NULL: nobody is asked, and it has. */
+	/* Whether the process has had time to announce itself. NULL: nobody is asked, and it has.
+	 */
 	bool (*had_time)(uint32_t pid);
 	uint32_t wanted_frequency; /* as asked for; o.frequency is what the kernel allowed */
 	uint32_t limit;		   /* perf_event_max_sample_rate at the start; 0: not known */
@@ -374,7 +375,7 @@ void ws_perf_pace_switches(struct ws_perf *perf, uint64_t now);
 /* Switches are not recorded from `time` on, or are again. */
 void ws_perf_pause_switches(struct ws_perf *perf, uint64_t time);
 void ws_perf_resume_switches(struct ws_perf *perf, uint64_t time);
-/* Were switches not recorded at `time`? */
+/* Whether switches were not recorded at `time`. */
 bool ws_perf_is_paused(const struct ws_perf *perf, uint64_t time);
 /* Take account of pauses that began before `time`, at which the thread has a record or ends. */
 void ws_perf_pass_pauses(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time);

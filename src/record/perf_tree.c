@@ -476,7 +476,7 @@ uint32_t ws_perf_thread_id(struct ws_perf *perf, struct ws_perf_thread *thread)
 		ws_writer_add(im->sink->writer, WS_TABLE_thread, &row);
 	}
 	if (thread->comm[0] &&
-	    (thread->renamed || im->sink->threads != before)) /* else its hooks have told it */
+	    (thread->renamed || im->sink->threads != before)) /* else its hooks have reported it */
 		write_name(thread, thread->start);
 	return thread->id;
 }
@@ -615,7 +615,7 @@ static bool without_hooks(struct ws_perf *perf, struct ws_perf_image *im)
 	return im->no_hooks && (!parent || parent->id);
 }
 
-/* Is nothing to be expected of the image's hooks any more, at `horizon`? */
+/* Whether nothing is to be expected of the image's hooks any more, at `horizon`. */
 static bool is_overdue(struct ws_perf *perf, const struct ws_perf_image *im, uint64_t horizon)
 {
 	return horizon - im->waiting_since > WAIT_NS && !has_registered(perf, im) &&

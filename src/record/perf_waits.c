@@ -20,7 +20,7 @@
 #include "base/choose.h"
 
 #define LOOK_AFTER 4000000u /* ns off its core */
-#define LOOK_SOON 100000u   /* the same where no hook tells */
+#define LOOK_SOON 100000u   /* the same where no hook reports */
 #define LOOKS 16	    /* in a round: some 10 us each */
 
 struct call {

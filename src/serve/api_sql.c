@@ -140,7 +140,7 @@ static void put_key(struct query *query, int column, uint32_t v)
 		ws_text_printf(query->text, "= %" PRIu32, v);
 }
 
-/* Calls of one library, or slices of none: as ws_lane_is_library tells. */
+/* Calls of one library, or slices of none, by ws_lane_is_library. */
 static void put_library(struct query *query, uint32_t category)
 {
 	struct ws_text name = {0};
@@ -191,7 +191,7 @@ static void put_split(struct query *query, const struct ws_feed *feed, const str
 		put_library(query, split);
 }
 
-/* What census.c tells lanes apart by beyond columns. */
+/* What distinguishes lanes in census.c, beside columns. */
 static void put_feed(struct query *query, const struct ws_feed *feed, const struct ws_lane *lane)
 {
 	const char *test = column_name(query->kind, feed->test);
