@@ -74,7 +74,7 @@ static void identify_file(struct ws_osrt_found *found)
 	found->ino = statx.stx_ino;
 }
 
-/* Whether the descriptor was reused while its name was being read. */
+/* Whether it is still the same file: the descriptor may be reused while its name is read. */
 static bool is_same_file(struct ws_osrt_found *found)
 {
 	uint64_t dev = found->dev, ino = found->ino, born = found->born;

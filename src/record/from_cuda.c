@@ -234,7 +234,7 @@ void ws_convert_cuda_seen(struct ws_stream *stream, const struct ws_rec *rec)
 
 /* ---- devices ---- */
 
-/* The chip of a compute capability, where only one chip has it. */
+/* The chip, or family of chips, of a compute capability; "" when it is not known. */
 static const char *name_chip(uint32_t major, uint32_t minor)
 {
 	static const struct {

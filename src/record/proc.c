@@ -24,10 +24,10 @@
 
 #define PATIENCE_NS 2000000000u /* how long an image may take from exec to registering */
 #define LOADING_TICKS 20	/* of 10 ms */
-#define ASK_NS 50000000u    /* between two looks at processes of whose end no descriptor reports */
-#define PARENTS_MOST 32u    /* processes in a line of forks that are all new at once */
-#define STARTED_MOST 4096u  /* processes that were started and have not registered */
-#define THREADS_MOST 65536u /* of a process that have not ended */
+#define ASK_NS 50000000u	/* between two looks at processes whose end no descriptor reports */
+#define PARENTS_MOST 32u	/* processes in a line of forks that are all new at once */
+#define STARTED_MOST 4096u	/* processes that were started and have not registered */
+#define THREADS_MOST 65536u	/* of a process that have not ended */
 
 static bool needs_quotes(const char *text)
 {
