@@ -7,8 +7,8 @@ set -eu
 goal=${1:-build}
 build="gcc clang libc6-dev make meson ninja-build pkg-config python3 esbuild libdw-dev libelf-dev
 	libiberty-dev libmicrohttpd-dev libsqlite3-dev libxxhash-dev libzstd-dev zlib1g-dev"
-check="$build g++ musl-tools sqlite3 libcmocka-dev binutils libhdf5-103-1 python3-h5py python3-pandas
-	chromium nodejs npm"
+check="$build g++ musl-tools sqlite3 libcmocka-dev binutils libhdf5-103-1 python3-h5py
+	python3-pandas chromium nodejs npm"
 dist="$build binutils tar gzip"
 fuzz="$build libclang-rt-14-dev"
 format="git clang-format black python3 nodejs npm"
