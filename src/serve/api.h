@@ -121,6 +121,12 @@ enum ws_which_lanes { WS_LANES_ALL, WS_LANES_ONCE, WS_LANES_ORIGINAL };
 bool ws_param_lanes(const struct ws_api_call *call, enum ws_which_lanes which, uint32_t **lanes,
 		    size_t *n, struct ws_err *err);
 
+/* Whether a column's stored value stands for none. */
+bool ws_is_column_null(enum ws_type type, uint64_t v);
+/* A column with its name, documentation, type and stored value, as members of a JSON object. */
+void ws_put_column_value(struct ws_text *text, const struct ws_api_call *call,
+			 const struct ws_column_desc *desc, uint64_t v);
+
 /* Sums of a window by kind of lane and text. */
 struct ws_sum_group {
 	uint64_t count, total, min, max, self; /* self: of kinds whose events nest */

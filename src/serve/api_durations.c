@@ -9,6 +9,7 @@
 
 #include "base/choose.h"
 #include "serve/api.h"
+#include "serve/columns.h"
 
 enum { MOST_BUCKETS = 40, PARTS = 4096 };
 
@@ -28,14 +29,21 @@ static void add_duration(struct durations *durations, uint64_t ns)
 	durations->n++;
 }
 
-static void add_level(struct durations *durations, struct ws_matcher *matcher,
-		      const struct ws_level *level, const int64_t window[2])
+struct wanted {
+	struct ws_matcher *matcher;
+	struct ws_where *where;
+	int64_t t0, t1;
+};
+
+static void add_level(struct durations *durations, const struct wanted *wanted,
+		      const struct ws_level *level)
 {
 	uint32_t from, to;
 
-	ws_level_range(level, window[0], window[1], &from, &to);
+	ws_level_range(level, wanted->t0, wanted->t1, &from, &to);
 	for (uint32_t i = from; i < to; i++) {
-		if (!ws_match_name(matcher, level->name[i]))
+		if (!ws_match_name(wanted->matcher, level->name[i]) ||
+		    !ws_where_holds(wanted->where, level, i))
 			continue;
 		if (level->src[i] & (WS_EVENT_OPEN | WS_EVENT_MOMENT))
 			durations->without++;
@@ -152,24 +160,10 @@ static void put_durations(struct ws_text *out, const struct durations *durations
 	ws_text_puts(out, "]}");
 }
 
-int ws_api_durations(struct ws_api_call *call, struct ws_err *err)
+/* Have lanes read that are not, and gather what is asked for of those that are. */
+static void gather_durations(struct ws_api_call *call, const struct wanted *wanted,
+			     const uint32_t *lanes, size_t n, struct durations *durations)
 {
-	struct durations durations = {0};
-	struct ws_matcher *matcher;
-	int64_t window[2];
-	uint32_t *lanes;
-	bool expired;
-	size_t n;
-
-	if (!ws_param_window(call, &window[0], &window[1], err))
-		return 400;
-	matcher = ws_make_matcher(call, err);
-	if (!matcher)
-		return WS_API_SAY;
-	if (!ws_param_lanes(call, WS_LANES_ORIGINAL, &lanes, &n, err)) {
-		ws_matcher_free(matcher);
-		return 400;
-	}
 	for (size_t i = 0; i < n; i++) {
 		const struct ws_lane *lane = call->lanes->lane[lanes[i]];
 
@@ -178,12 +172,39 @@ int ws_api_durations(struct ws_api_call *call, struct ws_err *err)
 		if (lane->kind != WS_LANE_PROJECTED)
 			ws_lanes_want(call->lanes, lanes[i]);
 		for (uint32_t k = 0; ws_lane_ready(lane) && k < lane->levels; k++)
-			add_level(&durations, matcher, &lane->level[k], window);
+			add_level(durations, wanted, &lane->level[k]);
 	}
+}
+
+static int answer_durations(struct ws_api_call *call, const struct wanted *wanted,
+			    struct ws_err *err)
+{
+	struct durations durations = {0};
+	uint32_t *lanes;
+	size_t n;
+
+	if (!ws_param_lanes(call, WS_LANES_ORIGINAL, &lanes, &n, err))
+		return 400;
+	gather_durations(call, wanted, lanes, n, &durations);
 	put_durations(call->out, &durations);
-	expired = ws_is_matcher_expired(matcher, err);
-	ws_matcher_free(matcher);
 	free(durations.ns);
 	free(lanes);
-	return expired ? WS_API_SAY : 0;
+	return ws_is_matcher_expired(wanted->matcher, err) ? WS_API_SAY : 0;
+}
+
+int ws_api_durations(struct ws_api_call *call, struct ws_err *err)
+{
+	struct wanted wanted = {0};
+	int status = WS_API_SAY;
+
+	if (!ws_param_window(call, &wanted.t0, &wanted.t1, err))
+		return 400;
+	wanted.matcher = ws_make_matcher(call, err);
+	if (wanted.matcher)
+		wanted.where = ws_make_where(call, err);
+	if (wanted.where)
+		status = answer_durations(call, &wanted, err);
+	ws_matcher_free(wanted.matcher);
+	ws_where_free(wanted.where);
+	return status;
 }

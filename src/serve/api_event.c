@@ -56,15 +56,15 @@ static bool read_row(const struct ws_report *report, enum ws_table table, uint64
 	return ok;
 }
 
-static bool is_null(enum ws_type type, uint64_t v)
+bool ws_is_column_null(enum ws_type type, uint64_t v)
 {
 	return ((type == WS_T_NTIME || type == WS_T_NU64) && v == UINT64_MAX) ||
 	       (type == WS_T_NU32 && v == WS_NO_U32) ||
 	       ((type == WS_T_STR || type == WS_T_NTHREAD) && !v);
 }
 
-static void put_value(struct ws_text *text, const struct ws_api_call *call,
-		      const struct ws_column_desc *desc, uint64_t v)
+void ws_put_column_value(struct ws_text *text, const struct ws_api_call *call,
+			 const struct ws_column_desc *desc, uint64_t v)
 {
 	double f;
 	size_t n;
@@ -73,7 +73,7 @@ static void put_value(struct ws_text *text, const struct ws_api_call *call,
 	ws_put_json_string(text, "name", desc->name);
 	ws_put_json_string(text, "doc", desc->doc);
 	ws_put_json_string(text, "type", ws_types[desc->type].name);
-	if (is_null(desc->type, v))
+	if (ws_is_column_null(desc->type, v))
 		return;
 	if (desc->type == WS_T_STR) {
 		word = ws_report_string(call->rep->report, (uint32_t)v, &n);
@@ -117,7 +117,7 @@ static void put_columns(const struct event *event)
 	for (uint32_t k = 0; k < ws_tables[table].column_count; k++) {
 		ws_put_json_comma(text);
 		ws_text_puts(text, "{");
-		put_value(text, event->call, &ws_tables[table].columns[k], event->v[k]);
+		ws_put_column_value(text, event->call, &ws_tables[table].columns[k], event->v[k]);
 		ws_text_puts(text, "}");
 	}
 	ws_text_puts(text, "]");
@@ -190,8 +190,8 @@ static void put_state(const struct event *event)
 		if (ws_state_is_word(k))
 			put_word(event, &ws_state_columns[k], ws_state_word(&event->state, k));
 		else
-			put_value(event->call->out, event->call, &ws_state_columns[k],
-				  ws_state_value(&event->state, k));
+			ws_put_column_value(event->call->out, event->call, &ws_state_columns[k],
+					    ws_state_value(&event->state, k));
 		ws_text_puts(event->call->out, "}");
 	}
 	ws_text_puts(event->call->out, "]");
@@ -1041,7 +1041,7 @@ static void put_counter_value(const struct event *event)
 	ws_put_json_string(text, "sqlite", "");
 	ws_put_json_key(text, "columns");
 	ws_text_puts(text, "[{");
-	put_value(text, event->call, &desc, bits);
+	ws_put_column_value(text, event->call, &desc, bits);
 	ws_text_puts(text, "}],\"stack\":[],\"links\":[]");
 	ws_put_json_int(text, "of", lane->level[event->spot.level].n);
 	ws_text_puts(text, "}");

@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "base/choose.h"
 #include "serve/api.h"
+#include "serve/columns.h"
 
 /* A walk over the events of lanes that touch a window. */
 struct walk {
@@ -18,6 +19,7 @@ struct walk {
 	size_t n;
 	int64_t t0, t1;
 	int64_t at_least, below; /* of durations in a table of events; 0, and -1: any */
+	struct ws_where *where;	 /* what else a table of events asks for */
 	uint32_t unread; /* of these lanes, which are being read: what is said is without them */
 };
 
@@ -490,7 +492,7 @@ int ws_api_sum(struct ws_api_call *call, struct ws_err *err)
 
 /* ---- the events as a table ---- */
 
-enum sort { BY_START, BY_DURATION, BY_NAME, BY_ROW };
+enum sort { BY_START, BY_DURATION, BY_NAME, BY_ROW, BY_COLUMN };
 enum { MOST_PAGE = 1000, MOST_SORTED = 100000, RECENT_NAMES = 4096 };
 static const char *const sort_words[] = {
 	[BY_START] = "start", [BY_DURATION] = "duration", [BY_NAME] = "name", [BY_ROW] = "row"};
@@ -500,11 +502,14 @@ struct pick {
 	uint64_t start;
 	struct ws_spot spot;
 	uint32_t name;
+	const char *text; /* of the column that is sorted by, where it is a text */
+	size_t length;
 };
 
 struct picks { /* a heap of the first `most`, the last of them on top */
 	const struct ws_lanes *lanes;
 	enum sort sort;
+	struct ws_column *column; /* that is sorted by, where it is of a table */
 	bool down;
 	struct pick *picks;
 	size_t n, most;
@@ -513,6 +518,13 @@ struct picks { /* a heap of the first `most`, the last of them on top */
 		uint64_t key;
 	} recent[RECENT_NAMES];
 };
+
+static int compare_texts(const struct pick *left, const struct pick *right)
+{
+	int order = memcmp(left->text, right->text, ws_min(left->length, right->length));
+
+	return order ? order : ws_compare(left->length, right->length);
+}
 
 /* What is equal in the column that is sorted by stands in order of time, whichever way that column
  * goes. */
@@ -526,6 +538,8 @@ static int compare_picks(const void *x, const void *y, void *ctx)
 		return ws_compare(left->key, right->key);
 	if (picks->sort == BY_NAME && left->name != right->name &&
 	    (order = compare_names(picks->lanes, left->name, right->name)))
+		return picks->down ? -order : order;
+	if (left->text && right->text && (order = compare_texts(left, right)))
 		return picks->down ? -order : order;
 	if (left->start != right->start)
 		return ws_compare(left->start, right->start);
@@ -598,6 +612,26 @@ static bool is_as_long(const struct walk *walk, const struct ws_level *level, ui
 	       duration >= (uint64_t)walk->at_least && duration < (uint64_t)walk->below;
 }
 
+/* Ascending in the column, or descending; what has no value comes last either way, after texts. */
+static void key_by_column(struct picks *picks, const struct ws_level *level, uint32_t i,
+			  struct pick *pick)
+{
+	struct ws_column_value value = ws_column_read(picks->column, level, i);
+
+	if (value.is_null) {
+		pick->key = UINT64_MAX;
+		return;
+	}
+	pick->key = UINT64_MAX - 1;
+	if (value.has_number) {
+		pick->key = ws_column_key(&value);
+		pick->key = picks->down ? ~pick->key : pick->key;
+		return;
+	}
+	pick->text = value.text;
+	pick->length = value.length;
+}
+
 /* Offer what matches of a level, which is that of the `nth` lane asked for; how many these are. */
 static uint64_t pick_level(const struct walk *walk, struct ws_matcher *matcher, struct picks *picks,
 			   const struct ws_spot *at, size_t nth)
@@ -613,9 +647,15 @@ static uint64_t pick_level(const struct walk *walk, struct ws_matcher *matcher, 
 				    .name = level->name[i],
 				    .key = nth};
 
-		if (!ws_match_name(matcher, level->name[i]) || !is_as_long(walk, level, i))
+		if (!ws_match_name(matcher, level->name[i]) || !is_as_long(walk, level, i) ||
+		    !ws_where_holds(walk->where, level, i))
 			continue;
 		n++;
+		if (picks->sort == BY_COLUMN) {
+			key_by_column(picks, level, i, &pick);
+			offer(picks, &pick);
+			continue;
+		}
 		if (picks->sort != BY_ROW)
 			pick.key = picks->sort == BY_START  ? pick.start
 				   : picks->sort == BY_NAME ? name_key(picks, pick.name)
@@ -626,7 +666,57 @@ static uint64_t pick_level(const struct walk *walk, struct ws_matcher *matcher, 
 	return n;
 }
 
-static void put_picks(struct ws_api_call *call, struct picks *picks, int64_t offset)
+/* Columns of tables that are shown of each event. */
+enum { MOST_SHOWN = 32 };
+struct shown {
+	struct ws_column *columns[MOST_SHOWN];
+	size_t n;
+};
+
+static void free_shown(struct shown *shown)
+{
+	for (size_t i = 0; i < shown->n; i++)
+		ws_column_free(shown->columns[i]);
+}
+
+/* By parameter `columns`, names with commas between them. */
+static int param_shown(struct ws_api_call *call, struct shown *shown, struct ws_err *err)
+{
+	const char *given = ws_text_or(ws_param(call, "columns"), "");
+	char name[64];
+
+	for (size_t length; *given; given += length + (given[length] == ',')) {
+		length = strcspn(given, ",");
+		if (shown->n == MOST_SHOWN || length >= sizeof(name))
+			return ws_fail(err,
+				       "parameter columns has too many names or too long ones");
+		memcpy(name, given, length);
+		name[length] = 0;
+		shown->columns[shown->n] = ws_column_open(call, name);
+		if (!shown->columns[shown->n])
+			return ws_fail(err, "no events have a column %s", name);
+		shown->n++;
+	}
+	return 0;
+}
+
+static void put_shown(struct ws_api_call *call, struct shown *shown, const struct ws_spot *spot)
+{
+	const struct ws_level *level = &call->lanes->lane[spot->lane]->level[spot->level];
+
+	ws_put_json_key(call->out, "values");
+	ws_text_puts(call->out, "[");
+	for (size_t i = 0; i < shown->n; i++) {
+		ws_put_json_comma(call->out);
+		ws_text_puts(call->out, "{");
+		ws_column_put(shown->columns[i], level, spot->event);
+		ws_text_puts(call->out, "}");
+	}
+	ws_text_puts(call->out, "]");
+}
+
+static void put_picks(struct ws_api_call *call, struct picks *picks, struct shown *shown,
+		      int64_t offset)
 {
 	if (picks->n)
 		qsort_r(picks->picks, picks->n, sizeof(*picks->picks), compare_picks, picks);
@@ -635,6 +725,8 @@ static void put_picks(struct ws_api_call *call, struct picks *picks, int64_t off
 		ws_put_json_comma(call->out);
 		ws_text_puts(call->out, "{");
 		ws_put_spot(call->out, call->lanes, &picks->picks[i].spot);
+		if (shown->n)
+			put_shown(call, shown, &picks->picks[i].spot);
 		ws_text_puts(call->out, "}");
 	}
 	ws_text_puts(call->out, "]");
@@ -651,54 +743,112 @@ static int finish_matching(struct ws_matcher *matcher, struct ws_err *err)
 	return 0;
 }
 
-/* Sorted by row: in the order in which `lanes` names them. */
-int ws_api_events(struct ws_api_call *call, struct ws_err *err)
-{
+/* What a table of events is asked for. */
+struct event_table {
 	int64_t offset, limit, down;
 	struct ws_matcher *matcher;
 	struct picks *picks;
-	uint64_t count = 0;
+	struct shown shown;
 	struct walk walk;
-	int sort;
+};
 
-	if (!ws_param_int(call, "offset", ws_make_range(0, MOST_SORTED, 0), &offset, err) ||
-	    !ws_param_int(call, "limit", ws_make_range(1, MOST_PAGE, 100), &limit, err) ||
-	    !ws_param_int(call, "down", ws_make_range(0, 1, 0), &down, err) ||
-	    !ws_param_int(call, "at_least", ws_make_range(0, INT64_MAX, 0), &walk.at_least, err) ||
-	    !ws_param_int(call, "below", ws_make_range(0, INT64_MAX, -1), &walk.below, err))
-		return 400;
-	if (walk.at_least && walk.below < 0)
-		walk.below = INT64_MAX;
-	sort = param_word(call, "sort", sort_words, WS_COUNT(sort_words), BY_START, err);
+static void free_table(struct event_table *table)
+{
+	free_shown(&table->shown);
+	ws_where_free(table->walk.where);
+	free(table->walk.lanes);
+	if (!table->picks)
+		return;
+	ws_column_free(table->picks->column);
+	free(table->picks->picks);
+	free(table->picks);
+}
+
+/* By a word, or by a column of a table: `column` with its name. */
+static int param_order(struct ws_api_call *call, struct event_table *table, struct ws_err *err)
+{
+	const char *column = ws_param(call, "column");
+	int sort = param_word(call, "sort", sort_words, WS_COUNT(sort_words), BY_START, err);
+
 	if (sort < 0)
 		return 400;
-	matcher = ws_make_matcher(call, err);
-	if (!matcher)
-		return WS_API_SAY;
-	if (walk_open(call, WS_LANES_ORIGINAL, true, &walk, err)) {
-		ws_matcher_free(matcher);
+	table->picks = ws_calloc(1, sizeof(*table->picks));
+	table->picks->lanes = call->lanes;
+	table->picks->sort = (enum sort)sort;
+	table->picks->down = table->down;
+	table->picks->most = (size_t)(table->offset + table->limit);
+	table->picks->picks = ws_malloc(table->picks->most * sizeof(*table->picks->picks));
+	if (!column)
+		return 0;
+	table->picks->sort = BY_COLUMN;
+	table->picks->column = ws_column_open(call, column);
+	if (table->picks->column)
+		return 0;
+	ws_fail(err, "no events have a column %s", column);
+	return WS_API_SAY;
+}
+
+static int param_table(struct ws_api_call *call, struct event_table *table, struct ws_err *err)
+{
+	struct walk *walk = &table->walk;
+	int status;
+
+	if (!ws_param_int(call, "offset", ws_make_range(0, MOST_SORTED, 0), &table->offset, err) ||
+	    !ws_param_int(call, "limit", ws_make_range(1, MOST_PAGE, 100), &table->limit, err) ||
+	    !ws_param_int(call, "down", ws_make_range(0, 1, 0), &table->down, err) ||
+	    !ws_param_int(call, "at_least", ws_make_range(0, INT64_MAX, 0), &walk->at_least, err) ||
+	    !ws_param_int(call, "below", ws_make_range(0, INT64_MAX, -1), &walk->below, err))
 		return 400;
+	if (walk->at_least && walk->below < 0)
+		walk->below = INT64_MAX;
+	status = param_order(call, table, err);
+	if (status)
+		return status;
+	walk->where = ws_make_where(call, err);
+	if (!walk->where || param_shown(call, &table->shown, err))
+		return WS_API_SAY;
+	return walk_open(call, WS_LANES_ORIGINAL, true, walk, err);
+}
+
+static uint64_t pick_events(struct event_table *table)
+{
+	const struct walk *walk = &table->walk;
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < walk->n; i++) {
+		const struct ws_lane *lane = walk->lanes_l->lane[walk->lanes[i]];
+
+		for (uint32_t k = 0; walkable(lane) && k < lane->levels; k++)
+			count += pick_level(walk, table->matcher, table->picks,
+					    &(struct ws_spot){walk->lanes[i], k, 0}, i);
 	}
-	picks = ws_calloc(1, sizeof(*picks));
-	picks->lanes = call->lanes;
-	picks->sort = (enum sort)sort;
-	picks->down = down;
-	picks->most = (size_t)(offset + limit);
-	picks->picks = ws_malloc(picks->most * sizeof(*picks->picks));
-	for (size_t i = 0; i < walk.n; i++)
-		for (uint32_t k = 0; walkable(call->lanes->lane[walk.lanes[i]]) &&
-				     k < call->lanes->lane[walk.lanes[i]]->levels;
-		     k++)
-			count += pick_level(&walk, matcher, picks,
-					    &(struct ws_spot){walk.lanes[i], k, 0}, i);
-	put_picks(call, picks, offset);
+	return count;
+}
+
+/* Sorted by row: in the order in which `lanes` names them. */
+int ws_api_events(struct ws_api_call *call, struct ws_err *err)
+{
+	struct event_table table = {0};
+	uint64_t count;
+	int status;
+
+	table.matcher = ws_make_matcher(call, err);
+	if (!table.matcher)
+		return WS_API_SAY;
+	status = param_table(call, &table, err);
+	if (status) {
+		ws_matcher_free(table.matcher);
+		free_table(&table);
+		return status;
+	}
+	count = pick_events(&table);
+	put_picks(call, table.picks, &table.shown, table.offset);
 	ws_put_json_int(call->out, "count", (int64_t)count);
-	ws_put_json_int(call->out, "unread", walk.unread);
+	ws_put_json_int(call->out, "unread", table.walk.unread);
+	ws_put_columns(call, table.walk.lanes, table.walk.n);
 	ws_text_puts(call->out, "}");
-	free(picks->picks);
-	free(picks);
-	free(walk.lanes);
-	return finish_matching(matcher, err);
+	free_table(&table);
+	return finish_matching(table.matcher, err);
 }
 
 /* ---- searching ---- */

@@ -233,4 +233,102 @@ test("how the durations of a name are spread", async () => {
   await t.end();
 });
 
+test("columns of tables in the table of events: shown, sorted by, filtered by", async () => {
+  const file = make("columns.wsrep", makeReport);
+  const t = await open(await serve(file));
+  const ask = (path, p) =>
+    t.eval(([a, q]) => window.warpsight.app.source.json(a, { r: 0, ...q }), [path, p]);
+  const rows = query(
+    "SELECT k.start, k.end - k.start AS ns, gridX AS grid, k.streamId AS stream, s.value AS name " +
+      "FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = k.demangledName",
+    file,
+  );
+  const lanes = await t.eval(() =>
+    [...window.warpsight.app.rows.byLane.values()]
+      .filter((r) => r.type === "kernels")
+      .map((r) => r.lane)
+      .join(","),
+  );
+  const values = (answer) => answer.events.map((e) => Number(e.values[0].value));
+  for (const down of [0, 1]) {
+    const got = await ask("events", {
+      lanes,
+      column: "grid_x",
+      columns: "grid_x",
+      down,
+      limit: 1000,
+    });
+    equal(got.count, rows.length, "all");
+    equal(
+      values(got),
+      rows.map((r) => r.grid).sort((a, b) => (down ? b - a : a - b)),
+      `sorted, down ${down}`,
+    );
+  }
+  ok(new Set(rows.map((r) => r.grid)).size > 1, "grids differ");
+  const byText = await ask("events", { lanes, column: "name", columns: "name", limit: 1000 }),
+    texts = byText.events.map((e) => e.values[0].text);
+  equal(texts, [...texts].sort(), "sorted by a text");
+  const middle = rows.map((r) => r.grid).sort((a, b) => a - b)[rows.length >> 2],
+    some = rows.find((r) => r.name.length > 3).name.slice(0, 4);
+  for (const [where, holds] of [
+    [`grid_x > ${middle}`, (r) => r.grid > middle],
+    [`grid_x<=${middle} and stream = 7`, (r) => r.grid <= middle && r.stream === 7],
+    ["stream != 7", (r) => r.stream !== 7],
+    ["duration >= 0.03 ms", (r) => r.ns >= 30000],
+    ["duration < 30us and duration > 8 us", (r) => r.ns < 30000 && r.ns > 8000],
+    [`name ~ '${some}'`, (r) => r.name.includes(some)],
+    ["grid_x = 'seven'", () => false],
+  ]) {
+    const got = await ask("events", { lanes, where, columns: "grid_x", limit: 1000 }),
+      right = rows.filter(holds);
+    equal(got.count, right.length, where);
+    equal(
+      values(got).sort((a, b) => a - b),
+      right.map((r) => r.grid).sort((a, b) => a - b),
+      where,
+    );
+    equal((await ask("durations", { lanes, where })).count, right.length, `durations: ${where}`);
+  }
+  for (const [wrong, says] of [
+    ["grid_x >", "a filter is"],
+    ["no_such > 3", "no events have a column no_such"],
+    ["grid_x > 3 or stream = 7", "quoted"],
+    ["grid_x > 3 and", "a filter is"],
+    ["grid_x = 'open", "a filter is"],
+  ]) {
+    const answer = await ask("events", { lanes, where: wrong }).then(
+      (a) => `${a.count}`,
+      (e) => e.message,
+    );
+    ok(answer.includes(says), `${wrong}: ${answer}`);
+  }
+
+  /* In the page. */
+  await t.eval(
+    (list) =>
+      window.warpsight.panels.showEvents(
+        list.split(",").map((l) => ({ report: 0, lane: Number(l) })),
+      ),
+    lanes,
+  );
+  await t.page.locator(".chooser summary").click();
+  await t.page.locator('.chooser [data-column="grid_x"]').check();
+  await t.page.locator(".chooser summary").click();
+  await t.page.locator(".events th button", { hasText: /^grid_x/ }).click();
+  const least = Math.min(...rows.map((r) => r.grid));
+  await until(
+    "sorted by the column",
+    async () =>
+      (await t.page.locator(".events tbody tr").first().locator("td").nth(3).innerText()) ===
+      String(least),
+  );
+  await t.page.fill(".events .where", `grid_x > ${middle}`);
+  const many = rows.filter((r) => r.grid > middle).length;
+  await until("filtered", async () => (await t.text(".events .actions")).includes(`${many} event`));
+  if (process.env.WS_SHOTS)
+    await t.page.screenshot({ path: join(process.env.WS_SHOTS, "columns.png") });
+  await t.end();
+});
+
 await runAll();

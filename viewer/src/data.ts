@@ -124,6 +124,13 @@ export interface Group {
   names?: number; // and how many they are
 }
 
+/** A table of events; `values` are those of the columns that were asked for. */
+export interface EventTable {
+  events: (Spot & { values?: (Column | Record<string, never>)[] })[];
+  count: number;
+  columns?: { name: string; doc: string; type: string }[]; // that tables of these rows have
+}
+
 /** How durations are spread; moments and what never ended have none. */
 export interface Durations {
   count: number;

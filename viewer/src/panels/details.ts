@@ -126,7 +126,7 @@ function facts(d: EventDetail): Facts {
   return (FACTS[d.table]?.(d) ?? []).filter(([, v]) => v !== "");
 }
 
-function show(c: Column): string {
+export function show(c: Column): string {
   if (c.text !== undefined)
     return c.value !== undefined ? `${clean(c.text)} [${c.value}]` : clean(c.text);
   if (c.value === undefined || c.value === null) return "–";

@@ -4,8 +4,16 @@
  */
 
 import { beginning, type App } from "../app";
-import { AGAIN, type Durations, type Params, type Spot } from "../data";
+import {
+  AGAIN,
+  type Durations,
+  type Column as DetailColumn,
+  type EventTable,
+  type Params,
+  type Spot,
+} from "../data";
 import { isCounter } from "../layout";
+import { show } from "./details";
 import { windowOf, type LaneRef, type Panel } from "./panels";
 import { copyCsv, copySql, saveCsv } from "../copy";
 import { fill, h, later, released } from "../dom";
@@ -16,6 +24,7 @@ import { Histogram, type Slice } from "./histogram";
 
 const PAGE = 200;
 type Column = "start" | "duration" | "name" | "row";
+type Shown = EventTable["events"][number] & { report: number };
 /* Rows can be sorted by as long as their numbers fit into an address. */
 const MOST_LANES = 6000;
 
@@ -44,8 +53,12 @@ export class Events implements Panel {
   private table = h("tbody");
   private head = h("thead");
   private more = h("button", { onclick: () => void this.load(true) });
-  private sort: Sorting<Column> = { key: "start", down: false };
-  private shown: (Spot & { report: number })[] = [];
+  private sort: Sorting<string> = { key: "start", down: false };
+  private shown: Shown[] = [];
+  private offered: NonNullable<EventTable["columns"]> = []; // columns of tables
+  private columns: string[] = []; // and which of them are shown
+  private where: HTMLInputElement;
+  private chooser = h("details", { class: "chooser" }, h("summary"), h("div"));
   private total = 0;
   private turn = 0;
   private spreadTurn = 0;
@@ -61,6 +74,12 @@ export class Events implements Panel {
         void this.load();
       }),
     });
+    this.where = h("input", {
+      type: "search",
+      class: "where",
+      maxlength: 500,
+      oninput: later(400, () => void this.load()),
+    });
     this.root = h(
       "div",
       { class: "events" },
@@ -70,6 +89,8 @@ export class Events implements Panel {
         this.filter,
         this.what,
         this.only,
+        app.limit ? null : this.where,
+        app.limit ? null : this.chooser,
         app.limit ? null : this.spread,
         h("button", { class: "csv", onclick: () => this.csv(false) }),
         h("button", { class: "save", onclick: () => this.csv(true) }),
@@ -96,9 +117,62 @@ export class Events implements Panel {
     this.root.querySelector(".save")!.textContent = t("save_csv");
     fill(this.root.querySelector(".sql") ?? h("p"), t("copy_sql"));
     this.more.textContent = t("more");
-    const by = (key: Column): HTMLElement =>
-      sortHead(this.sort, key, t(key), () => (this.words(), void this.load()), key === "duration");
-    fill(this.head, h("tr", null, by("start"), by("duration"), by("name"), by("row")));
+    this.where.placeholder = t("filter_values");
+    this.where.setAttribute("aria-label", t("filter_values"));
+    this.where.title = t("filter_values_title");
+    this.chooser.querySelector("summary")!.textContent = t("choose_columns");
+    this.drawHead();
+  }
+
+  private drawHead(): void {
+    const again = (): void => (this.drawHead(), void this.load()),
+      by = (key: Column): HTMLElement =>
+        sortHead(this.sort, key, t(key), again, key === "duration"),
+      own = this.columns.map((name) => sortHead(this.sort, `.${name}`, name, again, false));
+    fill(this.head, h("tr", null, by("start"), by("duration"), by("name"), own, by("row")));
+  }
+
+  /** Which columns of the tables that these events are from to show. */
+  private drawChooser(): void {
+    const names = this.offered.map((c) => c.name);
+    fill(
+      this.chooser.querySelector("div")!,
+      this.offered.map((c) =>
+        h(
+          "label",
+          { title: c.doc },
+          h("input", {
+            type: "checkbox",
+            "data-column": c.name,
+            checked: this.columns.includes(c.name),
+            onchange: () => this.toggleColumn(c.name),
+          }),
+          ` ${c.name}`,
+        ),
+      ),
+    );
+    this.chooser.hidden = !names.length;
+  }
+
+  private toggleColumn(name: string): void {
+    if (this.columns.includes(name)) this.columns = this.columns.filter((c) => c !== name);
+    else this.columns.push(name);
+    if (this.sort.key.startsWith(".") && !this.columns.includes(this.sort.key.slice(1)))
+      this.sort = { key: "start", down: false };
+    this.drawHead();
+    void this.load();
+  }
+
+  /** How the table is sorted, and what of each event is told. */
+  private order(): Params {
+    const { key, down } = this.sort,
+      column = key.startsWith(".") ? key.slice(1) : undefined;
+    return {
+      sort: column ? "start" : key,
+      column,
+      down: Number(down),
+      columns: this.columns.join(",") || undefined,
+    };
   }
 
   choose(lanes: LaneRef[], name?: string, form?: number): void {
@@ -126,7 +200,7 @@ export class Events implements Panel {
       parts = await Promise.all(
         this.reports().map(async ({ r, lanes }) => {
           const { t0, t1 } = windowOf(this.app, r),
-            asked = { r, lanes, t0, t1, ...this.named() },
+            asked = { r, lanes, t0, t1, where: this.condition(), ...this.named() },
             durations = await this.app.ask<Durations>("durations", asked);
           return durations && { name: clean(this.app.reports[r].name, 60), durations };
         }),
@@ -137,6 +211,10 @@ export class Events implements Panel {
       parts.filter((p) => !!p),
       this.slice,
     );
+  }
+
+  private condition(): string | undefined {
+    return this.where.value.trim() || undefined;
   }
 
   /** Which names: those that have a text in them, or the one that was chosen. */
@@ -183,13 +261,13 @@ export class Events implements Panel {
     const parts = await Promise.all(
       this.reports().map(async ({ r, lanes }) => {
         const { t0, t1 } = windowOf(this.app, r);
-        const got = await this.app.ask<{ events: Spot[]; count: number }>("events", {
+        const got = await this.app.ask<EventTable>("events", {
           r,
           lanes,
           t0,
           t1,
-          sort: this.sort.key,
-          down: Number(this.sort.down),
+          ...this.order(),
+          where: this.condition(),
           ...this.named(),
           at_least: this.slice?.[0],
           below: this.slice?.[1],
@@ -199,6 +277,7 @@ export class Events implements Panel {
         return (
           got && {
             count: got.count,
+            columns: got.columns ?? [],
             events: got.events.map((e) => ({ ...e, report: r })),
           }
         );
@@ -208,6 +287,10 @@ export class Events implements Panel {
     if (turn !== this.turn) return;
     this.shown = parts.flatMap((p) => p?.events ?? []);
     if (parts.length > 1) this.merge();
+    this.offered = parts
+      .flatMap((p) => p?.columns ?? [])
+      .filter((c, i, all) => all.findIndex((x) => x.name === c.name) === i);
+    this.drawChooser();
     this.shown = this.shown.slice(0, offset + PAGE);
     this.total = parts.reduce((n, p) => n + (p?.count ?? 0), 0);
     this.draw();
@@ -217,7 +300,7 @@ export class Events implements Panel {
   private merge(): void {
     const sign = this.sort.down ? -1 : 1,
       start = (e: Spot & { report: number }): number => e.start + this.app.offsets[e.report],
-      by: Record<Column, (a: Spot & { report: number }, b: Spot & { report: number }) => number> = {
+      by: Record<Column, (a: Shown, b: Shown) => number> = {
         start: (a, b) => start(a) - start(b),
         duration: (a, b) => a.end - a.start - b.end + b.start,
         name: (a, b) => (a.name < b.name ? -1 : Number(a.name > b.name)),
@@ -225,8 +308,24 @@ export class Events implements Panel {
       };
     this.shown.sort(
       (a, b) =>
-        sign * by[this.sort.key](a, b) || (this.sort.key === "row" ? 0 : start(a) - start(b)),
+        (this.sort.key.startsWith(".")
+          ? this.compareValues(a, b)
+          : sign * by[this.sort.key as Column](a, b)) ||
+        (this.sort.key === "row" ? 0 : start(a) - start(b)),
     );
+  }
+
+  /** By the column that is sorted by; what has no value comes last either way. */
+  private compareValues(a: Shown, b: Shown): number {
+    const at = this.columns.indexOf(this.sort.key.slice(1)),
+      value = (e: Shown): number | string | null => {
+        const c = e.values?.[at];
+        if (c?.value !== undefined && c.value !== null) return Number(c.value);
+        return c?.text ?? null;
+      },
+      [x, y] = [value(a), value(b)];
+    if (x === null || y === null) return Number(x === null) - Number(y === null);
+    return (this.sort.down ? -1 : 1) * (x < y ? -1 : Number(x > y));
   }
 
   /** Which rows these are events of, where they were chosen, and a way back to all. */
@@ -299,10 +398,18 @@ export class Events implements Panel {
                 : duration(e.end - e.start),
           ),
           h("td", { class: "wide" }, h("bdi", null, clean(e.name, 300) || t("unnamed"))),
+          this.columns.map((_, k) => this.valueCell(e.values?.[k])),
           h("td", null, h("bdi", null, this.app.placeOf(e.report, e.lane))),
         );
       }),
     );
+  }
+
+  /** Numbers stand at the right; what the event's table lacks is empty. */
+  private valueCell(c: NonNullable<Shown["values"]>[number] | undefined): HTMLElement {
+    if (!c || c.name === undefined) return h("td");
+    const text = clean(show(c as DetailColumn), 300);
+    return h("td", { class: c.text === undefined ? "n" : "" }, h("bdi", null, text));
   }
 
   private go(e: Spot & { report: number }): void {
@@ -315,9 +422,13 @@ export class Events implements Panel {
       e.start,
       e.end - e.start,
       clean(e.name),
+      ...this.columns.map((_, k) => {
+        const c = e.values?.[k];
+        return clean(String(c?.text ?? c?.value ?? ""));
+      }),
       this.app.placeOf(e.report, e.lane),
     ]);
-    const head = ["start_ns", "duration_ns", "name", "row"];
+    const head = ["start_ns", "duration_ns", "name", ...this.columns, "row"];
     if (save) saveCsv("events.csv", head, rows);
     else copyCsv(head, rows);
   }
