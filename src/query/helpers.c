@@ -437,6 +437,8 @@ static void make_pieces(struct ws_helpers *helpers, const struct ws_rows *calls)
 			 end = calls->col[ws_cuda_api_end][i];
 		uint32_t on = (uint32_t)calls->col[ws_cuda_api_thread][i];
 
+		if (on > helpers->threads) /* a damaged report */
+			continue;
 		if (end == WS_NO_TIME || end < start)
 			end = start;
 		if (on != thread || waited_between(helpers, thread, piece.end, start)) {

@@ -192,6 +192,7 @@ bool ws_param_lanes(const struct ws_api_call *call, enum ws_which_lanes which, u
 		    (*text && *text != ',')) {
 			ws_fail(err, "parameter lanes must be numbers of rows, such as 1,2,3");
 			free(*lanes);
+			*lanes = NULL;
 			return false;
 		}
 		text += *text == ',';
