@@ -2,14 +2,17 @@
  * functions. */
 #include "base/cleanup.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-enum { MAX_ENTRIES = 8, MAX_PATH_BYTES = 4096 };
+enum { MAX_ENTRIES = 16, MAX_PATH_BYTES = 4096 };
 
-enum entry_kind { FREE_ENTRY, FILE_ENTRY, FOLDER_ENTRY, PROGRAM_ENTRY };
+enum entry_kind { FREE_ENTRY, FILE_ENTRY, FOLDER_ENTRY, PROGRAM_ENTRY, OUTPUT_ENTRY };
 
 static struct {
 	volatile sig_atomic_t kind; /* enum entry_kind */
@@ -21,12 +24,29 @@ static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 static struct sigaction previous_actions[3];
 static int entry_count;
 
-static void on_signal(int sig)
+void ws_remove_output(const char *path)
 {
-	/* The raised signal is delivered after the handler, and the interrupted code may look at
-	 * errno. */
-	int saved_errno = errno;
+	_Alignas(struct dirent64) char entries_read[4096];
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	long n;
 
+	if (fd < 0) {
+		unlink(path);
+		return;
+	}
+	while ((n = syscall(SYS_getdents64, fd, entries_read, sizeof(entries_read))) > 0)
+		for (long at = 0; at < n;) {
+			struct dirent64 *entry = (struct dirent64 *)(entries_read + at);
+
+			unlinkat(fd, entry->d_name, 0);
+			at += entry->d_reclen;
+		}
+	close(fd);
+	rmdir(path);
+}
+
+void ws_cleanup_remove_all(void)
+{
 	for (int i = MAX_ENTRIES; i--;) {
 		if (entries[i].kind == FILE_ENTRY)
 			unlink(entries[i].path);
@@ -34,7 +54,19 @@ static void on_signal(int sig)
 			rmdir(entries[i].path);
 		else if (entries[i].kind == PROGRAM_ENTRY)
 			kill(entries[i].pid, SIGTERM);
+		else if (entries[i].kind == OUTPUT_ENTRY)
+			ws_remove_output(entries[i].path);
+		entries[i].kind = FREE_ENTRY;
 	}
+}
+
+static void on_signal(int sig)
+{
+	/* The raised signal is delivered after the handler, and the interrupted code may look at
+	 * errno. */
+	int saved_errno = errno;
+
+	ws_cleanup_remove_all();
 	signal(sig, SIG_DFL);
 	raise(sig);
 	errno = saved_errno;
@@ -65,7 +97,7 @@ static int add_entry(enum entry_kind kind, const char *path, pid_t pid)
 	if (path)
 		strcpy(entries[i].path, path);
 	entries[i].pid = pid;
-	if (!entry_count++)
+	if (kind != OUTPUT_ENTRY && !entry_count++)
 		catch_signals(true);
 	entries[i].kind = kind;
 	return i;
@@ -83,11 +115,19 @@ int ws_cleanup_add_program(pid_t pid)
 	return add_entry(PROGRAM_ENTRY, NULL, pid);
 }
 
+int ws_cleanup_add_output(const char *path)
+{
+	return add_entry(OUTPUT_ENTRY, path, 0);
+}
+
 void ws_cleanup_forget(int handle)
 {
+	bool is_output;
+
 	if (handle < 0)
 		return;
+	is_output = entries[handle].kind == OUTPUT_ENTRY;
 	entries[handle].kind = FREE_ENTRY;
-	if (!--entry_count)
+	if (!is_output && !--entry_count)
 		catch_signals(false);
 }

@@ -18,6 +18,16 @@
 int ws_cleanup_add_path(const char *path, bool folder);
 /* List a program: it gets SIGTERM. Returns a handle, or -1 when the list is full. */
 int ws_cleanup_add_program(pid_t pid);
+/*
+ * List a file, or a folder with files, that its owner removes when a signal is noted
+ * (ws_watch_interrupts): signals stay as they are, and it is removed only by the next function.
+ * Returns a handle, or -1 as above.
+ */
+int ws_cleanup_add_output(const char *path);
+/* Remove a file, or a folder and the files in it. Allocates nothing. */
+void ws_remove_output(const char *path);
+/* Remove all that is listed and end listed programs. Allocates nothing. */
+void ws_cleanup_remove_all(void);
 /* Take an entry off the list without touching what it names. Handle -1 is allowed. */
 void ws_cleanup_forget(int handle);
 

@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 #include "base/choose.h"
+#include "base/cleanup.h"
+#include "base/mem.h"
 #include "base/paths.h"
 #include "cli/text.h"
 #include "import/import.h"
@@ -139,12 +141,23 @@ static int dispatch_command(int argc, char **argv)
 	return run_command(command, argc - 2, argv + 2);
 }
 
+/* Allocates nothing. Two threads that get here at once both end the program. */
+static void fail_out_of_memory(void)
+{
+	static const char message[] = "warpsight: out of memory\n";
+
+	(void)!write(STDERR_FILENO, message, sizeof(message) - 1);
+	ws_cleanup_remove_all();
+	_exit(WS_EXIT_FAIL);
+}
+
 int main(int argc, char **argv)
 {
 	static char buffer[1 << 16]; /* large, so that most output is written by
 					write_rest_of_output, which can name the error */
 
 	ws_main_argv = argv;
+	ws_out_of_memory = fail_out_of_memory;
 	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
 	hold_closed_streams();
 	ws_restore_environment();

@@ -91,6 +91,11 @@ static int open_table_file(struct arrow_writer *arrow, struct ws_err *err)
 	if (fd < 0)
 		return fail_arrow_write(arrow, err);
 	arrow->file = fdopen(fd, "w");
+	if (!arrow->file) {
+		fail_arrow_write(arrow, err);
+		close(fd);
+		return -1;
+	}
 	return 0;
 }
 

@@ -108,15 +108,19 @@ int ws_command_start(struct ws_command_output *out, const char *command, struct 
 	/* A command that ends early must not end us: its status is checked when it has ended. */
 	out->pipe_signal = signal(SIGPIPE, SIG_IGN);
 	fflush(stdout); /* what was printed so far comes before what the command prints */
-	status = spawn_command(out, words, fd[0]);
+	out->file = fdopen(fd[1], "w");
+	status = out->file ? spawn_command(out, words, fd[0]) : errno;
 	close(fd[0]);
 	if (status) {
-		close(fd[1]);
+		if (out->file)
+			fclose(out->file);
+		else
+			close(fd[1]);
+		out->file = NULL;
 		signal(SIGPIPE, out->pipe_signal);
 		errno = status;
 		ws_fail_errno(err, "cannot start %s", words[0]);
 	} else {
-		out->file = fdopen(fd[1], "w");
 		out->name = ws_strdup(words[0]);
 	}
 	ws_free_words(words);
@@ -125,11 +129,12 @@ int ws_command_start(struct ws_command_output *out, const char *command, struct 
 
 int ws_command_finish(struct ws_command_output *out, struct ws_err *err)
 {
-	int status = 0, rc = 0;
+	int status = 0, rc = 0, error = 0;
 
 	if (!out->file)
 		return 0;
-	fclose(out->file); /* errors do not matter: the command need not read everything */
+	if (fclose(out->file) && errno != EPIPE) /* the command need not read everything */
+		error = errno;
 	signal(SIGPIPE, out->pipe_signal);
 	while (waitpid(out->pid, &status, 0) < 0 && errno == EINTR)
 		;
@@ -137,6 +142,8 @@ int ws_command_finish(struct ws_command_output *out, struct ws_err *err)
 		rc = ws_fail(err, "%s was ended by signal %d", out->name, WTERMSIG(status));
 	else if (WEXITSTATUS(status))
 		rc = ws_fail(err, "%s ended with status %d", out->name, WEXITSTATUS(status));
+	else if (error)
+		rc = ws_fail(err, "cannot write to %s: %s", out->name, strerror(error));
 	free(out->name);
 	memset(out, 0, sizeof(*out));
 	return rc;

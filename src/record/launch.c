@@ -110,9 +110,15 @@ int ws_launch_go(struct ws_launch *launch)
 	int error = 0;
 	ssize_t n;
 
-	while (write(launch->go, "g", 1) < 0 && errno == EINTR)
+	while ((n = write(launch->go, "g", 1)) < 0 && errno == EINTR)
 		;
+	if (n < 0)
+		error = errno;
 	close(launch->go);
+	if (error) {
+		close(launch->failed);
+		return error;
+	}
 	while ((n = read(launch->failed, &error, sizeof(error))) < 0 && errno == EINTR)
 		;
 	close(launch->failed);

@@ -142,8 +142,10 @@ static void settle_old_report(struct session *session, const char *back_to)
 {
 	if (!session->kept_old)
 		return;
-	if (!back_to || rename(session->kept_old, back_to))
-		unlink(session->kept_old);
+	/* Where the old report was not touched, both are names of it and rename does nothing. */
+	if (back_to)
+		(void)!rename(session->kept_old, back_to);
+	unlink(session->kept_old);
 	session->starved.kept_old = NULL;
 	free(session->kept_old);
 	session->kept_old = NULL;
@@ -181,8 +183,10 @@ static struct ws_sink *create_report(struct session *session, const char *env, s
 			break;
 	}
 	if (!writer) {
-		if (!session->main)
+		if (!session->main) {
 			session->starved.report = NULL;
+			settle_old_report(session, path);
+		}
 		free(path);
 		return NULL;
 	}
@@ -976,6 +980,7 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 		 * Permitted or not, it is only a help. */
 		setpriority(PRIO_PROCESS, 0, -10);
 		reduce_rights(session);
+		commit_reports(session); /* so that there is something to recover */
 		error = ws_launch_go(&session->launch);
 		if (error) {
 			ret = report_exec_failure(session, error, err);

@@ -16,6 +16,7 @@
 #include "record/tee.h"
 
 static struct ws_starved *watched;
+static void (*handler_before)(void);
 
 static void say_why(const char *what)
 {
@@ -92,5 +93,10 @@ static void give_up(void)
 void ws_starved_watch(struct ws_starved *starved)
 {
 	watched = starved;
-	ws_out_of_memory = starved ? give_up : NULL;
+	if (starved) {
+		handler_before = ws_out_of_memory;
+		ws_out_of_memory = give_up;
+	} else {
+		ws_out_of_memory = handler_before;
+	}
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/cleanup.h"
 #include "base/mem.h"
 #include "store/encode.h"
 #include "store/file.h"
@@ -182,7 +183,7 @@ static int recover_in_place(const struct ws_report *report, uint64_t *rows, stru
 {
 	char *temp = ws_format("%s.%d.recovered.tmp", report->path, (int)getpid()),
 	     *journal = ws_journal_path(report->path);
-	int rc = make_copy(report, temp, true, rows, err);
+	int litter = ws_cleanup_add_output(temp), rc = make_copy(report, temp, true, rows, err);
 
 	if (!rc && rename(temp, report->path)) {
 		rc = ws_fail_errno(err, "cannot replace %s", report->path);
@@ -190,6 +191,7 @@ static int recover_in_place(const struct ws_report *report, uint64_t *rows, stru
 	}
 	if (!rc)
 		unlink(journal);
+	ws_cleanup_forget(litter);
 	free(temp);
 	free(journal);
 	return rc;

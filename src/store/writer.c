@@ -27,6 +27,7 @@
 
 #include "base/mem.h"
 #include "base/choose.h"
+#include "base/cleanup.h"
 #include "base/ticks.h"
 #include "store/encode.h"
 #include "store/file.h"
@@ -52,6 +53,7 @@ struct ws_writer {
 	uint64_t written[WS_TABLE_COUNT]; /* rows in the report */
 	int fd;
 	char *path;
+	int litter[2]; /* of cleanup.h: the report and its journal, while neither is to stay */
 	struct ws_journal journal;
 	struct ws_encoder encoder;
 	struct ws_overview overview;
@@ -355,6 +357,8 @@ static void make_stages(struct ws_writer *writer, const struct ws_writer_opts *o
 	char *path = opts && opts->no_journal ? NULL : ws_journal_path(writer->path);
 	uint32_t most = 0;
 
+	if (path)
+		writer->litter[1] = ws_cleanup_add_output(path);
 	choose_sizes(&sizes, opts);
 	ws_journal_create(&writer->journal, path, uuid, &sizes);
 	free(path);
@@ -372,8 +376,17 @@ static void make_stages(struct ws_writer *writer, const struct ws_writer_opts *o
 	writer->journal.head->string_first = 1;
 }
 
+static void forget_litter(struct ws_writer *writer)
+{
+	for (int i = 0; i < 2; i++) {
+		ws_cleanup_forget(writer->litter[i]);
+		writer->litter[i] = -1;
+	}
+}
+
 static void free_writer(struct ws_writer *writer)
 {
+	forget_litter(writer);
 	close(writer->fd);
 	if (writer->replaces)
 		close(writer->replaces_fd);
@@ -392,13 +405,16 @@ struct ws_writer *ws_writer_create(const char *path, const struct ws_writer_opts
 {
 	struct ws_file_header header;
 	struct ws_writer *writer;
-	int fd;
+	int fd, litter;
 
 	make_header(&header);
 	fd = ws_file_create(path, opts && opts->overwrite, &header, sizeof(header), err);
 	if (fd < 0)
 		return NULL;
+	litter = ws_cleanup_add_output(path);
 	writer = ws_calloc(1, sizeof(*writer));
+	writer->litter[0] = litter;
+	writer->litter[1] = -1;
 	writer->fd = fd;
 	writer->path = ws_strdup(path);
 	writer->end = writer->allocated = sizeof(header);
@@ -629,14 +645,18 @@ static struct ws_writer *append_to(const struct ws_report *report, const char *p
 	struct ws_writer *writer;
 	uint64_t end;
 	char *temp = ws_format("%s.%d.added.tmp", path, (int)getpid());
-	int fd = ws_report_copy_blocks(report, temp, &end, err);
+	int litter = ws_cleanup_add_output(temp),
+	    fd = ws_report_copy_blocks(report, temp, &end, err);
 
 	if (fd < 0) {
+		ws_cleanup_forget(litter);
 		free(temp);
 		return NULL;
 	}
 	writer = ws_calloc(1, sizeof(*writer));
 	writer->fd = fd;
+	writer->litter[0] = litter;
+	writer->litter[1] = -1;
 	writer->path = temp;
 	writer->replaces = ws_strdup(path);
 	writer->replaces_fd = lock;

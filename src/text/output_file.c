@@ -12,8 +12,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "base/mem.h"
 #include "base/choose.h"
+#include "base/cleanup.h"
+#include "base/mem.h"
 #include "schema/schema.h"
 
 /* ---- interrupts ---- */
@@ -53,6 +54,8 @@ void ws_end_if_interrupted(void)
 
 static void free_paths(struct ws_output_file *outfile)
 {
+	if (outfile->temporary)
+		ws_cleanup_forget(outfile->litter);
 	free(outfile->path);
 	free(outfile->temporary);
 	memset(outfile, 0, sizeof(*outfile));
@@ -118,6 +121,7 @@ static int create_temporary(struct ws_output_file *outfile, const char *path, mo
 	outfile->path = ws_strdup(path);
 	outfile->overwrite = overwrite;
 	outfile->temporary = ws_format("%s.%ld.tmp", path, (long)getpid());
+	outfile->litter = ws_cleanup_add_output(outfile->temporary);
 	unlink(outfile->temporary); /* left by an earlier process with our pid */
 	fd = open(outfile->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
 	if (fd < 0) {
@@ -126,6 +130,12 @@ static int create_temporary(struct ws_output_file *outfile, const char *path, mo
 		return -1;
 	}
 	outfile->file = fdopen(fd, "w");
+	if (!outfile->file) {
+		ws_fail_errno(err, "cannot write %s", path);
+		close(fd);
+		ws_abort_output(outfile);
+		return -1;
+	}
 	return 0;
 }
 
@@ -204,12 +214,20 @@ int ws_compress_output(struct ws_output_file *outfile, struct ws_err *err)
 
 	if (fd >= 0)
 		gz = gzdopen(fd, "wb6");
-	if (!gz)
-		return ws_fail_errno(err, "cannot compress %s", outfile->path);
+	if (!gz) {
+		ws_fail_errno(err, "cannot compress %s", outfile->path);
+		if (fd >= 0)
+			close(fd);
+		return -1;
+	}
 	gzbuffer(gz, 1 << 18);
 	fclose(outfile->file);
 	outfile->file = fopencookie(
 		gz, "w", (cookie_io_functions_t){.write = write_gzip, .close = close_gzip});
+	if (!outfile->file) {
+		gzclose(gz);
+		return ws_fail_errno(err, "cannot compress %s", outfile->path);
+	}
 	return 0;
 }
 
@@ -246,19 +264,6 @@ static int is_not_regular_file(const char *path, const char *name, void *context
 
 	(void)name, (void)context;
 	return lstat(path, &status) < 0 || !S_ISREG(status.st_mode);
-}
-
-static int remove_file(const char *path, const char *name, void *context)
-{
-	(void)name, (void)context;
-	unlink(path);
-	return 0;
-}
-
-static void remove_folder(const char *folder)
-{
-	visit_files(folder, remove_file, NULL);
-	rmdir(folder);
 }
 
 static int link_into_folder(const char *path, const char *name, void *context)
@@ -307,7 +312,8 @@ int ws_open_output_folder(struct ws_output_file *outfile, const char *path, bool
 	outfile->folder = true;
 	outfile->overwrite = overwrite || append;
 	outfile->temporary = ws_format("%s.%ld.tmp", outfile->path, (long)getpid());
-	remove_folder(outfile->temporary);
+	outfile->litter = ws_cleanup_add_output(outfile->temporary);
+	ws_remove_output(outfile->temporary);
 	if (mkdir(outfile->temporary, 0700) < 0) {
 		ws_fail_errno(err, "cannot write %s", path);
 		free_paths(outfile);
@@ -326,11 +332,11 @@ int ws_open_output_folder(struct ws_output_file *outfile, const char *path, bool
 static int replace_folder(struct ws_output_file *outfile)
 {
 	if (!renameat2(AT_FDCWD, outfile->temporary, AT_FDCWD, outfile->path, RENAME_EXCHANGE)) {
-		remove_folder(outfile->temporary);
+		ws_remove_output(outfile->temporary);
 		return 0;
 	}
 	if (errno == EINVAL || errno == ENOSYS)
-		remove_folder(outfile->path);
+		ws_remove_output(outfile->path);
 	return rename(outfile->temporary, outfile->path);
 }
 
@@ -438,7 +444,7 @@ void ws_abort_output(struct ws_output_file *outfile)
 	if (outfile->file && outfile->path)
 		fclose(outfile->file);
 	if (outfile->folder)
-		remove_folder(outfile->temporary);
+		ws_remove_output(outfile->temporary);
 	else if (outfile->temporary)
 		unlink(outfile->temporary);
 	free_paths(outfile);

@@ -20,6 +20,7 @@ struct ws_output_file {
 	char *temporary; /* name until it is complete */
 	bool overwrite;
 	bool folder; /* `temporary` is a folder */
+	int litter;  /* of cleanup.h, once `temporary` is there */
 };
 
 /*

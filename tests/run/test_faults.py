@@ -1,0 +1,311 @@
+"""test_faults.py - each command with its n-th allocation, write, mapping, opened file, fork, sync
+or rename failing, once or from there on. What must hold: no crash and no hang; a message where
+something is missing; no half-made file under a name that was asked for, and none forgotten beside
+it; a report that opens; and a recorded program that has printed and returned what it does alone, or
+has not begun at all.
+
+WS_TEST_FAULTS (8) is how many n of each kind are tried for each command, spread over all there are,
+the same at each run; 0 tries all of them (`make torture`). programs/fault.c does the failing.
+"""
+import os
+import shutil
+import signal
+import struct
+import subprocess
+
+from harness import Failed, Result, Skip, shared_leftovers, shell_status, test
+
+KINDS = ("alloc", "write", "map", "open", "fork", "sync", "rename")
+FAULTS = int(os.environ.get("WS_TEST_FAULTS", "8"))
+HANG = 60  # seconds; far more than 10, since a machine may be busy
+CRASHES = {128 + s for s in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE)}
+CRASHES |= {128 + signal.SIGILL, 128 + signal.SIGSYS, 128 + signal.SIGTRAP}
+
+
+class Faulty:
+    """A command that is run with faults: its words, the file it makes (or None), and what is there
+    before it starts.
+    """
+
+    def __init__(self, t, words, made=None, prepare=None):
+        self.t, self.words, self.made, self.prepare = t, words, made, prepare
+        self.counts = os.path.join(t.dir, "counts")
+        self.library = t.program("libfault.so")
+
+    def start_afresh(self):
+        for name in os.listdir(self.t.work):
+            path = os.path.join(self.t.work, name)
+            shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+        if self.prepare:
+            self.prepare()
+
+    def run(self, fault):
+        """(result, calls by kind) of one run; `fault` as WS_FAULT has it, None for none."""
+        self.start_afresh()
+        with open(self.counts, "wb") as f:
+            f.write(bytes(8 * len(KINDS)))
+        env = {"LD_PRELOAD": self.library, "WS_FAULT": fault or "", "WS_FAULT_COUNTS": self.counts}
+        r = self.execute(env)
+        with open(self.counts, "rb") as f:
+            return r, dict(zip(KINDS, struct.unpack("<%dQ" % len(KINDS), f.read())))
+
+    def execute(self, env):
+        return self.t.run([self.t.where.warpsight, *self.words], env=env, timeout=HANG)
+
+    def files(self):
+        return sorted(os.listdir(self.t.work))
+
+
+def numbers(total):
+    """Which calls fail, of `total`: the first, the last, and others at equal steps."""
+    if not FAULTS or total <= FAULTS:
+        return list(range(1, total + 1))
+    return sorted({1 + i * (total - 1) // (FAULTS - 1) for i in range(FAULTS)})
+
+
+def faults_of(counts):
+    for kind in KINDS:
+        for i, n in enumerate(numbers(counts[kind])):
+            yield kind, "%s:%d" % (kind, n)
+            if not FAULTS or i % 2 == 0:
+                yield kind, "%s:%d+" % (kind, n)
+
+
+def try_all(t, command, check):
+    """Run `command` with every fault, and `check(fault, result)` after each; all that failed is
+    said at once.
+    """
+    whole, counts = command.run(None)
+    check(None, whole, whole)
+    if not counts["alloc"]:
+        raise Failed("no call of %s is counted" % command.words)
+    wrong = []
+    tried = 0
+    for kind, fault in faults_of(counts):
+        r, _ = command.run(fault)
+        tried += 1
+        try:
+            if r.status in CRASHES:
+                raise Failed("it crashed")
+            if r.status and not r.err:
+                raise Failed("it failed without a word")
+            check(fault, r, whole)
+            left = shared_leftovers({r.pid})
+            for name in left:
+                os.unlink("/dev/shm/" + name)
+            if left or os.listdir(t.tmp):
+                raise Failed("left behind: %s" % (left + os.listdir(t.tmp)))
+        except Failed as e:
+            wrong.append("%s %s: %s; %s" % (command.words[0], fault, e, r.said()[-600:]))
+    if wrong:
+        raise Failed("%d of %d faults did harm:\n%s" % (len(wrong), tried, "\n".join(wrong)))
+    print("# %s: %d faults, of %s calls" % (" ".join(command.words[:3]), tried, counts))
+
+
+def make_report(t):
+    """A report of ranges, calls and samples, kept outside the folder that commands work in."""
+    path = os.path.join(t.dir, "kept.wsrep")
+    r = t.run(t.profile_argv([t.program("ranges"), "nested", "20"], ["--trace=nvtx,osrt"]))
+    if r.status:
+        raise Failed("cannot make a report: %s" % r.said())
+    shutil.move(t.path("r"), path)
+    return path
+
+
+def check_reader(command):
+    """What holds for commands that read a report and print, or make a file."""
+    seen = {}
+    made_folder = (command.made or "").endswith("dir")
+
+    def check(fault, r, whole):
+        files = command.files()
+        if fault is None:
+            seen["files"] = files
+            if r.status:
+                raise Failed("it fails without a fault: %s" % r.said())
+            return
+        if r.status == 0 and r.out != whole.out and not r.err:
+            raise Failed("it printed something else and said nothing")
+        if r.status == 0 and files != seen["files"]:
+            raise Failed("it made %s, not %s" % (files, seen["files"]))
+        if r.status and command.made in files:
+            raise Failed("it failed and made %s" % command.made)
+        extra = set(files) - set(seen["files"])
+        # Who can open nothing cannot list a folder, and so cannot remove it.
+        if extra and not (made_folder and fault.startswith("open") and fault.endswith("+")):
+            raise Failed("left behind: %s" % sorted(extra))
+
+    return check
+
+
+def read_with_faults(t, words, made=None):
+    command = Faulty(t, words, made)
+    try_all(t, command, check_reader(command))
+
+
+def check_recording(t, command):
+    """What holds for `profile` and its program, which prints "hi" and ends with 7."""
+
+    def check(fault, r, whole):
+        if r.out not in (b"hi\n", b"") or r.target_err:
+            raise Failed("the program printed something else")
+        if r.out and r.status != 7 and not r.messages:
+            raise Failed("its status is lost without a word")
+        if r.out and r.status not in (7, 1):
+            raise Failed("its status is neither its own nor that of a failed recording")
+        if not r.out and "--store-output" in command.words and str(fault)[-1] == "+":
+            return  # its output goes through our hands, which could write nothing any more
+        if not r.out and r.status in (0, 7):
+            raise Failed("the program has not run, and the status does not say so")
+        report = t.path("r")
+        if not r.out and command.files():
+            raise Failed("left without a program having run: %s" % command.files())
+        if not os.path.exists(report):
+            return
+        if t.tool("info", "--verify", report).status:
+            recovered = t.tool("recover", report)
+            if recovered.status and fault.startswith(("write", "sync")) and r.err:
+                return  # no block of it could be written, which was said
+            if recovered.status:
+                raise Failed("its report is beyond recovery: %s" % recovered.said())
+            t.verify(report)
+        if command.files() != ["r.wsrep"]:
+            raise Failed("left beside the report: %s" % command.files())
+
+    return check
+
+
+def record_with_faults(t, *options):
+    words = ["profile", "-o", "r", *options, "sh", "-c", "echo hi; exit 7"]
+    command = Faulty(t, words)
+    try_all(t, command, check_recording(t, command))
+
+
+@test("faults")
+def profile_of_ranges_and_calls(t):
+    record_with_faults(t, "--trace=nvtx,osrt", "--sample=none")
+
+
+@test("faults")
+def profile_with_samples_and_kept_output(t):
+    record_with_faults(t, "--store-output", "--sync=0.1")
+
+
+@test("faults")
+def profile_over_an_old_report(t):
+    """Where the program has not run, the old report is still there."""
+    old = make_report(t)
+    words = ["profile", "-f", "-o", "r", "--sample=none", "sh", "-c", "echo hi; exit 7"]
+    command = Faulty(t, words, prepare=lambda: shutil.copy(old, t.path("r")))
+    recorded = check_recording(t, command)
+
+    def check(fault, r, whole):
+        if r.out:
+            recorded(fault, r, whole)
+            return
+        if not os.path.exists(t.path("r")):
+            raise Failed("the old report is gone: %s" % command.files())
+        with open(old, "rb") as f, open(t.path("r"), "rb") as g:
+            if f.read() != g.read() or command.files() != ["r.wsrep"]:
+                raise Failed("the old report has not come back")
+
+    try_all(t, command, check)
+
+
+@test("faults")
+def stats(t):
+    read_with_faults(t, ["stats", make_report(t)])
+
+
+@test("faults")
+def info(t):
+    read_with_faults(t, ["info", make_report(t)])
+
+
+@test("faults")
+def query(t):
+    words = "SELECT text, count(*) FROM NVTX_EVENTS GROUP BY text ORDER BY 1"
+    read_with_faults(t, ["query", make_report(t), words])
+
+
+def exporting(kind):
+    def export(t):
+        made = "x." + kind.strip("/")
+        read_with_faults(t, ["export", "-t", kind, "-o", made, make_report(t)], made)
+
+    export.__name__ = "export_" + kind
+    test("faults")(export)
+
+
+for kind in ("sqlite", "json", "arrowdir", "perfetto", "html"):
+    exporting(kind)
+
+
+@test("faults")
+def importing(t):
+    report = make_report(t)
+    trace = os.path.join(t.dir, "trace.json")
+    r = t.tool("export", "-t", "chrome", "-o", trace, report)
+    if r.status:
+        raise Skip("no trace to import")
+    read_with_faults(t, ["import", "-o", "i.wsrep", trace], "i.wsrep")
+
+
+@test("faults")
+def recover(t):
+    """A report without its end; what cannot be recovered stays as it was."""
+    report = make_report(t)
+    with open(report, "rb") as f:
+        cut = f.read()[:-200]
+
+    def prepare():
+        with open(t.path("r"), "wb") as f:
+            f.write(cut)
+
+    command = Faulty(t, ["recover", "r.wsrep"], prepare=prepare)
+
+    def check(fault, r, whole):
+        if command.files() != ["r.wsrep"]:
+            raise Failed("left behind: %s" % command.files())
+        if r.status == 0:
+            t.verify(t.path("r"))
+        with open(t.path("r"), "rb") as f:
+            if r.status and f.read() != cut and t.tool("info", "--verify", t.path("r")).status:
+                raise Failed("the report is neither as it was nor recovered")
+
+    try_all(t, command, check)
+
+
+@test("faults")
+def printing_into_a_command(t):
+    read_with_faults(t, ["stats", "-q", "-r", "nvtx_sum", "-o", "@cat", make_report(t)])
+
+
+class FaultyServer(Faulty):
+    """`view`: run until it has printed its address or ended, and then asked to end."""
+
+    def execute(self, env):
+        p = self.t.start([self.t.where.warpsight, *self.words], env=env)
+        try:
+            first = self.t.line(p, HANG)
+            if first:
+                p.send_signal(signal.SIGTERM)
+            out, err = p.communicate(timeout=HANG)
+        except (Failed, subprocess.TimeoutExpired):
+            p.kill()
+            p.communicate()
+            raise Failed("it neither prints its address nor ends") from None
+        return Result(p.args, shell_status(p.returncode), first + out, err, 0, p.pid)
+
+
+@test("faults")
+def view_starts_or_says_why(t):
+    command = FaultyServer(t, ["view", "--no-open", make_report(t)])
+
+    def check(fault, r, whole):
+        if b"http://" not in r.out and (r.status == 0 or not r.err):
+            raise Failed("no address, and no word why")
+        if fault is None and b"http://" not in r.out:
+            raise Failed("no address without a fault: %s" % r.said())
+
+    try_all(t, command, check)
