@@ -18,6 +18,7 @@ import test_faults  # noqa: E402,F401
 import test_hostile  # noqa: E402,F401
 import test_kill  # noqa: E402,F401
 import test_options  # noqa: E402,F401
+import test_programs  # noqa: E402,F401
 import test_sampling  # noqa: E402,F401
 import test_traps  # noqa: E402,F401
 import test_target  # noqa: E402,F401
