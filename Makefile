@@ -8,7 +8,8 @@
 #   make asan     the tests with sanitizers of addresses, leaks and undefined behaviour
 #   make tsan     those of what runs in several threads, with the sanitizer of threads
 #   make fuzz     the fuzzers, for FUZZ_SECONDS each
-#   make nightly  what takes hours: a thousand kills, long fuzzing, two builds compared
+#   make nightly  what takes hours: a thousand kills, every fault, programs of all kinds,
+#                    long fuzzing, two builds compared
 #   make install  into PREFIX (/usr/local), under DESTDIR
 #   make uninstall   remove it again
 #   make dist     dist/warpsight-VERSION-linux-ARCH.tar.gz, which runs unpacked anywhere
@@ -54,6 +55,8 @@ fuzz: deps-fuzz
 nightly: all
 	@$(MAKE) check
 	@WS_TEST_KILLS=1000 tests/run/run.py --build $(BUILD) kill
+	@WS_TEST_FAULTS=0 tests/run/run.py --build $(BUILD) faults
+	@WS_TEST_PROGRAMS=all tests/run/run.py --build $(BUILD) programs
 	@FUZZ_SECONDS=900 FUZZ_SEED= $(MAKE) fuzz
 	@scripts/reproducible-test.sh
 

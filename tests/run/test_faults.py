@@ -5,7 +5,7 @@ it; a report that opens; and a recorded program that has printed and returned wh
 has not begun at all.
 
 WS_TEST_FAULTS (8) is how many n of each kind are tried for each command, spread over all there are,
-the same at each run; 0 tries all of them (`make torture`). programs/fault.c does the failing.
+the same at each run; 0 tries all of them (`make nightly`). programs/fault.c does the failing.
 """
 import os
 import shutil

@@ -4,7 +4,7 @@ must be what they print and return alone, with perf events and without.
 PROGRAMS is a table: a name, the commands that must be there, and a line of shell. STARTERS are
 commands that start others in ways of their own; what they start prints what a process gets from its
 parent: descriptors, signals that are ignored or blocked, limits, umask, folder. Programs that the
-machine lacks are skipped and named. WS_TEST_PROGRAMS=all (`make torture`) adds those that take more
+machine lacks are skipped and named. WS_TEST_PROGRAMS=all (`make nightly`) adds those that take more
 than a second.
 """
 import os
