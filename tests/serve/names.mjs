@@ -84,7 +84,7 @@ test("statistics cover all names of a kind, and offer those that are not shown",
   near(parseFloat((await rows())[0][0]), (most / total) * 100, 0.006, "share of the first");
   await t.page.click(".statistics th:nth-child(5) button");
   const least = sql.reduce((a, b) => (a.min_ns < b.min_ns ? a : b));
-  await until("the least of all first", async () => (await rows())[0]?.[6] === least.name);
+  await until("the least of all first", async () => (await rows())[0]?.at(-1) === least.name);
   await t.page.click(".statistics .rest button");
   await until("a thousand more", async () => (await rows()).length === 1200);
   await until("how many", async () => (await rest()) === "1 200 of 3 000 names");
@@ -140,7 +140,7 @@ test("names that differ only in numbers are one, and exact names one click below
   await until("its names", async () => (await rows()) === 171);
   await t.page.locator(".statistics button.open").click();
   await until("the form alone", async () => (await rows()) === 21);
-  await t.page.locator(".statistics tbody tr").first().click();
+  await first.click(); // the name: the row's figures have buttons among them
   await until("its events", async () =>
     (await t.text(".events .actions")).trim().startsWith("150 events"),
   );

@@ -313,7 +313,7 @@ withPage("statistics are those of the rows in the window", async (t) => {
   const row = t.page.locator(".statistics tbody tr", { hasText: "Copy host to device" });
   const cells = await row.locator("td").allInnerTexts();
   equal(cells[2], "24", "copies to the GPU: 12 steps on 2 GPUs");
-  await row.locator("button.link").click();
+  await row.locator("button.link[title='Show on the time line']").click();
   const s = await until("the longest to be selected", () => t.selected());
   equal(s.name, "Copy host to device", "its name");
 });

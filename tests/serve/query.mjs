@@ -31,8 +31,8 @@ async function ask(t, sql) {
   await t.page.fill(".query textarea", sql);
   await t.page.press(".query textarea", "Control+Enter");
   return until("an answer", async () => {
-    const said = await says(t);
-    return (await t.page.locator(".query .ask").count()) && said;
+    const said = await says(t); // the answer may come between the two reads
+    return said !== "Reading…" && (await t.page.locator(".query .ask").count()) && said;
   });
 }
 
