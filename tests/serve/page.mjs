@@ -580,6 +580,10 @@ withPage("search: counts, stepping, names, regular expressions", async (t) => {
   await until("a sentence about the expression", async () =>
     (await t.text("#app > .error")).includes("regular expression"),
   );
+  await t.eval(() => window.warpsight.app.ask("sum", { r: 0 }));
+  ok((await t.text("#app > .error")).includes("regular expression"), "other answers leave it");
+  await t.page.locator(".searchbox").fill("^step 3$");
+  await until("no complaint", async () => !(await t.page.locator("#app > .error:visible").count()));
 });
 
 withPage("markers with notes are kept", async (t) => {

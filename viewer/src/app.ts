@@ -200,13 +200,21 @@ export class App {
 
   /** What the user is told of what went wrong. */
   get problems(): string {
-    return [this.error, this.files, this.notice].filter(Boolean).join("\n");
+    const all = [this.error, this.refusal, this.files, this.notice];
+    return [...new Set(all)].filter(Boolean).join("\n");
   }
 
   private silent = false; // the server does not answer
   private sayLost(): void {
     this.lost = this.silent || this.written;
     this.emit("error");
+  }
+
+  private refusal = ""; // why what is searched for cannot be; other answers leave it standing
+  sayRefusal(text: string): void {
+    if (text === this.refusal) return;
+    this.refusal = text;
+    this.sayLost();
   }
 
   error = "";
@@ -217,6 +225,22 @@ export class App {
     this.sayLost();
   }
 
+  /** Ask the server; rejects when that fails, and says nothing. */
+  async askOrThrow<T>(
+    path: string,
+    params: Record<string, string | number | undefined> = {},
+    signal?: AbortSignal,
+  ): Promise<T> {
+    const v = await this.source.json<T>(path, params, signal);
+    if (path !== "progress" && (v as { unread?: number }).unread) this.resume();
+    if (this.error) {
+      this.error = "";
+      this.silent = false;
+      this.sayLost();
+    }
+    return v;
+  }
+
   /** Ask the server; undefined (and a message on the page) when that fails. */
   async ask<T>(
     path: string,
@@ -224,14 +248,7 @@ export class App {
     signal?: AbortSignal,
   ): Promise<T | undefined> {
     try {
-      const v = await this.source.json<T>(path, params, signal);
-      if (path !== "progress" && (v as { unread?: number }).unread) this.resume();
-      if (this.error) {
-        this.error = "";
-        this.silent = false;
-        this.sayLost();
-      }
-      return v;
+      return await this.askOrThrow<T>(path, params, signal);
     } catch (e) {
       this.fail(e);
       return undefined;

@@ -1,10 +1,17 @@
 /** Searching events by name: how many match, which names, and stepping through them. */
 
 import type { App } from "../app";
-import type { Group, Spot } from "../data";
+import { ServerError, type Group, type Spot } from "../data";
 import { fill, h, later } from "../dom";
 import { clean, count, duration } from "../format";
 import { t } from "../i18n";
+
+/** How many events match in a report, and what they are called. */
+interface Found {
+  names: Group[];
+  count: number;
+  distinct: number;
+}
 
 export class SearchBar {
   readonly root: HTMLElement;
@@ -110,20 +117,27 @@ export class SearchBar {
       this.result.textContent = "";
       fill(this.list);
       this.list.hidden = true;
+      this.app.sayRefusal("");
       this.app.found = new Float64Array(0);
       this.app.emit("found");
       return;
     }
+    let refusal = "";
+    const refuse = (e: unknown): undefined => {
+      if (e instanceof ServerError) refusal = clean(e.message, 600);
+      else this.app.fail(e);
+    };
     const parts = await Promise.all(
       this.app.reports.map(async (r) => ({
         r: r.id,
-        got: await this.app.ask<{ names: Group[]; count: number; distinct: number }>("search", {
-          r: r.id,
-          ...this.params(),
-        }),
+        got: await this.app
+          .askOrThrow<Found>("search", { r: r.id, ...this.params() })
+          .catch(refuse),
       })),
     );
-    if (turn !== this.turn || parts.some((p) => !p.got)) return;
+    if (turn !== this.turn) return;
+    this.app.sayRefusal(refusal);
+    if (parts.some((p) => !p.got)) return;
     const n = parts.reduce((s, p) => s + p.got!.count, 0),
       distinct = parts.reduce((s, p) => s + p.got!.distinct, 0);
     this.result.textContent = n ? t("matches", count(n), count(distinct)) : t("no_matches");
