@@ -3,9 +3,9 @@
  *
  * A context switch with its wake-up costs the kernel more than a microsecond to record and the
  * recorder half of one to read. Threads that hand a lock around switch a hundred thousand times a
- * second, and would then take half as long again. Where a core switches more often than MOST for
- * TOO_LONG looks in a row, switches are recorded for ON_NS and then paused for as long as brings
- * their average down to that.
+ * second, and would then take half as long again. Where the recorded threads switch more often than
+ * MOST on a core for TOO_LONG looks in a row, switches are recorded for ON_NS and then paused for
+ * as long as brings their average down to that.
  *
  * What ran on the cores in a pause is not known, as where records were lost (perf_gaps.c): spans
  * end where it begins, and a thread's state is known again from its next record on. Pauses are rows
@@ -17,10 +17,10 @@
 #include "base/choose.h"
 #include "record/perf_private.h"
 
-#define MOST 15000.0	     /* switches a second on a core */
-#define LOOK_NS 50000000u    /* between two looks, until there are too many */
-#define TOO_LONG 4	     /* looks in a row */
-#define ON_NS 20000000u	     /* switches are recorded for so long, at least, between two pauses */
+#define MOST 30000.0	  /* switches a second of the recorded threads on a core: some 5 % of it */
+#define LOOK_NS 50000000u /* between two looks, until there are too many */
+#define TOO_LONG 4	  /* looks in a row */
+#define ON_NS 20000000u	  /* switches are recorded for so long, at least, between two pauses */
 #define PAUSE_NS 1000000000u /* the longest pause */
 
 void ws_perf_pause_switches(struct ws_perf *perf, uint64_t time)
@@ -89,8 +89,8 @@ static void record_switches(struct ws_perf *perf, bool on)
 	ws_perf_switch(&perf->set, WS_PERF_WAKE, on);
 }
 
-/* Switches a second of the core that had most of them, since the last look: each makes two records.
- */
+/* Switches a second of the recorded threads on the core that had most of them, since the last look:
+ * each makes two records. */
 static double busiest_rate(struct ws_perf *perf, uint64_t span)
 {
 	uint64_t most = 0;

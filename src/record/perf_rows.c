@@ -265,6 +265,9 @@ static void about_thread(struct ws_perf *perf, const struct ws_perf_event *ev,
 			traced(perf, NULL, ev, record);
 		return;
 	}
+	/* Of other programs' switches a pause would save this one nothing. */
+	if (record->type != PERF_RECORD_SAMPLE && perf->ring && !thread->image->outside)
+		perf->ring->switches++;
 	if ((record->type != PERF_RECORD_SAMPLE || ev->role == WS_PERF_WAKE) &&
 	    ws_perf_is_paused(perf, record->time))
 		return; /* those of some cores only: they are turned off one by one */
@@ -355,9 +358,6 @@ void ws_perf_record(struct ws_perf *perf, const void *rec, size_t size, bool aga
 	switch (record.type) {
 	case PERF_RECORD_SWITCH:
 	case PERF_RECORD_SWITCH_CPU_WIDE:
-		if (perf->ring)
-			perf->ring->switches++;
-		/* fallthrough */
 	case PERF_RECORD_SAMPLE:
 		about_thread(perf, ev, &record, rec, size);
 		if (perf->ring && ev && ev->time)

@@ -278,9 +278,9 @@ static bool check_pauses(void)
 	CHECK(share_recorded(10000, 5000, false) == 1);
 	CHECK(share_recorded(200000, 150, false) == 1); /* a burst */
 	CHECK(share_recorded(200000, 5000, true) == 1);
-	CHECK(share_recorded(30000, 20000, false) < 0.7);
-	CHECK(share_recorded(30000, 20000, false) > 0.4);
-	CHECK(share_recorded(200000, 20000, false) < 0.15);
+	CHECK(share_recorded(60000, 20000, false) < 0.7);
+	CHECK(share_recorded(60000, 20000, false) > 0.4);
+	CHECK(share_recorded(200000, 20000, false) < 0.25);
 	CHECK(share_recorded(200000, 20000, false) > 0.05);
 	CHECK(share_recorded(200000000, 20000, false) > 0.01); /* it is looked at again */
 	return ok;
