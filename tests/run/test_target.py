@@ -338,6 +338,7 @@ def recorder_without_memory(t):
     kept = os.path.join(t.work, "r.wsrep")
     with open(kept, "w") as f:
         f.write("old")
+    os.chmod(kept, 0o600)
     refused = 0
     for limit in range(16000, 64000, 4000):
         command = ["/bin/sh", "-c", 'ulimit -v %d && exec "$@"' % limit, "sh"]
