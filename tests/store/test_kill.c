@@ -169,8 +169,12 @@ static void expect_recovered(const char *path, uint64_t rows)
 	uint64_t recovered = 0;
 	struct ws_err err;
 
-	if (ws_report_recover(path, NULL, &recovered, &err))
-		fail_msg("%s", err.msg);
+	if (ws_report_recover(path, NULL, &recovered, &err)) {
+		if (rows || !strstr(err.msg, "nothing of"))
+			fail_msg("%s", err.msg);
+		free(journal);
+		return; /* killed before anything was committed: there is nothing to recover */
+	}
 	assert_int_equal(recovered, rows);
 	assert_int_not_equal(access(journal, F_OK), 0);
 	struct ws_report *report = open_or_fail(path);
