@@ -162,6 +162,9 @@ const statistics = (t) =>
 
 async function looksLike(t, name, keep = false) {
   await t.page.mouse.move(2, 2);
+  await until("the strip above the axis", () =>
+    t.eval(() => !window.warpsight.timeline.overview.expecting),
+  );
   await t.settled();
   await statistics(t);
   const rows = await rowsPicture(t),

@@ -54,23 +54,38 @@ function addLevel(tile: Tile, level: number, isState: boolean, bins: Float32Arra
 export class Overview {
   private shares = new Map<string, Shares>(); // by report and band
   private asked = 0; // the last question
+  private answered = 0; // and the last one that was answered
   version = 0; // of what is shown
 
   constructor(private app: App) {
-    app.on("ready", () => this.shares.clear());
-    for (const what of ["built", "layout"]) app.on(what, () => this.askSoon());
+    app.on("ready", () => {
+      this.shares.clear();
+      this.seen = "";
+      this.expectMore();
+    });
+    for (const what of ["built", "layout"]) app.on(what, () => this.expectMore());
   }
 
   private askSoon = later(200, () => void this.ask());
   private seen = "";
+  /** Is something to be asked, or asked already and not answered? */
+  expecting = false;
+
+  private expectMore(): void {
+    this.expecting = true;
+    this.askSoon();
+  }
 
   private async ask(): Promise<void> {
     if (this.app.building) return;
     const ready = [...this.app.rows.byLane.values()].filter((row) => row.ready).length,
-      key = `${ready} ${this.app.view.first} ${this.app.view.last}`,
-      mine = ++this.asked;
-    if (key === this.seen) return;
+      key = `${ready} ${this.app.view.first} ${this.app.view.last}`;
+    if (key === this.seen) {
+      this.expecting = this.answered !== this.asked;
+      return;
+    }
     this.seen = key;
+    const mine = ++this.asked;
     for (const report of this.app.reports)
       for (const band of OVERVIEW_BANDS) {
         const shares = await this.measure(report.id, this.rowsOf(report.id, band));
@@ -78,6 +93,8 @@ export class Overview {
         if (shares) this.shares.set(`${report.id} ${band}`, shares);
       }
     this.version++;
+    this.answered = mine;
+    this.expecting = false;
     this.app.emit("draw");
   }
 
