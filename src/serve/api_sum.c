@@ -295,11 +295,11 @@ static int param_word(const struct ws_api_call *call, const char *name, const ch
 
 	if (!given)
 		return fallback;
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		if (!strcmp(given, words[i]))
 			return (int)i;
+	for (size_t i = 0; i < count; i++)
 		ws_text_printf(&known, "%s%s", i ? ", " : "", words[i]);
-	}
 	ws_fail(err, "parameter %s must be one of %s", name, known.text);
 	ws_text_free(&known);
 	return -1;
