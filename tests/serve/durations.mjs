@@ -1,5 +1,5 @@
 /**
- * figures.mjs - what panels say of ranges and of the durations of a name, against SQL: time of
+ * durations.mjs - what panels say of ranges and of the durations of a name, against SQL: time of
  * their own, spread. See harness.mjs.
  */
 import { spawnSync } from "node:child_process";
