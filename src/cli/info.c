@@ -92,24 +92,39 @@ static uint64_t count_threads(const struct summary *summary, uint32_t process)
 	return count;
 }
 
-/* When the report was recorded; a collection that was never closed lasts to the last event. */
+static void add_collection(struct summary *summary, uint64_t start, uint64_t end)
+{
+	if (end == WS_NO_TIME) /* it was never closed: it lasts to the last event */
+		end = summary->events.end;
+	end = ws_max(end, start);
+	if (!summary->collections.count++)
+		summary->collections.start = start;
+	summary->collections.end = ws_max(end, summary->collections.end);
+	summary->collections.recorded += end - start;
+}
+
+/* When the report was recorded. The recorder writes a row without an end when a collection begins,
+ * and another with the same start when it has ended; rows come in order of start. */
 static void find_collections(struct summary *summary)
 {
 	struct ws_cursor *cursor =
 		ws_cursor_open(summary->report, WS_TABLE_collection, 0, UINT64_MAX);
+	uint64_t start = 0, end = 0;
 	const uint64_t *values;
+	bool any = false;
 
 	while (ws_cursor_next(cursor, &values)) {
-		uint64_t start = values[ws_collection_start], end = values[ws_collection_end];
+		bool again = any && values[ws_collection_start] == start;
 
-		if (end == WS_NO_TIME)
-			end = summary->events.end;
-		end = ws_max(end, start);
-		if (!summary->collections.count++)
-			summary->collections.start = start;
-		summary->collections.end = ws_max(end, summary->collections.end);
-		summary->collections.recorded += end - start;
+		if (any && !again)
+			add_collection(summary, start, end);
+		start = values[ws_collection_start];
+		if (!again || values[ws_collection_end] != WS_NO_TIME)
+			end = values[ws_collection_end];
+		any = true;
 	}
+	if (any)
+		add_collection(summary, start, end);
 	ws_cursor_close(cursor);
 }
 

@@ -368,3 +368,12 @@ def nothing_to_show_has_its_reason(t):
         "no context switches.*refused",
         "stats",
     )
+
+
+@test("views")
+def info_says_how_long_was_recorded(t):
+    """One recording is one collection, though the recorder wrote of its begin and of its end."""
+    report = t.profile(["sleep", "0.1"], status=0).report
+    said = [x for x in t.tool("info", report).out.splitlines() if x.startswith(b"Time span:")]
+    t.eq(len(said), 1, "lines on the time span")
+    t.eq(b"collections" in said[0], False, "collections of one recording: %s" % said[0])
