@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +21,7 @@
 #include "cli/text.h"
 #include "import/import.h"
 #include "store/store.h"
-
-enum { EXIT_PIPE = 128 + 13 }; /* what SIGPIPE would have made of it */
+#include "text/output_file.h"
 
 int ws_refuse_unknown_command(const char *word);
 
@@ -36,37 +34,27 @@ static void hold_closed_streams(void)
 			(void)!open("/dev/null", (fd ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
 }
 
-/* Why writing failed, when the C library's buffer was written long ago and errno is gone: a pipe
- * without a reader can still be recognised. 0 when it is not known. */
-static int find_write_error(void)
-{
-	struct pollfd output = {.fd = STDOUT_FILENO};
-
-	if (errno)
-		return errno;
-	if (poll(&output, 1, 0) == 1 && output.revents & POLLERR)
-		return EPIPE;
-	return 0;
-}
-
 /*
  * Writes what is left of the output and returns the final exit status. A reader that went away is
- * not worth a message; a command that failed for another reason has printed one.
+ * not worth a message, nor is a failure that the command has reported.
  */
 static int write_rest_of_output(int status)
 {
 	int error;
 
 	errno = 0;
-	if (!(fflush(stdout) | ferror(stdout)))
+	if (!(fflush(stdout) | ferror(stdout)) || ws_is_output_over())
 		return status;
-	error = find_write_error();
+	error = errno;
+	if (!error && status) /* it failed while the command ran, which has said so */
+		return status;
+	if (!error)
+		error = ws_find_output_error();
 	if (error == EPIPE)
-		return EXIT_PIPE;
-	if (error)
-		ws_say("cannot write to standard output: %s", strerror(error));
-	else if (!status)
-		ws_say("cannot write to standard output");
+		return WS_EXIT_PIPE_CLOSED;
+	if (!error)
+		error = EIO;
+	ws_say("cannot write to standard output: %s", strerror(error));
 	return ws_max(status, (int)WS_EXIT_FAIL);
 }
 

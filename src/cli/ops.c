@@ -135,6 +135,8 @@ static int run_ops(void *values, int argc, char **argv)
 		if (file_rc == WS_OUTPUT_PIPE_CLOSED)
 			return WS_EXIT_PIPE_CLOSED;
 		rc |= file_rc;
+		if (ws_is_output_over())
+			break;
 	}
 	return ws_exit_status(rc);
 }

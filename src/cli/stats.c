@@ -417,6 +417,8 @@ static int make_stats(const struct options *options, int argc, char **argv,
 		if (file_rc == WS_OUTPUT_PIPE_CLOSED)
 			return WS_EXIT_PIPE_CLOSED;
 		rc |= file_rc;
+		if (ws_is_output_over())
+			break;
 	}
 	return ws_exit_status(rc);
 }

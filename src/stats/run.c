@@ -632,7 +632,7 @@ static int make_cpu_reports(const struct ws_stats *stats, const struct ws_stats_
 				       !ws_report_count_rows(stats->report, WS_TABLE_sched)))
 		return 0;
 	brief.most_rows = MOST_DEFAULT_ROWS;
-	for (size_t i = 0; ws_stats_list[i] && status != WS_OUTPUT_PIPE_CLOSED; i++)
+	for (size_t i = 0; ws_stats_list[i] && !ws_is_output_over(); i++)
 		if (ws_stats_list[i]->without_gpu)
 			status = ws_min(status, make_report(&brief, request, ws_stats_list[i],
 							    index++, &skipped));
@@ -666,13 +666,13 @@ static int make_default_reports(const struct ws_stats *stats,
 	int status = 0;
 	size_t count = 0;
 
-	for (size_t i = 0; ws_stats_list[i] && status != WS_OUTPUT_PIPE_CLOSED; i++)
+	for (size_t i = 0; ws_stats_list[i] && !ws_is_output_over(); i++)
 		if (ws_stats_list[i]->by_default)
 			status = ws_min(status, make_report(stats, request, ws_stats_list[i],
 							    count++, &skipped));
-	if (status != WS_OUTPUT_PIPE_CLOSED)
+	if (!ws_is_output_over())
 		status = ws_min(status, make_cpu_reports(stats, request, count));
-	if (skipped)
+	if (skipped && !ws_is_output_over())
 		say_skipped_reports(stats, skipped);
 	free(skipped);
 	return status;
@@ -700,7 +700,7 @@ static int make_reports(const struct ws_stats *stats, const struct ws_stats_requ
 
 	if (!request->report_count)
 		return make_default_reports(stats, request);
-	for (size_t i = 0; i < request->report_count && status != WS_OUTPUT_PIPE_CLOSED; i++)
+	for (size_t i = 0; i < request->report_count && !ws_is_output_over(); i++)
 		status = ws_min(status, make_requested_report(stats, request, i));
 	return status;
 }
@@ -727,7 +727,7 @@ int ws_make_file_stats(const char *path, const struct ws_stats_request *request)
 		ws_say("%s", err.msg);
 	else
 		status = make_reports(&stats, request);
-	if (ws_fold_was_used(fold) && !request->quiet)
+	if (ws_fold_was_used(fold) && !request->quiet && !ws_is_output_over())
 		ws_say("%s: # stands for numbers in names; --fold-names=no shows each name", path);
 	ws_who_close(stats.who);
 	ws_fold_close(fold);

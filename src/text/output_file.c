@@ -390,14 +390,31 @@ static int rename_into_place(struct ws_output_file *outfile)
 	return rename(outfile->temporary, outfile->path);
 }
 
+int ws_find_output_error(void)
+{
+	if (has_no_reader(STDOUT_FILENO))
+		return EPIPE;
+	if (write(STDOUT_FILENO, "\n", 1) < 0)
+		return errno;
+	return 0;
+}
+
 /* The errno of a write that failed some time ago. */
 static int find_write_error(const struct ws_output_file *outfile)
 {
+	int error;
+
 	if (outfile->path)
 		return repeat_write_error(outfile);
-	if (has_no_reader(fileno(outfile->file)))
-		return EPIPE;
-	return EIO;
+	error = ws_find_output_error();
+	return error ? error : EIO;
+}
+
+static bool output_is_over;
+
+bool ws_is_output_over(void)
+{
+	return output_is_over;
 }
 
 int ws_commit_output(struct ws_output_file *outfile, struct ws_err *err)
@@ -417,6 +434,7 @@ int ws_commit_output(struct ws_output_file *outfile, struct ws_err *err)
 			bad = true;
 		outfile->file = NULL;
 	}
+	output_is_over |= bad && !outfile->path;
 	if (bad && !outfile->path && errno == EPIPE) {
 		clearerr(stdout);
 		free_paths(outfile);

@@ -53,6 +53,12 @@ enum {
 	WS_EXIT_PIPE_CLOSED = 128 + 13 /* what SIGPIPE would have made of it */
 };
 int ws_commit_output(struct ws_output_file *outfile, struct ws_err *err);
+/* Whether standard output takes no more, which was reported where it was worth it: what would be
+ * written to it next is left out, so that one failure has one message. */
+bool ws_is_output_over(void);
+/* The errno of a write to standard output that failed some time ago, when its errno is lost: EPIPE
+ * when nobody reads any more. 0 when the cause is gone. Writes a newline behind what is lost. */
+int ws_find_output_error(void);
 /*
  * From here on, the first Ctrl-C (or SIGTERM, SIGHUP) is only noted, so that the temporary file can
  * be removed: long writers call ws_is_interrupted now and then and give up; at the end

@@ -802,14 +802,30 @@ def a_reader_that_goes_away():
 
 @test
 def full_standard_output():
+    """One sentence with the cause, however many tables and files were still to come."""
+    sample = "SELECT * FROM NVTX_EVENTS"
     for args in (
+        ["stats"],
         ["stats", "-r", "nvtx_pushpop_trace"],
+        ["stats", "-f", "csv", "-r", "nvtx_sum,nvtx_pushpop_trace,nvtx_pushpop_sum"],
+        ["stats", "-f", "json", report("basic")],
         ["export", "-t", "jsonlines", "-o", "-"],
+        ["export", "-t", "chrome", "-o", "-"],
+        ["export", "-t", "arrow", "-o", "-"],
+        ["query", sample],
+        ["query", "-f", "csv", sample + ";" + sample],
         ["info"],
+        ["info", "--json"],
+        ["help", "--man"],
     ):
+        files = [] if args[0] == "help" else [report("many")]
         with open("/dev/full", "wb") as full:
-            r = run(*args, report("many"), ok=False, stdout=full)
-        same((r.code, "No space left" in r.err), (1, True), "%s: %s" % (args, r))
+            r = run(*args, *files, ok=False, stdout=full)
+        same(
+            (r.code, r.err.count("No space left"), r.err.count("cannot write")),
+            (1, 1, 1),
+            "%s: %s" % (args, r),
+        )
 
 
 def small_files():
