@@ -11,6 +11,7 @@
 	X(profile)   \
 	X(stats)     \
 	X(report)    \
+	X(analyze)   \
 	X(export)    \
 	X(import)    \
 	X(ops)       \
@@ -46,8 +47,6 @@ const struct ws_planned_command ws_planned_commands[] = {
 	{"shutdown", "ending an interactive session", PART},
 	{"sessions", "listing interactive sessions", "'profile' records without one"},
 	{"attach", "recording a running process", "'profile' starts the program that it records"},
-	{"analyze", "finding what slows a program down",
-	 "'stats', 'report' and 'view' show where the time went"},
 	{"serve", "showing reports to a browser", "'view' does that"},
 	{"diff", "comparing two reports",
 	 "'view A B' compares them in the browser, and the files of 'stats -f csv -o' can be "

@@ -1,0 +1,151 @@
+/*
+ * analysis.c - see analysis.h.
+ *
+ * Work on a GPU is in order of start, so that one pass finds how long it computed, communicated and
+ * copied, and where it did nothing. Gaps shorter than the time from one kernel to the next are not
+ * walked: there may be millions, and their cause is always the same.
+ */
+#include "analyze/analysis.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/choose.h"
+#include "base/mem.h"
+
+enum { SHORT_GAP_NS = 3000 };
+
+struct gap_walk {
+	struct ws_analysis *analysis;
+	struct ws_path all; /* the paths of all gaps, one after the other */
+	size_t gpu;
+};
+
+static void add_pieces(struct ws_path *to, const struct ws_path *from)
+{
+	ws_grow(to->pieces, to->cap, to->count + from->count);
+	if (from->count)
+		memcpy(to->pieces + to->count, from->pieces, from->count * sizeof(*from->pieces));
+	to->count += from->count;
+}
+
+/* The walk begins at the work that ended the gap, at its very start: what it was left for then. */
+static void walk_gap(struct gap_walk *walk, uint32_t op, uint64_t from, uint64_t to)
+{
+	struct ws_path_end end = {.gpu = (uint32_t)walk->gpu, .op = op};
+	struct ws_path path;
+
+	if (to - from < SHORT_GAP_NS) {
+		struct ws_piece piece = {.start = from,
+					 .end = to,
+					 .kind = WS_PIECE_DELAY,
+					 .gpu = (uint32_t)walk->gpu,
+					 .op = op,
+					 .call = WS_NO_CALL};
+
+		path = (struct ws_path){.pieces = &piece, .count = 1};
+		add_pieces(&walk->all, &path);
+		return;
+	}
+	ws_path_walk(walk->analysis->model, &end, from, to, &path);
+	add_pieces(&walk->all, &path);
+	ws_path_free(&path);
+}
+
+static void walk_outer_gap(struct gap_walk *walk, uint64_t from, uint64_t to)
+{
+	struct ws_path_end end = {
+		.thread = walk->analysis->model->thread, .gpu = WS_NO_OP, .op = WS_NO_OP};
+	struct ws_path path;
+
+	if (to <= from)
+		return;
+	ws_path_walk(walk->analysis->model, &end, from, to, &path);
+	add_pieces(&walk->all, &path);
+	ws_path_free(&path);
+}
+
+static void measure_gpu(struct ws_analysis *analysis, size_t number)
+{
+	const struct ws_model *model = analysis->model;
+	const struct ws_work_gpu *gpu = &model->work.gpu[number];
+	struct ws_gpu_budget *budget = &analysis->gpus[number];
+	struct ws_cover compute = {0}, other = {0}, busy = {0}, work = {0};
+	struct gap_walk walk = {.analysis = analysis, .gpu = number};
+	uint64_t until = model->from;
+
+	for (size_t i = 0; i < gpu->count; i++) {
+		uint64_t start = ws_max(gpu->op[i].start, model->from),
+			 end = ws_min(gpu->op[i].end, model->to);
+
+		if (end <= start)
+			continue;
+		if (start > until && busy.length)
+			walk_gap(&walk, (uint32_t)i, until, start);
+		else if (start > until)
+			walk_outer_gap(&walk, until, start);
+		until = ws_max(until, end);
+		ws_cover_add(&busy, start, end);
+		if (gpu->op[i].class == WS_WORK_COMPUTE)
+			ws_cover_add(&compute, start, end);
+		else
+			ws_cover_add(&other, start, end);
+		if (gpu->op[i].class != WS_WORK_MEMORY)
+			ws_cover_add(&work, start, end);
+	}
+	walk_outer_gap(&walk, until, model->to);
+	budget->compute = compute.length;
+	budget->overlapped = compute.length + other.length - busy.length;
+	budget->exposed_comm = work.length - compute.length;
+	budget->exposed_copies = busy.length - work.length;
+	budget->idle_total = analysis->window - busy.length;
+	ws_breakdown_sum(model, &walk.all, &budget->idle);
+	ws_path_free(&walk.all);
+}
+
+struct ws_analysis *ws_analysis_open(const struct ws_report *report,
+				     const struct ws_model_options *options, struct ws_err *err)
+{
+	struct ws_model *model = ws_model_open(report, options, err);
+	struct ws_analysis *analysis;
+	struct ws_path_end end;
+
+	if (!model)
+		return NULL;
+	analysis = ws_calloc(1, sizeof(*analysis));
+	analysis->model = model;
+	analysis->window = model->to - model->from;
+	analysis->steps = ws_model_count_steps(model);
+	end = ws_path_find_end(model);
+	ws_path_walk(model, &end, model->from, model->to, &analysis->path);
+	ws_breakdown_sum(model, &analysis->path, &analysis->breakdown);
+	analysis->gpus = ws_calloc(model->work.gpus + 1, sizeof(*analysis->gpus));
+	for (size_t i = 0; i < model->work.gpus; i++)
+		measure_gpu(analysis, i);
+	return analysis;
+}
+
+void ws_analysis_close(struct ws_analysis *analysis)
+{
+	if (!analysis)
+		return;
+	for (size_t i = 0; i < analysis->model->work.gpus; i++)
+		ws_breakdown_free(&analysis->gpus[i].idle);
+	free(analysis->gpus);
+	ws_breakdown_free(&analysis->breakdown);
+	ws_path_free(&analysis->path);
+	ws_model_close(analysis->model);
+	free(analysis);
+}
+
+double ws_analysis_share(const struct ws_analysis *analysis, uint64_t ns)
+{
+	if (!analysis->window)
+		return 0;
+	return (double)ns / (double)analysis->window;
+}
+
+void ws_analysis_put_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_text *text)
+{
+	ws_text_printf(text, "GPU %llu", (unsigned long long)analysis->model->work.gpu[gpu].device);
+}

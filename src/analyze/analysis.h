@@ -1,0 +1,44 @@
+/*
+ * analysis.h - what all rules look at: the model, the critical path through its window, where the
+ * time of that path went, and for each GPU how its time was spent.
+ */
+#ifndef WS_ANALYZE_ANALYSIS_H
+#define WS_ANALYZE_ANALYSIS_H
+
+#include "analyze/breakdown.h"
+#include "analyze/model.h"
+#include "analyze/path.h"
+
+/* One GPU's time within the window; the parts add up to the window. Idle time is what neither a
+ * kernel nor a copy filled; `idle` has it by what the GPU waited for: the path from the work that
+ * ended each gap back to the gap's beginning. Before the first and after the last piece of work the
+ * cause is that of the path through the window. */
+struct ws_gpu_budget {
+	uint64_t compute;	 /* computation, alone or with anything beside it */
+	uint64_t overlapped;	 /* of it, with communication or copies beside it */
+	uint64_t exposed_comm;	 /* communication without computation */
+	uint64_t exposed_copies; /* copies without either */
+	uint64_t idle_total;
+	struct ws_breakdown idle;
+};
+
+struct ws_analysis {
+	struct ws_model *model;
+	struct ws_path path;
+	struct ws_breakdown breakdown;
+	struct ws_gpu_budget *gpus; /* model->work.gpus of them */
+	uint64_t window;	    /* ns */
+	size_t steps;		    /* that count, at least 1 */
+};
+
+/* Analyse a report. Returns NULL with a message. */
+struct ws_analysis *ws_analysis_open(const struct ws_report *report,
+				     const struct ws_model_options *options, struct ws_err *err);
+void ws_analysis_close(struct ws_analysis *analysis); /* NULL is fine */
+
+/* `ns` as a share of the window, 0 to 1. */
+double ws_analysis_share(const struct ws_analysis *analysis, uint64_t ns);
+/* "GPU 0", with the rank of the process that uses it where there are ranks. */
+void ws_analysis_put_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_text *text);
+
+#endif

@@ -1,0 +1,344 @@
+/*
+ * breakdown.c - see breakdown.h.
+ *
+ * The time a thread ran on the path is shared out by its samples within these pieces: samples are
+ * too few to speak for single pieces, but together they do. Where there are none, the row has no
+ * place.
+ */
+#include "analyze/breakdown.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/choose.h"
+#include "base/map.h"
+#include "base/mem.h"
+
+static const char *const cause_names[WS_CAUSES] = {
+	[WS_CAUSE_CPU] = "code on a core",
+	[WS_CAUSE_CUDA_CALL] = "calls of CUDA on a core",
+	[WS_CAUSE_CORE] = "waiting for a core",
+	[WS_CAUSE_LOCK] = "waiting for a lock or another thread",
+	[WS_CAUSE_GIL] = "waiting for Python's GIL",
+	[WS_CAUSE_IO] = "waiting for files or the network",
+	[WS_CAUSE_POLL] = "waiting for any of several descriptors",
+	[WS_CAUSE_SLEEP] = "sleeping",
+	[WS_CAUSE_CHILD] = "waiting for a child process",
+	[WS_CAUSE_FAULT] = "page faults and the kernel",
+	[WS_CAUSE_OTHER_WAIT] = "other waits",
+	[WS_CAUSE_GPU_COMPUTE] = "computation on the GPU",
+	[WS_CAUSE_GPU_COMM] = "communication on the GPU",
+	[WS_CAUSE_GPU_COPY] = "copies on the GPU",
+	[WS_CAUSE_LAUNCH] = "launch latency",
+	[WS_CAUSE_GPU_DELAY] = "between pieces of GPU work",
+	[WS_CAUSE_UNKNOWN] = "not recorded",
+};
+
+const char *ws_name_cause(enum ws_cause cause)
+{
+	return cause_names[cause];
+}
+
+static enum ws_cause classify_wait(uint8_t wait)
+{
+	switch (wait) {
+	case WS_WAIT_LOCK:
+	case WS_WAIT_CONDITION:
+	case WS_WAIT_SEMAPHORE:
+	case WS_WAIT_BARRIER:
+	case WS_WAIT_JOIN:
+	case WS_WAIT_FUTEX:
+		return WS_CAUSE_LOCK;
+	case WS_WAIT_GIL:
+		return WS_CAUSE_GIL;
+	case WS_WAIT_CHILD:
+		return WS_CAUSE_CHILD;
+	case WS_WAIT_IO:
+		return WS_CAUSE_IO;
+	case WS_WAIT_POLL:
+		return WS_CAUSE_POLL;
+	case WS_WAIT_SLEEP:
+		return WS_CAUSE_SLEEP;
+	case WS_WAIT_FAULT:
+		return WS_CAUSE_FAULT;
+	case WS_WAIT_GPU:
+	case WS_WAIT_CUDA:
+		return WS_CAUSE_CUDA_CALL;
+	default:
+		return WS_CAUSE_OTHER_WAIT;
+	}
+}
+
+enum ws_cause ws_classify_piece(const struct ws_model *model, const struct ws_piece *piece)
+{
+	static const enum ws_cause gpu_causes[] = {[WS_WORK_COMPUTE] = WS_CAUSE_GPU_COMPUTE,
+						   [WS_WORK_COMM] = WS_CAUSE_GPU_COMM,
+						   [WS_WORK_MEMORY] = WS_CAUSE_GPU_COPY};
+
+	switch (piece->kind) {
+	case WS_PIECE_RUN:
+		if (piece->call != WS_NO_CALL)
+			return WS_CAUSE_CUDA_CALL;
+		return WS_CAUSE_CPU;
+	case WS_PIECE_RUNNABLE:
+		return WS_CAUSE_CORE;
+	case WS_PIECE_WAIT:
+		return classify_wait(piece->wait);
+	case WS_PIECE_GPU:
+		return gpu_causes[model->work.gpu[piece->gpu].op[piece->op].class];
+	case WS_PIECE_LAUNCH:
+		return WS_CAUSE_LAUNCH;
+	case WS_PIECE_DELAY:
+		return WS_CAUSE_GPU_DELAY;
+	default:
+		return WS_CAUSE_UNKNOWN;
+	}
+}
+
+/* ---- names of GPU work ---- */
+
+/* The name of each piece of work: of kernels by process and correlation, which is what an operation
+ * keeps. */
+struct op_names {
+	struct ws_map names; /* process << 32 | correlation: string */
+};
+
+static void read_op_names(const struct ws_model *model, struct op_names *names)
+{
+	struct ws_cursor *cursor;
+	const uint64_t *values;
+
+	if (!model->has_cuda)
+		return;
+	cursor = ws_cursor_open(model->report, WS_TABLE_cuda_kernel, model->from, model->to);
+	while (ws_cursor_next(cursor, &values))
+		ws_map_set(&names->names,
+			   values[ws_cuda_kernel_process] << 32 |
+				   (uint32_t)values[ws_cuda_kernel_correlation],
+			   ws_or(values[ws_cuda_kernel_name], values[ws_cuda_kernel_demangled]));
+	ws_cursor_close(cursor);
+}
+
+/* ---- summing up ---- */
+
+struct summing {
+	const struct ws_model *model;
+	struct ws_breakdown *breakdown;
+	struct ws_map index; /* hash of a row's identity: row + 1 */
+	struct op_names names;
+	struct thread_time {
+		uint64_t ns, pieces, weight;
+		struct ws_span longest;
+	} * threads; /* by thread: time on cores on the path, outside of CUDA */
+};
+
+static bool is_same_row(const struct ws_breakdown_row *left, const struct ws_breakdown_row *right)
+{
+	return left->cause == right->cause && left->thread == right->thread &&
+	       left->name == right->name && left->path == right->path &&
+	       left->place.function == right->place.function &&
+	       left->place.leaf == right->place.leaf && left->place.file == right->place.file &&
+	       left->place.line == right->place.line;
+}
+
+static uint64_t hash_row(const struct ws_breakdown_row *row)
+{
+	const uint64_t words[] = {row->cause,	   row->thread,		row->name,
+				  row->path,	   row->place.function, row->place.leaf,
+				  row->place.file, row->place.line};
+	uint64_t hash = 0;
+
+	for (size_t i = 0; i < WS_COUNT(words); i++)
+		hash = (hash ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15) + (hash >> 29);
+	return hash;
+}
+
+static void add_to_row(struct summing *summing, const struct ws_breakdown_row *row, uint64_t ns,
+		       struct ws_span span)
+{
+	struct ws_breakdown *breakdown = summing->breakdown;
+	uint64_t hash = hash_row(row), at;
+	struct ws_breakdown_row *to;
+
+	while ((at = ws_map_get(&summing->index, hash, NULL)) &&
+	       !is_same_row(&breakdown->rows[at - 1], row))
+		hash++;
+	if (!at) {
+		ws_grow(breakdown->rows, breakdown->cap, breakdown->count + 1);
+		breakdown->rows[breakdown->count] = *row;
+		at = ++breakdown->count;
+		ws_map_set(&summing->index, hash, at);
+	}
+	to = &breakdown->rows[at - 1];
+	to->ns += ns;
+	to->pieces++;
+	if (span.end - span.start > to->longest.end - to->longest.start)
+		to->longest = span;
+	breakdown->by_cause[row->cause] += ns;
+	breakdown->total += ns;
+}
+
+static void add_piece(struct summing *summing, const struct ws_piece *piece)
+{
+	const struct ws_model *model = summing->model;
+	struct ws_breakdown_row row = {.cause = (uint8_t)ws_classify_piece(model, piece),
+				       .thread = piece->thread};
+	uint64_t ns = piece->end - piece->start;
+	struct ws_span span = {piece->start, piece->end};
+
+	if (row.cause == WS_CAUSE_CPU && piece->thread < model->thread_count) {
+		struct thread_time *time = &summing->threads[piece->thread];
+
+		time->ns += ns;
+		time->pieces++;
+		if (ns > time->longest.end - time->longest.start)
+			time->longest = span;
+		return;
+	}
+	if (piece->kind == WS_PIECE_GPU) {
+		const struct ws_work_op *op = &model->work.gpu[piece->gpu].op[piece->op];
+
+		row.name = (uint32_t)ws_map_get(
+			&summing->names.names, (uint64_t)op->process << 32 | op->correlation, NULL);
+	} else if (piece->call != WS_NO_CALL) {
+		row.name = (uint32_t)model->calls.rows.col[ws_cuda_api_name][piece->call];
+	} else {
+		row.name = piece->function;
+		row.path = piece->path;
+	}
+	if (piece->callchain && piece->callchain != WS_NO_U32)
+		row.place = ws_code_find_place(model, 0, piece->callchain);
+	add_to_row(summing, &row, ns, span);
+}
+
+/* ---- sharing out the time on cores ---- */
+
+static bool is_on_path(const struct ws_path *path, size_t *at, uint32_t thread, uint64_t moment)
+{
+	while (*at < path->count && path->pieces[*at].end <= moment)
+		(*at)++;
+	for (size_t i = *at; i < path->count && path->pieces[i].start <= moment; i++)
+		if (path->pieces[i].thread == thread && path->pieces[i].kind == WS_PIECE_RUN &&
+		    path->pieces[i].call == WS_NO_CALL && path->pieces[i].end > moment)
+			return true;
+	return false;
+}
+
+struct place_weight {
+	struct ws_code_place place;
+	uint64_t weight;
+};
+
+static size_t gather_places(const struct summing *summing, const struct ws_path *path,
+			    uint32_t thread, struct place_weight *places)
+{
+	const struct ws_model *model = summing->model;
+	uint64_t *const *col = model->samples.col;
+	size_t count = 0, piece = 0;
+
+	for (size_t i = model->threads[thread].first_sample; i < model->threads[thread].end_sample;
+	     i++) {
+		struct ws_code_place place;
+		size_t k = 0;
+
+		if (!col[ws_sample_frame][i] ||
+		    !is_on_path(path, &piece, thread, col[ws_sample_start][i]))
+			continue;
+		place = ws_code_find_place(model, (uint32_t)col[ws_sample_frame][i],
+					   (uint32_t)col[ws_sample_callers][i]);
+		while (k < count && memcmp(&places[k].place, &place, sizeof(place)))
+			k++;
+		if (k == count)
+			places[count++] = (struct place_weight){.place = place};
+		places[k].weight += ws_max(col[ws_sample_time][i], (uint64_t)1);
+	}
+	return count;
+}
+
+static void share_out_thread(struct summing *summing, const struct ws_path *path, uint32_t thread)
+{
+	const struct ws_model_thread *facts = &summing->model->threads[thread];
+	const struct thread_time *time = &summing->threads[thread];
+	struct place_weight *places =
+		ws_malloc((facts->end_sample - facts->first_sample) * sizeof(*places) + 1);
+	size_t count = gather_places(summing, path, thread, places);
+	struct ws_breakdown_row row = {.cause = WS_CAUSE_CPU, .thread = thread};
+	uint64_t weight = 0, left = time->ns, weight_left;
+
+	for (size_t i = 0; i < count; i++)
+		weight += places[i].weight;
+	weight_left = weight;
+	for (size_t i = 0; i < count; i++) {
+		uint64_t ns = (uint64_t)((unsigned __int128)left * places[i].weight / weight_left);
+
+		row.place = places[i].place;
+		add_to_row(summing, &row, ns, time->longest);
+		left -= ns;
+		weight_left -= places[i].weight;
+	}
+	memset(&row.place, 0, sizeof(row.place));
+	if (left)
+		add_to_row(summing, &row, left, time->longest);
+	free(places);
+}
+
+static int compare_rows(const void *first, const void *second)
+{
+	const struct ws_breakdown_row *left = first, *right = second;
+
+	if (left->ns != right->ns)
+		return ws_compare(right->ns, left->ns);
+	return ws_compare(left->longest.start, right->longest.start);
+}
+
+void ws_breakdown_sum(const struct ws_model *model, const struct ws_path *path,
+		      struct ws_breakdown *breakdown)
+{
+	struct summing summing = {.model = model, .breakdown = breakdown};
+
+	memset(breakdown, 0, sizeof(*breakdown));
+	summing.threads = ws_calloc(model->thread_count, sizeof(*summing.threads));
+	read_op_names(model, &summing.names);
+	for (size_t i = 0; i < path->count; i++)
+		add_piece(&summing, &path->pieces[i]);
+	for (uint32_t id = 0; id < model->thread_count; id++)
+		if (summing.threads[id].ns)
+			share_out_thread(&summing, path, id);
+	if (breakdown->count)
+		qsort(breakdown->rows, breakdown->count, sizeof(*breakdown->rows), compare_rows);
+	ws_map_free(&summing.index);
+	ws_map_free(&summing.names.names);
+	free(summing.threads);
+}
+
+void ws_breakdown_free(struct ws_breakdown *breakdown)
+{
+	free(breakdown->rows);
+	memset(breakdown, 0, sizeof(*breakdown));
+}
+
+void ws_breakdown_put_row(const struct ws_model *model, const struct ws_breakdown_row *row,
+			  struct ws_text *text)
+{
+	const char *separator = "";
+
+	if (row->name) {
+		ws_text_puts(text, ws_report_string(model->report, row->name, NULL));
+		separator = " ";
+	}
+	if (row->path) {
+		ws_text_printf(text, "%s%s", separator,
+			       ws_report_string(model->report, row->path, NULL));
+		separator = " ";
+	}
+	if (row->place.leaf) {
+		ws_text_printf(text, "%s%s", separator, *separator ? "from " : "");
+		ws_code_put_place(model, &row->place, text);
+	}
+	if (row->thread) {
+		const struct ws_thread_info *info = ws_find_thread(model->who, row->thread);
+
+		ws_text_printf(text, " [%s %u]", *info->name ? info->name : info->process_name,
+			       info->tid);
+	}
+}

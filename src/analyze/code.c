@@ -1,0 +1,124 @@
+/* code.c - see code.h. */
+#include "analyze/code.h"
+
+#include <string.h>
+
+#include "base/choose.h"
+
+enum { DEEPEST = 256 };
+
+static bool starts_with(const char *text, const char *beginning)
+{
+	return !strncmp(text, beginning, strlen(beginning));
+}
+
+static bool is_system_path(const char *path)
+{
+	static const char *const beginnings[] = {
+		"/lib",	 "/usr/lib", "/usr/local/lib", "/usr/bin/", "/usr/local/cuda", "/opt/conda",
+		"/bin/", "["};
+	static const char *const parts[] = {"/site-packages/", "/dist-packages/", "/lib/python3",
+					    "/bin/python",     "libcuda",	  "libcublas",
+					    "libcudnn",	       "libtorch",	  "libc10",
+					    "libwarpsight",    "<frozen"};
+
+	for (size_t i = 0; i < WS_COUNT(beginnings); i++)
+		if (starts_with(path, beginnings[i]))
+			return true;
+	for (size_t i = 0; i < WS_COUNT(parts); i++)
+		if (strstr(path, parts[i]))
+			return true;
+	return !*path;
+}
+
+struct frame_choice {
+	struct ws_place place;
+	bool found;
+};
+
+/* The innermost frames of each kind so far. */
+struct frame_choices {
+	struct frame_choice user_python, user_native, any_python;
+};
+
+static void offer_frame(const struct ws_model *model, const struct ws_place *place,
+			struct frame_choices *choices)
+{
+	const struct ws_function *function = ws_stacks_get_function(model->stacks, place->function);
+	bool users = !function->unresolved && function->kind != WS_FRAME_KERNEL &&
+		     !is_system_path(ws_stacks_get_origin(model->stacks, function));
+	struct frame_choice *choice = &choices->user_native;
+
+	if (function->kind == WS_FRAME_PYTHON) {
+		choice = &choices->user_python;
+		if (!choices->any_python.found)
+			choices->any_python = (struct frame_choice){*place, true};
+	}
+	if (users && !choice->found)
+		*choice = (struct frame_choice){*place, true};
+}
+
+struct ws_code_place ws_code_find_place(const struct ws_model *model, uint32_t frame,
+					uint32_t stack)
+{
+	uint32_t frames[DEEPEST];
+	size_t count = ws_stacks_list_frames(model->stacks, frame, stack, frames, DEEPEST);
+	struct frame_choices choices = {0};
+	const struct frame_choice *best = &choices.user_python;
+	struct ws_code_place found = {0};
+
+	for (size_t i = 0; i < count && !choices.user_python.found; i++) {
+		const struct ws_frame_info *info = ws_stacks_get_frame(model->stacks, frames[i]);
+		const struct ws_place *places = ws_stacks_get_places(model->stacks, info);
+
+		if (!i)
+			found.leaf = places[0].function;
+		for (uint32_t k = 0; k < info->count; k++)
+			offer_frame(model, &places[k], &choices);
+	}
+	if (!best->found)
+		best = &choices.any_python;
+	found.python = best->found;
+	if (!best->found)
+		best = &choices.user_native;
+	found.function = found.leaf;
+	if (best->found) {
+		found.function = best->place.function;
+		found.file = best->place.file;
+		found.line = best->place.line;
+	}
+	return found;
+}
+
+static const char *find_base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (slash)
+		return slash + 1;
+	return path;
+}
+
+void ws_code_put_place(const struct ws_model *model, const struct ws_code_place *place,
+		       struct ws_text *text)
+{
+	const struct ws_function *function = ws_stacks_get_function(model->stacks, place->function);
+
+	if (!place->leaf) {
+		ws_text_puts(text, "?");
+		return;
+	}
+	ws_text_add(text, function->name, function->len);
+	if (place->file) {
+		ws_text_printf(text, " (%s",
+			       find_base_name(ws_report_string(model->report, place->file, NULL)));
+		if (place->line)
+			ws_text_printf(text, ":%u", place->line);
+		ws_text_puts(text, ")");
+	}
+	if (place->leaf != place->function) {
+		function = ws_stacks_get_function(model->stacks, place->leaf);
+		ws_text_puts(text, ", in ");
+		ws_text_add(text, function->name, function->len);
+	}
+}

@@ -1,0 +1,29 @@
+/*
+ * code.h - which code of the program stands behind a stack: the innermost function that the user
+ * wrote, with its line, and the function that really ran.
+ *
+ * A function is the user's when it is in the program itself or in a library that is not the
+ * system's; of Python, when its file is neither in the standard library nor in an installed
+ * package. Functions of Python come first: what a Python program does in native code belongs to
+ * the line that asked for it. Where no frame is the user's, the innermost one counts.
+ */
+#ifndef WS_ANALYZE_CODE_H
+#define WS_ANALYZE_CODE_H
+
+#include "analyze/model.h"
+#include "base/mem.h"
+
+struct ws_code_place {
+	uint32_t function, file, line; /* of the user's code; file and line 0 when not known */
+	uint32_t leaf;		       /* the function that ran; 0: nothing is known */
+	bool python;		       /* `function` is of Python */
+};
+
+/* `frame` (0 for none) on top of the rows of `stack` (0 for none). */
+struct ws_code_place ws_code_find_place(const struct ws_model *model, uint32_t frame,
+					uint32_t stack);
+/* "load_item (train.py:31)" or "compute, in memcpy"; "?" where nothing is known. */
+void ws_code_put_place(const struct ws_model *model, const struct ws_code_place *place,
+		       struct ws_text *text);
+
+#endif

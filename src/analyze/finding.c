@@ -1,0 +1,148 @@
+/* finding.c - see finding.h. */
+#include "analyze/finding.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/analysis.h"
+#include "base/choose.h"
+
+#define RULE(name) extern const struct ws_rule ws_rule_##name;
+#include "analyze/rules.def"
+
+const struct ws_rule *const ws_rules[] = {
+#define RULE(name) &ws_rule_##name,
+#include "analyze/rules.def"
+	NULL,
+};
+
+const char *ws_name_level(enum ws_level level)
+{
+	static const char *const names[] = {[WS_LEVEL_OK] = "ok",
+					    [WS_LEVEL_NOTE] = "note",
+					    [WS_LEVEL_WARNING] = "warning",
+					    [WS_LEVEL_CRITICAL] = "critical"};
+
+	return names[level];
+}
+
+const struct ws_rule *ws_find_rule(const char *name)
+{
+	for (size_t i = 0; ws_rules[i]; i++)
+		if (!strcmp(ws_rules[i]->name, name))
+			return ws_rules[i];
+	return NULL;
+}
+
+struct ws_finding *ws_findings_add(struct ws_findings *findings, const struct ws_rule *rule)
+{
+	struct ws_finding *finding;
+
+	ws_grow(findings->findings, findings->cap, findings->count + 1);
+	finding = &findings->findings[findings->count++];
+	memset(finding, 0, sizeof(*finding));
+	finding->rule = rule;
+	finding->level = WS_LEVEL_NOTE;
+	finding->number = 1;
+	for (size_t i = 0; i + 1 < findings->count; i++)
+		finding->number += findings->findings[i].rule == rule;
+	return finding;
+}
+
+void ws_finding_add_evidence(struct ws_finding *finding, const char *text, const char *query,
+			     uint64_t start, uint64_t end)
+{
+	struct ws_evidence *evidence;
+
+	ws_grow(finding->evidence, finding->evidence_cap, finding->evidence_count + 1);
+	evidence = &finding->evidence[finding->evidence_count++];
+	*evidence = (struct ws_evidence){.text = ws_strdup(text), .start = start, .end = end};
+	if (query)
+		evidence->query = ws_strdup(query);
+}
+
+enum ws_level ws_rate_gain(const struct ws_analysis *analysis, uint64_t gain_ns)
+{
+	double share = ws_analysis_share(analysis, gain_ns);
+
+	if (share >= WS_CRITICAL_SHARE)
+		return WS_LEVEL_CRITICAL;
+	if (share >= WS_WARNING_SHARE)
+		return WS_LEVEL_WARNING;
+	return WS_LEVEL_NOTE;
+}
+
+static bool is_wanted(const struct ws_rule *rule, const char *const *rules)
+{
+	if (!rules)
+		return true;
+	for (; *rules; rules++)
+		if (!strcmp(rule->name, *rules))
+			return true;
+	return false;
+}
+
+static void note_obstacle(struct ws_findings *findings, const struct ws_rule *rule, const char *why)
+{
+	ws_grow(findings->unlooked, findings->unlooked_cap, findings->unlooked_count + 1);
+	findings->unlooked[findings->unlooked_count].rule = rule;
+	findings->unlooked[findings->unlooked_count++].why = ws_strdup(why);
+}
+
+/* Faults before notes before healthy cases; by gain, then by cost. */
+static int compare_findings(const void *first, const void *second)
+{
+	const struct ws_finding *left = first, *right = second;
+
+	if (left->level != right->level)
+		return ws_compare(right->level, left->level);
+	if (left->gain_ns != right->gain_ns)
+		return ws_compare(right->gain_ns, left->gain_ns);
+	if (left->cost_ns != right->cost_ns)
+		return ws_compare(right->cost_ns, left->cost_ns);
+	return strcmp(left->title, right->title);
+}
+
+void ws_findings_make(const struct ws_analysis *analysis, const char *const *rules,
+		      struct ws_findings *findings)
+{
+	memset(findings, 0, sizeof(*findings));
+	for (size_t i = 0; ws_rules[i]; i++) {
+		const char *why;
+
+		if (!is_wanted(ws_rules[i], rules))
+			continue;
+		why = ws_rules[i]->find_obstacle ? ws_rules[i]->find_obstacle(analysis) : NULL;
+		if (why)
+			note_obstacle(findings, ws_rules[i], why);
+		else
+			ws_rules[i]->check(analysis, findings);
+	}
+	if (findings->count)
+		qsort(findings->findings, findings->count, sizeof(*findings->findings),
+		      compare_findings);
+}
+
+static void free_finding(struct ws_finding *finding)
+{
+	for (size_t i = 0; i < finding->evidence_count; i++) {
+		free(finding->evidence[i].text);
+		free(finding->evidence[i].query);
+	}
+	free(finding->evidence);
+	free(finding->title);
+	free(finding->advice);
+	free(finding->assumption);
+	free(finding->next);
+}
+
+void ws_findings_free(struct ws_findings *findings)
+{
+	for (size_t i = 0; i < findings->count; i++)
+		free_finding(&findings->findings[i]);
+	for (size_t i = 0; i < findings->unlooked_count; i++)
+		free(findings->unlooked[i].why);
+	free(findings->findings);
+	free(findings->unlooked);
+	memset(findings, 0, sizeof(*findings));
+}

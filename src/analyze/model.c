@@ -1,0 +1,466 @@
+/*
+ * model.c - see model.h.
+ *
+ * States come from several workers, but all of one thread from one of them, so that each thread's
+ * array has one writer.
+ */
+#include "analyze/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/repeat.h"
+#include "base/choose.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/sort.h"
+
+/* ---- threads ---- */
+
+static void add_state(void *context, uint32_t worker, const struct ws_state *state)
+{
+	struct ws_model *model = context;
+	struct ws_model_thread *thread;
+
+	(void)worker;
+	if (state->thread >= model->thread_count)
+		return;
+	thread = &model->threads[state->thread];
+	ws_grow(thread->states, thread->cap, thread->count + 1);
+	thread->states[thread->count++] = (struct ws_model_state){.start = state->start,
+								  .end = state->end,
+								  .function = state->function,
+								  .path = state->path,
+								  .waker = state->waker,
+								  .holder = state->holder,
+								  .callchain = state->callchain,
+								  .doing = state->doing,
+								  .wait = state->wait,
+								  .lost = state->lost};
+}
+
+static void read_states(struct ws_model *model)
+{
+	struct ws_states *states = ws_states_open(model->report, model->who, &model->damaged);
+
+	model->has_scheduling = ws_states_has_scheduling(states);
+	ws_walk_states(states, 0, UINT64_MAX, add_state, model);
+	ws_states_close(states);
+}
+
+/* Where the rows of each thread begin and end, in rows that are in order of it. */
+static void find_thread_rows(const uint64_t *thread, size_t rows, struct ws_model *model,
+			     size_t first_offset)
+{
+	for (size_t i = 0, end; i < rows; i = end) {
+		for (end = i + 1; end < rows && thread[end] == thread[i];)
+			end++;
+		if (thread[i] < model->thread_count) {
+			size_t *range =
+				(size_t *)((char *)&model->threads[thread[i]] + first_offset);
+
+			range[0] = i;
+			range[1] = end;
+		}
+	}
+}
+
+static int read_samples(struct ws_model *model, struct ws_err *err)
+{
+	struct ws_scan scan = {
+		.table = WS_TABLE_sample,
+		.columns = WS_COLUMN_BIT(sample, start) | WS_COLUMN_BIT(sample, thread) |
+			   WS_COLUMN_BIT(sample, frame) | WS_COLUMN_BIT(sample, callers) |
+			   WS_COLUMN_BIT(sample, time) | WS_COLUMN_BIT(sample, gil),
+		.time_max = UINT64_MAX};
+
+	if (ws_rows_load(model->report, &scan, &model->samples, err))
+		return -1;
+	model->damaged += model->samples.damaged;
+	model->has_samples = model->samples.rows > 0;
+	find_thread_rows(model->samples.col[ws_sample_thread], model->samples.rows, model,
+			 offsetof(struct ws_model_thread, first_sample));
+	return 0;
+}
+
+/* ---- GPUs ---- */
+
+struct end_order {
+	uint64_t end;
+	uint32_t op;
+};
+
+static int compare_ends(const void *first, const void *second)
+{
+	const struct end_order *left = first, *right = second;
+
+	if (left->end != right->end)
+		return ws_compare(left->end, right->end);
+	return ws_compare(left->op, right->op);
+}
+
+/* Work comes in order of start and mostly ends in that order too: only then is a sort dear. */
+static void order_by_end(const struct ws_work_gpu *gpu, struct ws_model_gpu *order)
+{
+	struct end_order *ends = ws_malloc(gpu->count * sizeof(*ends) + 1);
+	bool sorted = true;
+
+	for (size_t i = 0; i < gpu->count; i++) {
+		ends[i] = (struct end_order){gpu->op[i].end, (uint32_t)i};
+		sorted &= !i || ends[i - 1].end <= ends[i].end;
+	}
+	if (!sorted)
+		qsort(ends, gpu->count, sizeof(*ends), compare_ends);
+	order->by_end = ws_malloc(gpu->count * sizeof(*order->by_end) + 1);
+	for (size_t i = 0; i < gpu->count; i++)
+		order->by_end[i] = ends[i].op;
+	free(ends);
+}
+
+static void link_streams(const struct ws_work_gpu *gpu, struct ws_model_gpu *order)
+{
+	struct ws_map last = {0};
+
+	order->previous = ws_malloc(gpu->count * sizeof(*order->previous) + 1);
+	for (size_t i = 0; i < gpu->count; i++) {
+		const struct ws_work_op *op = &gpu->op[i];
+		uint64_t key = (uint64_t)op->process << 32 | op->stream;
+		bool found;
+		uint64_t before = ws_map_get(&last, key, &found);
+
+		order->previous[i] = WS_NO_OP;
+		if (found)
+			order->previous[i] = (uint32_t)before;
+		ws_map_set(&last, key, i);
+	}
+	ws_map_free(&last);
+}
+
+static int read_gpus(struct ws_model *model, struct ws_err *err)
+{
+	if (ws_work_load(model->report, 0, UINT64_MAX, &model->work, err) ||
+	    ws_calls_load(model->report, model->who, &model->calls, err))
+		return -1;
+	model->damaged += model->work.damaged;
+	model->has_cuda = model->work.gpus > 0;
+	model->gpus = ws_calloc(model->work.gpus + 1, sizeof(*model->gpus));
+	for (size_t i = 0; i < model->work.gpus; i++) {
+		order_by_end(&model->work.gpu[i], &model->gpus[i]);
+		link_streams(&model->work.gpu[i], &model->gpus[i]);
+	}
+	find_thread_rows(model->calls.rows.col[ws_cuda_api_thread], model->calls.rows.rows, model,
+			 offsetof(struct ws_model_thread, first_call));
+	return 0;
+}
+
+/* ---- the window ---- */
+
+/* The process that launched the most work on GPUs; 0 when there was none. */
+static uint32_t find_gpu_process(const struct ws_model *model)
+{
+	struct ws_map counts = {0};
+	uint32_t best = 0;
+	uint64_t most = 0;
+
+	for (size_t gpu = 0; gpu < model->work.gpus; gpu++)
+		for (size_t i = 0; i < model->work.gpu[gpu].count; i++) {
+			uint32_t process = model->work.gpu[gpu].op[i].process;
+			uint64_t count = ws_map_get(&counts, process, NULL) + 1;
+
+			ws_map_set(&counts, process, count);
+			if (count > most || (count == most && process < best)) {
+				most = count;
+				best = process;
+			}
+		}
+	ws_map_free(&counts);
+	return best;
+}
+
+/* The process that the recorder started, else the first; of several images that replaced each other
+ * by exec the last, which is what the user means. */
+static uint32_t find_target(const struct ws_model *model)
+{
+	struct ws_cursor *cursor = ws_cursor_open(model->report, WS_TABLE_process, 0, UINT64_MAX);
+	const uint64_t *values;
+	uint32_t first = 0, target = 0, last;
+
+	while (ws_cursor_next(cursor, &values)) {
+		if (!first)
+			first = (uint32_t)values[ws_process_id];
+		if (!target && values[ws_process_origin] == WS_ORIGIN_TARGET)
+			target = (uint32_t)values[ws_process_id];
+	}
+	ws_cursor_close(cursor);
+	target = last = ws_or(target, first);
+	for (uint32_t id = target + 1; id <= ws_highest_process_id(model->who); id++) {
+		const struct ws_process_info *info = ws_find_process(model->who, id);
+
+		if (info->pid == ws_find_process(model->who, target)->pid && info->parent == last)
+			last = id;
+	}
+	return last;
+}
+
+/* The thread whose number is its process's; else the first of the process. */
+static uint32_t find_main_thread(const struct ws_model *model, uint32_t process)
+{
+	uint32_t first = 0;
+
+	for (uint32_t id = 1; id < model->thread_count; id++) {
+		const struct ws_thread_info *info = ws_find_thread(model->who, id);
+
+		if (info->process != process)
+			continue;
+		if (info->tid == info->pid)
+			return id;
+		first = ws_or(first, id);
+	}
+	return first;
+}
+
+/* Drops the steps of other processes than that with the most. */
+static void keep_one_process(struct ws_model *model)
+{
+	struct ws_steps *steps = &model->steps;
+	uint32_t best = 0;
+	size_t most = 0, kept = 0;
+
+	for (size_t i = 0, end; i < steps->count; i = end) {
+		for (end = i + 1;
+		     end < steps->count && steps->steps[end].process == steps->steps[i].process;)
+			end++;
+		if (end - i > most) {
+			most = end - i;
+			best = steps->steps[i].process;
+		}
+	}
+	for (size_t i = 0; i < steps->count; i++)
+		if (steps->steps[i].process == best)
+			steps->steps[kept++] = steps->steps[i];
+	steps->count = kept;
+	model->process = best;
+}
+
+static int compare_lengths(const void *first, const void *second)
+{
+	return ws_compare(*(const uint64_t *)first, *(const uint64_t *)second);
+}
+
+static uint64_t compute_median_step(const struct ws_steps *steps, size_t first)
+{
+	size_t count = steps->count - first;
+	uint64_t *lengths = ws_malloc(count * sizeof(*lengths) + 1), median;
+
+	for (size_t i = 0; i < count; i++)
+		lengths[i] = steps->steps[first + i].end - steps->steps[first + i].start;
+	qsort(lengths, count, sizeof(*lengths), compare_lengths);
+	median = lengths[count / 2];
+	free(lengths);
+	return median;
+}
+
+/*
+ * The first steps compile, allocate and fill caches. Those count as warming up that come before the
+ * first step that takes no more than 1.5 times the median of the later half; at most a third of
+ * all.
+ */
+static size_t count_warm_up(const struct ws_steps *steps)
+{
+	size_t first = 0;
+	uint64_t usual;
+
+	if (steps->count < 4)
+		return steps->count > 2;
+	usual = compute_median_step(steps, steps->count / 2);
+	while (first < steps->count / 3 &&
+	       (double)(steps->steps[first].end - steps->steps[first].start) > 1.5 * (double)usual)
+		first++;
+	return first;
+}
+
+static int find_steps(struct ws_model *model, const struct ws_model_options *options,
+		      struct ws_err *err)
+{
+	if (ws_steps_load(model->report, model->who, options->step_name, &model->steps, err))
+		return -1;
+	model->damaged += model->steps.damaged;
+	keep_one_process(model);
+	if (model->steps.count >= 2) {
+		model->step_source = WS_STEPS_MARKED;
+		return 0;
+	}
+	model->steps.count = 0;
+	if (options->step_name)
+		return ws_fail(err, "no NVTX range is called '%s', or only one",
+			       options->step_name);
+	model->process = find_gpu_process(model);
+	if (model->process && ws_find_repeated_steps(model, &model->steps))
+		model->step_source = WS_STEPS_REPEATED;
+	return 0;
+}
+
+/* GPU work that was launched within the last step and ends after it is part of the step. */
+static uint64_t find_end_of_work(const struct ws_model *model, uint64_t since, uint64_t until)
+{
+	uint64_t last = until;
+
+	for (size_t gpu = 0; gpu < model->work.gpus; gpu++)
+		for (size_t i = 0; i < model->work.gpu[gpu].count; i++) {
+			const struct ws_work_op *op = &model->work.gpu[gpu].op[i];
+			uint32_t call;
+
+			if (op->process != model->process || op->end <= last)
+				continue;
+			call = ws_calls_find(&model->calls, op->process, op->correlation);
+			if (call == WS_NO_CALL)
+				continue;
+			if (model->calls.rows.col[ws_cuda_api_start][call] >= since &&
+			    model->calls.rows.col[ws_cuda_api_start][call] < until)
+				last = op->end;
+		}
+	return last;
+}
+
+static void choose_window(struct ws_model *model, const struct ws_model_options *options)
+{
+	uint64_t first, last;
+
+	if (model->step_source != WS_STEPS_NONE) {
+		const struct ws_step *steps = model->steps.steps;
+
+		model->first_step = count_warm_up(&model->steps);
+		model->thread = steps[model->first_step].thread;
+		model->from = steps[model->first_step].start;
+		model->to = steps[model->steps.count - 1].end;
+		model->to = find_end_of_work(model, steps[model->steps.count - 1].start, model->to);
+	} else {
+		const struct ws_process_info *info;
+
+		model->process = find_target(model);
+		model->thread = find_main_thread(model, model->process);
+		info = ws_find_process(model->who, model->process);
+		if (!ws_find_event_span(model->report, &first, &last))
+			first = last = ws_find_time_zero(model->report);
+		model->from = first;
+		model->to = last;
+		if (info->end != WS_NO_TIME && info->end > model->from)
+			model->to = ws_min(info->end, last);
+	}
+	model->from = ws_max(model->from, options->from);
+	model->to = ws_min(model->to, options->to);
+	model->to = ws_max(model->to, model->from);
+}
+
+static void sum_running(struct ws_model *model)
+{
+	for (uint32_t id = 0; id < model->thread_count; id++) {
+		struct ws_model_thread *thread = &model->threads[id];
+
+		for (size_t i = 0; i < thread->count; i++) {
+			uint64_t start = ws_max(thread->states[i].start, model->from),
+				 end = ws_min(thread->states[i].end, model->to);
+
+			if (thread->states[i].doing == WS_DOING_RUN && end > start)
+				thread->running += end - start;
+		}
+	}
+}
+
+/* ---- the interface ---- */
+
+struct ws_model *ws_model_open(const struct ws_report *report,
+			       const struct ws_model_options *options, struct ws_err *err)
+{
+	struct ws_model *model = ws_calloc(1, sizeof(*model));
+
+	model->report = report;
+	model->who = ws_who_open(report);
+	model->thread_count = ws_highest_thread_id(model->who) + 1;
+	model->threads = ws_calloc(model->thread_count, sizeof(*model->threads));
+	model->stacks = ws_stacks_open(report, &model->damaged);
+	if (read_gpus(model, err) || read_samples(model, err) || find_steps(model, options, err)) {
+		ws_model_close(model);
+		return NULL;
+	}
+	read_states(model);
+	choose_window(model, options);
+	sum_running(model);
+	return model;
+}
+
+void ws_model_close(struct ws_model *model)
+{
+	if (!model)
+		return;
+	for (uint32_t id = 0; id < model->thread_count; id++)
+		free(model->threads[id].states);
+	free(model->threads);
+	for (size_t i = 0; model->gpus && i < model->work.gpus; i++) {
+		free(model->gpus[i].by_end);
+		free(model->gpus[i].previous);
+	}
+	free(model->gpus);
+	ws_steps_free(&model->steps);
+	ws_rows_free(&model->samples);
+	ws_calls_free(&model->calls);
+	ws_work_free(&model->work);
+	ws_stacks_close(model->stacks);
+	ws_who_close(model->who);
+	free(model);
+}
+
+const struct ws_model_state *ws_model_find_state(const struct ws_model *model, uint32_t id,
+						 uint64_t at)
+{
+	const struct ws_model_thread *thread;
+	size_t low = 0, high;
+
+	if (id >= model->thread_count)
+		return NULL;
+	thread = &model->threads[id];
+	high = thread->count;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (thread->states[middle].start < at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low)
+		return NULL;
+	return &thread->states[low - 1];
+}
+
+uint32_t ws_model_find_call(const struct ws_model *model, uint32_t id, uint64_t at)
+{
+	const uint64_t *start = model->calls.rows.col[ws_cuda_api_start],
+		       *end = model->calls.rows.col[ws_cuda_api_end];
+	size_t low, high, first;
+
+	if (id >= model->thread_count)
+		return WS_NO_CALL;
+	first = low = model->threads[id].first_call;
+	high = model->threads[id].end_call;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (start[middle] < at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	/* A runtime call holds driver calls: the innermost that is still open, a few rows back. */
+	for (size_t back = 0; back < 8 && low > first; back++, low--)
+		if (end[low - 1] >= at)
+			return (uint32_t)(low - 1);
+	return WS_NO_CALL;
+}
+
+size_t ws_model_count_steps(const struct ws_model *model)
+{
+	if (model->step_source == WS_STEPS_NONE)
+		return 1;
+	return model->steps.count - model->first_step;
+}

@@ -1,0 +1,87 @@
+/*
+ * model.h - a report as a program that ran: its steps, what each thread did, what ran on GPUs, and
+ * what waited for what. Built once; rules, the table of where time went, the critical path and
+ * what-if ask it and read no rows of their own.
+ *
+ * The model looks at a window: the steps without those that warm up, or the whole run where there
+ * are no steps. Times are nanoseconds on the session clock. Everything here is owned by the model
+ * and lives as long as it.
+ */
+#ifndef WS_ANALYZE_MODEL_H
+#define WS_ANALYZE_MODEL_H
+
+#include "query/correlate.h"
+#include "query/stacks.h"
+#include "query/states.h"
+#include "query/steps.h"
+#include "query/work.h"
+
+/* A thread's state, as query/states.h has it, without what the model does not ask. */
+struct ws_model_state {
+	uint64_t start, end;
+	uint32_t function, path, waker, holder, callchain;
+	uint8_t doing, wait;
+	bool lost;
+};
+
+struct ws_model_thread {
+	struct ws_model_state *states; /* in order of time, without overlaps */
+	size_t count, cap;
+	size_t first_sample, end_sample; /* rows of `samples` */
+	size_t first_call, end_call;	 /* rows of `calls` */
+	uint64_t running;		 /* ns on cores within the window */
+};
+
+struct ws_model_gpu {
+	uint32_t *by_end;   /* operations in order of their end */
+	uint32_t *previous; /* by operation: the one before it on its stream; WS_NO_OP for none */
+};
+#define WS_NO_OP UINT32_MAX
+
+enum ws_step_source {
+	WS_STEPS_NONE,
+	WS_STEPS_MARKED,   /* annotations of a framework, or NVTX ranges */
+	WS_STEPS_REPEATED, /* the sequence of launches repeats */
+};
+
+struct ws_model {
+	const struct ws_report *report;
+	struct ws_names_by_id *who;
+	struct ws_stacks *stacks;
+	struct ws_work work;
+	struct ws_model_gpu *gpus; /* as many as work.gpus */
+	struct ws_calls calls;
+	struct ws_rows samples; /* start, thread, frame, callers, time, gil */
+	struct ws_model_thread *threads;
+	uint32_t thread_count; /* ids from 0 to this one less 1 */
+	struct ws_steps steps; /* of `process` only, those that warm up included */
+	size_t first_step;     /* the first that counts */
+	enum ws_step_source step_source;
+	uint32_t process,
+		thread;	   /* the one whose time is explained: of the steps, or the target's */
+	uint64_t from, to; /* the window */
+	uint64_t damaged;  /* blocks that could not be read */
+	bool has_scheduling, has_samples, has_cuda;
+};
+
+struct ws_model_options {
+	const char *step_name; /* ranges of this name are the steps; NULL: those with usual names */
+	uint64_t from, to;     /* look only at this part; 0 and UINT64_MAX for all */
+};
+
+/* Read what is needed of a report. Returns NULL with a message. */
+struct ws_model *ws_model_open(const struct ws_report *report,
+			       const struct ws_model_options *options, struct ws_err *err);
+void ws_model_close(struct ws_model *model); /* NULL is fine */
+
+/* The state of a thread just before a moment: the last that begins before it; NULL when there is
+ * none. It may have ended long before. */
+const struct ws_model_state *ws_model_find_state(const struct ws_model *model, uint32_t thread,
+						 uint64_t at);
+/* The call of CUDA that a thread was in just before a moment: its row in `calls`, the innermost, or
+ * WS_NO_CALL. */
+uint32_t ws_model_find_call(const struct ws_model *model, uint32_t thread, uint64_t at);
+/* How many steps count; at least 1: a run without steps is one. */
+size_t ws_model_count_steps(const struct ws_model *model);
+
+#endif

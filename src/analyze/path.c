@@ -1,0 +1,404 @@
+/*
+ * path.c - see path.h.
+ *
+ * A walk is at a thread or at a piece of GPU work, and at a time. Each step of it either makes a
+ * piece, which ends at that time and begins earlier, or jumps to another place at the same time.
+ * Jumps without a piece between them are counted: where wakers wake each other in a circle the walk
+ * goes on with an unknown piece.
+ */
+#include "analyze/path.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/choose.h"
+#include "base/mem.h"
+
+enum { MOST_JUMPS = 16, BLOCKED_LAUNCH_NS = 100000 };
+
+struct walk {
+	const struct ws_model *model;
+	struct ws_path *path;
+	struct ws_path_end place;
+	uint64_t from, at;
+	unsigned jumps;
+};
+
+/* ---- pieces ---- */
+
+/* The walk goes back to `start`, or to where it is to end. */
+static void add_piece(struct walk *walk, struct ws_piece piece, uint64_t start)
+{
+	struct ws_path *path = walk->path;
+
+	piece.start = ws_max(start, walk->from);
+	piece.end = walk->at;
+	if (piece.start >= piece.end)
+		return;
+	ws_grow(path->pieces, path->cap, path->count + 1);
+	path->pieces[path->count++] = piece;
+	walk->at = piece.start;
+	walk->jumps = 0;
+}
+
+static struct ws_piece make_thread_piece(const struct walk *walk, enum ws_piece_kind kind)
+{
+	return (struct ws_piece){.kind = (uint8_t)kind,
+				 .thread = walk->place.thread,
+				 .gpu = WS_NO_OP,
+				 .op = WS_NO_OP,
+				 .call = WS_NO_CALL};
+}
+
+static void go_to_thread(struct walk *walk, uint32_t thread)
+{
+	walk->place = (struct ws_path_end){.thread = thread, .gpu = WS_NO_OP, .op = WS_NO_OP};
+	walk->jumps++;
+}
+
+static void go_to_op(struct walk *walk, uint32_t gpu, uint32_t op)
+{
+	walk->place = (struct ws_path_end){.gpu = gpu, .op = op};
+	walk->jumps++;
+}
+
+/* ---- what ended a wait ---- */
+
+/*
+ * The work of a process that ended last at or before `until` and after `since`; false when there is
+ * none. Of several GPUs the one whose work ended last.
+ */
+static bool find_last_op(const struct ws_model *model, uint32_t process, uint64_t since,
+			 uint64_t until, struct ws_path_end *found)
+{
+	uint64_t latest = since;
+	bool any = false;
+
+	for (size_t i = 0; i < model->work.gpus; i++) {
+		const struct ws_work_gpu *gpu = &model->work.gpu[i];
+		const uint32_t *by_end = model->gpus[i].by_end;
+		size_t low = 0, high = gpu->count;
+
+		while (low < high) {
+			size_t middle = (low + high) / 2;
+
+			if (gpu->op[by_end[middle]].end <= until)
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		while (low > 0 && gpu->op[by_end[low - 1]].end > latest) {
+			const struct ws_work_op *op = &gpu->op[by_end[--low]];
+
+			if (op->process != process)
+				continue;
+			latest = op->end;
+			*found = (struct ws_path_end){.gpu = (uint32_t)i, .op = by_end[low]};
+			any = true;
+			break;
+		}
+	}
+	return any;
+}
+
+/* The work that a thread waited for from `since` to `until`; what is still under way then counts
+ * too: a call may return a moment before the time that the GPU gives. */
+static bool find_awaited_op(const struct walk *walk, uint64_t since, uint64_t until,
+			    struct ws_path_end *found)
+{
+	const uint64_t slack = 2000;
+	uint32_t process = ws_find_thread(walk->model->who, walk->place.thread)->process;
+
+	return find_last_op(walk->model, process, since, until + slack, found);
+}
+
+static bool has_run_before(const struct ws_model *model, uint32_t thread, uint64_t at)
+{
+	const struct ws_model_state *state = ws_model_find_state(model, thread, at);
+
+	return state && state->end + 1000000 >= at;
+}
+
+/* The thread with this number of the system in the process of another; 0 for none. */
+static uint32_t find_thread_by_tid(const struct ws_model *model, uint32_t near, uint32_t tid)
+{
+	uint32_t process = ws_find_thread(model->who, near)->process;
+
+	for (uint32_t id = 1; tid && id < model->thread_count; id++) {
+		const struct ws_thread_info *info = ws_find_thread(model->who, id);
+
+		if (info->tid == tid && info->process == process)
+			return id;
+	}
+	return 0;
+}
+
+/* The thread that ended last at or shortly before `at`: of the same process for a join, of another
+ * for a wait for a child. 0 for none. */
+static uint32_t find_ended_thread(const struct walk *walk, bool child)
+{
+	const uint64_t slack = 1000000;
+	const struct ws_model *model = walk->model;
+	uint32_t process = ws_find_thread(model->who, walk->place.thread)->process, found = 0;
+	uint64_t latest = walk->at - ws_min(walk->at, slack);
+
+	for (uint32_t id = 1; id < model->thread_count; id++) {
+		const struct ws_model_thread *thread = &model->threads[id];
+		uint64_t end;
+
+		if (!thread->count || id == walk->place.thread ||
+		    (ws_find_thread(model->who, id)->process != process) != child)
+			continue;
+		end = thread->states[thread->count - 1].end;
+		if (end >= latest && end <= walk->at + slack) {
+			latest = end;
+			found = id;
+		}
+	}
+	return found;
+}
+
+/* The thread that ended a wait. An interrupt is no thread: who waits for a disk or a time has no
+ * waker. */
+static uint32_t find_waker(const struct walk *walk, const struct ws_model_state *state)
+{
+	const struct ws_model *model = walk->model;
+	uint32_t waker = state->waker;
+
+	if (!waker && (state->wait == WS_WAIT_LOCK || state->wait == WS_WAIT_GIL))
+		waker = find_thread_by_tid(model, walk->place.thread, state->holder);
+	else if (!waker && (state->wait == WS_WAIT_JOIN || state->wait == WS_WAIT_CHILD))
+		waker = find_ended_thread(walk, state->wait == WS_WAIT_CHILD);
+	if (waker == walk->place.thread || !has_run_before(model, waker, walk->at))
+		return 0;
+	return waker;
+}
+
+/* ---- steps of the walk ---- */
+
+static bool is_blocked_launch(const struct ws_model *model, uint32_t call, uint64_t at)
+{
+	const char *name;
+
+	if (call == WS_NO_CALL ||
+	    at - model->calls.rows.col[ws_cuda_api_start][call] < BLOCKED_LAUNCH_NS)
+		return false;
+	name = ws_report_string(model->report,
+				(uint32_t)model->calls.rows.col[ws_cuda_api_name][call], NULL);
+	return strstr(name, "Launch") || strstr(name, "Async");
+}
+
+/* A thread in a call that waits for a GPU: to the work it waited for. False when there was none. */
+static bool leave_for_gpu(struct walk *walk, const struct ws_model_state *state, uint32_t call)
+{
+	uint64_t since = state->start;
+	struct ws_path_end op;
+	struct ws_piece piece = make_thread_piece(walk, WS_PIECE_RUN);
+	uint64_t end;
+
+	if (call != WS_NO_CALL)
+		since = ws_min(since, walk->model->calls.rows.col[ws_cuda_api_start][call]);
+	if (!find_awaited_op(walk, since, walk->at, &op))
+		return false;
+	end = walk->model->work.gpu[op.gpu].op[op.op].end;
+	piece.call = call;
+	piece.wait = WS_WAIT_GPU;
+	add_piece(walk, piece, end); /* from the end of the work to the return of the call */
+	go_to_op(walk, op.gpu, op.op);
+	return true;
+}
+
+static uint32_t find_main_thread(const struct ws_model *model, uint32_t process)
+{
+	for (uint32_t id = 1; process && id < model->thread_count; id++) {
+		const struct ws_thread_info *info = ws_find_thread(model->who, id);
+
+		if (info->process == process && info->tid == info->pid)
+			return id;
+	}
+	return 0;
+}
+
+/* Before the first state of a thread comes the one that started it. Of a program that replaced
+ * another by exec, the parent is the other. */
+static void leave_for_parent(struct walk *walk)
+{
+	const struct ws_model *model = walk->model;
+	const struct ws_thread_info *info = ws_find_thread(model->who, walk->place.thread);
+	uint32_t process = info->process, parent;
+
+	if (info->tid == info->pid)
+		process = ws_find_process(model->who, process)->parent;
+	parent = find_main_thread(model, process);
+	if (parent && parent != walk->place.thread && walk->jumps < MOST_JUMPS &&
+	    has_run_before(model, parent, walk->at)) {
+		go_to_thread(walk, parent);
+		return;
+	}
+	add_piece(walk, make_thread_piece(walk, WS_PIECE_UNKNOWN), walk->from);
+}
+
+static void step_in_wait(struct walk *walk, const struct ws_model_state *state, uint32_t call)
+{
+	struct ws_piece piece = make_thread_piece(walk, WS_PIECE_WAIT);
+	uint32_t waker = find_waker(walk, state);
+
+	if (waker && walk->jumps < MOST_JUMPS) {
+		go_to_thread(walk, waker);
+		return;
+	}
+	piece.wait = state->wait;
+	piece.function = state->function;
+	piece.path = state->path;
+	piece.callchain = state->callchain;
+	piece.call = call;
+	add_piece(walk, piece, state->start);
+}
+
+static void step_in_thread(struct walk *walk)
+{
+	const struct ws_model *model = walk->model;
+	const struct ws_model_state *state =
+		ws_model_find_state(model, walk->place.thread, walk->at);
+	struct ws_piece piece = make_thread_piece(walk, WS_PIECE_UNKNOWN);
+	uint32_t call;
+
+	if (!state) {
+		leave_for_parent(walk);
+		return;
+	}
+	if (state->end < walk->at) {
+		add_piece(walk, piece, state->end);
+		return;
+	}
+	call = ws_model_find_call(model, walk->place.thread, walk->at);
+	if ((state->wait == WS_WAIT_GPU || is_blocked_launch(model, call, walk->at)) &&
+	    walk->jumps < MOST_JUMPS && leave_for_gpu(walk, state, call))
+		return;
+	piece.call = call;
+	switch (state->doing) {
+	case WS_DOING_WAIT:
+		step_in_wait(walk, state, call);
+		return;
+	case WS_DOING_RUNNABLE:
+		piece.kind = WS_PIECE_RUNNABLE;
+		piece.wait = WS_WAIT_QUEUE;
+		break;
+	case WS_DOING_RUN:
+		piece.kind = WS_PIECE_RUN;
+		piece.wait = state->wait;
+		break;
+	default: /* scheduling was not recorded: outside of calls that wait, it ran */
+		if (!state->lost)
+			piece.kind = WS_PIECE_RUN;
+		break;
+	}
+	add_piece(walk, piece, state->start);
+}
+
+/* Of work that has begun at walk->at: to the work or the call that it waited for. */
+static void leave_op(struct walk *walk, const struct ws_work_op *op)
+{
+	const struct ws_model *model = walk->model;
+	uint32_t gpu = walk->place.gpu, number = walk->place.op,
+		 before = model->gpus[gpu].previous[number],
+		 call = ws_calls_find(&model->calls, op->process, op->correlation);
+	struct ws_piece piece = {.kind = WS_PIECE_DELAY, .gpu = gpu, .op = number, .call = call};
+	uint64_t ready = 0, called = 0;
+	struct ws_path_end other;
+
+	if (before != WS_NO_OP)
+		ready = ws_min(model->work.gpu[gpu].op[before].end, op->start);
+	if (call != WS_NO_CALL) {
+		called = ws_min(model->calls.rows.col[ws_cuda_api_start][call], op->start);
+		piece.thread = (uint32_t)model->calls.rows.col[ws_cuda_api_thread][call];
+	}
+	/* Work of another stream that ended in between is what it waited for: an event, or room. */
+	if (walk->jumps < MOST_JUMPS &&
+	    find_last_op(model, op->process, ws_max(ready, called), op->start, &other) &&
+	    (other.gpu != gpu || other.op != number)) {
+		add_piece(walk, piece, model->work.gpu[other.gpu].op[other.op].end);
+		go_to_op(walk, other.gpu, other.op);
+		return;
+	}
+	if (call != WS_NO_CALL && called >= ready) {
+		piece.kind = WS_PIECE_LAUNCH;
+		add_piece(walk, piece, called);
+		go_to_thread(walk, piece.thread);
+		return;
+	}
+	if (!ready) {
+		piece.kind = WS_PIECE_UNKNOWN;
+		add_piece(walk, piece, walk->from);
+		return;
+	}
+	add_piece(walk, piece, ready);
+	go_to_op(walk, gpu, before);
+}
+
+static void step_on_gpu(struct walk *walk)
+{
+	const struct ws_model *model = walk->model;
+	uint32_t gpu = walk->place.gpu, number = walk->place.op;
+	const struct ws_work_op *op = &model->work.gpu[gpu].op[number];
+	struct ws_piece piece = {.kind = WS_PIECE_GPU, .gpu = gpu, .op = number};
+
+	piece.call = ws_calls_find(&model->calls, op->process, op->correlation);
+	if (piece.call != WS_NO_CALL)
+		piece.thread = (uint32_t)model->calls.rows.col[ws_cuda_api_thread][piece.call];
+	if (walk->at > op->end) { /* a gap that nothing explains */
+		piece.kind = WS_PIECE_DELAY;
+		add_piece(walk, piece, op->end);
+		return;
+	}
+	add_piece(walk, piece, op->start);
+	if (walk->at > walk->from)
+		leave_op(walk, op);
+}
+
+static void reverse_pieces(struct ws_path *path)
+{
+	for (size_t i = 0; i < path->count / 2; i++) {
+		struct ws_piece piece = path->pieces[i];
+
+		path->pieces[i] = path->pieces[path->count - 1 - i];
+		path->pieces[path->count - 1 - i] = piece;
+	}
+}
+
+void ws_path_walk(const struct ws_model *model, const struct ws_path_end *end, uint64_t from,
+		  uint64_t to, struct ws_path *path)
+{
+	struct walk walk = {.model = model, .path = path, .place = *end, .from = from, .at = to};
+
+	memset(path, 0, sizeof(*path));
+	while (walk.at > from) {
+		if (walk.jumps > 2 * MOST_JUMPS)
+			add_piece(&walk, make_thread_piece(&walk, WS_PIECE_UNKNOWN),
+				  walk.at - ws_min(walk.at - from, (uint64_t)1000));
+		else if (walk.place.op != WS_NO_OP)
+			step_on_gpu(&walk);
+		else
+			step_in_thread(&walk);
+	}
+	reverse_pieces(path);
+}
+
+void ws_path_free(struct ws_path *path)
+{
+	free(path->pieces);
+	memset(path, 0, sizeof(*path));
+}
+
+struct ws_path_end ws_path_find_end(const struct ws_model *model)
+{
+	struct ws_path_end end = {.thread = model->thread, .gpu = WS_NO_OP, .op = WS_NO_OP}, op;
+	uint64_t step_end;
+
+	if (model->step_source == WS_STEPS_NONE)
+		return end;
+	step_end = model->steps.steps[model->steps.count - 1].end;
+	if (model->to > step_end && find_last_op(model, model->process, step_end, model->to, &op))
+		return op;
+	return end;
+}

@@ -1,0 +1,167 @@
+/*
+ * repeat.c - see repeat.h.
+ *
+ * A step is told by an anchor: a kernel that comes once in each. Of a name that comes n times the
+ * distances between its occurrences, counted in kernels, are nearly all equal when it is an anchor.
+ * The name that comes least often, and four times at least, marks the longest sequence.
+ */
+#include "analyze/repeat.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/choose.h"
+#include "base/map.h"
+#include "base/mem.h"
+
+enum { LEAST_STEPS = 4, MOST_NAMES = 4096 };
+#define REGULAR_SHARE 0.7 /* of the distances that are as usual */
+#define COVERED_SHARE 0.5 /* of all kernels that lie in steps */
+
+struct launch_sequence {
+	uint32_t *name; /* by kernel in order of start: number of its name */
+	uint64_t *row;	/* its row */
+	size_t count;
+	struct ws_rows rows;
+	uint32_t *uses; /* by number of a name */
+	uint32_t names;
+};
+
+static int load_sequence(const struct ws_model *model, struct launch_sequence *sequence)
+{
+	struct ws_scan scan = {
+		.table = WS_TABLE_cuda_kernel,
+		.columns = WS_COLUMN_BIT(cuda_kernel, start) | WS_COLUMN_BIT(cuda_kernel, process) |
+			   WS_COLUMN_BIT(cuda_kernel, correlation) |
+			   WS_COLUMN_BIT(cuda_kernel, demangled) | WS_COLUMN_BIT(cuda_kernel, name),
+		.time_max = UINT64_MAX};
+	struct ws_map numbers = {0};
+	struct ws_err err;
+	uint64_t *const *col = sequence->rows.col;
+
+	if (ws_rows_load(model->report, &scan, &sequence->rows, &err))
+		return -1;
+	sequence->name = ws_malloc(sequence->rows.rows * sizeof(*sequence->name) + 1);
+	sequence->row = ws_malloc(sequence->rows.rows * sizeof(*sequence->row) + 1);
+	sequence->uses = ws_calloc(sequence->rows.rows + 1, sizeof(*sequence->uses));
+	for (size_t i = 0; i < sequence->rows.rows; i++) {
+		uint64_t text, number;
+
+		if (col[ws_cuda_kernel_process][i] != model->process)
+			continue;
+		text = ws_or(col[ws_cuda_kernel_demangled][i], col[ws_cuda_kernel_name][i]);
+		text = ws_report_string_key(model->report, (uint32_t)text);
+		number = ws_map_get(&numbers, text, NULL);
+		if (!number) {
+			number = ++sequence->names;
+			ws_map_set(&numbers, text, number);
+		}
+		sequence->uses[number]++;
+		sequence->name[sequence->count] = (uint32_t)number;
+		sequence->row[sequence->count++] = i;
+	}
+	ws_map_free(&numbers);
+	return 0;
+}
+
+static int compare_numbers(const void *first, const void *second)
+{
+	return ws_compare(*(const uint32_t *)first, *(const uint32_t *)second);
+}
+
+/* The share of all kernels that lie between occurrences of `name` which are as far apart as usual;
+ * 0 when the distances are irregular. */
+static double measure_regularity(const struct launch_sequence *sequence, uint32_t name)
+{
+	uint32_t *distances = ws_malloc(sequence->uses[name] * sizeof(*distances) + 1), usual;
+	size_t count = 0, last = SIZE_MAX, regular = 0;
+	double covered = 0;
+
+	for (size_t i = 0; i < sequence->count; i++) {
+		if (sequence->name[i] != name)
+			continue;
+		if (last != SIZE_MAX)
+			distances[count++] = (uint32_t)(i - last);
+		last = i;
+	}
+	qsort(distances, count, sizeof(*distances), compare_numbers);
+	usual = distances[count / 2];
+	for (size_t i = 0; i < count; i++)
+		if (distances[i] * 10 >= usual * 9 && distances[i] * 10 <= usual * 11) {
+			regular++;
+			covered += distances[i];
+		}
+	free(distances);
+	if ((double)regular < REGULAR_SHARE * (double)count)
+		return 0;
+	return covered / (double)sequence->count;
+}
+
+static uint32_t choose_anchor(const struct launch_sequence *sequence)
+{
+	uint32_t best = 0, tried = 0;
+
+	for (size_t i = 0; i < sequence->count && tried < MOST_NAMES; i++) {
+		uint32_t name = sequence->name[i], uses = sequence->uses[name];
+		bool first = true;
+
+		if (uses < LEAST_STEPS || (best && uses >= sequence->uses[best]))
+			continue;
+		for (size_t before = i; first && before-- > 0 && i - before < 512;)
+			first = sequence->name[before] != name;
+		if (!first)
+			continue;
+		tried++;
+		if (measure_regularity(sequence, name) >= COVERED_SHARE)
+			best = name;
+	}
+	return best;
+}
+
+static void add_repeated_step(const struct ws_model *model, const struct launch_sequence *sequence,
+			      size_t kernel, struct ws_steps *steps)
+{
+	uint64_t row = sequence->row[kernel];
+	uint32_t call = ws_calls_find(&model->calls, model->process,
+				      sequence->rows.col[ws_cuda_kernel_correlation][row]);
+	uint64_t start;
+
+	if (call == WS_NO_CALL)
+		return;
+	start = model->calls.rows.col[ws_cuda_api_start][call];
+	if (steps->count && steps->steps[steps->count - 1].start >= start)
+		return;
+	if (steps->count)
+		steps->steps[steps->count - 1].end = start;
+	ws_grow(steps->steps, steps->cap, steps->count + 1);
+	steps->steps[steps->count] = (struct ws_step){
+		.start = start,
+		.end = start,
+		.process = model->process,
+		.thread = (uint32_t)model->calls.rows.col[ws_cuda_api_thread][call],
+		.number = (uint32_t)steps->count};
+	steps->count++;
+}
+
+bool ws_find_repeated_steps(const struct ws_model *model, struct ws_steps *steps)
+{
+	struct launch_sequence sequence = {0};
+	uint32_t anchor = 0;
+
+	if (!load_sequence(model, &sequence))
+		anchor = choose_anchor(&sequence);
+	for (size_t i = 0; anchor && i < sequence.count; i++)
+		if (sequence.name[i] == anchor)
+			add_repeated_step(model, &sequence, i, steps);
+	/* What follows the last anchor is a step only in part. */
+	if (steps->count)
+		steps->count--;
+	ws_rows_free(&sequence.rows);
+	free(sequence.name);
+	free(sequence.row);
+	free(sequence.uses);
+	if (steps->count >= LEAST_STEPS - 1)
+		return true;
+	steps->count = 0;
+	return false;
+}
