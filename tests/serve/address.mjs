@@ -70,7 +70,11 @@ test("an address holds the window, the selected range and event, the rows and th
     const url = t.page.url();
     return /e=.*p=events.*rows=/.test(url) && url;
   });
-  equal(await t.eval(() => window.warpsight.app.link()), address, "Copy link gives the address");
+  equal(
+    await t.eval(() => window.warpsight.app.makeLink()),
+    address,
+    "Copy link gives the address",
+  );
   const other = await open({ url: address }); // a browser that knows nothing of it
   await until(
     "the same",

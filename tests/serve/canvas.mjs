@@ -318,7 +318,7 @@ withMany("rows: swatches have the colour of the bars, a share means one thing", 
 /* ---- the strip over the axis, notes, pictures ---- */
 
 withMany("the strip shows how busy GPUs and cores were over the whole report", async (t) => {
-  await until("the strip", () => t.eval(() => window.warpsight.timeline.overview.has("gpu")));
+  await until("the strip", () => t.eval(() => window.warpsight.timeline.overview.hasTiles("gpu")));
   const sums = await t.eval(async () => {
     const { app, timeline } = window.warpsight,
       lanes = [...app.rows.byLane.values()],
@@ -327,7 +327,8 @@ withMany("the strip shows how busy GPUs and cores were over the whole report", a
       step = (app.view.last - from) / 400;
     for (let i = 0; i < 400; i++)
       for (const band of ["gpu", "cpu"])
-        shown[band] += timeline.overview.share(band, from + i * step, from + (i + 1) * step) * step;
+        shown[band] +=
+          timeline.overview.shareOf(band, from + i * step, from + (i + 1) * step) * step;
     const cores = lanes.filter((r) => r.type === "cpu"),
       busy = new Map((await app.source.json("sum", { r: 0, names: 0 })).lanes),
       gpus = new Map();

@@ -84,7 +84,7 @@ const sharp = (t) =>
       rows.length > 0 &&
       rows.every((r) => {
         for (let i = Math.floor(app.view.t0 / span); i * span < app.view.t1; i++)
-          if (!app.cache.get(r.report, r.lane, k, i)) return false;
+          if (!app.cache.getTile(r.report, r.lane, k, i)) return false;
         return true;
       })
     );

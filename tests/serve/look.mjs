@@ -199,7 +199,9 @@ const LOOKS = {
   step: trainingStep,
   selection: async (t) => {
     await t.eval(
-      () => (window.warpsight.app.setRange([2e6, 4e6]), window.warpsight.panels.show("statistics")),
+      () => (
+        window.warpsight.app.setRange([2e6, 4e6]), window.warpsight.panels.showPanel("statistics")
+      ),
     );
     await statistics(t);
   },

@@ -851,7 +851,7 @@ withPage(
       (await t.eval(() => document.querySelector(".searchbox").value)).startsWith("step"),
       "the name is searched",
     );
-    const hash = await t.eval(() => window.warpsight.app.hash());
+    const hash = await t.eval(() => window.warpsight.app.makeHash());
     const again = await open({ url: (await first()).url + hash });
     near((await again.view())[0], 1 * MS, 2, "start of the linked view");
     await again.end();

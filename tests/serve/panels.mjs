@@ -691,7 +691,7 @@ withPage(
     );
 
     await t.set(1.25 * MS, 2.75 * MS);
-    const link = await t.eval(() => window.warpsight.app.link());
+    const link = await t.eval(() => window.warpsight.app.makeLink());
     const other = await t.context.newPage();
     await other.goto(link);
     await until("the other page", () =>
@@ -844,12 +844,12 @@ withPage(
           children: depth ? [chain(name, depth - 1)] : [],
         }),
         graph = window.warpsight.panels.all.find(([word]) => word === "functions")[1].graph;
-      graph.set({
+      graph.setRoot({
         total: 300,
         self: 0,
         children: [...Array(300).keys()].map((i) => chain(`f${i}`, 30)),
       });
-      graph.draw();
+      graph.drawGraph();
       const cells = [...document.querySelectorAll(".functions .cell")].map((c) => [
         parseFloat(c.style.top),
         parseFloat(c.style.left) + parseFloat(c.style.width),

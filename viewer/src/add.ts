@@ -5,23 +5,22 @@
 
 import type { App } from "./app";
 import { ServerError } from "./data";
-import { dialog, toast } from "./menu";
-import { fill, h } from "./dom";
-import { bytes, clean } from "./format";
+import { openDialog, showToast } from "./menu";
+import { fillElement, h } from "./dom";
+import { formatBytes, cleanText } from "./format";
 import { t, type Word } from "./i18n";
 import { outputText } from "./panels/session";
 import type { Watch } from "./watch";
 
 /** POST to the server: its answer, or an error with its sentence. */
-export async function post<T>(
+export async function postForm<T>(
   path: string,
   params: Record<string, string | number>,
   body?: Blob,
 ): Promise<T> {
-  const response = await fetch(
-    `api/${path}?${new URLSearchParams(Object.entries(params).map(([k, v]) => [k, String(v)])).toString()}`,
-    { method: "POST", body },
-  );
+  const pairs = Object.entries(params).map(([key, value]) => [key, String(value)]),
+    question = new URLSearchParams(pairs).toString(),
+    response = await fetch(`api/${path}?${question}`, { method: "POST", body });
   if (!response.ok)
     throw new ServerError((await response.text()).trim() || `HTTP ${response.status}`);
   const v = (await response.json()) as T & { error?: string };
@@ -45,53 +44,60 @@ export class Opener {
     private watch: Watch,
   ) {
     this.input.addEventListener("change", () => {
-      void this.take([...(this.input.files ?? [])]);
+      void this.sendFiles([...(this.input.files ?? [])]);
       this.input.value = "";
     });
-    const has = (e: DragEvent): boolean =>
-      !!e.dataTransfer && [...e.dataTransfer.types].includes("Files");
+    const carriesFiles = (moved: DragEvent): boolean =>
+      !!moved.dataTransfer && [...moved.dataTransfer.types].includes("Files");
     addEventListener("dragover", (event) => {
-      if (!has(event)) return;
+      if (!carriesFiles(event)) return;
       event.preventDefault();
       document.body.classList.add("dropping");
     });
-    addEventListener("dragleave", (e) => {
-      if (!e.relatedTarget) document.body.classList.remove("dropping");
+    addEventListener("dragleave", (event) => {
+      if (!event.relatedTarget) document.body.classList.remove("dropping");
     });
     addEventListener("drop", (event) => {
       document.body.classList.remove("dropping");
-      if (!has(event)) return;
+      if (!carriesFiles(event)) return;
       event.preventDefault();
-      void this.take([...event.dataTransfer!.files]);
+      void this.sendFiles([...event.dataTransfer!.files]);
     });
   }
 
-  choose(): void {
+  chooseFiles(): void {
     if (this.app.uploadMost) this.input.click();
   }
 
   /** Send files one after the other; what is wrong with one does not keep back the others. */
-  async take(files: File[]): Promise<void> {
+  async sendFiles(files: File[]): Promise<void> {
     if (this.busy || !this.app.uploadMost || !files.length) return;
     this.busy = true;
     const wrong: string[] = [];
     for (const file of files) {
-      this.app.tell(t("opening", clean(file.name, 60), bytes(file.size)));
+      this.app.showNotice(t("opening", cleanText(file.name, 60), formatBytes(file.size)));
       try {
         if (file.size > this.app.uploadMost)
           throw new ServerError(
-            t("too_large", clean(file.name, 60), bytes(file.size), bytes(this.app.uploadMost)),
+            t(
+              "too_large",
+              cleanText(file.name, 60),
+              formatBytes(file.size),
+              formatBytes(this.app.uploadMost),
+            ),
           );
-        await post("add", { name: file.name }, file);
-      } catch (e) {
+        await postForm("add", { name: file.name }, file);
+      } catch (error) {
         wrong.push(
-          e instanceof ServerError ? clean(e.message, 600) : t("not_sent", clean(file.name, 60)),
+          error instanceof ServerError
+            ? cleanText(error.message, 600)
+            : t("not_sent", cleanText(file.name, 60)),
         );
       }
     }
     this.busy = false;
-    this.app.tell(wrong.join("\n"));
-    this.watch.look();
+    this.app.showNotice(wrong.join("\n"));
+    this.watch.lookNow();
   }
 }
 
@@ -117,9 +123,9 @@ const CHOICES: [string, Word][] = [
 ];
 
 /** A command as one would type it. */
-function quoted(command: string[]): string {
+function quoteCommand(command: string[]): string {
   return command
-    .map((w) => (/^[\w./:=@%+,-]+$/.test(w) ? w : `'${w.replace(/'/g, "'\\''")}'`))
+    .map((word) => (/^[\w./:=@%+,-]+$/.test(word) ? word : `'${word.replace(/'/g, "'\\''")}'`))
     .join(" ");
 }
 
@@ -133,17 +139,21 @@ export async function showRecord(app: App): Promise<void> {
   }));
   const start = h(
       "button",
-      { class: "primary", onclick: () => void run("start") },
+      { class: "primary", onclick: () => void controlRecording("start") },
       t("start_recording"),
     ),
-    stop = h("button", { class: "primary", onclick: () => void run("stop") }, t("stop_recording")),
+    stop = h(
+      "button",
+      { class: "primary", onclick: () => void controlRecording("stop") },
+      t("stop_recording"),
+    ),
     state = h("p", { role: "status" }),
     output = h("pre", { class: "output" });
-  const box = dialog(
+  const box = openDialog(
     "record",
     t("record"),
     h("h2", null, t("record")),
-    h("p", null, h("code", null, h("bdi", null, clean(quoted(now.command), 4000)))),
+    h("p", null, h("code", null, h("bdi", null, cleanText(quoteCommand(now.command), 4000)))),
     h(
       "div",
       { class: "choices" },
@@ -160,7 +170,7 @@ export async function showRecord(app: App): Promise<void> {
     output,
   );
 
-  function draw(error = ""): void {
+  function drawRecording(error = ""): void {
     const recording = now!;
     const here =
       document.activeElement === start ||
@@ -173,47 +183,47 @@ export async function showRecord(app: App): Promise<void> {
     for (const b of boxes) b.box.disabled = recording.running === 1;
     const ended =
       recording.report >= 0
-        ? t("recorded", clean(recording.file, 200))
-        : `${t("not_recorded", recording.status)} ${clean(recording.problem, 600)}`;
+        ? t("recorded", cleanText(recording.file, 200))
+        : `${t("not_recorded", recording.status)} ${cleanText(recording.problem, 600)}`;
     state.textContent =
       error || (recording.running ? t("recording") : recording.runs ? ended : t("record_hint"));
     state.className =
       error || (recording.runs && !recording.running && recording.report < 0) ? "error" : "";
     output.hidden = !recording.output;
     const end = output.scrollTop + output.clientHeight >= output.scrollHeight - 20;
-    fill(output, outputText(recording.output));
+    fillElement(output, outputText(recording.output));
     if (end) output.scrollTop = output.scrollHeight;
   }
 
   /** Follow until it has ended, whether the dialog is there or not. */
-  async function follow(): Promise<void> {
+  async function followRecording(): Promise<void> {
     while (now!.running) {
-      await new Promise((f) => setTimeout(f, 250));
+      await new Promise((callback) => setTimeout(callback, 250));
       const next = await app.ask<Recording>("record");
       if (!next) return;
       now = next;
-      draw();
+      drawRecording();
     }
     if (now!.report < 0) return;
-    if (app.reports.length <= now!.report) await app.reload();
-    toast(t("recorded", clean(now!.file, 200)));
+    if (app.reports.length <= now!.report) await app.reloadReports();
+    showToast(t("recorded", cleanText(now!.file, 200)));
   }
 
-  async function run(what: "start" | "stop"): Promise<void> {
+  async function controlRecording(what: "start" | "stop"): Promise<void> {
     start.disabled = true;
     try {
-      await post(
+      await postForm(
         `record/${what}`,
         Object.fromEntries(boxes.map((b) => [b.name, b.box.checked ? "1" : "0"])),
       );
       now = (await app.ask<Recording>("record")) ?? now;
-      draw();
-      if (what === "start") await follow();
-    } catch (e) {
-      draw(e instanceof ServerError ? clean(e.message, 600) : t("error"));
+      drawRecording();
+      if (what === "start") await followRecording();
+    } catch (error) {
+      drawRecording(error instanceof ServerError ? cleanText(error.message, 600) : t("error"));
     }
   }
 
-  draw();
-  if (now.running) void follow();
+  drawRecording();
+  if (now.running) void followRecording();
 }

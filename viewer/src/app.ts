@@ -28,9 +28,9 @@ import {
   type Saved,
 } from "./layout";
 import { Viewport } from "./viewport";
-import { getLanguage, setLanguage, t, has, type Language } from "./i18n";
-import { clean, value } from "./format";
-import { later } from "./dom";
+import { getLanguage, setLanguage, t, hasWord, type Language } from "./i18n";
+import { cleanText, formatValue } from "./format";
+import { delayCalls } from "./dom";
 
 export interface Marker {
   time: number;
@@ -76,7 +76,7 @@ interface Settings {
   fold: boolean; // names that differ only in numbers are one
 }
 
-function load<T>(key: string, fallback: T): T {
+function loadStored<T>(key: string, fallback: T): T {
   try {
     return { ...fallback, ...(JSON.parse(localStorage.getItem(key) ?? "{}") as T) };
   } catch {
@@ -102,13 +102,13 @@ function libraryName(category: string): string {
   return [
     LIBRARIES[library] ?? library,
     ...rest
-      .filter((w) => !["EVENTS", "EVENT", "KIND", "API"].includes(w))
-      .map((w) => w.toLowerCase()),
+      .filter((word) => !["EVENTS", "EVENT", "KIND", "API"].includes(word))
+      .map((text) => text.toLowerCase()),
   ].join(" ");
 }
 
 /** A name as the server is asked for it: of a very long one the beginning. */
-export function beginning(name: string): { q: string; cut: number } {
+export function takeBeginning(name: string): { q: string; cut: number } {
   const end = name.charCodeAt(199) >= 0xd800 && name.charCodeAt(199) < 0xdc00 ? 199 : 200;
   return { q: name.slice(0, end), cut: name.length > 200 ? 1 : 0 };
 }
@@ -137,7 +137,7 @@ export class App {
   pointer: number | null = null; // time under the pointer
   highlight: string | null = null; // a name
   found: Float64Array = new Float64Array(0); // starts of matches in sight
-  settings: Settings = load("warpsight", {
+  settings: Settings = loadStored("warpsight", {
     dark: null,
     language: null,
     wheelScrolls: false,
@@ -154,11 +154,11 @@ export class App {
   constructor(source?: Source) {
     this.source = source ?? new HttpSource();
     this.cache = new TileCache(this.source);
-    this.cache.onArrive = () => this.emit("draw");
-    this.cache.onError = (e) => this.fail(e);
-    this.cache.onReading = () => this.resume();
-    this.cache.onLevels = (t) => this.deepen(t);
-    this.view.onChange = () => this.emit("view");
+    this.cache.onArrive = () => this.emitEvent("draw");
+    this.cache.onError = (error) => this.showFailure(error);
+    this.cache.onReading = () => this.resumeReading();
+    this.cache.onLevels = (tile) => this.deepenRow(tile);
+    this.view.onChange = () => this.emitEvent("view");
     this.applySettings();
     window.addEventListener("pagehide", () => this.storeNow());
   }
@@ -169,24 +169,28 @@ export class App {
    * What can be told: draw, view (what is in sight), layout (rows), select, range, statistics
    * (are wanted), theme, words, found, error, ready.
    */
-  on(what: string, f: () => void): void {
-    (this.listeners[what] ??= []).push(f);
+  on(what: string, callback: () => void): void {
+    (this.listeners[what] ??= []).push(callback);
   }
 
-  emit(what: string): void {
-    for (const f of this.listeners[what] ?? []) f();
+  emitEvent(what: string): void {
+    for (const callback of this.listeners[what] ?? []) callback();
   }
 
-  /** Stays until it is closed, or another takes its place; an error goes when the server answers. */
+  /**
+   * Stays until it is closed, or another takes its place; an error goes when the server answers.
+   */
   notice = "";
 
   /** Lines for the user, or "" to take them away. */
-  tell(text: string): void {
+  showNotice(text: string): void {
     this.notice = text;
-    this.emit("error");
+    this.emitEvent("error");
   }
 
-  /** Nothing that could be said of the report would be true: nobody answers, or its file changed. */
+  /**
+   * Nothing that could be said of the report would be true: nobody answers, or its file changed.
+   */
   lost = false;
   private files = ""; // what became of the files
   private written = false;
@@ -207,7 +211,7 @@ export class App {
   private silent = false; // the server does not answer
   private sayLost(): void {
     this.lost = this.silent || this.written;
-    this.emit("error");
+    this.emitEvent("error");
   }
 
   private refusal = ""; // why what is searched for cannot be; other answers leave it standing
@@ -218,10 +222,10 @@ export class App {
   }
 
   error = "";
-  fail(e: unknown): void {
-    if ((e as Error).name === "AbortError") return;
-    this.silent = !(e instanceof ServerError);
-    this.error = e instanceof ServerError ? clean(e.message, 600) : t("error");
+  showFailure(error: unknown): void {
+    if ((error as Error).name === "AbortError") return;
+    this.silent = !(error instanceof ServerError);
+    this.error = error instanceof ServerError ? cleanText(error.message, 600) : t("error");
     this.sayLost();
   }
 
@@ -232,7 +236,7 @@ export class App {
     signal?: AbortSignal,
   ): Promise<T> {
     const v = await this.source.json<T>(path, params, signal);
-    if (path !== "progress" && (v as { unread?: number }).unread) this.resume();
+    if (path !== "progress" && (v as { unread?: number }).unread) this.resumeReading();
     if (this.error) {
       this.error = "";
       this.silent = false;
@@ -249,8 +253,8 @@ export class App {
   ): Promise<T | undefined> {
     try {
       return await this.askOrThrow<T>(path, params, signal);
-    } catch (e) {
-      this.fail(e);
+    } catch (error) {
+      this.showFailure(error);
       return undefined;
     }
   }
@@ -262,7 +266,7 @@ export class App {
     this.theme = dark ? DARK : LIGHT;
     document.documentElement.dataset.theme = dark ? "dark" : "light";
     setLanguage(this.settings.language ?? (navigator.language.startsWith("zh") ? "zh" : "en"));
-    this.emit("theme");
+    this.emitEvent("theme");
   }
 
   changeSettings(s: Partial<Settings>): void {
@@ -276,22 +280,22 @@ export class App {
     this.applySettings();
     if (getLanguage() !== words) {
       this.nameRows();
-      this.emit("words");
+      this.emitEvent("words");
     }
-    this.emit("draw");
+    this.emitEvent("draw");
   }
 
   private storeKey(): string {
-    return `warpsight ${this.reports.map((r) => `${r.path} ${r.bytes}`).join("|")}`;
+    return `warpsight ${this.reports.map((report) => `${report.path} ${report.bytes}`).join("|")}`;
   }
 
   /** Keep how rows and markers are, soon; and at once when the page goes. */
-  store = (): void => {
+  storeState = (): void => {
     this.dirty = true;
     this.storeSoon();
   };
   private dirty = false;
-  private storeSoon = later(300, () => this.storeNow());
+  private storeSoon = delayCalls(300, () => this.storeNow());
 
   private storeNow(): void {
     if (!this.dirty) return;
@@ -310,12 +314,12 @@ export class App {
   private starts = 0;
 
   /** Reports were added: show them too. */
-  async reload(): Promise<void> {
+  async reloadReports(): Promise<void> {
     const before = this.reports.length ? this.stored : undefined;
     this.select(0, null);
     this.setRange(null);
     this.busyNow.clear();
-    await this.start(before);
+    await this.startReports(before);
   }
 
   live = false; // something is being recorded
@@ -324,25 +328,25 @@ export class App {
    * Reports that are being recorded have grown: show what is new. A view of all, or of the end,
    * stays one.
    */
-  async renew(which: number[]): Promise<void> {
+  async renewReports(which: number[]): Promise<void> {
     const session = await this.ask<{ reports: ReportInfo[] }>("session"),
       { first, last, t0, t1 } = this.view;
     if (!session || session.reports.length !== this.reports.length) return;
     this.reports = session.reports;
-    this.extent();
+    this.setExtent();
     const grown = this.view.last - last;
     if (t0 <= first && t1 >= last)
       [this.view.t0, this.view.t1] = [Math.min(t0, this.view.first), this.view.last];
     else if (t1 >= last && grown > 0) [this.view.t0, this.view.t1] = [t0 + grown, t1 + grown];
     this.view.onChange();
     await this.loadTrees();
-    for (const r of which) this.cache.renew(r);
+    for (const report of which) this.cache.renewTiles(report);
     this.complete = false;
-    await this.follow();
-    this.emit("built");
+    await this.followReading();
+    this.emitEvent("built");
   }
 
-  async start(before?: Stored): Promise<void> {
+  async startReports(before?: Stored): Promise<void> {
     const session = await this.ask<{
       version: string;
       reports: ReportInfo[];
@@ -356,15 +360,16 @@ export class App {
     this.version = session.version;
     this.uploadMost = session.upload_most ?? 0;
     this.canRecord = session.record === 1;
-    this.emit("session");
+    this.emitEvent("session");
     if (!this.reports.length) {
       document.title = "warpsight";
       return;
     }
     this.building = true;
     this.complete = false;
-    document.title = `${this.reports.map((r) => clean(r.name, 60)).join(", ")} – warpsight`;
-    this.stored = load(
+    const titles = this.reports.map((report) => cleanText(report.name, 60));
+    document.title = `${titles.join(", ")} – warpsight`;
+    this.stored = loadStored(
       this.storeKey(),
       before ?? {
         open: {},
@@ -385,14 +390,14 @@ export class App {
     this.markers = this.stored.markers;
     this.offsets = this.reports.map((_, i) => this.stored.offsets[i] ?? this.clockOffset(i));
     this.rows = new Rows(this.stored);
-    this.extent();
+    this.setExtent();
     this.view.t0 = this.view.first;
     this.view.t1 = this.view.last;
     if (!before) this.fromHash();
-    this.emit("ready");
-    this.emit("view");
+    this.emitEvent("ready");
+    this.emitEvent("view");
     await this.loadTrees(session.trees);
-    void this.follow();
+    void this.followReading();
   }
 
   /**
@@ -403,43 +408,43 @@ export class App {
     const a = BigInt(this.reports[0].realtime),
       b = BigInt(this.reports[i].realtime);
     if (!i) return 0;
-    const d = Number(b - a),
-      overlap = d < this.reports[0].last && -d < this.reports[i].last;
-    return a !== 0n && b !== 0n && overlap ? d : this.offsetBy("first", i);
+    const distance = Number(b - a),
+      overlap = distance < this.reports[0].last && -distance < this.reports[i].last;
+    return a !== 0n && b !== 0n && overlap ? distance : this.offsetBy("first", i);
   }
 
   /** The offset of a report by a way to align; undefined where its clock is not known. */
   private offsetBy(how: Alignment, i: number): number {
-    const [a, b] = [this.reports[0], this.reports[i]];
-    if (how === "first") return a.first - b.first;
-    return how === "clock" ? Number(BigInt(b.realtime) - BigInt(a.realtime)) : 0;
+    const [report, info] = [this.reports[0], this.reports[i]];
+    if (how === "first") return report.first - info.first;
+    return how === "clock" ? Number(BigInt(info.realtime) - BigInt(report.realtime)) : 0;
   }
 
   /** The ways in which the reports can be aligned. */
-  alignments(): Alignment[] {
-    const known = this.reports.every((r) => r.realtime !== "0");
+  listAlignments(): Alignment[] {
+    const known = this.reports.every((report) => report.realtime !== "0");
     return known ? ["clock", "first", "start"] : ["first", "start"];
   }
 
   /** How they are. */
   alignedBy(): Alignment | undefined {
-    return this.alignments().find((how) =>
+    return this.listAlignments().find((how) =>
       this.reports.every((_, i) => this.offsets[i] === this.offsetBy(how, i)),
     );
   }
 
-  align(how: Alignment): void {
+  alignReports(how: Alignment): void {
     this.setOffsets(this.reports.map((_, i) => this.offsetBy(how, i)));
   }
 
   /** Align all reports at their first event of a name, where they have one. */
   async alignByName(report: number, name: string): Promise<void> {
-    const { q } = beginning(name),
+    const { q: text } = takeBeginning(name),
       firsts = await Promise.all(
         this.reports.map((info) =>
           this.ask<Partial<Spot>>("step", {
             r: info.id,
-            q,
+            q: text,
             exact: name.length > 200 ? 2 : 1,
             t: -BEFORE,
           }),
@@ -455,17 +460,17 @@ export class App {
 
   private setOffsets(offsets: number[]): void {
     this.offsets = offsets;
-    this.extent();
-    this.store();
-    this.emit("align");
+    this.setExtent();
+    this.storeState();
+    this.emitEvent("align");
     this.view.fit();
-    this.emit("draw");
+    this.emitEvent("draw");
   }
 
-  extent(): void {
-    this.view.first = Math.min(...this.reports.map((r, i) => r.first + this.offsets[i]));
+  setExtent(): void {
+    this.view.first = Math.min(...this.reports.map((report, i) => report.first + this.offsets[i]));
     this.view.last = Math.max(
-      ...this.reports.map((r, i) => r.last + this.offsets[i]),
+      ...this.reports.map((info, i) => info.last + this.offsets[i]),
       this.view.first + 1000,
     );
     if (this.limit)
@@ -480,11 +485,11 @@ export class App {
 
   setOffset(report: number, offset: number): void {
     this.offsets[report] = offset;
-    this.extent();
-    this.store();
-    this.emit("align");
-    this.emit("view");
-    this.emit("draw");
+    this.setExtent();
+    this.storeState();
+    this.emitEvent("align");
+    this.emitEvent("view");
+    this.emitEvent("draw");
   }
 
   /** `trees`: where they are there already. */
@@ -495,7 +500,7 @@ export class App {
           trees?.[info.id] ?? (await this.ask<{ rows: TreeRow[] }>("tree", { r: info.id }));
         for (const x of tree?.rows ?? [])
           if (x.lane !== undefined && !x.ready) x.levels ??= this.deep.get(`${info.id} ${x.lane}`);
-        if (tree) this.rows.set(info.id, info.name, this.reports.length > 1, tree.rows);
+        if (tree) this.rows.setTree(info.id, info.name, this.reports.length > 1, tree.rows);
       }),
     );
     this.nameRows();
@@ -508,7 +513,7 @@ export class App {
   // levels of rows that are not read, as far as they were in sight
   private deep = new Map<string, number>();
 
-  private deepen(t: { report: number; lane: number; levels: unknown[] }): void {
+  private deepenRow(t: { report: number; lane: number; levels: unknown[] }): void {
     const key = `${t.report} ${t.lane}`;
     if ((this.deep.get(key) ?? 1) >= t.levels.length) return;
     this.deep.set(key, t.levels.length);
@@ -519,17 +524,17 @@ export class App {
   }
 
   /** Rows are being read because someone looked at them. */
-  private resume(): void {
+  private resumeReading(): void {
     if (!this.complete) return;
     this.complete = false;
-    void this.follow().then(() => this.emit("built"));
+    void this.followReading().then(() => this.emitEvent("built"));
   }
 
   /**
    * Until all events are read: show lanes as they become ready. `building` ends when only ranges
    * on GPUs are still to come.
    */
-  private async follow(): Promise<void> {
+  private async followReading(): Promise<void> {
     const mine = this.starts;
     let last = "";
     for (let wait = 60; ; wait = Math.min(wait * 1.4, 1000)) {
@@ -562,29 +567,29 @@ export class App {
       }
       if (this.building && done) {
         this.building = false;
-        this.emit("built");
-        this.emit("view");
+        this.emitEvent("built");
+        this.emitEvent("view");
       }
-      this.emit("progress");
-      this.emit("draw");
+      this.emitEvent("progress");
+      this.emitEvent("draw");
       if (end) break;
-      await new Promise((f) => setTimeout(f, wait));
+      await new Promise((callback) => setTimeout(callback, wait));
     }
     this.complete = true;
-    this.emit("view");
+    this.emitEvent("view");
     this.idsOf.clear(); // rows that were not read may have names under other numbers
     await this.markNames();
   }
 
   layoutRows(): void {
-    this.rows.layout();
-    this.emit("layout");
-    this.emit("draw");
+    this.rows.placeRows();
+    this.emitEvent("layout");
+    this.emitEvent("draw");
   }
 
-  private processName(r: Row, label: string): string {
-    const rank = r.rank !== undefined ? `${t("rank", r.rank)} · ` : "";
-    return `${rank}${t("process")} ${label} [${r.pid}]`.replace(/ +/g, " ");
+  private processName(row: Row, label: string): string {
+    const rank = row.rank !== undefined ? `${t("rank", row.rank)} · ` : "";
+    return `${rank}${t("process")} ${label} [${row.pid}]`.replace(/ +/g, " ");
   }
 
   /**
@@ -597,23 +602,23 @@ export class App {
     if (!row.main) return `${t("thread")} ${label} [${row.tid}]`.replace(/ +/g, " ");
     let above = this.rows.byKey.get(row.parentKey);
     while (above && above.type !== "process") above = this.rows.byKey.get(above.parentKey);
-    const own = label === clean(above?.label ?? "", 300) ? "" : label;
+    const own = label === cleanText(above?.label ?? "", 300) ? "" : label;
     return `${t("main_thread")} ${own} [${row.tid}]`.replace(/ +/g, " ");
   }
 
   /** A domain of NVTX without a name has a number; the default one needs none. */
-  private domainName(r: Row, label: string): string {
-    return label || (r.domain ? t("nvtx_domain", r.domain) : "");
+  private domainName(row: Row, label: string): string {
+    return label || (row.domain ? t("nvtx_domain", row.domain) : "");
   }
 
-  private gpuName(r: Row, label: string): string {
-    const process = r.parent ? "" : `${clean(r.process ?? "", 40)} [${r.pid}]`;
-    return [t("gpu", r.device ?? 0), label, process].filter(Boolean).join(" · ");
+  private gpuName(row: Row, label: string): string {
+    const process = row.parent ? "" : `${cleanText(row.process ?? "", 40)} [${row.pid}]`;
+    return [t("gpu", row.device ?? 0), label, process].filter(Boolean).join(" · ");
   }
 
   /** Text of a row, as shown and as filtered by. */
   rowName(row: Row): string {
-    const label = clean(row.label ?? "", 300);
+    const label = cleanText(row.label ?? "", 300);
     switch (row.type) {
       case "report":
         return label;
@@ -633,7 +638,7 @@ export class App {
         return [
           t("projected"),
           this.domainName(row, label),
-          clean(row.process ?? "", 40) ||
+          cleanText(row.process ?? "", 40) ||
             (row.tid ===
             this.rows.byKey.get(this.rows.byKey.get(row.parentKey)?.parentKey ?? "")?.pid
               ? t("main_thread")
@@ -664,12 +669,13 @@ export class App {
       case "track":
         return label || t("unnamed");
       default:
-        return has(row.type) ? t(row.type) : row.type;
+        return hasWord(row.type) ? t(row.type) : row.type;
     }
   }
 
   private nameRows(): void {
-    for (const r of this.rows?.byKey.values() ?? []) this.rows.names.set(r.key, this.rowName(r));
+    for (const row of this.rows?.byKey.values() ?? [])
+      this.rows.names.set(row.key, this.rowName(row));
   }
 
   /* ---- selecting ---- */
@@ -683,16 +689,17 @@ export class App {
     const row = this.laneRow(report, lane),
       above = row && this.rows.byKey.get(row.parentKey);
     return [row, above]
-      .map((r) => (r ? (this.rows.names.get(r.key) ?? "") : ""))
+      .map((line) => (line ? (this.rows.names.get(line.key) ?? "") : ""))
       .filter(Boolean)
       .join(" · ");
   }
 
   /** How many events there are: those that the table of events can show. */
-  events(): number {
+  countEvents(): number {
     return [...(this.rows?.byLane.values() ?? [])].reduce(
-      (n, r) =>
-        n + (AGAIN.includes(r.type) || isCounter(r) || r.of !== undefined ? 0 : (r.count ?? 0)),
+      (n, row) =>
+        n +
+        (AGAIN.includes(row.type) || isCounter(row) || row.of !== undefined ? 0 : (row.count ?? 0)),
       0,
     );
   }
@@ -705,18 +712,18 @@ export class App {
   }
 
   /** A value of a counter is called what it is. */
-  private named(report: number, spot: Spot): Spot {
+  private nameSpot(report: number, spot: Spot): Spot {
     const row = this.laneRow(report, spot.lane);
     if (spot.value === undefined || !row) return spot;
-    return { ...spot, name: value(spot.value, unitOf(row)) };
+    return { ...spot, name: formatValue(spot.value, unitOf(row)) };
   }
 
   select(report: number, spot: Spot | null, reveal = false): void {
-    this.selected = spot ? { report, spot: this.named(report, spot) } : null;
-    this.emit("select");
-    this.emit("draw");
+    this.selected = spot ? { report, spot: this.nameSpot(report, spot) } : null;
+    this.emitEvent("select");
+    this.emitEvent("draw");
     if (!spot) return;
-    if (reveal) this.reveal(report, spot);
+    if (reveal) this.revealEvent(report, spot);
     const chosen = this.selected;
     void this.ask<EventDetail>("event", {
       r: report,
@@ -726,27 +733,31 @@ export class App {
     }).then((detail) => {
       if (!detail || this.selected !== chosen || !chosen) return;
       chosen.detail = detail;
-      this.emit("select");
-      this.emit("draw");
+      this.emitEvent("select");
+      this.emitEvent("draw");
     });
   }
 
   /** Bring an event into sight: open the rows above it, scroll, move. */
-  reveal(report: number, spot: Spot): void {
+  revealEvent(report: number, spot: Spot): void {
     const row = this.laneRow(report, spot.lane);
     if (row) {
       row.hidden_ = false;
       if (spot.level > 0) this.setOpen(row, true);
       if (spot.level >= FIRST_LEVELS) this.stored.full[row.key] = true;
-      for (let p = this.rows.byKey.get(row.parentKey); p; p = this.rows.byKey.get(p.parentKey)) {
-        p.hidden_ = false;
-        this.setOpen(p, true);
+      for (
+        let line = this.rows.byKey.get(row.parentKey);
+        line;
+        line = this.rows.byKey.get(line.parentKey)
+      ) {
+        line.hidden_ = false;
+        this.setOpen(line, true);
       }
       this.layoutRows();
       this.scrollTo?.(row, spot.level);
     }
-    const o = this.offsets[report];
-    this.view.reveal(spot.start + o, spot.end + o);
+    const offset = this.offsets[report];
+    this.view.revealSpan(spot.start + offset, spot.end + offset);
   }
 
   scrollTo?: (row: Row, level: number) => void;
@@ -754,7 +765,7 @@ export class App {
   setOpen(row: Row, open: boolean): void {
     row.open = open;
     this.stored.open[row.key] = open;
-    this.store();
+    this.storeState();
     if (open && opensToNames(row) && !row.children.length) void this.loadNames(row);
   }
 
@@ -762,26 +773,26 @@ export class App {
     row.hidden_ = hidden;
     if (hidden) this.stored.hidden[row.key] = true;
     else delete this.stored.hidden[row.key];
-    this.store();
+    this.storeState();
   }
 
   setPinned(row: Row, pinned: boolean): void {
     row.pinned = pinned;
-    this.stored.pinned = this.stored.pinned.filter((k) => k !== row.key);
+    this.stored.pinned = this.stored.pinned.filter((key) => key !== row.key);
     if (pinned) this.stored.pinned.push(row.key);
-    this.store();
+    this.storeState();
   }
 
   setHeight(row: Row, height: number): void {
     row.height = Math.max(8, Math.min(400, Math.round(height)));
     this.stored.height[row.key] = row.height;
-    this.store();
+    this.storeState();
   }
 
   /** The colour chosen for a row, or for one that it is below; -1: none. */
   rowColor(row: Row): number {
-    for (let p: Row | undefined = row; p; p = this.rows.byKey.get(p.parentKey)) {
-      const c = this.stored.colors[p.key];
+    for (let line: Row | undefined = row; line; line = this.rows.byKey.get(line.parentKey)) {
+      const c = this.stored.colors[line.key];
       if (c !== undefined) return c;
     }
     return -1;
@@ -790,16 +801,16 @@ export class App {
   setRowColor(row: Row, color: number | null): void {
     if (color === null) delete this.stored.colors[row.key];
     else this.stored.colors[row.key] = color;
-    this.store();
-    this.emit("theme");
-    this.emit("layout");
-    this.emit("draw");
+    this.storeState();
+    this.emitEvent("theme");
+    this.emitEvent("layout");
+    this.emitEvent("draw");
   }
 
   async setNameColor(name: string, color: number | null): Promise<void> {
     if (color === null) delete this.stored.nameColors[name];
     else this.stored.nameColors[name] = color;
-    this.store();
+    this.storeState();
     await this.markNames();
   }
 
@@ -818,8 +829,8 @@ export class App {
     this.changeSettings({ fold });
     this.rows.forgetNames();
     await this.loadTrees();
-    this.emit("view");
-    this.emit("fold");
+    this.emitEvent("view");
+    this.emitEvent("fold");
   }
 
   private idsOf = new Map<string, number[]>();
@@ -829,7 +840,8 @@ export class App {
       known = this.idsOf.get(key);
     if (known) return known;
     const got =
-      (await this.ask<{ ids: number[] }>("names", { r: report, ...beginning(name) }))?.ids ?? [];
+      (await this.ask<{ ids: number[] }>("names", { r: report, ...takeBeginning(name) }))?.ids ??
+      [];
     if (this.complete) this.idsOf.set(key, got);
     return got;
   }
@@ -855,7 +867,7 @@ export class App {
     this.rows.setNames(now, names);
     this.nameRows();
     this.layoutRows();
-    this.emit("view");
+    this.emitEvent("view");
   }
 
   /** How much of the window a report spans, ns. */
@@ -875,20 +887,20 @@ export class App {
         await this.loadNames(row); // it was open from the start, or could not be asked for
         continue;
       }
-      const o = this.offsets[row.report];
+      const offset = this.offsets[row.report];
       const sum = await this.ask<Sum>("sum", {
         r: row.report,
         lanes: row.lane,
-        t0: Math.round(this.view.t0 - o),
-        t1: Math.round(this.view.t1 - o),
+        t0: Math.round(this.view.t0 - offset),
+        t1: Math.round(this.view.t1 - offset),
         limit: 2000, // names; the rows are of those that took most time in the whole report
         ...this.folding,
       });
       if (!sum) continue;
-      const totals = new Map(sum.groups.map((g) => [g.name, g.total])),
+      const totals = new Map(sum.groups.map((group) => [group.name, group.total])),
         span = this.spanOf(row.report);
-      for (const c of row.children)
-        this.busyNow.set(c.key, Math.min(1, (totals.get(c.label ?? "") ?? 0) / span));
+      for (const line of row.children)
+        this.busyNow.set(line.key, Math.min(1, (totals.get(line.label ?? "") ?? 0) / span));
     }
   }
 
@@ -906,30 +918,33 @@ export class App {
       chosen[info.id] = colors;
       lit[info.id] = bright;
     }
-    this.cache.remark();
-    this.emit("draw");
+    this.cache.markTiles();
+    this.emitEvent("draw");
   }
 
   /** Show the selected event as wide as fits. */
   zoomToEvent(): void {
     const selected = this.selected;
     if (!selected) return;
-    const o = this.offsets[selected.report],
-      d = Math.max(selected.spot.end - selected.spot.start, 50);
-    this.view.set(selected.spot.start + o - d * 0.15, selected.spot.end + o + d * 0.15);
+    const offset = this.offsets[selected.report],
+      distance = Math.max(selected.spot.end - selected.spot.start, 50);
+    this.view.set(
+      selected.spot.start + offset - distance * 0.15,
+      selected.spot.end + offset + distance * 0.15,
+    );
   }
 
   /** Select the stretch of an event, and show what it is made of. */
   selectTime(report: number, spot: { start: number; end: number }): void {
-    const o = this.offsets[report];
-    this.setRange([spot.start + o, spot.end + o]);
-    this.emit("statistics");
+    const offset = this.offsets[report];
+    this.setRange([spot.start + offset, spot.end + offset]);
+    this.emitEvent("statistics");
   }
 
   setRange(range: [number, number] | null): void {
     this.range = range && range[0] > range[1] ? [range[1], range[0]] : range;
-    this.emit("range");
-    this.emit("draw");
+    this.emitEvent("range");
+    this.emitEvent("draw");
   }
 
   /* ---- links to a view ---- */
@@ -938,8 +953,8 @@ export class App {
    * Where this view can be opened again, as long as the server runs (with --port: whenever it
    * does, but for the token).
    */
-  link(): string {
-    return location.href.replace(/#.*/, "") + this.hash();
+  makeLink(): string {
+    return location.href.replace(/#.*/, "") + this.makeHash();
   }
 
   panel = ""; // which is shown
@@ -949,7 +964,7 @@ export class App {
     const { open, hidden, pinned, order, full, height } = this.stored,
       changed: LinkedRows = { open, hidden, pinned, order, full, height },
       parts = Object.entries(changed).filter(([, v]) => Object.keys(v as object).length);
-    if (this.offsets.some((o) => o !== 0)) parts.push(["offsets", this.offsets]);
+    if (this.offsets.some((offset) => offset !== 0)) parts.push(["offsets", this.offsets]);
     return parts.length ? encodeURIComponent(JSON.stringify(Object.fromEntries(parts))) : "";
   }
 
@@ -964,7 +979,7 @@ export class App {
   }
 
   /** What a link has beside the window: asked for once rows are there. */
-  private linked(): { panel: string; event: number[] } {
+  private readLink(): { panel: string; event: number[] } {
     const of = new URLSearchParams(location.hash.slice(1)),
       event = (of.get("e") ?? "").split(",").map(Number);
     return {
@@ -987,13 +1002,13 @@ export class App {
     }
     return panel;
   }
-  linkedAtStart = this.linked();
+  linkedAtStart = this.readLink();
 
-  hash(): string {
-    const pair = ([a, b]: [number, number]): string => `${Math.round(a)},${Math.round(b)}`,
-      parts = [`t=${pair([this.view.t0, this.view.t1])}`],
+  makeHash(): string {
+    const writePair = ([a, b]: [number, number]): string => `${Math.round(a)},${Math.round(b)}`,
+      parts = [`t=${writePair([this.view.t0, this.view.t1])}`],
       rows = this.rowsAsText();
-    if (this.range) parts.push(`s=${pair(this.range)}`);
+    if (this.range) parts.push(`s=${writePair(this.range)}`);
     if (this.selected) {
       const { lane, level, event } = this.selected.spot;
       parts.push(`e=${[this.selected.report, lane, level, event].join(",")}`);
@@ -1005,16 +1020,16 @@ export class App {
 
   private fromHash(): void {
     const match = /[#&]t=(-?\d+),(-?\d+)/.exec(location.hash),
-      s = /[#&]s=(-?\d+),(-?\d+)/.exec(location.hash);
+      found = /[#&]s=(-?\d+),(-?\d+)/.exec(location.hash);
     if (match && Number(match[2]) > Number(match[1])) {
       this.view.t0 = Number(match[1]);
       this.view.t1 = Number(match[2]);
       this.view.given = true;
     }
-    if (s) this.range = [Number(s[1]), Number(s[2])];
+    if (found) this.range = [Number(found[1]), Number(found[2])];
   }
 
-  colors(): Uint32Array[] {
+  getPalettes(): Uint32Array[] {
     return palettes;
   }
 }

@@ -64,12 +64,18 @@ export const DARK: Theme = {
   select: "#ffd166",
 };
 
-function hsl(h: number, s: number, l: number): RGB {
-  const f = (n: number): number => {
-    const k = (n + h / 30) % 12;
-    return Math.round(255 * (l - s * Math.min(l, 1 - l) * Math.max(-1, Math.min(k - 3, 9 - k, 1))));
+function convertHsl(h: number, saturation: number, light: number): RGB {
+  const channelAt = (n: number): number => {
+    const position = (n + h / 30) % 12;
+    return Math.round(
+      255 *
+        (light -
+          saturation *
+            Math.min(light, 1 - light) *
+            Math.max(-1, Math.min(position - 3, 9 - position, 1))),
+    );
   };
-  return [f(0), f(8), f(4)];
+  return [channelAt(0), channelAt(8), channelAt(4)];
 }
 
 /* One row of the palette a class; behind those of the kinds of rows: */
@@ -119,10 +125,17 @@ export const STATES: [word: StateWord, color: RGB][] = STATE_WORDS.map((word) =>
 
 const HUES = [210, 28, 165, 330, 50, 265, 190, 10, 90, 235, 300, 140, 40, 180, 355, 120];
 
-function spread(i: number, hue: number, width: number, s: number, low: number, high: number): RGB {
-  return hsl(
+function spreadColors(
+  i: number,
+  hue: number,
+  width: number,
+  saturation: number,
+  low: number,
+  high: number,
+): RGB {
+  return convertHsl(
     (hue + ((i * 37) % width) - width / 2 + 360) % 360,
-    s,
+    saturation,
     low + ((i * 61) % 97) * ((high - low) / 97),
   );
 }
@@ -138,20 +151,20 @@ function isIn(id: number, first: number, n: number): boolean {
 function copyColor(kind: number, dark: boolean): RGB {
   if (TO_DEVICE.includes(kind)) return goodColor(dark);
   if (TO_HOST.includes(kind)) return badColor(dark);
-  return hsl(285, 0.35, dark ? 0.6 : 0.5);
+  return convertHsl(285, 0.35, dark ? 0.6 : 0.5);
 }
 
 function gilColor(state: number, dark: boolean): RGB {
   if (state === GIL_HOLDS) return goodColor(dark);
-  return state === GIL_WAITS ? badColor(dark) : hsl(210, 0.06, 0.55);
+  return state === GIL_WAITS ? badColor(dark) : convertHsl(210, 0.06, 0.55);
 }
 
 function goodColor(dark: boolean): RGB {
-  return hsl(150, 0.75, dark ? 0.5 : 0.33);
+  return convertHsl(150, 0.75, dark ? 0.5 : 0.33);
 }
 
 function badColor(dark: boolean): RGB {
-  return hsl(12, 0.78, dark ? 0.5 : 0.45);
+  return convertHsl(12, 0.78, dark ? 0.5 : 0.45);
 }
 
 /** States of the GIL, as texts of our own number them. */
@@ -161,12 +174,12 @@ export const GIL_HOLDS = 2,
 /** The colour of a text of our own, by its number. */
 export function ownColor(id: number, dark: boolean): RGB {
   if (isIn(id, OWN_COPY, OWN_COPY_COUNT)) return copyColor(id - OWN_COPY, dark);
-  if (id === OWN_MEMSET) return hsl(210, 0.06, dark ? 0.6 : 0.5);
-  if (id === OWN_GRAPH) return hsl(222, 0.6, 0.55);
-  if (isIn(id, OWN_SYNC, OWN_SYNC_COUNT)) return hsl(44, 0.85, dark ? 0.58 : 0.52);
-  if (isIn(id, OWN_FAULT, OWN_FAULT_COUNT)) return hsl(330, 0.6, 0.5);
+  if (id === OWN_MEMSET) return convertHsl(210, 0.06, dark ? 0.6 : 0.5);
+  if (id === OWN_GRAPH) return convertHsl(222, 0.6, 0.55);
+  if (isIn(id, OWN_SYNC, OWN_SYNC_COUNT)) return convertHsl(44, 0.85, dark ? 0.58 : 0.52);
+  if (isIn(id, OWN_FAULT, OWN_FAULT_COUNT)) return convertHsl(330, 0.6, 0.5);
   if (isIn(id, OWN_GIL, OWN_GIL_COUNT)) return gilColor(id - OWN_GIL, dark);
-  return hsl(265, 0.4, 0.55);
+  return convertHsl(265, 0.4, 0.55);
 }
 
 /** So many metrics have colours that differ: six hues, then the same darker or lighter. */
@@ -175,29 +188,31 @@ export const COUNTER_COLORS = 12;
 function counterColor(i: number, dark: boolean): RGB {
   const hue = [38, 205, 150, 285, 10, 60][i % 6],
     light = dark ? 0.55 : 0.5;
-  return i < 6 ? hsl(hue, 0.55, light) : hsl(hue, 0.4, dark ? light + 0.17 : light - 0.17);
+  return i < 6
+    ? convertHsl(hue, 0.55, light)
+    : convertHsl(hue, 0.4, dark ? light + 0.17 : light - 0.17);
 }
 
 export function classColor(cls: number, i: number, dark: boolean): RGB {
   switch (cls) {
     case CLASS_KERNEL:
-      return spread(i, 216, 20, 0.78, dark ? 0.48 : 0.44, dark ? 0.68 : 0.62);
+      return spreadColors(i, 216, 20, 0.78, dark ? 0.48 : 0.44, dark ? 0.68 : 0.62);
     case CLASS_OWN:
       return ownColor(i, dark);
     case CLASS_OSRT:
-      return spread(i, 25, 50, 0.42, dark ? 0.42 : 0.5, dark ? 0.58 : 0.66);
+      return spreadColors(i, 25, 50, 0.42, dark ? 0.42 : 0.5, dark ? 0.58 : 0.66);
     case CLASS_API:
-      return spread(i, 190, 60, 0.5, dark ? 0.36 : 0.4, dark ? 0.54 : 0.58);
+      return spreadColors(i, 190, 60, 0.5, dark ? 0.36 : 0.4, dark ? 0.54 : 0.58);
     case CLASS_STATE:
       return STATES[i < STATES.length ? i : 0][1];
     case CLASS_SAMPLE:
-      return spread(i, 30, 40, 0.75, 0.46, 0.6);
+      return spreadColors(i, 30, 40, 0.75, 0.46, 0.6);
     case CLASS_COUNTER:
       return counterColor(i % COUNTER_COLORS, dark);
     case CLASS_CHOSEN:
       return CHOICES[i % CHOICES.length][1];
     default:
-      return hsl(HUES[i & 15], 0.5, (dark ? 0.42 : 0.5) + ((i >> 4) % 5) * 0.045);
+      return convertHsl(HUES[i & 15], 0.5, (dark ? 0.42 : 0.5) + ((i >> 4) % 5) * 0.045);
   }
 }
 
@@ -222,18 +237,18 @@ export function classOf(type: string): number {
 }
 
 /** Light of the 256 values of a channel. */
-const LINEAR = Array.from({ length: 256 }, (_, v) =>
-  v <= 10 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4,
+const LINEAR = Array.from({ length: 256 }, (_, byte) =>
+  byte <= 10 ? byte / 255 / 12.92 : ((byte / 255 + 0.055) / 1.055) ** 2.4,
 );
 
 /** Black or white, whichever is easier to read on a colour. */
 export function inkOn(color: RGB): string {
-  const [r, g, b] = color.map((v) => LINEAR[v]);
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.187
+  const [red, green, blue] = color.map((byte) => LINEAR[byte]);
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.187
     ? "#0b1118"
     : "#ffffff"; /* where both have the same contrast (WCAG 2) */
 }
 
-export function css([r, g, b]: RGB): string {
-  return `rgb(${r},${g},${b})`;
+export function writeColor([red, green, blue]: RGB): string {
+  return `rgb(${red},${green},${blue})`;
 }

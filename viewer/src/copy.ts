@@ -2,32 +2,32 @@
 
 import type { App } from "./app";
 import type { Params } from "./data";
-import { clean } from "./format";
-import { copyText, download } from "./dom";
-import { toast } from "./menu";
+import { cleanText } from "./format";
+import { copyText, downloadFile } from "./dom";
+import { showToast } from "./menu";
 import { t } from "./i18n";
 
 /** A cell that begins like a formula is one to a spreadsheet: a quote before it keeps it text. */
-function cell(v: string | number): string {
-  if (typeof v === "number") return String(v);
-  const s = /^[=+\-@\t\r]/.test(v) ? `'${v}` : v;
-  return /[",\n\r]/.test(s) ? `"${s.replace(/"/g, '""')}"` : s;
+function writeCell(value: string | number): string {
+  if (typeof value === "number") return String(value);
+  const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+  return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
 }
 
-function csv(head: string[], rows: (string | number)[][]): string {
-  return [head, ...rows].map((r) => r.map(cell).join(",") + "\n").join("");
+function writeCsv(head: string[], rows: (string | number)[][]): string {
+  return [head, ...rows].map((row) => row.map(writeCell).join(",") + "\n").join("");
 }
 
-export function copied(text: string): void {
-  void copyText(text).then(() => toast(t("copied")));
+export function copyAndSay(text: string): void {
+  void copyText(text).then(() => showToast(t("copied")));
 }
 
 export function copyCsv(head: string[], rows: (string | number)[][]): void {
-  copied(csv(head, rows));
+  copyAndSay(writeCsv(head, rows));
 }
 
 export function saveCsv(name: string, head: string[], rows: (string | number)[][]): void {
-  download(name, csv(head, rows), "text/csv");
+  downloadFile(name, writeCsv(head, rows), "text/csv");
 }
 
 /**
@@ -39,9 +39,9 @@ export async function copySql(app: App, questions: Params[]): Promise<void> {
   for (const params of questions) {
     const got = await app.ask<{ sql: string }>("sql", params);
     if (!got) return; // why not is said above the time line
-    parts.push(
-      `${app.reports.length > 1 ? `-- ${clean(app.reports[Number(params.r)].name)}\n` : ""}${got.sql};\n`,
-    );
+    const name = cleanText(app.reports[Number(params.r)].name),
+      head = app.reports.length > 1 ? `-- ${name}\n` : "";
+    parts.push(`${head}${got.sql};\n`);
   }
-  copied(parts.join("\n"));
+  copyAndSay(parts.join("\n"));
 }

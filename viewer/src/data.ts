@@ -187,26 +187,27 @@ export interface Source {
 
 export class ServerError extends Error {}
 
-function query(params: Params): string {
+function writeQuery(params: Params): string {
   return Object.entries(params)
-    .filter(([, v]) => v !== undefined)
-    .map(([k, v]) => `${k}=${encodeURIComponent(String(v))}`)
+    .filter(([, value]) => value !== undefined)
+    .map(([key, cell]) => `${key}=${encodeURIComponent(String(cell))}`)
     .join("&");
 }
 
 export class HttpSource implements Source {
-  private async get(path: string, params: Params, signal?: AbortSignal): Promise<Response> {
-    const r = await fetch(`api/${path}?${query(params)}`, { signal });
-    if (!r.ok) throw new ServerError((await r.text()).trim() || `HTTP ${r.status}`);
-    return r;
+  private async getAnswer(path: string, params: Params, signal?: AbortSignal): Promise<Response> {
+    const response = await fetch(`api/${path}?${writeQuery(params)}`, { signal });
+    if (!response.ok)
+      throw new ServerError((await response.text()).trim() || `HTTP ${response.status}`);
+    return response;
   }
   async json<T>(path: string, params: Params = {}, signal?: AbortSignal): Promise<T> {
-    const v = (await (await this.get(path, params, signal)).json()) as T & { error?: string };
+    const v = (await (await this.getAnswer(path, params, signal)).json()) as T & { error?: string };
     if (v.error !== undefined) throw new ServerError(v.error);
     return v;
   }
   async tiles(params: Params, signal?: AbortSignal): Promise<ArrayBuffer> {
-    return (await this.get("tiles", params, signal)).arrayBuffer();
+    return (await this.getAnswer("tiles", params, signal)).arrayBuffer();
   }
 }
 
@@ -246,8 +247,8 @@ export interface Tile {
   gl?: unknown; // the renderer's
 }
 
-export function tileStart(k: number, index: number): number {
-  return index * TILE_PIXELS * 2 ** k;
+export function tileStart(scale: number, index: number): number {
+  return index * TILE_PIXELS * 2 ** scale;
 }
 
 /** Texts of names that tiles mention, by report. */
@@ -256,7 +257,12 @@ export const names: Map<number, string>[] = [];
 export const palettes: Uint32Array[] = [];
 
 /** Tiles come in the order in which they were asked for. */
-export function parseTiles(report: number, k: number, asked: Wanted[], bytes: ArrayBuffer): Tile[] {
+export function parseTiles(
+  report: number,
+  scale: number,
+  asked: Wanted[],
+  bytes: ArrayBuffer,
+): Tile[] {
   const u32 = new Uint32Array(bytes, 0, bytes.byteLength >> 2);
   if (u32[0] !== TILE_MAGIC)
     throw new ServerError("The server sent tiles that this page does not know; reload it.");
@@ -277,7 +283,7 @@ export function parseTiles(report: number, k: number, asked: Wanted[], bytes: Ar
     tiles.push({
       report,
       lane: asked[i].lane,
-      k,
+      k: scale,
       index: u32[at + 1] | 0,
       pending: u32[at + 2] !== 0,
       reading: u32[at + 2] === 1,
@@ -302,13 +308,14 @@ export function parseTiles(report: number, k: number, asked: Wanted[], bytes: Ar
     tile.f32 = new Float32Array(tile.bytes);
     tile.u32 = new Uint32Array(tile.bytes);
     tile.u8 = new Uint8Array(tile.bytes);
-    for (const l of tile.levels)
-      for (let r = l.from; r < l.from + l.n; r++)
+    for (const level of tile.levels)
+      for (let rect = level.from; rect < level.from + level.n; rect++)
         if (
-          tile.f32[r * RECT_WORDS + AT_X1] - tile.f32[r * RECT_WORDS + AT_X0] >= LABEL_PIXELS &&
-          !(tile.u8[r * RECT_BYTES + AT_FLAGS] & (PREVIEW | COUNTER))
+          tile.f32[rect * RECT_WORDS + AT_X1] - tile.f32[rect * RECT_WORDS + AT_X0] >=
+            LABEL_PIXELS &&
+          !(tile.u8[rect * RECT_BYTES + AT_FLAGS] & (PREVIEW | COUNTER))
         )
-          l.wide.push(r);
+          level.wide.push(rect);
   }
   const text = new TextDecoder();
   const known = (names[report] ??= new Map());
@@ -342,7 +349,7 @@ export const lit: (Set<number> | null)[] = [];
  * Note in a tile which of its rectangles have a chosen colour, and which are faded because others
  * are highlighted.
  */
-export function mark(tile: Tile): void {
+export function markTile(tile: Tile): void {
   const colors = chosen[tile.report],
     bright = lit[tile.report];
   if (!colors && !bright && !tile.marked) return;
@@ -377,18 +384,18 @@ export class TileCache {
 
   constructor(private source: Source) {}
 
-  private key(report: number, lane: number, k: number, index: number): string {
-    return `${report}/${lane}/${k}/${index}`;
+  private makeKey(report: number, lane: number, scale: number, index: number): string {
+    return `${report}/${lane}/${scale}/${index}`;
   }
 
-  get(report: number, lane: number, k: number, index: number): Tile | undefined {
-    const t = this.tiles.get(this.key(report, lane, k, index));
-    if (t) t.used = ++this.clock;
-    return t;
+  getTile(report: number, lane: number, scale: number, index: number): Tile | undefined {
+    const tile = this.tiles.get(this.makeKey(report, lane, scale, index));
+    if (tile) tile.used = ++this.clock;
+    return tile;
   }
 
-  has(k: number): boolean {
-    return (this.scales.get(k) ?? 0) > 0;
+  hasScale(scale: number): boolean {
+    return (this.scales.get(scale) ?? 0) > 0;
   }
 
   busy(): boolean {
@@ -399,13 +406,13 @@ export class TileCache {
    * Have all tiles of a report asked for again at the next frame that shows them; until then they
    * are as they were.
    */
-  renew(report: number): void {
-    for (const t of this.tiles.values()) if (t.report === report) t.asked = 0;
+  renewTiles(report: number): void {
+    for (const tile of this.tiles.values()) if (tile.report === report) tile.asked = 0;
   }
 
   /** Have pending tiles asked for again at the next frame that shows them. */
   retryPending(): void {
-    for (const t of this.tiles.values()) if (t.pending) t.asked = 0;
+    for (const tile of this.tiles.values()) if (tile.pending) tile.asked = 0;
   }
 
   private ahead: AbortController | null = null; // of what was asked for ahead
@@ -415,29 +422,29 @@ export class TileCache {
    * they are looked at; what is wanted now does not wait for these: a browser has but six
    * connections to a server.
    */
-  want(lanes: Wanted[], k: number, first: number, last: number, ahead = false): void {
+  wantTiles(lanes: Wanted[], scale: number, first: number, last: number, ahead = false): void {
     const byReport = new Map<string, Wanted[]>();
     for (let i = first; i <= last; i++)
       for (const wanted of lanes) {
-        const key = this.key(wanted.report, wanted.lane, k, i);
+        const key = this.makeKey(wanted.report, wanted.lane, scale, i);
         const tile = this.tiles.get(key);
         if ((tile && tile.asked >= wanted.levels) || this.flying.has(key)) continue;
-        const g = `${wanted.report} ${i}`;
-        const list = byReport.get(g);
+        const place = `${wanted.report} ${i}`;
+        const list = byReport.get(place);
         if (list) list.push(wanted);
-        else byReport.set(g, [wanted]);
+        else byReport.set(place, [wanted]);
       }
     if (byReport.size && !ahead) {
       this.ahead?.abort();
       this.ahead = null;
     }
     if (byReport.size && ahead) this.ahead ??= new AbortController();
-    for (const [g, list] of byReport) {
-      const [report, index] = g.split(" ").map(Number);
+    for (const [place, list] of byReport) {
+      const [report, index] = place.split(" ").map(Number);
       for (let i = 0; i < list.length; i += 64)
-        void this.fetch(
+        void this.fetchTiles(
           report,
-          k,
+          scale,
           index,
           list.slice(i, i + 64),
           ahead ? this.ahead!.signal : undefined,
@@ -445,76 +452,77 @@ export class TileCache {
     }
   }
 
-  private async fetch(
+  private async fetchTiles(
     report: number,
-    k: number,
+    scale: number,
     index: number,
     lanes: Wanted[],
     signal?: AbortSignal,
   ): Promise<void> {
-    const keys = lanes.map((w) => this.key(report, w.lane, k, index));
+    const keys = lanes.map((wanted) => this.makeKey(report, wanted.lane, scale, index));
     keys.forEach((key) => this.flying.add(key));
     try {
       const bytes = await this.source.tiles(
         {
           r: report,
-          k,
+          k: scale,
           i: index,
           n: 1,
           lanes: lanes
             .map(
-              (w) => `${w.of ?? w.lane}.${w.levels}${(w.ids ?? []).map((id) => `~${id}`).join("")}`,
+              ({ of, lane, levels, ids = [] }) =>
+                `${of ?? lane}.${levels}${ids.map((id) => `~${id}`).join("")}`,
             )
             .join(","),
         },
         signal,
       );
-      for (const tile of parseTiles(report, k, lanes, bytes)) {
-        this.put(tile);
+      for (const tile of parseTiles(report, scale, lanes, bytes)) {
+        this.putTile(tile);
         if (tile.reading) this.onReading();
         if (tile.pending && tile.levels.length > 1) this.onLevels(tile);
       }
-      this.evict();
-    } catch (e) {
-      if (!signal?.aborted) this.onError(e as Error);
+      this.evictTiles();
+    } catch (error) {
+      if (!signal?.aborted) this.onError(error as Error);
     } finally {
       keys.forEach((key) => this.flying.delete(key));
       this.onArrive();
     }
   }
 
-  private put(tile: Tile): void {
-    const key = this.key(tile.report, tile.lane, tile.k, tile.index);
+  private putTile(tile: Tile): void {
+    const key = this.makeKey(tile.report, tile.lane, tile.k, tile.index);
     const old = this.tiles.get(key);
-    if (old) this.drop(key, old);
+    if (old) this.dropTile(key, old);
     tile.used = ++this.clock;
-    mark(tile);
+    markTile(tile);
     this.tiles.set(key, tile);
     this.scales.set(tile.k, (this.scales.get(tile.k) ?? 0) + 1);
     this.bytes += tile.bytes.byteLength + 300;
   }
 
   /** Other colours were chosen, or something else highlighted. */
-  remark(): void {
-    for (const t of this.tiles.values()) {
-      mark(t);
-      this.onDrop(t); // what the renderer has of it is old
+  markTiles(): void {
+    for (const tile of this.tiles.values()) {
+      markTile(tile);
+      this.onDrop(tile); // what the renderer has of it is old
     }
   }
 
-  private drop(key: string, tile: Tile): void {
+  private dropTile(key: string, tile: Tile): void {
     this.onDrop(tile);
     this.tiles.delete(key);
     this.scales.set(tile.k, this.scales.get(tile.k)! - 1);
     this.bytes -= tile.bytes.byteLength + 300;
   }
 
-  private evict(): void {
+  private evictTiles(): void {
     if (this.bytes <= TileCache.MOST) return;
     const all = [...this.tiles].sort((a, b) => a[1].used - b[1].used);
-    for (const [key, t] of all) {
+    for (const [key, tile] of all) {
       if (this.bytes <= TileCache.MOST * 0.75) break;
-      this.drop(key, t);
+      this.dropTile(key, tile);
     }
   }
 }

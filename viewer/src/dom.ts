@@ -12,19 +12,20 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   ...children: (Child | Child[])[]
 ): HTMLElementTagNameMap[K] {
   const e = document.createElement(tag);
-  for (const [k, v] of Object.entries(props ?? {})) {
-    if (v === undefined || v === null || v === false) continue;
-    if (k.startsWith("on")) e.addEventListener(k.slice(2), v as EventListener);
-    else if (k === "style") Object.assign(e.style, v);
-    else if (k === "class") e.className = String(v);
-    else if (k === "value" && "value" in e) (e as unknown as { value: string }).value = String(v);
-    else e.setAttribute(k, v === true ? "" : String(v));
+  for (const [key, error] of Object.entries(props ?? {})) {
+    if (error === undefined || error === null || error === false) continue;
+    if (key.startsWith("on")) e.addEventListener(key.slice(2), error as EventListener);
+    else if (key === "style") Object.assign(e.style, error);
+    else if (key === "class") e.className = String(error);
+    else if (key === "value" && "value" in e)
+      (e as unknown as { value: string }).value = String(error);
+    else e.setAttribute(key, error === true ? "" : String(error));
   }
-  add(e, children);
+  appendChildren(e, children);
   return e;
 }
 
-export function add(element: Element, children: (Child | Child[])[]): void {
+export function appendChildren(element: Element, children: (Child | Child[])[]): void {
   for (const c of children.flat())
     if (c !== null && c !== undefined && c !== false)
       element.append(typeof c === "object" ? c : String(c));
@@ -44,11 +45,11 @@ function focusPath(element: Element): number[] | null {
  * Put other children into an element. Who works by keyboard stays where they were: at the control
  * that now stands in that place.
  */
-export function fill(element: Element, ...children: (Child | Child[])[]): void {
+export function fillElement(element: Element, ...children: (Child | Child[])[]): void {
   const path = focusPath(element),
     was = document.activeElement?.tagName;
   element.replaceChildren();
-  add(element, children);
+  appendChildren(element, children);
   if (!path) return;
   let now: Element | undefined = element;
   for (const i of path) now = now?.children[i];
@@ -57,44 +58,47 @@ export function fill(element: Element, ...children: (Child | Child[])[]): void {
 
 let held: Node | null = null; // the control that the pointer was pressed on, until it is released
 let waiting: (() => void)[] = [];
-const release = (): void => {
+const releasePointer = (): void => {
   const then = waiting;
   held = null;
   waiting = [];
-  window.setTimeout(() => then.forEach((f) => f())); // after the click, which follows
+  window.setTimeout(() => then.forEach((callback) => callback())); // after the click, which follows
 };
 
 window.addEventListener(
   "pointerdown",
-  (e) => (held = (e.target as Element).closest("button, a, tr")),
+  (event) => (held = (event.target as Element).closest("button, a, tr")),
   true,
 );
-for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, release, true);
-window.addEventListener("blur", release); // of the window alone
+for (const end of ["pointerup", "pointercancel"])
+  window.addEventListener(end, releasePointer, true);
+window.addEventListener("blur", releasePointer); // of the window alone
 /* Let go of where no event said so. */
-window.addEventListener("pointermove", (e) => held && !e.buttons && release(), true);
+window.addEventListener("pointermove", (event) => held && !event.buttons && releasePointer(), true);
 
 /**
  * Resolves when the pointer holds nothing inside of `e`: a button that is made anew between press
  * and release is never clicked.
  */
-export function released(e: Element): Promise<void> {
-  return held && e.contains(held) ? new Promise((f) => waiting.push(f)) : Promise.resolve();
+export function waitForRelease(element: Element): Promise<void> {
+  return held && element.contains(held)
+    ? new Promise((callback) => waiting.push(callback))
+    : Promise.resolve();
 }
 
 /** Call `f` once `ms` after the last of a burst of calls. */
-export function later<A extends unknown[]>(
+export function delayCalls<A extends unknown[]>(
   ms: number,
-  f: (...args: A) => void,
+  callback: (...args: A) => void,
 ): (...args: A) => void {
   let timer = 0;
   return (...args: A) => {
     clearTimeout(timer);
-    timer = window.setTimeout(() => f(...args), ms);
+    timer = window.setTimeout(() => callback(...args), ms);
   };
 }
 
-export function download(name: string, content: string | Blob, type = "text/plain"): void {
+export function downloadFile(name: string, content: string | Blob, type = "text/plain"): void {
   const url = URL.createObjectURL(new Blob([content], { type }));
   const element = h("a", { href: url, download: name });
   document.body.append(element);
@@ -103,11 +107,11 @@ export function download(name: string, content: string | Blob, type = "text/plai
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
-export async function copyText(s: string): Promise<void> {
+export async function copyText(text: string): Promise<void> {
   try {
-    await navigator.clipboard.writeText(s);
+    await navigator.clipboard.writeText(text);
   } catch {
-    const element = h("textarea", { class: "offscreen", value: s });
+    const element = h("textarea", { class: "offscreen", value: text });
     document.body.append(element);
     element.select();
     document.execCommand("copy");

@@ -7,13 +7,13 @@ const UNITS: [number, string][] = [
   [1, "ns"],
 ];
 
-function fourDigits(v: number): string {
-  if (Math.abs(v) >= 100) return v.toFixed(1);
-  return Math.abs(v) >= 10 ? v.toFixed(2) : v.toFixed(3);
+function fourDigits(value: number): string {
+  if (Math.abs(value) >= 100) return value.toFixed(1);
+  return Math.abs(value) >= 10 ? value.toFixed(2) : value.toFixed(3);
 }
 
 /** A duration with three to four significant digits: "12.34 ms". */
-export function duration(ns: number): string {
+export function formatDuration(ns: number): string {
   const a = Math.abs(ns);
   if (a >= 60e9) {
     const minutes = Math.floor(a / 60e9);
@@ -21,27 +21,27 @@ export function duration(ns: number): string {
   }
   for (const [size, unit] of UNITS)
     if (a >= size || size === 1) {
-      const v = ns / size;
-      return `${size === 1 ? Math.round(v) : fourDigits(v)} ${unit}`;
+      const value = ns / size;
+      return `${size === 1 ? Math.round(value) : fourDigits(value)} ${unit}`;
     }
   return "0 ns";
 }
 
 /** A moment, exact to the nanosecond: "1.234 567 890 s". */
-export function moment(ns: number): string {
+export function formatMoment(ns: number): string {
   const sign = ns < 0 ? "-" : "";
-  const a = Math.abs(Math.round(ns));
-  const s = Math.floor(a / 1e9);
-  const rest = String(a % 1e9).padStart(9, "0");
-  return `${sign}${s}.${rest.slice(0, 3)} ${rest.slice(3, 6)} ${rest.slice(6)} s`;
+  const size = Math.abs(Math.round(ns));
+  const seconds = Math.floor(size / 1e9);
+  const rest = String(size % 1e9).padStart(9, "0");
+  return `${sign}${seconds}.${rest.slice(0, 3)} ${rest.slice(3, 6)} ${rest.slice(6)} s`;
 }
 
 /**
  * A moment with as many digits as a step of `step` ns calls for, in the unit that suits times of
  * the size `around`.
  */
-export function tick(ns: number, step: number, around = Math.abs(ns)): string {
-  const [size, unit] = UNITS.find(([u]) => around >= u) ?? UNITS[3];
+export function formatTick(ns: number, step: number, around = Math.abs(ns)): string {
+  const [size, unit] = UNITS.find(([unitSize]) => around >= unitSize) ?? UNITS[3];
   const digits = Math.max(0, Math.min(9, Math.ceil(-Math.log10(step / size) - 1e-9)));
   return `${(ns / size).toFixed(digits)} ${unit}`;
 }
@@ -53,25 +53,25 @@ const SIZES: Record<string, number> = { min: 60e9, s: 1e9, ms: 1e6, µs: 1e3, us
  * unit. Null when it is none.
  */
 export function parseTime(text: string): number | null {
-  const s = text
+  const word = text
     .trim()
     .replace(/μ/g, "µ")
     .replace(/(\d)[\s\u202f]+(?=\d)/g, "$1");
-  if (!/^-?(\d+\.?\d*|\.\d+)\s*(min|ms|µs|us|ns|s)?(\s+(\d+\.?\d*)\s*(ms|µs|us|ns|s))*$/.test(s))
+  if (!/^-?(\d+\.?\d*|\.\d+)\s*(min|ms|µs|us|ns|s)?(\s+(\d+\.?\d*)\s*(ms|µs|us|ns|s))*$/.test(word))
     return null;
   let sum = 0;
-  for (const [, number, unit] of s
+  for (const [, number, unit] of word
     .replace(/^-/, "")
     .matchAll(/(\d+\.?\d*|\.\d+)\s*(min|ms|µs|us|ns|s)?/g))
     sum += Number(number) * SIZES[unit ?? "s"];
-  return Math.round(s.startsWith("-") ? -sum : sum);
+  return Math.round(word.startsWith("-") ? -sum : sum);
 }
 
-export function count(n: number): string {
+export function formatCount(n: number): string {
   return n.toLocaleString("en-US").replace(/,/g, "\u202f");
 }
 
-export function bytes(n: number): string {
+export function formatBytes(n: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let i = 0;
   while (Math.abs(n) >= 1024 && i < units.length - 1) {
@@ -81,26 +81,26 @@ export function bytes(n: number): string {
   return `${i ? n.toFixed(n >= 100 ? 0 : n >= 10 ? 1 : 2) : n} ${units[i]}`;
 }
 
-export function percent(part: number): string {
-  const p = part * 100;
-  if (p >= 99.95 || p === 0) return `${p.toFixed(0)} %`;
-  if (p >= 10) return `${p.toFixed(1)} %`;
-  return p >= 0.01 ? `${p.toFixed(2)} %` : "<0.01 %";
+export function formatPercent(part: number): string {
+  const inPercent = part * 100;
+  if (inPercent >= 99.95 || inPercent === 0) return `${inPercent.toFixed(0)} %`;
+  if (inPercent >= 10) return `${inPercent.toFixed(1)} %`;
+  return inPercent >= 0.01 ? `${inPercent.toFixed(2)} %` : "<0.01 %";
 }
 
 /** A plain number of a counter. */
-export function plain(v: number): string {
-  const a = Math.abs(v);
-  if (a >= 1e12) return `${(v / 1e12).toFixed(2)} T`;
-  if (a >= 1e9) return `${(v / 1e9).toFixed(2)} G`;
-  if (a >= 1e6) return `${(v / 1e6).toFixed(2)} M`;
-  if (a >= 1e4) return `${(v / 1e3).toFixed(2)} k`;
-  return String(Math.round(v * 1000) / 1000);
+export function formatPlain(value: number): string {
+  const size = Math.abs(value);
+  if (size >= 1e12) return `${(value / 1e12).toFixed(2)} T`;
+  if (size >= 1e9) return `${(value / 1e9).toFixed(2)} G`;
+  if (size >= 1e6) return `${(value / 1e6).toFixed(2)} M`;
+  if (size >= 1e4) return `${(value / 1e3).toFixed(2)} k`;
+  return String(Math.round(value * 1000) / 1000);
 }
 
-export function value(v: number, unit: string): string {
-  if (unit === "B" || unit === "bytes") return bytes(v);
-  return unit ? `${plain(v)} ${unit}` : plain(v);
+export function formatValue(value: number, unit: string): string {
+  if (unit === "B" || unit === "bytes") return formatBytes(value);
+  return unit ? `${formatPlain(value)} ${unit}` : formatPlain(value);
 }
 
 /*
@@ -110,14 +110,14 @@ export function value(v: number, unit: string): string {
 const DISTURBING =
   /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
 
-export function clean(s: string, most = 0): string {
-  if (most && s.length > most) {
+export function cleanText(text: string, most = 0): string {
+  if (most && text.length > most) {
     let end = most - 1;
-    if (s.charCodeAt(end - 1) >= 0xd800 && s.charCodeAt(end - 1) < 0xdc00) end--;
-    s = s.slice(0, end) + "…";
+    if (text.charCodeAt(end - 1) >= 0xd800 && text.charCodeAt(end - 1) < 0xdc00) end--;
+    text = text.slice(0, end) + "…";
   }
-  return s.replace(DISTURBING, (c) => {
-    const code = c.charCodeAt(0);
+  return text.replace(DISTURBING, (letter) => {
+    const code = letter.charCodeAt(0);
     return code < 0x20
       ? String.fromCharCode(0x2400 + code)
       : `⟨U+${code.toString(16).toUpperCase().padStart(4, "0")}⟩`;

@@ -48,14 +48,14 @@ export interface Batch {
 }
 
 export interface Painter {
-  resize(width: number, height: number, ratio: number): void;
-  colors(dark: boolean, palettes: Uint32Array[]): void;
-  begin(back: string): void;
+  resizeCanvas(width: number, height: number, ratio: number): void;
+  setColors(dark: boolean, palettes: Uint32Array[]): void;
+  beginFrame(back: string): void;
   /** What comes is in the row from y0 to y1, which is below those before it. */
-  row(y0: number, y1: number): void;
-  draw(b: Batch, top: number, bottom: number): void;
-  end(): void;
-  drop(t: Tile): void;
+  beginRow(y0: number, y1: number): void;
+  drawBatch(b: Batch, top: number, bottom: number): void;
+  endFrame(): void;
+  dropTile(t: Tile): void;
   readonly kind: string;
 }
 
@@ -134,9 +134,9 @@ void main() {
   result = vec4(c.rgb * shade * c.a, c.a);
 }`;
 
-function parseColor(s: string): [number, number, number] {
-  const v = parseInt(s.slice(1), 16);
-  return [((v >> 16) & 255) / 255, ((v >> 8) & 255) / 255, (v & 255) / 255];
+function parseColor(text: string): [number, number, number] {
+  const value = parseInt(text.slice(1), 16);
+  return [((value >> 16) & 255) / 255, ((value >> 8) & 255) / 255, (value & 255) / 255];
 }
 
 interface Buffers {
@@ -155,7 +155,7 @@ export class GLPainter implements Painter {
   private ratio = 1;
 
   /** Null where there is none, or unless `any` where the processor would emulate it. */
-  static make(canvas: HTMLCanvasElement, any: boolean): GLPainter | null {
+  static makePainter(canvas: HTMLCanvasElement, any: boolean): GLPainter | null {
     const gl = canvas.getContext("webgl2", {
       alpha: false,
       antialias: false,
@@ -163,13 +163,13 @@ export class GLPainter implements Painter {
       powerPreference: "high-performance",
     });
     try {
-      return gl && (any || !GLPainter.emulated(gl)) ? new GLPainter(gl) : null;
+      return gl && (any || !GLPainter.isEmulated(gl)) ? new GLPainter(gl) : null;
     } catch {
       return null;
     }
   }
 
-  private static emulated(gl: WebGL2RenderingContext): boolean {
+  private static isEmulated(gl: WebGL2RenderingContext): boolean {
     const info = gl.getExtension("WEBGL_debug_renderer_info");
     return /swiftshader|llvmpipe|softpipe|software|basic render/i.test(
       String(gl.getParameter(info ? info.UNMASKED_RENDERER_WEBGL : gl.RENDERER)),
@@ -177,7 +177,7 @@ export class GLPainter implements Painter {
   }
 
   private constructor(private gl: WebGL2RenderingContext) {
-    const shader = (type: number, source: string): WebGLShader => {
+    const compileShader = (type: number, source: string): WebGLShader => {
       const s = gl.createShader(type)!;
       gl.shaderSource(s, source);
       gl.compileShader(s);
@@ -186,8 +186,8 @@ export class GLPainter implements Painter {
       return s;
     };
     this.program = gl.createProgram()!;
-    gl.attachShader(this.program, shader(gl.VERTEX_SHADER, VERTEX));
-    gl.attachShader(this.program, shader(gl.FRAGMENT_SHADER, FRAGMENT));
+    gl.attachShader(this.program, compileShader(gl.VERTEX_SHADER, VERTEX));
+    gl.attachShader(this.program, compileShader(gl.FRAGMENT_SHADER, FRAGMENT));
     gl.linkProgram(this.program);
     if (!gl.getProgramParameter(this.program, gl.LINK_STATUS))
       throw new Error(gl.getProgramInfoLog(this.program) ?? "program");
@@ -198,7 +198,7 @@ export class GLPainter implements Painter {
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
   }
 
-  resize(width: number, height: number, ratio: number): void {
+  resizeCanvas(width: number, height: number, ratio: number): void {
     const element = this.gl.canvas as HTMLCanvasElement;
     this.width = width;
     this.height = height;
@@ -208,7 +208,7 @@ export class GLPainter implements Painter {
     this.gl.viewport(0, 0, element.width, element.height);
   }
 
-  colors(dark: boolean, palettes: Uint32Array[]): void {
+  setColors(dark: boolean, palettes: Uint32Array[]): void {
     const gl = this.gl;
     gl.bindTexture(gl.TEXTURE_2D, this.palette);
     const bytes = paletteBytes(dark, palettes);
@@ -227,7 +227,7 @@ export class GLPainter implements Painter {
     gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MAG_FILTER, gl.NEAREST);
   }
 
-  begin(back: string): void {
+  beginFrame(back: string): void {
     const gl = this.gl;
     gl.disable(gl.SCISSOR_TEST);
     gl.clearColor(...parseColor(back), 1);
@@ -240,11 +240,11 @@ export class GLPainter implements Painter {
     gl.uniform1f(this.u.least, 1 / this.ratio);
   }
 
-  row(): void {
+  beginRow(): void {
     /* rectangles are cut to where they belong */
   }
 
-  private buffers(tile: Tile): Buffers {
+  private makeBuffers(tile: Tile): Buffers {
     if (tile.gl) return tile.gl as Buffers;
     const gl = this.gl;
     const buffers: Buffers = { vao: gl.createVertexArray()!, buffer: gl.createBuffer()!, from: -1 };
@@ -259,19 +259,19 @@ export class GLPainter implements Painter {
     return buffers;
   }
 
-  draw(batch: Batch, top: number, bottom: number): void {
+  drawBatch(batch: Batch, top: number, bottom: number): void {
     const gl = this.gl,
       level = batch.tile.levels[batch.level];
     if (!level || !level.n) return;
-    const buffers = this.buffers(batch.tile);
+    const buffers = this.makeBuffers(batch.tile);
     gl.bindVertexArray(buffers.vao);
     if (buffers.from !== level.from) {
-      const o = level.from * RECT_BYTES;
+      const offset = level.from * RECT_BYTES;
       gl.bindBuffer(gl.ARRAY_BUFFER, buffers.buffer);
-      gl.vertexAttribPointer(0, 2, gl.FLOAT, false, RECT_BYTES, o);
-      gl.vertexAttribPointer(1, 2, gl.FLOAT, false, RECT_BYTES, o + AT_EVENT * 4);
-      gl.vertexAttribIPointer(2, 1, gl.UNSIGNED_INT, RECT_BYTES, o + AT_NAME * 4);
-      gl.vertexAttribIPointer(3, 4, gl.UNSIGNED_BYTE, RECT_BYTES, o + AT_COLOR);
+      gl.vertexAttribPointer(0, 2, gl.FLOAT, false, RECT_BYTES, offset);
+      gl.vertexAttribPointer(1, 2, gl.FLOAT, false, RECT_BYTES, offset + AT_EVENT * 4);
+      gl.vertexAttribIPointer(2, 1, gl.UNSIGNED_INT, RECT_BYTES, offset + AT_NAME * 4);
+      gl.vertexAttribIPointer(3, 4, gl.UNSIGNED_BYTE, RECT_BYTES, offset + AT_COLOR);
       buffers.from = level.from;
     }
     const x0 = Math.max(0, batch.clip ? batch.clip[0] : 0),
@@ -279,15 +279,15 @@ export class GLPainter implements Painter {
     const y0 = Math.max(top, batch.y),
       y1 = Math.min(bottom, batch.y + batch.h);
     if (x1 <= x0 || y1 <= y0) return;
-    const r = this.ratio,
+    const ratio = this.ratio,
       c = gl.canvas.height;
-    const sx = Math.round(x0 * r),
-      sy = Math.round(c - y1 * r);
+    const sx = Math.round(x0 * ratio),
+      sy = Math.round(c - y1 * ratio);
     gl.scissor(
       sx,
       sy,
-      Math.max(1, Math.round(x1 * r) - sx),
-      Math.max(1, Math.round(c - y0 * r) - sy),
+      Math.max(1, Math.round(x1 * ratio) - sx),
+      Math.max(1, Math.round(c - y0 * ratio) - sy),
     );
     gl.uniform4f(this.u.place, batch.x, batch.scale, batch.y, batch.h);
     gl.uniform2f(this.u.axis, batch.low, Math.max(batch.high - batch.low, 1e-30));
@@ -298,11 +298,11 @@ export class GLPainter implements Painter {
     gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, level.n);
   }
 
-  end(): void {
+  endFrame(): void {
     this.gl.bindVertexArray(null);
   }
 
-  drop(tile: Tile): void {
+  dropTile(tile: Tile): void {
     if (!tile.gl) return;
     this.gl.deleteVertexArray((tile.gl as Buffers).vao);
     this.gl.deleteBuffer((tile.gl as Buffers).buffer);
@@ -356,44 +356,48 @@ export class PixelPainter implements Painter {
     this.context = canvas.getContext("2d", { alpha: false, willReadFrequently: true })!;
   }
 
-  resize(width: number, height: number, ratio: number): void {
+  resizeCanvas(width: number, height: number, ratio: number): void {
     this.width = this.canvas.width = Math.max(1, Math.round(width * ratio));
     this.height = this.canvas.height = Math.max(1, Math.round(height * ratio));
     this.ratio = ratio;
     this.image = null;
   }
 
-  colors(dark: boolean, palettes: Uint32Array[]): void {
+  setColors(dark: boolean, palettes: Uint32Array[]): void {
     this.palette = paletteBytes(dark, palettes);
-    this.mix();
+    this.mixPalettes();
   }
 
-  private mix(): void {
+  private mixPalettes(): void {
     this.version++;
     const bytes = this.palette,
       n = bytes.length / 4;
     [this.plain, this.dark, this.grouped, this.light] = [0, 0, 0, 0].map(() => new Uint32Array(n));
     for (let i = 0; i < n; i++) {
-      const [r, g, b] = bytes.subarray(i * 4, i * 4 + 3),
+      const [red, green, blue] = bytes.subarray(i * 4, i * 4 + 3),
         base = ((i >> 8) * 256 + 40) * 4;
-      this.plain[i] = this.pack(r, g, b, 1);
-      this.dark[i] = this.pack(r * 0.82, g * 0.82, b * 0.82, 1);
-      this.grouped[i] = this.pack(
-        r + (bytes[base] - r) * 0.8,
-        g + (bytes[base + 1] - g) * 0.8,
-        b + (bytes[base + 2] - b) * 0.8,
+      this.plain[i] = this.packColor(red, green, blue, 1);
+      this.dark[i] = this.packColor(red * 0.82, green * 0.82, blue * 0.82, 1);
+      this.grouped[i] = this.packColor(
+        red + (bytes[base] - red) * 0.8,
+        green + (bytes[base + 1] - green) * 0.8,
+        blue + (bytes[base + 2] - blue) * 0.8,
         1,
       );
-      this.light[i] = this.pack(r, g, b, LIGHT_PART);
+      this.light[i] = this.packColor(red, green, blue, LIGHT_PART);
     }
   }
 
-  begin(back: string): void {
+  beginFrame(back: string): void {
     if (back !== this.backText) {
       this.backText = back;
-      this.backColor = parseColor(back).map((v) => Math.round(v * 255)) as [number, number, number];
-      this.back = this.pack(...this.backColor, 1);
-      this.mix();
+      this.backColor = parseColor(back).map((value) => Math.round(value * 255)) as [
+        number,
+        number,
+        number,
+      ];
+      this.back = this.packColor(...this.backColor, 1);
+      this.mixPalettes();
     }
     this.context.setTransform(1, 0, 0, 1, 0, 0);
     this.lines = this.done = 0;
@@ -406,14 +410,14 @@ export class PixelPainter implements Painter {
     this.done = y;
   }
 
-  private flush(): void {
+  private flushRow(): void {
     if (this.lines)
       this.context.putImageData(this.image!, 0, this.top, 0, 0, this.width, this.lines);
     this.lines = 0;
   }
 
-  row(y0: number, y1: number): void {
-    this.flush();
+  beginRow(y0: number, y1: number): void {
+    this.flushRow();
     this.top = Math.max(this.done, Math.min(this.height, Math.round(y0 * this.ratio)));
     this.lines = Math.max(0, Math.min(this.height, Math.round(y1 * this.ratio)) - this.top);
     this.clearTo(this.top);
@@ -429,32 +433,32 @@ export class PixelPainter implements Painter {
    * A colour over the background, as the image has it (little-endian, like every machine that
    * runs a browser).
    */
-  private pack(r: number, g: number, b: number, alpha: number): number {
+  private packColor(red: number, green: number, blue: number, alpha: number): number {
     const [br, bg, bb] = this.backColor,
       rest = 1 - alpha;
     return (
       ((255 << 24) |
-        (Math.round(b * alpha + bb * rest) << 16) |
-        (Math.round(g * alpha + bg * rest) << 8) |
-        Math.round(r * alpha + br * rest)) >>>
+        (Math.round(blue * alpha + bb * rest) << 16) |
+        (Math.round(green * alpha + bg * rest) << 8) |
+        Math.round(red * alpha + br * rest)) >>>
       0
     );
   }
 
   /** Where in the palette a rectangle's colour is. */
-  private place(tile: Tile, r: number, flags: number, batch: Batch): number {
-    if (flags & CHOSEN) return CLASS_CHOSEN * 256 + tile.u8[r * RECT_BYTES + AT_SRC];
+  private findPlace(tile: Tile, rect: number, flags: number, batch: Batch): number {
+    if (flags & CHOSEN) return CLASS_CHOSEN * 256 + tile.u8[rect * RECT_BYTES + AT_SRC];
     if (batch.tint >= 0) return CLASS_CHOSEN * 256 + batch.tint;
     if (flags & COUNTER) return batch.cls * 256 + batch.shift;
     if (flags & PREVIEW) return batch.cls * 256 + 40;
     if (flags & PAINTED)
-      return (CLASS_REPORT + tile.report) * 256 + tile.u8[r * RECT_BYTES + AT_COLOR];
-    if (batch.cls !== CLASS_STATE && tile.u32[r * RECT_WORDS + AT_NAME] >>> 30 === NAME_OURS)
-      return CLASS_OWN * 256 + (tile.u32[r * RECT_WORDS + AT_NAME] & 255);
-    return batch.cls * 256 + tile.u8[r * RECT_BYTES + AT_COLOR];
+      return (CLASS_REPORT + tile.report) * 256 + tile.u8[rect * RECT_BYTES + AT_COLOR];
+    if (batch.cls !== CLASS_STATE && tile.u32[rect * RECT_WORDS + AT_NAME] >>> 30 === NAME_OURS)
+      return CLASS_OWN * 256 + (tile.u32[rect * RECT_WORDS + AT_NAME] & 255);
+    return batch.cls * 256 + tile.u8[rect * RECT_BYTES + AT_COLOR];
   }
 
-  private color(at: number, flags: number, batch: Batch): number {
+  private pickColor(at: number, flags: number, batch: Batch): number {
     if (
       batch.cls === CLASS_STATE &&
       flags & GROUP &&
@@ -466,32 +470,35 @@ export class PixelPainter implements Painter {
       return flags & GROUP && at >> 8 === batch.cls && batch.cls !== CLASS_OWN && batch.cls !== 0
         ? this.grouped[at]
         : this.plain[at];
-    const [r, g, c] = this.palette.subarray(at * 4, at * 4 + 3);
-    if (flags & PREVIEW) return this.pack(r, g, c, 0.5);
-    if (flags & FADED) return this.pack((r + 156) / 2.2, (g + 156) / 2.2, (c + 156) / 2.2, 0.25);
-    return flags & COUNTER ? this.pack(r, g, c, 0.85) : this.pack(r * 0.9, g * 0.9, c * 0.9, 1);
+    const [red, green, blue] = this.palette.subarray(at * 4, at * 4 + 3);
+    if (flags & PREVIEW) return this.packColor(red, green, blue, 0.5);
+    if (flags & FADED)
+      return this.packColor((red + 156) / 2.2, (green + 156) / 2.2, (blue + 156) / 2.2, 0.25);
+    return flags & COUNTER
+      ? this.packColor(red, green, blue, 0.85)
+      : this.packColor(red * 0.9, green * 0.9, blue * 0.9, 1);
   }
 
-  draw(batch: Batch, top: number, bottom: number): void {
+  drawBatch(batch: Batch, top: number, bottom: number): void {
     const tile = batch.tile,
       floats = tile.f32,
       level = tile.levels[batch.level],
-      k = this.ratio;
+      ratio = this.ratio;
     if (!level || !level.n) return;
-    const left = Math.max(0, Math.round((batch.clip ? batch.clip[0] : 0) * k)),
-      right = Math.min(this.width, Math.round(batch.clip ? batch.clip[1] * k : this.width));
-    const y0 = Math.max(0, Math.round(Math.max(top, batch.y) * k) - this.top),
-      low = Math.round((batch.y + batch.h) * k) - this.top,
-      y1 = Math.min(this.lines, low, Math.round(bottom * k) - this.top);
+    const left = Math.max(0, Math.round((batch.clip ? batch.clip[0] : 0) * ratio)),
+      right = Math.min(this.width, Math.round(batch.clip ? batch.clip[1] * ratio : this.width));
+    const y0 = Math.max(0, Math.round(Math.max(top, batch.y) * ratio) - this.top),
+      low = Math.round((batch.y + batch.h) * ratio) - this.top,
+      y1 = Math.min(this.lines, low, Math.round(bottom * ratio) - this.top);
     if (right <= left || y1 <= y0) return;
-    const begin = (batch.clip ? batch.clip[0] : 0) * k - 0.001,
-      x = batch.x * k,
-      scale = batch.scale * k;
-    let r = level.from,
+    const begin = (batch.clip ? batch.clip[0] : 0) * ratio - 0.001,
+      x = batch.x * ratio,
+      scale = batch.scale * ratio;
+    let rect = level.from,
       high = level.from + level.n;
-    while (r < high) {
-      const mid = (r + high) >> 1;
-      if (x + floats[mid * RECT_WORDS + AT_X1] * scale < left - 1) r = mid + 1;
+    while (rect < high) {
+      const mid = (rect + high) >> 1;
+      if (x + floats[mid * RECT_WORDS + AT_X1] * scale < left - 1) rect = mid + 1;
       else high = mid;
     }
     this.n = 0;
@@ -499,10 +506,10 @@ export class PixelPainter implements Painter {
     const { u8 } = tile,
       fill = this.colorsOf(batch),
       states = batch.cls === CLASS_STATE && batch.tint < 0;
-    for (const end = level.from + level.n; r < end; r++) {
-      const a = x + floats[r * RECT_WORDS + AT_X0] * scale;
+    for (const end = level.from + level.n; rect < end; rect++) {
+      const a = x + floats[rect * RECT_WORDS + AT_X0] * scale;
       if (a >= right) break;
-      let z = x + floats[r * RECT_WORDS + AT_X1] * scale;
+      let z = x + floats[rect * RECT_WORDS + AT_X1] * scale;
       const length = z - a;
       if (length > 3) z -= length > 10 ? 1 : length * 0.1;
       let from = (a + 0.001) | 0, // for what is left of 0 the next line holds
@@ -515,10 +522,10 @@ export class PixelPainter implements Painter {
       }
       if (to > right) to = right;
       if (to <= from) continue;
-      const busy = u8[r * RECT_BYTES + AT_FILL],
-        flags = u8[r * RECT_BYTES + AT_FLAGS];
+      const busy = u8[rect * RECT_BYTES + AT_FILL],
+        flags = u8[rect * RECT_BYTES + AT_FLAGS];
       if (flags & COUNTER) {
-        this.add(
+        this.addSpan(
           from,
           to,
           Math.max(
@@ -530,41 +537,47 @@ export class PixelPainter implements Painter {
                     0,
                     Math.min(
                       1,
-                      (floats[r * RECT_WORDS + AT_HIGH] - batch.low) /
+                      (floats[rect * RECT_WORDS + AT_HIGH] - batch.low) /
                         Math.max(batch.high - batch.low, 1e-30),
                     ),
                   ) *
-                  k,
+                  ratio,
             ),
           ),
-          fill[r],
+          fill[rect],
         );
       } else if (states && flags & GROUP && !(flags & (PREVIEW | CHOSEN | FADED))) {
         /* How much of it was on a core, and lighter what was most of the rest. */
-        this.add(from, to, y0, fill[r]);
+        this.addSpan(from, to, y0, fill[rect]);
         if (busy)
-          this.add(
+          this.addSpan(
             from,
             to,
-            Math.max(y0, Math.round(low - (batch.h * k * busy) / 255)),
+            Math.max(y0, Math.round(low - (batch.h * ratio * busy) / 255)),
             this.plain[batch.cls * 256],
           );
       } else {
         const up =
           busy === 255
             ? y0
-            : Math.max(y0, Math.round(low - batch.h * k * Math.max(busy / 255, 0.12)));
-        this.add(from, to, up, fill[r]);
-        if (length > 4 * k && !(flags & (PREVIEW | FADED)))
-          this.edge(from, to, up, a >= left, this.dark[this.place(tile, r, flags, batch)]);
+            : Math.max(y0, Math.round(low - batch.h * ratio * Math.max(busy / 255, 0.12)));
+        this.addSpan(from, to, up, fill[rect]);
+        if (length > 4 * ratio && !(flags & (PREVIEW | FADED)))
+          this.drawEdge(
+            from,
+            to,
+            up,
+            a >= left,
+            this.dark[this.findPlace(tile, rect, flags, batch)],
+          );
       }
     }
     if (batch.mixed) this.paintOver(y0, y1, low);
-    else this.paint(left, right, y0, y1, low);
+    else this.paintSpan(left, right, y0, y1, low);
   }
 
-  private edge(from: number, to: number, up: number, begins: boolean, color: number): void {
-    if (begins) this.add(from, from + 1, up, color);
+  private drawEdge(from: number, to: number, up: number, begins: boolean, color: number): void {
+    if (begins) this.addSpan(from, from + 1, up, color);
     this.edges.push(from, to, color);
   }
 
@@ -575,15 +588,15 @@ export class PixelPainter implements Painter {
       kept = tile.gl as { key: string; fill: Uint32Array } | undefined;
     if (kept?.key === key) return kept.fill;
     const fill = new Uint32Array(tile.rects);
-    for (let r = 0; r < tile.rects; r++) {
-      const flags = tile.u8[r * RECT_BYTES + AT_FLAGS];
-      fill[r] = this.color(this.place(tile, r, flags, batch), flags, batch);
+    for (let rect = 0; rect < tile.rects; rect++) {
+      const flags = tile.u8[rect * RECT_BYTES + AT_FLAGS];
+      fill[rect] = this.pickColor(this.findPlace(tile, rect, flags, batch), flags, batch);
     }
     tile.gl = { key, fill };
     return fill;
   }
 
-  private add(from: number, to: number, up: number, color: number): void {
+  private addSpan(from: number, to: number, up: number, color: number): void {
     let { n } = this;
     if (n) {
       /*
@@ -603,7 +616,7 @@ export class PixelPainter implements Painter {
         return;
       }
     }
-    if (n === this.from.length) this.widen();
+    if (n === this.from.length) this.widenSpans();
     this.from[n] = from;
     this.to[n] = to;
     this.up[n] = up;
@@ -611,20 +624,20 @@ export class PixelPainter implements Painter {
     this.n = n;
   }
 
-  private widen(): void {
-    const twice = <T extends Int32Array | Uint32Array>(old: T, fresh: T): T => (
+  private widenSpans(): void {
+    const copyInto = <T extends Int32Array | Uint32Array>(old: T, fresh: T): T => (
       fresh.set(old), fresh
     );
     const n = this.n * 2;
-    this.from = twice(this.from, new Int32Array(n));
-    this.to = twice(this.to, new Int32Array(n));
-    this.up = twice(this.up, new Int32Array(n));
+    this.from = copyInto(this.from, new Int32Array(n));
+    this.to = copyInto(this.to, new Int32Array(n));
+    this.up = copyInto(this.up, new Int32Array(n));
     this.next = new Int32Array(n);
-    this.fill = twice(this.fill, new Uint32Array(n));
+    this.fill = copyInto(this.fill, new Uint32Array(n));
   }
 
   /** Line by line: what the line above has, and what begins here. */
-  private paint(left: number, right: number, y0: number, y1: number, low: number): void {
+  private paintSpan(left: number, right: number, y0: number, y1: number, low: number): void {
     const { px, width, from, to, next, fill } = this;
     if (this.first.length < y1) this.first = new Int32Array(y1 * 2);
     const first = this.first.fill(-1, y0, y1);
@@ -663,12 +676,12 @@ export class PixelPainter implements Painter {
         );
   }
 
-  end(): void {
-    this.flush();
+  endFrame(): void {
+    this.flushRow();
     this.clearTo(this.height);
   }
 
-  drop(t: Tile): void {
-    t.gl = undefined;
+  dropTile(tile: Tile): void {
+    tile.gl = undefined;
   }
 }

@@ -286,13 +286,15 @@ const EN = {
   waker: "Woken by",
   legend_states: "What threads do",
   legend_groups:
-    "Zoomed out, the height says how much of the time a thread was on a core; lighter above it is what it did most of the rest.",
+    "Zoomed out, the height says how much of the time a thread was on a core; lighter above " +
+    "it is what it did most of the rest.",
   tip_group: "{0} [event|events], {1} busy",
   tip_longest: "longest: {0}",
   open_file: "Open a report or trace (or drop it on the page)",
   drop_here: "Drop a report here",
   drop_more:
-    "Reports of warpsight, and traces it can import: of Nsight Systems, PyTorch, Chrome, Perfetto, perf script. They go to where 'warpsight view' runs, and nowhere else.",
+    "Reports of warpsight, and traces it can import: of Nsight Systems, PyTorch, Chrome, " +
+    "Perfetto, perf script. They go to where 'warpsight view' runs, and nowhere else.",
   choose_file: "Choose files…",
   whole: "Whole report",
   compare: "Compare",
@@ -333,7 +335,8 @@ const EN = {
   not_recorded: "There is no report (exit status {0}).",
   close: "Close",
   replaced:
-    "{0}: another file is in its place, or none. What is shown is still the file as it was; open it again to see the new one.",
+    "{0}: another file is in its place, or none. What is shown is still the file as it was; " +
+    "open it again to see the new one.",
   written_to: "{0}: the file was written to since it was opened. Open it again.",
   error: "The server does not answer. Is 'warpsight view' still running?",
   help_title: "Keys and mouse",
@@ -654,7 +657,8 @@ const ZH: typeof EN = {
   open_file: "打开报告或跟踪文件（或拖放到页面上）",
   drop_here: "将报告拖放到此处",
   drop_more:
-    "warpsight 的报告，以及可导入的跟踪文件：Nsight Systems、PyTorch、Chrome、Perfetto、perf script。文件只会发送到运行 'warpsight view' 的机器。",
+    "warpsight 的报告，以及可导入的跟踪文件：Nsight Systems、PyTorch、Chrome、Perfetto、perf script。文件只会发送到运行 " +
+    "'warpsight view' 的机器。",
   choose_file: "选择文件…",
   whole: "整个报告",
   compare: "对比",
@@ -737,7 +741,7 @@ export function getLanguage(): Language {
   return language;
 }
 
-export function has(word: string): word is Word {
+export function hasWord(word: string): word is Word {
   return word in EN;
 }
 
@@ -798,6 +802,6 @@ const KEYS_ZH: [string, string][] = [
   ["?", "本帮助"],
 ];
 
-export function keys(): [string, string][] {
+export function listKeys(): [string, string][] {
   return language === "zh" ? KEYS_ZH : KEYS_EN;
 }

@@ -5,10 +5,19 @@ import type { Row } from "./layout";
 import { STRIP, type Timeline } from "./timeline";
 import type { EventDetail, Spot } from "./data";
 import { Picker } from "./pick";
-import { askText, closeMenu, hideTip, showHelp, showMenu, showTip, toast, type Item } from "./menu";
-import { clean, parseTime, tick } from "./format";
-import { copied } from "./copy";
-import { later } from "./dom";
+import {
+  askText,
+  closeMenu,
+  hideTip,
+  showHelp,
+  showMenu,
+  showTip,
+  showToast,
+  type Item,
+} from "./menu";
+import { cleanText, parseTime, formatTick } from "./format";
+import { copyAndSay } from "./copy";
+import { delayCalls } from "./dom";
 import { t } from "./i18n";
 
 /** A finger that moves less than so many pixels taps. */
@@ -32,39 +41,41 @@ export class Input {
   ) {
     const area = timeline.area;
     this.picker = new Picker(app, timeline);
-    area.addEventListener("pointerdown", (e) => this.down(e));
-    area.addEventListener("pointermove", (e) => this.move(e));
-    area.addEventListener("pointerleave", () => this.leave());
+    area.addEventListener("pointerdown", (event) => this.pressPointer(event));
+    area.addEventListener("pointermove", (moved) => this.movePointer(moved));
+    area.addEventListener("pointerleave", () => this.leaveArea());
     area.addEventListener("dblclick", () => void this.clicked.then(() => this.app.zoomToEvent()));
-    area.addEventListener("contextmenu", (e) => this.menu(e));
-    timeline.root.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
-    timeline.axis.addEventListener("pointerdown", (e) => this.axisDown(e));
+    area.addEventListener("contextmenu", (event) => this.openMenu(event));
+    timeline.root.addEventListener("wheel", (event) => this.turnWheel(event), { passive: false });
+    timeline.axis.addEventListener("pointerdown", (event) => this.axisDown(event));
     timeline.axis.addEventListener(
       "dblclick",
-      (e) =>
-        void this.editMarker(this.markerAt(e.clientX - timeline.axis.getBoundingClientRect().left)),
+      (event) =>
+        void this.editMarker(
+          this.markerAt(event.clientX - timeline.axis.getBoundingClientRect().left),
+        ),
     );
-    timeline.axis.addEventListener("contextmenu", (e) => this.axisMenu(e));
-    window.addEventListener("keydown", (e) => this.keyDown(e));
-    window.addEventListener("keyup", (e) => this.keys.delete(e.code));
+    timeline.axis.addEventListener("contextmenu", (event) => this.axisMenu(event));
+    window.addEventListener("keydown", (event) => this.keyDown(event));
+    window.addEventListener("keyup", (event) => this.keys.delete(event.code));
     window.addEventListener("blur", () => this.keys.clear());
     app.scrollTo = (row, level) => this.scrollTo(row, level);
   }
 
-  private place(e: MouseEvent): [number, number] {
-    const r = this.timeline.area.getBoundingClientRect();
-    return [e.clientX - r.left, e.clientY - r.top];
+  private placeOf(event: MouseEvent): [number, number] {
+    const rect = this.timeline.area.getBoundingClientRect();
+    return [event.clientX - rect.left, event.clientY - rect.top];
   }
 
   /* ---- wheel ---- */
 
-  wheel(event: WheelEvent): void {
+  turnWheel(event: WheelEvent): void {
     event.preventDefault();
     hideTip();
     const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
     const dx = event.deltaX * unit,
       dy = event.deltaY * unit,
-      [x] = this.place(event);
+      [x] = this.placeOf(event);
     const scrolls =
       event.altKey || (this.app.settings.wheelScrolls && !event.ctrlKey && !event.metaKey);
     if (event.shiftKey) this.app.view.pan(dx || dy);
@@ -81,35 +92,35 @@ export class Input {
 
   /* ---- pointer ---- */
 
-  private down(event: PointerEvent): void {
+  private pressPointer(event: PointerEvent): void {
     closeMenu();
     hideTip();
     this.timeline.area.focus({ preventScroll: true });
     if (event.button === 1 || (event.button === 0 && event.shiftKey)) {
       event.preventDefault();
-      this.pan(event);
-    } else if (event.pointerType === "touch") this.touch(event);
-    else if (event.button === 0) this.select(event);
+      this.panView(event);
+    } else if (event.pointerType === "touch") this.touchScreen(event);
+    else if (event.button === 0) this.selectRange(event);
   }
 
   private readonly touches = new Map<number, [number, number]>();
 
   /** One finger moves what is shown, two zoom it, a tap selects. */
-  private touch(event: PointerEvent): void {
-    const start = this.place(event);
+  private touchScreen(event: PointerEvent): void {
+    const start = this.placeOf(event);
     let moved = false;
     this.touches.set(event.pointerId, start);
-    this.follow(
+    this.followPointer(
       event,
       (m) => {
         if (m.pointerId !== event.pointerId) return;
-        const [x, y] = this.place(m),
+        const [x, y] = this.placeOf(m),
           [oldX, oldY] = this.touches.get(event.pointerId)!;
         if (!moved && Math.hypot(x - start[0], y - start[1]) < TAP) return;
         moved = true;
         const other = [...this.touches].find(([id]) => id !== event.pointerId)?.[1];
         this.touches.set(event.pointerId, [x, y]);
-        if (other) this.pinch(other[0], oldX, x);
+        if (other) this.pinchView(other[0], oldX, x);
         else {
           this.app.view.pan(oldX - x);
           this.timeline.setScroll(this.timeline.scroll + oldY - y);
@@ -119,45 +130,45 @@ export class Input {
         if (u.pointerId !== event.pointerId) return;
         const alone = this.touches.size === 1;
         this.touches.delete(event.pointerId);
-        if (!moved && alone && u.type === "pointerup") this.clicked = this.click(...start);
+        if (!moved && alone && u.type === "pointerup") this.clicked = this.clickEvent(...start);
       },
     );
   }
 
   /** A finger moves from `before` to `now` while another rests at `still`. */
-  private pinch(still: number, before: number, now: number): void {
+  private pinchView(still: number, before: number, now: number): void {
     const least = 20,
       was = Math.max(least, Math.abs(before - still)),
       is = Math.max(least, Math.abs(now - still));
     this.app.view.zoom(still, was / is);
   }
 
-  private follow(
+  private followPointer(
     event: PointerEvent,
     move: (e: PointerEvent) => void,
     up: (e: PointerEvent) => void,
   ): void {
     const target = event.currentTarget as HTMLElement;
     target.setPointerCapture(event.pointerId);
-    const end = (u: PointerEvent): void => {
-      if (u.pointerId !== event.pointerId) return;
+    const endDrag = (moved: PointerEvent): void => {
+      if (moved.pointerId !== event.pointerId) return;
       target.removeEventListener("pointermove", move);
-      target.removeEventListener("pointerup", end);
-      target.removeEventListener("pointercancel", end);
-      up(u);
+      target.removeEventListener("pointerup", endDrag);
+      target.removeEventListener("pointercancel", endDrag);
+      up(moved);
     };
     target.addEventListener("pointermove", move);
-    target.addEventListener("pointerup", end);
-    target.addEventListener("pointercancel", end);
+    target.addEventListener("pointerup", endDrag);
+    target.addEventListener("pointercancel", endDrag);
   }
 
-  private pan(event: PointerEvent): void {
-    let [x, y] = this.place(event);
+  private panView(event: PointerEvent): void {
+    let [x, y] = this.placeOf(event);
     document.body.classList.add("panning");
-    this.follow(
+    this.followPointer(
       event,
       (event) => {
-        const [nx, ny] = this.place(event);
+        const [nx, ny] = this.placeOf(event);
         this.app.view.pan(x - nx);
         this.timeline.setScroll(this.timeline.scroll + (y - ny));
         [x, y] = [nx, ny];
@@ -166,20 +177,20 @@ export class Input {
     );
   }
 
-  private select(event: PointerEvent): void {
-    const [x0, y0] = this.place(event);
-    const from = this.picker.snap(x0, y0) ?? this.app.view.t(x0);
+  private selectRange(event: PointerEvent): void {
+    const [x0, y0] = this.placeOf(event);
+    const from = this.picker.snapTo(x0, y0) ?? this.app.view.t(x0);
     let dragging = false;
-    this.follow(
+    this.followPointer(
       event,
       (event) => {
-        const [x, y] = this.place(event);
+        const [x, y] = this.placeOf(event);
         if (!dragging && Math.abs(x - x0) < 4) return;
         dragging = true;
-        const snap = event.altKey ? null : this.picker.snap(x, y);
+        const snap = event.altKey ? null : this.picker.snapTo(x, y);
         this.timeline.snapped = snap;
         this.timeline.drag = [from, snap ?? this.app.view.t(x)];
-        this.timeline.redraw();
+        this.timeline.redrawSoon();
       },
       () => {
         const drag = this.timeline.drag;
@@ -188,16 +199,16 @@ export class Input {
         if (dragging && drag) {
           this.app.setRange(drag);
           if (event.ctrlKey || event.metaKey) void this.addNote();
-          else this.app.emit("statistics");
-        } else this.clicked = this.click(x0, y0);
-        this.timeline.redraw();
+          else this.app.emitEvent("statistics");
+        } else this.clicked = this.clickEvent(x0, y0);
+        this.timeline.redrawSoon();
       },
     );
   }
 
   /** Select what the pointer shows. */
-  private async click(x: number, y: number): Promise<void> {
-    const hit = this.picker.at(x, y),
+  private async clickEvent(x: number, y: number): Promise<void> {
+    const hit = this.picker.findAt(x, y),
       mine = ++this.clicks;
     if (!hit) {
       this.app.select(0, null);
@@ -208,20 +219,20 @@ export class Input {
     if (spot && mine === this.clicks) this.app.select(hit.row.report, spot);
   }
 
-  private move(event: PointerEvent): void {
-    [this.x, this.y] = this.place(event);
+  private movePointer(event: PointerEvent): void {
+    [this.x, this.y] = this.placeOf(event);
     this.app.pointer = this.app.view.t(this.x);
     if (event.buttons) return;
-    const hit = this.picker.at(this.x, this.y);
+    const hit = this.picker.findAt(this.x, this.y);
     this.app.hover = hit;
-    this.timeline.snapped = this.picker.snap(this.x, this.y);
+    this.timeline.snapped = this.picker.snapTo(this.x, this.y);
     this.timeline.area.style.cursor = hit ? "pointer" : "crosshair";
-    this.timeline.redraw();
+    this.timeline.redrawSoon();
     if (!hit) {
       hideTip();
       return;
     }
-    showTip(event.clientX, event.clientY, this.timeline.tip(hit));
+    showTip(event.clientX, event.clientY, this.timeline.describeHit(hit));
     this.exactTip(hit, event.clientX, event.clientY);
   }
 
@@ -229,19 +240,19 @@ export class Input {
    * Tiles have no names of small events, no lengths of the longest of a group, and times of what
    * is far wider than they only in part: ask when the pointer rests.
    */
-  private exactTip = later(120, async (hit: Hit, x: number, y: number) => {
-    const still = (): boolean => this.app.hover === hit;
-    if (!still() || Picker.isVague(hit)) return;
-    const spot = await this.picker.spotOf(hit, this.x, still);
-    if (spot && still()) showTip(x, y, this.timeline.tip(hit, spot));
+  private exactTip = delayCalls(120, async (hit: Hit, x: number, y: number) => {
+    const isCurrent = (): boolean => this.app.hover === hit;
+    if (!isCurrent() || Picker.isVague(hit)) return;
+    const spot = await this.picker.spotOf(hit, this.x, isCurrent);
+    if (spot && isCurrent()) showTip(x, y, this.timeline.describeHit(hit, spot));
   });
 
-  private leave(): void {
+  private leaveArea(): void {
     hideTip();
     this.app.hover = null;
     this.app.pointer = null;
     this.timeline.snapped = null;
-    this.timeline.redraw();
+    this.timeline.redrawSoon();
   }
 
   /* ---- the axis ---- */
@@ -251,32 +262,33 @@ export class Input {
       { view } = this.app;
     if (event.clientY - box.top < STRIP) {
       /* The map of the whole run: go there. */
-      const go = (event: PointerEvent): void => {
-        const t = view.first + ((event.clientX - box.left) / box.width) * (view.last - view.first),
+      const movePoint = (event: PointerEvent): void => {
+        const time =
+            view.first + ((event.clientX - box.left) / box.width) * (view.last - view.first),
           half = (view.t1 - view.t0) / 2;
-        view.set(t - half, t + half);
+        view.set(time - half, time + half);
       };
-      go(event);
-      this.follow(event, go, () => undefined);
+      movePoint(event);
+      this.followPointer(event, movePoint, () => undefined);
       return;
     }
-    if (event.button === 1 || event.shiftKey) this.pan(event);
+    if (event.button === 1 || event.shiftKey) this.panView(event);
     else if (event.button === 0) {
       const from = view.t(event.clientX - box.left);
-      this.follow(
+      this.followPointer(
         event,
-        (m) => {
-          this.timeline.drag = [from, view.t(m.clientX - box.left)];
-          this.timeline.redraw();
+        (moved) => {
+          this.timeline.drag = [from, view.t(moved.clientX - box.left)];
+          this.timeline.redrawSoon();
         },
         () => {
           const drag = this.timeline.drag;
           this.timeline.drag = null;
           if (drag && Math.abs(view.x(drag[0]) - view.x(drag[1])) > 3) {
             this.app.setRange(drag);
-            this.app.emit("statistics");
+            this.app.emitEvent("statistics");
           }
-          this.timeline.redraw();
+          this.timeline.redrawSoon();
         },
       );
     }
@@ -309,7 +321,7 @@ export class Input {
         t("select_event"),
         () => {
           this.app.setRange([time, end]);
-          this.app.emit("statistics");
+          this.app.emitEvent("statistics");
         },
       ],
     ];
@@ -317,9 +329,9 @@ export class Input {
 
   private removeMarker(i: number): void {
     this.app.markers.splice(i, 1);
-    this.app.store();
-    this.app.emit("markers");
-    this.app.emit("draw");
+    this.app.storeState();
+    this.app.emitEvent("markers");
+    this.app.emitEvent("draw");
   }
 
   private addMarkerItem(time: number): Item {
@@ -343,7 +355,7 @@ export class Input {
           ]
         : []) as Item[]),
       [t("go_to_time"), () => void this.goTo()],
-      [t("copy_link"), () => copied(this.app.link())],
+      [t("copy_link"), () => copyAndSay(this.app.makeLink())],
       [t("undo"), () => this.app.view.undo()],
       [t("fit"), () => this.app.view.fit()],
     ];
@@ -364,9 +376,9 @@ export class Input {
     const note = await askText(t("marker_note"), this.app.markers[i].note);
     if (note === null) return;
     this.app.markers[i].note = note;
-    this.app.store();
-    this.app.emit("markers");
-    this.app.emit("draw");
+    this.app.storeState();
+    this.app.emitEvent("markers");
+    this.app.emitEvent("draw");
   }
 
   async addMarker(): Promise<void> {
@@ -382,7 +394,7 @@ export class Input {
   async addNote(): Promise<void> {
     const { range } = this.app;
     if (!range) {
-      toast(t("nothing_to_note"));
+      showToast(t("nothing_to_note"));
       return;
     }
     await this.askNote({ time: Math.round(range[0]), end: Math.round(range[1]), note: "" });
@@ -392,28 +404,28 @@ export class Input {
   private async askNote(marker: Marker): Promise<void> {
     this.app.markers.push(marker);
     this.app.markers.sort((a, b) => a.time - b.time);
-    this.app.emit("draw");
+    this.app.emitEvent("draw");
     const note = await askText(t("marker_note"), "");
     if (note === null)
       this.app.markers.splice(this.app.markers.indexOf(marker), 1); // given up
     else marker.note = note;
-    this.app.store();
-    this.app.emit("markers");
-    this.app.emit("draw");
+    this.app.storeState();
+    this.app.emitEvent("markers");
+    this.app.emitEvent("draw");
   }
 
   /* ---- menus ---- */
 
-  private async menu(event: MouseEvent): Promise<void> {
+  private async openMenu(event: MouseEvent): Promise<void> {
     event.preventDefault();
     hideTip();
-    const [x, y] = this.place(event),
-      hit = this.picker.at(x, y),
+    const [x, y] = this.placeOf(event),
+      hit = this.picker.findAt(x, y),
       row = this.timeline.rowAt(y),
       mine = ++this.clicks,
-      still = (): boolean => mine === this.clicks,
-      spot = hit && !Picker.isVague(hit) ? await this.picker.spotOf(hit, x, still) : null;
-    if (!still()) return;
+      isCurrent = (): boolean => mine === this.clicks,
+      spot = hit && !Picker.isVague(hit) ? await this.picker.spotOf(hit, x, isCurrent) : null;
+    if (!isCurrent()) return;
     if (hit && spot) this.app.select(hit.row.report, spot);
     showMenu(event.clientX, event.clientY, [
       ...(hit && spot ? this.eventItems(hit.row.report, spot, hit.lane.type) : []),
@@ -430,16 +442,20 @@ export class Input {
       selected = this.app.selected,
       row = selected ? this.app.laneRow(selected.report, selected.spot.lane) : undefined,
       time = this.app.selectedTime() ?? (this.app.view.t0 + this.app.view.t1) / 2,
-      inside = (v: number, most: number): number => Math.max(0, Math.min(most - 20, v)),
+      clampTo = (value: number, most: number): number => Math.max(0, Math.min(most - 20, value)),
       y = row
         ? this.timeline.top(row) + ((selected?.spot.level ?? 0) + 1) * row.height
         : box.height / 3;
-    showMenu(box.left + inside(this.app.view.x(time), box.width), box.top + inside(y, box.height), [
-      ...(selected && row ? this.eventItems(selected.report, selected.spot, row.type) : []),
-      this.addMarkerItem(time),
-      ...this.viewItems(),
-      ...this.rowItems(row),
-    ]);
+    showMenu(
+      box.left + clampTo(this.app.view.x(time), box.width),
+      box.top + clampTo(y, box.height),
+      [
+        ...(selected && row ? this.eventItems(selected.report, selected.spot, row.type) : []),
+        this.addMarkerItem(time),
+        ...this.viewItems(),
+        ...this.rowItems(row),
+      ],
+    );
   }
 
   private eventItems(report: number, spot: Spot, type: string): Item[] {
@@ -463,7 +479,7 @@ export class Input {
       },
       [
         t("copy_text"),
-        () => copied(`${clean(spot.name)}\t${spot.start}\t${spot.end - spot.start}`),
+        () => copyAndSay(`${cleanText(spot.name)}\t${spot.start}\t${spot.end - spot.start}`),
       ],
       ...((app.reports.length > 1
         ? [
@@ -480,8 +496,8 @@ export class Input {
     return [
       null,
       [t("only_row"), () => this.onOnly(row)],
-      [t("hide_row"), () => this.hide(row)],
-      [row.pinned ? t("unpin_row") : t("pin_row"), () => this.pin(row)],
+      [t("hide_row"), () => this.hideRow(row)],
+      [row.pinned ? t("unpin_row") : t("pin_row"), () => this.pinRow(row)],
       {
         label: t("color_row"),
         now: this.app.stored.colors[row.key],
@@ -490,12 +506,12 @@ export class Input {
     ];
   }
 
-  hide(row: NonNullable<ReturnType<Timeline["rowAt"]>>): void {
+  hideRow(row: NonNullable<ReturnType<Timeline["rowAt"]>>): void {
     this.app.setHidden(row, true);
     this.app.layoutRows();
   }
 
-  pin(row: NonNullable<ReturnType<Timeline["rowAt"]>>): void {
+  pinRow(row: NonNullable<ReturnType<Timeline["rowAt"]>>): void {
     this.app.setPinned(row, !row.pinned);
     this.app.layoutRows();
   }
@@ -503,8 +519,8 @@ export class Input {
   /** All rows of a type: what a name is looked for in. */
   private lanesLike(type: string): { report: number; lane: number }[] {
     return [...this.app.rows.byLane.values()]
-      .filter((r) => r.type === type)
-      .map((r) => ({ report: r.report, lane: r.lane! }));
+      .filter((row) => row.type === type)
+      .map((line) => ({ report: line.report, lane: line.lane! }));
   }
 
   /* ---- moves ---- */
@@ -528,12 +544,15 @@ export class Input {
   private async goTo(): Promise<void> {
     const said = await askText(
       t("go_to"),
-      tick(Math.round((this.app.view.t0 + this.app.view.t1) / 2), Math.max(1, this.app.view.scale)),
+      formatTick(
+        Math.round((this.app.view.t0 + this.app.view.t1) / 2),
+        Math.max(1, this.app.view.scale),
+      ),
     );
     if (said === null) return;
     const at = parseTime(said),
       half = (this.app.view.t1 - this.app.view.t0) / 2;
-    if (at === null) toast(t("no_time", said));
+    if (at === null) showToast(t("no_time", said));
     else this.app.view.set(at - half, at + half);
   }
 
@@ -542,7 +561,9 @@ export class Input {
     const { view, markers } = this.app,
       mid = (view.t0 + view.t1) / 2,
       away = view.scale; // the one that is there already is not the next
-    const all = markers.map((m) => m.time).filter((m) => (back ? m < mid - away : m > mid + away));
+    const all = markers
+      .map((marker) => marker.time)
+      .filter((m) => (back ? m < mid - away : m > mid + away));
     if (!all.length) return;
     const at = back ? Math.max(...all) : Math.min(...all);
     view.set(at - (mid - view.t0), at + (view.t1 - mid));
@@ -554,13 +575,13 @@ export class Input {
   }
 
   /** The event before or after on the row, or the one around it, or the first inside it. */
-  private async step(key: string): Promise<void> {
+  private async stepEvents(key: string): Promise<void> {
     const selected = this.app.selected;
     if (!selected) return;
     const { spot, report } = selected;
     if (key === "ArrowLeft" || key === "ArrowRight") {
       const by = key === "ArrowLeft" ? -1 : 1,
-        ask = (event: number): Promise<EventDetail | undefined> =>
+        askEvent = (event: number): Promise<EventDetail | undefined> =>
           this.app.ask<EventDetail>("event", {
             r: report,
             lane: spot.lane,
@@ -568,10 +589,10 @@ export class Input {
             event,
           });
       // it is the last
-      if (by > 0 && spot.event + 1 >= ((selected.detail ?? (await ask(spot.event)))?.of ?? 0))
+      if (by > 0 && spot.event + 1 >= ((selected.detail ?? (await askEvent(spot.event)))?.of ?? 0))
         return;
-      const r = await ask(spot.event + by);
-      if (r) this.app.select(report, r, true);
+      const detail = await askEvent(spot.event + by);
+      if (detail) this.app.select(report, detail, true);
       return;
     }
     const level = spot.level + (key === "ArrowUp" ? -1 : 1);
@@ -587,7 +608,7 @@ export class Input {
     if (r?.events[0]) this.app.select(report, r.events[0], true);
   }
 
-  private async arrow(key: string): Promise<void> {
+  private async followArrow(key: string): Promise<void> {
     const selected = this.app.selected;
     if (!selected) {
       if (key === "ArrowLeft" || key === "ArrowRight")
@@ -596,13 +617,13 @@ export class Input {
       return;
     }
     if (key === "ArrowLeft" && selected.spot.event === 0) return;
-    await this.step(key);
+    await this.stepEvents(key);
   }
 
   private readonly flying = new Set(["KeyW", "KeyA", "KeyS", "KeyD"]);
 
   /** W, A, S and D go on as long as they are held. */
-  private fly(last: number): void {
+  private flyView(last: number): void {
     requestAnimationFrame((now) => {
       const dt = Math.min(50, now - last) / 1000,
         { view } = this.app;
@@ -615,7 +636,7 @@ export class Input {
       if (this.keys.has("KeyS")) view.zoom(x, Math.exp(3 * dt));
       if (this.keys.has("KeyA")) view.pan(-view.width * 1.2 * dt);
       if (this.keys.has("KeyD")) view.pan(view.width * 1.2 * dt);
-      this.fly(now);
+      this.flyView(now);
     });
   }
 
@@ -667,26 +688,26 @@ export class Input {
       PageDown: () => this.timeline.setScroll(this.timeline.scroll + page),
       "+": () => this.app.view.zoom(this.app.view.width / 2, 0.7),
       "-": () => this.app.view.zoom(this.app.view.width / 2, 1.4),
-      Escape: () => this.escape(),
+      Escape: () => this.leaveMode(),
     };
     if (this.flying.has(event.code) && !event.shiftKey) {
       this.keys.add(event.code);
       if (!this.moving) {
         this.moving = 1;
-        this.fly(performance.now());
+        this.flyView(performance.now());
       }
-    } else if (event.key.startsWith("Arrow")) void this.arrow(event.key);
+    } else if (event.key.startsWith("Arrow")) void this.followArrow(event.key);
     else if (actions[event.key]) actions[event.key]();
     else return;
     event.preventDefault();
   }
 
-  private escape(): void {
+  private leaveMode(): void {
     if (closeMenu()) return;
     hideTip();
     if (this.app.highlight !== null) void this.app.setHighlight(null);
     else if (this.app.range) this.app.setRange(null);
     else this.app.select(0, null);
-    this.app.emit("draw");
+    this.app.emitEvent("draw");
   }
 }

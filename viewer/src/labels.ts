@@ -8,7 +8,7 @@ import type { Timeline } from "./timeline";
 import { AXIS } from "./timeline";
 import type { Row } from "./layout";
 import { isCounter, opensToNames } from "./layout";
-import { clean, count, percent } from "./format";
+import { cleanText, formatCount, formatPercent } from "./format";
 import { h } from "./dom";
 import { t } from "./i18n";
 
@@ -43,21 +43,21 @@ export class Labels {
     );
     this.pane = h("div", { class: "labelpane", role: "tree" });
     this.root = h("div", { class: "labels" }, this.head, this.pane);
-    this.pane.addEventListener("wheel", (e) => this.onWheel(e), { passive: false });
-    for (const what of ["layout", "scroll", "words"]) app.on(what, () => this.update());
+    this.pane.addEventListener("wheel", (event) => this.onWheel(event), { passive: false });
+    for (const what of ["layout", "scroll", "words"]) app.on(what, () => this.updateLabels());
     app.on("busy", () => {
       this.round++; // the window has come to rest
-      this.update();
+      this.updateLabels();
     });
     app.on("theme", () => {
       this.shown.clear();
-      this.update();
+      this.updateLabels();
     });
-    this.words();
-    app.on("words", () => this.words());
+    this.nameParts();
+    app.on("words", () => this.nameParts());
   }
 
-  private words(): void {
+  private nameParts(): void {
     this.filter.placeholder = t("filter_rows");
     this.filter.setAttribute("aria-label", t("filter_rows"));
     this.pane.setAttribute("aria-label", t("row_names"));
@@ -65,11 +65,11 @@ export class Labels {
   }
 
   showAll(): void {
-    for (const r of this.app.rows.hiddenRows()) this.app.setHidden(r, false);
+    for (const row of this.app.rows.hiddenRows()) this.app.setHidden(row, false);
     this.app.layoutRows();
   }
 
-  private update(): void {
+  private updateLabels(): void {
     const { rows } = this.app;
     if (!rows) return;
     const hidden = rows.hiddenRows().length,
@@ -85,35 +85,38 @@ export class Labels {
         )
           continue;
         seen.add(row.key);
-        this.show(row, y);
+        this.showRow(row, y);
       }
     for (const [key, element] of this.shown)
       if (!seen.has(key)) {
         element.remove();
         this.shown.delete(key);
       }
-    for (const e of [...this.pane.children])
-      if (!this.shown.has((e as HTMLElement).dataset.key ?? "")) e.remove();
+    for (const element of [...this.pane.children])
+      if (!this.shown.has((element as HTMLElement).dataset.key ?? "")) element.remove();
     this.keepReachable();
   }
 
   /** Tab comes to one name: that which had the focus, or else the first in sight. */
   private keepReachable(): void {
     const names = [...this.pane.children] as HTMLElement[];
-    if (names.some((e) => e.tabIndex === 0)) return;
-    const top = (e: HTMLElement): number => e.getBoundingClientRect().top;
-    const first = names.reduce<HTMLElement | null>((a, b) => (a && top(a) <= top(b) ? a : b), null);
+    if (names.some((element) => element.tabIndex === 0)) return;
+    const topOf = (box: HTMLElement): number => box.getBoundingClientRect().top;
+    const first = names.reduce<HTMLElement | null>(
+      (a, b) => (a && topOf(a) <= topOf(b) ? a : b),
+      null,
+    );
     if (first) first.tabIndex = 0;
   }
 
-  private show(row: Row, y: number): void {
+  private showRow(row: Row, y: number): void {
     let element = this.shown.get(row.key);
     if (
       !element ||
       element.dataset.open !== String(row.open) ||
-      element.dataset.state !== this.state(row)
+      element.dataset.state !== this.describeState(row)
     ) {
-      const fresh = this.make(row);
+      const fresh = this.makeLabel(row);
       if (element) element.replaceWith(fresh);
       else this.pane.append(fresh);
       this.shown.set(row.key, fresh);
@@ -127,7 +130,7 @@ export class Labels {
     this.showSwatch(row, element);
     const busy = element.querySelector(".busy");
     const b = this.app.busyNow.get(row.key);
-    if (busy) busy.textContent = b !== undefined && b > 0 ? percent(b) : "";
+    if (busy) busy.textContent = b !== undefined && b > 0 ? formatPercent(b) : "";
   }
 
   /** It has the colour of the row's bars; where none is in sight, that of those seen before. */
@@ -140,9 +143,9 @@ export class Labels {
     swatch.dataset.round = String(this.round);
   }
 
-  private state(r: Row): string {
-    const name = this.app.rows.names.get(r.key);
-    return [r.levels ?? 0, r.ready ?? 0, r.pinned, r.children.length, name].join(" ");
+  private describeState(row: Row): string {
+    const name = this.app.rows.names.get(row.key);
+    return [row.levels ?? 0, row.ready ?? 0, row.pinned, row.children.length, name].join(" ");
   }
 
   /** What a row is called; one that is pinned, away from what it is below, with that. */
@@ -158,13 +161,13 @@ export class Labels {
   }
 
   private titleOf(row: Row, name: string): string {
-    const events = row.count !== undefined ? ` – ${t("n_events", count(row.count))}` : "",
-      deeper = row.hidden ? ` – ${t("deeper", count(row.hidden))}` : "",
-      cmdline = row.cmdline ? `\n${clean(row.cmdline, 1000)}` : "";
+    const events = row.count !== undefined ? ` – ${t("n_events", formatCount(row.count))}` : "",
+      deeper = row.hidden ? ` – ${t("deeper", formatCount(row.hidden))}` : "",
+      cmdline = row.cmdline ? `\n${cleanText(row.cmdline, 1000)}` : "";
     return name + events + deeper + cmdline;
   }
 
-  private make(row: Row): HTMLElement {
+  private makeLabel(row: Row): HTMLElement {
     const group = row.lane === undefined,
       foldable = group
         ? row.children.length > 0
@@ -181,7 +184,7 @@ export class Labels {
           this.focused === row.key || (!this.focused && row === this.app.rows.visible[0]) ? 0 : -1,
         "data-key": row.key,
         "data-open": String(row.open),
-        "data-state": this.state(row),
+        "data-state": this.describeState(row),
         "data-type": row.type,
         style: { paddingLeft: `${6 + row.depth * (innerWidth < 600 ? 5 : 13)}px` },
         title: this.titleOf(row, name),
@@ -199,63 +202,65 @@ export class Labels {
      * The tree may be read anew while this element stays: rows are looked up by key when
      * something happens.
      */
-    const now = (): Row => this.app.rows.byKey.get(row.key) ?? row;
+    const currentRow = (): Row => this.app.rows.byKey.get(row.key) ?? row;
     element.addEventListener("click", (ev) => {
-      this.focus(now());
-      if (foldable && !(ev.target as HTMLElement).classList.contains("grip")) this.toggle(now());
+      this.focusRow(currentRow());
+      if (foldable && !(ev.target as HTMLElement).classList.contains("grip"))
+        this.toggleRow(currentRow());
     });
     element.addEventListener("contextmenu", (ev) => {
       ev.preventDefault();
-      this.onMenu(now(), ev.clientX, ev.clientY);
+      this.onMenu(currentRow(), ev.clientX, ev.clientY);
     });
-    element.addEventListener("keydown", (ev) => this.key(ev, now()));
-    this.grip(element.querySelector(".grip") as HTMLElement, now);
-    this.dragging(element, now);
+    element.addEventListener("keydown", (ev) => this.pressKey(ev, currentRow()));
+    this.makeGrip(element.querySelector(".grip") as HTMLElement, currentRow);
+    this.makeDraggable(element, currentRow);
     return element;
   }
 
-  toggle(r: Row): void {
-    this.app.setOpen(r, !r.open);
+  toggleRow(row: Row): void {
+    this.app.setOpen(row, !row.open);
     this.app.layoutRows();
   }
 
-  private focus(row: Row): void {
+  private focusRow(row: Row): void {
     this.focused = row.key;
-    for (const e of this.shown.values()) e.tabIndex = e.dataset.key === row.key ? 0 : -1;
+    for (const element of this.shown.values())
+      element.tabIndex = element.dataset.key === row.key ? 0 : -1;
     this.shown.get(row.key)?.focus({ preventScroll: true });
   }
 
-  private key(event: KeyboardEvent, row: Row): void {
+  private pressKey(event: KeyboardEvent, row: Row): void {
     const list = this.app.rows.visible,
       i = list.indexOf(row);
-    const go = (to: Row | undefined): void => {
+    const goTo = (to: Row | undefined): void => {
       if (!to) return;
       this.focused = to.key;
       this.app.scrollTo?.(to, 0);
-      this.update();
-      this.focus(to);
+      this.updateLabels();
+      this.focusRow(to);
     };
-    const done = (): void => {
+    const endEditing = (): void => {
       event.preventDefault();
       event.stopPropagation();
     };
-    if (event.key === "ArrowDown") go(list[i + 1]);
-    else if (event.key === "ArrowUp") go(list[i - 1]);
-    else if (event.key === "ArrowRight" && !row.open) this.toggle(row);
-    else if (event.key === "ArrowRight") go(list[i + 1]);
-    else if (event.key === "ArrowLeft" && row.open) this.toggle(row);
-    else if (event.key === "ArrowLeft") go(this.app.rows.byKey.get(row.parentKey));
-    else if (event.key === "Enter" || event.key === " ") this.toggle(row);
+    if (event.key === "ArrowDown") goTo(list[i + 1]);
+    else if (event.key === "ArrowUp") goTo(list[i - 1]);
+    else if (event.key === "ArrowRight" && !row.open) this.toggleRow(row);
+    else if (event.key === "ArrowRight") goTo(list[i + 1]);
+    else if (event.key === "ArrowLeft" && row.open) this.toggleRow(row);
+    else if (event.key === "ArrowLeft") goTo(this.app.rows.byKey.get(row.parentKey));
+    else if (event.key === "Enter" || event.key === " ") this.toggleRow(row);
     else if (event.key === "Delete") {
       this.app.setHidden(row, true);
       this.app.layoutRows();
       // what has come into its place
-      go(this.app.rows.visible[Math.min(i, this.app.rows.visible.length - 1)]);
+      goTo(this.app.rows.visible[Math.min(i, this.app.rows.visible.length - 1)]);
     } else if (event.key === "ContextMenu" || (event.key === "F10" && event.shiftKey)) {
       const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
       this.onMenu(row, box.left + 40, box.top + 10);
     } else return;
-    done();
+    endEditing();
     if (
       event.key === "ArrowRight" ||
       event.key === "ArrowLeft" ||
@@ -266,7 +271,7 @@ export class Labels {
   }
 
   /** The lower edge of a label changes the height of its row. */
-  private grip(grip: HTMLElement, now: () => Row): void {
+  private makeGrip(grip: HTMLElement, now: () => Row): void {
     grip.addEventListener("pointerdown", (event) => {
       const row = now();
       event.preventDefault();
@@ -274,34 +279,34 @@ export class Labels {
       const y = event.clientY,
         before = row.height,
         levels = Math.max(1, row.lane !== undefined && !isCounter(row) ? row.shown : 1);
-      const move = (m: PointerEvent): void => {
-        this.app.setHeight(row, before + (m.clientY - y) / levels);
+      const movePointer = (moved: PointerEvent): void => {
+        this.app.setHeight(row, before + (moved.clientY - y) / levels);
         this.app.layoutRows();
       };
-      const up = (): void => {
-        window.removeEventListener("pointermove", move);
-        window.removeEventListener("pointerup", up);
+      const releasePointer = (): void => {
+        window.removeEventListener("pointermove", movePointer);
+        window.removeEventListener("pointerup", releasePointer);
       };
-      window.addEventListener("pointermove", move);
-      window.addEventListener("pointerup", up);
+      window.addEventListener("pointermove", movePointer);
+      window.addEventListener("pointerup", releasePointer);
     });
   }
 
   /** Drag a label over a sibling to put it there. */
-  private dragging(element: HTMLElement, now: () => Row): void {
+  private makeDraggable(element: HTMLElement, now: () => Row): void {
     element.addEventListener("pointerdown", (down) => {
       if (down.button !== 0) return;
       const row = now();
       const y = down.clientY;
       let moving = false;
-      const move = (event: PointerEvent): void => {
+      const movePointer = (event: PointerEvent): void => {
         if (!moving && Math.abs(event.clientY - y) < 8) return;
         moving = true;
         document.body.classList.add("dragging");
       };
-      const up = (event: PointerEvent): void => {
-        window.removeEventListener("pointermove", move);
-        window.removeEventListener("pointerup", up);
+      const releasePointer = (event: PointerEvent): void => {
+        window.removeEventListener("pointermove", movePointer);
+        window.removeEventListener("pointerup", releasePointer);
         document.body.classList.remove("dragging");
         if (!moving) return;
         const box = this.pane.getBoundingClientRect();
@@ -310,12 +315,12 @@ export class Labels {
           over = this.app.rows.byKey.get(over.parentKey);
         if (!over || over === row) return;
         const siblings = this.app.rows.byKey.get(row.parentKey)?.children ?? this.app.rows.roots;
-        this.app.rows.move(row, siblings.indexOf(over) - siblings.indexOf(row));
-        this.app.store();
+        this.app.rows.moveRow(row, siblings.indexOf(over) - siblings.indexOf(row));
+        this.app.storeState();
         this.app.layoutRows();
       };
-      window.addEventListener("pointermove", move);
-      window.addEventListener("pointerup", up);
+      window.addEventListener("pointermove", movePointer);
+      window.addEventListener("pointerup", releasePointer);
     });
   }
 }

@@ -76,20 +76,20 @@ export function bandsOf(row: Row, strips: Row[]): Band[] {
   }));
 }
 
-export function isCounter(r: TreeRow): boolean {
-  return LANES[r.type]?.counter ?? false;
+export function isCounter(node: TreeRow): boolean {
+  return LANES[node.type]?.counter ?? false;
 }
 
 /** What the values of a counter are in. */
-export function unitOf(r: TreeRow): string {
-  return r.unit ?? (r.type === "gpu_bytes" ? "B" : "");
+export function unitOf(node: TreeRow): string {
+  return node.unit ?? (node.type === "gpu_bytes" ? "B" : "");
 }
 
 /** Rows that open to one for each of their commonest names have so many of them. */
 export const MOST_NAMES = 12;
 
-export function opensToNames(r: TreeRow): boolean {
-  return LANES[r.type]?.byName ?? false;
+export function opensToNames(node: TreeRow): boolean {
+  return LANES[node.type]?.byName ?? false;
 }
 
 /** Rows of names have lanes of the page's own, beyond those of the server. */
@@ -113,30 +113,30 @@ export class Rows {
   constructor(public saved: Saved) {}
 
   /** Put the tree of a report in place of what was there of it. */
-  set(report: number, reportName: string, many: boolean, tree: TreeRow[]): void {
+  setTree(report: number, reportName: string, many: boolean, tree: TreeRow[]): void {
     const top: Row[] = [];
-    this.roots = this.roots.filter((r) => r.report !== report);
-    for (const [k, r] of this.byKey) if (r.report === report) this.byKey.delete(k);
-    const make = (t: TreeRow): Row => this.make(report, many, t);
-    if (many) top.push(make({ id: "", parent: "", type: "report", label: reportName }));
+    this.roots = this.roots.filter((line) => line.report !== report);
+    for (const [key, other] of this.byKey) if (other.report === report) this.byKey.delete(key);
+    const makeRow = (node: TreeRow): Row => this.makeRow(report, many, node);
+    if (many) top.push(makeRow({ id: "", parent: "", type: "report", label: reportName }));
     if (many) top[0].parentKey = "";
     for (const node of tree) {
-      const row = make(node);
+      const row = makeRow(node);
       const parent = this.byKey.get(row.parentKey);
       if (parent && row.parentKey !== row.key) parent.children.push(row);
       else top.push(row);
     }
     for (const row of [...this.byKey.values()]) {
       if (row.report !== report) continue;
-      if (row.type === "gpu") this.gather(row, make);
-      for (const t of this.byName.get(row.key) ?? []) this.below(row, make(t));
+      if (row.type === "gpu") this.gatherStreams(row, makeRow);
+      for (const node of this.byName.get(row.key) ?? []) this.putBelow(row, makeRow(node));
     }
     this.roots.push(...top);
     this.roots.sort((a, b) => a.report - b.report);
-    for (const r of top) this.prepare(r, 0);
+    for (const row of top) this.prepareRow(row, 0);
   }
 
-  private make(report: number, many: boolean, tree: TreeRow): Row {
+  private makeRow(report: number, many: boolean, tree: TreeRow): Row {
     const key = `${report}/${tree.id}`;
     const row: Row = {
       ...tree,
@@ -164,12 +164,12 @@ export class Rows {
   }
 
   /** Which colour a counter has: a metric its own; memory of GPUs looks the same everywhere. */
-  hueOf(r: Row): number {
-    return r.type === "gpu_bytes" ? 3 : (this.metrics.get(r.label ?? "") ?? 0) % COUNTER_COLORS;
+  hueOf(row: Row): number {
+    return row.type === "gpu_bytes" ? 3 : (this.metrics.get(row.label ?? "") ?? 0) % COUNTER_COLORS;
   }
 
   /** A row below one that is a lane itself. */
-  private below(parent: Row, row: Row): void {
+  private putBelow(parent: Row, row: Row): void {
     row.cls = parent.cls;
     row.height = this.saved.height[row.key] ?? parent.height;
     row.over = parent.levels;
@@ -184,7 +184,7 @@ export class Rows {
 
   setNames(parent: Row, names: { name: string; ids: number[]; count: number }[]): void {
     const many = this.byKey.has(`${parent.report}/`);
-    for (const c of parent.children) this.byKey.delete(c.key);
+    for (const row of parent.children) this.byKey.delete(row.key);
     parent.children = [];
     const rows = names.map((n) => ({
       id: `${parent.id}:${n.name}`,
@@ -199,9 +199,9 @@ export class Rows {
     }));
     this.byName.set(parent.key, rows);
     for (const t of rows) {
-      const r = this.make(parent.report, many, t);
-      this.below(parent, r);
-      this.prepare(r, parent.depth + 1);
+      const line = this.makeRow(parent.report, many, t);
+      this.putBelow(parent, line);
+      this.prepareRow(line, parent.depth + 1);
     }
   }
 
@@ -209,31 +209,31 @@ export class Rows {
    * Streams by how much they worked; beyond MOST_STREAMS in a row of their own. While they are
    * still being read, by how many events they have.
    */
-  private gather(gpu: Row, make: (t: TreeRow) => Row): void {
-    const streams = gpu.children.filter((c) => c.type === "stream");
+  private gatherStreams(gpu: Row, make: (t: TreeRow) => Row): void {
+    const streams = gpu.children.filter((row) => row.type === "stream");
     if (streams.length <= MOST_STREAMS + 1) return;
-    const known = streams.every((s) => s.ready);
+    const known = streams.every((line) => line.ready);
     streams.sort((a, b) =>
       known ? (b.busy ?? 0) - (a.busy ?? 0) : (b.count ?? 0) - (a.count ?? 0),
     );
     const rest = streams.slice(MOST_STREAMS),
       group = make({ id: `${gpu.id}.streams`, parent: gpu.id, type: "streams" }),
-      at = gpu.children.indexOf(gpu.children.find((c) => c.type === "stream")!);
-    for (const s of rest) s.parentKey = group.key;
+      at = gpu.children.indexOf(gpu.children.find((other) => other.type === "stream")!);
+    for (const row of rest) row.parentKey = group.key;
     group.children = rest;
-    gpu.children = gpu.children.filter((c) => c.type !== "stream");
+    gpu.children = gpu.children.filter((row) => row.type !== "stream");
     gpu.children.splice(at, 0, ...streams.slice(0, MOST_STREAMS), group);
   }
 
-  private prepare(row: Row, depth: number): void {
+  private prepareRow(row: Row, depth: number): void {
     row.depth = depth;
     row.open = this.saved.open[row.key] ?? this.openAtFirst(row);
     const order = this.saved.order[row.key];
     if (order) {
-      const at = new Map(order.map((k, i) => [k, i]));
+      const at = new Map(order.map((key, i) => [key, i]));
       row.children.sort((a, b) => (at.get(a.key) ?? 1e6) - (at.get(b.key) ?? 1e6));
     }
-    for (const c of row.children) this.prepare(c, depth + 1);
+    for (const line of row.children) this.prepareRow(line, depth + 1);
   }
 
   /**
@@ -244,13 +244,15 @@ export class Rows {
     const several = this.byKey.has(`${row.report}/`); // reports: all of them should be in sight
     if (several && row.type === "process") {
       const siblings = this.byKey.get(row.parentKey)?.children ?? [];
-      return siblings.find((c) => c.type === "process") === row;
+      return siblings.find((line) => line.type === "process") === row;
     }
     if (several && (row.lane !== undefined || row.type === "gpu" || row.type === "thread"))
       return false;
     if (row.type === "thread") {
       const parent = this.byKey.get(row.parentKey);
-      const n = parent ? parent.children.filter((c) => c.type === "thread").indexOf(row) : 0;
+      const n = parent
+        ? parent.children.filter((other) => other.type === "thread").indexOf(row)
+        : 0;
       return n < 2 && parent?.type !== "threads";
     }
     // the metrics of a GPU may be dozens, and would push threads out of sight
@@ -273,15 +275,15 @@ export class Rows {
     return true;
   }
 
-  private matches(row: Row): boolean {
+  private matchesFilter(row: Row): boolean {
     if (!this.filter) return true;
     return (
       (this.names.get(row.key) ?? "").toLowerCase().includes(this.filter) ||
-      row.children.some((c) => this.matches(c))
+      row.children.some((line) => this.matchesFilter(line))
     );
   }
 
-  private place(row: Row, y: number): number {
+  private placeRow(row: Row, y: number): number {
     row.y = y;
     if (row.lane === undefined || isCounter(row)) {
       row.shown = isCounter(row) ? 1 : 0;
@@ -296,27 +298,27 @@ export class Rows {
   }
 
   /** Find out which rows are shown, and where. */
-  layout(): void {
+  placeRows(): void {
     let y = 0;
     this.visible = [];
     this.pinned = [];
-    const walk = (row: Row, above: boolean): void => {
+    const walkRow = (row: Row, above: boolean): void => {
       const match =
         above ||
         (this.filter !== "" && (this.names.get(row.key) ?? "").toLowerCase().includes(this.filter));
-      if (row.hidden_ || !(match || this.matches(row))) return;
+      if (row.hidden_ || !(match || this.matchesFilter(row))) return;
       if (row.pinned) this.pinned.push(row);
       else {
-        y = this.place(row, y);
+        y = this.placeRow(row, y);
         this.visible.push(row);
       }
       if (row.open || (this.filter && row.lane === undefined))
-        for (const c of row.children) walk(c, match);
+        for (const line of row.children) walkRow(line, match);
     };
-    for (const r of this.roots) walk(r, false);
+    for (const other of this.roots) walkRow(other, false);
     this.height = y;
     y = 0;
-    for (const r of this.pinned) y = this.place(r, y);
+    for (const row of this.pinned) y = this.placeRow(row, y);
     this.pinnedHeight = y;
   }
 
@@ -324,11 +326,11 @@ export class Rows {
   lanesUnder(row: Row): Row[] {
     return row.lane !== undefined
       ? [row.of === undefined ? row : (this.byLane.get(`${row.report}/${row.of}`) ?? row)]
-      : row.children.flatMap((c) => this.lanesUnder(c));
+      : row.children.flatMap((line) => this.lanesUnder(line));
   }
 
   /** Lanes shown in a closed group's own row. */
-  strips(row: Row): Row[] {
+  stripsOf(row: Row): Row[] {
     if (row.lane !== undefined || (row.open && row.children.length)) return [];
     const want = [
       "kernels",
@@ -346,23 +348,23 @@ export class Rows {
       ...(row.type === "counter_group" ? ["counter"] : []),
     ];
     return this.lanesUnder(row)
-      .filter((l) => want.includes(l.type) && !l.hidden_)
+      .filter((line) => want.includes(line.type) && !line.hidden_)
       .sort((a, b) => want.indexOf(a.type) - want.indexOf(b.type))
       .slice(0, STRIPS);
   }
 
   hiddenRows(): Row[] {
-    return [...this.byKey.values()].filter((r) => r.hidden_);
+    return [...this.byKey.values()].filter((row) => row.hidden_);
   }
 
-  move(row: Row, by: number): void {
+  moveRow(row: Row, by: number): void {
     const siblings = this.byKey.get(row.parentKey)?.children ?? this.roots;
     const i = siblings.indexOf(row),
       j = i + by;
     if (i < 0 || j < 0 || j >= siblings.length) return;
     siblings.splice(i, 1);
     siblings.splice(j, 0, row);
-    this.saved.order[row.parentKey] = siblings.map((s) => s.key);
+    this.saved.order[row.parentKey] = siblings.map((line) => line.key);
   }
 
   rowAt(list: Row[], y: number): Row | undefined {
@@ -373,7 +375,7 @@ export class Rows {
       if (list[mid].y + list[mid].h <= y) low = mid + 1;
       else high = mid;
     }
-    const r = list[low];
-    return r && y >= r.y ? r : undefined;
+    const row = list[low];
+    return row && y >= row.y ? row : undefined;
   }
 }

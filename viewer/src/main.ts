@@ -7,17 +7,17 @@ import { Labels } from "./labels";
 import { Input } from "./input";
 import { Panels } from "./panels/panels";
 import { SearchBar } from "./panels/search";
-import { only, rowMenu } from "./rowmenu";
+import { showOnly, rowMenu } from "./rowmenu";
 import { showHelp, showMenu } from "./menu";
 import { makePng, makeSvg } from "./picture";
 import { Opener, showRecord } from "./add";
 import { Watch } from "./watch";
-import { add, download, fill, h, later } from "./dom";
-import { clean, count, duration, percent } from "./format";
+import { appendChildren, downloadFile, fillElement, h, delayCalls } from "./dom";
+import { cleanText, formatCount, formatDuration, formatPercent } from "./format";
 import { t, type Word } from "./i18n";
 
 /** A bar between two parts: dragged, or by the arrow keys. `step` moves it by pixels. */
-function splitter(
+function makeSplitter(
   cls: "vertical" | "horizontal",
   move: (e: PointerEvent) => void,
   step: (by: number) => void,
@@ -38,20 +38,20 @@ function splitter(
   element.addEventListener("pointerdown", (event) => {
     event.preventDefault();
     element.setPointerCapture(event.pointerId);
-    const up = (): void => {
+    const releaseBar = (): void => {
       element.removeEventListener("pointermove", move);
-      element.removeEventListener("pointerup", up);
+      element.removeEventListener("pointerup", releaseBar);
     };
     element.addEventListener("pointermove", move);
-    element.addEventListener("pointerup", up);
+    element.addEventListener("pointerup", releaseBar);
   });
   return element;
 }
 
 /** Where a bar stands, for who cannot see it. */
 function saySize(bar: HTMLElement, now: number, least: number, most: number): void {
-  for (const [what, v] of Object.entries({ valuenow: now, valuemin: least, valuemax: most }))
-    bar.setAttribute(`aria-${what}`, String(Math.round(v)));
+  for (const [what, value] of Object.entries({ valuenow: now, valuemin: least, valuemax: most }))
+    bar.setAttribute(`aria-${what}`, String(Math.round(value)));
 }
 
 /** Screens narrower than so many pixels are phones'. */
@@ -71,7 +71,7 @@ interface Page {
 }
 
 function makeParts(): Page {
-  const carried = StaticSource.there() ? new StaticSource() : undefined;
+  const carried = StaticSource.isCarried() ? new StaticSource() : undefined;
   const app = new App(carried);
   if (carried) app.limit = carried.window;
   const timeline = new Timeline(app),
@@ -118,13 +118,14 @@ function makeWheelButton(app: App): HTMLElement {
 
 /** The button that saves what is on the time line as a picture. */
 function makePictureButton({ app, timeline }: Page): HTMLElement {
-  const name = (): string => (app.reports[0]?.name ?? "timeline").replace(/\.wsrep$/, "");
-  const saveSvg = (): void => download(`${name()}.svg`, makeSvg(app, timeline), "image/svg+xml");
+  const fileName = (): string => (app.reports[0]?.name ?? "timeline").replace(/\.wsrep$/, "");
+  const saveSvg = (): void =>
+    downloadFile(`${fileName()}.svg`, makeSvg(app, timeline), "image/svg+xml");
   const savePng = async (): Promise<void> => {
     try {
-      download(`${name()}.png`, await makePng(makeSvg(app, timeline)), "image/png");
-    } catch (e) {
-      app.fail(e);
+      downloadFile(`${fileName()}.png`, await makePng(makeSvg(app, timeline)), "image/png");
+    } catch (error) {
+      app.showFailure(error);
     }
   };
   const button = makeButton(app, "⤓", "save_picture", () => {
@@ -140,18 +141,18 @@ function makePictureButton({ app, timeline }: Page): HTMLElement {
 /** What is there instead of a time line while no report is open. */
 function makeEmpty({ app, opener }: Page): HTMLElement {
   const empty = h("div", { class: "empty", hidden: true });
-  const record = (): HTMLElement =>
+  const makeRecordButton = (): HTMLElement =>
     h("button", { class: "primary", onclick: () => void showRecord(app) }, t("record"));
   const fillEmpty = (): void =>
-    fill(
+    fillElement(
       empty,
       h("h1", null, t("drop_here")),
       h("p", { class: "quiet" }, t("drop_more")),
       h(
         "p",
         null,
-        h("button", { class: "primary", onclick: () => opener.choose() }, t("choose_file")),
-        app.canRecord ? record() : null,
+        h("button", { class: "primary", onclick: () => opener.chooseFiles() }, t("choose_file")),
+        app.canRecord ? makeRecordButton() : null,
       ),
     );
   app.on("words", fillEmpty);
@@ -177,14 +178,14 @@ function makeNothing(app: App): HTMLElement {
 
 /** The time line with its row names, the panels below it, and the bars that part them. */
 function makeBody({ app, labels, timeline, panels }: Page): HTMLElement[] {
-  const names = splitter(
+  const names = makeSplitter(
     "vertical",
-    (e) => setLabels(e.clientX),
+    (event) => setLabels(event.clientX),
     (by) => setLabels(app.stored.labels + by),
   );
-  const edge = splitter(
+  const edge = makeSplitter(
     "horizontal",
-    (e) => setBottom(innerHeight - e.clientY),
+    (moved) => setBottom(innerHeight - moved.clientY),
     (by) => setBottom(app.stored.bottom - by),
   );
   const bottom = h("section", { class: "bottom" }, panels.root);
@@ -194,13 +195,13 @@ function makeBody({ app, labels, timeline, panels }: Page): HTMLElement[] {
     // of a phone's screen no more than a third
     labels.root.style.width = `min(${app.stored.labels}px, ${innerWidth < PHONE ? 34 : 60}vw)`;
     saySize(names, app.stored.labels, 80, innerWidth * 0.6);
-    app.store();
+    app.storeState();
   }
   function setBottom(height: number): void {
     app.stored.bottom = Math.max(28, Math.min(innerHeight * 0.8, height));
     bottom.style.height = `${app.stored.bottom}px`;
     saySize(edge, app.stored.bottom, 28, innerHeight * 0.8);
-    app.store();
+    app.storeState();
   }
   const nameBars = (): void => {
     names.setAttribute("aria-label", t("resize_names"));
@@ -224,7 +225,7 @@ function makeBody({ app, labels, timeline, panels }: Page): HTMLElement[] {
   app.on("ready", () => {
     setLabels(app.stored.labels);
     setBottom(app.stored.bottom);
-    timeline.redraw();
+    timeline.redrawSoon();
   });
   return [body, edge, bottom];
 }
@@ -234,12 +235,12 @@ function makeStatus({ app, carried }: Page): HTMLElement {
   const status = h("span", { class: "status", role: "status" });
   const showStatus = (): void => {
     // an exported page holds a part of its report
-    const all = carried ? carried.held : app.events();
+    const all = carried ? carried.held : app.countEvents();
     const mark = app.live ? `● ${t("live")} · ` : "";
-    const loading = t("loading", percent(app.progress));
-    const facts = [t("n_events", count(all))];
+    const loading = t("loading", formatPercent(app.progress));
+    const facts = [t("n_events", formatCount(all))];
     if (!app.complete) facts.push(loading);
-    facts.push(duration(app.view.t1 - app.view.t0));
+    facts.push(formatDuration(app.view.t1 - app.view.t0));
     status.textContent = mark + (app.building ? loading : facts.join(" · "));
   };
   for (const what of ["progress", "view", "words", "live"]) app.on(what, showStatus);
@@ -249,27 +250,31 @@ function makeStatus({ app, carried }: Page): HTMLElement {
 function makeTitle(app: App): HTMLElement {
   const title = h("h1", { class: "title", dir: "auto" });
   app.on("ready", () => {
-    fill(title, app.reports.map((r) => clean(r.name, 60)).join("  ·  "));
-    title.title = app.reports.map((r) => clean(r.path)).join("\n");
+    fillElement(title, app.reports.map((report) => cleanText(report.name, 60)).join("  ·  "));
+    title.title = app.reports.map((info) => cleanText(info.path)).join("\n");
   });
   return title;
 }
 
 function makeErrorBox(app: App): HTMLElement {
   const error = h("div", { class: "error", role: "alert", hidden: true });
-  const close = (): HTMLElement =>
-    h("button", { onclick: () => app.tell(""), "aria-label": t("close"), title: t("close") }, "✕");
+  const makeCloseButton = (): HTMLElement =>
+    h(
+      "button",
+      { onclick: () => app.showNotice(""), "aria-label": t("close"), title: t("close") },
+      "✕",
+    );
   app.on("error", () => {
     error.hidden = !app.problems;
-    fill(error, app.problems, app.notice && close());
+    fillElement(error, app.problems, app.notice && makeCloseButton());
   });
   return error;
 }
 
 /** Put the parts onto the page. */
-function assemble(page: Page): void {
+function assemblePage(page: Page): void {
   const { app, search, watch, opener } = page;
-  const openButton = makeButton(app, "+", "open_file", () => opener.choose()),
+  const openButton = makeButton(app, "+", "open_file", () => opener.chooseFiles()),
     recordButton = makeButton(app, "●", "record", () => void showRecord(app)),
     fitButton = makeButton(app, "⤢", "fit", () => app.view.fit()),
     undoButton = makeButton(app, "↶", "undo", () => app.view.undo()),
@@ -297,7 +302,7 @@ function assemble(page: Page): void {
   );
   openButton.hidden = recordButton.hidden = true;
   const main = h("main", null, watch.root, empty, ...body);
-  add(document.getElementById("app")!, [header, makeErrorBox(app), main]);
+  appendChildren(document.getElementById("app")!, [header, makeErrorBox(app), main]);
 
   /* Without a report there is nothing to look at, and nothing for the keys to do. */
   app.on("session", () => {
@@ -305,7 +310,8 @@ function assemble(page: Page): void {
     openButton.hidden = !app.uploadMost;
     recordButton.hidden = !app.canRecord;
     empty.hidden = !none;
-    for (const e of [...body, search.root, fitButton, undoButton, wheel, picture]) e.hidden = none;
+    for (const element of [...body, search.root, fitButton, undoButton, wheel, picture])
+      element.hidden = none;
   });
 }
 
@@ -314,17 +320,17 @@ function otherLanguage(): "en" | "zh" {
 }
 
 /** What the parts ask of one another. */
-function connect({ app, labels, timeline, input, panels, search }: Page): void {
+function connectParts({ app, labels, timeline, input, panels, search }: Page): void {
   labels.onMenu = (row, x, y) => rowMenu(app, panels, row, x, y);
-  labels.onWheel = (e) => {
-    e.preventDefault();
-    timeline.setScroll(timeline.scroll + e.deltaY * (e.deltaMode === 1 ? 16 : 1));
+  labels.onWheel = (event) => {
+    event.preventDefault();
+    timeline.setScroll(timeline.scroll + event.deltaY * (event.deltaMode === 1 ? 16 : 1));
   };
   input.onOnly = (row) => {
-    only(app, row);
+    showOnly(app, row);
     app.layoutRows();
   };
-  input.onSearch = (text) => search.focus(text);
+  input.onSearch = (text) => search.focusSearch(text);
   input.onEvents = (lanes, name) => panels.showEvents(lanes, name);
 }
 
@@ -354,13 +360,13 @@ async function askShares(
 /** Say how busy each row is in the window, when that has come to rest. */
 function followShares(app: App): void {
   let asking = new AbortController(); // of the window before: nobody waits for that
-  const askAll = later(150, async () => {
+  const askAll = delayCalls(150, async () => {
     if (app.building) return;
     asking.abort();
     const mine = (asking = new AbortController());
     for (const report of app.reports) if (!(await askShares(app, report, mine.signal))) return;
     await app.nameShares();
-    app.emit("busy");
+    app.emitEvent("busy");
   });
   app.on("view", () => void askAll());
   app.on("built", () => void askAll());
@@ -368,10 +374,10 @@ function followShares(app: App): void {
 
 /** The address of the page is a link to what is shown. */
 function keepAddress(app: App): void {
-  const keep = later(400, () => {
+  const keep = delayCalls(400, () => {
     const { panel, event } = app.linkedAtStart;
     if (app.building || panel || event.length) return; // what the address has is yet to be shown
-    history.replaceState(null, "", app.hash());
+    history.replaceState(null, "", app.makeHash());
   });
   for (const what of ["view", "built", "range", "select", "layout", "panel", "align"])
     app.on(what, keep);
@@ -382,32 +388,32 @@ function makeAlignment(app: App): HTMLElement {
   const choose = h("select", { class: "align" }) as HTMLSelectElement;
   const showChoice = (): void => {
     const now = app.reports.length > 1 ? app.alignedBy() : undefined,
-      option = (how: string, word: Word): HTMLElement => h("option", { value: how }, t(word));
+      makeOption = (how: string, word: Word): HTMLElement => h("option", { value: how }, t(word));
     choose.hidden = app.reports.length < 2;
     choose.setAttribute("aria-label", t("align"));
     choose.title = t("align");
     if (choose.hidden) return;
-    fill(
+    fillElement(
       choose,
-      app.alignments().map((how) => option(how, `align_${how}`)),
-      now ? null : option("own", "align_own"),
+      app.listAlignments().map((how) => makeOption(how, `align_${how}`)),
+      now ? null : makeOption("own", "align_own"),
     );
     choose.value = now ?? "own";
   };
   choose.addEventListener("change", () => {
-    const how = app.alignments().find((a) => a === choose.value);
-    if (how) app.align(how);
+    const how = app.listAlignments().find((how) => how === choose.value);
+    if (how) app.alignReports(how);
   });
   for (const what of ["ready", "words", "align"]) app.on(what, showChoice);
   choose.hidden = true;
   return choose;
 }
 
-function boot(): void {
+function bootPage(): void {
   const page = makeParts(),
     { app, timeline, labels, panels, input, search } = page;
-  assemble(page);
-  connect(page);
+  assemblePage(page);
+  connectParts(page);
   followShares(app);
   keepAddress(app);
   /* For tests and the curious. */
@@ -419,7 +425,7 @@ function boot(): void {
     input,
     search,
   };
-  void app.start();
+  void app.startReports();
 }
 
-boot();
+bootPage();

@@ -2,8 +2,8 @@
 
 import { CLASS_KERNEL, CLASS_OWN, OWN_COPY, OWN_MEMSET } from "generated/constants";
 import { h } from "./dom";
-import { t, keys } from "./i18n";
-import { CHOICES, css, classColor, ownColor, STATES } from "./colors";
+import { t, listKeys } from "./i18n";
+import { CHOICES, writeColor, classColor, ownColor, STATES } from "./colors";
 
 let open: HTMLElement | null = null;
 let back: Element | null = null;
@@ -34,7 +34,7 @@ function menuItem(
   );
 }
 
-function colors(i: {
+function showColors(i: {
   label: string;
   now: number | undefined;
   pick: (color: number | null) => void;
@@ -52,7 +52,7 @@ function colors(i: {
             class: `swatchbutton ${n === i.now ? "on" : ""}`,
             title: t(word),
             "aria-label": `${i.label}: ${t(word)}`,
-            style: { background: css(color) },
+            style: { background: writeColor(color) },
           },
           () => i.pick(n),
         ),
@@ -77,7 +77,7 @@ export function showMenu(x: number, y: number, items: Item[]): void {
     "div",
     { class: "menu", role: "menu" },
     items.map((i) =>
-      i === null ? h("hr") : Array.isArray(i) ? menuItem({}, i[1], i[0]) : colors(i),
+      i === null ? h("hr") : Array.isArray(i) ? menuItem({}, i[1], i[0]) : showColors(i),
     ),
   );
   document.body.append(menu);
@@ -99,8 +99,8 @@ export function showMenu(x: number, y: number, items: Item[]): void {
   menu.querySelector("button")?.focus();
 }
 
-document.addEventListener("pointerdown", (e) => {
-  if (open && !open.contains(e.target as Node)) closeMenu();
+document.addEventListener("pointerdown", (event) => {
+  if (open && !open.contains(event.target as Node)) closeMenu();
 });
 
 /* ---- tooltips ---- */
@@ -109,7 +109,7 @@ const tip = h("div", { class: "tip", role: "tooltip" });
 
 export function showTip(x: number, y: number, lines: string[]): void {
   if (!tip.isConnected) document.body.append(tip);
-  tip.replaceChildren(...lines.map((l) => h("bdi", { class: "tipline" }, l)));
+  tip.replaceChildren(...lines.map((line) => h("bdi", { class: "tipline" }, line)));
   tip.hidden = false;
   const box = tip.getBoundingClientRect();
   const left = x + 16 + box.width > innerWidth ? x - box.width - 10 : x + 16,
@@ -124,11 +124,15 @@ export function hideTip(): void {
 
 /* ---- dialogs ---- */
 
-export function dialog(cls: string, label: string, ...children: HTMLElement[]): HTMLDialogElement {
+export function openDialog(
+  cls: string,
+  label: string,
+  ...children: HTMLElement[]
+): HTMLDialogElement {
   const box = h("dialog", { class: cls, "aria-label": label }, ...children);
   box.addEventListener("close", () => box.remove());
-  box.addEventListener("click", (e) => {
-    if (e.target === box) box.close();
+  box.addEventListener("click", (event) => {
+    if (event.target === box) box.close();
   });
   document.body.append(box);
   box.showModal();
@@ -137,14 +141,14 @@ export function dialog(cls: string, label: string, ...children: HTMLElement[]): 
 }
 
 export function showHelp(dark: boolean): void {
-  const swatch = (color: string, text: string): HTMLElement =>
+  const makeSwatch = (color: string, text: string): HTMLElement =>
     h(
       "span",
       { class: "legend" },
       h("span", { class: "swatch", style: { background: color } }),
       text,
     );
-  const box = dialog(
+  const box = openDialog(
     "help",
     t("help_title"),
     h("h2", null, t("help_title")),
@@ -154,20 +158,26 @@ export function showHelp(dark: boolean): void {
       h(
         "tbody",
         null,
-        keys().map(([k, v]) => h("tr", null, h("td", { class: "keys" }, k), h("td", null, v))),
+        listKeys().map(([key, value]) =>
+          h("tr", null, h("td", { class: "keys" }, key), h("td", null, value)),
+        ),
       ),
     ),
     h("h2", null, t("legend")),
     h(
       "p",
       null,
-      swatch(css(classColor(CLASS_KERNEL, 20, dark)), t("kernel")),
-      swatch(css(ownColor(OWN_COPY + 1, dark)), t("htod")),
-      swatch(css(ownColor(OWN_COPY + 2, dark)), t("dtoh")),
-      swatch(css(classColor(CLASS_OWN, OWN_MEMSET, dark)), t("memset")),
+      makeSwatch(writeColor(classColor(CLASS_KERNEL, 20, dark)), t("kernel")),
+      makeSwatch(writeColor(ownColor(OWN_COPY + 1, dark)), t("htod")),
+      makeSwatch(writeColor(ownColor(OWN_COPY + 2, dark)), t("dtoh")),
+      makeSwatch(writeColor(classColor(CLASS_OWN, OWN_MEMSET, dark)), t("memset")),
     ),
     h("h3", null, t("legend_states")),
-    h("p", null, ...STATES.map(([word, color]) => swatch(css(color), t(`state_${word}`)))),
+    h(
+      "p",
+      null,
+      ...STATES.map(([word, color]) => makeSwatch(writeColor(color), t(`state_${word}`))),
+    ),
     h("p", { class: "quiet" }, t("legend_groups")),
     h("button", { class: "primary", onclick: () => box.close() }, t("close")),
   );
@@ -178,7 +188,7 @@ export function askText(label: string, text: string): Promise<string | null> {
   return new Promise((resolve) => {
     let result: string | null = null;
     const input = h("input", { value: text, maxlength: 500, "aria-label": label });
-    const box = dialog(
+    const box = openDialog(
       "ask",
       label,
       h(
@@ -201,7 +211,7 @@ export function askText(label: string, text: string): Promise<string | null> {
 }
 
 let toastTimer = 0;
-export function toast(text: string): void {
+export function showToast(text: string): void {
   document.querySelector(".toast")?.remove();
   document.body.append(h("div", { class: "toast", role: "status" }, text));
   clearTimeout(toastTimer);

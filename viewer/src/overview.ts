@@ -14,7 +14,7 @@ import {
 } from "generated/constants";
 import type { App } from "./app";
 import { parseTiles, tileStart, type Tile, type Wanted } from "./data";
-import { later } from "./dom";
+import { delayCalls } from "./dom";
 import type { Row } from "./layout";
 
 /** What is shown: of each device the share of time in which it was busy, and the mean of these. */
@@ -66,7 +66,7 @@ export class Overview {
     for (const what of ["built", "layout"]) app.on(what, () => this.expectMore());
   }
 
-  private askSoon = later(200, () => void this.ask());
+  private askSoon = delayCalls(200, () => void this.askShares());
   private seen = "";
   /** Is something to be asked, or asked already and not answered? */
   expecting = false;
@@ -76,7 +76,7 @@ export class Overview {
     this.askSoon();
   }
 
-  private async ask(): Promise<void> {
+  private async askShares(): Promise<void> {
     if (this.app.building) return;
     const ready = [...this.app.rows.byLane.values()].filter((row) => row.ready).length,
       key = `${ready} ${this.app.view.first} ${this.app.view.last}`;
@@ -88,14 +88,14 @@ export class Overview {
     const mine = ++this.asked;
     for (const report of this.app.reports)
       for (const band of OVERVIEW_BANDS) {
-        const shares = await this.measure(report.id, this.rowsOf(report.id, band));
+        const shares = await this.measureShares(report.id, this.rowsOf(report.id, band));
         if (mine !== this.asked) return;
         if (shares) this.shares.set(`${report.id} ${band}`, shares);
       }
     this.version++;
     this.answered = mine;
     this.expecting = false;
-    this.app.emit("draw");
+    this.app.emitEvent("draw");
   }
 
   /** Rows whose mean tells how busy the machine was; of cores, where these are known. */
@@ -116,11 +116,11 @@ export class Overview {
   }
 
   /** The mean over devices, each with all that its rows show. */
-  private async measure(report: number, devices: Row[][]): Promise<Shares | null> {
+  private async measureShares(report: number, devices: Row[][]): Promise<Shares | null> {
     const { view, offsets } = this.app,
       from = view.first - offsets[report],
-      k = Math.max(0, Math.ceil(Math.log2((view.last - view.first) / TILE_PIXELS))),
-      first = Math.floor(from / (TILE_PIXELS * 2 ** k)),
+      scale = Math.max(0, Math.ceil(Math.log2((view.last - view.first) / TILE_PIXELS))),
+      first = Math.floor(from / (TILE_PIXELS * 2 ** scale)),
       shares = new Float32Array(2 * TILE_PIXELS);
     if (!devices.length) return null;
     const lanes: Wanted[] = devices.flat().map((row) => ({
@@ -130,7 +130,7 @@ export class Overview {
     }));
     const parts = new Map<number, Float32Array>();
     for (let i = 0; i < 2; i++)
-      for (const tile of await this.load(report, k, first + i, lanes)) {
+      for (const tile of await this.loadTile(report, scale, first + i, lanes)) {
         const bins = parts.get(tile.lane) ?? new Float32Array(2 * TILE_PIXELS);
         parts.set(tile.lane, bins);
         this.addTile(tile, bins.subarray(i * TILE_PIXELS, (i + 1) * TILE_PIXELS));
@@ -145,8 +145,8 @@ export class Overview {
       // of threads it is not known how many could run: the busiest moment is all that there is
       whole = isThreads ? Math.max(1, ...shares) : devices.length;
     return {
-      start: tileStart(k, first),
-      step: 2 ** k,
+      start: tileStart(scale, first),
+      step: 2 ** scale,
       shares: shares.map((share) => share / whole),
     };
   }
@@ -161,14 +161,19 @@ export class Overview {
     });
   }
 
-  private async load(report: number, k: number, i: number, lanes: Wanted[]): Promise<Tile[]> {
+  private async loadTile(
+    report: number,
+    scale: number,
+    i: number,
+    lanes: Wanted[],
+  ): Promise<Tile[]> {
     const tiles: Tile[] = [];
     for (let at = 0; at < lanes.length; at += ROWS_A_REQUEST) {
       const some = lanes.slice(at, at + ROWS_A_REQUEST),
         text = some.map((wanted) => `${wanted.lane}.${wanted.levels}`).join(",");
       try {
-        const bytes = await this.app.source.tiles({ r: report, k, i, n: 1, lanes: text });
-        tiles.push(...parseTiles(report, k, some, bytes));
+        const bytes = await this.app.source.tiles({ r: report, k: scale, i, n: 1, lanes: text });
+        tiles.push(...parseTiles(report, scale, some, bytes));
       } catch {
         return tiles; // the strip stays as empty as it is; what is wrong is said elsewhere
       }
@@ -177,12 +182,12 @@ export class Overview {
   }
 
   /** Is there anything to show of a band? */
-  has(band: Band): boolean {
+  hasTiles(band: Band): boolean {
     return this.app.reports.some((report) => this.shares.has(`${report.id} ${band}`));
   }
 
   /** How busy it was between two times of the page: the mean, of the busiest report. */
-  share(band: Band, from: number, to: number): number {
+  shareOf(band: Band, from: number, to: number): number {
     let most = 0;
     for (const report of this.app.reports) {
       const found = this.shares.get(`${report.id} ${band}`);

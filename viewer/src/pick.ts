@@ -47,19 +47,19 @@ function nearestRect(
   const { from: first, n } = tile.levels[level],
     pixel = 2 ** tile.k,
     start = tileStart(tile.k, tile.index),
-    edge = (rect: number, which: number): number =>
+    readEdge = (rect: number, which: number): number =>
       start + tile.f32[rect * RECT_WORDS + which] * pixel;
   let low = first,
     high = first + n,
     best: Found | null = null;
   while (low < high) {
     const mid = (low + high) >> 1;
-    if (edge(mid, AT_X1) < time - REACH * scale) low = mid + 1;
+    if (readEdge(mid, AT_X1) < time - REACH * scale) low = mid + 1;
     else high = mid;
   }
   for (let rect = low; rect < first + n; rect++) {
-    const begins = edge(rect, AT_X0),
-      ends = edge(rect, AT_X1);
+    const begins = readEdge(rect, AT_X0),
+      ends = readEdge(rect, AT_X1);
     if (begins > time + REACH * scale || begins > to) break;
     if (ends < from) continue;
     const away = Math.max(begins - time, time - ends, 0) / scale;
@@ -75,7 +75,7 @@ export class Picker {
   ) {}
 
   /** The rectangle under a point, or within reach of it. */
-  at(x: number, y: number): Hit | null {
+  findAt(x: number, y: number): Hit | null {
     const row = this.timeline.rowAt(y);
     if (!row) return null;
     let best: Hit | null = null;
@@ -89,10 +89,10 @@ export class Picker {
 
   /** Several where levels are painted over one another. */
   private nearestBands(row: Row, y: number): Band[] {
-    const bands = bandsOf(row, this.app.rows.strips(row)),
-      away = (band: Band): number => Math.max(band.y - y, y - band.y - band.h, 0),
-      least = Math.min(...bands.map(away));
-    return bands.filter((band) => away(band) === least);
+    const bands = bandsOf(row, this.app.rows.stripsOf(row)),
+      awayFrom = (band: Band): number => Math.max(band.y - y, y - band.y - band.h, 0),
+      least = Math.min(...bands.map(awayFrom));
+    return bands.filter((band) => awayFrom(band) === least);
   }
 
   private inBand(row: Row, band: Band, x: number): Hit | null {
@@ -104,13 +104,13 @@ export class Picker {
       see: (tile, clip) => {
         const found = nearestRect(tile, band.level, time, view.scale, clip);
         if (found && found.away < (best?.away ?? REACH))
-          best = this.describe(row, band, tile, found);
+          best = this.describeRect(row, band, tile, found);
       },
     });
     return best;
   }
 
-  private describe(row: Row, band: Band, tile: Tile, found: Found): Hit {
+  private describeRect(row: Row, band: Band, tile: Tile, found: Found): Hit {
     const word = found.at * RECT_WORDS,
       byte = found.at * RECT_BYTES,
       pixel = 2 ** tile.k,
@@ -133,13 +133,13 @@ export class Picker {
   }
 
   /** The edge of an event within a few pixels of a point, or null. */
-  snap(x: number, y: number): number | null {
-    const hit = this.at(x, y),
+  snapTo(x: number, y: number): number | null {
+    const hit = this.findAt(x, y),
       { view } = this.app;
     if (!hit || hit.flags & (COUNTER | PREVIEW | UNREAD)) return null;
-    const away = (time: number): number => Math.abs(view.x(time) - x),
-      nearest = away(hit.t0) <= away(hit.t1) ? hit.t0 : hit.t1;
-    return away(nearest) < SNAP ? nearest : null;
+    const awayFrom = (time: number): number => Math.abs(view.x(time) - x),
+      nearest = awayFrom(hit.t0) <= awayFrom(hit.t1) ? hit.t0 : hit.t1;
+    return awayFrom(nearest) < SNAP ? nearest : null;
   }
 
   /**
@@ -154,17 +154,17 @@ export class Picker {
         lane: hit.lane.lane,
         level: hit.level,
         limit: 1000,
-        ...this.question(hit, x),
+        ...this.makeQuestion(hit, x),
       });
       if (!answer) return null;
-      if (!answer.unread) return this.choose(hit, answer.events);
+      if (!answer.unread) return this.chooseSpot(hit, answer.events);
       await new Promise((done) => setTimeout(done, wait));
     }
     return null;
   }
 
   /** By number where the tile knows it; else by time. */
-  private question(hit: Hit, x: number): Record<string, number> {
+  private makeQuestion(hit: Hit, x: number): Record<string, number> {
     const { view, offsets } = this.app,
       offset = offsets[hit.row.report],
       time = Math.floor(view.t(x) - offset);
@@ -180,10 +180,11 @@ export class Picker {
     return { t0: Math.floor(from - slack), t1: Math.ceil(to + slack) };
   }
 
-  private choose(hit: Hit, events: Spot[]): Spot | null {
-    const ours = hit.row.of === undefined ? events : events.filter((s) => this.isNamed(hit.row, s));
-    const length = (spot: Spot): number => spot.end - spot.start;
-    return ours.reduce<Spot | null>((a, b) => (a && length(a) >= length(b) ? a : b), null);
+  private chooseSpot(hit: Hit, events: Spot[]): Spot | null {
+    const ours =
+      hit.row.of === undefined ? events : events.filter((tie) => this.isNamed(hit.row, tie));
+    const lengthOf = (spot: Spot): number => spot.end - spot.start;
+    return ours.reduce<Spot | null>((a, b) => (a && lengthOf(a) >= lengthOf(b) ? a : b), null);
   }
 
   private isNamed(row: Row, spot: Spot): boolean {

@@ -17,10 +17,10 @@ import {
   RECT_WORDS,
 } from "generated/constants";
 import type { App } from "./app";
-import { css, inkOn, type RGB } from "./colors";
+import { writeColor, inkOn, type RGB } from "./colors";
 import { names, tileStart, type Tile } from "./data";
 import { h } from "./dom";
-import { clean, percent, tick } from "./format";
+import { cleanText, formatPercent, formatTick } from "./format";
 import { bandsOf, isCounter, type Band, type Row } from "./layout";
 import type { Timeline } from "./timeline";
 
@@ -31,7 +31,7 @@ const CHARACTER = 6.2;
 const LEAST_LABELLED = 24;
 
 function escapeText(text: string): string {
-  return clean(text, 400).replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+  return cleanText(text, 400).replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
 function textAt(x: number, y: number, text: string, more: string): string {
@@ -39,12 +39,13 @@ function textAt(x: number, y: number, text: string, more: string): string {
 }
 
 function rectAt(x: number, y: number, width: number, height: number, more: string): string {
-  const numbers = [x, y, width, height].map((v) => String(Math.round(v * 10) / 10));
-  return `<rect x="${numbers[0]}" y="${numbers[1]}" width="${numbers[2]}" height="${numbers[3]}" ${more}/>`;
+  const numbers = [x, y, width, height].map((value) => String(Math.round(value * 10) / 10));
+  const [left, top, wide, high] = numbers;
+  return `<rect x="${left}" y="${top}" width="${wide}" height="${high}" ${more}/>`;
 }
 
 /** As much of a text as is surely no wider than this. */
-function cut(text: string, width: number): string {
+function cutText(text: string, width: number): string {
   const most = Math.floor(width / CHARACTER);
   if (text.length <= most) return text;
   return most > 2 ? `${text.slice(0, most - 1)}…` : "";
@@ -61,16 +62,16 @@ class Picture {
     this.left = Math.round(app.stored.labels);
   }
 
-  make(): string {
+  makeSvg(): string {
     const { view, theme } = this.app,
       rows = this.timeline.inSight(),
       end = Math.max(...rows.map((row) => this.timeline.top(row) + row.h), 0),
       height = Math.ceil(Math.min(end, this.timeline.areaHeight)) + HEAD,
       width = Math.ceil(this.left + view.width);
     this.parts = [rectAt(0, 0, width, height, `fill="${theme.back}"`)];
-    this.axis(height);
-    for (const row of rows) this.row(row, width);
-    this.marks(height);
+    this.drawAxis(height);
+    for (const row of rows) this.drawRow(row, width);
+    this.drawMarks(height);
     return (
       `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" ` +
       `viewBox="0 0 ${width} ${height}" font-family="system-ui, 'DejaVu Sans', sans-serif" ` +
@@ -80,48 +81,48 @@ class Picture {
     );
   }
 
-  private axis(height: number): void {
+  private drawAxis(height: number): void {
     const { view, theme } = this.app,
-      step = this.timeline.steps(),
+      step = this.timeline.chooseStep(),
       around = Math.max(Math.abs(view.t0), Math.abs(view.t1));
     for (let at = Math.ceil(view.t0 / step) * step; at <= view.t1; at += step) {
       const x = this.left + view.x(at);
       this.parts.push(rectAt(x, 0, 1, height, `fill="${theme.line}"`));
-      this.parts.push(textAt(x + 4, 17, tick(at, step, around), `fill="${theme.text}"`));
+      this.parts.push(textAt(x + 4, 17, formatTick(at, step, around), `fill="${theme.text}"`));
     }
   }
 
-  private row(row: Row, width: number): void {
+  private drawRow(row: Row, width: number): void {
     const { theme, rows, busyNow } = this.app,
       y = HEAD + this.timeline.top(row),
       x = 18 + row.depth * INDENT,
       busy = busyNow.get(row.key),
-      share = busy ? percent(busy) : "",
+      share = busy ? formatPercent(busy) : "",
       weight = row.lane === undefined ? ' font-weight="600"' : "",
       room = this.left - x - 8 - share.length * CHARACTER;
     if (y < HEAD - row.h) return;
     this.parts.push(rectAt(0, y + row.h - 1, width, 1, `fill="${theme.line}"`));
     const color = row.lane === undefined ? null : this.timeline.barColor(row);
     if (color) this.parts.push(rectAt(x - 12, y + 7, 8, 8, `fill="${color}"`));
-    const name = cut(rows.names.get(row.key) ?? "", room);
+    const name = cutText(rows.names.get(row.key) ?? "", room);
     this.parts.push(textAt(x, y + 15, name, `fill="${theme.text}"${weight}`));
     if (share)
       this.parts.push(
         textAt(this.left - 6, y + 15, share, `fill="${theme.dim}" text-anchor="end"`),
       );
     this.parts.push('<g clip-path="url(#area)" shape-rendering="crispEdges">');
-    for (const band of bandsOf(row, rows.strips(row))) this.band(row, band, y + band.y);
+    for (const band of bandsOf(row, rows.stripsOf(row))) this.drawBand(row, band, y + band.y);
     this.parts.push("</g>");
   }
 
-  private band(row: Row, band: Band, y: number): void {
+  private drawBand(row: Row, band: Band, y: number): void {
     const { view, offsets } = this.app,
       offset = offsets[row.report],
       texts: string[] = [];
-    const see = (tile: Tile, clip: [number, number]): void => {
+    const drawTile = (tile: Tile, clip: [number, number]): void => {
       const { from, n } = tile.levels[band.level];
       for (let rect = from; rect < from + n; rect++)
-        this.event(row, band, tile, rect, y, [clip[0] + offset, clip[1] + offset], texts);
+        this.drawEvent(row, band, tile, rect, y, [clip[0] + offset, clip[1] + offset], texts);
     };
     this.timeline.eachTile(
       row.report,
@@ -130,13 +131,13 @@ class Picture {
       view.t0 - offset,
       view.t1 - offset,
       {
-        see,
+        see: drawTile,
       },
     );
     this.parts.push(...texts);
   }
 
-  private event(
+  private drawEvent(
     row: Row,
     band: Band,
     tile: Tile,
@@ -158,13 +159,13 @@ class Picture {
     const color = this.timeline.rectColor(tile, rect, band.lane),
       part = this.heightOf(tile, rect, band.lane, flags);
     this.parts.push(
-      rectAt(x, y + band.h * (1 - part), width, band.h * part, `fill="${css(color)}"`),
+      rectAt(x, y + band.h * (1 - part), width, band.h * part, `fill="${writeColor(color)}"`),
     );
     if (row.lane === undefined || isCounter(row) || flags & (GROUP | COUNTER)) return;
     // an event that began in the tile before was labelled there
     if (timeOf(AT_X0) < from && from > view.t0) return;
     const right = this.left + view.x(Math.min(timeOf(AT_X1), view.t1));
-    this.label(tile, rect, color, Math.max(x, this.left), right, y + band.h / 2 + 4, texts);
+    this.drawLabel(tile, rect, color, Math.max(x, this.left), right, y + band.h / 2 + 4, texts);
   }
 
   /** How much of its band a rectangle fills. */
@@ -178,7 +179,7 @@ class Picture {
     return Math.max(0.12, tile.u8[rect * RECT_BYTES + AT_FILL] / 255);
   }
 
-  private label(
+  private drawLabel(
     tile: Tile,
     rect: number,
     color: RGB,
@@ -190,13 +191,13 @@ class Picture {
     const width = Math.min(to, this.left + this.app.view.width) - from;
     if (width < LEAST_LABELLED) return;
     const name = names[tile.report]?.get(tile.u32[rect * RECT_WORDS + AT_NAME]) ?? "",
-      shown = cut(clean(name, 200), width - 8);
+      shown = cutText(cleanText(name, 200), width - 8);
     if (shown) texts.push(textAt(from + 4, y, shown, `fill="${inkOn(color)}"`));
   }
 
-  private marks(height: number): void {
+  private drawMarks(height: number): void {
     const { view, markers, range, theme } = this.app;
-    const stretch = (from: number, to: number, color: string): void => {
+    const drawStretch = (from: number, to: number, color: string): void => {
       this.parts.push(
         rectAt(
           this.left + view.x(from),
@@ -207,9 +208,9 @@ class Picture {
         ),
       );
     };
-    if (range) stretch(range[0], range[1], theme.accent);
+    if (range) drawStretch(range[0], range[1], theme.accent);
     for (const { time, end, note } of markers) {
-      stretch(time, end ?? time, "#d9822b");
+      drawStretch(time, end ?? time, "#d9822b");
       if (time >= view.t0 && time <= view.t1)
         this.parts.push(textAt(this.left + view.x(time) + 4, 9, note, 'fill="#d9822b"'));
     }
@@ -217,7 +218,7 @@ class Picture {
 }
 
 export function makeSvg(app: App, timeline: Timeline): string {
-  return new Picture(app, timeline).make();
+  return new Picture(app, timeline).makeSvg();
 }
 
 /** The same as pixels, as fine as the screen. */

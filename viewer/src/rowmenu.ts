@@ -7,27 +7,28 @@ import { FIRST_LEVELS, type Row } from "./layout";
 import { showMenu, type Item } from "./menu";
 import { t } from "./i18n";
 
-function openAll(app: App, r: Row, open: boolean): void {
-  app.setOpen(r, open);
-  for (const c of r.children) openAll(app, c, open);
+function openAll(app: App, row: Row, open: boolean): void {
+  app.setOpen(row, open);
+  for (const line of row.children) openAll(app, line, open);
 }
 
 /** Hide everything that is neither this row, nor above it, nor below it. */
-export function only(app: App, row: Row): void {
+export function showOnly(app: App, row: Row): void {
   const keep = new Set<string>();
-  for (let p: Row | undefined = row; p; p = app.rows.byKey.get(p.parentKey)) keep.add(p.key);
-  const walk = (list: Row[]): void => {
+  for (let line: Row | undefined = row; line; line = app.rows.byKey.get(line.parentKey))
+    keep.add(line.key);
+  const walkRows = (list: Row[]): void => {
     for (const x of list) {
       if (!keep.has(x.key)) app.setHidden(x, true);
-      else if (x !== row) walk(x.children);
+      else if (x !== row) walkRows(x.children);
     }
   };
-  walk(app.rows.roots);
+  walkRows(app.rows.roots);
 }
 
 export function rowMenu(app: App, panels: Panels, row: Row, x: number, y: number): void {
-  const done = (f: () => void) => (): void => {
-    f();
+  const thenLayout = (callback: () => void) => (): void => {
+    callback();
     app.layoutRows();
   };
   /*
@@ -35,38 +36,48 @@ export function rowMenu(app: App, panels: Panels, row: Row, x: number, y: number
    * twice.
    */
   const under = app.rows.lanesUnder(row),
-    without = (types: string[]): LaneRef[] => {
-      const rest = under.filter((l) => !types.includes(l.type));
-      return (rest.length ? rest : under).map((l) => ({ report: l.report, lane: l.lane! }));
+    lanesWithout = (types: string[]): LaneRef[] => {
+      const rest = under.filter((row) => !types.includes(row.type));
+      return (rest.length ? rest : under).map((line) => ({
+        report: line.report,
+        lane: line.lane!,
+      }));
     };
   const items: Item[] = [
     [
       t("show_in_events"),
-      () => panels.showEvents(without(AGAIN), row.of !== undefined ? (row.label ?? "") : undefined),
+      () =>
+        panels.showEvents(
+          lanesWithout(AGAIN),
+          row.of !== undefined ? (row.label ?? "") : undefined,
+        ),
     ],
-    [t("stats_row"), () => panels.showStatistics(without(["stream", "cpu"]))],
+    [t("stats_row"), () => panels.showStatistics(lanesWithout(["stream", "cpu"]))],
     null,
-    [t("hide_row"), done(() => app.setHidden(row, true))],
-    [t("only_row"), done(() => only(app, row))],
-    [t("show_all_rows"), done(() => app.rows.hiddenRows().forEach((r) => app.setHidden(r, false)))],
-    [row.pinned ? t("unpin_row") : t("pin_row"), done(() => app.setPinned(row, !row.pinned))],
+    [t("hide_row"), thenLayout(() => app.setHidden(row, true))],
+    [t("only_row"), thenLayout(() => showOnly(app, row))],
+    [
+      t("show_all_rows"),
+      thenLayout(() => app.rows.hiddenRows().forEach((row) => app.setHidden(row, false))),
+    ],
+    [row.pinned ? t("unpin_row") : t("pin_row"), thenLayout(() => app.setPinned(row, !row.pinned))],
     null,
     [
       t("move_up"),
-      done(() => {
-        app.rows.move(row, -1);
-        app.store();
+      thenLayout(() => {
+        app.rows.moveRow(row, -1);
+        app.storeState();
       }),
     ],
     [
       t("move_down"),
-      done(() => {
-        app.rows.move(row, 1);
-        app.store();
+      thenLayout(() => {
+        app.rows.moveRow(row, 1);
+        app.storeState();
       }),
     ],
-    [t("taller"), done(() => app.setHeight(row, row.height * 1.5))],
-    [t("lower"), done(() => app.setHeight(row, row.height / 1.5))],
+    [t("taller"), thenLayout(() => app.setHeight(row, row.height * 1.5))],
+    [t("lower"), thenLayout(() => app.setHeight(row, row.height / 1.5))],
     {
       label: t("color_row"),
       now: app.stored.colors[row.key],
@@ -77,7 +88,7 @@ export function rowMenu(app: App, panels: Panels, row: Row, x: number, y: number
     const full = app.stored.full[row.key] ?? false;
     items.push([
       full ? t("few_levels") : t("all_levels", row.levels ?? 1),
-      done(() => {
+      thenLayout(() => {
         app.stored.full[row.key] = !full;
         app.setOpen(row, true);
       }),
@@ -86,15 +97,15 @@ export function rowMenu(app: App, panels: Panels, row: Row, x: number, y: number
   if (row.children.length)
     items.push(
       null,
-      [t("expand_all"), done(() => openAll(app, row, true))],
-      [t("collapse_all"), done(() => openAll(app, row, false))],
+      [t("expand_all"), thenLayout(() => openAll(app, row, true))],
+      [t("collapse_all"), thenLayout(() => openAll(app, row, false))],
     );
   if (row.type === "report" || app.reports.length > 1)
     items.push(
       null,
       ...app
-        .alignments()
-        .map((how): Item => [`${t("align")}: ${t(`align_${how}`)}`, () => app.align(how)]),
+        .listAlignments()
+        .map((how): Item => [`${t("align")}: ${t(`align_${how}`)}`, () => app.alignReports(how)]),
     );
   showMenu(x, y, items);
 }

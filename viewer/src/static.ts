@@ -92,7 +92,7 @@ interface Lane {
   levels: Level[];
 }
 
-function unpack(text: string): ArrayBuffer {
+function unpackBytes(text: string): ArrayBuffer {
   const bin = atob(text.trim()),
     out = new Uint8Array(bin.length);
   for (let i = 0; i < bin.length; i++) out[i] = bin.charCodeAt(i);
@@ -100,12 +100,12 @@ function unpack(text: string): ArrayBuffer {
 }
 
 /** The first event at or after `t`. */
-function seek(level: Level, t: number): number {
+function seekEvent(level: Level, time: number): number {
   let low = 0,
     high = level.n;
   while (low < high) {
     const mid = (low + high) >> 1;
-    if (level.start[mid] < t) low = mid + 1;
+    if (level.start[mid] < time) low = mid + 1;
     else high = mid;
   }
   return low;
@@ -115,8 +115,8 @@ function seek(level: Level, t: number): number {
  * Of a thread's states (colors.ts): is it on a core? Everything else counts as busy while it is
  * there.
  */
-function runs(l: Lane, v: Level, i: number): boolean {
-  return l.kind !== "state" || v.color[i] < STATE_WORDS.indexOf("ready");
+function isRunning(lane: Lane, level: Level, i: number): boolean {
+  return lane.kind !== "state" || level.color[i] < STATE_WORDS.indexOf("ready");
 }
 
 export class StaticSource implements Source {
@@ -125,7 +125,7 @@ export class StaticSource implements Source {
   private names: Map<number, string>;
   private forms = new Map<number, [number, string]>(); // names that are shown as one
 
-  static there(): boolean {
+  static isCarried(): boolean {
     return document.getElementById("warpsight-data") !== null;
   }
 
@@ -134,7 +134,7 @@ export class StaticSource implements Source {
     this.names = new Map(this.data.names.map(([id, text]) => [id, text]));
     for (const [id, , form, text] of this.data.names)
       if (form !== undefined) this.forms.set(id, [form, text ?? ""]);
-    const bytes = unpack(document.getElementById("warpsight-events")!.textContent ?? "");
+    const bytes = unpackBytes(document.getElementById("warpsight-events")!.textContent ?? "");
     let at = 0;
     for (const l of this.data.lanes) {
       const lane: Lane = { lane: l.lane, kind: l.kind, counter: l.counter === 1, levels: [] };
@@ -167,17 +167,17 @@ export class StaticSource implements Source {
   /** How many it holds, each counted once. */
   get held(): number {
     return [...this.lanes.values()]
-      .filter((l) => !AGAIN.includes(l.kind))
-      .reduce((n, l) => n + l.levels.reduce((m, v) => m + v.n, 0), 0);
+      .filter((lane) => !AGAIN.includes(lane.kind))
+      .reduce((n, found) => n + found.levels.reduce((m, level) => m + level.n, 0), 0);
   }
 
   get window(): [number, number] {
     return this.data.window;
   }
 
-  private range(lane: Lane, level: Level, t0: number, t1: number): [number, number] {
-    let from = seek(level, t0);
-    const to = seek(level, t1);
+  private findRange(lane: Lane, level: Level, t0: number, t1: number): [number, number] {
+    let from = seekEvent(level, t0);
+    const to = seekEvent(level, t1);
     if (from && (lane.counter || level.start[from - 1] + level.dur[from - 1] > t0)) from--;
     return [Math.min(from, to), to];
   }
@@ -185,24 +185,24 @@ export class StaticSource implements Source {
   /* ---- tiles ---- */
 
   tiles(params: Params): Promise<ArrayBuffer> {
-    const k = Number(params.k),
+    const depth = Number(params.k),
       index = Number(params.i);
     const heads: number[] = [],
       rects: { f: number[]; u: number[]; b: number[]; counter: boolean }[] = [],
       used = new Set<number>();
     const asked = String(params.lanes).split(",");
-    for (const a of asked) {
-      const [where, ...only] = a.split("~"),
+    for (const text of asked) {
+      const [where, ...only] = text.split("~"),
         [lane, most] = where.split(".").map(Number);
       const found = this.lanes.get(lane);
       const levels = found ? found.levels.slice(0, most) : [];
       heads.push(lane, index >>> 0, 0, levels.length);
       for (const level of levels) {
         const before = rects.length;
-        this.draw(
+        this.drawLevel(
           found!,
-          only.length ? this.named(level, new Set(only.map(Number))) : level,
-          k,
+          only.length ? this.keepNamed(level, new Set(only.map(Number))) : level,
+          depth,
           index,
           rects,
           used,
@@ -210,21 +210,21 @@ export class StaticSource implements Source {
         heads.push(rects.length - before);
       }
     }
-    return Promise.resolve(this.pack(asked.length, heads, rects, used));
+    return Promise.resolve(this.packTiles(asked.length, heads, rects, used));
   }
 
-  private draw(
+  private drawLevel(
     lane: Lane,
     level: Level,
-    k: number,
+    scale: number,
     index: number,
     out: { f: number[]; u: number[]; b: number[]; counter: boolean }[],
     used: Set<number>,
   ): void {
-    const px = 2 ** k,
+    const px = 2 ** scale,
       t0 = index * TILE_PIXELS * px,
-      [from, to] = this.range(lane, level, t0, t0 + TILE_PIXELS * px);
-    const clamp = (x: number): number => Math.max(-65536, Math.min(65536, (x - t0) / px));
+      [from, to] = this.findRange(lane, level, t0, t0 + TILE_PIXELS * px);
+    const clampPixel = (x: number): number => Math.max(-65536, Math.min(65536, (x - t0) / px));
     for (let i = from; i < to; ) {
       const edge = t0 + (Math.floor(Math.max(0, level.start[i] - t0) / px) + 1) * px;
       let j = i + 1;
@@ -239,16 +239,16 @@ export class StaticSource implements Source {
       for (let m = i; m < j; m++) {
         busy += level.dur[m];
         if (level.dur[m] > level.dur[longest]) longest = m;
-        if (!runs(lane, level, m) && (rest < 0 || level.dur[m] > level.dur[rest])) rest = m;
-        if (runs(lane, level, m)) running += level.dur[m];
+        if (!isRunning(lane, level, m) && (rest < 0 || level.dur[m] > level.dur[rest])) rest = m;
+        if (isRunning(lane, level, m)) running += level.dur[m];
         low = Math.min(low, level.dur[m]);
         high = Math.max(high, level.dur[m]);
       }
       if (lane.counter)
         out.push({
           f: [
-            clamp(level.start[i]),
-            clamp(j < level.n ? level.start[j] : this.data.window[1]),
+            clampPixel(level.start[i]),
+            clampPixel(j < level.n ? level.start[j] : this.data.window[1]),
             high,
             low,
             level.dur[j - 1],
@@ -261,8 +261,8 @@ export class StaticSource implements Source {
         const states = lane.kind === "state" && j > i + 1,
           painted = level.paint[longest] !== 0,
           moment = (level.src[longest] & EVENT_MOMENT) !== 0;
-        const x0 = clamp(level.start[i]),
-          x1 = clamp(level.start[j - 1] + level.dur[j - 1]);
+        const x0 = clampPixel(level.start[i]),
+          x1 = clampPixel(level.start[j - 1] + level.dur[j - 1]);
         out.push({
           f: [x0, x1],
           u: [longest, j - i, level.name[longest]],
@@ -291,27 +291,27 @@ export class StaticSource implements Source {
    * A level with those events only that have one of these names; told apart by their place in it,
    * which is good enough to draw.
    */
-  private named(level: Level, ids: Set<number>): Level {
+  private keepNamed(level: Level, ids: Set<number>): Level {
     const at = [...level.name.keys()].filter(
       (i) => ids.has(level.name[i]) || ids.has(FORM + (this.forms.get(level.name[i])?.[0] ?? NaN)),
     );
-    const pick = <T extends Float64Array | Uint32Array | Uint8Array>(from: T, to: T): T => (
+    const pickFrom = <T extends Float64Array | Uint32Array | Uint8Array>(from: T, to: T): T => (
       at.forEach((i, j) => (to[j] = from[i])), to
     );
     const n = at.length;
     return {
       n,
-      start: pick(level.start, new Float64Array(n)),
-      dur: pick(level.dur, new Float64Array(n)),
-      name: pick(level.name, new Uint32Array(n)),
-      row: pick(level.row, new Uint32Array(n)),
-      src: pick(level.src, new Uint8Array(n)),
-      paint: pick(level.paint, new Uint8Array(n)),
-      color: pick(level.color, new Uint8Array(n)),
+      start: pickFrom(level.start, new Float64Array(n)),
+      dur: pickFrom(level.dur, new Float64Array(n)),
+      name: pickFrom(level.name, new Uint32Array(n)),
+      row: pickFrom(level.row, new Uint32Array(n)),
+      src: pickFrom(level.src, new Uint8Array(n)),
+      paint: pickFrom(level.paint, new Uint8Array(n)),
+      color: pickFrom(level.color, new Uint8Array(n)),
     };
   }
 
-  private pack(
+  private packTiles(
     tiles: number,
     heads: number[],
     rects: { f: number[]; u: number[]; b: number[]; counter: boolean }[],
@@ -353,60 +353,60 @@ export class StaticSource implements Source {
 
   /* ---- questions ---- */
 
-  private spot(lane: Lane, level: number, i: number): Spot {
-    const v = lane.levels[level];
+  private makeSpot(lane: Lane, level: number, i: number): Spot {
+    const levelEvents = lane.levels[level];
     if (lane.counter)
       return {
         lane: lane.lane,
         level,
         event: i,
-        start: v.start[i],
-        end: i + 1 < v.n ? v.start[i + 1] : this.window[1],
+        start: levelEvents.start[i],
+        end: i + 1 < levelEvents.n ? levelEvents.start[i + 1] : this.window[1],
         flags: 0,
         name: "",
-        value: v.dur[i],
+        value: levelEvents.dur[i],
       };
     return {
       lane: lane.lane,
       level,
       event: i,
-      start: v.start[i],
-      end: v.start[i] + v.dur[i],
-      flags: v.src[i] & 0xc0,
-      name: this.names.get(v.name[i]) ?? "",
+      start: levelEvents.start[i],
+      end: levelEvents.start[i] + levelEvents.dur[i],
+      flags: levelEvents.src[i] & 0xc0,
+      name: this.names.get(levelEvents.name[i]) ?? "",
     };
   }
 
   /** The lanes that are meant, and the window. */
-  private where(params: Params, without: string[]): { lanes: Lane[]; t0: number; t1: number } {
+  private findWanted(params: Params, without: string[]): { lanes: Lane[]; t0: number; t1: number } {
     const chosen =
       params.lanes === undefined ? null : new Set(String(params.lanes).split(",").map(Number));
     return {
       lanes: [...this.lanes.values()].filter(
-        (l) => !l.counter && (chosen ? chosen.has(l.lane) : !without.includes(l.kind)),
+        (lane) => !lane.counter && (chosen ? chosen.has(lane.lane) : !without.includes(lane.kind)),
       ),
       t0: Number(params.t0 ?? -Infinity),
       t1: Number(params.t1 ?? Infinity),
     };
   }
 
-  private matcher(params: Params): (name: number) => boolean {
-    const q = String(params.q ?? "");
+  private makeMatcher(params: Params): (name: number) => boolean {
+    const text = String(params.q ?? "");
     if (params.form !== undefined) return (name) => this.forms.get(name)?.[0] === params.form;
     if (params.exact)
       return (name) =>
         params.exact === 2
-          ? (this.names.get(name) ?? "").startsWith(q)
-          : (this.names.get(name) ?? "") === q;
-    if (!q) return () => true;
+          ? (this.names.get(name) ?? "").startsWith(text)
+          : (this.names.get(name) ?? "") === text;
+    if (!text) return () => true;
     let re: RegExp;
     try {
       re = new RegExp(
-        Number(params.re) ? q : q.replace(/[\\^$.[\]|()*+?{}]/g, "\\$&"),
+        Number(params.re) ? text : text.replace(/[\\^$.[\]|()*+?{}]/g, "\\$&"),
         Number(params.case) ? "" : "i",
       );
-    } catch (e) {
-      throw new ServerError(`the regular expression cannot be used: ${(e as Error).message}`);
+    } catch (error) {
+      throw new ServerError(`the regular expression cannot be used: ${(error as Error).message}`);
     }
     const seen = new Map<number, boolean>();
     return (name) => {
@@ -417,19 +417,19 @@ export class StaticSource implements Source {
   }
 
   /** `without`: rows that show again what others have. */
-  private sum(params: Params, without: string[]): unknown {
-    const { lanes, t0, t1 } = this.where(params, without),
-      match = this.matcher(params),
+  private sumNames(params: Params, without: string[]): unknown {
+    const { lanes, t0, t1 } = this.findWanted(params, without),
+      match = this.makeMatcher(params),
       groups = new Map<string, Group>(),
       named: Record<string, Set<number>> = {},
       busy: [number, number, number][] = [];
     for (const lane of lanes)
-      lane.levels.forEach((level, k) => {
-        const [from, to] = this.range(lane, level, t0, t1);
+      lane.levels.forEach((level, scale) => {
+        const [from, to] = this.findRange(lane, level, t0, t1);
         let total = 0;
         for (let i = from; i < to; i++) {
-          const d = StaticSource.clip(level, i, t0, t1);
-          if (runs(lane, level, i)) total += d;
+          const distance = StaticSource.clipDuration(level, i, t0, t1);
+          if (isRunning(lane, level, i)) total += distance;
           if (!match(level.name[i])) continue;
           const form = params.fold ? this.forms.get(level.name[i]) : undefined,
             key = `${lane.kind} ${form?.[0] ?? level.name[i]}`;
@@ -454,22 +454,24 @@ export class StaticSource implements Source {
             group.names = texts.add(level.name[i]).size;
           }
           group.count++;
-          group.total += d;
-          if (group.self !== undefined) group.self += this.ownTime(lane, k, i, t0, t1) ?? d;
-          group.min = Math.min(group.min, d);
-          if (d > group.max) {
-            group.max = d;
-            group.longest = [lane.lane, k, i];
+          group.total += distance;
+          if (group.self !== undefined)
+            group.self += this.ownTime(lane, scale, i, t0, t1) ?? distance;
+          group.min = Math.min(group.min, distance);
+          if (distance > group.max) {
+            group.max = distance;
+            group.longest = [lane.lane, scale, i];
           }
         }
         if (lane.levels.length === 1) busy.push([lane.lane, total, to - from]);
       });
-    for (const l of lanes) if (l.levels.length > 1) busy.push(this.covered(l, t0, t1));
+    for (const found of lanes)
+      if (found.levels.length > 1) busy.push(this.sumCovered(found, t0, t1));
     const all = [...groups.values()].sort((a, b) => b.total - a.total);
     return {
-      ...StaticSource.part(all, params),
+      ...StaticSource.takePart(all, params),
       names: all.slice(0, 200),
-      count: all.reduce((s, g) => s + g.count, 0),
+      count: all.reduce((s, mine) => s + mine.count, 0),
       distinct: all.length,
       folds: Number(this.forms.size > 0),
       lanes: busy,
@@ -477,22 +479,24 @@ export class StaticSource implements Source {
   }
 
   /** What is asked for of sums, of each kind or of one; and what all of each kind come to. */
-  private static part(all: Group[], params: Params): { kinds: KindSum[]; groups: Group[] } {
-    const value = (g: Group): number | string =>
-        params.sort === "average" ? g.total / g.count : g[(params.sort ?? "total") as "total"],
+  private static takePart(all: Group[], params: Params): { kinds: KindSum[]; groups: Group[] } {
+    const valueOf = (group: Group): number | string =>
+        params.sort === "average"
+          ? group.total / group.count
+          : group[(params.sort ?? "total") as "total"],
       way = params.down === 0 ? 1 : -1,
-      order = (a: Group, b: Group): number =>
-        value(a) === value(b) ? 0 : value(a) < value(b) ? -way : way,
+      compareSpots = (a: Group, b: Group): number =>
+        valueOf(a) === valueOf(b) ? 0 : valueOf(a) < valueOf(b) ? -way : way,
       from = Number(params.offset ?? 0),
       to = from + Number(params.limit ?? 200),
-      kinds = [...new Set(all.map((g) => g.kind))].map((kind) => {
-        const groups = all.filter((g) => g.kind === kind).sort(order);
+      kinds = [...new Set(all.map((mine) => mine.kind))].map((kind) => {
+        const groups = all.filter((group) => group.kind === kind).sort(compareSpots);
         return {
           kind,
           groups: params.kind === undefined || params.kind === kind ? groups.slice(from, to) : [],
           names: groups.length,
-          count: groups.reduce((n, g) => n + g.count, 0),
-          total: groups.reduce((n, g) => n + g.total, 0),
+          count: groups.reduce((n, mine) => n + mine.count, 0),
+          total: groups.reduce((n, other) => n + other.total, 0),
         };
       });
     return {
@@ -501,32 +505,40 @@ export class StaticSource implements Source {
     };
   }
 
-  private static clip(v: Level, i: number, t0: number, t1: number): number {
-    return Math.max(0, Math.min(t1, v.start[i] + v.dur[i]) - Math.max(t0, v.start[i]));
+  private static clipDuration(level: Level, i: number, t0: number, t1: number): number {
+    return Math.max(0, Math.min(t1, level.start[i] + level.dur[i]) - Math.max(t0, level.start[i]));
   }
 
   /** An event's time in a window without those directly inside of it; undefined where none nest. */
-  private ownTime(lane: Lane, k: number, i: number, t0: number, t1: number): number | undefined {
+  private ownTime(
+    lane: Lane,
+    scale: number,
+    i: number,
+    t0: number,
+    t1: number,
+  ): number | undefined {
     this.loose ??= new Set(
-      this.data.tree.rows.flatMap((r) => (r.loose && r.lane !== undefined ? [r.lane] : [])),
+      this.data.tree.rows.flatMap((node) =>
+        node.loose && node.lane !== undefined ? [node.lane] : [],
+      ),
     );
     if (!LANES[lane.kind]?.nests || this.loose.has(lane.lane)) return undefined;
-    const level = lane.levels[k],
-      inner = lane.levels[k + 1],
+    const level = lane.levels[scale],
+      inner = lane.levels[scale + 1],
       end = level.start[i] + level.dur[i];
-    let own = StaticSource.clip(level, i, t0, t1);
+    let own = StaticSource.clipDuration(level, i, t0, t1);
     if (!inner) return own;
-    for (let j = seek(inner, level.start[i]); j < inner.n && inner.start[j] < end; j++)
-      if (inner.start[j] + inner.dur[j] <= end) own -= StaticSource.clip(inner, j, t0, t1);
+    for (let j = seekEvent(inner, level.start[i]); j < inner.n && inner.start[j] < end; j++)
+      if (inner.start[j] + inner.dur[j] <= end) own -= StaticSource.clipDuration(inner, j, t0, t1);
     return own;
   }
   private loose?: Set<number>;
 
   /** How long anything on a lane of several levels was under way. */
-  private covered(lane: Lane, t0: number, t1: number): [number, number, number] {
+  private sumCovered(lane: Lane, t0: number, t1: number): [number, number, number] {
     const spans: [number, number][] = [];
     for (const level of lane.levels) {
-      const [from, to] = this.range(lane, level, t0, t1);
+      const [from, to] = this.findRange(lane, level, t0, t1);
       for (let i = from; i < to; i++)
         spans.push([Math.max(t0, level.start[i]), Math.min(t1, level.start[i] + level.dur[i])]);
     }
@@ -540,25 +552,26 @@ export class StaticSource implements Source {
     return [lane.lane, total, spans.length];
   }
 
-  private list(params: Params): Spot[] {
-    const { lanes, t0, t1 } = this.where(params, AGAIN),
-      match = this.matcher(params),
+  private listSpots(params: Params): Spot[] {
+    const { lanes, t0, t1 } = this.findWanted(params, AGAIN),
+      match = this.makeMatcher(params),
       out: Spot[] = [];
     for (const lane of lanes)
-      lane.levels.forEach((v, k) => {
-        const [from, to] = this.range(lane, v, t0, t1);
-        for (let i = from; i < to; i++) if (match(v.name[i])) out.push(this.spot(lane, k, i));
+      lane.levels.forEach((level, scale) => {
+        const [from, to] = this.findRange(lane, level, t0, t1);
+        for (let i = from; i < to; i++)
+          if (match(level.name[i])) out.push(this.makeSpot(lane, scale, i));
       });
     return out;
   }
 
-  private events(params: Params): unknown {
-    const all = this.list(params),
+  private answerEvents(params: Params): unknown {
+    const all = this.listSpots(params),
       sign = Number(params.down) ? -1 : 1,
       lanes = new Map(
         String(params.lanes ?? "")
           .split(",")
-          .map((l, i) => [Number(l), i]),
+          .map((line, i) => [Number(line), i]),
       ),
       by: Record<string, (a: Spot, b: Spot) => number> = {
         start: (a, b) => a.start - b.start,
@@ -576,31 +589,32 @@ export class StaticSource implements Source {
     };
   }
 
-  private step(params: Params): unknown {
-    const t = Number(params.t),
+  private answerStep(params: Params): unknown {
+    const time = Number(params.t),
       back = Number(params.back) === 1,
       beside = params.lane === undefined ? null : [Number(params.lane), Number(params.level)],
-      order = (a: Spot, lane: number, level: number): number => a.lane - lane || a.level - level,
+      compareSpots = (tie: Spot, lane: number, level: number): number =>
+        tie.lane - lane || tie.level - level,
       sign = back ? -1 : 1;
     let best: Spot | null = null;
-    for (const spot of this.list({ ...params, t0: undefined, t1: undefined })) {
-      const after = spot.start - t || (beside ? order(spot, beside[0], beside[1]) : 0);
+    for (const spot of this.listSpots({ ...params, t0: undefined, t1: undefined })) {
+      const after = spot.start - time || (beside ? compareSpots(spot, beside[0], beside[1]) : 0);
       if (
         sign * after > 0 &&
-        (!best || sign * (spot.start - best.start || order(spot, best.lane, best.level)) < 0)
+        (!best || sign * (spot.start - best.start || compareSpots(spot, best.lane, best.level)) < 0)
       )
         best = spot;
     }
     return best ?? {};
   }
 
-  private one(params: Params): unknown {
+  private answerEvent(params: Params): unknown {
     const lane = this.lanes.get(Number(params.lane)),
       level = lane?.levels[Number(params.level)];
     if (!lane || !level || Number(params.event) >= level.n)
       throw new ServerError("there is no such event");
     if (lane.counter) {
-      const spot = this.spot(lane, Number(params.level), Number(params.event));
+      const spot = this.makeSpot(lane, Number(params.level), Number(params.event));
       return {
         ...spot,
         table: lane.kind,
@@ -612,8 +626,8 @@ export class StaticSource implements Source {
       };
     }
     return {
-      ...this.spot(lane, Number(params.level), Number(params.event)),
-      ...this.detail(lane, level, Number(params.event)),
+      ...this.makeSpot(lane, Number(params.level), Number(params.event)),
+      ...this.describeEvent(lane, level, Number(params.event)),
       self: this.ownTime(lane, Number(params.level), Number(params.event), -Infinity, Infinity),
       of: level.n,
     };
@@ -629,14 +643,14 @@ export class StaticSource implements Source {
     tables: Map<number, CarriedTable>;
   };
 
-  private dictionaries(): NonNullable<StaticSource["who"]> {
+  private getDictionaries(): NonNullable<StaticSource["who"]> {
     const d = this.data.details!;
     return (this.who ??= {
-      threads: new Map(d.threads.map(([id, ...w]) => [id, w])),
-      processes: new Map(d.processes.map(([id, ...w]) => [id, w])),
+      threads: new Map(d.threads.map(([id, ...pair]) => [id, pair])),
+      processes: new Map(d.processes.map(([id, ...entry]) => [id, entry])),
       texts: new Map(d.texts),
       frames: new Map(d.frames),
-      tables: new Map(d.tables.map((t) => [t.source, t])),
+      tables: new Map(d.tables.map((table) => [table.source, table])),
     });
   }
 
@@ -651,61 +665,67 @@ export class StaticSource implements Source {
     return table.row[low] === row ? low : -1;
   }
 
-  private static value(t: CarriedTable, name: string, i: number): Value {
-    const c = t.columns.find((x) => x.name === name);
+  private static readValue(table: CarriedTable, name: string, i: number): Value {
+    const c = table.columns.find((x) => x.name === name);
     return c ? (c.values ? c.values[i] : (c.same ?? null)) : null;
   }
 
-  private column(c: CarriedTable["columns"][number], i: number): Column {
-    const w = this.dictionaries(),
-      v = c.values ? c.values[i] : (c.same ?? null),
+  private describeColumn(c: CarriedTable["columns"][number], i: number): Column {
+    const w = this.getDictionaries(),
+      cell = c.values ? c.values[i] : (c.same ?? null),
       out: Column = { name: c.name, doc: c.doc, type: c.type };
-    if (v === null) return out;
-    if (c.type === "WORD") return { ...out, text: String(v) };
-    if (c.type === "STR") return { ...out, text: w.texts.get(Number(v)) ?? "" };
+    if (cell === null) return out;
+    if (c.type === "WORD") return { ...out, text: String(cell) };
+    if (c.type === "STR") return { ...out, text: w.texts.get(Number(cell)) ?? "" };
     if (c.type === "THREAD" || c.type === "NTHREAD")
       return {
         ...out,
-        text: w.threads.get(Number(v))?.[2],
-        value: w.threads.get(Number(v))?.[0],
+        text: w.threads.get(Number(cell))?.[2],
+        value: w.threads.get(Number(cell))?.[0],
       };
     if (c.type === "PROCESS")
       return {
         ...out,
-        text: w.processes.get(Number(v))?.[1],
-        value: w.processes.get(Number(v))?.[0],
+        text: w.processes.get(Number(cell))?.[1],
+        value: w.processes.get(Number(cell))?.[0],
       };
-    return { ...out, value: c.type === "F64" ? v : String(v) };
+    return { ...out, value: c.type === "F64" ? cell : String(cell) };
   }
 
-  private detail(found: Lane, v: Level, event: number): Omit<EventDetail, keyof Spot | "of"> {
+  private describeEvent(
+    found: Lane,
+    levelEvents: Level,
+    event: number,
+  ): Omit<EventDetail, keyof Spot | "of"> {
     const none = { table: "", sqlite: "", columns: [], stack: [], links: [] };
     if (!this.data.details) return none;
-    const w = this.dictionaries(),
-      table = w.tables.get(v.src[event] & EVENT_SOURCE),
-      i = table ? StaticSource.rowIndex(table, v.row[event]) : -1;
+    const w = this.getDictionaries(),
+      table = w.tables.get(levelEvents.src[event] & EVENT_SOURCE),
+      i = table ? StaticSource.rowIndex(table, levelEvents.row[event]) : -1;
     if (!table || i < 0) return none;
-    const tied = this.tied(table, i);
+    const tied = this.findTied(table, i);
     let at = table.stack?.[i] ?? 0;
     if (!at && tied[0]?.role === "call") at = tied[0].stack; // the call that launched it
     return {
       table: table.table,
       sqlite: table.sqlite,
-      columns: table.columns.map((c) => this.column(c, i)),
+      columns: table.columns.map((c) => this.describeColumn(c, i)),
       stack: at ? this.data.details.stacks[at - 1].flatMap((f) => w.frames.get(f) ?? []) : [],
-      links: [...tied, ...this.ranges(found, v, event, tied)].map(
+      links: [...tied, ...this.findRanges(found, levelEvents, event, tied)].map(
         ({ role, lane, level, event: n }) => ({
           role,
-          ...this.spot(this.lanes.get(lane)!, level, n),
+          ...this.makeSpot(this.lanes.get(lane)!, level, n),
         }),
       ),
     };
   }
 
   /** Rows below the same thread. */
-  private beside(lane: Lane, kinds: string[]): Lane[] {
+  private findBeside(lane: Lane, kinds: string[]): Lane[] {
     this.parents ??= new Map(
-      this.data.tree.rows.filter((r) => r.lane !== undefined).map((r) => [r.lane!, r.parent]),
+      this.data.tree.rows
+        .filter((node) => node.lane !== undefined)
+        .map((tree) => [tree.lane!, tree.parent]),
     );
     return [...this.lanes.values()].filter(
       (x) => kinds.includes(x.kind) && this.parents!.get(x.lane) === this.parents!.get(lane.lane),
@@ -714,12 +734,12 @@ export class StaticSource implements Source {
   private parents?: Map<number, string>;
 
   /** Ranges of a call's thread around its start, innermost first. */
-  private around(call: Lane, t: number): Tie[] {
-    return this.beside(call, ["nvtx", "op"]).flatMap((lane) =>
+  private findAround(call: Lane, time: number): Tie[] {
+    return this.findBeside(call, ["nvtx", "op"]).flatMap((lane) =>
       lane.levels
-        .map((v, level): Tie | null => {
-          const [from, to] = this.range(lane, v, t, t + 1);
-          return from < to && !(v.src[from] & EVENT_MOMENT)
+        .map((levelEvents, level): Tie | null => {
+          const [from, to] = this.findRange(lane, levelEvents, time, time + 1);
+          return from < to && !(levelEvents.src[from] & EVENT_MOMENT)
             ? { role: "range", lane: lane.lane, level, event: from }
             : null;
         })
@@ -729,29 +749,29 @@ export class StaticSource implements Source {
   }
 
   /** What a range is tied to: itself as the GPU saw it, or as the program did. */
-  private same(v: Level, event: number, kind: string, role: string): Tie[] {
+  private findSame(levelEvents: Level, event: number, kind: string, role: string): Tie[] {
     return [...this.lanes.values()]
-      .filter((l) => l.kind === kind)
+      .filter((found) => found.kind === kind)
       .flatMap((lane) =>
         lane.levels.flatMap((x, level) =>
           [...x.row.keys()]
             .filter(
               (i) =>
-                x.row[i] === v.row[event] &&
-                (x.src[i] & EVENT_SOURCE) === (v.src[event] & EVENT_SOURCE),
+                x.row[i] === levelEvents.row[event] &&
+                (x.src[i] & EVENT_SOURCE) === (levelEvents.src[event] & EVENT_SOURCE),
             )
             .map((i) => ({ role, lane: lane.lane, level, event: i })),
         ),
       );
   }
 
-  private ranges(lane: Lane, level: Level, event: number, tied: Tie[]): Tie[] {
-    if (lane.kind === "cuda_api") return this.around(lane, level.start[event]);
-    if (lane.kind === "nvtx") return this.same(level, event, "projected", "on_gpu");
-    if (lane.kind === "projected") return this.same(level, event, "nvtx", "range");
+  private findRanges(lane: Lane, level: Level, event: number, tied: Tie[]): Tie[] {
+    if (lane.kind === "cuda_api") return this.findAround(lane, level.start[event]);
+    if (lane.kind === "nvtx") return this.findSame(level, event, "projected", "on_gpu");
+    if (lane.kind === "projected") return this.findSame(level, event, "nvtx", "range");
     const call = tied.find((x) => x.role === "call"),
       by = call && this.lanes.get(call.lane);
-    return call && by ? this.around(by, by.levels[call.level].start[call.event]) : [];
+    return call && by ? this.findAround(by, by.levels[call.level].start[call.event]) : [];
   }
 
   private calls?: Map<
@@ -761,17 +781,19 @@ export class StaticSource implements Source {
 
   /** A call and the work that it launched have one correlation id in their process. */
   private tieOf(table: CarriedTable, i: number): { key: string; call: boolean } | null {
-    const id = StaticSource.value(table, "correlation", i),
+    const id = StaticSource.readValue(table, "correlation", i),
       call = table.table === "cuda_api",
       process = call
-        ? this.dictionaries().threads.get(Number(StaticSource.value(table, "thread", i)))?.[1]
-        : StaticSource.value(table, "process", i);
+        ? this.getDictionaries().threads.get(
+            Number(StaticSource.readValue(table, "thread", i)),
+          )?.[1]
+        : StaticSource.readValue(table, "process", i);
     return id === null || id === 0 || process === undefined || process === null
       ? null
       : { key: `${process} ${id}`, call };
   }
 
-  private tied(
+  private findTied(
     table: CarriedTable,
     i: number,
   ): { role: string; lane: number; level: number; event: number; stack: number }[] {
@@ -779,11 +801,11 @@ export class StaticSource implements Source {
       this.calls = new Map();
       for (const lane of this.lanes.values()) {
         if (lane.counter || !["cuda_api", "stream", "sync"].includes(lane.kind)) continue;
-        lane.levels.forEach((v, level) => {
-          for (let n = 0; n < v.n; n++) {
-            const table = this.dictionaries().tables.get(v.src[n] & EVENT_SOURCE),
-              k = table ? StaticSource.rowIndex(table, v.row[n]) : -1,
-              tie = table && k >= 0 ? this.tieOf(table, k) : null;
+        lane.levels.forEach((levelEvents, level) => {
+          for (let n = 0; n < levelEvents.n; n++) {
+            const table = this.getDictionaries().tables.get(levelEvents.src[n] & EVENT_SOURCE),
+              scale = table ? StaticSource.rowIndex(table, levelEvents.row[n]) : -1,
+              tie = table && scale >= 0 ? this.tieOf(table, scale) : null;
             if (!table || !tie) continue;
             const list = this.calls!.get(tie.key) ?? [];
             list.push({
@@ -791,7 +813,7 @@ export class StaticSource implements Source {
               lane: lane.lane,
               level,
               event: n,
-              stack: table.stack?.[k] ?? 0,
+              stack: table.stack?.[scale] ?? 0,
             });
             this.calls!.set(tie.key, list);
           }
@@ -804,17 +826,17 @@ export class StaticSource implements Source {
       : [];
   }
 
-  private at(params: Params): unknown {
+  private answerAt(params: Params): unknown {
     const lane = this.lanes.get(Number(params.lane)),
       level = lane?.levels[Number(params.level)],
       events: Spot[] = [];
     if (!lane || !level) return { events, count: 0, busy: 0 };
     const [from, to] =
       params.event === undefined
-        ? this.range(lane, level, Number(params.t0), Number(params.t1))
+        ? this.findRange(lane, level, Number(params.t0), Number(params.t1))
         : [Math.min(level.n, Number(params.event)), Math.min(level.n, Number(params.event) + 1)];
     for (let i = from; i < to && events.length < Number(params.limit ?? 20); i++)
-      events.push(this.spot(lane, Number(params.level), i));
+      events.push(this.makeSpot(lane, Number(params.level), i));
     return { events, count: to - from, busy: 0 };
   }
 
@@ -823,23 +845,25 @@ export class StaticSource implements Source {
       session: () => this.data.session,
       tree: () => this.data.tree,
       progress: () => ({ events: 1, built: 1, done: 1, all: 1 }),
-      sum: (p) => this.sum(p, p.names === 0 ? [] : ["stream", "cpu"]),
-      search: (p) => this.sum(p, AGAIN),
-      events: (p) => this.events(p),
-      step: (p) => this.step(p),
-      event: (p) => this.one(p),
+      sum: (question) => this.sumNames(question, question.names === 0 ? [] : ["stream", "cpu"]),
+      search: (part) => this.sumNames(part, AGAIN),
+      events: (params) => this.answerEvents(params),
+      step: (params) => this.answerStep(params),
+      event: (params) => this.answerEvent(params),
       names: (params) => ({
         ids: [...this.names]
-          .filter(([, s]) => (params.cut ? s.startsWith(String(params.q)) : s === params.q))
+          .filter(([, text]) =>
+            params.cut ? text.startsWith(String(params.q)) : text === params.q,
+          )
           .map(([id]) => id),
       }),
-      at: (p) => this.at(p),
+      at: (params) => this.answerAt(params),
     };
     try {
       if (!answers[path]) throw new ServerError("An exported page does not carry this.");
       return Promise.resolve(answers[path](params) as T);
-    } catch (e) {
-      return Promise.reject(e as Error);
+    } catch (error) {
+      return Promise.reject(error as Error);
     }
   }
 }

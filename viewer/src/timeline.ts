@@ -41,9 +41,9 @@ import {
   type Wanted,
 } from "./data";
 import { GLPainter, PixelPainter, type Batch, type Painter } from "./gl";
-import { CHOICES, classColor, css, STATES, inkOn, type RGB } from "./colors";
+import { CHOICES, classColor, writeColor, STATES, inkOn, type RGB } from "./colors";
 import { bandsOf, isCounter, unitOf, type Band, type Row } from "./layout";
-import { clean, duration, percent, tick, value } from "./format";
+import { cleanText, formatDuration, formatPercent, formatTick, formatValue } from "./format";
 import { Overview, OVERVIEW_BANDS, type Band as Share } from "./overview";
 import { h } from "./dom";
 import { t } from "./i18n";
@@ -111,7 +111,7 @@ export class Timeline {
     );
     this.root = h("div", { class: "canvases" }, this.axis, this.area);
     const wanted = new URLSearchParams(location.search).get("painter");
-    const gl = wanted === "canvas" ? null : GLPainter.make(this.canvas, wanted === "webgl2");
+    const gl = wanted === "canvas" ? null : GLPainter.makePainter(this.canvas, wanted === "webgl2");
     if (!gl && wanted !== "canvas") {
       /* A canvas that was asked for one context gives no other. */
       const fresh = h("canvas", { class: "rects" });
@@ -124,23 +124,23 @@ export class Timeline {
     this.c = pixels ? pixels.context : this.over.getContext("2d")!;
     this.over.hidden = this.together;
     this.ac = this.axis.getContext("2d")!;
-    app.cache.onDrop = (tile) => this.painter.drop(tile);
+    app.cache.onDrop = (tile) => this.painter.dropTile(tile);
     for (const what of ["draw", "view", "layout", "range", "select", "found", "words"])
-      app.on(what, () => this.redraw());
+      app.on(what, () => this.redrawSoon());
     app.on("words", () => this.area.setAttribute("aria-label", t("time_line")));
     app.on("theme", () => {
       this.shownPalettes = "";
-      this.redraw();
+      this.redrawSoon();
     });
-    new ResizeObserver(() => this.resize()).observe(this.root);
+    new ResizeObserver(() => this.resizeCanvas()).observe(this.root);
   }
 
-  private resize(): void {
+  private resizeCanvas(): void {
     const rect = this.root.getBoundingClientRect();
     this.width = Math.max(50, Math.floor(rect.width));
     this.height = Math.max(50, Math.floor(rect.height) - AXIS);
     this.ratio = window.devicePixelRatio || 1;
-    this.painter.resize(this.width, this.height, this.ratio);
+    this.painter.resizeCanvas(this.width, this.height, this.ratio);
     for (const [element, hgt] of [
       ...(this.together ? [] : [[this.over, this.height]]),
       [this.axis, AXIS],
@@ -150,7 +150,7 @@ export class Timeline {
       element.style.width = `${this.width}px`;
       element.style.height = `${hgt}px`;
     }
-    this.app.view.resize(this.width);
+    this.app.view.setWidth(this.width);
     this.setScroll(this.scroll);
     this.draw(); // at once: a resized canvas is blank
   }
@@ -162,15 +162,15 @@ export class Timeline {
   setScroll(y: number): void {
     const most = Math.max(0, (this.app.rows?.height ?? 0) - (this.height - this.pinnedHeight) + 40);
     this.scroll = Math.max(0, Math.min(most, y));
-    this.app.emit("scroll");
-    this.redraw();
+    this.app.emitEvent("scroll");
+    this.redrawSoon();
   }
 
   get areaHeight(): number {
     return this.height;
   }
 
-  redraw(): void {
+  redrawSoon(): void {
     if (this.asked) return;
     this.asked = true;
     requestAnimationFrame(() => {
@@ -186,27 +186,27 @@ export class Timeline {
   }
 
   /** y of a row on the canvas, or null when it is out of sight. */
-  top(r: Row): number {
-    return r.pinned ? r.y : r.y - this.scroll + this.pinnedHeight;
+  top(row: Row): number {
+    return row.pinned ? row.y : row.y - this.scroll + this.pinnedHeight;
   }
 
   inSight(): Row[] {
     const out: Row[] = [];
-    for (const r of this.app.rows.pinned) if (r.y < this.pinnedHeight) out.push(r);
-    for (const r of this.app.rows.visible) {
-      const y = this.top(r);
-      if (y + r.h >= this.pinnedHeight && y < this.height) out.push(r);
+    for (const row of this.app.rows.pinned) if (row.y < this.pinnedHeight) out.push(row);
+    for (const line of this.app.rows.visible) {
+      const y = this.top(line);
+      if (y + line.h >= this.pinnedHeight && y < this.height) out.push(line);
     }
     return out;
   }
 
-  private request(rows: Row[]): void {
+  private requestTiles(rows: Row[]): void {
     const { view, offsets } = this.app,
-      k = this.scaleOf(),
-      span = TILE_PIXELS * 2 ** k;
+      scale = this.scaleOf(),
+      span = TILE_PIXELS * 2 ** scale;
     const byReport = new Map<number, Wanted[]>();
     for (const row of rows)
-      for (const line of row.lane !== undefined ? [row] : this.app.rows.strips(row)) {
+      for (const line of row.lane !== undefined ? [row] : this.app.rows.stripsOf(row)) {
         const list = byReport.get(row.report) ?? [];
         list.push({
           report: row.report,
@@ -220,11 +220,11 @@ export class Timeline {
     for (const [report, lanes] of byReport) {
       const first = Math.floor((view.t0 - offsets[report]) / span),
         last = Math.floor((view.t1 - offsets[report]) / span);
-      this.app.cache.want(lanes, k, first, last);
+      this.app.cache.wantTiles(lanes, scale, first, last);
       if (!this.app.cache.busy()) {
         /* Nothing is missing: look ahead, so that panning finds it there. */
-        this.app.cache.want(lanes, k, first - 1, first - 1, true);
-        this.app.cache.want(lanes, k, last + 1, last + 1, true);
+        this.app.cache.wantTiles(lanes, scale, first - 1, first - 1, true);
+        this.app.cache.wantTiles(lanes, scale, last + 1, last + 1, true);
       }
     }
   }
@@ -241,115 +241,122 @@ export class Timeline {
     to: number,
     look: { see: (tile: Tile, clip: [number, number]) => void },
   ): void {
-    const k = this.scaleOf(),
-      span = TILE_PIXELS * 2 ** k;
+    const scale = this.scaleOf(),
+      span = TILE_PIXELS * 2 ** scale;
     for (let i = Math.floor(from / span); i * span < to; i++) {
-      const a = Math.max(from, i * span),
-        b = Math.min(to, (i + 1) * span);
-      const tile = this.app.cache.get(report, lane, k, i);
+      const left = Math.max(from, i * span),
+        right = Math.min(to, (i + 1) * span);
+      const tile = this.app.cache.getTile(report, lane, scale, i);
       if (tile && level < tile.levels.length) {
-        look.see(tile, [a, b]);
+        look.see(tile, [left, right]);
         continue;
       }
       if (tile && !tile.pending && level >= tile.levels.length && tile.asked > level) continue;
-      if (this.coarser(report, lane, level, k, a, b, look.see)) continue;
-      for (let j = k - 1; j >= Math.max(0, k - 3); j--)
-        if (this.finer(report, lane, level, j, a, b, look.see)) break;
+      if (this.eachCoarser(report, lane, level, scale, left, right, look.see)) continue;
+      for (let j = scale - 1; j >= Math.max(0, scale - 3); j--)
+        if (this.eachFiner(report, lane, level, j, left, right, look.see)) break;
     }
   }
 
-  private coarser(
+  private eachCoarser(
     report: number,
     lane: number,
     level: number,
-    k: number,
-    a: number,
-    b: number,
+    scale: number,
+    left: number,
+    right: number,
     make: (tile: Tile, clip: [number, number]) => void,
   ): boolean {
-    for (let j = k + 1; j < 48; j++) {
-      if (!this.app.cache.has(j)) continue;
-      const tile = this.app.cache.get(report, lane, j, Math.floor(a / (TILE_PIXELS * 2 ** j)));
+    for (let j = scale + 1; j < 48; j++) {
+      if (!this.app.cache.hasScale(j)) continue;
+      const tile = this.app.cache.getTile(
+        report,
+        lane,
+        j,
+        Math.floor(left / (TILE_PIXELS * 2 ** j)),
+      );
       if (tile && level < tile.levels.length) {
-        make(tile, [a, b]);
+        make(tile, [left, right]);
         return true;
       }
     }
     return false;
   }
 
-  private finer(
+  private eachFiner(
     report: number,
     lane: number,
     level: number,
     j: number,
-    a: number,
-    b: number,
+    left: number,
+    right: number,
     make: (tile: Tile, clip: [number, number]) => void,
   ): boolean {
     const span = TILE_PIXELS * 2 ** j;
     let any = false;
-    for (let i = Math.floor(a / span); i * span < b; i++) {
-      const tile = this.app.cache.get(report, lane, j, i);
+    for (let i = Math.floor(left / span); i * span < right; i++) {
+      const tile = this.app.cache.getTile(report, lane, j, i);
       if (!tile || level >= tile.levels.length) continue;
-      make(tile, [Math.max(a, i * span), Math.min(b, (i + 1) * span)]);
+      make(tile, [Math.max(left, i * span), Math.min(right, (i + 1) * span)]);
       any = true;
     }
     return any;
   }
 
-  private paint(row: Row, band: Band): void {
+  private paintBand(row: Row, band: Band): void {
     const { view, offsets } = this.app,
       { lane, level } = band,
-      o = offsets[row.report],
+      offset = offsets[row.report],
       top = row.pinned ? 0 : this.pinnedHeight,
       bottom = row.pinned ? this.pinnedHeight : this.height,
       y = this.top(row) + band.y;
     if (y + band.h < top || y > bottom) return;
-    const see = (tile: Tile, [a, b]: [number, number]): void => {
+    const seeTile = (tile: Tile, [left, right]: [number, number]): void => {
       const batch: Batch = {
         tile,
         level,
-        x: view.x(tileStart(tile.k, tile.index) + o),
+        x: view.x(tileStart(tile.k, tile.index) + offset),
         scale: 2 ** tile.k / view.scale,
         y,
         h: band.h,
         cls: lane.cls,
-        clip: [view.x(a + o), view.x(b + o)],
+        clip: [view.x(left + offset), view.x(right + offset)],
         low: Math.min(0, lane.low ?? 0),
         high: lane.high ?? 1,
         shift: this.app.rows.hueOf(lane),
         tint: this.app.rowColor(lane),
         mixed: row.over !== undefined && level > 0,
       };
-      this.painter.draw(batch, top, bottom);
+      this.painter.drawBatch(batch, top, bottom);
       if (row.lane !== undefined && !isCounter(row) && band.h >= 11)
         this.labelled.push({ batch, top, bottom });
     };
-    this.eachTile(row.report, lane.lane!, level, view.t0 - o, view.t1 - o, { see });
+    this.eachTile(row.report, lane.lane!, level, view.t0 - offset, view.t1 - offset, {
+      see: seeTile,
+    });
   }
 
   /* ---- text ---- */
 
-  private fit(s: string, width: number): string {
-    let w = this.widths.get(s);
+  private fitText(text: string, width: number): string {
+    let w = this.widths.get(text);
     if (w === undefined) {
       if (this.widths.size > 50000) this.widths.clear();
-      w = this.c.measureText(s).width;
-      this.widths.set(s, w);
+      w = this.c.measureText(text).width;
+      this.widths.set(text, w);
     }
-    if (w <= width) return s;
-    let n = Math.floor((s.length * width) / w);
-    while (n > 1 && this.c.measureText(s.slice(0, n) + "…").width > width) n--;
-    return n > 1 ? s.slice(0, n) + "…" : "";
+    if (w <= width) return text;
+    let n = Math.floor((text.length * width) / w);
+    while (n > 1 && this.c.measureText(text.slice(0, n) + "…").width > width) n--;
+    return n > 1 ? text.slice(0, n) + "…" : "";
   }
 
-  colorOf(tile: Tile, r: number, cls: number, tint: number): RGB {
-    const flags = tile.u8[r * RECT_BYTES + AT_FLAGS],
-      c = tile.u8[r * RECT_BYTES + AT_COLOR],
-      name = tile.u32[r * RECT_WORDS + AT_NAME];
+  colorOf(tile: Tile, rect: number, cls: number, tint: number): RGB {
+    const flags = tile.u8[rect * RECT_BYTES + AT_FLAGS],
+      c = tile.u8[rect * RECT_BYTES + AT_COLOR],
+      name = tile.u32[rect * RECT_WORDS + AT_NAME];
     if (flags & CHOSEN || tint >= 0)
-      return CHOICES[flags & CHOSEN ? tile.u8[r * RECT_BYTES + AT_SRC] : tint][1];
+      return CHOICES[flags & CHOSEN ? tile.u8[rect * RECT_BYTES + AT_SRC] : tint][1];
     if (flags & PAINTED) {
       const argb = palettes[tile.report]?.[c] ?? 0;
       return [(argb >> 16) & 255, (argb >> 8) & 255, argb & 255];
@@ -359,19 +366,19 @@ export class Timeline {
       : classColor(cls, c, this.app.theme.dark);
   }
 
-  private label(batch: Batch, top: number, bottom: number): void {
+  private labelBatch(batch: Batch, top: number, bottom: number): void {
     const level = batch.tile.levels[batch.level],
       floats = batch.tile.f32,
       texts = names[batch.tile.report],
       mid = batch.y + batch.h / 2 + 0.5;
     if (mid < top + 4 || mid > bottom - 2) return;
-    for (const r of level.wide) {
-      let x0 = batch.x + floats[r * RECT_WORDS + AT_X0] * batch.scale,
-        x1 = batch.x + floats[r * RECT_WORDS + AT_X1] * batch.scale;
+    for (const rect of level.wide) {
+      let x0 = batch.x + floats[rect * RECT_WORDS + AT_X0] * batch.scale,
+        x1 = batch.x + floats[rect * RECT_WORDS + AT_X1] * batch.scale;
       const from = Math.max(0, batch.clip ? batch.clip[0] : 0),
         to = Math.min(this.width, batch.clip ? batch.clip[1] : this.width);
       if (
-        batch.tile.u8[r * RECT_BYTES + AT_FLAGS] & (GROUP | COUNTER | FADED) ||
+        batch.tile.u8[rect * RECT_BYTES + AT_FLAGS] & (GROUP | COUNTER | FADED) ||
         x1 <= from ||
         x0 >= to
       )
@@ -380,18 +387,18 @@ export class Timeline {
       x0 = Math.max(x0, 0);
       x1 = Math.min(x1, this.width);
       if (x1 - x0 < 24) continue;
-      const name = batch.tile.u32[r * RECT_WORDS + AT_NAME];
+      const name = batch.tile.u32[rect * RECT_WORDS + AT_NAME];
       const raw = texts?.get(name);
       if (!raw) continue;
-      const text = this.fit(clean(raw, 200), x1 - x0 - 8);
+      const text = this.fitText(cleanText(raw, 200), x1 - x0 - 8);
       if (!text) continue;
-      this.c.fillStyle = inkOn(this.colorOf(batch.tile, r, batch.cls, batch.tint));
+      this.c.fillStyle = inkOn(this.colorOf(batch.tile, rect, batch.cls, batch.tint));
       this.c.fillText(text, x0 + 4, mid);
     }
   }
 
   private counterText(row: Row, y: number): void {
-    const high = value(row.high ?? 0, unitOf(row));
+    const high = formatValue(row.high ?? 0, unitOf(row));
     this.c.globalAlpha = 0.8;
     this.c.fillStyle = this.app.theme.back;
     this.c.fillRect(2, y + 1, this.c.measureText(high).width + 5, 14);
@@ -406,21 +413,21 @@ export class Timeline {
     const { rows, view, theme } = this.app;
     if (!rows || view.width < 2) return;
     const began = performance.now();
-    const seen = palettes.map((p) => p.length).join();
+    const seen = palettes.map((words) => words.length).join();
     if (this.shownPalettes !== seen + theme.dark) {
-      this.painter.colors(theme.dark, palettes);
+      this.painter.setColors(theme.dark, palettes);
       this.shownPalettes = seen + theme.dark;
     }
     const list = this.inSight();
-    this.request(list);
+    this.requestTiles(list);
     this.paintRows(list);
     this.c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     if (!this.together) this.c.clearRect(0, 0, this.width, this.height);
     this.c.font = FONT;
     this.c.textBaseline = "middle";
     this.c.textAlign = "left";
-    for (const r of list) this.drawRow(r);
-    for (const l of this.labelled) this.label(l.batch, l.top, l.bottom);
+    for (const row of list) this.drawRow(row);
+    for (const l of this.labelled) this.labelBatch(l.batch, l.top, l.bottom);
     if (this.pinnedHeight) {
       this.c.fillStyle = theme.dim;
       this.c.fillRect(0, this.pinnedHeight - 1, this.width, 1);
@@ -436,19 +443,19 @@ export class Timeline {
   /** Rectangles without any text or marks. */
   private paintRows(list: Row[]): void {
     this.labelled.length = 0;
-    this.painter.begin(this.app.theme.back);
-    for (const r of list) this.paintRow(r);
-    this.painter.end();
+    this.painter.beginFrame(this.app.theme.back);
+    for (const row of list) this.paintRow(row);
+    this.painter.endFrame();
   }
 
   private paintRow(row: Row): void {
     const y = this.top(row),
       least = row.pinned ? 0 : this.pinnedHeight;
-    this.painter.row(
+    this.painter.beginRow(
       Math.max(least, y),
       Math.min(row.pinned ? this.pinnedHeight : this.height, y + row.h),
     );
-    for (const band of bandsOf(row, this.app.rows.strips(row))) this.paint(row, band);
+    for (const band of bandsOf(row, this.app.rows.stripsOf(row))) this.paintBand(row, band);
   }
 
   /** What is no rectangle of a tile, but for their texts. */
@@ -463,9 +470,9 @@ export class Timeline {
 
   /** When a process began and ended: a thin line. */
   private drawLife(row: Row, y: number): void {
-    const o = this.app.offsets[row.report],
-      x0 = this.app.view.x((row.start ?? 0) + o),
-      x1 = this.app.view.x((row.end ?? this.app.reports[row.report].last) + o);
+    const offset = this.app.offsets[row.report],
+      x0 = this.app.view.x((row.start ?? 0) + offset),
+      x1 = this.app.view.x((row.end ?? this.app.reports[row.report].last) + offset);
     const mid = y + row.h / 2;
     if (mid < this.pinnedHeight && !row.pinned) return;
     this.c.fillStyle = this.app.theme.dim;
@@ -479,7 +486,7 @@ export class Timeline {
     this.c.globalAlpha = 1;
   }
 
-  private column(x0: number, x1: number, color: string, alpha: number): void {
+  private fillColumn(x0: number, x1: number, color: string, alpha: number): void {
     this.c.fillStyle = color;
     this.c.globalAlpha = alpha;
     this.c.fillRect(x0, 0, x1 - x0, this.height);
@@ -490,26 +497,27 @@ export class Timeline {
     const { view, theme, range, markers, pointer } = this.app;
     const sel = this.drag ?? range;
     if (sel) {
-      const a = view.x(Math.min(...sel)),
-        b = view.x(Math.max(...sel));
-      this.column(a, b, theme.accent, 0.13);
-      this.column(a, a + 1, theme.accent, 0.8);
-      this.column(b, b + 1, theme.accent, 0.8);
+      const left = view.x(Math.min(...sel)),
+        right = view.x(Math.max(...sel));
+      this.fillColumn(left, right, theme.accent, 0.13);
+      this.fillColumn(left, left + 1, theme.accent, 0.8);
+      this.fillColumn(right, right + 1, theme.accent, 0.8);
     }
     for (const mark of markers) {
       const x = view.x(mark.time);
-      this.column(x, x + 1, MARK, 0.9);
+      this.fillColumn(x, x + 1, MARK, 0.9);
       if (mark.end === undefined) continue;
-      this.column(x, view.x(mark.end), MARK, 0.09);
-      this.column(view.x(mark.end), view.x(mark.end) + 1, MARK, 0.9);
+      this.fillColumn(x, view.x(mark.end), MARK, 0.09);
+      this.fillColumn(view.x(mark.end), view.x(mark.end) + 1, MARK, 0.9);
     }
     if (this.snapped !== null)
-      this.column(view.x(this.snapped) - 0.5, view.x(this.snapped) + 0.5, theme.select, 0.9);
-    else if (pointer !== null) this.column(view.x(pointer), view.x(pointer) + 1, theme.dim, 0.35);
+      this.fillColumn(view.x(this.snapped) - 0.5, view.x(this.snapped) + 0.5, theme.select, 0.9);
+    else if (pointer !== null)
+      this.fillColumn(view.x(pointer), view.x(pointer) + 1, theme.dim, 0.35);
   }
 
   /** The box of an event on the canvas, or null when its row is not shown. */
-  private box(
+  private boxOf(
     report: number,
     spot: { lane: number; level: number; start: number; end: number },
   ): [number, number, number, number] | null {
@@ -523,40 +531,40 @@ export class Timeline {
       }
     const shown = row.pinned ? this.app.rows.pinned : this.app.rows.visible;
     if (!shown.includes(row)) return null;
-    const o = this.app.offsets[report],
-      x0 = this.app.view.x(spot.start + o),
-      x1 = Math.max(x0 + 2, this.app.view.x(spot.end + o));
+    const offset = this.app.offsets[report],
+      x0 = this.app.view.x(spot.start + offset),
+      x1 = Math.max(x0 + 2, this.app.view.x(spot.end + offset));
     const y = this.top(row),
-      bands = bandsOf(row, this.app.rows.strips(row)),
+      bands = bandsOf(row, this.app.rows.stripsOf(row)),
       band = level < 0 ? undefined : bands[Math.min(level, bands.length - 1)];
     return band ? [x0, y + band.y, x1 - x0, band.h] : [x0, y + 3, x1 - x0, row.h - 6];
   }
 
   private drawSelected(): void {
     const selected = this.app.selected;
-    const b = selected && this.box(selected.report, selected.spot);
-    if (!b) return;
+    const rect = selected && this.boxOf(selected.report, selected.spot);
+    if (!rect) return;
     this.c.lineWidth = 2;
     this.c.strokeStyle = this.app.theme.dark ? "#ffffff" : "#000000";
-    const x0 = Math.max(-4, b[0]),
-      x1 = Math.min(this.width + 4, b[0] + b[2]);
-    this.c.strokeRect(x0 - 1, b[1] - 1, Math.max(3, x1 - x0 + 2), b[3] + 2);
+    const x0 = Math.max(-4, rect[0]),
+      x1 = Math.min(this.width + 4, rect[0] + rect[2]);
+    this.c.strokeRect(x0 - 1, rect[1] - 1, Math.max(3, x1 - x0 + 2), rect[3] + 2);
   }
 
   /** What of a box is on the canvas from left to right, or null when nothing is. */
-  private inSightOf([x, , w]: [number, number, number, number]): [number, number] | null {
-    return x + w < 0 || x > this.width
+  private inSightOf([x, , width]: [number, number, number, number]): [number, number] | null {
+    return x + width < 0 || x > this.width
       ? null
-      : [Math.max(-2, x), Math.min(this.width + 4, x + Math.max(2, w))];
+      : [Math.max(-2, x), Math.min(this.width + 4, x + Math.max(2, width))];
   }
 
-  private outline(b: [number, number, number, number], width: number, dash: number[]): void {
-    const x = this.inSightOf(b);
+  private outlineBox(rect: [number, number, number, number], width: number, dash: number[]): void {
+    const x = this.inSightOf(rect);
     if (!x) return;
     this.c.lineWidth = width;
     this.c.strokeStyle = this.app.theme.accent;
     this.c.setLineDash(dash);
-    this.c.strokeRect(x[0], b[1], x[1] - x[0], b[3]);
+    this.c.strokeRect(x[0], rect[1], x[1] - x[0], rect[3]);
     this.c.setLineDash([]);
   }
 
@@ -564,24 +572,24 @@ export class Timeline {
   private drawLinks(): void {
     const selected = this.app.selected;
     if (!selected?.detail) return;
-    const from = this.box(selected.report, selected.spot);
+    const from = this.boxOf(selected.report, selected.spot);
     if (!from) return;
     for (const spot of selected.detail.links) {
-      const to = this.box(selected.report, spot);
+      const to = this.boxOf(selected.report, spot);
       if (!to) continue;
       if (spot.role === "range" || spot.role === "on_gpu" || spot.role === "inside") {
-        this.outline(to, 1, [3, 3]);
+        this.outlineBox(to, 1, [3, 3]);
         continue;
       }
       const forward = spot.start >= selected.spot.start;
-      const [a, b] = forward ? [from, to] : [to, from];
-      this.arrow(
-        spot.role === "waited" ? a[0] + a[2] : a[0] + Math.min(a[2] / 2, 6),
-        a[1] + (a[1] < b[1] ? a[3] : 0),
-        b[0],
-        b[1] + b[3] / 2,
+      const [rect, area] = forward ? [from, to] : [to, from];
+      this.drawArrow(
+        spot.role === "waited" ? rect[0] + rect[2] : rect[0] + Math.min(rect[2] / 2, 6),
+        rect[1] + (rect[1] < area[1] ? rect[3] : 0),
+        area[0],
+        area[1] + area[3] / 2,
       );
-      this.outline(to, 1.5, []);
+      this.outlineBox(to, 1.5, []);
     }
   }
 
@@ -589,11 +597,11 @@ export class Timeline {
    * From one event to another. Ends beyond the sides come from the sides; the curve runs along
    * the rows of its ends but shortly.
    */
-  private arrow(x0: number, y0: number, x1: number, y1: number): void {
+  private drawArrow(x0: number, y0: number, x1: number, y1: number): void {
     const context = this.c,
-      edge = (x: number): number => Math.max(-8, Math.min(this.width + 8, x));
+      clampEdge = (x: number): number => Math.max(-8, Math.min(this.width + 8, x));
     if ((x0 < 0 && x1 < 0) || (x0 > this.width && x1 > this.width)) return;
-    [x0, x1] = [edge(x0), edge(x1)];
+    [x0, x1] = [clampEdge(x0), clampEdge(x1)];
     const bend = Math.max(12, Math.min(40, (x1 - x0) / 2));
     context.strokeStyle = context.fillStyle = this.app.theme.select;
     context.lineWidth = 1.5;
@@ -610,7 +618,7 @@ export class Timeline {
 
   /* ---- the axis ---- */
 
-  steps(): number {
+  chooseStep(): number {
     const least = this.app.view.scale * 90;
     const power = 10 ** Math.floor(Math.log10(least));
     for (const m of [1, 2, 5, 10]) if (power * m >= least) return Math.max(1, power * m);
@@ -620,7 +628,7 @@ export class Timeline {
   private drawAxis(): void {
     const { view, theme, markers, pointer } = this.app,
       context = this.ac,
-      step = this.steps();
+      step = this.chooseStep();
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     context.fillStyle = theme.stripe;
     context.fillRect(0, 0, this.width, AXIS);
@@ -633,7 +641,7 @@ export class Timeline {
       context.fillStyle = theme.line;
       context.fillRect(x, STRIP + 2, 1, AXIS - STRIP - 2);
       context.fillStyle = theme.text;
-      const text = tick(at, step, around);
+      const text = formatTick(at, step, around);
       // half a number is another number
       if (x > -4 && x + 4 + context.measureText(text).width <= this.width)
         context.fillText(text, x + 4, STRIP + 12);
@@ -647,16 +655,17 @@ export class Timeline {
       if (x >= 0 && x <= this.width) context.fillRect(x, AXIS - 5, 1.5, 5);
     }
     for (const mark of markers) {
-      if (mark.end === undefined) this.flag(context, view.x(mark.time), clean(mark.note, 40));
-      else this.noteArea(context, view.x(mark.time), view.x(mark.end), clean(mark.note, 200));
+      if (mark.end === undefined)
+        this.drawFlag(context, view.x(mark.time), cleanText(mark.note, 40));
+      else this.noteArea(context, view.x(mark.time), view.x(mark.end), cleanText(mark.note, 200));
     }
     const sel = this.drag ?? this.app.range;
-    if (sel) this.measure(context, sel);
+    if (sel) this.drawMeasure(context, sel);
     else if (pointer !== null)
-      this.tag(
+      this.drawTag(
         context,
         view.x(this.snapped ?? pointer),
-        tick(this.snapped ?? pointer, Math.max(1, view.scale)),
+        formatTick(this.snapped ?? pointer, Math.max(1, view.scale)),
         theme.dim,
       );
     context.fillStyle = theme.line;
@@ -687,14 +696,14 @@ export class Timeline {
   /** Bars of each band, a pixel wide. */
   private drawShares(context: CanvasRenderingContext2D): void {
     const { view, theme } = this.app,
-      bands = OVERVIEW_BANDS.filter((band) => this.overview.has(band)),
+      bands = OVERVIEW_BANDS.filter((band) => this.overview.hasTiles(band)),
       height = STRIP / Math.max(1, bands.length),
       step = (view.last - view.first) / this.width;
     bands.forEach((band, i) => {
-      context.fillStyle = css(classColor(...BAND_COLORS[band], theme.dark));
+      context.fillStyle = writeColor(classColor(...BAND_COLORS[band], theme.dark));
       for (let x = 0; x < this.width; x++) {
         const from = view.first + x * step,
-          share = this.overview.share(band, from, from + step);
+          share = this.overview.shareOf(band, from, from + step);
         if (share <= 0) continue;
         const high = Math.max(1, share * (height - 2));
         context.fillRect(x, (i + 1) * height - high, 1, high);
@@ -711,25 +720,25 @@ export class Timeline {
     });
   }
 
-  private tag(context: CanvasRenderingContext2D, x: number, text: string, color: string): void {
-    const w = context.measureText(text).width + 8,
-      at = Math.max(0, Math.min(this.width - w, x - w / 2));
+  private drawTag(context: CanvasRenderingContext2D, x: number, text: string, color: string): void {
+    const width = context.measureText(text).width + 8,
+      at = Math.max(0, Math.min(this.width - width, x - width / 2));
     context.fillStyle = color;
-    context.fillRect(at, AXIS - 17, w, 15);
+    context.fillRect(at, AXIS - 17, width, 15);
     context.fillStyle = this.app.theme.back;
     context.fillText(text, at + 4, AXIS - 9);
   }
 
-  private measure(context: CanvasRenderingContext2D, sel: [number, number]): void {
+  private drawMeasure(context: CanvasRenderingContext2D, sel: [number, number]): void {
     const { view, theme } = this.app,
-      a = view.x(Math.min(...sel)),
-      b = view.x(Math.max(...sel));
+      left = view.x(Math.min(...sel)),
+      right = view.x(Math.max(...sel));
     context.fillStyle = theme.accent;
-    context.fillRect(a, AXIS - 4, b - a, 3);
-    this.tag(
+    context.fillRect(left, AXIS - 4, right - left, 3);
+    this.drawTag(
       context,
-      (Math.max(0, a) + Math.min(this.width, b)) / 2,
-      duration(Math.abs(sel[1] - sel[0])),
+      (Math.max(0, left) + Math.min(this.width, right)) / 2,
+      formatDuration(Math.abs(sel[1] - sel[0])),
       theme.accent,
     );
   }
@@ -749,10 +758,11 @@ export class Timeline {
     context.fillRect(left, AXIS - 16, Math.max(2, right - left), 13);
     context.globalAlpha = 1;
     context.fillStyle = "#0b1118";
-    if (right - left > 20) context.fillText(this.fit(note, right - left - 8), left + 4, AXIS - 9);
+    if (right - left > 20)
+      context.fillText(this.fitText(note, right - left - 8), left + 4, AXIS - 9);
   }
 
-  private flag(context: CanvasRenderingContext2D, x: number, note: string): void {
+  private drawFlag(context: CanvasRenderingContext2D, x: number, note: string): void {
     context.fillStyle = MARK;
     context.beginPath();
     context.moveTo(x, AXIS);
@@ -781,19 +791,19 @@ export class Timeline {
    * Words about what is under the pointer. `exact`: of several the one that is nearest, or what
    * tiles do not know the name of.
    */
-  tip(hit: Hit, exact?: Spot): string[] {
-    const name = clean(exact?.name ?? names[hit.row.report]?.get(hit.name) ?? "", 160),
+  describeHit(hit: Hit, exact?: Spot): string[] {
+    const name = cleanText(exact?.name ?? names[hit.row.report]?.get(hit.name) ?? "", 160),
       length = exact ? exact.end - exact.start : hit.t1 - hit.t0;
     const where = this.app.rowName(hit.lane);
     if (hit.flags & PREVIEW) return hit.count ? [where, t("n_events", hit.count)] : [where];
     if (hit.flags & COUNTER) {
       const unit = unitOf(hit.lane);
-      if (exact?.value !== undefined) return [where, value(exact.value, unit)];
+      if (exact?.value !== undefined) return [where, formatValue(exact.value, unit)];
       return [
         where,
         hit.fill === hit.count
-          ? value(hit.fill, unit)
-          : `${value(hit.count, unit)} … ${value(hit.fill, unit)}`,
+          ? formatValue(hit.fill, unit)
+          : `${formatValue(hit.count, unit)} … ${formatValue(hit.fill, unit)}`,
       ];
     }
     if (hit.lane.type === "state") return this.stateTip(hit, name, exact);
@@ -811,24 +821,24 @@ export class Timeline {
       busy = momentary ? undefined : this.app.busyNow.get(hit.lane.key);
     const own = hit.name >>> 30 === NAME_OURS && hit.lane.type === "stream" ? "tip_memory" : kind;
     const lines = [
-      `${own ? t(own) : where}${busy !== undefined ? ` (${t("busy", percent(busy))})` : ""}`,
+      `${own ? t(own) : where}${busy !== undefined ? ` (${t("busy", formatPercent(busy))})` : ""}`,
     ];
     if (hit.flags & GROUP) {
       lines.push(
-        momentary ? t("n_events", hit.count) : t("tip_group", hit.count, percent(hit.fill)),
+        momentary ? t("n_events", hit.count) : t("tip_group", hit.count, formatPercent(hit.fill)),
       );
       if (name)
         lines.push(
-          momentary ? name : t("tip_longest", exact ? `${name}, ${duration(length)}` : name),
+          momentary ? name : t("tip_longest", exact ? `${name}, ${formatDuration(length)}` : name),
         );
     } else {
       if (name) lines.push(name);
       lines.push(
         hit.flags & MOMENT
-          ? t("at_cursor", tick(hit.t0, 1))
+          ? t("at_cursor", formatTick(hit.t0, 1))
           : hit.flags & OPEN
             ? t("never_ended")
-            : duration(length),
+            : formatDuration(length),
       );
     }
     return lines;
@@ -837,16 +847,17 @@ export class Timeline {
   private stateTip(hit: Hit, name: string, exact?: Spot): string[] {
     const [state] = STATES[hit.color] ?? STATES[0],
       busy = this.app.busyNow.get(hit.lane.key),
-      head = `${this.app.rowName(hit.lane)}${busy ? ` (${t("on_core", percent(busy))})` : ""}`;
+      share = busy ? ` (${t("on_core", formatPercent(busy))})` : "",
+      head = `${this.app.rowName(hit.lane)}${share}`;
     if (hit.flags & GROUP)
       return [
         head,
-        t("tip_states", hit.count, percent(hit.fill)),
+        t("tip_states", hit.count, formatPercent(hit.fill)),
         ...(hit.color > 1 ? [t("tip_rest", t(`state_${state}`))] : []),
-        ...(exact ? [t("tip_longest", `${name}, ${duration(exact.end - exact.start)}`)] : []),
+        ...(exact ? [t("tip_longest", `${name}, ${formatDuration(exact.end - exact.start)}`)] : []),
       ];
     const own = hit.name >>> 30 === NAME_OURS, // no call is known: the state says it all
-      length = duration(hit.t1 - hit.t0);
+      length = formatDuration(hit.t1 - hit.t0);
     if (state === "runs" || state === "ready" || (own && (state === "gil" || state === "fault")))
       return [
         head,
@@ -868,11 +879,11 @@ export class Timeline {
     const { view, offsets, theme, rows } = this.app,
       tint = this.app.rowColor(row),
       offset = offsets[row.report];
-    if (tint >= 0) return css(CHOICES[tint][1]);
-    if (isCounter(row)) return css(classColor(CLASS_COUNTER, rows.hueOf(row), theme.dark));
+    if (tint >= 0) return writeColor(CHOICES[tint][1]);
+    if (isCounter(row)) return writeColor(classColor(CLASS_COUNTER, rows.hueOf(row), theme.dark));
     const widths = new Map<string, number>();
     let widest: string | null = null;
-    const see = (tile: Tile, [from, to]: [number, number]): void => {
+    const seeTile = (tile: Tile, [from, to]: [number, number]): void => {
       const start = tileStart(tile.k, tile.index),
         pixel = 2 ** tile.k,
         { from: first, n } = tile.levels[0];
@@ -881,13 +892,13 @@ export class Timeline {
           ends = start + tile.f32[rect * RECT_WORDS + AT_X1] * pixel,
           seen = Math.min(to, Math.max(ends, begins + view.scale)) - Math.max(from, begins);
         if (seen <= 0) continue;
-        const color = css(this.paintedColor(tile, rect, row.cls)),
+        const color = writeColor(this.paintedColor(tile, rect, row.cls)),
           width = (widths.get(color) ?? 0) + seen;
         widths.set(color, width);
         if (width > (widths.get(widest ?? "") ?? 0)) widest = color;
       }
     };
-    this.eachTile(row.report, row.lane!, 0, view.t0 - offset, view.t1 - offset, { see });
+    this.eachTile(row.report, row.lane!, 0, view.t0 - offset, view.t1 - offset, { see: seeTile });
     return widest;
   }
 

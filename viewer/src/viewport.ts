@@ -23,8 +23,8 @@ export class Viewport {
     return (this.t1 - this.t0) / this.width;
   }
 
-  x(t: number): number {
-    return (t - this.t0) / this.scale;
+  x(time: number): number {
+    return (time - this.t0) / this.scale;
   }
 
   t(x: number): number {
@@ -34,7 +34,7 @@ export class Viewport {
   /**
    * Remember where we are, unless that was just done: a burst of wheel turns is undone at once.
    */
-  private remember(): void {
+  private rememberView(): void {
     const now = performance.now();
     if (now - this.lastPush > 600) {
       this.done.push([this.t0, this.t1]);
@@ -44,7 +44,7 @@ export class Viewport {
     this.lastPush = now;
   }
 
-  private put(t0: number, t1: number): void {
+  private putView(t0: number, t1: number): void {
     const most = (this.last - this.first) * 4 + 1000,
       least = Math.min(this.width / 4, 200);
     let span = Math.max(least, Math.min(most, t1 - t0));
@@ -67,20 +67,20 @@ export class Viewport {
 
   set(t0: number, t1: number): void {
     this.lastPush = -Infinity;
-    this.remember();
-    this.put(t0, t1);
+    this.rememberView();
+    this.putView(t0, t1);
   }
 
   zoom(x: number, factor: number): void {
-    this.remember();
-    const t = this.t(x);
-    this.put(t - (t - this.t0) * factor, t + (this.t1 - t) * factor);
+    this.rememberView();
+    const time = this.t(x);
+    this.putView(time - (time - this.t0) * factor, time + (this.t1 - time) * factor);
   }
 
   pan(pixels: number): void {
-    this.remember();
-    const d = pixels * this.scale;
-    this.put(this.t0 + d, this.t1 + d);
+    this.rememberView();
+    const distance = pixels * this.scale;
+    this.putView(this.t0 + distance, this.t1 + distance);
   }
 
   fit(): void {
@@ -88,7 +88,7 @@ export class Viewport {
   }
 
   /** Bring a span into sight without changing the scale more than needed. */
-  reveal(start: number, end: number): void {
+  revealSpan(start: number, end: number): void {
     const span = this.t1 - this.t0;
     if (end - start > span * 0.9) this.set(start - (end - start) * 0.2, end + (end - start) * 0.2);
     else if (end - start < span / this.width / 2) {
@@ -99,23 +99,23 @@ export class Viewport {
   }
 
   undo(): boolean {
-    const v = this.done.pop();
-    if (!v) return false;
+    const pair = this.done.pop();
+    if (!pair) return false;
     this.undone.push([this.t0, this.t1]);
     this.lastPush = -Infinity;
-    this.put(...v);
+    this.putView(...pair);
     return true;
   }
 
   redo(): boolean {
-    const v = this.undone.pop();
-    if (!v) return false;
+    const pair = this.undone.pop();
+    if (!pair) return false;
     this.done.push([this.t0, this.t1]);
-    this.put(...v);
+    this.putView(...pair);
     return true;
   }
 
-  resize(width: number): void {
+  setWidth(width: number): void {
     if (width < 1) return;
     const all = this.t0 <= this.first && this.t1 >= this.last;
     if (this.width > 1 && !all && !this.given)

@@ -5,10 +5,10 @@
  */
 
 import type { App } from "./app";
-import { post } from "./add";
+import { postForm } from "./add";
 import { ServerError } from "./data";
-import { fill, h } from "./dom";
-import { bytes, clean, percent } from "./format";
+import { fillElement, h } from "./dom";
+import { formatBytes, cleanText, formatPercent } from "./format";
 import { t } from "./i18n";
 
 interface Job {
@@ -39,48 +39,48 @@ export class Watch {
 
   constructor(private app: App) {
     app.on("session", () => {
-      if (!this.timer) this.look();
+      if (!this.timer) this.lookNow();
     });
-    document.addEventListener("visibilitychange", () => !document.hidden && this.look());
+    document.addEventListener("visibilitychange", () => !document.hidden && this.lookNow());
   }
 
   /** Look now, and from then on. */
-  look(): void {
+  lookNow(): void {
     clearTimeout(this.timer);
-    this.timer = window.setTimeout(() => void this.ask(), 0);
+    this.timer = window.setTimeout(() => void this.askState(), 0);
   }
 
-  private async ask(): Promise<void> {
+  private async askState(): Promise<void> {
     if (this.looking || this.app.limit) return; // an exported page never changes
     this.looking = true;
     const state = await this.app.ask<State>("state"), // which says when nobody answers
-      busy = state !== undefined && (await this.take(state));
+      busy = state !== undefined && (await this.takeState(state));
     this.looking = false;
     clearTimeout(this.timer);
     if (!document.hidden)
-      this.timer = window.setTimeout(() => void this.ask(), busy ? BUSY_MS : IDLE_MS);
+      this.timer = window.setTimeout(() => void this.askState(), busy ? BUSY_MS : IDLE_MS);
   }
 
   /** Whether something is going on. */
-  private async take(state: State): Promise<boolean> {
+  private async takeState(state: State): Promise<boolean> {
     const app = this.app,
       jobs = state.jobs ?? [],
       running = jobs.filter((j) => j.state === "waiting" || j.state === "running");
     const live = state.reports.some((r) => r.live);
-    this.draw(running);
+    this.drawJobs(running);
     if (live !== app.live) {
       app.live = live;
-      app.emit("live");
+      app.emitEvent("live");
     }
     if (state.reports.length > app.reports.length) {
       this.versions = state.reports.map((r) => r.version);
-      await app.reload();
+      await app.reloadReports();
     }
     const grown = state.reports.flatMap((r, i) =>
       this.versions[i] !== undefined && this.versions[i] !== r.version ? [i] : [],
     );
     this.versions = state.reports.map((r) => r.version);
-    if (grown.length) await app.renew(grown);
+    if (grown.length) await app.renewReports(grown);
     this.sayFailed(jobs);
     this.sayChanged(state);
     return running.length > 0 || live;
@@ -89,11 +89,13 @@ export class Watch {
   /** Files that are not what was opened any more; of those that were written to nothing is true. */
   private sayChanged(state: State): void {
     const { reports } = this.app,
-      names = (how: number): string =>
+      listNames = (how: number): string =>
         state.reports
-          .flatMap((r, i) => (r.changed === how && reports[i] ? [clean(reports[i].name, 60)] : []))
+          .flatMap((r, i) =>
+            r.changed === how && reports[i] ? [cleanText(reports[i].name, 60)] : [],
+          )
           .join(", "),
-      [replaced, written] = [names(1), names(2)];
+      [replaced, written] = [listNames(1), listNames(2)];
     this.app.sayFiles(
       [replaced && t("replaced", replaced), written && t("written_to", written)]
         .filter(Boolean)
@@ -107,15 +109,15 @@ export class Watch {
     const failed = jobs.filter((j) => j.state === "failed" && !this.said.has(j.id));
     for (const j of failed) this.said.add(j.id);
     if (failed.length && !this.first)
-      this.app.tell(
-        [this.app.notice, ...failed.map((j) => clean(j.error, 600))].filter(Boolean).join("\n"),
+      this.app.showNotice(
+        [this.app.notice, ...failed.map((j) => cleanText(j.error, 600))].filter(Boolean).join("\n"),
       );
     this.first = false;
   }
 
-  private draw(running: Job[]): void {
+  private drawJobs(running: Job[]): void {
     this.root.hidden = running.length === 0;
-    fill(
+    fillElement(
       this.root,
       running.map((j) =>
         h(
@@ -126,23 +128,27 @@ export class Watch {
             null,
             t(
               "importing",
-              clean(j.name, 60),
-              j.done >= 0 && j.all > 0 ? percent(Math.min(1, j.done / j.all)) : bytes(j.all),
+              cleanText(j.name, 60),
+              j.done >= 0 && j.all > 0
+                ? formatPercent(Math.min(1, j.done / j.all))
+                : formatBytes(j.all),
             ),
           ),
           " ",
-          h("button", { onclick: () => void this.cancel(j) }, t("cancel")),
+          h("button", { onclick: () => void this.cancelJob(j) }, t("cancel")),
         ),
       ),
     );
   }
 
-  private async cancel(j: Job): Promise<void> {
+  private async cancelJob(j: Job): Promise<void> {
     try {
-      await post("cancel", { job: j.id });
-    } catch (e) {
-      this.app.tell(e instanceof ServerError ? clean(e.message, 600) : t("error"));
+      await postForm("cancel", { job: j.id });
+    } catch (error) {
+      this.app.showNotice(
+        error instanceof ServerError ? cleanText(error.message, 600) : t("error"),
+      );
     }
-    this.look();
+    this.lookNow();
   }
 }

@@ -6,12 +6,12 @@ import type { App } from "../app";
 import type { Flame } from "../data";
 import { windowOf, type Panel } from "./panels";
 import { copyCsv } from "../copy";
-import { fill, h, released } from "../dom";
-import { clean, count, duration } from "../format";
-import { has, t } from "../i18n";
+import { fillElement, h, waitForRelease } from "../dom";
+import { cleanText, formatCount, formatDuration } from "../format";
+import { hasWord, t } from "../i18n";
 import { FlameDiff } from "./flamediff";
 import { KINDS, kindsOf } from "./functions";
-import { signed, sortHead, type Sorting } from "./grid";
+import { writeSigned, sortHead, type Sorting } from "./grid";
 
 type Figures = [count: number, total: number, min: number, max: number];
 interface Pair {
@@ -32,19 +32,19 @@ interface Side {
 const AT_FIRST = 2000, // names, those that differ most
   MOST = 50000;
 
-const mean = (f: Figures): number => (f[0] ? f[1] / f[0] : 0);
+const meanOf = (figures: Figures): number => (figures[0] ? figures[1] / figures[0] : 0);
 /** How much larger the second is; what is only there is larger than anything. */
-const ratio = (a: number, b: number): number => (a ? b / a : b ? Infinity : 1);
+const ratioOf = (a: number, b: number): number => (a ? b / a : b ? Infinity : 1);
 
 const COLUMNS = {
-  count_a: (p: Pair) => p.a[0],
-  count_b: (p: Pair) => p.b[0],
-  total_a: (p: Pair) => p.a[1],
-  total_b: (p: Pair) => p.b[1],
-  mean_a: (p: Pair) => mean(p.a),
-  mean_b: (p: Pair) => mean(p.b),
-  difference: (p: Pair) => p.b[1] - p.a[1],
-  ratio: (p: Pair) => ratio(p.a[1], p.b[1]),
+  count_a: (pair: Pair) => pair.a[0],
+  count_b: (pair: Pair) => pair.b[0],
+  total_a: (pair: Pair) => pair.a[1],
+  total_b: (pair: Pair) => pair.b[1],
+  mean_a: (pair: Pair) => meanOf(pair.a),
+  mean_b: (pair: Pair) => meanOf(pair.b),
+  difference: (pair: Pair) => pair.b[1] - pair.a[1],
+  ratio: (pair: Pair) => ratioOf(pair.a[1], pair.b[1]),
 } satisfies Record<string, (p: Pair) => number>;
 type Key = keyof typeof COLUMNS;
 
@@ -64,87 +64,89 @@ export class Compare implements Panel {
   private stacks: FlameDiff;
 
   constructor(private app: App) {
-    this.stacks = new FlameDiff(app, () => this.update());
+    this.stacks = new FlameDiff(app, () => this.updatePanel());
   }
 
-  there(): boolean {
+  hasContent(): boolean {
     return this.app.reports.length > 0 && !this.app.limit;
   }
 
-  update(): void {
-    void this.load();
+  updatePanel(): void {
+    void this.loadSides();
   }
 
-  private async load(): Promise<void> {
+  private async loadSides(): Promise<void> {
     const turn = ++this.turn,
-      [a, b] = this.sides;
+      [first, second] = this.sides;
     if (!this.chosen) this.sides[1].report = 1;
-    for (const s of this.sides) if (s.report >= this.app.reports.length) s.report = 0;
-    if (!this.profiles().includes(this.profile)) this.profile = -1;
+    for (const side of this.sides) if (side.report >= this.app.reports.length) side.report = 0;
+    if (!this.listProfiles().includes(this.profile)) this.profile = -1;
     if (this.profile >= 0) {
       const up = this.stacks.mode === "bottom_up" ? 1 : 0;
       const [x, y] = await Promise.all(
-        this.sides.map((s) =>
+        this.sides.map((side) =>
           this.app.ask<Flame>("flame", {
-            r: s.report,
-            t0: s.window?.[0],
-            t1: s.window?.[1],
+            r: side.report,
+            t0: side.window?.[0],
+            t1: side.window?.[1],
             kind: this.profile,
             up,
             ...this.app.folding,
           }),
         ),
       );
-      await released(this.root);
+      await waitForRelease(this.root);
       if (!x || !y || turn !== this.turn) return;
-      this.stacks.set(x, y);
+      this.stacks.setSides(x, y);
     } else {
       const diff = await this.app.ask<Diff>("diff", {
-        a: a.report,
-        b: b.report,
-        t0: a.window?.[0],
-        t1: a.window?.[1],
-        u0: b.window?.[0],
-        u1: b.window?.[1],
+        a: first.report,
+        b: second.report,
+        t0: first.window?.[0],
+        t1: first.window?.[1],
+        u0: second.window?.[0],
+        u1: second.window?.[1],
         limit: this.most,
         ...this.app.folding,
       });
-      await released(this.root);
+      await waitForRelease(this.root);
       if (!diff || turn !== this.turn) return;
       this.diff = diff;
     }
-    this.draw();
+    this.drawPanel();
   }
 
   /** What both sides have call stacks of. */
-  private profiles(): number[] {
-    const [a, b] = this.sides.map((s) => kindsOf(this.app.reports[s.report]));
+  private listProfiles(): number[] {
+    const [a, b] = this.sides.map((side) => kindsOf(this.app.reports[side.report]));
     return a.filter((k) => b.includes(k));
   }
 
   /* ---- what is compared ---- */
 
-  private side(i: 0 | 1): HTMLElement {
-    const s = this.sides[i],
+  private makeSide(i: 0 | 1): HTMLElement {
+    const side = this.sides[i],
       letter = "AB"[i];
     const choose = h(
       "select",
       { "aria-label": `${t("report")} ${letter}` },
-      this.app.reports.map((r) => h("option", { value: String(r.id) }, clean(r.name, 60))),
+      this.app.reports.map((report) =>
+        h("option", { value: String(report.id) }, cleanText(report.name, 60)),
+      ),
     ) as HTMLSelectElement;
-    choose.value = String(s.report);
+    choose.value = String(side.report);
     choose.addEventListener("change", () => {
       this.chosen = true;
-      s.report = Number(choose.value);
-      s.window = null;
-      this.update();
+      side.report = Number(choose.value);
+      side.window = null;
+      this.updatePanel();
     });
-    const set = (w: [number, number] | null): void => {
-      s.window = w;
-      this.update();
+    const setWindow = (pair: [number, number] | null): void => {
+      side.window = pair;
+      this.updatePanel();
     };
-    const here = (): [number, number] => {
-      const { t0, t1 } = windowOf(this.app, s.report);
+    const windowHere = (): [number, number] => {
+      const { t0, t1 } = windowOf(this.app, side.report);
       return [t0, t1];
     };
     return h(
@@ -157,48 +159,49 @@ export class Compare implements Panel {
       h(
         "button",
         {
-          class: s.window ? "" : "on",
-          "aria-pressed": String(!s.window),
-          onclick: () => set(null),
+          class: side.window ? "" : "on",
+          "aria-pressed": String(!side.window),
+          onclick: () => setWindow(null),
         },
         t("whole"),
       ),
       h(
         "button",
         {
-          class: s.window ? "on" : "",
-          "aria-pressed": String(!!s.window),
+          class: side.window ? "on" : "",
+          "aria-pressed": String(!!side.window),
           title: t("compare_hint"),
-          onclick: () => set(here()),
+          onclick: () => setWindow(windowHere()),
         },
-        s.window
-          ? `${duration(s.window[0])} + ${duration(s.window[1] - s.window[0])}`
+        side.window
+          ? `${formatDuration(side.window[0])} + ${formatDuration(side.window[1] - side.window[0])}`
           : t(this.app.range ? "selection" : "window"),
       ),
     );
   }
 
-  private word(kind: string): string {
+  private nameKind(kind: string): string {
     return kind === "projected"
       ? t("nvtx_gpu")
       : kind === "cpu"
         ? t("cores")
-        : has(kind)
+        : hasWord(kind)
           ? t(kind)
           : kind;
   }
 
   /* ---- the table ---- */
 
-  private sorted(): Pair[] {
+  private sortPairs(): Pair[] {
     const { key, down } = this.sorting;
     if (key === "name")
       return this.diff.pairs
-        .filter((p) => p.kind === this.kind)
+        .filter((pair) => pair.kind === this.kind)
         .sort((x, y) => (x.name < y.name ? -1 : Number(x.name > y.name)) * (down ? -1 : 1));
-    const value = key === "change" ? (p: Pair) => Math.abs(COLUMNS.difference(p)) : COLUMNS[key];
+    const value =
+      key === "change" ? (pair: Pair) => Math.abs(COLUMNS.difference(pair)) : COLUMNS[key];
     return this.diff.pairs
-      .filter((p) => p.kind === this.kind)
+      .filter((pair) => pair.kind === this.kind)
       .sort((x, y) => {
         const a = value(x),
           b = value(y);
@@ -207,12 +210,12 @@ export class Compare implements Panel {
   }
 
   /** Nothing is compared with itself. */
-  private same(): boolean {
-    const [a, b] = this.sides;
-    return a.report === b.report && String(a.window) === String(b.window);
+  private isSameReport(): boolean {
+    const [first, second] = this.sides;
+    return first.report === second.report && String(first.window) === String(second.window);
   }
 
-  private choice(on: boolean, word: string, choose: () => void): HTMLElement {
+  private makeChoice(on: boolean, word: string, choose: () => void): HTMLElement {
     return h(
       "button",
       { class: on ? "on" : "", "aria-pressed": String(on), onclick: choose },
@@ -220,69 +223,73 @@ export class Compare implements Panel {
     );
   }
 
-  private draw(): void {
-    const kinds = [...new Set(this.diff.pairs.map((p) => p.kind))];
+  private drawPanel(): void {
+    const kinds = [...new Set(this.diff.pairs.map((pair) => pair.kind))];
     if (!kinds.includes(this.kind))
       this.kind = kinds.includes("kernels") ? "kernels" : (kinds[0] ?? "");
-    const pairs = this.sorted(),
+    const pairs = this.sortPairs(),
       names = this.profile < 0,
-      profiles = this.profiles();
-    fill(
+      profiles = this.listProfiles();
+    fillElement(
       this.root,
       h(
         "p",
         { class: "actions" },
-        this.side(0),
-        this.side(1),
-        this.same() ? h("span", { class: "warning" }, t("compare_same")) : null,
+        this.makeSide(0),
+        this.makeSide(1),
+        this.isSameReport() ? h("span", { class: "warning" }, t("compare_same")) : null,
       ),
       h(
         "p",
         { class: "actions" },
-        kinds.map((k) =>
-          this.choice(names && k === this.kind, this.word(k), () => {
-            this.kind = k;
+        kinds.map((key) =>
+          this.makeChoice(names && key === this.kind, this.nameKind(key), () => {
+            this.kind = key;
             this.profile = -1;
-            if (names) this.draw();
-            else this.update();
+            if (names) this.drawPanel();
+            else this.updatePanel();
           }),
         ),
         profiles.length ? h("span", { class: "quiet" }, t("by_functions")) : null,
         profiles.map((k) =>
-          this.choice(k === this.profile, t(KINDS[k][0]), () => {
+          this.makeChoice(k === this.profile, t(KINDS[k][0]), () => {
             this.profile = k;
-            this.update();
+            this.updatePanel();
           }),
         ),
-        names ? h("button", { onclick: () => this.copy(pairs) }, t("copy_csv")) : null,
+        names ? h("button", { onclick: () => this.copyTable(pairs) }, t("copy_csv")) : null,
       ),
       ...(names
         ? [
-            pairs.length ? this.table(pairs) : h("p", { class: "quiet" }, t("no_matches")),
-            this.rest(),
+            pairs.length ? this.makeTable(pairs) : h("p", { class: "quiet" }, t("no_matches")),
+            this.makeRest(),
           ]
         : [this.stacks.root]),
     );
   }
 
   /** How many of the names are here, and the rest. */
-  private rest(): HTMLElement | null {
+  private makeRest(): HTMLElement | null {
     const here = this.diff.pairs.length;
     if (here >= this.diff.names) return null;
-    const all = (): void => {
+    const showAll = (): void => {
       this.most = MOST;
-      this.update();
+      this.updatePanel();
     };
     return h(
       "p",
       { class: "actions rest" },
-      h("span", { class: "quiet" }, t("n_of_names", count(here), count(this.diff.names))),
-      this.most < MOST ? h("button", { onclick: all }, t("more")) : null,
+      h(
+        "span",
+        { class: "quiet" },
+        t("n_of_names", formatCount(here), formatCount(this.diff.names)),
+      ),
+      this.most < MOST ? h("button", { onclick: showAll }, t("more")) : null,
     );
   }
 
-  private table(pairs: Pair[]): HTMLElement {
-    const most = Math.max(1, ...pairs.map((p) => Math.abs(COLUMNS.difference(p))));
+  private makeTable(pairs: Pair[]): HTMLElement {
+    const most = Math.max(1, ...pairs.map((pair) => Math.abs(COLUMNS.difference(pair))));
     const words: [Key, string, string?][] = [
       ["count_a", `${t("count")} A`],
       ["count_b", "B", `${t("count")} B`],
@@ -302,58 +309,64 @@ export class Compare implements Panel {
         h(
           "tr",
           null,
-          words.map(([k, w, name]) => sortHead(this.sorting, k, w, () => this.draw(), true, name)),
-          sortHead(this.sorting, "name", t("name"), () => this.draw(), false),
+          words.map(([k, word, name]) =>
+            sortHead(this.sorting, k, word, () => this.drawPanel(), true, name),
+          ),
+          sortHead(this.sorting, "name", t("name"), () => this.drawPanel(), false),
         ),
       ),
       h(
         "tbody",
         null,
-        pairs.slice(0, 500).map((p) => {
-          const d = COLUMNS.difference(p),
-            r = COLUMNS.ratio(p);
-          const time = (f: Figures, v: number): HTMLElement =>
-            h("td", { class: "n" }, f[0] ? duration(v) : "");
+        pairs.slice(0, 500).map((pair) => {
+          const difference = COLUMNS.difference(pair),
+            ratio = COLUMNS.ratio(pair);
+          const makeTimeCell = (figures: Figures, value: number): HTMLElement =>
+            h("td", { class: "n" }, figures[0] ? formatDuration(value) : "");
           return h(
             "tr",
             null,
-            h("td", { class: "n" }, p.a[0] ? count(p.a[0]) : ""),
-            h("td", { class: "n" }, p.b[0] ? count(p.b[0]) : ""),
-            time(p.a, p.a[1]),
-            time(p.b, p.b[1]),
-            time(p.a, mean(p.a)),
-            time(p.b, mean(p.b)),
+            h("td", { class: "n" }, pair.a[0] ? formatCount(pair.a[0]) : ""),
+            h("td", { class: "n" }, pair.b[0] ? formatCount(pair.b[0]) : ""),
+            makeTimeCell(pair.a, pair.a[1]),
+            makeTimeCell(pair.b, pair.b[1]),
+            makeTimeCell(pair.a, meanOf(pair.a)),
+            makeTimeCell(pair.b, meanOf(pair.b)),
             h(
               "td",
               {
-                class: `n bar ${d > 0 ? "more" : "less"}`,
-                style: { backgroundSize: `${(Math.abs(d) / most) * 100}% 100%` },
+                class: `n bar ${difference > 0 ? "more" : "less"}`,
+                style: { backgroundSize: `${(Math.abs(difference) / most) * 100}% 100%` },
               },
-              signed(d, duration(Math.abs(d))),
+              writeSigned(difference, formatDuration(Math.abs(difference))),
             ),
             h(
               "td",
               { class: "n" },
-              r === Infinity ? t("only_b") : r === 0 ? t("only_a") : r.toFixed(r < 10 ? 2 : 0),
+              ratio === Infinity
+                ? t("only_b")
+                : ratio === 0
+                  ? t("only_a")
+                  : ratio.toFixed(ratio < 10 ? 2 : 0),
             ),
-            h("td", { class: "wide" }, h("bdi", null, clean(p.name, 300) || t("unnamed"))),
+            h("td", { class: "wide" }, h("bdi", null, cleanText(pair.name, 300) || t("unnamed"))),
           );
         }),
       ),
     );
   }
 
-  private copy(pairs: Pair[]): void {
+  private copyTable(pairs: Pair[]): void {
     copyCsv(
       ["kind", "name", "count_a", "count_b", "total_a_ns", "total_b_ns", "difference_ns"],
-      pairs.map((p) => [
-        p.kind,
-        clean(p.name),
-        p.a[0],
-        p.b[0],
-        p.a[1],
-        p.b[1],
-        COLUMNS.difference(p),
+      pairs.map((pair) => [
+        pair.kind,
+        cleanText(pair.name),
+        pair.a[0],
+        pair.b[0],
+        pair.a[1],
+        pair.b[1],
+        COLUMNS.difference(pair),
       ]),
     );
   }

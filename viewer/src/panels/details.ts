@@ -2,11 +2,18 @@
 
 import { LANES } from "generated/constants";
 import type { App } from "../app";
-import type { Column, EventDetail } from "../data";
+import type { Column, EventDetail, Frame, Spot } from "../data";
 import type { Panel, Panels } from "./panels";
-import { copied, copySql } from "../copy";
-import { add, fill, h } from "../dom";
-import { bytes, clean, count, duration, moment, percent } from "../format";
+import { copyAndSay, copySql } from "../copy";
+import { appendChildren, fillElement, h } from "../dom";
+import {
+  formatBytes,
+  cleanText,
+  formatCount,
+  formatDuration,
+  formatMoment,
+  formatPercent,
+} from "../format";
 import { t, type Word } from "../i18n";
 
 const LIMITS: (Word | "")[] = [
@@ -35,51 +42,60 @@ const AFTER: (Word | "")[] = [
   "after_blocked",
 ]; // enum ws_sched_after
 
-function column(d: EventDetail, name: string): Column | undefined {
-  return d.columns.find((c) => c.name === name);
+function findColumn(detail: EventDetail, name: string): Column | undefined {
+  return detail.columns.find((column) => column.name === name);
 }
 
-function num(d: EventDetail, name: string): number {
-  return Number(column(d, name)?.value ?? NaN);
+function readNumber(detail: EventDetail, name: string): number {
+  return Number(findColumn(detail, name)?.value ?? NaN);
 }
 
-function text(d: EventDetail, name: string): string {
-  return clean(column(d, name)?.text ?? "", 1000);
+function readText(detail: EventDetail, name: string): string {
+  return cleanText(findColumn(detail, name)?.text ?? "", 1000);
 }
 
 type Facts = [Word, string][];
 
-function kernelFacts(d: EventDetail): Facts {
-  const three = (what: string): string => {
-    const v = ["x", "y", "z"].map((k) => num(d, `${what}_${k}`));
-    return `${v.join(" × ")} = ${count(v.reduce((a, b) => a * b, 1))}`;
+function kernelFacts(detail: EventDetail): Facts {
+  const writeTriple = (what: string): string => {
+    const v = ["x", "y", "z"].map((key) => readNumber(detail, `${what}_${key}`));
+    return `${v.join(" × ")} = ${formatCount(v.reduce((a, b) => a * b, 1))}`;
   };
-  const full = text(d, "demangled"),
-    limit = LIMITS[num(d, "limiter")];
-  const out: Facts = full && full !== d.name ? [["function", full]] : [];
+  const full = readText(detail, "demangled"),
+    limit = LIMITS[readNumber(detail, "limiter")];
+  const out: Facts = full && full !== detail.name ? [["function", full]] : [];
   out.push(
-    ["grid", three("grid")],
-    ["block", three("block")],
-    ["registers", count(num(d, "registers"))],
+    ["grid", writeTriple("grid")],
+    ["block", writeTriple("block")],
+    ["registers", formatCount(readNumber(detail, "registers"))],
   );
   out.push([
     "shared_memory",
-    `${bytes(num(d, "static_shared"))} + ${bytes(num(d, "dynamic_shared"))}`,
+    ["static_shared", "dynamic_shared"]
+      .map((name) => formatBytes(readNumber(detail, name)))
+      .join(" + "),
   ]);
-  if (num(d, "occupancy") > 0)
-    out.push(["occupancy", `${percent(num(d, "occupancy"))}${limit ? ` (${t(limit)})` : ""}`]);
-  if (num(d, "waves") > 0) out.push(["waves", num(d, "waves").toFixed(2)]);
+  if (readNumber(detail, "occupancy") > 0)
+    out.push([
+      "occupancy",
+      `${formatPercent(readNumber(detail, "occupancy"))}${limit ? ` (${t(limit)})` : ""}`,
+    ]);
+  if (readNumber(detail, "waves") > 0) out.push(["waves", readNumber(detail, "waves").toFixed(2)]);
   return out;
 }
 
-function memoryFacts(d: EventDetail): Facts {
-  const n = num(d, "bytes"),
-    ns = d.end - d.start,
-    kind = (what: string): string => (MEMORY[num(d, what)] ? t(MEMORY[num(d, what)]) : "?");
-  const out: Facts = [["bytes", `${bytes(n)} (${count(n)})`]];
+function memoryFacts(detail: EventDetail): Facts {
+  const n = readNumber(detail, "bytes"),
+    ns = detail.end - detail.start,
+    memoryKind = (what: string): string =>
+      MEMORY[readNumber(detail, what)] ? t(MEMORY[readNumber(detail, what)]) : "?";
+  const out: Facts = [["bytes", `${formatBytes(n)} (${formatCount(n)})`]];
   if (ns > 0) out.push(["bandwidth", `${(n / ns).toFixed(n / ns >= 10 ? 1 : 3)} GB/s`]);
-  if (num(d, "src_kind") >= 0 && num(d, "src_kind") + num(d, "dst_kind") > 0)
-    out.push(["memory_kinds", `${kind("src_kind")} → ${kind("dst_kind")}`]);
+  if (
+    readNumber(detail, "src_kind") >= 0 &&
+    readNumber(detail, "src_kind") + readNumber(detail, "dst_kind") > 0
+  )
+    out.push(["memory_kinds", `${memoryKind("src_kind")} → ${memoryKind("dst_kind")}`]);
   return out;
 }
 
@@ -88,52 +104,88 @@ const FACTS: Record<string, (d: EventDetail) => Facts> = {
   cuda_kernel: kernelFacts,
   cuda_memcpy: memoryFacts,
   cuda_memset: memoryFacts,
-  osrt: (d) => [
-    ["path", text(d, "path")],
-    ["held_by", num(d, "holder") > 0 ? String(num(d, "holder")) : ""],
-    ["errno", num(d, "error") > 0 ? String(num(d, "error")) : ""],
+  osrt: (detail) => [
+    ["path", readText(detail, "path")],
+    ["held_by", readNumber(detail, "holder") > 0 ? String(readNumber(detail, "holder")) : ""],
+    ["errno", readNumber(detail, "error") > 0 ? String(readNumber(detail, "error")) : ""],
   ],
-  sched: (d) => [
-    ["cpu_core", String(num(d, "cpu"))],
-    ["switched_out", AFTER[num(d, "after")] ? t(AFTER[num(d, "after")] as Word) : ""],
+  sched: (detail) => [
+    ["cpu_core", String(readNumber(detail, "cpu"))],
+    [
+      "switched_out",
+      AFTER[readNumber(detail, "after")] ? t(AFTER[readNumber(detail, "after")] as Word) : "",
+    ],
   ],
-  state: (d) => [
-    ["state_kind", text(d, "state")],
-    ["reason", text(d, "reason")],
-    ["cpu_core", num(d, "cpu") >= 0 ? String(num(d, "cpu")) : ""],
-    ["path", text(d, "path")],
-    ["held_by", num(d, "holder") > 0 ? String(num(d, "holder")) : ""],
-    ["waker", column(d, "waker")?.text !== undefined ? show(column(d, "waker")!) : ""],
-    ["switched_out", AFTER[num(d, "after")] ? t(AFTER[num(d, "after")] as Word) : ""],
+  state: (detail) => [
+    ["state_kind", readText(detail, "state")],
+    ["reason", readText(detail, "reason")],
+    ["cpu_core", readNumber(detail, "cpu") >= 0 ? String(readNumber(detail, "cpu")) : ""],
+    ["path", readText(detail, "path")],
+    ["held_by", readNumber(detail, "holder") > 0 ? String(readNumber(detail, "holder")) : ""],
+    [
+      "waker",
+      findColumn(detail, "waker")?.text !== undefined
+        ? showColumn(findColumn(detail, "waker")!)
+        : "",
+    ],
+    [
+      "switched_out",
+      AFTER[readNumber(detail, "after")] ? t(AFTER[readNumber(detail, "after")] as Word) : "",
+    ],
   ],
-  sample: (d) => [["cpu_core", String(num(d, "cpu"))]],
-  collective: (d) => [
+  sample: (detail) => [["cpu_core", String(readNumber(detail, "cpu"))]],
+  collective: (detail) => [
     [
       "elements",
-      num(d, "in_elements") >= 0 ? `${count(num(d, "in_elements"))} ${text(d, "dtype")}` : "",
+      readNumber(detail, "in_elements") >= 0
+        ? `${formatCount(readNumber(detail, "in_elements"))} ${readText(detail, "dtype")}`
+        : "",
     ],
-    ["group", text(d, "description") || text(d, "group")],
-    ["ranks", text(d, "ranks") || (num(d, "group_size") > 0 ? count(num(d, "group_size")) : "")],
+    ["group", readText(detail, "description") || readText(detail, "group")],
+    [
+      "ranks",
+      readText(detail, "ranks") ||
+        (readNumber(detail, "group_size") > 0 ? formatCount(readNumber(detail, "group_size")) : ""),
+    ],
   ],
-  op: (d) => [
-    ["shapes", text(d, "shapes")],
-    ["flops", num(d, "flops") > 0 ? count(num(d, "flops")) : ""],
-    ["modules", text(d, "modules")],
+  op: (detail) => [
+    ["shapes", readText(detail, "shapes")],
+    ["flops", readNumber(detail, "flops") > 0 ? formatCount(readNumber(detail, "flops")) : ""],
+    ["modules", readText(detail, "modules")],
   ],
 };
 
-function facts(d: EventDetail): Facts {
-  return (FACTS[d.table]?.(d) ?? []).filter(([, v]) => v !== "");
+function listFacts(detail: EventDetail): Facts {
+  return (FACTS[detail.table]?.(detail) ?? []).filter(([, value]) => value !== "");
 }
 
-export function show(c: Column): string {
-  if (c.text !== undefined)
-    return c.value !== undefined ? `${clean(c.text)} [${c.value}]` : clean(c.text);
-  if (c.value === undefined || c.value === null) return "–";
-  if (c.type === "TIME" || c.type === "NTIME") return moment(Number(c.value));
-  if (c.name === "color" || c.name === "address" || c.name === "pc")
-    return `0x${BigInt(c.value).toString(16)}`;
-  return String(c.value);
+export function showColumn(column: Column): string {
+  if (column.text !== undefined)
+    return column.value !== undefined
+      ? `${cleanText(column.text)} [${column.value}]`
+      : cleanText(column.text);
+  if (column.value === undefined || column.value === null) return "–";
+  if (column.type === "TIME" || column.type === "NTIME") return formatMoment(Number(column.value));
+  if (column.name === "color" || column.name === "address" || column.name === "pc")
+    return `0x${BigInt(column.value).toString(16)}`;
+  return String(column.value);
+}
+
+/** A duration as one reads it, and to the nanosecond. */
+function writeExactly(ns: number): string {
+  return `${formatDuration(ns)} (${formatCount(ns)} ns)`;
+}
+
+function describeDuration(spot: Spot): string {
+  if (spot.flags & 0x80) return t("moment");
+  return spot.flags & 0x40 ? t("never_ended") : writeExactly(spot.end - spot.start);
+}
+
+/** File and line of a frame, or else its module. */
+function placeOfFrame(frame: Frame): string {
+  if (!frame.file) return cleanText(frame.module.replace(/.*\//, ""), 100);
+  const line = frame.line ? `:${frame.line}` : "";
+  return `${cleanText(frame.file, 200)}${line}`;
 }
 
 export class Details implements Panel {
@@ -144,97 +196,97 @@ export class Details implements Panel {
     private panels: Panels,
   ) {}
 
-  there(): boolean {
+  hasContent(): boolean {
     return true;
   }
 
-  update(): void {
-    const s = this.app.selected;
-    if (!s) {
-      fill(this.root, h("p", { class: "quiet" }, t("nothing_selected")));
+  updatePanel(): void {
+    const selected = this.app.selected;
+    if (!selected) {
+      fillElement(this.root, h("p", { class: "quiet" }, t("nothing_selected")));
       return;
     }
-    const { spot, detail } = s;
-    fill(
+    const { spot, detail } = selected;
+    fillElement(
       this.root,
-      h("h3", null, h("bdi", null, clean(spot.name, 2000) || t("unnamed"))),
+      h("h3", null, h("bdi", null, cleanText(spot.name, 2000) || t("unnamed"))),
       h(
         "dl",
         null,
-        this.pair(
-          t("duration"),
-          spot.flags & 0x80
-            ? t("moment")
-            : spot.flags & 0x40
-              ? t("never_ended")
-              : `${duration(spot.end - spot.start)} (${count(spot.end - spot.start)} ns)`,
-        ),
-        detail?.self === undefined
-          ? null
-          : this.pair(t("self"), `${duration(detail.self)} (${count(detail.self)} ns)`),
-        this.pair(t("start"), moment(spot.start)),
-        this.pair(t("end"), moment(spot.end)),
-        this.pair(t("row"), this.app.placeOf(s.report, spot.lane)),
-        detail ? facts(detail).map(([k, v]) => this.pair(t(k), v)) : null,
+        this.makePair(t("duration"), describeDuration(spot)),
+        detail?.self === undefined ? null : this.makePair(t("self"), writeExactly(detail.self)),
+        this.makePair(t("start"), formatMoment(spot.start)),
+        this.makePair(t("end"), formatMoment(spot.end)),
+        this.makePair(t("row"), this.app.placeOf(selected.report, spot.lane)),
+        detail ? listFacts(detail).map(([k, value]) => this.makePair(t(k), value)) : null,
       ),
     );
     if (detail)
-      add(this.root, [
-        this.buttons(detail),
-        this.links(s.report, detail),
-        this.stack(detail),
-        this.columns(detail),
+      appendChildren(this.root, [
+        this.makeButtons(detail),
+        this.listLinks(selected.report, detail),
+        this.listStack(detail),
+        this.listColumns(detail),
       ]);
   }
 
-  private pair(k: string, v: string): HTMLElement {
-    return h("div", null, h("dt", null, k), h("dd", null, h("bdi", null, v)));
+  private makePair(key: string, value: string): HTMLElement {
+    return h("div", null, h("dt", null, key), h("dd", null, h("bdi", null, value)));
   }
 
-  private buttons(d: EventDetail): HTMLElement {
-    const rowid = d.columns.map((c) => `${c.name}\t${show(c)}`).join("\n");
-    const copy = (text: string) => (): void => copied(text);
+  private makeButtons(detail: EventDetail): HTMLElement {
+    const lines = detail.columns
+      .map((column) => `${column.name}\t${showColumn(column)}`)
+      .join("\n");
+    const copyOnClick = (text: string) => (): void => copyAndSay(text);
     const report = this.app.selected?.report;
     return h(
       "p",
       { class: "actions" },
-      h("button", { onclick: copy(`${clean(d.name)}\n${rowid}`) }, t("copy_text")),
-      d.sqlite && !this.app.limit
+      h("button", { onclick: copyOnClick(`${cleanText(detail.name)}\n${lines}`) }, t("copy_text")),
+      detail.sqlite && !this.app.limit
         ? h(
             "button",
             {
               onclick: () =>
                 void copySql(this.app, [
-                  { r: report, lane: d.lane, level: d.level, event: d.event },
+                  { r: report, lane: detail.lane, level: detail.level, event: detail.event },
                 ]),
             },
             t("copy_sql"),
           )
         : null,
-      h("button", { onclick: () => copied(this.app.link()) }, t("copy_link")),
-      d.end > d.start && report !== undefined
-        ? h("button", { onclick: () => this.app.selectTime(report, d) }, t("select_event"))
+      h("button", { onclick: () => copyAndSay(this.app.makeLink()) }, t("copy_link")),
+      detail.end > detail.start && report !== undefined
+        ? h("button", { onclick: () => this.app.selectTime(report, detail) }, t("select_event"))
         : null,
-      report !== undefined ? this.durationsButton(report, d) : null,
+      report !== undefined ? this.durationsButton(report, detail) : null,
     );
   }
 
   /** How long events of this name last. */
-  private durationsButton(report: number, d: EventDetail): HTMLElement | null {
-    const kind = this.app.laneRow(report, d.lane)?.type;
-    if (!kind || d.end <= d.start || !d.name || this.app.limit || LANES[kind]?.counter) return null;
+  private durationsButton(report: number, detail: EventDetail): HTMLElement | null {
+    const kind = this.app.laneRow(report, detail.lane)?.type;
+    if (
+      !kind ||
+      detail.end <= detail.start ||
+      !detail.name ||
+      this.app.limit ||
+      LANES[kind]?.counter
+    )
+      return null;
     return h(
       "button",
       {
         title: t("durations_title"),
-        onclick: () => this.panels.showDurations(this.panels.lanesOf(report, kind), d.name),
+        onclick: () => this.panels.showDurations(this.panels.lanesOf(report, kind), detail.name),
       },
       t("durations"),
     );
   }
 
-  private links(report: number, d: EventDetail): HTMLElement | null {
-    if (!d.links.length) return null;
+  private listLinks(report: number, detail: EventDetail): HTMLElement | null {
+    if (!detail.links.length) return null;
     return h(
       "section",
       null,
@@ -242,32 +294,32 @@ export class Details implements Panel {
       h(
         "ul",
         { class: "links" },
-        d.links.map((l) => {
-          const later = l.start - d.start;
+        detail.links.map((spot) => {
+          const later = spot.start - detail.start,
+            distance =
+              later >= 0
+                ? t("latency", formatDuration(later))
+                : t("earlier", formatDuration(-later));
           return h(
             "li",
             null,
-            h("span", { class: "role" }, t(`link_${l.role}` as Word)),
+            h("span", { class: "role" }, t(`link_${spot.role}` as Word)),
             h(
               "button",
-              { class: "link", onclick: () => this.app.select(report, l, true) },
-              h("bdi", null, clean(l.name, 120)),
+              { class: "link", onclick: () => this.app.select(report, spot, true) },
+              h("bdi", null, cleanText(spot.name, 120)),
             ),
-            h(
-              "span",
-              { class: "quiet" },
-              `${duration(l.end - l.start)} · ${later >= 0 ? t("latency", duration(later)) : t("earlier", duration(-later))}`,
-            ),
-            h("bdi", { class: "quiet" }, this.app.placeOf(report, l.lane)),
+            h("span", { class: "quiet" }, `${formatDuration(spot.end - spot.start)} · ${distance}`),
+            h("bdi", { class: "quiet" }, this.app.placeOf(report, spot.lane)),
           );
         }),
       ),
-      d.more_work ? h("p", { class: "quiet" }, t("first_and_last")) : null,
+      detail.more_work ? h("p", { class: "quiet" }, t("first_and_last")) : null,
     );
   }
 
-  private stack(d: EventDetail): HTMLElement | null {
-    if (!d.stack.length) return null;
+  private listStack(detail: EventDetail): HTMLElement | null {
+    if (!detail.stack.length) return null;
     return h(
       "section",
       null,
@@ -275,40 +327,36 @@ export class Details implements Panel {
       h(
         "ol",
         { class: "stack" },
-        d.stack.map((f) =>
+        detail.stack.map((frame) =>
           h(
             "li",
-            { class: `frame${f.kind}` },
-            h("bdi", null, clean(f.name, 300)),
-            h(
-              "span",
-              { class: "quiet" },
-              ` ${f.file ? `${clean(f.file, 200)}${f.line ? `:${f.line}` : ""}` : clean(f.module.replace(/.*\//, ""), 100)}`,
-            ),
+            { class: `frame${frame.kind}` },
+            h("bdi", null, cleanText(frame.name, 300)),
+            h("span", { class: "quiet" }, ` ${placeOfFrame(frame)}`),
           ),
         ),
       ),
     );
   }
 
-  private columns(d: EventDetail): HTMLElement | null {
-    if (!d.columns.length) return null;
+  private listColumns(detail: EventDetail): HTMLElement | null {
+    if (!detail.columns.length) return null;
     return h(
       "details",
       null,
-      h("summary", null, `${t("columns")} (${d.table})`),
+      h("summary", null, `${t("columns")} (${detail.table})`),
       h(
         "table",
         { class: "columns" },
         h(
           "tbody",
           null,
-          d.columns.map((c) =>
+          detail.columns.map((column) =>
             h(
               "tr",
-              { title: c.doc },
-              h("th", { scope: "row" }, c.name),
-              h("td", null, h("bdi", null, clean(show(c), 20000))),
+              { title: column.doc },
+              h("th", { scope: "row" }, column.name),
+              h("td", null, h("bdi", null, cleanText(showColumn(column), 20000))),
             ),
           ),
         ),

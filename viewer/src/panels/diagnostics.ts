@@ -2,8 +2,8 @@
 
 import type { App } from "../app";
 import type { Panel } from "./panels";
-import { fill, h } from "../dom";
-import { clean, count, moment } from "../format";
+import { fillElement, h } from "../dom";
+import { cleanText, formatCount, formatMoment } from "../format";
 import { t } from "../i18n";
 
 const SEVERITY = ["", "info", "warning", "error"];
@@ -13,42 +13,51 @@ export class Diagnostics implements Panel {
 
   constructor(private app: App) {}
 
-  there(): boolean {
+  hasContent(): boolean {
     return this.app.reports.length > 0;
   }
 
   /** Warnings, errors, what was lost. */
-  urgent(): number {
+  countUrgent(): number {
     return this.app.reports.reduce(
-      (n, r) =>
-        n + r.diagnostics.filter((d) => d.severity > 1).length + r.losses.length + r.damage.length,
+      (n, report) =>
+        n +
+        report.diagnostics.filter((d) => d.severity > 1).length +
+        report.losses.length +
+        report.damage.length,
       0,
     );
   }
 
-  update(): void {
-    fill(
+  updatePanel(): void {
+    fillElement(
       this.root,
-      this.app.reports.map((r) => {
-        const quiet = !r.diagnostics.length && !r.losses.length && !r.damage.length && r.complete;
+      this.app.reports.map((report) => {
+        const quiet =
+          !report.diagnostics.length &&
+          !report.losses.length &&
+          !report.damage.length &&
+          report.complete;
         return h(
           "section",
           null,
-          this.app.reports.length > 1 ? h("h3", null, h("bdi", null, clean(r.name))) : null,
+          this.app.reports.length > 1
+            ? h("h3", null, h("bdi", null, cleanText(report.name)))
+            : null,
           quiet ? h("p", { class: "quiet" }, t("no_diagnostics")) : null,
-          r.complete ? null : h("p", { class: "warning" }, t("incomplete")),
-          r.damage.length
+          report.complete ? null : h("p", { class: "warning" }, t("incomplete")),
+          report.damage.length
             ? h(
                 "ul",
                 null,
-                r.damage.map((d) => h("li", { class: "error" }, clean(d))),
+                report.damage.map((text) => h("li", { class: "error" }, cleanText(text))),
               )
             : null,
-          r.diagnostics.length
+          report.diagnostics.length
             ? h(
                 "ul",
                 null,
-                r.diagnostics.map((d) =>
+                report.diagnostics.map((d) =>
                   h(
                     "li",
                     { class: SEVERITY[d.severity] ?? "" },
@@ -58,22 +67,22 @@ export class Diagnostics implements Panel {
                         class: "link",
                         title: t("jump"),
                         onclick: () =>
-                          this.app.view.reveal(
-                            d.time + this.app.offsets[r.id],
-                            d.time + this.app.offsets[r.id],
+                          this.app.view.revealSpan(
+                            d.time + this.app.offsets[report.id],
+                            d.time + this.app.offsets[report.id],
                           ),
                       },
-                      moment(d.time),
+                      formatMoment(d.time),
                     ),
                     " ",
-                    h("b", null, clean(d.source)),
+                    h("b", null, cleanText(d.source)),
                     ": ",
-                    h("bdi", null, clean(d.text)),
+                    h("bdi", null, cleanText(d.text)),
                   ),
                 ),
               )
             : null,
-          r.losses.length
+          report.losses.length
             ? h(
                 "div",
                 null,
@@ -81,13 +90,15 @@ export class Diagnostics implements Panel {
                 h(
                   "ul",
                   null,
-                  r.losses.map((l) =>
-                    h(
+                  report.losses.map((loss) => {
+                    const thread = loss.tid ? ` [${loss.tid}]` : "",
+                      what = `${formatCount(loss.events)} × ${cleanText(loss.kind)}`;
+                    return h(
                       "li",
                       { class: "warning" },
-                      `${count(l.events)} × ${clean(l.kind)}: ${clean(l.reason)}${l.tid ? ` [${l.tid}]` : ""}`,
-                    ),
-                  ),
+                      `${what}: ${cleanText(loss.reason)}${thread}`,
+                    );
+                  }),
                 ),
               )
             : null,

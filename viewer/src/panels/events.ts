@@ -3,7 +3,7 @@
  * time line.
  */
 
-import { beginning, type App } from "../app";
+import { takeBeginning, type App } from "../app";
 import {
   AGAIN,
   type Durations,
@@ -13,11 +13,11 @@ import {
   type Spot,
 } from "../data";
 import { isCounter } from "../layout";
-import { show } from "./details";
+import { showColumn } from "./details";
 import { windowOf, type LaneRef, type Panel } from "./panels";
 import { copyCsv, copySql, saveCsv } from "../copy";
-import { fill, h, later, released } from "../dom";
-import { clean, count, duration, moment } from "../format";
+import { fillElement, h, delayCalls, waitForRelease } from "../dom";
+import { cleanText, formatCount, formatDuration, formatMoment } from "../format";
 import { t } from "../i18n";
 import { sortHead, type Sorting } from "./grid";
 import { Histogram, type Slice } from "./histogram";
@@ -40,19 +40,19 @@ export class Events implements Panel {
     "aria-pressed": "false",
     onclick: () => {
       this.showSpread(this.histogram.root.hidden);
-      void this.load();
+      void this.loadEvents();
     },
   });
   private histogram = new Histogram((slice) => {
     this.slice = slice;
-    void this.load();
+    void this.loadEvents();
   });
   private what = h("span", { class: "quiet" });
   private only = h("span", { class: "only", hidden: true });
   private filter: HTMLInputElement;
   private table = h("tbody");
   private head = h("thead");
-  private more = h("button", { onclick: () => void this.load(true) });
+  private more = h("button", { onclick: () => void this.loadEvents(true) });
   private sort: Sorting<string> = { key: "start", down: false };
   private shown: Shown[] = [];
   private offered: NonNullable<EventTable["columns"]> = []; // columns of tables
@@ -67,18 +67,18 @@ export class Events implements Panel {
     this.filter = h("input", {
       type: "search",
       maxlength: 500,
-      oninput: later(200, () => {
+      oninput: delayCalls(200, () => {
         this.exact = null;
         this.form = undefined;
         this.slice = null;
-        void this.load();
+        void this.loadEvents();
       }),
     });
     this.where = h("input", {
       type: "search",
       class: "where",
       maxlength: 500,
-      oninput: later(400, () => void this.load()),
+      oninput: delayCalls(400, () => void this.loadEvents()),
     });
     this.root = h(
       "div",
@@ -92,30 +92,30 @@ export class Events implements Panel {
         app.limit ? null : this.where,
         app.limit ? null : this.chooser,
         app.limit ? null : this.spread,
-        h("button", { class: "csv", onclick: () => this.csv(false) }),
-        h("button", { class: "save", onclick: () => this.csv(true) }),
-        app.limit ? null : h("button", { class: "sql", onclick: () => this.sql() }),
+        h("button", { class: "csv", onclick: () => this.makeCsv(false) }),
+        h("button", { class: "save", onclick: () => this.makeCsv(true) }),
+        app.limit ? null : h("button", { class: "sql", onclick: () => this.makeSql() }),
       ),
       this.histogram.root,
       h("table", { class: "grid" }, this.head, this.table),
       this.more,
     );
-    app.on("words", () => this.words());
-    this.words();
+    app.on("words", () => this.nameControls());
+    this.nameControls();
   }
 
-  there(): boolean {
+  hasContent(): boolean {
     return this.app.reports.length > 0;
   }
 
-  private words(): void {
+  private nameControls(): void {
     this.filter.placeholder = t("filter_names");
     this.filter.setAttribute("aria-label", t("filter_names"));
     this.spread.textContent = t("durations");
     this.spread.title = t("durations_title");
     this.root.querySelector(".csv")!.textContent = t("copy_csv");
     this.root.querySelector(".save")!.textContent = t("save_csv");
-    fill(this.root.querySelector(".sql") ?? h("p"), t("copy_sql"));
+    fillElement(this.root.querySelector(".sql") ?? h("p"), t("copy_sql"));
     this.more.textContent = t("more");
     this.where.placeholder = t("filter_values");
     this.where.setAttribute("aria-label", t("filter_values"));
@@ -125,17 +125,28 @@ export class Events implements Panel {
   }
 
   private drawHead(): void {
-    const again = (): void => (this.drawHead(), void this.load()),
-      by = (key: Column): HTMLElement =>
-        sortHead(this.sort, key, t(key), again, key === "duration"),
-      own = this.columns.map((name) => sortHead(this.sort, `.${name}`, name, again, false));
-    fill(this.head, h("tr", null, by("start"), by("duration"), by("name"), own, by("row")));
+    const sortAgain = (): void => (this.drawHead(), void this.loadEvents()),
+      makeHead = (key: Column): HTMLElement =>
+        sortHead(this.sort, key, t(key), sortAgain, key === "duration"),
+      own = this.columns.map((name) => sortHead(this.sort, `.${name}`, name, sortAgain, false));
+    fillElement(
+      this.head,
+      h(
+        "tr",
+        null,
+        makeHead("start"),
+        makeHead("duration"),
+        makeHead("name"),
+        own,
+        makeHead("row"),
+      ),
+    );
   }
 
   /** Which columns of the tables that these events are from to show. */
   private drawChooser(): void {
     const names = this.offered.map((c) => c.name);
-    fill(
+    fillElement(
       this.chooser.querySelector("div")!,
       this.offered.map((c) =>
         h(
@@ -155,16 +166,17 @@ export class Events implements Panel {
   }
 
   private toggleColumn(name: string): void {
-    if (this.columns.includes(name)) this.columns = this.columns.filter((c) => c !== name);
+    if (this.columns.includes(name))
+      this.columns = this.columns.filter((letter) => letter !== name);
     else this.columns.push(name);
     if (this.sort.key.startsWith(".") && !this.columns.includes(this.sort.key.slice(1)))
       this.sort = { key: "start", down: false };
     this.drawHead();
-    void this.load();
+    void this.loadEvents();
   }
 
   /** How the table is sorted, and what of each event is told. */
-  private order(): Params {
+  private askOrder(): Params {
     const { key, down } = this.sort,
       column = key.startsWith(".") ? key.slice(1) : undefined;
     return {
@@ -175,7 +187,7 @@ export class Events implements Panel {
     };
   }
 
-  choose(lanes: LaneRef[], name?: string, form?: number): void {
+  chooseEvents(lanes: LaneRef[], name?: string, form?: number): void {
     this.lanes = lanes;
     this.slice = null;
     this.form = form;
@@ -191,54 +203,55 @@ export class Events implements Panel {
     if (on) this.histogram.root.hidden = false;
     else {
       this.slice = null;
-      this.histogram.hide();
+      this.histogram.hideBars();
     }
   }
 
   private async loadSpread(): Promise<void> {
     const turn = ++this.spreadTurn,
       parts = await Promise.all(
-        this.reports().map(async ({ r, lanes }) => {
-          const { t0, t1 } = windowOf(this.app, r),
-            asked = { r, lanes, t0, t1, where: this.condition(), ...this.named() },
+        this.listReports().map(async ({ r: report, lanes }) => {
+          const { t0, t1 } = windowOf(this.app, report),
+            asked = { r: report, lanes, t0, t1, where: this.readCondition(), ...this.askNames() },
             durations = await this.app.ask<Durations>("durations", asked);
-          return durations && { name: clean(this.app.reports[r].name, 60), durations };
+          return durations && { name: cleanText(this.app.reports[report].name, 60), durations };
         }),
       );
-    await released(this.root);
+    await waitForRelease(this.root);
     if (turn !== this.spreadTurn || this.histogram.root.hidden) return;
-    this.histogram.show(
+    this.histogram.showDurations(
       parts.filter((p) => !!p),
       this.slice,
     );
   }
 
-  private condition(): string | undefined {
+  private readCondition(): string | undefined {
     return this.where.value.trim() || undefined;
   }
 
   /** Which names: those that have a text in them, or the one that was chosen. */
-  private named(): Params {
+  private askNames(): Params {
     if (this.form !== undefined) return { form: this.form };
     if (this.exact === null) return { q: this.filter.value || undefined };
-    const { q, cut } = beginning(this.exact);
-    return { q, exact: 1 + cut };
+    const { q: text, cut } = takeBeginning(this.exact);
+    return { q: text, exact: 1 + cut };
   }
 
-  update = later(150, () => void this.load());
+  updatePanel = delayCalls(150, () => void this.loadEvents());
 
   /**
    * Whose events these are: the rows that were chosen, else all but those that show again what
    * others have.
    */
-  private reports(): { r: number; lanes: string | undefined }[] {
+  private listReports(): { r: number; lanes: string | undefined }[] {
     const lanes = this.lanes.length || this.sort.key !== "row" ? this.lanes : this.inOrder();
-    if (!lanes.length) return this.app.reports.map((r) => ({ r: r.id, lanes: undefined }));
-    return [...new Set(lanes.map((l) => l.report))].map((r) => ({
-      r,
+    if (!lanes.length)
+      return this.app.reports.map((report) => ({ r: report.id, lanes: undefined }));
+    return [...new Set(lanes.map((lane) => lane.report))].map((report) => ({
+      r: report,
       lanes: lanes
-        .filter((l) => l.report === r)
-        .map((l) => l.lane)
+        .filter((lane) => lane.report === report)
+        .map((ref) => ref.lane)
         .join(","),
     }));
   }
@@ -249,26 +262,28 @@ export class Events implements Panel {
   private inOrder(): LaneRef[] {
     const { rows } = this.app,
       all = rows.roots
-        .flatMap((r) => rows.lanesUnder(r))
-        .filter((r) => !AGAIN.includes(r.type) && !isCounter(r));
-    return all.length > MOST_LANES ? [] : all.map((r) => ({ report: r.report, lane: r.lane! }));
+        .flatMap((row) => rows.lanesUnder(row))
+        .filter((line) => !AGAIN.includes(line.type) && !isCounter(line));
+    return all.length > MOST_LANES
+      ? []
+      : all.map((other) => ({ report: other.report, lane: other.lane! }));
   }
 
-  private async load(more = false): Promise<void> {
+  private async loadEvents(more = false): Promise<void> {
     if (!more && !this.histogram.root.hidden) void this.loadSpread();
     const turn = ++this.turn,
       offset = more ? this.shown.length : 0;
     const parts = await Promise.all(
-      this.reports().map(async ({ r, lanes }) => {
+      this.listReports().map(async ({ r, lanes }) => {
         const { t0, t1 } = windowOf(this.app, r);
         const got = await this.app.ask<EventTable>("events", {
           r,
           lanes,
           t0,
           t1,
-          ...this.order(),
-          where: this.condition(),
-          ...this.named(),
+          ...this.askOrder(),
+          where: this.readCondition(),
+          ...this.askNames(),
           at_least: this.slice?.[0],
           below: this.slice?.[1],
           offset: 0,
@@ -278,30 +293,31 @@ export class Events implements Panel {
           got && {
             count: got.count,
             columns: got.columns ?? [],
-            events: got.events.map((e) => ({ ...e, report: r })),
+            events: got.events.map((spot) => ({ ...spot, report: r })),
           }
         );
       }),
     );
-    await released(this.root);
+    await waitForRelease(this.root);
     if (turn !== this.turn) return;
     this.shown = parts.flatMap((p) => p?.events ?? []);
-    if (parts.length > 1) this.merge();
+    if (parts.length > 1) this.mergeReports();
     this.offered = parts
       .flatMap((p) => p?.columns ?? [])
       .filter((c, i, all) => all.findIndex((x) => x.name === c.name) === i);
     this.drawChooser();
     this.shown = this.shown.slice(0, offset + PAGE);
     this.total = parts.reduce((n, p) => n + (p?.count ?? 0), 0);
-    this.draw();
+    this.drawEvents();
   }
 
   /** What several reports answered, each in order, as one list. */
-  private merge(): void {
+  private mergeReports(): void {
     const sign = this.sort.down ? -1 : 1,
-      start = (e: Spot & { report: number }): number => e.start + this.app.offsets[e.report],
+      startOf = (spot: Spot & { report: number }): number =>
+        spot.start + this.app.offsets[spot.report],
       by: Record<Column, (a: Shown, b: Shown) => number> = {
-        start: (a, b) => start(a) - start(b),
+        start: (a, b) => startOf(a) - startOf(b),
         duration: (a, b) => a.end - a.start - b.end + b.start,
         name: (a, b) => (a.name < b.name ? -1 : Number(a.name > b.name)),
         row: (a, b) => a.report - b.report,
@@ -311,19 +327,19 @@ export class Events implements Panel {
         (this.sort.key.startsWith(".")
           ? this.compareValues(a, b)
           : sign * by[this.sort.key as Column](a, b)) ||
-        (this.sort.key === "row" ? 0 : start(a) - start(b)),
+        (this.sort.key === "row" ? 0 : startOf(a) - startOf(b)),
     );
   }
 
   /** By the column that is sorted by; what has no value comes last either way. */
   private compareValues(a: Shown, b: Shown): number {
     const at = this.columns.indexOf(this.sort.key.slice(1)),
-      value = (e: Shown): number | string | null => {
-        const c = e.values?.[at];
+      valueOf = (spot: Shown): number | string | null => {
+        const c = spot.values?.[at];
         if (c?.value !== undefined && c.value !== null) return Number(c.value);
         return c?.text ?? null;
       },
-      [x, y] = [value(a), value(b)];
+      [x, y] = [valueOf(a), valueOf(b)];
     if (x === null || y === null) return Number(x === null) - Number(y === null);
     return (this.sort.down ? -1 : 1) * (x < y ? -1 : Number(x > y));
   }
@@ -335,71 +351,78 @@ export class Events implements Panel {
         : [
             this.lanes.length === 1
               ? this.app.placeOf(this.lanes[0].report, this.lanes[0].lane)
-              : t("n_rows", count(this.lanes.length)),
+              : t("n_rows", formatCount(this.lanes.length)),
           ],
-      names = this.exact === null ? [] : [t("only_named", clean(this.exact, 60) || t("unnamed"))],
-      [from, to] = (this.slice ?? []).map(duration),
+      names =
+        this.exact === null ? [] : [t("only_named", cleanText(this.exact, 60) || t("unnamed"))],
+      [from, to] = (this.slice ?? []).map(formatDuration),
       lasting = this.slice ? [t("only_lasting", from, to)] : [];
     this.only.hidden = !rows.length && !names.length && !lasting.length;
-    fill(
+    fillElement(
       this.only,
       h("bdi", null, [...rows, ...names, ...lasting].join(" · ")),
       " ",
-      h("button", { onclick: () => (this.choose([]), void this.load()) }, t("of_all_rows")),
+      h(
+        "button",
+        { onclick: () => (this.chooseEvents([]), void this.loadEvents()) },
+        t("of_all_rows"),
+      ),
     );
   }
 
-  private draw(): void {
-    const where = this.app.range ? t("selection") : t("window");
-    this.what.textContent = ` ${t("events_of", count(this.total), where)}${this.shown.length < this.total ? ` · ${t("first_of", count(this.shown.length))}` : ""} `;
+  private drawEvents(): void {
+    const where = this.app.range ? t("selection") : t("window"),
+      cut = this.shown.length < this.total,
+      first = cut ? ` · ${t("first_of", formatCount(this.shown.length))}` : "";
+    this.what.textContent = ` ${t("events_of", formatCount(this.total), where)}${first} `;
     this.sayOnly();
     this.more.hidden = this.shown.length >= this.total || this.shown.length >= 800;
-    const s = this.app.selected;
-    fill(
+    const selected = this.app.selected;
+    fillElement(
       this.table,
-      this.shown.map((e, i) => {
+      this.shown.map((spot, i) => {
         const on =
-          s &&
-          s.report === e.report &&
-          s.spot.lane === e.lane &&
-          s.spot.level === e.level &&
-          s.spot.event === e.event;
+          selected &&
+          selected.report === spot.report &&
+          selected.spot.lane === spot.lane &&
+          selected.spot.level === spot.level &&
+          selected.spot.event === spot.event;
         return h(
           "tr",
           {
             tabindex: on || i === 0 ? 0 : -1, // arrows go on from there
             class: on ? "on" : "",
-            onclick: (c: MouseEvent) =>
+            onclick: (event: MouseEvent) =>
               // rows are made anew by the first click: no dblclick
-              c.detail === 2 ? this.app.zoomToEvent() : this.go(e),
-            onkeydown: (k: KeyboardEvent) => {
-              if (k.key === "Enter") this.go(e);
-              else if (k.key === "ArrowDown")
+              event.detail === 2 ? this.app.zoomToEvent() : this.goTo(spot),
+            onkeydown: (moved: KeyboardEvent) => {
+              if (moved.key === "Enter") this.goTo(spot);
+              else if (moved.key === "ArrowDown")
                 (
-                  (k.currentTarget as HTMLElement).nextElementSibling as HTMLElement | null
+                  (moved.currentTarget as HTMLElement).nextElementSibling as HTMLElement | null
                 )?.focus();
-              else if (k.key === "ArrowUp")
+              else if (moved.key === "ArrowUp")
                 (
-                  (k.currentTarget as HTMLElement).previousElementSibling as HTMLElement | null
+                  (moved.currentTarget as HTMLElement).previousElementSibling as HTMLElement | null
                 )?.focus();
               else return;
-              k.preventDefault();
-              k.stopPropagation();
+              moved.preventDefault();
+              moved.stopPropagation();
             },
           },
-          h("td", { class: "n" }, moment(e.start)),
+          h("td", { class: "n" }, formatMoment(spot.start)),
           h(
             "td",
             { class: "n" },
-            e.flags & 0x80
+            spot.flags & 0x80
               ? t("moment")
-              : e.flags & 0x40
+              : spot.flags & 0x40
                 ? t("never_ended")
-                : duration(e.end - e.start),
+                : formatDuration(spot.end - spot.start),
           ),
-          h("td", { class: "wide" }, h("bdi", null, clean(e.name, 300) || t("unnamed"))),
-          this.columns.map((_, k) => this.valueCell(e.values?.[k])),
-          h("td", null, h("bdi", null, this.app.placeOf(e.report, e.lane))),
+          h("td", { class: "wide" }, h("bdi", null, cleanText(spot.name, 300) || t("unnamed"))),
+          this.columns.map((_, k) => this.valueCell(spot.values?.[k])),
+          h("td", null, h("bdi", null, this.app.placeOf(spot.report, spot.lane))),
         );
       }),
     );
@@ -408,25 +431,25 @@ export class Events implements Panel {
   /** Numbers stand at the right; what the event's table lacks is empty. */
   private valueCell(c: NonNullable<Shown["values"]>[number] | undefined): HTMLElement {
     if (!c || c.name === undefined) return h("td");
-    const text = clean(show(c as DetailColumn), 300);
+    const text = cleanText(showColumn(c as DetailColumn), 300);
     return h("td", { class: c.text === undefined ? "n" : "" }, h("bdi", null, text));
   }
 
-  private go(e: Spot & { report: number }): void {
-    this.app.select(e.report, e, true);
-    this.draw();
+  private goTo(spot: Spot & { report: number }): void {
+    this.app.select(spot.report, spot, true);
+    this.drawEvents();
   }
 
-  private csv(save: boolean): void {
-    const rows = this.shown.map((e) => [
-      e.start,
-      e.end - e.start,
-      clean(e.name),
+  private makeCsv(save: boolean): void {
+    const rows = this.shown.map((spot) => [
+      spot.start,
+      spot.end - spot.start,
+      cleanText(spot.name),
       ...this.columns.map((_, k) => {
-        const c = e.values?.[k];
-        return clean(String(c?.text ?? c?.value ?? ""));
+        const c = spot.values?.[k];
+        return cleanText(String(c?.text ?? c?.value ?? ""));
       }),
-      this.app.placeOf(e.report, e.lane),
+      this.app.placeOf(spot.report, spot.lane),
     ]);
     const head = ["start_ns", "duration_ns", "name", ...this.columns, "row"];
     if (save) saveCsv("events.csv", head, rows);
@@ -434,12 +457,12 @@ export class Events implements Panel {
   }
 
   /** All events that the table is about, not only those that are shown, as queries. */
-  private sql(): void {
+  private makeSql(): void {
     void copySql(
       this.app,
-      this.reports().map(({ r, lanes }) => {
-        const { t0, t1 } = windowOf(this.app, r);
-        return { r, lanes, t0, t1, ...this.named() };
+      this.listReports().map(({ r: report, lanes }) => {
+        const { t0, t1 } = windowOf(this.app, report);
+        return { r: report, lanes, t0, t1, ...this.askNames() };
       }),
     );
   }

@@ -5,9 +5,9 @@
  */
 
 import { h } from "../dom";
-import { clean, percent } from "../format";
+import { cleanText, formatPercent } from "../format";
 import { t } from "../i18n";
-import { css, inkOn, type RGB } from "../colors";
+import { writeColor, inkOn, type RGB } from "../colors";
 import { hideTip, showTip } from "../menu";
 
 export interface Box {
@@ -42,48 +42,48 @@ export class FlameGraph<N extends Box> {
   private placed: Placed[] = [];
 
   constructor(private look: FlameLook<N>) {
-    new ResizeObserver(() => this.draw()).observe(this.root);
+    new ResizeObserver(() => this.drawGraph()).observe(this.root);
     this.search = h("input", {
       type: "search",
       class: "flamesearch",
       maxlength: 200,
-      oninput: () => this.draw(),
+      oninput: () => this.drawGraph(),
     });
-    this.root.addEventListener("keydown", (e) => this.key(e));
+    this.root.addEventListener("keydown", (event) => this.pressKey(event));
   }
 
-  set(all: N): void {
+  setRoot(all: N): void {
     this.all = all;
     this.path = [all];
   }
 
-  zoomed(): boolean {
+  isZoomed(): boolean {
     return this.path.length > 1;
   }
 
-  reset(): void {
+  resetZoom(): void {
     this.zoomTo(this.all ? [this.all] : []);
   }
 
   private zoomTo(path: N[]): void {
     this.path = path;
-    this.draw();
+    this.drawGraph();
     this.look.onZoom();
     this.placed[path.length - 1]?.cell.focus({ preventScroll: true }); // its box is a new one
   }
 
   private nameOf(n: N): string {
-    return n.name === undefined ? this.look.rootName() : clean(n.name, 200);
+    return n.name === undefined ? this.look.rootName() : cleanText(n.name, 200);
   }
 
   /** Share of all that has the name somewhere in its stack: a name below itself counts once. */
-  private share(n: N, wanted: string): number {
+  private shareMatched(n: N, wanted: string): number {
     if (n.name !== undefined && this.nameOf(n).toLowerCase().includes(wanted)) return n.total;
-    return n.children.reduce((s, c) => s + this.share(c as N, wanted), 0);
+    return n.children.reduce((s, c) => s + this.shareMatched(c as N, wanted), 0);
   }
 
   /** One box; its number among those that are placed. */
-  private box(
+  private makeBox(
     n: N,
     path: N[],
     x: number,
@@ -104,12 +104,12 @@ export class FlameGraph<N extends Box> {
           left: `${x}px`,
           top: `${depth * LINE}px`,
           width: `${Math.max(1, w - 1)}px`,
-          background: c ? css(c) : "var(--line)",
+          background: c ? writeColor(c) : "var(--line)",
           color: c ? inkOn(c) : "var(--text)",
         },
         onclick: () => this.zoomTo(path),
-        onpointermove: (p: PointerEvent) =>
-          showTip(p.clientX, p.clientY, [name, ...this.look.tip(n, name)]),
+        onpointermove: (event: PointerEvent) =>
+          showTip(event.clientX, event.clientY, [name, ...this.look.tip(n, name)]),
         onpointerleave: hideTip,
       },
       w > 30 ? h("bdi", null, name) : "",
@@ -123,7 +123,7 @@ export class FlameGraph<N extends Box> {
    * The box of a node and those below it, line by line: when there are too many, it is the
    * deepest that are left out.
    */
-  private boxes(
+  private makeBoxes(
     top: N,
     path: N[],
     width: number,
@@ -135,26 +135,27 @@ export class FlameGraph<N extends Box> {
     for (; line.length && this.placed.length < MOST_BOXES; depth++) {
       const below: typeof line = [];
       for (const b of line) {
-        const mine = this.box(b.n, b.path, b.x, b.w, depth, b.parent, wanted);
+        const mine = this.makeBox(b.n, b.path, b.x, b.w, depth, b.parent, wanted);
         let x = b.x;
-        for (const k of b.n.children as N[]) {
-          const w = (k.total / (b.n.total || 1)) * b.w;
-          if (w >= 1.5) below.push({ n: k, path: [...b.path, k], x, w, parent: mine });
-          x += w;
+        for (const node of b.n.children as N[]) {
+          const width = (node.total / (b.n.total || 1)) * b.w;
+          if (width >= 1.5)
+            below.push({ n: node, path: [...b.path, node], x, w: width, parent: mine });
+          x += width;
         }
       }
       line = below;
     }
   }
 
-  draw(): void {
+  drawGraph(): void {
     const wanted = this.search.value.trim().toLowerCase();
     this.search.placeholder = t("find_function");
     this.search.setAttribute("aria-label", t("find_function"));
     this.placed = [];
     if (!this.all) return;
     this.matched.textContent = wanted
-      ? percent(this.share(this.all, wanted) / (this.all.total || 1))
+      ? formatPercent(this.shareMatched(this.all, wanted) / (this.all.total || 1))
       : "";
     const width = this.root.clientWidth || 800;
     const last = this.path.length - 1;
@@ -172,13 +173,14 @@ export class FlameGraph<N extends Box> {
       );
       this.placed.push({ cell, depth: i, parent: i - 1 });
     }
-    this.boxes(this.path[last], this.path, width, last, last - 1, wanted);
+    this.makeBoxes(this.path[last], this.path, width, last, last - 1, wanted);
     this.root.replaceChildren(...this.placed.map((p) => p.cell));
-    this.root.style.height = `${(this.placed.reduce((m, p) => Math.max(m, p.depth), 0) + 1) * LINE}px`;
+    const deepest = this.placed.reduce((most, placed) => Math.max(most, placed.depth), 0);
+    this.root.style.height = `${(deepest + 1) * LINE}px`;
   }
 
   /** Down to the first below, up to what it is below, left and right along a depth. */
-  private key(e: KeyboardEvent): void {
+  private pressKey(event: KeyboardEvent): void {
     const i = this.placed.findIndex((p) => p.cell === document.activeElement);
     if (i < 0) return;
     const here = this.placed[i];
@@ -188,10 +190,10 @@ export class FlameGraph<N extends Box> {
       ArrowRight: () => this.placed.findIndex((p, k) => k > i && p.depth === here.depth),
       ArrowLeft: () =>
         this.placed.reduce((found, p, k) => (k < i && p.depth === here.depth ? k : found), -1),
-    }[e.key as "ArrowUp"]?.();
+    }[event.key as "ArrowUp"]?.();
     if (next === undefined) return;
-    e.preventDefault();
-    e.stopPropagation();
+    event.preventDefault();
+    event.stopPropagation();
     if (next >= 0) this.placed[next].cell.focus();
   }
 }

@@ -9,11 +9,11 @@ import type { App } from "../app";
 import type { Flame, FlameNode } from "../data";
 import type { RGB } from "../colors";
 import { copyCsv } from "../copy";
-import { fill, h } from "../dom";
-import { clean, count, duration, percent } from "../format";
+import { fillElement, h } from "../dom";
+import { cleanText, formatCount, formatDuration, formatPercent } from "../format";
 import { t, type Word } from "../i18n";
 import { FlameGraph, type Box } from "./flame";
-import { signed, sortHead, type Sorting } from "./grid";
+import { writeSigned, sortHead, type Sorting } from "./grid";
 
 export interface DiffNode extends Box {
   a: number; // shares, 0 to 1
@@ -40,22 +40,22 @@ export function diffTree(
   const kids = new Map<string, [FlameNode[], FlameNode[]]>();
   [a, b].forEach((side, i) => {
     for (const n of side)
-      for (const c of n.children) {
-        const both = kids.get(c.name ?? "") ?? [[], []];
-        both[i].push(c);
-        kids.set(c.name ?? "", both);
+      for (const node of n.children) {
+        const both = kids.get(node.name ?? "") ?? [[], []];
+        both[i].push(node);
+        kids.set(node.name ?? "", both);
       }
   });
-  const share = (side: FlameNode[], i: number): number =>
+  const shareOf = (side: FlameNode[], i: number): number =>
     all[i] ? side.reduce((s, n) => s + n.total, 0) / all[i] : 0;
-  const [x, y] = [share(a, 0), share(b, 1)];
+  const [x, y] = [shareOf(a, 0), shareOf(b, 1)];
   return {
     name,
     a: x,
     b: y,
     total: (x + y) / 2,
     children: [...kids]
-      .map(([k, [p, q]]) => diffTree(p, q, all, k))
+      .map(([key, [p, q]]) => diffTree(p, q, all, key))
       .sort((p, q) => q.total - p.total),
   };
 }
@@ -70,26 +70,27 @@ export function changeColor(change: number, most: number, dark: boolean): RGB {
   const to = change > 0 ? [213, 66, 30] : [38, 112, 204],
     from = dark ? [64, 72, 82] : [222, 226, 231],
     part = most > 0 ? Math.sqrt(Math.min(1, Math.abs(change) / most)) : 0;
-  return from.map((v, i) => Math.round(v + (to[i] - v) * part)) as RGB;
+  return from.map((value, i) => Math.round(value + (to[i] - value) * part)) as RGB;
 }
 
 export type Mode = "top_down" | "bottom_up" | "changes";
 type Key = "self_a" | "self_b" | "self" | "total_a" | "total_b" | "total" | "name";
 
 const VALUE: Record<Exclude<Key, "name">, (f: DiffFunction) => number> = {
-  self_a: (f) => f.self[0],
-  self_b: (f) => f.self[1],
-  self: (f) => Math.abs(f.self[1] - f.self[0]),
-  total_a: (f) => f.total[0],
-  total_b: (f) => f.total[1],
-  total: (f) => Math.abs(f.total[1] - f.total[0]),
+  self_a: (entry) => entry.self[0],
+  self_b: (entry) => entry.self[1],
+  self: (entry) => Math.abs(entry.self[1] - entry.self[0]),
+  total_a: (entry) => entry.total[0],
+  total_b: (entry) => entry.total[1],
+  total: (entry) => Math.abs(entry.total[1] - entry.total[0]),
 };
 
 /** The server leaves out what is below a two-thousandth (src/serve/api_flame.c). */
-const shareOf = (v: number): string => (v ? percent(v) : "<0.05 %");
+const shareOf = (value: number): string => (value ? formatPercent(value) : "<0.05 %");
 
 /** Change of a share, in hundredths of the whole. */
-const points = (change: number): string => signed(change, (Math.abs(change) * 100).toFixed(2));
+const writePoints = (change: number): string =>
+  writeSigned(change, (Math.abs(change) * 100).toFixed(2));
 
 export class FlameDiff {
   readonly root = h("div", { class: "flamediff" });
@@ -107,88 +108,90 @@ export class FlameDiff {
       rootName: () => "A + B",
       color: (n) => changeColor(n.b - n.a, this.most, app.theme.dark),
       tip: (n) => [
-        `A ${shareOf(n.a)} · B ${shareOf(n.b)} · ${t("change_points", points(n.b - n.a))}`,
+        `A ${shareOf(n.a)} · B ${shareOf(n.b)} · ${t("change_points", writePoints(n.b - n.a))}`,
       ],
-      onZoom: () => this.draw(),
+      onZoom: () => this.drawDiff(),
     });
     app.on("theme", () => {
-      if (this.sides) this.draw();
+      if (this.sides) this.drawDiff();
     });
   }
 
-  set(a: Flame, b: Flame): void {
+  setSides(a: Flame, b: Flame): void {
     this.sides = [a, b];
     const tree = diffTree([a.root], [b.root], [a.root.total, b.root.total]);
     this.most = mostChange(tree);
-    this.graph.set(tree);
-    this.draw();
+    this.graph.setRoot(tree);
+    this.drawDiff();
   }
 
-  private amount(i: 0 | 1): string {
-    const f = this.sides![i];
-    return f.unit === "ns" ? duration(f.root.total) : `${count(f.root.total)} ${clean(f.unit)}`;
+  private writeAmount(i: 0 | 1): string {
+    const flame = this.sides![i];
+    return flame.unit === "ns"
+      ? formatDuration(flame.root.total)
+      : `${formatCount(flame.root.total)} ${cleanText(flame.unit)}`;
   }
 
-  private legend(): HTMLElement[] {
+  private makeLegend(): HTMLElement[] {
     const dark = this.app.theme.dark;
-    const one = (change: number, word: Word): HTMLElement => {
-      const [r, g, b] = changeColor(change, 1, dark);
+    const makeEntry = (change: number, word: Word): HTMLElement => {
+      const [report, g, b] = changeColor(change, 1, dark);
       return h(
         "span",
         { class: "legend" },
-        h("span", { class: "swatch", style: { background: `rgb(${r},${g},${b})` } }),
+        h("span", { class: "swatch", style: { background: `rgb(${report},${g},${b})` } }),
         t(word),
       );
     };
-    return [one(1, "more_in_b"), one(-1, "less_in_b"), one(0, "as_much")];
+    return [makeEntry(1, "more_in_b"), makeEntry(-1, "less_in_b"), makeEntry(0, "as_much")];
   }
 
-  private draw(): void {
+  private drawDiff(): void {
     if (!this.sides) return;
     const modes: Mode[] = ["top_down", "bottom_up", "changes"];
-    fill(
+    fillElement(
       this.root,
       h(
         "p",
         { class: "actions" },
-        modes.map((m) =>
+        modes.map((mode) =>
           h(
             "button",
             {
-              class: m === this.mode ? "on" : "",
-              "aria-pressed": String(m === this.mode),
+              class: mode === this.mode ? "on" : "",
+              "aria-pressed": String(mode === this.mode),
               onclick: () => {
-                const turned = (m === "bottom_up") !== (this.mode === "bottom_up");
-                this.mode = m;
+                const turned = (mode === "bottom_up") !== (this.mode === "bottom_up");
+                this.mode = mode;
                 if (turned) this.again();
-                else this.draw();
+                else this.drawDiff();
               },
             },
-            t(m),
+            t(mode),
           ),
         ),
-        h("span", { class: "quiet" }, `A ${this.amount(0)} · B ${this.amount(1)}`),
+        h("span", { class: "quiet" }, `A ${this.writeAmount(0)} · B ${this.writeAmount(1)}`),
         this.mode === "changes"
           ? null
           : [
-              ...this.legend(),
+              ...this.makeLegend(),
               h("span", { class: "quiet" }, t("mean_width")),
               this.graph.search,
               this.graph.matched,
             ],
-        h("button", { onclick: () => this.copy() }, t("copy_csv")),
-        this.mode !== "changes" && this.graph.zoomed()
-          ? h("button", { onclick: () => this.graph.reset() }, t("reset_zoom"))
+        h("button", { onclick: () => this.copyTable() }, t("copy_csv")),
+        this.mode !== "changes" && this.graph.isZoomed()
+          ? h("button", { onclick: () => this.graph.resetZoom() }, t("reset_zoom"))
           : null,
       ),
-      this.mode === "changes" ? this.table() : this.graph.root,
+      this.mode === "changes" ? this.makeTable() : this.graph.root,
     );
-    if (this.mode !== "changes") this.graph.draw();
+    if (this.mode !== "changes") this.graph.drawGraph();
   }
 
   /* ---- the table ---- */
 
-  private functions(): DiffFunction[] {
+  private listFunctions(): DiffFunction[] {
     const by = new Map<string, DiffFunction>();
     this.sides!.forEach((flame, i) => {
       const all = flame.root.total || 1;
@@ -206,7 +209,7 @@ export class FlameDiff {
       }
     });
     const { key, down } = this.sorting;
-    const order = (x: DiffFunction, y: DiffFunction): number =>
+    const compareFunctions = (x: DiffFunction, y: DiffFunction): number =>
       key === "name"
         ? x.name < y.name
           ? 1
@@ -214,22 +217,22 @@ export class FlameDiff {
             ? -1
             : 0
         : VALUE[key](y) - VALUE[key](x);
-    return [...by.values()].sort((x, y) => order(x, y) * (down ? 1 : -1));
+    return [...by.values()].sort((x, y) => compareFunctions(x, y) * (down ? 1 : -1));
   }
 
-  private table(): HTMLElement {
-    const all = this.functions(),
-      most = Math.max(1e-9, ...all.map((f) => Math.abs(f.self[1] - f.self[0])));
-    const head = (key: Key, text: string, first = true): HTMLElement =>
-      sortHead(this.sorting, key, text, () => this.draw(), first);
-    const change = ([a, b]: [number, number], bar: boolean): HTMLElement =>
+  private makeTable(): HTMLElement {
+    const all = this.listFunctions(),
+      most = Math.max(1e-9, ...all.map((entry) => Math.abs(entry.self[1] - entry.self[0])));
+    const makeHead = (key: Key, text: string, first = true): HTMLElement =>
+      sortHead(this.sorting, key, text, () => this.drawDiff(), first);
+    const makeChangeCell = ([a, b]: [number, number], bar: boolean): HTMLElement =>
       h(
         "td",
         {
           class: `n ${bar ? `bar ${b > a ? "more" : "less"}` : ""}`,
           style: bar ? { backgroundSize: `${(Math.abs(b - a) / most) * 100}% 100%` } : undefined,
         },
-        points(b - a),
+        writePoints(b - a),
       );
     return h(
       "table",
@@ -240,13 +243,13 @@ export class FlameDiff {
         h(
           "tr",
           null,
-          head("self_a", `${t("self")} A`),
-          head("self_b", "B"),
-          head("self", t("points")),
-          head("total_a", `${t("total")} A`),
-          head("total_b", "B"),
-          head("total", t("points")),
-          head("name", t("name"), false),
+          makeHead("self_a", `${t("self")} A`),
+          makeHead("self_b", "B"),
+          makeHead("self", t("points")),
+          makeHead("total_a", `${t("total")} A`),
+          makeHead("total_b", "B"),
+          makeHead("total", t("points")),
+          makeHead("name", t("name"), false),
           h("th", { scope: "col" }, t("module")),
         ),
       ),
@@ -255,32 +258,36 @@ export class FlameDiff {
         null,
         all
           .slice(0, MOST_ROWS)
-          .map((f) =>
+          .map((entry) =>
             h(
               "tr",
               null,
-              h("td", { class: "n" }, f.self[0] ? percent(f.self[0]) : ""),
-              h("td", { class: "n" }, f.self[1] ? percent(f.self[1]) : ""),
-              change(f.self, true),
-              h("td", { class: "n" }, f.total[0] ? percent(f.total[0]) : ""),
-              h("td", { class: "n" }, f.total[1] ? percent(f.total[1]) : ""),
-              change(f.total, false),
-              h("td", { class: "wide" }, h("bdi", null, clean(f.name, 300) || t("unnamed"))),
-              h("td", null, h("bdi", null, clean(f.module.replace(/.*\//, ""), 100))),
+              h("td", { class: "n" }, entry.self[0] ? formatPercent(entry.self[0]) : ""),
+              h("td", { class: "n" }, entry.self[1] ? formatPercent(entry.self[1]) : ""),
+              makeChangeCell(entry.self, true),
+              h("td", { class: "n" }, entry.total[0] ? formatPercent(entry.total[0]) : ""),
+              h("td", { class: "n" }, entry.total[1] ? formatPercent(entry.total[1]) : ""),
+              makeChangeCell(entry.total, false),
+              h(
+                "td",
+                { class: "wide" },
+                h("bdi", null, cleanText(entry.name, 300) || t("unnamed")),
+              ),
+              h("td", null, h("bdi", null, cleanText(entry.module.replace(/.*\//, ""), 100))),
             ),
           ),
       ),
     );
   }
 
-  private copy(): void {
-    const share = (v: number): number => Number(v.toFixed(6));
+  private copyTable(): void {
+    const shareOf = (value: number): number => Number(value.toFixed(6));
     copyCsv(
       ["name", "module", "self_share_a", "self_share_b", "total_share_a", "total_share_b"],
-      this.functions().map((f) => [
-        clean(f.name),
-        clean(f.module),
-        ...[...f.self, ...f.total].map(share),
+      this.listFunctions().map((entry) => [
+        cleanText(entry.name),
+        cleanText(entry.module),
+        ...[...entry.self, ...entry.total].map(shareOf),
       ]),
     );
   }

@@ -7,9 +7,9 @@ import { CLASS_SAMPLE } from "generated/constants";
 import type { App } from "../app";
 import type { Flame, FlameNode, ReportInfo } from "../data";
 import { windowOf, type Panel } from "./panels";
-import { fill, h, later, released } from "../dom";
+import { fillElement, h, delayCalls, waitForRelease } from "../dom";
 import { copyCsv } from "../copy";
-import { clean, count, duration, percent } from "../format";
+import { cleanText, formatCount, formatDuration, formatPercent } from "../format";
 import { t, type Word } from "../i18n";
 import { classColor } from "../colors";
 import { FlameGraph } from "./flame";
@@ -30,41 +30,43 @@ type FlatKey = "self" | "total" | "name" | "module";
 type Mode = "top_down" | "bottom_up" | "flat";
 
 /** Which kinds of KINDS a report has something for. */
-export function kindsOf(r: ReportInfo): number[] {
-  const has = (tables: string[]): boolean => r.tables.some((x) => tables.includes(x.name));
+export function kindsOf(report: ReportInfo): number[] {
+  const hasTable = (tables: string[]): boolean =>
+    report.tables.some((x) => tables.includes(x.name));
   return KINDS.map(([word, tables], i) =>
-    has(tables) && (word !== "gpu_stacks" || has(["op", "stack"])) ? i : -1,
+    hasTable(tables) && (word !== "gpu_stacks" || hasTable(["op", "stack"])) ? i : -1,
   ).filter((i) => i >= 0);
 }
 
-function hash(s: string): number {
-  let v = 7;
-  for (let i = 0; i < s.length; i++) v = (v * 31 + s.charCodeAt(i)) | 0;
-  return v & 255;
+function hashText(text: string): number {
+  let value = 7;
+  for (let i = 0; i < text.length; i++) value = (value * 31 + text.charCodeAt(i)) | 0;
+  return value & 255;
 }
 
 /** One tree of several: nodes of one path are one node. */
-function merge(trees: FlameNode[], name?: string): FlameNode {
+function mergeTrees(trees: FlameNode[], name?: string): FlameNode {
   const kids = new Map<string, FlameNode[]>();
-  for (const t of trees)
-    for (const c of t.children) {
-      const list = kids.get(c.name ?? "");
-      if (list) list.push(c);
-      else kids.set(c.name ?? "", [c]);
+  for (const node of trees)
+    for (const tree of node.children) {
+      const list = kids.get(tree.name ?? "");
+      if (list) list.push(tree);
+      else kids.set(tree.name ?? "", [tree]);
     }
-  const sum = (f: (n: FlameNode) => number): number => trees.reduce((s, n) => s + f(n), 0);
+  const sumOf = (callback: (n: FlameNode) => number): number =>
+    trees.reduce((s, n) => s + callback(n), 0);
   return {
     name,
-    total: sum((n) => n.total),
-    self: sum((n) => n.self),
+    total: sumOf((n) => n.total),
+    self: sumOf((n) => n.self),
     children: [...kids]
-      .map(([k, list]) => (list.length > 1 ? merge(list, k) : list[0]))
+      .map(([key, list]) => (list.length > 1 ? mergeTrees(list, key) : list[0]))
       .sort((a, b) => b.total - a.total),
   };
 }
 
 /** What several reports have: by report, or as if they were one. */
-export function together(parts: { name: string; flame: Flame }[], apart: boolean): Flame {
+export function mergeFlames(parts: { name: string; flame: Flame }[], apart: boolean): Flame {
   const flat = new Map<string, Flame["flat"][number]>();
   for (const f of parts.flatMap((p) => p.flame.flat)) {
     const key = `${f.name}\0${f.module}`,
@@ -77,11 +79,11 @@ export function together(parts: { name: string; flame: Flame }[], apart: boolean
     unit: parts[0].flame.unit,
     root: apart
       ? {
-          total: roots.reduce((n, r) => n + r.total, 0),
+          total: roots.reduce((n, node) => n + node.total, 0),
           self: 0,
           children: parts.map((p) => ({ ...p.flame.root, name: p.name })),
         }
-      : merge(roots),
+      : mergeTrees(roots),
     flat: [...flat.values()].sort((a, b) => b.self - a.self || b.total - a.total),
   };
 }
@@ -107,41 +109,41 @@ export class Functions implements Panel {
   constructor(private app: App) {
     this.graph = new FlameGraph<FlameNode>({
       rootName: () => this.rootName(),
-      color: (_, name) => classColor(CLASS_SAMPLE, hash(name), app.theme.dark),
-      tip: (n) => {
-        const all = this.data?.root.total || 1;
-        return [
-          `${t("total")} ${this.amount(n.total)}, ${percent(n.total / all)} · ${t("self")} ${percent(n.self / all)}`,
-        ];
+      color: (_, name) => classColor(CLASS_SAMPLE, hashText(name), app.theme.dark),
+      tip: (node) => {
+        const all = this.data?.root.total || 1,
+          total = `${this.writeAmount(node.total)}, ${formatPercent(node.total / all)}`,
+          self = formatPercent(node.self / all);
+        return [`${t("total")} ${total} · ${t("self")} ${self}`];
       },
-      onZoom: () => this.draw(),
+      onZoom: () => this.drawPanel(),
     });
-    app.on("theme", () => this.graph.draw());
+    app.on("theme", () => this.graph.drawGraph());
   }
 
-  private kinds(): number[] {
+  private listKinds(): number[] {
     return [...new Set(this.app.reports.flatMap(kindsOf))].sort();
   }
 
-  there(): boolean {
-    return !this.app.limit && this.kinds().length > 0;
+  hasContent(): boolean {
+    return !this.app.limit && this.listKinds().length > 0;
   }
 
-  update = later(200, () => void this.load());
+  updatePanel = delayCalls(200, () => void this.loadFlames());
 
-  private async load(): Promise<void> {
+  private async loadFlames(): Promise<void> {
     const turn = ++this.turn;
-    if (this.kind < 0) this.kind = this.kinds()[0];
-    const reports = this.app.reports.filter((r) =>
-      r.tables.some((x) => KINDS[this.kind][1].includes(x.name)),
+    if (this.kind < 0) this.kind = this.listKinds()[0];
+    const reports = this.app.reports.filter((report) =>
+      report.tables.some((x) => KINDS[this.kind][1].includes(x.name)),
     );
     const got = await Promise.all(
-      reports.map(async (r) => {
-        const { t0, t1 } = windowOf(this.app, r.id);
+      reports.map(async (info) => {
+        const { t0, t1 } = windowOf(this.app, info.id);
         return {
-          name: clean(r.name, 60),
+          name: cleanText(info.name, 60),
           flame: await this.app.ask<Flame>("flame", {
-            r: r.id,
+            r: info.id,
             t0,
             t1,
             kind: this.kind,
@@ -152,7 +154,7 @@ export class Functions implements Panel {
       }),
     );
     const parts = got.filter((p): p is { name: string; flame: Flame } => p.flame !== undefined);
-    await released(this.root);
+    await waitForRelease(this.root);
     if (turn !== this.turn || !parts.length) return;
     const same = parts.filter((p) => p.flame.unit === parts[0].flame.unit);
     this.other = parts
@@ -160,34 +162,34 @@ export class Functions implements Panel {
       .map((p) => p.name)
       .join(", ");
     this.data =
-      same.length === 1 ? same[0].flame : together(same, this.apart && this.mode !== "flat");
-    this.graph.set(this.data.root);
-    this.draw();
+      same.length === 1 ? same[0].flame : mergeFlames(same, this.apart && this.mode !== "flat");
+    this.graph.setRoot(this.data.root);
+    this.drawPanel();
   }
 
-  private draw(): void {
-    const mode = (m: Mode): HTMLElement =>
+  private drawPanel(): void {
+    const makeModeButton = (mode: Mode): HTMLElement =>
       h(
         "button",
         {
-          class: m === this.mode ? "on" : "",
-          "aria-pressed": String(m === this.mode),
+          class: mode === this.mode ? "on" : "",
+          "aria-pressed": String(mode === this.mode),
           onclick: () => {
             const again =
-              (m === "bottom_up") !== (this.mode === "bottom_up") || this.app.reports.length > 1;
-            this.mode = m;
-            if (again) void this.load();
-            else this.draw();
+              (mode === "bottom_up") !== (this.mode === "bottom_up") || this.app.reports.length > 1;
+            this.mode = mode;
+            if (again) void this.loadFlames();
+            else this.drawPanel();
           },
         },
-        t(m),
+        t(mode),
       );
-    fill(
+    fillElement(
       this.root,
       h(
         "p",
         { class: "actions" },
-        this.kinds().map((k) =>
+        this.listKinds().map((k) =>
           h(
             "button",
             {
@@ -195,17 +197,17 @@ export class Functions implements Panel {
               "aria-pressed": String(k === this.kind),
               onclick: () => {
                 this.kind = k;
-                void this.load();
+                void this.loadFlames();
               },
             },
             t(KINDS[k][0]),
           ),
         ),
         " ",
-        mode("top_down"),
-        mode("bottom_up"),
-        mode("flat"),
-        h("span", { class: "quiet" }, this.summary()),
+        makeModeButton("top_down"),
+        makeModeButton("bottom_up"),
+        makeModeButton("flat"),
+        h("span", { class: "quiet" }, this.writeSummary()),
         this.other ? h("span", { class: "warning" }, t("other_unit", this.other)) : null,
         this.app.reports.length > 1 && this.mode !== "flat"
           ? h(
@@ -215,29 +217,29 @@ export class Functions implements Panel {
                 "aria-pressed": String(this.apart),
                 onclick: () => {
                   this.apart = !this.apart;
-                  void this.load();
+                  void this.loadFlames();
                 },
               },
               t("by_report"),
             )
           : null,
-        h("button", { onclick: () => this.copy() }, t("copy_csv")),
-        this.graph.zoomed()
-          ? h("button", { onclick: () => this.graph.reset() }, t("reset_zoom"))
+        h("button", { onclick: () => this.copyTable() }, t("copy_csv")),
+        this.graph.isZoomed()
+          ? h("button", { onclick: () => this.graph.resetZoom() }, t("reset_zoom"))
           : null,
         this.mode !== "flat" ? [this.graph.search, this.graph.matched] : this.filter,
       ),
-      this.mode === "flat" ? this.flat() : this.graph.root,
+      this.mode === "flat" ? this.makeFlatTable() : this.graph.root,
     );
-    if (this.mode !== "flat") this.graph.draw();
+    if (this.mode !== "flat") this.graph.drawGraph();
   }
 
-  private flat(): HTMLElement {
+  private makeFlatTable(): HTMLElement {
     this.filter.placeholder = t("filter_names");
     this.filter.setAttribute("aria-label", t("filter_names"));
-    const head = (key: FlatKey, first = true): HTMLElement =>
-        sortHead(this.sorting, key, t(key), () => this.draw(), first),
-      amount = (key: "self" | "total"): HTMLElement =>
+    const makeHead = (key: FlatKey, first = true): HTMLElement =>
+        sortHead(this.sorting, key, t(key), () => this.drawPanel(), first),
+      makeAmountHead = (key: "self" | "total"): HTMLElement =>
         h("th", { scope: "col" }, h("span", { class: "offscreen" }, t(key)));
     this.fillFlat();
     return h(
@@ -249,12 +251,12 @@ export class Functions implements Panel {
         h(
           "tr",
           null,
-          head("self"),
-          amount("self"),
-          head("total"),
-          amount("total"),
-          head("name", false),
-          head("module", false),
+          makeHead("self"),
+          makeAmountHead("self"),
+          makeHead("total"),
+          makeAmountHead("total"),
+          makeHead("name", false),
+          makeHead("module", false),
         ),
       ),
       this.flatBody,
@@ -265,7 +267,7 @@ export class Functions implements Panel {
     const all = this.data?.root.total || 1,
       { key, down } = this.sorting,
       wanted = this.filter.value.toLowerCase();
-    const text = (a: string, b: string): number => (a < b ? 1 : Number(a > b) * -1);
+    const compareTexts = (a: string, b: string): number => (a < b ? 1 : Number(a > b) * -1);
     const list = (this.data?.flat ?? []).filter(
       (f) =>
         !wanted || f.name.toLowerCase().includes(wanted) || f.module.toLowerCase().includes(wanted),
@@ -273,11 +275,11 @@ export class Functions implements Panel {
     list.sort(
       (a, b) =>
         (down ? 1 : -1) *
-          (key === "self" || key === "total" ? b[key] - a[key] : text(a[key], b[key])) ||
+          (key === "self" || key === "total" ? b[key] - a[key] : compareTexts(a[key], b[key])) ||
         b.self - a.self ||
         b.total - a.total,
     );
-    fill(
+    fillElement(
       this.flatBody,
       list.slice(0, MOST_FLAT).map((f) =>
         h(
@@ -289,43 +291,43 @@ export class Functions implements Panel {
               class: "n bar",
               style: { backgroundSize: `${(f.self / all) * 100}% 100%` },
             },
-            percent(f.self / all),
+            formatPercent(f.self / all),
           ),
-          h("td", { class: "n" }, this.amount(f.self)),
+          h("td", { class: "n" }, this.writeAmount(f.self)),
           h(
             "td",
             {
               class: "n bar",
               style: { backgroundSize: `${(f.total / all) * 100}% 100%` },
             },
-            percent(f.total / all),
+            formatPercent(f.total / all),
           ),
-          h("td", { class: "n" }, this.amount(f.total)),
-          h("td", { class: "wide" }, h("bdi", null, clean(f.name, 300))),
-          h("td", null, h("bdi", null, clean(f.module.replace(/.*\//, ""), 100))),
+          h("td", { class: "n" }, this.writeAmount(f.total)),
+          h("td", { class: "wide" }, h("bdi", null, cleanText(f.name, 300))),
+          h("td", null, h("bdi", null, cleanText(f.module.replace(/.*\//, ""), 100))),
         ),
       ),
     );
   }
 
   /** The table of functions, whatever is in sight. */
-  private copy(): void {
-    const unit = this.data?.unit === "ns" ? "ns" : clean(this.data?.unit ?? "");
+  private copyTable(): void {
+    const unit = this.data?.unit === "ns" ? "ns" : cleanText(this.data?.unit ?? "");
     copyCsv(
       [`self_${unit}`, `total_${unit}`, "name", "module"],
-      (this.data?.flat ?? []).map((f) => [f.self, f.total, clean(f.name), clean(f.module)]),
+      (this.data?.flat ?? []).map((f) => [f.self, f.total, cleanText(f.name), cleanText(f.module)]),
     );
   }
 
   /** What is shown: of which stretch, how many samples, how long together. */
-  private summary(): string {
-    const samples = t(KINDS[Math.max(0, this.kind)][2], count(this.data?.samples ?? 0)),
-      total = this.data?.unit === "ns" ? ` · ${duration(this.data.root.total)}` : "";
+  private writeSummary(): string {
+    const samples = t(KINDS[Math.max(0, this.kind)][2], formatCount(this.data?.samples ?? 0)),
+      total = this.data?.unit === "ns" ? ` · ${formatDuration(this.data.root.total)}` : "";
     return ` ${t(this.app.range ? "selection" : "window")}: ${samples}${total} `;
   }
 
-  private amount(v: number): string {
-    return this.data?.unit === "ns" ? duration(v) : count(v);
+  private writeAmount(value: number): string {
+    return this.data?.unit === "ns" ? formatDuration(value) : formatCount(value);
   }
 
   private rootName(): string {

@@ -12,33 +12,33 @@ export interface Sorting<K extends string> {
  * which way at first is down; `name`: what it is called where its text says too little.
  */
 export function sortHead<K extends string>(
-  s: Sorting<K>,
+  sorting: Sorting<K>,
   key: K,
   text: string,
   again: () => void,
   first = true,
   name?: string,
 ): HTMLElement {
-  const on = s.key === key;
+  const on = sorting.key === key;
   return h(
     "th",
-    { scope: "col", "aria-sort": on ? (s.down ? "descending" : "ascending") : undefined },
+    { scope: "col", "aria-sort": on ? (sorting.down ? "descending" : "ascending") : undefined },
     h(
       "button",
       {
         "aria-label": name,
         onclick: () => {
-          s.down = on ? !s.down : first;
-          s.key = key;
+          sorting.down = on ? !sorting.down : first;
+          sorting.key = key;
           again();
         },
       },
-      `${text}${on ? (s.down ? " ▾" : " ▴") : ""}`,
+      `${text}${on ? (sorting.down ? " ▾" : " ▴") : ""}`,
     ),
   );
 }
 
 /** The sign of a difference, with a minus as wide as the plus. */
-export function signed(v: number, text: string): string {
-  return `${v > 0 ? "+" : v < 0 ? "−" : ""}${text}`;
+export function writeSigned(value: number, text: string): string {
+  return `${value > 0 ? "+" : value < 0 ? "−" : ""}${text}`;
 }

@@ -1,8 +1,8 @@
 /** How the durations of some events are spread: bars of equal factors, and percentiles. */
 
 import type { Durations } from "../data";
-import { fill, h } from "../dom";
-import { count, duration, percent } from "../format";
+import { fillElement, h } from "../dom";
+import { formatCount, formatDuration, formatPercent } from "../format";
 import { t } from "../i18n";
 
 export type Slice = [from: number, to: number]; // ns, the second no longer among them
@@ -12,53 +12,53 @@ export class Histogram {
 
   constructor(private onChoose: (slice: Slice | null) => void) {}
 
-  hide(): void {
+  hideBars(): void {
     this.root.hidden = true;
-    fill(this.root);
+    fillElement(this.root);
   }
 
   /** One of each report, named where there are several. */
-  show(parts: { name: string; durations: Durations }[], chosen: Slice | null): void {
+  showDurations(parts: { name: string; durations: Durations }[], chosen: Slice | null): void {
     this.root.hidden = false;
-    fill(
+    fillElement(
       this.root,
       parts.flatMap(({ name, durations }) => [
         parts.length > 1 ? h("h4", null, h("bdi", null, name)) : null,
-        this.figures(durations),
-        durations.count ? this.bars(durations, chosen) : null,
-        durations.count ? this.axis(durations) : null,
+        this.listFigures(durations),
+        durations.count ? this.makeBars(durations, chosen) : null,
+        durations.count ? this.makeAxis(durations) : null,
       ]),
     );
   }
 
-  private figures(d: Durations): HTMLElement {
-    const pairs: [string, string][] = [[t("count"), count(d.count)]];
-    if (d.count)
+  private listFigures(durations: Durations): HTMLElement {
+    const pairs: [string, string][] = [[t("count"), formatCount(durations.count)]];
+    if (durations.count)
       pairs.push(
-        [t("minimum"), duration(d.min!)],
-        [t("median"), duration(d.median!)],
-        [t("average"), duration(d.total / d.count)],
-        ["p90", duration(d.p90!)],
-        ["p99", duration(d.p99!)],
-        [t("maximum"), duration(d.max!)],
+        [t("minimum"), formatDuration(durations.min!)],
+        [t("median"), formatDuration(durations.median!)],
+        [t("average"), formatDuration(durations.total / durations.count)],
+        ["p90", formatDuration(durations.p90!)],
+        ["p99", formatDuration(durations.p99!)],
+        [t("maximum"), formatDuration(durations.max!)],
       );
-    if (d.without) pairs.push([t("without_duration"), count(d.without)]);
+    if (durations.without) pairs.push([t("without_duration"), formatCount(durations.without)]);
     return h(
       "dl",
       null,
-      pairs.map(([k, v]) => h("div", null, h("dt", null, k), h("dd", null, v))),
+      pairs.map(([key, value]) => h("div", null, h("dt", null, key), h("dd", null, value))),
     );
   }
 
-  private bars(d: Durations, chosen: Slice | null): HTMLElement {
-    const most = Math.max(...d.buckets.map(([, , n]) => n));
+  private makeBars(durations: Durations, chosen: Slice | null): HTMLElement {
+    const most = Math.max(...durations.buckets.map(([, , n]) => n));
     return h(
       "div",
       { class: "bars", role: "group", "aria-label": t("durations") },
-      d.buckets.map(([from, to, n]) => {
+      durations.buckets.map(([from, to, n]) => {
         const on = chosen?.[0] === from && chosen[1] === to,
-          share = percent(n / d.count),
-          says = t("bucket", duration(from), duration(to), count(n), share);
+          share = formatPercent(n / durations.count),
+          says = t("bucket", formatDuration(from), formatDuration(to), formatCount(n), share);
         return h(
           "button",
           {
@@ -76,15 +76,19 @@ export class Histogram {
   }
 
   /** The bounds of some buckets, from left to right. */
-  private axis(d: Durations): HTMLElement {
-    const n = d.buckets.length,
+  private makeAxis(durations: Durations): HTMLElement {
+    const n = durations.buckets.length,
       step = Math.max(1, Math.ceil(n / 5)),
-      marks = d.buckets.filter((_, i) => i % step === 0);
+      marks = durations.buckets.filter((_, i) => i % step === 0);
     return h(
       "div",
       { class: "axis", "aria-hidden": "true" },
       marks.map(([from], i) =>
-        h("span", { style: { flexGrow: String(Math.min(step, n - i * step)) } }, duration(from)),
+        h(
+          "span",
+          { style: { flexGrow: String(Math.min(step, n - i * step)) } },
+          formatDuration(from),
+        ),
       ),
     );
   }

@@ -15,11 +15,11 @@ import { Session } from "./session";
 export interface Panel {
   readonly root: HTMLElement;
   /** Is there anything to show? */
-  there(): boolean;
+  hasContent(): boolean;
   /** How many things that should not be overlooked it has. */
-  urgent?(): number;
+  countUrgent?(): number;
   /** It came into sight, or what it depends on changed while it is. */
-  update(): void;
+  updatePanel(): void;
 }
 
 export interface LaneRef {
@@ -54,66 +54,66 @@ export class Panels {
     ];
     let linked = false;
     this.tabs = h("div", { class: "tabs", role: "tablist" });
-    this.tabs.addEventListener("keydown", (e) => this.arrows(e));
+    this.tabs.addEventListener("keydown", (event) => this.pressArrow(event));
     this.body = h("div", { class: "panel", role: "tabpanel", tabindex: 0 });
     this.root = h("div", { class: "panels" }, this.tabs, this.body);
-    for (const what of ["ready", "words"]) app.on(what, () => this.draw());
+    for (const what of ["ready", "words"]) app.on(what, () => this.drawTabs());
     app.on("built", () => {
       /*
        * With nothing selected there is nothing else to say. Rows that no one asked for are
        * not read for it.
        */
       if (!this.chosen && !app.selected && !app.unread) this.current = "statistics";
-      this.draw();
+      this.drawTabs();
       if (!linked) void this.openLinked();
       linked = true;
     });
     app.on("error", () => {
       if (this.body.hidden === app.lost) return;
       this.body.hidden = app.lost; // what it says may no longer be so
-      if (!app.lost) this.panel().update();
+      if (!app.lost) this.getPanel().updatePanel();
     });
     app.on("select", () => {
-      if (app.selected) this.show("details", false);
-      else this.refresh(["details"]);
+      if (app.selected) this.showPanel("details", false);
+      else this.refreshPanels(["details"]);
     });
-    app.on("statistics", () => this.show("statistics"));
-    app.on("fold", () => this.refresh(["statistics", "functions", "compare"]));
-    app.on("view", () => this.refresh(["statistics", "events", "functions"]));
-    app.on("range", () => this.refresh(["statistics", "events", "functions"]));
-    this.draw();
+    app.on("statistics", () => this.showPanel("statistics"));
+    app.on("fold", () => this.refreshPanels(["statistics", "functions", "compare"]));
+    app.on("view", () => this.refreshPanels(["statistics", "events", "functions"]));
+    app.on("range", () => this.refreshPanels(["statistics", "events", "functions"]));
+    this.drawTabs();
   }
 
   /** What the link that was opened had selected and shown. */
   private async openLinked(): Promise<void> {
     const which = await this.app.openLinked(this.app.linkedAtStart),
-      there = this.all.find(([w, p]) => w === which && p.there());
-    if (there) this.show(there[0]);
+      there = this.all.find(([w, panel]) => w === which && panel.hasContent());
+    if (there) this.showPanel(there[0]);
     this.app.linkedAtStart = { panel: "", event: [] };
   }
 
   /** How much there is that should not be overlooked. */
-  private mark(p: Panel): string {
-    const n = p.urgent?.() ?? 0;
+  private markUrgent(panel: Panel): string {
+    const n = panel.countUrgent?.() ?? 0;
     return n ? ` (${n})` : "";
   }
 
-  private refresh(which: Word[]): void {
-    if (which.includes(this.current)) this.panel().update();
+  private refreshPanels(which: Word[]): void {
+    if (which.includes(this.current)) this.getPanel().updatePanel();
   }
 
-  private panel(): Panel {
+  private getPanel(): Panel {
     return this.all.find(([w]) => w === this.current)![1];
   }
 
-  private draw(): void {
-    if (!this.panel().there()) this.current = "details";
+  private drawTabs(): void {
+    if (!this.getPanel().hasContent()) this.current = "details";
     this.tabs.setAttribute("aria-label", t("panels"));
     this.body.setAttribute("aria-label", t(this.current));
     this.tabs.replaceChildren(
       ...this.all
-        .filter(([, p]) => p.there())
-        .map(([w, p]) =>
+        .filter(([, panel]) => panel.hasContent())
+        .map(([w, panel]) =>
           h(
             "button",
             {
@@ -121,31 +121,31 @@ export class Panels {
               "aria-selected": String(w === this.current),
               class: w === this.current ? "on" : "",
               "data-tab": w,
-              onclick: () => this.show(w),
+              onclick: () => this.showPanel(w),
             },
-            `${t(w)}${this.mark(p)}`,
+            `${t(w)}${this.markUrgent(panel)}`,
           ),
         ),
     );
-    this.body.replaceChildren(this.panel().root);
+    this.body.replaceChildren(this.getPanel().root);
     this.app.panel = this.current;
-    this.app.emit("panel");
-    this.panel().update();
+    this.app.emitEvent("panel");
+    this.getPanel().updatePanel();
   }
 
   /** Left and Right go from tab to tab. */
-  private arrows(e: KeyboardEvent): void {
+  private pressArrow(event: KeyboardEvent): void {
     const all = [...this.tabs.querySelectorAll("button")],
       i = all.indexOf(document.activeElement as HTMLButtonElement),
-      by = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
+      by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (by === undefined || i < 0) return;
-    e.preventDefault();
-    e.stopPropagation();
-    this.show(all[(i + by + all.length) % all.length].dataset.tab as Word);
+    event.preventDefault();
+    event.stopPropagation();
+    this.showPanel(all[(i + by + all.length) % all.length].dataset.tab as Word);
     this.tabs.querySelector<HTMLElement>("button.on")?.focus();
   }
 
-  show(which: Word, always = true): void {
+  showPanel(which: Word, always = true): void {
     const changed = this.current !== which;
     this.chosen = true;
     /* Stepping from the table of events through the events must not hide the table. */
@@ -156,37 +156,37 @@ export class Panels {
       this.current !== "diagnostics" &&
       this.current !== "session"
     ) {
-      this.refresh([this.current]);
+      this.refreshPanels([this.current]);
       return;
     }
     this.current = which;
-    if (changed) this.draw();
-    else this.panel().update();
+    if (changed) this.drawTabs();
+    else this.getPanel().updatePanel();
   }
 
   /** The events of some rows; of one name, where it is given, or of all names of one form. */
   showEvents(lanes: LaneRef[], name?: string, form?: number): void {
-    this.events.choose(lanes, name, form);
-    this.show("events");
+    this.events.chooseEvents(lanes, name, form);
+    this.showPanel("events");
   }
 
   /** The same with how their durations are spread. */
   showDurations(lanes: LaneRef[], name: string, form?: number): void {
-    this.events.choose(lanes, name, form);
+    this.events.chooseEvents(lanes, name, form);
     this.events.showSpread(true);
-    this.show("events");
+    this.showPanel("events");
   }
 
   /** All rows of a report that have events of a kind. */
   lanesOf(report: number, kind: string): LaneRef[] {
     return [...this.app.rows.byLane.values()]
-      .filter((r) => r.report === report && r.type === kind)
-      .map((r) => ({ report: r.report, lane: r.lane! }));
+      .filter((row) => row.report === report && row.type === kind)
+      .map((line) => ({ report: line.report, lane: line.lane! }));
   }
 
   showStatistics(lanes: LaneRef[]): void {
-    this.statistics.choose(lanes);
-    this.show("statistics");
+    this.statistics.chooseRows(lanes);
+    this.showPanel("statistics");
   }
 }
 
@@ -195,6 +195,6 @@ export class Panels {
  */
 export function windowOf(app: App, report: number): { t0: number; t1: number; selected: boolean } {
   const [a, b] = app.range ?? [app.view.t0, app.view.t1],
-    o = app.offsets[report] ?? 0;
-  return { t0: Math.floor(a - o), t1: Math.ceil(b - o), selected: app.range !== null };
+    offset = app.offsets[report] ?? 0;
+  return { t0: Math.floor(a - offset), t1: Math.ceil(b - offset), selected: app.range !== null };
 }

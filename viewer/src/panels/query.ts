@@ -4,8 +4,8 @@ import type { App } from "../app";
 import { ServerError, type Spot } from "../data";
 import type { Panel } from "./panels";
 import { copyCsv, saveCsv } from "../copy";
-import { fill, h } from "../dom";
-import { clean, count } from "../format";
+import { fillElement, h } from "../dom";
+import { cleanText, formatCount } from "../format";
 import { t, type Word } from "../i18n";
 
 type Value = string | number | null;
@@ -89,7 +89,7 @@ const KEPT = "warpsight query", // what was typed last, in the browser
 /** Columns of moments, which lead to their events. */
 const MOMENTS = /^(start|timestamp)$|[_.]start$|[a-z]Start$/;
 
-function kept(): string {
+function readKept(): string {
   try {
     return localStorage.getItem(KEPT) ?? "";
   } catch {
@@ -98,7 +98,7 @@ function kept(): string {
 }
 
 /** A value as it is copied and shown; real numbers are seen to be such. */
-function shown(value: Value, type: string): string {
+function showValue(value: Value, type: string): string {
   if (typeof value === "number" && type === "real" && Number.isInteger(value))
     return Math.abs(value) < 1e16 ? value.toFixed(1) : String(value);
   return String(value);
@@ -120,32 +120,32 @@ export class Query implements Panel {
       maxlength: 20000,
       spellcheck: "false",
       autocomplete: "off",
-      value: kept(),
-      onkeydown: (k: KeyboardEvent) => this.onKey(k),
+      value: readKept(),
+      onkeydown: (event: KeyboardEvent) => this.onKey(event),
     });
     this.root = h("div", { class: "query" }, this.text, this.controls, this.says, this.tables);
-    for (const what of ["ready", "words"]) app.on(what, () => this.draw());
+    for (const what of ["ready", "words"]) app.on(what, () => this.drawPanel());
   }
 
-  there(): boolean {
+  hasContent(): boolean {
     return this.app.reports.length > 0 && !this.app.limit; // an exported page has no tables
   }
 
-  update(): void {
-    this.draw();
+  updatePanel(): void {
+    this.drawPanel();
   }
 
-  private onKey(k: KeyboardEvent): void {
-    if (k.key === "Escape" && this.running) this.stop();
-    else if (k.key === "Enter" && (k.ctrlKey || k.metaKey)) void this.ask();
+  private onKey(event: KeyboardEvent): void {
+    if (event.key === "Escape" && this.running) this.stopQuery();
+    else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void this.askQuery();
     else return;
-    k.preventDefault();
-    k.stopPropagation();
+    event.preventDefault();
+    event.stopPropagation();
   }
 
   /* ---- asking ---- */
 
-  private keep(): void {
+  private keepText(): void {
     try {
       localStorage.setItem(KEPT, this.text.value);
     } catch {
@@ -154,76 +154,78 @@ export class Query implements Panel {
   }
 
   /** The server ends a query whose page closes the connection. */
-  private stop(): void {
+  private stopQuery(): void {
     this.running?.abort();
   }
 
-  private async ask(): Promise<void> {
+  private async askQuery(): Promise<void> {
     const sql = this.text.value.trim(),
       mine = new AbortController(),
       began = performance.now();
     if (!sql) return;
-    this.stop();
-    this.keep();
+    this.stopQuery();
+    this.keepText();
     this.running = mine;
     this.results = [];
-    this.say(t("query_running"));
-    this.draw();
+    this.sayText(t("query_running"));
+    this.drawPanel();
     try {
       const question = { r: this.report, sql, limit: ASKED },
         answer = await this.app.source.json<Answer>("query", question, mine.signal);
       if (this.running !== mine) return;
       this.results = answer.results;
-      this.say(this.summary(answer, performance.now() - began));
-    } catch (e) {
+      this.sayText(this.writeSummary(answer, performance.now() - began));
+    } catch (error) {
       if (this.running !== mine) return;
-      if (mine.signal.aborted) this.say(t("query_stopped"));
-      else if (e instanceof ServerError) this.say(clean(e.message, 2000), true);
+      if (mine.signal.aborted) this.sayText(t("query_stopped"));
+      else if (error instanceof ServerError) this.sayText(cleanText(error.message, 2000), true);
       else {
-        this.say(t("error"), true);
-        this.app.fail(e);
+        this.sayText(t("error"), true);
+        this.app.showFailure(error);
       }
     }
     this.running = null;
-    this.draw();
+    this.drawPanel();
   }
 
-  private say(text: string, wrong = false): void {
+  private sayText(text: string, wrong = false): void {
     this.says.textContent = text;
     this.says.classList.toggle("wrong", wrong);
   }
 
-  private summary(answer: Answer, ms: number): string {
-    const rows = answer.results.reduce((n, r) => n + r.rows.length, 0),
+  private writeSummary(answer: Answer, ms: number): string {
+    const rows = answer.results.reduce((n, result) => n + result.rows.length, 0),
       took = `${ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`}`;
     if (!answer.results.length) return t("query_nothing");
-    return answer.full ? t("query_full", count(rows)) : `${t("n_rows", count(rows))} · ${took}`;
+    return answer.full
+      ? t("query_full", formatCount(rows))
+      : `${t("n_rows", formatCount(rows))} · ${took}`;
   }
 
   /* ---- controls ---- */
 
-  private draw(): void {
+  private drawPanel(): void {
     const named = t("query_label");
     this.text.placeholder = `SELECT … FROM … (${t("query_hint")})`;
     this.text.setAttribute("aria-label", named);
     if (this.report >= this.app.reports.length) this.report = 0;
-    fill(
+    fillElement(
       this.controls,
       this.running
-        ? h("button", { class: "stop", onclick: () => this.stop() }, t("query_stop"))
-        : h("button", { class: "ask", onclick: () => void this.ask() }, t("query_ask")),
+        ? h("button", { class: "stop", onclick: () => this.stopQuery() }, t("query_stop"))
+        : h("button", { class: "ask", onclick: () => void this.askQuery() }, t("query_ask")),
       this.app.reports.length > 1 ? this.reportChoice() : null,
       this.exampleChoice(),
-      this.results.some((r) => r.rows.length)
+      this.results.some((result) => result.rows.length)
         ? [
-            h("button", { onclick: () => this.csv(false) }, t("copy_csv")),
-            h("button", { onclick: () => this.csv(true) }, t("save_csv")),
+            h("button", { onclick: () => this.makeCsv(false) }, t("copy_csv")),
+            h("button", { onclick: () => this.makeCsv(true) }, t("save_csv")),
           ]
         : null,
     );
-    fill(
+    fillElement(
       this.tables,
-      this.results.map((r) => this.table(r, AT_FIRST)),
+      this.results.map((result) => this.makeTable(result, AT_FIRST)),
     );
   }
 
@@ -231,8 +233,12 @@ export class Query implements Panel {
     const choice = h(
       "select",
       { "aria-label": t("report"), onchange: () => (this.report = Number(choice.value)) },
-      this.app.reports.map((r) =>
-        h("option", { value: r.id, selected: r.id === this.report }, clean(r.name, 60)),
+      this.app.reports.map((report) =>
+        h(
+          "option",
+          { value: report.id, selected: report.id === this.report },
+          cleanText(report.name, 60),
+        ),
       ),
     );
     return choice;
@@ -242,7 +248,7 @@ export class Query implements Panel {
   private exampleChoice(): HTMLElement {
     const tables = this.app.reports[this.report]?.tables.filter((x) => x.rows && x.sqlite) ?? [],
       names = [...new Set(tables.map((x) => x.sqlite))].sort(),
-      examples = EXAMPLES.filter((e) => e.tables.every((name) => names.includes(name)));
+      examples = EXAMPLES.filter((example) => example.tables.every((name) => names.includes(name)));
     const choice = h(
       "select",
       {
@@ -255,7 +261,7 @@ export class Query implements Panel {
         },
       },
       h("option", { value: "" }, t("query_examples")),
-      examples.map((e, i) => h("option", { value: i }, t(e.word))),
+      examples.map((example, i) => h("option", { value: i }, t(example.word))),
       h(
         "optgroup",
         { label: t("tables") },
@@ -265,15 +271,15 @@ export class Query implements Panel {
     return choice;
   }
 
-  private csv(save: boolean): void {
-    const { columns, types, rows } = this.results.find((r) => r.rows.length)!,
-      head = columns.map((c) => clean(c)),
+  private makeCsv(save: boolean): void {
+    const { columns, types, rows } = this.results.find((result) => result.rows.length)!,
+      head = columns.map((column) => cleanText(column)),
       body = rows.map((row) =>
         row.map((value, i) => {
           if (value === null) return "";
           // numbers that are written as texts are no formulas
           if (/^-?\d+$/.test(String(value)) && types[i] === "integer") return Number(value);
-          return typeof value === "number" ? value : clean(value);
+          return typeof value === "number" ? value : cleanText(value);
         }),
       );
     if (save) saveCsv("query.csv", head, body);
@@ -282,10 +288,10 @@ export class Query implements Panel {
 
   /* ---- the table ---- */
 
-  private table(result: Result, most: number): HTMLElement {
+  private makeTable(result: Result, most: number): HTMLElement {
     const root = h("div"),
       left = result.rows.length - most,
-      more = (): void => root.replaceWith(this.table(result, most + AT_FIRST * 4));
+      showMore = (): void => root.replaceWith(this.makeTable(result, most + AT_FIRST * 4));
     root.append(
       h(
         "table",
@@ -296,7 +302,7 @@ export class Query implements Panel {
           h(
             "tr",
             null,
-            result.columns.map((c, i) => this.head(result, c, i)),
+            result.columns.map((column, i) => this.makeHead(result, column, i)),
           ),
         ),
         h(
@@ -306,46 +312,47 @@ export class Query implements Panel {
             h(
               "tr",
               null,
-              row.map((_, i) => this.cell(result, row, i)),
+              row.map((_, i) => this.makeCell(result, row, i)),
             ),
           ),
         ),
       ),
     );
-    if (left > 0) root.append(h("button", { onclick: more }, `${t("more")} (${count(left)})`));
+    if (left > 0)
+      root.append(h("button", { onclick: showMore }, `${t("more")} (${formatCount(left)})`));
     return root;
   }
 
-  private head(result: Result, column: string, i: number): HTMLElement {
+  private makeHead(result: Result, column: string, i: number): HTMLElement {
     return h(
       "th",
       { scope: "col" },
-      h("bdi", null, clean(column, 100)),
+      h("bdi", null, cleanText(column, 100)),
       h("span", { class: "quiet type" }, result.types[i]),
     );
   }
 
-  private cell(result: Result, row: Value[], i: number): HTMLElement {
+  private makeCell(result: Result, row: Value[], i: number): HTMLElement {
     const value = row[i],
       type = result.types[i];
     if (value === null) return h("td", { class: "quiet" }, "NULL");
     if (typeof value === "number" && type === "integer" && MOMENTS.test(result.columns[i])) {
       const end = row[result.columns.indexOf("end")],
-        go = (): void => void this.go(value, typeof end === "number" ? end : value);
+        goToEvent = (): void => void this.goToEvent(value, typeof end === "number" ? end : value);
       return h(
         "td",
         { class: "n" },
-        h("button", { class: "link", title: t("jump"), onclick: go }, String(value)),
+        h("button", { class: "link", title: t("jump"), onclick: goToEvent }, String(value)),
       );
     }
     if (typeof value === "number" || type === "integer")
-      return h("td", { class: "n" }, shown(value, type));
-    const text = clean(value, 2000);
+      return h("td", { class: "n" }, showValue(value, type));
+    const text = cleanText(value, 2000);
     return h("td", { title: text.length > 60 ? text : undefined }, h("bdi", null, text));
   }
 
   /** Select the event that began then, of several the one that ended then; else that stretch. */
-  private async go(start: number, end: number): Promise<void> {
+  private async goToEvent(start: number, end: number): Promise<void> {
     const question = {
       r: this.report,
       t0: start,
@@ -356,15 +363,15 @@ export class Query implements Panel {
     };
     for (let i = 0; i < TRIES; i++) {
       const got = await this.app.ask<{ events: Spot[]; unread?: number }>("events", question),
-        there = got?.events.filter((e) => e.start === start) ?? [],
-        event = there.find((e) => e.end === end) ?? (got?.unread ? undefined : there[0]);
+        there = got?.events.filter((spot) => spot.start === start) ?? [],
+        event = there.find((spot) => spot.end === end) ?? (got?.unread ? undefined : there[0]);
       if (event) return this.app.select(this.report, event, true);
       if (!got?.unread) break;
-      await new Promise((f) => setTimeout(f, 100));
+      await new Promise((callback) => setTimeout(callback, 100));
     }
     this.app.select(this.report, null);
     const offset = this.app.offsets[this.report];
     this.app.setRange([start + offset, Math.max(end, start + 1) + offset]);
-    this.app.view.reveal(start + offset, end + offset);
+    this.app.view.revealSpan(start + offset, end + offset);
   }
 }

@@ -2,8 +2,8 @@
 
 import type { App } from "../app";
 import { ServerError, type Group, type Spot } from "../data";
-import { fill, h, later } from "../dom";
-import { clean, count, duration } from "../format";
+import { fillElement, h, delayCalls } from "../dom";
+import { cleanText, formatCount, formatDuration } from "../format";
 import { t } from "../i18n";
 
 /** How many events match in a report, and what they are called. */
@@ -27,9 +27,13 @@ export class SearchBar {
     this.input = h("input", { type: "search", class: "searchbox", maxlength: 900 });
     this.regex = h("input", { type: "checkbox" });
     this.matchCase = h("input", { type: "checkbox" });
-    const prev = h("button", { class: "step prev", onclick: () => void this.step(true) }, "‹"),
-      next = h("button", { class: "step next", onclick: () => void this.step(false) }, "›");
-    const words = (): void => {
+    const prev = h(
+        "button",
+        { class: "step prev", onclick: () => void this.stepMatches(true) },
+        "‹",
+      ),
+      next = h("button", { class: "step next", onclick: () => void this.stepMatches(false) }, "›");
+    const nameControls = (): void => {
       this.input.placeholder = t("search");
       this.input.setAttribute("aria-label", t("search_title"));
       prev.title = t("previous");
@@ -37,73 +41,73 @@ export class SearchBar {
       prev.setAttribute("aria-label", t("previous"));
       next.setAttribute("aria-label", t("next"));
     };
-    words();
-    app.on("words", words);
-    const label = (
+    nameControls();
+    app.on("words", nameControls);
+    const nameControl = (
       box: HTMLInputElement,
       text: string,
       word: "regex" | "match_case",
     ): HTMLElement => {
-      const l = h("label", { class: "toggle", title: t(word) }, box, text);
+      const element = h("label", { class: "toggle", title: t(word) }, box, text);
       box.setAttribute("aria-label", t(word));
-      box.addEventListener("change", () => void this.run());
-      return l;
+      box.addEventListener("change", () => void this.runSearch());
+      return element;
     };
     this.root = h(
       "div",
       { class: "search" },
       this.input,
-      label(this.regex, ".*", "regex"),
-      label(this.matchCase, "Aa", "match_case"),
+      nameControl(this.regex, ".*", "regex"),
+      nameControl(this.matchCase, "Aa", "match_case"),
       prev,
       next,
       this.result,
       this.list,
     );
-    const soon = later(200, () => void this.run());
+    const soon = delayCalls(200, () => void this.runSearch());
     this.input.addEventListener("input", () => {
       this.stepping = false;
       soon();
     });
-    this.list.addEventListener("keydown", (e) => this.inList(e));
-    this.input.addEventListener("keydown", (e) => {
-      if (e.key === "Enter") void this.step(e.shiftKey);
-      else if (e.key === "ArrowDown" && !this.list.hidden)
+    this.list.addEventListener("keydown", (event) => this.inList(event));
+    this.input.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") void this.stepMatches(event.shiftKey);
+      else if (event.key === "ArrowDown" && !this.list.hidden)
         this.list.querySelector("button")?.focus();
-      else if (e.key === "Escape") this.clear();
+      else if (event.key === "Escape") this.clearSearch();
       else return;
-      e.preventDefault();
-      e.stopPropagation();
+      event.preventDefault();
+      event.stopPropagation();
     });
     this.input.addEventListener("focus", () => {
       this.list.hidden = !this.list.children.length;
     });
-    document.addEventListener("pointerdown", (e) => {
-      if (!this.root.contains(e.target as Node)) this.list.hidden = true;
+    document.addEventListener("pointerdown", (event) => {
+      if (!this.root.contains(event.target as Node)) this.list.hidden = true;
     });
     app.on(
       "view",
-      later(250, () => void this.marks()),
+      delayCalls(250, () => void this.loadMarks()),
     );
   }
 
-  focus(text?: string): void {
+  focusSearch(text?: string): void {
     if (text !== undefined) {
       this.input.value = text;
-      void this.run();
+      void this.runSearch();
     }
     this.input.focus();
     this.input.select();
   }
 
-  private clear(): void {
+  private clearSearch(): void {
     this.input.value = "";
     this.list.hidden = true;
-    void this.run();
+    void this.runSearch();
     this.input.blur();
   }
 
-  private params(): { q: string; re: number; case: number } {
+  private askParams(): { q: string; re: number; case: number } {
     return {
       q: this.input.value,
       re: this.regex.checked ? 1 : 0,
@@ -111,28 +115,28 @@ export class SearchBar {
     };
   }
 
-  private async run(): Promise<void> {
+  private async runSearch(): Promise<void> {
     const turn = ++this.turn;
     if (!this.input.value) {
       this.result.textContent = "";
-      fill(this.list);
+      fillElement(this.list);
       this.list.hidden = true;
       this.app.sayRefusal("");
       this.app.found = new Float64Array(0);
-      this.app.emit("found");
+      this.app.emitEvent("found");
       return;
     }
     let refusal = "";
-    const refuse = (e: unknown): undefined => {
-      if (e instanceof ServerError) refusal = clean(e.message, 600);
-      else this.app.fail(e);
+    const refuseSearch = (error: unknown): undefined => {
+      if (error instanceof ServerError) refusal = cleanText(error.message, 600);
+      else this.app.showFailure(error);
     };
     const parts = await Promise.all(
-      this.app.reports.map(async (r) => ({
-        r: r.id,
+      this.app.reports.map(async (info) => ({
+        r: info.id,
         got: await this.app
-          .askOrThrow<Found>("search", { r: r.id, ...this.params() })
-          .catch(refuse),
+          .askOrThrow<Found>("search", { r: info.id, ...this.askParams() })
+          .catch(refuseSearch),
       })),
     );
     if (turn !== this.turn) return;
@@ -140,97 +144,99 @@ export class SearchBar {
     if (parts.some((p) => !p.got)) return;
     const n = parts.reduce((s, p) => s + p.got!.count, 0),
       distinct = parts.reduce((s, p) => s + p.got!.distinct, 0);
-    this.result.textContent = n ? t("matches", count(n), count(distinct)) : t("no_matches");
-    fill(
+    this.result.textContent = n
+      ? t("matches", formatCount(n), formatCount(distinct))
+      : t("no_matches");
+    fillElement(
       this.list,
       parts
-        .flatMap((p) => p.got!.names.map((g) => ({ ...g, report: p.r })))
+        .flatMap((p) => p.got!.names.map((group) => ({ ...group, report: p.r })))
         .sort((a, b) => b.total - a.total)
         .slice(0, 50)
         .map((g) =>
           h(
             "button",
-            { onclick: () => void this.jump(g) },
-            h("span", { class: "n" }, count(g.count)),
-            h("span", { class: "n" }, duration(g.total)),
-            h("bdi", null, clean(g.name, 120)),
+            { onclick: () => void this.jumpTo(g) },
+            h("span", { class: "n" }, formatCount(g.count)),
+            h("span", { class: "n" }, formatDuration(g.total)),
+            h("bdi", null, cleanText(g.name, 120)),
           ),
         ),
     );
     this.list.hidden = this.stepping || document.activeElement !== this.input || !n;
-    void this.marks();
+    void this.loadMarks();
   }
 
   /** Where matches in sight are, on the axis. */
-  private async marks(): Promise<void> {
+  private async loadMarks(): Promise<void> {
     if (!this.input.value) return;
     const out: number[] = [];
-    for (const r of this.app.reports) {
-      const o = this.app.offsets[r.id];
+    for (const report of this.app.reports) {
+      const offset = this.app.offsets[report.id];
       const got = await this.app.ask<{ events: Spot[] }>("events", {
-        r: r.id,
-        ...this.params(),
-        t0: Math.floor(this.app.view.t0 - o),
-        t1: Math.ceil(this.app.view.t1 - o),
+        r: report.id,
+        ...this.askParams(),
+        t0: Math.floor(this.app.view.t0 - offset),
+        t1: Math.ceil(this.app.view.t1 - offset),
         limit: 1000,
       });
-      for (const e of got?.events ?? []) out.push(e.start + o);
+      for (const spot of got?.events ?? []) out.push(spot.start + offset);
     }
     this.app.found = Float64Array.from(out);
-    this.app.emit("found");
+    this.app.emitEvent("found");
   }
 
-  private async jump(g: Group & { report: number }): Promise<void> {
-    const [lane, level, event] = g.longest;
-    const spot = await this.app.ask<Spot>("event", { r: g.report, lane, level, event });
+  private async jumpTo(group: Group & { report: number }): Promise<void> {
+    const [lane, level, event] = group.longest;
+    const spot = await this.app.ask<Spot>("event", { r: group.report, lane, level, event });
     this.list.hidden = true;
-    if (spot) this.app.select(g.report, spot, true);
+    if (spot) this.app.select(group.report, spot, true);
   }
 
   /** Up and down in the list of names; up from its first, or Escape, back to where one types. */
-  private inList(e: KeyboardEvent): void {
+  private inList(event: KeyboardEvent): void {
     const at = document.activeElement as HTMLElement,
       to =
-        e.key === "ArrowDown"
+        event.key === "ArrowDown"
           ? (at.nextElementSibling ?? at)
-          : e.key === "ArrowUp"
+          : event.key === "ArrowUp"
             ? (at.previousElementSibling ?? this.input)
-            : e.key === "Escape"
+            : event.key === "Escape"
               ? this.input
               : null;
     if (!to) return;
-    e.preventDefault();
-    e.stopPropagation();
+    event.preventDefault();
+    event.stopPropagation();
     (to as HTMLElement).focus();
-    if (e.key === "Escape") this.list.hidden = true;
+    if (event.key === "Escape") this.list.hidden = true;
   }
 
   /**
    * The match nearest after a place (or before it), in all reports: by time, then by report, row,
    * level.
    */
-  private async nearest(
+  private async findNearest(
     from: number,
     s: { report: number; spot: Spot } | null,
     back: boolean,
   ): Promise<{ report: number; spot: Spot } | null> {
     let best: { report: number; spot: Spot; at: number } | null = null;
-    for (const r of back ? [...this.app.reports].reverse() : this.app.reports) {
-      const o = this.app.offsets[r.id],
+    for (const info of back ? [...this.app.reports].reverse() : this.app.reports) {
+      const offset = this.app.offsets[info.id],
         // what is beside it at its time may be next
-        same = s?.report === r.id ? { lane: s.spot.lane, level: s.spot.level } : {},
+        same = s?.report === info.id ? { lane: s.spot.lane, level: s.spot.level } : {},
         // or is, in another report
-        all = s && r.id !== s.report && r.id > s.report !== back ? (back ? 1 : -1) : 0;
+        all = s && info.id !== s.report && info.id > s.report !== back ? (back ? 1 : -1) : 0;
       const spot = await this.app.ask<Spot>("step", {
-        r: r.id,
-        ...this.params(),
-        t: Math.floor(from - o) + all,
+        r: info.id,
+        ...this.askParams(),
+        t: Math.floor(from - offset) + all,
         back: back ? 1 : 0,
         ...same,
       });
       if (!spot || spot.lane === undefined) continue;
-      const at = spot.start + o;
-      if (!best || (back ? at > best.at : at < best.at)) best = { report: r.id, spot, at };
+      const at = spot.start + offset;
+      if (!best || (back ? at > best.at : at < best.at)) best = { report: info.id, spot, at };
     }
     return best;
   }
@@ -239,18 +245,18 @@ export class SearchBar {
    * The next match after the selected event (or from the left edge), or the one before it; after
    * the last comes the first.
    */
-  async step(back: boolean): Promise<void> {
+  async stepMatches(back: boolean): Promise<void> {
     if (!this.input.value) return;
     this.stepping = true;
     this.list.hidden = true;
-    const s = this.app.selected,
+    const selected = this.app.selected,
       { first, last } = this.app.view;
     const best =
-      (await this.nearest(
+      (await this.findNearest(
         this.app.selectedTime() ?? (back ? this.app.view.t1 : this.app.view.t0),
-        s,
+        selected,
         back,
-      )) ?? (await this.nearest(back ? last + 1 : first - 1, null, back));
+      )) ?? (await this.findNearest(back ? last + 1 : first - 1, null, back));
     if (best) this.app.select(best.report, best.spot, true);
     else this.result.textContent = t("no_matches");
   }

@@ -2,16 +2,16 @@
 
 import type { App } from "../app";
 import type { Panel } from "./panels";
-import { fill, h } from "../dom";
-import { bytes, clean, count, moment } from "../format";
+import { fillElement, h } from "../dom";
+import { formatBytes, cleanText, formatCount, formatMoment } from "../format";
 import { t } from "../i18n";
 
 /** Program output is shown as text: terminal colours are left out, lines stay lines. */
-export function outputText(s: string): string {
-  return s
+export function outputText(text: string): string {
+  return text
     .replace(/\u001b\[[0-9;?]*[ -/]*[@-~]/g, "")
     .split("\n")
-    .map((l) => clean(l.replace(/\r$/, "")))
+    .map((line) => cleanText(line.replace(/\r$/, "")))
     .join("\n");
 }
 
@@ -20,37 +20,41 @@ export class Session implements Panel {
 
   constructor(private app: App) {}
 
-  there(): boolean {
+  hasContent(): boolean {
     return this.app.reports.length > 0;
   }
 
-  update(): void {
-    fill(
+  updatePanel(): void {
+    fillElement(
       this.root,
-      this.app.reports.map((r) =>
+      this.app.reports.map((report) =>
         h(
           "section",
           null,
           h(
             "h3",
             null,
-            h("bdi", null, clean(r.path)),
+            h("bdi", null, cleanText(report.path)),
             " ",
-            h("span", { class: "quiet" }, `${bytes(r.bytes)} · ${moment(r.last)}`),
+            h(
+              "span",
+              { class: "quiet" },
+              `${formatBytes(report.bytes)} · ${formatMoment(report.last)}`,
+            ),
           ),
-          r.facts.length
+          report.facts.length
             ? h(
                 "table",
                 { class: "columns" },
                 h(
                   "tbody",
                   null,
-                  r.facts.map((f) =>
+                  report.facts.map((f) =>
                     h(
                       "tr",
                       null,
-                      h("th", { scope: "row" }, h("bdi", null, clean(f.name))),
-                      h("td", null, h("bdi", null, clean(f.value, 4000))),
+                      h("th", { scope: "row" }, h("bdi", null, cleanText(f.name))),
+                      h("td", null, h("bdi", null, cleanText(f.value, 4000))),
                     ),
                   ),
                 ),
@@ -63,17 +67,17 @@ export class Session implements Panel {
             h(
               "tbody",
               null,
-              r.tables.map((x) =>
+              report.tables.map((x) =>
                 h(
                   "tr",
                   null,
                   h("th", { scope: "row" }, x.name),
-                  h("td", { class: "n" }, count(x.rows)),
+                  h("td", { class: "n" }, formatCount(x.rows)),
                 ),
               ),
             ),
           ),
-          r.output.length
+          report.output.length
             ? h(
                 "div",
                 null,
@@ -81,12 +85,12 @@ export class Session implements Panel {
                 h(
                   "pre",
                   { class: "output" },
-                  r.output.map((o) =>
+                  report.output.map((o) =>
                     h(
                       "span",
                       {
                         class: o.stream === 2 ? "stderr" : "",
-                        title: moment(o.time),
+                        title: formatMoment(o.time),
                       },
                       outputText(o.text),
                     ),

@@ -5,9 +5,9 @@ import type { App } from "../app";
 import type { Group, KindSum, Params, Sum } from "../data";
 import { windowOf, type LaneRef, type Panel, type Panels } from "./panels";
 import { copyCsv, copySql } from "../copy";
-import { fill, h, later, released } from "../dom";
-import { clean, count, duration, percent } from "../format";
-import { has, t } from "../i18n";
+import { fillElement, h, delayCalls, waitForRelease } from "../dom";
+import { cleanText, formatCount, formatDuration, formatPercent } from "../format";
+import { hasWord, t } from "../i18n";
 import { sortHead, type Sorting } from "./grid";
 
 const ORDER = [
@@ -34,7 +34,7 @@ const ORDER = [
 type Key = "total" | "count" | "average" | "min" | "max" | "self" | "name";
 type Mine = Group & { report: number };
 
-const formKey = (g: Mine): string => `${g.report} ${g.kind} ${g.form}`;
+const formKey = (group: Mine): string => `${group.report} ${group.kind} ${group.form}`;
 
 const AT_FIRST = 200, // names of a kind
   MORE = 1000, // at a time
@@ -72,33 +72,33 @@ export class Statistics implements Panel {
     private panels: Panels,
   ) {}
 
-  there(): boolean {
+  hasContent(): boolean {
     return this.app.reports.length > 0;
   }
 
-  choose(lanes: LaneRef[]): void {
+  chooseRows(lanes: LaneRef[]): void {
     this.lanes = lanes;
     this.kind = "";
     this.most = AT_FIRST;
   }
 
-  update = later(120, () => void this.load());
+  updatePanel = delayCalls(120, () => void this.loadSums());
 
   /** What this is about; data-of says it of what is shown. */
-  private window(): string {
+  private describeWindow(): string {
     return String(this.app.range ?? [this.app.view.t0, this.app.view.t1]);
   }
 
   /** What the server is asked about each report. */
-  private questions(): Params[] {
+  private listQuestions(): Params[] {
     const reports = this.lanes.length
-      ? [...new Set(this.lanes.map((l) => l.report))]
-      : this.app.reports.map((r) => r.id);
-    return reports.map((r) => {
-      const { t0, t1 } = windowOf(this.app, r),
-        mine = this.lanes.filter((l) => l.report === r).map((l) => l.lane);
+      ? [...new Set(this.lanes.map((lane) => lane.report))]
+      : this.app.reports.map((report) => report.id);
+    return reports.map((report) => {
+      const { t0, t1 } = windowOf(this.app, report),
+        mine = this.lanes.filter((lane) => lane.report === report).map((ref) => ref.lane);
       return {
-        r,
+        r: report,
         t0,
         t1,
         lanes: mine.length ? mine.join(",") : undefined,
@@ -109,90 +109,95 @@ export class Statistics implements Panel {
     });
   }
 
-  private async load(): Promise<void> {
+  private async loadSums(): Promise<void> {
     const turn = ++this.turn,
-      of = this.window(),
+      of = this.describeWindow(),
       more = this.most > AT_FIRST,
       asked = more ? { kind: this.kind, limit: Math.min(this.most, PAGE) } : {};
     const parts = await Promise.all(
-      this.questions().map(async (q) => ({
-        r: Number(q.r),
-        sum: await this.app.ask<Sum>("sum", { ...q, ...asked }),
+      this.listQuestions().map(async (params) => ({
+        r: Number(params.r),
+        sum: await this.app.ask<Sum>("sum", { ...params, ...asked }),
       })),
     );
-    await released(this.root);
+    await waitForRelease(this.root);
     if (turn !== this.turn) return;
     this.kinds = addKinds(parts.map((p) => p.sum));
     this.folds = parts.some((p) => p.sum?.folds === 1);
-    this.groups = parts.flatMap((p) => (p.sum?.groups ?? []).map((g) => ({ ...g, report: p.r })));
-    for (const g of this.groups)
-      if (this.opened.has(formKey(g))) await this.openForm(g).catch(() => undefined);
+    this.groups = parts.flatMap((p) =>
+      (p.sum?.groups ?? []).map((group) => ({ ...group, report: p.r })),
+    );
+    for (const mine of this.groups)
+      if (this.opened.has(formKey(mine))) await this.openForm(mine).catch(() => undefined);
     if (turn !== this.turn) return;
-    this.draw();
+    this.drawPanel();
     this.root.dataset.of = of;
   }
 
   /** Read the names of a form. */
-  private async openForm(g: Mine): Promise<void> {
-    const of = this.questions().find((q) => q.r === g.report),
-      part = { kind: g.kind, form: g.form, fold: 0, limit: MORE },
+  private async openForm(group: Mine): Promise<void> {
+    const of = this.listQuestions().find((params) => params.r === group.report),
+      part = { kind: group.kind, form: group.form, fold: 0, limit: MORE },
       sum = await this.app.ask<Sum>("sum", { ...of, ...part });
-    const names = (sum?.groups ?? []).map((x) => ({ ...x, report: g.report }));
-    this.opened.set(formKey(g), names);
+    const names = (sum?.groups ?? []).map((x) => ({ ...x, report: group.report }));
+    this.opened.set(formKey(group), names);
   }
 
-  private async toggleForm(g: Mine): Promise<void> {
-    if (!this.opened.delete(formKey(g))) await this.openForm(g);
-    this.draw();
+  private async toggleForm(group: Mine): Promise<void> {
+    if (!this.opened.delete(formKey(group))) await this.openForm(group);
+    this.drawPanel();
   }
 
-  private names(): string[] {
-    const there = new Set(this.kinds.map((k) => k.kind));
-    return [...ORDER.filter((k) => there.has(k)), ...[...there].filter((k) => !ORDER.includes(k))];
+  private listKinds(): string[] {
+    const there = new Set(this.kinds.map((sum) => sum.kind));
+    return [
+      ...ORDER.filter((key) => there.has(key)),
+      ...[...there].filter((name) => !ORDER.includes(name)),
+    ];
   }
 
-  private word(kind: string): string {
+  private nameKind(kind: string): string {
     return kind === "projected"
       ? t("nvtx_gpu")
       : kind === "cpu"
         ? t("cores")
-        : has(kind)
+        : hasWord(kind)
           ? t(kind, "").trim()
           : kind;
   }
 
-  private order(a: Mine, b: Mine): number {
+  private compareGroups(a: Mine, b: Mine): number {
     const { key, down } = this.sorting,
-      value = (g: Mine): number =>
-        key === "average" ? g.total / g.count : (g[key as "total"] ?? 0),
+      valueOf = (group: Mine): number =>
+        key === "average" ? group.total / group.count : (group[key as "total"] ?? 0),
       less =
-        key === "name" ? (a.name < b.name ? -1 : Number(a.name > b.name)) : value(a) - value(b);
+        key === "name" ? (a.name < b.name ? -1 : Number(a.name > b.name)) : valueOf(a) - valueOf(b);
     return (down ? -less : less) || b.total - a.total;
   }
 
   /** Another kind, another order, or more names: from what is here where that is all there is. */
-  private again(): void {
-    const { names } = this.kinds.find((k) => k.kind === this.kind) ?? { names: 0 },
-      here = this.groups.filter((g) => g.kind === this.kind).length;
-    if (here === names) this.draw();
-    else void this.load();
+  private drawOrLoad(): void {
+    const { names } = this.kinds.find((sum) => sum.kind === this.kind) ?? { names: 0 },
+      here = this.groups.filter((group) => group.kind === this.kind).length;
+    if (here === names) this.drawPanel();
+    else void this.loadSums();
   }
 
-  private choices(kinds: string[]): HTMLElement[] {
-    return kinds.map((k) => {
-      const { total, count: events } = this.kinds.find((x) => x.kind === k)!;
+  private makeChoices(kinds: string[]): HTMLElement[] {
+    return kinds.map((key) => {
+      const { total, count: events } = this.kinds.find((x) => x.kind === key)!;
       return h(
         "button",
         {
-          class: k === this.kind ? "on" : "",
-          "aria-pressed": String(k === this.kind),
+          class: key === this.kind ? "on" : "",
+          "aria-pressed": String(key === this.kind),
           onclick: () => {
-            this.kind = k;
+            this.kind = key;
             this.most = AT_FIRST;
-            this.again();
+            this.drawOrLoad();
           },
         },
-        `${this.word(k)} ${total ? duration(total) : count(events)}`,
+        `${this.nameKind(key)} ${total ? formatDuration(total) : formatCount(events)}`,
       );
     });
   }
@@ -212,59 +217,59 @@ export class Statistics implements Panel {
   }
 
   private allRows(): HTMLElement {
-    const all = (): void => {
+    const showAll = (): void => {
       this.lanes = [];
-      this.update();
+      this.updatePanel();
     };
-    return h("button", { onclick: all }, t("show_all_rows"));
+    return h("button", { onclick: showAll }, t("show_all_rows"));
   }
 
   /** How many of the names are shown, and the rest. */
-  private rest(shown: number, names: number): HTMLElement | null {
+  private makeRest(shown: number, names: number): HTMLElement | null {
     if (shown >= names) return null;
-    const more = (): void => {
+    const showMore = (): void => {
       this.most += MORE;
-      void this.load();
+      void this.loadSums();
     };
     return h(
       "p",
       { class: "actions rest" },
-      h("span", { class: "quiet" }, t("n_of_names", count(shown), count(names))),
-      shown < PAGE ? h("button", { onclick: more }, t("more")) : null,
+      h("span", { class: "quiet" }, t("n_of_names", formatCount(shown), formatCount(names))),
+      shown < PAGE ? h("button", { onclick: showMore }, t("more")) : null,
     );
   }
 
-  private draw(): void {
-    const kinds = this.names();
+  private drawPanel(): void {
+    const kinds = this.listKinds();
     if (!kinds.includes(this.kind)) this.kind = kinds[0] ?? "";
-    const of = this.kinds.find((k) => k.kind === this.kind) ?? { total: 0, names: 0 },
+    const of = this.kinds.find((sum) => sum.kind === this.kind) ?? { total: 0, names: 0 },
       mine = this.groups
-        .filter((g) => g.kind === this.kind)
-        .sort((a, b) => this.order(a, b))
+        .filter((group) => group.kind === this.kind)
+        .sort((a, b) => this.compareGroups(a, b))
         .slice(0, this.most);
     const span = this.app.range
       ? this.app.range[1] - this.app.range[0]
       : this.app.view.t1 - this.app.view.t0;
-    fill(
+    fillElement(
       this.root,
       h(
         "p",
         { class: "actions" },
-        h("b", null, `${this.app.range ? t("selection") : t("window")}: ${duration(span)}`),
-        this.choices(kinds),
+        h("b", null, `${this.app.range ? t("selection") : t("window")}: ${formatDuration(span)}`),
+        this.makeChoices(kinds),
         this.lanes.length ? this.allRows() : null,
         this.folds ? this.foldButton() : null,
-        mine.length ? h("button", { onclick: () => void this.copy() }, t("copy_csv")) : null,
+        mine.length ? h("button", { onclick: () => void this.copyTable() }, t("copy_csv")) : null,
         this.app.limit || !mine.length
           ? null
-          : h("button", { onclick: () => this.sql() }, t("copy_sql")),
+          : h("button", { onclick: () => this.makeSql() }, t("copy_sql")),
       ),
-      mine.length ? this.table(mine, of.total) : h("p", { class: "quiet" }, t("nothing_here")),
-      this.rest(mine.length, of.names),
+      mine.length ? this.makeTable(mine, of.total) : h("p", { class: "quiet" }, t("nothing_here")),
+      this.makeRest(mine.length, of.names),
     );
   }
 
-  private header(
+  private makeHead(
     key: Key,
     word: "total" | "count" | "average" | "minimum" | "maximum" | "self" | "name",
   ): HTMLElement {
@@ -272,12 +277,12 @@ export class Statistics implements Panel {
       this.sorting,
       key,
       t(word),
-      () => this.again(),
+      () => this.drawOrLoad(),
       key !== "name" && key !== "min",
     );
   }
 
-  private table(groups: Mine[], all: number): HTMLElement {
+  private makeTable(groups: Mine[], all: number): HTMLElement {
     const many = this.app.reports.length > 1; // each report's names are rows of their own
     return h(
       "table",
@@ -289,178 +294,197 @@ export class Statistics implements Panel {
           "tr",
           null,
           h("th", { scope: "col" }, t("share")),
-          this.header("total", "total"),
-          this.header("count", "count"),
-          this.header("average", "average"),
-          this.header("min", "minimum"),
-          this.header("max", "maximum"),
-          LANES[this.kind]?.nests ? this.header("self", "self") : null,
-          this.header("name", "name"),
+          this.makeHead("total", "total"),
+          this.makeHead("count", "count"),
+          this.makeHead("average", "average"),
+          this.makeHead("min", "minimum"),
+          this.makeHead("max", "maximum"),
+          LANES[this.kind]?.nests ? this.makeHead("self", "self") : null,
+          this.makeHead("name", "name"),
           many ? h("th", { scope: "col" }, t("report")) : null,
         ),
       ),
       h(
         "tbody",
         null,
-        groups.flatMap((g) => [this.row(g, all, many), ...this.namesBelow(g, all, many)]),
+        groups.flatMap((group) => [
+          this.makeRow(group, all, many),
+          ...this.namesBelow(group, all, many),
+        ]),
       ),
     );
   }
 
   /** The names of a form that was opened. */
-  private namesBelow(g: Mine, all: number, many: boolean): HTMLElement[] {
-    const names = g.form === undefined ? undefined : this.opened.get(formKey(g));
+  private namesBelow(group: Mine, all: number, many: boolean): HTMLElement[] {
+    const names = group.form === undefined ? undefined : this.opened.get(formKey(group));
     if (!names) return [];
-    const rows = names.map((x) => this.row(x, all, many, true)),
-      left = (g.names ?? 0) - names.length;
+    const rows = names.map((x) => this.makeRow(x, all, many, true)),
+      left = (group.names ?? 0) - names.length;
     if (left > 0) {
-      const text = t("n_of_names", count(names.length), count(g.names ?? 0));
+      const text = t("n_of_names", formatCount(names.length), formatCount(group.names ?? 0));
       rows.push(h("tr", { class: "below" }, h("td", { colspan: 9 }, text)));
     }
     return rows;
   }
 
   /** What opens a form, and how many names it stands for. */
-  private opener(g: Mine): HTMLElement {
-    const open = this.opened.has(formKey(g));
+  private makeOpener(group: Mine): HTMLElement {
+    const open = this.opened.has(formKey(group));
     return h(
       "button",
       {
         class: "link open",
         "aria-expanded": String(open),
         title: t(open ? "close_form" : "open_form"),
-        onclick: (e: Event) => {
-          e.stopPropagation();
-          void this.toggleForm(g);
+        onclick: (event: Event) => {
+          event.stopPropagation();
+          void this.toggleForm(group);
         },
       },
-      `${open ? "▾" : "▸"} ${t("n_names", count(g.names ?? 0))}`,
+      `${open ? "▾" : "▸"} ${t("n_names", formatCount(group.names ?? 0))}`,
     );
   }
 
-  private onKey(k: KeyboardEvent, g: Mine): void {
-    const row = k.currentTarget as HTMLElement,
-      to = { ArrowDown: row.nextElementSibling, ArrowUp: row.previousElementSibling }[k.key];
-    if (k.target !== row || (k.key !== "Enter" && to === undefined)) return;
-    if (k.key === "Enter") this.open(g);
+  private onKey(event: KeyboardEvent, group: Mine): void {
+    const row = event.currentTarget as HTMLElement,
+      to = { ArrowDown: row.nextElementSibling, ArrowUp: row.previousElementSibling }[event.key];
+    if (event.target !== row || (event.key !== "Enter" && to === undefined)) return;
+    if (event.key === "Enter") this.openGroup(group);
     else (to as HTMLElement | null)?.focus();
-    k.preventDefault();
-    k.stopPropagation();
+    event.preventDefault();
+    event.stopPropagation();
   }
 
-  private longestButton(g: Mine): HTMLElement {
-    const go = (e: Event): void => {
-      e.stopPropagation();
-      void this.longest(g);
+  private longestButton(group: Mine): HTMLElement {
+    const goThere = (event: Event): void => {
+      event.stopPropagation();
+      void this.goToLongest(group);
     };
-    return h("button", { class: "link", title: t("jump"), onclick: go }, duration(g.max));
+    return h(
+      "button",
+      { class: "link", title: t("jump"), onclick: goThere },
+      formatDuration(group.max),
+    );
   }
 
   /** The average, which leads to how durations are spread; moments have none. */
-  private averageButton(g: Mine): HTMLElement | string {
-    const average = duration(g.total / g.count);
-    if (this.app.limit || LANES[g.kind]?.moments) return average;
-    const go = (e: Event): void => {
-      e.stopPropagation();
-      this.panels.showDurations(this.panels.lanesOf(g.report, g.kind), g.name, g.form);
+  private averageButton(group: Mine): HTMLElement | string {
+    const average = formatDuration(group.total / group.count);
+    if (this.app.limit || LANES[group.kind]?.moments) return average;
+    const goThere = (event: Event): void => {
+      event.stopPropagation();
+      this.panels.showDurations(
+        this.panels.lanesOf(group.report, group.kind),
+        group.name,
+        group.form,
+      );
     };
-    return h("button", { class: "link spread", title: t("durations_title"), onclick: go }, average);
+    return h(
+      "button",
+      { class: "link spread", title: t("durations_title"), onclick: goThere },
+      average,
+    );
   }
 
-  private row(g: Mine, all: number, many: boolean, below = false): HTMLElement {
-    const share = all ? g.total / all : 0;
+  private makeRow(group: Mine, all: number, many: boolean, below = false): HTMLElement {
+    const share = all ? group.total / all : 0;
     return h(
       "tr",
       {
         tabindex: 0,
         class: below ? "below" : "",
         title: t("show_in_events"),
-        onclick: () => this.open(g),
-        onkeydown: (k: KeyboardEvent) => this.onKey(k, g),
+        onclick: () => this.openGroup(group),
+        onkeydown: (event: KeyboardEvent) => this.onKey(event, group),
       },
       h(
         "td",
         { class: "n bar", style: { backgroundSize: `${share * 100}% 100%` } },
-        all ? percent(share) : "",
+        all ? formatPercent(share) : "",
       ),
       [
-        duration(g.total),
-        count(g.count),
-        this.averageButton(g),
-        duration(g.min),
-        this.longestButton(g),
-      ].map((v) => h("td", { class: "n" }, v)),
-      LANES[this.kind]?.nests ? h("td", { class: "n" }, duration(g.self ?? g.total)) : null,
+        formatDuration(group.total),
+        formatCount(group.count),
+        this.averageButton(group),
+        formatDuration(group.min),
+        this.longestButton(group),
+      ].map((value) => h("td", { class: "n" }, value)),
+      LANES[this.kind]?.nests
+        ? h("td", { class: "n" }, formatDuration(group.self ?? group.total))
+        : null,
       h(
         "td",
         { class: "wide" },
-        h("bdi", null, clean(g.name, 300) || t("unnamed")),
-        g.form === undefined ? null : [" ", this.opener(g)],
+        h("bdi", null, cleanText(group.name, 300) || t("unnamed")),
+        group.form === undefined ? null : [" ", this.makeOpener(group)],
       ),
-      many ? h("td", null, h("bdi", null, clean(this.app.reports[g.report].name, 60))) : null,
+      many
+        ? h("td", null, h("bdi", null, cleanText(this.app.reports[group.report].name, 60)))
+        : null,
     );
   }
 
-  private async longest(g: Mine): Promise<void> {
-    const [lane, level, event] = g.longest;
+  private async goToLongest(group: Mine): Promise<void> {
+    const [lane, level, event] = group.longest;
     const spot = await this.app.ask<import("../data").EventDetail>("event", {
-      r: g.report,
+      r: group.report,
       lane,
       level,
       event,
     });
-    if (spot) this.app.select(g.report, spot, true);
+    if (spot) this.app.select(group.report, spot, true);
   }
 
-  private open(g: Mine): void {
-    this.panels.showEvents(this.panels.lanesOf(g.report, g.kind), g.name, g.form);
+  private openGroup(group: Mine): void {
+    this.panels.showEvents(this.panels.lanesOf(group.report, group.kind), group.name, group.form);
   }
 
   /** All names of the kind, whether they are shown or not. */
   private async everyName(): Promise<Mine[]> {
     const all: Mine[] = [];
-    for (const q of this.questions())
+    for (const params of this.listQuestions())
       for (let offset = 0; ; offset += PAGE) {
-        const part = { ...q, kind: this.kind, offset, limit: PAGE },
+        const part = { ...params, kind: this.kind, offset, limit: PAGE },
           sum = await this.app.ask<Sum>("sum", part);
-        all.push(...(sum?.groups ?? []).map((g) => ({ ...g, report: Number(q.r) })));
+        all.push(...(sum?.groups ?? []).map((group) => ({ ...group, report: Number(params.r) })));
         if ((sum?.groups.length ?? 0) < PAGE) break;
       }
-    return all.sort((a, b) => this.order(a, b));
+    return all.sort((a, b) => this.compareGroups(a, b));
   }
 
-  private async copy(): Promise<void> {
+  private async copyTable(): Promise<void> {
     copyCsv(
       ["kind", "name", "count", "total_ns", "min_ns", "max_ns", "self_ns", "report"],
-      (await this.everyName()).map((g) => [
-        g.kind,
-        clean(g.name),
-        g.count,
-        g.total,
-        g.min,
-        g.max,
-        g.self ?? "",
-        clean(this.app.reports[g.report].name),
+      (await this.everyName()).map((group) => [
+        group.kind,
+        cleanText(group.name),
+        group.count,
+        group.total,
+        group.min,
+        group.max,
+        group.self ?? "",
+        cleanText(this.app.reports[group.report].name),
       ]),
     );
   }
 
   /** The sums that are shown, as queries. */
-  private sql(): void {
+  private makeSql(): void {
     const mine = (
       this.lanes.length
         ? this.lanes
-        : [...this.app.rows.byLane.values()].map((r) => ({
-            report: r.report,
-            lane: r.lane!,
+        : [...this.app.rows.byLane.values()].map((row) => ({
+            report: row.report,
+            lane: row.lane!,
           }))
-    ).filter((l) => this.app.laneRow(l.report, l.lane)?.type === this.kind);
+    ).filter((ref) => this.app.laneRow(ref.report, ref.lane)?.type === this.kind);
     void copySql(
       this.app,
-      [...new Set(mine.map((l) => l.report))].map((r) => {
-        const { t0, t1 } = windowOf(this.app, r);
-        const lanes = mine.filter((l) => l.report === r).map((l) => l.lane);
-        return { r, lanes: lanes.join(","), t0, t1, sums: 1 };
+      [...new Set(mine.map((lane) => lane.report))].map((report) => {
+        const { t0, t1 } = windowOf(this.app, report);
+        const lanes = mine.filter((lane) => lane.report === report).map((ref) => ref.lane);
+        return { r: report, lanes: lanes.join(","), t0, t1, sums: 1 };
       }),
     );
   }
