@@ -21,6 +21,11 @@ const uint32_t ws_staged_rows[WS_TABLE_COUNT] = {
 #include "schema/tables.def"
 };
 
+#define WS_LASTS(table) [WS_TABLE_##table] = true,
+const bool ws_lasting_tables[WS_TABLE_COUNT] = {
+#include "schema/tables.def"
+};
+
 #define WS_TABLE(table, sqlite, doc) \
 	{#table, sqlite, doc, columns_##table, ws_##table##_COLUMNS, sizeof(struct ws_row_##table)},
 const struct ws_table_desc ws_tables[WS_TABLE_COUNT] = {

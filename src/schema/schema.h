@@ -7,6 +7,7 @@
 #ifndef WS_SCHEMA_H
 #define WS_SCHEMA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -108,6 +109,9 @@ extern const struct ws_table_desc ws_tables[WS_TABLE_COUNT];
 /* Rows of a table of events that a recording stages before it writes a block; 0 for other tables.
  */
 extern const uint32_t ws_staged_rows[WS_TABLE_COUNT];
+/* Tables whose rows later rows refer to: in a recording that makes several reports, each report
+ * has those that were written before it. */
+extern const bool ws_lasting_tables[WS_TABLE_COUNT];
 
 struct ws_type_desc {
 	const char *name, *doc;

@@ -182,6 +182,16 @@ void ws_journal_create(struct ws_journal *journal, const char *path, const uint8
 	journal->is_file = path && create_file(journal, path);
 }
 
+/* The file of a journal that has one goes on under another name: its space is allocated. */
+static bool rename_file(struct ws_journal *journal, const char *path)
+{
+	if (!journal->is_file || save_head(journal) || rename(journal->path, path))
+		return false;
+	free(journal->path);
+	journal->path = ws_strdup(path);
+	return true;
+}
+
 static void remove_file(struct ws_journal *journal)
 {
 	if (journal->path)
@@ -192,6 +202,28 @@ static void remove_file(struct ws_journal *journal)
 	journal->path = NULL;
 	journal->fd = -1;
 	journal->is_file = false;
+}
+
+void ws_journal_restart(struct ws_journal *journal, const char *path, const uint8_t uuid[16],
+			const uint64_t first[WS_TABLE_COUNT], uint64_t string_first)
+{
+	struct ws_journal_head *head = journal->head;
+
+	memcpy(head->uuid, uuid, 16);
+	head->check = hash_head(head);
+	head->change += 2;
+	head->strings = head->text_bytes = 0;
+	head->string_first = string_first;
+	for (uint32_t table = 0; table < WS_TABLE_COUNT; table++) {
+		head->table[table].bytes = 0;
+		head->table[table].first = first[table];
+	}
+	start_all(journal);
+	journal->emptied = false;
+	if (rename_file(journal, path))
+		return;
+	remove_file(journal);
+	journal->is_file = create_file(journal, path);
 }
 
 void ws_journal_remove(struct ws_journal *journal)

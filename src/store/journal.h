@@ -51,6 +51,13 @@ void ws_journal_save_emptied(struct ws_journal *journal);
 /* The stage of a table, or of the strings, is in the report now. */
 void ws_journal_empty_table(struct ws_journal *journal, enum ws_table table, uint64_t first);
 void ws_journal_empty_strings(struct ws_journal *journal, uint64_t first);
+/*
+ * What is staged belongs to another report from now on, before whose rows in the journal `first` of
+ * each table, and strings below `string_first`, are in blocks. The file gets the name `path`; one
+ * that cannot be renamed is made anew.
+ */
+void ws_journal_restart(struct ws_journal *journal, const char *path, const uint8_t uuid[16],
+			const uint64_t first[WS_TABLE_COUNT], uint64_t string_first);
 /* Free the stage, and remove the file. */
 void ws_journal_remove(struct ws_journal *journal);
 

@@ -33,16 +33,18 @@ struct ws_writer_opts {
 				tables stage fewer */
 	uint64_t segment_ns; /* longest time span of a segment; 0 for the default (10 s) */
 	bool durable;	     /* ws_writer_close has the disk hold the report before it returns */
+	const char *folder;  /* for a writer that has no report yet; NULL: the current one */
 	bool no_journal; /* open rows stay in memory: for what can be made again, such as an import
 			  */
 };
 
 /*
- * Create `path` (mode 0600) and its journal. The file is locked for the life of the writer: a
- * second recorder that wants the same name gets an error that says so, whatever `overwrite` says.
- * With `overwrite`, the old file stays in place until ws_writer_create succeeds in making the new
- * one (written under a temporary name beside it and renamed over it at the end of this call).
- * Returns NULL with a message.
+ * Create `path` (mode 0600) and its journal; with NULL a file without a name, in `folder` of the
+ * options where that is possible, until ws_writer_continue gives it one. The file is locked for the
+ * life of the writer: a second recorder that wants the same name gets an error that says so,
+ * whatever `overwrite` says. With `overwrite`, the old file stays in place until ws_writer_create
+ * succeeds in making the new one (written under a temporary name beside it and renamed over it at
+ * the end of this call). Returns NULL with a message.
  */
 struct ws_writer *ws_writer_create(const char *path, const struct ws_writer_opts *opts,
 				   struct ws_err *err);
@@ -114,6 +116,29 @@ void ws_writer_sync(struct ws_writer *writer);
  * message.
  */
 int ws_writer_close(struct ws_writer *writer, struct ws_err *err);
+
+/*
+ * End the report as ws_writer_close does and go on, with the same writer, in a new one at `path`
+ * (as ws_writer_create would make it), or in none for now when `path` is NULL: rows then go into a
+ * file without a name, and are the beginning of the report that a later call names.
+ *
+ * The new report begins with what later rows may refer to: all strings, under their ids, and the
+ * rows of tables that last (WS_LASTS in tables.def). Rows of other tables are in the report that
+ * has ended.
+ *
+ * Returns -1 with a message when the report that ends could not be written to its end, or the new
+ * one cannot be made: rows then go on in a file without a name (ws_writer_is_unnamed says so).
+ */
+int ws_writer_continue(struct ws_writer *writer, const char *path,
+		       const struct ws_writer_opts *opts, struct ws_err *err);
+/* Delete the report and go on without one, as ws_writer_continue does with NULL. */
+void ws_writer_abandon(struct ws_writer *writer);
+/* Whether rows go into a file without a name: then ws_writer_close keeps nothing. */
+bool ws_writer_is_unnamed(const struct ws_writer *writer);
+/* What is added from here to the end of the report is said of this report alone: its rows do not
+ * go on, even those of tables that last. */
+void ws_writer_begin_own(struct ws_writer *writer);
+
 /* Close and delete the report: for a run that never began. Of a writer that adds to a report, drop
  * the additions: the report stays as it was. */
 void ws_writer_discard(struct ws_writer *writer);

@@ -29,12 +29,8 @@
 #include "base/choose.h"
 #include "base/cleanup.h"
 #include "base/ticks.h"
-#include "store/encode.h"
 #include "store/file.h"
-#include "store/intern.h"
-#include "store/journal.h"
-#include "store/overview.h"
-#include "store/report.h"
+#include "store/writer.h"
 
 #define DEFAULT_BLOCK_ROWS 65536u
 #define RARE_BLOCK_ROWS 512u
@@ -44,39 +40,7 @@
 #define PENDING_TEXT (4u << 20)
 #define RESERVE (UINT64_C(256) << 10)
 #define PENDING_OVERVIEW (1u << 20)
-#define FIRST_AHEAD (UINT64_C(1) << 20)
 #define MOST_AHEAD (UINT64_C(64) << 20)
-
-struct ws_writer {
-	struct ws_stage stage[WS_TABLE_COUNT];
-	char *base[WS_TABLE_COUNT];
-	uint64_t written[WS_TABLE_COUNT]; /* rows in the report */
-	int fd;
-	char *path;
-	int litter[2]; /* of cleanup.h: the report and its journal, while neither is to stay */
-	struct ws_journal journal;
-	struct ws_encoder encoder;
-	struct ws_overview overview;
-	struct ws_intern intern;
-	uint32_t generation;
-	uint64_t next_string;
-	uint32_t pending; /* strings not in the report yet */
-	uint64_t pending_text;
-	uint64_t end;		   /* of the last whole block */
-	uint64_t allocated, ahead; /* space reserved in the file, and how much to reserve next;
-				      ahead 0 where that is not supported */
-	uint64_t sequence;
-	uint64_t segment, segment_start, segment_opened, segment_ns;
-	bool segment_open;
-	struct ws_index_entry *index;
-	size_t blocks, index_cap;
-	struct ws_err error;
-	bool failed, durable;
-	uint64_t lost;
-	char *replaces;	 /* the report that this copy with additions takes the place of; NULL: it is
-			    new */
-	int replaces_fd; /* ...which is locked meanwhile */
-};
 
 /*
  * Tables with a row for each event say how many rows a recording stages (ws_staged_rows); the
@@ -185,6 +149,17 @@ static int append_block(struct ws_writer *writer, bool wide)
 	return try_block(writer, wide) ? note_failure(writer) : 0;
 }
 
+int ws_writer_append_block(struct ws_writer *writer)
+{
+	return append_block(writer, false);
+}
+
+void ws_writer_mark_lasting(struct ws_writer *writer)
+{
+	ws_grow(writer->lasting_blocks, writer->lasting_cap, writer->lasting_n + 1);
+	writer->lasting_blocks[writer->lasting_n++] = writer->blocks - 1;
+}
+
 static uint64_t realtime_ns(void)
 {
 	struct timespec ts;
@@ -193,7 +168,7 @@ static uint64_t realtime_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static int open_segment(struct ws_writer *writer)
+int ws_writer_open_segment(struct ws_writer *writer)
 {
 	struct ws_block_head head = ws_make_block_head(WS_BLOCK_SEGMENT, writer->sequence);
 	struct ws_segment_body body = {.fingerprint = writer->journal.head->fingerprint,
@@ -228,29 +203,40 @@ static void empty_strings(struct ws_writer *writer)
 	writer->pending_text = 0;
 }
 
-static int flush_strings(struct ws_writer *writer, bool wide)
+static int write_strings(struct ws_writer *writer, bool wide)
 {
 	struct ws_string_run strings = {.first = writer->next_string - writer->pending,
 					.count = writer->pending,
 					.generation = writer->generation,
 					.bytes = writer->pending_text};
 
-	if (!writer->pending)
-		return 0;
 	/* Not again for every string of a full disk: compressing what cannot be written takes its
 	 * time. */
-	if ((wide && writer->failed) || open_segment(writer))
+	if ((wide && writer->failed) || ws_writer_open_segment(writer))
 		return -1;
 	strings.lengths = ws_journal_lengths(&writer->journal);
 	strings.text = ws_journal_text(&writer->journal);
 	ws_encode_strings(&writer->encoder, &strings, writer->sequence);
-	if (append_block(writer, wide))
+	return append_block(writer, wide);
+}
+
+int ws_writer_write_strings(struct ws_writer *writer)
+{
+	return writer->pending ? write_strings(writer, false) : 0;
+}
+
+static int flush_strings(struct ws_writer *writer, bool wide)
+{
+	if (!writer->pending)
+		return 0;
+	if (write_strings(writer, wide))
 		return -1;
+	ws_writer_mark_lasting(writer);
 	empty_strings(writer);
 	return 0;
 }
 
-static uint32_t count_staged(const struct ws_writer *writer, enum ws_table table)
+uint32_t ws_writer_count_staged(const struct ws_writer *writer, enum ws_table table)
 {
 	return (uint32_t)((size_t)(writer->stage[table].next - writer->base[table]) /
 			  writer->stage[table].row_size);
@@ -262,18 +248,36 @@ static void empty_stage(struct ws_writer *writer, enum ws_table table)
 	writer->stage[table].next = writer->base[table];
 }
 
-static int write_stage(struct ws_writer *writer, enum ws_table table, uint32_t n)
+int ws_writer_write_rows(struct ws_writer *writer, enum ws_table table, const void *rows,
+			 uint32_t count)
 {
 	bool wide = is_wide(table);
 
-	if ((wide && writer->failed) || flush_strings(writer, wide) || open_segment(writer))
+	if ((wide && writer->failed) || flush_strings(writer, wide) ||
+	    ws_writer_open_segment(writer))
 		return -1;
-	ws_encode_rows(&writer->encoder, table, writer->base[table], n, writer->written[table],
+	ws_encode_rows(&writer->encoder, table, rows, count, writer->written[table],
 		       writer->sequence);
 	if (append_block(writer, wide))
 		return -1;
-	ws_overview_add(&writer->overview, table, writer->base[table], n, writer->written[table]);
+	ws_overview_add(&writer->overview, table, rows, count, writer->written[table]);
+	writer->written[table] += count;
 	return 0;
+}
+
+/* Write a part of a stage; `lasts`: its rows go on in the next report. */
+static void write_part(struct ws_writer *writer, enum ws_table table, const char *rows, uint32_t n,
+		       bool lasts)
+{
+	if (!n)
+		return;
+	if (ws_writer_write_rows(writer, table, rows, n)) {
+		writer->lost += n;
+		writer->lost_lasting += lasts ? n : 0;
+	} else if (lasts) {
+		writer->lasting[table] += n;
+		ws_writer_mark_lasting(writer);
+	}
 }
 
 /* Sums can be made again from the rows: where there is no room for them, they are left out. */
@@ -286,14 +290,17 @@ static void flush_overview(struct ws_writer *writer)
 
 static void flush_stage(struct ws_writer *writer, enum ws_table table)
 {
-	uint32_t n = count_staged(writer, table);
+	uint32_t n = ws_writer_count_staged(writer, table), lasting = 0;
 
 	if (!n)
 		return;
-	if (write_stage(writer, table, n))
-		writer->lost += n;
-	else
-		writer->written[table] += n;
+	if (ws_lasting_tables[table])
+		lasting = writer->has_own ? writer->staged_before[table] : n;
+	write_part(writer, table, writer->base[table], lasting, true);
+	write_part(writer, table,
+		   writer->base[table] + (size_t)lasting * writer->stage[table].row_size,
+		   n - lasting, false);
+	writer->staged_before[table] = 0;
 	empty_stage(writer, table);
 	if (writer->overview.pending.len > PENDING_OVERVIEW)
 		flush_overview(writer);
@@ -338,7 +345,7 @@ static void make_uuid(uint8_t uuid[16])
 		memcpy(uuid, fallback, 16);
 }
 
-static void make_header(struct ws_file_header *header)
+void ws_writer_make_header(struct ws_file_header *header)
 {
 	*header = (struct ws_file_header){.major = WS_FORMAT_MAJOR,
 					  .minor = WS_FORMAT_MINOR,
@@ -354,8 +361,11 @@ static void make_stages(struct ws_writer *writer, const struct ws_writer_opts *o
 			const uint8_t uuid[16])
 {
 	struct ws_journal_sizes sizes;
-	char *path = opts && opts->no_journal ? NULL : ws_journal_path(writer->path);
+	char *path = NULL;
 	uint32_t most = 0;
+
+	if (!writer->unnamed && !(opts && opts->no_journal))
+		path = ws_journal_path(writer->path);
 
 	if (path)
 		writer->litter[1] = ws_cleanup_add_output(path);
@@ -376,7 +386,15 @@ static void make_stages(struct ws_writer *writer, const struct ws_writer_opts *o
 	writer->journal.head->string_first = 1;
 }
 
-static void forget_litter(struct ws_writer *writer)
+void ws_writer_list_litter(struct ws_writer *writer)
+{
+	if (!writer->unnamed)
+		writer->litter[0] = ws_cleanup_add_output(writer->path);
+	if (writer->journal.path)
+		writer->litter[1] = ws_cleanup_add_output(writer->journal.path);
+}
+
+void ws_writer_forget_litter(struct ws_writer *writer)
 {
 	for (int i = 0; i < 2; i++) {
 		ws_cleanup_forget(writer->litter[i]);
@@ -386,7 +404,7 @@ static void forget_litter(struct ws_writer *writer)
 
 static void free_writer(struct ws_writer *writer)
 {
-	forget_litter(writer);
+	ws_writer_forget_litter(writer);
 	close(writer->fd);
 	if (writer->replaces)
 		close(writer->replaces_fd);
@@ -396,8 +414,24 @@ static void free_writer(struct ws_writer *writer)
 	ws_overview_free(&writer->overview);
 	ws_intern_free(&writer->intern);
 	free(writer->index);
+	free(writer->lasting_blocks);
 	free(writer->path);
 	free(writer);
+}
+
+static const char *get_folder(const struct ws_writer_opts *opts)
+{
+	return opts && opts->folder ? opts->folder : ".";
+}
+
+static int create_unnamed(const struct ws_writer_opts *opts, const struct ws_file_header *header,
+			  struct ws_err *err)
+{
+	int fd = ws_writer_create_unnamed(get_folder(opts), header);
+
+	if (fd < 0)
+		ws_fail_errno(err, "cannot create a temporary file in %s", get_folder(opts));
+	return fd;
 }
 
 struct ws_writer *ws_writer_create(const char *path, const struct ws_writer_opts *opts,
@@ -405,25 +439,32 @@ struct ws_writer *ws_writer_create(const char *path, const struct ws_writer_opts
 {
 	struct ws_file_header header;
 	struct ws_writer *writer;
-	int fd, litter;
+	int fd;
 
-	make_header(&header);
-	fd = ws_file_create(path, opts && opts->overwrite, &header, sizeof(header), err);
+	ws_writer_make_header(&header);
+	if (path)
+		fd = ws_file_create(path, opts && opts->overwrite, &header, sizeof(header), err);
+	else
+		fd = create_unnamed(opts, &header, err);
 	if (fd < 0)
 		return NULL;
-	litter = ws_cleanup_add_output(path);
 	writer = ws_calloc(1, sizeof(*writer));
-	writer->litter[0] = litter;
-	writer->litter[1] = -1;
+	writer->litter[0] = writer->litter[1] = -1;
 	writer->fd = fd;
-	writer->path = ws_strdup(path);
+	writer->unnamed = !path;
+	if (path)
+		writer->path = ws_strdup(path);
+	else
+		writer->path = ws_format("%s/a report", get_folder(opts));
+	if (path)
+		writer->litter[0] = ws_cleanup_add_output(path);
 	writer->end = writer->allocated = sizeof(header);
-	writer->ahead = FIRST_AHEAD;
+	writer->ahead = WS_WRITER_FIRST_AHEAD;
 	writer->durable = opts && opts->durable;
 	writer->segment_ns = opts && opts->segment_ns ? opts->segment_ns : DEFAULT_SEGMENT_NS;
 	make_stages(writer, opts, header.uuid);
 	writer->journal.head->report_bytes = writer->end;
-	if (open_segment(writer)) {
+	if (ws_writer_open_segment(writer)) {
 		*err = writer->error;
 		ws_writer_discard(writer);
 		return NULL;
@@ -443,12 +484,13 @@ static uint32_t add_long_string(struct ws_writer *writer, const void *bytes, siz
 				       .bytes = length};
 
 	writer->lost += len > WS_MAX_TEXT;
-	if (flush_strings(writer, true) || open_segment(writer))
+	if (flush_strings(writer, true) || ws_writer_open_segment(writer))
 		return 0;
 	string.first = writer->next_string;
 	ws_encode_strings(&writer->encoder, &string, writer->sequence);
 	if (append_block(writer, false))
 		return 0;
+	ws_writer_mark_lasting(writer);
 	writer->next_string++;
 	empty_strings(writer);
 	return (uint32_t)(writer->next_string - 1);
@@ -598,6 +640,8 @@ void ws_writer_sync(struct ws_writer *writer)
 {
 	uint64_t end = writer->end;
 
+	if (writer->unnamed)
+		return;
 	ws_writer_flush(writer);
 	if (writer->end != end)
 		sync_file(writer);
@@ -660,7 +704,7 @@ static struct ws_writer *append_to(const struct ws_report *report, const char *p
 	writer->path = temp;
 	writer->replaces = ws_strdup(path);
 	writer->replaces_fd = lock;
-	writer->ahead = FIRST_AHEAD;
+	writer->ahead = WS_WRITER_FIRST_AHEAD;
 	writer->segment_ns = UINT64_MAX;
 	make_stages(writer, &opts, report->header.uuid);
 	continue_report(writer, report, end);
@@ -699,11 +743,8 @@ static int replace_report(struct ws_writer *writer, struct ws_err *err)
 	return 0;
 }
 
-int ws_writer_close(struct ws_writer *writer, struct ws_err *err)
+void ws_writer_finish_file(struct ws_writer *writer)
 {
-	int rc;
-
-	ws_writer_flush(writer);
 	flush_overview(writer);
 	write_index(writer);
 	if (ftruncate(writer->fd, (off_t)writer->end) &&
@@ -711,6 +752,18 @@ int ws_writer_close(struct ws_writer *writer, struct ws_err *err)
 		note_failure(writer);
 	if (writer->durable)
 		sync_file(writer);
+}
+
+int ws_writer_close(struct ws_writer *writer, struct ws_err *err)
+{
+	int rc;
+
+	if (writer->unnamed) {
+		free_writer(writer);
+		return 0;
+	}
+	ws_writer_flush(writer);
+	ws_writer_finish_file(writer);
 	rc = ws_writer_error(writer, err);
 	if (writer->replaces && (rc || (rc = replace_report(writer, err))))
 		unlink(writer->path);
@@ -720,6 +773,7 @@ int ws_writer_close(struct ws_writer *writer, struct ws_err *err)
 
 void ws_writer_discard(struct ws_writer *writer)
 {
-	unlink(writer->path);
+	if (!writer->unnamed)
+		unlink(writer->path);
 	free_writer(writer);
 }
