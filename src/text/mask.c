@@ -5,6 +5,10 @@
  * taken apart into their parts ("--db-password", "DB_PASSWORD", "dbPassword"), so that
  * "--tokenizer" and "--max-tokens" are not taken for tokens. An argument with blanks in it may be a
  * shell command: its words are looked at as those of a command of their own.
+ *
+ * A word may be 128 KiB long, and the target waits: what a rule finds out about a stretch (where a
+ * value ends, which letters a token has) is kept until the text behind it is reached, so that a
+ * word with thousands of names or tokens takes no more than a few looks at each byte.
  */
 #include "text/mask.h"
 
@@ -214,23 +218,66 @@ static bool has_blanks(const struct word *word)
 	       memchr(word->text, '\n', word->length);
 }
 
-/* Where the value ends: at its quote; where nothing surrounds it, at the end of the word. */
-static size_t find_value_end(const struct word *word, const struct assignment *found)
-{
-	const char *stops = "\"'&;,)}]# \t\n";
-	size_t end = found->value;
-	char until[] = {found->quote, 0};
+/* How the value of an assignment ends. */
+enum value_kind { IN_QUOTES, IN_DOUBLE_QUOTES, HEADER_VALUE, PLAIN_VALUE, REST_OF_WORD, KINDS };
 
+static const char *const value_stops[KINDS] = {"'", "\"", "\"'\n", "\"'&;,)}]# \t\n", ""};
+
+/* What is known of the word while its assignments are looked for. */
+struct assignments {
+	const struct word *word;
+	size_t scheme;	    /* where the first "://" is; the word's length without one */
+	bool is_option;	    /* one that begins with a dash and has no blanks */
+	size_t ends[KINDS]; /* where the last value of each kind ended */
+};
+
+static struct assignments begin_assignments(const struct word *word)
+{
+	const char *scheme = memmem(word->text, word->length, "://", 3);
+	struct assignments all = {.word = word, .scheme = word->length};
+
+	if (scheme)
+		all.scheme = (size_t)(scheme - word->text);
+	all.is_option = word->length && *word->text == '-' && !has_blanks(word);
+	return all;
+}
+
+/* A value ends at its quote; where nothing surrounds it, at the end of the word. */
+static enum value_kind classify_value(const struct assignments *all, const struct assignment *found)
+{
+	if (found->quote == '\'')
+		return IN_QUOTES;
 	if (found->quote)
-		stops = until;
-	else if (found->header)
-		stops = "\"'\n";
-	else if (!word->is_shell && (!found->name || (*word->text == '-' && !has_blanks(word))) &&
-		 !memmem(word->text, found->name, "://", 3))
+		return IN_DOUBLE_QUOTES;
+	if (found->header)
+		return HEADER_VALUE;
+	if (!all->word->is_shell && (!found->name || all->is_option) && all->scheme >= found->name)
+		return REST_OF_WORD;
+	return PLAIN_VALUE;
+}
+
+static size_t find_value_end(const struct word *word, size_t from, enum value_kind kind)
+{
+	const char *stops = value_stops[kind];
+	size_t end = from;
+
+	if (kind == REST_OF_WORD)
 		return word->length;
 	while (end < word->length && !(word->text[end] && strchr(stops, word->text[end])))
-		end += 1 + (word->text[end] == '\\' && found->quote);
+		end += 1 + (word->text[end] == '\\' && kind <= IN_DOUBLE_QUOTES);
 	return ws_min(end, word->length);
+}
+
+/* Marks the value of an assignment. One that begins within a value of its kind ends with it, and is
+ * marked already. */
+static void mark_assigned(struct assignments *all, const struct assignment *found)
+{
+	enum value_kind kind = classify_value(all, found);
+
+	if (found->value < all->ends[kind])
+		return;
+	all->ends[kind] = find_value_end(all->word, found->value, kind);
+	mark(all->word, found->value, all->ends[kind]);
 }
 
 /* Whether the name is that of a secret in the query of an address: ?key=x, &sig=x. */
@@ -244,6 +291,7 @@ static bool is_query_secret(const struct word *word, const struct assignment *fo
 
 static void mark_assignments(const struct word *word)
 {
+	struct assignments all = begin_assignments(word);
 	struct assignment found = {0};
 
 	for (size_t at = 0; at < word->length; at = found.name_end + 1) {
@@ -255,7 +303,7 @@ static void mark_assignments(const struct word *word)
 			continue;
 		if (ws_is_secret_name(word->text + found.name, found.name_end - found.name) ||
 		    is_query_secret(word, &found))
-			mark(word, found.value, find_value_end(word, &found));
+			mark_assigned(&all, &found);
 	}
 }
 
@@ -269,35 +317,59 @@ static bool is_number_or_port(const char *text, size_t length)
 	return true;
 }
 
-/* scheme://user:password@host, and https://token@host; `at` is behind "://". */
-static void mark_user_info(const struct word *word, size_t at)
-{
-	size_t end = at, host = at, colon;
-	bool web = at >= 7 && (!strncasecmp(word->text + at - 7, "http://", 7) ||
-			       (at >= 8 && !strncasecmp(word->text + at - 8, "https://", 8)));
+/* The part of a word without blanks or quotes in which an address stands. */
+struct address {
+	size_t end;
+	size_t host; /* the last '@' in it, where the host begins; 0: there is none */
+	bool marked; /* the rest of it up to the host is marked */
+};
 
-	while (end < word->length && !strchr(" \t\n\"'?#<>", word->text[end])) {
-		if (word->text[end] == '@')
-			host = end;
-		end++;
+static void measure_address(const struct word *word, size_t at, struct address *address)
+{
+	*address = (struct address){.end = at};
+	while (address->end < word->length && !strchr(" \t\n\"'?#<>", word->text[address->end])) {
+		if (word->text[address->end] == '@')
+			address->host = address->end;
+		address->end++;
 	}
-	if (host == at) /* a password is not expected to contain a slash, but may */
+}
+
+static bool is_web_address(const struct word *word, size_t at)
+{
+	return at >= 7 && (!strncasecmp(word->text + at - 7, "http://", 7) ||
+			   (at >= 8 && !strncasecmp(word->text + at - 8, "https://", 8)));
+}
+
+/* scheme://user:password@host, and https://token@host; `at` is behind "://". */
+static void mark_user_info(const struct word *word, size_t at, struct address *address)
+{
+	size_t host, colon;
+
+	if (at >= address->end)
+		measure_address(word, at, address);
+	host = address->host;
+	if (address->marked || host <= at) /* no '/' is expected in a password, but it may be */
 		return;
 	for (colon = at; colon < host && !strchr(":/", word->text[colon]); colon++)
 		;
 	if (colon < host && word->text[colon] == ':' &&
 	    !(memchr(word->text + colon, '/', host - colon) &&
-	      isdigit((unsigned char)word->text[colon + 1])))
+	      isdigit((unsigned char)word->text[colon + 1]))) {
 		mark(word, colon + 1, host);
-	else if (colon == host && web)
+		address->marked = true;
+	} else if (colon == host && is_web_address(word, at)) {
 		mark(word, at, host);
+		address->marked = true;
+	}
 }
 
 static void mark_addresses(const struct word *word)
 {
+	struct address address = {0};
+
 	for (size_t at = 0; at + 3 <= word->length; at++)
 		if (!memcmp(word->text + at, "://", 3))
-			mark_user_info(word, at + 3);
+			mark_user_info(word, at + 3, &address);
 }
 
 /* ---- tokens that are known by their form ---- */
@@ -329,22 +401,43 @@ static bool has_digit(const char *text, size_t length)
 	return false;
 }
 
-/* The length of the token at `at`; 0 when there is none. */
-static size_t measure_token(const struct word *word, size_t at)
-{
-	for (size_t i = 0; i < WS_COUNT(tokens); i++) {
-		size_t prefix = strlen(tokens[i].prefix), run;
-		const char *text = word->text + at;
+/* The last stretch of letters of one of the tokens: those behind a further prefix in it end where
+ * it does. */
+struct stretch {
+	size_t end;
+	size_t digits, dashes; /* the positions behind its last digit and its last dash; or 0 */
+	bool marked;	       /* the rest of it is marked */
+};
 
-		if (word->length - at < prefix || memcmp(text, tokens[i].prefix, prefix))
-			continue;
-		run = measure_run(word, at + prefix, tokens[i].more);
-		/* Words with dashes have no digits: sk-learn-with-some-name. */
-		if (run >= tokens[i].least &&
-		    (has_digit(text + prefix, run) || !memchr(text + prefix, '-', run)))
-			return prefix + run;
+static void measure_stretch(const struct word *word, size_t at, const char *more,
+			    struct stretch *stretch)
+{
+	*stretch = (struct stretch){.end = at + measure_run(word, at, more)};
+	for (size_t i = at; i < stretch->end; i++) {
+		if (isdigit((unsigned char)word->text[i]))
+			stretch->digits = i + 1;
+		if (word->text[i] == '-')
+			stretch->dashes = i + 1;
 	}
-	return 0;
+}
+
+/* Marks the token that has its prefix at `at`, if it is one. */
+static void mark_token(const struct word *word, size_t at, const struct token *token,
+		       struct stretch *stretch)
+{
+	size_t prefix = strlen(token->prefix), from = at + prefix;
+
+	if (word->length - at < prefix || memcmp(word->text + at, token->prefix, prefix))
+		return;
+	if (from > stretch->end || !stretch->end)
+		measure_stretch(word, from, token->more, stretch);
+	if (stretch->marked || stretch->end - from < token->least)
+		return;
+	/* Words with dashes have no digits: sk-learn-with-some-name. */
+	if (stretch->digits <= from && stretch->dashes > from)
+		return;
+	mark(word, at, stretch->end);
+	stretch->marked = true;
 }
 
 /* "Bearer x", "Basic x": how credentials are written in headers. */
@@ -364,19 +457,31 @@ static void mark_credentials(const struct word *word, size_t at)
 	}
 }
 
+static const char key_file[] = "-----BEGIN ";
+
+/* Whether a key begins there, in the form in which files hold it. */
+static bool is_private_key(const struct word *word, size_t at)
+{
+	static const char key[] = "PRIVATE KEY";
+
+	return starts_with(word, at, key_file) &&
+	       memmem(word->text + at, ws_min(word->length - at, (size_t)60), key, strlen(key));
+}
+
 static void mark_tokens(const struct word *word)
 {
-	static const char begin[] = "-----BEGIN ", key[] = "PRIVATE KEY";
+	struct stretch stretches[WS_COUNT(tokens)] = {{0}};
 
 	for (size_t at = 0; at < word->length; at++) {
 		if (at && is_letter(word->text[at - 1]))
 			continue;
-		mark(word, at, at + measure_token(word, at));
+		if (is_private_key(word, at)) {
+			mark(word, at + strlen(key_file), word->length);
+			return;
+		}
+		for (size_t i = 0; i < WS_COUNT(tokens); i++)
+			mark_token(word, at, &tokens[i], &stretches[i]);
 		mark_credentials(word, at);
-		if (starts_with(word, at, begin) &&
-		    memmem(word->text + at, ws_min(word->length - at, (size_t)60), key,
-			   strlen(key)))
-			mark(word, at + strlen(begin), word->length);
 	}
 }
 
