@@ -10,6 +10,9 @@
  * into get the program's own LD_PRELOAD, so that their loader does not complain. What is started
  * outside the session (its end has come, or its user cannot read our files) gets nothing of ours.
  *
+ * What the kernel would answer with EFAULT is handed on as it is: arguments are looked at once they
+ * are known to be readable (readable.h).
+ *
  * Between vfork and exec the child runs on the parent's thread state: `paused` keeps everything but
  * exec notes from being recorded there.
  */
@@ -29,6 +32,7 @@
 
 #include "base/gpu_tools.h"
 #include "inject/bind.h"
+#include "inject/readable.h"
 #include "inject/rt.h"
 #include "inject/sandbox.h"
 #include "inject/traced.h"
@@ -239,17 +243,17 @@ static bool withhold_libraries(char *const *envp, struct env *out)
 
 /*
  * A copy of `envp` with the session's variables, in memory of its own so that any length fits.
- * Returns false when `envp` can be used as it is: it belongs to a session already, or there is
- * none.
+ * Returns false when `envp` can be used as it is: it belongs to a session already, there is none,
+ * or it cannot be read.
  */
 static bool complete_environment(char *const *envp, enum image image, struct env *out)
 {
 	struct own_values own;
 	size_t count, at = 0;
-	const char *old, *named = find_variable(envp, WS_ENV_SESSION);
+	const char *old, *named;
 	char *room;
 
-	if (!ws_rt->arena)
+	if (!ws_rt->arena || !ws_are_texts_readable(envp))
 		return false;
 	if (image == IMAGE_OUTSIDE ||
 	    atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed))
@@ -258,6 +262,7 @@ static bool complete_environment(char *const *envp, enum image image, struct env
 		return withhold_libraries(envp, out);
 	own = find_own_values();
 	old = env_preload(envp, &at);
+	named = find_variable(envp, WS_ENV_SESSION);
 	/* A program may keep our variable and yet set or remove LD_PRELOAD; another session's
 	 * variables are left alone. */
 	if (named && (strcmp(named, own.session) || (old && strstr(old, own.preload))))
@@ -315,12 +320,24 @@ __attribute__((constructor(102))) static void find_next(void)
 
 #define NEXT(name) (next.name ? next.name : (__typeof__(&name))ws_find_next_symbol(#name))
 
-/* Where execvp would find `file`; `file` itself when it would find nothing. */
+/* The path, or NULL when it cannot be read. */
+static const char *check_path(const char *path)
+{
+	uintptr_t known = 0;
+
+	return ws_is_text_readable(path, &known) ? path : NULL;
+}
+
+/* Where execvp would find `file`; `file` itself when it would find nothing, NULL when it cannot be
+ * read. */
 static const char *search_path(const char *file, char *buf, size_t size)
 {
-	const char *path = find_variable(environ, "PATH"), *end;
+	const char *path, *end;
 
-	if (!file || strchr(file, '/') || !path)
+	if (!check_path(file) || strchr(file, '/') || !ws_are_texts_readable(environ))
+		return check_path(file);
+	path = find_variable(environ, "PATH");
+	if (!path)
 		return file;
 	for (;; path = end + 1) {
 		size_t n;
@@ -350,7 +367,8 @@ static int read_pid(void)
 	return (int)ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
 }
 
-/* Before and after a real exec of `path`; `after` only runs when it failed. */
+/* Before and after a real exec of `path`, NULL when it cannot be read; the second only runs when it
+ * failed. */
 static char *const *prepare_exec(const char *path, char *const *envp, struct env *made)
 {
 	struct ws_thread *thread;
@@ -390,10 +408,11 @@ static int note_failed_exec(const char *path, struct env *made, int result)
 
 WS_EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {
+	const char *readable = check_path(path);
 	struct env made;
-	char *const *use = prepare_exec(path, envp, &made);
+	char *const *use = prepare_exec(readable, envp, &made);
 
-	return note_failed_exec(path, &made, NEXT(execve)(path, argv, use));
+	return note_failed_exec(readable, &made, NEXT(execve)(path, argv, use));
 }
 
 WS_EXPORT int execv(const char *path, char *const argv[])
@@ -422,6 +441,8 @@ WS_EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
 	struct env made;
 	char *const *use;
 
+	if (!envp) /* which the C library refuses */
+		return NEXT(fexecve)(fd, argv, envp);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	use = prepare_exec(path, envp, &made);
 	return note_failed_exec(path, &made, NEXT(fexecve)(fd, argv, use));
@@ -431,15 +452,16 @@ WS_EXPORT int execveat(int dir, const char *path, char *const argv[], char *cons
 {
 	int (*real)(int, const char *, char *const[], char *const[], int) =
 		ws_find_next_symbol("execveat");
+	const char *readable = check_path(path);
 	struct env made;
-	char *const *use = prepare_exec(path, envp, &made);
+	char *const *use = prepare_exec(readable, envp, &made);
 	int r;
 
 	if (real)
-		return note_failed_exec(path, &made, real(dir, path, argv, use, flags));
+		return note_failed_exec(readable, &made, real(dir, path, argv, use, flags));
 	r = (int)ws_raw_syscall(SYS_execveat, dir, (long)path, (long)argv, (long)use, flags, 0);
 	errno = -r;
-	return note_failed_exec(path, &made, -1);
+	return note_failed_exec(readable, &made, -1);
 }
 
 /* The variadic forms: count, collect on the stack, hand on. */
@@ -518,7 +540,7 @@ static int spawn_process(spawn_fn *real, enum ws_traced fn, const char *path,
 	uint64_t start;
 	int r;
 
-	if (!ws_rt->arena && !ws_rt_is_collecting_slow() && !ws_rt->arena)
+	if (!path || (!ws_rt->arena && !ws_rt_is_collecting_slow() && !ws_rt->arena))
 		return call_spawn(real, spawn, spawn->pid, envp);
 	image = classify_image(path);
 	if (complete_environment(envp, image, &made))
@@ -541,7 +563,7 @@ WS_EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_a
 {
 	struct spawn spawn = {pid, path, actions, attr, argv, envp};
 
-	return spawn_process(NEXT(posix_spawn), WS_TRACED_posix_spawn, path, &spawn);
+	return spawn_process(NEXT(posix_spawn), WS_TRACED_posix_spawn, check_path(path), &spawn);
 }
 
 WS_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
@@ -620,6 +642,8 @@ static struct lent *lend_environ(void)
 	size_t count = 0;
 	bool outside;
 
+	if (!ws_are_texts_readable(environ))
+		return NULL;
 	while (environ && environ[count])
 		count++;
 	if (!ws_rt->arena && !ws_rt_is_collecting_slow() && !ws_rt->arena)

@@ -16,6 +16,7 @@
  * the GIL around each of a million system calls would fill the rings otherwise.
  */
 #include "inject/python.h"
+#include "inject/readable.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -44,21 +45,8 @@ struct ws_python ws_python;
 
 /* ---- reading our own memory ---- */
 
-/*
- * May the page be read? The kernel is asked: a call that fails for another reason once it has read
- * its argument. That costs a ninth of having the kernel copy (process_vm_readv), and a sandbox that
- * allows signals allows it. What the thread's own frames lead to is alive and stays mapped;
- * garbage, which would not, is what the question is for.
- */
-static bool page_is_there(uint64_t page)
-{
-	if (!page) /* the call takes a null pointer for no argument: it would say yes */
-		return false;
-	return ws_raw_syscall(SYS_rt_sigprocmask, -1, (long)(page << PAGE_BITS), 0, 8, 0, 0) !=
-	       -EFAULT;
-}
-
-/* A page that was asked for is not asked for again during the sample. */
+/* What the thread's own frames lead to is alive and stays mapped; garbage, which would not, is what
+ * the kernel is asked for. A page that was asked for is not asked for again during the sample. */
 static bool may_read(struct ws_python_thread *thread, uint64_t from, size_t bytes)
 {
 	uint64_t page = from >> PAGE_BITS, last = (from + bytes - 1) >> PAGE_BITS;
@@ -71,7 +59,7 @@ static bool may_read(struct ws_python_thread *thread, uint64_t from, size_t byte
 
 		if (slot && *slot == key)
 			continue;
-		if (!page_is_there(page))
+		if (!ws_is_page_readable((uintptr_t)page << PAGE_BITS))
 			return false;
 		if (slot)
 			*slot = key;

@@ -221,6 +221,14 @@ def exec_that_fails(t):
 
 
 @test("tree")
+def bad_arguments_of_exec_are_refused_by_the_kernel(t):
+    """Pointers that lead nowhere: the program gets EFAULT, or crashes where it would alone."""
+    r = t.same([t.program("badexec")], "--trace=osrt", timeout=60)
+    t.ok(b"execve(nowhere, good_argv, environ): exit 14\n" in r.out, "EFAULT: %s" % r.out)
+    t.verify(r.report)
+
+
+@test("tree")
 def exec_with_an_empty_environment(t):
     recorded(t, "exec-clean", usleeps=2, processes=2)
 
