@@ -9,7 +9,7 @@
 
 #include "base/choose.h"
 #include "serve/api.h"
-#include "serve/columns.h"
+#include "serve/where.h"
 
 enum { MOST_BUCKETS = 40, PARTS = 4096 };
 

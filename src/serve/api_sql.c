@@ -15,6 +15,7 @@
 #include "text/text.h"
 #include "base/choose.h"
 #include "serve/api.h"
+#include "serve/where.h"
 
 struct query {
 	struct ws_api_call *call;
@@ -22,6 +23,8 @@ struct query {
 	const struct ws_event_kind *kind;
 	int64_t t0, t1; /* of the page */
 	bool windowed;
+	int64_t at_least, below; /* durations, ns; `below` -1: any */
+	struct ws_where *where;	 /* NULL: no conditions */
 };
 
 /* ---- tables and columns as the export calls them ---- */
@@ -34,14 +37,6 @@ static const char *table_name(const struct ws_event_kind *kind)
 static const char *column_name(const struct ws_event_kind *kind, int column)
 {
 	return ws_tables[kind->table].columns[column].sqlite;
-}
-
-static void put_text(struct ws_text *text, const char *word)
-{
-	ws_text_puts(text, "'");
-	for (; *word; word++)
-		ws_text_puts(text, *word == '\'' ? "''" : (char[]){*word, 0});
-	ws_text_puts(text, "'");
 }
 
 /* When an event was over, as lanes have it. */
@@ -104,16 +99,16 @@ static void put_name(struct query *query)
 	else if (kind->naming == WS_NAMED_STR)
 		ws_text_puts(query->text, column);
 	else if (kind->naming == WS_NAMED_ENUM && kind->own_n == 1)
-		put_text(query->text, ws_get_own_text(kind->own));
+		ws_put_sql_text(query->text, ws_get_own_text(kind->own));
 	else if (kind->naming == WS_NAMED_ENUM) {
 		ws_text_printf(query->text, "CASE %s ", column);
 		for (uint32_t i = 1; i < kind->own_n; i++) {
 			ws_text_printf(query->text, "WHEN %" PRIu32 " THEN ", i);
-			put_text(query->text, ws_get_own_text(kind->own + i));
+			ws_put_sql_text(query->text, ws_get_own_text(kind->own + i));
 			ws_text_puts(query->text, " ");
 		}
 		ws_text_puts(query->text, "ELSE ");
-		put_text(query->text, ws_get_own_text(kind->own));
+		ws_put_sql_text(query->text, ws_get_own_text(kind->own));
 		ws_text_puts(query->text, " END");
 	} else
 		ws_text_puts(query->text, "NULL");
@@ -157,7 +152,7 @@ static void put_library(struct query *query, uint32_t category)
 	text = ws_report_string(query->call->lanes->report, category, &n);
 	ws_text_add(&name, text, n);
 	ws_text_puts(query->text, " AND (SELECT value FROM StringIds WHERE id = categoryId) = ");
-	put_text(query->text, name.text);
+	ws_put_sql_text(query->text, name.text);
 	ws_text_free(&name);
 }
 
@@ -214,9 +209,24 @@ static void put_lane(struct query *query, const struct ws_feed *feed, const stru
 	ws_text_puts(query->text, ")");
 }
 
+/* A bar of the histogram that was chosen, and conditions on columns. */
+static int put_conditions(struct query *query, struct ws_err *err)
+{
+	if (query->below >= 0) {
+		ws_text_puts(query->text, " AND ");
+		ws_put_sql_duration(query->text, query->kind);
+		ws_text_printf(query->text, " BETWEEN %" PRId64 " AND %" PRId64, query->at_least,
+			       query->below - 1);
+	}
+	if (!query->where)
+		return 0;
+	return ws_where_put_sql(query->where, query->kind, query->call->lanes->who, query->text,
+				err);
+}
+
 /* One SELECT: start, duration and name of the rows of a table that are in some of these lanes. */
-static void put_select(struct query *query, const struct ws_feed *feed, const uint32_t *lanes,
-		       size_t n, bool all)
+static int put_select(struct query *query, const struct ws_feed *feed, const uint32_t *lanes,
+		      size_t n, bool all, struct ws_err *err)
 {
 	const char *start = column_name(query->kind, 0);
 	bool first = true;
@@ -228,9 +238,11 @@ static void put_select(struct query *query, const struct ws_feed *feed, const ui
 	ws_text_printf(query->text, " AS name FROM %s WHERE 1", table_name(query->kind));
 	if (query->windowed)
 		ws_text_printf(query->text, " AND %s < %" PRId64, start, query->t1);
+	if (put_conditions(query, err))
+		return -1;
 	if (all) {
 		put_feed(query, feed, NULL);
-		return;
+		return 0;
 	}
 	ws_text_puts(query->text, " AND (");
 	for (size_t i = 0; i < n; i++) {
@@ -243,6 +255,7 @@ static void put_select(struct query *query, const struct ws_feed *feed, const ui
 		put_lane(query, feed, lane);
 	}
 	ws_text_puts(query->text, ")");
+	return 0;
 }
 
 /* ---- a table of events ---- */
@@ -255,10 +268,10 @@ static void put_filter(struct query *query, const char *text, int64_t exact)
 	if (exact) {
 		ws_text_puts(query->text, exact == 2 ? " AND substr(ifnull(name, ''), 1, length("
 						     : " AND ifnull(name, '') = ");
-		put_text(query->text, ws_text_or(text, ""));
+		ws_put_sql_text(query->text, ws_text_or(text, ""));
 		if (exact == 2) {
 			ws_text_puts(query->text, ")) = ");
-			put_text(query->text, ws_text_or(text, ""));
+			ws_put_sql_text(query->text, ws_text_or(text, ""));
 		}
 		return;
 	}
@@ -269,7 +282,7 @@ static void put_filter(struct query *query, const char *text, int64_t exact)
 		ws_text_printf(&like, strchr("%_\\", *text) ? "\\%c" : "%c", *text);
 	ws_text_puts(&like, "%");
 	ws_text_puts(query->text, " AND name LIKE ");
-	put_text(query->text, like.text);
+	ws_put_sql_text(query->text, like.text);
 	ws_text_puts(query->text, " ESCAPE '\\'");
 	ws_text_free(&like);
 }
@@ -314,28 +327,48 @@ static int put_selects(struct query *query, const uint32_t *lanes, size_t n, boo
 			}
 			ws_text_puts(query->text, any ? "\n  UNION ALL " : "  ");
 			any = true;
-			put_select(query, &query->kind->feed[f], lanes, n, all);
+			if (put_select(query, &query->kind->feed[f], lanes, n, all, err))
+				return -1;
 		}
 	}
 	return any ? 0 : ws_fail(err, "These rows are in no table that can be queried.");
 }
 
+/* What the whole table is asked for: window, durations, conditions. */
+static int param_table_query(struct query *query, struct ws_err *err)
+{
+	struct ws_api_call *call = query->call;
+	struct ws_param_range durations = ws_make_range(0, INT64_MAX, -1);
+	int64_t zero = (int64_t)call->lanes->zero;
+
+	if (!ws_param_window(call, &query->t0, &query->t1, err) ||
+	    !ws_param_int(call, "at_least", durations, &query->at_least, err) ||
+	    !ws_param_int(call, "below", durations, &query->below, err))
+		return 400;
+	query->t0 -= zero;
+	query->t1 -= zero;
+	query->windowed = true;
+	query->where = ws_make_where(call, err);
+	return query->where ? 0 : WS_API_SAY;
+}
+
 static int list_sql(struct query *query, struct ws_err *err)
 {
 	const char *text = ws_param(query->call, "q"), *kind = ws_param(query->call, "lanes");
-	int64_t sums, exact, zero = (int64_t)query->call->lanes->zero;
+	int64_t sums, exact;
 	uint32_t *lanes;
 	size_t n;
 	int rc;
 
 	if (!ws_param_int(query->call, "sums", ws_make_range(0, 1, 0), &sums, err) ||
 	    !ws_param_int(query->call, "exact", ws_make_range(0, 2, 0), &exact, err) ||
-	    !ws_param_window(query->call, &query->t0, &query->t1, err) ||
 	    !ws_param_lanes(query->call, WS_LANES_ORIGINAL, &lanes, &n, err))
 		return 400;
-	query->t0 -= zero;
-	query->t1 -= zero;
-	query->windowed = true;
+	rc = param_table_query(query, err);
+	if (rc) {
+		free(lanes);
+		return rc;
+	}
 	if (sums)
 		ws_text_printf(query->text,
 			       "SELECT name, count(*) AS count, sum(d) AS total_ns, min(d) AS "
@@ -398,7 +431,7 @@ static int event_sql(struct query *query, int64_t lane_number, struct ws_err *er
 			ws_text_puts(query->text, " AND ifnull(");
 			put_name(query);
 			ws_text_puts(query->text, ", '') = ");
-			put_text(query->text, text);
+			ws_put_sql_text(query->text, text);
 		}
 	}
 	return 0;
@@ -429,6 +462,7 @@ int ws_api_sql(struct ws_api_call *call, struct ws_err *err)
 		ws_put_json_text(call->out, "sql", sql.text, sql.len);
 		ws_text_puts(call->out, "}");
 	}
+	ws_where_free(query.where);
 	ws_text_free(&sql);
 	return rc;
 }

@@ -10,7 +10,7 @@
 #include "base/map.h"
 #include "base/choose.h"
 #include "serve/api.h"
-#include "serve/columns.h"
+#include "serve/where.h"
 
 /* A walk over the events of lanes that touch a window. */
 struct walk {
@@ -504,6 +504,7 @@ struct pick {
 	uint32_t name;
 	const char *text; /* of the column that is sorted by, where it is a text */
 	size_t length;
+	long double number; /* of that column, else 0 */
 };
 
 struct picks { /* a heap of the first `most`, the last of them on top */
@@ -539,7 +540,12 @@ static int compare_picks(const void *x, const void *y, void *ctx)
 	if (picks->sort == BY_NAME && left->name != right->name &&
 	    (order = compare_names(picks->lanes, left->name, right->name)))
 		return picks->down ? -order : order;
-	if (left->text && right->text && (order = compare_texts(left, right)))
+	order = 0;
+	if (left->text && right->text)
+		order = compare_texts(left, right);
+	else if (left->number != right->number) /* the key is a double, which has 53 bits */
+		order = ws_compare(left->number, right->number);
+	if (order)
 		return picks->down ? -order : order;
 	if (left->start != right->start)
 		return ws_compare(left->start, right->start);
@@ -626,6 +632,7 @@ static void key_by_column(struct picks *picks, const struct ws_level *level, uin
 	if (value.has_number) {
 		pick->key = ws_column_key(&value);
 		pick->key = picks->down ? ~pick->key : pick->key;
+		pick->number = value.number;
 		return;
 	}
 	pick->text = value.text;

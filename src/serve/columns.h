@@ -1,6 +1,6 @@
 /*
- * columns.h - columns of the tables that events come from: to sort events by one, to show some of
- * each, and to filter by conditions such as `bytes > 1 MiB and stream = 7`.
+ * columns.h - columns of the tables that events come from: to sort events by one, and to show some
+ * of each.
  */
 #ifndef WS_SERVE_COLUMNS_H
 #define WS_SERVE_COLUMNS_H
@@ -22,19 +22,22 @@ struct ws_column *ws_column_open(const struct ws_api_call *call, const char *nam
 void ws_column_free(struct ws_column *column);
 struct ws_column_value ws_column_read(struct ws_column *column, const struct ws_level *level,
 				      uint32_t event);
-/* Ascending in what ws_column_read says as a number. */
+/* The number and the name of a thread or a process. */
+void ws_column_set_who(struct ws_column_value *value, const struct ws_names_by_id *who, uint32_t id,
+		       bool is_thread);
+/* What values of a column are: threads and processes are both. */
+struct ws_column_holds {
+	bool numbers, texts;
+};
+struct ws_column_holds ws_column_find_types(const struct ws_column *column);
+/* The number of a table's column; -1 when it has none of this name. */
+int ws_find_table_column(enum ws_table table, const char *name);
+/* Ascending in what ws_column_read says as a number, as far as a double tells numbers apart; of
+ * equal keys the numbers themselves say which is less. */
 uint64_t ws_column_key(const struct ws_column_value *value);
 /* The event's value as members of a JSON object, as for details; none where its table lacks it. */
 void ws_column_put(struct ws_column *column, const struct ws_level *level, uint32_t event);
 /* "columns":[...]: those that events of these lanes have. */
 void ws_put_columns(const struct ws_api_call *call, const uint32_t *lanes, size_t n);
-
-/* ---- conditions ---- */
-
-struct ws_where;
-/* By parameter `where`; NULL with a sentence when it cannot be understood. An empty one holds. */
-struct ws_where *ws_make_where(const struct ws_api_call *call, struct ws_err *err);
-bool ws_where_holds(struct ws_where *where, const struct ws_level *level, uint32_t event);
-void ws_where_free(struct ws_where *where);
 
 #endif

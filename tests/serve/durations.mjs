@@ -233,13 +233,34 @@ test("how the durations of a name are spread", async () => {
   await t.end();
 });
 
+async function openExported(file, name) {
+  const alone = join(folder, name),
+    made = spawnSync(warpsight, ["export", "-t", "html", "--output", alone, file]);
+  equal(made.status, 0, String(made.stderr));
+  return open({ url: `file://${alone}` });
+}
+
+/** An answer, or the sentence that there is instead. Columns are in no order. */
+async function answerOf(page, path, question) {
+  const answer = await page.eval(
+    ([what, params]) =>
+      window.warpsight.app.source.json(what, { r: 0, ...params }).catch((e) => ({ no: e.message })),
+    [path, question],
+  );
+  delete answer.unread;
+  answer.columns?.sort((a, b) => (a.name < b.name ? -1 : 1));
+  for (const event of answer.events ?? []) event.name = event.name.slice(0, 100);
+  return answer;
+}
+
 test("columns of tables in the table of events: shown, sorted by, filtered by", async () => {
   const file = make("columns.wsrep", makeReport);
   const t = await open(await serve(file));
   const ask = (path, p) =>
     t.eval(([a, q]) => window.warpsight.app.source.json(a, { r: 0, ...q }), [path, p]);
   const rows = query(
-    "SELECT k.start, k.end - k.start AS ns, gridX AS grid, k.streamId AS stream, s.value AS name " +
+    "SELECT k.start, k.end - k.start AS ns, gridX AS grid, k.streamId AS stream, s.value AS name, " +
+      "CAST(gridId AS TEXT) AS grid_id, globalPid >> 24 & 0xffffff AS pid " +
       "FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = k.demangledName",
     file,
   );
@@ -269,8 +290,19 @@ test("columns of tables in the table of events: shown, sorted by, filtered by", 
   const byText = await ask("events", { lanes, column: "name", columns: "name", limit: 1000 }),
     texts = byText.events.map((e) => e.values[0].text);
   equal(texts, [...texts].sort(), "sorted by a text");
+  /* Numbers of 61 bits, of which doubles are the same. */
+  const exact = rows.map((r) => BigInt(r.grid_id)).sort((a, b) => (a < b ? -1 : Number(a > b))),
+    far = exact[exact.length >> 1];
+  ok(new Set(exact.map(Number)).size * 4 < new Set(exact).size, "doubles are equal");
+  for (const down of [0, 1]) {
+    const question = { lanes, column: "grid_id", columns: "grid_id", down, limit: 1000 },
+      got = (await ask("events", question)).events.map((e) => e.values[0].value);
+    equal(got, (down ? [...exact].reverse() : exact).map(String), `exactly, down ${down}`);
+  }
   const middle = rows.map((r) => r.grid).sort((a, b) => a - b)[rows.length >> 2],
-    some = rows.find((r) => r.name.length > 3).name.slice(0, 4);
+    some = rows.find((r) => r.name.length > 3).name.slice(0, 4),
+    byStart = (all) =>
+      all.map((r) => [r.start, r.duration ?? r.ns]).sort(([a, b], [c, d]) => a - c || b - d);
   for (const [where, holds] of [
     [`grid_x > ${middle}`, (r) => r.grid > middle],
     [`grid_x<=${middle} and stream = 7`, (r) => r.grid <= middle && r.stream === 7],
@@ -278,7 +310,10 @@ test("columns of tables in the table of events: shown, sorted by, filtered by", 
     ["duration >= 0.03 ms", (r) => r.ns >= 30000],
     ["duration < 30us and duration > 8 us", (r) => r.ns < 30000 && r.ns > 8000],
     [`name ~ '${some}'`, (r) => r.name.includes(some)],
-    ["grid_x = 'seven'", () => false],
+    [`grid_id > ${far}`, (r) => BigInt(r.grid_id) > far],
+    ["process ~ python and grid_x > 1", (r) => r.pid !== 300 && r.grid > 1],
+    ["process = 200", (r) => r.pid === 200],
+    ["process >= 'python3'", (r) => r.pid !== 300],
   ]) {
     const got = await ask("events", { lanes, where, columns: "grid_x", limit: 1000 }),
       right = rows.filter(holds);
@@ -289,13 +324,25 @@ test("columns of tables in the table of events: shown, sorted by, filtered by", 
       where,
     );
     equal((await ask("durations", { lanes, where })).count, right.length, `durations: ${where}`);
+    equal(byStart(query((await ask("sql", { lanes, where })).sql, file)), byStart(right), where);
   }
+  const bar = (await ask("durations", { lanes })).buckets.find(([, , n]) => n > 1 && n < 50),
+    chosen = { lanes, at_least: bar[0], below: bar[1] };
+  equal(query((await ask("sql", chosen)).sql, file).length, bar[2], "the SQL of a bar");
+  const marks = { at_least: 0, below: 1, q: "a mark", exact: 1 };
+  equal(query((await ask("sql", marks)).sql, file), [], "moments have no duration in SQL either");
   for (const [wrong, says] of [
     ["grid_x >", "a filter is"],
     ["no_such > 3", "no events have a column no_such"],
     ["grid_x > 3 or stream = 7", "quoted"],
     ["grid_x > 3 and", "a filter is"],
     ["grid_x = 'open", "a filter is"],
+    ["grid_x = 'seven'", "the column grid_x has numbers, and 'seven' is none"],
+    ["grid_x = seven", "the column grid_x has numbers, and 'seven' is none"],
+    ["grid_x > nan", "'nan' is none"],
+    ["grid_x > 0x", "'0x' is none"],
+    ["duration < long", "the column duration has numbers"],
+    ["grid_x ~ 5", "~ looks for a part of a text"],
   ]) {
     const answer = await ask("events", { lanes, where: wrong }).then(
       (a) => `${a.count}`,
@@ -328,6 +375,52 @@ test("columns of tables in the table of events: shown, sorted by, filtered by", 
   await until("filtered", async () => (await t.text(".events .actions")).includes(`${many} event`));
   if (process.env.WS_SHOTS)
     await t.page.screenshot({ path: join(process.env.WS_SHOTS, "columns.png") });
+
+  /* A file without a server says the same. */
+  const carried = await openExported(file, "columns.html"),
+    same = async (what, path, question) => {
+      const [there, here] = [
+        await answerOf(carried, path, question),
+        await answerOf(t, path, question),
+      ];
+      for (const [i, event] of (here.events ?? []).entries())
+        equal(there.events[i], event, `${what}, event ${i}`);
+      for (const [i, column] of (here.columns ?? []).entries())
+        equal(there.columns[i], column, `${what}, column ${i}`);
+      equal(there, here, what);
+    };
+  for (const [what, question] of Object.entries({
+    "sorted exactly": { column: "grid_id", columns: "grid_id", down: 1 },
+    "sorted by a text": { column: "name", columns: "name,stream" },
+    "a column of some tables only": { column: "bytes", columns: "bytes,kind,grid_x", lanes: null },
+    "a filter": { where: `grid_id > ${far} and process ~ python`, columns: "process,start" },
+    "a size": { where: "bytes >= 100 KB", columns: "bytes", lanes: null },
+    "a bar": { at_least: bar[0], below: bar[1], sort: "duration" },
+    everything: { lanes: null, columns: "thread,correlation,end" },
+    "a text that is no number": { where: "grid_x = seven" },
+    "a part of a number": { where: "grid_x ~ 7" },
+    "no such column": { columns: "no_such" },
+    "no condition": { where: "grid_x > 3 and" },
+  })) {
+    const asked = { lanes, limit: 1000, ...question };
+    if (asked.lanes === null) delete asked.lanes;
+    await same(what, "events", asked);
+    if (!question.columns) await same(what, "durations", asked);
+  }
+  await same("all durations", "durations", {});
+  await carried.page.click("[data-tab=statistics]");
+  await carried.page.locator(".statistics tbody tr button.spread").first().click();
+  await until("the figures", async () => /Median/.test(await carried.text(".histogram")));
+  await carried.page.locator(".chooser summary").click();
+  await carried.page.locator('.chooser [data-column="grid_x"]').check();
+  await carried.page.fill(".events .where", `grid_x > ${middle}`);
+  await until("filtered there", async () =>
+    (await carried.text(".events .actions")).includes("events"),
+  );
+  equal(await carried.page.locator(".events .sql").count(), 0, "no SQL without a server");
+  if (process.env.WS_SHOTS)
+    await carried.page.screenshot({ path: join(process.env.WS_SHOTS, "columns-html.png") });
+  await carried.end();
   await t.end();
 });
 

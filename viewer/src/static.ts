@@ -26,7 +26,9 @@ import {
   FORM,
   ServerError,
   type Column,
+  type Durations,
   type EventDetail,
+  type EventTable,
   type Frame,
   type Group,
   type KindSum,
@@ -36,6 +38,9 @@ import {
   type Spot,
   type TreeRow,
 } from "./data";
+import { makeFilter, type Holds } from "./conditions";
+import { describeSpread } from "./spread";
+import { compareCells } from "./values";
 
 interface Carried {
   session: { version: string; reports: ReportInfo[] };
@@ -552,17 +557,104 @@ export class StaticSource implements Source {
     return [lane.lane, total, spans.length];
   }
 
-  private listSpots(params: Params): Spot[] {
+  /** Show each event that is asked for. */
+  private eachEvent(
+    params: Params,
+    show: (lane: Lane, depth: number, event: number) => void,
+  ): void {
     const { lanes, t0, t1 } = this.findWanted(params, AGAIN),
       match = this.makeMatcher(params),
-      out: Spot[] = [];
+      meets = makeFilter(String(params.where ?? ""), (name) => this.findTypes(name));
     for (const lane of lanes)
-      lane.levels.forEach((level, scale) => {
+      lane.levels.forEach((level, depth) => {
         const [from, to] = this.findRange(lane, level, t0, t1);
         for (let i = from; i < to; i++)
-          if (match(level.name[i])) out.push(this.makeSpot(lane, scale, i));
+          if (
+            match(level.name[i]) &&
+            StaticSource.isAsLong(level, i, params) &&
+            meets((name) => this.cellOf(level, i, name))
+          )
+            show(lane, depth, i);
       });
+  }
+
+  private listSpots(params: Params): Spot[] {
+    const out: Spot[] = [];
+    this.eachEvent(params, (lane, depth, i) => out.push(this.makeSpot(lane, depth, i)));
     return out;
+  }
+
+  /** Moments and what never ended have no duration. */
+  private static hasDuration(level: Level, i: number): boolean {
+    return !(level.src[i] & (EVENT_MOMENT | EVENT_OPEN));
+  }
+
+  private static isAsLong(level: Level, i: number, params: Params): boolean {
+    if (params.below === undefined) return true;
+    return (
+      StaticSource.hasDuration(level, i) &&
+      level.dur[i] >= Number(params.at_least ?? 0) &&
+      level.dur[i] < Number(params.below)
+    );
+  }
+
+  private answerDurations(params: Params): Durations {
+    const durations: number[] = [];
+    let without = 0;
+    this.eachEvent({ ...params, below: undefined }, (lane, depth, i) => {
+      const level = lane.levels[depth];
+      if (StaticSource.hasDuration(level, i)) durations.push(level.dur[i]);
+      else without++;
+    });
+    return describeSpread(durations, without);
+  }
+
+  /* ---- columns of tables ---- */
+
+  /** Tables that events are rows of; states are computed. */
+  private listTables(): CarriedTable[] {
+    return (this.data.details?.tables ?? []).filter((table) => table.sqlite !== "");
+  }
+
+  private findTypes(name: string): ReturnType<Holds> {
+    const types = this.listTables()
+      .flatMap((table) => table.columns)
+      .filter((column) => column.name === name)
+      .map((column) => column.type);
+    if (!types.length) return undefined;
+    return {
+      numbers: types.some((type) => type !== "STR"),
+      texts: types.some((type) => ["STR", "THREAD", "NTHREAD", "PROCESS"].includes(type)),
+    };
+  }
+
+  /** What an event has in a column, or its duration; undefined where its table lacks the column. */
+  private cellOf(level: Level, i: number, name: string): Column | undefined {
+    if (name === "duration") {
+      const value = StaticSource.hasDuration(level, i) ? level.dur[i] : null;
+      return { name, doc: "", type: "U64", value };
+    }
+    if (!this.data.details) return undefined;
+    const table = this.getDictionaries().tables.get(level.src[i] & EVENT_SOURCE),
+      column = table?.sqlite ? table.columns.find((c) => c.name === name) : undefined,
+      at = table && column ? StaticSource.rowIndex(table, level.row[i]) : -1;
+    return column && at >= 0 ? this.describeColumn(column, at) : undefined;
+  }
+
+  /** Columns of the tables that events of some rows come from. */
+  private offerColumns(lanes: Lane[]): NonNullable<EventTable["columns"]> {
+    const sources = new Set<number>(),
+      offered = new Map<string, NonNullable<EventTable["columns"]>[number]>();
+    for (const level of lanes.flatMap((lane) => lane.levels))
+      for (const src of level.src) sources.add(src & EVENT_SOURCE);
+    for (const { source, columns } of this.listTables())
+      for (const { name, doc, type } of sources.has(source) ? columns : [])
+        if (!offered.has(name)) offered.set(name, { name, doc, type });
+    return [...offered.values()];
+  }
+
+  private checkColumn(name: string): void {
+    if (!this.findTypes(name)) throw new ServerError(`no events have a column ${name}`);
   }
 
   private answerEvents(params: Params): unknown {
@@ -579,14 +671,36 @@ export class StaticSource implements Source {
         name: (a, b) => (a.name < b.name ? -1 : Number(a.name > b.name)),
         row: (a, b) => (lanes.get(a.lane) ?? a.lane) - (lanes.get(b.lane) ?? b.lane),
       };
-    all.sort((a, b) => sign * by[String(params.sort ?? "start")](a, b) || a.start - b.start);
+    if (params.column === undefined)
+      all.sort((a, b) => sign * by[String(params.sort ?? "start")](a, b) || a.start - b.start);
+    else this.sortByColumn(all, String(params.column), Number(params.down) === 1);
+    const offset = Number(params.offset ?? 0),
+      columns = String(params.columns ?? "")
+        .split(",")
+        .filter(Boolean);
+    columns.forEach((name) => this.checkColumn(name));
     return {
-      events: all.slice(
-        Number(params.offset ?? 0),
-        Number(params.offset ?? 0) + Number(params.limit ?? 100),
-      ),
+      events: all.slice(offset, offset + Number(params.limit ?? 100)).map((spot) => ({
+        ...spot,
+        ...(columns.length && {
+          values: columns.map((name) => this.cellOf(this.levelOf(spot), spot.event, name) ?? {}),
+        }),
+      })),
       count: all.length,
+      columns: this.offerColumns(this.findWanted(params, AGAIN).lanes),
     };
+  }
+
+  private levelOf(spot: Spot): Level {
+    return this.lanes.get(spot.lane)!.levels[spot.level];
+  }
+
+  private sortByColumn(spots: Spot[], name: string, down: boolean): void {
+    this.checkColumn(name);
+    const cells = new Map(
+      spots.map((spot) => [spot, this.cellOf(this.levelOf(spot), spot.event, name)]),
+    );
+    spots.sort((a, b) => compareCells(cells.get(a), cells.get(b), down) || a.start - b.start);
   }
 
   private answerStep(params: Params): unknown {
@@ -848,6 +962,7 @@ export class StaticSource implements Source {
       sum: (question) => this.sumNames(question, question.names === 0 ? [] : ["stream", "cpu"]),
       search: (part) => this.sumNames(part, AGAIN),
       events: (params) => this.answerEvents(params),
+      durations: (params) => this.answerDurations(params),
       step: (params) => this.answerStep(params),
       event: (params) => this.answerEvent(params),
       names: (params) => ({

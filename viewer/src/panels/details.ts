@@ -267,14 +267,7 @@ export class Details implements Panel {
   /** How long events of this name last. */
   private durationsButton(report: number, detail: EventDetail): HTMLElement | null {
     const kind = this.app.laneRow(report, detail.lane)?.type;
-    if (
-      !kind ||
-      detail.end <= detail.start ||
-      !detail.name ||
-      this.app.limit ||
-      LANES[kind]?.counter
-    )
-      return null;
+    if (!kind || detail.end <= detail.start || !detail.name || LANES[kind]?.counter) return null;
     return h(
       "button",
       {

@@ -19,6 +19,7 @@ import { copyCsv, copySql, saveCsv } from "../copy";
 import { fillElement, h, delayCalls, waitForRelease } from "../dom";
 import { cleanText, formatCount, formatDuration, formatMoment } from "../format";
 import { t } from "../i18n";
+import { compareCells } from "../values";
 import { sortHead, type Sorting } from "./grid";
 import { Histogram, type Slice } from "./histogram";
 
@@ -89,9 +90,9 @@ export class Events implements Panel {
         this.filter,
         this.what,
         this.only,
-        app.limit ? null : this.where,
-        app.limit ? null : this.chooser,
-        app.limit ? null : this.spread,
+        this.where,
+        this.chooser,
+        this.spread,
         h("button", { class: "csv", onclick: () => this.makeCsv(false) }),
         h("button", { class: "save", onclick: () => this.makeCsv(true) }),
         app.limit ? null : h("button", { class: "sql", onclick: () => this.makeSql() }),
@@ -197,7 +198,6 @@ export class Events implements Panel {
 
   /** Show how durations are spread above the table, or no longer; the slice of it goes with it. */
   showSpread(on: boolean): void {
-    if (this.app.limit) return;
     this.spread.setAttribute("aria-pressed", String(on));
     this.spread.classList.toggle("on", on);
     if (on) this.histogram.root.hidden = false;
@@ -235,6 +235,16 @@ export class Events implements Panel {
     if (this.exact === null) return { q: this.filter.value || undefined };
     const { q: text, cut } = takeBeginning(this.exact);
     return { q: text, exact: 1 + cut };
+  }
+
+  /** Which events: by name, by columns, and by how long they last. */
+  private askFilter(): Params {
+    return {
+      ...this.askNames(),
+      where: this.readCondition(),
+      at_least: this.slice?.[0],
+      below: this.slice?.[1],
+    };
   }
 
   updatePanel = delayCalls(150, () => void this.loadEvents());
@@ -282,10 +292,7 @@ export class Events implements Panel {
           t0,
           t1,
           ...this.askOrder(),
-          where: this.readCondition(),
-          ...this.askNames(),
-          at_least: this.slice?.[0],
-          below: this.slice?.[1],
+          ...this.askFilter(),
           offset: 0,
           limit: offset + PAGE,
         });
@@ -331,17 +338,10 @@ export class Events implements Panel {
     );
   }
 
-  /** By the column that is sorted by; what has no value comes last either way. */
+  /** By the column that is sorted by. */
   private compareValues(a: Shown, b: Shown): number {
-    const at = this.columns.indexOf(this.sort.key.slice(1)),
-      valueOf = (spot: Shown): number | string | null => {
-        const c = spot.values?.[at];
-        if (c?.value !== undefined && c.value !== null) return Number(c.value);
-        return c?.text ?? null;
-      },
-      [x, y] = [valueOf(a), valueOf(b)];
-    if (x === null || y === null) return Number(x === null) - Number(y === null);
-    return (this.sort.down ? -1 : 1) * (x < y ? -1 : Number(x > y));
+    const at = this.columns.indexOf(this.sort.key.slice(1));
+    return compareCells(a.values?.[at], b.values?.[at], this.sort.down);
   }
 
   /** Which rows these are events of, where they were chosen, and a way back to all. */
@@ -462,7 +462,7 @@ export class Events implements Panel {
       this.app,
       this.listReports().map(({ r: report, lanes }) => {
         const { t0, t1 } = windowOf(this.app, report);
-        return { r: report, lanes, t0, t1, ...this.askNames() };
+        return { r: report, lanes, t0, t1, ...this.askFilter() };
       }),
     );
   }

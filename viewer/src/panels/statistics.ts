@@ -371,7 +371,7 @@ export class Statistics implements Panel {
   /** The average, which leads to how durations are spread; moments have none. */
   private averageButton(group: Mine): HTMLElement | string {
     const average = formatDuration(group.total / group.count);
-    if (this.app.limit || LANES[group.kind]?.moments) return average;
+    if (LANES[group.kind]?.moments) return average;
     const goThere = (event: Event): void => {
       event.stopPropagation();
       this.panels.showDurations(
