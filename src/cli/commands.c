@@ -17,6 +17,7 @@
 	X(ops)       \
 	X(query)     \
 	X(view)      \
+	X(top)       \
 	X(info)      \
 	X(recover)   \
 	X(symbolize) \

@@ -210,7 +210,9 @@ static void print_file(const struct summary *summary)
 	printf("File:       ");
 	print_text(ws_report_path(summary->report), strlen(ws_report_path(summary->report)));
 	printf(" (%" PRIu64 " bytes, ", ws_report_file_size(summary->report));
-	if (!ws_report_is_complete(summary->report))
+	if (ws_report_is_live(summary->report))
+		printf("still being recorded");
+	else if (!ws_report_is_complete(summary->report))
 		printf("not closed properly or damaged");
 	else if (summary->lost)
 		printf("closed properly");

@@ -21,7 +21,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define PREFIX "warpsight-"
 #define AHEAD (2u << 20)
 #define STEP (4u << 20)
 
@@ -33,7 +32,7 @@ static void remove_stale_arenas(const char *dir)
 
 	if (!d)
 		return;
-	snprintf(mine, sizeof(mine), PREFIX "%u-", (unsigned)geteuid());
+	snprintf(mine, sizeof(mine), WS_ARENA_PREFIX "%u-", (unsigned)geteuid());
 	while ((entry = readdir(d))) {
 		int fd;
 
@@ -62,8 +61,8 @@ static int make_locked_file(struct ws_area *area, const char *dir)
 
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
 		random = ws_read_counter();
-	if ((size_t)snprintf(area->path, sizeof(area->path), "%s/" PREFIX "%u-%d-%016llx", dir,
-			     (unsigned)geteuid(), (int)getpid(),
+	if ((size_t)snprintf(area->path, sizeof(area->path), "%s/" WS_ARENA_PREFIX "%u-%d-%016llx",
+			     dir, (unsigned)geteuid(), (int)getpid(),
 			     (unsigned long long)random) >= sizeof(area->path)) {
 		errno = ENAMETOOLONG;
 		return -1;
@@ -104,6 +103,29 @@ static int try_folder(struct ws_area *area, const char *dir, uint64_t size, uint
 	return 0;
 }
 
+/* Where arenas may be: DIRS of them. */
+enum { DIRS = 4 };
+
+static void list_folders(const char *folders[DIRS])
+{
+	const char *tmp = getenv("TMPDIR");
+
+	folders[0] = "/dev/shm";
+	folders[1] = tmp && *tmp ? tmp : "/tmp";
+	folders[2] = "/tmp";
+	folders[3] = "/var/tmp";
+}
+
+void ws_area_each_folder(void (*fn)(void *ctx, const char *folder), void *ctx)
+{
+	const char *folders[DIRS];
+
+	list_folders(folders);
+	for (int i = 0; i < DIRS; i++)
+		if (i != 2 || strcmp(folders[1], folders[2]))
+			fn(ctx, folders[i]);
+}
+
 /*
  * The target needs /dev/shm too (a container gives it 64 MiB, and PyTorch's workers pass tensors
  * through it): it is taken only when the whole budget is a small part of it. Only where no place is
@@ -111,12 +133,12 @@ static int try_folder(struct ws_area *area, const char *dir, uint64_t size, uint
  */
 static int make_arena_file(struct ws_area *area, uint64_t size, uint64_t first, struct ws_err *err)
 {
-	const char *tmp = getenv("TMPDIR");
-	const char *dirs[] = {"/dev/shm", tmp && *tmp ? tmp : "/tmp", "/tmp", "/var/tmp"};
 	const uint64_t room[] = {size * 4, size * 2, first * 4};
+	const char *dirs[DIRS];
 
+	list_folders(dirs);
 	for (size_t r = 0; r < WS_COUNT(room); r++)
-		for (size_t i = r ? 1 : 0; i < WS_COUNT(dirs); i++)
+		for (size_t i = r ? 1 : 0; i < DIRS; i++)
 			if (!try_folder(area, dirs[i], size, first, room[r]))
 				return 0;
 	if (!try_folder(area, "/dev/shm", size, first, first * 4))

@@ -10,6 +10,9 @@
 #include "base/err.h"
 #include "ring/ring.h"
 
+/* The names of arenas begin so; the user's number and the recorder's pid follow, with dashes. */
+#define WS_ARENA_PREFIX "warpsight-"
+
 struct ws_area {
 	struct ws_arena *arena;
 	int fd; /* holds the lock that says the owner lives */
@@ -48,6 +51,8 @@ void ws_area_feed(struct ws_area *area);
  * lost, and nothing is recorded any more. True when it was shorter.
  */
 bool ws_area_repair(struct ws_area *area);
+/* Call `fn` for each folder in which arenas may lie. */
+void ws_area_each_folder(void (*fn)(void *ctx, const char *folder), void *ctx);
 /* Tell hooks that the recorder has finished, unmap, remove the file. */
 void ws_area_destroy(struct ws_area *area);
 

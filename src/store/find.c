@@ -149,6 +149,18 @@ static uint64_t find_next_header(const struct ws_report *report, uint64_t from)
 	return found;
 }
 
+uint64_t ws_report_walk_blocks(struct ws_report *report, uint64_t from, uint64_t end)
+{
+	struct ws_block block;
+
+	while (from < end && read_header_at(report, from, &block) &&
+	       from + block_bytes(&block.head) <= end) {
+		append_block(&report->all, &block);
+		from += block_bytes(&block.head);
+	}
+	return from;
+}
+
 static void find_by_walking(struct ws_report *report)
 {
 	uint64_t at = sizeof(struct ws_file_header);

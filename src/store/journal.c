@@ -392,59 +392,84 @@ void ws_journal_copy_free(struct ws_journal_copy *copy)
  * it should be and its checksum is wrong, no row of it can be told from a damaged one.
  */
 static void copy_journal_rows(int fd, const struct ws_journal_head *head, uint32_t number,
-			      struct ws_journal_copy *copy)
+			      uint64_t have, struct ws_journal_copy *copy)
 {
 	const struct ws_journal_table *table = &head->table[number];
-	uint64_t got;
+	uint64_t got,
+		known = ws_min(ws_max(have, table->first) - table->first,
+			       table->bytes / table->row_size),
+		skip = known * table->row_size, bytes = table->bytes - skip;
 
-	copy->table[number].first = table->first;
-	if (!table->bytes)
+	copy->table[number].first = table->first + known;
+	if (!bytes)
 		return;
-	copy->table[number].rows = read_range(fd, table->offset, table->bytes, &got);
+	copy->table[number].rows = read_range(fd, table->offset + skip, bytes, &got);
 	copy->table[number].n = (uint32_t)(got / table->row_size);
-	if (got == table->bytes &&
-	    XXH3_64bits_withSeed(copy->table[number].rows, got, number) == table->check)
+	if (got == bytes &&
+	    (skip || XXH3_64bits_withSeed(copy->table[number].rows, got, number) == table->check))
 		return;
 	copy->missing++;
-	if (got == table->bytes)
+	if (got == bytes)
 		copy->table[number].n = 0;
 }
 
+/* `all`: nothing was skipped, so that the checksums can be compared. */
 static bool are_strings_whole(const struct ws_journal_head *head,
-			      const struct ws_journal_copy *copy)
+			      const struct ws_journal_copy *copy, bool all)
 {
 	uint64_t sum = 0;
 
-	if (XXH3_64bits(copy->lengths, (size_t)copy->strings * 4) != head->lengths_check ||
-	    (head->text_bytes && XXH3_64bits(copy->text, head->text_bytes) != head->text_check))
+	if (all &&
+	    (XXH3_64bits(copy->lengths, (size_t)copy->strings * 4) != head->lengths_check ||
+	     (head->text_bytes && XXH3_64bits(copy->text, head->text_bytes) != head->text_check)))
 		return false;
 	for (uint32_t i = 0; i < copy->strings; i++)
 		sum += copy->lengths[i];
-	return sum == head->text_bytes;
+	return sum == copy->text_bytes;
 }
 
 static void copy_journal_strings(int fd, const struct ws_journal_head *head,
-				 struct ws_journal_copy *copy)
+				 const struct ws_journal_have *have, struct ws_journal_copy *copy)
 {
-	uint64_t lengths, text;
+	uint64_t lengths, text, known = 0, known_text = 0;
 
+	if (have && have->string_first == head->string_first && have->strings <= head->strings &&
+	    have->text_bytes <= head->text_bytes) {
+		known = have->strings;
+		known_text = have->text_bytes;
+	}
 	copy->string_first = head->string_first;
-	copy->strings = (uint32_t)head->strings;
-	copy->text_bytes = head->text_bytes;
+	copy->strings = (uint32_t)(head->strings - known);
+	copy->text_bytes = head->text_bytes - known_text;
 	if (!copy->strings)
 		return;
-	copy->lengths = read_range(fd, head->lengths_offset, head->strings * 4, &lengths);
-	copy->text = read_range(fd, head->text_offset, head->text_bytes, &text);
-	if (lengths == head->strings * 4 && text == head->text_bytes &&
-	    are_strings_whole(head, copy))
+	copy->lengths = read_range(fd, head->lengths_offset + known * 4, (size_t)copy->strings * 4,
+				   &lengths);
+	copy->text = read_range(fd, head->text_offset + known_text, copy->text_bytes, &text);
+	if (lengths == (uint64_t)copy->strings * 4 && text == copy->text_bytes &&
+	    are_strings_whole(head, copy, !known))
 		return;
 	copy->missing++;
 	copy->strings = 0;
 	copy->text_bytes = 0;
 }
 
+/* Whether no stage was emptied between two readings of the head. The writer writes it in two parts,
+ * so that each part says it. */
+static bool are_same_stages(const struct ws_journal_head *before,
+			    const struct ws_journal_head *after)
+{
+	if (before->change != after->change)
+		return false;
+	for (uint32_t number = 0; number < WS_TABLE_COUNT; number++)
+		if (before->table[number].first != after->table[number].first)
+			return false;
+	return true;
+}
+
 /* 1 copied, 0 changed meanwhile (try again), -1 damaged. */
-static int copy_journal_once(int fd, struct ws_journal_copy *copy)
+static int copy_journal_once(int fd, const struct ws_journal_have *have,
+			     struct ws_journal_copy *copy)
 {
 	struct ws_journal_head head, strings, after;
 
@@ -453,21 +478,23 @@ static int copy_journal_once(int fd, struct ws_journal_copy *copy)
 		return -1;
 	copy->report_bytes = head.report_bytes;
 	for (uint32_t number = 0; number < WS_TABLE_COUNT; number++)
-		copy_journal_rows(fd, &head, number, copy);
+		copy_journal_rows(fd, &head, number, have ? have->rows[number] : 0, copy);
 	/* Strings as they are counted now: those of a row are committed before it. */
 	if (ws_pread_all(fd, &strings, sizeof(strings), 0) || !head_fits(&strings))
 		return -1;
-	copy_journal_strings(fd, &strings, copy);
+	copy_journal_strings(fd, &strings, have, copy);
 	if (ws_pread_all(fd, &after, sizeof(after), 0))
 		return -1;
 	/* What is not whole may only be so because it is being written. */
-	if (after.change == head.change && (!copy->missing || !memcmp(&head, &after, sizeof(head))))
+	if (are_same_stages(&head, &after) &&
+	    (!copy->missing || !memcmp(&head, &after, sizeof(head))))
 		return 1;
 	ws_journal_copy_free(copy);
 	return 0;
 }
 
 static enum ws_journal_state copy_open_journal(int fd, const uint8_t uuid[16],
+					       const struct ws_journal_have *have,
 					       struct ws_journal_copy *copy, struct ws_err *why)
 {
 	struct ws_journal_head head;
@@ -486,7 +513,7 @@ static enum ws_journal_state copy_open_journal(int fd, const uint8_t uuid[16],
 			"another version of warpsight wrote it, and only that one can read it");
 		return WS_JOURNAL_BAD;
 	}
-	for (int attempt = 0; attempt < LIVE_ATTEMPTS && !(rc = copy_journal_once(fd, copy));
+	for (int attempt = 0; attempt < LIVE_ATTEMPTS && !(rc = copy_journal_once(fd, have, copy));
 	     attempt++)
 		sched_yield();
 	if (rc == 1)
@@ -500,6 +527,7 @@ static enum ws_journal_state copy_open_journal(int fd, const uint8_t uuid[16],
 }
 
 enum ws_journal_state ws_journal_copy(const char *path, const uint8_t uuid[16],
+				      const struct ws_journal_have *have,
 				      struct ws_journal_copy *copy, struct ws_err *why)
 {
 	enum ws_journal_state state;
@@ -518,7 +546,7 @@ enum ws_journal_state ws_journal_copy(const char *path, const uint8_t uuid[16],
 		ws_fail(why, "it is not a regular file");
 		return WS_JOURNAL_BAD;
 	}
-	state = copy_open_journal(fd, uuid, copy, why);
+	state = copy_open_journal(fd, uuid, have, copy, why);
 	close(fd);
 	return state;
 }

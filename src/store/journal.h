@@ -78,8 +78,8 @@ struct ws_journal_copy {
 		uint64_t first;
 		uint32_t n;
 	} table[WS_TABLE_COUNT];
-	uint64_t string_first;
-	uint32_t strings;
+	uint64_t string_first; /* id of the first waiting string, copied or not */
+	uint32_t strings;      /* copied: the last ones of those that wait */
 	uint32_t *lengths;
 	char *text;
 	uint64_t text_bytes;
@@ -93,9 +93,19 @@ enum ws_journal_state {
 	WS_JOURNAL_BAD,	  /* damaged, or written by another build: *why says which */
 	WS_JOURNAL_COPIED,
 };
-/* Copy the journal at `path` if it belongs to the report `uuid`. Free with ws_journal_copy_free,
- * whatever the result. */
+/*
+ * What a reader that comes again has already. Such parts are not copied, and checksums, which cover
+ * whole stages, are not compared then.
+ */
+struct ws_journal_have {
+	uint64_t rows[WS_TABLE_COUNT];		    /* of each table, in the report and the journal;
+						       UINT64_MAX where it wants none */
+	uint64_t string_first, strings, text_bytes; /* of the copy it made last */
+};
+/* Copy the journal at `path` if it belongs to the report `uuid`, without what `have` names (NULL:
+ * all of it). Free with ws_journal_copy_free, whatever the result. */
 enum ws_journal_state ws_journal_copy(const char *path, const uint8_t uuid[16],
+				      const struct ws_journal_have *have,
 				      struct ws_journal_copy *copy, struct ws_err *why);
 void ws_journal_copy_free(struct ws_journal_copy *copy);
 

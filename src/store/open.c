@@ -191,7 +191,7 @@ static void clear_schema(struct ws_report *report)
 
 /* The first intact schema block counts; without one, a file written by this very build needs none.
  */
-static void read_schema(struct ws_report *report)
+void ws_report_read_schema(struct ws_report *report)
 {
 	struct ws_workspace *workspace = ws_take_workspace(report);
 	bool found = false;
@@ -289,7 +289,7 @@ static void file_strings(struct ws_report *report, const struct ws_block *block)
 	append_block(&report->strings, block);
 }
 
-static void file_block(struct ws_report *report, const struct ws_block *block)
+void ws_report_file_block(struct ws_report *report, const struct ws_block *block)
 {
 	if (block->head.type == WS_BLOCK_ROWS)
 		file_rows(report, block);
@@ -471,7 +471,7 @@ static void add_journal(struct ws_report *report, const struct ws_journal_copy *
 }
 
 /* Drops a torn block at the end, which the journal makes up for. */
-static void drop_torn_blocks(struct ws_report *report, uint64_t whole)
+void ws_report_drop_torn_blocks(struct ws_report *report, uint64_t whole)
 {
 	struct ws_workspace *workspace = ws_take_workspace(report);
 
@@ -529,7 +529,7 @@ static void read_open_end(struct ws_report *report, enum ws_journal_state state,
 		return;
 	}
 	if (state == WS_JOURNAL_COPIED) {
-		drop_torn_blocks(report, copy->report_bytes);
+		ws_report_drop_torn_blocks(report, copy->report_bytes);
 		if (report->size < copy->report_bytes)
 			ws_report_add_damage(report, "the file is %llu bytes shorter than it was",
 					     (ull)(copy->report_bytes - report->size));
@@ -541,7 +541,7 @@ static void read_open_end(struct ws_report *report, enum ws_journal_state state,
 	say_unfinished(report, state, copy->missing, why);
 }
 
-static void refresh_size(struct ws_report *report)
+void ws_report_refresh_size(struct ws_report *report)
 {
 	struct stat status;
 
@@ -557,18 +557,18 @@ static void read_blocks(struct ws_report *report)
 	enum ws_journal_state state;
 
 	report->live = ws_file_is_locked(report->fd);
-	state = ws_journal_copy(path, report->header.uuid, &copy, &why);
+	state = ws_journal_copy(path, report->header.uuid, NULL, &copy, &why);
 	free(path);
-	refresh_size(report);
+	ws_report_refresh_size(report);
 	ws_report_find_all_blocks(report);
 	if (report->indexed)
 		report->live = false;
 	else
 		read_open_end(report, state, &copy, &why);
 	ws_journal_copy_free(&copy);
-	read_schema(report);
+	ws_report_read_schema(report);
 	for (size_t i = 0; i < report->all.count; i++)
-		file_block(report, &report->all.blocks[i]);
+		ws_report_file_block(report, &report->all.blocks[i]);
 	check_all_bodies(report);
 	count_rows(report);
 	ws_report_prepare_strings(report);
@@ -611,7 +611,7 @@ void ws_report_rename(struct ws_report *report, const char *path)
 	report->path = ws_strdup(path);
 }
 
-struct ws_report *ws_report_open_plain(const char *path, struct ws_err *err)
+struct ws_report *ws_report_open_header(const char *path, struct ws_err *err)
 {
 	struct ws_report *report = ws_calloc(1, sizeof(*report));
 
@@ -626,6 +626,15 @@ struct ws_report *ws_report_open_plain(const char *path, struct ws_err *err)
 		ws_report_close(report);
 		return NULL;
 	}
+	return report;
+}
+
+struct ws_report *ws_report_open_plain(const char *path, struct ws_err *err)
+{
+	struct ws_report *report = ws_report_open_header(path, err);
+
+	if (!report)
+		return NULL;
 	read_blocks(report);
 	count_unsaid_damages(report);
 	return report;

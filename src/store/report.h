@@ -71,6 +71,7 @@ struct ws_report {
 	uint64_t rows[WS_TABLE_COUNT], bytes[WS_TABLE_COUNT], columns[WS_TABLE_COUNT];
 	struct ws_block_list strings;
 	struct ws_text_block *text;	    /* by index in strings */
+	size_t text_blocks;		    /* of `strings` that have an entry there */
 	struct ws_text_memory *text_memory; /* memory that the texts are in; under text_lock */
 	uint32_t *guide, guide_shift; /* by id >> guide_shift: index in strings of the first block
 					 that ends behind such ids */
@@ -112,9 +113,22 @@ int ws_report_copy_blocks(const struct ws_report *report, const char *path, uint
 
 /* find.c: fills `all` from the index, or by walking the file. */
 void ws_report_find_all_blocks(struct ws_report *report);
-/* strings.c: call it when all blocks are known. */
+/* Adds to `all` the blocks that stand one after the other from `from` on and end by `end`; returns
+ * where the last one ends. */
+uint64_t ws_report_walk_blocks(struct ws_report *report, uint64_t from, uint64_t end);
+/* open.c: the steps of opening, for a reader that follows a report: only the header is read; the
+ * schema, once a block of `all` holds one; blocks behind `whole` that a kill has torn taken out of
+ * `all`; a block entered into the list of its table. */
+struct ws_report *ws_report_open_header(const char *path, struct ws_err *err);
+void ws_report_read_schema(struct ws_report *report);
+void ws_report_drop_torn_blocks(struct ws_report *report, uint64_t whole);
+void ws_report_file_block(struct ws_report *report, const struct ws_block *block);
+void ws_report_refresh_size(struct ws_report *report);
+/* strings.c: call it when all blocks are known, and again when more are. */
 void ws_report_prepare_strings(struct ws_report *report);
 void ws_report_free_strings(struct ws_report *report);
+/* Forget decoded texts when they take more than `most` bytes; only while no other thread reads. */
+void ws_report_drop_texts(struct ws_report *report, size_t most);
 /* The texts of strings.blocks[i], decoded when first asked for. */
 const struct ws_text_block *ws_report_texts(const struct ws_report *report, size_t i);
 /* The index in `strings` of the block that defines `id`, or -1. */

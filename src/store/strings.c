@@ -187,15 +187,17 @@ void ws_report_prepare_strings(struct ws_report *report)
 	size_t blocks = report->strings.count, entries;
 	uint32_t most = ws_report_string_count(report);
 
-	report->text = ws_calloc(blocks + 1, sizeof(*report->text));
-	for (size_t i = 0; i < blocks; i++) {
+	report->text = ws_realloc(report->text, (blocks + 1) * sizeof(*report->text));
+	for (size_t i = report->text_blocks; i < blocks; i++) {
+		report->text[i] = (struct ws_text_block){0};
 		report->text[i].first = (uint32_t)report->strings.blocks[i].head.first;
 		report->text[i].count = report->strings.blocks[i].head.rows;
 	}
+	report->text_blocks = blocks;
 	while ((most >> report->guide_shift) > 4 * blocks)
 		report->guide_shift++;
 	entries = ((size_t)most >> report->guide_shift) + 2;
-	report->guide = ws_malloc(entries * sizeof(*report->guide));
+	report->guide = ws_realloc(report->guide, entries * sizeof(*report->guide));
 	for (size_t entry = 0, i = 0; entry < entries; entry++) {
 		while (i < blocks && (uint64_t)report->text[i].first + report->text[i].count <=
 					     (uint64_t)entry << report->guide_shift)
@@ -287,15 +289,34 @@ uint32_t ws_report_string_count(const struct ws_report *report)
 	return (uint32_t)(head->first + head->rows - 1);
 }
 
-void ws_report_free_strings(struct ws_report *report)
+static void free_text_memory(struct ws_report *report)
 {
-	free(report->text);
-	free(report->guide);
 	while (report->text_memory) {
 		struct ws_text_memory *next = report->text_memory->next;
 
 		free(report->text_memory);
 		report->text_memory = next;
 	}
+}
+
+void ws_report_drop_texts(struct ws_report *report, size_t most)
+{
+	size_t size = 0;
+
+	for (const struct ws_text_memory *memory = report->text_memory; memory;
+	     memory = memory->next)
+		size += memory->size;
+	if (size <= most)
+		return;
+	free_text_memory(report);
+	for (size_t i = 0; i < report->text_blocks; i++)
+		report->text[i].state = WS_TEXT_UNREAD;
+}
+
+void ws_report_free_strings(struct ws_report *report)
+{
+	free(report->text);
+	free(report->guide);
+	free_text_memory(report);
 	ws_free_string_keys(report);
 }

@@ -17,6 +17,7 @@ import test_exact  # noqa: E402,F401
 import test_faults  # noqa: E402,F401
 import test_hostile  # noqa: E402,F401
 import test_kill  # noqa: E402,F401
+import test_live  # noqa: E402,F401
 import test_options  # noqa: E402,F401
 import test_programs  # noqa: E402,F401
 import test_sampling  # noqa: E402,F401

@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "base/choose.h"
 #include "base/ticks.h"
+#include "store/follow.h"
 #include "store/journal.h"
 #include "util.h"
 
@@ -268,6 +269,86 @@ static void read_alive(void **state)
 	free(path);
 }
 
+/* What a follower has been told of one table. */
+struct followed {
+	struct ws_follow *follow;
+	enum ws_table table;
+	int number, text; /* columns */
+	uint8_t *seen;	  /* by number */
+	uint64_t rows;
+};
+
+static void check_next_rows(void *ctx, const struct ws_new_rows *rows)
+{
+	struct followed *followed = ctx;
+
+	assert_int_equal(rows->table, followed->table);
+	assert_null(rows->column[ws_nvtx_thread]); /* not asked for */
+	for (size_t i = 0; i < rows->count; i++) {
+		uint64_t number = rows->column[followed->number][i];
+		size_t len;
+		const char *text;
+
+		assert_true(number < MOST_ROWS);
+		assert_int_equal(followed->seen[number]++, 0);
+		followed->rows++;
+		if (number % 64)
+			continue;
+		text = ws_follow_string(followed->follow, (uint32_t)rows->column[followed->text][i],
+					&len);
+		assert_int_equal(strlen(text), len);
+		assert_true(text_is_right(text, number));
+	}
+}
+
+/* Following while the writer runs and until it is dead: each row once, none left out, those of a
+ * moment not before the last commit. */
+static void followed_alive(void **state)
+{
+	static const uint32_t blocks[] = {500, 5000, 65536};
+	char *path = in_folder("followed.wsrep");
+
+	(void)state;
+	for (int round = 0; round < 3; round++) {
+		pid_t pid = start_writer(path, blocks[round]);
+		struct followed followed = {.table = WS_TABLE_nvtx,
+					    .number = ws_nvtx_payload,
+					    .text = ws_nvtx_text,
+					    .seen = ws_calloc(MOST_ROWS, 1)};
+		struct ws_follow_opts opts = {.from_start[WS_TABLE_nvtx] = true};
+		struct ws_report *report;
+		struct ws_err err;
+		uint64_t committed;
+
+		opts.columns[WS_TABLE_nvtx] =
+			UINT64_C(1) << ws_nvtx_payload | UINT64_C(1) << ws_nvtx_text;
+		followed.follow = ws_follow_open(path, &opts, &err);
+		assert_non_null(followed.follow);
+		for (int i = 0; i < 40; i++) {
+			committed = __atomic_load_n(&shared->committed[0], __ATOMIC_SEQ_CST);
+			assert_int_equal(ws_follow_read(followed.follow, check_next_rows, &followed,
+							&err),
+					 WS_FOLLOW_LIVE);
+			assert_true(followed.rows >= committed);
+			assert_int_equal(followed.rows,
+					 ws_follow_count_rows(followed.follow, WS_TABLE_nvtx));
+			nap_us(2000);
+		}
+		kill_writer(pid);
+		assert_int_equal(ws_follow_read(followed.follow, check_next_rows, &followed, &err),
+				 WS_FOLLOW_FINISHED);
+		for (uint64_t i = 0; i < followed.rows; i++)
+			assert_true(followed.seen[i]);
+		assert_true(followed.rows >= shared->committed[0]);
+		report = open_or_fail(path);
+		assert_int_equal(followed.rows, ws_report_count_rows(report, WS_TABLE_nvtx));
+		ws_report_close(report);
+		free(followed.seen);
+		ws_follow_close(followed.follow);
+	}
+	free(path);
+}
+
 /* Without its journal a killed report is what its blocks say, and it is said that the rest is lost.
  */
 static void journal_gone(void **state)
@@ -449,10 +530,15 @@ static void synced(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(killed_at_random),   cmocka_unit_test(read_alive),
-		cmocka_unit_test(journal_gone),	      cmocka_unit_test(journal_damaged),
-		cmocka_unit_test(journal_cut),	      cmocka_unit_test(journal_truncated),
-		cmocka_unit_test(nothing_to_recover), cmocka_unit_test(synced),
+		cmocka_unit_test(killed_at_random),
+		cmocka_unit_test(read_alive),
+		cmocka_unit_test(followed_alive),
+		cmocka_unit_test(journal_gone),
+		cmocka_unit_test(journal_damaged),
+		cmocka_unit_test(journal_cut),
+		cmocka_unit_test(journal_truncated),
+		cmocka_unit_test(nothing_to_recover),
+		cmocka_unit_test(synced),
 	};
 	int rc;
 
