@@ -13,6 +13,7 @@
 #include "base/choose.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/sort.h"
 
 static const char *const cause_names[WS_CAUSES] = {
 	[WS_CAUSE_CPU] = "code on a core",
@@ -178,6 +179,54 @@ static void add_to_row(struct summing *summing, const struct ws_breakdown_row *r
 	breakdown->total += ns;
 }
 
+static void add_run(struct summing *summing, uint32_t thread, struct ws_span span)
+{
+	struct thread_time *time = &summing->threads[thread];
+
+	if (span.end <= span.start)
+		return;
+	time->ns += span.end - span.start;
+	time->pieces++;
+	if (span.end - span.start > time->longest.end - time->longest.start)
+		time->longest = span;
+}
+
+static void add_call(struct summing *summing, uint32_t thread, size_t call, struct ws_span span)
+{
+	struct ws_breakdown_row row = {
+		.cause = WS_CAUSE_CUDA_CALL,
+		.thread = thread,
+		.name = (uint32_t)summing->model->calls.rows.col[ws_cuda_api_name][call]};
+
+	if (span.end > span.start)
+		add_to_row(summing, &row, span.end - span.start, span);
+}
+
+/* Cuts a stretch on a core into calls of CUDA and what lies between them. */
+static void split_run(struct summing *summing, uint32_t thread, struct ws_span span)
+{
+	const struct ws_model *model = summing->model;
+	const uint64_t *start = model->calls.rows.col[ws_cuda_api_start],
+		       *end = model->calls.rows.col[ws_cuda_api_end];
+	size_t call = model->threads[thread].first_call, last = model->threads[thread].end_call;
+	uint32_t around = ws_model_find_call(model, thread, span.start + 1);
+
+	if (around != WS_NO_CALL)
+		call = around;
+	else
+		call += ws_lower_bound(start + call, last - call, span.start);
+	for (; call < last && start[call] < span.end; call++) {
+		uint64_t from = ws_max(start[call], span.start), to = ws_min(end[call], span.end);
+
+		if (end[call] == WS_NO_TIME || to <= from)
+			continue;
+		add_run(summing, thread, (struct ws_span){span.start, from});
+		add_call(summing, thread, call, (struct ws_span){from, to});
+		span.start = to;
+	}
+	add_run(summing, thread, span);
+}
+
 static void add_piece(struct summing *summing, const struct ws_piece *piece)
 {
 	const struct ws_model *model = summing->model;
@@ -186,13 +235,9 @@ static void add_piece(struct summing *summing, const struct ws_piece *piece)
 	uint64_t ns = piece->end - piece->start;
 	struct ws_span span = {piece->start, piece->end};
 
-	if (row.cause == WS_CAUSE_CPU && piece->thread < model->thread_count) {
-		struct thread_time *time = &summing->threads[piece->thread];
-
-		time->ns += ns;
-		time->pieces++;
-		if (ns > time->longest.end - time->longest.start)
-			time->longest = span;
+	if (piece->kind == WS_PIECE_RUN && piece->wait != WS_WAIT_GPU &&
+	    piece->thread < model->thread_count) {
+		split_run(summing, piece->thread, span);
 		return;
 	}
 	if (piece->kind == WS_PIECE_GPU) {

@@ -337,12 +337,15 @@ static void choose_window(struct ws_model *model, const struct ws_model_options 
 	} else {
 		const struct ws_process_info *info;
 
-		model->process = find_target(model);
+		if (!model->process)
+			model->process = find_target(model);
 		model->thread = find_main_thread(model, model->process);
 		info = ws_find_process(model->who, model->process);
 		if (!ws_find_event_span(model->report, &first, &last))
 			first = last = ws_find_time_zero(model->report);
 		model->from = first;
+		if (model->has_cuda)
+			model->from = ws_max(first, info->start);
 		model->to = last;
 		if (info->end != WS_NO_TIME && info->end > model->from)
 			model->to = ws_min(info->end, last);

@@ -5,6 +5,10 @@
  * piece, which ends at that time and begins earlier, or jumps to another place at the same time.
  * Jumps without a piece between them are counted: where wakers wake each other in a circle the walk
  * goes on with an unknown piece.
+ *
+ * A waker may itself have waited for a time: a helper of a library that looks after something every
+ * few milliseconds and holds a lock meanwhile. What the thread that it woke did before it had to
+ * wait, it did not do because of that timer: there the walk returns to it.
  */
 #include "analyze/path.h"
 
@@ -14,7 +18,7 @@
 #include "base/choose.h"
 #include "base/mem.h"
 
-enum { MOST_JUMPS = 16, BLOCKED_LAUNCH_NS = 100000 };
+enum { MOST_JUMPS = 16, MOST_ORIGINS = 8, BLOCKED_LAUNCH_NS = 100000 };
 
 struct walk {
 	const struct ws_model *model;
@@ -22,6 +26,11 @@ struct walk {
 	struct ws_path_end place;
 	uint64_t from, at;
 	unsigned jumps;
+	struct origin { /* threads that were left for their wakers, the last one last */
+		uint32_t thread;
+		uint64_t since; /* when its wait began */
+	} origins[MOST_ORIGINS];
+	unsigned origin_count;
 };
 
 /* ---- pieces ---- */
@@ -60,6 +69,17 @@ static void go_to_op(struct walk *walk, uint32_t gpu, uint32_t op)
 {
 	walk->place = (struct ws_path_end){.gpu = gpu, .op = op};
 	walk->jumps++;
+	walk->origin_count = 0;
+}
+
+static void remember_origin(struct walk *walk, uint64_t since)
+{
+	if (walk->origin_count == MOST_ORIGINS) {
+		memmove(walk->origins, walk->origins + 1,
+			(MOST_ORIGINS - 1) * sizeof(*walk->origins));
+		walk->origin_count--;
+	}
+	walk->origins[walk->origin_count++] = (struct origin){walk->place.thread, since};
 }
 
 /* ---- what ended a wait ---- */
@@ -238,12 +258,30 @@ static void leave_for_parent(struct walk *walk)
 	add_piece(walk, make_thread_piece(walk, WS_PIECE_UNKNOWN), walk->from);
 }
 
+/* A wait that nothing ended began at `start`, before a thread that was left on the way had to wait:
+ * only since then is it on the path. Of several such threads the first that was left. */
+static bool return_to_origin(struct walk *walk, const struct ws_piece *piece, uint64_t start)
+{
+	for (unsigned i = 0; i < walk->origin_count && walk->jumps < MOST_JUMPS; i++) {
+		struct origin origin = walk->origins[i];
+
+		if (start >= origin.since)
+			continue;
+		walk->origin_count = i;
+		add_piece(walk, *piece, origin.since);
+		go_to_thread(walk, origin.thread);
+		return true;
+	}
+	return false;
+}
+
 static void step_in_wait(struct walk *walk, const struct ws_model_state *state, uint32_t call)
 {
 	struct ws_piece piece = make_thread_piece(walk, WS_PIECE_WAIT);
 	uint32_t waker = find_waker(walk, state);
 
 	if (waker && walk->jumps < MOST_JUMPS) {
+		remember_origin(walk, state->start);
 		go_to_thread(walk, waker);
 		return;
 	}
@@ -252,6 +290,8 @@ static void step_in_wait(struct walk *walk, const struct ws_model_state *state, 
 	piece.path = state->path;
 	piece.callchain = state->callchain;
 	piece.call = call;
+	if (return_to_origin(walk, &piece, state->start))
+		return;
 	add_piece(walk, piece, state->start);
 }
 
@@ -296,6 +336,17 @@ static void step_in_thread(struct walk *walk)
 	add_piece(walk, piece, state->start);
 }
 
+/* When the call had handed its work over: at its end, unless the work had begun by then. */
+static uint64_t find_launch_time(const struct ws_model *model, uint32_t call, uint64_t began)
+{
+	uint64_t start = model->calls.rows.col[ws_cuda_api_start][call],
+		 end = model->calls.rows.col[ws_cuda_api_end][call];
+
+	if (end == WS_NO_TIME || end < start)
+		end = start;
+	return ws_min(end, began);
+}
+
 /* Of work that has begun at walk->at: to the work or the call that it waited for. */
 static void leave_op(struct walk *walk, const struct ws_work_op *op)
 {
@@ -310,7 +361,7 @@ static void leave_op(struct walk *walk, const struct ws_work_op *op)
 	if (before != WS_NO_OP)
 		ready = ws_min(model->work.gpu[gpu].op[before].end, op->start);
 	if (call != WS_NO_CALL) {
-		called = ws_min(model->calls.rows.col[ws_cuda_api_start][call], op->start);
+		called = find_launch_time(model, call, op->start);
 		piece.thread = (uint32_t)model->calls.rows.col[ws_cuda_api_thread][call];
 	}
 	/* Work of another stream that ended in between is what it waited for: an event, or room. */

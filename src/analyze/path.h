@@ -21,7 +21,7 @@ enum ws_piece_kind {
 	WS_PIECE_RUNNABLE, /* a thread that waits for a core */
 	WS_PIECE_WAIT,	   /* a thread that waits for what `wait` says */
 	WS_PIECE_GPU,	   /* work on a GPU */
-	WS_PIECE_LAUNCH,   /* from the beginning of a call to that of the work it launched */
+	WS_PIECE_LAUNCH,   /* from the return of a call to the beginning of the work it launched */
 	WS_PIECE_DELAY,	   /* launched, its stream free, and yet it did not run */
 	WS_PIECE_UNKNOWN,  /* nothing recorded says */
 	WS_PIECE_KINDS

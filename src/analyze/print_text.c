@@ -61,6 +61,26 @@ static void print_causes(const struct ws_analysis *analysis, const struct ws_bre
 	}
 }
 
+enum { ROWS_SHOWN = 8 };
+#define LEAST_SHARE 0.02
+
+/* What stands behind the causes: the rows that take the most. */
+static void print_rows(const struct ws_analysis *analysis, const struct ws_breakdown *breakdown,
+		       FILE *file)
+{
+	for (size_t i = 0; i < breakdown->count && i < ROWS_SHOWN; i++) {
+		const struct ws_breakdown_row *row = &breakdown->rows[i];
+		struct ws_text text = {0};
+
+		if (ws_analysis_share(analysis, row->ns) < LEAST_SHARE)
+			break;
+		ws_breakdown_put_row(analysis->model, row, &text);
+		fprintf(file, "    %5.1f %%  %s: %s\n", 100 * ws_analysis_share(analysis, row->ns),
+			ws_name_cause((enum ws_cause)row->cause), ws_text_or(text.text, ""));
+		ws_text_free(&text);
+	}
+}
+
 static void print_gpu(const struct ws_analysis *analysis, size_t gpu, FILE *file)
 {
 	const struct ws_gpu_budget *budget = &analysis->gpus[gpu];
@@ -72,6 +92,7 @@ static void print_gpu(const struct ws_analysis *analysis, size_t gpu, FILE *file
 	print_share(analysis, budget->exposed_comm, "communication that nothing hides", file);
 	print_share(analysis, budget->exposed_copies, "copies that nothing hides", file);
 	print_causes(analysis, &budget->idle, "idle: ", file);
+	print_rows(analysis, &budget->idle, file);
 	fprintf(file, "  (%.3f ms of communication and copies a step are hidden by computation)\n",
 		as_ms(budget->overlapped) / (double)analysis->steps);
 	ws_text_free(&name);
@@ -101,6 +122,7 @@ void ws_print_analysis_text(const struct ws_analysis *analysis, const struct ws_
 	print_steps(analysis, file);
 	fprintf(file, "\nWhat made it take that long (the critical path), a step:\n");
 	print_causes(analysis, &analysis->breakdown, "", file);
+	print_rows(analysis, &analysis->breakdown, file);
 	for (size_t i = 0; i < analysis->model->work.gpus; i++)
 		print_gpu(analysis, i, file);
 	fprintf(file, "\nFindings:\n");

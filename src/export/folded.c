@@ -66,7 +66,7 @@ static void add_profile(struct ws_cell_context *export, const struct ws_flames *
 			const struct ws_profile *profile, struct lines *lines)
 {
 	for (uint32_t i = 1; i < profile->tree.count; i++) {
-		if (!profile->tree.nodes[i].self.count)
+		if (ws_cost_is_none(&profile->tree.nodes[i].self))
 			continue;
 		ws_grow(lines->text, lines->cap, lines->n + 1);
 		lines->text[lines->n] = (struct ws_text){0};

@@ -298,7 +298,7 @@ static void put_samples(struct output *output, const uint64_t *first)
 		const struct ws_calltree *calltree = &output->flames->flames[i].profile.tree;
 
 		for (uint32_t node = 1; node < calltree->count; node++)
-			if (calltree->nodes[node].self.count)
+			if (!ws_cost_is_none(&calltree->nodes[node].self))
 				put_sample(output, i, first[i], node);
 	}
 }

@@ -142,7 +142,7 @@ static void make_steps(struct ws_profile *profile)
 
 		depth[i] = depth[node->parent] + 1;
 		root[i] = depth[i] <= profile->roots ? i : root[node->parent];
-		if (!node->self.count)
+		if (ws_cost_is_none(&node->self))
 			continue;
 		ws_grow(profile->steps, cap, profile->step_count + 1);
 		profile->steps[profile->step_count++] =

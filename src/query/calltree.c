@@ -248,7 +248,7 @@ void ws_calltree_invert(const struct ws_calltree *calltree, uint32_t roots, stru
 	for (uint32_t i = 1; i < calltree->count; i++) {
 		uint32_t at = root[i];
 
-		if (!calltree->nodes[i].self.count)
+		if (ws_cost_is_none(&calltree->nodes[i].self))
 			continue;
 		for (uint32_t up = i; up && depth[up] > roots; up = calltree->nodes[up].parent)
 			at = ws_calltree_find_or_add_child(out, at, calltree->nodes[up].unit);
@@ -288,7 +288,7 @@ static void enter_node(struct flattening *flattening, uint32_t node, uint32_t ro
 	const struct ws_node *info = &flattening->calltree->nodes[node];
 
 	if (flattening->depth[node] <= flattening->roots) {
-		if (info->self.count) {
+		if (!ws_cost_is_none(&info->self)) {
 			struct ws_flat *flat = find_or_add_row(flattening, node, info->unit);
 
 			ws_cost_add(&flat->self, &info->self);

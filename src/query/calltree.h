@@ -81,6 +81,12 @@ static inline void ws_cost_add(struct ws_cost *to, const struct ws_cost *cost)
 	to->ns += cost->ns;
 }
 
+/* Whether it is none at all. Time of which no sample was taken counts none, but is some. */
+static inline bool ws_cost_is_none(const struct ws_cost *cost)
+{
+	return !cost->count && !cost->weight && !cost->ns;
+}
+
 /* The costs of each node with everything below it. The caller frees it. */
 struct ws_cost *ws_calltree_sum_totals(const struct ws_calltree *calltree);
 /* The same tree inverted below nodes of depth `roots` (0: from the top): leaves come first, callers

@@ -97,7 +97,7 @@ void ws_profile_free(struct ws_profile *profile);
 /* Is there nothing in it? Time of which no sample was taken counts none. */
 static inline bool ws_profile_empty(const struct ws_profile *profile)
 {
-	return !profile->total.count && !profile->total.weight;
+	return ws_cost_is_none(&profile->total);
 }
 
 #endif

@@ -324,6 +324,35 @@ def exports_say_the_same(t):
 
 
 @test("views")
+def time_without_samples_is_in_every_export(t):
+    """Threads that end before a sample of them is taken ran nevertheless."""
+    options = ("--trace=none", "--sampling-frequency=20")
+    r = record(t, [t.program("busy"), "threads", "20", "3000"], *options)
+    sampled(t, r)
+    unsampled = t.load(r.report).one(
+        "SELECT count(*) FROM COMPOSITE_EVENTS AS r WHERE flags & 64 AND NOT EXISTS (SELECT 1 FROM"
+        " COMPOSITE_EVENTS AS s WHERE s.globalTid = r.globalTid AND NOT s.flags & 64)"
+    )
+    t.ge(unsampled, 10, "threads without a sample")
+    total = sum(
+        float(f["Total Time"]) for f in table(t, "report", "--by=thread", "--timeunit=ns", r.report)
+    )
+    for view in ("flat", "top-down", "bottom-up"):
+        rows = table(t, "report", "--view=" + view, "--limit=0", "--timeunit=ns", r.report)
+        t.eq(sum(float(f["Self Time"]) for f in rows), total, "time in the view " + view)
+    folded = t.tool("export", "-q", "-t", "folded", "-o", "-", r.report).out.decode().splitlines()
+    t.eq(sum(int(s.rsplit(" ", 1)[1]) for s in folded), total, "time in folded stacks")
+    t.tool("export", "-q", "-t", "speedscope", "-o", "s.json", r.report)
+    with open(os.path.join(t.work, "s.json")) as f:
+        profiles = json.load(f)["profiles"]
+    t.eq(sum(sum(p["weights"]) for p in profiles), total, "time for speedscope")
+    t.tool("export", "-q", "-t", "pprof", "-o", "p.pb.gz", r.report)
+    with open(os.path.join(t.work, "p.pb.gz"), "rb") as f:
+        message = list(fields(gzip.decompress(f.read())))
+    t.eq(sum(packed(dict(fields(v))[2])[1] for k, v in message if k == 2), total, "time for pprof")
+
+
+@test("views")
 def scheduling_of_threads(t):
     r = record(
         t,

@@ -241,18 +241,19 @@ static int c_locks(void) /* each kind of lock contended 10 times, and taken 100,
 static int c_waits(
 	void) /* timed waits that all run out, among them those that newer programs import */
 {
+	enum { WAIT_MS = 20 }; /* busy machines make the program wait before it calls, too */
 	struct timespec time;
 
 	CHECK(!sem_init(&sem, 0, 0));
 	pthread_mutex_lock(&mutex);
 	for (int i = 0; i < 3; i++) {
-		time = after_ms(CLOCK_REALTIME, 2);
+		time = after_ms(CLOCK_REALTIME, WAIT_MS);
 		CHECK(pthread_cond_timedwait(&cond, &mutex, &time) == ETIMEDOUT);
-		time = after_ms(CLOCK_MONOTONIC, 2);
+		time = after_ms(CLOCK_MONOTONIC, WAIT_MS);
 		CHECK(pthread_cond_clockwait(&cond, &mutex, CLOCK_MONOTONIC, &time) == ETIMEDOUT);
-		time = after_ms(CLOCK_REALTIME, 2);
+		time = after_ms(CLOCK_REALTIME, WAIT_MS);
 		CHECK(sem_timedwait(&sem, &time) && errno == ETIMEDOUT);
-		time = after_ms(CLOCK_MONOTONIC, 2);
+		time = after_ms(CLOCK_MONOTONIC, WAIT_MS);
 		CHECK(sem_clockwait(&sem, CLOCK_MONOTONIC, &time) && errno == ETIMEDOUT);
 	}
 	pthread_mutex_unlock(&mutex);

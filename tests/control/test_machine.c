@@ -1,0 +1,335 @@
+/*
+ * test_machine.c - what begins and ends collections: sequences of events with the actions that they
+ * must lead to, and random sequences against what must hold in every one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/compiler.h"
+#include "control/machine.h"
+#include "../random.h"
+
+/* ---- sequences ---- */
+
+/*
+ * Events and actions in short, as they follow each other. Events: L launch, t time, ( range begins,
+ * ) range ends, s start, x stop, c cancel, q shutdown, e target ends; each is followed by its time.
+ * Actions: A arm, D disarm, B begin, E end, F finish, X discard, K kill, Q shutdown; ! refused.
+ */
+static const struct sequence {
+	const char *what;
+	struct ws_plan plan;
+	const char *events, *actions;
+} sequences[] = {
+	{"all of a run", {0}, "L0 t5 e9", "B0 | | E9F9"},
+	{"a delay", {.delay = 5}, "L1 t2 t6 t7 e9", "| | B6 | | E9F9"},
+	{"a target that ends before its delay", {.delay = 5}, "L1 t2 e3", "| |"},
+	{"a duration", {.duration = 5, .kill = true}, "L1 t2 t6 t9 e10", "B1 | | E6F6K6 | |"},
+	{"a duration without a signal", {.duration = 5}, "L1 t7 e8", "B1 | E7F7 |"},
+	{"delay and duration", {.delay = 2, .duration = 3}, "L1 t3 t5 t6 e7", "| B3 | | E6F6 |"},
+	{"stop",
+	 {.capture = WS_CAPTURE_CUDA, .range_end = WS_RANGE_END_STOP},
+	 "L0 (3 )5 (6 )7 e9",
+	 "A0 | B3 | E5F5D5 | | |"},
+	{"stop and shut down",
+	 {.capture = WS_CAPTURE_CUDA, .range_end = WS_RANGE_END_STOP_SHUTDOWN, .kill = true},
+	 "L0 (3 )5 (6 e9",
+	 "A0 | B3 | E5F5D5K5Q5 | |"},
+	{"an end that does nothing",
+	 {.capture = WS_CAPTURE_NVTX},
+	 "L0 (3 )5 (6 )7 e9",
+	 "A0 | B3 | | | | E9F9D9"},
+	{"repeat without end",
+	 {.capture = WS_CAPTURE_NVTX, .range_end = WS_RANGE_END_REPEAT},
+	 "L0 (1 )2 (3 )4 (5 e6",
+	 "A0 | B1 | E2F2A2 | B3 | E4F4A4 | B5 | E6F6D6"},
+	{"repeat twice",
+	 {.capture = WS_CAPTURE_NVTX, .range_end = WS_RANGE_END_REPEAT, .repeats = 2},
+	 "L0 (1 )2 (3 )4 (5 )6 e7",
+	 "A0 | B1 | E2F2A2 | B3 | E4F4D4 | | |"},
+	{"repeat and shut down",
+	 {.capture = WS_CAPTURE_NVTX,
+	  .range_end = WS_RANGE_END_REPEAT_SHUTDOWN,
+	  .repeats = 2,
+	  .kill = true},
+	 "L0 (1 )2 (3 )4 (5",
+	 "A0 | B1 | E2F2A2 | B3 | E4F4D4K4Q4 |"},
+	{"ranges during the delay",
+	 {.capture = WS_CAPTURE_NVTX, .range_end = WS_RANGE_END_STOP, .delay = 5},
+	 "L0 (1 )2 t5 (6 )7",
+	 "| | | A5 | B6 | E7F7D7"},
+	{"no range",
+	 {.capture = WS_CAPTURE_NVTX, .range_end = WS_RANGE_END_STOP},
+	 "L0 t5 e9",
+	 "A0 | | D9"},
+	{"the target dies in a range",
+	 {.capture = WS_CAPTURE_NVTX, .range_end = WS_RANGE_END_STOP},
+	 "L0 (5 e9",
+	 "A0 | B5 | E9F9D9"},
+	{"a range that lasts longer than the duration",
+	 {.capture = WS_CAPTURE_NVTX,
+	  .range_end = WS_RANGE_END_REPEAT,
+	  .repeats = 2,
+	  .duration = 3},
+	 "L0 (1 t3 t4 )6 (7 )8",
+	 "A0 | B1 | | E4F4A4 | | B7 | E8F8D8"},
+	{"a session",
+	 {.capture = WS_CAPTURE_USER, .interactive = true},
+	 "L0 t1 s2 s3 x4 x5 s6 c7 c8 s9 e10 s11",
+	 "| | B2 | ! | E4F4 | ! | B6 | E7X7 | ! | B9 | E10F10 | !"},
+	{"start before launch",
+	 {.capture = WS_CAPTURE_USER, .interactive = true},
+	 "s1 t2 L3 x4",
+	 "| | B3 | E4F4"},
+	{"cancel before launch",
+	 {.capture = WS_CAPTURE_USER, .interactive = true},
+	 "s1 c2 L3 e4",
+	 "| | |"},
+	{"shutdown in a collection",
+	 {.capture = WS_CAPTURE_USER, .interactive = true, .kill = true},
+	 "L0 s1 q2 s3",
+	 "| B1 | E2F2K2Q2 | !"},
+	{"a session with ranges",
+	 {.capture = WS_CAPTURE_NVTX, .range_end = WS_RANGE_END_STOP, .interactive = true},
+	 "L0 (1 )2 s3 (4 )5 s6 c7 (8",
+	 "A0 | B1 | E2F2D2 | A3 | B4 | E5F5D5 | A6 | D7 |"},
+	{"stop in profile, and again",
+	 {.duration = 9},
+	 "L0 x3 s4 t13 s14",
+	 "B0 | E3F3 | B4 | E13F13 | !"},
+};
+
+static struct ws_control_event read_event(const char **at)
+{
+	static const char letters[] = "Lt()sxcqe";
+	static const enum ws_event_kind kinds[] = {
+		WS_CONTROL_LAUNCH,    WS_CONTROL_TIME,	   WS_CONTROL_RANGE_BEGIN,
+		WS_CONTROL_RANGE_END, WS_CONTROL_START,	   WS_CONTROL_STOP,
+		WS_CONTROL_CANCEL,    WS_CONTROL_SHUTDOWN, WS_CONTROL_TARGET_ENDED,
+	};
+	struct ws_control_event event = {kinds[strchr(letters, **at) - letters], 0, NULL};
+
+	for (++*at; **at >= '0' && **at <= '9'; ++*at)
+		event.time = event.time * 10 + (uint64_t)(**at - '0');
+	*at += **at == ' ';
+	return event;
+}
+
+static void write_answer(char *text, size_t size, const struct ws_machine_answer *answer)
+{
+	size_t n = strlen(text);
+
+	if (answer->refused)
+		n += (size_t)snprintf(text + n, size - n, "!");
+	for (unsigned i = 0; i < answer->count; i++)
+		n += (size_t)snprintf(text + n, size - n, "%c%d",
+				      "ADBEFXKQ"[answer->actions[i].kind],
+				      (int)answer -> actions[i].time);
+}
+
+/* Without blanks: those are for the reader. */
+static void squeeze(const char *from, char *to)
+{
+	for (; *from; from++)
+		if (*from != ' ')
+			*to++ = *from;
+	*to = 0;
+}
+
+static void check_sequences(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < WS_COUNT(sequences); i++) {
+		const struct sequence *sequence = &sequences[i];
+		char got[512] = "", expected[512];
+		struct ws_machine machine;
+
+		ws_machine_init(&machine, &sequence->plan);
+		for (const char *at = sequence->events; *at;) {
+			struct ws_machine_answer answer =
+				ws_machine_post(&machine, read_event(&at));
+
+			write_answer(got, sizeof(got), &answer);
+			if (*at)
+				strcat(got, "|");
+		}
+		squeeze(sequence->actions, expected);
+		if (strcmp(got, expected))
+			fail_msg("%s: %s and not %s", sequence->what, got, expected);
+	}
+}
+
+/* ---- what always holds ---- */
+
+struct watch {
+	bool collecting, ended, armed, shut; /* ended: FINISH or DISCARD must follow */
+	uint64_t began, last;
+	unsigned kills;
+};
+
+static void watch_action(struct watch *watch, const struct ws_action *action)
+{
+	assert_false(watch->shut);
+	switch (action->kind) {
+	case WS_ACTION_ARM:
+		assert_false(watch->collecting || watch->ended);
+		watch->armed = true;
+		break;
+	case WS_ACTION_DISARM:
+		assert_true(watch->armed);
+		watch->armed = false;
+		break;
+	case WS_ACTION_BEGIN:
+		assert_false(watch->collecting || watch->ended);
+		watch->collecting = true;
+		watch->began = action->time;
+		break;
+	case WS_ACTION_END:
+		assert_true(watch->collecting && action->time >= watch->began);
+		watch->collecting = false;
+		watch->ended = true;
+		break;
+	case WS_ACTION_FINISH:
+	case WS_ACTION_DISCARD:
+		assert_true(watch->ended);
+		watch->ended = false;
+		break;
+	case WS_ACTION_KILL:
+		assert_false(watch->collecting || watch->ended);
+		watch->kills++;
+		break;
+	default:
+		assert_false(watch->collecting || watch->ended || watch->armed);
+		watch->shut = true;
+	}
+}
+
+static void check_state(const struct ws_machine *machine, const struct watch *watch, uint64_t now)
+{
+	assert_false(watch->ended);
+	assert_int_equal(watch->collecting, machine->state == WS_MACHINE_COLLECTING);
+	assert_int_equal(watch->armed, machine->armed);
+	if (watch->armed)
+		assert_true(machine->state == WS_MACHINE_ARMED ||
+			    machine->state == WS_MACHINE_COLLECTING);
+	if (watch->shut)
+		assert_int_equal(machine->state, WS_MACHINE_OVER);
+	if (!machine->plan.kill)
+		assert_int_equal(watch->kills, 0);
+	(void)now;
+}
+
+static void random_plan(uint64_t *random, struct ws_plan *plan)
+{
+	*plan = (struct ws_plan){
+		.capture = (enum ws_capture)(random_star(random) % WS_CAPTURES),
+		.range_end = (enum ws_range_end)(random_star(random) % WS_RANGE_ENDS),
+		.repeats = (uint32_t)(random_star(random) % 3),
+		.delay = random_star(random) % 3 ? 0 : random_star(random) % 9,
+		.duration = random_star(random) % 3 ? 0 : 1 + random_star(random) % 9,
+		.kill = random_star(random) % 2,
+		.interactive = random_star(random) % 2};
+}
+
+static void check_random(void **state)
+{
+	uint64_t random = RANDOM_SEED, begun = 0, refused = 0;
+
+	(void)state;
+	for (int round = 0; round < 20000; round++) {
+		struct watch watch = {false};
+		struct ws_machine machine;
+		struct ws_plan plan, other;
+		uint64_t now = 0;
+
+		random_plan(&random, &plan);
+		ws_machine_init(&machine, &plan);
+		for (int step = 0; step < 30; step++) {
+			struct ws_control_event event = {
+				.kind = (enum ws_event_kind)(random_star(&random) %
+							     (WS_CONTROL_TARGET_ENDED + 1)),
+				.time = now += random_star(&random) % 4};
+			struct ws_machine_answer answer;
+			enum ws_machine_state before = machine.state;
+
+			/* Ends of sessions are as likely as they should be. */
+			if (event.kind >= WS_CONTROL_SHUTDOWN && random_star(&random) % 8)
+				event.kind = WS_CONTROL_TIME;
+			if (event.kind == WS_CONTROL_START && random_star(&random) % 2) {
+				random_plan(&random, &other);
+				other.interactive = plan.interactive;
+				other.kill = plan.kill;
+				event.plan = &other;
+			}
+			answer = ws_machine_post(&machine, event);
+			if (answer.refused)
+				assert_true(!answer.count && machine.state == before);
+			refused += answer.refused != NULL;
+			for (unsigned i = 0; i < answer.count; i++) {
+				begun += answer.actions[i].kind == WS_ACTION_BEGIN;
+				watch_action(&watch, &answer.actions[i]);
+			}
+			check_state(&machine, &watch, now);
+			if (event.kind == WS_CONTROL_TARGET_ENDED)
+				assert_int_equal(machine.state, WS_MACHINE_OVER);
+			if (event.kind == WS_CONTROL_TIME)
+				assert_true(ws_machine_next_time(&machine) > now);
+		}
+	}
+	assert_true(begun > 10000 && refused > 1000);
+}
+
+/* ---- options ---- */
+
+static void read_words(void **state)
+{
+	enum ws_capture capture;
+	struct ws_plan plan;
+	struct ws_err err;
+
+	(void)state;
+	for (int i = 0; i < WS_CAPTURES; i++)
+		if (i != WS_CAPTURE_STEPS && i != WS_CAPTURE_USER) {
+			assert_int_equal(
+				ws_plan_read_capture(ws_plan_capture_name((enum ws_capture)i),
+						     &capture, &err),
+				0);
+			assert_int_equal(capture, i);
+		}
+	assert_int_equal(ws_plan_read_capture("CUDAPROFILERAPI", &capture, &err), 0);
+	assert_int_equal(ws_plan_read_capture("cuda", &capture, &err), -1);
+	assert_non_null(strstr(err.msg, "'cuda' is none of none, cudaProfilerApi"));
+	assert_int_equal(ws_plan_read_range_end("repeat", &plan, &err), 0);
+	assert_int_equal(plan.repeats, 0);
+	assert_int_equal(ws_plan_read_range_end("repeat:3", &plan, &err), 0);
+	assert_int_equal(plan.repeats, 3);
+	assert_int_equal(plan.range_end, WS_RANGE_END_REPEAT);
+	assert_int_equal(ws_plan_read_range_end("repeat-shutdown:12", &plan, &err), 0);
+	assert_int_equal(plan.range_end, WS_RANGE_END_REPEAT_SHUTDOWN);
+	assert_int_equal(ws_plan_read_range_end("stop-shutdown", &plan, &err), 0);
+	assert_int_equal(plan.range_end, WS_RANGE_END_STOP_SHUTDOWN);
+	for (size_t i = 0; i < 9; i++)
+		assert_int_equal(ws_plan_read_range_end(
+					 (const char *[]){"", "repeat:", "repeat:0", "repeat:-1",
+							  "repeat:3x", "repeat-shutdown", "stop:2",
+							  "end", "repeat:4294967296"}[i],
+					 &plan, &err),
+				 -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(check_sequences),
+		cmocka_unit_test(check_random),
+		cmocka_unit_test(read_words),
+	};
+
+	return cmocka_run_group_tests_name("control-machine", tests, NULL, NULL);
+}
