@@ -48,6 +48,7 @@ struct ws_gate {
 	int listener, events, stop, port;
 	pthread_t thread;
 	bool started;
+	_Atomic bool stopping;
 	bool blind; /* the kernel does not tell users apart here */
 	const struct ws_gate_use *use;
 	struct ws_trusted_users users;
@@ -302,6 +303,8 @@ static void *watch_gate(void *arg)
 		int n = epoll_wait(gate->events, events, MOST_EVENTS, close_late(gate));
 		bool arrived = false;
 
+		if (gate->stopping)
+			return NULL;
 		for (int i = 0; i < n; i++) {
 			if (events[i].data.u64 == STOP)
 				return NULL;
@@ -462,7 +465,10 @@ void ws_gate_close(struct ws_gate *gate)
 	if (!gate)
 		return;
 	if (gate->started) {
-		(void)!write(gate->stop, &(uint64_t){1}, sizeof(uint64_t));
+		gate->stopping = true;
+		/* Either of them ends the thread's wait. */
+		if (write(gate->stop, &(uint64_t){1}, sizeof(uint64_t)) < 0)
+			shutdown(gate->listener, SHUT_RDWR);
 		pthread_join(gate->thread, NULL);
 	}
 	for (size_t i = 0; i < gate->room; i++)
