@@ -63,6 +63,8 @@ static int wait_for_target(const struct ws_starved *starved)
 	}
 	while (mine && ws_tee_pass_on(starved->tee, 0))
 		;
+	if (starved->tee && !mine)
+		ws_tee_copy_rest(starved->tee);
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
@@ -72,8 +74,13 @@ static void give_up(void)
 	const struct ws_starved *starved = watched;
 	int status;
 
-	while (atomic_flag_test_and_set(&entered)) /* another thread does it */
+	while (atomic_flag_test_and_set(&entered)) { /* another thread does it */
+		if (starved->tee && ws_tee_is_this_thread(starved->tee))
+			ws_tee_copy_on(starved->tee);
 		pause();
+	}
+	if (starved->tee)
+		ws_tee_forget(starved->tee);
 	if (!starved->target) {
 		say_why("nothing was run");
 		remove_traces(starved);

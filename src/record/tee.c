@@ -28,6 +28,8 @@ struct ws_tee {
 	struct piece *first, **last;
 	int in[2], given[2], stop[2];
 	bool show;
+	_Atomic bool forgets; /* what comes is shown and not kept */
+	_Atomic bool done;    /* the thread has copied all that there was */
 };
 
 /* False when nobody reads there any more: the target must then find its pipe broken, as it would
@@ -63,6 +65,8 @@ static bool take_output(struct ws_tee *tee, int i)
 		return n < 0 && (errno == EINTR || errno == EAGAIN);
 	if (tee->show)
 		read_on = show_output(i + 1, buf, (size_t)n);
+	if (tee->forgets)
+		return read_on;
 	piece = ws_malloc(sizeof(*piece) + (size_t)n);
 	piece->next = NULL;
 	piece->time = ws_read_raw_ns();
@@ -103,9 +107,8 @@ bool ws_tee_pass_on(struct ws_tee *tee, int wait_ms)
 	return any;
 }
 
-static void *run_tee(void *arg)
+static void copy_until_stopped(struct ws_tee *tee)
 {
-	struct ws_tee *tee = arg;
 	bool stopping = false;
 	int left = LAST_READS;
 
@@ -128,7 +131,31 @@ static void *run_tee(void *arg)
 			stopping = true; /* take what is there, then leave; a process that lives on
 					    may write for ever */
 	}
+	tee->done = true;
+}
+
+static void *copy_output(void *arg)
+{
+	copy_until_stopped(arg);
 	return NULL;
+}
+
+void ws_tee_forget(struct ws_tee *tee)
+{
+	tee->forgets = true;
+}
+
+void ws_tee_copy_on(struct ws_tee *tee)
+{
+	ws_tee_forget(tee);
+	copy_until_stopped(tee);
+}
+
+void ws_tee_copy_rest(struct ws_tee *tee)
+{
+	close(tee->stop[1]);
+	while (!tee->done)
+		poll(NULL, 0, 1);
 }
 
 struct ws_tee *ws_tee_new(bool show_too, int *out_fd, int *err_fd, struct ws_err *err)
@@ -157,7 +184,7 @@ struct ws_tee *ws_tee_new(bool show_too, int *out_fd, int *err_fd, struct ws_err
 	tee->stop[1] = p[2][1];
 	/* Now, while it can still be refused: a target whose pipes nobody reads would wait for
 	 * ever. */
-	if (pthread_create(&tee->thread, NULL, run_tee, tee)) {
+	if (pthread_create(&tee->thread, NULL, copy_output, tee)) {
 		ws_fail(err, "cannot start the thread that reads the target's output: too many "
 			     "processes are running");
 		for (int i = 0; i < 3; i++) {

@@ -20,6 +20,13 @@ void ws_tee_collect(struct ws_tee *tee, struct ws_sink *sink);
 bool ws_tee_is_this_thread(const struct ws_tee *tee);
 /* Copy what comes within `wait_ms` without keeping it; false when nothing did. */
 bool ws_tee_pass_on(struct ws_tee *tee, int wait_ms);
+/* From now on nothing is kept, so that the thread that copies needs no memory. */
+void ws_tee_forget(struct ws_tee *tee);
+/* On the thread that copies, which has found no memory: go on without keeping anything, until
+ * ws_tee_copy_rest is called. */
+void ws_tee_copy_on(struct ws_tee *tee);
+/* On another thread: wait until all that the target has written is copied. */
+void ws_tee_copy_rest(struct ws_tee *tee);
 /* Wait until the writers are gone, at most a moment when some keep the pipe open, and free. */
 void ws_tee_finish(struct ws_tee *tee, struct ws_sink *sink);
 
