@@ -33,6 +33,7 @@
 #include "base/gpu_tools.h"
 #include "inject/bind.h"
 #include "inject/readable.h"
+#include "inject/ignored.h"
 #include "inject/rt.h"
 #include "inject/sandbox.h"
 #include "inject/traced.h"
@@ -375,6 +376,7 @@ static char *const *prepare_exec(const char *path, char *const *envp, struct env
 	enum image image = IMAGE_HOOKABLE;
 
 	made->v = NULL;
+	ws_ignore_signal_for_exec();
 	if (!ws_rt->arena && !ws_rt_is_collecting_slow() && !ws_rt->arena)
 		return envp;
 	if (path)
@@ -396,6 +398,7 @@ static int note_failed_exec(const char *path, struct env *made, int result)
 {
 	int error = errno;
 
+	ws_handle_signal_again();
 	if (made->v) {
 		free_environment(made);
 		if (ws_self)
@@ -527,7 +530,12 @@ struct spawn {
 
 static int call_spawn(spawn_fn *real, const struct spawn *spawn, pid_t *pid, char *const *envp)
 {
-	return real(pid, spawn->file, spawn->actions, spawn->attr, spawn->argv, envp);
+	int result;
+
+	ws_ignore_signal_for_exec();
+	result = real(pid, spawn->file, spawn->actions, spawn->attr, spawn->argv, envp);
+	ws_handle_signal_again();
+	return result;
 }
 
 static int spawn_process(spawn_fn *real, enum ws_traced fn, const char *path,
@@ -663,8 +671,16 @@ static struct lent *lend_environ(void)
 	return lent;
 }
 
-static void return_environ(struct lent *lent, char **own)
+/* What system and popen start inherits. */
+static struct lent *lend_inheritance(void)
 {
+	ws_ignore_signal_for_exec();
+	return lend_environ();
+}
+
+static void return_inheritance(struct lent *lent, char **own)
+{
+	ws_handle_signal_again();
 	if (!lent)
 		return;
 	if (environ == lent->env.v)
@@ -675,11 +691,11 @@ static void return_environ(struct lent *lent, char **own)
 WS_EXPORT int system(const char *command)
 {
 	char **own = environ;
-	struct lent *lent = lend_environ();
+	struct lent *lent = lend_inheritance();
 	uint64_t start = ws_rt_read_ticks();
 	int r = NEXT(system)(command);
 
-	return_environ(lent, own);
+	return_inheritance(lent, own);
 	ws_traced_call(WS_TRACED_system, start, ws_rt_read_ticks(), r, r < 0 ? errno : 0);
 	return r;
 }
@@ -687,11 +703,11 @@ WS_EXPORT int system(const char *command)
 WS_EXPORT FILE *popen(const char *command, const char *type)
 {
 	char **own = environ;
-	struct lent *lent = lend_environ();
+	struct lent *lent = lend_inheritance();
 	uint64_t start = ws_rt_read_ticks();
 	FILE *file = NEXT(popen)(command, type);
 
-	return_environ(lent, own);
+	return_inheritance(lent, own);
 	ws_traced_call(WS_TRACED_popen, start, ws_rt_read_ticks(), (long)file, file ? 0 : errno);
 	return file;
 }

@@ -323,7 +323,7 @@ bool ws_is_own_signal(const siginfo_t *info)
 	return info->si_code > 0 && info->si_code <= 6;
 }
 
-void ws_python_handle_signal(int sig, siginfo_t *info, void *context)
+WS_SIGNAL_ENTRY void ws_python_handle_signal(int sig, siginfo_t *info, void *context)
 {
 	struct ws_thread *thread = ws_self;
 

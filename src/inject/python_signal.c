@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "inject/bind.h"
+#include "inject/ignored.h"
 #include "inject/python.h"
 #include "schema/schema.h"
 
@@ -38,6 +39,7 @@ bool ws_python_take_signal(void)
 	if (real_sigaction(WS_PYTHON_SIGNAL, &ours, NULL))
 		return false;
 	ws_python.signals = true;
+	ws_ignores_signal = shown.sa_handler == SIG_IGN;
 	return true;
 }
 
@@ -47,6 +49,7 @@ void ws_python_stop_sampling(void)
 	struct timespec pause = {0, 1000000};
 
 	ws_python.signals = false;
+	ws_ignores_signal = false;
 	if (!ws_rt->arena || !home)
 		return;
 	atomic_store(&home->python_refused, 1);
@@ -78,6 +81,7 @@ int sigaction(int sig, const struct sigaction *restrict act, struct sigaction *r
 			return -1;
 	} else if (act) {
 		shown = *act;
+		ws_ignores_signal = shown.sa_handler == SIG_IGN;
 	}
 	if (old)
 		*old = before;

@@ -25,6 +25,7 @@
 
 #include "inject/bind.h"
 #include "base/choose.h"
+#include "inject/ignored.h"
 #include "inject/place.h"
 #include "ring/sample_record.h"
 #include "inject/stack.h"
@@ -159,9 +160,15 @@ static void call_previous_handler(int sig, siginfo_t *info, void *context)
 {
 	struct sigaction to = theirs;
 
+	if (to.sa_handler == SIG_DFL || to.sa_handler == SIG_IGN)
+		return;
+	/* What it wants held back while it runs; the mask of before comes back with its return. */
+	if (!ws_rt_is_sandboxed())
+		ws_raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, (long)&to.sa_mask, 0,
+			       sizeof(uint64_t), 0, 0);
 	if (to.sa_flags & SA_SIGINFO)
 		to.sa_sigaction(sig, info, context);
-	else if (to.sa_handler != SIG_DFL && to.sa_handler != SIG_IGN)
+	else
 		to.sa_handler(sig);
 }
 
@@ -170,7 +177,7 @@ bool ws_is_own_signal(const siginfo_t *info)
 	return info->si_code == SI_TIMER && info->si_value.sival_ptr == &cookie;
 }
 
-static void handle_timer_signal(int sig, siginfo_t *info, void *context)
+WS_SIGNAL_ENTRY static void handle_timer_signal(int sig, siginfo_t *info, void *context)
 {
 	int error = errno;
 
@@ -284,6 +291,7 @@ int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 	}
 	if (act)
 		theirs = *act;
+	ws_ignores_signal = theirs.sa_handler == SIG_IGN;
 	if (old)
 		*old = before;
 	return 0;
@@ -317,6 +325,7 @@ __attribute__((constructor(102))) static void begin_sampling(void)
 		return;
 	key_ok = ws_create_key(&key, stop_timer);
 	on = true;
+	ws_ignores_signal = theirs.sa_handler == SIG_IGN;
 	ws_register_atfork(restart_in_child);
 	start_timer();
 }

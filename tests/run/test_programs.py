@@ -44,6 +44,19 @@ VFORK = (
     'execlp("sh","sh","-c","echo child; exit 4",(char*)0);wait(&s);return WEXITSTATUS(s);}\' '
     ">v.c && cc v.c -o v && ./v"
 )
+SECCOMP = (
+    "printf '#include <linux/seccomp.h>\\n#include <sys/prctl.h>\\n#include <sys/syscall.h>\\n"
+    "#include <unistd.h>\\nint main(void){prctl(PR_SET_SECCOMP,SECCOMP_MODE_STRICT);"
+    'for(int i=0;i<99;i++)write(1,"x",1);syscall(SYS_exit,6);}\' >s.c && cc s.c -o s && ./s'
+)
+# Its handler of the sampler's signal wants another held back, which it then sends itself.
+MASK = (
+    "printf '#include <signal.h>\\n#include <stdio.h>\\nstatic volatile int in,early;"
+    "static void u(int s){early+=in;}static void g(int s){in=1;raise(SIGUSR1);in=0;}"
+    "int main(void){struct sigaction a={.sa_handler=g};sigaddset(&a.sa_mask,SIGUSR1);"
+    "sigaction(SIGURG,&a,0);signal(SIGUSR1,u);raise(SIGURG);return early;}' "
+    ">h.c && cc h.c -o h && ./h"
+)
 REDIS = (
     "redis-server --port 0 --unixsocket $PWD/s --save '' --daemonize no >/dev/null 2>&1 & "
     "until redis-cli -s s ping 2>/dev/null | grep -q PONG; do sleep 0.05; done; "
@@ -175,6 +188,13 @@ PROGRAMS = {
         'python3 -c \'import sqlite3 as s; print(s.connect(":memory:").execute("select 7")'
         ".fetchall())'",
     ),
+    "ignored-urgent": (
+        "python3",
+        "quick",
+        "trap '' URG; echo 'import signal as s; print(s.getsignal(s.SIGURG))' >f; python3 f; "
+        'python3 -c \'import os,subprocess as p; p.call(["python3","f"]); '
+        'os.system("python3 f"); os.execlp("python3","python3","f")\'',
+    ),
     "unshare-user": ("unshare", "quick", "unshare -U -r sh -c 'id -u; exit 3'"),
     "unshare-all": ("unshare", "quick", "unshare -Urmpuif --mount-proc sh -c 'echo $$; exit 3'"),
     "bubblewrap": (
@@ -186,6 +206,8 @@ PROGRAMS = {
     "deepbind": ("cc", "quick", DEEP),
     "closefrom": ("cc", "quick", CLOSEFROM),
     "vfork": ("cc", "quick", VFORK),
+    "seccomp-strict": ("cc", "quick", SECCOMP),
+    "masked-handler": ("cc", "quick", MASK),
     "busybox": (
         "busybox",
         "quick",
@@ -322,8 +344,8 @@ PROBE = (
     "cat /proc/self/oom_score_adj; cut -d' ' -f19,41 /proc/self/stat; exit 7"
 )
 
-# Not among the signals below is SIGURG, by which samples are taken without perf events: ignored
-# before, it is at its default afterwards, which is to be ignored.
+# Not among the signals below is SIGURG, by which samples are taken without perf events: /proc says
+# that it is handled. What programs see themselves is in "ignored-urgent" above.
 #
 # name: (what must be there, a line of shell in which "$P" is what is to be started)
 STARTERS = {
