@@ -14,14 +14,18 @@
 
 void (*ws_out_of_memory)(void);
 
+_Noreturn void ws_give_up_for_memory(void)
+{
+	if (ws_out_of_memory)
+		ws_out_of_memory();
+	fputs("warpsight: out of memory\n", stderr);
+	abort();
+}
+
 static void *abort_if_null(void *memory)
 {
-	if (!memory && ws_out_of_memory)
-		ws_out_of_memory();
-	if (!memory) {
-		fputs("warpsight: out of memory\n", stderr);
-		abort();
-	}
+	if (!memory)
+		ws_give_up_for_memory();
 	return memory;
 }
 

@@ -14,6 +14,8 @@
  * program aborts. */
 extern void (*ws_out_of_memory)(void);
 
+/* What the functions below do when there is no memory; for libraries that ask. */
+_Noreturn void ws_give_up_for_memory(void);
 void *ws_malloc(size_t size);
 void *ws_calloc(size_t count, size_t size);
 void *ws_realloc(void *memory, size_t size);

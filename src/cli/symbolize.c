@@ -267,6 +267,19 @@ static int symbolise_report(struct symbolise_job *job, const char *path,
 	return rc;
 }
 
+/* ws_symbolise has sorted the places by module. */
+static void say_unread(const struct symbolise_job *job)
+{
+	for (size_t i = 0; i < job->count; i++) {
+		const struct ws_module *module = job->wanted[i].module;
+
+		if (module && module->unread && (!i || job->wanted[i - 1].module != module))
+			ws_say("%s: source lines and inlined functions may be missing: the process "
+			       "that read its debugging information %s",
+			       module->path, module->unread);
+	}
+}
+
 static int run_symbolize(void *values, int argc, char **argv)
 {
 	struct symbolise_job job = {.options = values, .registry = ws_modules_new()};
@@ -293,6 +306,8 @@ static int run_symbolize(void *values, int argc, char **argv)
 		       "are not where the compiler left "
 		       "them",
 		       file, (unsigned long long)result.split);
+	if (!rc)
+		say_unread(&job);
 	free(file);
 	free(job.module);
 	free(job.wanted);

@@ -118,6 +118,16 @@ static void explain_split(struct ws_sink *sink, const struct ws_module *module)
 	free(package);
 }
 
+static void explain_unread(struct ws_sink *sink, const struct ws_module *module)
+{
+	char *text = ws_format("%s: source lines and inlined functions may be missing: the process "
+			       "that read its debugging information %s.",
+			       module->path, module->unread);
+
+	ws_sink_diagnostic(sink, WS_WARNING, "symbols", 0, ws_read_raw_ns(), text);
+	free(text);
+}
+
 static void explain_modules(struct ws_sink *sink, const struct ws_wanted *wanted, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -125,6 +135,8 @@ static void explain_modules(struct ws_sink *sink, const struct ws_wanted *wanted
 
 		if (module && module->split_units && (!i || wanted[i - 1].module != module))
 			explain_split(sink, module);
+		if (module && module->unread && (!i || wanted[i - 1].module != module))
+			explain_unread(sink, module);
 		if (!module || module->kind != WS_MODULE_FILE || module->opened ||
 		    (i && wanted[i - 1].module == module))
 			continue;

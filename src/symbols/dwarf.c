@@ -467,7 +467,9 @@ static Dwarf *open_debug_info(const struct ws_elf *elf, Elf **handle, struct ws_
 	*handle = elf_memory((char *)(uintptr_t)elf->data, elf->size);
 	if (*handle)
 		dw = dwarf_begin_elf(*handle, DWARF_C_READ, NULL);
-	if (!dw)
+	if (dw) /* its own handler prints and exits */
+		dwarf_new_oom_handler(dw, ws_give_up_for_memory);
+	else
 		ws_fail(err, "it has no debugging information that can be read");
 	return dw;
 }

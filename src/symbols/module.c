@@ -42,6 +42,7 @@ void ws_modules_free(struct ws_modules *modules)
 		free(modules->items[i]->path);
 		free(modules->items[i]->dump);
 		free(modules->items[i]->split_file);
+		free(modules->items[i]->unread);
 		free(modules->items[i]);
 	}
 	free(modules->items);

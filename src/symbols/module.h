@@ -37,6 +37,9 @@ struct ws_module {
 	 * how many were; NULL and 0 for none. */
 	char *split_file;
 	uint64_t split_units;
+	/* What ended the reading of its debugging information early ("found no memory"); NULL:
+	 * nothing. */
+	char *unread;
 };
 
 /* What the kernel says about a mapping. */

@@ -11,7 +11,7 @@
 #include "base/choose.h"
 #include "symbols/debugfile.h"
 #include "symbols/demangle.h"
-#include "symbols/dwarf.h"
+#include "symbols/dwarf_apart.h"
 #include "symbols/jit.h"
 #include "symbols/kallsyms.h"
 #include "symbols/symtab.h"
@@ -136,12 +136,33 @@ static bool has_dwarf(const struct ws_elf *elf)
 	       section.sh_type != SHT_NOBITS;
 }
 
+/* More than a module can need, when all take less: one that never ends is to end. */
+#define READER_SHARE 3
+
+static void note_reader_end(struct symbol_batch *batch, const struct ws_dwarf_reader *reader)
+{
+	struct ws_module *module = batch->wanted[0].module;
+
+	batch->result->apart_s += reader->spent_s;
+	free(module->unread);
+	module->unread = NULL;
+	if (reader->starved)
+		module->unread = ws_strdup("found no memory");
+	else if (reader->signal)
+		module->unread = ws_format("was ended by signal %d (%s)", reader->signal,
+					   strsignal(reader->signal));
+	else if (reader->cut)
+		module->unread = ws_strdup("ended early");
+	batch->result->unread += module->unread != NULL;
+}
+
 /* Read source lines and inlined functions. `elf` is the file that has them. */
 static void read_module_dwarf(struct symbol_batch *batch, const struct ws_elf *elf)
 {
 	struct ws_module *module = batch->wanted[0].module;
 	struct ws_dwarf_missing missing = {0};
 	struct ws_elf shared = {0};
+	struct ws_dwarf_reader reader = {.limit_s = READER_SHARE * batch->opts->budget_s};
 	struct ws_dwarf_query query = {.address = batch->addresses,
 				       .count = batch->count,
 				       .found = emit_dwarf_calls,
@@ -150,7 +171,8 @@ static void read_module_dwarf(struct symbol_batch *batch, const struct ws_elf *e
 	if (ws_debugfile_open_shared(elf, batch->opts->dirs, batch->opts->dir_count, &shared))
 		query.shared = &shared;
 	free(module->split_file);
-	ws_dwarf_find(elf, &query, &missing, NULL);
+	ws_dwarf_find_apart(elf, &query, &missing, &reader);
+	note_reader_end(batch, &reader);
 	module->split_file = missing.file;
 	module->split_units = missing.units;
 	batch->result->split += missing.units;
@@ -317,7 +339,8 @@ static void symbolise_modules(struct symbol_run *run, struct ws_wanted *wanted, 
 		batch.count = end - i;
 		run->done += batch.count;
 		if (!kernel && batch.opts->budget_s > 0 &&
-		    get_processor_time() - run->began > batch.opts->budget_s) {
+		    get_processor_time() - run->began + batch.result->apart_s >
+			    batch.opts->budget_s) {
 			batch.result->skipped += batch.count;
 			continue;
 		}

@@ -48,6 +48,8 @@ struct ws_symbol_result {
 	/* Compilation units whose part in another file (-gsplit-dwarf) is missing, so that inlined
 	 * functions are not known. */
 	uint64_t split;
+	uint64_t unread; /* modules whose debugging information was not read to its end */
+	double apart_s;	 /* processor time of the processes that read debugging information */
 	/* Modules looked up; files that are missing, or are not those that were recorded. */
 	uint64_t modules, missing, changed;
 };

@@ -1,8 +1,8 @@
-"""test_faults.py - each command with its n-th allocation, write, mapping, opened file, fork, sync
-or rename failing, once or from there on. What must hold: no crash and no hang; a message where
-something is missing; no half-made file under a name that was asked for, and none forgotten beside
-it; a report that opens; and a recorded program that has printed and returned what it does alone, or
-has not begun at all.
+"""test_faults.py - each command with its n-th allocation (those of libdw by themselves), write,
+mapping, opened file, fork, sync or rename failing, once or from there on. What must hold: no
+crash and no hang; a message where something is missing; no half-made file under a name that was
+asked for, and none forgotten beside it; a report that opens; and a recorded program that has
+printed and returned what it does alone, or has not begun at all.
 
 WS_TEST_FAULTS (8) is how many n of each kind are tried for each command, spread over all there are,
 the same at each run; 0 tries all of them (`make nightly`). programs/fault.c does the failing.
@@ -15,7 +15,7 @@ import subprocess
 
 from harness import Failed, Result, Skip, shared_leftovers, shell_status, test
 
-KINDS = ("alloc", "write", "map", "open", "fork", "sync", "rename")
+KINDS = ("alloc", "write", "map", "open", "fork", "sync", "rename", "dwarf")
 FAULTS = int(os.environ.get("WS_TEST_FAULTS", "8"))
 HANG = 60  # seconds; far more than 10, since a machine may be busy
 CRASHES = {128 + s for s in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE)}
@@ -272,6 +272,33 @@ def recover(t):
         with open(t.path("r"), "rb") as f:
             if r.status and f.read() != cut and t.tool("info", "--verify", t.path("r")).status:
                 raise Failed("the report is neither as it was nor recovered")
+
+    try_all(t, command, check)
+
+
+@test("faults")
+def symbolize(t):
+    """The report is as it was, or whole; what libdw cannot stand costs lines, not the command."""
+    options = ["--trace=osrt", "--osrt-backtrace-threshold=0", "--resolve-symbols=false"]
+    r = t.run(t.profile_argv([t.program("calls"), "threads", "20"], options, "../kept"))
+    kept = os.path.join(t.dir, "kept.wsrep")
+    if r.status:
+        raise Failed("cannot make a report: %s" % r.said())
+    with open(kept, "rb") as f:
+        before = f.read()
+    command = Faulty(t, ["symbolize", "r.wsrep"], prepare=lambda: shutil.copy(kept, t.path("r")))
+
+    def check(fault, r, whole):
+        if command.files() != ["r.wsrep"]:
+            raise Failed("left behind: %s" % command.files())
+        with open(t.path("r"), "rb") as f:
+            changed = f.read() != before
+        if r.status and changed:
+            raise Failed("it failed and changed the report")
+        if r.status == 0:
+            t.verify(t.path("r"))
+        if fault and fault.startswith("dwarf") and r.status:
+            raise Failed("what libdw does brings it down")
 
     try_all(t, command, check)
 

@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -27,7 +28,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum kind { ALLOC, WRITE, MAP, OPEN, FORK, SYNC, RENAME, KIND_COUNT };
+enum kind { ALLOC, WRITE, MAP, OPEN, FORK, SYNC, RENAME, DWARF, KIND_COUNT };
 
 static const struct {
 	const char *name;
@@ -35,7 +36,7 @@ static const struct {
 } kinds[KIND_COUNT] = {
 	[ALLOC] = {"alloc", ENOMEM}, [WRITE] = {"write", ENOSPC}, [MAP] = {"map", ENOMEM},
 	[OPEN] = {"open", EMFILE},   [FORK] = {"fork", EAGAIN},	  [SYNC] = {"sync", EIO},
-	[RENAME] = {"rename", EIO},
+	[RENAME] = {"rename", EIO},  [DWARF] = {"dwarf", ENOMEM},
 };
 
 static _Atomic uint64_t *counts; /* in the file; NULL: nothing is counted and nothing fails */
@@ -43,16 +44,22 @@ static int failing = -1;	 /* the kind that fails */
 static uint64_t fails_at;
 static bool fails_on;
 
-/* libdw does not check every allocation it makes, which is not for us to mend. */
-static bool is_exempt(const void *caller)
-{
-	Dl_info info;
-	const char *name;
+/* Where libdw's code is: allocations that it makes are a kind of their own. */
+static uintptr_t dwarf_from, dwarf_to;
 
-	if (!dladdr(caller, &info) || !info.dli_fname)
-		return false;
-	name = strrchr(info.dli_fname, '/');
-	return name && !strncmp(name, "/libdw", 6);
+static int find_dwarf(struct dl_phdr_info *info, size_t size, void *ctx)
+{
+	const char *name = strrchr(info->dlpi_name, '/');
+
+	(void)size, (void)ctx;
+	if (!name || strncmp(name, "/libdw", 6))
+		return 0;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_flags & PF_X) {
+			dwarf_from = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+			dwarf_to = dwarf_from + info->dlpi_phdr[i].p_memsz;
+		}
+	return 1;
 }
 
 /* Count a call; true, with errno set, when it is to fail. */
@@ -62,10 +69,10 @@ static bool is_faulty_for(enum kind kind, const void *caller)
 
 	if (!counts)
 		return false;
+	if (kind == ALLOC && (uintptr_t)caller >= dwarf_from && (uintptr_t)caller < dwarf_to)
+		kind = DWARF;
 	n = atomic_fetch_add(&counts[kind], 1) + 1;
 	if ((int)kind != failing || n < fails_at || (n > fails_at && !fails_on))
-		return false;
-	if (is_exempt(caller))
 		return false;
 	errno = kinds[kind].error;
 	return true;
@@ -128,13 +135,20 @@ int __open64_2(const char *path, int flags);
 		return next(__VA_ARGS__);                \
 	}
 
-/* An eventfd has no room to lack. */
-ssize_t write(int fd, const void *data, size_t size)
+/* libmicrohttpd aborts where it cannot write to its own eventfd, which never lacks room. */
+static bool is_exempt(const void *caller, int fd)
 {
+	Dl_info info;
 	struct stat st;
 
+	return !fstat(fd, &st) && !(st.st_mode & S_IFMT) && dladdr(caller, &info) &&
+	       info.dli_fname && strstr(info.dli_fname, "/libmicrohttpd");
+}
+
+ssize_t write(int fd, const void *data, size_t size)
+{
 	NEXT(write);
-	if ((fstat(fd, &st) || st.st_mode & S_IFMT) && is_faulty(WRITE))
+	if (!is_exempt(__builtin_return_address(0), fd) && is_faulty(WRITE))
 		return -1;
 	return next(fd, data, size);
 }
@@ -290,5 +304,6 @@ __attribute__((constructor)) static void start(void)
 	unsetenv("LD_PRELOAD");
 	unsetenv("WS_FAULT");
 	unsetenv("WS_FAULT_COUNTS");
+	dl_iterate_phdr(find_dwarf, NULL);
 	counts = memory;
 }

@@ -1,0 +1,27 @@
+/*
+ * dwarf_apart.h - debugging information read in a process of its own. libdw crashes where its own
+ * allocations fail, and on some damaged files; that process then ends, and what is lost is lines
+ * and inlined functions of one module.
+ */
+#ifndef WS_SYMBOLS_DWARF_APART_H
+#define WS_SYMBOLS_DWARF_APART_H
+
+#include "symbols/dwarf.h"
+
+struct ws_dwarf_reader {
+	double limit_s; /* processor time after which it is ended, in seconds; 0: no limit */
+	double spent_s; /* set: the processor time that it took */
+	int signal;	/* set: what ended it early, 0 when it came to its end */
+	bool starved;	/* set: it found no memory */
+	bool cut;	/* set: it ended before it had read all, whatever the reason */
+};
+
+/*
+ * As ws_dwarf_find, which a forked process calls; `query->found` is called in this one. Where the
+ * system permits no further process, this one reads by itself. When the reader ends early, what it
+ * had found by then has been passed on, and the result is -1.
+ */
+int ws_dwarf_find_apart(const struct ws_elf *elf, const struct ws_dwarf_query *query,
+			struct ws_dwarf_missing *missing, struct ws_dwarf_reader *reader);
+
+#endif
