@@ -9,7 +9,7 @@
 #   make tsan     those of what runs in several threads, with the sanitizer of threads
 #   make fuzz     the fuzzers, for FUZZ_SECONDS each
 #   make nightly  what takes hours: a thousand kills, every fault, programs of all kinds,
-#                    long fuzzing, two builds compared
+#                    the page with sanitizers, long fuzzing, two builds compared
 #   make install  into PREFIX (/usr/local), under DESTDIR
 #   make uninstall   remove it again
 #   make dist     dist/warpsight-VERSION-linux-ARCH.tar.gz, which runs unpacked anywhere
@@ -57,6 +57,7 @@ nightly: all
 	@WS_TEST_KILLS=1000 tests/run/run.py --build $(BUILD) kill
 	@WS_TEST_FAULTS=0 tests/run/run.py --build $(BUILD) faults
 	@WS_TEST_PROGRAMS=all tests/run/run.py --build $(BUILD) programs
+	@scripts/sanitize.sh asan --suite browser
 	@FUZZ_SECONDS=900 FUZZ_SEED= $(MAKE) fuzz
 	@scripts/reproducible-test.sh
 

@@ -8,7 +8,7 @@ seconds=${FUZZ_SECONDS:-20}
 seed_of_all=${FUZZ_SEED:-${CI:+1}}
 [ -e $build/build.ninja ] ||
 	CC=clang meson setup $build -Dfuzz=true -Dwerror=false -Db_sanitize=address,undefined \
-		-Db_lundef=false -Dbuildtype=debugoptimized
+		-Db_lundef=false -Ddebug=false -Doptimization=1 -Dc_args=-g1 -Dcpp_args=-g1
 ninja -C $build build.ninja
 # The fuzzers alone: everything else is tested elsewhere.
 # shellcheck disable=SC2046
