@@ -14,6 +14,7 @@
 #include "inject/cuda.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -23,12 +24,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/choose.h"
 #include "base/gpu_tools.h"
 #include "inject/bind.h"
 #include "ring/cuda_record.h"
 #include "schema/schema.h"
 
-enum { EXIT_MS = 800, POLL_MS = 50, FIRST_MS = 5 };
+enum { EXIT_MS = 800, POLL_MS = 50, FIRST_MS = 5, IDLE_MS = 500 };
 
 struct ws_cupti ws_cupti;
 _Atomic int ws_cuda_state = WS_CUDA_IDLE;
@@ -174,6 +176,7 @@ static void switch_collection(bool on)
 			disable_kind(CUPTI_KIND_UNIFIED_MEMORY_COUNTER);
 	}
 	ws_cuda_enable_apis(on);
+	ws_cuda_switch_callbacks(on);
 }
 
 /* ---- the flushing thread ---- */
@@ -184,6 +187,23 @@ static long futex_wait(_Atomic uint32_t *word, uint32_t value, uint32_t ms)
 
 	return ws_raw_syscall(SYS_futex, (long)word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, (long)value,
 			      (long)&time, 0, 0);
+}
+
+/*
+ * Nothing is collected, and nothing is to be done until that changes: the recorder, or who ends a
+ * collection inside the program, wakes those that wait for the word. A request to flush wakes them
+ * too, and again and again, since one that came a moment before the wait would be missed.
+ */
+static void wait_for_collection(struct ws_arena *arena)
+{
+	struct timespec time = {0, IDLE_MS * 1000000};
+
+	ws_raw_syscall(SYS_futex, (long)&arena->collecting, FUTEX_WAIT, 0, (long)&time, 0, 0);
+}
+
+static void wake_from_wait(struct ws_arena *arena)
+{
+	ws_raw_syscall(SYS_futex, (long)&arena->collecting, FUTEX_WAKE, INT_MAX, 0, 0, 0);
 }
 
 static void futex_wake(_Atomic uint32_t *word)
@@ -201,7 +221,10 @@ bool ws_cuda_flush(uint32_t ms)
 		now = ws_read_raw_ns();
 		if (now >= until)
 			return false;
-		futex_wait(&answered, done, (uint32_t)((until - now) / 1000000) + 1);
+		if (!ws_rt_is_collecting())
+			wake_from_wait(ws_rt->arena);
+		futex_wait(&answered, done,
+			   ws_min((uint32_t)((until - now) / 1000000) + 1, (uint32_t)FIRST_MS));
 	}
 	return true;
 }
@@ -254,10 +277,11 @@ static void *flush_buffers(void *arg)
 	for (uint32_t round = 0;; round++) {
 		uint32_t done = atomic_load(&answered), want = atomic_load(&asked);
 
-		if (want == done) {
+		if (want == done && collecting)
 			futex_wait(&asked, want, round < 100 && FIRST_MS < wait ? FIRST_MS : wait);
-			want = atomic_load(&asked);
-		}
+		else if (want == done)
+			wait_for_collection(ws_rt->arena);
+		want = atomic_load(&asked);
 		if (atomic_load(&ended) && want == done)
 			return NULL;
 		describe_devices();

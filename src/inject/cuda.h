@@ -117,10 +117,13 @@ void ws_cuda_request_buffer(uint8_t **buffer, size_t *size, size_t *max_records)
 void ws_cuda_complete_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t size,
 			     size_t valid);
 
-/* Subscribe; false after a diagnostic. Then, once the calls are chosen, enable the callbacks
- * wanted. */
+/* Subscribe; false after a diagnostic. Then, once the calls are chosen, enable the callbacks that
+ * are wanted at any time: of what is made, and of the few calls after which records would be lost.
+ */
 bool ws_cuda_subscribe(void);
 void ws_cuda_enable_callbacks(void);
+/* Those that are wanted while something is collected. */
+void ws_cuda_switch_callbacks(bool on);
 
 /* Whether the callback of this name is a wait that we record. */
 void ws_cuda_find_sync_call(int driver, uint32_t cbid, const char *name);
@@ -136,9 +139,11 @@ void ws_cuda_record_sync_call(int driver, uint32_t cbid, const struct cupti_call
 struct ws_cuda_open {
 	uint64_t wait_start;
 	uint32_t stack_start;
-	uint8_t calls, waits, stacks,
-		hosts; /* how deep; the last: calls that hand over a function */
+	/* How deep; the last: calls that hand over a function. Of the collection `round`: one that
+	 * ended within a call has left it open. */
+	unsigned calls : 4, waits : 4, stacks : 4, hosts : 4, round : 16;
 };
+_Static_assert(sizeof(struct ws_cuda_open) == 16, "see above");
 extern __thread struct ws_cuda_open ws_cuda_open
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
@@ -178,6 +183,8 @@ void ws_inner_give_record(uint8_t *buffer, size_t valid);
 bool ws_inner_is_only_reader(uint32_t kind);
 /* Whether an API call, reported because the inner profiler asked for a whole domain, is ours. */
 bool ws_inner_wants_broad(uint32_t kind);
+/* Whether the inner profiler wants this callback. */
+bool ws_inner_wants_callback(uint32_t domain, uint32_t cbid);
 /* Hand on a callback that the inner profiler subscribed to. */
 void ws_inner_call_back(uint32_t domain, uint32_t cbid, const void *info);
 /* Whether we trace the kind now. Kept by cuda.c. */

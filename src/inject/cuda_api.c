@@ -151,7 +151,7 @@ void ws_cuda_enable_apis(bool on)
 	    ws_cupti.ActivityEnableDriverApi && enable_call_by_call(on))
 		return;
 	if (!on)
-		return; /* callbacks stay, and see that nothing is collected */
+		return;
 	if (!ws_cuda_api_by_callback)
 		ws_cuda_report(
 			WS_INFO,

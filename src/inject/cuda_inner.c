@@ -553,11 +553,19 @@ HOOK(cuptiSubscribe_v2,
 	return subscribe_inner(subscriber, fn, data);
 }
 
+bool ws_inner_wants_callback(uint32_t domain, uint32_t cbid)
+{
+	return atomic_load_explicit(&ws_inner_there, memory_order_relaxed) && domain < DOMAINS &&
+	       cbid < CBIDS && test_bit(inner.callbacks[domain], cbid);
+}
+
+/* One that we want too stays on when the inner profiler turns it off; it may have been off while
+ * nothing is collected. */
 static int real_callback(uint32_t enable, uint32_t domain, uint32_t cbid)
 {
-	return ws_cuda_enable_callback(domain, cbid)
-		       ? CUPTI_OK
-		       : ws_cupti.EnableCallback(enable, ws_cuda_subscriber, domain, cbid);
+	if (!enable && ws_cuda_enable_callback(domain, cbid))
+		return CUPTI_OK;
+	return ws_cupti.EnableCallback(enable, ws_cuda_subscriber, domain, cbid);
 }
 
 HOOK(cuptiEnableCallback, (uint32_t enable, void *subscriber, uint32_t domain, uint32_t cbid))

@@ -15,17 +15,7 @@ bool ws_cuda_api_by_callback;
 
 void ws_cuda_start_old_calls(void)
 {
-	static const uint32_t domains[2] = {CUPTI_DOMAIN_RUNTIME, CUPTI_DOMAIN_DRIVER};
-
-	if (ws_cuda_api_by_callback)
-		return;
 	ws_cuda_api_by_callback = true;
-	for (int driver = 0; driver < 2; driver++)
-		for (uint32_t cbid = 1; cbid < WS_CUDA_CBIDS; cbid++)
-			if (ws_cuda_is_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME,
-						  cbid))
-				ws_cupti.EnableCallback(1, ws_cuda_subscriber, domains[driver],
-							cbid);
 }
 
 static void write_call(struct ws_thread *thread, int driver, uint32_t cbid,

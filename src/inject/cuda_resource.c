@@ -33,6 +33,20 @@ static const uint32_t resources[] = {
 	CUPTI_RESOURCE_STREAM_DESTROY_STARTING,
 };
 
+/* Callbacks at calls that only matter while something is collected. */
+static bool is_collected_call(int driver, uint32_t cbid)
+{
+	return ws_cuda_wants_sync_call(driver, cbid) || ws_cuda_wants_stack(driver, cbid) ||
+	       ws_cuda_wants_host_call(driver, cbid) ||
+	       (ws_cuda_api_by_callback &&
+		ws_cuda_is_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, cbid));
+}
+
+static bool is_watched_call(int driver, uint32_t cbid)
+{
+	return cbid && (cbid == reset_cbid[driver] || cbid == stop_cbid[driver]);
+}
+
 bool ws_cuda_enable_callback(uint32_t domain, uint32_t cbid)
 {
 	if (domain == CUPTI_DOMAIN_RESOURCE)
@@ -42,13 +56,7 @@ bool ws_cuda_enable_callback(uint32_t domain, uint32_t cbid)
 	if (domain == CUPTI_DOMAIN_RUNTIME || domain == CUPTI_DOMAIN_DRIVER) {
 		int driver = domain == CUPTI_DOMAIN_DRIVER;
 
-		return cbid && (cbid == reset_cbid[driver] || cbid == stop_cbid[driver] ||
-				ws_cuda_wants_sync_call(driver, cbid) ||
-				ws_cuda_wants_stack(driver, cbid) ||
-				ws_cuda_wants_host_call(driver, cbid) ||
-				(ws_cuda_api_by_callback &&
-				 ws_cuda_is_api_wanted(
-					 driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, cbid)));
+		return cbid && (is_watched_call(driver, cbid) || is_collected_call(driver, cbid));
 	}
 	return domain == CUPTI_DOMAIN_STATE && cbid == CUPTI_STATE_FATAL_ERROR;
 }
@@ -69,10 +77,14 @@ static uint64_t read_node_id(void *node)
 	return node && ws_cupti.GetGraphNodeId && !ws_cupti.GetGraphNodeId(node, &id) ? id : 0;
 }
 
+/* Outside a collection too: what works in the next one may have been made before it. */
 static void write_resource(const struct ws_rec_cuda_resource *what)
 {
-	struct ws_thread *thread = ws_rt_is_collecting() ? ws_rt_enter() : NULL;
+	struct ws_thread *thread = NULL;
 	struct ws_rec_cuda_resource *record;
+
+	if (!atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed))
+		thread = ws_rt_enter();
 
 	if (!thread)
 		return;
@@ -154,10 +166,22 @@ static void handle_resource(uint32_t cbid, const struct cupti_resource *res)
 	}
 }
 
+static _Atomic uint32_t rounds; /* how often callbacks at calls were turned on */
+
+static void forget_left_calls(struct ws_cuda_open *open)
+{
+	uint32_t round = (uint16_t)atomic_load_explicit(&rounds, memory_order_relaxed);
+
+	if (ws_likely(open->round == round))
+		return;
+	*open = (struct ws_cuda_open){.round = round & 0xffff};
+}
+
 static void handle_call(int driver, uint32_t cbid, const struct cupti_callback *callback)
 {
 	bool stack = ws_cuda_wants_stack(driver, cbid);
 
+	forget_left_calls(&ws_cuda_open);
 	if (ws_cuda_api_by_callback && callback->site == CUPTI_SITE_ENTER)
 		ws_cuda_record_old_call(driver, cbid, callback);
 	/* The copy of a stack is no part of the wait, and the other way round. */
@@ -278,10 +302,19 @@ void ws_cuda_enable_callbacks(void)
 			ws_cupti.EnableCallback(1, ws_cuda_subscriber, domain, reset_cbid[driver]);
 		if (stop_cbid[driver])
 			ws_cupti.EnableCallback(1, ws_cuda_subscriber, domain, stop_cbid[driver]);
-		for (uint32_t cbid = 1; cbid < 2048; cbid++)
-			if (ws_cuda_wants_sync_call(driver, cbid) ||
-			    ws_cuda_wants_host_call(driver, cbid) ||
-			    ws_cuda_wants_stack(driver, cbid))
-				ws_cupti.EnableCallback(1, ws_cuda_subscriber, domain, cbid);
+	}
+}
+
+void ws_cuda_switch_callbacks(bool on)
+{
+	if (on)
+		atomic_fetch_add(&rounds, 1);
+	for (int driver = 0; driver < 2; driver++) {
+		uint32_t domain = driver ? CUPTI_DOMAIN_DRIVER : CUPTI_DOMAIN_RUNTIME;
+
+		for (uint32_t cbid = 1; cbid < WS_CUDA_CBIDS; cbid++)
+			if (is_collected_call(driver, cbid) && !is_watched_call(driver, cbid) &&
+			    (on || !ws_inner_wants_callback(domain, cbid)))
+				ws_cupti.EnableCallback(on, ws_cuda_subscriber, domain, cbid);
 	}
 }

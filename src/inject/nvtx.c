@@ -12,13 +12,19 @@
  * with colour or payload) goes through nvtx_stack.c and the functions marked cold.
  *
  * Outside a collection the stack is kept and nothing is written: a range that opens before a
- * delayed start and closes after it is recorded. Start/end ranges need not nest and may end on
- * another thread: each end writes its own record and the recorder pairs them.
+ * delayed start and closes after it is recorded. In a session that waits for a command, which may
+ * never come, that is kept as cheap as it can be: nvtx_idle.h. Start/end ranges need not nest and
+ * may end on another thread: each end writes its own record and the recorder pairs them.
  */
+#include "inject/nvtx_idle.h"
 #include "inject/nvtx_state.h"
 #include "schema/schema.h"
 
 /* ---- push and pop ---- */
+
+/* What is done while idle and what is done while recording are functions of their own, so that the
+ * first saves no registers for the second. Neither is cold. */
+#define SEPARATE __attribute__((noinline))
 
 static inline int push_plain_range(struct ws_thread *thread, struct nvtx_domain *domain,
 				   struct nvtx_text text)
@@ -88,7 +94,7 @@ static inline bool pops_plain_range(struct ws_thread *thread, struct ws_ring *ri
 		return false;
 	open = &ring->open[depth - 1];
 	if (ws_unlikely(open->domain != domain->number ||
-			open->flags & (WS_OPEN_EXTENDED | WS_OPEN_LOST)))
+			open->flags & (WS_OPEN_EXTENDED | WS_OPEN_LOST | WS_OPEN_IDLE)))
 		return false;
 	return (depth == 1 || open[-1].start) && ws_rt_is_collecting();
 }
@@ -112,10 +118,9 @@ static inline void write_range(struct ws_thread *thread, struct ws_rec_nvtx_rang
 	ws_rt_commit(thread, rec, sizeof(*rec));
 }
 
-static inline int pop_range(void *handle)
+SEPARATE static int pop_recorded_range(struct nvtx_domain *domain)
 {
 	uint64_t now = ws_rt_read_ticks();
-	struct nvtx_domain *domain = nvtx_domain_of(handle);
 	struct ws_thread *thread = ws_rt_enter_again();
 	struct ws_rec_nvtx_range *rec;
 	struct ws_ring *ring;
@@ -148,6 +153,24 @@ static inline int pop_range(void *handle)
 out:
 	ws_rt_leave(thread);
 	return level;
+}
+
+SEPARATE static int pop_idle_range(struct nvtx_domain *domain)
+{
+	int level = nvtx_pop_idle(domain);
+
+	if (ws_likely(level >= 0))
+		return level;
+	return pop_recorded_range(domain);
+}
+
+static inline int pop_range(void *handle)
+{
+	struct nvtx_domain *domain = nvtx_domain_of(handle);
+
+	if (ws_unlikely(nvtx_is_idle()))
+		return pop_idle_range(domain);
+	return pop_recorded_range(domain);
 }
 
 /* ---- attributes ---- */
@@ -346,7 +369,7 @@ void ws_nvtx_end_range(struct ws_thread *thread, struct nvtx_domain *domain, uin
 
 static const struct nvtx_text no_text;
 
-static int push_utf8(const char *text)
+SEPARATE static int push_recorded_utf8(const char *text)
 {
 	struct ws_thread *thread = nvtx_enter(&ws_nvtx_default, true);
 	int level;
@@ -357,6 +380,22 @@ static int push_utf8(const char *text)
 				 nvtx_over() ? no_text : nvtx_text_utf8(thread, text));
 	ws_rt_leave(thread);
 	return level;
+}
+
+SEPARATE static int push_idle_utf8(const char *text)
+{
+	int level = nvtx_push_idle(&ws_nvtx_default, text);
+
+	if (ws_likely(level >= 0))
+		return level;
+	return push_recorded_utf8(text);
+}
+
+static int push_utf8(const char *text)
+{
+	if (ws_unlikely(nvtx_is_idle()))
+		return push_idle_utf8(text);
+	return push_recorded_utf8(text);
 }
 
 static int push_wide(const wchar_t *s)
@@ -381,9 +420,8 @@ WS_NOINLINE static int push_full(struct ws_thread *thread, struct nvtx_domain *d
 	return ws_nvtx_push_range(thread, domain, &attrs);
 }
 
-static int domain_push(void *handle, const struct nx_event *event)
+SEPARATE static int push_recorded_event(struct nvtx_domain *domain, const struct nx_event *event)
 {
-	struct nvtx_domain *domain = nvtx_domain_of(handle);
 	struct ws_thread *thread = nvtx_enter(domain, true);
 	int level;
 
@@ -399,6 +437,24 @@ static int domain_push(void *handle, const struct nx_event *event)
 		level = push_full(thread, domain, event);
 	ws_rt_leave(thread);
 	return level;
+}
+
+SEPARATE static int push_idle_event(struct nvtx_domain *domain, const struct nx_event *event)
+{
+	int level = nvtx_push_idle_event(domain, event);
+
+	if (ws_likely(level >= 0))
+		return level;
+	return push_recorded_event(domain, event);
+}
+
+static int domain_push(void *handle, const struct nx_event *event)
+{
+	struct nvtx_domain *domain = nvtx_domain_of(handle);
+
+	if (ws_unlikely(nvtx_is_idle()))
+		return push_idle_event(domain, event);
+	return push_recorded_event(domain, event);
 }
 
 static int push_event(const struct nx_event *event)
@@ -418,9 +474,12 @@ static int domain_pop(void *handle)
 
 static void mark_text(const char *text, const wchar_t *wide)
 {
-	struct ws_thread *thread = nvtx_enter(&ws_nvtx_default, false);
+	struct ws_thread *thread;
 	struct nvtx_attrs attrs = {0};
 
+	if (nvtx_is_idle())
+		return;
+	thread = nvtx_enter(&ws_nvtx_default, false);
 	if (!thread)
 		return;
 	attrs.text = wide ? ws_nvtx_write_wide_text(thread, wide) : nvtx_text_utf8(thread, text);
@@ -441,9 +500,12 @@ static void mark_wide(const wchar_t *s)
 static void domain_mark(void *handle, const struct nx_event *event)
 {
 	struct nvtx_domain *domain = nvtx_domain_of(handle);
-	struct ws_thread *thread = nvtx_enter(domain, false);
+	struct ws_thread *thread;
 	struct nvtx_attrs attrs;
 
+	if (nvtx_is_idle())
+		return;
+	thread = nvtx_enter(domain, false);
 	if (!thread)
 		return;
 	read_attributes(thread, domain, event, &attrs);
@@ -458,10 +520,13 @@ static void mark_event(const struct nx_event *event)
 
 static uint64_t start_text(const char *text, const wchar_t *wide)
 {
-	struct ws_thread *thread = nvtx_enter(&ws_nvtx_default, false);
+	struct ws_thread *thread;
 	struct nvtx_attrs attrs = {0};
 	uint64_t id;
 
+	if (nvtx_is_idle())
+		return NVTX_ID_UNRECORDED;
+	thread = nvtx_enter(&ws_nvtx_default, false);
 	if (!thread)
 		return NVTX_ID_UNRECORDED;
 	attrs.text = wide ? ws_nvtx_write_wide_text(thread, wide) : nvtx_text_utf8(thread, text);
@@ -483,10 +548,13 @@ static uint64_t start_wide(const wchar_t *s)
 static uint64_t domain_start(void *handle, const struct nx_event *event)
 {
 	struct nvtx_domain *domain = nvtx_domain_of(handle);
-	struct ws_thread *thread = nvtx_enter(domain, false);
+	struct ws_thread *thread;
 	struct nvtx_attrs attrs;
 	uint64_t id;
 
+	if (nvtx_is_idle())
+		return NVTX_ID_UNRECORDED;
+	thread = nvtx_enter(domain, false);
 	if (!thread)
 		return NVTX_ID_UNRECORDED;
 	read_attributes(thread, domain, event, &attrs);
@@ -505,8 +573,11 @@ static uint64_t start_event(const struct nx_event *event)
 static void domain_end(void *handle, uint64_t id)
 {
 	struct nvtx_domain *domain = nvtx_domain_of(handle);
-	struct ws_thread *thread = nvtx_enter(domain, true);
+	struct ws_thread *thread;
 
+	if (id >= NVTX_ID_UNRECORDED)
+		return;
+	thread = nvtx_enter(domain, true);
 	if (!thread)
 		return;
 	ws_nvtx_end_range(thread, domain, id, 0);

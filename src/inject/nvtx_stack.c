@@ -91,6 +91,7 @@ static struct deep *make_deep_stack(struct ws_thread *thread)
 {
 	if (!thread->nvtx_deep)
 		thread->nvtx_deep = ws_nvtx_allocate(sizeof(struct deep));
+	thread->idle_ring = NULL;
 	return find_deep_stack(thread);
 }
 
@@ -171,6 +172,8 @@ int ws_nvtx_pop_range_slow(struct ws_thread *thread, struct nvtx_domain *domain,
 		return -1;
 	open = open_entry(ring, at - 1, false);
 	level = open->level;
+	if (open->flags & WS_OPEN_IDLE && ws_rt_is_collecting())
+		ws_nvtx_name_idle_range(thread, open);
 	if (!(open->flags & WS_OPEN_LOST)) {
 		struct ws_open copy = *open;
 

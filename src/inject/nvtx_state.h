@@ -3,6 +3,7 @@
  * steps that every event takes.
  *
  *   nvtx.c          entry points: events, and filling the program's tables
+ *   nvtx_idle.h     what little is done while a session waits for its next collection
  *   nvtx_stack.c    the open-range stack where it is not the plain case
  *   nvtx_domain.c   domains, categories, registered strings, memory
  *   nvtx_payload.c  extended payloads: schemas and binary data
@@ -128,6 +129,12 @@ struct ws_open *ws_nvtx_open_range_slow(struct ws_thread *thread, struct ws_ring
  * level, -1 when there is none. */
 int ws_nvtx_pop_range_slow(struct ws_thread *thread, struct nvtx_domain *domain, uint64_t now,
 			   uint32_t binary);
+
+/* ---- nvtx_idle.c ---- */
+
+/* Define the text of a range that was pushed while idle, as far as it is known, in its entry.
+ * Between enter and leave. */
+void ws_nvtx_name_idle_range(struct ws_thread *thread, struct ws_open *open);
 
 /* ---- nvtx_payload.c ---- */
 

@@ -86,16 +86,18 @@ struct ws_nest {
  */
 struct ws_thread {
 	struct ws_nest nest[WS_NESTS];
-	uint32_t busy; /* how many ws_rt_enter are open: index + 1 of the nest in use */
+	_Alignas(8) uint32_t busy; /* how many ws_rt_enter are open: index + 1 of the nest in use */
+	uint32_t paused; /* > 0: record nothing (a vfork child runs on this thread, or the runtime
+			    itself is at work); WS_SHARED_THREAD beside that count */
+	struct ws_ring *idle_ring; /* of the first nest, while its open stack is all there is of
+				      open ranges; NULL: none yet, or see nvtx_deep */
 	uint32_t tid;
 	uintptr_t nest_stack[WS_NESTS]; /* where the stack stood at each nested enter */
 	uint32_t generation;		/* of the process (ws_rt.generation) it was set up in */
-	uint32_t paused; /* > 0: record nothing (a vfork child runs on this thread, or the runtime
-			    itself is at work); WS_SHARED_THREAD beside that count */
-	bool muted;	 /* paused for good: see ws_rt_mute_thread */
-	uint64_t vfork_start; /* ticks; the thread waits for its vfork child */
-	void *vfork_env;      /* memory that the child took for its exec, to be freed when that has
-				 succeeded, and its size */
+	bool muted;			/* paused for good: see ws_rt_mute_thread */
+	uint64_t vfork_start;		/* ticks; the thread waits for its vfork child */
+	void *vfork_env; /* memory that the child took for its exec, to be freed when that has
+			    succeeded, and its size */
 	size_t vfork_env_bytes;
 	uint32_t string_misses,
 		string_lookups; /* for a larger cache, then for going over to inline texts */
@@ -173,6 +175,18 @@ static inline bool ws_rt_is_paused(const struct ws_thread *thread)
 {
 	return (thread->paused & ~WS_SHARED_THREAD) != 0;
 }
+
+/* Neither in a hook nor paused: both counts are asked at once, which is quick unless one of them
+ * was written just now. */
+static inline bool ws_rt_is_free(const struct ws_thread *thread)
+{
+	uint64_t both;
+
+	memcpy(&both, &thread->busy, sizeof(both));
+	return !both;
+}
+_Static_assert(offsetof(struct ws_thread, paused) == offsetof(struct ws_thread, busy) + 4,
+	       "busy and paused are one word");
 
 /* False in a child that runs on the thread-local storage of the thread whose state this is. */
 static inline bool ws_rt_is_own_thread(const struct ws_thread *thread)

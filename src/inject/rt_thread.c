@@ -156,6 +156,8 @@ static bool open_nest(struct ws_thread *thread, uint32_t i)
 	nest->end = (char *)ring + WS_CHUNK_SIZE;
 	nest->texts = 0;
 	nest->ring = ring;
+	if (!i)
+		thread->idle_ring = ring;
 	return true;
 }
 

@@ -277,8 +277,8 @@ void ws_area_destroy(struct ws_area *area)
 {
 	if (!area->arena)
 		return;
-	atomic_store(&area->arena->collecting, 0);
 	atomic_store(&area->arena->closed, 1);
+	ws_switch_collecting(area->arena, false);
 	unlink(area->path);
 	ws_unguard_mapping(area->arena);
 	munmap(area->arena, area->size);

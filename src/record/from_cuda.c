@@ -103,13 +103,17 @@ uint32_t ws_cuda_intern(struct ws_stream *stream, struct ws_cuda_proc *process, 
 	return ws_stream_intern(stream, bytes, len);
 }
 
+bool ws_cuda_is_future(const struct ws_stream *stream, uint64_t time)
+{
+	return time > stream->clock->readings[stream->clock->n - 1].raw + FUTURE_NS;
+}
+
 bool ws_cuda_wanted(struct ws_stream *stream, uint64_t start, uint64_t end)
 {
 	const struct ws_drain *drain = stream->proc->drain;
-	uint64_t now = stream->clock->readings[stream->clock->n - 1].raw;
 
 	return end >= drain->collect_from && (!drain->collect_to || start <= drain->collect_to) &&
-	       start <= now + FUTURE_NS;
+	       !ws_cuda_is_future(stream, start);
 }
 
 void ws_cuda_keep(struct ws_map *map, uint64_t key, uint64_t value)

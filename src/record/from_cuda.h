@@ -103,6 +103,8 @@ struct ws_cuda_proc *ws_cuda_proc(struct ws_stream *stream);
  * known. */
 uint32_t ws_cuda_text(struct ws_stream *stream, struct ws_cuda_proc *process, const char *field,
 		      const char **bytes, size_t *len);
+/* Whether a time is later than now: no event has it. */
+bool ws_cuda_is_future(const struct ws_stream *stream, uint64_t time);
 /* Whether a span is inside what is collected. */
 bool ws_cuda_wanted(struct ws_stream *stream, uint64_t start, uint64_t end);
 /* The thread of the process that had this id at that time. */

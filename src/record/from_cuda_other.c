@@ -555,8 +555,8 @@ void ws_convert_cuda_resource(struct ws_stream *stream, const struct ws_rec *rec
 	const struct ws_rec_cuda_resource *record = (const void *)rec;
 	uint32_t thread;
 
-	if (ws_rec_bytes(rec) < sizeof(*record) ||
-	    !ws_cuda_wanted(stream, record->time, record->time))
+	/* What was made before a collection may be used in it. */
+	if (ws_rec_bytes(rec) < sizeof(*record) || ws_cuda_is_future(stream, record->time))
 		return;
 	thread = ws_stream_thread(stream, record->tid);
 	switch (rec->small) {

@@ -16,8 +16,10 @@
 #include "base/mem.h"
 #include "base/choose.h"
 #include "ring/nvtx_record.h"
+#include "record/constant.h"
 #include "record/convert.h"
 #include "record/chunks.h"
+#include "record/proc.h"
 
 enum {
 	PENDING_MOST = 1 << 18, /* start/end ranges of a process waiting for their other half */
@@ -535,6 +537,29 @@ static bool is_written(const struct stream_state *st, const struct ws_open *open
 	       ((uint64_t)small << 32 | open->text) == st->last_key;
 }
 
+/* The text of a range that was pushed before the collection began, as far as it is known. */
+static uint32_t intern_idle_text(struct ws_stream *stream, const struct ws_open *open)
+{
+	char head[WS_OPEN_HEAD_ROOM], text[4096];
+	size_t length = 0;
+
+	if (!ws_read_open_head(open, head) && stream->proc->host_pid > 0)
+		length =
+			ws_read_constant(stream->proc->host_pid, open->address, text, sizeof(text));
+	if (length > sizeof(open->head) && !memcmp(text, open->head, sizeof(open->head)))
+		return ws_stream_intern(stream, text, length);
+	return ws_stream_intern(stream, head, strlen(head));
+}
+
+static uint32_t intern_open_text(struct ws_stream *stream, const struct ws_open *open)
+{
+	if (open->flags & WS_OPEN_IDLE)
+		return intern_idle_text(stream, open);
+	if (open->flags & WS_OPEN_LOCAL_TEXT)
+		return ws_stream_text(stream, open->text, false);
+	return ws_stream_string(stream, open->text);
+}
+
 void ws_convert_open(struct ws_stream *stream, const struct ws_open *shared)
 {
 	struct stream_state *st = find_nvtx_stream(stream);
@@ -549,8 +574,7 @@ void ws_convert_open(struct ws_stream *stream, const struct ws_open *shared)
 		.start = ws_stream_time(stream, open.start),
 		.end = WS_NO_TIME,
 		.thread = stream->thread,
-		.text = open.flags & WS_OPEN_LOCAL_TEXT ? ws_stream_text(stream, open.text, false)
-							: ws_stream_string(stream, open.text),
+		.text = intern_open_text(stream, &open),
 		.domain = open.domain & WS_NVTX_SMALL_DOMAIN,
 		.type = WS_NVTX_PUSHPOP,
 		.flags = WS_NVTX_LEFT_OPEN |

@@ -426,7 +426,7 @@ static int find_hooks(struct session *session, struct ws_err *err)
 static void set_collecting(struct session *session, bool on)
 {
 	session->drain->collecting = on;
-	atomic_store_explicit(&session->area.arena->collecting, on, memory_order_release);
+	ws_switch_collecting(session->area.arena, on);
 }
 
 static void begin_collecting(struct session *session)

@@ -9,6 +9,10 @@
  */
 #include "ring/ring.h"
 
+#include <limits.h>
+#include <linux/futex.h>
+
+#include "ring/record.h"
 #include "ring/syscall.h"
 
 static uint32_t pop_free_chunk(struct ws_arena *arena, uint32_t region)
@@ -173,4 +177,16 @@ int ws_add_to_directory(struct ws_arena *arena, uint32_t chunk)
 		}
 	}
 	return -1;
+}
+
+void ws_switch_collecting(struct ws_arena *arena, bool on)
+{
+	bool counter = arena->clock_mode == WS_CLOCK_COUNTER;
+
+	if (!on)
+		atomic_store_explicit(&arena->heartbeat,
+				      counter ? ws_read_counter() : ws_read_raw_ns(),
+				      memory_order_relaxed);
+	atomic_store_explicit(&arena->collecting, on, memory_order_release);
+	ws_syscall(SYS_futex, (long)&arena->collecting, FUTEX_WAKE, INT_MAX, 0, 0, 0);
 }

@@ -28,12 +28,13 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/compiler.h"
 #include "base/ticks.h"
 
 #define WS_ARENA_MAGIC UINT64_C(0x314152534b524157)
-#define WS_ARENA_VERSION 5 /* hooks and recorder of different builds refuse each other */
+#define WS_ARENA_VERSION 6 /* hooks and recorder of different builds refuse each other */
 #define WS_CHUNK_SIZE 16384u
 #define WS_CHUNK_NONE 0u /* chunk 0 is never handed out */
 #define WS_DIR_SLOTS 65536u
@@ -149,11 +150,15 @@ struct ws_arena {
 	char text[WS_ARENA_TEXT];
 
 	_Alignas(64) _Atomic uint32_t
+		idle; /* while nothing is collected hooks do as little as they can: of ranges only
+			 their names and roughly their starts are kept */
+	_Atomic uint32_t
 		collecting; /* events are wanted; toggled by delay, duration and capture ranges */
 	_Atomic uint64_t collect_from,
 		collect_to;	    /* session ns of the collection; 0: not begun, not over */
 	_Atomic uint32_t closed;    /* the recorder has finished: hooks turn themselves off */
-	_Atomic uint64_t heartbeat; /* ticks of the recorder's last round */
+	_Atomic uint64_t heartbeat; /* ticks of the recorder's last round, or of the end of the last
+				       collection when that was later */
 	_Alignas(64) _Atomic uint64_t free_heads[WS_REGIONS]; /* tag << 32 | chunk */
 	_Alignas(64) _Atomic uint32_t chunk_next;	      /* chunks never used yet begin here */
 	_Atomic uint32_t chunk_backed;			      /* chunks below this have memory */
@@ -191,10 +196,19 @@ enum ws_chunk_kind {
 struct ws_open {
 	uint64_t start; /* ticks; 0 for a hole (a pop from another domain took it out of the middle)
 			 */
-	uint64_t payload;
-	uint32_t text; /* string handle, or local text number with WS_OPEN_LOCAL_TEXT */
-	uint32_t color, category;
-	uint32_t binary; /* local number of a binary payload, 0 for none */
+	union {
+		struct {
+			uint64_t payload;
+			uint32_t text; /* string handle, or local text number with
+					  WS_OPEN_LOCAL_TEXT */
+			uint32_t color, category;
+			uint32_t binary; /* local number of a binary payload, 0 for none */
+		};
+		struct {		  /* with WS_OPEN_IDLE */
+			char head[16];	  /* the text's first bytes; it ends at a NUL among them */
+			uint64_t address; /* of the text in the process when it was pushed */
+		};
+	};
 	uint16_t domain;
 	uint8_t flags, payload_type;
 	uint16_t level; /* in its domain */
@@ -209,7 +223,33 @@ enum {
 	WS_OPEN_LOST = 16,    /* its text found no memory: counted as lost, makes no row */
 	WS_OPEN_CLOSING = 32, /* its record is being written: after a kill, that record may be there
 				 already */
+	WS_OPEN_IDLE = 64, /* pushed while nothing was collected: `start` is that of the recorder's
+			      round before it, and the text is not defined yet */
 };
+
+/*
+ * What is known of the text of an entry with WS_OPEN_IDLE: into `out`, NUL-terminated. False where
+ * the text goes on behind the head: then "…" stands for the rest, and for a letter that was cut in
+ * two.
+ */
+#define WS_OPEN_HEAD_ROOM 24
+static inline bool ws_read_open_head(const struct ws_open *open, char *out)
+{
+	size_t n = strnlen(open->head, sizeof(open->head)), lead = n;
+	unsigned char byte;
+
+	memcpy(out, open->head, n);
+	out[n] = 0;
+	if (n < sizeof(open->head))
+		return true;
+	do
+		byte = (unsigned char)out[--lead];
+	while (lead > n - 4 && (byte & 0xc0) == 0x80);
+	if (n - lead < 1u + (byte >= 0xc0) + (byte >= 0xe0) + (byte >= 0xf0))
+		n = lead;
+	memcpy(out + n, "…", sizeof("…"));
+	return false;
+}
 
 /*
  * A traced C library call that has not returned: written at its start, so that a program killed
@@ -309,6 +349,11 @@ static inline const struct ws_shared_string *ws_string_at(const void *arena, uin
 	return (const struct ws_shared_string *)((const char *)arena + (uint64_t)handle * 8);
 }
 
+/*
+ * Begin or end a collection at once, for every hook of the session, and wake those that wait for
+ * it. Ranges that are pushed while idle from an end on begin after it.
+ */
+void ws_switch_collecting(struct ws_arena *arena, bool on);
 /*
  * Take the lowest free chunk, or one never used that has memory behind it, below `end`: a multiple
  * of WS_REGION_CHUNKS, as far as the caller has mapped the arena, or the arena's end. Lock-free and

@@ -18,6 +18,7 @@
  *   fork              a child that exits, and one that works on
  *   kill, _exit, abort    end in that way
  *   sleep:MS
+ *   enabled           prints at how many calls CUPTI records or calls back
  *   inner             profile itself as torch.profiler does; prints what it got
  */
 #include <dlfcn.h>
@@ -325,7 +326,13 @@ static void one(const char *what)
 		abort();
 	else if (!strncmp(what, "sleep:", 6))
 		pause_ms(n);
-	else if (!strncmp(what, "env:", 4)) {
+	else if (!strcmp(what, "enabled")) {
+		int records, callbacks;
+
+		standin_count(&records, &callbacks);
+		printf("enabled: %d records, %d callbacks\n", records, callbacks);
+		fflush(stdout);
+	} else if (!strncmp(what, "env:", 4)) {
 		printf("%s is %s\n", what + 4, getenv(what + 4) ? "set" : "not set");
 		fflush(stdout);
 	} else if (!strcmp(what, "inner"))

@@ -8,6 +8,7 @@ tests/gpu has what does.
 """
 import argparse
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -474,6 +475,43 @@ def windows():
     same("device all the same", r.count("TARGET_INFO_GPU"), 1)
     r = Report("init", "work:10", "sleep:1500", "work:20", options=["-d", "0.7", "--kill", "none"])
     same("before the end", sum(r.kernels().values()), 10)
+
+
+def enabled(out):
+    return [tuple(map(int, m)) for m in re.findall(r"enabled: (\d+) records, (\d+) callback", out)]
+
+
+@test
+def idle():
+    """While nothing is collected CUPTI records no call and calls back at no call that a program
+    makes often; what is made then is known in the collection."""
+    for fault in (None, "version12"):
+        what = [
+            "init",
+            "sleep:100",
+            "graph",
+            "work:5",
+            "enabled",
+            "sleep:1200",
+            "enabled",
+            "work:9",
+        ]
+        r = Report(*what, options=["-y", "0.7", "--cudabacktrace=all:0", "-d", "1.5"], fault=fault)
+        before, inside = enabled(r.out)
+        same("records while idle", before[0], 0)
+        same("callbacks while idle: cudaDeviceReset, cudaProfilerStop", before[1], 2)
+        assert sum(inside) > 6, inside
+        same("work", sum(r.kernels().values()), 9)
+        same("graphs made before", r.count("CUDA_GRAPH_EVENTS"), 2)
+        r = Report(
+            "init",
+            "work:5",
+            "sleep:900",
+            "enabled",
+            options=["-d", "0.3", "--kill", "none"],
+            fault=fault,
+        )
+        same("after the end", enabled(r.out), [(0, 2)])
 
 
 @test

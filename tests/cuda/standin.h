@@ -56,6 +56,8 @@ STANDIN_EXPORT int standin_unified(
 STANDIN_EXPORT void standin_correlation(uint32_t next); /* what the next call has */
 STANDIN_EXPORT int standin_graph(void);			/* cudaGraphInstantiate with two nodes */
 STANDIN_EXPORT int standin_stream(int stream, int priority); /* cudaStreamCreateWithPriority */
+/* How many calls CUPTI would record now, and at how many it would call back. */
+STANDIN_EXPORT void standin_count(int *records, int *callbacks);
 STANDIN_EXPORT int standin_replay(const char *file); /* records from a file, see standin_cupti.c */
 
 /* Between the two stand-ins: libcupti's part of a call, set when it is loaded. */
@@ -69,6 +71,7 @@ struct standin_hooks {
 	uint64_t (*now)(void);
 	int (*replay)(const char *file);
 	void (*run)(void (*fn)(void *));
+	void (*count)(int *records, int *callbacks);
 };
 STANDIN_EXPORT extern struct standin_hooks standin_hooks;
 STANDIN_EXPORT int standin_fault(const char *name);

@@ -251,6 +251,16 @@ static void enter_call(int domain, uint32_t cbid, const char *name, uint32_t cor
 		callback(callback_data, (uint32_t)domain, cbid, &c);
 }
 
+static void count_enabled(int *records, int *called)
+{
+	for (int driver = 0; driver < 2; driver++)
+		for (int cbid = 0; cbid < CBIDS; cbid++) {
+			*records += api[driver][cbid];
+			*called += callbacks[driver ? CUPTI_DOMAIN_DRIVER : CUPTI_DOMAIN_RUNTIME]
+					    [cbid];
+		}
+}
+
 static void *run_locked(void *fn)
 {
 	pthread_mutex_lock(&lock);
@@ -357,8 +367,9 @@ static int replay_file(const char *file)
 
 __attribute__((constructor)) static void announce_library(void)
 {
-	standin_hooks = (struct standin_hooks){emit_call,   enter_call, emit_record, tell_resource,
-					       fill_params, read_clock, replay_file, run_callback};
+	standin_hooks = (struct standin_hooks){emit_call,     enter_call,   emit_record,
+					       tell_resource, fill_params,  read_clock,
+					       replay_file,   run_callback, count_enabled};
 }
 
 /* ---- the interface ---- */

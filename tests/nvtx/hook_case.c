@@ -21,7 +21,8 @@ void env_open(struct env *env, const struct setup *setup)
 	if (setup->domains)
 		env->area.arena->text_domains =
 			ws_area_text(&env->area, setup->domains, setup->domains_len);
-	atomic_store(&env->area.arena->collecting, !setup->idle);
+	atomic_store(&env->area.arena->collecting, !setup->idle && !setup->waiting);
+	atomic_store(&env->area.arena->idle, setup->waiting);
 	setenv(WS_ENV_SESSION, setup->no_session ? "/nonexistent" : env->area.path, 1);
 	env->lib = dlopen(lib_path, RTLD_NOW);
 	CHECK(env->lib, "%s", dlerror());

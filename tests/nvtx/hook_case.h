@@ -41,7 +41,8 @@ struct setup {
 	uint32_t filter;     /* 1 include, 2 exclude */
 	const char *domains; /* "a\0b\0": NUL-separated */
 	size_t domains_len;
-	bool idle; /* not collecting at first */
+	bool idle;    /* not collecting at first */
+	bool waiting; /* and waiting for a command, as under launch: only names are kept */
 	bool no_session;
 };
 

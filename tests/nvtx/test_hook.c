@@ -721,6 +721,207 @@ static void keeps_errno(struct env *env)
 	CHECK(errno == 4711);
 }
 
+/* ---- waiting for a command: see nvtx_idle.h ---- */
+
+#define LITERAL "a literal that is longer than what is kept of it"
+
+/* The i-th range that was written, as a record of its own kind or as an event; NULL past the last.
+ */
+static const struct ws_rec *find_range(struct env *env, size_t i)
+{
+	for (size_t k = 0; k < env->n; k++) {
+		const struct ws_rec *rec = env->gots[k].rec;
+		const struct ws_rec_nvtx_event *event = (const void *)rec;
+
+		if ((rec->kind == WS_REC_NVTX_RANGE ||
+		     (rec->kind == WS_REC_NVTX_EVENT && event->kind == WS_NVTX_EV_RANGE)) &&
+		    !i--)
+			return rec;
+	}
+	return NULL;
+}
+
+static size_t count_ranges(struct env *env)
+{
+	size_t n = 0;
+
+	while (find_range(env, n))
+		n++;
+	return n;
+}
+
+/* Ranges that were open when the collection began are written as events. */
+static uint64_t read_start(const struct ws_rec *rec)
+{
+	const struct ws_rec_nvtx_event *event = (const void *)rec;
+
+	if (rec->kind == WS_REC_NVTX_EVENT)
+		return event->time;
+	return ((const struct ws_rec_nvtx_range *)(const void *)rec)->start;
+}
+
+#define RANGE_IS(e, i, want) TEXT_IS(e, find_range(e, i), want)
+
+static void waiting_keeps_names(struct env *env)
+{
+	struct loader *loader = &env->loader;
+	void *registered = DomainRegisterStringA(loader, NULL, "a registered name, also long");
+	struct nx_event ev = event_registered(registered);
+	uint64_t before;
+	char buffer[64];
+
+	RangePushA(loader, "first"); /* sets the thread up */
+	RangePop(loader);
+	before = ws_read_counter();
+	atomic_store(&env->area.arena->heartbeat, before);
+	CHECK(RangePushA(loader, "short") == 0);
+	CHECK(RangePushA(loader, LITERAL) == 1);
+	strcpy(buffer, "a buffer that is used again");
+	CHECK(RangePushA(loader, buffer) == 2);
+	strcpy(buffer, "a buffer that is written anew");
+	CHECK(RangePushEx(loader, &ev) == 3);
+	ev = event_text("exactly 16 bytes");
+	CHECK(RangePushEx(loader, &ev) == 4);
+	strcpy(buffer, "fünfzehn Bytesü");
+	CHECK(RangePushA(loader, buffer) == 5);
+	MarkA(loader, "not recorded");
+	RangeEnd(loader, RangeStartA(loader, "nor this"));
+	for (int i = 0; i < 1000; i++)
+		CHECK(RangePushA(loader, "passes by") == 6 && RangePop(loader) == 6);
+	env_read(env);
+	CHECK(env_count(env, WS_REC_NVTX_EVENT, 0) + count_ranges(env) == 0);
+	env_collect(env, true);
+	CHECK(RangePushA(loader, "inside") == 6);
+	for (int level = 6; level >= 0; level--)
+		CHECK(RangePop(loader) == level, "level %d", level);
+	CHECK(RangePop(loader) == -1);
+	env_read(env);
+	CHECK(count_ranges(env) == 7);
+	RANGE_IS(env, 0, "inside");
+	RANGE_IS(env, 1, "fünfzehn Bytes…");
+	RANGE_IS(env, 2, "exactly 16 bytes");
+	RANGE_IS(env, 3, "a registered name, also long");
+	RANGE_IS(env, 4, "a buffer that is…");
+	RANGE_IS(env, 5, LITERAL);
+	RANGE_IS(env, 6, "short");
+	for (size_t i = 1; i < 7; i++)
+		/* The first use of a registered string takes the usual way, which reads the clock.
+		 */
+		CHECK(read_start(find_range(env, i)) == (before | 1) ||
+		      (i == 3 && read_start(find_range(env, i)) > before));
+}
+
+static void waiting_in_domains(struct env *env)
+{
+	struct loader *loader = &env->loader;
+	void *lib = DomainCreateA(loader, "lib"), *off = DomainCreateA(loader, "drop");
+	struct nx_event ev = event_text("of lib"), dropped = event_text("dropped");
+
+	for (int round = 0; round < 2; round++) { /* while waiting, then across the start */
+		CHECK(RangePushA(loader, "outer") == 0);
+		CHECK(DomainPushEx(loader, lib, &ev) == 0);
+		CHECK(DomainPushEx(loader, lib, &ev) == 1);
+		CHECK(DomainPushEx(loader, off, &dropped) < 0);
+		CHECK(RangePushA(loader, "inner") == 1);
+		CHECK(DomainPushEx(loader, lib, &ev) == 2);
+		CHECK(RangePop(loader) == 1, "from under lib's");
+		if (round)
+			env_collect(env, true);
+		CHECK(DomainPop(loader, off) < 0);
+		for (int level = 2; level >= 0; level--)
+			CHECK(DomainPop(loader, lib) == level, "round %d level %d", round, level);
+		CHECK(RangePop(loader) == 0 && RangePop(loader) == -1);
+	}
+	env_read(env);
+	CHECK(count_ranges(env) == 4);
+	for (size_t i = 0; i < 3; i++) {
+		RANGE_IS(env, i, "of lib");
+		CHECK(find_range(env, i)->small & WS_NVTX_SMALL_DOMAIN);
+	}
+	RANGE_IS(env, 3, "outer");
+}
+
+static void waiting_deep(struct env *env)
+{
+	enum { DEPTH = 5000 };
+	struct loader *loader = &env->loader;
+
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < DEPTH; i++)
+			CHECK(RangePushA(loader, "deep") == i);
+		if (round)
+			env_collect(env, true);
+		for (int i = DEPTH - 1; i >= 0; i--)
+			CHECK(RangePop(loader) == i);
+		CHECK(RangePop(loader) == -1);
+	}
+	env_read(env);
+	CHECK(count_ranges(env) == 4096); /* as deep as is kept */
+	for (size_t i = 0; i < 4096; i++)
+		RANGE_IS(env, i, "deep");
+}
+
+/* A name that ends at the end of its page is not read beyond it. */
+static void waiting_at_page_end(struct env *env)
+{
+	const size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
+	char *page = mmap(NULL, 2 * page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			  -1, 0);
+	char *text = page + page_size - 4;
+
+	munmap(page + page_size, page_size);
+	strcpy(text, "end");
+	RangePushA(&env->loader, "first");
+	for (int i = 0; i < 3; i++)
+		CHECK(RangePushA(&env->loader, text) == 1 && RangePop(&env->loader) == 1);
+	CHECK(RangePushA(&env->loader, text) == 1);
+	env_collect(env, true);
+	RangePop(&env->loader);
+	env_read(env);
+	RANGE_IS(env, 0, "end");
+}
+
+static void waiting_forks(struct env *env)
+{
+	int status;
+	pid_t child;
+
+	RangePushA(&env->loader, "the parent's");
+	child = fork();
+	if (!child) {
+		CHECK(RangePushA(&env->loader, "the child's") == 0);
+		env_collect(env, true);
+		CHECK(RangePop(&env->loader) == 0 && RangePop(&env->loader) == -1);
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && !status, "status %x", (unsigned)status);
+	CHECK(RangePop(&env->loader) == 0);
+	env_read(env);
+	CHECK(count_ranges(env) == 2);
+}
+
+/* From one collection to the next: what is open at the end of one is known in the other. */
+static void waiting_again(struct env *env)
+{
+	struct loader *loader = &env->loader;
+
+	for (int i = 0; i < 100; i++) {
+		CHECK(RangePushA(loader, "waiting") == 0);
+		env_collect(env, true);
+		CHECK(RangePushA(loader, "collecting") == 1);
+		env_collect(env, false);
+		CHECK(RangePop(loader) == 1);
+		CHECK(RangePushA(loader, "waiting") == 1);
+		env_collect(env, true);
+		CHECK(RangePop(loader) == 1 && RangePop(loader) == 0 && RangePop(loader) == -1);
+		env_collect(env, false);
+	}
+	env_read(env);
+	CHECK(count_ranges(env) == 200);
+	for (size_t i = 0; i < 200; i++)
+		RANGE_IS(env, i, "waiting");
+}
+
 static const struct test_case cases[] = {
 	{"plain", {0}, check_plain},
 	{"registered", {0}, registered},
@@ -735,6 +936,14 @@ static const struct test_case cases[] = {
 	{"short attributes", {0}, short_attributes},
 	{"start and end", {0}, start_end},
 	{"delayed", {.idle = true}, check_delayed},
+	{"waiting keeps names", {.waiting = true}, waiting_keeps_names},
+	{"waiting in domains",
+	 {.waiting = true, .filter = 2, .domains = "drop\0", .domains_len = 5},
+	 waiting_in_domains},
+	{"waiting deep", {.waiting = true}, waiting_deep},
+	{"waiting at a page's end", {.waiting = true}, waiting_at_page_end},
+	{"waiting forks", {.waiting = true}, waiting_forks},
+	{"waiting again", {.waiting = true}, waiting_again},
 	{"filter include",
 	 {.filter = 1, .domains = "keep\0other\0", .domains_len = 11},
 	 filter_include},
