@@ -20,14 +20,17 @@
 #include "stats/summary_rows.h"
 
 static const struct ws_column columns[] = {
-	{"NVTX Range", WS_KIND_TEXT},  {"Style", WS_KIND_TEXT},	     {"PID", WS_KIND_ID},
-	{"TID", WS_KIND_ID},	       {"NVTX Inst", WS_KIND_COUNT}, {"Kern Inst", WS_KIND_COUNT},
-	{"Total Time", WS_KIND_TIME},  {"Avg", WS_KIND_MEAN},	     {"Med", WS_KIND_MEAN},
-	{"Min", WS_KIND_TIME},	       {"Max", WS_KIND_TIME},	     {"StdDev", WS_KIND_MEAN},
-	{"Kernel Name", WS_KIND_TEXT},
+	{"NVTX Range", WS_KIND_TEXT},  {"Style", WS_KIND_TEXT},	      {"PID", WS_KIND_ID},
+	{"TID", WS_KIND_ID},	       {"NVTX Inst", WS_KIND_COUNT},  {"Kern Inst", WS_KIND_COUNT},
+	{"Total Time", WS_KIND_TIME},  {"Avg", WS_KIND_MEAN},	      {"Med", WS_KIND_MEAN},
+	{"Min", WS_KIND_TIME},	       {"Max", WS_KIND_TIME},	      {"StdDev", WS_KIND_MEAN},
+	{"Kernel Name", WS_KIND_TEXT}, {"Helper Ops", WS_KIND_COUNT},
 };
 
 enum { RECENT = 1 << 14 };
+
+/* In place of a trail: that of a kernel which a helper launched for the thread of the trail. */
+#define HELPED_TRAIL (UINT32_C(1) << 31)
 
 struct number_pairs { /* node << 32 | kernel, or range << 32 | kernel */
 	uint64_t *values;
@@ -54,6 +57,7 @@ struct kern_sum {
 	struct ws_keyed_dists trails; /* number i is trail i + 1; trail 0 is that of kernels outside
 			   all ranges */
 	uint32_t *trail;	      /* by node */
+	bool *is_helpers_own;	      /* by trail: its range is of the helper itself */
 	struct ws_keyed_dists labels; /* number 0 stands for no range */
 	uint32_t *trail_label;	      /* by trail */
 	struct ws_keyed_value *times; /* all, by key: trail << 32 | kernel, and nanoseconds */
@@ -67,7 +71,7 @@ struct kern_sum {
 
 struct kernel_group {
 	uint32_t label, kernel; /* their numbers */
-	uint64_t instances;
+	uint64_t instances, helped;
 	struct ws_summary summary;
 };
 
@@ -82,6 +86,23 @@ static void add_pair(struct number_pairs *pairs, uint64_t pair)
 	pairs->values[pairs->count++] = pair;
 }
 
+/* Where a kernel is counted: the trail of the ranges around its launch, whose innermost is *node.
+ */
+static uint32_t find_kernel_trail(const struct kern_sum *kern_sum, uint64_t process,
+				  uint64_t correlation, uint32_t *node)
+{
+	const struct ws_enclose *enclose = &kern_sum->launches->enclose;
+	uint32_t call = ws_find_launch_call(kern_sum->launches, process, correlation);
+
+	*node = 0;
+	if (call == WS_NO_CALL)
+		return 0;
+	*node = enclose->node_of_call[call];
+	if (*node && enclose->helped && enclose->helped[call])
+		return kern_sum->trail[*node] | HELPED_TRAIL;
+	return kern_sum->trail[*node];
+}
+
 static int scan_kernel_times(void *context, const struct ws_batch *batch)
 {
 	struct kern_sum *kern_sum = context;
@@ -92,18 +113,17 @@ static int scan_kernel_times(void *context, const struct ws_batch *batch)
 	ws_grow(worker->times, worker->time_capacity, worker->time_count + batch->rows);
 	for (size_t i = 0; i < batch->rows; i++) {
 		uint64_t name = batch->col[kern_sum->name_column][i];
-		uint32_t node;
+		uint32_t node, trail;
 
 		if (ws_unlikely(end[i] == WS_NO_TIME || end[i] < start[i])) {
 			ws_count_left_out(end[i], &worker->unended, &worker->backwards);
 			continue;
 		}
 		name = ws_choose_kernel_name(name, batch->col[ws_cuda_kernel_demangled][i]);
-		node = ws_find_launch_node(kern_sum->launches,
-					   batch->col[ws_cuda_kernel_process][i],
-					   batch->col[ws_cuda_kernel_correlation][i]);
-		worker->times[worker->time_count++] = (struct ws_keyed_value){
-			(uint64_t)kern_sum->trail[node] << 32 | name, end[i] - start[i]};
+		trail = find_kernel_trail(kern_sum, batch->col[ws_cuda_kernel_process][i],
+					  batch->col[ws_cuda_kernel_correlation][i], &node);
+		worker->times[worker->time_count++] =
+			(struct ws_keyed_value){(uint64_t)trail << 32 | name, end[i] - start[i]};
 		if (node)
 			add_pair(&worker->pairs, (uint64_t)node << 32 | name);
 	}
@@ -119,6 +139,7 @@ static void make_trails(struct kern_sum *kern_sum)
 	kern_sum->trails = (struct ws_keyed_dists){.words = TRAIL_WORDS};
 	kern_sum->trail = ws_malloc(enclose->count * sizeof(*kern_sum->trail));
 	kern_sum->trail[0] = 0;
+	kern_sum->is_helpers_own = ws_calloc(enclose->count, sizeof(*kern_sum->is_helpers_own));
 	for (uint32_t i = 1; i < enclose->count; i++) {
 		uint32_t range = enclose->node[i].range;
 		uint64_t key[] = {kern_sum->trail[enclose->node[i].parent],
@@ -127,6 +148,7 @@ static void make_trails(struct kern_sum *kern_sum)
 
 		ws_keyed_get(&kern_sum->trails, key);
 		kern_sum->trail[i] = (uint32_t)kern_sum->trails.last + 1;
+		kern_sum->is_helpers_own[kern_sum->trail[i]] = enclose->helped && i >= enclose->own;
 	}
 }
 
@@ -347,6 +369,14 @@ static struct key_runs find_runs(const struct kern_sum *kern_sum)
 
 /* ---- groups ---- */
 
+/* The next trail outwards; 0 after the outermost. */
+static uint32_t get_outer_trail(const struct kern_sum *kern_sum, uint32_t trail)
+{
+	if (!trail)
+		return 0;
+	return (uint32_t)kern_sum->trails.keys[(size_t)(trail - 1) * TRAIL_WORDS + TRAIL_PARENT];
+}
+
 /* Which runs each group consists of, as group << run_bits | run: a run belongs to every label on
  * its trail. */
 static struct number_pairs distribute_runs(struct kern_sum *kern_sum, const struct key_runs *runs,
@@ -359,7 +389,7 @@ static struct number_pairs distribute_runs(struct kern_sum *kern_sum, const stru
 		number_kernel(kern_sum, (uint32_t)kern_sum->times[runs->first[i]].key);
 	for (size_t i = 0; i < runs->count; i++) {
 		uint64_t key = kern_sum->times[runs->first[i]].key;
-		uint32_t trail = (uint32_t)(key >> 32),
+		uint32_t trail = (uint32_t)(key >> 32) & ~HELPED_TRAIL,
 			 kernel = number_kernel(kern_sum, (uint32_t)key);
 
 		do {
@@ -368,10 +398,7 @@ static struct number_pairs distribute_runs(struct kern_sum *kern_sum, const stru
 				make_group_key(kern_sum, kern_sum->trail_label[trail], kernel)
 					<< run_bits |
 				i;
-			if (!trail)
-				break;
-			trail = (uint32_t)kern_sum->trails
-					.keys[(size_t)(trail - 1) * TRAIL_WORDS + TRAIL_PARENT];
+			trail = get_outer_trail(kern_sum, trail);
 		} while (trail);
 	}
 	sort_numbers(parts.values, parts.count, run_bits);
@@ -394,6 +421,39 @@ static struct ws_summary summarise_runs(const struct kern_sum *kern_sum,
 	result = ws_summarise_dists(all, 1);
 	ws_dist_free(&dist);
 	return result;
+}
+
+static int compare_group_keys(const void *first, const void *second)
+{
+	const struct kernel_group *left = first, *right = second;
+
+	if (left->label != right->label)
+		return ws_compare(left->label, right->label);
+	return ws_compare(left->kernel, right->kernel);
+}
+
+/* Count the kernels of the runs that helpers launched in the groups of the ranges that they worked
+ * for. */
+static void count_helped(struct kern_sum *kern_sum, const struct key_runs *runs)
+{
+	for (size_t i = 0; i < runs->count; i++) {
+		uint64_t key = kern_sum->times[runs->first[i]].key;
+		uint32_t trail = (uint32_t)(key >> 32);
+		struct kernel_group wanted = {.kernel = number_kernel(kern_sum, (uint32_t)key)},
+				    *group;
+
+		if (!(trail & HELPED_TRAIL))
+			continue;
+		for (trail &= ~HELPED_TRAIL; trail; trail = get_outer_trail(kern_sum, trail)) {
+			if (kern_sum->is_helpers_own[trail])
+				continue;
+			wanted.label = kern_sum->trail_label[trail];
+			group = bsearch(&wanted, kern_sum->groups, kern_sum->group_count,
+					sizeof(*group), compare_group_keys);
+			if (group)
+				group->helped += runs->first[i + 1] - runs->first[i];
+		}
+	}
 }
 
 static int make_kernel_groups(struct kern_sum *kern_sum, struct ws_err *err)
@@ -425,6 +485,7 @@ static int make_kernel_groups(struct kern_sum *kern_sum, struct ws_err *err)
 			.summary = summarise_runs(kern_sum, &runs, parts.values + i, next - i,
 						  (UINT64_C(1) << run_bits) - 1)};
 	}
+	count_helped(kern_sum, &runs);
 	free(parts.values);
 	free(runs.first);
 	free(kern_sum->times);
@@ -540,6 +601,7 @@ static size_t make_kernel_row(const void *context, size_t i, struct ws_cell *cel
 		ws_cell_int((int64_t)group->summary.max),
 		ws_make_stddev_cell(&group->summary),
 		ws_cell_text(kernel, length),
+		ws_cell_int((int64_t)group->helped),
 	};
 
 	(void)text;
@@ -643,19 +705,25 @@ static int make_nvtx_kern_sum_rows(struct ws_stats *stats, struct ws_err *err)
 		ws_launches_close(kern_sum.launches);
 		return ws_fail(err, "out of memory");
 	}
-	make_trails(&kern_sum);
-	scan_kernels_by_trail(&kern_sum);
-	status = combine_workers(&kern_sum, err);
+	status = ws_put_helper_launches(stats, kern_sum.launches, err);
+	if (!status) {
+		make_trails(&kern_sum);
+		scan_kernels_by_trail(&kern_sum);
+		status = combine_workers(&kern_sum, err);
+	}
 	for (uint32_t i = 0; i < kern_sum.worker_count; i++) {
 		free(kern_sum.workers[i].pairs.values);
 		free(kern_sum.workers[i].pairs.recent);
 	}
 	free(kern_sum.workers);
 	free(kern_sum.trail);
+	free(kern_sum.is_helpers_own);
 	ws_keyed_free(&kern_sum.trails);
 	ws_launches_close(kern_sum.launches);
 	return status;
 }
+
+static const char *const args[] = {"base", "mangled", WS_HELPER_ARG, NULL};
 
 const struct ws_stats_report ws_stat_nvtx_kern_sum = {
 	.name = "nvtx_kern_sum",
@@ -663,11 +731,12 @@ const struct ws_stats_report ws_stat_nvtx_kern_sum = {
 	.about = "Kernels by the NVTX ranges of the launching thread that enclose the call; a "
 		 "kernel counts for every range around it, "
 		 "and without a range in those lines that show none. :base names functions only, "
-		 ":mangled as the compiler does",
+		 ":mangled as the compiler does" WS_HELPER_HELP,
 	.what = "CUDA kernels",
 	.unended = "had no times",
-	.args = ws_cuda_name_args,
+	.args = args,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),
+	.last_column_arg = WS_HELPER_ARG,
 	.run = make_nvtx_kern_sum_rows,
 };

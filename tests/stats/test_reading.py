@@ -896,6 +896,7 @@ def wild_reports_harm_nothing():
         ["stats", "-r", ",".join(REPORTS), "-f", "csv"],
         ["stats", "-r", "cuda_gpu_kern_gb_sum:nvtx-name,cuda_gpu_trace:nvtx-name:base"],
         ["stats", "-r", "nvtx_gpu_proj_sum:helper-threads", "-f", "csv"],
+        ["stats", "-r", "nvtx_kern_sum:helper-threads", "-f", "csv"],
         ["stats", "-r", "gpu_time_breakdown:range:helper-threads", "-f", "csv"],
         ["stats", "-r", "nvtx_pushpop_trace", "-f", "json", "--timeunit", "ms"],
         ["stats", "--filter-time", "1us/1ms"],
