@@ -66,7 +66,8 @@ static const char no_token[] =
 	REFUSAL("403 Forbidden", "The address lacks its token: use the whole address that "
 				 "warpsight view printed.");
 static const char not_yours[] =
-	REFUSAL("403 Forbidden", "This page belongs to another user of this machine.");
+	REFUSAL("403 Forbidden", "This page belongs to another user of this machine. Through ssh, "
+				 "log in as the user who runs warpsight view.");
 static const char too_many[] =
 	REFUSAL("503 Service Unavailable", "There are too many connections: close other pages of "
 					   "this server.");

@@ -6,12 +6,14 @@ The other user is uid 65534, by setpriv; where this cannot change users, those t
 import contextlib
 import http.client
 import os
+import pwd
 import resource
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.parse
 
@@ -577,6 +579,120 @@ def an_import_is_killed_with_its_server_and_goes_first_where_memory_runs_out():
         os.kill(s.process.pid, signal.SIGKILL)
         s.process.wait()
         until("its end", lambda: not running(folder))
+
+
+# ---- through ssh ----
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def is_open(port):
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0
+
+
+def prepare_sshd(folder):
+    """Words that start a server of ssh, which lets in who has the key `id` of this folder."""
+    program = shutil.which("sshd") or "/usr/sbin/sshd"
+    if not os.access(program, os.X_OK) or not shutil.which("ssh"):
+        raise Skip("needs ssh and sshd (openssh-server)")
+    if os.geteuid() == 0:  # what the start of the service makes
+        os.makedirs("/run/sshd", 0o755, exist_ok=True)
+    os.chmod(folder, 0o755)  # who logs in reads id.pub by itself
+    for name in ("host", "id"):
+        key = os.path.join(folder, name)
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    options = {
+        "ListenAddress": "127.0.0.1",
+        "HostKey": os.path.join(folder, "host"),
+        "AuthorizedKeysFile": os.path.join(folder, "id.pub"),
+        "StrictModes": "no",
+        "UsePAM": "no",
+        "PidFile": "none",
+        "PermitRootLogin": "yes",
+    }
+    return [program, "-f", "/dev/null", "-D", "-e"] + [
+        w for o in options.items() for w in ("-o", "%s=%s" % o)
+    ]
+
+
+@contextlib.contextmanager
+def sshd():
+    """A server of ssh: its folder and port. The process is ours alone, and ended by its number."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        port, said = free_port(), os.path.join(folder, "log")
+        with open(said, "wb") as log:
+            process = subprocess.Popen(prepare_sshd(folder) + ["-p", str(port)], stderr=log)
+        try:
+            until("sshd", lambda: process.poll() is not None or is_open(port))
+            if process.poll() is not None:
+                raise Skip("sshd does not start here: " + open(said).read()[-300:])
+            yield folder, port
+        finally:
+            process.terminate()
+            process.wait()
+
+
+@contextlib.contextmanager
+def forwarded(s, user, by):
+    """The server as it is seen at the near end of `ssh -L`, logged in as `user`."""
+    folder, port = by
+    near = free_port()
+    options = "StrictHostKeyChecking=no UserKnownHostsFile=/dev/null LogLevel=ERROR BatchMode=yes"
+    process = subprocess.Popen(
+        ["ssh", "-F", "none", "-N", "-i", os.path.join(folder, "id"), "-p", str(port)]
+        + [w for o in options.split() for w in ("-o", o)]
+        + ["-L", "127.0.0.1:%d:127.0.0.1:%d" % (near, s.port), user + "@127.0.0.1"],
+        stderr=subprocess.PIPE,
+    )
+    try:
+        until("ssh", lambda: process.poll() is not None or is_open(near))
+        if process.poll() is not None:
+            raise AssertionError(process.stderr.read() + open(folder + "/log", "rb").read())
+        far = Server(process, s.url)
+        far.port = near
+        yield far
+    finally:
+        process.terminate()
+        process.wait()
+        process.stderr.close()
+
+
+@test
+def through_ssh_the_user_who_logs_in_is_who_asks():
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    with sshd() as by, serve(report()) as s, forwarded(s, user, by) as far:
+        same(far.ask("api/state")[0], 200, "the same account")
+        far.path = "/%s/" % ("0" * 32)
+        same(far.ask("api/state")[0], 403, "without the token")
+
+
+@test
+def through_ssh_another_account_is_told_to_use_the_same():
+    other_user()
+    name = pwd.getpwuid(65534).pw_name
+    with sshd() as by, serve(report()) as s, forwarded(s, name, by) as far:
+        status, said, _ = far.ask("api/state")
+        same((status, "log in as" in said), (403, True), said)
+
+
+@test
+def through_ssh_an_account_sees_its_own_server():
+    """Which root's sshd connects to as that user."""
+    other_user()
+    name = pwd.getpwuid(65534).pw_name
+    as_other = {"user": 65534, "group": 65534, "extra_groups": [], "cwd": "/"}
+    try:
+        subprocess.run([PROGRAM, "--version"], check=True, stdout=-3, **as_other)
+    except (OSError, subprocess.CalledProcessError):
+        raise Skip("another user cannot run %s" % PROGRAM) from None
+    env = dict(os.environ, HOME="/nonexistent", TMPDIR="/tmp")
+    with sshd() as by, serve(env=env, **as_other) as s, forwarded(s, name, by) as far:
+        same(far.ask("api/state")[0], 200, "the same account, which is not root's")
 
 
 sys.exit(main(sys.argv[4:]))
