@@ -508,6 +508,7 @@ struct kern_output {
 	struct ws_text text;
 	struct label_line *lines;
 	struct kernel_row *rows;
+	size_t columns; /* that are shown: there is room for no more cells */
 };
 
 static int compare_labels(const void *first, const void *second, void *context)
@@ -606,7 +607,7 @@ static size_t make_kernel_row(const void *context, size_t i, struct ws_cell *cel
 
 	(void)text;
 	_Static_assert(WS_COUNT(row) == WS_COUNT(columns), "a cell for each column");
-	memcpy(cells, row, sizeof(row));
+	memcpy(cells, row, output->columns * sizeof(*row));
 	return 0;
 }
 
@@ -614,9 +615,12 @@ static void print_kernel_rows(struct kern_sum *kern_sum)
 {
 	struct kern_output output = {
 		.pass = kern_sum,
-		.lines = ws_malloc((kern_sum->labels.count + 1) * sizeof(*output.lines))};
+		.lines = ws_malloc((kern_sum->labels.count + 1) * sizeof(*output.lines)),
+		.columns = WS_COUNT(columns)};
 	size_t count = name_label_lines(&output), rows = 0;
 
+	if (!ws_get_stats_arg(kern_sum->stats, WS_HELPER_ARG))
+		output.columns--;
 	output.rows = ws_malloc(kern_sum->group_count * sizeof(*output.rows));
 	if (count)
 		qsort_r(output.lines, count, sizeof(*output.lines), compare_labels, &output);
