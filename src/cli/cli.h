@@ -69,6 +69,9 @@ struct ws_opt {
 	/* Appends the words that completion offers, separated by blanks, where they are not in
 	 * `values`; NULL for none. */
 	void (*add_words)(struct ws_text *out);
+	/* Where several commands share a table: bits of those, beside the one with `part` 0, that
+	 * have this option. An alias is wherever the option that it stands for is. */
+	unsigned also;
 };
 
 struct ws_command {
@@ -76,9 +79,10 @@ struct ws_command {
 	const char *usage;	   /* after the name: "[options] [--] APP [ARG...]" */
 	const char *details;	   /* paragraphs for the man page and --help */
 	const struct ws_opt *opts; /* ended by an entry without a name */
-	size_t opts_size;	   /* of the option struct, which run gets zeroed and filled */
-	size_t left_out;      /* offset of a struct ws_left_out in the option struct; 0: what is not
-				 supported is refused */
+	unsigned part;	  /* only the options of `opts` with this bit in `also`; 0: all of them */
+	size_t opts_size; /* of the option struct, which run gets zeroed and filled */
+	size_t left_out;  /* offset of a struct ws_left_out in the option struct; 0: what is not
+			     supported is refused */
 	bool stop_at_operand; /* options end at the first operand: profile app --its-own-options */
 	const char *examples;
 	int (*run)(void *opts, int argc, char **argv); /* operands; returns the exit status */
@@ -105,6 +109,8 @@ enum { WS_EXIT_OK = 0, WS_EXIT_FAIL = 1, WS_EXIT_USAGE = 2 };
  */
 int ws_opts_parse(const struct ws_command *command, int argc, char **argv, void *values,
 		  int *operands, struct ws_err *err);
+/* The option of the command that follows `previous` (NULL: the first); NULL behind the last. */
+const struct ws_opt *ws_next_opt(const struct ws_command *command, const struct ws_opt *previous);
 /* Free what parsing allocated (the arrays of LISTs). */
 void ws_opts_free(const struct ws_command *command, void *values);
 

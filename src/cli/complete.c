@@ -22,7 +22,7 @@ static void add_command_names(struct ws_text *out)
 
 static void add_option_names(struct ws_text *out, const struct ws_command *command)
 {
-	for (const struct ws_opt *option = command->opts; option && option->name; option++)
+	for (const struct ws_opt *option = NULL; (option = ws_next_opt(command, option));)
 		if (ws_is_shown_option(option))
 			ws_text_printf(out, "--%s ", option->name);
 	ws_text_puts(out, "--help");
@@ -68,13 +68,13 @@ static void add_command(struct ws_text *out, const struct ws_command *command)
 	ws_text_printf(out, "\t%s)\n\t\toptions=\"", command->name);
 	add_option_names(out, command);
 	ws_text_printf(out, "\"\n\t\trunner=%d\n\t\ttakers=\"|", command->stop_at_operand);
-	for (const struct ws_opt *option = command->opts; option && option->name; option++)
+	for (const struct ws_opt *option = NULL; (option = ws_next_opt(command, option));)
 		if (takes_value(option)) {
 			add_option_pattern(out, option);
 			ws_text_puts(out, "|");
 		}
 	ws_text_puts(out, "\"\n\t\tcase $previous in\n");
-	for (const struct ws_opt *option = command->opts; option && option->name; option++)
+	for (const struct ws_opt *option = NULL; (option = ws_next_opt(command, option));)
 		if (option->kind == WS_OPT_ENUM || option->kind == WS_OPT_SET || option->add_words)
 			add_words(out, option);
 	ws_text_puts(out, "\t\tesac ;;\n");

@@ -186,7 +186,7 @@ bool ws_add_unsupported_options(struct ws_text *out, const struct ws_command *co
 {
 	const char *separator = "";
 
-	for (const struct ws_opt *option = command->opts; option && option->name; option++)
+	for (const struct ws_opt *option = NULL; (option = ws_next_opt(command, option));)
 		if (option->kind == WS_OPT_UNSUPPORTED) {
 			ws_text_printf(out, "%s--%s", separator, option->name);
 			separator = ", ";
@@ -210,7 +210,7 @@ static void add_later_options(struct ws_text *out, const struct ws_command *comm
 static void add_options(struct ws_text *out, const struct ws_command *command, int width)
 {
 	ws_text_puts(out, "\nOptions:\n");
-	for (const struct ws_opt *option = command->opts; option && option->name; option++)
+	for (const struct ws_opt *option = NULL; (option = ws_next_opt(command, option));)
 		if (ws_is_shown_option(option))
 			add_option(out, option, width);
 	add_entry(out, "-h, --help", "Show this help.", OPTION_COLUMN, width);

@@ -86,7 +86,7 @@ static void add_command_section(struct ws_text *out, const struct ws_command *co
 		ws_text_puts(out, ".PP\n");
 		add_paragraphs(out, command->details);
 	}
-	for (const struct ws_opt *option = command->opts; option && option->name; option++)
+	for (const struct ws_opt *option = NULL; (option = ws_next_opt(command, option));)
 		if (ws_is_shown_option(option))
 			add_option_entry(out, option);
 	if (ws_add_unsupported_options(&later, command)) {

@@ -25,10 +25,37 @@ struct parser {
 	struct ws_err *err;
 };
 
+/* Of the whole table, whichever commands have it. */
+static const struct ws_opt *find_in_table(const struct ws_opt *table, const char *name)
+{
+	for (const struct ws_opt *option = table; option && option->name; option++)
+		if (!strcmp(option->name, name))
+			return option;
+	return NULL;
+}
+
+static bool has_option(const struct ws_command *command, const struct ws_opt *option)
+{
+	if (option->kind == WS_OPT_ALIAS)
+		option = find_in_table(command->opts, option->help);
+	return !command->part || (option && option->also & command->part);
+}
+
+const struct ws_opt *ws_next_opt(const struct ws_command *command, const struct ws_opt *previous)
+{
+	const struct ws_opt *option = command->opts;
+
+	if (previous)
+		option = previous + 1;
+	while (option && option->name && !has_option(command, option))
+		option++;
+	return option && option->name ? option : NULL;
+}
+
 static const struct ws_opt *find_long(const struct ws_command *command, const char *name,
 				      size_t len)
 {
-	for (const struct ws_opt *option = command->opts; option && option->name; option++)
+	for (const struct ws_opt *option = NULL; (option = ws_next_opt(command, option));)
 		if (strlen(option->name) == len && !memcmp(option->name, name, len))
 			return option;
 	return NULL;
@@ -36,7 +63,7 @@ static const struct ws_opt *find_long(const struct ws_command *command, const ch
 
 static const struct ws_opt *find_short(const struct ws_command *command, char name)
 {
-	for (const struct ws_opt *option = command->opts; option && option->name; option++)
+	for (const struct ws_opt *option = NULL; (option = ws_next_opt(command, option));)
 		if (option->short_name == name)
 			return option;
 	return NULL;
@@ -374,7 +401,7 @@ static const struct ws_opt *find_meant_option(const struct ws_command *command,
 {
 	if (option->kind != WS_OPT_ALIAS)
 		return option;
-	return find_long(command, option->help, strlen(option->help));
+	return find_in_table(command->opts, option->help);
 }
 
 /* The value that an alias hands on: what its list maps the text to, or the text. */
@@ -506,7 +533,7 @@ static int refuse_unknown_long(const struct parser *parser, const char *word, si
 	char *name = ws_strndup(word, len);
 	struct ws_nearest near = {.word = name};
 
-	for (const struct ws_opt *option = parser->command->opts; option && option->name; option++)
+	for (const struct ws_opt *option = NULL; (option = ws_next_opt(parser->command, option));)
 		ws_try_name(&near, option->name, strlen(option->name));
 	ws_try_name(&near, "help", 4);
 	if (ws_has_near_name(&near))

@@ -1,0 +1,485 @@
+/* record_fill.c - from the options of a command that records to what the recorder is asked for. */
+#include <ctype.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/choose.h"
+#include "base/mem.h"
+#include "cli/python_functions.h"
+#include "cli/record_options.h"
+#include "cli/symbol_dirs.h"
+#include "cli/text.h"
+#include "ring/ring.h"
+
+/* ---- reading options that need more than a type ---- */
+
+int ws_parse_kill_signal(const char *text, int *out, struct ws_err *err)
+{
+	const char *given = text;
+	char *end;
+	long number;
+
+	*out = 0;
+	if (!strcasecmp(text, "none") || !strcmp(text, "0") || !strcmp(text, "false"))
+		return 0;
+	if (!strcmp(text, "true"))
+		text = "sigterm";
+	number = strtol(text, &end, 10);
+	if (*text && !*end && number > 0 && number < NSIG) {
+		*out = (int)number;
+		return 0;
+	}
+	if (!strncasecmp(text, "sig", 3))
+		text += 3;
+	for (int i = 1; i < NSIG; i++) {
+		const char *name = sigabbrev_np(i);
+
+		if (name && !strcasecmp(name, text)) {
+			*out = i;
+			return 0;
+		}
+	}
+	return ws_fail(err,
+		       "--kill: '%s' is not a signal: give none, sigterm, sigkill or another name "
+		       "or number",
+		       given);
+}
+
+static int parse_threshold(const char *option, const char *text, double *seconds,
+			   struct ws_err *err)
+{
+	static const struct {
+		const char *unit;
+		double factor;
+	} units[] = {{"", 1e-9}, {"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
+	char *end;
+	double value = strtod(text, &end);
+
+	for (size_t i = 0;
+	     strspn(text, "0123456789.") && (text[1] | 32) != 'x' && i < WS_COUNT(units); i++)
+		if (!strcmp(end, units[i].unit) && value >= 0 && value * units[i].factor < 1e6) {
+			*seconds = value * units[i].factor;
+			return 0;
+		}
+	return ws_fail(err,
+		       "%s: '%s' is not a time: give nanoseconds, or a number with ns, us, ms or s",
+		       option, text);
+}
+
+static bool has_word(const char *list, const char *word)
+{
+	size_t length = strlen(word);
+
+	for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
+		if (!strncmp(at, word, length) && (at[length] == ',' || !at[length]))
+			return true;
+	return false;
+}
+
+/* Splits NAME=VALUE,NAME=VALUE: a comma separates when a name and '=' follow it, so that values may
+ * hold commas. */
+static int split_env(const struct ws_list *given, struct ws_list *out, struct ws_err *err)
+{
+	for (size_t i = 0; i < given->count; i++) {
+		const char *at = given->values[i];
+
+		while (*at) {
+			const char *end = at;
+			const char *eq = strchr(at, '=');
+
+			if (!eq || eq == at)
+				return ws_fail(err, "--env-var: '%s' is not NAME=VALUE", at);
+			for (end = eq; *end; end++)
+				if (*end == ',' &&
+				    (isalpha((unsigned char)end[1]) || end[1] == '_') &&
+				    end[1 + strspn(end + 1, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijkl"
+							    "mnopqrstuvwxyz0123456789_")] == '=')
+					break;
+			ws_grow(out->values, out->cap, out->count + 1);
+			out->values[out->count++] = ws_strndup(at, (size_t)(end - at));
+			at = end + (*end == ',');
+		}
+	}
+	return 0;
+}
+
+static int check_apis(const char *list, struct ws_err *err)
+{
+	for (const char *at = list; at && *at;) {
+		size_t length = strcspn(at, ",");
+
+		if ((*at != '+' && *at != '-') || length < 2)
+			return ws_fail(err, "--cuda-api: '%.*s' is neither +NAME nor -NAME",
+				       (int)length, at);
+		at += length + (at[length] == ',');
+	}
+	if (list && strlen(list) > 4000)
+		return ws_fail(err, "--cuda-api: the list is too long");
+	return 0;
+}
+
+static int fill_cuda_options(const struct ws_record_options *options,
+			     struct ws_record_opts *record_opts, struct ws_err *err)
+{
+	const struct {
+		bool on;
+		uint32_t flag;
+	} flags[] = {
+		{!strncmp(options->cuda_graphs, "node", 4), WS_CUDA_GRAPH_NODES},
+		{options->cuda_memory, WS_CUDA_MEMORY},
+		{options->cuda_all, WS_CUDA_ALL_APIS},
+		{strcmp(options->cuda_events, "false") != 0, WS_CUDA_EVENTS},
+		{!strcmp(options->cuda_events, "timestamps"), WS_CUDA_EVENT_TIMES},
+		{options->cuda_flush_stop, WS_CUDA_FLUSH_ON_STOP},
+		{options->cuda_um_cpu, WS_CUDA_UM_CPU_FAULTS},
+		{options->cuda_um_gpu, WS_CUDA_UM_GPU_FAULTS},
+	};
+
+	for (size_t i = 0; i < WS_COUNT(flags); i++)
+		if (flags[i].on)
+			record_opts->cuda_flags |= flags[i].flag;
+	if (!record_opts->cuda &&
+	    (options->cuda_memory || options->cuda_um_cpu || options->cuda_um_gpu ||
+	     options->cuda_all || options->cuda_apis || strcmp(options->cuda_graphs, "graph") ||
+	     strcmp(options->cuda_events, "auto")))
+		return ws_fail(err, "the options --cuda-... need --trace=cuda");
+	if (options->cuda_flush < 0 || options->cuda_flush > 3600000)
+		return ws_fail(err, "--cuda-flush-interval: give 0 to 3600000 milliseconds");
+	record_opts->cuda_flush_ms = (uint32_t)options->cuda_flush;
+	record_opts->cuda_apis = options->cuda_apis;
+	return check_apis(options->cuda_apis, err);
+}
+
+static enum ws_perf_scope parse_scope(const char *word)
+{
+	if (!strcmp(word, "none"))
+		return WS_SCOPE_NONE;
+	if (!strcmp(word, "system-wide"))
+		return WS_SCOPE_SYSTEM;
+	return WS_SCOPE_TREE;
+}
+
+struct number_range {
+	int64_t least, most, fallback;
+};
+
+/* Reads a whole number from `range` as an option gives it; its `fallback` when it is not given. */
+static int parse_number(const char *option, const char *text, struct number_range range,
+			int64_t *out, struct ws_err *err)
+{
+	char *end;
+
+	*out = range.fallback;
+	if (!text)
+		return 0;
+	errno = 0;
+	*out = strtoll(text, &end, 10);
+	if (end == text || *end || errno || *out < range.least || *out > range.most)
+		return ws_fail(err, "--%s: '%s' is not a whole number from %lld to %lld", option,
+			       text, (long long)range.least, (long long)range.most);
+	return 0;
+}
+
+static int fill_sampling_options(const struct ws_record_options *options,
+				 struct ws_perf_opts *perf_opts, struct ws_err *err)
+{
+	int64_t frequency, period, interval, reading_frequency;
+
+	static const struct number_range frequencies = {1, 100000, WS_PERF_FREQUENCY},
+					 periods = {10000, INT64_C(1000000000000000), 0},
+					 intervals = {1, 1000, 20}, readings = {1, 1000, 50};
+
+	if (parse_number("sampling-frequency", options->frequency_given, frequencies, &frequency,
+			 err) ||
+	    parse_number("sampling-period", options->period_given, periods, &period, err) ||
+	    parse_number("event-sampling-interval", options->event_interval, intervals, &interval,
+			 err) ||
+	    parse_number("event-sampling-frequency", options->event_frequency, readings,
+			 &reading_frequency, err))
+		return -1;
+	if (options->event_frequency && options->event_interval)
+		return ws_fail(err, "--event-sampling-frequency and --event-sampling-interval do "
+				    "not go together");
+	if (options->event_frequency)
+		interval = 1000 / reading_frequency;
+	if (options->frequency_given && options->period_given)
+		return ws_fail(err,
+			       "--sampling-frequency and --sampling-period do not go together: "
+			       "either paces the samples");
+	if (options->event_interval && !perf_opts->count_events)
+		return ws_fail(err, "--event-sampling-interval needs --event-sample=system-wide");
+	if (options->event_frequency && !perf_opts->count_events)
+		return ws_fail(err, "--event-sampling-frequency needs --event-sample=system-wide");
+	if (options->sample_stack < 1024 || options->sample_stack > 32768)
+		return ws_fail(err, "--sample-stack-size: give 1024 to 32768 bytes");
+	if (options->samples_per_backtrace < 1 || options->samples_per_backtrace > 1000000)
+		return ws_fail(err, "--samples-per-backtrace: give 1 to 1000000");
+	perf_opts->frequency = (uint32_t)frequency * !period;
+	perf_opts->period = (uint64_t)period;
+	perf_opts->count_ns = (uint64_t)interval * 1000000;
+	perf_opts->stack_bytes = (uint32_t)options->sample_stack & ~7u;
+	perf_opts->samples_per_backtrace = (uint32_t)options->samples_per_backtrace;
+	return 0;
+}
+
+/* What is sampled, counted and followed through the kernel's events. */
+static int fill_perf_options(const struct ws_record_options *options,
+			     struct ws_perf_opts *perf_opts, struct ws_err *err)
+{
+	static const char *const backtraces[] = {"auto", "fp", "dwarf", "lbr", "none"};
+	const char *option = "os-events";
+
+	perf_opts->sample = parse_scope(options->sample);
+	perf_opts->switches = WS_SCOPE_TREE;
+	if (perf_opts->sample)
+		perf_opts->switches = perf_opts->sample;
+	else if (options->cpuctxsw)
+		perf_opts->switches = parse_scope(options->cpuctxsw);
+	if (options->cpuctxsw && perf_opts->switches != parse_scope(options->cpuctxsw))
+		ws_warn("--cpuctxsw=%s does not count: --sample=%s decides (it counts with "
+			"--sample=none)",
+			options->cpuctxsw, options->sample);
+	for (size_t i = 0; i < WS_COUNT(backtraces); i++)
+		if (!strcmp(options->backtrace, backtraces[i]))
+			perf_opts->backtrace = (enum ws_backtrace)i;
+	perf_opts->count_events = strcmp(options->event_sample, "none") != 0;
+	perf_opts->core_events = options->core_events;
+	if (!options->core_events && !options->os_events && perf_opts->count_events)
+		perf_opts->core_events = "instructions";
+	perf_opts->os_events = options->os_events;
+	perf_opts->ftrace = options->ftrace;
+	perf_opts->later = options->delay > 0;
+	if (options->core_events)
+		option = "cpu-core-events";
+	if (!perf_opts->sample && !perf_opts->count_events &&
+	    (options->core_events || options->os_events))
+		return ws_fail(err, "--%s: with --sample=none it needs --event-sample=system-wide",
+			       option);
+	if (ws_perf_check_events(perf_opts->core_events, true, "cpu-core-events", err) ||
+	    ws_perf_check_events(perf_opts->os_events, false, "os-events", err))
+		return -1;
+	return fill_sampling_options(options, perf_opts, err);
+}
+
+static bool wants_cuda_stacks(const struct ws_record_options *options)
+{
+	return strcmp(options->cuda_stacks, "none") && strcmp(options->cuda_stacks, "false");
+}
+
+static int fill_python_options(const struct ws_record_options *options,
+			       struct ws_record_opts *record_opts, struct ws_err *err)
+{
+	if (options->python_frequency < 1 || options->python_frequency > 2000)
+		return ws_fail(err, "--python-sampling-frequency: give 1 to 2000 samples a second");
+	record_opts->python.sampling = record_opts->perf.sample != WS_SCOPE_NONE;
+	if (options->python_sampling)
+		record_opts->python.sampling = !strcmp(options->python_sampling, "true");
+	record_opts->python.frequency = (uint32_t)options->python_frequency;
+	record_opts->python.gil = has_word(options->trace, "python-gil");
+	record_opts->python.cuda_stacks = !strcmp(options->python_backtrace, "cuda");
+	if (options->python_functions &&
+	    ws_python_functions_read(options->python_functions, &record_opts->python, err))
+		return -1;
+	if (record_opts->python.cuda_stacks && !wants_cuda_stacks(options))
+		return ws_fail(
+			err,
+			"--python-backtrace=cuda needs --cudabacktrace, which says of which calls");
+	return 0;
+}
+
+/* --cudabacktrace: words, each with the shortest time, or without for `threshold`. */
+static int parse_cuda_stacks(const char *list, int64_t threshold, int64_t out[4],
+			     struct ws_err *err)
+{
+	static const char *const words[] = {"kernel", "memory", "sync", "other",
+					    "all",    "true",	"none", "false"};
+
+	for (int i = 0; i < 4; i++)
+		out[i] = -1;
+	for (const char *at = list; *at;) {
+		size_t length = strcspn(at, ","), word_length = strcspn(at, ":,");
+		int64_t ns = threshold;
+		size_t kind = 0;
+		char *end;
+
+		while (kind < WS_COUNT(words) && (strlen(words[kind]) != word_length ||
+						  strncmp(words[kind], at, word_length)))
+			kind++;
+		if (word_length < length) {
+			ns = -1;
+			if (isdigit((unsigned char)at[word_length + 1]))
+				ns = strtoll(at + word_length + 1, &end, 10);
+			if (ns < 0 || end != at + length || ns > INT64_C(1000000000000))
+				return ws_fail(err,
+					       "--cudabacktrace: '%.*s' is not a word with a time "
+					       "in nanoseconds, such as kernel:80000",
+					       (int)length, at);
+		}
+		if (kind == WS_COUNT(words) ||
+		    (kind > 5 && (word_length < length || at != list || at[length])))
+			return ws_fail(err,
+				       "--cudabacktrace: '%.*s' is not all, none, kernel, memory, "
+				       "sync or other",
+				       (int)length, at);
+		for (size_t i = 0; i < 4; i++)
+			if (kind == i || kind == 4 || kind == 5)
+				out[i] = ns;
+		at += length + (at[length] == ',');
+	}
+	return 0;
+}
+
+static int fill_stack_options(const struct ws_record_options *options,
+			      struct ws_record_opts *record_opts, struct ws_err *err)
+{
+	static const struct number_range thresholds = {0, INT64_C(1000000000000), 80000};
+	int64_t threshold;
+
+	if (options->stack_depth < 0 || options->stack_depth > 1000)
+		return ws_fail(err, "--osrt-backtrace-depth: give 0 to 1000 frames");
+	if (options->stack_size < 0 || options->stack_size > 65528)
+		return ws_fail(err, "--osrt-backtrace-stack-size: give 0 to 65528 bytes");
+	record_opts->stack_depth = (uint32_t)options->stack_depth;
+	record_opts->stack_bytes = (uint32_t)options->stack_size;
+	if (parse_threshold("--osrt-backtrace-threshold", options->stack_threshold,
+			    &record_opts->stack_threshold, err) ||
+	    parse_number("cudabacktrace-threshold", options->cuda_stack_threshold, thresholds,
+			 &threshold, err) ||
+	    parse_cuda_stacks(options->cuda_stacks, threshold, record_opts->cuda_stack_ns, err))
+		return -1;
+	if (!record_opts->cuda && wants_cuda_stacks(options))
+		return ws_fail(err, "--cudabacktrace needs --trace=cuda");
+	return 0;
+}
+
+int ws_fill_record_options(const struct ws_record_options *options,
+			   struct ws_record_opts *record_opts, struct ws_filled_options *filled,
+			   struct ws_err *err)
+{
+	struct ws_list *env = &filled->env, *dirs = &filled->dirs;
+
+	if (options->output && strcmp(options->output, "report%n"))
+		record_opts->output = options->output;
+	record_opts->overwrite = options->overwrite;
+	record_opts->nvtx = has_word(options->trace, "nvtx");
+	record_opts->osrt = has_word(options->trace, "osrt");
+	record_opts->cuda = has_word(options->trace, "cuda");
+	if (has_word(options->trace, "none") &&
+	    (record_opts->nvtx || record_opts->osrt || record_opts->cuda ||
+	     has_word(options->trace, "python-gil")))
+		return ws_fail(err, "--trace: none does not go with other words");
+	if (fill_cuda_options(options, record_opts, err) ||
+	    fill_perf_options(options, &record_opts->perf, err) ||
+	    fill_python_options(options, record_opts, err))
+		return -1;
+	if (options->domain_include && options->domain_exclude)
+		return ws_fail(
+			err, "--nvtx-domain-include and --nvtx-domain-exclude do not go together");
+	if (options->delay < 0)
+		return ws_fail(err, "--delay: a time cannot be negative");
+	if (options->duration < 0)
+		return ws_fail(err, "--duration: a time cannot be negative");
+	if (options->ring_memory < 1 || options->ring_memory > 4000)
+		return ws_fail(err, "--ring-memory: give 1 to 4000 MiB");
+	record_opts->nvtx_domains = ws_text_or(options->domain_include, options->domain_exclude);
+	if (options->domain_include)
+		record_opts->nvtx_filter = 1;
+	else if (options->domain_exclude)
+		record_opts->nvtx_filter = 2;
+	if (options->sync < 0)
+		return ws_fail(err, "--sync: a time cannot be negative");
+	record_opts->sync = options->sync;
+	record_opts->delay = options->delay;
+	record_opts->duration = options->duration;
+	record_opts->wait_all = strcmp(options->wait, "primary") != 0;
+	record_opts->inherit_environment = options->inherit;
+	record_opts->run_as = options->run_as;
+	record_opts->trace_forks = options->trace_forks;
+	record_opts->store_output = options->store_output;
+	record_opts->hide_output = !options->show_output;
+	record_opts->store_environment = options->store_environment;
+	record_opts->keep_command_lines = options->keep_command_lines;
+	record_opts->lossless = options->lossless;
+	record_opts->quiet = options->quiet;
+	record_opts->ring_bytes = (uint64_t)options->ring_memory << 20;
+	if (fill_stack_options(options, record_opts, err))
+		return -1;
+	if (split_env(&options->env, env, err) ||
+	    ws_parse_kill_signal(options->kill, &record_opts->kill_signal, err) ||
+	    parse_threshold("--osrt-threshold", options->threshold, &record_opts->osrt_threshold,
+			    err))
+		return -1;
+	record_opts->env = env->values;
+	record_opts->env_count = env->count;
+	record_opts->jit_names = options->jit_names;
+	record_opts->resolve_symbols = options->resolve_symbols;
+	record_opts->source_info = options->source_info;
+	if (ws_split_symbol_dirs(&options->symbols, "--symbols", ",", dirs, err) ||
+	    ws_split_symbol_dirs(&options->debug_symbols, "--debug-symbols", ":", dirs, err))
+		return -1;
+	record_opts->symbol_dirs = dirs->values;
+	record_opts->symbol_dir_count = dirs->count;
+	return 0;
+}
+
+static void free_texts(struct ws_list *list)
+{
+	for (size_t i = 0; i < list->count; i++)
+		free((char *)list->values[i]);
+	free(list->values);
+	*list = (struct ws_list){0};
+}
+
+void ws_free_filled_options(struct ws_record_opts *record_opts, struct ws_filled_options *filled)
+{
+	free_texts(&filled->env);
+	free_texts(&filled->dirs);
+	ws_python_functions_free(&record_opts->python);
+}
+
+int ws_mention_left_out(const struct ws_record_options *options, struct ws_record_opts *record_opts,
+			struct ws_err *err)
+{
+	const struct ws_list *sentences = &options->left_out.sentences;
+
+	if (sentences->count && options->strict)
+		return ws_fail(err, "%s", sentences->values[0]);
+	for (size_t i = 0; i < sentences->count; i++)
+		ws_warn("%s", sentences->values[i]);
+	record_opts->left_out = sentences->values;
+	record_opts->left_out_count = sentences->count;
+	record_opts->consequence = options->left_out.consequence;
+	return 0;
+}
+
+static bool asks_help(const char *value)
+{
+	return value && !strcmp(value, "help");
+}
+
+int ws_list_events(const struct ws_record_options *options, const char *command)
+{
+	struct ws_text text = {0};
+	struct ws_err err;
+	int status = -1;
+
+	if (asks_help(options->core_events) || asks_help(options->os_events) ||
+	    asks_help(options->ftrace))
+		status = WS_EXIT_OK;
+	if (asks_help(options->core_events))
+		ws_perf_list_events(&text, true);
+	if (asks_help(options->os_events))
+		ws_perf_list_events(&text, false);
+	if (asks_help(options->ftrace) && ws_trace_list(&text, &err)) {
+		ws_say("%s: --ftrace=help: tracepoints cannot be listed: %s", command, err.msg);
+		status = WS_EXIT_FAIL;
+	}
+	if (text.len)
+		fputs(text.text, stdout);
+	ws_text_free(&text);
+	return status;
+}
