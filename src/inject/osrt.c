@@ -173,11 +173,13 @@ static struct about describe_call(unsigned fn, int64_t result, uint64_t value, i
 }
 
 /*
- * A stack costs the program and the recorder several microseconds, and a program whose threads hand
+ * A stack costs the program and the recorder some 40 microseconds, and a program whose threads hand
  * a lock around waits a hundred thousand times a second. So many stacks a second are taken in a
- * process and no more, with a second's worth at once. Long waits, of which there cannot be many,
- * have a limit of their own. Each word is the time up to which stacks are paid for.
+ * process and no more, with STACKS_SAVED at once after a quiet time. Long waits, of which there
+ * cannot be many, have a limit of their own. Each word is the time up to which stacks are paid for.
  */
+#define STACKS_SAVED 100u
+
 static _Atomic uint64_t paid_until[2];
 
 static bool may_take_stack(uint64_t start, uint64_t end)
@@ -185,10 +187,10 @@ static bool may_take_stack(uint64_t start, uint64_t end)
 	const struct ws_stack_settings *settings = &ws_rt->arena->stacks;
 	_Atomic uint64_t *paid = &paid_until[end - start >= settings->osrt_long];
 	uint64_t until = atomic_load_explicit(paid, memory_order_relaxed), from,
-		 second = ws_rt->arena->ticks_per_second;
+		 saved = STACKS_SAVED * settings->osrt_pause;
 
 	do {
-		from = ws_max(until, end > second ? end - second : 0);
+		from = ws_max(until, end > saved ? end - saved : 0);
 		if (from > end)
 			return false;
 	} while (!atomic_compare_exchange_weak_explicit(paid, &until, from + settings->osrt_pause,

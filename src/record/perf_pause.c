@@ -1,11 +1,11 @@
 /*
  * perf_pause.c - threads that switch so often that recording each switch would slow them down.
  *
- * A context switch with its wake-up costs the kernel more than a microsecond to record and the
- * recorder half of one to read. Threads that hand a lock around switch a hundred thousand times a
- * second, and would then take half as long again. Where the recorded threads switch more often than
- * MOST on a core for TOO_LONG looks in a row, switches are recorded for ON_NS and then paused for
- * as long as brings their average down to that.
+ * A context switch with its wake-up costs the kernel two microseconds to record and the recorder
+ * half of one to read. Threads that hand a lock around switch a hundred thousand times a second,
+ * and would then take half as long again. So each core has an allowance of MOST switches of the
+ * recorded threads a second, of which up to BURST can be saved up. A core that has spent its own
+ * has the recording of all paused, until the allowance lasts for ON_NS again at the present rate.
  *
  * What ran on the cores in a pause is not known, as where records were lost (perf_gaps.c): spans
  * end where it begins, and a thread's state is known again from its next record on. Pauses are rows
@@ -17,9 +17,10 @@
 #include "base/choose.h"
 #include "record/perf_private.h"
 
-#define MOST 30000.0	  /* switches a second of the recorded threads on a core: some 5 % of it */
-#define LOOK_NS 50000000u /* between two looks, until there are too many */
-#define TOO_LONG 4	  /* looks in a row */
+#define MOST 20000.0	  /* switches a second of the recorded threads on a core: some 5 % of it */
+#define BURST 3000.0	  /* so many more at once: some 8 ms */
+#define DEBT MOST	  /* no more is held against a core: the longest pause makes up for it */
+#define LOOK_NS 10000000u /* between two looks */
 #define ON_NS 20000000u	  /* switches are recorded for so long, at least, between two pauses */
 #define PAUSE_NS 1000000000u /* the longest pause */
 
@@ -89,17 +90,31 @@ static void record_switches(struct ws_perf *perf, bool on)
 	ws_perf_switch(&perf->set, WS_PERF_WAKE, on);
 }
 
-/* Switches a second of the recorded threads on the core that had most of them, since the last look:
- * each makes two records. */
-static double busiest_rate(struct ws_perf *perf, uint64_t span)
+/*
+ * Add to the allowance of each core what the time since the last look brings and take off what was
+ * recorded: a switch makes two records. Returns the core with the least left; `rate` gets its
+ * switches a second.
+ */
+static struct ws_perf_ring *settle_allowances(struct ws_perf *perf, uint64_t now, double *rate)
 {
-	uint64_t most = 0;
+	double span = (double)(now - perf->counted_from) / 1e9;
+	struct ws_perf_ring *least = &perf->set.rings[0];
 
+	*rate = 0;
 	for (size_t i = 0; i < perf->set.rings_n; i++) {
-		most = ws_max(most, perf->set.rings[i].switches);
-		perf->set.rings[i].switches = 0;
+		struct ws_perf_ring *ring = &perf->set.rings[i];
+		double n = (double)ring->switches / 2;
+
+		ring->switches = 0;
+		ring->allowance = ws_min(ring->allowance + MOST * span, BURST) - n;
+		ring->allowance = ws_max(ring->allowance, -DEBT);
+		if (ring->allowance <= least->allowance) {
+			least = ring;
+			*rate = n / span;
+		}
 	}
-	return (double)most / 2 * 1e9 / (double)span;
+	perf->counted_from = now;
+	return least;
 }
 
 static void begin_pause(struct ws_perf *perf, uint64_t now, double ns)
@@ -112,31 +127,37 @@ static void begin_pause(struct ws_perf *perf, uint64_t now, double ns)
 
 static void end_pause(struct ws_perf *perf, uint64_t now)
 {
+	double rate;
+
 	record_switches(perf, true);
 	ws_perf_resume_switches(perf, ws_read_raw_ns());
-	busiest_rate(perf, 1); /* what came from before the pause */
-	perf->counted_from = now;
+	settle_allowances(perf, now, &rate); /* with what was recorded before and read since */
 }
 
 static void look_at_rate(struct ws_perf *perf, uint64_t now)
 {
-	uint64_t span = now - perf->counted_from;
-	double rate;
+	const struct ws_perf_ring *ring;
+	double rate, wanted;
 
-	if (span < (perf->busy < TOO_LONG ? LOOK_NS : ON_NS))
+	if (now - perf->counted_from < LOOK_NS)
 		return;
-	rate = busiest_rate(perf, span);
-	perf->counted_from = now;
-	if (rate <= MOST) {
-		perf->busy = 0;
-		return;
-	}
-	perf->busy = ws_min(perf->busy + 1, TOO_LONG);
-	if (perf->busy < TOO_LONG)
-		return;
+	ring = settle_allowances(perf, now, &rate);
 	/* Events that threads inherit are exchanged at each switch, which costs as much again. */
-	ws_perf_shift(perf);
-	begin_pause(perf, now, (double)span * (rate / MOST - 1));
+	if (ring->allowance < BURST / 2)
+		ws_perf_shift(perf);
+	if (ring->allowance > 0)
+		return;
+	wanted = (rate - MOST) * (ON_NS / 1e9);
+	begin_pause(perf, now, (ws_max(wanted, 0) - ring->allowance) / MOST * 1e9);
+}
+
+static void start_counting(struct ws_perf *perf, uint64_t now)
+{
+	for (size_t i = 0; i < perf->set.rings_n; i++) {
+		perf->set.rings[i].switches = 0; /* what came before the collection */
+		perf->set.rings[i].allowance = BURST;
+	}
+	perf->counted_from = now;
 }
 
 void ws_perf_pace_switches(struct ws_perf *perf, uint64_t now)
@@ -149,12 +170,10 @@ void ws_perf_pace_switches(struct ws_perf *perf, uint64_t now)
 			end_pause(perf, now);
 		return;
 	}
-	if (perf->counted_from) {
+	if (perf->counted_from)
 		look_at_rate(perf, now);
-		return;
-	}
-	busiest_rate(perf, 1); /* what came before the collection */
-	perf->counted_from = now;
+	else
+		start_counting(perf, now);
 }
 
 void ws_perf_say_pauses(struct ws_perf *perf)

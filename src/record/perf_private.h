@@ -65,6 +65,7 @@ struct ws_perf_ring {
 	uint64_t time;	     /* of the record at `tail` */
 	uint64_t last;	     /* time of the last record that was taken */
 	uint64_t switches;   /* records of context switches since ws_perf_pace_switches counted */
+	double allowance;    /* switches that may still be recorded before a pause */
 	uint64_t full_at; /* where the writer stood when it had no room for a record; 0: it had */
 	int *fds;
 	size_t fds_n, fds_cap;
@@ -252,7 +253,6 @@ struct ws_perf {
 	size_t pauses_n, pauses_cap;
 	uint64_t counted_from; /* since when switches are counted; 0: they are not */
 	uint64_t resume;       /* when they are to be recorded again; 0: they are */
-	unsigned busy;	       /* looks in a row that found too many of them */
 	size_t gaps_checked; /* so many there were when threads were last asked whether they live */
 	uint64_t checked;    /* when that was */
 	bool doubts;	     /* there may be threads with doubt */
@@ -272,8 +272,9 @@ struct ws_perf {
 	size_t held_n, held_cap, held_done; /* held_done: so many are written already */
 	bool held_mixed;		    /* not in the order of time */
 	uint64_t samples, switches;
-	size_t look_next; /* where to go on among threads that wait */
-	uint64_t idle_ns; /* how long the recorder may sleep */
+	size_t look_next;    /* where to go on among threads that wait */
+	uint64_t looks_paid; /* up to when looks at them have used the time that they may cost */
+	uint64_t idle_ns;    /* how long the recorder may sleep */
 };
 
 void ws_perf_tree_init(struct ws_perf *perf);

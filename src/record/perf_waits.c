@@ -22,6 +22,8 @@
 #define LOOK_AFTER 4000000u /* ns off its core */
 #define LOOK_SOON 100000u   /* the same where no hook reports */
 #define LOOKS 16	    /* in a round: some 10 us each */
+#define LOOK_EVERY 1250000u /* ns between two on average: threads may wait by the thousand */
+#define LOOKS_SAVED 100	    /* so many at once */
 
 struct call {
 	long number;
@@ -197,13 +199,26 @@ static bool is_due(const struct ws_perf_thread *thread, uint64_t now)
 	return now >= thread->off && now - thread->off >= after;
 }
 
+/* How many looks there may be now. Each moves `looks_paid` on by LOOK_EVERY. */
+static size_t count_allowed_looks(struct ws_perf *perf, uint64_t now)
+{
+	uint64_t saved = LOOKS_SAVED * (uint64_t)LOOK_EVERY;
+
+	if (now < perf->looks_paid)
+		return 0;
+	if (perf->looks_paid < now - ws_min(saved, now))
+		perf->looks_paid = now - saved;
+	return ws_min((now - perf->looks_paid) / LOOK_EVERY, LOOKS);
+}
+
 void ws_perf_look_at_waits(struct ws_perf *perf, uint64_t now)
 {
-	size_t looks = 0;
+	size_t looks = 0, most;
 
 	if (!perf->options.switches || !perf->from || perf->to)
 		return;
-	for (size_t n = 0; n < perf->threads.size && looks < LOOKS; n++) {
+	most = count_allowed_looks(perf, now);
+	for (size_t n = 0; n < perf->threads.size && looks < most; n++) {
 		size_t i = perf->look_next++ % perf->threads.size;
 		struct ws_perf_thread *thread =
 			perf->threads.used[i] ? (void *)(uintptr_t)perf->threads.slots[i].value
@@ -213,5 +228,6 @@ void ws_perf_look_at_waits(struct ws_perf *perf, uint64_t now)
 			continue;
 		look(perf, thread);
 		looks++;
+		perf->looks_paid += LOOK_EVERY;
 	}
 }

@@ -43,13 +43,16 @@
 
 #define IDLE_NS 20000000u	/* nothing recorded stays unread for longer */
 #define BUSY_BYTES (256u << 10) /* a round that converted more is followed by another at once */
-#define SHORT_NS 500000u
+#define QUIET_BYTES 4096u	/* after less, who records wakes the recorder */
+#define ROUND_BYTES (64u << 10) /* a round should find: it stays in the cache */
+#define SHORT_NS 500000u	/* between two such rounds, at least */
+#define LONG_NS 4000000u	/* and at most */
 #define CLOCK_ROW_NS 1000000000u
 #define MOST_SINKS 4096
 #define CUDA_STACK                                                                              \
 	32768u /* of a CUDA call: single frames of math libraries hold kernel arguments of some \
 		  KiB */
-#define STACKS_A_SECOND 1000 /* of calls of the OS runtime in a process */
+#define STACKS_A_SECOND 500 /* of calls of the OS runtime in a process */
 #define LONG_WAIT_MS 5 /* calls that last longer have backtraces of their own, so many a second */
 #define SIGNAL_STACK                                                                               \
 	7168u /* bytes of stack that a sample by signal copies: two such samples fill a chunk of a \
@@ -84,8 +87,9 @@ struct session {
 	uint64_t started_epoch; /* CLOCK_REALTIME seconds */
 	uint64_t started, collect_start, collect_end, last_clock_row, last_sync;
 	bool exited, killed;
-	bool read_since; /* all that the target wrote has been read: a round began after it had
-			    exited */
+	uint64_t round_at; /* when the last round ended */
+	bool read_since;   /* all that the target wrote has been read: a round began after it had
+			      exited */
 	int wait_status;
 	int interrupts_at_exit;
 };
@@ -541,17 +545,28 @@ static bool is_finished(struct session *session)
 
 /* ---- the loop ---- */
 
+/* How long to sleep after a round that found `bytes` of what was recorded in `span` ns. Each round
+ * takes a core from the target's threads, and the cache with it. */
+static uint64_t choose_sleep(uint64_t bytes, uint64_t span)
+{
+	double fill = (double)ROUND_BYTES / (double)bytes * (double)span;
+
+	return (uint64_t)ws_min(ws_max(fill, (double)SHORT_NS), (double)LONG_NS);
+}
+
 static void sleep_between_rounds(struct session *session, uint64_t bytes)
 {
 	struct ws_arena *arena = session->area.arena;
-	struct timespec time = {0, SHORT_NS};
-	uint64_t patience = ws_perf_patience(session->perf);
+	struct timespec time = {0, 0};
+	uint64_t patience = ws_min(ws_perf_patience(session->perf),
+				   ws_python_patience(session->python)),
+		 began = session->round_at, now = ws_read_raw_ns();
 
-	if (patience > ws_python_patience(session->python))
-		patience = ws_python_patience(session->python);
+	session->round_at = now;
 	if (bytes > BUSY_BYTES || !patience)
 		return;
-	if (bytes > 4096) {
+	if (bytes > QUIET_BYTES) {
+		time.tv_nsec = (long)ws_min(patience, choose_sleep(bytes, now - began));
 		nanosleep(&time, NULL);
 		return;
 	}

@@ -275,14 +275,15 @@ static bool check_pauses(void)
 {
 	bool ok = true;
 
-	CHECK(share_recorded(10000, 5000, false) == 1);
-	CHECK(share_recorded(200000, 150, false) == 1); /* a burst */
+	CHECK(share_recorded(15000, 5000, false) == 1);
+	CHECK(share_recorded(100000, 30, false) == 1);	 /* a burst */
+	CHECK(share_recorded(100000, 300, false) < 0.5); /* after which a short program is spared */
 	CHECK(share_recorded(200000, 5000, true) == 1);
-	CHECK(share_recorded(60000, 20000, false) < 0.7);
-	CHECK(share_recorded(60000, 20000, false) > 0.4);
-	CHECK(share_recorded(200000, 20000, false) < 0.25);
-	CHECK(share_recorded(200000, 20000, false) > 0.05);
-	CHECK(share_recorded(200000000, 20000, false) > 0.01); /* it is looked at again */
+	CHECK(share_recorded(60000, 20000, false) < 0.45);
+	CHECK(share_recorded(60000, 20000, false) > 0.25);
+	CHECK(share_recorded(200000, 20000, false) < 0.2);
+	CHECK(share_recorded(200000, 20000, false) > 0.03);
+	CHECK(share_recorded(200000000, 20000, false) > 0.005); /* it is looked at again */
 	return ok;
 }
 

@@ -3,6 +3,7 @@ other users, other root folders, and what it starts once it is no longer recorde
 """
 import os
 import shutil
+import sys
 
 from harness import Skip, test, wait_until
 
@@ -284,7 +285,9 @@ def limit_of_the_shell(t):
     t.eq(t.same(argv, "-f").status, 0, "exit status")
 
 
-STACK_FROM_NS, LONG_NS, STACKS_A_SECOND = 80000, 5000000, 1000
+STACK_FROM_NS, LONG_NS = 80000, 5000000
+STACKS_A_SECOND, STACKS_AT_ONCE = 500, 100  # record/session.c, inject/osrt.c
+LOOKS_A_SECOND, LOOKS_AT_ONCE = 800, 100  # record/perf_waits.c
 
 
 def hand_around(t, *options):
@@ -318,16 +321,40 @@ def few_stacks_of_many_waits(t):
     so many a second are taken, and how many were not is said.
     """
     due, stacks, left_out, span = hand_around(t)
-    most = int(2 * STACKS_A_SECOND * (span + 1)) + 10
+    most = int(2 * (STACKS_A_SECOND * span + STACKS_AT_ONCE)) + 10
     t.ok(stacks <= most, "%d stacks taken in %.2f s, not %d" % (stacks, span, most))
     t.eq(stacks + left_out, due, "waits of 80 us: with a stack, and counted as without")
-    t.ge(stacks, min(due, STACKS_A_SECOND) // 2, "stacks")
+    t.ge(stacks, min(due, STACKS_AT_ONCE) // 2, "stacks")
 
 
 @test("target")
 def all_stacks_when_nothing_may_be_left_out(t):
     due, stacks, left_out, _ = hand_around(t, "--lossless")
     t.eq((stacks, left_out), (due, 0), "stacks, and those left out")
+
+
+WAITING = """
+import threading, time
+def wait():
+    for _ in range(60):
+        time.sleep(0.006)
+threads = [threading.Thread(target=wait) for _ in range(100)]
+for t in threads: t.start()
+for t in threads: t.join()
+"""
+
+
+@test("target")
+def few_looks_at_many_waits(t):
+    """Asking the kernel what a thread waits in takes the target's locks: it is asked only so often,
+    however many threads wait.
+    """
+    r = t.profile([sys.executable, "-c", WAITING], "--resolve-symbols=false", timeout=120)
+    db = t.load(r.report)
+    looks = db.has("WARPSIGHT_BLOCKED") and db.one("SELECT count(*) FROM WARPSIGHT_BLOCKED")
+    span = db.one("SELECT max(end) - min(start) FROM OSRT_API") / 1e9
+    most = int(LOOKS_AT_ONCE + LOOKS_A_SECOND * span) + 20
+    t.ok(looks <= most, "%d looks in %.2f s, not %d" % (looks, span, most))
 
 
 @test("target")
