@@ -119,6 +119,7 @@ struct ws_analysis *ws_analysis_open(const struct ws_report *report,
 	end = ws_path_find_end(model);
 	ws_path_walk(model, &end, model->from, model->to, &analysis->path);
 	ws_breakdown_sum(model, &analysis->path, &analysis->breakdown);
+	ws_facts_count(model, &analysis->facts);
 	analysis->gpus = ws_calloc(model->work.gpus + 1, sizeof(*analysis->gpus));
 	for (size_t i = 0; i < model->work.gpus; i++)
 		measure_gpu(analysis, i);
@@ -132,6 +133,7 @@ void ws_analysis_close(struct ws_analysis *analysis)
 	for (size_t i = 0; i < analysis->model->work.gpus; i++)
 		ws_breakdown_free(&analysis->gpus[i].idle);
 	free(analysis->gpus);
+	ws_facts_free(&analysis->facts);
 	ws_breakdown_free(&analysis->breakdown);
 	ws_path_free(&analysis->path);
 	ws_model_close(analysis->model);
@@ -148,4 +150,33 @@ double ws_analysis_share(const struct ws_analysis *analysis, uint64_t ns)
 void ws_analysis_put_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_text *text)
 {
 	ws_text_printf(text, "GPU %llu", (unsigned long long)analysis->model->work.gpu[gpu].device);
+}
+
+uint64_t ws_analysis_gpu_busy(const struct ws_analysis *analysis)
+{
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < analysis->model->work.gpus; i++)
+		most = ws_max(most, analysis->window - analysis->gpus[i].idle_total);
+	return most;
+}
+
+uint64_t ws_analysis_cpu_on_path(const struct ws_analysis *analysis)
+{
+	return analysis->breakdown.by_cause[WS_CAUSE_CPU] +
+	       analysis->breakdown.by_cause[WS_CAUSE_CUDA_CALL];
+}
+
+void ws_put_rounded_time(struct ws_text *text, uint64_t ns)
+{
+	static const struct {
+		uint64_t least;
+		double unit;
+		const char *name;
+	} units[] = {{1000000000, 1e9, "s"}, {1000000, 1e6, "ms"}, {1000, 1e3, "us"}, {0, 1, "ns"}};
+	size_t i = 0;
+
+	while (ns < units[i].least)
+		i++;
+	ws_text_printf(text, "%.3g %s", (double)ns / units[i].unit, units[i].name);
 }

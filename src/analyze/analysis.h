@@ -6,6 +6,7 @@
 #define WS_ANALYZE_ANALYSIS_H
 
 #include "analyze/breakdown.h"
+#include "analyze/facts.h"
 #include "analyze/model.h"
 #include "analyze/path.h"
 
@@ -27,14 +28,22 @@ struct ws_analysis {
 	struct ws_path path;
 	struct ws_breakdown breakdown;
 	struct ws_gpu_budget *gpus; /* model->work.gpus of them */
-	uint64_t window;	    /* ns */
-	size_t steps;		    /* that count, at least 1 */
+	struct ws_facts facts;
+	uint64_t window; /* ns */
+	size_t steps;	 /* that count, at least 1 */
 };
 
 /* Analyse a report. Returns NULL with a message. */
 struct ws_analysis *ws_analysis_open(const struct ws_report *report,
 				     const struct ws_model_options *options, struct ws_err *err);
 void ws_analysis_close(struct ws_analysis *analysis); /* NULL is fine */
+
+/* How long the GPU that worked most did so within the window, ns: no step can be shorter. */
+uint64_t ws_analysis_gpu_busy(const struct ws_analysis *analysis);
+/* How long threads computed on the path, calls of CUDA included. */
+uint64_t ws_analysis_cpu_on_path(const struct ws_analysis *analysis);
+/* Append "3.21 ms", with as many units as needed. */
+void ws_put_rounded_time(struct ws_text *text, uint64_t ns);
 
 /* `ns` as a share of the window, 0 to 1. */
 double ws_analysis_share(const struct ws_analysis *analysis, uint64_t ns);

@@ -41,12 +41,20 @@ struct frame_choices {
 	struct frame_choice user_python, user_native, any_python;
 };
 
+/* The static runtime of CUDA is part of the program, but not the user's. */
+static bool is_runtime_function(const char *name)
+{
+	return starts_with(name, "cuda") || starts_with(name, "libcudart_static") ||
+	       starts_with(name, "__cudart");
+}
+
 static void offer_frame(const struct ws_model *model, const struct ws_place *place,
 			struct frame_choices *choices)
 {
 	const struct ws_function *function = ws_stacks_get_function(model->stacks, place->function);
 	bool users = !function->unresolved && function->kind != WS_FRAME_KERNEL &&
-		     !is_system_path(ws_stacks_get_origin(model->stacks, function));
+		     !is_system_path(ws_stacks_get_origin(model->stacks, function)) &&
+		     !is_runtime_function(function->name);
 	struct frame_choice *choice = &choices->user_native;
 
 	if (function->kind == WS_FRAME_PYTHON) {
@@ -56,6 +64,32 @@ static void offer_frame(const struct ws_model *model, const struct ws_place *pla
 	}
 	if (users && !choice->found)
 		*choice = (struct frame_choice){*place, true};
+}
+
+static bool is_loader_path(const char *path)
+{
+	static const char *const parts[] = {"/torch/utils/data/", "/tensorflow/python/data/",
+					    "/webdataset/", "/nvidia/dali/", "/mxnet/gluon/data/"};
+
+	for (size_t i = 0; i < WS_COUNT(parts); i++)
+		if (strstr(path, parts[i]))
+			return true;
+	return false;
+}
+
+static bool is_called_by_loader(const struct ws_model *model, const uint32_t *frames, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct ws_frame_info *info = ws_stacks_get_frame(model->stacks, frames[i]);
+		const struct ws_place *place = ws_stacks_get_places(model->stacks, info);
+		const struct ws_function *function =
+			ws_stacks_get_function(model->stacks, place->function);
+
+		if (function->kind == WS_FRAME_PYTHON &&
+		    is_loader_path(ws_stacks_get_origin(model->stacks, function)))
+			return true;
+	}
+	return false;
 }
 
 struct ws_code_place ws_code_find_place(const struct ws_model *model, uint32_t frame,
@@ -79,9 +113,11 @@ struct ws_code_place ws_code_find_place(const struct ws_model *model, uint32_t f
 	if (!best->found)
 		best = &choices.any_python;
 	found.python = best->found;
+	found.loader = is_called_by_loader(model, frames, count);
 	if (!best->found)
 		best = &choices.user_native;
 	found.function = found.leaf;
+	found.users = choices.user_python.found || choices.user_native.found;
 	if (best->found) {
 		found.function = best->place.function;
 		found.file = best->place.file;

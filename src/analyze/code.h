@@ -16,7 +16,10 @@
 struct ws_code_place {
 	uint32_t function, file, line; /* of the user's code; file and line 0 when not known */
 	uint32_t leaf;		       /* the function that ran; 0: nothing is known */
-	bool python;		       /* `function` is of Python */
+	uint8_t python;		       /* `function` is of Python */
+	uint8_t loader;		       /* called by a framework's loader of data */
+	uint8_t users;		       /* `function` is the user's, not only the best there is */
+	uint8_t unused;
 };
 
 /* `frame` (0 for none) on top of the rows of `stack` (0 for none). */

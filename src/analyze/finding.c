@@ -49,6 +49,27 @@ struct ws_finding *ws_findings_add(struct ws_findings *findings, const struct ws
 	return finding;
 }
 
+bool ws_findings_have(const struct ws_findings *findings, const struct ws_rule *rule)
+{
+	for (size_t i = 0; i < findings->count; i++)
+		if (findings->findings[i].rule == rule &&
+		    findings->findings[i].level >= WS_LEVEL_WARNING)
+			return true;
+	return false;
+}
+
+struct ws_finding *ws_findings_add_fault(const struct ws_analysis *analysis,
+					 struct ws_findings *findings, const struct ws_rule *rule,
+					 uint64_t cost_ns, uint64_t gain_ns)
+{
+	struct ws_finding *finding = ws_findings_add(findings, rule);
+
+	finding->cost_ns = ws_min(cost_ns, analysis->window);
+	finding->gain_ns = ws_min(gain_ns, analysis->window);
+	finding->level = ws_rate_gain(analysis, finding->gain_ns);
+	return finding;
+}
+
 void ws_finding_add_evidence(struct ws_finding *finding, const char *text, const char *query,
 			     uint64_t start, uint64_t end)
 {

@@ -74,6 +74,13 @@ void ws_finding_add_evidence(struct ws_finding *finding, const char *text, const
 			     uint64_t start, uint64_t end);
 /* The level that a gain deserves. */
 enum ws_level ws_rate_gain(const struct ws_analysis *analysis, uint64_t gain_ns);
+/* Whether a rule has found a fault (not only a healthy case) so far. Rules are asked in the order
+ * of rules.def: those that know a particular fault before those that see only its effects. */
+bool ws_findings_have(const struct ws_findings *findings, const struct ws_rule *rule);
+/* A finding with all its texts, which are taken over (from ws_format or ws_strdup). */
+struct ws_finding *ws_findings_add_fault(const struct ws_analysis *analysis,
+					 struct ws_findings *findings, const struct ws_rule *rule,
+					 uint64_t cost_ns, uint64_t gain_ns);
 /* Look by all rules, or those named in `rules` (NULL-terminated), and put the findings in order. */
 void ws_findings_make(const struct ws_analysis *analysis, const char *const *rules,
 		      struct ws_findings *findings);

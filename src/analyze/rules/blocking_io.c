@@ -1,10 +1,6 @@
 /* blocking_io.c - threads on the critical path that wait for files, disks or the network. */
-#include <string.h>
 
-#include "analyze/analysis.h"
-#include "analyze/finding.h"
-
-extern const struct ws_rule ws_rule_blocking_io;
+#include "analyze/rules/rules.h"
 
 static bool is_flush(const char *call)
 {

@@ -1,0 +1,400 @@
+/* facts.c - see facts.h. */
+#include "analyze/facts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/choose.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "query/gpu.h"
+
+const char *ws_name_direction(enum ws_copy_direction direction)
+{
+	static const char *const names[] = {[WS_TO_DEVICE] = "to the GPU",
+					    [WS_TO_HOST] = "from the GPU",
+					    [WS_BETWEEN] = "on and between GPUs",
+					    [WS_MIGRATED] = "of unified memory"};
+
+	return names[direction];
+}
+
+static void note_longest(struct ws_span *longest, uint64_t start, uint64_t end)
+{
+	if (end - start > longest->end - longest->start)
+		*longest = (struct ws_span){start, end};
+}
+
+static bool is_in_window(const struct ws_model *model, uint64_t start, uint64_t end)
+{
+	return end != WS_NO_TIME && end >= start && end > model->from && start < model->to;
+}
+
+/* ---- calls ---- */
+
+/* Where calls came from, by (function of CUDA, place). */
+struct call_places {
+	struct ws_code_place *places;
+	uint64_t *ns;
+	uint32_t *fact;
+	size_t count, cap, ns_cap, fact_cap;
+};
+
+static void add_call_place(struct call_places *places, uint32_t fact,
+			   const struct ws_code_place *place, uint64_t ns)
+{
+	size_t i = 0;
+
+	while (i < places->count &&
+	       (places->fact[i] != fact || memcmp(&places->places[i], place, sizeof(*place))))
+		i++;
+	if (i == places->count) {
+		ws_grow(places->places, places->cap, i + 1);
+		ws_grow(places->ns, places->ns_cap, i + 1);
+		ws_grow(places->fact, places->fact_cap, i + 1);
+		places->places[i] = *place;
+		places->fact[i] = fact;
+		places->ns[i] = 0;
+		places->count++;
+	}
+	places->ns[i] += ns;
+}
+
+static void choose_call_places(struct ws_facts *facts, const struct call_places *places)
+{
+	for (size_t i = 0; i < places->count; i++) {
+		struct ws_call_fact *fact = &facts->calls[places->fact[i]];
+
+		if (places->ns[i] > fact->place_ns) {
+			fact->place_ns = places->ns[i];
+			fact->place = places->places[i];
+		}
+	}
+}
+
+struct call_count {
+	const struct ws_model *model;
+	struct ws_facts *facts;
+	struct ws_map index; /* name: fact + 1 */
+	struct call_places places;
+	struct ws_map chains; /* call stack: place + 1 in `known` */
+	struct ws_code_place *known;
+	size_t known_count, known_cap;
+};
+
+static const struct ws_code_place *find_chain_place(struct call_count *count, uint32_t chain)
+{
+	uint64_t at = ws_map_get(&count->chains, chain, NULL);
+
+	if (!at) {
+		ws_grow(count->known, count->known_cap, count->known_count + 1);
+		count->known[count->known_count] = ws_code_find_place(count->model, 0, chain);
+		at = ++count->known_count;
+		ws_map_set(&count->chains, chain, at);
+	}
+	return &count->known[at - 1];
+}
+
+static void count_call(struct call_count *count, const uint64_t *values)
+{
+	struct ws_facts *facts = count->facts;
+	uint64_t start = values[ws_cuda_api_start], end = values[ws_cuda_api_end],
+		 name = ws_report_string_key(count->model->report,
+					     (uint32_t)values[ws_cuda_api_name]),
+		 at;
+	struct ws_call_fact *fact;
+
+	if (!is_in_window(count->model, start, end) ||
+	    ws_find_thread(count->model->who, (uint32_t)values[ws_cuda_api_thread])->process !=
+		    count->model->process)
+		return;
+	at = ws_map_get(&count->index, name, NULL);
+	if (!at) {
+		ws_grow(facts->calls, facts->call_cap, facts->call_count + 1);
+		facts->calls[facts->call_count] = (struct ws_call_fact){.name = (uint32_t)name};
+		at = ++facts->call_count;
+		ws_map_set(&count->index, name, at);
+	}
+	fact = &facts->calls[at - 1];
+	fact->count++;
+	fact->ns += end - start;
+	note_longest(&fact->longest, start, end);
+	if (values[ws_cuda_api_callchain] && values[ws_cuda_api_callchain] != WS_NO_U32)
+		add_call_place(&count->places, (uint32_t)(at - 1),
+			       find_chain_place(count, (uint32_t)values[ws_cuda_api_callchain]),
+			       end - start);
+}
+
+/* Where calls were recorded without stacks, samples taken inside of them tell. */
+static void place_by_samples(struct call_count *count)
+{
+	const struct ws_model *model = count->model;
+	uint64_t *const *col = model->samples.col;
+
+	for (size_t i = 0; i < model->samples.rows; i++) {
+		uint32_t call;
+		uint64_t fact;
+		struct ws_code_place place;
+
+		if (col[ws_sample_start][i] < model->from || col[ws_sample_start][i] > model->to ||
+		    !col[ws_sample_frame][i])
+			continue;
+		call = ws_model_find_call(model, (uint32_t)col[ws_sample_thread][i],
+					  col[ws_sample_start][i]);
+		if (call == WS_NO_CALL)
+			continue;
+		fact = ws_map_get(&count->index,
+				  ws_report_string_key(
+					  model->report,
+					  (uint32_t)model->calls.rows.col[ws_cuda_api_name][call]),
+				  NULL);
+		if (!fact || count->facts->calls[fact - 1].place.users)
+			continue;
+		place = ws_code_find_place(model, (uint32_t)col[ws_sample_frame][i],
+					   (uint32_t)col[ws_sample_callers][i]);
+		if (!place.users)
+			continue;
+		place.leaf = place.function;
+		add_call_place(&count->places, (uint32_t)(fact - 1), &place,
+			       ws_max(col[ws_sample_time][i], (uint64_t)1));
+	}
+}
+
+static int compare_calls(const void *first, const void *second)
+{
+	const struct ws_call_fact *left = first, *right = second;
+
+	if (left->ns != right->ns)
+		return ws_compare(right->ns, left->ns);
+	return ws_compare(left->name, right->name);
+}
+
+static void count_calls(const struct ws_model *model, struct ws_facts *facts)
+{
+	struct call_count count = {.model = model, .facts = facts};
+	struct ws_cursor *cursor =
+		ws_cursor_open(model->report, WS_TABLE_cuda_api, model->from, model->to);
+	const uint64_t *values;
+
+	while (ws_cursor_next(cursor, &values))
+		count_call(&count, values);
+	ws_cursor_close(cursor);
+	choose_call_places(facts, &count.places);
+	count.places.count = 0;
+	place_by_samples(&count);
+	for (size_t i = 0; i < count.places.count; i++)
+		facts->calls[count.places.fact[i]].place_ns = 0;
+	choose_call_places(facts, &count.places);
+	if (facts->call_count)
+		qsort(facts->calls, facts->call_count, sizeof(*facts->calls), compare_calls);
+	free(count.places.places);
+	free(count.places.ns);
+	free(count.places.fact);
+	free(count.known);
+	ws_map_free(&count.index);
+	ws_map_free(&count.chains);
+}
+
+/* ---- copies ---- */
+
+static enum ws_copy_direction find_direction(uint64_t kind)
+{
+	switch (kind) {
+	case WS_COPY_HTOD:
+	case WS_COPY_HTOA:
+		return WS_TO_DEVICE;
+	case WS_COPY_DTOH:
+	case WS_COPY_ATOH:
+		return WS_TO_HOST;
+	case WS_COPY_UM_HTOD:
+	case WS_COPY_UM_DTOH:
+	case WS_COPY_UM_DTOD:
+		return WS_MIGRATED;
+	default:
+		return WS_BETWEEN;
+	}
+}
+
+static void count_copies(const struct ws_model *model, struct ws_facts *facts)
+{
+	enum { PAGEABLE = 0 }; /* of ENUM_CUDA_MEM_KIND */
+	struct ws_cursor *cursor =
+		ws_cursor_open(model->report, WS_TABLE_cuda_memcpy, model->from, model->to);
+	const uint64_t *values;
+
+	while (ws_cursor_next(cursor, &values)) {
+		uint64_t start = values[ws_cuda_memcpy_start], end = values[ws_cuda_memcpy_end],
+			 host = values[ws_cuda_memcpy_src_kind];
+		enum ws_copy_direction direction = find_direction(values[ws_cuda_memcpy_kind]);
+		struct ws_copy_fact *fact;
+
+		if (!is_in_window(model, start, end))
+			continue;
+		if (direction == WS_TO_HOST)
+			host = values[ws_cuda_memcpy_dst_kind];
+		fact = &facts->copies[direction][direction <= WS_TO_HOST && host == PAGEABLE];
+		fact->count++;
+		fact->bytes += values[ws_cuda_memcpy_bytes];
+		fact->ns += end - start;
+		if (values[ws_cuda_memcpy_bytes] < WS_SMALL_COPY_BYTES) {
+			fact->small++;
+			fact->small_ns += end - start;
+		}
+		if (!(values[ws_cuda_memcpy_flags] & WS_CUDA_ASYNC)) {
+			fact->synchronous++;
+			fact->synchronous_ns += end - start;
+		}
+		note_longest(&fact->longest, start, end);
+	}
+	ws_cursor_close(cursor);
+}
+
+/* ---- kernels ---- */
+
+static void note_kernel(struct ws_kernel_fact *fact, const uint64_t *values)
+{
+	uint64_t start = values[ws_cuda_kernel_start], end = values[ws_cuda_kernel_end];
+	union {
+		uint64_t bits;
+		double value;
+	} occupancy = {values[ws_cuda_kernel_occupancy]}, waves = {values[ws_cuda_kernel_waves]};
+
+	fact->count++;
+	fact->ns += end - start;
+	fact->brief += end - start < WS_SHORT_KERNEL_NS;
+	if (end - start <= fact->longest.end - fact->longest.start)
+		return;
+	fact->longest = (struct ws_span){start, end};
+	fact->blocks = values[ws_cuda_kernel_grid_x] * values[ws_cuda_kernel_grid_y] *
+		       values[ws_cuda_kernel_grid_z];
+	fact->threads = values[ws_cuda_kernel_block_x] * values[ws_cuda_kernel_block_y] *
+			values[ws_cuda_kernel_block_z];
+	fact->occupancy = occupancy.value;
+	fact->waves = waves.value;
+	fact->limiter = (uint8_t)values[ws_cuda_kernel_limiter];
+}
+
+static int compare_kernels(const void *first, const void *second)
+{
+	const struct ws_kernel_fact *left = first, *right = second;
+
+	if (left->ns != right->ns)
+		return ws_compare(right->ns, left->ns);
+	return ws_compare(left->name, right->name);
+}
+
+static void count_kernels(const struct ws_model *model, struct ws_facts *facts)
+{
+	struct ws_cursor *cursor =
+		ws_cursor_open(model->report, WS_TABLE_cuda_kernel, model->from, model->to);
+	struct ws_map index = {0}, streams = {0};
+	const uint64_t *values;
+
+	while (ws_cursor_next(cursor, &values)) {
+		uint64_t name, at, start = values[ws_cuda_kernel_start],
+				   end = values[ws_cuda_kernel_end];
+
+		if (!is_in_window(model, start, end))
+			continue;
+		name = ws_or(values[ws_cuda_kernel_name], values[ws_cuda_kernel_demangled]);
+		name = ws_report_string_key(model->report, (uint32_t)name);
+		at = ws_map_get(&index, name, NULL);
+		if (!at) {
+			ws_grow(facts->kernels, facts->kernel_cap, facts->kernel_count + 1);
+			facts->kernels[facts->kernel_count] = (struct ws_kernel_fact){
+				.name = (uint32_t)name,
+				.demangled = (uint32_t)values[ws_cuda_kernel_demangled]};
+			at = ++facts->kernel_count;
+			ws_map_set(&index, name, at);
+		}
+		note_kernel(&facts->kernels[at - 1], values);
+		facts->kernel_instances++;
+		facts->kernel_ns += end - start;
+		facts->brief_kernels += end - start < WS_SHORT_KERNEL_NS;
+		ws_map_set(&streams,
+			   values[ws_cuda_kernel_process] << 32 | values[ws_cuda_kernel_stream], 1);
+	}
+	ws_cursor_close(cursor);
+	facts->streams = streams.count;
+	if (facts->kernel_count)
+		qsort(facts->kernels, facts->kernel_count, sizeof(*facts->kernels),
+		      compare_kernels);
+	ws_map_free(&index);
+	ws_map_free(&streams);
+}
+
+static void count_others(const struct ws_model *model, struct ws_facts *facts)
+{
+	struct ws_cursor *cursor =
+		ws_cursor_open(model->report, WS_TABLE_cuda_module, model->from, model->to);
+	const uint64_t *values;
+
+	while (ws_cursor_next(cursor, &values))
+		facts->modules_loaded += values[ws_cuda_module_start] > model->from;
+	ws_cursor_close(cursor);
+	cursor = ws_cursor_open(model->report, WS_TABLE_cuda_graph_trace, model->from, model->to);
+	while (ws_cursor_next(cursor, &values))
+		facts->graph_launches++;
+	ws_cursor_close(cursor);
+	cursor = ws_cursor_open(model->report, WS_TABLE_cuda_device, 0, UINT64_MAX);
+	while (ws_cursor_next(cursor, &values))
+		facts->multiprocessors = ws_or(facts->multiprocessors, values[ws_cuda_device_sms]);
+	ws_cursor_close(cursor);
+}
+
+void ws_facts_count(const struct ws_model *model, struct ws_facts *facts)
+{
+	memset(facts, 0, sizeof(*facts));
+	if (!model->has_cuda)
+		return;
+	count_calls(model, facts);
+	count_copies(model, facts);
+	count_kernels(model, facts);
+	count_others(model, facts);
+}
+
+void ws_facts_free(struct ws_facts *facts)
+{
+	free(facts->calls);
+	free(facts->kernels);
+	memset(facts, 0, sizeof(*facts));
+}
+
+static bool is_named(const char *name, size_t length, const char *const *names)
+{
+	for (; *names; names++) {
+		size_t wanted = strlen(*names);
+
+		if ((*names)[wanted - 1] == '*') {
+			if (length >= wanted - 1 && !memcmp(name, *names, wanted - 1))
+				return true;
+		} else if (length == wanted && !memcmp(name, *names, wanted)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+bool ws_facts_sum_calls(const struct ws_model *model, const struct ws_facts *facts,
+			const char *const *names, struct ws_call_fact *sum)
+{
+	memset(sum, 0, sizeof(*sum));
+	for (size_t i = 0; i < facts->call_count; i++) {
+		const struct ws_call_fact *fact = &facts->calls[i];
+		size_t length;
+		const char *name = ws_get_cuda_function_name(model->report, fact->name, &length);
+
+		if (!is_named(name, length, names))
+			continue;
+		if (!sum->count || (fact->place.users && !sum->place.users)) {
+			uint64_t count = sum->count, ns = sum->ns;
+
+			*sum = *fact;
+			sum->count = count;
+			sum->ns = ns;
+		}
+		sum->count += fact->count;
+		sum->ns += fact->ns;
+	}
+	return sum->count > 0;
+}

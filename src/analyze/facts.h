@@ -1,0 +1,63 @@
+/*
+ * facts.h - what rules ask of the calls, copies and kernels within the window, counted once.
+ */
+#ifndef WS_ANALYZE_FACTS_H
+#define WS_ANALYZE_FACTS_H
+
+#include "analyze/code.h"
+#include "analyze/model.h"
+
+enum { WS_SMALL_COPY_BYTES = 65536, WS_SHORT_KERNEL_NS = 10000 };
+
+/* Calls of one function of CUDA. */
+struct ws_call_fact {
+	uint32_t name; /* string, with its version */
+	uint64_t count, ns;
+	struct ws_code_place place; /* where most of their time was called from */
+	uint64_t place_ns;	    /* time of the calls that are known to be from there */
+	struct ws_span longest;
+};
+
+enum ws_copy_direction { WS_TO_DEVICE, WS_TO_HOST, WS_BETWEEN, WS_MIGRATED, WS_DIRECTIONS };
+const char *ws_name_direction(enum ws_copy_direction direction); /* "to the GPU"... */
+
+struct ws_copy_fact {
+	uint64_t count, bytes, ns;
+	uint64_t small, small_ns;	      /* of less than WS_SMALL_COPY_BYTES */
+	uint64_t synchronous, synchronous_ns; /* by calls that return when they are done */
+	struct ws_span longest;
+};
+
+struct ws_kernel_fact {
+	uint32_t name, demangled;  /* strings */
+	uint64_t count, ns, brief; /* brief: less than WS_SHORT_KERNEL_NS */
+	uint64_t blocks;	   /* of the longest */
+	uint64_t threads;	   /* a block, of the longest */
+	double occupancy, waves;   /* of the longest; 0 when not known */
+	uint8_t limiter;
+	struct ws_span longest;
+};
+
+struct ws_facts {
+	struct ws_call_fact *calls; /* by time, most first */
+	size_t call_count, call_cap;
+	struct ws_copy_fact copies[WS_DIRECTIONS][2]; /* [1]: pageable memory of the host */
+	struct ws_kernel_fact *kernels;		      /* by time, most first */
+	size_t kernel_count, kernel_cap;
+	uint64_t kernel_instances, kernel_ns, brief_kernels;
+	uint64_t graph_launches;
+	uint64_t streams;	  /* that kernels ran in */
+	uint64_t multiprocessors; /* of the first GPU; 0 when not known */
+	uint64_t modules_loaded;  /* within the window */
+};
+
+/* Count. Free with ws_facts_free. */
+void ws_facts_count(const struct ws_model *model, struct ws_facts *facts);
+void ws_facts_free(struct ws_facts *facts);
+/* The calls whose name, without its version, is one of `names` (NULL-terminated) or begins with one
+ * that ends with '*': their sum in `sum`, with the place of the longest of them. False when there
+ * is none. */
+bool ws_facts_sum_calls(const struct ws_model *model, const struct ws_facts *facts,
+			const char *const *names, struct ws_call_fact *sum);
+
+#endif

@@ -1,0 +1,61 @@
+/* copy_overlap.c - copies and kernels that take turns, or hide each other well. */
+#include "analyze/rules/rules.h"
+
+static void say_healthy(const struct ws_analysis *analysis, size_t gpu, double hidden,
+			struct ws_findings *findings)
+{
+	struct ws_finding *finding = ws_findings_add(findings, &ws_rule_copy_overlap);
+	struct ws_text name = {0};
+
+	ws_analysis_put_gpu(analysis, gpu, &name);
+	finding->level = WS_LEVEL_OK;
+	finding->title = ws_format("Copies of %s are hidden by computation: %.0f %%", name.text,
+				   100 * hidden);
+	ws_text_free(&name);
+}
+
+static void check_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_findings *findings)
+{
+	const struct ws_gpu_budget *budget = &analysis->gpus[gpu];
+	uint64_t exposed = budget->exposed_copies, gain = ws_min(exposed, budget->compute);
+	uint64_t all = exposed + budget->overlapped;
+	struct ws_finding *finding;
+	struct ws_text name = {0};
+
+	if (ws_analysis_share(analysis, all) < 0.02 || !budget->compute)
+		return;
+	if ((double)budget->overlapped >= 0.7 * (double)all && !budget->exposed_comm) {
+		say_healthy(analysis, gpu, (double)budget->overlapped / (double)all, findings);
+		return;
+	}
+	if (ws_analysis_share(analysis, gain) < 0.03 ||
+	    ws_findings_have(findings, &ws_rule_pageable_copies) ||
+	    ws_findings_have(findings, &ws_rule_tiny_copies) ||
+	    ws_findings_have(findings, &ws_rule_page_migration))
+		return;
+	ws_analysis_put_gpu(analysis, gpu, &name);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_copy_overlap, exposed, gain);
+	finding->title = ws_format("Copies and kernels of %s take turns: %.0f %% of the time it "
+				   "only copies",
+				   name.text, 100 * ws_analysis_share(analysis, exposed));
+	finding->advice = ws_strdup("Copy the next batch on a stream of its own while the GPU "
+				    "computes the present one (prefetching, double buffering).");
+	finding->assumption = ws_strdup("computation hides the copies");
+	ws_text_free(&name);
+}
+
+static void check_overlap(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	for (size_t i = 0; i < analysis->model->work.gpus; i++)
+		check_gpu(analysis, i, findings);
+}
+
+const struct ws_rule ws_rule_copy_overlap = {
+	.name = "copy-overlap",
+	.title = "Copies beside computation",
+	.about = "Copies take 2 % of a GPU's time or more. At least 70 % of them beside kernels is "
+		 "well overlapped and said as such; 3 % of the time that a GPU only copies while "
+		 "it could compute is a fault.",
+	.find_obstacle = ws_need_cuda,
+	.check = check_overlap,
+};

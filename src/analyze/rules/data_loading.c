@@ -1,0 +1,94 @@
+/*
+ * data_loading.c - the GPU starves because data come too late.
+ *
+ * Time of the path inside a framework's loader, in the training process or in its workers. With w
+ * workers a step takes w times its own length of their work: so many more are needed that what is
+ * left of the step hides it.
+ */
+#include <math.h>
+
+#include "analyze/rules/rules.h"
+
+static bool is_worker(const struct ws_analysis *analysis, uint32_t thread)
+{
+	const char *name = ws_find_thread(analysis->model->who, thread)->name;
+
+	return strstr(name, "data_worker") || strstr(name, "DataLoader");
+}
+
+static unsigned count_workers(const struct ws_analysis *analysis)
+{
+	unsigned count = 0;
+
+	for (uint32_t id = 1; id < analysis->model->thread_count; id++) {
+		const struct ws_thread_info *info = ws_find_thread(analysis->model->who, id);
+
+		count += info->tid == info->pid && analysis->model->threads[id].running &&
+			 is_worker(analysis, id);
+	}
+	return count;
+}
+
+static bool is_loading(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
+{
+	switch (row->cause) {
+	case WS_CAUSE_GPU_COMPUTE:
+	case WS_CAUSE_GPU_COMM:
+	case WS_CAUSE_GPU_COPY:
+	case WS_CAUSE_LAUNCH:
+	case WS_CAUSE_GPU_DELAY:
+		return false;
+	default:
+		break;
+	}
+	if (row->thread && is_worker(analysis, row->thread))
+		return true;
+	/* With workers, what the training process does to fetch a batch is not loading. */
+	return row->place.loader && !count_workers(analysis);
+}
+
+static void check_loading(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	uint64_t loading = ws_sum_path_rows(analysis, is_loading), rest, gain,
+		 own = analysis->model->threads[analysis->model->thread].running;
+	const struct ws_breakdown_row *row = ws_find_path_row(analysis, is_loading);
+	unsigned workers = count_workers(analysis);
+	struct ws_finding *finding;
+	struct ws_text what = {0};
+	double needed;
+
+	if (!row || ws_analysis_share(analysis, loading) < 0.05)
+		return;
+	rest = ws_max(analysis->window - loading, analysis->window / 64);
+	rest = ws_max(rest, ws_analysis_gpu_busy(analysis));
+	needed = ceil((workers ? (double)workers * (double)analysis->window : (double)loading) /
+		      (double)rest);
+	ws_put_at_place(analysis, &row->place, &what);
+	/* No step is shorter than what the training thread itself computes. */
+	gain = loading;
+	if (workers)
+		gain = ws_min(gain, analysis->window - ws_min(analysis->window, own));
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_data_loading, loading, gain);
+	finding->title =
+		ws_format("Data come too late: %.0f %% of the time is loading%s, %s",
+			  100 * ws_analysis_share(analysis, loading), ws_text_or(what.text, ""),
+			  workers ? "in too few workers" : "in the training process");
+	finding->advice = ws_format(
+		"Load in %s%.0f worker processes (num_workers=%.0f now would be %u), with "
+		"pin_memory=True, persistent_workers=True and a prefetch_factor of 2 to 4; or make "
+		"the loading itself cheaper.",
+		workers ? "at least " : "", needed, needed, workers);
+	finding->assumption = ws_strdup("enough cores are free for that many workers");
+	ws_finding_add_evidence(finding, "the longest stretch of loading on the critical path",
+				NULL, row->longest.start, row->longest.end);
+	ws_text_free(&what);
+}
+
+const struct ws_rule ws_rule_data_loading = {
+	.name = "data-loading",
+	.title = "The GPU starves because data come too late",
+	.about = "At least 5 % of the critical path is code of a data loader (PyTorch, TensorFlow, "
+		 "WebDataset, DALI), in the process itself or in its workers. Workers that load "
+		 "ahead while the GPU computes hide it.",
+	.check = check_loading,
+};

@@ -1,0 +1,71 @@
+/*
+ * launch_bound.c - the GPU waits for launches: many short kernels, each of which costs the CPU more
+ * than the GPU.
+ */
+#include "analyze/rules/rules.h"
+
+enum { LEAST_RATE = 5000 /* kernels a second */ };
+
+static uint64_t sum_waits(const struct ws_analysis *analysis)
+{
+	uint64_t sum = 0;
+
+	for (int cause = WS_CAUSE_CORE; cause <= WS_CAUSE_OTHER_WAIT; cause++)
+		sum += analysis->breakdown.by_cause[cause];
+	return sum;
+}
+
+static bool is_launch_bound(const struct ws_analysis *analysis)
+{
+	uint64_t busy = ws_analysis_gpu_busy(analysis);
+	double seconds = (double)analysis->window / 1e9;
+
+	return analysis->facts.kernel_instances >= 100 &&
+	       (double)analysis->facts.kernel_instances / seconds >= LEAST_RATE &&
+	       ws_analysis_share(analysis, busy) < 0.7 &&
+	       ws_analysis_share(analysis, ws_analysis_cpu_on_path(analysis)) > 0.5;
+}
+
+static void check_launches(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	const struct ws_facts *facts = &analysis->facts;
+	uint64_t busy = ws_analysis_gpu_busy(analysis), gain;
+	struct ws_finding *finding;
+
+	/* Others know why the CPU is slow, or why it cannot run ahead. */
+	if (!is_launch_bound(analysis) || ws_findings_have(findings, &ws_rule_blocking_launches) ||
+	    ws_findings_have(findings, &ws_rule_tiny_copies) ||
+	    ws_findings_have(findings, &ws_rule_allocation_churn) ||
+	    ws_findings_have(findings, &ws_rule_gil))
+		return;
+	gain = analysis->window - ws_min(analysis->window, busy + sum_waits(analysis));
+	/* Where kernels are waited for all the time, a graph helps only once that is left. */
+	for (size_t i = 0; i < findings->count; i++)
+		if (findings->findings[i].rule == &ws_rule_sync_calls)
+			gain = ws_min(gain, findings->findings[i].gain_ns / 10 * 9);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_launch_bound,
+					ws_analysis_cpu_on_path(analysis), gain);
+	finding->title = ws_format(
+		"The GPU waits for launches: %.0f short kernels a step (%.1f us on average, %.0f "
+		"%% of them below 10 us) keep it busy %.0f %% of the time",
+		(double)facts->kernel_instances / (double)analysis->steps,
+		(double)facts->kernel_ns / (double)facts->kernel_instances / 1e3,
+		100.0 * (double)facts->brief_kernels / (double)facts->kernel_instances,
+		100 * ws_analysis_share(analysis, busy));
+	finding->advice = ws_strdup(
+		"Launch the step as one CUDA graph (torch.cuda.CUDAGraph, "
+		"torch.compile(mode='reduce-overhead')), fuse kernels (torch.compile), or give "
+		"each kernel more work (a larger batch).");
+	finding->assumption = ws_strdup("launching costs next to nothing");
+	finding->next = ws_strdup("warpsight stats -r cuda_kern_exec_sum REPORT");
+}
+
+const struct ws_rule ws_rule_launch_bound = {
+	.name = "launch-bound",
+	.title = "The GPU waits for launches",
+	.about = "At least 5,000 kernels a second are launched, the GPU is busy less than 70 % of "
+		 "the time, and code and calls of CUDA on the CPU are more than half of the "
+		 "critical path.",
+	.find_obstacle = ws_need_cuda,
+	.check = check_launches,
+};

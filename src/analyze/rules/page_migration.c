@@ -1,0 +1,52 @@
+/* page_migration.c - pages of unified memory travel between CPU and GPU. */
+#include "analyze/rules/rules.h"
+
+static bool is_in_driver(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
+{
+	const struct ws_function *function;
+
+	if (row->cause != WS_CAUSE_CPU || !row->place.leaf)
+		return false;
+	function = ws_stacks_get_function(analysis->model->stacks, row->place.leaf);
+	return strstr(function->name, "uvm") ||
+	       strstr(ws_stacks_get_origin(analysis->model->stacks, function), "nvidia_uvm");
+}
+
+static void check_migration(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	const struct ws_copy_fact *migrated = &analysis->facts.copies[WS_MIGRATED][0];
+	uint64_t faults = ws_sum_path_rows(analysis, is_in_driver), cost;
+	const struct ws_breakdown_row *row = ws_find_path_row(analysis, is_in_driver);
+	struct ws_finding *finding;
+	struct ws_text place = {0};
+
+	cost = ws_min(faults + migrated->ns, analysis->window);
+	if (ws_analysis_share(analysis, cost) < 0.03)
+		return;
+	if (row) {
+		struct ws_code_place code = row->place;
+
+		code.leaf = code.function;
+		ws_put_at_place(analysis, &code, &place);
+	}
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_page_migration, cost, cost);
+	finding->title = ws_format("Pages of unified memory travel between CPU and GPU%s",
+				   ws_text_or(place.text, ""));
+	finding->advice =
+		ws_strdup("Move them ahead with cudaMemPrefetchAsync, advise with cudaMemAdvise, "
+			  "or use memory of the GPU with copies of your own.");
+	finding->assumption = ws_strdup("they are moved before they are needed");
+	if (row)
+		ws_finding_add_evidence(finding, "the longest stretch with page faults", NULL,
+					row->longest.start, row->longest.end);
+	ws_text_free(&place);
+}
+
+const struct ws_rule ws_rule_page_migration = {
+	.name = "page-migration",
+	.title = "Page faults of unified memory",
+	.about = "Migration of pages, and the driver's handling of page faults on the critical "
+		 "path, take 3 % of the time or more.",
+	.find_obstacle = ws_need_cuda,
+	.check = check_migration,
+};

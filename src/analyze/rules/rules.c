@@ -1,0 +1,93 @@
+/* rules.c - see rules.h. */
+#include "analyze/rules/rules.h"
+
+#include "query/gpu.h"
+
+const char *ws_need_cuda(const struct ws_analysis *analysis)
+{
+	if (!analysis->model->has_cuda)
+		return "no work on GPUs was recorded (-t cuda)";
+	return NULL;
+}
+
+const char *ws_need_scheduling(const struct ws_analysis *analysis)
+{
+	if (!analysis->model->has_scheduling)
+		return "context switches were not recorded (--cpuctxsw)";
+	return NULL;
+}
+
+uint64_t ws_sum_path_rows(const struct ws_analysis *analysis,
+			  bool (*wanted)(const struct ws_analysis *analysis,
+					 const struct ws_breakdown_row *row))
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < analysis->breakdown.count; i++)
+		if (wanted(analysis, &analysis->breakdown.rows[i]))
+			sum += analysis->breakdown.rows[i].ns;
+	return sum;
+}
+
+const struct ws_breakdown_row *ws_find_path_row(const struct ws_analysis *analysis,
+						bool (*wanted)(const struct ws_analysis *analysis,
+							       const struct ws_breakdown_row *row))
+{
+	for (size_t i = 0; i < analysis->breakdown.count; i++)
+		if (wanted(analysis, &analysis->breakdown.rows[i]))
+			return &analysis->breakdown.rows[i];
+	return NULL;
+}
+
+bool ws_is_call_named(const struct ws_analysis *analysis, uint32_t call, const char *const *names)
+{
+	size_t length;
+	const char *name = ws_get_cuda_function_name(analysis->model->report, call, &length);
+
+	for (; *names; names++) {
+		size_t wanted = strlen(*names);
+
+		if ((*names)[wanted - 1] == '*') {
+			if (length >= wanted - 1 && !memcmp(name, *names, wanted - 1))
+				return true;
+		} else if (length == wanted && !memcmp(name, *names, wanted)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+uint64_t ws_sum_path_calls(const struct ws_analysis *analysis, const char *const *names)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < analysis->breakdown.count; i++) {
+		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
+
+		if (row->cause == WS_CAUSE_CUDA_CALL && row->name &&
+		    ws_is_call_named(analysis, row->name, names))
+			sum += row->ns;
+	}
+	return sum;
+}
+
+uint64_t ws_sum_path_kernel(const struct ws_analysis *analysis, uint32_t name)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < analysis->breakdown.count; i++)
+		if (analysis->breakdown.rows[i].cause == WS_CAUSE_GPU_COMPUTE &&
+		    ws_report_string_key(analysis->model->report,
+					 analysis->breakdown.rows[i].name) == name)
+			sum += analysis->breakdown.rows[i].ns;
+	return sum;
+}
+
+void ws_put_at_place(const struct ws_analysis *analysis, const struct ws_code_place *place,
+		     struct ws_text *text)
+{
+	if (!place->leaf)
+		return;
+	ws_text_puts(text, " at ");
+	ws_code_put_place(analysis->model, place, text);
+}

@@ -1,0 +1,98 @@
+/* serial_streams.c - streams were made so that work could run side by side, and it does not. */
+#include "analyze/rules/rules.h"
+
+#include "base/map.h"
+
+static const char *const makers[] = {"cudaStreamCreate*", "cuStreamCreate*", NULL};
+
+/* Streams that the process made by calls; others the driver and the runtime keep for themselves. */
+static uint64_t count_made_streams(const struct ws_analysis *analysis)
+{
+	const struct ws_model *model = analysis->model;
+	struct ws_cursor *cursor =
+		ws_cursor_open(model->report, WS_TABLE_cuda_stream, 0, UINT64_MAX);
+	const uint64_t *values;
+	uint64_t count = 0;
+
+	while (ws_cursor_next(cursor, &values)) {
+		uint32_t call = ws_calls_find(&model->calls, values[ws_cuda_stream_process],
+					      values[ws_cuda_stream_correlation]);
+
+		count += values[ws_cuda_stream_process] == model->process && call != WS_NO_CALL &&
+			 ws_is_call_named(analysis,
+					  (uint32_t)model->calls.rows.col[ws_cuda_api_name][call],
+					  makers);
+	}
+	ws_cursor_close(cursor);
+	return count;
+}
+
+/* The share of the GPU's multiprocessors that the kernels fill, weighted by time: 1 when full. */
+static double measure_filling(const struct ws_analysis *analysis)
+{
+	double filled = 0, all = 0;
+
+	for (size_t i = 0; i < analysis->facts.kernel_count; i++) {
+		const struct ws_kernel_fact *kernel = &analysis->facts.kernels[i];
+		double share = kernel->waves;
+
+		if (share <= 0 && analysis->facts.multiprocessors)
+			share = (double)kernel->blocks / (double)analysis->facts.multiprocessors;
+		filled += ws_min(share, 1.0) * (double)kernel->ns;
+		all += (double)kernel->ns;
+	}
+	if (all == 0)
+		return 1;
+	return filled / all;
+}
+
+/* Do kernels run at the same time? Sum of their times over the time in which any ran. */
+static double measure_concurrency(const struct ws_analysis *analysis)
+{
+	uint64_t compute = 0;
+
+	for (size_t i = 0; i < analysis->model->work.gpus; i++)
+		compute += analysis->gpus[i].compute;
+	if (!compute)
+		return 1;
+	return (double)analysis->facts.kernel_ns / (double)compute;
+}
+
+static void check_streams(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	uint64_t made = count_made_streams(analysis), used = analysis->facts.streams;
+	double filling = measure_filling(analysis), concurrency = measure_concurrency(analysis);
+	double possible = (double)ws_max(made, used);
+	uint64_t compute = ws_analysis_gpu_busy(analysis), gain;
+	struct ws_finding *finding;
+
+	if (filling > 0)
+		possible = ws_min(possible, 1 / filling);
+	if (ws_max(made, used) < 2 || concurrency > 1.2 || filling > 0.5 || possible < 1.5)
+		return;
+	gain = (uint64_t)((double)compute * (1 - 1 / possible));
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_serial_streams, compute, gain);
+	finding->title = ws_format(
+		"%llu streams were made, kernels ran in %llu of them, and never side by side "
+		"although they fill only %.0f %% of the GPU",
+		(unsigned long long)made, (unsigned long long)used, 100 * filling);
+	finding->advice = ws_strdup(
+		used < made
+			? "Launch independent work in different streams: the stream argument of "
+			  "the launches is always the same."
+			: "Something makes the streams wait for each other: work in the default "
+			  "stream (make streams with cudaStreamNonBlocking, or compile with "
+			  "--default-stream per-thread), events, or synchronising calls.");
+	finding->assumption = ws_format("up to %.1f of the kernels run at once", possible);
+	finding->next = ws_strdup("warpsight view REPORT shows the streams below one another");
+}
+
+const struct ws_rule ws_rule_serial_streams = {
+	.name = "serial-streams",
+	.title = "Streams whose work takes turns",
+	.about = "The program made two streams or more, its kernels fill less than half of the "
+		 "GPU, and yet hardly any two run at the same time: all work goes to one stream, "
+		 "or the default stream stands between them.",
+	.find_obstacle = ws_need_cuda,
+	.check = check_streams,
+};

@@ -1,0 +1,59 @@
+/* tensor_cores.c - matrix products that do not use the tensor cores. A note: to use them changes
+ * the precision of results, which is the user's to decide. */
+#include "analyze/rules/rules.h"
+
+#define TENSOR_GAIN 0.8 /* of the time: TF32 or BF16 run at five times the speed or more */
+
+static bool is_plain_product(const char *name)
+{
+	if (strstr(name, "tensorop") || strstr(name, "tf32") || strstr(name, "bf16") ||
+	    strstr(name, "h16816") || strstr(name, "s16816") || strstr(name, "hmma") ||
+	    strstr(name, "nvjet"))
+		return false;
+	return strstr(name, "sgemm") || strstr(name, "_ffma_") || strstr(name, "simt") ||
+	       strstr(name, "scudnn") || strstr(name, "gemm_f32f32_f32f32");
+}
+
+static void check_products(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	const struct ws_report *report = analysis->model->report;
+	const struct ws_kernel_fact *longest = NULL;
+	struct ws_finding *finding;
+	uint64_t plain = 0;
+
+	for (size_t i = 0; i < analysis->facts.kernel_count; i++) {
+		const struct ws_kernel_fact *kernel = &analysis->facts.kernels[i];
+
+		if (!is_plain_product(ws_report_string(report, kernel->name, NULL)) &&
+		    !is_plain_product(ws_report_string(report, kernel->demangled, NULL)))
+			continue;
+		plain += ws_sum_path_kernel(analysis, kernel->name);
+		if (!longest)
+			longest = kernel;
+	}
+	if (!longest || ws_analysis_share(analysis, plain) < 0.1)
+		return;
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_tensor_cores, plain,
+					(uint64_t)((double)plain * TENSOR_GAIN));
+	finding->level = WS_LEVEL_NOTE;
+	finding->title = ws_format("Matrix products in single precision leave the tensor cores "
+				   "unused: %.0f %% of the time, mostly %.80s",
+				   100 * ws_analysis_share(analysis, plain),
+				   ws_report_string(report, longest->name, NULL));
+	finding->advice = ws_strdup(
+		"Allow TF32 (torch.set_float32_matmul_precision('high')) or use mixed precision "
+		"(torch.autocast with bfloat16), if the results stay good enough.");
+	finding->assumption = ws_strdup("tensor cores do the same product five times as fast");
+	ws_finding_add_evidence(finding, "the longest of them", NULL, longest->longest.start,
+				longest->longest.end);
+}
+
+const struct ws_rule ws_rule_tensor_cores = {
+	.name = "tensor-cores",
+	.title = "Matrix products without tensor cores",
+	.about = "Kernels of matrix products or convolutions in plain single precision, by their "
+		 "names, take 10 % of the critical path or more. Never more than a note: the "
+		 "precision of results changes.",
+	.find_obstacle = ws_need_cuda,
+	.check = check_products,
+};
