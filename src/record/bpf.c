@@ -39,6 +39,48 @@ int ws_bpf_map_set(int fd, const void *key, const void *value)
 	return call(BPF_MAP_UPDATE_ELEM, &attr);
 }
 
+int ws_bpf_map_get(int fd, const void *key, void *value)
+{
+	union bpf_attr attr;
+
+	memset(&attr, 0, sizeof(attr));
+	attr.map_fd = (uint32_t)fd;
+	attr.key = (uintptr_t)key;
+	attr.value = (uintptr_t)value;
+	return call(BPF_MAP_LOOKUP_ELEM, &attr);
+}
+
+int ws_bpf_map_new_constant(uint32_t value)
+{
+	union bpf_attr attr;
+
+	memset(&attr, 0, sizeof(attr));
+	attr.map_type = BPF_MAP_TYPE_ARRAY;
+	attr.key_size = 4;
+	attr.value_size = value;
+	attr.max_entries = 1;
+	attr.map_flags = BPF_F_RDONLY_PROG;
+	return call(BPF_MAP_CREATE, &attr);
+}
+
+int ws_bpf_map_freeze(int fd)
+{
+	union bpf_attr attr;
+
+	memset(&attr, 0, sizeof(attr));
+	attr.map_fd = (uint32_t)fd;
+	return call(BPF_MAP_FREEZE, &attr);
+}
+
+int ws_bpf_call(int fd)
+{
+	union bpf_attr attr;
+
+	memset(&attr, 0, sizeof(attr));
+	attr.test.prog_fd = (uint32_t)fd;
+	return call(BPF_PROG_TEST_RUN, &attr);
+}
+
 int ws_bpf_map_take(int fd, const void *key)
 {
 	union bpf_attr attr;
@@ -67,15 +109,15 @@ static struct bpf_insn *patch_program(const struct ws_bpf_program *program,
 	return insns;
 }
 
-int ws_bpf_load(const struct ws_bpf_program *program, const struct ws_bpf_value *values, char *log,
-		size_t log_bytes)
+int ws_bpf_load(const struct ws_bpf_program *program, enum bpf_prog_type type,
+		const struct ws_bpf_value *values, char *log, size_t log_bytes)
 {
 	struct bpf_insn *insns = patch_program(program, values);
 	union bpf_attr attr;
 	int fd;
 
 	memset(&attr, 0, sizeof(attr));
-	attr.prog_type = BPF_PROG_TYPE_PERF_EVENT;
+	attr.prog_type = type;
 	attr.insns = (uintptr_t)insns;
 	attr.insn_cnt = program->words_n;
 	attr.license = (uintptr_t) "Dual BSD/GPL";

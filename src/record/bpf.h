@@ -36,13 +36,19 @@ struct ws_bpf_value {	/* of a symbol */
 /* All give a descriptor, or -errno. */
 int ws_bpf_map_new(enum bpf_map_type type, uint32_t key, uint32_t value, uint32_t entries);
 int ws_bpf_map_set(int fd, const void *key, const void *value);
+int ws_bpf_map_get(int fd, const void *key, void *value);
 int ws_bpf_map_take(int fd, const void *key);
+/* A map of one value of so many bytes that programs cannot change, nor anyone once it is frozen. */
+int ws_bpf_map_new_constant(uint32_t value);
+int ws_bpf_map_freeze(int fd);
+/* Run a program that no event runs: one of type RAW_TRACEPOINT, without arguments. */
+int ws_bpf_call(int fd);
 /*
- * Load a program of type PERF_EVENT, with the values of its symbols, by number. `log` (may be NULL,
+ * Load a program of a type, with the values of its symbols, by number. `log` (may be NULL,
  * of `log_bytes`) gets what the kernel says when it refuses. The helpers that read memory are for
  * programs under the GPL only, so the instructions are given under either licence.
  */
-int ws_bpf_load(const struct ws_bpf_program *program, const struct ws_bpf_value *values, char *log,
-		size_t log_bytes);
+int ws_bpf_load(const struct ws_bpf_program *program, enum bpf_prog_type type,
+		const struct ws_bpf_value *values, char *log, size_t log_bytes);
 
 #endif

@@ -10,6 +10,7 @@
 #include "base/jit_runtimes.h"
 #include "base/mem.h"
 #include "base/ticks.h"
+#include "record/kernel_names.h"
 #include "symbols/symbolise.h"
 
 #define BUDGET_S                                                                                   \
@@ -42,6 +43,7 @@ void ws_code_free(struct ws_code *code)
 	if (!code)
 		return;
 	ws_code_end(code);
+	ws_kernel_names_close(code->kernel_names);
 	ws_modules_free(code->modules);
 	free(code);
 }
@@ -189,8 +191,26 @@ static void explain_generated_code(const struct naming *naming, const struct ws_
 	free(text);
 }
 
+/* Has the kernel name its own functions, if there are any and it can be had to. */
+static void name_kernel(struct ws_code *code, const struct ws_wanted *wanted, size_t n,
+			struct ws_symbol_opts *opts)
+{
+	size_t i = 0;
+
+	while (i < n && !(wanted[i].module && wanted[i].module->kind == WS_MODULE_KERNEL))
+		i++;
+	if (i == n)
+		return;
+	if (!code->kernel_names)
+		code->kernel_names = ws_kernel_names_open();
+	if (!code->kernel_names)
+		return;
+	opts->name_kernel = ws_kernel_names_find;
+	opts->naming_kernel = code->kernel_names;
+}
+
 void ws_code_symbolise(struct ws_sink *sink, const struct ws_record_opts *options, uint64_t since_s,
-		       struct ws_kallsyms *kernel, bool progress)
+		       struct ws_code *code, bool progress)
 {
 	uint32_t frames = ws_stackset_frames(sink->stacks);
 	struct naming naming = {.sink = sink, .progress = progress && isatty(STDERR_FILENO)};
@@ -200,8 +220,7 @@ void ws_code_symbolise(struct ws_sink *sink, const struct ws_record_opts *option
 				      true,
 				      since_s,
 				      0,
-				      BUDGET_S,
-				      kernel};
+				      BUDGET_S};
 	struct ws_symbol_receiver receiver = {write_symbol, say_progress, &naming};
 	struct ws_symbol_result result = {0};
 	struct ws_wanted *wanted;
@@ -220,6 +239,7 @@ void ws_code_symbolise(struct ws_sink *sink, const struct ws_record_opts *option
 			wanted[count++] =
 				(struct ws_wanted){frame->module, frame->address, i, frame->kind};
 	}
+	name_kernel(code, wanted, count, &opts);
 	ws_symbolise(wanted, count, &opts, &receiver, &result);
 	explain_modules(sink, wanted, count);
 	explain_generated_code(&naming, wanted, count);

@@ -9,12 +9,13 @@
 #include "record/stacks.h"
 #include "symbols/unwind.h"
 
-struct ws_kallsyms;
+struct ws_kernel_names;
 
 struct ws_code {
 	struct ws_modules *modules;
 	struct ws_maps *maps;
 	struct ws_unwinder *unwinder;
+	struct ws_kernel_names *kernel_names; /* once they were needed */
 };
 
 struct ws_code *ws_code_new(void);
@@ -26,11 +27,10 @@ void ws_code_free(struct ws_code *code);
 
 /*
  * Name the frames of a report, in rows of its table `symbol`, as --resolve-symbols, --symbols and
- * --show-source-info ask; says what could not be named. `kernel`: the
- * kernel's symbols, NULL to read them only if one is needed. Takes at most some seconds of
- * processor time; with `progress` it says on a terminal how far it is.
+ * --show-source-info ask; says what could not be named. Takes at most some seconds of processor
+ * time; with `progress` it says on a terminal how far it is.
  */
 void ws_code_symbolise(struct ws_sink *sink, const struct ws_record_opts *options, uint64_t since_s,
-		       struct ws_kallsyms *kernel, bool progress);
+		       struct ws_code *code, bool progress);
 
 #endif

@@ -166,7 +166,7 @@ static int load(const char *name, const struct ws_bpf_value *values)
 		return -ENOEXEC;
 	if (getenv("WARPSIGHT_BPF_LOG")) /* for whoever changes the programs */
 		log = ws_malloc(LOG_BYTES);
-	fd = ws_bpf_load(program, values, log, LOG_BYTES);
+	fd = ws_bpf_load(program, BPF_PROG_TYPE_PERF_EVENT, values, log, LOG_BYTES);
 	if (fd < 0 && log)
 		fprintf(stderr, "%s\n", log);
 	free(log);

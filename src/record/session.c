@@ -39,7 +39,6 @@
 #include "record/signals.h"
 #include "record/starved.h"
 #include "record/tee.h"
-#include "symbols/kallsyms.h"
 
 #define IDLE_NS 20000000u	/* nothing recorded stays unread for longer */
 #define BUSY_BYTES (256u << 10) /* a round that converted more is followed by another at once */
@@ -69,8 +68,7 @@ struct session {
 	struct ws_python_opts python_opts;
 	struct ws_python *python; /* NULL when nothing of Python is wanted */
 	struct ws_perf_opts perf_opts;
-	struct ws_perf *perf;	    /* NULL when neither samples nor context switches are wanted */
-	struct ws_kallsyms *kernel; /* its symbols; NULL when no sample needs them */
+	struct ws_perf *perf; /* NULL when neither samples nor context switches are wanted */
 	struct ws_code *code;
 	struct ws_sink *sinks; /* the first is the target's */
 	struct ws_sink *main;
@@ -822,7 +820,7 @@ static int finish_session(struct session *session, struct ws_err *err)
 		session->result->status = make_exit_code(status);
 	ws_code_end(session->code);
 	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
-		ws_code_symbolise(sink, session->options, session->started_epoch, session->kernel,
+		ws_code_symbolise(sink, session->options, session->started_epoch, session->code,
 				  true);
 	ret = close_reports(session, err);
 	ws_closer_join(closer);
@@ -889,10 +887,6 @@ static int begin_session(struct session *session, struct ws_err *err_e)
 		return -1;
 	if (ws_launch_prepare(&session->launch, options, session->env, out, err, err_e))
 		return -1;
-	/* Nearly every recording with samples needs them, and until the target begins there is a
-	 * core to spare. */
-	if (session->perf_opts.sample && !session->perf_opts.signals && options->resolve_symbols)
-		session->kernel = ws_kallsyms_start_reading();
 	session->main = create_report(session, NULL, 0, err_e);
 	if (!session->main) {
 		ws_launch_cancel(&session->launch);
@@ -1013,7 +1007,6 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 	settle_old_report(session, NULL);
 	ws_area_destroy(&session->area);
 	ws_code_free(session->code);
-	ws_kallsyms_free(session->kernel);
 	ws_clock_free(&session->clock);
 	ws_signals_restore();
 	ws_launch_environment_free(session->env);

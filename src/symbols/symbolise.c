@@ -27,7 +27,7 @@ struct symbol_batch {
 	void (*emit)(void *ctx, const struct ws_symbol *symbol);
 	void *ctx;
 	struct ws_symbol_result *result;
-	struct ws_kallsyms *kernel; /* NULL when no names of the kernel are wanted */
+	struct ws_kallsyms *kernel; /* being read; NULL: not needed yet */
 };
 
 static uint32_t get_module_number(const struct ws_wanted *wanted)
@@ -218,9 +218,21 @@ static void emit_kernel_symbol(void *ctx, size_t i, const char *name, uint64_t b
 
 static void symbolise_kernel(struct symbol_batch *batch)
 {
-	if (batch->kernel)
-		ws_kallsyms_find(batch->kernel, batch->addresses, batch->count, emit_kernel_symbol,
+	const struct ws_symbol_opts *options = batch->opts;
+	struct ws_kallsyms *symbols = batch->kernel;
+
+	if (options->name_kernel && options->name_kernel(options->naming_kernel, batch->addresses,
+							 batch->count, emit_kernel_symbol, batch)) {
+		emit_remaining(batch);
+		return;
+	}
+	if (!symbols && options->kernel)
+		symbols = ws_kallsyms_start_reading();
+	if (symbols)
+		ws_kallsyms_find(symbols, batch->addresses, batch->count, emit_kernel_symbol,
 				 batch);
+	if (symbols != batch->kernel)
+		ws_kallsyms_free(symbols);
 	emit_remaining(batch);
 }
 
@@ -363,11 +375,9 @@ void ws_symbolise(struct ws_wanted *wanted, size_t n, const struct ws_symbol_opt
 	if (n)
 		qsort(wanted, n, sizeof(*wanted), compare_wanted);
 	result->frames += n;
-	run.batch.kernel = opts->kernel_symbols;
-	if (!run.batch.kernel)
+	if (!opts->name_kernel)
 		run.batch.kernel = read_kernel_if_wanted(wanted, n, opts);
 	symbolise_modules(&run, wanted, n, false);
 	symbolise_modules(&run, wanted, n, true); /* last: its symbols are being read meanwhile */
-	if (run.batch.kernel != opts->kernel_symbols)
-		ws_kallsyms_free(run.batch.kernel);
+	ws_kallsyms_free(run.batch.kernel);
 }

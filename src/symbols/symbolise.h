@@ -10,8 +10,6 @@
 
 #include "symbols/module.h"
 
-struct ws_kallsyms;
-
 struct ws_symbol_opts {
 	const char *const *dirs; /* --symbols */
 	size_t dir_count;
@@ -21,8 +19,12 @@ struct ws_symbol_opts {
 				      written last; 0: any */
 	double budget_s; /* processor time, in seconds, after which no further module is read; 0: no
 			    limit */
-	struct ws_kallsyms *kernel_symbols; /* its symbols, where they are being read already;
-					       else NULL */
+	/* Names functions of the kernel as ws_kallsyms_find does, with `naming_kernel`. NULL, or
+	 * where it returns false: /proc/kallsyms is read. */
+	bool (*name_kernel)(void *naming_kernel, const uint64_t *address, size_t n,
+			    void (*found)(void *ctx, size_t i, const char *name, uint64_t begin),
+			    void *ctx);
+	void *naming_kernel;
 };
 
 /* A frame to symbolise. */
