@@ -68,7 +68,7 @@ test("an address holds the window, the selected range and event, the rows and th
   ok(before.event && before.hidden.length && before.pinned.length, JSON.stringify(before));
   const address = await until("the address", async () => {
     const url = t.page.url();
-    return /e=.*p=events.*rows=/.test(url) && url;
+    return /#v=2&.*e=.*p=events.*rows=/.test(url) && url;
   });
   equal(
     await t.eval(() => window.warpsight.app.makeLink()),
@@ -82,6 +82,182 @@ test("an address holds the window, the selected range and event, the rows and th
   );
   await other.end();
   await t.end();
+});
+
+/** What panels say, as text. */
+const panelState = (p) =>
+  p.eval(() => {
+    const text = (css) => [...document.querySelectorAll(css)].map((e) => e.innerText).join("|");
+    return {
+      panel: document.querySelector("[role=tab].on")?.dataset.tab,
+      head: text(".panel th"),
+      rows: text(".panel tbody tr"),
+      only: text(".panel .only bdi"),
+      pressed: text(".panel [aria-pressed=true]"),
+      bar: document.querySelector(".panel .bars .on")?.ariaLabel,
+      inputs: [...document.querySelectorAll(".panel input[type=search], .panel textarea")].map(
+        (e) => e.value,
+      ),
+      says: text(".panel .says").replace(/ · .*/, ""), // how long it took
+    };
+  });
+
+/** The address once the page has noted what it shows. */
+const settledAddress = (t) =>
+  until("the address", () =>
+    t.eval(() => {
+      const { app } = window.warpsight,
+        hash = app.makeHash();
+      return location.hash === hash && !app.cache.busy() && location.href;
+    }),
+  );
+
+/** Open the page's link in a browser that knows nothing of it: it shows the same. */
+async function sameElsewhere(t, what, options) {
+  const before = await panelState(t),
+    address = await settledAddress(t),
+    other = await open({ url: address }, options);
+  try {
+    await until(
+      what,
+      async () => JSON.stringify(await panelState(other)) === JSON.stringify(before),
+    );
+  } catch (e) {
+    equal(await panelState(other), before, what);
+    throw e;
+  }
+  await other.end();
+  return { address, before };
+}
+
+test("a link holds the table of events, statistics and SQL as they are", async () => {
+  const s = await serve(make("panels-link.wsrep", makeReport));
+  const t = await open(s);
+  await t.page.click("[data-tab=statistics]");
+  await t.page.locator(".statistics .actions button", { hasText: /^Kernels \d/ }).click();
+  await t.page.locator(".statistics th button", { hasText: "Average" }).click();
+  await until("sorted", async () => /Average ▾/.test(await t.text(".statistics thead")));
+  await sameElsewhere(t, "statistics");
+
+  /* Kernels of a name, with columns, sorted by one, of a bar and a condition. */
+  const gemm = t.page.locator(".statistics tbody tr", { hasText: "sm90_gemm_f16" }).first();
+  await gemm.locator("button.spread").click();
+  await until("the figures", async () => /Median/.test(await t.text(".histogram")));
+  await t.page.locator(".chooser summary").click();
+  for (const name of ["grid_x", "grid_id"])
+    await t.page.locator(`.chooser [data-column="${name}"]`).check();
+  await t.page.locator(".chooser summary").click();
+  await t.page.locator(".events th button", { hasText: /^grid_id/ }).click();
+  await t.page.locator(".events th button", { hasText: /^grid_id/ }).click();
+  await t.page.fill(".events .where", "grid_x > 0 and stream != 99");
+  await until("filtered", () => /ew=/.test(t.page.url()));
+  await t.settled();
+  await t.page.locator(".histogram .bars button:enabled").last().click();
+  await until("a bar", async () => (await panelState(t)).bar);
+  await until("sorted down", async () => /grid_id ▾/.test(await t.text(".events thead")));
+  await t.settled();
+  const { address, before } = await sameElsewhere(t, "the table of events");
+  ok(before.rows && / to /.test(before.only), JSON.stringify(before));
+  ok(address.length < 400, `the link is short: ${address.length} ${address}`);
+
+  /* In a tab that shows something else of the same report the link is followed, too. */
+  const other = await open(s);
+  await other.page.goto(address);
+  await until("followed", async () => {
+    const now = await panelState(other).catch(() => null); // it is being loaded again
+    return JSON.stringify(now) === JSON.stringify(before);
+  });
+  await other.end();
+
+  /* A part of a name that was typed, and rows. */
+  await t.page.locator(".events .only button").click();
+  await t.page.locator(".events input:not(.where, [type=checkbox])").fill("layer");
+  await t.page.fill(".events .where", "");
+  await t.page.click(".events .spread");
+  await until("typed", async () => !/sm90/.test((await panelState(t)).rows));
+  await sameElsewhere(t, "a part of a name");
+
+  await t.page.click("[data-tab=sql]");
+  await t.page.fill(".query textarea", "SELECT 'a+b & c%', 7 AS n\n-- (it's = #1)");
+  await t.page.keyboard.press("Control+Enter");
+  await until("the answer", async () => /a\+b & c%/.test((await panelState(t)).rows));
+  const sql = await sameElsewhere(t, "SQL");
+  ok(/\brun=1/.test(sql.address), sql.address);
+  await t.page.fill(".query textarea", "SELECT 8");
+  const typed = await settledAddress(t);
+  ok(/sql=SELECT\+8(&|$)/.test(typed) && !/run=1/.test(typed), `typed, not asked: ${typed}`);
+  await t.end();
+});
+
+test("a link holds whether names that differ in numbers are one", async () => {
+  const file = join(folder, "fold.json");
+  const traceEvents = [...Array(300).keys()].map((i) => ({
+    ph: "X",
+    cat: "cpu_op",
+    name: `iteration ${i}`,
+    pid: 1,
+    tid: 1,
+    ts: 1000 + i * 10,
+    dur: 5,
+  }));
+  writeFileSync(file, JSON.stringify({ schemaVersion: 1, traceEvents }));
+  const t = await open(await serve(file));
+  await t.page.click("[data-tab=statistics]");
+  await until("one", async () => /iteration #/.test(await t.text(".statistics tbody")));
+  await t.page.locator(".statistics .folding").click();
+  await until("each", async () => /iteration 17/.test(await t.text(".statistics tbody")));
+  const { address } = await sameElsewhere(t, "each in the other");
+  ok(/fold=0/.test(address), address);
+  await t.page.locator(".statistics .folding").click();
+  await until("one again", async () => /iteration #/.test(await t.text(".statistics tbody")));
+  /* Who has them apart by habit sees what the sender saw, and keeps the habit. */
+  const folded = await settledAddress(t),
+    other = await open({ url: new URL(folded).href.replace(/#.*/, "") });
+  await other.page.click("[data-tab=statistics]");
+  await other.page.locator(".statistics .folding").click();
+  await until("apart", async () => /iteration 17/.test(await other.text(".statistics tbody")));
+  await other.page.goto(folded);
+  await until("as sent", async () =>
+    /iteration #/.test(await other.text(".statistics tbody").catch(() => "")),
+  );
+  equal(
+    await other.eval(() => JSON.parse(localStorage.getItem("warpsight")).fold),
+    false,
+    "the setting stays",
+  );
+  await other.end();
+  await t.end();
+});
+
+test("old, newer and damaged links open what they can", async () => {
+  const s = await serve(make("old-link.wsrep", makeReport));
+  const rows = encodeURIComponent(
+    JSON.stringify({ hidden: { 3: true }, pinned: "no", open: null }),
+  );
+  for (const [what, hash, panel, range] of [
+    ["version 1", "#t=100000,900000&s=200000,300000&p=events", "events", [200000, 300000]],
+    ["with rows", `#t=100000,900000&p=session&rows=${rows}`, "session", null],
+    ["newer", "#v=9&t=100000,900000&p=events&new=thing&eo=.none&ec=grid_x", "events", null],
+    ["no such event", "#v=2&t=100000,900000&e=0,9999,0,0&p=events", "events", null],
+    ["cut", "#v=2&t=100000,900000&p=events&rows=%7B%22hid", "events", null],
+    [
+      "nonsense",
+      "#v=x&t=100000,900000&e=a,b&p=events&el=9:1-99999999;x&ed=,&%=%E0%A4",
+      "events",
+      null,
+    ],
+    ["reversed", "#t=100000,900000&s=300000,200000&p=events", "events", [200000, 300000]],
+  ]) {
+    const t = await open({ url: `${s.url}${hash}` });
+    equal((await t.view()).map(Math.round), [100000, 900000], `${what}: window`);
+    await until(`${what}: panel`, async () => (await panelState(t)).panel === panel);
+    equal(await t.eval(() => window.warpsight.app.range), range, `${what}: range`);
+    if (panel === "events")
+      await until(`${what}: events`, async () => (await panelState(t)).rows !== "");
+    equal(await t.page.locator(".error:not([hidden])").count(), 0, `${what}: no complaint`);
+    await until(`${what}: the address is of today`, () => /#v=2&/.test(t.page.url()));
+    await t.end();
+  }
 });
 
 test("two reports are aligned at their first event, or by choice; both are in sight", async () => {

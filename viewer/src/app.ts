@@ -31,6 +31,7 @@ import { Viewport } from "./viewport";
 import { getLanguage, setLanguage, t, hasWord, type Language } from "./i18n";
 import { cleanText, formatValue } from "./format";
 import { delayCalls } from "./dom";
+import { Link, writeHash, type Linked, type LinkPairs } from "./link";
 
 export interface Marker {
   time: number;
@@ -119,11 +120,20 @@ const BEFORE = 2 ** 52; // ns: earlier than any event
 
 /** What a link has of rows: what was changed of them. */
 type LinkedRows = Partial<Saved> & { offsets?: number[] };
+const ADDRESS = "warpsight address"; // that this page has given itself
+const NO_CHANGES: Saved = { open: {}, hidden: {}, pinned: [], order: {}, full: {}, height: {} };
+
+/** A value of a link that may stand for one of ours: a list, or an object that is none. */
+function isLike(ours: unknown, value: unknown): boolean {
+  return (
+    typeof value === "object" && value !== null && Array.isArray(ours) === Array.isArray(value)
+  );
+}
 
 export class App {
   source: Source;
   cache: TileCache;
-  rows = new Rows({ open: {}, hidden: {}, pinned: [], order: {}, full: {}, height: {} });
+  rows = new Rows(structuredClone(NO_CHANGES));
   view = new Viewport();
   reports: ReportInfo[] = [];
   uploadMost = 0; // bytes of a file that the server takes; 0: it takes none
@@ -372,12 +382,7 @@ export class App {
     this.stored = loadStored(
       this.storeKey(),
       before ?? {
-        open: {},
-        hidden: {},
-        pinned: [],
-        order: {},
-        full: {},
-        height: {},
+        ...structuredClone(NO_CHANGES),
         markers: [],
         labels: 290,
         bottom: Math.max(260, Math.round(innerHeight * 0.28)),
@@ -386,14 +391,14 @@ export class App {
         nameColors: {},
       },
     );
-    if (!before) Object.assign(this.stored, this.linkedRows());
+    if (!before) this.followLink();
     this.markers = this.stored.markers;
     this.offsets = this.reports.map((_, i) => this.stored.offsets[i] ?? this.clockOffset(i));
     this.rows = new Rows(this.stored);
     this.setExtent();
     this.view.t0 = this.view.first;
     this.view.t1 = this.view.last;
-    if (!before) this.fromHash();
+    if (!before) this.openWindow();
     this.emitEvent("ready");
     this.emitEvent("view");
     await this.loadTrees(session.trees);
@@ -958,75 +963,107 @@ export class App {
   }
 
   panel = ""; // which is shown
+  /** Other parts of the page that links hold the state of. */
+  linkedParts: Linked[] = [];
+  /** The link that was opened, until all that it says is shown. */
+  linked: Link | null = new Link(location.hash);
 
   /** What of the rows was changed; "" when nothing was. */
   private rowsAsText(): string {
     const { open, hidden, pinned, order, full, height } = this.stored,
       changed: LinkedRows = { open, hidden, pinned, order, full, height },
       parts = Object.entries(changed).filter(([, v]) => Object.keys(v as object).length);
-    if (this.offsets.some((offset) => offset !== 0)) parts.push(["offsets", this.offsets]);
-    return parts.length ? encodeURIComponent(JSON.stringify(Object.fromEntries(parts))) : "";
+    if (this.offsets.some((offset, i) => offset !== this.clockOffset(i)))
+      parts.push(["offsets", this.offsets]);
+    return parts.length ? JSON.stringify(Object.fromEntries(parts)) : "";
   }
 
+  /** What a link says of rows; what it does not is as at first, or with an old link as it was. */
   private linkedRows(): LinkedRows {
+    const link = this.linked;
+    if (!link?.version || this.isOwnAddress()) return {};
+    const first: LinkedRows =
+      link.version > 1 ? { ...structuredClone(NO_CHANGES), offsets: [] } : {};
     try {
-      return JSON.parse(
-        new URLSearchParams(location.hash.slice(1)).get("rows") ?? "{}",
-      ) as LinkedRows;
+      const said = JSON.parse(link.get("rows") ?? "{}") as Record<string, unknown>;
+      for (const [key, value] of Object.entries({ ...NO_CHANGES, offsets: [] }))
+        if (isLike(value, said[key])) Object.assign(first, { [key]: said[key] });
     } catch {
-      return {}; // a link that was cut: the rest of it holds
+      /* a link that was cut: the rest of it holds */
+    }
+    return first;
+  }
+
+  /** The page was loaded again: what the browser keeps of it is newer than its address. */
+  private isOwnAddress(): boolean {
+    try {
+      return (
+        sessionStorage.getItem(ADDRESS) === location.hash &&
+        localStorage.getItem(this.storeKey()) !== null
+      );
+    } catch {
+      return false; // nothing is kept
     }
   }
 
-  /** What a link has beside the window: asked for once rows are there. */
-  private readLink(): { panel: string; event: number[] } {
-    const of = new URLSearchParams(location.hash.slice(1)),
-      event = (of.get("e") ?? "").split(",").map(Number);
-    return {
-      panel: of.get("p") ?? "",
-      event: event.length === 4 && !event.some(isNaN) ? event : [],
-    };
+  /** Have the browser's address line be a link to what is shown. */
+  keepAddress(): void {
+    if (this.building || this.linked) return; // what the address has is yet to be shown
+    history.replaceState(null, "", this.makeHash());
+    try {
+      sessionStorage.setItem(ADDRESS, location.hash);
+    } catch {
+      /* loading again then opens the link */
+    }
+  }
+
+  /** Settings and rows as the link has them, without keeping the settings. */
+  private followLink(): void {
+    Object.assign(this.stored, this.linkedRows());
+    if ((this.linked?.version ?? 0) > 1 && !this.isOwnAddress())
+      this.settings.fold = this.linked!.get("fold") !== "0";
   }
 
   /** Select and show what the link that was opened had. Returns its panel, "" for none. */
-  async openLinked({
-    panel,
-    event: [report, lane, level, event],
-  }: {
-    panel: string;
-    event: number[];
-  }): Promise<string> {
-    if (lane !== undefined && this.reports[report]) {
-      const spot = await this.ask<EventDetail>("event", { r: report, lane, level, event });
+  async openLink(): Promise<string> {
+    const link = this.linked,
+      [report, lane, level, event] = link?.getNumbers("e", 4) ?? [];
+    if (!link) return "";
+    for (const part of this.linkedParts) part.readLink(link);
+    if (lane !== undefined && this.laneRow(report, lane)) {
+      const question = { r: report, lane, level, event },
+        spot = await this.askOrThrow<EventDetail>("event", question).catch(() => undefined);
       if (spot) this.select(report, spot);
     }
-    return panel;
+    return link.get("p") ?? "";
   }
-  linkedAtStart = this.readLink();
 
   makeHash(): string {
     const writePair = ([a, b]: [number, number]): string => `${Math.round(a)},${Math.round(b)}`,
-      parts = [`t=${writePair([this.view.t0, this.view.t1])}`],
+      pairs: LinkPairs = [["t", writePair([this.view.t0, this.view.t1])]],
       rows = this.rowsAsText();
-    if (this.range) parts.push(`s=${writePair(this.range)}`);
+    if (this.range) pairs.push(["s", writePair(this.range)]);
     if (this.selected) {
       const { lane, level, event } = this.selected.spot;
-      parts.push(`e=${[this.selected.report, lane, level, event].join(",")}`);
+      pairs.push(["e", [this.selected.report, lane, level, event].join(",")]);
     }
-    if (this.panel) parts.push(`p=${this.panel}`);
-    if (rows) parts.push(`rows=${rows}`);
-    return `#${parts.join("&")}`;
+    if (this.panel) pairs.push(["p", this.panel]);
+    if (!this.settings.fold) pairs.push(["fold", "0"]);
+    for (const part of this.linkedParts) pairs.push(...part.writeLink());
+    if (rows) pairs.push(["rows", rows]);
+    return writeHash(pairs);
   }
 
-  private fromHash(): void {
-    const match = /[#&]t=(-?\d+),(-?\d+)/.exec(location.hash),
-      found = /[#&]s=(-?\d+),(-?\d+)/.exec(location.hash);
-    if (match && Number(match[2]) > Number(match[1])) {
-      this.view.t0 = Number(match[1]);
-      this.view.t1 = Number(match[2]);
+  /** The window and the selected stretch of the link. */
+  private openWindow(): void {
+    const [t0, t1] = this.linked?.getNumbers("t", 2) ?? [],
+      [from, to] = this.linked?.getNumbers("s", 2) ?? [];
+    if (t1 > t0) {
+      this.view.t0 = t0;
+      this.view.t1 = t1;
       this.view.given = true;
     }
-    if (found) this.range = [Number(found[1]), Number(found[2])];
+    if (to !== undefined) this.range = from > to ? [to, from] : [from, to];
   }
 
   getPalettes(): Uint32Array[] {

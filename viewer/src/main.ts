@@ -374,13 +374,21 @@ function followShares(app: App): void {
 
 /** The address of the page is a link to what is shown. */
 function keepAddress(app: App): void {
-  const keep = delayCalls(400, () => {
-    const { panel, event } = app.linkedAtStart;
-    if (app.building || panel || event.length) return; // what the address has is yet to be shown
-    history.replaceState(null, "", app.makeHash());
-  });
-  for (const what of ["view", "built", "range", "select", "layout", "panel", "align"])
+  const keep = delayCalls(400, () => app.keepAddress());
+  for (const what of [
+    "view",
+    "built",
+    "range",
+    "select",
+    "layout",
+    "panel",
+    "align",
+    "link",
+    "fold",
+  ])
     app.on(what, keep);
+  /* Another link was put into the address bar: it says all that the page needs. */
+  addEventListener("hashchange", () => location.reload());
 }
 
 /** How several reports lie on one axis. */

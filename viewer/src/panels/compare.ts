@@ -4,6 +4,7 @@
 
 import type { App } from "../app";
 import type { Flame } from "../data";
+import type { Link, Linked, LinkPairs } from "../link";
 import { windowOf, type Panel } from "./panels";
 import { copyCsv } from "../copy";
 import { fillElement, h, waitForRelease } from "../dom";
@@ -48,7 +49,7 @@ const COLUMNS = {
 } satisfies Record<string, (p: Pair) => number>;
 type Key = keyof typeof COLUMNS;
 
-export class Compare implements Panel {
+export class Compare implements Panel, Linked {
   readonly root = h("div", { class: "statistics compare" });
   private sides: [Side, Side] = [
     { report: 0, window: null },
@@ -56,6 +57,7 @@ export class Compare implements Panel {
   ];
   private diff: Diff = { pairs: [], names: 0 };
   private kind = "";
+  private choseKind = false; // the user did
   private sorting: Sorting<Key | "change" | "name"> = { key: "change", down: true };
   private turn = 0;
   private most = AT_FIRST; // names that are compared
@@ -64,7 +66,34 @@ export class Compare implements Panel {
   private stacks: FlameDiff;
 
   constructor(private app: App) {
+    app.linkedParts.push(this);
     this.stacks = new FlameDiff(app, () => this.updatePanel());
+  }
+
+  /** Each side as `report` or `report,from,to`. */
+  writeLink(): LinkPairs {
+    const sides = this.sides.map(({ report, window }) => [report, ...(window ?? [])].join(",")),
+      pairs: LinkPairs = [];
+    if (this.chosen || this.sides.some((side) => side.window)) pairs.push(["cs", sides.join(";")]);
+    if (this.profile >= 0) pairs.push(["cp", String(this.profile)]);
+    else if (this.kind && this.choseKind) pairs.push(["ck", this.kind]);
+    return pairs;
+  }
+
+  readLink(link: Link): void {
+    const sides = (link.get("cs") ?? "").split(";").map((side) => side.split(",").map(Number));
+    if (
+      sides.length === 2 &&
+      sides.every((side) => side.every(Number.isFinite) && this.app.reports[side[0]])
+    ) {
+      this.chosen = true;
+      sides.forEach(([report, from, to], i) => {
+        this.sides[i] = { report, window: to > from ? [from, to] : null };
+      });
+    }
+    this.profile = link.getNumbers("cp", 1)?.[0] ?? -1;
+    this.kind = link.get("ck") ?? "";
+    this.choseKind = this.kind !== "";
   }
 
   hasContent(): boolean {
@@ -224,6 +253,7 @@ export class Compare implements Panel {
   }
 
   private drawPanel(): void {
+    this.app.emitEvent("link");
     const kinds = [...new Set(this.diff.pairs.map((pair) => pair.kind))];
     if (!kinds.includes(this.kind))
       this.kind = kinds.includes("kernels") ? "kernels" : (kinds[0] ?? "");
@@ -245,6 +275,7 @@ export class Compare implements Panel {
         kinds.map((key) =>
           this.makeChoice(names && key === this.kind, this.nameKind(key), () => {
             this.kind = key;
+            this.choseKind = true;
             this.profile = -1;
             if (names) this.drawPanel();
             else this.updatePanel();

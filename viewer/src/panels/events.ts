@@ -19,6 +19,7 @@ import { copyCsv, copySql, saveCsv } from "../copy";
 import { fillElement, h, delayCalls, waitForRelease } from "../dom";
 import { cleanText, formatCount, formatDuration, formatMoment } from "../format";
 import { t } from "../i18n";
+import { readLanes, writeLanes, type Link, type Linked, type LinkPairs } from "../link";
 import { compareCells } from "../values";
 import { sortHead, type Sorting } from "./grid";
 import { Histogram, type Slice } from "./histogram";
@@ -29,7 +30,10 @@ type Shown = EventTable["events"][number] & { report: number };
 /* Rows can be sorted by as long as their numbers fit into an address. */
 const MOST_LANES = 6000;
 
-export class Events implements Panel {
+/** How tables are sorted, in links: `-` is down; a column of a table has a point. */
+const ORDER = /^(-?)(start|duration|name|row|\.\w+)$/;
+
+export class Events implements Panel, Linked {
   readonly root: HTMLElement;
   private lanes: LaneRef[] = [];
   // a name that was chosen; what is typed is only a part of one
@@ -101,8 +105,49 @@ export class Events implements Panel {
       h("table", { class: "grid" }, this.head, this.table),
       this.more,
     );
+    app.linkedParts.push(this);
     app.on("words", () => this.nameControls());
     this.nameControls();
+  }
+
+  /* ---- links ---- */
+
+  writeLink(): LinkPairs {
+    const { key, down } = this.sort,
+      typed = this.exact === null ? this.filter.value : "",
+      bars = this.slice ? this.slice.join(",") : "1",
+      pairs: [string, string | undefined][] = [
+        ["el", this.lanes.length ? writeLanes(this.lanes) : undefined],
+        ["en", typed || undefined],
+        ["ex", this.exact ?? undefined],
+        ["ef", this.form?.toString()],
+        ["ew", this.readCondition()],
+        ["ec", this.columns.join(",") || undefined],
+        ["eo", key === "start" && !down ? undefined : `${down ? "-" : ""}${key}`],
+        ["ed", this.histogram.root.hidden ? undefined : bars],
+      ];
+    return pairs.filter((pair): pair is [string, string] => pair[1] !== undefined);
+  }
+
+  readLink(link: Link): void {
+    const exact = link.get("ex"),
+      form = link.getNumbers("ef", 1)?.[0],
+      order = ORDER.exec(link.get("eo") ?? ""),
+      columns = (link.get("ec") ?? "").split(",");
+    this.lanes = readLanes(
+      link.get("el") ?? "",
+      ({ report, lane }) => this.app.laneRow(report, lane) !== undefined,
+    );
+    this.exact = exact ?? null;
+    this.form = exact === undefined ? undefined : form;
+    this.filter.value = exact ?? link.get("en") ?? "";
+    this.where.value = link.get("ew") ?? "";
+    this.columns = columns.filter((name) => /^\w+$/.test(name));
+    if (order && (!order[2].startsWith(".") || this.columns.includes(order[2].slice(1))))
+      this.sort = { key: order[2], down: order[1] === "-" };
+    if (link.get("ed") !== undefined) this.showSpread(true);
+    this.slice = (link.getNumbers("ed", 2) as Slice | undefined) ?? null;
+    this.drawHead();
   }
 
   hasContent(): boolean {
@@ -280,6 +325,7 @@ export class Events implements Panel {
   }
 
   private async loadEvents(more = false): Promise<void> {
+    this.app.emitEvent("link");
     if (!more && !this.histogram.root.hidden) void this.loadSpread();
     const turn = ++this.turn,
       offset = more ? this.shown.length : 0;

@@ -6,6 +6,7 @@
 import { CLASS_SAMPLE } from "generated/constants";
 import type { App } from "../app";
 import type { Flame, FlameNode, ReportInfo } from "../data";
+import type { Link, Linked, LinkPairs } from "../link";
 import { windowOf, type Panel } from "./panels";
 import { fillElement, h, delayCalls, waitForRelease } from "../dom";
 import { copyCsv } from "../copy";
@@ -88,7 +89,9 @@ export function mergeFlames(parts: { name: string; flame: Flame }[], apart: bool
   };
 }
 
-export class Functions implements Panel {
+const MODES: Mode[] = ["top_down", "bottom_up", "flat"];
+
+export class Functions implements Panel, Linked {
   readonly root = h("div", { class: "functions" });
   private mode: Mode = "top_down";
   private kind = -1;
@@ -107,6 +110,7 @@ export class Functions implements Panel {
   private flatBody = h("tbody");
 
   constructor(private app: App) {
+    app.linkedParts.push(this);
     this.graph = new FlameGraph<FlameNode>({
       rootName: () => this.rootName(),
       color: (_, name) => classColor(CLASS_SAMPLE, hashText(name), app.theme.dark),
@@ -119,6 +123,21 @@ export class Functions implements Panel {
       onZoom: () => this.drawPanel(),
     });
     app.on("theme", () => this.graph.drawGraph());
+  }
+
+  writeLink(): LinkPairs {
+    const pairs: LinkPairs = [];
+    if (this.kind > 0) pairs.push(["fk", String(this.kind)]);
+    if (this.mode !== "top_down") pairs.push(["fm", this.mode]);
+    if (!this.apart) pairs.push(["fr", "0"]);
+    return pairs;
+  }
+
+  readLink(link: Link): void {
+    const [kind] = link.getNumbers("fk", 1) ?? [-1];
+    if (this.listKinds().includes(kind)) this.kind = kind;
+    this.mode = MODES.find((mode) => mode === link.get("fm")) ?? this.mode;
+    this.apart = link.get("fr") !== "0";
   }
 
   private listKinds(): number[] {
@@ -168,6 +187,7 @@ export class Functions implements Panel {
   }
 
   private drawPanel(): void {
+    this.app.emitEvent("link");
     const makeModeButton = (mode: Mode): HTMLElement =>
       h(
         "button",

@@ -86,10 +86,11 @@ export class Panels {
 
   /** What the link that was opened had selected and shown. */
   private async openLinked(): Promise<void> {
-    const which = await this.app.openLinked(this.app.linkedAtStart),
+    const which = await this.app.openLink(),
       there = this.all.find(([w, panel]) => w === which && panel.hasContent());
     if (there) this.showPanel(there[0]);
-    this.app.linkedAtStart = { panel: "", event: [] };
+    this.app.linked = null;
+    this.app.emitEvent("link");
   }
 
   /** How much there is that should not be overlooked. */

@@ -3,6 +3,7 @@
 import type { App } from "../app";
 import { ServerError, type Spot } from "../data";
 import type { Panel } from "./panels";
+import type { Link, Linked, LinkPairs } from "../link";
 import { copyCsv, saveCsv } from "../copy";
 import { fillElement, h } from "../dom";
 import { cleanText, formatCount } from "../format";
@@ -104,7 +105,7 @@ function showValue(value: Value, type: string): string {
   return String(value);
 }
 
-export class Query implements Panel {
+export class Query implements Panel, Linked {
   readonly root: HTMLElement;
   private text: HTMLTextAreaElement;
   private controls = h("p", { class: "actions" });
@@ -113,6 +114,9 @@ export class Query implements Panel {
   private report = 0;
   private results: Result[] = [];
   private running: AbortController | null = null;
+  private touched = false; // the text is of this page, not only what the browser kept
+  private asked = ""; // the text that was asked last
+  private linked = false; // a link had asked its text: to be asked when the panel is seen
 
   constructor(private app: App) {
     this.text = h("textarea", {
@@ -122,7 +126,9 @@ export class Query implements Panel {
       autocomplete: "off",
       value: readKept(),
       onkeydown: (event: KeyboardEvent) => this.onKey(event),
+      oninput: () => this.noteTouched(),
     });
+    app.linkedParts.push(this);
     this.root = h("div", { class: "query" }, this.text, this.controls, this.says, this.tables);
     for (const what of ["ready", "words"]) app.on(what, () => this.drawPanel());
   }
@@ -133,6 +139,34 @@ export class Query implements Panel {
 
   updatePanel(): void {
     this.drawPanel();
+    if (this.linked) void this.askQuery();
+  }
+
+  /* ---- links ---- */
+
+  private noteTouched(): void {
+    this.touched = true;
+    this.app.emitEvent("link");
+  }
+
+  writeLink(): LinkPairs {
+    const sql = this.text.value.trim(),
+      pairs: LinkPairs = [];
+    if (!sql || !(this.touched || this.app.panel === "sql")) return [];
+    pairs.push(["sql", sql]);
+    if (this.report) pairs.push(["sqlr", String(this.report)]);
+    if (sql === this.asked) pairs.push(["run", "1"]);
+    return pairs;
+  }
+
+  readLink(link: Link): void {
+    const sql = link.get("sql"),
+      [report] = link.getNumbers("sqlr", 1) ?? [0];
+    if (sql === undefined) return;
+    this.text.value = sql.slice(0, this.text.maxLength);
+    this.touched = true;
+    if (this.app.reports[report]) this.report = report;
+    this.linked = link.get("run") === "1";
   }
 
   private onKey(event: KeyboardEvent): void {
@@ -164,7 +198,10 @@ export class Query implements Panel {
       began = performance.now();
     if (!sql) return;
     this.stopQuery();
-    this.keepText();
+    if (!this.linked) this.keepText(); // what others wrote does not take the place of one's own
+    this.linked = false;
+    this.asked = sql;
+    this.noteTouched();
     this.running = mine;
     this.results = [];
     this.sayText(t("query_running"));
@@ -229,10 +266,16 @@ export class Query implements Panel {
     );
   }
 
+  private chooseReport(report: number): void {
+    this.report = report;
+    this.asked = "";
+    this.noteTouched();
+  }
+
   private reportChoice(): HTMLElement {
     const choice = h(
       "select",
-      { "aria-label": t("report"), onchange: () => (this.report = Number(choice.value)) },
+      { "aria-label": t("report"), onchange: () => this.chooseReport(Number(choice.value)) },
       this.app.reports.map((report) =>
         h(
           "option",
@@ -257,6 +300,7 @@ export class Query implements Panel {
         onchange: () => {
           this.text.value = examples[Number(choice.value)]?.sql ?? choice.value;
           choice.value = "";
+          this.noteTouched();
           this.text.focus();
         },
       },

@@ -8,6 +8,7 @@ import { copyCsv, copySql } from "../copy";
 import { fillElement, h, delayCalls, waitForRelease } from "../dom";
 import { cleanText, formatCount, formatDuration, formatPercent } from "../format";
 import { hasWord, t } from "../i18n";
+import { readLanes, writeLanes, type Link, type Linked, type LinkPairs } from "../link";
 import { sortHead, type Sorting } from "./grid";
 
 const ORDER = [
@@ -55,10 +56,14 @@ function addKinds(parts: (Sum | undefined)[]): KindSum[] {
   return [...all.values()];
 }
 
-export class Statistics implements Panel {
+const KEYS = ["total", "count", "average", "min", "max", "self", "name"];
+
+export class Statistics implements Panel, Linked {
   readonly root = h("div", { class: "statistics" });
   private lanes: LaneRef[] = [];
   private kind = "";
+  private choseKind = false; // the user did
+  private linkedKind = ""; // of the link that was opened, until there is something of it
   private sorting: Sorting<Key> = { key: "total", down: true };
   private turn = 0;
   private kinds: KindSum[] = []; // what all names of each kind come to
@@ -70,7 +75,31 @@ export class Statistics implements Panel {
   constructor(
     private app: App,
     private panels: Panels,
-  ) {}
+  ) {
+    app.linkedParts.push(this);
+  }
+
+  writeLink(): LinkPairs {
+    const { key, down } = this.sorting,
+      kind = this.linkedKind || (this.choseKind ? this.kind : ""),
+      pairs: LinkPairs = [];
+    if (kind) pairs.push(["sk", kind]);
+    if (key !== "total" || !down) pairs.push(["so", `${down ? "-" : ""}${key}`]);
+    if (this.lanes.length) pairs.push(["sl", writeLanes(this.lanes)]);
+    return pairs;
+  }
+
+  readLink(link: Link): void {
+    const order = link.get("so") ?? "",
+      key = order.replace(/^-/, "");
+    this.linkedKind = link.get("sk") ?? "";
+    this.choseKind = this.linkedKind !== "";
+    if (KEYS.includes(key)) this.sorting = { key: key as Key, down: order.startsWith("-") };
+    this.lanes = readLanes(
+      link.get("sl") ?? "",
+      ({ report, lane }) => this.app.laneRow(report, lane) !== undefined,
+    );
+  }
 
   hasContent(): boolean {
     return this.app.reports.length > 0;
@@ -78,7 +107,8 @@ export class Statistics implements Panel {
 
   chooseRows(lanes: LaneRef[]): void {
     this.lanes = lanes;
-    this.kind = "";
+    this.kind = this.linkedKind = "";
+    this.choseKind = false;
     this.most = AT_FIRST;
   }
 
@@ -193,6 +223,8 @@ export class Statistics implements Panel {
           "aria-pressed": String(key === this.kind),
           onclick: () => {
             this.kind = key;
+            this.choseKind = true;
+            this.linkedKind = "";
             this.most = AT_FIRST;
             this.drawOrLoad();
           },
@@ -241,6 +273,11 @@ export class Statistics implements Panel {
 
   private drawPanel(): void {
     const kinds = this.listKinds();
+    this.app.emitEvent("link");
+    if (kinds.includes(this.linkedKind)) {
+      this.kind = this.linkedKind;
+      this.linkedKind = "";
+    }
     if (!kinds.includes(this.kind)) this.kind = kinds[0] ?? "";
     const of = this.kinds.find((sum) => sum.kind === this.kind) ?? { total: 0, names: 0 },
       mine = this.groups
