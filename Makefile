@@ -8,8 +8,10 @@
 #   make asan     the tests with sanitizers of addresses, leaks and undefined behaviour
 #   make tsan     those of what runs in several threads, with the sanitizer of threads
 #   make fuzz     the fuzzers, for FUZZ_SECONDS each
-#   make nightly  what takes hours: a thousand kills, every fault, programs of all kinds,
-#                    the page with sanitizers, long fuzzing, two builds compared
+#   make torture  what takes a day and looks for harm: thousands of kills, storms of events,
+#                    10,000 collections, every fault, programs of all kinds, TORTURE_HOURS of
+#                    fuzzing; TORTURE="kills faults" chooses steps
+#   make nightly  all tests, a few hours of torture, the page with sanitizers, two builds compared
 #   make install  into PREFIX (/usr/local), under DESTDIR
 #   make uninstall   remove it again
 #   make dist     dist/warpsight-VERSION-linux-ARCH.tar.gz, which runs unpacked anywhere
@@ -52,13 +54,13 @@ asan tsan: deps-check
 fuzz: deps-fuzz
 	@scripts/fuzz.sh
 
+torture: deps-fuzz all
+	@scripts/torture.py $(BUILD) $(TORTURE)
+
 nightly: all
 	@$(MAKE) check
-	@WS_TEST_KILLS=1000 tests/run/run.py --build $(BUILD) kill
-	@WS_TEST_FAULTS=0 tests/run/run.py --build $(BUILD) faults
-	@WS_TEST_PROGRAMS=all tests/run/run.py --build $(BUILD) programs
+	@TORTURE_HOURS=2 TORTURE_KILLS=1000 TORTURE_STARTS=1000 $(MAKE) torture
 	@scripts/sanitize.sh asan --suite browser
-	@FUZZ_SECONDS=900 FUZZ_SEED= $(MAKE) fuzz
 	@scripts/reproducible-test.sh
 
 install: all
@@ -95,5 +97,5 @@ style:
 clean:
 	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-aarch64 build-aarch64-root dist
 
-.PHONY: all demo check check-gpu bench asan tsan fuzz nightly install uninstall dist format \
-	format-check style clean
+.PHONY: all demo check check-gpu bench asan tsan fuzz torture nightly install uninstall dist \
+	format format-check style clean

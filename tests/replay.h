@@ -62,6 +62,15 @@ static inline void replay_file(const char *name, uint8_t *bytes)
 	replay_bytes(bytes, n);
 }
 
+/* How many rounds for each of a test's own: `make torture` sets it. */
+static inline int replay_times(void)
+{
+	const char *text = getenv("WS_TEST_TIMES");
+	int times = text ? atoi(text) : 1;
+
+	return times > 0 ? times : 1;
+}
+
 /*
  * Run the files named by the command line, or where there are none `rounds` inputs that `make`
  * writes to `bytes` (room for REPLAY_MOST), whose length it returns. Returns how many inputs that
@@ -76,6 +85,7 @@ static inline int replay(int argc, char **argv, int rounds,
 		replay_file(argv[i], bytes);
 	if (argc > 1)
 		return argc - 1;
+	rounds *= replay_times();
 	for (int i = 0; i < rounds; i++)
 		replay_bytes(bytes, make(bytes, i));
 	return rounds;

@@ -136,6 +136,11 @@ class Result:
         )
 
 
+def figure(text):
+    """What a test has done, in numbers: `make torture` puts these lines into its table."""
+    print("# figure: " + text, flush=True)
+
+
 def shell_status(code):
     return 128 - code if code < 0 else code
 

@@ -4,9 +4,10 @@ whatever the memory.
 import os
 import re
 
-from harness import test
+from harness import figure, test
 
 MIB = 1 << 20
+EVENTS = int(os.environ.get("WS_TEST_EVENTS", "200000"))  # of storms(); more with `make torture`
 
 
 def storm(t, mode, threads, n, *options, **kw):
@@ -123,6 +124,27 @@ def lossless_loses_nothing(t):
 @test("exact")
 def lossless_with_names_that_never_repeat(t):
     check_sum(t, storm(t, "random", 2, 100000, "--ring-memory", "1", "--lossless"), 200000, False)
+
+
+@test("exact")
+def storms(t):
+    """Storms of all kinds, until EVENTS have been emitted: each is recorded or counted."""
+    kinds = (
+        ("plain", 1, 250000, ()),
+        ("plain", 8, 200000, ("--ring-memory", "1")),
+        ("names", 4, 250000, ()),
+        ("random", 2, 100000, ()),
+        ("registered", 8, 100000, ("--ring-memory", "2")),
+        ("random", 4, 50000, ("--ring-memory", "1")),
+        ("plain", 64, 20000, ()),
+    )
+    kept = lost = rounds = 0
+    while kept + lost < EVENTS:
+        mode, threads, n, options = kinds[rounds % len(kinds)]
+        r = storm(t, mode, threads, n, "-f", *options)
+        more = check_sum(t, r, threads * n, True)
+        kept, lost, rounds = kept + more[0], lost + more[1], rounds + 1
+    figure("%d storms: %d events recorded + %d reported lost, exact" % (rounds, kept, lost))
 
 
 @test("exact")

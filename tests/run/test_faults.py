@@ -13,7 +13,7 @@ import signal
 import struct
 import subprocess
 
-from harness import Failed, Result, Skip, shared_leftovers, shell_status, test
+from harness import Failed, Result, Skip, figure, shared_leftovers, shell_status, test
 
 KINDS = ("alloc", "write", "map", "open", "fork", "sync", "rename", "dwarf")
 FAULTS = int(os.environ.get("WS_TEST_FAULTS", "8"))
@@ -99,7 +99,7 @@ def try_all(t, command, check):
             wrong.append("%s %s: %s; %s" % (command.words[0], fault, e, r.said()[-600:]))
     if wrong:
         raise Failed("%d of %d faults did harm:\n%s" % (len(wrong), tried, "\n".join(wrong)))
-    print("# %s: %d faults, of %s calls" % (" ".join(command.words[:3]), tried, counts))
+    figure("%s: %d faults" % (command.words[0], tried))
 
 
 def make_report(t):

@@ -19,6 +19,7 @@ from harness import (
     children_of,
     descendants_of,
     describe,
+    figure,
     reap,
     shared_leftovers,
     shell_status,
@@ -27,6 +28,8 @@ from harness import (
 )
 
 KILLS = max(3, int(os.environ.get("WS_TEST_KILLS", "24")))
+RECORDER_KILLS = max(5, KILLS // 4)
+BOTH_KILLS = max(5, KILLS // 10)
 COUNTER_BYTES = 64
 STOP_AT = 8191 * COUNTER_BYTES  # of storm.c's last counter
 
@@ -125,6 +128,7 @@ def target_killed_at_random(t):
     for _ in range(KILLS):
         n += kill_target_once(t, rnd.random() ** 2 * 0.25, rnd.choice((1, 1, 2, 4)))
     t.ge(n, 1, "ranges recorded in all")
+    figure("target killed %d times: %d ranges recorded, none lost" % (KILLS, n))
 
 
 def newest_end(db):
@@ -154,6 +158,12 @@ def recover(t, path):
     return db
 
 
+def waited_for_core(pid):
+    """Seconds in which a process could have run and had no core."""
+    with open("/proc/%d/schedstat" % pid) as f:
+        return int(f.read().split()[1]) / 1e9
+
+
 def let_have(pid, seconds):
     """Wait until a process has had so much time: on a core, or asleep because it wished so. What it
     waits for a core or a disk is none.
@@ -177,7 +187,9 @@ def let_have(pid, seconds):
 
 def kill_recorder_once(t, delay, threads=1):
     """Kill the recorder; the program must go on and come to its end. Returns ranges in the report,
-    and those done by 150 ms before the kill.
+    those done by 150 ms before the kill, and how many milliseconds the report lacks: the ranges
+    that it lacks, at the speed at which the program made them then; in all, and less those in which
+    the recorder had no core.
     """
     file = os.path.join(t.work, "counters")
     for old in (file, t.path("r"), t.path("r") + ".journal"):
@@ -193,8 +205,14 @@ def kill_recorder_once(t, delay, threads=1):
         "the target counts",
     )
     time.sleep(delay)
-    earlier = sum(counters(file, threads)[1])
+    earlier, begin, starved = (
+        sum(counters(file, threads)[1]),
+        time.monotonic(),
+        waited_for_core(p.pid),
+    )
     let_have(p.pid, 0.15)
+    last, end = sum(counters(file, threads)[1]), time.monotonic()
+    starved = waited_for_core(p.pid) - starved
     os.kill(p.pid, signal.SIGKILL)
     p.wait()
     at_kill = sum(counters(file, threads)[1])
@@ -234,7 +252,8 @@ def kill_recorder_once(t, delay, threads=1):
         "ranges in the report: %d; the program had completed %d by 150 ms before the kill"
         % (n, earlier),
     )
-    return n, earlier
+    lacks = max(0, last - n) * (end - begin) / max(1, last - earlier)
+    return n, earlier, (lacks * 1000, max(0, lacks - starved) * 1000)
 
 
 def clean_after_recorder_kill(t):
@@ -251,9 +270,9 @@ def clean_after_recorder_kill(t):
 
 @test("kill")
 def recorder_killed(t):
-    n, earlier = kill_recorder_once(t, 0.3)
+    n, earlier, _ = kill_recorder_once(t, 0.3)
     t.ge(earlier, 1, "pairs done before the kill")
-    n, _ = kill_recorder_once(t, 0.2, threads=2)
+    n, _, _ = kill_recorder_once(t, 0.2, threads=2)
     t.ge(n, 1, "ranges")
     clean_after_recorder_kill(t)
 
@@ -261,16 +280,32 @@ def recorder_killed(t):
 @test("kill")
 def recorder_killed_at_random(t):
     rnd = random.Random(2)
-    for _ in range(max(5, KILLS // 10)):
-        kill_recorder_once(t, rnd.random() * 0.2, threads=rnd.choice((1, 2)))
+    lost = [
+        kill_recorder_once(t, rnd.random() * 0.2, threads=rnd.choice((1, 2)))[2]
+        for _ in range(RECORDER_KILLS)
+    ]
     clean_after_recorder_kill(t)
+    for what, ms in zip(("as it was", "less what it waited for a core"), zip(*lost)):
+        ms = sorted(ms)
+        figure(
+            "recorder killed %d times, %s: %.0f ms lost in the median, %.0f at the 99th percentile,"
+            " %.0f at most; more than 100 ms %d times"
+            % (
+                len(ms),
+                what,
+                ms[len(ms) // 2],
+                ms[len(ms) * 99 // 100],
+                ms[-1],
+                sum(n > 100 for n in ms),
+            )
+        )
 
 
 @test("kill")
 def both_killed(t):
     """Target and recorder killed together, as by the out-of-memory killer or a batch system."""
     rnd = random.Random(3)
-    for _ in range(max(5, KILLS // 10)):
+    for _ in range(BOTH_KILLS):
         for old in (t.path("r"), t.path("r") + ".journal"):
             if os.path.exists(old):
                 os.unlink(old)
@@ -283,6 +318,7 @@ def both_killed(t):
         wait_until(lambda: not (reap() or children_of(os.getpid())), 5)
         recover(t, t.path("r"))
     clean_after_recorder_kill(t)
+    figure("both killed %d times: every report recovered" % BOTH_KILLS)
 
 
 @test("kill")
