@@ -35,7 +35,6 @@
 #include "inject/readable.h"
 #include "inject/ignored.h"
 #include "inject/rt.h"
-#include "inject/sandbox.h"
 #include "inject/traced.h"
 #include "ring/hookable.h"
 
@@ -305,7 +304,7 @@ static void free_environment(struct env *env)
 	X(execve)         \
 	X(execvpe)        \
 	X(fexecve)        \
-	X(posix_spawn) X(posix_spawnp) X(system) X(popen) X(fork) X(clone) X(mlockall) X(prctl)
+	X(posix_spawn) X(posix_spawnp) X(system) X(popen) X(fork) X(clone) X(mlockall)
 #define X(name) __typeof__(&name) name;
 static struct {
 	NEXT_FUNCTIONS(X)
@@ -720,44 +719,6 @@ WS_EXPORT int mlockall(int flags)
 
 	if (!result)
 		ws_rt_unlock_memory();
-	return result;
-}
-
-/* ---- programs that shut themselves in ---- */
-
-/* The thread is set up while it may still make the system calls that this takes. */
-static void enter_sandbox(void)
-{
-	struct ws_thread *thread;
-
-	if (!ws_rt->arena && !ws_rt_is_collecting_slow() && !ws_rt->arena)
-		return;
-	thread = ws_rt_enter_again();
-	if (thread)
-		ws_rt_leave(thread);
-	ws_rt_enter_sandbox();
-}
-
-WS_EXPORT int prctl(int option, ...);
-int prctl(int option, ...)
-{
-	unsigned long more[4];
-	bool mutes;
-	va_list ap;
-	int result;
-
-	va_start(ap, option);
-	for (int i = 0; i < 4; i++)
-		more[i] = va_arg(ap, unsigned long);
-	va_end(ap);
-	mutes = ws_forbids_all_calls(option, more[0]);
-	if (ws_begins_sandbox(option))
-		enter_sandbox();
-	if (mutes)
-		ws_rt_mute_thread(true);
-	result = NEXT(prctl)(option, more[0], more[1], more[2], more[3]);
-	if (mutes && result)
-		ws_rt_mute_thread(false);
 	return result;
 }
 

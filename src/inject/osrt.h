@@ -66,8 +66,6 @@ struct ws_osrt_found {
 void ws_osrt_find_path(int fd, struct ws_osrt_found *found) WS_HIDDEN;
 struct ws_osrt_path ws_osrt_release_path(struct ws_thread *thread,
 					 struct ws_osrt_found *found) WS_HIDDEN;
-/* The program has given up rights that asking takes (seccomp): ask no more. */
-void ws_osrt_disable_paths(void) WS_HIDDEN;
 
 /* ---- calls (osrt.c) ---- */
 

@@ -30,12 +30,7 @@ static struct entry {
 	uint64_t dev, ino, born;
 } entries[ENTRIES];
 
-static _Atomic int off, no_statx;
-
-void ws_osrt_disable_paths(void)
-{
-	atomic_store_explicit(&off, 1, memory_order_relaxed);
-}
+static _Atomic int no_statx;
 
 /* Birth times come from a clock that ticks 100 times a second at least. */
 #define SETTLED_NS UINT64_C(50000000)
@@ -139,7 +134,7 @@ void ws_osrt_find_path(int fd, struct ws_osrt_found *found)
 	found->handle = 0;
 	found->len = 0;
 	found->fd = fd;
-	if (fd < 0 || atomic_load_explicit(&off, memory_order_relaxed))
+	if (fd < 0 || ws_rt_is_sandboxed())
 		return;
 	identify_file(found);
 	if (found->ino && (found->handle = recall_path(found)))

@@ -123,11 +123,7 @@ int prctl(int option, ...)
 	for (int i = 0; i < 4; i++)
 		a[i] = va_arg(ap, unsigned long);
 	va_end(ap);
-	/* A program that shuts itself in may not be allowed what finding paths takes, on pain of
-	 * death. */
-	if (ws_begins_sandbox(option))
-		ws_osrt_disable_paths();
-	/* The hook before this one (follow.c) does what every recording needs. */
+	/* The hook before this one (sandbox.c) does what every recording needs. */
 	if (ws_forbids_all_calls(option, a[0]))
 		return real(option, a[0], a[1], a[2], a[3]);
 	traced = ws_osrt_begin(&call, WS_OSRT_prctl, 0);

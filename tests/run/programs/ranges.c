@@ -2,6 +2,7 @@
  * ranges.c - NVTX ranges in numbers that are known, through warpsight/annotate.h, one case each:
  * ranges CASE [N [THREADS]].
  */
+#include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -62,8 +64,21 @@ static int c_domains(void) /* two domains, whose ranges interleave without nesti
 	return 0;
 }
 
+static int filter_by_prctl(struct sock_fprog *program)
+{
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, program);
+}
+
+/* As libraries do that know the calls by their numbers only. */
+static int filter_by_number(struct sock_fprog *program)
+{
+	return syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, program);
+}
+
 /* n ranges in a program that is killed by any system call but the few that it needs itself. */
-static int c_shut(void)
+static int shut_in(int (*filter)(struct sock_fprog *program))
 {
 #define ALLOW(call)                                            \
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), \
@@ -83,8 +98,7 @@ static int c_shut(void)
 
 	ws_range_push("open"); /* looks for a tool, which takes system calls */
 	ws_range_pop();
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+	if (filter(&program))
 		return 77; /* no such thing here */
 	for (int i = 0; i < n; i++) {
 		snprintf(name, sizeof(name), "range %d", i % 1000);
@@ -92,6 +106,29 @@ static int c_shut(void)
 		ws_range_pop();
 	}
 	return write(1, "shut\n", 5) != 5;
+}
+
+static int c_shut(void)
+{
+	return shut_in(filter_by_prctl);
+}
+
+/* Of syscall() itself: the most arguments, a result, and an error. */
+static int is_syscall_whole(void)
+{
+	long page = syscall(SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			    -1, 0);
+
+	errno = 0;
+	return page != -1 && !munmap((void *)page, 4096) && syscall(SYS_getpid) == getpid() &&
+	       syscall(SYS_close, -1) == -1 && errno == EBADF &&
+	       syscall(SYS_prctl, PR_GET_DUMPABLE) == prctl(PR_GET_DUMPABLE) &&
+	       syscall(SYS_seccomp, 77, 0, NULL) == -1 && errno == EINVAL;
+}
+
+static int c_shutbynumber(void)
+{
+	return is_syscall_whole() ? shut_in(filter_by_number) : 1;
 }
 
 static ws_range_id handed[100000];
@@ -356,6 +393,7 @@ static const struct {
 	{"nested", c_nested},
 	{"domains", c_domains},
 	{"shut", c_shut},
+	{"shutbynumber", c_shutbynumber},
 	{"startend", c_startend},
 	{"threads", c_threads},
 	{"open", c_open},

@@ -1,0 +1,184 @@
+/*
+ * sandbox.c - programs that shut themselves in: the hooks must know before a filter of system calls
+ * is there, because many filters kill. Filters come by prctl, and by seccomp, for which there is
+ * only the C library's syscall(): libseccomp and what Rust programs use call that.
+ *
+ * All other calls of syscall() are passed on by a jump, with the stack and all registers as they
+ * were: some return twice, and this costs two comparisons. What a program does by an instruction of
+ * its own is not seen.
+ */
+#include <linux/seccomp.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "inject/bind.h"
+#include "inject/rt.h"
+#include "inject/sandbox.h"
+
+#define HIDDEN __attribute__((visibility("hidden"), used))
+#define TEXT_OF(number) #number
+#define TEXT(number) TEXT_OF(number)
+
+/* The thread is set up while it may still make the system calls that this takes. */
+static void enter_sandbox(void)
+{
+	struct ws_thread *thread;
+
+	if (!ws_rt->arena && !ws_rt_is_collecting_slow() && !ws_rt->arena)
+		return;
+	thread = ws_rt_enter_again();
+	if (thread)
+		ws_rt_leave(thread);
+	ws_rt_enter_sandbox();
+}
+
+/* ---- prctl ---- */
+
+static int (*next_prctl)(int option, ...);
+
+WS_EXPORT int prctl(int option, ...);
+int prctl(int option, ...)
+{
+	unsigned long more[4];
+	bool mutes;
+	va_list ap;
+	int result;
+
+	va_start(ap, option);
+	for (int i = 0; i < 4; i++)
+		more[i] = va_arg(ap, unsigned long);
+	va_end(ap);
+	if (!next_prctl)
+		next_prctl = ws_find_next_symbol("prctl");
+	mutes = ws_forbids_all_calls(option, more[0]);
+	if (ws_begins_sandbox(option))
+		enter_sandbox();
+	if (mutes)
+		ws_rt_mute_thread(true);
+	result = next_prctl(option, more[0], more[1], more[2], more[3]);
+	if (mutes && result)
+		ws_rt_mute_thread(false);
+	return result;
+}
+
+/* ---- syscall ---- */
+
+/* The function behind ours; until it is known, one that looks for it. */
+typedef long syscall_fn(long number, ...);
+static long find_and_call(long number, ...);
+HIDDEN syscall_fn *ws_next_syscall = find_and_call;
+
+struct arguments {
+	long a[6];
+};
+
+static struct arguments take_arguments(va_list ap)
+{
+	struct arguments all;
+
+	for (int i = 0; i < 6; i++)
+		all.a[i] = va_arg(ap, long);
+	return all;
+}
+
+static long call_next(long number, const struct arguments *all)
+{
+	const long *a = all->a;
+
+	return ws_next_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+static long find_and_call(long number, ...)
+{
+	syscall_fn *found = ws_find_next_symbol("syscall");
+	struct arguments all;
+	va_list ap;
+
+	va_start(ap, number);
+	all = take_arguments(ap);
+	va_end(ap);
+	if (!found)
+		return ws_raw_syscall(number, all.a[0], all.a[1], all.a[2], all.a[3], all.a[4],
+				      all.a[5]);
+	ws_next_syscall = found;
+	return call_next(number, &all);
+}
+
+__attribute__((constructor(102))) static void find_next_functions(void)
+{
+	syscall_fn *found = ws_find_next_symbol("syscall");
+
+	next_prctl = ws_find_next_symbol("prctl");
+	if (found)
+		ws_next_syscall = found;
+}
+
+/* Called in place of the function behind ours for the two calls that can limit the program. */
+HIDDEN long ws_call_limiting(long number, ...);
+long ws_call_limiting(long number, ...)
+{
+	struct arguments all;
+	bool strict, limits;
+	va_list ap;
+	long result;
+
+	va_start(ap, number);
+	all = take_arguments(ap);
+	va_end(ap);
+	if (number == SYS_seccomp) {
+		strict = all.a[0] == SECCOMP_SET_MODE_STRICT;
+		limits = strict || all.a[0] == SECCOMP_SET_MODE_FILTER;
+	} else {
+		strict = ws_forbids_all_calls((int)all.a[0], (unsigned long)all.a[1]);
+		limits = ws_begins_sandbox((int)all.a[0]);
+	}
+	if (limits)
+		enter_sandbox();
+	if (strict)
+		ws_rt_mute_thread(true);
+	result = call_next(number, &all);
+	if (strict && result)
+		ws_rt_mute_thread(false);
+	return result;
+}
+
+#if defined(__x86_64__)
+__asm__(".pushsection .text\n"
+	".globl syscall\n"
+	".type syscall, @function\n"
+	".p2align 4\n"
+	"syscall:\n"
+	"	.cfi_startproc\n"
+	"	endbr64\n"
+	"	cmpq $" TEXT(
+		__NR_seccomp) ", %rdi\n"
+			      "	je ws_call_limiting\n"
+			      "	cmpq $" TEXT(__NR_prctl) ", %rdi\n"
+							 "	je ws_call_limiting\n"
+							 "	movq ws_next_syscall(%rip), %rax\n"
+							 "	jmp *%rax\n"
+							 "	.cfi_endproc\n"
+							 ".size syscall, .-syscall\n"
+							 ".popsection\n");
+#elif defined(__aarch64__)
+__asm__(".pushsection .text\n"
+	".globl syscall\n"
+	".type syscall, %function\n"
+	".p2align 4\n"
+	"syscall:\n"
+	"	.cfi_startproc\n"
+	"	hint 34\n" /* bti c */
+	"	cmp x0, #" TEXT(
+		__NR_seccomp) "\n"
+			      "	b.eq ws_call_limiting\n"
+			      "	cmp x0, #" TEXT(
+				      __NR_prctl) "\n"
+						  "	b.eq ws_call_limiting\n"
+						  "	adrp x16, ws_next_syscall\n"
+						  "	ldr x16, [x16, :lo12:ws_next_syscall]\n"
+						  "	br x16\n"
+						  "	.cfi_endproc\n"
+						  ".size syscall, .-syscall\n"
+						  ".popsection\n");
+#endif
