@@ -1,4 +1,11 @@
-/* closer.c - see closer.h. */
+/*
+ * closer.c - see closer.h.
+ *
+ * Whoever closes the last descriptor of a tracepoint waits for 40 ms until no core can be in it any
+ * more, also where the kernel closes it because the process ends. A map of perf events holds a
+ * reference to each; the kernel gives up a map, and with it the events, in a thread of its own. So
+ * where maps may be made nobody waits.
+ */
 #include "record/closer.h"
 
 #include <pthread.h>
@@ -7,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "record/bpf.h"
 
 struct ws_closer {
 	pthread_t thread;
@@ -24,12 +32,26 @@ struct ws_closer *ws_closer_add(struct ws_closer *closer, int fd)
 	return closer;
 }
 
+/* A map that holds the events; negative when there is none. It takes no events that threads
+ * inherit, which are quick to close. */
+static int hand_to_kernel(const struct ws_closer *closer)
+{
+	int map = ws_bpf_map_new(BPF_MAP_TYPE_PERF_EVENT_ARRAY, 4, 4, (uint32_t)closer->count);
+
+	for (uint32_t i = 0; map >= 0 && i < closer->count; i++)
+		ws_bpf_map_set(map, &i, &closer->fds[i]);
+	return map;
+}
+
 static void *close_all(void *arg)
 {
 	const struct ws_closer *closer = arg;
+	int map = hand_to_kernel(closer);
 
 	for (size_t i = 0; i < closer->count; i++)
 		close(closer->fds[i]);
+	if (map >= 0)
+		close(map);
 	return NULL;
 }
 

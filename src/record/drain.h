@@ -63,6 +63,8 @@ void ws_drain_open_events(struct ws_drain *drain);
 
 /* Processes that registered, or were announced by the one that started them, and have not ended. */
 uint32_t ws_drain_alive(const struct ws_drain *drain);
+/* Wait until one of them ends, a signal comes or the time is over. */
+void ws_drain_await_end(const struct ws_drain *drain, const struct timespec *longest);
 /* How many registered at all. */
 uint32_t ws_drain_registered(const struct ws_drain *drain);
 /* Call fn with the pid of each live one. */

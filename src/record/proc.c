@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -495,6 +496,13 @@ static bool has_process_ended(const struct ws_drain *drain, const struct ws_proc
 		return false;
 	return process->host_pid == drain->target ? read_exit_status(drain->target) != WS_NO_STATUS
 						  : is_gone(process->host_pid);
+}
+
+void ws_drain_await_end(const struct ws_drain *drain, const struct timespec *longest)
+{
+	struct pollfd ends = {.fd = drain->epoll, .events = POLLIN};
+
+	ppoll(&ends, 1, longest, NULL);
 }
 
 void ws_drain_poll_ends(struct ws_drain *drain)

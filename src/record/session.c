@@ -45,6 +45,7 @@
 #define QUIET_BYTES 4096u	/* after less, who records wakes the recorder */
 #define ROUND_BYTES (64u << 10) /* a round should find: it stays in the cache */
 #define SHORT_NS 500000u	/* between two such rounds, at least */
+#define SOON_NS 100000000u	/* after the end of the target its children often end, too */
 #define LONG_NS 4000000u	/* and at most */
 #define CLOCK_ROW_NS 1000000000u
 #define MOST_SINKS 4096
@@ -85,9 +86,10 @@ struct session {
 	uint64_t started_epoch; /* CLOCK_REALTIME seconds */
 	uint64_t started, collect_start, collect_end, last_clock_row, last_sync;
 	bool exited, killed;
-	uint64_t round_at; /* when the last round ended */
-	bool read_since;   /* all that the target wrote has been read: a round began after it had
-			      exited */
+	uint64_t exited_at; /* when that was noticed */
+	uint64_t round_at;  /* when the last round ended */
+	bool read_since;    /* all that the target wrote has been read: a round began after it had
+			       exited */
 	int wait_status;
 	int interrupts_at_exit;
 };
@@ -523,6 +525,7 @@ static void look_at_target(struct session *session)
 	    info.si_pid != session->launch.pid)
 		return;
 	session->exited = true;
+	session->exited_at = ws_read_raw_ns();
 	session->interrupts_at_exit = ws_signals_interrupts();
 }
 
@@ -569,6 +572,10 @@ static void sleep_between_rounds(struct session *session, uint64_t bytes)
 		return;
 	}
 	time.tv_nsec = (long)(ws_min(patience, IDLE_NS));
+	if (session->exited && ws_read_raw_ns() - session->exited_at < SOON_NS) {
+		ws_drain_await_end(session->drain, &time);
+		return;
+	}
 	atomic_store_explicit(&arena->sleeping, 1, memory_order_seq_cst);
 	syscall(SYS_futex, &arena->sleeping, FUTEX_WAIT, 1, &time, NULL, 0);
 	atomic_store_explicit(&arena->sleeping, 0, memory_order_relaxed);
