@@ -7,8 +7,38 @@
 #include "analyze/analysis.h"
 #include "analyze/finding.h"
 
+/* What all forms are given. */
+struct ws_analysis_view {
+	const struct ws_analysis *analysis;
+	const struct ws_findings *findings;
+	const char *path; /* of the report, for commands and links */
+	bool brief;	  /* text: no more than the three findings that cost most */
+	FILE *file;
+};
+
+struct ws_analysis_format {
+	const char *name, *extension, *about;
+	/* What stands before the first report, between two and after the last; NULL for nothing. */
+	const char *begin, *between, *end;
+	void (*print)(const struct ws_analysis_view *view);
+};
+extern const struct ws_analysis_format ws_analysis_formats[]; /* ended by one without a name */
+/* NULL when there is none of this name. */
+const struct ws_analysis_format *ws_find_analysis_format(const char *name);
+
 /* For people. Times are a step's where there are steps, else those of the run. */
-void ws_print_analysis_text(const struct ws_analysis *analysis, const struct ws_findings *findings,
-			    FILE *file);
+void ws_print_analysis_text(const struct ws_analysis_view *view);
+/* The steps, where the time went and the findings as one object. Times are nanoseconds; `start` and
+ * `end` count from the start of the first collection. */
+void ws_print_analysis_json(const struct ws_analysis_view *view);
+void ws_print_analysis_markdown(const struct ws_analysis_view *view);
+void ws_print_analysis_html(const struct ws_analysis_view *view);
+/* One run of SARIF 2.1.0, the form in which code hosts show results of checks. */
+void ws_print_analysis_sarif(const struct ws_analysis_view *view);
+
+/* "data-loading", "data-loading-2": stable as long as the report is. */
+void ws_put_finding_id(const struct ws_finding *finding, struct ws_text *text);
+/* `text` with REPORT replaced by the report's path. Owned by the caller. */
+char *ws_fill_in_report(const char *text, const char *path);
 
 #endif

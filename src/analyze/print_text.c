@@ -87,47 +87,91 @@ static void print_gpu(const struct ws_analysis *analysis, size_t gpu, FILE *file
 	struct ws_text name = {0};
 
 	ws_analysis_put_gpu(analysis, gpu, &name);
-	fprintf(file, "\nWhere the time of %s went, a step:\n", name.text);
+	fprintf(file, "\nWhere the time of %s went%s:\n", name.text,
+		analysis->steps > 1 ? ", a step" : "");
 	print_share(analysis, budget->compute, "computation", file);
 	print_share(analysis, budget->exposed_comm, "communication that nothing hides", file);
 	print_share(analysis, budget->exposed_copies, "copies that nothing hides", file);
 	print_causes(analysis, &budget->idle, "idle: ", file);
 	print_rows(analysis, &budget->idle, file);
-	fprintf(file, "  (%.3f ms of communication and copies a step are hidden by computation)\n",
-		as_ms(budget->overlapped) / (double)analysis->steps);
+	if (budget->overlapped)
+		fprintf(file, "  (computation hides %.3f ms of communication and copies)\n",
+			as_ms(budget->overlapped) / (double)analysis->steps);
 	ws_text_free(&name);
 }
 
-static void print_finding(const struct ws_analysis *analysis, const struct ws_finding *finding,
-			  size_t number, FILE *file)
+static void print_finding(const struct ws_analysis_view *view, const struct ws_finding *finding,
+			  size_t number)
 {
-	fprintf(file, "%zu. %s: %s\n", number, ws_name_level(finding->level), finding->title);
-	if (finding->cost_ns || finding->gain_ns)
-		fprintf(file,
-			"   costs %.3f ms a step (%.1f %%), could gain %.3f ms (%.1f %%)%s%s\n",
-			as_ms(finding->cost_ns) / (double)analysis->steps,
+	const struct ws_analysis *analysis = view->analysis;
+	const char *unit = analysis->steps > 1 ? " a step" : "";
+
+	fprintf(view->file, "%zu. %s: %s\n", number, ws_name_level(finding->level), finding->title);
+	if (finding->gain_ns)
+		fprintf(view->file,
+			"   costs %.3f ms%s (%.1f %%), could gain %.3f ms (%.1f %%)%s%s\n",
+			as_ms(finding->cost_ns) / (double)analysis->steps, unit,
 			100 * ws_analysis_share(analysis, finding->cost_ns),
 			as_ms(finding->gain_ns) / (double)analysis->steps,
 			100 * ws_analysis_share(analysis, finding->gain_ns),
 			finding->assumption ? " if " : "", ws_text_or(finding->assumption, ""));
 	if (finding->advice)
-		fprintf(file, "   %s\n", finding->advice);
-	if (finding->next)
-		fprintf(file, "   next: %s\n", finding->next);
+		fprintf(view->file, "   %s\n", finding->advice);
+	if (finding->next && !view->brief) {
+		char *next = ws_fill_in_report(finding->next, view->path);
+
+		fprintf(view->file, "   next: %s\n", next);
+		free(next);
+	}
 }
 
-void ws_print_analysis_text(const struct ws_analysis *analysis, const struct ws_findings *findings,
-			    FILE *file)
+/* At the end of a recording: only what costs something, three findings at most. */
+static void print_brief(const struct ws_analysis_view *view)
 {
-	print_steps(analysis, file);
-	fprintf(file, "\nWhat made it take that long (the critical path), a step:\n");
-	print_causes(analysis, &analysis->breakdown, "", file);
-	print_rows(analysis, &analysis->breakdown, file);
+	enum { MOST_FINDINGS = 3 };
+	const struct ws_findings *findings = view->findings;
+
+	for (size_t i = 0; i < findings->count && i < MOST_FINDINGS; i++)
+		if (findings->findings[i].level >= WS_LEVEL_WARNING)
+			print_finding(view, &findings->findings[i], i + 1);
+}
+
+static void print_unlooked(const struct ws_analysis_view *view)
+{
+	const struct ws_unlooked *unlooked = view->findings->unlooked;
+	const char *last = "";
+
+	for (size_t i = 0; i < view->findings->unlooked_count; i++) {
+		if (strcmp(unlooked[i].why, last))
+			fprintf(view->file, "\nNot looked for, because %s: %s", unlooked[i].why,
+				unlooked[i].rule->name);
+		else
+			fprintf(view->file, ", %s", unlooked[i].rule->name);
+		last = unlooked[i].why;
+	}
+	if (*last)
+		fprintf(view->file, "\n");
+}
+
+void ws_print_analysis_text(const struct ws_analysis_view *view)
+{
+	const struct ws_analysis *analysis = view->analysis;
+	const char *unit = analysis->steps > 1 ? ", a step" : "";
+
+	if (view->brief) {
+		print_brief(view);
+		return;
+	}
+	print_steps(analysis, view->file);
+	fprintf(view->file, "\nWhat made it take that long (the critical path)%s:\n", unit);
+	print_causes(analysis, &analysis->breakdown, "", view->file);
+	print_rows(analysis, &analysis->breakdown, view->file);
 	for (size_t i = 0; i < analysis->model->work.gpus; i++)
-		print_gpu(analysis, i, file);
-	fprintf(file, "\nFindings:\n");
-	for (size_t i = 0; i < findings->count; i++)
-		print_finding(analysis, &findings->findings[i], i + 1, file);
-	if (!findings->count)
-		fprintf(file, "none\n");
+		print_gpu(analysis, i, view->file);
+	fprintf(view->file, "\nFindings:\n");
+	for (size_t i = 0; i < view->findings->count; i++)
+		print_finding(view, &view->findings->findings[i], i + 1);
+	if (!view->findings->count)
+		fprintf(view->file, "none\n");
+	print_unlooked(view);
 }

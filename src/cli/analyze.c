@@ -1,31 +1,124 @@
 /* analyze.c - the command `analyze`: what slows a program down, what it costs, what to do. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "analyze/analysis.h"
 #include "analyze/finding.h"
 #include "analyze/print.h"
+#include "base/choose.h"
+#include "cli/analyze.h"
 #include "cli/cli.h"
 #include "cli/text.h"
 #include "query/operand.h"
+#include "text/output_file.h"
 
 struct options {
-	const char *step;
+	const char *step, *format, *output, *fail_on, *explain;
+	struct ws_list rules;
+	bool overwrite, list;
 };
 
 #define AT(member) offsetof(struct options, member)
 
+static void add_rule_names(struct ws_text *out)
+{
+	for (size_t i = 0; ws_rules[i]; i++)
+		ws_text_printf(out, "%s%s", i ? " " : "", ws_rules[i]->name);
+}
+
 static const struct ws_opt opts[] = {
+	{"rule", 'r', WS_OPT_LIST, AT(rules), "RULE[,RULE...]", NULL,
+	 "Look by these rules only; --list-rules names them. May be given several times.", NULL,
+	 add_rule_names},
+	{"format", 'f', WS_OPT_ENUM, AT(format), "FORMAT", "text,json,markdown,html,sarif",
+	 "The form of the answer.", "text"},
+	{"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL,
+	 "File to write; - is standard output (the default).", NULL},
+	{"force-overwrite", 0, WS_OPT_BOOL, AT(overwrite), NULL, NULL,
+	 "Replace the output file if it exists.", NULL},
+	{"fail-on", 0, WS_OPT_ENUM, AT(fail_on), "SEVERITY", "note,warning,critical",
+	 "End with status 1 when a finding is of this severity or above: for continuous "
+	 "integration.",
+	 NULL},
 	{"step", 0, WS_OPT_STRING, AT(step), "NAME", NULL,
 	 "NVTX ranges of this name, with or without a number behind it, are the steps. By default "
 	 "annotations of a framework and ranges called step, iteration and the like; without such, "
 	 "repetitions of a sequence of kernels.",
 	 NULL},
+	{"explain", 0, WS_OPT_STRING, AT(explain), "RULE", NULL,
+	 "Say what a rule looks for, from when on and why.", NULL, add_rule_names},
+	{"list-rules", 0, WS_OPT_FLAG, AT(list), NULL, NULL, "List the rules.", NULL},
 	{NULL},
 };
 
-static int analyze_report(const struct options *options, const char *path)
+static int explain_rule(const char *name)
 {
-	struct ws_model_options model_options = {.step_name = options->step, .to = UINT64_MAX};
+	const struct ws_rule *rule = ws_find_rule(name);
+
+	if (!rule) {
+		ws_say("analyze: --explain: there is no rule '%s'; --list-rules names them", name);
+		return WS_EXIT_USAGE;
+	}
+	printf("%s: %s\n\n%s\n", rule->name, rule->title, rule->about);
+	return WS_EXIT_OK;
+}
+
+static int list_rules(void)
+{
+	for (size_t i = 0; ws_rules[i]; i++)
+		printf("%-24s %s\n", ws_rules[i]->name, ws_rules[i]->title);
+	return WS_EXIT_OK;
+}
+
+/* The rules named on the command line, split at commas, ended by NULL; NULL for all. Freed by the
+ * caller, with its one block of texts at the end. */
+static const char **split_rules(const struct ws_list *list, char **texts, struct ws_err *err)
+{
+	struct ws_text joined = {0};
+	const char **names;
+	size_t count = 0;
+
+	*texts = NULL;
+	if (!list->count)
+		return NULL;
+	for (size_t i = 0; i < list->count; i++)
+		ws_text_printf(&joined, "%s%s", i ? "," : "", list->values[i]);
+	names = ws_calloc(joined.len + 2, sizeof(*names));
+	*texts = joined.text;
+	for (char *name = strtok(joined.text, ","); name; name = strtok(NULL, ",")) {
+		if (!ws_find_rule(name)) {
+			ws_fail(err, "--rule: there is no rule '%s'; --list-rules names them",
+				name);
+			free(names);
+			return NULL;
+		}
+		names[count++] = name;
+	}
+	return names;
+}
+
+static enum ws_level find_level(const char *name)
+{
+	for (int level = WS_LEVEL_NOTE; level <= WS_LEVEL_CRITICAL; level++)
+		if (name && !strcmp(name, ws_name_level((enum ws_level)level)))
+			return (enum ws_level)level;
+	return WS_LEVEL_CRITICAL + 1;
+}
+
+struct request {
+	const struct options *options;
+	const struct ws_analysis_format *format;
+	const char *const *rules;
+	enum ws_level fail_on;
+	FILE *file;
+	bool failed; /* a finding reached `fail_on` */
+};
+
+static int analyze_report(struct request *request, const char *path)
+{
+	struct ws_model_options model_options = {.step_name = request->options->step,
+						 .to = UINT64_MAX};
 	struct ws_report *report = ws_open_operand_report(path);
 	struct ws_analysis *analysis;
 	struct ws_findings findings;
@@ -39,39 +132,131 @@ static int analyze_report(const struct options *options, const char *path)
 		ws_report_close(report);
 		return WS_EXIT_FAIL;
 	}
-	ws_findings_make(analysis, NULL, &findings);
-	ws_print_analysis_text(analysis, &findings, stdout);
+	ws_findings_make(analysis, request->rules, &findings);
+	request->format->print(&(struct ws_analysis_view){
+		.analysis = analysis, .findings = &findings, .path = path, .file = request->file});
+	for (size_t i = 0; i < findings.count; i++)
+		request->failed |= findings.findings[i].level >= request->fail_on;
 	ws_findings_free(&findings);
 	ws_analysis_close(analysis);
 	ws_report_close(report);
 	return WS_EXIT_OK;
 }
 
-static int run_analyze(void *values, int argc, char **argv)
+static int analyze_all(struct request *request, int argc, char **argv)
 {
 	int status = WS_EXIT_OK;
+	bool first = true;
 
-	if (!argc) {
-		ws_say("analyze: no report: warpsight analyze REPORT...");
-		return WS_EXIT_USAGE;
-	}
+	fputs(ws_text_or(request->format->begin, ""), request->file);
 	for (int i = 0; i < argc; i++) {
-		int one = analyze_report(values, argv[i]);
+		int one;
 
+		if (!first)
+			fputs(ws_text_or(request->format->between, ""), request->file);
+		one = analyze_report(request, argv[i]);
+		first &= one != WS_EXIT_OK;
 		if (one)
 			status = one;
 	}
+	fputs(ws_text_or(request->format->end, ""), request->file);
 	return status;
+}
+
+static int write_analysis(struct request *request, int argc, char **argv)
+{
+	const struct options *options = request->options;
+	struct ws_output_file output;
+	struct ws_err err;
+	int status, committed;
+
+	if (ws_open_output_file(&output, ws_text_or(options->output, "-"), 0666, options->overwrite,
+				&err)) {
+		ws_say("analyze: %s", err.msg);
+		return WS_EXIT_FAIL;
+	}
+	request->file = output.file;
+	status = analyze_all(request, argc, argv);
+	committed = ws_commit_output(&output, &err);
+	if (committed == WS_OUTPUT_PIPE_CLOSED)
+		return WS_EXIT_PIPE_CLOSED;
+	if (committed) {
+		ws_say("analyze: %s", err.msg);
+		return WS_EXIT_FAIL;
+	}
+	if (!status && request->failed)
+		return WS_EXIT_FAIL;
+	return status;
+}
+
+static int run_analyze(void *values, int argc, char **argv)
+{
+	const struct options *options = values;
+	struct request request = {.options = options,
+				  .format = ws_find_analysis_format(options->format),
+				  .fail_on = find_level(options->fail_on)};
+	struct ws_err err = {""};
+	char *texts;
+	int status;
+
+	if (options->explain)
+		return explain_rule(options->explain);
+	if (options->list)
+		return list_rules();
+	if (!argc) {
+		ws_say("analyze: no report: warpsight analyze [options] REPORT...");
+		return WS_EXIT_USAGE;
+	}
+	request.rules = split_rules(&options->rules, &texts, &err);
+	if (*err.msg) {
+		ws_say("analyze: %s", err.msg);
+		free(texts);
+		return WS_EXIT_USAGE;
+	}
+	status = write_analysis(&request, argc, argv);
+	free((void *)request.rules);
+	free(texts);
+	return status;
+}
+
+void ws_say_findings(const char *path)
+{
+	struct ws_model_options options = {.to = UINT64_MAX};
+	struct ws_err err;
+	struct ws_report *report = ws_report_open_plain(path, &err);
+	struct ws_analysis *analysis = NULL;
+	struct ws_findings findings;
+
+	if (report)
+		analysis = ws_analysis_open(report, &options, &err);
+	if (analysis) {
+		ws_findings_make(analysis, NULL, &findings);
+		ws_print_analysis_text(&(struct ws_analysis_view){.analysis = analysis,
+								  .findings = &findings,
+								  .path = path,
+								  .brief = true,
+								  .file = stderr});
+		ws_findings_free(&findings);
+	}
+	ws_analysis_close(analysis);
+	if (report)
+		ws_report_close(report);
 }
 
 const struct ws_command ws_cmd_analyze = {
 	.name = "analyze",
 	.summary = "Say what slows a program down, what it costs and what to do.",
 	.usage = "[options] REPORT...",
-	.details = "Finds the steps of the program, shows what their time was spent on, and names "
-		   "what costs most, with advice.",
+	.details = "Finds the steps of the program, walks the critical path through its threads "
+		   "and GPUs, shows where the time went, and names what costs most, with what it "
+		   "could gain and advice. Each finding is rated by the share of the time that it "
+		   "could gain: critical from 25 %, warning from 5 %, else a note; ok says that "
+		   "something is well done.",
 	.opts = opts,
 	.opts_size = sizeof(struct options),
-	.examples = "warpsight analyze run.wsrep\n",
+	.examples = "warpsight analyze run.wsrep\n"
+		    "warpsight analyze --explain launch-bound\n"
+		    "warpsight analyze -f json -o findings.json run.wsrep\n"
+		    "warpsight analyze --fail-on warning run.wsrep\n",
 	.run = run_analyze,
 };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/analyze.h"
 #include "cli/record_options.h"
 #include "cli/text.h"
 
@@ -53,4 +54,6 @@ void ws_follow_up_report(const struct ws_record_options *options, char *report)
 	if (options->stats)
 		run_other_command("stats", report, stats, 1);
 	export_all(options, report);
+	if (!options->no_findings && !options->quiet)
+		ws_say_findings(report);
 }

@@ -265,6 +265,10 @@ const struct ws_opt ws_record_option_table[] = {
 	 "Refuse options that ask for what this version does not record, instead of warning and "
 	 "recording the rest.",
 	 "false", .also = WS_IN_LAUNCH | WS_IN_START},
+	{"no-findings", 0, WS_OPT_FLAG, AT(no_findings), NULL, NULL,
+	 "Do not say at the end what cost most and what to do (three findings at most, as "
+	 "'warpsight analyze' has them).",
+	 NULL},
 	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Print nothing but errors at the end.",
 	 NULL, .also = WS_IN_LAUNCH | WS_IN_START},
 #define BOTH .also = WS_IN_LAUNCH | WS_IN_START

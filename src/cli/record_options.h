@@ -28,7 +28,7 @@ struct ws_record_options {
 		stack_size;
 	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment,
 		keep_command_lines, lossless, resolve_symbols, source_info, stats, quiet, strict,
-		cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop, cuda_all;
+		no_findings, cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop, cuda_all;
 };
 
 #define WS_RECORD_AT(member) offsetof(struct ws_record_options, member)

@@ -1,0 +1,47 @@
+/* print_formats.c - the table of forms, and what they share. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/print.h"
+
+const struct ws_analysis_format ws_analysis_formats[] = {
+	{"text", "txt", "for people", NULL, "\n", NULL, ws_print_analysis_text},
+	{"json", "json", "for programs: an array with an object for each report", "[\n", ",\n",
+	 "]\n", ws_print_analysis_json},
+	{"markdown", "md", "for issues and wikis", NULL, "\n", NULL, ws_print_analysis_markdown},
+	{"html", "html", "a page without scripts",
+	 "<!doctype html>\n<meta charset=\"utf-8\">\n<title>warpsight analyze</title>\n"
+	 "<style>body{font:15px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
+	 "td{padding:0 .8em}td:first-child{text-align:right}.critical{color:#b00020}"
+	 ".warning{color:#9a5b00}</style>\n",
+	 NULL, NULL, ws_print_analysis_html},
+	{"sarif", "sarif", "SARIF 2.1.0, for code hosts and editors",
+	 "{\"$schema\":\"https://json.schemastore.org/sarif-2.1.0.json\",\"version\":\"2.1.0\","
+	 "\"runs\":[\n",
+	 ",\n", "]}\n", ws_print_analysis_sarif},
+	{NULL},
+};
+
+const struct ws_analysis_format *ws_find_analysis_format(const char *name)
+{
+	for (const struct ws_analysis_format *format = ws_analysis_formats; format->name; format++)
+		if (!strcmp(format->name, name))
+			return format;
+	return NULL;
+}
+
+void ws_put_finding_id(const struct ws_finding *finding, struct ws_text *text)
+{
+	ws_text_puts(text, finding->rule->name);
+	if (finding->number > 1)
+		ws_text_printf(text, "-%u", finding->number);
+}
+
+char *ws_fill_in_report(const char *text, const char *path)
+{
+	const char *at = strstr(text, "REPORT");
+
+	if (!at)
+		return ws_strdup(text);
+	return ws_format("%.*s%s%s", (int)(at - text), text, path, at + strlen("REPORT"));
+}

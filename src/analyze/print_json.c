@@ -1,0 +1,260 @@
+/* print_json.c - an analysis for programs: JSON and SARIF. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/print.h"
+#include "base/choose.h"
+#include "text/json_write.h"
+
+static void put_number(struct ws_text *out, const char *key, double value)
+{
+	ws_put_json_key(out, key);
+	ws_text_printf(out, "%.6g", value);
+}
+
+static void put_string_or_null(struct ws_text *out, const char *key, const char *value)
+{
+	if (value) {
+		ws_put_json_string(out, key, value);
+		return;
+	}
+	ws_put_json_key(out, key);
+	ws_text_puts(out, "null");
+}
+
+static void put_steps(const struct ws_analysis *analysis, struct ws_text *out)
+{
+	static const char *const sources[] = {[WS_STEPS_NONE] = "none",
+					      [WS_STEPS_MARKED] = "marked",
+					      [WS_STEPS_REPEATED] = "repeated"};
+	const struct ws_model *model = analysis->model;
+
+	ws_put_json_key(out, "steps");
+	ws_text_puts(out, "{");
+	ws_put_json_string(out, "source", sources[model->step_source]);
+	ws_put_json_int(out, "count", (int64_t)analysis->steps);
+	ws_put_json_int(out, "warm_up", (int64_t)model->first_step);
+	ws_put_json_key(out, "durations_ns");
+	ws_text_puts(out, "[");
+	for (size_t i = 0; model->step_source != WS_STEPS_NONE && i < analysis->steps; i++) {
+		const struct ws_step *step = &model->steps.steps[model->first_step + i];
+
+		ws_text_printf(out, "%s%" PRIu64, i ? "," : "", step->end - step->start);
+	}
+	ws_text_puts(out, "]}");
+}
+
+static void put_causes(const struct ws_breakdown *breakdown, struct ws_text *out, const char *key)
+{
+	ws_put_json_key(out, key);
+	ws_text_puts(out, "{");
+	for (int cause = 0; cause < WS_CAUSES; cause++)
+		if (breakdown->by_cause[cause])
+			ws_put_json_int(out, ws_name_cause((enum ws_cause)cause),
+					(int64_t)breakdown->by_cause[cause]);
+	ws_text_puts(out, "}");
+}
+
+static void put_path_rows(const struct ws_analysis *analysis, struct ws_text *out)
+{
+	enum { MOST_ROWS = 50 };
+
+	ws_put_json_key(out, "critical_path_rows");
+	ws_text_puts(out, "[");
+	for (size_t i = 0; i < analysis->breakdown.count && i < MOST_ROWS; i++) {
+		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
+		struct ws_text what = {0};
+
+		ws_breakdown_put_row(analysis->model, row, &what);
+		ws_put_json_comma(out);
+		ws_text_puts(out, "{");
+		ws_put_json_string(out, "cause", ws_name_cause((enum ws_cause)row->cause));
+		ws_put_json_string(out, "what", ws_text_or(what.text, ""));
+		ws_put_json_int(out, "ns", (int64_t)row->ns);
+		ws_put_json_int(out, "pieces", (int64_t)row->pieces);
+		ws_text_puts(out, "}");
+		ws_text_free(&what);
+	}
+	ws_text_puts(out, "]");
+}
+
+static void put_gpus(const struct ws_analysis *analysis, struct ws_text *out)
+{
+	ws_put_json_key(out, "gpus");
+	ws_text_puts(out, "[");
+	for (size_t i = 0; i < analysis->model->work.gpus; i++) {
+		const struct ws_gpu_budget *budget = &analysis->gpus[i];
+		struct ws_text name = {0};
+
+		ws_analysis_put_gpu(analysis, i, &name);
+		ws_put_json_comma(out);
+		ws_text_puts(out, "{");
+		ws_put_json_string(out, "name", name.text);
+		ws_put_json_int(out, "computation_ns", (int64_t)budget->compute);
+		ws_put_json_int(out, "exposed_communication_ns", (int64_t)budget->exposed_comm);
+		ws_put_json_int(out, "exposed_copies_ns", (int64_t)budget->exposed_copies);
+		ws_put_json_int(out, "overlapped_ns", (int64_t)budget->overlapped);
+		ws_put_json_int(out, "idle_ns", (int64_t)budget->idle_total);
+		put_causes(&budget->idle, out, "idle_by_cause_ns");
+		ws_text_puts(out, "}");
+		ws_text_free(&name);
+	}
+	ws_text_puts(out, "]");
+}
+
+static void put_evidence(const struct ws_analysis_view *view, const struct ws_finding *finding,
+			 struct ws_text *out)
+{
+	uint64_t zero = ws_find_time_zero(view->analysis->model->report);
+
+	ws_put_json_key(out, "evidence");
+	ws_text_puts(out, "[");
+	for (size_t i = 0; i < finding->evidence_count; i++) {
+		const struct ws_evidence *evidence = &finding->evidence[i];
+
+		ws_put_json_comma(out);
+		ws_text_puts(out, "{");
+		ws_put_json_string(out, "text", evidence->text);
+		if (evidence->end) {
+			ws_put_json_int(out, "start", (int64_t)(evidence->start - zero));
+			ws_put_json_int(out, "end", (int64_t)(evidence->end - zero));
+		}
+		put_string_or_null(out, "query", evidence->query);
+		ws_text_puts(out, "}");
+	}
+	ws_text_puts(out, "]");
+}
+
+static void put_finding(const struct ws_analysis_view *view, const struct ws_finding *finding,
+			struct ws_text *out)
+{
+	struct ws_text id = {0};
+	char *next = NULL;
+
+	if (finding->next)
+		next = ws_fill_in_report(finding->next, view->path);
+	ws_put_finding_id(finding, &id);
+	ws_put_json_comma(out);
+	ws_text_puts(out, "\n{");
+	ws_put_json_string(out, "id", id.text);
+	ws_put_json_string(out, "rule", finding->rule->name);
+	ws_put_json_string(out, "severity", ws_name_level(finding->level));
+	ws_put_json_string(out, "title", finding->title);
+	ws_put_json_int(out, "cost_ns", (int64_t)finding->cost_ns);
+	ws_put_json_int(out, "gain_ns", (int64_t)finding->gain_ns);
+	put_number(out, "gain_share", ws_analysis_share(view->analysis, finding->gain_ns));
+	put_string_or_null(out, "assumption", finding->assumption);
+	put_string_or_null(out, "advice", finding->advice);
+	put_string_or_null(out, "next", next);
+	put_evidence(view, finding, out);
+	ws_text_puts(out, "}");
+	ws_text_free(&id);
+	free(next);
+}
+
+static void put_unlooked(const struct ws_findings *findings, struct ws_text *out)
+{
+	ws_put_json_key(out, "not_looked");
+	ws_text_puts(out, "[");
+	for (size_t i = 0; i < findings->unlooked_count; i++) {
+		ws_put_json_comma(out);
+		ws_text_puts(out, "{");
+		ws_put_json_string(out, "rule", findings->unlooked[i].rule->name);
+		ws_put_json_string(out, "why", findings->unlooked[i].why);
+		ws_text_puts(out, "}");
+	}
+	ws_text_puts(out, "]");
+}
+
+void ws_print_analysis_json(const struct ws_analysis_view *view)
+{
+	struct ws_text out = {0};
+
+	ws_text_puts(&out, "{");
+	ws_put_json_int(&out, "version", 1);
+	ws_put_json_string(&out, "report", view->path);
+	ws_put_json_int(&out, "window_ns", (int64_t)view->analysis->window);
+	put_steps(view->analysis, &out);
+	put_causes(&view->analysis->breakdown, &out, "critical_path_by_cause_ns");
+	put_path_rows(view->analysis, &out);
+	put_gpus(view->analysis, &out);
+	ws_put_json_key(&out, "findings");
+	ws_text_puts(&out, "[");
+	for (size_t i = 0; i < view->findings->count; i++)
+		put_finding(view, &view->findings->findings[i], &out);
+	ws_text_puts(&out, "]");
+	put_unlooked(view->findings, &out);
+	ws_text_puts(&out, "}\n");
+	fwrite(out.text, 1, out.len, view->file);
+	ws_text_free(&out);
+}
+
+/* ---- SARIF ---- */
+
+static void put_message(struct ws_text *out, const char *key, const char *text)
+{
+	ws_put_json_key(out, key);
+	ws_text_puts(out, "{");
+	ws_put_json_string(out, "text", text);
+	ws_text_puts(out, "}");
+}
+
+static void put_sarif_rules(struct ws_text *out)
+{
+	ws_put_json_key(out, "rules");
+	ws_text_puts(out, "[");
+	for (size_t i = 0; ws_rules[i]; i++) {
+		ws_put_json_comma(out);
+		ws_text_puts(out, "{");
+		ws_put_json_string(out, "id", ws_rules[i]->name);
+		put_message(out, "shortDescription", ws_rules[i]->title);
+		put_message(out, "fullDescription", ws_rules[i]->about);
+		ws_text_puts(out, "}");
+	}
+	ws_text_puts(out, "]");
+}
+
+static void put_sarif_result(const struct ws_analysis_view *view, const struct ws_finding *finding,
+			     struct ws_text *out)
+{
+	static const char *const levels[] = {[WS_LEVEL_OK] = "none",
+					     [WS_LEVEL_NOTE] = "note",
+					     [WS_LEVEL_WARNING] = "warning",
+					     [WS_LEVEL_CRITICAL] = "error"};
+	char *text = ws_format("%s. %s", finding->title, ws_text_or(finding->advice, ""));
+
+	ws_put_json_comma(out);
+	ws_text_puts(out, "\n{");
+	ws_put_json_string(out, "ruleId", finding->rule->name);
+	ws_put_json_string(out, "level", levels[finding->level]);
+	put_message(out, "message", text);
+	ws_put_json_key(out, "locations");
+	ws_text_puts(out, "[{\"physicalLocation\":{\"artifactLocation\":{");
+	ws_put_json_string(out, "uri", view->path);
+	ws_text_puts(out, "}}}]");
+	ws_put_json_key(out, "properties");
+	ws_text_puts(out, "{");
+	ws_put_json_int(out, "cost_ns", (int64_t)finding->cost_ns);
+	ws_put_json_int(out, "gain_ns", (int64_t)finding->gain_ns);
+	ws_text_puts(out, "}}");
+	free(text);
+}
+
+void ws_print_analysis_sarif(const struct ws_analysis_view *view)
+{
+	struct ws_text out = {0};
+
+	ws_text_puts(&out, "{\"tool\":{\"driver\":{");
+	ws_put_json_string(&out, "name", "warpsight");
+	ws_put_json_string(&out, "version", WS_VERSION);
+	put_sarif_rules(&out);
+	ws_text_puts(&out, "}}");
+	ws_put_json_key(&out, "results");
+	ws_text_puts(&out, "[");
+	for (size_t i = 0; i < view->findings->count; i++)
+		put_sarif_result(view, &view->findings->findings[i], &out);
+	ws_text_puts(&out, "]}\n");
+	fwrite(out.text, 1, out.len, view->file);
+	ws_text_free(&out);
+}

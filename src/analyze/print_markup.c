@@ -1,0 +1,114 @@
+/* print_markup.c - an analysis as Markdown and as HTML. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/print.h"
+#include "base/choose.h"
+
+static double as_ms(const struct ws_analysis *analysis, uint64_t ns)
+{
+	return (double)ns / 1e6 / (double)analysis->steps;
+}
+
+static const char *choose_unit(const struct ws_analysis *analysis)
+{
+	if (analysis->steps > 1)
+		return "ms a step";
+	return "ms";
+}
+
+/* What could be taken for markup is written as an entity in both. */
+static void put_escaped(const char *text, bool markdown, FILE *file)
+{
+	for (; *text; text++) {
+		if (*text == '<')
+			fputs("&lt;", file);
+		else if (*text == '>')
+			fputs("&gt;", file);
+		else if (*text == '&')
+			fputs("&amp;", file);
+		else if (markdown && strchr("|*_`[]\\", *text))
+			fprintf(file, "\\%c", *text);
+		else
+			fputc(*text, file);
+	}
+}
+
+static void print_markdown_row(const struct ws_analysis_view *view, uint64_t ns, const char *name)
+{
+	fprintf(view->file, "| %.1f %% | %.3f | %s |\n",
+		100 * ws_analysis_share(view->analysis, ns), as_ms(view->analysis, ns), name);
+}
+
+static void print_markdown_finding(const struct ws_analysis_view *view,
+				   const struct ws_finding *finding)
+{
+	fprintf(view->file, "\n### %s: ", ws_name_level(finding->level));
+	put_escaped(finding->title, true, view->file);
+	fprintf(view->file, "\n\n");
+	if (finding->cost_ns)
+		fprintf(view->file, "Costs %.3f %s (%.1f %%), could gain %.3f (%.1f %%). ",
+			as_ms(view->analysis, finding->cost_ns), choose_unit(view->analysis),
+			100 * ws_analysis_share(view->analysis, finding->cost_ns),
+			as_ms(view->analysis, finding->gain_ns),
+			100 * ws_analysis_share(view->analysis, finding->gain_ns));
+	put_escaped(ws_text_or(finding->advice, ""), true, view->file);
+	fprintf(view->file, "\n");
+}
+
+void ws_print_analysis_markdown(const struct ws_analysis_view *view)
+{
+	const struct ws_analysis *analysis = view->analysis;
+
+	fprintf(view->file, "# ");
+	put_escaped(view->path, true, view->file);
+	fprintf(view->file, "\n\n| Share | %s | On the critical path |\n|---:|---:|---|\n",
+		choose_unit(analysis));
+	for (int cause = 0; cause < WS_CAUSES; cause++)
+		if (analysis->breakdown.by_cause[cause])
+			print_markdown_row(view, analysis->breakdown.by_cause[cause],
+					   ws_name_cause((enum ws_cause)cause));
+	fprintf(view->file, "\n## Findings\n");
+	for (size_t i = 0; i < view->findings->count; i++)
+		print_markdown_finding(view, &view->findings->findings[i]);
+	if (!view->findings->count)
+		fprintf(view->file, "\nnone\n");
+}
+
+static void print_html_finding(const struct ws_analysis_view *view,
+			       const struct ws_finding *finding)
+{
+	fprintf(view->file, "<h3 class=\"%s\">%s: ", ws_name_level(finding->level),
+		ws_name_level(finding->level));
+	put_escaped(finding->title, false, view->file);
+	fprintf(view->file, "</h3>\n<p>");
+	if (finding->cost_ns)
+		fprintf(view->file, "Costs %.3f %s (%.1f %%), could gain %.3f (%.1f %%). ",
+			as_ms(view->analysis, finding->cost_ns), choose_unit(view->analysis),
+			100 * ws_analysis_share(view->analysis, finding->cost_ns),
+			as_ms(view->analysis, finding->gain_ns),
+			100 * ws_analysis_share(view->analysis, finding->gain_ns));
+	put_escaped(ws_text_or(finding->advice, ""), false, view->file);
+	fprintf(view->file, "</p>\n");
+}
+
+void ws_print_analysis_html(const struct ws_analysis_view *view)
+{
+	const struct ws_analysis *analysis = view->analysis;
+
+	fprintf(view->file, "<h1>");
+	put_escaped(view->path, false, view->file);
+	fprintf(view->file, "</h1>\n<h2>The critical path</h2>\n<table>\n");
+	for (int cause = 0; cause < WS_CAUSES; cause++)
+		if (analysis->breakdown.by_cause[cause])
+			fprintf(view->file, "<tr><td>%.1f %%<td>%.3f %s<td>%s\n",
+				100 * ws_analysis_share(analysis,
+							analysis->breakdown.by_cause[cause]),
+				as_ms(analysis, analysis->breakdown.by_cause[cause]),
+				choose_unit(analysis), ws_name_cause((enum ws_cause)cause));
+	fprintf(view->file, "</table>\n<h2>Findings</h2>\n");
+	for (size_t i = 0; i < view->findings->count; i++)
+		print_html_finding(view, &view->findings->findings[i]);
+	if (!view->findings->count)
+		fprintf(view->file, "<p>none</p>\n");
+}
