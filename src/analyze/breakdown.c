@@ -96,37 +96,12 @@ enum ws_cause ws_classify_piece(const struct ws_model *model, const struct ws_pi
 	}
 }
 
-/* ---- names of GPU work ---- */
-
-/* The name of each piece of work: of kernels by process and correlation, which is what an operation
- * keeps. */
-struct op_names {
-	struct ws_map names; /* process << 32 | correlation: string */
-};
-
-static void read_op_names(const struct ws_model *model, struct op_names *names)
-{
-	struct ws_cursor *cursor;
-	const uint64_t *values;
-
-	if (!model->has_cuda)
-		return;
-	cursor = ws_cursor_open(model->report, WS_TABLE_cuda_kernel, model->from, model->to);
-	while (ws_cursor_next(cursor, &values))
-		ws_map_set(&names->names,
-			   values[ws_cuda_kernel_process] << 32 |
-				   (uint32_t)values[ws_cuda_kernel_correlation],
-			   ws_or(values[ws_cuda_kernel_name], values[ws_cuda_kernel_demangled]));
-	ws_cursor_close(cursor);
-}
-
 /* ---- summing up ---- */
 
 struct summing {
 	const struct ws_model *model;
 	struct ws_breakdown *breakdown;
 	struct ws_map index; /* hash of a row's identity: row + 1 */
-	struct op_names names;
 	struct thread_time {
 		uint64_t ns, pieces, weight;
 		struct ws_span longest;
@@ -241,10 +216,7 @@ static void add_piece(struct summing *summing, const struct ws_piece *piece)
 		return;
 	}
 	if (piece->kind == WS_PIECE_GPU) {
-		const struct ws_work_op *op = &model->work.gpu[piece->gpu].op[piece->op];
-
-		row.name = (uint32_t)ws_map_get(
-			&summing->names.names, (uint64_t)op->process << 32 | op->correlation, NULL);
+		row.name = model->work.gpu[piece->gpu].op[piece->op].name;
 	} else if (piece->call != WS_NO_CALL) {
 		row.name = (uint32_t)model->calls.rows.col[ws_cuda_api_name][piece->call];
 	} else {
@@ -343,7 +315,6 @@ void ws_breakdown_sum(const struct ws_model *model, const struct ws_path *path,
 
 	memset(breakdown, 0, sizeof(*breakdown));
 	summing.threads = ws_calloc(model->thread_count, sizeof(*summing.threads));
-	read_op_names(model, &summing.names);
 	for (size_t i = 0; i < path->count; i++)
 		add_piece(&summing, &path->pieces[i]);
 	for (uint32_t id = 0; id < model->thread_count; id++)
@@ -352,7 +323,6 @@ void ws_breakdown_sum(const struct ws_model *model, const struct ws_path *path,
 	if (breakdown->count)
 		qsort(breakdown->rows, breakdown->count, sizeof(*breakdown->rows), compare_rows);
 	ws_map_free(&summing.index);
-	ws_map_free(&summing.names.names);
 	free(summing.threads);
 }
 

@@ -122,6 +122,13 @@ static enum ws_work_class classify_work(struct work_loader *loader, const struct
 	return source->class;
 }
 
+static uint32_t get_name(const struct source *source, uint64_t *const *col, size_t i)
+{
+	if (source->name < 0)
+		return 0;
+	return (uint32_t)ws_or(col[source->name][i], col[source->alias][i]);
+}
+
 static void add_rows(struct work_loader *loader, const struct source *source,
 		     const struct ws_rows *rows)
 {
@@ -141,13 +148,14 @@ static void add_rows(struct work_loader *loader, const struct source *source,
 		gpu = &loader->work->gpu[number];
 		ws_grow(gpu->op, gpu->cap, gpu->count + 1);
 		gpu->op[gpu->count++] =
-			(struct ws_work_op){start,
-					    end,
-					    (uint32_t)col[source->process][i],
-					    (uint32_t)col[source->correlation][i],
-					    (uint32_t)col[source->stream][i],
-					    (uint8_t)classify_work(loader, source, col, i),
-					    source->table == WS_TABLE_cuda_memset};
+			(struct ws_work_op){.start = start,
+					    .end = end,
+					    .process = (uint32_t)col[source->process][i],
+					    .correlation = (uint32_t)col[source->correlation][i],
+					    .stream = (uint32_t)col[source->stream][i],
+					    .name = get_name(source, col, i),
+					    .class = (uint8_t)classify_work(loader, source, col, i),
+					    .set = source->table == WS_TABLE_cuda_memset};
 	}
 }
 
