@@ -350,7 +350,6 @@ static void choose_python(struct ws_perf *perf)
 	struct ws_python *py = perf->drain->python;
 	struct ws_perf_event *ev;
 	uint32_t frequency = 0;
-	int error;
 
 	for (size_t i = 0; i < perf->set.events_n; i++)
 		if (perf->set.events[i].time)
@@ -358,7 +357,7 @@ static void choose_python(struct ws_perf *perf)
 				    : perf->set.events[i].clock
 					    ? (uint32_t)(1000000000u / perf->options.period)
 					    : 0;
-	if (ws_python_bpf_open(py, frequency))
+	if (!ws_python_bpf_suits(py, frequency))
 		return;
 	ev = add_event(perf, WS_PERF_PYTHON, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_BPF_OUTPUT,
 		       "python");
@@ -366,11 +365,9 @@ static void choose_python(struct ws_perf *perf)
 	ev->attr.sample_period = 1;
 	ev->attr.inherit = 0;
 	ev->attr.exclude_idle = 0;
-	error = try_on_cpu(&ev->attr, -1);
-	if (!error)
-		return;
-	perf->set.events_n--;
-	ws_python_bpf_close(py);
+	perf->python_frequency = frequency;
+	if (try_on_cpu(&ev->attr, -1))
+		perf->set.events_n--;
 }
 
 static size_t event_of_role(const struct ws_perf_set *set, enum ws_perf_role role)
@@ -394,19 +391,26 @@ static bool attach_python_to(struct ws_perf *perf, size_t sampler, size_t output
 	return true;
 }
 
+/* The program was loaded while the events were opened. */
 static void attach_python(struct ws_perf *perf)
 {
 	struct ws_perf_set *set = &perf->set;
 	size_t output = event_of_role(set, WS_PERF_PYTHON);
+	bool attached;
 
-	if (output == set->events_n)
+	if (output == set->events_n) {
+		ws_python_bpf_close(perf->drain->python);
 		return;
-	for (size_t i = 0; i < set->events_n; i++)
-		if (set->events[i].time && !attach_python_to(perf, i, output)) {
-			ws_python_bpf_close(perf->drain->python);
-			return;
-		}
-	ws_perf_switch(set, WS_PERF_PYTHON, true);
+	}
+	attached = !ws_python_bpf_open(perf->drain->python, perf->python_frequency);
+	for (size_t i = 0; attached && i < set->events_n; i++)
+		attached = !set->events[i].time || attach_python_to(perf, i, output);
+	if (attached) {
+		ws_perf_switch(set, WS_PERF_PYTHON, true);
+		return;
+	}
+	ws_python_bpf_close(perf->drain->python);
+	ws_perf_close_event(set, output);
 }
 
 /*
@@ -662,7 +666,6 @@ static void choose_and_open(struct ws_perf *perf)
 		perf->limit = ws_perf_limit();
 		ws_perf_limit_frequency(perf);
 		forget_events(perf);
-		ws_python_bpf_close(perf->drain->python);
 		choose_events(perf);
 		perf->refused = ws_perf_open_set(&perf->set, perf->target);
 		if (perf->refused != EINVAL || ws_perf_limit() >= perf->limit)

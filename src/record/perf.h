@@ -51,12 +51,20 @@ struct ws_perf_opts {
 };
 
 struct ws_perf;
+struct ws_perf_warmth;
 struct ws_closer;
 struct ws_drain;
 struct ws_sink;
 struct ws_proc;
 struct ws_row_sample;
 
+/*
+ * The first event that looks at switches of threads changes code of the kernel, which then waits
+ * until every core has seen it: 5 to 20 ms. A thread opens one while the session is still being
+ * prepared. ws_perf_end_warm_up, after ws_perf_open, waits for it and closes it; NULL is fine.
+ */
+struct ws_perf_warmth *ws_perf_warm_up(const struct ws_perf_opts *options);
+void ws_perf_end_warm_up(struct ws_perf_warmth *warmth);
 /*
  * Open what `o` asks for, for the process tree that begins with `target`, a child of this process
  * that has not called exec yet. What cannot be had is said in the report of `main`; never fails.

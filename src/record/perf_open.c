@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,47 @@ void ws_perf_attr(struct perf_event_attr *attr, uint32_t type, uint64_t config, 
 		.wakeup_watermark =
 			RING_MOST, /* nobody waits for it: the recorder comes round by itself */
 	};
+}
+
+struct ws_perf_warmth {
+	pthread_t thread;
+	pid_t process;
+	int fd;
+};
+
+static void *open_first_event(void *arg)
+{
+	struct ws_perf_warmth *warmth = arg;
+	struct perf_event_attr attr;
+
+	ws_perf_attr(&attr, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY, true);
+	attr.context_switch = 1;
+	warmth->fd = open_event(&attr, warmth->process, -1);
+	return NULL;
+}
+
+struct ws_perf_warmth *ws_perf_warm_up(const struct ws_perf_opts *options)
+{
+	struct ws_perf_warmth *warmth;
+
+	if (!options->sample && !options->switches)
+		return NULL;
+	warmth = ws_calloc(1, sizeof(*warmth));
+	warmth->process = getpid();
+	if (!pthread_create(&warmth->thread, NULL, open_first_event, warmth))
+		return warmth;
+	free(warmth);
+	return NULL;
+}
+
+void ws_perf_end_warm_up(struct ws_perf_warmth *warmth)
+{
+	if (!warmth)
+		return;
+	pthread_join(warmth->thread, NULL);
+	if (warmth->fd >= 0)
+		close(warmth->fd);
+	free(warmth);
 }
 
 uint32_t *ws_perf_cpus(size_t *n)

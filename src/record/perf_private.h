@@ -232,9 +232,10 @@ struct ws_perf {
 	int tracefs; /* while events are chosen: the folder of tracepoints, or -1 and why there is
 			none */
 	char *no_tracefs;
-	unsigned ftrace_left_out; /* events of --ftrace beyond what is opened */
-	bool shifted;		  /* the standby events have taken over */
-	unsigned brief_n;	  /* threads that ended soon after their start, since brief_since */
+	uint32_t python_frequency; /* of the event to which Python's program is attached */
+	unsigned ftrace_left_out;  /* events of --ftrace beyond what is opened */
+	bool shifted;		   /* the standby events have taken over */
+	unsigned brief_n; /* threads that ended soon after their start, since brief_since */
 	uint64_t brief_since;
 	uint64_t from, to;	       /* the collection; to 0: goes on */
 	uint64_t now;		       /* time of the record in hand */

@@ -92,10 +92,15 @@ uint32_t ws_python_frequency(struct ws_python *py, uint32_t most);
 bool ws_python_bpf_is_built(void);
 
 /*
- * Load it, for an event of `frequency` samples a second (0: not so many in each). 0, or -errno:
- * -ENOTSUP when it is not wanted, -ERANGE when the frequency of Python's samples does not divide
- * it; else the kernel's.
+ * Begin to load it, in a thread of its own: the kernel takes its time to check it. Where it is not
+ * wanted, or not part of this build, nothing happens. The target must have been forked: this
+ * process may lift its limit of locked memory.
  */
+void ws_python_bpf_start(struct ws_python *py);
+/* Whether it can serve an event of `frequency` samples a second (0: not so many in each), of which
+ * Python's are some: ws_python_bpf_open may succeed. */
+bool ws_python_bpf_suits(const struct ws_python *py, uint32_t frequency);
+/* Wait until it is loaded, for an event of that frequency. 0, or the kernel's -errno. */
 int ws_python_bpf_open(struct ws_python *py, uint32_t frequency);
 /* Attach it to `sampler`, an event on `cpu`; it writes into the buffer of the event `output`. 0 or
  * -errno. */

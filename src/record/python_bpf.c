@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -291,18 +292,15 @@ static int make_maps(struct ws_py_bpf *bpf)
 	return 0;
 }
 
-static int make_all(struct ws_py_bpf *bpf)
+/* Maps, and proof that the kernel takes such programs: hooks are told before any interpreter is
+ * met, so it must be certain by then. */
+static int make_maps_and_try(struct ws_py_bpf *bpf)
 {
 	struct ws_py_layout layout;
 	int error = make_maps(bpf);
 
 	if (error)
 		return error;
-	bpf->entry = load_entry(bpf);
-	if (bpf->entry < 0)
-		return bpf->entry;
-	/* Hooks are told before any interpreter is met, so it must be certain by now that the
-	 * kernel takes such programs. */
 	ws_py_get_layout(0x030c, &layout);
 	error = load_for(bpf, "tell", 0, &layout);
 	if (error < 0)
@@ -336,32 +334,82 @@ bool ws_python_bpf_is_built(void)
 	return ws_py_bpf_programs[0].name;
 }
 
-int ws_python_bpf_open(struct ws_python *py, uint32_t frequency)
+struct ws_py_bpf_loading {
+	pthread_t thread;
+	bool threaded;
+	struct ws_py_bpf *bpf;
+	int error; /* -errno */
+};
+
+static void *load_beside(void *arg)
+{
+	struct ws_py_bpf_loading *loading = arg;
+
+	loading->error = make_maps_and_try(loading->bpf);
+	return NULL;
+}
+
+void ws_python_bpf_start(struct ws_python *py)
 {
 	const char *test = getenv("WARPSIGHT_PYTHON");
-	struct ws_py_bpf *bpf;
-	int error;
+	struct ws_py_bpf_loading *loading;
 
 	if (!py || !py->options.sampling || py->options.timers ||
 	    (test && !strcmp(test, "signals")))
-		return -ENOTSUP;
-	if (!frequency || py->options.frequency > frequency || frequency % py->options.frequency)
-		return -ERANGE;
+		return;
 	if (!ws_python_bpf_is_built()) {
 		py->bpf_error = ENOEXEC;
-		return -ENOEXEC;
+		return;
 	}
-	bpf = make_empty();
-	bpf->frequency = frequency;
-	bpf->every = frequency / py->options.frequency;
-	error = make_all(bpf);
-	if (error) {
+	loading = py->loading = ws_calloc(1, sizeof(*loading));
+	loading->bpf = make_empty();
+	loading->threaded = !pthread_create(&loading->thread, NULL, load_beside, loading);
+	if (!loading->threaded)
+		load_beside(loading);
+}
+
+bool ws_python_bpf_suits(const struct ws_python *py, uint32_t frequency)
+{
+	return py && py->loading && frequency && py->options.frequency <= frequency &&
+	       frequency % py->options.frequency == 0;
+}
+
+/* What was loaded beside; NULL with *error when that failed. */
+static struct ws_py_bpf *await_loading(struct ws_python *py, int *error)
+{
+	struct ws_py_bpf_loading *loading = py->loading;
+	struct ws_py_bpf *bpf;
+
+	if (loading->threaded)
+		pthread_join(loading->thread, NULL);
+	py->loading = NULL;
+	bpf = loading->bpf;
+	*error = loading->error;
+	free(loading);
+	if (!*error)
+		return bpf;
+	ws_py_bpf_free(bpf);
+	return NULL;
+}
+
+int ws_python_bpf_open(struct ws_python *py, uint32_t frequency)
+{
+	int error;
+	struct ws_py_bpf *bpf = await_loading(py, &error);
+
+	if (bpf) {
+		bpf->frequency = frequency;
+		bpf->every = frequency / py->options.frequency;
+		bpf->entry = load_entry(bpf);
+		error = ws_min(bpf->entry, 0);
+	}
+	if (bpf && error) {
 		ws_py_bpf_free(bpf);
-		py->bpf_error = -error;
-		return error;
+		bpf = NULL;
 	}
 	py->bpf = bpf;
-	return 0;
+	py->bpf_error = -error;
+	return error;
 }
 
 int ws_python_bpf_attach(struct ws_python *py, int sampler, int output, uint32_t cpu)
@@ -392,6 +440,14 @@ bool ws_python_bpf_is_on(const struct ws_python *py)
 
 void ws_python_bpf_close(struct ws_python *py)
 {
+	int error;
+
+	if (py && py->loading) {
+		struct ws_py_bpf *bpf = await_loading(py, &error);
+
+		if (bpf)
+			ws_py_bpf_free(bpf);
+	}
 	if (py && py->bpf) {
 		ws_py_bpf_free(py->bpf);
 		py->bpf = NULL;

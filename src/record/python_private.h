@@ -108,9 +108,10 @@ struct ws_python {
 	struct ws_map by_tid; /* tid -> since, of open events */
 	uint64_t next_sweep;
 	uint64_t patience;
-	struct ws_py_walk walk; /* scratch of the outside reader */
-	struct ws_py_bpf *bpf;	/* NULL: there is no program in the kernel */
-	int bpf_error;		/* errno with which the kernel refused it */
+	struct ws_py_walk walk;		   /* scratch of the outside reader */
+	struct ws_py_bpf_loading *loading; /* NULL: nothing is being loaded */
+	struct ws_py_bpf *bpf;		   /* NULL: there is no program in the kernel */
+	int bpf_error;			   /* errno with which the kernel refused it */
 	struct ws_py_decoded_image *decoded;
 	struct ws_py_stack decode_stack;
 	struct ws_map inner; /* tid of threads that the program serves -> what their own namespace

@@ -862,11 +862,34 @@ static void respect_injection(struct session *session)
 	}
 }
 
+/* The target has been forked, and holds. */
+static void make_drain(struct session *session)
+{
+	const struct ws_record_opts *options = session->options;
+	struct ws_drain_ops ops = {.ctx = session,
+				   .sink_for = find_sink,
+				   .commit = commit_reports,
+				   .stack_depth = options->stack_depth,
+				   .osrt_threshold = options->osrt_threshold,
+				   .cuda_flags = options->cuda_flags};
+
+	session->code = ws_code_new();
+	ops.code = session->code;
+	session->drain = ws_drain_new(&session->area, &session->clock, &ops);
+	ws_drain_target(session->drain, session->launch.pid);
+	if (!wants_python(options))
+		return;
+	session->python_opts = options->python;
+	session->python_opts.timers = session->perf_opts.signals;
+	session->python = ws_python_new(session->drain, &session->python_opts);
+	if (session->perf_opts.sample)
+		ws_python_bpf_start(session->python);
+}
+
 /* Everything up to the target's exec. On failure nothing is left behind. */
 static int begin_session(struct session *session, struct ws_err *err_e)
 {
 	const struct ws_record_opts *options = session->options;
-	struct ws_drain_ops ops = {.ctx = session, .sink_for = find_sink, .commit = commit_reports};
 	int out = -1, err = -1;
 
 	if (ws_gpu_tool_must_start(ws_find_gpu_tool(environ)))
@@ -894,26 +917,16 @@ static int begin_session(struct session *session, struct ws_err *err_e)
 		return -1;
 	if (ws_launch_prepare(&session->launch, options, session->env, out, err, err_e))
 		return -1;
+	make_drain(session);
 	session->main = create_report(session, NULL, 0, err_e);
 	if (!session->main) {
 		ws_launch_cancel(&session->launch);
 		waitpid(session->launch.pid, NULL, 0);
+		ws_python_free(session->python);
 		return -1;
 	}
 	respect_injection(session);
-	session->code = ws_code_new();
 	session->started_epoch = (uint64_t)time(NULL);
-	ops.code = session->code;
-	ops.stack_depth = options->stack_depth;
-	ops.osrt_threshold = options->osrt_threshold;
-	ops.cuda_flags = options->cuda_flags;
-	session->drain = ws_drain_new(&session->area, &session->clock, &ops);
-	ws_drain_target(session->drain, session->launch.pid);
-	if (wants_python(options)) {
-		session->python_opts = options->python;
-		session->python_opts.timers = session->perf_opts.signals;
-		session->python = ws_python_new(session->drain, &session->python_opts);
-	}
 	session->perf = ws_perf_open(&session->perf_opts, session->launch.pid, session->drain,
 				     session->main);
 	ws_drain_perf(session->drain, session->perf);
@@ -978,6 +991,7 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 	      struct ws_err *err)
 {
 	struct session *session = ws_calloc(1, sizeof(*session));
+	struct ws_perf_warmth *warmth;
 	int error, ret = -1;
 
 	memset(result, 0, sizeof(*result));
@@ -988,7 +1002,10 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 	session->starved.area = &session->area;
 	session->starved.status = &result->status;
 	ws_starved_watch(&session->starved);
-	if (!begin_session(session, err)) {
+	warmth = ws_perf_warm_up(&options->perf);
+	error = begin_session(session, err);
+	ws_perf_end_warm_up(warmth);
+	if (!error) {
 		session->started = ws_read_raw_ns();
 		if (options->delay <= 0)
 			begin_collecting(session);
