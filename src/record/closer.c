@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -21,6 +22,11 @@ struct ws_closer {
 	bool threaded;
 	int *fds; /* closed in the order in which they were added */
 	size_t count, capacity;
+	struct mapping {
+		void *address;
+		size_t bytes;
+	} * mappings;
+	size_t mapping_count, mapping_capacity;
 };
 
 struct ws_closer *ws_closer_add(struct ws_closer *closer, int fd)
@@ -29,6 +35,15 @@ struct ws_closer *ws_closer_add(struct ws_closer *closer, int fd)
 		closer = ws_calloc(1, sizeof(*closer));
 	ws_grow(closer->fds, closer->capacity, closer->count + 1);
 	closer->fds[closer->count++] = fd;
+	return closer;
+}
+
+struct ws_closer *ws_closer_add_mapping(struct ws_closer *closer, void *address, size_t bytes)
+{
+	if (!closer)
+		closer = ws_calloc(1, sizeof(*closer));
+	ws_grow(closer->mappings, closer->mapping_capacity, closer->mapping_count + 1);
+	closer->mappings[closer->mapping_count++] = (struct mapping){address, bytes};
 	return closer;
 }
 
@@ -50,6 +65,8 @@ static void *close_all(void *arg)
 
 	for (size_t i = 0; i < closer->count; i++)
 		close(closer->fds[i]);
+	for (size_t i = 0; i < closer->mapping_count; i++)
+		munmap(closer->mappings[i].address, closer->mappings[i].bytes);
 	if (map >= 0)
 		close(map);
 	return NULL;
@@ -71,5 +88,6 @@ void ws_closer_join(struct ws_closer *closer)
 	if (closer->threaded)
 		pthread_join(closer->thread, NULL);
 	free(closer->fds);
+	free(closer->mappings);
 	free(closer);
 }

@@ -4,10 +4,14 @@
 #ifndef WS_RECORD_CLOSER_H
 #define WS_RECORD_CLOSER_H
 
+#include <stddef.h>
+
 struct ws_closer;
 
 /* Add a descriptor, which belongs to the closer from now on; with NULL, to a new closer. */
 struct ws_closer *ws_closer_add(struct ws_closer *closer, int fd);
+/* Unmap a buffer once the descriptors are closed. */
+struct ws_closer *ws_closer_add_mapping(struct ws_closer *closer, void *address, size_t bytes);
 /* Begin to close them; where no thread can be had, they are closed before this returns. */
 void ws_closer_start(struct ws_closer *closer);
 /* Wait until all are closed and free the closer. NULL is fine. */

@@ -52,7 +52,7 @@ static void track(struct ws_perf *perf, struct ws_perf_event *ev)
 	ev->attr.mmap = ev->attr.mmap2 = ev->attr.comm = ev->attr.comm_exec = ev->attr.task = 1;
 	if (!perf->set.wide)
 		track_switches(perf, ev);
-	ev->attr.enable_on_exec = !perf->set.wide;
+	ev->attr.enable_on_exec = ev->attr.disabled = !perf->set.wide;
 }
 
 static void want_stacks(const struct ws_perf *perf, struct ws_perf_event *ev)
@@ -365,6 +365,7 @@ static void choose_python(struct ws_perf *perf)
 	ev->attr.sample_period = 1;
 	ev->attr.inherit = 0;
 	ev->attr.exclude_idle = 0;
+	ev->attr.disabled = 0;
 	perf->python_frequency = frequency;
 	if (try_on_cpu(&ev->attr, -1))
 		perf->set.events_n--;
@@ -384,8 +385,8 @@ static bool attach_python_to(struct ws_perf *perf, size_t sampler, size_t output
 	for (size_t i = 0; i < perf->set.rings_n; i++) {
 		const struct ws_perf_ring *ring = &perf->set.rings[i];
 
-		if (ws_python_bpf_attach(perf->drain->python, ring->fds[sampler], ring->fds[output],
-					 ring->cpu))
+		if (!ring->copy && ws_python_bpf_attach(perf->drain->python, ring->fds[sampler],
+							ring->fds[output], ring->cpu))
 			return false;
 	}
 	return true;
@@ -405,10 +406,8 @@ static void attach_python(struct ws_perf *perf)
 	attached = !ws_python_bpf_open(perf->drain->python, perf->python_frequency);
 	for (size_t i = 0; attached && i < set->events_n; i++)
 		attached = !set->events[i].time || attach_python_to(perf, i, output);
-	if (attached) {
-		ws_perf_switch(set, WS_PERF_PYTHON, true);
+	if (attached)
 		return;
-	}
 	ws_python_bpf_close(perf->drain->python);
 	ws_perf_close_event(set, output);
 }
@@ -469,9 +468,13 @@ static void choose_events(struct ws_perf *perf)
 		ev->attr.exclude_kernel = perf->set.no_kernel;
 		track(perf, ev);
 	}
-	if (perf->set.wide && (perf->options.switches || perf->options.sample))
-		track_switches(perf, add_event(perf, WS_PERF_SWITCHES, PERF_TYPE_SOFTWARE,
-					       PERF_COUNT_SW_DUMMY, "switches"));
+	if (perf->set.wide && (perf->options.switches || perf->options.sample)) {
+		struct ws_perf_event *ev = add_event(perf, WS_PERF_SWITCHES, PERF_TYPE_SOFTWARE,
+						     PERF_COUNT_SW_DUMMY, "switches");
+
+		track_switches(perf, ev);
+		ev->attr.disabled = 0;
+	}
 	if (perf->options.sample) {
 		choose_pacer(perf);
 		choose_standby(perf);
@@ -673,12 +676,6 @@ static void choose_and_open(struct ws_perf *perf)
 	}
 }
 
-static void turn_on_tracking(struct ws_perf_set *set)
-{
-	ws_perf_switch(set, WS_PERF_TRACK, true);
-	ws_perf_switch(set, WS_PERF_SWITCHES, true);
-}
-
 static void open_all(struct ws_perf *perf)
 {
 	perf->refused = find_scope(perf);
@@ -708,8 +705,6 @@ static void open_all(struct ws_perf *perf)
 		say(perf, WS_INFO,
 		    "The kernel may not be looked into (perf_event_paranoid): samples are of user "
 		    "space only.");
-	if (perf->set.wide)
-		turn_on_tracking(&perf->set);
 }
 
 struct ws_perf *ws_perf_open(const struct ws_perf_opts *options, pid_t target,
@@ -877,7 +872,9 @@ void ws_perf_end(struct ws_perf *perf, uint64_t time)
 	close_spans(perf, time);
 	ws_perf_put_gaps(perf, perf->main);
 	ws_perf_put_pauses(perf, perf->main);
-	for (int role = WS_PERF_TRACK; perf->active && role <= WS_PERF_FTRACE; role++)
+	/* What is closed next need not be turned off first, by an interrupt on each core. */
+	for (int role = WS_PERF_TRACK; perf->active && !perf->finishing && role <= WS_PERF_FTRACE;
+	     role++)
 		ws_perf_switch(&perf->set, (enum ws_perf_role)role, false);
 	perf->over = true;
 }
@@ -921,6 +918,7 @@ void ws_perf_finish(struct ws_perf *perf, uint64_t now)
 {
 	if (!perf)
 		return;
+	perf->finishing = true;
 	ws_perf_end(perf, perf->to ? perf->to : now);
 	say_losses(perf);
 	ws_perf_say_pauses(perf);

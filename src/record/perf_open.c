@@ -185,63 +185,155 @@ static void add_descriptor(struct ws_perf_ring *ring, int fd)
 	ring->fds[ring->fds_n++] = fd;
 }
 
-static bool open_on(struct ws_perf_set *set, struct ws_perf_ring *ring, pid_t pid, size_t bytes)
+/* ---- on all cores ---- */
+
+enum {
+	MOST_WORKERS = 8,
+	RINGS_A_WORKER = 8 /* at least: a thread costs as much as some events */
+};
+
+/* Rings that one thread opens. */
+struct opening {
+	pthread_t thread;
+	bool threaded;
+	struct ws_perf_set *set;
+	pid_t pid;
+	size_t from, to;
+	size_t bytes; /* of a ring: less than asked for where not so much may be locked */
+	int error;
+};
+
+/* The errno of the first failure that leaves nothing, or 0. */
+static int open_on(struct opening *opening, struct ws_perf_ring *ring)
 {
+	struct ws_perf_set *set = opening->set;
+
 	for (size_t i = 0; i < set->events_n; i++) {
-		int fd = open_event(&set->events[i].attr, set->events[i].attr.inherit ? pid : -1,
-				    (int)ring->cpu);
-		uint64_t id;
+		struct ws_perf_event *ev = &set->events[i];
+		int fd =
+			open_event(&ev->attr, ev->attr.inherit ? opening->pid : -1, (int)ring->cpu);
 		int error;
 
 		if (fd < 0 && errno == ENODEV) /* the CPU has gone off line */
-			return true;
-		if (fd < 0 && is_tracepoint(&set->events[i])) {
-			set->events[i].refused = errno;
+			return 0;
+		if (fd < 0 && is_tracepoint(ev)) {
+			__atomic_store_n(&ev->refused, errno, __ATOMIC_RELAXED);
 			add_descriptor(ring, -1);
 			continue;
 		}
 		if (fd < 0)
-			return false;
-		if (!ring->page ? !map_ring(ring, fd, bytes)
+			return ws_or(errno, EINVAL);
+		if (!ring->page ? !map_ring(ring, fd, opening->bytes)
 				: ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fds[0]) != 0) {
 			error = errno;
 			close(fd);
-			errno = error;
-			return false;
+			return ws_or(error, EINVAL);
 		}
 		add_descriptor(ring, fd);
-		if (!ioctl(fd, PERF_EVENT_IOC_ID, &id))
-			ws_map_set(&set->by_id, id, i + 1);
 	}
-	return true;
+	return 0;
+}
+
+static void *open_rings(void *arg)
+{
+	struct opening *opening = arg;
+
+	for (size_t i = opening->from; i < opening->to && !opening->error; i++) {
+		struct ws_perf_ring *ring = &opening->set->rings[i];
+
+		opening->error = open_on(opening, ring);
+		if (ring->page)
+			opening->bytes = ring->bytes;
+	}
+	return NULL;
+}
+
+/* Opens the set on all cores, on many of them by several threads: each event interrupts its core,
+ * which takes its time when it sleeps. Returns as ws_perf_open_set does. */
+static int open_on_all(struct ws_perf_set *set, pid_t pid, size_t bytes)
+{
+	struct opening openings[MOST_WORKERS];
+	size_t workers = ws_max(ws_min(set->rings_n / RINGS_A_WORKER, (size_t)MOST_WORKERS), 1);
+	int error = 0;
+
+	for (size_t i = 0; i < workers; i++) {
+		openings[i] = (struct opening){.set = set,
+					       .pid = pid,
+					       .from = set->rings_n * i / workers,
+					       .to = set->rings_n * (i + 1) / workers,
+					       .bytes = bytes};
+		openings[i].threaded = i + 1 < workers && !pthread_create(&openings[i].thread, NULL,
+									  open_rings, &openings[i]);
+		if (!openings[i].threaded)
+			open_rings(&openings[i]);
+	}
+	set->ring_bytes = bytes;
+	for (size_t i = 0; i < workers; i++) {
+		if (openings[i].threaded)
+			pthread_join(openings[i].thread, NULL);
+		set->ring_bytes = ws_min(set->ring_bytes, openings[i].bytes);
+		if (!error)
+			error = openings[i].error;
+	}
+	return error;
+}
+
+/* Cores that have gone off line have no ring. */
+static void forget_missing_rings(struct ws_perf_set *set)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < set->rings_n; i++) {
+		if (!set->rings[i].page)
+			free(set->rings[i].fds);
+		else
+			set->rings[kept++] = set->rings[i];
+	}
+	set->rings_n = kept;
+}
+
+static void learn_ids(struct ws_perf_set *set)
+{
+	uint64_t id;
+
+	for (size_t i = 0; i < set->rings_n; i++)
+		for (size_t k = 0; k < set->rings[i].fds_n; k++)
+			if (set->rings[i].fds[k] >= 0 &&
+			    !ioctl(set->rings[i].fds[k], PERF_EVENT_IOC_ID, &id))
+				ws_map_set(&set->by_id, id, k + 1);
+}
+
+/* For tests: as on a machine with so many times as many cores. Rings of the copies are filled, and
+ * not read. */
+static size_t count_copies(void)
+{
+	const char *test = getenv("WARPSIGHT_PERF_COPIES");
+
+	return test ? ws_max(strtoul(test, NULL, 10), 1) : 1;
 }
 
 int ws_perf_open_set(struct ws_perf_set *set, pid_t pid)
 {
-	size_t n, bytes;
+	size_t n, copies = count_copies();
 	uint32_t *cpus = ws_perf_cpus(&n);
-	int error = 0;
+	int error;
 
 	allow_descriptors();
-	bytes = first_size(n);
-	set->rings = ws_calloc(n, sizeof(*set->rings));
-	for (size_t i = 0; i < n && !error; i++) {
-		struct ws_perf_ring *ring = &set->rings[set->rings_n++];
-
-		ring->cpu = cpus[i];
-		if (!open_on(set, ring, pid, bytes))
-			error = errno ? errno : EINVAL;
-		else if (!ring->page) /* off line */
-			set->rings_n--;
-		else
-			bytes = ring->bytes;
+	set->rings = ws_calloc(n * copies, sizeof(*set->rings));
+	set->rings_n = n * copies;
+	for (size_t i = 0; i < set->rings_n; i++) {
+		set->rings[i].cpu = cpus[i % n];
+		set->rings[i].copy = i >= n;
 	}
 	free(cpus);
+	error = open_on_all(set, pid, first_size(set->rings_n));
+	if (!error)
+		forget_missing_rings(set);
 	if (error || !set->rings_n) {
 		ws_perf_close_set(set);
 		return error ? error : ENODEV;
 	}
-	set->ring_bytes = bytes;
+	learn_ids(set);
 	set->heap = ws_calloc(set->rings_n, sizeof(*set->heap));
 	set->scratch = ws_malloc(WS_PERF_MOST + 1);
 	return 0;
@@ -255,7 +347,8 @@ struct ws_closer *ws_perf_close_later(struct ws_perf_set *set)
 		struct ws_perf_ring *ring = &set->rings[i];
 
 		if (ring->page)
-			munmap(ring->page, (size_t)sysconf(_SC_PAGESIZE) + ring->bytes);
+			closer = ws_closer_add_mapping(closer, ring->page,
+						       (size_t)sysconf(_SC_PAGESIZE) + ring->bytes);
 		for (size_t k = ring->fds_n; k--;)
 			if (ring->fds[k] >= 0)
 				closer = ws_closer_add(closer, ring->fds[k]);

@@ -58,6 +58,7 @@ struct ws_perf_counter {   /* --event-sample: read, not sampled */
 
 struct ws_perf_ring {
 	uint32_t cpu;
+	bool copy; /* of another of the same core, for tests: it is not read */
 	struct perf_event_mmap_page *page;
 	const char *data;
 	size_t bytes;
@@ -225,6 +226,7 @@ struct ws_perf {
 	pid_t target;
 	struct ws_perf_set set;
 	bool active, over; /* over: the collection has ended, nothing more is taken */
+	bool finishing;	   /* the session ends with the collection */
 	bool combined;	   /* one event both samples and tracks */
 	bool by_thread; /* samples are inherited by the target's threads, whatever else is opened */
 	int refused;	/* errno with which the kernel refused everything */

@@ -79,6 +79,10 @@ static void look_at_heads(struct ws_perf_set *set)
 		struct ws_perf_ring *ring = &set->rings[i];
 
 		ring->head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+		if (ring->copy) {
+			ring->tail = ring->head;
+			continue;
+		}
 		if (next_record(set, ring))
 			set->heap[set->heap_n++] = ring;
 	}

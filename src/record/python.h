@@ -100,7 +100,8 @@ void ws_python_bpf_start(struct ws_python *py);
 /* Whether it can serve an event of `frequency` samples a second (0: not so many in each), of which
  * Python's are some: ws_python_bpf_open may succeed. */
 bool ws_python_bpf_suits(const struct ws_python *py, uint32_t frequency);
-/* Wait until it is loaded, for an event of that frequency. 0, or the kernel's -errno. */
+/* Wait until it is loaded, for an event of that frequency. 0, or the kernel's -errno; -ENOTSUP when
+ * it is not being loaded, or does not suit. */
 int ws_python_bpf_open(struct ws_python *py, uint32_t frequency);
 /* Attach it to `sampler`, an event on `cpu`; it writes into the buffer of the event `output`. 0 or
  * -errno. */

@@ -394,8 +394,12 @@ static struct ws_py_bpf *await_loading(struct ws_python *py, int *error)
 
 int ws_python_bpf_open(struct ws_python *py, uint32_t frequency)
 {
+	struct ws_py_bpf *bpf;
 	int error;
-	struct ws_py_bpf *bpf = await_loading(py, &error);
+
+	if (!ws_python_bpf_suits(py, frequency))
+		return -ENOTSUP;
+	bpf = await_loading(py, &error);
 
 	if (bpf) {
 		bpf->frequency = frequency;

@@ -84,6 +84,7 @@ static int begin_watch(struct watch *watch, const struct ws_py_layout *layout, u
 
 	memset(watch, 0, sizeof(*watch));
 	watch->py.options = (struct ws_python_opts){.sampling = true, .frequency = FREQUENCY};
+	ws_python_bpf_start(&watch->py);
 	error = ws_python_bpf_open(&watch->py, FREQUENCY);
 	if (error)
 		return error;

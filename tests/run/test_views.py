@@ -353,6 +353,21 @@ def time_without_samples_is_in_every_export(t):
 
 
 @test("views")
+def a_machine_of_many_cores(t):
+    """Events of many cores are opened by several threads; nothing is missing, nothing is twice."""
+    argv = [t.program("busy"), "threads", "6", "30000"]
+    r = t.profile(argv, "--trace=none", env={"WARPSIGHT_PERF_COPIES": "24"}, status=0)
+    sampled(t, r)
+    spent = {w["TID"]: float(w["Run Time"]) for w in table(t, "stats", "-r", "sched_sum", r.report)}
+    shown = {
+        f["Thread"].rstrip(")").split("(")[1]: float(f["Total Time"])
+        for f in table(t, "report", "--by=thread", "--timeunit=ns", r.report)
+    }
+    t.eq(len(shown), 7, "threads")
+    t.eq(shown, spent, "time by samples and by switches")
+
+
+@test("views")
 def scheduling_of_threads(t):
     r = record(
         t,
