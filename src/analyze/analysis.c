@@ -103,6 +103,25 @@ static void measure_gpu(struct ws_analysis *analysis, size_t number)
 	ws_path_free(&walk.all);
 }
 
+/* Threads that want more cores than there are wait for each other. Else it is other programs that
+ * they wait for, which is not theirs to mend. */
+static void measure_demand(struct ws_analysis *analysis)
+{
+	const struct ws_model *model = analysis->model;
+	const char *cores = ws_find_meta(model->report, "cpu.count");
+	uint64_t wanted = 0;
+
+	for (uint32_t id = 0; id < model->thread_count; id++)
+		wanted += model->threads[id].running + model->threads[id].runnable;
+	analysis->demand = ws_analysis_part(analysis, wanted);
+	if (cores)
+		analysis->cores = (uint32_t)strtoul(cores, NULL, 10);
+	analysis->rated = analysis->window;
+	if (!analysis->cores || analysis->demand <= analysis->cores)
+		analysis->rated -=
+			ws_min(analysis->breakdown.by_cause[WS_CAUSE_CORE], analysis->window);
+}
+
 struct ws_analysis *ws_analysis_open(const struct ws_report *report,
 				     const struct ws_model_options *options, struct ws_err *err)
 {
@@ -119,6 +138,7 @@ struct ws_analysis *ws_analysis_open(const struct ws_report *report,
 	end = ws_path_find_end(model);
 	ws_path_walk(model, &end, model->from, model->to, &analysis->path);
 	ws_breakdown_sum(model, &analysis->path, &analysis->breakdown);
+	measure_demand(analysis);
 	ws_facts_count(model, &analysis->facts);
 	analysis->gpus = ws_calloc(model->work.gpus + 1, sizeof(*analysis->gpus));
 	for (size_t i = 0; i < model->work.gpus; i++)
@@ -140,11 +160,18 @@ void ws_analysis_close(struct ws_analysis *analysis)
 	free(analysis);
 }
 
-double ws_analysis_share(const struct ws_analysis *analysis, uint64_t ns)
+double ws_analysis_part(const struct ws_analysis *analysis, uint64_t ns)
 {
 	if (!analysis->window)
 		return 0;
 	return (double)ns / (double)analysis->window;
+}
+
+double ws_analysis_share(const struct ws_analysis *analysis, uint64_t ns)
+{
+	if (!analysis->rated)
+		return 0;
+	return ws_min((double)ns / (double)analysis->rated, 1.0);
 }
 
 void ws_analysis_put_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_text *text)

@@ -30,7 +30,12 @@ struct ws_analysis {
 	struct ws_gpu_budget *gpus; /* model->work.gpus of them */
 	struct ws_facts facts;
 	uint64_t window; /* ns */
-	size_t steps;	 /* that count, at least 1 */
+	/* What findings are measured by: the window without the time in which threads on the path
+	 * waited for a core that other programs had. */
+	uint64_t rated;
+	double demand;	/* cores that the program's threads wanted on average */
+	uint32_t cores; /* of the machine; 0 when not known */
+	size_t steps;	/* that count, at least 1 */
 };
 
 /* Analyse a report. Returns NULL with a message. */
@@ -45,7 +50,9 @@ uint64_t ws_analysis_cpu_on_path(const struct ws_analysis *analysis);
 /* Append "3.21 ms", with as many units as needed. */
 void ws_put_rounded_time(struct ws_text *text, uint64_t ns);
 
-/* `ns` as a share of the window, 0 to 1. */
+/* `ns` as a share of the window, 0 to 1: for tables. */
+double ws_analysis_part(const struct ws_analysis *analysis, uint64_t ns);
+/* `ns` as a share of `rated`, 0 to 1: for thresholds and findings. */
 double ws_analysis_share(const struct ws_analysis *analysis, uint64_t ns);
 /* "GPU 0", with the rank of the process that uses it where there are ranks. */
 void ws_analysis_put_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_text *text);

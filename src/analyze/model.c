@@ -364,10 +364,21 @@ static void sum_running(struct ws_model *model)
 			uint64_t start = ws_max(thread->states[i].start, model->from),
 				 end = ws_min(thread->states[i].end, model->to);
 
-			if (thread->states[i].doing == WS_DOING_RUN && end > start)
+			if (end <= start)
+				continue;
+			if (thread->states[i].doing == WS_DOING_RUN)
 				thread->running += end - start;
+			else if (thread->states[i].doing == WS_DOING_RUNNABLE)
+				thread->runnable += end - start;
 		}
 	}
+}
+
+static bool runs_python(const struct ws_model *model)
+{
+	const char *name = ws_find_process(model->who, model->process)->name;
+
+	return !strncmp(name, "python", 6) || !strncmp(name, "pt_main", 7);
 }
 
 /* ---- the interface ---- */
@@ -389,6 +400,7 @@ struct ws_model *ws_model_open(const struct ws_report *report,
 	read_states(model);
 	choose_window(model, options);
 	sum_running(model);
+	model->python = runs_python(model);
 	return model;
 }
 

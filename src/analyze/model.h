@@ -29,7 +29,7 @@ struct ws_model_thread {
 	size_t count, cap;
 	size_t first_sample, end_sample; /* rows of `samples` */
 	size_t first_call, end_call;	 /* rows of `calls` */
-	uint64_t running;		 /* ns on cores within the window */
+	uint64_t running, runnable;	 /* ns on cores, and waiting for one, within the window */
 };
 
 struct ws_model_gpu {
@@ -62,6 +62,7 @@ struct ws_model {
 	uint64_t from, to; /* the window */
 	uint64_t damaged;  /* blocks that could not be read */
 	bool has_scheduling, has_samples, has_cuda;
+	bool python; /* `process` ran Python */
 };
 
 struct ws_model_options {

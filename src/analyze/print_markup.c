@@ -36,8 +36,8 @@ static void put_escaped(const char *text, bool markdown, FILE *file)
 
 static void print_markdown_row(const struct ws_analysis_view *view, uint64_t ns, const char *name)
 {
-	fprintf(view->file, "| %.1f %% | %.3f | %s |\n",
-		100 * ws_analysis_share(view->analysis, ns), as_ms(view->analysis, ns), name);
+	fprintf(view->file, "| %.1f %% | %.3f | %s |\n", 100 * ws_analysis_part(view->analysis, ns),
+		as_ms(view->analysis, ns), name);
 }
 
 static void print_markdown_finding(const struct ws_analysis_view *view,
@@ -102,8 +102,8 @@ void ws_print_analysis_html(const struct ws_analysis_view *view)
 	for (int cause = 0; cause < WS_CAUSES; cause++)
 		if (analysis->breakdown.by_cause[cause])
 			fprintf(view->file, "<tr><td>%.1f %%<td>%.3f %s<td>%s\n",
-				100 * ws_analysis_share(analysis,
-							analysis->breakdown.by_cause[cause]),
+				100 * ws_analysis_part(analysis,
+						       analysis->breakdown.by_cause[cause]),
 				as_ms(analysis, analysis->breakdown.by_cause[cause]),
 				choose_unit(analysis), ws_name_cause((enum ws_cause)cause));
 	fprintf(view->file, "</table>\n<h2>Findings</h2>\n");

@@ -43,7 +43,7 @@ static void print_steps(const struct ws_analysis *analysis, FILE *file)
 static void print_share(const struct ws_analysis *analysis, uint64_t ns, const char *name,
 			FILE *file)
 {
-	fprintf(file, "  %5.1f %% %12.3f ms  %s\n", 100 * ws_analysis_share(analysis, ns),
+	fprintf(file, "  %5.1f %% %12.3f ms  %s\n", 100 * ws_analysis_part(analysis, ns),
 		as_ms(ns) / (double)analysis->steps, name);
 }
 
@@ -72,10 +72,10 @@ static void print_rows(const struct ws_analysis *analysis, const struct ws_break
 		const struct ws_breakdown_row *row = &breakdown->rows[i];
 		struct ws_text text = {0};
 
-		if (ws_analysis_share(analysis, row->ns) < LEAST_SHARE)
+		if (ws_analysis_part(analysis, row->ns) < LEAST_SHARE)
 			break;
 		ws_breakdown_put_row(analysis->model, row, &text);
-		fprintf(file, "    %5.1f %%  %s: %s\n", 100 * ws_analysis_share(analysis, row->ns),
+		fprintf(file, "    %5.1f %%  %s: %s\n", 100 * ws_analysis_part(analysis, row->ns),
 			ws_name_cause((enum ws_cause)row->cause), ws_text_or(text.text, ""));
 		ws_text_free(&text);
 	}

@@ -25,35 +25,104 @@ static bool is_other_python(const struct ws_analysis *analysis, const struct ws_
 		       analysis->model->process;
 }
 
+struct gil_totals {
+	uint64_t waits, running, threads;
+};
+
+static uint64_t sum_gil_waits(const struct ws_model *model, const struct ws_model_thread *thread)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < thread->count; i++)
+		if (thread->states[i].wait == WS_WAIT_GIL &&
+		    thread->states[i].doing == WS_DOING_WAIT &&
+		    thread->states[i].end > model->from && thread->states[i].start < model->to)
+			sum += thread->states[i].end - thread->states[i].start;
+	return sum;
+}
+
+/* The GIL waits of all threads: the path goes through whoever holds it and shows few of them. */
+static void sum_gil(const struct ws_model *model, struct gil_totals *totals)
+{
+	for (uint32_t id = 1; id < model->thread_count; id++) {
+		const struct ws_model_thread *thread = &model->threads[id];
+		uint64_t waits;
+
+		if (ws_find_thread(model->who, id)->process != model->process)
+			continue;
+		waits = sum_gil_waits(model, thread);
+		if (!waits)
+			continue;
+		totals->waits += waits;
+		totals->running += thread->running;
+		totals->threads++;
+	}
+}
+
+static void put_holder(const struct ws_analysis *analysis, struct ws_text *text)
+{
+	const struct ws_breakdown_row *holder = ws_find_path_row(analysis, is_other_python);
+	const struct ws_thread_info *info;
+	struct ws_code_place code;
+
+	if (!holder)
+		return;
+	info = ws_find_thread(analysis->model->who, holder->thread);
+	code = holder->place;
+	code.leaf = code.function;
+	ws_put_at_place(analysis, &code, text);
+	ws_text_printf(text, " on thread %s %u", info->name, info->tid);
+}
+
+/* Where Python computes on several threads, processes of their own run side by side, as far as
+ * there are cores; where a thread that launches GPU work is held up, all that others do goes. */
+static uint64_t estimate_gain(const struct ws_analysis *analysis, uint64_t on_path)
+{
+	struct gil_totals totals = {0};
+	double parallel;
+
+	sum_gil(analysis->model, &totals);
+	if (analysis->model->has_cuda || totals.threads < 2 ||
+	    totals.waits * 10 < totals.waits + totals.running)
+		return on_path;
+	parallel = (double)ws_min(totals.threads, (uint64_t)ws_max(analysis->cores, 1u));
+	return (uint64_t)((double)analysis->rated * (1 - 1 / parallel));
+}
+
+static bool is_contended(const struct ws_analysis *analysis, uint64_t waits)
+{
+	struct gil_totals totals = {0};
+
+	if (ws_analysis_share(analysis, waits) >= 0.01)
+		return true;
+	sum_gil(analysis->model, &totals);
+	return totals.threads > 1 && totals.waits * 10 > totals.waits + totals.running;
+}
+
 static void check_gil(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	uint64_t waits = ws_sum_path_rows(analysis, is_gil_wait),
-		 others = ws_sum_path_rows(analysis, is_other_python);
-	const struct ws_breakdown_row *holder = ws_find_path_row(analysis, is_other_python);
+		 others = ws_sum_path_rows(analysis, is_other_python), gain;
 	const struct ws_breakdown_row *wait = ws_find_path_row(analysis, is_gil_wait);
 	struct ws_finding *finding;
 	struct ws_text place = {0};
 
-	if (!wait || ws_analysis_share(analysis, waits + others) < 0.05 ||
-	    ws_analysis_share(analysis, waits) < 0.01)
+	if (!is_contended(analysis, waits))
 		return;
-	if (holder) {
-		const struct ws_thread_info *info =
-			ws_find_thread(analysis->model->who, holder->thread);
-
-		ws_put_at_place(analysis, &holder->place, &place);
-		ws_text_printf(&place, " on thread %s %u", info->name, info->tid);
-	}
-	finding = ws_findings_add_fault(analysis, findings, &ws_rule_gil, waits + others,
-					waits + others);
+	gain = estimate_gain(analysis, waits + others);
+	if (ws_analysis_share(analysis, gain) < 0.05)
+		return;
+	put_holder(analysis, &place);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_gil, waits + others, gain);
 	finding->title = ws_format("Python threads wait for the GIL, which others hold%s",
 				   ws_text_or(place.text, ""));
 	finding->advice = ws_strdup(
 		"Move that work into a process of its own (multiprocessing), or into code that "
 		"releases the GIL (NumPy, PyTorch, C); threads of Python never compute at once.");
 	finding->assumption = ws_strdup("the other threads' Python no longer stands in the way");
-	ws_finding_add_evidence(finding, "the longest such wait", NULL, wait->longest.start,
-				wait->longest.end);
+	if (wait)
+		ws_finding_add_evidence(finding, "the longest such wait", NULL, wait->longest.start,
+					wait->longest.end);
 	ws_text_free(&place);
 }
 

@@ -1,0 +1,67 @@
+/* child_processes.c - a program that starts many short processes and waits for each. */
+#include "analyze/rules/rules.h"
+
+enum { LEAST_CHILDREN = 8, SHORT_CHILD_NS = 100000000 };
+
+/* Processes that the explained one started and that lived for a short time. */
+static uint64_t count_short_children(const struct ws_analysis *analysis, uint64_t *alive)
+{
+	const struct ws_model *model = analysis->model;
+	uint64_t count = 0;
+
+	*alive = 0;
+	for (uint32_t id = 1; id <= ws_highest_process_id(model->who); id++) {
+		const struct ws_process_info *info = ws_find_process(model->who, id);
+
+		if (info->parent != model->process || info->end == WS_NO_TIME ||
+		    info->end < info->start || info->end - info->start > SHORT_CHILD_NS)
+			continue;
+		count++;
+		*alive += info->end - info->start;
+	}
+	return count;
+}
+
+static bool is_elsewhere(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
+{
+	if (row->cause == WS_CAUSE_CHILD)
+		return true;
+	return row->thread && row->cause != WS_CAUSE_CORE &&
+	       ws_find_thread(analysis->model->who, row->thread)->process !=
+		       analysis->model->process;
+}
+
+static void check_children(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	uint64_t alive, count = count_short_children(analysis, &alive);
+	uint64_t on_path = ws_sum_path_rows(analysis, is_elsewhere);
+	const struct ws_breakdown_row *row = ws_find_path_row(analysis, is_elsewhere);
+	struct ws_finding *finding;
+	struct ws_text what = {0};
+
+	if (!row || count < LEAST_CHILDREN || ws_analysis_share(analysis, on_path) < 0.1)
+		return;
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_child_processes, on_path,
+					on_path - on_path / 5);
+	ws_breakdown_put_row(analysis->model, row, &what);
+	if (!analysis->model->python)
+		finding->level = WS_LEVEL_NOTE;
+	finding->title = ws_format("%llu short processes are started, and each is waited for "
+				   "(%.3g ms each): %s",
+				   (unsigned long long)count, (double)alive / (double)count / 1e6,
+				   ws_text_or(what.text, ""));
+	finding->advice = ws_strdup("Do the work in the program itself (a library), hand many "
+				    "inputs to one process, or run several at once.");
+	finding->assumption = ws_strdup("most of it is the starting");
+	ws_text_free(&what);
+}
+
+const struct ws_rule ws_rule_child_processes = {
+	.name = "child-processes",
+	.title = "Many short processes, one after the other",
+	.about = "The program started eight processes or more that lived for less than 100 ms, and "
+		 "10 % of the critical path or more lies in them. A note, unless the program is "
+		 "one of Python: for a shell or make, starting processes is the work.",
+	.find_obstacle = ws_need_scheduling,
+	.check = check_children,
+};
