@@ -1,0 +1,406 @@
+#!/usr/bin/env python3
+"""Whole-command tests of analyze: test_analyze.py WARPSIGHT PLANTED.
+
+Programs with one fault each are recorded, and traces of GPU programs with one fault each are made
+as PyTorch's profiler writes them; the fault must be what is named first. Prints TAP.
+"""
+import html.parser
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from tap import Skip, main, run, same, test
+
+PLANTED = os.path.abspath(sys.argv[2])
+
+
+def analyze(path, *options):
+    return json.loads(run("analyze", "-f", "json", *options, path).out)[0]
+
+
+def record(name, *command):
+    path = name + ".wsrep"
+    run("profile", "-q", "-f", "-o", path, *command)
+    return path
+
+
+def first_fault(report, rule):
+    """The first finding, which has to be a fault of this rule."""
+    for one in report["not_looked"]:
+        if one["rule"] == rule:
+            raise Skip(one["why"])
+    found = report["findings"]
+    if not found or found[0]["rule"] != rule:
+        raise AssertionError("not found first: %s, but %s" % (rule, json.dumps(found, indent=1)))
+    return found[0]
+
+
+def check_sums(report):
+    """The critical path covers the window exactly, and so do the parts of each GPU's time."""
+    same(sum(report["critical_path_by_cause_ns"].values()), report["window_ns"], "path")
+    for gpu in report["gpus"]:
+        parts = sum(
+            gpu[part]
+            for part in (
+                "computation_ns",
+                "exposed_communication_ns",
+                "exposed_copies_ns",
+                "idle_ns",
+            )
+        )
+        same(parts, report["window_ns"], gpu["name"])
+        same(sum(gpu["idle_by_cause_ns"].values()), gpu["idle_ns"], "idle of " + gpu["name"])
+
+
+# ---- programs on the CPU ----
+
+
+def check_planted(fault, rule, place):
+    report = analyze(record(fault, PLANTED, fault))
+    check_sums(report)
+    found = first_fault(report, rule)
+    if place not in found["title"]:
+        raise AssertionError("%s is not in: %s" % (place, found["title"]))
+
+
+@test
+def sleeping_is_named_with_its_function():
+    check_planted("sleep", "sleeping", "wait_a_while")
+
+
+@test
+def contended_locks_are_named():
+    check_planted("lock", "lock-contention", "update_total")
+
+
+@test
+def unequal_shares_are_named():
+    check_planted("imbalance", "imbalance", "2 threads")
+
+
+@test
+def page_faults_are_named():
+    check_planted("pages", "page-faults", "touch_pages")
+
+
+@test
+def short_children_of_python_are_named():
+    program = "import subprocess\nfor i in range(25): subprocess.run(['/bin/true'])\n"
+    found = first_fault(
+        analyze(record("children", sys.executable, "-S", "-c", program)), "child-processes"
+    )
+    if int(found["title"].split()[0]) < 20:
+        raise AssertionError(found["title"])
+
+
+@test
+def a_program_that_computes_has_no_fault():
+    report = analyze(record("healthy", PLANTED, "healthy"))
+    check_sums(report)
+    bad = [f for f in report["findings"] if f["severity"] in ("warning", "critical")]
+    same(bad, [])
+
+
+# ---- programs on the GPU: traces as PyTorch's profiler writes them ----
+
+
+class Trace:
+    """Calls of one thread and work of one GPU; times are microseconds."""
+
+    def __init__(self):
+        self.events, self.now, self.gpu, self.correlation = [], 1000.0, 1000.0, 0
+
+    def span(self, name, cat, ts, dur, pid, tid, **args):
+        self.events.append(
+            {
+                "ph": "X",
+                "name": name,
+                "cat": cat,
+                "ts": round(ts, 3),
+                "dur": round(dur, 3),
+                "pid": pid,
+                "tid": tid,
+                "args": args,
+            }
+        )
+
+    def launch(self, name, gpu_us, call="cudaLaunchKernel", call_us=5, cat="kernel", stream=7, **a):
+        """A call, and the work that it launches behind what is there."""
+        self.correlation += 1
+        self.span(call, "cuda_runtime", self.now, call_us, 10, 10, correlation=self.correlation)
+        self.now += call_us
+        start = max(self.gpu, self.now + 2)
+        self.gpu = start + gpu_us
+        args = {"grid": [1000, 1, 1], "block": [256, 1, 1]} if cat == "kernel" else {}
+        args.update(a, correlation=self.correlation, device=0, stream=stream)
+        self.span(name, cat, start, gpu_us, 0, stream, **args)
+
+    def wait(self, call="cudaDeviceSynchronize"):
+        self.correlation += 1
+        end = max(self.now + 3, self.gpu + 3)
+        self.span(
+            call, "cuda_runtime", self.now, end - self.now, 10, 10, correlation=self.correlation
+        )
+        self.now = end
+
+    def compute(self, us):
+        self.now += us
+
+    def steps(self, count, step):
+        for i in range(count):
+            start = self.now
+            step()
+            self.span("ProfilerStep#%d" % i, "user_annotation", start, self.now - start, 10, 10)
+        return self
+
+    def write(self, name):
+        with open(name, "w") as f:
+            json.dump({"schemaVersion": 1, "traceEvents": self.events}, f)
+        return name
+
+
+def check_trace(name, trace, rule):
+    report = analyze(trace.write(name + ".json"))
+    check_sums(report)
+    return first_fault(report, rule)
+
+
+def launch_bound_step(t):
+    for _ in range(200):
+        t.launch("tiny", 2)
+        t.compute(5)
+    t.wait()
+
+
+@test
+def launches_that_the_gpu_waits_for_are_named():
+    t = Trace()
+    found = check_trace("launches", t.steps(10, lambda: launch_bound_step(t)), "launch-bound")
+    # Of 2,405 us a step 400 are the GPU's: a graph could gain about 83 %.
+    if not 0.7 < found["gain_share"] < 0.9:
+        raise AssertionError(found)
+
+
+@test
+def pageable_copies_are_named():
+    t = Trace()
+
+    def step():
+        t.launch(
+            "Memcpy HtoD (Pageable -> Device)",
+            3000,
+            call="cudaMemcpyAsync",
+            call_us=10,
+            cat="gpu_memcpy",
+            bytes=50_000_000,
+        )
+        t.launch("gemm", 5000)
+        t.wait()
+
+    found = check_trace("pageable", t.steps(10, step), "pageable-copies")
+    if "500.0 MB" not in found["title"] and "450.0 MB" not in found["title"]:
+        raise AssertionError(found["title"])
+
+
+@test
+def a_kernel_of_one_block_is_named():
+    t = Trace()
+
+    def step():
+        t.launch("single_thread_sum", 4000, grid=[1, 1, 1], block=[1, 1, 1])
+        t.launch("wide", 1000)
+        t.wait()
+
+    t.steps(10, step)
+    path = t.write("single.json")
+    with open(path) as f:
+        document = json.load(f)
+    document["deviceProperties"] = [
+        {"id": 0, "name": "GPU", "numSms": 132, "maxThreadsPerMultiprocessor": 2048, "warpSize": 32}
+    ]
+    with open(path, "w") as f:
+        json.dump(document, f)
+    found = first_fault(analyze(path), "small-grid")
+    if "single_thread_sum" not in found["title"] or "131 of 132" not in found["title"]:
+        raise AssertionError(found["title"])
+
+
+@test
+def waits_after_each_kernel_are_named():
+    t = Trace()
+
+    def step():
+        for _ in range(40):
+            t.launch("short", 20)
+            t.wait("cudaStreamSynchronize")
+            t.compute(10)
+
+    check_trace("waits", t.steps(10, step), "sync-calls")
+
+
+@test
+def small_copies_are_named():
+    t = Trace()
+
+    def step():
+        for _ in range(100):
+            t.launch(
+                "Memcpy HtoD (Pinned -> Device)",
+                2,
+                call="cudaMemcpyAsync",
+                cat="gpu_memcpy",
+                bytes=256,
+            )
+        t.launch("gemm", 50)
+        t.wait()
+
+    check_trace("small-copies", t.steps(10, step), "tiny-copies")
+
+
+@test
+def memory_allocated_in_every_step_is_named():
+    t = Trace()
+
+    def call(name, us):
+        t.correlation += 1
+        t.span(name, "cuda_runtime", t.now, us, 10, 10, correlation=t.correlation)
+        t.compute(us)
+
+    def step():
+        call("cudaMalloc", 300)
+        t.launch("gemm", 200)
+        t.wait()
+        call("cudaFree", 400)
+
+    check_trace("allocations", t.steps(10, step), "allocation-churn")
+
+
+@test
+def communication_that_nothing_hides_is_named():
+    t = Trace()
+
+    def step():
+        t.launch("gemm", 3000)
+        t.launch("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 2000)
+        t.wait()
+
+    check_trace("communication", t.steps(10, step), "exposed-communication")
+
+
+@test
+def a_well_overlapped_loop_has_no_fault():
+    t = Trace()
+
+    def step():
+        for _ in range(10):
+            t.launch("gemm", 500)
+        copy = t.gpu - 3000
+        t.span(
+            "Memcpy HtoD (Pinned -> Device)",
+            "gpu_memcpy",
+            copy,
+            1000,
+            0,
+            8,
+            device=0,
+            stream=8,
+            bytes=20_000_000,
+            correlation=10**6 + t.correlation,
+        )
+        t.now = max(t.now, t.gpu - 4000)  # the CPU is a step ahead
+
+    report = analyze(t.steps(20, step).write("overlapped.json"))
+    check_sums(report)
+    same([f for f in report["findings"] if f["severity"] in ("warning", "critical")], [])
+    same([f["rule"] for f in report["findings"] if f["severity"] == "ok"], ["copy-overlap"])
+
+
+@test
+def steps_that_are_not_marked_are_found_by_their_kernels():
+    t = Trace()
+    for _ in range(12):
+        for name in ("first", "second", "second", "third"):
+            t.launch(name, 100)
+        t.wait()
+    report = analyze(t.write("unmarked.json"))
+    same(report["steps"]["source"], "repeated")
+    if not 8 <= report["steps"]["count"] + report["steps"]["warm_up"] <= 12:
+        raise AssertionError(report["steps"])
+
+
+# ---- the command ----
+
+
+def any_trace():
+    t = Trace()
+    return t.steps(10, lambda: launch_bound_step(t)).write("any.json")
+
+
+@test
+def severity_decides_the_status():
+    path = any_trace()
+    same(run("analyze", "--fail-on", "critical", path, ok=False).code, 1)
+    same(run("analyze", "-r", "copy-overlap", "--fail-on", "note", path, ok=False).code, 0)
+
+
+@test
+def rules_are_chosen_explained_and_listed():
+    path = any_trace()
+    same(
+        {f["rule"] for f in analyze(path, "-r", "launch-bound,sync-calls")["findings"]},
+        {"launch-bound"},
+    )
+    names = [line.split()[0] for line in run("analyze", "--list-rules").out.decode().splitlines()]
+    for name in names:
+        text = run("analyze", "--explain", name).out.decode()
+        if not text.startswith(name + ": ") or len(text) < 100:
+            raise AssertionError(text)
+    for options in (["-r", "no-such"], ["--explain", "no-such"]):
+        refused = run("analyze", *options, path, ok=False)
+        same(refused.code, 2)
+        if "no-such" not in refused.err:
+            raise AssertionError(refused.err)
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.tags = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+
+
+@test
+def every_format_can_be_read():
+    path = any_trace()
+    sarif = json.loads(run("analyze", "-f", "sarif", path, path).out)
+    same(sarif["version"], "2.1.0")
+    same(len(sarif["runs"]), 2)
+    same(sarif["runs"][0]["results"][0]["ruleId"], "launch-bound")
+    tags = set(Page(run("analyze", "-f", "html", path).out.decode()).tags)
+    same(tags & {"script", "h1", "h3"}, {"h1", "h3"})
+    for kind, sign in (("markdown", "# any.json"), ("text", "Findings:")):
+        text = run("analyze", "-f", kind, path).out.decode()
+        if sign not in text:
+            raise AssertionError(text)
+    run("analyze", "-f", "json", "-o", "out.json", path)
+    same(run("analyze", "-f", "json", "-o", "out.json", path, ok=False).code, 1, "no overwriting")
+    same(len(json.load(open("out.json"))), 1)
+
+
+@test
+def profile_ends_with_what_costs_most():
+    end = run("profile", "-f", "-o", "end.wsrep", PLANTED, "sleep").err
+    if "wait_a_while" not in end or len(end.splitlines()) > 12:
+        raise AssertionError(end)
+    for option in ("--no-findings", "--quiet"):
+        quiet = run("profile", option, "-f", "-o", "end.wsrep", PLANTED, "sleep").err
+        if "wait_a_while" in quiet:
+            raise AssertionError(quiet)
+
+
+if __name__ == "__main__":
+    main()
