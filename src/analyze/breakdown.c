@@ -154,10 +154,37 @@ static void add_to_row(struct summing *summing, const struct ws_breakdown_row *r
 	breakdown->total += ns;
 }
 
+/* Shares out a stretch of a thread without samples among its scopes; returns what is left of it,
+ * before the first scope. */
+static struct ws_span share_among_scopes(struct summing *summing, uint32_t thread,
+					 struct ws_span span)
+{
+	const struct ws_scopes *scopes = &summing->model->scopes;
+	struct ws_breakdown_row row = {.cause = WS_CAUSE_CPU, .thread = thread};
+	size_t at = scopes->count ? ws_scopes_find(scopes, thread, span.end) : SIZE_MAX;
+
+	for (; at != SIZE_MAX && span.end > span.start; at--) {
+		const struct ws_scope_change *change = &scopes->changes[at];
+		uint64_t from = ws_max(change->at, span.start);
+
+		if (change->thread != thread)
+			break;
+		row.name = change->name;
+		if (span.end > from)
+			add_to_row(summing, &row, span.end - from,
+				   (struct ws_span){from, span.end});
+		span.end = ws_min(span.end, from);
+		if (!at)
+			break;
+	}
+	return span;
+}
+
 static void add_run(struct summing *summing, uint32_t thread, struct ws_span span)
 {
 	struct thread_time *time = &summing->threads[thread];
 
+	span = share_among_scopes(summing, thread, span);
 	if (span.end <= span.start)
 		return;
 	time->ns += span.end - span.start;

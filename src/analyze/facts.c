@@ -287,7 +287,7 @@ static void count_kernels(const struct ws_model *model, struct ws_facts *facts)
 {
 	struct ws_cursor *cursor =
 		ws_cursor_open(model->report, WS_TABLE_cuda_kernel, model->from, model->to);
-	struct ws_map index = {0}, streams = {0};
+	struct ws_map index = {0}, streams = {0}, devices = {0};
 	const uint64_t *values;
 
 	while (ws_cursor_next(cursor, &values)) {
@@ -312,15 +312,21 @@ static void count_kernels(const struct ws_model *model, struct ws_facts *facts)
 		facts->kernel_ns += end - start;
 		facts->brief_kernels += end - start < WS_SHORT_KERNEL_NS;
 		ws_map_set(&streams,
-			   values[ws_cuda_kernel_process] << 32 | values[ws_cuda_kernel_stream], 1);
+			   values[ws_cuda_kernel_process] << 32 |
+				   values[ws_cuda_kernel_device] << 24 |
+				   values[ws_cuda_kernel_stream],
+			   1);
+		ws_map_set(&devices,
+			   values[ws_cuda_kernel_process] << 32 | values[ws_cuda_kernel_device], 1);
 	}
 	ws_cursor_close(cursor);
-	facts->streams = streams.count;
+	facts->streams = streams.count / ws_max(devices.count, (size_t)1);
 	if (facts->kernel_count)
 		qsort(facts->kernels, facts->kernel_count, sizeof(*facts->kernels),
 		      compare_kernels);
 	ws_map_free(&index);
 	ws_map_free(&streams);
+	ws_map_free(&devices);
 }
 
 static void count_others(const struct ws_model *model, struct ws_facts *facts)

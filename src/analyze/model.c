@@ -393,7 +393,9 @@ struct ws_model *ws_model_open(const struct ws_report *report,
 	model->thread_count = ws_highest_thread_id(model->who) + 1;
 	model->threads = ws_calloc(model->thread_count, sizeof(*model->threads));
 	model->stacks = ws_stacks_open(report, &model->damaged);
-	if (read_gpus(model, err) || read_samples(model, err) || find_steps(model, options, err)) {
+	if (read_gpus(model, err) || read_samples(model, err) ||
+	    (!model->has_samples && ws_scopes_load(report, &model->scopes, err)) ||
+	    find_steps(model, options, err)) {
 		ws_model_close(model);
 		return NULL;
 	}
@@ -418,6 +420,7 @@ void ws_model_close(struct ws_model *model)
 	free(model->gpus);
 	ws_steps_free(&model->steps);
 	ws_rows_free(&model->samples);
+	ws_scopes_free(&model->scopes);
 	ws_calls_free(&model->calls);
 	ws_work_free(&model->work);
 	ws_stacks_close(model->stacks);

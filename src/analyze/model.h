@@ -10,6 +10,7 @@
 #ifndef WS_ANALYZE_MODEL_H
 #define WS_ANALYZE_MODEL_H
 
+#include "analyze/scopes.h"
 #include "query/correlate.h"
 #include "query/stacks.h"
 #include "query/states.h"
@@ -51,7 +52,8 @@ struct ws_model {
 	struct ws_work work;
 	struct ws_model_gpu *gpus; /* as many as work.gpus */
 	struct ws_calls calls;
-	struct ws_rows samples; /* start, thread, frame, callers, time, gil */
+	struct ws_rows samples;	 /* start, thread, frame, callers, time, gil */
+	struct ws_scopes scopes; /* loaded only where threads were not sampled */
 	struct ws_model_thread *threads;
 	uint32_t thread_count; /* ids from 0 to this one less 1 */
 	struct ws_steps steps; /* of `process` only, those that warm up included */

@@ -14,6 +14,38 @@ static void say_healthy(const struct ws_analysis *analysis, size_t gpu, double h
 	ws_text_free(&name);
 }
 
+/* So much is copied that no computation could hide it. */
+static void say_bound(const struct ws_analysis *analysis, size_t gpu, struct ws_findings *findings)
+{
+	const struct ws_copy_fact *most = &analysis->facts.copies[0][0];
+	uint64_t exposed = analysis->gpus[gpu].exposed_copies;
+	int direction = 0;
+	struct ws_finding *finding;
+	struct ws_text name = {0};
+
+	for (int i = 0; i < WS_DIRECTIONS; i++)
+		for (int pageable = 0; pageable < 2; pageable++)
+			if (analysis->facts.copies[i][pageable].ns > most->ns) {
+				most = &analysis->facts.copies[i][pageable];
+				direction = i;
+			}
+	ws_analysis_put_gpu(analysis, gpu, &name);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_copy_overlap, exposed,
+					exposed / 2);
+	finding->title = ws_format(
+		"%s copies for %.0f %% of the time, mostly %s (%.1f MB, %.1f GB/s): too much for "
+		"computation to hide",
+		name.text, 100 * ws_analysis_share(analysis, exposed),
+		ws_name_direction((enum ws_copy_direction)direction), (double)most->bytes / 1e6,
+		(double)most->bytes / (double)ws_max(most->ns, (uint64_t)1));
+	finding->advice = ws_strdup("Keep data on the GPU between steps, copy fewer bytes (a "
+				    "smaller type, only what changed), or copy both ways at once.");
+	finding->assumption = ws_strdup("half of the bytes need not be copied");
+	ws_finding_add_evidence(finding, "the longest copy", NULL, most->longest.start,
+				most->longest.end);
+	ws_text_free(&name);
+}
+
 static void check_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_findings *findings)
 {
 	const struct ws_gpu_budget *budget = &analysis->gpus[gpu];
@@ -26,6 +58,10 @@ static void check_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_
 		return;
 	if ((double)budget->overlapped >= 0.7 * (double)all && !budget->exposed_comm) {
 		say_healthy(analysis, gpu, (double)budget->overlapped / (double)all, findings);
+		return;
+	}
+	if (ws_analysis_share(analysis, exposed) >= 0.5 && gain < exposed / 4) {
+		say_bound(analysis, gpu, findings);
 		return;
 	}
 	if (ws_analysis_share(analysis, gain) < 0.03 ||

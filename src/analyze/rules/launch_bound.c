@@ -4,7 +4,7 @@
  */
 #include "analyze/rules/rules.h"
 
-enum { LEAST_RATE = 5000 /* kernels a second */ };
+enum { LEAST_KERNELS = 40, LEAST_RATE = 2000 /* a second */, LONG_KERNEL_NS = 100000 };
 
 static uint64_t sum_waits(const struct ws_analysis *analysis)
 {
@@ -20,7 +20,8 @@ static bool is_launch_bound(const struct ws_analysis *analysis)
 	uint64_t busy = ws_analysis_gpu_busy(analysis);
 	double seconds = (double)analysis->window / 1e9;
 
-	return analysis->facts.kernel_instances >= 100 &&
+	return analysis->facts.kernel_instances >= LEAST_KERNELS &&
+	       analysis->facts.kernel_ns / analysis->facts.kernel_instances < LONG_KERNEL_NS &&
 	       (double)analysis->facts.kernel_instances / seconds >= LEAST_RATE &&
 	       ws_analysis_share(analysis, busy) < 0.7 &&
 	       ws_analysis_share(analysis, ws_analysis_cpu_on_path(analysis)) > 0.5;
@@ -63,7 +64,8 @@ static void check_launches(const struct ws_analysis *analysis, struct ws_finding
 const struct ws_rule ws_rule_launch_bound = {
 	.name = "launch-bound",
 	.title = "The GPU waits for launches",
-	.about = "At least 5,000 kernels a second are launched, the GPU is busy less than 70 % of "
+	.about = "At least 2,000 kernels a second of less than 100 us on average are launched, the "
+		 "GPU is busy less than 70 % of "
 		 "the time, and code and calls of CUDA on the CPU are more than half of the "
 		 "critical path.",
 	.find_obstacle = ws_need_cuda,

@@ -63,12 +63,15 @@ static void check_streams(const struct ws_analysis *analysis, struct ws_findings
 	uint64_t made = count_made_streams(analysis), used = analysis->facts.streams;
 	double filling = measure_filling(analysis), concurrency = measure_concurrency(analysis);
 	double possible = (double)ws_max(made, used);
-	uint64_t compute = ws_analysis_gpu_busy(analysis), gain;
+	uint64_t compute = 0, gain;
 	struct ws_finding *finding;
 
+	for (size_t i = 0; i < analysis->model->work.gpus; i++)
+		compute = ws_max(compute, analysis->gpus[i].compute);
 	if (filling > 0)
 		possible = ws_min(possible, 1 / filling);
-	if (ws_max(made, used) < 2 || concurrency > 1.2 || filling > 0.5 || possible < 1.5)
+	if (!analysis->facts.multiprocessors || ws_max(made, used) < 2 || concurrency > 1.2 ||
+	    filling > 0.5 || possible < 1.5)
 		return;
 	gain = (uint64_t)((double)compute * (1 - 1 / possible));
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_serial_streams, compute, gain);
