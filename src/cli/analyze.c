@@ -9,6 +9,7 @@
 #include "base/choose.h"
 #include "cli/analyze.h"
 #include "cli/cli.h"
+#include "cli/expert_rules.h"
 #include "cli/text.h"
 #include "query/operand.h"
 #include "text/output_file.h"
@@ -31,8 +32,9 @@ static const struct ws_opt opts[] = {
 	{"rule", 'r', WS_OPT_LIST, AT(rules), "RULE[,RULE...]", NULL,
 	 "Look by these rules only; --list-rules names them. May be given several times.", NULL,
 	 add_rule_names},
-	{"format", 'f', WS_OPT_ENUM, AT(format), "FORMAT", "text,json,markdown,html,sarif",
-	 "The form of the answer.", "text"},
+	{"format", 'f', WS_OPT_ENUM, AT(format), "FORMAT",
+	 "text,json,markdown,html,sarif,column,table,csv,tsv",
+	 "The form of the answer; column, table, csv and tsv are for expert rules.", "text"},
 	{"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL,
 	 "File to write; - is standard output (the default).", NULL},
 	{"force-overwrite", 0, WS_OPT_BOOL, AT(overwrite), NULL, NULL,
@@ -56,6 +58,8 @@ static int explain_rule(const char *name)
 {
 	const struct ws_rule *rule = ws_find_rule(name);
 
+	if (!rule && ws_explain_expert_rule(name))
+		return WS_EXIT_OK;
 	if (!rule) {
 		ws_say("analyze: --explain: there is no rule '%s'; --list-rules names them", name);
 		return WS_EXIT_USAGE;
@@ -68,6 +72,7 @@ static int list_rules(void)
 {
 	for (size_t i = 0; ws_rules[i]; i++)
 		printf("%-24s %s\n", ws_rules[i]->name, ws_rules[i]->title);
+	ws_list_expert_rules(stdout);
 	return WS_EXIT_OK;
 }
 
@@ -189,6 +194,35 @@ static int write_analysis(struct request *request, int argc, char **argv)
 	return status;
 }
 
+/* Expert rules are tables, in the formats that `stats` has. They come alone. */
+static int make_tables(const struct options *options, int argc, char **argv)
+{
+	const char *format = strcmp(options->format, "text") ? options->format : NULL;
+	struct ws_list specs = {0};
+	char *words = NULL;
+	int status = WS_EXIT_OK;
+
+	for (size_t i = 0; i < options->rules.count; i++) {
+		words = ws_strdup(options->rules.values[i]);
+		for (char *word = strtok(words, ","); word; word = strtok(NULL, ",")) {
+			if (!ws_is_expert_rule(word)) {
+				ws_say("analyze: --rule: '%s' does not go with %s, which makes a "
+				       "table: ask for the one after the other",
+				       word, options->rules.values[0]);
+				return WS_EXIT_USAGE;
+			}
+			ws_grow(specs.values, specs.cap, specs.count + 1);
+			specs.values[specs.count++] = word;
+		}
+	}
+	for (int i = 0; i < argc && status == WS_EXIT_OK; i++)
+		status = ws_make_expert_rules(argv[i], specs.values, specs.count, format,
+					      options->output, options->overwrite);
+	free(specs.values);
+	free(words);
+	return status;
+}
+
 static int run_analyze(void *values, int argc, char **argv)
 {
 	const struct options *options = values;
@@ -205,6 +239,14 @@ static int run_analyze(void *values, int argc, char **argv)
 		return list_rules();
 	if (!argc) {
 		ws_say("analyze: no report: warpsight analyze [options] REPORT...");
+		return WS_EXIT_USAGE;
+	}
+	if (options->rules.count && ws_is_expert_rule(options->rules.values[0]))
+		return make_tables(options, argc, argv);
+	if (!request.format) {
+		ws_say("analyze: --format: %s is for expert rules, which are tables (-r gpu_gaps); "
+		       "findings come as text, json, markdown, html or sarif",
+		       options->format);
 		return WS_EXIT_USAGE;
 	}
 	request.rules = split_rules(&options->rules, &texts, &err);

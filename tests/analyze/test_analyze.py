@@ -4,6 +4,7 @@
 Programs with one fault each are recorded, and traces of GPU programs with one fault each are made
 as PyTorch's profiler writes them; the fault must be what is named first. Prints TAP.
 """
+import csv
 import html.parser
 import json
 import os
@@ -389,6 +390,43 @@ def every_format_can_be_read():
     run("analyze", "-f", "json", "-o", "out.json", path)
     same(run("analyze", "-f", "json", "-o", "out.json", path, ok=False).code, 1, "no overwriting")
     same(len(json.load(open("out.json"))), 1)
+
+
+@test
+def expert_rules_are_tables():
+    t = Trace()
+
+    def step():
+        for call, kind in (("cudaMemcpyAsync", "Pageable"), ("cudaMemcpy", "Pinned")):
+            t.launch(
+                "Memcpy HtoD (%s -> Device)" % kind,
+                100,
+                call=call,
+                cat="gpu_memcpy",
+                bytes=1_000_000,
+            )
+        t.launch("gemm", 50)
+        t.wait()
+        t.compute(3000)
+
+    path = t.steps(10, step).write("rules.json")
+
+    def rows(rule):
+        text = run("analyze", "-f", "csv", "-r", rule, path).out.decode()
+        return list(csv.DictReader(text.splitlines()))
+
+    copies = rows("cuda_memcpy_async")
+    same([(r["Src Kind"], r["API Name"]) for r in copies], [("Pageable", "cudaMemcpyAsync")] * 10)
+    same([r["API Name"] for r in rows("cuda_memcpy_sync")], ["cudaMemcpy"] * 10)
+    same(len(rows("cuda_memcpy_sync:rows=3")), 3)
+    same(len(rows("cuda_api_sync")), 10)
+    same(len(rows("gpu_gaps:gap=2")), 9)
+    same(run("analyze", "-r", "gpu_gaps", path).out, b"")
+    used = rows("gpu_time_util")
+    if not used or not all(float(r["In-Use (%)"]) < 50 for r in used):
+        raise AssertionError(used)
+    same(run("analyze", "-f", "csv", path, ok=False).code, 2)
+    same(run("analyze", "-r", "gpu_gaps,sleeping", path, ok=False).code, 2)
 
 
 @test
