@@ -1,9 +1,14 @@
 /* rt_chunk.c - memory to write into: chunks of the arena, waiting for them, and rings. */
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/choose.h"
 #include "inject/rt_state.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 static bool recorder_gone(struct ws_arena *arena)
 {
@@ -18,6 +23,23 @@ static bool recorder_gone(struct ws_arena *arena)
 	       SYS3(SYS_kill, arena->recorder_pid, 0, 0) == -3 /* ESRCH */;
 }
 
+/* Put memory behind the next MiB without a descriptor: by what this process has mapped. */
+static int populate_arena(struct ws_arena *arena)
+{
+	const uint32_t end = arena->chunk_first + arena->chunk_count;
+	uint32_t backed = atomic_load_explicit(&arena->chunk_backed, memory_order_acquire);
+	uint32_t want = ws_min(backed + WS_REGION_CHUNKS, end);
+
+	while (ws_rt_count_mapped_chunks() < want && ws_rt_map_more(arena))
+		;
+	if (backed >= end || ws_rt_count_mapped_chunks() < want ||
+	    SYS3(SYS_madvise, ws_chunk_at(arena, backed), (uint64_t)(want - backed) * WS_CHUNK_SIZE,
+		 MADV_POPULATE_WRITE))
+		return -1;
+	ws_raise_backed(arena, backed, want);
+	return 0;
+}
+
 static int extend_arena(struct ws_arena *arena)
 {
 	long fd;
@@ -27,9 +49,9 @@ static int extend_arena(struct ws_arena *arena)
 	    arena->chunk_first + arena->chunk_count)
 		return -1; /* the budget is spent: the way of every event from now on, so no system
 			      call */
-	fd = SYS4(SYS_openat, AT_FDCWD, ws_rt_kept.path, O_RDWR | O_CLOEXEC, 0);
+	fd = ws_rt_open_directly();
 	if (fd < 0)
-		return -1;
+		return populate_arena(arena);
 	r = ws_extend_arena(arena, (int)fd, (1u << 20) / WS_CHUNK_SIZE);
 	SYS1(SYS_close, fd);
 	return r;

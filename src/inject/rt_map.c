@@ -247,7 +247,7 @@ int ws_rt_take_buffer(void)
 
 	if (!arena || !ws_rt->home || ws_rt_kept.sandboxed)
 		return -1;
-	fd = SYS4(SYS_openat, AT_FDCWD, ws_rt_kept.path, O_RDWR | O_CLOEXEC, 0);
+	fd = ws_rt_open_arena();
 	if (fd < 0)
 		return -1;
 	i = ws_take_buffer(arena, (int)fd, ws_rt->home->chunk.self);
@@ -290,7 +290,7 @@ bool ws_rt_attach_arena(const char *path)
 	if (strlen(path) >= sizeof(ws_rt_kept.path))
 		return false;
 	strcpy(ws_rt_kept.path, path);
-	fd = SYS4(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+	fd = ws_rt_open_arena();
 	if (fd < 0)
 		return false;
 	memset(&st, 0, sizeof(st));

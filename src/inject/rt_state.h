@@ -2,6 +2,7 @@
  * rt_state.h - what the files of the runtime share; the hooks include rt.h alone.
  *
  * rt.c          beginning and end, pausing, notes for the recorder
+ * rt_open.c     a descriptor of the arena
  * rt_map.c      the arena in this process's memory
  * rt_chunk.c    chunks to write into, and waiting for them; rings
  * rt_process.c  making the process, or a forked child, known to the recorder
@@ -67,6 +68,7 @@ struct rt_kept {
 	bool sandboxed;
 	bool locked;	     /* the program locks its memory */
 	bool refuse_threads; /* a new state could be taken for that of a thread it is shared with */
+	bool unanswered;     /* the recorder has not answered in time: it is not asked again */
 	bool keep_in_child;  /* the fork under way comes from the middle of a hook */
 	char path[512];
 };
@@ -90,6 +92,14 @@ static inline void wake_recorder(struct ws_arena *arena)
 	    atomic_exchange_explicit(&arena->sleeping, 0, memory_order_acq_rel))
 		SYS3(SYS_futex, &arena->sleeping, FUTEX_WAKE, 1);
 }
+
+/* ---- rt_open.c ---- */
+
+/* A descriptor of the session's arena, to be closed soon; negative when it cannot be had. May wait
+ * for the recorder, a second at most. */
+long ws_rt_open_arena(void);
+/* The same without the recorder's help: it never waits. */
+long ws_rt_open_directly(void);
 
 /* ---- rt_map.c ---- */
 

@@ -1,15 +1,21 @@
 /*
- * arena.c - see arena.h. A live arena is locked (flock) by its recorder; so a lock that can be had
- * on someone's arena means that its recorder died without removing it. Removing the name then harms
- * nobody: processes that still map it keep their memory.
+ * arena.c - see arena.h. An arena is memory without a name where /dev/shm, which is how much the
+ * system's owner means for such use, has room for it; else a file in a temporary folder. The socket
+ * of the one is listened at by its recorder, the file is locked (flock). Where that is not so the
+ * recorder died without removing the name. Removing it then harms nobody: processes that still map
+ * the memory keep it.
  */
 #include "record/arena.h"
 #include "base/choose.h"
 #include "base/shrink.h"
+#include "record/sealed.h"
+#include "ring/arena_name.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,30 +27,66 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#define SHARED "/dev/shm"
 #define AHEAD (2u << 20)
 #define STEP (4u << 20)
 
+static bool is_socket(const char *path)
+{
+	struct stat st;
+
+	return !lstat(path, &st) && S_ISSOCK(st.st_mode);
+}
+
+bool ws_area_is_live(const char *path)
+{
+	bool locked;
+	int fd;
+
+	if (is_socket(path))
+		return ws_is_socket_live(path);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		return false;
+	locked = flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+	close(fd);
+	return locked;
+}
+
+/* Between getting its name and being listened at, a socket looks dead: its recorder is not. */
+static void remove_if_stale(const char *path)
+{
+	struct ws_arena_name name;
+	int fd;
+
+	if (!ws_read_arena_name(path, &name))
+		return;
+	if (is_socket(path)) {
+		if (kill((pid_t)name.pid, 0) && errno == ESRCH && !ws_is_socket_live(path))
+			unlink(path);
+		return;
+	}
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		return;
+	if (!flock(fd, LOCK_EX | LOCK_NB))
+		unlink(path);
+	close(fd);
+}
+
 static void remove_stale_arenas(const char *dir)
 {
-	char mine[64];
+	char mine[64], path[PATH_MAX];
 	DIR *d = opendir(dir);
 	struct dirent *entry;
 
 	if (!d)
 		return;
 	snprintf(mine, sizeof(mine), WS_ARENA_PREFIX "%u-", (unsigned)geteuid());
-	while ((entry = readdir(d))) {
-		int fd;
-
-		if (strncmp(entry->d_name, mine, strlen(mine)))
-			continue;
-		fd = openat(dirfd(d), entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-		if (fd < 0)
-			continue;
-		if (!flock(fd, LOCK_EX | LOCK_NB))
-			unlinkat(dirfd(d), entry->d_name, 0);
-		close(fd);
-	}
+	while ((entry = readdir(d)))
+		if (!strncmp(entry->d_name, mine, strlen(mine)) &&
+		    snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name) < (int)sizeof(path))
+			remove_if_stale(path);
 	closedir(d);
 }
 
@@ -80,13 +122,37 @@ static int make_locked_file(struct ws_area *area, const char *dir)
 	return -1;
 }
 
+static bool has_room(const char *dir, uint64_t room)
+{
+	struct statvfs vfs;
+
+	return !statvfs(dir, &vfs) && (uint64_t)vfs.f_bavail * vfs.f_frsize >= room;
+}
+
+/* WARPSIGHT_ARENA=file is for tests. */
+static int try_sealed(struct ws_area *area, uint64_t size, uint64_t first, uid_t owner)
+{
+	const char *wanted = getenv("WARPSIGHT_ARENA");
+	struct ws_sealed sealed;
+
+	if (!has_room(SHARED, size * 4) || (wanted && !strcmp(wanted, "file")))
+		return -1;
+	remove_stale_arenas(SHARED);
+	if (ws_sealed_create(&sealed, SHARED, size, first, owner))
+		return -1;
+	area->sealed = true;
+	area->fd = sealed.memory;
+	area->socket = sealed.socket;
+	strcpy(area->path, sealed.path);
+	return 0;
+}
+
 static int try_folder(struct ws_area *area, const char *dir, uint64_t size, uint64_t first,
 		      uint64_t room)
 {
-	struct statvfs vfs;
 	int error = 0;
 
-	if (statvfs(dir, &vfs) || (uint64_t)vfs.f_bavail * vfs.f_frsize < room)
+	if (!has_room(dir, room))
 		return -1;
 	remove_stale_arenas(dir);
 	while ((area->fd = make_locked_file(area, dir)) < 0)
@@ -110,7 +176,7 @@ static void list_folders(const char *folders[DIRS])
 {
 	const char *tmp = getenv("TMPDIR");
 
-	folders[0] = "/dev/shm";
+	folders[0] = SHARED;
 	folders[1] = tmp && *tmp ? tmp : "/tmp";
 	folders[2] = "/tmp";
 	folders[3] = "/var/tmp";
@@ -131,17 +197,20 @@ void ws_area_each_folder(void (*fn)(void *ctx, const char *folder), void *ctx)
  * through it): it is taken only when the whole budget is a small part of it. Only where no place is
  * large is a small one made do with.
  */
-static int make_arena_file(struct ws_area *area, uint64_t size, uint64_t first, struct ws_err *err)
+static int make_memory(struct ws_area *area, uint64_t size, uint64_t first, uid_t owner,
+		       struct ws_err *err)
 {
 	const uint64_t room[] = {size * 4, size * 2, first * 4};
 	const char *dirs[DIRS];
 
+	if (!try_sealed(area, size, first, owner))
+		return 0;
 	list_folders(dirs);
 	for (size_t r = 0; r < WS_COUNT(room); r++)
 		for (size_t i = r ? 1 : 0; i < DIRS; i++)
 			if (!try_folder(area, dirs[i], size, first, room[r]))
 				return 0;
-	if (!try_folder(area, "/dev/shm", size, first, first * 4))
+	if (!try_folder(area, SHARED, size, first, first * 4))
 		return 0;
 	if (errno == EFBIG)
 		return ws_fail(err,
@@ -194,13 +263,15 @@ int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws
 		count = 0;
 	}
 	first = head + (chunks * WS_CHUNK_SIZE < STEP ? chunks * WS_CHUNK_SIZE : STEP);
-	if (make_arena_file(area, size, first, err))
+	if (make_memory(area, size, first, owner, err))
 		return -1;
 	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, area->fd, 0);
 	if (memory == MAP_FAILED || (owner != (uid_t)-1 && fchown(area->fd, owner, (gid_t)-1))) {
-		ws_fail_errno(err, "cannot use the shared memory file %s", area->path);
+		ws_fail_errno(err, "cannot use the shared memory %s", area->path);
 		unlink(area->path);
 		close(area->fd);
+		if (area->sealed)
+			close(area->socket);
 		return -1;
 	}
 	ws_guard_mapping(memory, size, true);
@@ -273,6 +344,12 @@ bool ws_area_repair(struct ws_area *area)
 	return true;
 }
 
+void ws_area_admit(struct ws_area *area)
+{
+	if (area->sealed)
+		area->doorman = ws_doorman_start(area->socket, area->fd);
+}
+
 void ws_area_destroy(struct ws_area *area)
 {
 	if (!area->arena)
@@ -280,6 +357,9 @@ void ws_area_destroy(struct ws_area *area)
 	atomic_store(&area->arena->closed, 1);
 	ws_switch_collecting(area->arena, false);
 	unlink(area->path);
+	ws_doorman_stop(area->doorman);
+	if (area->sealed)
+		close(area->socket);
 	ws_unguard_mapping(area->arena);
 	munmap(area->arena, area->size);
 	close(area->fd);

@@ -10,12 +10,14 @@
 #include "base/err.h"
 #include "ring/ring.h"
 
-/* The names of arenas begin so; the user's number and the recorder's pid follow, with dashes. */
-#define WS_ARENA_PREFIX "warpsight-"
+struct ws_doorman;
 
 struct ws_area {
 	struct ws_arena *arena;
-	int fd; /* holds the lock that says the owner lives */
+	int fd;	     /* of a file: holds the lock that says the owner lives */
+	bool sealed; /* else it is a file */
+	int socket;  /* of a sealed one: what the path leads to */
+	struct ws_doorman *doorman;
 	char path[512];
 	bool text_full; /* some text found no room */
 	/*
@@ -30,9 +32,9 @@ struct ws_area {
 };
 
 /*
- * Make the arena with room for `budget` bytes of chunks, in /dev/shm where that has room, else in
- * $TMPDIR or /tmp. `owner` is the user the target will run as, (uid_t)-1 for our own. Removes
- * arenas whose recorders are gone. 0, or -1 with a message.
+ * Make the arena with room for `budget` bytes of chunks, in sealed memory where /dev/shm has room
+ * for it, else in a file in $TMPDIR or /tmp. `owner` is the user the target will run as, (uid_t)-1
+ * for our own. Removes arenas whose recorders are gone. 0, or -1 with a message.
  */
 int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws_err *err);
 /*
@@ -53,6 +55,11 @@ void ws_area_feed(struct ws_area *area);
 bool ws_area_repair(struct ws_area *area);
 /* Call `fn` for each folder in which arenas may lie. */
 void ws_area_each_folder(void (*fn)(void *ctx, const char *folder), void *ctx);
+/* Let in who can get at a sealed arena by its socket only, with the rights that the caller has now.
+ * Before the target starts. */
+void ws_area_admit(struct ws_area *area);
+/* Whether a recorder holds the arena with this path. */
+bool ws_area_is_live(const char *path);
 /* Tell hooks that the recorder has finished, unmap, remove the file. */
 void ws_area_destroy(struct ws_area *area);
 

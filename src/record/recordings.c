@@ -2,19 +2,16 @@
 #include "record/recordings.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
 #include "base/mem.h"
 #include "record/arena.h"
+#include "ring/arena_name.h"
 
 /* A file that a process has open, when it is a report that is written: its journal stands beside
  * it. NULL when not. */
@@ -66,20 +63,12 @@ static void add_reports_of(struct ws_recordings *recordings, int pid)
 		closedir(dir);
 }
 
-/* Whether a recorder holds the lock of this arena. */
 static bool is_arena_live(const char *folder, const char *name)
 {
 	char path[PATH_MAX];
-	bool live;
-	int fd;
 
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (fd < 0)
-		return false;
-	live = flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
-	close(fd);
-	return live;
+	return snprintf(path, sizeof(path), "%s/%s", folder, name) < (int)sizeof(path) &&
+	       ws_area_is_live(path);
 }
 
 static void look_in_folder(void *ctx, const char *folder)

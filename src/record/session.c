@@ -1013,6 +1013,7 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 		 * Permitted or not, it is only a help. */
 		setpriority(PRIO_PROCESS, 0, -10);
 		reduce_rights(session);
+		ws_area_admit(&session->area);
 		commit_reports(session); /* so that there is something to recover */
 		error = ws_launch_go(&session->launch);
 		if (error) {

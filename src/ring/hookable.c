@@ -1,5 +1,6 @@
 /* hookable.c - see hookable.h. */
 #include "ring/hookable.h"
+#include "ring/arena_name.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -154,6 +155,20 @@ static bool can_access(const char *path, int mode)
 	       error != -ELOOP && error != -EROFS;
 }
 
+/* Sealed memory is reached without its socket too, which somebody may have removed. */
+static bool can_access_arena(const char *path)
+{
+	char link[WS_ARENA_LINK], target[WS_ARENA_LINK];
+	struct ws_arena_name name;
+
+	if (can_access(path, R_OK | W_OK))
+		return true;
+	if (!ws_read_arena_name(path, &name) || !name.sealed)
+		return false;
+	ws_write_arena_link(&name, link, target);
+	return can_access(link, R_OK | W_OK);
+}
+
 bool ws_can_read_hooks(const char *preload, const char *session)
 {
 	char path[4096];
@@ -169,5 +184,5 @@ bool ws_can_read_hooks(const char *preload, const char *session)
 			return false;
 		preload += n + (preload[n] == ':');
 	}
-	return can_access(session, R_OK | W_OK);
+	return can_access_arena(session);
 }

@@ -103,6 +103,15 @@ int ws_extend_arena(struct ws_arena *arena, int fd, uint32_t chunks)
 	return ws_extend_arena_below(arena, fd, chunks, arena->chunk_first + arena->chunk_count);
 }
 
+void ws_raise_backed(struct ws_arena *arena, uint32_t backed, uint32_t want)
+{
+	/* Someone else may have got further meanwhile: then that stands. */
+	while (backed < want &&
+	       !atomic_compare_exchange_weak_explicit(&arena->chunk_backed, &backed, want,
+						      memory_order_release, memory_order_acquire))
+		;
+}
+
 int ws_extend_arena_below(struct ws_arena *arena, int fd, uint32_t chunks, uint32_t end)
 {
 	uint32_t backed = atomic_load_explicit(&arena->chunk_backed, memory_order_acquire);
@@ -114,11 +123,7 @@ int ws_extend_arena_below(struct ws_arena *arena, int fd, uint32_t chunks, uint3
 	if (sys_fallocate(fd, (uint64_t)backed * WS_CHUNK_SIZE,
 			  (uint64_t)(want - backed) * WS_CHUNK_SIZE))
 		return -1;
-	/* Someone else may have got further meanwhile: then that stands. */
-	while (backed < want &&
-	       !atomic_compare_exchange_weak_explicit(&arena->chunk_backed, &backed, want,
-						      memory_order_release, memory_order_acquire))
-		;
+	ws_raise_backed(arena, backed, want);
 	return 0;
 }
 

@@ -1,8 +1,9 @@
 /*
  * ring.h - the shared memory between the target's hooks and the recorder.
  *
- * One file per session (the arena, in /dev/shm or a temporary folder, mode 0600), mapped by the
- * recorder and, from its start as far as needed, by every process of the target. It is cut into
+ * One piece of memory per session (the arena: sealed, or where that cannot be a file of mode 0600;
+ * see arena_name.h), mapped by the recorder and, from its start as far as needed, by every process
+ * of the target. It is cut into
  * chunks of 16 KiB. A thread that records owns a chain of chunks with one writer (the thread) and
  * one reader (the recorder):
  *
@@ -15,7 +16,7 @@
  * cycles through a few chunks that stay in the cache. So a thread costs 16 KiB at first, grows to
  * whatever the session's budget allows, and no cache line is shared on the way of an event.
  *
- * Nothing needs the target to be alive: the arena is a file, a killed process leaves its committed
+ * Nothing needs the target to be alive: a killed process leaves its committed
  * records and its open ranges in it. Nothing needs the recorder to be alive either: when it is
  * gone, hooks stop recording at their next chunk.
  *
@@ -369,6 +370,8 @@ int ws_extend_arena(struct ws_arena *arena, int fd, uint32_t chunks);
 /* The same for the recorder, which knows the budget and does not believe the header: `end` is the
  * number behind the last chunk. */
 int ws_extend_arena_below(struct ws_arena *arena, int fd, uint32_t chunks, uint32_t end);
+/* Say that there is memory behind all chunks below `want`; `backed` is how many had some before. */
+void ws_raise_backed(struct ws_arena *arena, uint32_t backed, uint32_t want);
 /*
  * Take a buffer for the process whose home is `home`, with memory behind it; -1 when there is none.
  * Its content is what its last owner left. `fd` is open on the arena.

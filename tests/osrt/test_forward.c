@@ -75,6 +75,8 @@ static int start_again(char **argv)
 	struct ws_area area;
 	struct ws_err err;
 
+	/* Its memory must outlive this image. */
+	setenv("WARPSIGHT_ARENA", "file", 1);
 	if (ws_area_create(&area, 16u << 20, (uid_t)-1, &err)) {
 		printf("Bail out! %s\n", err.msg);
 		return 1;

@@ -22,6 +22,7 @@
 
 #include <cmocka.h>
 
+#include "ring/arena_name.h"
 #include "base/mem.h"
 #include "inject/rt.h"
 #include "query/query.h"
@@ -192,6 +193,45 @@ static uint64_t lost_in(const char *path)
 	return lost;
 }
 
+static int open_arena(const char *path)
+{
+	char link[WS_ARENA_LINK], target[WS_ARENA_LINK];
+	struct ws_arena_name name;
+
+	if (!ws_read_arena_name(path, &name))
+		return -1;
+	if (name.sealed)
+		ws_write_arena_link(&name, link, target);
+	return open(name.sealed ? link : path, O_RDWR | O_CLOEXEC);
+}
+
+static void test_arena_names(void **state)
+{
+	static const char *const wrong[] = {"/dev/shm/warpsight",
+					    "/x/warpsight-0-1",
+					    "/x/warpsight-0-1-0123456789abcde",
+					    "/x/warpsight-0-1-0123456789abcdef-",
+					    "/x/warpsight-0-1-0123456789abcdef-7",
+					    "/x/warpsight-0-1-0123456789abcdef-7-0-1",
+					    "/x/warpsight-0-4294967296-0123456789abcdef",
+					    "/x/warpsight--1-0123456789abcdef",
+					    "/warpsight-0-1-0123456789abcdef/x",
+					    ""};
+	char link[WS_ARENA_LINK], target[WS_ARENA_LINK];
+	struct ws_arena_name name;
+
+	(void)state;
+	for (size_t i = 0; i < WS_COUNT(wrong); i++)
+		assert_false(ws_read_arena_name(wrong[i], &name));
+	assert_true(ws_read_arena_name("/x/warpsight-10-234-0123456789abcdef", &name));
+	assert_true(name.uid == 10 && name.pid == 234 && !name.sealed);
+	assert_true(ws_read_arena_name("warpsight-1-4294967295-0123456789abcdef-7-65", &name));
+	assert_true(name.sealed && name.fd == 7 && name.filters == 65);
+	ws_write_arena_link(&name, link, target);
+	assert_string_equal(link, "/proc/4294967295/fd/7");
+	assert_string_equal(target, "/memfd:warpsight-0123456789abcdef (deleted)");
+}
+
 /*
  * Both sides of one load, on the one mapping that the runtime made when this image started with
  * WARPSIGHT_SESSION set.
@@ -208,7 +248,7 @@ static int one_load(const char *path)
 	uint64_t rows, lost;
 	struct ws_report *report;
 
-	area.fd = open(getenv(WS_ENV_SESSION), O_RDWR | O_CLOEXEC);
+	area.fd = open_arena(getenv(WS_ENV_SESSION));
 	if (!area.arena || area.fd < 0)
 		return 10;
 	ws_area_adopt(&area);
@@ -503,6 +543,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_clock),
 		cmocka_unit_test(test_clock_many),
+		cmocka_unit_test(test_arena_names),
 		cmocka_unit_test(test_ring_plenty),
 		cmocka_unit_test(test_ring_short_of_memory),
 		cmocka_unit_test(test_ring_lossless),

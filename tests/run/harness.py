@@ -217,6 +217,11 @@ def shared_leftovers(recorders):
     except OSError:
         return found
     for name in names:
+        named = re.match(r"warpsight-\d+-(\d+)-", name)
+        if named and int(named.group(1)) in recorders:
+            if not os.path.exists("/proc/" + named.group(1)):
+                found.append(name)
+            continue
         try:
             with open("/dev/shm/" + name, "rb") as f:
                 head = f.read(ARENA_RECORDER_AT + 4)

@@ -7,9 +7,10 @@ import os
 import re
 import sys
 
-from harness import Failed, test
+from harness import Failed, figure, test
 
 SCRIBBLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs", "scribble.py")
+TRUNCATIONS = int(os.environ.get("WS_TEST_TRUNCATIONS", "100"))
 
 
 def scribble(t, how, seed=1, *options):
@@ -58,14 +59,39 @@ def another_user(t):
 
 
 @test("hostile")
-def truncated_arena(t):
-    """Another program shortens the shared memory, while the recorder reads it."""
+def truncated_memory(t):
+    """Nobody can make the shared memory shorter: who tries it a hundred times while a program
+    records into it harms neither that program nor what is recorded.
+    """
+    script = '"$1" plain 2 400000 & "$2" "$3" truncate; wait $!; exit $?'
+    argv = ["/bin/sh", "-c", script, "sh", t.program("storm"), sys.executable, SCRIBBLE]
+    r = t.profile(argv, "--trace=nvtx", env={"TIMES": str(TRUNCATIONS)}, status=0)
+    t.eq(r.target_err, b"", "what the programs say")
+    t.ok(b"truncated" not in r.out + r.err, "the memory was truncated: %s" % r.said())
+    db = t.load(r.report)
+    t.eq(db.range_count() + db.lost(), 800000, "ranges recorded and lost")
+    figure("shared memory: %d attempts to truncate it, no harm" % TRUNCATIONS)
+
+
+@test("hostile")
+def removed_name(t):
+    """What is started after somebody has cleaned /dev/shm is recorded all the same."""
+    script = 'rm "$WARPSIGHT_SESSION" || exit 9; "$1" plain 1 5000; exit 7'
+    r = t.profile(["/bin/sh", "-c", script, "sh", t.program("storm")], "--trace=nvtx", status=7)
+    t.eq(t.load(r.report).range_count(), 5000, "ranges recorded")
+
+
+@test("hostile")
+def truncated_file(t):
+    """Where the memory is a file, the recorder outlives it and says so."""
     program = (
         "sleep 0.1; %s -c 'import os; os.truncate(os.environ[\"WARPSIGHT_SESSION\"], 0)'; "
         % (sys.executable)
     )
     # Without hooks in the shell, so that it outlives what it recorded into.
-    r = t.profile(["/bin/sh", "-c", program + "exit 7"], "-t", "none")
+    r = t.profile(
+        ["/bin/sh", "-c", program + "exit 7"], "-t", "none", env={"WARPSIGHT_ARENA": "file"}
+    )
     if r.status != 7 or b"truncated" not in r.err:
         raise Failed("the truncation is not reported: %s" % r.said())
 

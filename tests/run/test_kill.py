@@ -72,7 +72,7 @@ def check_target_kill(t, report, file, threads):
     t.verify(report)
     db = t.load(report)
     begun, done = counters(file, threads)
-    lost = db.lost()
+    lost = db.lost("nvtx%")
     closed, left = 0, 0
     for _, c, o in by_thread(db):
         closed, left = closed + c, left + o
@@ -158,15 +158,10 @@ def recover(t, path):
     return db
 
 
-def waited_for_core(pid):
-    """Seconds in which a process could have run and had no core."""
-    with open("/proc/%d/schedstat" % pid) as f:
-        return int(f.read().split()[1]) / 1e9
-
-
-def let_have(pid, seconds):
+def let_have(pid, seconds, count):
     """Wait until a process has had so much time: on a core, or asleep because it wished so. What it
-    waits for a core or a disk is none.
+    waits for a core or a disk is none. Returns what was seen on the way: the time on the clock, the
+    process's own, and count().
     """
 
     def ran():
@@ -178,18 +173,27 @@ def let_have(pid, seconds):
             return f.read().rpartition(b")")[2].split()[0]
 
     begin, rested, end = ran(), 0.0, time.monotonic() + 30
-    while ran() - begin + rested < seconds:
+    seen = [(time.monotonic(), 0.0, count())]
+    while seen[-1][1] < seconds:
         time.sleep(0.005)
         rested += 0.005 if state() == b"S" else 0
+        seen.append((time.monotonic(), ran() - begin + rested, count()))
         if time.monotonic() > end:
             raise Failed("the recorder did not get %.2f s of its own in 30 s" % seconds)
+    return seen
+
+
+def time_lost(seen, kept):
+    """Milliseconds, on the clock and of the recorder's own, since the last moment whose events are
+    all in the report, to within the 5 ms between two looks.
+    """
+    whole = [moment for moment in seen if moment[2] <= kept] or seen[:1]
+    return tuple((seen[-1][i] - whole[-1][i]) * 1000 for i in (0, 1))
 
 
 def kill_recorder_once(t, delay, threads=1):
     """Kill the recorder; the program must go on and come to its end. Returns ranges in the report,
-    those done by 150 ms before the kill, and how many milliseconds the report lacks: the ranges
-    that it lacks, at the speed at which the program made them then; in all, and less those in which
-    the recorder had no core.
+    those done by 150 ms before the kill, and how many milliseconds the report lacks (time_lost).
     """
     file = os.path.join(t.work, "counters")
     for old in (file, t.path("r"), t.path("r") + ".journal"):
@@ -205,14 +209,8 @@ def kill_recorder_once(t, delay, threads=1):
         "the target counts",
     )
     time.sleep(delay)
-    earlier, begin, starved = (
-        sum(counters(file, threads)[1]),
-        time.monotonic(),
-        waited_for_core(p.pid),
-    )
-    let_have(p.pid, 0.15)
-    last, end = sum(counters(file, threads)[1]), time.monotonic()
-    starved = waited_for_core(p.pid) - starved
+    seen = let_have(p.pid, 0.15, lambda: sum(counters(file, threads)[1]))
+    earlier = seen[0][2]
     os.kill(p.pid, signal.SIGKILL)
     p.wait()
     at_kill = sum(counters(file, threads)[1])
@@ -252,8 +250,7 @@ def kill_recorder_once(t, delay, threads=1):
         "ranges in the report: %d; the program had completed %d by 150 ms before the kill"
         % (n, earlier),
     )
-    lacks = max(0, last - n) * (end - begin) / max(1, last - earlier)
-    return n, earlier, (lacks * 1000, max(0, lacks - starved) * 1000)
+    return n, earlier, time_lost(seen, n)
 
 
 def clean_after_recorder_kill(t):
@@ -285,7 +282,7 @@ def recorder_killed_at_random(t):
         for _ in range(RECORDER_KILLS)
     ]
     clean_after_recorder_kill(t)
-    for what, ms in zip(("as it was", "less what it waited for a core"), zip(*lost)):
+    for what, ms in zip(("on the clock", "of its own time (on a core, or at rest)"), zip(*lost)):
         ms = sorted(ms)
         figure(
             "recorder killed %d times, %s: %.0f ms lost in the median, %.0f at the 99th percentile,"

@@ -35,8 +35,10 @@ def check_collection(t, report):
         raise Failed("query: %s" % r.said())
     row = next(csv.DictReader(io.StringIO(r.out.decode())))
     row = {name: int(value) if value else None for name, value in row.items()}
-    t.eq(row["collections"], 1, "collections")
     t.eq(row["lost"], 0, "events lost")
+    if not row["collections"] and not row["ranges"]:
+        return 0  # the program was over before
+    t.eq(row["collections"], 1, "collections")
     t.ok(row["ranges"] <= PAIRS, "more ranges than the program made: %s" % row)
     if row["first"] is not None:
         t.ok(row["begin"] <= row["first"], "a range of before the collection: %s" % row)

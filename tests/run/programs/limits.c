@@ -115,7 +115,8 @@ static int run_grown(void)
 	char line[512];
 
 	while (file && !from && fgets(line, sizeof(line), file))
-		if (!strstr(line, "/warpsight-") || sscanf(line, "%lx-%lx", &from, &end) != 2)
+		if ((!strstr(line, "/warpsight-") && !strstr(line, ":warpsight-")) ||
+		    sscanf(line, "%lx-%lx", &from, &end) != 2)
 			from = 0;
 	if (file)
 		fclose(file);
