@@ -25,6 +25,8 @@ static void grow_threads(struct ws_names_by_id *who, uint32_t id)
 {
 	uint32_t old = who->thread_cap;
 
+	if (id < old)
+		return;
 	ws_grow(who->threads, who->thread_cap, (size_t)id + 1);
 	who->priority = ws_realloc(who->priority, (size_t)who->thread_cap * sizeof(*who->priority));
 	who->named = ws_realloc(who->named, (size_t)who->thread_cap * sizeof(*who->named));

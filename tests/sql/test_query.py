@@ -24,6 +24,7 @@ from tap import RACES_ONLY, check, done, part_of
 
 WARPSIGHT, MAKE = map(os.path.abspath, sys.argv[1:3])
 REPORTS = {}
+SANITIZED = "WS_TEST_SANITIZE" in os.environ
 
 
 def run(*args, stdin=None):
@@ -47,7 +48,7 @@ def same_rows(got, want):
             for v in row
         )
 
-    return sorted(map(key, got)) == sorted(map(key, want))
+    return got == want or sorted(map(key, got)) == sorted(map(key, want))
 
 
 def ask(report, sql):
@@ -61,12 +62,23 @@ def ask(report, sql):
 def ask_all(report, queries):
     """The rows of each query, run by one command: tables of JSON one after the other."""
     r = run("-q", "-f", "json", "; ".join(queries), report)
-    text, out, decoder = r.stdout.strip(), [], json.JSONDecoder()
-    while text:
-        value, end = decoder.raw_decode(text)
+    text, out, decoder, at = r.stdout.strip(), [], json.JSONDecoder(), 0
+    while at < len(text):
+        value, end = decoder.raw_decode(text, at)
         out.append([list(o.values()) for o in value])
-        text = text[end:].strip()
+        at = re.compile(r"\s*").match(text, end).end()
     return out, r.stderr
+
+
+def ask_in_batches(report, queries, size=40):
+    """(query, rows or None, message) of each; a batch that fails is asked again one by one."""
+    for first in range(0, len(queries), size):
+        batch = queries[first : first + size]
+        answers, message = ask_all(report, batch)
+        if len(answers) == len(batch):
+            yield from ((sql, rows, message) for sql, rows in zip(batch, answers))
+        else:
+            yield from ((sql, *ask(report, sql)) for sql in batch)
 
 
 def reference(db, sql):
@@ -326,9 +338,8 @@ def test_random(name, report, db, queries):
         and db.execute("SELECT count(*) FROM " + t).fetchone()[0]
     ]
     wrong = []
-    for _ in range(queries):
-        sql = random_query(rng, db, rng.choice(tables))
-        got, message = ask(report, sql)
+    asked = [random_query(rng, db, rng.choice(tables)) for _ in range(queries)]
+    for sql, got, message in ask_in_batches(report, asked):
         if got is None or not same_rows(got, reference(db, sql)):
             wrong.append(
                 "%s\n%s\nhave %s\nwant %s"
@@ -446,12 +457,13 @@ def test_hostile(report, folder):
         "9e999",
     ]
     bad = []
-    for _ in range(300):
+    statements = 40 if SANITIZED else 300  # the fuzzer of statements is sanitized
+    for _ in range(statements):
         sql = " ".join(rng.choice(words) for _ in range(rng.randrange(1, 14)))
         r = run("-f", "csv", "--", sql, report)
         if r.returncode not in (0, 1):
             bad.append((sql, r.returncode, r.stderr))
-    check("300 random statements end with an answer or a message", not bad, bad[:3])
+    check("%d random statements end with an answer or a message" % statements, not bad, bad[:3])
 
 
 def test_reading(report):
