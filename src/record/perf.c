@@ -16,6 +16,7 @@
 
 #define HORIZON_NS 2000000u /* records this old are in their buffers for certain */
 #define IDLE_NS 20000000u
+#define LEAST_NS 500000u /* between two rounds, unless a buffer gets full */
 #define MANY_CPUS 64
 #define BRIEF_NS 50000000u     /* threads that live shorter, */
 #define BRIEF_MOST 20	       /* and more of them than this */
@@ -895,7 +896,10 @@ uint64_t ws_perf_patience(const struct ws_perf *perf)
 {
 	if (!perf || !perf->active || perf->over)
 		return IDLE_NS;
-	return ws_perf_fullness(&perf->set) > FULL_ENOUGH ? 0 : perf->idle_ns;
+	if (ws_perf_fullness(&perf->set) > FULL_ENOUGH)
+		return 0;
+	return ws_max(ws_min(perf->idle_ns, ws_perf_time_to_look(perf, ws_read_raw_ns())),
+		      LEAST_NS);
 }
 
 static void say_losses(struct ws_perf *perf)

@@ -17,12 +17,14 @@
 #include "base/choose.h"
 #include "record/perf_private.h"
 
-#define MOST 20000.0	  /* switches a second of the recorded threads on a core: some 5 % of it */
-#define BURST 3000.0	  /* so many more at once: some 8 ms */
+#define MOST 15000.0	  /* switches a second of the recorded threads on a core: some 4 % of it */
+#define BURST 2000.0	  /* so many more at once: some 5 ms */
 #define DEBT MOST	  /* no more is held against a core: the longest pause makes up for it */
 #define LOOK_NS 10000000u /* between two looks */
+#define SOON_NS 5000000u  /* the same where an allowance is nearly spent */
 #define ON_NS 20000000u	  /* switches are recorded for so long, at least, between two pauses */
 #define PAUSE_NS 1000000000u /* the longest pause */
+#define SHIFT_LOOKS 2	     /* looks in a row that found many switches */
 
 void ws_perf_pause_switches(struct ws_perf *perf, uint64_t time)
 {
@@ -90,17 +92,19 @@ static void record_switches(struct ws_perf *perf, bool on)
 	ws_perf_switch(&perf->set, WS_PERF_WAKE, on);
 }
 
-/*
- * Add to the allowance of each core what the time since the last look brings and take off what was
- * recorded: a switch makes two records. Returns the core with the least left; `rate` gets its
- * switches a second.
- */
-static struct ws_perf_ring *settle_allowances(struct ws_perf *perf, uint64_t now, double *rate)
+/* The core with the least allowance. */
+struct busiest {
+	double allowance;
+	double rate; /* switches a second since the last look */
+};
+
+/* Add to the allowance of each core what the time since the last look brings and take off what was
+ * recorded: a switch makes two records. */
+static struct busiest settle_allowances(struct ws_perf *perf, uint64_t now)
 {
 	double span = (double)(now - perf->counted_from) / 1e9;
-	struct ws_perf_ring *least = &perf->set.rings[0];
+	struct busiest busiest = {.allowance = BURST};
 
-	*rate = 0;
 	for (size_t i = 0; i < perf->set.rings_n; i++) {
 		struct ws_perf_ring *ring = &perf->set.rings[i];
 		double n = (double)ring->switches / 2;
@@ -108,13 +112,11 @@ static struct ws_perf_ring *settle_allowances(struct ws_perf *perf, uint64_t now
 		ring->switches = 0;
 		ring->allowance = ws_min(ring->allowance + MOST * span, BURST) - n;
 		ring->allowance = ws_max(ring->allowance, -DEBT);
-		if (ring->allowance <= least->allowance) {
-			least = ring;
-			*rate = n / span;
-		}
+		if (ring->allowance <= busiest.allowance)
+			busiest = (struct busiest){ring->allowance, n / span};
 	}
 	perf->counted_from = now;
-	return least;
+	return busiest;
 }
 
 static void begin_pause(struct ws_perf *perf, uint64_t now, double ns)
@@ -127,28 +129,46 @@ static void begin_pause(struct ws_perf *perf, uint64_t now, double ns)
 
 static void end_pause(struct ws_perf *perf, uint64_t now)
 {
-	double rate;
-
 	record_switches(perf, true);
 	ws_perf_resume_switches(perf, ws_read_raw_ns());
-	settle_allowances(perf, now, &rate); /* with what was recorded before and read since */
+	settle_allowances(perf, now); /* with what was recorded before and read since */
+}
+
+/*
+ * Events that threads inherit are exchanged at each switch, for more than a microsecond. Events on
+ * cores cost nothing then, but interrupt idle cores too: the more there are, the more.
+ */
+static void consider_shift(struct ws_perf *perf, double rate)
+{
+	if (rate < 4000 + 1000 * (double)perf->set.rings_n)
+		perf->busy = 0;
+	else if (++perf->busy >= SHIFT_LOOKS)
+		ws_perf_shift(perf);
 }
 
 static void look_at_rate(struct ws_perf *perf, uint64_t now)
 {
-	const struct ws_perf_ring *ring;
-	double rate, wanted;
+	struct busiest busiest;
+	double wanted, left;
 
-	if (now - perf->counted_from < LOOK_NS)
+	if (now < perf->look_at)
 		return;
-	ring = settle_allowances(perf, now, &rate);
-	/* Events that threads inherit are exchanged at each switch, which costs as much again. */
-	if (ring->allowance < BURST / 2)
-		ws_perf_shift(perf);
-	if (ring->allowance > 0)
+	busiest = settle_allowances(perf, now);
+	consider_shift(perf, busiest.rate);
+	wanted = (busiest.rate - MOST) * (ON_NS / 1e9);
+	if (busiest.allowance <= 0) {
+		begin_pause(perf, now, (ws_max(wanted, 0) - busiest.allowance) / MOST * 1e9);
 		return;
-	wanted = (rate - MOST) * (ON_NS / 1e9);
-	begin_pause(perf, now, (ws_max(wanted, 0) - ring->allowance) / MOST * 1e9);
+	}
+	left = wanted > 0 ? busiest.allowance / wanted * ON_NS : LOOK_NS;
+	perf->look_at = now + (uint64_t)ws_max(ws_min(left, (double)LOOK_NS), (double)SOON_NS);
+}
+
+uint64_t ws_perf_time_to_look(const struct ws_perf *perf, uint64_t now)
+{
+	if (!perf->counted_from || perf->resume || !perf->busy)
+		return UINT64_MAX;
+	return perf->look_at - ws_min(now, perf->look_at);
 }
 
 static void start_counting(struct ws_perf *perf, uint64_t now)

@@ -256,6 +256,8 @@ struct ws_perf {
 	size_t pauses_n, pauses_cap;
 	uint64_t counted_from; /* since when switches are counted; 0: they are not */
 	uint64_t resume;       /* when they are to be recorded again; 0: they are */
+	uint64_t look_at;      /* when what is left of the allowances is to be looked at */
+	unsigned busy;	       /* looks in a row that found many switches */
 	size_t gaps_checked; /* so many there were when threads were last asked whether they live */
 	uint64_t checked;    /* when that was */
 	bool doubts;	     /* there may be threads with doubt */
@@ -376,6 +378,8 @@ bool ws_perf_has_ended(uint32_t pid, uint32_t tid);
 /* Count what was recorded and, when threads switch so often that recording it would slow them down,
  * record a part of the time only. `now`: ws_read_raw_ns. */
 void ws_perf_pace_switches(struct ws_perf *perf, uint64_t now);
+/* For how long the recorder may sleep until it should count again, in nanoseconds. */
+uint64_t ws_perf_time_to_look(const struct ws_perf *perf, uint64_t now);
 /* Switches are not recorded from `time` on, or are again. */
 void ws_perf_pause_switches(struct ws_perf *perf, uint64_t time);
 void ws_perf_resume_switches(struct ws_perf *perf, uint64_t time);
