@@ -476,11 +476,14 @@ for (const [name, options] of [
   ["light", {}],
   ["dark", { colorScheme: "dark" }],
   ["on a phone", { viewport: { width: 390, height: 844 } }],
+  ["of two reports", { reports: 2 }],
 ])
   if (existsSync(axe))
     test(`screen readers: axe finds nothing to complain about, ${name}`, async () => {
       many ??= await serve(make("many.wsrep", makeReport, "150"));
-      const t = await open(many, options);
+      const two = ["axe-a.wsrep", "axe-b.wsrep"],
+        server = options.reports ? await serve(...two.map((r) => make(r, makeReport))) : many,
+        t = await open(server, options);
       await t.eval(readFileSync(axe, "utf8"));
       const check = (what) =>
         t
@@ -493,11 +496,17 @@ for (const [name, options] of [
           .then((violations) => equal(violations, [], what));
       await until("statistics", async () => (await t.page.locator(".bottom tbody tr").count()) > 2);
       await check("at first");
-      for (const tab of ["details", "events", "functions", "session"]) {
+      for (const tab of ["details", "events", "functions", "compare", "sql", "session"]) {
         await t.page.locator(`[data-tab=${tab}]`).click();
         await t.settled();
         await check(tab);
       }
+      await t.page.locator("[data-tab=events]").click();
+      await t.page.locator(".events .spread").click();
+      await until("the figures", async () => /Median/.test(await t.text(".histogram")));
+      await check("durations");
+      await t.page.locator(".chooser summary").click();
+      await check("columns");
       await t.end();
     });
 

@@ -866,4 +866,105 @@ withPage(
   },
 );
 
+withPage("statistics of moments say how many there are, and no durations", async (t) => {
+  await t.page.click("[data-tab=statistics]");
+  await t.page.locator(".statistics .actions button", { hasText: /^CPU samples \d/ }).click();
+  const heads = () => t.page.$$eval(".statistics th", (all) => all.map((e) => e.innerText));
+  await until("the samples", async () => !(await heads()).includes("Total"));
+  equal(await heads(), ["Share", "Count ▾", "Name"], "columns");
+  const rows = await t.page.$$eval(".statistics tbody tr", (all) =>
+      all.map((r) => [...r.cells].map((c) => c.innerText)),
+    ),
+    counts = rows.map((r) => Number(r[1].replace(/\s/g, ""))),
+    all = counts.reduce((a, b) => a + b, 0);
+  ok(rows.length > 1 && all > 2, `samples: ${rows}`);
+  equal(
+    counts,
+    [...counts].sort((a, b) => b - a),
+    "most first",
+  );
+  near(parseFloat(rows[0][0]), (100 * counts[0]) / all, 0.06, "its share");
+  /* Other kinds have durations, in the order in which they were. */
+  await t.page.locator(".statistics .actions button", { hasText: /^Kernels \d/ }).click();
+  await until("kernels", async () => (await heads()).includes("Total ▾"));
+});
+
+withPage("a click on the time line shows what was clicked, whatever is shown below", async (t) => {
+  const tab = () => t.eval(() => document.querySelector("[role=tab].on").dataset.tab);
+  for (const [from, to] of [
+    ["functions", "details"],
+    ["compare", "details"],
+    ["sql", "details"],
+    ["statistics", "details"],
+    ["events", "events"], // which marks it among its rows
+  ]) {
+    await t.page.click(`[data-tab=${from}]`);
+    await t.select("nvtx", 0.25 * MS, 1);
+    await t.settled();
+    equal(await tab(), to, `from ${from}`);
+  }
+  /* Who is led to an event by a panel stays in it. */
+  await t.page.click("[data-tab=sql]");
+  await t.eval(() => {
+    const { app } = window.warpsight;
+    app.select(0, app.selected.spot, true);
+  });
+  await t.settled();
+  equal(await tab(), "sql", "led by a panel");
+});
+
+withPage("nothing that the pointer showed stays over or under a menu", async (t) => {
+  const place = await t.at("nvtx", 0.25 * MS, 1);
+  const shown = () => t.page.locator(".tip:not([hidden])").count();
+  await t.page.mouse.move(place.x, place.y);
+  await until("what the pointer shows", shown);
+  await t.page.mouse.move(2, 2);
+  await t.page.mouse.click(place.x, place.y, { button: "right" }); // before it came to rest
+  await until("the menu", () => t.page.locator(".menu").count());
+  /* What is asked of the server about the event comes late: the menu has asked the same. */
+  await t.eval(() => window.warpsight.app.ask("sum", { r: 0 }));
+  await t.eval(() => new Promise((done) => setTimeout(done, 300)));
+  equal(await shown(), 0, "of what was under the pointer");
+  await t.page.keyboard.press("Escape");
+  await t.page.mouse.move(place.x + 2, place.y);
+  await until("it again", shown);
+});
+
+test("tables of several reports say of which one each row is", async () => {
+  const s = await serve(
+    make("one-of-two.wsrep", makeReport, "4"),
+    make("two-of-two.wsrep", makeReport, "2"),
+  );
+  const t = await open(s);
+  await t.page.click("[data-tab=events]");
+  const cells = (css) =>
+    t.page.$$eval(css, (all) => all.map((r) => [...r.cells].map((c) => c.innerText)));
+  const rows = await until("events", async () => {
+    const all = await cells(".events tbody tr");
+    return all.length > 20 && all;
+  });
+  const [head] = await cells(".events thead tr");
+  equal(head, ["Start ▴", "Duration", "Name", "Row", "Report"], "columns");
+  const reports = new Set(rows.map((r) => r[4]));
+  equal([...reports].sort(), ["one-of-two.wsrep", "two-of-two.wsrep"], "of both");
+  await t.page.click("[data-tab=compare]");
+  const kinds = (css) =>
+    t.page.$$eval(`${css} .actions button`, (all) =>
+      all.map((b) => b.innerText.replace(/ [\d.\s]+(ns|µs|ms|s)?$/, "")),
+    );
+  const compared = await until("what is compared", async () => {
+    const all = await kinds(".compare");
+    return all.includes("Kernels") && all;
+  });
+  await t.page.click("[data-tab=statistics]");
+  const summed = await until("sums", async () => {
+    const all = await kinds(".statistics:not(.compare)");
+    return all.includes("Kernels") && all;
+  });
+  const both = (all, others) => all.filter((kind) => others.includes(kind));
+  equal(both(compared, summed), both(summed, compared), "kinds in one order");
+  ok(both(compared, summed).length > 4, `kinds: ${compared} and ${summed}`);
+  await t.end();
+});
+
 await runAll();

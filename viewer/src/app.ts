@@ -44,6 +44,7 @@ export interface Selected {
   report: number;
   spot: Spot;
   detail?: EventDetail;
+  byPanel?: boolean; // something else than the time line led to it
 }
 
 export interface Hit {
@@ -724,7 +725,7 @@ export class App {
   }
 
   select(report: number, spot: Spot | null, reveal = false): void {
-    this.selected = spot ? { report, spot: this.nameSpot(report, spot) } : null;
+    this.selected = spot ? { report, spot: this.nameSpot(report, spot), byPanel: reveal } : null;
     this.emitEvent("select");
     this.emitEvent("draw");
     if (!spot) return;

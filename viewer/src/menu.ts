@@ -72,6 +72,7 @@ function showColors(i: {
 
 export function showMenu(x: number, y: number, items: Item[]): void {
   closeMenu();
+  hideTip();
   back = document.activeElement;
   const menu = h(
     "div",
@@ -108,6 +109,7 @@ document.addEventListener("pointerdown", (event) => {
 const tip = h("div", { class: "tip", role: "tooltip" });
 
 export function showTip(x: number, y: number, lines: string[]): void {
+  if (open) return; // what is asked about the event under a menu may come late
   if (!tip.isConnected) document.body.append(tip);
   tip.replaceChildren(...lines.map((line) => h("bdi", { class: "tipline" }, line)));
   tip.hidden = false;

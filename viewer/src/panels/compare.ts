@@ -13,6 +13,7 @@ import { hasWord, t } from "../i18n";
 import { FlameDiff } from "./flamediff";
 import { KINDS, kindsOf } from "./functions";
 import { writeSigned, sortHead, type Sorting } from "./grid";
+import { orderKinds } from "./statistics";
 
 type Figures = [count: number, total: number, min: number, max: number];
 interface Pair {
@@ -254,7 +255,7 @@ export class Compare implements Panel, Linked {
 
   private drawPanel(): void {
     this.app.emitEvent("link");
-    const kinds = [...new Set(this.diff.pairs.map((pair) => pair.kind))];
+    const kinds = orderKinds(this.diff.pairs.map((pair) => pair.kind));
     if (!kinds.includes(this.kind))
       this.kind = kinds.includes("kernels") ? "kernels" : (kinds[0] ?? "");
     const pairs = this.sortPairs(),

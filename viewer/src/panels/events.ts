@@ -21,7 +21,7 @@ import { cleanText, formatCount, formatDuration, formatMoment } from "../format"
 import { t } from "../i18n";
 import { readLanes, writeLanes, type Link, type Linked, type LinkPairs } from "../link";
 import { compareCells } from "../values";
-import { sortHead, type Sorting } from "./grid";
+import { alignNumbers, sortHead, type Sorting } from "./grid";
 import { Histogram, type Slice } from "./histogram";
 
 const PAGE = 200;
@@ -174,17 +174,22 @@ export class Events implements Panel, Linked {
     const sortAgain = (): void => (this.drawHead(), void this.loadEvents()),
       makeHead = (key: Column): HTMLElement =>
         sortHead(this.sort, key, t(key), sortAgain, key === "duration"),
-      own = this.columns.map((name) => sortHead(this.sort, `.${name}`, name, sortAgain, false));
+      own = this.columns.map((name) => {
+        const head = sortHead(this.sort, `.${name}`, name, sortAgain, false),
+          type = this.offered.find((column) => column.name === name)?.type ?? "STR";
+        return type === "STR" || type === "WORD" ? head : alignNumbers(head);
+      });
     fillElement(
       this.head,
       h(
         "tr",
         null,
-        makeHead("start"),
-        makeHead("duration"),
+        alignNumbers(makeHead("start")),
+        alignNumbers(makeHead("duration")),
         makeHead("name"),
         own,
         makeHead("row"),
+        this.app.reports.length > 1 ? h("th", { scope: "col" }, t("report")) : null,
       ),
     );
   }
@@ -359,6 +364,7 @@ export class Events implements Panel, Linked {
       .flatMap((p) => p?.columns ?? [])
       .filter((c, i, all) => all.findIndex((x) => x.name === c.name) === i);
     this.drawChooser();
+    this.drawHead();
     this.shown = this.shown.slice(0, offset + PAGE);
     this.total = parts.reduce((n, p) => n + (p?.count ?? 0), 0);
     this.drawEvents();
@@ -423,7 +429,8 @@ export class Events implements Panel, Linked {
     this.what.textContent = ` ${t("events_of", formatCount(this.total), where)}${first} `;
     this.sayOnly();
     this.more.hidden = this.shown.length >= this.total || this.shown.length >= 800;
-    const selected = this.app.selected;
+    const selected = this.app.selected,
+      many = this.app.reports.length > 1;
     fillElement(
       this.table,
       this.shown.map((spot, i) => {
@@ -469,6 +476,7 @@ export class Events implements Panel, Linked {
           h("td", { class: "wide" }, h("bdi", null, cleanText(spot.name, 300) || t("unnamed"))),
           this.columns.map((_, k) => this.valueCell(spot.values?.[k])),
           h("td", null, h("bdi", null, this.app.placeOf(spot.report, spot.lane))),
+          many ? h("td", null, h("bdi", null, this.reportName(spot))) : null,
         );
       }),
     );
@@ -486,18 +494,25 @@ export class Events implements Panel, Linked {
     this.drawEvents();
   }
 
+  private reportName(spot: Shown): string {
+    return cleanText(this.app.reports[spot.report].name, 60);
+  }
+
   private makeCsv(save: boolean): void {
-    const rows = this.shown.map((spot) => [
-      spot.start,
-      spot.end - spot.start,
-      cleanText(spot.name),
-      ...this.columns.map((_, k) => {
-        const c = spot.values?.[k];
-        return cleanText(String(c?.text ?? c?.value ?? ""));
-      }),
-      this.app.placeOf(spot.report, spot.lane),
-    ]);
-    const head = ["start_ns", "duration_ns", "name", ...this.columns, "row"];
+    const many = this.app.reports.length > 1,
+      rows = this.shown.map((spot) => [
+        spot.start,
+        spot.end - spot.start,
+        cleanText(spot.name),
+        ...this.columns.map((_, k) => {
+          const cell = spot.values?.[k];
+          return cleanText(String(cell?.text ?? cell?.value ?? ""));
+        }),
+        this.app.placeOf(spot.report, spot.lane),
+        ...(many ? [this.reportName(spot)] : []),
+      ]),
+      report = many ? ["report"] : [],
+      head = ["start_ns", "duration_ns", "name", ...this.columns, "row", ...report];
     if (save) saveCsv("events.csv", head, rows);
     else copyCsv(head, rows);
   }

@@ -38,6 +38,12 @@ export function sortHead<K extends string>(
   );
 }
 
+/** The head of a column of numbers, which stand at the right. */
+export function alignNumbers(head: HTMLElement): HTMLElement {
+  head.classList.add("n");
+  return head;
+}
+
 /** The sign of a difference, with a minus as wide as the plus. */
 export function writeSigned(value: number, text: string): string {
   return `${value > 0 ? "+" : value < 0 ? "−" : ""}${text}`;

@@ -23,7 +23,7 @@ export class Histogram {
     fillElement(
       this.root,
       parts.flatMap(({ name, durations }) => [
-        parts.length > 1 ? h("h4", null, h("bdi", null, name)) : null,
+        parts.length > 1 ? h("h3", null, h("bdi", null, name)) : null,
         this.listFigures(durations),
         durations.count ? this.makeBars(durations, chosen) : null,
         durations.count ? this.makeAxis(durations) : null,

@@ -74,8 +74,8 @@ export class Panels {
       if (!app.lost) this.getPanel().updatePanel();
     });
     app.on("select", () => {
-      if (app.selected) this.showPanel("details", false);
-      else this.refreshPanels(["details"]);
+      if (!app.selected || app.selected.detail) this.refreshPanels(["details"]);
+      else this.showPanel("details", !app.selected.byPanel && this.current !== "events");
     });
     app.on("statistics", () => this.showPanel("statistics"));
     app.on("fold", () => this.refreshPanels(["statistics", "functions", "compare"]));
@@ -149,7 +149,7 @@ export class Panels {
   showPanel(which: Word, always = true): void {
     const changed = this.current !== which;
     this.chosen = true;
-    /* Stepping from the table of events through the events must not hide the table. */
+    /* Who steps through events from a table keeps it; so does the table of events always. */
     if (
       !always &&
       this.current !== "details" &&

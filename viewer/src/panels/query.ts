@@ -368,9 +368,10 @@ export class Query implements Panel, Linked {
   }
 
   private makeHead(result: Result, column: string, i: number): HTMLElement {
+    const numbers = ["integer", "real"].includes(result.types[i]);
     return h(
       "th",
-      { scope: "col" },
+      { scope: "col", class: numbers ? "n" : "" },
       h("bdi", null, cleanText(column, 100)),
       h("span", { class: "quiet type" }, result.types[i]),
     );

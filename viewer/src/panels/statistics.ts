@@ -9,7 +9,7 @@ import { fillElement, h, delayCalls, waitForRelease } from "../dom";
 import { cleanText, formatCount, formatDuration, formatPercent } from "../format";
 import { hasWord, t } from "../i18n";
 import { readLanes, writeLanes, type Link, type Linked, type LinkPairs } from "../link";
-import { sortHead, type Sorting } from "./grid";
+import { alignNumbers, sortHead, type Sorting } from "./grid";
 
 const ORDER = [
   "kernels",
@@ -31,6 +31,15 @@ const ORDER = [
   "cuda_other",
   "um",
 ];
+
+/** Kinds in the order in which panels list them. */
+export function orderKinds(kinds: string[]): string[] {
+  const there = [...new Set(kinds)];
+  return [
+    ...ORDER.filter((kind) => there.includes(kind)),
+    ...there.filter((kind) => !ORDER.includes(kind)),
+  ];
+}
 
 type Key = "total" | "count" | "average" | "min" | "max" | "self" | "name";
 type Mine = Group & { report: number };
@@ -65,6 +74,7 @@ export class Statistics implements Panel, Linked {
   private choseKind = false; // the user did
   private linkedKind = ""; // of the link that was opened, until there is something of it
   private sorting: Sorting<Key> = { key: "total", down: true };
+  private countSorting: Sorting<Key> = { key: "count", down: true }; // of kinds without durations
   private turn = 0;
   private kinds: KindSum[] = []; // what all names of each kind come to
   private groups: Mine[] = []; // the first names of each kind, or of this one
@@ -132,8 +142,8 @@ export class Statistics implements Panel, Linked {
         t0,
         t1,
         lanes: mine.length ? mine.join(",") : undefined,
-        sort: this.sorting.key,
-        down: Number(this.sorting.down),
+        sort: this.getOrder().key,
+        down: Number(this.getOrder().down),
         ...this.app.folding,
       };
     });
@@ -179,11 +189,7 @@ export class Statistics implements Panel, Linked {
   }
 
   private listKinds(): string[] {
-    const there = new Set(this.kinds.map((sum) => sum.kind));
-    return [
-      ...ORDER.filter((key) => there.has(key)),
-      ...[...there].filter((name) => !ORDER.includes(name)),
-    ];
+    return orderKinds(this.kinds.map((sum) => sum.kind));
   }
 
   private nameKind(kind: string): string {
@@ -196,13 +202,22 @@ export class Statistics implements Panel, Linked {
           : kind;
   }
 
+  /** Moments have no durations: all that there is to say of them is how many there are. */
+  private isCounted(): boolean {
+    return this.kinds.find((sum) => sum.kind === this.kind)?.total === 0;
+  }
+
+  private getOrder(): Sorting<Key> {
+    return this.isCounted() ? this.countSorting : this.sorting;
+  }
+
   private compareGroups(a: Mine, b: Mine): number {
-    const { key, down } = this.sorting,
+    const { key, down } = this.getOrder(),
       valueOf = (group: Mine): number =>
         key === "average" ? group.total / group.count : (group[key as "total"] ?? 0),
       less =
         key === "name" ? (a.name < b.name ? -1 : Number(a.name > b.name)) : valueOf(a) - valueOf(b);
-    return (down ? -less : less) || b.total - a.total;
+    return (down ? -less : less) || b.total - a.total || b.count - a.count;
   }
 
   /** Another kind, another order, or more names: from what is here where that is all there is. */
@@ -279,7 +294,7 @@ export class Statistics implements Panel, Linked {
       this.linkedKind = "";
     }
     if (!kinds.includes(this.kind)) this.kind = kinds[0] ?? "";
-    const of = this.kinds.find((sum) => sum.kind === this.kind) ?? { total: 0, names: 0 },
+    const of = this.kinds.find((sum) => sum.kind === this.kind) ?? { total: 0, count: 0, names: 0 },
       mine = this.groups
         .filter((group) => group.kind === this.kind)
         .sort((a, b) => this.compareGroups(a, b))
@@ -301,7 +316,9 @@ export class Statistics implements Panel, Linked {
           ? null
           : h("button", { onclick: () => this.makeSql() }, t("copy_sql")),
       ),
-      mine.length ? this.makeTable(mine, of.total) : h("p", { class: "quiet" }, t("nothing_here")),
+      mine.length
+        ? this.makeTable(mine, of.total || of.count)
+        : h("p", { class: "quiet" }, t("nothing_here")),
       this.makeRest(mine.length, of.names),
     );
   }
@@ -310,37 +327,38 @@ export class Statistics implements Panel, Linked {
     key: Key,
     word: "total" | "count" | "average" | "minimum" | "maximum" | "self" | "name",
   ): HTMLElement {
-    return sortHead(
-      this.sorting,
+    const head = sortHead(
+      this.getOrder(),
       key,
       t(word),
       () => this.drawOrLoad(),
       key !== "name" && key !== "min",
     );
+    return key === "name" ? head : alignNumbers(head);
   }
 
+  private makeHeads(many: boolean): (HTMLElement | null)[] {
+    const counted = this.isCounted();
+    return [
+      alignNumbers(h("th", { scope: "col" }, t("share"))),
+      counted ? null : this.makeHead("total", "total"),
+      this.makeHead("count", "count"),
+      counted ? null : this.makeHead("average", "average"),
+      counted ? null : this.makeHead("min", "minimum"),
+      counted ? null : this.makeHead("max", "maximum"),
+      LANES[this.kind]?.nests ? this.makeHead("self", "self") : null,
+      this.makeHead("name", "name"),
+      many ? h("th", { scope: "col" }, t("report")) : null,
+    ];
+  }
+
+  /** `all`: what shares are of. */
   private makeTable(groups: Mine[], all: number): HTMLElement {
     const many = this.app.reports.length > 1; // each report's names are rows of their own
     return h(
       "table",
       { class: "grid" },
-      h(
-        "thead",
-        null,
-        h(
-          "tr",
-          null,
-          h("th", { scope: "col" }, t("share")),
-          this.makeHead("total", "total"),
-          this.makeHead("count", "count"),
-          this.makeHead("average", "average"),
-          this.makeHead("min", "minimum"),
-          this.makeHead("max", "maximum"),
-          LANES[this.kind]?.nests ? this.makeHead("self", "self") : null,
-          this.makeHead("name", "name"),
-          many ? h("th", { scope: "col" }, t("report")) : null,
-        ),
-      ),
+      h("thead", null, h("tr", null, this.makeHeads(many))),
       h(
         "tbody",
         null,
@@ -425,7 +443,17 @@ export class Statistics implements Panel, Linked {
   }
 
   private makeRow(group: Mine, all: number, many: boolean, below = false): HTMLElement {
-    const share = all ? group.total / all : 0;
+    const counted = this.isCounted(),
+      share = all ? (counted ? group.count : group.total) / all : 0,
+      figures = counted
+        ? [formatCount(group.count)]
+        : [
+            formatDuration(group.total),
+            formatCount(group.count),
+            this.averageButton(group),
+            formatDuration(group.min),
+            this.longestButton(group),
+          ];
     return h(
       "tr",
       {
@@ -440,13 +468,7 @@ export class Statistics implements Panel, Linked {
         { class: "n bar", style: { backgroundSize: `${share * 100}% 100%` } },
         all ? formatPercent(share) : "",
       ),
-      [
-        formatDuration(group.total),
-        formatCount(group.count),
-        this.averageButton(group),
-        formatDuration(group.min),
-        this.longestButton(group),
-      ].map((value) => h("td", { class: "n" }, value)),
+      figures.map((value) => h("td", { class: "n" }, value)),
       LANES[this.kind]?.nests
         ? h("td", { class: "n" }, formatDuration(group.self ?? group.total))
         : null,
