@@ -15,6 +15,8 @@
 #include "base/mem.h"
 #include "base/sort.h"
 
+enum { MOST_THREADS = 1 << 22 }; /* ids are the file's: a damaged one may have any */
+
 /* ---- threads ---- */
 
 static void add_state(void *context, uint32_t worker, const struct ws_state *state)
@@ -353,6 +355,8 @@ static void choose_window(struct ws_model *model, const struct ws_model_options 
 	model->from = ws_max(model->from, options->from);
 	model->to = ws_min(model->to, options->to);
 	model->to = ws_max(model->to, model->from);
+	if (model->thread >= model->thread_count)
+		model->thread = 0;
 }
 
 static void sum_running(struct ws_model *model)
@@ -390,7 +394,7 @@ struct ws_model *ws_model_open(const struct ws_report *report,
 
 	model->report = report;
 	model->who = ws_who_open(report);
-	model->thread_count = ws_highest_thread_id(model->who) + 1;
+	model->thread_count = ws_min(ws_highest_thread_id(model->who), (uint32_t)MOST_THREADS) + 1;
 	model->threads = ws_calloc(model->thread_count, sizeof(*model->threads));
 	model->stacks = ws_stacks_open(report, &model->damaged);
 	if (read_gpus(model, err) || read_samples(model, err) ||

@@ -19,6 +19,7 @@
 #include "base/mem.h"
 
 enum { MOST_JUMPS = 16, MOST_ORIGINS = 8, BLOCKED_LAUNCH_NS = 100000 };
+enum { MOST_BLIND = 100000, MOST_OTHERS = 256 };
 
 struct walk {
 	const struct ws_model *model;
@@ -107,7 +108,9 @@ static bool find_last_op(const struct ws_model *model, uint32_t process, uint64_
 			else
 				high = middle;
 		}
-		while (low > 0 && gpu->op[by_end[low - 1]].end > latest) {
+		for (size_t tries = 0;
+		     low > 0 && tries < MOST_OTHERS && gpu->op[by_end[low - 1]].end > latest;
+		     tries++) {
 			const struct ws_work_op *op = &gpu->op[by_end[--low]];
 
 			if (op->process != process)
@@ -422,11 +425,14 @@ void ws_path_walk(const struct ws_model *model, const struct ws_path_end *end, u
 {
 	struct walk walk = {.model = model, .path = path, .place = *end, .from = from, .at = to};
 
+	/* How far the walk goes where it goes in circles. */
+	uint64_t blind = ws_max((to - ws_min(to, from)) / MOST_BLIND, (uint64_t)1000);
+
 	memset(path, 0, sizeof(*path));
 	while (walk.at > from) {
 		if (walk.jumps > 2 * MOST_JUMPS)
 			add_piece(&walk, make_thread_piece(&walk, WS_PIECE_UNKNOWN),
-				  walk.at - ws_min(walk.at - from, (uint64_t)1000));
+				  walk.at - ws_min(walk.at - from, blind));
 		else if (walk.place.op != WS_NO_OP)
 			step_on_gpu(&walk);
 		else
