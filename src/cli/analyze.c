@@ -261,6 +261,26 @@ static int run_analyze(void *values, int argc, char **argv)
 	return status;
 }
 
+/* Line by line, as all that we say in a program's standard error: what it says itself stays apart.
+ */
+static void say_findings(const struct ws_analysis_view *view)
+{
+	struct ws_analysis_view copy = *view;
+	char *text = NULL, *rest;
+	size_t length;
+
+	copy.file = open_memstream(&text, &length);
+	if (!copy.file)
+		return;
+	ws_print_analysis_text(&copy);
+	fclose(copy.file);
+	rest = text;
+	for (char *line; (line = strsep(&rest, "\n"));)
+		if (*line)
+			ws_say("%s", line);
+	free(text);
+}
+
 void ws_say_findings(const char *path)
 {
 	struct ws_model_options options = {.to = UINT64_MAX};
@@ -273,11 +293,8 @@ void ws_say_findings(const char *path)
 		analysis = ws_analysis_open(report, &options, &err);
 	if (analysis) {
 		ws_findings_make(analysis, NULL, &findings);
-		ws_print_analysis_text(&(struct ws_analysis_view){.analysis = analysis,
-								  .findings = &findings,
-								  .path = path,
-								  .brief = true,
-								  .file = stderr});
+		say_findings(&(struct ws_analysis_view){
+			.analysis = analysis, .findings = &findings, .path = path, .brief = true});
 		ws_findings_free(&findings);
 	}
 	ws_analysis_close(analysis);
