@@ -91,9 +91,8 @@ static void remove_stale_arenas(const char *dir)
 }
 
 /*
- * A new file in `dir`, locked; -1 with EAGAIN when it is to be tried again: between the making of a
- * file and its locking another recorder may take it for stale, and then it has lost its name by the
- * time that the lock is had.
+ * Create a file in `dir` and lock it. -1 with EAGAIN when the caller should try again: before the
+ * lock is held, another recorder may take the new file for a stale one and remove its name.
  */
 static int make_locked_file(struct ws_area *area, const char *dir)
 {
@@ -194,8 +193,8 @@ void ws_area_each_folder(void (*fn)(void *ctx, const char *folder), void *ctx)
 
 /*
  * The target needs /dev/shm too (a container gives it 64 MiB, and PyTorch's workers pass tensors
- * through it): it is taken only when the whole budget is a small part of it. Only where no place is
- * large is a small one made do with.
+ * through it). So it is used only when the whole budget is a small part of it. A place without that
+ * much room is used only when there is no other.
  */
 static int make_memory(struct ws_area *area, uint64_t size, uint64_t first, uid_t owner,
 		       struct ws_err *err)
@@ -225,8 +224,8 @@ static int make_memory(struct ws_area *area, uint64_t size, uint64_t first, uid_
 }
 
 /*
- * Limits that the target has too: what is mapped counts against its address space, of which most is
- * to stay its own; and a file cannot be larger than the limit on files.
+ * The target has these limits too. What is mapped counts against its address space, most of which
+ * must stay free for the program, and no file can be larger than the limit on files.
  */
 static uint64_t check_limits(uint64_t budget, uint64_t head)
 {
@@ -327,7 +326,7 @@ void ws_area_feed(struct ws_area *area)
 	uint32_t next = atomic_load_explicit(&area->arena->chunk_next, memory_order_relaxed);
 	uint32_t backed = atomic_load_explicit(&area->arena->chunk_backed, memory_order_relaxed);
 
-	/* Numbers that cannot be are left alone: a page fault there is worth no system call. */
+	/* Numbers that make no sense are ignored: then the hooks extend the arena themselves. */
 	if (backed >= next && backed >= area->chunk_first && backed - next < AHEAD / WS_CHUNK_SIZE)
 		ws_extend_arena_below(area->arena, area->fd, STEP / WS_CHUNK_SIZE, area->chunk_end);
 }
@@ -338,7 +337,8 @@ bool ws_area_repair(struct ws_area *area)
 
 	if (fstat(area->fd, &st) || (uint64_t)st.st_size >= area->size)
 		return false;
-	/* Zeros: the hooks find that nothing is collected and no memory is to be had. */
+	/* The new part reads as zeros: the hooks then see that nothing is collected and that there
+	 * is no memory. */
 	if (ftruncate(area->fd, (off_t)area->size))
 		return false;
 	return true;

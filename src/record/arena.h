@@ -1,6 +1,6 @@
 /*
- * arena.h - the recorder's side of the shared memory: making the file, keeping memory ahead of
- * need, removing it and what dead recorders left.
+ * arena.h - the recorder's side of the shared memory: making the file, keeping memory ready before
+ * it is needed, removing the file and those that dead recorders left.
  */
 #ifndef WS_RECORD_ARENA_H
 #define WS_RECORD_ARENA_H
@@ -21,14 +21,14 @@ struct ws_area {
 	char path[512];
 	bool text_full; /* some text found no room */
 	/*
-	 * What the header of the arena says about its layout, as it was made. The target can write
-	 * there; the recorder uses these.
+	 * What the header of the arena said about its layout when it was made. The target can
+	 * overwrite the header, so the recorder uses this copy.
 	 */
 	uint64_t size;
 	uint32_t chunk_first, chunk_end; /* chunks are chunk_first <= number < chunk_end */
 	uint32_t buffer_first, buffer_count;
 	uint64_t pid_ns; /* the recorder's pid namespace */
-	uid_t owner;	 /* whose processes may register; (uid_t)-1: anyone's */
+	uid_t owner;	 /* only processes of this user may register; (uid_t)-1: anyone's */
 };
 
 /*
@@ -38,19 +38,19 @@ struct ws_area {
  */
 int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws_err *err);
 /*
- * Use an arena that is mapped already and whose header is still to be trusted. `area->arena` and
- * `area->fd` are set.
+ * Use an arena that is already mapped and whose header can still be trusted. The caller has set
+ * `area->arena` and `area->fd`.
  */
 void ws_area_adopt(struct ws_area *area);
 /* Add `s` (with its NUL) to the arena's texts; returns its offset. Only before the target starts.
  * When it is full, 0, and text_full is set. */
 uint32_t ws_area_text(struct ws_area *area, const char *text, size_t len);
-/* Keep a few MiB of chunks ready, so that hooks need not allocate. Cheap when nothing is to be
+/* Keep a few MiB of chunks ready, so that hooks need not allocate them. Cheap when nothing is to be
  * done. */
 void ws_area_feed(struct ws_area *area);
 /*
- * Make the file as long as it was, if someone has made it shorter: what was behind the new end is
- * lost, and nothing is recorded any more. True when it was shorter.
+ * Restore the file's length if someone has made it shorter. What was behind the new end is lost,
+ * and nothing more is recorded. True when it was shorter.
  */
 bool ws_area_repair(struct ws_area *area);
 /* Call `fn` for each folder in which arenas may lie. */

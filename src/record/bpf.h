@@ -1,8 +1,8 @@
 /*
- * bpf.h - programs for the kernel: what a compiled one looks like, maps, and loading.
+ * bpf.h - programs for the kernel: the form of a compiled one, maps, and loading.
  *
- * No library is needed for it, and no description of the kernel's types: the programs use only
- * what is stable, maps and helpers.
+ * No library and no description of the kernel's types is needed: the programs use only what is
+ * stable, namely maps and helpers.
  */
 #ifndef WS_RECORD_BPF_H
 #define WS_RECORD_BPF_H
@@ -14,7 +14,8 @@
 
 /* ---- a compiled program (scripts/embed-bpf.py) ---- */
 
-struct ws_bpf_patch { /* an instruction that loads 64 bits, which are put in when it is loaded */
+/* an instruction that loads 64 bits, which are filled in when the program is loaded */
+struct ws_bpf_patch {
 	uint32_t at, symbol;
 };
 

@@ -1,11 +1,12 @@
 /*
- * chunks.h - whose each chunk of the arena is, in memory that only the recorder can write.
+ * chunks.h - which process each chunk of the arena belongs to, in memory that only the recorder can
+ * write.
  *
- * The arena is written by the target, so nothing that is read there is believed: not which chunk
+ * The target writes to the arena, so nothing that is read there is believed: not which chunk
  * follows another, not which process a chunk belongs to, not where the arena ends. A chunk is
- * claimed when it is first met, by the process through whose memory it was met; until it is given
- * back it can neither be claimed nor given back through another one. What a chunk holds is copied
- * out once, and checked and used as that copy.
+ * claimed when it is first met, by the process through whose memory it was met. Until it is given
+ * back, no other process can claim it or give it back. The contents of a chunk are copied out once,
+ * and the copy is checked and used.
  */
 #ifndef WS_RECORD_CHUNKS_H
 #define WS_RECORD_CHUNKS_H
@@ -17,7 +18,7 @@
 struct ws_proc;
 
 enum ws_chunk_use {
-	WS_USE_UNKNOWN = 0, /* free, or used by a writer and not met yet */
+	WS_USE_UNKNOWN = 0, /* free, or used by a writer and not seen yet */
 	WS_USE_HOME,	    /* of a process */
 	WS_USE_RING,	    /* home of a ring */
 	WS_USE_DATA,	    /* of a ring */
@@ -45,7 +46,7 @@ static inline bool ws_chunks_has(const struct ws_chunks *chunks, uint32_t chunk)
 	return chunk >= chunks->first && chunk < chunks->end;
 }
 
-/* Is it a chunk that `owner` has, or that nobody has been met with? */
+/* Whether `owner` holds the chunk, or nobody does yet. */
 static inline bool ws_chunks_allows(const struct ws_chunks *chunks, uint32_t chunk,
 				    const struct ws_proc *owner)
 {
@@ -53,15 +54,15 @@ static inline bool ws_chunks_allows(const struct ws_chunks *chunks, uint32_t chu
 	       (chunks->entry[chunk].use == WS_USE_UNKNOWN || chunks->entry[chunk].owner == owner);
 }
 
-/* Note that `chunk` is `owner`'s; false when it is no chunk, or has been claimed already. */
+/* Record that `chunk` is `owner`'s. False when it is no chunk, or is claimed already. */
 bool ws_chunks_claim(struct ws_chunks *chunks, uint32_t chunk, struct ws_proc *owner,
 		     enum ws_chunk_use use);
 /* Give a claimed chunk back to the writers; nothing happens when it is not `owner`'s. */
 void ws_chunks_give(struct ws_chunks *chunks, uint32_t chunk, const struct ws_proc *owner);
-/* It is never given back: whoever had it may still write there. */
+/* Never give it back: the process that had it may still write there. */
 void ws_chunks_leave(struct ws_chunks *chunks, uint32_t chunk, const struct ws_proc *owner);
 
-/* Copy out of the arena. The compiler must not read there again for what the copy has. */
+/* Copy out of the arena. The compiler must not read the arena again where the copy is used. */
 static inline void ws_copy_out(void *to, const void *shared, size_t n)
 {
 	memcpy(to, shared, n);

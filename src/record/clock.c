@@ -7,15 +7,15 @@
 
 #include "base/mem.h"
 
-/* Above this, every second reading of the older half goes: hours fit, and what is interpolated over
- * stays seconds long. */
+/* With more readings than this, every second one of the older half is dropped. Hours fit, and
+ * readings stay only seconds apart. */
 #define MOST_READINGS 65536
 
 enum ws_clock_mode ws_clock_choose(void)
 {
 #if defined(__x86_64__)
-	/* The kernel's own verdict: it watches the TSC from boot on and leaves it when it is not to
-	 * be trusted. */
+	/* The kernel's own judgement: it watches the TSC from boot on and stops using it when it is
+	 * not reliable. */
 	char source[32] = "", line[4096];
 	FILE *file =
 		fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");
@@ -34,7 +34,8 @@ enum ws_clock_mode ws_clock_choose(void)
 		}
 	if (file)
 		fclose(file);
-	/* kvm-clock and hyperv's page read the TSC too: with the flags it runs evenly there. */
+	/* The clock sources of kvm-clock and hyperv read the TSC too; with these flags it runs
+	 * evenly there. */
 	if (!strncmp(source, "tsc", 3) || invariant)
 		return WS_CLOCK_COUNTER;
 	return WS_CLOCK_RAW;
@@ -51,7 +52,7 @@ static uint64_t read_realtime_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* The tightest of a few tries: an interruption between the reads would bend the line. */
+/* The closest of a few tries: an interruption between the reads would distort the result. */
 static struct ws_reading read_clocks_once(enum ws_clock_mode mode)
 {
 	struct ws_reading best = {0};
@@ -101,7 +102,7 @@ struct ws_reading ws_clock_read(struct ws_clock *clock)
 {
 	struct ws_reading reading = read_clocks_once(clock->mode);
 
-	/* Both clocks must move on, or there is no line between two readings. */
+	/* Both clocks must have advanced, or there is nothing to interpolate between. */
 	if (clock->n && (reading.ticks <= clock->readings[clock->n - 1].ticks ||
 			 reading.raw <= clock->readings[clock->n - 1].raw))
 		return clock->readings[clock->n - 1];

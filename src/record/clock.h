@@ -1,10 +1,10 @@
 /*
- * clock.h - putting ticks on the session clock.
+ * clock.h - converts ticks to the session clock.
  *
- * The recorder reads (ticks, CLOCK_MONOTONIC_RAW, CLOCK_REALTIME) together, every round, and
+ * Every round, the recorder reads (ticks, CLOCK_MONOTONIC_RAW, CLOCK_REALTIME) together. It
  * converts by interpolating between the readings around a moment: a rate measured once drifts by
- * nanoseconds a second, readings around it do not. Nothing is extrapolated: a round looks at how
- * far the rings have got, then reads, then converts.
+ * nanoseconds a second, readings around the moment do not. Nothing is extrapolated: a round notes
+ * how far the rings have got, then reads the clocks, then converts.
  */
 #ifndef WS_RECORD_CLOCK_H
 #define WS_RECORD_CLOCK_H
@@ -26,7 +26,7 @@ struct ws_clock {
 	uint64_t from, to, raw, mult;
 };
 
-/* Which clock hooks should read on this machine. */
+/* Which clock the hooks should read on this machine. */
 enum ws_clock_mode ws_clock_choose(void);
 /* Begin with a first reading. */
 void ws_clock_init(struct ws_clock *clock, enum ws_clock_mode mode);
@@ -35,8 +35,8 @@ struct ws_reading ws_clock_read(struct ws_clock *clock);
 uint64_t ws_clock_slow(struct ws_clock *clock, uint64_t ticks);
 void ws_clock_free(struct ws_clock *clock);
 
-/* Session time of `ticks`; those outside all readings (a target that scribbled over its records)
- * give the nearest. */
+/* Session time of `ticks`. Ticks outside all readings (the target may have overwritten its records)
+ * give the nearest reading. */
 static inline uint64_t ws_clock_ns(struct ws_clock *clock, uint64_t ticks)
 {
 	if (ticks - clock->from >= clock->to - clock->from)

@@ -1,5 +1,5 @@
 /*
- * closer.h - closes descriptors in a thread of its own, for those whose closing takes long.
+ * closer.h - closes descriptors that take long to close, in a thread of its own.
  */
 #ifndef WS_RECORD_CLOSER_H
 #define WS_RECORD_CLOSER_H
@@ -8,7 +8,7 @@
 
 struct ws_closer;
 
-/* Add a descriptor, which belongs to the closer from now on; with NULL, to a new closer. */
+/* Add a descriptor, which then belongs to the closer. Makes a closer when given NULL. */
 struct ws_closer *ws_closer_add(struct ws_closer *closer, int fd);
 /* Unmap a buffer once the descriptors are closed. */
 struct ws_closer *ws_closer_add_mapping(struct ws_closer *closer, void *address, size_t bytes);

@@ -13,9 +13,8 @@
 #include "record/kernel_names.h"
 #include "symbols/symbolise.h"
 
-#define BUDGET_S                                                                                   \
-	20.0 /* processor time for symbols at the end of a run: `warpsight symbolize` has no limit \
-	      */
+/* processor time for symbols at the end of a run; `warpsight symbolize` has no limit \ */
+#define BUDGET_S 20.0
 #define SAY_AFTER_S 2.0
 
 struct ws_code *ws_code_new(void)
@@ -101,8 +100,8 @@ static void add_diagnostic(struct ws_sink *sink, const char *fmt, const char *pa
 	free(text);
 }
 
-/* Beside a program, `dwp` puts what belongs to it into one file, which libdw reads from version
- * 0.190 on only. */
+/* For a program, `dwp` puts all of this into one file beside it. libdw reads that file from version
+ * 0.190 on. */
 static void explain_split(struct ws_sink *sink, const struct ws_module *module)
 {
 	char *package = ws_format("%s.dwp", module->path), *text;
@@ -158,9 +157,10 @@ static void explain_modules(struct ws_sink *sink, const struct ws_wanted *wanted
 	}
 }
 
-enum { FEW_PLACES = 10 }; /* every process of a runtime runs some code that it never names */
+/* every process of a runtime runs some code that the runtime never names */
+enum { FEW_PLACES = 10 };
 
-/* Says what gives names to generated code, where most of it has none. */
+/* Say how to get names for generated code, where most of it has none. */
 static void explain_generated_code(const struct naming *naming, const struct ws_wanted *wanted,
 				   size_t n)
 {

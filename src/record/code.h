@@ -1,6 +1,7 @@
 /*
- * code.h - what a session knows of code: the modules, the address maps of the processes, and the
- * unwinder; one of each, for every source of call stacks. And the end of it: symbols.
+ * code.h - what a session knows about code: the modules, the address maps of the processes, and the
+ * unwinder. There is one of each, for all sources of call stacks. At the end of a recording it also
+ * resolves symbols.
  */
 #ifndef WS_RECORD_CODE_H
 #define WS_RECORD_CODE_H
@@ -19,10 +20,10 @@ struct ws_code {
 };
 
 struct ws_code *ws_code_new(void);
-/* Write the mappings that are still there, in all reports that were bound to them. To be called
- * before the reports are closed; lookups end. */
+/* Write the mappings that still exist to all reports that were bound to them. Call it before the
+ * reports are closed; no lookup is possible afterwards. */
 void ws_code_end(struct ws_code *code);
-/* Frees the modules too: when no frame of any report is needed any more. */
+/* Free it with its modules. Call it when no frame of any report is needed any more. */
 void ws_code_free(struct ws_code *code);
 
 /*

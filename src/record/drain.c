@@ -100,7 +100,7 @@ static void find_new_rings(struct ws_drain *drain)
 {
 	uint32_t used = atomic_load_explicit(&drain->arena->dir_used, memory_order_acquire);
 
-	/* It only grows: rings that are known stay so, whatever the arena says. */
+	/* The directory only grows: rings that are known stay known, whatever the arena says. */
 	if (used > drain->slots_used)
 		drain->slots_used = ws_min(used, WS_DIR_SLOTS);
 	for (uint32_t slot = 0; slot < drain->slots_used; slot++) {
@@ -144,7 +144,7 @@ static void snapshot_rings(struct ws_drain *drain, struct ws_ring_state *ring_st
 		used = atomic_load_explicit(&shared->used, memory_order_acquire);
 		if (next == WS_CHUNK_NONE || ring_state->cut)
 			break;
-		/* A chunk that is met a second time, here or elsewhere, has an owner. */
+		/* A chunk that is met twice, here or elsewhere, has an owner already. */
 		if (!ws_chunks_claim(&drain->chunks, next, ring_state->stream.proc, WS_USE_DATA)) {
 			ring_state->cut = true;
 			mark_ring_broken(drain, ring_state);
@@ -189,7 +189,8 @@ static uint64_t convert_chunk(struct ws_drain *drain, struct ws_ring_state *ring
 	return at - from;
 }
 
-/* A backlog takes long to convert. A kill meanwhile is to cost no more of it than of any round. */
+/* A large backlog takes long to convert. A kill meanwhile should not cost more of it than of any
+ * other round. */
 static void commit_long_round(struct ws_drain *drain)
 {
 	uint64_t now = ws_read_raw_ns();
@@ -216,14 +217,15 @@ static uint64_t convert_ring(struct ws_drain *drain, struct ws_ring_state *ring_
 			 done = ring_state->chunk;
 
 		bytes += convert_chunk(drain, ring_state, ws_min(used, WS_CHUNK_SIZE));
-		/* As the snapshot found it: what stands in the chunk may be another number now. */
+		/* The next chunk is the one that the snapshot found: the number in the chunk may
+		 * have changed since. */
 		ring_state->chunk = drain->chunks.entry[done].next;
 		ring_state->offset = sizeof(struct ws_chunk);
 		if (done != ring_state->home)
 			ws_chunks_give(&drain->chunks, done, ring_state->stream.proc);
 		commit_long_round(drain);
-		ws_area_feed(drain->area); /* a writer that outruns this must not have to allocate
-					  for itself */
+		/* a writer that is faster than this should not have to allocate for itself */
+		ws_area_feed(drain->area);
 	}
 	if (ring_state->offset < ring_state->snap_used)
 		bytes += convert_chunk(drain, ring_state, ring_state->snap_used);
@@ -232,7 +234,7 @@ static uint64_t convert_ring(struct ws_drain *drain, struct ws_ring_state *ring_
 
 /* ---- ends ---- */
 
-/* More ranges than this many chunks hold are not open at once in any thread. */
+/* Ranges open at once in one thread fit into this many chunks. */
 #define OPEN_CHUNKS 64u
 
 static void open_events(struct ws_drain *drain, struct ws_ring_state *ring_state)
@@ -264,7 +266,7 @@ static const char *const loss_names[WS_LOSS_KINDS] = {[WS_LOSS_NVTX] = "nvtx",
 						      [WS_LOSS_SAMPLE] = "CPU samples",
 						      [WS_LOSS_PYTHON] = "Python samples"};
 
-/* No thread loses more than an event in a nanosecond: a count that says so was overwritten. */
+/* No thread loses more than one event in a nanosecond: a count above that was overwritten. */
 static uint64_t most_losses(const struct ws_drain *drain, const struct ws_ring_state *ring_state)
 {
 	return drain->clock->readings[drain->clock->n - 1].raw -
@@ -299,7 +301,7 @@ static void write_losses(struct ws_drain *drain, struct ws_ring_state *ring_stat
 							  : "the memory for recording was full");
 }
 
-/* Give back the chunks of ranges that are open beyond those in the home chunk. */
+/* Give back the chunks with open ranges that did not fit into the home chunk. */
 static void give_open_chunks(struct ws_drain *drain, const struct ws_ring_state *ring_state)
 {
 	uint32_t more = atomic_load(&ring_state->ring->open_more), chunks[OPEN_CHUNKS], n = 0;
@@ -359,9 +361,9 @@ static uint64_t drain_round(struct ws_drain *drain, bool last)
 			      memory_order_relaxed);
 	ws_drain_poll_ends(drain);
 	/*
-	 * Who is known to have ended before the directory is read has all its rings in it. Who is
-	 * found dead while it is read may have put one in a slot already passed: that process is
-	 * settled a round later, when its rings have been seen.
+	 * A process known to have ended before the directory is read has all its rings in it. One
+	 * that is found dead while it is read may have put a ring into a slot that was already
+	 * passed: it is settled a round later, when its rings have been seen.
 	 */
 	for (struct ws_proc *process = drain->procs; process; process = process->next)
 		process->complete = process->ending;
@@ -379,8 +381,8 @@ static uint64_t drain_round(struct ws_drain *drain, bool last)
 		}
 	ws_clock_read(drain->clock);
 	drain->last_commit = drain->clock->readings[drain->clock->n - 1].raw;
-	/* What CUPTI hands back on its threads refers to what other threads wrote before: those
-	 * first. */
+	/* Convert first what other threads wrote: what CUPTI hands back on its own threads refers
+	 * to it. */
 	for (uint32_t k = 0; k < 2 * drain->slots_used; k++) {
 		struct ws_ring_state *ring_state = drain->slot[k % drain->slots_used];
 
@@ -397,8 +399,8 @@ static uint64_t drain_round(struct ws_drain *drain, bool last)
 		if ((process->complete || last) && !process->rings) {
 			if (!process->ending)
 				process->reason = WS_END_RUNNING;
-			/* One that cannot be seen may have threads that write on after it said that
-			 * it ends: its memory stays. */
+			/* A process that cannot be seen may have threads that go on writing after
+			 * it said that it ends, so its memory stays. */
 			ws_drain_settle_process(drain, process,
 						process->ending && process->host_pid);
 		}
@@ -455,7 +457,7 @@ static uint32_t get_string_chunk(uint32_t handle)
 	return (uint32_t)((uint64_t)handle * 8 / WS_CHUNK_SIZE);
 }
 
-/* Whether it is a chunk in which the process defines strings. */
+/* Whether the process defines strings in this chunk. */
 static bool has_strings(struct ws_proc *process, uint32_t chunk)
 {
 	const struct ws_chunk_owner *entry;
@@ -533,8 +535,8 @@ uint32_t ws_stream_thread(struct ws_stream *stream, uint32_t tid)
 
 /*
  * Local texts: numbers count up and are mostly forgotten in order, so a table indexed by their low
- * bits seldom collides. One that stays long (an outer range) is stepped over; only when many do is
- * the table doubled.
+ * bits seldom has collisions. A text that stays long (an outer range) is stepped over; the table is
+ * doubled only when many stay.
  */
 #define TEXTS_FIRST 64
 #define TEXTS_STEPS 64

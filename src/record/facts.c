@@ -13,8 +13,9 @@
 #include "base/choose.h"
 #include "text/mask.h"
 
-/* What launchers set. Values are kept of those that say which rank of what this is, or how the GPUs
- * are used; of the groups with a * below them the names, since schedulers put credentials there. */
+/* Variables that launchers set. Values are kept of those that say which rank of a job this is, or
+ * how the GPUs are used. Of the groups that match a pattern with * only the names are kept, since
+ * schedulers put credentials there. */
 const char ws_launcher_variables[] = "RANK\0"
 				     "LOCAL_RANK\0"
 				     "WORLD_SIZE\0"
@@ -165,7 +166,7 @@ static char *read_first_line(const char *path, char *out, size_t size)
 	return out;
 }
 
-/* Append the words, each ended by a NUL; those of the target are masked apart from ours, since the
+/* Append the words, each ended by a NUL. The target's words are masked separately from ours, since
  * options of its program mean something else. */
 static void add_words(struct ws_text *out, char **words, size_t count, bool masked)
 {

@@ -6,8 +6,9 @@
 #include "record/record.h"
 #include "record/sink.h"
 
-/* Variables that launchers set, reported by every process: NUL-separated. Their values are stored
- * without being asked for; of those that only match a pattern, which ends in '*', the names. */
+/* Variables that launchers set, which every process reports: NUL-separated. Their values are stored
+ * without being asked for; of those that match only a pattern, which ends in '*', the names are
+ * stored. */
 extern const char ws_launcher_variables[];
 
 void ws_facts_write(struct ws_sink *sink, const struct ws_record_opts *options, int target_pid,

@@ -1,13 +1,13 @@
 /*
  * from_cuda.c - the CUDA hook's records into rows.
  *
- * The hook hands on CUPTI's own records in batches. Each says its kind and size; the size says
- * which version of the struct it is. They come from memory that the target can scribble over: sizes
- * are checked here, handles where they are looked up, numbers used as indexes where they are used.
+ * The hook passes CUPTI's own records on in batches. Each has a kind and a size, which says which
+ * version of the struct it is. They come from memory that the target can overwrite, so sizes are
+ * checked here, handles where they are looked up, and numbers used as indexes where they are used.
  *
- * When a process has died, the buffers that CUPTI was filling are still in the arena:
- * ws_convert_cuda_process_end parses them from where the hook had got. Texts in them are addresses
- * in a process that is gone; those that the hook saw before are known.
+ * When a process has died, the buffers that CUPTI was filling are still in the arena.
+ * ws_convert_cuda_process_end parses them from the point that the hook had reached. Texts in them
+ * are addresses in a process that is gone; those that the hook saw before are known.
  */
 #include "record/from_cuda.h"
 
@@ -18,7 +18,8 @@
 #include "base/mem.h"
 #include "record/proc.h"
 
-/* A GPU's clock may be ahead of ours by less: what begins later was overwritten. */
+/* A GPU's clock may be ahead of ours by no more than this: a record that begins later was
+ * overwritten. */
 #define FUTURE_NS UINT64_C(10000000000)
 #define KEPT_MOST (1u << 20) /* entries of each kind that are kept for a process */
 
@@ -147,7 +148,7 @@ void ws_cuda_place(const struct ws_cuda_proc *process, uint32_t context, uint32_
 
 /* ---- batches ---- */
 
-/* How long allocations and frees wait for earlier ones: a thread's buffer is taken at least every
+/* How long allocations and frees wait for earlier ones: each thread's buffer is read at least every
  * 100 ms, if the GPU is done with it. */
 #define MEMORY_WAIT_NS UINT64_C(2000000000)
 

@@ -26,8 +26,8 @@ struct ws_cuda_device {
 		written; /* CUPTI's record came; the driver's answers came; its row is written */
 	struct ws_row_cuda_device row;
 	struct ws_sm sm;
-	int64_t in_use[WS_CUDA_MEM_KINDS]; /* below 0 when what was allocated before the recording
-					      is freed */
+	/* below 0 when memory is freed that was allocated before the recording */
+	int64_t in_use[WS_CUDA_MEM_KINDS];
 };
 
 struct ws_cuda_names { /* of a kernel, in the report's dictionary */
@@ -61,7 +61,7 @@ struct ws_cuda_proc {
 	struct ws_map event_numbers; /* handle of an event -> its number */
 	struct ws_map events; /* correlation of the call that recorded an event -> its number; only
 				 while times of events are collected */
-	struct ws_map errors; /* calls that failed: cbid and result, said already */
+	struct ws_map errors; /* failed calls that have been reported: cbid and result */
 	uint16_t sizes[CUPTI_KIND_COUNT]; /* of records, as seen, in 8-byte words */
 	uint32_t last_tid, last_thread;
 	uint32_t overhead_names[16];
@@ -76,14 +76,14 @@ struct ws_cuda_record {
 	bool unfinished;
 };
 
-/* Whether `field` lies within what this version of CUPTI wrote. */
+/* Whether this version of CUPTI wrote `field`. */
 #define WS_CUDA_HAS(c, r, field) \
 	((size_t)((const char *)&(r)->field - (const char *)(r)) + sizeof((r)->field) <= (c)->size)
 
 /* A field, or `fallback` where this version of CUPTI did not write it. */
 #define WS_CUDA_FIELD(c, r, field, fallback) (WS_CUDA_HAS(c, r, field) ? (r)->field : (fallback))
 
-/* The end of something that began at `start`; none when CUPTI wrote no end. */
+/* The end of something that began at `start`; none when CUPTI wrote none. */
 static inline uint64_t ws_end_or_none(uint64_t end, uint64_t start)
 {
 	return end >= start ? end : WS_NO_TIME;
@@ -110,19 +110,19 @@ bool ws_cuda_wanted(struct ws_stream *stream, uint64_t start, uint64_t end);
 /* The thread of the process that had this id at that time. */
 uint32_t ws_cuda_thread(struct ws_stream *stream, struct ws_cuda_proc *process, uint32_t tid,
 			uint64_t time);
-/* Keep a value for the process, unless there are so many that they must have been made up. */
+/* Keep a value for the process, unless there are so many that they must be made up. */
 void ws_cuda_keep(struct ws_map *map, uint64_t key, uint64_t value);
 /* Device of a context, and the context it stands for: a green one belongs to another. */
 void ws_cuda_place(const struct ws_cuda_proc *process, uint32_t context, uint32_t *base,
 		   uint32_t *green);
-/* Write the rows of allocations and frees up to `until` (session ns), with what was in use after
- * each. */
+/* Write the rows of allocations and frees up to `until` (session ns), with how much was in use
+ * after each. */
 void ws_cuda_settle_memory(struct ws_stream *stream, struct ws_cuda_proc *process, uint64_t until);
 /* Write the rows of devices that were not written because the driver's answers never came. */
 void ws_cuda_write_devices(struct ws_stream *stream, struct ws_cuda_proc *process, bool all);
 
-/* CUPTI numbers kinds of memory from 1 and 0 for unknown; the known export from 0 and 7 for
- * unknown. */
+/* CUPTI numbers the kinds of memory from 1, with 0 for unknown; the known export format from 0,
+ * with 7 for unknown. */
 static inline uint32_t ws_get_cuda_memory_kind(uint32_t kind)
 {
 	return kind && kind < 8 ? kind - 1 : 7;

@@ -12,8 +12,8 @@
 
 /* ---- calls ---- */
 
-/* Results that are no errors, and names of the others that programs meet. What is freed while the
- * program ends is gone already. */
+/* Results that are no errors, and the names of other results that programs meet. Memory freed while
+ * the program ends is gone already. */
 enum {
 	CUDA_SHUTTING_DOWN = 4,
 	CUDA_NOT_READY = 600,
@@ -144,7 +144,7 @@ void ws_cuda_sync(struct ws_stream *stream, const struct ws_cuda_record *cuda_re
 
 enum { EVENTS_MOST = 1 << 16 };
 
-/* Handles are used again; so are numbers then. */
+/* CUDA reuses handles, so numbers are then reused too. */
 static uint32_t number_event(struct ws_cuda_proc *process, uint64_t handle)
 {
 	bool found;
@@ -157,7 +157,8 @@ static uint32_t number_event(struct ws_cuda_proc *process, uint64_t handle)
 	return (uint32_t)n;
 }
 
-/* With times, the row is written when they come: in CUPTI's record of the same call. */
+/* With event times collected, the row is written when the times come: in CUPTI's record of the same
+ * call. */
 static void note_event_record(struct ws_stream *stream, struct ws_cuda_proc *process,
 			      const struct ws_rec_cuda_sync *record)
 {
@@ -329,7 +330,8 @@ void ws_cuda_settle_memory(struct ws_stream *stream, struct ws_cuda_proc *proces
 	if (process->memory_n)
 		qsort(process->memory, process->memory_n, sizeof(*process->memory),
 		      compare_memory_times);
-	/* Many at once are not waited for: half of them has been there for long. */
+	/* When there are many, waiting goes on for half of them only: the others have been there
+	 * for long. */
 	if (process->memory_n >= WS_CUDA_MEMORY_MOST &&
 	    process->memory[process->memory_n / 2].start > until)
 		until = process->memory[process->memory_n / 2].start;
@@ -347,8 +349,8 @@ void ws_cuda_settle_memory(struct ws_stream *stream, struct ws_cuda_proc *proces
 	process->memory_first = process->memory_n ? process->memory[0].start : UINT64_MAX;
 }
 
-/* Each thread's records come in order, but those of one thread later than those of another: memory
- * is counted in the order of time. */
+/* Each thread's records come in order, but records of one thread may come later than those of
+ * another. Memory in use is counted in the order of time. */
 static void keep_memory(struct ws_cuda_proc *process, const struct ws_row_cuda_memory *row)
 {
 	ws_grow(process->memory, process->memory_cap, process->memory_n + 1);

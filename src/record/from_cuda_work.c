@@ -24,8 +24,8 @@ static const struct ws_cuda_names *find_kernel_names(struct ws_stream *stream,
 	if (ws_likely(index))
 		return &process->names[index - 1];
 	if (!handle) {
-		/* Of a program that was killed before the name was sent. Its address still tells it
-		 * from others. */
+		/* A kernel of a program that was killed before the name was sent. Its address still
+		 * distinguishes it from others. */
 		snprintf(lost, sizeof(lost), "kernel at %p, name lost", (const void *)field);
 		unnamed.demangled = unnamed.name = unnamed.mangled =
 			ws_stream_intern(stream, lost, strlen(lost));
@@ -98,8 +98,7 @@ struct work_times {
 	uint8_t flags;
 };
 
-/* Times as they are, or what stands for them when the driver had none. Whether the row is wanted.
- */
+/* Times as they are, or substitutes when the driver had none. Returns whether the row is wanted. */
 static bool fill_times(struct ws_stream *stream, const struct ws_cuda_record *record,
 		       uint64_t start, uint64_t end, struct work_times *row)
 {
@@ -122,8 +121,8 @@ static bool fill_times(struct ws_stream *stream, const struct ws_cuda_record *re
 		(row)->flags = (times).flags; \
 	} while (0)
 
-/* Where a piece of work ran and which call caused it: fields that every kind of record and of row
- * has. */
+/* Where a piece of work ran and which call caused it: fields that all kinds of records and rows
+ * have. */
 #define FILL_PLACE(s, c, from, row)                                                             \
 	do {                                                                                    \
 		(row)->device = (from)->device;                                                 \

@@ -1,13 +1,13 @@
 /*
  * from_nvtx.c - NVTX records into rows.
  *
- * Push/pop ranges come whole and are most of what there is: their way is short, with the string of
- * the last record at hand. Start/end ranges come as two records, in any order since they may be of
- * two threads' rings: whichever comes first waits in a table of the process. Payload data waits in
- * the stream until the event that it belongs to.
+ * Push/pop ranges come whole and are most of what there is, so their path is short, with the string
+ * of the last record at hand. Start/end ranges come as two records, in any order, since they may be
+ * in two threads' rings: the first to come waits in a table of the process. Payload data waits in
+ * the stream until its event comes.
  *
- * Records come from memory that the target can scribble over: sizes are checked here, handles and
- * numbers where they are looked up. Whatever else a record holds at worst makes a row with odd
+ * Records come from memory that the target can overwrite: sizes are checked here, handles and
+ * numbers where they are looked up. Whatever else a record holds, at worst it makes a row with odd
  * values.
  */
 #include <stdlib.h>
@@ -25,7 +25,7 @@ enum {
 	PENDING_MOST = 1 << 18, /* start/end ranges of a process waiting for their other half */
 	BLOBS_MOST = 1 << 13,	/* payloads of a stream waiting for their event */
 };
-#define BLOB_BYTES_MOST (UINT64_C(80) << 20)  /* one event's payloads; the hook keeps to less */
+#define BLOB_BYTES_MOST (UINT64_C(80) << 20)  /* of one event; the hook writes fewer */
 #define HELD_BYTES_MOST (UINT64_C(256) << 20) /* all payloads of a process that wait */
 
 struct bytes {
@@ -38,8 +38,8 @@ struct blob {
 	uint32_t number;
 };
 
-/* What a ring's conversion remembers. Belongs to the process's state too, so that it goes at the
- * latest with that. */
+/* What the conversion of a ring remembers. The process's state owns it too, so it is freed with
+ * that at the latest. */
 struct stream_state {
 	struct stream_state *next, **self;
 	uint64_t last_handle; /* with its id in the upper half */
@@ -137,7 +137,7 @@ void ws_convert_nvtx_stream_end(struct ws_stream *stream)
 
 /* ---- texts and payloads ---- */
 
-/* Report string of a text, by what `small` says it is. */
+/* Report string of a text whose form is in `small`. */
 static inline uint32_t intern_text(struct ws_stream *stream, struct stream_state *st,
 				   uint16_t small, uint32_t value)
 {
@@ -179,7 +179,7 @@ static void drop_blob(struct stream_state *st, struct blob *blob)
 	st->blobs_n--;
 }
 
-/* Drop one that nothing will refer to. */
+/* Drop a payload that nothing will refer to. */
 static void forget_blob(struct proc_state *ps, struct stream_state *st, struct blob *blob)
 {
 	ps->held -= blob->bytes.len;
@@ -378,8 +378,9 @@ static void start_range(struct ws_stream *stream, uint64_t id, const struct ws_r
 		write_pending(stream, &alone);
 		return;
 	}
-	if (pending) { /* an id used anew while its range is open: synchronisation objects do that
-		    after a lost end */
+	/* an id used again while its range is open: synchronisation objects do that after their
+	 * end was lost */
+	if (pending) {
 		write_pending(stream, pending);
 		remove_pending(ps, pending);
 	}
@@ -430,8 +431,8 @@ void ws_convert_nvtx_process_end(struct ws_stream *stream)
 		if (!pending->id)
 			continue;
 		if (pending->is_end)
-			ps->ends_alone += pending->id < WS_NVTX_ID_SYNC; /* of a lock taken before
-								      the collection: no wonder */
+			/* of a lock taken before the collection: nothing odd */
+			ps->ends_alone += pending->id < WS_NVTX_ID_SYNC;
 		else
 			write_pending(stream, pending);
 		drop_bytes(stream, &pending->binary);
@@ -482,7 +483,7 @@ static void write_event(struct ws_stream *stream, const struct ws_rec_nvtx_event
 		else
 			drop_bytes(stream, binary);
 		return;
-	default: /* FORGET: what it named is gone now */
+	default: /* FORGET: the named object is gone */
 		drop_bytes(stream, binary);
 		return;
 	}
@@ -523,9 +524,9 @@ void ws_convert_nvtx_event(struct ws_stream *stream, const struct ws_rec *rec)
 }
 
 /*
- * A kill may come after the record of a range was written and before it left the stack. (Times
- * alone do not tell: counters of some machines step by 10 ns, so that a range and the one inside it
- * can begin at the same tick.)
+ * A kill may come after the record of a range was written and before the range left the stack.
+ * (Times alone do not show it: counters of some machines step by 10 ns, so a range and the one
+ * inside it can begin at the same tick.)
  */
 static bool is_written(const struct stream_state *st, const struct ws_open *open)
 {

@@ -2,10 +2,10 @@
  * from_osrt.c - OS-runtime records into rows.
  *
  * Most records are one row. Calls that never returned (the thread blocks for ever, the program was
- * killed) have no record but a note in their ring, and give a row without an end.
+ * killed) have no record, only a note in their ring, and give a row without an end.
  *
- * Records come from memory that the target can scribble over: sizes and function numbers are
- * checked here, handles where they are looked up.
+ * Records come from memory that the target can overwrite: sizes and function numbers are checked
+ * here, handles where they are looked up.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,8 @@ static const struct function {
 #include "ring/osrt_functions.def"
 };
 
-/* String ids of the names, in the report that the process goes to; 0 where not asked for yet. */
+/* String ids of the names, in the report that the process goes to; 0 for those not looked up yet.
+ */
 static uint32_t find_function_name(struct ws_stream *stream, unsigned fn)
 {
 	void **slot = ws_proc_slot(stream->proc, WS_SLOT_OSRT, free);
@@ -37,8 +38,8 @@ static uint32_t find_function_name(struct ws_stream *stream, unsigned fn)
 }
 
 /*
- * Start of the last call of the ring that has a row, in ticks: a kill between a record and the
- * removal of its note shows the call twice.
+ * Start of the last call of the ring that has a row, in ticks. Without it, a kill between writing a
+ * record and removing its note would show the call twice.
  */
 static uint64_t get_last_start(const struct ws_stream *stream)
 {

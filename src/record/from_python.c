@@ -2,9 +2,9 @@
  * from_python.c - converts what the Python hook records: code objects, samples with their frames,
  * spans of the GIL.
  *
- * Samples are rows of `sample` like those of perf events: the copied stack is unwound and Python's
- * frames are put in place of the interpreter's. They carry the flags SIGNAL and CLOCK. What they
- * stand for comes from perf's context switches (perf_time.c), else by the period of their clock.
+ * Samples are rows of `sample` like those of perf events: the copied stack is unwound, and Python's
+ * frames replace the interpreter's. They have the flags SIGNAL and CLOCK. How much time they stand
+ * for follows from perf's context switches (perf_time.c), or else from the period of their clock.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +15,8 @@
 #define CODES_MOST (1u << 20)
 #define FRAMES_MOST (1u << 20) /* kept by ring */
 
-/* Per ring: codes by number, frames by code and offset, and the frames that the next record refers
- * to. */
+/* Per ring: codes by number, frames by code and offset, and the frames that belong to the next
+ * record. */
 struct stream_state {
 	struct ws_map codes;  /* number -> struct ws_py_known * */
 	struct ws_map frames; /* number << 32 | offset + 1 -> frame id */
@@ -320,8 +320,8 @@ static size_t unwind(struct ws_stream *stream, struct ws_maps_process *maps,
 	return ws_unwind_stack(code->unwinder, &stop, WS_MODE_AUTO, out, WS_UNWIND_DEEPEST, flags);
 }
 
-/* What the samples were taken by, once a report. */
-#define EVENT_ROW 1000000u /* beyond the ones that perf numbers */
+/* What took the samples, once a report. */
+#define EVENT_ROW 1000000u /* after those that perf numbers */
 static void describe(struct ws_stream *stream)
 {
 	struct ws_python *py = stream->proc->drain->python;
@@ -366,8 +366,8 @@ void ws_convert_python_sample(struct ws_stream *stream, const struct ws_rec *rec
 				      flags != 0, &row.frame);
 	row.gil = (uint8_t)(record->gil <= WS_GIL_WAITS ? record->gil : WS_GIL_UNKNOWN);
 	row.cpu = record->cpu;
-	/* A native stack that was cut short is whole again when Python's is: all of it that is
-	 * missing are frames of the interpreter. */
+	/* A native stack that was cut short is complete again when Python's is: all that is missing
+	 * of it are frames of the interpreter. */
 	row.flags = (uint8_t)(WS_SAMPLE_CLOCK | WS_SAMPLE_SIGNAL |
 			      (st->stack.truncated ? WS_SAMPLE_TRUNCATED : 0) |
 			      (st->stack.n ? 0 : flags));

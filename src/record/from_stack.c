@@ -1,11 +1,11 @@
 /*
  * from_stack.c - copied stacks and address maps of the hooks into rows of `frame` and `stack`.
  *
- * The innermost frames are the hooks' own, and CUPTI's; they are left out, up to the last that lies
- * in one of their libraries, so that a stack begins where the program made the call, or with the
- * driver's own frames. Addresses are looked up in the process's map: kept by perf's records where
- * those are, else read from /proc/PID/maps, else as the process itself wrote it before its first
- * stack.
+ * The innermost frames are the hooks' own, and CUPTI's. They are left out, up to the last one that
+ * lies in one of their libraries, so that a stack begins where the program made the call, or with
+ * the driver's own frames. Addresses are looked up in the process's map: the one that perf's
+ * records keep where there are any, else /proc/PID/maps, else the one that the process wrote before
+ * its first stack.
  */
 #include "record/from_stack.h"
 
@@ -24,9 +24,8 @@
 #include "record/proc.h"
 #include "symbols/symbolise.h"
 
-#define HOOK_FRAMES                                                                  \
-	24 /* more than the hooks, and CUPTI that calls them, ever have on the stack \
-	    */
+/* more than the hooks, and CUPTI when it calls them, ever have on the stack \ */
+#define HOOK_FRAMES 24
 
 struct stack_proc {	     /* of a process */
 	struct ws_map cuda;  /* correlation -> stack */
@@ -44,7 +43,7 @@ struct stack_stream { /* of a ring */
 	uint32_t samples; /* so far */
 	bool sampled;
 	uint32_t last_frame, last_callers; /* of its last sample */
-	uint32_t have;			   /* bytes of a stack whose pieces still come */
+	uint32_t have;			   /* bytes of a stack of which pieces are still to come */
 	char *bytes;
 };
 
@@ -86,8 +85,8 @@ void ws_convert_stack_stream_end(struct ws_stream *stream)
 
 /* ---- address maps ---- */
 
-/* How the process is known to the maps: by its pid as seen from here, or, where that cannot be
- * told, by a number that no process has. */
+/* The number by which the maps know the process: its pid as seen from here or, where that is
+ * unknown, a number that no process has. */
 static int make_stack_key(const struct ws_proc *process)
 {
 	return process->host_pid > 0 ? process->host_pid : -(int)(process->id + 1);
@@ -149,7 +148,7 @@ static void copy_registers(const struct ws_rec_stack *record, struct ws_regs *re
 	}
 }
 
-/* Where the frames of a record go. */
+/* Where the frames of a record are put. */
 struct unwound_stack {
 	struct ws_unwound_frame *places; /* room for `most` */
 	size_t most;
@@ -173,7 +172,7 @@ static size_t unwind_record(struct ws_stream *stream, const struct ws_rec_stack 
 	if (stop.maps)
 		got = ws_unwind_stack(code->unwinder, &stop, WS_MODE_AUTO, out->places, out->most,
 				      &out->flags);
-	/* A library that came since the map was read: once more, while the process can be asked. */
+	/* Read the map again, for a library that came since, while the process can be asked. */
 	if (stop.maps && (out->flags & WS_SAMPLE_BROKEN) && make_stack_key(stream->proc) > 0 &&
 	    ws_maps_is_worth_scanning(stop.maps, stop.time) &&
 	    !ws_maps_scan(code->maps, make_stack_key(stream->proc), stop.time, stop.time))
@@ -214,7 +213,7 @@ static uint32_t intern_stack(struct ws_stream *stream, const struct ws_rec_stack
 	return ws_stackset_places(ws_stackset_of(stream->sink), places + skip, got, NULL);
 }
 
-/* A sample was taken where a signal came: none of its frames is ours. */
+/* A sample was taken where a signal arrived: none of its frames is ours. */
 static uint32_t add_sample_stack(struct ws_stream *stream, const struct ws_rec_stack *record,
 				 const char *bytes, uint32_t n, struct stack_stream *t)
 {
@@ -226,7 +225,7 @@ static uint32_t add_sample_stack(struct ws_stream *stream, const struct ws_rec_s
 	return ws_stackset_places(ws_stackset_of(stream->sink), places, got, &t->leaf);
 }
 
-/* What a thread ran after its last sample counts to that one's stack. */
+/* What a thread ran after its last sample is counted to that sample's stack. */
 static void take_last_stack(struct ws_stream *stream, const struct stack_stream *t,
 			    struct ws_row_sample *row)
 {

@@ -7,16 +7,16 @@
 
 #include "record/convert.h"
 
-/* The stack of the OS-runtime call that began at `start` (ticks), whose record stands directly
- * behind it in the ring; WS_NO_U32 for none. */
+/* The stack of the OS-runtime call that began at `start` (ticks), whose record follows it directly
+ * in the ring; WS_NO_U32 for none. */
 uint32_t ws_stack_of_call(struct ws_stream *stream, uint64_t start);
-/* The stack of the CUDA call with that correlation in the process, once; WS_NO_U32 for none so far.
- */
+/* The stack of the CUDA call with that correlation in the process, which it is given once;
+ * WS_NO_U32 for none so far. */
 uint32_t ws_stack_of_correlation(struct ws_stream *stream, uint32_t correlation);
 /*
  * What lies at a code address of the process at that time: string id of the function, or of the
- * address in hexadecimal where that is not known; *library gets that of the file it is in, or 0.
- * Looked up once for each address, a few hundred at most.
+ * address in hexadecimal when that is unknown. *library gets the string id of its file, or 0. Each
+ * address is looked up once; there are a few hundred at most.
  */
 uint32_t ws_stack_function(struct ws_stream *stream, uint64_t time, uint64_t address,
 			   uint32_t *library);

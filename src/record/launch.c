@@ -33,7 +33,7 @@ static int become_user(const char *user)
 	return !pw || initgroups(user, pw->pw_gid) || setgid(pw->pw_gid) || setuid(pw->pw_uid);
 }
 
-/* Asked in a process of its own that has that user's rights. */
+/* Asked in a process that has that user's rights. */
 bool ws_launch_can_read_hooks(const struct ws_record_opts *options, const char *preload,
 			      const char *session)
 {
@@ -157,7 +157,8 @@ static void set_variable(char **env, size_t *n, char *entry)
 	free(name);
 }
 
-/* Adds options to those that a variable holds already; the last of two that disagree counts. */
+/* Add options to those that a variable holds already; of two that contradict each other the last
+ * one counts. */
 static void add_words(char **env, size_t *n, const char *name, const char *words)
 {
 	const char *old = find_variable(env, *n, name, NULL);
@@ -195,7 +196,7 @@ static char **copy_own_environment(const struct ws_record_opts *options, size_t 
 	return env;
 }
 
-/* The user's own preloads come first: theirs may insist on that, ours need not. */
+/* The user's own preloads come first: they may insist on that, ours need not. */
 static void name_libraries(char **env, size_t *n, const char *preload)
 {
 	const char *old = find_variable(env, *n, "LD_PRELOAD", NULL);
@@ -203,8 +204,8 @@ static void name_libraries(char **env, size_t *n, const char *preload)
 	set_variable(env, n,
 		     ws_format("LD_PRELOAD=%s%s%s", old && *old ? old : "", old && *old ? ":" : "",
 			       preload));
-	/* GCC's address sanitizer refuses to run behind any preloaded library unless told
-	 * otherwise; others do not read this. */
+	/* GCC's address sanitizer refuses to run with any preloaded library before it unless told
+	 * otherwise; other programs do not read this. */
 	old = find_variable(env, *n, "ASAN_OPTIONS", NULL);
 	set_variable(env, n,
 		     ws_format("ASAN_OPTIONS=%s%s" WS_ASAN_ORDER, old && *old ? old : "",

@@ -10,7 +10,7 @@
 
 struct ws_launch {
 	pid_t pid;
-	int go;	    /* write end: closing it without a word makes the child leave */
+	int go;	    /* write end: closed without a word, the child ends */
 	int failed; /* read end: errno of a failed exec, or end of file when it succeeded */
 };
 
@@ -22,21 +22,21 @@ int ws_launch_prepare(struct ws_launch *launch, const struct ws_record_opts *opt
 		      int out, int err, struct ws_err *err_e);
 /* Let it exec. 0, or the errno of the exec. */
 int ws_launch_go(struct ws_launch *launch);
-/* Have the child leave without running anything. */
+/* Have the child end without running anything. */
 void ws_launch_cancel(struct ws_launch *launch);
 
 /*
- * The target's environment: inherited or not, additions, the session's variables; `nvtx` and `cuda`
- * are the libraries to inject, "" for none. With an empty `preload` it holds nothing of ours; where
- * the target's loader could not load ours, no LD_PRELOAD. Owned by the caller; free it with the
- * next.
+ * The target's environment: inherited or not, additions, the session's variables. `nvtx` and `cuda`
+ * are the libraries to inject, "" for none. With an empty `preload` it contains nothing of ours;
+ * where the target's loader could not load ours, no LD_PRELOAD. The caller frees it with the next
+ * function.
  */
 char **ws_launch_environment(const struct ws_record_opts *options, const char *session,
 			     const char *preload, const char *nvtx, const char *cuda);
 /* Whether the user of --run-as can read the libraries in `preload` and the arena `session`. */
 bool ws_launch_can_read_hooks(const struct ws_record_opts *options, const char *preload,
 			      const char *session);
-/* Whether this value of CUDA_INJECTION64_PATH is another tool's. Then it stays. */
+/* Whether this value of CUDA_INJECTION64_PATH is another tool's; if so, it stays. */
 bool ws_launch_foreign_cuda(const char *value);
 void ws_launch_environment_free(char **env);
 /* The file that `name` would run, searched in PATH of `envp`; NULL when there is none. Owned by the

@@ -66,7 +66,7 @@ static int expand_placeholder(struct ws_text *text, const char **at, const char 
 				name);
 		var = ws_strndup(from + 3, (size_t)(end - from - 3));
 		value = context->variable ? context->variable(context->ctx, var) : NULL;
-		/* A value must not lead to another folder. */
+		/* A value must not lead into another folder. */
 		for (; value && *value; value++)
 			ws_text_add(text, *value == '/' ? "_" : value, 1);
 		free(var);

@@ -14,17 +14,17 @@ struct ws_name_context {
 	int pid;	 /* %p */
 	unsigned number; /* %n */
 	const char *(*variable)(void *ctx,
-				const char *name); /* %q{}; NULL result expands to nothing */
+				const char *name); /* value of %q{VAR}; NULL expands to nothing */
 	void *ctx;
 };
 
 /*
  * Expand a template and add .wsrep unless the last path component has an extension of its own. A
- * folder (an existing one, or a name ending in /) gets the default name inside it. Owned by the
- * caller. NULL with a message when the template is malformed.
+ * folder (an existing one, or a name ending in /) gets the default name inside it. The caller frees
+ * the result. NULL with a message when the template is malformed.
  */
 char *ws_report_name(const char *name, const struct ws_name_context *ctx, struct ws_err *err);
-/* Whether it contains %n. Then a taken number means trying the next. */
+/* Whether the template contains %n: when the number is taken, the next one is tried. */
 bool ws_name_counts(const char *name);
 /* Names of the %q{} variables, NUL-separated, ended by an empty one. */
 void ws_name_variables(const char *name, struct ws_text *out);

@@ -1,5 +1,5 @@
 /*
- * perf.c - see perf.h: what is opened, the rounds, and what is said about it.
+ * perf.c - see perf.h: opening events, the rounds, and what the report says about them.
  */
 #include "record/perf.h"
 
@@ -14,13 +14,13 @@
 #include "record/perf_private.h"
 #include "record/python.h"
 
-#define HORIZON_NS 2000000u /* records this old are in their buffers for certain */
+#define HORIZON_NS 2000000u /* records of this age have certainly reached their buffers */
 #define IDLE_NS 20000000u
 #define LEAST_NS 500000u /* between two rounds, unless a buffer gets full */
 #define MANY_CPUS 64
 #define BRIEF_NS 50000000u     /* threads that live shorter, */
-#define BRIEF_MOST 20	       /* and more of them than this */
-#define BRIEF_SPAN 1000000000u /* in this time, are not sampled by events of their own */
+#define BRIEF_MOST 20	       /* and that more of them than this */
+#define BRIEF_SPAN 1000000000u /* within this time are not sampled by events of their own */
 #define FULL_ENOUGH 64	       /* of 256: the recorder comes back at once */
 
 /* ---- choosing events ---- */
@@ -42,12 +42,12 @@ static struct ws_perf_event *add_event(struct ws_perf *perf, enum ws_perf_role r
 
 static void track_switches(struct ws_perf *perf, struct ws_perf_event *ev)
 {
-	/* Without them nobody knows what a sample stands for: perf_time.c. */
+	/* Without context switches nobody knows how much time a sample stands for: perf_time.c. */
 	ev->attr.context_switch = perf->options.switches || perf->options.sample;
 }
 
-/* The records that tell who runs where. On whole CPUs switches have an event of their own, which
- * can be turned off for a while (perf_pause.c). */
+/* The records that say who runs where. On whole CPUs, context switches have an event of their own,
+ * which can be turned off for a while (perf_pause.c). */
 static void track(struct ws_perf *perf, struct ws_perf_event *ev)
 {
 	ev->attr.mmap = ev->attr.mmap2 = ev->attr.comm = ev->attr.comm_exec = ev->attr.task = 1;
@@ -107,9 +107,8 @@ static void say(struct ws_perf *perf, enum ws_severity severity, const char *tex
 	ws_sink_diagnostic(perf->main, severity, "perf", 0, ws_read_raw_ns(), text);
 }
 
-/* What is permitted: each CPU as a whole, or the target's threads, with the kernel or without. 0,
- * or the errno of the last refusal.
- */
+/* Find out what is permitted: each CPU as a whole or the target's threads, with the kernel or
+ * without. 0, or the errno of the last refusal. */
 static int find_scope(struct ws_perf *perf)
 {
 	const char *test = getenv("WARPSIGHT_PERF"); /* for tests: wide, inherit, none */
@@ -148,9 +147,9 @@ static bool add_pacer(struct ws_perf *perf, uint32_t type, uint64_t config, cons
 }
 
 /*
- * The clock of the CPU, on machines that count cycles too. Its samples come as the time does that
- * they stand for, whatever the processor's rate is, and each new event of it is right from its
- * first sample. Only records of branches come with a counter alone.
+ * Use the clock of the CPU, on machines that count cycles too. Its samples come at the times for
+ * which they stand, whatever the processor's rate is, and a new event is right from its first
+ * sample on. Records of branches come with a counter only.
  */
 static void choose_pacer(struct ws_perf *perf)
 {
@@ -198,9 +197,10 @@ static void choose_named(struct ws_perf *perf, const char *list, bool core)
 }
 
 /*
- * The last event of the set is to follow tracepoint `name`. 0, or -1 with the reason, and the event
- * is gone. Whether the kernel permits it shows when all are opened (say_refused_tracepoints): a
- * trial would take 40 ms, for the kernel is slow to let go of a tracepoint.
+ * Have the last event of the set follow tracepoint `name`. 0, or -1 with the reason, and the event
+ * is removed. Whether the kernel permits it turns out when all are opened
+ * (say_refused_tracepoints): trying it here would take 40 ms, for the kernel is slow to release a
+ * tracepoint.
  */
 static int trace(struct ws_perf *perf, struct ws_perf_event *ev, const char *name,
 		 struct ws_err *err)
@@ -324,11 +324,11 @@ static void choose_tracepoints(struct ws_perf *perf)
 }
 
 /*
- * A thread starts with a fresh event, which fires after a whole period; and a thread that starts
- * another may be given that one's for its own when the kernel switches between the two. So where
- * threads or processes are started all the time, samples fall at the same places again and again:
- * some code gets several times its share and some none. Events on CPUs have no such ties; they are
- * opened too, disabled, and take over when many threads end young (ws_perf_lived).
+ * A thread starts with a fresh event, which fires after a whole period; and when the kernel
+ * switches from a thread to one that it has started, it may swap their events. So where threads or
+ * processes are started all the time, samples hit the same places again and again: some code gets
+ * several times its share and some none. Events on CPUs have no such ties. They are opened too,
+ * disabled, and take over when many threads end young (ws_perf_lived).
  */
 static void choose_standby(struct ws_perf *perf)
 {
@@ -414,10 +414,10 @@ static void attach_python(struct ws_perf *perf)
 }
 
 /*
- * Samples of the target's threads by events of their own also where whole CPUs may be looked at?
- * The clock of an event on a CPU goes on when the CPU idles, and on a virtual machine of many CPUs
- * that slows those that work (by 5 % on one of 16). Such an event is inherited for each CPU by each
- * new thread, though, which takes microseconds each.
+ * Whether to sample the target's threads by events of their own even where whole CPUs may be
+ * observed. The clock of an event on a CPU goes on when the CPU is idle, which on a virtual machine
+ * with many CPUs slows those that work (by 5 % on one of 16). But each new thread inherits such an
+ * event for each CPU, which takes microseconds each.
  */
 static bool samples_by_thread(const struct ws_perf *perf)
 {
@@ -427,7 +427,7 @@ static bool samples_by_thread(const struct ws_perf *perf)
 	return perf->options.sample == WS_SCOPE_TREE && n <= MANY_CPUS;
 }
 
-/* Their ids in the table perf_event. */
+/* The events' ids in the table perf_event. */
 static void number_events(struct ws_perf *perf)
 {
 	uint32_t row = 0;
@@ -437,7 +437,8 @@ static void number_events(struct ws_perf *perf)
 
 		if (ev->role == WS_PERF_SAMPLE)
 			ev->row = ++row;
-		else if (ev->role == WS_PERF_STANDBY) /* the event before it, in another way */
+		else if (ev->role ==
+			 WS_PERF_STANDBY) /* the previous event, opened in another way */
 			ev->row = row;
 		if (ev->role != WS_PERF_SAMPLE || !ev->time)
 			continue;
@@ -459,7 +460,7 @@ static void forget_events(struct ws_perf *perf)
 static void choose_events(struct ws_perf *perf)
 {
 	perf->by_thread = samples_by_thread(perf);
-	/* An event more costs nothing on a CPU as a whole, but microseconds for each thread that
+	/* One more event costs nothing on a whole CPU, but microseconds for each thread that
 	 * inherits it. */
 	perf->combined = !perf->set.wide && perf->options.sample && !perf->options.later;
 	if (!perf->combined) {
@@ -645,7 +646,7 @@ static void count(struct ws_perf *perf, uint64_t now)
 
 /* ---- opening ---- */
 
-/* How long the recorder may stay away before a busy CPU's samples fill a quarter of its ring. */
+/* How long the recorder may sleep before a busy CPU's samples fill a quarter of its ring. */
 static void choose_idle(struct ws_perf *perf)
 {
 	double bytes = 256, rate = 1;
@@ -663,7 +664,7 @@ static void choose_idle(struct ws_perf *perf)
 	perf->idle_ns = rate > IDLE_NS ? IDLE_NS : rate < 500000 ? 500000 : (uint64_t)rate;
 }
 
-/* The limit may fall between the look at it and the opening, which then fails. */
+/* The limit may fall after it was read and before the event is opened, which then fails. */
 static void choose_and_open(struct ws_perf *perf)
 {
 	for (int tries = 0; tries < 3; tries++) {
@@ -828,7 +829,8 @@ static void take(struct ws_perf *perf, uint64_t horizon, bool all)
 	if (perf->waiting)
 		ws_perf_settle_waiting(perf, horizon, all);
 	ws_perf_put_held(perf, all ? UINT64_MAX : horizon);
-	perf->drain->keep_from = horizon; /* threads that ended before are asked for no more */
+	/* threads that ended before this are not looked up any more */
+	perf->drain->keep_from = horizon;
 }
 
 void ws_perf_begin(struct ws_perf *perf, uint64_t time)

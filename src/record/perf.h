@@ -1,15 +1,15 @@
 /*
- * perf.h - CPU sampling and context switches by the kernel's perf events: what is asked for, and
- * what the session does with it.
+ * perf.h - CPU sampling and context switches by the kernel's perf events: what the session asks for
+ * and what it does with the result.
  *
  * Where it is permitted, each CPU has one tracking event (mappings, names, forks, exits, context
- * switches) and one event for each thing that is sampled, for all that runs there, and what is not
- * of the target's process tree is left out here. Events that every thread inherits follow the tree
- * without rights, but cost the target microseconds for each CPU whenever it creates a thread; they
- * are taken where the former is refused.
+ * switches) and one event for each thing that is sampled. They cover all that runs there; what does
+ * not belong to the target's process tree is dropped here. Events that every thread inherits follow
+ * the tree without special rights, but cost the target microseconds for each CPU whenever it
+ * creates a thread; they are used where the others are refused.
  *
- * Each CPU has one buffer, shared by its events. A round takes from all of them what is older than
- * a moment ago, in the order of time.
+ * Each CPU has one buffer, which its events share. A round reads from all buffers what is older
+ * than a moment ago, in the order of time.
  */
 #ifndef WS_RECORD_PERF_H
 #define WS_RECORD_PERF_H
@@ -39,10 +39,9 @@ struct ws_perf_opts {
 	uint64_t period;      /* ns of the CPU clock (cycles with LBR) between samples; 0 when a
 				 frequency is    given */
 	uint32_t stack_bytes; /* of a thread's stack that a sample copies; a multiple of 8 */
-	uint32_t samples_per_backtrace; /* each how manieth sample of a thread has a call stack */
+	uint32_t samples_per_backtrace;	     /* every n-th sample of a thread has a call stack */
 	const char *core_events, *os_events; /* names, comma-separated; NULL for none */
-	bool count_events;  /* count those events on every CPU over time instead of sampling on them
-			     */
+	bool count_events;  /* count those events on every CPU over time instead of sampling them */
 	uint64_t count_ns;  /* between two readings of their counters */
 	const char *ftrace; /* subsystem/event,..., or NULL */
 	bool all_switches;  /* however often threads switch */
@@ -67,17 +66,17 @@ struct ws_perf_warmth *ws_perf_warm_up(const struct ws_perf_opts *options);
 void ws_perf_end_warm_up(struct ws_perf_warmth *warmth);
 /*
  * Open what `o` asks for, for the process tree that begins with `target`, a child of this process
- * that has not called exec yet. What cannot be had is said in the report of `main`; never fails.
- * NULL when nothing was asked for. `drain` and `main` must outlive it.
+ * that has not called exec yet. Events that cannot be had are named in the report `main`; this
+ * never fails. NULL when nothing was asked for. `drain` and `main` must outlive it.
  */
 struct ws_perf *ws_perf_open(const struct ws_perf_opts *options, pid_t target,
 			     struct ws_drain *drain, struct ws_sink *main);
-/* Whether something is sampled or followed. False when all was refused. */
+/* Whether anything is sampled or followed. False when all was refused. */
 bool ws_perf_active(const struct ws_perf *perf);
 /*
- * Does the kernel refuse events that this process asks for on itself? Then what ws_perf_open could
- * give is known before there is a target: nothing. WARPSIGHT_PERF=none in the environment says so
- * for tests.
+ * Whether the kernel refuses events that this process asks for on itself. If so, ws_perf_open will
+ * give nothing, which is thus known before there is a target. WARPSIGHT_PERF=none in the
+ * environment pretends it, for tests.
  */
 bool ws_perf_refused(void);
 /* Samples a second that the kernel allows now (perf_event_max_sample_rate); 0 when it does not say.
@@ -85,39 +84,39 @@ bool ws_perf_refused(void);
 uint32_t ws_perf_limit(void);
 /* Whether a call stack is wanted with the nth sample of a thread, from 0. */
 bool ws_perf_wants_stack(const struct ws_perf *perf, uint32_t nth);
-/* Write what was asked for and what became of it into a report, once. `p` may be NULL. */
+/* Write to a report, once, what was asked for and what became of it. `p` may be NULL. */
 void ws_perf_describe(struct ws_perf *perf, struct ws_sink *sink);
 
-/* The collection begins and ends at these moments (session ns): what lies outside makes no rows. */
+/* Set when the collection begins and ends (session ns): what lies outside makes no rows. */
 void ws_perf_begin(struct ws_perf *perf, uint64_t time);
 void ws_perf_end(struct ws_perf *perf, uint64_t time);
 
-/* Take what has arrived; call it after the drain's round, which began at `since` (session ns): who
- * had registered by then is known.
- */
+/* Read what has arrived. Call it after the drain's round, which began at `since` (session ns): all
+ * processes that had registered by then are known. */
 void ws_perf_round(struct ws_perf *perf, uint64_t since);
-/* How long the recorder may sleep so that no buffer gets too full, in nanoseconds; 0: go on at
- * once. */
+/* How long the recorder may sleep before a buffer gets too full, in nanoseconds; 0: it should go on
+ * at once. */
 uint64_t ws_perf_patience(const struct ws_perf *perf);
-/* The last round: takes everything, writes what is open, says what was lost. Call it before the
- * drain's last round. */
+/* The last round: reads everything, writes what is open, reports losses. Call it before the drain's
+ * last round. */
 void ws_perf_finish(struct ws_perf *perf, uint64_t now);
-/* Returns who closes the events, to be joined (closer.h); NULL when nothing was open. */
+/* Returns the thread that closes the events, to be joined (closer.h); NULL when nothing was open.
+ */
 struct ws_closer *ws_perf_free(struct ws_perf *perf);
 
 /*
- * Take over a sample that a thread took of itself, until its time is known: `row` is complete but
- * for `time`, its weight is what it stands for when nothing better gets known. `tid` as seen from
- * here. False when the caller is to write it.
+ * Keep a sample that a thread took of itself until its time is known. `row` is complete except for
+ * `time`; its weight is the time that it stands for if nothing better becomes known. `tid` as seen
+ * from here. False when the caller should write it.
  */
 bool ws_perf_hold_sample(struct ws_perf *perf, uint32_t tid, struct ws_sink *sink,
 			 const struct ws_row_sample *row);
 
-/* A process image has registered: the id in `sink` that its rows have already because perf saw it
- * before, or 0. */
+/* Call it when a process image has registered. Returns the id in `sink` that its rows have already
+ * because perf saw it before, or 0. */
 uint32_t ws_perf_adopt(struct ws_perf *perf, struct ws_proc *proc);
 
-/* The list behind --cpu-core-events=help and --os-events=help, with a word on those that this
+/* The list behind --cpu-core-events=help and --os-events=help, with a remark on those that this
  * machine refuses. */
 void ws_perf_list_events(struct ws_text *text, bool core);
 /* The list behind --ftrace=help: one tracepoint a line. 0, or -1 with a sentence when they cannot

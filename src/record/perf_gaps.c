@@ -1,15 +1,15 @@
 /*
- * perf_gaps.c - lost records of perf: what is not known because of them.
+ * perf_gaps.c - records that perf lost, and what is not known because of that.
  *
- * When a buffer is full the kernel drops records of its core, and says how many with the next one
+ * When a buffer is full the kernel drops records of its core and says how many with the next record
  * that it writes. Between the last record before and that one, any thread may have come to the core
- * or left it, and may have ended. So a span on the core ends with the last record before the gap,
- * and what a thread did is unknown from there until its next record, whatever it did before: a
- * thread that slept may have run in the gap. Nothing is taken for running that was not seen to run,
- * hence no core is busier than it can be.
+ * or left it, and may have ended. So a span on the core ends with the last record before the gap.
+ * What a thread did is unknown from there until its next record, whatever it did before: a thread
+ * that slept may have run in the gap. A thread counts as running only if it was seen to run, so no
+ * core is shown busier than it can be.
  *
  * Gaps are kept in the order of their ends, and each thread passes them one by one as its records
- * come: those of some processes wait (perf_tree.c) and are handled later than those of others.
+ * come. Records of some processes wait (perf_tree.c) and are handled later than those of others.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 
 #define ROOM 20480u	     /* bytes that any record of ours fits into */
 #define CHECK_NS 500000000u  /* between two looks at which threads are still there */
-#define DOUBT_NS 1000000000u /* a thread that lives so long after a record of its end goes on */
+#define DOUBT_NS 1000000000u /* a thread that lives this long after a record of its end goes on */
 
 /* ---- the gaps ---- */
 
@@ -66,8 +66,8 @@ void ws_perf_note_full(struct ws_perf *perf)
 	}
 }
 
-/* A record that the kernel writes after a loss says so. A buffer to which nothing was written after
- * it had been full never said it. */
+/* A record that the kernel writes after a loss reports it. A buffer into which nothing was written
+ * after it had been full never did. */
 void ws_perf_add_last_gaps(struct ws_perf *perf, uint64_t time)
 {
 	for (size_t i = 0; i < perf->set.rings_n; i++) {
@@ -109,7 +109,7 @@ void ws_perf_appear(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_
 	thread->on = thread->since = ws_max(time - 1, perf->from);
 }
 
-/* Until when all that happened on the core is known, seen from `time`. */
+/* Until when everything that happened on the core is known, seen from `time`. */
 static uint64_t known_until(const struct ws_perf *perf, uint32_t cpu, uint64_t time)
 {
 	for (size_t i = perf->gaps_n; i--;)
@@ -166,7 +166,7 @@ uint64_t ws_perf_guess_end(const struct ws_perf *perf, const struct ws_perf_thre
 	return time;
 }
 
-/* Its end was recorded, but it still existed then: now it does not. */
+/* A record of its end came, but it still existed then: now it does not. */
 static void end_doubted(struct ws_perf *perf, struct ws_perf_thread *thread)
 {
 	uint64_t end = thread->doubt;
@@ -179,7 +179,7 @@ static void end_doubted(struct ws_perf *perf, struct ws_perf_thread *thread)
 	ws_perf_gone(perf, thread, end);
 }
 
-/* With `ask`, note a thread that has ended; one that was noted before `horizon`, or with `all` at
+/* With `ask`, note the thread if it has ended. A thread noted before `horizon`, or with `all` at
  * any time, is gone. */
 static void look_at_thread(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t horizon,
 			   bool ask, bool all)

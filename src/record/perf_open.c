@@ -134,7 +134,8 @@ uint32_t *ws_perf_cpus(size_t *n)
 	return values;
 }
 
-/* Descriptors: some for each CPU. The target was forked before and keeps its own limit. */
+/* Make room for descriptors: some for each CPU. The target was forked before and keeps its own
+ * limit. */
 static void allow_descriptors(void)
 {
 	struct rlimit limit;
@@ -155,7 +156,7 @@ static size_t first_size(size_t cpus)
 	return bytes;
 }
 
-/* Map the ring of the events of a CPU; without the right to lock as much memory, a smaller one. */
+/* Map the ring of a CPU's events; a smaller one without the right to lock that much memory. */
 static bool map_ring(struct ws_perf_ring *ring, int fd, size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);

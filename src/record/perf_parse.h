@@ -1,9 +1,9 @@
 /*
  * perf_parse.h - records of the kernel's perf buffers, taken apart.
  *
- * Every event that is opened has the same sample_id (TID, TIME, CPU, IDENTIFIER), so that the
- * fields which all records share stand at the same places and a record's time can be told without
- * knowing its event. What a sample holds beyond them depends on its event.
+ * Every event is opened with the same sample_id (TID, TIME, CPU, IDENTIFIER), so the fields that
+ * all records share are at the same places, and a record's time can be read without knowing its
+ * event. What else a sample holds depends on its event.
  */
 #ifndef WS_RECORD_PERF_PARSE_H
 #define WS_RECORD_PERF_PARSE_H
@@ -73,12 +73,12 @@ struct ws_perf_rec {
 
 /* Time of a record of `size` bytes, 0 when it is too short to have one. */
 uint64_t ws_perf_time(const void *rec, size_t size);
-/* The event that a sample is of, 0 when it is too short. */
+/* The event that a sample belongs to, 0 when it is too short. */
 uint64_t ws_perf_id(const void *rec, size_t size);
 /*
  * Take a record of `size` bytes apart. `type` is its event's sample_type and `regs` how many
- * registers it asked for (both matter for samples only). False when it does not check out, or is of
- * a type that is of no interest. Pointers in `out` lead into `rec`.
+ * registers it asked for (both matter for samples only). False when the record is not valid, or is
+ * of a type that is not used. Pointers in `out` lead into `rec`.
  */
 bool ws_perf_parse(const void *rec, size_t size, uint64_t type, unsigned regs,
 		   struct ws_perf_rec *out);

@@ -9,8 +9,8 @@
  *
  * What ran on the cores in a pause is not known, as where records were lost (perf_gaps.c): spans
  * end where it begins, and a thread's state is known again from its next record on. Pauses are rows
- * of sched_gap, one a core. Processes, threads, mappings and samples are recorded all the time; a
- * sample in a pause stands for its period.
+ * of sched_gap, one for each core. Processes, threads, mappings and samples are recorded all the
+ * time; a sample in a pause stands for its period.
  */
 #include <stdio.h>
 
@@ -41,7 +41,7 @@ void ws_perf_resume_switches(struct ws_perf *perf, uint64_t time)
 	perf->resume = 0;
 }
 
-/* Asked about what has just happened, so the search rarely goes further back than the last
+/* It is asked about what has just happened, so the search rarely goes further back than the last
  * pause. */
 bool ws_perf_is_paused(const struct ws_perf *perf, uint64_t time)
 {
@@ -121,7 +121,8 @@ static struct busiest settle_allowances(struct ws_perf *perf, uint64_t now)
 
 static void begin_pause(struct ws_perf *perf, uint64_t now, double ns)
 {
-	/* The moment comes first: what single cores still record, or do already, is not used. */
+	/* The moment is taken first: what single cores still record, or already record, is not
+	 * used. */
 	ws_perf_pause_switches(perf, now);
 	record_switches(perf, false);
 	perf->resume = now + (uint64_t)ws_min(ns, (double)PAUSE_NS);

@@ -1,7 +1,7 @@
 /*
  * python_frames.h - what the program in the kernel that reads Python's frames (python_frames.bpf.c)
- * shares with the recorder: its maps, the constants that are put into it when it is loaded, and the
- * records that it writes. Compiled for both sides.
+ * shares with the recorder: its maps, the constants that are set when it is loaded, and the records
+ * that it writes. Compiled for both sides.
  */
 #ifndef WS_RECORD_BPF_PYTHON_FRAMES_H
 #define WS_RECORD_BPF_PYTHON_FRAMES_H
@@ -25,7 +25,7 @@ enum ws_py_kernel_record { WS_PY_KERNEL_FRAMES = 1, WS_PY_KERNEL_CODE = 2 };
 struct ws_py_step { /* of the chain of frames */
 	uint64_t
 		id; /* stands for the code; 0: the evaluator's own frame, 1: it could not be read */
-	int32_t at; /* as in struct ws_py_frame; to 3.10 as the frame object has it */
+	int32_t at; /* as in struct ws_py_frame; up to 3.10 as the frame object has it */
 	uint32_t owner;
 };
 
@@ -39,7 +39,8 @@ struct ws_py_kernel_frames {
 struct ws_py_kernel_code {
 	uint32_t kind, spare;
 	uint64_t cookie, id, code;
-	uint64_t name, file, table, key_name; /* where the pieces begin; 0: it could not be read */
+	/* where the pieces begin; 0: the object could not be read */
+	uint64_t name, file, table, key_name;
 	uint32_t name_bytes, file_bytes, table_bytes, head_bytes;
 	uint64_t key_text[2]; /* at `key_name` */
 	uint8_t head[WS_PY_TOLD_HEAD], name_piece[WS_PY_TOLD_NAME], file_piece[WS_PY_TOLD_FILE];
@@ -48,21 +49,22 @@ struct ws_py_kernel_code {
 
 /* ---- maps ---- */
 
-#define WS_PY_BPF_KNOWN 1024u  /* codes that a CPU remembers to have told: a power of two */
+#define WS_PY_BPF_KNOWN 1024u  /* codes that each CPU remembers to have reported: a power of two */
 #define WS_PY_BPF_WINDOW 1024u /* bytes of the thread's stack of frames that are read at once */
 #define WS_PY_BPF_FRAME 128u   /* bytes of a frame that are read, at most */
-#define WS_PY_BPF_UNKNOWN 48u  /* codes told at a sample at most: the others at the next */
-/* A program does so much and calls itself again: the kernel follows every way through a program
- * when it is loaded, step by step, and allows 33 calls in a row. */
+#define WS_PY_BPF_UNKNOWN 48u  /* codes reported at a sample at most: the rest at the next one */
+/* Frames read by one call of the program, which then calls itself again: when a program is loaded,
+ * the kernel follows every path through it step by step, and it allows 33 calls in a row. */
 #define WS_PY_BPF_STEPS 24u
 #define WS_PY_BPF_CODES 8u
 _Static_assert(2 + WS_PY_KERNEL_STEPS / WS_PY_BPF_STEPS + WS_PY_BPF_UNKNOWN / WS_PY_BPF_CODES < 33,
 	       "tail calls");
 
-struct ws_py_bpf_thread {	       /* of the map `threads`, by thread id */
-	uint64_t cookie, mark, beacon; /* of the process; that the beacon must have; its address */
-	uint32_t walk, skip;	       /* index of its program in the map `programs`; samples until
-					  the next with frames */
+struct ws_py_bpf_thread { /* of the map `threads`, by thread id */
+	/* cookie of the process, which the beacon must have; the beacon's address */
+	uint64_t cookie, mark, beacon;
+	/* index of its program in the map `programs`; samples until the next one with frames */
+	uint32_t walk, skip;
 };
 
 struct ws_py_bpf_unknown {
@@ -70,8 +72,8 @@ struct ws_py_bpf_unknown {
 };
 
 struct ws_py_bpf_scratch {	  /* of the map `scratch`: one for each CPU */
-	uint32_t unknown_n, told; /* told: how many of `unknown` have been */
-	uint64_t at;		  /* the walk goes on here; 0: it begins */
+	uint32_t unknown_n, told; /* how many of `unknown` have been reported */
+	uint64_t at;		  /* where the walk continues; 0: it has not begun */
 	uint64_t last_code, last_id, id;
 	uint64_t beacon, mark;
 	uint64_t window_at,
