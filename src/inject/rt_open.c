@@ -46,13 +46,15 @@ static uint32_t find_status(const char *status, const char *word)
 	return UINT32_MAX;
 }
 
-/* Seccomp filters of this process; UINT32_MAX when it has some and the kernel does not count them,
- * or does not say. */
+/* Seccomp filters of this process; UINT32_MAX when it has some and the kernel does not count them.
+ * Where /proc is not mounted nothing is known, and none are assumed. */
 static uint32_t count_filters(void)
 {
 	char status[4096];
 	long n, fd = SYS4(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC, 0);
 
+	if (fd == -ENOENT)
+		return 0;
 	if (fd < 0)
 		return UINT32_MAX;
 	n = SYS3(SYS_read, fd, status, sizeof(status) - 1);

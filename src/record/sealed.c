@@ -24,19 +24,20 @@
 #define MFD_NOEXEC_SEAL 8u
 #endif
 
-/* Of the calling process; UINT32_MAX, which excludes nobody, where the kernel does not say. */
+/* Of the calling process; UINT32_MAX, which excludes nobody, where it has some and the kernel does
+ * not count them (before Linux 5.9). */
 static uint32_t count_seccomp_filters(void)
 {
 	FILE *file = fopen("/proc/self/status", "re");
+	unsigned mode = 0, count = UINT32_MAX;
 	char line[256];
-	unsigned count = UINT32_MAX;
 
 	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, "Seccomp_filters: %u", &count) == 1)
-			break;
+		if (sscanf(line, "Seccomp_filters: %u", &count) != 1)
+			sscanf(line, "Seccomp: %u", &mode);
 	if (file)
 		fclose(file);
-	return count;
+	return mode ? count : 0;
 }
 
 static int make_memfd(const char *name)

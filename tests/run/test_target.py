@@ -421,6 +421,15 @@ def memory_is_reached_from_everywhere(t):
 
 
 @test("target")
+def filter_that_forbids_sockets(t):
+    """Under more filters than the recorder's the memory is not asked for: that might be fatal."""
+    argv = [t.program("limits"), "sockets"]
+    if t.run(argv).status == 77:
+        t.skip("no user namespaces, or no filters of system calls")
+    t.eq(t.same(argv).status, 5, "exit status")
+
+
+@test("target")
 def recorder_that_does_not_answer(t):
     """A program that has to ask the stopped recorder for the memory goes on without it, soon."""
     if t.run(["unshare", "-Ur", "true"]).status:

@@ -10,19 +10,26 @@
  *   grown   the mapping of the recording is larger than its hooks know, as when the thread that
  *           grows it loses the processor; calls while the parent is stopped
  *   outlive PID  commands and a changing environment when the recorder PID has gone
+ *   sockets a shell in a user namespace, under a filter that kills who makes a socket
  *   crowd   300,000 KiB of address space and 600 threads that make calls at once
  *
  * Prints what a program can tell without us: the same with and without a recording.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define KIB 1024ul
@@ -146,6 +153,23 @@ static int run_outlive(pid_t recorder)
 	return 0;
 }
 
+/* Returns only when it cannot be tried here. */
+static int run_sockets(void)
+{
+	struct sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+						offsetof(struct seccomp_data, nr)),
+				       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 1),
+				       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+				       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+	struct sock_fprog program = {sizeof(filter) / sizeof(*filter), filter};
+
+	if (unshare(CLONE_NEWUSER) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		return 77;
+	execl("/bin/sh", "sh", "-c", "echo under a filter; exit 5", (char *)NULL);
+	return 77;
+}
+
 #define CROWD 600
 
 static pthread_barrier_t crowd;
@@ -198,6 +222,8 @@ int main(int argc, char **argv)
 		status = run_outlive(atoi(argv[2]));
 	} else if (!strcmp(which, "grown")) {
 		status = run_grown();
+	} else if (!strcmp(which, "sockets")) {
+		status = run_sockets();
 	} else if (!strcmp(which, "crowd")) {
 		status = run_crowd();
 	}
