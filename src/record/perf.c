@@ -53,7 +53,7 @@ static void track(struct ws_perf *perf, struct ws_perf_event *ev)
 	ev->attr.mmap = ev->attr.mmap2 = ev->attr.comm = ev->attr.comm_exec = ev->attr.task = 1;
 	if (!perf->set.wide)
 		track_switches(perf, ev);
-	ev->attr.enable_on_exec = ev->attr.disabled = !perf->set.wide;
+	ev->attr.enable_on_exec = ev->attr.disabled = !perf->set.wide && !perf->options.attach;
 }
 
 static void want_stacks(const struct ws_perf *perf, struct ws_perf_event *ev)
@@ -424,7 +424,8 @@ static bool samples_by_thread(const struct ws_perf *perf)
 	size_t n;
 
 	free(ws_perf_cpus(&n));
-	return perf->options.sample == WS_SCOPE_TREE && n <= MANY_CPUS;
+	/* A target that runs already has threads that inherited nothing. */
+	return perf->options.sample == WS_SCOPE_TREE && n <= MANY_CPUS && !perf->options.attach;
 }
 
 /* The events' ids in the table perf_event. */
@@ -462,7 +463,8 @@ static void choose_events(struct ws_perf *perf)
 	perf->by_thread = samples_by_thread(perf);
 	/* One more event costs nothing on a whole CPU, but microseconds for each thread that
 	 * inherits it. */
-	perf->combined = !perf->set.wide && perf->options.sample && !perf->options.later;
+	perf->combined = !perf->set.wide && perf->options.sample && !perf->options.later &&
+			 !perf->options.attach;
 	if (!perf->combined) {
 		struct ws_perf_event *ev = add_event(perf, WS_PERF_TRACK, PERF_TYPE_SOFTWARE,
 						     PERF_COUNT_SW_DUMMY, "track");
@@ -672,7 +674,7 @@ static void choose_and_open(struct ws_perf *perf)
 		ws_perf_limit_frequency(perf);
 		forget_events(perf);
 		choose_events(perf);
-		perf->refused = ws_perf_open_set(&perf->set, perf->target);
+		perf->refused = ws_perf_open_set(&perf->set, perf->target, perf->options.attach);
 		if (perf->refused != EINVAL || ws_perf_limit() >= perf->limit)
 			return;
 	}

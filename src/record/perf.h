@@ -47,6 +47,7 @@ struct ws_perf_opts {
 	bool all_switches;  /* however often threads switch */
 	bool later;	    /* the collection does not begin with the target */
 	bool signals;	    /* perf is refused, and hooks take the samples instead */
+	bool attach; /* the target runs already: its threads and descendants are looked for */
 };
 
 struct ws_perf;
@@ -65,9 +66,10 @@ struct ws_row_sample;
 struct ws_perf_warmth *ws_perf_warm_up(const struct ws_perf_opts *options);
 void ws_perf_end_warm_up(struct ws_perf_warmth *warmth);
 /*
- * Open what `o` asks for, for the process tree that begins with `target`, a child of this process
- * that has not called exec yet. Events that cannot be had are named in the report `main`; this
- * never fails. NULL when nothing was asked for. `drain` and `main` must outlive it.
+ * Open what `o` asks for, for the process tree that begins with `target`: a child of this process
+ * that has not called exec yet or, with `attach`, any process. Events that cannot be had are named
+ * in the report `main`; this never fails. NULL when nothing was asked for. `drain` and `main` must
+ * outlive it.
  */
 struct ws_perf *ws_perf_open(const struct ws_perf_opts *options, pid_t target,
 			     struct ws_drain *drain, struct ws_sink *main);

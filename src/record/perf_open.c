@@ -16,12 +16,14 @@
 
 #include "record/closer.h"
 #include "record/perf_private.h"
+#include "record/tree.h"
 #include "base/choose.h"
 
 #define RING_MOST (8u << 20)
 #define RING_LEAST (64u << 10)
 #define RINGS_MOST (64u << 20) /* of all together, unless that leaves too little for one */
 #define RING_GOOD (512u << 10)
+#define LOOKS_MOST 8 /* at the threads of a tree that grows */
 
 static int open_event(const struct perf_event_attr *attr, pid_t pid, int cpu)
 {
@@ -301,7 +303,7 @@ static void learn_ids(struct ws_perf_set *set)
 		for (size_t k = 0; k < set->rings[i].fds_n; k++)
 			if (set->rings[i].fds[k] >= 0 &&
 			    !ioctl(set->rings[i].fds[k], PERF_EVENT_IOC_ID, &id))
-				ws_map_set(&set->by_id, id, k + 1);
+				ws_map_set(&set->by_id, id, k % set->events_n + 1);
 }
 
 /* For tests: as on a machine with so many times as many cores. Rings of the copies are filled, and
@@ -313,7 +315,59 @@ static size_t count_copies(void)
 	return test ? ws_max(strtoul(test, NULL, 10), 1) : 1;
 }
 
-int ws_perf_open_set(struct ws_perf_set *set, pid_t pid)
+/* Events that another thread is to have beside the first. A thread that has ended meanwhile, or a
+ * descriptor that is not to be had, leaves a hole. */
+static void open_for_thread(struct ws_perf_set *set, struct ws_perf_ring *ring, pid_t tid)
+{
+	for (size_t i = 0; i < set->events_n; i++) {
+		int fd = set->events[i].attr.inherit
+				 ? open_event(&set->events[i].attr, tid, (int)ring->cpu)
+				 : -1;
+
+		if (fd >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fds[0])) {
+			close(fd);
+			fd = -1;
+		}
+		add_descriptor(ring, fd);
+	}
+}
+
+static bool has_inherited(const struct ws_perf_set *set)
+{
+	for (size_t i = 0; i < set->events_n; i++)
+		if (set->events[i].attr.inherit)
+			return true;
+	return false;
+}
+
+/* Threads inherit from those that start them: who was started by a thread that had no events yet is
+ * found in the next look. */
+static void open_for_tree(struct ws_perf_set *set, pid_t pid)
+{
+	struct ws_map known = {0};
+	struct ws_tree tree = {0};
+	bool more = has_inherited(set);
+
+	ws_map_set(&known, (uint64_t)pid, 1);
+	for (int looks = 0; more && looks < LOOKS_MOST; looks++) {
+		more = false;
+		ws_tree_read(&tree, (uint32_t)pid);
+		for (size_t i = 0; i < tree.thread_count; i++) {
+			uint32_t tid = tree.threads[i].tid;
+
+			if (ws_map_get(&known, tid, NULL))
+				continue;
+			ws_map_set(&known, tid, 1);
+			more = true;
+			for (size_t k = 0; k < set->rings_n; k++)
+				open_for_thread(set, &set->rings[k], (pid_t)tid);
+		}
+	}
+	ws_tree_free(&tree);
+	ws_map_free(&known);
+}
+
+int ws_perf_open_set(struct ws_perf_set *set, pid_t pid, bool for_tree)
 {
 	size_t n, copies = count_copies();
 	uint32_t *cpus = ws_perf_cpus(&n);
@@ -334,6 +388,8 @@ int ws_perf_open_set(struct ws_perf_set *set, pid_t pid)
 		ws_perf_close_set(set);
 		return error ? error : ENODEV;
 	}
+	if (for_tree)
+		open_for_tree(set, pid);
 	learn_ids(set);
 	set->heap = ws_calloc(set->rings_n, sizeof(*set->heap));
 	set->scratch = ws_malloc(WS_PERF_MOST + 1);
@@ -377,7 +433,8 @@ void ws_perf_switch(struct ws_perf_set *set, enum ws_perf_role role, bool on)
 {
 	for (size_t i = 0; i < set->rings_n; i++)
 		for (size_t k = 0; k < set->rings[i].fds_n; k++)
-			if (set->events[k].role == role && set->rings[i].fds[k] >= 0)
+			if (set->events[k % set->events_n].role == role &&
+			    set->rings[i].fds[k] >= 0)
 				ioctl(set->rings[i].fds[k],
 				      on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
 }
@@ -385,8 +442,9 @@ void ws_perf_switch(struct ws_perf_set *set, enum ws_perf_role role, bool on)
 void ws_perf_close_event(struct ws_perf_set *set, size_t event)
 {
 	for (size_t i = 0; i < set->rings_n; i++)
-		if (event && event < set->rings[i].fds_n && set->rings[i].fds[event] >= 0) {
-			close(set->rings[i].fds[event]);
-			set->rings[i].fds[event] = -1;
-		}
+		for (size_t k = event; event && k < set->rings[i].fds_n; k += set->events_n)
+			if (set->rings[i].fds[k] >= 0) {
+				close(set->rings[i].fds[k]);
+				set->rings[i].fds[k] = -1;
+			}
 }

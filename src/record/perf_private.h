@@ -68,7 +68,8 @@ struct ws_perf_ring {
 	uint64_t switches;   /* records of context switches since ws_perf_pace_switches counted */
 	double allowance;    /* switches that may still be recorded before a pause */
 	uint64_t full_at; /* where the writer stood when it had no room for a record; 0: it had */
-	int *fds;
+	int *fds; /* of the events, in their order, again and again: once for each thread that was
+		     given events of its own */
 	size_t fds_n, fds_cap;
 	/* Python frames, until the sample that they belong to comes. */
 	void *python;
@@ -97,12 +98,12 @@ struct ws_perf_set { /* what is open */
 int ws_perf_try(const struct perf_event_attr *attr, pid_t pid, int cpu);
 void ws_perf_attr(struct perf_event_attr *attr, uint32_t type, uint64_t config, bool no_kernel);
 /*
- * Open all of set->events on each CPU, those that are inherited for `pid`, others for all that runs
- * there, and map the buffers. Tracepoints that are refused are left out (event->refused). 0, or
- * the errno of the first failure that leaves nothing: what single
- * events met on the way is not known.
+ * Open all of set->events on each CPU, those that are inherited for `pid` (with `tree`, for each
+ * thread of it and of its descendants), others for all that runs there, and map the buffers.
+ * Tracepoints that are refused are left out (event->refused). 0, or the errno of the first failure
+ * that leaves nothing: what single events met on the way is not known.
  */
-int ws_perf_open_set(struct ws_perf_set *set, pid_t pid);
+int ws_perf_open_set(struct ws_perf_set *set, pid_t pid, bool tree);
 void ws_perf_close_set(struct ws_perf_set *set);
 /*
  * Close the events and give the buffers back. The kernel takes 40 ms to let go of a tracepoint,
@@ -179,7 +180,8 @@ struct ws_perf_thread {
 	struct ws_perf_image *image;
 	uint32_t tid, id; /* id as the table thread has it; 0: not known yet */
 	uint64_t start;
-	uint64_t on; /* since when it runs; 0: it does not, or that is not known */
+	uint64_t found; /* it ran when it was looked for, then; 0: its beginning was seen */
+	uint64_t on;	/* since when it runs; 0: it does not, or that is not known */
 	uint32_t cpu;
 	uint64_t off;	/* since when it waits; 0: it does not, or that is not known */
 	bool looked;	/* the kernel was asked in which call it does */

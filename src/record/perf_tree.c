@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "record/perf_private.h"
+#include "record/tree.h"
 #include "base/choose.h"
 
 #define WAIT_NS 100000000u
@@ -217,11 +218,21 @@ static void drop_image(struct ws_perf *perf, struct ws_perf_image *im, uint64_t 
 	free(tids);
 }
 
+/* Is the record about a thread that was found when the tree was looked at, after that record? */
+static bool was_found(const struct ws_perf *perf, const struct ws_perf_rec *record)
+{
+	const struct ws_perf_thread *thread = thread_of(perf, record->tid);
+
+	return thread && thread->image->pid == record->pid && record->time <= thread->found;
+}
+
 void ws_perf_fork(struct ws_perf *perf, const struct ws_perf_rec *record)
 {
 	const struct ws_perf_thread *by = thread_of(perf, record->task.ptid);
 	struct ws_perf_image *parent = image_of(perf, record->task.ppid), *im = parent;
 
+	if (was_found(perf, record))
+		return;
 	ws_map_remove(&perf->strangers, record->tid, NULL); /* the number is given anew */
 	if (record->pid != record->task.ppid && image_of(perf, record->pid))
 		drop_image(perf, image_of(perf, record->pid), record->time);
@@ -671,9 +682,52 @@ uint32_t ws_perf_adopt(struct ws_perf *perf, struct ws_proc *proc)
 
 /* ---- beginning and end ---- */
 
+/* A process of the tree that runs already. */
+static void add_found_image(struct ws_perf *perf, const struct ws_tree_process *process,
+			    uint64_t now)
+{
+	struct ws_perf_image *im = new_image(perf, process->pid, now);
+	size_t n;
+
+	im->target = process->pid == (uint32_t)perf->target;
+	im->exec = true;
+	im->parent_pid = process->parent;
+	im->exe = read_proc(im->pid, "exe", &n);
+	im->args = read_proc(im->pid, "cmdline", &im->args_n);
+	read_comm(im->pid, im->pid, im->comm, sizeof(im->comm));
+	ws_perf_found_maps(perf, im, now);
+}
+
+/* Records of what comes later are being written by now. */
+static void find_tree(struct ws_perf *perf)
+{
+	struct ws_tree tree = {0};
+	uint64_t now;
+	char comm[16];
+
+	ws_tree_read(&tree, (uint32_t)perf->target);
+	now = ws_read_raw_ns();
+	for (size_t i = 0; i < tree.process_count; i++)
+		add_found_image(perf, &tree.processes[i], now);
+	for (size_t i = 0; i < tree.thread_count; i++) {
+		struct ws_perf_image *im = image_of(perf, tree.threads[i].pid);
+
+		read_comm(im->pid, tree.threads[i].tid, comm, sizeof(comm));
+		new_thread(perf, im, tree.threads[i].tid, now, *comm ? comm : im->comm)->found =
+			now;
+	}
+	ws_tree_free(&tree);
+}
+
 void ws_perf_tree_init(struct ws_perf *perf)
 {
-	struct ws_perf_image *im = new_image(perf, (uint32_t)perf->target, ws_read_raw_ns());
+	struct ws_perf_image *im;
+
+	if (perf->options.attach) {
+		find_tree(perf);
+		return;
+	}
+	im = new_image(perf, (uint32_t)perf->target, ws_read_raw_ns());
 
 	im->target = true;
 	new_thread(perf, im, im->pid, im->start, "");

@@ -250,3 +250,47 @@ bool ws_symtab_find(const struct ws_elf *elf, const uint64_t *address, size_t n,
 	free(batch.top_there);
 	return full;
 }
+
+/* ---- one by one ---- */
+
+bool ws_symtab_open(const struct ws_elf *elf, bool dynamic, struct ws_symbol_table *table)
+{
+	Elf64_Shdr section, text_section;
+
+	if (!elf->wide || ws_elf_find_section(elf, dynamic ? ".dynsym" : ".symtab", &section) < 0 ||
+	    ws_elf_find_section(elf, dynamic ? ".dynstr" : ".strtab", &text_section) < 0)
+		return false;
+	table->symbols = ws_elf_get_bytes(elf, &section);
+	table->texts = ws_elf_get_bytes(elf, &text_section);
+	table->count = section.sh_size / sizeof(Elf64_Sym);
+	table->texts_size = text_section.sh_size;
+	return table->symbols && table->texts;
+}
+
+const char *ws_symtab_get(const struct ws_symbol_table *table, uint64_t i, Elf64_Sym *symbol)
+{
+	const char *name;
+
+	memcpy(symbol, table->symbols + i * sizeof(*symbol), sizeof(*symbol));
+	if (symbol->st_shndx == SHN_UNDEF || symbol->st_name >= table->texts_size)
+		return NULL;
+	name = (const char *)table->texts + symbol->st_name;
+	return memchr(name, 0, table->texts_size - symbol->st_name) ? name : NULL;
+}
+
+uint64_t ws_symtab_find_exported(const struct ws_elf *elf, const char *name)
+{
+	struct ws_symbol_table table;
+	uint64_t found = 0;
+
+	if (!ws_symtab_open(elf, true, &table))
+		return 0;
+	for (uint64_t i = 0; i < table.count && !found; i++) {
+		Elf64_Sym symbol;
+		const char *candidate = ws_symtab_get(&table, i, &symbol);
+
+		if (candidate && !strcmp(candidate, name))
+			found = symbol.st_value;
+	}
+	return found;
+}

@@ -25,4 +25,16 @@ struct ws_symbol_hit {
 bool ws_symtab_find(const struct ws_elf *elf, const uint64_t *address, size_t n,
 		    struct ws_symbol_hit *hit);
 
+/* One symbol table of a 64-bit file, for those who look at symbols one by one. */
+struct ws_symbol_table {
+	const uint8_t *symbols, *texts;
+	uint64_t count, texts_size;
+};
+/* The dynamic table, or the whole one; false where the file has none. */
+bool ws_symtab_open(const struct ws_elf *elf, bool dynamic, struct ws_symbol_table *table);
+/* Symbol `i` and its name; NULL for one that the file only refers to. */
+const char *ws_symtab_get(const struct ws_symbol_table *table, uint64_t i, Elf64_Sym *symbol);
+/* The address, as the file counts, of what it exports as `name`; 0 when it does not. */
+uint64_t ws_symtab_find_exported(const struct ws_elf *elf, const char *name);
+
 #endif
