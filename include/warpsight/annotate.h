@@ -118,34 +118,6 @@ struct ws_annotate_event { /* as the protocol lays it out */
 
 enum { WS_ANNOTATE_MODULES = 7, WS_ANNOTATE_SLOTS = 17 };
 
-struct ws_annotate_state {
-	int ready; /* 0 not tried, 1 being tried, 2 done */
-	ws_annotate_fn fn[WS_ANNOTATE_MODULES][WS_ANNOTATE_SLOTS];
-	ws_annotate_fn *table[WS_ANNOTATE_MODULES][WS_ANNOTATE_SLOTS];
-};
-
-/* One in each program or shared library, whatever number of its files include this. */
-__attribute__((weak, visibility("hidden"))) struct ws_annotate_state ws_annotate_state_v1;
-
-static inline int ws_annotate_module(int module, ws_annotate_fn ***table, unsigned *slots)
-{
-	/* How many slots each module has, with the unused slot 0. */
-	static const unsigned char counts[WS_ANNOTATE_MODULES] = {0, 16, 9, 15, 7, 16, 7};
-
-	if (module <= 0 || module >= WS_ANNOTATE_MODULES)
-		return 0;
-	if (table)
-		*table = ws_annotate_state_v1.table[module];
-	if (slots)
-		*slots = counts[module];
-	return 1;
-}
-
-static inline void ws_annotate_version(uint32_t version)
-{
-	(void)version;
-}
-
 struct ws_annotate_callbacks {
 	size_t size;
 	int (*module)(int, ws_annotate_fn ***, unsigned *);
@@ -156,14 +128,59 @@ struct ws_annotate_versions {
 	void (*set)(uint32_t);
 };
 
+/*
+ * Begins as NVTX's own tables do: a tool that is loaded into a program that runs already finds them
+ * by that.
+ */
+struct ws_annotate_state {
+	int ready; /* 0 not tried, 1 being tried, 2 done */
+	struct ws_annotate_callbacks callbacks;
+	struct ws_annotate_versions versions;
+	ws_annotate_fn fn[WS_ANNOTATE_MODULES][WS_ANNOTATE_SLOTS];
+	ws_annotate_fn *table[WS_ANNOTATE_MODULES][WS_ANNOTATE_SLOTS];
+};
+
+extern __attribute__((visibility("hidden"))) struct ws_annotate_state ws_annotate_state_v2;
+
+static inline int ws_annotate_module(int module, ws_annotate_fn ***table, unsigned *slots)
+{
+	int i;
+
+	/* How many slots each module has, with the unused slot 0. */
+	static const unsigned char counts[WS_ANNOTATE_MODULES] = {0, 16, 9, 15, 7, 16, 7};
+
+	if (module <= 0 || module >= WS_ANNOTATE_MODULES)
+		return 0;
+	for (i = 1; i < WS_ANNOTATE_SLOTS; i++)
+		ws_annotate_state_v2.table[module][i] = &ws_annotate_state_v2.fn[module][i];
+	if (table)
+		*table = ws_annotate_state_v2.table[module];
+	if (slots)
+		*slots = counts[module];
+	return 1;
+}
+
+static inline void ws_annotate_version(uint32_t version)
+{
+	(void)version;
+}
+
+/* One in each program or shared library, whatever number of its files include this. */
+__attribute__((weak, visibility("hidden"))) struct ws_annotate_state ws_annotate_state_v2 = {
+	0,
+	{sizeof(struct ws_annotate_callbacks), ws_annotate_module},
+	{sizeof(struct ws_annotate_versions), 3, 0, ws_annotate_version},
+	{{NULL}},
+	{{NULL}},
+};
+
 static inline const void *ws_annotate_export(uint32_t table)
 {
-	static const struct ws_annotate_callbacks callbacks = {sizeof(callbacks),
-							       ws_annotate_module};
-	static const struct ws_annotate_versions versions = {sizeof(versions), 3, 0,
-							     ws_annotate_version};
-
-	return table == 1 ? (const void *)&callbacks : table == 3 ? (const void *)&versions : NULL;
+	if (table == 1)
+		return &ws_annotate_state_v2.callbacks;
+	if (table == 3)
+		return &ws_annotate_state_v2.versions;
+	return NULL;
 }
 
 /* Load the tool. A tool that fails or refuses (returns 0) leaves everything off. */
@@ -182,9 +199,6 @@ static inline void ws_annotate_load(struct ws_annotate_state *annotate_state)
 	if (!lib)
 		return;
 	init.symbol = dlsym(lib, "InitializeInjectionNvtx2");
-	for (m = 0; m < WS_ANNOTATE_MODULES; m++)
-		for (i = 1; i < WS_ANNOTATE_SLOTS; i++)
-			annotate_state->table[m][i] = &annotate_state->fn[m][i];
 	if (init.symbol && init.fn(ws_annotate_export))
 		return;
 	for (m = 0; m < WS_ANNOTATE_MODULES; m++)
@@ -193,9 +207,9 @@ static inline void ws_annotate_load(struct ws_annotate_state *annotate_state)
 	dlclose(lib);
 }
 
-__attribute__((weak, visibility("hidden"), noinline, cold)) void ws_annotate_init_v1(void)
+__attribute__((weak, visibility("hidden"), noinline, cold)) void ws_annotate_init_v2(void)
 {
-	struct ws_annotate_state *annotate_state = &ws_annotate_state_v1;
+	struct ws_annotate_state *annotate_state = &ws_annotate_state_v2;
 	int fresh = 0;
 
 	if (__atomic_compare_exchange_n(&annotate_state->ready, &fresh, 1, 0, __ATOMIC_ACQ_REL,
@@ -210,10 +224,10 @@ __attribute__((weak, visibility("hidden"), noinline, cold)) void ws_annotate_ini
 
 static inline ws_annotate_fn ws_annotate_get(int module, int slot)
 {
-	if (__builtin_expect(__atomic_load_n(&ws_annotate_state_v1.ready, __ATOMIC_ACQUIRE) != 2,
+	if (__builtin_expect(__atomic_load_n(&ws_annotate_state_v2.ready, __ATOMIC_ACQUIRE) != 2,
 			     0))
-		ws_annotate_init_v1();
-	return ws_annotate_state_v1.fn[module][slot];
+		ws_annotate_init_v2();
+	return ws_annotate_state_v2.fn[module][slot];
 }
 
 static inline struct ws_annotate_event ws_annotate_make(const ws_event *event)

@@ -639,7 +639,7 @@ static void domain_destroy(void *handle)
 	}
 /* One call a line. */
 /* clang-format off */
-static const struct nvtx_slot slots[] = {
+const struct nvtx_slot ws_nvtx_event_slots[] = {
 	SLOT(CORE, NX_MARK_EX, mark_event),
 	SLOT(CORE, NX_MARK_A, mark_utf8),
 	SLOT(CORE, NX_MARK_W, mark_wide),
@@ -663,6 +663,7 @@ static const struct nvtx_slot slots[] = {
 	SLOT(CORE2, NX_D_DESTROY, domain_destroy),
 };
 /* clang-format on */
+const size_t ws_nvtx_event_slot_count = WS_COUNT(ws_nvtx_event_slots);
 
 static bool is_recording_wanted(void)
 {
@@ -701,7 +702,7 @@ int InitializeInjectionNvtx2(nx_export_fn get)
 	if (version_info && version_info->size >= sizeof(*version_info) &&
 	    version_info->set_tool_version)
 		version_info->set_tool_version(NX_VERSION);
-	fill_function_table(callbacks, slots, WS_COUNT(slots));
+	fill_function_table(callbacks, ws_nvtx_event_slots, ws_nvtx_event_slot_count);
 	fill_function_table(callbacks, ws_nvtx_name_slots, ws_nvtx_name_slot_count);
 	return 1;
 }

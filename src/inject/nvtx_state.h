@@ -156,6 +156,10 @@ extern const size_t ws_nvtx_name_slot_count;
 
 /* ---- nvtx.c ---- */
 
+/* The slots of events. */
+extern const struct nvtx_slot ws_nvtx_event_slots[];
+extern const size_t ws_nvtx_event_slot_count;
+
 /* Events with everything attached, for nvtx_payload.c and nvtx_names.c. Between enter and leave. */
 int ws_nvtx_push_range(struct ws_thread *thread, struct nvtx_domain *domain,
 		       const struct nvtx_attrs *attrs);

@@ -35,6 +35,8 @@ void ws_osrt_resolve_all(void) WS_HIDDEN;
 void *ws_osrt_find_function(const char *name) WS_HIDDEN;
 /* The definition of `name` that everybody uses, variables included. */
 void *ws_osrt_find_first_function(const char *name) WS_HIDDEN;
+/* This library's own definition of `name`; NULL when it has none. */
+void *ws_osrt_find_own_function(const char *name) WS_HIDDEN;
 /* Whether both names come from one library, or both from the C library. */
 int ws_osrt_is_same_library(const char *a, const char *b) WS_HIDDEN;
 

@@ -140,13 +140,24 @@ static uint32_t find_sysv_symbol(const struct library *library, const char *name
 	return best;
 }
 
-static const struct link_map *is_behind_hook(void)
+static const struct link_map *find_own_map(void)
 {
 	const struct link_map *map = _r_debug.r_map;
 
 	while (map && map->l_ld != _DYNAMIC)
 		map = map->l_next;
-	return map ? map->l_next : NULL;
+	return map;
+}
+
+/* Where the definitions behind ours begin. Opened in a program that runs we come last, and what the
+ * program uses comes before us. */
+static const struct link_map *is_behind_hook(void)
+{
+	const struct link_map *own = find_own_map();
+
+	if (ws_rt_late && own && !own->l_next)
+		return _r_debug.r_map;
+	return own ? own->l_next : NULL;
 }
 
 static uint32_t gnu_hash(const char *name)
@@ -213,6 +224,16 @@ static bool is_c_library(const struct link_map *map)
 
 	base = base ? base + 1 : map->l_name;
 	return !strncmp(base, "libc.so", 7) || !strncmp(base, "libpthread.so", 13);
+}
+
+void *ws_osrt_find_own_function(const char *name)
+{
+	const struct link_map *own = find_own_map();
+	struct library library;
+
+	if (!own || !open_library(own, &library))
+		return NULL;
+	return find_in_library(own, &library, name, gnu_hash(name));
 }
 
 int ws_osrt_is_same_library(const char *a, const char *b)

@@ -14,6 +14,7 @@ static struct ws_rt no_session; /* arena NULL: everything is off */
 struct ws_rt *ws_rt = &no_session;
 void (*_Atomic ws_rt_cuda_numbers)(uint32_t, uint64_t, struct ws_cuda_numbers *);
 struct rt_kept ws_rt_kept;
+bool ws_rt_late;
 __thread struct ws_thread *ws_self __attribute__((tls_model("initial-exec")));
 
 bool ws_rt_is_sandboxed(void)
@@ -174,6 +175,24 @@ static const char *env_session(void)
 	return NULL;
 }
 
+/* The first session of this process. */
+static bool begin_first_session(const char *path)
+{
+	struct private_state *private_state;
+
+	if (!ws_rt_attach_arena(path))
+		return false;
+	private_state = ws_rt_map_private(sizeof(*private_state));
+	if (!private_state)
+		return false;
+	ws_rt_kept.key_ok = ws_create_key(&ws_rt_kept.key, ws_rt_note_thread_end);
+	ws_rt_kept.state = private_state;
+	__atomic_store_n(&ws_rt, &private_state->rt, __ATOMIC_RELEASE);
+	ws_rt_enter_session(private_state, false);
+	ws_register_atfork(ws_rt_set_up_child);
+	return true;
+}
+
 __attribute__((constructor(101))) void ws_rt_init(void)
 {
 	const char *path;
@@ -184,18 +203,51 @@ __attribute__((constructor(101))) void ws_rt_init(void)
 	path = env_session();
 	ws_rt_kept.pid_ns = ws_rt_find_pid_namespace();
 	ws_rt_kept.page = getauxval(AT_PAGESZ);
-	if (path && *path && ws_rt_attach_arena(path)) {
-		struct private_state *private_state = ws_rt_map_private(sizeof(*private_state));
-
-		if (private_state) {
-			ws_rt_kept.key_ok = ws_create_key(&ws_rt_kept.key, ws_rt_note_thread_end);
-			ws_rt_kept.state = private_state;
-			ws_rt = &private_state->rt;
-			ws_rt_enter_session(private_state, false);
-			ws_register_atfork(ws_rt_set_up_child);
-		}
-	}
+	if (path && *path)
+		begin_first_session(path);
 	atomic_store_explicit(&ws_rt_kept.init, 2, memory_order_release);
+}
+
+/*
+ * A further session. Threads may be anywhere: what they still write of the old one goes into memory
+ * that only looks like its arena, and each sets itself up anew at its first event, because its
+ * state no longer has a generation. Until rt.arena is the new arena, no thread is set up.
+ */
+static bool begin_next_session(struct private_state *private_state, const char *path)
+{
+	struct ws_arena *old = ws_rt_kept.arena;
+
+	if (ws_rt_is_in_session())
+		return false;
+	ws_rt_leave_session();
+	ws_rt_forget_mapping();
+	if (!ws_rt_attach_arena(path)) {
+		ws_rt_kept.arena = old;
+		return false;
+	}
+	ws_rt_forget_threads();
+	ws_rt_enter_session(private_state, false);
+	return private_state->rt.arena != old;
+}
+
+bool ws_rt_join(const char *path)
+{
+	bool joined;
+
+	ws_rt_init();
+	if (atomic_load(&ws_rt_kept.init) != 2)
+		return false;
+	if (!ws_rt_kept.state)
+		joined = begin_first_session(path);
+	else
+		joined = begin_next_session(ws_rt_kept.state, path);
+	return joined && ws_rt_kept.state->rt.arena;
+}
+
+void ws_rt_end_session(void)
+{
+	if (ws_rt_kept.state && ws_rt_kept.arena)
+		ws_rt_leave_session();
 }
 
 __attribute__((destructor(101))) static void note_process_end(void)

@@ -143,6 +143,20 @@ WS_EXPORT extern void (*_Atomic ws_rt_cuda_numbers)(uint32_t type, uint64_t hand
  * come before it. Idempotent. */
 WS_EXPORT void ws_rt_init(void);
 
+/*
+ * Join the session whose arena is `path`, in a program that runs already and in no other session:
+ * see late.c. False when the arena cannot be mapped, or another recorder has the process. Not while
+ * it forks; by one thread at a time.
+ */
+WS_EXPORT bool ws_rt_join(const char *path);
+/* The hooks were opened in a program that runs, not loaded with it: functions behind ours are those
+ * that the program uses. */
+WS_EXPORT extern bool ws_rt_late;
+/* Whether a recorder has this process: one that was killed left its arena without its lock. */
+WS_EXPORT bool ws_rt_is_in_session(void);
+/* Leave the session: the arena's memory is given back, and nothing more is recorded. */
+WS_EXPORT void ws_rt_end_session(void);
+
 /* Raw system calls: no errno, no interposition, no cancellation. Return -errno. */
 WS_EXPORT long ws_raw_syscall(long nr, long a, long b, long c, long d, long e, long f);
 

@@ -8,6 +8,7 @@
  */
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -320,4 +321,27 @@ void ws_rt_leave_session(void)
 			replace_memory(ws_buffer_at(arena, i), WS_BUFFER_SIZE);
 	replace_memory(arena, atomic_load(&ws_rt_kept.mapped));
 	atomic_store(&arena->closed, 1);
+}
+
+bool ws_rt_is_in_session(void)
+{
+	bool locked;
+	long fd;
+
+	if (!ws_rt_kept.arena || atomic_load(&ws_rt_kept.arena->closed))
+		return false;
+	fd = SYS4(SYS_openat, AT_FDCWD, ws_rt_kept.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+	if (fd < 0)
+		return false;
+	locked = SYS3(SYS_flock, fd, LOCK_SH | LOCK_NB, 0) != 0;
+	SYS1(SYS_close, fd);
+	return locked;
+}
+
+void ws_rt_forget_mapping(void)
+{
+	memset(ws_rt_kept.buffers, 0, sizeof(ws_rt_kept.buffers));
+	atomic_store(&ws_rt_kept.mapped, 0);
+	atomic_store(&ws_rt_kept.map_failed, 0);
+	atomic_store(&ws_rt_kept.stuck, 0);
 }

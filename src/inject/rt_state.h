@@ -114,6 +114,8 @@ bool ws_rt_has_more_to_map(const struct ws_arena *arena);
 bool ws_rt_map_more(struct ws_arena *arena);
 /* Put memory that only looks like the arena, a closed one, where the arena is mapped. */
 void ws_rt_leave_session(void);
+/* Another arena is to be mapped: nothing is known of the old one's mapping any more. */
+void ws_rt_forget_mapping(void);
 
 /* ---- rt_chunk.c ---- */
 
@@ -134,6 +136,8 @@ void ws_rt_enter_session(struct private_state *private_state, bool fork_child);
 
 /* The destructor of the thread-specific key: closes the calling thread's state. */
 void ws_rt_note_thread_end(void *round);
+/* Have every thread set itself up anew at its next event. */
+void ws_rt_forget_threads(void);
 
 #pragma GCC visibility pop
 #endif

@@ -136,7 +136,8 @@ void ws_rt_note_thread_end(void *round)
 		ws_set_key_value(ws_rt_kept.key, (void *)(n + 1));
 		return;
 	}
-	if (!thread || !ws_rt_kept.state || thread->generation != ws_rt_kept.state->rt.generation)
+	if (!thread || !ws_rt_kept.state ||
+	    (thread->generation && thread->generation != ws_rt_kept.state->rt.generation))
 		return;
 	ws_self = NULL;
 	close_thread(thread);
@@ -183,11 +184,39 @@ static void name_thread(struct ws_thread *thread)
 	ws_rt_commit(thread, record, sizeof(*record));
 }
 
-/* First record of a thread, or of a forked child's only thread. */
+void ws_rt_forget_threads(void)
+{
+	struct private_state *state = ws_rt_kept.state;
+	uint32_t made = atomic_load(&state->threads_made);
+
+	for (uint32_t number = 1; number <= made; number++)
+		__atomic_store_n(&thread_at(state, number)->generation, 0, __ATOMIC_RELAXED);
+}
+
+/* Of an earlier session nothing may be left: handles, rings and memory are of its arena. */
+static void forget_session(struct ws_thread *thread)
+{
+	uint32_t number = thread->number, paused = thread->paused;
+	bool muted = thread->muted;
+
+	if (thread->more_strings)
+		SYS3(SYS_munmap, thread->more_strings,
+		     WS_STRING_SLOTS_MORE * sizeof(*thread->more_strings), 0);
+	if (thread->python)
+		SYS3(SYS_munmap, thread->python, WS_PYTHON_THREAD_BYTES, 0);
+	memset(thread, 0, sizeof(*thread));
+	thread->number = number;
+	thread->paused = paused;
+	thread->muted = muted;
+}
+
+/* First record of a thread, or of a forked child's only thread, or in a further session. */
 static bool set_up_thread(struct ws_thread *thread)
 {
 	struct private_state *private_state = ws_rt_kept.state;
 
+	if (thread->tid) /* a fork wipes it */
+		forget_session(thread);
 	if (!private_state->rt.generation)
 		ws_rt_set_up_child();
 	if (!private_state->rt.generation)
@@ -269,6 +298,19 @@ static void release_signals(uint64_t was)
 		ws_raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&was, 0, sizeof(was), 0, 0);
 }
 
+/*
+ * A thread that is not set up, and cannot be now: the process is changing to another session, or
+ * this handler has interrupted the thread while it wrote into the one before.
+ */
+static bool is_between_sessions(const struct ws_thread *thread)
+{
+	const struct ws_rt *rt = &ws_rt_kept.state->rt;
+
+	return (rt->generation &&
+		__atomic_load_n(&rt->arena, __ATOMIC_ACQUIRE) != ws_rt_kept.arena) ||
+	       (thread->tid && thread->busy);
+}
+
 struct ws_thread *ws_rt_enter_slow(bool count)
 {
 	struct ws_thread *thread = ws_self;
@@ -293,6 +335,8 @@ struct ws_thread *ws_rt_enter_slow(bool count)
 			  runtime sets the thread up are lost, and counted */
 		return thread->vfork_start || thread->muted ? NULL : count_lost_thread(count);
 	if (!thread->generation) {
+		if (is_between_sessions(thread))
+			return NULL;
 		if (!atomic_load_explicit(&ws_rt_kept.arena->collecting, memory_order_relaxed) &&
 		    atomic_load_explicit(&ws_rt_kept.arena->closed, memory_order_relaxed))
 			return NULL;
