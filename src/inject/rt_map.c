@@ -15,6 +15,7 @@
 
 #include "base/choose.h"
 #include "inject/rt_state.h"
+#include "ring/arena_name.h"
 
 #define REGION_BYTES ((uint64_t)WS_REGION_CHUNKS * WS_CHUNK_SIZE)
 #define BASE_DISTANCE (UINT64_C(256) << 30) /* between the arena and what the kernel maps next */
@@ -323,19 +324,23 @@ void ws_rt_leave_session(void)
 	atomic_store(&arena->closed, 1);
 }
 
+/* A sealed arena is had from its recorder alone; a file, which a recorder may leave, it has locked.
+ */
 bool ws_rt_is_in_session(void)
 {
-	bool locked;
+	struct ws_arena_name name;
+	bool lives;
 	long fd;
 
 	if (!ws_rt_kept.arena || atomic_load(&ws_rt_kept.arena->closed))
 		return false;
-	fd = SYS4(SYS_openat, AT_FDCWD, ws_rt_kept.path, O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0);
+	fd = ws_rt_open_arena();
 	if (fd < 0)
 		return false;
-	locked = SYS3(SYS_flock, fd, LOCK_SH | LOCK_NB, 0) != 0;
+	lives = (ws_read_arena_name(ws_rt_kept.path, &name) && name.sealed) ||
+		SYS3(SYS_flock, fd, LOCK_SH | LOCK_NB, 0) != 0;
 	SYS1(SYS_close, fd);
-	return locked;
+	return lives;
 }
 
 void ws_rt_forget_mapping(void)
@@ -344,4 +349,5 @@ void ws_rt_forget_mapping(void)
 	atomic_store(&ws_rt_kept.mapped, 0);
 	atomic_store(&ws_rt_kept.map_failed, 0);
 	atomic_store(&ws_rt_kept.stuck, 0);
+	ws_rt_kept.unanswered = false;
 }
