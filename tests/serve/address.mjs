@@ -2,7 +2,8 @@
  * address.mjs - what an address of the page holds, how two reports lie on one axis, and what is
  * said when the server or a file is gone. See harness.mjs.
  */
-import { copyFileSync, renameSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { copyFileSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
   equal,
@@ -16,6 +17,7 @@ import {
   serve,
   test,
   until,
+  warpsight,
 } from "./harness.mjs";
 
 /** A trace whose first event begins at a time in ns. */
@@ -256,6 +258,30 @@ test("old, newer and damaged links open what they can", async () => {
       await until(`${what}: events`, async () => (await panelState(t)).rows !== "");
     equal(await t.page.locator(".error:not([hidden])").count(), 0, `${what}: no complaint`);
     await until(`${what}: the address is of today`, () => /#v=2&/.test(t.page.url()));
+    await t.end();
+  }
+});
+
+test("an exported page begins where its events do, as the page of a server does", async () => {
+  const file = make("late.wsrep", makeReport),
+    alone = join(folder, "late.html");
+  const made = spawnSync(warpsight, ["export", "-t", "html", "--output", alone, file]);
+  equal(made.status, 0, String(made.stderr));
+  /* A report whose first event comes late in the recording. */
+  const text = readFileSync(alone, "utf8"),
+    at = /"first":-?\d+/.exec(text);
+  writeFileSync(alone, text.replace(at[0], `"first":${5 * MS}`));
+  for (const [what, action] of [
+    ["at first", () => undefined],
+    ["show all", (t) => t.eval(() => (window.warpsight.app.view.set(0, 1e6), 0))],
+  ]) {
+    const t = await open({ url: `file://${alone}` });
+    await action(t);
+    if (what === "show all") await t.page.keyboard.press("0");
+    await t.settled();
+    const [from, to] = await t.view();
+    ok(from > 4.9 * MS && from < 5 * MS, `${what}: from ${from}`);
+    ok(to > 8 * MS && to < 9 * MS, `${what}: to ${to}`);
     await t.end();
   }
 });

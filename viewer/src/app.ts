@@ -479,14 +479,18 @@ export class App {
       ...this.reports.map((info, i) => info.last + this.offsets[i]),
       this.view.first + 1000,
     );
-    if (this.limit)
-      [this.view.first, this.view.last] = [
-        this.limit[0],
-        Math.max(this.limit[1], this.limit[0] + 1000),
-      ];
+    if (this.limit) this.cutExtent(this.limit);
     const margin = (this.view.last - this.view.first) * 0.01;
     this.view.first -= margin;
     this.view.last += margin;
+  }
+
+  /** An exported page shows what it holds, and as with a server nothing before the first event. */
+  private cutExtent([from, to]: [number, number]): void {
+    const first = Math.max(this.view.first, from),
+      last = Math.min(this.view.last, to);
+    this.view.first = first < to ? first : from;
+    this.view.last = Math.max(last, this.view.first + 1000);
   }
 
   setOffset(report: number, offset: number): void {
