@@ -154,6 +154,7 @@ struct receiver {
 	FILE *pipe;
 	const struct ws_dwarf_query *query;
 	bool ended; /* all has come */
+	bool *seen; /* by address: each comes once */
 	struct ws_text texts[2 * MOST_CALLS];
 };
 
@@ -173,8 +174,10 @@ static bool receive_find(struct receiver *receiver, const struct find_head *head
 {
 	struct ws_dwarf_call calls[MOST_CALLS];
 
-	if (head->index >= receiver->query->count || !head->count || head->count > MOST_CALLS)
+	if (head->index >= receiver->query->count || receiver->seen[head->index] || !head->count ||
+	    head->count > MOST_CALLS)
 		return false;
+	receiver->seen[head->index] = true;
 	for (uint32_t n = 0; n < head->count; n++)
 		if (!receive_call(receiver, n, &calls[n]))
 			return false;
@@ -226,13 +229,14 @@ static void wait_for_reader(pid_t pid, struct ws_dwarf_reader *reader)
 	reader->starved = WIFEXITED(status) && WEXITSTATUS(status) == STARVED;
 }
 
-static int receive_from(int fd, const struct ws_dwarf_query *query,
-			struct ws_dwarf_missing *missing, struct ws_dwarf_reader *reader)
+int ws_dwarf_receive(int fd, const struct ws_dwarf_query *query, struct ws_dwarf_missing *missing,
+		     struct ws_dwarf_reader *reader)
 {
 	struct receiver *receiver = ws_calloc(1, sizeof(*receiver));
 	int rc = -1;
 
 	receiver->query = query;
+	receiver->seen = ws_calloc(query->count, sizeof(*receiver->seen));
 	receiver->pipe = fdopen(fd, "r");
 	if (receiver->pipe) {
 		rc = receive_all(receiver, missing);
@@ -243,6 +247,7 @@ static int receive_from(int fd, const struct ws_dwarf_query *query,
 	reader->cut = !receiver->ended;
 	for (size_t i = 0; i < WS_COUNT(receiver->texts); i++)
 		free(receiver->texts[i].text);
+	free(receiver->seen);
 	free(receiver);
 	return rc;
 }
@@ -264,7 +269,7 @@ int ws_dwarf_find_apart(const struct ws_elf *elf, const struct ws_dwarf_query *q
 	error = errno;
 	close(ends[1]);
 	if (pid > 0) {
-		rc = receive_from(ends[0], query, missing, reader);
+		rc = ws_dwarf_receive(ends[0], query, missing, reader);
 		wait_for_reader(pid, reader);
 		return rc;
 	}

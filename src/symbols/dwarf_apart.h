@@ -23,5 +23,9 @@ struct ws_dwarf_reader {
  */
 int ws_dwarf_find_apart(const struct ws_elf *elf, const struct ws_dwarf_query *query,
 			struct ws_dwarf_missing *missing, struct ws_dwarf_reader *reader);
+/* What the forked process sends, read from `fd`, which is closed: anything may be in it. Sets
+ * reader->cut. For tests. */
+int ws_dwarf_receive(int fd, const struct ws_dwarf_query *query, struct ws_dwarf_missing *missing,
+		     struct ws_dwarf_reader *reader);
 
 #endif

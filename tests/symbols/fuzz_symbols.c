@@ -17,7 +17,7 @@
 #include "base/mem.h"
 #include "symbols/cfi.h"
 #include "symbols/demangle.h"
-#include "symbols/dwarf.h"
+#include "symbols/dwarf_apart.h"
 #include "symbols/jit.h"
 #include "symbols/kallsyms.h"
 #include "symbols/lines.h"
@@ -202,6 +202,23 @@ static void address_map(const uint8_t *data, size_t n)
 	ws_modules_free(modules);
 }
 
+/* As from a reader of debugging information that its file has taken over. */
+static void receive_finds(const uint8_t *data, size_t n)
+{
+	const uint64_t address[4] = {0};
+	uint64_t sum = 0;
+	struct ws_dwarf_query query = {
+		.address = address, .count = 4, .found = on_dwarf, .ctx = &sum};
+	struct ws_dwarf_missing missing = {0};
+	struct ws_dwarf_reader reader = {0};
+	int fd = memfd_create("fuzz", MFD_CLOEXEC);
+
+	if (fd < 0 || write(fd, data, n) != (ssize_t)n || lseek(fd, 0, SEEK_SET))
+		abort();
+	ws_dwarf_receive(fd, &query, &missing, &reader);
+	free(missing.file);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	static const uint64_t address[4] = {0x1000, 0xffffffff81000010, 0xffffffff81001000,
@@ -226,7 +243,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 		try_jitdump(data + 1, n - 1);
 		break;
 	case 4:
-		address_map(data + 1, n - 1);
+		if (data[0] & 8)
+			receive_finds(data + 1, n - 1);
+		else
+			address_map(data + 1, n - 1);
 		break;
 	case 5:
 		ws_kallsyms_find_text((const char *)data + 1, n - 1, address, 4, on_kernel, &out);
@@ -244,6 +264,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 }
 
 #ifdef FUZZ_REPLAY
+/* Small numbers, as heads of what is found have: eight bytes each. */
+static void fill_finds(uint8_t *data, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (replay_draw() % 8)
+			data[i] = i % 4 || replay_draw() % 4 ? 0 : (uint8_t)(replay_draw() % 6);
+}
+
 /* Bytes that begin as what each reader takes. */
 static size_t make_input(uint8_t *data, int round)
 {
@@ -265,6 +293,8 @@ static size_t make_input(uint8_t *data, int round)
 	for (size_t i = 1; i < n; i++)
 		data[i] = (uint8_t)replay_draw();
 	memcpy(data + 1, starts[kind], lengths[kind]);
+	if (kind == 4 && data[0] & 8)
+		fill_finds(data + 1, n - 1);
 	return n;
 }
 
