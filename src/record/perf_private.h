@@ -28,8 +28,8 @@ struct ws_trace_format; /* perf_trace.c */
 enum ws_perf_role {
 	WS_PERF_TRACK,
 	WS_PERF_SAMPLE,
-	WS_PERF_STANDBY,  /* samples of whole CPUs, kept ready for when events that threads inherit
-			   will not do (perf.c) */
+	/* samples of whole CPUs, kept ready for when inherited events do not do (perf.c) */
+	WS_PERF_STANDBY,
 	WS_PERF_SWITCHES, /* context switches of whole CPUs, where they have an event of their own
 			   */
 	WS_PERF_WAKE,
@@ -71,7 +71,7 @@ struct ws_perf_ring {
 	int *fds; /* of the events, in their order, again and again: once for each thread that was
 		     given events of its own */
 	size_t fds_n, fds_cap;
-	/* Python frames, until the sample that they belong to comes. */
+	/* Python frames, kept until the sample that they belong to comes */
 	void *python;
 	size_t python_n, python_cap;
 	uint32_t python_tid; /* 0: none */
@@ -79,8 +79,9 @@ struct ws_perf_ring {
 };
 
 struct ws_perf_set { /* what is open */
-	bool wide;   /* each CPU as a whole, samples of the process tree excepted; else events that
-			the target's threads inherit */
+	/* each CPU as a whole, except samples of the process tree; else events that the target's
+	 * threads inherit */
+	bool wide;
 	bool no_kernel; /* only user space may be looked at */
 	struct ws_perf_event *events;
 	size_t events_n, events_cap;
@@ -94,7 +95,7 @@ struct ws_perf_set { /* what is open */
 	size_t ring_bytes; /* of the smallest ring */
 };
 
-/* Errno of opening `attr`, closed again. */
+/* Open `attr` and close it again; returns the errno. */
 int ws_perf_try(const struct perf_event_attr *attr, pid_t pid, int cpu);
 void ws_perf_attr(struct perf_event_attr *attr, uint32_t type, uint64_t config, bool no_kernel);
 /*
@@ -106,15 +107,15 @@ void ws_perf_attr(struct perf_event_attr *attr, uint32_t type, uint64_t config, 
 int ws_perf_open_set(struct ws_perf_set *set, pid_t pid, bool tree);
 void ws_perf_close_set(struct ws_perf_set *set);
 /*
- * Close the events and give the buffers back. The kernel takes 40 ms to let go of a tracepoint,
- * so that the descriptors are closed by a thread: ws_closer_join waits for it and frees the closer.
- * NULL when there was nothing to close.
+ * Close the events and give the buffers back. The kernel takes 40 ms to release a tracepoint, so a
+ * thread closes the descriptors: ws_closer_join waits for it and frees the closer. NULL when there
+ * was nothing to close.
  */
 struct ws_closer *ws_perf_close_later(struct ws_perf_set *set);
 /* Enable or disable all events of a role. */
 void ws_perf_switch(struct ws_perf_set *set, enum ws_perf_role role, bool on);
-/* Close one of the events on all CPUs; it must not be the first, which owns the buffers. What it
- * has written is still read. */
+/* Close one of the events on all CPUs. It must not be the first, which owns the buffers. What it
+ * has written can still be read. */
 void ws_perf_close_event(struct ws_perf_set *set, size_t event);
 /* Call `fn` with each record that is older than `until`, in the order of time. Pointers are good
  * during the call. Returns bytes taken. */
@@ -133,7 +134,7 @@ uint32_t *ws_perf_cpus(size_t *n);
  * a sentence when it cannot be had. */
 struct ws_trace_format *ws_trace_open(int folder, const char *name, struct ws_err *err);
 uint64_t ws_trace_id(const struct ws_trace_format *format);
-/* Value of a field of whole numbers of a raw record; false when it has none of this name. */
+/* Value of an integer field of a raw record; false when it has none of this name. */
 bool ws_trace_number(const struct ws_trace_format *format, const char *field, const void *raw,
 		     size_t size, int64_t *value);
 /* All fields as text: name=value, separated by blanks. */
@@ -142,7 +143,7 @@ void ws_trace_text(const struct ws_trace_format *format, const void *raw, size_t
 /* For tests: the format from the text of its file. */
 struct ws_trace_format *ws_trace_parse(const char *text, size_t n);
 void ws_trace_free(struct ws_trace_format *format);
-/* The names that `list` (subsystem/event,...; an event may be *) stands for, one a call of `fn`. */
+/* Call `fn` with each name that `list` (subsystem/event,...; an event may be *) stands for. */
 void ws_trace_expand(int folder, const char *list, void (*fn)(void *ctx, const char *name),
 		     void *ctx);
 
@@ -150,56 +151,54 @@ void ws_trace_expand(int folder, const char *list, void (*fn)(void *ctx, const c
 
 struct ws_perf_image { /* a program image in a process, or what a fork made of one */
 	struct ws_perf_image *next_waiting;
-	uint32_t pid, parent,
-		id;	      /* parent and id as the table process has them; id 0: not known yet */
-	struct ws_sink *sink; /* set with id */
+	uint32_t pid, parent, id; /* parent and id in the table process; id 0: not known yet */
+	struct ws_sink *sink;	  /* set with id */
 	uint64_t start;
-	uint64_t waiting_since; /* time of its first record that waits; 0: none does */
-	uint64_t exec_time;	/* of the exec that began it; 0: not seen */
+	uint64_t waiting_since; /* time of its first record that waits; 0: none waits */
+	uint64_t exec_time;	/* time of the exec that began it; 0: not seen */
 	uint32_t threads;	/* living */
 	uint32_t parent_pid;
-	bool exec;     /* it has called exec, or ran before we looked */
-	bool outside;  /* not of the target's tree */
-	bool end_lost; /* it has ended, and when is guessed */
-	bool asked,
-		no_hooks; /* its file was looked at; it is one into which hooks cannot be loaded */
-	bool target, own_row;	     /* own_row: perf made its row, for no hook did */
-	struct ws_sink *parent_sink; /* of the image before it in the same process; may be NULL */
-	struct ws_proc *proc;	     /* what its hooks announced; held, see proc.h */
+	bool exec;		     /* it has called exec, or ran before we looked */
+	bool outside;		     /* not of the target's tree */
+	bool end_lost;		     /* it has ended, and the time of that is a guess */
+	bool asked, no_hooks;	     /* its file was looked at: hooks cannot be loaded into it */
+	bool target, own_row;	     /* own_row: perf made its row, because no hook did */
+	struct ws_sink *parent_sink; /* the previous image in the same process; may be NULL */
+	struct ws_proc *proc;	     /* the process that its hooks announced; held, see proc.h */
 	const struct ws_maps_process
 		*bound; /* the map whose mappings are written as this image's */
 	char *exe;	/* first executable mapping after exec; may be NULL */
 	char *args;	/* its command line, read soon after exec; may be NULL */
 	size_t args_n;
 	char comm[16];
-	char *waiting; /* records that wait for the id, one behind the other */
+	char *waiting; /* records that wait for the id, one after the other */
 	size_t waiting_n, waiting_cap;
 };
 
 struct ws_perf_thread {
 	struct ws_perf_image *image;
-	uint32_t tid, id; /* id as the table thread has it; 0: not known yet */
+	uint32_t tid, id; /* id in the table thread; 0: not known yet */
 	uint64_t start;
 	uint64_t found; /* it ran when it was looked for, then; 0: its beginning was seen */
 	uint64_t on;	/* since when it runs; 0: it does not, or that is not known */
 	uint32_t cpu;
-	uint64_t off;	/* since when it waits; 0: it does not, or that is not known */
-	bool looked;	/* the kernel was asked in which call it does */
+	uint64_t off;	/* since when it waits; 0: it does not wait, or that is unknown */
+	bool looked;	/* the kernel was asked in which call it waits */
 	bool seen;	/* it has been switched in or out since the collection began */
 	bool renamed;	/* since it began */
 	uint64_t woken; /* made runnable; 0 not known */
 	uint32_t waker; /* thread id */
 	uint32_t samples;
-	/* Time that no sample has been given: perf_time.c. */
+	/* Time not yet given to a sample: perf_time.c. */
 	uint64_t ran;	/* ns before `since` */
 	uint64_t since; /* the present span is counted up to here */
-	uint64_t slack; /* ns that a sample may leave for the next; 0: a part of its period */
+	uint64_t slack; /* ns that a sample may leave to the next one; 0: a part of its period */
 	bool strayed;	/* records were lost in which it may have been switched in */
-	size_t gaps;	/* so many of the gaps were taken account of */
+	size_t gaps;	/* number of gaps already taken into account */
 	size_t pauses;	/* and of the pauses */
-	uint64_t doubt; /* of a record of its end, when it still existed then; 0: there was none */
+	uint64_t doubt; /* time of a record of its end after which it still existed; 0: none */
 	uint64_t heard; /* time of its last record; 0: there was none yet */
-	uint64_t dead;	/* when it was found to have ended without a record of it; 0: it was not */
+	uint64_t dead; /* when it was found to have ended without a record of that; 0: it was not */
 	bool sampled;
 	uint32_t last_frame, last_callers; /* of its last sample */
 	char comm[16];
@@ -211,8 +210,8 @@ struct ws_perf_gap {	   /* records of a core were lost */
 	uint64_t events; /* 0: not known */
 };
 
-struct ws_perf_pause {	   /* context switches were not recorded, so that they cost less */
-	uint64_t from, to; /* to: UINT64_MAX while it goes on */
+struct ws_perf_pause {	   /* context switches were not recorded, to make them cheaper */
+	uint64_t from, to; /* to: UINT64_MAX while it lasts */
 };
 
 struct ws_perf_held { /* a sample that the thread took of itself, until perf's records reach it */
@@ -227,26 +226,26 @@ struct ws_perf {
 	struct ws_sink *main;
 	pid_t target;
 	struct ws_perf_set set;
-	bool active, over; /* over: the collection has ended, nothing more is taken */
+	bool active, over; /* over: the collection has ended, nothing more is recorded */
 	bool finishing;	   /* the session ends with the collection */
 	bool combined;	   /* one event both samples and tracks */
-	bool by_thread; /* samples are inherited by the target's threads, whatever else is opened */
-	int refused;	/* errno with which the kernel refused everything */
-	bool signals;	/* hooks take the samples */
-	int tracefs; /* while events are chosen: the folder of tracepoints, or -1 and why there is
-			none */
+	bool by_thread;	   /* the target's threads inherit the samples, whatever else is opened */
+	int refused;	   /* errno of the kernel's refusal of everything */
+	bool signals;	   /* hooks take the samples */
+	int tracefs; /* while events are chosen: the folder of tracepoints, or -1 and the reason */
 	char *no_tracefs;
 	uint32_t python_frequency; /* of the event to which Python's program is attached */
 	unsigned ftrace_left_out;  /* events of --ftrace beyond what is opened */
 	bool shifted;		   /* the standby events have taken over */
-	unsigned brief_n; /* threads that ended soon after their start, since brief_since */
+	/* number of threads that ended soon after their start, since brief_since */
+	unsigned brief_n;
 	uint64_t brief_since;
-	uint64_t from, to;	       /* the collection; to 0: goes on */
-	uint64_t now;		       /* time of the record in hand */
-	struct ws_perf_ring *ring;     /* that it came from; NULL: it waited */
-	struct ws_map threads;	       /* tid -> struct ws_perf_thread * */
-	struct ws_map images;	       /* pid -> the struct ws_perf_image * that runs there now */
-	struct ws_map strangers;       /* tids of threads that have ended, or are not of the tree */
+	uint64_t from, to;	   /* the collection; to 0: it goes on */
+	uint64_t now;		   /* time of the record in hand */
+	struct ws_perf_ring *ring; /* ring that it came from; NULL: it waited */
+	struct ws_map threads;	   /* tid -> struct ws_perf_thread * */
+	struct ws_map images;	   /* pid -> the struct ws_perf_image * that runs there now */
+	struct ws_map strangers; /* tids of threads that have ended, or do not belong to the tree */
 	struct ws_perf_image *waiting; /* those with records that wait */
 	struct ws_perf_counter *counters;
 	size_t counters_n, counters_cap;
@@ -260,23 +259,23 @@ struct ws_perf {
 	uint64_t resume;       /* when they are to be recorded again; 0: they are */
 	uint64_t look_at;      /* when what is left of the allowances is to be looked at */
 	unsigned busy;	       /* looks in a row that found many switches */
-	size_t gaps_checked; /* so many there were when threads were last asked whether they live */
-	uint64_t checked;    /* when that was */
-	bool doubts;	     /* there may be threads with doubt */
-	/* Whether the thread is gone. NULL: nobody is asked. */
+	size_t gaps_checked;   /* their number when threads were last checked for being alive */
+	uint64_t checked;      /* when that was */
+	bool doubts;	       /* some threads may be in doubt */
+	/* Whether the thread is gone. NULL: nobody is asked */
 	bool (*has_ended)(uint32_t pid, uint32_t tid);
-	/* Whether the process has had time to announce itself. NULL: nobody is asked, and it has.
-	 */
+	/* Whether the process has had time to announce itself. NULL: nobody is asked, and it has */
 	bool (*had_time)(uint32_t pid);
-	uint32_t wanted_frequency; /* as asked for; o.frequency is what the kernel allowed */
-	uint32_t limit;		   /* perf_event_max_sample_rate at the start; 0: not known */
-	uint32_t timer_row;	   /* of the event that paces samples, in the table perf_event */
+	/* as asked for; o.frequency is the one that the kernel allowed */
+	uint32_t wanted_frequency;
+	uint32_t limit;	    /* perf_event_max_sample_rate at the start; 0: not known */
+	uint32_t timer_row; /* id in the table perf_event of the event that paces samples */
 	bool timer_is_clock;
-	uint64_t timer_ns;	 /* its period, when it is a clock */
-	uint64_t ran, unsampled; /* ns: of all samples' threads; of threads without a sample */
-	uint64_t known_cycles, known_ns; /* what samples of a counter stood for */
+	uint64_t timer_ns;		 /* its period, when it is a clock */
+	uint64_t ran, unsampled;	 /* ns: of threads with samples; of threads without */
+	uint64_t known_cycles, known_ns; /* the time that samples of a counter stood for */
 	struct ws_perf_held *held;
-	size_t held_n, held_cap, held_done; /* held_done: so many are written already */
+	size_t held_n, held_cap, held_done; /* held_done: how many of them are written */
 	bool held_mixed;		    /* not in the order of time */
 	uint64_t samples, switches;
 	size_t look_next;    /* where to go on among threads that wait */
@@ -286,30 +285,30 @@ struct ws_perf {
 
 void ws_perf_tree_init(struct ws_perf *perf);
 void ws_perf_tree_free(struct ws_perf *perf);
-/* The thread that a record is about, of the recorded tree, or with `any` any one; NULL when it is
- * not to be recorded. */
+/* The thread that a record is about: one of the recorded tree or, with `any`, any thread. NULL when
+ * it is not to be recorded. */
 struct ws_perf_thread *ws_perf_thread(struct ws_perf *perf, uint32_t pid, uint32_t tid,
 				      uint64_t time, bool any);
 void ws_perf_fork(struct ws_perf *perf, const struct ws_perf_rec *record);
 void ws_perf_exec(struct ws_perf *perf, const struct ws_perf_rec *record);
 void ws_perf_rename(struct ws_perf *perf, const struct ws_perf_rec *record);
 /*
- * Is a record of the thread's end at `time` none? The kernel writes one when a process gains rights
- * by an exec (set-user-ID) and takes the inherited events from it. A process that is in the last
- * steps of a true end looks the same: it is asked for again (ws_perf_find_ended).
+ * Whether a record of the thread's end at `time` means no end. The kernel writes one when a process
+ * gains rights by an exec (set-user-ID) and takes the inherited events from it. A process that is
+ * in the last steps of a real end looks the same, so it is checked again (ws_perf_find_ended).
  */
 bool ws_perf_false_end(const struct ws_perf *perf, const struct ws_perf_thread *thread,
 		       uint64_t time);
-/* The thread has ended and its rows are written. */
+/* Call it when the thread has ended and its rows are written. */
 void ws_perf_gone(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time);
-/* Find out the image's id, at the latest (`force`) by making a row for it. */
+/* Find out the image's id; with `force`, make a row for it if need be. */
 bool ws_perf_resolve(struct ws_perf *perf, struct ws_perf_image *im, bool force);
 /* Keep a record until the image's id is known. */
 void ws_perf_wait(struct ws_perf *perf, struct ws_perf_image *im, const void *rec, size_t size,
 		  uint64_t time);
-/* Id of the thread, making its row. Its image is resolved. */
+/* Id of the thread; makes its row. Its image is resolved. */
 uint32_t ws_perf_thread_id(struct ws_perf *perf, struct ws_perf_thread *thread);
-/* Images that have waited for long get rows; with `all`, every one. */
+/* Give rows to images that have waited for long; with `all`, to every one. */
 void ws_perf_settle_waiting(struct ws_perf *perf, uint64_t horizon, bool all);
 
 /* ---- where code lies, and call stacks (perf_stack.c) ---- */
@@ -329,103 +328,104 @@ void ws_perf_stack(struct ws_perf *perf, struct ws_perf_thread *thread,
 
 /* ---- samples by CPU instead of by thread (perf.c) ---- */
 
-/* Have samples taken on CPUs from now on, whoever runs there; false where they cannot be. */
+/* Take samples on CPUs from now on, whoever runs there; false where that is impossible. */
 bool ws_perf_shift(struct ws_perf *perf);
-/* A thread of the tree that started at `start` has ended. */
+/* Note that a thread of the tree which started at `start` has ended. */
 void ws_perf_lived(struct ws_perf *perf, uint64_t start, uint64_t end);
 
 /* ---- records to rows (perf_rows.c) ---- */
 
 /* Handle one record; `again` when it comes from an image's waiting ones. */
 void ws_perf_record(struct ws_perf *perf, const void *rec, size_t size, bool again);
-/* The thread no longer runs from `time` on: a row of `sched`. */
+/* The thread stops running at `time`: a row of `sched`. */
 void ws_perf_off(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time,
 		 enum ws_sched_after after);
 
 /* ---- lost records (perf_gaps.c) ---- */
 
-/* So many records (0: not known) of the ring were lost after its last one and before `time`. */
+/* Note that `n` records (0: not known how many) of the ring were lost after its last one and before
+ * `time`. */
 void ws_perf_add_gap(struct ws_perf *perf, const struct ws_perf_ring *ring, uint64_t time,
 		     uint64_t events);
-/* Take account of what was lost before `time`, at which the thread has a record or ends. */
+/* Take into account what was lost before `time`, at which the thread has a record or ends. */
 void ws_perf_pass_gaps(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time);
-/* The thread does at `time` what only a running thread does: if its state is not known, a span
- * begins just before. */
+/* The thread does something at `time` that only a running thread can do. If its state is unknown, a
+ * span begins just before. */
 void ws_perf_appear(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time,
 		    uint32_t cpu);
 /* The thread runs elsewhere at `time`, or has ended, and the record of its switch was lost: its
- * span ends at the last moment of which is known that it ran. */
+ * span ends at the last moment at which it is known to have run. */
 void ws_perf_lose_track(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time);
-/* The thread has a record of its own: on another core than the one on which it was to run, if its
- * switches between were lost. */
+/* The thread has a record of its own, on another core than the one on which it was thought to run,
+ * if its switches in between were lost. */
 void ws_perf_meet_on(struct ws_perf *perf, struct ws_perf_thread *thread,
 		     const struct ws_perf_rec *record);
 /* Before a round: note buffers that have no room for a record. */
 void ws_perf_note_full(struct ws_perf *perf);
 /* After the last round, which ended at `time`: what was lost at the end of full buffers. */
 void ws_perf_add_last_gaps(struct ws_perf *perf, uint64_t time);
-/* After a round that took records up to `horizon`: threads whose end was lost or doubted are gone.
- * With `all`, ask of every thread now, for no further round follows. */
+/* After a round that read records up to `horizon`: find threads whose end was lost or in doubt and
+ * that are gone. With `all`, check every thread now, for no further round follows. */
 void ws_perf_find_ended(struct ws_perf *perf, uint64_t horizon, bool all);
-/* When a thread ended whose end was lost, at the latest at `time`: in the first gap after its last
- * record, as far as is known. */
+/* When a thread ended whose end was lost: in the first gap after its last record, as far as is
+ * known, and at `time` at the latest. */
 uint64_t ws_perf_guess_end(const struct ws_perf *perf, const struct ws_perf_thread *thread,
 			   uint64_t time);
-/* Write the gaps into a report that does not have them yet. */
+/* Write the gaps to a report that does not have them yet. */
 void ws_perf_put_gaps(struct ws_perf *perf, struct ws_sink *sink);
 bool ws_perf_has_ended(uint32_t pid, uint32_t tid);
 
 /* ---- switches that come too fast (perf_pause.c) ---- */
 
-/* Count what was recorded and, when threads switch so often that recording it would slow them down,
- * record a part of the time only. `now`: ws_read_raw_ns. */
+/* Count what was recorded. When threads switch so often that recording it would slow them down,
+ * record only a part of the time. `now`: ws_read_raw_ns. */
 void ws_perf_pace_switches(struct ws_perf *perf, uint64_t now);
 /* For how long the recorder may sleep until it should count again, in nanoseconds. */
 uint64_t ws_perf_time_to_look(const struct ws_perf *perf, uint64_t now);
-/* Switches are not recorded from `time` on, or are again. */
+/* Note that switches are not recorded from `time` on, or are again. */
 void ws_perf_pause_switches(struct ws_perf *perf, uint64_t time);
 void ws_perf_resume_switches(struct ws_perf *perf, uint64_t time);
 /* Whether switches were not recorded at `time`. */
 bool ws_perf_is_paused(const struct ws_perf *perf, uint64_t time);
-/* Take account of pauses that began before `time`, at which the thread has a record or ends. */
+/* Take into account pauses that began before `time`, at which the thread has a record or ends. */
 void ws_perf_pass_pauses(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time);
 /* Write the pauses, as gaps of every core, into a report that does not have them yet. */
 void ws_perf_put_pauses(struct ws_perf *perf, struct ws_sink *sink);
-/* At the end: say for how long switches were not recorded. */
+/* At the end: report for how long switches were not recorded. */
 void ws_perf_say_pauses(struct ws_perf *perf);
 
 /* ---- how many samples a second the kernel allows (perf_rate.c) ---- */
 
-/* Make o.frequency one that the kernel takes, and say so. */
+/* Change o.frequency to one that the kernel accepts, and say so. */
 void ws_perf_limit_frequency(struct ws_perf *perf);
-/* At the end: say what became of it, and of threads of which no sample was taken. */
+/* At the end: report what became of the frequency, and threads of which no sample was taken. */
 void ws_perf_say_rate(struct ws_perf *perf);
 
 /* ---- how much time a sample stands for (perf_time.c) ---- */
 
-/* The thread, if it runs, did so until then: for sums of time only. */
+/* If the thread runs, count its time up to `time`: for sums only. */
 void ws_perf_ran(const struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t until);
-/* Something that only a running thread can do is seen of one of which no switch was seen yet: it
- * has run since the collection began. */
+/* A thread of which no switch was seen yet does something that only a running thread can do: it has
+ * run since the collection began. */
 void ws_perf_must_run(const struct ws_perf *perf, struct ws_perf_thread *thread, uint32_t cpu);
 /*
- * Nanoseconds that a sample at `time` stands for: what the thread has run since the one before.
+ * Nanoseconds that a sample at `time` stands for: what the thread has run since the previous one.
  * `period_ns`: what the event alone would say; 0 when it says nothing.
  */
 uint64_t ws_perf_time_of(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time,
 			 uint32_t cpu, uint64_t period_ns);
 void ws_perf_note_sample(struct ws_perf_thread *thread, const struct ws_row_sample *row);
-/* The thread ends, or the collection: a row for what it ran since its last sample. */
+/* When the thread or the collection ends: a row for what it ran since its last sample. */
 void ws_perf_settle_time(struct ws_perf *perf, struct ws_perf_thread *thread);
-/* Before a round takes records up to `horizon`: whoever has samples of its own has hooks, and what
- * perf's records told of it so far is to wait no more. */
+/* Before a round reads records up to `horizon`: a thread with samples of its own has hooks, so
+ * perf's records about it need not wait any longer. */
 void ws_perf_expect_held(struct ws_perf *perf, uint64_t horizon);
 /* Write the samples of ws_perf_hold_sample up to that time. */
 void ws_perf_put_held(struct ws_perf *perf, uint64_t until);
 
 /* ---- what threads wait in (perf_waits.c) ---- */
 
-/* Ask the kernel of some threads that have waited for long, once for each wait. */
+/* Ask the kernel about some threads that have waited for long, once for each wait. */
 void ws_perf_look_at_waits(struct ws_perf *perf, uint64_t now);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * perf_rate.c - how many samples a second the kernel allows, before a run and during it, and what
- * is said of too few.
+ * perf_rate.c - how many samples a second the kernel allows, before a run and during it, and the
+ * messages about too few.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@ static void say(struct ws_perf *perf, enum ws_severity severity, const char *tex
 	ws_sink_diagnostic(perf->main, severity, "perf", 0, ws_read_raw_ns(), text);
 }
 
-/* The kernel lowers it when its interrupts take long, for everyone, and only root raises it again.
- */
+/* The kernel lowers it for everyone when its interrupts take long, and only root can raise it
+ * again. */
 uint32_t ws_perf_limit(void)
 {
 	FILE *file = fopen("/proc/sys/kernel/perf_event_max_sample_rate", "re");
@@ -38,7 +38,7 @@ static uint32_t asked_frequency(const struct ws_perf *perf)
 				    : perf->wanted_frequency;
 }
 
-/* The kernel refuses events of a higher frequency. Python's samples are some of all, each manieth:
+/* The kernel refuses events of a higher frequency. Python samples are every n-th of all samples, so
  * a frequency that theirs divides is kept, where there is one. */
 void ws_perf_limit_frequency(struct ws_perf *perf)
 {

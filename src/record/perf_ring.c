@@ -1,9 +1,9 @@
 /*
- * perf_ring.c - the buffers that the kernel fills, one a CPU, read in the order of time.
+ * perf_ring.c - the buffers that the kernel fills, one for each CPU, read in the order of time.
  *
- * Records of one CPU are in order; those of several are merged by a heap of rings, keyed by the
- * time of the record at hand. A record may be stamped a little before it is written, so that only
- * what is older than a moment is taken: by then all rings hold what came before it.
+ * Records of one CPU are in order; those of several CPUs are merged by a heap of rings, keyed by
+ * the time of the record at hand. A record may get its time a little before it is written, so only
+ * what is older than a moment is read: by then all rings hold everything that came before it.
  */
 #include <string.h>
 
@@ -34,16 +34,15 @@ static const void *whole(struct ws_perf_set *set, const struct ws_perf_ring *rin
 	return set->scratch;
 }
 
-/* Make the next record with a time the one at hand; false when there is none. What does not check
- * out is left out. */
+/* Make the next record that has a time the one at hand; false when there is none. Invalid records
+ * are left out. */
 static bool next_record(struct ws_perf_set *set, struct ws_perf_ring *ring)
 {
 	while (ring->tail < ring->head) {
 		size_t size;
 		const void *rec = whole(set, ring, &size);
 
-		if (!rec) { /* the kernel wrote what it never does: everything up to here is
-			       unreadable */
+		if (!rec) { /* the kernel never writes this: everything up to here is unreadable */
 			set->bad++;
 			ring->tail = ring->head;
 			break;

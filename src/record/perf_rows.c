@@ -114,8 +114,8 @@ static void decode_python(struct ws_perf *perf, const struct ws_perf_rec *record
 	}
 }
 
-/* What the event itself says that the sample stands for; a counter says it by what it has counted
- * a nanosecond so far. */
+/* The time that the event itself says the sample stands for; for a counter, from what it has
+ * counted per nanosecond so far. */
 static uint64_t period_ns(const struct ws_perf *perf, const struct ws_perf_event *ev,
 			  uint64_t period)
 {
@@ -131,7 +131,7 @@ static void set_time(struct ws_perf *perf, struct ws_perf_thread *thread,
 		     const struct ws_perf_event *ev, const struct ws_perf_rec *record,
 		     struct ws_row_sample *row)
 {
-	bool strayed = thread->strayed; /* then its time is not what was counted */
+	bool strayed = thread->strayed; /* then the counter has not counted its time */
 
 	row->time = ws_perf_time_of(perf, thread, record->time, record->cpu,
 				    period_ns(perf, ev, row->weight));
@@ -177,8 +177,8 @@ static void sampled(struct ws_perf *perf, struct ws_perf_thread *thread,
 	perf->samples++;
 }
 
-/* sched_waking: `pid` becomes runnable, by the thread in whose context that happens unless an
- * interrupt does it. */
+/* sched_waking: `pid` becomes runnable. The thread in whose context that happens wakes it, unless
+ * an interrupt does. */
 static void waking(struct ws_perf *perf, const struct ws_perf_event *ev,
 		   const struct ws_perf_rec *record, struct ws_perf_thread *thread)
 {
@@ -265,14 +265,14 @@ static void about_thread(struct ws_perf *perf, const struct ws_perf_event *ev,
 			traced(perf, NULL, ev, record);
 		return;
 	}
-	/* Of other programs' switches a pause would save this one nothing. */
+	/* A pause saves this program nothing when the switches are other programs'. */
 	if (record->type != PERF_RECORD_SAMPLE && perf->ring && !thread->image->outside)
 		perf->ring->switches++;
 	if ((record->type != PERF_RECORD_SAMPLE || ev->role == WS_PERF_WAKE) &&
 	    ws_perf_is_paused(perf, record->time))
 		return; /* those of some cores only: they are turned off one by one */
 	if (thread->image->target &&
-	    !thread->image->exec) /* the recorder's own code, before the target begins */
+	    !thread->image->exec) /* the recorder's own code, before the target starts */
 		return;
 	if (!thread->image->id &&
 	    (thread->image->waiting_n || !ws_perf_resolve(perf, thread->image, false))) {
@@ -312,7 +312,7 @@ static void exited(struct ws_perf *perf, const struct ws_perf_rec *record, const
 	if (!again && !thread->image->outside)
 		ws_perf_lived(perf, thread->start, record->time);
 	if (!again && thread->image->waiting_n &&
-	    thread->image->threads > 1) { /* in the order of what waits */
+	    thread->image->threads > 1) { /* in the order of waiting records */
 		ws_perf_wait(perf, thread->image, rec, size, record->time);
 		return;
 	}

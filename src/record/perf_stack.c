@@ -1,10 +1,10 @@
 /*
- * perf_stack.c - from samples to call stacks: feeds the maps of processes from perf's records and
+ * perf_stack.c - from samples to call stacks: updates the maps of processes from perf's records and
  * has samples unwound.
  *
- * The kernel's part of a stack is as the kernel walked it; the user's part is unwound here from the
- * copied bytes, or is the kernel's walk along frame pointers, or what the processor remembers of
- * branches, as --backtrace says.
+ * The kernel's part of a stack is used as the kernel walked it. The user's part is unwound here
+ * from the copied bytes, or is the kernel's walk along frame pointers, or comes from the branches
+ * that the processor remembers, as --backtrace says.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -92,12 +92,11 @@ static size_t kernel_frames(struct ws_perf *perf, const struct ws_perf_rec *reco
 	for (size_t i = 0; i < n; i++)
 		out[i] = ws_unwind_kernel(
 			perf->drain->ops.code->modules,
-			values[i] - (i > 0)); /* a caller's address is that behind its call */
+			values[i] - (i > 0)); /* a caller's address is the one after its call */
 	return n;
 }
 
-/* What the processor remembers of calls that have not returned: the first entry is the innermost
- * call. */
+/* The processor remembers calls that have not returned: the first entry is the innermost call. */
 static size_t from_branches(struct ws_perf *perf, struct ws_maps_process *maps,
 			    const struct ws_perf_rec *record, uint64_t ip,
 			    struct ws_unwound_frame *out, size_t most)
@@ -185,7 +184,7 @@ void ws_perf_stack(struct ws_perf *perf, struct ws_perf_thread *thread,
 			   perf->options.backtrace == WS_BACKTRACE_LBR;
 
 		row->callers = ws_python_merge(st, places, n, python, cut, &row->frame);
-		/* A native stack that was cut short is whole again when Python's is. */
+		/* A native stack that was cut short is complete again when Python's is. */
 		row->flags |= (uint8_t)((ws_python_frames(python) ? 0 : flags) |
 					(ws_python_is_truncated(python) ? WS_SAMPLE_TRUNCATED : 0));
 		return;

@@ -1,20 +1,22 @@
 /*
  * perf_time.c - how much time a sample stands for.
  *
- * Counting samples, or adding up what their events counted, is not time: an event on cycles begins
- * with a period of 1 and takes a dozen samples to find its way, the kernel takes fewer samples than
- * asked for when its interrupts take long, and each new thread begins in the middle of a period. So
- * whatever event took a sample, it stands for what its thread has run since the one before, by the
- * context switches. What a thread ran after its last sample, or without any, becomes a row of its
- * own when the thread ends (WS_SAMPLE_REST): the rows of a thread add up to its time on cores.
+ * Counting samples, or adding up what their events counted, does not give time: an event on cycles
+ * begins with a period of 1 and takes a dozen samples to settle, the kernel takes fewer samples
+ * than asked for when its interrupts take long, and each new thread begins in the middle of a
+ * period. So whatever event took a sample, it stands for what its thread has run since the previous
+ * one, according to the context switches. What a thread ran after its last sample, or without any,
+ * becomes a row of its own when the thread ends (WS_SAMPLE_REST): the rows of a thread add up to
+ * its time on cores.
  *
- * A sample of the clock that comes as expected stands for its period to the nanosecond, and what it
- * is late is given to the next one: such rows take next to no room in the report. Where two events
- * share a thread, one in user space and one in the kernel, more is left over: each is to have its
+ * A sample of the clock that comes when expected stands for exactly its period, and the time by
+ * which it is late goes to the next one: such rows take almost no room in the report. Where two
+ * events share a thread, one in user space and one in the kernel, more is left over: each gets its
  * own part, however often it comes.
  *
- * Samples that threads take of themselves (Python by signal) come by another way, earlier or later
- * than perf's records of the same moments. They wait here until those have been read up to them.
+ * Samples that threads take of themselves (Python by signal) come by another path, earlier or later
+ * than perf's records of the same moments. They wait here until perf's records up to them have been
+ * read.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +26,7 @@
 
 /* ---- what a thread has run ---- */
 
-/* From when on the present span counts: neither before the collection nor before the last sample.
- */
+/* From when the present span counts: not before the collection, nor before the last sample. */
 static uint64_t counts_from(const struct ws_perf *perf, const struct ws_perf_thread *thread)
 {
 	uint64_t from = ws_max(thread->since, thread->on);
@@ -55,8 +56,8 @@ void ws_perf_must_run(const struct ws_perf *perf, struct ws_perf_thread *thread,
 	thread->cpu = cpu;
 }
 
-/* Records were lost, and this sample shows where the thread is: it runs from now on. What it ran
- * since its last record is known to nobody, and is not given to the sample. */
+/* Records were lost, and this sample shows where the thread is: it runs from now on. Nobody knows
+ * how long it ran since its last record, and that time is not given to the sample. */
 static uint64_t found_again(struct ws_perf_thread *thread, uint64_t time, uint32_t cpu)
 {
 	uint64_t paid = thread->ran;
@@ -76,7 +77,7 @@ uint64_t ws_perf_time_of(struct ws_perf *perf, struct ws_perf_thread *thread, ui
 	ws_perf_pass_gaps(perf, thread, time);
 	ws_perf_must_run(perf, thread, cpu);
 	if (ws_perf_is_paused(perf, time))
-		return period_ns; /* nothing else is known of it */
+		return period_ns; /* nothing else is known about it */
 	if (thread->strayed && !thread->on)
 		return found_again(thread, time, cpu);
 	ws_perf_ran(perf, thread, time);
@@ -160,7 +161,7 @@ static int by_start(const void *first, const void *second)
 	return ws_compare(x, y);
 }
 
-/* They come from one thread's ring after the other's. */
+/* They come from the rings of one thread after the other. */
 static void sort_held(struct ws_perf *perf)
 {
 	perf->held_n -= perf->held_done;

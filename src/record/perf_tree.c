@@ -3,15 +3,15 @@
  * image a process runs, and the rows that images and threads have in the report.
  *
  * Hooks announce most images; perf sees all, and sees them first. So that an image has one row, its
- * records wait here until its hooks have registered it: a fork's or exec's first records usually
- * for less than a round. When they do not within WAIT_NS of a process that had the processor, when
- * the file says that they cannot, or the process ends, it is one without hooks, and perf makes its
- * row; should they come later nevertheless, they take that row over (ws_perf_adopt). What has
- * registered later than the records reach is waited for: the next rounds tell to which image it
- * belongs.
+ * records wait here until its hooks have registered it: the first records after a fork or exec
+ * usually wait for less than a round. When they do not register within WAIT_NS of a process that
+ * had the processor, when the file says that they cannot, or when the process ends, it is a process
+ * without hooks, and perf makes its row. Should the hooks come later nevertheless, they take that
+ * row over (ws_perf_adopt). When a process has registered later than the records reach, its records
+ * wait too: the next rounds show to which image they belong.
  *
- * A forked child that execs before its hooks speak (posix_spawn, vfork) makes no image of its own:
- * what it did belongs to the new one.
+ * A forked child that calls exec before its hooks report (posix_spawn, vfork) makes no image of its
+ * own: what it did belongs to the new one.
  */
 #include <ctype.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@
 #define WAIT_NS 100000000u
 #define EXEC_NS 20000000u	    /* an exec takes less */
 #define WAIT_BYTES (1u << 20)	    /* of records of one image */
-#define WAIT_BYTES_MOST (16u << 20) /* of one whose process has registered meanwhile */
+#define WAIT_BYTES_MOST (16u << 20) /* of an image whose process has registered meanwhile */
 
 static struct ws_perf_thread *thread_of(const struct ws_perf *perf, uint32_t tid)
 {
@@ -107,7 +107,7 @@ static char *read_proc(uint32_t pid, const char *file, size_t *n)
 	return text;
 }
 
-/* A process that ran before we looked, or whose fork was lost. */
+/* A process that was there before we looked, or whose fork was lost. */
 static struct ws_perf_image *found_image(struct ws_perf *perf, uint32_t pid, uint64_t time)
 {
 	struct ws_perf_image *im = new_image(perf, pid, perf->set.wide ? 0 : time);
@@ -133,8 +133,8 @@ static uint32_t parent_of(uint32_t pid)
 }
 
 /*
- * The image of a process whose fork may have been lost, if an ancestor of it is of the tree; else
- * NULL, and the thread is not asked for again.
+ * The image of a process whose fork may have been lost, if an ancestor of it belongs to the tree;
+ * else NULL, and the thread is not looked up again.
  */
 static struct ws_perf_image *find_lost_fork(struct ws_perf *perf, uint32_t pid, uint32_t tid,
 					    uint64_t time)
@@ -183,7 +183,7 @@ struct ws_perf_thread *ws_perf_thread(struct ws_perf *perf, uint32_t pid, uint32
 	if (!im || (im->outside && !any))
 		return NULL;
 	if (!im->outside &&
-	    !perf->lost) /* its beginning was seen: it is in the last steps of its end */
+	    !perf->lost) /* its start was seen: it is in the last steps of its end */
 		return NULL;
 	read_comm(pid, tid, comm, sizeof(comm));
 	if (im->outside && !*comm)
@@ -191,8 +191,8 @@ struct ws_perf_thread *ws_perf_thread(struct ws_perf *perf, uint32_t pid, uint32
 	return new_thread(perf, im, tid, im->outside ? 0 : time, *comm ? comm : im->comm);
 }
 
-/* The image's end was lost: its number is another process's now, of the tree or not, which must not
- * be taken for it. */
+/* The image's end was lost: its number now belongs to another process, of the tree or not, which
+ * must not be taken for it. */
 static void drop_image(struct ws_perf *perf, struct ws_perf_image *im, uint64_t time)
 {
 	uint32_t pid = im->pid, *tids = NULL;
@@ -211,7 +211,7 @@ static void drop_image(struct ws_perf *perf, struct ws_perf_image *im, uint64_t 
 		tids[n++] = thread->tid;
 	}
 	for (size_t i = 0; i < n && image_of(perf, pid) == im;
-	     i++) /* with the last thread goes the image */
+	     i++) /* the image ends with its last thread */
 		if (thread_of(perf, tids[i]) && thread_of(perf, tids[i])->image == im)
 			ws_perf_gone(perf, thread_of(perf, tids[i]),
 				     ws_perf_guess_end(perf, thread_of(perf, tids[i]), time));
@@ -294,8 +294,9 @@ void ws_perf_gone(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t 
 	uint32_t tid = thread->tid;
 
 	if (im->waiting_n)
-		ws_perf_resolve(perf, im, true); /* writes what waits; may come back here for a
-						 thread whose end waits: then it is gone */
+		/* writes the waiting records; it may come back here for a thread whose end
+		 * waits: then it is gone */
+		ws_perf_resolve(perf, im, true);
 	if (thread_of(perf, tid) != thread)
 		return;
 	ws_perf_pass_gaps(perf, thread, time);
@@ -313,7 +314,7 @@ void ws_perf_gone(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t 
 
 /* ---- exec and names ---- */
 
-/* What a map from numbers to pointers holds; owned by the caller. */
+/* The values of a map from numbers to pointers; the caller frees the array. */
 static void **values(const struct ws_map *map, size_t *n)
 {
 	void **v = ws_malloc((map->count + 1) * sizeof(*v));
@@ -342,7 +343,7 @@ static void drop_thread(struct ws_perf *perf, struct ws_perf_thread *thread, uin
 	free(thread);
 }
 
-/* An exec leaves one thread, under the process's number, whichever called it. */
+/* An exec leaves one thread, whichever called it, with the process's number. */
 static void drop_threads(struct ws_perf *perf, struct ws_perf_image *im, uint64_t time)
 {
 	size_t n;
@@ -387,7 +388,7 @@ void ws_perf_exec(struct ws_perf *perf, const struct ws_perf_rec *record)
 	ws_perf_exec_maps(perf, im, record->time);
 	if (im->id)
 		im = next_image(perf, im, record->time);
-	ws_map_remove(&perf->strangers, im->pid, NULL); /* of the thread that had the number */
+	ws_map_remove(&perf->strangers, im->pid, NULL); /* row of the thread that had the number */
 	im->exec = true;
 	im->exec_time = record->time;
 	free(im->exe);
@@ -492,7 +493,7 @@ uint32_t ws_perf_thread_id(struct ws_perf *perf, struct ws_perf_thread *thread)
 	return thread->id;
 }
 
-/* An image that no hook announced: what /proc and perf tell of it. */
+/* An image that no hook announced: its row is made from /proc and perf. */
 static void write_process(struct ws_perf_image *im, const struct ws_perf_image *parent)
 {
 	size_t exe_n, args_n;
@@ -509,7 +510,7 @@ static void write_process(struct ws_perf_image *im, const struct ws_perf_image *
 		row.parent = parent->id;
 	if (im->args_n)
 		args_n = im->args_n;
-	else if (im->exe && strcmp(im->exe, exe)) /* it is another one by now, or gone */
+	else if (im->exe && strcmp(im->exe, exe)) /* there is another process by now, or none */
 		args_n = 0;
 	path = im->exe ? im->exe : exe;
 	line = args_n ? ws_proc_arguments(im->args_n ? im->args : args, args_n,
@@ -535,7 +536,8 @@ static void make_row(struct ws_perf *perf, struct ws_perf_image *im)
 		im->parent_pid != im->pid ? image_of(perf, im->parent_pid) : NULL;
 
 	if (parent && !parent->id && parent->exec)
-		ws_perf_resolve(perf, parent, true); /* had it hooks, so would its child */
+		/* if it had hooks, its child would have them too */
+		ws_perf_resolve(perf, parent, true);
 	im->sink = im->parent_sink	    ? im->parent_sink
 		   : parent && parent->sink ? parent->sink
 					    : perf->main;
@@ -585,8 +587,8 @@ bool ws_perf_resolve(struct ws_perf *perf, struct ws_perf_image *im, bool force)
 	return true;
 }
 
-/* Has the process registered, as this image or a later one, even if its records do not reach there
- * yet? */
+/* Whether the process has registered, as this image or a later one, even if its records do not
+ * reach that far yet. */
 static bool has_registered(const struct ws_perf *perf, const struct ws_perf_image *im)
 {
 	return !im->outside && ws_drain_find(perf->drain, (int)im->pid, im->start, UINT64_MAX);
@@ -609,8 +611,8 @@ void ws_perf_wait(struct ws_perf *perf, struct ws_perf_image *im, const void *re
 }
 
 /*
- * Is the image's file one that no hook will ever speak for? Then there is nothing to wait for, but
- * for its parent, which may have hooks that are about to register.
+ * Whether no hook will ever report the image because of its file. Then there is nothing to wait
+ * for, except its parent, which may have hooks that are about to register.
  */
 static bool without_hooks(struct ws_perf *perf, struct ws_perf_image *im)
 {
@@ -626,7 +628,7 @@ static bool without_hooks(struct ws_perf *perf, struct ws_perf_image *im)
 	return im->no_hooks && (!parent || parent->id);
 }
 
-/* Whether nothing is to be expected of the image's hooks any more, at `horizon`. */
+/* Whether the image's hooks will not report any more, at `horizon`. */
 static bool is_overdue(struct ws_perf *perf, const struct ws_perf_image *im, uint64_t horizon)
 {
 	return horizon - im->waiting_since > WAIT_NS && !has_registered(perf, im) &&

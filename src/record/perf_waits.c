@@ -1,13 +1,13 @@
 /*
  * perf_waits.c - which system call a thread waits in, asked of the kernel while it waits.
  *
- * Hooks tell what calls of the C library wait for. Static programs, Go, and libraries that make
- * system calls themselves wait in silence: of a thread that has been off its core for LOOK_AFTER
- * (LOOK_SOON in a process without hooks, where nothing else would tell of its waits),
- * /proc/PID/task/TID/syscall says in which call, with its arguments. One look for each wait is
- * enough, for a thread that waits does not move. Whether it still waited then is not known here:
- * records of switches come later. So the moments before and after the look are stored, and readers
- * believe it when both lie in one wait.
+ * Hooks report what calls of the C library wait for. Static programs, Go, and libraries that make
+ * system calls themselves wait unseen. For a thread that has been off its core for LOOK_AFTER
+ * (LOOK_SOON in a process without hooks, where nothing else would report its waits),
+ * /proc/PID/task/TID/syscall says in which call it is, with its arguments. One look for each wait
+ * is enough, for a waiting thread does not move. Whether it still waited then is not known here,
+ * because records of switches come later. So the moments before and after the look are stored, and
+ * readers believe it when both lie in one wait.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ struct call {
 		SYS_##name, #name, true \
 	}
 
-/* Those in which threads wait long. */
+/* Calls in which threads wait long. */
 static const struct call calls[] = {
 	FD_CALL(read),
 	FD_CALL(write),
@@ -136,8 +136,8 @@ static const struct call *find_call(long number)
 	return NULL;
 }
 
-/* "NUMBER 0xARGUMENT ..." of a call; false when the thread runs, is in none, or may not be asked.
- */
+/* "NUMBER 0xARGUMENT ..." of a call; false when the thread runs, is in no call, or may not be
+ * asked. */
 static bool read_call(const struct ws_perf_thread *thread, long *number, unsigned long *first)
 {
 	char path[64], text[256];

@@ -1,6 +1,6 @@
 /*
- * proc.c - processes of a session: registering images and forked children, who is whose parent,
- * noticing ends, saying what could not be seen.
+ * proc.c - processes of a session: registering images and forked children, finding their parents,
+ * noticing ends, reporting what could not be recorded.
  */
 #include "record/proc.h"
 
@@ -95,9 +95,9 @@ static struct ws_proc *find_gone(struct ws_drain *drain, uint32_t pid, uint64_t 
 }
 
 /*
- * Is it the home, still, of a process that began at `start`? What a settled one's memory says stays
- * there until another has taken it; who believed it would settle that process again, and give back
- * memory that is another's by then.
+ * Whether the chunk is still the home of a process that began at `start`. What a settled process's
+ * memory says stays there until another one takes the chunk. Believing it would settle that process
+ * again and give back memory that is another's by then.
  */
 static bool is_new_home(const struct ws_drain *drain, uint32_t chunk, uint64_t start)
 {
@@ -152,7 +152,7 @@ struct ws_proc *ws_drain_find(struct ws_drain *drain, int host_pid, uint64_t fro
 
 	for (struct ws_proc *process = drain->procs; process; process = process->next)
 		best = started_earlier(best, process, host_pid, from, to);
-	/* Those of other pid namespaces are kept under the number they have there. */
+	/* Processes of other pid namespaces are kept under their number there. */
 	for (uint32_t i = drain->foreign ? 0 : (uint32_t)host_pid % GONE_BUCKETS,
 		      n = drain->foreign ? GONE_BUCKETS : i + 1;
 	     i < n; i++)
@@ -209,8 +209,8 @@ static struct process_state read_process_state(int pid)
 	return state;
 }
 
-/* Has a process gone? A zombie has: whoever should reap it may never do so, for the target's that
- * is us. */
+/* Whether a process has gone. A zombie has: whoever should reap it may never do so, and for the
+ * target that is us. */
 static bool is_gone(int pid)
 {
 	struct process_state state;
@@ -218,12 +218,12 @@ static bool is_gone(int pid)
 	if (kill((pid_t)pid, 0))
 		return errno == ESRCH;
 	state = read_process_state(pid);
-	/* A first thread that has left while others run looks like a zombie, but for the count. */
+	/* A first thread that ended while others run looks like a zombie, except for the count. */
 	return (state.letter == 'Z' || state.letter == 'X') && state.threads <= 1;
 }
 
-/* Whether a process got far enough for its hooks to have answered: it waits for something by
- * itself, or has had the processor for longer than loading takes. */
+/* Whether a process has got so far that its hooks must have answered: it waits for something by
+ * itself, or has used the processor for longer than loading takes. */
 static bool got_far(struct process_state state)
 {
 	return state.letter == 'S' || state.ticks >= LOADING_TICKS;
@@ -243,8 +243,8 @@ bool ws_proc_had_time(uint32_t pid)
 	return got_far(state);
 }
 
-/* Is the process that we see as `host` the one that calls itself `pid` in the pid namespace `ns`?
- */
+/* Whether the process that we see as `host` is the one that calls itself `pid` in the pid namespace
+ * `ns`. */
 static bool calls_itself(const char *host, uint32_t pid, uint64_t ns)
 {
 	char path[300], line[1024], *last = NULL;
@@ -265,9 +265,9 @@ static bool calls_itself(const char *host, uint32_t pid, uint64_t ns)
 }
 
 /*
- * The pid here of a process of another pid namespace: namespaces below ours are seen in our /proc.
- * -1 when it is not there any more, 0 when that is not known because /proc is missing or shows
- * other processes than ours.
+ * The pid here of a process of another pid namespace: namespaces below ours are visible in our
+ * /proc. -1 when it is gone, 0 when that is unknown because /proc is missing or shows other
+ * processes than ours.
  */
 static int find_host_pid(const struct ws_proc *process)
 {
@@ -289,7 +289,7 @@ static int find_host_pid(const struct ws_proc *process)
 
 /*
  * Whether the process may be looked at and signalled from here. A process says itself which one it
- * is: where another user's are recorded, one that is not that user's stays untouched.
+ * is: where another user's programs are recorded, a process that is not that user's is left alone.
  */
 static bool is_ours(const struct ws_drain *drain, int host_pid)
 {
@@ -310,8 +310,9 @@ static void watch_process(struct ws_drain *drain, struct ws_proc *process)
 		process->host_pid = is_gone(process->host_pid) ? -1 : 0;
 	if (!foreign && (int)process->pid <= 0)
 		process->host_pid = 0;
-	if (process->host_pid <= 0) { /* one that cannot be seen is followed until it says that it
-				   ends, but not waited for */
+	/* a process that cannot be seen is followed until it says that it ends, but not waited
+	 * for */
+	if (process->host_pid <= 0) {
 		process->ending = process->host_pid < 0;
 		return;
 	}
@@ -375,8 +376,8 @@ static void write_process_row(struct ws_proc *process, const struct ws_process_h
 }
 
 /*
- * Of two images in one pid the earlier is gone with the exec, and its memory with it. They may be
- * met in either order: what a program does that execs at once is often seen after what its
+ * When two images have one pid, the earlier is gone with the exec, and its memory with it. They may
+ * be met in either order: what a program does that calls exec at once is often seen after what its
  * successor does. The one that lives must keep its home, for it writes there.
  */
 static void replace_process_image(struct ws_proc *process, struct ws_proc *other)
@@ -436,8 +437,8 @@ static void fill_process(struct ws_drain *drain, struct ws_proc *process,
 				   "The command line is longer than 4096 bytes and was cut.");
 }
 
-/* A new process has appeared in the directory. Its home stays where it is until the process is
- * settled. */
+/* Register a new process that has appeared in the directory. Its home stays where it is until the
+ * process is settled. */
 static struct ws_proc *register_process(struct ws_drain *drain, uint32_t chunk)
 {
 	struct ws_process_home *home = ws_chunk_at(drain->arena, chunk);
@@ -446,10 +447,11 @@ static struct ws_proc *register_process(struct ws_drain *drain, uint32_t chunk)
 
 	if (ws_read_shared(home->chunk.kind) != WS_CHUNK_PROCESS ||
 	    !atomic_load_explicit(&home->ready, memory_order_acquire) ||
-	    /* Nobody's while it is being registered: no other may name it as its parent then. */
+	    /* The home has no owner while it is being registered: no other process may name it as
+	     * its parent then. */
 	    !ws_chunks_claim(&drain->chunks, chunk, NULL, WS_USE_HOME))
 		return NULL;
-	ws_clock_read(drain->clock); /* it began after the last reading */
+	ws_clock_read(drain->clock); /* it began after the last reading of the clocks */
 	copy = ws_malloc(sizeof(*copy));
 	ws_copy_out(copy, home, sizeof(*copy));
 	process = ws_calloc(1, sizeof(*process));
@@ -477,7 +479,7 @@ struct ws_proc *ws_drain_process(struct ws_drain *drain, uint32_t chunk)
 	return ws_or(get_home_owner(drain, chunk), register_process(drain, chunk));
 }
 
-/* How our own child ended, without reaping it: that is launch.c's. */
+/* How our own child ended, without reaping it: launch.c does that. */
 static int32_t read_exit_status(pid_t pid)
 {
 	siginfo_t info = {0};
@@ -487,7 +489,7 @@ static int32_t read_exit_status(pid_t pid)
 	return info.si_code == CLD_EXITED ? info.si_status : -info.si_status;
 }
 
-/* Has a process without a pidfd ended? */
+/* Whether a process without a pidfd has ended. */
 static bool has_process_ended(const struct ws_drain *drain, const struct ws_proc *process, bool ask)
 {
 	if (!process->host_pid)
@@ -542,7 +544,7 @@ void ws_proc_claim_strings(struct ws_proc *process)
 	uint32_t chunk = (uint32_t)(atomic_load(&process->home->string_pos) >> 32),
 		 last = process->strings, *link = &process->strings;
 
-	/* Newest first: what is older than the last one that was claimed has been claimed too. */
+	/* Newest first: strings older than the last claimed one have been claimed too. */
 	while (chunk != last && ws_chunks_has(&drain->chunks, chunk)) {
 		const struct ws_chunk *shared = ws_chunk_at(drain->arena, chunk);
 
@@ -556,7 +558,7 @@ void ws_proc_claim_strings(struct ws_proc *process)
 	}
 }
 
-/* Forget the strings of a process, and give their chunks back if it can no longer write there. */
+/* Forget the strings of a process, and give their chunks back if it can no longer write to them. */
 static void free_strings(struct ws_drain *drain, struct ws_proc *process, bool memory_too)
 {
 	uint32_t chunk, next;
@@ -581,8 +583,8 @@ static void leave_directory(struct ws_drain *drain, const struct ws_proc *proces
 {
 	uint32_t slot = ws_read_shared(process->home->slot);
 
-	/* One killed between taking its slot and writing down which leaves it to be searched for.
-	 */
+	/* A process killed between taking its slot and writing down which one leaves it to be
+	 * searched for. */
 	if (slot >= WS_DIR_SLOTS ||
 	    atomic_load(&drain->arena->directory[slot]) != process->home_chunk)
 		for (slot = 0; slot < drain->slots_used &&
@@ -740,7 +742,7 @@ uint32_t ws_proc_thread(struct ws_proc *process, uint32_t tid, uint64_t start_ns
 
 	if (known)
 		return process->threads[known - 1].id;
-	if (process->threads_n >= THREADS_MOST) /* made up, or we have missed their ends */
+	if (process->threads_n >= THREADS_MOST) /* made up, or we missed their ends */
 		return 0;
 	row.id = ++process->sink->threads;
 	ws_proc_thread_known(process, tid, row.id, start_ns);
@@ -759,7 +761,7 @@ uint32_t ws_proc_thread_at(struct ws_proc *process, uint32_t tid, uint64_t time)
 	return best ? best->id : ws_proc_thread(process, tid, time);
 }
 
-/* Twice the room, the oldest first. */
+/* Make twice the room, with the oldest first. */
 static void grow_gone_list(struct ws_proc *process)
 {
 	size_t cap = process->gone_cap ? process->gone_cap * 2 : 16;
@@ -793,7 +795,7 @@ void ws_proc_thread_known(struct ws_proc *process, uint32_t tid, uint32_t id, ui
 	ws_map_set(&process->thread_index, tid, process->threads_n);
 }
 
-/* Entry i has ended: the last one takes its place. */
+/* Remove entry i, which has ended: the last one takes its place. */
 static void remove_thread(struct ws_proc *process, size_t i)
 {
 	uint32_t tid = process->threads[i].tid;
@@ -833,8 +835,8 @@ static bool is_later_image(const struct ws_drain *drain, const struct ws_proc *p
 	       ws_clock_ns(drain->clock, process->start_ticks) >= started->time;
 }
 
-/* Whether the image that the note is about has registered, and maybe even ended, before the note
- * was read. Several images of one pid may be known, in any order. */
+/* Whether the image that the note is about had registered, and maybe ended, before the note was
+ * read. Several images of one pid may be known, in any order. */
 static bool has_registered(const struct ws_drain *drain, const struct ws_started *started)
 {
 	for (const struct ws_proc *process = drain->procs; process; process = process->next)
@@ -875,16 +877,16 @@ uint32_t ws_drain_alive(const struct ws_drain *drain)
 
 	for (const struct ws_proc *process = drain->procs; process; process = process->next)
 		expected += process->host_pid != 0;
-	/* Announced by the process that started them and not registered yet, or never going to:
-	 * they live as long as their pid does. */
+	/* Processes announced by the one that started them and not registered yet, or never going
+	 * to be: they live as long as their pid does. */
 	for (size_t i = 0; i < drain->started_n; i++)
 		expected += drain->started[i].pid_ns == drain->area->pid_ns &&
 			    !is_gone(drain->started[i].pid);
 	return expected;
 }
 
-/* Only of a process that is there can be said that it should have answered by now: one that has
- * gone may have ended while it was loaded. */
+/* Only a live process can be said to have had time to answer: one that has gone may have ended
+ * while it was loaded. */
 static void report_unseen(const struct ws_drain *drain, const struct ws_started *started,
 			  bool silent)
 {

@@ -1,4 +1,4 @@
-/* proc.h - what drain.c and from_process.c know of a process; private to record/. */
+/* proc.h - what drain.c and from_process.c know about a process; private to record/. */
 #ifndef WS_RECORD_PROC_H
 #define WS_RECORD_PROC_H
 
@@ -8,16 +8,16 @@
 #include "record/drain.h"
 #include "record/chunks.h"
 
-struct ws_started { /* a process that someone said it started, until it registers */
+struct ws_started { /* a process that another one said it started, until it registers */
 	int pid;
 	uint64_t time;	      /* session ns, before the start */
 	char *path;	      /* NULL for a fork */
-	struct ws_sink *sink; /* of the one that started it, its id there and its pid namespace */
+	struct ws_sink *sink; /* the process that started it: its id there and its pid namespace */
 	uint32_t by;
 	uint64_t pid_ns;
 	uid_t user;
-	bool said;     /* that nothing was recorded in it */
-	bool shut_out; /* it cannot read our files, so it was started without them */
+	bool said;     /* it was reported that nothing was recorded in it */
+	bool shut_out; /* it cannot read our files, so it was started without hooks */
 };
 
 struct ws_thread_entry {
@@ -25,8 +25,9 @@ struct ws_thread_entry {
 	bool ended;
 	uint64_t start, end; /* session ns */
 };
-#define WS_THREADS_GONE \
-	256 /* ended threads of a process that records may still come for, at least */
+#define WS_THREADS_GONE                                                                            \
+	256 /* how many ended threads of a process are kept, at least, because records of them may \
+	       still come */
 
 struct ws_proc {
 	struct ws_proc *next;
@@ -34,31 +35,31 @@ struct ws_proc {
 	struct ws_sink *sink;
 	struct ws_process_home *home; /* NULL once settled; only its atomics are read */
 	uint32_t home_chunk, origin;
-	uint32_t strings; /* its last claimed chunk of strings; the others follow in chunks */
+	uint32_t strings; /* its last claimed chunk of strings; chunks has the others */
 	uint64_t start_ticks;
 	uint32_t id, pid;
 	uint64_t pid_ns;
-	int host_pid; /* its pid as it is seen from here; -1: it was gone when that was asked; 0:
-			 is not known */
-	int pidfd;    /* -1: gone already, unknown, or no descriptor was to be had: then its end
-			 is asked for now and then */
+	/* its pid as seen from here; -1: it was gone when that was asked; 0: unknown */
+	int host_pid;
+	int pidfd; /* -1: gone already, unknown, or no descriptor was to be had: then its end
+		      is asked for now and then */
 	bool ending, settled, target;
-	bool complete; /* it had ended before the directory was last read: all its rings are known
-			*/
+	/* it had ended before the directory was last read, so all its rings are known */
+	bool complete;
 	enum ws_process_end_reason reason;
-	uint64_t ended; /* when it ended, session ns, where that is known better than by our having
-			   noticed; else 0 */
+	/* when it ended, session ns, where that is known better than by our noticing it; else 0 */
+	uint64_t ended;
 	int32_t status;
 	uint32_t rings;
 	struct ws_thread_entry *threads;
 	size_t threads_n, threads_cap;
 	struct ws_map thread_index; /* tid -> index + 1 of the one that has not ended */
 	struct ws_thread_entry
-		*gone; /* ended ones, in a ring of gone_cap; NULL until one has ended */
+		*gone; /* ended threads, in a ring of gone_cap; NULL until one has ended */
 	size_t gone_n, gone_cap;
-	bool held; /* perf still asks for its threads: what is known of them stays, and it is not
-		      freed */
-	bool forgotten; /* it would have been freed, were it not held */
+	/* perf still needs its threads: what is known of them stays, and it is not freed */
+	bool held;
+	bool forgotten; /* it would have been freed if it were not held */
 	char *exe, *cmdline;
 	void *slot[WS_SLOTS];
 	void (*slot_free[WS_SLOTS])(void *);
@@ -67,19 +68,19 @@ struct ws_proc {
 /* One ring. The stream comes first: converters get a pointer to it. */
 struct ws_ring_state {
 	struct ws_stream stream;
-	struct ws_ring *ring; /* only its atomics are read, and what a thread has open */
+	struct ws_ring *ring; /* only its atomics are read, and the open ranges and calls */
 	uint32_t home, slot, nest;
 	uint64_t start;		/* ticks */
 	uint32_t chunk, offset; /* read so far */
 	uint32_t snap_chunk, snap_used;
 	bool ending, broken;
-	bool cut; /* the chunk that follows is not to be had: nothing more is read of this ring */
-	uint64_t lost[WS_LOSS_KINDS]; /* by the thread's own count, as far as written */
+	bool cut; /* the next chunk cannot be had: nothing more is read of this ring */
+	uint64_t lost[WS_LOSS_KINDS]; /* by the thread's own count, as far as reported */
 	uint64_t damaged;	      /* places where its records could not be read */
 	/* Local texts: number -> string id, open addressing, size a power of two. */
 	uint32_t *text_number, *text_id;
 	uint32_t text_cap, text_n;
-	char *piece; /* of a text that comes in several records */
+	char *piece; /* bytes of a text that comes in several records */
 	uint32_t piece_number;
 	size_t piece_len, piece_cap;
 };
@@ -93,9 +94,8 @@ struct ws_proc_end {
 #define WS_ENDS_MOST 4096 /* that wait */
 
 #define GONE_BUCKETS 4096
-#define GONE_MOST                                                                                  \
-	16384 /* remembered: the oldest are forgotten, or a million short processes would fill the \
-		 memory */
+/* ends remembered; the oldest are forgotten, or a million short processes would fill memory */
+#define GONE_MOST 16384
 struct ws_drain {
 	struct ws_area *area;
 	struct ws_arena *arena;
@@ -103,16 +103,16 @@ struct ws_drain {
 	struct ws_drain_ops ops;
 	int epoll;
 	pid_t target;
-	struct ws_proc *procs;		    /* live ones, newest first */
-	struct ws_proc *gone[GONE_BUCKETS]; /* settled ones, by pid: short memories of who was whose
-					       parent */
+	struct ws_proc *procs; /* live ones, newest first */
+	/* settled processes, by pid: short notes of who was whose parent */
+	struct ws_proc *gone[GONE_BUCKETS];
 	struct ws_proc *gone_order[GONE_MOST]; /* the same in the order of their ends: a ring that
 						  begins at gone_n */
 	size_t gone_n;
 	struct ws_proc_end *ends; /* in the order in which they were noticed */
 	size_t ends_n, ends_cap;
 	struct ws_chunks chunks;
-	uint32_t parents; /* how many homes are being registered, each as the parent of another */
+	uint32_t parents; /* how many homes are being registered, each as the parent of the next */
 	uint32_t **string_ids; /* chunk -> report string ids of the strings that begin in it, by
 				  offset / 8 */
 	struct ws_ring_state *slot[WS_DIR_SLOTS];
@@ -121,13 +121,14 @@ struct ws_drain {
 	uint64_t collect_from, collect_to; /* see ws_drain_collect */
 	bool collecting;
 	uint64_t last_commit; /* raw ns */
-	uint64_t last_asked;  /* when processes without a pidfd were asked for, session ns */
-	bool open_done;	      /* the collection is over and what was open then has its rows */
+	uint64_t last_asked;  /* when processes without a pidfd were last checked, session ns */
+	bool open_done;	      /* the collection is over, and what was open then has its rows */
 	struct ws_started *started;
 	size_t started_n, started_cap;
 	bool foreign;	      /* a process of another pid namespace was seen */
 	struct ws_perf *perf; /* NULL when the kernel's events are not followed */
-	uint64_t keep_from; /* threads that ended before this (session ns) are asked for no more */
+	/* threads that ended before this (session ns) are not needed any more */
+	uint64_t keep_from;
 	struct ws_python *python; /* NULL when Python is not looked at */
 	/* Copies of what is being converted: records must not change between check and use. */
 	_Alignas(16) char chunk[WS_CHUNK_SIZE + 64];
@@ -149,52 +150,52 @@ struct ws_proc *ws_drain_process(struct ws_drain *drain, uint32_t chunk);
 void ws_proc_claim_strings(struct ws_proc *process);
 /* Mark the processes that have ended. */
 void ws_drain_poll_ends(struct ws_drain *drain);
-/* Write the end of a process whose rings are settled; `memory_too` gives its chunks back: only when
- * it can no longer write. */
+/* Write the end of a process whose rings are settled. `memory_too` gives its chunks back: only when
+ * it can no longer write to them. */
 void ws_drain_settle_process(struct ws_drain *drain, struct ws_proc *process, bool memory_too);
-/* Write the ends that perf has nothing more to say about, or all. */
+/* Write the ends to which perf has nothing to add, or all. */
 void ws_drain_write_ends(struct ws_drain *drain, bool all);
-/* Perf has seen the image end at `time` (session ns), settled or not: an exec has replaced it, or
- * the process has ended. */
+/* Note that perf has seen the image end at `time` (session ns), settled or not: an exec has
+ * replaced it, or the process has ended. */
 void ws_proc_ended(struct ws_proc *process, uint64_t time, enum ws_process_end_reason reason);
 void ws_proc_thread_ended(struct ws_proc *process, uint32_t id);
 /* A thread that has a row already. */
 void ws_proc_thread_known(struct ws_proc *process, uint32_t tid, uint32_t id, uint64_t start_ns);
 /*
- * The image that began first in [from, to] (session ns) in the process that is `host_pid` as seen
- * from here; NULL for none. Set `held` to keep it.
+ * The image that was the first to begin in [from, to] (session ns) in the process `host_pid` as
+ * seen from here; NULL for none. Set `held` to keep it.
  */
 struct ws_proc *ws_drain_find(struct ws_drain *drain, int host_pid, uint64_t from, uint64_t to);
-/* Free one that is settled and in no list; one that is held is freed when it no longer is. */
+/* Free a process that is settled and in no list; one that is held is freed when it is released. */
 void ws_proc_free(struct ws_proc *process);
 /* No longer held. */
 void ws_proc_release(struct ws_proc *process);
-/* NUL-separated arguments as one line that a shell would take apart again, with secrets in them
- * `masked` (text/mask.h); owned by the caller. */
+/* NUL-separated arguments as one line that a shell would split again, with secrets in them `masked`
+ * (text/mask.h). The caller frees it. */
 char *ws_proc_arguments(const char *args, size_t len, bool masked);
-/* The thread table's id for `tid`, making its row when it is new. */
+/* The thread table's id for `tid`; makes its row when it is new. */
 uint32_t ws_proc_thread(struct ws_proc *process, uint32_t tid, uint64_t start_ns);
 /* The same for a record that comes late: the thread that had `tid` at `time`, though it may have
  * ended since. */
 uint32_t ws_proc_thread_at(struct ws_proc *process, uint32_t tid, uint64_t time);
-/* Has the process, as seen from here, got far enough for its hooks to have answered? False for one
- * that has gone: what it did is still to be read. */
+/* Whether the process, as seen from here, has got so far that its hooks must have answered. False
+ * for one that has gone: its records are still to be read. */
 bool ws_proc_had_time(uint32_t pid);
 /*
- * Process `by` said that it started another: of `started`, pid, time, path (whose ownership passes)
- * and shut_out are filled in. Said later if it never registers.
+ * Note that process `by` started another: pid, time, path (whose ownership passes) and shut_out of
+ * `started` are filled in. Reported later if it never registers.
  */
 void ws_drain_note_started(struct ws_drain *drain, const struct ws_proc *by,
 			   struct ws_started started);
-/* It registered, or the exec failed. */
+/* Remove the note: the process registered, or the exec failed. */
 void ws_drain_forget_started(struct ws_drain *drain, int pid);
-/* Say why images that were started never registered; those still young are kept unless `all`. */
+/* Report why images that were started never registered; young ones are kept unless `all`. */
 void ws_drain_check_started(struct ws_drain *drain, bool all);
 /* One sentence on why the file at `path` cannot be recorded when `user` runs it, or NULL when it
  * looks recordable. In image.c. */
 const char *ws_image_problem(const char *path, uid_t user, char *buf, size_t size);
-/* The user whose process it is, whatever the program that it executes makes of that; our own where
- * the process is gone. */
+/* The user whose process it is, whatever the rights of the program that it executes; our own user
+ * when the process is gone. */
 uid_t ws_image_user(int pid);
 
 #endif

@@ -1,14 +1,13 @@
 /*
- * python.c - opens an event for each thread that runs Python, which has the kernel send it the
+ * python.c - opens an event for each thread that runs Python, which makes the kernel send it the
  * hook's signal; see python.h.
  *
- * The events are the recorder's, not the target's: no descriptor appears in the target, none can be
- * closed there by a program that closes all, and when the recorder dies they are gone. An event
- * counts the CPU time that its thread spends in user space, so a thread that waits is never
- * interrupted, and neither is a system call: the kernel sends the signal while the thread is in
- * user space and delivers it before the next instruction. It is not inherited by children, and goes
- * away with the image at an exec. Until then a signal that comes too late is ignored, which is
- * SIGURG's default.
+ * The events are the recorder's, not the target's: the target has no descriptor of them that it
+ * could close, and when the recorder dies they are gone. An event counts the CPU time that its
+ * thread spends in user space, so it interrupts neither a waiting thread nor a system call: the
+ * kernel sends the signal while the thread is in user space and delivers it before the next
+ * instruction. Children do not inherit the event, and it ends with the image at an exec. A signal
+ * that arrives after the exec is ignored, which is what SIGURG does by default.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -106,7 +105,7 @@ uint64_t ws_python_patience(const struct ws_python *py)
 
 /* ---- threads and their numbers ---- */
 
-/* The last number of the line NSpid: what the thread is called in its own namespace. */
+/* The last number of the line NSpid: the thread's number in its own namespace. */
 static uint32_t inner_tid(int pid, uint32_t tid)
 {
 	char path[64], line[512];
@@ -127,7 +126,8 @@ static uint32_t inner_tid(int pid, uint32_t tid)
 	return inner;
 }
 
-/* Whether the process has this thread: its number comes from memory that the target writes. */
+/* Whether the process has this thread: the number comes from memory that the target can write to.
+ */
 static bool is_thread_of(int pid, uint32_t tid)
 {
 	char path[64];
@@ -202,13 +202,13 @@ static void more_descriptors(size_t wanted)
 	    limit.rlim_cur == limit.rlim_max)
 		return;
 	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit); /* ours alone: the target runs already */
+	setrlimit(RLIMIT_NOFILE, &limit); /* affects us alone: the target already runs */
 }
 
 /*
- * Is the signal blocked there? It would come much later, or be taken for another's by sigwait. True
- * also for a thread that the process does not have: its number comes from memory that the target
- * could scribble over.
+ * Whether the signal is blocked there: it would come much later, or sigwait would take it for
+ * another. True also for a thread that the process does not have: its number comes from memory that
+ * the target can overwrite.
  */
 static bool blocks_signal(int pid, uint32_t tid)
 {
@@ -264,8 +264,8 @@ static void close_event(struct ws_python *py, size_t i)
 	py->events[i] = py->events[--py->events_n];
 }
 
-/* Has it an event? One of an image that was replaced by an exec is closed: the kernel has taken it
- * from the thread. */
+/* Whether it has an event. An event of an image that an exec has replaced is closed: the kernel has
+ * taken it from the thread. */
 static bool has_event(struct ws_python *py, const struct ws_py_proc *process, uint32_t tid)
 {
 	for (size_t i = 0; i < py->events_n; i++)
@@ -284,7 +284,7 @@ static void add_event(struct ws_python *py, struct ws_py_proc *process, uint32_t
 	py->events[py->events_n++] = (struct ws_py_event){tid, fd, ws_read_raw_ns(), process};
 }
 
-/* Have the program in the kernel read the thread's frames. */
+/* Make the program in the kernel read the thread's frames. */
 static void look_into(struct ws_python *py, struct ws_py_proc *process, uint32_t outer,
 		      uint32_t inner, const struct ws_rec_python_thread *record, uint64_t now)
 {
@@ -294,8 +294,8 @@ static void look_into(struct ws_python *py, struct ws_py_proc *process, uint32_t
 
 	if (!py->bpf || (!process->laid_out && !ws_py_lay_out(process)))
 		return;
-	/* One that is there: a thread before it had its number, and its end was not seen yet. Of
-	 * another image it is closed by this. */
+	/* An event that is there already: an earlier thread had this number, and its end was not
+	 * seen yet. An event of another image is closed by this. */
 	had = has_event(py, process, outer);
 	ws_py_decode_begin(py, process, record->cookie);
 	error = ws_py_bpf_watch(py->bpf, outer, inner, &process->layout, record->cookie,

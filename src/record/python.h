@@ -1,10 +1,11 @@
 /*
  * python.h - Python in a session: which threads are sampled how, and what the perf events' rows
- * need to know of it.
+ * need to know about that.
  *
  * A thread of an interpreter that the hook knows has an event of its own, which sends it the hook's
- * signal: its samples come through the ring, exact (from_python.c). Where that is not possible, and
- * for threads that wait, stacks are read from outside (python_outside.c) and kept apart.
+ * signal. Its samples come through the ring and are exact (from_python.c). Where that is
+ * impossible, and for threads that wait, stacks are read from outside (python_outside.c) and marked
+ * as separate.
  */
 #ifndef WS_RECORD_PYTHON_H
 #define WS_RECORD_PYTHON_H
@@ -20,8 +21,7 @@ struct ws_python_opts {
 	bool cuda_stacks;		      /* Python stacks with CUDA calls */
 	struct ws_python_function *functions; /* to trace; owned by the caller */
 	size_t function_n;
-	bool timers; /* samples come by the timers of the sampling hook: no events are to be opened
-		      */
+	bool timers; /* samples come from the timers of the sampling hook: no events are opened */
 };
 
 /* A Python function to be traced as a range (--python-functions-trace). */
@@ -42,18 +42,18 @@ struct ws_sink;
 
 /* Begin; `d` must outlive it. */
 struct ws_python *ws_python_new(struct ws_drain *drain, const struct ws_python_opts *options);
-/* Say in the report which named functions never ran. Before the report is closed. */
+/* Report which named functions never ran. Call it before the report is closed. */
 void ws_python_say_unseen(struct ws_python *py, struct ws_sink *sink);
-/* After the drain has finished: whatever is open is closed. */
+/* Close whatever is open, after the drain has finished. */
 void ws_python_free(struct ws_python *py);
-/* After the records of a round were converted: closes events of threads that are gone, and reads
- * stacks from outside that are due. `now` is session time, ns. */
+/* Call it after the records of a round were converted: closes events of threads that are gone, and
+ * reads stacks from outside that are due. `now` is session time, ns. */
 void ws_python_round(struct ws_python *py, uint64_t now);
 /* How long the recorder may sleep before the next stack is due, nanoseconds. */
 uint64_t ws_python_patience(const struct ws_python *py);
 
-/* Has the thread (as seen from here) samples of its own at that time, so that other samples of the
- * same in user space would count it twice? */
+/* Whether the thread (as seen from here) has samples of its own at that time, so that further
+ * samples of it in user space would count it twice. */
 bool ws_python_covers(const struct ws_python *py, uint32_t tid, uint64_t time);
 
 /* A sample's native stack. */
@@ -67,9 +67,9 @@ struct ws_python_sampled {
 };
 
 /*
- * The stack of a sample that has no Python frames: as ws_stackset_places makes it, with the frames
- * in which its neighbours agree where the interpreter's frames are in the same place; then *flags
- * gets WS_SAMPLE_SEPARATE. `py` may be NULL.
+ * The stack of a sample that has no Python frames, as ws_stackset_places makes it. Where the
+ * interpreter's frames are in the same places as in the samples around it, it gets the Python
+ * frames in which those agree, and *flags gets WS_SAMPLE_SEPARATE. `py` may be NULL.
  */
 uint32_t ws_python_attach(struct ws_python *py, const struct ws_python_sampled *sampled,
 			  uint32_t *leaf, uint8_t *flags);
@@ -107,15 +107,15 @@ int ws_python_bpf_open(struct ws_python *py, uint32_t frequency);
  * -errno. */
 int ws_python_bpf_attach(struct ws_python *py, int sampler, int output, uint32_t cpu);
 bool ws_python_bpf_is_on(const struct ws_python *py);
-/* Does it know threads of every pid namespace? Else those of this process's own. */
+/* Whether it knows threads of every pid namespace, not only those of this process's own. */
 bool ws_python_bpf_any_ns(void);
-/* Of so many samples of a thread that it serves there is one. */
+/* A thread that it serves has one of its samples in this many samples. */
 uint32_t ws_python_bpf_every(const struct ws_python *py);
 void ws_python_bpf_close(struct ws_python *py);
 
-/* What it wrote, apart from frames. In the order of time. */
+/* Read what it wrote, except frames. In the order of time. */
 void ws_python_decode(struct ws_python *py, const void *raw, size_t size);
-/* Is that frames, which belong to the sample that follows? */
+/* Whether that is frames, which belong to the next sample. */
 bool ws_python_decode_frames(const void *raw, size_t size);
 /* Those frames, of thread `tid` (as seen from here), good until the next call; NULL when they do
  * not check out. */

@@ -3,9 +3,10 @@
  * (bpf/python_frames.bpf.c), attaches it to the event that samples everything, so that one
  * interrupt serves both, and tells it which threads to look at.
  *
- * A signal would cost a second interrupt, which on a virtual machine is the dearest part of a
- * sample. A thread is found by its number, and a cookie in its memory proves that this is still
- * that of the process that announced it. Threads that are not in the table cost one look into it.
+ * A signal would cost a second interrupt, which on a virtual machine is the most expensive part of
+ * a sample. A thread is found by its number, and a cookie in its memory proves that the number
+ * still belongs to the process that announced it. A thread that is not in the table costs one
+ * lookup.
  */
 #include "record/python_bpf.h"
 
@@ -37,8 +38,8 @@
 struct ws_py_bpf {
 	int maps[MAPS]; /* descriptors; -1 */
 	int entry;
-	uint32_t frequency, every; /* every: one of so many samples has frames, and is the only one
-				      that is kept */
+	/* every: every n-th sample has frames, and only those are kept */
+	uint32_t frequency, every;
 	struct ws_py_layout layout[LAYOUTS];
 	uint32_t layouts;
 };
@@ -115,7 +116,7 @@ static void set_frame_constants(struct ws_bpf_value *values, const struct ws_py_
 	if (layout->chain == WS_PY_OBJECTS)
 		SET(objects, 1);
 	else
-		from = 0; /* the window has the frame from its beginning */
+		from = 0; /* the window holds the frame from its beginning on */
 	SET(cframes, layout->chain == WS_PY_CFRAMES);
 	SET(shims, layout->version >= 0x030c);
 	SET(frame_previous, layout->frame_previous - from);
@@ -253,7 +254,8 @@ static int programs_of(struct ws_py_bpf *bpf, const struct ws_py_layout *layout)
 	return (int)(2 * i);
 }
 
-/* Maps counted as locked memory once. The target was forked before and keeps its own limit. */
+/* Older kernels count maps as locked memory. The target was forked before and keeps its own limit.
+ */
 static bool allow_memory(void)
 {
 	struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};

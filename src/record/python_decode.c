@@ -1,10 +1,10 @@
 /*
- * python_decode.c - from what the program in the kernel wrote (python_bpf.c) to Python frames.
+ * python_decode.c - turns what the program in the kernel wrote (python_bpf.c) into Python frames.
  *
  * Code objects come with pieces of their memory as they were at the sample, from which name, file
  * and lines are read as anywhere else (cpython.h). What a piece does not hold, because it was too
- * long or its page was not there, is read from outside now, when the object there is still the same
- * one. All of it comes from the target's memory and is checked as such.
+ * long or its page was not there, is read from outside now, if the same object is still there. All
+ * of it comes from the target's memory and is checked accordingly.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ void ws_py_decode_begin(struct ws_python *py, struct ws_py_proc *process, uint64
 		im->process = process;
 	}
 	if (im->process ==
-	    process) /* else another process says the same number: it is the first one's */
+	    process) /* else another process claims the same number: the first one has it */
 		im->layout = process->layout;
 }
 
@@ -138,7 +138,7 @@ static void add_piece(struct memory *memory, uint64_t from, const void *bytes, s
 		memory->piece[memory->n++] = (struct piece){from, bytes, n};
 }
 
-/* Is the object still the one that was there at the sample? */
+/* Whether the object is still the one that was there at the sample. */
 static bool still_there(const struct ws_py_decoded_image *im, struct ws_proc *proc, uint64_t code,
 			const struct ws_py_code_key *key)
 {
@@ -183,7 +183,7 @@ static void decode_code(struct ws_python *py, const void *raw, size_t size)
 
 	if (size < sizeof(*code))
 		return;
-	code = ws_malloc(size); /* a raw record lies 4 bytes beside where it should */
+	code = ws_malloc(size); /* a raw record is 4 bytes off its alignment */
 	memcpy(code, raw, size);
 	im = image_of(py, code->cookie);
 	if (!im || code->head_bytes > sizeof(code->head) ||
@@ -234,7 +234,7 @@ static uint32_t frame_id(struct ws_py_decoded_image *im, struct ws_stackset *st,
 	if (found)
 		return frame;
 	known = (const struct ws_py_known *)(uintptr_t)ws_map_get(&im->codes, id, NULL);
-	if (!known) /* it may be told at the next sample */
+	if (!known) /* the next sample may report it */
 		return ws_stackset_python_frame(st, 0, "[code not read]", "");
 	frame = known->shim ? 0 : ws_py_known_frame(st, known, at);
 	ws_map_set(&im->frames, hash, frame);
@@ -288,7 +288,7 @@ const struct ws_py_stack *ws_python_decode_stack(struct ws_python *py, struct ws
 	if (!im || frames.count > WS_PY_KERNEL_STEPS ||
 	    frames.count > (size - sizeof(frames)) / sizeof(struct ws_py_step))
 		return NULL;
-	if (im->sink != sink) { /* frames have numbers in one report */
+	if (im->sink != sink) { /* numbers of frames are valid in one report */
 		ws_map_free(&im->frames);
 		im->sink = sink;
 	}

@@ -1,21 +1,21 @@
 /*
- * python_merge.c - puts Python's frames where the interpreter's own are in a native stack.
+ * python_merge.c - puts Python's frames in the place of the interpreter's own in a native stack.
  *
- * Each call of the evaluator, _PyEval_EvalFrameDefault, runs a run of Python frames: one to 3.10;
- * from 3.11 on as many as called each other without C in between. The outermost of each run is
- * marked. So the k-th evaluator from outside stands for the k-th run from outside: it is replaced
- * by it. When the native stack was cut (more bytes than were copied) both are counted from inside,
- * and the runs that are left go to the outer end: of Python, nothing is missing then. An evaluator
- * that has no run has just been entered or is being left, and stays what it is.
+ * Each call of the evaluator, _PyEval_EvalFrameDefault, runs a run of Python frames: one up to
+ * 3.10; from 3.11 on, as many as called each other without C in between. The outermost of each run
+ * is marked. So the k-th evaluator from outside corresponds to the k-th run from outside and is
+ * replaced by it. When the native stack was cut (more bytes than were copied), both are counted
+ * from inside, and the remaining runs go to the outer end: no Python frame is missing then. An
+ * evaluator that has no run has just been entered or is being left, and stays as it is.
  *
- * The functions through which the interpreter calls the evaluator (vectorcall and its kin) go too,
- * when one is what called an evaluator that was replaced. All are known by name from the symbol
+ * The functions through which the interpreter calls the evaluator (vectorcall and its kin) are
+ * removed too, if they called an evaluator that was replaced. All are known by name from the symbol
  * table of the interpreter's file, which is read once.
  *
- * Samples that hit the kernel are perf's and have no Python frames. They get those in which the
- * thread's samples before and after agree, as far as the evaluators of all three stand at the same
- * places of the stack: then these calls were most likely the same ones. Such samples have the flag
- * SEPARATE.
+ * Samples that hit the kernel are perf's and have no Python frames. They get the frames in which
+ * the thread's samples before and after agree, as far as the evaluators of all three are at the
+ * same places of the stack: then these calls were most likely the same ones. Such samples have the
+ * flag SEPARATE.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -135,7 +135,7 @@ static bool may_be_interpreter(const struct ws_module *module)
 	return base && strstr(base, "python");
 }
 
-/* What is known of modules, by their address: they live as long as the recorder. */
+/* What is known about modules, by their address: they live as long as the recorder. */
 static struct ws_map known_modules;
 
 static const struct parts *parts_of(const struct ws_module *module)
@@ -173,7 +173,7 @@ enum ws_py_part ws_python_part(const struct ws_unwound_frame *place)
 
 struct merge {
 	struct ws_stackset *st;
-	uint32_t stack, leaf; /* the innermost frame so far is kept apart */
+	uint32_t stack, leaf; /* the innermost frame so far is kept separately */
 };
 
 static void put(struct merge *merge, uint32_t frame)
@@ -208,7 +208,7 @@ static size_t count_runs(const struct ws_py_stack *py)
 	return runs;
 }
 
-/* Is what lies inwards of trampoline i an evaluator? */
+/* Whether trampoline i called an evaluator. */
 static bool calls_evaluator(const uint8_t *part, size_t i)
 {
 	while (i > 0 && part[i] == WS_PY_TRAMPOLINE)
@@ -246,7 +246,8 @@ uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_unwound_frame *
 		}
 		put_run(&merge, py, &end);
 		if (seen == first + pairs)
-			for (; runs > pairs; runs--) /* those whose evaluator is not known as one */
+			for (; runs > pairs;
+			     runs--) /* runs whose evaluator is not known to be one */
 				put_run(&merge, py, &end);
 	}
 	*leaf = merge.leaf;
@@ -303,9 +304,10 @@ void ws_python_remember(struct ws_python *py, const struct ws_python_sampled *sa
 	moment = &history->moment[history->next];
 	moment->time = 0;
 	k = evaluators_of(sampled->places, sampled->n, moment->sp, WS_PY_MOMENT_EVALUATORS);
-	if (k <= 0 || (sampled->cut ? runs < (size_t)k
-				    : runs != (size_t)k)) /* one is being entered or left: which
-						    frames are whose is not certain */
+	if (k <= 0 ||
+	    (sampled->cut ? runs < (size_t)k
+			  : runs != (size_t)k)) /* one is being entered or left, so it is uncertain
+						   which frames belong to which */
 		return;
 	moment->evaluators = (size_t)k;
 	moment->cut = sampled->cut;
@@ -325,9 +327,9 @@ struct bare {
 };
 
 /*
- * Do the evaluators of both stand at the same places, but for some inner ones? Then *skip gets how
- * many innermost ones of `m` are not in the sample; those of the sample that are not in `m` stay as
- * they are, which needs the outer end of the stack to count from.
+ * Whether the evaluators of both are at the same places, except for some inner ones. Then *skip
+ * gets the number of innermost evaluators of `m` that the sample lacks. Those of the sample that
+ * `m` lacks stay as they are, which requires counting from the outer end of the stack.
  */
 static bool same_places(const struct ws_py_moment *moment, const struct bare *bare, size_t *skip)
 {
@@ -389,9 +391,9 @@ static struct ws_py_stack part_of_moment(struct ws_py_moment *moment, size_t fir
 }
 
 /*
- * The frames that both have, from the outermost on. The one after may not have come yet: the thread
- * has hardly been in user space since the one before, whose frames are then taken if that is not
- * long ago.
+ * The frames that both have, from the outermost on. The sample after may not have come yet: the
+ * thread has hardly been in user space since the one before, whose frames are then used if it is
+ * recent.
  */
 static struct ws_py_stack agreed(struct ws_py_history *history, uint64_t time,
 				 const struct bare *bare)
@@ -415,7 +417,7 @@ static struct ws_py_stack agreed(struct ws_py_history *history, uint64_t time,
 	       left.entry[left.n - 1 - have] == right.entry[right.n - 1 - have])
 		have++;
 	if (bare->cut &&
-	    have < left.n) /* inner ones are counted from inside then, and they do not agree */
+	    have < left.n) /* then inner ones are counted from inside and do not agree */
 		return none;
 	if (apart(after->time, time) < apart(before->time, time)) { /* its lines are more likely */
 		before = after;

@@ -1,15 +1,15 @@
 /*
- * python_outside.c - Python stacks read by the recorder out of the target's memory, at moments of
- * its own: rows of python_sample.
+ * python_outside.c - Python stacks read by the recorder from the target's memory, at moments of its
+ * own: rows of python_sample.
  *
- * They show what the sampler's signal cannot: threads that wait. These are looked at some twenty
- * times a second. Where there is no signal (no perf events, the program handles SIGURG itself) the
+ * They show threads that wait, which the sampler's signal cannot. These are read some twenty times
+ * a second. Where there is no signal (no perf events, or the program handles SIGURG itself), the
  * thread that holds the GIL is read at the sampling frequency as well. While a stack is read the
- * thread runs on, so that it may be a stack that never was, in parts; that is what the flag
- * SEPARATE says.
+ * thread runs on, so parts of it may belong to different moments; the flag SEPARATE says that.
  *
- * One stack is three or four reads: the thread's state, its first frame with the part of the data
- * stack around it, the keys of code objects that were not in the thread's stack the last time.
+ * Reading one stack takes three or four reads: the thread's state, its first frame with the part of
+ * the data stack around it, and the keys of code objects that were not in the thread's previous
+ * stack.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@ struct ws_py_known *ws_py_known_read(const struct ws_py_layout *layout,
 	known->key = *key;
 	known->version = layout->version;
 	if (!ws_py_read_code(layout, memory, code, &py_code)) {
-		known->shim = true; /* changed under our hands: shown nowhere */
+		known->shim = true; /* changed while it was read: not shown */
 		return known;
 	}
 	known->name = ws_strndup(py_code.name, py_code.name_len);
@@ -121,7 +121,7 @@ static uint32_t frame_of(struct ws_py_proc *process, struct ws_stackset *st,
 	return id;
 }
 
-/* Keys of the `n` codes at `code`; those that cannot be read are marked by an address of 0. */
+/* Keys of the `n` codes at `code`; an address of 0 marks those that cannot be read. */
 static void read_keys(const struct ws_py_proc *process, const struct ws_py_memory *memory,
 		      uint64_t *code, size_t n, struct ws_py_code_key *key)
 {
@@ -139,8 +139,8 @@ static void read_keys(const struct ws_py_proc *process, const struct ws_py_memor
 	}
 }
 
-/* The frames that differ from the thread's stack at its last look are asked what code lies there;
- * the others hold their code ever since. */
+/* Look up the code of frames that differ from the thread's previous stack; the others still have
+ * theirs. */
 static uint32_t stack_of(struct ws_py_proc *process, struct ws_stackset *st,
 			 const struct ws_py_memory *memory, uint64_t state,
 			 const struct ws_py_frame *frame, size_t n)
@@ -162,8 +162,8 @@ static uint32_t stack_of(struct ws_py_proc *process, struct ws_stackset *st,
 	for (size_t i = 0; i < n - same; i++)
 		if (frame[i].code && code[k++])
 			known_of(process, memory, frame[i].code, &key[k - 1]);
-	if (same && !process->last_state) /* all was forgotten on the way: those that are the same
-					     as well */
+	if (same && !process->last_state) /* everything was forgotten in between: the same ones are
+					     looked up as well */
 		return stack_of(process, st, memory, state, frame, n);
 	for (size_t i = n; i-- > 0;) {
 		uint32_t id = frame[i].code ? frame_of(process, st, &frame[i]) : 0;
@@ -217,7 +217,7 @@ static void look(struct ws_py_proc *process, const struct ws_py_memory *memory,
 	ws_writer_add(sink->writer, WS_TABLE_python_sample, &row);
 }
 
-/* Has the thread had no sample of its own since the last look? */
+/* Whether the thread has had no sample of its own since it was last read. */
 static bool waited(struct ws_py_proc *process, uint32_t tid)
 {
 	uint64_t now = ws_map_get(&process->counts, tid, NULL) + 1,

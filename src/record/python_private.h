@@ -1,4 +1,4 @@
-/* python_private.h - what the files of Python's recording share. */
+/* python_private.h - what the files that record Python share. */
 #ifndef WS_RECORD_PYTHON_PRIVATE_H
 #define WS_RECORD_PYTHON_PRIVATE_H
 
@@ -18,17 +18,16 @@ struct ws_py_proc { /* an interpreter: the slot WS_SLOT_PYTHON of a process */
 	struct ws_maps_process *bound; /* its mappings' rows are written */
 	uint64_t runtime;
 	struct ws_py_layout layout;
-	bool signals, signals_failed;  /* events may be opened; that was refused, or the program
-					  wants the signal */
+	/* events may be opened; that was refused, or the program uses the signal itself */
+	bool signals, signals_failed;
 	bool looked_into;	       /* the program in the kernel reads its frames */
 	bool laid_out;		       /* `layout` is complete */
-	uint64_t next_fast, next_slow; /* when stacks are read from outside again */
+	uint64_t next_fast, next_slow; /* when stacks are next read from outside */
 	uint64_t last_fast, last_slow; /* and when they were */
-	uint64_t
-		last_state; /* the thread that was looked at last, and its codes, outermost first */
+	uint64_t last_state; /* the thread that was read last, and its codes, outermost first */
 	size_t last_n;
 	uint64_t last_code[WS_PY_LAST];
-	uint32_t turn;		      /* whose turn it is when there are many threads */
+	uint32_t turn;		      /* the next thread to read when there are many */
 	struct ws_map outer;	      /* its threads with events: tid -> tid as seen from here */
 	struct ws_map codes;	      /* read from outside: address -> struct ws_py_known * */
 	struct ws_map frames;	      /* outside: hash of code and offset -> frame id */
@@ -36,7 +35,7 @@ struct ws_py_proc { /* an interpreter: the slot WS_SLOT_PYTHON of a process */
 					 from outside */
 };
 
-/* Have its threads samples that are exact? */
+/* Whether its threads have exact samples. */
 static inline bool ws_py_is_exact(const struct ws_py_proc *process)
 {
 	return process->signals || process->looked_into;
@@ -69,7 +68,7 @@ struct ws_py_event {
 	struct ws_py_proc *proc;
 };
 
-/* The last samples of a thread, for samples of it that hit the kernel. */
+/* The last samples of a thread, used for its samples that hit the kernel. */
 #define WS_PY_MOMENTS 64u
 #define WS_PY_MOMENT_FRAMES 128u
 #define WS_PY_MOMENT_EVALUATORS 32u
@@ -78,7 +77,7 @@ struct ws_py_event {
 struct ws_py_moment {
 	uint64_t time; /* 0: none */
 	size_t n, evaluators;
-	bool cut;			      /* the native stack was, at its outer end */
+	bool cut;			      /* the native stack was cut at its outer end */
 	uint64_t sp[WS_PY_MOMENT_EVALUATORS]; /* of the evaluators, innermost first */
 	uint32_t frame[WS_PY_MOMENT_FRAMES], code[WS_PY_MOMENT_FRAMES];
 	bool entry[WS_PY_MOMENT_FRAMES];
@@ -88,12 +87,12 @@ struct ws_py_history {
 	uint32_t next;
 };
 
-/* Python frames of one moment: ids, innermost first, and which are outermost of a call of the
- * evaluator. */
+/* Python frames of one moment: ids, innermost first, and which ones are the outermost of a call of
+ * the evaluator. */
 struct ws_py_stack {
 	uint32_t *frame; /* 0: the evaluator runs no function, or one that Python does not show */
 	bool *entry;
-	uint32_t *code; /* numbers that stand for the functions; for ws_python_remember only */
+	uint32_t *code; /* numbers of the functions; for ws_python_remember only */
 	size_t n, cap;
 	bool truncated;
 };
@@ -118,25 +117,25 @@ struct ws_python {
 				calls them */
 };
 
-/* The thread of `p` that its own namespace calls `tid` may be signalled from now on, or looked
- * into. */
+/* Allow signalling the thread of `p` that its own namespace calls `tid`, or looking into it, from
+ * now on. */
 struct ws_rec_python_thread;
 void ws_python_thread(struct ws_python *py, struct ws_py_proc *process, uint32_t tid,
 		      const struct ws_rec_python_thread *record, uint64_t now);
 void ws_python_close_of(struct ws_python *py, const struct ws_py_proc *process);
 /* Read what is due. */
 void ws_python_outside(struct ws_python *py, uint64_t now);
-/* Complete the layout of `p`; false while its interpreter is being made, or cannot be read. */
+/* Complete the layout of `p`; false while its interpreter is being created, or cannot be read. */
 bool ws_py_lay_out(struct ws_py_proc *process);
 
-/* Frames that came in this ring for the record in hand; NULL for none. */
+/* Frames that came in this ring for the record at hand; NULL for none. */
 const struct ws_py_stack *ws_python_take_frames(struct ws_stream *stream);
-/* Keep a complete sample for those of the kernel. */
+/* Keep a complete sample for samples that hit the kernel. */
 void ws_python_remember(struct ws_python *py, const struct ws_python_sampled *sampled,
 			const struct ws_py_stack *st);
 /* Free what was kept, and what is known of modules. */
 void ws_python_forget(struct ws_python *py);
-/* What of the interpreter a native frame is. */
+/* Which part of the interpreter a native frame is. */
 enum ws_py_part { WS_PY_OTHER, WS_PY_EVALUATOR, WS_PY_TRAMPOLINE };
 enum ws_py_part ws_python_part(const struct ws_unwound_frame *place);
 

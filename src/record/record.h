@@ -24,8 +24,9 @@ struct ws_record_opts {
 	bool inherit_environment;
 	const char *const *env; /* NAME=VALUE, added to the target's environment */
 	size_t env_count;
-	const char *jit_names;	/* words of ws_jit_runtimes, separated by commas: runtimes that
-				   are to tell the names of what they generate; or NULL */
+	/* runtimes (words of ws_jit_runtimes, separated by commas) that should report the names
+	 * of the code that they generate; or NULL */
+	const char *jit_names;
 	const char *run_as;	/* user name, or NULL */
 	double osrt_threshold;	/* seconds */
 	double stack_threshold; /* seconds that an OS-runtime call must last for its stack to be
@@ -53,16 +54,17 @@ struct ws_record_opts {
 	struct ws_perf_opts perf; /* CPU samples and context switches */
 	struct ws_python_opts python;
 	char **command_line; /* warpsight's own, for the report */
-	/* What was asked for and is not recorded, one sentence each, and what the report holds
-	 * because of it (or NULL): for the report's diagnostics. */
+	/* What was asked for and is not recorded, one sentence each, and a sentence on what the
+	 * report holds instead (or NULL): for the report's diagnostics. */
 	const char *const *left_out;
 	size_t left_out_count;
 	const char *consequence;
 };
 
 struct ws_record_result {
-	int status; /* what to exit with: the target's, 128 + signal, 126 or 127 when it could not
-		       be started */
+	/* exit status to use: the target's, 128 + signal, 126 or 127 when it could not be
+	 * started */
+	int status;
 	bool started;
 	char **reports; /* paths of the reports, owned by the caller */
 	size_t report_count;
@@ -73,8 +75,8 @@ struct ws_record_result {
 
 /*
  * Run the target and record it until it ends. Messages about what happens go to stderr through
- * ws_say. 0, or -1 with a message when the recording could not be begun or the report could not be
- * finished; `result` holds what there is either way.
+ * ws_say. 0, or -1 with a message when the recording could not begin or the report could not be
+ * finished; either way `result` has what there is.
  */
 int ws_record(const struct ws_record_opts *options, struct ws_record_result *result,
 	      struct ws_err *err);

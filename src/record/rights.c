@@ -32,7 +32,8 @@ static uint64_t choose_capabilities(const char *folder)
 		wanted |= UINT64_C(1) << kept[i];
 	if (prctl(PR_CAPBSET_READ, CAP_PERFMON, 0, 0, 0) < 0)
 		wanted |= UINT64_C(1) << CAP_SYS_ADMIN;
-	/* Reports may be made, renamed and removed later, in a folder that is another user's. */
+	/* Reports may be made, renamed and removed later, in a folder that belongs to another user.
+	 */
 	if (stat(folder, &st) || st.st_uid != geteuid())
 		wanted |= UINT64_C(1) << CAP_DAC_OVERRIDE;
 	return wanted;
@@ -45,7 +46,7 @@ void ws_rights_reduce(const char *folder)
 	uint64_t wanted = choose_capabilities(folder);
 
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	/* While we may still: SETPCAP goes with the others. */
+	/* While we still may: SETPCAP is dropped with the others. */
 	for (int number = 0; number < 64; number++)
 		if (!(wanted >> number & 1))
 			prctl(PR_CAPBSET_DROP, number, 0, 0, 0);

@@ -2,10 +2,10 @@
  * session.c - one recording from start to end: make the arena and the report, start the target,
  * drain until it ends, close.
  *
- * Everything happens on one thread: rounds of draining, paced by how much there was to drain. When
- * a round found little the recorder sleeps on a futex that hooks ring when they take new memory, so
- * an idle target costs fifty short wake-ups a second and a busy one is followed closely enough that
- * its rings stay small and in the cache.
+ * Everything happens on one thread, in rounds of draining that are paced by how much there was to
+ * drain. When a round found little, the recorder sleeps on a futex that hooks wake when they take
+ * new memory. So an idle target costs fifty short wake-ups a second, and a busy one is followed so
+ * closely that its rings stay small and in the cache.
  */
 #include <errno.h>
 #include <libgen.h>
@@ -49,14 +49,14 @@
 #define LONG_NS 4000000u	/* and at most */
 #define CLOCK_ROW_NS 1000000000u
 #define MOST_SINKS 4096
-#define CUDA_STACK                                                                              \
-	32768u /* of a CUDA call: single frames of math libraries hold kernel arguments of some \
-		  KiB */
+/* bytes of the stack of a CUDA call: single frames of math libraries hold kernel arguments of
+ * some KiB */
+#define CUDA_STACK 32768u
 #define STACKS_A_SECOND 500 /* of calls of the OS runtime in a process */
-#define LONG_WAIT_MS 5 /* calls that last longer have backtraces of their own, so many a second */
-#define SIGNAL_STACK                                                                               \
-	7168u /* bytes of stack that a sample by signal copies: two such samples fill a chunk of a \
-		 ring */
+/* calls that last longer have backtraces of their own, up to this many a second */
+#define LONG_WAIT_MS 5
+/* bytes of stack that a sample by signal copies: two such samples fill a chunk of a ring */
+#define SIGNAL_STACK 7168u
 
 enum phase { WAITING, COLLECTING, OVER };
 
@@ -78,18 +78,19 @@ struct session {
 	struct ws_tee *tee;
 	struct ws_starved starved;
 	char **env;
-	char *kept_old; /* the report that --force-overwrite replaces, under another name until the
-			   target runs */
+	/* the report that --force-overwrite replaces, which has another name until the target
+	 * runs */
+	char *kept_old;
 	char preload[4 * PATH_MAX + 8], nvtx[PATH_MAX], cuda[PATH_MAX];
-	bool shut_out; /* the target's user cannot read our files: it runs as if alone */
+	bool shut_out; /* the target's user cannot read our files: it runs unrecorded */
 	enum phase phase;
 	uint64_t started_epoch; /* CLOCK_REALTIME seconds */
 	uint64_t started, collect_start, collect_end, last_clock_row, last_sync;
 	bool exited, killed;
 	uint64_t exited_at; /* when that was noticed */
 	uint64_t round_at;  /* when the last round ended */
-	bool read_since;    /* all that the target wrote has been read: a round began after it had
-			       exited */
+	/* all that the target wrote has been read: a round has begun after it had exited */
+	bool read_since;
 	int wait_status;
 	int interrupts_at_exit;
 };
@@ -130,7 +131,7 @@ static char *expand_name(struct session *session, unsigned number, const char *e
 	return ws_report_name(ws_or(session->options->output, WS_DEFAULT_NAME), &context, err);
 }
 
-/* A second name for the old report, so that it can come back when the target cannot be run after
+/* Give the old report a second name, so that it can come back if the target cannot be run after
  * all. */
 static void keep_old_report(struct session *session, const char *path)
 {
@@ -146,7 +147,7 @@ static void settle_old_report(struct session *session, const char *back_to)
 {
 	if (!session->kept_old)
 		return;
-	/* Where the old report was not touched, both are names of it and rename does nothing. */
+	/* If the old report was not touched, both are names of it and rename does nothing. */
 	if (back_to)
 		(void)!rename(session->kept_old, back_to);
 	unlink(session->kept_old);
@@ -209,7 +210,7 @@ static struct ws_sink *create_report(struct session *session, const char *env, s
 	return sink;
 }
 
-/* %q{VAR} may have another value in this process: then it has a report of its own. */
+/* %q{VAR} may have another value in this process, which then has a report of its own. */
 static struct ws_sink *find_sink(void *ctx, int pid, const char *env, size_t env_len,
 				 struct ws_sink *parent)
 {
@@ -342,8 +343,8 @@ static void fill_arena(struct session *session)
 	struct timespec pause = {0, 2000000};
 	struct ws_arena *arena = session->area.arena;
 
-	nanosleep(&pause, NULL); /* a rate for thresholds: 2 ms give it to 1e-4, and times do not
-				    depend on it */
+	/* a rate for thresholds: 2 ms give it to within 1e-4, and times do not depend on it */
+	nanosleep(&pause, NULL);
 	right = ws_clock_read(&session->clock);
 	arena->clock_mode = session->clock.mode;
 	arena->ticks_per_second = (uint64_t)((double)(right.ticks - left.ticks) * 1e9 /
@@ -404,7 +405,7 @@ static int find_hooks(struct session *session, struct ws_err *err)
 	snprintf(session->nvtx, sizeof(session->nvtx), "%s", session->options->nvtx ? hooks : "");
 	if (wants_python(session->options) &&
 	    add_preload(session, "libwarpsight-python.so",
-			err)) /* before the OS-runtime hook, which is what it calls */
+			err)) /* before the OS-runtime hook, which it calls */
 		return -1;
 	if (session->options->osrt && add_preload(session, "libwarpsight-osrt.so", err))
 		return -1;
@@ -457,7 +458,7 @@ static void kill_process(void *ctx, int pid)
 		kill(pid, session->options->kill_signal);
 }
 
-/* The duration has ended the collection: who waits for the target's own end should know. */
+/* The duration has ended the collection: whoever waits for the target's own end should know. */
 static void say_why_over(const struct session *session)
 {
 	double seconds = session->options->duration;
