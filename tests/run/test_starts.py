@@ -19,7 +19,8 @@ LOOK = (
     "SELECT (SELECT count(*) FROM ANALYSIS_DETAILS) AS collections,"
     " (SELECT startTime FROM ANALYSIS_DETAILS) AS begin,"
     " (SELECT stopTime FROM ANALYSIS_DETAILS) AS stop, count(*) AS ranges,"
-    ' min("end") AS first, max(start) AS last,'
+    ' min("end") AS first,'
+    " coalesce(sum(start > (SELECT stopTime FROM ANALYSIS_DETAILS)), 0) AS late,"
     " (SELECT coalesce(sum(events), 0) FROM WARPSIGHT_LOSS) AS lost"
     " FROM NVTX_EVENTS WHERE eventType = 59"
 )
@@ -42,8 +43,8 @@ def check_collection(t, report):
     t.ok(row["ranges"] <= PAIRS, "more ranges than the program made: %s" % row)
     if row["first"] is not None:
         t.ok(row["begin"] <= row["first"], "a range of before the collection: %s" % row)
-    if row["ranges"]:
-        t.ok(row["last"] <= row["stop"], "a range of after the collection: %s" % row)
+    # What the one thread was about to record when the collection ended may be there.
+    t.ok(row["late"] <= 1, "ranges of after the collection: %s" % row)
     return row["ranges"]
 
 
