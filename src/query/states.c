@@ -566,6 +566,10 @@ static bool find_blocked_call(struct thread_walk *walk, uint64_t start, uint64_t
 	if (walk->blocked == walk->slice->to[BLOCKED] ||
 	    get_end(walk, BLOCKED, walk->blocked) > end)
 		return false;
+	/* The last of several says most: also what the call's descriptor leads to. */
+	while (walk->blocked + 1 < walk->slice->to[BLOCKED] &&
+	       get_end(walk, BLOCKED, walk->blocked + 1) <= end)
+		walk->blocked++;
 	state->wait = classify_call(walk->states, BLOCKED, walk->blocked);
 	state->function = (uint32_t)col[ws_blocked_name][walk->blocked];
 	state->path = (uint32_t)col[ws_blocked_path][walk->blocked];

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -89,6 +90,18 @@ int ws_bpf_map_take(int fd, const void *key)
 	attr.map_fd = (uint32_t)fd;
 	attr.key = (uintptr_t)key;
 	return call(BPF_MAP_DELETE_ELEM, &attr);
+}
+
+#define FIRST_PID_NS 0xeffffffcu /* inode of the namespace that all others lie in */
+
+uint64_t ws_bpf_pid_namespace(uint64_t *device)
+{
+	struct stat st;
+
+	if (stat("/proc/self/ns/pid", &st) || st.st_ino == FIRST_PID_NS)
+		return 0;
+	*device = st.st_dev;
+	return st.st_ino;
 }
 
 /* The instructions of a program with the values of its symbols; owned by the caller. */

@@ -42,6 +42,9 @@ int ws_bpf_map_take(int fd, const void *key);
 /* A map of one value of so many bytes that programs cannot change, nor anyone once it is frozen. */
 int ws_bpf_map_new_constant(uint32_t value);
 int ws_bpf_map_freeze(int fd);
+/* Inode of this process's pid namespace, in which a program is to look ids up, and its device; 0:
+ * it is the first one, whose ids the kernel tells without asking. */
+uint64_t ws_bpf_pid_namespace(uint64_t *device);
 /* Run a program that no event runs: one of type RAW_TRACEPOINT, without arguments. */
 int ws_bpf_call(int fd);
 /*

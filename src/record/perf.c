@@ -346,10 +346,9 @@ static void choose_standby(struct ws_perf *perf)
 }
 
 /* Python's frames come with the samples, where a program may be attached to them. */
-static void choose_python(struct ws_perf *perf)
+static bool choose_python(struct ws_perf *perf)
 {
 	struct ws_python *py = perf->drain->python;
-	struct ws_perf_event *ev;
 	uint32_t frequency = 0;
 
 	for (size_t i = 0; i < perf->set.events_n; i++)
@@ -358,18 +357,46 @@ static void choose_python(struct ws_perf *perf)
 				    : perf->set.events[i].clock
 					    ? (uint32_t)(1000000000u / perf->options.period)
 					    : 0;
-	if (!ws_python_bpf_suits(py, frequency))
+	perf->python_frequency = frequency;
+	return ws_python_bpf_suits(py, frequency);
+}
+
+/* Another program tells in which calls threads wait. Its event is inherited for each core by each
+ * new thread, as that of the samples is. */
+static bool choose_wait_calls(struct ws_perf *perf)
+{
+	struct ws_perf_event *ev;
+
+	if (!perf->wait_calls)
+		return false;
+	ev = add_event(perf, WS_PERF_CALLS, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES,
+		       "calls");
+	ev->attr.sample_period = 1;
+	ev->attr.inherit = 1;
+	if (!try_attr(perf, &ev->attr))
+		return true;
+	perf->set.events_n--;
+	return false;
+}
+
+/* What programs in the kernel are attached to, and what they write into. */
+static void choose_programs(struct ws_perf *perf)
+{
+	bool python = perf->options.sample && choose_python(perf), calls = choose_wait_calls(perf);
+	struct ws_perf_event *ev;
+
+	if (!python && !calls)
 		return;
-	ev = add_event(perf, WS_PERF_PYTHON, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_BPF_OUTPUT,
-		       "python");
+	ev = add_event(perf, WS_PERF_OUTPUT, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_BPF_OUTPUT,
+		       "programs");
 	ev->attr.sample_type |= PERF_SAMPLE_RAW;
 	ev->attr.sample_period = 1;
 	ev->attr.inherit = 0;
 	ev->attr.exclude_idle = 0;
 	ev->attr.disabled = 0;
-	perf->python_frequency = frequency;
-	if (try_on_cpu(&ev->attr, -1))
-		perf->set.events_n--;
+	if (!try_on_cpu(&ev->attr, -1))
+		return;
+	perf->set.events_n -= 1 + calls;
 }
 
 static size_t event_of_role(const struct ws_perf_set *set, enum ws_perf_role role)
@@ -394,23 +421,68 @@ static bool attach_python_to(struct ws_perf *perf, size_t sampler, size_t output
 }
 
 /* The program was loaded while the events were opened. */
-static void attach_python(struct ws_perf *perf)
+static bool attach_python(struct ws_perf *perf, size_t output)
 {
-	struct ws_perf_set *set = &perf->set;
-	size_t output = event_of_role(set, WS_PERF_PYTHON);
-	bool attached;
+	const struct ws_perf_set *set = &perf->set;
+	bool attached = !ws_python_bpf_open(perf->drain->python, perf->python_frequency);
 
-	if (output == set->events_n) {
-		ws_python_bpf_close(perf->drain->python);
-		return;
-	}
-	attached = !ws_python_bpf_open(perf->drain->python, perf->python_frequency);
 	for (size_t i = 0; attached && i < set->events_n; i++)
 		attached = !set->events[i].time || attach_python_to(perf, i, output);
-	if (attached)
+	if (!attached)
+		ws_python_bpf_close(perf->drain->python);
+	return attached;
+}
+
+void ws_perf_stop_calls(struct ws_perf *perf)
+{
+	ws_perf_close_event(&perf->set, event_of_role(&perf->set, WS_PERF_CALLS));
+	ws_wait_calls_close(perf->wait_calls);
+	perf->wait_calls = NULL;
+}
+
+static bool attach_wait_calls(struct ws_perf *perf, size_t output)
+{
+	size_t counter = event_of_role(&perf->set, WS_PERF_CALLS);
+	bool attached = counter < perf->set.events_n;
+
+	for (size_t i = 0; attached && i < perf->set.rings_n; i++) {
+		struct ws_perf_ring *ring = &perf->set.rings[i];
+
+		if (ring->copy) {
+			close(ring->fds[counter]);
+			ring->fds[counter] = -1;
+			continue;
+		}
+		attached = !ws_wait_calls_attach(perf->wait_calls, ring->fds[counter],
+						 ring->fds[output], ring->cpu);
+	}
+	if (!attached)
+		ws_perf_stop_calls(perf);
+	return attached;
+}
+
+static void attach_programs(struct ws_perf *perf)
+{
+	size_t output = event_of_role(&perf->set, WS_PERF_OUTPUT);
+	bool used = false;
+
+	if (output == perf->set.events_n) {
+		ws_python_bpf_close(perf->drain->python);
+		ws_perf_stop_calls(perf);
 		return;
-	ws_python_bpf_close(perf->drain->python);
-	ws_perf_close_event(set, output);
+	}
+	used |= attach_python(perf, output);
+	used |= attach_wait_calls(perf, output);
+	if (!used)
+		ws_perf_close_event(&perf->set, output);
+}
+
+static size_t count_cpus(void)
+{
+	size_t n;
+
+	free(ws_perf_cpus(&n));
+	return n;
 }
 
 /*
@@ -421,11 +493,9 @@ static void attach_python(struct ws_perf *perf)
  */
 static bool samples_by_thread(const struct ws_perf *perf)
 {
-	size_t n;
-
-	free(ws_perf_cpus(&n));
 	/* A target that runs already has threads that inherited nothing. */
-	return perf->options.sample == WS_SCOPE_TREE && n <= MANY_CPUS && !perf->options.attach;
+	return perf->options.sample == WS_SCOPE_TREE && count_cpus() <= MANY_CPUS &&
+	       !perf->options.attach;
 }
 
 /* The events' ids in the table perf_event. */
@@ -488,8 +558,8 @@ static void choose_events(struct ws_perf *perf)
 			choose_named(perf, perf->options.core_events, true);
 			choose_named(perf, perf->options.os_events, false);
 		}
-		choose_python(perf);
 	}
+	choose_programs(perf);
 	if (perf->options.ftrace || perf->options.switches)
 		choose_tracepoints(perf);
 	number_events(perf);
@@ -683,6 +753,9 @@ static void choose_and_open(struct ws_perf *perf)
 static void open_all(struct ws_perf *perf)
 {
 	perf->refused = find_scope(perf);
+	if (!perf->refused && perf->set.wide && perf->options.switches && !perf->options.attach &&
+	    count_cpus() <= MANY_CPUS)
+		perf->wait_calls = ws_wait_calls_open();
 	if (!perf->refused)
 		choose_and_open(perf);
 	if (perf->refused) {
@@ -693,7 +766,7 @@ static void open_all(struct ws_perf *perf)
 	}
 	perf->active = true;
 	say_refused_tracepoints(perf);
-	attach_python(perf);
+	attach_programs(perf);
 	choose_idle(perf);
 	if ((perf->options.sample == WS_SCOPE_SYSTEM ||
 	     perf->options.switches == WS_SCOPE_SYSTEM) &&
@@ -773,6 +846,7 @@ bool ws_perf_shift(struct ws_perf *perf)
 		return false;
 	if (!perf->shifted) {
 		perf->shifted = true;
+		ws_perf_stop_calls(perf);
 		ws_perf_close_event(&perf->set, standby - 1);
 		ws_perf_switch(&perf->set, WS_PERF_STANDBY, perf->from != 0);
 	}
@@ -846,6 +920,7 @@ void ws_perf_begin(struct ws_perf *perf, uint64_t time)
 		ws_perf_switch(&perf->set, WS_PERF_SAMPLE, true);
 	if (perf->shifted)
 		ws_perf_switch(&perf->set, WS_PERF_STANDBY, true);
+	ws_perf_switch(&perf->set, WS_PERF_CALLS, true);
 	ws_perf_switch(&perf->set, WS_PERF_WAKE, true);
 	ws_perf_switch(&perf->set, WS_PERF_FTRACE, true);
 }
@@ -941,6 +1016,7 @@ struct ws_closer *ws_perf_free(struct ws_perf *perf)
 		return NULL;
 	ws_perf_tree_free(perf);
 	closer = ws_perf_close_later(&perf->set);
+	ws_wait_calls_close(perf->wait_calls);
 	forget_events(perf);
 	free(perf->set.events);
 	for (size_t i = 0; i < perf->counters_n; i++)

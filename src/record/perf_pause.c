@@ -121,6 +121,7 @@ static struct busiest settle_allowances(struct ws_perf *perf, uint64_t now)
 
 static void begin_pause(struct ws_perf *perf, uint64_t now, double ns)
 {
+	ws_perf_stop_calls(perf);
 	/* The moment is taken first: what single cores still record, or already record, is not
 	 * used. */
 	ws_perf_pause_switches(perf, now);

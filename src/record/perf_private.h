@@ -9,6 +9,7 @@
 #include "record/code.h"
 #include "record/proc.h"
 #include "record/stacks.h"
+#include "record/wait_calls.h"
 
 #define WS_PERF_MORE_EVENTS 16 /* of each list of names */
 
@@ -32,9 +33,11 @@ enum ws_perf_role {
 	WS_PERF_STANDBY,
 	WS_PERF_SWITCHES, /* context switches of whole CPUs, where they have an event of their own
 			   */
+	WS_PERF_CALLS,	  /* context switches of the recorded threads, for the program that tells in
+			     which calls they are (wait_calls.h) */
 	WS_PERF_WAKE,
 	WS_PERF_FTRACE,
-	WS_PERF_PYTHON /* written by Python's program in the kernel */
+	WS_PERF_OUTPUT /* written by programs in the kernel */
 };
 
 struct ws_perf_event { /* one thing that is opened on each CPU */
@@ -182,8 +185,11 @@ struct ws_perf_thread {
 	uint64_t found; /* it ran when it was looked for, then; 0: its beginning was seen */
 	uint64_t on;	/* since when it runs; 0: it does not, or that is not known */
 	uint32_t cpu;
-	uint64_t off;	/* since when it waits; 0: it does not wait, or that is unknown */
-	bool looked;	/* the kernel was asked in which call it waits */
+	uint64_t off;	    /* since when it waits; 0: it does not wait, or that is unknown */
+	bool looked;	    /* the kernel was asked in which call it waits */
+	bool named;	    /* the kernel told in which call it waits, when it left its core */
+	uint64_t call_time; /* when the kernel told last; 0: it is used */
+	struct ws_wait_call call;
 	bool seen;	/* it has been switched in or out since the collection began */
 	bool renamed;	/* since it began */
 	uint64_t woken; /* made runnable; 0 not known */
@@ -239,6 +245,7 @@ struct ws_perf {
 	bool shifted;		   /* the standby events have taken over */
 	/* number of threads that ended soon after their start, since brief_since */
 	unsigned brief_n;
+	struct ws_wait_calls *wait_calls; /* NULL: threads that wait are looked at */
 	uint64_t brief_since;
 	uint64_t from, to;	   /* the collection; to 0: it goes on */
 	uint64_t now;		   /* time of the record in hand */
@@ -330,6 +337,8 @@ void ws_perf_stack(struct ws_perf *perf, struct ws_perf_thread *thread,
 
 /* Take samples on CPUs from now on, whoever runs there; false where that is impossible. */
 bool ws_perf_shift(struct ws_perf *perf);
+/* Stop the program that tells in which calls threads wait: it costs too much now. */
+void ws_perf_stop_calls(struct ws_perf *perf);
 /* Note that a thread of the tree which started at `start` has ended. */
 void ws_perf_lived(struct ws_perf *perf, uint64_t start, uint64_t end);
 
@@ -425,6 +434,11 @@ void ws_perf_put_held(struct ws_perf *perf, uint64_t until);
 
 /* ---- what threads wait in (perf_waits.c) ---- */
 
+/* Note that the kernel told at `time` in which call the thread is about to leave its core. */
+void ws_perf_note_call(struct ws_perf_thread *thread, const struct ws_wait_call *call,
+		       uint64_t time);
+/* The thread left its core at `time` to wait: write in which call, if that is known. */
+void ws_perf_put_call(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time);
 /* Ask the kernel about some threads that have waited for long, once for each wait. */
 void ws_perf_look_at_waits(struct ws_perf *perf, uint64_t now);
 

@@ -53,7 +53,7 @@ static void switched_in(struct ws_perf *perf, struct ws_perf_thread *thread,
 	thread->on = thread->since = record->time;
 	thread->off = 0;
 	thread->strayed = false;
-	thread->looked = false;
+	thread->looked = thread->named = false;
 	thread->cpu = record->cpu;
 	thread->seen = true;
 }
@@ -68,6 +68,8 @@ static void switched_out(struct ws_perf *perf, struct ws_perf_thread *thread,
 	thread->seen = true;
 	thread->strayed = false;
 	ws_perf_off(perf, thread, record->time, preempted ? WS_AFTER_PREEMPTED : WS_AFTER_BLOCKED);
+	if (!preempted)
+		ws_perf_put_call(perf, thread, record->time);
 	thread->off = preempted ? 0 : record->time;
 	thread->woken = preempted ? record->time : 0; /* it wants to go on at once */
 	thread->waker = 0;
@@ -290,6 +292,10 @@ static void about_thread(struct ws_perf *perf, const struct ws_perf_event *ev,
 		waking(perf, ev, record, thread);
 	else if (ev->role == WS_PERF_FTRACE)
 		traced(perf, thread, ev, record);
+	else if (ev->role == WS_PERF_OUTPUT)
+		ws_perf_note_call(thread,
+				  ws_wait_calls_read(record->sample.raw, record->sample.raw_size),
+				  record->time);
 	else
 		sampled(perf, thread, ev, record);
 }
@@ -335,6 +341,20 @@ static void lost(struct ws_perf *perf, const struct ws_perf_rec *record)
 		ws_perf_add_gap(perf, perf->ring, record->time, record->lost);
 }
 
+/* Is a record of the kernel's pausing an event about that which takes no samples? */
+static bool is_of_calls(const struct ws_perf *perf, const void *rec, size_t size)
+{
+	const struct {
+		struct perf_event_header header;
+		uint64_t time, id;
+	} *record = rec;
+	uint64_t i = 0;
+
+	if (size >= sizeof(*record))
+		i = ws_map_get(&perf->set.by_id, record->id, NULL);
+	return i && perf->set.events[i - 1].role == WS_PERF_CALLS;
+}
+
 void ws_perf_record(struct ws_perf *perf, const void *rec, size_t size, bool again)
 {
 	const struct perf_event_header *header = rec;
@@ -350,7 +370,8 @@ void ws_perf_record(struct ws_perf *perf, const void *rec, size_t size, bool aga
 	}
 	if (!ws_perf_parse(rec, size, ev ? ev->attr.sample_type : 0, ev ? ev->regs : 0, &record))
 		return;
-	if (ev && ev->role == WS_PERF_PYTHON) {
+	if (ev && ev->role == WS_PERF_OUTPUT &&
+	    !ws_wait_calls_read(record.sample.raw, record.sample.raw_size)) {
 		decode_python(perf, &record);
 		return;
 	}
@@ -381,7 +402,8 @@ void ws_perf_record(struct ws_perf *perf, const void *rec, size_t size, bool aga
 		lost(perf, &record);
 		break;
 	case PERF_RECORD_THROTTLE:
-		perf->throttled++;
+		if (!is_of_calls(perf, rec, size))
+			perf->throttled++;
 		break;
 	default:
 		break;

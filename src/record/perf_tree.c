@@ -275,6 +275,7 @@ static void end_image(struct ws_perf *perf, struct ws_perf_image *im, uint64_t t
 		ws_writer_add(im->sink->writer, WS_TABLE_process_end, &row);
 	}
 	if (im->proc) {
+		ws_wait_calls_hook(perf->wait_calls, im->pid, false);
 		if (reason != WS_END_RUNNING && !im->end_lost)
 			ws_proc_ended(im->proc, time, reason);
 		ws_proc_release(im->proc);
@@ -574,6 +575,7 @@ bool ws_perf_resolve(struct ws_perf *perf, struct ws_perf_image *im, bool force)
 	if (!im->outside && (im->exec || !im->target))
 		im->proc = ws_drain_find(perf->drain, (int)im->pid, im->start, perf->now);
 	if (im->proc) {
+		ws_wait_calls_hook(perf->wait_calls, im->pid, true);
 		im->proc->held = true;
 		im->id = im->proc->id;
 		im->sink = im->proc->sink;
@@ -667,6 +669,7 @@ uint32_t ws_perf_adopt(struct ws_perf *perf, struct ws_proc *proc)
 	    strcmp(im->exe, proc->exe) != 0)
 		return 0;
 	im->proc = proc;
+	ws_wait_calls_hook(perf->wait_calls, im->pid, true);
 	im->own_row = false;
 	proc->held = true;
 	for (size_t i = 0; i < perf->threads.size; i++) {

@@ -8,6 +8,10 @@
  * is enough, for a waiting thread does not move. Whether it still waited then is not known here,
  * because records of switches come later. So the moments before and after the look are stored, and
  * readers believe it when both lie in one wait.
+ *
+ * Short waits are over before anyone looks. Where a program may be loaded into the kernel, it tells
+ * in which call each thread without hooks leaves its core (wait_calls.h); then a look only says
+ * what the call's descriptor leads to.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -167,24 +171,61 @@ static uint32_t path_of(const struct ws_perf_thread *thread, unsigned long fd)
 	return ws_sink_string(thread->image->sink, text);
 }
 
+/* Between what the kernel told of a thread that leaves its core and the record that it left. */
+#define TOGETHER_NS 1000000u
+
+void ws_perf_note_call(struct ws_perf_thread *thread, const struct ws_wait_call *call,
+		       uint64_t time)
+{
+	thread->call = *call;
+	thread->call_time = time;
+}
+
+static uint32_t name_call(const struct ws_perf_thread *thread, long number)
+{
+	const struct call *call = find_call(number);
+	char other[32];
+
+	if (call)
+		return ws_sink_string(thread->image->sink, call->name);
+	snprintf(other, sizeof(other), "syscall %ld", number);
+	return ws_sink_string(thread->image->sink, other);
+}
+
+void ws_perf_put_call(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time)
+{
+	struct ws_row_blocked row = {.start = time, .end = time};
+	uint64_t told = thread->call_time;
+	const struct call *call;
+
+	thread->call_time = 0;
+	if (!told || time < told || time - told > TOGETHER_NS || thread->image->proc ||
+	    !perf->options.switches || !perf->from || time < perf->from ||
+	    (perf->to && time > perf->to))
+		return;
+	call = find_call(thread->call.number);
+	thread->named = true;
+	thread->looked = !call || !call->fd; /* what a descriptor leads to has to be asked for */
+	row.thread = ws_perf_thread_id(perf, thread);
+	row.name = name_call(thread, thread->call.number);
+	ws_writer_add(thread->image->sink->writer, WS_TABLE_blocked, &row);
+}
+
 static void look(struct ws_perf *perf, struct ws_perf_thread *thread)
 {
 	struct ws_row_blocked row = {.start = ws_read_raw_ns()};
 	const struct call *call;
 	unsigned long first;
-	char other[32];
 	long number;
 
 	thread->looked = true;
 	if (!read_call(thread, &number, &first))
 		return;
 	call = find_call(number);
-	if (!call)
-		snprintf(other, sizeof(other), "syscall %ld", number);
 	row.path = call && call->fd ? path_of(thread, first) : 0;
 	row.end = ws_read_raw_ns();
 	row.thread = ws_perf_thread_id(perf, thread);
-	row.name = ws_sink_string(thread->image->sink, call ? call->name : other);
+	row.name = name_call(thread, number);
 	ws_writer_add(thread->image->sink->writer, WS_TABLE_blocked, &row);
 }
 

@@ -18,7 +18,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -29,7 +28,6 @@
 #define CODES 32768u
 #define LAYOUTS 16u
 #define LOG_BYTES (16u << 20)
-#define FIRST_PID_NS 0xeffffffcu /* inode of the namespace that all others lie in */
 
 /* Maps are the first of the symbols. */
 #define MAPS WS_PY_BPF_const_ns_device
@@ -201,23 +199,13 @@ static int put_program(const struct ws_py_bpf *bpf, const char *program, uint32_
 	return error;
 }
 
-static uint64_t pid_namespace(uint64_t *device)
-{
-	struct stat st;
-
-	if (stat("/proc/self/ns/pid", &st) || st.st_ino == FIRST_PID_NS)
-		return 0;
-	*device = st.st_dev;
-	return st.st_ino;
-}
-
 static int load_entry(const struct ws_py_bpf *bpf)
 {
 	struct ws_bpf_value values[WS_PY_BPF_SYMBOLS] = {{0}};
 	uint64_t device = 0;
 
 	set_maps(bpf, values);
-	SET(ns_inode, pid_namespace(&device));
+	SET(ns_inode, ws_bpf_pid_namespace(&device));
 	SET(ns_device, device);
 	SET(every, bpf->every);
 	return load("entry", values);
@@ -436,7 +424,7 @@ bool ws_python_bpf_any_ns(void)
 {
 	uint64_t device;
 
-	return !pid_namespace(&device);
+	return !ws_bpf_pid_namespace(&device);
 }
 
 bool ws_python_bpf_is_on(const struct ws_python *py)

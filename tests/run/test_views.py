@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import subprocess
 
 from harness import Imprecise, Skip, test
 
@@ -152,18 +153,80 @@ def waits_of_a_program_without_hooks(t):
     t.ge(known, 0.5 * all_, "nanoseconds of waits of a known reason")
 
 
+def find_sleeps(t, r):
+    """How many waits in nanosleep there are, after as many looks at the kernel as it takes."""
+    if not table(t, "stats", "-r", "sched_sum", r.report):
+        raise Skip("context switches cannot be recorded here")
+    rows = table(t, "stats", "-r", "thread_wait_sum", r.report)
+    return sum(int(w["Waits"]) for w in rows if w["Function"].endswith("nanosleep"))
+
+
+def need_kernel_programs(t, r):
+    """Skips the test where the kernel does not tell in which calls threads wait (Linux 5.15)."""
+    told = "SELECT count(*) FROM WARPSIGHT_BLOCKED WHERE start = end"
+    db = t.load(r.report)
+    if os.geteuid() or not os.path.exists("/sys/kernel/btf/vmlinux"):
+        raise Skip("programs cannot be loaded into the kernel")
+    if "the kernel takes programs" not in t.tool("doctor").out.decode():
+        raise Skip("the kernel takes no programs, or the build has none")
+    t.ok(db.has("WARPSIGHT_BLOCKED") and db.one(told) > 0, "the kernel tells of waits")
+
+
 @test("views")
 def short_waits_of_a_program_without_hooks(t):
     """Of a thousand sleeps of 1 ms some are found by the call, though none lasts for 4 ms."""
     if not os.path.exists(t.program("busystatic")):
         raise Skip("no static C library")
-    r = record(t, [t.program("busystatic"), "sleeps", "1000"], "--trace=none")
-    if not table(t, "stats", "-r", "sched_sum", r.report):
-        raise Skip("context switches cannot be recorded here")
-    rows = table(t, "stats", "-r", "thread_wait_sum", r.report)
-    found = sum(int(w["Waits"]) for w in rows if w["Function"].endswith("nanosleep"))
+    argv = [t.program("busystatic"), "sleeps", "1000"]
+    r = t.profile(argv, "--trace=none", env={"WARPSIGHT_WAIT_CALLS": "look"}, status=0)
+    found = find_sleeps(t, r)
     if found < 12:
-        raise Imprecise("sleeps that were found: %d of %s" % (found, rows))
+        raise Imprecise("sleeps that were found: %d" % found)
+
+
+@test("views")
+def every_wait_of_a_program_without_hooks(t):
+    """The kernel tells in which call each begins; what a descriptor leads to is looked up."""
+    if not os.path.exists(t.program("busystatic")):
+        raise Skip("no static C library")
+    r = t.profile([t.program("busystatic"), "sleeps", "500"], "--trace=none", status=0)
+    found = find_sleeps(t, r)
+    need_kernel_programs(t, r)
+    if found < 480:
+        raise Imprecise("sleeps that were found: %d of 500" % found)
+    fifo = os.path.join(t.work, "fifo")
+    os.mkfifo(fifo)
+    r = t.profile([t.program("waitsstatic"), fifo], "--trace=none", output="paths", status=0)
+    rows = table(t, "stats", "-r", "thread_wait_sum", r.report)
+    t.ok(any(w["Object"].endswith("/fifo") for w in rows), "the FIFO: %s" % rows)
+    names = {w["Function"] for w in rows if w["Thread"] == "waiter"}
+    t.ok({"futex", "clock_nanosleep", "read"} <= names, "calls of the waiter: %s" % names)
+
+
+RUST_SLEEPS = """fn main() {
+    for _ in 0..300 { std::thread::sleep(std::time::Duration::from_millis(1)); }
+}
+"""
+
+
+@test("views", needs=("rust",))
+def every_wait_of_a_static_rust_program(t):
+    source, program = os.path.join(t.work, "sleeps.rs"), os.path.join(t.work, "sleeps")
+    with open(source, "w", encoding="ascii") as f:
+        f.write(RUST_SLEEPS)
+    made = subprocess.run(
+        ["rustc", "-O", "-C", "target-feature=+crt-static", "-o", program, source],
+        env=dict(os.environ),
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    if made.returncode:
+        raise Skip("no static Rust programs: %s" % made.stderr.decode("utf-8", "replace")[-300:])
+    r = t.profile([program], "--trace=none", status=0)
+    found = find_sleeps(t, r)
+    need_kernel_programs(t, r)
+    if found < 285:
+        raise Imprecise("sleeps that were found: %d of 300" % found)
 
 
 @test("views")
