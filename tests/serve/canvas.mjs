@@ -415,6 +415,35 @@ withMany("the view is saved as SVG with texts, and as PNG", async (t) => {
   }, svg);
   equal(seen.errors, 0, "errors of its XML");
   ok(seen.rects > 100 && seen.kernel > 1, `${JSON.stringify(seen)} rectangles`);
+  /* Notes stand above the axis, whole, also of what began before. */
+  const places = async () => {
+    const texts = String(await save("SVG")).matchAll(
+      /<text x="([\d.-]+)" y="([\d.]+)"[^>]*>([^<]*)/g,
+    );
+    return [...texts].map(([, x, y, text]) => ({ x: Number(x), y: Number(y), text }));
+  };
+  await t.eval(() => {
+    const { app } = window.warpsight;
+    app.markers = [
+      { time: 0.1e6, end: 0.5e6, note: "began before" },
+      { time: 0.8e6, note: "a marker" },
+      { time: 5e6, note: "out of sight" },
+    ];
+  });
+  const texts = await places(),
+    find = (text) => texts.find((place) => place.text === text),
+    axis = texts.filter((place) => /^[\d.]+ ms$/.test(place.text));
+  for (const note of ["began before", "a marker"]) {
+    const place = find(note);
+    ok(place && place.y >= 11, `${note} is whole: ${JSON.stringify(place)}`);
+    ok(
+      axis.length > 2 && axis.every((tick) => tick.y >= place.y + 12),
+      `${note} is above the axis: ${axis.map((tick) => tick.y)}`,
+    );
+  }
+  ok(find("began before").x >= Math.min(...axis.map((tick) => tick.x)) - 120, "it is in sight");
+  equal(find("out of sight"), undefined, "what is not in sight");
+  await t.eval(() => (window.warpsight.app.markers = []));
   const png = await save("PNG");
   equal(png.subarray(1, 4).toString(), "PNG", "its first bytes");
   const size = /<svg[^>]* width="(\d+)" height="(\d+)"/.exec(svg).slice(1).map(Number);

@@ -16,7 +16,7 @@ import {
   RECT_BYTES,
   RECT_WORDS,
 } from "generated/constants";
-import type { App } from "./app";
+import type { App, Marker } from "./app";
 import { writeColor, inkOn, type RGB } from "./colors";
 import { names, tileStart, type Tile } from "./data";
 import { h } from "./dom";
@@ -24,7 +24,9 @@ import { cleanText, formatPercent, formatTick } from "./format";
 import { bandsOf, isCounter, type Band, type Row } from "./layout";
 import type { Timeline } from "./timeline";
 
-const HEAD = 26; // height of the axis
+const AXIS_HEIGHT = 26,
+  NOTES_HEIGHT = 15; // above the axis, where there are any
+const NOTE_COLOR = "#d9822b";
 const INDENT = 13;
 /** A character of the picture's font is about so wide. */
 const CHARACTER = 6.2;
@@ -54,19 +56,21 @@ function cutText(text: string, width: number): string {
 class Picture {
   private parts: string[] = [];
   private readonly left: number; // width of the names
+  private readonly head: number; // height of the notes and the axis
 
   constructor(
     private app: App,
     private timeline: Timeline,
   ) {
     this.left = Math.round(app.stored.labels);
+    this.head = AXIS_HEIGHT + (this.notesInSight().length ? NOTES_HEIGHT : 0);
   }
 
   makeSvg(): string {
     const { view, theme } = this.app,
       rows = this.timeline.inSight(),
       end = Math.max(...rows.map((row) => this.timeline.top(row) + row.h), 0),
-      height = Math.ceil(Math.min(end, this.timeline.areaHeight)) + HEAD,
+      height = Math.ceil(Math.min(end, this.timeline.areaHeight)) + this.head,
       width = Math.ceil(this.left + view.width);
     this.parts = [rectAt(0, 0, width, height, `fill="${theme.back}"`)];
     this.drawAxis(height);
@@ -88,19 +92,21 @@ class Picture {
     for (let at = Math.ceil(view.t0 / step) * step; at <= view.t1; at += step) {
       const x = this.left + view.x(at);
       this.parts.push(rectAt(x, 0, 1, height, `fill="${theme.line}"`));
-      this.parts.push(textAt(x + 4, 17, formatTick(at, step, around), `fill="${theme.text}"`));
+      this.parts.push(
+        textAt(x + 4, this.head - 9, formatTick(at, step, around), `fill="${theme.text}"`),
+      );
     }
   }
 
   private drawRow(row: Row, width: number): void {
     const { theme, rows, busyNow } = this.app,
-      y = HEAD + this.timeline.top(row),
+      y = this.head + this.timeline.top(row),
       x = 18 + row.depth * INDENT,
       busy = busyNow.get(row.key),
       share = busy ? formatPercent(busy) : "",
       weight = row.lane === undefined ? ' font-weight="600"' : "",
       room = this.left - x - 8 - share.length * CHARACTER;
-    if (y < HEAD - row.h) return;
+    if (y < this.head - row.h) return;
     this.parts.push(rectAt(0, y + row.h - 1, width, 1, `fill="${theme.line}"`));
     const color = row.lane === undefined ? null : this.timeline.barColor(row);
     if (color) this.parts.push(rectAt(x - 12, y + 7, 8, 8, `fill="${color}"`));
@@ -195,8 +201,13 @@ class Picture {
     if (shown) texts.push(textAt(from + 4, y, shown, `fill="${inkOn(color)}"`));
   }
 
+  private notesInSight(): Marker[] {
+    const { view, markers } = this.app;
+    return markers.filter(({ time, end }) => time <= view.t1 && (end ?? time) >= view.t0);
+  }
+
   private drawMarks(height: number): void {
-    const { view, markers, range, theme } = this.app;
+    const { view, range, theme } = this.app;
     const drawStretch = (from: number, to: number, color: string): void => {
       this.parts.push(
         rectAt(
@@ -209,10 +220,10 @@ class Picture {
       );
     };
     if (range) drawStretch(range[0], range[1], theme.accent);
-    for (const { time, end, note } of markers) {
-      drawStretch(time, end ?? time, "#d9822b");
-      if (time >= view.t0 && time <= view.t1)
-        this.parts.push(textAt(this.left + view.x(time) + 4, 9, note, 'fill="#d9822b"'));
+    for (const { time, end, note } of this.notesInSight()) {
+      drawStretch(time, end ?? time, NOTE_COLOR);
+      const x = this.left + Math.max(0, view.x(time)) + 4;
+      this.parts.push(textAt(x, NOTES_HEIGHT - 4, note, `fill="${NOTE_COLOR}"`));
     }
   }
 }
