@@ -20,7 +20,8 @@ struct ws_control_request {
 	enum ws_event_kind kind;
 	/* Of START; what is NULL stays as it is. They need live only until the reply. */
 	const struct ws_plan *plan;
-	const char *output; /* template of the report's name */
+	const char *range, *domain; /* of a plan whose capture is NVTX */
+	const char *output;	    /* template of the report's name */
 	bool overwrite;
 };
 

@@ -157,6 +157,14 @@ static int pop_deep(struct ws_thread *thread, struct ws_ring *ring, uint32_t dep
 	       (below ? open_entry(ring, below - 1, false)->level + 1 : 0);
 }
 
+/* Whether a range that ends now belongs to a collection: to the present one, or, while that is
+ * being read out, to the one in which it began. */
+static bool is_wanted(const struct ws_open *open)
+{
+	return ws_rt_is_collecting() ||
+	       open->start <= atomic_load_explicit(&ws_rt->arena->ended_at, memory_order_relaxed);
+}
+
 int ws_nvtx_pop_range_slow(struct ws_thread *thread, struct nvtx_domain *domain, uint64_t now,
 			   uint32_t binary)
 {
@@ -178,7 +186,7 @@ int ws_nvtx_pop_range_slow(struct ws_thread *thread, struct nvtx_domain *domain,
 		struct ws_open copy = *open;
 
 		open->flags |= WS_OPEN_CLOSING;
-		ws_nvtx_write_range(thread, domain, &copy, ws_rt_is_collecting() ? now : 0, binary);
+		ws_nvtx_write_range(thread, domain, &copy, is_wanted(&copy) ? now : 0, binary);
 	}
 	drop(ring, depth, at);
 	return level;

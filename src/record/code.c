@@ -37,6 +37,18 @@ void ws_code_end(struct ws_code *code)
 	code->unwinder = NULL;
 }
 
+void ws_code_tell_mappings(struct ws_code *code)
+{
+	if (code && code->maps)
+		ws_maps_tell_live(code->maps, ws_stackset_add_mapping);
+}
+
+void ws_code_tell_modules(struct ws_code *code)
+{
+	if (code && code->maps)
+		ws_maps_tell_live(code->maps, ws_stackset_add_module);
+}
+
 void ws_code_free(struct ws_code *code)
 {
 	if (!code)
@@ -226,13 +238,13 @@ void ws_code_symbolise(struct ws_sink *sink, const struct ws_record_opts *option
 	struct ws_wanted *wanted;
 	size_t count = 0;
 
-	if (!frames || !options->resolve_symbols)
+	if (frames <= sink->frames_named || !options->resolve_symbols)
 		return;
 	clock_gettime(CLOCK_MONOTONIC, &naming.began);
 	wanted = ws_malloc(frames * sizeof(*wanted));
 	naming.frames = frames + (size_t)1;
 	naming.named = ws_calloc(naming.frames, sizeof(*naming.named));
-	for (uint32_t i = 1; i <= frames; i++) {
+	for (uint32_t i = sink->frames_named + 1; i <= frames; i++) {
 		const struct ws_stackset_frame *frame = ws_stackset_frame_at(sink->stacks, i);
 
 		if (frame->kind != WS_FRAME_PYTHON)
@@ -244,6 +256,7 @@ void ws_code_symbolise(struct ws_sink *sink, const struct ws_record_opts *option
 	explain_modules(sink, wanted, count);
 	explain_generated_code(&naming, wanted, count);
 	free(naming.named);
+	sink->frames_named = frames;
 	ws_sink_meta(sink, "symbols.frames", "%llu", (unsigned long long)result.frames);
 	ws_sink_meta(sink, "symbols.named", "%llu", (unsigned long long)result.named);
 	if (result.skipped)

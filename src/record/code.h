@@ -23,13 +23,20 @@ struct ws_code *ws_code_new(void);
 /* Write the mappings that still exist to all reports that were bound to them. Call it before the
  * reports are closed; no lookup is possible afterwards. */
 void ws_code_end(struct ws_code *code);
+/*
+ * Write the mappings that are there now, in all reports that were bound to them; they go on. They
+ * are what a report says of itself; the modules that they are of, which last, must have been
+ * written before (ws_code_tell_modules).
+ */
+void ws_code_tell_mappings(struct ws_code *code);
+void ws_code_tell_modules(struct ws_code *code);
 /* Free it with its modules. Call it when no frame of any report is needed any more. */
 void ws_code_free(struct ws_code *code);
 
 /*
- * Name the frames of a report, in rows of its table `symbol`, as --resolve-symbols, --symbols and
- * --show-source-info ask; says what could not be named. Takes at most some seconds of processor
- * time; with `progress` it says on a terminal how far it is.
+ * Name the frames of a report that have not been named yet, in rows of its table `symbol`, as
+ * --resolve-symbols, --symbols and --show-source-info ask; says what could not be named. Takes at
+ * most some seconds of processor time; with `progress` it says on a terminal how far it is.
  */
 void ws_code_symbolise(struct ws_sink *sink, const struct ws_record_opts *options, uint64_t since_s,
 		       struct ws_code *code, bool progress);

@@ -11,10 +11,17 @@
 #ifndef WS_CONVERT_H
 #define WS_CONVERT_H
 
+#include "base/compiler.h"
 #include "record/clock.h"
 #include "ring/record.h"
 #include "ring/ring.h"
 #include "store/store.h"
+
+/* What is being collected, session ns, both ends included: what lies outside makes no rows. Before
+ * the first collection everything is inside: hooks record nothing then but what is to be known. */
+struct ws_window {
+	uint64_t from, to;
+};
 
 struct ws_sink; /* one report being written, and what is known about its strings */
 struct ws_proc; /* one process image */
@@ -25,6 +32,7 @@ struct ws_stream {
 	struct ws_sink *sink;
 	struct ws_writer *writer;
 	struct ws_proc *proc;
+	const struct ws_window *window;		/* the drain's */
 	uint32_t process;			/* id in the process table */
 	uint32_t thread;			/* id in the thread table */
 	struct ws_stage *stage[WS_TABLE_COUNT]; /* for ws_writer_row */
@@ -42,6 +50,12 @@ struct ws_stream {
 static inline uint64_t ws_stream_time(struct ws_stream *stream, uint64_t ticks)
 {
 	return ws_clock_ns(stream->clock, ticks);
+}
+
+/* Whether an event that lasted from start to end (session ns) belongs to the collection. */
+static inline bool ws_stream_wants(const struct ws_stream *stream, uint64_t start, uint64_t end)
+{
+	return ws_likely(end >= stream->window->from && start <= stream->window->to);
 }
 
 /* Report string id of a string handle of this process; 0 for handle 0 or an invalid one. */
@@ -98,6 +112,9 @@ void ws_convert_stack_stream_end(struct ws_stream *stream);
 /* Write the rows that still wait for a partner (start/end ranges) when their process has ended. In
  * from_nvtx.c. */
 void ws_convert_nvtx_process_end(struct ws_stream *stream);
+/* A collection has ended while the process goes on: rows for start/end ranges that were open then.
+ * They stay known: a later collection may see them end. */
+void ws_convert_nvtx_window_end(struct ws_stream *stream);
 /* When a process has ended, make rows of what CUPTI had written into its buffers and free the
  * buffers. In from_cuda.c. */
 void ws_convert_cuda_process_end(struct ws_stream *stream);

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "base/choose.h"
+#include "record/from_cuda.h"
 #include "record/proc.h"
 #include "record/python.h"
 
@@ -33,6 +34,7 @@ struct ws_drain *ws_drain_new(struct ws_area *area, struct ws_clock *clock,
 	drain->ops = *ops;
 	drain->epoll = epoll_create1(EPOLL_CLOEXEC);
 	drain->keep_from = UINT64_MAX;
+	drain->window.to = UINT64_MAX;
 	ws_chunks_init(&drain->chunks, area);
 	drain->string_ids = ws_calloc(area->chunk_end, sizeof(*drain->string_ids));
 	return drain;
@@ -45,8 +47,38 @@ void ws_drain_perf(struct ws_drain *drain, struct ws_perf *perf)
 
 void ws_drain_collect(struct ws_drain *drain, uint64_t from, uint64_t to)
 {
-	drain->collect_from = from;
-	drain->collect_to = to;
+	drain->window = (struct ws_window){from, to ? to : UINT64_MAX};
+	if (!to)
+		drain->open_done = false;
+}
+
+void ws_drain_rest(struct ws_drain *drain)
+{
+	drain->window = (struct ws_window){UINT64_MAX, 0};
+}
+
+uint32_t ws_drain_take_dropped_ranges(struct ws_drain *drain)
+{
+	uint32_t ranges = drain->dropped_ranges;
+
+	drain->dropped_ranges = 0;
+	return ranges;
+}
+
+void ws_drain_tell_live(struct ws_drain *drain)
+{
+	for (struct ws_proc *process = drain->procs; process; process = process->next)
+		if (process->slot[WS_SLOT_CUDA])
+			ws_cuda_tell_live(process, process->slot[WS_SLOT_CUDA]);
+}
+
+bool ws_drain_awaits_gpu(const struct ws_drain *drain)
+{
+	for (const struct ws_proc *process = drain->procs; process; process = process->next)
+		if (process->home && !process->ending &&
+		    atomic_load_explicit(&process->home->gpu_flushes, memory_order_acquire))
+			return true;
+	return false;
 }
 
 void ws_drain_target(struct ws_drain *drain, pid_t pid)
@@ -89,6 +121,7 @@ static void add_ring(struct ws_drain *drain, uint32_t slot, uint32_t chunk)
 	ring_state->stream.sink = process->sink;
 	ring_state->stream.writer = process->sink->writer;
 	ring_state->stream.proc = process;
+	ring_state->stream.window = &drain->window;
 	ring_state->stream.process = process->id;
 	ring_state->stream.ring = ring;
 	memcpy(ring_state->stream.stage, process->sink->stage, sizeof(ring_state->stream.stage));
@@ -381,6 +414,8 @@ static uint64_t drain_round(struct ws_drain *drain, bool last)
 		}
 	ws_clock_read(drain->clock);
 	drain->last_commit = drain->clock->readings[drain->clock->n - 1].raw;
+	if (drain->ops.before_convert)
+		drain->ops.before_convert(drain->ops.ctx);
 	/* Convert first what other threads wrote: what CUPTI hands back on its own threads refers
 	 * to it. */
 	for (uint32_t k = 0; k < 2 * drain->slots_used; k++) {
@@ -417,6 +452,29 @@ uint64_t ws_drain_round(struct ws_drain *drain)
 	return drain_round(drain, false);
 }
 
+void ws_drain_settle_window(struct ws_drain *drain)
+{
+	for (uint32_t i = 0; i < drain->slots_used; i++)
+		if (drain->slot[i])
+			write_losses(drain, drain->slot[i]);
+	ws_drain_write_ends(drain, true);
+}
+
+static void write_open_ranges(struct ws_drain *drain)
+{
+	for (struct ws_proc *process = drain->procs; process; process = process->next) {
+		struct ws_stream stream = {.clock = drain->clock,
+					   .sink = process->sink,
+					   .writer = process->sink->writer,
+					   .proc = process,
+					   .window = &drain->window,
+					   .process = process->id};
+
+		memcpy(stream.stage, process->sink->stage, sizeof(stream.stage));
+		ws_convert_nvtx_window_end(&stream);
+	}
+}
+
 void ws_drain_open_events(struct ws_drain *drain)
 {
 	for (uint32_t i = 0; i < drain->slots_used; i++)
@@ -427,6 +485,7 @@ void ws_drain_open_events(struct ws_drain *drain)
 					ws_clock_ns(drain->clock, drain->slot[i]->start));
 			open_events(drain, drain->slot[i]);
 		}
+	write_open_ranges(drain);
 	drain->open_done = true;
 }
 

@@ -40,6 +40,11 @@ struct ws_drain_ops {
 	/* Called during rounds that take long, so that what has been converted survives a kill.
 	 * NULL: nothing is called. */
 	void (*commit)(void *ctx);
+	/* Called in each round when it is known how far each ring has got, before anything of it is
+	 * converted: what the program has begun or ended by then must be known first. NULL:
+	 * nothing.
+	 */
+	void (*before_convert)(void *ctx);
 };
 
 struct ws_drain *ws_drain_new(struct ws_area *area, struct ws_clock *clock,
@@ -50,6 +55,15 @@ void ws_drain_target(struct ws_drain *drain, pid_t pid);
 
 /* The span that is collected: [from, to] in session ns; `to` is 0 until it is over. */
 void ws_drain_collect(struct ws_drain *drain, uint64_t from, uint64_t to);
+/* Nothing is, until ws_drain_collect: the rows of one collection are all written. */
+void ws_drain_rest(struct ws_drain *drain);
+/* Write what is known by now, between a collection and the next: losses, processes that ended. */
+void ws_drain_settle_window(struct ws_drain *drain);
+/* How many capture ranges were open in processes that have ended since this was last asked. */
+uint32_t ws_drain_take_dropped_ranges(struct ws_drain *drain);
+/* What of earlier times is not in the tables that last, and is to be known in the report of a
+ * collection that begins: live allocations of GPU memory. */
+void ws_drain_tell_live(struct ws_drain *drain);
 
 /* perf's records are about the same processes: see proc.h. Call it before the first round. */
 void ws_drain_perf(struct ws_drain *drain, struct ws_perf *perf);
@@ -60,6 +74,9 @@ uint64_t ws_drain_round(struct ws_drain *drain);
 /* Write rows for the ranges and calls open in every ring, at the end of a collection. Call it after
  * a round. */
 void ws_drain_open_events(struct ws_drain *drain);
+
+/* Whether a live process has work on a GPU under way whose records are still to come. */
+bool ws_drain_awaits_gpu(const struct ws_drain *drain);
 
 /* How many processes have registered, or were announced by the one that started them, and have not
  * ended. */

@@ -62,6 +62,8 @@ static void free_cuda_process(void *arg)
 	free(process->api[1]);
 	free(process->names);
 	free(process->memory);
+	free(process->live);
+	ws_map_free(&process->live_index);
 	ws_map_free(&process->pointers);
 	ws_map_free(&process->kernel_names);
 	ws_map_free(&process->contexts);
@@ -111,10 +113,7 @@ bool ws_cuda_is_future(const struct ws_stream *stream, uint64_t time)
 
 bool ws_cuda_wanted(struct ws_stream *stream, uint64_t start, uint64_t end)
 {
-	const struct ws_drain *drain = stream->proc->drain;
-
-	return end >= drain->collect_from && (!drain->collect_to || start <= drain->collect_to) &&
-	       !ws_cuda_is_future(stream, start);
+	return ws_stream_wants(stream, start, end) && !ws_cuda_is_future(stream, start);
 }
 
 void ws_cuda_keep(struct ws_map *map, uint64_t key, uint64_t value)

@@ -61,7 +61,10 @@ struct ws_cuda_proc {
 	struct ws_map event_numbers; /* handle of an event -> its number */
 	struct ws_map events; /* correlation of the call that recorded an event -> its number; only
 				 while times of events are collected */
-	struct ws_map errors; /* failed calls that have been reported: cbid and result */
+	struct ws_row_cuda_memory *live; /* what is allocated now */
+	size_t live_n, live_cap;
+	struct ws_map live_index; /* address -> place in `live` */
+	struct ws_map errors;	  /* failed calls that have been reported: cbid and result */
 	uint16_t sizes[CUPTI_KIND_COUNT]; /* of records, as seen, in 8-byte words */
 	uint32_t last_tid, last_thread;
 	uint32_t overhead_names[16];
@@ -118,6 +121,8 @@ void ws_cuda_place(const struct ws_cuda_proc *process, uint32_t context, uint32_
 /* Write the rows of allocations and frees up to `until` (session ns), with how much was in use
  * after each. */
 void ws_cuda_settle_memory(struct ws_stream *stream, struct ws_cuda_proc *process, uint64_t until);
+/* Rows for all that is allocated, in a report that begins. */
+void ws_cuda_tell_live(const struct ws_proc *owner, const struct ws_cuda_proc *process);
 /* Write the rows of devices that were not written because the driver's answers never came. */
 void ws_cuda_write_devices(struct ws_stream *stream, struct ws_cuda_proc *process, bool all);
 

@@ -323,6 +323,39 @@ static int compare_memory_times(const void *first, const void *second)
 	return ws_compare(left->correlation, right->correlation);
 }
 
+enum { LIVE_MOST = 1 << 20 };
+
+/* Remember what is allocated, for collections that begin later. */
+static void keep_live(struct ws_cuda_proc *process, const struct ws_row_cuda_memory *row)
+{
+	uint64_t at;
+
+	if (row->operation) {
+		if (!ws_map_remove(&process->live_index, row->address, &at))
+			return;
+		process->live[at] = process->live[--process->live_n];
+		if (at < process->live_n)
+			ws_map_set(&process->live_index, process->live[at].address, at);
+		return;
+	}
+	at = ws_map_get(&process->live_index, row->address, NULL); /* 0 also when it is not there */
+	if (at < process->live_n && process->live[at].address == row->address) {
+		process->live[at] = *row;
+		return;
+	}
+	if (process->live_n >= LIVE_MOST)
+		return;
+	ws_grow(process->live, process->live_cap, process->live_n + 1);
+	ws_map_set(&process->live_index, row->address, process->live_n);
+	process->live[process->live_n++] = *row;
+}
+
+void ws_cuda_tell_live(const struct ws_proc *owner, const struct ws_cuda_proc *process)
+{
+	for (size_t i = 0; i < process->live_n; i++)
+		ws_writer_add(owner->sink->writer, WS_TABLE_cuda_memory, &process->live[i]);
+}
+
 void ws_cuda_settle_memory(struct ws_stream *stream, struct ws_cuda_proc *process, uint64_t until)
 {
 	size_t n = 0;
@@ -339,7 +372,9 @@ void ws_cuda_settle_memory(struct ws_stream *stream, struct ws_cuda_proc *proces
 		struct ws_row_cuda_memory *row = &process->memory[n];
 
 		row->in_use = count_memory_use(process, row);
-		if (ws_cuda_wanted(stream, row->start, row->start))
+		keep_live(process, row);
+		/* Of what waited when the collection began, too: it tells what is allocated. */
+		if (ws_cuda_wanted(stream, row->start, UINT64_MAX))
 			ws_writer_add(stream->writer, WS_TABLE_cuda_memory, row);
 	}
 	if (n)

@@ -20,6 +20,7 @@
 #include "record/convert.h"
 #include "record/chunks.h"
 #include "record/proc.h"
+#include "record/sink.h"
 
 enum {
 	PENDING_MOST = 1 << 18, /* start/end ranges of a process waiting for their other half */
@@ -254,12 +255,15 @@ static inline void write_plain_range(struct ws_stream *stream, const struct ws_r
 {
 	struct stream_state *st = find_nvtx_stream(stream);
 	uint32_t text = intern_text(stream, st, rec->small, rec->value);
+	uint64_t start_ns = ws_stream_time(stream, start), end_ns = ws_stream_time(stream, end);
 
 	st->last_start = start;
 	st->last_key = (uint64_t)rec->small << 32 | rec->value;
+	if (!ws_stream_wants(stream, start_ns, end_ns))
+		return;
 	*add_nvtx_row(stream) = (struct ws_row_nvtx){
-		.start = ws_stream_time(stream, start),
-		.end = ws_stream_time(stream, end),
+		.start = start_ns,
+		.end = end_ns,
 		.thread = stream->thread,
 		.text = text,
 		.domain = rec->small & WS_NVTX_SMALL_DOMAIN,
@@ -356,6 +360,10 @@ static void remove_pending(struct proc_state *ps, struct pending *pending)
 
 static void write_pending(struct ws_stream *stream, struct pending *pending)
 {
+	if (!ws_stream_wants(stream, pending->row.start, pending->row.end)) {
+		drop_bytes(stream, &pending->binary);
+		return;
+	}
 	if (pending->row.end == WS_NO_TIME)
 		pending->row.flags |= WS_NVTX_LEFT_OPEN;
 	pending->row.binary = intern_bytes(stream, &pending->binary);
@@ -453,6 +461,26 @@ void ws_convert_nvtx_process_end(struct ws_stream *stream)
 	ps->ends_alone = ps->crowded_out = 0;
 }
 
+void ws_convert_nvtx_window_end(struct ws_stream *stream)
+{
+	void **slot = ws_proc_slot(stream->proc, WS_SLOT_NVTX, free_nvtx_process);
+	const struct proc_state *ps = *slot;
+
+	for (size_t i = 0; ps && i < ps->n; i++) {
+		const struct pending *pending = &ps->pendings[i];
+		struct ws_row_nvtx row = pending->row;
+
+		if (!pending->id || pending->is_end ||
+		    !ws_stream_wants(stream, row.start, UINT64_MAX))
+			continue;
+		row.flags |= WS_NVTX_LEFT_OPEN;
+		if (pending->binary.len)
+			row.binary =
+				ws_stream_intern(stream, pending->binary.p, pending->binary.len);
+		*add_nvtx_row(stream) = row;
+	}
+}
+
 /* ---- other events ---- */
 
 static void write_event(struct ws_stream *stream, const struct ws_rec_nvtx_event *record,
@@ -484,6 +512,10 @@ static void write_event(struct ws_stream *stream, const struct ws_rec_nvtx_event
 			drop_bytes(stream, binary);
 		return;
 	default: /* FORGET: the named object is gone */
+		drop_bytes(stream, binary);
+		return;
+	}
+	if (!ws_stream_wants(stream, row->start, row->end == WS_NO_TIME ? row->start : row->end)) {
 		drop_bytes(stream, binary);
 		return;
 	}
@@ -591,7 +623,8 @@ void ws_convert_open(struct ws_stream *stream, const struct ws_open *shared)
 		if (blob)
 			row.binary = ws_stream_intern(stream, blob->bytes.p, blob->bytes.len);
 	}
-	*add_nvtx_row(stream) = row;
+	if (ws_stream_wants(stream, row.start, UINT64_MAX))
+		*add_nvtx_row(stream) = row;
 }
 
 /* ---- definitions ---- */
@@ -599,7 +632,7 @@ void ws_convert_open(struct ws_stream *stream, const struct ws_open *shared)
 static void define_event(struct ws_stream *stream, const struct ws_rec_nvtx_define *record,
 			 uint8_t type, uint32_t name)
 {
-	*add_nvtx_row(stream) = (struct ws_row_nvtx){
+	struct ws_row_nvtx row = {
 		.start = ws_stream_time(stream, record->time),
 		.end = WS_NO_TIME,
 		.thread = stream->thread,
@@ -608,6 +641,9 @@ static void define_event(struct ws_stream *stream, const struct ws_rec_nvtx_defi
 		.domain = record->rec.small & WS_NVTX_SMALL_DOMAIN,
 		.category = type == WS_NVTX_CATEGORY ? (uint32_t)record->id : 0,
 	};
+
+	*add_nvtx_row(stream) = row;
+	ws_sink_keep_definition(stream->sink, &row);
 }
 
 static void define_thread(struct ws_stream *stream, const struct ws_rec_nvtx_define *record,

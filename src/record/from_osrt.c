@@ -71,6 +71,10 @@ static void convert_osrt_record(struct ws_stream *stream, const struct ws_rec_os
 	}
 	name = find_function_name(stream, record->rec.small);
 	stack = ws_stack_of_call(stream, record->start);
+	set_last_start(stream, record->start);
+	if (!ws_stream_wants(stream, ws_stream_time(stream, record->start),
+			     ws_stream_time(stream, record->end)))
+		return;
 	row = ws_writer_row(stream->writer, WS_TABLE_osrt, stream->stage[WS_TABLE_osrt]);
 	row->start = ws_stream_time(stream, record->start);
 	row->end = ws_stream_time(stream, record->end);
@@ -83,7 +87,6 @@ static void convert_osrt_record(struct ws_stream *stream, const struct ws_rec_os
 	row->path = path;
 	row->callchain = stack;
 	row->holder = holder;
-	set_last_start(stream, record->start);
 }
 
 void ws_convert_osrt(struct ws_stream *stream, const struct ws_rec *rec)
@@ -136,7 +139,8 @@ void ws_convert_osrt_open(struct ws_stream *stream)
 		    call.start == get_last_start(stream))
 			continue;
 		row.start = ws_stream_time(stream, call.start);
-		if (!lasts_long_enough(stream, row.start))
+		if (!lasts_long_enough(stream, row.start) ||
+		    !ws_stream_wants(stream, row.start, UINT64_MAX))
 			continue;
 		row.name = find_function_name(stream, call.function);
 		if (functions[call.function].object == WS_OSRT_OBJECT_VALUE ||

@@ -46,7 +46,8 @@ static void write_gil(struct ws_stream *stream, uint64_t start, uint64_t end, ui
 	struct ws_row_gil row = {
 		.start = start, .end = end, .thread = stream->thread, .state = state};
 
-	ws_writer_add(stream->writer, WS_TABLE_gil, &row);
+	if (ws_stream_wants(stream, start, end))
+		ws_writer_add(stream->writer, WS_TABLE_gil, &row);
 }
 
 void ws_convert_python_stream_end(struct ws_stream *stream)
@@ -380,6 +381,8 @@ void ws_convert_python_sample(struct ws_stream *stream, const struct ws_rec *rec
 						       .cut = flags != 0},
 			   &st->stack);
 	st->fresh = false;
+	if (!ws_stream_wants(stream, row.start, row.start))
+		return;
 	describe(stream);
 	outer = (uint32_t)ws_map_get(&process->outer, stream->tid, NULL);
 	if (!outer || !ws_perf_hold_sample(stream->proc->drain->perf, outer, stream->sink, &row))
@@ -427,6 +430,8 @@ void ws_convert_python_range(struct ws_stream *stream, const struct ws_rec *rec)
 	function->seen = true;
 	row.start = ws_stream_time(stream, record->start);
 	row.end = ws_stream_time(stream, record->end);
+	if (!ws_stream_wants(stream, row.start, row.end))
+		return;
 	row.name = ws_sink_string(stream->sink, function->name);
 	row.category = ws_sink_string(stream->sink,
 				      function->category ? function->category : function->module);

@@ -261,6 +261,8 @@ void ws_convert_sample(struct ws_stream *stream, const struct ws_rec *rec)
 		t->last_frame = row.frame;
 		t->last_callers = row.callers;
 	}
+	if (!ws_stream_wants(stream, row.start, row.start))
+		return;
 	ws_perf_describe(stream->proc->drain->perf, stream->sink);
 	*(struct ws_row_sample *)ws_writer_row(stream->writer, WS_TABLE_sample,
 					       stream->stage[WS_TABLE_sample]) = row;

@@ -925,33 +925,58 @@ void ws_perf_begin(struct ws_perf *perf, uint64_t time)
 	ws_perf_switch(&perf->set, WS_PERF_FTRACE, true);
 }
 
-static void close_spans(struct ws_perf *perf, uint64_t time)
+static void close_span(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time,
+		       bool goes_on)
 {
-	for (size_t i = 0; i < perf->threads.size; i++) {
-		struct ws_perf_thread *thread =
-			perf->threads.used[i] ? (void *)(uintptr_t)perf->threads.slots[i].value
-					      : NULL;
+	uint64_t on;
+	bool seen = thread->seen;
 
-		if (!thread)
-			continue;
-		ws_perf_pass_gaps(perf, thread, UINT64_MAX);
-		ws_perf_off(perf, thread, time, WS_AFTER_UNKNOWN);
-		ws_perf_settle_time(perf, thread);
-	}
+	ws_perf_pass_gaps(perf, thread, UINT64_MAX);
+	on = thread->on;
+	ws_perf_off(perf, thread, time, WS_AFTER_UNKNOWN);
+	ws_perf_settle_time(perf, thread);
+	if (!goes_on)
+		return;
+	/* As before the first collection: it runs, or does not, and nothing has been sampled. */
+	thread->on = on;
+	thread->seen = seen;
+	thread->ran = thread->slack = 0;
+	thread->sampled = false;
+	thread->gaps = thread->pauses = 0;
 }
 
-void ws_perf_end(struct ws_perf *perf, uint64_t time)
+static void close_spans(struct ws_perf *perf, uint64_t time, bool go_on)
 {
-	if (!perf || perf->over || perf->to)
-		return;
+	for (size_t i = 0; i < perf->threads.size; i++)
+		if (perf->threads.used[i])
+			close_span(perf, (void *)(uintptr_t)perf->threads.slots[i].value, time,
+				   go_on);
+}
+
+/* Everything that belongs to the collection that ends at `time`. */
+static void take_rest(struct ws_perf *perf, uint64_t time, bool go_on)
+{
 	perf->to = time;
 	take(perf, ws_read_raw_ns(), true);
 	ws_perf_add_last_gaps(perf, time);
 	ws_perf_find_ended(perf, time, true);
 	ws_perf_resume_switches(perf, time);
-	close_spans(perf, time);
+	close_spans(perf, time, go_on);
 	ws_perf_put_gaps(perf, perf->main);
 	ws_perf_put_pauses(perf, perf->main);
+}
+
+void ws_perf_stop(struct ws_perf *perf, uint64_t time)
+{
+	if (perf && !perf->over)
+		perf->to = time;
+}
+
+void ws_perf_end(struct ws_perf *perf, uint64_t time)
+{
+	if (!perf || perf->over)
+		return;
+	take_rest(perf, time, false);
 	/* What is closed next need not be turned off first, by an interrupt on each core. */
 	for (int role = WS_PERF_TRACK; perf->active && !perf->finishing && role <= WS_PERF_FTRACE;
 	     role++)
@@ -997,10 +1022,33 @@ static void say_losses(struct ws_perf *perf)
 			     "they could not be read");
 }
 
+void ws_perf_rest(struct ws_perf *perf, uint64_t time)
+{
+	/* What ws_perf_begin turns on. */
+	static const enum ws_perf_role begun[] = {WS_PERF_SAMPLE, WS_PERF_STANDBY, WS_PERF_WAKE,
+						  WS_PERF_FTRACE};
+
+	if (!perf || perf->over || !perf->from)
+		return;
+	take_rest(perf, time, true);
+	say_losses(perf);
+	ws_perf_say_pauses(perf);
+	ws_perf_say_rate(perf);
+	for (size_t i = 0; perf->active && i < WS_COUNT(begun); i++)
+		if (begun[i] != WS_PERF_SAMPLE || !perf->combined)
+			ws_perf_switch(&perf->set, begun[i], false);
+	perf->from = perf->to = 0;
+	perf->gaps_n = perf->gaps_checked = perf->pauses_n = 0;
+	perf->lost = perf->set.bad = 0;
+	perf->ran = perf->unsampled = 0;
+}
+
 void ws_perf_finish(struct ws_perf *perf, uint64_t now)
 {
 	if (!perf)
 		return;
+	if (!perf->over && !perf->from) /* nothing is being collected: nothing is to be said */
+		perf->over = true;
 	perf->finishing = true;
 	ws_perf_end(perf, perf->to ? perf->to : now);
 	say_losses(perf);

@@ -91,7 +91,12 @@ void ws_perf_describe(struct ws_perf *perf, struct ws_sink *sink);
 
 /* Set when the collection begins and ends (session ns): what lies outside makes no rows. */
 void ws_perf_begin(struct ws_perf *perf, uint64_t time);
+/* It has ended at `time`; what happened before is still to be taken. */
+void ws_perf_stop(struct ws_perf *perf, uint64_t time);
 void ws_perf_end(struct ws_perf *perf, uint64_t time);
+/* The same where another collection may follow: what was lost is said, and who runs and what is
+ * mapped is followed on. */
+void ws_perf_rest(struct ws_perf *perf, uint64_t time);
 
 /* Read what has arrived. Call it after the drain's round, which began at `since` (session ns): all
  * processes that had registered by then are known. */

@@ -111,6 +111,8 @@ void ws_perf_settle_time(struct ws_perf *perf, struct ws_perf_thread *thread)
 	bool wanted = perf->options.sample == WS_SCOPE_SYSTEM || !thread->image->outside;
 
 	thread->ran = 0;
+	if (perf->to && row.start > perf->to) /* it has been switched in again since */
+		row.start = perf->to;
 	if (!row.time || !sink || !perf->options.sample || !wanted)
 		return;
 	row.thread = ws_perf_thread_id(perf, thread);

@@ -698,6 +698,7 @@ void ws_drain_settle_process(struct ws_drain *drain, struct ws_proc *process, bo
 				   .sink = process->sink,
 				   .writer = process->sink->writer,
 				   .proc = process,
+				   .window = &drain->window,
 				   .process = process->id};
 
 	memcpy(stream.stage, process->sink->stage, sizeof(stream.stage));
@@ -707,6 +708,7 @@ void ws_drain_settle_process(struct ws_drain *drain, struct ws_proc *process, bo
 		row.status = read_exit_status((pid_t)process->pid);
 	row.end = process->ended ? process->ended : drain->clock->readings[drain->clock->n - 1].raw;
 	say_limited(process, row.end);
+	drain->dropped_ranges += atomic_exchange(&process->home->ranges_open, 0);
 	ws_grow(drain->ends, drain->ends_cap, drain->ends_n + 1);
 	drain->ends[drain->ends_n++] = (struct ws_proc_end){process->sink, row};
 	for (int i = 0; i < WS_SLOTS; i++)

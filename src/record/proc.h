@@ -118,7 +118,8 @@ struct ws_drain {
 	struct ws_ring_state *slot[WS_DIR_SLOTS];
 	uint32_t slots_used;
 	uint32_t registered;
-	uint64_t collect_from, collect_to; /* see ws_drain_collect */
+	uint32_t dropped_ranges; /* capture ranges that processes had open when they ended */
+	struct ws_window window; /* see ws_drain_collect */
 	bool collecting;
 	uint64_t last_commit; /* raw ns */
 	uint64_t last_asked;  /* when processes without a pidfd were last checked, session ns */

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "control/mailbox.h"
 #include "record/perf.h"
 #include "record/python.h"
 
@@ -16,11 +17,16 @@ struct ws_record_opts {
 	char **argv;	    /* the target and its arguments, NULL-terminated */
 	const char *output; /* template of the report's name; NULL for the default */
 	bool overwrite;
-	bool nvtx, osrt, cuda;	/* what to trace */
-	double delay, duration; /* seconds; duration 0 for no limit */
-	double sync;		/* seconds between writes to the disk itself; 0: none */
-	int kill_signal;	/* sent to the target when the duration is over; 0 for none */
-	bool wait_all;		/* wait for every process of the tree, not for the target alone */
+	bool nvtx, osrt, cuda; /* what to trace */
+	struct ws_plan plan;   /* what begins and ends collections; delay, duration and kill are
+				  filled in from the members below */
+	const char *capture_range, *capture_domain; /* of WS_CAPTURE_NVTX; a domain "*": any */
+	struct ws_mailbox *mailbox; /* through which other threads control the session; NULL: none
+				     */
+	double delay, duration;	    /* seconds; duration 0 for no limit */
+	double sync;		    /* seconds between writes to the disk itself; 0: none */
+	int kill_signal;	    /* sent to the target when the duration is over; 0 for none */
+	bool wait_all; /* wait for every process of the tree, not for the target alone */
 	bool inherit_environment;
 	const char *const *env; /* NAME=VALUE, added to the target's environment */
 	size_t env_count;

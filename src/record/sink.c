@@ -10,6 +10,8 @@
 #include "base/mem.h"
 #include "record/stacks.h"
 
+enum { DEFINITIONS_MOST = 1 << 16 };
+
 struct ws_sink *ws_sink_new(char *path, struct ws_writer *writer, struct ws_clock *clock)
 {
 	struct ws_sink *sink = ws_calloc(1, sizeof(*sink));
@@ -86,10 +88,53 @@ void ws_sink_loss(struct ws_sink *sink, uint32_t thread, const char *kind, uint6
 	ws_writer_add(sink->writer, WS_TABLE_loss, &row);
 }
 
+void ws_sink_keep_definition(struct ws_sink *sink, const struct ws_row_nvtx *row)
+{
+	if (sink->definition_n >= DEFINITIONS_MOST)
+		return;
+	ws_grow(sink->definitions, sink->definition_cap, sink->definition_n + 1);
+	sink->definitions[sink->definition_n++] = *row;
+}
+
+void ws_sink_begin_own(struct ws_sink *sink)
+{
+	sink->own = true;
+	sink->said_before_own = sink->said_n;
+	ws_writer_begin_own(sink->writer);
+}
+
+static void forget_warnings(struct ws_sink *sink)
+{
+	for (int i = 0; i < WS_SINK_WARNINGS; i++) {
+		free(sink->warnings[i]);
+		sink->warnings[i] = NULL;
+	}
+	sink->warning_count = 0;
+}
+
+void ws_sink_next_report(struct ws_sink *sink, char *path)
+{
+	bool had_report = sink->path != NULL;
+
+	free(sink->path);
+	sink->path = path;
+	if (sink->own)
+		sink->said_n = sink->said_before_own;
+	sink->own = false;
+	sink->events = sink->lost = sink->stacks_left_out = 0;
+	sink->gaps = sink->pauses = 0;
+	forget_warnings(sink);
+	/* Without a report they are in what becomes the next one already. */
+	for (size_t i = 0; had_report && i < sink->definition_n; i++)
+		ws_writer_add(sink->writer, WS_TABLE_nvtx, &sink->definitions[i]);
+}
+
 void ws_sink_free(struct ws_sink *sink)
 {
-	for (int i = 0; i < WS_SINK_WARNINGS; i++)
-		free(sink->warnings[i]);
+	forget_warnings(sink);
+	free(sink->env);
+	free(sink->key);
+	free(sink->definitions);
 	ws_stackset_free(sink->stacks);
 	free(sink->path);
 	free(sink->said);

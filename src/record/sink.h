@@ -15,7 +15,7 @@
 
 struct ws_sink {
 	struct ws_sink *next;
-	char *path;
+	char *path; /* NULL while no report is wanted (ws_writer_is_unnamed) */
 	struct ws_writer *writer;
 	struct ws_stage *stage[WS_TABLE_COUNT];
 	struct ws_clock *clock;
@@ -28,11 +28,21 @@ struct ws_sink {
 	size_t said_n, said_cap;
 	char *warnings[WS_SINK_WARNINGS]; /* the first ones, to be repeated at the end of the run */
 	uint64_t warning_count;
-	uint64_t lost;		    /* events counted in the loss table */
-	uint64_t stacks_left_out;   /* of calls of the OS runtime that came in numbers */
-	bool perf_described;	    /* the facts about sampling are written */
-	size_t gaps;		    /* so many rows of sched_gap are written */
-	size_t pauses;		    /* and of those that pauses make */
+	uint64_t lost;		  /* events counted in the loss table */
+	uint64_t stacks_left_out; /* of calls of the OS runtime that came in numbers */
+	bool perf_described;	  /* the facts about sampling are written */
+	size_t gaps;		  /* so many rows of sched_gap are written */
+	size_t pauses;		  /* and of those that pauses make */
+	char *env; /* variables of the process that the report's name is made with; NULL: the
+		      target's */
+	size_t env_len;
+	char *key;		/* what the template makes of them: the name of the first report */
+	unsigned number;	/* of the report among those of this sink, from 1 */
+	bool own;		/* between ws_sink_begin_own and the next report */
+	size_t said_before_own; /* of `said`: what later reports have too */
+	uint32_t frames_named;	/* so many frames have been looked up */
+	struct ws_row_nvtx *definitions; /* of domains, categories, threads: each report has them */
+	size_t definition_n, definition_cap;
 	struct ws_stackset *stacks; /* call stacks: stacks.h; NULL until there are any */
 };
 
@@ -46,6 +56,13 @@ bool ws_sink_diagnostic(struct ws_sink *sink, enum ws_severity severity, const c
 void ws_sink_clock(struct ws_sink *sink, const struct ws_reading *reading);
 void ws_sink_loss(struct ws_sink *sink, uint32_t thread, const char *kind, uint64_t events,
 		  const char *reason);
+/* A definition made through NVTX, which every later report is to have too. */
+void ws_sink_keep_definition(struct ws_sink *sink, const struct ws_row_nvtx *row);
+/* What is written from here on is said of this report alone (ws_writer_begin_own). */
+void ws_sink_begin_own(struct ws_sink *sink);
+/* The writer has gone on to another report, with what lasts: add what else that is to have, and
+ * begin its counts anew. `path` (owned by the sink from now on) is NULL while there is none. */
+void ws_sink_next_report(struct ws_sink *sink, char *path);
 /* Free what is not the writer. */
 void ws_sink_free(struct ws_sink *sink);
 /* Close the writer (its message on failure) and free. */

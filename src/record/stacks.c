@@ -154,7 +154,7 @@ uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_unwound_fram
 	return stack;
 }
 
-static void note_mapping_end(void *ctx, const struct ws_mapping *mapping)
+void ws_stackset_add_mapping(void *ctx, const struct ws_mapping *mapping)
 {
 	struct bound *bound = ctx;
 	struct ws_row_mapping row = {.process = bound->process,
@@ -168,6 +168,13 @@ static void note_mapping_end(void *ctx, const struct ws_mapping *mapping)
 	ws_writer_add(bound->stacks->sink->writer, WS_TABLE_mapping, &row);
 }
 
+void ws_stackset_add_module(void *ctx, const struct ws_mapping *mapping)
+{
+	struct bound *bound = ctx;
+
+	add_module_row(bound->stacks, mapping->module);
+}
+
 void ws_stackset_bind(struct ws_stackset *st, struct ws_maps_process *maps, uint32_t process)
 {
 	struct bound *bound = ws_maps_get_binding(maps);
@@ -177,7 +184,7 @@ void ws_stackset_bind(struct ws_stackset *st, struct ws_maps_process *maps, uint
 	bound = ws_malloc(sizeof(*bound));
 	*bound = (struct bound){st, process, st->bound};
 	st->bound = bound;
-	ws_maps_bind(maps, note_mapping_end, bound);
+	ws_maps_bind(maps, ws_stackset_add_mapping, bound);
 }
 
 uint32_t ws_stackset_frames(const struct ws_stackset *st)

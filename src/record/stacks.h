@@ -41,6 +41,9 @@ uint32_t ws_stackset_places(struct ws_stackset *st, const struct ws_unwound_fram
 /* Have the mappings of process row `process` written as they end, once a frame was found in them.
  * Cheap when it was said before. */
 void ws_stackset_bind(struct ws_stackset *st, struct ws_maps_process *maps, uint32_t process);
+/* For ws_maps_tell_live: write the row of a mapping, or of the module that it is of. */
+void ws_stackset_add_mapping(void *ctx, const struct ws_mapping *mapping);
+void ws_stackset_add_module(void *ctx, const struct ws_mapping *mapping);
 
 /* Frames so far; frame number i is from 1. */
 uint32_t ws_stackset_frames(const struct ws_stackset *st);

@@ -120,6 +120,40 @@ struct ws_sample_settings {
 	uint32_t stack_bytes, reserved; /* of stack to copy; 0: none */
 };
 
+/*
+ * Ranges of the program that begin and end collections: a call of cudaProfilerStart, an NVTX range
+ * of a certain name. Hooks count the ranges that are open in all processes, and the first to open
+ * and the last to close turn collecting on and off themselves, so that it is so when the call
+ * returns; the recorder reads the times afterwards. `state` is a phase and, above it, the count of
+ * open ranges. One collection is read out before the next can begin: whoever opens a range in
+ * between waits, at most WS_CAPTURE_WAIT_MS.
+ */
+enum ws_capture_phase {
+	WS_CAPTURE_OFF,	      /* ranges are only counted */
+	WS_CAPTURE_READY,     /* the next range begins a collection */
+	WS_CAPTURE_BEGINNING, /* a hook is about to turn collecting on */
+	WS_CAPTURE_ON,
+	WS_CAPTURE_ENDING, /* a hook is about to say when it ended */
+	WS_CAPTURE_ENDED,  /* the recorder reads out what was collected */
+	WS_CAPTURE_PHASES = 8
+};
+#define WS_CAPTURE_WAIT_MS 2000u
+#define WS_CAPTURE_NAME 256u
+
+/* What hooks take for a range: bits. */
+enum ws_trigger { WS_TRIGGER_CUDA = 1, WS_TRIGGER_NVTX = 2, WS_TRIGGER_PROGRAM = 4 };
+
+struct ws_capture_state {
+	_Atomic uint32_t triggers; /* enum ws_trigger */
+	uint32_t ends;		   /* 1: the end of the last range ends the collection */
+	char range[WS_CAPTURE_NAME], domain[WS_CAPTURE_NAME]; /* of NVTX; domain "*": any, "": the
+								 default */
+	_Alignas(64) _Atomic uint32_t state;		      /* futex */
+	uint32_t begin_pid, begin_tid;
+	uint64_t begin, end;	  /* ticks */
+	_Atomic uint32_t skipped; /* ranges that waited in vain */
+};
+
 /* Page-aligned start of the file, written by the recorder before the target starts. */
 struct ws_arena {
 	uint64_t magic;
@@ -150,6 +184,10 @@ struct ws_arena {
 	struct ws_sample_settings sample;
 	char text[WS_ARENA_TEXT];
 
+	struct ws_capture_state capture;
+	/* While what was collected is read out: ticks when collecting ended. Ranges that were open
+	 * then are still recorded when they end. Else 0. */
+	_Atomic uint64_t ended_at;
 	_Alignas(64) _Atomic uint32_t
 		idle; /* while nothing is collected hooks do as little as they can: of ranges only
 			 their names and roughly their starts are kept */
@@ -323,6 +361,9 @@ struct ws_process_home {
 					   of this process */
 	_Atomic uint32_t
 		python_refused; /* it must close them: the program wants the signal for itself */
+	_Atomic uint32_t gpu_flushes; /* 1: records of work on GPUs are still to come, of a
+					 collection that may have ended */
+	_Atomic uint32_t ranges_open; /* capture ranges that are open in the process */
 	uint32_t exe_len, cmdline_len, env_len; /* texts follow each other at `text`: NUL-separated
 						   arguments, NAME=VALUE reports */
 	uint32_t text_chunk;			/* a further chunk when they do not fit; 0 */

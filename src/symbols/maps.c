@@ -74,6 +74,25 @@ static void free_process(struct ws_maps_process *process)
 	free(process);
 }
 
+static void tell_process(const struct ws_maps_process *process,
+			 void (*tell)(void *ctx, const struct ws_mapping *mapping))
+{
+	for (size_t i = 0; i < process->now_count; i++)
+		if (process->now[i].used && process->ended)
+			tell(process->ctx, &process->now[i]);
+}
+
+void ws_maps_tell_live(struct ws_maps *maps,
+		       void (*tell)(void *ctx, const struct ws_mapping *mapping))
+{
+	for (size_t i = 0; i < maps->by_pid.size; i++)
+		if (maps->by_pid.used[i])
+			tell_process((const struct ws_maps_process *)(uintptr_t)maps->by_pid
+					     .slots[i]
+					     .value,
+				     tell);
+}
+
 void ws_maps_free(struct ws_maps *maps)
 {
 	if (!maps)

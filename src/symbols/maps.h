@@ -82,6 +82,10 @@ bool ws_maps_is_worth_scanning(struct ws_maps_process *process, uint64_t time);
  */
 void ws_maps_bind(struct ws_maps_process *process,
 		  void (*ended)(void *ctx, const struct ws_mapping *mapping), void *ctx);
+/* Call `tell` with the context of its process's binding for each mapping that a lookup used and
+ * that has not ended (end WS_NO_TIME); they go on. */
+void ws_maps_tell_live(struct ws_maps *maps,
+		       void (*tell)(void *ctx, const struct ws_mapping *mapping));
 /* The context of the binding, NULL without one. */
 void *ws_maps_get_binding(const struct ws_maps_process *process);
 

@@ -341,7 +341,8 @@ static void test_kernel_rows(void **state)
 	struct ws_proc proc = {.drain = drain};
 	struct ws_reading now = {.raw = 10000};
 	struct ws_clock clock = {.readings = &now, .n = 1};
-	struct ws_stream stream = {.proc = &proc, .process = 1, .clock = &clock};
+	struct ws_stream stream = {
+		.proc = &proc, .window = &drain->window, .process = 1, .clock = &clock};
 	struct ws_cuda_record record = {.p = process, .time = 900, .size = sizeof(kernel)};
 	struct ws_stage *stage;
 	struct ws_err err;
@@ -349,6 +350,7 @@ static void test_kernel_rows(void **state)
 
 	(void)state;
 	drain->arena = arena;
+	drain->window.to = UINT64_MAX;
 	stream.writer =
 		ws_writer_create(CONVERTED, &(struct ws_writer_opts){.overwrite = true}, &err);
 	assert_non_null(stream.writer);

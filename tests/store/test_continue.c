@@ -30,7 +30,7 @@ static const struct kind {
 	{WS_TABLE_thread_name, ws_thread_name_thread, ws_thread_name_name},
 	{WS_TABLE_frame, ws_frame_id, ws_frame_name},
 	{WS_TABLE_nvtx, ws_nvtx_payload, ws_nvtx_text},
-	{WS_TABLE_diagnostic, ws_diagnostic_process, ws_diagnostic_text},
+	{WS_TABLE_output, ws_output_process, ws_output_bytes},
 };
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]), MOST = 1 << 17 };
 

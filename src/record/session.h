@@ -1,0 +1,134 @@
+/*
+ * session.h - one recording, as its parts share it; private to record/.
+ *
+ * session.c          begins and ends it, follows the target, runs the rounds
+ * session_arena.c    the arena's settings, the hooks, the environment
+ * session_collect.c  collections: performs what the machine of control/ decides
+ * session_reports.c  reports: names, beginnings, ends
+ */
+#ifndef WS_RECORD_SESSION_H
+#define WS_RECORD_SESSION_H
+
+#include <limits.h>
+
+#include "control/mailbox.h"
+#include "record/closer.h"
+#include "record/code.h"
+#include "record/drain.h"
+#include "record/launch.h"
+#include "record/record.h"
+#include "record/starved.h"
+#include "record/tee.h"
+
+#define WS_STACKS_A_SECOND 500 /* of calls of the OS runtime in a process */
+#define WS_LONG_WAIT_MS \
+	5 /* calls that last longer have backtraces of their own, so many a second */
+
+struct ws_session {
+	const struct ws_record_opts *options;
+	struct ws_record_result *result;
+	struct ws_area area;
+	struct ws_clock clock;
+	struct ws_drain *drain;
+	struct ws_python_opts python_opts;
+	struct ws_python *python; /* NULL when nothing of Python is wanted */
+	struct ws_perf_opts perf_opts;
+	struct ws_perf *perf; /* NULL when neither samples nor context switches are wanted */
+	struct ws_code *code;
+	struct ws_sink *sinks; /* the first is the target's */
+	struct ws_sink *main;
+	size_t sink_count;
+	struct ws_launch launch;
+	struct ws_tee *tee;
+	struct ws_starved starved;
+	char **env;
+	/* the report that --force-overwrite replaces, which has another name until the target
+	 * runs */
+	char *kept_old;
+	char preload[4 * PATH_MAX + 8], nvtx[PATH_MAX], cuda[PATH_MAX];
+	bool shut_out; /* the target's user cannot read our files: it runs unrecorded */
+	struct ws_machine machine;
+	struct ws_action actions[WS_MOST_ACTIONS]; /* still to be performed, in order */
+	unsigned action_count;
+	bool collecting;   /* between the actions BEGIN and END */
+	bool in_round;	   /* of the drain: nothing may begin another */
+	bool shut;	   /* the session is to end, whatever the target does */
+	bool settling;	   /* a collection has ended, and what belongs to it still arrives */
+	bool stays_open;   /* the report of a collection that is over goes on until the target's end
+			    */
+	bool answer_later; /* the command in hand is answered when its report is whole */
+	struct ws_control_reply reply; /* with this */
+	char *output;		       /* template of the reports' names; NULL: the default */
+	bool overwrite;
+	char *last_report;	/* path of the last one that was finished; NULL: none */
+	uint64_t started_epoch; /* CLOCK_REALTIME seconds */
+	uint64_t started, collect_start, collect_end, last_clock_row, last_sync; /* session ns */
+	uint64_t settle_since;
+	bool exited, killed;
+	uint64_t exited_at; /* when that was noticed */
+	uint64_t round_at;  /* when the last round ended */
+	/* all that the target wrote has been read: a round has begun after it had exited */
+	bool read_since;
+	int wait_status;
+	int interrupts_at_exit;
+};
+
+/* ---- session_arena.c ---- */
+
+int ws_session_make_arena(struct ws_session *session, struct ws_err *err);
+/* The libraries that the target is to load. */
+int ws_session_find_hooks(struct ws_session *session, struct ws_err *err);
+/* Tell the hooks what is wanted; -1 when it does not fit. */
+int ws_session_fill_arena(struct ws_session *session, struct ws_err *err);
+bool ws_session_wants_python(const struct ws_record_opts *options);
+
+/* ---- session_collect.c ---- */
+
+/* The plan of the options; once there is an arena. */
+void ws_session_init_machine(struct ws_session *session);
+/* Post an event of this moment and perform what it leads to. */
+void ws_session_post(struct ws_session *session, enum ws_event_kind kind);
+/* Between the snapshot of the rings and their conversion: ranges that hooks saw begin and end. */
+void ws_session_look_at_captures(void *session);
+/* After each round: time, commands, collections that have settled. */
+void ws_session_follow_control(struct ws_session *session);
+/* The target has ended: the collection with it. */
+void ws_session_end_collecting(struct ws_session *session);
+/* How long the loop may sleep at most because of all this, ns. */
+uint64_t ws_session_patience(const struct ws_session *session);
+
+/* ---- session_reports.c ---- */
+
+/* A sink for the processes whose reported variables are `env`; named, unless no report is wanted
+ * yet. NULL with a message. */
+struct ws_sink *ws_session_create_sink(struct ws_session *session, const char *env, size_t env_len,
+				       struct ws_err *err);
+/* For struct ws_drain_ops. */
+struct ws_sink *ws_session_find_sink(void *session, int pid, const char *env, size_t env_len,
+				     struct ws_sink *parent);
+void ws_session_commit_reports(void *session);
+void ws_session_sync_reports(struct ws_session *session, uint64_t now);
+/* The old report of --force-overwrite: back to `back_to`, or, with NULL, gone. */
+void ws_session_settle_old_report(struct ws_session *session, const char *back_to);
+/* The folder that reports are made in; owned by the caller. */
+char *ws_session_folder(struct ws_session *session);
+/*
+ * Give the reports of a collection that begins their files. With `strict`, a name that is taken is
+ * an error (and nothing is named then); else another one is found, with a warning. 0, or -1 with a
+ * message.
+ */
+int ws_session_name_reports(struct ws_session *session, bool strict, struct ws_err *err);
+/* A collection has begun, in reports that have names. */
+void ws_session_begin_reports(struct ws_session *session);
+/* From now on reports are named by this template (NULL: the default). */
+void ws_session_use_template(struct ws_session *session, const char *output, bool overwrite);
+/* End the reports of a collection whose events have all arrived, and go on without. */
+void ws_session_finish_reports(struct ws_session *session);
+/* Delete them instead. */
+void ws_session_discard_reports(struct ws_session *session);
+/* The end of the session: write and close what is open. 0, or -1 with a message when a report could
+ * not be written to its end. Frees the sinks. */
+void ws_session_sum_up(struct ws_session *session);
+int ws_session_close_reports(struct ws_session *session, struct ws_err *err);
+
+#endif

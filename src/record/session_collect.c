@@ -1,0 +1,457 @@
+/*
+ * session_collect.c - the collections of a session: feeds the machine of control/ and performs its
+ * actions.
+ *
+ * A collection ends in two steps. Hooks are told at once and the moment is noted; what belongs to
+ * it may still be on its way: in rings, in CUPTI's buffers, on the GPU. Until that has settled, a
+ * second at most, rounds go on as usual; then the report is finished, and only then what was to
+ * follow (the next range, a signal to the target) is done.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/choose.h"
+#include "base/mem.h"
+#include "record/capture.h"
+#include "record/proc.h"
+#include "record/session.h"
+#include "record/signals.h"
+
+#define SETTLE_NS UINT64_C(5000000) /* for threads that were in the middle of a record */
+#define GPU_NS UINT64_C(1000000000)
+
+/* ---- the beginning and the end ---- */
+
+static void set_collecting(struct ws_session *session, bool on)
+{
+	session->drain->collecting = on;
+	ws_switch_collecting(session->area.arena, on);
+}
+
+/* While nothing is collected, and that may be for long, hooks do as little as they can. */
+static void set_idle(struct ws_session *session)
+{
+	const struct ws_plan *plan = &session->machine.plan;
+
+	atomic_store(&session->area.arena->idle,
+		     plan->interactive || plan->capture != WS_CAPTURE_NONE);
+}
+
+static void begin_collecting(struct ws_session *session, uint64_t time)
+{
+	struct ws_err err;
+
+	if (ws_session_name_reports(session, false, &err))
+		ws_warn("%s: nothing is kept of this collection", err.msg);
+	set_collecting(session, true);
+	/* Hooks that began it said when. Else it is from now on that all of them see it. */
+	if (!session->in_round)
+		time = ws_read_raw_ns();
+	session->collect_start = time;
+	session->collect_end = 0;
+	session->collecting = true;
+	session->stays_open = false;
+	atomic_store(&session->area.arena->collect_from, time);
+	atomic_store(&session->area.arena->collect_to, 0);
+	ws_drain_collect(session->drain, time, 0);
+	ws_perf_begin(session->perf, time);
+	ws_session_begin_reports(session);
+}
+
+static uint64_t read_ticks(const struct ws_session *session)
+{
+	return session->clock.mode == WS_CLOCK_COUNTER ? ws_read_counter() : ws_read_raw_ns();
+}
+
+static void end_collecting(struct ws_session *session, uint64_t time)
+{
+	/* Hooks are not idle before all is read out. */
+	atomic_store(&session->area.arena->idle, 0);
+	/* First: a range that ends from here on is to be recorded though nothing is collected. */
+	atomic_store(&session->area.arena->ended_at, read_ticks(session));
+	set_collecting(session, false);
+	session->collect_end = time;
+	atomic_store(&session->area.arena->collect_to, time);
+	ws_drain_collect(session->drain, session->collect_start, time);
+	ws_perf_stop(session->perf, time);
+	session->collecting = false;
+	session->settling = true;
+	session->settle_since = ws_read_raw_ns();
+}
+
+static bool has_settled(const struct ws_session *session)
+{
+	uint64_t now = ws_read_raw_ns(), passed = now - session->settle_since;
+
+	if (session->in_round)
+		return false;
+	if (session->exited)
+		return session->read_since;
+	if (passed < SETTLE_NS)
+		return false;
+	return passed >= GPU_NS || !ws_drain_awaits_gpu(session->drain);
+}
+
+/* What was under way when the collection ended. */
+static void write_rest(struct ws_session *session)
+{
+	if (session->stays_open)
+		ws_perf_end(session->perf, session->collect_end);
+	else
+		ws_perf_rest(session->perf, session->collect_end);
+	ws_drain_open_events(session->drain);
+	atomic_store(&session->area.arena->ended_at, 0);
+	ws_drain_round(session->drain); /* ranges that ended while open ones were looked at */
+	set_idle(session);
+	session->settling = false;
+}
+
+static void say_skipped(struct ws_session *session)
+{
+	uint32_t skipped = ws_capture_take_skipped(session->area.arena);
+	char text[200];
+
+	if (!skipped)
+		return;
+	snprintf(text, sizeof(text),
+		 "%u capture ranges began before the report of the one before was written, waited "
+		 "for %u ms and went on uncollected.",
+		 skipped, WS_CAPTURE_WAIT_MS);
+	ws_sink_diagnostic(session->main, WS_WARNING, "control", 0, ws_read_raw_ns(), text);
+}
+
+/* The command in hand has had its effect. */
+static void answer(struct ws_session *session)
+{
+	if (!session->answer_later)
+		return;
+	session->answer_later = false;
+	snprintf(session->reply.report, sizeof(session->reply.report), "%s",
+		 ws_text_or(session->last_report, ""));
+	ws_mailbox_answer(session->options->mailbox, &session->reply);
+}
+
+static void finish(struct ws_session *session, bool discard)
+{
+	write_rest(session);
+	say_skipped(session);
+	if (session->stays_open)
+		return;
+	ws_drain_settle_window(session->drain);
+	if (discard)
+		ws_session_discard_reports(session);
+	else
+		ws_session_finish_reports(session);
+	ws_drain_rest(session->drain);
+}
+
+/* ---- the target ---- */
+
+static void kill_process(void *ctx, int pid)
+{
+	struct ws_session *session = ctx;
+
+	if (pid != session->launch.pid)
+		kill(pid, session->options->kill_signal);
+}
+
+static void kill_target(struct ws_session *session)
+{
+	if (!session->options->kill_signal || session->exited)
+		return;
+	ws_drain_each(session->drain, kill_process, session);
+	kill(session->launch.pid, session->options->kill_signal);
+	session->killed = true;
+}
+
+/* Who waits for the target's own end should know why nothing more is recorded. */
+static void say_why_over(const struct ws_session *session)
+{
+	char why[100];
+
+	if (session->options->quiet || session->exited)
+		return;
+	if (session->machine.cause == WS_CAUSE_DURATION)
+		snprintf(why, sizeof(why), "the duration of %g s is over",
+			 session->options->duration);
+	else if (session->machine.cause == WS_CAUSE_RANGE)
+		snprintf(why, sizeof(why), "the capture range has ended");
+	else
+		return;
+	if (session->killed)
+		ws_say("%s: the target was sent SIG%s (--kill=none lets it run on)", why,
+		       sigabbrev_np(session->options->kill_signal));
+	else
+		ws_say("%s: the target runs on unrecorded", why);
+}
+
+/* ---- actions ---- */
+
+/* The report of a recording from beginning to end goes on until the target ends: what its
+ * processes come to is in it, too. */
+static bool stays_open(const struct ws_session *session)
+{
+	const struct ws_machine *machine = &session->machine;
+
+	return machine->plan.capture == WS_CAPTURE_NONE && !machine->plan.interactive &&
+	       machine->cause == WS_CAUSE_DURATION;
+}
+
+/* False when it must wait. */
+static bool perform(struct ws_session *session, const struct ws_action *action)
+{
+	switch (action->kind) {
+	case WS_ACTION_ARM:
+		ws_capture_arm(session->area.arena);
+		break;
+	case WS_ACTION_DISARM:
+		ws_capture_disarm(session->area.arena);
+		break;
+	case WS_ACTION_BEGIN:
+		begin_collecting(session, action->time);
+		break;
+	case WS_ACTION_END:
+		if (session->machine.plan.capture != WS_CAPTURE_NONE)
+			ws_capture_end(session->area.arena);
+		session->stays_open = stays_open(session);
+		end_collecting(session, action->time);
+		break;
+	case WS_ACTION_FINISH:
+	case WS_ACTION_DISCARD:
+		if (!has_settled(session))
+			return false;
+		finish(session, action->kind == WS_ACTION_DISCARD);
+		break;
+	case WS_ACTION_KILL:
+		kill_target(session);
+		break;
+	case WS_ACTION_SHUTDOWN:
+		session->shut = true;
+		break;
+	}
+	return true;
+}
+
+/* Perform what is left to do, up to what must wait. */
+static void perform_actions(struct ws_session *session)
+{
+	unsigned done = 0;
+	bool ended = false;
+
+	while (done < session->action_count && perform(session, &session->actions[done])) {
+		ended |= session->actions[done].kind == WS_ACTION_FINISH;
+		done++;
+	}
+	session->action_count -= done;
+	memmove(session->actions, session->actions + done,
+		session->action_count * sizeof(session->actions[0]));
+	if (session->action_count)
+		return;
+	if (ended && session->machine.state == WS_MACHINE_OVER)
+		say_why_over(session);
+	answer(session);
+}
+
+/* NULL, or why a command was refused. */
+static const char *post_event(struct ws_session *session, struct ws_control_event event)
+{
+	struct ws_machine_answer actions;
+
+	if (session->action_count) /* time goes on; commands wait until this is over */
+		return NULL;
+	actions = ws_machine_post(&session->machine, event);
+	memcpy(session->actions, actions.actions, sizeof(session->actions));
+	session->action_count = actions.count;
+	if (!actions.refused)
+		perform_actions(session);
+	return actions.refused;
+}
+
+void ws_session_post(struct ws_session *session, enum ws_event_kind kind)
+{
+	post_event(session, (struct ws_control_event){.kind = kind, .time = ws_read_raw_ns()});
+}
+
+/* ---- events ---- */
+
+void ws_session_init_machine(struct ws_session *session)
+{
+	const struct ws_record_opts *options = session->options;
+	struct ws_plan plan = options->plan;
+
+	plan.delay = (uint64_t)(options->delay * 1e9);
+	plan.duration = (uint64_t)(options->duration * 1e9);
+	plan.kill = options->kill_signal != 0;
+	ws_machine_init(&session->machine, &plan);
+	session->overwrite = options->overwrite;
+	if (options->output)
+		session->output = ws_strdup(options->output);
+	set_idle(session);
+	ws_capture_set(session->area.arena, &plan, options->capture_range, options->capture_domain);
+}
+
+/* A moment that the program names lies between the last round and now. */
+static uint64_t check_time(struct ws_session *session, uint64_t ticks, uint64_t least)
+{
+	uint64_t time = ws_clock_ns(&session->clock, ticks),
+		 now = session->clock.readings[session->clock.n - 1].raw;
+
+	time = ws_max(time, least);
+	return ws_min(time, now);
+}
+
+void ws_session_look_at_captures(void *ctx)
+{
+	struct ws_session *session = ctx;
+	struct ws_control_event event = {.kind = WS_CONTROL_RANGE_BEGIN};
+	struct ws_capture_look look;
+
+	if (!session->machine.armed || session->action_count)
+		return;
+	session->in_round = true;
+	look = ws_capture_look(session->area.arena);
+	if (look.begun && session->machine.state == WS_MACHINE_ARMED) {
+		event.time = check_time(session, look.begin, session->started);
+		post_event(session, event);
+	}
+	if (look.ended && session->machine.state == WS_MACHINE_COLLECTING) {
+		event.kind = WS_CONTROL_RANGE_END;
+		event.time = check_time(session, look.end, session->collect_start);
+		post_event(session, event);
+	}
+	session->in_round = false;
+}
+
+/* Processes that have ended took their ranges with them. */
+static void drop_ranges(struct ws_session *session)
+{
+	uint32_t ranges = ws_drain_take_dropped_ranges(session->drain);
+
+	if (!ranges || !ws_capture_drop(session->area.arena, ranges))
+		return;
+	if (session->machine.state == WS_MACHINE_COLLECTING)
+		ws_session_post(session, WS_CONTROL_RANGE_END);
+	else if (session->machine.armed && !session->action_count)
+		ws_capture_arm(session->area.arena); /* it died while it was beginning */
+}
+
+static void publish_status(struct ws_session *session)
+{
+	struct ws_control_status status = {.state = session->machine.state,
+					   .capture = session->machine.plan.capture,
+					   .target = session->launch.pid,
+					   .target_ended = session->exited,
+					   .collections = session->machine.collections,
+					   .started = session->started};
+
+	if (!session->options->mailbox)
+		return;
+	if (session->collecting)
+		status.began = session->collect_start;
+	status.events = session->main->events;
+	status.lost = session->main->lost;
+	snprintf(status.report, sizeof(status.report), "%s",
+		 ws_text_or(session->main->path, ws_text_or(session->last_report, "")));
+	ws_mailbox_publish(session->options->mailbox, &status);
+}
+
+/* A command of `start` has names for its reports: what is wrong with them is its answer. */
+static int prepare_start(struct ws_session *session, const struct ws_control_request *request,
+			 struct ws_err *err)
+{
+	if (session->machine.state != WS_MACHINE_IDLE)
+		return 0; /* the machine refuses it */
+	if (request->output)
+		ws_session_use_template(session, request->output, request->overwrite);
+	if (request->plan)
+		ws_capture_set(session->area.arena, request->plan, request->range, request->domain);
+	return ws_session_name_reports(session, true, err);
+}
+
+static void set_last_report(struct ws_session *session, const char *path)
+{
+	free(session->last_report);
+	session->last_report = path ? ws_strdup(path) : NULL;
+}
+
+static void refuse(struct ws_session *session, const char *why)
+{
+	session->reply.done = false;
+	snprintf(session->reply.message, sizeof(session->reply.message), "%s", why);
+	session->answer_later = true;
+	answer(session);
+}
+
+static void perform_command(struct ws_session *session, const struct ws_control_request *request)
+{
+	struct ws_control_event event = {
+		.kind = request->kind, .time = ws_read_raw_ns(), .plan = request->plan};
+	struct ws_err err = {""};
+	const char *refused;
+
+	session->reply = (struct ws_control_reply){.done = true};
+	set_last_report(session, NULL);
+	if (request->kind == WS_CONTROL_START) {
+		if (prepare_start(session, request, &err)) {
+			refuse(session, err.msg);
+			return;
+		}
+		set_last_report(session, session->main->path);
+	}
+	session->answer_later = true;
+	refused = post_event(session, event);
+	if (refused) {
+		set_last_report(session, NULL);
+		refuse(session, refused);
+		return;
+	}
+	/* What was named for a collection that has not begun. */
+	if (session->machine.state == WS_MACHINE_IDLE && !session->action_count)
+		ws_session_discard_reports(session);
+}
+
+static void follow_commands(struct ws_session *session)
+{
+	struct ws_mailbox *mailbox = session->options->mailbox;
+	const struct ws_control_request *request;
+
+	while (mailbox && !session->action_count && (request = ws_mailbox_take(mailbox)))
+		perform_command(session, request);
+}
+
+void ws_session_follow_control(struct ws_session *session)
+{
+	if (session->action_count)
+		perform_actions(session);
+	drop_ranges(session);
+	ws_session_post(session, WS_CONTROL_TIME);
+	follow_commands(session);
+	publish_status(session);
+}
+
+void ws_session_end_collecting(struct ws_session *session)
+{
+	if (session->action_count)
+		perform_actions(session);
+	if (session->collecting) {
+		set_collecting(session, false);
+		session->collect_end = ws_read_raw_ns();
+	}
+	ws_machine_post(&session->machine,
+			(struct ws_control_event){WS_CONTROL_TARGET_ENDED, ws_read_raw_ns(), NULL});
+}
+
+uint64_t ws_session_patience(const struct ws_session *session)
+{
+	uint64_t next = ws_machine_next_time(&session->machine), now = ws_read_raw_ns();
+
+	if (session->settling)
+		return SETTLE_NS / 5;
+	if (session->options->mailbox && ws_mailbox_has_request(session->options->mailbox))
+		return 1;
+	if (next == UINT64_MAX)
+		return UINT64_MAX;
+	return next > now ? next - now : 1;
+}
