@@ -212,6 +212,14 @@ test("a link holds whether names that differ in numbers are one", async () => {
   ok(/fold=0/.test(address), address);
   await t.page.locator(".statistics .folding").click();
   await until("one again", async () => /iteration #/.test(await t.text(".statistics tbody")));
+  /* The events of such a form, too. */
+  const all = t.page.locator(".statistics tbody tr", { hasText: "iteration #" }).first();
+  await all.locator("button.spread").click();
+  await until("its events", async () => /300 events/.test(await t.text(".events .actions")));
+  await until("the figures", async () => /Median/.test(await t.text(".histogram")));
+  const ofForm = await sameElsewhere(t, "events of a form");
+  ok(/iteration 17/.test(ofForm.before.rows), "its names");
+  await t.page.click("[data-tab=statistics]");
   /* Who has them apart by habit sees what the sender saw, and keeps the habit. */
   const folded = await settledAddress(t),
     other = await open({ url: new URL(folded).href.replace(/#.*/, "") });
@@ -222,6 +230,7 @@ test("a link holds whether names that differ in numbers are one", async () => {
   await until("as sent", async () =>
     /iteration #/.test(await other.text(".statistics tbody").catch(() => "")),
   );
+  await other.page.locator("header button[title*='dark']").click();
   equal(
     await other.eval(() => JSON.parse(localStorage.getItem("warpsight")).fold),
     false,

@@ -280,10 +280,14 @@ export class App {
     this.emitEvent("theme");
   }
 
-  changeSettings(s: Partial<Settings>): void {
-    Object.assign(this.settings, s);
+  private ownFold: boolean | undefined; // the user's, while a link's holds
+
+  changeSettings(changed: Partial<Settings>): void {
+    Object.assign(this.settings, changed);
+    if (changed.fold !== undefined) this.ownFold = undefined;
+    const kept = { ...this.settings, fold: this.ownFold ?? this.settings.fold };
     try {
-      localStorage.setItem("warpsight", JSON.stringify(this.settings));
+      localStorage.setItem("warpsight", JSON.stringify(kept));
     } catch {
       /* private windows refuse; the setting then lasts as long as the page */
     }
@@ -1025,8 +1029,9 @@ export class App {
   /** Settings and rows as the link has them, without keeping the settings. */
   private followLink(): void {
     Object.assign(this.stored, this.linkedRows());
-    if ((this.linked?.version ?? 0) > 1 && !this.isOwnAddress())
-      this.settings.fold = this.linked!.get("fold") !== "0";
+    if ((this.linked?.version ?? 0) < 2 || this.isOwnAddress()) return;
+    this.ownFold = this.settings.fold;
+    this.settings.fold = this.linked!.get("fold") !== "0";
   }
 
   /** Select and show what the link that was opened had. Returns its panel, "" for none. */
