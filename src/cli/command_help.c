@@ -4,11 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/compiler.h"
 #include "cli/text.h"
 
 struct help_opts {
 	bool man, bash;
 };
+
+/* Words with which command lines for other tools begin. */
+static const char *const other_tools[] = {"nsys", "ncu", "perf", "warpsight", "rocprofv3", "vtune"};
 
 /* Print an error for a word that is no command, and return the exit status; main uses it too. */
 int ws_refuse_unknown_command(const char *word)
@@ -16,6 +20,13 @@ int ws_refuse_unknown_command(const char *word)
 	struct ws_nearest near = {.word = word};
 	const struct ws_planned_command *later = ws_find_planned_command(word);
 
+	for (size_t i = 0; i < WS_COUNT(other_tools); i++)
+		if (!strcmp(word, other_tools[i])) {
+			ws_say("unknown command '%s': leave the word out, 'warpsight' stands in "
+			       "its place: 'warpsight profile APP' records a program",
+			       word);
+			return WS_EXIT_USAGE;
+		}
 	if (later) {
 		ws_say("'%s' (%s) is not built yet; %s", word, later->what, later->instead);
 		return WS_EXIT_USAGE;

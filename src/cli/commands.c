@@ -52,6 +52,9 @@ const struct ws_planned_command ws_planned_commands[] = {
 	{"diff", "comparing two reports",
 	 "'view A B' compares them in the browser, and the files of 'stats -f csv -o' can be "
 	 "compared"},
+	{"compare", "comparing two reports",
+	 "'view A B' compares them in the browser, and the files of 'stats -f csv -o' can be "
+	 "compared"},
 	{"merge", "putting reports of several ranks together",
 	 "'view A B...' shows several below one another, 'query --together A B...' asks several"},
 	{"recipe", "analysing many reports at once",

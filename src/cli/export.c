@@ -34,6 +34,7 @@ static const char types_help[] = "What to write: "
 
 static const struct ws_opt opts[] = {
 	{"type", 't', WS_OPT_ENUM, AT(type), "TYPE", types, types_help, "sqlite"},
+	{"format", 0, WS_OPT_ALIAS, 0, NULL, NULL, "type", NULL}, /* as stats calls it */
 	{"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL,
 	 "File or folder to write; - is standard output, where the type can. Without it, the "
 	 "report's name with the type's extension.",

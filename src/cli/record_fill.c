@@ -265,9 +265,17 @@ static int fill_perf_options(const struct ws_record_options *options,
 	return fill_sampling_options(options, perf_opts, err);
 }
 
-static bool wants_cuda_stacks(const struct ws_record_options *options)
+/* Calls whose stacks are wanted. Who asks for Python's frames in them and names no calls means all.
+ */
+static const char *get_cuda_stacks(const struct ws_record_options *options)
 {
-	return strcmp(options->cuda_stacks, "none") && strcmp(options->cuda_stacks, "false");
+	bool none = !strcmp(options->cuda_stacks, "none") || !strcmp(options->cuda_stacks, "false");
+
+	if (none && !strcmp(options->python_backtrace, "cuda"))
+		return "all";
+	if (none)
+		return "none";
+	return options->cuda_stacks;
 }
 
 static int fill_python_options(const struct ws_record_options *options,
@@ -284,10 +292,8 @@ static int fill_python_options(const struct ws_record_options *options,
 	if (options->python_functions &&
 	    ws_python_functions_read(options->python_functions, &record_opts->python, err))
 		return -1;
-	if (record_opts->python.cuda_stacks && !wants_cuda_stacks(options))
-		return ws_fail(
-			err,
-			"--python-backtrace=cuda needs --cudabacktrace, which says of which calls");
+	if (record_opts->python.cuda_stacks && !record_opts->cuda)
+		return ws_fail(err, "--python-backtrace=cuda needs --trace=cuda");
 	return 0;
 }
 
@@ -349,9 +355,9 @@ static int fill_stack_options(const struct ws_record_options *options,
 			    &record_opts->stack_threshold, err) ||
 	    parse_number("cudabacktrace-threshold", options->cuda_stack_threshold, thresholds,
 			 &threshold, err) ||
-	    parse_cuda_stacks(options->cuda_stacks, threshold, record_opts->cuda_stack_ns, err))
+	    parse_cuda_stacks(get_cuda_stacks(options), threshold, record_opts->cuda_stack_ns, err))
 		return -1;
-	if (!record_opts->cuda && wants_cuda_stacks(options))
+	if (!record_opts->cuda && strcmp(get_cuda_stacks(options), "none"))
 		return ws_fail(err, "--cudabacktrace needs --trace=cuda");
 	return 0;
 }

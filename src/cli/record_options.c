@@ -100,8 +100,8 @@ const struct ws_opt ws_record_option_table[] = {
 	 "Samples per second of each running Python thread, 1 to 2000.", "1000",
 	 .also = WS_IN_LAUNCH},
 	{"python-backtrace", 0, WS_OPT_ENUM, AT(python_backtrace), "WHAT", "cuda,none,false",
-	 "Include Python frames in the call stacks of CUDA calls; needs --cudabacktrace, which "
-	 "chooses the calls.",
+	 "Include Python frames in the call stacks of CUDA calls: of those that --cudabacktrace "
+	 "chooses, of all where it chooses none.",
 	 "none", .also = WS_IN_LAUNCH},
 	{"python-functions-trace", 0, WS_OPT_STRING, AT(python_functions), "FILE", NULL,
 	 "Record each call of the functions that a JSON file names, [{\"module\": \"m\", "

@@ -18,7 +18,7 @@ const struct ws_stats_report ws_stat_cuda_gpu_sum = {
 	.title = "CUDA GPU Summary (Kernels/MemOps)",
 	.about = "Kernels, copies and memsets together, and graphs that were recorded whole; "
 		 "arguments as for cuda_gpu_kern_sum",
-	.what = "CUDA work on GPUs",
+	.what = "CUDA operations on GPUs",
 	.unended = "had no times",
 	.args = ws_cuda_args,
 	.columns = columns,

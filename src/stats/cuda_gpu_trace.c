@@ -223,7 +223,7 @@ const struct ws_stats_report ws_stat_cuda_gpu_trace = {
 	.about = "Every kernel, copy and memset by start, and graphs that were recorded whole. "
 		 "Work without times has no duration; "
 		 "arguments as for cuda_gpu_kern_sum",
-	.what = "CUDA work on GPUs",
+	.what = "CUDA operations on GPUs",
 	.args = ws_cuda_args,
 	.columns = columns,
 	.column_count = WS_COUNT(columns),

@@ -249,7 +249,7 @@ const struct ws_stats_report ws_stat_gpu_idle_causes = {
 		"launch: it had been launched, and the gap is shorter than 30 us "
 		"(:delay=NANOSECONDS); waiting: likewise, but longer; "
 		"unknown: its call was not recorded. :stream, :rank, :step or :range look at parts",
-	.what = "gaps between CUDA work on GPUs",
+	.what = "gaps between CUDA operations on GPUs",
 	.unended = "had no times",
 	.args = args,
 	.columns = columns,

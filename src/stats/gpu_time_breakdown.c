@@ -379,7 +379,7 @@ const struct ws_stats_report ws_stat_gpu_time_breakdown = {
 		 "microseconds give, "
 		 "to compare with other tools' tables; :exact has the nanoseconds as they are "
 		 "written",
-	.what = "CUDA work on GPUs",
+	.what = "CUDA operations on GPUs",
 	.unended = "had no times",
 	.args = args,
 	.columns = columns,

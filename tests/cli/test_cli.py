@@ -279,6 +279,22 @@ def a_file_that_is_not_there_is_no_query():
 
 
 @test
+def words_of_other_tools():
+    """Command lines begin with the tool's name, and exports have a format elsewhere."""
+    for tool in ("nsys", "ncu", "perf"):
+        status, out, err = run(tool, "profile", "./app")
+        same((status, out), (2, ""))
+        assert "leave the word out" in err and "warpsight profile APP" in err, err
+    assert "comparing two reports" in run("compare", "a", "b")[2]
+    refused(
+        ["export", "--format=chrom", "nothing.wsrep"],
+        run("export", "--type=chrom", "nothing.wsrep")[2].strip().removeprefix("warpsight: "),
+    )
+    err = run("profile", "--trace=nvtx", "--python-backtrace=cuda", "true")[2]
+    assert err == "warpsight: profile: --python-backtrace=cuda needs --trace=cuda\n", err
+
+
+@test
 def output_that_cannot_be_written_is_an_error():
     with open("/dev/full", "w", encoding="ascii") as full:
         same(
