@@ -36,7 +36,7 @@ function makeTrace(name, start, events) {
   return file;
 }
 
-test("an address holds the window, the selected range and event, the rows and the panel", async () => {
+test("an address holds window, selected range and event, rows and panel", async () => {
   const s = await serve(make("link.wsrep", makeReport));
   const t = await open(s);
   await t.set(0.15 * MS, 1.0 * MS);

@@ -516,6 +516,11 @@ def test_command(report, other, folder):
         r.stdout.split() == [one, two] and r.stderr.count(":\n") == 2,
         r,
     )
+    r = run("SELECT 1", os.path.join(folder, "missing"))
+    check("no such file", r.returncode == 1 and "missing" in r.stderr, r)
+
+
+def test_output(report, folder):
     out = os.path.join(folder, "rows.csv")
     r = run("-o", out, "SELECT 1.5 AS x, 'a' AS y", report)
     check("into a file, as csv", r.returncode == 0 and open(out).read() == "x,y\n1.5,a\n", r)
@@ -554,6 +559,9 @@ def test_command(report, other, folder):
         r.stdout == "a,b,c,d,e,f,g\n0.1,1e+300,-2.0,9223372036854775807,,00ff,Inf\n",
         r,
     )
+
+
+def test_refusals(report, other):
     for args in (
         ["SELECT 1"],
         [],
@@ -569,8 +577,6 @@ def test_command(report, other, folder):
             r.returncode == 2 and r.stderr.startswith("warpsight: query: "),
             r,
         )
-    r = run("SELECT 1", os.path.join(folder, "missing"))
-    check("no such file", r.returncode == 1 and "missing" in r.stderr, r)
 
 
 def test_operands(report, folder):
@@ -753,6 +759,8 @@ def test_hostile_words(folder):
 def test_commands(folder):
     reports = [make_report(kind, folder)[0] for kind in ("basic", "cuda")]
     test_command(*reports, folder)
+    test_output(reports[0], folder)
+    test_refusals(*reports)
 
 
 def sections():
