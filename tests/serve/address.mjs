@@ -330,6 +330,13 @@ test("two reports are aligned at their first event, or by choice; both are in si
     );
   });
   equal(marks[0], marks[1], "a mark that both have");
+  /* Far apart, times are in days. */
+  await t.eval(() => {
+    const { app } = window.warpsight;
+    app.setOffset(1, 50 * 86400e9);
+    app.view.fit();
+  });
+  await until("days", async () => / 5\d d \d+ h$/.test(await t.text(".status")));
   await t.end();
 });
 
