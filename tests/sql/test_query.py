@@ -610,6 +610,25 @@ ENDLESS = {
 }
 
 
+def test_mistakes(report):
+    """A name that is none of the report's is answered with what may have been meant."""
+    for sql, want in (
+        ("SELECT * FROM NVTX_EVENT", "no such table: NVTX_EVENT; did you mean NVTX_EVENTS?"),
+        ("SELECT strat FROM OSRT_API", "no such column: strat; did you mean start?"),
+        (
+            "SELECT o.name FROM OSRT_API o",
+            "no such column: o.name; texts are in StringIds: JOIN StringIds ON id = nameId",
+        ),
+        ("SELECT nothing_like_it FROM OSRT_API", "no such column: nothing_like_it"),
+    ):
+        r = run("query", sql, report)
+        check(
+            "mistake: " + sql,
+            r.returncode == 1 and r.stderr == "warpsight: SQL: " + want + "\n",
+            r.stderr,
+        )
+
+
 def test_limits(report):
     for name, sql in ENDLESS.items():
         r = run("--timeout=300ms", sql, report)
@@ -785,6 +804,7 @@ def sections():
     found.append(
         ("operands", lambda folder: test_operands(make_report("basic", folder)[0], folder))
     )
+    found.append(("mistakes", lambda folder: test_mistakes(make_report("basic", folder)[0])))
     found.append(("limits", lambda folder: test_limits(make_report("basic", folder)[0])))
     found.append(("prompt", test_terminals))
     return found
