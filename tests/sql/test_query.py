@@ -621,7 +621,7 @@ def test_mistakes(report):
         ),
         ("SELECT nothing_like_it FROM OSRT_API", "no such column: nothing_like_it"),
     ):
-        r = run("query", sql, report)
+        r = run(sql, report)
         check(
             "mistake: " + sql,
             r.returncode == 1 and r.stderr == "warpsight: SQL: " + want + "\n",
