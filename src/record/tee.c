@@ -32,6 +32,18 @@ struct ws_tee {
 	_Atomic bool done;    /* the thread has copied all that there was */
 };
 
+/* Alone the target would have learnt it from its own write. */
+static void say_lost(int error)
+{
+	static _Atomic bool said;
+	int kept = errno;
+
+	if (!said)
+		ws_say("the target's output could not all be written: %s", strerror(error));
+	said = true;
+	errno = kept;
+}
+
 /* False when nobody reads there any more: the target must then find its pipe broken, as it would
  * have alone. */
 static bool show_output(int fd, const char *at, size_t n)
@@ -46,8 +58,11 @@ static bool show_output(int fd, const char *at, size_t n)
 			poll(&room, 1, -1);
 			continue;
 		}
-		if (w <= 0)
+		if (w <= 0) {
+			if (errno != EPIPE)
+				say_lost(errno);
 			return errno != EPIPE;
+		}
 		at += w;
 		n -= (size_t)w;
 	}
