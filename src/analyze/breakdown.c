@@ -98,10 +98,17 @@ enum ws_cause ws_classify_piece(const struct ws_model *model, const struct ws_pi
 
 /* ---- summing up ---- */
 
+struct known_wait {
+	uint32_t thread, function;
+	struct ws_code_place place;
+};
+
 struct summing {
 	const struct ws_model *model;
 	struct ws_breakdown *breakdown;
-	struct ws_map index; /* hash of a row's identity: row + 1 */
+	struct ws_map index;	  /* hash of a row's identity: row + 1 */
+	struct known_wait *known; /* by thread and call: where it waits */
+	size_t known_count, known_cap;
 	struct thread_time {
 		uint64_t ns, pieces, weight;
 		struct ws_span longest;
@@ -229,6 +236,66 @@ static void split_run(struct summing *summing, uint32_t thread, struct ws_span s
 	add_run(summing, thread, span);
 }
 
+/*
+ * Most short waits are recorded without their stack. Where the thread was sampled shortly before
+ * one, or after it, it waits in the same function, or one nearby; of its lines nothing is known.
+ */
+static struct ws_code_place guess_place(const struct ws_model *model, const struct ws_piece *piece)
+{
+	const uint64_t near = 10000000;
+	const uint64_t *start = model->samples.col[ws_sample_start];
+	struct ws_code_place place = {0};
+	size_t first, count, at;
+
+	if (piece->thread >= model->thread_count)
+		return place;
+	first = model->threads[piece->thread].first_sample;
+	count = model->threads[piece->thread].end_sample - first;
+	if (!count)
+		return place;
+	at = ws_lower_bound(start + first, count, piece->start);
+	if (at && start[first + at - 1] + near >= piece->start)
+		at--;
+	else if (at == count || start[first + at] > piece->end + near)
+		return place;
+	place = ws_code_find_place(model, (uint32_t)model->samples.col[ws_sample_frame][first + at],
+				   (uint32_t)model->samples.col[ws_sample_callers][first + at]);
+	if (!place.users)
+		return (struct ws_code_place){.loader = place.loader};
+	place.leaf = place.function;
+	place.line = 0;
+	return place;
+}
+
+/* Where else the same call of the same thread waited, as far as that was recorded: it mostly waits
+ * at one place. */
+static struct ws_code_place find_wait_place(const struct summing *summing,
+					    const struct ws_piece *piece)
+{
+	for (size_t i = 0; i < summing->known_count; i++)
+		if (summing->known[i].thread == piece->thread &&
+		    summing->known[i].function == piece->function)
+			return summing->known[i].place;
+	return guess_place(summing->model, piece);
+}
+
+static void note_known_wait(struct summing *summing, const struct ws_piece *piece)
+{
+	enum { MOST_KNOWN = 1024 };
+
+	if (piece->kind != WS_PIECE_WAIT || !piece->callchain || piece->callchain == WS_NO_U32 ||
+	    !piece->function || summing->known_count == MOST_KNOWN)
+		return;
+	for (size_t i = 0; i < summing->known_count; i++)
+		if (summing->known[i].thread == piece->thread &&
+		    summing->known[i].function == piece->function)
+			return;
+	ws_grow(summing->known, summing->known_cap, summing->known_count + 1);
+	summing->known[summing->known_count++] =
+		(struct known_wait){piece->thread, piece->function,
+				    ws_code_find_place(summing->model, 0, piece->callchain)};
+}
+
 static void add_piece(struct summing *summing, const struct ws_piece *piece)
 {
 	const struct ws_model *model = summing->model;
@@ -252,6 +319,8 @@ static void add_piece(struct summing *summing, const struct ws_piece *piece)
 	}
 	if (piece->callchain && piece->callchain != WS_NO_U32)
 		row.place = ws_code_find_place(model, 0, piece->callchain);
+	else if (piece->kind == WS_PIECE_WAIT)
+		row.place = find_wait_place(summing, piece);
 	add_to_row(summing, &row, ns, span);
 }
 
@@ -343,6 +412,8 @@ void ws_breakdown_sum(const struct ws_model *model, const struct ws_path *path,
 	memset(breakdown, 0, sizeof(*breakdown));
 	summing.threads = ws_calloc(model->thread_count, sizeof(*summing.threads));
 	for (size_t i = 0; i < path->count; i++)
+		note_known_wait(&summing, &path->pieces[i]);
+	for (size_t i = 0; i < path->count; i++)
 		add_piece(&summing, &path->pieces[i]);
 	for (uint32_t id = 0; id < model->thread_count; id++)
 		if (summing.threads[id].ns)
@@ -351,6 +422,7 @@ void ws_breakdown_sum(const struct ws_model *model, const struct ws_path *path,
 		qsort(breakdown->rows, breakdown->count, sizeof(*breakdown->rows), compare_rows);
 	ws_map_free(&summing.index);
 	free(summing.threads);
+	free(summing.known);
 }
 
 void ws_breakdown_free(struct ws_breakdown *breakdown)
