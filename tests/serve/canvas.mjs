@@ -465,6 +465,18 @@ test("a phone's width: everything is in reach, fingers move, zoom and select", a
   }));
   equal([layout.wide, layout.buttons], [390, 0], "width, and controls beyond it");
   ok(layout.area > 230, `${layout.area} pixels for the time line`);
+  await t.page.click("[data-tab=events]");
+  await t.page.locator(".chooser summary").click();
+  const boxes = await t.page.$$eval(".chooser > div, .chooser label", (all) =>
+    all.map((e) => e.getBoundingClientRect()).map(({ left, right }) => [left, right]),
+  );
+  ok(boxes.length > 10, `columns to choose: ${boxes.length}`);
+  equal(
+    boxes.filter(([left, right]) => left < 0 || right > 390),
+    [],
+    "columns to choose beyond the screen",
+  );
+  await t.page.locator(".chooser summary").click();
   await t.set(0.2e6, 1.4e6);
   const kernel = await t.eval(async () => {
     const { app } = window.warpsight,
