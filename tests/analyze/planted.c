@@ -29,7 +29,7 @@ static void __attribute__((noinline)) update_total(void)
 
 static void *take_turns(void *unused)
 {
-	for (int i = 0; i < 60; i++)
+	for (int i = 0; i < 120; i++)
 		update_total();
 	return unused;
 }
@@ -43,13 +43,13 @@ static void *share_unevenly(void *number)
 	return NULL;
 }
 
-static void start_two(void *(*work)(void *))
+static void run_threads(int count, void *(*work)(void *))
 {
-	pthread_t threads[2];
+	pthread_t threads[4];
 
-	for (intptr_t i = 0; i < 2; i++)
+	for (intptr_t i = 0; i < count; i++)
 		pthread_create(&threads[i], NULL, work, (void *)i);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < count; i++)
 		pthread_join(threads[i], NULL);
 }
 
@@ -83,9 +83,9 @@ int main(int argc, char **argv)
 
 	pthread_barrier_init(&barrier, NULL, 2);
 	if (!strcmp(fault, "lock"))
-		start_two(take_turns);
+		run_threads(4, take_turns);
 	else if (!strcmp(fault, "imbalance"))
-		start_two(share_unevenly);
+		run_threads(2, share_unevenly);
 	else if (!strcmp(fault, "pages"))
 		touch_pages();
 	else if (!strcmp(fault, "sleep"))
