@@ -278,15 +278,31 @@ static const char *get_cuda_stacks(const struct ws_record_options *options)
 	return options->cuda_stacks;
 }
 
+/* Python's samples are some of all, each manieth, so that the kernel can read their frames: as many
+ * as there are, but no more than 1000 a second, and not too few of a rate that hardly divides. */
+static int64_t choose_python_frequency(const struct ws_perf_opts *perf_opts)
+{
+	uint64_t all = perf_opts->period ? 1000000000u / perf_opts->period : perf_opts->frequency;
+	uint64_t every = (all + 999) / 1000;
+
+	while (every && all / every >= 250 && all % every)
+		every++;
+	return every && all % every == 0 ? (int64_t)(all / every) : 1000;
+}
+
 static int fill_python_options(const struct ws_record_options *options,
 			       struct ws_record_opts *record_opts, struct ws_err *err)
 {
-	if (options->python_frequency < 1 || options->python_frequency > 2000)
-		return ws_fail(err, "--python-sampling-frequency: give 1 to 2000 samples a second");
+	struct number_range range = {1, 2000, choose_python_frequency(&record_opts->perf)};
+	int64_t frequency;
+
+	if (parse_number("python-sampling-frequency", options->python_frequency_given, range,
+			 &frequency, err))
+		return -1;
 	record_opts->python.sampling = record_opts->perf.sample != WS_SCOPE_NONE;
 	if (options->python_sampling)
 		record_opts->python.sampling = !strcmp(options->python_sampling, "true");
-	record_opts->python.frequency = (uint32_t)options->python_frequency;
+	record_opts->python.frequency = (uint32_t)frequency;
 	record_opts->python.gil = has_word(options->trace, "python-gil");
 	record_opts->python.cuda_stacks = !strcmp(options->python_backtrace, "cuda");
 	if (options->python_functions &&

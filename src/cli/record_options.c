@@ -96,9 +96,10 @@ const struct ws_opt ws_record_option_table[] = {
 	 "Record the functions, files and lines of Python code in call stacks, in CPython 3.8 to "
 	 "3.14. On by default unless --sample=none is given.",
 	 NULL, .also = WS_IN_LAUNCH},
-	{"python-sampling-frequency", 0, WS_OPT_INT, AT(python_frequency), "HZ", NULL,
-	 "Samples per second of each running Python thread, 1 to 2000.", "1000",
-	 .also = WS_IN_LAUNCH},
+	{"python-sampling-frequency", 0, WS_OPT_STRING, AT(python_frequency_given), "HZ", NULL,
+	 "Samples per second of each running Python thread, 1 to 2000. Default: as many as there "
+	 "are samples, or of more than 1000 each second one, or each third....",
+	 NULL, .also = WS_IN_LAUNCH},
 	{"python-backtrace", 0, WS_OPT_ENUM, AT(python_backtrace), "WHAT", "cuda,none,false",
 	 "Include Python frames in the call stacks of CUDA calls: of those that --cudabacktrace "
 	 "chooses, of all where it chooses none.",

@@ -17,15 +17,14 @@ struct ws_record_options {
 		*command_file, *export_to, *sample, *cpuctxsw, *backtrace, *core_events, *os_events,
 		*event_sample, *ftrace, *threshold, *stack_threshold, *cuda_stacks,
 		*cuda_stack_threshold, *python_sampling, *python_functions, *python_backtrace,
-		*frequency_given, *period_given, *event_interval, *event_frequency, *cuda_graphs,
-		*cuda_events, *cuda_apis;
+		*frequency_given, *python_frequency_given, *period_given, *event_interval,
+		*event_frequency, *cuda_graphs, *cuda_events, *cuda_apis;
 	struct ws_list env, symbols, debug_symbols;
 	const char *jit_names;
 	int64_t sample_stack;
 	struct ws_left_out left_out;
 	double delay, duration, sync;
-	int64_t ring_memory, cuda_flush, python_frequency, samples_per_backtrace, stack_depth,
-		stack_size;
+	int64_t ring_memory, cuda_flush, samples_per_backtrace, stack_depth, stack_size;
 	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment,
 		keep_command_lines, lossless, resolve_symbols, source_info, stats, quiet, strict,
 		no_findings, cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop, cuda_all;

@@ -16,6 +16,7 @@
 
 #include "base/choose.h"
 #include "record/perf_private.h"
+#include "record/python.h"
 
 #define MOST 15000.0	  /* switches a second of the recorded threads on a core: some 4 % of it */
 #define BURST 2000.0	  /* so many more at once: some 5 ms */
@@ -137,15 +138,17 @@ static void end_pause(struct ws_perf *perf, uint64_t now)
 }
 
 /*
- * Events that threads inherit are exchanged at each switch, for more than a microsecond. Events on
- * cores cost nothing then, but interrupt idle cores too: the more there are, the more.
+ * Events of threads are exchanged at each switch, for more than a microsecond. Events on cores cost
+ * nothing then, but interrupt idle cores too: the more there are, the more.
  */
-static void consider_shift(struct ws_perf *perf, double rate)
+static void consider_shift(struct ws_perf *perf, uint64_t now, double rate)
 {
-	if (rate < 4000 + 1000 * (double)perf->set.rings_n)
+	if (rate < 4000 + 1000 * (double)perf->set.rings_n) {
 		perf->busy = 0;
-	else if (++perf->busy >= SHIFT_LOOKS)
+	} else if (++perf->busy >= SHIFT_LOOKS) {
 		ws_perf_shift(perf);
+		ws_python_leave_signals(perf->drain->python, now);
+	}
 }
 
 static void look_at_rate(struct ws_perf *perf, uint64_t now)
@@ -156,9 +159,9 @@ static void look_at_rate(struct ws_perf *perf, uint64_t now)
 	if (now < perf->look_at)
 		return;
 	busiest = settle_allowances(perf, now);
-	consider_shift(perf, busiest.rate);
+	consider_shift(perf, now, busiest.rate);
 	wanted = (busiest.rate - MOST) * (ON_NS / 1e9);
-	if (busiest.allowance <= 0) {
+	if (busiest.allowance <= 0 && perf->set.wide) {
 		begin_pause(perf, now, (ws_max(wanted, 0) - busiest.allowance) / MOST * 1e9);
 		return;
 	}
@@ -184,7 +187,7 @@ static void start_counting(struct ws_perf *perf, uint64_t now)
 
 void ws_perf_pace_switches(struct ws_perf *perf, uint64_t now)
 {
-	if (!perf->active || !perf->from || !perf->set.wide || perf->options.all_switches ||
+	if (!perf->active || !perf->from || perf->options.all_switches ||
 	    !(perf->options.switches || perf->options.sample))
 		return;
 	if (perf->resume) {

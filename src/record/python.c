@@ -350,6 +350,29 @@ void ws_python_close_of(struct ws_python *py, const struct ws_py_proc *process)
 			close_event(py, i);
 }
 
+/* From here on the process's threads have no samples by signal. */
+static void end_signals(struct ws_python *py, struct ws_py_proc *process)
+{
+	process->signals = false;
+	process->signals_failed = true;
+	ws_python_close_of(py, process);
+}
+
+void ws_python_leave_signals(struct ws_python *py, uint64_t now)
+{
+	for (struct ws_py_proc *process = py ? py->procs : NULL; process; process = process->next) {
+		if (!process->signals)
+			continue;
+		end_signals(py, process);
+		process->switches_often = true;
+		ws_sink_diagnostic(
+			process->proc->sink, WS_INFO, "python", process->proc->id, now,
+			"Threads switch so often that an event for each, which sends it the signal "
+			"for a sample, would slow them down: from now on Python frames are read "
+			"from outside, as samples of their own (python_sample).");
+	}
+}
+
 static void sweep(struct ws_python *py)
 {
 	for (size_t i = py->events_n; i-- > 0;)
@@ -364,11 +387,8 @@ void ws_python_round(struct ws_python *py, uint64_t now)
 		return;
 	for (struct ws_py_proc *process = py->procs; process; process = process->next)
 		if (process->signals && process->proc->home &&
-		    atomic_load(&process->proc->home->python_refused)) {
-			process->signals = false;
-			process->signals_failed = true;
-			ws_python_close_of(py, process);
-		}
+		    atomic_load(&process->proc->home->python_refused))
+			end_signals(py, process);
 	if (now >= py->next_sweep) {
 		sweep(py);
 		ws_py_decode_sweep(py, ws_read_raw_ns());

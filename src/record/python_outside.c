@@ -20,6 +20,7 @@
 #include "record/python_private.h"
 
 #define SLOW_NS 50000000u
+#define BUSY_NS 4000000u /* between looks at a process whose threads switch often, at least */
 #define MOST_THREADS 512u
 #define MOST_LOOKS 32u /* threads a time */
 #define MOST_FRAMES 512u
@@ -277,14 +278,21 @@ static bool may_read(struct ws_py_proc *process, uint64_t now)
 	return true;
 }
 
+/* Between two looks at the thread that holds the GIL. */
+static uint64_t choose_period(const struct ws_py_proc *process)
+{
+	uint64_t period = 1000000000u / process->py->options.frequency;
+
+	return process->switches_often ? ws_max(period, BUSY_NS) : period;
+}
+
 void ws_python_outside(struct ws_python *py, uint64_t now)
 {
-	uint64_t period = 1000000000u / py->options.frequency;
-
 	py->patience = UINT64_MAX;
 	if (!py->options.sampling || !py->drain->collecting)
 		return;
 	for (struct ws_py_proc *process = py->procs; process; process = process->next) {
+		uint64_t period = choose_period(process);
 		bool fast = !ws_py_is_exact(process) && now >= process->next_fast,
 		     slow = now >= process->next_slow;
 

@@ -20,8 +20,9 @@ struct ws_py_proc { /* an interpreter: the slot WS_SLOT_PYTHON of a process */
 	struct ws_py_layout layout;
 	/* events may be opened; that was refused, or the program uses the signal itself */
 	bool signals, signals_failed;
-	bool looked_into;	       /* the program in the kernel reads its frames */
-	bool laid_out;		       /* `layout` is complete */
+	bool looked_into;    /* the program in the kernel reads its frames */
+	bool switches_often; /* too often for events of its threads: see ws_python_leave_signals */
+	bool laid_out;	     /* `layout` is complete */
 	uint64_t next_fast, next_slow; /* when stacks are next read from outside */
 	uint64_t last_fast, last_slow; /* and when they were */
 	uint64_t last_state; /* the thread that was read last, and its codes, outermost first */

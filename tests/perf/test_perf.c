@@ -258,7 +258,8 @@ static struct switching record_switching(unsigned rate, unsigned ms, bool all)
 	struct ws_perf_ring rings[2] = {{.cpu = 0}, {.cpu = 1}};
 	struct ws_perf_event events[] = {
 		{.role = WS_PERF_TRACK}, {.role = WS_PERF_SAMPLE}, {.role = WS_PERF_STANDBY}};
-	struct ws_perf perf = {.active = true, .from = 1};
+	struct ws_drain drain = {.python = NULL};
+	struct ws_perf perf = {.active = true, .from = 1, .drain = &drain};
 	unsigned on = 0, looks = ms / 10;
 
 	perf.set.wide = true;

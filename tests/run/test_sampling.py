@@ -1163,6 +1163,51 @@ def time_of_python_is_what_threads_ran(t):
                 check_times(t, rows, "Python by %s, %d Hz, %d threads:" % (python, frequency, n))
 
 
+def way_of_python(t, *options):
+    """What the report says of how Python's frames are read."""
+    rows = record(t, [sys.executable, "-S", "-c", BURN, "1", "20"], "-f", *options)
+    return [d for d in rows.diagnostics() if "frames are" in d]
+
+
+@test("sampling")
+def python_is_read_the_same_way_at_any_frequency(t):
+    """Fewer samples do not make it one by signals, which costs more."""
+    way = way_of_python(t)
+    for option in ("--sampling-frequency=150", "--sampling-frequency=1500"):
+        t.eq(way_of_python(t, option), way, option)
+    t.eq(way_of_python(t, "--sampling-period=5000000"), way, "200 Hz")
+
+
+HAND_AROUND = """
+import queue, threading
+q = queue.Queue(1)
+def put():
+    for i in range(4000): q.put(i)
+def get():
+    for i in range(4000): q.get()
+threads = [threading.Thread(target=f) for f in (put, get) for _ in range(8)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+"""
+
+
+@test("sampling")
+def switching_threads_of_python_have_no_events(t):
+    """An event for each thread, which sends it the signal for a sample, costs time at each switch:
+    where threads switch all the time their stacks are read from outside.
+    """
+    rows = record(
+        t,
+        [sys.executable, "-S", "-c", HAND_AROUND],
+        "-f",
+        env={"WARPSIGHT_PYTHON": "signals"},
+    )
+    if not any("Threads switch so often that an event" in d for d in rows.diagnostics()):
+        raise Imprecise("it is not said that the events were closed: %s" % rows.diagnostics())
+    outside = t.load("r.wsrep").one("SELECT count(*) FROM WARPSIGHT_PYTHON_SAMPLE")
+    t.ge(outside, 3, "stacks read from outside")
+
+
 @test("sampling")
 def time_by_signals_is_what_threads_used(t):
     """There are no context switches to compare with: what the program says that it has burnt is
