@@ -9,6 +9,12 @@
 /* In the order in which help lists them. */
 #define COMMANDS(X)  \
 	X(profile)   \
+	X(launch)    \
+	X(start)     \
+	X(stop)      \
+	X(cancel)    \
+	X(shutdown)  \
+	X(sessions)  \
 	X(stats)     \
 	X(report)    \
 	X(analyze)   \
@@ -40,13 +46,6 @@ const struct ws_command *const ws_commands[] = {
 };
 
 const struct ws_planned_command ws_planned_commands[] = {
-#define PART "'profile --delay --duration' records a part of a run"
-	{"launch", "starting a program in an interactive session", PART},
-	{"start", "starting the collection of an interactive session", PART},
-	{"stop", "ending the collection of an interactive session", PART},
-	{"cancel", "dropping the collection of an interactive session", PART},
-	{"shutdown", "ending an interactive session", PART},
-	{"sessions", "listing interactive sessions", "'profile' records without one"},
 	{"attach", "recording a running process", "'profile' starts the program that it records"},
 	{"serve", "showing reports to a browser", "'view' does that"},
 	{"diff", "comparing two reports",
@@ -67,7 +66,6 @@ const struct ws_planned_command ws_planned_commands[] = {
 	{"ui", "a graphical program", "'view' shows the time line in the browser"},
 	{"kernel", "hardware counters of single GPU kernels",
 	 "'stats -r cuda_gpu_kern_sum' names the kernels that cost"},
-#undef PART
 	{NULL, NULL, NULL},
 };
 

@@ -3,8 +3,12 @@
  */
 #include <stdlib.h>
 
+#include "base/choose.h"
 #include "cli/record_options.h"
+#include "cli/session.h"
 #include "cli/text.h"
+#include "control/folder.h"
+#include "text/json_write.h"
 
 extern const struct ws_command ws_cmd_profile;
 
@@ -40,6 +44,37 @@ static int record_target(const struct ws_record_options *options,
 	return result.status;
 }
 
+/* With --session-new and --start-later: other commands can end and begin collections. */
+static int record_in_session(const struct ws_record_options *options,
+			     struct ws_record_opts *record_opts)
+{
+	const char *given = ws_text_or(options->session_new, WS_DEFAULT_SESSION);
+	struct ws_message follow_up = {0};
+	struct ws_text members = {0};
+	struct ws_err err;
+	char *session = ws_expand_session(given, "session-new", &err);
+	int status = WS_EXIT_USAGE;
+
+	if (options->start_later) {
+		record_opts->plan.capture = WS_CAPTURE_USER;
+		record_opts->plan.interactive = true;
+	}
+	ws_text_puts(&members, "{");
+	ws_message_put_flag(&members, "stats", options->stats);
+	ws_message_put_flag(&members, "overwrite", options->overwrite);
+	ws_message_put_flag(&members, "no_findings", options->no_findings);
+	ws_put_json_string(&members, "export", options->export_to);
+	ws_text_puts(&members, "}");
+	if (!session || ws_message_parse(&follow_up, members.text, members.len, &err))
+		ws_say("profile: %s", err.msg);
+	else
+		status = ws_record_in_session(options, record_opts, session, &follow_up);
+	ws_message_free(&follow_up);
+	ws_text_free(&members);
+	free(session);
+	return status;
+}
+
 static int run_profile(void *values, int argc, char **argv)
 {
 	struct ws_record_options *options = values;
@@ -61,6 +96,11 @@ static int run_profile(void *values, int argc, char **argv)
 		ws_say("profile: no program to run: warpsight profile [options] [--] APP [ARG...]");
 		return WS_EXIT_USAGE;
 	}
+	if (options->session) {
+		ws_say("profile: --session: profile makes a session of its own: give "
+		       "--session-new=NAME, or run the program by 'warpsight launch'");
+		return WS_EXIT_USAGE;
+	}
 	if (ws_fill_record_options(options, &record_opts, &filled, &err) ||
 	    ws_mention_left_out(options, &record_opts, &err)) {
 		ws_say("profile: %s", err.msg);
@@ -68,7 +108,10 @@ static int run_profile(void *values, int argc, char **argv)
 	}
 	record_opts.argv = target;
 	record_opts.command_line = ws_main_argv;
-	status = record_target(options, &record_opts);
+	if (options->session_new || options->start_later)
+		status = record_in_session(options, &record_opts);
+	else
+		status = record_target(options, &record_opts);
 	ws_free_filled_options(&record_opts, &filled);
 	return status;
 }

@@ -110,7 +110,7 @@ const struct ws_opt ws_record_option_table[] = {
 	 "CPython 3.12 and later.",
 	 NULL, .also = WS_IN_LAUNCH},
 	{"delay", 'y', WS_OPT_SECONDS, AT(delay), "SECONDS", NULL,
-	 "Start collecting this long after the target has started.", "0", .also = WS_IN_START},
+	 "Start collecting this long after the target has started.", "0"},
 	{"duration", 'd', WS_OPT_SECONDS, AT(duration), "SECONDS", NULL,
 	 "Stop collecting after this long, then send the target the signal of --kill. 0: at the "
 	 "target's end.",
@@ -265,13 +265,26 @@ const struct ws_opt ws_record_option_table[] = {
 	{"strict", 0, WS_OPT_BOOL, AT(strict), NULL, NULL,
 	 "Refuse options that ask for what this version does not record, instead of warning and "
 	 "recording the rest.",
-	 "false", .also = WS_IN_LAUNCH | WS_IN_START},
+	 "false", .also = WS_IN_LAUNCH | WS_IN_START | WS_IN_ALL},
 	{"no-findings", 0, WS_OPT_FLAG, AT(no_findings), NULL, NULL,
 	 "Do not say at the end what cost most and what to do (three findings at most, as "
 	 "'warpsight analyze' has them).",
-	 NULL},
+	 NULL, .also = WS_IN_START},
+	{"session", 0, WS_OPT_STRING, AT(session), "NAME", NULL,
+	 "The session to be in: its name, or its ID in 'warpsight sessions list'. By default "
+	 "'[default]', or the only one there is.",
+	 NULL, .also = WS_IN_LAUNCH | WS_IN_START | WS_IN_ALL},
+	{"session-new", 0, WS_OPT_STRING, AT(session_new), "NAME", NULL,
+	 "Make a session of this name, by which other commands (stop, status, ...) find it. "
+	 "%q{VAR} is the environment variable VAR, %h the host's name, %% a percent sign. "
+	 "Default, of launch and start: [default].",
+	 NULL, .also = WS_IN_LAUNCH | WS_IN_START | WS_IN_ALL},
+	{"start-later", 'Y', WS_OPT_BOOL, AT(start_later), NULL, NULL,
+	 "Collect nothing until 'warpsight start' is given in another terminal, as 'warpsight "
+	 "launch' does.",
+	 "false"},
 	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Print nothing but errors at the end.",
-	 NULL, .also = WS_IN_LAUNCH | WS_IN_START},
+	 NULL, .also = WS_IN_LAUNCH | WS_IN_START | WS_IN_ALL},
 #define BOTH .also = WS_IN_LAUNCH | WS_IN_START
 #define FLAG(name, letter, nothing, sentence) \
 	{name, letter, WS_OPT_UNSUPPORTED, 0, NULL, nothing, sentence, NULL, BOTH},

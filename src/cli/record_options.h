@@ -9,8 +9,8 @@
 #include "cli/cli.h"
 #include "record/record.h"
 
-/* Bits of ws_opt.also and ws_command.part. */
-enum { WS_IN_LAUNCH = 1, WS_IN_START = 2 };
+/* Bits of ws_opt.also and ws_command.part; the last: what is about the command itself. */
+enum { WS_IN_LAUNCH = 1, WS_IN_START = 2, WS_IN_ALL = 4 };
 
 struct ws_record_options {
 	const char *output, *trace, *wait, *kill, *run_as, *domain_include, *domain_exclude,
@@ -20,14 +20,16 @@ struct ws_record_options {
 		*frequency_given, *python_frequency_given, *period_given, *event_interval,
 		*event_frequency, *cuda_graphs, *cuda_events, *cuda_apis;
 	struct ws_list env, symbols, debug_symbols;
+	const char *session, *session_new;
 	const char *jit_names;
 	int64_t sample_stack;
 	struct ws_left_out left_out;
 	double delay, duration, sync;
 	int64_t ring_memory, cuda_flush, samples_per_backtrace, stack_depth, stack_size;
 	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment,
-		keep_command_lines, lossless, resolve_symbols, source_info, stats, quiet, strict,
-		no_findings, cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop, cuda_all;
+		keep_command_lines, start_later, lossless, resolve_symbols, source_info, stats,
+		quiet, strict, no_findings, cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop,
+		cuda_all;
 };
 
 #define WS_RECORD_AT(member) offsetof(struct ws_record_options, member)

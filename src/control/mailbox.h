@@ -23,6 +23,7 @@ struct ws_control_request {
 	const char *range, *domain; /* of a plan whose capture is NVTX */
 	const char *output;	    /* template of the report's name */
 	bool overwrite;
+	int signal; /* of SHUTDOWN: sent to the target; 0: none */
 };
 
 struct ws_control_reply {

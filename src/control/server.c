@@ -46,7 +46,7 @@ struct connection {
 
 /* ---- one connection ---- */
 
-static void refuse(int fd, const char *why)
+static void refuse_request(int fd, const char *why)
 {
 	struct ws_text answer = {0};
 	struct ws_err err;
@@ -64,11 +64,11 @@ static void answer_request(struct ws_server *server, int fd)
 	struct ws_err err;
 
 	if (ws_message_receive(fd, &request, &err)) {
-		refuse(fd, err.msg);
+		refuse_request(fd, err.msg);
 	} else {
 		server->handler(server->ctx, &request, &answer);
 		if (ws_message_send(fd, &answer, &err))
-			refuse(fd, err.msg); /* nobody is there, or it was too long */
+			refuse_request(fd, err.msg); /* nobody is there, or it was too long */
 	}
 	ws_message_free(&request);
 	ws_text_free(&answer);
@@ -140,12 +140,12 @@ static void accept_connection(struct ws_server *server)
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	if (!is_our_users(fd)) {
-		refuse(fd, "this session is another user's");
+		refuse_request(fd, "this session is another user's");
 		close(fd);
 		return;
 	}
 	if (!take_place(server)) {
-		refuse(fd, "too many commands speak to this session at once");
+		refuse_request(fd, "too many commands speak to this session at once");
 		close(fd);
 		return;
 	}
@@ -153,7 +153,7 @@ static void accept_connection(struct ws_server *server)
 	*connection = (struct connection){server, fd};
 	if (start_detached(serve_connection, connection)) {
 		free(connection);
-		refuse(fd, "no thread could be started to answer");
+		refuse_request(fd, "no thread could be started to answer");
 		close(fd);
 		give_place_back(server);
 	}

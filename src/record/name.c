@@ -60,10 +60,9 @@ static int expand_placeholder(struct ws_text *text, const char **at, const char 
 		const char *value;
 
 		if (from[2] != '{' || !(end = strchr(from + 3, '}')))
-			return ws_fail(
-				err,
-				"the report name '%s' has %%q without a variable: write %%q{NAME}",
-				name);
+			return ws_fail(err,
+				       "the name '%s' has %%q without a variable: write %%q{NAME}",
+				       name);
 		var = ws_strndup(from + 3, (size_t)(end - from - 3));
 		value = context->variable ? context->variable(context->ctx, var) : NULL;
 		/* A value must not lead into another folder. */
@@ -75,7 +74,7 @@ static int expand_placeholder(struct ws_text *text, const char **at, const char 
 	}
 	default:
 		return ws_fail(err,
-			       "the report name '%s' has an unknown %%%c: %%p, %%h, %%n, %%q{NAME} "
+			       "the name '%s' has an unknown %%%c: %%p, %%h, %%n, %%q{NAME} "
 			       "and %%%% are understood",
 			       name, from[1] ? from[1] : ' ');
 	}
@@ -83,20 +82,38 @@ static int expand_placeholder(struct ws_text *text, const char **at, const char 
 	return 0;
 }
 
+static int expand_template(struct ws_text *text, const char *name,
+			   const struct ws_name_context *context, struct ws_err *err)
+{
+	for (const char *at = name; *at;) {
+		size_t n = strcspn(at, "%");
+
+		ws_text_add(text, at, n);
+		at += n;
+		if (*at && expand_placeholder(text, &at, name, context, err)) {
+			ws_text_free(text);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+char *ws_expand_name(const char *name, const struct ws_name_context *context, struct ws_err *err)
+{
+	struct ws_text text = {0};
+
+	if (expand_template(&text, name, context, err))
+		return NULL;
+	ws_text_puts(&text, "");
+	return text.text;
+}
+
 char *ws_report_name(const char *name, const struct ws_name_context *context, struct ws_err *err)
 {
 	struct ws_text text = {0};
 
-	for (const char *at = name; *at;) {
-		size_t n = strcspn(at, "%");
-
-		ws_text_add(&text, at, n);
-		at += n;
-		if (*at && expand_placeholder(&text, &at, name, context, err)) {
-			ws_text_free(&text);
-			return NULL;
-		}
-	}
+	if (expand_template(&text, name, context, err))
+		return NULL;
 	if (!text.len) {
 		ws_text_free(&text);
 		ws_fail(err, "the report name '%s' is empty", name);

@@ -24,6 +24,8 @@ struct ws_name_context {
  * the result. NULL with a message when the template is malformed.
  */
 char *ws_report_name(const char *name, const struct ws_name_context *ctx, struct ws_err *err);
+/* The same without an extension and without folders, for other names. */
+char *ws_expand_name(const char *name, const struct ws_name_context *ctx, struct ws_err *err);
 /* Whether the template contains %n: when the number is taken, the next one is tried. */
 bool ws_name_counts(const char *name);
 /* Names of the %q{} variables, NUL-separated, ended by an empty one. */

@@ -205,6 +205,8 @@ static int finish_session(struct ws_session *session, struct ws_err *err)
 	session->result->started = true;
 	if (session->exited && waitpid(session->launch.pid, &status, 0) == session->launch.pid)
 		session->result->status = make_exit_code(status);
+	else if (session->shut) /* the target runs on */
+		session->result->status = 0;
 	ws_code_end(session->code);
 	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
 		if (sink->path)

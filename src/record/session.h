@@ -64,6 +64,7 @@ struct ws_session {
 	uint64_t started_epoch; /* CLOCK_REALTIME seconds */
 	uint64_t started, collect_start, collect_end, last_clock_row, last_sync; /* session ns */
 	uint64_t settle_since;
+	int kill_signal; /* for the target, when the session says so; 0: none */
 	bool exited, killed;
 	uint64_t exited_at; /* when that was noticed */
 	uint64_t round_at;  /* when the last round ended */

@@ -49,6 +49,7 @@ static void begin_collecting(struct ws_session *session, uint64_t time)
 	/* Hooks that began it said when. Else it is from now on that all of them see it. */
 	if (!session->in_round)
 		time = ws_read_raw_ns();
+	session->machine.began = time; /* a duration counts from then on */
 	session->collect_start = time;
 	session->collect_end = 0;
 	session->collecting = true;
@@ -154,15 +155,15 @@ static void kill_process(void *ctx, int pid)
 	struct ws_session *session = ctx;
 
 	if (pid != session->launch.pid)
-		kill(pid, session->options->kill_signal);
+		kill(pid, session->kill_signal);
 }
 
 static void kill_target(struct ws_session *session)
 {
-	if (!session->options->kill_signal || session->exited)
+	if (!session->kill_signal || session->exited)
 		return;
 	ws_drain_each(session->drain, kill_process, session);
-	kill(session->launch.pid, session->options->kill_signal);
+	kill(session->launch.pid, session->kill_signal);
 	session->killed = true;
 }
 
@@ -182,7 +183,7 @@ static void say_why_over(const struct ws_session *session)
 		return;
 	if (session->killed)
 		ws_say("%s: the target was sent SIG%s (--kill=none lets it run on)", why,
-		       sigabbrev_np(session->options->kill_signal));
+		       sigabbrev_np(session->kill_signal));
 	else
 		ws_say("%s: the target runs on unrecorded", why);
 }
@@ -283,6 +284,7 @@ void ws_session_init_machine(struct ws_session *session)
 
 	plan.delay = (uint64_t)(options->delay * 1e9);
 	plan.duration = (uint64_t)(options->duration * 1e9);
+	session->kill_signal = options->kill_signal;
 	plan.kill = options->kill_signal != 0;
 	ws_machine_init(&session->machine, &plan);
 	session->overwrite = options->overwrite;
@@ -399,6 +401,10 @@ static void perform_command(struct ws_session *session, const struct ws_control_
 			return;
 		}
 		set_last_report(session, session->main->path);
+	}
+	if (request->kind == WS_CONTROL_SHUTDOWN) {
+		session->kill_signal = request->signal;
+		session->machine.plan.kill = request->signal != 0;
 	}
 	session->answer_later = true;
 	refused = post_event(session, event);

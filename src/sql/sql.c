@@ -14,7 +14,6 @@
 #include <time.h>
 
 #include "sql/group_by.h"
-#include "sql/mistake.h"
 
 enum { MOST_TEXT = 256 << 20, MOST_REPORTS = 9 /* SQLite attaches at most ten */ };
 
@@ -262,8 +261,6 @@ static struct ws_cell make_query_cell(sqlite3_stmt *statement, int column, struc
 
 static int fail_query(struct ws_sql *sql, int rc, struct ws_err *err)
 {
-	struct ws_text hint = {0};
-
 	if (rc == SQLITE_AUTH)
 		return ws_fail(err,
 			       "SQL: a report can only be read: SELECT is understood, nothing that "
@@ -279,11 +276,7 @@ static int fail_query(struct ws_sql *sql, int rc, struct ws_err *err)
 			       sql->time_limit);
 	if (rc == SQLITE_INTERRUPT)
 		return ws_fail(err, "SQL: interrupted");
-	ws_sql_put_hint(&sql->reports[0], sqlite3_errmsg(sql->db), &hint);
-	ws_fail(err, "SQL: %s%.*s", sqlite3_errmsg(sql->db), (int)hint.len,
-		ws_text_or(hint.text, ""));
-	ws_text_free(&hint);
-	return -1;
+	return ws_fail(err, "SQL: %s", sqlite3_errmsg(sql->db));
 }
 
 static int send_rows(struct ws_sql *sql, sqlite3_stmt *statement, int columns,

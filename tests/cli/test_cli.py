@@ -141,32 +141,36 @@ def unknown_commands_and_options():
 @test
 def what_is_not_built_is_said():
     refused(
-        ["help", "launch"],
-        (
-            "'launch' (starting a program in an interactive session) is not built yet; "
-            "'profile --delay --duration' records a part of a run"
-        ),
+        ["help", "attach"],
+        "'attach' (recording a running process) is not built yet; 'profile' starts the program"
+        " that it records",
     )
     refused(
         ["status", "--network"],
         "status: --network: network metrics are not recorded, so there is nothing to check",
     )
+
+
+@test
+def options_are_where_they_belong():
+    """launch and start share the options of profile: each has its part of them."""
+    for command, option in (
+        ("launch", "--output=x"),
+        ("launch", "--duration=1"),
+        ("start", "--trace=nvtx"),
+        ("start", "--env-var=A=b"),
+        ("stop", "--trace=nvtx"),
+    ):
+        has(run(command, option)[2], f"{command}: unknown option {option.split('=')[0]}")
+    for command in ("launch", "start"):
+        shown = set(re.findall(r"(?m)^  (?:-., )? *--([a-z-]+)", run(command, "--help")[1]))
+        everything = set(re.findall(r"(?m)^  (?:-., )? *--([a-z-]+)", run("profile", "--help")[1]))
+        assert shown < everything and len(shown) > 15, (command, sorted(shown))
     refused(
-        ["status", "--session", "x"],
-        "status: --session: interactive sessions are not built yet: -e checks the machine",
-    )
-    refused(
-        ["status"],
+        ["profile", "--session=x", "true"],
         (
-            "interactive sessions are not built yet, so there is no session to show; 'warpsight"
-            " status -e' checks the machine"
-        ),
-    )
-    refused(
-        ["status", "-e", "false"],
-        (
-            "interactive sessions are not built yet, so there is no session to show; 'warpsight"
-            " status -e' checks the machine"
+            "profile: --session: profile makes a session of its own: give --session-new=NAME, or "
+            "run the program by 'warpsight launch'"
         ),
     )
 
@@ -399,7 +403,10 @@ def completion():
     same(sorted(complete("")), sorted([*commands(), "--help", "--version"]))
     same(complete("doctor", "--j"), ["--json"])
     same(complete("help", "vers"), ["version"])
-    same(sorted(complete("status", "--")), ["--environment", "--help", "--json"])
+    same(
+        sorted(complete("status", "--")),
+        ["--all", "--environment", "--help", "--json", "--session"],
+    )
     if "profile" in commands():
         has(complete("profile", "--trace", "nv"), "nvtx")
         has(complete("profile", "--trace", "=", "nvtx,os"), "nvtx,osrt")

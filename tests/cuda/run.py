@@ -110,9 +110,9 @@ def joined(r):
         same(
             "%s without exactly one call" % t,
             r.one(
-                """SELECT count(*) FROM CUPTI_ACTIVITY_KIND_%s w WHERE (SELECT count(*) FROM
-                    CUPTI_ACTIVITY_KIND_RUNTIME a WHERE a.correlationId = w.correlationId AND
-                    a.globalTid / 0x1000000 = w.globalPid / 0x1000000) != 1"""
+                """SELECT count(*) FROM CUPTI_ACTIVITY_KIND_%s w WHERE
+             (SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME a WHERE a.correlationId = w.correlationId
+              AND a.globalTid / 0x1000000 = w.globalPid / 0x1000000) != 1"""
                 % t
             ),
             0,

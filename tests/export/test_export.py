@@ -449,12 +449,6 @@ def queries_of_other_tools():
         )[0][2][:4],
         "cuda",
     )
-
-
-@test
-def machine_queries_of_other_tools():
-    """What they ask of devices, the schema's version and the kinds of copies."""
-    db = database("cuda")
     same(
         rows(
             db,

@@ -139,10 +139,9 @@ def joins(r):
     """Every piece of work has exactly one call of its process."""
     for t in ("KERNEL", "MEMCPY", "MEMSET"):
         bad = r.all(
-            """SELECT w.correlationId, (SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME a WHERE
-                a.correlationId = w.correlationId AND a.globalTid / 0x1000000 = w.globalPid /
-                0x1000000) n FROM CUPTI_ACTIVITY_KIND_%s w WHERE n != 1
-                AND w.copyKind NOT IN (11, 12, 13)""".replace(
+            """SELECT w.correlationId, (SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME a WHERE a.correlationId = w.correlationId
+                       AND a.globalTid / 0x1000000 = w.globalPid / 0x1000000) n FROM CUPTI_ACTIVITY_KIND_%s w
+                       WHERE n != 1 AND w.copyKind NOT IN (11, 12, 13)""".replace(
                 "AND w.copyKind NOT IN (11, 12, 13)", "" if t != "MEMCPY" else "AND w.copyKind < 11"
             )
             % t
@@ -152,9 +151,8 @@ def joins(r):
 
 def order(r):
     bad = r.one(
-        """SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN CUPTI_ACTIVITY_KIND_RUNTIME a ON
-            a.correlationId = k.correlationId AND a.globalTid / 0x1000000 = k.globalPid /
-            0x1000000 WHERE k.start < a.start OR k.end < k.start"""
+        """SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN CUPTI_ACTIVITY_KIND_RUNTIME a ON a.correlationId = k.correlationId
+                   AND a.globalTid / 0x1000000 = k.globalPid / 0x1000000 WHERE k.start < a.start OR k.end < k.start"""
     )
     same("kernels that began before their launch", bad, 0)
 
@@ -341,9 +339,8 @@ def names_of_streams():
     same(
         "names",
         r.all(
-            """SELECT n.value, (SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k WHERE k.streamId
-                = r.streamId AND k.contextId = r.contextId AND k.deviceId = r.deviceId) FROM
-                WARPSIGHT_NVTX_RESOURCE r JOIN StringIds n ON n.id = r.nameId"""
+            """SELECT n.value, (SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k WHERE k.streamId = r.streamId AND k.contextId = r.contextId AND
+                           k.deviceId = r.deviceId) FROM WARPSIGHT_NVTX_RESOURCE r JOIN StringIds n ON n.id = r.nameId"""
         ),
         [("urgent", 33)],
     )
@@ -414,9 +411,8 @@ def clock_for_long():
         stdout=subprocess.DEVNULL,
     )
     rows = Report(path).all(
-        """SELECT k.start - a.start, a.start FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN
-            CUPTI_ACTIVITY_KIND_RUNTIME a ON a.correlationId = k.correlationId WHERE k.gridX = 1
-            AND k.blockX = 32 AND k.rowid % 1000 = 3 ORDER BY a.start"""
+        """SELECT k.start - a.start, a.start FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN CUPTI_ACTIVITY_KIND_RUNTIME a
+                               ON a.correlationId = k.correlationId WHERE k.gridX = 1 AND k.blockX = 32 AND k.rowid % 1000 = 3 ORDER BY a.start"""
     )
     assert len(rows) > 100, len(rows)
     third = len(rows) // 3
@@ -432,8 +428,8 @@ def torch_counts(r, options=()):
         "SELECT start, end FROM NVTX_EVENTS WHERE text = 'profiled' OR textId = (SELECT id FROM"
         " StringIds WHERE value = 'profiled')"
     )[0]
-    inside = """ JOIN CUPTI_ACTIVITY_KIND_RUNTIME a ON a.correlationId = k.correlationId AND
-        a.globalTid / 0x1000000 = k.globalPid / 0x1000000 WHERE a.start BETWEEN %d AND %d""" % (
+    inside = """ JOIN CUPTI_ACTIVITY_KIND_RUNTIME a ON a.correlationId = k.correlationId AND a.globalTid / 0x1000000 = k.globalPid / 0x1000000
+                 WHERE a.start BETWEEN %d AND %d""" % (
         a,
         b,
     )
@@ -505,11 +501,9 @@ if A.torch:
     def profiled_kernels(rep):
         """Kernels launched within the range "profiled", an entry for each process."""
         rows = rep.all(
-            """SELECT n.globalTid / 0x1000000, count(*) FROM NVTX_EVENTS n JOIN
-                CUPTI_ACTIVITY_KIND_RUNTIME a ON a.globalTid / 0x1000000 = n.globalTid / 0x1000000
-                AND a.start BETWEEN n.start AND n.end JOIN CUPTI_ACTIVITY_KIND_KERNEL k ON
-                k.correlationId = a.correlationId AND k.globalPid / 0x1000000 = a.globalTid /
-                0x1000000 WHERE n.text = 'profiled' GROUP BY 1"""
+            """SELECT n.globalTid / 0x1000000, count(*) FROM NVTX_EVENTS n JOIN CUPTI_ACTIVITY_KIND_RUNTIME a ON a.globalTid / 0x1000000 =
+                          n.globalTid / 0x1000000 AND a.start BETWEEN n.start AND n.end JOIN CUPTI_ACTIVITY_KIND_KERNEL k ON k.correlationId = a.correlationId
+                          AND k.globalPid / 0x1000000 = a.globalTid / 0x1000000 WHERE n.text = 'profiled' GROUP BY 1"""
         )
         return [n for _, n in rows]
 

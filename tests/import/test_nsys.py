@@ -136,10 +136,7 @@ def nothing_of_nsys_is_lost_silently(t):
     eq((f["tableNameId"], f["rowId"]), ("SOMETHING_NEW", '{"a":"main","b":"x"}'))
     eq([(r["start"], r["end"], r["cpu"]) for r in d["WARPSIGHT_SCHED"]], [(100, 150, 2)])
     assert "SOMETHING_NEW has no table here" in t.err, t.err
-
-
-@test
-def missing_and_unknown_columns_are_said(t):
+    # Columns that are not there, and those that nothing takes.
     d = t.load(
         make_nsys(
             t,
@@ -267,64 +264,60 @@ def nsys_facts_streams_and_contexts(t):
         assert word in t.err, t.err
 
 
-SCHEMA_2_THREAD = 500 << 24 | 501
-SCHEMA_2 = (
-    "CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL)",
-    (
-        "INSERT INTO StringIds VALUES (10, 'void gemm<float>(int)'), (11, 'gemm'), (12,"
-        " 'cudaLaunchKernel_v7000'), (13, 'step'), (14, 'read'), (15, 'cudaMemcpyAsync_v3020')"
-    ),
-    (
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (demangledName INTEGER, shortName INTEGER,"
-        " start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, streamId INTEGER,"
-        " correlationId INTEGER, globalPid INTEGER, gridX INTEGER, gridY INTEGER, gridZ"
-        " INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER, staticSharedMemory INTEGER,"
-        " dynamicSharedMemory INTEGER)"
-    ),
-    (
-        "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (10, 11, 1000, 3000, 0, 1, 7, 5,"
-        f" {500 << 24}, 1, 1, 1, 64, 1, 1, 0, 0)"
-    ),
-    (
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, end INTEGER, deviceId INTEGER,"
-        " contextId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, bytes"
-        " INTEGER, copyKind INTEGER, srcKind INTEGER, dstKind INTEGER)"
-    ),
-    (
-        f"INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (3000, 3500, 0, 1, 7, 6, {500 << 24},"
-        " 2000000, 1, 0, 2)"
-    ),
-    (
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, eventClass"
-        " INTEGER, globalTid INTEGER, correlationId INTEGER, nameId INTEGER, returnValue"
-        " INTEGER)"
-    ),
-    (
-        f"INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (500, 700, 0, {SCHEMA_2_THREAD}, 5, 12,"
-        " 0), (710,"
-        f" 900, 0, {SCHEMA_2_THREAD}, 6, 15, 0)"
-    ),
-    (
-        "CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text INTEGER,"
-        " globalTid INTEGER)"
-    ),
-    f"INSERT INTO NVTX_EVENTS VALUES (400, 950, 59, 13, {SCHEMA_2_THREAD})",
-    (
-        "CREATE TABLE OSRT_API (start INTEGER, end INTEGER, eventClass INTEGER, globalTid"
-        " INTEGER, correlationId INTEGER, nameId INTEGER, returnValue INTEGER, nestingLevel"
-        " INTEGER)"
-    ),
-    f"INSERT INTO OSRT_API VALUES (100, 150, 27, {SCHEMA_2_THREAD}, 1, 14, 0, 0)",
-)
-
-
 @test
 def the_least_of_schema_2_is_enough(t):
     """As files of 2019: no processes, no names of threads, nothing about the machine, texts as
     numbers, columns in another order.
     """
     db = sqlite3.connect(t.path("old.sqlite"))
-    for sql in SCHEMA_2:
+    gtid = 500 << 24 | 501
+    for sql in (
+        "CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL)",
+        (
+            "INSERT INTO StringIds VALUES (10, 'void gemm<float>(int)'), (11, 'gemm'), (12,"
+            " 'cudaLaunchKernel_v7000'), (13, 'step'), (14, 'read'), (15, 'cudaMemcpyAsync_v3020')"
+        ),
+        (
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (demangledName INTEGER, shortName INTEGER,"
+            " start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, streamId INTEGER,"
+            " correlationId INTEGER, globalPid INTEGER, gridX INTEGER, gridY INTEGER, gridZ"
+            " INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER, staticSharedMemory INTEGER,"
+            " dynamicSharedMemory INTEGER)"
+        ),
+        (
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (10, 11, 1000, 3000, 0, 1, 7, 5,"
+            f" {500 << 24}, 1, 1, 1, 64, 1, 1, 0, 0)"
+        ),
+        (
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, end INTEGER, deviceId INTEGER,"
+            " contextId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, bytes"
+            " INTEGER, copyKind INTEGER, srcKind INTEGER, dstKind INTEGER)"
+        ),
+        (
+            f"INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (3000, 3500, 0, 1, 7, 6, {500 << 24},"
+            " 2000000, 1, 0, 2)"
+        ),
+        (
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, eventClass"
+            " INTEGER, globalTid INTEGER, correlationId INTEGER, nameId INTEGER, returnValue"
+            " INTEGER)"
+        ),
+        (
+            f"INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (500, 700, 0, {gtid}, 5, 12, 0), (710,"
+            f" 900, 0, {gtid}, 6, 15, 0)"
+        ),
+        (
+            "CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text INTEGER,"
+            " globalTid INTEGER)"
+        ),
+        f"INSERT INTO NVTX_EVENTS VALUES (400, 950, 59, 13, {gtid})",
+        (
+            "CREATE TABLE OSRT_API (start INTEGER, end INTEGER, eventClass INTEGER, globalTid"
+            " INTEGER, correlationId INTEGER, nameId INTEGER, returnValue INTEGER, nestingLevel"
+            " INTEGER)"
+        ),
+        f"INSERT INTO OSRT_API VALUES (100, 150, 27, {gtid}, 1, 14, 0, 0)",
+    ):
         db.execute(sql)
     db.commit()
     db.close()

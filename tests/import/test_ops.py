@@ -447,13 +447,11 @@ def gpu_time_breakdown_in_doubles(t):
         assert abs(copies[f"{name} (ns)"] - 1000 * v) <= 0.02, (name, copies, v)
 
 
-KERNEL_NS = [10 ** (i - 1) % 99 for i in range(1, 7)]
-
-
-def make_emitted_ranges(path):
-    """A database with ranges of torch.autograd.profiler.emit_nvtx around launches of kernels."""
+@test
+def nvtx_ranges_are_operators_where_there_are_none(t):
+    """As torch.autograd.profiler.emit_nvtx writes them: names with facts behind them."""
     gpid, gtid = 500 << 24, 500 << 24 | 501
-    db = sqlite3.connect(path)
+    db = sqlite3.connect(t.path("nvtx.sqlite"))
     ranges = [
         (0, 1000, "step 7"),
         (10, 400, "aten::linear, seq = 3, op_id = 1, sizes = [[2, 3], [3, 4]]"),
@@ -488,16 +486,11 @@ def make_emitted_ranges(path):
     )
     db.executemany(
         "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, 0, 7, ?, ?, 2)",
-        [(3000 + 100 * i, 3000 + 100 * i + KERNEL_NS[i - 1], i, gpid) for i in range(1, 7)],
+        [(3000 + 100 * i, 3000 + 100 * i + 10 ** (i - 1) % 99, i, gpid) for i in range(1, 7)],
     )
     db.commit()
+    lengths = [10 ** (i - 1) % 99 for i in range(1, 7)]
     db.close()
-
-
-@test
-def nvtx_ranges_are_operators_where_there_are_none(t):
-    """As torch.autograd.profiler.emit_nvtx writes them: names with facts behind them."""
-    make_emitted_ranges(t.path("nvtx.sqlite"))
 
     def rows(*args):
         return {
@@ -517,7 +510,7 @@ def nvtx_ranges_are_operators_where_there_are_none(t):
             if r["Device"] == "CPU"
         }
 
-    a, b, c, d, e, f = KERNEL_NS
+    a, b, c, d, e, f = lengths
     got = rows()
     eq(got[("aten::mm", "")], (2, 330, 310, a + c, a + c))
     eq(got[("aten::linear", "")], (1, 390, 90, a + b, b))

@@ -145,9 +145,8 @@ def mangled_kernels_of_nsys(t):
         "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET demangledName = 20, shortName = 20",
         "UPDATE CUDA_CALLCHAINS SET symbol = 21 WHERE stackDepth = 0",
         "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT start + 2000, end + 2000, deviceId,"
-        " contextId, streamId, 10, globalPid, 1, 2, registersPerThread, gridX, gridY, gridZ,"
-        " blockX, blockY, blockZ, graphNodeId, sharedMemoryExecuted, 20"
-        " FROM CUPTI_ACTIVITY_KIND_KERNEL",
+        " contextId, streamId, 10, globalPid, 1, 2, registersPerThread, gridX, gridY, gridZ, blockX,"
+        " blockY, blockZ, graphNodeId, sharedMemoryExecuted, 20 FROM CUPTI_ACTIVITY_KIND_KERNEL",
     ]
     d = t.load(make_nsys(t, "n.sqlite", 3, sql))
     eq(
@@ -250,9 +249,8 @@ def halves_of_slices(t):
     assert "without a beginning" not in err, err
     eq(
         t.query(
-            """SELECT s.start, s.end, n.value AS name, a.value AS args FROM WARPSIGHT_SLICE s JOIN
-                StringIds n ON n.id = s.nameId LEFT JOIN StringIds a ON a.id = s.argsId ORDER BY
-                s.start""",
+            """SELECT s.start, s.end, n.value AS name, a.value AS args FROM WARPSIGHT_SLICE s JOIN StringIds n ON n.id = s.nameId
+                  LEFT JOIN StringIds a ON a.id = s.argsId ORDER BY s.start""",
             "halves.wsrep",
         ),
         [
@@ -317,11 +315,10 @@ def ranks_stay_apart_in_chrome_json(t):
         ]
         t.run("import", "-q", "-f", "-o", "both.wsrep", *files)
         t.run("export", "-q", "-f", "-t", "chrome", "-o", "both.json", "both.wsrep")
-        sql = """SELECT k.end - k.start, s.value, count(r.start) AS calls, count(DISTINCT
-            k.globalPid) AS pids FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id =
-            k.shortName LEFT JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON r.correlationId =
-            k.correlationId AND r.globalTid & ~0xffffff = k.globalPid GROUP BY s.value ORDER BY
-            s.value"""
+        sql = """SELECT k.end - k.start, s.value, count(r.start) AS calls, count(DISTINCT k.globalPid) AS pids FROM CUPTI_ACTIVITY_KIND_KERNEL k
+                 JOIN StringIds s ON s.id = k.shortName
+                 LEFT JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON r.correlationId = k.correlationId AND r.globalTid & ~0xffffff = k.globalPid
+                 GROUP BY s.value ORDER BY s.value"""
         for report in ("both.wsrep", "both.json"):
             eq(t.query(sql, report), [[10000, "k0", 1, 1], [11000, "k1", 1, 1]])
             eq(
@@ -553,9 +550,8 @@ def stacks(t, text):
     """Of each sample, its frames as (symbol, module, address)."""
     path = t.write("perf.txt", text)
     rows = t.query(
-        """SELECT c.id, s.start, y.value AS symbol, m.value AS module, c.originalIP FROM
-            SAMPLING_CALLCHAINS c JOIN COMPOSITE_EVENTS s ON s.id = c.id JOIN StringIds y ON y.id
-            = c.symbol JOIN StringIds m ON m.id = c.module ORDER BY s.start, c.stackDepth""",
+        """SELECT c.id, s.start, y.value AS symbol, m.value AS module, c.originalIP FROM SAMPLING_CALLCHAINS c JOIN COMPOSITE_EVENTS s ON s.id = c.id
+                      JOIN StringIds y ON y.id = c.symbol JOIN StringIds m ON m.id = c.module ORDER BY s.start, c.stackDepth""",
         path,
     )
     out = {}

@@ -3,136 +3,6 @@ import sqlite3
 import struct
 
 
-GPU = {
-    "id": 0,
-    "name": "Test GPU",
-    "numSms": 10,
-    "totalGlobalMem": 1 << 33,
-    "warpSize": 32,
-    "maxThreadsPerMultiprocessor": 2048,
-}
-GEMM = {
-    "External id": 3,
-    "correlation": 11,
-    "stream": 7,
-    "grid": [4, 2, 1],
-    "block": [128, 1, 1],
-    "registers per thread": 32,
-    "shared memory": 64,
-    "est. achieved occupancy %": 50,
-}
-ADDMM = {
-    "External id": 3,
-    "Input Dims": [[5], [2, 3], [3, 5]],
-    "Ev Idx": 2,
-    "Odd": {"a": [1]},
-}
-ALL_REDUCE = {
-    "External id": 4,
-    "correlation": 12,
-    "stream": 20,
-    "Collective name": "allreduce",
-    "In msg nelems": 100,
-    "Out msg nelems": 100,
-    "Group size": 2,
-    "dtype": "Float",
-    "Process Group Name": "0",
-    "Process Group Ranks": "[0, 1]",
-    "grid": [1, 1, 1],
-    "block": [1, 1, 1],
-}
-
-
-def kineto_links(start, pid):
-    """A moment of memory, arrows and names, as `kineto` has them."""
-    return [
-        {
-            "ph": "i",
-            "cat": "cpu_instant_event",
-            "s": "t",
-            "name": "[memory]",
-            "pid": pid,
-            "tid": pid,
-            "ts": round(start + 5, 3),
-            "args": {
-                "Bytes": 1000,
-                "Addr": 4096,
-                "Total Allocated": 5000,
-                "Total Reserved": 9000,
-                "Device Type": 1,
-                "Device Id": 0,
-            },
-        },
-        {
-            "ph": "s",
-            "id": 11,
-            "pid": pid,
-            "tid": pid,
-            "ts": round(start + 10, 3),
-            "cat": "ac2g",
-            "name": "ac2g",
-        },
-        {
-            "ph": "f",
-            "id": 11,
-            "pid": 0,
-            "tid": 7,
-            "ts": round(start + 50.001, 3),
-            "cat": "ac2g",
-            "name": "ac2g",
-            "bp": "e",
-        },
-        {
-            "ph": "s",
-            "id": 5,
-            "pid": pid,
-            "tid": pid,
-            "ts": round(start + 2, 3),
-            "cat": "fwdbwd",
-            "name": "fwdbwd",
-        },
-        {
-            "ph": "f",
-            "id": 5,
-            "pid": pid,
-            "tid": pid,
-            "ts": round(start + 61, 3),
-            "cat": "fwdbwd",
-            "name": "fwdbwd",
-            "bp": "e",
-        },
-        {
-            "ph": "M",
-            "name": "process_name",
-            "pid": pid,
-            "tid": 0,
-            "ts": 0,
-            "args": {"name": "python3"},
-        },
-        {
-            "ph": "M",
-            "name": "thread_name",
-            "pid": pid,
-            "tid": pid,
-            "ts": 0,
-            "args": {"name": "main thread"},
-        },
-    ]
-
-
-def kineto_file(events, base, rank):
-    trace = {
-        "schemaVersion": 1,
-        "deviceProperties": [GPU],
-        "traceEvents": events,
-    }
-    if rank is not None:
-        trace["distributedInfo"] = {"backend": "nccl", "rank": rank, "world_size": 2}
-    if base:
-        trace["baseTimeNanoseconds"] = base
-    return trace
-
-
 def kineto(base=1700000000000000000, start=1000.0, pid=77, offset=0.0, rank=None):
     """A step with two operators, their calls and kernels, a copy, a collective, memory."""
 
@@ -152,7 +22,13 @@ def kineto(base=1700000000000000000, start=1000.0, pid=77, offset=0.0, rank=None
     events = [
         x("user_annotation", "ProfilerStep#3", 0, 100, {"External id": 1}),
         x("cpu_op", "aten::linear", 1, 40, {"External id": 2}),
-        x("cpu_op", "aten::addmm", 2.5, 30.125, ADDMM),
+        x(
+            "cpu_op",
+            "aten::addmm",
+            2.5,
+            30.125,
+            {"External id": 3, "Input Dims": [[5], [2, 3], [3, 5]], "Ev Idx": 2, "Odd": {"a": [1]}},
+        ),
         x(
             "cuda_runtime",
             "cudaLaunchKernel",
@@ -167,7 +43,16 @@ def kineto(base=1700000000000000000, start=1000.0, pid=77, offset=0.0, rank=None
             7.002,
             dict(
                 gpu,
-                **GEMM,
+                **{
+                    "External id": 3,
+                    "correlation": 11,
+                    "stream": 7,
+                    "grid": [4, 2, 1],
+                    "block": [128, 1, 1],
+                    "registers per thread": 32,
+                    "shared memory": 64,
+                    "est. achieved occupancy %": 50,
+                },
             ),
             0,
             7,
@@ -186,7 +71,20 @@ def kineto(base=1700000000000000000, start=1000.0, pid=77, offset=0.0, rank=None
             20,
             dict(
                 gpu,
-                **ALL_REDUCE,
+                **{
+                    "External id": 4,
+                    "correlation": 12,
+                    "stream": 20,
+                    "Collective name": "allreduce",
+                    "In msg nelems": 100,
+                    "Out msg nelems": 100,
+                    "Group size": 2,
+                    "dtype": "Float",
+                    "Process Group Name": "0",
+                    "Process Group Ranks": "[0, 1]",
+                    "grid": [1, 1, 1],
+                    "block": [1, 1, 1],
+                },
             ),
             0,
             20,
@@ -209,8 +107,97 @@ def kineto(base=1700000000000000000, start=1000.0, pid=77, offset=0.0, rank=None
             0,
             7,
         ),
-    ] + kineto_links(start + offset, pid)
-    return kineto_file(events, base, rank)
+        {
+            "ph": "i",
+            "cat": "cpu_instant_event",
+            "s": "t",
+            "name": "[memory]",
+            "pid": pid,
+            "tid": pid,
+            "ts": round(start + offset + 5, 3),
+            "args": {
+                "Bytes": 1000,
+                "Addr": 4096,
+                "Total Allocated": 5000,
+                "Total Reserved": 9000,
+                "Device Type": 1,
+                "Device Id": 0,
+            },
+        },
+        {
+            "ph": "s",
+            "id": 11,
+            "pid": pid,
+            "tid": pid,
+            "ts": round(start + offset + 10, 3),
+            "cat": "ac2g",
+            "name": "ac2g",
+        },
+        {
+            "ph": "f",
+            "id": 11,
+            "pid": 0,
+            "tid": 7,
+            "ts": round(start + offset + 50.001, 3),
+            "cat": "ac2g",
+            "name": "ac2g",
+            "bp": "e",
+        },
+        {
+            "ph": "s",
+            "id": 5,
+            "pid": pid,
+            "tid": pid,
+            "ts": round(start + offset + 2, 3),
+            "cat": "fwdbwd",
+            "name": "fwdbwd",
+        },
+        {
+            "ph": "f",
+            "id": 5,
+            "pid": pid,
+            "tid": pid,
+            "ts": round(start + offset + 61, 3),
+            "cat": "fwdbwd",
+            "name": "fwdbwd",
+            "bp": "e",
+        },
+        {
+            "ph": "M",
+            "name": "process_name",
+            "pid": pid,
+            "tid": 0,
+            "ts": 0,
+            "args": {"name": "python3"},
+        },
+        {
+            "ph": "M",
+            "name": "thread_name",
+            "pid": pid,
+            "tid": pid,
+            "ts": 0,
+            "args": {"name": "main thread"},
+        },
+    ]
+    trace = {
+        "schemaVersion": 1,
+        "deviceProperties": [
+            {
+                "id": 0,
+                "name": "Test GPU",
+                "numSms": 10,
+                "totalGlobalMem": 1 << 33,
+                "warpSize": 32,
+                "maxThreadsPerMultiprocessor": 2048,
+            }
+        ],
+        "traceEvents": events,
+    }
+    if rank is not None:
+        trace["distributedInfo"] = {"backend": "nccl", "rank": rank, "world_size": 2}
+    if base:
+        trace["baseTimeNanoseconds"] = base
+    return trace
 
 
 CHROME = [

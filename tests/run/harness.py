@@ -353,6 +353,9 @@ class Test:
         self.env = {
             k: v for k, v in os.environ.items() if not k.startswith(("WARPSIGHT", "NVTX_", "LD_"))
         }
+        self.runtime = os.path.join(self.dir, "runtime")  # sessions are looked for there
+        os.mkdir(self.runtime, 0o700)
+        self.env.update(XDG_RUNTIME_DIR=self.runtime)
         self.env.update(TMPDIR=self.tmp, LC_ALL="C.UTF-8", PYTHONDONTWRITEBYTECODE="1")
         self.keep = False
 

@@ -22,6 +22,7 @@ import test_options  # noqa: E402,F401
 import test_others  # noqa: E402,F401
 import test_programs  # noqa: E402,F401
 import test_sampling  # noqa: E402,F401
+import test_sessions  # noqa: E402,F401
 import test_starts  # noqa: E402,F401
 import test_traps  # noqa: E402,F401
 import test_target  # noqa: E402,F401

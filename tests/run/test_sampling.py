@@ -1137,8 +1137,7 @@ def burn(ms):
     end = time.thread_time() + ms / 1e3
     while time.thread_time() < end:
         sum(range(50))
-seconds = (float(sys.argv[2]),)
-threads = [threading.Thread(target=burn, args=seconds) for i in range(int(sys.argv[1]))]
+threads = [threading.Thread(target=burn, args=(float(sys.argv[2]),)) for i in range(int(sys.argv[1]))]
 [t.start() for t in threads]
 [t.join() for t in threads]
 """

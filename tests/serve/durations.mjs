@@ -26,7 +26,7 @@ function query(sql, file) {
 
 const clip = (e, [t0, t1]) => Math.max(0, Math.min(e.end, t1) - Math.max(e.start, t0));
 
-/** Own time by name of events that nest, each row (`key`) by itself, from a stack of open ones. */
+/** Own time by name of events that nest, each row (`key`) by itself, as a stack of open ones has it. */
 function ownTimes(events, window) {
   const own = new Map(),
     open = new Map();
@@ -259,8 +259,7 @@ test("columns of tables in the table of events: shown, sorted by, filtered by", 
   const ask = (path, p) =>
     t.eval(([a, q]) => window.warpsight.app.source.json(a, { r: 0, ...q }), [path, p]);
   const rows = query(
-    "SELECT k.start, k.end - k.start AS ns, gridX AS grid, k.streamId AS stream, s.value AS " +
-      "name, " +
+    "SELECT k.start, k.end - k.start AS ns, gridX AS grid, k.streamId AS stream, s.value AS name, " +
       "CAST(gridId AS TEXT) AS grid_id, globalPid >> 24 & 0xffffff AS pid " +
       "FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = k.demangledName",
     file,

@@ -112,15 +112,14 @@ async function roundsUntilSharp(l, t, what, before) {
   return rounds;
 }
 
-test("first view: page, files, session with its rows, tiles: four round trips", async () => {
+test("first view: the page, its files, the session with its rows, the tiles: four round trips", async () => {
   const s = await serve(make("over.wsrep", makeReport));
   await fewest(4, "first view", async () => {
     const l = await link(s);
     const t = await openOver(l);
     const rounds = await roundsUntilSharp(l, t, "the first view", 0);
     console.log(
-      `# first view after ${rounds} round trips: ` +
-        `${l.state.asked.map((x) => x.slice(0, 30)).join(" ")}`,
+      `# first view after ${rounds} round trips: ${l.state.asked.map((x) => x.slice(0, 30)).join(" ")}`,
     );
     await t.context.close();
     l.end();

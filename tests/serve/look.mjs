@@ -124,10 +124,7 @@ async function apart(name, png, block, by, byLarge) {
   equal(size, undefined, `sizes of ${name} and its reference`);
   if (process.env.WS_SHOTS)
     console.log(
-      `# ${name}: ` +
-        [6, 8, 10, 12, 16]
-          .map((x) => ((coarse.filter((d) => d > x).length / coarse.length) * 100).toFixed(2))
-          .join(" "),
+      `# ${name}: ${[6, 8, 10, 12, 16].map((x) => ((coarse.filter((d) => d > x).length / coarse.length) * 100).toFixed(2)).join(" ")}`,
     );
   return [
     away.filter((d) => d > by).length / away.length,
@@ -254,8 +251,7 @@ for (const name of ["overview", "step", "selection", "flame"])
       await LOOKS[name](t);
       const font = await looksLike(t, name);
       console.log(
-        `# ${font.map((v) => (v * 100).toFixed(2))} % of the blocks and of the larger blocks ` +
-          "differ",
+        `# ${font.map((v) => (v * 100).toFixed(2))} % of the blocks and of the larger blocks differ`,
       );
     },
     { ...CANVAS, bypassCSP: true },
@@ -379,9 +375,7 @@ for (const [what, viewport, deviceScaleFactor] of [
             b.width < 8
           )
             wrong.push(
-              `${e.className || e.title || e.textContent} at ` +
-                `${[b.left, b.right, b.bottom].map(Math.round)} of ${innerWidth} × ` +
-                `${innerHeight}`,
+              `${e.className || e.title || e.textContent} at ${[b.left, b.right, b.bottom].map(Math.round)} of ${innerWidth} × ${innerHeight}`,
             );
         boxes.forEach(([e, a], i) =>
           boxes
@@ -705,7 +699,7 @@ function lab(rgb, m) {
   return [116 * y - 16, 500 * (x - y), 200 * (y - z)];
 }
 
-test("the colour-blind tell meaningful colours apart, on light and on dark", async () => {
+test("colours that mean something are told apart by the colour-blind, on light and on dark", async () => {
   const { classColor, ownColor, CLASS_KERNEL, CHOICES, STATES, inkOn } = await moduleOf(
     "colors.ts",
     "",
@@ -872,7 +866,7 @@ withPage("copied SQL runs in query and finds the same rows", async (t) => {
   equal(
     refused,
     27,
-    "questions refused: GPU ranges, thread states, output; names of samples, threads on cores",
+    "questions refused: of ranges on GPUs, states of threads and output; of names of samples, Python's samples, threads on cores",
   );
 });
 
@@ -1171,8 +1165,7 @@ withPage("kernels and memory operations open to a row for each name, with its sh
   await until("the rows after a reload", async () => (await below()).length === 8).catch(
     async (e) => {
       throw new Error(
-        `${e.message}: ${await below()}; ` +
-          `${await t.eval(() => JSON.stringify(window.warpsight.app.stored.open))}`,
+        `${e.message}: ${await below()}; ${await t.eval(() => JSON.stringify(window.warpsight.app.stored.open))}`,
       );
     },
   );

@@ -680,7 +680,7 @@ withPage("rows: fold, hide, show, pin, reorder, filter, height, and all kept", a
 });
 
 withPage(
-  "rows: show one only, expand and collapse all below, drag rows and edges, resize panels",
+  "rows: show only one, expand and collapse all below, drag to another place, drag an edge, resize panels",
   async (t) => {
     const shown = () => t.eval(() => window.warpsight.app.rows.visible.map((r) => r.type));
     const menu = async (type, item) => {
@@ -966,8 +966,9 @@ withPage("hostile names are text everywhere", async (t) => {
       const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
       for (let n = walk.nextNode(); n; n = walk.nextNode())
         if (
-          /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c]/.test(n.data) ||
-          /[\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/.test(n.data)
+          /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/.test(
+            n.data,
+          )
         )
           wrong.push(n.data.slice(0, 60));
       for (const e of document.querySelectorAll("[title], [aria-label]"))
@@ -1284,8 +1285,7 @@ test("a report of ten million events", async () => {
     };
   });
   console.log(
-    `# zooming: ${(frames.n / frames.ms) * 1000} frames a second, ${frames.mean} ms of work ` +
-      "a frame",
+    `# zooming: ${(frames.n / frames.ms) * 1000} frames a second, ${frames.mean} ms of work a frame`,
   );
   await t.settled();
   const s2 = await t.eval(async () =>
@@ -1297,7 +1297,7 @@ test("a report of ten million events", async () => {
 
 /* ---- the server ---- */
 
-test("the server refuses what lacks the token, names another host, or is no file", async () => {
+test("the server refuses what lacks the token, is for another host, or is no file of its own", async () => {
   const one = await first();
   const u = new URL(one.url);
   equal((await get(one.url)).status, 200, "with the token");
@@ -1410,7 +1410,7 @@ async function openEmpty(server) {
 const names = (t) => t.eval(() => window.warpsight.app.reports.map((r) => r.name));
 const left = (dir) => readdirSync(dir).filter((n) => n.startsWith("warpsight-upload-"));
 
-test("open: a page without a report takes files by dialog and drop, or says no", async () => {
+test("open: a page without a report takes some by dialog and by drop, and says what it cannot take", async () => {
   const dir = mkdtempSync(join(folder, "upload-"));
   const s = await serve({ env: { ...process.env, TMPDIR: dir } });
   const a = make("first.wsrep", makeReport),
@@ -1475,7 +1475,7 @@ test("open: a page without a report takes files by dialog and drop, or says no",
   await t.end();
 });
 
-test("open: the server takes whole files of its own page, up to a size", async () => {
+test("open: the server takes files from its own page only, up to a size, and stays as it was when one breaks off", async () => {
   const dir = mkdtempSync(join(folder, "upload-"));
   const s = await serve({ env: { ...process.env, TMPDIR: dir } }, make("served.wsrep", makeReport));
   const origin = new URL(s.url).origin,
@@ -1556,7 +1556,7 @@ test("open: the server takes whole files of its own page, up to a size", async (
 
 /* The sanitizer of threads keeps back the signal that stops a recording. */
 if (process.env.WS_TEST_SANITIZE !== "thread")
-  test("record: the page runs its command as chosen, stops it, opens reports", async () => {
+  test("record: the page runs the command of the command line, as chosen, stops it, and opens the reports", async () => {
     const cwd = mkdtempSync(join(folder, "record-"));
     const s = await serve(
       { cwd },
@@ -1642,7 +1642,7 @@ if (process.env.WS_TEST_SANITIZE !== "thread")
     await t.end();
   });
 
-test("record: what cannot be run is said, the rest refused, the end stops it", async () => {
+test("record: a command that cannot be run is said; words that go astray are refused; the server's end stops a recording", async () => {
   const cwd = mkdtempSync(join(folder, "record-"));
   const s = await serve({ cwd }, "--record", "--", "./not-there");
   await post(`${s.url}api/record/start?nvtx=1`);
@@ -1667,7 +1667,7 @@ test("record: what cannot be run is said, the rest refused, the end stops it", a
   ok(existsSync(join(cwd, "report1.wsrep")), "the recording was ended in order");
 });
 
-test("open: traces are imported beside the page, with progress, for all pages", async () => {
+test("open: traces are imported beside the page, which shows how far it is, can cancel, and other pages see what comes of it", async () => {
   const dir = mkdtempSync(join(folder, "import-"));
   const s = await serve(
     { env: { ...process.env, TMPDIR: dir } },
@@ -1676,16 +1676,7 @@ test("open: traces are imported beside the page, with progress, for all pages", 
   const t = await open(s),
     other = await open(s);
   const trace = (n) =>
-    JSON.stringify(
-      Array.from({ length: n }, (_, ts) => ({
-        ph: "X",
-        ts,
-        dur: 1,
-        pid: 1,
-        tid: 2,
-        name: "imported",
-      })),
-    );
+    `[${Array.from({ length: n }, (_, i) => `{"ph":"X","ts":${i},"dur":1,"pid":1,"tid":2,"name":"imported"}`).join(",\n")}]`;
   const drop = (name, n) =>
     t.eval(
       ([name, text]) => {
@@ -1777,8 +1768,7 @@ test("live: a report that is being recorded grows on the page until it has ended
     "--",
     process.execPath,
     "-e",
-    "const f = require('fs'); const i = setInterval(() => { f.writeFileSync('beat', " +
-      "String(Date.now())); if (f.existsSync('stop')) clearInterval(i); }, 20)",
+    "const f = require('fs'); const i = setInterval(() => { f.writeFileSync('beat', String(Date.now())); if (f.existsSync('stop')) clearInterval(i); }, 20)",
   );
   await post(`${s.url}api/record/start?osrt=1`);
   await until("it runs", () => existsSync(join(cwd, "beat")));

@@ -105,7 +105,7 @@ test("compare: two reports, and two windows of them, name by name", async () => 
   await t.end();
 });
 
-test("compare: flame graphs of two windows as one, coloured by change, and a list", async () => {
+test("compare: flame graphs of two windows as one, red and blue by change of share, and the largest changes", async () => {
   const s = await serve(make("fa.wsrep", makeReport, "20"), make("fb.wsrep", makeReport, "10"));
   const t = await open(s);
   await t.page.click("[data-tab=compare]");
@@ -407,7 +407,7 @@ withPage(
 );
 
 withPage(
-  "the table of events is sorted as a plain sort is, by each column, both ways",
+  "the table of events is sorted by each column as a plain sort of all events is, both ways and page by page",
   async (t) => {
     const { base, lanes, all } = await t.eval(async () => {
       const { app } = window.warpsight,
@@ -589,7 +589,7 @@ withPage("the table of functions is sorted by each column and filtered", async (
 });
 
 withPage(
-  "stepping through matches reaches each once, those of one moment too, then the first",
+  "stepping through matches comes to each once, those of one moment too, and round to the first again",
   async (t) => {
     const all = await t.eval(
       async () =>
@@ -649,7 +649,7 @@ withPage(
 );
 
 withPage(
-  "keys: the end of a row, the event's menu, rows of tables; a link opens its window",
+  "by keyboard: the end of a row, the menu of the selected event, rows of tables; a link opens just the window that it was made of",
   async (t) => {
     const last = await t.eval(async () => {
       const { app } = window.warpsight,
@@ -738,7 +738,7 @@ withPage("help begins at its beginning; a marker whose note is given up is none"
 });
 
 withPage(
-  "a group of rows counts each event once; pinned rows and empty filters say so",
+  "statistics and events of a group of rows count each event once; a pinned row says what it is of; a filter that finds no row says so",
   async (t) => {
     const gpu = t.page.locator(".label[data-type=gpu]").first();
     const menu = async (label, item) => {

@@ -101,7 +101,7 @@ test("what is typed finds what the command finds, with types, and is copied whol
   await t.end();
 });
 
-test("queries have limits of rows and time, and end when stopped or not awaited", async () => {
+test("queries have limits of rows and time, and end when they are stopped or nobody waits", async () => {
   const s = await serve(make("limits.wsrep", makeReport));
   const t = await open(s);
   await t.page.click("[data-tab=sql]");

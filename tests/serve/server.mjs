@@ -58,8 +58,7 @@ test("slow clients and long answers keep nobody waiting", async () => {
   const posts = Array.from({ length: 6 }, () =>
     raw(
       Number(u.port),
-      `POST ${u.pathname}api/add?name=x HTTP/1.1\r\nHost: ${u.host}\r\nOrigin: ` +
-        `${u.origin}\r\nContent-Length: 1000\r\n\r\nabc`,
+      `POST ${u.pathname}api/add?name=x HTTP/1.1\r\nHost: ${u.host}\r\nOrigin: ${u.origin}\r\nContent-Length: 1000\r\n\r\nabc`,
     ),
   );
   await until(
@@ -92,14 +91,11 @@ test("what is no HTTP, or too much of it, is refused and harms nobody", async ()
   const odd = [
     "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + "\x00".repeat(200),
     `GET ${u.pathname} HTTP/1.1\r\n\r\n`, // no host
-    `GET ${u.pathname} HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nX: ` +
-      `${"y".repeat(200000)}\r\n\r\n`,
+    `GET ${u.pathname} HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nX: ${"y".repeat(200000)}\r\n\r\n`,
     `GET http://evil.example${u.pathname} HTTP/1.1\r\nHost: evil.example\r\n\r\n`,
     `GET ${u.pathname}${"a/".repeat(40000)} HTTP/1.1\r\nHost: localhost\r\n\r\n`,
-    `POST ${u.pathname}api/add?name=x HTTP/1.1\r\nHost: ${u.host}\r\nOrigin: ` +
-      `${u.origin}\r\nContent-Length: -1\r\n\r\n`,
-    `POST ${u.pathname}api/add?name=x HTTP/1.1\r\nHost: ${u.host}\r\nOrigin: ` +
-      `${u.origin}\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff1\r\nabc`,
+    `POST ${u.pathname}api/add?name=x HTTP/1.1\r\nHost: ${u.host}\r\nOrigin: ${u.origin}\r\nContent-Length: -1\r\n\r\n`,
+    `POST ${u.pathname}api/add?name=x HTTP/1.1\r\nHost: ${u.host}\r\nOrigin: ${u.origin}\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff1\r\nabc`,
   ];
   for (const text of odd) {
     const c = raw(Number(u.port), text);
@@ -136,8 +132,7 @@ test("more files at once than are taken, and numbers that are none", async () =>
   const open = Array.from({ length: 9 }, (_, i) =>
     raw(
       Number(u.port),
-      `POST ${u.pathname}api/add?name=f${i} HTTP/1.1\r\nHost: ${u.host}\r\nOrigin: ` +
-        `${u.origin}\r\nContent-Length: 1000\r\n\r\nabc`,
+      `POST ${u.pathname}api/add?name=f${i} HTTP/1.1\r\nHost: ${u.host}\r\nOrigin: ${u.origin}\r\nContent-Length: 1000\r\n\r\nabc`,
     ),
   );
   await until(

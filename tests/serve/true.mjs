@@ -57,10 +57,7 @@ const TRUTH = {
     select(
       "WARPSIGHT_SLICE",
       named,
-      `${thread(r.thread)} AND trackId = 0 AND ` +
-        (r.label
-          ? `(SELECT value FROM StringIds WHERE id = categoryId) = '${r.label}'`
-          : "ifnull((SELECT value FROM StringIds WHERE id = categoryId), '') NOT LIKE '%EVENTS'"),
+      `${thread(r.thread)} AND trackId = 0 AND ${r.label ? `(SELECT value FROM StringIds WHERE id = categoryId) = '${r.label}'` : "ifnull((SELECT value FROM StringIds WHERE id = categoryId), '') NOT LIKE '%EVENTS'"}`,
     ),
   gil: (r) => select("WARPSIGHT_GIL", "state", thread(r.thread)),
   sample: (r) => select("COMPOSITE_EVENTS", "''", thread(r.thread), "start"),
@@ -75,8 +72,7 @@ const TRUTH = {
       select(
         t,
         n,
-        `globalPid = ${r.process} AND deviceId = ${r.device} AND contextId = ${r.context} ` +
-          `AND streamId = ${r.stream}`,
+        `globalPid = ${r.process} AND deviceId = ${r.device} AND contextId = ${r.context} AND streamId = ${r.stream}`,
       ),
     ).join(" UNION ALL "),
   sync: (r) =>
@@ -98,15 +94,12 @@ const TRUTH = {
     select(
       "WARPSIGHT_SLICE",
       named,
-      "trackId = (SELECT id FROM WARPSIGHT_TRACK WHERE nameId = (SELECT min(id) FROM " +
-        `StringIds WHERE value = '${r.label.replace(/'/g, "''")}'))`,
+      `trackId = (SELECT id FROM WARPSIGHT_TRACK WHERE nameId = (SELECT min(id) FROM StringIds WHERE value = '${r.label.replace(/'/g, "''")}'))`,
     ),
   diagnostic: () =>
     `SELECT timestamp AS start, timestamp AS stop, text AS name FROM DIAGNOSTIC_EVENT`,
   cuda_other: (r) =>
-    `${select("CUPTI_ACTIVITY_KIND_OVERHEAD", named, thread(r.thread))} UNION ALL ` +
-    `${select("WARPSIGHT_CUDA_JIT", "operationType", thread(r.thread))} UNION ALL ` +
-    `${select("WARPSIGHT_CUDA_MODULE", "operationType", thread(r.thread), "start")}`,
+    `${select("CUPTI_ACTIVITY_KIND_OVERHEAD", named, thread(r.thread))} UNION ALL ${select("WARPSIGHT_CUDA_JIT", "operationType", thread(r.thread))} UNION ALL ${select("WARPSIGHT_CUDA_MODULE", "operationType", thread(r.thread), "start")}`,
 };
 
 /**
@@ -115,17 +108,14 @@ const TRUTH = {
  */
 function projected(r) {
   const ranges = query(
-    `SELECT start, "end" AS stop, text AS name FROM NVTX_EVENTS WHERE ${thread(r.thread)} ` +
-      `AND eventType = 59 AND domainId = ${r.domain} AND "end" IS NOT NULL`,
+    `SELECT start, "end" AS stop, text AS name FROM NVTX_EVENTS WHERE ${thread(r.thread)} AND eventType = 59 AND domainId = ${r.domain} AND "end" IS NOT NULL`,
   );
   const calls = query(
-    `SELECT start, "end" AS stop, correlationId AS id FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE ` +
-      `${thread(r.thread)}`,
+    `SELECT start, "end" AS stop, correlationId AS id FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE ${thread(r.thread)}`,
   );
   const work = GPU_TABLES.flatMap(([t]) =>
     query(
-      `SELECT start, "end" AS stop, correlationId AS id FROM ${t} WHERE globalPid = ` +
-        `${r.process} AND deviceId = ${r.device}`,
+      `SELECT start, "end" AS stop, correlationId AS id FROM ${t} WHERE globalPid = ${r.process} AND deviceId = ${r.device}`,
     ),
   );
   const caused = new Map(calls.map((c) => [c.id, work.filter((w) => w.id === c.id)]));
@@ -152,12 +142,10 @@ function projected(r) {
 function states(r, last) {
   const all = (sql) => query(sql).map((e) => ({ ...e, stop: e.stop ?? Infinity }));
   const spans = all(
-      `SELECT start, "end" AS stop, wokenTime AS woken, endState AS after FROM ` +
-        `WARPSIGHT_SCHED WHERE ${thread(r.thread)} ORDER BY start`,
+      `SELECT start, "end" AS stop, wokenTime AS woken, endState AS after FROM WARPSIGHT_SCHED WHERE ${thread(r.thread)} ORDER BY start`,
     ),
     gil = all(
-      `SELECT start, "end" AS stop, 'Waits for the GIL' AS name FROM WARPSIGHT_GIL WHERE ` +
-        `${thread(r.thread)} AND state = 3`,
+      `SELECT start, "end" AS stop, 'Waits for the GIL' AS name FROM WARPSIGHT_GIL WHERE ${thread(r.thread)} AND state = 3`,
     ),
     cuda = all(select("CUPTI_ACTIVITY_KIND_RUNTIME", named, thread(r.thread))),
     osrt = all(select("OSRT_API", named, thread(r.thread))),
@@ -268,8 +256,7 @@ async function checkStates(row, truth, last) {
       );
       if (under.length !== x.count || !colors.has(x.color))
         throw new Error(
-          `${x.count} states of colour ${x.color} at ${x.x0} of tile ${i} of scale ${k}, ` +
-            `want ${under.length} of ${[...colors]}`,
+          `${x.count} states of colour ${x.color} at ${x.x0} of tile ${i} of scale ${k}, want ${under.length} of ${[...colors]}`,
         );
       if (x.flags & 16 && x.busy !== Math.min(255, Math.floor((ran * 255) / px)))
         throw new Error(
@@ -322,8 +309,7 @@ function same(got, want, what) {
     b = want.map(key).sort();
   if (a.join() !== b.join())
     throw new Error(
-      `${what}: ${a.length} events, want ${b.length}; ${a.find((x, i) => x !== b[i])} ` +
-        `instead of ${b.find((x, i) => x !== a[i])}`,
+      `${what}: ${a.length} events, want ${b.length}; ${a.find((x, i) => x !== b[i])} instead of ${b.find((x, i) => x !== a[i])}`,
     );
 }
 
@@ -376,10 +362,7 @@ async function checkTiles(row, truth, last, names = []) {
       .concat([...want].filter((p) => !painted.has(p)));
     if (wrong.length)
       throw new Error(
-        `tile ${i} of scale ${k}: pixel ${wrong[0]} is ` +
-          (painted.has(wrong[0])
-            ? "painted, and nothing is there"
-            : "empty, and something is there"),
+        `tile ${i} of scale ${k}: pixel ${wrong[0]} is ${painted.has(wrong[0]) ? "painted, and nothing is there" : "empty, and something is there"}`,
       );
   }
 }
@@ -490,14 +473,10 @@ for (const [type, list] of kinds)
         const values =
           type === "counter"
             ? query(
-                "SELECT start, value FROM WARPSIGHT_COUNTER_VALUE WHERE counterId = (SELECT " +
-                  "c.id FROM WARPSIGHT_COUNTER c WHERE (SELECT value FROM StringIds WHERE id = " +
-                  `c.nameId) = '${row.label.replace(/'/g, "''")}' AND (SELECT value FROM ` +
-                  `StringIds WHERE id = c.groupId) = '${group.replace(/'/g, "''")}')`,
+                `SELECT start, value FROM WARPSIGHT_COUNTER_VALUE WHERE counterId = (SELECT c.id FROM WARPSIGHT_COUNTER c WHERE (SELECT value FROM StringIds WHERE id = c.nameId) = '${row.label.replace(/'/g, "''")}' AND (SELECT value FROM StringIds WHERE id = c.groupId) = '${group.replace(/'/g, "''")}')`,
               )
             : query(
-                "SELECT start, bytesInUse AS value FROM CUDA_GPU_MEMORY_USAGE_EVENTS WHERE " +
-                  `globalPid = ${row.process} AND deviceId = ${row.device}`,
+                `SELECT start, bytesInUse AS value FROM CUDA_GPU_MEMORY_USAGE_EVENTS WHERE globalPid = ${row.process} AND deviceId = ${row.device}`,
               );
         if (!values.length) throw new Error(`no values of ${row.label}`);
         values.sort((a, b) => a.start - b.start);

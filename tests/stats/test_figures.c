@@ -599,88 +599,69 @@ static int by_group_key(const void *first, const void *second)
 	return ws_compare(left->key, right->key);
 }
 
-enum { SPILL_TABLES = 3, SPILL_KEYS = 5000, SPILL_HELD = 700, SPILL_VALUES = 60000 };
-
-struct spill_case {
-	struct ws_groups all[SPILL_TABLES], some[SPILL_TABLES]; /* all keys, and the first ones */
-	struct ws_spill *spills;				/* the others, of `some` */
-	struct ws_group_sum *got;
-	size_t count, singles; /* of `got`; keys of those that had one value */
-};
-
-/* Add a value to a table that holds every key and to one that writes most of them down. */
-static void add_spill_value(struct spill_case *spilled, size_t t, uint64_t key, uint64_t value)
+/* Keys that are only written down, in tables that are crowded: the same sums as those of tables
+ * that hold all. */
+static void test_spilled_groups(void **ctx)
 {
-	struct ws_groups *some = &spilled->some[t];
-	bool is_full = some->count >= SPILL_HELD;
-	struct ws_dist *dist;
+	enum { TABLES = 3, KEYS = 5000, HELD = 700, VALUES = 60000 };
+	struct ws_groups all[TABLES] = {{0}}, some[TABLES] = {{0}};
+	struct ws_spill *spills = calloc(TABLES, sizeof(*spills));
+	struct ws_group_part parts[WS_SPILL_PARTS];
+	struct ws_group_sum *want, *got;
+	size_t wanted, count = 0, singles = 0;
 
-	ws_dist_add(ws_groups_get(&spilled->all[t], key), value);
-	if (is_full && ws_spill_add_first(&spilled->spills[t], lower_half(NULL, t, key), value))
-		return;
-	dist = is_full ? ws_groups_find(some, key) : ws_groups_get(some, key);
-	if (dist)
-		ws_dist_add(dist, value);
-	else
-		ws_spill_add(&spilled->spills[t], key, value);
-}
-
-static void fill_spill_case(struct spill_case *spilled)
-{
-	spilled->spills = calloc(SPILL_TABLES, sizeof(*spilled->spills));
-	for (unsigned t = 0; t < SPILL_TABLES; t++) {
-		/* Keys beyond that share the last part and have no first values, as a third of the
-		 * others. */
-		spilled->spills[t].shift = ws_choose_spill_shift(SPILL_KEYS);
-		spilled->spills[t].limit = SPILL_KEYS * 2;
+	(void)ctx;
+	for (unsigned t = 0; t < TABLES; t++) {
+		spills[t].shift =
+			ws_choose_spill_shift(KEYS); /* keys beyond that share the last part */
+		spills[t].limit = KEYS * 2; /* and have no first values, as a third of the others */
 	}
-	for (unsigned i = 0; i < SPILL_VALUES; i++) {
+	for (unsigned i = 0; i < VALUES; i++) {
 		uint64_t key = next_random() >> 20, value = next_random() >> 30,
 			 t = next_random() >> 40;
+		struct ws_dist *dist;
 
-		key = key % SPILL_KEYS * 3 | key % 7 / 3 << 33 | key % 2 << 40;
+		key = key % KEYS * 3 | key % 7 / 3 << 33 | key % 2 << 40;
 		if (i % 16 == 0)
-			key = 1 + i * 3 % (SPILL_KEYS * 2) + (UINT64_C(5) << 33); /* mostly once */
+			key = 1 + i * 3 % (KEYS * 2) + (UINT64_C(5) << 33); /* mostly once */
 		value = value % 50 ? value % 100000 : value << 3; /* also what takes 64 bits */
-		add_spill_value(spilled, t % SPILL_TABLES, key, value);
+		t %= TABLES;
+		ws_dist_add(ws_groups_get(&all[t], key), value);
+		if (some[t].count >= HELD &&
+		    ws_spill_add_first(&spills[t], lower_half(NULL, t, key), value))
+			continue;
+		dist = some[t].count < HELD ? ws_groups_get(&some[t], key)
+					    : ws_groups_find(&some[t], key);
+		if (dist)
+			ws_dist_add(dist, value);
+		else
+			ws_spill_add(&spills[t], key, value);
 	}
-}
-
-/* The sums that the crowded tables give: merged ones, and keys with a first value alone. */
-static void collect_spilled(struct spill_case *spilled, size_t room)
-{
-	struct ws_group_part parts[WS_SPILL_PARTS];
-
-	spilled->got = malloc(room * sizeof(*spilled->got));
-	ws_groups_merge_spilled(spilled->some, spilled->spills, SPILL_TABLES,
+	want = ws_groups_merge(all, TABLES, lower_half, NULL, &wanted);
+	got = malloc(wanted * sizeof(*got));
+	ws_groups_merge_spilled(some, spills, TABLES,
 				&(struct ws_spill_keys){lower_half, lower_half, NULL}, parts);
 	for (unsigned p = 0; p < WS_SPILL_PARTS; p++) {
-		assert_true(spilled->count + parts[p].count <= room);
-		memcpy(spilled->got + spilled->count, parts[p].group_sums,
-		       parts[p].count * sizeof(*spilled->got));
-		spilled->count += parts[p].count;
+		assert_true(count + parts[p].count <= wanted);
+		memcpy(got + count, parts[p].group_sums, parts[p].count * sizeof(*got));
+		count += parts[p].count;
 		free(parts[p].group_sums);
 	}
-	for (unsigned t = 0; t < SPILL_TABLES; t++)
-		for (unsigned f = 0; f < spilled->spills[t].firsts; f++)
-			for (size_t i = 0; i < spilled->spills[t].limit; i++) {
-				if (!spilled->spills[t].first_values[f].values[i])
+	for (unsigned t = 0; t < TABLES; t++)
+		for (unsigned f = 0; f < spills[t].firsts; f++)
+			for (size_t i = 0; i < spills[t].limit; i++) {
+				if (!spills[t].first_values[f].values[i])
 					continue;
-				assert_true(spilled->spills[t]
-						    .first_values[f]
-						    .used[i / WS_FIRSTS_PAGE] &&
-					    spilled->count < room);
-				spilled->got[spilled->count].key =
-					spilled->spills[t].first_values[f].upper | i;
-				spilled->got[spilled->count++].summary = ws_summarise_single_value(
-					spilled->spills[t].first_values[f].values[i] - 1);
-				spilled->singles++;
+				assert_true(spills[t].first_values[f].used[i / WS_FIRSTS_PAGE] &&
+					    count < wanted);
+				got[count].key = spills[t].first_values[f].upper | i;
+				got[count++].summary = ws_summarise_single_value(
+					spills[t].first_values[f].values[i] - 1);
+				singles++;
 			}
-}
-
-static void compare_groups(struct ws_group_sum *got, struct ws_group_sum *want, size_t count)
-{
-	qsort(want, count, sizeof(*want), by_group_key);
+	assert_int_equal(count, wanted);
+	assert_true(singles > 100 && singles < count);
+	qsort(want, wanted, sizeof(*want), by_group_key);
 	qsort(got, count, sizeof(*got), by_group_key);
 	for (size_t i = 0; i < count; i++) {
 		assert_true(got[i].key == want[i].key);
@@ -693,31 +674,14 @@ static void compare_groups(struct ws_group_sum *got, struct ws_group_sum *want, 
 		assert_true(fabs(got[i].summary.stddev - want[i].summary.stddev) <=
 			    1e-9 * (1 + want[i].summary.stddev));
 	}
-}
-
-/* Keys that are only written down, in tables that are crowded, give the same sums as tables that
- * hold all keys. */
-static void test_spilled_groups(void **ctx)
-{
-	struct spill_case spilled = {0};
-	struct ws_group_sum *want;
-	size_t wanted;
-
-	(void)ctx;
-	fill_spill_case(&spilled);
-	want = ws_groups_merge(spilled.all, SPILL_TABLES, lower_half, NULL, &wanted);
-	collect_spilled(&spilled, wanted);
-	assert_int_equal(spilled.count, wanted);
-	assert_true(spilled.singles > 100 && spilled.singles < spilled.count);
-	compare_groups(spilled.got, want, wanted);
-	for (unsigned t = 0; t < SPILL_TABLES; t++) {
-		ws_groups_free(&spilled.all[t]);
-		ws_groups_free(&spilled.some[t]);
-		ws_spill_free(&spilled.spills[t]);
+	for (unsigned t = 0; t < TABLES; t++) {
+		ws_groups_free(&all[t]);
+		ws_groups_free(&some[t]);
+		ws_spill_free(&spills[t]);
 	}
-	free(spilled.spills);
+	free(spills);
 	free(want);
-	free(spilled.got);
+	free(got);
 }
 
 static void test_order(void **state)

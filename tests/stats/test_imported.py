@@ -99,13 +99,6 @@ def database(path):
         (52, 510, None, GTID, "draw", 3),
         (62, 540, None, GTID, "draw", 4),
     )
-    add_network_metrics(db, make)
-    make("SYSCALL", span + "nameId", (400, 411, GTID, "openat"))
-    db.commit()
-    db.close()
-
-
-def add_network_metrics(db, make):
     text = "(metricsListId INTEGER, metricsIdx INTEGER, name TEXT, description TEXT, unit TEXT)"
     db.execute("CREATE TABLE TARGET_INFO_NETWORK_METRICS " + text)
     db.executemany(
@@ -137,6 +130,9 @@ def add_network_metrics(db, make):
         "start end globalId metricsListId metricsIdx value",
         (ms, 2 * ms, 88002, 2, 0, 12345),
     )
+    make("SYSCALL", span + "nameId", (400, 411, GTID, "openat"))
+    db.commit()
+    db.close()
 
 
 def one(total, name, *more):

@@ -12,22 +12,13 @@ function fourDigits(value: number): string {
   return Math.abs(value) >= 10 ? value.toFixed(2) : value.toFixed(3);
 }
 
-const MINUTE = 60e9,
-  HOUR = 60 * MINUTE,
-  DAY = 24 * HOUR;
-
-/** From a minute on: two units, of which the second is whole but for seconds. */
-function formatLong(ns: number): string {
-  if (ns >= DAY) return `${Math.floor(ns / DAY)} d ${Math.floor((ns % DAY) / HOUR)} h`;
-  if (ns >= HOUR) return `${Math.floor(ns / HOUR)} h ${Math.floor((ns % HOUR) / MINUTE)} min`;
-  const rounded = Math.round(ns / 1e7) * 1e7; // never 60.00 s
-  return `${Math.floor(rounded / MINUTE)} min ${((rounded % MINUTE) / 1e9).toFixed(2)} s`;
-}
-
 /** A duration with three to four significant digits: "12.34 ms". */
 export function formatDuration(ns: number): string {
   const a = Math.abs(ns);
-  if (a >= MINUTE) return `${ns < 0 ? "-" : ""}${formatLong(a)}`;
+  if (a >= 60e9) {
+    const minutes = Math.floor(a / 60e9);
+    return `${ns < 0 ? "-" : ""}${minutes} min ${((a - minutes * 60e9) / 1e9).toFixed(2)} s`;
+  }
   for (const [size, unit] of UNITS)
     if (a >= size || size === 1) {
       const value = ns / size;

@@ -243,7 +243,7 @@ const EN = {
   marker_note: "Note",
   edit_marker: "Note of this marker…",
   remove_marker: "Remove marker",
-  align_report: "Shift this report: the event begins at 0",
+  align_report: "Align this report's start of the event with 0",
   align: "Align reports",
   align_clock: "By wall time",
   align_first: "At the first event",

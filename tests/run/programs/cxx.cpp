@@ -1,5 +1,4 @@
-// cxx.cpp - C++ threads, a condition variable with a steady-clock timeout
-// (pthread_cond_clockwait), and exceptions through calls.
+// cxx.cpp - C++ threads, a condition variable with a steady-clock timeout (pthread_cond_clockwait), and exceptions through calls.
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -22,8 +21,7 @@ int main()
 		threads.emplace_back([&] {
 			for (int k = 0; k < 5; k++) {
 				std::unique_lock<std::mutex> l(m);
-				auto until = std::chrono::steady_clock::now() + 2ms;
-				if (cv.wait_until(l, until) == std::cv_status::timeout)
+				if (cv.wait_until(l, std::chrono::steady_clock::now() + 2ms) == std::cv_status::timeout)
 					timeouts++;
 			}
 		});

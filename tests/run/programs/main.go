@@ -1,5 +1,4 @@
-// main.go - goroutines on several threads, a child process, and files: Go makes its system calls
-// without libc unless cgo is used.
+// main.go - goroutines on several threads, a child process, and files: Go makes its system calls without libc unless cgo is used.
 package main
 
 import (

@@ -1,5 +1,4 @@
-// spin.go - burns CPU time in leaf, which direct and through share equally; leaf has no frame of
-// its own, so that frame pointers alone miss its callers.
+// spin.go - burns CPU time in leaf, which direct and through share equally; leaf has no frame of its own, so that frame pointers alone miss its callers.
 package main
 
 var sink [64]uint64

@@ -1,0 +1,50 @@
+/*
+ * commands.h - what the recorder of a session answers to start, stop, cancel, shutdown and status.
+ *
+ * A request is {"do": WORD, ...}. `start` may hold output, overwrite, capture, range, domain,
+ * range_end, duration (ns), stats, no_findings and export; `shutdown` a signal. The answer holds
+ * done, message and report; that of `stop` also what is to be done with the report (stats, export,
+ * overwrite).
+ */
+#ifndef WS_CONTROL_COMMANDS_H
+#define WS_CONTROL_COMMANDS_H
+
+#include <pthread.h>
+
+#include "control/mailbox.h"
+#include "control/message.h"
+
+/* What is to be done with the report of the collection that was started last. */
+struct ws_follow_up {
+	bool stats, overwrite, no_findings;
+	char *export_to; /* types, or NULL */
+};
+
+struct ws_commands {
+	struct ws_mailbox *mailbox;
+	char *program; /* what the session runs, for people */
+	pthread_mutex_t lock;
+	struct ws_follow_up follow_up;
+	char **told; /* reports whose names a command has been answered with */
+	size_t told_count, told_cap;
+};
+
+/* `program` is copied. */
+void ws_commands_init(struct ws_commands *commands, struct ws_mailbox *mailbox,
+		      const char *program);
+void ws_commands_free(struct ws_commands *commands);
+/* For ws_server_start: `commands` answers. */
+void ws_commands_answer(void *commands, const struct ws_message *request, struct ws_text *answer);
+
+/* Whether a `stop` or `shutdown` was answered with this report's name: then its sender prints it.
+ */
+bool ws_commands_has_told(struct ws_commands *commands, const char *report);
+
+/* The request of a `start`: its plan, and what belongs to it; texts are the message's. -1 with a
+ * message. */
+int ws_commands_read_start(const struct ws_message *message, struct ws_plan *plan,
+			   struct ws_control_request *request, struct ws_err *err);
+/* Note what a `start` wants done with its report. */
+void ws_commands_note_follow_up(struct ws_commands *commands, const struct ws_message *message);
+
+#endif
