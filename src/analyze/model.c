@@ -324,6 +324,31 @@ static uint64_t find_end_of_work(const struct ws_model *model, uint64_t since, u
 	return last;
 }
 
+/* What a process did before and after was not recorded. */
+static void cut_to_collections(struct ws_model *model)
+{
+	struct ws_cursor *cursor =
+		ws_cursor_open(model->report, WS_TABLE_collection, 0, UINT64_MAX);
+	uint64_t first = UINT64_MAX, last = 0;
+	bool open_end = false;
+	const uint64_t *values;
+
+	while (ws_cursor_next(cursor, &values)) {
+		first = ws_min(first, values[ws_collection_start]);
+		if (values[ws_collection_end] != WS_NO_TIME)
+			last = ws_max(last, values[ws_collection_end]);
+		else
+			open_end = true;
+	}
+	ws_cursor_close(cursor);
+	if (model->step_source != WS_STEPS_NONE)
+		return; /* steps are whole, and their GPU work may end later */
+	if (first != UINT64_MAX)
+		model->from = ws_max(model->from, first);
+	if (last && (!open_end || last > model->from))
+		model->to = ws_min(model->to, last);
+}
+
 static void choose_window(struct ws_model *model, const struct ws_model_options *options)
 {
 	uint64_t first, last;
@@ -352,6 +377,7 @@ static void choose_window(struct ws_model *model, const struct ws_model_options 
 		if (info->end != WS_NO_TIME && info->end > model->from)
 			model->to = ws_min(info->end, last);
 	}
+	cut_to_collections(model);
 	model->from = ws_max(model->from, options->from);
 	model->to = ws_min(model->to, options->to);
 	model->to = ws_max(model->to, model->from);
