@@ -324,29 +324,27 @@ static uint64_t find_end_of_work(const struct ws_model *model, uint64_t since, u
 	return last;
 }
 
-/* What a process did before and after was not recorded. */
-static void cut_to_collections(struct ws_model *model)
+/* From the start of the first collection to the end of the last; where that is not known, because
+ * the recorder died or the trace is another tool's, to the last event. */
+static void find_recorded_span(const struct ws_model *model, uint64_t *first, uint64_t *last)
 {
 	struct ws_cursor *cursor =
 		ws_cursor_open(model->report, WS_TABLE_collection, 0, UINT64_MAX);
-	uint64_t first = UINT64_MAX, last = 0;
-	bool open_end = false;
+	uint64_t start = UINT64_MAX, end = 0;
 	const uint64_t *values;
 
+	if (!ws_find_event_span(model->report, first, last))
+		*first = *last = ws_find_time_zero(model->report);
 	while (ws_cursor_next(cursor, &values)) {
-		first = ws_min(first, values[ws_collection_start]);
+		start = ws_min(start, values[ws_collection_start]);
 		if (values[ws_collection_end] != WS_NO_TIME)
-			last = ws_max(last, values[ws_collection_end]);
-		else
-			open_end = true;
+			end = ws_max(end, values[ws_collection_end]);
 	}
 	ws_cursor_close(cursor);
-	if (model->step_source != WS_STEPS_NONE)
-		return; /* steps are whole, and their GPU work may end later */
-	if (first != UINT64_MAX)
-		model->from = ws_max(model->from, first);
-	if (last && (!open_end || last > model->from))
-		model->to = ws_min(model->to, last);
+	if (start == UINT64_MAX || end <= start)
+		return;
+	*first = start;
+	*last = end;
 }
 
 static void choose_window(struct ws_model *model, const struct ws_model_options *options)
@@ -368,8 +366,7 @@ static void choose_window(struct ws_model *model, const struct ws_model_options 
 			model->process = find_target(model);
 		model->thread = find_main_thread(model, model->process);
 		info = ws_find_process(model->who, model->process);
-		if (!ws_find_event_span(model->report, &first, &last))
-			first = last = ws_find_time_zero(model->report);
+		find_recorded_span(model, &first, &last);
 		model->from = first;
 		if (model->has_cuda)
 			model->from = ws_max(first, info->start);
@@ -377,7 +374,6 @@ static void choose_window(struct ws_model *model, const struct ws_model_options 
 		if (info->end != WS_NO_TIME && info->end > model->from)
 			model->to = ws_min(info->end, last);
 	}
-	cut_to_collections(model);
 	model->from = ws_max(model->from, options->from);
 	model->to = ws_min(model->to, options->to);
 	model->to = ws_max(model->to, model->from);
