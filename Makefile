@@ -59,7 +59,8 @@ torture: deps-fuzz all
 
 nightly: all
 	@$(MAKE) check
-	@TORTURE_HOURS=2 TORTURE_KILLS=1000 TORTURE_STARTS=1000 $(MAKE) torture
+	@TORTURE_HOURS=2 TORTURE_KILLS=1000 TORTURE_STARTS=1000 TORTURE_CYCLES=2000 \
+		TORTURE_SESSIONS=100 $(MAKE) torture
 	@scripts/sanitize.sh asan --suite browser
 	@scripts/reproducible-test.sh
 

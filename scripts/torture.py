@@ -4,9 +4,10 @@ collections begun and ended, every fault, programs of all kinds, hostile input. 
 a step ends and a table of all at the end; what each printed is in BUILD/torture/STEP.log. Exit
 status 1 when anything failed.
 
-How much is done: TORTURE_KILLS, TORTURE_EVENTS, TORTURE_STARTS, TORTURE_FAULTS (of each kind and
-command; 0: every one), TORTURE_INPUTS (times the inputs of `make check`, under the sanitizers of
-addresses and undefined behaviour) and TORTURE_HOURS (of libFuzzer, all fuzzers together).
+How much is done: TORTURE_KILLS, TORTURE_EVENTS, TORTURE_STARTS, TORTURE_CYCLES (of start and stop
+in one session), TORTURE_SESSIONS (commanded at random), TORTURE_FAULTS (of each kind and command;
+0: every one), TORTURE_INPUTS (times the inputs of `make check`, under the sanitizers of addresses
+and undefined behaviour) and TORTURE_HOURS (of libFuzzer, all fuzzers together).
 """
 import os
 import platform
@@ -127,12 +128,14 @@ def fuzz(step, build):
     step.execute(["scripts/fuzz.sh"], FUZZ_SECONDS=str(max(1, int(seconds))), FUZZ_SEED="", CI="")
 
 
-# In this order. Sessions that are started and stopped from outside belong to `starts`: to the ways
-# that tests/run/test_starts.py lists.
+# In this order.
 STEPS = {
     "kills": run_suite("kill", WS_TEST_KILLS=amount("KILLS", 3000)),
     "storms": run_suite("exact", WS_TEST_EVENTS=amount("EVENTS", 72000000)),
     "starts": run_suite("starts", WS_TEST_STARTS=amount("STARTS", 10000)),
+    "sessions": run_suite(
+        "sessions", WS_TEST_CYCLES=amount("CYCLES", 10000), WS_TEST_STORMS=amount("SESSIONS", 500)
+    ),
     "hostile": run_suite("hostile", "others", "target", WS_TEST_TRUNCATIONS="100"),
     "faults": sum_faults,
     "programs": run_suite("programs", WS_TEST_PROGRAMS="all"),

@@ -3,8 +3,8 @@ test_sessions.py - programs under `warpsight launch`, and the commands that coll
 stop, cancel, shutdown, status, sessions.
 
 The program numbers its marks, so that a report of any part of its run must hold a stretch of
-numbers without a gap. WS_TEST_CYCLES starts and stops (200; `make nightly` takes 10,000) and
-WS_TEST_STORMS sequences of commands, kills and deaths in random order (12; 200) are made.
+numbers without a gap. WS_TEST_CYCLES starts and stops (200; `make torture` takes 10,000) and
+WS_TEST_STORMS sequences of commands, kills and deaths in random order (12; 500) are made.
 """
 import json
 import os
@@ -324,6 +324,36 @@ def shutdown_ends(t):
     t.eq(s.sockets(), [], "sockets")
     p.stdin.close()
     s.check_clean()
+
+
+@test("sessions")
+def profile_in_a_session(t):
+    s = Sessions(t)
+    argv = ["profile", "-t", "nvtx", "-s", "none"]
+
+    def begin(*options):
+        p = t.start(
+            [t.where.warpsight, *argv, *options, t.program("marks"), "1"], stdin=subprocess.PIPE
+        )
+        t.eq(t.line(p), b"marking\n", "the program runs")
+        return p
+
+    p = begin("--session-new=named", "-o", "first")
+    t.eq(s.status()["state"], "collecting", "it collects at once")
+    s.tool("stop", "--session=named")
+    t.eq(check_marks(t, t.path("first"))[0][0], 1, "from the beginning")
+    s.tool("start", "-o", "second")
+    s.tool("stop")
+    check_marks(t, t.path("second"))
+    s.end(p)
+    s.check_clean()
+    p = begin("-Y", "true", "-o", "x")
+    t.eq(s.status()["state"], "idle", "it waits")
+    s.tool("start", "-o", "third", "--no-findings")
+    t.contains(s.end(p), "Generated: .*/third.wsrep", "what profile says")
+    check_marks(t, t.path("third"))
+    s.check_clean()
+    t.eq(len(t.find_reports()), 3, "reports")
 
 
 @test("sessions")
