@@ -16,7 +16,7 @@
 #include "sql/sql.h"
 #include "store/store.h"
 
-enum { ROWS = 3000, QUERIES = 2500, QUERIES_EMULATED = 150 };
+enum { ROWS = 3000, QUERIES = 2500, QUERIES_SANITIZED = 600, QUERIES_EMULATED = 150 };
 
 static uint64_t state = 88172645463325252u;
 
@@ -375,7 +375,9 @@ static void test_random(void **ctx)
 	struct fixture *fixture = *ctx;
 	unsigned queries = QUERIES;
 
-	/* An emulated processor computes some thirty times slower. */
+	/* An emulated processor computes some thirty times slower, the sanitizers ten times. */
+	if (getenv("WS_TEST_SANITIZE"))
+		queries = QUERIES_SANITIZED;
 	if (getenv("WS_TEST_EMULATED"))
 		queries = QUERIES_EMULATED;
 	for (unsigned i = 0; i < queries; i++) {
