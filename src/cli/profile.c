@@ -1,14 +1,17 @@
 /*
  * profile.c - the command `profile`: run a program, record it, write a report when it ends.
  */
+#include <limits.h>
 #include <stdlib.h>
 
 #include "base/choose.h"
+#include "base/compiler.h"
 #include "cli/record_options.h"
 #include "cli/session.h"
 #include "cli/text.h"
 #include "control/folder.h"
 #include "text/json_write.h"
+#include "record/attached.h"
 
 extern const struct ws_command ws_cmd_profile;
 
@@ -75,13 +78,60 @@ static int record_in_session(const struct ws_record_options *options,
 	return status;
 }
 
+/* Options about starting a program say nothing of one that runs. */
+static int check_attach(const struct ws_record_options *options, char **target, struct ws_err *err)
+{
+	const struct {
+		bool given;
+		const char *name;
+	} about_start[] = {
+		{options->env.count, "--env-var"},
+		{options->run_as, "--run-as"},
+		{options->store_output, "--store-output"},
+		{!options->show_output, "--show-output"},
+		{!options->inherit, "--inherit-environment"},
+	};
+
+	if (!options->attach)
+		return 0;
+	if (options->attach < 0 || options->attach > INT_MAX)
+		return ws_fail(err, "--attach: %lld is no process id", (long long)options->attach);
+	if (target[0])
+		return ws_fail(err,
+			       "--attach: process %lld runs already, so there is no program to "
+			       "start, but '%s' is given",
+			       (long long)options->attach, target[0]);
+	for (size_t i = 0; i < WS_COUNT(about_start); i++)
+		if (about_start[i].given)
+			return ws_fail(err,
+				       "%s is about starting a program, but with --attach it "
+				       "runs already",
+				       about_start[i].name);
+	return 0;
+}
+
+/* What is recorded, where that is a process that runs; the caller frees the result afterwards. */
+static char **name_attached(const struct ws_record_options *options,
+			    struct ws_record_opts *record_opts)
+{
+	static char *unknown[] = {(char[]){"(not known)"}, NULL};
+	char **command = NULL;
+
+	if (!options->attach)
+		return NULL;
+	record_opts->attach = (int)options->attach;
+	command = ws_attached_command(record_opts->attach);
+	record_opts->argv = command ? command : unknown;
+	return command;
+}
+
 static int run_profile(void *values, int argc, char **argv)
 {
 	struct ws_record_options *options = values;
 	struct ws_record_opts record_opts = {0};
 	struct ws_filled_options filled = {0};
 	struct ws_err err;
-	char **target = argv;
+	char **target = argv, **attached;
 	int status;
 
 	if (options->command_file &&
@@ -92,7 +142,7 @@ static int run_profile(void *values, int argc, char **argv)
 	status = ws_list_events(options, "profile");
 	if (status >= 0)
 		return status;
-	if (!target[0]) {
+	if (!target[0] && !options->attach) {
 		ws_say("profile: no program to run: warpsight profile [options] [--] APP [ARG...]");
 		return WS_EXIT_USAGE;
 	}
@@ -101,25 +151,28 @@ static int run_profile(void *values, int argc, char **argv)
 		       "--session-new=NAME, or run the program by 'warpsight launch'");
 		return WS_EXIT_USAGE;
 	}
-	if (ws_fill_record_options(options, &record_opts, &filled, &err) ||
+	if (check_attach(options, target, &err) ||
+	    ws_fill_record_options(options, &record_opts, &filled, &err) ||
 	    ws_mention_left_out(options, &record_opts, &err)) {
 		ws_say("profile: %s", err.msg);
 		return WS_EXIT_USAGE;
 	}
 	record_opts.argv = target;
 	record_opts.command_line = ws_main_argv;
+	attached = name_attached(options, &record_opts);
 	if (options->session_new || options->start_later)
 		status = record_in_session(options, &record_opts);
 	else
 		status = record_target(options, &record_opts);
 	ws_free_filled_options(&record_opts, &filled);
+	free(attached);
 	return status;
 }
 
 const struct ws_command ws_cmd_profile = {
 	.name = "profile",
 	.summary = "Run a program and record what it does into a report.",
-	.usage = "[options] [--] APP [ARG...]",
+	.usage = "[options] [--] APP [ARG...] | [options] --attach PID",
 	.details = "Runs APP as if it ran alone (same terminal, same streams, same exit status) "
 		   "and records it and every process that it starts. "
 		   "The report has its name from the start and can be read while the program runs, "
@@ -127,7 +180,10 @@ const struct ws_command ws_cmd_profile = {
 		   "after a crash.\n\n"
 		   "The exit status is that of APP, 128 plus the signal when a signal ended it, "
 		   "127 when APP was not found and 126 when it could not be "
-		   "run. Messages go to standard error.",
+		   "run. Messages go to standard error.\n\n"
+		   "With --attach a process that runs already is recorded: its samples and context "
+		   "switches at once, NVTX, the OS runtime and CUDA where the hooks can be loaded "
+		   "into it. The exit status is then 0, whatever becomes of the process.",
 	.opts = ws_record_option_table,
 	.opts_size = sizeof(struct ws_record_options),
 	.left_out = WS_RECORD_AT(left_out),

@@ -25,7 +25,7 @@ struct ws_record_options {
 	int64_t sample_stack;
 	struct ws_left_out left_out;
 	double delay, duration, sync;
-	int64_t ring_memory, cuda_flush, samples_per_backtrace, stack_depth, stack_size;
+	int64_t attach, ring_memory, cuda_flush, samples_per_backtrace, stack_depth, stack_size;
 	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment,
 		keep_command_lines, start_later, lossless, resolve_symbols, source_info, stats,
 		quiet, strict, no_findings, cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop,

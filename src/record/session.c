@@ -61,6 +61,10 @@ static void look_at_target(struct ws_session *session)
 
 	if (session->exited)
 		return;
+	if (session->options->attach) {
+		session->exited = ws_attach_has_ended(&session->attached.target);
+		return;
+	}
 	follow_stop(session);
 	if (waitid(P_PID, (id_t)session->launch.pid, &info, WEXITED | WNOHANG | WNOWAIT) ||
 	    info.si_pid != session->launch.pid)
@@ -75,6 +79,9 @@ static bool is_finished(struct ws_session *session)
 	if (session->shut && session->machine.plan.interactive && !session->action_count &&
 	    (session->exited || !session->killed))
 		return true;
+	if (session->options->attach && !session->machine.plan.interactive)
+		return session->exited || ws_signals_interrupts() ||
+		       (session->machine.state == WS_MACHINE_OVER && !session->action_count);
 	if (!session->exited)
 		return false;
 	if (!session->options->wait_all ||
@@ -156,6 +163,16 @@ static uint64_t run_round(struct ws_session *session)
 	return bytes;
 }
 
+/* Nobody reads the rings meanwhile, which a few milliseconds allow. */
+static void load_into_attached(struct ws_session *session)
+{
+	if (!session->attach_now || !session->collecting)
+		return;
+	session->attach_now = false;
+	ws_attached_load(&session->attached, session->options, session->preload, session->area.path,
+			 session->main);
+}
+
 static void run_session(struct ws_session *session)
 {
 	for (;;) {
@@ -163,9 +180,10 @@ static void run_session(struct ws_session *session)
 		uint64_t bytes;
 
 		for (int sig; (sig = ws_signals_pending());)
-			if (!session->exited)
+			if (!session->exited && !session->options->attach)
 				kill(session->launch.pid, sig);
 		bytes = run_round(session);
+		load_into_attached(session);
 		if (is_finished(session))
 			break;
 		/* When the target has just ended the next round settles it: waiting first would be
@@ -193,6 +211,7 @@ static int finish_session(struct ws_session *session, struct ws_err *err)
 			session->drain); /* who has registered: perf's last records ask for them */
 		ws_perf_finish(session->perf, ws_or(session->collect_end, ws_read_raw_ns()));
 	}
+	ws_attached_unload(&session->attached, session->preload, session->main);
 	ws_session_sum_up(session);
 	session->starved.tee = NULL;
 	if (session->tee)
@@ -203,7 +222,9 @@ static int finish_session(struct ws_session *session, struct ws_err *err)
 	closer = ws_perf_free(session->perf);
 	ws_area_destroy(&session->area);
 	session->result->started = true;
-	if (session->exited && waitpid(session->launch.pid, &status, 0) == session->launch.pid)
+	if (session->options->attach)
+		session->result->status = 0;
+	else if (session->exited && waitpid(session->launch.pid, &status, 0) == session->launch.pid)
 		session->result->status = make_exit_code(status);
 	else if (session->shut) /* the target runs on */
 		session->result->status = 0;
@@ -231,6 +252,8 @@ static void respect_injection(struct ws_session *session)
 			 tool);
 		ws_sink_diagnostic(session->main, WS_WARNING, "cuda", 0, ws_read_raw_ns(), text);
 	}
+	if (session->options->attach)
+		return;
 	for (char **e = session->env; session->options->cuda && !tool && *e; e++) {
 		const char *value = *e + strlen(name);
 
@@ -270,13 +293,30 @@ static void make_drain(struct ws_session *session)
 		ws_python_bpf_start(session->python);
 }
 
+static void prepare_environment(struct ws_session *session)
+{
+	const struct ws_record_opts *options = session->options;
+
+	if (options->attach) {
+		session->env = ws_attached_environment(&session->attached);
+		return;
+	}
+	session->shut_out =
+		!ws_launch_can_read_hooks(options, session->preload, session->area.path);
+	session->env = ws_launch_environment(options, session->area.path,
+					     session->shut_out ? "" : session->preload,
+					     session->nvtx, session->cuda);
+}
+
 /* Everything up to the target's exec. On failure nothing is left behind. */
 static int begin_session(struct ws_session *session, struct ws_err *err_e)
 {
 	const struct ws_record_opts *options = session->options;
 	int out = -1, err = -1;
 
-	if (ws_gpu_tool_must_start(ws_find_gpu_tool(environ)))
+	if (options->attach && ws_attached_begin(&session->attached, options, err_e))
+		return -1;
+	if (!options->attach && ws_gpu_tool_must_start(ws_find_gpu_tool(environ)))
 		return ws_fail(err_e,
 			       "%s would wait for ever for a program that warpsight starts; put "
 			       "warpsight first: 'warpsight profile' and then the tool with "
@@ -288,21 +328,21 @@ static int begin_session(struct ws_session *session, struct ws_err *err_e)
 	if (ws_session_fill_arena(session, err_e))
 		return -1;
 	ws_session_init_machine(session);
-	session->shut_out =
-		!ws_launch_can_read_hooks(options, session->preload, session->area.path);
-	session->env = ws_launch_environment(options, session->area.path,
-					     session->shut_out ? "" : session->preload,
-					     session->nvtx, session->cuda);
+	prepare_environment(session);
 	if ((options->store_output || options->hide_output) &&
 	    !(session->tee = ws_tee_new(!options->hide_output, &out, &err, err_e)))
 		return -1;
-	if (ws_launch_prepare(&session->launch, options, session->env, out, err, err_e))
+	session->launch.pid = options->attach;
+	if (!options->attach &&
+	    ws_launch_prepare(&session->launch, options, session->env, out, err, err_e))
 		return -1;
 	make_drain(session);
 	session->main = ws_session_create_sink(session, NULL, 0, err_e);
 	if (!session->main) {
-		ws_launch_cancel(&session->launch);
-		waitpid(session->launch.pid, NULL, 0);
+		if (!options->attach) {
+			ws_launch_cancel(&session->launch);
+			waitpid(session->launch.pid, NULL, 0);
+		}
 		ws_python_free(session->python);
 		return -1;
 	}
@@ -395,11 +435,14 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 		reduce_rights(session);
 		ws_area_admit(&session->area);
 		ws_session_commit_reports(session); /* so that there is something to recover */
-		error = ws_launch_go(&session->launch);
+		error = options->attach ? 0 : ws_launch_go(&session->launch);
 		if (error) {
 			ret = report_exec_failure(session, error, err);
 		} else {
-			session->starved.target = session->launch.pid;
+			if (options->attach) /* what there is of the report stays */
+				session->starved.report = NULL;
+			else
+				session->starved.target = session->launch.pid;
 			session->starved.tee = session->tee;
 			ws_session_settle_old_report(session, NULL);
 			if (session->tee)
@@ -409,6 +452,7 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 		}
 	}
 	ws_starved_watch(NULL);
+	ws_attached_end(&session->attached);
 	ws_session_settle_old_report(session, NULL);
 	ws_area_destroy(&session->area);
 	ws_code_free(session->code);

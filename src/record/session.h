@@ -12,6 +12,7 @@
 #include <limits.h>
 
 #include "control/mailbox.h"
+#include "record/attached.h"
 #include "record/closer.h"
 #include "record/code.h"
 #include "record/drain.h"
@@ -39,6 +40,8 @@ struct ws_session {
 	struct ws_sink *main;
 	size_t sink_count;
 	struct ws_launch launch;
+	struct ws_attached attached; /* instead, where options->attach */
+	bool attach_now; /* the hooks are to be loaded into the process that is attached to */
 	struct ws_tee *tee;
 	struct ws_starved starved;
 	char **env;

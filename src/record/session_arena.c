@@ -24,6 +24,8 @@ int ws_session_make_arena(struct ws_session *session, struct ws_err *err)
 {
 	uid_t owner = (uid_t)-1;
 
+	if (session->options->attach && session->attached.target.user != geteuid())
+		owner = session->attached.target.user;
 	if (session->options->run_as) {
 		struct passwd *pw = getpwnam(session->options->run_as);
 
@@ -67,8 +69,8 @@ static void fill_domain_texts(struct ws_session *session)
 
 bool ws_session_wants_python(const struct ws_record_opts *options)
 {
-	return options->python.sampling || options->python.gil || options->python.cuda_stacks ||
-	       options->python.function_n;
+	return !options->attach && (options->python.sampling || options->python.gil ||
+				    options->python.cuda_stacks || options->python.function_n);
 }
 
 static void fill_stacks(const struct ws_record_opts *options, struct ws_arena *arena)
@@ -202,8 +204,10 @@ int ws_session_find_hooks(struct ws_session *session, struct ws_err *err)
 	if (session->options->osrt && add_preload(session, "libwarpsight-osrt.so", err))
 		return -1;
 	session->perf_opts = session->options->perf;
+	session->perf_opts.attach = session->options->attach != 0;
 	session->perf_opts.all_switches = session->options->lossless;
-	session->perf_opts.signals = session->options->perf.sample && ws_perf_refused();
+	session->perf_opts.signals =
+		session->options->perf.sample && !session->options->attach && ws_perf_refused();
 	if (session->perf_opts.signals && add_preload(session, "libwarpsight-sample.so", err))
 		return -1;
 	if (session->options->cuda) {

@@ -54,6 +54,7 @@ static void begin_collecting(struct ws_session *session, uint64_t time)
 	session->collect_end = 0;
 	session->collecting = true;
 	session->stays_open = false;
+	session->attach_now = session->options->attach && !session->attached.loaded;
 	atomic_store(&session->area.arena->collect_from, time);
 	atomic_store(&session->area.arena->collect_to, 0);
 	ws_drain_collect(session->drain, time, 0);
@@ -160,7 +161,7 @@ static void kill_process(void *ctx, int pid)
 
 static void kill_target(struct ws_session *session)
 {
-	if (!session->kill_signal || session->exited)
+	if (!session->kill_signal || session->exited || session->options->attach)
 		return;
 	ws_drain_each(session->drain, kill_process, session);
 	kill(session->launch.pid, session->kill_signal);

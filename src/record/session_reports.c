@@ -503,7 +503,8 @@ void ws_session_discard_reports(struct ws_session *session)
 
 void ws_session_sum_up(struct ws_session *session)
 {
-	explain_empty(session);
+	if (!session->options->attach)
+		explain_empty(session);
 	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
 		if (sink->path)
 			write_summary(session, sink, count_unregistered(session));
