@@ -31,6 +31,7 @@
 #define PATIENCE_NS UINT64_C(3000000000) /* in which a thread must be found that stands well */
 #define CALL_SECONDS 5.0
 #define TRY_PAUSE_NS 3000000
+#define ROUNDS_A_RANK 15
 
 /* ---- looking ---- */
 
@@ -111,24 +112,58 @@ void ws_attach_close(struct ws_attach_target *target)
 
 /* ---- threads ---- */
 
-/* Thread ids of the process, those first that wait in a system call. */
+/* Thread ids of the process, the ones that a stop disturbs least first. */
 struct threads {
-	int *tids;
-	size_t count, cap, waiting;
+	struct thread {
+		int tid, rank;
+	} * list;
+	size_t count, cap;
 };
 
-static bool waits_in_call(int pid, const char *tid)
+enum { RANK_PLAIN, RANK_TIMED, RANK_RUNNING, RANK_DELICATE };
+
+/*
+ * What a stop does to a thread that waits in this system call. Most are made again by the kernel;
+ * those that wait for a time remember it in the kernel; some are not made again, and only by us.
+ */
+static int rank_call(long nr)
 {
-	char path[300], word[16] = "";
+	static const long plain[] = {SYS_read, SYS_readv, SYS_wait4, SYS_waitid},
+			  timed[] = {SYS_futex, SYS_nanosleep, SYS_clock_nanosleep, SYS_ppoll,
+				     SYS_pselect6};
+
+	for (size_t i = 0; i < WS_COUNT(plain); i++)
+		if (plain[i] == nr)
+			return RANK_PLAIN;
+	for (size_t i = 0; i < WS_COUNT(timed); i++)
+		if (timed[i] == nr)
+			return RANK_TIMED;
+	return RANK_DELICATE;
+}
+
+static int rank_thread(int pid, int tid)
+{
+	char path[64], word[16] = "";
 	FILE *file;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%s/syscall", pid, tid);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
 	file = fopen(path, "re");
 	if (file && fscanf(file, "%15s", word) != 1)
 		word[0] = 0;
 	if (file)
 		fclose(file);
-	return isdigit((unsigned char)word[0]);
+	if (!isdigit((unsigned char)word[0]))
+		return RANK_RUNNING;
+	return rank_call(strtol(word, NULL, 10));
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+	const struct thread *left = a, *right = b;
+
+	if (left->rank != right->rank)
+		return ws_compare(left->rank, right->rank);
+	return ws_compare(left->tid, right->tid);
 }
 
 static void list_threads(int pid, struct threads *threads)
@@ -137,7 +172,7 @@ static void list_threads(int pid, struct threads *threads)
 	char path[64];
 	DIR *dir;
 
-	threads->count = threads->waiting = 0;
+	threads->count = 0;
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	dir = opendir(path);
 	while (dir && (entry = readdir(dir))) {
@@ -145,15 +180,13 @@ static void list_threads(int pid, struct threads *threads)
 
 		if (tid <= 0)
 			continue;
-		ws_grow(threads->tids, threads->cap, threads->count + 1);
-		threads->tids[threads->count++] = tid;
-		if (!waits_in_call(pid, entry->d_name))
-			continue;
-		threads->tids[threads->count - 1] = threads->tids[threads->waiting];
-		threads->tids[threads->waiting++] = tid;
+		ws_grow(threads->list, threads->cap, threads->count + 1);
+		threads->list[threads->count++] = (struct thread){tid, rank_thread(pid, tid)};
 	}
 	if (dir)
 		closedir(dir);
+	if (threads->count)
+		qsort(threads->list, threads->count, sizeof(*threads->list), compare_ranks);
 }
 
 struct search {
@@ -192,20 +225,27 @@ static struct ws_inside *find_thread(struct search *search, struct ws_err *err)
 	struct timespec pause = {0, TRY_PAUSE_NS};
 	struct ws_inside *inside;
 
-	do {
+	for (int round = 0; ws_read_raw_ns() < search->deadline; round++) {
+		int most;
+
 		list_threads(search->target->pid, &search->threads);
 		if (!search->threads.count || ws_attach_has_ended(search->target)) {
 			ws_fail(err, "process %d has ended", search->target->pid);
 			return NULL;
 		}
+		/* Those that a stop disturbs more are left alone for a while. */
+		most = search->threads.list[0].rank + round / ROUNDS_A_RANK;
 		for (size_t i = 0; i < search->threads.count; i++) {
-			int found = try_thread(search, search->threads.tids[i], &inside, err);
+			int found = search->threads.list[i].rank <= most
+					    ? try_thread(search, search->threads.list[i].tid,
+							 &inside, err)
+					    : 0;
 
 			if (found)
 				return found > 0 ? inside : NULL;
 		}
 		nanosleep(&pause, NULL);
-	} while (ws_read_raw_ns() < search->deadline);
+	}
 	ws_fail(err, "no thread of process %d came to a place where libraries can be loaded",
 		search->target->pid);
 	return NULL;
@@ -357,7 +397,7 @@ static int open_search(struct search *search, const struct ws_attach_target *tar
 static void close_search(struct search *search)
 {
 	ws_process_code_free(search->code);
-	free(search->threads.tids);
+	free(search->threads.list);
 }
 
 /* The session's path and the libraries but the first, each with its NUL, and an empty one. */

@@ -60,8 +60,9 @@ struct ws_inside {
 	uint8_t xstate[XSTATE_MOST] __attribute__((aligned(64)));
 	size_t xstate_size;
 	uint64_t mask;
-	bool changed; /* the thread's state is another than that */
-	bool left;    /* it was left to come back by itself */
+	bool restarted; /* `regs` are before a system call that is made again by hand */
+	bool changed;	/* the thread's state is another than that */
+	bool left;	/* it was left to come back by itself */
 };
 
 bool ws_inside_is_supported(void)
@@ -144,7 +145,9 @@ static void restart_by_hand(struct ws_inside *inside)
 	regs->rax = regs->orig_rax;
 	regs->orig_rax = UINT64_MAX;
 	regs->rip -= 2; /* the instruction `syscall` */
-	inside->changed = true;
+	inside->restarted = true;
+	/* At once: the program would see the failure if we were killed here. */
+	ptrace(PTRACE_SETREGS, inside->tid, NULL, regs);
 }
 
 static int read_state(struct ws_inside *inside, struct ws_err *err)
@@ -163,12 +166,18 @@ static int read_state(struct ws_inside *inside, struct ws_err *err)
 	return 0;
 }
 
-static void write_state(struct ws_inside *inside)
+/* Everything but the general registers. */
+static void write_masks(struct ws_inside *inside)
 {
 	struct iovec xstate = {inside->xstate, inside->xstate_size};
 
 	ptrace(PTRACE_SETREGSET, inside->tid, (void *)NT_X86_XSTATE, &xstate);
 	ptrace(PTRACE_SETSIGMASK, inside->tid, (void *)sizeof(inside->mask), &inside->mask);
+}
+
+static void write_state(struct ws_inside *inside)
+{
+	write_masks(inside);
 	ptrace(PTRACE_SETREGS, inside->tid, NULL, &inside->regs);
 }
 
@@ -250,7 +259,7 @@ long ws_inside_syscall(const struct ws_inside *inside)
 {
 	long result = (long)inside->regs.rax;
 
-	if (inside->changed)
+	if (inside->restarted)
 		return (long)inside->regs.rax;
 	if ((long)inside->regs.orig_rax < 0 ||
 	    (result != -ERESTARTSYS && result != -ERESTARTNOINTR && result != -ERESTARTNOHAND &&
@@ -293,7 +302,8 @@ static struct user_regs_struct regs_without_help(const struct ws_inside *inside)
 	struct user_regs_struct regs = inside->regs;
 	long nr = ws_inside_syscall(inside);
 
-	if (nr < 0 || inside->changed)
+	regs.orig_rax = UINT64_MAX;
+	if (nr < 0 || inside->restarted)
 		return regs;
 	regs.rax = (unsigned long long)nr;
 	regs.rip -= 2;
@@ -397,8 +407,9 @@ static int begin_call(struct ws_inside *inside, const struct ws_inside_call *cal
 	regs.orig_rax = UINT64_MAX;
 	regs.eflags &= ~UINT64_C(0x500); /* direction, single step */
 	inside->changed = true;
-	if (ptrace(PTRACE_SETSIGMASK, inside->tid, (void *)sizeof(all), &all) ||
-	    ptrace(PTRACE_SETREGS, inside->tid, NULL, &regs))
+	/* The mask last: should we be killed in between, the frame brings its own back. */
+	if (ptrace(PTRACE_SETREGS, inside->tid, NULL, &regs) ||
+	    ptrace(PTRACE_SETSIGMASK, inside->tid, (void *)sizeof(all), &all))
 		return ws_fail_errno(err, "cannot set the registers of thread %d",
 				     (int)inside->tid);
 	return 0;
@@ -421,17 +432,20 @@ static bool is_fault(int sig)
 	       sig == SIGTRAP || sig == SIGSYS || sig == SIGABRT;
 }
 
-/* The place of a stop at the entry of a system call is left for the one where signals are looked
- * for: there the state is put back. */
+/*
+ * The place of a stop at the entry of a system call is left for the one where signals are looked
+ * for: there the state is put back exactly. rt_sigreturn itself is not made, because it would have
+ * the kernel forget how long the interrupted call still has; what it would do is done here, the
+ * registers last and all at once, so that the thread may be left alone at any moment.
+ */
 static int leave_syscall(struct ws_inside *inside, struct ws_err *err)
 {
-	struct user_regs_struct regs;
+	struct user_regs_struct regs = regs_without_help(inside);
 	int status;
 
-	if (ptrace(PTRACE_GETREGS, inside->tid, NULL, &regs))
+	write_masks(inside);
+	if (ptrace(PTRACE_SETREGS, inside->tid, NULL, &regs))
 		return ws_fail_errno(err, "thread %d is gone", (int)inside->tid);
-	regs.orig_rax = UINT64_MAX; /* makes no call */
-	ptrace(PTRACE_SETREGS, inside->tid, NULL, &regs);
 	ptrace(PTRACE_INTERRUPT, inside->tid, NULL, NULL);
 	ptrace(PTRACE_CONT, inside->tid, NULL, NULL);
 	while (wait_for_stop(inside->tid, deadline_after(STOP_MS / 1e3), &status)) {
