@@ -46,7 +46,7 @@ const struct ws_command *const ws_commands[] = {
 };
 
 const struct ws_planned_command ws_planned_commands[] = {
-	{"attach", "recording a running process", "'profile' starts the program that it records"},
+	{"attach", "recording a running process", "'profile --attach PID' does that"},
 	{"serve", "showing reports to a browser", "'view' does that"},
 	{"diff", "comparing two reports",
 	 "'view A B' compares them in the browser, and the files of 'stats -f csv -o' can be "

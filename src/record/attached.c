@@ -80,14 +80,27 @@ static void write_diagnostic(struct ws_sink *sink, enum ws_severity severity, co
 
 static bool wants_hooks(const struct ws_record_opts *options)
 {
-	return options->nvtx || options->osrt || options->cuda;
+	return options->nvtx || options->osrt;
+}
+
+/* Whether the process has mapped a file whose name begins so. */
+static bool has_mapped(int pid, const char *name)
+{
+	struct ws_text text = {0};
+	bool found = false;
+
+	read_file(pid, "maps", &text);
+	for (const char *at = ws_text_or(text.text, ""); !found && (at = strchr(at, '/')); at++)
+		found = !strncmp(at + 1, name, strlen(name));
+	ws_text_free(&text);
+	return found;
 }
 
 /* What the hooks would have recorded, in the words of --trace. */
 static const char *name_hooks(const struct ws_record_opts *options, char buf[64])
 {
-	snprintf(buf, 64, "%s%s%s", options->nvtx ? ", NVTX" : "",
-		 options->osrt ? ", the OS runtime" : "", options->cuda ? ", CUDA" : "");
+	snprintf(buf, 64, "%s%s", options->nvtx ? ", NVTX" : "",
+		 options->osrt ? ", the OS runtime" : "");
 	return buf + 2;
 }
 
@@ -142,6 +155,16 @@ void ws_attached_load(struct ws_attached *attached, const struct ws_record_opts 
 	struct ws_late_state state;
 	struct ws_err err = {""};
 
+	if (options->cuda && has_mapped(attached->target.pid, "libcuda.so"))
+		write_diagnostic(sink, WS_WARNING,
+				 "CUDA is not recorded: the process was attached to, and its CUDA "
+				 "was initialised before. 'warpsight profile APP' records it from "
+				 "the program's start.");
+	if (options->python.sampling && (has_mapped(attached->target.pid, "libpython") ||
+					 has_mapped(attached->target.pid, "python")))
+		write_diagnostic(sink, WS_INFO,
+				 "Stacks have no frames of Python, because the process was "
+				 "attached to; its interpreter's own functions are there.");
 	if (!wants_hooks(options))
 		return;
 	if (ws_attach_load(&attached->target, libraries, session, &state, &err)) {

@@ -210,7 +210,7 @@ int ws_session_find_hooks(struct ws_session *session, struct ws_err *err)
 		session->options->perf.sample && !session->options->attach && ws_perf_refused();
 	if (session->perf_opts.signals && add_preload(session, "libwarpsight-sample.so", err))
 		return -1;
-	if (session->options->cuda) {
+	if (session->options->cuda && !session->options->attach) {
 		/* Loaded by the driver; preloaded too, so that it stands between libcupti and a
 		 * profiler inside the program. */
 		if (ws_find_hook_library("libwarpsight-cuda.so", session->cuda,
