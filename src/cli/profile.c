@@ -114,15 +114,10 @@ static int check_attach(const struct ws_record_options *options, char **target, 
 static char **name_attached(const struct ws_record_options *options,
 			    struct ws_record_opts *record_opts)
 {
-	static char *unknown[] = {(char[]){"(not known)"}, NULL};
-	char **command = NULL;
-
 	if (!options->attach)
 		return NULL;
 	record_opts->attach = (int)options->attach;
-	command = ws_attached_command(record_opts->attach);
-	record_opts->argv = command ? command : unknown;
-	return command;
+	return record_opts->argv = ws_attached_command(record_opts->attach);
 }
 
 static int run_profile(void *values, int argc, char **argv)

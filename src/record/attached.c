@@ -60,7 +60,7 @@ char **ws_attached_command(int pid)
 
 	read_file(pid, "cmdline", &text);
 	if (!text.len)
-		return NULL;
+		ws_text_add(&text, "(not known)", sizeof("(not known)"));
 	for (size_t at = 0; at < text.len; at += strlen(text.text + at) + 1)
 		count++;
 	argv = ws_malloc((count + 1) * sizeof(*argv) + text.len + 1);

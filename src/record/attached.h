@@ -31,7 +31,7 @@ void ws_attached_unload(struct ws_attached *attached, const char *libraries, str
 void ws_attached_end(struct ws_attached *attached);
 
 /* The program and arguments of a process, NULL-terminated, in one piece of memory for the caller to
- * free; NULL when they cannot be read. */
+ * free; a word that says so where they cannot be read. */
 char **ws_attached_command(int pid);
 
 #endif
