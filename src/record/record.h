@@ -14,9 +14,9 @@
 #include "record/python.h"
 
 struct ws_record_opts {
-	char **argv;	    /* the target and its arguments, NULL-terminated */
-	int attach; /* pid of a process that runs already and is recorded instead of starting
-		       `argv`, which says what it is; 0: none */
+	char **argv; /* the target and its arguments, NULL-terminated */
+	int attach;  /* pid of a process that runs already and is recorded instead of starting
+			`argv`, which says what it is; 0: none */
 	const char *output; /* template of the report's name; NULL for the default */
 	bool overwrite;
 	bool nvtx, osrt, cuda; /* what to trace */
