@@ -15,6 +15,10 @@
  *     ws_mark("cache flushed");               // a moment
  *     ws_name_thread("loader");
  *
+ *     ws_start();                             // from here on: warpsight profile -c program
+ *     ...
+ *     ws_stop();
+ *
  *     WS_RANGE("solve");                      // GCC, Clang: until the end of the block, whatever
  * leaves it ws::range guard("solve");               // the same in C++
  *
@@ -407,6 +411,41 @@ static inline void ws_mark_event(const ws_event *event)
 	});
 }
 
+/* ---- collections ---- */
+
+/*
+ * Begin and end what `warpsight profile --capture-range=program` collects; in effect when the call
+ * returns. They do nothing without warpsight, with another capture range, or when it is so already.
+ */
+static inline void ws_collect_turn(int on)
+{
+	typedef void (*fn)(int);
+	static fn turn;
+	static int looked;
+	union {
+		void *symbol;
+		fn function;
+	} found;
+
+	if (!__atomic_load_n(&looked, __ATOMIC_ACQUIRE)) {
+		found.symbol = dlsym(NULL, "warpsight_collect"); /* in all that is loaded */
+		__atomic_store_n(&turn, found.function, __ATOMIC_RELAXED);
+		__atomic_store_n(&looked, 1, __ATOMIC_RELEASE);
+	}
+	if (__atomic_load_n(&turn, __ATOMIC_RELAXED))
+		__atomic_load_n(&turn, __ATOMIC_RELAXED)(on);
+}
+
+static inline void ws_start(void)
+{
+	ws_collect_turn(1);
+}
+
+static inline void ws_stop(void)
+{
+	ws_collect_turn(0);
+}
+
 /* ---- names ---- */
 
 /* A domain, made once and kept. NULL when nobody listens, which is as good. */
@@ -503,6 +542,12 @@ static inline void ws_mark(const char *text)
 static inline void ws_mark_event(const ws_event *e)
 {
 	(void)e;
+}
+static inline void ws_start(void)
+{
+}
+static inline void ws_stop(void)
+{
 }
 static inline ws_domain ws_domain_create(const char *name)
 {

@@ -252,7 +252,7 @@ static int fill_perf_options(const struct ws_record_options *options,
 		perf_opts->core_events = "instructions";
 	perf_opts->os_events = options->os_events;
 	perf_opts->ftrace = options->ftrace;
-	perf_opts->later = options->delay > 0;
+	perf_opts->later = options->delay > 0 || strcmp(options->capture_range, "none") != 0;
 	if (options->core_events)
 		option = "cpu-core-events";
 	if (!perf_opts->sample && !perf_opts->count_events &&
@@ -378,6 +378,64 @@ static int fill_stack_options(const struct ws_record_options *options,
 	return 0;
 }
 
+/* RANGE[@DOMAIN], cut at the last @ that has no \ before it, into one allocation. */
+static char *split_capture_range(const char *text, const char **domain)
+{
+	char *range = ws_malloc(strlen(text) + 2), *out = range;
+
+	*domain = NULL;
+	for (; *text; text++) {
+		if (*text == '\\' && text[1] == '@')
+			text++;
+		else if (*text == '@' && !*domain) {
+			*out++ = 0;
+			*domain = out;
+			continue;
+		}
+		*out++ = *text;
+	}
+	*out = 0;
+	return range;
+}
+
+static int fill_nvtx_capture(const struct ws_record_options *options,
+			     struct ws_record_opts *record_opts, struct ws_filled_options *filled,
+			     struct ws_err *err)
+{
+	if (!options->nvtx_capture || !*options->nvtx_capture)
+		return ws_fail(err, "--capture-range=nvtx needs the range: --nvtx-capture=RANGE");
+	filled->capture_range =
+		split_capture_range(options->nvtx_capture, &record_opts->capture_domain);
+	record_opts->capture_range = filled->capture_range;
+	if (strlen(record_opts->capture_range) >= WS_CAPTURE_NAME ||
+	    strlen(ws_text_or(record_opts->capture_domain, "")) >= WS_CAPTURE_NAME)
+		return ws_fail(err, "--nvtx-capture: a name may have %u bytes",
+			       WS_CAPTURE_NAME - 1);
+	record_opts->nvtx = true; /* what begins a collection is recorded, too */
+	return 0;
+}
+
+static int fill_capture_options(const struct ws_record_options *options,
+				struct ws_record_opts *record_opts,
+				struct ws_filled_options *filled, struct ws_err *err)
+{
+	struct ws_plan *plan = &record_opts->plan;
+
+	*plan = (struct ws_plan){.range_end = WS_RANGE_END_STOP_SHUTDOWN};
+	if (ws_plan_read_capture(options->capture_range, &plan->capture, err))
+		return -1;
+	if (options->capture_range_end &&
+	    ws_plan_read_range_end(options->capture_range_end, plan, err))
+		return -1;
+	if (plan->capture == WS_CAPTURE_NVTX)
+		return fill_nvtx_capture(options, record_opts, filled, err);
+	if (options->nvtx_capture)
+		ws_warn("--nvtx-capture has no effect without --capture-range=nvtx");
+	if (options->capture_range_end && plan->capture == WS_CAPTURE_NONE)
+		ws_warn("--capture-range-end has no effect without --capture-range");
+	return 0;
+}
+
 int ws_fill_record_options(const struct ws_record_options *options,
 			   struct ws_record_opts *record_opts, struct ws_filled_options *filled,
 			   struct ws_err *err)
@@ -405,6 +463,8 @@ int ws_fill_record_options(const struct ws_record_options *options,
 		return ws_fail(err, "--delay: a time cannot be negative");
 	if (options->duration < 0)
 		return ws_fail(err, "--duration: a time cannot be negative");
+	if (fill_capture_options(options, record_opts, filled, err))
+		return -1;
 	if (options->ring_memory < 1 || options->ring_memory > 4000)
 		return ws_fail(err, "--ring-memory: give 1 to 4000 MiB");
 	record_opts->nvtx_domains = ws_text_or(options->domain_include, options->domain_exclude);
@@ -461,6 +521,7 @@ void ws_free_filled_options(struct ws_record_opts *record_opts, struct ws_filled
 	free_texts(&filled->env);
 	free_texts(&filled->dirs);
 	ws_python_functions_free(&record_opts->python);
+	free(filled->capture_range);
 }
 
 int ws_mention_left_out(const struct ws_record_options *options, struct ws_record_opts *record_opts,

@@ -120,8 +120,26 @@ const struct ws_opt ws_record_option_table[] = {
 	 "Stop collecting after this long, then send the target the signal of --kill. 0: at the "
 	 "target's end.",
 	 "0", .also = WS_IN_START},
+	{"capture-range", 'c', WS_OPT_ENUM, AT(capture_range), "RANGE",
+	 "none,cudaProfilerApi,nvtx,program|hotkey=none",
+	 "Collect only while a range of the program is open: from cudaProfilerStart to "
+	 "cudaProfilerStop (cudaProfilerApi), while an NVTX range of the name of --nvtx-capture is "
+	 "open (nvtx), or from ws_start to ws_stop of warpsight/annotate.h "
+	 "(program).",
+	 "none", .also = WS_IN_START},
+	{"nvtx-capture", 'p', WS_OPT_STRING, AT(nvtx_capture), "RANGE[@DOMAIN|@*]", NULL,
+	 "The NVTX range of --capture-range=nvtx: of the default domain, of a named one, or of any "
+	 "(@*). A \\ before an @ makes it part of the name.",
+	 NULL, .also = WS_IN_START},
+	{"capture-range-end", 0, WS_OPT_STRING, AT(capture_range_end), "HOW", NULL,
+	 "What the end of the range does: none (the collection goes on), stop (it ends, the target "
+	 "runs on), stop-shutdown (and the target is sent the signal of --kill), repeat[:N] (each "
+	 "range, or each of the first N, makes a report of its own), repeat-shutdown:N (and then "
+	 "the signal). By default stop-shutdown.",
+	 NULL, .also = WS_IN_START},
 	{"kill", 0, WS_OPT_STRING, AT(kill), "SIGNAL", NULL,
-	 "Signal to send to the target when the duration is over: none, sigterm, sigkill, another "
+	 "Signal to send to the target when the duration, or the last capture range, is over: "
+	 "none, sigterm, sigkill, another "
 	 "name or a number. With none the target runs on unrecorded, and profile waits for it.",
 	 "sigterm"},
 	{"sync", 0, WS_OPT_SECONDS, AT(sync), "SECONDS", NULL,

@@ -18,7 +18,8 @@ struct ws_record_options {
 		*event_sample, *ftrace, *threshold, *stack_threshold, *cuda_stacks,
 		*cuda_stack_threshold, *python_sampling, *python_functions, *python_backtrace,
 		*frequency_given, *python_frequency_given, *period_given, *event_interval,
-		*event_frequency, *cuda_graphs, *cuda_events, *cuda_apis;
+		*event_frequency, *cuda_graphs, *cuda_events, *cuda_apis, *capture_range,
+		*capture_range_end, *nvtx_capture;
 	struct ws_list env, symbols, debug_symbols;
 	const char *session, *session_new;
 	const char *jit_names;
@@ -39,6 +40,7 @@ extern const struct ws_opt ws_record_option_table[];
 /* What ws_fill_record_options allocates. */
 struct ws_filled_options {
 	struct ws_list env, dirs;
+	char *capture_range; /* with its domain behind it */
 };
 
 /* What the options mean. -1 with a message. `filled` must live as long as `record_opts` is used;

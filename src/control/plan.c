@@ -12,10 +12,9 @@ static const struct {
 	const char *name;
 	bool is_word; /* of --capture-range */
 } captures[WS_CAPTURES] = {
-	[WS_CAPTURE_NONE] = {"none", true},	  [WS_CAPTURE_CUDA] = {"cudaProfilerApi", true},
-	[WS_CAPTURE_NVTX] = {"nvtx", true},	  [WS_CAPTURE_HOTKEY] = {"hotkey", true},
-	[WS_CAPTURE_PROGRAM] = {"program", true}, [WS_CAPTURE_STEPS] = {"steps", false},
-	[WS_CAPTURE_USER] = {"start", false},
+	[WS_CAPTURE_NONE] = {"none", true},    [WS_CAPTURE_CUDA] = {"cudaProfilerApi", true},
+	[WS_CAPTURE_NVTX] = {"nvtx", true},    [WS_CAPTURE_PROGRAM] = {"program", true},
+	[WS_CAPTURE_STEPS] = {"steps", false}, [WS_CAPTURE_USER] = {"start", false},
 };
 
 static const struct {
@@ -47,7 +46,7 @@ int ws_plan_read_capture(const char *text, enum ws_capture *capture, struct ws_e
 			return 0;
 		}
 	return ws_fail(err,
-		       "--capture-range: '%s' is none of none, cudaProfilerApi, nvtx, hotkey, "
+		       "--capture-range: '%s' is none of none, cudaProfilerApi, nvtx, "
 		       "program",
 		       text);
 }

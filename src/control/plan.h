@@ -17,7 +17,6 @@ enum ws_capture {
 	WS_CAPTURE_NONE,    /* the target's start, or the delay after it */
 	WS_CAPTURE_CUDA,    /* cudaProfilerStart */
 	WS_CAPTURE_NVTX,    /* an NVTX range of a certain name */
-	WS_CAPTURE_HOTKEY,  /* a key in the terminal, which begins and ends ranges by turns */
 	WS_CAPTURE_PROGRAM, /* ws_start() of warpsight/control.h */
 	WS_CAPTURE_STEPS,   /* steps of the program, by number */
 	WS_CAPTURE_USER,    /* the command `start` */

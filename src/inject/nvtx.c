@@ -674,6 +674,14 @@ static bool is_recording_wanted(void)
 	return ws_rt->arena && ws_rt->features & WS_FEATURE_NVTX;
 }
 
+/* For Python, whose NVTX is a package of its own that may not be there. */
+WS_EXPORT void warpsight_mark(const char *text);
+void warpsight_mark(const char *text)
+{
+	if (text && is_recording_wanted())
+		mark_utf8(text);
+}
+
 static void fill_function_table(const struct nx_callbacks *callbacks, const struct nvtx_slot *slot,
 				size_t n)
 {
@@ -683,7 +691,7 @@ static void fill_function_table(const struct nx_callbacks *callbacks, const stru
 
 		if (callbacks->module_table(slot[i].module, &table, &count) && table &&
 		    slot[i].slot < count && table[slot[i].slot])
-			*table[slot[i].slot] = slot[i].fn;
+			*table[slot[i].slot] = ws_nvtx_get_function(&slot[i]);
 	}
 }
 

@@ -81,7 +81,7 @@ static nx_fn find_own_function(int module, unsigned slot)
 {
 	for (size_t i = 0; i < ws_nvtx_event_slot_count; i++)
 		if (ws_nvtx_event_slots[i].module == module && ws_nvtx_event_slots[i].slot == slot)
-			return ws_nvtx_event_slots[i].fn;
+			return ws_nvtx_get_function(&ws_nvtx_event_slots[i]);
 	for (size_t i = 0; i < ws_nvtx_name_slot_count; i++)
 		if (ws_nvtx_name_slots[i].module == module && ws_nvtx_name_slots[i].slot == slot)
 			return ws_nvtx_name_slots[i].fn;

@@ -4,6 +4,7 @@
  *
  *   nvtx.c          entry points: events, and filling the program's tables
  *   nvtx_idle.h     what little is done while a session waits for its next collection
+ *   nvtx_capture.c  ranges that begin and end collections
  *   nvtx_stack.c    the open-range stack where it is not the plain case
  *   nvtx_domain.c   domains, categories, registered strings, memory
  *   nvtx_payload.c  extended payloads: schemas and binary data
@@ -159,6 +160,9 @@ extern const size_t ws_nvtx_name_slot_count;
 /* The slots of events. */
 extern const struct nvtx_slot ws_nvtx_event_slots[];
 extern const size_t ws_nvtx_event_slot_count;
+/* The function to be put into a slot: that of the slot, or one that watches for capture ranges
+ * before it (nvtx_capture.c). */
+nx_fn ws_nvtx_get_function(const struct nvtx_slot *slot);
 
 /* Events with everything attached, for nvtx_payload.c and nvtx_names.c. Between enter and leave. */
 int ws_nvtx_push_range(struct ws_thread *thread, struct nvtx_domain *domain,

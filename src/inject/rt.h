@@ -105,8 +105,10 @@ struct ws_thread {
 	uint64_t nvtx_id,
 		nvtx_id_end; /* start/end range ids set aside for this thread: next and limit */
 	void *nvtx_deep;     /* levels beyond what the open stack holds; see inject/nvtx_stack.c */
-	uint64_t cuda_call;  /* start of the outermost CUDA call, session ns, where calls come from
-				callbacks; see inject/cuda_old.c */
+	const void *capture; /* domain of the range that this thread has a collection begun with */
+	int32_t capture_level; /* its level there */
+	uint64_t cuda_call; /* start of the outermost CUDA call, session ns, where calls come from
+			       callbacks; see inject/cuda_old.c */
 	void *python;	 /* what the Python hook keeps: WS_PYTHON_THREAD_BYTES of it, or NULL; see
 			    inject/python.h */
 	uint32_t number; /* of this state among those of the process; 0 once a fork has wiped it */

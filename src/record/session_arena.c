@@ -139,6 +139,9 @@ static void fill_settings(struct ws_session *session)
 		(options->trace_forks ? WS_FEATURE_FORK_TRACE : 0u) |
 		(options->cuda ? WS_FEATURE_CUDA : 0u) |
 		(ws_session_wants_python(options) ? WS_FEATURE_PYTHON : 0u) |
+		(options->plan.capture == WS_CAPTURE_NVTX || options->plan.interactive
+			 ? WS_FEATURE_CAPTURE
+			 : 0u) |
 		(options->python.gil ? WS_FEATURE_GIL : 0u) |
 		(options->python.cuda_stacks ? WS_FEATURE_PYTHON_CUDA : 0u) |
 		(options->osrt && options->python.sampling ? WS_FEATURE_PYTHON_OSRT : 0u) |

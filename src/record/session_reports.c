@@ -501,8 +501,35 @@ void ws_session_discard_reports(struct ws_session *session)
 	}
 }
 
+/* A capture range was waited for in vain. */
+static bool never_began(const struct ws_session *session)
+{
+	return session->machine.plan.capture != WS_CAPTURE_NONE && !session->collect_start;
+}
+
+static void say_never_began(const struct ws_session *session)
+{
+	const struct ws_record_opts *options = session->options;
+
+	if (session->machine.plan.interactive)
+		return;
+	if (session->machine.plan.capture == WS_CAPTURE_NVTX)
+		ws_warn("no NVTX range '%s' of %s%s was opened: there is no report",
+			ws_text_or(options->capture_range, ""),
+			options->capture_domain ? "domain " : "the default domain",
+			ws_text_or(options->capture_domain, ""));
+	else if (session->machine.plan.capture == WS_CAPTURE_CUDA)
+		ws_warn("the program did not call cudaProfilerStart: there is no report");
+	else
+		ws_warn("the program did not call ws_start: there is no report");
+}
+
 void ws_session_sum_up(struct ws_session *session)
 {
+	if (never_began(session)) {
+		say_never_began(session);
+		ws_session_discard_reports(session);
+	}
 	if (!session->options->attach)
 		explain_empty(session);
 	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)

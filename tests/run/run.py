@@ -14,6 +14,7 @@ sys.path.insert(0, HERE)
 import harness  # noqa: E402
 import golden  # noqa: E402,F401
 import test_attach  # noqa: E402,F401
+import test_capture  # noqa: E402,F401
 import test_exact  # noqa: E402,F401
 import test_faults  # noqa: E402,F401
 import test_hostile  # noqa: E402,F401

@@ -1,0 +1,27 @@
+/*
+ * capture.h - what hooks call when the program opens or closes a range that begins and ends
+ * collections (struct ws_capture_state in ring.h). Never between ws_rt_enter and ws_rt_leave: to
+ * open one may wait.
+ */
+#ifndef WS_INJECT_CAPTURE_H
+#define WS_INJECT_CAPTURE_H
+
+#include "inject/rt.h"
+
+/* Whether such ranges are looked for: one of enum ws_trigger. */
+WS_EXPORT bool ws_capture_wants(uint32_t trigger);
+/*
+ * A range is opened: when it is the first of all processes a collection begins, and is on when this
+ * returns. While the one before is read out this waits, WS_CAPTURE_WAIT_MS at most.
+ */
+WS_EXPORT void ws_capture_open(void);
+/* It is closed. */
+WS_EXPORT void ws_capture_close(void);
+/* The same for a range of the process that is on or off, however often it is turned so; `open`
+ * keeps it. */
+WS_EXPORT void ws_capture_turn(_Atomic uint32_t *open, bool on);
+/* Set by the CUDA hook: called when collecting has been turned on or off by this process, before
+ * the call that did so returns. */
+WS_EXPORT extern void (*_Atomic ws_capture_switched)(bool on);
+
+#endif
