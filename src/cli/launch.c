@@ -118,6 +118,7 @@ static int fill_plan(const struct ws_message *kept, struct ws_record_opts *opts,
 		return -1;
 	if (kept->count && opts->plan.capture == WS_CAPTURE_USER)
 		opts->plan.capture = WS_CAPTURE_NONE; /* from the beginning */
+	opts->perf.later = opts->plan.capture != WS_CAPTURE_NONE;
 	return 0;
 }
 

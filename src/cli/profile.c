@@ -61,6 +61,7 @@ static int record_in_session(const struct ws_record_options *options,
 	if (options->start_later) {
 		record_opts->plan.capture = WS_CAPTURE_USER;
 		record_opts->plan.interactive = true;
+		record_opts->perf.later = true;
 	}
 	ws_text_puts(&members, "{");
 	ws_message_put_flag(&members, "stats", options->stats);
