@@ -129,6 +129,7 @@ static int launch_target(struct ws_record_options *options, char **target)
 	struct ws_message kept = {0};
 	struct ws_err err;
 	int status = WS_EXIT_USAGE;
+	char **attached = NULL;
 	char *session = choose_session(options, &kept, &err);
 
 	if (!session) {
@@ -136,17 +137,20 @@ static int launch_target(struct ws_record_options *options, char **target)
 		ws_message_free(&kept);
 		return WS_EXIT_FAIL;
 	}
-	if ((kept.count && apply_start(options, &kept, target, &err)) ||
+	if (ws_check_attach(options, target, &err) ||
+	    (kept.count && apply_start(options, &kept, target, &err)) ||
 	    ws_fill_record_options(options, &opts, &filled, &err) ||
 	    ws_mention_left_out(options, &opts, &err) || fill_plan(&kept, &opts, &err)) {
 		ws_say("launch: %s", err.msg);
 	} else {
 		opts.argv = target;
 		opts.command_line = ws_main_argv;
+		attached = ws_name_attached(options, &opts);
 		status = ws_record_in_session(options, &opts, session, &kept);
 	}
 	ws_free_filled_options(&opts, &filled);
 	ws_message_free(&kept);
+	free(attached);
 	free(session);
 	return status;
 }
@@ -166,7 +170,7 @@ static int run_launch(void *values, int argc, char **argv)
 	status = ws_list_events(options, "launch");
 	if (status >= 0)
 		return status;
-	if (!target[0]) {
+	if (!target[0] && !options->attach) {
 		ws_say("launch: no program to run: warpsight launch [options] [--] APP [ARG...]");
 		return WS_EXIT_USAGE;
 	}
@@ -176,7 +180,7 @@ static int run_launch(void *values, int argc, char **argv)
 const struct ws_command ws_cmd_launch = {
 	.name = "launch",
 	.summary = "Run a program in a session, to be collected when 'warpsight start' says so.",
-	.usage = "[options] [--] APP [ARG...]",
+	.usage = "[options] [--] APP [ARG...] | [options] --attach PID",
 	.details =
 		"Runs APP as profile does, in this terminal and with its exit status, but "
 		"collects nothing until 'warpsight start' is given in another terminal; 'warpsight "
@@ -184,7 +188,9 @@ const struct ws_command ws_cmd_launch = {
 		"nearly as fast as if it ran alone. After a start that came before, collecting "
 		"begins with the program.\n\n"
 		"The session ends with APP and what it has started. A collection that runs then is "
-		"ended, and its report written.",
+		"ended, and its report written.\n\n"
+		"With --attach the session is about a process that runs already, until that ends, "
+		"or Ctrl+C or 'warpsight shutdown' ends the session: the process goes on.",
 	.opts = ws_record_option_table,
 	.part = WS_IN_LAUNCH,
 	.opts_size = sizeof(struct ws_record_options),

@@ -1,17 +1,14 @@
 /*
  * profile.c - the command `profile`: run a program, record it, write a report when it ends.
  */
-#include <limits.h>
 #include <stdlib.h>
 
 #include "base/choose.h"
-#include "base/compiler.h"
 #include "cli/record_options.h"
 #include "cli/session.h"
 #include "cli/text.h"
 #include "control/folder.h"
 #include "text/json_write.h"
-#include "record/attached.h"
 
 extern const struct ws_command ws_cmd_profile;
 
@@ -79,48 +76,6 @@ static int record_in_session(const struct ws_record_options *options,
 	return status;
 }
 
-/* Options about starting a program say nothing of one that runs. */
-static int check_attach(const struct ws_record_options *options, char **target, struct ws_err *err)
-{
-	const struct {
-		bool given;
-		const char *name;
-	} about_start[] = {
-		{options->env.count, "--env-var"},
-		{options->run_as, "--run-as"},
-		{options->store_output, "--store-output"},
-		{!options->show_output, "--show-output"},
-		{!options->inherit, "--inherit-environment"},
-	};
-
-	if (!options->attach)
-		return 0;
-	if (options->attach < 0 || options->attach > INT_MAX)
-		return ws_fail(err, "--attach: %lld is no process id", (long long)options->attach);
-	if (target[0])
-		return ws_fail(err,
-			       "--attach: process %lld runs already, so there is no program to "
-			       "start, but '%s' is given",
-			       (long long)options->attach, target[0]);
-	for (size_t i = 0; i < WS_COUNT(about_start); i++)
-		if (about_start[i].given)
-			return ws_fail(err,
-				       "%s is about starting a program, but with --attach it "
-				       "runs already",
-				       about_start[i].name);
-	return 0;
-}
-
-/* What is recorded, where that is a process that runs; the caller frees the result afterwards. */
-static char **name_attached(const struct ws_record_options *options,
-			    struct ws_record_opts *record_opts)
-{
-	if (!options->attach)
-		return NULL;
-	record_opts->attach = (int)options->attach;
-	return record_opts->argv = ws_attached_command(record_opts->attach);
-}
-
 static int run_profile(void *values, int argc, char **argv)
 {
 	struct ws_record_options *options = values;
@@ -147,7 +102,7 @@ static int run_profile(void *values, int argc, char **argv)
 		       "--session-new=NAME, or run the program by 'warpsight launch'");
 		return WS_EXIT_USAGE;
 	}
-	if (check_attach(options, target, &err) ||
+	if (ws_check_attach(options, target, &err) ||
 	    ws_fill_record_options(options, &record_opts, &filled, &err) ||
 	    ws_mention_left_out(options, &record_opts, &err)) {
 		ws_say("profile: %s", err.msg);
@@ -155,7 +110,7 @@ static int run_profile(void *values, int argc, char **argv)
 	}
 	record_opts.argv = target;
 	record_opts.command_line = ws_main_argv;
-	attached = name_attached(options, &record_opts);
+	attached = ws_name_attached(options, &record_opts);
 	if (options->session_new || options->start_later)
 		status = record_in_session(options, &record_opts);
 	else

@@ -1,6 +1,7 @@
 /* record_fill.c - from the options of a command that records to what the recorder is asked for. */
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "cli/record_options.h"
 #include "cli/symbol_dirs.h"
 #include "cli/text.h"
+#include "record/attached.h"
 #include "ring/ring.h"
 
 /* ---- reading options that need more than a type ---- */
@@ -565,4 +567,45 @@ int ws_list_events(const struct ws_record_options *options, const char *command)
 		fputs(text.text, stdout);
 	ws_text_free(&text);
 	return status;
+}
+
+/* ---- a process that runs already ---- */
+
+int ws_check_attach(const struct ws_record_options *options, char **target, struct ws_err *err)
+{
+	const struct {
+		bool given;
+		const char *name;
+	} about_start[] = {
+		{options->env.count, "--env-var"},
+		{options->run_as, "--run-as"},
+		{options->store_output, "--store-output"},
+		{!options->show_output, "--show-output"},
+		{!options->inherit, "--inherit-environment"},
+	};
+
+	if (!options->attach)
+		return 0;
+	if (options->attach < 0 || options->attach > INT_MAX)
+		return ws_fail(err, "--attach: %lld is no process id", (long long)options->attach);
+	if (target[0])
+		return ws_fail(err,
+			       "--attach: process %lld runs already, so there is no program to "
+			       "start, but '%s' is given",
+			       (long long)options->attach, target[0]);
+	for (size_t i = 0; i < WS_COUNT(about_start); i++)
+		if (about_start[i].given)
+			return ws_fail(err,
+				       "%s is about starting a program, but with --attach it "
+				       "runs already",
+				       about_start[i].name);
+	return 0;
+}
+
+char **ws_name_attached(const struct ws_record_options *options, struct ws_record_opts *record_opts)
+{
+	if (!options->attach)
+		return NULL;
+	record_opts->attach = (int)options->attach;
+	return record_opts->argv = ws_attached_command(record_opts->attach);
 }

@@ -113,7 +113,7 @@ const struct ws_opt ws_record_option_table[] = {
 	 "Record this process, which runs already, and what it has started and will start. Of the "
 	 "user's own processes, or root. It ends with the duration, an interrupt, or the process; "
 	 "the process goes on as before.",
-	 NULL},
+	 NULL, .also = WS_IN_LAUNCH},
 	{"delay", 'y', WS_OPT_SECONDS, AT(delay), "SECONDS", NULL,
 	 "Start collecting this long after the target has started.", "0"},
 	{"duration", 'd', WS_OPT_SECONDS, AT(duration), "SECONDS", NULL,

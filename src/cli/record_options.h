@@ -48,6 +48,12 @@ struct ws_filled_options {
 int ws_fill_record_options(const struct ws_record_options *options,
 			   struct ws_record_opts *record_opts, struct ws_filled_options *filled,
 			   struct ws_err *err);
+/* Whether the options go together with --attach, where that is given: those about starting a
+ * program do not. -1 with a message. */
+int ws_check_attach(const struct ws_record_options *options, char **target, struct ws_err *err);
+/* With --attach: what is recorded. To be freed afterwards; NULL without. */
+char **ws_name_attached(const struct ws_record_options *options,
+			struct ws_record_opts *record_opts);
 void ws_free_filled_options(struct ws_record_opts *record_opts, struct ws_filled_options *filled);
 /* Says what was asked for and is not supported; with --strict that is an error. */
 int ws_mention_left_out(const struct ws_record_options *options, struct ws_record_opts *record_opts,

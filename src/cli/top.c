@@ -19,6 +19,7 @@
 #include "base/ticks.h"
 #include "cli/cli.h"
 #include "cli/text.h"
+#include "cli/top_attach.h"
 #include "cli/top_text.h"
 #include "query/activity.h"
 #include "query/operand.h"
@@ -26,6 +27,7 @@
 
 struct options {
 	bool once;
+	int64_t attach;
 	double interval;
 };
 
@@ -36,6 +38,9 @@ static const struct ws_opt opts[] = {
 	 "Print one page of the next second as plain text and end. Of every recording, when none "
 	 "is "
 	 "named.",
+	 NULL},
+	{"attach", 0, WS_OPT_INT, AT(attach), "PID", NULL,
+	 "Record this process, which runs already, as long as top shows it; nothing is kept.",
 	 NULL},
 	{"interval", 'i', WS_OPT_SECONDS, AT(interval), "SECONDS", NULL,
 	 "Time between two looks, and what --once looks at.", "1"},
@@ -110,6 +115,8 @@ static void set_handler(int sig, void (*fn)(int))
 
 struct top {
 	const struct options *options;
+	struct ws_top_recording own; /* of --attach */
+	char *title;		     /* instead of the report's path; NULL: that */
 	char *named; /* the report on the command line, or NULL: all recordings of the user */
 	struct ws_recordings running;
 	size_t chosen; /* of the running ones */
@@ -180,7 +187,7 @@ static void choose_next(struct top *top, size_t step)
 static void draw_page(struct top *top)
 {
 	struct winsize size = {0};
-	struct ws_top_page page = {.report = top->shown,
+	struct ws_top_page page = {.report = ws_text_or(top->title, top->shown),
 				   .recorder = top->recorder,
 				   .number = top->chosen + 1,
 				   .of = ws_max(top->running.count, (size_t)1),
@@ -203,7 +210,7 @@ static void draw_page(struct top *top)
 
 static void print_page(const struct top *top, size_t number, size_t of)
 {
-	struct ws_top_page page = {.report = top->shown,
+	struct ws_top_page page = {.report = ws_text_or(top->title, top->shown),
 				   .recorder = top->recorder,
 				   .number = number,
 				   .of = of,
@@ -313,7 +320,9 @@ static int show_pages(struct top *top)
 	leave_screen();
 	if (asked_to_end)
 		return WS_EXIT_OK;
-	if (top->shown)
+	if (top->title)
+		ws_say("%s has ended", top->title);
+	else if (top->shown)
 		ws_say("%s is finished; 'warpsight stats' and 'warpsight view' show it",
 		       top->shown);
 	return WS_EXIT_OK;
@@ -368,6 +377,19 @@ static int run_top(void *values, int argc, char **argv)
 		ws_say("--interval: %g s is not between 0.1 and 3600", top.options->interval);
 		return WS_EXIT_USAGE;
 	}
+	if (argc && top.options->attach) {
+		ws_say("top: either a report or --attach, but both are given");
+		return WS_EXIT_USAGE;
+	}
+	if (top.options->attach) {
+		if (ws_top_begin_recording(&top.own, top.options->attach, &err)) {
+			ws_say("%s", err.msg);
+			ws_top_end_recording(&top.own);
+			return WS_EXIT_FAIL;
+		}
+		top.named = ws_strdup(top.own.report);
+		top.title = ws_format("process %lld", (long long)top.options->attach);
+	}
 	if (argc)
 		top.named = ws_find_operand_report(argv[0]);
 	if (!choose_recording(&top, &err))
@@ -381,15 +403,17 @@ static int run_top(void *values, int argc, char **argv)
 	else
 		status = show_pages(&top);
 	stop_watching(&top);
+	ws_top_end_recording(&top.own);
 	ws_recordings_free(&top.running);
 	free(top.named);
+	free(top.title);
 	return status;
 }
 
 const struct ws_command ws_cmd_top = {
 	.name = "top",
 	.summary = "Show what is being recorded right now, in the terminal.",
-	.usage = "[options] [REPORT]",
+	.usage = "[options] [REPORT] | [options] --attach PID",
 	.details =
 		"Shows a recording that is under way, once a second: how busy the GPUs are, which "
 		"kernels and NVTX ranges ended, which threads ran and what they waited in, what "
@@ -403,6 +427,7 @@ const struct ws_command ws_cmd_top = {
 	.opts = opts,
 	.opts_size = sizeof(struct options),
 	.examples = "warpsight top\n"
-		    "warpsight top --once report1.wsrep",
+		    "warpsight top --once report1.wsrep\n"
+		    "warpsight top --attach 4711",
 	.run = run_top,
 };

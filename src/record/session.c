@@ -79,7 +79,7 @@ static bool is_finished(struct ws_session *session)
 	if (session->shut && session->machine.plan.interactive && !session->action_count &&
 	    (session->exited || !session->killed))
 		return true;
-	if (session->options->attach && !session->machine.plan.interactive)
+	if (session->options->attach)
 		return session->exited || ws_signals_interrupts() ||
 		       (session->machine.state == WS_MACHINE_OVER && !session->action_count);
 	if (!session->exited)

@@ -271,3 +271,28 @@ def killed_recorders_do_no_harm(t):
     t.eq(r.status, 0, "attaching after them (%s)" % r.said())
     t.ok(b"Nothing of" not in r.err, "the hooks are loaded after them (%s)" % r.said())
     expect_as_alone(t, p, "a process whose recorders were killed")
+
+
+@test("attach", needs=("x86-64",))
+def sessions_of_a_running_program(t):
+    """launch --attach: several collections of one process, begun and ended from elsewhere."""
+    p = t.start([t.program("marks"), "1"], stdin=subprocess.PIPE)
+    t.eq(t.line(p), b"marking\n", "the program runs")
+    launch = t.start(
+        [t.where.warpsight, "launch", "--attach", str(p.pid), "-t", "nvtx", "-s", "none"]
+    )
+    for name in ("one", "two"):
+        wait_until(lambda: t.tool("start", "-o", name).status == 0, 10, 0.1)
+        wait_until(lambda: os.path.exists(t.path(name)), 10)
+        time.sleep(0.2)
+        r = t.tool("stop")
+        t.eq(r.status, 0, "stop (%s)" % r.said())
+        t.ge(t.load(t.path(name)).range_count(kind=34), 5, "marks in report " + name)
+    t.eq(t.tool("shutdown").status, 0, "shutdown")
+    out, err = launch.communicate(timeout=30)
+    t.eq(launch.returncode, 0, "status of launch (%s)" % err)
+    p.stdin.close()
+    p.stdin = None
+    out, err = p.communicate(timeout=30)
+    t.eq(p.returncode, 7, "status of the program (%s)" % err)
+    t.check_clean()

@@ -14,6 +14,7 @@ import re
 import select
 import signal
 import struct
+import subprocess
 import termios
 import threading
 import time
@@ -192,3 +193,18 @@ def in_terminal(t, running):
         lines = page.split(b"\033[K\r\n")
         t.ok(len(lines) <= 24 and all(len(l) <= 80 for l in lines), "a page fits: %r" % page)
     t.ok(modes is not None, "the terminal answers")
+
+
+@test("live")
+def top_records_a_process_itself(t):
+    p = t.start([t.program("attachee"), "malloc", "1"], stdin=subprocess.PIPE)
+    t.line(p)
+    r = t.tool("top", "--once", "--attach", str(p.pid))
+    t.eq(r.status, 0, "top --attach (%s)" % r.said())
+    t.contains(r.out.decode(), "process %d: recording" % p.pid, "the page of top --attach")
+    t.contains(r.out.decode(), "attachee malloc 1", "the command in the page")
+    gone = t.tool("top", "--attach=999999999", "--once")
+    t.ok(gone.status == 1 and b"no process" in gone.err, "top of no process: " + gone.said())
+    out, err = p.communicate(timeout=30)
+    t.eq(out, b"as alone\n", "the process did not notice (%s)" % err)
+    t.check_clean()
