@@ -142,8 +142,7 @@ def unknown_commands_and_options():
 def what_is_not_built_is_said():
     refused(
         ["help", "attach"],
-        "'attach' (recording a running process) is not built yet; 'profile' starts the program"
-        " that it records",
+        "'attach' (recording a running process) is not built yet; 'profile --attach PID' does that",
     )
     refused(
         ["status", "--network"],
