@@ -116,6 +116,8 @@ static int fill_plan(const struct ws_message *kept, struct ws_record_opts *opts,
 
 	if (ws_commands_read_start(kept, &opts->plan, &request, err))
 		return -1;
+	opts->capture_range = request.range;
+	opts->capture_domain = request.domain;
 	if (kept->count && opts->plan.capture == WS_CAPTURE_USER)
 		opts->plan.capture = WS_CAPTURE_NONE; /* from the beginning */
 	opts->perf.later = opts->plan.capture != WS_CAPTURE_NONE;

@@ -47,6 +47,20 @@ static void warn_decided(char **words, size_t count)
 	ws_text_free(&names);
 }
 
+/* A range of the program that begins and ends the collection. */
+static void put_capture(const struct ws_record_options *options,
+			const struct ws_record_opts *record_opts, struct ws_text *request)
+{
+	if (!strcmp(options->capture_range, "none"))
+		return;
+	ws_put_json_string(request, "capture", options->capture_range);
+	ws_put_json_string(request, "range_end", ws_text_or(options->capture_range_end, "stop"));
+	if (record_opts->capture_range)
+		ws_put_json_string(request, "range", record_opts->capture_range);
+	if (record_opts->capture_domain)
+		ws_put_json_string(request, "domain", record_opts->capture_domain);
+}
+
 /* The request: what the recorder is to do, and what is to be done with the report. */
 static int make_request(const struct ws_record_options *options, struct ws_text *request,
 			struct ws_err *err)
@@ -73,7 +87,9 @@ static int start_in_session(const struct ws_record_options *options, const char 
 	int rc = ws_command_session(session, "start", request, &answer, err);
 	const char *report = rc ? "" : ws_text_or(ws_message_text(&answer, "report"), "");
 
-	if (*report && !options->quiet)
+	if (*report && !options->quiet && strcmp(options->capture_range, "none"))
+		ws_say("Collecting into %s when the range begins", report);
+	else if (*report && !options->quiet)
 		ws_say("Collecting into %s", report);
 	ws_message_free(&answer);
 	return rc;
@@ -124,8 +140,9 @@ static int start_session(const struct ws_record_options *options, size_t words,
 	return rc;
 }
 
-/* What the options mean is asked for, and forgotten: it must be refused here and now. */
-static int check_options(const struct ws_record_options *options, struct ws_err *err)
+/* Fill the request; what the options mean must be refused here and now. */
+static int read_options(const struct ws_record_options *options, struct ws_text *request,
+			struct ws_err *err)
 {
 	struct ws_record_opts record_opts = {0};
 	struct ws_filled_options filled = {0};
@@ -133,6 +150,10 @@ static int check_options(const struct ws_record_options *options, struct ws_err 
 
 	if (!rc)
 		rc = ws_mention_left_out(options, &record_opts, err);
+	if (!rc)
+		rc = make_request(options, request, err);
+	if (!rc)
+		put_capture(options, &record_opts, request);
 	ws_free_filled_options(&record_opts, &filled);
 	return rc;
 }
@@ -152,13 +173,13 @@ static int run_start(void *values, int argc, char **argv)
 		       argv[0]);
 		return WS_EXIT_USAGE;
 	}
-	if (check_options(options, &err)) {
+	if (read_options(options, &request, &err)) {
 		ws_say("start: %s", err.msg);
+		ws_text_free(&request);
 		return WS_EXIT_USAGE;
 	}
 	status = WS_EXIT_OK;
-	if (make_request(options, &request, &err) ||
-	    start_session(options, words, &request, &err)) {
+	if (start_session(options, words, &request, &err)) {
 		ws_say("start: %s", err.msg);
 		status = WS_EXIT_FAIL;
 	}

@@ -94,6 +94,8 @@ int ws_commands_read_start(const struct ws_message *message, struct ws_plan *pla
 	*request = (struct ws_control_request){
 		.kind = WS_CONTROL_START,
 		.plan = plan,
+		.range = ws_message_text(message, "range"),
+		.domain = ws_message_text(message, "domain"),
 		.output = ws_message_text(message, "output"),
 		.overwrite = ws_message_flag(message, "overwrite"),
 	};

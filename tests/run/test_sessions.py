@@ -77,6 +77,12 @@ class Sessions:
     def status(self, *args):
         return json.loads(self.tool("status", "--json", *args).out)[0]
 
+    def collect(self, name, *options):
+        """A collection in which the program marks something."""
+        self.tool("start", "-o", name, *options)
+        time.sleep(0.05)
+        self.tool("stop")
+
     def ask(self, session="[default]", **request):
         """Ask the recorder directly, as the commands do; None when it is gone."""
         try:
@@ -202,8 +208,7 @@ def start_before_launch(t):
     s.tool("start", "--session-new=early", "-o", "second")
     p = s.launch_marks()
     s.tool("stop", "--session=early")
-    s.tool("start", "-o", "third")
-    s.tool("stop")
+    s.collect("third")
     s.end(p)
     s.check_clean()
     t.eq(check_marks(t, t.path("second"))[0][0], 1, "from the beginning")
@@ -290,8 +295,7 @@ def cancel_discards(t):
         s.tool("cancel")
         t.eq(t.find_reports(), [], "reports")
         t.eq([f for f in os.listdir(t.work) if f[0] != "."], [], "files")
-    s.tool("start", "-o", "kept")
-    s.tool("stop")
+    s.collect("kept")
     check_marks(t, t.path("kept"))
     s.end(p)
     s.check_clean()
@@ -327,6 +331,31 @@ def shutdown_ends(t):
 
 
 @test("sessions")
+def ranges_in_a_session(t):
+    """--capture-range at start: before the launch and after it, with each end."""
+    s = Sessions(t)
+    s.tool("start", "-o", "a", "-c", "nvtx", "-p", "step", "--capture-range-end=repeat:2")
+    p = s.launch_marks()
+    t.ok(wait_until(lambda: s.status()["collections"] == 2, 20), "two ranges")
+    t.ok(wait_until(lambda: s.status()["state"] == "idle", 20), "then nothing")
+    r = s.tool("start", "-o", "b", "-c", "nvtx", "-p", "step@*")
+    t.contains(r.messages, "when the range begins", "what start says")
+    t.ok(wait_until(lambda: s.status()["state"] == "idle", 20), "stop is the default")
+    s.tool("start", "-o", "c", "-c", "nvtx", "-p", "never")
+    t.eq(s.status()["state"], "waiting", "state")
+    t.contains(s.tool("stop", status=1).messages, "nothing had been collected", "stop")
+    s.tool("start", "-o", "d", "-c", "nvtx", "-p", "never")
+    s.tool("cancel")
+    s.tool("start", "-c", "nvtx", status=2)
+    t.contains(s.end(p), "b.wsrep", "reports that nobody was told of")
+    s.check_clean()
+    reports = [os.path.basename(r) for r in t.find_reports()]
+    t.eq(len(reports), 3, "reports: %s" % reports)
+    for report in t.find_reports():
+        t.eq(t.load(report).range_count("step"), 1, "one range each in %s" % report)
+
+
+@test("sessions")
 def profile_in_a_session(t):
     s = Sessions(t)
     argv = ["profile", "-t", "nvtx", "-s", "none"]
@@ -342,8 +371,7 @@ def profile_in_a_session(t):
     t.eq(s.status()["state"], "collecting", "it collects at once")
     s.tool("stop", "--session=named")
     t.eq(check_marks(t, t.path("first"))[0][0], 1, "from the beginning")
-    s.tool("start", "-o", "second")
-    s.tool("stop")
+    s.collect("second")
     check_marks(t, t.path("second"))
     s.end(p)
     s.check_clean()
@@ -407,8 +435,7 @@ def recorder_is_killed(t):
     s.tool("recover", t.path("a"))
     check_marks(t, t.path("a"))
     p = s.launch_marks()
-    s.tool("start", "-o", "b")
-    s.tool("stop")
+    s.collect("b")
     s.end(p)
     s.check_clean()
 
@@ -429,8 +456,7 @@ def interrupted_commands(t):
         c.communicate()
         s.ask(do="cancel")
         t.ok(wait_until(lambda: s.status()["state"] == "idle", 20), "idle again")
-    s.tool("start", "-f", "-o", "b")
-    s.tool("stop")
+    s.collect("b", "-f")
     check_marks(t, t.path("b"))
     s.end(p)
     s.check_clean()
