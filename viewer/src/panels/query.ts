@@ -202,6 +202,7 @@ export class Query implements Panel, Linked {
     this.linked = false;
     this.asked = sql;
     this.noteTouched();
+    this.app.keepAddress(); // at once: the page may be loaded again as soon as there is an answer
     this.running = mine;
     this.results = [];
     this.sayText(t("query_running"));
