@@ -172,6 +172,7 @@ int ws_nvtx_pop_range_slow(struct ws_thread *thread, struct nvtx_domain *domain,
 	uint32_t depth = atomic_load_explicit(&ring->open_depth, memory_order_relaxed), at;
 	int level = pop_deep(thread, ring, depth, domain);
 	struct ws_open *open;
+	bool wanted;
 
 	if (level >= 0)
 		return level;
@@ -180,13 +181,14 @@ int ws_nvtx_pop_range_slow(struct ws_thread *thread, struct nvtx_domain *domain,
 		return -1;
 	open = open_entry(ring, at - 1, false);
 	level = open->level;
-	if (open->flags & WS_OPEN_IDLE && ws_rt_is_collecting())
+	wanted = is_wanted(open); /* asked once: a collection may begin or end any moment */
+	if (open->flags & WS_OPEN_IDLE && wanted)
 		ws_nvtx_name_idle_range(thread, open);
 	if (!(open->flags & WS_OPEN_LOST)) {
 		struct ws_open copy = *open;
 
 		open->flags |= WS_OPEN_CLOSING;
-		ws_nvtx_write_range(thread, domain, &copy, is_wanted(&copy) ? now : 0, binary);
+		ws_nvtx_write_range(thread, domain, &copy, wanted ? now : 0, binary);
 	}
 	drop(ring, depth, at);
 	return level;
