@@ -256,6 +256,14 @@ static struct ws_perf_thread *subject(struct ws_perf *perf, const struct ws_perf
 	return ws_perf_thread(perf, record->pid, record->tid, record->time, any);
 }
 
+static void note_call(struct ws_perf_thread *thread, const struct ws_perf_rec *record)
+{
+	struct ws_wait_call call;
+
+	if (ws_wait_calls_read(record->sample.raw, record->sample.raw_size, &call))
+		ws_perf_note_call(thread, &call, record->time);
+}
+
 static void about_thread(struct ws_perf *perf, const struct ws_perf_event *ev,
 			 const struct ws_perf_rec *record, const void *rec, size_t size)
 {
@@ -293,9 +301,7 @@ static void about_thread(struct ws_perf *perf, const struct ws_perf_event *ev,
 	else if (ev->role == WS_PERF_FTRACE)
 		traced(perf, thread, ev, record);
 	else if (ev->role == WS_PERF_OUTPUT)
-		ws_perf_note_call(thread,
-				  ws_wait_calls_read(record->sample.raw, record->sample.raw_size),
-				  record->time);
+		note_call(thread, record);
 	else
 		sampled(perf, thread, ev, record);
 }
@@ -359,6 +365,7 @@ void ws_perf_record(struct ws_perf *perf, const void *rec, size_t size, bool aga
 {
 	const struct perf_event_header *header = rec;
 	const struct ws_perf_event *ev = NULL;
+	struct ws_wait_call call;
 	struct ws_perf_rec record;
 
 	if (header->type == PERF_RECORD_SAMPLE) {
@@ -371,7 +378,7 @@ void ws_perf_record(struct ws_perf *perf, const void *rec, size_t size, bool aga
 	if (!ws_perf_parse(rec, size, ev ? ev->attr.sample_type : 0, ev ? ev->regs : 0, &record))
 		return;
 	if (ev && ev->role == WS_PERF_OUTPUT &&
-	    !ws_wait_calls_read(record.sample.raw, record.sample.raw_size)) {
+	    !ws_wait_calls_read(record.sample.raw, record.sample.raw_size, &call)) {
 		decode_python(perf, &record);
 		return;
 	}

@@ -97,11 +97,10 @@ void ws_wait_calls_hook(struct ws_wait_calls *calls, uint32_t pid, bool hooked)
 		ws_bpf_map_take(calls->maps[WS_WAIT_CALLS_map_hooked], &pid);
 }
 
-const struct ws_wait_call *ws_wait_calls_read(const void *raw, size_t size)
+bool ws_wait_calls_read(const void *raw, size_t size, struct ws_wait_call *call)
 {
-	const struct ws_wait_call *call = raw;
-
-	if (size < sizeof(*call) || call->kind != WS_WAIT_CALL)
-		return NULL;
-	return call;
+	if (size < sizeof(*call))
+		return false;
+	memcpy(call, raw, sizeof(*call));
+	return call->kind == WS_WAIT_CALL;
 }

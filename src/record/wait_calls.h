@@ -23,7 +23,7 @@ void ws_wait_calls_close(struct ws_wait_calls *calls);
 int ws_wait_calls_attach(struct ws_wait_calls *calls, int counter, int output, uint32_t cpu);
 /* Hooks tell of this process's waits from now on, or it has ended and its id may be another's. */
 void ws_wait_calls_hook(struct ws_wait_calls *calls, uint32_t pid, bool hooked);
-/* What it wrote; NULL when `raw` is none of it. */
-const struct ws_wait_call *ws_wait_calls_read(const void *raw, size_t size);
+/* Copy what it wrote to `call`; false when `raw`, which may lie anywhere, is none of it. */
+bool ws_wait_calls_read(const void *raw, size_t size, struct ws_wait_call *call);
 
 #endif
