@@ -366,7 +366,7 @@ void ws_facts_free(struct ws_facts *facts)
 	memset(facts, 0, sizeof(*facts));
 }
 
-static bool is_named(const char *name, size_t length, const char *const *names)
+bool ws_is_name_among(const char *name, size_t length, const char *const *names)
 {
 	for (; *names; names++) {
 		size_t wanted = strlen(*names);
@@ -390,7 +390,7 @@ bool ws_facts_sum_calls(const struct ws_model *model, const struct ws_facts *fac
 		size_t length;
 		const char *name = ws_get_cuda_function_name(model->report, fact->name, &length);
 
-		if (!is_named(name, length, names))
+		if (!ws_is_name_among(name, length, names))
 			continue;
 		if (!sum->count || (fact->place.users && !sum->place.users)) {
 			uint64_t count = sum->count, ns = sum->ns;

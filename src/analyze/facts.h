@@ -60,4 +60,8 @@ void ws_facts_free(struct ws_facts *facts);
 bool ws_facts_sum_calls(const struct ws_model *model, const struct ws_facts *facts,
 			const char *const *names, struct ws_call_fact *sum);
 
+/* Whether a name of `length` bytes is one of `names` (NULL-terminated), or begins with one of them
+ * that ends with '*', the star left out. */
+bool ws_is_name_among(const char *name, size_t length, const char *const *names);
+
 #endif

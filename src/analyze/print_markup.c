@@ -40,18 +40,24 @@ static void print_markdown_row(const struct ws_analysis_view *view, uint64_t ns,
 		as_ms(view->analysis, ns), name);
 }
 
+static void print_price(const struct ws_analysis_view *view, const struct ws_finding *finding)
+{
+	if (!finding->cost_ns)
+		return;
+	fprintf(view->file, "Costs %.3f %s (%.1f %%), could gain %.3f (%.1f %%). ",
+		as_ms(view->analysis, finding->cost_ns), choose_unit(view->analysis),
+		100 * ws_analysis_share(view->analysis, finding->cost_ns),
+		as_ms(view->analysis, finding->gain_ns),
+		100 * ws_analysis_share(view->analysis, finding->gain_ns));
+}
+
 static void print_markdown_finding(const struct ws_analysis_view *view,
 				   const struct ws_finding *finding)
 {
 	fprintf(view->file, "\n### %s: ", ws_name_level(finding->level));
 	put_escaped(finding->title, true, view->file);
 	fprintf(view->file, "\n\n");
-	if (finding->cost_ns)
-		fprintf(view->file, "Costs %.3f %s (%.1f %%), could gain %.3f (%.1f %%). ",
-			as_ms(view->analysis, finding->cost_ns), choose_unit(view->analysis),
-			100 * ws_analysis_share(view->analysis, finding->cost_ns),
-			as_ms(view->analysis, finding->gain_ns),
-			100 * ws_analysis_share(view->analysis, finding->gain_ns));
+	print_price(view, finding);
 	put_escaped(ws_text_or(finding->advice, ""), true, view->file);
 	fprintf(view->file, "\n");
 }
@@ -82,12 +88,7 @@ static void print_html_finding(const struct ws_analysis_view *view,
 		ws_name_level(finding->level));
 	put_escaped(finding->title, false, view->file);
 	fprintf(view->file, "</h3>\n<p>");
-	if (finding->cost_ns)
-		fprintf(view->file, "Costs %.3f %s (%.1f %%), could gain %.3f (%.1f %%). ",
-			as_ms(view->analysis, finding->cost_ns), choose_unit(view->analysis),
-			100 * ws_analysis_share(view->analysis, finding->cost_ns),
-			as_ms(view->analysis, finding->gain_ns),
-			100 * ws_analysis_share(view->analysis, finding->gain_ns));
+	print_price(view, finding);
 	put_escaped(ws_text_or(finding->advice, ""), false, view->file);
 	fprintf(view->file, "</p>\n");
 }

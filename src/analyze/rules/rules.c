@@ -44,17 +44,7 @@ bool ws_is_call_named(const struct ws_analysis *analysis, uint32_t call, const c
 	size_t length;
 	const char *name = ws_get_cuda_function_name(analysis->model->report, call, &length);
 
-	for (; *names; names++) {
-		size_t wanted = strlen(*names);
-
-		if ((*names)[wanted - 1] == '*') {
-			if (length >= wanted - 1 && !memcmp(name, *names, wanted - 1))
-				return true;
-		} else if (length == wanted && !memcmp(name, *names, wanted)) {
-			return true;
-		}
-	}
-	return false;
+	return ws_is_name_among(name, length, names);
 }
 
 uint64_t ws_sum_path_calls(const struct ws_analysis *analysis, const char *const *names)
