@@ -467,7 +467,7 @@ test("a phone's width: everything is in reach, fingers move, zoom and select", a
   ok(layout.area > 230, `${layout.area} pixels for the time line`);
   await t.page.click("[data-tab=events]");
   await t.page.locator(".chooser summary").click();
-  await t.page.waitForFunction(() => document.querySelectorAll(".chooser label").length > 9);
+  await until("columns", async () => (await t.page.locator(".chooser label").count()) > 9);
   const boxes = await t.page.$$eval(".chooser > div, .chooser label", (all) =>
     all.map((e) => e.getBoundingClientRect()).map(({ left, right }) => [left, right]),
   );
