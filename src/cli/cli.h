@@ -72,6 +72,9 @@ struct ws_opt {
 	/* Where several commands share a table: bits of those, beside the one with `part` 0, that
 	 * have this option. An alias is wherever the option that it stands for is. */
 	unsigned also;
+	/* What the report holds when a word of `values` that is not built yet is asked for, where
+	 * that could mislead its reader; or NULL. */
+	const char *misleads;
 };
 
 struct ws_command {

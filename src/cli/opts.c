@@ -271,6 +271,8 @@ static void leave_word_out(const struct parser *parser, const struct ws_opt *opt
 	else
 		why = ws_strdup("not built yet, left out");
 	note_left_out(parser, name, why);
+	if (option->misleads)
+		get_left_out(parser)->consequence = option->misleads;
 	free(name);
 	free(why);
 }

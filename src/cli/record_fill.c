@@ -431,6 +431,8 @@ static int fill_capture_options(const struct ws_record_options *options,
 		return -1;
 	if (plan->capture == WS_CAPTURE_NVTX)
 		return fill_nvtx_capture(options, record_opts, filled, err);
+	if (options->left_out.consequence) /* the range itself was left out, and that is said */
+		return 0;
 	if (options->nvtx_capture)
 		ws_warn("--nvtx-capture has no effect without --capture-range=nvtx");
 	if (options->capture_range_end && plan->capture == WS_CAPTURE_NONE)

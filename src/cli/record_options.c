@@ -124,7 +124,8 @@ const struct ws_opt ws_record_option_table[] = {
 	 "none,nvtx,program|cudaProfilerApi=none,hotkey=none",
 	 "Collect only while a range of the program is open: an NVTX range of the name of "
 	 "--nvtx-capture (nvtx), or from ws_start to ws_stop of warpsight/annotate.h (program).",
-	 "none", .also = WS_IN_START},
+	 "none", .also = WS_IN_START,
+	 .misleads = "The report is not limited to the range that was asked for."},
 	{"nvtx-capture", 'p', WS_OPT_STRING, AT(nvtx_capture), "RANGE[@DOMAIN|@*]", NULL,
 	 "The NVTX range of --capture-range=nvtx: of the default domain, of a named one, or of any "
 	 "(@*). A \\ before an @ makes it part of the name.",

@@ -25,6 +25,7 @@
 #include "base/ticks.h"
 #include "record/call_inside.h"
 #include "record/safe_point.h"
+#include "record/process_stat.h"
 #include "symbols/symtab.h"
 
 #define PF_KTHREAD 0x00200000u
@@ -59,16 +60,12 @@ static bool read_status(int pid, struct ws_attach_target *target, int *group)
 
 static bool is_of_kernel(int pid)
 {
-	char path[64], line[1024], *after;
+	char line[WS_PROCESS_STAT];
+	const char *after = ws_read_process_stat(pid, line);
 	unsigned flags = 0;
-	FILE *file;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	file = fopen(path, "re");
-	if (file && fgets(line, sizeof(line), file) && (after = strrchr(line, ')')))
+	if (after)
 		sscanf(after, ") %*c %*d %*d %*d %*d %*d %u", &flags);
-	if (file)
-		fclose(file);
 	return flags & PF_KTHREAD;
 }
 

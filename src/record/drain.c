@@ -113,18 +113,12 @@ static void add_ring(struct ws_drain *drain, uint32_t slot, uint32_t chunk)
 	ring_state->ring = ring;
 	ring_state->nest = ws_read_shared(ring->nest);
 	ring_state->start = ws_read_shared(ring->start);
-	ring_state->stream.tid = ws_read_shared(ring->tid);
 	ring_state->home = ring_state->chunk = chunk;
 	ring_state->slot = slot;
 	ring_state->offset = WS_RING_DATA;
-	ring_state->stream.clock = drain->clock;
-	ring_state->stream.sink = process->sink;
-	ring_state->stream.writer = process->sink->writer;
-	ring_state->stream.proc = process;
-	ring_state->stream.window = &drain->window;
-	ring_state->stream.process = process->id;
+	ring_state->stream = ws_drain_make_stream(drain, process);
 	ring_state->stream.ring = ring;
-	memcpy(ring_state->stream.stage, process->sink->stage, sizeof(ring_state->stream.stage));
+	ring_state->stream.tid = ws_read_shared(ring->tid);
 	process->rings++;
 	drain->slot[slot] = ring_state;
 }
@@ -463,14 +457,8 @@ void ws_drain_settle_window(struct ws_drain *drain)
 static void write_open_ranges(struct ws_drain *drain)
 {
 	for (struct ws_proc *process = drain->procs; process; process = process->next) {
-		struct ws_stream stream = {.clock = drain->clock,
-					   .sink = process->sink,
-					   .writer = process->sink->writer,
-					   .proc = process,
-					   .window = &drain->window,
-					   .process = process->id};
+		struct ws_stream stream = ws_drain_make_stream(drain, process);
 
-		memcpy(stream.stage, process->sink->stage, sizeof(stream.stage));
 		ws_convert_nvtx_window_end(&stream);
 	}
 }

@@ -22,6 +22,7 @@
 #include "base/choose.h"
 #include "text/mask.h"
 #include "record/perf.h"
+#include "record/process_stat.h"
 
 #define PATIENCE_NS 2000000000u /* how long an image may take from exec to registering */
 #define LOADING_TICKS 20	/* of 10 ms */
@@ -190,16 +191,10 @@ struct process_state {
 static struct process_state read_process_state(int pid)
 {
 	struct process_state state = {0};
-	char path[64], line[1024], *after = NULL;
+	char line[WS_PROCESS_STAT];
+	const char *after = ws_read_process_stat(pid, line);
 	unsigned long user = 0, system = 0;
-	FILE *file;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	file = fopen(path, "re");
-	if (file && fgets(line, sizeof(line), file))
-		after = strrchr(line, ')');
-	if (file)
-		fclose(file);
 	if (!after ||
 	    sscanf(after,
 		   ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %ld",
@@ -689,11 +684,8 @@ static void say_limited(const struct ws_proc *process, uint64_t time)
 				   "events that found no room were lost.");
 }
 
-void ws_drain_settle_process(struct ws_drain *drain, struct ws_proc *process, bool memory_too)
+struct ws_stream ws_drain_make_stream(const struct ws_drain *drain, struct ws_proc *process)
 {
-	struct ws_row_process_end row = {.process = process->id,
-					 .reason = (uint8_t)process->reason,
-					 .status = process->status};
 	struct ws_stream stream = {.clock = drain->clock,
 				   .sink = process->sink,
 				   .writer = process->sink->writer,
@@ -702,6 +694,16 @@ void ws_drain_settle_process(struct ws_drain *drain, struct ws_proc *process, bo
 				   .process = process->id};
 
 	memcpy(stream.stage, process->sink->stage, sizeof(stream.stage));
+	return stream;
+}
+
+void ws_drain_settle_process(struct ws_drain *drain, struct ws_proc *process, bool memory_too)
+{
+	struct ws_row_process_end row = {.process = process->id,
+					 .reason = (uint8_t)process->reason,
+					 .status = process->status};
+	struct ws_stream stream = ws_drain_make_stream(drain, process);
+
 	ws_convert_nvtx_process_end(&stream);
 	ws_convert_cuda_process_end(&stream);
 	if ((pid_t)process->pid == drain->target && process->reason == WS_END_EXIT)

@@ -151,6 +151,9 @@ struct ws_proc *ws_drain_process(struct ws_drain *drain, uint32_t chunk);
 void ws_proc_claim_strings(struct ws_proc *process);
 /* Mark the processes that have ended. */
 void ws_drain_poll_ends(struct ws_drain *drain);
+/* A stream of the process's own, which no ring belongs to: for what is written at its end, or that
+ * of a collection. */
+struct ws_stream ws_drain_make_stream(const struct ws_drain *drain, struct ws_proc *process);
 /* Write the end of a process whose rings are settled. `memory_too` gives its chunks back: only when
  * it can no longer write to them. */
 void ws_drain_settle_process(struct ws_drain *drain, struct ws_proc *process, bool memory_too);

@@ -1,5 +1,6 @@
 /* tree.c - see tree.h. */
 #include "record/tree.h"
+#include "record/process_stat.h"
 
 #include <dirent.h>
 #include <stdbool.h>
@@ -13,16 +14,12 @@
 /* The parent of a process, 0 when it has none or is gone. */
 static uint32_t read_parent(uint32_t pid)
 {
-	char path[64], line[1024], *after;
+	char line[WS_PROCESS_STAT];
+	const char *after = ws_read_process_stat((int)pid, line);
 	unsigned parent = 0;
-	FILE *file;
 
-	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-	file = fopen(path, "re");
-	if (file && fgets(line, sizeof(line), file) && (after = strrchr(line, ')')))
+	if (after)
 		sscanf(after, ") %*c %u", &parent);
-	if (file)
-		fclose(file);
 	return parent;
 }
 

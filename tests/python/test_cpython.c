@@ -144,95 +144,34 @@ static void put_value(uint64_t at, uint64_t value, size_t bytes)
 	memcpy(made.piece[0].data + (at - BASE), &value, bytes);
 }
 
-/* A description as 3.14 has it, with offsets that no release has. */
+/* A description as 3.14 has it, with offsets that no release has: what follows the version. */
+/* clang-format off */
+static const uint64_t offsets_314[] = {
+	/* runtime */
+	5000, 800, 904,
+	/* interpreter */
+	9000, 8, 16, 24, 32, 40, 48, 56, 64, 72, 200, 0, 216, 208, 80, 0,
+	/* thread */
+	400, 8, 16, 24, 40, 48, 56, 64, 72,
+	/* frame */
+	96, 8, 0, 48, 80, 72, 56, 0,
+	/* code */
+	240, 96, 104, 112, 120, 80, 52, 88, 90, 208, 0,
+	/* object, type, tuple, list, set, dict, float, long */
+	16, 8, 416, 24, 88, 168, 32, 24, 16, 40, 24, 16, 200, 24, 32, 40, 48, 32, 40, 24, 16, 32,
+	16, 24,
+	/* bytes, text */
+	40, 16, 32, 64, 32, 16, 40,
+};
+/* clang-format on */
+
 static void describe_314(uint32_t version)
 {
-	const uint64_t v[] = {
-		version,
-		0,
-		/* runtime */ 5000,
-		800,
-		904,
-		/* interpreter */ 9000,
-		8,
-		16,
-		24,
-		32,
-		40,
-		48,
-		56,
-		64,
-		72,
-		200,
-		0,
-		216,
-		208,
-		80,
-		0,
-		/* thread */ 400,
-		8,
-		16,
-		24,
-		40,
-		48,
-		56,
-		64,
-		72,
-		/* frame */ 96,
-		8,
-		0,
-		48,
-		80,
-		72,
-		56,
-		0,
-		/* code */ 240,
-		96,
-		104,
-		112,
-		120,
-		80,
-		52,
-		88,
-		90,
-		208,
-		0,
-		/* object, type, tuple, list, set, dict, float, long */ 16,
-		8,
-		416,
-		24,
-		88,
-		168,
-		32,
-		24,
-		16,
-		40,
-		24,
-		16,
-		200,
-		24,
-		32,
-		40,
-		48,
-		32,
-		40,
-		24,
-		16,
-		32,
-		16,
-		24,
-		/* bytes, text */ 40,
-		16,
-		32,
-		64,
-		32,
-		16,
-		40,
-	};
-
 	memcpy(made.piece[0].data, "xdebugpy", 8);
-	for (size_t i = 0; i < WS_COUNT(v); i++)
-		put_value(BASE + 8 + 8 * i, v[i], 8);
+	put_value(BASE + 8, version, 8);
+	put_value(BASE + 16, 0, 8);
+	for (size_t i = 0; i < WS_COUNT(offsets_314); i++)
+		put_value(BASE + 24 + 8 * i, offsets_314[i], 8);
 }
 
 static uint64_t make_text(uint64_t at, const char *ascii)

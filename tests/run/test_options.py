@@ -262,9 +262,9 @@ def traces_that_come_later_are_left_out_with_a_word(t):
 def the_best_known_command_line_records(t):
     """It is in many tutorials; what it asks for and does not get is said, in the report too."""
     line = (
-        "-w true -t cuda,nvtx,osrt,cudnn,cublas -s cpu --duration-frames=60 "
-        "--cudabacktrace=true --cudabacktrace-threshold=10000 "
-        "--osrt-threshold=10000 -x true"
+        "-w true -t cuda,nvtx,osrt,cudnn,cublas -s cpu --capture-range=cudaProfilerApi "
+        "--stop-on-range-end=true --cudabacktrace=true --cudabacktrace-threshold=10000 "
+        "--osrt-threshold=10000 -x true --duration-frames=60"
     )
     r = t.profile(tree(t, "work"), *line.split(), status=0)
     t.eq(r.out, b"work\n", "the target's output")
@@ -272,12 +272,18 @@ def the_best_known_command_line_records(t):
     t.eq(db.calls().get("usleep"), 1, "calls are recorded")
     for words in (
         "--trace=cudnn, --trace=cublas: not built yet; cuda is used instead",
+        "--capture-range=cudaProfilerApi: not built yet",
         "--duration-frames: frames of graphics are not counted",
         "The report is not limited to the range that was asked for.",
     ):
         t.contains(r.messages, words, "messages")
         t.contains(t.tool("info", r.report).out.decode(), words, "info")
-    for asked, why in ((line, "--trace=cudnn"), ("--duration-frames 1", "--duration-frames:")):
+    t.ok(b"has no effect" not in r.messages.encode(), "no word about what was understood")
+    for asked, why in (
+        (line, "--trace=cudnn"),
+        ("-c cudaProfilerApi", "--capture-range=cudaProfilerApi"),
+        ("--duration-frames 1", "--duration-frames:"),
+    ):
         r = t.profile(tree(t, "work"), "-f", "--strict", *asked.split(), status=2)
         t.contains(r.messages, "profile: " + why, "--strict")
         t.eq(r.out, b"", "nothing ran with --strict")

@@ -599,6 +599,24 @@ static int by_group_key(const void *first, const void *second)
 	return ws_compare(left->key, right->key);
 }
 
+/* Puts both in order of their keys. */
+static void check_same_sums(struct ws_group_sum *want, struct ws_group_sum *got, size_t count)
+{
+	qsort(want, count, sizeof(*want), by_group_key);
+	qsort(got, count, sizeof(*got), by_group_key);
+	for (size_t i = 0; i < count; i++) {
+		assert_true(got[i].key == want[i].key);
+		assert_true(got[i].summary.total == want[i].summary.total &&
+			    got[i].summary.count == want[i].summary.count);
+		assert_true(got[i].summary.min == want[i].summary.min &&
+			    got[i].summary.max == want[i].summary.max);
+		assert_true(ws_compute_summary_median(&got[i].summary) ==
+			    ws_compute_summary_median(&want[i].summary));
+		assert_true(fabs(got[i].summary.stddev - want[i].summary.stddev) <=
+			    1e-9 * (1 + want[i].summary.stddev));
+	}
+}
+
 /* Keys that are only written down, in tables that are crowded: the same sums as those of tables
  * that hold all. */
 static void test_spilled_groups(void **ctx)
@@ -661,19 +679,7 @@ static void test_spilled_groups(void **ctx)
 			}
 	assert_int_equal(count, wanted);
 	assert_true(singles > 100 && singles < count);
-	qsort(want, wanted, sizeof(*want), by_group_key);
-	qsort(got, count, sizeof(*got), by_group_key);
-	for (size_t i = 0; i < count; i++) {
-		assert_true(got[i].key == want[i].key);
-		assert_true(got[i].summary.total == want[i].summary.total &&
-			    got[i].summary.count == want[i].summary.count);
-		assert_true(got[i].summary.min == want[i].summary.min &&
-			    got[i].summary.max == want[i].summary.max);
-		assert_true(ws_compute_summary_median(&got[i].summary) ==
-			    ws_compute_summary_median(&want[i].summary));
-		assert_true(fabs(got[i].summary.stddev - want[i].summary.stddev) <=
-			    1e-9 * (1 + want[i].summary.stddev));
-	}
+	check_same_sums(want, got, count);
 	for (unsigned t = 0; t < TABLES; t++) {
 		ws_groups_free(&all[t]);
 		ws_groups_free(&some[t]);
