@@ -508,6 +508,17 @@ def measure(pid):
     )
 
 
+def wait_for_no_more(pid, before):
+    """What `measure` says once the last report is closed: by a thread, which takes its time."""
+    limit = time.monotonic() + 60
+    while time.monotonic() < limit:
+        now = measure(pid)
+        if now[0] <= before[0] and now[1] <= before[1]:
+            break
+        time.sleep(0.05)
+    return now
+
+
 @test("sessions")
 def cycles(t):
     s = Sessions(t)
@@ -528,18 +539,17 @@ def cycles(t):
                     t.ok(marks[0][0] > last, "collections follow each other")
                     last = marks[0][-1]
                 checked += 1
-        if i == CYCLES // 4:
-            time.sleep(0.1)
+        if i == CYCLES // 2:
             first = measure(p.pid), measure(target)
-    time.sleep(0.1)
-    end = measure(p.pid), measure(target)
+    end = wait_for_no_more(p.pid, first[0]), wait_for_no_more(target, first[1])
     for who, (before, after) in zip(("recorder", "program"), zip(first, end)):
-        t.ok(
-            after[0] <= before[0] + 1, "descriptors of the %s: %d, %d" % (who, before[0], after[0])
-        )
-        t.ok(after[1] <= before[1] + 1, "threads of the %s: %d, %d" % (who, before[1], after[1]))
+        t.ok(after[0] <= before[0], "descriptors of the %s: %d, %d" % (who, before[0], after[0]))
+        t.ok(after[1] <= before[1], "threads of the %s: %d, %d" % (who, before[1], after[1]))
         grown = after[2] - before[2]
-        t.ok(grown <= 2048 + CYCLES, "memory of the %s grew by %d KiB" % (who, grown))
+        # Buffers of the recorder reach their final size in some hundred cycles, 4 MiB in all. A
+        # leak of one report's buffers in each cycle would be 30 MiB by then.
+        allowed = 16384 if CYCLES < 2000 else 2048
+        t.ok(grown <= allowed, "memory of the %s grew by %d KiB" % (who, grown))
     t.eq(s.status()["collections"], CYCLES, "collections")
     s.end(p)
     s.check_clean()
