@@ -7,6 +7,10 @@
  * recorded threads a second, of which up to BURST can be saved up. A core that has spent its own
  * has the recording of all paused, until the allowance lasts for ON_NS again at the present rate.
  *
+ * Where threads switch more than CONVOY times a second, each of them waits for the one before, and
+ * what a record costs delays them all: a fifth of the time was lost at the full allowance. There it
+ * shrinks as the rate grows.
+ *
  * What ran on the cores in a pause is not known, as where records were lost (perf_gaps.c): spans
  * end where it begins, and a thread's state is known again from its next record on. Pauses are rows
  * of sched_gap, one for each core. Processes, threads, mappings and samples are recorded all the
@@ -19,6 +23,7 @@
 #include "record/python.h"
 
 #define MOST 15000.0	  /* switches a second of the recorded threads on a core: some 4 % of it */
+#define CONVOY 30000.0	  /* a core that switches more often has a smaller allowance */
 #define BURST 2000.0	  /* so many more at once: some 5 ms */
 #define DEBT MOST	  /* no more is held against a core: the longest pause makes up for it */
 #define LOOK_NS 10000000u /* between two looks */
@@ -99,11 +104,18 @@ struct busiest {
 	double rate; /* switches a second since the last look */
 };
 
+/* Switches a second that may be recorded, on a core whose threads switch `rate` times. */
+static double choose_allowance(double rate)
+{
+	return rate <= CONVOY ? MOST : MOST * CONVOY / rate;
+}
+
 /* Add to the allowance of each core what the time since the last look brings and take off what was
  * recorded: a switch makes two records. */
 static struct busiest settle_allowances(struct ws_perf *perf, uint64_t now)
 {
 	double span = (double)(now - perf->counted_from) / 1e9;
+	double more = choose_allowance(perf->switch_rate) * span;
 	struct busiest busiest = {.allowance = BURST};
 
 	for (size_t i = 0; i < perf->set.rings_n; i++) {
@@ -111,7 +123,7 @@ static struct busiest settle_allowances(struct ws_perf *perf, uint64_t now)
 		double n = (double)ring->switches / 2;
 
 		ring->switches = 0;
-		ring->allowance = ws_min(ring->allowance + MOST * span, BURST) - n;
+		ring->allowance = ws_min(ring->allowance + more, BURST) - n;
 		ring->allowance = ws_max(ring->allowance, -DEBT);
 		if (ring->allowance <= busiest.allowance)
 			busiest = (struct busiest){ring->allowance, n / span};
@@ -154,15 +166,17 @@ static void consider_shift(struct ws_perf *perf, uint64_t now, double rate)
 static void look_at_rate(struct ws_perf *perf, uint64_t now)
 {
 	struct busiest busiest;
-	double wanted, left;
+	double most, wanted, left;
 
 	if (now < perf->look_at)
 		return;
 	busiest = settle_allowances(perf, now);
+	perf->switch_rate = busiest.rate;
+	most = choose_allowance(busiest.rate);
 	consider_shift(perf, now, busiest.rate);
-	wanted = (busiest.rate - MOST) * (ON_NS / 1e9);
+	wanted = (busiest.rate - most) * (ON_NS / 1e9);
 	if (busiest.allowance <= 0 && perf->set.wide) {
-		begin_pause(perf, now, (ws_max(wanted, 0) - busiest.allowance) / MOST * 1e9);
+		begin_pause(perf, now, (ws_max(wanted, 0) - busiest.allowance) / most * 1e9);
 		return;
 	}
 	left = wanted > 0 ? busiest.allowance / wanted * ON_NS : LOOK_NS;

@@ -263,6 +263,7 @@ struct ws_perf {
 	struct ws_perf_pause *pauses;
 	size_t pauses_n, pauses_cap;
 	uint64_t counted_from; /* since when switches are counted; 0: they are not */
+	double switch_rate;    /* switches a second of the busiest core at the last look */
 	uint64_t resume;       /* when they are to be recorded again; 0: they are */
 	uint64_t look_at;      /* when what is left of the allowances is to be looked at */
 	unsigned busy;	       /* looks in a row that found many switches */
