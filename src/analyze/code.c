@@ -77,6 +77,38 @@ static bool is_loader_path(const char *path)
 	return false;
 }
 
+/* Whether the function belongs to a class whose name ends with `ending`: "SlowDataset.get". Returns
+ * what follows: "get"; NULL when it does not. */
+static const char *skip_class(const char *name, const char *ending)
+{
+	const char *at = strstr(name, ending);
+
+	if (!at || at > name + strcspn(name, "(<"))
+		return NULL;
+	at += strlen(ending);
+	if (*at == '.')
+		return at + 1;
+	if (at[0] == ':' && at[1] == ':')
+		return at + 2;
+	return NULL;
+}
+
+/* A loader that the program brings itself is known by its name: a method of a ...DataLoader, or an
+ * item of a ...Dataset. */
+static bool is_loader_function(const char *name)
+{
+	static const char *const items[] = {"__getitem__", "__getitems__", "__next__", "__iter__"};
+	const char *method = skip_class(name, "DataLoader");
+
+	if (method)
+		return true;
+	method = ws_or(skip_class(name, "Dataset"), skip_class(name, "DataSet"));
+	for (size_t i = 0; method && i < WS_COUNT(items); i++)
+		if (!strcmp(method, items[i]))
+			return true;
+	return false;
+}
+
 static bool is_called_by_loader(const struct ws_model *model, const uint32_t *frames, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -85,8 +117,11 @@ static bool is_called_by_loader(const struct ws_model *model, const uint32_t *fr
 		const struct ws_function *function =
 			ws_stacks_get_function(model->stacks, place->function);
 
-		if (function->kind == WS_FRAME_PYTHON &&
-		    is_loader_path(ws_stacks_get_origin(model->stacks, function)))
+		if (function->unresolved || function->kind == WS_FRAME_KERNEL)
+			continue;
+		if (is_loader_function(function->name) ||
+		    (function->kind == WS_FRAME_PYTHON &&
+		     is_loader_path(ws_stacks_get_origin(model->stacks, function))))
 			return true;
 	}
 	return false;

@@ -17,8 +17,8 @@ struct ws_code_place {
 	uint32_t function, file, line; /* of the user's code; file and line 0 when not known */
 	uint32_t leaf;		       /* the function that ran; 0: nothing is known */
 	uint8_t python;		       /* `function` is of Python */
-	uint8_t loader;		       /* called by a framework's loader of data */
-	uint8_t users;		       /* `function` is the user's, not only the best there is */
+	uint8_t loader; /* called by a loader of data, a framework's or the program's */
+	uint8_t users;	/* `function` is the user's, not only the best there is */
 	uint8_t unused;
 };
 

@@ -348,9 +348,62 @@ static void count_others(const struct ws_model *model, struct ws_facts *facts)
 	ws_cursor_close(cursor);
 }
 
+/* Whether a thread was seen in a loader of data: in a sample or a wait, of which so many are looked
+ * at. */
+static bool is_seen_loading(const struct ws_model *model, const struct ws_model_thread *thread)
+{
+	enum { MOST_SAMPLES = 200, MOST_STATES = 1000 };
+	size_t end = ws_min(thread->end_sample, thread->first_sample + MOST_SAMPLES);
+
+	for (size_t i = thread->first_sample; i < end; i++)
+		if (ws_code_find_place(model, (uint32_t)model->samples.col[ws_sample_frame][i],
+				       (uint32_t)model->samples.col[ws_sample_callers][i])
+			    .loader)
+			return true;
+	end = ws_min(thread->count, (size_t)MOST_STATES);
+	for (size_t i = 0; i < end; i++) {
+		uint32_t stack = thread->states[i].callchain;
+
+		if (stack && stack != WS_NO_U32 && ws_code_find_place(model, 0, stack).loader)
+			return true;
+	}
+	return false;
+}
+
+static bool is_loader_name(const char *name)
+{
+	return strstr(name, "data_worker") || strstr(name, "DataLoader");
+}
+
+/* Whether a process was started by the one that is explained, or by a child of it that only starts
+ * others, as multiprocessing's server of forks. */
+static bool is_started_by(const struct ws_model *model, uint32_t process)
+{
+	uint32_t parent = ws_find_process(model->who, process)->parent;
+
+	return parent == model->process ||
+	       ws_find_process(model->who, parent)->parent == model->process;
+}
+
+/* Processes whose first thread bears the name of a framework's worker, or was seen to load. */
+static void count_loader_workers(const struct ws_model *model, struct ws_facts *facts)
+{
+	for (uint32_t id = 1; id < model->thread_count; id++) {
+		const struct ws_thread_info *info = ws_find_thread(model->who, id);
+		const struct ws_model_thread *thread = &model->threads[id];
+
+		if (info->tid != info->pid || !thread->running || info->process == model->process ||
+		    !is_started_by(model, info->process))
+			continue;
+		facts->loader_workers +=
+			is_loader_name(info->name) || is_seen_loading(model, thread);
+	}
+}
+
 void ws_facts_count(const struct ws_model *model, struct ws_facts *facts)
 {
 	memset(facts, 0, sizeof(*facts));
+	count_loader_workers(model, facts);
 	if (!model->has_cuda)
 		return;
 	count_calls(model, facts);

@@ -49,6 +49,7 @@ struct ws_facts {
 	uint64_t streams;	  /* that kernels ran in */
 	uint64_t multiprocessors; /* of the first GPU; 0 when not known */
 	uint64_t modules_loaded;  /* within the window */
+	uint64_t loader_workers;  /* processes that load data for the one that is explained */
 };
 
 /* Count. Free with ws_facts_free. */

@@ -1,5 +1,5 @@
 /*
- * data_loading.c - the GPU starves because data come too late.
+ * data_loading.c - who computes starves because data come too late.
  *
  * Time of the path inside a framework's loader, in the training process or in its workers. With w
  * workers a step takes w times its own length of their work: so many more are needed that what is
@@ -14,19 +14,6 @@ static bool is_worker(const struct ws_analysis *analysis, uint32_t thread)
 	const char *name = ws_find_thread(analysis->model->who, thread)->name;
 
 	return strstr(name, "data_worker") || strstr(name, "DataLoader");
-}
-
-static unsigned count_workers(const struct ws_analysis *analysis)
-{
-	unsigned count = 0;
-
-	for (uint32_t id = 1; id < analysis->model->thread_count; id++) {
-		const struct ws_thread_info *info = ws_find_thread(analysis->model->who, id);
-
-		count += info->tid == info->pid && analysis->model->threads[id].running &&
-			 is_worker(analysis, id);
-	}
-	return count;
 }
 
 static bool is_loading(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
@@ -44,7 +31,9 @@ static bool is_loading(const struct ws_analysis *analysis, const struct ws_break
 	if (row->thread && is_worker(analysis, row->thread))
 		return true;
 	/* With workers, what the training process does to fetch a batch is not loading. */
-	return row->place.loader && !count_workers(analysis);
+	return row->place.loader && (!analysis->facts.loader_workers ||
+				     ws_find_thread(analysis->model->who, row->thread)->process !=
+					     analysis->model->process);
 }
 
 static void check_loading(const struct ws_analysis *analysis, struct ws_findings *findings)
@@ -52,7 +41,7 @@ static void check_loading(const struct ws_analysis *analysis, struct ws_findings
 	uint64_t loading = ws_sum_path_rows(analysis, is_loading), rest, gain,
 		 own = analysis->model->threads[analysis->model->thread].running;
 	const struct ws_breakdown_row *row = ws_find_path_row(analysis, is_loading);
-	unsigned workers = count_workers(analysis);
+	uint64_t workers = analysis->facts.loader_workers;
 	struct ws_finding *finding;
 	struct ws_text what = {0};
 	double needed;
@@ -73,11 +62,11 @@ static void check_loading(const struct ws_analysis *analysis, struct ws_findings
 		ws_format("Data come too late: %.0f %% of the time is loading%s, %s",
 			  100 * ws_analysis_share(analysis, loading), ws_text_or(what.text, ""),
 			  workers ? "in too few workers" : "in the training process");
-	finding->advice = ws_format(
-		"Load in %s%.0f worker processes (num_workers=%.0f now would be %u), with "
-		"pin_memory=True, persistent_workers=True and a prefetch_factor of 2 to 4; or make "
-		"the loading itself cheaper.",
-		workers ? "at least " : "", needed, needed, workers);
+	finding->advice =
+		ws_format("Load ahead in %s%.0f worker processes (now there are %llu; in PyTorch "
+			  "num_workers=%.0f, with pin_memory=True, persistent_workers=True and a "
+			  "prefetch_factor of 2 to 4), or make the loading itself cheaper.",
+			  workers ? "at least " : "", needed, (unsigned long long)workers, needed);
 	finding->assumption = ws_strdup("enough cores are free for that many workers");
 	ws_finding_add_evidence(finding, "the longest stretch of loading on the critical path",
 				NULL, row->longest.start, row->longest.end);
@@ -86,9 +75,10 @@ static void check_loading(const struct ws_analysis *analysis, struct ws_findings
 
 const struct ws_rule ws_rule_data_loading = {
 	.name = "data-loading",
-	.title = "The GPU starves because data come too late",
+	.title = "Data come too late, and whoever computes on them waits",
 	.about = "At least 5 % of the critical path is code of a data loader (PyTorch, TensorFlow, "
-		 "WebDataset, DALI), in the process itself or in its workers. Workers that load "
-		 "ahead while the GPU computes hide it.",
+		 "WebDataset, DALI, or classes of the program whose names end with DataLoader or "
+		 "Dataset), in the process itself or in its workers. Workers that load ahead while "
+		 "the GPU, or the process, computes hide it.",
 	.check = check_loading,
 };

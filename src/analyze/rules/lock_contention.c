@@ -68,6 +68,9 @@ static void check_locks(const struct ws_analysis *analysis, struct ws_findings *
 		return;
 	gain = (uint64_t)((double)analysis->window * (double)waits.ns /
 			  (double)(waits.ns + waits.running));
+	if (analysis->cores) /* which the threads still have to share */
+		gain = ws_min(gain, analysis->window - ws_min(waits.running / analysis->cores,
+							      analysis->window));
 	if (waits.callchain) {
 		struct ws_code_place code = ws_code_find_place(model, 0, waits.callchain);
 
@@ -82,7 +85,7 @@ static void check_locks(const struct ws_analysis *analysis, struct ws_findings *
 	finding->advice = ws_strdup(
 		"Hold the lock for less: compute outside and only store inside, give each thread a "
 		"part of its own and combine at the end, or use several locks or atomics.");
-	finding->assumption = ws_strdup("nobody waits and cores are free");
+	finding->assumption = ws_strdup("nobody waits and all cores are free");
 	finding->next = ws_strdup("warpsight stats -r thread_wait_sum REPORT");
 	ws_finding_add_evidence(finding, "the longest wait", NULL, waits.longest.start,
 				waits.longest.end);
