@@ -498,7 +498,7 @@ static void run_texts(void)
 {
 	struct rep rep;
 
-	profile_program(&rep, "", annotated, "texts", NULL);
+	profile_program(&rep, "--lossless", annotated, "texts", NULL);
 	if (!why)
 		check_texts(&rep);
 	close_rep(&rep);

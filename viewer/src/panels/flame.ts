@@ -150,6 +150,8 @@ export class FlameGraph<N extends Box> {
 
   drawGraph(): void {
     const wanted = this.search.value.trim().toLowerCase();
+    const focused = this.findFocused();
+    const before = focused >= 0 ? this.nameAncestors(focused) : null;
     this.search.placeholder = t("find_function");
     this.search.setAttribute("aria-label", t("find_function"));
     this.placed = [];
@@ -175,13 +177,35 @@ export class FlameGraph<N extends Box> {
     }
     this.makeBoxes(this.path[last], this.path, width, last, last - 1, wanted);
     this.root.replaceChildren(...this.placed.map((p) => p.cell));
+    if (before !== null) this.focusAgain(before);
     const deepest = this.placed.reduce((most, placed) => Math.max(most, placed.depth), 0);
     this.root.style.height = `${(deepest + 1) * LINE}px`;
   }
 
+  /** Which of the boxes has the keyboard; -1: none. */
+  private findFocused(): number {
+    return this.placed.findIndex((p) => p.cell === document.activeElement);
+  }
+
+  /** The names of a box and of those above it, as one text. */
+  private nameAncestors(index: number): string {
+    const names: string[] = [];
+    for (let i = index; i >= 0; i = this.placed[i].parent) {
+      const cell = this.placed[i].cell;
+      names.push(cell.getAttribute("aria-label") ?? cell.textContent ?? "");
+    }
+    return names.join("\n");
+  }
+
+  /** The boxes are new ones, after new data came or the width changed: the keyboard stays. */
+  private focusAgain(names: string): void {
+    const index = this.placed.findIndex((_, i) => this.nameAncestors(i) === names);
+    this.placed[index < 0 ? 0 : index]?.cell.focus({ preventScroll: true });
+  }
+
   /** Down to the first below, up to what it is below, left and right along a depth. */
   private pressKey(event: KeyboardEvent): void {
-    const i = this.placed.findIndex((p) => p.cell === document.activeElement);
+    const i = this.findFocused();
     if (i < 0) return;
     const here = this.placed[i];
     const next = {
