@@ -17,6 +17,7 @@
 #include "query/operand.h"
 #include "query/stack_faults.h"
 #include "cli/cli.h"
+#include "cli/info_ranks.h"
 #include "cli/text.h"
 #include "text/text.h"
 #include "query/query.h"
@@ -588,6 +589,7 @@ static void print_json(const struct summary *summary)
 		       summary->collections.end - summary->collections.start);
 	add_json_spans(summary, &text);
 	add_json_facts(summary, &text);
+	ws_add_json_ranks(summary->report, summary->who, &text);
 	add_json_processes(summary, &text);
 	add_json_tables(summary, &text);
 	add_json_losses(summary, &text);
@@ -614,6 +616,7 @@ static void print_summary(const struct summary *summary, bool as_json)
 	}
 	print_file(summary);
 	print_facts(summary);
+	ws_print_ranks(summary->report, summary->who);
 	print_processes(summary);
 	print_tables(summary);
 	print_losses(summary);

@@ -2,12 +2,14 @@
  * profile.c - the command `profile`: run a program, record it, write a report when it ends.
  */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/choose.h"
 #include "cli/record_options.h"
 #include "cli/session.h"
 #include "cli/text.h"
 #include "control/folder.h"
+#include "record/ranks.h"
 #include "text/json_write.h"
 
 extern const struct ws_command ws_cmd_profile;
@@ -19,6 +21,17 @@ static void say_result(const struct ws_record_options *options,
 		ws_warn("%llu rows could not be written", (unsigned long long)result->lost);
 	for (size_t i = 0; i < result->report_count && !options->quiet; i++)
 		ws_say("Generated: %s", result->reports[i]);
+}
+
+/* Of a job's ranks one says what it has found: all write to one terminal. */
+static bool is_later_rank(void)
+{
+	struct ws_variables variables = ws_copy_variables(environ);
+	struct ws_rank rank;
+	bool later = ws_read_rank(variables, &rank) && rank.rank > 0;
+
+	free((char *)variables.text);
+	return later;
 }
 
 /* Returns the exit status. */
@@ -108,6 +121,7 @@ static int run_profile(void *values, int argc, char **argv)
 		ws_say("profile: %s", err.msg);
 		return WS_EXIT_USAGE;
 	}
+	options->no_findings |= is_later_rank();
 	record_opts.argv = target;
 	record_opts.command_line = ws_main_argv;
 	attached = ws_name_attached(options, &record_opts);

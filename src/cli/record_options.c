@@ -21,7 +21,8 @@ const struct ws_opt ws_record_option_table[] = {
 	 "slash, the default name is used inside it. '.wsrep' "
 	 "is added unless the name has an extension. When processes of the target have different "
 	 "values of VAR (the RANK that "
-	 "torchrun sets), each value gets a report of its own.",
+	 "torchrun sets), each value gets a report of its own. In a rank of a job the rank is "
+	 "added to a name without %q, %p and %n: run.rank3.wsrep.",
 	 "report%n", .also = WS_IN_START},
 	{"force-overwrite", 'f', WS_OPT_BOOL, AT(overwrite), NULL, NULL,
 	 "Replace an existing report. The old one goes when the new collection has begun.", "false",

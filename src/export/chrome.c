@@ -1057,14 +1057,16 @@ static void put_rank(struct chrome *chrome)
 		ws_cursor_open(chrome->export->report, WS_TABLE_rank, 0, UINT64_MAX);
 	uint64_t rank = 0, world = 0;
 	const uint64_t *values;
-	size_t n = 0;
+	bool known = false, one = true;
 
-	for (; ws_cursor_next(cursor, &values); n++) {
+	while (ws_cursor_next(cursor, &values)) {
+		one &= !known || (rank == values[ws_rank_rank] && world == values[ws_rank_world]);
+		known = true;
 		rank = values[ws_rank_rank];
 		world = values[ws_rank_world];
 	}
 	ws_cursor_close(cursor);
-	if (n == 1)
+	if (known && one)
 		ws_text_printf(&chrome->text,
 			       "\"distributedInfo\":{\"rank\":%" PRIu64 ",\"world_size\":%" PRIu64
 			       "},\n",

@@ -895,6 +895,7 @@ static void put_trace_rank(struct ws_trace *trace)
 				    .rank = trace->importer->file,
 				    .world = narrow_to_u32(trace->world),
 				    .source = source,
+				    .local = WS_NO_U32,
 				    .offset = compute_clock_offset(trace)};
 	if (trace->rank >= 0 && trace->rank <= UINT32_MAX)
 		row->rank = (uint32_t)trace->rank;

@@ -371,6 +371,7 @@ static void put_file_rank(struct ws_nsys *nsys)
 	*row = (struct ws_row_rank){.process = process,
 				    .rank = nsys->importer->file,
 				    .world = nsys->importer->file_count,
+				    .local = WS_NO_U32,
 				    .source = source};
 }
 

@@ -42,7 +42,8 @@ struct tree {
 	struct ws_text *out;
 	const struct ws_lanes *lanes;
 	uint32_t *order; /* lanes by what they belong to */
-	struct ws_map device_name, null_stream, rank, counter_name, counter_group, counter_unit,
+	struct ws_map rank, rank_world, rank_local, rank_host, rank_gpus; /* by process */
+	struct ws_map device_name, null_stream, counter_name, counter_group, counter_unit,
 		track_name;
 	/* Of each thread, and of each process (high bit set): events, and its time on cores or,
 	 * where that was not recorded, events. */
@@ -560,18 +561,45 @@ static void put_gpu_rows(struct tree *tree, uint32_t process, const char *parent
 
 /* ---- processes ---- */
 
+static void put_rank_text(const struct tree *tree, const char *key, const struct ws_map *texts,
+			  uint32_t process)
+{
+	size_t length = 0;
+	uint32_t id = (uint32_t)look_up(texts, 0, process, 0);
+	const char *text = id ? ws_report_string(tree->lanes->report, id, &length) : "";
+
+	if (length)
+		ws_put_json_text(tree->out, key, text, length);
+}
+
+/* Which rank of a job the process is, and where; nothing when it is none. */
+static void put_rank(const struct tree *tree, uint32_t process)
+{
+	uint64_t rank = look_up(&tree->rank, 0, process, UINT64_MAX),
+		 world = look_up(&tree->rank_world, 0, process, 0),
+		 local = look_up(&tree->rank_local, 0, process, WS_NO_U32);
+
+	if (rank == UINT64_MAX)
+		return;
+	ws_put_json_int(tree->out, "rank", (int64_t)rank);
+	if (world)
+		ws_put_json_int(tree->out, "world", (int64_t)world);
+	if (local != WS_NO_U32)
+		ws_put_json_int(tree->out, "local_rank", (int64_t)local);
+	put_rank_text(tree, "host", &tree->rank_host, process);
+	put_rank_text(tree, "gpus", &tree->rank_gpus, process);
+}
+
 static void put_process_row(const struct tree *tree, uint32_t process, const char *id,
 			    const char *parent)
 {
 	const struct ws_process_info *info = ws_find_process(tree->lanes->who, process);
-	uint64_t rank = look_up(&tree->rank, 0, process, UINT64_MAX);
 
 	begin_row(tree, id, parent, "process");
 	ws_put_json_string(tree->out, "label", info->name);
 	ws_put_json_int(tree->out, "pid", info->pid);
 	ws_put_json_text(tree->out, "cmdline", info->cmdline, strnlen(info->cmdline, 1000));
-	if (rank != UINT64_MAX)
-		ws_put_json_int(tree->out, "rank", (int64_t)rank);
+	put_rank(tree, process);
 	if (info->start)
 		ws_put_time(tree->out, "start", tree->lanes, info->start);
 	if (info->end != WS_NO_TIME)
@@ -843,6 +871,10 @@ void ws_put_row_tree(struct ws_text *out, const struct ws_lanes *lanes)
 		.null_stream = load_map(report, WS_TABLE_cuda_context, ws_cuda_context_process,
 					ws_cuda_context_id, ws_cuda_context_null_stream),
 		.rank = load_map(report, WS_TABLE_rank, -1, ws_rank_process, ws_rank_rank),
+		.rank_world = load_map(report, WS_TABLE_rank, -1, ws_rank_process, ws_rank_world),
+		.rank_local = load_map(report, WS_TABLE_rank, -1, ws_rank_process, ws_rank_local),
+		.rank_host = load_map(report, WS_TABLE_rank, -1, ws_rank_process, ws_rank_host),
+		.rank_gpus = load_map(report, WS_TABLE_rank, -1, ws_rank_process, ws_rank_gpus),
 		.counter_name =
 			load_map(report, WS_TABLE_counter, -1, ws_counter_id, ws_counter_name),
 		.counter_device =
@@ -870,6 +902,10 @@ void ws_put_row_tree(struct ws_text *out, const struct ws_lanes *lanes)
 	ws_map_free(&tree.device_name);
 	ws_map_free(&tree.null_stream);
 	ws_map_free(&tree.rank);
+	ws_map_free(&tree.rank_world);
+	ws_map_free(&tree.rank_local);
+	ws_map_free(&tree.rank_host);
+	ws_map_free(&tree.rank_gpus);
 	ws_map_free(&tree.counter_name);
 	ws_map_free(&tree.counter_group);
 	ws_map_free(&tree.counter_device);

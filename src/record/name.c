@@ -108,6 +108,16 @@ char *ws_expand_name(const char *name, const struct ws_name_context *context, st
 	return text.text;
 }
 
+/* The name with a suffix before its extension; frees `path`. */
+static char *insert_suffix(char *path, const char *suffix)
+{
+	const char *dot = strrchr(path, '.');
+	char *longer = ws_format("%.*s%s%s", (int)(dot - path), path, suffix, dot);
+
+	free(path);
+	return longer;
+}
+
 char *ws_report_name(const char *name, const struct ws_name_context *context, struct ws_err *err)
 {
 	struct ws_text text = {0};
@@ -124,15 +134,28 @@ char *ws_report_name(const char *name, const struct ws_name_context *context, st
 			       context->number);
 	if (!has_extension(text.text))
 		ws_text_puts(&text, WS_EXTENSION);
+	if (context->suffix && *context->suffix)
+		return insert_suffix(text.text, context->suffix);
 	return text.text;
+}
+
+/* Whether the template has one of these placeholders. */
+static bool has_placeholder(const char *name, const char *letters)
+{
+	for (const char *at = strchr(name, '%'); at && at[1]; at = strchr(at + 2, '%'))
+		if (strchr(letters, at[1]))
+			return true;
+	return false;
+}
+
+bool ws_name_differs(const char *name)
+{
+	return has_placeholder(name, "pqn");
 }
 
 bool ws_name_counts(const char *name)
 {
-	for (const char *at = strchr(name, '%'); at && at[1]; at = strchr(at + 2, '%'))
-		if (at[1] == 'n')
-			return true;
-	return is_folder(name);
+	return has_placeholder(name, "n") || is_folder(name);
 }
 
 void ws_name_variables(const char *name, struct ws_text *out)

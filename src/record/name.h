@@ -11,8 +11,9 @@
 #define WS_EXTENSION ".wsrep"
 
 struct ws_name_context {
-	int pid;	 /* %p */
-	unsigned number; /* %n */
+	int pid;	    /* %p */
+	unsigned number;    /* %n */
+	const char *suffix; /* added to the name, before its extension; NULL for none */
 	const char *(*variable)(void *ctx,
 				const char *name); /* value of %q{VAR}; NULL expands to nothing */
 	void *ctx;
@@ -26,6 +27,8 @@ struct ws_name_context {
 char *ws_report_name(const char *name, const struct ws_name_context *ctx, struct ws_err *err);
 /* The same without an extension and without folders, for other names. */
 char *ws_expand_name(const char *name, const struct ws_name_context *ctx, struct ws_err *err);
+/* Whether the template itself makes names that differ from process to process: %p, %q{VAR}, %n. */
+bool ws_name_differs(const char *name);
 /* Whether the template contains %n: when the number is taken, the next one is tried. */
 bool ws_name_counts(const char *name);
 /* Names of the %q{} variables, NUL-separated, ended by an empty one. */

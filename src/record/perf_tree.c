@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "record/perf_private.h"
+#include "record/ranks.h"
 #include "record/tree.h"
 #include "base/choose.h"
 
@@ -545,6 +546,8 @@ static void make_row(struct ws_perf *perf, struct ws_perf_image *im)
 	im->id = ++im->sink->processes;
 	im->own_row = true;
 	write_process(im, parent);
+	if (!im->outside)
+		ws_rank_write_of(im->sink, im->id, im->pid);
 }
 
 /* Write what has waited, in its order. */

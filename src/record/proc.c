@@ -23,6 +23,7 @@
 #include "text/mask.h"
 #include "record/perf.h"
 #include "record/process_stat.h"
+#include "record/ranks.h"
 
 #define PATIENCE_NS 2000000000u /* how long an image may take from exec to registering */
 #define LOADING_TICKS 20	/* of 10 ms */
@@ -390,35 +391,33 @@ static void replace_process_image(struct ws_proc *process, struct ws_proc *other
 			    earlier == process ? other->start_ticks : process->start_ticks);
 }
 
-/* The report of a process, by the variables that it reports. */
-static struct ws_sink *choose_sink(struct ws_drain *drain, const struct ws_proc *process,
-				   const struct ws_process_home *home, const struct ws_proc *parent)
+/* The variables that a process reports, NUL-terminated in memory for the caller to free; none where
+ * the numbers in its home make no sense. */
+static struct ws_variables copy_variables(const struct ws_process_home *home)
 {
-	size_t len = home->env_len, at = (size_t)home->exe_len + home->cmdline_len;
-	struct ws_sink *sink;
-	char *env;
+	size_t at = (size_t)home->exe_len + home->cmdline_len, length = home->env_len;
+	char *text;
 
-	if (at + len > WS_HOME_TEXT_ROOM)
-		at = len = 0;
-	env = ws_malloc(len + 1);
-	memcpy(env, home->text + at, len);
-	env[len] = 0;
-	sink = drain->ops.sink_for(drain->ops.ctx, (int)process->pid, env, len,
-				   parent ? parent->sink : NULL);
-	free(env);
-	return sink;
+	if (at + length > WS_HOME_TEXT_ROOM)
+		at = length = 0;
+	text = ws_malloc(length + 1);
+	memcpy(text, home->text + at, length);
+	text[length] = 0;
+	return (struct ws_variables){text, length};
 }
 
 static void fill_process(struct ws_drain *drain, struct ws_proc *process,
 			 const struct ws_process_home *home)
 {
 	struct ws_proc *parent = find_parent(drain, home), *other = find_live(drain, home->pid);
+	struct ws_variables variables = copy_variables(home);
 
 	watch_process(drain, process);
 	replace_process_image(process, other);
 	process->target = (pid_t)process->pid == drain->target && home->origin != WS_ORIGIN_FORK &&
 			  !(other && other->target);
-	process->sink = choose_sink(drain, process, home, parent);
+	process->sink = drain->ops.sink_for(drain->ops.ctx, (int)process->pid, variables.text,
+					    variables.length, parent ? parent->sink : NULL);
 	read_process_texts(process, home, parent);
 	ws_drain_forget_started(drain, (int)process->pid);
 	process->id = drain->perf ? ws_perf_adopt(drain->perf, process) : 0;
@@ -426,6 +425,8 @@ static void fill_process(struct ws_drain *drain, struct ws_proc *process,
 		process->id = ++process->sink->processes;
 		write_process_row(process, home, parent);
 	}
+	ws_rank_write(process->sink, process->id, variables);
+	free((char *)variables.text);
 	if (home->flags & WS_PROC_TRUNCATED)
 		ws_sink_diagnostic(process->sink, WS_INFO, "process", process->id,
 				   ws_clock_ns(drain->clock, home->start),

@@ -20,6 +20,7 @@
 #include "record/facts.h"
 #include "record/name.h"
 #include "record/proc.h"
+#include "record/ranks.h"
 #include "record/session.h"
 
 enum { MOST_SINKS = 4096, MOST_NUMBERS = 100000 };
@@ -53,15 +54,32 @@ static const char *get_template(const struct ws_session *session)
 	return ws_or(session->output, WS_DEFAULT_NAME);
 }
 
+/* Ranks of a job have one template, and a folder that they may share: unless the template tells
+ * their reports apart, what does so is added to the name. */
+static void make_suffix(const struct ws_session *session, char *out, size_t size)
+{
+	struct ws_variables variables;
+
+	*out = 0;
+	if (session->options->attach || (session->output && ws_name_differs(session->output)))
+		return;
+	variables = ws_copy_variables(session->env);
+	ws_name_rank(variables, out, size);
+	free((char *)variables.text);
+}
+
 static char *expand_name(struct ws_session *session, unsigned number, const char *env,
 			 size_t env_len, struct ws_err *err)
 {
 	struct name_lookup l = {env, env_len, session->env};
+	char suffix[32];
 	struct ws_name_context context = {.pid = session->launch.pid,
 					  .number = number,
+					  .suffix = suffix,
 					  .variable = look_up_placeholder,
 					  .ctx = &l};
 
+	make_suffix(session, suffix, sizeof(suffix));
 	return ws_report_name(get_template(session), &context, err);
 }
 
@@ -116,41 +134,89 @@ static char *number_name(const char *path, unsigned number)
 
 /* ---- sinks ---- */
 
-/* Create the first report of `env`'s name; with %n the first number that is free. */
+/* The n-th name to try for the first report of `env`. NULL with a message. */
+static char *make_first_name(struct ws_session *session, const char *env, size_t env_len,
+			     unsigned n, struct ws_err *err)
+{
+	bool counts = ws_name_counts(get_template(session));
+	char *path = expand_name(session, counts ? n : 1, env, env_len, err), *numbered;
+
+	if (!path || counts || n == 1)
+		return path;
+	numbered = number_name(path, n);
+	free(path);
+	return numbered;
+}
+
+/* Whether the n-th name is to be left to who has it: reports that %n has counted already, and what
+ * another recorder writes at this moment, perhaps that of another rank. */
+static bool is_taken(const struct ws_session *session, const char *path, unsigned n)
+{
+	bool counts = ws_name_counts(get_template(session));
+	struct stat st;
+
+	if (lstat(path, &st))
+		return false;
+	if (counts || ws_report_is_taken(path))
+		return true;
+	return n > 1 && !session->overwrite;
+}
+
+static struct ws_writer *create_at(struct ws_session *session, char *path, bool overwrite,
+				   struct ws_err *err)
+{
+	struct ws_writer_opts opts = {.overwrite = overwrite,
+				      .durable = session->options->sync > 0};
+	struct stat st;
+
+	if (overwrite && !session->main)
+		keep_old_report(session, path);
+	if (!session->main && (session->kept_old || lstat(path, &st)))
+		session->starved.report = path; /* ours to remove */
+	return ws_writer_create(path, &opts, err);
+}
+
+static void say_taken(struct ws_session *session, const char *env, size_t env_len, const char *path)
+{
+	struct ws_err err;
+	char *first = make_first_name(session, env, env_len, 1, &err);
+
+	if (first && !session->options->quiet)
+		ws_say("another recorder is writing %s: this report is %s", first, path);
+	free(first);
+}
+
+/* Create the first report of `env`'s name, or under the first number that nobody has. */
 static struct ws_writer *create_named(struct ws_session *session, const char *env, size_t env_len,
 				      char **path, struct ws_err *err)
 {
-	const char *name = get_template(session);
-	struct ws_writer_opts opts = {.overwrite = session->overwrite && !ws_name_counts(name),
-				      .durable = session->options->sync > 0};
+	bool counts = ws_name_counts(get_template(session));
 	struct ws_writer *writer = NULL;
+	unsigned n;
 
 	*path = NULL;
-	for (unsigned n = 1; !writer && n < MOST_NUMBERS; n++) {
-		struct stat st;
-
+	for (n = 1; !writer && n < MOST_NUMBERS; n++) {
 		if (!session->main)
 			session->starved.report = NULL;
 		free(*path);
-		*path = expand_name(session, n, env, env_len, err);
+		*path = make_first_name(session, env, env_len, n, err);
 		if (!*path)
 			return NULL;
-		if (ws_name_counts(name) && !lstat(*path, &st))
+		if (is_taken(session, *path, n))
 			continue;
-		if (opts.overwrite && !session->main)
-			keep_old_report(session, *path);
-		if (!session->main && (session->kept_old || lstat(*path, &st)))
-			session->starved.report = *path; /* ours to remove */
-		writer = ws_writer_create(*path, &opts, err);
-		if (!writer && (!ws_name_counts(name) || lstat(*path, &st)))
+		writer = create_at(session, *path, session->overwrite && !counts, err);
+		if (!writer && !session->main)
+			ws_session_settle_old_report(session, *path);
+		if (!writer && !is_taken(session, *path, n)) /* not a race for the name */
 			break;
 	}
-	if (writer)
+	if (writer) {
+		if (n > 2 && !counts)
+			say_taken(session, env, env_len, *path);
 		return writer;
-	if (!session->main) {
-		session->starved.report = NULL;
-		ws_session_settle_old_report(session, *path);
 	}
+	if (!session->main)
+		session->starved.report = NULL;
 	free(*path);
 	return NULL;
 }

@@ -10,16 +10,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/ticks.h"
 
 int ws_pread_all(int fd, void *to, size_t size, uint64_t at)
 {
@@ -112,8 +115,7 @@ int ws_guarded_fallocate(int fd, int mode, uint64_t at, uint64_t size)
 
 /* ---- locks ---- */
 
-/* Where the file system has no locks at all (some network file systems), the file counts as locked.
- */
+/* Where the file system has no locks at all (some network file systems), locking succeeds. */
 int ws_lock_file(int fd)
 {
 	for (int attempt = 0;; attempt++) {
@@ -146,28 +148,65 @@ static int fail_taken(const char *path, struct ws_err *err)
 	return ws_fail(err, "%s is being written by another recorder", path);
 }
 
-static int fail_exists(const char *path, int fd, struct ws_err *err)
+bool ws_report_is_taken(const char *path)
 {
 	int old = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	bool locked = old >= 0 && ws_file_is_locked(old);
 
 	if (old >= 0)
 		close(old);
+	return locked;
+}
+
+static int fail_exists(const char *path, int fd, struct ws_err *err)
+{
 	close(fd);
-	if (locked)
+	if (ws_report_is_taken(path))
 		return fail_taken(path, err);
 	return ws_fail(err, "%s exists already; --force-overwrite=true (-f) replaces it", path);
 }
 
-/* Give the file at `temp` the name `path` unless that exists: errno EEXIST then. */
+/* The name is reserved by an empty file, which then is replaced: for file systems without hard
+ * links (some FUSE ones, FAT). */
+static int name_exclusively(const char *temp, const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (fd < 0)
+		return -1;
+	close(fd);
+	return rename(temp, path);
+}
+
+/* Whether two names are of one file. */
+static bool is_linked(const char *temp, const char *path)
+{
+	struct stat left, right;
+
+	return !lstat(temp, &left) && !lstat(path, &right) && left.st_dev == right.st_dev &&
+	       left.st_ino == right.st_ino;
+}
+
+/*
+ * Give the file at `temp` the name `path` unless that exists: errno EEXIST then. Network file
+ * systems know no RENAME_NOREPLACE; and when the answer to a link was lost and it is asked for
+ * again, their servers say that the name exists, though it is ours.
+ */
 static int name_new_file(const char *temp, const char *path)
 {
+	int error;
+
 	if (!renameat2(AT_FDCWD, temp, AT_FDCWD, path, RENAME_NOREPLACE))
 		return 0;
 	if (errno != EINVAL && errno != ENOSYS)
 		return -1;
-	if (link(temp, path))
+	if (link(temp, path) && !is_linked(temp, path)) {
+		error = errno;
+		if (error == EPERM || error == EOPNOTSUPP) /* no hard links there either */
+			return name_exclusively(temp, path);
+		errno = error;
 		return -1;
+	}
 	unlink(temp);
 	return 0;
 }
@@ -194,6 +233,17 @@ static int replace_locked(const char *temp, const char *path, int old, struct ws
 	return 0;
 }
 
+/* NFS takes an exclusive lock only of a file that may be written. */
+static int open_to_lock(const char *path)
+{
+	const int flags = O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW;
+	int fd = open(path, O_RDWR | flags);
+
+	if (fd < 0 && (errno == EACCES || errno == EROFS || errno == EPERM || errno == ETXTBSY))
+		fd = open(path, O_RDONLY | flags);
+	return fd;
+}
+
 /* Replace what is at `path`, holding its lock meanwhile so that no running recorder loses its file.
  * 0 done, 1 try again, -1 error. */
 static int name_over_file(const char *temp, const char *path, struct ws_err *err)
@@ -211,7 +261,7 @@ static int name_over_file(const char *temp, const char *path, struct ws_err *err
 	}
 	if (!S_ISREG(status.st_mode))
 		return ws_fail(err, "%s is not a regular file and will not be replaced", path);
-	old = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+	old = open_to_lock(path);
 	if (old < 0 && errno == ENOENT)
 		return 1;
 	if (old < 0)
@@ -245,12 +295,22 @@ static int put_in_place(const char *temp, const char *path, bool overwrite, int 
 	return -1;
 }
 
+/* A name beside `path` that nobody else makes: on other hosts and in other containers that share
+ * the folder there are processes with our number. */
+static char *make_temporary_name(const char *path)
+{
+	static _Atomic uint64_t count; /* several writers in one process */
+	uint64_t number = 0;
+
+	if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != (ssize_t)sizeof(number))
+		number = ws_read_raw_ns() ^ (uint64_t)getpid() << 40;
+	return ws_format("%s.%016" PRIx64 ".tmp", path, number + count++);
+}
+
 int ws_file_create(const char *path, bool overwrite, const void *start, size_t size,
 		   struct ws_err *err)
 {
-	static unsigned count; /* several writers in one process */
-	char *temp = ws_format("%s.%d-%u.tmp", path, (int)getpid(),
-			       __atomic_fetch_add(&count, 1, __ATOMIC_RELAXED));
+	char *temp = make_temporary_name(path);
 	struct stat status;
 	int fd;
 
@@ -258,7 +318,6 @@ int ws_file_create(const char *path, bool overwrite, const void *start, size_t s
 		free(temp);
 		return fail_exists(path, -1, err);
 	}
-	unlink(temp);
 	fd = open(temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0) {
 		ws_fail_errno(err, "cannot create %s", path);

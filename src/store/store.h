@@ -48,6 +48,9 @@ struct ws_writer_opts {
  */
 struct ws_writer *ws_writer_create(const char *path, const struct ws_writer_opts *opts,
 				   struct ws_err *err);
+/* Whether a recorder is writing the file with this name, on this host or, where the file system
+ * tells hosts about each other's locks, on another. */
+bool ws_report_is_taken(const char *path);
 
 /*
  * The id of a string in the report's dictionary, from 1; equal bytes usually, but not always, get

@@ -18,6 +18,7 @@ import test_capture  # noqa: E402,F401
 import test_exact  # noqa: E402,F401
 import test_faults  # noqa: E402,F401
 import test_hostile  # noqa: E402,F401
+import test_jobs  # noqa: E402,F401
 import test_kill  # noqa: E402,F401
 import test_live  # noqa: E402,F401
 import test_options  # noqa: E402,F401

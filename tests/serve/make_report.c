@@ -51,7 +51,8 @@ static void begin_report(void)
 		ADD(process, .id = i + 1, .pid = 100 + i * 100, .start = ZERO,
 		    .origin = WS_ORIGIN_TARGET, .name = put_text("python3"),
 		    .cmdline = put_text("python train.py --batch 64"));
-		ADD(rank, .process = i + 1, .rank = i, .world = 2);
+		ADD(rank, .process = i + 1, .rank = i, .world = 2, .local = i,
+		    .host = put_text("node-1"), .gpus = put_text("0,1"));
 		ADD(thread, .id = i * 2 + 1, .process = i + 1, .tid = 100 + i * 100, .start = ZERO);
 		ADD(thread, .id = i * 2 + 2, .process = i + 1, .tid = 101 + i * 100, .start = ZERO);
 		ADD(thread_name, .thread = i * 2 + 2, .start = ZERO, .name = put_text("DataLoader"),

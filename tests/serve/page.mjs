@@ -80,6 +80,8 @@ withPage("rows: processes, threads, GPUs, cores, counters, tracks", async (t) =>
     ok(types.includes(want), `a row of type ${want}, among ${types}`);
   const labels = await t.page.locator(".label .name").allInnerTexts();
   ok(labels.includes("rank 0 · Process python3 [100]"), `the rank's name, among ${labels}`);
+  const place = "rank 0 of 2, local rank 0, on node-1, GPUs 0,1";
+  equal(await t.page.locator(`.label [title*="${place}"], .label[title*="${place}"]`).count(), 1);
   const all = await t.eval(() => [...window.warpsight.app.rows.names.values()]);
   ok(all.includes("NVTX · NCCL"), "the domain's name");
   for (const want of ["cuBLAS", "cuDNN", "Spans"])

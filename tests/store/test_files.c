@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +22,40 @@
 #include "util.h"
 
 static const struct ws_writer_opts force = {.overwrite = true};
+
+/*
+ * Calls of the store, which may behave as on NFS: no RENAME_NOREPLACE; a link whose answer is lost
+ * is made, and then the name exists already; an exclusive lock needs a file that may be written.
+ */
+static bool is_nfs;
+
+int renameat2(int old_folder, const char *old, int new_folder, const char *new, unsigned flags)
+{
+	if (is_nfs && flags) {
+		errno = EINVAL;
+		return -1;
+	}
+	return (int)syscall(SYS_renameat2, old_folder, old, new_folder, new, flags);
+}
+
+int link(const char *from, const char *to)
+{
+	int rc = (int)syscall(SYS_linkat, AT_FDCWD, from, AT_FDCWD, to, 0);
+
+	if (!is_nfs || rc)
+		return rc;
+	errno = EEXIST;
+	return -1;
+}
+
+int flock(int fd, int operation)
+{
+	if (is_nfs && operation & LOCK_EX && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY) {
+		errno = EBADF;
+		return -1;
+	}
+	return (int)syscall(SYS_flock, fd, operation);
+}
 
 static void add_ranges(struct ws_writer *writer, uint64_t n)
 {
@@ -90,6 +126,7 @@ static void existing_file_stays(void **state)
 	size_t n;
 
 	(void)state;
+	unlink(path);
 	write_file(path, "precious", 8);
 	assert_null(ws_writer_create(path, NULL, &err));
 	assert_non_null(strstr(err.msg, "exists already"));
@@ -110,7 +147,7 @@ static void existing_file_stays(void **state)
 static void two_recorders(void **state)
 {
 	char *path = in_folder("two.wsrep");
-	struct ws_writer *writer = create_report(path, NULL);
+	struct ws_writer *writer = create_report(path, &force);
 	struct ws_err err;
 
 	(void)state;
@@ -133,6 +170,7 @@ static void race_for_a_name(void **state)
 	int won = 0;
 
 	(void)state;
+	unlink(path);
 	for (int k = 0; k < 12; k++) {
 		pid[k] = fork();
 		if (!pid[k]) {
@@ -155,6 +193,30 @@ static void race_for_a_name(void **state)
 		}
 	}
 	assert_int_equal(won, 1);
+	free(path);
+}
+
+static void network_file_system(void **state)
+{
+	char *path = in_folder("nfs.wsrep");
+	struct ws_writer *writer;
+	struct ws_err err;
+
+	is_nfs = true;
+	existing_file_stays(state);
+	two_recorders(state);
+	race_for_a_name(state);
+	writer = create_report(path, NULL);
+	assert_true(ws_report_is_taken(path));
+	add_ranges(writer, 9);
+	assert_int_equal(ws_writer_close(writer, NULL), 0);
+	assert_false(ws_report_is_taken(path));
+	assert_null(ws_writer_create(path, NULL, &err));
+	writer = create_report(path, &force);
+	add_ranges(writer, 8);
+	assert_int_equal(ws_writer_close(writer, NULL), 0);
+	is_nfs = false;
+	assert_int_equal(rows_in(path), 8);
 	free(path);
 }
 
@@ -453,6 +515,7 @@ int main(void)
 		cmocka_unit_test(existing_file_stays),
 		cmocka_unit_test(two_recorders),
 		cmocka_unit_test(race_for_a_name),
+		cmocka_unit_test(network_file_system),
 		cmocka_unit_test(bad_places),
 		cmocka_unit_test(overwrite_after_a_crash),
 		cmocka_unit_test(size_limit),

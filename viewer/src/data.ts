@@ -49,6 +49,10 @@ export interface TreeRow {
   tid?: number;
   main?: number;
   rank?: number;
+  world?: number; // of the job whose rank it is; none: not known
+  local_rank?: number;
+  host?: string;
+  gpus?: string; // that the rank sees, as its launcher says
   start?: number;
   end?: number;
   device?: number;

@@ -160,11 +160,22 @@ export class Labels {
     return names.filter(Boolean).join(" · ");
   }
 
+  /** Where in its job a rank is, as a line; empty for what is none. */
+  private placeOf(row: Row): string {
+    if (row.rank === undefined) return "";
+    const parts = [t("rank", row.rank)];
+    if (row.world) parts[0] = t("rank_of", row.rank, row.world);
+    if (row.local_rank !== undefined) parts.push(t("local_rank", row.local_rank));
+    if (row.host) parts.push(t("on_host", cleanText(row.host, 100)));
+    if (row.gpus) parts.push(t("sees_gpus", cleanText(row.gpus, 100)));
+    return `\n${parts.join(", ")}`;
+  }
+
   private titleOf(row: Row, name: string): string {
     const events = row.count !== undefined ? ` – ${t("n_events", formatCount(row.count))}` : "",
       deeper = row.hidden ? ` – ${t("deeper", formatCount(row.hidden))}` : "",
       cmdline = row.cmdline ? `\n${cleanText(row.cmdline, 1000)}` : "";
-    return name + events + deeper + cmdline;
+    return name + events + deeper + this.placeOf(row) + cmdline;
   }
 
   private makeLabel(row: Row): HTMLElement {

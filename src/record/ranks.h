@@ -1,0 +1,43 @@
+/*
+ * ranks.h - which rank of a job a process is, by the variables that launchers set: torchrun, MPI's
+ * mpirun and mpiexec, srun, Flux, jsrun, Horovod, Kubernetes' indexed jobs.
+ */
+#ifndef WS_RECORD_RANKS_H
+#define WS_RECORD_RANKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "record/sink.h"
+
+/* Variables of a process: entries NAME=VALUE, each ended by a NUL. */
+struct ws_variables {
+	const char *text;
+	size_t length;
+};
+
+struct ws_rank {
+	const char *launcher; /* its name, a literal */
+	uint32_t rank;	      /* in the whole job */
+	uint32_t world;	      /* ranks of the job; 0: not known */
+	uint32_t local;	      /* number on its host; WS_NO_U32: not known */
+	uint32_t local_world; /* ranks on its host; 0: not known */
+};
+
+/* The value of a variable, NULL when it is not set; it lies within the entries. */
+const char *ws_find_variable(struct ws_variables variables, const char *name);
+/* The variables of a NULL-terminated environment, in memory for the caller to free. */
+struct ws_variables ws_copy_variables(char *const *env);
+
+/* False when the variables are of no launcher that we know. */
+bool ws_read_rank(struct ws_variables variables, struct ws_rank *rank);
+/* What tells the files of a job's ranks apart, as ".rank3"; "" where there is one rank, or no job.
+ */
+void ws_name_rank(struct ws_variables variables, char *out, size_t size);
+/* Write which rank a process of the report is; nothing when it is none. */
+void ws_rank_write(struct ws_sink *sink, uint32_t process, struct ws_variables variables);
+/* The same for a process whose variables nobody has reported; `pid` as seen from here. */
+void ws_rank_write_of(struct ws_sink *sink, uint32_t process, uint32_t pid);
+
+#endif

@@ -1,0 +1,231 @@
+"""
+test_jobs.py - the ranks of jobs: names of their reports, which rank a process is, and what is left
+when a launcher kills its ranks.
+
+A launcher starts the ranks of a job side by side, each with variables that say which one it is.
+`Job` stands in for one; mpirun itself is used where it is installed.
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+from harness import Failed, shell_status, test, wait_until
+
+# What launchers set in rank %d of two on one host.
+LAUNCHERS = {
+    "torchrun": {
+        "RANK": "%d",
+        "WORLD_SIZE": "2",
+        "LOCAL_RANK": "%d",
+        "LOCAL_WORLD_SIZE": "2",
+        "TORCHELASTIC_RUN_ID": "none",
+    },
+    "torch.distributed": {"RANK": "%d", "WORLD_SIZE": "2", "LOCAL_RANK": "%d"},
+    "Open MPI": {
+        "OMPI_COMM_WORLD_RANK": "%d",
+        "OMPI_COMM_WORLD_SIZE": "2",
+        "OMPI_COMM_WORLD_LOCAL_RANK": "%d",
+        "SLURM_PROCID": "0",  # of the script that has started mpirun
+    },
+    "srun": {
+        "SLURM_STEP_ID": "0",
+        "SLURM_PROCID": "%d",
+        "SLURM_STEP_NUM_TASKS": "2",
+        "SLURM_LOCALID": "%d",
+        "SLURMD_NODENAME": "node7",
+    },
+    "MPI": {"PMI_RANK": "%d", "PMI_SIZE": "2", "MPI_LOCALRANKID": "%d"},
+    "Flux": {"FLUX_TASK_RANK": "%d", "FLUX_JOB_SIZE": "2", "FLUX_TASK_LOCAL_ID": "%d"},
+    "jsrun": {
+        "JSM_NAMESPACE_RANK": "%d",
+        "JSM_NAMESPACE_SIZE": "2",
+        "JSM_NAMESPACE_LOCAL_RANK": "%d",
+    },
+    "Kubernetes": {"JOB_COMPLETION_INDEX": "%d", "POD_NAME": "train-%d"},
+}
+QUICK = ("-s", "none", "-t", "nvtx")
+
+
+class Job:
+    """Processes that a launcher has started, each a rank."""
+
+    def __init__(self, t, argv, ranks=2, variables=LAUNCHERS["torchrun"], each=None, **popen):
+        self.t = t
+        self.ranks = [
+            t.start(
+                argv,
+                env={k: v.replace("%d", str(i)) for k, v in variables.items()}
+                | (each(i) if each else {}),
+                start_new_session=True,
+                **popen,
+            )
+            for i in range(ranks)
+        ]
+
+    def end(self, statuses=None):
+        """Wait for all; what they wrote to standard error, by rank."""
+        said = []
+        for i, p in enumerate(self.ranks):
+            _, err = p.communicate(timeout=60)
+            said.append(err.decode())
+            wanted = statuses[i] if statuses else 0
+            if shell_status(p.returncode) != wanted:
+                raise Failed("rank %d ended with %d: %s" % (i, p.returncode, said[i]))
+        return said
+
+
+def profile(t, target, *options, output="r"):
+    return t.profile_argv(target, (*QUICK, *options), output)
+
+
+def names(t):
+    return [os.path.relpath(p, t.work) for p in t.find_reports()]
+
+
+def ranks_of(t, report):
+    return json.loads(t.tool("info", "--json", t.path(report)).out)["ranks"]
+
+
+@test("jobs")
+def ranks_have_reports_of_their_own(t):
+    """One -o for all ranks, as launchers give it; each report says which rank it is of."""
+    for launcher, variables in LAUNCHERS.items():
+        name = launcher.replace(" ", "")
+        Job(t, profile(t, ["true"], output=name), variables=variables).end()
+        t.check_clean()
+        ranks = ranks_of(t, name + ".rank1")
+        t.eq(len(ranks), 1, "processes of %s" % launcher)
+        t.eq((ranks[0]["rank"], ranks[0]["launcher"]), (1, launcher), "rank")
+        t.eq(ranks[0].get("world_size"), None if launcher == "Kubernetes" else 2, "world")
+        t.eq(ranks[0].get("local_rank"), None if launcher == "Kubernetes" else 1, "local rank")
+        host = {"srun": "node7", "Kubernetes": "train-1"}.get(launcher, os.uname().nodename)
+        t.eq(ranks[0]["host"], host, "host")
+    wanted = [l.replace(" ", "") + ".rank%d.wsrep" % i for l in LAUNCHERS for i in (0, 1)]
+    t.eq(names(t), sorted(wanted), "reports")
+
+
+@test("jobs")
+def names_say_the_rank_where_they_must(t):
+    os.mkdir(os.path.join(t.work, "there"))
+    for output, left in (
+        (None, ["report1.rank0", "report1.rank1"]),
+        (None, ["report2.rank0", "report2.rank1"]),
+        ("run.v1.wsrep", ["run.v1.rank0", "run.v1.rank1"]),
+        ("there", ["there/report1.rank0", "there/report1.rank1"]),
+        ("own%q{RANK}", ["own0", "own1"]),
+        ("host%h", ["host%s.rank%d" % (os.uname().nodename, i) for i in (0, 1)]),
+    ):
+        before = set(names(t))
+        Job(t, profile(t, ["true"], output=output)).end()
+        t.eq(sorted(set(names(t)) - before), [n + ".wsrep" for n in left], "reports of %s" % output)
+    before = set(names(t))
+    for number, variables in enumerate(
+        (
+            {"RANK": "1"},  # may mean anything
+            {"RANK": "0", "WORLD_SIZE": "1"},  # there is no other
+            {"SLURM_PROCID": "0", "SLURM_NTASKS": "2"},  # a script, not a step
+            {"OMPI_COMM_WORLD_RANK": "x", "PMI_RANK": "7", "PMI_SIZE": "2"},
+        )
+    ):
+        Job(t, profile(t, ["true"], output="one%d" % number), 1, variables).end()
+    t.eq(sorted(set(names(t)) - before), ["one%d.wsrep" % i for i in range(4)], "no ranks")
+
+
+@test("jobs")
+def a_later_rank_keeps_its_findings_to_itself(t):
+    said = Job(t, t.profile_argv(["sleep", "0.3"], ("-s", "none", "-t", "osrt"))).end()
+    t.contains(said[0], "Generated: .*r.rank0.wsrep.*nanosleep", "rank 0")
+    t.contains(said[1], "Generated: .*r.rank1.wsrep", "rank 1")
+    t.ok("nanosleep" not in said[1], "rank 1 says: " + said[1])
+
+
+@test("jobs")
+def recorders_that_want_one_name_all_get_one(t):
+    """Ranks of a launcher that says nothing: none is refused, and none loses its report."""
+    wait = ["sh", "-c", "until [ -e go ]; do sleep 0.02; done; echo over"]
+    for options in ((), ("-f",)):
+        job = Job(t, profile(t, wait, *options), 3, {})
+        live = wait_until(lambda: sorted(names(t)) == ["r.2.wsrep", "r.3.wsrep", "r.wsrep"], 60)
+        t.ok(live, "reports while they are written: %s" % names(t))
+        wait_until(lambda: len([f for f in os.listdir(t.work) if f.endswith(".journal")]) == 3, 60)
+        t.touch("go")
+        said = job.end()
+        t.contains("".join(said), "another recorder is writing .*r.wsrep: this report is", "said")
+        os.unlink(os.path.join(t.work, "go"))
+        t.check_clean()
+        for name in ("r", "r.2", "r.3"):
+            t.verify(t.path(name))
+            t.eq("sh" in t.tool("info", t.path(name)).out.decode(), True, "what was run")
+    r = t.profile(["true"], *QUICK, output="r", status=1)
+    t.contains(r.messages, "exists already", "a report that is complete is refused")
+
+
+@test("jobs")
+def killed_ranks_lose_nothing(t):
+    """One rank fails, and its launcher ends the others: by SIGTERM, and those that live on by
+    SIGKILL, the recorder and the program alike."""
+    marks = profile(t, [t.program("marks"), "1"])
+    job = Job(t, marks, stdin=subprocess.PIPE)
+    for p in job.ranks:
+        t.eq(t.line(p), b"marking\n", "the program runs")
+    # A second's records are in the report, whatever comes now.
+    for name in ("r.rank0", "r.rank1"):
+        query = ("query", t.path(name), "SELECT count(*) FROM NVTX_EVENTS WHERE eventType = 34")
+        some = lambda: b"\n 0" not in t.tool(*query).out  # noqa: E731
+        t.ok(wait_until(some, 60, 0.2), "events of %s" % name)
+    job.ranks[0].terminate()
+    _, err = job.ranks[0].communicate(timeout=60)
+    t.contains(err.decode(), "Generated: .*r.rank0.wsrep", "after SIGTERM")
+    os.killpg(job.ranks[1].pid, signal.SIGKILL)
+    job.ranks[1].communicate(timeout=60)
+    t.verify(t.path("r.rank0"))
+    t.eq(t.tool("recover", t.path("r.rank1")).status, 0, "recover")
+    for name in ("r.rank0", "r.rank1"):
+        report = t.load(t.path(name))
+        texts = [text for (text,) in report.sql("SELECT text FROM NVTX_EVENTS WHERE eventType=34")]
+        numbers = [int(text.split()[1]) for text in texts]
+        t.eq(numbers, list(range(1, len(numbers) + 1)), "marks of %s without a gap" % name)
+        t.ge(len(numbers), 1, "marks of %s" % name)
+
+
+def mpirun(t, flavour):
+    program = shutil.which("mpirun." + flavour)
+    if not program:
+        t.skip("needs mpirun.%s" % flavour)
+    if flavour == "mpich":
+        return [program, "-n", "2"]
+    return [program, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "2"]
+
+
+def check_mpirun(t, flavour, launcher):
+    start = mpirun(t, flavour)
+    r = t.run([*start, *profile(t, ["sh", "-c", "true"], output="in")])
+    t.eq(r.status, 0, "status of %s: %s" % (flavour, r.said()))
+    r = t.run(profile(t, [*start, "sh", "-c", "true; true"], output="around"))
+    t.eq(r.status, 0, "status of warpsight: %s" % r.said())
+    t.eq(names(t), ["around.wsrep", "in.rank0.wsrep", "in.rank1.wsrep"], "reports")
+    seen = {(e["rank"], e["world_size"], e["launcher"]) for e in ranks_of(t, "around")}
+    t.eq(seen, {(0, 2, launcher), (1, 2, launcher)}, "ranks in one report")
+    t.contains(t.tool("info", t.path("in.rank1")).out.decode(), "rank 1 of 2, local rank 1", "info")
+    if flavour == "mpich":
+        return  # it does not end the others where none has called MPI_Init
+    # A rank that fails takes the others with it; their reports stay.
+    fail = 'if [ "${OMPI_COMM_WORLD_RANK-$PMI_RANK}" = 1 ]; then exit 9; fi; exec sleep 600'
+    r = t.run([*start, *profile(t, ["sh", "-c", fail], output="failed")])
+    t.eq(r.status, 9, "status of a failed job: %s" % r.said())
+    for name in ("failed.rank0", "failed.rank1"):
+        t.ok(wait_until(lambda: os.path.exists(t.path(name)), 60), "%s of %s" % (name, names(t)))
+        t.tool("recover", t.path(name))
+        t.ge(len(ranks_of(t, name)), 1, "processes of %s" % name)
+
+
+@test("jobs")
+def open_mpi_runs_recorded_ranks(t):
+    check_mpirun(t, "openmpi", "Open MPI")
+
+
+@test("jobs")
+def mpich_runs_recorded_ranks(t):
+    check_mpirun(t, "mpich", "MPI")
