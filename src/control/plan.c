@@ -12,7 +12,7 @@ static const struct {
 	const char *name;
 	bool is_word; /* of --capture-range */
 } captures[WS_CAPTURES] = {
-	[WS_CAPTURE_NONE] = {"none", true},    [WS_CAPTURE_CUDA] = {"cudaProfilerApi", false},
+	[WS_CAPTURE_NONE] = {"none", true},    [WS_CAPTURE_CUDA] = {"cudaProfilerApi", true},
 	[WS_CAPTURE_NVTX] = {"nvtx", true},    [WS_CAPTURE_PROGRAM] = {"program", true},
 	[WS_CAPTURE_STEPS] = {"steps", false}, [WS_CAPTURE_USER] = {"start", false},
 };
@@ -45,7 +45,8 @@ int ws_plan_read_capture(const char *text, enum ws_capture *capture, struct ws_e
 			*capture = (enum ws_capture)i;
 			return 0;
 		}
-	return ws_fail(err, "--capture-range: '%s' is none of none, nvtx, program", text);
+	return ws_fail(err, "--capture-range: '%s' is none of none, cudaProfilerApi, nvtx, program",
+		       text);
 }
 
 static int read_count(const char *text, uint32_t *count)

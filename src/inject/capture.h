@@ -20,6 +20,9 @@ WS_EXPORT void ws_capture_close(void);
 /* The same for a range of the process that is on or off, however often it is turned so; `open`
  * keeps it. */
 WS_EXPORT void ws_capture_turn(_Atomic uint32_t *open, bool on);
+/* cudaProfilerStart or cudaProfilerStop was called; both CUPTI and an interposed symbol may say so.
+ */
+WS_EXPORT void ws_capture_turn_profiler(bool on);
 /* Set by the CUDA hook: called when collecting has been turned on or off by this process, before
  * the call that did so returns. */
 WS_EXPORT extern void (*_Atomic ws_capture_switched)(bool on);

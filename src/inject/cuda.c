@@ -27,10 +27,12 @@
 #include "base/choose.h"
 #include "base/gpu_tools.h"
 #include "inject/bind.h"
+#include "inject/capture.h"
 #include "ring/cuda_record.h"
 #include "schema/schema.h"
 
 enum { EXIT_MS = 800, POLL_MS = 50, FIRST_MS = 5, IDLE_MS = 500 };
+enum { SWITCH_MS = 200, WORK_MS = 900 };
 
 struct ws_cupti ws_cupti;
 _Atomic int ws_cuda_state = WS_CUDA_IDLE;
@@ -248,19 +250,87 @@ static void answer_flush_request(uint32_t request)
 	futex_wake(&answered);
 }
 
-/* Follow the collection's beginning and end. Whether there is anything left to do. */
-static bool follow_session(bool *collecting)
-{
-	struct ws_arena *arena = ws_rt->arena;
-	bool now = atomic_load_explicit(&arena->collecting, memory_order_relaxed);
+/* Who turns CUPTI on or off: the flushing thread, or one of the program's, which calls CUPTI from a
+ * callback and must therefore not wait for the other for ever. */
+static _Atomic uint32_t switching;
+static _Atomic bool switched_on;
 
-	if (now != *collecting) {
-		switch_collection(now);
-		*collecting = now;
-		if (!now)
-			ws_cupti.ActivityFlushAll(CUPTI_FLUSH_FORCED);
+static bool take_switch(uint32_t ms)
+{
+	uint64_t until = ws_read_raw_ns() + ms * UINT64_C(1000000);
+
+	while (atomic_exchange(&switching, 1)) {
+		if (ws_read_raw_ns() > until)
+			return false;
+		futex_wait(&switching, 1, 1);
 	}
-	return !atomic_load_explicit(&arena->closed, memory_order_acquire);
+	return true;
+}
+
+/* Turn CUPTI on, or off, if that is still what the session wants. */
+static void switch_cupti(bool on)
+{
+	if (!take_switch(SWITCH_MS))
+		return;
+	if (atomic_load(&switched_on) != on && atomic_load(&ws_rt->arena->collecting) == on) {
+		if (on)
+			atomic_store(&ws_rt->home->gpu_flushes, 1);
+		switch_collection(on);
+		atomic_store(&switched_on, on);
+	}
+	atomic_store(&switching, 0);
+	futex_wake(&switching);
+}
+
+/* A thread of the program has begun or ended a collection (inject/capture.h). What it launches next
+ * is recorded from now on; at the end CUPTI stays on until the work that is under way has ended. */
+static void follow_at_once(bool on)
+{
+	if (atomic_load(&ws_cuda_state) != WS_CUDA_ON || ws_cuda_reset_after_fork())
+		return;
+	if (on)
+		switch_cupti(true);
+	else
+		futex_wake(&asked);
+}
+
+static bool is_end_wanted(void)
+{
+	return !atomic_load(&ws_rt->arena->collecting) && !atomic_load(&ended) &&
+	       atomic_load(&asked) == atomic_load(&answered);
+}
+
+/*
+ * A collection has ended, and the program may go on launching. What was launched so far is waited
+ * for, if it ends soon, before CUPTI is turned off: the recorder keeps what belongs to the
+ * collection and waits for this, too.
+ */
+static void finish_collection(void)
+{
+	uint64_t until = ws_read_raw_ns() + WORK_MS * UINT64_C(1000000);
+	uint32_t last = ws_cuda_find_unfinished_work(0);
+
+	while (last && is_end_wanted() && ws_read_raw_ns() < until) {
+		futex_wait(&asked, atomic_load(&asked), FIRST_MS);
+		ws_cupti.ActivityFlushAll(0);
+		last = ws_cuda_find_unfinished_work(last);
+	}
+	if (!is_end_wanted())
+		return;
+	switch_cupti(false);
+	ws_cupti.ActivityFlushAll(CUPTI_FLUSH_FORCED);
+	if (!atomic_load(&switched_on))
+		atomic_store(&ws_rt->home->gpu_flushes, 0);
+}
+
+/* Follow the collection's beginning and end. Whether there is anything left to do. */
+static bool follow_session(void)
+{
+	if (atomic_load_explicit(&ws_rt->arena->collecting, memory_order_relaxed))
+		switch_cupti(true);
+	else if (atomic_load(&switched_on))
+		finish_collection();
+	return !atomic_load_explicit(&ws_rt->arena->closed, memory_order_acquire);
 }
 
 static void *flush_buffers(void *arg)
@@ -268,8 +338,9 @@ static void *flush_buffers(void *arg)
 	uint32_t every = ws_rt->arena->cuda.flush_ms,
 		 wait = every && every < POLL_MS ? every : POLL_MS;
 	uint64_t last = ws_read_raw_ns();
-	bool collecting = arg != NULL;
+	bool on;
 
+	(void)arg;
 	ws_raw_syscall(SYS_prctl, PR_SET_NAME, (long)"warpsight-cuda", 0, 0, 0, 0);
 	__atomic_store_n(&own_tid, (uint32_t)ws_raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0),
 			 __ATOMIC_RELEASE);
@@ -277,9 +348,10 @@ static void *flush_buffers(void *arg)
 	for (uint32_t round = 0;; round++) {
 		uint32_t done = atomic_load(&answered), want = atomic_load(&asked);
 
-		if (want == done && collecting)
+		on = atomic_load(&switched_on);
+		if (want == done && on && ws_rt_is_collecting())
 			futex_wait(&asked, want, round < 100 && FIRST_MS < wait ? FIRST_MS : wait);
-		else if (want == done)
+		else if (want == done && !on)
 			wait_for_collection(ws_rt->arena);
 		want = atomic_load(&asked);
 		if (atomic_load(&ended) && want == done)
@@ -289,9 +361,9 @@ static void *flush_buffers(void *arg)
 			answer_flush_request(want);
 			continue;
 		}
-		if (!follow_session(&collecting))
+		if (!follow_session())
 			return NULL;
-		if (every && collecting && ws_read_raw_ns() - last >= every * UINT64_C(1000000)) {
+		if (every && on && ws_read_raw_ns() - last >= every * UINT64_C(1000000)) {
 			ws_cupti.ActivityFlushAll(0);
 			last = ws_read_raw_ns();
 		}
@@ -300,7 +372,7 @@ static void *flush_buffers(void *arg)
 }
 
 /* Programs expect their signals on threads of their own. */
-static bool start_thread(bool collecting)
+static bool start_thread(void)
 {
 	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
 		ws_find_symbol("pthread_create");
@@ -310,7 +382,7 @@ static bool start_thread(bool collecting)
 	bool ok;
 
 	ws_raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&old, sizeof(all), 0, 0);
-	ok = create && !create(&thread, NULL, flush_buffers, collecting ? (void *)1 : NULL);
+	ok = create && !create(&thread, NULL, flush_buffers, NULL);
 	ws_raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&old, 0, sizeof(old), 0, 0);
 	if (ok && detach)
 		detach(thread);
@@ -392,7 +464,6 @@ static void write_cupti_version(void)
 
 static bool start_cuda(void)
 {
-	bool collecting = ws_rt_is_collecting();
 	const char *tool = ws_find_gpu_tool(environ);
 	int rc;
 
@@ -417,9 +488,10 @@ static bool start_cuda(void)
 	enable_kind(CUPTI_KIND_STREAM, "streams: ");
 	ws_cuda_write_api_names();
 	ws_cuda_enable_callbacks();
-	if (collecting)
-		switch_collection(true);
-	if (!start_thread(collecting))
+	if (ws_rt_is_collecting())
+		switch_cupti(true);
+	atomic_store(&ws_capture_switched, follow_at_once);
+	if (!start_thread())
 		ws_cuda_report(
 			WS_WARNING,
 			"No thread could be started to flush CUDA's records: what a kill loses "

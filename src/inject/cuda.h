@@ -117,11 +117,18 @@ void ws_cuda_request_buffer(uint8_t **buffer, size_t *size, size_t *max_records)
 void ws_cuda_complete_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t size,
 			     size_t valid);
 
+/* The last call, up to `upto` (0: any), whose work has not ended, in buffers that CUPTI still
+ * fills: its correlation, 0 when there is none. On the flushing thread. */
+uint32_t ws_cuda_find_unfinished_work(uint32_t upto);
 /* Subscribe; false after a diagnostic. Then, once the calls are chosen, enable the callbacks that
  * are wanted at any time: of what is made, and of the few calls after which records would be lost.
  */
 bool ws_cuda_subscribe(void);
 void ws_cuda_enable_callbacks(void);
+/* Whether calls of that name begin and end collections, or find functions that do, and are to be
+ * seen; and what then stands before `theirs`: a function that calls it. */
+bool ws_cuda_stands_before(const char *name);
+void *ws_cuda_stand_before(const char *name, void *theirs);
 /* Those that are wanted while something is collected. */
 void ws_cuda_switch_callbacks(bool on);
 

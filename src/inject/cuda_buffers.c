@@ -317,6 +317,64 @@ void ws_cuda_scan_buffers(void)
 	}
 }
 
+/* Where records of work on the GPU have their ends and the call that launched them. */
+#define WORK(type)                                                                             \
+	{                                                                                      \
+		offsetof(struct cupti_##type, end), offsetof(struct cupti_##type, correlation) \
+	}
+static const struct {
+	uint16_t end, correlation;
+} work_fields[CUPTI_KIND_COUNT] = {
+	[CUPTI_KIND_CONCURRENT_KERNEL] = WORK(kernel), [CUPTI_KIND_MEMCPY] = WORK(memcpy),
+	[CUPTI_KIND_MEMCPY2] = WORK(memcpy_peer),      [CUPTI_KIND_MEMSET] = WORK(memset),
+	[CUPTI_KIND_GRAPH_TRACE] = WORK(graph_trace),
+};
+
+/* The later of two calls; 0 is none. After the last number comes the first. */
+static uint32_t pick_later(uint32_t correlation, uint32_t other)
+{
+	return !other || (int32_t)(correlation - other) > 0 ? correlation : other;
+}
+
+static uint32_t find_unfinished(uint32_t i, uint32_t upto)
+{
+	uint8_t *b = ws_buffer_at(ws_rt->arena, i), *last = b;
+	uint32_t latest = 0;
+	void *next = NULL;
+
+	while (!ws_cupti.ActivityGetNextRecord(b, WS_BUFFER_SIZE, &next)) {
+		const uint8_t *record = next;
+		uint32_t marked = *(const uint32_t *)next, kind = marked & 0xff, correlation;
+
+		if (record < last || record > b + WS_BUFFER_SIZE - sizeof(struct cupti_kernel) ||
+		    !kind || kind >= CUPTI_KIND_COUNT || marked & 0x7fffff00)
+			break;
+		last = next;
+		if (!work_fields[kind].end ||
+		    __atomic_load_n((const uint64_t *)(record + work_fields[kind].end),
+				    __ATOMIC_RELAXED))
+			continue;
+		correlation = *(const uint32_t *)(record + work_fields[kind].correlation);
+		if (!upto || pick_later(correlation, upto) == upto)
+			latest = pick_later(correlation, latest);
+	}
+	return latest;
+}
+
+uint32_t ws_cuda_find_unfinished_work(uint32_t upto)
+{
+	struct ws_arena *arena = ws_rt->arena;
+	uint32_t latest = 0, found;
+
+	for (uint32_t i = 0; i < arena->buffer_count && i < WS_BUFFERS; i++)
+		if (ws_rt_is_buffer_mapped(i) &&
+		    atomic_load_explicit(&arena->buffers[i].owner, memory_order_relaxed) ==
+			    ws_rt->home->chunk.self &&
+		    (found = find_unfinished(i, upto)))
+			latest = pick_later(found, latest);
+	return latest;
+}
+
 void ws_cuda_settle_buffers(uint32_t ms)
 {
 	struct timespec pause = {0, 50000};

@@ -3,7 +3,8 @@
  * those of Python's ctypes) get ours too.
  *
  * The library is preloaded, so this dlsym is everybody's. It gives the functions of cuda_inner.c in
- * place of libcupti's of the same name and leaves all else to the C library's. That one looks at
+ * place of libcupti's of the same name, those of cuda_profiler.c in place of cudaProfilerStart and
+ * its like, and leaves all else to the C library's. That one looks at
  * its caller's address (RTLD_NEXT), so it must be reached by a jump, not by a call: the few
  * instructions are written out.
  */
@@ -44,11 +45,20 @@ __attribute__((visibility("hidden"), used)) void *ws_dlsym_cupti(void *handle, c
 	return ours ? ours : theirs;
 }
 
-/* The C library's dlsym, or ws_dlsym_cupti for names that begin so. */
-__attribute__((visibility("hidden"), used)) lookup_fn *ws_dlsym_whose(const char *name)
+__attribute__((visibility("hidden"), used)) void *ws_dlsym_profiler(void *handle, const char *name)
+{
+	return ws_cuda_stand_before(name, ws_cuda_find_symbol(handle, name));
+}
+
+/* The C library's dlsym, or one of the above for the names that they are about. What asks for the
+ * next definition stands before such functions itself. */
+__attribute__((visibility("hidden"), used)) lookup_fn *ws_dlsym_whose(void *handle,
+								      const char *name)
 {
 	if (name && !strncmp(name, "cupti", 5))
 		return ws_dlsym_cupti;
+	if (name && handle != RTLD_NEXT && ws_cuda_stands_before(name))
+		return ws_dlsym_profiler;
 	if (!real)
 		real = (lookup_fn *)dlvsym(RTLD_NEXT, "dlsym", OLDEST);
 	return real;
@@ -67,7 +77,6 @@ __asm__(".text\n"
 	"	.cfi_adjust_cfa_offset 8\n"
 	"	sub $8, %rsp\n"
 	"	.cfi_adjust_cfa_offset 8\n"
-	"	mov %rsi, %rdi\n"
 	"	call ws_dlsym_whose\n"
 	"	add $8, %rsp\n"
 	"	.cfi_adjust_cfa_offset -8\n"
@@ -90,7 +99,6 @@ __asm__(".text\n"
 	"	.cfi_rel_offset x29, 0\n"
 	"	.cfi_rel_offset x30, 8\n"
 	"	stp x0, x1, [sp, #16]\n"
-	"	mov x0, x1\n"
 	"	bl ws_dlsym_whose\n"
 	"	mov x16, x0\n"
 	"	ldp x0, x1, [sp, #16]\n"

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "inject/capture.h"
 #include "inject/cuda.h"
 #include "ring/cuda_record.h"
 #include "schema/schema.h"
@@ -17,7 +18,8 @@ enum { FLUSH_MS = 400 };
 
 void *ws_cuda_subscriber;
 
-static uint32_t reset_cbid[2], stop_cbid[2]; /* runtime, driver */
+static uint32_t reset_cbid[2], start_cbid[2], stop_cbid[2]; /* runtime, driver */
+static bool flush_on_stop;
 
 static const uint32_t resources[] = {
 	CUPTI_RESOURCE_MODULE_LOADED,
@@ -44,7 +46,8 @@ static bool is_collected_call(int driver, uint32_t cbid)
 
 static bool is_watched_call(int driver, uint32_t cbid)
 {
-	return cbid && (cbid == reset_cbid[driver] || cbid == stop_cbid[driver]);
+	return cbid && (cbid == reset_cbid[driver] || cbid == start_cbid[driver] ||
+			cbid == stop_cbid[driver]);
 }
 
 bool ws_cuda_enable_callback(uint32_t domain, uint32_t cbid)
@@ -177,6 +180,18 @@ static void forget_left_calls(struct ws_cuda_open *open)
 	*open = (struct ws_cuda_open){.round = round & 0xffff};
 }
 
+/* A start counts when it has been made, a stop before it is. What ends a collection leaves the
+ * flushing to the thread that does it, which waits for the work that is under way. */
+static void handle_profiler_call(bool start, uint32_t site)
+{
+	if (start && site == CUPTI_SITE_EXIT)
+		ws_capture_turn_profiler(true);
+	if (!start && site == CUPTI_SITE_ENTER)
+		ws_capture_turn_profiler(false);
+	if (!start && site == CUPTI_SITE_EXIT && flush_on_stop && ws_rt_is_collecting())
+		ws_cuda_flush(FLUSH_MS);
+}
+
 static void handle_call(int driver, uint32_t cbid, const struct cupti_callback *callback)
 {
 	bool stack = ws_cuda_wants_stack(driver, cbid);
@@ -195,8 +210,8 @@ static void handle_call(int driver, uint32_t cbid, const struct cupti_callback *
 		ws_cuda_record_stack(driver, cbid, callback);
 	if (callback->site == CUPTI_SITE_ENTER && cbid == reset_cbid[driver])
 		ws_cuda_flush(FLUSH_MS); /* what is in the driver's buffers goes with the context */
-	if (callback->site == CUPTI_SITE_EXIT && cbid == stop_cbid[driver])
-		ws_cuda_flush(FLUSH_MS);
+	if (cbid == start_cbid[driver] || cbid == stop_cbid[driver])
+		handle_profiler_call(cbid == start_cbid[driver], callback->site);
 	if (ws_cuda_api_by_callback && callback->site == CUPTI_SITE_EXIT)
 		ws_cuda_record_old_call(driver, cbid, callback);
 }
@@ -228,8 +243,11 @@ static void find_watched_calls(void)
 {
 	static const uint32_t domains[2] = {CUPTI_DOMAIN_RUNTIME, CUPTI_DOMAIN_DRIVER};
 	static const char *const reset[2] = {"cudaDeviceReset", "cuDevicePrimaryCtxReset"},
+				 *const start[2] = {"cudaProfilerStart", "cuProfilerStart"},
 				 *const stop[2] = {"cudaProfilerStop", "cuProfilerStop"};
-	bool flush_on_stop = ws_rt->arena->cuda.flags & WS_CUDA_FLUSH_ON_STOP;
+	bool begin = ws_rt->features & WS_FEATURE_PROFILER_CALLS;
+
+	flush_on_stop = ws_rt->arena->cuda.flags & WS_CUDA_FLUSH_ON_STOP;
 
 	for (int driver = 0; driver < 2; driver++)
 		for (uint32_t cbid = 1, gap = 0; cbid < 2048 && gap < 64; cbid++) {
@@ -245,7 +263,10 @@ static void find_watched_calls(void)
 			ws_cuda_find_sync_call(driver, cbid, name);
 			ws_cuda_find_host_calls(driver, cbid, name);
 			ws_cuda_find_stack_call(driver, cbid, name);
-			if (flush_on_stop && !strncmp(name, stop[driver], strlen(stop[driver])))
+			if (begin && !strncmp(name, start[driver], strlen(start[driver])))
+				start_cbid[driver] = cbid;
+			if ((begin || flush_on_stop) &&
+			    !strncmp(name, stop[driver], strlen(stop[driver])))
 				stop_cbid[driver] = cbid;
 		}
 }
@@ -300,6 +321,8 @@ void ws_cuda_enable_callbacks(void)
 
 		if (reset_cbid[driver])
 			ws_cupti.EnableCallback(1, ws_cuda_subscriber, domain, reset_cbid[driver]);
+		if (start_cbid[driver])
+			ws_cupti.EnableCallback(1, ws_cuda_subscriber, domain, start_cbid[driver]);
 		if (stop_cbid[driver])
 			ws_cupti.EnableCallback(1, ws_cuda_subscriber, domain, stop_cbid[driver]);
 	}

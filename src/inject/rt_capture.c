@@ -201,3 +201,14 @@ void warpsight_collect(int on)
 	if (ws_capture_wants(WS_TRIGGER_PROGRAM))
 		ws_capture_turn(&program_open, on);
 }
+
+/* ---- cudaProfilerStart and cudaProfilerStop ---- */
+
+static _Atomic uint32_t profiler_open;
+
+void ws_capture_turn_profiler(bool on)
+{
+	ws_rt_init();
+	if (ws_capture_wants(WS_TRIGGER_CUDA))
+		ws_capture_turn(&profiler_open, on);
+}

@@ -460,6 +460,8 @@ static void write_open_ranges(struct ws_drain *drain)
 		struct ws_stream stream = ws_drain_make_stream(drain, process);
 
 		ws_convert_nvtx_window_end(&stream);
+		if (process->slot[WS_SLOT_CUDA])
+			ws_cuda_settle_late(&stream, process->slot[WS_SLOT_CUDA]);
 	}
 }
 

@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "record/proc.h"
 
+#define LATE_MOST (1u << 16) /* records of a process that wait for the calls that launched them */
 /* A GPU's clock may be ahead of ours by no more than this: a record that begins later was
  * overwritten. */
 #define FUTURE_NS UINT64_C(10000000000)
@@ -63,6 +64,10 @@ static void free_cuda_process(void *arg)
 	free(process->names);
 	free(process->memory);
 	free(process->live);
+	for (size_t i = 0; i < process->late_n; i++)
+		free(process->late[i].record);
+	free(process->late);
+	ws_map_free(&process->launches.after);
 	ws_map_free(&process->live_index);
 	ws_map_free(&process->pointers);
 	ws_map_free(&process->kernel_names);
@@ -116,6 +121,93 @@ bool ws_cuda_wanted(struct ws_stream *stream, uint64_t start, uint64_t end)
 	return ws_stream_wants(stream, start, end) && !ws_cuda_is_future(stream, start);
 }
 
+/* ---- work and the calls that launched it ---- */
+
+/* Correlations rise with the calls of a process, and after the last comes the first. */
+static bool is_behind(uint32_t correlation, uint32_t other)
+{
+	return (int32_t)(correlation - other) > 0;
+}
+
+/* The later of two; 0 is none. */
+static uint32_t pick_later(uint32_t correlation, uint32_t other)
+{
+	return !other || is_behind(correlation, other) ? correlation : other;
+}
+
+/* Another window: whatever has been called so far was called before it. */
+static struct ws_cuda_launches *follow_window(struct ws_stream *stream,
+					      struct ws_cuda_proc *process)
+{
+	struct ws_cuda_launches *launches = &process->launches;
+
+	if (ws_likely(launches->from == stream->window->from))
+		return launches;
+	launches->from = stream->window->from;
+	launches->before = launches->highest;
+	launches->last = 0;
+	ws_map_free(&launches->after);
+	return launches;
+}
+
+bool ws_cuda_wants_call(struct ws_stream *stream, struct ws_cuda_proc *process,
+			const struct cupti_api *api)
+{
+	struct ws_cuda_launches *launches = follow_window(stream, process);
+	bool wanted = ws_cuda_wanted(stream, api->start, ws_or(api->end, api->start));
+	uint32_t correlation = api->correlation;
+
+	launches->highest = pick_later(correlation, launches->highest);
+	if (wanted)
+		launches->last = pick_later(correlation, launches->last);
+	else if (api->start <= stream->window->from)
+		launches->before = pick_later(correlation, launches->before);
+	else if (launches->after.count < LATE_MOST)
+		ws_map_set(&launches->after, correlation, 0);
+	return wanted;
+}
+
+/* Whether work that began after the collection's end was launched in it; all calls are known. Of
+ * several threads, calls at one moment may have their correlations the other way round. */
+static bool was_launched_inside(const struct ws_cuda_launches *launches, uint32_t correlation)
+{
+	bool after;
+
+	ws_map_get(&launches->after, correlation, &after);
+	return launches->last && !is_behind(correlation, launches->last) && !after;
+}
+
+enum ws_cuda_belongs ws_cuda_belongs(struct ws_stream *stream, const struct ws_cuda_record *record,
+				     struct ws_cuda_span span)
+{
+	const struct ws_window *window = stream->window;
+	const struct ws_cuda_launches *launches = follow_window(stream, record->p);
+
+	if (ws_cuda_is_future(stream, span.start) || span.end < window->from ||
+	    window->from > window->to)
+		return WS_CUDA_OUTSIDE;
+	if (span.correlation && launches->before && !is_behind(span.correlation, launches->before))
+		return WS_CUDA_OUTSIDE;
+	if (ws_likely(span.start <= window->to))
+		return WS_CUDA_INSIDE; /* CUPTI records only what is launched in a collection */
+	if (!record->again)
+		return span.correlation ? WS_CUDA_LATE : WS_CUDA_OUTSIDE;
+	return was_launched_inside(launches, span.correlation) ? WS_CUDA_INSIDE : WS_CUDA_OUTSIDE;
+}
+
+void ws_cuda_keep_late(const struct ws_cuda_record *source, const void *record)
+{
+	struct ws_cuda_proc *process = source->p;
+	struct ws_cuda_kept *kept;
+
+	if (process->late_n >= LATE_MOST)
+		return;
+	ws_grow(process->late, process->late_cap, process->late_n + 1);
+	kept = &process->late[process->late_n++];
+	*kept = (struct ws_cuda_kept){.source = *source, .record = ws_malloc(source->size)};
+	memcpy(kept->record, record, source->size);
+}
+
 void ws_cuda_keep(struct ws_map *map, uint64_t key, uint64_t value)
 {
 	bool known = false;
@@ -160,6 +252,19 @@ static void convert_cuda_record(struct ws_stream *stream, struct ws_cuda_proc *p
 	if (kind >= CUPTI_KIND_COUNT || !kinds[kind].fn || bytes < kinds[kind].least)
 		return;
 	kinds[kind].fn(stream, &cuda_record, record);
+}
+
+void ws_cuda_settle_late(struct ws_stream *stream, struct ws_cuda_proc *process)
+{
+	for (size_t i = 0; i < process->late_n; i++) {
+		struct ws_cuda_kept *kept = &process->late[i];
+
+		kept->source.again = true;
+		kinds[WS_CUPTI_KIND(*(const uint32_t *)kept->record)].fn(stream, &kept->source,
+									 kept->record);
+		free(kept->record);
+	}
+	process->late_n = 0;
 }
 
 void ws_convert_cuda_batch(struct ws_stream *stream, const struct ws_rec *rec)
@@ -406,6 +511,7 @@ void ws_convert_cuda_process_end(struct ws_stream *stream)
 		if (stream->proc->ending)
 			atomic_store_explicit(&arena->buffers[i].owner, 0, memory_order_release);
 	}
+	ws_cuda_settle_late(stream, process);
 	ws_cuda_settle_memory(stream, process, UINT64_MAX);
 	ws_cuda_write_devices(stream, process, true);
 }

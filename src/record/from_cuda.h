@@ -39,6 +39,16 @@ struct ws_cuda_shape { /* a cached answer about occupancy */
 	struct ws_occupancy occupancy;
 };
 
+/* Calls of a process in the collection that began at `from` (session ns), by their correlations.
+ */
+struct ws_cuda_launches {
+	uint64_t from;
+	uint32_t before;     /* the last call before it; 0, here and below: none */
+	uint32_t last;	     /* its own last call */
+	uint32_t highest;    /* the last of all */
+	struct ws_map after; /* calls that began after its end, as keys */
+};
+
 struct ws_cuda_proc {
 	uint32_t version; /* of CUPTI */
 	struct ws_cuda_call {
@@ -64,7 +74,10 @@ struct ws_cuda_proc {
 	struct ws_row_cuda_memory *live; /* what is allocated now */
 	size_t live_n, live_cap;
 	struct ws_map live_index; /* address -> place in `live` */
-	struct ws_map errors;	  /* failed calls that have been reported: cbid and result */
+	struct ws_cuda_launches launches;
+	struct ws_cuda_kept *late; /* work that began after the collection's end */
+	size_t late_n, late_cap;
+	struct ws_map errors; /* failed calls that have been reported: cbid and result */
 	uint16_t sizes[CUPTI_KIND_COUNT]; /* of records, as seen, in 8-byte words */
 	uint32_t last_tid, last_thread;
 	uint32_t overhead_names[16];
@@ -77,6 +90,13 @@ struct ws_cuda_record {
 	uint64_t time; /* when it was received */
 	uint32_t size;
 	bool unfinished;
+	bool again; /* it has waited for the call that launched it */
+};
+
+/* A record that waits until all calls are known; the bytes are ours. */
+struct ws_cuda_kept {
+	struct ws_cuda_record source;
+	void *record;
 };
 
 /* Whether this version of CUPTI wrote `field`. */
@@ -121,6 +141,25 @@ void ws_cuda_place(const struct ws_cuda_proc *process, uint32_t context, uint32_
 /* Write the rows of allocations and frees up to `until` (session ns), with how much was in use
  * after each. */
 void ws_cuda_settle_memory(struct ws_stream *stream, struct ws_cuda_proc *process, uint64_t until);
+/* When work ran, session ns, and the call that launched it; 0: none. */
+struct ws_cuda_span {
+	uint64_t start, end;
+	uint32_t correlation;
+};
+/*
+ * Whether work on a GPU belongs to the collection: it does if the call that launched it does. Work
+ * that began after the end is LATE until all calls are known; where none is known, times decide.
+ */
+enum ws_cuda_belongs { WS_CUDA_OUTSIDE, WS_CUDA_INSIDE, WS_CUDA_LATE };
+enum ws_cuda_belongs ws_cuda_belongs(struct ws_stream *stream, const struct ws_cuda_record *record,
+				     struct ws_cuda_span span);
+/* Whether a call belongs to the collection; it is noted for the work that it launched. */
+bool ws_cuda_wants_call(struct ws_stream *stream, struct ws_cuda_proc *process,
+			const struct cupti_api *api);
+/* Keep a late record until ws_cuda_settle_late. */
+void ws_cuda_keep_late(const struct ws_cuda_record *source, const void *record);
+/* All calls are known: write the rows of late records that belong to the collection. */
+void ws_cuda_settle_late(struct ws_stream *stream, struct ws_cuda_proc *process);
 /* Rows for all that is allocated, in a report that begins. */
 void ws_cuda_tell_live(const struct ws_proc *owner, const struct ws_cuda_proc *process);
 /* Write the rows of devices that were not written because the driver's answers never came. */

@@ -96,7 +96,7 @@ void ws_cuda_api(struct ws_stream *stream, const struct ws_cuda_record *cuda_rec
 	const struct ws_cuda_call *call;
 	uint32_t thread;
 
-	if (!ws_cuda_wanted(stream, api->start, ws_or(api->end, api->start)))
+	if (!ws_cuda_wants_call(stream, cuda_record->p, api))
 		return;
 	thread = ws_cuda_thread(stream, cuda_record->p, api->thread, api->start);
 	call = api->cbid < cuda_record->p->api_cap[driver] ? &cuda_record->p->api[driver][api->cbid]

@@ -99,19 +99,24 @@ struct work_times {
 };
 
 /* Times as they are, or substitutes when the driver had none. Returns whether the row is wanted. */
-static bool fill_times(struct ws_stream *stream, const struct ws_cuda_record *record,
-		       uint64_t start, uint64_t end, struct work_times *row)
+static bool fill_times(struct ws_stream *stream, const struct ws_cuda_record *source,
+		       const void *record, struct ws_cuda_span span, struct work_times *row)
 {
-	row->flags = ws_bits_if(record->unfinished, WS_CUDA_UNFINISHED);
-	if (!start) {
+	enum ws_cuda_belongs belongs;
+
+	row->flags = ws_bits_if(source->unfinished, WS_CUDA_UNFINISHED);
+	row->end = ws_end_or_none(span.end, span.start);
+	if (!span.start) {
 		row->flags |= WS_CUDA_NO_TIMES;
-		row->start = record->time;
+		span.start = source->time;
 		row->end = WS_NO_TIME;
-		return ws_cuda_wanted(stream, record->time, record->time);
 	}
-	row->start = start;
-	row->end = ws_end_or_none(end, start);
-	return ws_cuda_wanted(stream, start, ws_max(end, start));
+	row->start = span.start;
+	span.end = ws_max(span.end, span.start);
+	belongs = ws_cuda_belongs(stream, source, span);
+	if (belongs == WS_CUDA_LATE)
+		ws_cuda_keep_late(source, record);
+	return belongs == WS_CUDA_INSIDE;
 }
 
 #define FILL_TIMES(row, times)                \
@@ -140,7 +145,9 @@ void ws_cuda_kernel(struct ws_stream *stream, const struct ws_cuda_record *cuda_
 	struct work_times times;
 	const struct ws_cuda_names *names;
 
-	if (!fill_times(stream, cuda_record, kernel->start, kernel->end, &times))
+	if (!fill_times(stream, cuda_record, record,
+			(struct ws_cuda_span){kernel->start, kernel->end, kernel->correlation},
+			&times))
 		return;
 	names = find_kernel_names(stream, cuda_record->p, kernel->name);
 	row_cuda_kernel = ws_writer_row(stream->writer, WS_TABLE_cuda_kernel,
@@ -191,7 +198,9 @@ void ws_cuda_memcpy(struct ws_stream *stream, const struct ws_cuda_record *cuda_
 	struct ws_row_cuda_memcpy row;
 	struct work_times times;
 
-	if (!fill_times(stream, cuda_record, memcpy->start, memcpy->end, &times))
+	if (!fill_times(stream, cuda_record, record,
+			(struct ws_cuda_span){memcpy->start, memcpy->end, memcpy->correlation},
+			&times))
 		return;
 	FILL_TIMES(&row, times);
 	FILL_PLACE(stream, cuda_record, memcpy, &row);
@@ -218,7 +227,8 @@ void ws_cuda_memcpy_peer(struct ws_stream *stream, const struct ws_cuda_record *
 	struct ws_row_cuda_memcpy row;
 	struct work_times times;
 
-	if (!fill_times(stream, cuda_record, peer->start, peer->end, &times))
+	if (!fill_times(stream, cuda_record, record,
+			(struct ws_cuda_span){peer->start, peer->end, peer->correlation}, &times))
 		return;
 	FILL_TIMES(&row, times);
 	FILL_PLACE(stream, cuda_record, peer, &row);
@@ -245,7 +255,9 @@ void ws_cuda_memset(struct ws_stream *stream, const struct ws_cuda_record *cuda_
 	struct ws_row_cuda_memset row;
 	struct work_times times;
 
-	if (!fill_times(stream, cuda_record, memset->start, memset->end, &times))
+	if (!fill_times(stream, cuda_record, record,
+			(struct ws_cuda_span){memset->start, memset->end, memset->correlation},
+			&times))
 		return;
 	FILL_TIMES(&row, times);
 	FILL_PLACE(stream, cuda_record, memset, &row);
@@ -267,7 +279,9 @@ void ws_cuda_graph_trace(struct ws_stream *stream, const struct ws_cuda_record *
 	struct ws_row_cuda_graph_trace row;
 	struct work_times times;
 
-	if (!fill_times(stream, cuda_record, trace->start, trace->end, &times))
+	if (!fill_times(stream, cuda_record, record,
+			(struct ws_cuda_span){trace->start, trace->end, trace->correlation},
+			&times))
 		return;
 	FILL_TIMES(&row, times);
 	FILL_PLACE(stream, cuda_record, trace, &row);
@@ -288,7 +302,7 @@ static void is_um_copy(struct ws_stream *stream, const struct ws_cuda_record *re
 	struct ws_row_cuda_memcpy row;
 	struct work_times times;
 
-	if (!fill_times(stream, record, um->start, um->end, &times))
+	if (!fill_times(stream, record, um, (struct ws_cuda_span){um->start, um->end, 0}, &times))
 		return;
 	FILL_TIMES(&row, times);
 	row.device = kind == WS_COPY_UM_DTOH ? um->src : um->dst;

@@ -57,6 +57,7 @@ struct ws_session {
 	bool in_round;	   /* of the drain: nothing may begin another */
 	bool shut;	   /* the session is to end, whatever the target does */
 	bool settling;	   /* a collection has ended, and what belongs to it still arrives */
+	bool flushed;	   /* no record of a GPU is on its way to it any more */
 	bool stays_open;   /* the report of a collection that is over goes on until the target's end
 			    */
 	bool answer_later; /* the command in hand is answered when its report is whole */

@@ -118,6 +118,13 @@ static uint32_t fill_function_texts(struct ws_session *session)
 	return text.len ? list_arenas(session, &text) : 0;
 }
 
+/* Calls of cudaProfilerStart may begin collections: those of the program, where CUDA is not
+ * recorded, too. */
+static bool watches_profiler_calls(const struct ws_record_opts *options)
+{
+	return options->plan.capture == WS_CAPTURE_CUDA || options->plan.interactive;
+}
+
 static void fill_settings(struct ws_session *session)
 {
 	const struct ws_record_opts *options = session->options;
@@ -142,6 +149,7 @@ static void fill_settings(struct ws_session *session)
 		(options->plan.capture == WS_CAPTURE_NVTX || options->plan.interactive
 			 ? WS_FEATURE_CAPTURE
 			 : 0u) |
+		ws_bits_if(watches_profiler_calls(options), WS_FEATURE_PROFILER_CALLS) |
 		(options->python.gil ? WS_FEATURE_GIL : 0u) |
 		(options->python.cuda_stacks ? WS_FEATURE_PYTHON_CUDA : 0u) |
 		(options->osrt && options->python.sampling ? WS_FEATURE_PYTHON_OSRT : 0u) |
@@ -194,7 +202,6 @@ static int add_preload(struct ws_session *session, const char *library, struct w
 int ws_session_find_hooks(struct ws_session *session, struct ws_err *err)
 {
 	char hooks[PATH_MAX];
-	size_t n;
 
 	if (ws_find_hook_library("libwarpsight-hooks.so", hooks, sizeof(hooks), err))
 		return -1;
@@ -213,14 +220,15 @@ int ws_session_find_hooks(struct ws_session *session, struct ws_err *err)
 		session->options->perf.sample && !session->options->attach && ws_perf_refused();
 	if (session->perf_opts.signals && add_preload(session, "libwarpsight-sample.so", err))
 		return -1;
-	if (session->options->cuda && !session->options->attach) {
-		/* Loaded by the driver; preloaded too, so that it stands between libcupti and a
-		 * profiler inside the program. */
-		if (ws_find_hook_library("libwarpsight-cuda.so", session->cuda,
-					 sizeof(session->cuda), err))
-			return -1;
-		n = strlen(session->preload);
-		snprintf(session->preload + n, sizeof(session->preload) - n, ":%s", session->cuda);
-	}
+	if (session->options->attach)
+		return 0;
+	/* Preloaded, so that it stands between libcupti and a profiler inside the program, and
+	 * before cudaProfilerStart; loaded by the driver, too, where CUDA is recorded. */
+	if ((session->options->cuda || watches_profiler_calls(session->options)) &&
+	    add_preload(session, "libwarpsight-cuda.so", err))
+		return -1;
+	if (session->options->cuda &&
+	    ws_find_hook_library("libwarpsight-cuda.so", session->cuda, sizeof(session->cuda), err))
+		return -1;
 	return 0;
 }

@@ -80,10 +80,11 @@ static void end_collecting(struct ws_session *session, uint64_t time)
 	ws_perf_stop(session->perf, time);
 	session->collecting = false;
 	session->settling = true;
+	session->flushed = false;
 	session->settle_since = ws_read_raw_ns();
 }
 
-static bool has_settled(const struct ws_session *session)
+static bool has_settled(struct ws_session *session)
 {
 	uint64_t now = ws_read_raw_ns(), passed = now - session->settle_since;
 
@@ -93,7 +94,14 @@ static bool has_settled(const struct ws_session *session)
 		return session->read_since;
 	if (passed < SETTLE_NS)
 		return false;
-	return passed >= GPU_NS || !ws_drain_awaits_gpu(session->drain);
+	if (passed < GPU_NS && ws_drain_awaits_gpu(session->drain))
+		return false;
+	/* What the last flush brought is read by the round after it. */
+	if (!session->flushed) {
+		session->flushed = true;
+		return false;
+	}
+	return true;
 }
 
 /* What was under way when the collection ended. */

@@ -322,12 +322,14 @@ static void link_into(const char *from, const char *name)
 /* Run again from a folder where the hooks are: argv is PROGRAM HOOKS TARGET. */
 static int run_beside_hooks(char **argv)
 {
-	char *hooks = ws_format("%s/libwarpsight-hooks.so", argv[1]), self[4096] = "",
+	char *hooks = ws_format("%s/libwarpsight-hooks.so", argv[1]),
+	     *cuda = ws_format("%s/libwarpsight-cuda.so", argv[1]), self[4096] = "",
 	     *copy = ws_format("%s/test", folder);
 	char *words[] = {copy, argv[2], folder, NULL};
 	int status;
 
 	link_into(hooks, "libwarpsight-hooks.so");
+	link_into(cuda, "libwarpsight-cuda.so");
 	if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0)
 		return 1;
 	status = link(self, copy);

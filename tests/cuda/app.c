@@ -18,6 +18,11 @@
  *   fork              a child that exits, and one that works on
  *   kill, _exit, abort    end in that way
  *   sleep:MS
+ *   start:WAY, stop:WAY     cudaProfilerStart, Stop: 0 from inside the runtime, 1 by its symbol, 2
+ *                     by dlsym, 3 the driver's by cuGetProcAddress, as runtimes find them
+ *   push:NAME, pop    NVTX ranges
+ *   launch:N          kernels alone, without a copy and without waiting
+ *   delay:NS          kernels run that much later than they are launched
  *   enabled           prints at how many calls CUPTI records or calls back
  *   inner             profile itself as torch.profiler does; prints what it got
  */
@@ -222,13 +227,22 @@ static void inner(void)
 }
 
 /* Names for the device, a stream that there is and one that there is not. */
-static void name_things(void)
+static struct loader loader;
+
+/* Whether somebody listens to NVTX. */
+static int load_nvtx(void)
 {
-	static struct loader loader;
 	const char *hook = getenv("NVTX_INJECTION64_PATH");
 
+	if (loader_now)
+		return 1;
 	loader_init(&loader);
-	if (!hook || !loader_attach(&loader, dlopen(hook, RTLD_NOW)))
+	return hook && loader_attach(&loader, dlopen(hook, RTLD_NOW));
+}
+
+static void name_things(void)
+{
+	if (!load_nvtx())
 		return;
 	CALL(&loader, NX_CUDART, NX_RT_DEVICE_A, void, (int, const char *), 0, "the device");
 	CALL(&loader, NX_CUDART, NX_RT_STREAM_A, void, (void *, const char *), (void *)13,
@@ -263,6 +277,26 @@ static void pause_ms(int ms)
 	struct timespec time = {ms / 1000, ms % 1000 * 1000000L};
 
 	nanosleep(&time, NULL);
+}
+
+static void turn_profiler(int way, int on)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_LAZY), *symbol = NULL;
+	int (*find)(const char *, void **, int, uint64_t, int *);
+
+	if (way == 0) {
+		standin_profiler(on);
+	} else if (way == 1) {
+		on ? cudaProfilerStart() : cudaProfilerStop();
+	} else if (way == 2) {
+		symbol = dlsym(driver, on ? "cudaProfilerStart" : "cudaProfilerStop");
+	} else {
+		find = (int (*)(const char *, void **, int, uint64_t,
+				int *))dlsym(driver, "cuGetProcAddress_v2");
+		find(on ? "cuProfilerStart" : "cuProfilerStop", &symbol, 12000, 0, NULL);
+	}
+	if (symbol)
+		((int (*)(void))symbol)();
 }
 
 static void one(const char *what)
@@ -326,6 +360,19 @@ static void one(const char *what)
 		abort();
 	else if (!strncmp(what, "sleep:", 6))
 		pause_ms(n);
+	else if (!strncmp(what, "launch:", 7))
+		for (int i = 0; i < n; i++)
+			standin_launch(KERNEL_A, 7, 0);
+	else if (!strncmp(what, "push:", 5) && load_nvtx())
+		RangePushA(&loader, arg + 1);
+	else if (!strcmp(what, "pop") && load_nvtx())
+		RangePop(&loader);
+	else if (!strncmp(what, "start:", 6))
+		turn_profiler(n, 1);
+	else if (!strncmp(what, "stop:", 5))
+		turn_profiler(n, 0);
+	else if (!strncmp(what, "delay:", 6))
+		standin_delay((uint64_t)n);
 	else if (!strcmp(what, "enabled")) {
 		int records, callbacks;
 

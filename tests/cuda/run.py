@@ -39,7 +39,9 @@ def test(f):
 
 
 class Report:
-    def __init__(self, *what, options=(), fault=None, expect=0, app="cuda-app", env=None):
+    def __init__(
+        self, *what, options=(), fault=None, expect=0, app="cuda-app", env=None, program=None
+    ):
         self.path = os.path.join(TMP, "r%d.wsrep" % len(os.listdir(TMP)))
         e = dict(os.environ, CUDA_HOME=HOME, **(env or {}))
         for name in ("CUDA_INJECTION64_PATH", "CUDA_PATH"):
@@ -54,7 +56,7 @@ class Report:
                 self.path,
                 *options,
                 "--",
-                os.path.join(PROGRAMS, app),
+                program or os.path.join(PROGRAMS, app),
                 *what,
             ],
             stdout=subprocess.PIPE,
@@ -477,6 +479,121 @@ def windows():
     same("before the end", sum(r.kernels().values()), 10)
 
 
+def later_reports(r):
+    """The reports of a session after the first, in order."""
+    n, found = 2, []
+    while os.path.exists(r.path[: -len(".wsrep")] + ".%d.wsrep" % n):
+        found.append(r.path[: -len(".wsrep")] + ".%d.wsrep" % n)
+        n += 1
+    return found
+
+
+def ask(path, sql):
+    out = subprocess.run(
+        [WARPSIGHT, "query", "-f", "csv:nohdr", path, sql],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout
+    return int(out)
+
+
+def work_of(path):
+    """Kernels of a report, and how many of them have not exactly one call."""
+    kernels = ask(path, "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL")
+    alone = ask(
+        path,
+        "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k WHERE (SELECT count(*) FROM"
+        " CUPTI_ACTIVITY_KIND_RUNTIME r WHERE r.correlationId = k.correlationId) != 1",
+    )
+    return kernels, alone
+
+
+@test
+def capture():
+    """cudaProfilerStart and Stop, however they are called: exactly what lies between them."""
+    for way in "0123":
+        steps = []
+        for step in range(6):
+            steps += ["start:" + way] * (step in (2, 3)) + ["work:%d" % (step + 10)]
+            steps += ["stop:" + way] * (step in (3, 4))
+        r = Report("init", *steps, options=["-c", "cudaProfilerApi", "--kill=none"])
+        same("kernels, way " + way, sum(r.kernels().values()), 12 + 13)
+        same("copies", r.count("CUPTI_ACTIVITY_KIND_MEMCPY"), 12 + 13)
+        same("launches", r.calls()[LAUNCH], 12 + 13)
+        same("contexts", r.count("TARGET_INFO_CUDA_CONTEXT_INFO"), 1)
+        joined(r)
+
+
+@test
+def capture_without_cuda():
+    """They count where CUDA is not recorded and where there is none, too: from a runtime that is
+    opened by name, and from a library that was linked to it and lies in nobody's scope."""
+    opened = os.path.join(PROGRAMS, "libcudart.so.13")
+    linked = os.path.join(PROGRAMS, "libuser.so")
+    program = """
+import ctypes, sys
+runtime = ctypes.CDLL(sys.argv[1])
+print(runtime.cudaProfilerStart(), runtime.cudaProfilerStop())
+user = ctypes.CDLL(sys.argv[2])
+print(user.start_profiler(), user.stop_profiler())
+"""
+    for options in (["-t", "none"], []):
+        r = Report(
+            *["-c", program, opened, linked],
+            program=sys.executable,
+            options=["-c", "cudaProfilerApi", "--capture-range-end=repeat", "-s", "none", *options],
+        )
+        same("what the calls answer", r.out, "31 32\n31 32\n")
+        same("further reports", len(later_reports(r)), 1)
+    for way in "123":
+        r = Report(
+            *["init", "names", "start:" + way, "names", "stop:" + way, "names"],
+            options=["-c", "cudaProfilerApi", "--kill=none", "-t", "nvtx"],
+        )
+        same("way " + way, r.count("ANALYSIS_DETAILS"), 1)
+        same("kernels", r.count("CUPTI_ACTIVITY_KIND_KERNEL"), 0)
+
+
+@test
+def capture_waits_for_work():
+    """Work that was launched in a range and runs after it belongs to it, as late as that may be;
+    what is launched afterwards does not. By calls and by NVTX."""
+    for begin, end, options in (
+        (["start:1"], ["stop:1"], ["cudaProfilerApi"]),
+        (["push:step"], ["pop"], ["nvtx", "-p", "step"]),
+    ):
+        r = Report(
+            *["init", "work:3", *begin, "work:5", "delay:200000000", "launch:7", *end],
+            *["delay:2000", "work:2", "sleep:400", "work:4"],
+            options=["--kill=none", "-c", *options],
+        )
+        same("kernels", sum(r.kernels().values()), 12)
+        same("with times", r.count("CUPTI_ACTIVITY_KIND_KERNEL", "end IS NOT NULL"), 12)
+        same("launches", r.calls()[LAUNCH], 12)
+        joined(r)
+
+
+@test
+def capture_repeated():
+    """Each range has its own report, and the work that it launched, though the next has begun."""
+    what = ["init"]
+    for n in (5, 6, 7, 8):
+        what += ["start:0", "delay:30000000", "launch:%d" % n, "stop:0", "delay:2000"]
+        what += ["work:3"] * (n % 2)
+    r = Report(
+        *what,
+        options=[
+            "-c",
+            "cudaProfilerApi",
+            "--capture-range-end=repeat:3",
+            "--cuda-memory-usage=true",
+        ],
+    )
+    same("reports", len(later_reports(r)), 2)
+    same("kernels", [work_of(p) for p in [r.path, *later_reports(r)]], [(5, 0), (6, 0), (7, 0)])
+
+
 def enabled(out):
     return [tuple(map(int, m)) for m in re.findall(r"enabled: (\d+) records, (\d+) callback", out)]
 
@@ -499,7 +616,8 @@ def idle():
         r = Report(*what, options=["-y", "0.7", "--cudabacktrace=all:0", "-d", "1.5"], fault=fault)
         before, inside = enabled(r.out)
         same("records while idle", before[0], 0)
-        same("callbacks while idle: cudaDeviceReset, cudaProfilerStop", before[1], 2)
+        # cudaDeviceReset, and cudaProfilerStop of the runtime and the driver
+        same("callbacks while idle", before[1], 3)
         assert sum(inside) > 6, inside
         same("work", sum(r.kernels().values()), 9)
         same("graphs made before", r.count("CUDA_GRAPH_EVENTS"), 2)
@@ -511,7 +629,7 @@ def idle():
             options=["-d", "0.3", "--kill", "none"],
             fault=fault,
         )
-        same("after the end", enabled(r.out), [(0, 2)])
+        same("after the end", enabled(r.out), [(0, 3)])
 
 
 @test

@@ -56,6 +56,15 @@ STANDIN_EXPORT int standin_unified(
 STANDIN_EXPORT void standin_correlation(uint32_t next); /* what the next call has */
 STANDIN_EXPORT int standin_graph(void);			/* cudaGraphInstantiate with two nodes */
 STANDIN_EXPORT int standin_stream(int stream, int priority); /* cudaStreamCreateWithPriority */
+/* As a program that has the runtime linked in calls them: cudaProfilerStart, cudaProfilerStop. */
+STANDIN_EXPORT int standin_profiler(int on);
+STANDIN_EXPORT int cudaProfilerStart(void); /* the same by their symbols */
+STANDIN_EXPORT int cudaProfilerStop(void);
+/* Has cuProfilerStart and cuProfilerStop, which have no symbols. */
+STANDIN_EXPORT int cuGetProcAddress_v2(const char *name, void **entry, int version, uint64_t flags,
+				       int *status);
+/* Kernels run so many ns after their launch, which returns at once. */
+STANDIN_EXPORT void standin_delay(uint64_t ns);
 /* How many calls CUPTI would record now, and at how many it would call back. */
 STANDIN_EXPORT void standin_count(int *records, int *callbacks);
 STANDIN_EXPORT int standin_replay(const char *file); /* records from a file, see standin_cupti.c */
@@ -88,6 +97,7 @@ enum {
 	RT_RESET = 164,
 	RT_INSTANTIATE = 443,
 	RT_STREAM = 202,
+	RT_PROFILER_START = 171,
 	RT_PROFILER_STOP = 172,
 	RT_EVENT = 135,
 	RT_WAIT_EVENT = 147,
@@ -97,6 +107,8 @@ enum {
 	DR_HOST = 527,
 	DR_HOST_NODE = 530,
 	DR_LAUNCH = 307,
+	DR_PROFILER_START = 308,
+	DR_PROFILER_STOP = 309,
 	DR_INIT = 1
 };
 

@@ -109,9 +109,16 @@ struct job {
 	uint64_t bytes, address;
 };
 
+static uint64_t delay = 2000;
+
+void standin_delay(uint64_t ns)
+{
+	delay = ns;
+}
+
 static uint64_t spend_time(uint64_t *start)
 {
-	*start = standin_hooks.now() + 2000;
+	*start = standin_hooks.now() + delay;
 	return *start + 1500;
 }
 
@@ -403,6 +410,37 @@ int standin_allocate(uint64_t address, uint64_t bytes, int freed)
 int standin_fail(void)
 {
 	return make_call(RUNTIME, RT_MALLOC, "cudaMalloc", 2, NULL, NULL);
+}
+int standin_profiler(int on)
+{
+	return make_call(RUNTIME, on ? RT_PROFILER_START : RT_PROFILER_STOP,
+			 on ? "cudaProfilerStart" : "cudaProfilerStop", 0, NULL, NULL);
+}
+static int start_driver_profiler(void)
+{
+	return make_call(DRIVER, DR_PROFILER_START, "cuProfilerStart", 0, NULL, NULL);
+}
+static int stop_driver_profiler(void)
+{
+	return make_call(DRIVER, DR_PROFILER_STOP, "cuProfilerStop", 0, NULL, NULL);
+}
+int cuGetProcAddress_v2(const char *name, void **entry, int version, uint64_t flags, int *status)
+{
+	(void)version;
+	(void)flags;
+	(void)status;
+	*entry = !strcmp(name, "cuProfilerStart")  ? (void *)start_driver_profiler
+		 : !strcmp(name, "cuProfilerStop") ? (void *)stop_driver_profiler
+						   : NULL;
+	return *entry ? 0 : 500;
+}
+int cudaProfilerStart(void)
+{
+	return standin_profiler(1);
+}
+int cudaProfilerStop(void)
+{
+	return standin_profiler(0);
 }
 int standin_reset(void)
 {

@@ -163,6 +163,61 @@ static struct buffer *buffer_for(uint32_t bytes)
 	return NULL;
 }
 
+/* ---- work that runs later ---- */
+
+/* Kernels that have been launched and not run yet: their records stand in the buffers without
+ * times, and a buffer with such a record is handed over by force only. */
+enum { WAITING = 256, SOON_NS = 1000000 };
+static struct {
+	struct buffer *buffer;
+	struct cupti_kernel *record;
+	uint64_t start, end;
+} waiting[WAITING];
+
+static void run_later(struct buffer *buffer, struct cupti_kernel *kernel)
+{
+	for (int i = 0; i < WAITING; i++) {
+		if (waiting[i].record)
+			continue;
+		waiting[i].buffer = buffer;
+		waiting[i].record = kernel;
+		waiting[i].start = kernel->start;
+		waiting[i].end = kernel->end;
+		kernel->start = kernel->end = 0;
+		buffer->unfinished = true;
+		return;
+	}
+}
+
+/* What has run by now has its times. The lock is held. */
+static void finish_work(void)
+{
+	uint64_t now = read_clock();
+
+	for (int i = 0; i < BUFFERS; i++)
+		buffers[i].unfinished &= standin_fault("unfinished");
+	for (int i = 0; i < WAITING; i++) {
+		struct cupti_kernel *kernel = waiting[i].record;
+
+		if (!kernel)
+			continue;
+		if (waiting[i].end > now) {
+			waiting[i].buffer->unfinished = true;
+			continue;
+		}
+		kernel->start = waiting[i].start;
+		__atomic_store_n(&kernel->end, waiting[i].end, __ATOMIC_RELEASE);
+		waiting[i].record = NULL;
+	}
+}
+
+static void forget_work(const struct buffer *buffer)
+{
+	for (int i = 0; i < WAITING; i++)
+		if (waiting[i].buffer == buffer)
+			waiting[i].record = NULL;
+}
+
 static void put_record(const void *r, uint32_t bytes)
 {
 	uint32_t kind = ((const struct cupti_record *)r)->kind & 0xff, size = size_of(kind);
@@ -183,6 +238,9 @@ static void put_record(const void *r, uint32_t bytes)
 			((struct cupti_kernel *)at)->start = ((struct cupti_kernel *)at)->end = 0;
 			buffer->unfinished = true;
 		}
+		if (kind == CUPTI_KIND_CONCURRENT_KERNEL &&
+		    ((struct cupti_kernel *)at)->start > read_clock() + SOON_NS)
+			run_later(buffer, (struct cupti_kernel *)at);
 		buffer->used += size;
 	}
 	pthread_mutex_unlock(&lock);
@@ -419,6 +477,7 @@ API(cuptiGetCallbackName, uint32_t domain, uint32_t cbid, const char **name)
 		{2, RT_RESET, "cudaDeviceReset_v3020"},
 		{2, RT_INSTANTIATE, "cudaGraphInstantiate_v12000"},
 		{2, RT_STREAM, "cudaStreamCreateWithPriority_v5050"},
+		{2, RT_PROFILER_START, "cudaProfilerStart_v4000"},
 		{2, RT_PROFILER_STOP, "cudaProfilerStop_v4000"},
 		{2, RT_FUNC_ATTRIBUTES, "cudaFuncGetAttributes_v3020"},
 		{2, RT_GRAPH_LAUNCH, "cudaGraphLaunch_v10000"},
@@ -426,6 +485,8 @@ API(cuptiGetCallbackName, uint32_t domain, uint32_t cbid, const char **name)
 		{1, DR_HOST, "cuLaunchHostFunc"},
 		{1, DR_HOST_NODE, "cuGraphAddHostNode"},
 		{1, DR_LAUNCH, "cuLaunchKernel"},
+		{1, DR_PROFILER_START, "cuProfilerStart"},
+		{1, DR_PROFILER_STOP, "cuProfilerStop"},
 		{1, DR_INIT, "cuInit"},
 	};
 
@@ -492,9 +553,12 @@ API(cuptiActivityFlushAll, uint32_t flags)
 		tell_resource(CUPTI_RESOURCE_CONTEXT_DESTROY_STARTING, NULL, &r);
 	}
 	pthread_mutex_lock(&lock);
+	finish_work();
 	for (int i = 0; i < BUFFERS; i++)
-		if (buffers[i].at && buffers[i].used && (flags || !buffers[i].unfinished))
+		if (buffers[i].at && buffers[i].used && (flags || !buffers[i].unfinished)) {
+			forget_work(&buffers[i]);
 			hand_over(&buffers[i]);
+		}
 	pthread_mutex_unlock(&lock);
 	return 0;
 }
