@@ -85,12 +85,8 @@ static void remember_origin(struct walk *walk, uint64_t since)
 
 /* ---- what ended a wait ---- */
 
-/*
- * The work of a process that ended last at or before `until` and after `since`; false when there is
- * none. Of several GPUs the one whose work ended last.
- */
-static bool find_last_op(const struct ws_model *model, uint32_t process, uint64_t since,
-			 uint64_t until, struct ws_path_end *found)
+bool ws_path_find_last_op(const struct ws_model *model, uint32_t process, uint64_t since,
+			  uint64_t until, struct ws_path_end *found)
 {
 	uint64_t latest = since;
 	bool any = false;
@@ -132,7 +128,7 @@ static bool find_awaited_op(const struct walk *walk, uint64_t since, uint64_t un
 	const uint64_t slack = 2000;
 	uint32_t process = ws_find_thread(walk->model->who, walk->place.thread)->process;
 
-	return find_last_op(walk->model, process, since, until + slack, found);
+	return ws_path_find_last_op(walk->model, process, since, until + slack, found);
 }
 
 static bool has_run_before(const struct ws_model *model, uint32_t thread, uint64_t at)
@@ -158,22 +154,22 @@ static uint32_t find_thread_by_tid(const struct ws_model *model, uint32_t near, 
 
 /* The thread that ended last at or shortly before `at`: of the same process for a join, of another
  * for a wait for a child. 0 for none. */
-static uint32_t find_ended_thread(const struct walk *walk, bool child)
+static uint32_t find_ended_thread(const struct ws_model *model, uint32_t waiting, uint64_t at,
+				  bool child)
 {
 	const uint64_t slack = 1000000;
-	const struct ws_model *model = walk->model;
-	uint32_t process = ws_find_thread(model->who, walk->place.thread)->process, found = 0;
-	uint64_t latest = walk->at - ws_min(walk->at, slack);
+	uint32_t process = ws_find_thread(model->who, waiting)->process, found = 0;
+	uint64_t latest = at - ws_min(at, slack);
 
 	for (uint32_t id = 1; id < model->thread_count; id++) {
 		const struct ws_model_thread *thread = &model->threads[id];
 		uint64_t end;
 
-		if (!thread->count || id == walk->place.thread ||
+		if (!thread->count || id == waiting ||
 		    (ws_find_thread(model->who, id)->process != process) != child)
 			continue;
 		end = thread->states[thread->count - 1].end;
-		if (end >= latest && end <= walk->at + slack) {
+		if (end >= latest && end <= at + slack) {
 			latest = end;
 			found = id;
 		}
@@ -181,18 +177,16 @@ static uint32_t find_ended_thread(const struct walk *walk, bool child)
 	return found;
 }
 
-/* The thread that ended a wait. An interrupt is no thread: who waits for a disk or a time has no
- * waker. */
-static uint32_t find_waker(const struct walk *walk, const struct ws_model_state *state)
+uint32_t ws_path_find_waker(const struct ws_model *model, uint32_t thread,
+			    const struct ws_model_state *state, uint64_t at)
 {
-	const struct ws_model *model = walk->model;
 	uint32_t waker = state->waker;
 
 	if (!waker && (state->wait == WS_WAIT_LOCK || state->wait == WS_WAIT_GIL))
-		waker = find_thread_by_tid(model, walk->place.thread, state->holder);
+		waker = find_thread_by_tid(model, thread, state->holder);
 	else if (!waker && (state->wait == WS_WAIT_JOIN || state->wait == WS_WAIT_CHILD))
-		waker = find_ended_thread(walk, state->wait == WS_WAIT_CHILD);
-	if (waker == walk->place.thread || !has_run_before(model, waker, walk->at))
+		waker = find_ended_thread(model, thread, at, state->wait == WS_WAIT_CHILD);
+	if (waker == thread || !has_run_before(model, waker, at))
 		return 0;
 	return waker;
 }
@@ -242,19 +236,24 @@ static uint32_t find_main_thread(const struct ws_model *model, uint32_t process)
 	return 0;
 }
 
-/* Before the first state of a thread comes the one that started it. Of a program that replaced
- * another by exec, the parent is the other. */
-static void leave_for_parent(struct walk *walk)
+uint32_t ws_path_find_starter(const struct ws_model *model, uint32_t thread, uint64_t at)
 {
-	const struct ws_model *model = walk->model;
-	const struct ws_thread_info *info = ws_find_thread(model->who, walk->place.thread);
+	const struct ws_thread_info *info = ws_find_thread(model->who, thread);
 	uint32_t process = info->process, parent;
 
 	if (info->tid == info->pid)
 		process = ws_find_process(model->who, process)->parent;
 	parent = find_main_thread(model, process);
-	if (parent && parent != walk->place.thread && walk->jumps < MOST_JUMPS &&
-	    has_run_before(model, parent, walk->at)) {
+	if (parent == thread || !has_run_before(model, parent, at))
+		return 0;
+	return parent;
+}
+
+static void leave_for_parent(struct walk *walk)
+{
+	uint32_t parent = ws_path_find_starter(walk->model, walk->place.thread, walk->at);
+
+	if (parent && walk->jumps < MOST_JUMPS) {
 		go_to_thread(walk, parent);
 		return;
 	}
@@ -281,7 +280,7 @@ static bool return_to_origin(struct walk *walk, const struct ws_piece *piece, ui
 static void step_in_wait(struct walk *walk, const struct ws_model_state *state, uint32_t call)
 {
 	struct ws_piece piece = make_thread_piece(walk, WS_PIECE_WAIT);
-	uint32_t waker = find_waker(walk, state);
+	uint32_t waker = ws_path_find_waker(walk->model, walk->place.thread, state, walk->at);
 
 	if (waker && walk->jumps < MOST_JUMPS) {
 		remember_origin(walk, state->start);
@@ -369,7 +368,7 @@ static void leave_op(struct walk *walk, const struct ws_work_op *op)
 	}
 	/* Work of another stream that ended in between is what it waited for: an event, or room. */
 	if (walk->jumps < MOST_JUMPS &&
-	    find_last_op(model, op->process, ws_max(ready, called), op->start, &other) &&
+	    ws_path_find_last_op(model, op->process, ws_max(ready, called), op->start, &other) &&
 	    (other.gpu != gpu || other.op != number)) {
 		add_piece(walk, piece, model->work.gpu[other.gpu].op[other.op].end);
 		go_to_op(walk, other.gpu, other.op);
@@ -455,7 +454,8 @@ struct ws_path_end ws_path_find_end(const struct ws_model *model)
 	if (model->step_source == WS_STEPS_NONE)
 		return end;
 	step_end = model->steps.steps[model->steps.count - 1].end;
-	if (model->to > step_end && find_last_op(model, model->process, step_end, model->to, &op))
+	if (model->to > step_end &&
+	    ws_path_find_last_op(model, model->process, step_end, model->to, &op))
 		return op;
 	return end;
 }

@@ -6,13 +6,16 @@
 
 #include "analyze/analysis.h"
 #include "analyze/finding.h"
+#include "analyze/what_if.h"
 
 /* What all forms are given. */
 struct ws_analysis_view {
 	const struct ws_analysis *analysis;
 	const struct ws_findings *findings;
 	const char *path; /* of the report, for commands and links */
-	bool brief;	  /* text: no more than the three findings that cost most */
+	const struct ws_what_if_answer *what_ifs;
+	size_t what_if_count;
+	bool brief; /* text: no more than the three findings that cost most */
 	FILE *file;
 };
 
@@ -36,6 +39,8 @@ void ws_print_analysis_html(const struct ws_analysis_view *view);
 /* One run of SARIF 2.1.0, the form in which code hosts show results of checks. */
 void ws_print_analysis_sarif(const struct ws_analysis_view *view);
 
+/* "a step of 3.210 ms would take 1.870 ms (41.7 % less)". */
+void ws_put_what_if(const struct ws_what_if *result, bool steps, struct ws_text *text);
 /* "data-loading", "data-loading-2": stable as long as the report is. */
 void ws_put_finding_id(const struct ws_finding *finding, struct ws_text *text);
 /* `text` with REPORT replaced by the report's path. Owned by the caller. */

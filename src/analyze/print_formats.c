@@ -45,3 +45,20 @@ char *ws_fill_in_report(const char *text, const char *path)
 		return ws_strdup(text);
 	return ws_format("%.*s%s%s", (int)(at - text), text, path, at + strlen("REPORT"));
 }
+
+void ws_put_what_if(const struct ws_what_if *result, bool steps, struct ws_text *text)
+{
+	double now = (double)result->now / 1e6 / (double)result->steps,
+	       then = (double)result->then / 1e6 / (double)result->steps;
+	const char *word = "less";
+	double share = 0;
+
+	if (result->now)
+		share = 100 * (1 - (double)result->then / (double)result->now);
+	if (result->then > result->now) {
+		word = "more";
+		share = -share;
+	}
+	ws_text_printf(text, "%s of %.3f ms would take %.3f ms (%.1f %% %s)",
+		       steps ? "a step" : "the run", now, then, share, word);
+}

@@ -167,6 +167,31 @@ static void put_unlooked(const struct ws_findings *findings, struct ws_text *out
 	ws_text_puts(out, "]");
 }
 
+static void put_what_ifs(const struct ws_analysis_view *view, struct ws_text *out)
+{
+	ws_put_json_key(out, "what_if");
+	ws_text_puts(out, "[");
+	for (size_t i = 0; i < view->what_if_count; i++) {
+		const struct ws_what_if_answer *answer = &view->what_ifs[i];
+		const struct ws_what_if *result = &answer->result;
+
+		ws_put_json_comma(out);
+		ws_text_puts(out, "\n{");
+		ws_put_json_string(out, "change", answer->text);
+		ws_put_json_int(out, "now_ns", (int64_t)result->now);
+		ws_put_json_int(out, "then_ns", (int64_t)result->then);
+		ws_put_json_int(out, "unchanged_ns", (int64_t)result->unchanged);
+		ws_put_json_int(out, "steps", (int64_t)result->steps);
+		ws_put_json_int(out, "step_now_ns", (int64_t)(result->now / result->steps));
+		ws_put_json_int(out, "step_then_ns", (int64_t)(result->then / result->steps));
+		ws_put_json_int(out, "changed_ns", (int64_t)result->changed);
+		ws_put_json_int(out, "matches", (int64_t)result->matches);
+		ws_put_json_string(out, "assumption", answer->assumption);
+		ws_text_puts(out, "}");
+	}
+	ws_text_puts(out, "]");
+}
+
 void ws_print_analysis_json(const struct ws_analysis_view *view)
 {
 	struct ws_text out = {0};
@@ -179,6 +204,7 @@ void ws_print_analysis_json(const struct ws_analysis_view *view)
 	put_causes(&view->analysis->breakdown, &out, "critical_path_by_cause_ns");
 	put_path_rows(view->analysis, &out);
 	put_gpus(view->analysis, &out);
+	put_what_ifs(view, &out);
 	ws_put_json_key(&out, "findings");
 	ws_text_puts(&out, "[");
 	for (size_t i = 0; i < view->findings->count; i++)
@@ -254,7 +280,11 @@ void ws_print_analysis_sarif(const struct ws_analysis_view *view)
 	ws_text_puts(&out, "[");
 	for (size_t i = 0; i < view->findings->count; i++)
 		put_sarif_result(view, &view->findings->findings[i], &out);
-	ws_text_puts(&out, "]}\n");
+	ws_text_puts(&out, "]");
+	ws_put_json_key(&out, "properties");
+	ws_text_puts(&out, "{");
+	put_what_ifs(view, &out);
+	ws_text_puts(&out, "}}\n");
 	fwrite(out.text, 1, out.len, view->file);
 	ws_text_free(&out);
 }

@@ -62,6 +62,25 @@ static void print_markdown_finding(const struct ws_analysis_view *view,
 	fprintf(view->file, "\n");
 }
 
+/* The answers to --what-if, one a line with `begin` before it and `end` behind it. */
+static void print_what_ifs(const struct ws_analysis_view *view, bool markdown, const char *begin,
+			   const char *end)
+{
+	for (size_t i = 0; i < view->what_if_count; i++) {
+		const struct ws_what_if_answer *answer = &view->what_ifs[i];
+		struct ws_text text = {0};
+
+		ws_text_printf(&text, "%s: ", answer->text);
+		ws_put_what_if(&answer->result, view->analysis->model->step_source != WS_STEPS_NONE,
+			       &text);
+		ws_text_printf(&text, "; assumed: %s", answer->assumption);
+		fputs(begin, view->file);
+		put_escaped(text.text, markdown, view->file);
+		fputs(end, view->file);
+		ws_text_free(&text);
+	}
+}
+
 void ws_print_analysis_markdown(const struct ws_analysis_view *view)
 {
 	const struct ws_analysis *analysis = view->analysis;
@@ -74,6 +93,9 @@ void ws_print_analysis_markdown(const struct ws_analysis_view *view)
 		if (analysis->breakdown.by_cause[cause])
 			print_markdown_row(view, analysis->breakdown.by_cause[cause],
 					   ws_name_cause((enum ws_cause)cause));
+	if (view->what_if_count)
+		fprintf(view->file, "\n## What if\n\n");
+	print_what_ifs(view, true, "- ", "\n");
 	fprintf(view->file, "\n## Findings\n");
 	for (size_t i = 0; i < view->findings->count; i++)
 		print_markdown_finding(view, &view->findings->findings[i]);
@@ -107,7 +129,11 @@ void ws_print_analysis_html(const struct ws_analysis_view *view)
 						       analysis->breakdown.by_cause[cause]),
 				as_ms(analysis, analysis->breakdown.by_cause[cause]),
 				choose_unit(analysis), ws_name_cause((enum ws_cause)cause));
-	fprintf(view->file, "</table>\n<h2>Findings</h2>\n");
+	fprintf(view->file, "</table>\n");
+	if (view->what_if_count)
+		fprintf(view->file, "<h2>What if</h2>\n");
+	print_what_ifs(view, false, "<p>", "</p>\n");
+	fprintf(view->file, "<h2>Findings</h2>\n");
 	for (size_t i = 0; i < view->findings->count; i++)
 		print_html_finding(view, &view->findings->findings[i]);
 	if (!view->findings->count)

@@ -153,6 +153,22 @@ static void print_unlooked(const struct ws_analysis_view *view)
 		fprintf(view->file, "\n");
 }
 
+static void print_what_ifs(const struct ws_analysis_view *view)
+{
+	if (view->what_if_count)
+		fprintf(view->file, "\nWhat if:\n");
+	for (size_t i = 0; i < view->what_if_count; i++) {
+		const struct ws_what_if_answer *answer = &view->what_ifs[i];
+		struct ws_text text = {0};
+
+		ws_put_what_if(&answer->result, view->analysis->model->step_source != WS_STEPS_NONE,
+			       &text);
+		fprintf(view->file, "  %s: %s\n    assumed: %s\n", answer->text, text.text,
+			answer->assumption);
+		ws_text_free(&text);
+	}
+}
+
 void ws_print_analysis_text(const struct ws_analysis_view *view)
 {
 	const struct ws_analysis *analysis = view->analysis;
@@ -168,6 +184,7 @@ void ws_print_analysis_text(const struct ws_analysis_view *view)
 	print_rows(analysis, &analysis->breakdown, view->file);
 	for (size_t i = 0; i < analysis->model->work.gpus; i++)
 		print_gpu(analysis, i, view->file);
+	print_what_ifs(view);
 	fprintf(view->file, "\nFindings:\n");
 	for (size_t i = 0; i < view->findings->count; i++)
 		print_finding(view, &view->findings->findings[i], i + 1);

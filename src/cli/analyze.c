@@ -16,7 +16,7 @@
 
 struct options {
 	const char *step, *format, *output, *fail_on, *explain;
-	struct ws_list rules;
+	struct ws_list rules, what_ifs;
 	bool overwrite, list;
 };
 
@@ -47,6 +47,12 @@ static const struct ws_opt opts[] = {
 	 "NVTX ranges of this name, with or without a number behind it, are the steps. By default "
 	 "annotations of a framework and ranges called step, iteration and the like; without such, "
 	 "repetitions of a sequence of kernels.",
+	 NULL},
+	{"what-if", 0, WS_OPT_LIST, AT(what_ifs), "'KIND [NAME]*FACTOR'", NULL,
+	 "Schedule the recorded work again and say how long a step would take if something cost "
+	 "less: 'kernel gemm*0.5', 'launches*0', 'wait gpu*0', 'call cudaMalloc*0', 'range "
+	 "loss*0.5', 'code decode*0', 'copies*0.3', 'gpu*0.5', 'cpu*0.8'. ' + ' joins changes that "
+	 "hold at once; may be given several times.",
 	 NULL},
 	{"explain", 0, WS_OPT_STRING, AT(explain), "RULE", NULL,
 	 "Say what a rule looks for, from when on and why.", NULL, add_rule_names},
@@ -103,6 +109,20 @@ static const char **split_rules(const struct ws_list *list, char **texts, struct
 	return names;
 }
 
+/* Whether each --what-if can be read: 0, or -1 with a message. */
+static int check_what_ifs(const struct ws_list *questions, struct ws_err *err)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < questions->count && !status; i++) {
+		struct ws_changes changes;
+
+		status = ws_changes_parse(questions->values[i], &changes, err);
+		ws_changes_free(&changes);
+	}
+	return status;
+}
+
 static enum ws_level find_level(const char *name)
 {
 	for (int level = WS_LEVEL_NOTE; level <= WS_LEVEL_CRITICAL; level++)
@@ -120,14 +140,74 @@ struct request {
 	bool failed; /* a finding reached `fail_on` */
 };
 
+struct answers {
+	struct ws_what_if_answer *answers;
+	size_t count;
+};
+
+/* Answer each --what-if. Returns 0, or -1 with a message. */
+static int answer_what_ifs(const struct request *request, const struct ws_analysis *analysis,
+			   struct answers *answers, struct ws_err *err)
+{
+	const struct ws_list *questions = &request->options->what_ifs;
+	struct ws_graph graph;
+	int status = 0;
+
+	*answers = (struct answers){
+		.answers = ws_calloc(questions->count + 1, sizeof(*answers->answers))};
+	if (!questions->count)
+		return 0;
+	ws_graph_build(analysis->model, &graph);
+	for (size_t i = 0; i < questions->count && !status; i++) {
+		struct ws_what_if_answer *answer = &answers->answers[answers->count++];
+		struct ws_changes changes;
+		struct ws_text assumption = {0};
+
+		answer->text = questions->values[i];
+		status = ws_changes_parse(answer->text, &changes, err);
+		if (!status)
+			status = ws_what_if_schedule(&graph, &changes, &answer->result, err);
+		ws_what_if_put_assumption(&graph, &changes, &assumption);
+		answer->assumption = assumption.text;
+		ws_changes_free(&changes);
+	}
+	ws_graph_free(&graph);
+	return status;
+}
+
+static void free_answers(struct answers *answers)
+{
+	for (size_t i = 0; i < answers->count; i++)
+		free(answers->answers[i].assumption);
+	free(answers->answers);
+}
+
+static void print_report(struct request *request, const struct ws_analysis *analysis,
+			 const struct answers *answers, const char *path)
+{
+	struct ws_findings findings;
+
+	ws_findings_make(analysis, request->rules, &findings);
+	request->format->print(&(struct ws_analysis_view){.analysis = analysis,
+							  .findings = &findings,
+							  .path = path,
+							  .what_ifs = answers->answers,
+							  .what_if_count = answers->count,
+							  .file = request->file});
+	for (size_t i = 0; i < findings.count; i++)
+		request->failed |= findings.findings[i].level >= request->fail_on;
+	ws_findings_free(&findings);
+}
+
 static int analyze_report(struct request *request, const char *path)
 {
 	struct ws_model_options model_options = {.step_name = request->options->step,
 						 .to = UINT64_MAX};
 	struct ws_report *report = ws_open_operand_report(path);
 	struct ws_analysis *analysis;
-	struct ws_findings findings;
+	struct answers answers;
 	struct ws_err err;
+	int status = WS_EXIT_OK;
 
 	if (!report)
 		return WS_EXIT_FAIL;
@@ -137,15 +217,16 @@ static int analyze_report(struct request *request, const char *path)
 		ws_report_close(report);
 		return WS_EXIT_FAIL;
 	}
-	ws_findings_make(analysis, request->rules, &findings);
-	request->format->print(&(struct ws_analysis_view){
-		.analysis = analysis, .findings = &findings, .path = path, .file = request->file});
-	for (size_t i = 0; i < findings.count; i++)
-		request->failed |= findings.findings[i].level >= request->fail_on;
-	ws_findings_free(&findings);
+	if (answer_what_ifs(request, analysis, &answers, &err)) {
+		ws_say("analyze: %s: %s", path, err.msg);
+		status = WS_EXIT_FAIL;
+	} else {
+		print_report(request, analysis, &answers, path);
+	}
+	free_answers(&answers);
 	ws_analysis_close(analysis);
 	ws_report_close(report);
-	return WS_EXIT_OK;
+	return status;
 }
 
 static int analyze_all(struct request *request, int argc, char **argv)
@@ -249,6 +330,10 @@ static int run_analyze(void *values, int argc, char **argv)
 		       options->format);
 		return WS_EXIT_USAGE;
 	}
+	if (check_what_ifs(&options->what_ifs, &err)) {
+		ws_say("analyze: %s", err.msg);
+		return WS_EXIT_USAGE;
+	}
 	request.rules = split_rules(&options->rules, &texts, &err);
 	if (*err.msg) {
 		ws_say("analyze: %s", err.msg);
@@ -313,9 +398,11 @@ const struct ws_command ws_cmd_analyze = {
 		   "something is well done.",
 	.opts = opts,
 	.opts_size = sizeof(struct options),
-	.examples = "warpsight analyze run.wsrep\n"
-		    "warpsight analyze --explain launch-bound\n"
-		    "warpsight analyze -f json -o findings.json run.wsrep\n"
-		    "warpsight analyze --fail-on warning run.wsrep\n",
+	.examples =
+		"warpsight analyze run.wsrep\n"
+		"warpsight analyze --explain launch-bound\n"
+		"warpsight analyze --what-if 'launches*0' --what-if 'kernel gemm*0.5' run.wsrep\n"
+		"warpsight analyze -f json -o findings.json run.wsrep\n"
+		"warpsight analyze --fail-on warning run.wsrep\n",
 	.run = run_analyze,
 };

@@ -19,6 +19,7 @@ enum { RANDOM_THREADS = 4, RANDOM_STREAMS = 2 };
 struct random_program {
 	struct ws_writer *writer;
 	uint64_t state, now[RANDOM_THREADS + 1], began[RANDOM_THREADS + 1];
+	uint32_t waker[RANDOM_THREADS + 1];
 	uint64_t stream_end[RANDOM_STREAMS + 1];
 	uint32_t correlation, names[6];
 	bool steps;
@@ -47,7 +48,7 @@ static void end_run(struct random_program *program, uint32_t thread)
 {
 	PROGRAM_ROW(program, sched, .start = program->began[thread], .end = program->now[thread],
 		    .thread = thread, .cpu = thread, .woken = program->began[thread] - 100,
-		    .waker = 0, .after = WS_AFTER_SLEEPING);
+		    .waker = program->waker[thread], .after = WS_AFTER_SLEEPING);
 }
 
 /* The thread leaves its core and comes back when another, or nothing recorded, has woken it. */
@@ -56,10 +57,10 @@ static void add_wait(struct random_program *program, uint32_t thread, uint64_t u
 {
 	uint64_t since = program->now[thread];
 
-	(void)waker;
 	if (since <= program->began[thread])
 		return;
 	end_run(program, thread);
+	program->waker[thread] = waker;
 	program->now[thread] = program->began[thread] = ws_max(until, since + 500);
 }
 

@@ -330,6 +330,106 @@ def steps_that_are_not_marked_are_found_by_their_kernels():
         raise AssertionError(report["steps"])
 
 
+# ---- what if ----
+
+
+def ask(path, *changes):
+    """The answers by change: microseconds of a step now and then."""
+    options = [word for change in changes for word in ("--what-if", change)]
+    answers = analyze(path, *options)["what_if"]
+    same([a["change"] for a in answers], list(changes))
+    for answer in answers:
+        same(answer["unchanged_ns"], answer["now_ns"], "without a change nothing changes")
+        if not answer["assumption"]:
+            raise AssertionError(answer)
+    return [(a["step_now_ns"] / 1e3, a["step_then_ns"] / 1e3) for a in answers]
+
+
+def near(value, expected, name):
+    if abs(value - expected) > 0.02 * expected + 5:
+        raise AssertionError("%s: %g instead of %g" % (name, value, expected))
+
+
+@test
+def a_step_bound_by_kernels_is_scheduled_again():
+    t = Trace()
+
+    def step():
+        t.launch("Memcpy HtoD (Pinned -> Device)", 500, "cudaMemcpyAsync", cat="gpu_memcpy")
+        t.launch("gemm", 3000)
+        t.launch("relu", 1000)
+        t.wait()
+
+    path = t.steps(10, step).write("bound.json")
+    expected = {
+        "kernel gemm*0.5": 3015,
+        "kernel gemm*0.5 + copies*0": 2515,
+        "kernel e*0": 515,
+        "copies*0": 4015,
+        "launches*0": 4515,
+        "kernel gemm*2": 7515,
+        "gpu*1": 4515,
+        "wait gpu*0": 4500,
+    }
+    for change, (now, then) in zip(expected, ask(path, *expected)):
+        near(now, 4515, "now")
+        near(then, expected[change], change)
+
+
+@test
+def a_step_bound_by_launches_is_scheduled_again():
+    t = Trace()
+
+    def step():
+        t.launch("first", 5)
+        t.span("prepare", "user_annotation", t.now, 500, 10, 10)
+        t.compute(500)
+        for _ in range(100):
+            t.launch("tiny", 2)
+            t.compute(5)
+        t.wait()
+
+    path = t.steps(10, step).write("launches.json")
+    expected = {
+        "launches*0": 1005,
+        "call cudaLaunchKernel*0.5": 1255,
+        "kernel tiny*0": 1510,
+        "range prepare*0": 1010,
+        "cpu*0.5": 755,
+    }
+    for change, (now, then) in zip(expected, ask(path, *expected)):
+        near(now, 1510, "now")
+        near(then, expected[change], change)
+
+
+@test
+def a_change_that_says_nothing_is_refused():
+    path = any_trace()
+    for change, code, words in (
+        ("kernel*0.5", 2, "needs a name"),
+        ("launches", 2, "FACTOR"),
+        ("gpu*fast", 2, "'fast' is no factor"),
+        ("kernel no_such*0", 1, "'no_such'"),
+    ):
+        refused = run("analyze", "--what-if", change, path, ok=False)
+        same(refused.code, code, change)
+        same(refused.out, b"", change)
+        if words not in refused.err or "--what-if" not in refused.err:
+            raise AssertionError(refused.err)
+
+
+@test
+def what_if_is_answered_in_all_formats():
+    path = any_trace()
+    for kind in ("text", "markdown", "html", "sarif"):
+        text = run("analyze", "-f", kind, "--what-if", "launches*0", path).out.decode()
+        if "launches" not in text or "all else" not in text:
+            raise AssertionError(text)
+        if kind == "sarif":
+            answer = json.loads(text)["runs"][0]["properties"]["what_if"][0]
+            same(answer["change"], "launches*0")
+
+
 # ---- the command ----
 
 

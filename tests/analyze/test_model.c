@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "analyze/stretches.h"
+#include "analyze/what_if.h"
 #include "base/mem.h"
 #include "random_program.h"
 
@@ -86,9 +87,123 @@ static void stretches_cover_the_window(void **state)
 	check_programs(check_all_stretches);
 }
 
+/* ---- what if ---- */
+
+/* Scheduled without a change, every stretch and every kernel is over when it was recorded to be. */
+static void check_unchanged(const struct ws_analysis *analysis)
+{
+	struct ws_graph graph;
+	struct ws_costs costs = {.launch_latency = 1};
+	int64_t *times;
+	float *work;
+
+	ws_graph_build(analysis->model, &graph);
+	assert_true(graph.count > 100);
+	assert_int_equal(graph.to, analysis->model->to);
+	times = ws_malloc(graph.count * sizeof(*times));
+	costs.work = work = ws_malloc(graph.count * sizeof(*work));
+	for (size_t i = 0; i < graph.count; i++)
+		work[i] = 1;
+	assert_int_equal(ws_graph_schedule(&graph, &costs, times), analysis->window);
+	for (size_t i = 0; i < graph.count; i++)
+		assert_int_equal(times[i], graph.nodes[i].at);
+	free(times);
+	free(work);
+	ws_graph_free(&graph);
+}
+
+static void nothing_changes_without_a_change(void **state)
+{
+	(void)state;
+	check_programs(check_unchanged);
+}
+
+static uint64_t schedule_with(const struct ws_graph *graph, const char *text)
+{
+	struct ws_changes changes;
+	struct ws_what_if result;
+	struct ws_err err = {""};
+
+	assert_int_equal(ws_changes_parse(text, &changes, &err), 0);
+	assert_int_equal(ws_what_if_schedule(graph, &changes, &result, &err), 0);
+	assert_int_equal(result.unchanged, result.now);
+	ws_changes_free(&changes);
+	return result.then;
+}
+
+/* What costs less never makes it longer, and the less it costs the shorter it is. */
+static void check_monotony(const struct ws_analysis *analysis)
+{
+	static const char *const things[] = {"kernel long",	"gpu",	    "launches",
+					     "call cudaLaunch", "wait gpu", "cpu",
+					     "wait not known"};
+	static const char *const factors[] = {"1.5", "1", "0.75", "0.5", "0.25", "0"};
+	struct ws_graph graph;
+
+	ws_graph_build(analysis->model, &graph);
+	for (size_t i = 0; i < sizeof(things) / sizeof(*things); i++) {
+		uint64_t last = UINT64_MAX;
+
+		for (size_t k = 0; k < sizeof(factors) / sizeof(*factors); k++) {
+			char text[64];
+			uint64_t then;
+
+			snprintf(text, sizeof(text), "%s*%s", things[i], factors[k]);
+			then = schedule_with(&graph, text);
+			assert_true(then <= last);
+			last = then;
+		}
+	}
+	/* What is left are lags that nothing explains. */
+	assert_true(schedule_with(&graph, "cpu*0 + gpu*0 + wait not known*0 + launches*0") <
+		    analysis->window / 2);
+	ws_graph_free(&graph);
+}
+
+static void less_cost_is_less_time(void **state)
+{
+	(void)state;
+	check_programs(check_monotony);
+}
+
+static void changes_are_read_and_refused(void **state)
+{
+	static const char *const bad[] = {"",
+					  "kernel",
+					  "kernel*0.5",
+					  "kernel x*",
+					  "kernel x*-1",
+					  "kernel x*nan",
+					  "launches all*0",
+					  "wait*0",
+					  "teapot*0",
+					  "gpu*0 + ",
+					  "gpu*0x + cpu*0"};
+	struct ws_changes changes;
+	struct ws_err err;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		strcpy(err.msg, "");
+		assert_int_equal(ws_changes_parse(bad[i], &changes, &err), -1);
+		assert_non_null(strstr(err.msg, "--what-if"));
+		ws_changes_free(&changes);
+	}
+	assert_int_equal(
+		ws_changes_parse("kernel void f<*>(int*) * 0.5 + launches*0", &changes, &err), 0);
+	assert_int_equal(changes.count, 2);
+	assert_string_equal(changes.changes[0].name, "void f<*>(int*)");
+	assert_true(changes.changes[0].factor == 0.5);
+	assert_int_equal(changes.changes[1].kind, WS_CHANGE_LAUNCHES);
+	ws_changes_free(&changes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_changes_without_a_change),
+		cmocka_unit_test(less_cost_is_less_time),
+		cmocka_unit_test(changes_are_read_and_refused),
 		cmocka_unit_test(stretches_cover_the_window),
 	};
 

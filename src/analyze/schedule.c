@@ -1,0 +1,89 @@
+/*
+ * schedule.c - a graph scheduled again with other costs.
+ *
+ * One pass over the nodes in their order. What waits takes no longer than until what it waits for
+ * is over: costs of a wait scale the time that is left to wait then.
+ */
+#include <stdlib.h>
+
+#include "analyze/graph.h"
+#include "base/choose.h"
+#include "base/mem.h"
+
+static int64_t scale_time(int64_t ns, double cost)
+{
+	if (cost == 1)
+		return ns;
+	return (int64_t)((double)ns * cost);
+}
+
+/* When all that the node depends on is over: of edges that wait (`awaits`) or of the others. */
+static int64_t find_latest(const struct ws_graph *graph, const struct ws_node *node,
+			   const struct ws_costs *costs, const int64_t *times, bool awaits)
+{
+	int64_t latest = INT64_MIN;
+
+	for (uint32_t i = 0; i < node->edge_count; i++) {
+		const struct ws_edge *edge = &graph->edges[node->first_edge + i];
+		int64_t lag = edge->lag;
+
+		if (edge->from == WS_NO_NODE || (edge->kind == WS_EDGE_AWAIT) != awaits)
+			continue;
+		if (edge->kind == WS_EDGE_LAUNCH && lag > 0)
+			lag = scale_time(lag, costs->launch_latency);
+		latest = ws_max(latest, times[edge->from] + lag);
+	}
+	return latest;
+}
+
+static int64_t schedule_node(const struct ws_graph *graph, uint32_t number,
+			     const struct ws_costs *costs, const int64_t *times)
+{
+	const struct ws_node *node = &graph->nodes[number];
+	double cost = costs->work[number];
+	int64_t own = find_latest(graph, node, costs, times, false),
+		awaited = find_latest(graph, node, costs, times, true), start;
+
+	if (own == INT64_MIN && awaited == INT64_MIN) /* depends on nothing */
+		own = (int64_t)(node->at - node->work);
+	start = ws_max(own, awaited);
+	if (own != INT64_MIN && awaited > own &&
+	    (node->kind == WS_NODE_WAIT || node->kind == WS_NODE_SYNC))
+		start = own + scale_time(awaited - own, cost);
+	return start + scale_time((int64_t)node->work, cost);
+}
+
+/* GPU work that was launched in the part and ends after it: it must not be put off any further. */
+static int64_t find_drain(const struct ws_graph *graph, const int64_t *times)
+{
+	int64_t latest = INT64_MIN;
+
+	for (size_t i = 0; i < graph->count; i++) {
+		const struct ws_node *node = &graph->nodes[i];
+		int64_t after = (int64_t)(node->at - ws_min(node->at, graph->to));
+
+		if (node->kind == WS_NODE_OP &&
+		    graph->model->work.gpu[node->gpu].op[node->op].process == graph->model->process)
+			latest = ws_max(latest, times[i] - after);
+	}
+	return latest;
+}
+
+uint64_t ws_graph_schedule(const struct ws_graph *graph, const struct ws_costs *costs,
+			   int64_t *times)
+{
+	int64_t *own = NULL, end;
+
+	if (graph->end == WS_NO_NODE)
+		return graph->to - graph->from;
+	if (!times)
+		times = own = ws_malloc(graph->count * sizeof(*own) + 1);
+	for (size_t i = 0; i < graph->count; i++)
+		times[graph->order[i]] = schedule_node(graph, graph->order[i], costs, times);
+	end = times[graph->end] + (int64_t)(graph->to - graph->nodes[graph->end].at);
+	end = ws_max(end, find_drain(graph, times));
+	free(own);
+	if (end < (int64_t)graph->from)
+		return 0;
+	return (uint64_t)end - graph->from;
+}
