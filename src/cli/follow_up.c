@@ -54,6 +54,8 @@ void ws_follow_up_report(const struct ws_record_options *options, char *report)
 	if (options->stats)
 		run_other_command("stats", report, stats, 1);
 	export_all(options, report);
+	if (!options->quiet)
+		ws_say_if_large(report);
 	if (!options->no_findings && !options->quiet)
 		ws_say_findings(report);
 }

@@ -70,6 +70,8 @@ int ws_apply_command_file(const struct ws_command *command, struct ws_record_opt
 			  int argc, char **operands, char ***target, struct ws_err *err);
 /* Statistics and exports of --stats and --export. */
 void ws_follow_up_report(const struct ws_record_options *options, char *report);
+/* Say in one line what takes the room of a report of more than 500 MB, and what makes that less. */
+void ws_say_if_large(const char *path);
 /* Reads the value of --kill: a signal's name or number; 0 for none. */
 int ws_parse_kill_signal(const char *text, int *out, struct ws_err *err);
 

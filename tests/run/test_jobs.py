@@ -190,6 +190,29 @@ def killed_ranks_lose_nothing(t):
         t.ge(len(numbers), 1, "marks of %s" % name)
 
 
+@test("jobs")
+def a_large_report_comes_with_advice(t):
+    """By a limit that is made small: what most of it is, and the option that makes that less."""
+    small = {"WARPSIGHT_LARGE_REPORT": "1"}
+    for options, target, words in (
+        (
+            ("-s", "none", "-t", "osrt", "--osrt-threshold=0", "--osrt-backtrace-depth=0"),
+            ["dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=20000"],
+            "a higher --osrt-threshold",
+        ),
+        (("-s", "none", "-t", "nvtx"), [t.program("marks"), "1", "20000", "0"], "nvtx-domain"),
+    ):
+        r = t.profile(target, *options, "-f", env=small, timeout=60)
+        lines = [l for l in r.messages.splitlines() if " MB, " in l]
+        t.eq(len(lines), 1, "lines about the size: %s" % r.messages)
+        t.contains(lines[0], r"r.wsrep has [0-9]+ MB, [0-9]+ % of it .*" + words, "advice")
+        t.contains(lines[0], "-y 60 -d 30", "advice")
+    r = t.profile(["true"], *QUICK, "-f", "--quiet", env={"WARPSIGHT_LARGE_REPORT": "1"})
+    t.eq(r.messages, "", "nothing with --quiet")
+    r = t.profile(["true"], *QUICK, "-f")
+    t.ok(" MB, " not in r.messages, "said of a small report: " + r.messages)
+
+
 def mpirun(t, flavour):
     program = shutil.which("mpirun." + flavour)
     if not program:
