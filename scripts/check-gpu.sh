@@ -36,7 +36,7 @@ if [ -n "$missing" ]; then
 fi
 programs=$build/gpu
 mkdir -p "$programs"
-for source in tests/gpu/basic bench/cuda_storm; do
+for source in tests/gpu/basic tests/gpu/ranges bench/cuda_storm; do
 	"$nvcc" -O2 -arch="${ARCH:-native}" -o "$programs/$(basename $source)" "$here/$source.cu"
 done
 torch=

@@ -8,6 +8,7 @@ The programs are those of this folder, built by scripts/check-gpu.sh. Counts are
 from the programs' sources, or from torch.profiler in the same run.
 """
 import argparse
+import bisect
 import csv
 import json
 import os
@@ -421,6 +422,55 @@ def clock_for_long():
     assert abs(late - early) < 20000 and min(d for d, _ in rows) >= 0, (early, late, min(rows))
 
 
+def launched(r):
+    """When each kernel of the report was launched, in order; each has one call."""
+    same(
+        "kernels without one call",
+        r.one(
+            "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k WHERE (SELECT count(*) FROM"
+            " CUPTI_ACTIVITY_KIND_RUNTIME a WHERE a.correlationId = k.correlationId) != 1"
+        ),
+        0,
+    )
+    rows = r.all(
+        "SELECT a.start, k.end FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN CUPTI_ACTIVITY_KIND_RUNTIME a"
+        " ON a.correlationId = k.correlationId ORDER BY 1"
+    )
+    same("kernels without times", sum(end is None for _, end in rows), 0)
+    return [start for start, _ in rows]
+
+
+def launches(r):
+    """Calls that launch kernels."""
+    return r.one(
+        "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME a JOIN StringIds s ON s.id = a.nameId"
+        " WHERE s.value LIKE 'cu%LaunchKernel%'"
+    )
+
+
+def reports_of(r):
+    """The reports of a session, in order."""
+    reports, n = [r], 2
+    while os.path.exists(r.path[: -len(".wsrep")] + ".%d.wsrep" % n):
+        reports.append(Report(r.path[: -len(".wsrep")] + ".%d.wsrep" % n))
+        n += 1
+    return reports
+
+
+@test
+def ranges_of_a_static_runtime():
+    """What was launched between cudaProfilerStart and Stop, though it runs long after."""
+    program = (os.path.join(A.programs, "ranges"), "100", "200", "300", "150", "100", "70")
+    r = record(*program, options=["-c", "cudaProfilerApi", "--capture-range-end=repeat:2"])
+    reports = reports_of(r)
+    same("kernels", [len(launched(one)) for one in reports], [200, 150])
+    same("launches", [launches(one) for one in reports], [200, 150])
+    r = record(
+        *program, options=["-t", "none", "-c", "cudaProfilerApi", "--capture-range-end=repeat:3"]
+    )
+    same("ranges where CUDA is not traced", len(reports_of(r)), 3)
+
+
 def torch_counts(r, options=()):
     line = [l for l in r.out.splitlines() if l.startswith("TORCH ")]
     theirs = json.loads(line[0][6:])
@@ -485,6 +535,47 @@ if A.torch:
         torch_counts(r)
         joins(r)
         order(r)
+
+    def windows(by, *which, options=()):
+        return record(
+            *[sys.executable, os.path.join(HERE, "windows.py"), "--by", by, *which],
+            options=["-t", "cuda,nvtx", "-s", "none", *options],
+            timeout=200,
+        )
+
+    def steps_of(r):
+        """Kernels that were launched in each step of the report."""
+        steps = r.all(
+            "SELECT n.start, n.end FROM NVTX_EVENTS n LEFT JOIN StringIds s ON s.id = n.textId"
+            " WHERE coalesce(n.text, s.value) = 'step' ORDER BY 1"
+        )
+        times = launched(r)
+        return [bisect.bisect(times, end) - bisect.bisect(times, start) for start, end in steps]
+
+    @test
+    def ten_steps_of_sixty():
+        """Windows of a training loop hold exactly their steps, whoever says which they are."""
+        full = steps_of(windows("none"))
+        same("steps", len(full), 60)
+        same("kernels of a step", len(set(full[10:])), 1)
+        per = full[-1]
+        stop = ["--capture-range-end=stop"]
+        once = [
+            ("cuda", "20:30", ["-c", "cudaProfilerApi", *stop]),
+            ("nvtx", "20:30", ["-c", "nvtx", "-p", "window", *stop]),
+        ]
+        for by, which, options in once:
+            r = windows(by, which, options=options)
+            same("by %s: kernels of the steps" % by, steps_of(r), [per] * 10)
+            same("by %s: kernels" % by, len(launched(r)), 10 * per)
+            same("by %s: launches" % by, launches(r), 10 * per)
+        r = windows(
+            *["cuda", "20:30", "33:38", "40:55"],
+            options=["-c", "cudaProfilerApi", "--capture-range-end=repeat:3"],
+        )
+        got = [(len(steps_of(one)), len(launched(one)), launches(one)) for one in reports_of(r)]
+        same("repeat:3", got, [(n, n * per, n * per) for n in (10, 5, 15)])
+        print("# %d kernels a step" % per)
 
     def torch_totals(out):
         """Kernels that torch.profiler counted, an entry for each rank."""
