@@ -23,6 +23,7 @@
 	X(ops)       \
 	X(query)     \
 	X(view)      \
+	X(mcp)       \
 	X(top)       \
 	X(info)      \
 	X(recover)   \
