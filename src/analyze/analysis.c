@@ -140,6 +140,8 @@ struct ws_analysis *ws_analysis_open(const struct ws_report *report,
 	ws_breakdown_sum(model, &analysis->path, &analysis->breakdown);
 	measure_demand(analysis);
 	ws_facts_count(model, &analysis->facts);
+	ws_usage_sum(model, &analysis->path, &analysis->usage);
+	ws_parallel_measure(model, &analysis->parallel);
 	analysis->gpus = ws_calloc(model->work.gpus + 1, sizeof(*analysis->gpus));
 	for (size_t i = 0; i < model->work.gpus; i++)
 		measure_gpu(analysis, i);
@@ -154,6 +156,7 @@ void ws_analysis_close(struct ws_analysis *analysis)
 		ws_breakdown_free(&analysis->gpus[i].idle);
 	free(analysis->gpus);
 	ws_facts_free(&analysis->facts);
+	ws_usage_free(&analysis->usage);
 	ws_breakdown_free(&analysis->breakdown);
 	ws_path_free(&analysis->path);
 	ws_model_close(analysis->model);

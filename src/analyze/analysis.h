@@ -8,7 +8,9 @@
 #include "analyze/breakdown.h"
 #include "analyze/facts.h"
 #include "analyze/model.h"
+#include "analyze/parallel.h"
 #include "analyze/path.h"
+#include "analyze/usage.h"
 
 /* One GPU's time within the window; the parts add up to the window. Idle time is what neither a
  * kernel nor a copy filled; `idle` has it by what the GPU waited for: the path from the work that
@@ -29,6 +31,8 @@ struct ws_analysis {
 	struct ws_breakdown breakdown;
 	struct ws_gpu_budget *gpus; /* model->work.gpus of them */
 	struct ws_facts facts;
+	struct ws_usage usage;
+	struct ws_parallel parallel;
 	uint64_t window; /* ns */
 	/* What findings are measured by: the window without the time in which threads on the path
 	 * waited for a core that other programs had. */

@@ -12,15 +12,24 @@ static bool starts_with(const char *text, const char *beginning)
 	return !strncmp(text, beginning, strlen(beginning));
 }
 
+static bool contains_any(const char *path, const char *const *parts)
+{
+	for (; *parts; parts++)
+		if (strstr(path, *parts))
+			return true;
+	return false;
+}
+
 static bool is_system_path(const char *path)
 {
-	static const char *const beginnings[] = {
-		"/lib",	 "/usr/lib", "/usr/local/lib", "/usr/bin/", "/usr/local/cuda", "/opt/conda",
-		"/bin/", "["};
+	static const char *const beginnings[] = {"/lib",      "/usr/lib",	 "/usr/local/lib",
+						 "/usr/bin/", "/usr/local/cuda", "/opt/conda",
+						 "/bin/",     "/usr/sbin/",	 "/sbin/",
+						 "["};
 	static const char *const parts[] = {"/site-packages/", "/dist-packages/", "/lib/python3",
 					    "/bin/python",     "libcuda",	  "libcublas",
 					    "libcudnn",	       "libtorch",	  "libc10",
-					    "libwarpsight",    "<frozen"};
+					    "libwarpsight",    "<frozen",	  "libpython"};
 
 	for (size_t i = 0; i < WS_COUNT(beginnings); i++)
 		if (starts_with(path, beginnings[i]))
@@ -45,7 +54,20 @@ struct frame_choices {
 static bool is_runtime_function(const char *name)
 {
 	return starts_with(name, "cuda") || starts_with(name, "libcudart_static") ||
-	       starts_with(name, "__cudart");
+	       starts_with(name, "__cuda") || starts_with(name, "__device_stub__");
+}
+
+/* Templates and inline functions of the C++ library are in the user's program, but not the user's
+ * code. */
+static bool is_system_header(const struct ws_model *model, uint32_t file)
+{
+	static const char *const parts[] = {"/include/c++/",   "/include/bits/",
+					    "/usr/include/",   "/lib/gcc/",
+					    "/include/cuda",   "/include/thrust/",
+					    "/include/cub/",   "/cuda/include/",
+					    "-linux/include/", NULL};
+
+	return file && contains_any(ws_report_string(model->report, file, NULL), parts);
 }
 
 static void offer_frame(const struct ws_model *model, const struct ws_place *place,
@@ -54,7 +76,7 @@ static void offer_frame(const struct ws_model *model, const struct ws_place *pla
 	const struct ws_function *function = ws_stacks_get_function(model->stacks, place->function);
 	bool users = !function->unresolved && function->kind != WS_FRAME_KERNEL &&
 		     !is_system_path(ws_stacks_get_origin(model->stacks, function)) &&
-		     !is_runtime_function(function->name);
+		     !is_runtime_function(function->name) && !is_system_header(model, place->file);
 	struct frame_choice *choice = &choices->user_native;
 
 	if (function->kind == WS_FRAME_PYTHON) {
@@ -64,17 +86,6 @@ static void offer_frame(const struct ws_model *model, const struct ws_place *pla
 	}
 	if (users && !choice->found)
 		*choice = (struct frame_choice){*place, true};
-}
-
-static bool is_loader_path(const char *path)
-{
-	static const char *const parts[] = {"/torch/utils/data/", "/tensorflow/python/data/",
-					    "/webdataset/", "/nvidia/dali/", "/mxnet/gluon/data/"};
-
-	for (size_t i = 0; i < WS_COUNT(parts); i++)
-		if (strstr(path, parts[i]))
-			return true;
-	return false;
 }
 
 /* Whether the function belongs to a class whose name ends with `ending`: "SlowDataset.get". Returns
@@ -109,22 +120,33 @@ static bool is_loader_function(const char *name)
 	return false;
 }
 
-static bool is_called_by_loader(const struct ws_model *model, const uint32_t *frames, size_t count)
+/* What the functions on a stack say of it. */
+static void note_libraries(const struct ws_model *model, const uint32_t *frames, size_t count,
+			   struct ws_code_place *found)
 {
+	static const char *const loaders[] = {"/torch/utils/data/", "/tensorflow/python/data/",
+					      "/webdataset/",	    "/nvidia/dali/",
+					      "/mxnet/gluon/data/", NULL};
+	static const char *const packers[] = {"/multiprocessing/reduction.py",
+					      "/multiprocessing/connection.py",
+					      "/multiprocessing/queues.py", "/pickle.py", NULL};
+
 	for (size_t i = 0; i < count; i++) {
 		const struct ws_frame_info *info = ws_stacks_get_frame(model->stacks, frames[i]);
 		const struct ws_place *place = ws_stacks_get_places(model->stacks, info);
 		const struct ws_function *function =
 			ws_stacks_get_function(model->stacks, place->function);
+		const char *origin;
 
 		if (function->unresolved || function->kind == WS_FRAME_KERNEL)
 			continue;
-		if (is_loader_function(function->name) ||
-		    (function->kind == WS_FRAME_PYTHON &&
-		     is_loader_path(ws_stacks_get_origin(model->stacks, function))))
-			return true;
+		found->loader |= is_loader_function(function->name);
+		if (function->kind != WS_FRAME_PYTHON)
+			continue;
+		origin = ws_stacks_get_origin(model->stacks, function);
+		found->loader |= contains_any(origin, loaders);
+		found->packing |= contains_any(origin, packers);
 	}
-	return false;
 }
 
 struct ws_code_place ws_code_find_place(const struct ws_model *model, uint32_t frame,
@@ -148,7 +170,7 @@ struct ws_code_place ws_code_find_place(const struct ws_model *model, uint32_t f
 	if (!best->found)
 		best = &choices.any_python;
 	found.python = best->found;
-	found.loader = is_called_by_loader(model, frames, count);
+	note_libraries(model, frames, count, &found);
 	if (!best->found)
 		best = &choices.user_native;
 	found.function = found.leaf;
@@ -159,6 +181,22 @@ struct ws_code_place ws_code_find_place(const struct ws_model *model, uint32_t f
 		found.line = best->place.line;
 	}
 	return found;
+}
+
+bool ws_code_is_users(const struct ws_model *model, const struct ws_code_place *place)
+{
+	const struct ws_function *function = ws_stacks_get_function(model->stacks, place->function);
+
+	return place->users || (place->leaf && function->kind != WS_FRAME_KERNEL &&
+				!is_system_path(ws_stacks_get_origin(model->stacks, function)));
+}
+
+bool ws_code_is_system_program(const struct ws_model *model, uint32_t process)
+{
+	const struct ws_process_info *info = ws_find_process(model->who, process);
+
+	return is_system_path(info->exe) && strncmp(info->name, "python", 6) &&
+	       strncmp(info->name, "pt_main", 7);
 }
 
 static const char *find_base_name(const char *path)

@@ -17,14 +17,19 @@ struct ws_code_place {
 	uint32_t function, file, line; /* of the user's code; file and line 0 when not known */
 	uint32_t leaf;		       /* the function that ran; 0: nothing is known */
 	uint8_t python;		       /* `function` is of Python */
-	uint8_t loader; /* called by a loader of data, a framework's or the program's */
-	uint8_t users;	/* `function` is the user's, not only the best there is */
-	uint8_t unused;
+	uint8_t loader;	 /* called by a loader of data, a framework's or the program's */
+	uint8_t users;	 /* `function` is the user's, not only the best there is */
+	uint8_t packing; /* called by what packs data for other processes */
 };
 
 /* `frame` (0 for none) on top of the rows of `stack` (0 for none). */
 struct ws_code_place ws_code_find_place(const struct ws_model *model, uint32_t frame,
 					uint32_t stack);
+/* Whether a place is the user's, or at least in no program or library of the system: false for
+ * nothing known. */
+bool ws_code_is_users(const struct ws_model *model, const struct ws_code_place *place);
+/* Whether a process runs a program of the system that is not an interpreter of Python. */
+bool ws_code_is_system_program(const struct ws_model *model, uint32_t process);
 /* "load_item (train.py:31)" or "compute, in memcpy"; "?" where nothing is known. */
 void ws_code_put_place(const struct ws_model *model, const struct ws_code_place *place,
 		       struct ws_text *text);

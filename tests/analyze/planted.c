@@ -1,11 +1,17 @@
 /*
  * planted.c - programs with one fault each, for the tests of `analyze`: planted NAME.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t barrier;
@@ -77,22 +83,191 @@ static void __attribute__((noinline)) wait_a_while(void)
 	}
 }
 
+static pthread_spinlock_t spin;
+
+static void __attribute__((noinline)) hold_spinlock(void)
+{
+	pthread_spin_lock(&spin);
+	compute(20000);
+	pthread_spin_unlock(&spin);
+}
+
+static void *spin_for_turns(void *unused)
+{
+	for (int i = 0; i < 5000; i++)
+		hold_spinlock();
+	return unused;
+}
+
+static void spin_threads(void)
+{
+	pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE);
+	run_threads(4, spin_for_turns);
+}
+
+static void __attribute__((noinline)) put_byte(int file, char byte)
+{
+	if (write(file, &byte, 1) < 0)
+		abort();
+}
+
+static void write_bytes(void)
+{
+	int file = open("bytes.out", O_CREAT | O_WRONLY | O_TRUNC, 0600);
+
+	for (int i = 0; i < 300000; i++)
+		put_byte(file, (char)i);
+	close(file);
+	unlink("bytes.out");
+}
+
+static void __attribute__((noinline)) look_at_file(void)
+{
+	struct stat status;
+
+	stat("/etc/passwd", &status);
+}
+
+static void look_at_files(void)
+{
+	for (int i = 0; i < 300000; i++)
+		look_at_file();
+}
+
+static void __attribute__((noinline)) append_line(void)
+{
+	FILE *file = fopen("lines.out", "a");
+
+	fputs("a line\n", file);
+	fclose(file);
+}
+
+static void append_lines(void)
+{
+	for (int i = 0; i < 30000; i++)
+		append_line();
+	unlink("lines.out");
+}
+
+static void *do_little(void *unused)
+{
+	compute(2000);
+	return unused;
+}
+
+static void __attribute__((noinline)) start_threads(void)
+{
+	for (int i = 0; i < 3000; i++)
+		run_threads(2, do_little);
+}
+
+static void __attribute__((noinline)) ask_other(int out, int in)
+{
+	char byte = 0;
+
+	if (write(out, &byte, 1) != 1 || read(in, &byte, 1) != 1)
+		abort();
+}
+
+static void ask_often(void)
+{
+	int to[2], from[2];
+	char byte;
+
+	if (pipe(to) || pipe(from))
+		abort();
+	if (!fork()) {
+		close(to[1]);
+		while (read(to[0], &byte, 1) == 1 && write(from[1], &byte, 1) == 1)
+			compute(100);
+		_exit(0);
+	}
+	for (int i = 0; i < 15000; i++)
+		ask_other(to[1], from[0]);
+	close(to[1]);
+	wait(NULL);
+}
+
+static void *do_own_share(void *number)
+{
+	compute(number ? 20000000 : 300000000);
+	return NULL;
+}
+
+static void *do_part(void *unused)
+{
+	compute(100000000);
+	return unused;
+}
+
+static void __attribute__((noinline)) combine_parts(void)
+{
+	compute(200000000);
+}
+
+static void do_parts(void)
+{
+	run_threads(2, do_part);
+	combine_parts();
+}
+
+static void __attribute__((noinline)) start_process(void)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		compute(1000);
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+}
+
+static void start_processes(void)
+{
+	for (int i = 0; i < 300; i++)
+		start_process();
+}
+
+static void take_lock_in_turns(void)
+{
+	run_threads(4, take_turns);
+}
+
+static void share_work_unevenly(void)
+{
+	pthread_barrier_init(&barrier, NULL, 2);
+	run_threads(2, share_unevenly);
+}
+
+static void do_own_shares(void)
+{
+	run_threads(4, do_own_share);
+}
+
+static void compute_only(void)
+{
+	compute(200000000);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} faults[] = {
+	{"lock", take_lock_in_turns}, {"imbalance", share_work_unevenly},
+	{"pages", touch_pages},	      {"sleep", wait_a_while},
+	{"healthy", compute_only},    {"spin", spin_threads},
+	{"bytes", write_bytes},	      {"stat", look_at_files},
+	{"files", append_lines},      {"threads", start_threads},
+	{"pipe", ask_often},	      {"crew", do_own_shares},
+	{"serial", do_parts},	      {"processes", start_processes},
+};
+
 int main(int argc, char **argv)
 {
-	const char *fault = argc > 1 ? argv[1] : "";
-
-	pthread_barrier_init(&barrier, NULL, 2);
-	if (!strcmp(fault, "lock"))
-		run_threads(4, take_turns);
-	else if (!strcmp(fault, "imbalance"))
-		run_threads(2, share_unevenly);
-	else if (!strcmp(fault, "pages"))
-		touch_pages();
-	else if (!strcmp(fault, "sleep"))
-		wait_a_while();
-	else if (!strcmp(fault, "healthy"))
-		compute(200000000);
-	else
-		return 2;
-	return 0;
+	for (size_t i = 0; argc > 1 && i < sizeof(faults) / sizeof(*faults); i++)
+		if (!strcmp(faults[i].name, argv[1])) {
+			faults[i].run();
+			return 0;
+		}
+	return 2;
 }

@@ -85,6 +85,66 @@ def page_faults_are_named():
     check_planted("pages", "page-faults", "touch_pages")
 
 
+def needs_kernel_samples(report):
+    for one in report["not_looked"]:
+        if one["rule"] == "small-io":
+            raise Skip(one["why"])
+
+
+def check_call(fault, rule, place, call):
+    """A fault that only samples in the kernel show."""
+    report = analyze(record(fault, PLANTED, fault))
+    needs_kernel_samples(report)
+    title = first_fault(report, rule)["title"]
+    if place not in title or not any(name in title for name in call.split()):
+        raise AssertionError("%s and %s are not in: %s" % (place, call, title))
+
+
+@test
+def spinning_threads_are_named():
+    check_planted("spin", "busy-waiting", "hold_spinlock")
+
+
+@test
+def small_writes_are_named():
+    check_call("bytes", "small-io", "put_byte", "write")
+
+
+@test
+def system_calls_are_named():
+    check_call("stat", "system-calls", "look_at_file", "stat fstatat64 newfstatat")
+
+
+@test
+def files_opened_for_each_line_are_named():
+    check_call("files", "system-calls", "append_line", "open open64 openat close unlink")
+
+
+@test
+def a_thread_for_each_task_is_named():
+    check_planted("threads", "thread-churn", "run_threads")
+
+
+@test
+def a_message_for_each_byte_is_named():
+    check_planted("pipe", "handovers", "ask_o")
+
+
+@test
+def a_worker_with_the_longest_share_is_named():
+    check_planted("crew", "imbalance", "4 threads")
+
+
+@test
+def what_one_thread_does_alone_is_named():
+    check_planted("serial", "serial-section", "planted")
+
+
+@test
+def short_children_of_the_users_program_are_a_fault():
+    check_planted("processes", "child-processes", "start_process")
+
+
 @test
 def short_children_of_python_are_named():
     program = "import subprocess\nfor i in range(25): subprocess.run(['/bin/true'])\n"

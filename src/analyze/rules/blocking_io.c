@@ -1,17 +1,36 @@
-/* blocking_io.c - threads on the critical path that wait for files, disks or the network. */
-
+/*
+ * blocking_io.c - threads on the critical path that wait for files, disks or the network.
+ *
+ * Waits of one process in one call are one finding, whichever files they were for: a program that
+ * opens a connection for each request has another path each time.
+ */
 #include "analyze/rules/rules.h"
 
-static bool is_flush(const char *call)
+struct io_group {
+	struct ws_breakdown_row most; /* the row with the most time, without its path where there
+				       * are several */
+	uint32_t process;
+	uint64_t ns, waits, paths;
+};
+enum { MOST_GROUPS = 64 };
+#define LEAST_SHARE 0.02
+
+static bool is_network(const char *call, const char *path)
 {
-	return strstr(call, "sync") != NULL;
+	return !strncmp(path, "socket:", 7) || strstr(call, "recv") || strstr(call, "send") ||
+	       strstr(call, "accept") || strstr(call, "connect") || strstr(call, "poll") ||
+	       strstr(call, "select");
 }
 
-static const char *choose_advice(const char *call)
+static const char *choose_advice(const char *call, const char *path)
 {
-	if (is_flush(call))
+	if (strstr(call, "sync"))
 		return "Flush less often: gather several writes before each flush, or flush on a "
 		       "thread of its own.";
+	if (is_network(call, path))
+		return "Ask for several things at once (threads, asyncio, pipelining), keep "
+		       "connections open, and do other work until answers come; or look at what "
+		       "the other side does.";
 	if (strstr(call, "write"))
 		return "Write larger pieces, or write on a thread of its own so that the program "
 		       "goes on meanwhile.";
@@ -19,47 +38,75 @@ static const char *choose_advice(const char *call)
 	       "or keep the data in memory.";
 }
 
-static void report_row(const struct ws_analysis *analysis, const struct ws_breakdown_row *row,
-		       struct ws_findings *findings)
+static void report_group(const struct ws_analysis *analysis, const struct io_group *group,
+			 struct ws_findings *findings)
 {
-	struct ws_finding *finding = ws_findings_add(findings, &ws_rule_blocking_io);
+	const struct ws_report *report = analysis->model->report;
+	const struct ws_breakdown_row *row = &group->most;
+	const char *call = ws_report_string(report, row->name, NULL);
+	struct ws_finding *finding = ws_findings_add_fault(analysis, findings, &ws_rule_blocking_io,
+							   group->ns, group->ns);
 	struct ws_text what = {0};
-	const char *call = ws_report_string(analysis->model->report, row->name, NULL);
 
+	ws_limit_to_users(analysis, finding, &row->place);
 	ws_breakdown_put_row(analysis->model, row, &what);
+	if (group->paths > 1)
+		ws_text_printf(&what, ", %llu times, for %s%llu files or connections",
+			       (unsigned long long)group->waits,
+			       group->paths >= MOST_GROUPS ? "at least " : "",
+			       (unsigned long long)group->paths);
 	finding->title = ws_format("The program waits for %s", what.text);
-	finding->advice = ws_strdup(choose_advice(call));
+	finding->advice = ws_strdup(choose_advice(call, ws_report_string(report, row->path, NULL)));
 	finding->assumption = ws_strdup("the rest of the program does not wait for it");
-	finding->cost_ns = finding->gain_ns = row->ns;
-	finding->level = ws_rate_gain(analysis, row->ns);
 	ws_finding_add_evidence(finding, "the longest of these waits", NULL, row->longest.start,
 				row->longest.end);
 	ws_text_free(&what);
 }
 
+static void add_to_groups(const struct ws_analysis *analysis, const struct ws_breakdown_row *row,
+			  struct io_group *groups, size_t *count)
+{
+	uint32_t process = ws_find_thread(analysis->model->who, row->thread)->process;
+	size_t k = 0;
+
+	while (k < *count && (groups[k].most.name != row->name || groups[k].process != process))
+		k++;
+	if (k == MOST_GROUPS)
+		return;
+	if (k == *count)
+		groups[(*count)++] =
+			(struct io_group){.most = *row, .process = process, .paths = 1};
+	else if (row->path != groups[k].most.path)
+		groups[k].paths++;
+	groups[k].ns += row->ns;
+	groups[k].waits += row->pieces;
+}
+
 static void check_io(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
+	struct io_group groups[MOST_GROUPS];
+	size_t count = 0;
+
 	for (size_t i = 0; i < analysis->breakdown.count; i++) {
 		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
 
-		if (row->cause == WS_CAUSE_IO && ws_analysis_share(analysis, row->ns) >= 0.02)
-			report_row(analysis, row, findings);
+		if ((row->cause == WS_CAUSE_IO || row->cause == WS_CAUSE_POLL) &&
+		    ws_is_explained(analysis->model,
+				    ws_find_thread(analysis->model->who, row->thread)->process))
+			add_to_groups(analysis, row, groups, &count);
 	}
-}
-
-static const char *find_obstacle(const struct ws_analysis *analysis)
-{
-	if (!analysis->model->has_scheduling)
-		return "context switches were not recorded (--cpuctxsw)";
-	return NULL;
+	for (size_t k = 0; k < count; k++)
+		if (ws_analysis_share(analysis, groups[k].ns) >= LEAST_SHARE)
+			report_group(analysis, &groups[k], findings);
 }
 
 const struct ws_rule ws_rule_blocking_io = {
 	.name = "blocking-io",
 	.title = "Waiting for files, disks or the network",
-	.about = "Threads on the critical path wait in calls that read, write or flush. Reported "
-		 "from 2 % of the time on. What waits off the path costs nothing and is not "
+	.about = "Threads on the critical path wait in calls that read, write, flush, connect, or "
+		 "wait for descriptors. Reported from 2 % of the time on, together for all waits "
+		 "of a process in one call. What waits off the path costs nothing and is not "
 		 "reported.",
-	.find_obstacle = find_obstacle,
+	.find_obstacle = ws_need_scheduling,
 	.check = check_io,
 };

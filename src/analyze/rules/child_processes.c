@@ -45,7 +45,7 @@ static void check_children(const struct ws_analysis *analysis, struct ws_finding
 					on_path - on_path / 5);
 	ws_breakdown_put_row(analysis->model, row, &what);
 	if (!analysis->model->python)
-		finding->level = WS_LEVEL_NOTE;
+		ws_limit_to_users(analysis, finding, &row->place);
 	finding->title = ws_format("%llu short processes are started, and each is waited for "
 				   "(%.3g ms each): %s",
 				   (unsigned long long)count, (double)alive / (double)count / 1e6,
@@ -60,8 +60,8 @@ const struct ws_rule ws_rule_child_processes = {
 	.name = "child-processes",
 	.title = "Many short processes, one after the other",
 	.about = "The program started eight processes or more that lived for less than 100 ms, and "
-		 "10 % of the critical path or more lies in them. A note, unless the program is "
-		 "one of Python: for a shell or make, starting processes is the work.",
+		 "10 % of the critical path or more lies in them. A note, unless code of the "
+		 "user's or Python starts them: for a shell or make it is the work.",
 	.find_obstacle = ws_need_scheduling,
 	.check = check_children,
 };

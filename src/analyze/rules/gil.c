@@ -86,7 +86,7 @@ static uint64_t estimate_gain(const struct ws_analysis *analysis, uint64_t on_pa
 	    totals.waits * 10 < totals.waits + totals.running)
 		return on_path;
 	parallel = (double)ws_min(totals.threads, (uint64_t)ws_max(analysis->cores, 1u));
-	return (uint64_t)((double)analysis->rated * (1 - 1 / parallel));
+	return ws_min((uint64_t)((double)analysis->rated * (1 - 1 / parallel)), totals.waits);
 }
 
 static bool is_contended(const struct ws_analysis *analysis, uint64_t waits)
@@ -110,7 +110,9 @@ static void check_gil(const struct ws_analysis *analysis, struct ws_findings *fi
 	if (!is_contended(analysis, waits))
 		return;
 	gain = estimate_gain(analysis, waits + others);
-	if (ws_analysis_share(analysis, gain) < 0.05)
+	/* Packing data holds the GIL too: process-data knows more of it. */
+	if (ws_analysis_share(analysis, gain) < 0.05 ||
+	    ws_findings_have(findings, &ws_rule_process_data))
 		return;
 	put_holder(analysis, &place);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_gil, waits + others, gain);

@@ -57,7 +57,80 @@ static void gather_group(const struct ws_model *model, struct group *group)
 	group->most = model->threads[busiest].running;
 }
 
-static void check_balance(const struct ws_analysis *analysis, struct ws_findings *findings)
+/* ---- without a barrier: one goes on when the others have ended or wait ---- */
+
+/* Whether two threads share the work of one crew: threads of the explained process without its main
+ * one, or the processes that another started. */
+static bool is_of_crew(const struct ws_model *model, uint32_t lone, uint32_t id)
+{
+	const struct ws_thread_info *first = ws_find_thread(model->who, lone),
+				    *second = ws_find_thread(model->who, id);
+
+	if (first->process == model->process)
+		return second->process == model->process && second->tid != second->pid;
+	return second->process != model->process &&
+	       ws_find_process(model->who, first->process)->parent ==
+		       ws_find_process(model->who, second->process)->parent;
+}
+
+static void gather_crew(const struct ws_model *model, uint32_t lone, struct group *group)
+{
+	group->slowest = lone;
+	group->most = model->threads[lone].running;
+	for (uint32_t id = 1; id < model->thread_count; id++) {
+		if (!is_of_crew(model, lone, id) || model->threads[id].running < group->most / 100)
+			continue;
+		group->threads++;
+		group->running += model->threads[id].running;
+	}
+}
+
+static void check_crew(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	const struct ws_parallel *parallel = &analysis->parallel;
+	const struct ws_model *model = analysis->model;
+	struct ws_text place = {0}, thread = {0};
+	struct group group = {0};
+	struct ws_finding *finding;
+	uint64_t gain;
+
+	if (!parallel->lone || parallel->lone == model->thread || model->has_cuda ||
+	    !parallel->place.leaf || ws_findings_have(findings, &ws_rule_handovers) ||
+	    ws_findings_have(findings, &ws_rule_gil) ||
+	    ws_findings_have(findings, &ws_rule_lock_contention) ||
+	    ws_findings_have(findings, &ws_rule_busy_waiting) ||
+	    ws_findings_have(findings, &ws_rule_child_processes))
+		return;
+	gather_crew(model, parallel->lone, &group);
+	if (group.threads < 2 || (group.running - group.most) * 20 < group.most)
+		return;
+	gain = ws_min(group.most - group.running / group.threads, parallel->lone_ns);
+	if (ws_analysis_share(analysis, gain) < 0.1)
+		return;
+	ws_put_at_place(analysis, &parallel->place, &place);
+	ws_put_thread(analysis, group.slowest, &thread);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_imbalance, parallel->lone_ns,
+					gain);
+	ws_limit_to_users(analysis, finding, &parallel->place);
+	finding->title = ws_format(
+		"%llu threads or processes share the work unevenly: %s computes for %.0f %% of the "
+		"time%s, %.0f %% alone",
+		(unsigned long long)group.threads, thread.text,
+		100 * ws_analysis_share(analysis, group.most), ws_text_or(place.text, ""),
+		100 * ws_analysis_share(analysis, parallel->lone_ns));
+	finding->advice = ws_strdup("Share the work out in smaller pieces that free workers take "
+				    "(a queue, chunksize=1, dynamic scheduling), the dearest "
+				    "first; in a pipeline let several do the slow stage.");
+	finding->assumption = ws_strdup("each gets the same share");
+	ws_finding_add_evidence(finding, "its longest stretch alone", NULL, parallel->longest.start,
+				parallel->longest.end);
+	ws_text_free(&place);
+	ws_text_free(&thread);
+}
+
+/* ---- at a barrier ---- */
+
+static void check_barriers(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_model *model = analysis->model;
 	struct group group = {0};
@@ -85,11 +158,20 @@ static void check_balance(const struct ws_analysis *analysis, struct ws_findings
 				group.longest.start, group.longest.end);
 }
 
+static void check_balance(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	check_barriers(analysis, findings);
+	if (!ws_findings_have(findings, &ws_rule_imbalance))
+		check_crew(analysis, findings);
+}
+
 const struct ws_rule ws_rule_imbalance = {
 	.name = "imbalance",
 	.title = "Threads with unequal shares of the work",
 	.about = "Threads wait at barriers for one that computes longer: equal shares would make "
-		 "the run 5 % shorter or more.",
+		 "the run 5 % shorter or more. Or one of several worker threads, or worker "
+		 "processes of one parent, works on when the others have ended or wait, and equal "
+		 "shares would make the run 10 % shorter or more.",
 	.find_obstacle = ws_need_scheduling,
 	.check = check_balance,
 };

@@ -58,6 +58,7 @@ static void check_locks(const struct ws_analysis *analysis, struct ws_findings *
 	const struct ws_model *model = analysis->model;
 	struct lock_waits waits = {0};
 	struct ws_finding *finding;
+	struct ws_code_place code = {0};
 	struct ws_text place = {0};
 	uint64_t gain;
 
@@ -66,18 +67,18 @@ static void check_locks(const struct ws_analysis *analysis, struct ws_findings *
 			add_thread(model, id, &waits);
 	if (waits.threads < 2 || (double)waits.ns < 0.1 * (double)(waits.ns + waits.running))
 		return;
-	gain = (uint64_t)((double)analysis->window * (double)waits.ns /
+	gain = (uint64_t)((double)analysis->rated * (double)waits.ns /
 			  (double)(waits.ns + waits.running));
 	if (analysis->cores) /* which the threads still have to share */
 		gain = ws_min(gain, analysis->window - ws_min(waits.running / analysis->cores,
 							      analysis->window));
 	if (waits.callchain) {
-		struct ws_code_place code = ws_code_find_place(model, 0, waits.callchain);
-
+		code = ws_code_find_place(model, 0, waits.callchain);
 		ws_put_at_place(analysis, &code, &place);
 	}
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_lock_contention,
 					waits.ns / waits.threads, gain);
+	ws_limit_to_users(analysis, finding, &code);
 	finding->title = ws_format("%llu threads wait for a lock, %.0f %% of their time%s",
 				   (unsigned long long)waits.threads,
 				   100.0 * (double)waits.ns / (double)(waits.ns + waits.running),

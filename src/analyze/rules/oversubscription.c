@@ -25,6 +25,8 @@ static void check_demand(const struct ws_analysis *analysis, struct ws_findings 
 	/* The work is the same with fewer threads: what is gained is switching and lost caches. */
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_oversubscription, waiting,
 					analysis->window / 10);
+	if (busy < 3 * (uint64_t)analysis->cores)
+		finding->level = WS_LEVEL_NOTE;
 	finding->title = ws_format("%llu threads compute at the same time on %u cores: each waits "
 				   "for a core for %.0f %% of the time",
 				   (unsigned long long)busy, analysis->cores,
@@ -40,7 +42,7 @@ const struct ws_rule ws_rule_oversubscription = {
 	.title = "More threads than cores",
 	.about = "Twice as many threads as cores or more want to run for a quarter of the time "
 		 "each, together half as much again as there are cores, and waiting for one is 10 "
-		 "% of the critical path or more.",
+		 "% of the critical path or more. A note below three times as many.",
 	.find_obstacle = ws_need_scheduling,
 	.check = check_demand,
 };

@@ -1,46 +1,47 @@
 /* page_faults.c - memory that is taken from the system and given back again and again. */
 #include "analyze/rules/rules.h"
 
+#define LEAST_SHARE 0.15
 enum { SHORT_RUN_NS = 100000000 /* starting costs page faults too */ };
 
-static bool is_fault(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
-{
-	static const char *const names[] = {"clear_page",	"page_fault",	"anonymous_page",
-					    "folio_zero",	"alloc_pages",	"vma_alloc_folio",
-					    "zap_pte",		"free_unref",	"handle_mm",
-					    "unmap_page_range", "folio_batch_", "clear_huge",
-					    "charge_memcg",	"lru_add",	"free_pages",
-					    "huge_pmd"};
-	const struct ws_function *function;
+enum { MOST_TOTALS = 64 };
 
-	if (row->cause == WS_CAUSE_FAULT)
-		return true;
-	if (row->cause != WS_CAUSE_CPU || !row->place.leaf)
-		return false;
-	function = ws_stacks_get_function(analysis->model->stacks, row->place.leaf);
-	if (function->kind != WS_FRAME_KERNEL)
-		return false;
-	for (size_t i = 0; i < WS_COUNT(names); i++)
-		if (strstr(function->name, names[i]))
-			return true;
-	return false;
+/* Faults of new memory, and the calls that take it and give it back; of the user's functions the
+ * one with the most of it in `worst`. */
+static uint64_t sum_faults(const struct ws_analysis *analysis, struct ws_usage_row *worst)
+{
+	struct ws_usage_total totals[MOST_TOTALS];
+	size_t count = ws_total_usage(analysis, 1u << WS_USAGE_FAULT | 1u << WS_USAGE_MEMORY,
+				      totals, MOST_TOTALS);
+	uint64_t sum = 0;
+
+	*worst = (struct ws_usage_row){0};
+	for (size_t i = 0; i < count; i++) {
+		sum += totals[i].row.path_ns;
+		if (totals[i].row.path_ns > worst->path_ns)
+			*worst = totals[i].row;
+	}
+	return sum;
 }
 
 static void check_faults(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
-	uint64_t sum = ws_sum_path_rows(analysis, is_fault);
-	const struct ws_breakdown_row *row = ws_find_path_row(analysis, is_fault);
+	struct ws_usage_row worst;
+	uint64_t sum = sum_faults(analysis, &worst);
+	const struct ws_usage_row *row = &worst;
 	struct ws_finding *finding;
 	struct ws_code_place code;
 	struct ws_text place = {0};
 
-	if (!row || ws_analysis_share(analysis, sum) < 0.2 || analysis->rated < SHORT_RUN_NS)
+	if (!sum || ws_analysis_share(analysis, sum) < LEAST_SHARE ||
+	    analysis->rated < SHORT_RUN_NS)
 		return;
 	code = row->place;
 	code.leaf = code.function;
 	ws_put_at_place(analysis, &code, &place);
 	finding =
 		ws_findings_add_fault(analysis, findings, &ws_rule_page_faults, sum, sum - sum / 5);
+	ws_limit_to_users(analysis, finding, &code);
 	finding->title =
 		ws_format("%.0f %% of the time goes into page faults and giving pages "
 			  "back%s",
@@ -50,15 +51,16 @@ static void check_faults(const struct ws_analysis *analysis, struct ws_findings 
 		"(mallopt M_MMAP_THRESHOLD and M_TRIM_THRESHOLD, another allocator), or use huge "
 		"pages.");
 	finding->assumption = ws_strdup("memory is used again");
-	ws_finding_add_evidence(finding, "the longest stretch", NULL, row->longest.start,
-				row->longest.end);
+	ws_finding_add_evidence(finding, "from the first sample of it to the last", NULL,
+				row->span.start, row->span.end);
 	ws_text_free(&place);
 }
 
 const struct ws_rule ws_rule_page_faults = {
 	.name = "page-faults",
 	.title = "Memory taken and given back again and again",
-	.about = "In a run of 100 ms or more, 20 % of the critical path or more is the kernel's "
+	.about = "In a run of 100 ms or more, 15 % of the critical path or more is the kernel's "
 		 "handling of page faults and of memory that is given back.",
+	.find_obstacle = ws_need_samples,
 	.check = check_faults,
 };

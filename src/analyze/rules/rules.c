@@ -17,6 +17,13 @@ const char *ws_need_scheduling(const struct ws_analysis *analysis)
 	return NULL;
 }
 
+const char *ws_need_samples(const struct ws_analysis *analysis)
+{
+	if (!analysis->model->has_samples)
+		return "threads were not sampled (--sample)";
+	return NULL;
+}
+
 uint64_t ws_sum_path_rows(const struct ws_analysis *analysis,
 			  bool (*wanted)(const struct ws_analysis *analysis,
 					 const struct ws_breakdown_row *row))
@@ -80,4 +87,57 @@ void ws_put_at_place(const struct ws_analysis *analysis, const struct ws_code_pl
 		return;
 	ws_text_puts(text, " at ");
 	ws_code_put_place(analysis->model, place, text);
+}
+
+void ws_put_thread(const struct ws_analysis *analysis, uint32_t thread, struct ws_text *text)
+{
+	const struct ws_thread_info *info = ws_find_thread(analysis->model->who, thread);
+
+	ws_text_printf(text, "%s %u", info->name, info->tid);
+}
+
+void ws_limit_to_users(const struct ws_analysis *analysis, struct ws_finding *finding,
+		       const struct ws_code_place *place)
+{
+	const struct ws_model *model = analysis->model;
+	bool users = ws_code_is_users(model, place);
+
+	if (!place->leaf)
+		users = !ws_code_is_system_program(model, model->process);
+	if (!users)
+		finding->level = ws_min(finding->level, WS_LEVEL_NOTE);
+}
+
+static void add_usage(struct ws_usage_total *total, const struct ws_usage_row *row)
+{
+	total->row.ns += row->ns;
+	total->row.path_ns += row->path_ns;
+	total->row.copying_ns += row->copying_ns;
+	total->row.samples += row->samples;
+	total->row.lowest = ws_min(total->row.lowest, row->lowest);
+	total->row.highest = ws_max(total->row.highest, row->highest);
+	total->threads++;
+}
+
+size_t ws_total_usage(const struct ws_analysis *analysis, uint32_t kinds,
+		      struct ws_usage_total *totals, size_t most)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < analysis->usage.count; i++) {
+		const struct ws_usage_row *row = &analysis->usage.rows[i];
+		size_t k = 0;
+
+		if (!(kinds >> row->kind & 1))
+			continue;
+		while (k < count && (totals[k].row.kind != row->kind ||
+				     totals[k].row.place.function != row->place.function ||
+				     strcmp(totals[k].row.name, row->name)))
+			k++;
+		if (k < count)
+			add_usage(&totals[k], row);
+		else if (count < most)
+			totals[count++] = (struct ws_usage_total){*row, 1};
+	}
+	return count;
 }

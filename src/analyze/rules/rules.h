@@ -2,6 +2,7 @@
 #ifndef WS_ANALYZE_RULES_H
 #define WS_ANALYZE_RULES_H
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyze/analysis.h"
@@ -15,6 +16,7 @@
 /* Obstacles that many rules share; NULL where there is none. */
 const char *ws_need_cuda(const struct ws_analysis *analysis);
 const char *ws_need_scheduling(const struct ws_analysis *analysis);
+const char *ws_need_samples(const struct ws_analysis *analysis);
 /* The sum of the path's rows for which `wanted` holds, ns. */
 uint64_t ws_sum_path_rows(const struct ws_analysis *analysis,
 			  bool (*wanted)(const struct ws_analysis *analysis,
@@ -33,5 +35,21 @@ uint64_t ws_sum_path_kernel(const struct ws_analysis *analysis, uint32_t name);
 /* " at load (train.py:31)", or nothing where the place is not known. */
 void ws_put_at_place(const struct ws_analysis *analysis, const struct ws_code_place *place,
 		     struct ws_text *text);
+
+/* "python3 1234": a thread's name and number. */
+void ws_put_thread(const struct ws_analysis *analysis, uint32_t thread, struct ws_text *text);
+/* What programs of the system do is their work: a fault needs code of the user's in it, or a
+ * program of the user's. Others get a note at most. */
+void ws_limit_to_users(const struct ws_analysis *analysis, struct ws_finding *finding,
+		       const struct ws_code_place *place);
+/* Rows of usage of some kinds (bits by enum ws_usage_kind) that share call and function, summed up
+ * over threads; `thread` is the one with the most. Those with the most time, or with the most on
+ * the path, first. */
+struct ws_usage_total {
+	struct ws_usage_row row;
+	uint64_t threads;
+};
+size_t ws_total_usage(const struct ws_analysis *analysis, uint32_t kinds,
+		      struct ws_usage_total *totals, size_t most);
 
 #endif

@@ -18,6 +18,7 @@ static void check_sleeps(const struct ws_analysis *analysis, struct ws_findings 
 		return;
 	ws_breakdown_put_row(analysis->model, row, &what);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_sleeping, all, all);
+	ws_limit_to_users(analysis, finding, &row->place);
 	finding->title = ws_format("The program sleeps: %s", ws_text_or(what.text, ""));
 	finding->advice = ws_strdup("Wait for the event itself (a condition variable, a "
 				    "descriptor) instead of for a time, or leave the pause out.");

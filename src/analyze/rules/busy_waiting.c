@@ -1,0 +1,193 @@
+/*
+ * busy_waiting.c - threads that ask again and again instead of waiting.
+ *
+ * Calls that ask (sched_yield, poll with no time, trylock) say so by their names. A loop that reads
+ * a variable calls nothing: where nearly all of a thread's samples lie within a few bytes of code,
+ * while another thread of the program works elsewhere, it may be one. That is a guess, and a note.
+ */
+#include "analyze/rules/rules.h"
+
+enum { MOST_TOTALS = 64, SPIN_BYTES = 12, LEAST_SAMPLES = 50, LEAST_QUERIES = 1000 };
+#define LEAST_SHARE 0.2
+
+static const char *choose_advice(const char *call)
+{
+	if (strstr(call, "poll") || strstr(call, "select"))
+		return "Let the call itself wait: give it a time limit, or -1 for none, instead of "
+		       "0.";
+	if (strstr(call, "spin") || strstr(call, "trylock"))
+		return "Use a lock that lets the thread sleep (pthread_mutex), or hold the spin "
+		       "lock for a few instructions only.";
+	return "Wait for the event itself: a condition variable, a futex, a descriptor, or join.";
+}
+
+/* What a core is worth that is burnt: only as much as the program itself waited for cores. */
+static uint64_t estimate_gain(const struct ws_analysis *analysis, uint64_t spun)
+{
+	uint64_t waited = analysis->breakdown.by_cause[WS_CAUSE_CORE];
+
+	if (!analysis->cores || analysis->demand < 0.9 * analysis->cores)
+		return 0;
+	return ws_min(waited, spun);
+}
+
+static void report_spinning(const struct ws_analysis *analysis, const struct ws_usage_total *total,
+			    struct ws_findings *findings)
+{
+	uint64_t cost = ws_min(total->row.ns, analysis->window);
+	struct ws_finding *finding =
+		ws_findings_add_fault(analysis, findings, &ws_rule_busy_waiting, cost,
+				      estimate_gain(analysis, total->row.ns));
+	struct ws_text place = {0}, thread = {0};
+
+	ws_put_at_place(analysis, &total->row.place, &place);
+	ws_put_thread(analysis, total->row.thread, &thread);
+	finding->level = ws_max(ws_rate_gain(analysis, cost), WS_LEVEL_WARNING);
+	ws_limit_to_users(analysis, finding, &total->row.place);
+	if (total->threads > 1)
+		finding->title =
+			ws_format("%llu threads wait busily: %.3g s on cores in %s%s (%s most)",
+				  (unsigned long long)total->threads, (double)total->row.ns / 1e9,
+				  total->row.name, ws_text_or(place.text, ""), thread.text);
+	else
+		finding->title = ws_format("Thread %s waits busily: %.3g s on a core in %s%s",
+					   thread.text, (double)total->row.ns / 1e9,
+					   total->row.name, ws_text_or(place.text, ""));
+	finding->advice = ws_strdup(choose_advice(total->row.name));
+	finding->assumption = ws_strdup("others can use the core meanwhile");
+	ws_finding_add_evidence(finding, "from the first sample of it to the last", NULL,
+				total->row.span.start, total->row.span.end);
+	ws_text_free(&place);
+	ws_text_free(&thread);
+}
+
+/* Another thread worked elsewhere meanwhile, which the loop may wait for, and none ran the same
+ * function: that would be a crew that computes. */
+static bool may_wait_for_others(const struct ws_analysis *analysis, const struct ws_usage_row *row)
+{
+	const struct ws_usage *usage = &analysis->usage;
+	bool any = false;
+
+	for (size_t i = 0; i < usage->count; i++) {
+		const struct ws_usage_row *other = &usage->rows[i];
+
+		if (other->thread == row->thread || other->ns < row->ns / 2)
+			continue;
+		if (other->place.function == row->place.function)
+			return false;
+		any |= other->span.start < row->span.end && other->span.end > row->span.start;
+	}
+	return any;
+}
+
+static void guess_spinning(const struct ws_analysis *analysis, const struct ws_usage_row *row,
+			   struct ws_findings *findings)
+{
+	struct ws_finding *finding =
+		ws_findings_add_fault(analysis, findings, &ws_rule_busy_waiting, row->ns,
+				      estimate_gain(analysis, row->ns));
+	struct ws_text place = {0}, thread = {0};
+
+	ws_put_at_place(analysis, &row->place, &place);
+	ws_put_thread(analysis, row->thread, &thread);
+	finding->level = WS_LEVEL_NOTE;
+	finding->gain_ns = ws_max(finding->gain_ns, (uint64_t)1);
+	finding->title =
+		ws_format("Thread %s may be waiting busily: for %.3g s it ran a loop of a few "
+			  "instructions%s while another thread worked",
+			  thread.text, (double)row->ns / 1e9, ws_text_or(place.text, ""));
+	finding->advice = ws_strdup("If the loop waits for another thread, wait on a condition "
+				    "variable or a futex instead.");
+	finding->assumption = ws_strdup("the loop computes nothing");
+	ws_finding_add_evidence(finding, "from its first sample to its last", NULL, row->span.start,
+				row->span.end);
+	ws_text_free(&place);
+	ws_text_free(&thread);
+}
+
+/* Calls that ask a stream or an event whether it is done. */
+static void check_queries(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	static const char *const queries[] = {"cudaStreamQuery", "cudaEventQuery", "cuStreamQuery",
+					      "cuEventQuery", NULL};
+	struct ws_call_fact calls;
+	struct ws_finding *finding;
+	struct ws_text place = {0};
+
+	if (!ws_facts_sum_calls(analysis->model, &analysis->facts, queries, &calls) ||
+	    calls.count < LEAST_QUERIES || calls.count < 20 * analysis->facts.kernel_instances)
+		return;
+	ws_put_at_place(analysis, &calls.place, &place);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_busy_waiting, calls.ns, 0);
+	finding->level = WS_LEVEL_WARNING;
+	finding->title = ws_format(
+		"The program asks the GPU %llu times whether work is done, %.0f times a "
+		"kernel%s",
+		(unsigned long long)calls.count,
+		(double)calls.count / (double)ws_max(analysis->facts.kernel_instances, (uint64_t)1),
+		ws_text_or(place.text, ""));
+	finding->advice = ws_strdup("Wait once (cudaEventSynchronize, with "
+				    "cudaEventBlockingSync so that the core is free), or let a "
+				    "callback say so (cudaLaunchHostFunc).");
+	ws_finding_add_evidence(finding, "the longest of these calls", NULL, calls.longest.start,
+				calls.longest.end);
+	ws_text_free(&place);
+}
+
+/* Of what the program's threads ran; on a busy machine a core is had for a part of the time only.
+ * Loops over events ask often, too: what does nothing but wait busily counts from half as much on.
+ */
+static bool is_much(const struct ws_analysis *analysis, const char *call, uint64_t ns)
+{
+	double least = LEAST_SHARE;
+
+	if (!strcmp(call, "sched_yield") || strstr(call, "spin") || strstr(call, "trylock"))
+		least /= 2;
+	return analysis->demand >= LEAST_SHARE &&
+	       (double)ns >= least * (double)analysis->parallel.running;
+}
+
+static void check_waiting(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	struct ws_usage_total totals[MOST_TOTALS];
+	size_t count = ws_total_usage(analysis, 1u << WS_USAGE_POLL, totals, MOST_TOTALS);
+
+	check_queries(analysis, findings);
+	for (size_t i = 0; i < count; i++)
+		if (is_much(analysis, totals[i].row.name, totals[i].row.ns))
+			report_spinning(analysis, &totals[i], findings);
+	if (ws_findings_have(findings, &ws_rule_busy_waiting))
+		return;
+	for (size_t i = 0; i < analysis->usage.count; i++) {
+		const struct ws_usage_row *row = &analysis->usage.rows[i];
+
+		if (row->kind == WS_USAGE_CODE && !row->place.python && row->place.users &&
+		    row->samples >= LEAST_SAMPLES && row->highest - row->lowest <= SPIN_BYTES &&
+		    is_much(analysis, "", row->ns) && may_wait_for_others(analysis, row))
+			guess_spinning(analysis, row, findings);
+	}
+}
+
+static const char *find_obstacle(const struct ws_analysis *analysis)
+{
+	const char *why = ws_need_scheduling(analysis);
+
+	if (why)
+		return why;
+	return ws_need_samples(analysis);
+}
+
+const struct ws_rule ws_rule_busy_waiting = {
+	.name = "busy-waiting",
+	.title = "Threads that ask again and again instead of waiting",
+	.about = "A fifth of the time that threads run, or more, is spent in calls that "
+		 "ask whether something has come, or let others go first: sched_yield, poll and "
+		 "select that return at once, spin locks, trylock, tiny sleeps, clocks (a tenth of "
+		 "sched_yield, spin locks and trylock). The price "
+		 "is the core; time is gained only where threads had to wait for cores. A loop "
+		 "that only reads a variable is reported as a note: nearly all samples of a thread "
+		 "within 12 bytes of code while another thread works elsewhere. A thousand calls "
+		 "of cudaStreamQuery or cudaEventQuery, 20 a kernel, are a warning.",
+	.find_obstacle = find_obstacle,
+	.check = check_waiting,
+};

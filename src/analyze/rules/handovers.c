@@ -1,0 +1,80 @@
+/*
+ * handovers.c - threads or processes that hand over to each other in tiny pieces.
+ *
+ * A wait costs a switch to another thread and one back, the wake-up and cold caches: some 10 us.
+ * Where threads run for less than that between two waits, the machine mostly switches.
+ */
+#include "analyze/rules/rules.h"
+
+enum { SWITCH_NS = 10000, LONGEST_RUN_NS = 60000, LEAST_WAITS = 2000 };
+
+static bool is_broadcast(const struct ws_parallel *parallel, const char *call)
+{
+	return parallel->threads > 4 && strstr(call, "pthread_cond") != NULL;
+}
+
+static const char *choose_advice(const struct ws_parallel *parallel, const char *call)
+{
+	if (is_broadcast(parallel, call))
+		return "Wake only the thread that can go on: pthread_cond_signal, or a condition "
+		       "of its own for each; pthread_cond_broadcast wakes all, and most of them "
+		       "wait again at once.";
+	return "Hand over more at once: many items in one message or one turn with the lock, or do "
+	       "the work where the data are.";
+}
+
+/* As switches tell, or samples where records of switches were lost. */
+static uint64_t sum_running(const struct ws_analysis *analysis)
+{
+	uint64_t sampled = 0;
+
+	for (size_t i = 0; i < analysis->usage.count; i++)
+		sampled += analysis->usage.rows[i].ns;
+	return ws_max(sampled, analysis->parallel.running);
+}
+
+static void check_handovers(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	const struct ws_parallel *parallel = &analysis->parallel;
+	double seconds = (double)analysis->window / 1e9;
+	uint64_t running = sum_running(analysis), cost = parallel->waits * SWITCH_NS, cores;
+	const char *call = ws_report_string(analysis->model->report, parallel->wait_function, NULL);
+	struct ws_code_place code = parallel->wait_place;
+	struct ws_finding *finding;
+	struct ws_text place = {0};
+
+	if (!analysis->window || parallel->waits < LEAST_WAITS ||
+	    running / parallel->waits > LONGEST_RUN_NS || analysis->model->has_cuda ||
+	    ws_findings_have(findings, &ws_rule_thread_churn))
+		return;
+	cores = (uint64_t)ws_max(ws_min(analysis->demand, (double)analysis->cores), 1.0);
+	cost = ws_min(cost / cores, analysis->window);
+	if (ws_analysis_share(analysis, cost) < 0.1)
+		return;
+	code.leaf = code.function;
+	ws_put_at_place(analysis, &code, &place);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_handovers, cost,
+					cost - cost / 5);
+	finding->title = ws_format(
+		"Threads hand over to each other %.0f times a second, and run for %.0f us in "
+		"between, mostly by %s%s",
+		(double)parallel->waits / seconds, (double)running / (double)parallel->waits / 1e3,
+		ws_text_or(call, "calls that were not recorded"), ws_text_or(place.text, ""));
+	finding->advice = ws_strdup(choose_advice(parallel, call));
+	finding->assumption = ws_strdup("a switch and the wake-up cost 10 us, and a fifth remain");
+	finding->next = ws_strdup("warpsight stats -r thread_wait_sum REPORT");
+	ws_limit_to_users(analysis, finding, &code);
+	ws_text_free(&place);
+}
+
+const struct ws_rule ws_rule_handovers = {
+	.name = "handovers",
+	.title = "Threads that hand over to each other in tiny pieces",
+	.about = "Threads and processes of the program wait for each other 2,000 times or more, "
+		 "run for less than 60 us between two such waits on average, and switching, at 10 "
+		 "us a wait, takes 10 % of the time or more: pipes and sockets with one small "
+		 "message at a "
+		 "time, queues with one small item, conditions that wake everybody.",
+	.find_obstacle = ws_need_scheduling,
+	.check = check_handovers,
+};

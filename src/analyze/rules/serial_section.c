@@ -1,0 +1,57 @@
+/*
+ * serial_section.c - a parallel program of which a part runs on one thread.
+ *
+ * Amdahl's law: what one thread does alone takes the same time however many cores there are.
+ */
+#include "analyze/rules/rules.h"
+
+#define LEAST_TOGETHER 0.08
+#define LEAST_ALONE 0.2
+
+static void check_section(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	const struct ws_parallel *parallel = &analysis->parallel;
+	uint64_t cores = ws_max(analysis->cores, 2u), alone = parallel->lone_ns;
+	struct ws_finding *finding;
+	struct ws_text place = {0}, thread = {0};
+
+	if (analysis->model->has_cuda || parallel->lone != analysis->model->thread ||
+	    ws_analysis_part(analysis, parallel->together_ns) < LEAST_TOGETHER ||
+	    ws_analysis_share(analysis, alone) < LEAST_ALONE || !parallel->place.leaf ||
+	    ws_findings_have(findings, &ws_rule_gil) ||
+	    ws_findings_have(findings, &ws_rule_thread_churn) ||
+	    ws_findings_have(findings, &ws_rule_busy_waiting) ||
+	    ws_findings_have(findings, &ws_rule_imbalance) ||
+	    ws_findings_have(findings, &ws_rule_lock_contention) ||
+	    ws_findings_have(findings, &ws_rule_handovers) ||
+	    ws_findings_have(findings, &ws_rule_child_processes))
+		return;
+	ws_put_at_place(analysis, &parallel->place, &place);
+	ws_put_thread(analysis, parallel->lone, &thread);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_serial_section, alone,
+					alone - alone / cores);
+	ws_limit_to_users(analysis, finding, &parallel->place);
+	finding->title = ws_format("For %.0f %% of the time only thread %s works, mostly%s, while "
+				   "the others have ended or wait",
+				   100 * ws_analysis_share(analysis, alone), thread.text,
+				   ws_text_or(place.text, ""));
+	finding->advice = ws_strdup("Share this part out as well, do it while the others still "
+				    "work, or make it cheaper: it takes the same time on any "
+				    "number of cores.");
+	finding->assumption =
+		ws_format("it is shared out among %llu cores", (unsigned long long)cores);
+	ws_finding_add_evidence(finding, "its longest stretch alone", NULL, parallel->longest.start,
+				parallel->longest.end);
+	ws_text_free(&place);
+	ws_text_free(&thread);
+}
+
+const struct ws_rule ws_rule_serial_section = {
+	.name = "serial-section",
+	.title = "A part of a parallel program that runs on one thread",
+	.about = "Two threads or more work at the same time for 8 % of the run or more, and for "
+		 "20 % or more only the main thread does. Where another thread works alone, "
+		 "imbalance says so.",
+	.find_obstacle = ws_need_scheduling,
+	.check = check_section,
+};

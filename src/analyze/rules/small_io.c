@@ -1,0 +1,81 @@
+/*
+ * small_io.c - data read or written in small pieces: the calls cost more than the bytes.
+ *
+ * Most such calls are too short to be recorded one by one. Samples tell how long the program was in
+ * them, and how much of that went into copying bytes: with large pieces most of it.
+ */
+#include "analyze/rules/rules.h"
+
+enum { MOST_TOTALS = 64, LEAST_NS = 20000000 };
+#define LEAST_SHARE 0.15
+#define MOST_COPYING 0.2
+
+static void report_calls(const struct ws_analysis *analysis, const struct ws_usage_total *total,
+			 struct ws_findings *findings)
+{
+	uint64_t cost = total->row.path_ns;
+	struct ws_finding *finding = ws_findings_add_fault(analysis, findings, &ws_rule_small_io,
+							   cost, cost - cost / 10);
+	struct ws_text place = {0};
+
+	ws_put_at_place(analysis, &total->row.place, &place);
+	ws_limit_to_users(analysis, finding, &total->row.place);
+	finding->title = ws_format("Data go through %s in small pieces%s: %.0f %% of the time is "
+				   "spent in the calls, hardly any on the bytes",
+				   total->row.name, ws_text_or(place.text, ""),
+				   100 * ws_analysis_share(analysis, cost));
+	finding->advice = ws_strdup(
+		"Put a buffer between (stdio, std::ofstream without std::endl, io.BufferedReader, "
+		"writelines), or hand over many pieces at once (readv, sendmmsg): 64 KiB a call "
+		"cost next to nothing.");
+	finding->assumption = ws_strdup("a tenth of the calls or fewer remain");
+	ws_finding_add_evidence(finding, "from the first sample in it to the last", NULL,
+				total->row.span.start, total->row.span.end);
+	ws_text_free(&place);
+}
+
+/* A function that opens and closes files for each piece: that is what costs, and system-calls says
+ * so. */
+static bool is_opening_files(const struct ws_analysis *analysis, const struct ws_usage_row *row)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < analysis->usage.count; i++)
+		if (analysis->usage.rows[i].kind == WS_USAGE_FILE &&
+		    analysis->usage.rows[i].place.function == row->place.function)
+			sum += analysis->usage.rows[i].path_ns;
+	return sum > row->path_ns / 2;
+}
+
+static void check_calls(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	struct ws_usage_total totals[MOST_TOTALS];
+	size_t count = ws_total_usage(analysis, 1u << WS_USAGE_TRANSFER, totals, MOST_TOTALS);
+
+	for (size_t i = 0; i < count; i++) {
+		const struct ws_usage_row *row = &totals[i].row;
+
+		if (row->path_ns >= LEAST_NS &&
+		    ws_analysis_share(analysis, row->path_ns) >= LEAST_SHARE &&
+		    (double)row->copying_ns < MOST_COPYING * (double)row->ns &&
+		    !is_opening_files(analysis, row))
+			report_calls(analysis, &totals[i], findings);
+	}
+}
+
+static const char *find_obstacle(const struct ws_analysis *analysis)
+{
+	if (analysis->model->has_samples && !analysis->usage.kernel)
+		return "the kernel was not sampled (perf_event_paranoid)";
+	return ws_need_samples(analysis);
+}
+
+const struct ws_rule ws_rule_small_io = {
+	.name = "small-io",
+	.title = "Data read or written in small pieces",
+	.about = "15 % of the critical path or more is spent on cores in calls that read, write, "
+		 "send or receive, and less than a fifth of that on copying the bytes: the pieces "
+		 "are too small. Large pieces are mostly copying.",
+	.find_obstacle = find_obstacle,
+	.check = check_calls,
+};

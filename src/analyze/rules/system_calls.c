@@ -1,0 +1,97 @@
+/* system_calls.c - the same system call again and again, of other kinds than reading and waiting.
+ */
+#include "analyze/rules/rules.h"
+
+enum { MOST_TOTALS = 64, LEAST_NS = 50000000 };
+#define LEAST_SHARE 0.2
+
+static const char *choose_advice(const struct ws_usage_row *row)
+{
+	if (row->kind == WS_USAGE_FILE)
+		return "Ask once and keep the answer: keep files open, remember what a folder or a "
+		       "file's attributes were, or let the kernel tell of changes (inotify).";
+	if (row->kind == WS_USAGE_LOCK)
+		return "Threads wake each other all the time: take the lock less often, or hand "
+		       "over more work at once.";
+	return "Keep what the call returns, or make it once for many items.";
+}
+
+/* All system calls of a function about files, with what it reads and writes in between. */
+struct call_group {
+	struct ws_usage_row most;
+	uint64_t path_ns, transfer_ns;
+	uint64_t calls; /* different ones */
+};
+
+static void report_group(const struct ws_analysis *analysis, const struct call_group *group,
+			 struct ws_findings *findings)
+{
+	uint64_t cost = group->path_ns;
+	struct ws_finding *finding = ws_findings_add_fault(
+		analysis, findings, &ws_rule_system_calls, cost, cost - cost / 5);
+	struct ws_text place = {0};
+
+	ws_put_at_place(analysis, &group->most.place, &place);
+	ws_limit_to_users(analysis, finding, &group->most.place);
+	finding->title =
+		ws_format("%.0f %% of the time is spent in %s %s%s",
+			  100 * ws_analysis_share(analysis, cost),
+			  group->calls > 1 ? "system calls, most of all" : "the system call",
+			  group->most.name, ws_text_or(place.text, ""));
+	finding->advice = ws_strdup(choose_advice(&group->most));
+	finding->assumption = ws_strdup("most of the calls can be left out");
+	ws_finding_add_evidence(finding, "from the first sample in it to the last", NULL,
+				group->most.span.start, group->most.span.end);
+	ws_text_free(&place);
+}
+
+static void add_to_groups(const struct ws_usage_row *row, struct call_group *groups, size_t *count)
+{
+	size_t k = 0;
+
+	while (k < *count && groups[k].most.place.function != row->place.function)
+		k++;
+	if (k == MOST_TOTALS)
+		return;
+	if (k == *count)
+		groups[(*count)++] = (struct call_group){.most = *row};
+	groups[k].path_ns += row->path_ns;
+	groups[k].calls++;
+	if (row->kind == WS_USAGE_TRANSFER) {
+		groups[k].transfer_ns += row->path_ns;
+		return;
+	}
+	if (groups[k].most.kind == WS_USAGE_TRANSFER || row->path_ns > groups[k].most.path_ns)
+		groups[k].most = *row;
+}
+
+static void check_calls(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	uint32_t kinds = 1u << WS_USAGE_FILE | 1u << WS_USAGE_OTHER_CALL | 1u << WS_USAGE_LOCK;
+	struct ws_usage_total totals[MOST_TOTALS];
+	struct call_group groups[MOST_TOTALS];
+	size_t count, group_count = 0;
+
+	if (ws_findings_have(findings, &ws_rule_handovers))
+		return;
+	if (!ws_findings_have(findings, &ws_rule_small_io))
+		kinds |= 1u << WS_USAGE_TRANSFER;
+	count = ws_total_usage(analysis, kinds, totals, MOST_TOTALS);
+	for (size_t i = 0; i < count; i++)
+		add_to_groups(&totals[i].row, groups, &group_count);
+	for (size_t k = 0; k < group_count; k++)
+		if (groups[k].path_ns >= LEAST_NS && groups[k].most.kind != WS_USAGE_TRANSFER &&
+		    ws_analysis_share(analysis, groups[k].path_ns) >= LEAST_SHARE)
+			report_group(analysis, &groups[k], findings);
+}
+
+const struct ws_rule ws_rule_system_calls = {
+	.name = "system-calls",
+	.title = "The same system call again and again",
+	.about = "20 % of the critical path or more, and at least 50 ms, is spent on cores in "
+		 "system calls that one function of the user's makes: opening and closing files, "
+		 "asking for their attributes, anything but memory and threads, which have rules "
+		 "of their own. Reading and writing count where they are not most of it.",
+	.find_obstacle = ws_need_samples,
+	.check = check_calls,
+};

@@ -1,0 +1,53 @@
+/*
+ * usage.h - what the program's threads did on cores, by samples: system calls, page faults, calls
+ * of libraries that wait by spinning, and which place of the user's code called for them.
+ *
+ * The critical path shows only what held it up; a thread that polls beside it burns a core
+ * unseen. So these sums cover all threads of the explained process and of those it started, with
+ * the part that lies on the path.
+ */
+#ifndef WS_ANALYZE_USAGE_H
+#define WS_ANALYZE_USAGE_H
+
+#include "analyze/code.h"
+#include "analyze/model.h"
+#include "analyze/path.h"
+
+enum ws_usage_kind {
+	WS_USAGE_CODE,	     /* code of the program or of libraries */
+	WS_USAGE_POLL,	     /* calls that ask whether something has come, or let others go first */
+	WS_USAGE_TRANSFER,   /* system calls that read, write, send or receive */
+	WS_USAGE_FILE,	     /* system calls about files by name: open, stat, close... */
+	WS_USAGE_MEMORY,     /* system calls that map and unmap memory */
+	WS_USAGE_THREAD,     /* starting and ending threads and processes */
+	WS_USAGE_LOCK,	     /* futexes */
+	WS_USAGE_OTHER_CALL, /* any other system call */
+	WS_USAGE_FAULT,	     /* page faults: memory that is new */
+	WS_USAGE_FILE_FAULT, /* page faults that bring in pages of a file or of the swap space */
+	WS_USAGE_KINDS
+};
+
+struct ws_usage_row {
+	uint8_t kind;
+	const char *name; /* the call, "" where there is none; lives as long as the model */
+	uint32_t thread;
+	struct ws_code_place place; /* its leaf is the function itself */
+	uint64_t ns;		    /* on cores */
+	uint64_t path_ns;	    /* the part on the critical path */
+	uint64_t copying_ns;	    /* spent on copying bytes within the kernel */
+	uint64_t samples;
+	uint64_t lowest, highest; /* addresses of the innermost frame, of CODE */
+	struct ws_span span;	  /* from the first sample to the last */
+};
+
+struct ws_usage {
+	struct ws_usage_row *rows; /* by time, most first */
+	size_t count, cap;
+	bool kernel; /* samples in the kernel were taken */
+};
+
+/* Sum up the samples in the window. Free with ws_usage_free. */
+void ws_usage_sum(const struct ws_model *model, const struct ws_path *path, struct ws_usage *usage);
+void ws_usage_free(struct ws_usage *usage);
+
+#endif
