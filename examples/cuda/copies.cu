@@ -32,8 +32,7 @@ static void copy_ahead(int step)
 	CHECK(cudaMemcpyAsync(batches[(step + 1) % 2], host, bytes, cudaMemcpyHostToDevice,
 			      copying));
 	compute_batch(batches[step % 2]);
-	CHECK(cudaStreamSynchronize(copying));
-	CHECK(cudaStreamSynchronize(computing));
+	CHECK(cudaDeviceSynchronize()); /* both, before they change places */
 }
 
 int main(int argc, char **argv)

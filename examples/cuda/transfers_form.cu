@@ -4,13 +4,13 @@
  *   transfers_form pieces     512 pieces of 2 KiB are copied to the GPU one by one: latency
  *   transfers_form gathered   the same bytes gathered in one buffer and copied at once
  *   transfers_form whole      a table of 128 MiB is copied to the GPU in every step: bandwidth
- *   transfers_form changed    it stays there, and only the eighth that changed is copied
+ *   transfers_form changed    it stays there, and only the part that changed is copied
  *
  * See docs/tutorial/bandwidth-and-latency.md.
  */
 #include "steps.h"
 
-enum { PIECES = 512, PIECE = 512, TABLE = 32 << 20, CHANGED = TABLE / 8, STEPS = 20 };
+enum { PIECES = 512, PIECE = 512, TABLE = 32 << 20, CHANGED = TABLE / 512, STEPS = 20 };
 
 static float *host, *device;
 static float pieces[PIECES][PIECE];
@@ -28,7 +28,7 @@ static void copy_pieces(int)
 		CHECK(cudaMemcpyAsync(device + i * PIECE, host + i * PIECE, sizeof(pieces[i]),
 				      cudaMemcpyHostToDevice));
 	}
-	use_table(PIECES * PIECE, 20000);
+	use_table(PIECES * PIECE, 100000);
 }
 
 static void copy_gathered(int)
@@ -36,19 +36,19 @@ static void copy_gathered(int)
 	for (int i = 0; i < PIECES; i++)
 		memcpy(host + i * PIECE, pieces[i], sizeof(pieces[i]));
 	CHECK(cudaMemcpyAsync(device, host, sizeof(pieces), cudaMemcpyHostToDevice));
-	use_table(PIECES * PIECE, 20000);
+	use_table(PIECES * PIECE, 100000);
 }
 
 static void copy_table(int)
 {
 	CHECK(cudaMemcpyAsync(device, host, TABLE * sizeof(float), cudaMemcpyHostToDevice));
-	use_table(TABLE, 100);
+	use_table(TABLE, 400);
 }
 
 static void copy_changes(int)
 {
 	CHECK(cudaMemcpyAsync(device, host, CHANGED * sizeof(float), cudaMemcpyHostToDevice));
-	use_table(TABLE, 100);
+	use_table(TABLE, 400);
 }
 
 static const struct {

@@ -7,6 +7,7 @@ for a disk or for the first batch is the machine's affair and not asserted. Prin
 """
 import json
 import os
+import sqlite3
 import sys
 import time
 
@@ -96,6 +97,51 @@ def a_flush_for_every_record_is_named():
     script = os.path.join(EXAMPLES, "slow_disk.py")
     report = analyze("disk-each", sys.executable, "-S", script, "each")
     check_first(report, "blocking-io", "fsync", "ledger.bin", "flush_ledger", "Flush less often")
+
+
+def write_timing(waits):
+    """What Nsight Systems exports of cuda/timing.cu: kernels of 2 ms, a range around each launch,
+    which does or does not wait for the kernel.
+    """
+    name = "timing-%s.sqlite" % ("right" if waits else "wrong")
+    process = 1 << 48 | 500 << 24
+    thread, now, gpu = process | 501, 1000, 1000
+    calls, kernels, ranges = [], [], []
+    for i in range(20):
+        start = now
+        gpu = max(gpu, now + 9000) + 2_000_000
+        calls.append((start + 1000, start + 6000, thread, i + 1, 2))
+        kernels.append((gpu - 2_000_000, gpu, 0, 1, 7, i + 1, process, 1, 1, 4096, 1, 1))
+        now = start + 10_000
+        if waits:
+            calls.append((now, gpu + 3000, thread, 100 + i, 3))
+            now = gpu + 5000
+        ranges.append((start, now, 59, "timed kernel", thread))
+        now += 2000
+    calls.append((now, gpu + 3000, thread, 999, 3))
+    columns = {
+        "StringIds": ("id", "value"),
+        "CUPTI_ACTIVITY_KIND_RUNTIME": ("start", "end", "globalTid", "correlationId", "nameId"),
+        "CUPTI_ACTIVITY_KIND_KERNEL": (
+            ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid")
+            + ("demangledName", "shortName", "gridX", "gridY", "gridZ")
+        ),
+        "NVTX_EVENTS": ("start", "end", "eventType", "text", "globalTid"),
+    }
+    names = [(1, "compute"), (2, "cudaLaunchKernel_v7000"), (3, "cudaDeviceSynchronize_v3020")]
+    with sqlite3.connect(name) as db:
+        for (table, of), rows in zip(columns.items(), (names, calls, kernels, ranges)):
+            db.execute("CREATE TABLE %s (%s)" % (table, ", ".join(of)))
+            marks = ", ".join("?" * len(of))
+            db.executemany("INSERT INTO %s VALUES (%s)" % (table, marks), rows)
+    db.close()
+    return json.loads(run("analyze", "-f", "json", name).out)[0]
+
+
+@test
+def clocks_that_are_read_too_early_are_named():
+    check_first(write_timing(False), "unfinished-ranges", '"timed kernel"', "Launches return")
+    check_absent(write_timing(True), "unfinished-ranges")
 
 
 if __name__ == "__main__":

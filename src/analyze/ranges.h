@@ -1,0 +1,31 @@
+/*
+ * ranges.h - NVTX ranges by name, with the work on GPUs that was launched in them: how long they
+ * took for the host, and whether that work went on behind their ends.
+ */
+#ifndef WS_ANALYZE_RANGES_H
+#define WS_ANALYZE_RANGES_H
+
+#include "analyze/model.h"
+
+/* Ranges of one name, numbers in it left aside, in which work was launched. */
+struct ws_range_fact {
+	uint32_t name;	   /* for ws_fold_name */
+	uint64_t count;	   /* of ranges */
+	uint64_t early;	   /* of those that end before half of their work has been done */
+	uint64_t host_ns;  /* from start to end, of all */
+	uint64_t gpu_ns;   /* of the work that was launched in them, of all */
+	uint64_t first_ns; /* start of the first */
+	uint64_t last_ns;  /* end of the last */
+};
+
+struct ws_range_facts {
+	struct ws_fold *fold; /* names the ranges */
+	struct ws_range_fact *ranges;
+	size_t count, cap;
+};
+
+/* Look at all ranges of the report. Free with ws_range_facts_free. */
+void ws_range_facts_count(const struct ws_model *model, struct ws_range_facts *facts);
+void ws_range_facts_free(struct ws_range_facts *facts);
+
+#endif
