@@ -13,6 +13,7 @@
 	X(start)     \
 	X(stop)      \
 	X(cancel)    \
+	X(snapshot)  \
 	X(shutdown)  \
 	X(sessions)  \
 	X(stats)     \

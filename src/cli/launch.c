@@ -114,6 +114,11 @@ static int fill_plan(const struct ws_message *kept, struct ws_record_opts *opts,
 {
 	struct ws_control_request request;
 
+	if (opts->plan.flight.on && kept->count)
+		return ws_fail(err, "a flight recorder records from the program's beginning: "
+				    "'warpsight cancel' forgets the start that waits");
+	if (opts->plan.flight.on)
+		return 0;
 	if (ws_commands_read_start(kept, &opts->plan, &request, err))
 		return -1;
 	opts->capture_range = request.range;
@@ -189,6 +194,8 @@ const struct ws_command ws_cmd_launch = {
 		"stop' then writes the report, as often as wanted. Until then the program runs "
 		"nearly as fast as if it ran alone. After a start that came before, collecting "
 		"begins with the program.\n\n"
+		"With --flight-recorder it collects from the beginning, and 'warpsight snapshot' "
+		"writes the report of the last seconds.\n\n"
 		"The session ends with APP and what it has started. A collection that runs then is "
 		"ended, and its report written.\n\n"
 		"With --attach the session is about a process that runs already, until that ends, "

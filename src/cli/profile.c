@@ -8,6 +8,7 @@
 #include "cli/record_options.h"
 #include "cli/session.h"
 #include "cli/text.h"
+#include "control/client.h"
 #include "control/folder.h"
 #include "record/ranks.h"
 #include "text/json_write.h"
@@ -57,11 +58,20 @@ static int record_target(const struct ws_record_options *options,
 	return result.status;
 }
 
-/* With --session-new and --start-later: other commands can end and begin collections. */
+/* Of a flight recorder that was given no name: programs beside one another may each have one. */
+static const char *choose_session(const struct ws_record_options *options)
+{
+	if (options->flight_recorder && ws_session_exists(WS_DEFAULT_SESSION))
+		return "flight-%p";
+	return WS_DEFAULT_SESSION;
+}
+
+/* With --session-new, --start-later and --flight-recorder: other commands can end and begin
+ * collections. */
 static int record_in_session(const struct ws_record_options *options,
 			     struct ws_record_opts *record_opts)
 {
-	const char *given = ws_text_or(options->session_new, WS_DEFAULT_SESSION);
+	const char *given = ws_text_or(options->session_new, choose_session(options));
 	struct ws_message follow_up = {0};
 	struct ws_text members = {0};
 	struct ws_err err;
@@ -125,7 +135,7 @@ static int run_profile(void *values, int argc, char **argv)
 	record_opts.argv = target;
 	record_opts.command_line = ws_main_argv;
 	attached = ws_name_attached(options, &record_opts);
-	if (options->session_new || options->start_later)
+	if (options->session_new || options->start_later || options->flight_recorder)
 		status = record_in_session(options, &record_opts);
 	else
 		status = record_target(options, &record_opts);

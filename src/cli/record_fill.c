@@ -467,7 +467,8 @@ int ws_fill_record_options(const struct ws_record_options *options,
 		return ws_fail(err, "--delay: a time cannot be negative");
 	if (options->duration < 0)
 		return ws_fail(err, "--duration: a time cannot be negative");
-	if (fill_capture_options(options, record_opts, filled, err))
+	if (fill_capture_options(options, record_opts, filled, err) ||
+	    ws_fill_flight_options(options, record_opts, err))
 		return -1;
 	if (options->ring_memory < 1 || options->ring_memory > 4000)
 		return ws_fail(err, "--ring-memory: give 1 to 4000 MiB");
@@ -510,6 +511,31 @@ int ws_fill_record_options(const struct ws_record_options *options,
 	record_opts->symbol_dirs = dirs->values;
 	record_opts->symbol_dir_count = dirs->count;
 	return 0;
+}
+
+int ws_fill_flight_options(const struct ws_record_options *options,
+			   struct ws_record_opts *record_opts, struct ws_err *err)
+{
+	const struct {
+		bool given;
+		const char *name;
+	} about_one[] = {
+		{record_opts->plan.capture != WS_CAPTURE_NONE, "--capture-range"},
+		{options->duration > 0, "--duration"},
+		{options->start_later, "--start-later"},
+		{options->stats, "--stats"},
+		{strcmp(ws_text_or(options->export_to, "none"), "none") != 0, "--export"},
+	};
+
+	if (!options->flight_recorder)
+		return 0;
+	for (size_t i = 0; i < WS_COUNT(about_one); i++)
+		if (about_one[i].given)
+			return ws_fail(err,
+				       "%s does not go with --flight-recorder, which records "
+				       "without end and writes snapshots",
+				       about_one[i].name);
+	return ws_flight_read(options->flight_recorder, &record_opts->plan.flight, err);
 }
 
 static void free_texts(struct ws_list *list)

@@ -139,6 +139,13 @@ const struct ws_opt ws_record_option_table[] = {
 	 "range, or each of the first N, makes a report of its own), repeat-shutdown:N (and then "
 	 "the signal). By default stop-shutdown.",
 	 NULL, .also = WS_IN_START},
+	{"flight-recorder", 0, WS_OPT_STRING, AT(flight_recorder), "TIME[,MEMORY]", NULL,
+	 "Record without end, keep what happened in the last TIME (30s, 5m) in memory, MEMORY at "
+	 "most (by default 256M), and write it as a report NAME.1.CAUSE.wsrep whenever 'warpsight "
+	 "snapshot' says so, the recorder gets the signal URG, or the program dies: by a signal "
+	 "or "
+	 "with a status other than 0. Nothing else is written.",
+	 NULL, .also = WS_IN_LAUNCH},
 	{"kill", 0, WS_OPT_STRING, AT(kill), "SIGNAL", NULL,
 	 "Signal to send to the target when the duration, or the last capture range, is over: "
 	 "none, sigterm, sigkill, another "

@@ -19,7 +19,7 @@ struct ws_record_options {
 		*cuda_stack_threshold, *python_sampling, *python_functions, *python_backtrace,
 		*frequency_given, *python_frequency_given, *period_given, *event_interval,
 		*event_frequency, *cuda_graphs, *cuda_events, *cuda_apis, *capture_range,
-		*capture_range_end, *nvtx_capture;
+		*capture_range_end, *nvtx_capture, *flight_recorder;
 	struct ws_list env, symbols, debug_symbols;
 	const char *session, *session_new;
 	const char *jit_names;
@@ -48,6 +48,10 @@ struct ws_filled_options {
 int ws_fill_record_options(const struct ws_record_options *options,
 			   struct ws_record_opts *record_opts, struct ws_filled_options *filled,
 			   struct ws_err *err);
+/* The plan of --flight-recorder, where that is given; refuses what does not go with it. -1 with a
+ * message. */
+int ws_fill_flight_options(const struct ws_record_options *options,
+			   struct ws_record_opts *record_opts, struct ws_err *err);
 /* Whether the options go together with --attach, where that is given: those about starting a
  * program do not. -1 with a message. */
 int ws_check_attach(const struct ws_record_options *options, char **target, struct ws_err *err);

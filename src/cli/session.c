@@ -173,8 +173,8 @@ char *ws_absolute_template(const char *output, struct ws_err *err)
 /* ---- stop, cancel, shutdown ---- */
 
 struct options {
-	const char *session, *kill;
-	bool header, json;
+	const char *session, *kill, *output;
+	bool header, json, overwrite;
 };
 
 #define AT(member) offsetof(struct options, member)
@@ -255,6 +255,47 @@ static int run_stop(void *values, int argc, char **argv)
 		status = WS_EXIT_OK;
 	} else {
 		ws_say("stop: nothing had been collected yet, so there is no report");
+	}
+	ws_message_free(&answer);
+	free(session);
+	return status;
+}
+
+static int ask_snapshot(const struct options *options, const char *session,
+			struct ws_message *answer, struct ws_err *err)
+{
+	struct ws_text more = {0};
+	char *output = NULL;
+	int rc;
+
+	if (options->output) {
+		output = ws_absolute_template(options->output, err);
+		if (!output)
+			return -1;
+		ws_put_json_string(&more, "output", output);
+		free(output);
+	}
+	ws_message_put_flag(&more, "overwrite", options->overwrite);
+	rc = ws_command_session(session, "snapshot", &more, answer, err);
+	ws_text_free(&more);
+	return rc;
+}
+
+static int run_snapshot(void *values, int argc, char **argv)
+{
+	const struct options *options = values;
+	struct ws_message answer = {0};
+	struct ws_err err;
+	int status;
+	char *session = begin_command("snapshot", options->session, argc, argv, &status);
+
+	if (!session)
+		return status;
+	if (ask_snapshot(options, session, &answer, &err)) {
+		ws_say("snapshot: %s", err.msg);
+	} else {
+		ws_say("Generated: %s", ws_text_or(ws_message_text(&answer, "report"), ""));
+		status = WS_EXIT_OK;
 	}
 	ws_message_free(&answer);
 	free(session);
@@ -408,6 +449,17 @@ static const struct ws_opt shutdown_opts[] = {
 	{NULL},
 };
 
+static const struct ws_opt snapshot_opts[] = {
+	SESSION_OPTION,
+	{"output", 'o', WS_OPT_STRING, AT(output), "NAME", NULL,
+	 "Name of the report, with %p, %h, %q{VAR} as in 'warpsight profile'. By default the name "
+	 "that the flight recorder was given, with a number and the cause.",
+	 NULL},
+	{"force-overwrite", 'f', WS_OPT_BOOL, AT(overwrite), NULL, NULL,
+	 "Replace an existing report.", "false"},
+	{NULL},
+};
+
 static const struct ws_opt sessions_opts[] = {
 	{"show-header", 'p', WS_OPT_BOOL, AT(header), NULL, NULL, "Print the names of the columns.",
 	 "true"},
@@ -439,6 +491,21 @@ const struct ws_command ws_cmd_cancel = {
 	.opts_size = sizeof(struct options),
 	.examples = "warpsight cancel",
 	.run = run_cancel,
+};
+
+const struct ws_command ws_cmd_snapshot = {
+	.name = "snapshot",
+	.summary = "Write what a flight recorder holds as a report.",
+	.usage = "[options]",
+	.details = "'warpsight profile --flight-recorder=30s' keeps the last 30 seconds in memory; "
+		   "this writes them. Returns when the report is complete, with status 0, and "
+		   "prints its name. Recording goes on meanwhile, and the next snapshot may hold "
+		   "some of the same seconds.",
+	.opts = snapshot_opts,
+	.opts_size = sizeof(struct options),
+	.examples = "warpsight snapshot\n"
+		    "warpsight snapshot -o slow --session=server",
+	.run = run_snapshot,
 };
 
 const struct ws_command ws_cmd_shutdown = {

@@ -46,6 +46,18 @@ static void print_state(const struct ws_message *answer)
 	putchar('\n');
 }
 
+/* Of a flight recorder. */
+static void print_kept(const struct ws_message *answer)
+{
+	double kept = (double)ws_message_number(answer, "kept", 0) / 1e9,
+	       bytes = (double)ws_message_number(answer, "kept_bytes", 0) / 0x1p20;
+
+	if (bytes <= 0)
+		return;
+	printf("  %-13s the last %.1f s, in %.1f MiB\n", "Kept:", kept, bytes);
+	print_number("Snapshots:", answer, "snapshots");
+}
+
 static void print_session(const char *session, const struct ws_message *answer)
 {
 	const char *program = ws_text_or(ws_message_text(answer, "program"), ""),
@@ -67,6 +79,7 @@ static void print_session(const char *session, const struct ws_message *answer)
 	print_number("Events:", answer, "events");
 	if (ws_message_number(answer, "lost", 0))
 		print_number("Lost:", answer, "lost");
+	print_kept(answer);
 	if (*report)
 		print_line("Report:", report);
 }
@@ -74,8 +87,10 @@ static void print_session(const char *session, const struct ws_message *answer)
 static void put_json(struct ws_text *out, const char *session, const struct ws_message *answer)
 {
 	static const char *const texts[] = {"state", "program", "capture", "report"},
-				 *const numbers[] = {"recorder", "target", "collections", "events",
-						     "lost",	 "age",	   "collecting"};
+				 *const numbers[] = {"recorder",   "target",	"collections",
+						     "events",	   "lost",	"age",
+						     "collecting", "snapshots", "kept_bytes",
+						     "kept"};
 
 	ws_put_json_comma(out);
 	ws_text_puts(out, "{");

@@ -160,6 +160,19 @@ static void cancel_collection(struct ws_commands *commands, const struct ws_mess
 	put_reply(answer, &reply);
 }
 
+static void take_snapshot(struct ws_commands *commands, const struct ws_message *message,
+			  struct ws_text *answer)
+{
+	struct ws_control_request request = {.kind = WS_CONTROL_SNAPSHOT,
+					     .output = ws_message_text(message, "output"),
+					     .overwrite = ws_message_flag(message, "overwrite")};
+	struct ws_control_reply reply;
+
+	ws_mailbox_request(commands->mailbox, &request, &reply);
+	if (put_reply(answer, &reply))
+		note_told(commands, reply.report);
+}
+
 static void shut_down(struct ws_commands *commands, const struct ws_message *message,
 		      struct ws_text *answer)
 {
@@ -194,6 +207,9 @@ static void put_status(struct ws_commands *commands, const struct ws_message *me
 	ws_put_json_int(answer, "collecting", (int64_t)(now - ws_or(status.began, now)));
 	ws_put_json_int(answer, "events", (int64_t)status.events);
 	ws_put_json_int(answer, "lost", (int64_t)status.lost);
+	ws_put_json_int(answer, "snapshots", status.snapshots);
+	ws_put_json_int(answer, "kept_bytes", (int64_t)status.kept_bytes);
+	ws_put_json_int(answer, "kept", (int64_t)status.kept_ns);
 	ws_put_json_string(answer, "report", status.report);
 }
 
@@ -201,11 +217,8 @@ static const struct {
 	const char *word;
 	void (*answer)(struct ws_commands *commands, const struct ws_message *message,
 		       struct ws_text *answer);
-} words[] = {{"start", start_collection},
-	     {"stop", stop_collection},
-	     {"cancel", cancel_collection},
-	     {"shutdown", shut_down},
-	     {"status", put_status}};
+} words[] = {{"start", start_collection}, {"stop", stop_collection}, {"cancel", cancel_collection},
+	     {"snapshot", take_snapshot}, {"shutdown", shut_down},   {"status", put_status}};
 
 void ws_commands_answer(void *ctx, const struct ws_message *message, struct ws_text *answer)
 {

@@ -27,7 +27,7 @@ void ws_machine_init(struct ws_machine *machine, const struct ws_plan *plan)
 static void add_action(struct ws_machine_answer *answer, enum ws_action_kind kind, uint64_t time)
 {
 	assert(answer->count < WS_MOST_ACTIONS);
-	answer->actions[answer->count++] = (struct ws_action){kind, time};
+	answer->actions[answer->count++] = (struct ws_action){.kind = kind, .time = time};
 }
 
 static bool has_ranges(const struct ws_machine *machine)
@@ -74,7 +74,7 @@ static void end(struct ws_machine *machine, struct ws_machine_answer *answer, ui
 {
 	time = ws_max(time, machine->began);
 	machine->cause = cause;
-	machine->collections++;
+	machine->collections += !machine->plan.flight.on; /* else it leaves no report */
 	add_action(answer, WS_ACTION_END, time);
 	add_action(answer, WS_ACTION_FINISH, time);
 }
@@ -165,9 +165,17 @@ static void start(struct ws_machine *machine, struct ws_machine_answer *answer,
 	arm(machine, answer, event->time);
 }
 
+static const char no_collections[] =
+	"a flight recorder goes on until its program ends: 'warpsight snapshot' writes what it "
+	"holds, 'warpsight shutdown' ends it";
+
 static void stop(struct ws_machine *machine, struct ws_machine_answer *answer,
 		 const struct ws_control_event *event)
 {
+	if (machine->plan.flight.on) {
+		answer->refused = no_collections;
+		return;
+	}
 	if (machine->state == WS_MACHINE_COLLECTING) {
 		end(machine, answer, event->time, WS_CAUSE_COMMAND);
 	} else if (machine->state != WS_MACHINE_ARMED) {
@@ -181,6 +189,10 @@ static void stop(struct ws_machine *machine, struct ws_machine_answer *answer,
 static void cancel(struct ws_machine *machine, struct ws_machine_answer *answer,
 		   const struct ws_control_event *event)
 {
+	if (machine->plan.flight.on) {
+		answer->refused = no_collections;
+		return;
+	}
 	if (machine->state == WS_MACHINE_COLLECTING) {
 		add_action(answer, WS_ACTION_END, ws_max(event->time, machine->began));
 		add_action(answer, WS_ACTION_DISCARD, event->time);
@@ -193,9 +205,48 @@ static void cancel(struct ws_machine *machine, struct ws_machine_answer *answer,
 	machine->state = WS_MACHINE_IDLE;
 }
 
+static void add_snapshot(struct ws_machine_answer *answer, uint64_t time, unsigned cause)
+{
+	add_action(answer, WS_ACTION_SNAPSHOT, time);
+	answer->actions[answer->count - 1].cause = cause;
+}
+
+/* What a snapshot by a trigger holds is in no other one by a trigger. */
+static bool may_trigger(const struct ws_machine *machine, uint64_t time)
+{
+	if (machine->triggered >= WS_SNAPSHOTS_BY_TRIGGERS)
+		return false;
+	return !machine->triggered || time >= machine->last_trigger + machine->plan.flight.keep;
+}
+
+static void take_snapshot(struct ws_machine *machine, struct ws_machine_answer *answer,
+			  const struct ws_control_event *event)
+{
+	if (!machine->plan.flight.on) {
+		answer->refused = "no flight recorder runs in this session: give "
+				  "--flight-recorder=TIME to 'warpsight profile' or 'launch'";
+		return;
+	}
+	if (machine->state != WS_MACHINE_COLLECTING) {
+		answer->refused = "nothing has been recorded yet, or no more is";
+		return;
+	}
+	if (event->cause >= WS_SNAPSHOT_TRIGGER) {
+		if (!may_trigger(machine, event->time)) {
+			machine->passed_over++;
+			return;
+		}
+		machine->triggered++;
+		machine->last_trigger = event->time;
+	}
+	add_snapshot(answer, event->time, event->cause);
+}
+
 static void end_session(struct ws_machine *machine, struct ws_machine_answer *answer,
 			const struct ws_control_event *event, enum ws_end_cause cause)
 {
+	if (machine->state == WS_MACHINE_COLLECTING && machine->plan.flight.on && event->failed)
+		add_snapshot(answer, event->time, WS_SNAPSHOT_DEATH);
 	if (machine->state == WS_MACHINE_COLLECTING)
 		end(machine, answer, event->time, cause);
 	if (cause == WS_CAUSE_COMMAND) {
@@ -245,6 +296,9 @@ struct ws_machine_answer ws_machine_post(struct ws_machine *machine, struct ws_c
 		break;
 	case WS_CONTROL_CANCEL:
 		cancel(machine, &answer, &event);
+		break;
+	case WS_CONTROL_SNAPSHOT:
+		take_snapshot(machine, &answer, &event);
 		break;
 	case WS_CONTROL_SHUTDOWN:
 		end_session(machine, &answer, &event, WS_CAUSE_COMMAND);

@@ -26,6 +26,7 @@ enum ws_event_kind {
 	WS_CONTROL_STOP,
 	WS_CONTROL_CANCEL,
 	WS_CONTROL_SHUTDOWN,
+	WS_CONTROL_SNAPSHOT, /* a flight recorder is to write what it holds */
 	WS_CONTROL_TARGET_ENDED,
 };
 
@@ -33,6 +34,9 @@ struct ws_control_event {
 	enum ws_event_kind kind;
 	uint64_t time;		    /* session ns: when it happened */
 	const struct ws_plan *plan; /* of START; NULL: the plan stays */
+	unsigned cause;		    /* of SNAPSHOT: enum ws_snapshot_cause, or a trigger's number
+				       behind the last */
+	bool failed;		    /* of TARGET_ENDED: by a signal or with a status other than 0 */
 };
 
 enum ws_action_kind {
@@ -42,6 +46,7 @@ enum ws_action_kind {
 	WS_ACTION_END,	    /* it ended at `time` */
 	WS_ACTION_FINISH,   /* its report is complete as soon as what was on its way has arrived */
 	WS_ACTION_DISCARD,  /* no report is wanted of it */
+	WS_ACTION_SNAPSHOT, /* write what the flight recorder holds, for `cause` */
 	WS_ACTION_KILL,	    /* send the target the signal of --kill */
 	WS_ACTION_SHUTDOWN, /* nothing more is awaited of this session */
 };
@@ -49,6 +54,7 @@ enum ws_action_kind {
 struct ws_action {
 	enum ws_action_kind kind;
 	uint64_t time;
+	unsigned cause;
 };
 
 /* Why a collection ended, for who waits for it. */
@@ -72,6 +78,10 @@ struct ws_machine {
 	uint32_t collections;	/* that have ended with a report, or will have one */
 	uint32_t ranges;	/* of the present plan that have ended */
 	enum ws_end_cause cause;
+	/* of a flight recorder: snapshots by triggers, the time of the last, and how often triggers
+	 * fired since then that made none */
+	uint32_t triggered, passed_over;
+	uint64_t last_trigger;
 };
 
 /* What an event has led to. `refused`: why nothing was done about a command, a sentence without its

@@ -15,13 +15,13 @@
 
 struct ws_mailbox;
 
-/* One of the user's commands: START, STOP, CANCEL or SHUTDOWN. */
+/* One of the user's commands: START, STOP, CANCEL, SNAPSHOT or SHUTDOWN. */
 struct ws_control_request {
 	enum ws_event_kind kind;
 	/* Of START; what is NULL stays as it is. They need live only until the reply. */
 	const struct ws_plan *plan;
 	const char *range, *domain; /* of a plan whose capture is NVTX */
-	const char *output;	    /* template of the report's name */
+	const char *output;	    /* template of the report's name; of SNAPSHOT too */
 	bool overwrite;
 	int signal; /* of SHUTDOWN: sent to the target; 0: none */
 };
@@ -29,8 +29,8 @@ struct ws_control_request {
 struct ws_control_reply {
 	bool done;
 	char message[1024];    /* why not; or, when done, a warning or "" */
-	char report[PATH_MAX]; /* of START: where it will be; of STOP and SHUTDOWN: where it is; ""
-				  for none */
+	char report[PATH_MAX]; /* of START: where it will be; of STOP, SNAPSHOT and SHUTDOWN: where
+				  it is; "" for none */
 };
 
 struct ws_control_status {
@@ -43,6 +43,8 @@ struct ws_control_status {
 	uint64_t began;	      /* of the running collection, 0 for none */
 	uint64_t events;      /* of the running or the last collection */
 	uint64_t lost;
+	uint32_t snapshots; /* of a flight recorder, which keeps the last so many bytes and ns */
+	uint64_t kept_bytes, kept_ns;
 	char report[PATH_MAX]; /* of the running or the last collection */
 };
 

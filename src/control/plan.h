@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "control/flight.h"
 
 /* What begins a collection. */
 enum ws_capture {
@@ -39,7 +40,8 @@ struct ws_plan {
 	uint32_t repeats;  /* collections after which REPEAT means STOP; 0: never */
 	uint64_t delay;	   /* ns from the target's start before anything begins */
 	uint64_t duration; /* ns that a collection lasts at most; 0: no limit */
-	bool kill;	  /* the end of the duration and of the session sends the target a signal */
+	bool kill; /* the end of the duration and of the session sends the target a signal */
+	struct ws_flight_plan flight;
 	bool interactive; /* after a collection the session waits for the next `start` */
 };
 

@@ -70,6 +70,9 @@ const char *ws_stream_string_bytes(struct ws_stream *stream, uint32_t handle, si
  * forgotten. */
 uint32_t ws_stream_text(struct ws_stream *stream, uint32_t number, bool last);
 
+/* Hold the passing texts that rows of this process may still refer to (ws_writer_hold_string). */
+void ws_nvtx_hold_strings(struct ws_proc *process, struct ws_writer *writer);
+
 /* Id in the report's dictionary of bytes that the converter made itself. */
 uint32_t ws_stream_intern(struct ws_stream *stream, const void *bytes, size_t len);
 

@@ -479,6 +479,27 @@ void ws_drain_open_events(struct ws_drain *drain)
 	drain->open_done = true;
 }
 
+static void hold_texts(const struct ws_ring_state *ring_state)
+{
+	for (uint32_t i = 0; i < ring_state->text_cap; i++)
+		if (ring_state->text_number[i])
+			ws_writer_hold_string(ring_state->stream.writer, ring_state->text_id[i]);
+}
+
+void ws_drain_hold_strings(struct ws_drain *drain)
+{
+	for (uint32_t i = 0; i < drain->slots_used; i++)
+		if (drain->slot[i])
+			hold_texts(drain->slot[i]);
+	for (struct ws_proc *process = drain->procs; process; process = process->next)
+		ws_nvtx_hold_strings(process, process->sink->writer);
+}
+
+void ws_drain_go_on(struct ws_drain *drain)
+{
+	drain->open_done = false;
+}
+
 void ws_drain_finish(struct ws_drain *drain)
 {
 	drain_round(drain, true);
@@ -664,7 +685,8 @@ void ws_convert_text(struct ws_stream *stream, const struct ws_rec *rec)
 		ring_state->piece_len = 0; /* the rest of that one found no memory */
 	if (ws_likely(!rec->small && !ring_state->piece_len)) {
 		keep_whole_text(ring_state, record->number,
-				ws_writer_string(stream->writer, record->bytes, record->len));
+				ws_writer_passing_string(stream->writer, record->bytes,
+							 record->len));
 		return;
 	}
 	if (ring_state->piece_len + record->len > PIECES_MOST) {
@@ -678,7 +700,8 @@ void ws_convert_text(struct ws_stream *stream, const struct ws_rec *rec)
 	if (rec->small)
 		return;
 	keep_whole_text(ring_state, record->number,
-			ws_writer_string(stream->writer, ring_state->piece, ring_state->piece_len));
+			ws_writer_passing_string(stream->writer, ring_state->piece,
+						 ring_state->piece_len));
 	ring_state->piece_len = 0;
 	if (ring_state->piece_cap > 1 << 20) {
 		free(ring_state->piece);

@@ -74,6 +74,10 @@ uint64_t ws_drain_round(struct ws_drain *drain);
 /* Write rows for the ranges and calls open in every ring, at the end of a collection. Call it after
  * a round. */
 void ws_drain_open_events(struct ws_drain *drain);
+/* They were written for a snapshot: what is open goes on. */
+void ws_drain_go_on(struct ws_drain *drain);
+/* Hold the passing strings whose ids are remembered here (ws_writer_hold_string). */
+void ws_drain_hold_strings(struct ws_drain *drain);
 
 /* Whether a live process has work on a GPU under way whose records are still to come. */
 bool ws_drain_awaits_gpu(const struct ws_drain *drain);

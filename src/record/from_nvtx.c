@@ -237,7 +237,8 @@ static void drop_bytes(struct ws_stream *stream, struct bytes *bytes)
 
 static uint32_t intern_bytes(struct ws_stream *stream, struct bytes *bytes)
 {
-	uint32_t id = bytes->len ? ws_stream_intern(stream, bytes->p, bytes->len) : 0;
+	uint32_t id =
+		bytes->len ? ws_writer_passing_string(stream->writer, bytes->p, bytes->len) : 0;
 
 	drop_bytes(stream, bytes);
 	return id;
@@ -475,10 +476,20 @@ void ws_convert_nvtx_window_end(struct ws_stream *stream)
 			continue;
 		row.flags |= WS_NVTX_LEFT_OPEN;
 		if (pending->binary.len)
-			row.binary =
-				ws_stream_intern(stream, pending->binary.p, pending->binary.len);
+			row.binary = ws_writer_passing_string(stream->writer, pending->binary.p,
+							      pending->binary.len);
 		*add_nvtx_row(stream) = row;
 	}
+}
+
+void ws_nvtx_hold_strings(struct ws_proc *process, struct ws_writer *writer)
+{
+	void **slot = ws_proc_slot(process, WS_SLOT_NVTX, free_nvtx_process);
+	const struct proc_state *ps = *slot;
+
+	for (size_t i = 0; ps && i < ps->n; i++)
+		if (ps->pendings[i].id)
+			ws_writer_hold_string(writer, ps->pendings[i].row.text);
 }
 
 /* ---- other events ---- */
@@ -621,7 +632,8 @@ void ws_convert_open(struct ws_stream *stream, const struct ws_open *shared)
 		row.payload_type = open.payload_type;
 		blob = find_blob(st, open.binary);
 		if (blob)
-			row.binary = ws_stream_intern(stream, blob->bytes.p, blob->bytes.len);
+			row.binary = ws_writer_passing_string(stream->writer, blob->bytes.p,
+							      blob->bytes.len);
 	}
 	if (ws_stream_wants(stream, row.start, UINT64_MAX))
 		*add_nvtx_row(stream) = row;
@@ -642,8 +654,9 @@ static void define_event(struct ws_stream *stream, const struct ws_rec_nvtx_defi
 		.category = type == WS_NVTX_CATEGORY ? (uint32_t)record->id : 0,
 	};
 
-	*add_nvtx_row(stream) = row;
-	ws_sink_keep_definition(stream->sink, &row);
+	/* A flight recorder drops rows, but not what they say. */
+	if (!ws_sink_keep_definition(stream->sink, &row) || !stream->sink->flight)
+		*add_nvtx_row(stream) = row;
 }
 
 static void define_thread(struct ws_stream *stream, const struct ws_rec_nvtx_define *record,

@@ -1043,6 +1043,12 @@ void ws_perf_rest(struct ws_perf *perf, uint64_t time)
 	perf->ran = perf->unsampled = 0;
 }
 
+void ws_perf_tell_open(struct ws_perf *perf, uint64_t time)
+{
+	if (perf && !perf->over && perf->from)
+		close_spans(perf, time, true);
+}
+
 void ws_perf_finish(struct ws_perf *perf, uint64_t now)
 {
 	if (!perf)

@@ -97,6 +97,9 @@ void ws_perf_end(struct ws_perf *perf, uint64_t time);
 /* The same where another collection may follow: what was lost is said, and who runs and what is
  * mapped is followed on. */
 void ws_perf_rest(struct ws_perf *perf, uint64_t time);
+/* Write what is under way at `time`, for a snapshot, in a process that has a copy of all this: the
+ * events themselves are left alone. */
+void ws_perf_tell_open(struct ws_perf *perf, uint64_t time);
 
 /* Read what has arrived. Call it after the drain's round, which began at `since` (session ns): all
  * processes that had registered by then are known. */

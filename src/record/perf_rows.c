@@ -225,7 +225,7 @@ static void traced(struct ws_perf *perf, struct ws_perf_thread *thread,
 
 	ws_trace_text(ev->format, record->sample.raw, record->sample.raw_size, &text);
 	row.name = ws_sink_string(sink, ev->name);
-	row.text = ws_writer_string(sink->writer, text.text, text.len);
+	row.text = ws_writer_passing_string(sink->writer, text.text, text.len);
 	ws_text_free(&text);
 	ws_writer_add(sink->writer, WS_TABLE_ftrace, &row);
 	sink->events++;

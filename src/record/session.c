@@ -420,6 +420,8 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 	session->options = options;
 	session->result = result;
 	ws_signals_install();
+	if (options->plan.flight.on)
+		ws_signals_await_snapshot();
 	session->starved.area = &session->area;
 	session->starved.status = &result->status;
 	ws_starved_watch(&session->starved);

@@ -4,6 +4,7 @@
  * session.c          begins and ends it, follows the target, runs the rounds
  * session_arena.c    the arena's settings, the hooks, the environment
  * session_collect.c  collections: performs what the machine of control/ decides
+ * session_flight.c   snapshots of a flight recorder
  * session_reports.c  reports: names, beginnings, ends
  */
 #ifndef WS_RECORD_SESSION_H
@@ -24,6 +25,17 @@
 #define WS_STACKS_A_SECOND 500 /* of calls of the OS runtime in a process */
 #define WS_LONG_WAIT_MS \
 	5 /* calls that last longer have backtraces of their own, so many a second */
+
+/* Of a flight recorder. */
+struct ws_session_flight {
+	uint64_t began;				  /* session ns */
+	uint64_t asked_at;			  /* of the snapshot in hand; 0: there is none */
+	const struct ws_control_request *request; /* of the command that asked for it; or NULL */
+	pid_t child;				  /* that writes it; 0: it does not run */
+	int answer;				  /* pipe from it: what went wrong */
+	unsigned number;			  /* of the last snapshot */
+	uint32_t written;
+};
 
 struct ws_session {
 	const struct ws_record_opts *options;
@@ -64,6 +76,7 @@ struct ws_session {
 	struct ws_control_reply reply; /* with this */
 	char *output;		       /* template of the reports' names; NULL: the default */
 	bool overwrite;
+	struct ws_session_flight flight;
 	char *last_report;	/* path of the last one that was finished; NULL: none */
 	uint64_t started_epoch; /* CLOCK_REALTIME seconds */
 	uint64_t started, collect_start, collect_end, last_clock_row, last_sync; /* session ns */
@@ -102,6 +115,24 @@ void ws_session_end_collecting(struct ws_session *session);
 /* How long the loop may sleep at most because of all this, ns. */
 uint64_t ws_session_patience(const struct ws_session *session);
 
+/* Whether what was on its way at settle_since has arrived. */
+bool ws_session_has_settled(struct ws_session *session);
+/* The command in hand cannot be performed: answer it so. */
+void ws_session_refuse(struct ws_session *session, const char *why);
+void ws_session_set_last_report(struct ws_session *session, const char *path);
+
+/* ---- session_flight.c ---- */
+
+/* Perform a part of WS_ACTION_SNAPSHOT; false while it must wait. */
+bool ws_session_take_snapshot(struct ws_session *session, const struct ws_action *action);
+/* The program has died: what is held becomes the reports, which the session then closes. */
+void ws_session_keep_last(struct ws_session *session);
+/* Wait for the snapshot that is being written. */
+void ws_session_await_snapshot(struct ws_session *session);
+void ws_session_fill_flight(const struct ws_session *session, struct ws_control_status *status);
+/* For struct ws_flight_opts. */
+void ws_session_hold_strings(void *session);
+
 /* ---- session_reports.c ---- */
 
 /* A sink for the processes whose reported variables are `env`; named, unless no report is wanted
@@ -134,6 +165,13 @@ void ws_session_discard_reports(struct ws_session *session);
 /* The end of the session: write and close what is open. 0, or -1 with a message when a report could
  * not be written to its end. Frees the sinks. */
 void ws_session_sum_up(struct ws_session *session);
+/* The path of a snapshot of the sink: as `request` (or NULL) says, else by number and cause. NULL
+ * with a message. */
+char *ws_session_name_snapshot(struct ws_session *session, const struct ws_sink *sink,
+			       const struct ws_control_request *request, unsigned number,
+			       const char *cause, struct ws_err *err);
+/* Close the reports that snapshots have become, without a word about them. Frees the sinks. */
+int ws_session_close_snapshots(struct ws_session *session, struct ws_err *err);
 int ws_session_close_reports(struct ws_session *session, struct ws_err *err);
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "base/choose.h"
 #include "base/mem.h"
@@ -43,7 +44,8 @@ static void begin_collecting(struct ws_session *session, uint64_t time)
 {
 	struct ws_err err;
 
-	if (ws_session_name_reports(session, false, &err))
+	session->flight.began = time;
+	if (!session->machine.plan.flight.on && ws_session_name_reports(session, false, &err))
 		ws_warn("%s: nothing is kept of this collection", err.msg);
 	set_collecting(session, true);
 	/* Hooks that began it said when. Else it is from now on that all of them see it. */
@@ -59,7 +61,8 @@ static void begin_collecting(struct ws_session *session, uint64_t time)
 	atomic_store(&session->area.arena->collect_to, 0);
 	ws_drain_collect(session->drain, time, 0);
 	ws_perf_begin(session->perf, time);
-	ws_session_begin_reports(session);
+	if (!session->machine.plan.flight.on)
+		ws_session_begin_reports(session);
 }
 
 static uint64_t read_ticks(const struct ws_session *session)
@@ -84,7 +87,7 @@ static void end_collecting(struct ws_session *session, uint64_t time)
 	session->settle_since = ws_read_raw_ns();
 }
 
-static bool has_settled(struct ws_session *session)
+bool ws_session_has_settled(struct ws_session *session)
 {
 	uint64_t now = ws_read_raw_ns(), passed = now - session->settle_since;
 
@@ -230,10 +233,12 @@ static bool perform(struct ws_session *session, const struct ws_action *action)
 		break;
 	case WS_ACTION_FINISH:
 	case WS_ACTION_DISCARD:
-		if (!has_settled(session))
+		if (!ws_session_has_settled(session))
 			return false;
 		finish(session, action->kind == WS_ACTION_DISCARD);
 		break;
+	case WS_ACTION_SNAPSHOT:
+		return ws_session_take_snapshot(session, action);
 	case WS_ACTION_KILL:
 		kill_target(session);
 		break;
@@ -363,6 +368,7 @@ static void publish_status(struct ws_session *session)
 		status.began = session->collect_start;
 	status.events = session->main->events;
 	status.lost = session->main->lost;
+	ws_session_fill_flight(session, &status);
 	snprintf(status.report, sizeof(status.report), "%s",
 		 ws_text_or(session->main->path, ws_text_or(session->last_report, "")));
 	ws_mailbox_publish(session->options->mailbox, &status);
@@ -381,13 +387,13 @@ static int prepare_start(struct ws_session *session, const struct ws_control_req
 	return ws_session_name_reports(session, true, err);
 }
 
-static void set_last_report(struct ws_session *session, const char *path)
+void ws_session_set_last_report(struct ws_session *session, const char *path)
 {
 	free(session->last_report);
 	session->last_report = path ? ws_strdup(path) : NULL;
 }
 
-static void refuse(struct ws_session *session, const char *why)
+void ws_session_refuse(struct ws_session *session, const char *why)
 {
 	session->reply.done = false;
 	snprintf(session->reply.message, sizeof(session->reply.message), "%s", why);
@@ -403,14 +409,16 @@ static void perform_command(struct ws_session *session, const struct ws_control_
 	const char *refused;
 
 	session->reply = (struct ws_control_reply){.done = true};
-	set_last_report(session, NULL);
+	ws_session_set_last_report(session, NULL);
 	if (request->kind == WS_CONTROL_START) {
 		if (prepare_start(session, request, &err)) {
-			refuse(session, err.msg);
+			ws_session_refuse(session, err.msg);
 			return;
 		}
-		set_last_report(session, session->main->path);
+		ws_session_set_last_report(session, session->main->path);
 	}
+	if (request->kind == WS_CONTROL_SNAPSHOT)
+		session->flight.request = request;
 	if (request->kind == WS_CONTROL_SHUTDOWN) {
 		session->kill_signal = request->signal;
 		session->machine.plan.kill = request->signal != 0;
@@ -418,8 +426,9 @@ static void perform_command(struct ws_session *session, const struct ws_control_
 	session->answer_later = true;
 	refused = post_event(session, event);
 	if (refused) {
-		set_last_report(session, NULL);
-		refuse(session, refused);
+		session->flight.request = NULL;
+		ws_session_set_last_report(session, NULL);
+		ws_session_refuse(session, refused);
 		return;
 	}
 	/* What was named for a collection that has not begun. */
@@ -436,26 +445,58 @@ static void follow_commands(struct ws_session *session)
 		perform_command(session, request);
 }
 
+static void follow_snapshot_signal(struct ws_session *session)
+{
+	struct ws_control_event event = {
+		.kind = WS_CONTROL_SNAPSHOT, .time = ws_read_raw_ns(), .cause = WS_SNAPSHOT_SIGNAL};
+	const char *refused;
+
+	if (session->action_count || !ws_signals_take_snapshot())
+		return;
+	refused = post_event(session, event);
+	if (refused)
+		ws_warn("no snapshot is written: %s", refused);
+}
+
 void ws_session_follow_control(struct ws_session *session)
 {
 	if (session->action_count)
 		perform_actions(session);
+	follow_snapshot_signal(session);
 	drop_ranges(session);
 	ws_session_post(session, WS_CONTROL_TIME);
 	follow_commands(session);
 	publish_status(session);
 }
 
+/* Whether the target ended by a signal that we did not send, or with a status other than 0. */
+static bool has_failed(const struct ws_session *session)
+{
+	siginfo_t info = {0};
+
+	if (!session->exited || session->killed || session->options->attach ||
+	    waitid(P_PID, (id_t)session->launch.pid, &info, WEXITED | WNOHANG | WNOWAIT))
+		return false;
+	return info.si_pid == session->launch.pid && info.si_status != 0;
+}
+
 void ws_session_end_collecting(struct ws_session *session)
 {
+	struct ws_control_event event = {.kind = WS_CONTROL_TARGET_ENDED,
+					 .time = ws_read_raw_ns(),
+					 .failed = has_failed(session)};
+	struct ws_machine_answer answer;
+
+	ws_session_await_snapshot(session);
 	if (session->action_count)
 		perform_actions(session);
 	if (session->collecting) {
 		set_collecting(session, false);
 		session->collect_end = ws_read_raw_ns();
 	}
-	ws_machine_post(&session->machine,
-			(struct ws_control_event){WS_CONTROL_TARGET_ENDED, ws_read_raw_ns(), NULL});
+	answer = ws_machine_post(&session->machine, event);
+	if (answer.count && answer.actions[0].kind == WS_ACTION_SNAPSHOT)
+		ws_session_keep_last(session);
 }
 
 uint64_t ws_session_patience(const struct ws_session *session)

@@ -120,16 +120,52 @@ char *ws_session_folder(struct ws_session *session)
 	return folder;
 }
 
-/* NAME.2.wsrep for the second report of a session, and so on. */
-static char *number_name(const char *path, unsigned number)
+static const char *find_extension(const char *path)
 {
 	const char *base = strrchr(path, '/'), *dot;
 
 	base = base ? base + 1 : path;
 	dot = strrchr(base, '.');
-	if (!dot || dot == base)
-		dot = base + strlen(base);
+	return dot && dot != base ? dot : base + strlen(base);
+}
+
+/* NAME.2.wsrep for the second report of a session, and so on. */
+static char *number_name(const char *path, unsigned number)
+{
+	const char *dot = find_extension(path);
+
 	return ws_format("%.*s.%u%s", (int)(dot - path), path, number, dot);
+}
+
+/* Before the extension: a number, unless it is 0, and a word. */
+static char *insert_words(const char *path, unsigned number, const char *word)
+{
+	const char *dot = find_extension(path);
+
+	if (!number)
+		return ws_format("%.*s.%s%s", (int)(dot - path), path, word, dot);
+	return ws_format("%.*s.%u.%s%s", (int)(dot - path), path, number, word, dot);
+}
+
+/* NAME.3.cause.wsrep; %n is the number where the name has it. */
+char *ws_session_name_snapshot(struct ws_session *session, const struct ws_sink *sink,
+			       const struct ws_control_request *request, unsigned number,
+			       const char *cause, struct ws_err *err)
+{
+	const char *name = ws_or(session->output, "flight");
+	struct name_lookup l = {sink->env, sink->env_len, session->env};
+	struct ws_name_context context = {.pid = session->launch.pid,
+					  .number = number,
+					  .variable = look_up_placeholder,
+					  .ctx = &l};
+	bool asked = request && request->output, counts = ws_name_counts(name);
+	char *path = ws_report_name(asked ? request->output : name, &context, err), *snapshot;
+
+	if (!path || asked)
+		return path;
+	snapshot = insert_words(path, counts ? 0 : number, cause);
+	free(path);
+	return snapshot;
 }
 
 /* ---- sinks ---- */
@@ -224,7 +260,11 @@ static struct ws_writer *create_named(struct ws_session *session, const char *en
 static struct ws_writer *create_unnamed(struct ws_session *session, struct ws_err *err)
 {
 	char *folder = ws_session_folder(session);
-	struct ws_writer_opts opts = {.folder = folder, .durable = session->options->sync > 0};
+	const struct ws_flight_plan *plan = &session->machine.plan.flight;
+	struct ws_flight_opts flight = {plan->keep, plan->bytes, ws_session_hold_strings, session};
+	struct ws_writer_opts opts = {.folder = folder,
+				      .flight = plan->on ? &flight : NULL,
+				      .durable = session->options->sync > 0};
 	struct ws_writer *writer = ws_writer_create(NULL, &opts, err);
 
 	free(folder);
@@ -244,7 +284,7 @@ static bool wants_name(const struct ws_session *session)
 {
 	if (session->main)
 		return session->main->path != NULL;
-	return session->machine.plan.capture != WS_CAPTURE_USER;
+	return session->machine.plan.capture != WS_CAPTURE_USER && !session->machine.plan.flight.on;
 }
 
 struct ws_sink *ws_session_create_sink(struct ws_session *session, const char *env, size_t env_len,
@@ -268,13 +308,14 @@ struct ws_sink *ws_session_create_sink(struct ws_session *session, const char *e
 	}
 	sink->key = expand_name(session, 1, env, env_len, err);
 	sink->number = path != NULL;
+	sink->flight = session->machine.plan.flight.on;
 	sink->keep_command_lines = session->options->keep_command_lines;
 	sink->next = session->sinks;
 	session->sinks = sink;
 	session->sink_count++;
 	ws_facts_write(sink, session->options, session->launch.pid, session->env);
 	ws_sink_clock(sink, &session->clock.readings[0]);
-	if (session->collecting)
+	if (session->collecting && !sink->flight)
 		write_collection(sink, session->collect_start, WS_NO_TIME);
 	return sink;
 }
@@ -544,6 +585,8 @@ void ws_session_finish_reports(struct ws_session *session)
 	/* What lasts first; then what is said of these reports alone. */
 	ws_code_tell_modules(session->code);
 	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next) {
+		if (!sink->path)
+			continue;
 		ws_code_symbolise(sink, session->options, session->started_epoch, session->code,
 				  false);
 		ws_sink_begin_own(sink);
@@ -624,6 +667,22 @@ int ws_session_close_reports(struct ws_session *session, struct ws_err *err)
 		}
 	}
 	return ret;
+}
+
+int ws_session_close_snapshots(struct ws_session *session, struct ws_err *err)
+{
+	int rc = 0;
+
+	while (session->sinks) {
+		struct ws_sink *sink = session->sinks;
+
+		session->sinks = sink->next;
+		say_left_out(sink);
+		count_unwritten(sink);
+		if (ws_sink_close(sink, err))
+			rc = -1;
+	}
+	return rc;
 }
 
 /* ---- meanwhile ---- */

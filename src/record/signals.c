@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "control/flight.h"
 
 static const int handled[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,  SIGUSR1,
 			      SIGUSR2, SIGALRM, SIGCHLD, SIGPIPE, SIGXFSZ};
@@ -14,6 +15,7 @@ static struct sigaction before[WS_COUNT(handled)];
 static bool installed;
 static _Atomic uint64_t pending; /* bits 1 << signal */
 static _Atomic int interrupts;
+static _Atomic bool snapshot, awaits_snapshot;
 
 static void handle_signal(int sig, siginfo_t *info, void *context)
 {
@@ -54,6 +56,28 @@ void ws_signals_restore(void)
 		return;
 	for (size_t i = 0; i < WS_COUNT(handled); i++)
 		sigaction(handled[i], &before[i], NULL);
+	if (awaits_snapshot)
+		signal(WS_SNAPSHOT_SIGNO, SIG_DFL);
+}
+
+static void note_snapshot(int sig)
+{
+	(void)sig;
+	atomic_store(&snapshot, true);
+}
+
+void ws_signals_await_snapshot(void)
+{
+	struct sigaction action = {.sa_handler = note_snapshot};
+
+	sigemptyset(&action.sa_mask);
+	sigaction(WS_SNAPSHOT_SIGNO, &action, NULL);
+	atomic_store(&awaits_snapshot, true);
+}
+
+bool ws_signals_take_snapshot(void)
+{
+	return atomic_exchange(&snapshot, false);
 }
 
 int ws_signals_pending(void)

@@ -14,6 +14,10 @@ void ws_signals_install(void);
 void ws_signals_restore(void);
 /* A signal to pass on to the target that has arrived since the last call; 0 for none. */
 int ws_signals_pending(void);
+/* From now on WS_SNAPSHOT_SIGNO, which is ignored by default, is noted. */
+void ws_signals_await_snapshot(void);
+/* Whether it has come since this was last asked. */
+bool ws_signals_take_snapshot(void);
 /* Interrupts from the terminal so far. */
 int ws_signals_interrupts(void);
 

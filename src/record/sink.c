@@ -88,12 +88,13 @@ void ws_sink_loss(struct ws_sink *sink, uint32_t thread, const char *kind, uint6
 	ws_writer_add(sink->writer, WS_TABLE_loss, &row);
 }
 
-void ws_sink_keep_definition(struct ws_sink *sink, const struct ws_row_nvtx *row)
+bool ws_sink_keep_definition(struct ws_sink *sink, const struct ws_row_nvtx *row)
 {
 	if (sink->definition_n >= DEFINITIONS_MOST)
-		return;
+		return false;
 	ws_grow(sink->definitions, sink->definition_cap, sink->definition_n + 1);
 	sink->definitions[sink->definition_n++] = *row;
+	return true;
 }
 
 void ws_sink_begin_own(struct ws_sink *sink)
@@ -129,6 +130,21 @@ void ws_sink_next_report(struct ws_sink *sink, char *path)
 		ws_writer_add(sink->writer, WS_TABLE_nvtx, &sink->definitions[i]);
 }
 
+void ws_sink_leave_flight(struct ws_sink *sink, char *path)
+{
+	free(sink->path);
+	sink->path = path;
+	sink->flight = false;
+	for (size_t i = 0; i < sink->definition_n; i++)
+		ws_writer_add(sink->writer, WS_TABLE_nvtx, &sink->definitions[i]);
+}
+
+void ws_sink_hold_strings(const struct ws_sink *sink)
+{
+	for (size_t i = 0; i < sink->definition_n; i++)
+		ws_writer_hold_string(sink->writer, sink->definitions[i].text);
+}
+
 void ws_sink_free(struct ws_sink *sink)
 {
 	forget_warnings(sink);
@@ -136,6 +152,7 @@ void ws_sink_free(struct ws_sink *sink)
 	free(sink->key);
 	free(sink->definitions);
 	ws_stackset_free(sink->stacks);
+	free(sink->next_path);
 	free(sink->path);
 	free(sink->said);
 	free(sink);

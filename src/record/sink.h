@@ -15,7 +15,8 @@
 
 struct ws_sink {
 	struct ws_sink *next;
-	char *path; /* NULL while no report is wanted (ws_writer_is_unnamed) */
+	char *next_path; /* of the snapshot of a flight recorder that is being written */
+	char *path;	 /* NULL while no report is wanted (ws_writer_is_unnamed) */
 	struct ws_writer *writer;
 	struct ws_stage *stage[WS_TABLE_COUNT];
 	struct ws_clock *clock;
@@ -38,6 +39,7 @@ struct ws_sink {
 	size_t env_len;
 	char *key;		/* what the template makes of them: the name of the first report */
 	unsigned number;	/* of the report among those of this sink, from 1 */
+	bool flight;		/* the writer is a flight recorder's */
 	bool own;		/* between ws_sink_begin_own and the next report */
 	size_t said_before_own; /* of `said`: what later reports have too */
 	uint32_t frames_named;	/* so many frames have been looked up */
@@ -56,13 +58,19 @@ bool ws_sink_diagnostic(struct ws_sink *sink, enum ws_severity severity, const c
 void ws_sink_clock(struct ws_sink *sink, const struct ws_reading *reading);
 void ws_sink_loss(struct ws_sink *sink, uint32_t thread, const char *kind, uint64_t events,
 		  const char *reason);
-/* A definition made through NVTX, which every later report is to have too. */
-void ws_sink_keep_definition(struct ws_sink *sink, const struct ws_row_nvtx *row);
+/* A definition made through NVTX, which every later report is to have too. False when there are too
+ * many. */
+bool ws_sink_keep_definition(struct ws_sink *sink, const struct ws_row_nvtx *row);
 /* What is written from here on is said of this report alone (ws_writer_begin_own). */
 void ws_sink_begin_own(struct ws_sink *sink);
 /* The writer has gone on to another report, with what lasts: add what else that is to have, and
  * begin its counts anew. `path` (owned by the sink from now on) is NULL while there is none. */
 void ws_sink_next_report(struct ws_sink *sink, char *path);
+/* A snapshot is being made of a flight recorder: the writer has left it, into the report `path`
+ * (owned by the sink from now on). */
+void ws_sink_leave_flight(struct ws_sink *sink, char *path);
+/* For struct ws_flight_opts: definitions are kept. */
+void ws_sink_hold_strings(const struct ws_sink *sink);
 /* Free what is not the writer. */
 void ws_sink_free(struct ws_sink *sink);
 /* Close the writer (its message on failure) and free. */

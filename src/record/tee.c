@@ -234,7 +234,7 @@ void ws_tee_collect(struct ws_tee *tee, struct ws_sink *sink)
 		struct ws_row_output row = {.start = piece->time, .stream = piece->stream};
 
 		next = piece->next;
-		row.bytes = ws_writer_string(sink->writer, piece->bytes, piece->len);
+		row.bytes = ws_writer_passing_string(sink->writer, piece->bytes, piece->len);
 		ws_writer_add(sink->writer, WS_TABLE_output, &row);
 		free(piece);
 	}

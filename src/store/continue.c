@@ -132,7 +132,7 @@ static int renumber_block(struct ws_writer *writer, int fd, const struct ws_inde
 }
 
 /* A block that someone has damaged meanwhile is left out; what referred to it is not known then. */
-static int copy_block(struct ws_writer *writer, int fd, const struct ws_index_entry *entry)
+int ws_writer_copy_block(struct ws_writer *writer, int fd, const struct ws_index_entry *entry)
 {
 	uint32_t table = entry->head.table, rows = entry->head.rows;
 	bool has_rows = entry->head.type == WS_BLOCK_ROWS;
@@ -146,10 +146,11 @@ static int copy_block(struct ws_writer *writer, int fd, const struct ws_index_en
 		return -1;
 	if (has_rows)
 		writer->written[table] += rows;
-	if (!has_rows || ws_lasting_tables[table]) {
+	/* of strings, `table` is their generation */
+	if (!has_rows || ws_lasting_tables[table])
 		ws_writer_mark_lasting(writer);
-		writer->lasting[table] += has_rows ? rows : 0;
-	}
+	if (has_rows && ws_lasting_tables[table])
+		writer->lasting[table] += rows;
 	return 0;
 }
 
@@ -158,7 +159,7 @@ static void copy_blocks(struct ws_writer *writer, const struct source *source)
 	for (size_t i = 0; i < source->count; i++) {
 		const struct ws_index_entry *entry = &source->index[source->blocks[i]];
 
-		if (copy_block(writer, source->fd, entry))
+		if (ws_writer_copy_block(writer, source->fd, entry))
 			break;
 	}
 }
@@ -194,7 +195,7 @@ static char *name_hidden_journal(const char *folder)
 			 __atomic_fetch_add(&count, 1, __ATOMIC_RELAXED));
 }
 
-static void start_file(struct ws_writer *writer, const char *path, int fd)
+void ws_writer_start_file(struct ws_writer *writer, const char *path, int fd)
 {
 	char *old = writer->path;
 
@@ -235,7 +236,7 @@ static void restart_journal(struct ws_writer *writer, const uint8_t uuid[16])
 static int fill_file(struct ws_writer *writer, const struct source *source, const char *path,
 		     int fd, const struct ws_file_header *header)
 {
-	start_file(writer, path, fd);
+	ws_writer_start_file(writer, path, fd);
 	memcpy(writer->journal.head->uuid, header->uuid, 16);
 	if (!ws_writer_open_segment(writer))
 		copy_blocks(writer, source);

@@ -309,6 +309,20 @@ bool ws_overview_encode(struct ws_overview *overview, struct ws_encoder *encoder
 	return true;
 }
 
+void ws_overview_renumber(struct ws_bytes *sums, const uint64_t dropped[WS_TABLE_COUNT])
+{
+	struct summary_head head;
+
+	for (size_t at = 0; at + sizeof(head) <= sums->len;) {
+		memcpy(&head, sums->bytes + at, sizeof(head));
+		head.first -= dropped[head.table];
+		memcpy(sums->bytes + at, &head, sizeof(head));
+		at += sizeof(head) +
+		      (size_t)head.groups * (sizeof(struct summary_group) +
+					     head.keys * sizeof(uint32_t) + WS_GROUP_BINS);
+	}
+}
+
 /* ---- reading ---- */
 
 /* No recording has more; a few bytes of a hostile file may unpack to gigabytes. */

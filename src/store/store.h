@@ -26,6 +26,20 @@
 
 struct ws_writer;
 
+/*
+ * A flight recorder: the writer keeps the last of what it is given in memory, and nothing else,
+ * until ws_writer_leave_flight makes a report of it. The rows of tables that last (WS_LASTS in
+ * tables.def) are kept but for those of processes that have ended before. All memory counts that
+ * grows with what is kept.
+ */
+struct ws_flight_opts {
+	uint64_t keep_ns, keep_bytes; /* the last so much, whichever is less */
+	/* Called before anything is dropped: calls ws_writer_hold_string for every id of a passing
+	 * string that will still be used. NULL: there is none. */
+	void (*hold)(void *ctx);
+	void *ctx;
+};
+
 struct ws_writer_opts {
 	bool overwrite;	     /* replace an existing report, once the new one stands (-f); else an
 				existing file is an error */
@@ -34,6 +48,7 @@ struct ws_writer_opts {
 	uint64_t segment_ns; /* longest time span of a segment; 0 for the default (10 s) */
 	bool durable;	     /* ws_writer_close has the disk hold the report before it returns */
 	const char *folder;  /* for a writer that has no report yet; NULL: the current one */
+	const struct ws_flight_opts *flight; /* of a writer without a path; NULL: none */
 	bool no_journal; /* open rows stay in memory: for what can be made again, such as an import
 			  */
 };
@@ -58,6 +73,13 @@ bool ws_report_is_taken(const char *path);
  * (len 0) has an id of its own. Bytes may hold NULs.
  */
 uint32_t ws_writer_string(struct ws_writer *writer, const void *bytes, size_t len);
+/*
+ * The same for a text that goes into rows of events and whose id nothing remembers for longer: a
+ * flight recorder drops it with them. Whoever keeps its id longer has to hold it.
+ */
+uint32_t ws_writer_passing_string(struct ws_writer *writer, const void *bytes, size_t len);
+/* For struct ws_flight_opts. */
+void ws_writer_hold_string(struct ws_writer *writer, uint32_t id);
 /* The next new string gets this id, or a higher one where that is taken: ids in between are empty
  * strings. For copies of reports. */
 void ws_writer_string_from(struct ws_writer *writer, uint32_t id);
@@ -141,6 +163,23 @@ bool ws_writer_is_unnamed(const struct ws_writer *writer);
 /* What is added from here to the end of the report is said of this report alone: its rows do not
  * go on, even those of tables that last. */
 void ws_writer_begin_own(struct ws_writer *writer);
+
+struct ws_flight_state {
+	uint64_t bytes;		/* of memory that what is kept takes */
+	uint64_t lasting_bytes; /* of these: of what is in every report */
+	uint64_t from;		/* session ns: everything since then is kept */
+};
+struct ws_flight_state ws_writer_flight_state(const struct ws_writer *writer);
+/*
+ * Write what a flight recorder keeps as a report at `path`. The writer goes on in that report as an
+ * ordinary one, without a journal. -1 with a message; when the file could not even be made, the
+ * writer is what it was.
+ */
+int ws_writer_leave_flight(struct ws_writer *writer, const char *path,
+			   const struct ws_writer_opts *opts, struct ws_err *err);
+/* A flight recorder forgets the rows that have been added since the last flush, but for those of
+ * tables that last: they were meant for a snapshot that another process makes. */
+void ws_writer_forget_staged(struct ws_writer *writer);
 
 /* Close and delete the report: for a run that never began. Of a writer that adds to a report, drop
  * the additions: the report stays as it was. */

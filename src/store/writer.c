@@ -30,6 +30,7 @@
 #include "base/cleanup.h"
 #include "base/ticks.h"
 #include "store/file.h"
+#include "store/flight.h"
 #include "store/writer.h"
 
 #define DEFAULT_BLOCK_ROWS 65536u
@@ -288,12 +289,31 @@ static void flush_overview(struct ws_writer *writer)
 		try_block(writer, true);
 }
 
+void ws_writer_flush_overview(struct ws_writer *writer)
+{
+	if (writer->overview.pending.len > PENDING_OVERVIEW)
+		flush_overview(writer);
+}
+
+static void flush_flight_stage(struct ws_writer *writer, enum ws_table table, uint32_t n)
+{
+	if (ws_lasting_tables[table])
+		ws_flight_keep_rows(writer, table, writer->base[table], n);
+	else
+		write_part(writer, table, writer->base[table], n, false);
+	empty_stage(writer, table);
+}
+
 static void flush_stage(struct ws_writer *writer, enum ws_table table)
 {
 	uint32_t n = ws_writer_count_staged(writer, table), lasting = 0;
 
 	if (!n)
 		return;
+	if (writer->flight) {
+		flush_flight_stage(writer, table, n);
+		return;
+	}
 	if (ws_lasting_tables[table])
 		lasting = writer->has_own ? writer->staged_before[table] : n;
 	write_part(writer, table, writer->base[table], lasting, true);
@@ -302,8 +322,7 @@ static void flush_stage(struct ws_writer *writer, enum ws_table table)
 		   n - lasting, false);
 	writer->staged_before[table] = 0;
 	empty_stage(writer, table);
-	if (writer->overview.pending.len > PENDING_OVERVIEW)
-		flush_overview(writer);
+	ws_writer_flush_overview(writer);
 }
 
 static void flush_all(struct ws_writer *writer)
@@ -405,6 +424,7 @@ void ws_writer_forget_litter(struct ws_writer *writer)
 static void free_writer(struct ws_writer *writer)
 {
 	ws_writer_forget_litter(writer);
+	ws_flight_free(writer);
 	close(writer->fd);
 	if (writer->replaces)
 		close(writer->replaces_fd);
@@ -469,6 +489,8 @@ struct ws_writer *ws_writer_create(const char *path, const struct ws_writer_opts
 		ws_writer_discard(writer);
 		return NULL;
 	}
+	if (opts && opts->flight)
+		ws_flight_begin(writer, opts->flight);
 	return writer;
 }
 
@@ -498,6 +520,8 @@ static uint32_t add_long_string(struct ws_writer *writer, const void *bytes, siz
 
 static uint32_t add_string(struct ws_writer *writer, const void *bytes, size_t len)
 {
+	if (writer->flight)
+		return ws_flight_add_string(writer, bytes, len);
 	if (writer->next_string > UINT32_MAX)
 		return 0;
 	if (len > PENDING_TEXT)
@@ -566,6 +590,10 @@ void ws_writer_commit(struct ws_writer *writer)
 {
 	struct ws_journal_head *head = writer->journal.head;
 
+	if (writer->flight) {
+		ws_flight_commit(writer);
+		return;
+	}
 	if (writer->end - writer->segment_start > SEGMENT_BYTES ||
 	    ws_read_raw_ns() - writer->segment_opened > writer->segment_ns) {
 		flush_all(writer);
@@ -619,6 +647,13 @@ void ws_writer_flush(struct ws_writer *writer)
 {
 	flush_all(writer);
 	flush_strings(writer, false);
+}
+
+void ws_writer_forget_staged(struct ws_writer *writer)
+{
+	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
+		if (!ws_lasting_tables[t])
+			empty_stage(writer, (enum ws_table)t);
 }
 
 /* The file, and its name in the folder. */

@@ -50,6 +50,8 @@ struct ws_writer {
 	size_t lasting_n, lasting_cap;
 	bool has_own;				/* see ws_writer_begin_own */
 	uint32_t staged_before[WS_TABLE_COUNT]; /* rows of each stage from before that */
+
+	struct ws_flight *flight; /* flight.c; NULL for writers of whole reports */
 };
 
 /* Fill in the header of a new report, with an identity of its own. */
@@ -71,6 +73,13 @@ int ws_writer_write_strings(struct ws_writer *writer);
 /* Write what is pending of sums, the index and the trailer, and give back what was allocated ahead.
  */
 void ws_writer_finish_file(struct ws_writer *writer);
+/* Go on in the empty file `fd` behind its header; `path` NULL: one without a name. */
+void ws_writer_start_file(struct ws_writer *writer, const char *path, int fd);
+/* Copy a block of another file, with new numbers. A damaged one is left out and counted as lost. -1
+ * when the writer has failed. */
+int ws_writer_copy_block(struct ws_writer *writer, int fd, const struct ws_index_entry *entry);
+/* Write what is pending of sums, if that is much. */
+void ws_writer_flush_overview(struct ws_writer *writer);
 /* Create a file without a name, in `folder` or in memory. The descriptor, or -1 with errno. */
 int ws_writer_create_unnamed(const char *folder, const struct ws_file_header *header);
 /* List the report and its journal as what is to be removed when the program has to end early. */

@@ -19,8 +19,9 @@
 
 /*
  * Events and actions in short, as they follow each other. Events: L launch, t time, ( range begins,
- * ) range ends, s start, x stop, c cancel, q shutdown, e target ends; each is followed by its time.
- * Actions: A arm, D disarm, B begin, E end, F finish, X discard, K kill, Q shutdown; ! refused.
+ * ) range ends, s start, x stop, c cancel, n snapshot, N snapshot by a trigger, q shutdown, e
+ * target ends, d target dies; each is followed by its time. Actions: A arm, D disarm, B begin, E
+ * end, F finish, X discard, S snapshot, K kill, Q shutdown; ! refused.
  */
 static const struct sequence {
 	const char *what;
@@ -99,6 +100,19 @@ static const struct sequence {
 	 {.capture = WS_CAPTURE_NVTX, .range_end = WS_RANGE_END_STOP, .interactive = true},
 	 "L0 (1 )2 s3 (4 )5 s6 c7 (8",
 	 "A0 | B1 | E2F2D2 | A3 | B4 | E5F5D5 | A6 | D7 |"},
+	{"a flight recorder",
+	 {.flight = {.on = true, .keep = 10}},
+	 "n0 L0 n3 n4 x5 c6 s7 N8 N9 n10 N17 N18 e20",
+	 "! | B0 | S3 | S4 | ! | ! | ! | S8 | | S10 | | S18 | E20F20"},
+	{"a flight recorder whose program dies",
+	 {.flight = {.on = true, .keep = 10}},
+	 "L0 N3 d4 n5",
+	 "B0 | S3 | S4E4F4 | !"},
+	{"a flight recorder that is shut down",
+	 {.flight = {.on = true, .keep = 10}, .kill = true},
+	 "L0 q4 d5",
+	 "B0 | E4F4K4Q4 |"},
+	{"a snapshot where there is no flight recorder", {0}, "L0 n3 N4 d5", "B0 | ! | ! | E5F5"},
 	{"stop in profile, and again",
 	 {.duration = 9},
 	 "L0 x3 s4 t13 s14",
@@ -107,13 +121,16 @@ static const struct sequence {
 
 static struct ws_control_event read_event(const char **at)
 {
-	static const char letters[] = "Lt()sxcqe";
+	static const char letters[] = "Lt()sxcqenNd";
 	static const enum ws_event_kind kinds[] = {
 		WS_CONTROL_LAUNCH,    WS_CONTROL_TIME,	   WS_CONTROL_RANGE_BEGIN,
 		WS_CONTROL_RANGE_END, WS_CONTROL_START,	   WS_CONTROL_STOP,
 		WS_CONTROL_CANCEL,    WS_CONTROL_SHUTDOWN, WS_CONTROL_TARGET_ENDED,
+		WS_CONTROL_SNAPSHOT,  WS_CONTROL_SNAPSHOT, WS_CONTROL_TARGET_ENDED,
 	};
-	struct ws_control_event event = {kinds[strchr(letters, **at) - letters], 0, NULL};
+	struct ws_control_event event = {.kind = kinds[strchr(letters, **at) - letters],
+					 .cause = **at == 'N' ? WS_SNAPSHOT_TRIGGER : 0,
+					 .failed = **at == 'd'};
 
 	for (++*at; **at >= '0' && **at <= '9'; ++*at)
 		event.time = event.time * 10 + (uint64_t)(**at - '0');
@@ -129,7 +146,7 @@ static void write_answer(char *text, size_t size, const struct ws_machine_answer
 		n += (size_t)snprintf(text + n, size - n, "!");
 	for (unsigned i = 0; i < answer->count; i++)
 		n += (size_t)snprintf(text + n, size - n, "%c%d",
-				      "ADBEFXKQ"[answer->actions[i].kind],
+				      "ADBEFXSKQ"[answer->actions[i].kind],
 				      (int)answer -> actions[i].time);
 }
 
@@ -170,7 +187,7 @@ static void check_sequences(void **state)
 struct watch {
 	bool collecting, ended, armed, shut; /* ended: FINISH or DISCARD must follow */
 	uint64_t began, last;
-	unsigned kills;
+	unsigned kills, snapshots;
 };
 
 static void watch_action(struct watch *watch, const struct ws_action *action)
@@ -200,6 +217,10 @@ static void watch_action(struct watch *watch, const struct ws_action *action)
 		assert_true(watch->ended);
 		watch->ended = false;
 		break;
+	case WS_ACTION_SNAPSHOT:
+		assert_true(watch->collecting);
+		watch->snapshots++;
+		break;
 	case WS_ACTION_KILL:
 		assert_false(watch->collecting || watch->ended);
 		watch->kills++;
@@ -220,6 +241,9 @@ static void check_state(const struct ws_machine *machine, const struct watch *wa
 			    machine->state == WS_MACHINE_COLLECTING);
 	if (watch->shut)
 		assert_int_equal(machine->state, WS_MACHINE_OVER);
+	if (!machine->plan.flight.on)
+		assert_int_equal(watch->snapshots, 0);
+	assert_true(machine->triggered <= WS_SNAPSHOTS_BY_TRIGGERS);
 	if (!machine->plan.kill)
 		assert_int_equal(watch->kills, 0);
 	(void)now;
@@ -235,6 +259,10 @@ static void random_plan(uint64_t *random, struct ws_plan *plan)
 		.duration = random_star(random) % 3 ? 0 : 1 + random_star(random) % 9,
 		.kill = random_star(random) % 2,
 		.interactive = random_star(random) % 2};
+	if (random_star(random) % 4 == 0)
+		*plan = (struct ws_plan){.kill = plan->kill,
+					 .interactive = plan->interactive,
+					 .flight = {.on = true, .keep = random_star(random) % 4}};
 }
 
 static void check_random(void **state)
@@ -254,7 +282,9 @@ static void check_random(void **state)
 			struct ws_control_event event = {
 				.kind = (enum ws_event_kind)(random_star(&random) %
 							     (WS_CONTROL_TARGET_ENDED + 1)),
-				.time = now += random_star(&random) % 4};
+				.time = now += random_star(&random) % 4,
+				.cause = (unsigned)(random_star(&random) % 6),
+				.failed = random_star(&random) % 2};
 			struct ws_machine_answer answer;
 			enum ws_machine_state before = machine.state;
 
@@ -265,6 +295,7 @@ static void check_random(void **state)
 				random_plan(&random, &other);
 				other.interactive = plan.interactive;
 				other.kill = plan.kill;
+				other.flight.on = false;
 				event.plan = &other;
 			}
 			answer = ws_machine_post(&machine, event);
@@ -323,12 +354,41 @@ static void read_words(void **state)
 				 -1);
 }
 
+static void read_flight(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t keep, bytes;
+	} good[] = {{"30s", 30, 256},	  {"5m", 300, 256},	    {"2min,64M", 120, 64},
+		    {"1.5s,1G", 1, 1024}, {"24h,16MiB", 86400, 16}, {"1000ms,512mb", 1, 512}};
+	static const char *const bad[] = {"",	       "30",	"s",	 "30s,",   "30s,256",
+					  "0.5s",      "25h",	"-1s",	 "30s,8M", "30s256M",
+					  "1s,2000G",  "1e3s",	"0x10s", "30 s",   "nan s",
+					  "30s,256M,", "1..2s", "infs",	 "30sec"};
+	struct ws_flight_plan plan;
+	struct ws_err err;
+
+	(void)state;
+	for (size_t i = 0; i < WS_COUNT(good); i++) {
+		assert_int_equal(ws_flight_read(good[i].text, &plan, &err), 0);
+		assert_true(plan.on);
+		assert_int_equal(plan.keep / 1000000000, good[i].keep);
+		assert_int_equal(plan.bytes >> 20, good[i].bytes);
+	}
+	for (size_t i = 0; i < WS_COUNT(bad); i++) {
+		if (!ws_flight_read(bad[i], &plan, &err))
+			fail_msg("'%s' was accepted", bad[i]);
+		assert_non_null(strstr(err.msg, "--flight-recorder"));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(check_sequences),
 		cmocka_unit_test(check_random),
 		cmocka_unit_test(read_words),
+		cmocka_unit_test(read_flight),
 	};
 
 	return cmocka_run_group_tests_name("control-machine", tests, NULL, NULL);

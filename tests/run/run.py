@@ -16,6 +16,7 @@ import golden  # noqa: E402,F401
 import test_attach  # noqa: E402,F401
 import test_capture  # noqa: E402,F401
 import test_exact  # noqa: E402,F401
+import test_flight  # noqa: E402,F401
 import test_faults  # noqa: E402,F401
 import test_hostile  # noqa: E402,F401
 import test_jobs  # noqa: E402,F401
