@@ -10,6 +10,8 @@
 #include "analyze/model.h"
 #include "analyze/parallel.h"
 #include "analyze/path.h"
+#include "analyze/phases.h"
+#include "analyze/slow_steps.h"
 #include "analyze/usage.h"
 
 /* One GPU's time within the window; the parts add up to the window. Idle time is what neither a
@@ -33,6 +35,8 @@ struct ws_analysis {
 	struct ws_facts facts;
 	struct ws_usage usage;
 	struct ws_parallel parallel;
+	struct ws_phases phases;
+	struct ws_slow_steps slow;
 	uint64_t window; /* ns */
 	/* What findings are measured by: the window without the time in which threads on the path
 	 * waited for a core that other programs had. */

@@ -113,21 +113,6 @@ uint64_t ws_build_next_cut(const struct ws_graph_build *build, uint32_t thread, 
 
 /* ---- GPU work ---- */
 
-size_t ws_find_op_after(const struct ws_work_gpu *gpu, uint64_t at)
-{
-	size_t low = 0, high = gpu->count;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (gpu->op[middle].start <= at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 uint64_t ws_find_launch_time(const struct ws_model *model, uint32_t call, uint64_t began)
 {
 	uint64_t start = model->calls.rows.col[ws_cuda_api_start][call],
@@ -440,8 +425,8 @@ static size_t estimate_nodes(const struct ws_model *model, uint64_t to)
 			      ws_lower_bound(start + thread->first_call, calls, model->from));
 	}
 	for (size_t gpu = 0; gpu < model->work.gpus; gpu++)
-		count += ws_find_op_after(&model->work.gpu[gpu], to) -
-			 ws_find_op_after(&model->work.gpu[gpu], model->from);
+		count += ws_model_find_op_after(&model->work.gpu[gpu], to) -
+			 ws_model_find_op_after(&model->work.gpu[gpu], model->from);
 	return count;
 }
 

@@ -42,8 +42,6 @@ uint64_t ws_build_next_cut(const struct ws_graph_build *build, uint32_t thread, 
 			   uint64_t until);
 /* All nodes of a thread within the part. */
 void ws_build_thread(struct ws_graph_build *build, uint32_t thread);
-/* The first piece of work that begins after `at`. */
-size_t ws_find_op_after(const struct ws_work_gpu *gpu, uint64_t at);
 /* When a call had handed its work over that began at `began`: the call's return, or that moment. */
 uint64_t ws_find_launch_time(const struct ws_model *model, uint32_t call, uint64_t began);
 

@@ -163,7 +163,7 @@ static bool find_own_work(const struct thread_build *thread, uint32_t call, uint
 
 	for (size_t gpu = 0; gpu < model->work.gpus; gpu++) {
 		const struct ws_work_gpu *work = &model->work.gpu[gpu];
-		size_t first = ws_find_op_after(work, start);
+		size_t first = ws_model_find_op_after(work, start);
 
 		for (size_t i = first;
 		     i < work->count && i < first + MOST_TRIES && work->op[i].start < end; i++)

@@ -502,6 +502,21 @@ uint32_t ws_model_find_call(const struct ws_model *model, uint32_t id, uint64_t 
 	return WS_NO_CALL;
 }
 
+size_t ws_model_find_op_after(const struct ws_work_gpu *gpu, uint64_t at)
+{
+	size_t low = 0, high = gpu->count;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (gpu->op[middle].start <= at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 size_t ws_model_count_steps(const struct ws_model *model)
 {
 	if (model->step_source == WS_STEPS_NONE)

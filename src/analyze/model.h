@@ -84,6 +84,8 @@ const struct ws_model_state *ws_model_find_state(const struct ws_model *model, u
 /* The call of CUDA that a thread was in just before a moment: its row in `calls`, the innermost, or
  * WS_NO_CALL. */
 uint32_t ws_model_find_call(const struct ws_model *model, uint32_t thread, uint64_t at);
+/* The first piece of work that begins after `at`: its number, or gpu->count. */
+size_t ws_model_find_op_after(const struct ws_work_gpu *gpu, uint64_t at);
 /* How many steps count; at least 1: a run without steps is one. */
 size_t ws_model_count_steps(const struct ws_model *model);
 

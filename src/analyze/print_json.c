@@ -23,6 +23,29 @@ static void put_string_or_null(struct ws_text *out, const char *key, const char 
 	ws_text_puts(out, "null");
 }
 
+static void put_slow_steps(const struct ws_analysis *analysis, struct ws_text *out)
+{
+	const struct ws_slow_steps *slow = &analysis->slow;
+
+	ws_put_json_int(out, "slow_count", (int64_t)slow->count);
+	ws_put_json_key(out, "slow");
+	ws_text_puts(out, "[");
+	for (size_t i = 0; i < slow->shown; i++) {
+		const struct ws_slow_step *step = &slow->steps[i];
+
+		ws_put_json_comma(out);
+		ws_text_puts(out, "{");
+		ws_put_json_int(out, "step", analysis->model->steps.steps[step->step].number);
+		ws_put_json_int(out, "ns", (int64_t)step->ns);
+		put_string_or_null(out, "more_of", step->more ? ws_name_cause(step->cause) : NULL);
+		ws_put_json_int(out, "more_ns", (int64_t)step->more);
+		ws_put_json_string(out, "what",
+				   ws_report_string(analysis->model->report, step->name, NULL));
+		ws_text_puts(out, "}");
+	}
+	ws_text_puts(out, "]");
+}
+
 static void put_steps(const struct ws_analysis *analysis, struct ws_text *out)
 {
 	static const char *const sources[] = {[WS_STEPS_NONE] = "none",
@@ -42,7 +65,36 @@ static void put_steps(const struct ws_analysis *analysis, struct ws_text *out)
 
 		ws_text_printf(out, "%s%" PRIu64, i ? "," : "", step->end - step->start);
 	}
-	ws_text_puts(out, "]}");
+	ws_text_puts(out, "]");
+	put_slow_steps(analysis, out);
+	ws_text_puts(out, "}");
+}
+
+static void put_phases(const struct ws_analysis *analysis, struct ws_text *out)
+{
+	const struct ws_phases *phases = &analysis->phases;
+
+	ws_put_json_key(out, "phases");
+	if (!phases->known) {
+		ws_text_puts(out, "null");
+		return;
+	}
+	ws_text_puts(out, "{");
+	ws_put_json_string(out, "source", phases->marked ? "marked" : "evidence");
+	ws_put_json_int(out, "steps", (int64_t)phases->steps);
+	ws_put_json_int(out, "total_ns", (int64_t)phases->total);
+	ws_put_json_key(out, "ns");
+	ws_text_puts(out, "{");
+	for (int phase = 0; phase < WS_PHASES; phase++)
+		ws_put_json_int(out, ws_name_phase((enum ws_phase)phase),
+				(int64_t)phases->ns[phase]);
+	ws_text_puts(out, "}");
+	ws_put_json_key(out, "gpu_work_ns");
+	ws_text_puts(out, "{");
+	for (int phase = 0; phase < WS_PHASES; phase++)
+		ws_put_json_int(out, ws_name_phase((enum ws_phase)phase),
+				(int64_t)phases->gpu_ns[phase]);
+	ws_text_puts(out, "}}");
 }
 
 static void put_causes(const struct ws_breakdown *breakdown, struct ws_text *out, const char *key)
@@ -201,6 +253,7 @@ void ws_print_analysis_json(const struct ws_analysis_view *view)
 	ws_put_json_string(&out, "report", view->path);
 	ws_put_json_int(&out, "window_ns", (int64_t)view->analysis->window);
 	put_steps(view->analysis, &out);
+	put_phases(view->analysis, &out);
 	put_causes(&view->analysis->breakdown, &out, "critical_path_by_cause_ns");
 	put_path_rows(view->analysis, &out);
 	put_gpus(view->analysis, &out);

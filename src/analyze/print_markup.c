@@ -62,6 +62,41 @@ static void print_markdown_finding(const struct ws_analysis_view *view,
 	fprintf(view->file, "\n");
 }
 
+static void print_markdown_phases(const struct ws_analysis_view *view)
+{
+	const struct ws_phases *phases = &view->analysis->phases;
+
+	if (!phases->known)
+		return;
+	fprintf(view->file,
+		"\n| Share | ms a step | GPU work, ms | Phase |\n|---:|---:|---:|---|\n");
+	for (int phase = 0; phase < WS_PHASES; phase++)
+		if (phases->ns[phase])
+			fprintf(view->file, "| %.1f %% | %.3f | %.3f | %s |\n",
+				100 * (double)phases->ns[phase] / (double)phases->total,
+				(double)phases->ns[phase] / 1e6 / (double)phases->steps,
+				(double)phases->gpu_ns[phase] / 1e6 / (double)phases->steps,
+				ws_name_phase((enum ws_phase)phase));
+}
+
+static void print_html_phases(const struct ws_analysis_view *view)
+{
+	const struct ws_phases *phases = &view->analysis->phases;
+
+	if (!phases->known)
+		return;
+	fprintf(view->file, "<h2>Phases of a step, with the GPU work launched in them</h2>\n"
+			    "<table>\n");
+	for (int phase = 0; phase < WS_PHASES; phase++)
+		if (phases->ns[phase])
+			fprintf(view->file, "<tr><td>%.1f %%<td>%.3f ms<td>%.3f ms<td>%s\n",
+				100 * (double)phases->ns[phase] / (double)phases->total,
+				(double)phases->ns[phase] / 1e6 / (double)phases->steps,
+				(double)phases->gpu_ns[phase] / 1e6 / (double)phases->steps,
+				ws_name_phase((enum ws_phase)phase));
+	fprintf(view->file, "</table>\n");
+}
+
 /* The answers to --what-if, one a line with `begin` before it and `end` behind it. */
 static void print_what_ifs(const struct ws_analysis_view *view, bool markdown, const char *begin,
 			   const char *end)
@@ -93,6 +128,7 @@ void ws_print_analysis_markdown(const struct ws_analysis_view *view)
 		if (analysis->breakdown.by_cause[cause])
 			print_markdown_row(view, analysis->breakdown.by_cause[cause],
 					   ws_name_cause((enum ws_cause)cause));
+	print_markdown_phases(view);
 	if (view->what_if_count)
 		fprintf(view->file, "\n## What if\n\n");
 	print_what_ifs(view, true, "- ", "\n");
@@ -130,6 +166,7 @@ void ws_print_analysis_html(const struct ws_analysis_view *view)
 				as_ms(analysis, analysis->breakdown.by_cause[cause]),
 				choose_unit(analysis), ws_name_cause((enum ws_cause)cause));
 	fprintf(view->file, "</table>\n");
+	print_html_phases(view);
 	if (view->what_if_count)
 		fprintf(view->file, "<h2>What if</h2>\n");
 	print_what_ifs(view, false, "<p>", "</p>\n");

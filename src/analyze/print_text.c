@@ -40,6 +40,48 @@ static void print_steps(const struct ws_analysis *analysis, FILE *file)
 	free(lengths);
 }
 
+static void print_slow_steps(const struct ws_analysis *analysis, FILE *file)
+{
+	const struct ws_slow_steps *slow = &analysis->slow;
+
+	for (size_t i = 0; i < slow->shown; i++) {
+		const struct ws_slow_step *step = &slow->steps[i];
+
+		fprintf(file, "  slow: step %u took %.3f ms",
+			analysis->model->steps.steps[step->step].number, as_ms(step->ns));
+		if (step->more)
+			fprintf(file, ", %.3f ms more of it %s", as_ms(step->more),
+				ws_name_cause(step->cause));
+		if (step->more && step->name)
+			fprintf(file, " (%s)",
+				ws_report_string(analysis->model->report, step->name, NULL));
+		fprintf(file, "\n");
+	}
+	if (slow->count > slow->shown)
+		fprintf(file, "  and %zu more that took over %.1f times the median\n",
+			slow->count - slow->shown, WS_SLOW_STEP);
+}
+
+static void print_phases(const struct ws_analysis *analysis, FILE *file)
+{
+	const struct ws_phases *phases = &analysis->phases;
+
+	if (!phases->known)
+		return;
+	fprintf(file, "\nPhases of a step (%s",
+		phases->marked ? "as marked" : "by what the CPU launched and loaded");
+	if (phases->steps < analysis->steps)
+		fprintf(file, "; of the first %zu steps", phases->steps);
+	fprintf(file, "), and the GPU work launched in them:\n");
+	for (int phase = 0; phase < WS_PHASES; phase++)
+		if (phases->ns[phase])
+			fprintf(file, "  %5.1f %% %12.3f ms %12.3f ms  %s\n",
+				100 * (double)phases->ns[phase] / (double)phases->total,
+				as_ms(phases->ns[phase]) / (double)phases->steps,
+				as_ms(phases->gpu_ns[phase]) / (double)phases->steps,
+				ws_name_phase((enum ws_phase)phase));
+}
+
 static void print_share(const struct ws_analysis *analysis, uint64_t ns, const char *name,
 			FILE *file)
 {
@@ -179,6 +221,8 @@ void ws_print_analysis_text(const struct ws_analysis_view *view)
 		return;
 	}
 	print_steps(analysis, view->file);
+	print_slow_steps(analysis, view->file);
+	print_phases(analysis, view->file);
 	fprintf(view->file, "\nWhat made it take that long (the critical path)%s:\n", unit);
 	print_causes(analysis, &analysis->breakdown, "", view->file);
 	print_rows(analysis, &analysis->breakdown, view->file);

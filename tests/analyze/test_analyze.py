@@ -171,6 +171,7 @@ class Trace:
 
     def __init__(self):
         self.events, self.now, self.gpu, self.correlation = [], 1000.0, 1000.0, 0
+        self.thread = 10
 
     def span(self, name, cat, ts, dur, pid, tid, **args):
         self.events.append(
@@ -189,7 +190,9 @@ class Trace:
     def launch(self, name, gpu_us, call="cudaLaunchKernel", call_us=5, cat="kernel", stream=7, **a):
         """A call, and the work that it launches behind what is there."""
         self.correlation += 1
-        self.span(call, "cuda_runtime", self.now, call_us, 10, 10, correlation=self.correlation)
+        self.span(
+            call, "cuda_runtime", self.now, call_us, 10, self.thread, correlation=self.correlation
+        )
         self.now += call_us
         start = max(self.gpu, self.now + 2)
         self.gpu = start + gpu_us
@@ -388,6 +391,109 @@ def steps_that_are_not_marked_are_found_by_their_kernels():
     same(report["steps"]["source"], "repeated")
     if not 8 <= report["steps"]["count"] + report["steps"]["warm_up"] <= 12:
         raise AssertionError(report["steps"])
+
+
+# ---- phases and slow steps ----
+
+
+def check_phases(path, source, expected):
+    """Microseconds a step of each phase, which add up to the window."""
+    report = analyze(path)
+    phases = report["phases"]
+    same(phases["source"], source)
+    same(sum(phases["ns"].values()), report["window_ns"], "phases add up")
+    same(phases["total_ns"], report["window_ns"], "total of the phases")
+    for name, us in expected.items():
+        near(phases["ns"][name] / 1e3 / phases["steps"], us, name)
+    return phases
+
+
+@test
+def phases_that_are_marked_are_found():
+    t = Trace()
+
+    def part(name, us, kernel):
+        start = t.now
+        t.launch(kernel, 50)
+        t.compute(us - 5)
+        t.span(name, "user_annotation", start, us, 10, 10)
+
+    def step():
+        t.compute(100)  # marked by nothing
+        part("load_batch", 200, "Memcpy")
+        part("forward", 300, "gemm")
+        start = t.now
+        part("all_reduce", 50, "ncclKernel")
+        t.compute(350)
+        t.span("backward", "user_annotation", start, 400, 10, 10)
+        part("Optimizer.step#Adam.step", 150, "other")
+
+    path = t.steps(10, step).write("marked.json")
+    found = check_phases(
+        path,
+        "marked",
+        {
+            "data": 200,
+            "forward": 300,
+            "backward": 350,
+            "communication": 50,
+            "optimiser": 150,
+            "other": 100,
+        },
+    )
+    same(
+        {name: ns // found["steps"] for name, ns in found["gpu_work_ns"].items() if ns},
+        {n: 50000 for n in ("data", "forward", "communication", "optimiser")},
+    )
+
+
+@test
+def phases_are_found_where_nothing_is_marked():
+    t = Trace()
+
+    def launches(count, kernel, thread=10):
+        t.thread = thread
+        for _ in range(count):
+            t.compute(15)
+            t.launch(kernel, 10)
+        t.thread = 10
+
+    def step():
+        t.compute(95)
+        t.launch("Memcpy HtoD (Pageable -> Device)", 20, "cudaMemcpyAsync", cat="gpu_memcpy")
+        launches(10, "gemm")
+        launches(20, "gemm_backward", 11)
+        launches(3, "reduce_norm")
+        launches(2, "multi_tensor_apply_kernel")
+        t.wait()
+        t.compute(100)
+
+    path = t.steps(10, step).write("unmarked-phases.json")
+    check_phases(path, "evidence", {"data": 100, "forward": 200, "backward": 400, "optimiser": 100})
+    text = run("analyze", path).out.decode()
+    if "Phases of a step" not in text or "backward" not in text:
+        raise AssertionError(text)
+    # What only launches and waits is no training loop.
+    t = Trace()
+    same(analyze(t.steps(10, lambda: launch_bound_step(t)).write("plain.json"))["phases"], None)
+
+
+@test
+def a_slow_step_is_told_with_what_it_has_more_of():
+    t, number = Trace(), iter(range(100))
+
+    def step():
+        t.launch("usual", 500)
+        if next(number) == 7:
+            t.launch("rare", 2000)
+        t.wait()
+
+    steps = analyze(t.steps(12, step).write("slow.json"))["steps"]
+    same(steps["slow_count"], 1)
+    slow = steps["slow"][0]
+    same([slow["step"], slow["more_of"], slow["what"]], [7, "computation on the GPU", "rare"])
+    near(slow["more_ns"] / 1e3, 2000, "more")
+    near(slow["ns"] / 1e3, 2515, "all")
 
 
 # ---- what if ----
