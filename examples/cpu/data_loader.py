@@ -4,7 +4,7 @@
     data_loader.py [--workers N] [--steps N]
 
 A sample takes a millisecond to fetch, as from a file server, and a batch has eight of them.
-Training on a batch takes a millisecond or two of computing. With --workers=0 the process that
+Training on a batch takes some two milliseconds of computing. With --workers=0 the process that
 trains loads its batches itself, one after the other; with workers, processes load them ahead. See
 docs/tutorial/data-loader.md.
 """
@@ -21,7 +21,7 @@ class SlowDataset:
 
     def __getitem__(self, i):
         time.sleep(0.001)
-        return hashlib.sha256(b"%d" % i).digest()
+        return hashlib.sha256(b"%d" % i).digest() * 128
 
 
 def load_batch(dataset, number):
@@ -29,7 +29,7 @@ def load_batch(dataset, number):
 
 
 def serve_batches(dataset, pipe, worker, workers, steps):
-    """What a worker does: every `workers`-th batch goes into its pipe, which holds some."""
+    """What a worker does: every `workers`-th batch goes into its pipe, which holds two."""
     for number in range(worker, steps, workers):
         pipe.send_bytes(load_batch(dataset, number))
 
@@ -56,7 +56,7 @@ class DataLoader:
 
 
 def train_step(batch):
-    return hashlib.pbkdf2_hmac("sha256", batch, b"weights", 4000)
+    return hashlib.pbkdf2_hmac("sha256", batch, b"weights", 12000)
 
 
 def main():

@@ -15,7 +15,9 @@ static void check_section(const struct ws_analysis *analysis, struct ws_findings
 	struct ws_finding *finding;
 	struct ws_text place = {0}, thread = {0};
 
-	if (analysis->model->has_cuda || parallel->lone != analysis->model->thread ||
+	/* Workers that load data do what they are for. */
+	if (analysis->model->has_cuda || analysis->facts.loader_workers ||
+	    parallel->lone != analysis->model->thread ||
 	    ws_analysis_part(analysis, parallel->together_ns) < LEAST_TOGETHER ||
 	    ws_analysis_share(analysis, alone) < LEAST_ALONE || !parallel->place.leaf ||
 	    ws_findings_have(findings, &ws_rule_gil) ||

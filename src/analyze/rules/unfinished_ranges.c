@@ -13,9 +13,25 @@ static const char query[] =
 	"host_ns FROM NVTX_EVENTS LEFT JOIN StringIds ON id = textId WHERE end IS NOT NULL GROUP "
 	"BY 1 ORDER BY 2 DESC";
 
-static bool is_misleading(const struct ws_range_fact *range)
+/* Ranges that a framework or a library puts around each of its calls time nothing. */
+static bool is_library_range(const char *name)
 {
-	return range->count >= 3 && range->early * 5 >= range->count * 4 &&
+	static const char *const beginnings[] = {"aten::", "autograd::", "torch::", "nccl"};
+
+	for (size_t i = 0; i < WS_COUNT(beginnings); i++)
+		if (!strncmp(name, beginnings[i], strlen(beginnings[i])))
+			return true;
+	return strstr(name, "op_id = ") != NULL;
+}
+
+static bool is_misleading(const struct ws_analysis *analysis, const struct ws_range_facts *facts,
+			  const struct ws_range_fact *range)
+{
+	size_t length;
+
+	return !is_library_range(
+		       ws_fold_name(facts->fold, analysis->model->report, range->name, &length)) &&
+	       range->count >= 3 && range->early * 5 >= range->count * 4 &&
 	       range->gpu_ns / 2 >= range->host_ns;
 }
 
@@ -52,7 +68,7 @@ static void check_ranges(const struct ws_analysis *analysis, struct ws_findings 
 
 	ws_range_facts_count(analysis->model, &facts);
 	for (size_t i = 0; i < facts.count; i++)
-		if (is_misleading(&facts.ranges[i]) &&
+		if (is_misleading(analysis, &facts, &facts.ranges[i]) &&
 		    (!most || facts.ranges[i].gpu_ns > most->gpu_ns))
 			most = &facts.ranges[i];
 	if (most)
