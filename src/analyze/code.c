@@ -120,9 +120,7 @@ static bool is_loader_function(const char *name)
 	return false;
 }
 
-/* What the functions on a stack say of it. */
-static void note_libraries(const struct ws_model *model, const uint32_t *frames, size_t count,
-			   struct ws_code_place *found)
+static void note_library(const char *origin, struct ws_code_place *found)
 {
 	static const char *const loaders[] = {"/torch/utils/data/", "/tensorflow/python/data/",
 					      "/webdataset/",	    "/nvidia/dali/",
@@ -130,22 +128,45 @@ static void note_libraries(const struct ws_model *model, const uint32_t *frames,
 	static const char *const packers[] = {"/multiprocessing/reduction.py",
 					      "/multiprocessing/connection.py",
 					      "/multiprocessing/queues.py", "/pickle.py", NULL};
+	/* Not what only wraps compiled code while it runs. */
+	static const char *const compilers[] = {"/torch/_dynamo/convert_frame",
+						"/torch/_dynamo/symbolic_convert",
+						"/torch/_inductor/graph.py",
+						"/torch/_inductor/scheduler.py",
+						"/torch/_inductor/codegen/",
+						"/torch/_inductor/lowering",
+						"/triton/compiler",
+						"/numba/core/compiler",
+						"/jax/_src/compiler",
+						"/jax/_src/interpreters/mlir",
+						"libnvrtc",
+						"libnvJitLink",
+						"libnvptxcompiler",
+						"ptxjitcompiler",
+						NULL};
 
+	found->loader |= contains_any(origin, loaders);
+	if (contains_any(origin, packers))
+		found->library = WS_LIBRARY_PACKING;
+	else if (contains_any(origin, compilers))
+		found->library = WS_LIBRARY_COMPILING;
+}
+
+/* What the functions on a stack say of it. */
+static void note_callers(const struct ws_model *model, const uint32_t *frames, size_t count,
+			 struct ws_code_place *found)
+{
 	for (size_t i = 0; i < count; i++) {
 		const struct ws_frame_info *info = ws_stacks_get_frame(model->stacks, frames[i]);
 		const struct ws_place *place = ws_stacks_get_places(model->stacks, info);
 		const struct ws_function *function =
 			ws_stacks_get_function(model->stacks, place->function);
-		const char *origin;
 
-		if (function->unresolved || function->kind == WS_FRAME_KERNEL)
+		if (function->kind == WS_FRAME_KERNEL)
 			continue;
-		found->loader |= is_loader_function(function->name);
-		if (function->kind != WS_FRAME_PYTHON)
-			continue;
-		origin = ws_stacks_get_origin(model->stacks, function);
-		found->loader |= contains_any(origin, loaders);
-		found->packing |= contains_any(origin, packers);
+		note_library(ws_stacks_get_origin(model->stacks, function), found);
+		if (!function->unresolved)
+			found->loader |= is_loader_function(function->name);
 	}
 }
 
@@ -170,7 +191,7 @@ struct ws_code_place ws_code_find_place(const struct ws_model *model, uint32_t f
 	if (!best->found)
 		best = &choices.any_python;
 	found.python = best->found;
-	note_libraries(model, frames, count, &found);
+	note_callers(model, frames, count, &found);
 	if (!best->found)
 		best = &choices.user_native;
 	found.function = found.leaf;

@@ -13,13 +13,20 @@
 #include "analyze/model.h"
 #include "base/mem.h"
 
+/* Libraries whose work is known whatever function of the user's asked for it. */
+enum ws_code_library {
+	WS_LIBRARY_NONE,
+	WS_LIBRARY_PACKING,   /* packs and sends data for other processes */
+	WS_LIBRARY_COMPILING, /* makes code: torch.compile, Triton, NVRTC, Numba, JAX */
+};
+
 struct ws_code_place {
 	uint32_t function, file, line; /* of the user's code; file and line 0 when not known */
 	uint32_t leaf;		       /* the function that ran; 0: nothing is known */
 	uint8_t python;		       /* `function` is of Python */
 	uint8_t loader;	 /* called by a loader of data, a framework's or the program's */
 	uint8_t users;	 /* `function` is the user's, not only the best there is */
-	uint8_t packing; /* called by what packs data for other processes */
+	uint8_t library; /* enum ws_code_library: what else it is called by */
 };
 
 /* `frame` (0 for none) on top of the rows of `stack` (0 for none). */

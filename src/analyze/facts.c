@@ -272,6 +272,9 @@ static void note_kernel(struct ws_kernel_fact *fact, const uint64_t *values)
 	fact->occupancy = occupancy.value;
 	fact->waves = waves.value;
 	fact->limiter = (uint8_t)values[ws_cuda_kernel_limiter];
+	fact->registers = (uint32_t)values[ws_cuda_kernel_registers];
+	fact->shared = (uint32_t)(values[ws_cuda_kernel_static_shared] +
+				  values[ws_cuda_kernel_dynamic_shared]);
 }
 
 static int compare_kernels(const void *first, const void *second)
@@ -327,6 +330,39 @@ static void count_kernels(const struct ws_model *model, struct ws_facts *facts)
 	ws_map_free(&index);
 	ws_map_free(&streams);
 	ws_map_free(&devices);
+}
+
+static void count_compile(struct ws_facts *facts, const struct ws_model *model, uint64_t start,
+			  uint64_t end)
+{
+	if (!is_in_window(model, start, end))
+		return;
+	start = ws_max(start, model->from);
+	end = ws_min(end, model->to);
+	facts->compile.count++;
+	facts->compile.ns += end - start;
+	note_longest(&facts->compile.longest, start, end);
+}
+
+static void count_compiles(const struct ws_model *model, struct ws_facts *facts)
+{
+	struct ws_cursor *cursor =
+		ws_cursor_open(model->report, WS_TABLE_cuda_jit, model->from, model->to);
+	const uint64_t *values;
+
+	while (ws_cursor_next(cursor, &values))
+		count_compile(facts, model, values[ws_cuda_jit_start], values[ws_cuda_jit_end]);
+	ws_cursor_close(cursor);
+	cursor = ws_cursor_open(model->report, WS_TABLE_cuda_overhead, model->from, model->to);
+	while (ws_cursor_next(cursor, &values)) {
+		const char *name = ws_report_string(model->report,
+						    (uint32_t)values[ws_cuda_overhead_name], NULL);
+
+		if (strstr(name, "unction loading") || strstr(name, "ompiler"))
+			count_compile(facts, model, values[ws_cuda_overhead_start],
+				      values[ws_cuda_overhead_end]);
+	}
+	ws_cursor_close(cursor);
 }
 
 static void count_others(const struct ws_model *model, struct ws_facts *facts)
@@ -410,6 +446,7 @@ void ws_facts_count(const struct ws_model *model, struct ws_facts *facts)
 	count_copies(model, facts);
 	count_kernels(model, facts);
 	count_others(model, facts);
+	count_compiles(model, facts);
 }
 
 void ws_facts_free(struct ws_facts *facts)

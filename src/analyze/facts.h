@@ -35,6 +35,13 @@ struct ws_kernel_fact {
 	uint64_t threads;	   /* a block, of the longest */
 	double occupancy, waves;   /* of the longest; 0 when not known */
 	uint8_t limiter;
+	uint32_t registers, shared; /* a thread; bytes a block; of the longest */
+	struct ws_span longest;
+};
+
+/* Code for the GPU made or loaded while the program ran. */
+struct ws_compile_fact {
+	uint64_t count, ns; /* compiled just in time, and functions loaded when first used */
 	struct ws_span longest;
 };
 
@@ -49,7 +56,8 @@ struct ws_facts {
 	uint64_t streams;	  /* that kernels ran in */
 	uint64_t multiprocessors; /* of the first GPU; 0 when not known */
 	uint64_t modules_loaded;  /* within the window */
-	uint64_t loader_workers;  /* processes that load data for the one that is explained */
+	struct ws_compile_fact compile;
+	uint64_t loader_workers; /* processes that load data for the one that is explained */
 };
 
 /* Count. Free with ws_facts_free. */

@@ -32,6 +32,7 @@ static void check_launches(const struct ws_analysis *analysis, struct ws_finding
 {
 	struct ws_call_fact calls;
 	struct ws_finding *finding;
+	const char *variable;
 	uint64_t blocking, all, usual, gain;
 
 	count_blocking(analysis, &blocking, &all);
@@ -43,8 +44,11 @@ static void check_launches(const struct ws_analysis *analysis, struct ws_finding
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_blocking_launches, calls.ns,
 					gain);
 	finding->level = ws_max(finding->level, WS_LEVEL_WARNING);
-	finding->title = ws_format("Every launch waits until its kernel has run (%llu of %llu)",
-				   (unsigned long long)blocking, (unsigned long long)all);
+	variable = ws_find_meta(analysis->model->report, "env.CUDA_LAUNCH_BLOCKING");
+	finding->title =
+		ws_format("Every launch waits until its kernel has run (%llu of %llu)%s%s",
+			  (unsigned long long)blocking, (unsigned long long)all,
+			  variable ? ": CUDA_LAUNCH_BLOCKING=" : "", ws_text_or(variable, ""));
 	finding->advice = ws_strdup("Unset CUDA_LAUNCH_BLOCKING: it is for finding errors, and "
 				    "keeps the CPU from running ahead of the GPU.");
 	finding->assumption = ws_strdup("a launch then takes 6 us");

@@ -172,6 +172,8 @@ static const char *find_obstacle(const struct ws_analysis *analysis)
 {
 	const char *why = ws_need_scheduling(analysis);
 
+	if (analysis->model->has_cuda) /* calls of CUDA are recorded in any case */
+		return NULL;
 	if (why)
 		return why;
 	return ws_need_samples(analysis);

@@ -8,7 +8,9 @@ static void check_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_
 	struct ws_finding *finding;
 	struct ws_text name = {0};
 
-	if (ws_analysis_share(analysis, budget->exposed_comm) < 0.05)
+	if (ws_analysis_share(analysis, budget->exposed_comm) < 0.05 ||
+	    ws_findings_have(findings, &ws_rule_late_rank) ||
+	    ws_findings_have(findings, &ws_rule_small_collectives))
 		return;
 	ws_analysis_put_gpu(analysis, gpu, &name);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_exposed_communication,

@@ -68,6 +68,8 @@ static void check_starved(const struct ws_analysis *analysis, struct ws_findings
 	    ws_findings_have(findings, &ws_rule_sync_calls) ||
 	    ws_findings_have(findings, &ws_rule_tiny_copies) ||
 	    ws_findings_have(findings, &ws_rule_blocking_launches) ||
+	    ws_findings_have(findings, &ws_rule_compilation) ||
+	    ws_findings_have(findings, &ws_rule_one_feeder) ||
 	    ws_findings_have(findings, &ws_rule_gil) ||
 	    ws_findings_have(findings, &ws_rule_page_migration))
 		return;

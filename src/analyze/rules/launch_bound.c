@@ -37,6 +37,8 @@ static void check_launches(const struct ws_analysis *analysis, struct ws_finding
 	if (!is_launch_bound(analysis) || ws_findings_have(findings, &ws_rule_blocking_launches) ||
 	    ws_findings_have(findings, &ws_rule_tiny_copies) ||
 	    ws_findings_have(findings, &ws_rule_allocation_churn) ||
+	    ws_findings_have(findings, &ws_rule_compilation) ||
+	    ws_findings_have(findings, &ws_rule_one_feeder) ||
 	    ws_findings_have(findings, &ws_rule_gil))
 		return;
 	gain = analysis->window - ws_min(analysis->window, busy + sum_waits(analysis));

@@ -4,7 +4,8 @@
 static bool is_packing(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
 {
 	(void)analysis;
-	return row->place.packing && row->cause == WS_CAUSE_CPU && !row->place.loader;
+	return row->place.library == WS_LIBRARY_PACKING && row->cause == WS_CAUSE_CPU &&
+	       !row->place.loader;
 }
 
 static void check_packing(const struct ws_analysis *analysis, struct ws_findings *findings)

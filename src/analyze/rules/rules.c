@@ -80,6 +80,23 @@ uint64_t ws_sum_path_kernel(const struct ws_analysis *analysis, uint32_t name)
 	return sum;
 }
 
+bool ws_is_library_kernel(const struct ws_analysis *analysis, const struct ws_kernel_fact *kernel)
+{
+	static const char *const parts[] = {"cutlass", "gemm",	  "cudnn",  "at::native",
+					    "nccl",    "cub::",	  "thrust", "cublas",
+					    "xmma",    "Kernel2", "nvjet",  "flash_",
+					    "fft",     "triton_", "cask",   "c10::"};
+	const struct ws_report *report = analysis->model->report;
+	const char *names[] = {ws_report_string(report, kernel->name, NULL),
+			       ws_report_string(report, kernel->demangled, NULL)};
+
+	for (size_t k = 0; k < WS_COUNT(names); k++)
+		for (size_t i = 0; i < WS_COUNT(parts); i++)
+			if (strstr(names[k], parts[i]))
+				return true;
+	return false;
+}
+
 void ws_put_at_place(const struct ws_analysis *analysis, const struct ws_code_place *place,
 		     struct ws_text *text)
 {

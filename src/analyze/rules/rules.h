@@ -32,6 +32,8 @@ bool ws_is_call_named(const struct ws_analysis *analysis, uint32_t call, const c
 uint64_t ws_sum_path_calls(const struct ws_analysis *analysis, const char *const *names);
 /* What kernels of this name take of the path, ns; the name as ws_report_string_key has it. */
 uint64_t ws_sum_path_kernel(const struct ws_analysis *analysis, uint32_t name);
+/* Whether a kernel is a vendor's or a framework's, by its names: its shape is not the user's. */
+bool ws_is_library_kernel(const struct ws_analysis *analysis, const struct ws_kernel_fact *kernel);
 /* " at load (train.py:31)", or nothing where the place is not known. */
 void ws_put_at_place(const struct ws_analysis *analysis, const struct ws_code_place *place,
 		     struct ws_text *text);

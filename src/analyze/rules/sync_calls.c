@@ -8,6 +8,8 @@
  */
 #include "analyze/rules/rules.h"
 
+#include "base/map.h"
+
 static const char *const syncs[] = {"cudaDeviceSynchronize",
 				    "cudaStreamSynchronize",
 				    "cudaEventSynchronize",
@@ -45,10 +47,56 @@ static bool is_worth_it(const struct ws_analysis *analysis, const struct ws_call
 	       facts->kernel_ns / facts->kernel_instances < SHORT_PIECE_NS;
 }
 
+/* What a call of CUDA means here; asked once a name. */
+enum call_sort { SORT_OTHER = 1, SORT_WORK, SORT_SYNC };
+
+static uint64_t sort_call(const struct ws_analysis *analysis, struct ws_map *sorts, uint32_t name)
+{
+	static const char *const work[] = {"cudaLaunch*",      "cuLaunch*",	 "cudaMemcpy*",
+					   "cuMemcpy*",	       "cudaMemset*",	 "cuMemset*",
+					   "cudaGraphLaunch*", "cuGraphLaunch*", NULL};
+	uint64_t sort = ws_map_get(sorts, name, NULL);
+
+	if (sort)
+		return sort;
+	sort = SORT_OTHER;
+	if (ws_is_call_named(analysis, name, work))
+		sort = SORT_WORK;
+	else if (ws_is_call_named(analysis, name, syncs))
+		sort = SORT_SYNC;
+	ws_map_set(sorts, name, sort);
+	return sort;
+}
+
+/* Calls that wait although their thread has launched nothing since it waited before. */
+static uint64_t count_redundant(const struct ws_analysis *analysis)
+{
+	const struct ws_model *model = analysis->model;
+	const struct ws_model_thread *thread = &model->threads[model->thread];
+	uint64_t *const *col = model->calls.rows.col;
+	struct ws_map sorts = {0};
+	uint64_t count = 0;
+	bool waited = false;
+
+	for (size_t i = thread->first_call; i < thread->end_call; i++) {
+		uint64_t sort = sort_call(analysis, &sorts, (uint32_t)col[ws_cuda_api_name][i]);
+
+		if (sort == SORT_WORK)
+			waited = false;
+		if (sort != SORT_SYNC)
+			continue;
+		count += waited && col[ws_cuda_api_start][i] >= model->from &&
+			 col[ws_cuda_api_start][i] < model->to;
+		waited = true;
+	}
+	ws_map_free(&sorts);
+	return count;
+}
+
 static void check_syncs(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	struct ws_call_fact calls;
-	uint64_t in_calls, cpu, floor, gain, line;
+	uint64_t in_calls, cpu, floor, gain, line, redundant;
 	struct ws_finding *finding;
 	struct ws_text place = {0};
 
@@ -66,6 +114,13 @@ static void check_syncs(const struct ws_analysis *analysis, struct ws_findings *
 	ws_put_at_place(analysis, &calls.place, &place);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_sync_calls,
 					ws_max(calls.ns, line), gain);
+	redundant = count_redundant(analysis);
+	if (redundant * 10 >= calls.count)
+		ws_text_printf(&place,
+			       "; %.0f %% of these waits are redundant: nothing was launched since "
+			       "the one before",
+			       100.0 * (double)ws_min(redundant, calls.count) /
+				       (double)calls.count);
 	finding->title =
 		ws_format("The CPU waits for the GPU %.0f time%s a step%s",
 			  (double)calls.count / (double)analysis->steps,

@@ -1,0 +1,84 @@
+/*
+ * compilation.c - code for the GPU that is compiled or loaded while steps run.
+ *
+ * In the first steps that is usual, and they are left out. Later it means that something changes
+ * from step to step: shapes, types, a cache that is too small.
+ */
+#include "analyze/rules/rules.h"
+
+static const char *const loading[] = {"cuModuleLoad*",	  "cuLibraryLoad*",
+				      "cuLink*",	  "cudaModuleLoad*",
+				      "cudaLibraryLoad*", "cuModuleUnload",
+				      "cuLibraryUnload",  "cuModuleGetFunction",
+				      "nvrtcCompile*",	  NULL};
+
+static bool is_compiling(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
+{
+	(void)analysis;
+	return row->place.library == WS_LIBRARY_COMPILING;
+}
+
+static void put_what(const struct ws_analysis *analysis, const struct ws_call_fact *calls,
+		     struct ws_text *text)
+{
+	const struct ws_breakdown_row *row = ws_find_path_row(analysis, is_compiling);
+	struct ws_code_place code = calls->place;
+
+	if (calls->count)
+		ws_text_printf(text, ", %llu calls that load code",
+			       (unsigned long long)calls->count);
+	if (analysis->facts.compile.count)
+		ws_text_printf(text, ", %llu times just in time or on first use",
+			       (unsigned long long)analysis->facts.compile.count);
+	if (row)
+		code = row->place;
+	code.leaf = code.function;
+	ws_put_at_place(analysis, &code, text);
+}
+
+static void check_compilation(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	const struct ws_compile_fact *fact = &analysis->facts.compile;
+	uint64_t code = ws_sum_path_rows(analysis, is_compiling), cost;
+	struct ws_call_fact calls = {.count = 0};
+	struct ws_finding *finding;
+	struct ws_text what = {0};
+
+	ws_facts_sum_calls(analysis->model, &analysis->facts, loading, &calls);
+	cost = code + ws_max(fact->ns, ws_sum_path_calls(analysis, loading));
+	cost = ws_min(cost, analysis->window);
+	if (ws_analysis_share(analysis, cost) < 0.03)
+		return;
+	put_what(analysis, &calls, &what);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_compilation, cost, cost);
+	/* Without steps it may be what the program begins with. */
+	if (analysis->model->step_source == WS_STEPS_NONE)
+		finding->level = ws_min(finding->level, WS_LEVEL_NOTE);
+	finding->title =
+		ws_format("For %.0f %% of the time code is compiled or loaded%s%s",
+			  100 * ws_analysis_share(analysis, cost),
+			  analysis->model->step_source == WS_STEPS_NONE ? "" : " while steps run",
+			  ws_text_or(what.text, ""));
+	finding->advice = ws_strdup(
+		"Compile before the loop and keep the result: fixed shapes (padding, "
+		"mark_dynamic, dynamic=True), larger caches, modules loaded once, machine code "
+		"for this GPU in the binary (-gencode), CUDA_MODULE_LOADING=EAGER.");
+	finding->assumption = ws_strdup("nothing is compiled or loaded in the steps");
+	if (fact->longest.end)
+		ws_finding_add_evidence(finding, "the longest of them", NULL, fact->longest.start,
+					fact->longest.end);
+	else
+		ws_finding_add_evidence(finding, "the longest of these calls", NULL,
+					calls.longest.start, calls.longest.end);
+	ws_text_free(&what);
+}
+
+const struct ws_rule ws_rule_compilation = {
+	.name = "compilation",
+	.title = "Code compiled or loaded while steps run",
+	.about = "Compiling just in time (PTX, NVRTC, torch.compile, Triton, Numba, JAX), loading "
+		 "of modules and functions on first use take 3 % of the time or more after the "
+		 "warm-up. A note where there are no steps: programs begin with it.",
+	.find_obstacle = ws_need_cuda,
+	.check = check_compilation,
+};

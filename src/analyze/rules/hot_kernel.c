@@ -1,0 +1,45 @@
+/* hot_kernel.c - the kernel that is worth a look for itself. A note: computing is no fault. */
+#include "analyze/rules/rules.h"
+
+static void check_kernels(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	const struct ws_kernel_fact *most = NULL;
+	struct ws_finding *finding;
+	struct ws_text average = {0};
+	uint64_t longest = 0;
+
+	for (size_t i = 0; i < analysis->facts.kernel_count && i < 200; i++) {
+		const struct ws_kernel_fact *kernel = &analysis->facts.kernels[i];
+		uint64_t on_path = ws_sum_path_kernel(analysis, kernel->name);
+
+		if (on_path > longest) {
+			longest = on_path;
+			most = kernel;
+		}
+	}
+	if (!most || ws_analysis_share(analysis, longest) < 0.2)
+		return;
+	finding = ws_findings_add(findings, &ws_rule_hot_kernel);
+	finding->cost_ns = longest;
+	ws_put_rounded_time(&average, most->ns / most->count);
+	finding->title =
+		ws_format("The kernel %.80s takes %.0f %% of the time (%llu runs of %s on average)",
+			  ws_report_string(analysis->model->report, most->name, NULL),
+			  100 * ws_analysis_share(analysis, longest),
+			  (unsigned long long)most->count, average.text);
+	ws_text_free(&average);
+	finding->advice = ws_strdup("Nothing else holds the program up as long: look at this "
+				    "kernel with hardware counters.");
+	finding->next = ws_strdup("warpsight stats -r cuda_gpu_kern_sum REPORT");
+	ws_finding_add_evidence(finding, "its longest run", NULL, most->longest.start,
+				most->longest.end);
+}
+
+const struct ws_rule ws_rule_hot_kernel = {
+	.name = "hot-kernel",
+	.title = "The kernel to look at with hardware counters",
+	.about = "The kernel that takes most of the critical path, from 20 % on. Never more than a "
+		 "note.",
+	.find_obstacle = ws_need_cuda,
+	.check = check_kernels,
+};
