@@ -254,7 +254,8 @@ static int fill_perf_options(const struct ws_record_options *options,
 		perf_opts->core_events = "instructions";
 	perf_opts->os_events = options->os_events;
 	perf_opts->ftrace = options->ftrace;
-	perf_opts->later = options->delay > 0 || strcmp(options->capture_range, "none") != 0;
+	perf_opts->later =
+		options->delay > 0 || options->steps || strcmp(options->capture_range, "none") != 0;
 	if (options->core_events)
 		option = "cpu-core-events";
 	if (!perf_opts->sample && !perf_opts->count_events &&
@@ -400,21 +401,62 @@ static char *split_capture_range(const char *text, const char **domain)
 	return range;
 }
 
+/* The range that is looked for, `given` by `option`. */
+static int fill_range(const char *given, const char *option, struct ws_record_opts *record_opts,
+		      struct ws_filled_options *filled, struct ws_err *err)
+{
+	filled->capture_range = split_capture_range(given, &record_opts->capture_domain);
+	record_opts->capture_range = filled->capture_range;
+	if (strlen(record_opts->capture_range) >= WS_CAPTURE_NAME ||
+	    strlen(ws_text_or(record_opts->capture_domain, "")) >= WS_CAPTURE_NAME)
+		return ws_fail(err, "--%s: a name may have %u bytes", option, WS_CAPTURE_NAME - 1);
+	return 0;
+}
+
+static int fill_steps(const struct ws_record_options *options, struct ws_record_opts *record_opts,
+		      struct ws_filled_options *filled, struct ws_err *err)
+{
+	struct ws_plan *plan = &record_opts->plan;
+
+	if (plan->capture != WS_CAPTURE_NONE)
+		return ws_fail(err, "--steps and --capture-range do not go together: steps are the "
+				    "ranges");
+	if (plan->range_end == WS_RANGE_END_REPEAT ||
+	    plan->range_end == WS_RANGE_END_REPEAT_SHUTDOWN)
+		return ws_fail(err, "--capture-range-end: with --steps there is one range");
+	if (ws_plan_read_steps(options->steps, plan, err))
+		return -1;
+	if (options->step_range && !*options->step_range)
+		return ws_fail(err, "--step-range: the name is empty");
+	if (options->step_range &&
+	    fill_range(options->step_range, "step-range", record_opts, filled, err))
+		return -1;
+	record_opts->capture_domain = ws_text_or(record_opts->capture_domain, "*");
+	record_opts->nvtx = true;
+	return 0;
+}
+
 static int fill_nvtx_capture(const struct ws_record_options *options,
 			     struct ws_record_opts *record_opts, struct ws_filled_options *filled,
 			     struct ws_err *err)
 {
 	if (!options->nvtx_capture || !*options->nvtx_capture)
 		return ws_fail(err, "--capture-range=nvtx needs the range: --nvtx-capture=RANGE");
-	filled->capture_range =
-		split_capture_range(options->nvtx_capture, &record_opts->capture_domain);
-	record_opts->capture_range = filled->capture_range;
-	if (strlen(record_opts->capture_range) >= WS_CAPTURE_NAME ||
-	    strlen(ws_text_or(record_opts->capture_domain, "")) >= WS_CAPTURE_NAME)
-		return ws_fail(err, "--nvtx-capture: a name may have %u bytes",
-			       WS_CAPTURE_NAME - 1);
 	record_opts->nvtx = true; /* what begins a collection is recorded, too */
-	return 0;
+	return fill_range(options->nvtx_capture, "nvtx-capture", record_opts, filled, err);
+}
+
+/* Options that say more about a range when there is none. */
+static void warn_without_range(const struct ws_record_options *options, const struct ws_plan *plan)
+{
+	if (options->left_out.consequence) /* the range itself was left out, and that is said */
+		return;
+	if (options->nvtx_capture && plan->capture != WS_CAPTURE_NVTX)
+		ws_warn("--nvtx-capture has no effect without --capture-range=nvtx");
+	if (options->step_range && plan->capture != WS_CAPTURE_STEPS)
+		ws_warn("--step-range has no effect without --steps");
+	if (options->capture_range_end && plan->capture == WS_CAPTURE_NONE)
+		ws_warn("--capture-range-end has no effect without --capture-range or --steps");
 }
 
 static int fill_capture_options(const struct ws_record_options *options,
@@ -422,6 +464,7 @@ static int fill_capture_options(const struct ws_record_options *options,
 				struct ws_filled_options *filled, struct ws_err *err)
 {
 	struct ws_plan *plan = &record_opts->plan;
+	int rc = 0;
 
 	*plan = (struct ws_plan){.range_end = WS_RANGE_END_STOP_SHUTDOWN};
 	if (ws_plan_read_capture(options->capture_range, &plan->capture, err))
@@ -429,15 +472,13 @@ static int fill_capture_options(const struct ws_record_options *options,
 	if (options->capture_range_end &&
 	    ws_plan_read_range_end(options->capture_range_end, plan, err))
 		return -1;
-	if (plan->capture == WS_CAPTURE_NVTX)
-		return fill_nvtx_capture(options, record_opts, filled, err);
-	if (options->left_out.consequence) /* the range itself was left out, and that is said */
-		return 0;
-	if (options->nvtx_capture)
-		ws_warn("--nvtx-capture has no effect without --capture-range=nvtx");
-	if (options->capture_range_end && plan->capture == WS_CAPTURE_NONE)
-		ws_warn("--capture-range-end has no effect without --capture-range");
-	return 0;
+	if (options->steps)
+		rc = fill_steps(options, record_opts, filled, err);
+	else if (plan->capture == WS_CAPTURE_NVTX)
+		rc = fill_nvtx_capture(options, record_opts, filled, err);
+	if (!rc)
+		warn_without_range(options, plan);
+	return rc;
 }
 
 int ws_fill_record_options(const struct ws_record_options *options,
@@ -520,6 +561,7 @@ int ws_fill_flight_options(const struct ws_record_options *options,
 		bool given;
 		const char *name;
 	} about_one[] = {
+		{options->steps, "--steps"},
 		{record_opts->plan.capture != WS_CAPTURE_NONE, "--capture-range"},
 		{options->duration > 0, "--duration"},
 		{options->start_later, "--start-later"},

@@ -146,6 +146,17 @@ const struct ws_opt ws_record_option_table[] = {
 	 "or "
 	 "with a status other than 0. Nothing else is written.",
 	 NULL, .also = WS_IN_LAUNCH},
+	{"steps", 0, WS_OPT_STRING, AT(steps), "A-B", NULL,
+	 "Collect only these steps of the program's loop, both included. Steps are the NVTX ranges "
+	 "of --step-range or, without it, those that are called step, iteration, iter, train step, "
+	 "training step or ProfilerStep, or the outermost ranges that come again and again. Their "
+	 "numbers are those at the end of their names; others are counted from 0. What was taken "
+	 "for a step is said.",
+	 NULL, .also = WS_IN_START},
+	{"step-range", 0, WS_OPT_STRING, AT(step_range), "NAME[@DOMAIN|@*]", NULL,
+	 "The NVTX ranges that are the steps of --steps: of this name, or of it and a number; of "
+	 "any domain unless one is named.",
+	 NULL, .also = WS_IN_START},
 	{"kill", 0, WS_OPT_STRING, AT(kill), "SIGNAL", NULL,
 	 "Signal to send to the target when the duration, or the last capture range, is over: "
 	 "none, sigterm, sigkill, another "

@@ -19,7 +19,7 @@ struct ws_record_options {
 		*cuda_stack_threshold, *python_sampling, *python_functions, *python_backtrace,
 		*frequency_given, *python_frequency_given, *period_given, *event_interval,
 		*event_frequency, *cuda_graphs, *cuda_events, *cuda_apis, *capture_range,
-		*capture_range_end, *nvtx_capture, *flight_recorder;
+		*capture_range_end, *nvtx_capture, *flight_recorder, *steps, *step_range;
 	struct ws_list env, symbols, debug_symbols;
 	const char *session, *session_new;
 	const char *jit_names;

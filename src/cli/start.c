@@ -51,9 +51,12 @@ static void warn_decided(char **words, size_t count)
 static void put_capture(const struct ws_record_options *options,
 			const struct ws_record_opts *record_opts, struct ws_text *request)
 {
-	if (!strcmp(options->capture_range, "none"))
+	if (options->steps)
+		ws_put_json_string(request, "steps", options->steps);
+	else if (strcmp(options->capture_range, "none"))
+		ws_put_json_string(request, "capture", options->capture_range);
+	else
 		return;
-	ws_put_json_string(request, "capture", options->capture_range);
 	ws_put_json_string(request, "range_end", ws_text_or(options->capture_range_end, "stop"));
 	if (record_opts->capture_range)
 		ws_put_json_string(request, "range", record_opts->capture_range);
@@ -87,7 +90,8 @@ static int start_in_session(const struct ws_record_options *options, const char 
 	int rc = ws_command_session(session, "start", request, &answer, err);
 	const char *report = rc ? "" : ws_text_or(ws_message_text(&answer, "report"), "");
 
-	if (*report && !options->quiet && strcmp(options->capture_range, "none"))
+	if (*report && !options->quiet &&
+	    (options->steps || strcmp(options->capture_range, "none")))
 		ws_say("Collecting into %s when the range begins", report);
 	else if (*report && !options->quiet)
 		ws_say("Collecting into %s", report);

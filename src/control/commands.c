@@ -78,7 +78,8 @@ int ws_commands_read_start(const struct ws_message *message, struct ws_plan *pla
 			   struct ws_control_request *request, struct ws_err *err)
 {
 	const char *capture = ws_message_text(message, "capture"),
-		   *range_end = ws_message_text(message, "range_end");
+		   *range_end = ws_message_text(message, "range_end"),
+		   *steps = ws_message_text(message, "steps");
 	int64_t duration = ws_message_number(message, "duration", 0);
 
 	*plan = (struct ws_plan){.capture = WS_CAPTURE_USER, .interactive = true};
@@ -86,6 +87,8 @@ int ws_commands_read_start(const struct ws_message *message, struct ws_plan *pla
 		return -1;
 	if (plan->capture == WS_CAPTURE_NONE)
 		plan->capture = WS_CAPTURE_USER;
+	if (steps && ws_plan_read_steps(steps, plan, err))
+		return -1;
 	if (range_end && ws_plan_read_range_end(range_end, plan, err))
 		return -1;
 	if (duration < 0)

@@ -2,8 +2,8 @@
  * commands.h - what the recorder of a session answers to start, stop, cancel, snapshot, shutdown
  * and status.
  *
- * A request is {"do": WORD, ...}. `start` may hold output, overwrite, capture, range, domain,
- * range_end, duration (ns), stats, no_findings and export; `snapshot` output and overwrite;
+ * A request is {"do": WORD, ...}. `start` may hold output, overwrite, capture, steps, range,
+ * domain, range_end, duration (ns), stats, no_findings and export; `snapshot` output and overwrite;
  * `shutdown` a signal. The answer holds done, message and report; that of `stop` also what is to be
  * done with the report (stats, export, overwrite).
  */

@@ -86,3 +86,38 @@ int ws_plan_read_range_end(const char *text, struct ws_plan *plan, struct ws_err
 	plan->range_end = (enum ws_range_end)found;
 	return 0;
 }
+
+/* A number up to `*end`, from 0; -1 when there is none. */
+static int read_step(const char *text, const char **end, uint32_t *step)
+{
+	char *after;
+	unsigned long value;
+
+	if (*text < '0' || *text > '9')
+		return -1;
+	value = strtoul(text, &after, 10);
+	*end = after;
+	*step = (uint32_t)value;
+	return value < UINT32_MAX ? 0 : -1;
+}
+
+int ws_plan_read_steps(const char *text, struct ws_plan *plan, struct ws_err *err)
+{
+	const char *end = text;
+
+	if (!read_step(text, &end, &plan->first_step)) {
+		plan->last_step = plan->first_step;
+		if (*end == '-' && !*++end)
+			plan->last_step = UINT32_MAX;
+		else if (*end && read_step(end, &end, &plan->last_step))
+			end = "-";
+		if (!*end && plan->last_step >= plan->first_step) {
+			plan->capture = WS_CAPTURE_STEPS;
+			return 0;
+		}
+	}
+	return ws_fail(err,
+		       "--steps: '%s' is not a range of steps: 10-19 are ten, 10 is one, 10- all "
+		       "from there on",
+		       text);
+}

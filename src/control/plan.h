@@ -42,6 +42,7 @@ struct ws_plan {
 	uint64_t duration; /* ns that a collection lasts at most; 0: no limit */
 	bool kill; /* the end of the duration and of the session sends the target a signal */
 	struct ws_flight_plan flight;
+	uint32_t first_step, last_step; /* of WS_CAPTURE_STEPS, both included */
 	bool interactive; /* after a collection the session waits for the next `start` */
 };
 
@@ -50,6 +51,10 @@ int ws_plan_read_capture(const char *text, enum ws_capture *capture, struct ws_e
 /* Read the value of --capture-range-end: none, stop, stop-shutdown, repeat[:N], repeat-shutdown:N.
  */
 int ws_plan_read_range_end(const char *text, struct ws_plan *plan, struct ws_err *err);
+/* Read the value of --steps, A-B, A or A-, into a plan that waits for them. 0, or -1 with a
+ * message.
+ */
+int ws_plan_read_steps(const char *text, struct ws_plan *plan, struct ws_err *err);
 /* The word of an option's value, for messages and status. */
 const char *ws_plan_capture_name(enum ws_capture capture);
 const char *ws_plan_range_end_name(enum ws_range_end end);

@@ -28,45 +28,82 @@ static bool matches_domain(const struct nvtx_domain *domain)
 	return *wanted && domain->name && !strcmp(domain->name, wanted);
 }
 
-static bool matches_text(const char *text)
-{
-	return text && !strcmp(text, ws_rt->arena->capture.range);
-}
-
-static bool matches_wide(const wchar_t *text)
-{
-	struct nvtx_scratch scratch;
-	bool matches;
-
-	if (!text || !ws_nvtx_convert_to_utf8(&scratch, text))
-		return false;
-	matches = matches_text(scratch.p);
-	ws_nvtx_close_scratch(&scratch);
-	return matches;
-}
-
-static bool matches_event(const struct nx_event *event)
+/* The text of an event, in UTF-8; NULL for none. `scratch` is closed by the caller. */
+static const char *read_text(const struct nx_event *event, struct nvtx_scratch *scratch)
 {
 	const struct nvtx_string *string;
 
 	if (!event || event->size < sizeof(*event))
-		return false;
+		return NULL;
 	switch (event->message_type) {
 	case NX_MESSAGE_ASCII:
-		return matches_text(event->message.ascii);
+		return event->message.ascii;
 	case NX_MESSAGE_WIDE:
-		return matches_wide(event->message.wide);
+		return event->message.wide && ws_nvtx_convert_to_utf8(scratch, event->message.wide)
+			       ? scratch->p
+			       : NULL;
 	case NX_MESSAGE_REGISTERED:
 		string = event->message.registered;
-		return string && string->magic == NVTX_STRING_MAGIC && matches_text(string->bytes);
+		return string && string->magic == NVTX_STRING_MAGIC ? string->bytes : NULL;
 	default:
-		return false;
+		return NULL;
 	}
 }
 
-static bool is_wanted(const struct nvtx_domain *domain)
+/* Whether a range that is about to open is one to be watched. What it begins has begun. */
+static bool open_text(const struct nvtx_domain *domain, const char *text, bool pushed)
 {
-	return ws_capture_wants(WS_TRIGGER_NVTX) && matches_domain(domain);
+	struct ws_thread *thread = ws_self;
+
+	/* Of ranges that nest, the outermost of a thread counts. */
+	if (!text || (pushed && thread && thread->capture) || !matches_domain(domain))
+		return false;
+	if (ws_capture_wants(WS_TRIGGER_STEPS))
+		return ws_nvtx_open_step(text);
+	if (!ws_capture_wants(WS_TRIGGER_NVTX) || strcmp(text, ws_rt->arena->capture.range))
+		return false;
+	ws_capture_open();
+	return true;
+}
+
+static bool open_range(const struct nvtx_domain *domain, const char *text, bool pushed)
+{
+	return ws_capture_wants(WS_TRIGGER_NVTX | WS_TRIGGER_STEPS) &&
+	       open_text(domain, text, pushed);
+}
+
+static bool open_wide(const wchar_t *text, bool pushed)
+{
+	const struct nx_event event = {
+		.size = sizeof(event), .message_type = NX_MESSAGE_WIDE, .message.wide = text};
+	struct nvtx_scratch scratch = {0};
+	bool opened;
+
+	if (!ws_capture_wants(WS_TRIGGER_NVTX | WS_TRIGGER_STEPS))
+		return false;
+	opened = open_text(NULL, read_text(&event, &scratch), pushed);
+	ws_nvtx_close_scratch(&scratch);
+	return opened;
+}
+
+static bool open_event(const struct nvtx_domain *domain, const struct nx_event *event, bool pushed)
+{
+	struct nvtx_scratch scratch = {0};
+	bool opened;
+
+	if (!ws_capture_wants(WS_TRIGGER_NVTX | WS_TRIGGER_STEPS))
+		return false;
+	opened = open_text(domain, read_text(event, &scratch), pushed);
+	ws_nvtx_close_scratch(&scratch);
+	return opened;
+}
+
+static void close_range(bool pushed)
+{
+	if (ws_capture_wants(WS_TRIGGER_STEPS))
+		ws_nvtx_close_step(!pushed);
+	else
+		ws_capture_close();
 }
 
 /* ---- ranges that nest ---- */
@@ -102,17 +139,6 @@ typedef uint64_t domain_start_fn(void *, const struct nx_event *);
 typedef void end_fn(uint64_t);
 typedef void domain_end_fn(void *, uint64_t);
 
-/* Before a push: whether this is the range of this thread to be watched. */
-static bool open_pushed(void)
-{
-	struct ws_thread *thread = ws_self;
-
-	if (thread && thread->capture)
-		return false;
-	ws_capture_open();
-	return true;
-}
-
 static int watch_pushed(const struct nvtx_domain *domain, bool opened, int level)
 {
 	struct ws_thread *thread = ws_self;
@@ -120,7 +146,7 @@ static int watch_pushed(const struct nvtx_domain *domain, bool opened, int level
 	if (!opened)
 		return level;
 	if (!thread || level < 0) { /* nothing of it would be found again */
-		ws_capture_close();
+		close_range(true);
 		return level;
 	}
 	thread->capture = domain;
@@ -135,13 +161,13 @@ static int watch_popped(const struct nvtx_domain *domain, int level)
 	if (ws_likely(!thread || thread->capture != domain || level != thread->capture_level))
 		return level;
 	thread->capture = NULL;
-	ws_capture_close();
+	close_range(true);
 	return level;
 }
 
 static int push_utf8(const char *text)
 {
-	bool opened = is_wanted(NULL) && matches_text(text) && open_pushed();
+	bool opened = open_range(NULL, text, true);
 
 	return watch_pushed(&ws_nvtx_default, opened,
 			    ORIGINAL(push_text_fn, CORE, NX_PUSH_A)(text));
@@ -149,7 +175,7 @@ static int push_utf8(const char *text)
 
 static int push_wide(const wchar_t *text)
 {
-	bool opened = is_wanted(NULL) && matches_wide(text) && open_pushed();
+	bool opened = open_wide(text, true);
 
 	return watch_pushed(&ws_nvtx_default, opened,
 			    ORIGINAL(push_wide_fn, CORE, NX_PUSH_W)(text));
@@ -158,7 +184,7 @@ static int push_wide(const wchar_t *text)
 static int domain_push(void *handle, const struct nx_event *event)
 {
 	struct nvtx_domain *domain = nvtx_domain_of(handle);
-	bool opened = is_wanted(domain) && matches_event(event) && open_pushed();
+	bool opened = open_event(domain, event, true);
 
 	return watch_pushed(domain, opened,
 			    ORIGINAL(domain_push_fn, CORE2, NX_D_PUSH_EX)(handle, event));
@@ -194,7 +220,7 @@ static uint64_t watch_started(uint64_t id, bool opened)
 			return id;
 		}
 	}
-	ws_capture_close(); /* it would not be found again */
+	close_range(false); /* it would not be found again */
 	return id;
 }
 
@@ -208,27 +234,21 @@ static void watch_ended(uint64_t id)
 		if (!atomic_compare_exchange_strong(&started[i], &own, 0))
 			continue;
 		atomic_fetch_sub(&started_n, 1);
-		ws_capture_close();
+		close_range(false);
 		return;
 	}
 }
 
-static bool open_started(void)
-{
-	ws_capture_open();
-	return true;
-}
-
 static uint64_t start_utf8(const char *text)
 {
-	bool opened = is_wanted(NULL) && matches_text(text) && open_started();
+	bool opened = open_range(NULL, text, false);
 
 	return watch_started(ORIGINAL(start_text_fn, CORE, NX_START_A)(text), opened);
 }
 
 static uint64_t start_wide(const wchar_t *text)
 {
-	bool opened = is_wanted(NULL) && matches_wide(text) && open_started();
+	bool opened = open_wide(text, false);
 
 	return watch_started(ORIGINAL(start_wide_fn, CORE, NX_START_W)(text), opened);
 }
@@ -236,7 +256,7 @@ static uint64_t start_wide(const wchar_t *text)
 static uint64_t domain_start(void *handle, const struct nx_event *event)
 {
 	struct nvtx_domain *domain = nvtx_domain_of(handle);
-	bool opened = is_wanted(domain) && matches_event(event) && open_started();
+	bool opened = open_event(domain, event, false);
 
 	return watch_started(ORIGINAL(domain_start_fn, CORE2, NX_D_START_EX)(handle, event),
 			     opened);

@@ -5,6 +5,7 @@
  *   nvtx.c          entry points: events, and filling the program's tables
  *   nvtx_idle.h     what little is done while a session waits for its next collection
  *   nvtx_capture.c  ranges that begin and end collections
+ *   nvtx_steps.c    those that are steps, by their numbers
  *   nvtx_stack.c    the open-range stack where it is not the plain case
  *   nvtx_domain.c   domains, categories, registered strings, memory
  *   nvtx_payload.c  extended payloads: schemas and binary data
@@ -130,6 +131,13 @@ struct ws_open *ws_nvtx_open_range_slow(struct ws_thread *thread, struct ws_ring
  * level, -1 when there is none. */
 int ws_nvtx_pop_range_slow(struct ws_thread *thread, struct nvtx_domain *domain, uint64_t now,
 			   uint32_t binary);
+
+/* ---- nvtx_steps.c ---- */
+
+/* A range is about to be opened; whether it is a step, whose end is to be told. */
+bool ws_nvtx_open_step(const char *text);
+/* A step has closed: of this thread, or, with `any_thread`, wherever it was opened. */
+void ws_nvtx_close_step(bool any_thread);
 
 /* ---- nvtx_idle.c ---- */
 

@@ -1,43 +1,11 @@
 /* steps.c - see steps.h. */
 #include "query/steps.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/mem.h"
 #include "base/choose.h"
-
-/* The length of the text without a number at its end and what joins that to the name. */
-static size_t stem_length(const char *text, size_t len)
-{
-	size_t length = len;
-
-	while (length && isdigit((unsigned char)text[length - 1]))
-		length--;
-	if (length == len)
-		return len;
-	while (length && strchr(" _#:=-.", text[length - 1]))
-		length--;
-	return length;
-}
-
-bool ws_is_step_name(const char *text, size_t len, const char *name)
-{
-	static const char *const known[] = {"step",	     "iteration",   "iter",
-					    "train step",    "train_step",  "training step",
-					    "training_step", "profilerstep"};
-	size_t length = stem_length(text, len);
-
-	if (name)
-		return (len == strlen(name) && !memcmp(text, name, len)) ||
-		       (length == strlen(name) && length && !memcmp(text, name, length));
-	for (size_t i = 0; i < WS_COUNT(known); i++)
-		if (length == strlen(known[i]) && !strncasecmp(text, known[i], length))
-			return true;
-	return false;
-}
 
 static void add_step(struct ws_steps *steps, const struct ws_names_by_id *who, uint64_t thread,
 		     uint64_t start, uint64_t end, uint64_t text)

@@ -10,6 +10,7 @@
 #define WS_QUERY_STEPS_H
 
 #include "query/query.h"
+#include "schema/step_name.h"
 
 struct ws_step {
 	uint64_t start, end;
@@ -29,7 +30,5 @@ struct ws_steps {
 int ws_steps_load(const struct ws_report *report, const struct ws_names_by_id *who,
 		  const char *name, struct ws_steps *steps, struct ws_err *err);
 void ws_steps_free(struct ws_steps *steps);
-/* Whether a text of `len` bytes is the name of a step; `name` as in ws_steps_load. */
-bool ws_is_step_name(const char *text, size_t len, const char *name);
 
 #endif

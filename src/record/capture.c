@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -34,11 +35,16 @@ void ws_capture_set(struct ws_arena *arena, const struct ws_plan *plan, const ch
 		[WS_CAPTURE_CUDA] = WS_TRIGGER_CUDA,
 		[WS_CAPTURE_NVTX] = WS_TRIGGER_NVTX,
 		[WS_CAPTURE_PROGRAM] = WS_TRIGGER_PROGRAM,
+		[WS_CAPTURE_STEPS] = WS_TRIGGER_STEPS,
 	};
 	struct ws_capture_state *capture = &arena->capture;
 
 	snprintf(capture->range, sizeof(capture->range), "%s", ws_text_or(range, ""));
 	snprintf(capture->domain, sizeof(capture->domain), "%s", ws_text_or(domain, ""));
+	capture->serial++;
+	capture->steps_first = plan->first_step;
+	capture->steps_last = plan->last_step;
+	atomic_store(&capture->step_source, WS_STEP_UNKNOWN);
 	capture->ends = plan->range_end != WS_RANGE_END_NONE;
 	atomic_store(&capture->triggers, triggers[plan->capture]);
 }
@@ -87,4 +93,21 @@ bool ws_capture_drop(struct ws_arena *arena, uint32_t ranges)
 uint32_t ws_capture_take_skipped(struct ws_arena *arena)
 {
 	return atomic_exchange(&arena->capture.skipped, 0);
+}
+
+struct ws_capture_step ws_capture_look_at_step(struct ws_arena *arena)
+{
+	struct ws_capture_state *capture = &arena->capture;
+	struct ws_capture_step step = {.begun = atomic_load(&capture->step_begun),
+				       .last = atomic_load(&capture->step_last)};
+	uint32_t source = atomic_load(&capture->step_source);
+
+	if (source < WS_STEP_SOURCES)
+		step.source = (enum ws_step_source)source;
+	memcpy(step.text, capture->step_text, sizeof(step.text));
+	step.text[sizeof(step.text) - 1] = 0;
+	for (char *c = step.text; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 127)
+			*c = '?';
+	return step;
 }

@@ -26,6 +26,13 @@ struct ws_capture_look {
 struct ws_capture_look ws_capture_look(struct ws_arena *arena);
 /* A process has ended with so many ranges open. True when a collection ended with them. */
 bool ws_capture_drop(struct ws_arena *arena, uint32_t ranges);
+/* By what hooks know steps, the step that began the collection, and the last one that they saw. */
+struct ws_capture_step {
+	enum ws_step_source source;
+	uint32_t begun, last;
+	char text[64];
+};
+struct ws_capture_step ws_capture_look_at_step(struct ws_arena *arena);
 /* How many ranges waited in vain since this was last asked. */
 uint32_t ws_capture_take_skipped(struct ws_arena *arena);
 

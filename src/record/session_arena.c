@@ -146,9 +146,10 @@ static void fill_settings(struct ws_session *session)
 		(options->trace_forks ? WS_FEATURE_FORK_TRACE : 0u) |
 		(options->cuda ? WS_FEATURE_CUDA : 0u) |
 		(ws_session_wants_python(options) ? WS_FEATURE_PYTHON : 0u) |
-		(options->plan.capture == WS_CAPTURE_NVTX || options->plan.interactive
-			 ? WS_FEATURE_CAPTURE
-			 : 0u) |
+		ws_bits_if(options->plan.capture == WS_CAPTURE_NVTX ||
+				   options->plan.capture == WS_CAPTURE_STEPS ||
+				   options->plan.interactive,
+			   WS_FEATURE_CAPTURE) |
 		ws_bits_if(watches_profiler_calls(options), WS_FEATURE_PROFILER_CALLS) |
 		(options->python.gil ? WS_FEATURE_GIL : 0u) |
 		(options->python.cuda_stacks ? WS_FEATURE_PYTHON_CUDA : 0u) |

@@ -40,6 +40,24 @@ static void set_idle(struct ws_session *session)
 		     plan->interactive || plan->capture != WS_CAPTURE_NONE);
 }
 
+/* What was taken for the steps. */
+static void say_steps(struct ws_session *session)
+{
+	static const char *const sources[WS_STEP_SOURCES] = {
+		[WS_STEP_RANGE] = "the NVTX ranges",
+		[WS_STEP_OUTERMOST] = "from one to the next of the outermost NVTX ranges"};
+	struct ws_capture_step step = ws_capture_look_at_step(session->area.arena);
+	char text[200];
+
+	if (session->machine.plan.capture != WS_CAPTURE_STEPS || !sources[step.source])
+		return;
+	snprintf(text, sizeof(text), "Steps are %s '%s'; this collection begins with step %u.",
+		 sources[step.source], step.text, step.begun);
+	ws_sink_diagnostic(session->main, WS_INFO, "control", 0, ws_read_raw_ns(), text);
+	if (!session->options->quiet)
+		ws_say("%s", text);
+}
+
 static void begin_collecting(struct ws_session *session, uint64_t time)
 {
 	struct ws_err err;
@@ -63,6 +81,7 @@ static void begin_collecting(struct ws_session *session, uint64_t time)
 	ws_perf_begin(session->perf, time);
 	if (!session->machine.plan.flight.on)
 		ws_session_begin_reports(session);
+	say_steps(session);
 }
 
 static uint64_t read_ticks(const struct ws_session *session)

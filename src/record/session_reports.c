@@ -21,6 +21,7 @@
 #include "record/name.h"
 #include "record/proc.h"
 #include "record/ranks.h"
+#include "record/capture.h"
 #include "record/session.h"
 
 enum { MOST_SINKS = 4096, MOST_NUMBERS = 100000 };
@@ -616,6 +617,28 @@ static bool never_began(const struct ws_session *session)
 	return session->machine.plan.capture != WS_CAPTURE_NONE && !session->collect_start;
 }
 
+static void say_no_steps(const struct ws_session *session)
+{
+	struct ws_capture_step step = ws_capture_look_at_step(session->area.arena);
+	uint32_t first = session->machine.plan.first_step;
+
+	if (step.source == WS_STEP_RANGE)
+		ws_warn("--steps: step %u did not come: the last NVTX range '%s' was step %u; "
+			"there "
+			"is no report",
+			first, step.text, step.last);
+	else if (step.source == WS_STEP_OUTERMOST)
+		ws_warn("--steps: no range was called a step, and none came again until step %u "
+			"(the "
+			"last was '%s'): name it with --step-range; there is no report",
+			first, step.text);
+	else
+		ws_warn("--steps: the program opened no NVTX range by which steps could be "
+			"known%s; "
+			"there is no report",
+			session->options->capture_range ? " (--step-range)" : "");
+}
+
 static void say_never_began(const struct ws_session *session)
 {
 	const struct ws_record_opts *options = session->options;
@@ -627,6 +650,8 @@ static void say_never_began(const struct ws_session *session)
 			ws_text_or(options->capture_range, ""),
 			options->capture_domain ? "domain " : "the default domain",
 			ws_text_or(options->capture_domain, ""));
+	else if (session->machine.plan.capture == WS_CAPTURE_STEPS)
+		say_no_steps(session);
 	else if (session->machine.plan.capture == WS_CAPTURE_CUDA)
 		ws_warn("the program did not call cudaProfilerStart: there is no report");
 	else

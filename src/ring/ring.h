@@ -143,14 +143,33 @@ enum ws_capture_phase {
 #define WS_CAPTURE_NAME 256u
 
 /* What hooks take for a range: bits. */
-enum ws_trigger { WS_TRIGGER_CUDA = 1, WS_TRIGGER_NVTX = 2, WS_TRIGGER_PROGRAM = 4 };
+enum ws_trigger {
+	WS_TRIGGER_CUDA = 1,
+	WS_TRIGGER_NVTX = 2,
+	WS_TRIGGER_PROGRAM = 4,
+	WS_TRIGGER_STEPS = 8
+};
+
+/* By what hooks know the steps of --steps. */
+enum ws_step_source {
+	WS_STEP_UNKNOWN,
+	WS_STEP_RANGE,	   /* ranges that are called steps, or by the name that was given */
+	WS_STEP_OUTERMOST, /* the outermost ranges of a name */
+	WS_STEP_SOURCES
+};
 
 struct ws_capture_state {
 	_Atomic uint32_t triggers; /* enum ws_trigger */
 	uint32_t ends;		   /* 1: the end of the last range ends the collection */
 	char range[WS_CAPTURE_NAME], domain[WS_CAPTURE_NAME]; /* of NVTX; domain "*": any, "": the
 								 default */
-	_Alignas(64) _Atomic uint32_t state;		      /* futex */
+	uint32_t serial;		  /* of these settings: steps are counted anew */
+	uint32_t steps_first, steps_last; /* that are wanted */
+	/* What hooks have found: an enum ws_step_source, the numbers of the step that began the
+	 * collection and of the last one, and what they are called. */
+	_Atomic uint32_t step_source, step_begun, step_last;
+	char step_text[64];
+	_Alignas(64) _Atomic uint32_t state; /* futex */
 	uint32_t begin_pid, begin_tid;
 	uint64_t begin, end;	  /* ticks */
 	_Atomic uint32_t skipped; /* ranges that waited in vain */

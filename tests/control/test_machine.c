@@ -320,6 +320,9 @@ static void check_random(void **state)
 
 static void read_words(void **state)
 {
+	static const char *const bad_steps[] = {"",    "-",  "-3",	   "3--4",
+						"4-3", "a",  "1-b",	   "1-2-3",
+						" 1",  "1 ", "5000000000", "1-4294967295"};
 	enum ws_capture capture;
 	struct ws_plan plan;
 	struct ws_err err;
@@ -336,6 +339,16 @@ static void read_words(void **state)
 	assert_int_equal(ws_plan_read_capture("NVTX", &capture, &err), 0);
 	assert_int_equal(ws_plan_read_capture("cuda", &capture, &err), -1);
 	assert_non_null(strstr(err.msg, "'cuda' is none of none, cudaProfilerApi, nvtx"));
+	assert_int_equal(ws_plan_read_steps("10-19", &plan, &err), 0);
+	assert_int_equal(plan.capture, WS_CAPTURE_STEPS);
+	assert_int_equal(plan.first_step, 10);
+	assert_int_equal(plan.last_step, 19);
+	assert_int_equal(ws_plan_read_steps("7", &plan, &err), 0);
+	assert_int_equal(plan.last_step, 7);
+	assert_int_equal(ws_plan_read_steps("0-", &plan, &err), 0);
+	assert_int_equal(plan.last_step, UINT32_MAX);
+	for (size_t i = 0; i < WS_COUNT(bad_steps); i++)
+		assert_int_equal(ws_plan_read_steps(bad_steps[i], &plan, &err), -1);
 	assert_int_equal(ws_plan_read_range_end("repeat", &plan, &err), 0);
 	assert_int_equal(plan.repeats, 0);
 	assert_int_equal(ws_plan_read_range_end("repeat:3", &plan, &err), 0);

@@ -101,6 +101,39 @@ def ranges_that_follow_at_once_are_all_there(t):
 
 
 @test("capture")
+def steps_are_found_and_counted(t):
+    def steps(case, wanted, expected, said, *options):
+        r = t.profile(
+            [t.program("captures"), case],
+            *["-t", "nvtx", "--sample=none", "--no-findings", "--kill=none", *options],
+            "--steps=" + wanted,
+            output=case + wanted,
+            status=0,
+        )
+        t.eq([work_of(t, report) for report in r.reports], expected, case + " " + wanted)
+        t.contains(r.messages, said, "what was taken for a step")
+        return r
+
+    r = steps("steps", "3-5", [[3, 4, 5, 104, 105]], "NVTX ranges 'Iteration'; this collection")
+    t.contains(str(t.load(r.report).diagnostics()), "begins with step 3", "in the report")
+    steps("steps", "0", [[0]], "begins with step 0")
+    steps("steps", "8-", [[8, 9, 109]], "begins with step 8")
+    steps("numbered", "8-9", [[1, 2, 102]], "NVTX ranges 'train_step'")
+    steps("batches", "2-3", [[2, 3, 103]], "NVTX ranges 'batch'", "--step-range=batch")
+    steps(
+        "phases",
+        "4-5",
+        [[4, 5, 54, 55]],
+        "from one to the next of the outermost NVTX ranges 'load'",
+    )
+    steps("startsteps", "1-2", [[1, 2]], "NVTX ranges 'step'")
+    steps("steps", "10-12", [], "step 10 did not come: the last NVTX range 'Iteration' was step 9")
+    steps("steps", "4", [], "opened no NVTX range by which steps", "--step-range=step@elsewhere")
+    r = t.profile([t.program("captures"), "push"], "-t", "nvtx", "--steps=500-600", status=0)
+    t.contains(r.messages, "name it with --step-range; there is no report", "messages")
+
+
+@test("capture")
 def a_range_that_never_comes_leaves_no_report(t):
     for way, words in (
         (["-c", "nvtx", "-p", "capture"], "no NVTX range 'capture' of the default domain was"),
@@ -115,6 +148,11 @@ def a_range_that_never_comes_leaves_no_report(t):
 def bad_capture_options_are_told(t):
     for options, words in (
         (["-c", "nvtx"], "--capture-range=nvtx needs the range: --nvtx-capture=RANGE"),
+        (["--steps=5-3"], "--steps: '5-3' is not a range of steps"),
+        (["--steps=x"], "--steps: 'x' is not a range of steps"),
+        (["--steps=1", "-c", "program"], "--steps and --capture-range do not go together"),
+        (["--steps=1", "--capture-range-end=repeat"], "--capture-range-end: with --steps there is"),
+        (["--steps=1", "--step-range="], "--step-range: the name is empty"),
         (["-c", "cuda"], "--capture-range"),
         (["-c", "program", "--capture-range-end=repeat:0"], "--capture-range-end: 'repeat:0'"),
         (["-c", "nvtx", "-p", "x" * 300], "--nvtx-capture: a name may have 255 bytes"),

@@ -214,14 +214,78 @@ static int c_often(void) /* all even ones up to 38, each a range of its own, one
 	return 0;
 }
 
+/* Ten steps i with work i, and work 100 + i before each but the first. */
+static int make_steps(const char *format, int first)
+{
+	char name[32];
+
+	for (int i = 0; i < 10; i++) {
+		if (i) {
+			ws_range_push("prepare");
+			work(100 + i);
+			ws_range_pop();
+		}
+		snprintf(name, sizeof(name), format, first + i);
+		ws_range_push(name);
+		ws_range_push("step"); /* the outermost counts */
+		work(i);
+		ws_range_pop();
+		ws_range_pop();
+	}
+	return 0;
+}
+
+static int c_steps(void)
+{
+	return make_steps("Iteration", 0);
+}
+
+static int c_numbered(void) /* from 7 on */
+{
+	return make_steps("train_step:%d", 7);
+}
+
+static int c_batches(void)
+{
+	return make_steps("batch_%d", 0);
+}
+
+static int c_phases(void) /* no range around all of a step, which has work i and 50 + i */
+{
+	for (int i = 0; i < 10; i++) {
+		ws_range_push("load");
+		work(i);
+		ws_range_pop();
+		ws_range_push("compute");
+		work(50 + i);
+		ws_range_pop();
+	}
+	return 0;
+}
+
+static int c_startsteps(void)
+{
+	for (int i = 0; i < 10; i++) {
+		ws_range_id step = ws_range_start("step");
+
+		work(i);
+		ws_range_end(step);
+	}
+	return 0;
+}
+
 static const struct {
 	const char *name;
 	int (*fn)(void);
 } cases[] = {
-	{"push", c_push},	{"lasts", c_lasts},	    {"nested", c_nested},
-	{"domain", c_domain},	{"startend", c_startend},   {"program", c_program},
-	{"threads", c_threads}, {"processes", c_processes}, {"dies", c_dies},
-	{"never", c_never},	{"often", c_often},
+	{"push", c_push},	  {"lasts", c_lasts},
+	{"nested", c_nested},	  {"domain", c_domain},
+	{"startend", c_startend}, {"program", c_program},
+	{"threads", c_threads},	  {"processes", c_processes},
+	{"dies", c_dies},	  {"never", c_never},
+	{"often", c_often},	  {"steps", c_steps},
+	{"numbered", c_numbered}, {"batches", c_batches},
+	{"phases", c_phases},	  {"startsteps", c_startsteps},
 };
 
 int main(int argc, char **argv)
