@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/graph.h"
 #include "base/choose.h"
 #include "base/mem.h"
 
@@ -133,6 +134,7 @@ struct ws_analysis *ws_analysis_open(const struct ws_report *report,
 		return NULL;
 	analysis = ws_calloc(1, sizeof(*analysis));
 	analysis->model = model;
+	analysis->graph = ws_calloc(1, sizeof(*analysis->graph));
 	analysis->window = model->to - model->from;
 	analysis->steps = ws_model_count_steps(model);
 	end = ws_path_find_end(model);
@@ -157,6 +159,8 @@ void ws_analysis_close(struct ws_analysis *analysis)
 	for (size_t i = 0; i < analysis->model->work.gpus; i++)
 		ws_breakdown_free(&analysis->gpus[i].idle);
 	free(analysis->gpus);
+	ws_graph_free(analysis->graph);
+	free(analysis->graph);
 	ws_facts_free(&analysis->facts);
 	ws_usage_free(&analysis->usage);
 	ws_phases_free(&analysis->phases);

@@ -27,8 +27,11 @@ struct ws_gpu_budget {
 	struct ws_breakdown idle;
 };
 
+struct ws_graph;
+
 struct ws_analysis {
 	struct ws_model *model;
+	struct ws_graph *graph; /* for estimate.h, which builds it when it is asked for */
 	struct ws_path path;
 	struct ws_breakdown breakdown;
 	struct ws_gpu_budget *gpus; /* model->work.gpus of them */

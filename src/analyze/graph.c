@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "base/sort.h"
 
-enum { USUAL_LAUNCH_NS = 5000, USUAL_STREAM_NS = 1500, MOST_LAGS = 4096, LEAST_LAGS = 16 };
+enum { USUAL_LAUNCH_NS = 5000, USUAL_STREAM_NS = 800, MOST_LAGS = 4096, LEAST_LAGS = 16 };
 
 /* ---- nodes and edges ---- */
 

@@ -13,7 +13,7 @@
 #include "base/sort.h"
 #include "query/gpu.h"
 
-enum { SLACK_NS = 2000, BLOCKED_LAUNCH_NS = 100000 };
+enum { SLACK_NS = 2000, BLOCKED_LAUNCH_NS = 100000, USUAL_CALL_NS = 4000 };
 
 struct thread_build {
 	struct ws_graph_build *build;
@@ -177,6 +177,13 @@ static bool find_own_work(const struct thread_build *thread, uint32_t call, uint
 	return false;
 }
 
+/* A copy that is done when its call returns, whatever was before it in its stream: of a number that
+ * a framework looks at (.item()), mostly. */
+static bool is_copy_waited_for(const struct ws_work_op *op, uint64_t end)
+{
+	return op->class == WS_WORK_MEMORY && !op->set && op->end <= end;
+}
+
 /* Whether the call waits for what it launched itself: a copy that blocks, or that the driver stages
  * from memory that is not pinned; a launch under CUDA_LAUNCH_BLOCKING. Nearly all of the work lies
  * within the call, and takes most of its time since it began. */
@@ -186,6 +193,8 @@ static bool waits_for_own_work(const struct thread_build *thread, uint64_t end,
 	const struct ws_work_op *op = &thread->model->work.gpu[own->gpu].op[own->op];
 	uint64_t length = op->end - op->start;
 
+	if (is_copy_waited_for(op, end))
+		return true;
 	return op->end <= end + length / 8 && length * 2 >= end - op->start;
 }
 
@@ -290,10 +299,15 @@ static void add_call(struct thread_build *thread, uint32_t call, uint64_t end)
 	struct ws_node idle = {.kind = WS_NODE_SYNC, .wait = WS_WAIT_GPU, .call = call};
 	struct ws_path_end awaited, own;
 
-	/* What it does until its own work begins is not waiting. */
-	if (find_own_work(thread, call, end, &own))
-		add_states(thread, call,
-			   ws_min(thread->model->work.gpu[own.gpu].op[own.op].start, end));
+	/* What it does until its own work begins, or can begin, is not waiting. */
+	if (find_own_work(thread, call, end, &own)) {
+		const struct ws_work_op *op = &thread->model->work.gpu[own.gpu].op[own.op];
+		uint64_t handed_over = op->start;
+
+		if (is_copy_waited_for(op, end))
+			handed_over = ws_min(handed_over, thread->at + USUAL_CALL_NS);
+		add_states(thread, call, ws_min(handed_over, end));
+	}
 	if (thread->at >= end)
 		return;
 	if (find_awaited(thread, call, end, &awaited)) {

@@ -40,7 +40,9 @@ static void check_launches(const struct ws_analysis *analysis, struct ws_finding
 	    !ws_facts_sum_calls(analysis->model, &analysis->facts, launches, &calls))
 		return;
 	usual = calls.count * USUAL_LAUNCH_NS;
-	gain = calls.ns - ws_min(calls.ns, usual);
+	gain = ws_estimate_bound(
+		analysis, calls.ns - ws_min(calls.ns, usual), ws_cost_of_calls,
+		&(struct ws_call_cost){launches, ws_min((double)usual / (double)calls.ns, 1.0)});
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_blocking_launches, calls.ns,
 					gain);
 	finding->level = ws_max(finding->level, WS_LEVEL_WARNING);

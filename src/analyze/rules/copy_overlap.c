@@ -69,6 +69,7 @@ static void check_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_
 	    ws_findings_have(findings, &ws_rule_tiny_copies) ||
 	    ws_findings_have(findings, &ws_rule_page_migration))
 		return;
+	gain = ws_estimate_bound(analysis, gain, ws_cost_without_copies, NULL);
 	ws_analysis_put_gpu(analysis, gpu, &name);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_copy_overlap, exposed, gain);
 	finding->title = ws_format("Copies and kernels of %s take turns: %.0f %% of the time it "

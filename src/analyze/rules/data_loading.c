@@ -36,6 +36,20 @@ static bool is_loading(const struct ws_analysis *analysis, const struct ws_break
 					     analysis->model->process);
 }
 
+static bool is_elsewhere(const struct ws_analysis *analysis, uint32_t thread)
+{
+	return ws_find_thread(analysis->model->who, thread)->process != analysis->model->process;
+}
+
+/* With workers enough what they do costs nothing. What they hand over may come by ways that were
+ * not recorded, so that no less than half is believed. */
+static uint64_t estimate_gain(const struct ws_analysis *analysis, uint64_t gain)
+{
+	const struct ws_thread_cost cost = {is_elsewhere};
+
+	return ws_max(gain / 2, ws_estimate_bound(analysis, gain, ws_cost_without_threads, &cost));
+}
+
 static void check_loading(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	uint64_t loading = ws_sum_path_rows(analysis, is_loading), rest, gain,
@@ -56,7 +70,8 @@ static void check_loading(const struct ws_analysis *analysis, struct ws_findings
 	/* No step is shorter than what the training thread itself computes. */
 	gain = loading;
 	if (workers)
-		gain = ws_min(gain, analysis->window - ws_min(analysis->window, own));
+		gain = estimate_gain(
+			analysis, ws_min(gain, analysis->window - ws_min(analysis->window, own)));
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_data_loading, loading, gain);
 	finding->title =
 		ws_format("Data come too late: %.0f %% of the time is loading%s, %s",

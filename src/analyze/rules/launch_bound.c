@@ -42,6 +42,7 @@ static void check_launches(const struct ws_analysis *analysis, struct ws_finding
 	    ws_findings_have(findings, &ws_rule_gil))
 		return;
 	gain = analysis->window - ws_min(analysis->window, busy + sum_waits(analysis));
+	gain = ws_estimate_bound(analysis, gain, ws_cost_without_cpu, NULL);
 	/* Where kernels are waited for all the time, a graph helps only once that is left. */
 	for (size_t i = 0; i < findings->count; i++)
 		if (findings->findings[i].rule == &ws_rule_sync_calls)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyze/analysis.h"
+#include "analyze/estimate.h"
 #include "analyze/finding.h"
 #include "base/choose.h"
 #include "base/mem.h"

@@ -5,9 +5,11 @@ static void report_kernel(const struct ws_analysis *analysis, const struct ws_ke
 			  uint64_t on_path, struct ws_findings *findings)
 {
 	double filled = (double)kernel->blocks / (double)analysis->facts.multiprocessors;
+	struct ws_kernel_cost cost = {&kernel->name, 1, filled};
+	uint64_t gain = ws_estimate_bound(analysis, (uint64_t)((double)on_path * (1 - filled)),
+					  ws_cost_of_kernels, &cost);
 	struct ws_finding *finding =
-		ws_findings_add_fault(analysis, findings, &ws_rule_small_grid, on_path,
-				      (uint64_t)((double)on_path * (1 - filled)));
+		ws_findings_add_fault(analysis, findings, &ws_rule_small_grid, on_path, gain);
 	const char *name = ws_report_string(analysis->model->report, kernel->name, NULL);
 
 	finding->title =

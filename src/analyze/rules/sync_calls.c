@@ -107,6 +107,7 @@ static void check_syncs(const struct ws_analysis *analysis, struct ws_findings *
 	cpu = ws_analysis_cpu_on_path(analysis);
 	floor = ws_max(ws_analysis_gpu_busy(analysis), cpu - ws_min(cpu, in_calls));
 	gain = analysis->window - ws_min(analysis->window, floor);
+	gain = ws_estimate_bound(analysis, gain, ws_cost_without_syncs, NULL);
 	line = calls.place.python ? sum_line(analysis, &calls.place) : 0;
 	gain = ws_max(gain, line);
 	if (ws_analysis_share(analysis, gain) < 0.03)

@@ -4,6 +4,8 @@
 
 #define TENSOR_GAIN 0.8 /* of the time: TF32 or BF16 run at five times the speed or more */
 
+enum { MOST_PRODUCTS = 64 };
+
 static bool is_plain_product(const char *name)
 {
 	if (strstr(name, "tensorop") || strstr(name, "tf32") || strstr(name, "bf16") ||
@@ -18,8 +20,10 @@ static void check_products(const struct ws_analysis *analysis, struct ws_finding
 {
 	const struct ws_report *report = analysis->model->report;
 	const struct ws_kernel_fact *longest = NULL;
+	uint32_t names[MOST_PRODUCTS];
+	struct ws_kernel_cost cost = {.names = names, .factor = 1 - TENSOR_GAIN};
 	struct ws_finding *finding;
-	uint64_t plain = 0;
+	uint64_t plain = 0, gain;
 
 	for (size_t i = 0; i < analysis->facts.kernel_count; i++) {
 		const struct ws_kernel_fact *kernel = &analysis->facts.kernels[i];
@@ -28,13 +32,16 @@ static void check_products(const struct ws_analysis *analysis, struct ws_finding
 		    !is_plain_product(ws_report_string(report, kernel->demangled, NULL)))
 			continue;
 		plain += ws_sum_path_kernel(analysis, kernel->name);
+		if (cost.count < MOST_PRODUCTS)
+			names[cost.count++] = kernel->name;
 		if (!longest)
 			longest = kernel;
 	}
 	if (!longest || ws_analysis_share(analysis, plain) < 0.1)
 		return;
-	finding = ws_findings_add_fault(analysis, findings, &ws_rule_tensor_cores, plain,
-					(uint64_t)((double)plain * TENSOR_GAIN));
+	gain = ws_estimate_bound(analysis, (uint64_t)((double)plain * TENSOR_GAIN),
+				 ws_cost_of_kernels, &cost);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_tensor_cores, plain, gain);
 	finding->level = WS_LEVEL_NOTE;
 	finding->title = ws_format("Matrix products in single precision leave the tensor cores "
 				   "unused: %.0f %% of the time, mostly %.80s",
