@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/choose.h"
+#include "cli/per_node.h"
 #include "cli/record_options.h"
 #include "cli/session.h"
 #include "cli/text.h"
@@ -99,6 +100,28 @@ static int record_in_session(const struct ws_record_options *options,
 	return status;
 }
 
+/* A recorder that is nobody's child can do less for the program. */
+static int check_per_node(const struct ws_record_options *options, struct ws_err *err)
+{
+	const char *other = NULL;
+
+	if (!options->per_node)
+		return 0;
+	if (options->attach)
+		other = "--attach";
+	else if (options->start_later)
+		other = "--start-later";
+	else if (options->store_output)
+		other = "--store-output";
+	else if (!options->show_output)
+		other = "--show-output=false";
+	else if (options->run_as)
+		other = "--run-as";
+	else if (options->flight_recorder)
+		other = "--flight-recorder";
+	return other ? ws_fail(err, "--per-node and %s do not go together", other) : 0;
+}
+
 static int run_profile(void *values, int argc, char **argv)
 {
 	struct ws_record_options *options = values;
@@ -125,17 +148,19 @@ static int run_profile(void *values, int argc, char **argv)
 		       "--session-new=NAME, or run the program by 'warpsight launch'");
 		return WS_EXIT_USAGE;
 	}
-	if (ws_check_attach(options, target, &err) ||
+	if (check_per_node(options, &err) || ws_check_attach(options, target, &err) ||
 	    ws_fill_record_options(options, &record_opts, &filled, &err) ||
 	    ws_mention_left_out(options, &record_opts, &err)) {
 		ws_say("profile: %s", err.msg);
 		return WS_EXIT_USAGE;
 	}
-	options->no_findings |= is_later_rank();
+	options->no_findings |= is_later_rank() && !options->per_node;
 	record_opts.argv = target;
 	record_opts.command_line = ws_main_argv;
 	attached = ws_name_attached(options, &record_opts);
-	if (options->session_new || options->start_later || options->flight_recorder)
+	if (options->per_node)
+		status = ws_record_per_node(options, &record_opts);
+	else if (options->session_new || options->start_later || options->flight_recorder)
 		status = record_in_session(options, &record_opts);
 	else
 		status = record_target(options, &record_opts);

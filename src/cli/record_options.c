@@ -115,6 +115,10 @@ const struct ws_opt ws_record_option_table[] = {
 	 "user's own processes, or root. It ends with the duration, an interrupt, or the process; "
 	 "the process goes on as before.",
 	 NULL, .also = WS_IN_LAUNCH},
+	{"per-node", 0, WS_OPT_FLAG, AT(per_node), NULL, NULL,
+	 "In a job: all ranks of a host are recorded together, into one report, which has the "
+	 "host's name in its own. The first one starts the recorder; its options count.",
+	 NULL},
 	{"delay", 'y', WS_OPT_SECONDS, AT(delay), "SECONDS", NULL,
 	 "Start collecting this long after the target has started.", "0"},
 	{"duration", 'd', WS_OPT_SECONDS, AT(duration), "SECONDS", NULL,

@@ -30,7 +30,7 @@ struct ws_record_options {
 	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment,
 		keep_command_lines, start_later, lossless, resolve_symbols, source_info, stats,
 		quiet, strict, no_findings, cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop,
-		cuda_all;
+		cuda_all, per_node;
 };
 
 #define WS_RECORD_AT(member) offsetof(struct ws_record_options, member)

@@ -14,11 +14,14 @@ void ws_commands_init(struct ws_commands *commands, struct ws_mailbox *mailbox, 
 {
 	*commands = (struct ws_commands){.mailbox = mailbox, .program = ws_strdup(program)};
 	pthread_mutex_init(&commands->lock, NULL);
+	pthread_cond_init(&commands->changed, NULL);
 }
 
 void ws_commands_free(struct ws_commands *commands)
 {
+	pthread_cond_destroy(&commands->changed);
 	pthread_mutex_destroy(&commands->lock);
+	ws_text_free(&commands->ending);
 	for (size_t i = 0; i < commands->told_count; i++)
 		free(commands->told[i]);
 	free(commands->told);
@@ -216,12 +219,97 @@ static void put_status(struct ws_commands *commands, const struct ws_message *me
 	ws_put_json_string(answer, "report", status.report);
 }
 
+/* ---- ranks ---- */
+
+static void note_joined(struct ws_commands *commands)
+{
+	pthread_mutex_lock(&commands->lock);
+	commands->joined++;
+	pthread_cond_broadcast(&commands->changed);
+	pthread_mutex_unlock(&commands->lock);
+}
+
+static void join_rank(struct ws_commands *commands, const struct ws_message *message,
+		      struct ws_text *answer)
+{
+	struct ws_control_hooks *hooks = ws_calloc(1, sizeof(*hooks));
+	struct ws_control_request request = {.kind = WS_CONTROL_JOIN, .hooks = hooks};
+	struct ws_control_reply reply;
+	int64_t pid = ws_message_number(message, "pid", 0);
+
+	if (pid < 0 || pid > INT32_MAX) {
+		put_refusal(answer, "that is no process");
+		free(hooks);
+		return;
+	}
+	request.pid = (int)pid;
+	request.starter = (int)ws_message_number(message, "starter", 0);
+	ws_mailbox_request(commands->mailbox, &request, &reply);
+	if (put_reply(answer, &reply)) {
+		ws_put_json_string(answer, "arena", hooks->arena);
+		ws_put_json_string(answer, "preload", hooks->preload);
+		ws_put_json_string(answer, "nvtx", hooks->nvtx);
+		ws_put_json_string(answer, "cuda", hooks->cuda);
+		if (pid)
+			note_joined(commands);
+	}
+	free(hooks);
+}
+
+/* Who comes first gets what there is to say. */
+static void await_end(struct ws_commands *commands, struct ws_text *answer)
+{
+	unsigned joined;
+
+	pthread_mutex_lock(&commands->lock);
+	joined = commands->joined;
+	while (!commands->over && commands->joined == joined)
+		pthread_cond_wait(&commands->changed, &commands->lock);
+	ws_message_put_flag(answer, "over", commands->over);
+	if (commands->over && commands->ending.len) {
+		ws_text_puts(answer, ",");
+		ws_text_add(answer, commands->ending.text, commands->ending.len);
+		ws_text_free(&commands->ending);
+	}
+	pthread_mutex_unlock(&commands->lock);
+}
+
+static void leave_rank(struct ws_commands *commands, const struct ws_message *message,
+		       struct ws_text *answer)
+{
+	struct ws_control_request request = {
+		.kind = WS_CONTROL_LEAVE, .starter = (int)ws_message_number(message, "starter", 0)};
+	struct ws_control_reply reply;
+
+	if (!commands->gathers) {
+		put_refusal(answer, "no rank can join this session, or leave it");
+		return;
+	}
+	ws_mailbox_request(commands->mailbox, &request, &reply);
+	ws_message_put_flag(answer, "done", true);
+	if (reply.last || !reply.done) /* done no more: a signal has ended the session */
+		await_end(commands, answer);
+}
+
+void ws_commands_end(struct ws_commands *commands, const char *text, char *const *reports,
+		     size_t report_count)
+{
+	pthread_mutex_lock(&commands->lock);
+	commands->over = true;
+	ws_put_json_string(&commands->ending, "text", text);
+	ws_message_put_list(&commands->ending, "reports", (const char *const *)reports,
+			    report_count);
+	pthread_cond_broadcast(&commands->changed);
+	pthread_mutex_unlock(&commands->lock);
+}
+
 static const struct {
 	const char *word;
 	void (*answer)(struct ws_commands *commands, const struct ws_message *message,
 		       struct ws_text *answer);
 } words[] = {{"start", start_collection}, {"stop", stop_collection}, {"cancel", cancel_collection},
-	     {"snapshot", take_snapshot}, {"shutdown", shut_down},   {"status", put_status}};
+	     {"snapshot", take_snapshot}, {"shutdown", shut_down},   {"status", put_status},
+	     {"join", join_rank},	  {"leave", leave_rank}};
 
 void ws_commands_answer(void *ctx, const struct ws_message *message, struct ws_text *answer)
 {

@@ -6,6 +6,12 @@
  * domain, range_end, duration (ns), stats, no_findings and export; `snapshot` output and overwrite;
  * `shutdown` a signal. The answer holds done, message and report; that of `stop` also what is to be
  * done with the report (stats, export, overwrite).
+ *
+ * Ranks of a host that share a recorder (--per-node) say `join`, without a pid to hear what their
+ * program needs in its environment (arena, preload, nvtx, cuda), with one and their own (starter)
+ * to have that process followed; and `leave` (starter) when it has ended. That is answered at once,
+ * but for who leaves last: when the session is over (over, text, reports), or another rank has
+ * joined.
  */
 #ifndef WS_CONTROL_COMMANDS_H
 #define WS_CONTROL_COMMANDS_H
@@ -26,7 +32,12 @@ struct ws_commands {
 	char *program; /* what the session runs, for people */
 	pthread_mutex_t lock;
 	struct ws_follow_up follow_up;
-	char **told; /* reports whose names a command has been answered with */
+	bool gathers; /* ranks may join, and ws_commands_end will be called */
+	pthread_cond_t changed;
+	unsigned joined;
+	bool over;
+	struct ws_text ending; /* members of the answer; the first who asks gets them */
+	char **told;	       /* reports whose names a command has been answered with */
 	size_t told_count, told_cap;
 };
 
@@ -40,6 +51,10 @@ void ws_commands_answer(void *commands, const struct ws_message *request, struct
 /* Whether a `stop` or `shutdown` was answered with this report's name: then its sender prints it.
  */
 bool ws_commands_has_told(struct ws_commands *commands, const char *report);
+
+/* The session is over: who waits for that is told. `text` is what the recorder had to say. */
+void ws_commands_end(struct ws_commands *commands, const char *text, char *const *reports,
+		     size_t report_count);
 
 /* The request of a `start`: its plan, and what belongs to it; texts are the message's. -1 with a
  * message. */

@@ -306,6 +306,9 @@ struct ws_machine_answer ws_machine_post(struct ws_machine *machine, struct ws_c
 	case WS_CONTROL_TARGET_ENDED:
 		end_session(machine, &answer, &event, WS_CAUSE_TARGET);
 		break;
+	case WS_CONTROL_JOIN:
+	case WS_CONTROL_LEAVE:
+		break;
 	}
 	return answer;
 }

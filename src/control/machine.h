@@ -28,6 +28,8 @@ enum ws_event_kind {
 	WS_CONTROL_SHUTDOWN,
 	WS_CONTROL_SNAPSHOT, /* a flight recorder is to write what it holds */
 	WS_CONTROL_TARGET_ENDED,
+	WS_CONTROL_JOIN, /* of ranks; they are no business of the machine's */
+	WS_CONTROL_LEAVE,
 };
 
 struct ws_control_event {

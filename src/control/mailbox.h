@@ -15,7 +15,13 @@
 
 struct ws_mailbox;
 
-/* One of the user's commands: START, STOP, CANCEL, SNAPSHOT or SHUTDOWN. */
+/* What a program needs in its environment to be recorded (record/launch.h). */
+struct ws_control_hooks {
+	char arena[PATH_MAX], preload[4 * PATH_MAX + 8], nvtx[PATH_MAX], cuda[PATH_MAX];
+};
+
+/* One of the user's commands: START, STOP, CANCEL, SNAPSHOT or SHUTDOWN; JOIN or LEAVE of a rank.
+ */
 struct ws_control_request {
 	enum ws_event_kind kind;
 	/* Of START; what is NULL stays as it is. They need live only until the reply. */
@@ -23,11 +29,15 @@ struct ws_control_request {
 	const char *range, *domain; /* of a plan whose capture is NVTX */
 	const char *output;	    /* template of the report's name; of SNAPSHOT too */
 	bool overwrite;
-	int signal; /* of SHUTDOWN: sent to the target; 0: none */
+	int signal;  /* of SHUTDOWN: sent to the target; 0: none */
+	int pid;     /* of JOIN: the process that is to be followed; 0: none yet */
+	int starter; /* of JOIN and LEAVE: the process that has started it, which asks */
+	struct ws_control_hooks *hooks; /* of JOIN: filled; or NULL */
 };
 
 struct ws_control_reply {
 	bool done;
+	bool last;	       /* of LEAVE: no program of another rank runs */
 	char message[1024];    /* why not; or, when done, a warning or "" */
 	char report[PATH_MAX]; /* of START: where it will be; of STOP, SNAPSHOT and SHUTDOWN: where
 				  it is; "" for none */

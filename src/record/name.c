@@ -148,9 +148,9 @@ static bool has_placeholder(const char *name, const char *letters)
 	return false;
 }
 
-bool ws_name_differs(const char *name)
+bool ws_name_differs(const char *name, bool hosts)
 {
-	return has_placeholder(name, "pqn");
+	return has_placeholder(name, hosts ? "pqnh" : "pqn");
 }
 
 bool ws_name_counts(const char *name)

@@ -27,8 +27,9 @@ struct ws_name_context {
 char *ws_report_name(const char *name, const struct ws_name_context *ctx, struct ws_err *err);
 /* The same without an extension and without folders, for other names. */
 char *ws_expand_name(const char *name, const struct ws_name_context *ctx, struct ws_err *err);
-/* Whether the template itself makes names that differ from process to process: %p, %q{VAR}, %n. */
-bool ws_name_differs(const char *name);
+/* Whether the template itself makes names that differ from process to process (%p, %q{VAR}, %n), or
+ * from host to host (%h too). */
+bool ws_name_differs(const char *name, bool hosts);
 /* Whether the template contains %n: when the number is taken, the next one is tried. */
 bool ws_name_counts(const char *name);
 /* Names of the %q{} variables, NUL-separated, ended by an empty one. */

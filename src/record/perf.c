@@ -818,6 +818,42 @@ struct ws_perf *ws_perf_open(const struct ws_perf_opts *options, pid_t target,
 	return perf;
 }
 
+/* The programs run on what the events of the first process have; these are those of the last one.
+ */
+static void attach_programs_to_last(struct ws_perf *perf)
+{
+	size_t n = perf->set.events_n, output = event_of_role(&perf->set, WS_PERF_OUTPUT),
+	       counter = event_of_role(&perf->set, WS_PERF_CALLS);
+
+	for (size_t i = 0; output < n && i < perf->set.rings_n; i++) {
+		const struct ws_perf_ring *ring = &perf->set.rings[i];
+		const int *last = ring->fds + ring->fds_n - n;
+
+		if (ring->copy || ring->fds[output] < 0)
+			continue;
+		if (perf->wait_calls && counter < n && last[counter] >= 0)
+			ws_wait_calls_attach(perf->wait_calls, last[counter], ring->fds[output],
+					     ring->cpu);
+		for (size_t k = 0; ws_python_bpf_is_on(perf->drain->python) && k < n; k++)
+			if (perf->set.events[k].time && last[k] >= 0)
+				ws_python_bpf_attach(perf->drain->python, last[k],
+						     ring->fds[output], ring->cpu);
+	}
+}
+
+void ws_perf_add_root(struct ws_perf *perf, pid_t pid)
+{
+	if (!perf)
+		return;
+	if (perf->active) {
+		ws_perf_open_more(&perf->set, pid);
+		attach_programs_to_last(perf);
+		if (perf->from && !perf->over)
+			ws_perf_begin(perf, perf->from);
+	}
+	ws_perf_tree_add(perf, (uint32_t)pid);
+}
+
 bool ws_perf_wants_stack(const struct ws_perf *perf, uint32_t nth)
 {
 	return perf && perf->options.backtrace != WS_BACKTRACE_NONE &&

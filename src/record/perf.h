@@ -73,6 +73,8 @@ void ws_perf_end_warm_up(struct ws_perf_warmth *warmth);
  */
 struct ws_perf *ws_perf_open(const struct ws_perf_opts *options, pid_t target,
 			     struct ws_drain *drain, struct ws_sink *main);
+/* Follow another process, which has not called exec yet, and what it starts. `perf` may be NULL. */
+void ws_perf_add_root(struct ws_perf *perf, pid_t pid);
 /* Whether anything is sampled or followed. False when all was refused. */
 bool ws_perf_active(const struct ws_perf *perf);
 /*

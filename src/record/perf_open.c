@@ -320,9 +320,8 @@ static size_t count_copies(void)
 static void open_for_thread(struct ws_perf_set *set, struct ws_perf_ring *ring, pid_t tid)
 {
 	for (size_t i = 0; i < set->events_n; i++) {
-		int fd = set->events[i].attr.inherit
-				 ? open_event(&set->events[i].attr, tid, (int)ring->cpu)
-				 : -1;
+		bool open = set->events[i].attr.inherit && ring->fds[i] >= 0;
+		int fd = open ? open_event(&set->events[i].attr, tid, (int)ring->cpu) : -1;
 
 		if (fd >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fds[0])) {
 			close(fd);
@@ -365,6 +364,13 @@ static void open_for_tree(struct ws_perf_set *set, pid_t pid)
 	}
 	ws_tree_free(&tree);
 	ws_map_free(&known);
+}
+
+void ws_perf_open_more(struct ws_perf_set *set, pid_t pid)
+{
+	for (size_t i = 0; i < set->rings_n; i++)
+		open_for_thread(set, &set->rings[i], pid);
+	learn_ids(set);
 }
 
 int ws_perf_open_set(struct ws_perf_set *set, pid_t pid, bool for_tree)

@@ -108,6 +108,8 @@ void ws_perf_attr(struct perf_event_attr *attr, uint32_t type, uint64_t config, 
  * that leaves nothing: what single events met on the way is not known.
  */
 int ws_perf_open_set(struct ws_perf_set *set, pid_t pid, bool tree);
+/* Give another process the events that are inherited. */
+void ws_perf_open_more(struct ws_perf_set *set, pid_t pid);
 void ws_perf_close_set(struct ws_perf_set *set);
 /*
  * Close the events and give the buffers back. The kernel takes 40 ms to release a tracepoint, so a
@@ -292,6 +294,8 @@ struct ws_perf {
 };
 
 void ws_perf_tree_init(struct ws_perf *perf);
+/* A process that has not called exec yet, of whose tree everything is wanted. */
+void ws_perf_tree_add(struct ws_perf *perf, uint32_t pid);
 void ws_perf_tree_free(struct ws_perf *perf);
 /* The thread that a record is about: one of the recorded tree or, with `any`, any thread. NULL when
  * it is not to be recorded. */

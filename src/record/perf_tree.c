@@ -727,18 +727,20 @@ static void find_tree(struct ws_perf *perf)
 	ws_tree_free(&tree);
 }
 
-void ws_perf_tree_init(struct ws_perf *perf)
+void ws_perf_tree_add(struct ws_perf *perf, uint32_t pid)
 {
-	struct ws_perf_image *im;
-
-	if (perf->options.attach) {
-		find_tree(perf);
-		return;
-	}
-	im = new_image(perf, (uint32_t)perf->target, ws_read_raw_ns());
+	struct ws_perf_image *im = new_image(perf, pid, ws_read_raw_ns());
 
 	im->target = true;
 	new_thread(perf, im, im->pid, im->start, "");
+}
+
+void ws_perf_tree_init(struct ws_perf *perf)
+{
+	if (perf->options.attach)
+		find_tree(perf);
+	else
+		ws_perf_tree_add(perf, (uint32_t)perf->target);
 }
 
 void ws_perf_tree_free(struct ws_perf *perf)

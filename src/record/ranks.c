@@ -137,6 +137,18 @@ void ws_name_rank(struct ws_variables variables, char *out, size_t size)
 		snprintf(out, size, ".rank%u", rank.rank);
 }
 
+void ws_name_node(struct ws_variables variables, char *out, size_t size)
+{
+	char host[256] = "";
+	struct ws_rank rank;
+
+	*out = 0;
+	if (!ws_read_rank(variables, &rank) || (rank.world && rank.world == rank.local_world))
+		return;
+	gethostname(host, sizeof(host) - 1);
+	snprintf(out, size, ".%s", host);
+}
+
 /* The host's name, or that of the pod. */
 static uint32_t add_host(struct ws_sink *sink, struct ws_variables variables)
 {

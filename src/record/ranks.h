@@ -35,6 +35,9 @@ bool ws_read_rank(struct ws_variables variables, struct ws_rank *rank);
 /* What tells the files of a job's ranks apart, as ".rank3"; "" where there is one rank, or no job.
  */
 void ws_name_rank(struct ws_variables variables, char *out, size_t size);
+/* The same for a report of all ranks of a host, as ".node7"; "" where all of the job are on this
+ * host. */
+void ws_name_node(struct ws_variables variables, char *out, size_t size);
 /* Write which rank a process of the report is; nothing when it is none. */
 void ws_rank_write(struct ws_sink *sink, uint32_t process, struct ws_variables variables);
 /* The same for a process whose variables nobody has reported; `pid` as seen from here. */

@@ -17,7 +17,10 @@ struct ws_record_opts {
 	char **argv; /* the target and its arguments, NULL-terminated */
 	int attach;  /* pid of a process that runs already and is recorded instead of starting
 			`argv`, which says what it is; 0: none */
-	const char *output; /* template of the report's name; NULL for the default */
+	bool gather; /* several ranks of this host join, each with a program that it starts itself
+			(gathered.h); `argv` is that of the first */
+	unsigned gather_expected; /* how many; 0: not known */
+	const char *output;	  /* template of the report's name; NULL for the default */
 	bool overwrite;
 	bool nvtx, osrt, cuda; /* what to trace */
 	struct ws_plan plan;   /* what begins and ends collections; delay, duration and kill are

@@ -54,6 +54,17 @@ static void follow_stop(struct ws_session *session)
 		kill(getpid(), SIGSTOP);
 }
 
+bool ws_session_has_child(const struct ws_session *session)
+{
+	return !session->options->attach && !session->options->gather;
+}
+
+static void look_at_gathered(struct ws_session *session)
+{
+	session->exited = ws_gathered_is_over(&session->gathered, ws_read_raw_ns());
+	session->exited_at = ws_read_raw_ns();
+}
+
 /* The zombie is kept until its process row has its status: see proc.c. */
 static void look_at_target(struct ws_session *session)
 {
@@ -61,6 +72,10 @@ static void look_at_target(struct ws_session *session)
 
 	if (session->exited)
 		return;
+	if (session->options->gather) {
+		look_at_gathered(session);
+		return;
+	}
 	if (session->options->attach) {
 		session->exited = ws_attach_has_ended(&session->attached.target);
 		return;
@@ -82,6 +97,8 @@ static bool is_finished(struct ws_session *session)
 	if (session->options->attach)
 		return session->exited || ws_signals_interrupts() ||
 		       (session->machine.state == WS_MACHINE_OVER && !session->action_count);
+	if (session->options->gather && ws_signals_interrupts())
+		return true;
 	if (!session->exited)
 		return false;
 	if (!session->options->wait_all ||
@@ -180,7 +197,7 @@ static void run_session(struct ws_session *session)
 		uint64_t bytes;
 
 		for (int sig; (sig = ws_signals_pending());)
-			if (!session->exited && !session->options->attach)
+			if (!session->exited && ws_session_has_child(session))
 				kill(session->launch.pid, sig);
 		bytes = run_round(session);
 		load_into_attached(session);
@@ -222,7 +239,7 @@ static int finish_session(struct ws_session *session, struct ws_err *err)
 	closer = ws_perf_free(session->perf);
 	ws_area_destroy(&session->area);
 	session->result->started = true;
-	if (session->options->attach)
+	if (!ws_session_has_child(session))
 		session->result->status = 0;
 	else if (session->exited && waitpid(session->launch.pid, &status, 0) == session->launch.pid)
 		session->result->status = make_exit_code(status);
@@ -308,6 +325,52 @@ static void prepare_environment(struct ws_session *session)
 					     session->nvtx, session->cuda);
 }
 
+/* `target` has not called exec yet, unless it is attached to. */
+static void open_perf(struct ws_session *session, pid_t target)
+{
+	session->perf = ws_perf_open(&session->perf_opts, target, session->drain, session->main);
+	ws_drain_perf(session->drain, session->perf);
+	if (ws_python_bpf_is_on(session->python))
+		session->area.arena->features |=
+			WS_FEATURE_PYTHON_BPF |
+			(ws_python_bpf_any_ns() ? WS_FEATURE_PYTHON_ANY_NS : 0);
+}
+
+/* Events are followed from the first of the programs on: there is none to open them for before. */
+static int follow_program(struct ws_session *session, int pid, int starter, struct ws_err *err)
+{
+	bool first = !session->gathered.count;
+
+	if (ws_gathered_add(&session->gathered, pid, starter, err))
+		return -1;
+	if (!first) {
+		ws_perf_add_root(session->perf, pid);
+		return 0;
+	}
+	open_perf(session, pid);
+	if (session->collecting)
+		ws_perf_begin(session->perf, session->collect_start);
+	return 0;
+}
+
+int ws_session_join(struct ws_session *session, const struct ws_control_request *request,
+		    struct ws_err *err)
+{
+	if (!session->options->gather)
+		return ws_fail(err, "this session records one program, and no other can join it");
+	if (session->exited || session->shut)
+		return ws_fail(err, "the session is ending");
+	if (request->hooks) {
+		snprintf(request->hooks->arena, sizeof(request->hooks->arena), "%s",
+			 session->area.path);
+		snprintf(request->hooks->preload, sizeof(request->hooks->preload), "%s",
+			 session->preload);
+		snprintf(request->hooks->nvtx, sizeof(request->hooks->nvtx), "%s", session->nvtx);
+		snprintf(request->hooks->cuda, sizeof(request->hooks->cuda), "%s", session->cuda);
+	}
+	return request->pid ? follow_program(session, request->pid, request->starter, err) : 0;
+}
+
 /* Everything up to the target's exec. On failure nothing is left behind. */
 static int begin_session(struct ws_session *session, struct ws_err *err_e)
 {
@@ -333,13 +396,13 @@ static int begin_session(struct ws_session *session, struct ws_err *err_e)
 	    !(session->tee = ws_tee_new(!options->hide_output, &out, &err, err_e)))
 		return -1;
 	session->launch.pid = options->attach;
-	if (!options->attach &&
+	if (ws_session_has_child(session) &&
 	    ws_launch_prepare(&session->launch, options, session->env, out, err, err_e))
 		return -1;
 	make_drain(session);
 	session->main = ws_session_create_sink(session, NULL, 0, err_e);
 	if (!session->main) {
-		if (!options->attach) {
+		if (ws_session_has_child(session)) {
 			ws_launch_cancel(&session->launch);
 			waitpid(session->launch.pid, NULL, 0);
 		}
@@ -348,13 +411,8 @@ static int begin_session(struct ws_session *session, struct ws_err *err_e)
 	}
 	respect_injection(session);
 	session->started_epoch = (uint64_t)time(NULL);
-	session->perf = ws_perf_open(&session->perf_opts, session->launch.pid, session->drain,
-				     session->main);
-	ws_drain_perf(session->drain, session->perf);
-	if (ws_python_bpf_is_on(session->python)) /* the target has not begun yet */
-		session->area.arena->features |=
-			WS_FEATURE_PYTHON_BPF |
-			(ws_python_bpf_any_ns() ? WS_FEATURE_PYTHON_ANY_NS : 0);
+	if (!options->gather)
+		open_perf(session, session->launch.pid);
 	return 0;
 }
 
@@ -419,6 +477,8 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 	result->status = 1;
 	session->options = options;
 	session->result = result;
+	session->attached.target.pidfd = -1;
+	session->gathered.expected = options->gather_expected;
 	ws_signals_install();
 	if (options->plan.flight.on)
 		ws_signals_await_snapshot();
@@ -437,11 +497,12 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 		reduce_rights(session);
 		ws_area_admit(&session->area);
 		ws_session_commit_reports(session); /* so that there is something to recover */
-		error = options->attach ? 0 : ws_launch_go(&session->launch);
+		error = ws_session_has_child(session) ? ws_launch_go(&session->launch) : 0;
 		if (error) {
 			ret = report_exec_failure(session, error, err);
 		} else {
-			if (options->attach) /* what there is of the report stays */
+			/* What there is of the report stays, where nobody else waits. */
+			if (!ws_session_has_child(session))
 				session->starved.report = NULL;
 			else
 				session->starved.target = session->launch.pid;
@@ -455,6 +516,7 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 	}
 	ws_starved_watch(NULL);
 	ws_attached_end(&session->attached);
+	ws_gathered_free(&session->gathered);
 	ws_session_settle_old_report(session, NULL);
 	ws_area_destroy(&session->area);
 	ws_code_free(session->code);

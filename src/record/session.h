@@ -17,6 +17,7 @@
 #include "record/closer.h"
 #include "record/code.h"
 #include "record/drain.h"
+#include "record/gathered.h"
 #include "record/launch.h"
 #include "record/record.h"
 #include "record/starved.h"
@@ -53,6 +54,7 @@ struct ws_session {
 	size_t sink_count;
 	struct ws_launch launch;
 	struct ws_attached attached; /* instead, where options->attach */
+	struct ws_gathered gathered; /* instead, where options->gather */
 	bool attach_now; /* the hooks are to be loaded into the process that is attached to */
 	struct ws_tee *tee;
 	struct ws_starved starved;
@@ -90,6 +92,15 @@ struct ws_session {
 	int wait_status;
 	int interrupts_at_exit;
 };
+
+/* ---- session.c ---- */
+
+/* Whether the target is a child of ours: not one that ran already, or that others have started. */
+bool ws_session_has_child(const struct ws_session *session);
+/* A rank of options->gather asks for what its program needs, or to have the process followed that
+ * will execute it. -1 with a message. */
+int ws_session_join(struct ws_session *session, const struct ws_control_request *request,
+		    struct ws_err *err);
 
 /* ---- session_arena.c ---- */
 

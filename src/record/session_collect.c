@@ -194,7 +194,9 @@ static void kill_target(struct ws_session *session)
 	if (!session->kill_signal || session->exited || session->options->attach)
 		return;
 	ws_drain_each(session->drain, kill_process, session);
-	kill(session->launch.pid, session->kill_signal);
+	ws_gathered_kill(&session->gathered, session->kill_signal);
+	if (ws_session_has_child(session))
+		kill(session->launch.pid, session->kill_signal);
 	session->killed = true;
 }
 
@@ -420,6 +422,21 @@ void ws_session_refuse(struct ws_session *session, const char *why)
 	answer(session);
 }
 
+/* A rank joins, or asks whether it was the last that ran; both are answered at once. */
+static void answer_rank(struct ws_session *session, const struct ws_control_request *request)
+{
+	struct ws_control_reply reply = {.done = true};
+	struct ws_err err = {""};
+
+	if (request->kind == WS_CONTROL_JOIN) {
+		reply.done = !ws_session_join(session, request, &err);
+		snprintf(reply.message, sizeof(reply.message), "%s", err.msg);
+	} else {
+		reply.last = ws_gathered_leave(&session->gathered, request->starter);
+	}
+	ws_mailbox_answer(session->options->mailbox, &reply);
+}
+
 static void perform_command(struct ws_session *session, const struct ws_control_request *request)
 {
 	struct ws_control_event event = {
@@ -427,6 +444,10 @@ static void perform_command(struct ws_session *session, const struct ws_control_
 	struct ws_err err = {""};
 	const char *refused;
 
+	if (request->kind == WS_CONTROL_JOIN || request->kind == WS_CONTROL_LEAVE) {
+		answer_rank(session, request);
+		return;
+	}
 	session->reply = (struct ws_control_reply){.done = true};
 	ws_session_set_last_report(session, NULL);
 	if (request->kind == WS_CONTROL_START) {

@@ -62,10 +62,14 @@ static void make_suffix(const struct ws_session *session, char *out, size_t size
 	struct ws_variables variables;
 
 	*out = 0;
-	if (session->options->attach || (session->output && ws_name_differs(session->output)))
+	if (session->options->attach ||
+	    (session->output && ws_name_differs(session->output, session->options->gather)))
 		return;
 	variables = ws_copy_variables(session->env);
-	ws_name_rank(variables, out, size);
+	if (session->options->gather)
+		ws_name_node(variables, out, size);
+	else
+		ws_name_rank(variables, out, size);
 	free((char *)variables.text);
 }
 
@@ -73,8 +77,8 @@ static char *expand_name(struct ws_session *session, unsigned number, const char
 			 size_t env_len, struct ws_err *err)
 {
 	struct name_lookup l = {env, env_len, session->env};
-	char suffix[32];
-	struct ws_name_context context = {.pid = session->launch.pid,
+	char suffix[300];
+	struct ws_name_context context = {.pid = ws_or(session->launch.pid, getpid()),
 					  .number = number,
 					  .suffix = suffix,
 					  .variable = look_up_placeholder,

@@ -135,10 +135,11 @@ def names_say_the_rank_where_they_must(t):
 
 @test("jobs")
 def a_later_rank_keeps_its_findings_to_itself(t):
-    said = Job(t, t.profile_argv(["sleep", "0.3"], ("-s", "none", "-t", "osrt"))).end()
-    t.contains(said[0], "Generated: .*r.rank0.wsrep.*nanosleep", "rank 0")
+    """The example has threads that wait for each other."""
+    said = Job(t, t.profile_argv([t.program("demo")])).end()
+    t.contains(said[0], r"Generated: .*r.rank0.wsrep.*warpsight: 1\. ", "rank 0")
     t.contains(said[1], "Generated: .*r.rank1.wsrep", "rank 1")
-    t.ok("nanosleep" not in said[1], "rank 1 says: " + said[1])
+    t.ok("warpsight: 1. " not in said[1], "rank 1 says: " + said[1])
 
 
 @test("jobs")
@@ -213,6 +214,157 @@ def a_large_report_comes_with_advice(t):
     t.ok(" MB, " not in r.messages, "said of a small report: " + r.messages)
 
 
+# ---- one recorder for all ranks of a host
+
+
+def per_node(t, target, *options, output="r"):
+    return t.profile_argv(target, ("--per-node", *options), output)
+
+
+def check_ended(t):
+    """The recorder, which is nobody's child, has ended too and left nothing."""
+    t.check_clean()
+    folder = os.path.join(t.runtime, "warpsight")
+    sockets = os.listdir(folder) if os.path.isdir(folder) else []
+    t.eq([name for name in sockets if name.endswith(".sock")], [], "sockets")
+
+
+def pids_of(t, report):
+    return {e["rank"]: e["pid"] for e in ranks_of(t, report)}
+
+
+def marks_of(report, pid):
+    """Numbers of the marks of a process."""
+    return [
+        int(text.split()[1])
+        for (text,) in report.sql(
+            "SELECT text FROM NVTX_EVENTS JOIN PROCESSES p ON p.globalPid = globalTid / 16777216"
+            " * 16777216 WHERE eventType = 34 AND p.pid = ? ORDER BY start",
+            pid,
+        )
+    ]
+
+
+@test("jobs")
+def ranks_of_a_host_share_a_report(t):
+    """By each way of getting samples: those of every rank are there."""
+    busy = [t.program("busy"), "split", "150"]
+    for way in ("wide", "inherit", "none"):
+        said = Job(
+            t,
+            per_node(t, busy, "-t", "nvtx", output=way),
+            3,
+            each=lambda i: {"WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3", "WARPSIGHT_PERF": way},
+        ).end()
+        t.contains("".join(said), "Generated: .*%s.wsrep" % way, "said")
+        t.eq("".join(said).count("Generated"), 1, "reports that are said")
+        check_ended(t)
+        pids = pids_of(t, way)
+        t.eq(sorted(pids), [0, 1, 2], "ranks")
+        report = t.load(t.path(way))
+        counts = dict(
+            report.sql(
+                "SELECT p.pid, count(*) FROM COMPOSITE_EVENTS JOIN PROCESSES p ON p.globalPid ="
+                " globalTid / 16777216 * 16777216 GROUP BY 1"
+            )
+        )
+        for rank, pid in pids.items():
+            t.ge(counts.get(pid, 0), 10, "samples of rank %d, %s" % (rank, way))
+    t.eq(names(t), ["inherit.wsrep", "none.wsrep", "wide.wsrep"], "reports")
+
+
+@test("jobs")
+def each_rank_ends_as_if_alone(t):
+    """Statuses, signals and programs that cannot be run; and the name where hosts may be many."""
+    script = "case $RANK in 0) exit 3;; 1) echo ready; exec sleep 600;; esac; read x; echo got $x"
+    many = LAUNCHERS["torchrun"] | {"WORLD_SIZE": "9", "LOCAL_WORLD_SIZE": "3"}
+    argv = per_node(t, ["sh", "-c", script], *QUICK)
+    job = Job(t, argv, 3, many, stdin=subprocess.PIPE)
+    t.eq(t.line(job.ranks[1]), b"ready\n", "rank 1 runs")
+    job.ranks[1].terminate()
+    out, _ = job.ranks[2].communicate(b"this\n", timeout=60)
+    t.eq(out, b"got this\n", "standard input and output of rank 2")
+    job.end([3, 143, 0])
+    check_ended(t)
+    host = os.uname().nodename
+    t.eq(names(t), ["r.%s.wsrep" % host], "reports")
+    t.eq(sorted(pids_of(t, "r." + host)), [0, 1, 2], "ranks")
+    many["LOCAL_WORLD_SIZE"] = "1"
+    job = Job(t, per_node(t, ["nonexistent"], *QUICK, output="x%h"), 1, many)
+    t.contains(job.end([127])[0], "cannot run nonexistent", "said")
+    check_ended(t)
+    t.eq(names(t)[1:], ["x%s.wsrep" % host], "reports")
+    r = t.tool("profile", "--per-node", "--store-output=true", "true")
+    t.eq(r.status, 2, "status")
+    t.contains(r.messages, "--per-node and --store-output do not go together", "said")
+    r = t.tool("profile", "--per-node", "-o", "r.%s.wsrep" % host, "true")
+    t.contains(r.messages, "exists already", "said")
+    t.eq(r.status, 1, "status of a rank whose recorder cannot begin")
+    check_ended(t)
+
+
+def start_marks(t, variables):
+    """Two ranks that mark until their input ends, the first of which has started the recorder."""
+    marks = per_node(t, [t.program("marks"), "1"], *QUICK)
+    job = Job(t, marks, 1, variables, stdin=subprocess.PIPE)
+    t.eq(t.line(job.ranks[0]), b"marking\n", "rank 0 runs")
+    second = {k: v.replace("%d", "1") for k, v in variables.items()}
+    job.ranks.append(t.start(marks, env=second, start_new_session=True, stdin=subprocess.PIPE))
+    t.eq(t.line(job.ranks[1]), b"marking\n", "rank 1 runs")
+    return job
+
+
+def await_marks(t, pids, least):
+    """Until so many marks of each are in the report, which is being written."""
+    for pid in pids:
+        t.ok(
+            wait_until(lambda: len(marks_of(t.load(t.path("r")), pid)) >= least, 60, 0.2),
+            "marks of %d" % pid,
+        )
+
+
+@test("jobs")
+def a_shared_recorder_outlives_its_ranks(t):
+    """The rank that started it is killed, with its program; the other goes on. Then that one is
+    killed, and nobody waits for the report: it is written all the same."""
+    job = start_marks(t, LAUNCHERS["torchrun"])
+    t.ok(wait_until(lambda: len(pids_of(t, "r")) == 2, 60), "both are in the report")
+    pids = pids_of(t, "r")
+    await_marks(t, pids.values(), 1)
+    os.killpg(job.ranks[0].pid, signal.SIGKILL)
+    job.ranks[0].communicate(timeout=60)
+    seen = len(marks_of(t.load(t.path("r")), pids[1]))
+    await_marks(t, [pids[1]], seen + 100)
+    os.killpg(job.ranks[1].pid, signal.SIGKILL)
+    job.ranks[1].communicate(timeout=60)
+    t.ok(wait_until(lambda: not os.path.exists(t.path("r") + ".journal"), 60), "it is closed")
+    check_ended(t)
+    t.verify(t.path("r"))
+    report = t.load(t.path("r"))
+    for rank, pid in pids.items():
+        numbers = marks_of(report, pid)
+        t.eq(numbers, list(range(1, len(numbers) + 1)), "marks of rank %d without a gap" % rank)
+        t.ge(len(numbers), 1, "marks of rank %d" % rank)
+
+
+@test("jobs")
+def ranks_outlive_their_shared_recorder(t):
+    job = start_marks(t, LAUNCHERS["torchrun"])
+    recorder = json.loads(t.tool("sessions", "list", "--json").out)[0]
+    pid = [recorder[k] for k in ("id", "ID", "recorder") if k in recorder][0]
+    t.ok(wait_until(lambda: len(pids_of(t, "r")) == 2, 60), "both are in the report")
+    os.kill(int(pid), signal.SIGKILL)
+    for p in job.ranks:
+        out, err = p.communicate(timeout=60)
+        t.ge(int(out.split()[1]), 1, "marks that a rank has made")
+        t.eq(p.returncode, 7, "its status: %s" % err)
+        t.contains(err.decode(), "recorder has ended early; 'warpsight recover'", "said")
+    t.eq(t.tool("recover", t.path("r")).status, 0, "recover")
+    t.tool("sessions", "list")  # removes the socket
+    check_ended(t)
+    t.eq(len(pids_of(t, "r")), 2, "ranks in the report")
+
+
 def mpirun(t, flavour):
     program = shutil.which("mpirun." + flavour)
     if not program:
@@ -232,6 +384,10 @@ def check_mpirun(t, flavour, launcher):
     seen = {(e["rank"], e["world_size"], e["launcher"]) for e in ranks_of(t, "around")}
     t.eq(seen, {(0, 2, launcher), (1, 2, launcher)}, "ranks in one report")
     t.contains(t.tool("info", t.path("in.rank1")).out.decode(), "rank 1 of 2, local rank 1", "info")
+    r = t.run([*start, *per_node(t, ["sh", "-c", "true"], *QUICK, output="node")])
+    t.eq(r.status, 0, "status of %s: %s" % (flavour, r.said()))
+    check_ended(t)
+    t.eq(sorted(pids_of(t, "node")), [0, 1], "ranks of a host")
     if flavour == "mpich":
         return  # it does not end the others where none has called MPI_Init
     # A rank that fails takes the others with it; their reports stay.
