@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "analyze/analysis.h"
+#include "analyze/checklist.h"
 #include "analyze/finding.h"
 #include "analyze/what_if.h"
 
@@ -15,6 +16,7 @@ struct ws_analysis_view {
 	const char *path; /* of the report, for commands and links */
 	const struct ws_what_if_answer *what_ifs;
 	size_t what_if_count;
+	const struct ws_checklist *checklist; /* NULL: not asked for */
 	bool brief; /* text: no more than the three findings that cost most */
 	FILE *file;
 };

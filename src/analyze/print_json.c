@@ -244,6 +244,29 @@ static void put_what_ifs(const struct ws_analysis_view *view, struct ws_text *ou
 	ws_text_puts(out, "]");
 }
 
+static void put_checklist(const struct ws_analysis_view *view, struct ws_text *out)
+{
+	ws_put_json_key(out, "checklist");
+	ws_text_puts(out, "[");
+	for (size_t i = 0; i < WS_CHECKS; i++) {
+		const struct ws_check *check = &view->checklist->checks[i];
+		char *next = NULL;
+
+		if (check->next)
+			next = ws_fill_in_report(check->next, view->path);
+		ws_put_json_comma(out);
+		ws_text_puts(out, "\n{");
+		ws_put_json_string(out, "list", i < WS_CHECK_POINTS ? "points" : "self-checks");
+		ws_put_json_string(out, "question", check->question);
+		ws_put_json_string(out, "verdict", ws_name_verdict(check->verdict));
+		ws_put_json_string(out, "answer", check->answer);
+		put_string_or_null(out, "next", next);
+		ws_text_puts(out, "}");
+		free(next);
+	}
+	ws_text_puts(out, "]");
+}
+
 void ws_print_analysis_json(const struct ws_analysis_view *view)
 {
 	struct ws_text out = {0};
@@ -264,6 +287,8 @@ void ws_print_analysis_json(const struct ws_analysis_view *view)
 		put_finding(view, &view->findings->findings[i], &out);
 	ws_text_puts(&out, "]");
 	put_unlooked(view->findings, &out);
+	if (view->checklist)
+		put_checklist(view, &out);
 	ws_text_puts(&out, "}\n");
 	fwrite(out.text, 1, out.len, view->file);
 	ws_text_free(&out);

@@ -116,6 +116,37 @@ static void print_what_ifs(const struct ws_analysis_view *view, bool markdown, c
 	}
 }
 
+static void print_markdown_checks(const struct ws_analysis_view *view)
+{
+	if (!view->checklist)
+		return;
+	fprintf(view->file, "\n## Checklist\n\n| Verdict | Question | Answer |\n|---|---|---|\n");
+	for (size_t i = 0; i < WS_CHECKS; i++) {
+		const struct ws_check *check = &view->checklist->checks[i];
+
+		fprintf(view->file, "| %s | %s | ", ws_name_verdict(check->verdict),
+			check->question);
+		put_escaped(check->answer, true, view->file);
+		fprintf(view->file, " |\n");
+	}
+}
+
+static void print_html_checks(const struct ws_analysis_view *view)
+{
+	if (!view->checklist)
+		return;
+	fprintf(view->file, "<h2>Checklist</h2>\n<table>\n");
+	for (size_t i = 0; i < WS_CHECKS; i++) {
+		const struct ws_check *check = &view->checklist->checks[i];
+
+		fprintf(view->file, "<tr><td>%s<td>%s<td>", ws_name_verdict(check->verdict),
+			check->question);
+		put_escaped(check->answer, false, view->file);
+		fputc('\n', view->file);
+	}
+	fprintf(view->file, "</table>\n");
+}
+
 void ws_print_analysis_markdown(const struct ws_analysis_view *view)
 {
 	const struct ws_analysis *analysis = view->analysis;
@@ -132,6 +163,7 @@ void ws_print_analysis_markdown(const struct ws_analysis_view *view)
 	if (view->what_if_count)
 		fprintf(view->file, "\n## What if\n\n");
 	print_what_ifs(view, true, "- ", "\n");
+	print_markdown_checks(view);
 	fprintf(view->file, "\n## Findings\n");
 	for (size_t i = 0; i < view->findings->count; i++)
 		print_markdown_finding(view, &view->findings->findings[i]);
@@ -170,6 +202,7 @@ void ws_print_analysis_html(const struct ws_analysis_view *view)
 	if (view->what_if_count)
 		fprintf(view->file, "<h2>What if</h2>\n");
 	print_what_ifs(view, false, "<p>", "</p>\n");
+	print_html_checks(view);
 	fprintf(view->file, "<h2>Findings</h2>\n");
 	for (size_t i = 0; i < view->findings->count; i++)
 		print_html_finding(view, &view->findings->findings[i]);

@@ -211,6 +211,27 @@ static void print_what_ifs(const struct ws_analysis_view *view)
 	}
 }
 
+static void print_checklist(const struct ws_analysis_view *view)
+{
+	for (size_t i = 0; i < WS_CHECKS; i++) {
+		const struct ws_check *check = &view->checklist->checks[i];
+
+		if (!i)
+			fprintf(view->file, "\nFive points:\n");
+		if (i == WS_CHECK_POINTS)
+			fprintf(view->file, "\nEight self-checks:\n");
+		fprintf(view->file, "%2zu. %-14s %s\n    %s\n",
+			i < WS_CHECK_POINTS ? i + 1 : i + 1 - WS_CHECK_POINTS,
+			ws_name_verdict(check->verdict), check->question, check->answer);
+		if (check->next && check->verdict == WS_VERDICT_LOOK) {
+			char *next = ws_fill_in_report(check->next, view->path);
+
+			fprintf(view->file, "    next: %s\n", next);
+			free(next);
+		}
+	}
+}
+
 void ws_print_analysis_text(const struct ws_analysis_view *view)
 {
 	const struct ws_analysis *analysis = view->analysis;
@@ -229,6 +250,8 @@ void ws_print_analysis_text(const struct ws_analysis_view *view)
 	for (size_t i = 0; i < analysis->model->work.gpus; i++)
 		print_gpu(analysis, i, view->file);
 	print_what_ifs(view);
+	if (view->checklist)
+		print_checklist(view);
 	fprintf(view->file, "\nFindings:\n");
 	for (size_t i = 0; i < view->findings->count; i++)
 		print_finding(view, &view->findings->findings[i], i + 1);

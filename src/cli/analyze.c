@@ -17,7 +17,7 @@
 struct options {
 	const char *step, *format, *output, *fail_on, *explain;
 	struct ws_list rules, what_ifs;
-	bool overwrite, list;
+	bool overwrite, list, checklist;
 };
 
 #define AT(member) offsetof(struct options, member)
@@ -53,6 +53,10 @@ static const struct ws_opt opts[] = {
 	 "less: 'kernel gemm*0.5', 'launches*0', 'wait gpu*0', 'call cudaMalloc*0', 'range "
 	 "loss*0.5', 'code decode*0', 'copies*0.3', 'gpu*0.5', 'cpu*0.8'. ' + ' joins changes that "
 	 "hold at once; may be given several times.",
+	 NULL},
+	{"checklist", 0, WS_OPT_BOOL, AT(checklist), NULL, NULL,
+	 "Answer also the five points of a program that uses its GPUs well, and the eight "
+	 "self-checks of a recording, each with a verdict, figures and where to look.",
 	 NULL},
 	{"explain", 0, WS_OPT_STRING, AT(explain), "RULE", NULL,
 	 "Say what a rule looks for, from when on and why.", NULL, add_rule_names},
@@ -182,18 +186,36 @@ static void free_answers(struct answers *answers)
 	free(answers->answers);
 }
 
+/* Its answers come from all rules, whichever were asked for. */
+static void make_checklist(const struct ws_analysis *analysis, struct ws_checklist *checklist)
+{
+	struct ws_findings all;
+
+	ws_findings_make(analysis, NULL, &all);
+	ws_checklist_make(analysis, &all, checklist);
+	ws_findings_free(&all);
+}
+
 static void print_report(struct request *request, const struct ws_analysis *analysis,
 			 const struct answers *answers, const char *path)
 {
+	struct ws_analysis_view view = {.analysis = analysis,
+					.path = path,
+					.what_ifs = answers->answers,
+					.what_if_count = answers->count,
+					.file = request->file};
 	struct ws_findings findings;
+	struct ws_checklist checklist;
 
 	ws_findings_make(analysis, request->rules, &findings);
-	request->format->print(&(struct ws_analysis_view){.analysis = analysis,
-							  .findings = &findings,
-							  .path = path,
-							  .what_ifs = answers->answers,
-							  .what_if_count = answers->count,
-							  .file = request->file});
+	view.findings = &findings;
+	if (request->options->checklist) {
+		make_checklist(analysis, &checklist);
+		view.checklist = &checklist;
+	}
+	request->format->print(&view);
+	if (view.checklist)
+		ws_checklist_free(&checklist);
 	for (size_t i = 0; i < findings.count; i++)
 		request->failed |= findings.findings[i].level >= request->fail_on;
 	ws_findings_free(&findings);
@@ -324,6 +346,11 @@ static int run_analyze(void *values, int argc, char **argv)
 	}
 	if (options->rules.count && ws_is_expert_rule(options->rules.values[0]))
 		return make_tables(options, argc, argv);
+	if (options->checklist && !strcmp(options->format, "sarif")) {
+		ws_say("analyze: --checklist is for people and programs that read text, markdown, "
+		       "html or json; sarif has no place for it");
+		return WS_EXIT_USAGE;
+	}
 	if (!request.format) {
 		ws_say("analyze: --format: %s is for expert rules, which are tables (-r gpu_gaps); "
 		       "findings come as text, json, markdown, html or sarif",

@@ -605,6 +605,34 @@ def any_trace():
 
 
 @test
+def the_checklist_answers_each_question():
+    path = any_trace()
+    checks = analyze(path, "--checklist", "-r", "sleeping")["checklist"]
+    same([c["list"] for c in checks], ["points"] * 5 + ["self-checks"] * 8)
+    by_question = {c["question"]: c for c in checks}
+    launches = by_question["Does the CPU run ahead of the GPU?"]
+    same(launches["verdict"], "look")
+    if not launches["answer"].startswith("launch-bound: "):
+        raise AssertionError(launches)
+    same(by_question["Is the GPU kept busy?"]["verdict"], "look")
+    same(by_question["What share has communication?"]["verdict"], "does not apply")
+    same(by_question["Are the steps marked?"]["answer"].split()[1:], "steps are marked".split())
+    if not all(c["answer"] for c in checks):
+        raise AssertionError(checks)
+    for kind, sign in (
+        ("text", "Five points:"),
+        ("markdown", "## Checklist"),
+        ("html", "Checklist"),
+    ):
+        if sign not in run("analyze", "--checklist", "-f", kind, path).out.decode():
+            raise AssertionError(kind)
+    refused = run("analyze", "--checklist", "-f", "sarif", path, ok=False)
+    same(refused.code, 2)
+    if "--checklist" not in refused.err:
+        raise AssertionError(refused.err)
+
+
+@test
 def severity_decides_the_status():
     path = any_trace()
     same(run("analyze", "--fail-on", "critical", path, ok=False).code, 1)
