@@ -288,16 +288,18 @@ static int find_steps(struct ws_model *model, const struct ws_model_options *opt
 		return -1;
 	model->damaged += model->steps.damaged;
 	keep_one_process(model);
+	if (options->whole)
+		model->steps.count = 0;
 	if (model->steps.count >= 2) {
 		model->step_source = WS_STEPS_MARKED;
 		return 0;
 	}
 	model->steps.count = 0;
-	if (options->step_name)
+	if (options->step_name && !options->whole)
 		return ws_fail(err, "no NVTX range is called '%s', or only one",
 			       options->step_name);
 	model->process = find_gpu_process(model);
-	if (model->process && ws_find_repeated_steps(model, &model->steps))
+	if (model->process && !options->whole && ws_find_repeated_steps(model, &model->steps))
 		model->step_source = WS_STEPS_REPEATED;
 	return 0;
 }

@@ -70,6 +70,7 @@ struct ws_model {
 struct ws_model_options {
 	const char *step_name; /* ranges of this name are the steps; NULL: those with usual names */
 	uint64_t from, to;     /* look only at this part; 0 and UINT64_MAX for all */
+	bool whole;	       /* look at the whole run, whatever steps it has */
 };
 
 /* Read what is needed of a report. Returns NULL with a message. */

@@ -28,6 +28,7 @@ enum ws_opt_kind {
 	WS_OPT_ENUM,	/* const char *, one of the comma-separated `values` */
 	WS_OPT_SET,	/* const char *: comma-separated words, each of `values` */
 	WS_OPT_LIST,	/* struct ws_list: may be given several times */
+	WS_OPT_WORDS,	/* the same, and takes all words up to the next option */
 	/* Known to users of Nsight Systems but not supported. The sentence in `help` says so and
 	 * what to use instead. `values` are words that ask for nothing (none, false) and are
 	 * accepted. With `arg` it takes a value as a STRING does, else as a BOOL. `fallback` says

@@ -19,6 +19,7 @@
 	X(stats)     \
 	X(report)    \
 	X(analyze)   \
+	X(diff)      \
 	X(export)    \
 	X(import)    \
 	X(ops)       \
@@ -50,12 +51,7 @@ const struct ws_command *const ws_commands[] = {
 const struct ws_planned_command ws_planned_commands[] = {
 	{"attach", "recording a running process", "'profile --attach PID' does that"},
 	{"serve", "showing reports to a browser", "'view' does that"},
-	{"diff", "comparing two reports",
-	 "'view A B' compares them in the browser, and the files of 'stats -f csv -o' can be "
-	 "compared"},
-	{"compare", "comparing two reports",
-	 "'view A B' compares them in the browser, and the files of 'stats -f csv -o' can be "
-	 "compared"},
+	{"compare", "comparing two reports", "'diff A B' does that, and 'view A B' in the browser"},
 	{"merge", "putting reports of several ranks together",
 	 "'view A B...' shows several below one another, 'query --together A B...' asks several"},
 	{"recipe", "analysing many reports at once",

@@ -137,7 +137,7 @@ void ws_add_option_help(struct ws_text *out, const struct ws_opt *option)
 	add_values(out, option);
 	if (option->fallback && option->kind != WS_OPT_FLAG)
 		ws_text_printf(out, " Default: %s.", option->fallback);
-	if (option->kind == WS_OPT_LIST)
+	if (option->kind == WS_OPT_LIST || option->kind == WS_OPT_WORDS)
 		ws_text_puts(out, " May be given several times.");
 }
 

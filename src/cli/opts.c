@@ -447,6 +447,7 @@ static int set_value(const struct parser *parser, const struct ws_opt *given, co
 	case WS_OPT_SET:
 		return set_words(parser, option, text, (const char **)at);
 	case WS_OPT_LIST:
+	case WS_OPT_WORDS:
 		append_value((struct ws_list *)at, text);
 		return 0;
 	case WS_OPT_STRING:
@@ -518,6 +519,17 @@ static bool may_be_its_value(const struct parser *parser, const struct ws_opt *o
 	return is_true_or_false(word);
 }
 
+/* Of an option that takes several words: the others. */
+static int take_more_words(struct parser *parser, const struct ws_opt *option)
+{
+	if (option->kind != WS_OPT_WORDS)
+		return 0;
+	for (const char *word; (word = next_word(parser)) && *word != '-'; parser->at++)
+		if (set_value(parser, option, word))
+			return -1;
+	return 0;
+}
+
 /* The option stands alone: find its value, if it takes one, in the next word. */
 static int take_bare_option(struct parser *parser, const struct ws_opt *option)
 {
@@ -527,7 +539,9 @@ static int take_bare_option(struct parser *parser, const struct ws_opt *option)
 		value = parser->argv[++parser->at];
 	else if (!is_flag(parser, option) && value_from_next(parser, option, &value))
 		return -1;
-	return set_value(parser, option, value);
+	if (set_value(parser, option, value))
+		return -1;
+	return take_more_words(parser, option);
 }
 
 static int refuse_unknown_long(const struct parser *parser, const char *word, size_t len)
@@ -657,7 +671,7 @@ int ws_opts_parse(const struct ws_command *command, int argc, char **argv, void 
 void ws_opts_free(const struct ws_command *command, void *values)
 {
 	for (const struct ws_opt *option = command->opts; option && option->name; option++)
-		if (option->kind == WS_OPT_LIST)
+		if (option->kind == WS_OPT_LIST || option->kind == WS_OPT_WORDS)
 			free(((struct ws_list *)((char *)values + option->offset))->values);
 	if (command->left_out)
 		free(((struct ws_left_out *)((char *)values + command->left_out))

@@ -288,7 +288,7 @@ def words_of_other_tools():
         status, out, err = run(tool, "profile", "./app")
         same((status, out), (2, ""))
         assert "leave the word out" in err and "warpsight profile APP" in err, err
-    assert "comparing two reports" in run("compare", "a", "b")[2]
+    assert "diff A B" in run("compare", "a", "b")[2]
     refused(
         ["export", "--format=chrom", "nothing.wsrep"],
         run("export", "--type=chrom", "nothing.wsrep")[2].strip().removeprefix("warpsight: "),

@@ -1,0 +1,467 @@
+/*
+ * items.c - see items.h.
+ *
+ * Tables are read block by block, in no order: the part of the run that a row belongs to follows
+ * from its start.
+ */
+#include "compare/items.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/choose.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/sort.h"
+#include "query/fold.h"
+
+/* The floors are standard deviations between runs of unchanged programs. docs/diff.md says how they
+ * were measured. */
+const struct ws_item_desc ws_item_descs[WS_ITEM_KINDS] = {
+	[WS_ITEM_STEP] = {"step", "steps", 0.05, 0, 0, 1},
+	[WS_ITEM_OWN] = {"own", "steps without waiting for a core", 0.025, 0, 0, 0.1},
+	[WS_ITEM_RANGE] = {"range", "ranges", 0.03, 0.06, 0.005, 1},
+	[WS_ITEM_KERNEL] = {"kernel", "kernels", 0.0075, 0.01, 0.0002, 0},
+	[WS_ITEM_COPY] = {"copy", "copies", 0.03, 0.08, 0.001, 0},
+	[WS_ITEM_API] = {"api", "API calls", 0.05, 0.06, 0.005, 1},
+	[WS_ITEM_CALL] = {"os", "OS calls", 0.1, 0.06, 0.01, 1},
+	[WS_ITEM_OPERATOR] = {"operator", "operators", 0.03, 0.06, 0.005, 1},
+	[WS_ITEM_PYTHON] = {"python", "Python calls", 0.03, 0.06, 0.005, 1},
+	[WS_ITEM_FUNCTION] = {"function", "functions", 0.04, 0.04, 0.01, 0.15},
+};
+
+enum { LEAST_HASH = 8 }; /* digits of what may be a hash */
+
+struct collector {
+	const struct ws_model *model;
+	struct ws_fold *fold;
+	struct ws_items *items;
+	struct ws_map index; /* kind << 32 | key: item + 1 */
+};
+
+/* ---- parts of the run ---- */
+
+static size_t find_step(const struct ws_model *model, uint64_t at)
+{
+	const struct ws_step *steps = model->steps.steps + model->first_step;
+	size_t count = ws_model_count_steps(model);
+	size_t before = ws_bisect(count, i, steps[i].start <= at);
+
+	return before - (before > 0);
+}
+
+static size_t find_unit(const struct collector *collector, uint64_t at)
+{
+	const struct ws_model *model = collector->model;
+	uint64_t span = ws_max(model->to - model->from, (uint64_t)1);
+
+	if (model->step_source != WS_STEPS_NONE)
+		return find_step(model, at) * WS_UNITS / ws_model_count_steps(model);
+	return (size_t)((unsigned __int128)(at - model->from) * WS_UNITS / span);
+}
+
+/* How many steps each part has: none where there are fewer steps than parts. */
+static void measure_units(const struct ws_model *model, struct ws_series *nothing)
+{
+	size_t steps = ws_model_count_steps(model);
+
+	for (size_t i = 0; i < steps && model->step_source != WS_STEPS_NONE; i++)
+		nothing->length[i * WS_UNITS / steps]++;
+	for (size_t i = 0; i < WS_UNITS && model->step_source == WS_STEPS_NONE; i++)
+		nothing->length[i] = 1.0 / WS_UNITS;
+}
+
+/* ---- items ---- */
+
+static struct ws_item *add_item(struct collector *collector, enum ws_item_kind kind,
+				const char *name, size_t length)
+{
+	struct ws_items *items = collector->items;
+	struct ws_item *item = ws_calloc(1, sizeof(*item));
+
+	item->kind = kind;
+	item->name = ws_strndup(name, length);
+	item->length = strlen(item->name);
+	item->series = items->nothing;
+	ws_grow(items->items, items->cap, items->count + 1);
+	items->items[items->count++] = item;
+	return item;
+}
+
+/* The item of a kind and key; a new one is called `name`. */
+static struct ws_item *find_or_add_item(struct collector *collector, enum ws_item_kind kind,
+					uint32_t key, const char *name, size_t length)
+{
+	uint64_t at = (uint64_t)kind << 32 | key;
+	uint64_t number = ws_map_get(&collector->index, at, NULL);
+
+	if (number)
+		return collector->items->items[number - 1];
+	ws_map_set(&collector->index, at, collector->items->count + 1);
+	return add_item(collector, kind, name, length);
+}
+
+static void add_event(const struct collector *collector, struct ws_item *item, uint64_t start,
+		      uint64_t ns)
+{
+	size_t unit = find_unit(collector, start);
+
+	item->series.time[unit] += (double)ns;
+	item->series.count[unit]++;
+}
+
+static void add_named_event(struct collector *collector, enum ws_item_kind kind, uint32_t text,
+			    uint64_t start, uint64_t ns)
+{
+	const struct ws_report *report = collector->model->report;
+	uint32_t key = ws_fold_key(collector->fold, report, text);
+	size_t length;
+	const char *name = ws_fold_name(collector->fold, report, text, &length);
+
+	if (length)
+		add_event(collector, find_or_add_item(collector, kind, key, name, length), start,
+			  ns);
+}
+
+/* ---- tables of events ---- */
+
+/* Where events of a kind come from: rows of a table whose `type` is one of the bits in `wanted`. */
+struct event_source {
+	enum ws_table table;
+	enum ws_item_kind kind;
+	int start, end, name, alias; /* alias: the name where it is not 0; -1 for none */
+	int type;		     /* -1: all rows */
+	uint64_t wanted;
+};
+
+static const struct event_source sources[] = {
+	{WS_TABLE_nvtx, WS_ITEM_RANGE, ws_nvtx_start, ws_nvtx_end, ws_nvtx_text, -1, ws_nvtx_type,
+	 UINT64_C(1) << WS_NVTX_PUSHPOP | UINT64_C(1) << WS_NVTX_STARTEND},
+	{WS_TABLE_cuda_kernel, WS_ITEM_KERNEL, ws_cuda_kernel_start, ws_cuda_kernel_end,
+	 ws_cuda_kernel_name, ws_cuda_kernel_demangled, -1, 0},
+	{WS_TABLE_cuda_api, WS_ITEM_API, ws_cuda_api_start, ws_cuda_api_end, ws_cuda_api_name, -1,
+	 -1, 0},
+	{WS_TABLE_osrt, WS_ITEM_CALL, ws_osrt_start, ws_osrt_end, ws_osrt_name, -1, -1, 0},
+	{WS_TABLE_op, WS_ITEM_OPERATOR, ws_op_start, ws_op_end, ws_op_name, -1, ws_op_kind,
+	 1u << WS_OP_CPU},
+	{WS_TABLE_op, WS_ITEM_RANGE, ws_op_start, ws_op_end, ws_op_name, -1, ws_op_kind,
+	 1u << WS_OP_ANNOTATION},
+	{WS_TABLE_op, WS_ITEM_PYTHON, ws_op_start, ws_op_end, ws_op_name, -1, ws_op_kind,
+	 1u << WS_OP_PYTHON},
+};
+
+struct source_scan {
+	struct collector *collector;
+	const struct event_source *source;
+};
+
+static bool is_wanted(const struct event_source *source, const struct ws_batch *batch, size_t row)
+{
+	uint64_t type;
+
+	if (source->type < 0)
+		return true;
+	type = batch->col[source->type][row];
+	return type < 64 && source->wanted >> type & 1;
+}
+
+static bool is_in_window(const struct ws_model *model, uint64_t start, uint64_t end)
+{
+	return start >= model->from && start < model->to && end != WS_NO_TIME && end >= start;
+}
+
+static int collect_batch(void *context, const struct ws_batch *batch)
+{
+	struct source_scan *scan = context;
+	const struct event_source *source = scan->source;
+
+	for (size_t i = 0; i < batch->rows; i++) {
+		uint64_t start = batch->col[source->start][i], end = batch->col[source->end][i];
+		uint32_t name = (uint32_t)batch->col[source->name][i];
+
+		if (!is_wanted(source, batch, i) ||
+		    !is_in_window(scan->collector->model, start, end))
+			continue;
+		if (source->alias >= 0)
+			name = ws_or((uint32_t)batch->col[source->alias][i], name);
+		add_named_event(scan->collector, source->kind, name, start, end - start);
+	}
+	return 0;
+}
+
+static uint64_t column_bit(int column)
+{
+	return ws_bits_if(column >= 0, UINT64_C(1) << (column & 63));
+}
+
+static void scan_source(struct collector *collector, const struct event_source *source)
+{
+	struct source_scan context = {collector, source};
+	struct ws_scan scan = {.table = source->table,
+			       .columns = column_bit(source->start) | column_bit(source->end) |
+					  column_bit(source->name) | column_bit(source->alias) |
+					  column_bit(source->type),
+			       .time_min = collector->model->from,
+			       .time_max = collector->model->to,
+			       .workers = 1};
+
+	ws_run_scan(collector->model->report, &scan, collect_batch, &context, NULL);
+}
+
+/* ---- copies ---- */
+
+static const char *name_copy(uint64_t kind)
+{
+	static const char *const names[] = {[WS_COPY_HTOD] = "host to device",
+					    [WS_COPY_DTOH] = "device to host",
+					    [WS_COPY_HTOA] = "host to array",
+					    [WS_COPY_ATOH] = "array to host",
+					    [WS_COPY_ATOA] = "array to array",
+					    [WS_COPY_ATOD] = "array to device",
+					    [WS_COPY_DTOA] = "device to array",
+					    [WS_COPY_DTOD] = "device to device",
+					    [WS_COPY_HTOH] = "host to host",
+					    [WS_COPY_PTOP] = "between GPUs",
+					    [WS_COPY_UM_HTOD] = "unified memory, host to device",
+					    [WS_COPY_UM_DTOH] = "unified memory, device to host",
+					    [WS_COPY_UM_DTOD] = "unified memory, between GPUs"};
+
+	if (kind < WS_COUNT(names) && names[kind])
+		return names[kind];
+	return "other copies";
+}
+
+static void collect_copies(struct collector *collector)
+{
+	struct ws_cursor *cursor = ws_cursor_open(collector->model->report, WS_TABLE_cuda_memcpy,
+						  collector->model->from, collector->model->to);
+	const uint64_t *row;
+
+	while (ws_cursor_next(cursor, &row)) {
+		const char *name = name_copy(row[ws_cuda_memcpy_kind]);
+		uint64_t start = row[ws_cuda_memcpy_start], end = row[ws_cuda_memcpy_end];
+
+		if (is_in_window(collector->model, start, end))
+			add_event(collector,
+				  find_or_add_item(collector, WS_ITEM_COPY,
+						   (uint32_t)row[ws_cuda_memcpy_kind], name,
+						   strlen(name)),
+				  start, end - start);
+	}
+	ws_cursor_close(cursor);
+	cursor = ws_cursor_open(collector->model->report, WS_TABLE_cuda_memset,
+				collector->model->from, collector->model->to);
+	while (ws_cursor_next(cursor, &row)) {
+		uint64_t start = row[ws_cuda_memset_start], end = row[ws_cuda_memset_end];
+
+		if (is_in_window(collector->model, start, end))
+			add_event(collector,
+				  find_or_add_item(collector, WS_ITEM_COPY, UINT32_MAX, "memset",
+						   strlen("memset")),
+				  start, end - start);
+	}
+	ws_cursor_close(cursor);
+}
+
+/* ---- functions ---- */
+
+/* Interrupts hit any function of the kernel now and then: all of them are one item. */
+static struct ws_item *find_function_item(struct collector *collector, uint32_t frame)
+{
+	const struct ws_stacks *stacks = collector->model->stacks;
+	uint32_t number =
+		ws_stacks_get_places(stacks, ws_stacks_get_frame(stacks, frame))->function;
+	const struct ws_function *function = ws_stacks_get_function(stacks, number);
+
+	if (function->kind == WS_FRAME_KERNEL)
+		return find_or_add_item(collector, WS_ITEM_FUNCTION, 0, WS_KERNEL_ITEM,
+					strlen(WS_KERNEL_ITEM));
+	return find_or_add_item(collector, WS_ITEM_FUNCTION, number, function->name, function->len);
+}
+
+static void collect_functions(struct collector *collector)
+{
+	const struct ws_model *model = collector->model;
+	uint64_t *const *col = model->samples.col;
+
+	for (size_t i = 0; i < model->samples.rows; i++) {
+		uint64_t start = col[ws_sample_start][i], frame = col[ws_sample_frame][i];
+
+		if (frame && col[ws_sample_time][i] && start >= model->from && start < model->to)
+			add_event(collector, find_function_item(collector, (uint32_t)frame), start,
+				  col[ws_sample_time][i]);
+	}
+}
+
+/* ---- forms of names ---- */
+
+static bool is_word(char c)
+{
+	return isalnum((unsigned char)c) || c == '_';
+}
+
+/* The length of a hash at the beginning of `text`, 0 for none: hexadecimal digits, among them
+ * letters and figures. */
+static size_t measure_hash(const char *text)
+{
+	size_t length = 0, figures = 0;
+
+	while (isxdigit((unsigned char)text[length]))
+		figures += isdigit((unsigned char)text[length++]) != 0;
+	if (length < LEAST_HASH || !figures || figures == length)
+		return 0;
+	return length;
+}
+
+void ws_put_name_form(struct ws_text *text, const char *name)
+{
+	struct ws_text bare = {0};
+
+	for (const char *at = name; *at;) {
+		size_t hash = 0;
+
+		/* Behind the length or the "h" that manglings put before one, too. */
+		if (at == name || !is_word(at[-1]) || at[-1] == '_' || at[-1] == 'h')
+			hash = measure_hash(at);
+		if (hash)
+			ws_text_puts(&bare, "0");
+		else
+			ws_text_add(&bare, at, 1);
+		at += ws_max(hash, (size_t)1);
+	}
+	ws_put_folded(text, ws_text_or(bare.text, ""), bare.len, true);
+	ws_text_free(&bare);
+}
+
+/* ---- steps ---- */
+
+/* A step lasts until the next one begins, the last to the end of the window: so they add up. */
+static void collect_steps(struct collector *collector)
+{
+	const struct ws_model *model = collector->model;
+	const struct ws_step *steps = model->steps.steps + model->first_step;
+	size_t count = ws_model_count_steps(model);
+	struct ws_item *item = add_item(collector, WS_ITEM_STEP, "step", strlen("step"));
+
+	if (model->step_source == WS_STEPS_NONE) {
+		for (size_t i = 0; i < WS_UNITS; i++) {
+			item->series.time[i] = (double)(model->to - model->from) / WS_UNITS;
+			item->series.count[i] = item->series.length[i];
+		}
+		return;
+	}
+	for (size_t i = 0; i < count; i++) {
+		uint64_t end = model->to;
+
+		if (i + 1 < count)
+			end = steps[i + 1].start;
+		item->series.time[i * WS_UNITS / count] += (double)(end - steps[i].start);
+		item->series.count[i * WS_UNITS / count]++;
+	}
+}
+
+/* Takes a wait for a core out of the steps that it was in. */
+static void take_out_wait(const struct ws_model *model, const struct ws_piece *piece,
+			  struct ws_series *series)
+{
+	const struct ws_step *steps = model->steps.steps + model->first_step;
+	size_t count = ws_model_count_steps(model);
+	uint64_t from = piece->start;
+
+	if (model->step_source == WS_STEPS_NONE) {
+		for (size_t i = 0; i < WS_UNITS; i++)
+			series->time[i] -= (double)(piece->end - piece->start) / WS_UNITS;
+		return;
+	}
+	for (size_t step = find_step(model, from); from < piece->end; step++) {
+		uint64_t end = piece->end;
+
+		if (step + 1 < count)
+			end = ws_min(end, steps[step + 1].start);
+		series->time[step * WS_UNITS / count] -= (double)(end - from);
+		from = end;
+	}
+}
+
+static void collect_own_time(struct collector *collector, const struct ws_analysis *analysis)
+{
+	struct ws_series series = collector->items->items[0]->series; /* of the steps */
+	struct ws_item *item = add_item(collector, WS_ITEM_OWN, "own", strlen("own"));
+
+	for (size_t i = 0; i < analysis->path.count; i++)
+		if (analysis->path.pieces[i].kind == WS_PIECE_RUNNABLE)
+			take_out_wait(collector->model, &analysis->path.pieces[i], &series);
+	item->series = series;
+}
+
+/* The steps are an item of their own: drops their ranges, which have the same form. */
+static void drop_step_ranges(const char *step_form, struct ws_items *items)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < items->count; i++) {
+		struct ws_item *item = items->items[i];
+		struct ws_text form = {0};
+		bool step;
+
+		ws_put_name_form(&form, item->name);
+		step = item->kind == WS_ITEM_RANGE && !strcmp(ws_text_or(form.text, ""), step_form);
+		ws_text_free(&form);
+		if (!step) {
+			items->items[kept++] = item;
+			continue;
+		}
+		free(item->name);
+		free(item);
+	}
+	items->count = kept;
+}
+
+char *ws_find_step_form(const struct ws_model *model)
+{
+	struct ws_text form = {0};
+	uint32_t text;
+
+	if (model->step_source == WS_STEPS_NONE)
+		return NULL;
+	if (model->step_source == WS_STEPS_MARKED) {
+		text = model->steps.steps[model->first_step].text;
+		ws_put_name_form(&form, ws_report_string(model->report, text, NULL));
+	}
+	if (!form.text)
+		return ws_strdup("");
+	return form.text;
+}
+
+void ws_items_collect(const struct ws_analysis *analysis, struct ws_items *items)
+{
+	char *step_form = ws_find_step_form(analysis->model);
+	const struct ws_model *model = analysis->model;
+	struct collector collector = {
+		.model = model, .items = items, .fold = ws_fold_open(model->report, WS_FOLD_AUTO)};
+
+	memset(items, 0, sizeof(*items));
+	measure_units(model, &items->nothing);
+	collect_steps(&collector);
+	collect_own_time(&collector, analysis);
+	for (size_t i = 0; i < WS_COUNT(sources); i++)
+		scan_source(&collector, &sources[i]);
+	collect_copies(&collector);
+	collect_functions(&collector);
+	if (step_form && *step_form)
+		drop_step_ranges(step_form, items);
+	free(step_form);
+	ws_fold_close(collector.fold);
+	ws_map_free(&collector.index);
+}
+
+void ws_items_free(struct ws_items *items)
+{
+	for (size_t i = 0; i < items->count; i++) {
+		free(items->items[i]->name);
+		free(items->items[i]);
+	}
+	free(items->items);
+	memset(items, 0, sizeof(*items));
+}
