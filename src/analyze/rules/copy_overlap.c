@@ -31,7 +31,7 @@ static void say_bound(const struct ws_analysis *analysis, size_t gpu, struct ws_
 			}
 	ws_analysis_put_gpu(analysis, gpu, &name);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_copy_overlap, exposed,
-					exposed / 2);
+					exposed - exposed / 4);
 	finding->title = ws_format(
 		"%s copies for %.0f %% of the time, mostly %s (%.1f MB, %.1f GB/s): too much for "
 		"computation to hide",
@@ -40,7 +40,7 @@ static void say_bound(const struct ws_analysis *analysis, size_t gpu, struct ws_
 		(double)most->bytes / (double)ws_max(most->ns, (uint64_t)1));
 	finding->advice = ws_strdup("Keep data on the GPU between steps, copy fewer bytes (a "
 				    "smaller type, only what changed), or copy both ways at once.");
-	finding->assumption = ws_strdup("half of the bytes need not be copied");
+	finding->assumption = ws_strdup("three quarters of the bytes need not be copied");
 	ws_finding_add_evidence(finding, "the longest copy", NULL, most->longest.start,
 				most->longest.end);
 	ws_text_free(&name);

@@ -76,8 +76,8 @@ static void check_streams(const struct ws_analysis *analysis, struct ws_findings
 	gain = (uint64_t)((double)compute * (1 - 1 / possible));
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_serial_streams, compute, gain);
 	finding->title = ws_format(
-		"%llu streams were made, kernels ran in %llu of them, and never side by side "
-		"although they fill only %.0f %% of the GPU",
+		"%llu streams were made, kernels ran in %llu of them, and hardly ever side "
+		"by side although they fill only %.0f %% of the GPU",
 		(unsigned long long)made, (unsigned long long)used, 100 * filling);
 	finding->advice = ws_strdup(
 		used < made
