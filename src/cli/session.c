@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/choose.h"
+#include "base/ticks.h"
 #include "cli/record_options.h"
 #include "cli/text.h"
 #include "control/client.h"
@@ -241,15 +242,20 @@ static bool say_report(const struct ws_message *answer)
 
 static int run_stop(void *values, int argc, char **argv)
 {
+	uint64_t asked = ws_read_raw_ns();
 	const struct options *options = values;
 	struct ws_message answer = {0};
+	struct ws_text request = {0};
 	struct ws_err err;
-	int status;
+	int status, rc;
 	char *session = begin_command("stop", options->session, argc, argv, &status);
 
 	if (!session)
 		return status;
-	if (ws_command_session(session, "stop", NULL, &answer, &err)) {
+	ws_put_json_int(&request, "asked", (int64_t)asked);
+	rc = ws_command_session(session, "stop", &request, &answer, &err);
+	ws_text_free(&request);
+	if (rc) {
 		ws_say("stop: %s", err.msg);
 	} else if (say_report(&answer)) {
 		status = WS_EXIT_OK;

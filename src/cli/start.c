@@ -111,7 +111,8 @@ static int start_before_launch(const struct ws_record_options *options, const ch
 	if (ws_pending_start(session, request, err))
 		return -1;
 	if (!options->quiet)
-		ws_say("Session '%s' collects from its beginning what 'warpsight launch' runs.",
+		ws_say("Session '%s': nothing is recorded until 'warpsight launch' runs a program "
+		       "in it, which is then collected from its beginning.",
 		       session);
 	return 0;
 }

@@ -144,10 +144,12 @@ static void start_collection(struct ws_commands *commands, const struct ws_messa
 static void stop_collection(struct ws_commands *commands, const struct ws_message *message,
 			    struct ws_text *answer)
 {
-	struct ws_control_request request = {.kind = WS_CONTROL_STOP};
+	struct ws_control_request request = {
+		.kind = WS_CONTROL_STOP,
+		.asked = (uint64_t)ws_message_number(message, "asked", 0),
+	};
 	struct ws_control_reply reply;
 
-	(void)message;
 	ws_mailbox_request(commands->mailbox, &request, &reply);
 	if (!put_reply(answer, &reply))
 		return;

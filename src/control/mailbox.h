@@ -29,9 +29,10 @@ struct ws_control_request {
 	const char *range, *domain; /* of a plan whose capture is NVTX */
 	const char *output;	    /* template of the report's name; of SNAPSHOT too */
 	bool overwrite;
-	int signal;  /* of SHUTDOWN: sent to the target; 0: none */
-	int pid;     /* of JOIN: the process that is to be followed; 0: none yet */
-	int starter; /* of JOIN and LEAVE: the process that has started it, which asks */
+	uint64_t asked; /* of STOP: when the user said so, session ns; 0: now */
+	int signal;	/* of SHUTDOWN: sent to the target; 0: none */
+	int pid;	/* of JOIN: the process that is to be followed; 0: none yet */
+	int starter;	/* of JOIN and LEAVE: the process that has started it, which asks */
 	struct ws_control_hooks *hooks; /* of JOIN: filled; or NULL */
 };
 

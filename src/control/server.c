@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -26,6 +27,9 @@
 #include "text/json_write.h"
 
 enum { MOST_CONNECTIONS = 32, BACKLOG = 64, PATIENCE_S = 3 };
+/* Priority of the threads that hear commands, where it is permitted: a target that keeps every core
+ * busy must not hold up who wants to end its recording. */
+enum { SOON = -10 };
 
 struct ws_server {
 	ws_server_handler handler;
@@ -79,6 +83,7 @@ static void *serve_connection(void *arg)
 	struct connection *connection = arg;
 	struct ws_server *server = connection->server;
 
+	setpriority(PRIO_PROCESS, 0, SOON);
 	answer_request(server, connection->fd);
 	close(connection->fd);
 	free(connection);
@@ -165,6 +170,7 @@ static void *accept_connections(void *arg)
 	struct pollfd waited[2] = {{.fd = server->listener, .events = POLLIN},
 				   {.fd = server->stop, .events = POLLIN}};
 
+	setpriority(PRIO_PROCESS, 0, SOON);
 	for (;;) {
 		if (poll(waited, 2, -1) < 0 && errno != EINTR)
 			return NULL;

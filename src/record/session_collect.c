@@ -437,10 +437,26 @@ static void answer_rank(struct ws_session *session, const struct ws_control_requ
 	ws_mailbox_answer(session->options->mailbox, &reply);
 }
 
+/* A collection ends when the user said so, or when the last round was that has been read: on a
+ * machine with much to do a command takes a while to come here. */
+static uint64_t find_command_time(const struct ws_session *session,
+				  const struct ws_control_request *request)
+{
+	const struct ws_clock *clock = &session->clock;
+	uint64_t now = ws_read_raw_ns(), time = now;
+
+	if (request->asked && request->asked < now)
+		time = request->asked;
+	if (clock->n)
+		time = ws_max(time, clock->readings[clock->n - 1].raw);
+	return ws_min(ws_max(time, session->collect_start), now);
+}
+
 static void perform_command(struct ws_session *session, const struct ws_control_request *request)
 {
-	struct ws_control_event event = {
-		.kind = request->kind, .time = ws_read_raw_ns(), .plan = request->plan};
+	struct ws_control_event event = {.kind = request->kind,
+					 .time = find_command_time(session, request),
+					 .plan = request->plan};
 	struct ws_err err = {""};
 	const char *refused;
 

@@ -563,6 +563,7 @@ if A.torch:
         once = [
             ("cuda", "20:30", ["-c", "cudaProfilerApi", *stop]),
             ("nvtx", "20:30", ["-c", "nvtx", "-p", "window", *stop]),
+            ("none", "20:30", ["--steps=20-29", *stop]),
         ]
         for by, which, options in once:
             r = windows(by, which, options=options)

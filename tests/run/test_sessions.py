@@ -190,7 +190,7 @@ def default_names_are_numbered(t):
 def start_before_launch(t):
     s = Sessions(t)
     r = s.tool("start", "-o", "early", "--stats=true")
-    t.contains(r.messages, "'\\[default\\]' collects", "what start says")
+    t.contains(r.messages, "'\\[default\\]': nothing is recorded until", "what start says")
     t.eq(s.status()["state"], "waiting for launch", "state")
     t.contains(s.tool("start", status=1).messages, "waits for", "a second start")
     t.contains(s.tool("stop", status=1).messages, "nothing has been launched", "stop")
