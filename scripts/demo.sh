@@ -22,6 +22,8 @@ for workers in 0 8; do
 		python3 -S examples/cpu/data_loader.py --workers=$workers --steps=100
 done
 echo
+warpsight diff "$build/loader0.wsrep" "$build/loader8.wsrep"
+echo
 echo "The reports stay in $build. 'warpsight analyze $build/loader0.wsrep' says more about the" \
 	"training loop, docs/tutorial/data-loader.md what to make of it, and" \
 	"'warpsight info REPORT' what a report holds."

@@ -83,6 +83,20 @@ const struct ws_mcp_tool ws_mcp_tools[] = {
 	  {"time", WS_MCP_TEXT, false, 0, 0, 0,
 	   "[START]/[END]: only events whose span touches this one, such as 1s/2.5s"}},
 	 ws_mcp_stats},
+	{"compare",
+	 "Compare runs",
+	 "What changed between runs before and after a change: the time of a step, ranges, "
+	 "kernels, "
+	 "copies, calls and functions by name, each with its 95 % interval, and what explains the "
+	 "change of the step time, in figures that add up. Several runs a side tell more than one.",
+	 {{"base", WS_MCP_TEXT, true, 0, 0, 0,
+	   "The reports before the change: ids, separated by commas, such as r1 or r1,r2"},
+	  {"new", WS_MCP_TEXT, true, 0, 0, 0, "Those after it"},
+	  {"step", WS_MCP_TEXT, false, 0, 0, 0,
+	   "Name of the NVTX ranges that are the steps, where they are not found by themselves"},
+	  {"limit", WS_MCP_INTEGER, false, 1, WS_MCP_MOST_ROWS, WS_MCP_USUAL_ROWS,
+	   "Most changes to list, those that changed first"}},
+	 ws_mcp_compare},
 	{0},
 };
 
@@ -235,17 +249,22 @@ int ws_mcp_call_tool(struct ws_mcp_server *server, const struct ws_mcp_tool *too
 	return rc;
 }
 
-struct ws_mcp_report *ws_mcp_get_report(struct ws_mcp_call *call, size_t i, struct ws_err *err)
+struct ws_mcp_report *ws_mcp_find_report(struct ws_mcp_server *server, const char *id,
+					 struct ws_err *err)
 {
-	const char *id = call->texts[i];
 	unsigned long number = 0;
 	char *end = NULL;
 
 	if (*id == 'r' && id[1] >= '1' && id[1] <= '9')
 		number = strtoul(id + 1, &end, 10);
-	for (size_t k = 0; number && !*end && k < WS_MCP_MOST_REPORTS; k++)
-		if (call->server->reports[k].report && call->server->reports[k].number == number)
-			return &call->server->reports[k];
+	for (size_t i = 0; number && !*end && i < WS_MCP_MOST_REPORTS; i++)
+		if (server->reports[i].report && server->reports[i].number == number)
+			return &server->reports[i];
 	ws_fail(err, "no report '%.100s' is open; open gives the id", id);
 	return NULL;
+}
+
+struct ws_mcp_report *ws_mcp_get_report(struct ws_mcp_call *call, size_t i, struct ws_err *err)
+{
+	return ws_mcp_find_report(call->server, call->texts[i], err);
 }

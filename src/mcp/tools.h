@@ -43,7 +43,10 @@ int ws_mcp_call_tool(struct ws_mcp_server *server, const struct ws_mcp_tool *too
 		     const struct ws_json_value *arguments, struct ws_text *out,
 		     struct ws_err *err);
 
-/* The report that argument `i` names ("r1"), or NULL with a message. */
+/* The open report of this id ("r1"), or NULL with a message. */
+struct ws_mcp_report *ws_mcp_find_report(struct ws_mcp_server *server, const char *id,
+					 struct ws_err *err);
+/* The one that argument `i` names. */
 struct ws_mcp_report *ws_mcp_get_report(struct ws_mcp_call *call, size_t i, struct ws_err *err);
 
 /* The tools. */
@@ -55,5 +58,6 @@ int ws_mcp_findings(struct ws_mcp_call *call, struct ws_err *err);
 int ws_mcp_explain(struct ws_mcp_call *call, struct ws_err *err);
 int ws_mcp_query(struct ws_mcp_call *call, struct ws_err *err);
 int ws_mcp_stats(struct ws_mcp_call *call, struct ws_err *err);
+int ws_mcp_compare(struct ws_mcp_call *call, struct ws_err *err);
 
 #endif

@@ -120,7 +120,7 @@ def tools_are_listed_with_schemas():
     client = Client()
     tools = client.ask("tools/list")["result"]["tools"]
     names = {tool["name"] for tool in tools}
-    same(names >= {"open", "close", "info", "findings", "schema", "query", "stats"}, True, names)
+    same(names >= {"open", "info", "findings", "query", "stats", "compare"}, True, names)
     for tool in tools:
         schema = tool["inputSchema"]
         same((schema["type"], schema["additionalProperties"]), ("object", False))
@@ -192,6 +192,17 @@ def statistics_come_as_rows():
     same((got["table"]["rows"], bool(got["why_empty"])), ([], True))
     client.fail("stats", "no_such", report="r1", name="no_such")
     client.fail("stats", report="r1", name="cuda_gpu_kern_sum", time="late")
+    client.end()
+
+
+@test
+def runs_are_compared():
+    paths = [make_report("base"), make_report("slower", launches=150)]
+    client = Client(*paths)
+    got = client.call("compare", base="r1", new="r2")
+    same(got, json.loads(run("diff", "-f", "json", *map(os.path.abspath, paths)).out))
+    client.fail("compare", "r7", base="r1", new="r7")
+    client.fail("compare", base=" ,", new="r2")
     client.end()
 
 
