@@ -145,6 +145,7 @@ struct ws_analysis *ws_analysis_open(const struct ws_report *report,
 	ws_usage_sum(model, &analysis->path, &analysis->usage);
 	ws_parallel_measure(model, &analysis->parallel);
 	ws_phases_find(model, &analysis->phases);
+	ws_launches_count(model, &analysis->launches);
 	ws_slow_steps_find(analysis, &analysis->slow);
 	analysis->gpus = ws_calloc(model->work.gpus + 1, sizeof(*analysis->gpus));
 	for (size_t i = 0; i < model->work.gpus; i++)
@@ -164,6 +165,7 @@ void ws_analysis_close(struct ws_analysis *analysis)
 	ws_facts_free(&analysis->facts);
 	ws_usage_free(&analysis->usage);
 	ws_phases_free(&analysis->phases);
+	ws_launches_free(&analysis->launches);
 	ws_breakdown_free(&analysis->breakdown);
 	ws_path_free(&analysis->path);
 	ws_model_close(analysis->model);

@@ -7,6 +7,7 @@
 
 #include "analyze/breakdown.h"
 #include "analyze/facts.h"
+#include "analyze/launches.h"
 #include "analyze/model.h"
 #include "analyze/parallel.h"
 #include "analyze/path.h"
@@ -39,6 +40,7 @@ struct ws_analysis {
 	struct ws_usage usage;
 	struct ws_parallel parallel;
 	struct ws_phases phases;
+	struct ws_launches launches;
 	struct ws_slow_steps slow;
 	uint64_t window; /* ns */
 	/* What findings are measured by: the window without the time in which threads on the path

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "analyze/code.h"
+#include "analyze/launches.h"
 #include "base/choose.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -523,24 +524,6 @@ static void load_marks(struct search *search)
 	ws_rows_free(&rows);
 }
 
-static void choose_steps(struct search *search)
-{
-	const struct ws_model *model = search->model;
-	size_t count = ws_model_count_steps(model), work;
-
-	for (;; count = (count + 1) / 2) {
-		search->end = model->steps.steps[model->first_step + count - 1].end;
-		search->end = ws_min(search->end, model->to);
-		work = 0;
-		for (size_t gpu = 0; gpu < model->work.gpus; gpu++)
-			work += ws_model_find_op_after(&model->work.gpu[gpu], search->end) -
-				ws_model_find_op_after(&model->work.gpu[gpu], model->from);
-		if (work <= WS_PHASES_WORK || count == 1)
-			break;
-	}
-	search->phases->steps = count;
-}
-
 void ws_phases_find(const struct ws_model *model, struct ws_phases *phases)
 {
 	struct search search = {.model = model, .phases = phases};
@@ -548,7 +531,9 @@ void ws_phases_find(const struct ws_model *model, struct ws_phases *phases)
 	memset(phases, 0, sizeof(*phases));
 	if (model->step_source == WS_STEPS_NONE || !model->thread)
 		return;
-	choose_steps(&search);
+	search.end = ws_model_choose_part(model, WS_PHASES_WORK, &phases->steps);
+	search.end =
+		ws_min(search.end, model->steps.steps[model->first_step + phases->steps - 1].end);
 	load_marks(&search);
 	note_loading(&search);
 	walk_work(&search, note_launch);

@@ -41,6 +41,11 @@ void ws_print_analysis_html(const struct ws_analysis_view *view);
 /* One run of SARIF 2.1.0, the form in which code hosts show results of checks. */
 void ws_print_analysis_sarif(const struct ws_analysis_view *view);
 
+/* How far the CPU runs ahead of the GPU, and short kernels: tables; nothing where the CPU launched
+ * nothing. */
+void ws_print_launches_text(const struct ws_analysis *analysis, FILE *file);
+/* The same as members "queues" and "short_kernels" of an object. */
+void ws_put_launches_json(const struct ws_analysis *analysis, struct ws_text *out);
 /* "a step of 3.210 ms would take 1.870 ms (41.7 % less)". */
 void ws_put_what_if(const struct ws_what_if *result, bool steps, struct ws_text *text);
 /* "data-loading", "data-loading-2": stable as long as the report is. */

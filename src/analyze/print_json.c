@@ -280,6 +280,7 @@ void ws_print_analysis_json(const struct ws_analysis_view *view)
 	put_causes(&view->analysis->breakdown, &out, "critical_path_by_cause_ns");
 	put_path_rows(view->analysis, &out);
 	put_gpus(view->analysis, &out);
+	ws_put_launches_json(view->analysis, &out);
 	put_what_ifs(view, &out);
 	ws_put_json_key(&out, "findings");
 	ws_text_puts(&out, "[");

@@ -97,6 +97,27 @@ static void print_html_phases(const struct ws_analysis_view *view)
 	fprintf(view->file, "</table>\n");
 }
 
+/* The tables that are for reading as text, as they are. */
+static void print_launches(const struct ws_analysis_view *view, bool markdown)
+{
+	char *text = NULL;
+	size_t length;
+	FILE *file = open_memstream(&text, &length);
+
+	if (!file)
+		return;
+	ws_print_launches_text(view->analysis, file);
+	fclose(file);
+	if (length && markdown)
+		fprintf(view->file, "\n```%s```\n", text);
+	if (length && !markdown) {
+		fprintf(view->file, "<pre>");
+		put_escaped(text, false, view->file);
+		fprintf(view->file, "</pre>\n");
+	}
+	free(text);
+}
+
 /* The answers to --what-if, one a line with `begin` before it and `end` behind it. */
 static void print_what_ifs(const struct ws_analysis_view *view, bool markdown, const char *begin,
 			   const char *end)
@@ -160,6 +181,7 @@ void ws_print_analysis_markdown(const struct ws_analysis_view *view)
 			print_markdown_row(view, analysis->breakdown.by_cause[cause],
 					   ws_name_cause((enum ws_cause)cause));
 	print_markdown_phases(view);
+	print_launches(view, true);
 	if (view->what_if_count)
 		fprintf(view->file, "\n## What if\n\n");
 	print_what_ifs(view, true, "- ", "\n");
@@ -199,6 +221,7 @@ void ws_print_analysis_html(const struct ws_analysis_view *view)
 				choose_unit(analysis), ws_name_cause((enum ws_cause)cause));
 	fprintf(view->file, "</table>\n");
 	print_html_phases(view);
+	print_launches(view, false);
 	if (view->what_if_count)
 		fprintf(view->file, "<h2>What if</h2>\n");
 	print_what_ifs(view, false, "<p>", "</p>\n");

@@ -249,6 +249,7 @@ void ws_print_analysis_text(const struct ws_analysis_view *view)
 	print_rows(analysis, &analysis->breakdown, view->file);
 	for (size_t i = 0; i < analysis->model->work.gpus; i++)
 		print_gpu(analysis, i, view->file);
+	ws_print_launches_text(analysis, view->file);
 	print_what_ifs(view);
 	if (view->checklist)
 		print_checklist(view);
