@@ -141,6 +141,22 @@ static void explain_unread(struct ws_sink *sink, const struct ws_module *module)
 	free(text);
 }
 
+/* For the rule debug-build: paths, with colons between them. */
+static void note_unoptimised(struct ws_sink *sink, const struct ws_wanted *wanted, size_t n)
+{
+	struct ws_text paths = {0};
+
+	for (size_t i = 0; i < n; i++) {
+		const struct ws_module *module = wanted[i].module;
+
+		if (module && module->unoptimised && (!i || wanted[i - 1].module != module))
+			ws_text_printf(&paths, "%s%s", paths.len ? ":" : "", module->path);
+	}
+	if (paths.len)
+		ws_sink_meta(sink, "symbols.unoptimised", "%s", paths.text);
+	ws_text_free(&paths);
+}
+
 static void explain_modules(struct ws_sink *sink, const struct ws_wanted *wanted, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -254,6 +270,7 @@ void ws_code_symbolise(struct ws_sink *sink, const struct ws_record_opts *option
 	name_kernel(code, wanted, count, &opts);
 	ws_symbolise(wanted, count, &opts, &receiver, &result);
 	explain_modules(sink, wanted, count);
+	note_unoptimised(sink, wanted, count);
 	explain_generated_code(&naming, wanted, count);
 	free(naming.named);
 	sink->frames_named = frames;

@@ -15,12 +15,15 @@ struct ws_dwarf_call {
 	bool inlined;
 };
 
-/* Compilation units that were read without their larger part, which -gsplit-dwarf put into a file
- * that is not there: lines are known, inlined calls are not. */
+/* What is missing in compilation units: those that were read without their larger part, which
+ * -gsplit-dwarf put into a file that is not there: lines are known, inlined calls are not. */
 struct ws_dwarf_missing {
 	uint64_t units;
 	char *file; /* the .dwo file of the first, as the compiler named it; the caller frees it.
 		       NULL: none is missing */
+	/* Wanted addresses in units that were compiled without optimisation, as the compiler noted
+	 * (GCC does; Clang only with -grecord-command-line), and in others. */
+	uint64_t unoptimised, optimised;
 };
 
 /* What to look up, and who is told. */

@@ -29,6 +29,7 @@ struct find_head {
 	uint64_t units; /* at the end: of struct ws_dwarf_missing */
 	uint32_t count; /* of calls; at the end: 1 when information was read */
 	uint32_t file;	/* at the end: bytes of the name of a missing file, 0 for none */
+	uint64_t unoptimised, optimised; /* at the end: of struct ws_dwarf_missing */
 };
 #define END UINT64_MAX
 
@@ -126,6 +127,8 @@ _Noreturn static void read_and_send(const struct ws_elf *elf, struct ws_dwarf_qu
 	query.ctx = pipe;
 	end.count = !ws_dwarf_find(elf, &query, &missing, NULL);
 	end.units = missing.units;
+	end.unoptimised = missing.unoptimised;
+	end.optimised = missing.optimised;
 	end.file = count_text_bytes(missing.file);
 	fwrite(&end, sizeof(end), 1, pipe);
 	send_text(pipe, missing.file, end.file);
@@ -200,6 +203,8 @@ static int receive_all(struct receiver *receiver, struct ws_dwarf_missing *missi
 		if (!receive_text(receiver->pipe, head.file, &receiver->texts[0], &file))
 			return -1;
 		missing->units = head.units;
+		missing->unoptimised = head.unoptimised;
+		missing->optimised = head.optimised;
 		if (file)
 			missing->file = ws_strdup(file);
 		receiver->ended = true;

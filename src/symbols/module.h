@@ -37,6 +37,8 @@ struct ws_module {
 	 * how many were; NULL and 0 for none. */
 	char *split_file;
 	uint64_t split_units;
+	/* Most of the places looked up in it lie in code compiled without optimisation. */
+	bool unoptimised;
 	/* What ended the reading of its debugging information early ("found no memory"); NULL:
 	 * nothing. */
 	char *unread;

@@ -175,6 +175,7 @@ static void read_module_dwarf(struct symbol_batch *batch, const struct ws_elf *e
 	note_reader_end(batch, &reader);
 	module->split_file = missing.file;
 	module->split_units = missing.units;
+	module->unoptimised = missing.unoptimised > missing.optimised;
 	batch->result->split += missing.units;
 	ws_elf_close(&shared);
 }

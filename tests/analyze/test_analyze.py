@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whole-command tests of analyze: test_analyze.py WARPSIGHT PLANTED.
+"""Whole-command tests of analyze: test_analyze.py WARPSIGHT PLANTED PLANTED_DEBUG.
 
 Programs with one fault each are recorded, and traces of GPU programs with one fault each are made
 as PyTorch's profiler writes them; the fault must be what is named first. Prints TAP.
@@ -13,7 +13,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from tap import Skip, main, run, same, test
 
-PLANTED = os.path.abspath(sys.argv[2])
+PLANTED, PLANTED_DEBUG = (os.path.abspath(name) for name in sys.argv[2:4])
 
 
 def analyze(path, *options):
@@ -153,6 +153,17 @@ def short_children_of_python_are_named():
     )
     if int(found["title"].split()[0]) < 20:
         raise AssertionError(found["title"])
+
+
+@test
+def a_build_without_optimisation_is_named():
+    report = analyze(record("debug", PLANTED_DEBUG, "healthy"))
+    with open(PLANTED_DEBUG, "rb") as f:
+        if b" -O0" not in f.read():
+            raise Skip("this compiler does not note its options")
+    title = first_fault(report, "debug-build")["title"]
+    if "compute" not in title:
+        raise AssertionError(title)
 
 
 @test

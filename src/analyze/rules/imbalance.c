@@ -1,6 +1,8 @@
 /* imbalance.c - threads that share work wait at a barrier for the slowest. */
 #include "analyze/rules/rules.h"
 
+#define LEAST_EXCESS 1.3 /* of the busiest over the mean */
+
 struct group {
 	uint64_t threads, running, most, waiting;
 	uint32_t slowest;
@@ -102,7 +104,8 @@ static void check_crew(const struct ws_analysis *analysis, struct ws_findings *f
 	    ws_findings_have(findings, &ws_rule_child_processes))
 		return;
 	gather_crew(model, parallel->lone, &group);
-	if (group.threads < 2 || (group.running - group.most) * 20 < group.most)
+	if (group.threads < 2 || (group.running - group.most) * 20 < group.most ||
+	    (double)group.most * (double)group.threads < LEAST_EXCESS * (double)group.running)
 		return;
 	gain = ws_min(group.most - group.running / group.threads, parallel->lone_ns);
 	if (ws_analysis_share(analysis, gain) < 0.1)
