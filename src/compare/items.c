@@ -35,6 +35,7 @@ enum { LEAST_HASH = 8 }; /* digits of what may be a hash */
 
 struct collector {
 	const struct ws_model *model;
+	uint64_t *done; /* by step: when it was done, see find_done */
 	struct ws_fold *fold;
 	struct ws_items *items;
 	struct ws_map index; /* kind << 32 | key: item + 1 */
@@ -42,6 +43,7 @@ struct collector {
 
 /* ---- parts of the run ---- */
 
+/* The step that the CPU was in. */
 static size_t find_step(const struct ws_model *model, uint64_t at)
 {
 	const struct ws_step *steps = model->steps.steps + model->first_step;
@@ -51,14 +53,69 @@ static size_t find_step(const struct ws_model *model, uint64_t at)
 	return before - (before > 0);
 }
 
-static size_t find_unit(const struct collector *collector, uint64_t at)
+/* The step that the program as a whole was at: the first that was not done yet. */
+static size_t find_undone_step(const struct collector *collector, uint64_t at)
+{
+	size_t count = ws_model_count_steps(collector->model);
+
+	return ws_min(ws_bisect(count, i, collector->done[i] <= at), count - 1);
+}
+
+static void note_work(const struct ws_model *model, const struct ws_work_op *op, uint64_t *done)
+{
+	uint32_t call = ws_calls_find(&model->calls, op->process, op->correlation);
+	uint64_t start;
+	size_t step;
+
+	if (op->process != model->process || call == WS_NO_CALL)
+		return;
+	start = model->calls.rows.col[ws_cuda_api_start][call];
+	if (start < model->from || start >= model->to)
+		return;
+	step = find_step(model, start);
+	done[step] = ws_min(ws_max(done[step], op->end), model->to);
+}
+
+/*
+ * When each step was done: when the next began, or later, when the work was done that it and the
+ * steps before it had launched. A loop that does not wait for its GPU runs far ahead of it: it is
+ * the work's pace that its steps have.
+ */
+static uint64_t *find_done(const struct ws_model *model)
+{
+	const struct ws_step *steps = model->steps.steps + model->first_step;
+	size_t count = ws_model_count_steps(model);
+	uint64_t *done = ws_malloc(count * sizeof(*done));
+
+	if (model->step_source == WS_STEPS_NONE) {
+		done[0] = model->to;
+		return done;
+	}
+	for (size_t i = 0; i + 1 < count; i++)
+		done[i] = steps[i + 1].start;
+	done[count - 1] = model->to;
+	for (size_t gpu = 0; gpu < model->work.gpus; gpu++)
+		for (size_t i = 0; i < model->work.gpu[gpu].count; i++)
+			note_work(model, &model->work.gpu[gpu].op[i], done);
+	for (size_t i = 1; i < count; i++)
+		done[i] = ws_max(done[i], done[i - 1]);
+	return done;
+}
+
+/* CPU: the part in which it began. GPU work belongs to the step that waits for it. */
+static size_t find_unit(const struct collector *collector, uint64_t at, bool on_gpu)
 {
 	const struct ws_model *model = collector->model;
 	uint64_t span = ws_max(model->to - model->from, (uint64_t)1);
+	size_t step;
 
-	if (model->step_source != WS_STEPS_NONE)
-		return find_step(model, at) * WS_UNITS / ws_model_count_steps(model);
-	return (size_t)((unsigned __int128)(at - model->from) * WS_UNITS / span);
+	if (model->step_source == WS_STEPS_NONE)
+		return (size_t)((unsigned __int128)(at - model->from) * WS_UNITS / span);
+	if (on_gpu)
+		step = find_undone_step(collector, at);
+	else
+		step = find_step(model, at);
+	return step * WS_UNITS / ws_model_count_steps(model);
 }
 
 /* How many steps each part has: none where there are fewer steps than parts. */
@@ -102,10 +159,15 @@ static struct ws_item *find_or_add_item(struct collector *collector, enum ws_ite
 	return add_item(collector, kind, name, length);
 }
 
+static bool is_on_gpu(enum ws_item_kind kind)
+{
+	return kind == WS_ITEM_KERNEL || kind == WS_ITEM_COPY;
+}
+
 static void add_event(const struct collector *collector, struct ws_item *item, uint64_t start,
 		      uint64_t ns)
 {
-	size_t unit = find_unit(collector, start);
+	size_t unit = find_unit(collector, start, is_on_gpu(item->kind));
 
 	item->series.time[unit] += (double)ns;
 	item->series.count[unit]++;
@@ -232,6 +294,39 @@ static const char *name_copy(uint64_t kind)
 	return "other copies";
 }
 
+/* Work that has no name of its own: all rows of a table as one item. */
+static const struct {
+	enum ws_table table;
+	enum ws_item_kind kind;
+	int start, end;
+	const char *name;
+} unnamed_work[] = {
+	{WS_TABLE_cuda_memset, WS_ITEM_COPY, ws_cuda_memset_start, ws_cuda_memset_end, "memset"},
+	{WS_TABLE_cuda_graph_trace, WS_ITEM_KERNEL, ws_cuda_graph_trace_start,
+	 ws_cuda_graph_trace_end, "CUDA graph as a whole"},
+};
+
+static void collect_unnamed_work(struct collector *collector, size_t number)
+{
+	struct ws_cursor *cursor =
+		ws_cursor_open(collector->model->report, unnamed_work[number].table,
+			       collector->model->from, collector->model->to);
+	const char *name = unnamed_work[number].name;
+	const uint64_t *row;
+
+	while (ws_cursor_next(cursor, &row)) {
+		uint64_t start = row[unnamed_work[number].start],
+			 end = row[unnamed_work[number].end];
+
+		if (is_in_window(collector->model, start, end))
+			add_event(collector,
+				  find_or_add_item(collector, unnamed_work[number].kind, UINT32_MAX,
+						   name, strlen(name)),
+				  start, end - start);
+	}
+	ws_cursor_close(cursor);
+}
+
 static void collect_copies(struct collector *collector)
 {
 	struct ws_cursor *cursor = ws_cursor_open(collector->model->report, WS_TABLE_cuda_memcpy,
@@ -247,18 +342,6 @@ static void collect_copies(struct collector *collector)
 				  find_or_add_item(collector, WS_ITEM_COPY,
 						   (uint32_t)row[ws_cuda_memcpy_kind], name,
 						   strlen(name)),
-				  start, end - start);
-	}
-	ws_cursor_close(cursor);
-	cursor = ws_cursor_open(collector->model->report, WS_TABLE_cuda_memset,
-				collector->model->from, collector->model->to);
-	while (ws_cursor_next(cursor, &row)) {
-		uint64_t start = row[ws_cuda_memset_start], end = row[ws_cuda_memset_end];
-
-		if (is_in_window(collector->model, start, end))
-			add_event(collector,
-				  find_or_add_item(collector, WS_ITEM_COPY, UINT32_MAX, "memset",
-						   strlen("memset")),
 				  start, end - start);
 	}
 	ws_cursor_close(cursor);
@@ -336,13 +419,13 @@ void ws_put_name_form(struct ws_text *text, const char *name)
 
 /* ---- steps ---- */
 
-/* A step lasts until the next one begins, the last to the end of the window: so they add up. */
+/* A step lasts from when the one before it was done until it is done itself: so they add up. */
 static void collect_steps(struct collector *collector)
 {
 	const struct ws_model *model = collector->model;
-	const struct ws_step *steps = model->steps.steps + model->first_step;
 	size_t count = ws_model_count_steps(model);
 	struct ws_item *item = add_item(collector, WS_ITEM_STEP, "step", strlen("step"));
+	uint64_t from = model->from;
 
 	if (model->step_source == WS_STEPS_NONE) {
 		for (size_t i = 0; i < WS_UNITS; i++) {
@@ -352,33 +435,29 @@ static void collect_steps(struct collector *collector)
 		return;
 	}
 	for (size_t i = 0; i < count; i++) {
-		uint64_t end = model->to;
-
-		if (i + 1 < count)
-			end = steps[i + 1].start;
-		item->series.time[i * WS_UNITS / count] += (double)(end - steps[i].start);
+		item->series.time[i * WS_UNITS / count] += (double)(collector->done[i] - from);
 		item->series.count[i * WS_UNITS / count]++;
+		from = collector->done[i];
 	}
 }
 
 /* Takes a wait for a core out of the steps that it was in. */
-static void take_out_wait(const struct ws_model *model, const struct ws_piece *piece,
+static void take_out_wait(const struct collector *collector, const struct ws_piece *piece,
 			  struct ws_series *series)
 {
-	const struct ws_step *steps = model->steps.steps + model->first_step;
-	size_t count = ws_model_count_steps(model);
+	size_t count = ws_model_count_steps(collector->model);
 	uint64_t from = piece->start;
 
-	if (model->step_source == WS_STEPS_NONE) {
+	if (collector->model->step_source == WS_STEPS_NONE) {
 		for (size_t i = 0; i < WS_UNITS; i++)
 			series->time[i] -= (double)(piece->end - piece->start) / WS_UNITS;
 		return;
 	}
-	for (size_t step = find_step(model, from); from < piece->end; step++) {
+	for (size_t step = find_undone_step(collector, from); from < piece->end; step++) {
 		uint64_t end = piece->end;
 
 		if (step + 1 < count)
-			end = ws_min(end, steps[step + 1].start);
+			end = ws_min(end, collector->done[step]);
 		series->time[step * WS_UNITS / count] -= (double)(end - from);
 		from = end;
 	}
@@ -391,7 +470,7 @@ static void collect_own_time(struct collector *collector, const struct ws_analys
 
 	for (size_t i = 0; i < analysis->path.count; i++)
 		if (analysis->path.pieces[i].kind == WS_PIECE_RUNNABLE)
-			take_out_wait(collector->model, &analysis->path.pieces[i], &series);
+			take_out_wait(collector, &analysis->path.pieces[i], &series);
 	item->series = series;
 }
 
@@ -438,8 +517,10 @@ void ws_items_collect(const struct ws_analysis *analysis, struct ws_items *items
 {
 	char *step_form = ws_find_step_form(analysis->model);
 	const struct ws_model *model = analysis->model;
-	struct collector collector = {
-		.model = model, .items = items, .fold = ws_fold_open(model->report, WS_FOLD_AUTO)};
+	struct collector collector = {.model = model,
+				      .items = items,
+				      .done = find_done(model),
+				      .fold = ws_fold_open(model->report, WS_FOLD_AUTO)};
 
 	memset(items, 0, sizeof(*items));
 	measure_units(model, &items->nothing);
@@ -448,12 +529,15 @@ void ws_items_collect(const struct ws_analysis *analysis, struct ws_items *items
 	for (size_t i = 0; i < WS_COUNT(sources); i++)
 		scan_source(&collector, &sources[i]);
 	collect_copies(&collector);
+	for (size_t i = 0; i < WS_COUNT(unnamed_work); i++)
+		collect_unnamed_work(&collector, i);
 	collect_functions(&collector);
 	if (step_form && *step_form)
 		drop_step_ranges(step_form, items);
 	free(step_form);
 	ws_fold_close(collector.fold);
 	ws_map_free(&collector.index);
+	free(collector.done);
 }
 
 void ws_items_free(struct ws_items *items)

@@ -31,6 +31,7 @@ struct made_run {
 	const char *kernel_name; /* printf with the kernel's number; NULL: "kernel_a"... */
 	bool without_last;	 /* the last kernel is not launched */
 	bool odd;		 /* the first is launched twice as often */
+	bool ahead;		 /* steps do not wait for the GPU */
 };
 
 struct run_maker {
@@ -138,6 +139,14 @@ static void put_made_range(struct run_maker *maker, uint64_t start, const char *
 		 .text = put_string(maker, name), .type = WS_NVTX_PUSHPOP);
 }
 
+static void put_made_wait(struct run_maker *maker, uint64_t since)
+{
+	maker->now = ws_max(maker->now, maker->gpu) + 2000;
+	MADE_ROW(maker, cuda_api, .start = since, .end = maker->now, .thread = 1,
+		 .correlation = ++maker->correlation,
+		 .name = put_string(maker, "cudaStreamSynchronize_v3020"), .callchain = WS_NO_U32);
+}
+
 static void put_made_step(struct run_maker *maker, uint32_t number)
 {
 	const struct made_run *run = maker->run;
@@ -158,10 +167,8 @@ static void put_made_step(struct run_maker *maker, uint32_t number)
 	part = maker->now;
 	MADE_ROW(maker, osrt, .start = part, .end = part + draw_duration(maker, 80e3, 0.5),
 		 .thread = 2, .name = put_string(maker, "read"), .callchain = WS_NO_U32);
-	maker->now = ws_max(maker->now, maker->gpu) + 2000;
-	MADE_ROW(maker, cuda_api, .start = part, .end = maker->now, .thread = 1,
-		 .correlation = ++maker->correlation,
-		 .name = put_string(maker, "cudaStreamSynchronize_v3020"), .callchain = WS_NO_U32);
+	if (!run->ahead)
+		put_made_wait(maker, part);
 	maker->now += draw_duration(maker, 30e3 * maker->cpu_speed, 0.1);
 	snprintf(name, sizeof(name), run->step_name, number);
 	if (!run->unmarked)

@@ -145,6 +145,24 @@ static void test_everything_slower(void **state)
 	ws_comparison_free(&comparison);
 }
 
+/* A loop that runs ahead of its GPU has the pace of the GPU, and so do its steps. */
+static void test_running_ahead(void **state)
+{
+	struct ws_comparison comparison;
+
+	(void)state;
+	compare_made(&comparison, &(struct made_run){.seed = 15, .ahead = true},
+		     &(struct made_run){.seed = 16, .ahead = true, .kernel = 11, .slower = 0.5});
+	assert_int_equal(comparison.step.verdict, WS_CHANGE_SLOWER);
+	assert_true(comparison.step.change > 0.05 && comparison.step.change < 0.12);
+	assert_true(comparison.step.high - comparison.step.low < 0.1);
+	assert_int_equal(find_change(&comparison, WS_ITEM_KERNEL, "kernel_l")->verdict,
+			 WS_CHANGE_SLOWER);
+	assert_int_equal(comparison.changed, 1);
+	check_explanations(&comparison);
+	ws_comparison_free(&comparison);
+}
+
 static void test_new_and_gone(void **state)
 {
 	struct ws_comparison comparison;
@@ -305,10 +323,15 @@ static void test_bad_conditions(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_same_code),	  cmocka_unit_test(test_planted_slowdown),
-		cmocka_unit_test(test_everything_slower), cmocka_unit_test(test_new_and_gone),
-		cmocka_unit_test(test_renamed),		  cmocka_unit_test(test_counts),
-		cmocka_unit_test(test_several_runs),	  cmocka_unit_test(test_conditions),
+		cmocka_unit_test(test_same_code),
+		cmocka_unit_test(test_planted_slowdown),
+		cmocka_unit_test(test_everything_slower),
+		cmocka_unit_test(test_running_ahead),
+		cmocka_unit_test(test_new_and_gone),
+		cmocka_unit_test(test_renamed),
+		cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_several_runs),
+		cmocka_unit_test(test_conditions),
 		cmocka_unit_test(test_bad_conditions),
 	};
 
