@@ -73,7 +73,7 @@ static void put_advice(struct form *form)
 	if (!step->estimate.known)
 		ws_text_puts(&form->out, "There are too few steps to say more: record more of "
 					 "them, or several runs a side.\n");
-	else if (comparison->run_count < 4 && half > 0.01)
+	else if (comparison->run_count < 4 && half > 0.01 && step->verdict == WS_CHANGE_SAME)
 		ws_text_printf(&form->out,
 			       "With so few runs a change of less than %.1f %% cannot be told from "
 			       "noise; several runs a side can (--base A B C --new D E F).\n",
