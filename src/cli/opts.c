@@ -74,10 +74,8 @@ size_t ws_next_word(const char **list, const char **word, int *part)
 	const char *text = *list;
 	size_t length;
 
-	if (*text == ',' || *text == '|') {
+	for (; *text == ',' || *text == '|'; text++) /* a part may be empty */
 		*part += *text == '|';
-		text++;
-	}
 	length = strcspn(text, ",|");
 	*word = text;
 	*list = text + length;

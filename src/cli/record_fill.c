@@ -459,6 +459,11 @@ static void warn_without_range(const struct ws_record_options *options, const st
 		ws_warn("--capture-range-end has no effect without --capture-range or --steps");
 }
 
+static const char no_hot_key[] =
+	"the keys of a terminal are the program's, and one that is taken from it could be missed "
+	"by it. Run the program with 'warpsight launch' and bind 'warpsight start' and 'warpsight "
+	"stop' to keys of the desktop, or enter them in another terminal";
+
 static int fill_capture_options(const struct ws_record_options *options,
 				struct ws_record_opts *record_opts,
 				struct ws_filled_options *filled, struct ws_err *err)
@@ -467,6 +472,8 @@ static int fill_capture_options(const struct ws_record_options *options,
 	int rc = 0;
 
 	*plan = (struct ws_plan){.range_end = WS_RANGE_END_STOP_SHUTDOWN};
+	if (!strcmp(options->capture_range, "hotkey"))
+		return ws_fail(err, "--capture-range=hotkey: %s", no_hot_key);
 	if (ws_plan_read_capture(options->capture_range, &plan->capture, err))
 		return -1;
 	if (options->capture_range_end &&

@@ -126,13 +126,12 @@ const struct ws_opt ws_record_option_table[] = {
 	 "target's end.",
 	 "0", .also = WS_IN_START},
 	{"capture-range", 'c', WS_OPT_ENUM, AT(capture_range), "RANGE",
-	 "none,cudaProfilerApi,nvtx,program|hotkey=none",
+	 "none,cudaProfilerApi,nvtx,program||hotkey=hotkey",
 	 "Collect only while a range of the program is open: from cudaProfilerStart to "
 	 "cudaProfilerStop (cudaProfilerApi), an NVTX range of the name of --nvtx-capture (nvtx), "
 	 "or "
 	 "from ws_start to ws_stop of warpsight/annotate.h (program).",
-	 "none", .also = WS_IN_START,
-	 .misleads = "The report is not limited to the range that was asked for."},
+	 "none", .also = WS_IN_START},
 	{"nvtx-capture", 'p', WS_OPT_STRING, AT(nvtx_capture), "RANGE[@DOMAIN|@*]", NULL,
 	 "The NVTX range of --capture-range=nvtx: of the default domain, of a named one, or of any "
 	 "(@*). A \\ before an @ makes it part of the name.",

@@ -284,7 +284,6 @@ def the_best_known_command_line_records(t):
     t.ok(b"has no effect" not in r.messages.encode(), "no word about what was understood")
     for asked, why in (
         (line, "--trace=cudnn"),
-        ("-c hotkey", "--capture-range=hotkey"),
         ("--duration-frames 1", "--duration-frames:"),
     ):
         r = t.profile(tree(t, "work"), "-f", "--strict", *asked.split(), status=2)
