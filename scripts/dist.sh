@@ -111,6 +111,8 @@ done
 	refuse "the packages of the bundled libraries are unknown; build on Debian"
 cp LICENSE README.md CHANGELOG.md SECURITY.md "$doc/"
 cp -r docs "$doc/docs"
+cp -r examples "$doc/examples"
+rm -rf "$doc/examples/meson.build" "$doc/examples/cuda/build" "$doc"/examples/*/__pycache__
 cp include/warpsight/*.h "$top/include/warpsight/"
 mkdir -p "$top/share/man/man1" "$top/share/bash-completion/completions"
 cp "$build/warpsight.1" "$top/share/man/man1/"

@@ -55,8 +55,13 @@ def main():
         check("and its manual page", any(f.endswith("man1/warpsight.1") for f in files), True)
         check(
             "documents lie beside it",
-            sorted(os.path.basename(f) for f in files if "doc/warpsight/docs/" in f),
-            sorted(os.listdir(os.path.join(SOURCE, "docs"))),
+            sorted(f.split("doc/warpsight/docs/")[1] for f in files if "doc/warpsight/docs/" in f),
+            files_below(os.path.join(SOURCE, "docs")),
+        )
+        check(
+            "and the examples that they lead to",
+            any(f.endswith("doc/warpsight/examples/cpu/data_loader.py") for f in files),
+            True,
         )
         readme = [f for f in files if f.endswith("doc/warpsight/README.md")]
         check("with the README, whose links to them hold", len(readme), 1)
