@@ -17,6 +17,8 @@
 #include "record/attached.h"
 #include "ring/ring.h"
 
+#define LATE_NS UINT64_C(5000000000) /* after which a GPU is known to have been idle */
+
 /* ---- reading options that need more than a type ---- */
 
 int ws_parse_kill_signal(const char *text, int *out, struct ws_err *err)
@@ -561,6 +563,49 @@ int ws_fill_record_options(const struct ws_record_options *options,
 	return 0;
 }
 
+/* Triggers, at commas. */
+static int fill_triggers(const struct ws_record_options *options,
+			 struct ws_record_opts *record_opts, struct ws_err *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < options->triggers.count && !rc; i++) {
+		const char *at = options->triggers.values[i];
+
+		while (*at && !rc) {
+			size_t length = strcspn(at, ",");
+			char *one = ws_strndup(at, length);
+
+			rc = ws_trigger_read(one, &record_opts->triggers, err);
+			free(one);
+			at += length + (at[length] == ',');
+		}
+	}
+	return rc;
+}
+
+/* What triggers look at must be recorded, and still be held when they fire. */
+static int check_triggers(struct ws_record_opts *record_opts, struct ws_err *err)
+{
+	for (size_t i = 0; i < record_opts->triggers.count; i++) {
+		const struct ws_flight_trigger *trigger = &record_opts->triggers.triggers[i];
+
+		if (trigger->kind == WS_TRIGGER_ON_XID)
+			continue;
+		if (trigger->kind != WS_TRIGGER_ON_GPU_IDLE)
+			record_opts->nvtx = true;
+		else if (!record_opts->cuda)
+			return ws_fail(err, "--trigger: '%s' needs --trace=cuda", trigger->text);
+		if (trigger->ns + LATE_NS > record_opts->plan.flight.keep &&
+		    trigger->kind == WS_TRIGGER_ON_GPU_IDLE)
+			return ws_fail(err,
+				       "--trigger: '%s': that is known some seconds later: have "
+				       "the flight recorder keep 5 s more than that",
+				       trigger->text);
+	}
+	return 0;
+}
+
 int ws_fill_flight_options(const struct ws_record_options *options,
 			   struct ws_record_opts *record_opts, struct ws_err *err)
 {
@@ -576,6 +621,8 @@ int ws_fill_flight_options(const struct ws_record_options *options,
 		{strcmp(ws_text_or(options->export_to, "none"), "none") != 0, "--export"},
 	};
 
+	if (!options->flight_recorder && options->triggers.count)
+		return ws_fail(err, "--trigger needs --flight-recorder=TIME");
 	if (!options->flight_recorder)
 		return 0;
 	for (size_t i = 0; i < WS_COUNT(about_one); i++)
@@ -584,7 +631,10 @@ int ws_fill_flight_options(const struct ws_record_options *options,
 				       "%s does not go with --flight-recorder, which records "
 				       "without end and writes snapshots",
 				       about_one[i].name);
-	return ws_flight_read(options->flight_recorder, &record_opts->plan.flight, err);
+	if (ws_flight_read(options->flight_recorder, &record_opts->plan.flight, err) ||
+	    fill_triggers(options, record_opts, err))
+		return -1;
+	return check_triggers(record_opts, err);
 }
 
 static void free_texts(struct ws_list *list)
@@ -601,6 +651,7 @@ void ws_free_filled_options(struct ws_record_opts *record_opts, struct ws_filled
 	free_texts(&filled->dirs);
 	ws_python_functions_free(&record_opts->python);
 	free(filled->capture_range);
+	ws_trigger_free(&record_opts->triggers);
 }
 
 int ws_mention_left_out(const struct ws_record_options *options, struct ws_record_opts *record_opts,

@@ -160,6 +160,15 @@ const struct ws_opt ws_record_option_table[] = {
 	 "The NVTX ranges that are the steps of --steps: of this name, or of it and a number; of "
 	 "any domain unless one is named.",
 	 NULL, .also = WS_IN_START},
+	{"trigger", 0, WS_OPT_LIST, AT(triggers), "WHAT[,WHAT...]", NULL,
+	 "What else has the flight recorder write a snapshot: 'range NAME > 500ms' (an NVTX range "
+	 "of that name, alone or with a number after it, that lasted longer), 'range NAME > 1.5x' "
+	 "(longer than so many times the median of the last ones), 'step > 1.5x' or 'step > "
+	 "500ms' "
+	 "(a range called step, iteration, iter, train step, ProfilerStep...), 'mark TEXT', 'gpu "
+	 "idle > 100ms', 'xid' (an error of a GPU in the kernel's log). May be given several "
+	 "times. One snapshot within the recorder's TIME and 100 in all are written so.",
+	 NULL, .also = WS_IN_LAUNCH},
 	{"kill", 0, WS_OPT_STRING, AT(kill), "SIGNAL", NULL,
 	 "Signal to send to the target when the duration, or the last capture range, is over: "
 	 "none, sigterm, sigkill, another "

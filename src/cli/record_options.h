@@ -20,7 +20,7 @@ struct ws_record_options {
 		*frequency_given, *python_frequency_given, *period_given, *event_interval,
 		*event_frequency, *cuda_graphs, *cuda_events, *cuda_apis, *capture_range,
 		*capture_range_end, *nvtx_capture, *flight_recorder, *steps, *step_range;
-	struct ws_list env, symbols, debug_symbols;
+	struct ws_list env, symbols, debug_symbols, triggers;
 	const char *session, *session_new;
 	const char *jit_names;
 	int64_t sample_stack;

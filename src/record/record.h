@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "control/mailbox.h"
+#include "control/trigger.h"
 #include "record/perf.h"
 #include "record/python.h"
 
@@ -26,6 +27,7 @@ struct ws_record_opts {
 	struct ws_plan plan;   /* what begins and ends collections; delay, duration and kill are
 				  filled in from the members below */
 	const char *capture_range, *capture_domain; /* of WS_CAPTURE_NVTX; a domain "*": any */
+	struct ws_flight_triggers triggers;	    /* of a flight recorder */
 	struct ws_mailbox *mailbox; /* through which other threads control the session; NULL: none
 				     */
 	double delay, duration;	    /* seconds; duration 0 for no limit */

@@ -480,13 +480,13 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 	session->attached.target.pidfd = -1;
 	session->gathered.expected = options->gather_expected;
 	ws_signals_install();
-	if (options->plan.flight.on)
-		ws_signals_await_snapshot();
 	session->starved.area = &session->area;
 	session->starved.status = &result->status;
 	ws_starved_watch(&session->starved);
 	warmth = ws_perf_warm_up(&options->perf);
-	error = begin_session(session, err);
+	error = ws_session_begin_flight(session, err);
+	if (!error)
+		error = begin_session(session, err);
 	ws_perf_end_warm_up(warmth);
 	if (!error) {
 		session->started = ws_read_raw_ns();
@@ -515,6 +515,7 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 		}
 	}
 	ws_starved_watch(NULL);
+	ws_session_end_flight(session);
 	ws_attached_end(&session->attached);
 	ws_gathered_free(&session->gathered);
 	ws_session_settle_old_report(session, NULL);

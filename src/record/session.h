@@ -22,6 +22,8 @@
 #include "record/record.h"
 #include "record/starved.h"
 #include "record/tee.h"
+#include "record/watch.h"
+#include "record/xid.h"
 
 #define WS_STACKS_A_SECOND 500 /* of calls of the OS runtime in a process */
 #define WS_LONG_WAIT_MS \
@@ -35,6 +37,10 @@ struct ws_session_flight {
 	pid_t child;				  /* that writes it; 0: it does not run */
 	int answer;				  /* pipe from it: what went wrong */
 	unsigned number;			  /* of the last snapshot */
+	struct ws_fired fired; /* a trigger that the machine has not been told of yet... */
+	bool has_fired;	       /* ...if there is one */
+	uint32_t others;       /* that fired meanwhile */
+	struct ws_xid *xid;    /* NULL: no trigger is about it */
 	uint32_t written;
 };
 
@@ -134,12 +140,17 @@ void ws_session_set_last_report(struct ws_session *session, const char *path);
 
 /* ---- session_flight.c ---- */
 
+/* Before the target starts. -1 with a message when a trigger is not to be had. */
+int ws_session_begin_flight(struct ws_session *session, struct ws_err *err);
+void ws_session_end_flight(struct ws_session *session);
 /* Perform a part of WS_ACTION_SNAPSHOT; false while it must wait. */
 bool ws_session_take_snapshot(struct ws_session *session, const struct ws_action *action);
 /* The program has died: what is held becomes the reports, which the session then closes. */
 void ws_session_keep_last(struct ws_session *session);
 /* Wait for the snapshot that is being written. */
 void ws_session_await_snapshot(struct ws_session *session);
+/* Look whether triggers have fired; true when the machine is to be told: *event is filled. */
+bool ws_session_look_at_triggers(struct ws_session *session, struct ws_control_event *event);
 void ws_session_fill_flight(const struct ws_session *session, struct ws_control_status *status);
 /* For struct ws_flight_opts. */
 void ws_session_hold_strings(void *session);

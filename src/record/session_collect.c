@@ -501,6 +501,14 @@ static void follow_commands(struct ws_session *session)
 		perform_command(session, request);
 }
 
+static void follow_triggers(struct ws_session *session)
+{
+	struct ws_control_event event;
+
+	if (session->options->triggers.count && ws_session_look_at_triggers(session, &event))
+		post_event(session, event);
+}
+
 static void follow_snapshot_signal(struct ws_session *session)
 {
 	struct ws_control_event event = {
@@ -519,6 +527,7 @@ void ws_session_follow_control(struct ws_session *session)
 	if (session->action_count)
 		perform_actions(session);
 	follow_snapshot_signal(session);
+	follow_triggers(session);
 	drop_ranges(session);
 	ws_session_post(session, WS_CONTROL_TIME);
 	follow_commands(session);

@@ -32,6 +32,11 @@ enum { MOST_NUMBERS = 100000, CAUSE_LENGTH = 40 };
 
 /* ---- names ---- */
 
+static const struct ws_flight_trigger *get_trigger(const struct ws_session *session, unsigned cause)
+{
+	return &session->options->triggers.triggers[cause - WS_SNAPSHOT_TRIGGER];
+}
+
 /* What of a cause can be in a file's name: letters, digits, and - for the rest. */
 static void name_cause(const struct ws_session *session, unsigned cause, char *out)
 {
@@ -39,8 +44,10 @@ static void name_cause(const struct ws_session *session, unsigned cause, char *o
 					    [WS_SNAPSHOT_SIGNAL] = "signal",
 					    [WS_SNAPSHOT_DEATH] = "death"};
 
-	(void)session;
-	snprintf(out, CAUSE_LENGTH, "%s", names[cause]);
+	if (cause < WS_SNAPSHOT_TRIGGER)
+		snprintf(out, CAUSE_LENGTH, "%s", names[cause]);
+	else
+		snprintf(out, CAUSE_LENGTH, "%s", get_trigger(session, cause)->label);
 }
 
 /* Names for a snapshot of every sink, the same number in each; sink->next_path gets them. */
@@ -87,6 +94,25 @@ static void say_limit(struct ws_session *session, struct ws_sink *sink,
 	ws_sink_diagnostic(sink, WS_WARNING, "control", 0, session->collect_end, text);
 }
 
+/* Why there is this snapshot, for who reads it. */
+static void say_cause(struct ws_session *session, struct ws_sink *sink, unsigned cause)
+{
+	const struct ws_session_flight *flight = &session->flight;
+	char name[CAUSE_LENGTH];
+
+	name_cause(session, cause, name);
+	ws_sink_meta(sink, "snapshot.cause", "%s",
+		     cause < WS_SNAPSHOT_TRIGGER ? name : get_trigger(session, cause)->text);
+	if (cause >= WS_SNAPSHOT_TRIGGER && flight->fired.duration)
+		ws_sink_meta(sink, "snapshot.duration_ns", "%llu",
+			     (unsigned long long)flight->fired.duration);
+	if (cause >= WS_SNAPSHOT_TRIGGER)
+		ws_sink_meta(sink, "snapshot.time_ns", "%llu",
+			     (unsigned long long)flight->fired.time);
+	if (session->machine.passed_over)
+		ws_sink_meta(sink, "snapshot.passed_over", "%u", session->machine.passed_over);
+}
+
 /* Have the sink's writer write what it holds, and go on in that report, which is called `path`. */
 static int leave_flight(struct ws_session *session, struct ws_sink *sink, char *path,
 			struct ws_err *err)
@@ -110,7 +136,8 @@ static char *get_unfinished_name(const struct ws_sink *sink, pid_t writer)
 	return ws_format("%s.%d.tmp", sink->next_path, (int)writer);
 }
 
-static int leave_all(struct ws_session *session, bool unfinished, struct ws_err *err)
+static int leave_all(struct ws_session *session, unsigned cause, bool unfinished,
+		     struct ws_err *err)
 {
 	int rc = 0;
 
@@ -120,6 +147,8 @@ static int leave_all(struct ws_session *session, bool unfinished, struct ws_err 
 					: ws_strdup(sink->next_path);
 
 		rc = leave_flight(session, sink, path, err);
+		if (!rc)
+			say_cause(session, sink, cause);
 	}
 	return rc;
 }
@@ -146,9 +175,9 @@ static void close_shared(void)
 		closedir(folder);
 }
 
-static int write_snapshot(struct ws_session *session, struct ws_err *err)
+static int write_snapshot(struct ws_session *session, unsigned cause, struct ws_err *err)
 {
-	if (leave_all(session, true, err))
+	if (leave_all(session, cause, true, err))
 		return -1;
 	ws_perf_tell_open(session->perf, session->collect_end);
 	ws_drain_settle_window(session->drain);
@@ -161,14 +190,14 @@ static int write_snapshot(struct ws_session *session, struct ws_err *err)
 }
 
 /* Does not return. What went wrong goes into the pipe. */
-static void run_child(struct ws_session *session, int out)
+static void run_child(struct ws_session *session, unsigned cause, int out)
 {
 	struct ws_err err = {""};
 	int rc;
 
 	close_shared();
 	ws_starved_watch(NULL);
-	rc = write_snapshot(session, &err);
+	rc = write_snapshot(session, cause, &err);
 	if (rc)
 		(void)!write(out, err.msg, strlen(err.msg));
 	_exit(rc ? 1 : 0);
@@ -176,7 +205,7 @@ static void run_child(struct ws_session *session, int out)
 
 /* ---- the recorder ---- */
 
-static int fork_child(struct ws_session *session, struct ws_err *err)
+static int fork_child(struct ws_session *session, unsigned cause, struct ws_err *err)
 {
 	struct ws_session_flight *flight = &session->flight;
 	int ends[2];
@@ -187,7 +216,7 @@ static int fork_child(struct ws_session *session, struct ws_err *err)
 	flight->child = fork();
 	if (!flight->child) {
 		close(ends[0]);
-		run_child(session, ends[1]);
+		run_child(session, cause, ends[1]);
 	}
 	close(ends[1]);
 	if (flight->child > 0) {
@@ -209,7 +238,7 @@ static int begin_snapshot(struct ws_session *session, unsigned cause, struct ws_
 	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
 		ws_writer_flush(sink->writer);
 	ws_drain_open_events(session->drain);
-	rc = fork_child(session, err);
+	rc = fork_child(session, cause, err);
 	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
 		ws_writer_forget_staged(sink->writer);
 	ws_drain_go_on(session->drain);
@@ -342,7 +371,8 @@ void ws_session_keep_last(struct ws_session *session)
 {
 	struct ws_err err;
 
-	if (choose_names(session, WS_SNAPSHOT_DEATH, &err) || leave_all(session, false, &err))
+	if (choose_names(session, WS_SNAPSHOT_DEATH, &err) ||
+	    leave_all(session, WS_SNAPSHOT_DEATH, false, &err))
 		ws_warn("what the flight recorder held was not written: %s", err.msg);
 	session->flight.written++;
 }
@@ -363,6 +393,73 @@ void ws_session_fill_flight(const struct ws_session *session, struct ws_control_
 		if (state.from)
 			status->kept_ns = ws_max(status->kept_ns, ws_read_raw_ns() - state.from);
 	}
+}
+
+/* Its number among the triggers; those of the driver's errors are all alike. */
+static int find_xid(const struct ws_session *session)
+{
+	const struct ws_flight_triggers *list = &session->options->triggers;
+
+	for (size_t i = 0; i < list->count; i++)
+		if (list->triggers[i].kind == WS_TRIGGER_ON_XID)
+			return (int)i;
+	return -1;
+}
+
+int ws_session_begin_flight(struct ws_session *session, struct ws_err *err)
+{
+	if (find_xid(session) >= 0 && !(session->flight.xid = ws_xid_open(err)))
+		return -1;
+	if (session->options->plan.flight.on)
+		ws_signals_await_snapshot();
+	return 0;
+}
+
+void ws_session_end_flight(struct ws_session *session)
+{
+	ws_xid_close(session->flight.xid);
+	session->flight.xid = NULL;
+}
+
+/* The first that has fired since the machine was last told, of all reports. */
+static void gather_fired(struct ws_session *session)
+{
+	struct ws_session_flight *flight = &session->flight;
+	uint64_t now = session->clock.readings[session->clock.n - 1].raw;
+	struct ws_fired fired;
+	uint32_t more;
+
+	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next) {
+		if (!sink->watch || !ws_watch_take(sink->watch, now, &fired, &more))
+			continue;
+		flight->others += more + flight->has_fired;
+		if (!flight->has_fired)
+			flight->fired = fired;
+		flight->has_fired = true;
+	}
+	if (!flight->xid || !ws_xid_look(flight->xid, now))
+		return;
+	flight->others += flight->has_fired;
+	if (!flight->has_fired)
+		flight->fired =
+			(struct ws_fired){.trigger = (unsigned)find_xid(session), .time = now};
+	flight->has_fired = true;
+}
+
+bool ws_session_look_at_triggers(struct ws_session *session, struct ws_control_event *event)
+{
+	struct ws_session_flight *flight = &session->flight;
+
+	gather_fired(session);
+	if (!flight->has_fired || session->action_count || !session->collecting)
+		return false;
+	*event = (struct ws_control_event){.kind = WS_CONTROL_SNAPSHOT,
+					   .time = flight->fired.time,
+					   .cause = WS_SNAPSHOT_TRIGGER + flight->fired.trigger};
+	session->machine.passed_over += flight->others;
+	flight->others = 0;
+	flight->has_fired = false;
+	return true;
 }
 
 void ws_session_hold_strings(void *ctx)

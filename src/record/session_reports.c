@@ -23,6 +23,7 @@
 #include "record/ranks.h"
 #include "record/capture.h"
 #include "record/session.h"
+#include "record/watch.h"
 
 enum { MOST_SINKS = 4096, MOST_NUMBERS = 100000 };
 
@@ -314,6 +315,8 @@ struct ws_sink *ws_session_create_sink(struct ws_session *session, const char *e
 	sink->key = expand_name(session, 1, env, env_len, err);
 	sink->number = path != NULL;
 	sink->flight = session->machine.plan.flight.on;
+	if (sink->flight && session->options->triggers.count)
+		sink->watch = ws_watch_new(writer, &session->options->triggers);
 	sink->keep_command_lines = session->options->keep_command_lines;
 	sink->next = session->sinks;
 	session->sinks = sink;

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "record/stacks.h"
+#include "record/watch.h"
 
 enum { DEFINITIONS_MOST = 1 << 16 };
 
@@ -152,6 +153,7 @@ void ws_sink_free(struct ws_sink *sink)
 	free(sink->key);
 	free(sink->definitions);
 	ws_stackset_free(sink->stacks);
+	ws_watch_free(sink->watch);
 	free(sink->next_path);
 	free(sink->path);
 	free(sink->said);

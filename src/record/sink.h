@@ -18,6 +18,7 @@ struct ws_sink {
 	char *next_path; /* of the snapshot of a flight recorder that is being written */
 	char *path;	 /* NULL while no report is wanted (ws_writer_is_unnamed) */
 	struct ws_writer *writer;
+	struct ws_watch *watch; /* for triggers; NULL: there are none */
 	struct ws_stage *stage[WS_TABLE_COUNT];
 	struct ws_clock *clock;
 	uint32_t processes, threads; /* ids given so far */

@@ -56,6 +56,34 @@ void ws_writer_hold_string(struct ws_writer *writer, uint32_t id)
 		flight->chunks[get_chunk(id)] = WS_CHUNK_HELD;
 }
 
+/* ---- the watch ---- */
+
+void ws_writer_watch(struct ws_writer *writer, const struct ws_writer_watch *watch)
+{
+	writer->flight->watch = *watch;
+}
+
+static uint32_t show_string(struct ws_flight *flight, uint64_t id, const void *bytes, uint32_t len)
+{
+	if (flight->watch.string)
+		flight->watch.string(flight->watch.ctx, (uint32_t)id, bytes, len);
+	return (uint32_t)id;
+}
+
+void ws_flight_show_rows(struct ws_writer *writer, enum ws_table table, bool emptied)
+{
+	struct ws_flight *flight = writer->flight;
+	uint32_t n = ws_writer_count_staged(writer, table), seen = flight->watched[table];
+
+	if (!flight->watch.tables[table])
+		return;
+	if (n > seen)
+		flight->watch.rows(flight->watch.ctx, table,
+				   writer->base[table] + (size_t)seen * ws_tables[table].row_size,
+				   n - seen);
+	flight->watched[table] = emptied ? 0 : n;
+}
+
 /* ---- lasting strings ---- */
 
 static bool continues_run(const struct ws_writer *writer, const struct ws_flight_run *run)
@@ -91,7 +119,7 @@ uint32_t ws_flight_add_string(struct ws_writer *writer, const void *bytes, size_
 	ws_bytes_add(&flight->lengths, &length, sizeof(length));
 	ws_bytes_add(&flight->text, bytes, length);
 	run->count++;
-	return (uint32_t)flight->lasting_next++;
+	return show_string(flight, flight->lasting_next++, bytes, length);
 }
 
 /* ---- passing strings ---- */
@@ -138,7 +166,7 @@ static uint32_t add_passing(struct ws_writer *writer, const void *bytes, size_t 
 	}
 	flight->passing_lengths[flight->passing_count] = length;
 	ws_bytes_add(&flight->passing_text, bytes, length);
-	return (uint32_t)(flight->passing_first + flight->passing_count++);
+	return show_string(flight, flight->passing_first + flight->passing_count++, bytes, length);
 }
 
 uint32_t ws_writer_passing_string(struct ws_writer *writer, const void *bytes, size_t len)
@@ -386,6 +414,8 @@ void ws_flight_commit(struct ws_writer *writer)
 	struct ws_flight *flight = writer->flight;
 	uint64_t now = ws_read_raw_ns();
 
+	for (uint32_t t = 0; flight->watch.rows && t < WS_TABLE_COUNT; t++)
+		ws_flight_show_rows(writer, (enum ws_table)t, false);
 	if (now - flight->begun >= flight->opts.keep_ns / SEGMENTS ||
 	    writer->end >= flight->opts.keep_bytes / SEGMENTS)
 		ws_flight_close_segment(writer);

@@ -52,6 +52,8 @@ struct ws_flight {
 	uint32_t *passing_lengths, passing_count;
 	struct ws_bytes passing_text;
 	uint64_t lasting_next, lasting_end; /* ids left of the present chunk */
+	struct ws_writer_watch watch;	    /* without functions: nobody watches */
+	uint32_t watched[WS_TABLE_COUNT];   /* rows of each stage that it has seen */
 	uint8_t *chunks;		    /* enum ws_flight_chunk */
 	size_t chunk_count, chunk_cap;
 };
@@ -69,6 +71,8 @@ void ws_flight_commit(struct ws_writer *writer);
 void ws_flight_close_segment(struct ws_writer *writer);
 /* A chunk of ids, the lowest that is free; its first id, 0 when there are no more. */
 uint64_t ws_flight_take_chunk(struct ws_flight *flight, enum ws_flight_chunk use);
+/* Show the watch what it has not seen of a stage. `emptied`: the stage begins anew. */
+void ws_flight_show_rows(struct ws_writer *writer, enum ws_table table, bool emptied);
 /* Drop what lasts of processes that had ended before `time`. */
 void ws_flight_compact(struct ws_flight *flight, uint64_t time);
 

@@ -164,6 +164,18 @@ bool ws_writer_is_unnamed(const struct ws_writer *writer);
  * go on, even those of tables that last. */
 void ws_writer_begin_own(struct ws_writer *writer);
 
+/* Who wants to know what a flight recorder is given. */
+struct ws_writer_watch {
+	bool tables[WS_TABLE_COUNT];
+	/* Rows of these tables, each once, by the next commit at the latest. */
+	void (*rows)(void *ctx, enum ws_table table, const void *rows, uint32_t count);
+	/* A string gets an id, which another one may have had before. */
+	void (*string)(void *ctx, uint32_t id, const char *bytes, size_t len);
+	void *ctx;
+};
+/* Once at most, before anything is added. */
+void ws_writer_watch(struct ws_writer *writer, const struct ws_writer_watch *watch);
+
 struct ws_flight_state {
 	uint64_t bytes;		/* of memory that what is kept takes */
 	uint64_t lasting_bytes; /* of these: of what is in every report */

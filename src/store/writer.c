@@ -297,6 +297,7 @@ void ws_writer_flush_overview(struct ws_writer *writer)
 
 static void flush_flight_stage(struct ws_writer *writer, enum ws_table table, uint32_t n)
 {
+	ws_flight_show_rows(writer, table, true);
 	if (ws_lasting_tables[table])
 		ws_flight_keep_rows(writer, table, writer->base[table], n);
 	else
@@ -652,8 +653,10 @@ void ws_writer_flush(struct ws_writer *writer)
 void ws_writer_forget_staged(struct ws_writer *writer)
 {
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
-		if (!ws_lasting_tables[t])
+		if (!ws_lasting_tables[t]) {
 			empty_stage(writer, (enum ws_table)t);
+			writer->flight->watched[t] = 0;
+		}
 }
 
 /* The file, and its name in the folder. */

@@ -188,3 +188,62 @@ def what_does_not_go(t):
     s.end(p)
     s.check_clean()
     t.eq(t.find_reports(), [], "reports")
+
+
+TRIGGERS = (
+    ("range slow > 50ms", ["range 60000 slowly", "range 60000 slow 1"], "range-slow", "slow 1"),
+    ("mark out of memory", ["mark out of it", "mark out of memory"], "mark-out-of-memory", None),
+    (
+        "step > 3x",
+        ["range 1000 Step %d" % n for n in range(8)] + ["range 500000 Step 8"],
+        "step",
+        "Step 8",
+    ),
+)
+
+
+@test("flight")
+def triggers_write_snapshots(t):
+    options = ["--trigger=" + ",".join(x[0] for x in TRIGGERS[:2]), "--trigger=" + TRIGGERS[2][0]]
+    for trigger, lines, label, name in TRIGGERS:
+        r = Recorder(t, *options, output=label)
+        r.tell("work 10", *lines)
+        path = r.await_report("%s.1.%s" % (label, label))
+        # What follows within the time that a snapshot holds makes none.
+        r.tell(lines[-1])
+        said = r.end("die", 137)
+        t.contains(said, "Generated: %s.2.death.wsrep" % label, "at the end")
+        t.eq(said.count("Generated"), 2, "reports of " + trigger)
+        t.eq(work_of(t, path), up_to(10), "work")
+        meta = t.load(path).meta()
+        t.eq(meta["snapshot.cause"], trigger, "cause")
+        if name:
+            t.eq(t.load(path).range_count(name), 1, "ranges " + name)
+            t.ge(int(meta["snapshot.duration_ns"]), 50000000, "duration")
+        t.eq(t.load(t.path(label + ".2.death")).meta()["snapshot.cause"], "death", "cause")
+
+
+@test("flight")
+def triggers_that_are_none(t):
+    s = Sessions(t)
+    for trigger, why in (
+        ("x", "is none of"),
+        ("range > 5ms", "is none of"),
+        ("range a", "is none of"),
+        ("range a > 5", "stands a time"),
+        ("step > 0.5x", "from 1.05x"),
+        ("gpu idle > 1ms", "needs --trace=cuda"),
+    ):
+        said = s.tool(
+            *["profile", "-t", "nvtx", "--flight-recorder=9s", "--trigger=" + trigger, "true"],
+            status=2,
+        ).messages
+        t.contains(said, "--trigger: '%s'.*%s" % (re.escape(trigger), why), trigger)
+    t.contains(
+        s.tool("profile", "--trigger=step > 2x", "true", status=2).messages,
+        "needs --flight-recorder",
+        "a trigger alone",
+    )
+    said = s.tool("profile", "--flight-recorder=5s", "--trigger=gpu idle > 1s", "true", status=2)
+    t.contains(said.messages, "keep 5 s more", "too short to hold it")
+    t.eq(t.find_reports(), [], "reports")
