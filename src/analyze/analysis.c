@@ -17,7 +17,7 @@
 enum { SHORT_GAP_NS = 3000 };
 
 struct gap_walk {
-	struct ws_analysis *analysis;
+	const struct ws_analysis *analysis;
 	struct ws_path all; /* the paths of all gaps, one after the other */
 	size_t gpu;
 };
@@ -66,22 +66,41 @@ static void walk_outer_gap(struct gap_walk *walk, uint64_t from, uint64_t to)
 	ws_path_free(&path);
 }
 
-static void measure_gpu(struct ws_analysis *analysis, size_t number)
+/* A gap that goes on after `to`, up to the work that ended it: as far as `to`. */
+static void walk_last_gap(struct gap_walk *walk, uint32_t op, uint64_t from, uint64_t to)
+{
+	const struct ws_work_gpu *gpu = &walk->analysis->model->work.gpu[walk->gpu];
+	struct ws_path *all = &walk->all;
+
+	if (op == gpu->count || to >= walk->analysis->model->to) {
+		walk_outer_gap(walk, from, to);
+		return;
+	}
+	if (to <= from)
+		return;
+	walk_gap(walk, op, from, gpu->op[op].start);
+	while (all->count && all->pieces[all->count - 1].start >= to)
+		all->count--;
+	if (all->count)
+		all->pieces[all->count - 1].end = ws_min(all->pieces[all->count - 1].end, to);
+}
+
+void ws_analysis_measure_gpu(const struct ws_analysis *analysis, size_t number, uint64_t from,
+			     uint64_t to, struct ws_gpu_budget *budget)
 {
 	const struct ws_model *model = analysis->model;
 	const struct ws_work_gpu *gpu = &model->work.gpu[number];
-	struct ws_gpu_budget *budget = &analysis->gpus[number];
 	struct ws_cover compute = {0}, other = {0}, busy = {0}, work = {0};
 	struct gap_walk walk = {.analysis = analysis, .gpu = number};
-	uint64_t until = model->from;
+	uint64_t until = from;
+	size_t i;
 
-	for (size_t i = 0; i < gpu->count; i++) {
-		uint64_t start = ws_max(gpu->op[i].start, model->from),
-			 end = ws_min(gpu->op[i].end, model->to);
+	for (i = 0; i < gpu->count && gpu->op[i].start < to; i++) {
+		uint64_t start = ws_max(gpu->op[i].start, from), end = ws_min(gpu->op[i].end, to);
 
 		if (end <= start)
 			continue;
-		if (start > until && busy.length)
+		if (start > until && (busy.length || from > model->from))
 			walk_gap(&walk, (uint32_t)i, until, start);
 		else if (start > until)
 			walk_outer_gap(&walk, until, start);
@@ -94,12 +113,12 @@ static void measure_gpu(struct ws_analysis *analysis, size_t number)
 		if (gpu->op[i].class != WS_WORK_MEMORY)
 			ws_cover_add(&work, start, end);
 	}
-	walk_outer_gap(&walk, until, model->to);
+	walk_last_gap(&walk, (uint32_t)i, until, to);
 	budget->compute = compute.length;
 	budget->overlapped = compute.length + other.length - busy.length;
 	budget->exposed_comm = work.length - compute.length;
 	budget->exposed_copies = busy.length - work.length;
-	budget->idle_total = analysis->window - busy.length;
+	budget->idle_total = to - from - busy.length;
 	ws_breakdown_sum(model, &walk.all, &budget->idle);
 	ws_path_free(&walk.all);
 }
@@ -130,6 +149,10 @@ struct ws_analysis *ws_analysis_open(const struct ws_report *report,
 	struct ws_analysis *analysis;
 	struct ws_path_end end;
 
+	if (model && ws_model_check_cancelled(model, err)) {
+		ws_model_close(model);
+		model = NULL;
+	}
 	if (!model)
 		return NULL;
 	analysis = ws_calloc(1, sizeof(*analysis));
@@ -148,8 +171,13 @@ struct ws_analysis *ws_analysis_open(const struct ws_report *report,
 	ws_launches_count(model, &analysis->launches);
 	ws_slow_steps_find(analysis, &analysis->slow);
 	analysis->gpus = ws_calloc(model->work.gpus + 1, sizeof(*analysis->gpus));
-	for (size_t i = 0; i < model->work.gpus; i++)
-		measure_gpu(analysis, i);
+	for (size_t i = 0; i < model->work.gpus && !ws_model_check_cancelled(model, err); i++)
+		ws_analysis_measure_gpu(analysis, i, model->from, model->to, &analysis->gpus[i]);
+	if (ws_model_check_cancelled(model, err)) {
+		ws_analysis_close(analysis);
+		return NULL;
+	}
+	model->is_cancelled = NULL;
 	return analysis;
 }
 

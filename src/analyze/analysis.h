@@ -56,6 +56,11 @@ struct ws_analysis *ws_analysis_open(const struct ws_report *report,
 				     const struct ws_model_options *options, struct ws_err *err);
 void ws_analysis_close(struct ws_analysis *analysis); /* NULL is fine */
 
+/* How a GPU (its number in model->work.gpu) spent a part of the window. Free with
+ * ws_breakdown_free(&budget->idle). */
+void ws_analysis_measure_gpu(const struct ws_analysis *analysis, size_t gpu, uint64_t from,
+			     uint64_t to, struct ws_gpu_budget *budget);
+
 /* How long the GPU that worked most did so within the window, ns: no step can be shorter. */
 uint64_t ws_analysis_gpu_busy(const struct ws_analysis *analysis);
 /* How long threads computed on the path, calls of CUDA included. */

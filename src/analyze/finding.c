@@ -16,7 +16,7 @@ const struct ws_rule *const ws_rules[] = {
 	NULL,
 };
 
-const char *ws_name_level(enum ws_level level)
+const char *ws_name_level(enum ws_finding_level level)
 {
 	static const char *const names[] = {[WS_LEVEL_OK] = "ok",
 					    [WS_LEVEL_NOTE] = "note",
@@ -82,7 +82,7 @@ void ws_finding_add_evidence(struct ws_finding *finding, const char *text, const
 		evidence->query = ws_strdup(query);
 }
 
-enum ws_level ws_rate_gain(const struct ws_analysis *analysis, uint64_t gain_ns)
+enum ws_finding_level ws_rate_gain(const struct ws_analysis *analysis, uint64_t gain_ns)
 {
 	double share = ws_analysis_share(analysis, gain_ns);
 

@@ -15,10 +15,10 @@
 
 /* OK recognises a healthy case; a NOTE says something worth knowing that is no fault; a WARNING
  * costs at least WS_WARNING_SHARE of the window, a CRITICAL finding WS_CRITICAL_SHARE. */
-enum ws_level { WS_LEVEL_OK, WS_LEVEL_NOTE, WS_LEVEL_WARNING, WS_LEVEL_CRITICAL };
+enum ws_finding_level { WS_LEVEL_OK, WS_LEVEL_NOTE, WS_LEVEL_WARNING, WS_LEVEL_CRITICAL };
 #define WS_WARNING_SHARE 0.05
 #define WS_CRITICAL_SHARE 0.25
-const char *ws_name_level(enum ws_level level); /* "ok", "note", "warning", "critical" */
+const char *ws_name_level(enum ws_finding_level level); /* "ok", "note", "warning", "critical" */
 
 struct ws_evidence {
 	char *text;  /* a sentence with figures */
@@ -30,7 +30,7 @@ struct ws_evidence {
 
 struct ws_finding {
 	const struct ws_rule *rule;
-	enum ws_level level;
+	enum ws_finding_level level;
 	char *title;	  /* one sentence: what is wrong, where (thread, function, line, call) */
 	char *advice;	  /* what to do, one or two sentences that fit the program */
 	char *assumption; /* of the gain */
@@ -73,7 +73,7 @@ struct ws_finding *ws_findings_add(struct ws_findings *findings, const struct ws
 void ws_finding_add_evidence(struct ws_finding *finding, const char *text, const char *query,
 			     uint64_t start, uint64_t end);
 /* The level that a gain deserves. */
-enum ws_level ws_rate_gain(const struct ws_analysis *analysis, uint64_t gain_ns);
+enum ws_finding_level ws_rate_gain(const struct ws_analysis *analysis, uint64_t gain_ns);
 /* Whether a rule has found a fault (not only a healthy case) so far. Rules are asked in the order
  * of rules.def: those that know a particular fault before those that see only its effects. */
 bool ws_findings_have(const struct ws_findings *findings, const struct ws_rule *rule);

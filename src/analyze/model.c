@@ -417,13 +417,16 @@ struct ws_model *ws_model_open(const struct ws_report *report,
 	struct ws_model *model = ws_calloc(1, sizeof(*model));
 
 	model->report = report;
+	model->is_cancelled = options->is_cancelled;
+	model->context = options->context;
 	model->who = ws_who_open(report);
 	model->thread_count = ws_min(ws_highest_thread_id(model->who), (uint32_t)MOST_THREADS) + 1;
 	model->threads = ws_calloc(model->thread_count, sizeof(*model->threads));
 	model->stacks = ws_stacks_open(report, &model->damaged);
-	if (read_gpus(model, err) || read_samples(model, err) ||
+	if (read_gpus(model, err) || ws_model_check_cancelled(model, err) ||
+	    read_samples(model, err) || ws_model_check_cancelled(model, err) ||
 	    (!model->has_samples && ws_scopes_load(report, &model->scopes, err)) ||
-	    find_steps(model, options, err)) {
+	    find_steps(model, options, err) || ws_model_check_cancelled(model, err)) {
 		ws_model_close(model);
 		return NULL;
 	}
@@ -432,6 +435,13 @@ struct ws_model *ws_model_open(const struct ws_report *report,
 	sum_running(model);
 	model->python = runs_python(model);
 	return model;
+}
+
+int ws_model_check_cancelled(const struct ws_model *model, struct ws_err *err)
+{
+	if (model->is_cancelled && model->is_cancelled(model->context))
+		return ws_fail(err, "the analysis was cancelled");
+	return 0;
 }
 
 void ws_model_close(struct ws_model *model)

@@ -64,13 +64,18 @@ struct ws_model {
 	uint64_t from, to; /* the window */
 	uint64_t damaged;  /* blocks that could not be read */
 	bool has_scheduling, has_samples, has_cuda;
-	bool python; /* `process` ran Python */
+	bool python;			     /* `process` ran Python */
+	bool (*is_cancelled)(void *context); /* of the options, until the analysis is there */
+	void *context;
 };
 
 struct ws_model_options {
 	const char *step_name; /* ranges of this name are the steps; NULL: those with usual names */
 	uint64_t from, to;     /* look only at this part; 0 and UINT64_MAX for all */
 	bool whole;	       /* look at the whole run, whatever steps it has */
+	/* Asked now and then while the report is analysed: whether to give up. NULL: never. */
+	bool (*is_cancelled)(void *context);
+	void *context;
 };
 
 /* Read what is needed of a report. Returns NULL with a message. */
@@ -87,6 +92,8 @@ const struct ws_model_state *ws_model_find_state(const struct ws_model *model, u
 uint32_t ws_model_find_call(const struct ws_model *model, uint32_t thread, uint64_t at);
 /* The first piece of work that begins after `at`: its number, or gpu->count. */
 size_t ws_model_find_op_after(const struct ws_work_gpu *gpu, uint64_t at);
+/* Whether nobody waits for the analysis any more: 0, or -1 with a message. */
+int ws_model_check_cancelled(const struct ws_model *model, struct ws_err *err);
 /* How many steps count; at least 1: a run without steps is one. */
 size_t ws_model_count_steps(const struct ws_model *model);
 

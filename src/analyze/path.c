@@ -19,7 +19,7 @@
 #include "base/mem.h"
 
 enum { MOST_JUMPS = 16, MOST_ORIGINS = 8, BLOCKED_LAUNCH_NS = 100000 };
-enum { MOST_BLIND = 100000, MOST_OTHERS = 256 };
+enum { MOST_BLIND = 100000, MOST_OTHERS = 256, LOOK_PIECES = 65536 };
 
 struct walk {
 	const struct ws_model *model;
@@ -429,6 +429,9 @@ void ws_path_walk(const struct ws_model *model, const struct ws_path_end *end, u
 
 	memset(path, 0, sizeof(*path));
 	while (walk.at > from) {
+		if (path->count % LOOK_PIECES == LOOK_PIECES - 1 &&
+		    ws_model_check_cancelled(model, NULL))
+			break; /* what there is of the path will not be used */
 		if (walk.jumps > 2 * MOST_JUMPS)
 			add_piece(&walk, make_thread_piece(&walk, WS_PIECE_UNKNOWN),
 				  walk.at - ws_min(walk.at - from, blind));

@@ -127,11 +127,11 @@ static int check_what_ifs(const struct ws_list *questions, struct ws_err *err)
 	return status;
 }
 
-static enum ws_level find_level(const char *name)
+static enum ws_finding_level find_level(const char *name)
 {
 	for (int level = WS_LEVEL_NOTE; level <= WS_LEVEL_CRITICAL; level++)
-		if (name && !strcmp(name, ws_name_level((enum ws_level)level)))
-			return (enum ws_level)level;
+		if (name && !strcmp(name, ws_name_level((enum ws_finding_level)level)))
+			return (enum ws_finding_level)level;
 	return WS_LEVEL_CRITICAL + 1;
 }
 
@@ -139,7 +139,7 @@ struct request {
 	const struct options *options;
 	const struct ws_analysis_format *format;
 	const char *const *rules;
-	enum ws_level fail_on;
+	enum ws_finding_level fail_on;
 	FILE *file;
 	bool failed; /* a finding reached `fail_on` */
 };

@@ -5,7 +5,8 @@
  * Style and script are part of the file; a content security policy names their digests, so that
  * nothing else runs and nothing is loaded. The server's first answers (session, rows) are there as
  * they are. Events are there by lane and level, as arrays in base64, from which the page answers
- * all other requests itself (viewer/src/static.ts describes their layout).
+ * all other requests itself (viewer/src/static.ts describes their layout). Findings and the
+ * critical path of the range are worked out here: the page has no program that could.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "analyze/page_json.h"
 #include "export/export.h"
 #include "base/choose.h"
 #include "text/text.h"
@@ -21,6 +23,7 @@
 #include "lanes/tile.h"
 #include "page/page.h"
 
+enum { PATH_PIECES = 8000 }; /* a few hundred KiB at most */
 enum { MOST_EVENTS = 500000, MOST_DETAILED = 100000, MOST_NAME = 2000 };
 
 struct html_page {
@@ -242,6 +245,57 @@ static void put_palette(const struct html_page *page, struct ws_text *text)
 	ws_text_puts(text, "]");
 }
 
+/* ---- findings ---- */
+
+/* The answers to "findings" and "path", for the range that the page holds. */
+static void put_analysis_parts(const struct html_page *page, struct ws_analysis *analysis,
+			       struct ws_text *text)
+{
+	struct ws_page_stretch stretch = {analysis->model->from, analysis->model->to, 0};
+	struct ws_findings findings;
+	struct ws_analysis_view view = {
+		.analysis = analysis, .findings = &findings, .path = page->path};
+
+	ws_findings_make(analysis, NULL, &findings);
+	ws_put_json_key(text, "findings");
+	ws_text_puts(text, "{");
+	ws_put_json_string(text, "state", "made");
+	ws_put_page_findings(&view, page->lanes, text);
+	ws_text_puts(text, "}");
+	ws_put_json_key(text, "path");
+	ws_text_puts(text, "{");
+	stretch.least_ns = analysis->window / PATH_PIECES;
+	ws_put_page_path(analysis, page->lanes, &stretch, text);
+	ws_put_page_times(analysis, page->lanes, &stretch, text);
+	ws_text_puts(text, "}");
+	ws_findings_free(&findings);
+}
+
+/* A report that cannot be analysed is shown without findings. */
+static void put_analysis(const struct html_page *page, struct ws_text *text)
+{
+	struct ws_model_options options = {.from = (uint64_t)ws_max(page->start, INT64_C(0)),
+					   .to = (uint64_t)page->end};
+	struct ws_analysis *analysis;
+	struct ws_err err;
+
+	if (page->end <= page->start)
+		return;
+	if (ws_page_is_large(page->lanes->report)) {
+		ws_say("the page has no findings: all of the report would have to be read for "
+		       "them; 'warpsight analyze' does");
+		return;
+	}
+	analysis = ws_analysis_open(page->lanes->report, &options, &err);
+	if (!analysis) {
+		ws_say("the page has no findings: %s", err.msg);
+		return;
+	}
+	if (analysis->window)
+		put_analysis_parts(page, analysis, text);
+	ws_analysis_close(analysis);
+}
+
 /* ---- the file ---- */
 
 /* The server's answer to "session" when this is its only report. */
@@ -311,6 +365,7 @@ static void put_page(struct html_page *page)
 	ws_text_add(&text, page->lanes_json.text, page->lanes_json.len);
 	put_names(page, &text);
 	put_palette(page, &text);
+	put_analysis(page, &text);
 	put_details(page, &text);
 	ws_text_puts(&text, "}");
 	put_script_json(page->file, &text);

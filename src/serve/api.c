@@ -10,6 +10,7 @@
 
 #include "lanes/row_tree.h"
 #include "text/text.h"
+#include "serve/analyses.h"
 #include "serve/jobs.h"
 #include "serve/live.h"
 
@@ -94,6 +95,7 @@ int ws_view_open(struct ws_view *view, const char *const *files, size_t n,
 	view->room = n + WS_VIEW_ADDED_MOST;
 	view->reports = ws_calloc(view->room, sizeof(*view->reports));
 	pthread_mutex_init(&view->adding, NULL);
+	view->analyses = ws_analyses_new();
 	for (size_t i = 0; i < n; i++) {
 		char *path = ws_find_operand_report(files[i]);
 		struct ws_report *report = ws_report_open(path, err);
@@ -112,6 +114,7 @@ int ws_view_open(struct ws_view *view, const char *const *files, size_t n,
 void ws_view_close(struct ws_view *view)
 {
 	ws_live_free(view->live);
+	ws_analyses_free(view->analyses);
 	for (size_t i = 0; i < view->n; i++) {
 		ws_lanes_close(view->reports[i].lanes);
 		if (view->reports[i].report)
@@ -271,6 +274,8 @@ static const struct entry {
 	{"names", ws_api_names, "application/json"},
 	{"sql", ws_api_sql, "application/json"},
 	{"query", ws_api_query, "application/json", .of_file = true},
+	{"findings", ws_api_findings, "application/json", .of_file = true},
+	{"path", ws_api_path, "application/json", .of_file = true},
 	{"flame", ws_api_flame, "application/json"},
 	{"progress", ws_api_progress, "application/json"},
 };

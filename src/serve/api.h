@@ -26,6 +26,7 @@ struct ws_view_report {
 struct ws_recorder;
 struct ws_live;
 struct ws_jobs;
+struct ws_analyses;
 
 struct ws_view {
 	struct ws_view_report *reports; /* with room for those that are added: it does not move */
@@ -36,7 +37,8 @@ struct ws_view {
 	bool uploads;			  /* the page may send files */
 	struct ws_live *live; /* has reports that are being recorded grow; made when there is one */
 	struct ws_jobs *jobs; /* files that are being imported; NULL for none */
-	struct ws_recorder *rec; /* what the page may record; NULL for nothing */
+	struct ws_analyses *analyses; /* of its reports */
+	struct ws_recorder *rec;      /* what the page may record; NULL for nothing */
 };
 
 /* Reports that the page can add to those it began with. */
@@ -94,7 +96,8 @@ enum { WS_API_SAY = 1 };
 typedef int ws_api_fn(struct ws_api_call *call, struct ws_err *err);
 ws_api_fn ws_api_session, ws_api_tree, ws_api_tiles, ws_api_at, ws_api_event, ws_api_sum,
 	ws_api_events, ws_api_search, ws_api_step, ws_api_names, ws_api_sql, ws_api_flame,
-	ws_api_progress, ws_api_record, ws_api_state, ws_api_diff, ws_api_query, ws_api_durations;
+	ws_api_progress, ws_api_record, ws_api_state, ws_api_diff, ws_api_query, ws_api_durations,
+	ws_api_findings, ws_api_path;
 
 const char *ws_param(const struct ws_api_call *call, const char *name);
 /* What a number may be, and what it is when it is not given. */

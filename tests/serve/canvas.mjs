@@ -536,8 +536,16 @@ for (const [name, options] of [
             ]),
           )
           .then((violations) => equal(violations, [], what));
-      await until("statistics", async () => (await t.page.locator(".bottom tbody tr").count()) > 2);
+      await until("findings", async () => (await t.page.locator(".bottom .finding").count()) > 1);
+      const closed = t.page.locator(".findings .opens[aria-expanded=false]");
+      while (await closed.count()) await closed.first().click();
       await check("at first");
+      await t.page.locator("[data-tab=statistics]").click();
+      await until("statistics", async () => (await t.page.locator(".bottom tbody tr").count()) > 2);
+      await check("statistics");
+      await t.page.locator("[data-tab=critical]").click();
+      await until("tables", async () => (await t.page.locator(".spent tbody tr").count()) > 2);
+      await check("critical path");
       for (const tab of ["details", "events", "functions", "compare", "sql", "session"]) {
         await t.page.locator(`[data-tab=${tab}]`).click();
         await t.settled();

@@ -68,9 +68,9 @@ static void ask_all(struct ws_view *view)
 	static const char *const none[] = {NULL}, *const window[] = {"t0",	"1000000", "t1",
 								     "3000000", "q",	   "e",
 								     NULL};
-	static const char *const plain[] = {"session", "tree",	   "sum",   "events",
-					    "search",  "step",	   "flame", "names",
-					    "sql",     "progress", "state", "diff"};
+	static const char *const plain[] = {"session", "tree",	"sum",	    "events", "search",
+					    "step",    "flame", "names",    "sql",    "progress",
+					    "state",   "diff",	"findings", "path"};
 	struct ws_lanes *lanes_l = view->reports[0].lanes;
 
 	for (size_t i = 0; i < WS_COUNT(plain); i++) {

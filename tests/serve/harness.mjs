@@ -144,7 +144,12 @@ export class Page {
       this.eval(() => {
         const w = window.warpsight;
         return (
-          w && w.app.rows && w.app.complete && !w.app.cache.busy() && w.app.rows.visible.length > 0
+          w &&
+          w.app.rows &&
+          w.app.complete &&
+          !w.app.cache.busy() &&
+          w.app.rows.visible.length > 0 &&
+          !w.panels.findings.isAsking()
         );
       }),
     );

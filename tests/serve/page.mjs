@@ -239,7 +239,7 @@ withPage("rows scroll by the wheel over names, Alt+wheel, a button, Page Down", 
   await t.page.mouse.wheel(0, 60);
   await t.page.keyboard.up("Alt");
   await until("Alt+wheel to scroll", async () => (await scroll()) === 160);
-  const toggle = t.page.locator("header button[aria-pressed]");
+  const toggle = t.page.locator('header button[title^="Wheel"]');
   await toggle.click();
   equal(await toggle.getAttribute("aria-pressed"), "true", "what the button says");
   await t.page.mouse.move(area.x + 50, area.y + 50);

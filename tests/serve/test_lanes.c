@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "serve/api.h"
+#include "serve/analyses.h"
 #include "base/choose.h"
 #include "lanes/tile.h"
 #include "../random.h"
@@ -680,6 +680,48 @@ static int ask_view(struct ws_view *view, const char *what, struct ws_text *body
 	return status;
 }
 
+static bool is_always_gone(void *unused)
+{
+	(void)unused;
+	return true;
+}
+
+/* Ask for findings as one who has left already; what the answer has. */
+static bool is_answered_to_nobody(struct ws_view *view, const char *words)
+{
+	struct given given = {{NULL}};
+	struct ws_params params = {get_parameter, &given, is_always_gone};
+	struct ws_answer answer = {0};
+	bool has;
+
+	assert_int_equal(ws_api(view, "findings", &params, &answer), 200);
+	has = strstr(answer.body.text, words) != NULL;
+	ws_text_free(&answer.body);
+	return has;
+}
+
+/* An analysis that nobody waits for is given up, and made once for those who do. */
+static void analyses_that_are_given_up(void **unused)
+{
+	struct ws_report *report = make_report(fill_wild, 300);
+	struct ws_view view;
+	struct ws_text text;
+	struct ws_err err;
+
+	(void)unused;
+	ws_report_close(report);
+	assert_int_equal(ws_view_open(&view, (const char *const[]){path}, 1, NULL, &err), 0);
+	assert_true(is_answered_to_nobody(&view, "\"error\":\"the analysis was cancelled\""));
+	assert_false(ws_analyses_have(view.analyses, &view.reports[0]));
+	assert_int_equal(ask_view(&view, "findings", &text, (struct given){{NULL}}), 200);
+	assert_non_null(strstr(text.text, "\"state\":\"made\""));
+	ws_text_free(&text);
+	assert_true(ws_analyses_have(view.analyses, &view.reports[0]));
+	assert_true(is_answered_to_nobody(&view, "\"state\":\"made\""));
+	ws_view_close(&view);
+	unlink(path);
+}
+
 static void odd_parameters(void **unused)
 {
 	static const char *const odd[] = {"",
@@ -704,7 +746,8 @@ static void odd_parameters(void **unused)
 					    "up", "names", "case",  "kind",   "sums",  "cut"};
 	static const char *const paths[] = {"session",	"tree",	  "tiles",  "at",   "event",
 					    "sum",	"events", "search", "step", "flame",
-					    "progress", "names",  "sql",    "../x", ""};
+					    "progress", "names",  "sql",    "../x", "",
+					    "findings", "path"};
 	struct ws_report *report = make_report(fill_wild, 300);
 	struct ws_view view;
 	struct ws_text text;
@@ -930,19 +973,13 @@ static void processes_that_matter(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nested_ranges),
-		cmocka_unit_test(wild_ranges),
-		cmocka_unit_test(few_rows),
-		cmocka_unit_test(rows_that_no_one_asked_for),
-		cmocka_unit_test(test_closeups),
-		cmocka_unit_test(little_room),
-		cmocka_unit_test(test_counters),
-		cmocka_unit_test(helped_ranges),
-		cmocka_unit_test(odd_parameters),
-		cmocka_unit_test(test_searching),
-		cmocka_unit_test(asking_while_reading),
-		cmocka_unit_test(test_instants),
-		cmocka_unit_test(processes_that_matter),
+		cmocka_unit_test(nested_ranges),  cmocka_unit_test(wild_ranges),
+		cmocka_unit_test(few_rows),	  cmocka_unit_test(rows_that_no_one_asked_for),
+		cmocka_unit_test(test_closeups),  cmocka_unit_test(little_room),
+		cmocka_unit_test(test_counters),  cmocka_unit_test(helped_ranges),
+		cmocka_unit_test(odd_parameters), cmocka_unit_test(analyses_that_are_given_up),
+		cmocka_unit_test(test_searching), cmocka_unit_test(asking_while_reading),
+		cmocka_unit_test(test_instants),  cmocka_unit_test(processes_that_matter),
 	};
 	int rc = cmocka_run_group_tests(tests, NULL, NULL);
 

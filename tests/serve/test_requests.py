@@ -71,6 +71,8 @@ PARAMETERS = {
     "names": {"q": WORDS, "cut": FLAG},
     "sql": {**SPOT, **WINDOW, **LANES, **MATCH, "sums": FLAG},
     "query": {"sql": SQL, "limit": ["1", "100", "10000"], "timeout": ["5"]},
+    "findings": {"unasked": FLAG, "again": FLAG},
+    "path": {**WINDOW, "least": ["0", "1000", "1000000"], "times": FLAG},
     "flame": {**WINDOW, "up": FLAG, "kind": ["0", "1", "2", "3", "4"], "fold": FLAG},
 }
 ODD = ["", "x", "-1", "1e3", "99999999999999999999", "0.5", "\u0000", "1,,2", "~", "%"]

@@ -159,6 +159,7 @@ export class App {
   theme: Theme = LIGHT;
   building = true;
   complete = false;
+  hasPath = true; // the critical path can be asked for
   limit: [number, number] | null = null; // of an exported page: what it holds
   private listeners: Record<string, (() => void)[]> = {};
 

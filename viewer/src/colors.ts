@@ -41,6 +41,7 @@ export interface Theme {
   dim: string;
   accent: string;
   select: string;
+  path: string; // the critical path
 }
 
 export const LIGHT: Theme = {
@@ -52,6 +53,7 @@ export const LIGHT: Theme = {
   dim: "#66707c",
   accent: "#0b66c3",
   select: "#0b66c3",
+  path: "#b3006b",
 };
 export const DARK: Theme = {
   dark: true,
@@ -62,6 +64,7 @@ export const DARK: Theme = {
   dim: "#8d99a6",
   accent: "#58a9ff",
   select: "#ffd166",
+  path: "#ff6fc4",
 };
 
 function convertHsl(h: number, saturation: number, light: number): RGB {

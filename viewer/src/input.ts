@@ -33,6 +33,8 @@ export class Input {
   private y = 0;
   onEvents: (lanes: { report: number; lane: number }[], name?: string) => void = () => undefined;
   onSearch: (text?: string) => void = () => undefined;
+  onPath: () => void = () => undefined;
+  onDescribe: (row: Row | undefined, time: number) => string[] = () => [];
   onOnly: (row: Row) => void = () => undefined;
 
   constructor(
@@ -228,11 +230,14 @@ export class Input {
     this.timeline.snapped = this.picker.snapTo(this.x, this.y);
     this.timeline.area.style.cursor = hit ? "pointer" : "crosshair";
     this.timeline.redrawSoon();
-    if (!hit) {
+    const more = this.onDescribe(this.timeline.rowAt(this.y), this.app.pointer);
+    if (!hit && !more.length) {
       hideTip();
       return;
     }
-    showTip(event.clientX, event.clientY, this.timeline.describeHit(hit));
+    const lines = hit ? this.timeline.describeHit(hit) : [];
+    showTip(event.clientX, event.clientY, [...lines, ...more]);
+    if (!hit) return;
     this.exactTip(hit, event.clientX, event.clientY);
   }
 
@@ -244,7 +249,9 @@ export class Input {
     const isCurrent = (): boolean => this.app.hover === hit;
     if (!isCurrent() || Picker.isVague(hit)) return;
     const spot = await this.picker.spotOf(hit, this.x, isCurrent);
-    if (spot && isCurrent()) showTip(x, y, this.timeline.describeHit(hit, spot));
+    if (!spot || !isCurrent()) return;
+    const more = this.onDescribe(this.timeline.rowAt(this.y), this.app.view.t(this.x));
+    showTip(x, y, [...this.timeline.describeHit(hit, spot), ...more]);
   });
 
   private leaveArea(): void {
@@ -678,6 +685,7 @@ export class Input {
       n: () => void this.addNote(),
       Z: () => this.zoomToRange(),
       z: () => this.app.zoomToEvent(),
+      c: () => this.onPath(),
       g: () => void this.goTo(),
       ",": () => this.toMarker(true),
       ".": () => this.toMarker(false),

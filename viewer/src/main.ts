@@ -1,6 +1,7 @@
 /** The page: puts its parts together. */
 
 import { App } from "./app";
+import { CriticalPath } from "./critical";
 import { StaticSource } from "./static";
 import { Timeline } from "./timeline";
 import { Labels } from "./labels";
@@ -65,6 +66,7 @@ interface Page {
   labels: Labels;
   input: Input;
   panels: Panels;
+  critical: CriticalPath;
   search: SearchBar;
   watch: Watch;
   opener: Opener;
@@ -74,6 +76,7 @@ function makeParts(): Page {
   const carried = StaticSource.isCarried() ? new StaticSource() : undefined;
   const app = new App(carried);
   if (carried) app.limit = carried.window;
+  app.hasPath = !carried || carried.hasPath;
   const timeline = new Timeline(app),
     watch = new Watch(app);
   return {
@@ -83,6 +86,7 @@ function makeParts(): Page {
     labels: new Labels(app, timeline),
     input: new Input(app, timeline),
     panels: new Panels(app),
+    critical: new CriticalPath(app, timeline),
     search: new SearchBar(app),
     watch,
     opener: new Opener(app, watch),
@@ -114,6 +118,19 @@ function makeWheelButton(app: App): HTMLElement {
   };
   showState();
   return wheel;
+}
+
+/** The button that draws the critical path. */
+function makePathButton({ app, critical }: Page): HTMLElement {
+  const button = makeButton(app, "⇝", "path_draw", () => critical.toggle());
+  const showState = (): void => {
+    button.setAttribute("aria-pressed", String(critical.shown));
+    button.classList.toggle("on", critical.shown);
+  };
+  showState();
+  app.on("path", showState);
+  button.hidden = !app.hasPath;
+  return button;
 }
 
 /** The button that saves what is on the time line as a picture. */
@@ -279,6 +296,7 @@ function assemblePage(page: Page): void {
     fitButton = makeButton(app, "⤢", "fit", () => app.view.fit()),
     undoButton = makeButton(app, "↶", "undo", () => app.view.undo()),
     wheel = makeWheelButton(app),
+    pathButton = makePathButton(page),
     picture = makePictureButton(page),
     empty = makeEmpty(page),
     body = makeBody(page);
@@ -288,6 +306,7 @@ function assemblePage(page: Page): void {
     makeTitle(app),
     fitButton,
     undoButton,
+    pathButton,
     openButton,
     recordButton,
     search.root,
@@ -312,6 +331,7 @@ function assemblePage(page: Page): void {
     empty.hidden = !none;
     for (const element of [...body, search.root, fitButton, undoButton, wheel, picture])
       element.hidden = none;
+    pathButton.hidden = none || !app.hasPath;
   });
 }
 
@@ -320,7 +340,10 @@ function otherLanguage(): "en" | "zh" {
 }
 
 /** What the parts ask of one another. */
-function connectParts({ app, labels, timeline, input, panels, search }: Page): void {
+function connectParts({ app, labels, timeline, input, panels, search, critical }: Page): void {
+  panels.path.isShown = () => critical.shown;
+  panels.path.onToggle = input.onPath = () => critical.toggle();
+  input.onDescribe = (row, time) => critical.describeAt(row, time);
   labels.onMenu = (row, x, y) => rowMenu(app, panels, row, x, y);
   labels.onWheel = (event) => {
     event.preventDefault();
@@ -419,7 +442,7 @@ function makeAlignment(app: App): HTMLElement {
 
 function bootPage(): void {
   const page = makeParts(),
-    { app, timeline, labels, panels, input, search } = page;
+    { app, timeline, labels, panels, input, search, critical } = page;
   assemblePage(page);
   connectParts(page);
   followShares(app);
@@ -432,6 +455,7 @@ function bootPage(): void {
     panels,
     input,
     search,
+    critical,
   };
   void app.startReports();
 }

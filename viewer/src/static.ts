@@ -38,6 +38,7 @@ import {
   type Spot,
   type TreeRow,
 } from "./data";
+import type { CodeRow, PathTimes, Spent } from "./critical";
 import { makeFilter, type Holds } from "./conditions";
 import { describeSpread } from "./spread";
 import { compareCells } from "./values";
@@ -50,6 +51,8 @@ interface Carried {
   // numbers and texts; where names differ only in numbers also what they are shown as
   names: [id: number, text: string, form?: number, formText?: string][];
   palette: number[];
+  findings?: object; // answers of the server
+  path?: PathTimes;
   details?: {
     tables: CarriedTable[];
     stacks: number[][]; // frames, innermost first; rows number them from 1
@@ -122,6 +125,39 @@ function seekEvent(level: Level, time: number): number {
  */
 function isRunning(lane: Lane, level: Level, i: number): boolean {
   return lane.kind !== "state" || level.color[i] < STATE_WORDS.indexOf("ready");
+}
+
+/** Where the time of a part of the path went, by its pieces; of GPUs nothing is known then. */
+function sumPath(path: PathTimes, t0: number, t1: number): Spent {
+  const rows = new Map<string, CodeRow>(),
+    from = Math.max(t0, path.spent.from),
+    to = Math.max(from, Math.min(t1, path.spent.to));
+  for (const [start, end, number, lane, , text] of path.pieces) {
+    const [first, last] = [Math.max(start, from), Math.min(end, to)],
+      cause = path.causes[number],
+      key = `${cause} ${text}`;
+    if (last <= first) continue;
+    const place = lane < 0 ? { start: first, end: last } : { start: first, end: last, lane },
+      row = rows.get(key) ?? { cause, what: path.texts[text] ?? "", ns: 0, pieces: 0, ...place };
+    if (last - first > row.end - row.start) Object.assign(row, place);
+    row.ns += last - first;
+    row.pieces++;
+    rows.set(key, row);
+  }
+  const all = [...rows.values()].sort((a, b) => b.ns - a.ns),
+    causes = [...new Set(all.map((row) => row.cause))];
+  return {
+    from,
+    to,
+    total: to - from,
+    by_cause: causes.map((cause) => [
+      cause,
+      all.reduce((ns, row) => ns + (row.cause === cause ? row.ns : 0), 0),
+    ]),
+    rows: all,
+    rest: to - from - all.reduce((ns, row) => ns + row.ns, 0),
+    gpus: [],
+  };
 }
 
 export class StaticSource implements Source {
@@ -954,6 +990,22 @@ export class StaticSource implements Source {
     return { events, count: to - from, busy: 0 };
   }
 
+  get hasPath(): boolean {
+    return this.data.path !== undefined;
+  }
+
+  /**
+   * The path as it was worked out; of a part of it where its time went, by cause and by what is
+   * known of the pieces.
+   */
+  private answerPath(params: Params): unknown {
+    const { path } = this.data,
+      [t0, t1] = [Number(params.t0 ?? -Infinity), Number(params.t1 ?? Infinity)];
+    if (!path) throw new ServerError("An exported page does not carry this.");
+    if (t0 <= path.spent.from && t1 >= path.spent.to) return path;
+    return { ...path, spent: sumPath(path, t0, t1) };
+  }
+
   json<T>(path: string, params: Params = {}): Promise<T> {
     const answers: Record<string, (p: Params) => unknown> = {
       session: () => this.data.session,
@@ -973,6 +1025,8 @@ export class StaticSource implements Source {
           .map(([id]) => id),
       }),
       at: (params) => this.answerAt(params),
+      findings: () => this.data.findings ?? { state: "none" },
+      path: (params) => this.answerPath(params),
     };
     try {
       if (!answers[path]) throw new ServerError("An exported page does not carry this.");

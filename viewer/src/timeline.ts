@@ -91,6 +91,8 @@ export class Timeline {
   drag: [number, number] | null = null; // a selection being made
   snapped: number | null = null;
   frames: number[] = [];
+  /** What other parts of the page draw over the rows. */
+  readonly layers: ((context: CanvasRenderingContext2D) => void)[] = [];
 
   constructor(private app: App) {
     this.overview = new Overview(app);
@@ -432,6 +434,7 @@ export class Timeline {
       this.c.fillStyle = theme.dim;
       this.c.fillRect(0, this.pinnedHeight - 1, this.width, 1);
     }
+    for (const layer of this.layers) layer(this.c);
     this.drawMarks();
     this.drawLinks();
     this.drawSelected();
@@ -516,11 +519,11 @@ export class Timeline {
       this.fillColumn(view.x(pointer), view.x(pointer) + 1, theme.dim, 0.35);
   }
 
-  /** The box of an event on the canvas, or null when its row is not shown. */
-  private boxOf(
+  /** Where a level of a lane is on the canvas, or the closed group that it is in; null: nowhere. */
+  bandOf(
     report: number,
-    spot: { lane: number; level: number; start: number; end: number },
-  ): [number, number, number, number] | null {
+    spot: { lane: number; level: number },
+  ): { row: Row; y: number; h: number } | null {
     let row = this.app.laneRow(report, spot.lane);
     if (!row) return null;
     let level = spot.level;
@@ -531,13 +534,23 @@ export class Timeline {
       }
     const shown = row.pinned ? this.app.rows.pinned : this.app.rows.visible;
     if (!shown.includes(row)) return null;
-    const offset = this.app.offsets[report],
-      x0 = this.app.view.x(spot.start + offset),
-      x1 = Math.max(x0 + 2, this.app.view.x(spot.end + offset));
     const y = this.top(row),
       bands = bandsOf(row, this.app.rows.stripsOf(row)),
       band = level < 0 ? undefined : bands[Math.min(level, bands.length - 1)];
-    return band ? [x0, y + band.y, x1 - x0, band.h] : [x0, y + 3, x1 - x0, row.h - 6];
+    return band ? { row, y: y + band.y, h: band.h } : { row, y: y + 3, h: row.h - 6 };
+  }
+
+  /** The box of an event on the canvas, or null when its row is not shown. */
+  private boxOf(
+    report: number,
+    spot: { lane: number; level: number; start: number; end: number },
+  ): [number, number, number, number] | null {
+    const found = this.bandOf(report, spot);
+    if (!found) return null;
+    const offset = this.app.offsets[report],
+      x0 = this.app.view.x(spot.start + offset),
+      x1 = Math.max(x0 + 2, this.app.view.x(spot.end + offset));
+    return [x0, found.y, x1 - x0, found.h];
   }
 
   private drawSelected(): void {

@@ -5,10 +5,12 @@ import { h } from "../dom";
 import { t, type Word } from "../i18n";
 import { Details } from "./details";
 import { Events } from "./events";
+import { Findings } from "./findings";
 import { Statistics } from "./statistics";
 import { Functions } from "./functions";
 import { Compare } from "./compare";
 import { Diagnostics } from "./diagnostics";
+import { PathTable } from "./path";
 import { Query } from "./query";
 import { Session } from "./session";
 
@@ -32,23 +34,35 @@ export class Panels {
   private tabs: HTMLElement;
   private body: HTMLElement;
   private current: Word = "details";
+  private offered = false; // findings are shown though nobody asked for them
   private chosen = false; // by the user, or by what the user selected
   readonly details: Details;
   readonly events: Events;
   readonly statistics: Statistics;
+  readonly findings: Findings;
+  readonly path: PathTable;
+  private query: Query;
   private all: [Word, Panel][];
 
   constructor(private app: App) {
     this.details = new Details(app, this);
     this.events = new Events(app);
     this.statistics = new Statistics(app, this);
+    this.findings = new Findings(app, this);
+    this.findings.onArrive = () => this.offerFindings();
+    for (const what of ["pointerdown", "keydown"])
+      this.findings.root.addEventListener(what, () => (this.offered = false));
+    this.path = new PathTable(app);
+    this.query = new Query(app);
     this.all = [
       ["details", this.details],
       ["events", this.events],
       ["statistics", this.statistics],
+      ["findings", this.findings],
+      ["critical", this.path],
       ["functions", new Functions(app)],
       ["compare", new Compare(app)],
-      ["sql", new Query(app)],
+      ["sql", this.query],
       ["diagnostics", new Diagnostics(app)],
       ["session", new Session(app)],
     ];
@@ -79,8 +93,8 @@ export class Panels {
     });
     app.on("statistics", () => this.showPanel("statistics"));
     app.on("fold", () => this.refreshPanels(["statistics", "functions", "compare"]));
-    app.on("view", () => this.refreshPanels(["statistics", "events", "functions"]));
-    app.on("range", () => this.refreshPanels(["statistics", "events", "functions"]));
+    for (const what of ["view", "range"])
+      app.on(what, () => this.refreshPanels(["statistics", "events", "functions", "critical"]));
     this.drawTabs();
   }
 
@@ -97,6 +111,28 @@ export class Panels {
   private markUrgent(panel: Panel): string {
     const n = panel.countUrgent?.() ?? 0;
     return n ? ` (${n})` : "";
+  }
+
+  /** The tabs as they are; what is wrong is shown at once where nobody looks at anything yet. */
+  private offerFindings(): void {
+    const first = !this.chosen && !this.app.selected && !this.app.linked?.get("p");
+    if (first && this.current !== "findings" && this.findings.countUrgent()) {
+      this.current = "findings";
+      this.offered = true;
+      this.drawTabs();
+      return;
+    }
+    this.nameTabs();
+  }
+
+  private nameTabs(): void {
+    const shown = this.all.filter(([, panel]) => panel.hasContent()),
+      tabs = [...this.tabs.children] as HTMLElement[];
+    if (tabs.length !== shown.length) {
+      this.drawTabs();
+      return;
+    }
+    shown.forEach(([w, panel], i) => (tabs[i].textContent = `${t(w)}${this.markUrgent(panel)}`));
   }
 
   private refreshPanels(which: Word[]): void {
@@ -149,9 +185,13 @@ export class Panels {
   showPanel(which: Word, always = true): void {
     const changed = this.current !== which;
     this.chosen = true;
-    /* Who steps through events from a table keeps it; so does the table of events always. */
+    /*
+     * Who steps through events from a table keeps it; so does the table of events always, and
+     * findings that someone looks at.
+     */
     if (
       !always &&
+      !this.offered &&
       this.current !== "details" &&
       this.current !== "statistics" &&
       this.current !== "diagnostics" &&
@@ -161,6 +201,7 @@ export class Panels {
       return;
     }
     this.current = which;
+    this.offered = false;
     if (changed) this.drawTabs();
     else this.getPanel().updatePanel();
   }
@@ -183,6 +224,12 @@ export class Panels {
     return [...this.app.rows.byLane.values()]
       .filter((row) => row.report === report && row.type === kind)
       .map((line) => ({ report: line.report, lane: line.lane! }));
+  }
+
+  /** SQL over a report, asked at once. */
+  showQuery(report: number, sql: string): void {
+    this.showPanel("sql");
+    this.query.askText(report, sql);
   }
 
   showStatistics(lanes: LaneRef[]): void {

@@ -240,6 +240,13 @@ export class Query implements Panel, Linked {
       : `${t("n_rows", formatCount(rows))} · ${took}`;
   }
 
+  /** Ask what another part of the page has written. */
+  askText(report: number, sql: string): void {
+    this.chooseReport(report);
+    this.text.value = sql;
+    void this.askQuery();
+  }
+
   /* ---- controls ---- */
 
   private drawPanel(): void {
