@@ -115,7 +115,9 @@ static void count_range(struct range_count *count, const uint64_t *values)
 			 ws_fold_key(count->facts->fold, model->report,
 				     (uint32_t)values[ws_nvtx_text]));
 	fact->count++;
-	fact->early += last > end + work / 2;
+	if (last <= end + work / 2)
+		return;
+	fact->early++;
 	fact->host_ns += end - start;
 	fact->gpu_ns += work;
 	fact->first_ns = ws_min(fact->first_ns, start);

@@ -12,9 +12,9 @@ struct ws_range_fact {
 	uint32_t name;	   /* for ws_fold_name */
 	uint64_t count;	   /* of ranges */
 	uint64_t early;	   /* of those that end before half of their work has been done */
-	uint64_t host_ns;  /* from start to end, of all */
-	uint64_t gpu_ns;   /* of the work that was launched in them, of all */
-	uint64_t first_ns; /* start of the first */
+	uint64_t host_ns;  /* from start to end, of the early ones */
+	uint64_t gpu_ns;   /* of the work that was launched in them */
+	uint64_t first_ns; /* start of the first of them */
 	uint64_t last_ns;  /* end of the last */
 };
 

@@ -31,7 +31,7 @@ static bool is_misleading(const struct ws_analysis *analysis, const struct ws_ra
 
 	return !is_library_range(
 		       ws_fold_name(facts->fold, analysis->model->report, range->name, &length)) &&
-	       range->count >= 3 && range->early * 5 >= range->count * 4 &&
+	       range->early >= 3 && range->early * 5 >= range->count * 4 &&
 	       range->gpu_ns / 2 >= range->host_ns;
 }
 
@@ -43,8 +43,8 @@ static void report_range(const struct ws_analysis *analysis, const struct ws_ran
 	size_t length;
 	const char *name = ws_fold_name(facts->fold, analysis->model->report, range->name, &length);
 
-	ws_put_rounded_time(&host, range->host_ns / range->count);
-	ws_put_rounded_time(&gpu, range->gpu_ns / range->count);
+	ws_put_rounded_time(&host, range->host_ns / range->early);
+	ws_put_rounded_time(&gpu, range->gpu_ns / range->early);
 	finding->cost_ns = ws_min(range->gpu_ns, analysis->window);
 	finding->title = ws_format("Ranges \"%.*s\" end before the GPU has done their work: %s on "
 				   "average by the host's clock, %s of work on the GPU",
@@ -79,8 +79,8 @@ static void check_ranges(const struct ws_analysis *analysis, struct ws_findings 
 const struct ws_rule ws_rule_unfinished_ranges = {
 	.name = "unfinished-ranges",
 	.title = "Ranges that end before their work on the GPU",
-	.about = "The work that was launched in NVTX ranges of one name takes at least twice as "
-		 "long as they do, and at least four in five of them end before it has been done: "
+	.about = "At least four in five NVTX ranges of one name end before the work that was "
+		 "launched in them has been done, and it takes at least twice as long as they do: "
 		 "their durations, and those of clocks that are read beside them, say how long "
 		 "launching took. Never more than a note: the program is not slower for it.",
 	.find_obstacle = ws_need_cuda,
