@@ -1,6 +1,7 @@
 /* record_fill.c - from the options of a command that records to what the recorder is asked for. */
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -270,6 +271,33 @@ static int fill_perf_options(const struct ws_record_options *options,
 	return fill_sampling_options(options, perf_opts, err);
 }
 
+/* nsys's switches for single groups: `word` is "true", "false" or NULL. */
+static void choose_group(struct ws_metrics_opts *metrics, enum ws_metric_group group,
+			 const char *word)
+{
+	if (!word)
+		return;
+	metrics->groups &= ~(1u << group);
+	if (!strcmp(word, "true"))
+		metrics->groups |= 1u << group;
+}
+
+static int fill_metrics_options(const struct ws_record_options *options,
+				struct ws_metrics_opts *metrics, struct ws_err *err)
+{
+	const char *groups = ws_text_or(options->system_metrics, "all");
+
+	if (options->system_metrics_hz < 1 || options->system_metrics_hz > WS_METRICS_HZ_MOST)
+		return ws_fail(err, "--system-metrics-frequency: %" PRId64 " is not 1 to %u",
+			       options->system_metrics_hz, WS_METRICS_HZ_MOST);
+	metrics->hz = (uint32_t)options->system_metrics_hz;
+	if (ws_metrics_parse_groups(groups, &metrics->groups, err))
+		return -1;
+	choose_group(metrics, WS_METRIC_NETWORK, options->nic_metrics);
+	choose_group(metrics, WS_METRIC_DISK, options->storage_metrics);
+	return 0;
+}
+
 /* Calls whose stacks are wanted. Who asks for Python's frames in them and names no calls means all.
  */
 static const char *get_cuda_stacks(const struct ws_record_options *options)
@@ -508,7 +536,8 @@ int ws_fill_record_options(const struct ws_record_options *options,
 		return ws_fail(err, "--trace: none does not go with other words");
 	if (fill_cuda_options(options, record_opts, err) ||
 	    fill_perf_options(options, &record_opts->perf, err) ||
-	    fill_python_options(options, record_opts, err))
+	    fill_python_options(options, record_opts, err) ||
+	    fill_metrics_options(options, &record_opts->metrics, err))
 		return -1;
 	if (options->domain_include && options->domain_exclude)
 		return ws_fail(

@@ -93,6 +93,18 @@ const struct ws_opt ws_record_option_table[] = {
 	 "Record these tracepoints of the kernel, on all CPUs where that is permitted; an event "
 	 "may be *. help lists them.",
 	 NULL, .also = WS_IN_LAUNCH | WS_IN_START},
+	{"system-metrics", 0, WS_OPT_STRING, AT(system_metrics), "GROUP[,GROUP...]", NULL,
+	 "What of the machine to record beside the target: all, none, or some of cpu, memory, "
+	 "disk, network, pressure, cgroup, power, process (memory and I/O of the recorded "
+	 "processes) and gpu (power, clocks, memory and links by NVIDIA's driver; needs no "
+	 "rights). Default: all.",
+	 NULL, .also = WS_IN_LAUNCH},
+	{"system-metrics-frequency", 0, WS_OPT_INT, AT(system_metrics_hz), "HZ", NULL,
+	 "How often that is read, 1 to 100 times a second.", "10", .also = WS_IN_LAUNCH},
+	{"nic-metrics", 0, WS_OPT_ENUM, AT(nic_metrics), "WHAT", "true,false,none=false",
+	 "The same as network in --system-metrics, or without it.", NULL, .also = WS_IN_LAUNCH},
+	{"storage-metrics", 0, WS_OPT_ENUM, AT(storage_metrics), "WHAT", "true,false,none=false",
+	 "The same as disk in --system-metrics, or without it.", NULL, .also = WS_IN_LAUNCH},
 	{"python-sampling", 0, WS_OPT_ENUM, AT(python_sampling), "BOOL", "true,false",
 	 "Record the functions, files and lines of Python code in call stacks, in CPython 3.8 to "
 	 "3.14. On by default unless --sample=none is given.",

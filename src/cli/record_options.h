@@ -19,14 +19,16 @@ struct ws_record_options {
 		*cuda_stack_threshold, *python_sampling, *python_functions, *python_backtrace,
 		*frequency_given, *python_frequency_given, *period_given, *event_interval,
 		*event_frequency, *cuda_graphs, *cuda_events, *cuda_apis, *capture_range,
-		*capture_range_end, *nvtx_capture, *flight_recorder, *steps, *step_range;
+		*capture_range_end, *nvtx_capture, *flight_recorder, *steps, *step_range,
+		*system_metrics, *nic_metrics, *storage_metrics;
 	struct ws_list env, symbols, debug_symbols, triggers;
 	const char *session, *session_new;
 	const char *jit_names;
 	int64_t sample_stack;
 	struct ws_left_out left_out;
 	double delay, duration, sync;
-	int64_t attach, ring_memory, cuda_flush, samples_per_backtrace, stack_depth, stack_size;
+	int64_t attach, ring_memory, system_metrics_hz, cuda_flush, samples_per_backtrace,
+		stack_depth, stack_size;
 	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment,
 		keep_command_lines, start_later, lossless, resolve_symbols, source_info, stats,
 		quiet, strict, no_findings, cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop,

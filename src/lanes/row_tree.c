@@ -30,6 +30,35 @@ static struct ws_map load_map(const struct ws_report *report, enum ws_table tabl
 	return map;
 }
 
+/* The devices of counters: where a counter has none, that of the GPU whose UUID it has. What reads
+ * the GPUs from outside does not know in which order a program numbers them. */
+static struct ws_map load_counter_devices(const struct ws_report *report)
+{
+	struct ws_map devices = load_map(report, WS_TABLE_counter, -1, ws_counter_id,
+					 ws_counter_device),
+		      numbers = {0};
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_cuda_device, 0, UINT64_MAX);
+	const uint64_t *values;
+	bool found;
+
+	while (ws_cursor_next(cursor, &values))
+		ws_map_set(&numbers,
+			   ws_report_string_key(report, (uint32_t)values[ws_cuda_device_uuid]),
+			   values[ws_cuda_device_id]);
+	ws_cursor_close(cursor);
+	cursor = ws_cursor_open(report, WS_TABLE_counter, 0, UINT64_MAX);
+	while (ws_cursor_next(cursor, &values)) {
+		uint32_t key = ws_report_string_key(report, (uint32_t)values[ws_counter_identity]);
+		uint64_t number = ws_map_get(&numbers, key, &found);
+
+		if (found && (uint32_t)values[ws_counter_device] == WS_NO_U32)
+			ws_map_set(&devices, (uint32_t)values[ws_counter_id], number);
+	}
+	ws_cursor_close(cursor);
+	ws_map_free(&numbers);
+	return devices;
+}
+
 static uint64_t look_up(const struct ws_map *map, uint64_t high, uint64_t low, uint64_t fallback)
 {
 	bool found;
@@ -877,8 +906,7 @@ void ws_put_row_tree(struct ws_text *out, const struct ws_lanes *lanes)
 		.rank_gpus = load_map(report, WS_TABLE_rank, -1, ws_rank_process, ws_rank_gpus),
 		.counter_name =
 			load_map(report, WS_TABLE_counter, -1, ws_counter_id, ws_counter_name),
-		.counter_device =
-			load_map(report, WS_TABLE_counter, -1, ws_counter_id, ws_counter_device),
+		.counter_device = load_counter_devices(report),
 		.counter_process =
 			load_map(report, WS_TABLE_counter, -1, ws_counter_id, ws_counter_process),
 		.counter_group =

@@ -666,8 +666,8 @@ static void open_counter(struct ws_perf *perf, const struct ws_perf_name *name, 
 		return;
 	}
 	ws_grow(perf->counters, perf->counters_cap, perf->counters_n + 1);
-	row.id = (uint32_t)++perf->counters_n;
-	perf->counters[perf->counters_n - 1] = (struct ws_perf_counter){.fd = fd, .row = row.id};
+	row.id = ++perf->main->counters;
+	perf->counters[perf->counters_n++] = (struct ws_perf_counter){.fd = fd, .row = row.id};
 	row.device = WS_NO_U32;
 	row.group = ws_sink_string(perf->main, "CPU events");
 	row.name = ws_sink_string(perf->main, name->name);

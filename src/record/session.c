@@ -162,6 +162,7 @@ static uint64_t run_round(struct ws_session *session)
 	ws_perf_round(session->perf, since);
 	if (session->tee)
 		ws_tee_collect(session->tee, session->main);
+	ws_session_put_metrics(session, false);
 	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
 		if (now - session->last_clock_row >= CLOCK_ROW_NS)
 			ws_sink_clock(sink, &session->clock.readings[session->clock.n - 1]);
@@ -229,6 +230,8 @@ static int finish_session(struct ws_session *session, struct ws_err *err)
 		ws_perf_finish(session->perf, ws_or(session->collect_end, ws_read_raw_ns()));
 	}
 	ws_attached_unload(&session->attached, session->preload, session->main);
+	ws_metrics_stop(session->metrics);
+	ws_session_put_metrics(session, true);
 	ws_session_sum_up(session);
 	session->starved.tee = NULL;
 	if (session->tee)
@@ -390,6 +393,7 @@ static int begin_session(struct ws_session *session, struct ws_err *err_e)
 		return -1;
 	if (ws_session_fill_arena(session, err_e))
 		return -1;
+	session->metrics = ws_metrics_new(&options->metrics);
 	ws_session_init_machine(session);
 	prepare_environment(session);
 	if ((options->store_output || options->hide_output) &&
@@ -521,6 +525,7 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 	ws_session_settle_old_report(session, NULL);
 	ws_area_destroy(&session->area);
 	ws_code_free(session->code);
+	ws_metrics_free(session->metrics);
 	ws_clock_free(&session->clock);
 	ws_signals_restore();
 	ws_launch_environment_free(session->env);

@@ -51,7 +51,9 @@ struct ws_session {
 	struct ws_clock clock;
 	struct ws_drain *drain;
 	struct ws_python_opts python_opts;
-	struct ws_python *python; /* NULL when nothing of Python is wanted */
+	struct ws_python *python;   /* NULL when nothing of Python is wanted */
+	struct ws_metrics *metrics; /* NULL when nothing of the machine is wanted */
+	uint64_t metrics_at;	    /* when its values were last written, session ns */
 	struct ws_perf_opts perf_opts;
 	struct ws_perf *perf; /* NULL when neither samples nor context switches are wanted */
 	struct ws_code *code;
@@ -154,6 +156,12 @@ bool ws_session_look_at_triggers(struct ws_session *session, struct ws_control_e
 void ws_session_fill_flight(const struct ws_session *session, struct ws_control_status *status);
 /* For struct ws_flight_opts. */
 void ws_session_hold_strings(void *session);
+
+/* ---- metric_rows.c ---- */
+
+/* What the machine did: write what has been read since this was last done. With `last`, all that
+ * belongs to the collection that is over; else not in each round. */
+void ws_session_put_metrics(struct ws_session *session, bool last);
 
 /* ---- session_reports.c ---- */
 

@@ -79,6 +79,7 @@ static void begin_collecting(struct ws_session *session, uint64_t time)
 	atomic_store(&session->area.arena->collect_to, 0);
 	ws_drain_collect(session->drain, time, 0);
 	ws_perf_begin(session->perf, time);
+	ws_metrics_begin(session->metrics);
 	if (!session->machine.plan.flight.on)
 		ws_session_begin_reports(session);
 	say_steps(session);
@@ -100,6 +101,7 @@ static void end_collecting(struct ws_session *session, uint64_t time)
 	atomic_store(&session->area.arena->collect_to, time);
 	ws_drain_collect(session->drain, session->collect_start, time);
 	ws_perf_stop(session->perf, time);
+	ws_metrics_stop(session->metrics);
 	session->collecting = false;
 	session->settling = true;
 	session->flushed = false;
@@ -134,6 +136,7 @@ static void write_rest(struct ws_session *session)
 	else
 		ws_perf_rest(session->perf, session->collect_end);
 	ws_drain_open_events(session->drain);
+	ws_session_put_metrics(session, true);
 	atomic_store(&session->area.arena->ended_at, 0);
 	ws_drain_round(session->drain); /* ranges that ended while open ones were looked at */
 	set_idle(session);

@@ -152,6 +152,7 @@ void ws_sink_free(struct ws_sink *sink)
 	free(sink->env);
 	free(sink->key);
 	free(sink->definitions);
+	free(sink->metric_ids);
 	ws_stackset_free(sink->stacks);
 	ws_watch_free(sink->watch);
 	free(sink->next_path);

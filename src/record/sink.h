@@ -43,7 +43,10 @@ struct ws_sink {
 	bool flight;		/* the writer is a flight recorder's */
 	bool own;		/* between ws_sink_begin_own and the next report */
 	size_t said_before_own; /* of `said`: what later reports have too */
-	uint32_t frames_named;	/* so many frames have been looked up */
+	uint32_t *metric_ids;	/* of counter, by the number of the metric; 0: none yet */
+	size_t metric_cap;
+	uint32_t counters;		 /* ids given so far */
+	uint32_t frames_named;		 /* so many frames have been looked up */
 	struct ws_row_nvtx *definitions; /* of domains, categories, threads: each report has them */
 	size_t definition_n, definition_cap;
 	struct ws_stackset *stacks; /* call stacks: stacks.h; NULL until there are any */

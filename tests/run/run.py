@@ -22,6 +22,7 @@ import test_hostile  # noqa: E402,F401
 import test_jobs  # noqa: E402,F401
 import test_kill  # noqa: E402,F401
 import test_live  # noqa: E402,F401
+import test_metrics  # noqa: E402,F401
 import test_options  # noqa: E402,F401
 import test_others  # noqa: E402,F401
 import test_programs  # noqa: E402,F401

@@ -27,7 +27,8 @@ from harness import (
 )
 
 
-NO_CPU = ["--sample=none", "--cpuctxsw=none"]  # rows of these would be lost, too
+# Rows of these would be lost, too.
+NO_CPU = ["--sample=none", "--cpuctxsw=none", "--system-metrics=none"]
 
 
 def tree(t, *args):

@@ -1,0 +1,467 @@
+/* metrics.c - see metrics.h: the thread that reads, and the values on their way. */
+#include "metrics/metrics.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/ticks.h"
+#include "metrics/source.h"
+
+#define SECOND UINT64_C(1000000000)
+#define MOST_VALUES ((size_t)1 << 20) /* that nobody has taken: those after them are dropped */
+#define AGAIN_SECONDS 5u
+#define END_NS (SECOND / 4) /* as long is waited for the last reading */
+
+static const struct {
+	const char *word, *heading;
+} groups[] = {
+#define WS_METRIC_GROUP(ID, word, heading) [WS_METRIC_##ID] = {word, heading},
+#include "metrics/metrics.def"
+};
+
+static const struct ws_metric_source *const sources[] = {&ws_metric_files, &ws_metric_words,
+							 &ws_metric_tables, &ws_metric_processes,
+							 &ws_metric_nvml};
+
+/* What is remembered of a metric between two readings. */
+struct last {
+	uint64_t total, total_time; /* of a number that grows; 0: none yet */
+	double value;		    /* the last that was handed on */
+	bool known;
+	bool shown; /* it has been something else than 0 */
+};
+
+struct ws_metrics {
+	struct ws_metrics_opts opts;
+	void *state[WS_COUNT(sources)];
+	bool opened;
+	uint64_t now, first; /* of this reading and of the first of the collection, raw ns */
+	unsigned turn;
+	struct last *last;
+	size_t last_cap;
+
+	pthread_t thread;
+	pthread_mutex_t lock; /* of all below */
+	pthread_cond_t changed;
+	bool collecting, begun, reading, quit;
+	struct ws_metric **metrics; /* each stays where it is */
+	size_t metric_count, metric_cap;
+	struct ws_metric_value *values;
+	size_t value_count, value_cap;
+	int *pids;
+	size_t pid_count;
+	char *complaint;
+};
+
+/* ---- for sources ---- */
+
+bool ws_metric_wants(const struct ws_metrics *metrics, enum ws_metric_group group)
+{
+	return metrics->opts.groups >> group & 1;
+}
+
+const char *ws_metric_heading(enum ws_metric_group group)
+{
+	return groups[group].heading;
+}
+
+bool ws_metric_is_worth_more(const struct ws_metrics *metrics)
+{
+	return metrics->turn >= 2;
+}
+
+bool ws_metric_is_slow_turn(const struct ws_metrics *metrics)
+{
+	return metrics->turn % metrics->opts.hz == 0;
+}
+
+uint32_t ws_metric_add(struct ws_metrics *metrics, const struct ws_metric *metric)
+{
+	struct ws_metric *copy = ws_malloc(sizeof(*copy));
+	uint32_t index;
+
+	*copy = *metric;
+	copy->name = ws_strdup(metric->name);
+	copy->identity = metric->identity ? ws_strdup(metric->identity) : NULL;
+	if (!copy->heading)
+		copy->heading = groups[metric->group].heading;
+	pthread_mutex_lock(&metrics->lock);
+	index = (uint32_t)metrics->metric_count;
+	ws_grow(metrics->metrics, metrics->metric_cap, metrics->metric_count + 1);
+	metrics->metrics[metrics->metric_count++] = copy;
+	pthread_mutex_unlock(&metrics->lock);
+	ws_grow(metrics->last, metrics->last_cap, (size_t)index + 1);
+	metrics->last[index] = (struct last){0};
+	return index;
+}
+
+static void append_value(struct ws_metrics *metrics, struct ws_metric_value value)
+{
+	pthread_mutex_lock(&metrics->lock);
+	if (metrics->value_count < MOST_VALUES) {
+		ws_grow(metrics->values, metrics->value_cap, metrics->value_count + 1);
+		metrics->values[metrics->value_count++] = value;
+	}
+	pthread_mutex_unlock(&metrics->lock);
+}
+
+/* Nothing is said of what was 0 all the time: a machine has many devices that nobody uses. */
+static void hand_on(struct ws_metrics *metrics, struct ws_metric_value value)
+{
+	struct last *last = &metrics->last[value.metric];
+	bool same = last->known && last->value == value.value;
+
+	/* Rates are repeated, so that their integral is the growth. */
+	if (!isfinite(value.value) || (same && (!value.span || value.value == 0)))
+		return;
+	if (value.value != 0 && !last->shown && last->known) /* it was 0 until now */
+		append_value(metrics, (struct ws_metric_value){metrics->first, 0, 0, value.metric});
+	last->shown |= value.value != 0;
+	last->known = true;
+	last->value = value.value;
+	if (last->shown)
+		append_value(metrics, value);
+}
+
+void ws_metric_put(struct ws_metrics *metrics, uint32_t index, double value)
+{
+	hand_on(metrics, (struct ws_metric_value){metrics->now, 0, value, index});
+}
+
+void ws_metric_put_total(struct ws_metrics *metrics, uint32_t index, uint64_t total, double scale)
+{
+	struct last *last = &metrics->last[index];
+	uint64_t since = last->total_time, span = metrics->now - since;
+	double most = metrics->metrics[index]->most, value;
+	bool comparable = since && span && total >= last->total;
+
+	value = comparable ? (double)(total - last->total) * scale * 1e9 / (double)span : 0;
+	if (most > 0)
+		value = ws_min(value, most);
+	last->total = total;
+	last->total_time = metrics->now;
+	if (comparable)
+		hand_on(metrics, (struct ws_metric_value){since, span, value, index});
+}
+
+int *ws_metric_get_processes(struct ws_metrics *metrics, size_t *n)
+{
+	int *pids;
+
+	pthread_mutex_lock(&metrics->lock);
+	*n = metrics->pid_count;
+	pids = ws_malloc((*n + 1) * sizeof(*pids));
+	if (*n)
+		memcpy(pids, metrics->pids, *n * sizeof(*pids));
+	pthread_mutex_unlock(&metrics->lock);
+	return pids;
+}
+
+void ws_metric_complain(struct ws_metrics *metrics, const char *sentence)
+{
+	pthread_mutex_lock(&metrics->lock);
+	free(metrics->complaint);
+	metrics->complaint = ws_strdup(sentence);
+	pthread_mutex_unlock(&metrics->lock);
+}
+
+char *ws_metric_path(const char *path)
+{
+	const char *root = getenv("WARPSIGHT_METRICS_ROOT"); /* for tests: a tree made up */
+
+	return ws_format("%s%s", root ? root : "", path);
+}
+
+int ws_metric_open(const char *path)
+{
+	char *real = ws_metric_path(path);
+	int fd = open(real, O_RDONLY | O_CLOEXEC);
+
+	free(real);
+	return fd;
+}
+
+size_t ws_metric_reread(int fd, char *text, size_t size)
+{
+	size_t have = 0;
+	ssize_t n = 0;
+
+	while (fd >= 0 && have + 1 < size &&
+	       (n = pread(fd, text + have, size - 1 - have, (off_t)have)) > 0)
+		have += (size_t)n;
+	text[have] = 0;
+	return have;
+}
+
+/* ---- the thread ---- */
+
+static void open_sources(struct ws_metrics *metrics)
+{
+	for (size_t i = 0; i < WS_COUNT(sources); i++)
+		if (sources[i]->groups & metrics->opts.groups)
+			metrics->state[i] = sources[i]->open(metrics);
+	metrics->opened = true;
+}
+
+static void begin_anew(struct ws_metrics *metrics)
+{
+	if (!metrics->opened)
+		open_sources(metrics);
+	metrics->turn = 0;
+	metrics->first = ws_read_raw_ns();
+	for (size_t i = 0; i < metrics->metric_count; i++)
+		metrics->last[i] = (struct last){0};
+}
+
+static void read_all(struct ws_metrics *metrics)
+{
+	metrics->now = ws_read_raw_ns();
+	/* A flight recorder forgets what is old: values that have not changed are said again. */
+	if (metrics->turn % (AGAIN_SECONDS * metrics->opts.hz) == 0)
+		for (size_t i = 0; i < metrics->metric_count; i++)
+			metrics->last[i].known = false;
+	for (size_t i = 0; i < WS_COUNT(sources); i++)
+		if (metrics->state[i])
+			sources[i]->read(metrics, metrics->state[i]);
+	metrics->turn++;
+}
+
+static void wait_until(struct ws_metrics *metrics, uint64_t ns_from_now)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	ns_from_now += (uint64_t)until.tv_nsec;
+	until.tv_sec += (time_t)(ns_from_now / SECOND);
+	until.tv_nsec = (long)(ns_from_now % SECOND);
+	pthread_cond_timedwait(&metrics->changed, &metrics->lock, &until);
+}
+
+/* The lock is held, and given back while values are read. */
+static void take_reading(struct ws_metrics *metrics)
+{
+	bool anew = metrics->begun;
+
+	metrics->begun = false;
+	metrics->reading = true;
+	pthread_mutex_unlock(&metrics->lock);
+	if (anew)
+		begin_anew(metrics);
+	read_all(metrics);
+	pthread_mutex_lock(&metrics->lock);
+	metrics->reading = false;
+	pthread_cond_broadcast(&metrics->changed);
+}
+
+static void *follow_machine(void *arg)
+{
+	struct ws_metrics *metrics = arg;
+	uint64_t period = SECOND / metrics->opts.hz, next = 0;
+	bool was_collecting = false;
+
+	pthread_mutex_lock(&metrics->lock);
+	while (!metrics->quit) {
+		uint64_t now = ws_read_raw_ns();
+
+		if (metrics->begun) {
+			next = now + period;
+			was_collecting = true;
+			take_reading(metrics);
+		} else if (was_collecting && !metrics->collecting) { /* the last reading */
+			was_collecting = false;
+			take_reading(metrics);
+		} else if (metrics->collecting && now >= next) {
+			/* A machine that was late does not read twice to make up for it. */
+			next = now + period - (now - next) % period;
+			take_reading(metrics);
+		} else if (metrics->collecting) {
+			wait_until(metrics, next - now);
+		} else {
+			pthread_cond_wait(&metrics->changed, &metrics->lock);
+		}
+	}
+	pthread_mutex_unlock(&metrics->lock);
+	return NULL;
+}
+
+/* ---- for who records ---- */
+
+static int find_group(const char *word, size_t length)
+{
+	for (size_t i = 0; i < WS_COUNT(groups); i++)
+		if (strlen(groups[i].word) == length && !memcmp(groups[i].word, word, length))
+			return (int)i;
+	return -1;
+}
+
+int ws_metrics_parse_groups(const char *words, uint32_t *out, struct ws_err *err)
+{
+	uint32_t wanted = 0;
+
+	if (!strcmp(words, "all") || !strcmp(words, "none")) {
+		*out = words[0] == 'a' ? WS_METRICS_ALL : 0;
+		return 0;
+	}
+	for (const char *word = words; word;) {
+		size_t length = strcspn(word, ",");
+		int group = find_group(word, length);
+
+		if (group < 0)
+			return ws_fail(err,
+				       "--system-metrics: '%.*s' is no group: all, none, cpu, "
+				       "memory, disk, network, pressure, cgroup, power, process "
+				       "and gpu are",
+				       (int)ws_min(length, (size_t)100), word);
+		wanted |= 1u << group;
+		word = word[length] ? word + length + 1 : NULL;
+	}
+	*out = wanted;
+	return 0;
+}
+
+struct ws_metrics *ws_metrics_new(const struct ws_metrics_opts *opts)
+{
+	struct ws_metrics *metrics;
+	pthread_condattr_t attr;
+	sigset_t all, old;
+	int error;
+
+	if (!opts->groups)
+		return NULL;
+	metrics = ws_calloc(1, sizeof(*metrics));
+	metrics->opts = *opts;
+	pthread_mutex_init(&metrics->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&metrics->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	sigfillset(&all); /* signals are for the thread that records */
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	error = pthread_create(&metrics->thread, NULL, follow_machine, metrics);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (error) {
+		free(metrics);
+		return NULL;
+	}
+	return metrics;
+}
+
+void ws_metrics_begin(struct ws_metrics *metrics)
+{
+	if (!metrics)
+		return;
+	pthread_mutex_lock(&metrics->lock);
+	metrics->collecting = metrics->begun = true;
+	pthread_cond_broadcast(&metrics->changed);
+	pthread_mutex_unlock(&metrics->lock);
+}
+
+void ws_metrics_stop(struct ws_metrics *metrics)
+{
+	if (!metrics)
+		return;
+	pthread_mutex_lock(&metrics->lock);
+	if (metrics->collecting) {
+		metrics->collecting = false;
+		metrics->reading = true; /* until the thread has done so */
+		pthread_cond_broadcast(&metrics->changed);
+	}
+	pthread_mutex_unlock(&metrics->lock);
+}
+
+bool ws_metrics_settle(struct ws_metrics *metrics)
+{
+	uint64_t until = ws_read_raw_ns() + END_NS;
+	bool done;
+
+	if (!metrics)
+		return true;
+	pthread_mutex_lock(&metrics->lock);
+	while (metrics->reading && ws_read_raw_ns() < until)
+		wait_until(metrics, END_NS / 8);
+	done = !metrics->reading;
+	pthread_mutex_unlock(&metrics->lock);
+	return done;
+}
+
+void ws_metrics_set_processes(struct ws_metrics *metrics, const int *pids, size_t n)
+{
+	int *copy = ws_malloc((n + 1) * sizeof(*copy));
+
+	if (n)
+		memcpy(copy, pids, n * sizeof(*copy));
+	pthread_mutex_lock(&metrics->lock);
+	free(metrics->pids);
+	metrics->pids = copy;
+	metrics->pid_count = n;
+	pthread_mutex_unlock(&metrics->lock);
+}
+
+struct ws_metric_value *ws_metrics_take(struct ws_metrics *metrics, size_t *n)
+{
+	struct ws_metric_value *values;
+
+	pthread_mutex_lock(&metrics->lock);
+	values = metrics->values;
+	*n = metrics->value_count;
+	metrics->values = NULL;
+	metrics->value_count = metrics->value_cap = 0;
+	pthread_mutex_unlock(&metrics->lock);
+	return values;
+}
+
+const struct ws_metric *ws_metrics_describe(struct ws_metrics *metrics, uint32_t index)
+{
+	const struct ws_metric *metric;
+
+	pthread_mutex_lock(&metrics->lock);
+	metric = metrics->metrics[index];
+	pthread_mutex_unlock(&metrics->lock);
+	return metric;
+}
+
+char *ws_metrics_take_complaint(struct ws_metrics *metrics)
+{
+	char *complaint;
+
+	pthread_mutex_lock(&metrics->lock);
+	complaint = metrics->complaint;
+	metrics->complaint = NULL;
+	pthread_mutex_unlock(&metrics->lock);
+	return complaint;
+}
+
+void ws_metrics_free(struct ws_metrics *metrics)
+{
+	if (!metrics)
+		return;
+	pthread_mutex_lock(&metrics->lock);
+	metrics->quit = true;
+	pthread_cond_broadcast(&metrics->changed);
+	pthread_mutex_unlock(&metrics->lock);
+	pthread_join(metrics->thread, NULL);
+	for (size_t i = 0; i < WS_COUNT(sources); i++)
+		if (metrics->state[i])
+			sources[i]->close(metrics->state[i]);
+	for (size_t i = 0; i < metrics->metric_count; i++) {
+		free(metrics->metrics[i]->name);
+		free(metrics->metrics[i]->identity);
+		free(metrics->metrics[i]);
+	}
+	free(metrics->metrics);
+	free(metrics->values);
+	free(metrics->last);
+	free(metrics->pids);
+	free(metrics->complaint);
+	pthread_cond_destroy(&metrics->changed);
+	pthread_mutex_destroy(&metrics->lock);
+	free(metrics);
+}

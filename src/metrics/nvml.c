@@ -1,0 +1,362 @@
+/*
+ * nvml.c - NVIDIA's GPUs by the driver's management library: power, clocks, temperature, memory,
+ * links, errors. It needs no rights and disturbs nobody's counters.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "metrics/nvml_abi.h"
+#include "metrics/source.h"
+
+#define MOST_DEVICES 64u
+
+struct gpus;
+
+/* Reads a number of a GPU; false when it does not tell. */
+typedef bool reader(const struct nvml *nvml, nvml_device device, uint64_t *number);
+
+/* ---- what is read ---- */
+
+static bool read_power(const struct nvml *nvml, nvml_device device, uint64_t *number)
+{
+	unsigned milliwatts;
+
+	if (!nvml->get_power || nvml->get_power(device, &milliwatts) != NVML_SUCCESS)
+		return false;
+	*number = milliwatts;
+	return true;
+}
+
+static bool read_energy(const struct nvml *nvml, nvml_device device, uint64_t *number)
+{
+	unsigned long long millijoules;
+
+	if (!nvml->get_energy || nvml->get_energy(device, &millijoules) != NVML_SUCCESS)
+		return false;
+	*number = millijoules;
+	return true;
+}
+
+static bool read_temperature(const struct nvml *nvml, nvml_device device, uint64_t *number)
+{
+	unsigned degrees;
+
+	if (!nvml->get_temperature || nvml->get_temperature(device, 0, &degrees) != NVML_SUCCESS)
+		return false;
+	*number = degrees;
+	return true;
+}
+
+static bool read_clock(const struct nvml *nvml, nvml_device device, int clock, uint64_t *number)
+{
+	unsigned megahertz;
+
+	if (!nvml->get_clock || nvml->get_clock(device, clock, &megahertz) != NVML_SUCCESS)
+		return false;
+	*number = megahertz;
+	return true;
+}
+
+static bool read_sm_clock(const struct nvml *nvml, nvml_device device, uint64_t *number)
+{
+	return read_clock(nvml, device, NVML_CLOCK_SM, number);
+}
+
+static bool read_memory_clock(const struct nvml *nvml, nvml_device device, uint64_t *number)
+{
+	return read_clock(nvml, device, NVML_CLOCK_MEMORY, number);
+}
+
+static bool read_busy(const struct nvml *nvml, nvml_device device, uint64_t *number)
+{
+	struct nvml_utilisation share;
+
+	if (!nvml->get_utilisation || nvml->get_utilisation(device, &share) != NVML_SUCCESS)
+		return false;
+	*number = share.gpu;
+	return true;
+}
+
+static bool read_memory_busy(const struct nvml *nvml, nvml_device device, uint64_t *number)
+{
+	struct nvml_utilisation share;
+
+	if (!nvml->get_utilisation || nvml->get_utilisation(device, &share) != NVML_SUCCESS)
+		return false;
+	*number = share.memory;
+	return true;
+}
+
+static bool read_memory_used(const struct nvml *nvml, nvml_device device, uint64_t *number)
+{
+	struct nvml_memory memory;
+
+	if (!nvml->get_memory || nvml->get_memory(device, &memory) != NVML_SUCCESS)
+		return false;
+	*number = memory.used;
+	return true;
+}
+
+static bool read_throttling(const struct nvml *nvml, nvml_device device, uint64_t reasons,
+			    uint64_t *number)
+{
+	unsigned long long now;
+
+	if (!nvml->get_throttling || nvml->get_throttling(device, &now) != NVML_SUCCESS)
+		return false;
+	*number = (now & reasons) != 0;
+	return true;
+}
+
+static bool read_power_throttling(const struct nvml *nvml, nvml_device device, uint64_t *number)
+{
+	return read_throttling(nvml, device, NVML_THROTTLED_BY_POWER, number);
+}
+
+static bool read_heat_throttling(const struct nvml *nvml, nvml_device device, uint64_t *number)
+{
+	return read_throttling(nvml, device, NVML_THROTTLED_BY_HEAT, number);
+}
+
+static bool read_chip_throttling(const struct nvml *nvml, nvml_device device, uint64_t *number)
+{
+	return read_throttling(nvml, device, NVML_THROTTLED_BY_CHIP, number);
+}
+
+static bool read_field(const struct nvml *nvml, nvml_device device, unsigned id, uint64_t *number)
+{
+	struct nvml_field field = {.id = id, .scope = NVML_EVERY_LINK};
+
+	if (!nvml->get_fields || nvml->get_fields(device, 1, &field) != NVML_SUCCESS ||
+	    field.error != NVML_SUCCESS)
+		return false;
+	*number = field.value.whole;
+	return true;
+}
+
+static bool read_nvlink_sent(const struct nvml *nvml, nvml_device device, uint64_t *number)
+{
+	return read_field(nvml, device, NVML_FIELD_NVLINK_SENT, number);
+}
+
+static bool read_nvlink_received(const struct nvml *nvml, nvml_device device, uint64_t *number)
+{
+	return read_field(nvml, device, NVML_FIELD_NVLINK_RECEIVED, number);
+}
+
+static bool read_pcie(const struct nvml *nvml, nvml_device device, int direction, uint64_t *number)
+{
+	unsigned kilobytes;
+
+	if (!nvml->get_pcie || nvml->get_pcie(device, direction, &kilobytes) != NVML_SUCCESS)
+		return false;
+	*number = kilobytes;
+	return true;
+}
+
+static bool read_pcie_sent(const struct nvml *nvml, nvml_device device, uint64_t *number)
+{
+	return read_pcie(nvml, device, NVML_PCIE_SENT, number);
+}
+
+static bool read_pcie_received(const struct nvml *nvml, nvml_device device, uint64_t *number)
+{
+	return read_pcie(nvml, device, NVML_PCIE_RECEIVED, number);
+}
+
+static bool read_ecc(const struct nvml *nvml, nvml_device device, int kind, uint64_t *number)
+{
+	unsigned long long errors;
+
+	if (!nvml->get_ecc || nvml->get_ecc(device, kind, 0, &errors) != NVML_SUCCESS)
+		return false;
+	*number = errors;
+	return true;
+}
+
+static bool read_ecc_corrected(const struct nvml *nvml, nvml_device device, uint64_t *number)
+{
+	return read_ecc(nvml, device, 0, number);
+}
+
+static bool read_ecc_uncorrected(const struct nvml *nvml, nvml_device device, uint64_t *number)
+{
+	return read_ecc(nvml, device, 1, number);
+}
+
+static const struct reading {
+	const char *name, *unit;
+	reader *read;
+	double scale;
+	bool rate; /* it only grows, and its growth in a second is the value */
+	bool slow; /* read once a second */
+} readings[] = {
+	{"Power", "W", read_power, 1e-3, false, false},
+	/* The energy counter has no gaps between its readings, as the power has. */
+	{"Mean power by energy", "W", read_energy, 1e-3, true, false},
+	{"Temperature", "°C", read_temperature, 1, false, false},
+	{"SM clock", "Hz", read_sm_clock, 1e6, false, false},
+	{"Memory clock", "Hz", read_memory_clock, 1e6, false, false},
+	{"Time with a kernel", "%", read_busy, 1, false, false},
+	{"Time with memory access", "%", read_memory_busy, 1, false, false},
+	{"Memory used", "B", read_memory_used, 1, false, false},
+	{"Throttled by power", "", read_power_throttling, 1, false, false},
+	{"Throttled by heat", "", read_heat_throttling, 1, false, false},
+	{"Throttled by the chip", "", read_chip_throttling, 1, false, false},
+	{"NVLink sent", "B/s", read_nvlink_sent, 1024, true, false},
+	{"NVLink received", "B/s", read_nvlink_received, 1024, true, false},
+	/* The driver counts for 20 ms each time. */
+	{"PCIe sent", "B/s", read_pcie_sent, 1024, false, true},
+	{"PCIe received", "B/s", read_pcie_received, 1024, false, true},
+	{"Memory errors corrected", "1/s", read_ecc_corrected, 1, true, true},
+	{"Memory errors uncorrected", "1/s", read_ecc_uncorrected, 1, true, true},
+};
+
+/* ---- GPUs ---- */
+
+struct gpu {
+	nvml_device device;
+	uint32_t metric[WS_COUNT(readings)];
+	bool silent[WS_COUNT(readings)]; /* it does not tell this */
+};
+
+struct gpus {
+	struct nvml nvml;
+	void *library;
+	nvml_event_set events;
+	bool tried, loaded;
+	struct gpu gpu[MOST_DEVICES];
+	unsigned count;
+};
+
+static bool load(struct gpus *gpus)
+{
+	const char *test = getenv("WARPSIGHT_NVML"); /* for tests: a stand-in */
+	struct nvml *nvml = &gpus->nvml;
+
+	gpus->library = dlopen(test ? test : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (!gpus->library)
+		return false;
+#define NVML_FUNCTION(member, name, arguments) *(void **)&nvml->member = dlsym(gpus->library, name);
+	NVML_FUNCTIONS
+#undef NVML_FUNCTION
+	return nvml->init && nvml->shutdown && nvml->get_count && nvml->get_handle &&
+	       nvml->init() == NVML_SUCCESS;
+}
+
+static void add_gpu(struct ws_metrics *metrics, struct gpus *gpus, unsigned index)
+{
+	struct gpu *gpu = &gpus->gpu[gpus->count];
+	char name[96] = "", uuid[96] = "", *full;
+
+	if (gpus->nvml.get_handle(index, &gpu->device) != NVML_SUCCESS)
+		return;
+	if (gpus->nvml.get_name)
+		gpus->nvml.get_name(gpu->device, name, sizeof(name));
+	if (gpus->nvml.get_uuid)
+		gpus->nvml.get_uuid(gpu->device, uuid, sizeof(uuid));
+	for (size_t i = 0; i < WS_COUNT(readings); i++) {
+		full = ws_format("%s, GPU %u", readings[i].name, index);
+		gpu->metric[i] =
+			ws_metric_add(metrics, &(struct ws_metric){.group = WS_METRIC_GPU,
+								   .name = full,
+								   .unit = readings[i].unit,
+								   .identity = uuid,
+								   .device = (int)index,
+								   .cpu = -1});
+		free(full);
+	}
+	if (gpus->events && gpus->nvml.register_events)
+		gpus->nvml.register_events(gpu->device, NVML_EVENT_XID, gpus->events);
+	gpus->count++;
+}
+
+/* The driver takes up to a tenth of a second: a program that ends at once does not wait for it. */
+static void *open_nvml(struct ws_metrics *metrics)
+{
+	(void)metrics;
+	return ws_calloc(1, sizeof(struct gpus));
+}
+
+static void find_gpus(struct ws_metrics *metrics, struct gpus *gpus)
+{
+	unsigned count = 0;
+
+	gpus->tried = true;
+	gpus->loaded = load(gpus);
+	if (!gpus->loaded)
+		return;
+	if (gpus->nvml.make_events && gpus->nvml.make_events(&gpus->events) != NVML_SUCCESS)
+		gpus->events = NULL;
+	if (gpus->nvml.get_count(&count) != NVML_SUCCESS)
+		count = 0;
+	for (unsigned i = 0; i < ws_min(count, MOST_DEVICES); i++)
+		add_gpu(metrics, gpus, i);
+}
+
+static void close_nvml(void *state)
+{
+	struct gpus *gpus = state;
+
+	if (gpus->events && gpus->nvml.free_events)
+		gpus->nvml.free_events(gpus->events);
+	if (gpus->loaded)
+		gpus->nvml.shutdown();
+	if (gpus->library)
+		dlclose(gpus->library);
+	free(gpus);
+}
+
+/* Errors of the driver and the hardware, by their numbers in NVIDIA's list of Xid messages. */
+static void look_for_errors(struct ws_metrics *metrics, const struct gpus *gpus)
+{
+	struct nvml_event event;
+
+	while (gpus->events && gpus->nvml.wait_event &&
+	       gpus->nvml.wait_event(gpus->events, &event, 0) == NVML_SUCCESS) {
+		char text[160];
+		unsigned index = 0;
+
+		while (index < gpus->count && gpus->gpu[index].device != event.device)
+			index++;
+		snprintf(text, sizeof(text),
+			 "The driver reported Xid %llu on GPU %u: an error of the GPU or of what "
+			 "it was given to do.",
+			 event.data, index);
+		ws_metric_complain(metrics, text);
+	}
+}
+
+static void read_gpu(struct ws_metrics *metrics, const struct nvml *nvml, struct gpu *gpu)
+{
+	for (size_t i = 0; i < WS_COUNT(readings); i++) {
+		const struct reading *reading = &readings[i];
+		uint64_t number;
+
+		if (gpu->silent[i] || (reading->slow && !ws_metric_is_slow_turn(metrics)))
+			continue;
+		gpu->silent[i] = !reading->read(nvml, gpu->device, &number);
+		if (gpu->silent[i])
+			continue;
+		if (reading->rate)
+			ws_metric_put_total(metrics, gpu->metric[i], number, reading->scale);
+		else
+			ws_metric_put(metrics, gpu->metric[i], (double)number * reading->scale);
+	}
+}
+
+static void read_nvml(struct ws_metrics *metrics, void *state)
+{
+	struct gpus *gpus = state;
+
+	if (!gpus->tried && ws_metric_is_worth_more(metrics))
+		find_gpus(metrics, gpus);
+	for (unsigned i = 0; i < gpus->count; i++)
+		read_gpu(metrics, &gpus->nvml, &gpus->gpu[i]);
+	look_for_errors(metrics, gpus);
+}
+
+const struct ws_metric_source ws_metric_nvml = {
+	.groups = 1u << WS_METRIC_GPU, .open = open_nvml, .read = read_nvml, .close = close_nvml};

@@ -1,0 +1,51 @@
+/*
+ * source.h - how values get into metrics.c; private to metrics/.
+ *
+ * A source is opened in the thread that reads, when the first collection begins, and then asked
+ * for its values again and again. It registers a metric once it knows of it.
+ */
+#ifndef WS_METRICS_SOURCE_H
+#define WS_METRICS_SOURCE_H
+
+#include "base/mem.h"
+#include "metrics/metrics.h"
+
+struct ws_metric_source {
+	uint32_t groups; /* bits: it is opened when one of them is wanted */
+	/* What it keeps; NULL when there is nothing to read. */
+	void *(*open)(struct ws_metrics *metrics);
+	void (*read)(struct ws_metrics *metrics, void *state);
+	void (*close)(void *state);
+};
+
+extern const struct ws_metric_source ws_metric_files, ws_metric_words, ws_metric_tables,
+	ws_metric_processes, ws_metric_nvml;
+
+#define WS_NO_METRIC UINT32_MAX
+
+/* Register a metric; `name` and `identity` (may be NULL) are copied. Returns its index. */
+uint32_t ws_metric_add(struct ws_metrics *metrics, const struct ws_metric *metric);
+/* The value of this reading. */
+void ws_metric_put(struct ws_metrics *metrics, uint32_t index, double value);
+/* A number that only grows: its growth in a second, times `scale`, is the value since the reading
+ * before. Where it has become smaller, it has begun anew, and the value is not known. */
+void ws_metric_put_total(struct ws_metrics *metrics, uint32_t index, uint64_t total, double scale);
+/* Whether the collection has lasted for some readings, so that what takes long to begin with is
+ * worth it. */
+bool ws_metric_is_worth_more(const struct ws_metrics *metrics);
+/* Whether this reading is one of those that come once in a second. */
+bool ws_metric_is_slow_turn(const struct ws_metrics *metrics);
+bool ws_metric_wants(const struct ws_metrics *metrics, enum ws_metric_group group);
+const char *ws_metric_heading(enum ws_metric_group group);
+/* The processes of ws_metrics_set_processes; owned by the caller. */
+int *ws_metric_get_processes(struct ws_metrics *metrics, size_t *n);
+void ws_metric_complain(struct ws_metrics *metrics, const char *sentence);
+
+/* Open a file of /proc or /sys, or of the tree that a test put in their place. -1: none. */
+int ws_metric_open(const char *path);
+/* Where such a file is; owned by the caller. */
+char *ws_metric_path(const char *path);
+/* Read a file anew from its start: at most size - 1 bytes, NUL-terminated. Returns how many. */
+size_t ws_metric_reread(int fd, char *text, size_t size);
+
+#endif

@@ -1,0 +1,277 @@
+/*
+ * tables.c - lists of /proc with a line for each core, disk and network. Their numbers only grow,
+ * and the growth is the value.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "metrics/source.h"
+
+#define FILE_BYTES ((size_t)256 << 10)
+#define MOST_NUMBERS 12u
+#define MOST_COLUMNS 4u
+#define MOST_ROWS 1024u /* of a list */
+#define AT(place) (1u << (place))
+
+/* The numbers of a line whose growth together is a value: bits by their places, from 0. */
+struct column {
+	uint32_t places;
+	const char *name, *unit;
+	double scale;
+};
+
+struct list {
+	enum ws_metric_group group;
+	const char *file;
+	/* Cuts the name out of a line: *numbers is what comes after it. NULL: nothing is wanted of
+	 * this line. */
+	char *(*cut_name)(char *line, char **numbers);
+	struct column columns[MOST_COLUMNS];
+};
+
+struct row {
+	char *name;
+	uint32_t metric[MOST_COLUMNS];
+};
+
+struct table {
+	int fd;
+	struct row *rows;
+	size_t count, cap;
+};
+
+/* ---- names ---- */
+
+/* "cpu3 user nice system idle iowait irq softirq steal ..." */
+static char *cut_core(char *line, char **numbers)
+{
+	if (strncmp(line, "cpu", 3) || line[3] < '0' || line[3] > '9')
+		return NULL;
+	*numbers = line + strcspn(line, " ");
+	if (**numbers)
+		*(*numbers)++ = 0;
+	return line + 3;
+}
+
+/* The same of all cores together. */
+static char *cut_total(char *line, char **numbers)
+{
+	static char none[] = "";
+
+	if (strncmp(line, "cpu ", 4))
+		return NULL;
+	*numbers = line + 4;
+	return none;
+}
+
+static bool is_whole_disk(const char *name)
+{
+	static const char *const skipped[] = {"loop", "ram", "zram", "dm-", "md", "fd"};
+	char *folder, *path;
+	bool there;
+
+	for (size_t i = 0; i < WS_COUNT(skipped); i++)
+		if (!strncmp(name, skipped[i], strlen(skipped[i])))
+			return false;
+	folder = ws_format("/sys/block/%s", name);
+	path = ws_metric_path(folder);
+	there = !access(path, F_OK);
+	free(path);
+	free(folder);
+	return there;
+}
+
+/* "major minor name reads ...": whole disks only, and none that are made of others. */
+static char *cut_disk(char *line, char **numbers)
+{
+	unsigned major, minor;
+	int begin = 0, end = 0;
+
+	if (sscanf(line, "%u %u %n%*s%n", &major, &minor, &begin, &end) != 2 || !end || !line[end])
+		return NULL;
+	line[end] = 0;
+	*numbers = line + end + 1;
+	return is_whole_disk(line + begin) ? line + begin : NULL;
+}
+
+/* "  eth0: received bytes ...", but for the machine's traffic with itself. */
+static char *cut_network(char *line, char **numbers)
+{
+	char *colon = strchr(line, ':');
+
+	line += strspn(line, " ");
+	if (!colon || !strncmp(line, "lo:", 3))
+		return NULL;
+	*colon = 0;
+	*numbers = colon + 1;
+	return line;
+}
+
+/* A share of one core in %: ticks, of which there are sysconf(_SC_CLK_TCK) a second, are put in
+ * when it is read. */
+#define SHARE 0
+
+static const struct list lists[] = {
+	{WS_METRIC_CPU,
+	 "/proc/stat",
+	 cut_core,
+	 {{AT(0) | AT(1) | AT(2) | AT(5) | AT(6) | AT(7), "Busy, core", "%", SHARE}}},
+	{WS_METRIC_CPU,
+	 "/proc/stat",
+	 cut_total,
+	 {{AT(0) | AT(1), "In programs, all cores", "%", SHARE},
+	  {AT(2) | AT(5) | AT(6), "In the kernel, all cores", "%", SHARE},
+	  {AT(4), "Idle while I/O is waited for, all cores", "%", SHARE},
+	  {AT(7), "Taken by the hypervisor, all cores", "%", SHARE}}},
+	{WS_METRIC_DISK,
+	 "/proc/diskstats",
+	 cut_disk,
+	 {{AT(2), "Read,", "B/s", 512},
+	  {AT(6), "Written,", "B/s", 512},
+	  {AT(9), "Busy,", "%", 0.1}}},
+	{WS_METRIC_NETWORK,
+	 "/proc/net/dev",
+	 cut_network,
+	 {{AT(0), "Received,", "B/s", 1},
+	  {AT(8), "Sent,", "B/s", 1},
+	  {AT(2) | AT(3) | AT(10) | AT(11), "Errors and drops,", "1/s", 1}}},
+};
+
+struct tables {
+	struct table table[WS_COUNT(lists)];
+	char *text; /* FILE_BYTES */
+};
+
+/* ---- reading ---- */
+
+static void *open_tables(struct ws_metrics *metrics)
+{
+	struct tables *tables = ws_calloc(1, sizeof(*tables));
+
+	tables->text = ws_malloc(FILE_BYTES);
+	for (size_t i = 0; i < WS_COUNT(lists); i++)
+		tables->table[i].fd = ws_metric_wants(metrics, lists[i].group)
+					      ? ws_metric_open(lists[i].file)
+					      : -1;
+	return tables;
+}
+
+static void add_metrics(struct ws_metrics *metrics, const struct list *list, struct row *row)
+{
+	for (size_t i = 0; i < MOST_COLUMNS && list->columns[i].name; i++) {
+		char *name = ws_format("%s%s%s", list->columns[i].name, *row->name ? " " : "",
+				       row->name);
+
+		row->metric[i] = ws_metric_add(
+			metrics, &(struct ws_metric){
+					 .group = list->group,
+					 .name = name,
+					 .unit = list->columns[i].unit,
+					 /* Ticks and milliseconds are coarse. */
+					 .most = list->columns[i].unit[0] == '%' ? 100 : 0,
+					 .identity = *row->name ? row->name : NULL,
+					 .device = -1,
+					 .cpu = list->cut_name == cut_core ? atoi(row->name) : -1});
+		free(name);
+	}
+}
+
+/* Lines come in the same order each time, so the search ends at its first look. NULL: too many. */
+static struct row *find_row(struct ws_metrics *metrics, const struct list *list,
+			    struct table *table, const char *name, size_t expected)
+{
+	for (size_t i = 0; i < table->count; i++) {
+		struct row *row = &table->rows[(expected + i) % table->count];
+
+		if (!strcmp(row->name, name))
+			return row;
+	}
+	if (table->count >= MOST_ROWS)
+		return NULL;
+	ws_grow(table->rows, table->cap, table->count + 1);
+	table->rows[table->count] = (struct row){.name = ws_strdup(name)};
+	add_metrics(metrics, list, &table->rows[table->count]);
+	return &table->rows[table->count++];
+}
+
+static void put_row(struct ws_metrics *metrics, const struct list *list, const struct row *row,
+		    char *numbers)
+{
+	unsigned long long number[MOST_NUMBERS] = {0};
+	double share = 100.0 / (double)sysconf(_SC_CLK_TCK);
+	char *end;
+
+	if (list->cut_name == cut_total)
+		share /= (double)sysconf(_SC_NPROCESSORS_ONLN);
+	for (size_t i = 0; i < MOST_NUMBERS; i++) {
+		number[i] = strtoull(numbers, &end, 10);
+		if (end == numbers)
+			break;
+		numbers = end;
+	}
+	for (size_t i = 0; i < MOST_COLUMNS && list->columns[i].name; i++) {
+		const struct column *column = &list->columns[i];
+		uint64_t total = 0;
+
+		for (size_t place = 0; place < MOST_NUMBERS; place++)
+			total += column->places >> place & 1 ? number[place] : 0;
+		ws_metric_put_total(metrics, row->metric[i], total,
+				    column->scale == SHARE ? share : column->scale);
+	}
+}
+
+static void read_table(struct ws_metrics *metrics, const struct list *list, struct table *table,
+		       char *text)
+{
+	size_t expected = 0;
+
+	ws_metric_reread(table->fd, text, FILE_BYTES);
+	for (char *line = text, *next; line && *line; line = next) {
+		char *name, *numbers;
+		const struct row *row;
+
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = 0;
+		name = list->cut_name(line, &numbers);
+		row = name ? find_row(metrics, list, table, name, expected) : NULL;
+		if (!row)
+			continue;
+		expected = (size_t)(row - table->rows) + 1;
+		put_row(metrics, list, row, numbers);
+	}
+}
+
+static void read_tables(struct ws_metrics *metrics, void *state)
+{
+	struct tables *tables = state;
+
+	for (size_t i = 0; i < WS_COUNT(lists); i++)
+		if (tables->table[i].fd >= 0)
+			read_table(metrics, &lists[i], &tables->table[i], tables->text);
+}
+
+static void close_tables(void *state)
+{
+	struct tables *tables = state;
+
+	for (size_t i = 0; i < WS_COUNT(lists); i++) {
+		struct table *table = &tables->table[i];
+
+		if (table->fd >= 0)
+			close(table->fd);
+		for (size_t k = 0; k < table->count; k++)
+			free(table->rows[k].name);
+		free(table->rows);
+	}
+	free(tables->text);
+	free(tables);
+}
+
+const struct ws_metric_source ws_metric_tables = {
+	.groups = 1u << WS_METRIC_CPU | 1u << WS_METRIC_DISK | 1u << WS_METRIC_NETWORK,
+	.open = open_tables,
+	.read = read_tables,
+	.close = close_tables};

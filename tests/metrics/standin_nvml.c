@@ -1,0 +1,113 @@
+/* standin_nvml.c - two GPUs as NVML tells of them; the second knows less. Energy is the number in
+ * the file of WARPSIGHT_TEST_ENERGY, so that a test says when how much has been used. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "metrics/nvml_abi.h"
+
+enum { NOT_SUPPORTED = 3, TIMEOUT = 10, XID = 79 };
+
+static char gpus[2];
+static int told;
+
+#define EXPORT __attribute__((visibility("default")))
+
+static int index_of(nvml_device device)
+{
+	return (int)((char *)device - gpus);
+}
+
+EXPORT int nvmlInit_v2(void)
+{
+	return 0;
+}
+
+EXPORT int nvmlShutdown(void)
+{
+	return 0;
+}
+
+EXPORT int nvmlDeviceGetCount_v2(unsigned *count)
+{
+	*count = 2;
+	return 0;
+}
+
+EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, nvml_device *device)
+{
+	*device = (nvml_device)(void *)(gpus + index);
+	return 0;
+}
+
+EXPORT int nvmlDeviceGetUUID(nvml_device device, char *text, unsigned size)
+{
+	snprintf(text, size, "GPU-0000%d", index_of(device));
+	return 0;
+}
+
+EXPORT int nvmlDeviceGetPowerUsage(nvml_device device, unsigned *milliwatts)
+{
+	*milliwatts = index_of(device) ? 70500 : 412250;
+	return 0;
+}
+
+EXPORT int nvmlDeviceGetTotalEnergyConsumption(nvml_device device, unsigned long long *millijoules)
+{
+	const char *path = getenv("WARPSIGHT_TEST_ENERGY");
+	FILE *file = path && !index_of(device) ? fopen(path, "re") : NULL;
+	int read = file ? fscanf(file, "%llu", millijoules) : 0;
+
+	if (file)
+		fclose(file);
+	return read == 1 ? 0 : NOT_SUPPORTED;
+}
+
+EXPORT int nvmlDeviceGetClockInfo(nvml_device device, int clock, unsigned *megahertz)
+{
+	*megahertz = clock == NVML_CLOCK_SM ? 1980 : 2619;
+	return index_of(device) ? NOT_SUPPORTED : 0;
+}
+
+EXPORT int nvmlDeviceGetMemoryInfo(nvml_device device, struct nvml_memory *memory)
+{
+	*memory = (struct nvml_memory){.total = 85ull << 30, .used = 3ull << 30};
+	return index_of(device) ? NOT_SUPPORTED : 0;
+}
+
+EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(nvml_device device,
+						     unsigned long long *reasons)
+{
+	*reasons = index_of(device) ? 1 : 4; /* idle; power */
+	return 0;
+}
+
+EXPORT int nvmlEventSetCreate(nvml_event_set *set)
+{
+	*set = (nvml_event_set)(void *)&told;
+	return 0;
+}
+
+EXPORT int nvmlDeviceRegisterEvents(nvml_device device, unsigned long long types,
+				    nvml_event_set set)
+{
+	(void)device;
+	(void)set;
+	return types == NVML_EVENT_XID ? 0 : NOT_SUPPORTED;
+}
+
+EXPORT int nvmlEventSetWait_v2(nvml_event_set set, struct nvml_event *event, unsigned timeout)
+{
+	(void)set;
+	if (told++ || timeout)
+		return TIMEOUT;
+	*event = (struct nvml_event){
+		.device = (nvml_device)(void *)(gpus + 1), .type = NVML_EVENT_XID, .data = XID};
+	return 0;
+}
+
+EXPORT int nvmlEventSetFree(nvml_event_set set)
+{
+	(void)set;
+	return 0;
+}
