@@ -1,6 +1,8 @@
 /* facts.c - see facts.h. */
 #include "record/facts.h"
 
+#include "record/limits.h"
+
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -329,6 +331,7 @@ void ws_facts_write(struct ws_sink *sink, const struct ws_record_opts *options, 
 	ws_sink_meta(sink, "session.osrt_threshold_ns", "%.0f", options->osrt_threshold * 1e9);
 	ws_sink_meta(sink, "clock.session", "CLOCK_MONOTONIC_RAW");
 	add_machine(sink);
+	ws_limits_begin(sink, &sink->throttling);
 	add_left_out(sink, options);
 	add_environment(sink, target_env, options->store_environment);
 }

@@ -18,6 +18,7 @@
 #include "base/choose.h"
 #include "base/mem.h"
 #include "record/facts.h"
+#include "record/limits.h"
 #include "record/name.h"
 #include "record/proc.h"
 #include "record/ranks.h"
@@ -473,6 +474,7 @@ static void write_summary(struct ws_session *session, struct ws_sink *sink, uint
 				     (double)(self.ru_utime.tv_usec + self.ru_stime.tv_usec) / 1e6);
 		ws_sink_meta(sink, "recorder.peak_rss_kib", "%ld", self.ru_maxrss);
 	}
+	ws_limits_end(sink, &sink->throttling);
 	ws_sink_meta(sink, "session.registered_processes", "%u",
 		     ws_drain_registered(session->drain));
 }

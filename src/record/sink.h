@@ -13,6 +13,12 @@
 
 #define WS_SINK_WARNINGS 4
 
+/* How often and how long the machine's limits held the program back so far: limits.h. */
+struct ws_throttling {
+	char group[512]; /* folder of the control group that has a quota; "" for none */
+	uint64_t us, periods, heat;
+};
+
 struct ws_sink {
 	struct ws_sink *next;
 	char *next_path; /* of the snapshot of a flight recorder that is being written */
@@ -49,7 +55,8 @@ struct ws_sink {
 	uint32_t frames_named;		 /* so many frames have been looked up */
 	struct ws_row_nvtx *definitions; /* of domains, categories, threads: each report has them */
 	size_t definition_n, definition_cap;
-	struct ws_stackset *stacks; /* call stacks: stacks.h; NULL until there are any */
+	struct ws_throttling throttling; /* how things stood when the report began */
+	struct ws_stackset *stacks;	 /* call stacks: stacks.h; NULL until there are any */
 };
 
 /* Take over `writer`; never fails. */

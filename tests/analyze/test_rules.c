@@ -75,6 +75,11 @@ static void wait_for_gpus(struct program *program)
 		 ws_max(end, program->now) - program->now + 3 * US);
 }
 
+/* What the report says of the machine beside that; ended by one without a name. */
+static const struct fact {
+	const char *name, *value;
+} * facts;
+
 static void describe_session(struct program *program)
 {
 	ROW(program, process, .id = 1, .pid = 100, .start = BEGIN,
@@ -90,6 +95,8 @@ static void describe_session(struct program *program)
 		    .bus = make_string(program, gpu ? "0000:00:07.0" : "0000:00:06.0"));
 	}
 	say_fact(program, "cpu.count", "8");
+	for (const struct fact *fact = facts; fact && fact->name; fact++)
+		say_fact(program, fact->name, fact->value);
 }
 
 /* The first finding of a program of which each step does `step`. */
@@ -255,6 +262,46 @@ static void test_queries_in_a_loop(void **state)
 	check_first(step_with_queries, "busy-waiting", "whether work is done");
 }
 
+static void step_with_copies(struct program *program, int number)
+{
+	(void)number;
+	add_call(program, "cudaMemcpyAsync_v3020", 3 * MS);
+	add_kernel(program, 0, "work", MS, full);
+}
+
+/* The thread runs on core 5. */
+static void test_a_gpu_of_another_node(void **state)
+{
+	static const struct fact nodes[] = {{"cpu.nodes", "0-3;4-7"},
+					    {"gpu.nodes", "0000:00:06.0=0;0000:00:07.0=1"},
+					    {NULL, NULL}};
+
+	(void)state;
+	facts = nodes;
+	check_first(step_with_copies, "wrong-numa-node", "on NUMA node 1");
+	facts = NULL;
+}
+
+static void step_alone(struct program *program, int number)
+{
+	(void)number;
+	program->now += 3 * MS;
+	add_kernel(program, 0, "work", MS / 2, full);
+}
+
+static void test_a_quota_that_is_spent(void **state)
+{
+	static const struct fact quota[] = {{"cpu.quota", "0.50"},
+					    {"cpu.throttled_us", "20000"},
+					    {"cpu.throttled", "7"},
+					    {NULL, NULL}};
+
+	(void)state;
+	facts = quota;
+	check_first(step_alone, "cpu-throttling", "0.50 processors, and was stopped 7 times");
+	facts = NULL;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -265,6 +312,8 @@ int main(void)
 		cmocka_unit_test(test_the_rank_that_comes_last),
 		cmocka_unit_test(test_many_small_collectives),
 		cmocka_unit_test(test_queries_in_a_loop),
+		cmocka_unit_test(test_a_gpu_of_another_node),
+		cmocka_unit_test(test_a_quota_that_is_spent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
