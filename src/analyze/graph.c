@@ -459,6 +459,30 @@ static uint32_t find_end_node(const struct ws_graph_build *build)
 	return find_thread_node(build, build->model->thread, graph->to);
 }
 
+/* Where scheduling was not recorded: threads that are the only two of their process with calls. */
+static void find_partners(struct ws_graph_build *build)
+{
+	const struct ws_model *model = build->model;
+
+	build->partners = ws_calloc(model->thread_count, sizeof(*build->partners));
+	for (uint32_t id = 1; !model->has_scheduling && id < model->thread_count; id++) {
+		uint32_t other = 0, others = 0;
+
+		if (model->threads[id].end_call == model->threads[id].first_call)
+			continue;
+		for (uint32_t i = 1; i < model->thread_count && others < 2; i++) {
+			if (i == id || model->threads[i].end_call == model->threads[i].first_call ||
+			    ws_find_thread(model->who, i)->process !=
+				    ws_find_thread(model->who, id)->process)
+				continue;
+			other = i;
+			others++;
+		}
+		if (others == 1)
+			build->partners[id] = other;
+	}
+}
+
 void ws_graph_build(const struct ws_model *model, struct ws_graph *graph)
 {
 	struct ws_graph_build build = {.model = model, .graph = graph};
@@ -468,6 +492,7 @@ void ws_graph_build(const struct ws_model *model, struct ws_graph *graph)
 	choose_part(model, graph);
 	measure_lags(&build);
 	find_cuts(&build);
+	find_partners(&build);
 	build.first_node = ws_calloc(model->thread_count + 1, sizeof(*build.first_node));
 	for (uint32_t id = 0; id < model->thread_count; id++) {
 		build.first_node[id] = (uint32_t)graph->count;
@@ -485,6 +510,7 @@ void ws_graph_build(const struct ws_model *model, struct ws_graph *graph)
 		free(build.op_nodes[gpu]);
 	free(build.op_nodes);
 	free(build.first_node);
+	free(build.partners);
 	free(build.pending);
 	free(build.cuts);
 }

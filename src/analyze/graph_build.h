@@ -27,8 +27,9 @@ struct ws_graph_build {
 	size_t cut_count, cut_cap;
 	struct ws_pending_edge *pending; /* by node */
 	size_t pending_count, pending_cap;
-	uint32_t *first_node;		/* by thread, and one more: where its nodes begin */
-	uint32_t **op_nodes;		/* by GPU and operation; WS_NO_NODE for none */
+	uint32_t *first_node; /* by thread, and one more: where its nodes begin */
+	uint32_t *partners;   /* by thread: the one it launches in turns with; 0 for none */
+	uint32_t **op_nodes;  /* by GPU and operation; WS_NO_NODE for none */
 	int64_t launch_lag, stream_lag; /* what is usual, ns */
 };
 

@@ -320,6 +320,36 @@ static void add_call(struct thread_build *thread, uint32_t call, uint64_t end)
 	}
 }
 
+/*
+ * Where scheduling was not recorded, two threads that launch in turns (a training loop and its
+ * autograd engine) are taken to wait for each other: a long stretch without calls of the one, in
+ * which the other makes several, ends after the last of these.
+ */
+static void add_gap(struct thread_build *thread, uint64_t until)
+{
+	enum { LONG_GAP_NS = 100000, LEAST_CALLS = 3 };
+	const struct ws_model *model = thread->model;
+	uint32_t other = thread->build->partners[thread->thread];
+	const uint64_t *start = model->calls.rows.col[ws_cuda_api_start],
+		       *end = model->calls.rows.col[ws_cuda_api_end];
+	size_t first, last, calls;
+
+	if (other && until > thread->at + LONG_GAP_NS) {
+		first = model->threads[other].first_call;
+		calls = model->threads[other].end_call - first;
+		last = first + ws_lower_bound(start + first, calls, until);
+		first += ws_lower_bound(start + first, calls, thread->at);
+		if (last >= first + LEAST_CALLS && end[last - 1] <= until) {
+			add_states(thread, WS_NO_CALL, start[first]);
+			add_node(thread, (struct ws_node){.kind = WS_NODE_WAIT, .call = WS_NO_CALL},
+				 end[last - 1]);
+			ws_build_edge_from_thread(thread->build, other, end[last - 1],
+						  WS_EDGE_AWAIT, 0);
+		}
+	}
+	add_states(thread, WS_NO_CALL, until);
+}
+
 /* The first call that touches the part. */
 static size_t find_first_call(const struct ws_model *model, uint32_t thread, uint64_t at)
 {
@@ -343,10 +373,10 @@ static void add_thread_time(struct thread_build *thread)
 	     call < last && start[call] < thread->end; call++) {
 		if (end[call] == WS_NO_TIME || end[call] <= thread->at)
 			continue;
-		add_states(thread, WS_NO_CALL, ws_max(start[call], thread->at));
+		add_gap(thread, ws_max(start[call], thread->at));
 		add_call(thread, (uint32_t)call, ws_min(end[call], thread->end));
 	}
-	add_states(thread, WS_NO_CALL, thread->end);
+	add_gap(thread, thread->end);
 }
 
 /* When the thread did something for the first and the last time. */
@@ -378,11 +408,12 @@ void ws_build_thread(struct ws_graph_build *build, uint32_t id)
 	if (!find_extent(build->model, id, &first, &last) || last <= graph->from ||
 	    first >= graph->to)
 		return;
-	/* The thread whose steps are explained is there from beginning to end. */
-	if (id == build->model->thread) {
+	/* The thread whose steps are explained is there from beginning to end; one that takes turns
+	 * with it waits for its first. */
+	if (id == build->model->thread || build->partners[id])
 		first = graph->from;
+	if (id == build->model->thread)
 		last = graph->to;
-	}
 	thread.at = ws_max(first, graph->from);
 	thread.end = ws_min(last, graph->to);
 	if (first > graph->from)

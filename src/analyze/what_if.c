@@ -12,6 +12,7 @@
 
 #include "analyze/code.h"
 #include "analyze/facts.h"
+#include "analyze/phases.h"
 #include "base/choose.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -30,11 +31,13 @@ const struct ws_what_if_kind ws_what_if_kinds[WS_CHANGES] = {
 			    "waits for gpu, lock, sleep, I/O and so on, or in calls whose name has "
 			    "NAME in it",
 			    true},
-	[WS_CHANGE_RANGE] =
-		{"range",
-		 "everything in ranges and operators called NAME, the GPU work launched "
-		 "there included",
-		 true},
+	[WS_CHANGE_RANGE] = {"range",
+			     "code in ranges and operators with NAME in their names, and the GPU "
+			     "work launched there",
+			     true},
+	[WS_CHANGE_PHASE] = {"phase",
+			     "code in the phase NAME of each step, and the GPU work launched there",
+			     true},
 	[WS_CHANGE_CODE] = {"code", "code of functions whose name has NAME in it, by samples",
 			    true},
 	[WS_CHANGE_CPU] = {"cpu", "all code and calls of CUDA on cores", false},
@@ -227,34 +230,78 @@ static bool is_any_wait(const struct ws_node *node)
 	       node->kind == WS_NODE_QUEUE;
 }
 
-/* The share of a node that lies in the ranges: of GPU work by the call that launched it. */
-static double measure_in_ranges(const struct matching *matching, const struct ws_node *node,
-				uint64_t start)
+/* How much of [start, end) lies in a set of spans, 0 to 1. */
+static double measure_inside(const struct ws_spans *spans, uint64_t start, uint64_t end)
 {
-	const struct ws_spans *ranges = &matching->ranges[node->thread];
-	uint64_t end = node->at, inside = 0;
-	size_t low = 0, high = ranges->count;
+	uint64_t inside = 0;
+	size_t low = 0, high = spans->count;
 
-	if (node->kind == WS_NODE_OP) {
-		if (node->call == WS_NO_CALL)
-			return 0;
-		start = matching->graph->model->calls.rows.col[ws_cuda_api_start][node->call];
-		end = start + 1;
-	}
 	while (low < high) {
 		size_t middle = (low + high) / 2;
 
-		if (ranges->spans[middle].end <= start)
+		if (spans->spans[middle].end <= start)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	for (; low < ranges->count && ranges->spans[low].start < end; low++)
-		inside += ws_min(ranges->spans[low].end, end) -
-			  ws_max(ranges->spans[low].start, start);
+	for (; low < spans->count && spans->spans[low].start < end; low++)
+		inside +=
+			ws_min(spans->spans[low].end, end) - ws_max(spans->spans[low].start, start);
 	if (end <= start)
 		return 0;
 	return (double)inside / (double)(end - start);
+}
+
+/* Whether another thread may work for this one at a moment, because it waits. */
+static bool is_waiting(const struct ws_model *model, uint32_t thread, uint64_t at)
+{
+	const struct ws_model_state *state = ws_model_find_state(model, thread, at);
+
+	if (!model->has_scheduling)
+		return ws_model_find_call(model, thread, at) == WS_NO_CALL;
+	return state && state->end >= at && state->doing == WS_DOING_WAIT;
+}
+
+/* How much of a thread's time lies in ranges: in its own, or in those of the steps' thread while
+ * that waits, as for an autograd engine. */
+static double measure_thread_inside(const struct matching *matching, uint32_t thread,
+				    uint64_t start, uint64_t end)
+{
+	const struct ws_model *model = matching->graph->model;
+	double own = measure_inside(&matching->ranges[thread], start, end);
+
+	if (own > 0 || thread == model->thread ||
+	    ws_find_thread(model->who, thread)->process != model->process ||
+	    !is_waiting(model, model->thread, start + (end - start) / 2))
+		return own;
+	return measure_inside(&matching->ranges[model->thread], start, end);
+}
+
+static bool awaits(const struct ws_graph *graph, const struct ws_node *node)
+{
+	for (uint32_t i = 0; i < node->edge_count; i++)
+		if (graph->edges[node->first_edge + i].kind == WS_EDGE_AWAIT &&
+		    graph->edges[node->first_edge + i].from != WS_NO_NODE)
+			return true;
+	return false;
+}
+
+/* The share of a node that lies in the ranges: of GPU work by the call that launched it. What waits
+ * for other threads or the GPU goes on when these are done. */
+static double measure_in_ranges(const struct matching *matching, const struct ws_node *node,
+				uint64_t start)
+{
+	const struct ws_graph *graph = matching->graph;
+
+	if (node->kind == WS_NODE_OP) {
+		if (node->call == WS_NO_CALL)
+			return 0;
+		start = graph->model->calls.rows.col[ws_cuda_api_start][node->call];
+		return measure_thread_inside(matching, node->thread, start, start + 1);
+	}
+	if (awaits(graph, node))
+		return 0;
+	return measure_thread_inside(matching, node->thread, start, node->at);
 }
 
 /* How much of the node the change concerns, 0 to 1. */
@@ -284,6 +331,7 @@ static double measure_concern(struct matching *matching, uint32_t number)
 			(node->kind == WS_NODE_SYNC &&
 			 has_name(matching, get_call_name(graph->model, node->call))));
 	case WS_CHANGE_RANGE:
+	case WS_CHANGE_PHASE:
 		if (node->kind == WS_NODE_START)
 			return 0;
 		return measure_in_ranges(matching, node, graph->nodes[number - 1].at);
@@ -340,6 +388,22 @@ static void load_ranges(struct matching *matching)
 	}
 	for (uint32_t id = 0; id < model->thread_count; id++)
 		ws_spans_merge(&matching->ranges[id]);
+}
+
+/* The spans of a phase are ranges of the steps' thread. */
+static void load_phase(struct matching *matching)
+{
+	const struct ws_model *model = matching->graph->model;
+	struct ws_phases phases;
+
+	matching->ranges = ws_calloc(model->thread_count + 1, sizeof(*matching->ranges));
+	ws_phases_find(model, &phases);
+	for (size_t i = 0; i < phases.count; i++)
+		if (!strcmp(ws_name_phase(phases.spans[i].phase), matching->change->name))
+			ws_spans_add(&matching->ranges[model->thread], phases.spans[i].start,
+				     phases.spans[i].end);
+	ws_spans_merge(&matching->ranges[model->thread]);
+	ws_phases_free(&phases);
 }
 
 static void free_ranges(struct matching *matching)
@@ -434,6 +498,8 @@ static int apply_change(const struct ws_graph *graph, const struct ws_change *ch
 
 	if (change->kind == WS_CHANGE_RANGE)
 		load_ranges(&matching);
+	if (change->kind == WS_CHANGE_PHASE)
+		load_phase(&matching);
 	if (change->kind == WS_CHANGE_CODE)
 		load_code(&matching);
 	for (uint32_t i = 0; i < graph->count; i++) {

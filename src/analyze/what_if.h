@@ -17,7 +17,8 @@ enum ws_change_kind {
 	WS_CHANGE_CALL,	    /* calls of CUDA or the OS whose name has NAME in it */
 	WS_CHANGE_LAUNCHES, /* calls that launch kernels and graphs, and the latency after them */
 	WS_CHANGE_WAIT,	    /* waits: for what NAME says, or in a call that has NAME in it */
-	WS_CHANGE_RANGE,    /* everything in ranges called NAME, work launched there included */
+	WS_CHANGE_RANGE,    /* code in ranges called NAME, and work launched there */
+	WS_CHANGE_PHASE,    /* code in the phase NAME (phases.h), and work launched there */
 	WS_CHANGE_CODE,	    /* code of functions whose name has NAME in it, by samples */
 	WS_CHANGE_CPU,	    /* all code and calls of CUDA on cores */
 	WS_CHANGES

@@ -51,7 +51,8 @@ static const struct ws_opt opts[] = {
 	{"what-if", 0, WS_OPT_LIST, AT(what_ifs), "'KIND [NAME]*FACTOR'", NULL,
 	 "Schedule the recorded work again and say how long a step would take if something cost "
 	 "less: 'kernel gemm*0.5', 'launches*0', 'wait gpu*0', 'call cudaMalloc*0', 'range "
-	 "loss*0.5', 'code decode*0', 'copies*0.3', 'gpu*0.5', 'cpu*0.8'. ' + ' joins changes that "
+	 "loss*0.5', 'phase data*0', 'code decode*0', 'copies*0.3', 'gpu*0.5', 'cpu*0.8'. ' + ' "
+	 "joins changes that "
 	 "hold at once; may be given several times.",
 	 NULL},
 	{"checklist", 0, WS_OPT_BOOL, AT(checklist), NULL, NULL,

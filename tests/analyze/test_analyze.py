@@ -452,6 +452,9 @@ def phases_that_are_marked_are_found():
             "other": 100,
         },
     )
+    now, then = ask(path, "phase forward*0", "phase data*0.5")
+    near(now[0] - now[1], 300, "without the forward pass")
+    near(then[0] - then[1], 100, "with data in half the time")
     same(
         {name: ns // found["steps"] for name, ns in found["gpu_work_ns"].items() if ns},
         {n: 50000 for n in ("data", "forward", "communication", "optimiser")},
@@ -481,6 +484,10 @@ def phases_are_found_where_nothing_is_marked():
 
     path = t.steps(10, step).write("unmarked-phases.json")
     check_phases(path, "evidence", {"data": 100, "forward": 200, "backward": 400, "optimiser": 100})
+    half, none, launches = ask(path, "phase backward*0.5", "phase forward*0", "cpu*0.8")
+    near(half[0] - half[1], 200, "with half the backward pass")
+    near(none[0] - none[1], 200, "without the forward pass")
+    near(launches[1], launches[0] * 0.8, "with less code on both threads")
     text = run("analyze", path).out.decode()
     if "Phases of a step" not in text or "backward" not in text:
         raise AssertionError(text)
