@@ -262,6 +262,7 @@ static const struct entry {
 	{"record", ws_api_record, "application/json", true},
 	{"state", ws_api_state, "application/json", true},
 	{"diff", ws_api_diff, "application/json", true},
+	{"changes", ws_api_changes, "application/json", true},
 	{"tree", ws_api_tree, "application/json"},
 	{"tiles", ws_api_tiles, "application/octet-stream"},
 	{"at", ws_api_at, "application/json"},

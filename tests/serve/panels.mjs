@@ -4,6 +4,7 @@
  * harness.mjs.
  */
 import { spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
   browser,
@@ -30,7 +31,7 @@ test("compare: two reports, and two windows of them, name by name", async () => 
   const t = await open(s);
   await t.page.click("[data-tab=compare]");
   const rows = () =>
-    t.page.$$eval(".compare tbody tr", (all) =>
+    t.page.$$eval(".compare > table tbody tr", (all) =>
       all.map((r) => [...r.cells].map((c) => c.textContent)),
     );
   const shown = await until("kernels", async () => (await rows()).length > 2 && (await rows()));
@@ -102,6 +103,58 @@ test("compare: two reports, and two windows of them, name by name", async () => 
   await until("one with itself", async () => (await calls()) < all && (await calls(1)) === all);
   for (const q of ["a=9", "b=-1", "t0=x", "u1=1e9"])
     equal((await get(`${s.url}api/diff?${q}`)).status, 400, q);
+  await t.end();
+});
+
+/** A trace of 30 steps with an operator that takes `length` us. */
+function makeTrace(name, length) {
+  const traceEvents = [];
+  for (let step = 0; step < 30; step++) {
+    const event = { ph: "X", pid: 1, tid: 1, ts: step * 1000 };
+    traceEvents.push(
+      { ...event, cat: "user_annotation", name: `ProfilerStep#${step}`, dur: 900 },
+      { ...event, cat: "cpu_op", name: "aten::mm", ts: event.ts + 10, dur: length + (step % 3) },
+    );
+  }
+  const path = join(folder, name);
+  writeFileSync(path, JSON.stringify({ schemaVersion: 1, traceEvents }));
+  return path;
+}
+
+test("compare: what changed, how certain that is and what explains it, as diff says", async () => {
+  const two = [makeTrace("before.json", 300), makeTrace("after.json", 450)],
+    s = await serve(...two),
+    t = await open(s);
+  await t.page.click("[data-tab=compare]");
+  const read = (selector) =>
+    t.page.$$eval(selector, (all) =>
+      all.map((row) => [...row.cells].map((cell) => cell.textContent)),
+    );
+  const items = ".changes table:not(:has(caption)) tbody tr";
+  await until("changes", async () => (await read(items)).length);
+  const said = JSON.parse(spawnSync(warpsight, ["diff", "-f", "json", ...two]).stdout),
+    changed = said.items.filter((item) => item.verdict !== "no_change");
+  equal(
+    (await read(items)).map((row) => row.slice(0, 3)),
+    changed.map((item) => [item.verdict, item.kind, item.name]),
+    "what changed",
+  );
+  ok(
+    changed.some((item) => item.name === "aten::mm" && item.verdict === "slower"),
+    "the operator",
+  );
+  const summary = await t.page.textContent(".changes .summary");
+  ok(summary.startsWith("Step time: 996.7 µs → 996.7 µs"), summary);
+  ok(summary.includes("no change; 1 part changed"), summary);
+  const answer = await t.eval(() => window.warpsight.app.source.json("changes", { a: 0, b: 1 }));
+  equal(answer.items, said.items, "items");
+  equal(answer.explanation, said.explanation, "what explains it");
+  const sums = await read(".changes tr.sum");
+  equal(sums.length, 2, "tables that add up");
+  for (const q of ["a=9", "b=-1", "limit=0"])
+    equal((await get(`${s.url}api/changes?${q}`)).status, 400, q);
+  await t.page.click(".compare .side:nth-child(1) button:nth-of-type(2)");
+  await until("of stretches there is none", async () => !(await read(".changes tr")).length);
   await t.end();
 });
 
@@ -236,7 +289,7 @@ withPage("compare: two steps of one report", async (t) => {
   }
   const row = () =>
     t.page.$$eval(
-      ".compare tbody tr",
+      ".compare > table tbody tr",
       (all) =>
         all
           .map((r) => [...r.cells].map((c) => c.textContent))

@@ -56,6 +56,7 @@ PARAMETERS = {
     "session": {"trees": FLAG},
     "diff": {"a": FLAG, "b": FLAG, **WINDOW, "u0": TIMES, "u1": TIMES, "fold": FLAG}
     | {"limit": NUMBERS},
+    "changes": {"a": FLAG, "b": FLAG, "limit": NUMBERS},
     "tiles": {"k": ["0", "8", "12", "17", "20", "47"], "i": ["0", "-1", "3", "200"]}
     | {"n": ["1", "2", "8"], "lanes": ["0.1", "0.3,1.2,2.9", "4.1~0~1", "5.2~4294967297", "x"]},
     "at": {**SPOT, **WINDOW, "limit": NUMBERS},

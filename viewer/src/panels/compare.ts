@@ -10,6 +10,7 @@ import { copyCsv } from "../copy";
 import { fillElement, h, waitForRelease } from "../dom";
 import { cleanText, formatCount, formatDuration } from "../format";
 import { hasWord, t } from "../i18n";
+import { Changes } from "./changes";
 import { FlameDiff } from "./flamediff";
 import { KINDS, kindsOf } from "./functions";
 import { writeSigned, sortHead, type Sorting } from "./grid";
@@ -65,10 +66,12 @@ export class Compare implements Panel, Linked {
   private chosen = false; // which reports, by the user
   private profile = -1; // which of KINDS is compared by call stack; -1: names are
   private stacks: FlameDiff;
+  private changes: Changes;
 
   constructor(private app: App) {
     app.linkedParts.push(this);
     this.stacks = new FlameDiff(app, () => this.updatePanel());
+    this.changes = new Changes(app);
   }
 
   /** Each side as `report` or `report,from,to`. */
@@ -253,8 +256,15 @@ export class Compare implements Panel, Linked {
     );
   }
 
+  /** The reports that are compared as wholes; null where a stretch of one is compared. */
+  private pairOfReports(): [number, number] | null {
+    const [first, second] = this.sides;
+    return first.window || second.window ? null : [first.report, second.report];
+  }
+
   private drawPanel(): void {
     this.app.emitEvent("link");
+    void this.changes.showPair(this.pairOfReports());
     const kinds = orderKinds(this.diff.pairs.map((pair) => pair.kind));
     if (!kinds.includes(this.kind))
       this.kind = kinds.includes("kernels") ? "kernels" : (kinds[0] ?? "");
@@ -270,6 +280,7 @@ export class Compare implements Panel, Linked {
         this.makeSide(1),
         this.isSameReport() ? h("span", { class: "warning" }, t("compare_same")) : null,
       ),
+      names ? this.changes.root : null,
       h(
         "p",
         { class: "actions" },
