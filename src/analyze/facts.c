@@ -424,6 +424,9 @@ static bool is_started_by(const struct ws_model *model, uint32_t process)
 /* Processes whose first thread bears the name of a framework's worker, or was seen to load. */
 static void count_loader_workers(const struct ws_model *model, struct ws_facts *facts)
 {
+	enum { MOST_LOOKED_AT = 256 }; /* a build has thousands of processes, a loader has not */
+	size_t looked = 0;
+
 	for (uint32_t id = 1; id < model->thread_count; id++) {
 		const struct ws_thread_info *info = ws_find_thread(model->who, id);
 		const struct ws_model_thread *thread = &model->threads[id];
@@ -432,7 +435,8 @@ static void count_loader_workers(const struct ws_model *model, struct ws_facts *
 		    !is_started_by(model, info->process))
 			continue;
 		facts->loader_workers +=
-			is_loader_name(info->name) || is_seen_loading(model, thread);
+			is_loader_name(info->name) ||
+			(looked++ < MOST_LOOKED_AT && is_seen_loading(model, thread));
 	}
 }
 
