@@ -149,6 +149,23 @@ static void say_unseen(const struct ws_record_opts *options, const struct ws_lat
 	}
 }
 
+static void say_no_python(const struct ws_attached *attached, const struct ws_record_opts *options,
+			  struct ws_sink *sink)
+{
+	char text[400];
+
+	if (!options->python.sampling || !attached->no_python ||
+	    !(has_mapped(attached->target.pid, "libpython") ||
+	      has_mapped(attached->target.pid, "python")))
+		return;
+	snprintf(text, sizeof(text),
+		 "Stacks have no frames of Python, only its interpreter's own functions: the "
+		 "process was attached to, so they could only be read by a program in the kernel "
+		 "(%s; see 'warpsight doctor').",
+		 attached->no_python);
+	write_diagnostic(sink, WS_INFO, text);
+}
+
 void ws_attached_load(struct ws_attached *attached, const struct ws_record_opts *options,
 		      const char *libraries, const char *session, struct ws_sink *sink)
 {
@@ -160,11 +177,7 @@ void ws_attached_load(struct ws_attached *attached, const struct ws_record_opts 
 				 "CUDA is not recorded: the process was attached to, and its CUDA "
 				 "was initialised before. 'warpsight profile APP' records it from "
 				 "the program's start.");
-	if (options->python.sampling && (has_mapped(attached->target.pid, "libpython") ||
-					 has_mapped(attached->target.pid, "python")))
-		write_diagnostic(sink, WS_INFO,
-				 "Stacks have no frames of Python, because the process was "
-				 "attached to; its interpreter's own functions are there.");
+	say_no_python(attached, options, sink);
 	if (!wants_hooks(options))
 		return;
 	if (ws_attach_load(&attached->target, libraries, session, &state, &err)) {

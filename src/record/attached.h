@@ -11,7 +11,8 @@
 
 struct ws_attached {
 	struct ws_attach_target target;
-	bool loaded; /* the hooks are in it */
+	bool loaded;	       /* the hooks are in it */
+	const char *no_python; /* why stacks have no frames of Python; NULL: they have */
 };
 
 /* Look at the process of options->attach; -1 with a message when it cannot be recorded. */

@@ -166,6 +166,7 @@ struct ws_perf_image { /* a program image in a process, or what a fork made of o
 	bool exec;		     /* it has called exec, or ran before we looked */
 	bool outside;		     /* not of the target's tree */
 	bool end_lost;		     /* it has ended, and the time of that is a guess */
+	bool ran_already;	     /* before the recording: hooks have not been awaited then */
 	bool asked, no_hooks;	     /* its file was looked at: hooks cannot be loaded into it */
 	bool target, own_row;	     /* own_row: perf made its row, because no hook did */
 	struct ws_sink *parent_sink; /* the previous image in the same process; may be NULL */

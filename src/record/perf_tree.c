@@ -582,7 +582,7 @@ bool ws_perf_resolve(struct ws_perf *perf, struct ws_perf_image *im, bool force)
 		im->proc->held = true;
 		im->id = im->proc->id;
 		im->sink = im->proc->sink;
-	} else if (force || im->outside) {
+	} else if (force || im->outside || im->ran_already) {
 		make_row(perf, im);
 	} else {
 		return false;
@@ -698,6 +698,7 @@ static void add_found_image(struct ws_perf *perf, const struct ws_tree_process *
 	size_t n;
 
 	im->target = process->pid == (uint32_t)perf->target;
+	im->ran_already = true;
 	im->exec = true;
 	im->parent_pid = process->parent;
 	im->exe = read_proc(im->pid, "exe", &n);

@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "record/python_bpf.h"
+#include "record/python_seek.h"
 
 #define SWEEP_NS 500000000u
 #define OWN_DESCRIPTORS 64 /* kept free for everything else */
@@ -48,6 +48,7 @@ void ws_python_free(struct ws_python *py)
 			close(py->events[i].fd);
 	free(py->events);
 	ws_py_decode_free(py);
+	ws_py_seek_free(py->seek);
 	ws_python_bpf_close(py);
 	free(py->decode_stack.frame);
 	free(py->decode_stack.entry);
@@ -56,6 +57,18 @@ void ws_python_free(struct ws_python *py)
 	ws_python_forget(py);
 	ws_map_free(&py->by_tid);
 	free(py);
+}
+
+const char *ws_python_seek(struct ws_python *py, int pid, struct ws_sink *sink)
+{
+	if (!py || !py->bpf) {
+		if (py && py->bpf_error)
+			return strerror(py->bpf_error);
+		return "perf events of whole cores are not to be had, or no samples are taken";
+	}
+	py->sought = pid;
+	py->sought_in = sink;
+	return NULL;
 }
 
 void ws_python_say_unseen(struct ws_python *py, struct ws_sink *sink)
@@ -126,9 +139,7 @@ static uint32_t inner_tid(int pid, uint32_t tid)
 	return inner;
 }
 
-/* Whether the process has this thread: the number comes from memory that the target can write to.
- */
-static bool is_thread_of(int pid, uint32_t tid)
+bool ws_py_is_thread_of(int pid, uint32_t tid)
 {
 	char path[64];
 
@@ -147,7 +158,7 @@ static uint32_t outer_tid(const struct ws_proc *process, uint32_t tid)
 	if (process->host_pid <= 0)
 		return 0;
 	if (process->pid_ns == process->drain->area->pid_ns)
-		return is_thread_of(process->host_pid, tid) ? tid : 0;
+		return ws_py_is_thread_of(process->host_pid, tid) ? tid : 0;
 	snprintf(path, sizeof(path), "/proc/%d/task", process->host_pid);
 	dir = opendir(path);
 	while (dir && !found && (entry = readdir(dir))) {
@@ -394,5 +405,6 @@ void ws_python_round(struct ws_python *py, uint64_t now)
 		ws_py_decode_sweep(py, ws_read_raw_ns());
 		py->next_sweep = now + SWEEP_NS;
 	}
+	ws_py_seek_round(py, now);
 	ws_python_outside(py, now);
 }

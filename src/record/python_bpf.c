@@ -450,17 +450,31 @@ void ws_python_bpf_close(struct ws_python *py)
 
 /* ---- threads and codes ---- */
 
-int ws_py_bpf_watch(struct ws_py_bpf *bpf, uint32_t tid, uint32_t inner,
-		    const struct ws_py_layout *layout, uint64_t cookie, uint64_t beacon)
+static int watch_thread(struct ws_py_bpf *bpf, uint32_t tid, const struct ws_py_layout *layout,
+			struct ws_py_bpf_thread watched)
 {
-	struct ws_py_bpf_thread watched = {
-		.cookie = cookie, .mark = ws_python_cookie(cookie, inner), .beacon = beacon};
 	int program = programs_of(bpf, layout);
 
 	if (program < 0)
 		return program;
 	watched.walk = (uint32_t)program;
 	return ws_bpf_map_set(bpf->maps[WS_PY_BPF_map_threads], &tid, &watched);
+}
+
+int ws_py_bpf_watch(struct ws_py_bpf *bpf, uint32_t tid, uint32_t inner,
+		    const struct ws_py_layout *layout, uint64_t cookie, uint64_t beacon)
+{
+	return watch_thread(bpf, tid, layout,
+			    (struct ws_py_bpf_thread){.cookie = cookie,
+						      .mark = ws_python_cookie(cookie, inner),
+						      .beacon = beacon});
+}
+
+int ws_py_bpf_watch_state(struct ws_py_bpf *bpf, uint32_t tid, const struct ws_py_layout *layout,
+			  uint64_t cookie, uint64_t state)
+{
+	return watch_thread(bpf, tid, layout,
+			    (struct ws_py_bpf_thread){.cookie = cookie, .state = state});
 }
 
 void ws_py_bpf_leave(struct ws_py_bpf *bpf, uint32_t tid)

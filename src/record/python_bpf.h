@@ -22,6 +22,9 @@ extern const struct ws_bpf_program ws_py_bpf_programs[];
  * namespace; 0 or -errno. */
 int ws_py_bpf_watch(struct ws_py_bpf *bpf, uint32_t tid, uint32_t inner,
 		    const struct ws_py_layout *layout, uint64_t cookie, uint64_t beacon);
+/* The same for a thread whose state is known, and which has no hook. */
+int ws_py_bpf_watch_state(struct ws_py_bpf *bpf, uint32_t tid, const struct ws_py_layout *layout,
+			  uint64_t cookie, uint64_t state);
 void ws_py_bpf_leave(struct ws_py_bpf *bpf, uint32_t tid);
 void ws_py_bpf_free(struct ws_py_bpf *bpf);
 

@@ -270,6 +270,15 @@ static size_t take_steps(const struct ws_py_layout *layout, const uint8_t *steps
 	return taken.count;
 }
 
+static uint8_t read_lock(const struct ws_py_kernel_frames *frames)
+{
+	if (frames->blind)
+		return WS_GIL_UNKNOWN;
+	if (frames->wait)
+		return WS_GIL_WAITS;
+	return frames->hold ? WS_GIL_HOLDS : WS_GIL_NONE;
+}
+
 const struct ws_py_stack *ws_python_decode_stack(struct ws_python *py, struct ws_sink *sink,
 						 uint32_t tid, const void *raw, size_t size,
 						 uint8_t *gil)
@@ -292,7 +301,7 @@ const struct ws_py_stack *ws_python_decode_stack(struct ws_python *py, struct ws
 		ws_map_free(&im->frames);
 		im->sink = sink;
 	}
-	*gil = frames.wait ? WS_GIL_WAITS : frames.hold ? WS_GIL_HOLDS : WS_GIL_NONE;
+	*gil = read_lock(&frames);
 	if (im->process) {
 		uint32_t inner = (uint32_t)ws_map_get(&py->inner, tid, NULL);
 

@@ -186,7 +186,7 @@ static uint32_t stack_of(struct ws_py_proc *process, struct ws_stackset *st,
 #define TID_IN_PTHREAD 208
 #endif
 
-static uint32_t tid_of(const struct ws_py_memory *memory, const struct ws_py_thread *thread)
+uint32_t ws_py_find_tid(const struct ws_py_memory *memory, const struct ws_py_thread *thread)
 {
 	uint32_t tid = thread->tid;
 
@@ -203,7 +203,7 @@ static void look(struct ws_py_proc *process, const struct ws_py_memory *memory,
 	struct ws_row_python_sample row = {.weight = weight,
 					   .gil = holds ? WS_GIL_HOLDS : WS_GIL_UNKNOWN,
 					   .flags = WS_SAMPLE_SEPARATE | WS_SAMPLE_CLOCK};
-	uint32_t tid = tid_of(memory, thread);
+	uint32_t tid = ws_py_find_tid(memory, thread);
 	size_t n;
 
 	if (!tid)
@@ -243,7 +243,8 @@ static void look_at(struct ws_py_proc *process, bool slow, uint64_t weight)
 
 		if (slow ? holds && !ws_py_is_exact(process) : !holds)
 			continue;
-		if (slow && ws_py_is_exact(process) && !waited(process, tid_of(&memory, py_thread)))
+		if (slow && ws_py_is_exact(process) &&
+		    !waited(process, ws_py_find_tid(&memory, py_thread)))
 			continue;
 		look(process, &memory, py_thread, holds, weight);
 		looks++;

@@ -114,9 +114,18 @@ struct ws_python {
 	int bpf_error;			   /* errno with which the kernel refused it */
 	struct ws_py_decoded_image *decoded;
 	struct ws_py_stack decode_stack;
+	int sought; /* interpreters are looked for in the tree of this process; 0: no */
+	struct ws_sink *sought_in; /* the report in which they are */
+	struct ws_py_seek *seek;
 	struct ws_map inner; /* tid of threads that the program serves -> what their own namespace
 				calls them */
 };
+
+/* The number of a thread in its interpreter's list; 0 when it cannot be read. */
+uint32_t ws_py_find_tid(const struct ws_py_memory *memory, const struct ws_py_thread *thread);
+/* Whether the process has this thread: the number comes from memory that the target can write to.
+ */
+bool ws_py_is_thread_of(int pid, uint32_t tid);
 
 /* Allow signalling the thread of `p` that its own namespace calls `tid`, or looking into it, from
  * now on. */

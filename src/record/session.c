@@ -288,6 +288,12 @@ static void respect_injection(struct ws_session *session)
 	}
 }
 
+/* Whether interpreters are to be found without a hook. */
+static bool seeks_python(const struct ws_record_opts *options)
+{
+	return options->attach && options->python.sampling && options->perf.sample;
+}
+
 /* The target has been forked, and holds. */
 static void make_drain(struct ws_session *session)
 {
@@ -304,7 +310,7 @@ static void make_drain(struct ws_session *session)
 	ops.code = session->code;
 	session->drain = ws_drain_new(&session->area, &session->clock, &ops);
 	ws_drain_target(session->drain, session->launch.pid);
-	if (!ws_session_wants_python(options))
+	if (!ws_session_wants_python(options) && !seeks_python(options))
 		return;
 	session->python_opts = options->python;
 	session->python_opts.timers = session->perf_opts.signals;
@@ -417,6 +423,9 @@ static int begin_session(struct ws_session *session, struct ws_err *err_e)
 	session->started_epoch = (uint64_t)time(NULL);
 	if (!options->gather)
 		open_perf(session, session->launch.pid);
+	if (seeks_python(options))
+		session->attached.no_python =
+			ws_python_seek(session->python, options->attach, session->main);
 	return 0;
 }
 

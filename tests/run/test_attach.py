@@ -4,6 +4,7 @@ not notice. attachee.c tells whether it did.
 """
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -130,6 +131,99 @@ function work() {
 }
 work();
 """
+
+
+FRAMES = """
+import os, sys, threading
+
+def burn():
+    n = 0
+    for i in range(2000):
+        n += i * i
+    return n
+
+def of_child():
+    while os.getppid() == parent:
+        burn()
+
+def of_thread():
+    while not over:
+        burn()
+
+def of_late_thread():
+    while not over:
+        burn()
+
+def of_main():
+    late = None
+    while not os.path.exists("over"):
+        burn()
+        if not late and os.path.exists("late"):
+            late = threading.Thread(target=of_late_thread)
+            late.start()
+    return late
+
+over, parent = False, os.getpid()
+if not os.fork():
+    of_child()
+    os._exit(0)
+thread = threading.Thread(target=of_thread)
+thread.start()
+print("ready", flush=True)
+late = of_main()
+over = True
+thread.join()
+if late:
+    late.join()
+print("as alone")
+sys.exit(42)
+"""
+
+
+def folded_stacks(t, report):
+    """Of the samples so far: the recording may be under way."""
+    r = t.tool("export", "-q", "-t", "folded", "-o", "r.folded", "-f", t.path(report))
+    if r.status:
+        return ""
+    with open(os.path.join(t.work, "r.folded")) as f:
+        return f.read()
+
+
+@test("attach")
+def python_frames_without_a_hook(t):
+    """Of threads that were there, of one that is started meanwhile, and of a child; with hooks in
+    the process and without.
+    """
+    with open(os.path.join(t.work, "frames.py"), "w") as f:
+        f.write(FRAMES)
+    p = t.start([sys.executable, "frames.py"])
+    t.eq(t.line(p), b"ready\n", "the program runs")
+    functions = {"of_main", "of_thread", "of_child", "burn"}
+    for name, trace in (("none", "none"), ("hooks", "nvtx,osrt")):
+        recorder = t.start(
+            [t.where.warpsight, "profile", "--attach", str(p.pid), "-o", name, "-t", trace]
+        )
+        words = r"frames are read in the kernel|Stacks have no frames of Python.*kernel"
+        said = lambda: re.search(words, t.tool("info", t.path(name)).out.decode())  # noqa: E731
+        wait_until(said, 60, 0.1)
+        if trace != "none":
+            t.touch("late")
+            functions.add("of_late_thread")
+        missing = lambda: [f for f in functions if f + " (" not in folded_stacks(t, name)]  # noqa
+        readable = said() and "frames are read" in said().group(0)
+        if readable:
+            wait_until(lambda: not missing(), 60, 0.2)
+        recorder.send_signal(signal.SIGINT)
+        _, err = recorder.communicate(timeout=60)
+        t.eq(recorder.returncode, 0, "status of profile (%s)" % err)
+        t.ok(said(), "what is said of Python's frames")
+        if readable:
+            t.eq(missing(), [], "functions without samples")
+            text = folded_stacks(t, name)
+            t.contains(text, r"<module> \([^;]*;of_main \([^;]*;burn \(", "callers and callees")
+    t.touch("over")
+    expect_as_alone(t, p, "a Python program whose frames are read")
+    t.check_clean()
 
 
 @test("attach", needs=("x86-64",))

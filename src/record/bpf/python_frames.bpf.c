@@ -106,6 +106,7 @@ PROGRAM(entry)
 	scratch->out.cookie = thread->cookie;
 	scratch->mark = thread->mark;
 	scratch->beacon = thread->beacon;
+	scratch->state = thread->state;
 	scratch->at = 0;
 	tail_call(context, map_programs, thread->walk);
 	return 1;
@@ -216,11 +217,19 @@ INLINE enum walk follow(uint64_t *at, uint64_t from)
 	return pointer ? WALK_ON : WALK_DONE;
 }
 
-/* *at becomes the thread state that the beacon names; WALK_LEAVE when there is another's beacon. */
+/* *at becomes the thread state that the beacon names; WALK_LEAVE when there is another's beacon.
+ * Without a beacon the recorder has said which state it is. */
 INLINE enum walk read_beacon(Scratch *scratch, uint64_t *at)
 {
 	struct ws_python_beacon beacon;
 
+	scratch->out.blind = !scratch->beacon;
+	if (!scratch->beacon) {
+		scratch->out.hold = 0;
+		scratch->out.wait = 0;
+		*at = scratch->state;
+		return WALK_ON;
+	}
 	if (read_user(&beacon, sizeof(beacon), scratch->beacon) || beacon.cookie != scratch->mark)
 		return WALK_LEAVE;
 	scratch->out.hold = beacon.hold_start;

@@ -30,9 +30,9 @@ struct ws_py_step { /* of the chain of frames */
 };
 
 struct ws_py_kernel_frames {
-	uint32_t kind, count, truncated, spare;
-	uint64_t cookie, hold, wait; /* of the process; of struct ws_python_beacon */
-};				     /* `count` steps follow, innermost first */
+	uint32_t kind, count, truncated, blind; /* blind: `hold` and `wait` are not known */
+	uint64_t cookie, hold, wait;		/* of the process; of struct ws_python_beacon */
+};						/* `count` steps follow, innermost first */
 
 /* A code object as it lay in memory when the sample was taken: pieces of it, of its texts and of
  * its line table. */
@@ -61,8 +61,9 @@ _Static_assert(2 + WS_PY_KERNEL_STEPS / WS_PY_BPF_STEPS + WS_PY_BPF_UNKNOWN / WS
 	       "tail calls");
 
 struct ws_py_bpf_thread { /* of the map `threads`, by thread id */
-	/* cookie of the process, which the beacon must have; the beacon's address */
+	/* cookie of the process, which the beacon must have; the beacon's address, or 0 */
 	uint64_t cookie, mark, beacon;
+	uint64_t state; /* the thread's, where there is no beacon (python_seek.c) */
 	/* index of its program in the map `programs`; samples until the next one with frames */
 	uint32_t walk, skip;
 };
@@ -75,7 +76,7 @@ struct ws_py_bpf_scratch {	  /* of the map `scratch`: one for each CPU */
 	uint32_t unknown_n, told; /* how many of `unknown` have been reported */
 	uint64_t at;		  /* where the walk continues; 0: it has not begun */
 	uint64_t last_code, last_id, id;
-	uint64_t beacon, mark;
+	uint64_t beacon, mark, state;
 	uint64_t window_at,
 		window_last; /* what `window` holds, and where in it the last frame begins */
 	uint64_t known[WS_PY_BPF_KNOWN];
