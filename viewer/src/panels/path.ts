@@ -20,18 +20,22 @@ interface Known {
   error?: string;
 }
 
+const AT_FIRST = 15; // lines of code
+
 /** A line of a table: what, how long, and of what kind. */
 interface Line {
   text: string;
   ns: number;
   place?: Place;
   title?: string;
+  opens?: boolean; // it stands for lines that can be shown
 }
 
 export class PathTable implements Panel {
   readonly root = h("div", { class: "path" });
   private known: Known[] = [];
   private asking: AbortController | null = null;
+  private all = false; // every line of code is shown
   private wanted = ""; // the question that was asked last
   isShown: () => boolean = () => false;
   onToggle: () => void = () => undefined;
@@ -134,7 +138,13 @@ export class PathTable implements Panel {
         ...spent.gpus.map((gpu) =>
           this.makeTable(report, cleanText(gpu.name), spent.total, gpuLines(gpu), span),
         ),
-        this.makeTable(report, t("path_by_code"), spent.total, codeLines(spent), span),
+        this.makeTable(
+          report,
+          t("path_by_code"),
+          spent.total,
+          codeLines(spent, this.all ? Infinity : AT_FIRST),
+          span,
+        ),
       ),
     ];
   }
@@ -193,8 +203,15 @@ export class PathTable implements Panel {
     );
   }
 
-  private makeLine(report: number, { text, ns, place, title }: Line, total: number): HTMLElement {
+  private makeLine(
+    report: number,
+    { text, ns, place, title, opens }: Line,
+    total: number,
+  ): HTMLElement {
     const share = total ? ns / total : 0,
+      run = place
+        ? (): void => void goToPlace(this.app, report, place)
+        : (): void => this.showAll(),
       bar = { backgroundSize: `${(share * 100).toFixed(1)}% 100%` };
     return h(
       "tr",
@@ -204,15 +221,16 @@ export class PathTable implements Panel {
       h(
         "th",
         { scope: "row", title },
-        place
-          ? h(
-              "button",
-              { class: "link", onclick: () => void goToPlace(this.app, report, place) },
-              h("bdi", null, text),
-            )
+        place || opens
+          ? h("button", { class: "link", onclick: run }, h("bdi", null, text))
           : h("bdi", null, text),
       ),
     );
+  }
+
+  private showAll(): void {
+    this.all = true;
+    this.drawPanel();
   }
 
   private copyTables(): void {
@@ -224,7 +242,7 @@ export class PathTable implements Panel {
       return [
         ...write(t("path_by_cause"), causeLines(spent.by_cause)),
         ...spent.gpus.flatMap((gpu) => write(cleanText(gpu.name), gpuLines(gpu))),
-        ...write(t("path_by_code"), codeLines(spent)),
+        ...write(t("path_by_code"), codeLines(spent, Infinity)),
       ];
     });
     copyCsv(["report", "table", "what", "ns", "share"], rows);
@@ -261,15 +279,16 @@ function gpuLines(gpu: Gpu): Line[] {
   ];
 }
 
-function codeLines({ rows, rest }: Spent): Line[] {
-  const lines: Line[] = rows.map((row) => ({
-    text: row.what.trim()
-      ? `${nameCause(row.cause)}: ${cleanText(row.what.trim(), 300)}`
-      : nameCause(row.cause),
-    ns: row.ns,
-    place: row,
-    title: t("path_longest", row.pieces, formatDuration(row.end - row.start)),
-  }));
-  if (rest > 0) lines.push({ text: t("path_rest"), ns: rest });
+function codeLines({ rows, rest }: Spent, most: number): Line[] {
+  const left = rows.slice(most).reduce((ns, row) => ns + row.ns, rest),
+    lines: Line[] = rows.slice(0, most).map((row) => ({
+      text: row.what.trim()
+        ? `${nameCause(row.cause)}: ${cleanText(row.what.trim(), 300)}`
+        : nameCause(row.cause),
+      ns: row.ns,
+      place: row,
+      title: t("path_longest", row.pieces, formatDuration(row.end - row.start)),
+    }));
+  if (left > 0) lines.push({ text: t("path_rest"), ns: left, opens: rows.length > most });
   return lines;
 }
