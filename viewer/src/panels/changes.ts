@@ -11,7 +11,7 @@ import { writeSigned } from "./grid";
 
 type Sides = [before: number, after: number];
 interface Figures {
-  verdict: "no_change" | "slower" | "faster" | "new" | "gone";
+  verdict: keyof typeof VERDICTS;
   ns: Sides; // of a step, or of the run
   change_ns: number;
   change: number | null; // shares: 0.05 is 5 % more
@@ -49,6 +49,14 @@ interface Answer {
   changed: number;
   items: Item[];
 }
+
+const VERDICTS = {
+  no_change: "verdict_no_change",
+  slower: "verdict_slower",
+  faster: "verdict_faster",
+  new: "verdict_new",
+  gone: "verdict_gone",
+} as const;
 
 const MOST_ROWS = 10,
   MOST_CHANGES = 100;
@@ -130,7 +138,7 @@ export class Changes {
           ? t("changes_unknown")
           : `${inPercent(step.low)} … ${inPercent(step.high)}`) +
         "): ",
-      h("b", { class: `verdict ${step.verdict}` }, t(`verdict_${step.verdict}`)),
+      h("b", { class: `verdict ${step.verdict}` }, t(VERDICTS[step.verdict])),
       answer.changed ? `; ${t("parts_changed", formatCount(answer.changed))}` : null,
       common ? h("span", { class: "quiet" }, ` ${t("common_change", common)}`) : null,
     );
@@ -157,7 +165,7 @@ export class Changes {
 
   private makeItems(items: Item[]): HTMLElement {
     const head = [
-      "",
+      t("verdict"),
       t("part_kind"),
       t("name"),
       "A",
@@ -186,7 +194,7 @@ export class Changes {
             h(
               "tr",
               null,
-              h("td", { class: `verdict ${item.verdict}` }, t(`verdict_${item.verdict}`)),
+              h("td", { class: `verdict ${item.verdict}` }, t(VERDICTS[item.verdict])),
               h("td", null, item.kind),
               h(
                 "td",
