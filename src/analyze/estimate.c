@@ -66,6 +66,16 @@ double ws_cost_without_copies(const struct ws_analysis *analysis, const struct w
 	       analysis->model->work.gpu[node->gpu].op[node->op].class != WS_WORK_MEMORY;
 }
 
+double ws_cost_of_half_communication(const struct ws_analysis *analysis, const struct ws_node *node,
+				     const void *context)
+{
+	(void)context;
+	if (node->kind != WS_NODE_OP ||
+	    analysis->model->work.gpu[node->gpu].op[node->op].class != WS_WORK_COMM)
+		return 1;
+	return 0.5;
+}
+
 double ws_cost_of_calls(const struct ws_analysis *analysis, const struct ws_node *node,
 			const void *context)
 {

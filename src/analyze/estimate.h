@@ -30,6 +30,8 @@ ws_cost_function ws_cost_without_cpu;
 ws_cost_function ws_cost_without_syncs;
 /* Copies cost nothing; context NULL. */
 ws_cost_function ws_cost_without_copies;
+/* Communication takes half as long; context NULL. */
+ws_cost_function ws_cost_of_half_communication;
 
 /* Calls of CUDA and the waits in them cost less. */
 struct ws_call_cost {

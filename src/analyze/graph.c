@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/sort.h"
 
+#define LONGEST_NS (UINT64_C(1) << 50) /* 13 days: a damaged report may say anything */
 enum { USUAL_LAUNCH_NS = 5000, USUAL_STREAM_NS = 800, MOST_LAGS = 4096, LEAST_LAGS = 16 };
 
 /* ---- nodes and edges ---- */
@@ -217,6 +218,8 @@ static void add_op(struct ws_graph_build *build, size_t gpu, size_t number)
 
 	if (times.call != WS_NO_CALL)
 		launcher = (uint32_t)model->calls.rows.col[ws_cuda_api_thread][times.call];
+	if (launcher >= model->thread_count)
+		launcher = 0;
 	node.thread = launcher;
 	ws_build_node(build, node);
 	build->op_nodes[gpu][number] = (uint32_t)(build->graph->count - 1);
@@ -238,7 +241,7 @@ static bool is_in_part(const struct ws_graph_build *build, size_t gpu, size_t nu
 	const struct ws_work_op *op = &model->work.gpu[gpu].op[number];
 	uint32_t call;
 
-	if (op->end <= build->graph->from)
+	if (op->end <= build->graph->from || op->end - build->graph->from > LONGEST_NS)
 		return false;
 	if (op->start < build->graph->to)
 		return true;
@@ -384,7 +387,7 @@ static void order_nodes(struct ws_graph *graph)
 static void set_lags(struct ws_graph *graph, const struct ws_node *node)
 {
 	struct ws_edge *last = NULL;
-	int64_t start = (int64_t)(node->at - node->work), latest = INT64_MIN;
+	int64_t start = ws_graph_time(graph, node->at) - (int64_t)node->work, latest = INT64_MIN;
 
 	for (uint32_t i = 0; i < node->edge_count; i++) {
 		struct ws_edge *edge = &graph->edges[node->first_edge + i];
@@ -392,7 +395,7 @@ static void set_lags(struct ws_graph *graph, const struct ws_node *node)
 
 		if (edge->from == WS_NO_NODE)
 			continue;
-		over = (int64_t)graph->nodes[edge->from].at;
+		over = ws_graph_time(graph, graph->nodes[edge->from].at);
 		edge->lag = ws_min(edge->least, start - over);
 		if (!last || over + edge->lag >= latest) {
 			latest = over + edge->lag;
@@ -436,8 +439,9 @@ static void choose_part(const struct ws_model *model, struct ws_graph *graph)
 	graph->from = model->from;
 	graph->to = model->to;
 	graph->steps = ws_model_count_steps(model);
-	while (estimate_nodes(model, graph->to) > WS_GRAPH_NODES &&
-	       graph->to - graph->from > 1000) {
+	while (graph->to - graph->from > LONGEST_NS ||
+	       (estimate_nodes(model, graph->to) > WS_GRAPH_NODES &&
+		graph->to - graph->from > 1000)) {
 		if (model->step_source == WS_STEPS_NONE) {
 			graph->to = graph->from + (graph->to - graph->from) / 2;
 			continue;
@@ -489,7 +493,10 @@ void ws_graph_build(const struct ws_model *model, struct ws_graph *graph)
 
 	memset(graph, 0, sizeof(*graph));
 	graph->model = model;
+	graph->end = WS_NO_NODE;
 	choose_part(model, graph);
+	if (graph->to - graph->from > LONGEST_NS)
+		return;
 	measure_lags(&build);
 	find_cuts(&build);
 	find_partners(&build);

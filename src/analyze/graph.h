@@ -62,6 +62,12 @@ struct ws_graph {
  */
 enum { WS_GRAPH_NODES = 400000 };
 
+/* Times within the part are counted from its beginning. */
+static inline int64_t ws_graph_time(const struct ws_graph *graph, uint64_t at)
+{
+	return (int64_t)(at - graph->from);
+}
+
 /* Build the graph of a model's window. Free with ws_graph_free. */
 void ws_graph_build(const struct ws_model *model, struct ws_graph *graph);
 void ws_graph_free(struct ws_graph *graph);
@@ -72,8 +78,8 @@ struct ws_costs {
 	double launch_latency; /* of edges from a call to its work */
 };
 
-/* How long the part takes with these costs, ns. `times`, unless NULL, gets when each node is over:
- * graph->count of them. */
+/* How long the part takes with these costs, ns. `times`, unless NULL, gets when each node is over,
+ * from the beginning of the part: graph->count of them. */
 uint64_t ws_graph_schedule(const struct ws_graph *graph, const struct ws_costs *costs,
 			   int64_t *times);
 

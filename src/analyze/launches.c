@@ -118,7 +118,7 @@ static void count_op(struct counting *counting, uint32_t gpu, const struct ws_wo
 		return;
 	start = model->calls.rows.col[ws_cuda_api_start][call];
 	end = model->calls.rows.col[ws_cuda_api_end][call];
-	if (end == WS_NO_TIME || start >= launches->to || start > op->start)
+	if (end == WS_NO_TIME || end < start || start >= launches->to || start > op->start)
 		return;
 	queue = find_queue(counting, gpu, op->stream);
 	add_change(counting, ws_max(start, launches->from), queue, false);

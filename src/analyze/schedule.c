@@ -45,7 +45,7 @@ static int64_t schedule_node(const struct ws_graph *graph, uint32_t number,
 		awaited = find_latest(graph, node, costs, times, true), start;
 
 	if (own == INT64_MIN && awaited == INT64_MIN) /* depends on nothing */
-		own = (int64_t)(node->at - node->work);
+		own = ws_graph_time(graph, node->at) - (int64_t)node->work;
 	start = ws_max(own, awaited);
 	if (own != INT64_MIN && awaited > own &&
 	    (node->kind == WS_NODE_WAIT || node->kind == WS_NODE_SYNC))
@@ -83,7 +83,5 @@ uint64_t ws_graph_schedule(const struct ws_graph *graph, const struct ws_costs *
 	end = times[graph->end] + (int64_t)(graph->to - graph->nodes[graph->end].at);
 	end = ws_max(end, find_drain(graph, times));
 	free(own);
-	if (end < (int64_t)graph->from)
-		return 0;
-	return (uint64_t)end - graph->from;
+	return (uint64_t)ws_max(end, (int64_t)0);
 }

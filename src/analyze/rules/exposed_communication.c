@@ -4,7 +4,7 @@
 static void check_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_findings *findings)
 {
 	const struct ws_gpu_budget *budget = &analysis->gpus[gpu];
-	uint64_t all = budget->exposed_comm + budget->overlapped;
+	uint64_t all = budget->exposed_comm + budget->overlapped, gain;
 	struct ws_finding *finding;
 	struct ws_text name = {0};
 
@@ -13,9 +13,10 @@ static void check_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_
 	    ws_findings_have(findings, &ws_rule_small_collectives))
 		return;
 	ws_analysis_put_gpu(analysis, gpu, &name);
+	gain = ws_estimate_bound(analysis, ws_min(budget->exposed_comm, budget->compute) / 2,
+				 ws_cost_of_half_communication, NULL);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_exposed_communication,
-					budget->exposed_comm,
-					ws_min(budget->exposed_comm, budget->compute) / 2);
+					budget->exposed_comm, gain);
 	finding->title =
 		ws_format("%s communicates for %.0f %% of the time while it computes "
 			  "nothing (%.0f %% of its communication)",
