@@ -159,9 +159,9 @@ static void say_no_python(const struct ws_attached *attached, const struct ws_re
 	      has_mapped(attached->target.pid, "python")))
 		return;
 	snprintf(text, sizeof(text),
-		 "Stacks have no frames of Python, only its interpreter's own functions: the "
-		 "process was attached to, so they could only be read by a program in the kernel "
-		 "(%s; see 'warpsight doctor').",
+		 "Stacks of CPU samples have no frames of Python, only its interpreter's own "
+		 "functions: the process was attached to, so they could only be read by a program "
+		 "in the kernel (%s; see 'warpsight doctor').",
 		 attached->no_python);
 	write_diagnostic(sink, WS_INFO, text);
 }

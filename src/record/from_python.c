@@ -95,17 +95,17 @@ static void free_proc(void *slot)
 	free(process);
 }
 
-static struct ws_py_proc *proc_of(struct ws_stream *stream, bool make)
+struct ws_py_proc *ws_py_proc_of(struct ws_proc *proc)
 {
-	void **slot = ws_proc_slot(stream->proc, WS_SLOT_PYTHON, free_proc);
-	struct ws_python *py = stream->proc->drain->python;
+	void **slot = ws_proc_slot(proc, WS_SLOT_PYTHON, free_proc);
+	struct ws_python *py = proc->drain->python;
 	struct ws_py_proc *process = *slot;
 
-	if (process || !make || !py)
+	if (process || !py)
 		return process;
 	process = ws_calloc(1, sizeof(*process));
 	process->py = py;
-	process->proc = stream->proc;
+	process->proc = proc;
 	process->next = py->procs;
 	py->procs = process;
 	*slot = process;
@@ -159,7 +159,7 @@ void ws_convert_python_seen(struct ws_stream *stream, const struct ws_rec *rec)
 	const struct ws_rec_python_seen *record = (const void *)rec;
 	struct ws_py_proc *process;
 
-	if (ws_rec_bytes(rec) < sizeof(*record) || !(process = proc_of(stream, true)))
+	if (ws_rec_bytes(rec) < sizeof(*record) || !(process = ws_py_proc_of(stream->proc)))
 		return;
 	fill_proc(process, record->runtime, rec);
 	say_seen(stream, rec->small, rec->value);
@@ -170,7 +170,7 @@ void ws_convert_python_thread(struct ws_stream *stream, const struct ws_rec *rec
 	const struct ws_rec_python_thread *record = (const void *)rec;
 	struct ws_py_proc *process;
 
-	if (ws_rec_bytes(rec) < sizeof(*record) || !(process = proc_of(stream, true)))
+	if (ws_rec_bytes(rec) < sizeof(*record) || !(process = ws_py_proc_of(stream->proc)))
 		return;
 	fill_proc(process, record->runtime, rec);
 	if (ws_py_is_exact(process))
@@ -344,7 +344,7 @@ void ws_convert_python_sample(struct ws_stream *stream, const struct ws_rec *rec
 	const struct ws_rec_python_sample *record = (const void *)rec;
 	struct stream_state *st = stream->domain_state[WS_SLOT_PYTHON];
 	struct ws_python *py = stream->proc->drain->python;
-	struct ws_py_proc *process = proc_of(stream, true);
+	struct ws_py_proc *process = ws_py_proc_of(stream->proc);
 	struct ws_row_sample row = {
 		.cpu = WS_NO_U32, .state = WS_STATE_RUNNING, .event = EVENT_ROW};
 	struct ws_maps_process *maps;

@@ -61,14 +61,15 @@ void ws_python_free(struct ws_python *py)
 
 const char *ws_python_seek(struct ws_python *py, int pid, struct ws_sink *sink)
 {
-	if (!py || !py->bpf) {
-		if (py && py->bpf_error)
-			return strerror(py->bpf_error);
-		return "perf events of whole cores are not to be had, or no samples are taken";
-	}
+	if (!py)
+		return "no samples are taken";
 	py->sought = pid;
 	py->sought_in = sink;
-	return NULL;
+	if (py->bpf)
+		return NULL;
+	if (py->bpf_error)
+		return strerror(py->bpf_error);
+	return "whole cores cannot be watched";
 }
 
 void ws_python_say_unseen(struct ws_python *py, struct ws_sink *sink)

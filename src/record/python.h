@@ -43,7 +43,9 @@ struct ws_sink;
 /* Begin; `d` must outlive it. */
 struct ws_python *ws_python_new(struct ws_drain *drain, const struct ws_python_opts *options);
 /* Look for interpreters in the process and what it has started, which have no hook, from now on.
- * `sink` has their samples. NULL, or why that cannot be. Once perf events are open. */
+ * `sink` has their samples. NULL, or why stacks of samples will have no frames of Python: then
+ * those of the process itself are read from outside once it has registered. Once perf events are
+ * open. */
 const char *ws_python_seek(struct ws_python *py, int pid, struct ws_sink *sink);
 /* Report which named functions never ran. Call it before the report is closed. */
 void ws_python_say_unseen(struct ws_python *py, struct ws_sink *sink);

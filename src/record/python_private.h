@@ -36,6 +36,9 @@ struct ws_py_proc { /* an interpreter: the slot WS_SLOT_PYTHON of a process */
 					 from outside */
 };
 
+/* The interpreter of a process, made when there is none yet; NULL where Python is not recorded. */
+struct ws_py_proc *ws_py_proc_of(struct ws_proc *proc);
+
 /* Whether its threads have exact samples. */
 static inline bool ws_py_is_exact(const struct ws_py_proc *process)
 {

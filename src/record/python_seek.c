@@ -280,14 +280,47 @@ static void look_at_threads(struct ws_python *py, struct found *found)
 	ws_map_free(&listed);
 }
 
+/* ---- without a program in the kernel ---- */
+
+/* Where the hooks have been loaded into the process, its stacks can be read from outside, as
+ * samples of their own: those need the numbers of threads that hooks bring. */
+static void look_from_outside(struct ws_python *py)
+{
+	struct ws_proc *proc = ws_drain_find(py->drain, py->sought, 0, UINT64_MAX);
+	struct found found = {.proc = {.host_pid = py->sought}};
+	struct ws_py_proc *process;
+	char text[300];
+
+	if (!proc || proc->ending || proc->settled || proc->slot[WS_SLOT_PYTHON])
+		return;
+	found.process.proc = &found.proc;
+	if (!find_interpreter(&found))
+		return;
+	process = ws_py_proc_of(proc);
+	process->runtime = found.process.runtime;
+	process->layout = found.process.layout;
+	process->laid_out = true;
+	snprintf(text, sizeof(text),
+		 "CPython %u.%u: frames are read from outside, as samples of their own "
+		 "(python_sample).",
+		 process->layout.version >> 8, process->layout.version & 255u);
+	ws_sink_diagnostic(proc->sink, WS_INFO, "python", proc->id, ws_read_raw_ns(), text);
+}
+
 /* ---- rounds ---- */
 
 void ws_py_seek_round(struct ws_python *py, uint64_t now)
 {
-	if (!py->sought || !py->bpf)
+	if (!py->sought)
 		return;
 	if (!py->seek)
 		py->seek = ws_calloc(1, sizeof(*py->seek));
+	if (!py->bpf && now >= py->seek->next_processes) {
+		py->seek->next_processes = now + THREADS_NS; /* the hooks come in a moment */
+		look_from_outside(py);
+	}
+	if (!py->bpf)
+		return;
 	if (now >= py->seek->next_processes) {
 		py->seek->next_processes = now + PROCESSES_NS;
 		look_for_processes(py);

@@ -180,6 +180,12 @@ sys.exit(42)
 """
 
 
+def python_samples(t, report):
+    """Functions in the stacks that were read from outside."""
+    r = t.tool("query", "-f", "csv", t.path(report), "SELECT count(*) FROM WARPSIGHT_PYTHON_SAMPLE")
+    return int(r.out.split()[-1]) if not r.status else 0
+
+
 def folded_stacks(t, report):
     """Of the samples so far: the recording may be under way."""
     r = t.tool("export", "-q", "-t", "folded", "-o", "r.folded", "-f", t.path(report))
@@ -203,7 +209,9 @@ def python_frames_without_a_hook(t):
         recorder = t.start(
             [t.where.warpsight, "profile", "--attach", str(p.pid), "-o", name, "-t", trace]
         )
-        words = r"frames are read in the kernel|Stacks have no frames of Python.*kernel"
+        words = (
+            r"frames are read in the kernel|Stacks of CPU samples have no frames of Python.*kernel"
+        )
         said = lambda: re.search(words, t.tool("info", t.path(name)).out.decode())  # noqa: E731
         wait_until(said, 60, 0.1)
         if trace != "none":
@@ -221,6 +229,21 @@ def python_frames_without_a_hook(t):
             t.eq(missing(), [], "functions without samples")
             text = folded_stacks(t, name)
             t.contains(text, r"<module> \([^;]*;of_main \([^;]*;burn \(", "callers and callees")
+    # Where the kernel takes no such program.
+    recorder = t.start(
+        [t.where.warpsight, "profile", "--attach", str(p.pid), "-o", "outside", "-t", "nvtx"],
+        env={"WARPSIGHT_PYTHON": "signals"},
+    )
+    refused = lambda: b"Nothing of NVTX" in t.tool("info", t.path("outside")).out  # noqa: E731
+    wait_until(lambda: python_samples(t, "outside") >= 5 or refused(), 60, 0.2)
+    recorder.send_signal(signal.SIGINT)
+    _, err = recorder.communicate(timeout=60)
+    t.eq(recorder.returncode, 0, "status of profile (%s)" % err)
+    info = t.tool("info", t.path("outside")).out.decode()
+    if "Nothing of NVTX is recorded" not in info:  # the hooks could be loaded
+        t.contains(info, r"CPython 3\.[0-9]+: frames are read from outside", "info")
+        t.ge(python_samples(t, "outside"), 5, "stacks that were read from outside")
+        t.contains(info, "Stacks of CPU samples have no frames of Python", "what is said")
     t.touch("over")
     expect_as_alone(t, p, "a Python program whose frames are read")
     t.check_clean()
