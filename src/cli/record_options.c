@@ -164,7 +164,8 @@ const struct ws_opt ws_record_option_table[] = {
 	{"steps", 0, WS_OPT_STRING, AT(steps), "A-B", NULL,
 	 "Collect only these steps of the program's loop, both included. Steps are the NVTX ranges "
 	 "of --step-range or, without it, those that are called step, iteration, iter, train step, "
-	 "training step or ProfilerStep, or the outermost ranges that come again and again. Their "
+	 "training step or ProfilerStep, or the outermost ranges that come again and again, or, "
+	 "where there are none, the repeating sequence of launches of CUDA kernels. Their "
 	 "numbers are those at the end of their names; others are counted from 0. What was taken "
 	 "for a step is said.",
 	 NULL, .also = WS_IN_START},

@@ -267,12 +267,18 @@ static bool take_switch(uint32_t ms)
 	return true;
 }
 
+/* Whether CUPTI is to be on. */
+static bool is_cupti_wanted(void)
+{
+	return atomic_load(&ws_rt->arena->collecting) || atomic_load(&ws_cuda_early);
+}
+
 /* Turn CUPTI on, or off, if that is still what the session wants. */
 static void switch_cupti(bool on)
 {
 	if (!take_switch(SWITCH_MS))
 		return;
-	if (atomic_load(&switched_on) != on && atomic_load(&ws_rt->arena->collecting) == on) {
+	if (atomic_load(&switched_on) != on && is_cupti_wanted() == on) {
 		if (on)
 			atomic_store(&ws_rt->home->gpu_flushes, 1);
 		switch_collection(on);
@@ -288,15 +294,21 @@ static void follow_at_once(bool on)
 {
 	if (atomic_load(&ws_cuda_state) != WS_CUDA_ON || ws_cuda_reset_after_fork())
 		return;
+	atomic_store(&ws_cuda_early, false);
 	if (on)
 		switch_cupti(true);
 	else
 		futex_wake(&asked);
 }
 
+void ws_cuda_switch_early(void)
+{
+	switch_cupti(true);
+}
+
 static bool is_end_wanted(void)
 {
-	return !atomic_load(&ws_rt->arena->collecting) && !atomic_load(&ended) &&
+	return !is_cupti_wanted() && !atomic_load(&ended) &&
 	       atomic_load(&asked) == atomic_load(&answered);
 }
 
@@ -326,10 +338,15 @@ static void finish_collection(void)
 /* Follow the collection's beginning and end. Whether there is anything left to do. */
 static bool follow_session(void)
 {
-	if (atomic_load_explicit(&ws_rt->arena->collecting, memory_order_relaxed))
+	static bool watched;
+
+	if (is_cupti_wanted())
 		switch_cupti(true);
 	else if (atomic_load(&switched_on))
 		finish_collection();
+	if (watched && !ws_cuda_watches_launches())
+		ws_cuda_switch_launch_callbacks(false);
+	watched = ws_cuda_watches_launches();
 	return !atomic_load_explicit(&ws_rt->arena->closed, memory_order_acquire);
 }
 
@@ -349,7 +366,7 @@ static void *flush_buffers(void *arg)
 		uint32_t done = atomic_load(&answered), want = atomic_load(&asked);
 
 		on = atomic_load(&switched_on);
-		if (want == done && on && ws_rt_is_collecting())
+		if (want == done && on && is_cupti_wanted())
 			futex_wait(&asked, want, round < 100 && FIRST_MS < wait ? FIRST_MS : wait);
 		else if (want == done && !on)
 			wait_for_collection(ws_rt->arena);

@@ -120,6 +120,23 @@ void ws_cuda_complete_buffer(void *context, uint32_t stream, uint8_t *buffer, si
 /* The last call, up to `upto` (0: any), whose work has not ended, in buffers that CUPTI still
  * fills: its correlation, 0 when there is none. On the flushing thread. */
 uint32_t ws_cuda_find_unfinished_work(uint32_t upto);
+/* ---- cuda_steps.c ---- */
+
+/* Whether the callback of this name is a call that launches. */
+void ws_cuda_find_launch_call(int driver, uint32_t cbid, const char *name);
+/* Count launches from now on, if steps may be known by them. */
+bool ws_cuda_watch_launches(void);
+/* Whether they still are; whether this is such a call; both. */
+bool ws_cuda_watches_launches(void);
+bool ws_cuda_is_launch(int driver, uint32_t cbid);
+bool ws_cuda_counts_launch(int driver, uint32_t cbid);
+void ws_cuda_count_launch(const struct cupti_callback *callback);
+/* CUPTI is to be on although no collection has begun; have it so. */
+extern _Atomic bool ws_cuda_early;
+void ws_cuda_switch_early(void);
+
+/* Turn the callbacks at launches on or off. */
+void ws_cuda_switch_launch_callbacks(bool on);
 /* Subscribe; false after a diagnostic. Then, once the calls are chosen, enable the callbacks that
  * are wanted at any time: of what is made, and of the few calls after which records would be lost.
  */

@@ -47,7 +47,7 @@ static bool is_collected_call(int driver, uint32_t cbid)
 static bool is_watched_call(int driver, uint32_t cbid)
 {
 	return cbid && (cbid == reset_cbid[driver] || cbid == start_cbid[driver] ||
-			cbid == stop_cbid[driver]);
+			cbid == stop_cbid[driver] || ws_cuda_counts_launch(driver, cbid));
 }
 
 bool ws_cuda_enable_callback(uint32_t domain, uint32_t cbid)
@@ -197,6 +197,8 @@ static void handle_call(int driver, uint32_t cbid, const struct cupti_callback *
 	bool stack = ws_cuda_wants_stack(driver, cbid);
 
 	forget_left_calls(&ws_cuda_open);
+	if (ws_cuda_counts_launch(driver, cbid))
+		ws_cuda_count_launch(callback);
 	if (ws_cuda_api_by_callback && callback->site == CUPTI_SITE_ENTER)
 		ws_cuda_record_old_call(driver, cbid, callback);
 	/* The copy of a stack is no part of the wait, and the other way round. */
@@ -263,6 +265,7 @@ static void find_watched_calls(void)
 			ws_cuda_find_sync_call(driver, cbid, name);
 			ws_cuda_find_host_calls(driver, cbid, name);
 			ws_cuda_find_stack_call(driver, cbid, name);
+			ws_cuda_find_launch_call(driver, cbid, name);
 			if (begin && !strncmp(name, start[driver], strlen(start[driver])))
 				start_cbid[driver] = cbid;
 			if ((begin || flush_on_stop) &&
@@ -326,6 +329,18 @@ void ws_cuda_enable_callbacks(void)
 		if (stop_cbid[driver])
 			ws_cupti.EnableCallback(1, ws_cuda_subscriber, domain, stop_cbid[driver]);
 	}
+	if (ws_cuda_watch_launches())
+		ws_cuda_switch_launch_callbacks(true);
+}
+
+void ws_cuda_switch_launch_callbacks(bool on)
+{
+	for (int driver = 0; driver < 2; driver++)
+		for (uint32_t cbid = 1; cbid < WS_CUDA_CBIDS; cbid++)
+			if (ws_cuda_is_launch(driver, cbid))
+				ws_cupti.EnableCallback(
+					on || is_collected_call(driver, cbid), ws_cuda_subscriber,
+					driver ? CUPTI_DOMAIN_DRIVER : CUPTI_DOMAIN_RUNTIME, cbid);
 }
 
 void ws_cuda_switch_callbacks(bool on)

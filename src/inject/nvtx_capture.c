@@ -59,7 +59,7 @@ static bool open_text(const struct nvtx_domain *domain, const char *text, bool p
 	if (!text || (pushed && thread && thread->capture) || !matches_domain(domain))
 		return false;
 	if (ws_capture_wants(WS_TRIGGER_STEPS))
-		return ws_nvtx_open_step(text);
+		return ws_nvtx_open_step(domain, text);
 	if (!ws_capture_wants(WS_TRIGGER_NVTX) || strcmp(text, ws_rt->arena->capture.range))
 		return false;
 	ws_capture_open();

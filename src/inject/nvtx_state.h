@@ -135,7 +135,7 @@ int ws_nvtx_pop_range_slow(struct ws_thread *thread, struct nvtx_domain *domain,
 /* ---- nvtx_steps.c ---- */
 
 /* A range is about to be opened; whether it is a step, whose end is to be told. */
-bool ws_nvtx_open_step(const char *text);
+bool ws_nvtx_open_step(const struct nvtx_domain *domain, const char *text);
 /* A step has closed: of this thread, or, with `any_thread`, wherever it was opened. */
 void ws_nvtx_close_step(bool any_thread);
 

@@ -142,8 +142,10 @@ static unsigned count_outermost(const char *text, size_t len)
 	if (!ranges || (steps.taken && steps.taken != ranges))
 		return NOTHING;
 	number = number_range(ranges, text, len);
+	if (ranges->count <= FEWEST)
+		return NOTHING;
 	describe_step(WS_STEP_OUTERMOST, text, stem, number);
-	if (!steps.taken && ranges->count > FEWEST && number == ws_rt->arena->capture.steps_first) {
+	if (!steps.taken && number == ws_rt->arena->capture.steps_first) {
 		take_steps(ranges);
 		return BEGIN;
 	}
@@ -154,6 +156,14 @@ static unsigned count_outermost(const char *text, size_t len)
 	return NOTHING;
 }
 
+/* Libraries have domains of their own, which mark nothing of the program. "NVTX" is what the nvtx
+ * package of Python takes for the default. */
+static bool is_own_domain(const struct nvtx_domain *domain)
+{
+	return !domain || domain == &ws_nvtx_default ||
+	       (domain->name && !strcmp(domain->name, "NVTX"));
+}
+
 static bool is_outermost(void)
 {
 	const struct ws_ring *ring = ws_self ? ws_self->nest[0].ring : NULL;
@@ -161,30 +171,38 @@ static bool is_outermost(void)
 	return !ring || !atomic_load_explicit(&ring->open_depth, memory_order_relaxed);
 }
 
-static unsigned look_at_range(const char *text)
+/* See cuda_steps.c. */
+static bool is_known_by_launches(void)
+{
+	return atomic_load_explicit(&ws_rt->arena->capture.step_source, memory_order_relaxed) ==
+	       WS_STEP_LAUNCHES;
+}
+
+static unsigned look_at_range(const struct nvtx_domain *domain, const char *text)
 {
 	const char *wanted = ws_rt->arena->capture.range;
 	size_t len = strlen(text);
 	struct step_ranges *ranges;
 
-	if (steps.over)
+	if (steps.over || is_known_by_launches())
 		return NOTHING;
 	if (ws_is_step_name(text, len, *wanted ? wanted : NULL)) {
 		ranges = find_ranges(find_tid(), 0);
 		return ranges ? begin_step(ranges, text, len) : NOTHING;
 	}
-	if (*wanted || (steps.has_steps && !steps.taken) || !is_outermost())
+	if (*wanted || (steps.has_steps && !steps.taken) || !is_own_domain(domain) ||
+	    !is_outermost())
 		return NOTHING;
 	return count_outermost(text, len);
 }
 
-bool ws_nvtx_open_step(const char *text)
+bool ws_nvtx_open_step(const struct nvtx_domain *domain, const char *text)
 {
 	unsigned effect;
 
 	if (!text || !lock_steps())
 		return false;
-	effect = look_at_range(text);
+	effect = look_at_range(domain, text);
 	unlock_steps();
 	if (effect & BEGIN)
 		ws_capture_open();

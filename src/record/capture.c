@@ -42,6 +42,7 @@ void ws_capture_set(struct ws_arena *arena, const struct ws_plan *plan, const ch
 	snprintf(capture->range, sizeof(capture->range), "%s", ws_text_or(range, ""));
 	snprintf(capture->domain, sizeof(capture->domain), "%s", ws_text_or(domain, ""));
 	capture->serial++;
+	capture->begin_call = capture->end_call = 0;
 	capture->steps_first = plan->first_step;
 	capture->steps_last = plan->last_step;
 	atomic_store(&capture->step_source, WS_STEP_UNKNOWN);

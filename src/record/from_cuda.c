@@ -135,16 +135,30 @@ static uint32_t pick_later(uint32_t correlation, uint32_t other)
 	return !other || is_behind(correlation, other) ? correlation : other;
 }
 
+/* The call that launched the first work of the collection, or the first after it; 0: not known. */
+static uint32_t find_edge_call(const struct ws_stream *stream, bool first)
+{
+	const struct ws_capture_state *capture = &stream->proc->drain->arena->capture;
+
+	if (ws_read_shared(capture->begin_pid) != stream->proc->pid)
+		return 0;
+	return first ? ws_read_shared(capture->begin_call) : ws_read_shared(capture->end_call);
+}
+
 /* Another window: whatever has been called so far was called before it. */
 static struct ws_cuda_launches *follow_window(struct ws_stream *stream,
 					      struct ws_cuda_proc *process)
 {
 	struct ws_cuda_launches *launches = &process->launches;
+	uint32_t first;
 
 	if (ws_likely(launches->from == stream->window->from))
 		return launches;
 	launches->from = stream->window->from;
 	launches->before = launches->highest;
+	first = find_edge_call(stream, true);
+	if (first)
+		launches->before = first - 1;
 	launches->last = 0;
 	ws_map_free(&launches->after);
 	return launches;
@@ -155,8 +169,13 @@ bool ws_cuda_wants_call(struct ws_stream *stream, struct ws_cuda_proc *process,
 {
 	struct ws_cuda_launches *launches = follow_window(stream, process);
 	bool wanted = ws_cuda_wanted(stream, api->start, ws_or(api->end, api->start));
-	uint32_t correlation = api->correlation;
+	uint32_t correlation = api->correlation, end = 0;
 
+	/* The call that ends a collection is under way at that moment. */
+	if (wanted && api->end >= stream->window->to)
+		end = find_edge_call(stream, false);
+	if (end && (correlation == end || is_behind(correlation, end)))
+		wanted = false;
 	launches->highest = pick_later(correlation, launches->highest);
 	if (wanted)
 		launches->last = pick_later(correlation, launches->last);

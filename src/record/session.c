@@ -310,6 +310,8 @@ static void make_drain(struct ws_session *session)
 	ops.code = session->code;
 	session->drain = ws_drain_new(&session->area, &session->clock, &ops);
 	ws_drain_target(session->drain, session->launch.pid);
+	if (options->plan.capture == WS_CAPTURE_STEPS) /* CUPTI is on from the step before */
+		ws_drain_rest(session->drain);
 	if (!ws_session_wants_python(options) && !seeks_python(options))
 		return;
 	session->python_opts = options->python;

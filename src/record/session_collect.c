@@ -45,7 +45,8 @@ static void say_steps(struct ws_session *session)
 {
 	static const char *const sources[WS_STEP_SOURCES] = {
 		[WS_STEP_RANGE] = "the NVTX ranges",
-		[WS_STEP_OUTERMOST] = "from one to the next of the outermost NVTX ranges"};
+		[WS_STEP_OUTERMOST] = "from one to the next of the outermost NVTX ranges",
+		[WS_STEP_LAUNCHES] = "from one launch to the next of the kernel"};
 	struct ws_capture_step step = ws_capture_look_at_step(session->area.arena);
 	char text[200];
 

@@ -630,6 +630,7 @@ static void say_no_steps(const struct ws_session *session)
 {
 	struct ws_capture_step step = ws_capture_look_at_step(session->area.arena);
 	uint32_t first = session->machine.plan.first_step;
+	const char *named = session->options->capture_range;
 
 	if (step.source == WS_STEP_RANGE)
 		ws_warn("--steps: step %u did not come: the last NVTX range '%s' was step %u; "
@@ -641,11 +642,19 @@ static void say_no_steps(const struct ws_session *session)
 			"(the "
 			"last was '%s'): name it with --step-range; there is no report",
 			first, step.text);
+	else if (step.source == WS_STEP_TOO_LATE)
+		ws_warn("--steps: by their launches steps were known only when step %u had begun: "
+			"ask "
+			"for later ones, or mark steps by NVTX ranges; there is no report",
+			step.last);
+	else if (named)
+		ws_warn("--steps: the program opened no NVTX range '%s'; there is no report",
+			named);
 	else
-		ws_warn("--steps: the program opened no NVTX range by which steps could be "
-			"known%s; "
-			"there is no report",
-			session->options->capture_range ? " (--step-range)" : "");
+		ws_warn("--steps: the program opened no NVTX range that comes again%s; there is no "
+			"report",
+			session->options->cuda ? ", and no sequence of launches was seen to repeat"
+					       : "");
 }
 
 static void say_never_began(const struct ws_session *session)

@@ -155,6 +155,8 @@ enum ws_step_source {
 	WS_STEP_UNKNOWN,
 	WS_STEP_RANGE,	   /* ranges that are called steps, or by the name that was given */
 	WS_STEP_OUTERMOST, /* the outermost ranges of a name */
+	WS_STEP_LAUNCHES,  /* the launches of a kernel */
+	WS_STEP_TOO_LATE,  /* the same, but known only when the steps that are wanted had begun */
 	WS_STEP_SOURCES
 };
 
@@ -169,6 +171,9 @@ struct ws_capture_state {
 	 * collection and of the last one, and what they are called. */
 	_Atomic uint32_t step_source, step_begun, step_last;
 	char step_text[64];
+	/* Correlations of the calls that launched the first work inside and the first after it, in
+	 * the process begin_pid; 0: by their times. */
+	uint32_t begin_call, end_call;
 	_Alignas(64) _Atomic uint32_t state; /* futex */
 	uint32_t begin_pid, begin_tid;
 	uint64_t begin, end;	  /* ticks */

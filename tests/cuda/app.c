@@ -20,6 +20,7 @@
  *   sleep:MS
  *   start:WAY, stop:WAY     cudaProfilerStart, Stop: 0 from inside the runtime, 1 by its symbol, 2
  *                     by dlsym, 3 the driver's by cuGetProcAddress, as runtimes find them
+ *   steps:N           steps of 12 kernels and a copy, without a mark
  *   push:NAME, pop    NVTX ranges
  *   launch:N          kernels alone, without a copy and without waiting
  *   delay:NS          kernels run that much later than they are launched
@@ -279,6 +280,25 @@ static void pause_ms(int ms)
 	nanosleep(&time, NULL);
 }
 
+/* Steps that nothing marks: in each twelve kernels, the first of which comes once, and a copy of
+ * 1000 bytes and the step's number. */
+static void make_steps(int n)
+{
+	for (int i = 0; i < 5; i++)
+		standin_launch("_Z6weightv", 7, 0);
+	for (int i = 0; i < n; i++) {
+		standin_launch("_Z5embedv", 7, 0);
+		standin_copy(1, 1000 + (uint64_t)i, 7);
+		for (int layer = 0; layer < 5; layer++) {
+			standin_launch("_Z4gemmv", 7, 0);
+			standin_launch("_Z4reluv", 7, 0);
+		}
+		standin_launch("_Z4lossv", 7, 0);
+		if (i % 10 == 3)
+			standin_wait(7);
+	}
+}
+
 static void turn_profiler(int way, int on)
 {
 	void *driver = dlopen("libcuda.so.1", RTLD_LAZY), *symbol = NULL;
@@ -360,6 +380,8 @@ static void one(const char *what)
 		abort();
 	else if (!strncmp(what, "sleep:", 6))
 		pause_ms(n);
+	else if (!strncmp(what, "steps:", 6))
+		make_steps(n);
 	else if (!strncmp(what, "launch:", 7))
 		for (int i = 0; i < n; i++)
 			standin_launch(KERNEL_A, 7, 0);

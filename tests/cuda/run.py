@@ -594,6 +594,40 @@ def capture_repeated():
     same("kernels", [work_of(p) for p in [r.path, *later_reports(r)]], [(5, 0), (6, 0), (7, 0)])
 
 
+@test
+def steps_known_by_launches():
+    """Steps that nothing marks: exactly those that were asked for, whenever their work runs. Marks
+    of the program come first, and where steps are known too late that is said."""
+    for delay in (2000, 20000000):
+        r = Report(
+            *["init", "delay:%d" % delay, "steps:40", "sleep:30"],
+            options=["--steps=20-29", "--kill=none"],
+        )
+        want = {"embed": 10, "gemm": 50, "relu": 50, "loss": 10}
+        same("kernels", r.kernels(), want)
+        same("launches", r.calls()[LAUNCH], 120)
+        copies = r.all("SELECT bytes FROM CUPTI_ACTIVITY_KIND_MEMCPY ORDER BY start")
+        same("copies", copies, [(1020 + i,) for i in range(10)])
+        joined(r)
+        assert "of the kernel '_Z5embedv'; this collection begins with step 20" in r.err, r.err
+    marked = ["init", "steps:20"]
+    for step in range(8):
+        marked += ["push:train step", "work:%d" % (step + 10), "pop"]
+    r = Report(*marked, options=["--steps=2-3", "--capture-range-end=stop"])
+    same("marked steps", sum(r.kernels().values()), 12 + 13)
+    assert "NVTX ranges 'train step'" in r.err, r.err
+    for wanted, words in (("2-3", "only when step"), ("200", "no sequence of launches was seen")):
+        r = subprocess.run(
+            [WARPSIGHT, "profile", "-o", os.path.join(TMP, "none"), "--steps", wanted]
+            + [os.path.join(PROGRAMS, "cuda-app"), "init", "steps:40"],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=dict(os.environ, CUDA_HOME=HOME),
+        )
+        assert words in r.stderr, r.stderr
+        same("status", r.returncode, 0)
+
+
 def enabled(out):
     return [tuple(map(int, m)) for m in re.findall(r"enabled: (\d+) records, (\d+) callback", out)]
 

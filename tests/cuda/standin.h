@@ -77,6 +77,7 @@ struct standin_hooks {
 	void (*record)(const void *record, uint32_t bytes);
 	void (*resource)(uint32_t cbid, void *context, void *descriptor);
 	void (*params)(const void *params); /* of the thread's next call */
+	void (*symbol)(const char *name);   /* of the kernel that the thread launches next */
 	uint64_t (*now)(void);
 	int (*replay)(const char *file);
 	void (*run)(void (*fn)(void *));

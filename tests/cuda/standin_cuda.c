@@ -353,6 +353,8 @@ int standin_unified(uint64_t pc)
 
 int standin_launch(const char *name, int stream, int graph_id)
 {
+	if (standin_hooks.symbol)
+		standin_hooks.symbol(name);
 	return make_call(RUNTIME, RT_LAUNCH, "cudaLaunchKernel", 0, kernel_inside,
 			 &(struct job){.name = name, .stream = stream, .graph = graph_id});
 }

@@ -257,9 +257,15 @@ static void emit_record(const void *r, uint32_t bytes)
 }
 
 static __thread const void *next_params;
+static __thread const char *next_symbol;
 static __thread int deep;	   /* calls that the thread is in */
 static __thread bool outer_traced; /* the outermost of them is */
 static __thread const void *my_params[8];
+
+static void note_symbol(const char *name)
+{
+	next_symbol = name;
+}
 
 static void fill_params(const void *memory)
 {
@@ -300,6 +306,7 @@ static void enter_call(int domain, uint32_t cbid, const char *name, uint32_t cor
 				   .function = name,
 				   .correlation = correlation,
 				   .params = next_params,
+				   .symbol = next_symbol,
 				   .context = (void *)1};
 
 	if (!deep)
@@ -425,9 +432,10 @@ static int replay_file(const char *file)
 
 __attribute__((constructor)) static void announce_library(void)
 {
-	standin_hooks = (struct standin_hooks){emit_call,     enter_call,   emit_record,
-					       tell_resource, fill_params,  read_clock,
-					       replay_file,   run_callback, count_enabled};
+	standin_hooks =
+		(struct standin_hooks){emit_call,    enter_call,   emit_record, tell_resource,
+				       fill_params,  note_symbol,  read_clock,	replay_file,
+				       run_callback, count_enabled};
 }
 
 /* ---- the interface ---- */

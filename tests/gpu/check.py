@@ -570,6 +570,10 @@ if A.torch:
             same("by %s: kernels of the steps" % by, steps_of(r), [per] * 10)
             same("by %s: kernels" % by, len(launched(r)), 10 * per)
             same("by %s: launches" % by, launches(r), 10 * per)
+        r = windows("none", "--unmarked", options=["--steps=20-29", *stop])
+        print("# " + " ".join(line for line in r.err.splitlines() if "Steps are" in line))
+        got = (len(launched(r)), launches(r))
+        same("by launches: kernels and their launches", got, (10 * per, 10 * per))
         r = windows(
             *["cuda", "20:30", "33:38", "40:55"],
             options=["-c", "cudaProfilerApi", "--capture-range-end=repeat:3"],

@@ -2,6 +2,7 @@
 """
 windows.py - a training loop that says which of its steps are to be collected, and waits for the GPU
 nowhere but at its end: windows.py --by cuda|nvtx|none FROM:TO... [--steps N]
+[--unmarked]
 
 Each step is in an NVTX range "step", each of the given windows in a range "window" or between
 cudaProfilerStart and cudaProfilerStop.
@@ -13,6 +14,7 @@ import torch
 p = argparse.ArgumentParser()
 p.add_argument("--by", default="none")
 p.add_argument("--steps", type=int, default=60)
+p.add_argument("--unmarked", action="store_true", help="no ranges around the steps")
 p.add_argument("windows", nargs="*")
 a = p.parse_args()
 nvtx = torch.cuda.nvtx
@@ -36,12 +38,14 @@ def turn(on):
 for n in range(a.steps):
     if any(n == w[0] for w in windows):
         turn(True)
-    nvtx.range_push("step")
+    if not a.unmarked:
+        nvtx.range_push("step")
     loss = torch.nn.functional.mse_loss(model(x), y)
     opt.zero_grad()
     loss.backward()
     opt.step()
-    nvtx.range_pop()
+    if not a.unmarked:
+        nvtx.range_pop()
     if any(n + 1 == w[1] for w in windows):
         turn(False)
 torch.cuda.synchronize()

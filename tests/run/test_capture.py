@@ -128,7 +128,9 @@ def steps_are_found_and_counted(t):
     )
     steps("startsteps", "1-2", [[1, 2]], "NVTX ranges 'step'")
     steps("steps", "10-12", [], "step 10 did not come: the last NVTX range 'Iteration' was step 9")
-    steps("steps", "4", [], "opened no NVTX range by which steps", "--step-range=step@elsewhere")
+    steps(
+        "steps", "4", [], "opened no NVTX range 'step'; there is no", "--step-range=step@elsewhere"
+    )
     r = t.profile([t.program("captures"), "push"], "-t", "nvtx", "--steps=500-600", status=0)
     t.contains(r.messages, "name it with --step-range; there is no report", "messages")
 
