@@ -78,6 +78,7 @@ static char *name_session(const struct ws_record_options *options, struct ws_err
 					      "PALS_APID",	"JSM_NAMESPACE",
 					      "MASTER_PORT"};
 	struct ws_text text = {0};
+	struct stat namespace;
 	bool numbered = false;
 	char *name;
 
@@ -90,6 +91,9 @@ static char *name_session(const struct ws_record_options *options, struct ws_err
 		ws_text_printf(&text, "%s\n", ws_text_or(value, ""));
 	}
 	ws_text_printf(&text, "%s\n", ws_text_or(getenv("SLURM_JOB_ID"), ""));
+	/* A recorder knows processes by the numbers of its own namespace. */
+	if (!stat("/proc/self/ns/pid", &namespace))
+		ws_text_printf(&text, "%ju\n", (uintmax_t) namespace.st_ino);
 	if (!numbered)
 		ws_text_printf(&text, "%d %llu", (int)getppid(), read_parent_start());
 	name = ws_format("node-%016" PRIx64, (uint64_t)XXH3_64bits(text.text, text.len));

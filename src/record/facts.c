@@ -13,6 +13,7 @@
 
 #include "base/mem.h"
 #include "base/choose.h"
+#include "record/ranks.h"
 #include "text/mask.h"
 
 /* Variables that launchers set. Values are kept of those that say which rank of a job this is, or
@@ -146,7 +147,8 @@ static enum variable_kind find_variable_kind(const char *entry)
 	return VARIABLE_OTHER;
 }
 
-static void add_environment(struct ws_sink *sink, char **env, bool all)
+/* `shared`: the variables are those of one of several ranks, and what is its own is left out. */
+static void add_environment(struct ws_sink *sink, char **env, bool all, bool shared)
 {
 	for (char **e = env; *e; e++) {
 		const char *eq = strchr(*e, '='), *value = "(not stored)";
@@ -155,7 +157,8 @@ static void add_environment(struct ws_sink *sink, char **env, bool all)
 
 		if (!all)
 			kind = find_variable_kind(*e);
-		if (!eq || kind == VARIABLE_OTHER)
+		if (!eq || kind == VARIABLE_OTHER ||
+		    (shared && ws_is_rank_variable(*e, (size_t)(eq - *e))))
 			continue;
 		if (kind == VARIABLE_KEPT)
 			value = eq + 1;
@@ -310,7 +313,8 @@ void ws_facts_write(struct ws_sink *sink, const struct ws_record_opts *options, 
 	ws_sink_meta(sink, "warpsight.version", "%s", WS_VERSION);
 	add_command(sink, "session.command_line", options->command_line, options->argv);
 	add_command(sink, "target.command_line", options->argv, options->argv);
-	ws_sink_meta(sink, "target.pid", "%d", target_pid);
+	if (target_pid)
+		ws_sink_meta(sink, "target.pid", "%d", target_pid);
 	if (getcwd(cwd, sizeof(cwd)))
 		ws_sink_meta(sink, "session.directory", "%s", cwd);
 	clock_gettime(CLOCK_REALTIME, &ts);
@@ -333,5 +337,5 @@ void ws_facts_write(struct ws_sink *sink, const struct ws_record_opts *options, 
 	add_machine(sink);
 	ws_limits_begin(sink, &sink->throttling);
 	add_left_out(sink, options);
-	add_environment(sink, target_env, options->store_environment);
+	add_environment(sink, target_env, options->store_environment, options->gather);
 }

@@ -108,6 +108,27 @@ static uint32_t read_number(struct ws_variables variables, const char *names, ui
 	return *end || number >= WS_NO_U32 ? missing : (uint32_t)number;
 }
 
+static bool has_word(const char *words, const char *name, size_t length)
+{
+	while (*words) {
+		size_t n = strcspn(words, " ");
+
+		if (n == length && !strncmp(words, name, n))
+			return true;
+		words += n + (words[n] == ' ');
+	}
+	return false;
+}
+
+bool ws_is_rank_variable(const char *name, size_t length)
+{
+	for (size_t i = 0; i < WS_COUNT(launchers); i++)
+		if (has_word(launchers[i].rank, name, length) ||
+		    has_word(launchers[i].local, name, length))
+			return true;
+	return false;
+}
+
 bool ws_read_rank(struct ws_variables variables, struct ws_rank *rank)
 {
 	for (size_t i = 0; i < WS_COUNT(launchers); i++) {

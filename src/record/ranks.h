@@ -30,6 +30,8 @@ const char *ws_find_variable(struct ws_variables variables, const char *name);
 /* The variables of a NULL-terminated environment, in memory for the caller to free. */
 struct ws_variables ws_copy_variables(char *const *env);
 
+/* Whether a variable says which rank a process is: it differs among the ranks of a host. */
+bool ws_is_rank_variable(const char *name, size_t length);
 /* False when the variables are of no launcher that we know. */
 bool ws_read_rank(struct ws_variables variables, struct ws_rank *rank);
 /* What tells the files of a job's ranks apart, as ".rank3"; "" where there is one rank, or no job.

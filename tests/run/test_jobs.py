@@ -262,6 +262,8 @@ def ranks_of_a_host_share_a_report(t):
         pids = pids_of(t, way)
         t.eq(sorted(pids), [0, 1, 2], "ranks")
         report = t.load(t.path(way))
+        t.eq(report.meta().get("env.WORLD_SIZE"), "3", "a variable that all ranks have")
+        t.eq(report.meta().get("env.RANK"), None, "a variable of one rank")
         counts = dict(
             report.sql(
                 "SELECT p.pid, count(*) FROM COMPOSITE_EVENTS JOIN PROCESSES p ON p.globalPid ="
@@ -301,6 +303,24 @@ def each_rank_ends_as_if_alone(t):
     t.contains(r.messages, "exists already", "said")
     t.eq(r.status, 1, "status of a rank whose recorder cannot begin")
     check_ended(t)
+
+
+@test("jobs", needs=("root", "mounts"))
+def ranks_in_containers_share_no_recorder(t):
+    """Each in a pid namespace of its own: they cannot see each other's processes."""
+    inside = ["unshare", "-m", "-p", "-f", "--mount-proc"]
+    wait = ["sh", "-c", "until [ -e go ]; do sleep 0.02; done"]
+    many = LAUNCHERS["torchrun"] | {"WORLD_SIZE": "9", "LOCAL_WORLD_SIZE": "1"}
+    job = Job(t, [*inside, *per_node(t, wait, *QUICK)], 2, many)
+    host = os.uname().nodename
+    wanted = ["r.%s.2.wsrep" % host, "r.%s.wsrep" % host]
+    wait_until(lambda: names(t) == wanted, 60)
+    t.touch("go")
+    job.end()
+    check_ended(t)
+    t.eq(names(t), wanted, "reports")
+    ranks = [e["rank"] for name in wanted for e in ranks_of(t, name)]
+    t.eq(sorted(set(ranks)), [0, 1], "ranks")
 
 
 def start_marks(t, variables):
