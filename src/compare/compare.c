@@ -19,11 +19,13 @@
 #include "compare/statistics.h"
 
 enum { LEAST_FOR_SHIFT = 5, LEAST_FOR_SPREAD = 8, MANY_RUNS = 6 };
-#define MOST_SPREAD 2.0		/* noisier than assumed by more is taken for change */
-#define DISCOVERIES 0.02	/* share of changes that may be none */
-#define STEP_CHANCE 0.01	/* that an unchanged step is called changed */
-#define INTERVAL 0.05		/* what an interval leaves out */
-#define SHIFT_LIMIT 3.0		/* standard deviations up to which a shift may be the machine's */
+#define MOST_SPREAD 2.0		 /* noisier than assumed by more is taken for change */
+#define DISCOVERIES 0.02	 /* share of changes that may be none */
+#define DISCOVERIES_OF_RUNS 0.01 /* the same where runs say how noisy they are: no floor helps */
+#define TYPICAL_FIRST 10.0 /* how much more is needed of the totals than of the typical change */
+#define STEP_CHANCE 0.005  /* that an unchanged step is called changed */
+#define INTERVAL 0.05	   /* what an interval leaves out */
+#define SHIFT_LIMIT 3.0	   /* standard deviations up to which a shift may be the machine's */
 #define LEAST_STEP_CHANGE 0.005 /* of the step time that is worth a word */
 #define MAD_TO_DEVIATION 1.4826
 
@@ -101,6 +103,22 @@ static double measure_gpu_share(const struct ws_analysis *analysis)
 	return share;
 }
 
+/* What waits for cores add to the noise. Where most of a critical path is such waits, what is left
+ * of it depends on which thread had to wait; without steps, all the more. */
+static double measure_crowding(const struct ws_comparison *comparison, enum ws_item_kind kind,
+			       const struct ws_run_facts *run)
+{
+	double crowding = ws_item_descs[kind].crowding;
+
+	if (comparison->run_count >= MANY_RUNS)
+		return 0; /* the runs show it */
+	if (kind != WS_ITEM_OWN)
+		return run->waiting * crowding;
+	if (!comparison->has_steps)
+		return run->waiting;
+	return run->waiting / ws_max(1 - run->waiting, 0.01) * crowding;
+}
+
 /* By how much an item of a kind differs between runs like this one. What GPUs do of a step differs
  * as kernels do, the rest as code does. A machine whose cores others want too also has slower
  * cores: caches and cycles are shared. */
@@ -108,7 +126,7 @@ static double compute_floor(const struct ws_comparison *comparison, enum ws_item
 			    const struct ws_run_facts *run)
 {
 	const struct ws_item_desc *desc = &ws_item_descs[kind];
-	double floor = hypot(desc->floor, run->waiting * desc->crowding);
+	double floor = hypot(desc->floor, measure_crowding(comparison, kind, run));
 
 	if (comparison->options.noise > 0)
 		return comparison->options.noise;
@@ -354,7 +372,7 @@ static double find_probability(const struct ws_ratio *ratio, double shift)
 }
 
 /* The typical change counts, unless the totals tell far more of one: then it is in some instances
- * only. Two ways to look give chance two ways to be wrong. */
+ * only. Two ways to look give chance two ways to be wrong (Bonferroni, by weights). */
 static struct judgement judge_estimate(const struct ws_estimate *estimate, double shift)
 {
 	struct judgement judgement = {.low = -1, .high = INFINITY, .probability = 1};
@@ -366,10 +384,12 @@ static struct judgement judge_estimate(const struct ws_estimate *estimate, doubl
 		return judgement;
 	of_total = find_probability(&estimate->total, shift);
 	of_typical = find_probability(&estimate->typical, shift);
-	if (of_total < of_typical / 10)
+	if (of_total * TYPICAL_FIRST < of_typical)
 		ratio = &estimate->total;
 	judgement.change = expm1(ratio->value - shift);
-	judgement.probability = ws_min(2 * ws_min(of_total, of_typical), 1.0);
+	judgement.probability =
+		(1 + 1 / TYPICAL_FIRST) * ws_min(of_typical, of_total * TYPICAL_FIRST);
+	judgement.probability = ws_min(judgement.probability, 1.0);
 	reach = ws_student_quantile(INTERVAL, ratio->df) * ratio->sigma;
 	judgement.low = expm1(ratio->value - shift - reach);
 	judgement.high = expm1(ratio->value - shift + reach);
@@ -634,7 +654,7 @@ static bool is_large(const struct ws_change *change, double step)
 /* All items are judged together, so that many of them do not make one look changed. */
 static void choose_verdicts(struct ws_comparison *comparison)
 {
-	double step = find_longer(comparison->step.ns);
+	double step = find_longer(comparison->step.ns), share = DISCOVERIES;
 	double *probabilities = ws_malloc(comparison->count * sizeof(*probabilities) + 1);
 	bool *discovered = ws_malloc(comparison->count * sizeof(*discovered) + 1);
 	struct ws_change **judged = ws_malloc(comparison->count * sizeof(struct ws_change *) + 1);
@@ -645,7 +665,9 @@ static void choose_verdicts(struct ws_comparison *comparison)
 			probabilities[count] = comparison->changes[i].probability;
 			judged[count++] = &comparison->changes[i];
 		}
-	ws_control_discoveries(probabilities, count, DISCOVERIES, discovered);
+	if (comparison->run_count >= MANY_RUNS)
+		share = DISCOVERIES_OF_RUNS;
+	ws_control_discoveries(probabilities, count, share, discovered);
 	for (size_t i = 0; i < count; i++) {
 		struct ws_change *change = judged[i];
 
