@@ -7,6 +7,8 @@
 #include "base/mem.h"
 #include "query/gpu.h"
 
+static const char *const copies[] = {"cudaMemcpy*", "cuMemcpy*", NULL};
+
 uint64_t ws_estimate_gain(const struct ws_analysis *analysis, ws_cost_function *cost,
 			  const void *context)
 {
@@ -50,8 +52,6 @@ double ws_cost_without_cpu(const struct ws_analysis *analysis, const struct ws_n
 double ws_cost_without_syncs(const struct ws_analysis *analysis, const struct ws_node *node,
 			     const void *context)
 {
-	static const char *const copies[] = {"cudaMemcpy*", "cuMemcpy*", NULL};
-
 	(void)context;
 	if (node->kind == WS_NODE_SYNC)
 		return 0;
@@ -64,6 +64,28 @@ double ws_cost_without_copies(const struct ws_analysis *analysis, const struct w
 	(void)context;
 	return node->kind != WS_NODE_OP ||
 	       analysis->model->work.gpu[node->gpu].op[node->op].class != WS_WORK_MEMORY;
+}
+
+static bool is_copy_call(const struct ws_analysis *analysis, const struct ws_node *node)
+{
+	return ws_cost_of_calls(analysis, node, &(struct ws_call_cost){copies, 0}) == 0;
+}
+
+double ws_cost_without_copy_loops(const struct ws_analysis *analysis, const struct ws_node *node,
+				  const void *context)
+{
+	enum { SHORT_NS = 20000 };
+	const struct ws_graph *graph = analysis->graph;
+
+	(void)context;
+	if (node->kind == WS_NODE_OP)
+		return analysis->model->work.gpu[node->gpu].op[node->op].class != WS_WORK_MEMORY ||
+		       node->work >= SHORT_NS;
+	if (node->kind == WS_NODE_RUN && node->call == WS_NO_CALL && node->work < SHORT_NS &&
+	    node > graph->nodes && node + 1 < graph->nodes + graph->count &&
+	    node[1].thread == node->thread)
+		return !is_copy_call(analysis, node - 1) || !is_copy_call(analysis, node + 1);
+	return !is_copy_call(analysis, node);
 }
 
 double ws_cost_of_half_communication(const struct ws_analysis *analysis, const struct ws_node *node,

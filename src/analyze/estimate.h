@@ -30,6 +30,9 @@ ws_cost_function ws_cost_without_cpu;
 ws_cost_function ws_cost_without_syncs;
 /* Copies cost nothing; context NULL. */
 ws_cost_function ws_cost_without_copies;
+/* Nothing is copied by loops of short calls: calls of copies, the code between one and the next,
+ * and copies of less than 20 us cost nothing; context NULL. */
+ws_cost_function ws_cost_without_copy_loops;
 /* Communication takes half as long; context NULL. */
 ws_cost_function ws_cost_of_half_communication;
 

@@ -17,21 +17,33 @@ static int64_t scale_time(int64_t ns, double cost)
 	return (int64_t)((double)ns * cost);
 }
 
+/* The gap between two pieces of work on a stream is gone with the second; a longer one has another
+ * reason. */
+static int64_t find_lag(const struct ws_edge *edge, const struct ws_costs *costs, double cost)
+{
+	enum { LONGEST_GAP_NS = 5000 };
+
+	if (edge->kind == WS_EDGE_STREAM && cost == 0 && edge->lag > 0 &&
+	    edge->lag <= LONGEST_GAP_NS)
+		return 0;
+	if (edge->kind == WS_EDGE_LAUNCH && edge->lag > 0)
+		return scale_time(edge->lag, costs->launch_latency);
+	return edge->lag;
+}
+
 /* When all that the node depends on is over: of edges that wait (`awaits`) or of the others. */
 static int64_t find_latest(const struct ws_graph *graph, const struct ws_node *node,
 			   const struct ws_costs *costs, const int64_t *times, bool awaits)
 {
+	double cost = costs->work[node - graph->nodes];
 	int64_t latest = INT64_MIN;
 
 	for (uint32_t i = 0; i < node->edge_count; i++) {
 		const struct ws_edge *edge = &graph->edges[node->first_edge + i];
-		int64_t lag = edge->lag;
 
 		if (edge->from == WS_NO_NODE || (edge->kind == WS_EDGE_AWAIT) != awaits)
 			continue;
-		if (edge->kind == WS_EDGE_LAUNCH && lag > 0)
-			lag = scale_time(lag, costs->launch_latency);
-		latest = ws_max(latest, times[edge->from] + lag);
+		latest = ws_max(latest, times[edge->from] + find_lag(edge, costs, cost));
 	}
 	return latest;
 }

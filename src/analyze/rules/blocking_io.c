@@ -38,14 +38,33 @@ static const char *choose_advice(const char *call, const char *path)
 	       "or keep the data in memory.";
 }
 
+/* What the kernel did on a core at the line that waits: it goes with the call. */
+static uint64_t sum_kernel_time(const struct ws_analysis *analysis, const struct io_group *group)
+{
+	const struct ws_code_place *place = &group->most.place;
+	uint64_t sum = 0;
+
+	for (size_t i = 0; place->line && i < analysis->breakdown.count; i++) {
+		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
+
+		if (row->cause == WS_CAUSE_CPU && row->place.function == place->function &&
+		    row->place.file == place->file && row->place.line == place->line &&
+		    ws_stacks_get_function(analysis->model->stacks, row->place.leaf)->kind ==
+			    WS_FRAME_KERNEL)
+			sum += row->ns;
+	}
+	return sum;
+}
+
 static void report_group(const struct ws_analysis *analysis, const struct io_group *group,
 			 struct ws_findings *findings)
 {
 	const struct ws_report *report = analysis->model->report;
 	const struct ws_breakdown_row *row = &group->most;
 	const char *call = ws_report_string(report, row->name, NULL);
-	struct ws_finding *finding = ws_findings_add_fault(analysis, findings, &ws_rule_blocking_io,
-							   group->ns, group->ns);
+	uint64_t cost = group->ns + sum_kernel_time(analysis, group);
+	struct ws_finding *finding =
+		ws_findings_add_fault(analysis, findings, &ws_rule_blocking_io, cost, cost);
 	struct ws_text what = {0};
 
 	ws_limit_to_users(analysis, finding, &row->place);

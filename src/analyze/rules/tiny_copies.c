@@ -5,7 +5,7 @@ static const char *const copy_calls[] = {"cudaMemcpy*", "cuMemcpy*", NULL};
 
 static void check_tiny(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
-	uint64_t small = 0, small_ns = 0, all = 0, cost;
+	uint64_t small = 0, small_ns = 0, all = 0, cost, gain;
 	struct ws_call_fact calls = {.count = 0};
 	struct ws_finding *finding;
 	struct ws_text place = {0};
@@ -25,8 +25,12 @@ static void check_tiny(const struct ws_analysis *analysis, struct ws_findings *f
 		return;
 	ws_facts_sum_calls(analysis->model, &analysis->facts, copy_calls, &calls);
 	ws_put_at_place(analysis, &calls.place, &place);
-	finding = ws_findings_add_fault(analysis, findings, &ws_rule_tiny_copies, cost,
-					cost - cost / 10);
+	gain = cost;
+	/* What the loop around the calls takes goes with them. */
+	if (analysis->model->calls.rows.rows)
+		gain = ws_max(gain, ws_estimate_gain(analysis, ws_cost_without_copy_loops, NULL));
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_tiny_copies,
+					ws_max(cost, gain), gain - gain / 10);
 	finding->title =
 		ws_format("%llu copies of less than 64 KiB, %.0f a step%s",
 			  (unsigned long long)small, (double)small / (double)analysis->steps,
