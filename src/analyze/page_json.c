@@ -495,53 +495,81 @@ static void put_rows(const struct path_writer *writer, const struct ws_breakdown
 	ws_put_json_int(writer->out, "rest", (int64_t)rest);
 }
 
-static void put_gpu(const struct path_writer *writer, size_t gpu, uint64_t from, uint64_t to)
+static void put_budget(const struct path_writer *writer, size_t gpu,
+		       const struct ws_gpu_budget *budget)
 {
-	struct ws_gpu_budget budget;
 	struct ws_text name = {0};
 
-	ws_analysis_measure_gpu(writer->analysis, gpu, from, to, &budget);
 	ws_analysis_put_gpu(writer->analysis, gpu, &name);
 	ws_put_json_comma(writer->out);
 	ws_text_puts(writer->out, "{");
 	ws_put_json_string(writer->out, "name", name.text);
-	ws_put_json_int(writer->out, "compute", (int64_t)budget.compute);
-	ws_put_json_int(writer->out, "overlapped", (int64_t)budget.overlapped);
-	ws_put_json_int(writer->out, "communicate", (int64_t)budget.exposed_comm);
-	ws_put_json_int(writer->out, "copy", (int64_t)budget.exposed_copies);
-	put_by_cause(&budget.idle, "idle", writer->out);
+	ws_put_json_int(writer->out, "compute", (int64_t)budget->compute);
+	ws_put_json_int(writer->out, "overlapped", (int64_t)budget->overlapped);
+	ws_put_json_int(writer->out, "communicate", (int64_t)budget->exposed_comm);
+	ws_put_json_int(writer->out, "copy", (int64_t)budget->exposed_copies);
+	put_by_cause(&budget->idle, "idle", writer->out);
 	ws_text_puts(writer->out, "}");
 	ws_text_free(&name);
-	ws_breakdown_free(&budget.idle);
+}
+
+static void put_breakdown(const struct path_writer *writer, const struct ws_breakdown *breakdown)
+{
+	ws_put_json_int(writer->out, "total", (int64_t)breakdown->total);
+	put_by_cause(breakdown, "by_cause", writer->out);
+	put_rows(writer, breakdown);
+	ws_put_json_key(writer->out, "gpus");
+	ws_text_puts(writer->out, "[");
+}
+
+/* All of the window: what rules were told. */
+static void put_whole_times(const struct path_writer *writer)
+{
+	const struct ws_analysis *analysis = writer->analysis;
+
+	put_breakdown(writer, &analysis->breakdown);
+	for (size_t gpu = 0; gpu < analysis->model->work.gpus; gpu++)
+		put_budget(writer, gpu, &analysis->gpus[gpu]);
+}
+
+static void put_part_times(const struct path_writer *writer, uint64_t from, uint64_t to)
+{
+	const struct ws_analysis *analysis = writer->analysis;
+	struct ws_breakdown breakdown;
+	struct ws_path part;
+
+	cut_path(&analysis->path, from, to, &part);
+	ws_breakdown_sum(analysis->model, &part, &breakdown);
+	put_breakdown(writer, &breakdown);
+	for (size_t gpu = 0; gpu < analysis->model->work.gpus && to > from; gpu++) {
+		struct ws_gpu_budget budget;
+
+		ws_analysis_measure_gpu(analysis, gpu, from, to, &budget);
+		put_budget(writer, gpu, &budget);
+		ws_breakdown_free(&budget.idle);
+	}
+	ws_breakdown_free(&breakdown);
+	ws_path_free(&part);
 }
 
 void ws_put_page_times(const struct ws_analysis *analysis, const struct ws_lanes *lanes,
 		       const struct ws_page_stretch *stretch, struct ws_text *out)
 {
+	const struct ws_model *model = analysis->model;
 	struct path_writer writer = {
 		.analysis = analysis, .out = out, .zero = (int64_t)lanes->zero};
-	uint64_t from = ws_max(stretch->from, analysis->model->from),
-		 to = ws_min(stretch->to, analysis->model->to);
-	struct ws_breakdown breakdown;
-	struct ws_path part;
+	uint64_t from = ws_max(stretch->from, model->from), to = ws_min(stretch->to, model->to);
 
 	to = ws_max(to, from);
 	ws_row_finder_open(lanes, &writer.rows);
-	cut_path(&analysis->path, from, to, &part);
-	ws_breakdown_sum(analysis->model, &part, &breakdown);
 	ws_put_json_key(out, "spent");
 	ws_text_puts(out, "{");
 	ws_put_json_int(out, "from", (int64_t)from - writer.zero);
 	ws_put_json_int(out, "to", (int64_t)to - writer.zero);
-	ws_put_json_int(out, "total", (int64_t)breakdown.total);
-	put_by_cause(&breakdown, "by_cause", out);
-	put_rows(&writer, &breakdown);
-	ws_put_json_key(out, "gpus");
-	ws_text_puts(out, "[");
-	for (size_t gpu = 0; gpu < analysis->model->work.gpus && to > from; gpu++)
-		put_gpu(&writer, gpu, from, to);
+	if (from == model->from && to == model->to)
+		put_whole_times(&writer);
+	else
+		put_part_times(&writer, from, to);
 	ws_text_puts(out, "]}");
-	ws_breakdown_free(&breakdown);
-	ws_path_free(&part);
 	ws_row_finder_close(&writer.rows);
 }

@@ -156,14 +156,22 @@ export class Findings implements Panel, Linked {
     if (!this.linked) this.open.clear();
   }
 
-  /** Those reports that nobody has asked about yet. */
+  /** Those reports that nobody has asked about yet, and those whose recording has ended since. */
   private askUnasked(): void {
     if (this.app.building) return;
     this.known.forEach((one, report) => {
-      const state = one.answer?.state,
+      const { state } = one.answer ?? {},
         waits = !state || (state === "live" && !this.app.live);
-      if (waits && !one.asking && !one.error) void this.askFindings(report, { unasked: 1 });
+      if (one.asking || one.error) return;
+      if (waits) void this.askFindings(report, { unasked: 1 });
+      else if (!this.app.live && this.hasGrown(report)) void this.askFindings(report, { again: 1 });
     });
+  }
+
+  /** Whether events came after those that were looked at. */
+  private hasGrown(report: number): boolean {
+    const { answer } = this.known[report];
+    return answer?.as_of !== undefined && this.app.reports[report].last > answer.as_of;
   }
 
   private async askFindings(report: number, how: Record<string, number>): Promise<void> {
@@ -243,9 +251,8 @@ export class Findings implements Panel, Linked {
         steps.source === "none"
           ? t("findings_run", formatDuration(window[1] - window[0]))
           : t("findings_steps", steps.count, steps.warm_up),
-      text = `${faults ? t("findings_count", faults) : t("findings_none")} ${looked}`,
-      last = this.app.reports[report]?.last ?? 0;
-    if (answer.as_of === undefined || last <= answer.as_of) return line(text);
+      text = `${faults ? t("findings_count", faults) : t("findings_none")} ${looked}`;
+    if (answer.as_of === undefined || !this.hasGrown(report)) return line(text);
     return line(
       `${text} ${t("findings_as_of", formatMoment(answer.as_of))}`,
       "findings_again",

@@ -5,7 +5,14 @@
 
 import type { App } from "../app";
 import { ServerError } from "../data";
-import { nameCause, type Causes, type Gpu, type PathTimes, type Spent } from "../critical";
+import {
+  nameCause,
+  type Causes,
+  type CodeRow,
+  type Gpu,
+  type PathTimes,
+  type Spent,
+} from "../critical";
 import type { Panel } from "./panels";
 import { windowOf } from "./panels";
 import { copyCsv } from "../copy";
@@ -268,23 +275,27 @@ function gpuLines(gpu: Gpu): Line[] {
     ...parts
       .filter(([, ns]) => ns > 0)
       .map(([word, ns]) => ({
-        text: t(word),
-        ns,
-        title:
+        text:
           word === "path_compute" && gpu.overlapped
-            ? t("path_overlapped", formatDuration(gpu.overlapped))
-            : undefined,
+            ? `${t(word)} (${t("path_overlapped", formatDuration(gpu.overlapped))})`
+            : t(word),
+        ns,
       })),
     ...sortLines(gpu.idle.map(([cause, ns]) => ({ text: t("path_idle", nameCause(cause)), ns }))),
   ];
 }
 
+/** A cause with what stands behind it; of some only the thread is known. */
+function nameCode(row: CodeRow): string {
+  const [cause, what] = [nameCause(row.cause), cleanText(row.what.trim(), 300)];
+  if (!what) return cause;
+  return what.startsWith("[") ? `${cause} ${what}` : `${cause}: ${what}`;
+}
+
 function codeLines({ rows, rest }: Spent, most: number): Line[] {
   const left = rows.slice(most).reduce((ns, row) => ns + row.ns, rest),
     lines: Line[] = rows.slice(0, most).map((row) => ({
-      text: row.what.trim()
-        ? `${nameCause(row.cause)}: ${cleanText(row.what.trim(), 300)}`
-        : nameCause(row.cause),
+      text: nameCode(row),
       ns: row.ns,
       place: row,
       title: t("path_longest", row.pieces, formatDuration(row.end - row.start)),
