@@ -84,6 +84,7 @@ static int compare_edges(const void *first, const void *second)
 /* ---- who worked alone ---- */
 
 struct sweep {
+	const struct ws_model *model;
 	struct ws_parallel *parallel;
 	uint64_t *alone; /* by thread */
 	struct ws_span *longest;
@@ -92,12 +93,29 @@ struct sweep {
 	size_t end_cap;
 };
 
+/* How long a thread ran from `start` to `end`: on a busy machine it works longer than that. */
+static uint64_t sum_running_in(const struct ws_model *model, uint32_t id, uint64_t start,
+			       uint64_t end)
+{
+	const struct ws_model_thread *thread = &model->threads[id];
+	const struct ws_model_state *state = ws_model_find_state(model, id, start + 1);
+	uint64_t sum = 0;
+
+	for (size_t i = state ? (size_t)(state - thread->states) : 0;
+	     i < thread->count && thread->states[i].start < end; i++)
+		if (thread->states[i].doing == WS_DOING_RUN && thread->states[i].end > start)
+			sum += ws_min(thread->states[i].end, end) -
+			       ws_max(thread->states[i].start, start);
+	return sum;
+}
+
 static void note_alone(struct sweep *sweep, uint32_t thread, uint64_t start, uint64_t end)
 {
 	struct ws_span *longest = &sweep->longest[thread];
+	uint64_t ran = sum_running_in(sweep->model, thread, start, end);
 
-	sweep->parallel->alone_ns += end - start;
-	sweep->alone[thread] += end - start;
+	sweep->parallel->alone_ns += ran;
+	sweep->alone[thread] += ran;
 	if (end - start > longest->end - longest->start)
 		*longest = (struct ws_span){start, end};
 	ws_grow(sweep->spans.edges, sweep->spans.cap, sweep->spans.count + 1);
@@ -178,7 +196,7 @@ static void find_lone_place(const struct ws_model *model, const struct sweep *sw
 static void find_lone(const struct ws_model *model, const struct edges *edges,
 		      struct ws_parallel *parallel)
 {
-	struct sweep sweep = {.parallel = parallel};
+	struct sweep sweep = {.model = model, .parallel = parallel};
 
 	sweep.alone = ws_calloc(model->thread_count, sizeof(*sweep.alone));
 	sweep.longest = ws_calloc(model->thread_count, sizeof(*sweep.longest));

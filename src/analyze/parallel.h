@@ -13,7 +13,7 @@
 
 struct ws_parallel {
 	uint64_t together_ns;	    /* two threads or more worked */
-	uint64_t alone_ns;	    /* exactly one did */
+	uint64_t alone_ns;	    /* exactly one did, and ran */
 	uint32_t lone;		    /* the thread that worked alone longest; 0 for none */
 	uint64_t lone_ns;	    /* how long */
 	struct ws_span longest;	    /* of its stretches alone */

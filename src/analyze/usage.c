@@ -38,7 +38,6 @@ static const struct {
 } call_kinds[] = {
 	{WS_USAGE_POLL,
 	 {"sched_yield", "poll", "ppoll", "select", "pselect*", "epoll_wait", "epoll_pwait*",
-	  "clock_gettime", "__vdso_clock_gettime", "gettimeofday", "__vdso_gettimeofday",
 	  "nanosleep", "clock_nanosleep*", "usleep", "pthread_spin_*", "pthread_mutex_trylock",
 	  "sem_trywait", "sched_getcpu", NULL}},
 	{WS_USAGE_TRANSFER,
@@ -54,6 +53,8 @@ static const struct {
 	 {"clone*", "fork", "vfork", "exit", "exit_group", "execve*", "wait4", "waitid", "waitpid",
 	  NULL}},
 	{WS_USAGE_LOCK, {"futex*", NULL}},
+	{WS_USAGE_OTHER_CALL,
+	 {"clock_gettime", "__vdso_clock_gettime", "gettimeofday", "__vdso_gettimeofday", NULL}},
 };
 
 static bool classify_name(const char *name, uint8_t *kind)
@@ -151,6 +152,14 @@ static bool is_driver(const struct ws_model *model, const struct ws_function *fu
 	return contains_any(ws_stacks_get_origin(model->stacks, function), parts);
 }
 
+/* The runtimes of OpenMP run little code of their own: threads wait in them for each other. */
+static bool is_openmp(const struct ws_model *model, const struct ws_function *function)
+{
+	static const char *const parts[] = {"/libgomp.", "/libomp.", "/libiomp", NULL};
+
+	return contains_any(ws_stacks_get_origin(model->stacks, function), parts);
+}
+
 static struct stack_use classify_stack(const struct ws_model *model, uint32_t frame, uint32_t stack)
 {
 	uint32_t frames[DEEPEST];
@@ -169,7 +178,9 @@ static struct stack_use classify_stack(const struct ws_model *model, uint32_t fr
 		else if (!outside)
 			outside = function;
 	}
-	if (driver)
+	if (outside && is_openmp(model, outside))
+		use.kind = WS_USAGE_BARRIER;
+	else if (driver)
 		use.kind = WS_USAGE_CODE;
 	else if (view.fault && !view.call)
 		use.kind = view.file_fault ? WS_USAGE_FILE_FAULT : WS_USAGE_FAULT;

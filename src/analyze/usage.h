@@ -22,6 +22,7 @@ enum ws_usage_kind {
 	WS_USAGE_THREAD,     /* starting and ending threads and processes */
 	WS_USAGE_LOCK,	     /* futexes */
 	WS_USAGE_OTHER_CALL, /* any other system call */
+	WS_USAGE_BARRIER,    /* a runtime of OpenMP, which waits for its threads by spinning */
 	WS_USAGE_FAULT,	     /* page faults: memory that is new */
 	WS_USAGE_FILE_FAULT, /* page faults that bring in pages of a file or of the swap space */
 	WS_USAGE_KINDS

@@ -228,6 +228,29 @@ static void start_processes(void)
 		start_process();
 }
 
+static pthread_cond_t never_signalled = PTHREAD_COND_INITIALIZER;
+
+static void __attribute__((noinline)) wait_for_limit(void)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += 30000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_nsec -= 1000000000;
+		until.tv_sec++;
+	}
+	pthread_mutex_lock(&lock);
+	pthread_cond_timedwait(&never_signalled, &lock, &until);
+	pthread_mutex_unlock(&lock);
+}
+
+static void wait_for_limits(void)
+{
+	for (int i = 0; i < 12; i++)
+		wait_for_limit();
+}
+
 static void take_lock_in_turns(void)
 {
 	run_threads(4, take_turns);
@@ -260,6 +283,7 @@ static const struct {
 	{"files", append_lines},      {"threads", start_threads},
 	{"pipe", ask_often},	      {"crew", do_own_shares},
 	{"serial", do_parts},	      {"processes", start_processes},
+	{"limit", wait_for_limits},
 };
 
 int main(int argc, char **argv)

@@ -71,6 +71,34 @@ def sleeping_is_named_with_its_function():
 
 
 @test
+def waits_that_only_a_time_limit_ends_are_named():
+    check_planted("limit", "sleeping", "wait_for_limit")
+
+
+@test
+def locks_of_python_are_named():
+    program = """
+import threading
+lock = threading.Lock()
+def hold_lock():
+    for i in range(60):
+        with lock:
+            sum(range(60000))
+threads = [threading.Thread(target=hold_lock) for i in range(4)]
+[t.start() for t in threads], [t.join() for t in threads]
+"""
+    with open("locks.py", "w") as f:
+        f.write(program)
+    report = analyze(record("locks", sys.executable, "-S", "locks.py"))
+    needs_kernel_samples(report)
+    found = [f for f in report["findings"] if f["severity"] in ("warning", "critical")]
+    if not found or found[0]["rule"] not in ("lock-contention", "gil"):
+        raise AssertionError(json.dumps(report["findings"]))
+    if "hold_lock" not in found[0]["title"]:
+        raise AssertionError(found[0]["title"])
+
+
+@test
 def contended_locks_are_named():
     check_planted("lock", "lock-contention", "update_total")
 

@@ -184,7 +184,7 @@ const struct ws_rule ws_rule_busy_waiting = {
 	.title = "Threads that ask again and again instead of waiting",
 	.about = "A fifth of the time that threads run, or more, is spent in calls that "
 		 "ask whether something has come, or let others go first: sched_yield, poll and "
-		 "select that return at once, spin locks, trylock, tiny sleeps, clocks (a tenth of "
+		 "select that return at once, spin locks, trylock, tiny sleeps (a tenth of "
 		 "sched_yield, spin locks and trylock). The price "
 		 "is the core; time is gained only where threads had to wait for cores. A loop "
 		 "that only reads a variable is reported as a note: nearly all samples of a thread "

@@ -86,7 +86,9 @@ static uint64_t estimate_gain(const struct ws_analysis *analysis, uint64_t on_pa
 	    totals.waits * 10 < totals.waits + totals.running)
 		return on_path;
 	parallel = (double)ws_min(totals.threads, (uint64_t)ws_max(analysis->cores, 1u));
-	return ws_min((uint64_t)((double)analysis->rated * (1 - 1 / parallel)), totals.waits);
+	/* On a busy machine the holder waits for a core, and the others for the holder. */
+	return (uint64_t)((double)analysis->rated *
+			  ws_min(1 - 1 / parallel, ws_analysis_part(analysis, totals.waits)));
 }
 
 static bool is_contended(const struct ws_analysis *analysis, uint64_t waits)

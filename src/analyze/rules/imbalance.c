@@ -1,6 +1,7 @@
 /* imbalance.c - threads that share work wait at a barrier for the slowest. */
 #include "analyze/rules/rules.h"
 
+#define LEAST_SPINNING 0.15
 #define LEAST_EXCESS 1.3 /* of the busiest over the mean */
 
 struct group {
@@ -108,7 +109,7 @@ static void check_crew(const struct ws_analysis *analysis, struct ws_findings *f
 	    (double)group.most * (double)group.threads < LEAST_EXCESS * (double)group.running)
 		return;
 	gain = ws_min(group.most - group.running / group.threads, parallel->lone_ns);
-	if (ws_analysis_share(analysis, gain) < 0.1)
+	if (ws_analysis_share(analysis, gain) < 0.05)
 		return;
 	ws_put_at_place(analysis, &parallel->place, &place);
 	ws_put_thread(analysis, group.slowest, &thread);
@@ -129,6 +130,41 @@ static void check_crew(const struct ws_analysis *analysis, struct ws_findings *f
 				parallel->longest.end);
 	ws_text_free(&place);
 	ws_text_free(&thread);
+}
+
+/* ---- at the end of parallel regions of OpenMP ---- */
+
+static void check_openmp(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	const struct ws_usage_row *work = NULL;
+	uint64_t waited = 0, all = 0;
+	struct ws_finding *finding;
+	struct ws_text place = {0};
+
+	for (size_t i = 0; i < analysis->usage.count; i++) {
+		const struct ws_usage_row *row = &analysis->usage.rows[i];
+
+		all += row->ns;
+		if (row->kind == WS_USAGE_BARRIER)
+			waited += row->ns;
+		else if (row->place.users && !work)
+			work = row;
+	}
+	if (!work || (double)waited < LEAST_SPINNING * (double)all || analysis->model->has_cuda)
+		return;
+	ws_put_at_place(analysis, &work->place, &place);
+	finding = ws_findings_add_fault(
+		analysis, findings, &ws_rule_imbalance, ws_min(waited, analysis->window),
+		(uint64_t)((double)analysis->rated * (double)waited / (double)all));
+	finding->title =
+		ws_format("Threads of OpenMP wait for each other at the end of parallel "
+			  "regions for %.0f %% of their time on cores; most work is%s",
+			  100.0 * (double)waited / (double)all, ws_text_or(place.text, ""));
+	finding->advice = ws_strdup("Share the iterations out in smaller pieces "
+				    "(schedule(dynamic) or schedule(guided)), or make the "
+				    "parallel regions longer.");
+	finding->assumption = ws_strdup("each gets the same share");
+	ws_text_free(&place);
 }
 
 /* ---- at a barrier ---- */
@@ -165,6 +201,8 @@ static void check_balance(const struct ws_analysis *analysis, struct ws_findings
 {
 	check_barriers(analysis, findings);
 	if (!ws_findings_have(findings, &ws_rule_imbalance))
+		check_openmp(analysis, findings);
+	if (!ws_findings_have(findings, &ws_rule_imbalance))
 		check_crew(analysis, findings);
 }
 
@@ -174,7 +212,8 @@ const struct ws_rule ws_rule_imbalance = {
 	.about = "Threads wait at barriers for one that computes longer: equal shares would make "
 		 "the run 5 % shorter or more. Or one of several worker threads, or worker "
 		 "processes of one parent, works on when the others have ended or wait, and equal "
-		 "shares would make the run 10 % shorter or more.",
+		 "shares would make the run 5 % shorter or more. Or threads of OpenMP spend 15 % "
+		 "of their time on cores or more in its runtime, which waits by spinning.",
 	.find_obstacle = ws_need_scheduling,
 	.check = check_balance,
 };

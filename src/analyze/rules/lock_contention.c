@@ -9,18 +9,50 @@
 
 #include "base/map.h"
 
+enum { FEW_WAITS = 4 };
+
 struct lock_waits {
 	uint64_t ns, count;
+	uint32_t thread_count;	    /* of `semaphores` */
+	const uint64_t *semaphores; /* by thread: how often it waits for one; NULL: not looked at */
 	uint32_t function;
-	uint32_t callchain;
+	struct ws_map stacks; /* ns by stack, as far as they were recorded */
 	uint64_t longest_ns;
 	struct ws_span longest;
 	uint64_t threads;
 	uint64_t running; /* of the threads that wait so */
 };
 
-static bool is_lock_wait(const struct ws_model_state *state)
+static bool is_semaphore_wait(const struct ws_model_state *state)
 {
+	return state->doing == WS_DOING_WAIT && state->wait == WS_WAIT_SEMAPHORE;
+}
+
+static uint64_t count_semaphore_waits(const struct ws_model *model, uint32_t id)
+{
+	const struct ws_model_thread *thread = &model->threads[id];
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < thread->count; i++)
+		count += is_semaphore_wait(&thread->states[i]);
+	return count;
+}
+
+/* Locks of Python are semaphores, and so is what its queues wait with. It is a lock where the
+ * thread that ended the wait waits in the same way itself, about as often. */
+static bool is_lock_of_python(const struct lock_waits *waits, uint32_t id,
+			      const struct ws_model_state *state)
+{
+	return is_semaphore_wait(state) && state->waker && state->waker != id &&
+	       state->waker < waits->thread_count && waits->semaphores[id] >= FEW_WAITS &&
+	       waits->semaphores[state->waker] * 2 >= waits->semaphores[id];
+}
+
+static bool is_lock_wait(const struct lock_waits *waits, uint32_t id,
+			 const struct ws_model_state *state)
+{
+	if (waits->semaphores)
+		return is_lock_of_python(waits, id, state);
 	return state->doing == WS_DOING_WAIT && state->wait == WS_WAIT_LOCK;
 }
 
@@ -34,7 +66,7 @@ static void add_thread(const struct ws_model *model, uint32_t id, struct lock_wa
 		uint64_t start = ws_max(state->start, model->from),
 			 end = ws_min(state->end, model->to);
 
-		if (end <= start || !is_lock_wait(state))
+		if (end <= start || !is_lock_wait(waits, id, state))
 			continue;
 		here += end - start;
 		waits->count++;
@@ -43,14 +75,70 @@ static void add_thread(const struct ws_model *model, uint32_t id, struct lock_wa
 			waits->longest = (struct ws_span){start, end};
 			waits->function = state->function;
 		}
-		if (state->callchain && state->callchain != WS_NO_U32 && !waits->callchain)
-			waits->callchain = state->callchain;
+		if (state->callchain && state->callchain != WS_NO_U32)
+			ws_map_set(&waits->stacks, state->callchain,
+				   ws_map_get(&waits->stacks, state->callchain, NULL) + end -
+					   start);
 	}
 	if (!here)
 		return;
 	waits->ns += here;
 	waits->threads++;
 	waits->running += thread->running;
+}
+
+/* The function of the user's in which threads waited longest; false where no stack tells. */
+static bool find_place(const struct ws_model *model, const struct lock_waits *waits,
+		       struct ws_code_place *found)
+{
+	struct ws_map functions = {0};
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < waits->stacks.size; i++) {
+		struct ws_code_place place;
+		uint64_t ns;
+
+		if (!waits->stacks.used[i])
+			continue;
+		place = ws_code_find_place(model, 0, (uint32_t)waits->stacks.slots[i].key);
+		ns = ws_map_get(&functions, place.function, NULL) + waits->stacks.slots[i].value;
+		ws_map_set(&functions, place.function, ns);
+		if (ns <= most)
+			continue;
+		most = ns;
+		*found = place;
+	}
+	ws_map_free(&functions);
+	return most > 0;
+}
+
+/* The waits of all threads of the process: true when they are more than a tenth. */
+static bool add_threads(const struct ws_model *model, struct lock_waits *waits)
+{
+	for (uint32_t id = 1; id < model->thread_count; id++)
+		if (ws_find_thread(model->who, id)->process == model->process &&
+		    (!waits->semaphores || id != model->thread))
+			add_thread(model, id, waits);
+	return waits->threads > 1 &&
+	       (double)waits->ns >= 0.1 * (double)(waits->ns + waits->running);
+}
+
+/* Locks of Python, where the user's code takes them: libraries hand over to each other by
+ * semaphores too. */
+static bool add_python_threads(const struct ws_model *model, struct lock_waits *waits)
+{
+	uint64_t *semaphores = ws_calloc(model->thread_count, sizeof(*semaphores));
+	struct ws_code_place place;
+	bool found;
+
+	for (uint32_t id = 1; id < model->thread_count; id++)
+		semaphores[id] = count_semaphore_waits(model, id);
+	ws_map_free(&waits->stacks);
+	*waits = (struct lock_waits){.semaphores = semaphores, .thread_count = model->thread_count};
+	found = add_threads(model, waits) && find_place(model, waits, &place) && place.users;
+	waits->semaphores = NULL;
+	free(semaphores);
+	return found;
 }
 
 static void check_locks(const struct ws_analysis *analysis, struct ws_findings *findings)
@@ -62,20 +150,18 @@ static void check_locks(const struct ws_analysis *analysis, struct ws_findings *
 	struct ws_text place = {0};
 	uint64_t gain;
 
-	for (uint32_t id = 1; id < model->thread_count; id++)
-		if (ws_find_thread(model->who, id)->process == model->process)
-			add_thread(model, id, &waits);
-	if (waits.threads < 2 || (double)waits.ns < 0.1 * (double)(waits.ns + waits.running))
+	if (!add_threads(model, &waits) &&
+	    (!model->python || model->has_cuda || !add_python_threads(model, &waits))) {
+		ws_map_free(&waits.stacks);
 		return;
+	}
 	gain = (uint64_t)((double)analysis->rated * (double)waits.ns /
 			  (double)(waits.ns + waits.running));
 	if (analysis->cores) /* which the threads still have to share */
 		gain = ws_min(gain, analysis->window - ws_min(waits.running / analysis->cores,
 							      analysis->window));
-	if (waits.callchain) {
-		code = ws_code_find_place(model, 0, waits.callchain);
+	if (find_place(model, &waits, &code))
 		ws_put_at_place(analysis, &code, &place);
-	}
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_lock_contention,
 					waits.ns / waits.threads, gain);
 	ws_limit_to_users(analysis, finding, &code);
@@ -90,14 +176,17 @@ static void check_locks(const struct ws_analysis *analysis, struct ws_findings *
 	finding->next = ws_strdup("warpsight stats -r thread_wait_sum REPORT");
 	ws_finding_add_evidence(finding, "the longest wait", NULL, waits.longest.start,
 				waits.longest.end);
+	ws_map_free(&waits.stacks);
 	ws_text_free(&place);
 }
 
 const struct ws_rule ws_rule_lock_contention = {
 	.name = "lock-contention",
 	.title = "Threads that wait for each other's locks",
-	.about = "Two threads or more wait for locks for 10 % or more of the time that they run or "
-		 "wait so.",
+	.about =
+		"Two threads or more wait for locks for 10 % or more of the time that they run or "
+		"wait so. In Python, locks that the user's code takes, where who ends a wait waits "
+		"in the same way.",
 	.find_obstacle = ws_need_scheduling,
 	.check = check_locks,
 };

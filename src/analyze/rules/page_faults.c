@@ -2,13 +2,15 @@
 #include "analyze/rules/rules.h"
 
 #define LEAST_SHARE 0.15
+#define LEAST_MAPPING 0.03
 enum { SHORT_RUN_NS = 100000000 /* starting costs page faults too */ };
 
 enum { MOST_TOTALS = 64 };
 
 /* Faults of new memory, and the calls that take it and give it back; of the user's functions the
  * one with the most of it in `worst`. */
-static uint64_t sum_faults(const struct ws_analysis *analysis, struct ws_usage_row *worst)
+static uint64_t sum_faults(const struct ws_analysis *analysis, struct ws_usage_row *worst,
+			   uint64_t *mapping)
 {
 	struct ws_usage_total totals[MOST_TOTALS];
 	size_t count = ws_total_usage(analysis, 1u << WS_USAGE_FAULT | 1u << WS_USAGE_MEMORY,
@@ -16,8 +18,11 @@ static uint64_t sum_faults(const struct ws_analysis *analysis, struct ws_usage_r
 	uint64_t sum = 0;
 
 	*worst = (struct ws_usage_row){0};
+	*mapping = 0;
 	for (size_t i = 0; i < count; i++) {
 		sum += totals[i].row.path_ns;
+		if (totals[i].row.kind == WS_USAGE_MEMORY)
+			*mapping += totals[i].row.path_ns;
 		if (totals[i].row.path_ns > worst->path_ns)
 			*worst = totals[i].row;
 	}
@@ -27,7 +32,7 @@ static uint64_t sum_faults(const struct ws_analysis *analysis, struct ws_usage_r
 static void check_faults(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	struct ws_usage_row worst;
-	uint64_t sum = sum_faults(analysis, &worst);
+	uint64_t mapping, sum = sum_faults(analysis, &worst, &mapping);
 	const struct ws_usage_row *row = &worst;
 	struct ws_finding *finding;
 	struct ws_code_place code;
@@ -42,6 +47,9 @@ static void check_faults(const struct ws_analysis *analysis, struct ws_findings 
 	finding =
 		ws_findings_add_fault(analysis, findings, &ws_rule_page_faults, sum, sum - sum / 5);
 	ws_limit_to_users(analysis, finding, &code);
+	/* Memory that is only taken has to be touched once. */
+	if ((double)mapping < LEAST_MAPPING * (double)sum)
+		finding->level = WS_LEVEL_NOTE;
 	finding->title =
 		ws_format("%.0f %% of the time goes into page faults and giving pages "
 			  "back%s",
@@ -60,7 +68,8 @@ const struct ws_rule ws_rule_page_faults = {
 	.name = "page-faults",
 	.title = "Memory taken and given back again and again",
 	.about = "In a run of 100 ms or more, 15 % of the critical path or more is the kernel's "
-		 "handling of page faults and of memory that is given back.",
+		 "handling of page faults and of memory that is given back. A note where hardly "
+		 "any is given back: then each page is touched for the first time.",
 	.find_obstacle = ws_need_samples,
 	.check = check_faults,
 };

@@ -117,10 +117,9 @@ void ws_limit_to_users(const struct ws_analysis *analysis, struct ws_finding *fi
 		       const struct ws_code_place *place)
 {
 	const struct ws_model *model = analysis->model;
-	bool users = ws_code_is_users(model, place);
+	bool users =
+		ws_code_is_users(model, place) || !ws_code_is_system_program(model, model->process);
 
-	if (!place->leaf)
-		users = !ws_code_is_system_program(model, model->process);
 	if (!users)
 		finding->level = ws_min(finding->level, WS_LEVEL_NOTE);
 }

@@ -7,7 +7,50 @@ static bool is_sleep(const struct ws_analysis *analysis, const struct ws_breakdo
 	return row->cause == WS_CAUSE_SLEEP && !row->place.loader;
 }
 
-static void check_sleeps(const struct ws_analysis *analysis, struct ws_findings *findings)
+/* Waits with a time limit that no thread ended: they sleep until their time is over. Python waits
+ * for its GIL in that way, too. */
+static bool is_timed_wait(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
+{
+	static const char *const timed[] = {"pthread_cond_timedwait",
+					    "pthread_cond_clockwait",
+					    "sem_timedwait",
+					    "sem_clockwait",
+					    "mq_timedreceive",
+					    "sigtimedwait",
+					    NULL};
+	const char *name = ws_report_string(analysis->model->report, row->name, NULL);
+
+	if (row->cause != WS_CAUSE_LOCK || row->place.loader ||
+	    (row->place.python && !strcmp(name, "pthread_cond_timedwait")))
+		return false;
+	return ws_is_name_among(name, strlen(name), timed);
+}
+
+static void check_timed_waits(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	uint64_t all = ws_sum_path_rows(analysis, is_timed_wait);
+	const struct ws_breakdown_row *row = ws_find_path_row(analysis, is_timed_wait);
+	struct ws_finding *finding;
+	struct ws_text what = {0};
+
+	if (!row || ws_analysis_share(analysis, all) < 0.05)
+		return;
+	ws_breakdown_put_row(analysis->model, row, &what);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_sleeping, all, all);
+	ws_limit_to_users(analysis, finding, &row->place);
+	finding->title = ws_format("The program waits until a time limit is over, and nobody wakes "
+				   "it: %s",
+				   ws_text_or(what.text, ""));
+	finding->advice = ws_strdup("Wake it when there is something to do: "
+				    "pthread_cond_signal, notify, sem_post by the thread that has "
+				    "made it.");
+	finding->assumption = ws_strdup("it is woken at once");
+	ws_finding_add_evidence(finding, "the longest of these waits", NULL, row->longest.start,
+				row->longest.end);
+	ws_text_free(&what);
+}
+
+static void check_pauses(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	uint64_t all = ws_sum_path_rows(analysis, is_sleep);
 	const struct ws_breakdown_row *row = ws_find_path_row(analysis, is_sleep);
@@ -28,11 +71,18 @@ static void check_sleeps(const struct ws_analysis *analysis, struct ws_findings 
 	ws_text_free(&what);
 }
 
+static void check_sleeps(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	check_pauses(analysis, findings);
+	check_timed_waits(analysis, findings);
+}
+
 const struct ws_rule ws_rule_sleeping = {
 	.name = "sleeping",
 	.title = "Sleeping on the critical path",
 	.about = "Calls that sleep for a time (nanosleep, usleep, select without descriptors) take "
-		 "2 % of the critical path or more.",
+		 "2 % of the critical path or more; or waits with a time limit that no thread "
+		 "ended, 5 %.",
 	.find_obstacle = ws_need_scheduling,
 	.check = check_sleeps,
 };

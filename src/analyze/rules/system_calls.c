@@ -10,6 +10,9 @@ static const char *choose_advice(const struct ws_usage_row *row)
 	if (row->kind == WS_USAGE_FILE)
 		return "Ask once and keep the answer: keep files open, remember what a folder or a "
 		       "file's attributes were, or let the kernel tell of changes (inotify).";
+	if (strstr(row->name, "clock_gettime") || strstr(row->name, "gettimeofday"))
+		return "If this is a wait, sleep until the time has come (clock_nanosleep); else "
+		       "look at the clock less often.";
 	if (row->kind == WS_USAGE_LOCK)
 		return "Threads wake each other all the time: take the lock less often, or hand "
 		       "over more work at once.";
