@@ -35,6 +35,15 @@ static bool has_extension(const char *path)
 	return n <= 8;
 }
 
+/* Whether what stands behind the last dot is made by a placeholder: `run.rank%q{RANK}` has no
+ * extension, whatever its variable holds. */
+static bool ends_in_placeholder(const char *name)
+{
+	const char *base = strrchr(name, '/'), *dot = strrchr(base ? base : name, '.');
+
+	return dot && strchr(dot, '%');
+}
+
 static int expand_placeholder(struct ws_text *text, const char **at, const char *name,
 			      const struct ws_name_context *context, struct ws_err *err)
 {
@@ -132,7 +141,7 @@ char *ws_report_name(const char *name, const struct ws_name_context *context, st
 	if (is_folder(text.text))
 		ws_text_printf(&text, "%sreport%u", text.text[text.len - 1] == '/' ? "" : "/",
 			       context->number);
-	if (!has_extension(text.text))
+	if (ends_in_placeholder(name) || !has_extension(text.text))
 		ws_text_puts(&text, WS_EXTENSION);
 	if (context->suffix && *context->suffix)
 		return insert_suffix(text.text, context->suffix);

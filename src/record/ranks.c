@@ -24,6 +24,7 @@ static const struct launcher {
 	const char *name;
 	const char *needs; /* this must be set, too: the rank alone may mean anything; or NULL */
 	const char *rank, *world, *local, *local_world;
+	bool apart;
 } launchers[] = {
 	{"torchrun", "TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
 	{"torch.distributed", "WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
@@ -44,7 +45,7 @@ static const struct launcher {
 	 "MPI_LOCALNRANKS PMI_LOCAL_SIZE PALS_LOCAL_SIZE"},
 	{"PALS", NULL, "PALS_RANKID", "", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE"},
 	{"PMIx", NULL, "PMIX_RANK", "", "PMIX_LOCAL_RANK", "PMIX_LOCAL_SIZE"},
-	{"Kubernetes", NULL, "JOB_COMPLETION_INDEX", "", "", ""},
+	{"Kubernetes", NULL, "JOB_COMPLETION_INDEX", "", "", "", true},
 };
 
 /* Which of the variables is a rank's host by a name that is better than the host's own, and which
@@ -142,6 +143,7 @@ bool ws_read_rank(struct ws_variables variables, struct ws_rank *rank)
 			.world = read_number(variables, launcher->world, 0),
 			.local = read_number(variables, launcher->local, WS_NO_U32),
 			.local_world = read_number(variables, launcher->local_world, 0),
+			.apart = launcher->apart,
 		};
 		if (rank->rank != WS_NO_U32 && (!rank->world || rank->rank < rank->world))
 			return true;
@@ -154,7 +156,7 @@ void ws_name_rank(struct ws_variables variables, char *out, size_t size)
 	struct ws_rank rank;
 
 	*out = 0;
-	if (ws_read_rank(variables, &rank) && rank.world != 1)
+	if (ws_read_rank(variables, &rank) && rank.world != 1 && !rank.apart)
 		snprintf(out, size, ".rank%u", rank.rank);
 }
 
@@ -164,7 +166,8 @@ void ws_name_node(struct ws_variables variables, char *out, size_t size)
 	struct ws_rank rank;
 
 	*out = 0;
-	if (!ws_read_rank(variables, &rank) || (rank.world && rank.world == rank.local_world))
+	if (!ws_read_rank(variables, &rank) || rank.apart ||
+	    (rank.world && rank.world == rank.local_world))
 		return;
 	gethostname(host, sizeof(host) - 1);
 	snprintf(out, size, ".%s", host);

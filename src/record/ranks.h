@@ -23,6 +23,7 @@ struct ws_rank {
 	uint32_t world;	      /* ranks of the job; 0: not known */
 	uint32_t local;	      /* number on its host; WS_NO_U32: not known */
 	uint32_t local_world; /* ranks on its host; 0: not known */
+	bool apart; /* it has a file system of its own, as pods do, unless a volume is shared */
 };
 
 /* The value of a variable, NULL when it is not set; it lies within the entries. */
@@ -34,8 +35,8 @@ struct ws_variables ws_copy_variables(char *const *env);
 bool ws_is_rank_variable(const char *name, size_t length);
 /* False when the variables are of no launcher that we know. */
 bool ws_read_rank(struct ws_variables variables, struct ws_rank *rank);
-/* What tells the files of a job's ranks apart, as ".rank3"; "" where there is one rank, or no job.
- */
+/* What tells the files of a job's ranks apart, as ".rank3"; "" where there is one rank, where each
+ * has a file system of its own, and where there is no job. */
 void ws_name_rank(struct ws_variables variables, char *out, size_t size);
 /* The same for a report of all ranks of a host, as ".node7"; "" where all of the job are on this
  * host. */

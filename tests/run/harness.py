@@ -55,6 +55,10 @@ class Imprecise(Failed):
 
 ATTEMPTS = 3
 
+# Variables of whoever runs the tests that change what is recorded, or what a report is called.
+OTHERS = ("WARPSIGHT", "NVTX_", "LD_", "OMPI_", "PMI_", "PMIX_", "SLURM", "JOB_COMPLETION_INDEX")
+OTHERS += ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC", "POD_NAME")
+
 
 def test(suite, needs=()):
     """Register a test. `needs`: words of NEEDS that must hold, else it is skipped and says why."""
@@ -350,9 +354,7 @@ class Test:
         os.mkdir(self.tmp, 0o700)
         self.numbers = 0
         self.recorders = set()
-        self.env = {
-            k: v for k, v in os.environ.items() if not k.startswith(("WARPSIGHT", "NVTX_", "LD_"))
-        }
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(OTHERS)}
         self.runtime = os.path.join(self.dir, "runtime")  # sessions are looked for there
         os.mkdir(self.runtime, 0o700)
         self.env.update(XDG_RUNTIME_DIR=self.runtime)

@@ -93,7 +93,9 @@ def ranks_have_reports_of_their_own(t):
     """One -o for all ranks, as launchers give it; each report says which rank it is of."""
     for launcher, variables in LAUNCHERS.items():
         name = launcher.replace(" ", "")
-        Job(t, profile(t, ["true"], output=name), variables=variables).end()
+        pods = launcher == "Kubernetes"
+        output = name + ".rank%q{JOB_COMPLETION_INDEX}" if pods else name
+        Job(t, profile(t, ["true"], output=output), variables=variables).end()
         t.check_clean()
         ranks = ranks_of(t, name + ".rank1")
         t.eq(len(ranks), 1, "processes of %s" % launcher)
@@ -115,6 +117,7 @@ def names_say_the_rank_where_they_must(t):
         ("run.v1.wsrep", ["run.v1.rank0", "run.v1.rank1"]),
         ("there", ["there/report1.rank0", "there/report1.rank1"]),
         ("own%q{RANK}", ["own0", "own1"]),
+        ("one.rank%q{RANK}", ["one.rank0", "one.rank1"]),
         ("host%h", ["host%s.rank%d" % (os.uname().nodename, i) for i in (0, 1)]),
     ):
         before = set(names(t))
@@ -126,11 +129,12 @@ def names_say_the_rank_where_they_must(t):
             {"RANK": "1"},  # may mean anything
             {"RANK": "0", "WORLD_SIZE": "1"},  # there is no other
             {"SLURM_PROCID": "0", "SLURM_NTASKS": "2"},  # a script, not a step
+            {"JOB_COMPLETION_INDEX": "1"},  # in a pod with a file system of its own
             {"OMPI_COMM_WORLD_RANK": "x", "PMI_RANK": "7", "PMI_SIZE": "2"},
         )
     ):
         Job(t, profile(t, ["true"], output="one%d" % number), 1, variables).end()
-    t.eq(sorted(set(names(t)) - before), ["one%d.wsrep" % i for i in range(4)], "no ranks")
+    t.eq(sorted(set(names(t)) - before), ["one%d.wsrep" % i for i in range(5)], "no ranks")
 
 
 @test("jobs")
