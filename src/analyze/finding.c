@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyze/analysis.h"
+#include "analyze/proofs.h"
 #include "base/choose.h"
 
 #define RULE(name) extern const struct ws_rule ws_rule_##name;
@@ -124,6 +125,28 @@ static int compare_findings(const void *first, const void *second)
 	return strcmp(left->title, right->title);
 }
 
+static bool has_query(const struct ws_finding *finding)
+{
+	for (size_t i = 0; i < finding->evidence_count; i++)
+		if (finding->evidence[i].query)
+			return true;
+	return false;
+}
+
+/* Every finding has a query that shows its rows: one of its own, or that of its rule. */
+static void add_proof(const struct ws_analysis *analysis, struct ws_finding *finding)
+{
+	int64_t zero = (int64_t)ws_find_time_zero(analysis->model->report);
+	char *query;
+
+	if (!finding->rule->query || has_query(finding))
+		return;
+	query = ws_make_proof(finding->rule->query, (int64_t)analysis->model->from - zero,
+			      (int64_t)analysis->model->to - zero);
+	ws_finding_add_evidence(finding, "the rows behind it", query, 0, 0);
+	free(query);
+}
+
 void ws_findings_make(const struct ws_analysis *analysis, const char *const *rules,
 		      struct ws_findings *findings)
 {
@@ -139,6 +162,8 @@ void ws_findings_make(const struct ws_analysis *analysis, const char *const *rul
 		else
 			ws_rules[i]->check(analysis, findings);
 	}
+	for (size_t i = 0; i < findings->count; i++)
+		add_proof(analysis, &findings->findings[i]);
 	if (findings->count)
 		qsort(findings->findings, findings->count, sizeof(*findings->findings),
 		      compare_findings);

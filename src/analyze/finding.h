@@ -60,6 +60,9 @@ struct ws_rule {
 	const char *name;  /* as --rule has it: words joined by hyphens */
 	const char *title; /* what it looks for */
 	const char *about; /* condition, threshold and why; shown by --explain */
+	/* Shows the rows that it is about (proofs.h), for findings whose evidence has no query of
+	 * its own; NULL where none can. */
+	const char *query;
 	/* Why it cannot look at this report (what was not recorded, and the option that records
 	 * it), or NULL. The text is static. */
 	const char *(*find_obstacle)(const struct ws_analysis *analysis);

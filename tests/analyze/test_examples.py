@@ -39,6 +39,7 @@ def check_first(report, rule, *words):
     if found["rule"] != rule:
         raise AssertionError("%s is not first: %s" % (rule, json.dumps(report["findings"])))
     same(found["id"], rule)
+    same(any(e["query"] for e in found["evidence"]), True, found)
     for word in words:
         if word not in found["title"] + " " + found["advice"]:
             raise AssertionError("%s is not in: %s" % (word, found))

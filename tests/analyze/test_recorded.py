@@ -30,6 +30,15 @@ def analyze(name):
     return ANALYSES[name]
 
 
+def check_proofs(name, finding):
+    """A finding has a query, which shows rows."""
+    queries = [e["query"] for e in finding["evidence"] if e["query"]]
+    same(len(queries) > 0, True, finding)
+    for query in queries:
+        rows = json.loads(run("query", "-f", "json", name + ".wsrep", query).out)
+        same(len(rows) > 0, True, query)
+
+
 def check_report(name, expected):
     report = analyze(name)
     found = report["findings"]
@@ -38,6 +47,7 @@ def check_report(name, expected):
         for word in expected.get("words", ()):
             if word not in found[0]["title"] + " " + found[0]["advice"]:
                 raise AssertionError("%s: %s is not in %s" % (name, word, found[0]))
+        check_proofs(name, found[0])
     silent = [f["title"] for f in found if f["rule"] in expected.get("silent", ())]
     same([t for t in silent if not t.startswith("Copies of")], [], name)
     parts = ("computation_ns", "exposed_communication_ns", "exposed_copies_ns", "idle_ns")

@@ -48,5 +48,6 @@ const struct ws_rule ws_rule_allocation_churn = {
 	.about = "Calls that allocate or free memory of the GPU, or pin memory, take 3 % of the "
 		 "critical path or more.",
 	.find_obstacle = ws_need_cuda,
+	.query = ws_proof_cuda_calls,
 	.check = check_allocations,
 };

@@ -127,5 +127,6 @@ const struct ws_rule ws_rule_blocking_io = {
 		 "of a process in one call. What waits off the path costs nothing and is not "
 		 "reported.",
 	.find_obstacle = ws_need_scheduling,
+	.query = ws_proof_waits,
 	.check = check_io,
 };

@@ -64,5 +64,6 @@ const struct ws_rule ws_rule_blocking_launches = {
 	.about = "At least 95 % of the calls that launch kernels return only when the kernel has "
 		 "run, as with CUDA_LAUNCH_BLOCKING=1. What a launch takes beyond 6 us is lost.",
 	.find_obstacle = ws_need_cuda,
+	.query = ws_proof_cuda_calls,
 	.check = check_launches,
 };

@@ -191,5 +191,6 @@ const struct ws_rule ws_rule_busy_waiting = {
 		 "within 12 bytes of code while another thread works elsewhere. A thousand calls "
 		 "of cudaStreamQuery or cudaEventQuery, 20 a kernel, are a warning.",
 	.find_obstacle = find_obstacle,
+	.query = ws_proof_code,
 	.check = check_waiting,
 };

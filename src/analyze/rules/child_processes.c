@@ -63,5 +63,6 @@ const struct ws_rule ws_rule_child_processes = {
 		 "10 % of the critical path or more lies in them. A note, unless code of the "
 		 "user's or Python starts them: for a shell or make it is the work.",
 	.find_obstacle = ws_need_scheduling,
+	.query = ws_proof_processes,
 	.check = check_children,
 };

@@ -80,5 +80,6 @@ const struct ws_rule ws_rule_compilation = {
 		 "of modules and functions on first use take 3 % of the time or more after the "
 		 "warm-up. A note where there are no steps: programs begin with it.",
 	.find_obstacle = ws_need_cuda,
+	.query = ws_proof_cuda_calls,
 	.check = check_compilation,
 };

@@ -94,5 +94,6 @@ const struct ws_rule ws_rule_copy_overlap = {
 		 "well overlapped and said as such; 3 % of the time that a GPU only copies while "
 		 "it could compute is a fault.",
 	.find_obstacle = ws_need_cuda,
+	.query = ws_proof_copies,
 	.check = check_overlap,
 };

@@ -89,5 +89,6 @@ const struct ws_rule ws_rule_cpu_throttling = {
 	.about = "The kernel stopped the control group for 5 % of the time or more because its "
 		 "quota was spent. Processors that were slowed down for their heat are a note.",
 	.find_obstacle = find_obstacle,
+	.query = ws_proof_cores,
 	.check = check_throttling,
 };

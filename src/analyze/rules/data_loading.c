@@ -95,5 +95,6 @@ const struct ws_rule ws_rule_data_loading = {
 		 "WebDataset, DALI, or classes of the program whose names end with DataLoader or "
 		 "Dataset), in the process itself or in its workers. Workers that load ahead while "
 		 "the GPU, or the process, computes hide it.",
+	.query = ws_proof_waits,
 	.check = check_loading,
 };

@@ -75,5 +75,6 @@ const struct ws_rule ws_rule_debug_build = {
 		 "notes its options there, Clang only with -grecord-command-line. A note where "
 		 "another fault was found: that would remain.",
 	.find_obstacle = ws_need_samples,
+	.query = ws_proof_code,
 	.check = check_build,
 };

@@ -41,5 +41,6 @@ const struct ws_rule ws_rule_exposed_communication = {
 	.title = "Communication that nothing hides",
 	.about = "For 5 % of the time or more a GPU communicates and computes nothing meanwhile.",
 	.find_obstacle = ws_need_cuda,
+	.query = ws_proof_kernels,
 	.check = check_communication,
 };

@@ -136,5 +136,6 @@ const struct ws_rule ws_rule_gil = {
 	.about = "Waits for Python's global interpreter lock, with the Python that other threads "
 		 "run on the critical path meanwhile, take 5 % of the time or more.",
 	.find_obstacle = ws_need_scheduling,
+	.query = ws_proof_gil,
 	.check = check_gil,
 };

@@ -92,5 +92,6 @@ const struct ws_rule ws_rule_gpu_starved = {
 	.about = "One function takes 10 % of the critical path or more while the GPU is idle, and "
 		 "no rule that knows a particular cause has spoken.",
 	.find_obstacle = ws_need_cuda,
+	.query = ws_proof_cuda_calls,
 	.check = check_starved,
 };

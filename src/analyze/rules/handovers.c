@@ -76,5 +76,6 @@ const struct ws_rule ws_rule_handovers = {
 		 "message at a "
 		 "time, queues with one small item, conditions that wake everybody.",
 	.find_obstacle = ws_need_scheduling,
+	.query = ws_proof_waits,
 	.check = check_handovers,
 };

@@ -73,5 +73,6 @@ const struct ws_rule ws_rule_hot_code = {
 	.title = "Where the CPU's time is spent",
 	.about = "The place in the user's code that takes most of the critical path, from 10 % on. "
 		 "Never more than a note.",
+	.query = ws_proof_code,
 	.check = check_code,
 };

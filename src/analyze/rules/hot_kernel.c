@@ -41,5 +41,6 @@ const struct ws_rule ws_rule_hot_kernel = {
 	.about = "The kernel that takes most of the critical path, from 20 % on. Never more than a "
 		 "note.",
 	.find_obstacle = ws_need_cuda,
+	.query = ws_proof_kernels,
 	.check = check_kernels,
 };

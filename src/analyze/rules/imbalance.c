@@ -215,5 +215,6 @@ const struct ws_rule ws_rule_imbalance = {
 		 "shares would make the run 5 % shorter or more. Or threads of OpenMP spend 15 % "
 		 "of their time on cores or more in its runtime, which waits by spinning.",
 	.find_obstacle = ws_need_scheduling,
+	.query = ws_proof_cores,
 	.check = check_balance,
 };

@@ -114,5 +114,6 @@ const struct ws_rule ws_rule_late_rank = {
 		 "longer than on the GPU where they take least is waiting. Reported from 3 % of "
 		 "the time on, for the GPU that waits least. Reports of one rank each cannot tell.",
 	.find_obstacle = ws_need_cuda,
+	.query = ws_proof_kernels,
 	.check = check_ranks,
 };

@@ -72,5 +72,6 @@ const struct ws_rule ws_rule_launch_bound = {
 		 "the time, and code and calls of CUDA on the CPU are more than half of the "
 		 "critical path.",
 	.find_obstacle = ws_need_cuda,
+	.query = ws_proof_kernels,
 	.check = check_launches,
 };

@@ -188,5 +188,6 @@ const struct ws_rule ws_rule_lock_contention = {
 		"wait so. In Python, locks that the user's code takes, where who ends a wait waits "
 		"in the same way.",
 	.find_obstacle = ws_need_scheduling,
+	.query = ws_proof_waits,
 	.check = check_locks,
 };

@@ -86,5 +86,6 @@ const struct ws_rule ws_rule_low_occupancy = {
 		 "and block size), and takes 10 % of the critical path or more. Not for kernels "
 		 "of libraries: their shape is not the user's.",
 	.find_obstacle = ws_need_cuda,
+	.query = ws_proof_kernels,
 	.check = check_occupancy,
 };

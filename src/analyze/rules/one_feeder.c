@@ -92,5 +92,6 @@ const struct ws_rule ws_rule_one_feeder = {
 	.about = "One thread launches at least 95 % of the work of two GPUs or more, none of which "
 		 "works for more than 70 % of the time. What it does for one, the others wait for.",
 	.find_obstacle = ws_need_cuda,
+	.query = ws_proof_launchers,
 	.check = check_feeding,
 };

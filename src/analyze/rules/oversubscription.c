@@ -44,5 +44,6 @@ const struct ws_rule ws_rule_oversubscription = {
 		 "each, together half as much again as there are cores, and waiting for one is 10 "
 		 "% of the critical path or more. A note below three times as many.",
 	.find_obstacle = ws_need_scheduling,
+	.query = ws_proof_cores,
 	.check = check_demand,
 };

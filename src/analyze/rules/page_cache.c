@@ -80,5 +80,6 @@ const struct ws_rule ws_rule_page_cache = {
 	.about = "Waits in no call, and the handling of page faults that bring in pages of a file "
 		 "or of the swap space, take 5 % of the critical path or more.",
 	.find_obstacle = find_obstacle,
+	.query = ws_proof_waits,
 	.check = check_stalls,
 };

@@ -71,5 +71,6 @@ const struct ws_rule ws_rule_page_faults = {
 		 "handling of page faults and of memory that is given back. A note where hardly "
 		 "any is given back: then each page is touched for the first time.",
 	.find_obstacle = ws_need_samples,
+	.query = ws_proof_code,
 	.check = check_faults,
 };

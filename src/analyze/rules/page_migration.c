@@ -48,5 +48,6 @@ const struct ws_rule ws_rule_page_migration = {
 	.about = "Migration of pages, and the driver's handling of page faults on the critical "
 		 "path, take 3 % of the time or more.",
 	.find_obstacle = ws_need_cuda,
+	.query = ws_proof_copies,
 	.check = check_migration,
 };

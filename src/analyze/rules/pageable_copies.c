@@ -56,5 +56,6 @@ const struct ws_rule ws_rule_pageable_copies = {
 		 "pinned take 2 % of the time or more: the driver stages them through a buffer of "
 		 "its own, and the calling thread waits.",
 	.find_obstacle = ws_need_cuda,
+	.query = ws_proof_copies,
 	.check = check_copies,
 };

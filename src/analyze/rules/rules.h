@@ -8,6 +8,7 @@
 #include "analyze/analysis.h"
 #include "analyze/estimate.h"
 #include "analyze/finding.h"
+#include "analyze/proofs.h"
 #include "base/choose.h"
 #include "base/mem.h"
 

@@ -55,5 +55,6 @@ const struct ws_rule ws_rule_serial_section = {
 		 "20 % or more only the main thread does. Where another thread works alone, "
 		 "imbalance says so.",
 	.find_obstacle = ws_need_scheduling,
+	.query = ws_proof_cores,
 	.check = check_section,
 };

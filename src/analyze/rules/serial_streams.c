@@ -97,5 +97,6 @@ const struct ws_rule ws_rule_serial_streams = {
 		 "GPU, and yet hardly any two run at the same time: all work goes to one stream, "
 		 "or the default stream stands between them.",
 	.find_obstacle = ws_need_cuda,
+	.query = ws_proof_streams,
 	.check = check_streams,
 };

@@ -84,5 +84,6 @@ const struct ws_rule ws_rule_sleeping = {
 		 "2 % of the critical path or more; or waits with a time limit that no thread "
 		 "ended, 5 %.",
 	.find_obstacle = ws_need_scheduling,
+	.query = ws_proof_waits,
 	.check = check_sleeps,
 };

@@ -45,5 +45,6 @@ const struct ws_rule ws_rule_small_collectives = {
 	.about = "Eight collectives a step or more take less than 60 us each on average, and for 3 "
 		 "% of the time or more nothing hides them.",
 	.find_obstacle = ws_need_cuda,
+	.query = ws_proof_kernels,
 	.check = check_collectives,
 };

@@ -57,5 +57,6 @@ const struct ws_rule ws_rule_small_grid = {
 		 "multiprocessors, nothing runs beside it, and it takes 5 % of the critical path "
 		 "or more.",
 	.find_obstacle = ws_need_cuda,
+	.query = ws_proof_kernels,
 	.check = check_grids,
 };

@@ -77,5 +77,6 @@ const struct ws_rule ws_rule_small_io = {
 		 "send or receive, and less than a fifth of that on copying the bytes: the pieces "
 		 "are too small. Large pieces are mostly copying.",
 	.find_obstacle = find_obstacle,
+	.query = ws_proof_waits,
 	.check = check_calls,
 };

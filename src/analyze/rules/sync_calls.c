@@ -143,5 +143,6 @@ const struct ws_rule ws_rule_sync_calls = {
 		 "without them the step would be 3 % shorter or more: as long as the GPU's work or "
 		 "the CPU's, whichever is longer.",
 	.find_obstacle = ws_need_cuda,
+	.query = ws_proof_cuda_calls,
 	.check = check_syncs,
 };

@@ -96,5 +96,6 @@ const struct ws_rule ws_rule_system_calls = {
 		 "asking for their attributes, anything but memory and threads, which have rules "
 		 "of their own. Reading and writing count where they are not most of it.",
 	.find_obstacle = ws_need_samples,
+	.query = ws_proof_waits,
 	.check = check_calls,
 };

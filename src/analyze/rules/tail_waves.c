@@ -64,5 +64,6 @@ const struct ws_rule ws_rule_tail_waves = {
 		 "fifth of the places in its waves or more stay empty, and it takes 10 % of the "
 		 "critical path or more. Not for kernels of libraries.",
 	.find_obstacle = ws_need_cuda,
+	.query = ws_proof_kernels,
 	.check = check_waves,
 };

@@ -62,5 +62,6 @@ const struct ws_rule ws_rule_tensor_cores = {
 		 "names, take 10 % of the critical path or more. Never more than a note: the "
 		 "precision of results changes.",
 	.find_obstacle = ws_need_cuda,
+	.query = ws_proof_kernels,
 	.check = check_products,
 };

@@ -57,5 +57,6 @@ const struct ws_rule ws_rule_thread_churn = {
 	.about = "The program starts 100 threads or more that run for less than 5 ms, so many that "
 		 "starting and joining them, at 30 us each, takes 5 % of the time or more.",
 	.find_obstacle = ws_need_scheduling,
+	.query = ws_proof_cores,
 	.check = check_threads,
 };

@@ -49,5 +49,6 @@ const struct ws_rule ws_rule_tiny_copies = {
 	.about = "At least 100 copies of less than 64 KiB, four a step or more and 80 % of all "
 		 "copies, take 5 % of the time or more: bound by latency, not by bandwidth.",
 	.find_obstacle = ws_need_cuda,
+	.query = ws_proof_copies,
 	.check = check_tiny,
 };

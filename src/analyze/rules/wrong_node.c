@@ -165,5 +165,6 @@ const struct ws_rule ws_rule_wrong_node = {
 		 "more on a NUMA node that is not the GPU's. A warning where calls of CUDA and "
 		 "copies that nothing hides take 5 % of the time or more.",
 	.find_obstacle = find_obstacle,
+	.query = ws_proof_cores,
 	.check = check_node,
 };
