@@ -149,8 +149,8 @@ void ws_session_end_flight(struct ws_session *session);
 bool ws_session_take_snapshot(struct ws_session *session, const struct ws_action *action);
 /* The program has died: what is held becomes the reports, which the session then closes. */
 void ws_session_keep_last(struct ws_session *session);
-/* Wait for the snapshot that is being written. */
-void ws_session_await_snapshot(struct ws_session *session);
+/* Perform WS_ACTION_SNAPSHOT, or what is left to be done of it, at once. */
+void ws_session_finish_snapshot(struct ws_session *session, const struct ws_action *action);
 /* Look whether triggers have fired; true when the machine is to be told: *event is filled. */
 bool ws_session_look_at_triggers(struct ws_session *session, struct ws_control_event *event);
 void ws_session_fill_flight(const struct ws_session *session, struct ws_control_status *status);

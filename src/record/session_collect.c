@@ -274,6 +274,13 @@ static bool perform(struct ws_session *session, const struct ws_action *action)
 	return true;
 }
 
+static void drop_actions(struct ws_session *session, unsigned count)
+{
+	session->action_count -= count;
+	memmove(session->actions, session->actions + count,
+		session->action_count * sizeof(session->actions[0]));
+}
+
 /* Perform what is left to do, up to what must wait. */
 static void perform_actions(struct ws_session *session)
 {
@@ -284,9 +291,7 @@ static void perform_actions(struct ws_session *session)
 		ended |= session->actions[done].kind == WS_ACTION_FINISH;
 		done++;
 	}
-	session->action_count -= done;
-	memmove(session->actions, session->actions + done,
-		session->action_count * sizeof(session->actions[0]));
+	drop_actions(session, done);
 	if (session->action_count)
 		return;
 	if (ended && session->machine.state == WS_MACHINE_OVER)
@@ -554,17 +559,21 @@ void ws_session_end_collecting(struct ws_session *session)
 	struct ws_control_event event = {.kind = WS_CONTROL_TARGET_ENDED,
 					 .time = ws_read_raw_ns(),
 					 .failed = has_failed(session)};
-	struct ws_machine_answer answer;
+	struct ws_machine_answer end;
 
-	ws_session_await_snapshot(session);
+	if (session->action_count && session->actions[0].kind == WS_ACTION_SNAPSHOT) {
+		ws_session_finish_snapshot(session, &session->actions[0]);
+		drop_actions(session, 1);
+		answer(session);
+	}
 	if (session->action_count)
 		perform_actions(session);
 	if (session->collecting) {
 		set_collecting(session, false);
 		session->collect_end = ws_read_raw_ns();
 	}
-	answer = ws_machine_post(&session->machine, event);
-	if (answer.count && answer.actions[0].kind == WS_ACTION_SNAPSHOT)
+	end = ws_machine_post(&session->machine, event);
+	if (end.count && end.actions[0].kind == WS_ACTION_SNAPSHOT)
 		ws_session_keep_last(session);
 }
 

@@ -22,6 +22,7 @@
 
 #include "base/choose.h"
 #include "base/mem.h"
+#include "record/flight_open.h"
 #include "record/proc.h"
 #include "record/session.h"
 #include "record/signals.h"
@@ -228,20 +229,39 @@ static int fork_child(struct ws_session *session, unsigned cause, struct ws_err 
 	return ws_fail_errno(err, "no snapshot can be written");
 }
 
+/* What is open, and after that all that had ended by then, are in the stages afterwards; the former
+ * alone, for the child. */
+static void stage_open_rows(struct ws_session *session)
+{
+	struct ws_open_rows *open = ws_calloc(session->sink_count, sizeof(*open));
+	size_t n = 0;
+
+	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
+		ws_writer_flush(sink->writer);
+	ws_drain_open_events(session->drain);
+	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
+		ws_open_rows_take(&open[n++], sink->writer);
+	ws_drain_go_on(session->drain);
+	ws_drain_round(session->drain);
+	for (size_t i = 0; i < n; i++) {
+		ws_open_rows_close(&open[i]);
+		ws_writer_flush(open[i].writer);
+		ws_open_rows_give(&open[i]);
+	}
+	free(open);
+}
+
 static int begin_snapshot(struct ws_session *session, unsigned cause, struct ws_err *err)
 {
 	int rc;
 
-	if (choose_names(session, cause, err))
-		return -1;
 	ws_code_tell_modules(session->code);
-	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
-		ws_writer_flush(sink->writer);
-	ws_drain_open_events(session->drain);
-	rc = fork_child(session, cause, err);
+	stage_open_rows(session); /* may find processes that have reports of their own */
+	rc = choose_names(session, cause, err);
+	if (!rc)
+		rc = fork_child(session, cause, err);
 	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
 		ws_writer_forget_staged(sink->writer);
-	ws_drain_go_on(session->drain);
 	return rc;
 }
 
@@ -377,10 +397,14 @@ void ws_session_keep_last(struct ws_session *session)
 	session->flight.written++;
 }
 
-void ws_session_await_snapshot(struct ws_session *session)
+void ws_session_finish_snapshot(struct ws_session *session, const struct ws_action *action)
 {
-	if (session->flight.child)
-		reap_child(session, session->actions[0].cause, true);
+	struct ws_err err;
+
+	if (!session->flight.child && begin_snapshot(session, action->cause, &err))
+		end_snapshot(session, action->cause, err.msg);
+	else
+		reap_child(session, action->cause, true);
 }
 
 void ws_session_fill_flight(const struct ws_session *session, struct ws_control_status *status)

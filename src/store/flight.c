@@ -1,6 +1,7 @@
 /*
  * flight.c - the flight recorder's part of a writer: the last of what it is given is kept, in
- * segments of a sixteenth of the time or of the memory, the oldest of which is dropped whole.
+ * segments of a sixteenth of the time or a thirty-second of the memory, the oldest of which is
+ * dropped whole.
  *
  * Segments are files in memory (memfd) that hold blocks as a report does; nothing goes to the disk.
  * What lasts (WS_LASTS in tables.def) is not in segments but in arrays, from which what is said of
@@ -23,7 +24,8 @@
 #include "base/ticks.h"
 #include "store/file.h"
 
-enum { SEGMENTS = 16, PAGE = 4096, PASSING_TEXT = 4 << 20 };
+/* Memory is used up to its last part but one, so its parts are smaller. */
+enum { TIME_PARTS = 16, MEMORY_PARTS = 32, PAGE = 4096, PASSING_TEXT = 4 << 20 };
 #define PASSING_GENERATIONS UINT32_C(0x80000000) /* apart from those of lasting strings */
 
 /* ---- ids ---- */
@@ -263,15 +265,11 @@ void ws_flight_free(struct ws_writer *writer)
 	writer->flight = NULL;
 }
 
-void ws_flight_close_segment(struct ws_writer *writer)
+/* The present segment ends with what is in its file; the next one is written into `fd`. */
+static void start_next_segment(struct ws_writer *writer, int fd)
 {
 	struct ws_flight *flight = writer->flight;
-	int fd = open_file();
 
-	if (fd < 0) /* no descriptors or no memory just now: the segment goes on */
-		return;
-	ws_writer_flush(writer);
-	flush_passing(writer);
 	ws_grow(flight->segments, flight->cap, flight->count + 1);
 	flight->segments[flight->count++] = (struct ws_flight_segment){
 		.fd = writer->fd,
@@ -287,6 +285,27 @@ void ws_flight_close_segment(struct ws_writer *writer)
 	writer->overview.pending = (struct ws_bytes){0};
 	writer->overview.summaries = 0;
 	begin_segment(writer, fd);
+}
+
+int ws_flight_leave_file(struct ws_writer *writer)
+{
+	int fd = open_file();
+
+	if (fd < 0)
+		return -1;
+	start_next_segment(writer, fd);
+	return 0;
+}
+
+void ws_flight_close_segment(struct ws_writer *writer)
+{
+	int fd = open_file();
+
+	if (fd < 0) /* no descriptors or no memory just now: the segment goes on */
+		return;
+	ws_writer_flush(writer);
+	flush_passing(writer);
+	start_next_segment(writer, fd);
 }
 
 /* ---- what is dropped ---- */
@@ -416,8 +435,8 @@ void ws_flight_commit(struct ws_writer *writer)
 
 	for (uint32_t t = 0; flight->watch.rows && t < WS_TABLE_COUNT; t++)
 		ws_flight_show_rows(writer, (enum ws_table)t, false);
-	if (now - flight->begun >= flight->opts.keep_ns / SEGMENTS ||
-	    writer->end >= flight->opts.keep_bytes / SEGMENTS)
+	if (now - flight->begun >= flight->opts.keep_ns / TIME_PARTS ||
+	    writer->end >= flight->opts.keep_bytes / MEMORY_PARTS)
 		ws_flight_close_segment(writer);
 	while (flight->count > 1 && (flight->segments[0].ended + flight->opts.keep_ns < now ||
 				     count_bytes(writer) > flight->opts.keep_bytes))

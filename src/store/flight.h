@@ -8,7 +8,7 @@
 #include "store/writer.h"
 
 /* Ids of strings are given out in chunks, so that those of dropped segments are used again. */
-enum { WS_FLIGHT_CHUNK = 1 << 14 };
+enum { WS_FLIGHT_CHUNK = 1 << 12 };
 
 enum ws_flight_chunk {
 	WS_CHUNK_FREE,
@@ -69,6 +69,9 @@ uint32_t ws_flight_add_string(struct ws_writer *writer, const void *bytes, size_
 void ws_flight_commit(struct ws_writer *writer);
 /* Close the present segment; the next one begins. */
 void ws_flight_close_segment(struct ws_writer *writer);
+/* Begin a segment of our own: the file of the present one may be another process's too, which goes
+ * on writing to it. -1 with errno. */
+int ws_flight_leave_file(struct ws_writer *writer);
 /* A chunk of ids, the lowest that is free; its first id, 0 when there are no more. */
 uint64_t ws_flight_take_chunk(struct ws_flight *flight, enum ws_flight_chunk use);
 /* Show the watch what it has not seen of a stage. `emptied`: the stage begins anew. */

@@ -217,6 +217,12 @@ int ws_writer_leave_flight(struct ws_writer *writer, const char *path,
 	fd = ws_file_create(path, opts && opts->overwrite, &header, sizeof(header), err);
 	if (fd < 0)
 		return -1;
+	if (ws_flight_leave_file(writer)) {
+		ws_fail_errno(err, "cannot write %s", path);
+		close(fd);
+		unlink(path);
+		return -1;
+	}
 	ws_flight_close_segment(writer);
 	holder.flight = change_file(writer, path, fd, &header);
 	writer->durable = opts && opts->durable;

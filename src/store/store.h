@@ -184,7 +184,8 @@ struct ws_flight_state {
 struct ws_flight_state ws_writer_flight_state(const struct ws_writer *writer);
 /*
  * Write what a flight recorder keeps as a report at `path`. The writer goes on in that report as an
- * ordinary one, without a journal. -1 with a message; when the file could not even be made, the
+ * ordinary one, without a journal. In a forked process the other one's writer is not touched, and
+ * may go on. -1 with a message; when the file could not even be made, the
  * writer is what it was.
  */
 int ws_writer_leave_flight(struct ws_writer *writer, const char *path,
@@ -192,6 +193,9 @@ int ws_writer_leave_flight(struct ws_writer *writer, const char *path,
 /* A flight recorder forgets the rows that have been added since the last flush, but for those of
  * tables that last: they were meant for a snapshot that another process makes. */
 void ws_writer_forget_staged(struct ws_writer *writer);
+/* The rows of a table that are not in a block yet, until anything is added. */
+const void *ws_writer_staged_rows(const struct ws_writer *writer, enum ws_table table,
+				  uint32_t *count);
 
 /* Close and delete the report: for a run that never began. Of a writer that adds to a report, drop
  * the additions: the report stays as it was. */

@@ -650,6 +650,13 @@ void ws_writer_flush(struct ws_writer *writer)
 	flush_strings(writer, false);
 }
 
+const void *ws_writer_staged_rows(const struct ws_writer *writer, enum ws_table table,
+				  uint32_t *count)
+{
+	*count = ws_writer_count_staged(writer, table);
+	return writer->base[table];
+}
+
 void ws_writer_forget_staged(struct ws_writer *writer)
 {
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
