@@ -153,10 +153,12 @@ static uint32_t find_call_row(const struct page_writer *writer, const struct ws_
 		       *end = model->calls.rows.col[ws_cuda_api_end];
 
 	for (uint32_t id = 1; id < model->thread_count; id++) {
-		size_t first = model->threads[id].first_call, last = model->threads[id].end_call,
-		       i = first + ws_lower_bound(start + first, last - first, evidence->start);
+		size_t i = model->threads[id].first_call, last = model->threads[id].end_call;
 		uint32_t key[4] = {id};
 
+		if (i == last)
+			continue;
+		i += ws_lower_bound(start + i, last - i, evidence->start);
 		if (i < last && start[i] == evidence->start && end[i] == evidence->end)
 			return ws_find_lane(writer->rows.lanes, WS_LANE_CUDA_API, key);
 	}

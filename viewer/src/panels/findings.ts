@@ -198,8 +198,9 @@ export class Findings implements Panel, Linked {
 
   /** What costs most is there to read at once. */
   private openFirst(report: number, answer: Answer): void {
-    const [first] = answer.findings ?? [];
-    if (first && first.level !== "ok" && !this.touched && !this.open.size)
+    const [first] = answer.findings ?? [],
+      none = ![...this.open].some((key) => key.startsWith(`${report}:`));
+    if (first && first.level !== "ok" && !this.touched && none)
       this.open.add(`${report}:${first.id}`);
   }
 
