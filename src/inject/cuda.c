@@ -320,12 +320,11 @@ static bool is_end_wanted(void)
 static void finish_collection(void)
 {
 	uint64_t until = ws_read_raw_ns() + WORK_MS * UINT64_C(1000000);
-	uint32_t last = ws_cuda_find_unfinished_work(0);
 
-	while (last && is_end_wanted() && ws_read_raw_ns() < until) {
+	ws_cuda_note_work();
+	while (ws_cuda_has_unfinished_work() && is_end_wanted() && ws_read_raw_ns() < until) {
 		futex_wait(&asked, atomic_load(&asked), FIRST_MS);
 		ws_cupti.ActivityFlushAll(0);
-		last = ws_cuda_find_unfinished_work(last);
 	}
 	if (!is_end_wanted())
 		return;

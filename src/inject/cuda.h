@@ -117,9 +117,10 @@ void ws_cuda_request_buffer(uint8_t **buffer, size_t *size, size_t *max_records)
 void ws_cuda_complete_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t size,
 			     size_t valid);
 
-/* The last call, up to `upto` (0: any), whose work has not ended, in buffers that CUPTI still
- * fills: its correlation, 0 when there is none. On the flushing thread. */
-uint32_t ws_cuda_find_unfinished_work(uint32_t upto);
+/* Note what CUPTI has begun to record by now, in buffers that it still fills; and whether work
+ * among it has not ended. On the flushing thread. */
+void ws_cuda_note_work(void);
+bool ws_cuda_has_unfinished_work(void);
 /* ---- cuda_steps.c ---- */
 
 /* Whether the callback of this name is a call that launches. */

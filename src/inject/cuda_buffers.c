@@ -248,6 +248,58 @@ static void replace_texts(struct ws_thread *thread, struct cupti_record *rec, si
 	}
 }
 
+/* ---- from record to record ---- */
+
+/* How long this CUPTI's records of a kind are; 0 for a kind that it does not know. It looks at
+ * kinds only, so that it can be asked with a buffer that has this kind wherever the next may begin.
+ */
+static uint32_t find_record_size(uint32_t kind)
+{
+	static _Atomic uint32_t sizes[CUPTI_KIND_COUNT]; /* 1: not known to it */
+	uint64_t fake[64];
+	void *first = NULL, *second;
+	uint32_t size;
+
+	if (kind >= CUPTI_KIND_COUNT)
+		return 0;
+	size = atomic_load_explicit(&sizes[kind], memory_order_relaxed);
+	if (size)
+		return size & ~1u;
+	for (size_t i = 0; i < WS_COUNT(fake); i++)
+		fake[i] = kind;
+	size = 1;
+	if (!ws_cupti.ActivityGetNextRecord((uint8_t *)fake, sizeof(fake), &first)) {
+		second = first;
+		if (!ws_cupti.ActivityGetNextRecord((uint8_t *)fake, sizeof(fake), &second))
+			size = (uint32_t)((uint8_t *)second - (uint8_t *)first);
+	}
+	atomic_store_explicit(&sizes[kind], size, memory_order_relaxed);
+	return size & ~1u;
+}
+
+/* The record behind `last`, the first when that is NULL; NULL at the end. CUPTI itself stops at the
+ * first that is not finished. */
+static uint8_t *find_next_record(uint8_t *buffer, size_t valid, uint8_t *last)
+{
+	void *next = last;
+	uint8_t *at = buffer;
+	uint32_t marked, size;
+
+	if (ws_likely(!ws_cupti.ActivityGetNextRecord(buffer, valid, &next)))
+		return next;
+	if (last) {
+		size = find_record_size(*(const uint32_t *)last & 0xff);
+		if (!size)
+			return NULL;
+		at = last + size;
+	}
+	if (at + sizeof(marked) > buffer + valid)
+		return NULL;
+	marked = __atomic_load_n((const uint32_t *)at, __ATOMIC_RELAXED);
+	size = marked & 0x7fffff00 ? 0 : find_record_size(marked & 0xff);
+	return size && at + size <= buffer + valid ? at : NULL;
+}
+
 /* ---- buffers that CUPTI still fills ---- */
 
 /* How long this CUPTI's records are, for the recorder, which cannot ask it. */
@@ -270,30 +322,30 @@ static void write_record_size(struct ws_thread *thread, uint32_t kind, size_t si
 
 static void scan_buffer(struct ws_thread *thread, uint32_t i)
 {
-	uint8_t *b = ws_buffer_at(ws_rt->arena, i), *last = NULL;
+	uint8_t *b = ws_buffer_at(ws_rt->arena, i), *last = NULL,
+		*next = scanned[i] ? b + scanned[i] : NULL;
 	uint32_t last_kind = 0;
-	void *next = scanned[i] ? b + scanned[i] : NULL;
 
 	/* CUPTI completes a record's kind and name before its times; of what it has not written the
 	 * kind is 0, which ends this. */
-	while (!ws_cupti.ActivityGetNextRecord(b, WS_BUFFER_SIZE, &next)) {
-		struct cupti_kernel *kernel = next;
+	while ((next = find_next_record(b, WS_BUFFER_SIZE, next))) {
+		struct cupti_kernel *kernel = (void *)next;
 		uint32_t kind = kernel->kind & 0xff;
 		const char *name;
 
-		if ((uint8_t *)next < b + scanned[i] + !!scanned[i] ||
-		    (uint8_t *)next > b + WS_BUFFER_SIZE - sizeof(*kernel) || !kind ||
+		if (next < b + scanned[i] + !!scanned[i] ||
+		    next > b + WS_BUFFER_SIZE - sizeof(*kernel) || !kind ||
 		    kernel->kind & 0x7fffff00)
 			return;
 		if (last)
-			write_record_size(thread, last_kind, (size_t)((uint8_t *)next - last));
+			write_record_size(thread, last_kind, (size_t)(next - last));
 		last = next;
 		last_kind = kind;
 		name = __atomic_load_n(&kernel->name, __ATOMIC_RELAXED);
 		if (kind == CUPTI_KIND_CONCURRENT_KERNEL && name &&
 		    !((uintptr_t)name & WS_CUPTI_HANDLE))
 			name_handle(thread, name);
-		scanned[i] = (uint32_t)((uint8_t *)next - b);
+		scanned[i] = (uint32_t)(next - b);
 	}
 }
 
@@ -317,62 +369,64 @@ void ws_cuda_scan_buffers(void)
 	}
 }
 
-/* Where records of work on the GPU have their ends and the call that launched them. */
-#define WORK(type)                                                                             \
-	{                                                                                      \
-		offsetof(struct cupti_##type, end), offsetof(struct cupti_##type, correlation) \
-	}
-static const struct {
-	uint16_t end, correlation;
-} work_fields[CUPTI_KIND_COUNT] = {
-	[CUPTI_KIND_CONCURRENT_KERNEL] = WORK(kernel), [CUPTI_KIND_MEMCPY] = WORK(memcpy),
-	[CUPTI_KIND_MEMCPY2] = WORK(memcpy_peer),      [CUPTI_KIND_MEMSET] = WORK(memset),
-	[CUPTI_KIND_GRAPH_TRACE] = WORK(graph_trace),
+/* ---- work that has not ended ---- */
+
+/* Where records of work on the GPU have their ends. */
+static const uint16_t work_ends[CUPTI_KIND_COUNT] = {
+	[CUPTI_KIND_CONCURRENT_KERNEL] = offsetof(struct cupti_kernel, end),
+	[CUPTI_KIND_MEMCPY] = offsetof(struct cupti_memcpy, end),
+	[CUPTI_KIND_MEMCPY2] = offsetof(struct cupti_memcpy_peer, end),
+	[CUPTI_KIND_MEMSET] = offsetof(struct cupti_memset, end),
+	[CUPTI_KIND_GRAPH_TRACE] = offsetof(struct cupti_graph_trace, end),
 };
 
-/* The later of two calls; 0 is none. After the last number comes the first. */
-static uint32_t pick_later(uint32_t correlation, uint32_t other)
-{
-	return !other || (int32_t)(correlation - other) > 0 ? correlation : other;
-}
+/* Of each buffer that CUPTI fills, how far it was filled when that was noted. */
+static uint32_t filled[WS_BUFFERS];
 
-static uint32_t find_unfinished(uint32_t i, uint32_t upto)
-{
-	uint8_t *b = ws_buffer_at(ws_rt->arena, i), *last = b;
-	uint32_t latest = 0;
-	void *next = NULL;
-
-	while (!ws_cupti.ActivityGetNextRecord(b, WS_BUFFER_SIZE, &next)) {
-		const uint8_t *record = next;
-		uint32_t marked = *(const uint32_t *)next, kind = marked & 0xff, correlation;
-
-		if (record < last || record > b + WS_BUFFER_SIZE - sizeof(struct cupti_kernel) ||
-		    !kind || kind >= CUPTI_KIND_COUNT || marked & 0x7fffff00)
-			break;
-		last = next;
-		if (!work_fields[kind].end ||
-		    __atomic_load_n((const uint64_t *)(record + work_fields[kind].end),
-				    __ATOMIC_RELAXED))
-			continue;
-		correlation = *(const uint32_t *)(record + work_fields[kind].correlation);
-		if (!upto || pick_later(correlation, upto) == upto)
-			latest = pick_later(correlation, latest);
-	}
-	return latest;
-}
-
-uint32_t ws_cuda_find_unfinished_work(uint32_t upto)
+static bool is_held(uint32_t i)
 {
 	struct ws_arena *arena = ws_rt->arena;
-	uint32_t latest = 0, found;
 
-	for (uint32_t i = 0; i < arena->buffer_count && i < WS_BUFFERS; i++)
-		if (ws_rt_is_buffer_mapped(i) &&
-		    atomic_load_explicit(&arena->buffers[i].owner, memory_order_relaxed) ==
-			    ws_rt->home->chunk.self &&
-		    (found = find_unfinished(i, upto)))
-			latest = pick_later(found, latest);
-	return latest;
+	return ws_rt_is_buffer_mapped(i) &&
+	       atomic_load_explicit(&arena->buffers[i].owner, memory_order_relaxed) ==
+		       ws_rt->home->chunk.self;
+}
+
+static bool is_unfinished(const uint8_t *record)
+{
+	uint32_t marked = __atomic_load_n((const uint32_t *)record, __ATOMIC_RELAXED),
+		 kind = marked & 0xff;
+
+	if (marked & WS_CUPTI_UNFINISHED)
+		return true;
+	return kind < CUPTI_KIND_COUNT && work_ends[kind] &&
+	       !__atomic_load_n((const uint64_t *)(record + work_ends[kind]), __ATOMIC_RELAXED);
+}
+
+void ws_cuda_note_work(void)
+{
+	for (uint32_t i = 0; i < ws_rt->arena->buffer_count && i < WS_BUFFERS; i++) {
+		uint8_t *b = ws_buffer_at(ws_rt->arena, i), *last = NULL, *next = NULL;
+
+		filled[i] = 0;
+		while (is_held(i) && (next = find_next_record(b, WS_BUFFER_SIZE, next)))
+			last = next;
+		if (last)
+			filled[i] = (uint32_t)(last - b) + 1;
+	}
+}
+
+bool ws_cuda_has_unfinished_work(void)
+{
+	for (uint32_t i = 0; i < ws_rt->arena->buffer_count && i < WS_BUFFERS; i++) {
+		uint8_t *b = ws_buffer_at(ws_rt->arena, i), *next = NULL;
+
+		while (filled[i] && is_held(i) &&
+		       (next = find_next_record(b, WS_BUFFER_SIZE, next)) && next < b + filled[i])
+			if (is_unfinished(next))
+				return true;
+	}
+	return false;
 }
 
 void ws_cuda_settle_buffers(uint32_t ms)
@@ -466,13 +520,12 @@ static void walk_buffer(struct ws_thread *thread, uint8_t *buffer, size_t valid)
 			    .done = number >= 0 && number < (int)WS_BUFFERS
 					    ? &ws_rt->arena->buffers[number].done
 					    : NULL};
-	uint8_t *last = NULL;
-	void *next = NULL;
+	uint8_t *last = NULL, *next;
 
 	/* A record's kind may only be touched when the next one has been found from it. */
-	while (!ws_cupti.ActivityGetNextRecord(buffer, valid, &next)) {
+	while ((next = find_next_record(buffer, valid, last))) {
 		if (last)
-			walk_record(&walk, last, (size_t)((uint8_t *)next - last));
+			walk_record(&walk, last, (size_t)(next - last));
 		last = next;
 	}
 	if (last)

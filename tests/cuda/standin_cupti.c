@@ -184,6 +184,7 @@ static void run_later(struct buffer *buffer, struct cupti_kernel *kernel)
 		waiting[i].start = kernel->start;
 		waiting[i].end = kernel->end;
 		kernel->start = kernel->end = 0;
+		kernel->kind |= (uint32_t)CUPTI_KIND_INCOMPLETE;
 		buffer->unfinished = true;
 		return;
 	}
@@ -206,6 +207,7 @@ static void finish_work(void)
 			continue;
 		}
 		kernel->start = waiting[i].start;
+		kernel->kind &= ~(uint32_t)CUPTI_KIND_INCOMPLETE;
 		__atomic_store_n(&kernel->end, waiting[i].end, __ATOMIC_RELEASE);
 		waiting[i].record = NULL;
 	}
@@ -575,8 +577,12 @@ API(cuptiActivityGetNextRecord, uint8_t *buffer, size_t valid, void **r)
 	uint8_t *at =
 		*r ? (uint8_t *)*r + size_of(((struct cupti_record *)*r)->kind & 0xff) : buffer;
 
+	/* As CUPTI does: it stops at a record that is not finished, and goes on from none. */
 	if (at >= buffer + valid || !size_of(((struct cupti_record *)at)->kind & 0xff))
 		return CUPTI_ERR_MAX_LIMIT_REACHED;
+	if ((*r ? ((struct cupti_record *)*r)->kind : 0) & (uint32_t)CUPTI_KIND_INCOMPLETE ||
+	    ((struct cupti_record *)at)->kind & (uint32_t)CUPTI_KIND_INCOMPLETE)
+		return CUPTI_ERR_INVALID_KIND;
 	*r = at;
 	return 0;
 }

@@ -463,8 +463,8 @@ def ranges_of_a_static_runtime():
     program = (os.path.join(A.programs, "ranges"), "100", "200", "300", "150", "100", "70")
     r = record(*program, options=["-c", "cudaProfilerApi", "--capture-range-end=repeat:2"])
     reports = reports_of(r)
-    same("kernels", [len(launched(one)) for one in reports], [200, 150])
-    same("launches", [launches(one) for one in reports], [200, 150])
+    got = [(len(launched(one)), launches(one)) for one in reports]
+    same("kernels and their launches", got, [(200, 200), (150, 150)])
     r = record(
         *program, options=["-t", "none", "-c", "cudaProfilerApi", "--capture-range-end=repeat:3"]
     )
@@ -567,9 +567,9 @@ if A.torch:
         ]
         for by, which, options in once:
             r = windows(by, which, options=options)
-            same("by %s: kernels of the steps" % by, steps_of(r), [per] * 10)
-            same("by %s: kernels" % by, len(launched(r)), 10 * per)
-            same("by %s: launches" % by, launches(r), 10 * per)
+            what = "by %s, %s: " % (by, options[1])
+            same(what + "kernels, launches", (len(launched(r)), launches(r)), (10 * per, 10 * per))
+            same(what + "kernels of the steps", steps_of(r), [per] * 10)
         r = windows("none", "--unmarked", options=["--steps=20-29", *stop])
         print("# " + " ".join(line for line in r.err.splitlines() if "Steps are" in line))
         got = (len(launched(r)), launches(r))
