@@ -60,14 +60,16 @@ static void check_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_
 		say_healthy(analysis, gpu, (double)budget->overlapped / (double)all, findings);
 		return;
 	}
+	/* What makes the copies slow comes first: without it they may well be hidden. */
+	if (ws_findings_have(findings, &ws_rule_pageable_copies) ||
+	    ws_findings_have(findings, &ws_rule_tiny_copies) ||
+	    ws_findings_have(findings, &ws_rule_page_migration))
+		return;
 	if (ws_analysis_share(analysis, exposed) >= 0.5 && gain < exposed / 4) {
 		say_bound(analysis, gpu, findings);
 		return;
 	}
-	if (ws_analysis_share(analysis, gain) < 0.03 ||
-	    ws_findings_have(findings, &ws_rule_pageable_copies) ||
-	    ws_findings_have(findings, &ws_rule_tiny_copies) ||
-	    ws_findings_have(findings, &ws_rule_page_migration))
+	if (ws_analysis_share(analysis, gain) < 0.03)
 		return;
 	gain = ws_estimate_bound(analysis, gain, ws_cost_without_copies, NULL);
 	ws_analysis_put_gpu(analysis, gpu, &name);

@@ -39,7 +39,9 @@ static void check_faults(const struct ws_analysis *analysis, struct ws_findings 
 	struct ws_text place = {0};
 
 	if (!sum || ws_analysis_share(analysis, sum) < LEAST_SHARE ||
-	    analysis->rated < SHORT_RUN_NS)
+	    analysis->rated < SHORT_RUN_NS ||
+	    ws_findings_have(findings, &ws_rule_pageable_copies) || /* the driver's, then */
+	    ws_findings_have(findings, &ws_rule_page_migration))
 		return;
 	code = row->place;
 	code.leaf = code.function;
