@@ -224,6 +224,19 @@ static int count_entries(const char *where, const char *part)
 	return n;
 }
 
+/* Until something of the collection that runs has been read: on a busy machine the target may not
+ * have had a core so far. */
+static void await_events(struct running *running)
+{
+	struct ws_control_status status = {.events = 0};
+
+	for (int i = 0; status.events < 100 && i < 60000; i++) {
+		usleep(1000);
+		ws_mailbox_status(running->options.mailbox, &status);
+	}
+	assert_true(status.events >= 100);
+}
+
 /* ---- tests ---- */
 
 static void fifty_collections(void **state)
@@ -278,7 +291,7 @@ static void refused_and_discarded(void **state)
 	assert_string_equal(reply.report, "");
 	assert_int_equal(count_entries(folder, "first"), 0);
 	send_well(&running, WS_CONTROL_START, first);
-	usleep(20000);
+	await_events(&running);
 	ws_mailbox_status(running.options.mailbox, &status);
 	assert_int_equal(status.state, WS_MACHINE_COLLECTING);
 	assert_non_null(strstr(status.report, "first.wsrep"));
@@ -287,7 +300,7 @@ static void refused_and_discarded(void **state)
 	unlink(reply.report);
 	/* The target ends in a collection. */
 	reply = send_well(&running, WS_CONTROL_START, second);
-	usleep(5000);
+	await_events(&running);
 	end_session(&running, 2);
 	assert_true(check_ranges(reply.report) > 0);
 	unlink(reply.report);
