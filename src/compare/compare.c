@@ -161,6 +161,7 @@ int ws_comparison_add(struct ws_comparison *comparison, size_t side, const struc
 		return -1;
 	ws_grow(comparison->runs, comparison->run_cap, comparison->run_count + 1);
 	ws_grow(comparison->items, comparison->items_cap, comparison->run_count + 1);
+	comparison->in_slices |= ws_is_cut_in_slices(analysis->model);
 	facts = &comparison->runs[comparison->run_count];
 	*facts = (struct ws_run_facts){.path = ws_strdup(path),
 				       .steps = analysis->steps,
@@ -292,19 +293,21 @@ static double sum_counts(const struct ws_series *series)
 	return sum;
 }
 
-/* Without steps the parts of two runs have no common bounds: an event is now in one, now in the
- * next. So their mean times are compared, and how often things happened as a whole, by Poisson. */
+/* Slices of two runs have no common bounds: an event is now in one, now in the next. So their mean
+ * times are compared, and how often things happened as a whole, by Poisson. */
 static void add_count_change(const struct ws_runs *base, const struct ws_runs *fresh,
 			     struct ws_estimate *estimate)
 {
-	double from = sum_counts(base->series[0]), to = sum_counts(fresh->series[0]);
+	double from = ws_measure_series(base->series[0], WS_MEASURE_COUNT),
+	       to = ws_measure_series(fresh->series[0], WS_MEASURE_COUNT), error;
 
 	if (from <= 0 || to <= 0 || from == to)
 		return;
+	error = sqrt(1 / sum_counts(base->series[0]) + 1 / sum_counts(fresh->series[0]));
 	estimate->total.value += log(to / from);
 	estimate->typical.value += log(to / from);
-	estimate->total.sigma = hypot(estimate->total.sigma, sqrt(1 / from + 1 / to));
-	estimate->typical.sigma = hypot(estimate->typical.sigma, sqrt(1 / from + 1 / to));
+	estimate->total.sigma = hypot(estimate->total.sigma, error);
+	estimate->typical.sigma = hypot(estimate->typical.sigma, error);
 }
 
 /* Takes out of a series what all of its kind have in common with the machine. */
@@ -342,7 +345,7 @@ static void estimate_measure(const struct ws_comparison *comparison, const struc
 		adjusted = adjust_series(comparison, change->kind, series[1]);
 		series[1] = &adjusted;
 	}
-	if (!comparison->has_steps && !is_step(change->kind) && is_one_to_one(comparison) &&
+	if (comparison->in_slices && !is_step(change->kind) && is_one_to_one(comparison) &&
 	    measure == WS_MEASURE_TIME)
 		basis = WS_MEASURE_MEAN;
 	ws_estimate_change(&base, &fresh, basis, &floor, &measured->estimate);

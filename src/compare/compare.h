@@ -65,6 +65,7 @@ struct ws_comparison {
 	size_t run_count, run_cap, items_cap;
 	size_t counts[WS_SIDES];
 	bool has_steps;
+	bool in_slices; /* parts of runs are slices of time, see ws_is_cut_in_slices */
 	struct ws_matches matches;
 	struct ws_change step;	   /* the time of a step, or of the run */
 	struct ws_change own;	   /* the same without waits for a core on the critical path */

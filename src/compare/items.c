@@ -109,7 +109,7 @@ static size_t find_unit(const struct collector *collector, uint64_t at, bool on_
 	uint64_t span = ws_max(model->to - model->from, (uint64_t)1);
 	size_t step;
 
-	if (model->step_source == WS_STEPS_NONE)
+	if (ws_is_cut_in_slices(model))
 		return (size_t)((unsigned __int128)(at - model->from) * WS_UNITS / span);
 	if (on_gpu)
 		step = find_undone_step(collector, at);
@@ -118,18 +118,42 @@ static size_t find_unit(const struct collector *collector, uint64_t at, bool on_
 	return step * WS_UNITS / ws_model_count_steps(model);
 }
 
+bool ws_is_cut_in_slices(const struct ws_model *model)
+{
+	enum { LEAST_STEPS = 8 };
+
+	return model->step_source == WS_STEPS_NONE || ws_model_count_steps(model) < LEAST_STEPS;
+}
+
 /* How many steps each part has: none where there are fewer steps than parts. */
 static void measure_units(const struct ws_model *model, struct ws_series *nothing)
 {
 	size_t steps = ws_model_count_steps(model);
+	bool slices = ws_is_cut_in_slices(model);
 
-	for (size_t i = 0; i < steps && model->step_source != WS_STEPS_NONE; i++)
+	for (size_t i = 0; i < steps && !slices; i++)
 		nothing->length[i * WS_UNITS / steps]++;
-	for (size_t i = 0; i < WS_UNITS && model->step_source == WS_STEPS_NONE; i++)
-		nothing->length[i] = 1.0 / WS_UNITS;
+	for (size_t i = 0; i < WS_UNITS && slices; i++)
+		nothing->length[i] = (double)steps / WS_UNITS;
 }
 
 /* ---- items ---- */
+
+/* Of a run that is not cut at steps: the instances of an item, as long as there are not too many.
+ */
+struct ws_instances {
+	struct ws_keyed_value *list; /* start, ns */
+	size_t count, cap;
+};
+enum { MOST_INSTANCES = 4096 };
+
+/* Samples and waits come in bursts that say nothing of how often things happen: those stay in
+ * slices of time. */
+static bool has_instances(const struct collector *collector, enum ws_item_kind kind)
+{
+	return ws_is_cut_in_slices(collector->model) && kind != WS_ITEM_STEP &&
+	       kind != WS_ITEM_OWN && kind != WS_ITEM_CALL && kind != WS_ITEM_FUNCTION;
+}
 
 static struct ws_item *add_item(struct collector *collector, enum ws_item_kind kind,
 				const char *name, size_t length)
@@ -141,6 +165,8 @@ static struct ws_item *add_item(struct collector *collector, enum ws_item_kind k
 	item->name = ws_strndup(name, length);
 	item->length = strlen(item->name);
 	item->series = items->nothing;
+	if (has_instances(collector, kind))
+		item->instances = ws_calloc(1, sizeof(*item->instances));
 	ws_grow(items->items, items->cap, items->count + 1);
 	items->items[items->count++] = item;
 	return item;
@@ -159,6 +185,50 @@ static struct ws_item *find_or_add_item(struct collector *collector, enum ws_ite
 	return add_item(collector, kind, name, length);
 }
 
+/* ---- instances ---- */
+
+static void free_instances(struct ws_item *item)
+{
+	free(item->instances->list);
+	free(item->instances);
+	item->instances = NULL;
+}
+
+static void note_instance(struct ws_item *item, uint64_t start, uint64_t ns)
+{
+	struct ws_instances *instances = item->instances;
+
+	if (!instances)
+		return;
+	if (instances->count == MOST_INSTANCES) {
+		free_instances(item);
+		return;
+	}
+	ws_grow(instances->list, instances->cap, instances->count + 1);
+	instances->list[instances->count++] = (struct ws_keyed_value){start, ns};
+}
+
+/* Puts the instances into parts by their order: the k-th of one run is mostly the same piece of
+ * work as the k-th of another. */
+static void spread_instances(struct ws_item *item)
+{
+	struct ws_instances *instances = item->instances;
+
+	if (!instances)
+		return;
+	if (instances->count) {
+		instances->list = ws_sort_by_key(instances->list, instances->count);
+		memset(item->series.time, 0, sizeof(item->series.time));
+		memset(item->series.count, 0, sizeof(item->series.count));
+	}
+	for (size_t i = 0; i < instances->count; i++) {
+		item->series.time[i * WS_UNITS / instances->count] +=
+			(double)instances->list[i].value;
+		item->series.count[i * WS_UNITS / instances->count]++;
+	}
+	free_instances(item);
+}
+
 static bool is_on_gpu(enum ws_item_kind kind)
 {
 	return kind == WS_ITEM_KERNEL || kind == WS_ITEM_COPY;
@@ -169,6 +239,7 @@ static void add_event(const struct collector *collector, struct ws_item *item, u
 {
 	size_t unit = find_unit(collector, start, is_on_gpu(item->kind));
 
+	note_instance(item, start, ns);
 	item->series.time[unit] += (double)ns;
 	item->series.count[unit]++;
 }
@@ -434,9 +505,11 @@ static void collect_steps(struct collector *collector)
 		}
 		return;
 	}
+	memset(item->series.length, 0, sizeof(item->series.length));
 	for (size_t i = 0; i < count; i++) {
 		item->series.time[i * WS_UNITS / count] += (double)(collector->done[i] - from);
 		item->series.count[i * WS_UNITS / count]++;
+		item->series.length[i * WS_UNITS / count]++;
 		from = collector->done[i];
 	}
 }
@@ -532,6 +605,8 @@ void ws_items_collect(const struct ws_analysis *analysis, struct ws_items *items
 	for (size_t i = 0; i < WS_COUNT(unnamed_work); i++)
 		collect_unnamed_work(&collector, i);
 	collect_functions(&collector);
+	for (size_t i = 0; i < items->count; i++)
+		spread_instances(items->items[i]);
 	if (step_form && *step_form)
 		drop_step_ranges(step_form, items);
 	free(step_form);

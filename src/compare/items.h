@@ -50,6 +50,7 @@ struct ws_item {
 	char *name;
 	size_t length;
 	struct ws_series series;
+	struct ws_instances *instances; /* while they are collected, see items.c */
 };
 
 struct ws_items {
@@ -58,6 +59,9 @@ struct ws_items {
 	struct ws_series nothing; /* of what did not happen: only lengths */
 };
 
+/* Whether a run has too few steps, or none, to be cut at them: its parts are then slices of time.
+ */
+bool ws_is_cut_in_slices(const struct ws_model *model);
 /* Read what happened in the window of an analysis. Blocks that cannot be read are passed over. Free
  * with ws_items_free. */
 void ws_items_collect(const struct ws_analysis *analysis, struct ws_items *items);

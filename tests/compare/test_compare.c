@@ -163,6 +163,22 @@ static void test_running_ahead(void **state)
 	ws_comparison_free(&comparison);
 }
 
+/* With few steps instances are held against each other in their order. */
+static void test_few_steps(void **state)
+{
+	struct ws_comparison comparison;
+
+	(void)state;
+	compare_made(&comparison, &(struct made_run){.seed = 17, .steps = 5},
+		     &(struct made_run){.seed = 18, .steps = 5, .kernel = 10, .slower = 0.1});
+	assert_true(comparison.in_slices);
+	assert_int_equal(find_change(&comparison, WS_ITEM_KERNEL, "kernel_k")->verdict,
+			 WS_CHANGE_SLOWER);
+	assert_int_equal(comparison.changed, 1);
+	check_explanations(&comparison);
+	ws_comparison_free(&comparison);
+}
+
 static void test_new_and_gone(void **state)
 {
 	struct ws_comparison comparison;
@@ -323,15 +339,11 @@ static void test_bad_conditions(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_same_code),
-		cmocka_unit_test(test_planted_slowdown),
-		cmocka_unit_test(test_everything_slower),
-		cmocka_unit_test(test_running_ahead),
-		cmocka_unit_test(test_new_and_gone),
-		cmocka_unit_test(test_renamed),
-		cmocka_unit_test(test_counts),
-		cmocka_unit_test(test_several_runs),
-		cmocka_unit_test(test_conditions),
+		cmocka_unit_test(test_same_code),	  cmocka_unit_test(test_planted_slowdown),
+		cmocka_unit_test(test_everything_slower), cmocka_unit_test(test_running_ahead),
+		cmocka_unit_test(test_few_steps),	  cmocka_unit_test(test_new_and_gone),
+		cmocka_unit_test(test_renamed),		  cmocka_unit_test(test_counts),
+		cmocka_unit_test(test_several_runs),	  cmocka_unit_test(test_conditions),
 		cmocka_unit_test(test_bad_conditions),
 	};
 
