@@ -400,8 +400,10 @@ static int run_rank(struct rank *rank)
 	error = ws_launch_go(&rank->launch);
 	status = follow_program(rank->launch.pid);
 	if (error) {
-		ws_say("cannot run %s: %s", rank->opts->argv[0], strerror(error));
-		status = error == ENOENT || error == ENOTDIR ? 127 : 126;
+		const char *name = rank->opts->argv[0];
+		const char *why = ws_launch_explain(name, rank->env, &status, error);
+
+		ws_say("cannot run %s: %s", *name ? name : "''", why);
 	}
 	leave(rank);
 	return status;

@@ -265,3 +265,35 @@ char *ws_launch_find(const char *name, char **envp)
 			return NULL;
 	}
 }
+
+/* What exec means by its error, where that is not plain; `file` is what was tried, NULL when
+ * nothing of the name was found. */
+static const char *explain_exec_failure(const char *name, const char *file, int error)
+{
+	struct stat st;
+
+	if (!*name)
+		return "it has no name";
+	if (file && error == EACCES && !stat(file, &st) && S_ISDIR(st.st_mode))
+		return "it is a directory";
+	if (file && error == ENOENT && !stat(file, &st))
+		return "it is there, but not the interpreter or loader that it names";
+	return strerror(error);
+}
+
+const char *ws_launch_explain(const char *name, char **envp, int *status, int error)
+{
+	char *file = ws_launch_find(name, envp);
+	const char *why;
+
+	/* exec answers EACCES when some folder of PATH may not be searched; if no other has the
+	 * program, it was not found. */
+	if (error == EACCES && !file)
+		error = ENOENT;
+	why = explain_exec_failure(name, file, error);
+	free(file);
+	*status = 126;
+	if (error == ENOENT || error == ENOTDIR)
+		*status = 127;
+	return why;
+}

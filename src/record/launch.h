@@ -39,6 +39,9 @@ bool ws_launch_can_read_hooks(const struct ws_record_opts *options, const char *
 /* Whether this value of CUDA_INJECTION64_PATH is another tool's; if so, it stays. */
 bool ws_launch_foreign_cuda(const char *value);
 void ws_launch_environment_free(char **env);
+/* Why `name` could not be executed, from the errno of that, in words that are good until the next
+ * call; *status gets the exit status to use. */
+const char *ws_launch_explain(const char *name, char **envp, int *status, int error);
 /* The file that `name` would run, searched in PATH of `envp`; NULL when there is none. Owned by the
  * caller. */
 char *ws_launch_find(const char *name, char **envp);

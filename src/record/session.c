@@ -431,32 +431,11 @@ static int begin_session(struct ws_session *session, struct ws_err *err_e)
 	return 0;
 }
 
-/* What exec means by its error, where that is not plain; `file` is what was tried, NULL when
- * nothing of the name was found. */
-static const char *explain_exec_failure(const char *name, const char *file, int error)
-{
-	struct stat st;
-
-	if (!*name)
-		return "it has no name";
-	if (file && error == EACCES && !stat(file, &st) && S_ISDIR(st.st_mode))
-		return "it is a directory";
-	if (file && error == ENOENT && !stat(file, &st))
-		return "it is there, but not the interpreter or loader that it names";
-	return strerror(error);
-}
-
 static int report_exec_failure(struct ws_session *session, int error, struct ws_err *err)
 {
-	char *file = ws_launch_find(session->options->argv[0], session->env);
-	const char *why;
+	const char *why = ws_launch_explain(session->options->argv[0], session->env,
+					    &session->result->status, error);
 
-	/* exec answers EACCES when some folder of PATH may not be searched; if no other has the
-	 * program, it was not found. */
-	if (error == EACCES && !file)
-		error = ENOENT;
-	why = explain_exec_failure(session->options->argv[0], file, error);
-	free(file);
 	waitpid(session->launch.pid, NULL, 0);
 	ws_drain_finish(session->drain);
 	ws_python_free(session->python);
@@ -464,7 +443,6 @@ static int report_exec_failure(struct ws_session *session, int error, struct ws_
 	ws_writer_discard(session->main->writer);
 	ws_session_settle_old_report(session, session->main->path);
 	ws_sink_free(session->main);
-	session->result->status = error == ENOENT || error == ENOTDIR ? 127 : 126;
 	return ws_fail(err, "cannot run %s: %s",
 		       *session->options->argv[0] ? session->options->argv[0] : "''", why);
 }
