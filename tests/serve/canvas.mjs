@@ -536,10 +536,11 @@ for (const [name, options] of [
             ]),
           )
           .then((violations) => equal(violations, [], what));
+      await t.page.locator("[data-tab=findings]").click();
       await until("findings", async () => (await t.page.locator(".bottom .finding").count()) > 1);
       const closed = t.page.locator(".findings .opens[aria-expanded=false]");
       while (await closed.count()) await closed.first().click();
-      await check("at first");
+      await check("findings");
       await t.page.locator("[data-tab=statistics]").click();
       await until("statistics", async () => (await t.page.locator(".bottom tbody tr").count()) > 2);
       await check("statistics");
