@@ -18,20 +18,27 @@ static bool may_be_open(enum ws_table table)
 	       ws_tables[table].columns[track].type == WS_T_THREAD;
 }
 
-void ws_open_rows_take(struct ws_open_rows *open, struct ws_writer *writer)
+static void take_rows(struct ws_open_rows *open, enum ws_table table, uint64_t latest)
+{
+	size_t size = ws_tables[table].row_size;
+	uint32_t n;
+	const char *rows = ws_writer_staged_rows(open->writer, table, &n);
+
+	if (!n)
+		return;
+	open->rows[table] = ws_malloc(n * size);
+	for (uint32_t i = 0; i < n; i++)
+		if (ws_row_get(table, rows + i * size, (uint32_t)ws_table_start(table)) <= latest)
+			memcpy(open->rows[table] + open->count[table]++ * size, rows + i * size,
+			       size);
+}
+
+void ws_open_rows_take(struct ws_open_rows *open, struct ws_writer *writer, uint64_t latest)
 {
 	*open = (struct ws_open_rows){.writer = writer};
-	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++) {
-		const void *rows = ws_writer_staged_rows(writer, (enum ws_table)t, &open->count[t]);
-		size_t size = (size_t)open->count[t] * ws_tables[t].row_size;
-
-		if (!may_be_open((enum ws_table)t))
-			open->count[t] = 0;
-		if (!open->count[t])
-			continue;
-		open->rows[t] = ws_malloc(size);
-		memcpy(open->rows[t], rows, size);
-	}
+	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
+		if (may_be_open((enum ws_table)t))
+			take_rows(open, (enum ws_table)t, latest);
 	ws_writer_forget_staged(writer);
 }
 

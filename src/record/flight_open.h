@@ -15,9 +15,9 @@ struct ws_open_rows {
 	uint32_t count[WS_TABLE_COUNT];
 };
 
-/* Take the rows that the writer has staged, which are all of open ranges and calls; its stages are
- * empty then. */
-void ws_open_rows_take(struct ws_open_rows *open, struct ws_writer *writer);
+/* Take the rows that the writer has staged, which are all of open ranges and calls, but for those
+ * that began after `latest`, whose names may not have been read; its stages are empty then. */
+void ws_open_rows_take(struct ws_open_rows *open, struct ws_writer *writer, uint64_t latest);
 /* What the writer has staged since has ended: drop the open rows of the same. */
 void ws_open_rows_close(struct ws_open_rows *open);
 /* Give the writer what is left, and free it. */

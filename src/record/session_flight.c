@@ -240,7 +240,8 @@ static void stage_open_rows(struct ws_session *session)
 		ws_writer_flush(sink->writer);
 	ws_drain_open_events(session->drain);
 	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
-		ws_open_rows_take(&open[n++], sink->writer);
+		ws_open_rows_take(&open[n++], sink->writer,
+				  ws_or(session->flight.asked_at, ws_read_raw_ns()));
 	ws_drain_go_on(session->drain);
 	ws_drain_round(session->drain);
 	for (size_t i = 0; i < n; i++) {

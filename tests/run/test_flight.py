@@ -13,7 +13,7 @@ import time
 
 from harness import Failed, shell_status, test, wait_until
 from rows import NO_TIME, Rows
-from test_sessions import Sessions
+from test_sessions import Sessions, marks_of
 
 LONG = "10m"  # nothing is dropped
 
@@ -124,6 +124,34 @@ def snapshots_hold_all_up_to_then(t):
         t.eq(report.processes(), ["told"], "processes")
         t.eq(report.one("SELECT count(*) FROM ANALYSIS_DETAILS"), 1, "collections")
     t.eq(t.load(t.path("f.3.death")).range_count("inner"), 1, "a range that was open before")
+
+
+@test("flight")
+def snapshots_of_a_program_that_goes_on(t):
+    s = Sessions(t)
+    p = s.launch_marks("--flight-recorder=" + LONG, threads=3)
+    names = ["s%d" % n for n in range(4)]
+    for name in names:
+        s.tool("snapshot", "-o", name)
+    p.stdin.close()
+    p.stdin = None
+    p.communicate(timeout=60)
+    t.eq(shell_status(p.returncode), 7, "status")
+    before = {}
+    for name in [*names, "flight.1.death"]:
+        marks = marks_of(t, t.path(name))
+        for thread, numbers in marks.items():
+            t.eq(numbers, up_to(len(numbers)), "marks of thread %d in %s" % (thread, name))
+        for thread, count in before.items():
+            t.ge(len(marks.get(thread, [])), count, "marks since the snapshot before")
+        before = {thread: len(numbers) for thread, numbers in marks.items()}
+    for name in names[:2]:
+        t.verify(t.path(name))
+        rows = Rows(t.path(name))
+        ranges = [row for row in rows.table("nvtx") if row["type"] == 59]
+        t.eq([r for r in ranges if not rows.strings[r["text"]]], [], "ranges without a name")
+        keys = [(r["thread"], r["start"], r["text"]) for r in ranges]
+        t.eq(len(set(keys)), len(keys), "ranges, each once, in " + name)
 
 
 @test("flight")
