@@ -10,6 +10,7 @@
 #include "analyze/graph_build.h"
 #include "analyze/path.h"
 #include "base/choose.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/sort.h"
 
@@ -467,24 +468,30 @@ static uint32_t find_end_node(const struct ws_graph_build *build)
 static void find_partners(struct ws_graph_build *build)
 {
 	const struct ws_model *model = build->model;
+	struct ws_map first = {0}, counts = {0}; /* by process: a thread, and how many there are */
 
 	build->partners = ws_calloc(model->thread_count, sizeof(*build->partners));
 	for (uint32_t id = 1; !model->has_scheduling && id < model->thread_count; id++) {
-		uint32_t other = 0, others = 0;
+		uint32_t process = ws_find_thread(model->who, id)->process, other;
+		uint64_t count;
 
 		if (model->threads[id].end_call == model->threads[id].first_call)
 			continue;
-		for (uint32_t i = 1; i < model->thread_count && others < 2; i++) {
-			if (i == id || model->threads[i].end_call == model->threads[i].first_call ||
-			    ws_find_thread(model->who, i)->process !=
-				    ws_find_thread(model->who, id)->process)
-				continue;
-			other = i;
-			others++;
-		}
-		if (others == 1)
+		count = ws_map_get(&counts, process, NULL) + 1;
+		ws_map_set(&counts, process, count);
+		other = (uint32_t)ws_map_get(&first, process, NULL);
+		if (count == 1) {
+			ws_map_set(&first, process, id);
+		} else if (count == 2) {
 			build->partners[id] = other;
+			build->partners[other] = id;
+		} else if (count == 3) {
+			build->partners[build->partners[other]] = 0;
+			build->partners[other] = 0;
+		}
 	}
+	ws_map_free(&first);
+	ws_map_free(&counts);
 }
 
 void ws_graph_build(const struct ws_model *model, struct ws_graph *graph)

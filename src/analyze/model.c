@@ -409,6 +409,38 @@ static bool runs_python(const struct ws_model *model)
 	return !strncmp(name, "python", 6) || !strncmp(name, "pt_main", 7);
 }
 
+static void index_threads(struct ws_model *model)
+{
+	for (uint32_t id = model->thread_count; id-- > 1;) {
+		const struct ws_thread_info *info = ws_find_thread(model->who, id);
+
+		if (info->tid)
+			ws_map_set(&model->by_tid, (uint64_t)info->process << 32 | info->tid, id);
+	}
+}
+
+static int compare_thread_ends(const void *first, const void *second)
+{
+	const struct ws_thread_end *left = first, *right = second;
+
+	if (left->at != right->at)
+		return ws_compare(left->at, right->at);
+	return ws_compare(left->thread, right->thread);
+}
+
+static void order_ends_of_threads(struct ws_model *model)
+{
+	model->ended = ws_malloc(model->thread_count * sizeof(*model->ended));
+	for (uint32_t id = 1; id < model->thread_count; id++) {
+		const struct ws_model_thread *thread = &model->threads[id];
+
+		if (thread->count)
+			model->ended[model->ended_count++] =
+				(struct ws_thread_end){thread->states[thread->count - 1].end, id};
+	}
+	qsort(model->ended, model->ended_count, sizeof(*model->ended), compare_thread_ends);
+}
+
 /* ---- the interface ---- */
 
 struct ws_model *ws_model_open(const struct ws_report *report,
@@ -422,6 +454,7 @@ struct ws_model *ws_model_open(const struct ws_report *report,
 	model->who = ws_who_open(report);
 	model->thread_count = ws_min(ws_highest_thread_id(model->who), (uint32_t)MOST_THREADS) + 1;
 	model->threads = ws_calloc(model->thread_count, sizeof(*model->threads));
+	index_threads(model);
 	model->stacks = ws_stacks_open(report, &model->damaged);
 	if (read_gpus(model, err) || ws_model_check_cancelled(model, err) ||
 	    read_samples(model, err) || ws_model_check_cancelled(model, err) ||
@@ -431,6 +464,7 @@ struct ws_model *ws_model_open(const struct ws_report *report,
 		return NULL;
 	}
 	read_states(model);
+	order_ends_of_threads(model);
 	choose_window(model, options);
 	sum_running(model);
 	model->python = runs_python(model);
@@ -456,6 +490,8 @@ void ws_model_close(struct ws_model *model)
 		free(model->gpus[i].previous);
 	}
 	free(model->gpus);
+	ws_map_free(&model->by_tid);
+	free(model->ended);
 	ws_steps_free(&model->steps);
 	ws_rows_free(&model->samples);
 	ws_scopes_free(&model->scopes);
@@ -512,6 +548,13 @@ uint32_t ws_model_find_call(const struct ws_model *model, uint32_t id, uint64_t 
 		if (end[low - 1] >= at)
 			return (uint32_t)(low - 1);
 	return WS_NO_CALL;
+}
+
+uint32_t ws_model_find_thread(const struct ws_model *model, uint32_t near, uint32_t tid)
+{
+	uint64_t process = ws_find_thread(model->who, near)->process;
+
+	return (uint32_t)ws_map_get(&model->by_tid, process << 32 | tid, NULL);
 }
 
 size_t ws_model_find_op_after(const struct ws_work_gpu *gpu, uint64_t at)

@@ -11,6 +11,7 @@
 #define WS_ANALYZE_MODEL_H
 
 #include "analyze/scopes.h"
+#include "base/map.h"
 #include "query/correlate.h"
 #include "query/stacks.h"
 #include "query/states.h"
@@ -56,6 +57,12 @@ struct ws_model {
 	struct ws_scopes scopes; /* loaded only where threads were not sampled */
 	struct ws_model_thread *threads;
 	uint32_t thread_count; /* ids from 0 to this one less 1 */
+	struct ws_thread_end { /* threads that did anything, by when they did it last */
+		uint64_t at;
+		uint32_t thread;
+	} * ended;
+	size_t ended_count;
+	struct ws_map by_tid;  /* process << 32 | the system's number: id of the thread */
 	struct ws_steps steps; /* of `process` only, those that warm up included */
 	size_t first_step;     /* the first that counts */
 	enum ws_step_source step_source;
@@ -90,6 +97,8 @@ const struct ws_model_state *ws_model_find_state(const struct ws_model *model, u
 /* The call of CUDA that a thread was in just before a moment: its row in `calls`, the innermost, or
  * WS_NO_CALL. */
 uint32_t ws_model_find_call(const struct ws_model *model, uint32_t thread, uint64_t at);
+/* The thread with this number of the system in the process of thread `near`; 0 for none. */
+uint32_t ws_model_find_thread(const struct ws_model *model, uint32_t near, uint32_t tid);
 /* The first piece of work that begins after `at`: its number, or gpu->count. */
 size_t ws_model_find_op_after(const struct ws_work_gpu *gpu, uint64_t at);
 /* Whether nobody waits for the analysis any more: 0, or -1 with a message. */

@@ -17,6 +17,7 @@
 
 #include "base/choose.h"
 #include "base/mem.h"
+#include "base/sort.h"
 
 enum { MOST_JUMPS = 16, MOST_ORIGINS = 8, BLOCKED_LAUNCH_NS = 100000 };
 enum { MOST_BLIND = 100000, MOST_OTHERS = 256, LOOK_PIECES = 65536 };
@@ -138,43 +139,22 @@ static bool has_run_before(const struct ws_model *model, uint32_t thread, uint64
 	return state && state->end + 1000000 >= at;
 }
 
-/* The thread with this number of the system in the process of another; 0 for none. */
-static uint32_t find_thread_by_tid(const struct ws_model *model, uint32_t near, uint32_t tid)
-{
-	uint32_t process = ws_find_thread(model->who, near)->process;
-
-	for (uint32_t id = 1; tid && id < model->thread_count; id++) {
-		const struct ws_thread_info *info = ws_find_thread(model->who, id);
-
-		if (info->tid == tid && info->process == process)
-			return id;
-	}
-	return 0;
-}
-
 /* The thread that ended last at or shortly before `at`: of the same process for a join, of another
  * for a wait for a child. 0 for none. */
 static uint32_t find_ended_thread(const struct ws_model *model, uint32_t waiting, uint64_t at,
 				  bool child)
 {
 	const uint64_t slack = 1000000;
-	uint32_t process = ws_find_thread(model->who, waiting)->process, found = 0;
-	uint64_t latest = at - ws_min(at, slack);
+	uint32_t process = ws_find_thread(model->who, waiting)->process;
+	size_t i = ws_bisect(model->ended_count, k, model->ended[k].at <= at + slack);
 
-	for (uint32_t id = 1; id < model->thread_count; id++) {
-		const struct ws_model_thread *thread = &model->threads[id];
-		uint64_t end;
+	while (i-- > 0 && model->ended[i].at + slack >= at) {
+		uint32_t id = model->ended[i].thread;
 
-		if (!thread->count || id == waiting ||
-		    (ws_find_thread(model->who, id)->process != process) != child)
-			continue;
-		end = thread->states[thread->count - 1].end;
-		if (end >= latest && end <= at + slack) {
-			latest = end;
-			found = id;
-		}
+		if (id != waiting && (ws_find_thread(model->who, id)->process != process) == child)
+			return id;
 	}
-	return found;
+	return 0;
 }
 
 uint32_t ws_path_find_waker(const struct ws_model *model, uint32_t thread,
@@ -183,7 +163,7 @@ uint32_t ws_path_find_waker(const struct ws_model *model, uint32_t thread,
 	uint32_t waker = state->waker;
 
 	if (!waker && (state->wait == WS_WAIT_LOCK || state->wait == WS_WAIT_GIL))
-		waker = find_thread_by_tid(model, thread, state->holder);
+		waker = ws_model_find_thread(model, thread, state->holder);
 	else if (!waker && (state->wait == WS_WAIT_JOIN || state->wait == WS_WAIT_CHILD))
 		waker = find_ended_thread(model, thread, at, state->wait == WS_WAIT_CHILD);
 	if (waker == thread || !has_run_before(model, waker, at))
@@ -227,13 +207,11 @@ static bool leave_for_gpu(struct walk *walk, const struct ws_model_state *state,
 
 static uint32_t find_main_thread(const struct ws_model *model, uint32_t process)
 {
-	for (uint32_t id = 1; process && id < model->thread_count; id++) {
-		const struct ws_thread_info *info = ws_find_thread(model->who, id);
-
-		if (info->process == process && info->tid == info->pid)
-			return id;
-	}
-	return 0;
+	if (!process)
+		return 0;
+	return (uint32_t)ws_map_get(
+		&model->by_tid, (uint64_t)process << 32 | ws_find_process(model->who, process)->pid,
+		NULL);
 }
 
 uint32_t ws_path_find_starter(const struct ws_model *model, uint32_t thread, uint64_t at)

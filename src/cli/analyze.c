@@ -53,7 +53,7 @@ static const struct ws_opt opts[] = {
 	 "less: 'kernel gemm*0.5', 'launches*0', 'wait gpu*0', 'call cudaMalloc*0', 'range "
 	 "loss*0.5', 'phase data*0', 'code decode*0', 'copies*0.3', 'gpu*0.5', 'cpu*0.8'. ' + ' "
 	 "joins changes that "
-	 "hold at once; may be given several times.",
+	 "hold at once.",
 	 NULL},
 	{"checklist", 0, WS_OPT_BOOL, AT(checklist), NULL, NULL,
 	 "Answer also the five points of a program that uses its GPUs well, and the eight "
