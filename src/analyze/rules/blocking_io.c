@@ -101,6 +101,16 @@ static void add_to_groups(const struct ws_analysis *analysis, const struct ws_br
 	groups[k].waits += row->pieces;
 }
 
+/* Waits of threads and processes for each other, of which handovers has spoken. */
+static bool is_handover(const struct ws_analysis *analysis, const struct ws_findings *findings,
+			const struct ws_breakdown_row *row)
+{
+	const char *path = ws_report_string(analysis->model->report, row->path, NULL);
+
+	return ws_findings_have(findings, &ws_rule_handovers) &&
+	       (!strncmp(path, "pipe:", 5) || !strncmp(path, "socket:", 7));
+}
+
 static void check_io(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	struct io_group groups[MOST_GROUPS];
@@ -110,6 +120,7 @@ static void check_io(const struct ws_analysis *analysis, struct ws_findings *fin
 		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
 
 		if ((row->cause == WS_CAUSE_IO || row->cause == WS_CAUSE_POLL) &&
+		    !is_handover(analysis, findings, row) &&
 		    ws_is_explained(analysis->model,
 				    ws_find_thread(analysis->model->who, row->thread)->process))
 			add_to_groups(analysis, row, groups, &count);

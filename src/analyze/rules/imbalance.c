@@ -98,7 +98,8 @@ static void check_crew(const struct ws_analysis *analysis, struct ws_findings *f
 	uint64_t gain;
 
 	if (!parallel->lone || parallel->lone == model->thread || model->has_cuda ||
-	    !parallel->place.leaf || ws_findings_have(findings, &ws_rule_handovers) ||
+	    (model->has_samples && !parallel->place.leaf) ||
+	    ws_findings_have(findings, &ws_rule_handovers) ||
 	    ws_findings_have(findings, &ws_rule_gil) ||
 	    ws_findings_have(findings, &ws_rule_lock_contention) ||
 	    ws_findings_have(findings, &ws_rule_busy_waiting) ||
@@ -175,15 +176,20 @@ static void check_barriers(const struct ws_analysis *analysis, struct ws_finding
 	struct group group = {0};
 	struct ws_finding *finding;
 	uint64_t gain;
+	bool uneven;
 
 	gather_group(model, &group);
 	if (group.threads < 2 || !group.waiting)
 		return;
 	gain = group.most - group.running / group.threads;
-	if (ws_analysis_share(analysis, gain) < 0.05)
+	/* On a busy machine the share is small because all wait for cores, too. */
+	uneven = gain * 5 > group.most && ws_analysis_share(analysis, gain) >= 0.02;
+	if (ws_analysis_share(analysis, gain) < 0.05 && !uneven)
 		return;
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_imbalance,
 					group.waiting / group.threads, gain);
+	if (uneven)
+		finding->level = ws_max(finding->level, WS_LEVEL_WARNING);
 	finding->title = ws_format("%llu threads share the work unevenly: %s %u computes for %.0f "
 				   "%% of the time, and others wait for it at a barrier",
 				   (unsigned long long)group.threads,

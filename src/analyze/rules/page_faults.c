@@ -72,7 +72,7 @@ const struct ws_rule ws_rule_page_faults = {
 	.about = "In a run of 100 ms or more, 15 % of the critical path or more is the kernel's "
 		 "handling of page faults and of memory that is given back. A note where hardly "
 		 "any is given back: then each page is touched for the first time.",
-	.find_obstacle = ws_need_samples,
+	.find_obstacle = ws_need_kernel_samples,
 	.query = ws_proof_code,
 	.check = check_faults,
 };

@@ -24,6 +24,13 @@ const char *ws_need_samples(const struct ws_analysis *analysis)
 	return NULL;
 }
 
+const char *ws_need_kernel_samples(const struct ws_analysis *analysis)
+{
+	if (analysis->model->has_samples && !analysis->usage.kernel)
+		return "the kernel was not sampled (perf_event_paranoid)";
+	return ws_need_samples(analysis);
+}
+
 uint64_t ws_sum_path_rows(const struct ws_analysis *analysis,
 			  bool (*wanted)(const struct ws_analysis *analysis,
 					 const struct ws_breakdown_row *row))

@@ -19,6 +19,7 @@
 const char *ws_need_cuda(const struct ws_analysis *analysis);
 const char *ws_need_scheduling(const struct ws_analysis *analysis);
 const char *ws_need_samples(const struct ws_analysis *analysis);
+const char *ws_need_kernel_samples(const struct ws_analysis *analysis);
 /* The sum of the path's rows for which `wanted` holds, ns. */
 uint64_t ws_sum_path_rows(const struct ws_analysis *analysis,
 			  bool (*wanted)(const struct ws_analysis *analysis,

@@ -8,6 +8,17 @@
 #define LEAST_TOGETHER 0.08
 #define LEAST_ALONE 0.2
 
+/* The lone thread's share of the time that the work would take on cores of its own: waits, and
+ * other programs, have nothing to do with how it is shared out. */
+static double measure_share(const struct ws_analysis *analysis, uint64_t cores)
+{
+	const struct ws_parallel *parallel = &analysis->parallel;
+	uint64_t shared = parallel->running - ws_min(parallel->running, parallel->alone_ns);
+	uint64_t all = parallel->alone_ns + shared / ws_min(cores, ws_max(parallel->threads, 1ul));
+
+	return (double)parallel->lone_ns / (double)ws_max(all, 1ul);
+}
+
 static void check_section(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_parallel *parallel = &analysis->parallel;
@@ -19,7 +30,9 @@ static void check_section(const struct ws_analysis *analysis, struct ws_findings
 	if (analysis->model->has_cuda || analysis->facts.loader_workers ||
 	    parallel->lone != analysis->model->thread ||
 	    ws_analysis_part(analysis, parallel->together_ns) < LEAST_TOGETHER ||
-	    ws_analysis_share(analysis, alone) < LEAST_ALONE || !parallel->place.leaf ||
+	    measure_share(analysis, cores) < LEAST_ALONE ||
+	    ws_analysis_share(analysis, alone) < 0.05 ||
+	    (analysis->model->has_samples && !parallel->place.leaf) ||
 	    ws_findings_have(findings, &ws_rule_gil) ||
 	    ws_findings_have(findings, &ws_rule_thread_churn) ||
 	    ws_findings_have(findings, &ws_rule_busy_waiting) ||
@@ -51,8 +64,9 @@ static void check_section(const struct ws_analysis *analysis, struct ws_findings
 const struct ws_rule ws_rule_serial_section = {
 	.name = "serial-section",
 	.title = "A part of a parallel program that runs on one thread",
-	.about = "Two threads or more work at the same time for 8 % of the run or more, and for "
-		 "20 % or more only the main thread does. Where another thread works alone, "
+	.about = "Two threads or more work at the same time for 8 % of the run or more, and 20 "
+		 "% or more of the work, as it would be on cores of its own, is the main thread's "
+		 "alone. Where another thread works alone, "
 		 "imbalance says so.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_cores,

@@ -63,20 +63,13 @@ static void check_calls(const struct ws_analysis *analysis, struct ws_findings *
 	}
 }
 
-static const char *find_obstacle(const struct ws_analysis *analysis)
-{
-	if (analysis->model->has_samples && !analysis->usage.kernel)
-		return "the kernel was not sampled (perf_event_paranoid)";
-	return ws_need_samples(analysis);
-}
-
 const struct ws_rule ws_rule_small_io = {
 	.name = "small-io",
 	.title = "Data read or written in small pieces",
 	.about = "15 % of the critical path or more is spent on cores in calls that read, write, "
 		 "send or receive, and less than a fifth of that on copying the bytes: the pieces "
 		 "are too small. Large pieces are mostly copying.",
-	.find_obstacle = find_obstacle,
+	.find_obstacle = ws_need_kernel_samples,
 	.query = ws_proof_waits,
 	.check = check_calls,
 };
