@@ -123,23 +123,29 @@ void ws_analysis_measure_gpu(const struct ws_analysis *analysis, size_t number, 
 	ws_path_free(&walk.all);
 }
 
-/* Threads that want more cores than there are wait for each other. Else it is other programs that
- * they wait for, which is not theirs to mend. */
+/*
+ * Threads that want more cores than there are wait for each other. Else it is other programs that
+ * they wait for, which is not theirs to mend: of that waiting, as much as the program left of the
+ * cores is taken from what findings are measured by.
+ */
 static void measure_demand(struct ws_analysis *analysis)
 {
 	const struct ws_model *model = analysis->model;
 	const char *cores = ws_find_meta(model->report, "cpu.count");
-	uint64_t wanted = 0;
+	uint64_t wanted = 0, running = 0, waited = analysis->breakdown.by_cause[WS_CAUSE_CORE];
+	double used = 0;
 
-	for (uint32_t id = 0; id < model->thread_count; id++)
+	for (uint32_t id = 0; id < model->thread_count; id++) {
+		running += model->threads[id].running;
 		wanted += model->threads[id].running + model->threads[id].runnable;
+	}
 	analysis->demand = ws_analysis_part(analysis, wanted);
 	if (cores)
 		analysis->cores = (uint32_t)strtoul(cores, NULL, 10);
-	analysis->rated = analysis->window;
-	if (!analysis->cores || analysis->demand <= analysis->cores)
-		analysis->rated -=
-			ws_min(analysis->breakdown.by_cause[WS_CAUSE_CORE], analysis->window);
+	if (analysis->cores && analysis->demand > analysis->cores)
+		used = ws_min(ws_analysis_part(analysis, running) / analysis->cores, 1.0);
+	waited = ws_min(waited, analysis->window);
+	analysis->rated = analysis->window - (uint64_t)((double)waited * (1 - used));
 }
 
 struct ws_analysis *ws_analysis_open(const struct ws_report *report,

@@ -24,7 +24,7 @@ static void check_demand(const struct ws_analysis *analysis, struct ws_findings 
 		return;
 	/* The work is the same with fewer threads: what is gained is switching and lost caches. */
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_oversubscription, waiting,
-					analysis->window / 10);
+					analysis->rated / 10);
 	if (busy < 3 * (uint64_t)analysis->cores)
 		finding->level = WS_LEVEL_NOTE;
 	finding->title = ws_format("%llu threads compute at the same time on %u cores: each waits "
