@@ -38,7 +38,7 @@ def records_a_running_program(t):
     p = t.start([t.program("storm"), "paced", "1", "0", file])
     wait_until(lambda: os.path.exists(file) and counters(file, 1)[1][0] > 1000, 20)
     before = counters(file, 1)[1][0]
-    r = attach(t, p.pid, "-d", "0.3", "-t", "nvtx,osrt")
+    r = attach(t, p.pid, "-d", "1.5", "-t", "nvtx,osrt")
     after = counters(file, 1)[0][0]
     t.eq(r.status, 0, "status of profile --attach (%s)" % r.said())
     t.contains(r.messages, "runs on unrecorded", "what is said at the end")
@@ -51,7 +51,7 @@ def records_a_running_program(t):
     t.eq(db.processes(), ["storm"], "processes")
     t.contains(" ".join(db.diagnostics()), "NVTX: 1 of 1 libraries", "diagnostics")
     # A second session in the same process, whose hooks are there already.
-    again = attach(t, p.pid, "-d", "0.2", "-t", "nvtx", output="again")
+    again = attach(t, p.pid, "-d", "1", "-t", "nvtx", output="again")
     t.eq(again.status, 0, "a second time (%s)" % again.said())
     t.ge(t.load(t.path("again")).range_count(), 1, "ranges of the second report")
     with open(file, "r+b") as f:
