@@ -19,7 +19,8 @@ const struct ws_opt ws_record_option_table[] = {
 	 "environment variable VAR, %n the first number that "
 	 "makes the name new, %% a percent sign. In a folder that exists, or with a trailing "
 	 "slash, the default name is used inside it. '.wsrep' "
-	 "is added unless the name has an extension. When processes of the target have different "
+	 "is added unless the name has an extension that no variable has made. When processes of "
+	 "the target have different "
 	 "values of VAR (the RANK that "
 	 "torchrun sets), each value gets a report of its own. In a rank of a job the rank is "
 	 "added to a name without %q, %p and %n: run.rank3.wsrep.",

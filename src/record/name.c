@@ -35,13 +35,22 @@ static bool has_extension(const char *path)
 	return n <= 8;
 }
 
-/* Whether what stands behind the last dot is made by a placeholder: `run.rank%q{RANK}` has no
- * extension, whatever its variable holds. */
-static bool ends_in_placeholder(const char *name)
+static bool ends_with(const char *path, const char *end)
 {
-	const char *base = strrchr(name, '/'), *dot = strrchr(base ? base : name, '.');
+	size_t length = strlen(path), n = strlen(end);
 
-	return dot && strchr(dot, '%');
+	return length > n && !strcmp(path + length - n, end);
+}
+
+/* Whether the name that a template has made has an extension. What a placeholder has made is none,
+ * such as the rank in `run.rank%q{RANK}` or the domain of a host, unless it is that of a report. */
+static bool has_own_extension(const char *name, const char *path)
+{
+	const char *last = strrchr(name, '%');
+
+	if (!last || strchr(last, '.'))
+		return has_extension(path);
+	return ends_with(path, WS_EXTENSION) || ends_with(path, ".nsys-rep");
 }
 
 static int expand_placeholder(struct ws_text *text, const char **at, const char *name,
@@ -141,7 +150,7 @@ char *ws_report_name(const char *name, const struct ws_name_context *context, st
 	if (is_folder(text.text))
 		ws_text_printf(&text, "%sreport%u", text.text[text.len - 1] == '/' ? "" : "/",
 			       context->number);
-	if (ends_in_placeholder(name) || !has_extension(text.text))
+	if (!has_own_extension(name, text.text))
 		ws_text_puts(&text, WS_EXTENSION);
 	if (context->suffix && *context->suffix)
 		return insert_suffix(text.text, context->suffix);
