@@ -121,6 +121,7 @@ static void check_io(const struct ws_analysis *analysis, struct ws_findings *fin
 
 		if ((row->cause == WS_CAUSE_IO || row->cause == WS_CAUSE_POLL) &&
 		    !is_handover(analysis, findings, row) &&
+		    !(row->place.loader && ws_findings_have(findings, &ws_rule_data_loading)) &&
 		    ws_is_explained(analysis->model,
 				    ws_find_thread(analysis->model->who, row->thread)->process))
 			add_to_groups(analysis, row, groups, &count);

@@ -16,6 +16,12 @@ static bool is_worker(const struct ws_analysis *analysis, uint32_t thread)
 	return strstr(name, "data_worker") || strstr(name, "DataLoader");
 }
 
+static bool is_wait(const struct ws_breakdown_row *row)
+{
+	return row->cause == WS_CAUSE_IO || row->cause == WS_CAUSE_POLL ||
+	       row->cause == WS_CAUSE_LOCK || row->cause == WS_CAUSE_OTHER_WAIT;
+}
+
 static bool is_loading(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
 {
 	switch (row->cause) {
@@ -30,10 +36,13 @@ static bool is_loading(const struct ws_analysis *analysis, const struct ws_break
 	}
 	if (row->thread && is_worker(analysis, row->thread))
 		return true;
-	/* With workers, what the training process does to fetch a batch is not loading. */
-	return row->place.loader && (!analysis->facts.loader_workers ||
-				     ws_find_thread(analysis->model->who, row->thread)->process !=
-					     analysis->model->process);
+	if (!row->place.loader)
+		return false;
+	/* With workers, what the training process does to fetch a batch is not loading; that it
+	 * waits for one is, where it is not known which worker ended the wait. */
+	return !analysis->facts.loader_workers || is_wait(row) ||
+	       ws_find_thread(analysis->model->who, row->thread)->process !=
+		       analysis->model->process;
 }
 
 static bool is_elsewhere(const struct ws_analysis *analysis, uint32_t thread)
