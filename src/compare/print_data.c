@@ -58,6 +58,14 @@ static void put_runs(const struct ws_comparison *comparison, struct ws_text *out
 	}
 }
 
+/* The lower end of the interval; not a number where there is none. */
+static double find_low(const struct ws_change *change)
+{
+	if (isfinite(change->high))
+		return change->low;
+	return NAN;
+}
+
 /* Shares are of the base: 0.05 is 5 % more. */
 static void put_figures(const struct ws_change *change, struct ws_text *out)
 {
@@ -66,7 +74,7 @@ static void put_figures(const struct ws_change *change, struct ws_text *out)
 	put_real(out, "change_ns", round(change->ns[1]) - round(change->ns[0]));
 	put_real(out, "change", ws_compute_change(change->ns));
 	put_real(out, "typical_change", change->change);
-	put_real(out, "low", change->estimate.known ? change->low : NAN);
+	put_real(out, "low", find_low(change));
 	put_real(out, "high", change->high);
 	put_real(out, "probability", change->judged ? change->probability : NAN);
 	put_pair(out, "count", change->count[0], change->count[1]);
@@ -253,7 +261,7 @@ static void print_item(struct ws_printer *printer, const struct ws_change *chang
 		ws_cell_real(round(1000 * (change->ns[1] - change->ns[0])) / 1000),
 		make_share_cell(ws_compute_change(change->ns)),
 		make_share_cell(change->change),
-		make_share_cell(change->estimate.known ? change->low : NAN),
+		make_share_cell(find_low(change)),
 		make_share_cell(change->high),
 		ws_cell_real_if(change->judged, change->probability),
 		ws_cell_real(change->count[0]),

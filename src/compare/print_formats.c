@@ -68,6 +68,11 @@ void ws_put_relative_change(const struct ws_comparison *comparison, const struct
 	double plain = ws_compute_change(change->ns);
 	const double worth_saying = 0.0005;
 
+	if (!change->judged) {
+		ws_put_percent(plain, out);
+		ws_text_puts(out, " (too little of the time to be judged)");
+		return;
+	}
 	if (isfinite(plain) && fabs(change->change - plain) > worth_saying) {
 		ws_put_percent(plain, out);
 		if (comparison->shift[change->kind] != 0)

@@ -114,6 +114,18 @@ def text_markdown_and_csv_say_the_same():
 
 
 @test
+def intervals_are_there_where_something_is_judged():
+    make("few", seed=6, steps=2)
+    for item in compare("base", "slow")["items"] + compare("few", "few")["items"]:
+        same(item["low"] is None, item["high"] is None, item["name"])
+        if item["probability"] is None:
+            same(item["verdict"], "no_change", item["name"])
+    step = compare("few", "few")["step"]
+    same((step["verdict"], step["low"], step["high"]), ("no_change", None, None), "two steps")
+    assert "too few steps" in diff("few", "few")
+
+
+@test
 def conditions_give_three_exit_statuses():
     for condition, status in (
         ("step>50%", 0),
