@@ -121,6 +121,21 @@ static void write_bytes(void)
 	unlink("bytes.out");
 }
 
+/* In large pieces, which is as it should be. */
+static void write_blocks(void)
+{
+	const size_t size = 1 << 20;
+	char *block = calloc(1, size);
+	int file = open("blocks.out", O_CREAT | O_WRONLY | O_TRUNC, 0600);
+
+	for (int i = 0; i < 100; i++)
+		if (pwrite(file, block, size, (i & 3) * (off_t)size) < 0)
+			abort();
+	close(file);
+	unlink("blocks.out");
+	free(block);
+}
+
 static void __attribute__((noinline)) look_at_file(void)
 {
 	struct stat status;
@@ -196,13 +211,13 @@ static void *do_own_share(void *number)
 
 static void *do_part(void *unused)
 {
-	compute(100000000);
+	compute(150000000);
 	return unused;
 }
 
 static void __attribute__((noinline)) combine_parts(void)
 {
-	compute(200000000);
+	compute(500000000);
 }
 
 static void do_parts(void)
@@ -283,7 +298,7 @@ static const struct {
 	{"files", append_lines},      {"threads", start_threads},
 	{"pipe", ask_often},	      {"crew", do_own_shares},
 	{"serial", do_parts},	      {"processes", start_processes},
-	{"limit", wait_for_limits},
+	{"limit", wait_for_limits},   {"blocks", write_blocks},
 };
 
 int main(int argc, char **argv)

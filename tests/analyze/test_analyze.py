@@ -139,6 +139,12 @@ def small_writes_are_named():
 
 
 @test
+def large_writes_are_no_fault():
+    report = analyze(record("blocks", PLANTED, "blocks"))
+    same([f["id"] for f in report["findings"] if f["rule"] == "small-io"], [])
+
+
+@test
 def system_calls_are_named():
     check_call("stat", "system-calls", "look_at_file", "stat fstatat64 newfstatat")
 

@@ -1,7 +1,7 @@
 /* page_faults.c - memory that is taken from the system and given back again and again. */
 #include "analyze/rules/rules.h"
 
-#define LEAST_SHARE 0.15
+#define LEAST_SHARE 0.2
 #define LEAST_MAPPING 0.03
 enum { SHORT_RUN_NS = 100000000 /* starting costs page faults too */ };
 
@@ -69,7 +69,7 @@ static void check_faults(const struct ws_analysis *analysis, struct ws_findings 
 const struct ws_rule ws_rule_page_faults = {
 	.name = "page-faults",
 	.title = "Memory taken and given back again and again",
-	.about = "In a run of 100 ms or more, 15 % of the critical path or more is the kernel's "
+	.about = "In a run of 100 ms or more, 20 % of the critical path or more is the kernel's "
 		 "handling of page faults and of memory that is given back. A note where hardly "
 		 "any is given back: then each page is touched for the first time.",
 	.find_obstacle = ws_need_kernel_samples,

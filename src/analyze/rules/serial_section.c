@@ -7,6 +7,7 @@
 
 #define LEAST_TOGETHER 0.08
 #define LEAST_ALONE 0.2
+enum { LEAST_NS = 100000000 /* interpreters begin alone, too */ };
 
 /* The lone thread's share of the time that the work would take on cores of its own: waits, and
  * other programs, have nothing to do with how it is shared out. */
@@ -31,7 +32,7 @@ static void check_section(const struct ws_analysis *analysis, struct ws_findings
 	    parallel->lone != analysis->model->thread ||
 	    ws_analysis_part(analysis, parallel->together_ns) < LEAST_TOGETHER ||
 	    measure_share(analysis, cores) < LEAST_ALONE ||
-	    ws_analysis_share(analysis, alone) < 0.05 ||
+	    ws_analysis_share(analysis, alone) < 0.05 || alone < LEAST_NS ||
 	    (analysis->model->has_samples && !parallel->place.leaf) ||
 	    ws_findings_have(findings, &ws_rule_gil) ||
 	    ws_findings_have(findings, &ws_rule_thread_churn) ||
@@ -66,7 +67,7 @@ const struct ws_rule ws_rule_serial_section = {
 	.title = "A part of a parallel program that runs on one thread",
 	.about = "Two threads or more work at the same time for 8 % of the run or more, and 20 "
 		 "% or more of the work, as it would be on cores of its own, is the main thread's "
-		 "alone. Where another thread works alone, "
+		 "alone, for 100 ms at least. Where another thread works alone, "
 		 "imbalance says so.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_cores,

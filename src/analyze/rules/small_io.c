@@ -6,7 +6,7 @@
  */
 #include "analyze/rules/rules.h"
 
-enum { MOST_TOTALS = 64, LEAST_NS = 20000000 };
+enum { MOST_TOTALS = 64, LEAST_NS = 20000000, LARGE_PIECE = 16384 };
 #define LEAST_SHARE 0.15
 #define MOST_COPYING 0.2
 
@@ -47,6 +47,31 @@ static bool is_opening_files(const struct ws_analysis *analysis, const struct ws
 	return sum > row->path_ns / 2;
 }
 
+/* Bytes a call, of those that lasted long enough to be recorded; 0 where none were. */
+static uint64_t measure_pieces(const struct ws_analysis *analysis, const char *call)
+{
+	const struct ws_model *model = analysis->model;
+	struct ws_cursor *cursor =
+		ws_cursor_open(model->report, WS_TABLE_osrt, model->from, model->to);
+	uint64_t bytes = 0, count = 0;
+	const uint64_t *values;
+
+	while (ws_cursor_next(cursor, &values)) {
+		int64_t result = (int64_t)values[ws_osrt_result];
+
+		if (result <= 0 ||
+		    strcmp(ws_report_string(model->report, (uint32_t)values[ws_osrt_name], NULL),
+			   call))
+			continue;
+		bytes += (uint64_t)result;
+		count++;
+	}
+	ws_cursor_close(cursor);
+	if (!count)
+		return 0;
+	return bytes / count;
+}
+
 static void check_calls(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	struct ws_usage_total totals[MOST_TOTALS];
@@ -58,7 +83,8 @@ static void check_calls(const struct ws_analysis *analysis, struct ws_findings *
 		if (row->path_ns >= LEAST_NS &&
 		    ws_analysis_share(analysis, row->path_ns) >= LEAST_SHARE &&
 		    (double)row->copying_ns < MOST_COPYING * (double)row->ns &&
-		    !is_opening_files(analysis, row))
+		    !is_opening_files(analysis, row) &&
+		    measure_pieces(analysis, row->name) < LARGE_PIECE)
 			report_calls(analysis, &totals[i], findings);
 	}
 }
@@ -68,7 +94,8 @@ const struct ws_rule ws_rule_small_io = {
 	.title = "Data read or written in small pieces",
 	.about = "15 % of the critical path or more is spent on cores in calls that read, write, "
 		 "send or receive, and less than a fifth of that on copying the bytes: the pieces "
-		 "are too small. Large pieces are mostly copying.",
+		 "are too small. Large pieces are mostly copying; where the calls that were "
+		 "recorded moved 16 KiB or more on average, nothing is reported.",
 	.find_obstacle = ws_need_kernel_samples,
 	.query = ws_proof_waits,
 	.check = check_calls,
