@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,6 +29,7 @@
 #include "record/signals.h"
 
 enum { MOST_NUMBERS = 100000, CAUSE_LENGTH = 40 };
+#define LONGEST_S 600 /* that a snapshot may take */
 #define GPU_FLUSHES 2 /* of CUPTI's buffers until what ran before has arrived */
 #define GPU_LONGEST_MS 1000u
 
@@ -198,6 +200,10 @@ static void run_child(struct ws_session *session, unsigned cause, int out)
 
 	close_shared();
 	ws_starved_watch(NULL);
+	/* Nobody waits for ever, and nobody gives way to us as to the recorder. */
+	signal(SIGALRM, SIG_DFL);
+	alarm(LONGEST_S);
+	setpriority(PRIO_PROCESS, 0, 0);
 	rc = write_snapshot(session, cause, &err);
 	if (rc)
 		(void)!write(out, err.msg, strlen(err.msg));

@@ -233,6 +233,7 @@ void ws_flight_begin(struct ws_writer *writer, const struct ws_flight_opts *opts
 	flight->passing_lengths = ws_malloc(WS_FLIGHT_CHUNK * sizeof(uint32_t));
 	writer->flight = flight;
 	close(writer->fd);
+	free(writer->index);
 	begin_segment(writer, open_file());
 }
 

@@ -8,7 +8,7 @@
 #include "store/writer.h"
 
 /* Ids of strings are given out in chunks, so that those of dropped segments are used again. */
-enum { WS_FLIGHT_CHUNK = 1 << 12 };
+enum { WS_FLIGHT_CHUNK = 1 << 11 };
 
 enum ws_flight_chunk {
 	WS_CHUNK_FREE,
