@@ -526,6 +526,36 @@ def capture():
 
 
 @test
+def flight_recorder():
+    """A GPU that has nothing to do, and the program's death: both snapshots have the work up to
+    then, each piece with its call.
+    """
+    path = os.path.join(TMP, "flight")
+    r = subprocess.run(
+        [WARPSIGHT, "profile", "-s", "none", "-t", "cuda", "-o", path]
+        + ["--flight-recorder=10m", "--trigger=gpu idle > 400ms", "--no-findings"]
+        + ["--", os.path.join(PROGRAMS, "cuda-app")]
+        + ["init", "work:100", "sleep:1000", "work:50", "sleep:3000", "kill"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ, CUDA_HOME=HOME, STANDIN_FAULT="", XDG_RUNTIME_DIR=TMP),
+        timeout=120,
+    )
+    same("status", r.returncode, 137)
+    made = sorted(f for f in os.listdir(TMP) if f.startswith("flight."))
+    same("snapshots", made, ["flight.1.gpu-idle.wsrep", "flight.2.death.wsrep"])
+    same("work, all called", work_of(path + ".2.death.wsrep"), (150, 0))
+    kernels, alone = work_of(path + ".1.gpu-idle.wsrep")
+    assert 0 < kernels <= 150, kernels  # a machine that stalls makes gaps of its own
+    assert kernels % 50 or not alone, (kernels, alone)
+    duration = ask(
+        path + ".1.gpu-idle.wsrep",
+        "SELECT value FROM META_DATA_CAPTURE WHERE name = 'snapshot.duration_ns'",
+    )
+    assert duration >= 400000000, duration
+
+
+@test
 def capture_without_cuda():
     """They count where CUDA is not recorded and where there is none, too: from a runtime that is
     opened by name, and from a library that was linked to it and lies in nobody's scope."""
