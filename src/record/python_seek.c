@@ -37,7 +37,9 @@ struct found {
 	uint64_t cookie;
 	struct ws_map states; /* tid -> state of the threads that are watched */
 	bool python;	      /* else there is none in it, or none yet */
-	bool said;
+	/* When it is next looked into, and how much later than now then again: a process that is
+	 * no interpreter rarely becomes one. */
+	uint64_t next_look, pause;
 };
 
 struct ws_py_seek {
@@ -184,7 +186,7 @@ static struct found *add_process(struct ws_python *py, uint32_t pid)
 	return found;
 }
 
-static void say_found(const struct ws_python *py, struct found *found)
+static void say_found(const struct ws_python *py, const struct found *found)
 {
 	char text[200];
 
@@ -193,11 +195,10 @@ static void say_found(const struct ws_python *py, struct found *found)
 		 "the CPU; who holds the lock of the interpreter is not known.",
 		 found->process.layout.version >> 8, found->process.layout.version & 255u,
 		 found->proc.pid);
-	found->said =
-		ws_sink_diagnostic(py->sought_in, WS_INFO, "python", 0, ws_read_raw_ns(), text);
+	ws_sink_diagnostic(py->sought_in, WS_INFO, "python", 0, ws_read_raw_ns(), text);
 }
 
-static void look_at_process(struct ws_python *py, uint32_t pid)
+static void look_at_process(struct ws_python *py, uint32_t pid, uint64_t now)
 {
 	struct found *found = find_process(py->seek, pid);
 
@@ -205,20 +206,24 @@ static void look_at_process(struct ws_python *py, uint32_t pid)
 		return;
 	if (!found)
 		found = add_process(py, pid);
-	if (found->python || !find_interpreter(found))
+	if (found->python || now < found->next_look)
+		return;
+	found->pause = ws_max(found->pause * 2, PROCESSES_NS);
+	found->next_look = now + found->pause;
+	if (!find_interpreter(found))
 		return;
 	found->python = true;
 	ws_py_decode_begin(py, &found->process, found->cookie);
 	say_found(py, found);
 }
 
-static void look_for_processes(struct ws_python *py)
+static void look_for_processes(struct ws_python *py, uint64_t now)
 {
 	struct ws_tree tree = {0};
 
 	ws_tree_read(&tree, (uint32_t)py->sought);
 	for (size_t i = 0; i < tree.process_count; i++)
-		look_at_process(py, tree.processes[i].pid);
+		look_at_process(py, tree.processes[i].pid, now);
 	ws_tree_free(&tree);
 }
 
@@ -278,6 +283,11 @@ static void look_at_threads(struct ws_python *py, struct found *found)
 	}
 	leave_threads(py, found, &listed);
 	ws_map_free(&listed);
+	if (!count) { /* it has ended, executes something else, or its number is another's */
+		found->python = false;
+		found->process.runtime = 0;
+		found->pause = found->next_look = 0;
+	}
 }
 
 /* ---- without a program in the kernel ---- */
@@ -323,7 +333,7 @@ void ws_py_seek_round(struct ws_python *py, uint64_t now)
 		return;
 	if (now >= py->seek->next_processes) {
 		py->seek->next_processes = now + PROCESSES_NS;
-		look_for_processes(py);
+		look_for_processes(py, now);
 	}
 	if (now < py->seek->next_threads)
 		return;
