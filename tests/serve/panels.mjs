@@ -855,6 +855,7 @@ test("a report without events says so, from its start to its end", async () => {
       "--trace=none",
       "--sample=none",
       "--cpuctxsw=none",
+      "--system-metrics=none",
       "-o",
       file,
       "true",
