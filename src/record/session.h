@@ -37,6 +37,7 @@ struct ws_session_flight {
 	pid_t child;				  /* that writes it; 0: it does not run */
 	int answer;				  /* pipe from it: what went wrong */
 	unsigned number;			  /* of the last snapshot */
+	bool told_death;			  /* there is a snapshot of it */
 	struct ws_fired fired; /* a trigger that the machine has not been told of yet... */
 	bool has_fired;	       /* ...if there is one */
 	uint32_t others;       /* that fired meanwhile */
@@ -153,6 +154,8 @@ void ws_session_keep_last(struct ws_session *session);
 void ws_session_finish_snapshot(struct ws_session *session, const struct ws_action *action);
 /* Look whether triggers have fired; true when the machine is to be told: *event is filled. */
 bool ws_session_look_at_triggers(struct ws_session *session, struct ws_control_event *event);
+/* Say so where a flight recorder ends without any snapshot. */
+void ws_session_say_nothing_kept(const struct ws_session *session);
 void ws_session_fill_flight(const struct ws_session *session, struct ws_control_status *status);
 /* For struct ws_flight_opts. */
 void ws_session_hold_strings(void *session);

@@ -518,6 +518,32 @@ static void follow_triggers(struct ws_session *session)
 		post_event(session, event);
 }
 
+/* Whether the target ended by a signal that we did not send, or with a status other than 0. */
+static bool has_failed(const struct ws_session *session)
+{
+	siginfo_t info = {0};
+
+	if (!session->exited || session->killed || session->options->attach ||
+	    waitid(P_PID, (id_t)session->launch.pid, &info, WEXITED | WNOHANG | WNOWAIT))
+		return false;
+	return info.si_pid == session->launch.pid && info.si_status != 0;
+}
+
+/* What the target has started may live on for long: by its end, the seconds before the death would
+ * be gone. */
+static void follow_death(struct ws_session *session)
+{
+	struct ws_control_event event = {
+		.kind = WS_CONTROL_SNAPSHOT, .time = ws_read_raw_ns(), .cause = WS_SNAPSHOT_DEATH};
+
+	if (!session->machine.plan.flight.on || session->flight.told_death ||
+	    session->action_count || !session->read_since || !ws_drain_alive(session->drain) ||
+	    !has_failed(session))
+		return;
+	session->flight.told_death = true;
+	post_event(session, event);
+}
+
 static void follow_snapshot_signal(struct ws_session *session)
 {
 	struct ws_control_event event = {
@@ -537,28 +563,19 @@ void ws_session_follow_control(struct ws_session *session)
 		perform_actions(session);
 	follow_snapshot_signal(session);
 	follow_triggers(session);
+	follow_death(session);
 	drop_ranges(session);
 	ws_session_post(session, WS_CONTROL_TIME);
 	follow_commands(session);
 	publish_status(session);
 }
 
-/* Whether the target ended by a signal that we did not send, or with a status other than 0. */
-static bool has_failed(const struct ws_session *session)
-{
-	siginfo_t info = {0};
-
-	if (!session->exited || session->killed || session->options->attach ||
-	    waitid(P_PID, (id_t)session->launch.pid, &info, WEXITED | WNOHANG | WNOWAIT))
-		return false;
-	return info.si_pid == session->launch.pid && info.si_status != 0;
-}
-
 void ws_session_end_collecting(struct ws_session *session)
 {
 	struct ws_control_event event = {.kind = WS_CONTROL_TARGET_ENDED,
 					 .time = ws_read_raw_ns(),
-					 .failed = has_failed(session)};
+					 .failed = has_failed(session) &&
+						   !session->flight.told_death};
 	struct ws_machine_answer end;
 
 	if (session->action_count && session->actions[0].kind == WS_ACTION_SNAPSHOT) {
@@ -575,6 +592,8 @@ void ws_session_end_collecting(struct ws_session *session)
 	end = ws_machine_post(&session->machine, event);
 	if (end.count && end.actions[0].kind == WS_ACTION_SNAPSHOT)
 		ws_session_keep_last(session);
+	else
+		ws_session_say_nothing_kept(session);
 }
 
 uint64_t ws_session_patience(const struct ws_session *session)

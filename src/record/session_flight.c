@@ -401,7 +401,16 @@ void ws_session_keep_last(struct ws_session *session)
 	if (choose_names(session, WS_SNAPSHOT_DEATH, &err) ||
 	    leave_all(session, WS_SNAPSHOT_DEATH, false, &err))
 		ws_warn("what the flight recorder held was not written: %s", err.msg);
-	session->flight.written++;
+	else
+		session->flight.written++;
+}
+
+void ws_session_say_nothing_kept(const struct ws_session *session)
+{
+	if (session->options->quiet || session->flight.written || !session->machine.plan.flight.on)
+		return;
+	ws_say("nothing was written: the program did not die, and nothing asked the flight "
+	       "recorder for a snapshot");
 }
 
 void ws_session_finish_snapshot(struct ws_session *session, const struct ws_action *action)

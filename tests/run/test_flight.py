@@ -198,6 +198,26 @@ def in_a_session_of_its_own(t):
 
 
 @test("flight")
+def what_the_dead_leave_behind(t):
+    """The snapshot of a death does not wait for what lives on."""
+    gate = os.path.join(t.work, "gate")
+    os.mkfifo(gate)
+    p = t.start(
+        [t.where.warpsight, "profile", "--flight-recorder=" + LONG, "-s", "none", "-t", "nvtx"]
+        + ["-o", "f", "--", "sh", "-c", "cat gate & exit 3"]
+    )
+    path = t.path("f.1.death")
+    wait_until(lambda: os.path.exists(path), seconds=60)
+    t.ok(os.path.exists(path), "the snapshot is there before the child ends")
+    with open(gate, "w"):
+        pass
+    p.communicate(timeout=60)
+    t.eq(shell_status(p.returncode), 3, "status")
+    t.eq([os.path.basename(f) for f in t.find_reports()], ["f.1.death.wsrep"], "reports")
+    os.unlink(gate)
+
+
+@test("flight")
 def what_does_not_go(t):
     s = Sessions(t)
     for options, why in (
@@ -209,6 +229,8 @@ def what_does_not_go(t):
         (["--flight-recorder=1s", "-Y", "true"], "--start-later does not go with"),
     ):
         t.contains(s.tool("profile", *options, "true", status=2).messages, why, str(options))
+    said = s.tool("profile", "--flight-recorder=1s", "-s", "none", "true").messages
+    t.contains(said, "nothing was written", "a program that ends well")
     t.contains(s.tool("snapshot", status=1).messages, "there is no session", "snapshot")
     s.tool("snapshot", "x", status=2)
     p = s.launch_marks()
