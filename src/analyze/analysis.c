@@ -183,7 +183,6 @@ struct ws_analysis *ws_analysis_open(const struct ws_report *report,
 		ws_analysis_close(analysis);
 		return NULL;
 	}
-	model->is_cancelled = NULL;
 	return analysis;
 }
 

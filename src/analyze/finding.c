@@ -154,6 +154,8 @@ void ws_findings_make(const struct ws_analysis *analysis, const char *const *rul
 	for (size_t i = 0; ws_rules[i]; i++) {
 		const char *why;
 
+		if (ws_model_check_cancelled(analysis->model, NULL))
+			break; /* the findings will not be used */
 		if (!is_wanted(ws_rules[i], rules))
 			continue;
 		why = ws_rules[i]->find_obstacle ? ws_rules[i]->find_obstacle(analysis) : NULL;

@@ -72,7 +72,7 @@ struct ws_model {
 	uint64_t damaged;  /* blocks that could not be read */
 	bool has_scheduling, has_samples, has_cuda;
 	bool python;			     /* `process` ran Python */
-	bool (*is_cancelled)(void *context); /* of the options, until the analysis is there */
+	bool (*is_cancelled)(void *context); /* of the options; the caller ends it by NULL */
 	void *context;
 };
 

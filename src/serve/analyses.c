@@ -181,6 +181,11 @@ static struct ws_shown_analysis *make_analysis(const struct ws_api_call *call, s
 		return NULL;
 	}
 	ws_findings_make(shown->analysis, NULL, &shown->findings);
+	if (ws_model_check_cancelled(shown->analysis->model, err)) {
+		free_shown(shown);
+		return NULL;
+	}
+	shown->analysis->model->is_cancelled = NULL;
 	return shown;
 }
 
