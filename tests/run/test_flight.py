@@ -101,6 +101,7 @@ def snapshots_hold_all_up_to_then(t):
     r.snapshot("-o", "named", "-f")
     os.kill(r.process.pid, signal.SIGURG)
     r.await_report("f.2.signal")
+    wait_until(lambda: r.sessions.status()["snapshots"] == 4, seconds=60)
     status = r.sessions.status()
     t.eq((status["state"], status["snapshots"]), ("collecting", 4), "status")
     t.ok(status["kept_bytes"] > 0 and status["kept"] > 0, "what is kept")
