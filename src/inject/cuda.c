@@ -506,6 +506,7 @@ static bool start_cuda(void)
 	ws_cuda_enable_callbacks();
 	if (ws_rt_is_collecting())
 		switch_cupti(true);
+	ws_cuda_expect_contexts();
 	atomic_store(&ws_capture_switched, follow_at_once);
 	if (!start_thread())
 		ws_cuda_report(

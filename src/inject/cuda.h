@@ -107,6 +107,8 @@ void ws_cuda_write_api_names(void);
 enum { WS_CUDA_CBIDS = 2048 }; /* callback ids are below */
 /* All calls are asked for as a whole (--cuda-trace-all-apis). */
 extern bool ws_cuda_api_coarse;
+/* From now on there may be contexts: calls are turned on in another way. */
+void ws_cuda_expect_contexts(void);
 /* CUPTI cannot choose calls one by one (before 12.5): ours come from callbacks. */
 extern bool ws_cuda_api_by_callback;
 void ws_cuda_start_old_calls(void);

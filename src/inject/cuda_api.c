@@ -131,6 +131,48 @@ static bool enable_call_by_call(bool on)
 	return enabled || !refused;
 }
 
+/*
+ * Once there is a context, CUPTI (13.0) takes single calls without a word and records none of them.
+ * Whole kinds it does turn on then: so both are, and the calls that are not wanted are taken out.
+ */
+static bool is_late, is_narrowed;
+
+void ws_cuda_expect_contexts(void)
+{
+	is_late = true;
+}
+
+static const uint32_t api_kinds[2] = {CUPTI_KIND_RUNTIME, CUPTI_KIND_DRIVER};
+
+static void disable_late(void)
+{
+	is_narrowed = false;
+	for (int driver = 0; driver < 2; driver++)
+		if (!ws_inner_wants_broad(api_kinds[driver]))
+			ws_cupti.ActivityDisable(api_kinds[driver]);
+}
+
+/* False when CUPTI refuses to take single calls out. */
+static bool enable_late(void)
+{
+	int (*const enable[2])(uint32_t, uint8_t) = {ws_cupti.ActivityEnableRuntimeApi,
+						     ws_cupti.ActivityEnableDriverApi};
+	bool refused = false;
+
+	is_narrowed = true;
+	for (int driver = 0; driver < 2; driver++) {
+		if (ws_inner_wants_broad(api_kinds[driver]))
+			continue;
+		ws_cupti.ActivityEnable(api_kinds[driver]);
+		for (uint32_t cbid = 1; cbid <= last_cbid[driver] && !refused; cbid++)
+			if (!is_wanted_call(driver, cbid))
+				refused = enable[driver](cbid, 0) == CUPTI_ERR_NOT_SUPPORTED;
+	}
+	if (refused)
+		disable_late();
+	return !refused;
+}
+
 static void enable_whole_domain(uint32_t kind, bool on)
 {
 	if (on)
@@ -148,8 +190,14 @@ void ws_cuda_enable_apis(bool on)
 		return;
 	}
 	if (!ws_cuda_api_by_callback && ws_cupti.ActivityEnableRuntimeApi &&
-	    ws_cupti.ActivityEnableDriverApi && enable_call_by_call(on))
-		return;
+	    ws_cupti.ActivityEnableDriverApi) {
+		if (!on && is_narrowed) {
+			disable_late();
+			return;
+		}
+		if (on && is_late ? enable_late() : enable_call_by_call(on))
+			return;
+	}
 	if (!on)
 		return;
 	if (!ws_cuda_api_by_callback)

@@ -30,6 +30,8 @@ static cupti_callback_fn callback;
 static void *callback_data;
 static uint64_t kinds;
 static bool api[2][CBIDS], callbacks[8][CBIDS], system_tids;
+static bool narrowed[2]; /* single calls were taken out of the whole kind */
+static bool used;	 /* calls have been made: there is a context */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct buffer {
@@ -297,7 +299,8 @@ static void emit_call(int domain, uint32_t cbid, const char *name, uint64_t star
 	if (callback && callbacks[domain][cbid])
 		callback(callback_data, (uint32_t)domain, cbid, &c);
 	/* A call inside of one that is traced is recorded when all calls are. */
-	if (!api[driver][cbid] || (deep && outer_traced && !(kinds >> a.kind & 1)))
+	if (!api[driver][cbid] ||
+	    (deep && outer_traced && (!(kinds >> a.kind & 1) || narrowed[driver])))
 		return;
 	put_record(&a, sizeof(a));
 }
@@ -311,6 +314,7 @@ static void enter_call(int domain, uint32_t cbid, const char *name, uint32_t cor
 				   .symbol = next_symbol,
 				   .context = (void *)1};
 
+	used = true;
 	if (!deep)
 		outer_traced = api[domain == CUPTI_DOMAIN_DRIVER][cbid];
 	my_params[deep++ & 7] = next_params;
@@ -520,8 +524,10 @@ API(cuptiActivityEnable, uint32_t kind)
 	    (kind == CUPTI_KIND_MEMSET && standin_fault("nosets")))
 		return CUPTI_ERR_NOT_COMPATIBLE;
 	kinds |= UINT64_C(1) << kind;
-	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER)
+	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER) {
 		memset(api[kind == CUPTI_KIND_DRIVER], 1, CBIDS);
+		narrowed[kind == CUPTI_KIND_DRIVER] = false;
+	}
 	return 0;
 }
 API(cuptiActivityConfigureUnifiedMemoryCounter, struct cupti_um_config *config, uint32_t count)
@@ -540,6 +546,10 @@ static int one_call(int driver, uint32_t cbid, uint8_t enable)
 {
 	if (standin_fault("version12"))
 		return CUPTI_ERR_NOT_SUPPORTED;
+	if (kinds >> (driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME) & 1)
+		narrowed[driver] |= !enable;
+	else if (used && enable) /* as CUPTI 13.0: accepted, and without effect */
+		return 0;
 	if (cbid < CBIDS)
 		api[driver][cbid] = enable;
 	return 0;
