@@ -36,9 +36,11 @@ int ws_session_check_name(const char *name, struct ws_err *err)
 /* The i-th place, into `path`; false where it is not to be used, or behind the last. */
 static bool name_folder(unsigned i, char *path, size_t size)
 {
-	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	const char *runtime = getenv("XDG_RUNTIME_DIR"), *only = getenv("WARPSIGHT_SESSIONS");
 	struct stat st;
 
+	if (only && *only == '/')
+		return !i && snprintf(path, size, "%s", only) < (int)size;
 	if (i) {
 		snprintf(path, size, "/tmp/warpsight-%u", (unsigned)geteuid());
 		return true;
