@@ -1301,6 +1301,7 @@ def events_of_the_processor(t):
         busy(t, "split", 300),
         "--event-sample=system-wide",
         "--event-sampling-interval=50",
+        "--system-metrics=none",
         output="c",
     )
     if any("cannot be counted" in d for d in rows.diagnostics()):
@@ -1336,6 +1337,7 @@ def events_are_counted(t):
         "--trace=none",
         "--event-sample=system-wide",
         "--os-events=context-switches,page-faults",
+        "--system-metrics=none",
     )
     rows = Rows(r.report)
     if any("cannot be counted" in d for d in rows.diagnostics()):
