@@ -30,7 +30,7 @@ static void add_rule_names(struct ws_text *out)
 
 static const struct ws_opt opts[] = {
 	{"rule", 'r', WS_OPT_LIST, AT(rules), "RULE[,RULE...]", NULL,
-	 "Look by these rules only; --list-rules names them. May be given several times.", NULL,
+	 "Apply only these rules; --list-rules names them. May be given several times.", NULL,
 	 add_rule_names},
 	{"format", 'f', WS_OPT_ENUM, AT(format), "FORMAT",
 	 "text,json,markdown,html,sarif,column,table,csv,tsv",
@@ -45,22 +45,21 @@ static const struct ws_opt opts[] = {
 	 NULL},
 	{"step", 0, WS_OPT_STRING, AT(step), "NAME", NULL,
 	 "NVTX ranges of this name, with or without a number behind it, are the steps. By default "
-	 "annotations of a framework and ranges called step, iteration and the like; without such, "
-	 "repetitions of a sequence of kernels.",
+	 "the steps are annotations of a framework and ranges called step, iteration and the like; "
+	 "where there are none, repetitions of a sequence of kernels.",
 	 NULL},
 	{"what-if", 0, WS_OPT_LIST, AT(what_ifs), "'KIND [NAME]*FACTOR'", NULL,
 	 "Schedule the recorded work again and say how long a step would take if something cost "
 	 "less: 'kernel gemm*0.5', 'launches*0', 'wait gpu*0', 'call cudaMalloc*0', 'range "
 	 "loss*0.5', 'phase data*0', 'code decode*0', 'copies*0.3', 'gpu*0.5', 'cpu*0.8'. ' + ' "
-	 "joins changes that "
-	 "hold at once.",
+	 "joins changes that apply together.",
 	 NULL},
 	{"checklist", 0, WS_OPT_BOOL, AT(checklist), NULL, NULL,
-	 "Answer also the five points of a program that uses its GPUs well, and the eight "
+	 "Also assess the five points of a program that uses its GPUs well, and the eight "
 	 "self-checks of a recording, each with a verdict, figures and where to look.",
 	 NULL},
 	{"explain", 0, WS_OPT_STRING, AT(explain), "RULE", NULL,
-	 "Say what a rule looks for, from when on and why.", NULL, add_rule_names},
+	 "Say what a rule looks for, from which threshold on, and why.", NULL, add_rule_names},
 	{"list-rules", 0, WS_OPT_FLAG, AT(list), NULL, NULL, "List the rules.", NULL},
 	{NULL},
 };
@@ -310,8 +309,8 @@ static int make_tables(const struct options *options, int argc, char **argv)
 		words = ws_strdup(options->rules.values[i]);
 		for (char *word = strtok(words, ","); word; word = strtok(NULL, ",")) {
 			if (!ws_is_expert_rule(word)) {
-				ws_say("analyze: --rule: '%s' does not go with %s, which makes a "
-				       "table: ask for the one after the other",
+				ws_say("analyze: --rule: '%s' cannot be combined with %s, which "
+				       "makes a table: ask for them one after the other",
 				       word, options->rules.values[0]);
 				return WS_EXIT_USAGE;
 			}

@@ -22,8 +22,8 @@ int ws_refuse_unknown_command(const char *word)
 
 	for (size_t i = 0; i < WS_COUNT(other_tools); i++)
 		if (!strcmp(word, other_tools[i])) {
-			ws_say("unknown command '%s': leave the word out, 'warpsight' stands in "
-			       "its place: 'warpsight profile APP' records a program",
+			ws_say("unknown command '%s': leave the word out, since 'warpsight' "
+			       "replaces it: 'warpsight profile APP' records a program",
 			       word);
 			return WS_EXIT_USAGE;
 		}

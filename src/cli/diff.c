@@ -30,11 +30,11 @@ static const struct ws_opt opts[] = {
 	 "Runs after the change, in the same way.", NULL},
 	{"fail-on", 0, WS_OPT_LIST, AT(gates), "CONDITION", NULL,
 	 "For continuous integration: end with status 3 when the condition holds, with 4 when that "
-	 "cannot be told, because there are too few steps or the runs are too noisy. A condition "
-	 "is '[time|count|mean] METRIC > NUMBER[%|ns|us|ms|s]', or <, and METRIC is step, own (a "
-	 "step without what it waited for a core), total, or range, kernel, copy, api, os, "
-	 "operator, python or function and a name or pattern: "
-	 "'step>3%', 'kernel gemm*>5%', 'count api cudaMalloc>0%'.",
+	 "cannot be decided, because there are too few steps or the runs are too noisy. A "
+	 "condition is '[time|count|mean] METRIC > NUMBER[%|ns|us|ms|s]', or <, and METRIC is "
+	 "step, own (a step without what it waited for a core), total, or range, kernel, copy, "
+	 "api, os, operator, python or function and a name or pattern: 'step>3%', 'kernel "
+	 "gemm*>5%', 'count api cudaMalloc>0%'.",
 	 NULL},
 	{"format", 'f', WS_OPT_ENUM, AT(format), "FORMAT", "text,csv,json,markdown",
 	 "The form of the answer.", "text"},
@@ -51,9 +51,8 @@ static const struct ws_opt opts[] = {
 	{"whole", 0, WS_OPT_FLAG, AT(whole), NULL, NULL,
 	 "Compare the runs as wholes, from start to end, whatever steps they have.", NULL},
 	{"noise", 0, WS_OPT_STRING, AT(noise), "PERCENT", NULL,
-	 "By how much runs of the same program differ on this machine (a standard deviation), "
-	 "where "
-	 "you know it. By default what is usual is assumed, and with several runs a side measured.",
+	 "How much runs of the same program differ on this machine (a standard deviation), if you "
+	 "know it. By default a usual value is assumed; with several runs a side it is measured.",
 	 NULL},
 	{"other-gpu", 0, WS_OPT_FLAG, AT(other_gpu), NULL, NULL,
 	 "Compare also runs on GPUs of different models.", NULL},
@@ -294,20 +293,16 @@ static int run_diff(void *values, int argc, char **argv)
 
 const struct ws_command ws_cmd_diff = {
 	.name = "diff",
-	.summary = "Say what changed between runs, with certainty, and what explains it.",
+	.summary = "Say what changed between runs, how certain that is, and what explains it.",
 	.usage = "[options] BASE NEW",
-	.details =
-		"Compares runs before and after a change: the time of a step, and every range, "
-		"kernel, copy, call, operator and function by its name, with 95 % intervals. What "
-		"runs differ by anyway does not count as a change. Where the time of a step went "
-		"before and after explains its change, in figures that add up. BASE and NEW may "
-		"each "
-		"be several runs, with commas between them or as a pattern; several runs a side "
-		"tell "
-		"more than long ones.\n\n"
-		"With --fail-on the exit status is 0 when no condition holds, 3 when one does, and "
-		"4 "
-		"when that cannot be told; 1 and 2 mean that nothing was compared.",
+	.details = "Compares runs before and after a change: the time of a step, and every range, "
+		   "kernel, copy, call, operator and function by its name, with 95 % intervals. "
+		   "What runs differ by anyway does not count as a change. A change of the step "
+		   "time is explained by where the time went before and after, in figures that add "
+		   "up. BASE and NEW may each be several runs, with commas between them or as a "
+		   "pattern; several runs a side show more than long ones.\n\n"
+		   "With --fail-on the exit status is 0 when no condition holds, 3 when one does, "
+		   "and 4 when that cannot be decided; 1 and 2 mean that nothing was compared.",
 	.opts = opts,
 	.opts_size = sizeof(struct options),
 	.examples = "warpsight diff before.wsrep after.wsrep\n"

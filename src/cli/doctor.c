@@ -60,7 +60,7 @@ static void add_verdict(struct ws_text *out, const int counts[3], int blockers, 
 
 	if (blockers)
 		ws_text_puts(&line,
-			     "Nothing can be recorded here until what is missing above is mended");
+			     "Nothing can be recorded here until what is missing above is fixed");
 	else
 		ws_text_puts(&line, "Programs can be recorded here");
 	ws_text_printf(&line, ": %d checks ok, %d degraded, %d missing.", counts[0], counts[1],

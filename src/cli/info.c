@@ -680,13 +680,11 @@ const struct ws_command ws_cmd_info = {
 	.name = "info",
 	.summary = "Show what a report holds, and whether it is intact.",
 	.usage = "[options] FILE",
-	.details =
-		"Shows facts about the session, processes, tables with their rows and bytes, "
-		"how long it was recorded for and when its events are, lost events and "
-		"diagnostics. Exits with 1 when the report is "
-		"damaged "
-		"or was not closed properly; 'warpsight recover' repairs the latter. A report is "
-		"complete when it is neither, and no events were lost.",
+	.details = "Shows facts about the session, processes, tables with their rows and bytes, "
+		   "how long the recording lasted, when its events happened, lost events and "
+		   "diagnostics. Exits with 1 when the report is damaged or was not closed "
+		   "properly; 'warpsight recover' repairs the latter. A report is complete when it "
+		   "is neither, and no events were lost.",
 	.opts = info_opts,
 	.opts_size = sizeof(struct options),
 	.examples = "warpsight info report1.wsrep\n"

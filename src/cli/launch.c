@@ -189,17 +189,17 @@ const struct ws_command ws_cmd_launch = {
 	.summary = "Run a program in a session, to be collected when 'warpsight start' says so.",
 	.usage = "[options] [--] APP [ARG...] | [options] --attach PID",
 	.details =
-		"Runs APP as profile does, in this terminal and with its exit status, but "
-		"collects nothing until 'warpsight start' is given in another terminal; 'warpsight "
-		"stop' then writes the report, as often as wanted. Until then the program runs "
-		"nearly as fast as if it ran alone. After a start that came before, collecting "
-		"begins with the program.\n\n"
+		"Runs APP as profile does, in this terminal and with its exit status, but collects "
+		"nothing until 'warpsight start' is given in another terminal; 'warpsight stop' "
+		"then writes the report, as often as wanted. Until then the program runs nearly as "
+		"fast as if it ran alone. After a start that came before, collecting begins with "
+		"the program.\n\n"
 		"With --flight-recorder it collects from the beginning, and 'warpsight snapshot' "
 		"writes the report of the last seconds.\n\n"
 		"The session ends with APP and what it has started. A collection that runs then is "
 		"ended, and its report written.\n\n"
-		"With --attach the session is about a process that runs already, until that ends, "
-		"or Ctrl+C or 'warpsight shutdown' ends the session: the process goes on.",
+		"With --attach the session records a process that is already running, until that "
+		"ends, or Ctrl+C or 'warpsight shutdown' ends the session: the process goes on.",
 	.opts = ws_record_option_table,
 	.part = WS_IN_LAUNCH,
 	.opts_size = sizeof(struct ws_record_options),

@@ -174,16 +174,14 @@ const struct ws_command ws_cmd_profile = {
 	.summary = "Run a program and record what it does into a report.",
 	.usage = "[options] [--] APP [ARG...] | [options] --attach PID",
 	.details = "Runs APP as if it ran alone (same terminal, same streams, same exit status) "
-		   "and records it and every process that it starts. "
-		   "The report has its name from the start and can be read while the program runs, "
-		   "and "
-		   "after a crash.\n\n"
+		   "and records it and every process that it starts. The report has its name from "
+		   "the start and can be read while the program runs, and after a crash.\n\n"
 		   "The exit status is that of APP, 128 plus the signal when a signal ended it, "
-		   "127 when APP was not found and 126 when it could not be "
-		   "run. Messages go to standard error.\n\n"
-		   "With --attach a process that runs already is recorded: its samples and context "
-		   "switches at once, NVTX, the OS runtime and CUDA where the hooks can be loaded "
-		   "into it. The exit status is then 0, whatever becomes of the process.",
+		   "127 when APP was not found and 126 when it could not be run. Messages go to "
+		   "standard error.\n\n"
+		   "With --attach a process that is already running is recorded: its samples and "
+		   "context switches at once, NVTX, the OS runtime and CUDA where the hooks can be "
+		   "loaded into it. The exit status is then 0, however the process ends.",
 	.opts = ws_record_option_table,
 	.opts_size = sizeof(struct ws_record_options),
 	.left_out = WS_RECORD_AT(left_out),

@@ -490,9 +490,9 @@ static void warn_without_range(const struct ws_record_options *options, const st
 }
 
 static const char no_hot_key[] =
-	"the keys of a terminal are the program's, and one that is taken from it could be missed "
-	"by it. Run the program with 'warpsight launch' and bind 'warpsight start' and 'warpsight "
-	"stop' to keys of the desktop, or enter them in another terminal";
+	"the keys of a terminal are the program's, and the program could miss one that is taken "
+	"from it. Run the program with 'warpsight launch' and bind 'warpsight start' and "
+	"'warpsight stop' to keys of the desktop, or enter them in another terminal";
 
 static int fill_capture_options(const struct ws_record_options *options,
 				struct ws_record_opts *record_opts,
@@ -628,8 +628,8 @@ static int check_triggers(struct ws_record_opts *record_opts, struct ws_err *err
 		if (trigger->ns + LATE_NS > record_opts->plan.flight.keep &&
 		    trigger->kind == WS_TRIGGER_ON_GPU_IDLE)
 			return ws_fail(err,
-				       "--trigger: '%s': that is known some seconds later: have "
-				       "the flight recorder keep 5 s more than that",
+				       "--trigger: '%s': this is known only some seconds later: "
+				       "have the flight recorder keep 5 s more than that",
 				       trigger->text);
 	}
 	return 0;

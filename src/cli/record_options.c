@@ -95,13 +95,14 @@ const struct ws_opt ws_record_option_table[] = {
 	 "may be *. help lists them.",
 	 NULL, .also = WS_IN_LAUNCH | WS_IN_START},
 	{"system-metrics", 0, WS_OPT_STRING, AT(system_metrics), "GROUP[,GROUP...]", NULL,
-	 "What of the machine to record beside the target: all, none, or some of cpu, memory, "
+	 "What to record of the machine besides the target: all, none, or some of cpu, memory, "
 	 "disk, network, pressure, cgroup, power, process (memory and I/O of the recorded "
 	 "processes) and gpu (power, clocks, memory and links by NVIDIA's driver; needs no "
 	 "rights). Default: all.",
 	 NULL, .also = WS_IN_LAUNCH},
 	{"system-metrics-frequency", 0, WS_OPT_INT, AT(system_metrics_hz), "HZ", NULL,
-	 "How often that is read, 1 to 100 times a second.", "10", .also = WS_IN_LAUNCH},
+	 "How often the system metrics are read, 1 to 100 times a second.", "10",
+	 .also = WS_IN_LAUNCH},
 	{"nic-metrics", 0, WS_OPT_ENUM, AT(nic_metrics), "WHAT", "true,false,none=false",
 	 "The same as network in --system-metrics, or without it.", NULL, .also = WS_IN_LAUNCH},
 	{"storage-metrics", 0, WS_OPT_ENUM, AT(storage_metrics), "WHAT", "true,false,none=false",
@@ -111,8 +112,8 @@ const struct ws_opt ws_record_option_table[] = {
 	 "3.14. On by default unless --sample=none is given.",
 	 NULL, .also = WS_IN_LAUNCH},
 	{"python-sampling-frequency", 0, WS_OPT_STRING, AT(python_frequency_given), "HZ", NULL,
-	 "Samples per second of each running Python thread, 1 to 2000. Default: as many as there "
-	 "are samples, or of more than 1000 each second one, or each third....",
+	 "Samples per second of each running Python thread, 1 to 2000. Default: the frequency of "
+	 "the samples; above 1000, that of every second or every third sample, and so on.",
 	 NULL, .also = WS_IN_LAUNCH},
 	{"python-backtrace", 0, WS_OPT_ENUM, AT(python_backtrace), "WHAT", "cuda,none,false",
 	 "Include Python frames in the call stacks of CUDA calls: of those that --cudabacktrace "
@@ -124,13 +125,13 @@ const struct ws_opt ws_record_option_table[] = {
 	 "CPython 3.12 and later.",
 	 NULL, .also = WS_IN_LAUNCH},
 	{"attach", 0, WS_OPT_INT, AT(attach), "PID", NULL,
-	 "Record this process, which runs already, and what it has started and will start. Of the "
-	 "user's own processes, or root. It ends with the duration, an interrupt, or the process; "
-	 "the process goes on as before.",
+	 "Record this process, which is already running, and what it has started and will start. "
+	 "It must be one of the user's own processes, unless the user is root. Recording ends with "
+	 "the duration, an interrupt, or the process; the process goes on as before.",
 	 NULL, .also = WS_IN_LAUNCH},
 	{"per-node", 0, WS_OPT_FLAG, AT(per_node), NULL, NULL,
-	 "In a job: all ranks of a host are recorded together, into one report, which has the "
-	 "host's name in its own. The first one starts the recorder; its options count.",
+	 "In a job: record all ranks of a host together, into one report whose name includes that "
+	 "of the host. The first one starts the recorder; its options count.",
 	 NULL},
 	{"delay", 'y', WS_OPT_SECONDS, AT(delay), "SECONDS", NULL,
 	 "Start collecting this long after the target has started.", "0"},
@@ -166,22 +167,21 @@ const struct ws_opt ws_record_option_table[] = {
 	 "Collect only these steps of the program's loop, both included. Steps are the NVTX ranges "
 	 "of --step-range or, without it, those that are called step, iteration, iter, train step, "
 	 "training step or ProfilerStep, or the outermost ranges that come again and again, or, "
-	 "where there are none, the repeating sequence of launches of CUDA kernels. Their "
-	 "numbers are those at the end of their names; others are counted from 0. What was taken "
-	 "for a step is said.",
+	 "where there are none, the repeating sequence of launches of CUDA kernels. Their numbers "
+	 "are those at the end of their names; others are counted from 0. A message says what was "
+	 "taken for a step.",
 	 NULL, .also = WS_IN_START},
 	{"step-range", 0, WS_OPT_STRING, AT(step_range), "NAME[@DOMAIN|@*]", NULL,
 	 "The NVTX ranges that are the steps of --steps: of this name, or of it and a number; of "
 	 "any domain unless one is named.",
 	 NULL, .also = WS_IN_START},
 	{"trigger", 0, WS_OPT_LIST, AT(triggers), "WHAT[,WHAT...]", NULL,
-	 "What else has the flight recorder write a snapshot: 'range NAME > 500ms' (an NVTX range "
-	 "of that name, alone or with a number after it, that lasted longer), 'range NAME > 1.5x' "
-	 "(longer than so many times the median of the last ones), 'step > 1.5x' or 'step > "
-	 "500ms' "
-	 "(a range called step, iteration, iter, train step, ProfilerStep...), 'mark TEXT', 'gpu "
-	 "idle > 100ms', 'xid' (an error of a GPU in the kernel's log). May be given several "
-	 "times. One snapshot within the recorder's TIME and 100 in all are written so.",
+	 "What else makes the flight recorder write a snapshot: 'range NAME > 500ms' (an NVTX "
+	 "range of that name, alone or with a number after it, that lasted longer), 'range NAME > "
+	 "1.5x' (longer than so many times the median of the last ones), 'step > 1.5x' or 'step > "
+	 "500ms' (a range called step, iteration, iter, train step, ProfilerStep...), 'mark TEXT', "
+	 "'gpu idle > 100ms', 'xid' (an error of a GPU in the kernel's log). May be given several "
+	 "times. At most one such snapshot is written within the recorder's TIME, and 100 in all.",
 	 NULL, .also = WS_IN_LAUNCH},
 	{"kill", 0, WS_OPT_STRING, AT(kill), "SIGNAL", NULL,
 	 "Signal to send to the target when the duration, or the last capture range, is over: "
@@ -189,9 +189,9 @@ const struct ws_opt ws_record_option_table[] = {
 	 "name or a number. With none the target runs on unrecorded, and profile waits for it.",
 	 "sigterm"},
 	{"sync", 0, WS_OPT_SECONDS, AT(sync), "SECONDS", NULL,
-	 "Have the disk hold what was recorded, this often and at the end, so that a power cut "
-	 "loses no more than that. 0: the system writes when it likes; a kill of the recorder "
-	 "loses 0.1 seconds at most either way.",
+	 "Flush what was recorded to the disk this often and at the end, so that a power cut loses "
+	 "no more than that. 0: the system writes when it likes; a kill of the recorder loses 0.1 "
+	 "seconds at most either way.",
 	 "0"},
 	{"wait", 0, WS_OPT_ENUM, AT(wait), "WHOM", "primary,all",
 	 "End when the target ends (primary), or when every process it has started has (all); an "
@@ -204,7 +204,7 @@ const struct ws_opt ws_record_option_table[] = {
 	 "recording needs.",
 	 "true", .also = WS_IN_LAUNCH},
 	{"jit-names", 0, WS_OPT_SET, AT(jit_names), "RUNTIME[,RUNTIME...]", "none,java,node",
-	 "Have Java or Node.js tell the names of the functions that they generate, by options in "
+	 "Have Java or Node.js report the names of the functions that they generate, by options in "
 	 "the target's environment: JAVA_TOOL_OPTIONS (JDK 17 and later; Java then prints a line "
 	 "'Picked up JAVA_TOOL_OPTIONS' on standard error) and NODE_OPTIONS (Node.js then writes a "
 	 "file isolate*-v8.log into its folder). Frame pointers make Java a little slower.",
@@ -220,9 +220,10 @@ const struct ws_opt ws_record_option_table[] = {
 	 "terminal or file.",
 	 "false", .also = WS_IN_LAUNCH},
 	{"store-environment", 0, WS_OPT_BOOL, AT(store_environment), NULL, NULL,
-	 "Keep the target's whole environment in the report. Otherwise it has the values of "
-	 "variables that launchers set and that are known to hold no secret (RANK, SLURM_PROCID, "
-	 "CUDA_VISIBLE_DEVICES...), and of their others (SLURM_*, KUBERNETES_*) the names.",
+	 "Keep the target's whole environment in the report. Otherwise the report has the values "
+	 "of variables that launchers set and that are known to hold no secret (RANK, "
+	 "SLURM_PROCID, CUDA_VISIBLE_DEVICES...), and only the names of the launchers' other "
+	 "variables (SLURM_*, KUBERNETES_*).",
 	 "false", .also = WS_IN_LAUNCH},
 	{"keep-command-lines", 0, WS_OPT_BOOL, AT(keep_command_lines), NULL, NULL,
 	 "Keep the command lines of processes in the report as they are. Otherwise what looks like "

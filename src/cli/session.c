@@ -79,7 +79,7 @@ static const char *choose_from(const struct ws_session_names *list, struct ws_er
 	if (!list->count)
 		return NULL;
 	list_names(&all, list);
-	ws_fail(err, "there are %zu sessions: --session=NAME says which of %s", list->count,
+	ws_fail(err, "there are %zu sessions: choose one with --session=NAME, from %s", list->count,
 		all.text);
 	ws_text_free(&all);
 	return NULL;
@@ -532,10 +532,9 @@ const struct ws_command ws_cmd_sessions = {
 	.name = "sessions",
 	.summary = "List the sessions of this user.",
 	.usage = "list [options]",
-	.details =
-		"A session begins with 'warpsight launch' or 'warpsight start' and ends with its "
-		"program or by 'warpsight shutdown'. Those of other users are not shown and "
-		"cannot be spoken to.",
+	.details = "A session begins with 'warpsight launch' or 'warpsight start' and ends with "
+		   "its program or by 'warpsight shutdown'. Sessions of other users are not shown "
+		   "and cannot be controlled.",
 	.opts = sessions_opts,
 	.opts_size = sizeof(struct options),
 	.examples = "warpsight sessions list",

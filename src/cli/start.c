@@ -41,8 +41,8 @@ static void warn_decided(char **words, size_t count)
 		    is_given(option, words, count))
 			ws_text_printf(&names, "%s--%s", names.len ? ", " : "", option->name);
 	if (names.len)
-		ws_warn("%s: decided when the program was launched, and not changed: give it to "
-			"'warpsight launch', or to 'warpsight start' before that",
+		ws_warn("%s: this was decided when the program was launched and cannot change: "
+			"give it to 'warpsight launch', or to 'warpsight start' before that",
 			names.text);
 	ws_text_free(&names);
 }

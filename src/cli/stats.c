@@ -85,9 +85,9 @@ static const struct ws_opt opts[] = {
 	{"force-overwrite", 0, WS_OPT_BOOL, AT(force_overwrite), NULL, NULL,
 	 "Replace output files that exist.", NULL},
 	{"help-reports", 0, WS_OPT_MAYBE, AT(help_reports), "NAME[,NAME...]|ALL", NULL,
-	 "List the reports; or explain what the named ones, or all, show.", NULL},
+	 "List the reports, or explain what the named ones (or all) show.", NULL},
 	{"help-formats", 0, WS_OPT_MAYBE, AT(help_formats), "NAME[,NAME...]|ALL", NULL,
-	 "List the formats and their arguments; or explain the named ones, or all.", NULL},
+	 "List the formats and their arguments, or explain the named ones (or all).", NULL},
 	{"force-export", 0, WS_OPT_BOOL, AT(force_export), NULL, NULL,
 	 "Import other tools' files again instead of using what an earlier command imported; write "
 	 "the file of --sqlite again. Reports are read directly: for them this changes nothing.",

@@ -341,12 +341,10 @@ const struct ws_command ws_cmd_symbolize = {
 	.summary = "Name the functions of a report's call stacks afterwards.",
 	.usage = "[options] FILE",
 	.details = "Looks up the places in code that have no name in the report yet, because of "
-		   "'profile --resolve-symbols=false', "
-		   "because debug files were "
-		   "missing or because the end of the run was not to be held up, and adds names, "
-		   "source lines and inlined functions to "
-		   "the report. Files are "
-		   "recognised by their build ids: one that was replaced since is not used.\n\n"
+		   "'profile --resolve-symbols=false', because debug files were missing or because "
+		   "the end of the run was not to be delayed, and adds names, source lines and "
+		   "inlined functions to the report. Files are recognised by their build ids: one "
+		   "that was replaced since is not used.\n\n"
 		   "The report is replaced only when everything is written; on any failure it "
 		   "stays as it was.",
 	.opts = opts,

@@ -35,15 +35,15 @@ struct options {
 
 static const struct ws_opt opts[] = {
 	{"once", 0, WS_OPT_FLAG, AT(once), NULL, NULL,
-	 "Print one page of the next second as plain text and end. Of every recording, when none "
-	 "is "
-	 "named.",
+	 "Print one page about the next second as plain text and end; one for every recording when "
+	 "none is named.",
 	 NULL},
 	{"attach", 0, WS_OPT_INT, AT(attach), "PID", NULL,
-	 "Record this process, which runs already, as long as top shows it; nothing is kept.",
+	 "Record this process, which is already running, for as long as top shows it; nothing is "
+	 "kept.",
 	 NULL},
 	{"interval", 'i', WS_OPT_SECONDS, AT(interval), "SECONDS", NULL,
-	 "Time between two looks, and what --once looks at.", "1"},
+	 "Time between two updates; --once covers one such interval.", "1"},
 	{NULL},
 };
 
@@ -414,16 +414,15 @@ const struct ws_command ws_cmd_top = {
 	.name = "top",
 	.summary = "Show what is being recorded right now, in the terminal.",
 	.usage = "[options] [REPORT] | [options] --attach PID",
-	.details =
-		"Shows a recording that is under way, once a second: how busy the GPUs are, which "
-		"kernels and NVTX ranges ended, which threads ran and what they waited in, what "
-		"was lost. Without REPORT these are the recordings that you have running on this "
-		"machine; the left and right arrow keys go from one to the next. Up and down "
-		"scroll, q ends. Recording goes on as before: only what is new in the report is "
-		"read, from its file.\n\n"
-		"Events count when they have ended: a range that has been open for minutes is not "
-		"shown. Where standard input or output is no terminal, one page is printed, as "
-		"with --once.",
+	.details = "Shows a recording that is under way, once a second: how busy the GPUs are, "
+		   "which kernels and NVTX ranges ended, which threads ran and what they waited "
+		   "in, what was lost. Without REPORT these are the recordings that you have "
+		   "running on this machine; the left and right arrow keys go from one to the "
+		   "next. Up and down scroll, q ends. Recording goes on as before: only what is "
+		   "new in the report is read, from its file.\n\n"
+		   "Events count when they have ended: a range that has been open for minutes is "
+		   "not shown. Where standard input or output is no terminal, one page is printed, "
+		   "as with --once.",
 	.opts = opts,
 	.opts_size = sizeof(struct options),
 	.examples = "warpsight top\n"

@@ -64,21 +64,17 @@ const struct ws_command ws_cmd_view = {
 	.summary = "Show reports as a time line in the browser.",
 	.usage = "[options] [FILE...] | --record [options] -- COMMAND [ARG...]",
 	.details =
-		"Starts a server on the loopback interface of this machine and prints the "
-		"address of the page, which holds a secret token: only who has the whole address "
-		"can see the reports, and of the users of this machine only the one who started "
-		"it, and root. Several reports are shown below one another on one time axis. "
+		"Starts a server on the loopback interface of this machine and prints the address "
+		"of the page, which holds a secret token: only someone who has the whole address "
+		"can see the reports and, among the users of this machine, only root and the one "
+		"who started it. Several reports are shown below one another on one time axis. "
 		"Nothing is fetched from elsewhere. Ctrl+C ends the server.\n\n"
-		"More files, reports or traces that can be imported, can be dropped on the page "
-		"or opened from it; without FILE it starts empty. With --record the page has a "
-		"dialog that runs 'warpsight profile' on the "
-		"command given here, with a choice of what to "
-		"trace, "
-		"and opens the report, which is written to the current folder.\n\n"
+		"More files, reports or traces that can be imported, can be dropped on the page or "
+		"opened from it; without FILE it starts empty. With --record the page has a dialog "
+		"that runs 'warpsight profile' on the command given here, with a choice of what to "
+		"trace, and opens the report, which is written to the current folder.\n\n"
 		"A report on another machine is best left there: run 'warpsight view "
-		"--remote-hint' on that machine and use the ssh "
-		"command that it "
-		"prints.",
+		"--remote-hint' on that machine and use the ssh command that it prints.",
 	.opts = opts,
 	.opts_size = sizeof(struct options),
 	.examples = "warpsight view report1.wsrep\n"
