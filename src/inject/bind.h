@@ -15,12 +15,12 @@
 WS_EXPORT void *ws_find_symbol(const char *name);
 /* The same in an open library and what it needs. */
 void *ws_find_symbol_in(void *library, const char *name);
-/* The next definition of `name` behind the library that this is linked into; remembered by the
- * caller if it cares. */
+/* Find the next definition of `name` behind the library that this is linked into. Callers that need
+ * the result again keep it themselves. */
 void *ws_find_next_symbol(const char *name);
 
-/* 1 when the ends of threads can be seen: a key with a slot inside the thread itself, so that
- * setting it never allocates. */
+/* Returns 1 when the ends of threads can be observed: by a key with a slot inside the thread
+ * itself, so that setting it never allocates. */
 int ws_create_key(pthread_key_t *key, void (*destructor)(void *));
 void ws_set_key_value(pthread_key_t key, const void *value);
 /* Have `child` called in every child of the C library's forks. */

@@ -1,7 +1,7 @@
 /*
  * capture.h - what hooks call when the program opens or closes a range that begins and ends
- * collections (struct ws_capture_state in ring.h). Never between ws_rt_enter and ws_rt_leave: to
- * open one may wait.
+ * collections (struct ws_capture_state in ring.h). Never call these between ws_rt_enter and
+ * ws_rt_leave: opening a range may wait.
  */
 #ifndef WS_INJECT_CAPTURE_H
 #define WS_INJECT_CAPTURE_H
@@ -11,16 +11,16 @@
 /* Whether such ranges are looked for: one of enum ws_trigger. */
 WS_EXPORT bool ws_capture_wants(uint32_t trigger);
 /*
- * A range is opened: when it is the first of all processes a collection begins, and is on when this
- * returns. While the one before is read out this waits, WS_CAPTURE_WAIT_MS at most.
+ * Open a range. If it is the first in all processes, a collection begins and is on when this
+ * returns. While the previous collection is being read out this waits, WS_CAPTURE_WAIT_MS at most.
  */
 WS_EXPORT void ws_capture_open(void);
-/* It is closed. */
+/* Close the range. */
 WS_EXPORT void ws_capture_close(void);
-/* The same for a range of the process that is on or off, however often it is turned so; `open`
- * keeps it. */
+/* The same for a range that the process turns on or off, however often; `open` holds its state. */
 WS_EXPORT void ws_capture_turn(_Atomic uint32_t *open, bool on);
-/* cudaProfilerStart or cudaProfilerStop was called; both CUPTI and an interposed symbol may say so.
+/* Note a call of cudaProfilerStart or cudaProfilerStop; both CUPTI and an interposed symbol may
+ * report it.
  */
 WS_EXPORT void ws_capture_turn_profiler(bool on);
 /* Set by the CUDA hook: called when collecting has been turned on or off by this process, before

@@ -1,6 +1,6 @@
 /*
  * cuda.c - the CUDA hook: starts when the driver loads it (CUDA_INJECTION64_PATH), or when a
- * profiler inside the program speaks to CUPTI first; has CUPTI record what the session asks for;
+ * profiler inside the program calls CUPTI first; has CUPTI record what the session asks for;
  * flushes it regularly on a thread of its own and once more, within a bounded time, when the
  * process ends.
  *
@@ -40,8 +40,8 @@ _Atomic int ws_cuda_state = WS_CUDA_IDLE;
 static uint32_t start_pid, own_tid;
 static uint64_t kinds_on; /* bits of CUPTI_KIND_* that we enabled */
 
-/* Between the flushing thread and whoever wants a flush: numbers of requests made and done, waited
- * on as futexes. */
+/* Shared by the flushing thread and the threads that want a flush: numbers of requests made and
+ * done, waited on as futexes. */
 static _Atomic uint32_t asked, answered;
 static _Atomic uint32_t ended, ended_once;
 
@@ -60,7 +60,7 @@ bool ws_cuda_is_kind_on(uint32_t kind)
 	return kind < 64 && kinds_on >> kind & 1;
 }
 
-/* ---- saying things ---- */
+/* ---- messages ---- */
 
 void ws_cuda_report(int severity, const char *a, const char *b, const char *c)
 {
@@ -192,9 +192,9 @@ static long futex_wait(_Atomic uint32_t *word, uint32_t value, uint32_t ms)
 }
 
 /*
- * Nothing is collected, and nothing is to be done until that changes: the recorder, or who ends a
- * collection inside the program, wakes those that wait for the word. A request to flush wakes them
- * too, and again and again, since one that came a moment before the wait would be missed.
+ * Nothing is collected, and there is nothing to do until that changes: the recorder, or the thread
+ * that ends a collection inside the program, wakes those that wait on this word. A request to flush
+ * wakes them too, repeatedly, since a single wake-up a moment before the wait would be missed.
  */
 static void wait_for_collection(struct ws_arena *arena)
 {
@@ -250,8 +250,8 @@ static void answer_flush_request(uint32_t request)
 	futex_wake(&answered);
 }
 
-/* Who turns CUPTI on or off: the flushing thread, or one of the program's, which calls CUPTI from a
- * callback and must therefore not wait for the other for ever. */
+/* The thread that turns CUPTI on or off: the flushing thread, or one of the program's, which calls
+ * CUPTI from a callback and must therefore not wait indefinitely for the other. */
 static _Atomic uint32_t switching;
 static _Atomic bool switched_on;
 
@@ -313,9 +313,9 @@ static bool is_end_wanted(void)
 }
 
 /*
- * A collection has ended, and the program may go on launching. What was launched so far is waited
- * for, if it ends soon, before CUPTI is turned off: the recorder keeps what belongs to the
- * collection and waits for this, too.
+ * A collection has ended, and the program may go on launching. Before CUPTI is turned off, wait for
+ * the work launched so far, if it ends soon: the recorder keeps what belongs to the collection and
+ * waits for this, too.
  */
 static void finish_collection(void)
 {
@@ -334,7 +334,7 @@ static void finish_collection(void)
 		atomic_store(&ws_rt->home->gpu_flushes, 0);
 }
 
-/* Follow the collection's beginning and end. Whether there is anything left to do. */
+/* Follow the collection's beginning and end. Returns whether there is anything left to do. */
 static bool follow_session(void)
 {
 	static bool watched;
@@ -360,7 +360,8 @@ static void *flush_buffers(void *arg)
 	ws_raw_syscall(SYS_prctl, PR_SET_NAME, (long)"warpsight-cuda", 0, 0, 0, 0);
 	__atomic_store_n(&own_tid, (uint32_t)ws_raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0),
 			 __ATOMIC_RELEASE);
-	/* Often at first: programs launch most of their kernels for the first time early. */
+	/* This runs often at first: programs launch most of their kernels for the first time early
+	 * on. */
 	for (uint32_t round = 0;; round++) {
 		uint32_t done = atomic_load(&answered), want = atomic_load(&asked);
 
@@ -416,14 +417,14 @@ static void flush_at_process_end(void)
 			       "program; "
 			       "those that were complete are taken from its buffers.",
 			       "", "");
-	/* The driver shuts down from here on: no further call to CUPTI. */
+	/* The driver shuts down from here on, so CUPTI must not be called any more. */
 	atomic_store(&ended, 1);
 	futex_wake(&asked);
 }
 
 /*
- * _exit passes exit handlers by. Programs that use it (interpreters that end early, test runners)
- * keep their last records this way; a forked or vforked child has another pid and passes straight
+ * _exit skips exit handlers. Programs that use it (interpreters that end early, test runners) keep
+ * their last records this way; a forked or vforked child has another pid and passes straight
  * through.
  */
 static _Noreturn void exit_after_flush(int status)
@@ -448,7 +449,8 @@ static void set_up_cupti(void)
 	uint8_t one = 1;
 	size_t size = sizeof(one);
 
-	/* Buffers come zeroed: else CUPTI zeroes them in the program's threads. */
+	/* Our buffers are already zeroed; otherwise CUPTI would zero them in the program's
+	 * threads. */
 	ws_cupti.ActivitySetAttribute(CUPTI_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &size, &one);
 	if (ws_cupti.ActivityRegisterTimestampCallback)
 		ws_cupti.ActivityRegisterTimestampCallback(read_session_clock);
@@ -536,7 +538,8 @@ bool ws_cuda_start(void)
 	return atomic_load(&ws_cuda_state) == WS_CUDA_ON;
 }
 
-/* In a tool that bears no other's injection in what it starts: ours goes, before it looks. */
+/* This is a tool that tolerates no other tool's injection in what it starts, so ours is removed
+ * before the tool looks. */
 __attribute__((constructor(103))) static void make_way_for_tool(void)
 {
 	const char *path = getenv("CUDA_INJECTION64_PATH"), *ours;

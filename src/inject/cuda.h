@@ -75,10 +75,10 @@ extern struct ws_cupti ws_cupti;
 enum ws_cuda_state { WS_CUDA_IDLE, WS_CUDA_STARTING, WS_CUDA_ON, WS_CUDA_REFUSED };
 extern _Atomic int ws_cuda_state;
 
-/* Start tracing if this process belongs to a session that wants it and it has not been tried;
- * whether it is on. */
+/* Start tracing if this process belongs to a session that wants it and it has not been tried yet.
+ * Returns whether tracing is on. */
 bool ws_cuda_start(void);
-/* The process that started it is not this one any more: a forked child leaves CUPTI alone. */
+/* True in a forked child of the process that started tracing, which must leave CUPTI alone. */
 bool ws_cuda_reset_after_fork(void);
 /* Have the flushing thread flush, with force, and wait at most `ms` for it; false when it did not
  * get done. */
@@ -95,8 +95,8 @@ void *ws_cuda_find_real(const char *name);
 /* Fill ws_cupti; false after a diagnostic. */
 bool ws_cuda_find_cupti(void);
 
-/* Is a call of the runtime or driver one that is traced unless the user says otherwise? `name` as
- * CUPTI's callback names are. */
+/* Whether a call of the runtime or driver is traced unless the user says otherwise. `name` is
+ * spelled like CUPTI's callback names. */
 bool ws_cuda_is_call_recorded(int driver, const char *name);
 /* Enable or disable the calls that are traced. */
 void ws_cuda_enable_apis(bool on);
@@ -127,14 +127,14 @@ bool ws_cuda_has_unfinished_work(void);
 
 /* Whether the callback of this name is a call that launches. */
 void ws_cuda_find_launch_call(int driver, uint32_t cbid, const char *name);
-/* Count launches from now on, if steps may be known by them. */
+/* Count launches from now on, if steps may be recognised by them. */
 bool ws_cuda_watch_launches(void);
 /* Whether they still are; whether this is such a call; both. */
 bool ws_cuda_watches_launches(void);
 bool ws_cuda_is_launch(int driver, uint32_t cbid);
 bool ws_cuda_counts_launch(int driver, uint32_t cbid);
 void ws_cuda_count_launch(const struct cupti_callback *callback);
-/* CUPTI is to be on although no collection has begun; have it so. */
+/* Turn CUPTI on although no collection has begun. */
 extern _Atomic bool ws_cuda_early;
 void ws_cuda_switch_early(void);
 
@@ -204,7 +204,7 @@ extern _Atomic bool ws_cuda_context_seen;
 /* ---- the profiler inside (cuda_inner.c) ---- */
 
 extern _Atomic bool ws_inner_there; /* it has registered callbacks */
-/* Before our own walk of a completed buffer: copy what the inner profiler wants of it. */
+/* Copy what the inner profiler wants from a completed buffer. Called before our own walk of it. */
 void ws_inner_give_record(uint8_t *buffer, size_t valid);
 /* Whether all records of a kind come only because the inner profiler wants them. */
 bool ws_inner_is_only_reader(uint32_t kind);
@@ -212,7 +212,7 @@ bool ws_inner_is_only_reader(uint32_t kind);
 bool ws_inner_wants_broad(uint32_t kind);
 /* Whether the inner profiler wants this callback. */
 bool ws_inner_wants_callback(uint32_t domain, uint32_t cbid);
-/* Hand on a callback that the inner profiler subscribed to. */
+/* Pass on a callback that the inner profiler subscribed to. */
 void ws_inner_call_back(uint32_t domain, uint32_t cbid, const void *info);
 /* Whether we trace the kind now. Kept by cuda.c. */
 bool ws_cuda_is_kind_on(uint32_t kind);

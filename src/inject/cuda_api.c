@@ -29,8 +29,8 @@ static size_t plain_length(const char *name)
 	return n;
 }
 
-/* What the user says with +name,-name (a trailing * stands for anything): 1 in, -1 out, 0 nothing.
- * The last word counts. */
+/* What the user's +name,-name list says about a call (a trailing * stands for anything): 1 to trace
+ * it, -1 to leave it out, 0 if it is not mentioned. The last matching word counts. */
 static int is_user_word(const char *list, const char *name)
 {
 	size_t plain = plain_length(name), full = strlen(name);
@@ -121,7 +121,8 @@ static bool enable_call_by_call(bool on)
 	uint32_t enabled = 0, refused = 0;
 
 	for (int driver = 0; driver < 2; driver++) {
-		/* While the inner profiler has the whole domain, it is on as it is. */
+		/* While the inner profiler has enabled the whole domain, nothing has to be turned
+		 * on. */
 		if (ws_inner_wants_broad(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME))
 			continue;
 		for (uint32_t cbid = 1; cbid <= last_cbid[driver]; cbid++)
@@ -132,8 +133,9 @@ static bool enable_call_by_call(bool on)
 }
 
 /*
- * Once there is a context, CUPTI (13.0) takes single calls without a word and records none of them.
- * Whole kinds it does turn on then: so both are, and the calls that are not wanted are taken out.
+ * Once there is a context, CUPTI (13.0) accepts single calls without an error and records none of
+ * them. It still turns on whole kinds, so both kinds are enabled and the calls that are not wanted
+ * are then disabled.
  */
 static bool is_late, is_narrowed;
 
@@ -152,7 +154,7 @@ static void disable_late(void)
 			ws_cupti.ActivityDisable(api_kinds[driver]);
 }
 
-/* False when CUPTI refuses to take single calls out. */
+/* False when CUPTI refuses to disable single calls. */
 static bool enable_late(void)
 {
 	int (*const enable[2])(uint32_t, uint8_t) = {ws_cupti.ActivityEnableRuntimeApi,

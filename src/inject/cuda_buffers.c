@@ -7,8 +7,8 @@
  * can be recognised and CUPTI need not zero them in the program's threads.
  *
  * Completed buffers come on a thread of CUPTI's or on ours, with CUPTI's locks held: the walk below
- * only replaces pointers to texts, notes sizes and copies. No call into CUPTI but those meant for
- * this place, no lock that anyone else could hold.
+ * only replaces pointers to texts, notes sizes and copies. It makes no call into CUPTI except those
+ * meant for this place and takes no lock that anyone else could hold.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -142,8 +142,8 @@ static void give_back(uint8_t *buffer, size_t used)
 
 /*
  * Handles of texts by their address, checked by content: a module that is unloaded gives its
- * addresses away. One thread uses the table at a time; another that comes meanwhile goes by the
- * thread's own cache of strings.
+ * addresses away. One thread uses the table at a time; another that comes meanwhile uses its own
+ * cache of strings instead.
  */
 enum { NAMES = 4096 };
 static struct {
@@ -326,8 +326,8 @@ static void scan_buffer(struct ws_thread *thread, uint32_t i)
 		*next = scanned[i] ? b + scanned[i] : NULL;
 	uint32_t last_kind = 0;
 
-	/* CUPTI completes a record's kind and name before its times; of what it has not written the
-	 * kind is 0, which ends this. */
+	/* CUPTI completes a record's kind and name before its times; the kind of what it has not
+	 * written is 0, which ends the loop. */
 	while ((next = find_next_record(b, WS_BUFFER_SIZE, next))) {
 		struct cupti_kernel *kernel = (void *)next;
 		uint32_t kind = kernel->kind & 0xff;
@@ -380,7 +380,7 @@ static const uint16_t work_ends[CUPTI_KIND_COUNT] = {
 	[CUPTI_KIND_GRAPH_TRACE] = offsetof(struct cupti_graph_trace, end),
 };
 
-/* Of each buffer that CUPTI fills, how far it was filled when that was noted. */
+/* For each buffer that CUPTI fills: how far it was filled when that was noted. */
 static uint32_t filled[WS_BUFFERS];
 
 static bool is_held(uint32_t i)
@@ -480,8 +480,8 @@ static bool is_own_record(const struct cupti_record *rec)
 	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER) {
 		const struct cupti_api *api = (const void *)rec;
 
-		/* More than ours come while an inner profiler has asked for more; with an old CUPTI
-		 * none of ours do. */
+		/* While an inner profiler has asked for more, more records than ours arrive; with
+		 * an old CUPTI none of ours do. */
 		return ws_likely(ws_cuda_is_api_wanted(kind, api->cbid)) &&
 		       api->thread != ws_cuda_is_own_thread() && !ws_cuda_api_by_callback;
 	}

@@ -4,9 +4,9 @@
  *
  * Chosen by name, as the CUPTI at hand spells its callback names, so that variants of calls that
  * come with later versions (..._v2,
- * ..._ptsz, ...Ex) are in without an edit. In are calls that give work to the GPU, move or reserve
- * memory, wait, make or destroy streams and events, or build and load what runs; out are queries
- * and getters, which make up most calls of a program and say least.
+ * ..._ptsz, ...Ex) are in without an edit. Traced are calls that give work to the GPU, move or
+ * reserve memory, wait, make or destroy streams and events, or build and load what runs. Left out
+ * are queries and getters, which make up most calls of a program and say least.
  */
 #include <string.h>
 
@@ -56,7 +56,7 @@ static const char *const driver_in[] = {
 	"cuCtxCreate", "cuCtxDestroy", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxReset",
 	"cuGreenCtx", "cuProfilerSt", NULL};
 
-/* Anything with one of these in it only asks, though it begins like the others. */
+/* A name that contains one of these is only a query, although it begins like the others. */
 static const char *const asks[] = {"Get",      "Query",	     "IsCapturing", "Find",
 				   "DebugDot", "RetainUser", "ReleaseUser", NULL};
 

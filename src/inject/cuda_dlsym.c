@@ -35,8 +35,8 @@ void *ws_cuda_find_symbol(void *handle, const char *name)
 	return real(handle, name);
 }
 
-/* Ours instead of libcupti's; only where there is one of libcupti's, and never in the way of a tool
- * that has the GPU to itself. */
+/* Gives our function instead of libcupti's, but only where libcupti has one, and never where it
+ * would get in the way of a tool that has the GPU to itself. */
 __attribute__((visibility("hidden"), used)) void *ws_dlsym_cupti(void *handle, const char *name)
 {
 	void *theirs = ws_cuda_find_symbol(handle, name),

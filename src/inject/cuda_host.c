@@ -3,7 +3,7 @@
  * cudaStreamAddCallback, host nodes of graphs. Records which function was handed to which stream or
  * graph, by which call.
  *
- * When such a function ran CUPTI does not tell (before 13.1). To find out, the program's function
+ * CUPTI (before 13.1) does not say when such a function ran. To find out, the program's function
  * would have to be replaced by one of ours in the arguments that a callback is shown, which CUPTI
  * does not allow, or in the calls themselves, which programs with the runtime linked in do not make
  * through anything that can be stood in front of. So the arguments are only read.
@@ -60,8 +60,8 @@ bool ws_cuda_wants_host_call(int driver, uint32_t cbid)
 	return cbid < WS_CUDA_CBIDS && what_of[driver][cbid];
 }
 
-/* What the call's arguments say; false when they say nothing. They are words, in the order of the
- * declaration. */
+/* Read the function and its target from the call's arguments; false when there are none. The
+ * arguments are words, in the order of the declaration. */
 static bool read_arguments(int driver, uint32_t cbid, const struct cupti_callback *callback,
 			   struct ws_rec_cuda_host *record)
 {
@@ -127,8 +127,8 @@ void ws_cuda_record_host_call(int driver, uint32_t cbid, const struct cupti_call
 		open->hosts++;
 		return;
 	}
-	/* A driver call inside a runtime call is that call's way of doing it, with a function of
-	 * the runtime's own. */
+	/* A driver call inside a runtime call implements that call, with a function of the
+	 * runtime's own. */
 	if (!open->hosts || --open->hosts || !ws_rt_is_collecting() || !callback->params ||
 	    (callback->result && *(const int *)callback->result))
 		return;

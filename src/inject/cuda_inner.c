@@ -196,7 +196,7 @@ static bool is_process_ending(uint32_t kind)
 	       atomic_load_explicit(&inner.ending, memory_order_relaxed) >> kind & 1;
 }
 
-/* Buffers hold records from before it enabled the kind: those it would not have got. */
+/* Buffers also hold records from before it enabled the kind, which it would not have received. */
 static bool is_before_start(const void *record, size_t size, uint32_t kind)
 {
 	size_t at = time_fields[kind][1] ? time_fields[kind][1]
@@ -222,7 +222,8 @@ static bool is_wanted_kind(const struct cupti_record *record, size_t size)
 		       (has_kind(kind) || is_process_ending(kind)
 				? !test_bit(inner.api_off[driver], api->cbid)
 				: test_bit(inner.api_on[driver], api->cbid));
-	/* Work that was launched before may still run: what is too late its profiler can tell. */
+	/* Work that was launched before may still run; the inner profiler can tell which records
+	 * are too late. */
 	return has_kind(kind) || is_process_ending(kind);
 }
 
@@ -276,7 +277,7 @@ void ws_inner_call_back(uint32_t domain, uint32_t cbid, const void *info)
 
 /* ---- what it calls ---- */
 
-/* Whether this is ours to handle. Starts us when the inner profiler comes before the driver. */
+/* Whether we handle this call. Starts the hook when the inner profiler comes before the driver. */
 static bool is_started_here(void)
 {
 	return ws_cuda_start();
@@ -477,8 +478,8 @@ HOOK(cuptiActivityFlushAll, (uint32_t flags))
 	return rc;
 }
 
-/* Records are ours to walk: where two copies of the library are mapped, only the one that made them
- * knows their sizes. */
+/* We walk the records: where two copies of the library are mapped, only the one that made the
+ * records knows their sizes. */
 HOOK(cuptiActivityGetNextRecord, (uint8_t * buffer, size_t valid, void **record))
 {
 	static int (*_Atomic theirs)(uint8_t *, size_t, void **);
@@ -499,7 +500,7 @@ HOOK(cuptiActivitySetAttribute, (uint32_t attribute, size_t *size, void *value))
 	if (!is_started_here())
 		PASS(cuptiActivitySetAttribute, (uint32_t, size_t *, void *), attribute, size,
 		     value);
-	/* How our buffers come and how many there are is not its business. */
+	/* The inner profiler has no say in how our buffers are delivered and how many there are. */
 	if (attribute == CUPTI_ATTR_ZEROED_OUT_ACTIVITY_BUFFER ||
 	    attribute == CUPTI_ATTR_PER_THREAD_ACTIVITY_BUFFER)
 		return CUPTI_OK;

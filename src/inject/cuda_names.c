@@ -13,8 +13,8 @@
 #include "inject/cuda.h"
 #include "schema/schema.h"
 
-/* A program may make streams without end: look-ups stay within PROBES places, and what finds none
- * there stays without a number. */
+/* A program may make any number of streams: look-ups stay within PROBES places, and a stream that
+ * finds no place there has no number. */
 enum { KNOWN = 4096, PROBES = 64, GONE = 3, LAST_DEFAULT = 2 };
 
 static struct known {

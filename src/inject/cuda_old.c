@@ -1,8 +1,8 @@
 /*
  * cuda_old.c - calls of the CUDA API with a CUPTI that cannot choose them one by one (before 12.5).
  *
- * There its records are of all calls or none: all of the runtime's, queries too, slow every step of
- * a program, and all of the driver's repeat each of the runtime's from the inside. Callbacks can be
+ * Such a CUPTI records all calls or none: all of the runtime's, queries too, slow every step of a
+ * program, and all of the driver's repeat each of the runtime's from the inside. Callbacks can be
  * chosen, so records are made here, from the callbacks at the beginning and the end of the calls
  * that are traced: those that the program makes itself, of the runtime or, in libraries that use
  * nothing else, of the driver. What a call does inside is not recorded, and the work that it causes

@@ -1,15 +1,16 @@
 /*
  * cuda_profiler.c - cudaProfilerStart, cudaProfilerStop and the driver's two, seen without CUPTI:
- * they begin and end collections where CUDA is not recorded, or is not there, too.
+ * they begin and end collections even where CUDA is not recorded or not present.
  *
  * Programs reach these functions in three ways. By their symbols: this library is preloaded, so
  * those below come first. By dlsym (ctypes, numba): cuda_dlsym.c hands out functions of this file.
- * By the driver's cuGetProcAddress, as a runtime that is linked statically does: what finds
- * functions is stood before in the same way. Where CUPTI tells of the same call, it still counts
- * once, since a process has its range on or off.
+ * By the driver's cuGetProcAddress, as a runtime that is linked statically does: the functions that
+ * look up others are interposed in the same way. Where CUPTI reports the same call, it still counts
+ * once, since a process has its range either on or off.
  *
- * A start counts when the call has been made, a stop before it is: inside is all that lies between
- * them. Whatever the call answers, the program has said what it wants to be collected.
+ * A start counts after the call has been made, a stop before it is made, so the collection holds
+ * all that lies between them. Whatever the call returns, the program has said what it wants
+ * collected.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -20,7 +21,7 @@
 #include "inject/cuda.h"
 
 typedef int profiler_fn(void);
-/* The older cuGetProcAddress has no `status`: what it gets there it does not look at. */
+/* The older cuGetProcAddress has no `status`: it ignores what is passed there. */
 typedef int entry_fn(const char *name, void **entry, int version, uint64_t flags, void *status);
 
 /* cudaErrorNotSupported: the answer where no library has the function that was called. */

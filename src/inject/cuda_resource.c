@@ -180,8 +180,8 @@ static void forget_left_calls(struct ws_cuda_open *open)
 	*open = (struct ws_cuda_open){.round = round & 0xffff};
 }
 
-/* A start counts when it has been made, a stop before it is. What ends a collection leaves the
- * flushing to the thread that does it, which waits for the work that is under way. */
+/* A start counts after the call has been made, a stop before it is made. Ending a collection leaves
+ * flushing to the flushing thread, which waits for the work that is under way. */
 static void handle_profiler_call(bool start, uint32_t site)
 {
 	if (start && site == CUPTI_SITE_EXIT)
@@ -201,7 +201,8 @@ static void handle_call(int driver, uint32_t cbid, const struct cupti_callback *
 		ws_cuda_count_launch(callback);
 	if (ws_cuda_api_by_callback && callback->site == CUPTI_SITE_ENTER)
 		ws_cuda_record_old_call(driver, cbid, callback);
-	/* The copy of a stack is no part of the wait, and the other way round. */
+	/* Copying a stack does not count as part of the wait, nor the wait as part of the
+	 * copying. */
 	if (stack && callback->site == CUPTI_SITE_EXIT)
 		ws_cuda_record_stack(driver, cbid, callback);
 	if (ws_likely(ws_cuda_wants_sync_call(driver, cbid)))
@@ -281,7 +282,7 @@ static int subscribe_callbacks(char *other, size_t size)
 
 	if (ws_cupti.Subscribe_v2)
 		rc = ws_cupti.Subscribe_v2(&ws_cuda_subscriber, handle_callback, NULL, &params);
-	/* Its parameters may grow: then this CUPTI knows the old form still. */
+	/* A newer CUPTI may want longer parameters than ours: it still accepts the old call. */
 	if (rc == CUPTI_ERR_NOT_SUPPORTED || rc == CUPTI_ERR_INVALID_PARAMETER)
 		rc = ws_cupti.Subscribe(&ws_cuda_subscriber, handle_callback, NULL);
 	return rc;

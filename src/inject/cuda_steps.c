@@ -1,18 +1,18 @@
 /*
- * cuda_steps.c - steps of a program that marks none, known by its launches, which repeat: they
- * begin and end a collection (--steps) as ranges do that are steps.
+ * cuda_steps.c - recognises the steps of a program that marks none by its repeating launches. Such
+ * steps begin and end a collection (--steps) as ranges that are steps do.
  *
- * A step is told by an anchor, a kernel that comes once in each, as `analyze` does: of the names
- * whose launches come at even distances, the one that comes least often. Here it must be chosen
- * while the program runs. A name is even when most of its distances, counted in launches, are
- * within a tenth of the one before, and these cover half of what has been launched since it first
- * came. It is the anchor when it has been the best for a third of all launches. Steps are numbered
- * by its launches from 0, the first before it was chosen included; the step that is wanted must not
- * have begun by then.
+ * A step is recognised by an anchor, a kernel that comes once in each, as `analyze` does: of the
+ * names whose launches come at even distances, the one that comes least often. Here it must be
+ * chosen while the program runs. A name is even when most of its distances, counted in launches,
+ * are within a tenth of the one before, and these cover half of what has been launched since it
+ * first came. It is the anchor when it has been the best for a third of all launches. Steps are
+ * numbered by its launches from 0, the first before it was chosen included; the step that is wanted
+ * must not have begun by then.
  *
- * CUPTI is on from the step before. The call that launches the first anchor that is wanted begins
- * the collection, that of the first that is not wanted any more ends it, each before it is made;
- * their correlations say to the recorder what was launched inside.
+ * CUPTI is on from the step before. The call that launches the first wanted anchor begins the
+ * collection, and the call that launches the first unwanted one after it ends it, each before the
+ * call is made; their correlations tell the recorder what was launched inside.
  */
 #include <string.h>
 #include <sys/syscall.h>
@@ -139,8 +139,8 @@ static bool is_even(const struct kernel_name *name)
 	       name->covered * UINT64_C(2) >= steps.launches - name->first;
 }
 
-/* Of the even names that come least often the first: it begins the step. In the step under way some
- * have come once more than others. */
+/* Of the even names that come least often, take the first: it begins the step. In the current step
+ * some have come once more than others. */
 static struct kernel_name *find_best_name(void)
 {
 	struct kernel_name *best = NULL;
@@ -176,7 +176,7 @@ static void describe_steps(enum ws_step_source source, const char *text, uint32_
 	atomic_store(&capture->step_source, source);
 }
 
-/* Now and then, at the cost of a few launches: is there an anchor? */
+/* Look for an anchor. This is done now and then and costs as much as a few launches. */
 static void look_for_anchor(void)
 {
 	struct kernel_name *best = find_best_name();
@@ -258,7 +258,7 @@ static bool is_next(void)
 
 static void begin_launch(const struct cupti_callback *callback)
 {
-	/* Graphs have no name: one is like another. */
+	/* Graphs have no names, so all of them count as one. */
 	const char *name = callback->symbol ? callback->symbol : callback->function;
 	enum effect effect = NOTHING;
 

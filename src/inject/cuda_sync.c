@@ -2,13 +2,13 @@
  * cuda_sync.c - waits: of the CPU for streams, contexts and events, and of streams for events.
  *
  * CUPTI has activity kinds for them and for the recording of events, but with either enabled every
- * call of the runtime takes 100 to 200 ns longer, cudaGetLastError and the like too, of which
- * programs make thousands a step: more than all other tracing costs together (measured on an H200,
- * CUPTI 13.0). Callbacks at the few calls that wait or record cost nothing elsewhere, so our
+ * call of the runtime takes 100 to 200 ns longer, including cudaGetLastError and the like, of which
+ * programs make thousands a step: more than the cost of all other tracing together (measured on an
+ * H200, CUPTI 13.0). Callbacks at the few calls that wait or record cost nothing elsewhere, so our
  * records come from there.
  *
- * Which record of an event a wait is for is remembered by the event's handle: the correlation of
- * the call that recorded it last.
+ * To tell which record of an event a wait is for, we keep, by the event's handle, the correlation
+ * of the call that recorded it last.
  */
 #include <string.h>
 

@@ -56,7 +56,7 @@ enum image {
 
 /*
  * A user, or a root folder, from which our files cannot be read, is outside: a login shell of su,
- * what chroot starts. The rights looked at are those of this moment, which the new image will have.
+ * what chroot starts. The rights checked are the current ones, which the new image will have.
  */
 static enum image classify_image(const char *path)
 {
@@ -263,8 +263,8 @@ static bool complete_environment(char *const *envp, enum image image, struct env
 	own = find_own_values();
 	old = env_preload(envp, &at);
 	named = find_variable(envp, WS_ENV_SESSION);
-	/* A program may keep our variable and yet set or remove LD_PRELOAD; another session's
-	 * variables are left alone. */
+	/* A program may keep our variable but set or remove LD_PRELOAD. Another session's variables
+	 * are left alone. */
 	if (named && (strcmp(named, own.session) || (old && strstr(old, own.preload))))
 		return false;
 	if (!copy_environment(envp,
@@ -585,9 +585,9 @@ WS_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_
 
 /*
  * system and popen read `environ`. A program that removed our variables gets them back for the
- * call, and one whose session is over is rid of them for it. The next call uses the same memory if
- * `environ` is still the same. Another thread may copy the pointers meanwhile, so that what is
- * replaced is freed only some calls later.
+ * call, and if its session is over they are removed for the call. The next call uses the same
+ * memory if `environ` is still the same. Another thread may copy the pointers meanwhile, so that
+ * what is replaced is freed only some calls later.
  */
 struct lent {
 	struct env env;

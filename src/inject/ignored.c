@@ -2,7 +2,7 @@
  * ignored.c - see ignored.h. A child of vfork shares its parent's memory, but has actions of its
  * own: `handling` is written by it too, always with what is there already. When several threads
  * start programs at once, one may put the handler back while the other's child is not there yet:
- * that one finds the signal at its default, which is to be ignored as well.
+ * that child finds the signal at its default action, which is to be ignored as well.
  */
 #include "inject/ignored.h"
 

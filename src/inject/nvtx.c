@@ -1,5 +1,5 @@
 /*
- * nvtx.c - the NVTX hook: what the program's NVTX calls land in.
+ * nvtx.c - the NVTX hook: the functions that the program's NVTX calls reach.
  *
  * InitializeInjectionNvtx2 puts our functions into the tables of each program or library that
  * embeds NVTX and calls it on its first use; nvtx_abi.h says how. All of them share one state, so a
@@ -8,13 +8,14 @@
  * A push/pop range is one record, written at the pop: the push stores text, domain and start in the
  * thread's open-range stack, which lies in shared memory so that a kill, the end of a collection or
  * a live view finds what was open. So a pair is two clock reads, a string lookup, one stack entry
- * and 24 bytes of ring. What is not that plain (deep, in another domain than the range around it,
- * with colour or payload) goes through nvtx_stack.c and the functions marked cold.
+ * and 24 bytes of ring. Everything less plain (deep ranges, ranges in another domain than the range
+ * around them, ranges with a colour or payload) goes through nvtx_stack.c and the functions marked
+ * cold.
  *
  * Outside a collection the stack is kept and nothing is written: a range that opens before a
  * delayed start and closes after it is recorded. In a session that waits for a command, which may
- * never come, that is kept as cheap as it can be: nvtx_idle.h. Start/end ranges need not nest and
- * may end on another thread: each end writes its own record and the recorder pairs them.
+ * never come, this is made as cheap as possible: see nvtx_idle.h. Start/end ranges need not nest
+ * and may end on another thread: each end writes its own record and the recorder pairs them.
  */
 #include "inject/nvtx_idle.h"
 #include "inject/nvtx_state.h"
@@ -22,8 +23,8 @@
 
 /* ---- push and pop ---- */
 
-/* What is done while idle and what is done while recording are functions of their own, so that the
- * first saves no registers for the second. Neither is cold. */
+/* The idle case and the recording case are separate functions, so that the former need not save
+ * registers for the latter. Neither is cold. */
 #define SEPARATE __attribute__((noinline))
 
 static inline int push_plain_range(struct ws_thread *thread, struct nvtx_domain *domain,
@@ -325,8 +326,8 @@ void ws_nvtx_write_mark(struct ws_thread *thread, struct nvtx_domain *domain,
 }
 
 /*
- * Threads set ids aside in lots, so that they share no cache line at each start. A forked child
- * carries on where its parent was, so that an id of the parent's never means a range of the
+ * Threads reserve ids in batches, so that they do not share a cache line at each start. A forked
+ * child carries on where its parent was, so that an id of the parent's never means a range of the
  * child's.
  */
 static uint64_t next_range_id(struct ws_thread *thread)

@@ -10,7 +10,8 @@
  * directly.
  *
  * Every program and library that embeds NVTX has such tables of its own, and versions differ: a
- * slot beyond the size that the loader tells does not exist, and attribute structs say their size.
+ * slot beyond the size that the loader reports does not exist, and attribute structs carry their
+ * own size.
  *
  * annotate.h speaks the other side of the same protocol, and carries its own copy of the few
  * numbers it needs, since it is installed alone.

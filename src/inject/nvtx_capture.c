@@ -50,12 +50,13 @@ static const char *read_text(const struct nx_event *event, struct nvtx_scratch *
 	}
 }
 
-/* Whether a range that is about to open is one to be watched. What it begins has begun. */
+/* Whether a range that is about to open is to be watched. A collection that it begins has begun
+ * when this returns. */
 static bool open_text(const struct nvtx_domain *domain, const char *text, bool pushed)
 {
 	struct ws_thread *thread = ws_self;
 
-	/* Of ranges that nest, the outermost of a thread counts. */
+	/* Of nested ranges, the outermost on a thread counts. */
 	if (!text || (pushed && thread && thread->capture) || !matches_domain(domain))
 		return false;
 	if (ws_capture_wants(WS_TRIGGER_STEPS))
@@ -108,7 +109,8 @@ static void close_range(bool pushed)
 
 /* ---- ranges that nest ---- */
 
-/* What stands behind a function of this file. Each slot of `watching` is one of nvtx.c's. */
+/* The function of nvtx.c that a function of this file calls. Each slot of `watching` is one of
+ * nvtx.c's. */
 static nx_fn find_original(unsigned module, unsigned slot)
 {
 	size_t i = 0;
@@ -220,7 +222,7 @@ static uint64_t watch_started(uint64_t id, bool opened)
 			return id;
 		}
 	}
-	close_range(false); /* it would not be found again */
+	close_range(false); /* otherwise it would not be found again */
 	return id;
 }
 

@@ -211,7 +211,7 @@ struct nvtx_string *ws_nvtx_register_string(const char *bytes)
 	string->len = (uint32_t)len;
 	string->hash = hash;
 	string->magic = NVTX_STRING_MAGIC;
-	/* Two threads may both add a text that is new: then there are two of it, which is harmless.
+	/* Two threads may both add the same new text. It then exists twice, which is harmless.
 	 */
 	do
 		string->next = head;
@@ -394,7 +394,7 @@ static struct nvtx_domain *get_domain(const char *name)
 	for (;;) {
 		found = find_domain(head, name);
 		if (found)
-			return found; /* a `d` made in vain keeps its number: rare and harmless */
+			return found; /* our unused `d` keeps its number: rare and harmless */
 		if (!domain)
 			domain = make_domain(name);
 		if (!domain)

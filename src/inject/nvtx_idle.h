@@ -6,8 +6,8 @@
  * mark. A push notes in the thread's open-range stack the domain, the address of the text and its
  * first 16 bytes, and as its start the time of the recorder's last round, at most some 20 ms
  * earlier. When the range is popped inside a collection its text is defined then (nvtx_idle.c);
- * when it is still open at the collection's end the recorder does it. What is not the plain case
- * takes the usual way, which is right while idle too.
+ * when it is still open at the collection's end the recorder does it. Everything but the plain case
+ * takes the usual path, which is correct while idle too.
  *
  * A signal handler that strikes between the two stores of a push and pushes itself may leave its
  * text in the interrupted range; depths and levels stay right.

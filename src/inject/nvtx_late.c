@@ -3,11 +3,11 @@
  *
  * Each program and library that uses NVTX carries its own tables. The first call looks for a tool,
  * finds none and clears every function pointer: from then on calls return at once, and no tool is
- * ever asked again. The tables are all that there is of NVTX in a module, so they are found by what
- * they look like: the state of the initialisation, then the export table that gives the functions'
- * addresses and the one that gives the version, each with its size before it and a function of the
- * module behind. From the former the addresses of all function pointers are had, as a tool that is
- * loaded in time has them.
+ * ever asked again. The tables are the only trace of NVTX in a module, so they are found by their
+ * shape: the state of the initialisation, then the export table that gives the functions' addresses
+ * and the one that gives the version, each with its size before it and a function of the module
+ * behind. From the former the addresses of all function pointers are had, as a tool that is loaded
+ * in time has them.
  *
  * A module that has not called NVTX yet is initialised here: functions that are not ours are
  * cleared, as the module would do. Domains and strings that the program made before have no

@@ -31,8 +31,8 @@ static void write_name(struct nvtx_domain *domain, uint32_t type, uint64_t id, c
 	ws_nvtx_write_definition(domain, &def);
 }
 
-/* A number that is no thread of this process (such as a pthread_t cut to 32 bits) names a resource:
- * better than a thread made up.
+/* A number that is not a thread of this process (such as a pthread_t cut to 32 bits) names a
+ * resource, which is better than inventing a thread.
  */
 static void name_thread(struct nvtx_domain *domain, uint64_t tid, const char *name)
 {

@@ -3,10 +3,10 @@
  * that carry such data.
  *
  * The data is copied as the program gives it, by the sizes it gives, and the schemas go to the
- * report beside it, so that readers can take it apart: nothing is interpreted here but two things.
- * Where a program leaves a size to the tool (SIZE_MAX), the schema tells it, if its layout is
- * static. And an event that has no text of its own takes it from the entry that its schema marks as
- * the message, else from the schema's name.
+ * report beside it, so that readers can take it apart: only two things are interpreted here. Where
+ * a program leaves a size to the tool (SIZE_MAX), it is taken from the schema, if the schema's
+ * layout is static. And an event without a text of its own takes it from the entry that its schema
+ * marks as the message, otherwise from the schema's name.
  *
  * Not implemented, their slots left empty, which makes the program's calls do nothing: time domains
  * and their conversions (slots 9 to 11 and 13 to 15), and the counter and memory extensions, which
@@ -80,7 +80,7 @@ static uint32_t payload_type_size(uint64_t type)
 	return sizes[type];
 }
 
-/* Size and alignment of an entry inside a payload; false when only the data says it. */
+/* Size and alignment of an entry inside a payload; false when only the data shows them. */
 static bool payload_entry_size(struct nvtx_domain *domain, const struct nx_schema_entry *entry,
 			       uint64_t *size, uint64_t *align)
 {

@@ -67,8 +67,8 @@ struct nvtx_string {
 };
 #define NVTX_STRING_MAGIC UINT64_C(0x5753525453545857)
 
-/* A text on its way into a record: handle or local number, and WS_OPEN_LOCAL_TEXT, _REGISTERED,
- * _LOST as they apply. */
+/* A text that is about to go into a record: its handle or local number, and WS_OPEN_LOCAL_TEXT,
+ * _REGISTERED, _LOST as they apply. */
 struct nvtx_text {
 	uint32_t value;
 	uint32_t flags;
@@ -134,7 +134,7 @@ int ws_nvtx_pop_range_slow(struct ws_thread *thread, struct nvtx_domain *domain,
 
 /* ---- nvtx_steps.c ---- */
 
-/* A range is about to be opened; whether it is a step, whose end is to be told. */
+/* Called before a range is opened. Returns whether it is a step, whose end must be reported. */
 bool ws_nvtx_open_step(const struct nvtx_domain *domain, const char *text);
 /* A step has closed: of this thread, or, with `any_thread`, wherever it was opened. */
 void ws_nvtx_close_step(bool any_thread);

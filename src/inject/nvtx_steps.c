@@ -2,9 +2,9 @@
  * nvtx_steps.c - steps of the program, known by its NVTX ranges, that begin and end a collection
  * (--steps). Called by nvtx_capture.c before a range opens and after it has closed.
  *
- * A step is a range of the name that was given or, where none was, of one that steps usually have;
- * of ranges inside one another the outermost. Its number is that at the end of its name, else they
- * are counted from 0 on their thread. Where no such range has been seen, the outermost ranges are
+ * A step is a range with the name that was given or, where none was, with a usual name of steps; of
+ * nested ranges it is the outermost. Its number is that at the end of its name, else they are
+ * counted from 0 on their thread. Where no such range has been seen, the outermost ranges are
  * counted by their names: the first name to come for the time of the first step that is wanted
  * marks the steps, each of which lasts until the next of that name.
  */
@@ -31,7 +31,7 @@ static struct {
 	bool over;
 } steps;
 
-/* Fails where a signal handler has interrupted who holds it. */
+/* Fails where a signal handler has interrupted the thread that holds it. */
 static bool lock_steps(void)
 {
 	struct ws_capture_state *capture = &ws_rt->arena->capture;

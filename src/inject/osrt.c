@@ -37,8 +37,8 @@ struct ws_thread *ws_osrt_enter_slow(void)
 	return thread->nest[0].ring ? thread : NULL;
 }
 
-/* Is the wrapper's frame still there? Asked of the kernel, because the stack it stood on may not
- * be. */
+/* Whether the wrapper's frame is still there. The kernel is asked, because the stack it was on may
+ * be gone. */
 static bool mark_stands(const struct ws_open_call *call)
 {
 	struct timespec now = {0, 0};
@@ -104,8 +104,8 @@ static int read_error(unsigned fn, int64_t result, uint64_t value)
 	return 0;
 }
 
-/* Did the kernel read the path? A program may pass a bad pointer on purpose and must get its
- * EFAULT, not our fault. */
+/* Whether the kernel read the path. A program may pass a bad pointer on purpose and must get its
+ * EFAULT rather than a fault of ours. */
 static bool path_was_read(int error)
 {
 	switch (error) {
@@ -174,9 +174,10 @@ static struct about describe_call(unsigned fn, int64_t result, uint64_t value, i
 
 /*
  * A stack costs the program and the recorder some 40 microseconds, and a program whose threads hand
- * a lock around waits a hundred thousand times a second. So many stacks a second are taken in a
- * process and no more, with STACKS_SAVED at once after a quiet time. Long waits, of which there
- * cannot be many, have a limit of their own. Each word is the time up to which stacks are paid for.
+ * a lock around waits a hundred thousand times a second. So the stacks that a process takes each
+ * second are limited, with up to STACKS_SAVED at once after a quiet time. Long waits, of which
+ * there cannot be many, have a limit of their own. Each word is the time up to which stacks are
+ * paid for.
  */
 #define STACKS_SAVED 100u
 

@@ -2,11 +2,11 @@
  * osrt_lock.c - locks, semaphores and wake-ups. Locks are tried first, and traced only when that
  * fails, so that an uncontended lock costs no clock read. A try that succeeds, or fails otherwise
  * than by being busy, does exactly what the lock function would have done, for every kind of mutex
- * (recursive, robust, priority-inheriting...); busy covers the rest (an error-checking mutex that
- * the caller holds, too), and the real function decides.
+ * (recursive, robust, priority-inheriting...); "busy" covers the rest (including an error-checking
+ * mutex that the caller holds), and the real function decides.
  *
- * Where another library interposes the lock function but not the try function, nothing is tried: it
- * would be passed by.
+ * Where another library interposes the lock function but not the try function, nothing is tried,
+ * because that would bypass it.
  */
 #include <pthread.h>
 #include <semaphore.h>

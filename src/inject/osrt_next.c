@@ -149,8 +149,8 @@ static const struct link_map *find_own_map(void)
 	return map;
 }
 
-/* Where the definitions behind ours begin. Opened in a program that runs we come last, and what the
- * program uses comes before us. */
+/* Where the definitions behind ours begin. When opened in a running program we come last, and what
+ * the program uses comes before us. */
 static const struct link_map *is_behind_hook(void)
 {
 	const struct link_map *own = find_own_map();

@@ -1,16 +1,16 @@
 /*
  * osrt_path.c - which file is behind a descriptor. Asked only for calls that are recorded.
  *
- * close() is not traced, so descriptors are reused without our knowing: what is remembered of one
- * is believed only if the file is provably the same, which one quick system call tells; else the
- * link in /proc is read, which is a slow one. Device and inode do not suffice, since file systems
+ * close() is not traced, so descriptors are reused without our knowing: what is remembered about
+ * one is used only if the file is provably the same, which one fast system call shows; otherwise
+ * the link in /proc is read, which is slow. Device and inode do not suffice, since file systems
  * reuse inode numbers at once: the birth time must be the same too, and be past by more than its
  * resolution when it is first seen, so that no later file can have it. Files without a birth time,
  * and anonymous ones, which share one inode, are asked for each time.
  *
  * Everything is a raw system call, for errno and for our own wrappers' sake. The memory is a table
  * that the process's threads share without locks: a writer takes an entry by making its sequence
- * odd, and who finds it taken does without.
+ * odd, and a reader that finds it taken does without.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -145,10 +145,10 @@ void ws_osrt_find_path(int fd, struct ws_osrt_found *found)
 	if (found->len < 0)
 		found->len = 0;
 	if (found->ino && !is_same_file(found))
-		found->ino = 0; /* the name is one of the two's; it is not remembered */
+		found->ino = 0; /* the name belongs to one of the two files; it is not remembered */
 }
 
-/* A path that does not fit the small buffer that stacks have room for: through one that all threads
+/* For a path that does not fit the small buffer that stacks have room for: use one that all threads
  * share, if it is free. */
 static struct ws_osrt_path read_long_path(struct ws_thread *thread,
 					  const struct ws_osrt_found *found)

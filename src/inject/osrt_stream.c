@@ -1,6 +1,6 @@
 /*
  * osrt_stream.c - stream functions that mostly find what they need in the stream's buffer. They are
- * called a million times a second, and a character taken from a buffer is worth no clock read:
+ * called a million times a second, and a character taken from a buffer is not worth a clock read:
  * where the buffer has it and nobody holds the stream's lock, the function is called straight. The
  * fields looked at are those that the inline forms of getc_unlocked and putc_unlocked are compiled
  * to, so they cannot change. (The lock's first word is glibc's own: were it ever something else,

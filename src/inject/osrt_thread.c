@@ -72,8 +72,8 @@ static void write_thread_name(uint32_t tid, const char *name)
 }
 
 /*
- * Thread id of another thread: the C library does not tell it, but the number of a thread's CPU
- * clock holds it. 0 when not known.
+ * Thread id of another thread: the C library does not give it, but the number of a thread's CPU
+ * clock contains it. 0 when not known.
  */
 static uint32_t find_tid(pthread_t thread)
 {

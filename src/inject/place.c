@@ -1,6 +1,6 @@
 /*
- * place.c - see place.h. Allocating would be simple, and wrong below malloc; the way is short, so a
- * few places suffice, and a thread that finds none starts straight and makes itself known at its
+ * place.c - see place.h. Allocating would be simple, but wrong below malloc. A place is used only
+ * briefly, so a few suffice; a thread that finds none starts directly and is registered at its
  * first record.
  */
 #include "inject/place.h"

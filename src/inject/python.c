@@ -7,13 +7,14 @@
  * nothing of it is changed, and none of its functions is called but the two that give a thread's
  * state (and, for named functions, those that python_functions.c lists).
  *
- * The GIL is a condition variable and a mutex. Whoever drops it signals the condition; whoever
- * takes it signals a second one, which tells the one that dropped it that it has changed hands; who
- * waits for it waits for the first one, five milliseconds at a time. All three are calls into the C
- * library, and the variables lie in _PyRuntime, where nothing else is signalled: so two comparisons
- * tell all other calls apart, and what is left is a clock read and a store. Spans of holding that
- * are shorter than SHORT_NS and follow each other closely are recorded as one: a thread that drops
- * the GIL around each of a million system calls would fill the rings otherwise.
+ * The GIL is a condition variable and a mutex. A thread that drops it signals the condition; a
+ * thread that takes it signals a second one, which tells the thread that dropped it that it has
+ * changed hands; a thread that wants it waits for the first one, five milliseconds at a time. All
+ * three are calls into the C library, and the variables lie in _PyRuntime, where nothing else is
+ * signalled: so two comparisons tell all other calls apart, and what is left is a clock read and a
+ * store. Spans of holding that are shorter than SHORT_NS and follow each other closely are recorded
+ * as one: a thread that drops the GIL around each of a million system calls would fill the rings
+ * otherwise.
  */
 #include "inject/python.h"
 #include "inject/readable.h"
@@ -45,8 +46,8 @@ struct ws_python ws_python;
 
 /* ---- reading our own memory ---- */
 
-/* What the thread's own frames lead to is alive and stays mapped; garbage, which would not, is what
- * the kernel is asked for. A page that was asked for is not asked for again during the sample. */
+/* What the thread's own frames lead to is alive and stays mapped; garbage might not be, which is
+ * why the kernel is asked. A page that was checked is not checked again during the sample. */
 static bool may_read(struct ws_python_thread *thread, uint64_t from, size_t bytes)
 {
 	uint64_t page = from >> PAGE_BITS, last = (from + bytes - 1) >> PAGE_BITS;
@@ -180,7 +181,8 @@ bool ws_python_begin_recording(void)
 	ws_python.timers =
 		ws_rt->features &
 		WS_FEATURE_SAMPLE; /* perf events are refused: the sampling hook has the signal */
-	/* The recorder's program goes by thread numbers of its own namespace, or the outermost. */
+	/* The recorder's program identifies threads by their numbers in its own namespace or in the
+	 * outermost one. */
 	ws_python.looked_into = ws_rt->features & WS_FEATURE_PYTHON_BPF &&
 				(ws_rt->features & WS_FEATURE_PYTHON_ANY_NS ||
 				 ws_rt->home->pid_ns == ws_rt->arena->recorder_pid_ns);
@@ -299,8 +301,8 @@ static void flush_short_waits(struct ws_python_thread *thread)
 }
 
 /*
- * The thread, before a delayed collection too where the kernel reads frames: one that never drops
- * the GIL again would not be seen later, and it costs nothing until then.
+ * Register the thread, where the kernel reads frames also before a delayed collection: a thread
+ * that never drops the GIL again would not be seen later, and this costs nothing until then.
  */
 static struct ws_python_thread *find_watched_thread(void)
 {

@@ -19,8 +19,8 @@
 #define WS_HIDDEN __attribute__((visibility("hidden")))
 
 /*
- * The signal: ignored by default, so that one which is under way when the program execs, or which
- * meets a child, does nothing; and one is pending at most, so that no queue can run over.
+ * The signal: ignored by default, so that one that is under way when the program execs, or that
+ * reaches a child, does nothing; and at most one is pending, so that no queue can overflow.
  */
 #define WS_PYTHON_SIGNAL SIGURG
 
@@ -101,8 +101,8 @@ bool ws_python_start_timer(uint64_t time, uint64_t weight, const void *context) 
  */
 void ws_python_stop_sampling(void) WS_HIDDEN;
 
-/* Tell code, and the frames of the calling thread, into the sampler's ring. Between
- * ws_rt_enter_sampler and its end. False: no room. */
+/* Write code objects, and the frames of the calling thread, into the sampler's ring. Called between
+ * ws_rt_enter_sampler and its end. False when there is no room. */
 bool ws_python_write_frames(struct ws_thread *thread,
 			    struct ws_python_thread *python_thread) WS_HIDDEN;
 

@@ -1,13 +1,11 @@
 /*
- * python_functions.c - functions of Python that were named (--python-functions-trace) as ranges, in
- * CPython 3.12 and later.
- *
- * sys.monitoring tells of the start and the end of single code objects at no cost for any other,
- * which is why older versions are left out: what they have (a profile function, another evaluator)
- * makes every call of every function slower. Which code objects: a watcher hears of each function
- * when it is made, long before it can run, and compares its module and qualified name. Exits by
- * exceptions can only be asked for in general; that event costs where exceptions pass, nowhere
- * else.
+ * python_functions.c - records the Python functions that the user names (--python-functions-trace)
+ * as ranges, in CPython 3.12 and later. sys.monitoring reports the start and the end of single code
+ * objects at no cost for any other, which is why older versions are left out: what they have (a
+ * profile function, another evaluator) makes every call of every function slower. Which code
+ * objects: a watcher hears of each function when it is made, long before it can run, and compares
+ * its module and qualified name. Exits by exceptions can only be asked for in general; that event
+ * costs where exceptions pass, nowhere else.
  *
  * All this is set up by a pending call, which the interpreter makes on its main thread at the first
  * opportunity after it has begun. Functions of the interpreter are used through its stable
@@ -142,7 +140,8 @@ static object *note_function_exit(object *self, object *const *args, long n)
 		thread->open_n--;
 		return none;
 	}
-	/* Those above it have ended without a word (a generator that was closed): they end here. */
+	/* Ranges above it have ended without an event (a generator that was closed), so they end
+	 * here. */
 	for (level = thread->open_n; level > 0 && thread->open[level - 1].slot != i; level--)
 		;
 	while (level && thread->open_n >= level) {

@@ -1,8 +1,8 @@
 /*
  * python_signal.c - the sampler's signal, without the program noticing: sigaction and signal answer
- * as if it had its default, and go on doing so when the program sets it to the default or has it
- * ignored, which comes to the same. When the program wants to handle it, it gets it: the recorder
- * is told to stop, and frames are then read from outside.
+ * as if it had its default action, and go on doing so when the program sets it to the default or
+ * ignores it, which amounts to the same. When the program wants to handle it, it gets it: the
+ * recorder is told to stop, and Python frames are from then on read from outside the process.
  */
 #include <sys/syscall.h>
 #include <time.h>

@@ -2,11 +2,11 @@
  * rt.h - the runtime that all hooks in a process share: who am I, am I recording, write a record,
  * define a string.
  *
- * Rules for everything in inject/: no malloc, no stdio, no lock that the program could hold, no
- * errno change, no call into an interposed function (system calls go through ws_sys_*), safe in
- * signal handlers, before main, at exit, in a forked child, on a 16 KiB stack. Nothing prints and
- * nothing exits. C library functions that neither allocate nor are interposed (memcpy, strlen,
- * memcmp, clock_gettime) are fine.
+ * These rules hold for everything in inject/: no malloc, no stdio, no lock that the program could
+ * hold, no errno change, no call into an interposed function (system calls go through ws_sys_*),
+ * safe in signal handlers, before main, at exit, in a forked child, on a 16 KiB stack. Nothing
+ * prints and nothing exits. C library functions that neither allocate nor are interposed (memcpy,
+ * strlen, memcmp, clock_gettime) are fine.
  *
  * A record is written like this:
  *
@@ -54,7 +54,7 @@ struct ws_known_string {
  * its own: t->nest[t->busy - 1].ring, never NULL inside enter.
  */
 struct ws_nest {
-	char *cur, *end;	/* free space in the current chunk; both NULL: go the slow way */
+	char *cur, *end;	/* free space in the current chunk; both NULL: take the slow path */
 	struct ws_chunk *chunk; /* current */
 	struct ws_ring *ring;	/* shared part */
 	uint64_t base;		/* of the current chunk */
@@ -154,7 +154,7 @@ WS_EXPORT bool ws_rt_join(const char *path);
 /* The hooks were opened in a program that runs, not loaded with it: functions behind ours are those
  * that the program uses. */
 WS_EXPORT extern bool ws_rt_late;
-/* Whether a recorder has this process: one that was killed left its arena without its lock. */
+/* Whether a live recorder has this process: one that was killed has left its arena unlocked. */
 WS_EXPORT bool ws_rt_is_in_session(void);
 /* Leave the session: the arena's memory is given back, and nothing more is recorded. */
 WS_EXPORT void ws_rt_end_session(void);
@@ -338,15 +338,16 @@ WS_EXPORT void ws_rt_set_up_child(void);
 WS_EXPORT bool ws_rt_before_fork(void);
 WS_EXPORT void ws_rt_after_fork(bool interrupted, bool in_child);
 /*
- * Note for the recorder about processes this one starts: enum ws_process_note. `time` is in ticks,
- * before the new process or image could begin. Works in a vfork child too.
+ * Writes a note for the recorder about a process that this one starts: enum ws_process_note. `time`
+ * is in ticks, before the new process or image could begin. Works in a vfork child too.
  */
 WS_EXPORT void ws_rt_write_process_note(int note, uint64_t time, const char *path, int pid,
 					int error);
 /* The session's path, as the environment gave it; "" without one. */
 WS_EXPORT const char *ws_rt_session_path(void);
 
-/* A chunk that is at hand, without waiting or asking for memory behind more of them; 0 for none. */
+/* A chunk that is available now, without waiting or asking for memory behind more of them; 0 for
+ * none. */
 WS_EXPORT uint32_t ws_rt_take_chunk(void);
 /* The program has locked its memory (mlockall): what is ours is unlocked again. */
 WS_EXPORT void ws_rt_unlock_memory(void);
@@ -405,13 +406,14 @@ static inline void ws_rt_remember_string(struct ws_thread *thread, const char *t
 						 .len = (uint32_t)len};
 }
 
-/* Tell the user something through the report; any time. severity: enum ws_severity. */
+/* Put a diagnostic for the user into the report; callable at any time. severity: enum
+ * ws_severity. */
 WS_EXPORT void ws_rt_write_diagnostic(int severity, const char *source, const char *text);
 
 /*
- * The program shuts itself in (seccomp, no-new-privileges): from now on the runtime makes no system
- * call that is not needed to go on, because one that is not allowed may kill the program. Memory
- * then comes only from what the recorder keeps ready.
+ * The program enters a sandbox (seccomp, no-new-privileges): from now on the runtime makes no
+ * system call that is not needed to go on, because one that is not allowed may kill the program.
+ * Memory then comes only from what the recorder keeps ready.
  */
 WS_EXPORT void ws_rt_enter_sandbox(void);
 WS_EXPORT bool ws_rt_is_sandboxed(void);

@@ -11,7 +11,7 @@
 #include "inject/capture.h"
 #include "inject/rt_state.h"
 
-enum { SLICE_MS = 20 }; /* of a wait; a recorder that has died leaves everyone waiting */
+enum { SLICE_MS = 20 }; /* one step of a wait, after which a recorder that has died is noticed */
 
 void (*_Atomic ws_capture_switched)(bool on);
 
@@ -79,7 +79,7 @@ static void begin_collecting(struct ws_arena *arena)
 	switch_hooks(true);
 	wake_everyone(&capture->state);
 	wake_recorder(arena);
-	/* Whoever closed the range meanwhile found nothing to end. */
+	/* A thread that closed the range meanwhile found nothing to end. */
 	if (!count_open(atomic_load(&capture->state)) && capture->ends &&
 	    change_phase(capture, WS_CAPTURE_ON, WS_CAPTURE_ENDING))
 		end_collecting(arena, ws_rt_read_ticks());
@@ -93,8 +93,8 @@ static void wait_for_change(struct ws_capture_state *capture, uint32_t state)
 		       0);
 }
 
-/* Begin a collection with a range that is open, as soon as one may begin; one that is on, or that
- * may not begin, is none of our business. */
+/* Begin a collection with a range that is open, as soon as one may begin; do nothing if one is
+ * already on or may not begin. */
 static void begin_when_ready(struct ws_arena *arena)
 {
 	struct ws_capture_state *capture = &arena->capture;

@@ -14,7 +14,8 @@ static bool recorder_gone(struct ws_arena *arena)
 {
 	if (atomic_load_explicit(&arena->closed, memory_order_acquire))
 		return true;
-	/* It beats many times a second: asking the kernel can wait until it has not for one. */
+	/* The recorder's heartbeat comes many times a second, so the kernel is asked only after a
+	 * second without one. */
 	if (ws_rt_read_ticks() - atomic_load_explicit(&arena->heartbeat, memory_order_relaxed) <
 	    arena->ticks_per_second)
 		return false;
@@ -92,7 +93,7 @@ static uint64_t sum_free_lists(const struct ws_arena *arena)
 	return sum + 1;
 }
 
-/* Has the recorder gone round again and again for a second, and nothing came back? */
+/* Whether the recorder has made rounds for a second and no chunk has come back. */
 static bool is_wait_useless(const struct ws_arena *arena, struct patience *patience)
 {
 	uint64_t beat = atomic_load_explicit(&arena->heartbeat, memory_order_relaxed);
@@ -116,7 +117,8 @@ static bool is_wait_useless(const struct ws_arena *arena, struct patience *patie
 	return true;
 }
 
-/* A chunk, however it can be had; WS_CHUNK_NONE when the budget is spent or the recorder gone. */
+/* Get a chunk by whatever means there is; WS_CHUNK_NONE when the budget is spent or the recorder
+ * has gone. */
 uint32_t ws_rt_get_chunk(struct ws_arena *arena)
 {
 	uint32_t chunk = ws_rt_take_chunk();

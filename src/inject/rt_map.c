@@ -228,8 +228,8 @@ void ws_rt_unlock_memory(void)
 			unlock_range(ws_buffer_at(arena, i), WS_BUFFER_SIZE);
 }
 
-/* What can be mapped now is: later there is no way. Enough for what one process records between two
- * rounds of the recorder. */
+/* Map now what can be mapped, since it will not be possible later: enough for what one process
+ * records between two rounds of the recorder. */
 void ws_rt_enter_sandbox(void)
 {
 	const uint64_t enough = 32 * REGION_BYTES;
@@ -324,7 +324,8 @@ void ws_rt_leave_session(void)
 	atomic_store(&arena->closed, 1);
 }
 
-/* A sealed arena is had from its recorder alone; a file, which a recorder may leave, it has locked.
+/* A sealed arena can only come from its recorder; a file, which a recorder may leave behind, is
+ * locked by its recorder.
  */
 bool ws_rt_is_in_session(void)
 {

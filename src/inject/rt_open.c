@@ -1,7 +1,7 @@
 /*
  * rt_open.c - a descriptor of the arena, for as long as something is mapped or allocated by it; see
  * ring/arena_name.h for the two ways. The second needs the recorder to answer: it waits a second at
- * most, and once it has waited in vain it does not try again.
+ * most, and once there was no answer it does not try again.
  */
 #include <errno.h>
 #include <fcntl.h>

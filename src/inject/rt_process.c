@@ -145,8 +145,8 @@ void ws_rt_set_up_child(void)
 		return;
 	if (private_state->rt.generation &&
 	    (uint32_t)ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0) != private_state->rt.home->pid) {
-		/* The kernel did not wipe: do it by hand. The forking thread is the only one there
-		 * is. */
+		/* The kernel did not wipe the state, so do it by hand. The forking thread is the
+		 * only one there is. */
 		memset(private_state, 0, sizeof(*private_state));
 		if (ws_self)
 			memset(ws_self, 0, sizeof(*ws_self));
@@ -161,7 +161,8 @@ void ws_rt_set_up_child(void)
 		ws_rt_kept.pid_ns = ns;
 	if (ws_rt_kept.arena->features & WS_FEATURE_FORK_TRACE)
 		ws_rt_enter_session(private_state, true);
-	/* One that is not recorded stays marked: every call would come here again. */
+	/* A process that is not recorded stays marked; otherwise every call would come here
+	 * again. */
 	if (private_state->rt.generation)
 		atomic_store(&private_state->setting_up, 0);
 }

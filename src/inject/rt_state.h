@@ -119,7 +119,8 @@ void ws_rt_forget_mapping(void);
 
 /* ---- rt_chunk.c ---- */
 
-/* A chunk, however it can be had; WS_CHUNK_NONE when the budget is spent or the recorder gone. */
+/* Get a chunk by whatever means there is; WS_CHUNK_NONE when the budget is spent or the recorder
+ * has gone. */
 uint32_t ws_rt_get_chunk(struct ws_arena *arena);
 /* A new ring of the thread `tid` in the recorder's directory; NULL without memory or place. */
 struct ws_ring *ws_rt_make_ring(struct ws_rt *rt, uint32_t tid, uint32_t nest);

@@ -188,8 +188,9 @@ uint32_t ws_rt_write_text(struct ws_thread *thread, const char *text, size_t len
 }
 
 /*
- * Every 256 lookups: were many of them new? Then a larger cache; if that is there and most are
- * still new, texts, until that changes. A string seen twice is still defined.
+ * Every 256 lookups, check whether many were new. If so, use a larger cache; if there is one
+ * already and most are still new, write texts until that changes. A string seen twice is still
+ * defined.
  */
 static bool prefers_inline_texts(struct ws_thread *thread, bool miss)
 {

@@ -193,7 +193,7 @@ void ws_rt_forget_threads(void)
 		__atomic_store_n(&thread_at(state, number)->generation, 0, __ATOMIC_RELAXED);
 }
 
-/* Of an earlier session nothing may be left: handles, rings and memory are of its arena. */
+/* Nothing may be left of an earlier session: its handles, rings and memory belong to its arena. */
 static void forget_session(struct ws_thread *thread)
 {
 	uint32_t number = thread->number, paused = thread->paused;
@@ -236,8 +236,8 @@ static bool set_up_thread(struct ws_thread *thread)
 /*
  * A handler that was left by longjmp while its thread was writing leaves `busy` too high. Each
  * nested enter notes where its stack stood: one that stood below where we stand now is gone, unless
- * it is on an alternate stack, of which nothing is known. What cannot be distinguished at all,
- * because every nest is taken, is given up after a few events: real handlers are not that deep.
+ * it is on an alternate stack, of which nothing is known. When every nest is taken the cases cannot
+ * be distinguished, and the nests are given up after a few events: real handlers are not that deep.
  */
 static bool on_alternate_stack(void)
 {
@@ -275,9 +275,9 @@ static struct ws_thread *count_lost_thread(bool count)
 }
 
 /*
- * A handler that strikes while a ring is opened could not record: it waits those microseconds, once
- * a thread. Signals that tell of a fault of this very code are not held back. Returns the mask to
- * put back.
+ * A handler that runs while a ring is being opened could not record, so it is held back for those
+ * microseconds, once per thread. Signals that report a fault in this very code are not held back.
+ * Returns the mask to restore.
  */
 static uint64_t hold_signals(void)
 {

@@ -4,9 +4,9 @@
  * its own, preloaded only then.
  *
  * The signal is SIGURG: its default is to be ignored, so that nothing happens to a program that
- * puts the default back, and programs that use it must expect it without reason (Go's runtime sends
- * it to itself all the time). A program's own handler keeps working: sigaction and signal are
- * wrapped, ours stays in place and passes on what is not ours.
+ * puts the default back, and programs that use it must expect it to arrive for no reason (Go's
+ * runtime sends it to itself all the time). A program's own handler keeps working: sigaction and
+ * signal are wrapped, ours stays in place and passes on what is not ours.
  *
  * The timer runs only while the thread uses the CPU, and the kernel looks at it in its tick: at
  * most some hundred samples a second. Each stands for the CPU time of its thread since the one
@@ -162,7 +162,8 @@ static void call_previous_handler(int sig, siginfo_t *info, void *context)
 
 	if (to.sa_handler == SIG_DFL || to.sa_handler == SIG_IGN)
 		return;
-	/* What it wants held back while it runs; the mask of before comes back with its return. */
+	/* The signals that it wants blocked while it runs; the earlier mask is restored when it
+	 * returns. */
 	if (!ws_rt_is_sandboxed())
 		ws_raw_syscall(SYS_rt_sigprocmask, SIG_BLOCK, (long)&to.sa_mask, 0,
 			       sizeof(uint64_t), 0, 0);
@@ -243,7 +244,7 @@ static void *begin_sampled_thread(void *arg)
 
 	arg = place_to_run->arg;
 	ws_give_start_place(place_to_run);
-	thread = ws_rt_enter(); /* now rather than in the handler */
+	thread = ws_rt_enter(); /* done now rather than in the handler */
 	if (thread)
 		ws_rt_leave(thread);
 	if (ws_rt->arena)

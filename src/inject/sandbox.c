@@ -1,7 +1,7 @@
 /*
- * sandbox.c - programs that shut themselves in: the hooks must know before a filter of system calls
- * is there, because many filters kill. Filters come by prctl, and by seccomp, for which there is
- * only the C library's syscall(): libseccomp and what Rust programs use call that.
+ * sandbox.c - programs that sandbox themselves: the hooks must know before a filter of system calls
+ * is installed, because many filters kill. Filters are installed by prctl, and by seccomp, for
+ * which there is only the C library's syscall(): libseccomp and what Rust programs use call that.
  *
  * All other calls of syscall() are passed on by a jump, with the stack and all registers as they
  * were: some return twice, and this costs two comparisons. What a program does by an instruction of

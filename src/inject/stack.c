@@ -155,7 +155,7 @@ static WS_NOINLINE void write_maps(struct ws_thread *thread)
 		ws_rt_commit(thread, record, bytes);
 	}
 	ws_raw_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
-	/* The first times cost nobody anything, and matter to programs that live a moment. */
+	/* The first few times cost little, and they matter to short-lived programs. */
 	if (atomic_fetch_add_explicit(&reports, 1, memory_order_relaxed) >= FREE_REPORTS)
 		atomic_store_explicit(&tell_next,
 				      ws_rt_read_ticks() + 20 * (ws_rt_read_ticks() - began),
@@ -170,8 +170,8 @@ void ws_rt_note_maps_changed(void)
 						memory_order_relaxed, memory_order_relaxed);
 }
 
-/* Before the first stack; at once when something was unloaded; when something came, as often as
- * costs little beside the rest. */
+/* The map is written before the first stack, at once when something was unloaded and, when
+ * something was loaded, as often as costs little compared to the rest. */
 static bool are_maps_wanted(const struct ws_thread *thread, uint64_t now)
 {
 	if (__atomic_exchange_n(&maps_announced, thread->generation, __ATOMIC_RELAXED) !=

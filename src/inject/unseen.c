@@ -1,7 +1,7 @@
 /*
- * unseen.c - sigwait and its kin without the sampler's signal. A program that blocks all signals
- * and takes them by sigwait, as many do in a thread of its own, would be given a SIGURG that waits
- * there since it was blocked. What was sent by anyone else is passed on.
+ * unseen.c - sigwait and its relatives without the sampler's signal. A program that blocks all
+ * signals and takes them by sigwait, as many do in a thread of its own, would be given a SIGURG
+ * that waits there since it was blocked. What was sent by anyone else is passed on.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -33,7 +33,7 @@ static int64_t read_clock_ns(void)
 	return time.tv_sec * (int64_t)1000000000 + time.tv_nsec;
 }
 
-/* A limit that is no time, or longer than anyone waits, is the kernel's affair. */
+/* A timeout that is invalid, or longer than anyone waits, is left to the kernel. */
 static bool is_plain_time(const struct timespec *time)
 {
 	return time->tv_sec >= 0 && time->tv_sec < 1 << 30 && time->tv_nsec >= 0 &&

@@ -1,4 +1,4 @@
-/* unseen.h - the sampler's signal is not among those that the program waits for: see unseen.c. */
+/* unseen.h - hides the sampler's signal from a program that waits for signals: see unseen.c. */
 #ifndef WS_INJECT_UNSEEN_H
 #define WS_INJECT_UNSEEN_H
 

@@ -30,8 +30,8 @@ struct ws_arena_name {
 /* Read the last part of a path; false when it is no arena's. Safe in hooks. */
 bool ws_read_arena_name(const char *path, struct ws_arena_name *name);
 /*
- * Write the path under which /proc shows the recorder's memory, and what that link must say, so
- * that another process with the same number is not taken for it. Safe in hooks.
+ * Write the path under which /proc shows the recorder's memory, and what that link must read, so
+ * that another process with the same number is not mistaken for the recorder. Safe in hooks.
  */
 #define WS_ARENA_LINK 64
 void ws_write_arena_link(const struct ws_arena_name *name, char link[WS_ARENA_LINK],

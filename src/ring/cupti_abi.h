@@ -4,9 +4,9 @@
  * found at run time.
  *
  * CUPTI's records grow only at their end. Each struct here is the newest form known; a version of
- * CUPTI may write less of it, and whoever reads a field behind the size of the records that came
- * must ask (WS_CUDA_HAS in record/from_cuda.h). Where the toolkit's headers are present, a test
- * compares the offsets (tests/cuda/test_abi.c).
+ * CUPTI may write less of it, so code that reads a field that may lie beyond the size of the
+ * records must check first (WS_CUDA_HAS in record/from_cuda.h). Where the toolkit's headers are
+ * present, a test compares the offsets (tests/cuda/test_abi.c).
  */
 #ifndef WS_RING_CUPTI_ABI_H
 #define WS_RING_CUPTI_ABI_H

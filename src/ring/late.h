@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-/* What has come of it. */
+/* The result of attaching. */
 struct ws_late_state {
 	uint32_t version;	/* WS_LATE_VERSION */
 	uint32_t calls;		/* of ws_late_attach and ws_late_detach that have returned */

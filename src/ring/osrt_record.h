@@ -1,7 +1,7 @@
 /*
  * osrt_record.h - what the OS-runtime hook writes for a call that lasted: 32 bytes, or 48 when
- * there is an object or path to tell. Written when the call returns; calls that never return stand
- * in struct ws_ring.calls.
+ * there is an object or path to record. Written when the call returns; calls that never return
+ * stand in struct ws_ring.calls.
  */
 #ifndef WS_RING_OSRT_RECORD_H
 #define WS_RING_OSRT_RECORD_H

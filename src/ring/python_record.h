@@ -18,7 +18,7 @@ enum ws_python_seen {
 	WS_PYTHON_LOOKED_INTO = 3,   /* the kernel reads them at each sample: there is no signal */
 };
 
-/* What the hook keeps of a thread for whoever looks into it while it runs. */
+/* What the hook keeps about a thread for those who look into it while it runs. */
 struct ws_python_beacon {
 	uint64_t cookie; /* of the thread: what lies elsewhere, or later in the same place, does not
 			    have it */

@@ -1,5 +1,5 @@
 /*
- * record.h - the records that hooks write into rings. They are what is cheapest to write: raw
+ * record.h - the records that hooks write into rings. They hold what is cheapest to write: raw
  * ticks, handles instead of text. record/ turns them into rows of tables.def. The two sides are
  * always of one build, so that nothing here is a file format.
  *

@@ -105,7 +105,7 @@ int ws_extend_arena(struct ws_arena *arena, int fd, uint32_t chunks)
 
 void ws_raise_backed(struct ws_arena *arena, uint32_t backed, uint32_t want)
 {
-	/* Someone else may have got further meanwhile: then that stands. */
+	/* If someone else has got further meanwhile, that value stays. */
 	while (backed < want &&
 	       !atomic_compare_exchange_weak_explicit(&arena->chunk_backed, &backed, want,
 						      memory_order_release, memory_order_acquire))
@@ -151,8 +151,8 @@ int ws_take_buffer(struct ws_arena *arena, int fd, uint32_t home)
 int ws_add_to_directory(struct ws_arena *arena, uint32_t chunk)
 {
 	uint32_t used = atomic_load_explicit(&arena->dir_used, memory_order_relaxed);
-	/* Slots free up in no order; start at a place of the chunk's own so that crowds do not meet
-	 * at slot 0. */
+	/* Slots become free in no order. Start at a place that depends on the chunk, so that many
+	 * threads do not all begin at slot 0. */
 	uint32_t from = used ? chunk % used : 0;
 
 	for (uint32_t i = 0; i < used; i++) {

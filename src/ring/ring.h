@@ -127,7 +127,7 @@ struct ws_sample_settings {
  * of a certain name. Hooks count the ranges that are open in all processes, and the first to open
  * and the last to close turn collecting on and off themselves, so that it is so when the call
  * returns; the recorder reads the times afterwards. `state` is a phase and, above it, the count of
- * open ranges. One collection is read out before the next can begin: whoever opens a range in
+ * open ranges. One collection is read out before the next can begin: a thread that opens a range in
  * between waits, at most WS_CAPTURE_WAIT_MS.
  */
 enum ws_capture_phase {
@@ -142,7 +142,7 @@ enum ws_capture_phase {
 #define WS_CAPTURE_WAIT_MS 2000u
 #define WS_CAPTURE_NAME 256u
 
-/* What hooks take for a range: bits. */
+/* What hooks treat as a range: bits. */
 enum ws_trigger {
 	WS_TRIGGER_CUDA = 1,
 	WS_TRIGGER_NVTX = 2,
@@ -150,7 +150,7 @@ enum ws_trigger {
 	WS_TRIGGER_STEPS = 8
 };
 
-/* By what hooks know the steps of --steps. */
+/* How hooks recognise the steps of --steps. */
 enum ws_step_source {
 	WS_STEP_UNKNOWN,
 	WS_STEP_RANGE,	   /* ranges that are called steps, or by the name that was given */
@@ -177,7 +177,7 @@ struct ws_capture_state {
 	_Alignas(64) _Atomic uint32_t state; /* futex */
 	uint32_t begin_pid, begin_tid;
 	uint64_t begin, end;	  /* ticks */
-	_Atomic uint32_t skipped; /* ranges that waited in vain */
+	_Atomic uint32_t skipped; /* ranges that waited without success */
 };
 
 /* Page-aligned start of the file, written by the recorder before the target starts. */
@@ -434,7 +434,7 @@ void ws_give_chunk(struct ws_arena *arena, uint32_t chunk);
 /* Put memory behind at least one more MiB, up to the budget. `fd` is open on the arena. 0, or -1
  * when full or refused. */
 int ws_extend_arena(struct ws_arena *arena, int fd, uint32_t chunks);
-/* The same for the recorder, which knows the budget and does not believe the header: `end` is the
+/* The same for the recorder, which knows the budget and does not trust the header: `end` is the
  * number behind the last chunk. */
 int ws_extend_arena_below(struct ws_arena *arena, int fd, uint32_t chunks, uint32_t end);
 /* Say that there is memory behind all chunks below `want`; `backed` is how many had some before. */
