@@ -255,8 +255,9 @@ export class Rows {
         : 0;
       return n < 2 && parent?.type !== "threads";
     }
-    // the metrics of a GPU may be dozens, and would push threads out of sight
-    if (row.type === "counter_group") return this.byKey.get(row.parentKey)?.type !== "gpu";
+    // the metrics of a GPU or of the cores may be dozens, and would push threads out of sight
+    if (row.type === "counter_group")
+      return this.byKey.get(row.parentKey)?.type !== "gpu" && row.children.length <= 3;
     if (
       row.type === "cores" ||
       row.type === "threads" ||
