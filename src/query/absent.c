@@ -1,5 +1,5 @@
 /*
- * absent.c - see absent.h. What was asked for and what became of it is in the facts about the
+ * absent.c - see absent.h. What was asked for, and what came of it, is in the facts about the
  * session (record/perf.c).
  */
 #include "query/absent.h"

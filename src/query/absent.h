@@ -1,5 +1,5 @@
-/* absent.h - why a report holds none of something: "nothing was recorded" is never said without a
- * reason where one is known. */
+/* absent.h - explains why a report lacks some kind of data: "nothing was recorded" always comes
+ * with the reason where one is known. */
 #ifndef WS_QUERY_ABSENT_H
 #define WS_QUERY_ABSENT_H
 

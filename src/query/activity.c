@@ -17,8 +17,8 @@
 #include "base/ticks.h"
 
 #define LAG 300000000u /* ns after which work of a GPU has been reported, mostly */
-#define MOST_NAMES                                                                    \
-	((size_t)1 << 20) /* different ids in a look; further ones are not told apart \
+#define MOST_NAMES                                                                 \
+	((size_t)1 << 20) /* different ids in a look; further ones share one entry \
 			   */
 #define MOST_ITEMS 200
 
@@ -167,8 +167,8 @@ static uint64_t duration_of(uint64_t start, uint64_t end)
 	return end - start;
 }
 
-/* The part of a span that lies in this look: what was before has been, or should have been, in
- * earlier ones. */
+/* The part of a span that lies in this look; the part before was, or should have been, counted in
+ * earlier looks. */
 static uint64_t part_in_look(const struct ws_activity *activity, uint64_t start, uint64_t end)
 {
 	return duration_of(ws_max(start, activity->from),
@@ -482,8 +482,8 @@ static int compare_threads(const void *a, const void *b)
 	return ws_compare(left->tid, right->tid);
 }
 
-/* Samples are the better account of a thread that never leaves its core: its span comes at the
- * end. */
+/* For a thread that never leaves its core samples are the better source, because its span comes
+ * only at the end. */
 static uint64_t choose_cpu_time(const struct ws_activity *activity, const struct thread *thread)
 {
 	uint64_t time = activity->samples ? thread->sampled : thread->scheduled;

@@ -81,7 +81,7 @@ static inline void ws_cost_add(struct ws_cost *to, const struct ws_cost *cost)
 	to->ns += cost->ns;
 }
 
-/* Whether it is none at all. Time of which no sample was taken counts none, but is some. */
+/* Whether a cost is empty. Time without any sample has a count of 0 but is not empty. */
 static inline bool ws_cost_is_none(const struct ws_cost *cost)
 {
 	return !cost->count && !cost->weight && !cost->ns;

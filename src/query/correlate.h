@@ -5,9 +5,9 @@
  * All calls of the CUDA API are in memory, sorted by (thread, start), so that enclose.h can find
  * the ranges around each. The index has an entry for 256 consecutive ids of a process: bits for
  * those that calls have, and where their calls stand in one array; counting bits gives the place in
- * it. Work is recorded about in the order of its calls, so that most look-ups find in the cache
- * what the one before has fetched. Memory: 40 bytes a call for the columns, 4 for the array and up
- * to 100 for the entries: a few where every seventh id or more is used.
+ * it. Work is recorded roughly in the order of its calls, so most look-ups find in the cache what
+ * the one before has fetched. Memory: 40 bytes a call for the columns, 4 for the array and up to
+ * 100 for the entries: a few where every seventh id or more is used.
  */
 #ifndef WS_QUERY_CORRELATE_H
 #define WS_QUERY_CORRELATE_H

@@ -70,12 +70,13 @@ struct ws_helpers *ws_find_range_helpers(const struct ws_report *report,
 /*
  * Put the calls of threads that work for others (query/helpers.h) into the ranges of those, too:
  * the innermost one that spans the call, around the helper's own ranges. A call within a range of
- * its own thread is left there where only a wait says for whom it is.
+ * its own thread stays there if only a wait shows which thread it works for.
  */
 int ws_enclose_helpers(const struct ws_ranges *ranges, const struct ws_calls *calls,
 		       const struct ws_helpers *helpers, struct ws_enclose *enclose,
 		       struct ws_err *err);
-/* Is a call counted in the range of a node because its thread worked for that of the range? */
+/* Whether a call is counted in the range of a node because its thread worked for that of the
+ * range. */
 static inline bool ws_is_helped_node(const struct ws_enclose *enclose, uint32_t call, uint32_t node)
 {
 	return enclose->helped && enclose->helped[call] && node < enclose->own;

@@ -2,9 +2,9 @@
  * fold.c - see fold.h.
  *
  * One pass over the texts makes the hashes of both forms of each that has a number; a second counts
- * how many share each. Equal hashes of 64 bits are taken for equal forms: the worst that can come
- * of it, among millions of texts with a probability of one in millions, is a line of a table that
- * is of two forms.
+ * how many share each. Equal hashes of 64 bits are taken for equal forms: the worst result, which
+ * among millions of texts has a probability of one in millions, is one line of a table for two
+ * forms.
  */
 #include "query/fold.h"
 

@@ -77,8 +77,8 @@ static int compare_streams(const void *first, const void *second)
 	return ws_compare(left->stream, right->stream);
 }
 
-/* Adds a list for each of the GPU's streams that is wanted. Streams of several processes are told
- * apart by pid. */
+/* Adds a list for each of the GPU's streams that is wanted. Streams of several processes are
+ * distinguished by pid. */
 static void add_streams(const struct ws_work_gpu *gpu, const struct ws_names_by_id *who,
 			const struct ws_gaps_request *request, struct ws_gaps *out, size_t *cap)
 {

@@ -9,8 +9,8 @@
 #include "base/mem.h"
 #include "query/states.h"
 
-/* How much later than a helper begins the one who set it going may begin to wait, ns: the helper
- * may be on another core before the other has called the function that waits. */
+/* How much later than the helper's start the thread that started it may begin to wait, ns: the
+ * helper may be running on another core before that thread has called the function that waits. */
 #define WAIT_SLACK UINT64_C(100000)
 /* Numbered operators, pieces and waits that are kept; a report that has more is no trace of one
  * program's run. */
@@ -223,7 +223,8 @@ static struct sequence_text parse_sequence(const char *text)
 	return parsed;
 }
 
-/* Do some of the first ranges have numbers? Others' texts need not be looked at then. */
+/* Whether some of the first ranges have numbers. If none do, the other texts need not be looked
+ * at. */
 static bool has_sequence_texts(const struct ws_report *report)
 {
 	enum { LOOKED_AT = 4096 };
@@ -290,7 +291,7 @@ static int load_texts(struct ws_helpers *helpers, const struct ws_report *report
 
 /* ---- by waits ---- */
 
-/* Does a call wait for what another thread does, and not for a lock, time or data? */
+/* Whether a call waits for what another thread does, and not for a lock, a time or data. */
 static bool waits_for_thread(const char *function)
 {
 	switch (ws_classify_osrt_call(function)) {
@@ -336,7 +337,7 @@ static int load_waiting_calls(struct ws_helpers *helpers, const struct ws_report
 	return 0;
 }
 
-/* Was the thread switched out because it waits? */
+/* Whether the thread was switched out because it waits. */
 static bool is_waiting_after(uint64_t after)
 {
 	return after == WS_AFTER_SLEEPING || after == WS_AFTER_BLOCKED;
@@ -366,8 +367,7 @@ static int load_time_off_cores(struct ws_helpers *helpers, const struct ws_repor
 	return 0;
 }
 
-/* Is a thread in one wait during a whole piece of another's work? Waits inside of one another are
- * few. */
+/* Whether a thread is in one wait during a whole piece of another's work. Nested waits are few. */
 static bool waits_during(const struct ws_helpers *helpers, uint32_t thread,
 			 const struct entry *piece)
 {
@@ -408,7 +408,7 @@ static uint32_t find_waiting_thread(const struct ws_helpers *helpers, uint32_t h
 	return found;
 }
 
-/* Has a thread waited itself between two of its calls? */
+/* Whether a thread itself waited between two of its calls. */
 static bool waited_between(const struct ws_helpers *helpers, uint32_t thread, uint64_t from,
 			   uint64_t to)
 {

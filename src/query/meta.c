@@ -47,7 +47,7 @@ static uint64_t find_earliest_event(const struct ws_report *report)
 uint64_t ws_find_time_zero(const struct ws_report *report)
 {
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_collection, 0, UINT64_MAX);
-	/* Imports have it whose times do not count from the collection's start. */
+	/* Only imports whose times do not count from the collection's start have this fact. */
 	const char *given = ws_find_meta(report, "session.zero");
 	const uint64_t *values;
 	uint64_t zero;

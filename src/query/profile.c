@@ -2,8 +2,8 @@
  * profile.c - see profile.h.
  *
  * Samples are counted by (thread, frame, stack) in a hash a worker, so that a sample costs one
- * look-up; only then are the distinct ones put into the tree. Waits and work on GPUs take the same
- * way, with the name of what they are in place of the frame.
+ * look-up; only then are the distinct ones put into the tree. Waits and work on GPUs are handled in
+ * the same way, with a name in place of the frame.
  */
 #include "query/profile.h"
 
@@ -302,7 +302,7 @@ static bool is_clock(const uint64_t *event)
 							 event[ws_perf_event_config] == TASK_CLOCK);
 }
 
-/* Did the recorder store what time samples of this event stand for? */
+/* Whether the recorder stored how much time samples of this event stand for. */
 static bool has_times(const struct ws_report *report, uint32_t event)
 {
 	struct ws_cursor *cursor;
@@ -352,7 +352,7 @@ int ws_samples_choose(const struct ws_report *report, const char *name, struct w
 
 /* ---- the sources ---- */
 
-/* What a sample stands for. Reports of others, and old ones, tell it of clocks only. */
+/* What a sample stands for. Imported and old reports have this for clocks only. */
 static uint64_t time_of(uint64_t weight, uint64_t time, uint64_t flags)
 {
 	return !time && flags & WS_SAMPLE_CLOCK ? weight : time;

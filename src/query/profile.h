@@ -63,7 +63,7 @@ struct ws_profile_request {
 	bool ordered; /* with the steps of each thread in order of time; of samples only */
 };
 
-/* Consecutive samples of a thread in one node. */
+/* A run of consecutive samples of a thread in one node. */
 struct ws_profile_step {
 	uint32_t thread, node;
 	struct ws_cost cost;
@@ -94,7 +94,7 @@ int ws_profile_make(const struct ws_report *report, const struct ws_names_by_id 
 		    struct ws_err *err);
 void ws_profile_free(struct ws_profile *profile);
 
-/* Is there nothing in it? Time of which no sample was taken counts none. */
+/* Whether the profile is empty. Time without any sample adds to no count. */
 static inline bool ws_profile_empty(const struct ws_profile *profile)
 {
 	return ws_cost_is_none(&profile->total);

@@ -193,8 +193,8 @@ void ws_stream_put(struct ws_packer *packer, struct ws_bytes *out, const uint8_t
 		put_plain(packer, out, bytes, size);
 }
 
-/* How many bytes nearly all numbers need; *patches gets how many numbers need more. Two sets of
- * counters, so that equal neighbours do not wait for each other's store. */
+/* Returns how many bytes nearly all numbers need; *patches gets the count of numbers that need
+ * more. Two sets of counters, so that equal neighbours do not wait for each other's store. */
 static uint32_t choose_width(const uint64_t *numbers, uint32_t rows, uint32_t *patches)
 {
 	uint32_t count[2][9] = {{0}}, over = 0, limit = rows / WS_ROWS_PER_PATCH, width = 8;

@@ -72,7 +72,8 @@ static int end_report(struct ws_writer *writer, struct ws_err *err)
 
 /* ---- the next one ---- */
 
-/* What goes on of a file: `fd` stays open until all is copied. */
+/* The part of a file that is carried on into the next report: `fd` stays open until all is
+ * copied. */
 struct source {
 	int fd;
 	struct ws_index_entry *index;
@@ -84,7 +85,8 @@ static bool goes_on(const struct ws_block_head *head)
 	return head->type == WS_BLOCK_STRINGS || head->type == WS_BLOCK_ROWS;
 }
 
-/* Of a report the blocks that last; of a file without a name, which begins the next report, all. */
+/* Of a report, the blocks that last are carried on; of a file without a name, which begins the next
+ * report, all are. */
 static struct source take_source(struct ws_writer *writer)
 {
 	struct source source = {writer->fd, writer->index, writer->lasting_blocks,
@@ -131,7 +133,7 @@ static int renumber_block(struct ws_writer *writer, int fd, const struct ws_inde
 	return made->head.body_check == entry->head.body_check ? 0 : -1;
 }
 
-/* A block that someone has damaged meanwhile is left out; what referred to it is not known then. */
+/* A block that has been damaged meanwhile is left out; what rows refer to in it is then unknown. */
 int ws_writer_copy_block(struct ws_writer *writer, int fd, const struct ws_index_entry *entry)
 {
 	uint32_t table = entry->head.table, rows = entry->head.rows;
@@ -200,7 +202,7 @@ void ws_writer_start_file(struct ws_writer *writer, const char *path, int fd)
 	char *old = writer->path;
 
 	writer->unnamed = !path;
-	/* Of an unnamed file: where the one before was, for its folder. */
+	/* For an unnamed file: the path of the report before it, for its folder. */
 	writer->path = ws_strdup(path ? path : old);
 	free(old);
 	writer->fd = fd;
@@ -280,7 +282,7 @@ int ws_writer_continue(struct ws_writer *writer, const char *path,
 		flock(writer->fd, LOCK_UN);
 		keep_lasting_rows(writer);
 		if (rc)
-			second = &ignored; /* the first failure is the one to tell */
+			second = &ignored; /* the first failure is the one to report */
 	}
 	return begin_report(writer, path, opts, second) || rc ? -1 : 0;
 }

@@ -22,7 +22,8 @@ struct ws_encoder {
 void ws_encoder_init(struct ws_encoder *encoder, uint32_t max_rows);
 void ws_encoder_free(struct ws_encoder *encoder);
 
-/* Begin a block in encoder->out; append its body with ws_bytes_add; then ws_block_end seals it. */
+/* Begin a block in encoder->out. The caller appends its body with ws_bytes_add and seals it with
+ * ws_block_end. */
 struct ws_block_head ws_make_block_head(uint32_t type, uint64_t sequence);
 void ws_block_begin(struct ws_bytes *out);
 /* Fills in the body's length and both checksums. */

@@ -1,10 +1,10 @@
 /*
  * file.c - see file.h.
  *
- * The lock is flock on the report itself: it goes with the recorder however that dies, and leaves
- * nothing behind. The file is made and locked under a temporary name and then put in place without
- * replacing anything (link semantics) or, with overwrite, by rename while the lock of the old file
- * is held: so two recorders that want the same name cannot both get it.
+ * The lock is flock on the report itself: it disappears with the recorder however that ends, and
+ * leaves nothing behind. The file is made and locked under a temporary name and then put in place
+ * without replacing anything (link semantics) or, with overwrite, by rename while the lock of the
+ * old file is held: so two recorders that want the same name cannot both get it.
  */
 #include "store/file.h"
 
@@ -178,7 +178,7 @@ static int name_exclusively(const char *temp, const char *path)
 	return rename(temp, path);
 }
 
-/* Whether two names are of one file. */
+/* Whether two names refer to one file. */
 static bool is_linked(const char *temp, const char *path)
 {
 	struct stat left, right;
@@ -233,7 +233,7 @@ static int replace_locked(const char *temp, const char *path, int old, struct ws
 	return 0;
 }
 
-/* NFS takes an exclusive lock only of a file that may be written. */
+/* NFS grants an exclusive lock only on a file that is open for writing. */
 static int open_to_lock(const char *path)
 {
 	const int flags = O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW;
@@ -295,8 +295,8 @@ static int put_in_place(const char *temp, const char *path, bool overwrite, int 
 	return -1;
 }
 
-/* A name beside `path` that nobody else makes: on other hosts and in other containers that share
- * the folder there are processes with our number. */
+/* A name beside `path` that nobody else makes: other hosts and containers that share the folder may
+ * have a process with our number. */
 static char *make_temporary_name(const char *path)
 {
 	static _Atomic uint64_t count; /* several writers in one process */

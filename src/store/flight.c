@@ -24,7 +24,7 @@
 #include "base/ticks.h"
 #include "store/file.h"
 
-/* Memory is used up to its last part but one, so its parts are smaller. */
+/* Memory is filled up to its last part but one, so these parts are smaller. */
 enum { TIME_PARTS = 16, MEMORY_PARTS = 32, PAGE = 4096, PASSING_TEXT = 4 << 20 };
 #define PASSING_GENERATIONS UINT32_C(0x80000000) /* apart from those of lasting strings */
 
@@ -349,7 +349,7 @@ static void release_strings(struct ws_flight *flight)
 			flight->chunks[i] = WS_CHUNK_PASSING;
 }
 
-/* Append a block of the segment that goes to the one after it. */
+/* Append a block of the segment being dropped to the segment after it. */
 static int carry_block(struct ws_writer *writer, const struct ws_flight_segment *from,
 		       const struct ws_index_entry *entry)
 {

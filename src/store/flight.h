@@ -74,9 +74,9 @@ void ws_flight_close_segment(struct ws_writer *writer);
 int ws_flight_leave_file(struct ws_writer *writer);
 /* A chunk of ids, the lowest that is free; its first id, 0 when there are no more. */
 uint64_t ws_flight_take_chunk(struct ws_flight *flight, enum ws_flight_chunk use);
-/* Show the watch what it has not seen of a stage. `emptied`: the stage begins anew. */
+/* Show the watch those rows of a stage that it has not seen. `emptied`: the stage begins anew. */
 void ws_flight_show_rows(struct ws_writer *writer, enum ws_table table, bool emptied);
-/* Drop what lasts of processes that had ended before `time`. */
+/* Drop the lasting rows of processes that had ended before `time`. */
 void ws_flight_compact(struct ws_flight *flight, uint64_t time);
 
 #endif

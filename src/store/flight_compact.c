@@ -1,7 +1,7 @@
 /*
- * flight_compact.c - what lasts, without what is said of processes that ended before everything
- * that is kept. Which rows those are follows from the declarations: a row belongs to the processes
- * and threads that its columns name.
+ * flight_compact.c - removes from the lasting rows those about processes that ended before
+ * everything that is kept. Which rows those are follows from the declarations: a row belongs to the
+ * processes and threads that its columns name.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,8 @@ static void find_gone_threads(const struct ws_flight *flight, struct gone *gone)
 		gone->thread[row[i].id] = is_gone(gone->process, gone->processes, row[i].process);
 }
 
-/* A column that names what the row is of; the parent of a process may be gone before it. */
+/* A column that names what the row is about. The parent of a process may have gone before the
+ * process. */
 static bool is_gone_in(const struct gone *gone, enum ws_table table, uint32_t column,
 		       const void *row)
 {

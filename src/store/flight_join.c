@@ -59,7 +59,7 @@ static void find_pieces(const struct ws_flight *flight, struct pieces *pieces)
 		qsort(pieces->piece, pieces->count, sizeof(struct piece), compare_pieces);
 }
 
-/* Ids that nothing has: readers expect them to count up. */
+/* Fill ids that nothing uses: readers expect ids to count up. */
 static int fill_gap(struct ws_writer *writer, uint64_t first, uint64_t end)
 {
 	int rc = 0;
@@ -190,7 +190,7 @@ static int write_segments(struct ws_writer *writer, struct ws_flight *flight)
 
 /* ---- all of it ---- */
 
-/* The writer goes on with `fd` as with any report; `flight` is the caller's from now on. */
+/* The writer goes on with `fd` as with any report; the caller owns `flight` from now on. */
 static struct ws_flight *change_file(struct ws_writer *writer, const char *path, int fd,
 				     const struct ws_file_header *header)
 {

@@ -1,10 +1,10 @@
 /*
  * follow.h - reading a report while it is written: what has come since the last time, and no more.
  *
- * Opening a report reads what there is so far, journal and all; who looks again each second would
- * pay for all of it again. A follower keeps its place: it reads the rows and strings that are new
- * in the journal, and the blocks that are new in the file. Each row is delivered once, in no
- * particular order; the strings that it refers to are known by then. One thread at a time.
+ * Opening a report reads what there is so far, journal and all; a reader that looks again each
+ * second would pay for all of it again. A follower keeps its place: it reads the rows and strings
+ * that are new in the journal, and the blocks that are new in the file. Each row is delivered once,
+ * in no particular order; the strings that it refers to are known by then. One thread at a time.
  */
 #ifndef WS_STORE_FOLLOW_H
 #define WS_STORE_FOLLOW_H
@@ -37,7 +37,7 @@ enum ws_follow_state {
 /* NULL with a message when it is no report, or one of another version of the program. */
 struct ws_follow *ws_follow_open(const char *path, const struct ws_follow_opts *opts,
 				 struct ws_err *err);
-/* Call `fn` for the rows that are new, then say how the report stands. What a call delivers is one
+/* Call `fn` for the new rows, then return the state of the report. What one call delivers is one
  * consistent state. */
 enum ws_follow_state ws_follow_read(struct ws_follow *follow,
 				    void (*fn)(void *ctx, const struct ws_new_rows *rows),

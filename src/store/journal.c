@@ -5,7 +5,7 @@
  * then the head that counts it: from then on it is in the page cache, which survives a kill of the
  * process. The file is not mapped, because anyone may truncate it: then it is written anew from
  * memory. A reader compares `first` with the rows that it found in the report, so that a kill
- * between writing a block and saying so here neither loses nor doubles a row.
+ * between writing a block and noting it here neither loses nor doubles a row.
  *
  * Each stage has a checksum: from a journal that was cut or damaged, the stages that are whole are
  * read. Readers copy with pread instead of mapping: a journal may vanish or shrink while it is
@@ -56,8 +56,8 @@ static uint64_t hash_head(const struct ws_journal_head *head)
 	return XXH3_64bits(fixed, sizeof(fixed));
 }
 
-/* The head goes in whole: its pages hold nothing else. Strings first for who reads meanwhile: they
- * are counted before the tables that refer to them. */
+/* The head goes in whole: its pages hold nothing else. Strings come first, for those who read
+ * meanwhile: they are counted before the tables that refer to them. */
 static int save_head(struct ws_journal *journal)
 {
 	const size_t strings = offsetof(struct ws_journal_head, table);
@@ -275,7 +275,7 @@ static int save_ranges(struct ws_journal *journal)
 	return rc;
 }
 
-/* Is there less of the file than there was? Then nothing of it counts as written. */
+/* If the file has become shorter, none of it counts as written. */
 static void check_length(struct ws_journal *journal)
 {
 	struct stat status;
@@ -389,7 +389,8 @@ void ws_journal_copy_free(struct ws_journal_copy *copy)
 
 /*
  * The rows of a table. Those before a cut are as they were written; where the stage is as long as
- * it should be and its checksum is wrong, no row of it can be told from a damaged one.
+ * it should be and its checksum is wrong, its intact rows cannot be distinguished from damaged
+ * ones.
  */
 static void copy_journal_rows(int fd, const struct ws_journal_head *head, uint32_t number,
 			      uint64_t have, struct ws_journal_copy *copy)
@@ -454,8 +455,8 @@ static void copy_journal_strings(int fd, const struct ws_journal_head *head,
 	copy->text_bytes = 0;
 }
 
-/* Whether no stage was emptied between two readings of the head. The writer writes it in two parts,
- * so that each part says it. */
+/* Whether no stage was emptied between two readings of the head. The writer writes the head in two
+ * parts, so each part carries this count. */
 static bool are_same_stages(const struct ws_journal_head *before,
 			    const struct ws_journal_head *after)
 {
@@ -485,7 +486,7 @@ static int copy_journal_once(int fd, const struct ws_journal_have *have,
 	copy_journal_strings(fd, &strings, have, copy);
 	if (ws_pread_all(fd, &after, sizeof(after), 0))
 		return -1;
-	/* What is not whole may only be so because it is being written. */
+	/* A part that is not whole may simply be in the middle of being written. */
 	if (are_same_stages(&head, &after) &&
 	    (!copy->missing || !memcmp(&head, &after, sizeof(head))))
 		return 1;

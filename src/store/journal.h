@@ -94,8 +94,8 @@ enum ws_journal_state {
 	WS_JOURNAL_COPIED,
 };
 /*
- * What a reader that comes again has already. Such parts are not copied, and checksums, which cover
- * whole stages, are not compared then.
+ * What a returning reader already has. Such parts are not copied; checksums, which cover whole
+ * stages, are then not compared.
  */
 struct ws_journal_have {
 	uint64_t rows[WS_TABLE_COUNT];		    /* of each table, in the report and the journal;

@@ -72,7 +72,7 @@ static int open_file(struct ws_report *report, struct ws_err *err)
 	return 0;
 }
 
-/* Reads and checks the file header. A broken one is no reason to give up when blocks follow. */
+/* Reads and checks the file header. If it is broken but blocks follow, the file is still read. */
 static int read_header(struct ws_report *report, struct ws_err *err)
 {
 	struct ws_file_header *header = &report->header;
@@ -470,7 +470,7 @@ static void add_journal(struct ws_report *report, const struct ws_journal_copy *
 	ws_encoder_free(&encoder);
 }
 
-/* Drops a torn block at the end, which the journal makes up for. */
+/* Drops a torn block at the end; the journal still holds its rows. */
 void ws_report_drop_torn_blocks(struct ws_report *report, uint64_t whole)
 {
 	struct ws_workspace *workspace = ws_take_workspace(report);

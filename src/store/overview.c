@@ -8,7 +8,7 @@
  * before; the second fills the parts, where an event costs the same whether it covers one or all
  * (sums of differences).
  *
- * A reader believes nothing: a summary that does not fit its block in every number is treated as
+ * A reader trusts nothing: a summary in which any number does not fit its block is treated as
  * missing.
  */
 #include "store/overview.h"
@@ -325,7 +325,8 @@ void ws_overview_renumber(struct ws_bytes *sums, const uint64_t dropped[WS_TABLE
 
 /* ---- reading ---- */
 
-/* No recording has more; a few bytes of a hostile file may unpack to gigabytes. */
+/* No recording has more. The limit is needed because a few bytes of a hostile file may unpack to
+ * gigabytes. */
 static const uint64_t MAX_BYTES = UINT64_C(512) << 20;
 
 struct ws_summaries { /* of a report, by table and block */

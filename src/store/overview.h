@@ -37,8 +37,7 @@ void ws_overview_add(struct ws_overview *overview, enum ws_table table, const vo
 bool ws_overview_encode(struct ws_overview *overview, struct ws_encoder *encoder,
 			uint64_t sequence);
 
-/* Sums as they are pending, of blocks before which `dropped` rows of their tables have gone: say
- * which they are now. */
+/* Renumber the pending sums after `dropped` rows of each table before their blocks have gone. */
 void ws_overview_renumber(struct ws_bytes *sums, const uint64_t dropped[WS_TABLE_COUNT]);
 
 /* ---- reading ---- */

@@ -116,8 +116,8 @@ static bool make_keys(struct ws_sort_key *sort_key, const struct columns *column
 	return true;
 }
 
-/* Gives up when it has moved more than its budget, which grows with the rows done: rows far out of
- * place end it early. */
+/* Gives up when it has moved more than its budget, which grows with the rows done, so that rows far
+ * out of place end it early. */
 static bool insertion_sort(struct ws_sort_key *sort_key, uint32_t rows)
 {
 	uint64_t moves = 0;

@@ -1,16 +1,16 @@
 /*
  * store.h - the report file (.wsrep): writing, reading, verifying, recovering.
  *
- * Nothing outside store/ knows how a block is laid out. docs/report-format.md describes it for
+ * No code outside store/ knows how a block is laid out. docs/report-format.md describes it for
  * other programs.
  *
  * Writing: rows are staged, as row structs, in the journal: a file beside the report
- * (<report>.journal) that is mapped shared and allocated in full beforehand, so that what has been
- * committed survives the recorder being killed, costs no system call, and yet blocks are written
- * full-sized. When a table's staging area is full, its rows are sorted by (track, start), turned
- * into compressed columns and appended to the report as one block; the strings interned since the
- * last block go in a dictionary block before it. ws_writer_close writes what is left and the index,
- * and removes the journal. A writer belongs to one thread.
+ * (<report>.journal) that is mapped shared and allocated in full beforehand, so that committing
+ * costs no system call, what has been committed survives the recorder being killed, and yet blocks
+ * are written full-sized. When a table's staging area is full, its rows are sorted by (track,
+ * start), turned into compressed columns and appended to the report as one block; the strings
+ * interned since the last block go in a dictionary block before it. ws_writer_close writes what is
+ * left and the index, and removes the journal. A writer belongs to one thread.
  */
 #ifndef WS_STORE_H
 #define WS_STORE_H
@@ -75,7 +75,7 @@ bool ws_report_is_taken(const char *path);
 uint32_t ws_writer_string(struct ws_writer *writer, const void *bytes, size_t len);
 /*
  * The same for a text that goes into rows of events and whose id nothing remembers for longer: a
- * flight recorder drops it with them. Whoever keeps its id longer has to hold it.
+ * flight recorder drops it with them. A caller that keeps its id longer has to hold it.
  */
 uint32_t ws_writer_passing_string(struct ws_writer *writer, const void *bytes, size_t len);
 /* For struct ws_flight_opts. */
@@ -160,11 +160,11 @@ int ws_writer_continue(struct ws_writer *writer, const char *path,
 void ws_writer_abandon(struct ws_writer *writer);
 /* Whether rows go into a file without a name: then ws_writer_close keeps nothing. */
 bool ws_writer_is_unnamed(const struct ws_writer *writer);
-/* What is added from here to the end of the report is said of this report alone: its rows do not
- * go on, even those of tables that last. */
+/* Rows added from here to the end of the report belong to this report alone: they are not carried
+ * on, even those of tables that last. */
 void ws_writer_begin_own(struct ws_writer *writer);
 
-/* Who wants to know what a flight recorder is given. */
+/* Functions that are told what a flight recorder is given. */
 struct ws_writer_watch {
 	bool tables[WS_TABLE_COUNT];
 	/* Rows of these tables, each once, by the next commit at the latest. */
@@ -184,9 +184,8 @@ struct ws_flight_state {
 struct ws_flight_state ws_writer_flight_state(const struct ws_writer *writer);
 /*
  * Write what a flight recorder keeps as a report at `path`. The writer goes on in that report as an
- * ordinary one, without a journal. In a forked process the other one's writer is not touched, and
- * may go on. -1 with a message; when the file could not even be made, the
- * writer is what it was.
+ * ordinary one, without a journal. In a forked child this does not touch the parent's writer, which
+ * may go on. -1 with a message; when the file could not even be made, the writer is what it was.
  */
 int ws_writer_leave_flight(struct ws_writer *writer, const char *path,
 			   const struct ws_writer_opts *opts, struct ws_err *err);
@@ -216,10 +215,10 @@ struct ws_report;
 
 /*
  * Open a report for reading: reads the index (or rebuilds it by walking the blocks when there is
- * none, and then also reads the journal beside it). A file still being written opens too, as far as
- * it goes. Whatever is damaged is left out, counted and described in ws_report_get_damage. Returns
- * NULL with a message only when nothing can be read: not a report, newer format, unreadable. Close
- * it with ws_report_close.
+ * none, and then also reads the journal beside it). A file that is still being written can be
+ * opened too, as far as it has got. Whatever is damaged is left out, counted and described in
+ * ws_report_get_damage. Returns NULL with a message only when nothing can be read: not a report,
+ * newer format, unreadable. Close it with ws_report_close.
  */
 struct ws_report *ws_report_open(const char *path, struct ws_err *err);
 /*
@@ -229,7 +228,7 @@ struct ws_report *ws_report_open(const char *path, struct ws_err *err);
 extern struct ws_report *(*ws_open_foreign_trace)(const char *path, struct ws_err *err);
 /* The same as ws_report_open, for reports only. */
 struct ws_report *ws_report_open_plain(const char *path, struct ws_err *err);
-/* What ws_report_path returns from now on: the file that the user named. */
+/* Set what ws_report_path returns from now on: the file that the user named. */
 void ws_report_rename(struct ws_report *report, const char *path);
 void ws_report_close(struct ws_report *report);
 

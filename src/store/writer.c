@@ -211,8 +211,8 @@ static int write_strings(struct ws_writer *writer, bool wide)
 					.generation = writer->generation,
 					.bytes = writer->pending_text};
 
-	/* Not again for every string of a full disk: compressing what cannot be written takes its
-	 * time. */
+	/* With a full disk this is not tried again for every string: compressing what cannot be
+	 * written wastes time. */
 	if ((wide && writer->failed) || ws_writer_open_segment(writer))
 		return -1;
 	strings.lengths = ws_journal_lengths(&writer->journal);
@@ -495,8 +495,8 @@ struct ws_writer *ws_writer_create(const char *path, const struct ws_writer_opts
 	return writer;
 }
 
-/* A string too long for the stage: a block of its own. What even a block cannot take is cut off and
- * counted. */
+/* A string that is too long for the stage gets a block of its own. The part that does not even fit
+ * a block is cut off and counted. */
 static uint32_t add_long_string(struct ws_writer *writer, const void *bytes, size_t len)
 {
 	uint32_t length = (uint32_t)(ws_min(len, WS_MAX_TEXT));

@@ -56,8 +56,8 @@ struct ws_writer {
 
 /* Fill in the header of a new report, with an identity of its own. */
 void ws_writer_make_header(struct ws_file_header *header);
-/* Append the block in encoder.out, for which the reserve may be used. -1 once it could not be
- * written: the writer has failed. */
+/* Append the block in encoder.out, for which the reserve may be used. Returns -1 if it could not be
+ * written; the writer has then failed. */
 int ws_writer_append_block(struct ws_writer *writer);
 /* The block appended last goes on in the next report. */
 void ws_writer_mark_lasting(struct ws_writer *writer);
@@ -70,7 +70,8 @@ int ws_writer_write_rows(struct ws_writer *writer, enum ws_table table, const vo
 uint32_t ws_writer_count_staged(const struct ws_writer *writer, enum ws_table table);
 /* Append the waiting strings as a block; they stay in the stage. */
 int ws_writer_write_strings(struct ws_writer *writer);
-/* Write what is pending of sums, the index and the trailer, and give back what was allocated ahead.
+/* Write the pending sums, the index and the trailer, and release the space that was allocated
+ * ahead.
  */
 void ws_writer_finish_file(struct ws_writer *writer);
 /* Go on in the empty file `fd` behind its header; `path` NULL: one without a name. */
@@ -78,7 +79,7 @@ void ws_writer_start_file(struct ws_writer *writer, const char *path, int fd);
 /* Copy a block of another file, with new numbers. A damaged one is left out and counted as lost. -1
  * when the writer has failed. */
 int ws_writer_copy_block(struct ws_writer *writer, int fd, const struct ws_index_entry *entry);
-/* Write what is pending of sums, if that is much. */
+/* Write the pending sums, if there are many. */
 void ws_writer_flush_overview(struct ws_writer *writer);
 /* Create a file without a name, in `folder` or in memory. The descriptor, or -1 with errno. */
 int ws_writer_create_unnamed(const char *folder, const struct ws_file_header *header);
