@@ -1,18 +1,11 @@
 /*
- * cuda_steps.c - recognises the steps of a program that marks none by its repeating launches. Such
- * steps begin and end a collection (--steps) as ranges that are steps do.
+ * cuda_steps.c - recognises the steps of a program that marks none by its repeating launches
+ * (step_finder.c finds them). Such steps begin and end a collection (--steps) as ranges that are
+ * steps do.
  *
- * A step is recognised by an anchor, a kernel that comes once in each, as `analyze` does: of the
- * names whose launches come at even distances, the one that comes least often. Here it must be
- * chosen while the program runs. A name is even when most of its distances, counted in launches,
- * are within a tenth of the one before, and these cover half of what has been launched since it
- * first came. It is the anchor when it has been the best for a third of all launches. Steps are
- * numbered by its launches from 0, the first before it was chosen included; the step that is wanted
- * must not have begun by then.
- *
- * CUPTI is on from the step before. The call that launches the first wanted anchor begins the
- * collection, and the call that launches the first unwanted one after it ends it, each before the
- * call is made; their correlations tell the recorder what was launched inside.
+ * CUPTI is on from the step before. The call that launches the first work of the first wanted step
+ * begins the collection, and the call that launches the first work after the last wanted step ends
+ * it, each before the call is made; their correlations tell the recorder what was launched inside.
  */
 #include <string.h>
 #include <sys/syscall.h>
@@ -20,30 +13,17 @@
 #include "base/choose.h"
 #include "inject/capture.h"
 #include "inject/cuda.h"
+#include "inject/step_finder.h"
 
-enum { NAMES = 4096, FEWEST = 4, LOOK_FIRST = 16, TEXT = 512 };
-
-/* The launches of one kernel. */
-struct kernel_name {
-	uint64_t hash; /* 0: free */
-	uint32_t uses;
-	uint32_t first, last; /* numbers of launches */
-	uint32_t distance;    /* between the last two */
-	uint32_t compared, even, covered;
-};
+enum { TEXT = 512 };
 
 static _Atomic bool watching; /* launches are counted */
 _Atomic bool ws_cuda_early;   /* CUPTI is to be on before the collection begins */
 static uint64_t calls[2][WS_CUDA_CBIDS / 64];
 
 static _Atomic uint32_t lock;
-static struct {
-	uint32_t launches, next_look;
-	struct kernel_name names[NAMES];
-	struct kernel_name *candidate, *anchor;
-	uint32_t candidate_since;
-	bool begun;
-} steps;
+static struct ws_step_finder finder;
+static bool begun;
 
 /* ---- which calls launch ---- */
 
@@ -81,11 +61,12 @@ bool ws_cuda_watch_launches(void)
 	/* There calls are counted by callbacks that count in the same place. */
 	if (ws_cuda_api_by_callback || !ws_capture_wants(WS_TRIGGER_STEPS) || *capture->range)
 		return false;
+	finder.wanted = capture->steps_first;
 	atomic_store(&watching, true);
 	return true;
 }
 
-/* ---- names ---- */
+/* ---- steps ---- */
 
 static uint64_t hash_name(const char *text)
 {
@@ -96,121 +77,39 @@ static uint64_t hash_name(const char *text)
 	return ws_or(hash, 1);
 }
 
-static struct kernel_name *find_name(uint64_t hash)
-{
-	for (uint32_t i = 0; i < NAMES; i++) {
-		struct kernel_name *name = &steps.names[(hash + i) % NAMES];
-
-		if (name->hash == hash)
-			return name;
-		if (!name->hash) {
-			name->hash = hash;
-			return name;
-		}
-	}
-	return NULL;
-}
-
-static void count_use(struct kernel_name *name)
-{
-	uint32_t now = steps.launches, distance = now - name->last;
-	uint32_t difference = ws_max(distance, name->distance) - ws_min(distance, name->distance);
-
-	if (!name->uses)
-		name->first = now;
-	if (name->uses > 1) {
-		name->compared++;
-		if (difference <= name->distance / 10) {
-			name->even++;
-			name->covered += distance;
-		}
-	}
-	if (name->uses)
-		name->distance = distance;
-	name->last = now;
-	name->uses++;
-}
-
-/* ---- the anchor ---- */
-
-static bool is_even(const struct kernel_name *name)
-{
-	return name->uses >= FEWEST && name->even * 10 >= name->compared * 7 &&
-	       name->covered * UINT64_C(2) >= steps.launches - name->first;
-}
-
-/* Of the even names that come least often, take the first: it begins the step. In the current step
- * some have come once more than others. */
-static struct kernel_name *find_best_name(void)
-{
-	struct kernel_name *best = NULL;
-	uint32_t least = UINT32_MAX;
-
-	for (uint32_t i = 0; i < NAMES; i++)
-		if (steps.names[i].hash && is_even(&steps.names[i]))
-			least = ws_min(least, steps.names[i].uses);
-	for (uint32_t i = 0; i < NAMES; i++) {
-		struct kernel_name *name = &steps.names[i];
-
-		if (name->hash && is_even(name) && name->uses - least <= 1 &&
-		    (!best || name->first < best->first))
-			best = name;
-	}
-	return best;
-}
-
 static void stop_watching(void)
 {
 	atomic_store(&watching, false);
 }
 
-static void describe_steps(enum ws_step_source source, const char *text, uint32_t number)
+/* For messages; `text`: the kernel that begins each step. */
+static void describe_steps(enum ws_step_source source, const char *text)
 {
 	struct ws_capture_state *capture = &ws_rt->arena->capture;
 	size_t len = ws_min(strlen(text), sizeof(capture->step_text) - 1);
 
 	memcpy(capture->step_text, text, len);
 	capture->step_text[len] = 0;
-	atomic_store(&capture->step_begun, number);
-	atomic_store(&capture->step_last, number);
+	atomic_store(&capture->step_launches, finder.period);
+	atomic_store(&capture->step_begun, finder.number);
+	atomic_store(&capture->step_last, finder.number);
 	atomic_store(&capture->step_source, source);
 }
 
-/* Look for an anchor. This is done now and then and costs as much as a few launches. */
-static void look_for_anchor(void)
-{
-	struct kernel_name *best = find_best_name();
-
-	steps.next_look = steps.launches + steps.launches / 16 + LOOK_FIRST;
-	if (best != steps.candidate) {
-		steps.candidate = best;
-		steps.candidate_since = steps.launches;
-	}
-	if (!best || steps.launches - steps.candidate_since < steps.launches / 3)
-		return;
-	steps.anchor = best;
-	if (best->uses <= ws_rt->arena->capture.steps_first)
-		return;
-	describe_steps(WS_STEP_TOO_LATE, "", best->uses - 1);
-	stop_watching();
-}
-
-/* ---- steps ---- */
-
 enum effect { NOTHING, BEGIN, END };
 
+/* A step that is known begins with this launch. */
 static enum effect count_step(const char *text, uint32_t correlation)
 {
 	struct ws_capture_state *capture = &ws_rt->arena->capture;
-	uint32_t number = steps.anchor->uses - 1;
 
-	if (!steps.begun && number == capture->steps_first) {
-		steps.begun = true;
-		describe_steps(WS_STEP_LAUNCHES, text, number);
+	if (!begun && finder.number == capture->steps_first) {
+		begun = true;
+		describe_steps(WS_STEP_LAUNCHES, text);
 		capture->begin_call = correlation;
 		return BEGIN;
 	}
-	if (steps.begun && number > capture->steps_last) {
+	if (begun && finder.number > capture->steps_last) {
 		capture->end_call = correlation;
 		stop_watching();
 		return END;
@@ -218,24 +117,38 @@ static enum effect count_step(const char *text, uint32_t correlation)
 	return NOTHING;
 }
 
+/* What is to be said when the collection does not come; what was seen first of a kind stays. */
+static void describe_what_is_seen(const char *text, enum ws_finder_state before)
+{
+	static const enum ws_step_source sources[] = {[WS_FINDER_COUNTS] = WS_STEP_AHEAD,
+						      [WS_FINDER_KNOWS] = WS_STEP_AHEAD,
+						      [WS_FINDER_UNSURE] = WS_STEP_UNSURE,
+						      [WS_FINDER_LATE] = WS_STEP_TOO_LATE};
+	enum ws_step_source source = sources[finder.state];
+
+	if (source == WS_STEP_AHEAD || (source && finder.state != before))
+		describe_steps(source, text);
+	if (finder.final)
+		stop_watching();
+}
+
 static enum effect count_launch(const char *text, uint32_t correlation)
 {
 	uint32_t source = atomic_load(&ws_rt->arena->capture.step_source);
-	struct kernel_name *name;
+	enum ws_finder_state before = finder.state;
+	enum effect effect = NOTHING;
 
 	if (source == WS_STEP_RANGE || source == WS_STEP_OUTERMOST) {
 		stop_watching(); /* the program marks its steps */
 		return NOTHING;
 	}
-	steps.launches++;
-	name = find_name(hash_name(text));
-	if (name)
-		count_use(name);
-	if (!steps.anchor && steps.launches >= steps.next_look)
-		look_for_anchor();
-	if (!steps.anchor || steps.anchor != name || !ws_cuda_watches_launches())
+	if (!ws_finder_add(&finder, hash_name(text)))
 		return NOTHING;
-	return count_step(text, correlation);
+	if (before == WS_FINDER_KNOWS)
+		effect = count_step(text, correlation);
+	if (!begun)
+		describe_what_is_seen(text, before);
+	return effect;
 }
 
 static void lock_steps(void)
@@ -249,11 +162,10 @@ static void unlock_steps(void)
 	atomic_store_explicit(&lock, 0, memory_order_release);
 }
 
-/* The next anchor may begin the collection. */
+/* The step that begins next begins the collection. */
 static bool is_next(void)
 {
-	return steps.anchor && !steps.begun &&
-	       steps.anchor->uses == ws_rt->arena->capture.steps_first;
+	return finder.state == WS_FINDER_KNOWS && !begun && finder.number + 1 == finder.wanted;
 }
 
 static void begin_launch(const struct cupti_callback *callback)

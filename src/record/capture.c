@@ -100,7 +100,8 @@ struct ws_capture_step ws_capture_look_at_step(struct ws_arena *arena)
 {
 	struct ws_capture_state *capture = &arena->capture;
 	struct ws_capture_step step = {.begun = atomic_load(&capture->step_begun),
-				       .last = atomic_load(&capture->step_last)};
+				       .last = atomic_load(&capture->step_last),
+				       .launches = atomic_load(&capture->step_launches)};
 	uint32_t source = atomic_load(&capture->step_source);
 
 	if (source < WS_STEP_SOURCES)

@@ -30,6 +30,7 @@ bool ws_capture_drop(struct ws_arena *arena, uint32_t ranges);
 struct ws_capture_step {
 	enum ws_step_source source;
 	uint32_t begun, last;
+	uint32_t launches; /* of one step, if it is known by them */
 	char text[64];
 };
 struct ws_capture_step ws_capture_look_at_step(struct ws_arena *arena);

@@ -48,12 +48,15 @@ static void say_steps(struct ws_session *session)
 		[WS_STEP_OUTERMOST] = "from one to the next of the outermost NVTX ranges",
 		[WS_STEP_LAUNCHES] = "from one launch to the next of the kernel"};
 	struct ws_capture_step step = ws_capture_look_at_step(session->area.arena);
-	char text[200];
+	char text[200], launches[40] = "";
 
 	if (session->machine.plan.capture != WS_CAPTURE_STEPS || !sources[step.source])
 		return;
-	snprintf(text, sizeof(text), "Steps are %s '%s'; this collection begins with step %u.",
-		 sources[step.source], step.text, step.begun);
+	if (step.source == WS_STEP_LAUNCHES)
+		snprintf(launches, sizeof(launches), " (%u launch%s each)", step.launches,
+			 step.launches == 1 ? "" : "es");
+	snprintf(text, sizeof(text), "Steps are %s '%s'%s; this collection begins with step %u.",
+		 sources[step.source], step.text, launches, step.begun);
 	ws_sink_diagnostic(session->main, WS_INFO, "control", 0, ws_read_raw_ns(), text);
 	if (!session->options->quiet)
 		ws_say("%s", text);

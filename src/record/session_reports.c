@@ -626,12 +626,38 @@ static bool never_began(const struct ws_session *session)
 	return session->machine.plan.capture != WS_CAPTURE_NONE && !session->collect_start;
 }
 
+/* Whether launches have repeated; then why they began no collection is said. */
+static bool say_no_launches(const struct ws_capture_step *step, uint32_t first)
+{
+	static const char *const instead = "ask for later steps, name their NVTX ranges with "
+					   "--step-range, or mark them; there is no report";
+
+	if (step->source == WS_STEP_TOO_LATE)
+		ws_warn("--steps: the launches repeat every %u from kernel '%s' on, but these "
+			"steps were recognised only when step %u had begun: %s",
+			step->launches, step->text, step->last, instead);
+	else if (step->source == WS_STEP_UNSURE)
+		ws_warn("--steps: the launches repeat every %u from kernel '%s' on, but when step "
+			"%u began they had not done so for long enough to be steps and not parts "
+			"of one: %s",
+			step->launches, step->text, first, instead);
+	else if (step->source == WS_STEP_AHEAD)
+		ws_warn("--steps: step %u did not come: the last one, by the %u launches of each "
+			"from kernel '%s' on, was step %u; there is no report",
+			first, step->launches, step->text, step->last);
+	else
+		return false;
+	return true;
+}
+
 static void say_no_steps(const struct ws_session *session)
 {
 	struct ws_capture_step step = ws_capture_look_at_step(session->area.arena);
 	uint32_t first = session->machine.plan.first_step;
 	const char *named = session->options->capture_range;
 
+	if (say_no_launches(&step, first))
+		return;
 	if (step.source == WS_STEP_RANGE)
 		ws_warn("--steps: step %u did not come: the last NVTX range '%s' was step %u; "
 			"there "
@@ -642,18 +668,13 @@ static void say_no_steps(const struct ws_session *session)
 			"(the "
 			"last was '%s'): name it with --step-range; there is no report",
 			first, step.text);
-	else if (step.source == WS_STEP_TOO_LATE)
-		ws_warn("--steps: by their launches steps were known only when step %u had begun: "
-			"ask "
-			"for later ones, or mark steps by NVTX ranges; there is no report",
-			step.last);
 	else if (named)
 		ws_warn("--steps: the program opened no NVTX range '%s'; there is no report",
 			named);
 	else
 		ws_warn("--steps: the program opened no NVTX range that comes again%s; there is no "
 			"report",
-			session->options->cuda ? ", and no sequence of launches was seen to repeat"
+			session->options->cuda ? ", and its launches did not repeat for long enough"
 					       : "");
 }
 

@@ -35,7 +35,7 @@
 #include "base/ticks.h"
 
 #define WS_ARENA_MAGIC UINT64_C(0x314152534b524157)
-#define WS_ARENA_VERSION 6 /* hooks and recorder of different builds refuse each other */
+#define WS_ARENA_VERSION 7 /* hooks and recorder of different builds refuse each other */
 #define WS_CHUNK_SIZE 16384u
 #define WS_CHUNK_NONE 0u /* chunk 0 is never handed out */
 #define WS_DIR_SLOTS 65536u
@@ -157,6 +157,8 @@ enum ws_step_source {
 	WS_STEP_OUTERMOST, /* the outermost ranges of a name */
 	WS_STEP_LAUNCHES,  /* the launches of a kernel */
 	WS_STEP_TOO_LATE,  /* the same, but known only when the steps that are wanted had begun */
+	WS_STEP_UNSURE,	   /* launches that had not repeated for long enough by then */
+	WS_STEP_AHEAD,	   /* launches; the step that is wanted has not come yet */
 	WS_STEP_SOURCES
 };
 
@@ -170,6 +172,7 @@ struct ws_capture_state {
 	/* What hooks have found: an enum ws_step_source, the numbers of the step that began the
 	 * collection and of the last one, and what they are called. */
 	_Atomic uint32_t step_source, step_begun, step_last;
+	_Atomic uint32_t step_launches; /* of one step, if it is known by them */
 	char step_text[64];
 	/* Correlations of the calls that launched the first work inside and the first after it, in
 	 * the process begin_pid; 0: by their times. */
