@@ -110,8 +110,8 @@ typedef struct warpsight_report warpsight_report;
 WARPSIGHT_API warpsight_report *warpsight_open(const char *path);
 WARPSIGHT_API void warpsight_close(warpsight_report *report); /* NULL is fine */
 
-/* Was the file closed properly, with nothing damaged? And sentences on what is missing; NULL past
- * the last. */
+/* Whether the file was closed properly, with nothing damaged; and sentences on what is missing,
+ * NULL past the last. */
 WARPSIGHT_API int warpsight_complete(const warpsight_report *report);
 WARPSIGHT_API const char *warpsight_damage(const warpsight_report *report, size_t i);
 

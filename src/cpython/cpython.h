@@ -111,7 +111,7 @@ size_t ws_py_list_threads(const struct ws_py_layout *layout, const struct ws_py_
  * GIL. */
 uint64_t ws_py_find_gil_holder(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
 			       uint64_t runtime);
-/* Does the memory at `runtime` look like an interpreter of this layout? False also while it is
+/* Whether the memory at `runtime` looks like an interpreter of this layout. False also while it is
  * being initialised. */
 bool ws_py_check_layout(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
 			uint64_t runtime);

@@ -48,7 +48,7 @@ enum group {
 static const uint8_t sizes_313[GROUPS] = {3, 13, 9, 6, 10, 2, 4, 3, 3, 0, 3, 2, 3, 3, 4};
 static const uint8_t sizes_314[GROUPS] = {3, 16, 9, 8, 11, 2, 4, 3, 3, 4, 3, 2, 3, 3, 4};
 
-/* Are all offsets within bounds, and those that are needed there? */
+/* Whether all offsets are within bounds and those that are needed are there. */
 static bool is_possible(const struct ws_py_layout *layout)
 {
 #define X(field)                          \

@@ -45,7 +45,7 @@ bool ws_read_small_file(const char *path, char *out, size_t n);
 /* What follows `key` and then blanks and a colon in the first line of `text` that begins with it;
  * NULL when there is none. *len gets its length. */
 const char *ws_find_line_value(const char *text, const char *key, size_t *len);
-/* Is the capability with this number in effect for this process? */
+/* Whether the capability with this number is in effect for this process. */
 bool ws_has_capability(int number);
 /* Try to open a perf event and close it again: 0, or the errno. */
 int ws_try_perf(unsigned type, unsigned long config, int pid, int cpu);

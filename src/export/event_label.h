@@ -7,7 +7,7 @@
 
 /*
  * The string of the report that is the event's name, 0 where that is empty. False when the name is
- * made from the row: then ws_event_put_label says it.
+ * made from the row; use ws_event_put_label then.
  */
 bool ws_event_name_string(const struct ws_timeline_event *event, uint32_t *id);
 

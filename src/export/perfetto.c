@@ -398,7 +398,7 @@ static struct row *find_track_row(struct perfetto *perfetto, uint64_t thread, ui
 					   NULL)));
 }
 
-/* A counter's track: what tells it from others of its kind, and how it is shown. */
+/* A counter's track: what distinguishes it from others of its kind, and how it is shown. */
 struct counter_track {
 	enum kind kind;
 	uint64_t a, b;

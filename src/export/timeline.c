@@ -45,7 +45,7 @@ static void advance_head(struct ws_timeline *timeline, unsigned i)
 	head->start = head->values[0];
 }
 
-/* Who encloses whom when spans are equal: kinds that declare no rank come last. */
+/* Which kind encloses which when spans are equal: kinds that declare no rank come last. */
 static int compare_ranks(const void *first, const void *second)
 {
 	const struct head *left = first, *right = second;

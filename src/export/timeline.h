@@ -26,7 +26,7 @@ static inline uint64_t ws_event_value(const struct ws_timeline_event *event, uin
 	return event->values[column];
 }
 
-/* Is there a value in a column, or null? */
+/* Whether a column has a value and is not null. */
 bool ws_event_is_known(const struct ws_timeline_event *event, uint8_t column);
 
 /* The process it belongs to: the id in the report's table, 0 when its kind has none. */
@@ -70,7 +70,7 @@ struct ws_links {
 };
 void ws_links_load(struct ws_links *links, struct ws_cell_context *export);
 void ws_links_free(struct ws_links *links);
-/* Does an arrow start at this call; does one end at this work? */
+/* Whether an arrow starts at this call; whether one ends at this work. */
 bool ws_links_from(const struct ws_links *links, uint64_t process, uint64_t api_class,
 		   uint64_t correlation);
 bool ws_links_to(const struct ws_links *links, uint64_t process, uint64_t correlation);

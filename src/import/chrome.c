@@ -612,8 +612,8 @@ static void read_flow_event(struct ws_trace *trace, struct ws_trace_event *event
 
 /* ---- moments of no process ---- */
 
-/* Does the event name no process, by an empty text? That is how the PyTorch profiler writes "Record
- * Window End". */
+/* Whether the event names no process, by an empty text. That is how the PyTorch profiler writes
+ * "Record Window End". */
 static bool is_unplaced(const struct ws_trace_event *event)
 {
 	return event->pid.type == WS_JSON_NULL ||
@@ -734,7 +734,7 @@ void ws_chrome_read_event(struct ws_trace *trace, struct ws_trace_event *event)
 	}
 }
 
-/* Is there an end without a beginning that may be this slice's? */
+/* Whether there is an end without a beginning that may belong to this slice. */
 static bool has_early_end(const struct ws_trace *trace, const struct ws_trace_slice *slice)
 {
 	return trace->early_ends.count &&

@@ -380,7 +380,8 @@ void ws_importer_add_notes(struct ws_importer *importer, uint64_t count, const c
 	add_note(importer, count, text);
 }
 
-/* Are messages shown? Not when everything will be imported again, nor a second time. */
+/* Whether messages are shown. They are not when everything will be imported again, nor a second
+ * time. */
 static bool shows_messages(const struct ws_importer *importer)
 {
 	return !importer->quiet && !importer->import_again &&

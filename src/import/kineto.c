@@ -393,7 +393,7 @@ static uint64_t make_call_key(uint32_t process, uint32_t correlation)
 	return (uint64_t)process << 32 | correlation;
 }
 
-/* Remember how much a call moves: AMD's traces say it of the call and not of its work. */
+/* Remember how much a call moves: AMD's traces give it for the call and not for its work. */
 static void keep_call_bytes(struct ws_trace *trace, uint32_t process, uint32_t correlation)
 {
 	uint64_t bytes = read_moved_bytes(trace);

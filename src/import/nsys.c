@@ -93,7 +93,8 @@ sqlite3_stmt *ws_nsys_select(struct ws_nsys *nsys, const char *fmt, ...)
 	return statement;
 }
 
-/* Is the value of a column of times a number, or nothing? SQLite lets any column hold a text. */
+/* Whether the value of a column of times is a number or null. SQLite lets any column hold a
+ * text. */
 static bool is_time(sqlite3_stmt *statement, int column)
 {
 	const char *text;
@@ -113,7 +114,7 @@ static bool is_time(sqlite3_stmt *statement, int column)
 	}
 }
 
-/* Are all times of the current row numbers? What has none cannot be placed. */
+/* Whether all times of the current row are numbers. A row without them cannot be placed. */
 static bool has_numeric_times(struct ws_nsys *nsys, sqlite3_stmt *statement)
 {
 	static const char *const names[] = {"start", "end", "timestamp"};
@@ -458,7 +459,7 @@ static void find_unread_columns(struct unread_columns *unread, sqlite3_stmt *sta
 	}
 }
 
-/* Is there a value, other than an empty text or list? */
+/* Whether there is a value other than an empty text or list. */
 static bool has_content(sqlite3_stmt *statement, int column)
 {
 	int type = sqlite3_column_type(statement, column), length;
@@ -712,8 +713,8 @@ static int recognise_export(struct ws_nsys *nsys)
 		nsys->importer->path);
 }
 
-/* Was the file exported with --ts-normalize? Then its collection begins, by its own clock, at about
- * the real time of the session's start. */
+/* Whether the file was exported with --ts-normalize. Its collection then begins, by its own clock,
+ * at about the real time of the session's start. */
 static bool counts_from_1970(int64_t start, int64_t epoch)
 {
 	const int64_t day = INT64_C(86400) * 1000000000;

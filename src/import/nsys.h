@@ -40,7 +40,7 @@ struct ws_nsys {
 	size_t cuda_process_count, cuda_process_cap;
 };
 
-/* Does the database have this table, or a view of that name, that has not been read yet? */
+/* Whether the database has this table, or a view of that name, that has not been read yet. */
 bool ws_nsys_has_unread(struct ws_nsys *nsys, const char *table);
 /* Mark a table as read. */
 void ws_nsys_mark_done(struct ws_nsys *nsys, const char *table);
@@ -56,7 +56,7 @@ int ws_nsys_find_column(sqlite3_stmt *statement, const char *name);
 /* Note which columns are missing that every version of Nsight Systems gives the table. */
 void ws_nsys_note_missing_columns(struct ws_nsys *nsys, sqlite3_stmt *statement, const char *table);
 
-/* Is there a value? Not where the column is -1 (absent) or the value null. */
+/* Whether there is a value. There is none where the column is -1 (absent) or the value is null. */
 bool ws_nsys_has_value(sqlite3_stmt *statement, int column);
 /* An integer; `none` when there is none. */
 int64_t ws_nsys_get_int(sqlite3_stmt *statement, int column, int64_t none);

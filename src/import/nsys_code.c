@@ -462,7 +462,7 @@ void ws_nsys_read_metrics(struct ws_nsys *nsys)
 
 /* ---- the rest ---- */
 
-/* Does the column refer to StringIds, by the statement that created the table? */
+/* Whether the column refers to StringIds according to the statement that created the table. */
 static bool is_string_reference(const char *sql, const char *column)
 {
 	size_t length = strlen(column);
@@ -623,7 +623,8 @@ static void put_table_columns(struct ws_nsys *nsys, const char *name, sqlite3_st
 	ws_text_free(&spec);
 }
 
-/* Is it a table that explains those of metrics? It is kept for exports, without a note. */
+/* Whether it is a table that explains those of metrics. Such a table is kept for exports, without a
+ * note. */
 static bool explains_metrics(const char *table)
 {
 	static const char *const tables[] = {"TARGET_INFO_GPU_METRICS",

@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "import/formats.h"
 
-/* Is there a program of this name in PATH? */
+/* Whether there is a program of this name in PATH. */
 static bool is_in_path(const char *name)
 {
 	const char *path = getenv("PATH");

@@ -421,7 +421,7 @@ static void read_switch_record(struct perf_text *perf, const char *text, uint64_
 		begin_span(perf, tid, perf->sample.start);
 }
 
-/* Is it the event `what`, perhaps with the name of its group before it? */
+/* Whether it is the event `what`, perhaps preceded by the name of its group. */
 static bool is_event_named(const char *name, size_t length, const char *what)
 {
 	size_t suffix = strlen(what);

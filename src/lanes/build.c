@@ -199,8 +199,8 @@ static int place_batch(void *ctx, const struct ws_batch *batch)
 		for (size_t i = 0; i < batch->rows; i++) {
 			uint32_t lane = ws_lane_of_row(pass, worker, f, batch, i);
 
-			/* More rows than the census counted are in a report that says wrong things
-			 * of itself, or that changed. */
+			/* There are more rows than the census counted if a report is inconsistent
+			 * or has changed. */
 			if (lane == UINT32_MAX || lane >= worker->lanes ||
 			    worker->at[lane] >= worker->end[lane])
 				continue;
@@ -254,7 +254,7 @@ struct set {
 	bool waits;
 };
 
-/* Blocks that could not be read are said once, however often lanes are read from them. */
+/* Blocks that could not be read are reported once, however often lanes are read from them. */
 static void count_damaged(struct ws_lanes *lanes, struct ws_census_entry *entry, size_t n,
 			  const uint8_t *skip, const uint8_t *seen)
 {
@@ -399,7 +399,7 @@ static bool forget_one(struct ws_lanes *lanes)
 	if (best == UINT32_MAX)
 		return false;
 	set_state(lanes->lane[best], WS_LANE_LEAVING);
-	pthread_mutex_unlock(&lanes->lock); /* who looks at levels may want the lock */
+	pthread_mutex_unlock(&lanes->lock); /* a thread that looks at levels may want the lock */
 	pthread_rwlock_wrlock(&lanes->shown);
 	ws_forget_lane_levels(lanes->lane[best]);
 	pthread_rwlock_unlock(&lanes->shown);

@@ -39,8 +39,8 @@ struct ws_lane_pass { /* over the rows of a kind of event */
 
 struct ws_lane_pass ws_lane_pass_new(struct ws_lanes *lanes, uint32_t source,
 				     struct ws_lane_worker *workers);
-/* By key of a string: does it stand for several full names of events of this kind? NULL: none does.
- * Reads the names of all rows the first time. Thread-safe. */
+/* By key of a string: whether it stands for several full names of events of this kind. NULL: none
+ * does. Reads the names of all rows the first time. Thread-safe. */
 const uint8_t *ws_lane_shared_names(struct ws_lanes *lanes, uint32_t kind);
 /* For each thread that a scan may use. */
 struct ws_lane_worker *ws_lane_workers_new(uint32_t *n);

@@ -2,8 +2,8 @@
  * census.c - which lanes there are, how many events each has, and where these roughly lie.
  *
  * That is in the report already where its writer summed up blocks (ws_report_block_groups): then no
- * row is read. Of other blocks, in reports that are not closed or older, the columns that tell
- * lanes apart are decoded and rows counted by lane.
+ * row is read. Of other blocks, in reports that are not closed or older, the columns that
+ * distinguish lanes are decoded and rows are counted by lane.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ enum { MOST_LANES = 1 << 20 }; /* a damaged file must not cost gigabytes */
 
 /*
  * Number of the lane, made if it is new; UINT32_MAX when there are too many. After the census none
- * is made, whatever rows turn up that its blocks did not tell of. Under the lock.
+ * is made, even if rows turn up that its blocks did not announce. Under the lock.
  */
 static uint32_t find_lane(struct ws_lanes *lanes, uint8_t kind, const uint32_t *key)
 {
@@ -315,7 +315,7 @@ static void count_groups(struct ws_lane_pass *pass, size_t block,
 	put_entries(pass, &pass->workers[0], block);
 }
 
-/* Whether blocks are summed up by the columns that tell this source's lanes apart. */
+/* Whether blocks are summed up by the columns that distinguish this source's lanes. */
 static bool has_groups(const struct ws_event_kind *kind)
 {
 	uint8_t columns[WS_GROUP_KEYS];
@@ -363,7 +363,8 @@ static void count_source(struct ws_lanes *lanes, uint32_t source, struct ws_lane
 
 /* ---- glimpses ---- */
 
-/* What blocks without groups say of their lanes: where the block lies. */
+/* Of blocks without groups it is only known that their lanes have events somewhere in the block's
+ * time. */
 static void glimpse_blocks(struct ws_lanes *lanes)
 {
 	for (size_t i = 0; i < lanes->census_n; i++) {

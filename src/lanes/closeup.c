@@ -11,7 +11,7 @@
 
 #include "lanes/build.h"
 
-/* Of a source: a million rows take some ten milliseconds. */
+/* The limit for one source: a million rows take some ten milliseconds. */
 enum { MOST_BLOCKS = 8, MOST_ROWS = 2 << 20 };
 
 struct closeup {

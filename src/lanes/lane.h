@@ -154,7 +154,7 @@ struct ws_lanes {
 	uint32_t busy;	/* lanes that are wanted or being read; under the lock */
 	int hurry;	/* atomic: someone waits for what is being read */
 	pthread_rwlock_t
-		shown; /* held for reading by who looks at levels: none of them goes meanwhile */
+		shown; /* held for reading while levels are looked at, so that none of them goes */
 	struct ws_stacks *stacks;
 	uint8_t *names_domains; /* by block of nvtx: whether it names domains */
 	struct ws_map domains;	/* process << 32 | NVTX domain: its name (a string id) */
@@ -195,8 +195,8 @@ void ws_lanes_wait(struct ws_lanes *lanes); /* until everything is built that wi
 /* Someone looks at this lane: have its events read, if they are not. After the census, under
  * `shown`. */
 void ws_lanes_want(struct ws_lanes *lanes, uint32_t lane);
-/* The same for who draws it at `px` ns a pixel: of a large lane, glimpses do where they are that
- * fine. */
+/* The same for drawing it at `px` ns a pixel: for a large lane, glimpses suffice where they are
+ * fine enough. */
 void ws_lanes_want_at(struct ws_lanes *lanes, uint32_t lane, uint64_t px);
 /* How many lanes (but projected ones) are not read; *reading: how many of them will be. */
 uint32_t ws_lanes_unread(struct ws_lanes *lanes, uint32_t *reading);
@@ -221,8 +221,8 @@ void ws_lane_free(struct ws_lane *lane);
 /* Back to before ws_make_lane_levels: its levels are gone. */
 void ws_forget_lane_levels(struct ws_lane *lane);
 
-/* What says how busy a lane is: a level without overlaps of all its events; NULL for a lane without
- * any. */
+/* The level that shows how busy a lane is: one without overlaps that covers all its events; NULL
+ * for a lane without any. */
 static inline const struct ws_level *ws_lane_cover(const struct ws_lane *lane)
 {
 	return lane->cover ? lane->cover : lane->levels ? &lane->level[0] : NULL;
@@ -289,8 +289,8 @@ void ws_level_extremes(const struct ws_level *level, uint32_t from, uint32_t to,
 		       double *high);
 
 /*
- * Is a category of slices that of calls of a library? Imports name it after the table that the
- * calls were in, CUBLAS_EVENTS, CUDNN_EVENTS, MPI_P2P_EVENTS; other tools' categories are not
+ * Whether a category of slices is that of calls of a library. Imports name it after the table that
+ * the calls were in, CUBLAS_EVENTS, CUDNN_EVENTS, MPI_P2P_EVENTS; other tools' categories are not
  * written so.
  */
 bool ws_lane_is_library(const char *category, size_t n);

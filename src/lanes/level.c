@@ -51,7 +51,8 @@ static void sort_events(struct ws_raw *raw, size_t n)
 			kept++;
 			continue;
 		}
-		/* One that came too early may be alone in that, and those after it right. */
+		/* An event that came too early may be the only one, and those after it may be in
+		 * order. */
 		if (kept > 1 && !starts_before(&raw[i], &raw[kept - 2]) && i + 1 < n &&
 		    starts_before(&raw[i + 1], &raw[kept - 1])) {
 			ws_grow(rest, cap, out + 1);
@@ -346,7 +347,8 @@ void ws_make_lane_levels(struct ws_lanes *lanes, struct ws_lane *lane)
 	bool counter = ws_lane_descs[lane->kind].counter;
 	uint64_t bytes = lane->filled * sizeof(*lane->raw);
 
-	/* Colours need the forms of names: who draws a lane that is ready shall not wait for them.
+	/* Colours need the forms of names. They are made here, so that drawing a lane that is ready
+	 * need not wait for them.
 	 */
 	ws_fold_any(lanes->fold);
 	if (lane->placed != lane->filled)

@@ -199,7 +199,7 @@ static bool has_range(void *context, uint32_t thread, uint64_t start, uint64_t e
 	return false;
 }
 
-/* The thread that the caller worked for; 0 for none, and where only a wait says so of a call that
+/* The thread that the caller worked for; 0 for none, also where only a wait shows it and the call
  * is in a range of its own thread. */
 static uint32_t find_helped_thread(struct project *project, const struct call *call)
 {

@@ -35,7 +35,7 @@ struct bytes {
 	size_t n;
 };
 
-/* Of texts that are too long for a page the beginning. */
+/* Only the beginning of texts that are too long for a page. */
 static struct bytes get_bytes(const struct ws_report *report, uint64_t id)
 {
 	struct bytes bytes;

@@ -299,9 +299,9 @@ static int compare_threads(const struct tree *tree, uint32_t a, uint32_t b)
 }
 
 /*
- * What a process is for, those that matter first: it works on a GPU; it launches work or names what
- * it does; it computes; it hardly runs beside the busiest (shells that start a program, compilers
- * it looks for).
+ * The role of a process, most important first: it works on a GPU; it launches work or names what it
+ * does; it computes; it hardly runs beside the busiest (shells that start a program, compilers it
+ * looks for).
  */
 enum tier { TIER_GPU, TIER_NAMES, TIER_WORKS, TIER_QUIET };
 
@@ -360,8 +360,7 @@ static uint64_t count_own_events(const struct ws_lane *lane)
 	return lane->uncounted ? 0 : lane->count;
 }
 
-/* Time on cores counts once all lanes are read, all at once: rows change places no more than one
- * time. */
+/* Time on cores counts only once all lanes are read, so that rows change places at most once. */
 static void weigh_threads(struct tree *tree)
 {
 	bool placed = __atomic_load_n(&tree->lanes->placed, __ATOMIC_ACQUIRE);
@@ -685,8 +684,7 @@ static const char *put_quiet_processes(const struct tree *tree, size_t i)
 	return "processes";
 }
 
-/* GPUs come before the threads: what the program is there for stays in sight however many threads
- * there are. */
+/* GPUs come before the threads, so that they stay in sight however many threads there are. */
 static void put_process_rows(struct tree *tree)
 {
 	char id[24], quiet[24];

@@ -130,7 +130,7 @@ void ws_state_lanes(struct ws_lanes *lanes)
 
 		if (lane->kind == WS_LANE_STATE &&
 		    (lane->key[0] >= threads || rows[lane->key[0]] > MOST_ROWS))
-			lanes->lane[i]->state = WS_LANE_TOO_MANY; /* nobody reads yet */
+			lanes->lane[i]->state = WS_LANE_TOO_MANY; /* there are no readers yet */
 		if (!says_waits(lane->kind) || lane->key[0] >= threads ||
 		    rows[lane->key[0]] > MOST_ROWS)
 			continue;

@@ -347,7 +347,7 @@ static void lost(struct ws_perf *perf, const struct ws_perf_rec *record)
 		ws_perf_add_gap(perf, perf->ring, record->time, record->lost);
 }
 
-/* Is a record of the kernel's pausing an event about that which takes no samples? */
+/* Whether a record about the kernel pausing an event is about the one that takes no samples. */
 static bool is_of_calls(const struct ws_perf *perf, const void *rec, size_t size)
 {
 	const struct {

@@ -219,7 +219,8 @@ static void drop_image(struct ws_perf *perf, struct ws_perf_image *im, uint64_t 
 	free(tids);
 }
 
-/* Is the record about a thread that was found when the tree was looked at, after that record? */
+/* Whether the record is about a thread that was found when the tree was looked at, after that
+ * record. */
 static bool was_found(const struct ws_perf *perf, const struct ws_perf_rec *record)
 {
 	const struct ws_perf_thread *thread = thread_of(perf, record->tid);

@@ -96,7 +96,7 @@ uint32_t ws_python_frequency(struct ws_python *py, uint32_t most);
 
 /* ---- a program in the kernel, on the event that samples everything (python_bpf.c) ---- */
 
-/* Is the program part of this build? That needs clang. */
+/* Whether the program is part of this build, which needs clang. */
 bool ws_python_bpf_is_built(void);
 
 /*

@@ -275,16 +275,16 @@ enum ws_event_shape ws_event_shape(const struct ws_event_kind *kind, uint64_t va
 /* The category of a row by its value in column `category_by`; unknown values have the last one. */
 enum ws_category ws_find_event_category(const struct ws_event_kind *kind, uint64_t value);
 
-/* Has its table rows that are no events, as column `shaped_by` tells? */
+/* Whether its table has rows that are not events, as column `shaped_by` shows. */
 static inline bool ws_event_has_other_rows(const struct ws_event_kind *kind)
 {
 	return kind->shaping == WS_SHAPED_BY_TYPE;
 }
 
-/* Are events in lanes of this kind called by functions of stacks? */
+/* Whether events in lanes of this kind are named after functions in stacks. */
 bool ws_lane_names_functions(uint8_t lane_kind);
 
-/* Is there a lane for events of this kind? */
+/* Whether there is a lane for events of this kind. */
 static inline bool ws_event_has_lane(const struct ws_event_kind *kind)
 {
 	return kind->feeds || kind->is_computed;

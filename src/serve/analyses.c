@@ -207,8 +207,8 @@ static bool is_wanted(const struct ws_shown_analysis *shown, bool again)
 	       !(again && shown->version != __atomic_load_n(&shown->of->version, __ATOMIC_RELAXED));
 }
 
-/* Under the lock: the one that is kept, or NULL when this thread is to make it. -1 with a sentence
- * when it cannot wait for those who make it. */
+/* Under the lock: get the analysis that is kept, or NULL when this thread is to make it. -1 with a
+ * sentence when it cannot wait for the thread that is making it. */
 static int wait_kept(const struct ws_api_call *call, bool again, struct ws_shown_analysis **kept,
 		     struct ws_err *err)
 {

@@ -4,7 +4,7 @@
  * that were asked for last, because the page asks for the critical path again at every zoom.
  *
  * A report that grows is analysed as it is at that moment, and again only when someone wants that.
- * Nobody need wait to the end: an analysis for which no connection is open any more is given up.
+ * An analysis for which no connection is open any more is given up.
  */
 #ifndef WS_SERVE_ANALYSES_H
 #define WS_SERVE_ANALYSES_H

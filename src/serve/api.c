@@ -38,9 +38,9 @@ void ws_view_mark_file(struct ws_view_report *report)
 		report->mark.known = false; /* it grows */
 }
 
-/* What the page is told of a file that is no longer the one that was opened: 0 that it is, 1 that
- * another is in its place or none, whose events are still those of the first, 2 that it was written
- * to. */
+/* What the page learns about the file at the report's path: 0: it is the one that was opened; 1:
+ * another file or none is in its place, and the events shown are those of the first; 2: it was
+ * written to. */
 static int compare_file(struct ws_view_report *report)
 {
 	struct ws_file_mark was, is;
@@ -226,7 +226,7 @@ int ws_api_progress(struct ws_api_call *call, struct ws_err *err)
 	return 0;
 }
 
-/* What a page asks again and again: whether there is something new. */
+/* The request that a page repeats: whether there is something new. */
 int ws_api_state(struct ws_api_call *call, struct ws_err *err)
 {
 	(void)err;
@@ -289,7 +289,7 @@ static int answer_error(struct ws_answer *answer, int status, const char *senten
 	return status;
 }
 
-/* Call what answers about one report, which stays as it is meanwhile. */
+/* Call the function that answers about one report, which does not change meanwhile. */
 static int ask_report(const struct entry *entry, struct ws_view_report *report,
 		      struct ws_api_call *call, struct ws_err *err)
 {
@@ -310,7 +310,7 @@ static int ask_report(const struct entry *entry, struct ws_view_report *report,
 	return status;
 }
 
-/* What the user typed, not what the page did, was wrong. */
+/* The user's input was wrong, not the page's request. */
 static int say_error(struct ws_answer *answer, const char *sentence)
 {
 	answer->body.len = 0;

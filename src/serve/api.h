@@ -110,7 +110,7 @@ static inline struct ws_param_range ws_make_range(int64_t low, int64_t high, int
 	return (struct ws_param_range){low, high, fallback};
 }
 
-/* A whole number. False, and a sentence in *err, when it is none or not in the range. */
+/* Read a whole number. False, with a sentence in *err, when it is not one or is out of range. */
 bool ws_param_int(const struct ws_api_call *call, const char *name, struct ws_param_range range,
 		  int64_t *v, struct ws_err *err);
 /* The window t0..t1, ns from time zero, as session times; all of it when not given. */

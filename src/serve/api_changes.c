@@ -1,6 +1,6 @@
 /*
- * api_changes.c - what changed between two reports, how certain that is and what explains it, as
- * `warpsight diff` says it. Reports whose steps do not match are compared as wholes.
+ * api_changes.c - what changed between two reports, how certain that is and what explains it, like
+ * `warpsight diff`. Reports whose steps do not match are compared as wholes.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /*
- * api_durations.c - how the durations of events are spread: a histogram with buckets as wide as
- * their factor asks for, the median and high percentiles, all exact. Whole durations count, also of
- * events that are partly outside of the window; moments and what never ended have none.
+ * api_durations.c - how the durations of events are distributed: a histogram with buckets as wide
+ * as their factor asks for, the median and high percentiles, all exact. Whole durations count, also
+ * of events that are partly outside of the window; moments and what never ended have none.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -78,7 +78,8 @@ static uint64_t find_percentile(const struct durations *durations, uint64_t perc
 	return find_nth(durations, (durations->n * percent + 99) / 100 - 1);
 }
 
-/* As statistics have it: of an even number the mean of the two in the middle. */
+/* The median as statistics define it: for an even number of values, the mean of the two in the
+ * middle. */
 static double find_median(const struct durations *durations)
 {
 	uint64_t n = durations->n;
@@ -160,7 +161,8 @@ static void put_durations(struct ws_text *out, const struct durations *durations
 	ws_text_puts(out, "]}");
 }
 
-/* Have lanes read that are not, and gather what is asked for of those that are. */
+/* Start reading lanes that are not read yet, and gather the requested durations from those that
+ * are. */
 static void gather_durations(struct ws_api_call *call, const struct wanted *wanted,
 			     const uint32_t *lanes, size_t n, struct durations *durations)
 {

@@ -143,8 +143,8 @@ static void keep_wanted_state(void *ctx, uint32_t worker, const struct ws_state 
 		want->event->state = *st;
 }
 
-/* What else there is to say of it, from the rows around it. A call that never returned may have
- * begun long before: then less. */
+/* Adds what the rows around an event say about it. For a call that never returned, which may have
+ * begun long before, that is less. */
 static void read_state(struct event *event, uint32_t thread, uint32_t ref)
 {
 	uint8_t *threads = ws_calloc((size_t)thread + 1, 1);
@@ -254,7 +254,7 @@ static struct near *nearest_blocks(const struct ws_report *report, enum ws_table
 	return near;
 }
 
-/* The kind of event that calls are which cause work. */
+/* The kind of event of the calls that cause work. */
 static const struct ws_event_kind *kind_of_calls(void)
 {
 	for (size_t i = 0; i < WS_EVENT_KINDS; i++)
@@ -268,7 +268,7 @@ static bool is_caused_by_call(const struct ws_event_kind *kind)
 	return kind->link == WS_LINK_WORK || kind->link == WS_LINK_WAIT;
 }
 
-/* The column that says whose a row is: its thread, else its process. */
+/* The column that says what a row belongs to: its thread, otherwise its process. */
 static uint8_t owner_column(const struct ws_event_kind *kind)
 {
 	if (kind->thread)
@@ -597,7 +597,7 @@ static void link_range_to_work(struct event *event, uint64_t thread)
 
 		ws_level_range(&lane->level[k], (int64_t)event->start, (int64_t)event->end, &from,
 			       &to);
-		/* The first few and the last, which the page says. */
+		/* Only the first few and the last; the page says so. */
 		event->more_work |= to > from && to - from > 8;
 		for (at = from; at < to && wanted.count<8; at += to - from> 8 && at - from == 3
 					? to - from - 7
@@ -617,8 +617,8 @@ static void link_range_to_work(struct event *event, uint64_t thread)
 /* ---- waits of threads ---- */
 
 /*
- * What a thread was about at a moment: of its calls, ranges and operators the one that began last,
- * else the span in which it ran. False when nothing of it was recorded then.
+ * What a thread was doing at a moment: of its calls, ranges and operators the one that began last,
+ * otherwise the span in which it ran. False when nothing was recorded for it then.
  */
 static bool find_doing_at(const struct ws_lanes *lanes, uint32_t thread, uint64_t t,
 			  struct ws_spot *spot)
@@ -660,7 +660,7 @@ static uint32_t thread_by_tid(const struct ws_names_by_id *who, uint32_t like, u
 	return 0;
 }
 
-/* Who held the lock when the call began to wait. */
+/* The thread that held the lock when the call began to wait. */
 static void link_holder(struct event *event)
 {
 	uint32_t holder =
@@ -698,7 +698,8 @@ static int find_woken(void *ctx, const struct ws_batch *batch)
 	return 0;
 }
 
-/* Who woke the thread, by the span in which it ran again: the one that began last before the end.
+/* The thread that woke this one, from the span in which it ran again: the one that began last
+ * before the end.
  */
 static void link_waker(struct event *event, uint32_t thread)
 {
@@ -738,7 +739,7 @@ static void link_gil(struct event *event)
 			const struct ws_level *level = &lane->level[k];
 			uint32_t at = ws_level_seek(level, 0, level->n, event->end);
 
-			/* Who lets go of it often begins to wait for it at once. */
+			/* A thread that drops the GIL often begins to wait for it at once. */
 			while (at &&
 			       level->name[at - 1] !=
 				       WS_NAME(WS_NAME_OURS, WS_OWN_GIL + WS_GIL_HOLDS) &&
@@ -904,8 +905,8 @@ static void link_flows(struct event *event)
 	free(near);
 }
 
-/* From a state to the call that the thread was in, who had what it waited for, and who ended the
- * wait. */
+/* From a state to the call that the thread was in, the thread that had what it waited for, and the
+ * thread that ended the wait. */
 static void link_state(struct event *event)
 {
 	const struct ws_lanes *lanes = event->call->lanes;
@@ -1012,7 +1013,7 @@ static int read_event(struct event *event, struct ws_err *err)
 		ws_fail(err, "the part of the report that holds this event is damaged");
 		return 500;
 	}
-	if (is_projected(event)) { /* what it is tied to goes by the range's own times */
+	if (is_projected(event)) { /* links are found by the range's own times */
 		event->start = event->v[0];
 		event->end = event->v[event->kind->end];
 	}

@@ -17,9 +17,9 @@ static void put_findings(const struct ws_api_call *call, const struct ws_shown_a
 }
 
 /*
- * Findings of a report. `unasked=1`: nobody has asked for them yet, so that a large report is not
- * analysed for it ("state":"large"), nor one that is being recorded ("live"). `again=1`: of the
- * report as it has grown.
+ * Answers with the findings of a report. `unasked=1`: the user has not asked for them yet, so a
+ * large report is not analysed ("state":"large"), nor one that is being recorded ("live").
+ * `again=1`: of the report as it has grown.
  */
 int ws_api_findings(struct ws_api_call *call, struct ws_err *err)
 {

@@ -3,10 +3,10 @@
  * the same rows with it.
  *
  * Lanes are rows of tables that agree in some columns, so a query is made from the same
- * declarations as the lanes: one SELECT for each table and kind of lane, with the columns that tell
- * lanes apart as conditions. Ranges as GPUs saw them are in no table, so there is no query for
- * them; functions of samples and threads on cores are no column of theirs, so that these cannot be
- * searched by name.
+ * declarations as the lanes: one SELECT for each table and kind of lane, with the columns that
+ * distinguish lanes as conditions. Ranges as GPUs saw them are in no table, so there is no query
+ * for them; functions of samples and threads on cores are no column of theirs, so that these cannot
+ * be searched by name.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -61,7 +61,8 @@ static void put_end(struct query *query)
 		       "WHEN \"end\" >= start THEN \"end\" ELSE max(start, %" PRId64 ") END", last);
 }
 
-/* A text is a number of StringIds where the column's name says so; of kernels it does not. */
+/* A text is stored as a number of StringIds where the column's name says so; the names of kernel
+ * columns do not. */
 static bool is_id(const struct ws_event_kind *kind, const char *column)
 {
 	size_t n = strlen(column);
@@ -334,7 +335,7 @@ static int put_selects(struct query *query, const uint32_t *lanes, size_t n, boo
 	return any ? 0 : ws_fail(err, "These rows are in no table that can be queried.");
 }
 
-/* What the whole table is asked for: window, durations, conditions. */
+/* The conditions on the whole table: window, durations, columns. */
 static int param_table_query(struct query *query, struct ws_err *err)
 {
 	struct ws_api_call *call = query->call;

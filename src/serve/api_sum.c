@@ -20,10 +20,10 @@ struct walk {
 	int64_t t0, t1;
 	int64_t at_least, below; /* of durations in a table of events; 0, and -1: any */
 	struct ws_where *where;	 /* what else a table of events asks for */
-	uint32_t unread; /* of these lanes, which are being read: what is said is without them */
+	uint32_t unread;	 /* how many of these lanes are still being read and not included */
 };
 
-/* Has the lanes read that are not; this answer is without them. */
+/* Starts reading the lanes that are not read yet; this answer does not include them. */
 static int walk_window(struct ws_api_call *call, enum ws_which_lanes which, bool want,
 		       struct walk *walk, struct ws_err *err)
 {
@@ -438,7 +438,7 @@ static void put_groups(struct ws_api_call *call, const struct sum_part *part,
 	ws_text_puts(call->out, "]");
 }
 
-/* What all groups of each kind come to, whichever are asked for. */
+/* The totals of all groups of each kind, whichever groups are asked for. */
 static void put_kinds(struct ws_api_call *call, const struct groups *groups)
 {
 	ws_put_json_key(call->out, "kinds");
@@ -527,8 +527,8 @@ static int compare_texts(const struct pick *left, const struct pick *right)
 	return order ? order : ws_compare(left->length, right->length);
 }
 
-/* What is equal in the column that is sorted by stands in order of time, whichever way that column
- * goes. */
+/* Rows that are equal in the sorted column are in order of time, whether that column ascends or
+ * descends. */
 static int compare_picks(const void *x, const void *y, void *ctx)
 {
 	const struct pick *left = x, *right = y;
@@ -589,7 +589,7 @@ static void offer(struct picks *picks, const struct pick *pick)
 	}
 }
 
-/* The first bytes of a name as a number: most names are told apart by it, without a look at their
+/* The first bytes of a name as a number: it distinguishes most names without a look at their
  * texts. */
 static uint64_t name_key(struct picks *picks, uint32_t name)
 {
@@ -618,7 +618,7 @@ static bool is_as_long(const struct walk *walk, const struct ws_level *level, ui
 	       duration >= (uint64_t)walk->at_least && duration < (uint64_t)walk->below;
 }
 
-/* Ascending in the column, or descending; what has no value comes last either way, after texts. */
+/* Ascending or descending in the column; rows without a value come last either way, after texts. */
 static void key_by_column(struct picks *picks, const struct ws_level *level, uint32_t i,
 			  struct pick *pick)
 {
@@ -639,7 +639,8 @@ static void key_by_column(struct picks *picks, const struct ws_level *level, uin
 	pick->length = value.length;
 }
 
-/* Offer what matches of a level, which is that of the `nth` lane asked for; how many these are. */
+/* Offer the matching events of a level, which belongs to the `nth` lane asked for. Returns how many
+ * there are. */
 static uint64_t pick_level(const struct walk *walk, struct ws_matcher *matcher, struct picks *picks,
 			   const struct ws_spot *at, size_t nth)
 {
@@ -971,7 +972,7 @@ int ws_api_step(struct ws_api_call *call, struct ws_err *err)
 			if (!step_level(&lane->level[k], matcher,
 					step_from(&step, walk.lanes[i], k), step.back, &at))
 				continue;
-			/* Of several at one time the first; going back the last. */
+			/* Of several events at one time take the first or, going back, the last. */
 			if (any && (step.back ? lane->level[k].start[at] < best_start
 					      : lane->level[k].start[at] >= best_start))
 				continue;

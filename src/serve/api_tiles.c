@@ -251,7 +251,8 @@ static void put_spots(const struct ws_api_call *call, struct ws_spot spot, uint3
 	}
 }
 
-/* A row that is not read, or a level that it does not have. `unread`: ask again, it is being read.
+/* Answers for a row that is not read, or a level that it does not have. `unread`: it is being read,
+ * so ask again.
  */
 static void put_no_spots(const struct ws_api_call *call, const struct ws_lane *lane)
 {

@@ -7,10 +7,10 @@
 
 #include "base/err.h"
 
-/* What becomes of a child when the thread that started it ends, with the server or before. */
+/* What happens to a child when the thread that started it ends, with the server or before. */
 enum ws_child_end {
 	WS_CHILD_INTERRUPTED, /* SIGINT, as by Ctrl+C: it ends in order */
-	WS_CHILD_KILLED,      /* SIGKILL; and it is the first to go where memory runs out */
+	WS_CHILD_KILLED,      /* SIGKILL; and it is killed first when memory runs out */
 };
 
 /*

@@ -32,8 +32,8 @@ struct ws_column_holds {
 struct ws_column_holds ws_column_find_types(const struct ws_column *column);
 /* The number of a table's column; -1 when it has none of this name. */
 int ws_find_table_column(enum ws_table table, const char *name);
-/* Ascending in what ws_column_read says as a number, as far as a double tells numbers apart; of
- * equal keys the numbers themselves say which is less. */
+/* Ascending in what ws_column_read says as a number, as far as a double distinguishes numbers;
+ * equal keys are ordered by the numbers themselves. */
 uint64_t ws_column_key(const struct ws_column_value *value);
 /* The event's value as members of a JSON object, as for details; none where its table lacks it. */
 void ws_column_put(struct ws_column *column, const struct ws_level *level, uint32_t event);

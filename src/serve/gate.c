@@ -2,10 +2,11 @@
  * gate.c - see gate.h.
  *
  * One thread accepts all connections, looks up whose they are, and watches those of trusted users
- * without reading: MSG_PEEK leaves what came for who takes the connection over. The first line,
- * "METHOD /SECRET/...", decides within its first fifty bytes. Those that have not shown a secret
- * hold a descriptor and nothing else; there is room for so many, and where it is full the oldest
- * gives way. However many are held half open, a new one with the secret is let through at once.
+ * without reading: MSG_PEEK leaves the input for the code that takes the connection over. The first
+ * line, "METHOD /SECRET/...", decides within its first fifty bytes. Those that have not shown a
+ * secret hold a descriptor and nothing else; there is room for so many, and where it is full the
+ * oldest gives way. However many are held half open, a new one with the secret is let through at
+ * once.
  */
 #include "serve/gate.h"
 
@@ -49,7 +50,7 @@ struct ws_gate {
 	pthread_t thread;
 	bool started;
 	_Atomic bool stopping;
-	bool blind; /* the kernel does not tell users apart here */
+	bool blind; /* the kernel does not distinguish users here */
 	const struct ws_gate_use *use;
 	struct ws_trusted_users users;
 	uint64_t accepted;
@@ -279,7 +280,8 @@ static void accept_burst(struct ws_gate *gate)
 	}
 }
 
-/* Close those that have had their time. Returns how long the next one has, in ms; -1 for ever. */
+/* Close the connections whose time is up. Returns how long the next one has, in ms; -1 for no
+ * limit. */
 static int close_late(struct ws_gate *gate)
 {
 	int64_t now = now_ms(), next = -1;
@@ -314,7 +316,8 @@ static void *watch_gate(void *arg)
 			else
 				look_at_place(gate, &gate->places[events[i].data.u64]);
 		}
-		/* Last: accepting may give places, which events above mean, to others. */
+		/* Accept last: it may give the places that the events above refer to to other
+		 * connections. */
 		if (arrived)
 			accept_burst(gate);
 	}
@@ -364,8 +367,8 @@ static bool is_same_end(int connected, const struct sockaddr_in *peer)
 	       own.sin_port == peer->sin_port;
 }
 
-/* The accepted end of our own connection says it; where none can be had, nothing is known against
- * the kernel. */
+/* The accepted end of our own connection shows this. Where no connection can be made, the kernel is
+ * assumed to distinguish users. */
 static bool is_own_told(const struct ws_gate *gate, int connected)
 {
 	for (int i = 0; i < BURST; i++) {

@@ -1,5 +1,5 @@
 /*
- * gate.h - the server's listening socket. A connection takes nothing of the server until it is
+ * gate.h - the server's listening socket. A connection uses no resources of the server until it is
  * known to come from a trusted user and has shown a secret in its first line.
  */
 #ifndef WS_SERVE_GATE_H
@@ -17,8 +17,8 @@ struct ws_gate_use {
 	void *ctx;
 	/* Whether the first part of a request's path, of WS_GATE_WORD letters, is a secret. */
 	bool (*knows_word)(void *ctx, const char *word);
-	/* Takes over the connection, of which nothing is read yet; false when there are too many,
-	 * and it stays the gate's. */
+	/* Takes over the connection, from which nothing has been read yet; false when there are too
+	 * many, and the gate keeps it. */
 	bool (*take_connection)(void *ctx, int fd, const struct sockaddr_in *address);
 };
 
@@ -27,8 +27,8 @@ struct ws_gate;
 /* Listen on `port` (0: any) of 127.0.0.1. NULL with a message, and errno as it was left. */
 struct ws_gate *ws_gate_open(int port, struct ws_err *err);
 int ws_gate_port(const struct ws_gate *gate);
-/* Whether the kernel says whose connections are whose. Where it does not, connections of all users
- * are let through who know the secret. */
+/* Whether the kernel says which user a connection belongs to. Where it does not, connections of all
+ * users who know the secret are let through. */
 bool ws_gate_knows_users(const struct ws_gate *gate);
 /* How many connections may hold descriptors: `most`, or a quarter of those this process may have.
  */

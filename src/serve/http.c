@@ -128,7 +128,7 @@ static bool host_is_local(const char *host)
 	return false;
 }
 
-/* Takes as long whatever differs. */
+/* Compares in constant time, wherever the first difference is. */
 static bool is_word(const char *secret, const char *word)
 {
 	unsigned char differs = 0;
@@ -219,7 +219,7 @@ static ws_mhd_result answer_sentence(struct MHD_Connection *con, unsigned status
 			     strlen(sentence), MHD_RESPMEM_MUST_COPY);
 }
 
-/* What the user chose, not what the page did, was wrong: as in ws_api. */
+/* The user's choice was wrong, not the page's request: as in ws_api. */
 static ws_mhd_result say_error(struct MHD_Connection *con, const char *sentence)
 {
 	struct ws_text text = {0};
@@ -345,7 +345,7 @@ static ws_mhd_result exchange_code(struct server *server, struct MHD_Connection 
 /* Stands for a request that has nothing but its headers. */
 static char bare_request;
 
-/* A request is over, answered or broken off. */
+/* Called when a request is over, whether answered or broken off. */
 static void end_request(void *ctx, struct MHD_Connection *con, void **request,
 			enum MHD_RequestTerminationCode why)
 {
@@ -375,9 +375,9 @@ static ws_mhd_result answer_request(void *ctx, struct MHD_Connection *con, const
 		*upload_size = 0;
 		return MHD_YES;
 	}
-	/* Who answers at the first call, before the request is known to be whole, has the
-	 * connection closed: each question of the page would then cost the opening of a new one,
-	 * one more round trip. */
+	/* Answering at the first call, before the request is known to be whole, makes the library
+	 * close the connection: each request of the page would then have to open a new one, one
+	 * more round trip. */
 	if (!*request && strcmp(method, "POST")) {
 		*request = &bare_request;
 		return MHD_YES;
@@ -532,7 +532,7 @@ static void print_hint(int port, const char *token)
 	       port, port, host, port, token);
 }
 
-/* Fails when nobody learns the address. */
+/* Fails when the address could not be shown to anyone. */
 static int print_address(const struct ws_serve_request *request, struct server *server,
 			 struct ws_err *err)
 {

@@ -55,7 +55,7 @@ struct ws_jobs *ws_jobs_new(struct ws_view *view)
 
 /* ---- one job ---- */
 
-/* The end of what it writes is why it failed. */
+/* The end of its output says why it failed. */
 static void read_said(struct job *job, int out, char said[MOST_SAID])
 {
 	size_t n = 0;
@@ -113,7 +113,8 @@ static int run_child(struct job *job, struct ws_err *err)
 		return -1;
 	read_said(job, out, said);
 	close(out);
-	/* Forgotten before it is waited for: its number may then become another's. */
+	/* Forget the pid before waiting for the child: afterwards it may belong to another
+	 * process. */
 	pthread_mutex_lock(&job->all->lock);
 	job->pid = 0;
 	pthread_mutex_unlock(&job->all->lock);

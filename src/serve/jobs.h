@@ -1,7 +1,7 @@
 /*
  * jobs.h - traces of other tools that the page sent are imported by a child process each, one after
- * the other: the page stays usable meanwhile, shows how far each is, and can cancel it; what a
- * hostile trace may do to an importer it does not do to the server.
+ * the other: the page stays usable meanwhile, shows how far each is, and can cancel it; a hostile
+ * trace may harm an importer but not the server.
  */
 #ifndef WS_SERVE_JOBS_H
 #define WS_SERVE_JOBS_H

@@ -1,7 +1,7 @@
 /*
  * live.c - see live.h.
  *
- * What is in the file and its journal is opened anew, as whatever reads a live report does, read
+ * What is in the file and its journal is opened anew, as any reader of a live report does, read
  * into lanes that keep their numbers, and takes the place of what was there: an answer is always
  * about one state. Lanes that someone looked at are read before, so that no picture gets worse. How
  * often follows from how long that takes: a tenth of the time, at most once a second.
@@ -38,7 +38,8 @@ static uint64_t rows_of(const struct ws_report *report)
 	return n;
 }
 
-/* Have those lanes read that were; not for long: they are drawn from their blocks otherwise. */
+/* Read the lanes again that were read before. This must not take long; lanes that are not done in
+ * time are drawn from their blocks. */
 static void warm_lanes(struct ws_lanes *lanes, const struct ws_lanes *old)
 {
 	uint32_t reading = 1;

@@ -28,8 +28,8 @@ struct ws_matcher {
 	struct ws_map seen;
 };
 
-/* Is this the text of a name, as it was sent to the page; or with `cut` the beginning of that of a
- * longer one? */
+/* Whether this is the text of a name as it was sent to the page or, with `cut`, the beginning of
+ * that of a longer one. */
 static bool is_called(const struct ws_lanes *lanes, uint32_t name, const char *q, size_t len,
 		      bool cut)
 {

@@ -127,7 +127,7 @@ static bool read_value(const char **at, struct condition *condition)
 	return quote || condition->is_number || !strpbrk(condition->text, " \t");
 }
 
-/* Numbers are not compared with texts: nothing would ever meet such a condition. */
+/* Numbers are not compared with texts: nothing would ever satisfy such a condition. */
 static int check_types(struct condition *condition, struct ws_err *err)
 {
 	struct ws_column_holds holds = {.numbers = true};
@@ -245,7 +245,7 @@ static bool is_met_by(const struct condition *condition, const struct ws_column_
 					 compare_text(value->text, value->length, condition->text));
 }
 
-/* What has no value meets no condition. */
+/* An event without a value satisfies no condition. */
 static bool meets(struct condition *condition, const struct ws_level *level, uint32_t event)
 {
 	struct ws_column_value value = {.has_number = true};
@@ -308,7 +308,7 @@ static const struct ws_view_column *find_view_column(const struct ws_event_kind 
 }
 
 /* Threads and processes have numbers and names, and the export has neither in these columns: those
- * that meet the condition are listed. */
+ * that satisfy the condition are listed. */
 static void put_sql_members(struct ws_text *out, const struct condition *condition,
 			    const struct ws_names_by_id *who, bool threads)
 {
@@ -409,7 +409,7 @@ static int put_sql_condition(struct ws_text *out, const struct condition *condit
 		return 0;
 	}
 	number = ws_find_table_column(kind->table, condition->name);
-	if (number < 0) { /* what has no value meets no condition */
+	if (number < 0) { /* an event without a value satisfies no condition */
 		ws_text_puts(out, "0");
 		return 0;
 	}

@@ -2,8 +2,8 @@
  * heap.c - the memory that queries use, and its limit.
  *
  * SQLite's own limit needs its own count, which takes a lock at each allocation. This counts
- * atomically, and includes our indices. When the limit is reached SQLite is told that there is no
- * memory, which it reports without harm.
+ * atomically, and includes our indices. When the limit is reached, allocations fail, and SQLite
+ * reports this without harm.
  */
 #include <malloc.h>
 #include <stdatomic.h>

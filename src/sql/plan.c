@@ -1,6 +1,6 @@
 /*
- * plan.c - which constraints of a query a scan of a table uses, and what SQLite is told that it
- * costs.
+ * plan.c - which constraints of a query a scan of a table uses, and the cost that is reported to
+ * SQLite.
  *
  * The plan travels in idxStr, a letter for each step with its number, in the order of the arguments
  * of xFilter:
@@ -19,7 +19,7 @@
  *   j       the values that are looked up differ from run to run
  *   t       so do the bounds of time
  *
- * SQLite orders joins by the rows and the costs that it is told. Both rest on what the report
+ * SQLite orders joins by the rows and the costs that it is given. Both rest on what the report
  * holds: the time that its blocks cover, and how many values a column has in one of its blocks.
  * SQLite checks every constraint again, so a plan may give too many rows but never too few.
  */

@@ -95,7 +95,8 @@ void ws_sql_end_print(struct ws_sql_print *print)
 {
 	if (print->open && print->begun) {
 		ws_print_end(&print->printer);
-		/* Before the next statement takes its time, or a message is written. */
+		/* Do this before the next statement starts, which may be slow, or a message is
+		 * written. */
 		fflush(print->printer.file);
 	}
 	print->open = print->begun = false;

@@ -130,7 +130,7 @@ static void column(struct view *view, const char *name, enum ws_kind kind)
 	view->columns[view->column_count++] = (struct ws_column){name, kind};
 }
 
-/* Are times found by samples? Those of waits and of work on GPUs were measured. */
+/* Whether times come from samples. Those of waits and of work on GPUs were measured. */
 static bool sampled(const struct ws_view_request *request)
 {
 	return request->profile.kind == WS_PROFILE_ON_CPU ||

@@ -48,7 +48,7 @@ struct ws_cfi *ws_cfi_new(const struct ws_elf *elf);
 void ws_cfi_free(struct ws_cfi *cfi);
 /* Find the rules at an address of the file; false when it has none there. */
 bool ws_cfi_find(struct ws_cfi *cfi, uint64_t address, struct ws_cfi_row *row);
-/* Do its functions keep frame pointers? Looks at some dozens of them. */
+/* Whether its functions keep frame pointers. Looks at some dozens of them. */
 bool ws_cfi_keeps_fp(struct ws_cfi *cfi);
 
 /* The thread that an expression is evaluated for. */

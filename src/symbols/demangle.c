@@ -83,7 +83,7 @@ char *ws_demangle(const char *mangled)
 	return demangle_name(mangled, DMGL_PARAMS | DMGL_ANSI);
 }
 
-/* Is the character part of an operator's name: operator<<, operator()? */
+/* Whether the character is part of an operator's name: operator<<, operator(). */
 static int is_operator_char(const char *text, const char *at)
 {
 	while (at > text && (at[-1] == '<' || at[-1] == '>' || at[-1] == '=' || at[-1] == '-'))

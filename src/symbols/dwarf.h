@@ -26,7 +26,7 @@ struct ws_dwarf_missing {
 	uint64_t unoptimised, optimised;
 };
 
-/* What to look up, and who is told. */
+/* What to look up, and the function that receives the results. */
 struct ws_dwarf_query {
 	const struct ws_elf *shared; /* the part of the information that dwz split off; or NULL */
 	const uint64_t *address;     /* sorted */

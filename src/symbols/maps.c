@@ -359,7 +359,7 @@ static bool parse_maps_line(struct maps_line *line, const char *text, size_t len
 	return true;
 }
 
-/* Does a line of /proc/PID/maps show the module of a known mapping at the same place in it? */
+/* Whether a line of /proc/PID/maps shows the module of a known mapping at the same place in it. */
 static bool shows_same_module(const struct ws_maps_process *process,
 			      const struct ws_mapping *mapping, const struct ws_mapped_file *what)
 {
@@ -370,7 +370,7 @@ static bool shows_same_module(const struct ws_maps_process *process,
 	       mapping->offset + (what->base - mapping->base) == what->offset;
 }
 
-/* Is the mapping known already? Then only the time at which it was seen is updated. */
+/* Whether the mapping is known already. If so, only the time at which it was seen is updated. */
 static bool is_known(struct ws_maps_process *process, const struct ws_mapped_file *what,
 		     uint64_t time)
 {

@@ -71,8 +71,8 @@ struct ws_mapping *ws_maps_find_mapping(struct ws_maps_process *process, uint64_
  * nor filled.
  */
 uint64_t ws_maps_get_version(const struct ws_maps_process *process, uint64_t time);
-/* Is it worth reading /proc/PID/maps again for an address that was not found? True at most once in
- * some milliseconds of `time`. */
+/* Whether it is worth reading /proc/PID/maps again for an address that was not found. True at most
+ * once in some milliseconds of `time`. */
 bool ws_maps_is_worth_scanning(struct ws_maps_process *process, uint64_t time);
 
 /*

@@ -110,7 +110,7 @@ struct ws_cfi *ws_module_get_cfi(struct ws_module *module)
 	return module->cfi;
 }
 
-/* Do the functions of the module keep frame pointers? It is found out once. */
+/* Whether the functions of the module keep frame pointers. This is determined once. */
 static bool module_keeps_fp(struct ws_module *module)
 {
 	if (!module->fp_known) {

@@ -15,7 +15,7 @@ struct ws_nearest {
 
 /* Offer a candidate of `len` bytes. */
 void ws_try_name(struct ws_nearest *nearest, const char *name, size_t len);
-/* Is the best one near enough to be worth naming? */
+/* Whether the best one is close enough to be worth naming. */
 bool ws_has_near_name(const struct ws_nearest *nearest);
 
 #endif

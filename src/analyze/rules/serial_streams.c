@@ -46,7 +46,8 @@ static double measure_filling(const struct ws_analysis *analysis)
 	return filled / all;
 }
 
-/* Do kernels run at the same time? Sum of their times over the time in which any ran. */
+/* Measures whether kernels run at the same time: the sum of their times over the time in which any
+ * ran. */
 static double measure_concurrency(const struct ws_analysis *analysis)
 {
 	uint64_t compute = 0;
