@@ -178,8 +178,8 @@ export class App {
   /* ---- telling ---- */
 
   /**
-   * What can be told: draw, view (what is in sight), layout (rows), select, range, statistics
-   * (are wanted), theme, words, found, error, ready.
+   * The events that can be observed: draw, view (what is in sight), layout (rows), select, range,
+   * statistics (are wanted), theme, words, found, error, ready.
    */
   on(what: string, callback: () => void): void {
     (this.listeners[what] ??= []).push(callback);
@@ -214,7 +214,7 @@ export class App {
     this.sayLost();
   }
 
-  /** What the user is told of what went wrong. */
+  /** The message for the user about what went wrong. */
   get problems(): string {
     const all = [this.error, this.refusal, this.files, this.notice];
     return [...new Set(all)].filter(Boolean).join("\n");

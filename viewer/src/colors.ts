@@ -1,5 +1,5 @@
 /**
- * Colours. Kinds of work are told apart by hue and lightness that hold for the common colour
+ * Colours. Kinds of work are distinguished by hue and lightness that hold for the common colour
  * blindnesses (blue, vermilion, green and amber carry the meaning; names vary little within a
  * kind): a test simulates what those who lack a kind of cones see, and measures how far apart these
  * colours are to them.
@@ -106,7 +106,7 @@ export const CHOICES: [
 /**
  * What a thread did. Being on a core is green, wanting one orange; waits have hues like the rest of
  * Okabe and Ito's set, moved until the colour-blind tell each from each, those of little interest
- * greys. The word says it, once for an event and once for a legend.
+ * greys. The word names it, once for an event and once for a legend.
  */
 const STATE_COLORS: Record<StateWord, RGB> = {
   runs: [0, 163, 100],

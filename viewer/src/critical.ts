@@ -1,7 +1,7 @@
 /**
  * The critical path on the time line: a line along the rows that it runs through, threads and
  * streams, that goes from one to another where one waited for the other. What is too short to see
- * is joined by whoever answers; the path is asked for again when the window comes to rest.
+ * is joined by the server; the path is requested again when the window comes to rest.
  */
 
 import type { App } from "./app";

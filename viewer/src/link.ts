@@ -20,7 +20,8 @@ export interface Linked {
   readLink(link: Link): void;
 }
 
-/** Text that may stand in an address as it is, and at its end, whoever finds addresses in texts. */
+/** Text that may stand in an address unescaped, and at its end, for any program that finds
+ * addresses in texts. */
 function encode(text: string): string {
   return encodeURIComponent(text)
     .replace(/[!'()*]/g, (letter) => `%${letter.charCodeAt(0).toString(16)}`)

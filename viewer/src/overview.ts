@@ -68,7 +68,7 @@ export class Overview {
 
   private askSoon = delayCalls(200, () => void this.askShares());
   private seen = "";
-  /** Is something to be asked, or asked already and not answered? */
+  /** Whether something is to be requested, or has been requested and not answered. */
   expecting = false;
 
   private expectMore(): void {
@@ -181,7 +181,7 @@ export class Overview {
     return tiles;
   }
 
-  /** Is there anything to show of a band? */
+  /** Whether there is anything to show of a band. */
   hasTiles(band: Band): boolean {
     return this.app.reports.some((report) => this.shares.has(`${report.id} ${band}`));
   }

@@ -191,7 +191,7 @@ export class Picker {
     return spot.name === row.label;
   }
 
-  /** Is nothing known but how busy a stretch is? */
+  /** Whether only the busyness of a stretch is known. */
   static isVague(hit: Hit): boolean {
     return (hit.flags & PREVIEW) !== 0;
   }

@@ -16,7 +16,7 @@ import { Session } from "./session";
 
 export interface Panel {
   readonly root: HTMLElement;
-  /** Is there anything to show? */
+  /** Whether there is anything to show. */
   hasContent(): boolean;
   /** How many things that should not be overlooked it has. */
   countUrgent?(): number;

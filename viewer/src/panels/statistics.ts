@@ -124,7 +124,7 @@ export class Statistics implements Panel, Linked {
 
   updatePanel = delayCalls(120, () => void this.loadSums());
 
-  /** What this is about; data-of says it of what is shown. */
+  /** What this is about; data-of holds the same for what is shown. */
   private describeWindow(): string {
     return String(this.app.range ?? [this.app.view.t0, this.app.view.t1]);
   }
