@@ -21,6 +21,7 @@
  *   start:WAY, stop:WAY     cudaProfilerStart, Stop: 0 from inside the runtime, 1 by its symbol, 2
  *                     by dlsym, 3 the driver's by cuGetProcAddress, as runtimes find them
  *   steps:N           steps of 12 kernels and a copy, without a mark
+ *   training:N        steps of 111 kernels, most in loops over 16 layers, without a mark
  *   push:NAME, pop    NVTX ranges
  *   launch:N          kernels alone, without a copy and without waiting
  *   delay:NS          kernels run that much later than they are launched
@@ -280,6 +281,31 @@ static void pause_ms(int ms)
 	nanosleep(&time, NULL);
 }
 
+static void launch_layers(const char *const *kernels, int count)
+{
+	for (int layer = 0; layer < 16; layer++)
+		for (int i = 0; i < count; i++)
+			standin_launch(kernels[i], 7, 0);
+}
+
+/* Steps that nothing marks, as of a model in training: the loops over its layers are even, too. */
+static void make_training_steps(int n)
+{
+	static const char *const forward[] = {"_Z6linearv", "_Z4geluv"};
+	static const char *const backward[] = {"_Z5geluBv", "_Z6linearv", "_Z6linearv", "_Z4biasv"};
+
+	for (int i = 0; i < n; i++) {
+		launch_layers(forward, 2);
+		standin_launch("_Z4lossv", 7, 0);
+		standin_launch("_Z5lossBv", 7, 0);
+		launch_layers(backward, 4);
+		for (int j = 0; j < 13; j++)
+			standin_launch("_Z5adamwv", 7, 0);
+		if (i % 10 == 3)
+			standin_wait(7);
+	}
+}
+
 /* Steps that nothing marks: in each twelve kernels, the first of which comes once, and a copy of
  * 1000 bytes and the step's number. */
 static void make_steps(int n)
@@ -382,6 +408,8 @@ static void one(const char *what)
 		pause_ms(n);
 	else if (!strncmp(what, "steps:", 6))
 		make_steps(n);
+	else if (!strncmp(what, "training:", 9))
+		make_training_steps(n);
 	else if (!strncmp(what, "launch:", 7))
 		for (int i = 0; i < n; i++)
 			standin_launch(KERNEL_A, 7, 0);

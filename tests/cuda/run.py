@@ -640,6 +640,9 @@ def steps_known_by_launches():
         same("copies", copies, [(1020 + i,) for i in range(10)])
         joined(r)
         assert "of the kernel '_Z5embedv' (12 launches each); this" in r.err, r.err
+    r = Report("init", "training:40", "sleep:30", options=["--steps=20-29", "--kill=none"])
+    same("kernels of layers and steps", sum(r.kernels().values()), 1110)
+    same("kernels of a step", {r.kernels()[name] for name in ("loss", "lossB")}, {10})
     marked = ["init", "steps:20"]
     for step in range(8):
         marked += ["push:train step", "work:%d" % (step + 10), "pop"]
