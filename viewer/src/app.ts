@@ -1,4 +1,4 @@
-/** The state of the page, and what its parts tell each other. */
+/** The state of the page, and the messages between its parts. */
 
 import {
   AGAIN,
@@ -44,7 +44,7 @@ export interface Selected {
   report: number;
   spot: Spot;
   detail?: EventDetail;
-  byPanel?: boolean; // something else than the time line led to it
+  byPanel?: boolean; // the user came to it from elsewhere than the time line
 }
 
 export interface Hit {
@@ -119,7 +119,7 @@ export function takeBeginning(name: string): { q: string; cut: number } {
 export type Alignment = "clock" | "first" | "start";
 const BEFORE = 2 ** 52; // ns: earlier than any event
 
-/** What a link has of rows: what was changed of them. */
+/** What a link holds about rows: the changes made to them. */
 type LinkedRows = Partial<Saved> & { offsets?: number[] };
 const ADDRESS = "warpsight address"; // that this page has given itself
 const NO_CHANGES: Saved = { open: {}, hidden: {}, pinned: [], order: {}, full: {}, height: {} };
@@ -201,7 +201,8 @@ export class App {
   }
 
   /**
-   * Nothing that could be said of the report would be true: nobody answers, or its file changed.
+   * Nothing reliable can be shown about the report: the server does not answer, or its file has
+   * changed.
    */
   lost = false;
   private files = ""; // what became of the files
@@ -677,7 +678,7 @@ export class App {
       case "slice":
         return label ? libraryName(label) : t("slice");
       case "counter_group":
-        // below its GPU it need not say which
+        // below its GPU the row need not name it
         return /^GPU \d+$/.test(label) && row.parentKey ? t("metrics") : label || t("unnamed");
       case "named":
       case "counter":
@@ -895,7 +896,7 @@ export class App {
     );
   }
 
-  /** How much of the window events of each name fill, as rows of whole lanes say it of theirs. */
+  /** How much of the window is filled by events of each name, shown as for rows of whole lanes. */
   async nameShares(): Promise<void> {
     for (const row of [...this.rows.byKey.values()].filter((x) => x.open && opensToNames(x))) {
       if (!row.children.length) {
@@ -920,8 +921,8 @@ export class App {
   }
 
   /**
-   * Find which numbers the names have that are highlighted or coloured (a text may have several),
-   * and have tiles say so.
+   * Find the numbers of the names that are highlighted or coloured (a text may have several), and
+   * mark these in tiles.
    */
   private async markNames(): Promise<void> {
     for (const info of this.reports) {
@@ -978,7 +979,7 @@ export class App {
   /** The link that was opened, until all that it says is shown. */
   linked: Link | null = new Link(location.hash);
 
-  /** What of the rows was changed; "" when nothing was. */
+  /** The changes made to the rows; "" when there are none. */
   private rowsAsText(): string {
     const { open, hidden, pinned, order, full, height } = this.stored,
       changed: LinkedRows = { open, hidden, pinned, order, full, height },
@@ -988,7 +989,8 @@ export class App {
     return parts.length ? JSON.stringify(Object.fromEntries(parts)) : "";
   }
 
-  /** What a link says of rows; what it does not is as at first, or with an old link as it was. */
+  /** What a link says about rows. Rows that it does not mention are as at first or, with an old
+   * link, as they were. */
   private linkedRows(): LinkedRows {
     const link = this.linked;
     if (!link?.version || this.isOwnAddress()) return {};

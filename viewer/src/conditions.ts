@@ -72,7 +72,7 @@ function readCondition(text: string): { condition: Condition; rest: string } {
   return { condition, rest: found.rest };
 }
 
-/** Numbers are not compared with texts: nothing would ever meet such a condition. */
+/** Numbers are not compared with texts: nothing would ever satisfy such a condition. */
 function checkTypes(condition: Condition, holds: Holds): void {
   const types =
     condition.name === "duration" ? { numbers: true, texts: false } : holds(condition.name);

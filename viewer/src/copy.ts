@@ -31,8 +31,8 @@ export function saveCsv(name: string, head: string[], rows: (string | number)[][
 }
 
 /**
- * What the server makes of questions as SQL, for `warpsight query` and exports; several reports
- * have one query each.
+ * The SQL that the server makes for a view, for `warpsight query` and exports; several reports have
+ * one query each.
  */
 export async function copySql(app: App, questions: Params[]): Promise<void> {
   const parts: string[] = [];

@@ -1,7 +1,7 @@
 /**
  * The critical path on the time line: a line along the rows that it runs through, threads and
- * streams, that goes from one to another where one waited for the other. What is too short to see
- * is joined by the server; the path is requested again when the window comes to rest.
+ * streams, that goes from one to another where one waited for the other. Pieces too short to see
+ * are joined by the server; the path is requested again when the window comes to rest.
  */
 
 import type { App } from "./app";
@@ -65,7 +65,8 @@ const FINE = 4, // pixels that a piece has at least
   THICK = 4,
   MARGIN = 0.5; // of the window that is asked for on either side
 
-/** What a cause is called, in words of the page; one that it has none for is the program's. */
+/** The name of a cause in the page's words; a cause that the page has no word for is named by the
+ * program. */
 export function nameCause(cause: string): string {
   const word = `cause_${cause}`;
   return hasWord(word) ? t(word as Word) : cause;

@@ -343,7 +343,7 @@ export interface Wanted {
 }
 
 /**
- * What the user said of names, by report: their numbers with the colour chosen, and those that are
+ * The user's choices for names, by report: their numbers with the colour chosen, and those that are
  * highlighted (null: all are as usual).
  */
 export const chosen: Map<number, number>[] = [];

@@ -42,8 +42,8 @@ function focusPath(element: Element): number[] | null {
 }
 
 /**
- * Put other children into an element. Who works by keyboard stays where they were: at the control
- * that now stands in that place.
+ * Replace the children of an element. The keyboard focus stays where it was, on the control that is
+ * now in that place.
  */
 export function fillElement(element: Element, ...children: (Child | Child[])[]): void {
   const path = focusPath(element),

@@ -42,7 +42,7 @@ export interface Batch {
   clip?: [number, number]; // x from..to
   low: number; // of a counter's axis
   high: number;
-  shift: number; // added to the colour: tells counters apart
+  shift: number; // added to the colour: distinguishes counters
   tint: number; // colour chosen for the whole row, -1: none
   mixed: boolean; // something is painted there already that stays in sight
 }
@@ -51,7 +51,7 @@ export interface Painter {
   resizeCanvas(width: number, height: number, ratio: number): void;
   setColors(dark: boolean, palettes: Uint32Array[]): void;
   beginFrame(back: string): void;
-  /** What comes is in the row from y0 to y1, which is below those before it. */
+  /** What follows is in the row from y0 to y1, which is below the earlier ones. */
   beginRow(y0: number, y1: number): void;
   drawBatch(b: Batch, top: number, bottom: number): void;
   endFrame(): void;
@@ -105,7 +105,7 @@ void main() {
     row = ${CLASS_CHOSEN};
   }
   color = texelFetch(palette, ivec2(column, row), 0);
-  /* Of many at once no single one's colour should speak. */
+  /* Where many events share a rectangle, the colour of a single one would mislead. */
   if (group && !parts && row != ${CLASS_OWN} && row != ${CLASS_CHOSEN}) {
     vec4 shade = texelFetch(palette, ivec2(row == cls ? 40 : column, row), 0);
     color = mix(color, shade, cls == 0 ? 0.0 : 0.8);
@@ -114,7 +114,7 @@ void main() {
   else if ((flags & ${COUNTER}u) != 0u) color.a = 0.85;
   if ((flags & ${FADED}u) != 0u) color = vec4(mix(color.rgb, vec3(0.5), 0.55), 0.25);
   if ((flags & ${MOMENT}u) != 0u && !group) color.rgb *= 0.9;
-  /* Of states how much was on a core, and lighter what was most of the rest. */
+  /* For states: how much was on a core and, lighter, what most of the rest was. */
   split = parts ? extent.y * (1.0 - float(look.y) / 255.0) : extent.y + 1.0;
   lower = texelFetch(palette, ivec2(0, cls), 0);
   if (parts) color.a = ${LIGHT_PART};
@@ -600,8 +600,8 @@ export class PixelPainter implements Painter {
     let { n } = this;
     if (n) {
       /*
-       * Of two in one pixel the later stands in front; what of the earlier would begin below
-       * it is hidden.
+       * Of two in one pixel the later one is in front; the part of the earlier one below it is
+       * hidden.
        */
       if (this.to[n - 1] > from)
         for (let i = n - 1; i >= 0 && i > n - 5; i--)

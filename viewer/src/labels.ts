@@ -97,7 +97,7 @@ export class Labels {
     this.keepReachable();
   }
 
-  /** Tab comes to one name: that which had the focus, or else the first in sight. */
+  /** Tab reaches one name: the one that had the focus, or otherwise the first in sight. */
   private keepReachable(): void {
     const names = [...this.pane.children] as HTMLElement[];
     if (names.some((element) => element.tabIndex === 0)) return;
@@ -148,7 +148,7 @@ export class Labels {
     return [row.levels ?? 0, row.ready ?? 0, row.pinned, row.children.length, name].join(" ");
   }
 
-  /** What a row is called; one that is pinned, away from what it is below, with that. */
+  /** The name of a row. A row that is pinned, away from its parent, also has its parent's name. */
   private nameOf(row: Row): string {
     const names: string[] = [];
     for (
@@ -160,7 +160,7 @@ export class Labels {
     return names.filter(Boolean).join(" · ");
   }
 
-  /** Where in its job a rank is, as a line; empty for what is none. */
+  /** Where in its job a rank is, as a line; empty for a report that is not of a rank. */
   private placeOf(row: Row): string {
     if (row.rank === undefined) return "";
     const parts = [t("rank", row.rank)];

@@ -80,7 +80,7 @@ export function isCounter(node: TreeRow): boolean {
   return LANES[node.type]?.counter ?? false;
 }
 
-/** What the values of a counter are in. */
+/** The unit of a counter's values. */
 export function unitOf(node: TreeRow): string {
   return node.unit ?? (node.type === "gpu_bytes" ? "B" : "");
 }

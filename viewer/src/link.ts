@@ -75,7 +75,7 @@ export function writeLanes(lanes: LaneRef[]): string {
     .join(";");
 }
 
-/** Those of them that there are, as `has` says. */
+/** Those of them that exist, according to `has`. */
 export function readLanes(text: string, has: (ref: LaneRef) => boolean): LaneRef[] {
   const refs: LaneRef[] = [];
   for (const [, report, ranges] of text.matchAll(/(\d+):([\d,-]+)/g))

@@ -49,7 +49,7 @@ function makeSplitter(
   return element;
 }
 
-/** Where a bar stands, for who cannot see it. */
+/** Where a bar is, for users who cannot see it. */
 function saySize(bar: HTMLElement, now: number, least: number, most: number): void {
   for (const [what, value] of Object.entries({ valuenow: now, valuemin: least, valuemax: most }))
     bar.setAttribute(`aria-${what}`, String(Math.round(value)));
@@ -155,7 +155,7 @@ function makePictureButton({ app, timeline }: Page): HTMLElement {
   return button;
 }
 
-/** What is there instead of a time line while no report is open. */
+/** Shown instead of a time line while no report is open. */
 function makeEmpty({ app, opener }: Page): HTMLElement {
   const empty = h("div", { class: "empty", hidden: true });
   const makeRecordButton = (): HTMLElement =>
@@ -179,7 +179,7 @@ function makeEmpty({ app, opener }: Page): HTMLElement {
   return empty;
 }
 
-/** What says that no row is to be seen, and why. */
+/** The text that says that no row is visible, and why. */
 function makeNothing(app: App): HTMLElement {
   const nothing = h("p", { class: "nothing quiet", hidden: true });
   const showReason = (): void => {

@@ -1,6 +1,6 @@
 /**
  * The strip above the axis: how busy GPUs and cores were over the whole of the reports, from the
- * coarsest tiles that tell.
+ * coarsest tiles that show it.
  */
 
 import {
@@ -98,7 +98,7 @@ export class Overview {
     this.app.emitEvent("draw");
   }
 
-  /** Rows whose mean tells how busy the machine was; of cores, where these are known. */
+  /** Rows whose mean shows how busy the machine was: those of cores, where these are known. */
   private rowsOf(report: number, band: Band): Row[][] {
     const rows = [...this.app.rows.byLane.values()].filter(
         (row) => row.report === report && row.of === undefined,

@@ -36,7 +36,7 @@ interface Found {
   away: number; // pixels
 }
 
-/** Of a tile's rectangles on a level the one nearest to a time, within reach. */
+/** The rectangle of a tile that is nearest to a time on a level, within reach. */
 function nearestRect(
   tile: Tile,
   level: number,
@@ -163,7 +163,7 @@ export class Picker {
     return null;
   }
 
-  /** By number where the tile knows it; else by time. */
+  /** Identified by number where the tile knows it, otherwise by time. */
   private makeQuestion(hit: Hit, x: number): Record<string, number> {
     const { view, offsets } = this.app,
       offset = offsets[hit.row.report],

@@ -120,8 +120,8 @@ function seekEvent(level: Level, time: number): number {
 }
 
 /**
- * Of a thread's states (colors.ts): is it on a core? Everything else counts as busy while it is
- * there.
+ * For a thread's states (colors.ts): whether it is on a core. Everything else counts as busy while
+ * it is there.
  */
 function isRunning(lane: Lane, level: Level, i: number): boolean {
   return lane.kind !== "state" || level.color[i] < STATE_WORDS.indexOf("ready");
@@ -329,8 +329,8 @@ export class StaticSource implements Source {
   }
 
   /**
-   * A level with those events only that have one of these names; told apart by their place in it,
-   * which is good enough to draw.
+   * A level with only those events that have one of these names. They are distinguished by their
+   * place in it, which is good enough for drawing.
    */
   private keepNamed(level: Level, ids: Set<number>): Level {
     const at = [...level.name.keys()].filter(
@@ -519,7 +519,7 @@ export class StaticSource implements Source {
     };
   }
 
-  /** What is asked for of sums, of each kind or of one; and what all of each kind come to. */
+  /** The sums that were asked for, of each kind or of one, and the totals of each kind. */
   private static takePart(all: Group[], params: Params): { kinds: KindSum[]; groups: Group[] } {
     const valueOf = (group: Group): number | string =>
         params.sort === "average"
@@ -664,7 +664,8 @@ export class StaticSource implements Source {
     };
   }
 
-  /** What an event has in a column, or its duration; undefined where its table lacks the column. */
+  /** The value of an event in a column, or its duration; undefined where its table lacks the
+   * column. */
   private cellOf(level: Level, i: number, name: string): Column | undefined {
     if (name === "duration") {
       const value = StaticSource.hasDuration(level, i) ? level.dur[i] : null;

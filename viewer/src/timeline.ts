@@ -461,7 +461,7 @@ export class Timeline {
     for (const band of bandsOf(row, this.app.rows.stripsOf(row))) this.paintBand(row, band);
   }
 
-  /** What is no rectangle of a tile, but for their texts. */
+  /** Everything that is not a rectangle of a tile, except their texts. */
   private drawRow(row: Row): void {
     const y = this.top(row);
     this.c.fillStyle = this.app.theme.line;
@@ -564,7 +564,7 @@ export class Timeline {
     this.c.strokeRect(x0 - 1, rect[1] - 1, Math.max(3, x1 - x0 + 2), rect[3] + 2);
   }
 
-  /** What of a box is on the canvas from left to right, or null when nothing is. */
+  /** The part of a box that is on the canvas, from left to right, or null when none is. */
   private inSightOf([x, , width]: [number, number, number, number]): [number, number] | null {
     return x + width < 0 || x > this.width
       ? null
@@ -869,7 +869,7 @@ export class Timeline {
         ...(hit.color > 1 ? [t("tip_rest", t(`state_${state}`))] : []),
         ...(exact ? [t("tip_longest", `${name}, ${formatDuration(exact.end - exact.start)}`)] : []),
       ];
-    const own = hit.name >>> 30 === NAME_OURS, // no call is known: the state says it all
+    const own = hit.name >>> 30 === NAME_OURS, // no call is known: the state is all there is
       length = formatDuration(hit.t1 - hit.t0);
     if (state === "runs" || state === "ready" || (own && (state === "gil" || state === "fault")))
       return [

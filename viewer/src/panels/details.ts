@@ -181,7 +181,7 @@ function describeDuration(spot: Spot): string {
   return spot.flags & 0x40 ? t("never_ended") : writeExactly(spot.end - spot.start);
 }
 
-/** File and line of a frame, or else its module. */
+/** File and line of a frame, or its module if these are not known. */
 function placeOfFrame(frame: Frame): string {
   if (!frame.file) return cleanText(frame.module.replace(/.*\//, ""), 100);
   const line = frame.line ? `:${frame.line}` : "";

@@ -226,7 +226,7 @@ export class Events implements Panel, Linked {
     void this.loadEvents();
   }
 
-  /** How the table is sorted, and what of each event is told. */
+  /** How the table is sorted, and what is shown of each event. */
   private askOrder(): Params {
     const { key, down } = this.sort,
       column = key.startsWith(".") ? key.slice(1) : undefined;
@@ -246,7 +246,8 @@ export class Events implements Panel, Linked {
     this.filter.value = name ?? "";
   }
 
-  /** Show how durations are spread above the table, or no longer; the slice of it goes with it. */
+  /** Show or hide the distribution of durations above the table; hiding it also drops its selected
+   * slice. */
   showSpread(on: boolean): void {
     this.spread.setAttribute("aria-pressed", String(on));
     this.spread.classList.toggle("on", on);

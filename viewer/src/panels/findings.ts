@@ -73,7 +73,7 @@ function mayGoTo(evidence: Evidence): evidence is Evidence & Place {
   return evidence.start !== undefined && evidence.end !== undefined;
 }
 
-/** Where to look at what is so in every step. */
+/** Where to look for something that happens in every step. */
 function typicalStep({ steps: { typical } }: Answer): Place | undefined {
   return typical && { start: typical[0], end: typical[1] };
 }
@@ -156,7 +156,7 @@ export class Findings implements Panel, Linked {
     if (!this.linked) this.open.clear();
   }
 
-  /** Those reports that nobody has asked about yet, and those whose recording has ended since. */
+  /** The reports that have not been asked about yet, and those whose recording has ended since. */
   private askUnasked(): void {
     if (this.app.building) return;
     this.known.forEach((one, report) => {
@@ -389,7 +389,7 @@ export class Findings implements Panel, Linked {
     );
   }
 
-  /** What it costs and could gain: of a step where there are steps. */
+  /** What it costs and could gain, per step where there are steps. */
   private makePrice(answer: Answer, finding: Finding): HTMLElement | null {
     const { source, count } = answer.steps,
       each = (ns: number): string =>
@@ -470,7 +470,7 @@ export class Findings implements Panel, Linked {
     );
   }
 
-  /** What its rule looks for, from when on and why. */
+  /** What its rule looks for, from which threshold on, and why. */
   private makeExplanation(report: number, answer: Answer, finding: Finding): HTMLElement | null {
     const rule = answer.rules[finding.rule],
       key = `${report}:${finding.id}`,

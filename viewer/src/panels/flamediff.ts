@@ -65,7 +65,8 @@ export function mostChange(n: DiffNode): number {
   return n.children.reduce((m, c) => Math.max(m, Math.abs(c.b - c.a), mostChange(c)), 0);
 }
 
-/** Red and blue that the colour-blind tell apart, from a grey on; small changes are seen too. */
+/** Red and blue that the colour-blind can distinguish, starting from grey; small changes are
+ * visible too. */
 export function changeColor(change: number, most: number, dark: boolean): RGB {
   const to = change > 0 ? [213, 66, 30] : [38, 112, 204],
     from = dark ? [64, 72, 82] : [222, 226, 231],

@@ -74,8 +74,8 @@ export class Panels {
     for (const what of ["ready", "words"]) app.on(what, () => this.drawTabs());
     app.on("built", () => {
       /*
-       * With nothing selected there is nothing else to say. Rows that no one asked for are
-       * not read for it.
+       * With nothing selected there is nothing else to show. Rows that nobody asked for are not
+       * read for this.
        */
       if (!this.chosen && !app.selected && !app.unread) this.current = "statistics";
       this.drawTabs();
@@ -113,7 +113,7 @@ export class Panels {
     return n ? ` (${n})` : "";
   }
 
-  /** The tabs as they are; what is wrong is shown at once where nobody looks at anything yet. */
+  /** Update the tabs. Problems are shown at once if the user is not looking at anything yet. */
   private offerFindings(): void {
     const first = !this.chosen && !this.app.selected && !this.app.linked?.get("p");
     if (first && this.current !== "findings" && this.findings.countUrgent()) {
@@ -186,8 +186,8 @@ export class Panels {
     const changed = this.current !== which;
     this.chosen = true;
     /*
-     * Who steps through events from a table keeps it; so does the table of events always, and
-     * findings that someone looks at.
+     * The table stays while the user steps through events from it. The table of events always
+     * stays, and so do findings that are being looked at.
      */
     if (
       !always &&
@@ -239,7 +239,8 @@ export class Panels {
 }
 
 /**
- * The stretch that panels are about, in times of one report: the selection, else what is in sight.
+ * The stretch that panels are about, in times of one report: the selection, or otherwise what is in
+ * sight.
  */
 export function windowOf(app: App, report: number): { t0: number; t1: number; selected: boolean } {
   const [a, b] = app.range ?? [app.view.t0, app.view.t1],

@@ -11,7 +11,7 @@ import { t, type Word } from "../i18n";
 
 type Value = string | number | null;
 
-/** What one statement came to. Whole numbers beyond 2^53 are texts. */
+/** The result of one statement. Whole numbers beyond 2^53 are texts. */
 interface Result {
   columns: string[];
   types: string[]; // kinds of values that a column was seen to have
@@ -404,7 +404,8 @@ export class Query implements Panel, Linked {
     return h("td", { title: text.length > 60 ? text : undefined }, h("bdi", null, text));
   }
 
-  /** Select the event that began then, of several the one that ended then; else that stretch. */
+  /** Select the event that began then, of several the one that ended then; if there is none, select
+   * that stretch. */
   private async goToEvent(start: number, end: number): Promise<void> {
     const question = {
       r: this.report,

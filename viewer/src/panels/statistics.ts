@@ -48,7 +48,7 @@ const formKey = (group: Mine): string => `${group.report} ${group.kind} ${group.
 
 const AT_FIRST = 200, // names of a kind
   MORE = 1000, // at a time
-  PAGE = 50000; // names that the server tells at once
+  PAGE = 50000; // names that the server sends at once
 
 /** Figures of one kind from several reports, added up. */
 function addKinds(parts: (Sum | undefined)[]): KindSum[] {
@@ -76,7 +76,7 @@ export class Statistics implements Panel, Linked {
   private sorting: Sorting<Key> = { key: "total", down: true };
   private countSorting: Sorting<Key> = { key: "count", down: true }; // of kinds without durations
   private turn = 0;
-  private kinds: KindSum[] = []; // what all names of each kind come to
+  private kinds: KindSum[] = []; // totals over all names of each kind
   private groups: Mine[] = []; // the first names of each kind, or of this one
   private most = AT_FIRST; // names that are shown
   private folds = false; // there are names that differ only in numbers
