@@ -67,7 +67,7 @@ static unsigned long long read_parent_start(void)
 }
 
 /*
- * What ranks of one job on this host have in common: the number that a launcher gives to each of
+ * A key that the ranks of one job on this host share: the number that a launcher gives to each of
  * its runs, where there is one, else the process that has started them. (A scheduler's number of
  * the job is not enough: a job may run several launchers at once.)
  */
@@ -206,7 +206,8 @@ static _Noreturn void run_recorder(struct ws_record_opts *opts, const char *sess
 	_exit(0);
 }
 
-/* Start it, as nobody's child. 0 when it listens, or another rank was faster; -1 with a message. */
+/* Start it detached from this process. 0 when it listens, or another rank was faster; -1 with a
+ * message. */
 static int start_recorder(struct ws_record_opts *opts, const char *session, struct ws_err *err)
 {
 	char said[sizeof(err->msg)] = "";

@@ -25,7 +25,7 @@ static void say_result(const struct ws_record_options *options,
 		ws_say("Generated: %s", result->reports[i]);
 }
 
-/* Of a job's ranks one says what it has found: all write to one terminal. */
+/* Only one of a job's ranks prints findings, because all of them write to one terminal. */
 static bool is_later_rank(void)
 {
 	struct ws_variables variables = ws_copy_variables(environ);
@@ -59,7 +59,8 @@ static int record_target(const struct ws_record_options *options,
 	return result.status;
 }
 
-/* Of a flight recorder that was given no name: programs beside one another may each have one. */
+/* The name for a flight recorder that was given none: programs that run side by side may each have
+ * one. */
 static const char *choose_session(const struct ws_record_options *options)
 {
 	if (options->flight_recorder && ws_session_exists(WS_DEFAULT_SESSION))
@@ -100,7 +101,7 @@ static int record_in_session(const struct ws_record_options *options,
 	return status;
 }
 
-/* A recorder that is nobody's child can do less for the program. */
+/* A recorder that is not the program's parent can do less for it. */
 static int check_per_node(const struct ws_record_options *options, struct ws_err *err)
 {
 	const char *other = NULL;

@@ -298,7 +298,8 @@ static int fill_metrics_options(const struct ws_record_options *options,
 	return 0;
 }
 
-/* Calls whose stacks are wanted. Who asks for Python's frames in them and names no calls means all.
+/* Calls whose stacks are wanted. If Python's frames are wanted in them and no calls are named, all
+ * are meant.
  */
 static const char *get_cuda_stacks(const struct ws_record_options *options)
 {

@@ -9,7 +9,7 @@
 #include "control/commands.h"
 #include "control/server.h"
 
-/* A report whose name no command has been told: of a collection that ended by itself. */
+/* A report whose name no command has reported: that of a collection that ended by itself. */
 static void say_report(const struct ws_record_options *options, struct ws_commands *commands,
 		       char *report)
 {
@@ -39,7 +39,7 @@ static void say_reports(const struct ws_record_options *options, struct ws_comma
 	free(result->reports);
 }
 
-/* What a command gets to hear that comes when the program has ended. */
+/* The answer to a command that comes when the program has ended. */
 static void close_mailbox(struct ws_mailbox *mailbox, const struct ws_record_result *result)
 {
 	char message[256] = "the program has ended, and the session with it";

@@ -36,7 +36,7 @@ static int run_view(void *values, int argc, char **argv)
 					   .remote_hint = options->remote_hint};
 	struct ws_err err;
 
-	/* The word before the operands tells whether "--" was given: without it options of COMMAND
+	/* The word before the operands shows whether "--" was given: without it options of COMMAND
 	 * would have been taken for ours. */
 	if (options->record && (!argc || strcmp(argv[-1], "--"))) {
 		ws_say("--record: put the command behind two dashes: warpsight view --record -- "

@@ -258,7 +258,7 @@ static void join_rank(struct ws_commands *commands, const struct ws_message *mes
 	free(hooks);
 }
 
-/* Who comes first gets what there is to say. */
+/* The first to ask gets the message. */
 static void await_end(struct ws_commands *commands, struct ws_text *answer)
 {
 	unsigned joined;

@@ -36,7 +36,7 @@ struct ws_commands {
 	pthread_cond_t changed;
 	unsigned joined;
 	bool over;
-	struct ws_text ending; /* members of the answer; the first who asks gets them */
+	struct ws_text ending; /* members of the answer; the first to ask gets them */
 	char **told;	       /* reports whose names a command has been answered with */
 	size_t told_count, told_cap;
 };
@@ -52,7 +52,7 @@ void ws_commands_answer(void *commands, const struct ws_message *request, struct
  */
 bool ws_commands_has_told(struct ws_commands *commands, const char *report);
 
-/* The session is over: who waits for that is told. `text` is what the recorder had to say. */
+/* The session is over: wake those who wait for that. `text` is the recorder's message. */
 void ws_commands_end(struct ws_commands *commands, const char *text, char *const *reports,
 		     size_t report_count);
 

@@ -59,7 +59,7 @@ struct ws_action {
 	unsigned cause;
 };
 
-/* Why a collection ended, for who waits for it. */
+/* Why a collection ended, for those who wait for it. */
 enum ws_end_cause {
 	WS_CAUSE_NONE,
 	WS_CAUSE_DURATION,

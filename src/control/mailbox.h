@@ -72,7 +72,7 @@ void ws_mailbox_status(struct ws_mailbox *mailbox, struct ws_control_status *sta
 
 /* ---- the loop ---- */
 
-/* From now on a new command wakes who sleeps on this futex (1: somebody does). */
+/* From now on a new command wakes the thread that sleeps on this futex (1: one does). */
 void ws_mailbox_open(struct ws_mailbox *mailbox, _Atomic uint32_t *sleeping);
 /* The next command, or NULL. It is in hand until it is answered; meanwhile there is no other. */
 const struct ws_control_request *ws_mailbox_take(struct ws_mailbox *mailbox);
@@ -82,7 +82,7 @@ void ws_mailbox_answer(struct ws_mailbox *mailbox, const struct ws_control_reply
  */
 bool ws_mailbox_has_request(struct ws_mailbox *mailbox);
 void ws_mailbox_publish(struct ws_mailbox *mailbox, const struct ws_control_status *status);
-/* Nothing is performed any more: everyone who waits gets `message`. The futex is forgotten. */
+/* No command is performed any more: everyone who waits gets `message`. The futex is forgotten. */
 void ws_mailbox_close(struct ws_mailbox *mailbox, const char *message);
 
 #endif

@@ -3,7 +3,7 @@
  * bytes, low end first, and a JSON object of that many bytes. Its members are texts, numbers, true
  * or false, and arrays of texts. A request gets one answer, on a connection of its own.
  *
- * Requests are untrusted: whoever may connect may send anything.
+ * Requests are untrusted: anyone who may connect can send anything.
  */
 #ifndef WS_CONTROL_MESSAGE_H
 #define WS_CONTROL_MESSAGE_H

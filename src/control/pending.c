@@ -34,7 +34,8 @@ static void refuse_request(struct ws_text *answer, const char *why)
 	ws_put_json_string(answer, "message", why);
 }
 
-/* The name is free before the answer is sent: who takes it over makes a session of that name. */
+/* The name is released before the answer is sent, because the `launch` that takes over makes a
+ * session of that name. */
 static void end_session(struct pending *pending, struct ws_text *answer)
 {
 	if (atomic_flag_test_and_set(&pending->taken)) {
@@ -85,7 +86,7 @@ static void answer_request(void *ctx, const struct ws_message *request, struct w
 	}
 }
 
-/* Nothing of the terminal or of who started it is kept open. */
+/* Descriptors of the terminal and of the starting process are not kept open. */
 static void detach_process(int keep)
 {
 	int null = open("/dev/null", O_RDWR);

@@ -28,7 +28,7 @@
 
 enum { MOST_CONNECTIONS = 32, BACKLOG = 64, PATIENCE_S = 3 };
 /* Priority of the threads that hear commands, where it is permitted: a target that keeps every core
- * busy must not hold up who wants to end its recording. */
+ * busy must not delay a command to end its recording. */
 enum { SOON = -10 };
 
 struct ws_server {

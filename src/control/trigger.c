@@ -94,7 +94,7 @@ static int read_factor(struct part limit, double *factor)
 	return end == limit.text + digits ? 0 : -1;
 }
 
-/* What stands behind the >. */
+/* What follows the ">". */
 static int read_limit(const char *text, struct part limit, struct ws_flight_trigger *trigger,
 		      struct ws_err *err)
 {

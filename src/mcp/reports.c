@@ -35,7 +35,7 @@ static bool is_allowed(const struct ws_mcp_server *server, const char *real)
 	return !server->root_count;
 }
 
-/* Only regular files: opening a pipe would wait for whoever writes into it. */
+/* Only regular files: opening a pipe would wait for a writer. */
 static int check_file(const struct ws_mcp_server *server, const char *path, const char *real,
 		      struct ws_err *err)
 {

@@ -30,7 +30,7 @@ struct ws_mcp_call {
 struct ws_mcp_tool {
 	const char *name, *title, *about;
 	struct ws_mcp_argument arguments[WS_MCP_MOST_ARGUMENTS]; /* ended by one without a name */
-	/* Append the answer. -1 with a message for whoever called. */
+	/* Append the answer. -1 with a message for the caller. */
 	int (*answer)(struct ws_mcp_call *call, struct ws_err *err);
 };
 

@@ -168,7 +168,7 @@ static size_t measure_line(const struct line_frame *frame, size_t limit)
 	return width - gap;
 }
 
-/* Leave out the number furthest to the right; false when there is none to spare. */
+/* Leave out the number furthest to the right; false when none can be left out. */
 static bool leave_number_out(struct ws_printer *printer, struct ws_text *left_out)
 {
 	size_t from = printer->column_count;

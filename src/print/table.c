@@ -453,8 +453,8 @@ static void put_megabytes(struct ws_text *text, const struct ws_cell *cell, uint
 	put_fixed(text, round_half_up(bytes / 1000), negative, 3, grouped);
 }
 
-/* Programs get microseconds; for people, digits that samples do not tell are no decimals, and zeros
- * before the point. */
+/* Programs get microseconds. For people, digits beyond the precision of the samples are left out
+ * after the point and are zeros before it. */
 static void put_sampled(const struct ws_printer *printer, uint64_t ns, bool grouped,
 			struct ws_text *text)
 {

@@ -1,9 +1,9 @@
 /*
  * arena.c - see arena.h. An arena is memory without a name where /dev/shm, which is how much the
  * system's owner means for such use, has room for it; else a file in a temporary folder. The socket
- * of the one is listened at by its recorder, the file is locked (flock). Where that is not so the
- * recorder died without removing the name. Removing it then harms nobody: processes that still map
- * the memory keep it.
+ * of the one is listened at by its recorder, the file is locked (flock). If it is not, the recorder
+ * died without removing the name. Removing it then does no harm: processes that still map the
+ * memory keep it.
  */
 #include "record/arena.h"
 #include "base/choose.h"
@@ -326,7 +326,7 @@ void ws_area_feed(struct ws_area *area)
 	uint32_t next = atomic_load_explicit(&area->arena->chunk_next, memory_order_relaxed);
 	uint32_t backed = atomic_load_explicit(&area->arena->chunk_backed, memory_order_relaxed);
 
-	/* Numbers that make no sense are ignored: then the hooks extend the arena themselves. */
+	/* Numbers that make no sense are ignored; the hooks then extend the arena themselves. */
 	if (backed >= next && backed >= area->chunk_first && backed - next < AHEAD / WS_CHUNK_SIZE)
 		ws_extend_arena_below(area->arena, area->fd, STEP / WS_CHUNK_SIZE, area->chunk_end);
 }

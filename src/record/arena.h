@@ -55,8 +55,8 @@ void ws_area_feed(struct ws_area *area);
 bool ws_area_repair(struct ws_area *area);
 /* Call `fn` for each folder in which arenas may lie. */
 void ws_area_each_folder(void (*fn)(void *ctx, const char *folder), void *ctx);
-/* Let in who can get at a sealed arena by its socket only, with the rights that the caller has now.
- * Before the target starts. */
+/* Let in processes that can reach a sealed arena only by its socket, with the rights that the
+ * caller has now. Called before the target starts. */
 void ws_area_admit(struct ws_area *area);
 /* Whether a recorder holds the arena with this path. */
 bool ws_area_is_live(const char *path);

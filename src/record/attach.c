@@ -230,7 +230,7 @@ static struct ws_inside *find_thread(struct search *search, struct ws_err *err)
 			ws_fail(err, "process %d has ended", search->target->pid);
 			return NULL;
 		}
-		/* Those that a stop disturbs more are left alone for a while. */
+		/* Calls that a stop disturbs more are left alone for a while. */
 		most = search->threads.list[0].rank + round / ROUNDS_A_RANK;
 		for (size_t i = 0; i < search->threads.count; i++) {
 			int found = search->threads.list[i].rank <= most

@@ -35,8 +35,8 @@ void ws_attach_close(struct ws_attach_target *target);
 
 /*
  * Load the hooks: `libraries` are paths separated by ':', the first of which is libwarpsight-hooks,
- * and have them join the session whose arena is `session`. *state gets what came of it. 0; or -1
- * with a sentence, and the process is as it was.
+ * and have them join the session whose arena is `session`. *state gets the outcome. Returns 0; or
+ * -1 with a sentence, and the process is as it was.
  */
 int ws_attach_load(const struct ws_attach_target *target, const char *libraries,
 		   const char *session, struct ws_late_state *state, struct ws_err *err);

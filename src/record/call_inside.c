@@ -296,7 +296,7 @@ struct frame {
 	uint64_t mask;
 };
 
-/* What the thread goes on with if nobody helps: a system call is made anew. */
+/* What the thread would go on with without help: a system call is made again. */
 static struct user_regs_struct regs_without_help(const struct ws_inside *inside)
 {
 	struct user_regs_struct regs = inside->regs;
@@ -415,7 +415,7 @@ static int begin_call(struct ws_inside *inside, const struct ws_inside_call *cal
 	return 0;
 }
 
-/* Whether the thread stands before the rt_sigreturn that ends the call. */
+/* Whether the thread is about to execute the rt_sigreturn that ends the call. */
 static bool has_returned(const struct ws_inside *inside, int status, uint64_t frame)
 {
 	struct user_regs_struct regs;

@@ -17,7 +17,7 @@ static enum ws_capture_phase get_phase(uint32_t state)
 	return (enum ws_capture_phase)(state % WS_CAPTURE_PHASES);
 }
 
-/* Change the phase and keep the count; wakes who waits for it. */
+/* Change the phase and keep the count; wakes the threads that wait for it. */
 static void set_phase(struct ws_arena *arena, enum ws_capture_phase phase)
 {
 	_Atomic uint32_t *state = &arena->capture.state;

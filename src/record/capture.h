@@ -34,7 +34,7 @@ struct ws_capture_step {
 	char text[64];
 };
 struct ws_capture_step ws_capture_look_at_step(struct ws_arena *arena);
-/* How many ranges waited in vain since this was last asked. */
+/* How many ranges waited without success since the last call. */
 uint32_t ws_capture_take_skipped(struct ws_arena *arena);
 
 #endif

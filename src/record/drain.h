@@ -61,8 +61,8 @@ void ws_drain_rest(struct ws_drain *drain);
 void ws_drain_settle_window(struct ws_drain *drain);
 /* How many capture ranges were open in processes that have ended since this was last asked. */
 uint32_t ws_drain_take_dropped_ranges(struct ws_drain *drain);
-/* What of earlier times is not in the tables that last, and is to be known in the report of a
- * collection that begins: live allocations of GPU memory. */
+/* Write what the report of a new collection needs from earlier times and the tables that last do
+ * not hold: live allocations of GPU memory. */
 void ws_drain_tell_live(struct ws_drain *drain);
 
 /* perf's records are about the same processes: see proc.h. Call it before the first round. */

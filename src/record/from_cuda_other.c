@@ -373,7 +373,8 @@ void ws_cuda_settle_memory(struct ws_stream *stream, struct ws_cuda_proc *proces
 
 		row->in_use = count_memory_use(process, row);
 		keep_live(process, row);
-		/* Of what waited when the collection began, too: it tells what is allocated. */
+		/* This includes rows that waited when the collection began, because they show what
+		 * is allocated. */
 		if (ws_cuda_wanted(stream, row->start, UINT64_MAX))
 			ws_writer_add(stream->writer, WS_TABLE_cuda_memory, row);
 	}

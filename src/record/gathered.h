@@ -20,8 +20,8 @@ struct ws_gathered {
 	uint64_t quiet_since; /* session ns: since then none has run; 0: one does */
 };
 
-/* Follow a program that the process `starter` has started. -1 with a message where one of them is
- * none of this user's. */
+/* Follow a program that the process `starter` has started. -1 with a message where one of them does
+ * not belong to this user. */
 int ws_gathered_add(struct ws_gathered *gathered, int program, int starter, struct ws_err *err);
 /* A starter ends. Returns whether it is the last of those that are there. */
 bool ws_gathered_leave(struct ws_gathered *gathered, int starter);

@@ -147,7 +147,7 @@ static bool find_gap(struct gpu *gpu, uint64_t now, uint64_t least, struct work 
 	return false;
 }
 
-/* Nothing has been done since the last work, and nobody has asked for anything. */
+/* Nothing has run since the last work, and no call of CUDA has asked for anything. */
 static bool is_idle_now(const struct ws_gpu_idle *gpus, const struct gpu *gpu, uint64_t now,
 			uint64_t least)
 {

@@ -1,8 +1,6 @@
 /*
- * gpu_idle.h - when GPUs had nothing to do, as far as their work is told.
- *
- * Work is told after it has ended, in no order. What lies WS_GPU_IDLE_LATE back is taken for
- * complete.
+ * gpu_idle.h - when GPUs had nothing to do, judging by the work that is reported. Work is reported
+ *after it has ended, in no order. What lies WS_GPU_IDLE_LATE back is assumed to be complete.
  */
 #ifndef WS_RECORD_GPU_IDLE_H
 #define WS_RECORD_GPU_IDLE_H

@@ -2,8 +2,8 @@
  * kernel_names.h - names of functions of the running kernel, asked of it by a program in the kernel
  * (bpf/kernel_names.bpf.c).
  *
- * That takes about a microsecond a name, and whoever may load such programs may look into the
- * kernel anyway. Everyone else reads /proc/kallsyms (symbols/kallsyms.h).
+ * That takes about a microsecond a name, and a process that may load such programs may look into
+ * the kernel anyway. Everyone else reads /proc/kallsyms (symbols/kallsyms.h).
  */
 #ifndef WS_RECORD_KERNEL_NAMES_H
 #define WS_RECORD_KERNEL_NAMES_H

@@ -42,7 +42,7 @@ static struct ws_perf_event *add_event(struct ws_perf *perf, enum ws_perf_role r
 
 static void track_switches(struct ws_perf *perf, struct ws_perf_event *ev)
 {
-	/* Without context switches nobody knows how much time a sample stands for: perf_time.c. */
+	/* Without context switches it is unknown how much time a sample stands for: perf_time.c. */
 	ev->attr.context_switch = perf->options.switches || perf->options.sample;
 }
 
@@ -141,7 +141,7 @@ static bool add_pacer(struct ws_perf *perf, uint32_t type, uint64_t config, cons
 	pace(perf, ev);
 	want_stacks(perf, ev);
 	if (ev->clock || !try_attr(perf, &ev->attr))
-		return true; /* why a clock is refused is told where all are opened */
+		return true; /* the reason for refusing a clock is reported where all are opened */
 	perf->set.events_n--;
 	return false;
 }
@@ -361,7 +361,7 @@ static bool choose_python(struct ws_perf *perf)
 	return ws_python_bpf_suits(py, frequency);
 }
 
-/* Another program tells in which calls threads wait. Its event is inherited for each core by each
+/* Another program reports in which calls threads wait. Its event is inherited for each core by each
  * new thread, as that of the samples is. */
 static bool choose_wait_calls(struct ws_perf *perf)
 {

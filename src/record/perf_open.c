@@ -252,7 +252,7 @@ static void *open_rings(void *arg)
 }
 
 /* Opens the set on all cores, on many of them by several threads: each event interrupts its core,
- * which takes its time when it sleeps. Returns as ws_perf_open_set does. */
+ * which may take long when it sleeps. Returns as ws_perf_open_set does. */
 static int open_on_all(struct ws_perf_set *set, pid_t pid, size_t bytes)
 {
 	struct opening openings[MOST_WORKERS];
@@ -339,7 +339,7 @@ static bool has_inherited(const struct ws_perf_set *set)
 	return false;
 }
 
-/* Threads inherit from those that start them: who was started by a thread that had no events yet is
+/* Threads inherit from those that start them: a thread started by one that had no events yet is
  * found in the next look. */
 static void open_for_tree(struct ws_perf_set *set, pid_t pid)
 {

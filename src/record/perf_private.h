@@ -190,8 +190,8 @@ struct ws_perf_thread {
 	uint32_t cpu;
 	uint64_t off;	    /* since when it waits; 0: it does not wait, or that is unknown */
 	bool looked;	    /* the kernel was asked in which call it waits */
-	bool named;	    /* the kernel told in which call it waits, when it left its core */
-	uint64_t call_time; /* when the kernel told last; 0: it is used */
+	bool named;	    /* the kernel reported in which call it waits, when it left its core */
+	uint64_t call_time; /* when the kernel reported last; 0: it is used */
 	struct ws_wait_call call;
 	bool seen;	/* it has been switched in or out since the collection began */
 	bool renamed;	/* since it began */
@@ -341,9 +341,9 @@ void ws_perf_stack(struct ws_perf *perf, struct ws_perf_thread *thread,
 
 /* ---- samples by CPU instead of by thread (perf.c) ---- */
 
-/* Take samples on CPUs from now on, whoever runs there; false where that is impossible. */
+/* Take samples on CPUs from now on, whatever runs there; false where that is impossible. */
 bool ws_perf_shift(struct ws_perf *perf);
-/* Stop the program that tells in which calls threads wait: it costs too much now. */
+/* Stop the program that reports in which calls threads wait: it costs too much now. */
 void ws_perf_stop_calls(struct ws_perf *perf);
 /* Note that a thread of the tree which started at `start` has ended. */
 void ws_perf_lived(struct ws_perf *perf, uint64_t start, uint64_t end);
@@ -440,7 +440,7 @@ void ws_perf_put_held(struct ws_perf *perf, uint64_t until);
 
 /* ---- what threads wait in (perf_waits.c) ---- */
 
-/* Note that the kernel told at `time` in which call the thread is about to leave its core. */
+/* Note that the kernel reported at `time` in which call the thread is about to leave its core. */
 void ws_perf_note_call(struct ws_perf_thread *thread, const struct ws_wait_call *call,
 		       uint64_t time);
 /* The thread left its core at `time` to wait: write in which call, if that is known. */

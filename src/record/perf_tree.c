@@ -297,8 +297,8 @@ void ws_perf_gone(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t 
 	uint32_t tid = thread->tid;
 
 	if (im->waiting_n)
-		/* writes the waiting records; it may come back here for a thread whose end
-		 * waits: then it is gone */
+		/* writes the waiting records; this may recurse for a thread whose end waits, which
+		 * is then gone */
 		ws_perf_resolve(perf, im, true);
 	if (thread_of(perf, tid) != thread)
 		return;
@@ -408,7 +408,7 @@ void ws_perf_exec(struct ws_perf *perf, const struct ws_perf_rec *record)
 	thread->heard = record->time;
 	thread->strayed = ws_perf_is_paused(perf, record->time);
 	if (perf->options.switches && !thread->on &&
-	    !thread->strayed) { /* whoever calls exec runs */
+	    !thread->strayed) { /* a thread that calls exec is running */
 		thread->on = thread->since = record->time;
 		thread->seen = true;
 		thread->cpu = record->cpu;

@@ -171,7 +171,8 @@ static uint32_t path_of(const struct ws_perf_thread *thread, unsigned long fd)
 	return ws_sink_string(thread->image->sink, text);
 }
 
-/* Between what the kernel told of a thread that leaves its core and the record that it left. */
+/* The longest time between the kernel's report that a thread is leaving its core and the record
+ * that it left. */
 #define TOGETHER_NS 1000000u
 
 void ws_perf_note_call(struct ws_perf_thread *thread, const struct ws_wait_call *call,

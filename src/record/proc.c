@@ -205,8 +205,8 @@ static struct process_state read_process_state(int pid)
 	return state;
 }
 
-/* Whether a process has gone. A zombie has: whoever should reap it may never do so, and for the
- * target that is us. */
+/* Whether a process has gone. A zombie counts as gone: its parent may never reap it, and the
+ * target's parent is us. */
 static bool is_gone(int pid)
 {
 	struct process_state state;

@@ -104,7 +104,7 @@ struct ws_drain {
 	int epoll;
 	pid_t target;
 	struct ws_proc *procs; /* live ones, newest first */
-	/* settled processes, by pid: short notes of who was whose parent */
+	/* settled processes, by pid: short notes of parents and children */
 	struct ws_proc *gone[GONE_BUCKETS];
 	struct ws_proc *gone_order[GONE_MOST]; /* the same in the order of their ends: a ring that
 						  begins at gone_n */

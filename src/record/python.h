@@ -54,8 +54,8 @@ void ws_python_free(struct ws_python *py);
 /* Call it after the records of a round were converted: closes events of threads that are gone, and
  * reads stacks from outside that are due. `now` is session time, ns. */
 void ws_python_round(struct ws_python *py, uint64_t now);
-/* An event for each thread costs a microsecond or two at each switch: whoever has samples by signal
- * has none from now on, which is said, and is read from outside. `py` may be NULL. */
+/* An event for each thread costs a microsecond or two at each switch: threads sampled by signal
+ * have no samples from now on, which is reported, and are read from outside. `py` may be NULL. */
 void ws_python_leave_signals(struct ws_python *py, uint64_t now);
 /* How long the recorder may sleep before the next stack is due, nanoseconds. */
 uint64_t ws_python_patience(const struct ws_python *py);

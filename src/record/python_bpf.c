@@ -1,7 +1,7 @@
 /*
  * python_bpf.c - loads the program that reads Python's frames in the kernel
  * (bpf/python_frames.bpf.c), attaches it to the event that samples everything, so that one
- * interrupt serves both, and tells it which threads to look at.
+ * interrupt serves both, and gives it the threads to look at.
  *
  * A signal would cost a second interrupt, which on a virtual machine is the most expensive part of
  * a sample. A thread is found by its number, and a cookie in its memory proves that the number
@@ -164,7 +164,7 @@ static int load(const char *name, const struct ws_bpf_value *values)
 		program++;
 	if (!program->name)
 		return -ENOEXEC;
-	if (getenv("WARPSIGHT_BPF_LOG")) /* for whoever changes the programs */
+	if (getenv("WARPSIGHT_BPF_LOG")) /* for developers of the programs */
 		log = ws_malloc(LOG_BYTES);
 	fd = ws_bpf_load(program, BPF_PROG_TYPE_PERF_EVENT, values, log, LOG_BYTES);
 	if (fd < 0 && log)
@@ -282,8 +282,8 @@ static int make_maps(struct ws_py_bpf *bpf)
 	return 0;
 }
 
-/* Maps, and proof that the kernel takes such programs: hooks are told before any interpreter is
- * met, so it must be certain by then. */
+/* Maps, and proof that the kernel takes such programs: hooks are informed before any interpreter is
+ * seen, so it must be certain by then. */
 static int make_maps_and_try(struct ws_py_bpf *bpf)
 {
 	struct ws_py_layout layout;

@@ -315,7 +315,7 @@ const struct ws_py_stack *ws_python_decode_stack(struct ws_python *py, struct ws
 							       frame[i].code, frame[i].at)
 						    : 0;
 		stack->entry[i] = frame[i].flags & WS_PY_ENTRY;
-		stack->code[i] = 0; /* nobody is to remember these */
+		stack->code[i] = 0; /* nothing may remember these */
 	}
 	stack->n = n;
 	stack->truncated = frames.truncated != 0;

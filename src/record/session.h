@@ -38,7 +38,7 @@ struct ws_session_flight {
 	int answer;				  /* pipe from it: what went wrong */
 	unsigned number;			  /* of the last snapshot */
 	bool told_death;			  /* there is a snapshot of it */
-	struct ws_fired fired; /* a trigger that the machine has not been told of yet... */
+	struct ws_fired fired; /* a trigger that has not been passed to the machine yet... */
 	bool has_fired;	       /* ...if there is one */
 	uint32_t others;       /* that fired meanwhile */
 	struct ws_xid *xid;    /* NULL: no trigger is about it */

@@ -1,4 +1,4 @@
-/* session_arena.c - what hooks are told: the settings in the arena, and which libraries there are.
+/* session_arena.c - what hooks are given: the settings in the arena, and which libraries there are.
  */
 #include <pwd.h>
 #include <stdio.h>

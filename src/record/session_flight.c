@@ -363,7 +363,7 @@ static bool reap_child(struct ws_session *session, unsigned cause, bool wait)
 	return true;
 }
 
-/* What ran on a GPU is told when CUPTI's buffers are flushed. */
+/* Work on a GPU is reported when CUPTI's buffers are flushed. */
 static uint64_t get_settling_time(const struct ws_session *session)
 {
 	const struct ws_record_opts *options = session->options;
@@ -461,7 +461,7 @@ void ws_session_end_flight(struct ws_session *session)
 	session->flight.xid = NULL;
 }
 
-/* The first that has fired since the machine was last told, of all reports. */
+/* The first trigger of all reports that has fired since the machine was last informed. */
 static void gather_fired(struct ws_session *session)
 {
 	struct ws_session_flight *flight = &session->flight;

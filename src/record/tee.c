@@ -54,7 +54,7 @@ static bool show_output(int fd, const char *at, size_t n)
 
 		if (w < 0 && errno == EINTR)
 			continue;
-		if (w < 0 && errno == EAGAIN) { /* whoever made it made it non-blocking */
+		if (w < 0 && errno == EAGAIN) { /* its creator made it non-blocking */
 			poll(&room, 1, -1);
 			continue;
 		}

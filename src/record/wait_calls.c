@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "record/wait_calls_private.h"
 
-#define PROCESSES 4096u /* with hooks at a time; those beyond are told of in vain */
+#define PROCESSES 4096u /* with hooks at a time; reports about further ones are ignored */
 
 /* Offset of the first argument in struct pt_regs, which the number of the call follows. */
 #if defined(__x86_64__)

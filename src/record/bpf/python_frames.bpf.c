@@ -144,12 +144,13 @@ INLINE uint64_t make_id(const struct key *key, uint64_t cookie, uint64_t code)
 	return id | 2; /* 0 and 1 mean something else */
 }
 
-/* Put the code on the list of those to be told, unless it has been told or there is no room. */
+/* Put the code object on the list of those to be described, unless it has been described or there
+ * is no room. */
 INLINE void note_unknown(Scratch *scratch, uint64_t code)
 {
 	uint64_t slot = scratch->id & (WS_PY_BPF_KNOWN - 1), count, noted;
 
-	/* A table of our own spares the lookup nearly always. */
+	/* A table of our own saves the lookup nearly always. */
 	keep(slot);
 	if (scratch->known[slot] == scratch->id)
 		return;
@@ -452,7 +453,7 @@ INLINE void tell_code(void *context, Scratch *scratch, struct ws_py_kernel_code 
 	out->cookie = scratch->out.cookie;
 	out->kind = WS_PY_KERNEL_CODE;
 	if (look_up(map_codes, &scratch->id))
-		return; /* another CPU has told it by now, or it is on the list twice */
+		return; /* another CPU has described it by now, or it is on the list twice */
 	read_code(out);
 	forget_memory();
 	size = out->table_bytes;

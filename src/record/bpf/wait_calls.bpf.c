@@ -1,5 +1,5 @@
 /*
- * wait_calls.bpf.c - tells in which system call a thread leaves its core, so that also waits of a
+ * wait_calls.bpf.c - reports in which system call a thread leaves its core, so that even waits of a
  * tenth of a millisecond have a name in programs without hooks.
  *
  * Runs on the event that counts context switches of the recorded threads, in the thread that
