@@ -1,11 +1,10 @@
 /* code.c - see code.h. */
 #include "analyze/code.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/choose.h"
-
-enum { DEEPEST = 256 };
 
 static bool starts_with(const char *text, const char *beginning)
 {
@@ -70,24 +69,6 @@ static bool is_system_header(const struct ws_model *model, uint32_t file)
 	return file && contains_any(ws_report_string(model->report, file, NULL), parts);
 }
 
-static void offer_frame(const struct ws_model *model, const struct ws_place *place,
-			struct frame_choices *choices)
-{
-	const struct ws_function *function = ws_stacks_get_function(model->stacks, place->function);
-	bool users = !function->unresolved && function->kind != WS_FRAME_KERNEL &&
-		     !is_system_path(ws_stacks_get_origin(model->stacks, function)) &&
-		     !is_runtime_function(function->name) && !is_system_header(model, place->file);
-	struct frame_choice *choice = &choices->user_native;
-
-	if (function->kind == WS_FRAME_PYTHON) {
-		choice = &choices->user_python;
-		if (!choices->any_python.found)
-			choices->any_python = (struct frame_choice){*place, true};
-	}
-	if (users && !choice->found)
-		*choice = (struct frame_choice){*place, true};
-}
-
 /* Whether the function belongs to a class whose name ends with `ending`: "SlowDataset.get". Returns
  * what follows: "get"; NULL when it does not. */
 static const char *skip_class(const char *name, const char *ending)
@@ -120,7 +101,16 @@ static bool is_loader_function(const char *name)
 	return false;
 }
 
-static void note_library(const char *origin, struct ws_code_place *found)
+/* What the names of a function and of its file say of it, whatever stack it is on. */
+enum function_marks {
+	MARK_KNOWN = 1, /* the others were looked for */
+	MARK_USERS = 2,
+	MARK_LOADER = 4,
+	MARK_PACKING = 8,
+	MARK_COMPILING = 16,
+};
+
+static uint8_t mark_library(const char *origin)
 {
 	static const char *const loaders[] = {"/torch/utils/data/", "/tensorflow/python/data/",
 					      "/webdataset/",	    "/nvidia/dali/",
@@ -144,12 +134,64 @@ static void note_library(const char *origin, struct ws_code_place *found)
 						"libnvptxcompiler",
 						"ptxjitcompiler",
 						NULL};
+	uint8_t marks = 0;
 
-	found->loader |= contains_any(origin, loaders);
+	if (contains_any(origin, loaders))
+		marks |= MARK_LOADER;
 	if (contains_any(origin, packers))
-		found->library = WS_LIBRARY_PACKING;
+		marks |= MARK_PACKING;
 	else if (contains_any(origin, compilers))
-		found->library = WS_LIBRARY_COMPILING;
+		marks |= MARK_COMPILING;
+	return marks;
+}
+
+static uint8_t mark_function(const struct ws_model *model, const struct ws_function *function)
+{
+	const char *origin = ws_stacks_get_origin(model->stacks, function);
+	uint8_t marks = MARK_KNOWN;
+
+	if (function->kind == WS_FRAME_KERNEL)
+		return marks;
+	marks |= mark_library(origin);
+	if (function->unresolved)
+		return marks;
+	if (is_loader_function(function->name))
+		marks |= MARK_LOADER;
+	if (!is_system_path(origin) && !is_runtime_function(function->name))
+		marks |= MARK_USERS;
+	return marks;
+}
+
+/* Millions of stacks share few functions: each is looked at once. Two threads that ask of the same
+ * one at a time find the same. */
+static uint8_t get_marks(const struct ws_model *model, uint32_t number)
+{
+	uint8_t marks;
+
+	if (number > ws_stacks_count_functions(model->stacks))
+		number = 0;
+	marks = atomic_load_explicit(&model->marks[number], memory_order_relaxed);
+	if (!marks) {
+		marks = mark_function(model, ws_stacks_get_function(model->stacks, number));
+		atomic_store_explicit(&model->marks[number], marks, memory_order_relaxed);
+	}
+	return marks;
+}
+
+static void offer_frame(const struct ws_model *model, const struct ws_place *place,
+			struct frame_choices *choices)
+{
+	const struct ws_function *function = ws_stacks_get_function(model->stacks, place->function);
+	struct frame_choice *choice = &choices->user_native;
+
+	if (function->kind == WS_FRAME_PYTHON) {
+		choice = &choices->user_python;
+		if (!choices->any_python.found)
+			choices->any_python = (struct frame_choice){*place, true};
+	}
+	if (!choice->found && (get_marks(model, place->function) & MARK_USERS) &&
+	    !is_system_header(model, place->file))
+		*choice = (struct frame_choice){*place, true};
 }
 
 /* What the functions on a stack say of it. */
@@ -158,23 +200,20 @@ static void note_callers(const struct ws_model *model, const uint32_t *frames, s
 {
 	for (size_t i = 0; i < count; i++) {
 		const struct ws_frame_info *info = ws_stacks_get_frame(model->stacks, frames[i]);
-		const struct ws_place *place = ws_stacks_get_places(model->stacks, info);
-		const struct ws_function *function =
-			ws_stacks_get_function(model->stacks, place->function);
+		uint8_t marks =
+			get_marks(model, ws_stacks_get_places(model->stacks, info)->function);
 
-		if (function->kind == WS_FRAME_KERNEL)
-			continue;
-		note_library(ws_stacks_get_origin(model->stacks, function), found);
-		if (!function->unresolved)
-			found->loader |= is_loader_function(function->name);
+		found->loader |= (marks & MARK_LOADER) != 0;
+		if (marks & MARK_PACKING)
+			found->library = WS_LIBRARY_PACKING;
+		else if (marks & MARK_COMPILING)
+			found->library = WS_LIBRARY_COMPILING;
 	}
 }
 
-struct ws_code_place ws_code_find_place(const struct ws_model *model, uint32_t frame,
-					uint32_t stack)
+struct ws_code_place ws_code_place_frames(const struct ws_model *model, const uint32_t *frames,
+					  size_t count)
 {
-	uint32_t frames[DEEPEST];
-	size_t count = ws_stacks_list_frames(model->stacks, frame, stack, frames, DEEPEST);
 	struct frame_choices choices = {0};
 	const struct frame_choice *best = &choices.user_python;
 	struct ws_code_place found = {0};
@@ -202,6 +241,15 @@ struct ws_code_place ws_code_find_place(const struct ws_model *model, uint32_t f
 		found.line = best->place.line;
 	}
 	return found;
+}
+
+struct ws_code_place ws_code_find_place(const struct ws_model *model, uint32_t frame,
+					uint32_t stack)
+{
+	uint32_t frames[WS_CODE_DEEPEST];
+	size_t count = ws_stacks_list_frames(model->stacks, frame, stack, frames, WS_CODE_DEEPEST);
+
+	return ws_code_place_frames(model, frames, count);
 }
 
 bool ws_code_is_users(const struct ws_model *model, const struct ws_code_place *place)

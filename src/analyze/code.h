@@ -20,6 +20,8 @@ enum ws_code_library {
 	WS_LIBRARY_COMPILING, /* makes code: torch.compile, Triton, NVRTC, Numba, JAX */
 };
 
+enum { WS_CODE_DEEPEST = 256 }; /* frames of a stack that are looked at */
+
 struct ws_code_place {
 	uint32_t function, file, line; /* of the user's code; file and line 0 when not known */
 	uint32_t leaf;		       /* the function that ran; 0: nothing is known */
@@ -32,6 +34,10 @@ struct ws_code_place {
 /* `frame` (0 for none) on top of the rows of `stack` (0 for none). */
 struct ws_code_place ws_code_find_place(const struct ws_model *model, uint32_t frame,
 					uint32_t stack);
+/* The same of frames that the caller has listed (ws_stacks_list_frames), the innermost first; no
+ * more than WS_CODE_DEEPEST. */
+struct ws_code_place ws_code_place_frames(const struct ws_model *model, const uint32_t *frames,
+					  size_t count);
 /* Whether a place is the user's, or at least in no program or library of the system: false for
  * nothing known. */
 bool ws_code_is_users(const struct ws_model *model, const struct ws_code_place *place);

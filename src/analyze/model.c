@@ -456,6 +456,7 @@ struct ws_model *ws_model_open(const struct ws_report *report,
 	model->threads = ws_calloc(model->thread_count, sizeof(*model->threads));
 	index_threads(model);
 	model->stacks = ws_stacks_open(report, &model->damaged);
+	model->marks = ws_calloc(ws_stacks_count_functions(model->stacks) + (size_t)1, 1);
 	if (read_gpus(model, err) || ws_model_check_cancelled(model, err) ||
 	    read_samples(model, err) || ws_model_check_cancelled(model, err) ||
 	    (!model->has_samples && ws_scopes_load(report, &model->scopes, err)) ||
@@ -498,6 +499,7 @@ void ws_model_close(struct ws_model *model)
 	ws_calls_free(&model->calls);
 	ws_work_free(&model->work);
 	ws_stacks_close(model->stacks);
+	free(model->marks);
 	ws_who_close(model->who);
 	free(model);
 }

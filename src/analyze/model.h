@@ -50,6 +50,8 @@ struct ws_model {
 	const struct ws_report *report;
 	struct ws_names_by_id *who;
 	struct ws_stacks *stacks;
+	_Atomic uint8_t
+		*marks; /* by function of `stacks`: what code.c found of it; 0: nothing yet */
 	struct ws_work work;
 	struct ws_model_gpu *gpus; /* as many as work.gpus */
 	struct ws_calls calls;

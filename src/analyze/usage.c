@@ -20,13 +20,11 @@
 #include "base/map.h"
 #include "base/mem.h"
 
-enum { DEEPEST = 256 };
-
 /* ---- what a stack is ---- */
 
 struct stack_use {
 	uint8_t kind;
-	bool copying;
+	bool in_kernel, copying;
 	const char *name;
 	struct ws_code_place place;
 };
@@ -87,13 +85,24 @@ static bool contains_any(const char *name, const char *const *parts)
 	return false;
 }
 
-/* What the kernel's frames of a stack say, innermost first. */
-struct kernel_view {
-	bool any, fault, file_fault, copying;
-	const char *call;
+/* What the names of a function and of its module say, whatever stack it is on. */
+enum function_marks {
+	MARK_KNOWN = 1, /* the others were looked for */
+	MARK_KERNEL = 2,
+	MARK_FAULT = 4,
+	MARK_FILE_FAULT = 8,
+	MARK_COPYING = 16,
+	MARK_DRIVER = 32,
+	MARK_OPENMP = 64,
+	MARK_NAMED = 128, /* `kind` is that of its name */
 };
 
-static void view_kernel_frame(struct kernel_view *view, const char *name)
+struct function_view {
+	const char *name; /* of the kernel: the system call, or NULL */
+	uint8_t marks, kind;
+};
+
+static uint8_t mark_kernel_function(const char *name)
 {
 	static const char *const faults[] = {"exc_page_fault", "do_user_addr_fault",
 					     "do_page_fault", "do_mem_abort", NULL};
@@ -104,101 +113,95 @@ static void view_kernel_frame(struct kernel_view *view, const char *name)
 					     "copy_user",    "copy_page",
 					     "rep_movs",     "memcpy",
 					     "clear_page",   NULL};
-	const char *call = find_call_name(name);
+	uint8_t marks = MARK_KERNEL;
 
-	if (!view->any)
-		view->copying = contains_any(name, copies);
-	view->any = true;
-	view->copying |= contains_any(name, copies);
-	view->fault |= contains_any(name, faults);
-	view->file_fault |= contains_any(name, file_faults);
-	if (call)
-		view->call = call;
+	if (contains_any(name, faults))
+		marks |= MARK_FAULT;
+	if (contains_any(name, file_faults))
+		marks |= MARK_FILE_FAULT;
+	if (contains_any(name, copies))
+		marks |= MARK_COPYING;
+	return marks;
 }
 
-static const struct ws_function *get_function(const struct ws_model *model, uint32_t frame)
+/* What the GPU's driver and its libraries do on their own account is no use of the program's. The
+ * runtimes of OpenMP run little code of their own: threads wait in them for each other. */
+static uint8_t mark_module(const char *origin)
 {
-	const struct ws_frame_info *info = ws_stacks_get_frame(model->stacks, frame);
+	static const char *const drivers[] = {"libcuda", "libcupti", "libnvidia", NULL};
+	static const char *const openmp[] = {"/libgomp.", "/libomp.", "/libiomp", NULL};
+	uint8_t marks = 0;
 
-	return ws_stacks_get_function(model->stacks,
-				      ws_stacks_get_places(model->stacks, info)->function);
+	if (contains_any(origin, drivers))
+		marks |= MARK_DRIVER;
+	if (contains_any(origin, openmp))
+		marks |= MARK_OPENMP;
+	return marks;
 }
+
+static struct function_view view_function(const struct ws_model *model, uint32_t number)
+{
+	const struct ws_function *function = ws_stacks_get_function(model->stacks, number);
+	struct function_view view = {.name = function->name, .marks = MARK_KNOWN};
+
+	view.marks |= mark_module(ws_stacks_get_origin(model->stacks, function));
+	if (function->kind == WS_FRAME_KERNEL) {
+		view.marks |= mark_kernel_function(function->name);
+		view.name = find_call_name(function->name);
+	}
+	if (view.name && classify_name(view.name, &view.kind))
+		view.marks |= MARK_NAMED;
+	return view;
+}
+
+/* What the kernel's frames of a stack say. */
+struct kernel_view {
+	uint8_t marks;			  /* of all of them */
+	const struct function_view *call; /* the outermost that is a system call; NULL for none */
+};
 
 /* The function that the user's code called in the kernel or, without one, in a library. */
-static void name_call(const struct kernel_view *view, const struct ws_function *outside,
+static void name_call(const struct kernel_view *kernel, const struct function_view *outside,
 		      struct stack_use *use)
 {
-	const char *name = outside ? outside->name : "";
+	static const struct function_view nothing = {.name = ""};
+	const struct function_view *called = outside ? outside : &nothing, *call = kernel->call;
 
 	/* An interrupt, the start of a program, or what recording costs. */
-	if ((view->any && !view->call) || !strncmp(name, "ws_", 3))
+	if ((kernel->marks && !call) || !strncmp(called->name, "ws_", 3))
 		return;
-	if (view->any && (*name == '_' || *name == '[' || !*name))
-		name = view->call;
-	if (classify_name(name, &use->kind) ||
-	    (view->call && classify_name(view->call, &use->kind))) {
-		use->name = name;
-	} else if (view->call) {
+	if (call && (*called->name == '_' || *called->name == '[' || !*called->name))
+		called = call;
+	if (called->marks & MARK_NAMED)
+		use->kind = called->kind;
+	else if (call && (call->marks & MARK_NAMED))
+		use->kind = call->kind;
+	else if (call)
 		use->kind = WS_USAGE_OTHER_CALL;
-		use->name = name;
-	}
-}
-
-/* What the GPU's driver and its libraries do on their own account is no use of the program's. */
-static bool is_driver(const struct ws_model *model, const struct ws_function *function)
-{
-	static const char *const parts[] = {"libcuda", "libcupti", "libnvidia", NULL};
-
-	return contains_any(ws_stacks_get_origin(model->stacks, function), parts);
-}
-
-/* The runtimes of OpenMP run little code of their own: threads wait in them for each other. */
-static bool is_openmp(const struct ws_model *model, const struct ws_function *function)
-{
-	static const char *const parts[] = {"/libgomp.", "/libomp.", "/libiomp", NULL};
-
-	return contains_any(ws_stacks_get_origin(model->stacks, function), parts);
-}
-
-static struct stack_use classify_stack(const struct ws_model *model, uint32_t frame, uint32_t stack)
-{
-	uint32_t frames[DEEPEST];
-	size_t count = ws_stacks_list_frames(model->stacks, frame, stack, frames, DEEPEST);
-	const struct ws_function *outside = NULL;
-	struct stack_use use = {.kind = WS_USAGE_CODE, .name = ""};
-	struct kernel_view view = {0};
-	bool driver = false;
-
-	for (size_t i = 0; i < count; i++) {
-		const struct ws_function *function = get_function(model, frames[i]);
-
-		driver |= is_driver(model, function);
-		if (function->kind == WS_FRAME_KERNEL)
-			view_kernel_frame(&view, function->name);
-		else if (!outside)
-			outside = function;
-	}
-	if (outside && is_openmp(model, outside))
-		use.kind = WS_USAGE_BARRIER;
-	else if (driver)
-		use.kind = WS_USAGE_CODE;
-	else if (view.fault && !view.call)
-		use.kind = view.file_fault ? WS_USAGE_FILE_FAULT : WS_USAGE_FAULT;
 	else
-		name_call(&view, outside, &use);
-	use.copying = view.copying;
-	use.place = ws_code_find_place(model, frame, stack);
-	use.place.leaf = use.place.function;
-	return use;
+		return;
+	use->name = called->name;
 }
 
 /* ---- sums ---- */
+
+enum { LEAST_RECENT_BITS = 10, MOST_RECENT_BITS = 22, AHEAD = 16 };
+
+/* Where the samples of a stack are summed up; no stack has frame 0. */
+struct recent_stack {
+	uint32_t frame, callers, thread;
+	uint32_t row : 30, in_kernel : 1, copying : 1;
+};
 
 struct usage_sum {
 	const struct ws_model *model;
 	const struct ws_path *path;
 	struct ws_usage *usage;
-	struct ws_map stacks; /* (frame, callers): 1 + number of `uses` */
+	struct function_view *functions; /* by number; `marks` is 0 where not yet looked at */
+	struct ws_map stacks;		 /* (frame, callers): 1 + number of `uses` */
+	uint32_t recent_shift;
+	struct recent_stack *recent; /* by a hash of frame and callers: the last of each */
+	size_t piece;		     /* of the path, at the last sample */
 	struct stack_use *uses;
 	size_t use_count, use_cap;
 	struct ws_map rows; /* hash of what a row is: 1 + its number */
@@ -206,17 +209,65 @@ struct usage_sum {
 	uint8_t *wanted;    /* by thread: of the explained process or of one it started */
 };
 
-static size_t find_use(struct usage_sum *sum, uint32_t frame, uint32_t callers)
+static const struct function_view *get_view(const struct usage_sum *sum, uint32_t frame)
+{
+	const struct ws_stacks *stacks = sum->model->stacks;
+	const struct ws_frame_info *info = ws_stacks_get_frame(stacks, frame);
+	uint32_t number = ws_stacks_get_places(stacks, info)->function;
+
+	if (!sum->functions[number].marks)
+		sum->functions[number] = view_function(sum->model, number);
+	return &sum->functions[number];
+}
+
+static struct stack_use classify_stack(const struct usage_sum *sum, uint32_t frame, uint32_t stack)
+{
+	uint32_t frames[WS_CODE_DEEPEST];
+	size_t count =
+		ws_stacks_list_frames(sum->model->stacks, frame, stack, frames, WS_CODE_DEEPEST);
+	const struct function_view *outside = NULL;
+	struct stack_use use = {.kind = WS_USAGE_CODE, .name = ""};
+	struct kernel_view kernel = {0};
+	uint8_t all = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct function_view *view = get_view(sum, frames[i]);
+
+		all |= view->marks;
+		if (!(view->marks & MARK_KERNEL)) {
+			outside = ws_or(outside, view);
+			continue;
+		}
+		kernel.marks |= view->marks;
+		if (view->name)
+			kernel.call = view;
+	}
+	if (outside && (outside->marks & MARK_OPENMP))
+		use.kind = WS_USAGE_BARRIER;
+	else if (all & MARK_DRIVER)
+		use.kind = WS_USAGE_CODE;
+	else if ((kernel.marks & MARK_FAULT) && !kernel.call)
+		use.kind = kernel.marks & MARK_FILE_FAULT ? WS_USAGE_FILE_FAULT : WS_USAGE_FAULT;
+	else
+		name_call(&kernel, outside, &use);
+	use.in_kernel = (get_view(sum, frame)->marks & MARK_KERNEL) != 0;
+	use.copying = (kernel.marks & MARK_COPYING) != 0;
+	use.place = ws_code_place_frames(sum->model, frames, count);
+	use.place.leaf = use.place.function;
+	return use;
+}
+
+static const struct stack_use *find_use(struct usage_sum *sum, uint32_t frame, uint32_t callers)
 {
 	uint64_t key = (uint64_t)frame << 32 | callers, at = ws_map_get(&sum->stacks, key, NULL);
 
 	if (!at) {
 		ws_grow(sum->uses, sum->use_cap, sum->use_count + 1);
-		sum->uses[sum->use_count] = classify_stack(sum->model, frame, callers);
+		sum->uses[sum->use_count] = classify_stack(sum, frame, callers);
 		at = ++sum->use_count;
 		ws_map_set(&sum->stacks, key, at);
 	}
-	return at - 1;
+	return &sum->uses[at - 1];
 }
 
 /* Rows are by kind, call, function and thread; of lines the one that was seen first stays. */
@@ -235,10 +286,9 @@ static uint64_t hash_row(const struct stack_use *use, uint32_t thread)
 	return hash + use->kind;
 }
 
-static struct ws_usage_row *find_row(struct usage_sum *sum, uint32_t thread, size_t number)
+static size_t find_row(struct usage_sum *sum, uint32_t thread, const struct stack_use *use)
 {
 	struct ws_usage *usage = sum->usage;
-	const struct stack_use *use = &sum->uses[number];
 	uint64_t hash = hash_row(use, thread), at;
 
 	while ((at = ws_map_get(&sum->rows, hash, NULL)) &&
@@ -254,13 +304,74 @@ static struct ws_usage_row *find_row(struct usage_sum *sum, uint32_t thread, siz
 		at = ++usage->count;
 		ws_map_set(&sum->rows, hash, at);
 	}
-	return &usage->rows[at - 1];
+	return at - 1;
 }
 
-static bool is_on_path(const struct ws_path *path, uint32_t thread, uint64_t moment)
+static struct recent_stack *find_recent(const struct usage_sum *sum, uint32_t frame,
+					uint32_t callers)
 {
-	size_t low = 0, high = path->count;
+	uint64_t hash = ((uint64_t)frame << 32 | callers) * UINT64_C(0x9e3779b97f4a7c15);
 
+	return &sum->recent[hash >> sum->recent_shift];
+}
+
+/* Of millions of stacks most are not in the processor's caches: they are asked for a while before
+ * their turn. */
+static void prefetch_stack(const struct usage_sum *sum, size_t i)
+{
+	const struct ws_rows *samples = &sum->model->samples;
+
+	if (i < samples->rows)
+		__builtin_prefetch(find_recent(sum, (uint32_t)samples->col[ws_sample_frame][i],
+					       (uint32_t)samples->col[ws_sample_callers][i]));
+}
+
+/* As many as there may be different stacks, within limits. */
+static void make_recent(struct usage_sum *sum)
+{
+	uint32_t bits = LEAST_RECENT_BITS;
+
+	while (bits < MOST_RECENT_BITS && (sum->model->samples.rows >> bits) > 1)
+		bits++;
+	sum->recent_shift = 64 - bits;
+	sum->recent = ws_calloc((size_t)1 << bits, sizeof(*sum->recent));
+}
+
+/* A thread has the same stacks again and again: the row of each that it had last is tried first. */
+static const struct recent_stack *find_stack(struct usage_sum *sum, uint32_t thread, uint32_t frame,
+					     uint32_t callers)
+{
+	struct recent_stack *recent = find_recent(sum, frame, callers);
+	const struct stack_use *use;
+
+	if (recent->frame == frame && recent->callers == callers && recent->thread == thread)
+		return recent;
+	use = find_use(sum, frame, callers);
+	*recent = (struct recent_stack){.frame = frame,
+					.callers = callers,
+					.thread = thread,
+					.row = (uint32_t)find_row(sum, thread, use),
+					.in_kernel = use->in_kernel,
+					.copying = use->copying};
+	return recent;
+}
+
+/* Samples of a thread are in order of time, so that the search goes on where the last one ended,
+ * by steps that grow. */
+static bool is_on_path(struct usage_sum *sum, uint32_t thread, uint64_t moment)
+{
+	const struct ws_path *path = sum->path;
+	size_t low = sum->piece, high, stride = 1;
+
+	if (low && path->pieces[low - 1].end > moment)
+		low = 0;
+	high = low;
+	while (high < path->count && path->pieces[high].end <= moment) {
+		low = high + 1;
+		high += stride;
+		stride *= 2;
+	}
+	high = ws_min(high, path->count);
 	while (low < high) {
 		size_t middle = (low + high) / 2;
 
@@ -269,6 +380,7 @@ static bool is_on_path(const struct ws_path *path, uint32_t thread, uint64_t mom
 		else
 			high = middle;
 	}
+	sum->piece = low;
 	return low < path->count && path->pieces[low].start <= moment &&
 	       path->pieces[low].thread == thread && path->pieces[low].kind == WS_PIECE_RUN;
 }
@@ -279,19 +391,20 @@ static void add_sample(struct usage_sum *sum, size_t i)
 	uint64_t *const *col = model->samples.col;
 	uint32_t thread = (uint32_t)col[ws_sample_thread][i],
 		 frame = (uint32_t)col[ws_sample_frame][i];
-	uint64_t at = col[ws_sample_start][i], ns = col[ws_sample_time][i], address;
+	uint64_t at = col[ws_sample_start][i], ns = col[ws_sample_time][i];
 	struct ws_usage_row *row;
-	size_t use;
+	const struct recent_stack *stack;
+	uint64_t address;
 
 	if (thread >= model->thread_count || !sum->wanted[thread] || !frame || at < model->from ||
 	    at > model->to || ws_model_find_call(model, thread, at) != WS_NO_CALL)
 		return; /* what calls of CUDA do inside is not the program's */
-	use = find_use(sum, frame, (uint32_t)col[ws_sample_callers][i]);
-	row = find_row(sum, thread, use);
+	stack = find_stack(sum, thread, frame, (uint32_t)col[ws_sample_callers][i]);
+	row = &sum->usage->rows[stack->row];
 	ns = ws_max(ns, (uint64_t)1);
 	row->ns += ns;
 	row->samples++;
-	if (get_function(model, frame)->kind == WS_FRAME_KERNEL) {
+	if (stack->in_kernel) {
 		sum->usage->kernel = true;
 	} else {
 		address = ws_stacks_get_frame(model->stacks, frame)->address;
@@ -301,9 +414,9 @@ static void add_sample(struct usage_sum *sum, size_t i)
 	if (!row->span.start)
 		row->span.start = at;
 	row->span.end = at;
-	if (sum->uses[use].copying)
+	if (stack->copying)
 		row->copying_ns += ns;
-	if (is_on_path(sum->path, thread, at))
+	if (is_on_path(sum, thread, at))
 		row->path_ns += ns;
 	sum->sampled[thread] += ns;
 }
@@ -345,16 +458,23 @@ void ws_usage_sum(const struct ws_model *model, const struct ws_path *path, stru
 	memset(usage, 0, sizeof(*usage));
 	sum.sampled = ws_calloc(model->thread_count, sizeof(*sum.sampled));
 	sum.wanted = ws_calloc(model->thread_count, 1);
+	make_recent(&sum);
+	sum.functions = ws_calloc(ws_stacks_count_functions(model->stacks) + (size_t)1,
+				  sizeof(*sum.functions));
 	for (uint32_t id = 1; id < model->thread_count; id++)
 		sum.wanted[id] = ws_is_explained(model, ws_find_thread(model->who, id)->process);
-	for (size_t i = 0; i < model->samples.rows; i++)
+	for (size_t i = 0; i < model->samples.rows; i++) {
+		prefetch_stack(&sum, i + AHEAD);
 		add_sample(&sum, i);
+	}
 	scale_rows(&sum);
 	if (usage->count)
 		qsort(usage->rows, usage->count, sizeof(*usage->rows), compare_rows);
 	ws_map_free(&sum.stacks);
 	ws_map_free(&sum.rows);
 	free(sum.uses);
+	free(sum.recent);
+	free(sum.functions);
 	free(sum.sampled);
 	free(sum.wanted);
 }
