@@ -23,6 +23,7 @@
 /* ---- what a stack is ---- */
 
 struct stack_use {
+	uint32_t group;
 	uint8_t kind;
 	bool in_kernel, copying;
 	const char *name;
@@ -187,10 +188,18 @@ static void name_call(const struct kernel_view *kernel, const struct function_vi
 
 enum { LEAST_RECENT_BITS = 10, MOST_RECENT_BITS = 22, AHEAD = 16 };
 
-/* Where the samples of a stack are summed up; no stack has frame 0. */
+/* Stacks of one kind, call and function, which share a row in each thread. */
+struct use_group {
+	uint8_t kind;
+	uint32_t function;
+	const char *name;
+	uint32_t thread, row; /* 1 + the row of the thread that was seen last; 0 for none */
+};
+
+/* No stack has frame 0. */
 struct recent_stack {
-	uint32_t frame, callers, thread;
-	uint32_t row : 30, in_kernel : 1, copying : 1;
+	uint32_t frame, callers;
+	uint32_t group : 30, in_kernel : 1, copying : 1;
 };
 
 struct usage_sum {
@@ -204,7 +213,10 @@ struct usage_sum {
 	size_t piece;		     /* of the path, at the last sample */
 	struct stack_use *uses;
 	size_t use_count, use_cap;
-	struct ws_map rows; /* hash of what a row is: 1 + its number */
+	struct ws_map group_index; /* hash of what a group is: 1 + its number */
+	struct use_group *groups;
+	size_t group_count, group_cap;
+	struct ws_map rows; /* group << 32 | thread: 1 + its number */
 	uint64_t *sampled;  /* by thread: what its samples stand for */
 	uint8_t *wanted;    /* by thread: of the explained process or of one it started */
 };
@@ -257,6 +269,38 @@ static struct stack_use classify_stack(const struct usage_sum *sum, uint32_t fra
 	return use;
 }
 
+static bool is_group_of(const struct use_group *group, const struct stack_use *use)
+{
+	return group->kind == use->kind && group->function == use->place.function &&
+	       !strcmp(group->name, use->name);
+}
+
+static uint64_t hash_use(const struct stack_use *use)
+{
+	uint64_t hash = use->place.function;
+
+	for (const char *at = use->name; *at; at++)
+		hash = (hash ^ (uint8_t)*at) * UINT64_C(0x9e3779b97f4a7c15) + (hash >> 29);
+	return hash + use->kind;
+}
+
+static uint32_t find_group(struct usage_sum *sum, const struct stack_use *use)
+{
+	uint64_t hash = hash_use(use), at;
+
+	while ((at = ws_map_get(&sum->group_index, hash, NULL)) &&
+	       !is_group_of(&sum->groups[at - 1], use))
+		hash++;
+	if (!at) {
+		ws_grow(sum->groups, sum->group_cap, sum->group_count + 1);
+		sum->groups[sum->group_count] = (struct use_group){
+			.kind = use->kind, .function = use->place.function, .name = use->name};
+		at = ++sum->group_count;
+		ws_map_set(&sum->group_index, hash, at);
+	}
+	return (uint32_t)(at - 1);
+}
+
 static const struct stack_use *find_use(struct usage_sum *sum, uint32_t frame, uint32_t callers)
 {
 	uint64_t key = (uint64_t)frame << 32 | callers, at = ws_map_get(&sum->stacks, key, NULL);
@@ -264,36 +308,19 @@ static const struct stack_use *find_use(struct usage_sum *sum, uint32_t frame, u
 	if (!at) {
 		ws_grow(sum->uses, sum->use_cap, sum->use_count + 1);
 		sum->uses[sum->use_count] = classify_stack(sum, frame, callers);
+		sum->uses[sum->use_count].group = find_group(sum, &sum->uses[sum->use_count]);
 		at = ++sum->use_count;
 		ws_map_set(&sum->stacks, key, at);
 	}
 	return &sum->uses[at - 1];
 }
 
-/* Rows are by kind, call, function and thread; of lines the one that was seen first stays. */
-static bool is_row_of(const struct ws_usage_row *row, const struct stack_use *use, uint32_t thread)
-{
-	return row->thread == thread && row->kind == use->kind &&
-	       row->place.function == use->place.function && !strcmp(row->name, use->name);
-}
-
-static uint64_t hash_row(const struct stack_use *use, uint32_t thread)
-{
-	uint64_t hash = (uint64_t)thread << 32 | use->place.function;
-
-	for (const char *at = use->name; *at; at++)
-		hash = (hash ^ (uint8_t)*at) * UINT64_C(0x9e3779b97f4a7c15) + (hash >> 29);
-	return hash + use->kind;
-}
-
-static size_t find_row(struct usage_sum *sum, uint32_t thread, const struct stack_use *use)
+/* The row of a thread's stack; of lines the one that was seen first stays. */
+static uint32_t find_row(struct usage_sum *sum, uint32_t thread, const struct stack_use *use)
 {
 	struct ws_usage *usage = sum->usage;
-	uint64_t hash = hash_row(use, thread), at;
+	uint64_t key = (uint64_t)use->group << 32 | thread, at = ws_map_get(&sum->rows, key, NULL);
 
-	while ((at = ws_map_get(&sum->rows, hash, NULL)) &&
-	       !is_row_of(&usage->rows[at - 1], use, thread))
-		hash++;
 	if (!at) {
 		ws_grow(usage->rows, usage->cap, usage->count + 1);
 		usage->rows[usage->count] = (struct ws_usage_row){.kind = use->kind,
@@ -302,9 +329,9 @@ static size_t find_row(struct usage_sum *sum, uint32_t thread, const struct stac
 								  .place = use->place,
 								  .lowest = UINT64_MAX};
 		at = ++usage->count;
-		ws_map_set(&sum->rows, hash, at);
+		ws_map_set(&sum->rows, key, at);
 	}
-	return at - 1;
+	return (uint32_t)at;
 }
 
 static struct recent_stack *find_recent(const struct usage_sum *sum, uint32_t frame,
@@ -337,23 +364,33 @@ static void make_recent(struct usage_sum *sum)
 	sum->recent = ws_calloc((size_t)1 << bits, sizeof(*sum->recent));
 }
 
-/* A thread has the same stacks again and again: the row of each that it had last is tried first. */
-static const struct recent_stack *find_stack(struct usage_sum *sum, uint32_t thread, uint32_t frame,
+static const struct recent_stack *find_stack(struct usage_sum *sum, uint32_t frame,
 					     uint32_t callers)
 {
 	struct recent_stack *recent = find_recent(sum, frame, callers);
 	const struct stack_use *use;
 
-	if (recent->frame == frame && recent->callers == callers && recent->thread == thread)
+	if (recent->frame == frame && recent->callers == callers)
 		return recent;
 	use = find_use(sum, frame, callers);
 	*recent = (struct recent_stack){.frame = frame,
 					.callers = callers,
-					.thread = thread,
-					.row = (uint32_t)find_row(sum, thread, use),
+					.group = use->group,
 					.in_kernel = use->in_kernel,
 					.copying = use->copying};
 	return recent;
+}
+
+static struct ws_usage_row *find_stack_row(struct usage_sum *sum, uint32_t thread,
+					   const struct recent_stack *stack)
+{
+	struct use_group *group = &sum->groups[stack->group];
+
+	if (!group->row || group->thread != thread) {
+		group->row = find_row(sum, thread, find_use(sum, stack->frame, stack->callers));
+		group->thread = thread;
+	}
+	return &sum->usage->rows[group->row - 1];
 }
 
 /* Samples of a thread are in order of time, so that the search goes on where the last one ended,
@@ -399,8 +436,8 @@ static void add_sample(struct usage_sum *sum, size_t i)
 	if (thread >= model->thread_count || !sum->wanted[thread] || !frame || at < model->from ||
 	    at > model->to || ws_model_find_call(model, thread, at) != WS_NO_CALL)
 		return; /* what calls of CUDA do inside is not the program's */
-	stack = find_stack(sum, thread, frame, (uint32_t)col[ws_sample_callers][i]);
-	row = &sum->usage->rows[stack->row];
+	stack = find_stack(sum, frame, (uint32_t)col[ws_sample_callers][i]);
+	row = find_stack_row(sum, thread, stack);
 	ns = ws_max(ns, (uint64_t)1);
 	row->ns += ns;
 	row->samples++;
@@ -472,6 +509,8 @@ void ws_usage_sum(const struct ws_model *model, const struct ws_path *path, stru
 		qsort(usage->rows, usage->count, sizeof(*usage->rows), compare_rows);
 	ws_map_free(&sum.stacks);
 	ws_map_free(&sum.rows);
+	ws_map_free(&sum.group_index);
+	free(sum.groups);
 	free(sum.uses);
 	free(sum.recent);
 	free(sum.functions);
