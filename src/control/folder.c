@@ -36,7 +36,7 @@ int ws_session_check_name(const char *name, struct ws_err *err)
 /* The i-th place, into `path`; false where it is not to be used, or behind the last. */
 static bool name_folder(unsigned i, char *path, size_t size)
 {
-	const char *runtime = getenv("XDG_RUNTIME_DIR"), *only = getenv("WARPSIGHT_SESSIONS");
+	const char *runtime = getenv("XDG_RUNTIME_DIR"), *only = getenv("WS_TEST_SESSIONS");
 	struct stat st;
 
 	if (only && *only == '/')

@@ -358,7 +358,7 @@ class Test:
         self.runtime = os.path.join(self.dir, "runtime")  # sessions are looked for there
         os.mkdir(self.runtime, 0o700)
         self.env.update(XDG_RUNTIME_DIR=self.runtime)
-        self.env.update(WARPSIGHT_SESSIONS=os.path.join(self.runtime, "warpsight"))
+        self.env.update(WS_TEST_SESSIONS=os.path.join(self.runtime, "warpsight"))
         self.env.update(TMPDIR=self.tmp, LC_ALL="C.UTF-8", PYTHONDONTWRITEBYTECODE="1")
         self.keep = False
 
