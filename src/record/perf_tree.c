@@ -734,7 +734,8 @@ void ws_perf_tree_add(struct ws_perf *perf, uint32_t pid)
 	struct ws_perf_image *im = new_image(perf, pid, ws_read_raw_ns());
 
 	im->target = true;
-	new_thread(perf, im, im->pid, im->start, "");
+	/* Where cores were watched already, the record of its fork is still to be read. */
+	new_thread(perf, im, im->pid, im->start, "")->found = im->start;
 }
 
 void ws_perf_tree_init(struct ws_perf *perf)
