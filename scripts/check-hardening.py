@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 READELF = "readelf"
-# What indirect branches may land on: endbr64; bti c, paciasp.
+# The instructions that indirect branches may land on: endbr64; bti c, paciasp.
 LANDINGS = {
     "X86-64": (b"\xf3\x0f\x1e\xfa",),
     "AArch64": (b"\x5f\x24\x03\xd5", b"\x3f\x23\x03\xd5"),

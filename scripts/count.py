@@ -56,7 +56,7 @@ def read(path):
 
 
 def not_ok(entry, most=6):
-    """Lines of tests that failed, with what each said of it, as far as that is short."""
+    """Lines of failed tests, with the output of each where that is short."""
     lines = (entry.get("stdout") or "").splitlines()
     told = []
     for i, line in enumerate(lines):

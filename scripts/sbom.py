@@ -110,7 +110,7 @@ def make_bill(top, version, epoch):
 
 
 def find_differences(top):
-    """What the bill in a folder says otherwise than the files beside it."""
+    """Differences between the bill in a folder and the files beside it."""
     with open(os.path.join(top, "share", "doc", "warpsight", "sbom.spdx.json")) as file:
         bill = json.load(file)
     said = {f["fileName"][2:]: f["checksums"][0]["checksumValue"] for f in bill["files"]}

@@ -103,7 +103,7 @@ uint32_t ws_model_find_call(const struct ws_model *model, uint32_t thread, uint6
 uint32_t ws_model_find_thread(const struct ws_model *model, uint32_t near, uint32_t tid);
 /* The first piece of work that begins after `at`: its number, or gpu->count. */
 size_t ws_model_find_op_after(const struct ws_work_gpu *gpu, uint64_t at);
-/* Whether nobody waits for the analysis any more: 0, or -1 with a message. */
+/* 0 while someone waits for the analysis; otherwise -1 with a message. */
 int ws_model_check_cancelled(const struct ws_model *model, struct ws_err *err);
 /* How many steps count; at least 1: a run without steps is one. */
 size_t ws_model_count_steps(const struct ws_model *model);

@@ -524,7 +524,7 @@ static void put_breakdown(const struct path_writer *writer, const struct ws_brea
 	ws_text_puts(writer->out, "[");
 }
 
-/* All of the window: what rules were told. */
+/* The whole window that rules were given. */
 static void put_whole_times(const struct path_writer *writer)
 {
 	const struct ws_analysis *analysis = writer->analysis;

@@ -25,7 +25,7 @@ struct ws_parallel {
 	uint64_t lost;		    /* of all threads, ns: records of what they did were lost */
 	uint32_t wait_function;	    /* string: the call in which most of these waits were */
 	uint64_t wait_function_waits;
-	struct ws_code_place wait_place; /* where it was called, as far as a stack tells */
+	struct ws_code_place wait_place; /* where it was called, as far as a stack shows */
 };
 #define WS_BRIEF_RUN_NS 5000000
 

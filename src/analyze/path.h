@@ -59,8 +59,8 @@ struct ws_path_end ws_path_find_end(const struct ws_model *model);
  * none. Of several GPUs the one whose work ended last. */
 bool ws_path_find_last_op(const struct ws_model *model, uint32_t process, uint64_t since,
 			  uint64_t until, struct ws_path_end *found);
-/* The thread that ended a wait of `thread` at `at`; 0 for none. An interrupt is no thread: who
- * waits for a disk or a time has no waker. */
+/* The thread that ended a wait of `thread` at `at`; 0 for none. An interrupt is no thread: a thread
+ * that waits for a disk or a time has no waker. */
 uint32_t ws_path_find_waker(const struct ws_model *model, uint32_t thread,
 			    const struct ws_model_state *state, uint64_t at);
 /* The thread that started this one, at whose first state it is; 0 when not known. Of a program that

@@ -120,7 +120,7 @@ struct search {
 	size_t moment_count, moment_cap;
 	struct ws_map range_names, kernel_names; /* by string: phase + 1 */
 	struct ws_map stacks;			 /* of samples: 2 loads data, 1 does not */
-	unsigned marked;			 /* bits of phases that names told of */
+	unsigned marked;			 /* bits of phases that names indicate */
 };
 
 static enum ws_phase look_up_range(struct search *search, uint32_t string)
@@ -446,7 +446,7 @@ static void fill_by_moments(struct search *search)
 	for (size_t i = model->first_step; i < model->first_step + phases->steps; i++) {
 		const struct ws_step *step = &model->steps.steps[i];
 
-		/* Before a step comes what only data loading tells of. */
+		/* Work before a step that only data loading gives evidence of. */
 		for (; moment < search->moment_count && search->moments[moment].at <= step->start;
 		     moment++)
 			if (search->moments[moment].phase == WS_PHASE_DATA)

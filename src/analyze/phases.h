@@ -35,7 +35,7 @@ struct ws_phases {
 	uint64_t total;		    /* ns of them, to the end of the window where they are all */
 	uint64_t ns[WS_PHASES];	    /* of it, as the steps' thread goes through it */
 	uint64_t gpu_ns[WS_PHASES]; /* GPU work that was launched in the phase, sum of its times */
-	bool marked;		    /* ranges, annotations or operators told of two or more */
+	bool marked;		    /* ranges, annotations or operators indicate two or more */
 	bool known; /* there are two phases or more besides WS_PHASE_OTHER; else do not show them */
 };
 

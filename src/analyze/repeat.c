@@ -1,9 +1,9 @@
 /*
  * repeat.c - see repeat.h.
  *
- * A step is told by an anchor: a kernel that comes once in each. Of a name that comes n times the
- * distances between its occurrences, counted in kernels, are nearly all equal when it is an anchor.
- * The name that comes least often, and four times at least, marks the longest sequence.
+ * A step is recognised by an anchor: a kernel that comes once in each. For an anchor that comes n
+ * times, the distances between its occurrences, counted in kernels, are nearly all equal. The name
+ * that comes least often, and four times at least, marks the longest sequence.
  */
 #include "analyze/repeat.h"
 

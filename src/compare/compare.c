@@ -247,7 +247,7 @@ static int check_gpus(const struct ws_comparison *comparison, struct ws_err *err
 
 /* ---- estimates ---- */
 
-/* The runs of a side that have an item; where none of a side has, the item did not happen. */
+/* The runs of a side that have an item; where no run of a side has it, the item did not happen. */
 static void list_runs(const struct ws_comparison *comparison, const struct ws_match *match,
 		      size_t side, const struct ws_series **series)
 {

@@ -211,7 +211,7 @@ static void add_snapshot(struct ws_machine_answer *answer, uint64_t time, unsign
 	answer->actions[answer->count - 1].cause = cause;
 }
 
-/* Snapshots by triggers never overlap in time. */
+/* Whether a trigger may write a snapshot now. Snapshots by triggers never overlap in time. */
 static bool may_trigger(const struct ws_machine *machine, uint64_t time)
 {
 	if (machine->triggered >= WS_SNAPSHOTS_BY_TRIGGERS)

@@ -16,7 +16,7 @@
 #include "metrics/source.h"
 
 #define SECOND UINT64_C(1000000000)
-#define MOST_VALUES ((size_t)1 << 20) /* that nobody has taken: those after them are dropped */
+#define MOST_VALUES ((size_t)1 << 20) /* not fetched yet: those after them are dropped */
 #define AGAIN_SECONDS 5u
 #define END_NS (SECOND / 4) /* as long is waited for the last reading */
 
@@ -114,7 +114,7 @@ static void append_value(struct ws_metrics *metrics, struct ws_metric_value valu
 	pthread_mutex_unlock(&metrics->lock);
 }
 
-/* Nothing is said of what was 0 all the time: a machine has many devices that nobody uses. */
+/* Nothing is reported about values that were always 0: a machine has many unused devices. */
 static void hand_on(struct ws_metrics *metrics, struct ws_metric_value value)
 {
 	struct last *last = &metrics->last[value.metric];

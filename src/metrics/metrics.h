@@ -2,8 +2,8 @@
  * metrics.h - what the machine did while a program ran: the load of its cores, memory, storage,
  * networks, power and GPUs, read from /proc, /sys and NVML some times a second.
  *
- * A thread reads them, because single files and the driver may take milliseconds. Whoever records
- * takes the values from time to time. A value that has not changed is not repeated.
+ * A thread reads them, because single files and the driver may take milliseconds. The recorder
+ * fetches the values from time to time. A value that has not changed is not repeated.
  */
 #ifndef WS_METRICS_METRICS_H
 #define WS_METRICS_METRICS_H

@@ -1,6 +1,6 @@
 /*
  * nvml.c - NVIDIA's GPUs by the driver's management library: power, clocks, temperature, memory,
- * links, errors. It needs no rights and disturbs nobody's counters.
+ * links, errors. It needs no rights and disturbs no counters.
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -620,7 +620,7 @@ void ws_session_discard_reports(struct ws_session *session)
 	}
 }
 
-/* Waiting for a capture range did not succeed. */
+/* Whether the recording waited for a capture range that never opened. */
 static bool never_began(const struct ws_session *session)
 {
 	return session->machine.plan.capture != WS_CAPTURE_NONE && !session->collect_start;

@@ -20,7 +20,7 @@
  * separated and ended by NULs as before. */
 void ws_mask_words(struct ws_text *out, const char *words, size_t length);
 
-/* Whether a variable or option of this name holds a secret, as far as its name tells. */
+/* Whether a variable or option of this name holds a secret, judging by its name. */
 bool ws_is_secret_name(const char *name, size_t length);
 
 #endif

@@ -10,7 +10,7 @@
 /* ---- size ---- */
 
 enum {
-	ENOUGH = 1 << 20,   /* larger sizes are not told apart */
+	ENOUGH = 1 << 20,   /* larger sizes are not distinguished */
 	MOST_NESTING = 100, /* of parentheses */
 	/* Characters times size after which states are dropped: some tens of megabytes of them. */
 	MOST_WORK = 1 << 22,

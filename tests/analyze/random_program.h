@@ -1,8 +1,8 @@
 /*
  * random_program.h - reports of made-up programs: threads that run, wait for each other and for
  * time, launch work on two streams of a GPU, wait for it, and mark their steps. What the report
- * says is consistent: work begins after its launch, streams run in order, who waits for the GPU
- * returns after the work is done.
+ * says is consistent: work begins after its launch, streams run in order, and a thread that waits
+ * for the GPU returns after the work is done.
  */
 #ifndef WS_TESTS_RANDOM_PROGRAM_H
 #define WS_TESTS_RANDOM_PROGRAM_H

@@ -240,7 +240,7 @@ static void broken_requests_are_refused(void **state)
 	ws_server_end(server);
 }
 
-/* Connections that say nothing take no place for ever, and hold nobody up. */
+/* Silent connections do not keep a place for ever and delay nobody. */
 static void silent_connections_wait_alone(void **state)
 {
 	struct ws_server *server = start_server("hostile");

@@ -278,7 +278,7 @@ static void test_varying_kernel_is_refused(void **state)
 	free(program);
 }
 
-/* More kernels than are told apart, and steps longer than what is remembered. */
+/* More kernels than are distinguished, and steps longer than what is remembered. */
 static void test_limits(void **state)
 {
 	struct program *program = start_program(20, 29);

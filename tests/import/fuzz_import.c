@@ -3,7 +3,7 @@
  * end in a report or a message.
  *
  * An input is raw (its first byte is odd) or edits of one of the seeds below, one of each format:
- * that gets past the beginnings by which formats are told.
+ * that gets past the beginnings by which formats are recognised.
  */
 #include <sqlite3.h>
 #include <stdio.h>

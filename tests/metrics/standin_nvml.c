@@ -1,5 +1,5 @@
-/* standin_nvml.c - two GPUs as NVML tells of them; the second knows less. Energy is the number in
- * the file of WARPSIGHT_TEST_ENERGY, so that a test says when how much has been used. */
+/* standin_nvml.c - two GPUs as NVML describes them; the second has fewer values. Energy is the
+ * number in the file of WARPSIGHT_TEST_ENERGY, so that a test says when how much has been used. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

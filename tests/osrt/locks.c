@@ -649,7 +649,8 @@ static void joins(void)
 	     (unsigned long)thread, ETIMEDOUT);
 }
 
-/* What hangs is told, too: a worker in a wait when the program ends, and when it is killed. */
+/* Calls that hang are reported, too: a worker in a wait when the program ends, and when it is
+ * killed. */
 static void *hang(void *unused)
 {
 	(void)unused;

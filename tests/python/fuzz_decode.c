@@ -273,7 +273,7 @@ static bool check_image(struct image *im, size_t thread)
 	const struct ws_py_stack *st;
 	bool ok;
 
-	/* Before its codes are told, a stack has its frames all the same. */
+	/* Even before its code objects are described, a stack has its frames. */
 	st = feed_record(session, &made.frames);
 	ok = st && st->n == made.n;
 	for (size_t i = 0; i < made.codes; i++)

@@ -450,7 +450,7 @@ static void check_image(const char *folder, const char *version)
 
 /* ---- a made-up thread ---- */
 
-#define MADE_CODES 60u /* more than are told at one sample */
+#define MADE_CODES 60u /* more than are described at one sample */
 #define MADE_FRAMES 600u
 #define CODE_BYTES 256u
 #define TEXT_BYTES 1024u

@@ -78,7 +78,7 @@ static void names_are_those_of_kallsyms(void **state)
 	assert_true(ws_kallsyms_find(symbols, address, n, note_answer, wanted));
 	for (size_t i = 0; i < n; i++) {
 		assert_int_equal(told[i].begin, wanted[i].begin);
-		/* Of several names of one function either may be told. */
+		/* For a function with several names, any of them may be reported. */
 		same += !strcmp(told[i].name, wanted[i].name);
 	}
 	assert_true(n > 100 && same > n * 9 / 10);

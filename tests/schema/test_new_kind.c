@@ -192,7 +192,7 @@ static const char *get_param(void *ctx, const char *name)
 	return NULL;
 }
 
-/* What the page is told; the caller frees. */
+/* The answer to the page; the caller frees it. */
 static struct ws_text ask(const char *what, const char *const *pairs)
 {
 	struct ws_params params = {get_param, (void *)pairs};

@@ -686,7 +686,7 @@ static bool is_always_gone(void *unused)
 	return true;
 }
 
-/* Ask for findings as one who has left already; what the answer has. */
+/* Ask for findings as a client that has left already. Returns what the answer holds. */
 static bool is_answered_to_nobody(struct ws_view *view, const char *words)
 {
 	struct given given = {{NULL}};
@@ -700,7 +700,7 @@ static bool is_answered_to_nobody(struct ws_view *view, const char *words)
 	return has;
 }
 
-/* An analysis that nobody waits for is given up, and made once for those who do. */
+/* An analysis that nobody waits for is given up; one that several wait for is made once. */
 static void analyses_that_are_given_up(void **unused)
 {
 	struct ws_report *report = make_report(fill_wild, 300);
@@ -780,7 +780,7 @@ static void odd_parameters(void **unused)
 }
 
 /* The page asks from the first moment on, while rows are still being read: under TSan this shows
- * what is not told between threads.
+ * missing synchronisation between threads.
  */
 static void asking_while_reading(void **unused)
 {

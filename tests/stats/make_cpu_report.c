@@ -337,7 +337,7 @@ static void make_cycles(void)
 	    .event = 2);
 }
 
-/* Cycles alone, as other tools' reports have them: how long that was is not told. */
+/* Cycles alone, as other tools' reports have them: the time that they took is not known. */
 static void make_untimed(void)
 {
 	struct code lines;

@@ -1,7 +1,7 @@
 /*
  * test_continue.c - one writer, several reports: each has the rows of its own time and everything
  * that they may refer to, as one report for that time would have it; nothing grows; damage to one
- * report, or a place that refuses the next, is told and costs no more than it must.
+ * report, or a place that refuses the next, is reported and costs no more than it must.
  *
  * What was added is kept in a model, row by row, and each report is read against it.
  */

@@ -269,7 +269,7 @@ static void read_alive(void **state)
 	free(path);
 }
 
-/* What a follower has been told of one table. */
+/* What a follower has received of one table. */
 struct followed {
 	struct ws_follow *follow;
 	enum ws_table table;

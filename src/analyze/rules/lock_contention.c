@@ -87,7 +87,7 @@ static void add_thread(const struct ws_model *model, uint32_t id, struct lock_wa
 	waits->running += thread->running;
 }
 
-/* The function of the user's in which threads waited longest; false where no stack tells. */
+/* The user's function in which threads waited longest; false where no stack shows one. */
 static bool find_place(const struct ws_model *model, const struct lock_waits *waits,
 		       struct ws_code_place *found)
 {

@@ -1,8 +1,8 @@
 /*
  * unfinished_ranges.c - ranges that end before the GPU has done what was launched in them.
  *
- * Launches return at once. Whoever reads the host's clock around them measures the launching. That
- * is no fault of the program, whose time does not change; it is one of the measurement.
+ * Launches return at once. A program that reads the host's clock around them measures only the
+ * launching. That is a fault of the measurement, not of the program, whose time does not change.
  */
 #include "analyze/ranges.h"
 #include "analyze/rules/rules.h"
