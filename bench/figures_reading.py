@@ -190,6 +190,23 @@ def cpu_report(b):
 
 
 @figure
+def analysis(b):
+    """The limit is of two idle cores."""
+    reports = [("10 M CUDA events", cuda_report(b)), ("10 M samples, 10 M switches", cpu_report(b))]
+    return [
+        Row(
+            "analyze of " + what,
+            "s",
+            [],
+            [b.command([b.warpsight, "analyze", path], silent=True).seconds for _ in range(b.runs)],
+            2,
+            digits=2,
+        )
+        for what, path in reports
+    ]
+
+
+@figure
 def stats_of_cpu_time(b):
     path = cpu_report(b)
     return [
