@@ -40,13 +40,18 @@ static void sum_work(const struct ws_model *model, struct launched *launched)
 		launched->sums[i + 1] += launched->sums[i];
 }
 
-/* The first call of a thread that starts at `at` or later. */
-static size_t find_call(const struct ws_model *model, const struct ws_model_thread *thread,
-			uint64_t at)
+/* The first call of rows `low` to `high` that starts at `at` or later. Most are near `low`: steps
+ * from there grow until they are behind it. */
+static size_t find_call(const uint64_t *starts, size_t low, size_t high, uint64_t at)
 {
-	const uint64_t *starts = model->calls.rows.col[ws_cuda_api_start];
-	size_t low = thread->first_call, high = thread->end_call;
+	size_t stride = 1, probe = low;
 
+	while (probe < high && starts[probe] < at) {
+		low = probe + 1;
+		probe += stride;
+		stride *= 2;
+	}
+	high = ws_min(high, probe);
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
@@ -56,6 +61,19 @@ static size_t find_call(const struct ws_model *model, const struct ws_model_thre
 			high = middle;
 	}
 	return low;
+}
+
+/* The first call of the range; that of the range before it is a beginning where it is of the same
+ * thread and no later. */
+static size_t find_first_call(const struct ws_model *model, const struct ws_model_thread *thread,
+			      size_t before, uint64_t at)
+{
+	const uint64_t *starts = model->calls.rows.col[ws_cuda_api_start];
+	size_t low = thread->first_call;
+
+	if (before > low && before <= thread->end_call && starts[before - 1] < at)
+		low = before;
+	return find_call(starts, low, thread->end_call, at);
 }
 
 static uint64_t find_last_end(const struct launched *launched, size_t first, size_t end)
@@ -90,6 +108,7 @@ struct range_count {
 	struct ws_range_facts *facts;
 	struct launched launched;
 	struct ws_map index;
+	size_t last_first; /* call of the range before */
 };
 
 static void count_range(struct range_count *count, const uint64_t *values)
@@ -105,8 +124,9 @@ static void count_range(struct range_count *count, const uint64_t *values)
 	    values[ws_nvtx_thread] >= model->thread_count)
 		return;
 	thread = &model->threads[values[ws_nvtx_thread]];
-	first = find_call(model, thread, start);
-	behind = find_call(model, thread, end);
+	first = find_first_call(model, thread, count->last_first, start);
+	behind = find_call(model->calls.rows.col[ws_cuda_api_start], first, thread->end_call, end);
+	count->last_first = first;
 	work = count->launched.sums[behind] - count->launched.sums[first];
 	if (!work)
 		return;
