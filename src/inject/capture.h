@@ -10,6 +10,8 @@
 
 /* Whether such ranges are looked for: one of enum ws_trigger. */
 WS_EXPORT bool ws_capture_wants(uint32_t trigger);
+/* Whether a collection may begin, or has begun: before `start` has had its effect none can. */
+WS_EXPORT bool ws_capture_is_armed(void);
 /*
  * Open a range. If it is the first in all processes, a collection begins and is on when this
  * returns. While the previous collection is being read out this waits, WS_CAPTURE_WAIT_MS at most.

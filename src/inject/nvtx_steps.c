@@ -200,7 +200,8 @@ bool ws_nvtx_open_step(const struct nvtx_domain *domain, const char *text)
 {
 	unsigned effect;
 
-	if (!text || !lock_steps())
+	/* Steps count from when a collection may begin: before, a step could begin none. */
+	if (!text || !ws_capture_is_armed() || !lock_steps())
 		return false;
 	effect = look_at_range(domain, text);
 	unlock_steps();

@@ -132,6 +132,12 @@ bool ws_capture_wants(uint32_t trigger)
 	       !atomic_load_explicit(&arena->closed, memory_order_relaxed);
 }
 
+bool ws_capture_is_armed(void)
+{
+	return get_phase(atomic_load_explicit(&ws_rt->arena->capture.state,
+					      memory_order_acquire)) != WS_CAPTURE_OFF;
+}
+
 void ws_capture_open(void)
 {
 	struct ws_arena *arena = ws_rt->arena;

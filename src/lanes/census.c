@@ -83,7 +83,7 @@ struct ws_lane_worker *ws_lane_workers_new(uint32_t *n)
 
 	*n = ws_count_scan_workers(&any);
 	if (posix_memalign((void **)&worker, 128, *n * sizeof(*worker)))
-		abort();
+		ws_give_up_for_memory();
 	memset(worker, 0, *n * sizeof(*worker));
 	return worker;
 }

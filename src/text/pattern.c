@@ -177,7 +177,7 @@ bool ws_match_pattern(struct ws_pattern *pattern, const char *text)
 		pattern->work = 0;
 		if (compile(pattern, pattern->text, NULL) < 0) {
 			ws_say("out of memory");
-			abort();
+			ws_give_up_for_memory();
 		}
 	}
 	return found;

@@ -77,10 +77,15 @@ class Sessions:
     def status(self, *args):
         return json.loads(self.tool("status", "--json", *args).out)[0]
 
+    def await_marks(self, least=50, *session):
+        """Wait until the collection has so many events; a busy machine takes its time."""
+        marked = wait_until(lambda: self.status(*session)["events"] >= least, 60)
+        self.t.ok(marked, "the program marks something")
+
     def collect(self, name, *options):
         """A collection in which the program marks something."""
         self.tool("start", "-o", name, *options)
-        time.sleep(0.05)
+        self.await_marks()
         self.tool("stop")
 
     def ask(self, session="[default]", **request):
@@ -141,7 +146,7 @@ def several_collections(t):
     for name in "abc":
         r = s.tool("start", "-o", name)
         t.contains(r.messages, "Collecting into .*/%s.wsrep" % name, "start says where")
-        time.sleep(0.1)
+        s.await_marks(500)  # of three threads
         r = s.tool("stop")
         t.contains(r.messages, "Generated: %s" % t.path(name), "stop says which")
         seen.append(check_marks(t, t.path(name), 3))
@@ -306,7 +311,7 @@ def shutdown_ends(t):
     s = Sessions(t)
     p = s.launch_marks()
     s.tool("start", "-o", "a")
-    time.sleep(0.05)
+    s.await_marks()
     r = s.tool("shutdown")
     t.contains(r.messages, "Generated: .*/a.wsrep", "the report")
     check_marks(t, t.path("a"))
@@ -321,6 +326,7 @@ def shutdown_ends(t):
     p = s.launch_marks()
     target = children_of(p.pid)[0]
     s.tool("start", "-o", "b")
+    s.await_marks()
     s.tool("shutdown", "--kill=none")
     check_marks(t, t.path("b"))
     t.ok(p.wait(60) is not None, "launch has ended")
@@ -373,6 +379,7 @@ def profile_in_a_session(t):
 
     p = begin("--session-new=named", "-o", "first")
     t.eq(s.status()["state"], "collecting", "it collects at once")
+    s.await_marks()
     s.tool("stop", "--session=named")
     t.eq(check_marks(t, t.path("first"))[0][0], 1, "from the beginning")
     s.collect("second")
@@ -382,6 +389,7 @@ def profile_in_a_session(t):
     p = begin("-Y", "true", "-o", "x")
     t.eq(s.status()["state"], "idle", "it waits")
     s.tool("start", "-o", "third", "--no-findings")
+    s.await_marks()
     t.contains(s.end(p), "Generated: .*/third.wsrep", "what profile says")
     check_marks(t, t.path("third"))
     s.check_clean()
@@ -407,7 +415,7 @@ def program_ends_while_collecting(t):
     s = Sessions(t)
     p = s.launch_marks()
     s.tool("start", "-o", "a", "--export=jsonlines")
-    time.sleep(0.05)
+    s.await_marks()
     t.contains(s.end(p), "Generated: .*/a.wsrep", "what launch says")
     check_marks(t, t.path("a"))
     t.ok(any(f.startswith("a.json") for f in os.listdir(t.work)), "exported as start said")
@@ -415,6 +423,7 @@ def program_ends_while_collecting(t):
     for sig in (signal.SIGKILL, signal.SIGSEGV):
         p = s.launch_marks()
         s.tool("start", "-f", "-o", "b")
+        s.await_marks()
         os.kill(children_of(p.pid)[0], sig)
         p.communicate(timeout=60)
         t.eq(shell_status(p.returncode), 128 + sig, "status")
@@ -428,7 +437,7 @@ def recorder_is_killed(t):
     p = s.launch_marks()
     target = children_of(p.pid)[0]
     s.tool("start", "-o", "a")
-    time.sleep(0.3)
+    s.await_marks()
     p.kill()
     p.wait()
     t.ok(os.path.exists("/proc/%d" % target), "the program runs on")
@@ -492,6 +501,8 @@ def commands_at_once(t):
         for x in threads:
             x.join()
         t.eq(sum(a["done"] for a in answers), 1, "%s at once: %r" % (word, answers))
+        if word == "start":
+            s.await_marks()
         t.ok(all(a["done"] or a["message"] for a in answers), "each refusal has a reason")
     check_marks(t, t.path("r"))
     s.end(p)
