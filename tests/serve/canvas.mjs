@@ -318,7 +318,10 @@ withMany("rows: swatches have the colour of the bars, a share means one thing", 
 /* ---- the strip over the axis, notes, pictures ---- */
 
 withMany("the strip shows how busy GPUs and cores were over the whole report", async (t) => {
-  await until("the strip", () => t.eval(() => window.warpsight.timeline.overview.hasTiles("gpu")));
+  for (const band of ["gpu", "cpu"])
+    await until(`the strip of ${band}`, () =>
+      t.eval((b) => window.warpsight.timeline.overview.hasTiles(b), band),
+    );
   const sums = await t.eval(async () => {
     const { app, timeline } = window.warpsight,
       lanes = [...app.rows.byLane.values()],
