@@ -20,7 +20,7 @@ static void say_report(const struct ws_record_options *options, struct ws_comman
 		.export_to = ws_text_or(commands->follow_up.export_to, ""),
 	};
 
-	if (ws_commands_has_told(commands, report))
+	if (ws_commands_has_named(commands, report))
 		return;
 	if (!options->quiet)
 		ws_say("Generated: %s", report);

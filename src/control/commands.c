@@ -22,9 +22,9 @@ void ws_commands_free(struct ws_commands *commands)
 	pthread_cond_destroy(&commands->changed);
 	pthread_mutex_destroy(&commands->lock);
 	ws_text_free(&commands->ending);
-	for (size_t i = 0; i < commands->told_count; i++)
-		free(commands->told[i]);
-	free(commands->told);
+	for (size_t i = 0; i < commands->named_count; i++)
+		free(commands->named[i]);
+	free(commands->named);
 	free(commands->program);
 	free(commands->follow_up.export_to);
 }
@@ -45,24 +45,24 @@ void ws_commands_note_follow_up(struct ws_commands *commands, const struct ws_me
 	pthread_mutex_unlock(&commands->lock);
 }
 
-bool ws_commands_has_told(struct ws_commands *commands, const char *report)
+bool ws_commands_has_named(struct ws_commands *commands, const char *report)
 {
-	bool told = false;
+	bool named = false;
 
 	pthread_mutex_lock(&commands->lock);
-	for (size_t i = 0; i < commands->told_count && !told; i++)
-		told = !strcmp(commands->told[i], report);
+	for (size_t i = 0; i < commands->named_count && !named; i++)
+		named = !strcmp(commands->named[i], report);
 	pthread_mutex_unlock(&commands->lock);
-	return told;
+	return named;
 }
 
-static void note_told(struct ws_commands *commands, const char *report)
+static void note_named(struct ws_commands *commands, const char *report)
 {
-	if (!*report || ws_commands_has_told(commands, report))
+	if (!*report || ws_commands_has_named(commands, report))
 		return;
 	pthread_mutex_lock(&commands->lock);
-	ws_grow(commands->told, commands->told_cap, commands->told_count + 1);
-	commands->told[commands->told_count++] = ws_strdup(report);
+	ws_grow(commands->named, commands->named_cap, commands->named_count + 1);
+	commands->named[commands->named_count++] = ws_strdup(report);
 	pthread_mutex_unlock(&commands->lock);
 }
 
@@ -154,7 +154,7 @@ static void stop_collection(struct ws_commands *commands, const struct ws_messag
 	if (!put_reply(answer, &reply))
 		return;
 	put_follow_up(commands, answer);
-	note_told(commands, reply.report);
+	note_named(commands, reply.report);
 }
 
 static void cancel_collection(struct ws_commands *commands, const struct ws_message *message,
@@ -178,7 +178,7 @@ static void take_snapshot(struct ws_commands *commands, const struct ws_message 
 
 	ws_mailbox_request(commands->mailbox, &request, &reply);
 	if (put_reply(answer, &reply))
-		note_told(commands, reply.report);
+		note_named(commands, reply.report);
 }
 
 static void shut_down(struct ws_commands *commands, const struct ws_message *message,
@@ -192,7 +192,7 @@ static void shut_down(struct ws_commands *commands, const struct ws_message *mes
 	if (!put_reply(answer, &reply))
 		return;
 	put_follow_up(commands, answer);
-	note_told(commands, reply.report);
+	note_named(commands, reply.report);
 }
 
 static void put_status(struct ws_commands *commands, const struct ws_message *message,

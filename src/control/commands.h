@@ -37,8 +37,8 @@ struct ws_commands {
 	unsigned joined;
 	bool over;
 	struct ws_text ending; /* members of the answer; the first to ask gets them */
-	char **told;	       /* reports whose names a command has been answered with */
-	size_t told_count, told_cap;
+	char **named;	       /* reports whose names a command has been answered with */
+	size_t named_count, named_cap;
 };
 
 /* `program` is copied. */
@@ -50,7 +50,7 @@ void ws_commands_answer(void *commands, const struct ws_message *request, struct
 
 /* Whether a `stop` or `shutdown` was answered with this report's name: then its sender prints it.
  */
-bool ws_commands_has_told(struct ws_commands *commands, const char *report);
+bool ws_commands_has_named(struct ws_commands *commands, const char *report);
 
 /* The session is over: wake those who wait for that. `text` is the recorder's message. */
 void ws_commands_end(struct ws_commands *commands, const char *text, char *const *reports,

@@ -369,43 +369,43 @@ static bool is_same_end(int connected, const struct sockaddr_in *peer)
 
 /* The accepted end of our own connection shows this. Where no connection can be made, the kernel is
  * assumed to distinguish users. */
-static bool is_own_told(const struct ws_gate *gate, int connected)
+static bool is_own_peer_known(const struct ws_gate *gate, int connected)
 {
 	for (int i = 0; i < BURST; i++) {
 		struct sockaddr_in address;
 		socklen_t n = sizeof(address);
 		int fd = accept4(gate->listener, (struct sockaddr *)&address, &n, SOCK_CLOEXEC);
-		bool same, told;
+		bool same, known;
 		uid_t uid;
 
 		if (fd < 0)
 			break;
 		same = is_same_end(connected, &address);
-		told = ws_find_peer(fd, &uid) == WS_PEER_USER && uid == geteuid();
+		known = ws_find_peer(fd, &uid) == WS_PEER_USER && uid == geteuid();
 		close(fd);
 		if (same)
-			return told;
+			return known;
 	}
 	return true;
 }
 
 /* Tried on a connection to itself, before anyone is answered. */
-static bool tells_users_apart(const struct ws_gate *gate)
+static bool distinguishes_users(const struct ws_gate *gate)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET,
 				      .sin_port = htons((uint16_t)gate->port),
 				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	struct timeval limit = {.tv_sec = 1};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	bool told = true;
+	bool known = true;
 
 	if (fd < 0)
 		return true;
 	if (!setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) &&
 	    !connect(fd, (struct sockaddr *)&address, sizeof(address)))
-		told = is_own_told(gate, fd);
+		known = is_own_peer_known(gate, fd);
 	close(fd);
-	return told;
+	return known;
 }
 
 struct ws_gate *ws_gate_open(int port, struct ws_err *err)
@@ -423,7 +423,7 @@ struct ws_gate *ws_gate_open(int port, struct ws_err *err)
 	for (size_t i = 0; i < WS_COUNT(gate->places); i++)
 		gate->places[i].fd = -1;
 	ws_find_trusted_users(&gate->users);
-	gate->blind = !tells_users_apart(gate);
+	gate->blind = !distinguishes_users(gate);
 	return gate;
 }
 

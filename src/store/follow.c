@@ -46,9 +46,9 @@ struct ws_follow {
 	char *journal;
 	uint64_t walked; /* blocks that end by this offset are known */
 	size_t filed;	 /* entries of report->all that are in the lists of their tables */
-	size_t told_blocks[WS_TABLE_COUNT];
-	uint64_t told[WS_TABLE_COUNT];	/* rows delivered or passed over */
-	uint64_t total[WS_TABLE_COUNT]; /* rows that there are */
+	size_t blocks_delivered[WS_TABLE_COUNT];
+	uint64_t rows_delivered[WS_TABLE_COUNT]; /* rows delivered or passed over */
+	uint64_t total[WS_TABLE_COUNT];		 /* rows that there are */
 	struct ws_map early[WS_TABLE_COUNT];
 	struct waiting_strings waiting;
 	bool began, has_schema;
@@ -211,17 +211,18 @@ static void deliver_block(struct ws_follow *follow, enum ws_table table, size_t 
 				    follow->memory, NULL))
 		deliver_columns(follow, table, 0, leave_out_early(follow, table, head->rows), fn,
 				ctx);
-	follow->told[table] = ws_max(head->first + head->rows, follow->told[table]);
+	follow->rows_delivered[table] =
+		ws_max(head->first + head->rows, follow->rows_delivered[table]);
 }
 
 static void deliver_blocks(struct ws_follow *follow, enum ws_table table, deliver_fn *fn, void *ctx)
 {
 	const struct ws_block_list *list = &follow->report->table[table];
 
-	if (follow->told_blocks[table] == list->count)
+	if (follow->blocks_delivered[table] == list->count)
 		return;
-	for (; follow->told_blocks[table] < list->count; follow->told_blocks[table]++)
-		deliver_block(follow, table, follow->told_blocks[table], fn, ctx);
+	for (; follow->blocks_delivered[table] < list->count; follow->blocks_delivered[table]++)
+		deliver_block(follow, table, follow->blocks_delivered[table], fn, ctx);
 	ws_map_free(&follow->early[table]); /* the stage that they were in is in blocks now */
 }
 
@@ -259,7 +260,7 @@ static void deliver_journal_rows(struct ws_follow *follow, enum ws_table table,
 		ws_map_set(early, hash, ws_map_get(early, hash, NULL) + 1);
 	}
 	deliver_columns(follow, table, 0, count, fn, ctx);
-	follow->told[table] = copy->table[table].first + count;
+	follow->rows_delivered[table] = copy->table[table].first + count;
 }
 
 static void ignore_rows(void *ctx, const struct ws_new_rows *rows)
@@ -273,7 +274,7 @@ static void deliver_table(struct ws_follow *follow, enum ws_table table,
 			  const struct ws_journal_copy *copy, deliver_fn *fn, void *ctx)
 {
 	if (!follow->began && !follow->opts.from_start[table]) {
-		follow->told_blocks[table] = follow->report->table[table].count;
+		follow->blocks_delivered[table] = follow->report->table[table].count;
 		fn = ignore_rows;
 	}
 	deliver_blocks(follow, table, fn, ctx);
@@ -299,7 +300,7 @@ static enum ws_journal_state copy_new(struct ws_follow *follow, struct ws_journa
 
 	for (uint32_t table = 0; table < WS_TABLE_COUNT; table++)
 		if (follow->opts.columns[table])
-			have.rows[table] = follow->told[table];
+			have.rows[table] = follow->rows_delivered[table];
 		else
 			have.rows[table] = UINT64_MAX;
 	return ws_journal_copy(follow->journal, follow->report->header.uuid, &have, copy, err);
