@@ -12,6 +12,7 @@
 #include "base/choose.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/search.h"
 #include "base/sort.h"
 
 #define LONGEST_NS (UINT64_C(1) << 50) /* 13 days: a damaged report may say anything */
@@ -97,17 +98,11 @@ static void find_cuts(struct ws_graph_build *build)
 uint64_t ws_build_next_cut(const struct ws_graph_build *build, uint32_t thread, uint64_t at,
 			   uint64_t until)
 {
-	size_t low = 0, high = build->cut_count;
+	size_t low = ws_find_first_not(0, build->cut_count, middle,
+				       build->cuts[middle].thread < thread ||
+					       (build->cuts[middle].thread == thread &&
+						build->cuts[middle].at <= at));
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-		const struct ws_moment *cut = &build->cuts[middle];
-
-		if (cut->thread < thread || (cut->thread == thread && cut->at <= at))
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	if (low == build->cut_count || build->cuts[low].thread != thread)
 		return until;
 	return ws_min(build->cuts[low].at, until);

@@ -10,6 +10,7 @@
 #include "analyze/graph_build.h"
 #include "analyze/path.h"
 #include "base/choose.h"
+#include "base/search.h"
 #include "base/sort.h"
 #include "query/gpu.h"
 
@@ -114,17 +115,7 @@ static void add_state(struct thread_build *thread, const struct ws_model_state *
 /* The first state of the thread that ends after `at`. */
 static size_t find_state_after(const struct ws_model_thread *thread, uint64_t at)
 {
-	size_t low = 0, high = thread->count;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (thread->states[middle].end <= at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return ws_find_first_not(0, thread->count, middle, thread->states[middle].end <= at);
 }
 
 /* Nodes up to `until` by the thread's states; where it has none, time passes. */
@@ -256,16 +247,9 @@ static void await_other_streams(struct thread_build *thread, const struct ws_pat
 	const struct ws_work_gpu *gpu = &thread->model->work.gpu[last->gpu];
 	const uint32_t *by_end = thread->model->gpus[last->gpu].by_end;
 	uint32_t streams[MOST_STREAMS] = {gpu->op[last->op].stream}, count = 1;
-	size_t low = 0, high = gpu->count;
+	size_t low = ws_find_first_not(0, gpu->count, middle,
+				       gpu->op[by_end[middle]].end < gpu->op[last->op].end);
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (gpu->op[by_end[middle]].end < gpu->op[last->op].end)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	for (size_t tries = 0; low-- > 0 && tries < LOOKED_AT && count < MOST_STREAMS; tries++) {
 		const struct ws_work_op *op = &gpu->op[by_end[low]];
 		uint32_t i = 0;

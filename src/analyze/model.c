@@ -13,6 +13,7 @@
 #include "base/choose.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/search.h"
 #include "base/sort.h"
 
 enum { MOST_THREADS = 1 << 22 }; /* ids are the file's: a damaged one may have any */
@@ -514,14 +515,7 @@ const struct ws_model_state *ws_model_find_state(const struct ws_model *model, u
 		return NULL;
 	thread = &model->threads[id];
 	high = thread->count;
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (thread->states[middle].start < at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	low = ws_find_first_not(low, high, middle, thread->states[middle].start < at);
 	if (!low)
 		return NULL;
 	return &thread->states[low - 1];
@@ -537,14 +531,7 @@ uint32_t ws_model_find_call(const struct ws_model *model, uint32_t id, uint64_t 
 		return WS_NO_CALL;
 	first = low = model->threads[id].first_call;
 	high = model->threads[id].end_call;
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (start[middle] < at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	low = ws_find_first_not(low, high, middle, start[middle] < at);
 	/* A runtime call holds driver calls: the innermost that is still open, a few rows back. */
 	for (size_t back = 0; back < 8 && low > first; back++, low--)
 		if (end[low - 1] >= at)
@@ -561,17 +548,7 @@ uint32_t ws_model_find_thread(const struct ws_model *model, uint32_t near, uint3
 
 size_t ws_model_find_op_after(const struct ws_work_gpu *gpu, uint64_t at)
 {
-	size_t low = 0, high = gpu->count;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (gpu->op[middle].start <= at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return ws_find_first_not(0, gpu->count, middle, gpu->op[middle].start <= at);
 }
 
 size_t ws_model_count_steps(const struct ws_model *model)

@@ -106,22 +106,6 @@ static void put_steps(const struct page_writer *writer)
 	ws_text_puts(writer->out, "}");
 }
 
-/* The first piece of the path that ends after a moment. */
-static size_t find_piece(const struct ws_path *path, uint64_t at)
-{
-	size_t low = 0, high = path->count;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (path->pieces[middle].end <= at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 /* Where the path was longest at a time during a stretch. */
 static uint32_t find_path_row(const struct ws_row_finder *rows, const struct ws_analysis *analysis,
 			      uint64_t start, uint64_t end)
@@ -130,7 +114,7 @@ static uint32_t find_path_row(const struct ws_row_finder *rows, const struct ws_
 	const struct ws_piece *longest = NULL;
 	uint64_t most = 0;
 
-	for (size_t i = find_piece(path, start); i < path->count && path->pieces[i].start < end;
+	for (size_t i = ws_path_find(path, start); i < path->count && path->pieces[i].start < end;
 	     i++) {
 		const struct ws_piece *piece = &path->pieces[i];
 		uint64_t ns = ws_min(piece->end, end) - ws_max(piece->start, start);
@@ -436,7 +420,7 @@ void ws_put_page_path(const struct ws_analysis *analysis, const struct ws_lanes 
 static void cut_path(const struct ws_path *path, uint64_t from, uint64_t to, struct ws_path *part)
 {
 	memset(part, 0, sizeof(*part));
-	for (size_t i = find_piece(path, from); i < path->count && path->pieces[i].start < to;
+	for (size_t i = ws_path_find(path, from); i < path->count && path->pieces[i].start < to;
 	     i++) {
 		struct ws_piece piece = path->pieces[i];
 

@@ -13,6 +13,7 @@
 #include "base/choose.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/search.h"
 
 #define SHORT_WAIT_NS 500000
 
@@ -149,16 +150,8 @@ static void sweep_edges(struct sweep *sweep, const struct edges *edges)
 
 static bool is_alone(const struct sweep *sweep, uint32_t thread, uint64_t at)
 {
-	size_t low = 0, high = sweep->spans.count;
+	size_t low = ws_find_first_not(0, sweep->spans.count, middle, sweep->ends[middle] <= at);
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (sweep->ends[middle] <= at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low < sweep->spans.count && sweep->spans.edges[low].at <= at &&
 	       sweep->spans.edges[low].thread == thread;
 }

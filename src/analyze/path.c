@@ -17,6 +17,7 @@
 
 #include "base/choose.h"
 #include "base/mem.h"
+#include "base/search.h"
 #include "base/sort.h"
 
 enum { MOST_JUMPS = 16, MOST_ORIGINS = 8, BLOCKED_LAUNCH_NS = 100000 };
@@ -95,16 +96,9 @@ bool ws_path_find_last_op(const struct ws_model *model, uint32_t process, uint64
 	for (size_t i = 0; i < model->work.gpus; i++) {
 		const struct ws_work_gpu *gpu = &model->work.gpu[i];
 		const uint32_t *by_end = model->gpus[i].by_end;
-		size_t low = 0, high = gpu->count;
+		size_t low = ws_find_first_not(0, gpu->count, middle,
+					       gpu->op[by_end[middle]].end <= until);
 
-		while (low < high) {
-			size_t middle = (low + high) / 2;
-
-			if (gpu->op[by_end[middle]].end <= until)
-				low = middle + 1;
-			else
-				high = middle;
-		}
 		for (size_t tries = 0;
 		     low > 0 && tries < MOST_OTHERS && gpu->op[by_end[low - 1]].end > latest;
 		     tries++) {
@@ -419,6 +413,11 @@ void ws_path_walk(const struct ws_model *model, const struct ws_path_end *end, u
 			step_in_thread(&walk);
 	}
 	reverse_pieces(path);
+}
+
+size_t ws_path_find(const struct ws_path *path, uint64_t at)
+{
+	return ws_find_first_not(0, path->count, i, path->pieces[i].end <= at);
 }
 
 void ws_path_free(struct ws_path *path)

@@ -51,6 +51,8 @@ struct ws_path_end {
 void ws_path_walk(const struct ws_model *model, const struct ws_path_end *end, uint64_t from,
 		  uint64_t to, struct ws_path *path);
 void ws_path_free(struct ws_path *path);
+/* The first piece that ends after `at`; the number of pieces when there is none. */
+size_t ws_path_find(const struct ws_path *path, uint64_t at);
 /* Where the path through the model's window ends: the thread of the steps, or the GPU work launched
  * in the last of them, whichever is later. */
 struct ws_path_end ws_path_find_end(const struct ws_model *model);

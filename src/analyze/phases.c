@@ -16,6 +16,7 @@
 #include "base/choose.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/search.h"
 
 const char *ws_name_phase(enum ws_phase phase)
 {
@@ -555,16 +556,8 @@ void ws_phases_free(struct ws_phases *phases)
 
 enum ws_phase ws_phases_at(const struct ws_phases *phases, uint64_t at)
 {
-	size_t low = 0, high = phases->count;
+	size_t low = ws_find_first_not(0, phases->count, middle, phases->spans[middle].end <= at);
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (phases->spans[middle].end <= at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	if (low == phases->count)
 		return WS_PHASE_OTHER;
 	return phases->spans[low].phase;

@@ -11,6 +11,7 @@
 
 #include "base/choose.h"
 #include "base/map.h"
+#include "base/search.h"
 #include "query/fold.h"
 
 enum { LAST_CALLS = 16 }; /* of a range, that are asked when their work ended */
@@ -52,14 +53,7 @@ static size_t find_call(const uint64_t *starts, size_t low, size_t high, uint64_
 		stride *= 2;
 	}
 	high = ws_min(high, probe);
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (starts[middle] < at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	low = ws_find_first_not(low, high, middle, starts[middle] < at);
 	return low;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/choose.h"
 #include "base/mem.h"
+#include "base/search.h"
 
 enum { DEEPEST = 512 };
 
@@ -123,17 +124,11 @@ void ws_scopes_free(struct ws_scopes *scopes)
 
 size_t ws_scopes_find(const struct ws_scopes *scopes, uint32_t thread, uint64_t at)
 {
-	size_t low = 0, high = scopes->count;
+	size_t low = ws_find_first_not(0, scopes->count, middle,
+				       scopes->changes[middle].thread < thread ||
+					       (scopes->changes[middle].thread == thread &&
+						scopes->changes[middle].at <= at));
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-		const struct ws_scope_change *change = &scopes->changes[middle];
-
-		if (change->thread < thread || (change->thread == thread && change->at <= at))
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	if (!low || scopes->changes[low - 1].thread != thread)
 		return SIZE_MAX;
 	return low - 1;

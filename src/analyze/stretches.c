@@ -141,22 +141,6 @@ static void add_piece(struct listing *listing, const struct ws_piece *piece)
 	add_stretch(listing, stretch);
 }
 
-/* The first piece that ends after `from`. */
-static size_t find_first_piece(const struct ws_path *path, uint64_t from)
-{
-	size_t low = 0, high = path->count;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (path->pieces[middle].end <= from)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 void ws_stretches_list(const struct ws_analysis *analysis, uint64_t from, uint64_t to,
 		       uint64_t least_ns, struct ws_stretches *stretches)
 {
@@ -166,7 +150,7 @@ void ws_stretches_list(const struct ws_analysis *analysis, uint64_t from, uint64
 	memset(stretches, 0, sizeof(*stretches));
 	stretches->from = ws_max(from, analysis->model->from);
 	stretches->to = ws_max(ws_min(to, analysis->model->to), stretches->from);
-	for (size_t i = find_first_piece(path, stretches->from);
+	for (size_t i = ws_path_find(path, stretches->from);
 	     i < path->count && path->pieces[i].start < stretches->to; i++)
 		add_piece(&listing, &path->pieces[i]);
 }

@@ -19,6 +19,7 @@
 #include "base/choose.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/search.h"
 
 /* ---- what a stack is ---- */
 
@@ -409,14 +410,7 @@ static bool is_on_path(struct usage_sum *sum, uint32_t thread, uint64_t moment)
 		stride *= 2;
 	}
 	high = ws_min(high, path->count);
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (path->pieces[middle].end <= moment)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	low = ws_find_first_not(low, high, middle, path->pieces[middle].end <= moment);
 	sum->piece = low;
 	return low < path->count && path->pieces[low].start <= moment &&
 	       path->pieces[low].thread == thread && path->pieces[low].kind == WS_PIECE_RUN;

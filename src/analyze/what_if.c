@@ -16,6 +16,7 @@
 #include "base/choose.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/search.h"
 #include "base/sort.h"
 #include "query/gpu.h"
 
@@ -234,16 +235,8 @@ static bool is_any_wait(const struct ws_node *node)
 static double measure_inside(const struct ws_spans *spans, uint64_t start, uint64_t end)
 {
 	uint64_t inside = 0;
-	size_t low = 0, high = spans->count;
+	size_t low = ws_find_first_not(0, spans->count, middle, spans->spans[middle].end <= start);
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (spans->spans[middle].end <= start)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	for (; low < spans->count && spans->spans[low].start < end; low++)
 		inside +=
 			ws_min(spans->spans[low].end, end) - ws_max(spans->spans[low].start, start);

@@ -15,7 +15,6 @@
 #include "cli/per_node.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
@@ -23,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -34,6 +32,7 @@
 #include "base/choose.h"
 #include "cli/session.h"
 #include "cli/text.h"
+#include "control/background.h"
 #include "control/client.h"
 #include "control/commands.h"
 #include "control/folder.h"
@@ -103,14 +102,6 @@ static char *name_session(const struct ws_record_options *options, struct ws_err
 
 /* ---- the recorder ---- */
 
-static void close_from(int first)
-{
-	if (!syscall(SYS_close_range, first, ~0u, 0))
-		return;
-	for (int fd = first; fd < 65536; fd++)
-		close(fd);
-}
-
 /* A launcher may have bound the rank that starts the recorder to one core, which it would share. */
 static void unbind(void)
 {
@@ -120,25 +111,16 @@ static void unbind(void)
 	sched_setaffinity(0, sizeof(all), &all);
 }
 
-/* Leave the rank: what it had open is closed but for `ready`, and what is said goes into memory.
- * Returns that memory's descriptor. */
-static int detach(int ready)
+/* Leave the rank. What is said goes into memory: *said is its descriptor. Returns as
+ * ws_background_detach does. */
+static int leave_rank(int ready, int *said)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC),
-	    said = memfd_create("warpsight-said", MFD_CLOEXEC);
-
-	setsid();
-	if (null >= 0)
-		for (int fd = 0; fd < 3; fd++)
-			dup2(null, fd);
-	if (said >= 0)
-		dup2(said, 2);
-	dup2(ready, 3);
-	fcntl(3, F_SETFD, FD_CLOEXEC);
-	close_from(4);
+	ready = ws_background_detach(ready, "warpsight-node");
+	*said = memfd_create("warpsight-said", MFD_CLOEXEC);
+	if (*said >= 0)
+		dup2(*said, STDERR_FILENO);
 	unbind();
-	prctl(PR_SET_NAME, "warpsight-node");
-	return 2;
+	return ready;
 }
 
 /* What was written into the memory; owned by the caller. */
@@ -180,24 +162,31 @@ static void tell_end(struct ws_commands *commands, struct ws_record_result *resu
 	free(text);
 }
 
-static _Noreturn void run_recorder(struct ws_record_opts *opts, const char *session, int ready)
+struct node {
+	struct ws_record_opts *opts;
+	const char *session;
+};
+
+static void run_recorder(void *ctx, int ready)
 {
+	const struct node *node = ctx;
 	struct ws_record_result result = {0};
 	struct ws_mailbox *mailbox = ws_mailbox_new();
 	struct ws_server *server = NULL;
 	struct ws_commands commands;
 	struct ws_err err = {""};
-	int said = detach(ready);
+	int said;
 
-	ws_commands_init(&commands, mailbox, opts->argv[0]);
+	ready = leave_rank(ready, &said);
+	ws_commands_init(&commands, mailbox, node->opts->argv[0]);
 	commands.gathers = true;
-	opts->mailbox = mailbox;
-	if (ws_server_start(&server, session, ws_commands_answer, &commands, &err)) {
-		(void)!write(3, err.msg, strlen(err.msg));
+	node->opts->mailbox = mailbox;
+	if (ws_server_start(&server, node->session, ws_commands_answer, &commands, &err)) {
+		ws_background_ready(ready, err.msg);
 		_exit(1);
 	}
-	close(3);
-	if (ws_record(opts, &result, &err) && result.started)
+	ws_background_ready(ready, NULL);
+	if (ws_record(node->opts, &result, &err) && result.started)
 		ws_say("%s", err.msg);
 	ws_server_hide(server);
 	ws_mailbox_close(mailbox, *err.msg ? err.msg : "the session is ending");
@@ -210,27 +199,11 @@ static _Noreturn void run_recorder(struct ws_record_opts *opts, const char *sess
  * message. */
 static int start_recorder(struct ws_record_opts *opts, const char *session, struct ws_err *err)
 {
-	char said[sizeof(err->msg)] = "";
-	int ready[2];
-	ssize_t n;
-	pid_t pid;
+	struct node node = {opts, session};
+	char said[sizeof(err->msg)];
 
-	if (pipe2(ready, O_CLOEXEC))
-		return ws_fail_errno(err, "cannot make a pipe");
-	pid = fork();
-	if (!pid) {
-		if (fork())
-			_exit(0);
-		run_recorder(opts, session, ready[1]);
-	}
-	close(ready[1]);
-	if (pid > 0)
-		waitpid(pid, NULL, 0);
-	while (pid > 0 && (n = read(ready[0], said, sizeof(said) - 1)) < 0 && errno == EINTR)
-		;
-	close(ready[0]);
-	if (pid < 0)
-		return ws_fail_errno(err, "cannot start the host's recorder");
+	if (ws_background_start(run_recorder, &node, said, sizeof(said), err))
+		return -1;
 	if (*said && !ws_session_exists(session))
 		return ws_fail(err, "%s", said);
 	return 0;

@@ -1,17 +1,15 @@
 /* pending.c - see pending.h. */
 #include "control/pending.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/choose.h"
 #include "base/ticks.h"
+#include "control/background.h"
 #include "control/client.h"
 #include "control/server.h"
 #include "text/json_write.h"
@@ -86,23 +84,15 @@ static void answer_request(void *ctx, const struct ws_message *request, struct w
 	}
 }
 
-/* Descriptors of the terminal and of the starting process are not kept open. */
-static void detach_process(int keep)
-{
-	int null = open("/dev/null", O_RDWR);
+struct wanted {
+	const char *name;
+	const struct ws_text *request;
+};
 
-	setsid();
-	for (int fd = 0; fd < 3 && null >= 0; fd++)
-		dup2(null, fd);
-	for (int fd = 3; fd < 1024; fd++)
-		if (fd != keep)
-			close(fd);
-	prctl(PR_SET_NAME, "warpsight-start");
-}
-
-static _Noreturn void keep_request(const char *name, const struct ws_text *request, int ready)
+static void keep_request(void *ctx, int ready)
 {
-	struct pending pending = {.request = request, .since = ws_read_raw_ns()};
+	const struct wanted *wanted = ctx;
+	struct pending pending = {.request = wanted->request, .since = ws_read_raw_ns()};
 	struct ws_err err = {""};
 	sigset_t ends;
 	int sig;
@@ -113,12 +103,12 @@ static _Noreturn void keep_request(const char *name, const struct ws_text *reque
 	sigaddset(&ends, SIGINT);
 	sigaddset(&ends, SIGHUP);
 	sigprocmask(SIG_BLOCK, &ends, NULL);
-	detach_process(ready);
-	if (ws_server_start(&pending.server, name, answer_request, &pending, &err)) {
-		(void)!write(ready, err.msg, strlen(err.msg));
+	ready = ws_background_detach(ready, "warpsight-start");
+	if (ws_server_start(&pending.server, wanted->name, answer_request, &pending, &err)) {
+		ws_background_ready(ready, err.msg);
 		_exit(1);
 	}
-	close(ready);
+	ws_background_ready(ready, NULL);
 	sigwait(&ends, &sig);
 	ws_server_end(pending.server);
 	_exit(0);
@@ -126,27 +116,12 @@ static _Noreturn void keep_request(const char *name, const struct ws_text *reque
 
 int ws_pending_start(const char *name, const struct ws_text *request, struct ws_err *err)
 {
-	char said[sizeof(err->msg)] = "";
-	int ready[2];
-	ssize_t n;
-	pid_t pid;
+	struct wanted wanted = {name, request};
+	char said[sizeof(err->msg)];
 
-	if (pipe2(ready, O_CLOEXEC))
-		return ws_fail_errno(err, "cannot make a pipe");
-	pid = fork();
-	if (!pid)
-		keep_request(name, request, ready[1]);
-	close(ready[1]);
-	if (pid < 0) {
-		close(ready[0]);
-		return ws_fail_errno(err, "cannot start the session's process");
-	}
-	while ((n = read(ready[0], said, sizeof(said) - 1)) < 0 && errno == EINTR)
-		;
-	close(ready[0]);
-	if (n)
-		return ws_fail(err, "%s", said);
-	return 0;
+	if (ws_background_start(keep_request, &wanted, said, sizeof(said), err))
+		return -1;
+	return *said ? ws_fail(err, "%s", said) : 0;
 }
 
 int ws_pending_take(const char *name, struct ws_message *kept, struct ws_err *err)

@@ -28,11 +28,13 @@ struct list {
 	/* Cuts the name out of a line: *numbers is what comes after it. NULL: nothing is wanted of
 	 * this line. */
 	char *(*cut_name)(char *line, char **numbers);
+	bool (*is_wanted)(const char *name); /* asked once of each name; NULL: all are */
 	struct column columns[MOST_COLUMNS];
 };
 
 struct row {
 	char *name;
+	bool unwanted;
 	uint32_t metric[MOST_COLUMNS];
 };
 
@@ -66,6 +68,7 @@ static char *cut_total(char *line, char **numbers)
 	return none;
 }
 
+/* Parts of disks and those that are made of others would be counted twice. */
 static bool is_whole_disk(const char *name)
 {
 	static const char *const skipped[] = {"loop", "ram", "zram", "dm-", "md", "fd"};
@@ -83,7 +86,7 @@ static bool is_whole_disk(const char *name)
 	return there;
 }
 
-/* "major minor name reads ...": whole disks only, and none that are made of others. */
+/* "major minor name reads ..." */
 static char *cut_disk(char *line, char **numbers)
 {
 	unsigned major, minor;
@@ -93,7 +96,7 @@ static char *cut_disk(char *line, char **numbers)
 		return NULL;
 	line[end] = 0;
 	*numbers = line + end + 1;
-	return is_whole_disk(line + begin) ? line + begin : NULL;
+	return line + begin;
 }
 
 /* "  eth0: received bytes ...", but for the machine's traffic with itself. */
@@ -117,10 +120,12 @@ static const struct list lists[] = {
 	{WS_METRIC_CPU,
 	 "/proc/stat",
 	 cut_core,
+	 NULL,
 	 {{AT(0) | AT(1) | AT(2) | AT(5) | AT(6) | AT(7), "Busy, core", "%", SHARE}}},
 	{WS_METRIC_CPU,
 	 "/proc/stat",
 	 cut_total,
+	 NULL,
 	 {{AT(0) | AT(1), "In programs, all cores", "%", SHARE},
 	  {AT(2) | AT(5) | AT(6), "In the kernel, all cores", "%", SHARE},
 	  {AT(4), "Idle while I/O is waited for, all cores", "%", SHARE},
@@ -128,12 +133,14 @@ static const struct list lists[] = {
 	{WS_METRIC_DISK,
 	 "/proc/diskstats",
 	 cut_disk,
+	 is_whole_disk,
 	 {{AT(2), "Read,", "B/s", 512},
 	  {AT(6), "Written,", "B/s", 512},
 	  {AT(9), "Busy,", "%", 0.1}}},
 	{WS_METRIC_NETWORK,
 	 "/proc/net/dev",
 	 cut_network,
+	 NULL,
 	 {{AT(0), "Received,", "B/s", 1},
 	  {AT(8), "Sent,", "B/s", 1},
 	  {AT(2) | AT(3) | AT(10) | AT(11), "Errors and drops,", "1/s", 1}}},
@@ -141,6 +148,8 @@ static const struct list lists[] = {
 
 struct tables {
 	struct table table[WS_COUNT(lists)];
+	double share; /* of a core, in %, that a tick a second is */
+	double cores;
 	char *text; /* FILE_BYTES */
 };
 
@@ -151,6 +160,8 @@ static void *open_tables(struct ws_metrics *metrics)
 	struct tables *tables = ws_calloc(1, sizeof(*tables));
 
 	tables->text = ws_malloc(FILE_BYTES);
+	tables->share = 100.0 / (double)sysconf(_SC_CLK_TCK);
+	tables->cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
 	for (size_t i = 0; i < WS_COUNT(lists); i++)
 		tables->table[i].fd = ws_metric_wants(metrics, lists[i].group)
 					      ? ws_metric_open(lists[i].file)
@@ -191,20 +202,19 @@ static struct row *find_row(struct ws_metrics *metrics, const struct list *list,
 	if (table->count >= MOST_ROWS)
 		return NULL;
 	ws_grow(table->rows, table->cap, table->count + 1);
-	table->rows[table->count] = (struct row){.name = ws_strdup(name)};
-	add_metrics(metrics, list, &table->rows[table->count]);
+	table->rows[table->count] = (struct row){
+		.name = ws_strdup(name), .unwanted = list->is_wanted && !list->is_wanted(name)};
+	if (!table->rows[table->count].unwanted)
+		add_metrics(metrics, list, &table->rows[table->count]);
 	return &table->rows[table->count++];
 }
 
 static void put_row(struct ws_metrics *metrics, const struct list *list, const struct row *row,
-		    char *numbers)
+		    char *numbers, double share)
 {
 	unsigned long long number[MOST_NUMBERS] = {0};
-	double share = 100.0 / (double)sysconf(_SC_CLK_TCK);
 	char *end;
 
-	if (list->cut_name == cut_total)
-		share /= (double)sysconf(_SC_NPROCESSORS_ONLN);
 	for (size_t i = 0; i < MOST_NUMBERS; i++) {
 		number[i] = strtoull(numbers, &end, 10);
 		if (end == numbers)
@@ -222,13 +232,15 @@ static void put_row(struct ws_metrics *metrics, const struct list *list, const s
 	}
 }
 
-static void read_table(struct ws_metrics *metrics, const struct list *list, struct table *table,
-		       char *text)
+static void read_table(struct ws_metrics *metrics, struct tables *tables, size_t which)
 {
+	const struct list *list = &lists[which];
+	struct table *table = &tables->table[which];
+	double share = list->cut_name == cut_total ? tables->share / tables->cores : tables->share;
 	size_t expected = 0;
 
-	ws_metric_reread(table->fd, text, FILE_BYTES);
-	for (char *line = text, *next; line && *line; line = next) {
+	ws_metric_reread(table->fd, tables->text, FILE_BYTES);
+	for (char *line = tables->text, *next; line && *line; line = next) {
 		char *name, *numbers;
 		const struct row *row;
 
@@ -240,7 +252,8 @@ static void read_table(struct ws_metrics *metrics, const struct list *list, stru
 		if (!row)
 			continue;
 		expected = (size_t)(row - table->rows) + 1;
-		put_row(metrics, list, row, numbers);
+		if (!row->unwanted)
+			put_row(metrics, list, row, numbers, share);
 	}
 }
 
@@ -250,7 +263,7 @@ static void read_tables(struct ws_metrics *metrics, void *state)
 
 	for (size_t i = 0; i < WS_COUNT(lists); i++)
 		if (tables->table[i].fd >= 0)
-			read_table(metrics, &lists[i], &tables->table[i], tables->text);
+			read_table(metrics, tables, i);
 }
 
 static void close_tables(void *state)

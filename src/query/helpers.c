@@ -7,6 +7,7 @@
 #include "base/choose.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/search.h"
 #include "query/states.h"
 
 /* How much later than the helper's start the thread that started it may begin to wait, ns: the
@@ -69,14 +70,7 @@ static const struct entry *find_entry(const struct entries *list, uint32_t threa
 	struct slice of = get_slice(list, thread);
 	size_t low = of.first, high = of.first + of.count;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (list->entries[middle].start <= time)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	low = ws_find_first_not(low, high, middle, list->entries[middle].start <= time);
 	if (low == of.first)
 		return NULL;
 	return &list->entries[low - 1];

@@ -345,102 +345,124 @@ static void turn_profiler(int way, int on)
 		((int (*)(void))symbol)();
 }
 
-static void one(const char *what)
+/* ---- words ---- */
+
+/* What stands behind the colon, as text ("" without one) and as a number. */
+typedef void word_fn(const char *arg, int n);
+
+#define DO(name, ...)                            \
+	static void name(const char *arg, int n) \
+	{                                        \
+		(void)arg;                       \
+		(void)n;                         \
+		__VA_ARGS__                      \
+	}
+DO(do_init, cuInit(0);)
+DO(do_work, work(n);)
+DO(do_driver, for (int i = 0; i < n; i++) standin_launch_driver(KERNEL_A, 7);)
+DO(do_threads, threads(n, atoi(strchr(arg, ':') ? strrchr(arg, ':') + 1 : arg));)
+DO(do_memory, standin_allocate(0x10000, 1000, 0); standin_allocate(0x20000, 500, 0);
+   standin_allocate(0x10000, 1000, 1);)
+DO(do_graph, standin_graph();)
+DO(do_stream, standin_stream(13, -5);)
+DO(do_names, name_things();)
+DO(do_event, standin_event(5, 7); standin_wait_event(5, 13);)
+DO(do_inside, standin_launch_untraced(KERNEL_A, 7);)
+DO(do_nodes, standin_graph_launch(KERNEL_A, n);)
+DO(do_host, standin_host(called_by_cuda, 13); standin_host_node(called_by_cuda);)
+DO(do_hostexit, standin_run(leaves);)
+DO(do_unified, standin_unified((uint64_t)(uintptr_t)called_by_cuda);)
+DO(do_streams, for (int i = 0; i < n; i++) standin_stream(1000 + i, 0);)
+DO(do_kernels, many_kernels(n);)
+DO(do_correlation, standin_correlation((uint32_t)strtoul(arg, NULL, 0));)
+DO(do_fail, standin_fail();)
+DO(do_reset, standin_reset();)
+DO(do_replay, standin_replay(arg);)
+DO(do_fork, forked();)
+DO(do_kill, raise(SIGKILL);)
+DO(do_exit, _exit(0);)
+DO(do_abort, abort();)
+DO(do_sleep, pause_ms(n);)
+DO(do_steps, make_steps(n);)
+DO(do_training, make_training_steps(n);)
+DO(do_launch, for (int i = 0; i < n; i++) standin_launch(KERNEL_A, 7, 0);)
+DO(do_push, if (load_nvtx()) RangePushA(&loader, arg);)
+DO(do_pop, if (load_nvtx()) RangePop(&loader);)
+DO(do_start, turn_profiler(n, 1);)
+DO(do_stop, turn_profiler(n, 0);)
+DO(do_delay, standin_delay((uint64_t)n);)
+DO(do_env, printf("%s is %s\n", arg, getenv(arg) ? "set" : "not set"); fflush(stdout);)
+DO(do_inner, inner();)
+
+static void do_enabled(const char *arg, int n)
 {
-	const char *arg = strchr(what, ':');
-	int n = arg ? atoi(arg + 1) : 0;
+	int records, callbacks;
 
-	if (!strcmp(what, "init"))
-		cuInit(0);
-	else if (!strncmp(what, "work:", 5))
-		work(n);
-	else if (!strncmp(what, "driver:", 7))
-		for (int i = 0; i < n; i++)
-			standin_launch_driver(KERNEL_A, 7);
-	else if (!strncmp(what, "threads:", 8))
-		threads(n, atoi(strrchr(what, ':') + 1));
-	else if (!strcmp(what, "memory")) {
-		standin_allocate(0x10000, 1000, 0);
-		standin_allocate(0x20000, 500, 0);
-		standin_allocate(0x10000, 1000, 1);
-	} else if (!strcmp(what, "graph"))
-		standin_graph();
-	else if (!strcmp(what, "stream"))
-		standin_stream(13, -5);
-	else if (!strcmp(what, "names"))
-		name_things();
-	else if (!strcmp(what, "event")) {
-		standin_event(5, 7);
-		standin_wait_event(5, 13);
-	} else if (!strcmp(what, "inside"))
-		standin_launch_untraced(KERNEL_A, 7);
-	else if (!strncmp(what, "nodes:", 6))
-		standin_graph_launch(KERNEL_A, n);
-	else if (!strcmp(what, "host")) {
-		standin_host(called_by_cuda, 13);
-		standin_host_node(called_by_cuda);
-	} else if (!strcmp(what, "hostexit"))
-		standin_run(leaves);
-	else if (!strcmp(what, "unified"))
-		standin_unified((uint64_t)(uintptr_t)called_by_cuda);
-	else if (!strncmp(what, "streams:", 8))
-		for (int i = 0; i < n; i++)
-			standin_stream(1000 + i, 0);
-	else if (!strncmp(what, "kernels:", 8))
-		many_kernels(n);
-	else if (!strncmp(what, "correlation:", 12))
-		standin_correlation((uint32_t)strtoul(arg + 1, NULL, 0));
-	else if (!strcmp(what, "fail"))
-		standin_fail();
-	else if (!strcmp(what, "reset"))
-		standin_reset();
-	else if (!strncmp(what, "replay:", 7))
-		standin_replay(arg + 1);
-	else if (!strcmp(what, "fork"))
-		forked();
-	else if (!strcmp(what, "kill"))
-		raise(SIGKILL);
-	else if (!strcmp(what, "_exit"))
-		_exit(0);
-	else if (!strcmp(what, "abort"))
-		abort();
-	else if (!strncmp(what, "sleep:", 6))
-		pause_ms(n);
-	else if (!strncmp(what, "steps:", 6))
-		make_steps(n);
-	else if (!strncmp(what, "training:", 9))
-		make_training_steps(n);
-	else if (!strncmp(what, "launch:", 7))
-		for (int i = 0; i < n; i++)
-			standin_launch(KERNEL_A, 7, 0);
-	else if (!strncmp(what, "push:", 5) && load_nvtx())
-		RangePushA(&loader, arg + 1);
-	else if (!strcmp(what, "pop") && load_nvtx())
-		RangePop(&loader);
-	else if (!strncmp(what, "start:", 6))
-		turn_profiler(n, 1);
-	else if (!strncmp(what, "stop:", 5))
-		turn_profiler(n, 0);
-	else if (!strncmp(what, "delay:", 6))
-		standin_delay((uint64_t)n);
-	else if (!strcmp(what, "enabled")) {
-		int records, callbacks;
+	(void)arg;
+	(void)n;
+	standin_count(&records, &callbacks);
+	printf("enabled: %d records, %d callbacks\n", records, callbacks);
+	fflush(stdout);
+}
 
-		standin_count(&records, &callbacks);
-		printf("enabled: %d records, %d callbacks\n", records, callbacks);
-		fflush(stdout);
-	} else if (!strncmp(what, "env:", 4)) {
-		printf("%s is %s\n", what + 4, getenv(what + 4) ? "set" : "not set");
-		fflush(stdout);
-	} else if (!strcmp(what, "inner"))
-		inner();
-	else
-		exit(99);
+static const struct {
+	const char *word;
+	word_fn *fn;
+} words[] = {
+	{"init", do_init},
+	{"work", do_work},
+	{"driver", do_driver},
+	{"threads", do_threads},
+	{"memory", do_memory},
+	{"graph", do_graph},
+	{"stream", do_stream},
+	{"names", do_names},
+	{"event", do_event},
+	{"inside", do_inside},
+	{"nodes", do_nodes},
+	{"host", do_host},
+	{"hostexit", do_hostexit},
+	{"unified", do_unified},
+	{"streams", do_streams},
+	{"kernels", do_kernels},
+	{"correlation", do_correlation},
+	{"fail", do_fail},
+	{"reset", do_reset},
+	{"replay", do_replay},
+	{"fork", do_fork},
+	{"kill", do_kill},
+	{"_exit", do_exit},
+	{"abort", do_abort},
+	{"sleep", do_sleep},
+	{"steps", do_steps},
+	{"training", do_training},
+	{"launch", do_launch},
+	{"push", do_push},
+	{"pop", do_pop},
+	{"start", do_start},
+	{"stop", do_stop},
+	{"delay", do_delay},
+	{"env", do_env},
+	{"inner", do_inner},
+	{"enabled", do_enabled},
+};
+
+static void follow_word(const char *what)
+{
+	size_t length = strcspn(what, ":");
+	const char *arg = what[length] ? what + length + 1 : "";
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strlen(words[i].word) == length && !strncmp(words[i].word, what, length)) {
+			words[i].fn(arg, atoi(arg));
+			return;
+		}
+	exit(99);
 }
 
 int main(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++)
-		one(argv[i]);
+		follow_word(argv[i]);
 	return 0;
 }
