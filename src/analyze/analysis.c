@@ -13,6 +13,7 @@
 #include "analyze/graph.h"
 #include "base/choose.h"
 #include "base/mem.h"
+#include "base/parallel.h"
 
 enum { SHORT_GAP_NS = 3000 };
 
@@ -148,12 +149,28 @@ static void measure_demand(struct ws_analysis *analysis)
 	analysis->rated = analysis->window - (uint64_t)((double)waited * (1 - used));
 }
 
+/* The path and the facts, beside each other: only the facts ask for code, whose names the model
+ * keeps once they have been judged. */
+static void make_half(void *ctx, unsigned worker, size_t i)
+{
+	struct ws_analysis *analysis = ctx;
+	const struct ws_model *model = analysis->model;
+	struct ws_path_end end;
+
+	(void)worker;
+	if (i) {
+		ws_facts_count(model, &analysis->facts);
+		return;
+	}
+	end = ws_path_find_end(model);
+	ws_path_walk(model, &end, model->from, model->to, &analysis->path);
+}
+
 struct ws_analysis *ws_analysis_open(const struct ws_report *report,
 				     const struct ws_model_options *options, struct ws_err *err)
 {
 	struct ws_model *model = ws_model_open(report, options, err);
 	struct ws_analysis *analysis;
-	struct ws_path_end end;
 
 	if (model && ws_model_check_cancelled(model, err)) {
 		ws_model_close(model);
@@ -166,11 +183,9 @@ struct ws_analysis *ws_analysis_open(const struct ws_report *report,
 	analysis->graph = ws_calloc(1, sizeof(*analysis->graph));
 	analysis->window = model->to - model->from;
 	analysis->steps = ws_model_count_steps(model);
-	end = ws_path_find_end(model);
-	ws_path_walk(model, &end, model->from, model->to, &analysis->path);
+	ws_run_parallel(ws_min(ws_count_workers(), 2u), 2, make_half, analysis);
 	ws_breakdown_sum(model, &analysis->path, &analysis->breakdown);
 	measure_demand(analysis);
-	ws_facts_count(model, &analysis->facts);
 	ws_usage_sum(model, &analysis->path, &analysis->usage);
 	ws_parallel_measure(model, &analysis->parallel);
 	ws_phases_find(model, &analysis->phases);

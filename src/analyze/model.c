@@ -13,6 +13,7 @@
 #include "base/choose.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/parallel.h"
 #include "base/search.h"
 #include "base/sort.h"
 
@@ -139,20 +140,51 @@ static void link_streams(const struct ws_work_gpu *gpu, struct ws_model_gpu *ord
 	ws_map_free(&last);
 }
 
-static int read_gpus(struct ws_model *model, struct ws_err *err)
+static void read_work(struct ws_model *model, struct ws_err *err, int *error)
 {
-	if (ws_work_load(model->report, 0, UINT64_MAX, &model->work, err) ||
-	    ws_calls_load(model->report, model->who, &model->calls, err))
-		return -1;
-	model->damaged += model->work.damaged;
-	model->has_cuda = model->work.gpus > 0;
+	*error = ws_work_load(model->report, 0, UINT64_MAX, &model->work, err);
+	if (*error)
+		return;
 	model->gpus = ws_calloc(model->work.gpus + 1, sizeof(*model->gpus));
 	for (size_t i = 0; i < model->work.gpus; i++) {
 		order_by_end(&model->work.gpu[i], &model->gpus[i]);
 		link_streams(&model->work.gpu[i], &model->gpus[i]);
 	}
-	find_thread_rows(model->calls.rows.col[ws_cuda_api_thread], model->calls.rows.rows, model,
-			 offsetof(struct ws_model_thread, first_call));
+}
+
+static void read_calls(struct ws_model *model, struct ws_err *err, int *error)
+{
+	*error = ws_calls_load(model->report, model->who, &model->calls, err);
+	if (!*error)
+		find_thread_rows(model->calls.rows.col[ws_cuda_api_thread], model->calls.rows.rows,
+				 model, offsetof(struct ws_model_thread, first_call));
+}
+
+/* The calls and the work are read beside each other: neither is needed for the other. */
+struct gpu_reading {
+	struct ws_model *model;
+	struct ws_err err[2];
+	int error[2];
+};
+
+static void read_half(void *ctx, unsigned worker, size_t i)
+{
+	struct gpu_reading *reading = ctx;
+
+	(void)worker;
+	(i ? read_calls : read_work)(reading->model, &reading->err[i], &reading->error[i]);
+}
+
+static int read_gpus(struct ws_model *model, struct ws_err *err)
+{
+	struct gpu_reading reading = {.model = model};
+
+	ws_run_parallel(ws_min(ws_count_workers(), 2u), 2, read_half, &reading);
+	for (size_t i = 0; i < 2; i++)
+		if (reading.error[i])
+			return ws_fail(err, "%s", reading.err[i].msg);
+	model->damaged += model->work.damaged;
+	model->has_cuda = model->work.gpus > 0;
 	return 0;
 }
 
