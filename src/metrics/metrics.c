@@ -18,6 +18,7 @@
 #define SECOND UINT64_C(1000000000)
 #define MOST_VALUES ((size_t)1 << 20) /* not fetched yet: those after them are dropped */
 #define AGAIN_SECONDS 5u
+#define WHOLE_BYTES 3072    /* of a file that is read in one go */
 #define END_NS (SECOND / 4) /* as long is waited for the last reading */
 
 static const struct {
@@ -190,12 +191,14 @@ int ws_metric_open(const char *path)
 	return fd;
 }
 
+/* The kernel hands such files over by the page, and its records are shorter than what is missing
+ * here from one: only after more than that may there be more. */
 size_t ws_metric_reread(int fd, char *text, size_t size)
 {
 	size_t have = 0;
-	ssize_t n = 0;
+	ssize_t n = WHOLE_BYTES;
 
-	while (fd >= 0 && have + 1 < size &&
+	while (fd >= 0 && n >= WHOLE_BYTES && have + 1 < size &&
 	       (n = pread(fd, text + have, size - 1 - have, (off_t)have)) > 0)
 		have += (size_t)n;
 	text[have] = 0;

@@ -39,7 +39,8 @@ struct row {
 };
 
 struct table {
-	int fd;
+	int fd;		 /* of the first list of its file */
+	size_t expected; /* the next row, if they come as before */
 	struct row *rows;
 	size_t count, cap;
 };
@@ -162,10 +163,13 @@ static void *open_tables(struct ws_metrics *metrics)
 	tables->text = ws_malloc(FILE_BYTES);
 	tables->share = 100.0 / (double)sysconf(_SC_CLK_TCK);
 	tables->cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
-	for (size_t i = 0; i < WS_COUNT(lists); i++)
-		tables->table[i].fd = ws_metric_wants(metrics, lists[i].group)
+	for (size_t i = 0; i < WS_COUNT(lists); i++) {
+		bool first = !i || strcmp(lists[i - 1].file, lists[i].file) != 0;
+
+		tables->table[i].fd = first && ws_metric_wants(metrics, lists[i].group)
 					      ? ws_metric_open(lists[i].file)
 					      : -1;
+	}
 	return tables;
 }
 
@@ -191,13 +195,15 @@ static void add_metrics(struct ws_metrics *metrics, const struct list *list, str
 
 /* Lines come in the same order each time, so the search ends at its first look. NULL: too many. */
 static struct row *find_row(struct ws_metrics *metrics, const struct list *list,
-			    struct table *table, const char *name, size_t expected)
+			    struct table *table, const char *name)
 {
 	for (size_t i = 0; i < table->count; i++) {
-		struct row *row = &table->rows[(expected + i) % table->count];
+		size_t at = (table->expected + i) % table->count;
 
-		if (!strcmp(row->name, name))
-			return row;
+		if (!strcmp(table->rows[at].name, name)) {
+			table->expected = at + 1;
+			return &table->rows[at];
+		}
 	}
 	if (table->count >= MOST_ROWS)
 		return NULL;
@@ -232,28 +238,42 @@ static void put_row(struct ws_metrics *metrics, const struct list *list, const s
 	}
 }
 
-static void read_table(struct ws_metrics *metrics, struct tables *tables, size_t which)
+/* Lists of one file stand beside each other: it is read once for all. */
+static size_t count_lists_of_file(size_t first)
+{
+	size_t end = first + 1;
+
+	while (end < WS_COUNT(lists) && !strcmp(lists[end].file, lists[first].file))
+		end++;
+	return end - first;
+}
+
+static bool read_line(struct ws_metrics *metrics, struct tables *tables, size_t which, char *line)
 {
 	const struct list *list = &lists[which];
 	struct table *table = &tables->table[which];
 	double share = list->cut_name == cut_total ? tables->share / tables->cores : tables->share;
-	size_t expected = 0;
+	char *numbers, *name = list->cut_name(line, &numbers);
+	const struct row *row = name ? find_row(metrics, list, table, name) : NULL;
 
-	ws_metric_reread(table->fd, tables->text, FILE_BYTES);
+	if (row && !row->unwanted)
+		put_row(metrics, list, row, numbers, share);
+	return name != NULL;
+}
+
+static void read_file(struct ws_metrics *metrics, struct tables *tables, size_t first, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		tables->table[first + i].expected = 0;
+	ws_metric_reread(tables->table[first].fd, tables->text, FILE_BYTES);
 	for (char *line = tables->text, *next; line && *line; line = next) {
-		char *name, *numbers;
-		const struct row *row;
+		size_t i = 0;
 
 		next = strchr(line, '\n');
 		if (next)
 			*next++ = 0;
-		name = list->cut_name(line, &numbers);
-		row = name ? find_row(metrics, list, table, name, expected) : NULL;
-		if (!row)
-			continue;
-		expected = (size_t)(row - table->rows) + 1;
-		if (!row->unwanted)
-			put_row(metrics, list, row, numbers, share);
+		while (i < count && !read_line(metrics, tables, first + i, line))
+			i++;
 	}
 }
 
@@ -261,9 +281,11 @@ static void read_tables(struct ws_metrics *metrics, void *state)
 {
 	struct tables *tables = state;
 
-	for (size_t i = 0; i < WS_COUNT(lists); i++)
+	for (size_t i = 0, count; i < WS_COUNT(lists); i += count) {
+		count = count_lists_of_file(i);
 		if (tables->table[i].fd >= 0)
-			read_table(metrics, tables, i);
+			read_file(metrics, tables, i, count);
+	}
 }
 
 static void close_tables(void *state)
