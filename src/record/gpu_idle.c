@@ -63,18 +63,50 @@ static uint64_t make_key(uint32_t process, uint32_t device)
 	return (uint64_t)process << 32 | device;
 }
 
+static struct gpu *find_key(struct ws_gpu_idle *gpus, uint64_t key)
+{
+	for (size_t i = 0; i < gpus->count; i++)
+		if (gpus->gpus[i].key == key)
+			return &gpus->gpus[i];
+	return NULL;
+}
+
 /* Processes number devices each in its own way; the UUID says which are the same. */
 static struct gpu *find_gpu(struct ws_gpu_idle *gpus, uint32_t process, uint32_t device)
 {
 	uint64_t key = make_key(process, device), uuid = ws_map_get(&gpus->uuids, key, NULL);
+	struct gpu *gpu;
 
 	key = ws_or(uuid, key);
-	for (size_t i = 0; i < gpus->count; i++)
-		if (gpus->gpus[i].key == key)
-			return &gpus->gpus[i];
+	gpu = find_key(gpus, key);
+	if (gpu)
+		return gpu;
 	ws_grow(gpus->gpus, gpus->cap, gpus->count + 1);
 	gpus->gpus[gpus->count] = (struct gpu){.key = key};
 	return &gpus->gpus[gpus->count++];
+}
+
+/* Work may come before what describes its device: from now on it is that device's. */
+static void name_gpu(struct ws_gpu_idle *gpus, const struct ws_row_cuda_device *device)
+{
+	uint64_t key = make_key(device->process, device->id);
+	struct gpu *nameless = find_key(gpus, key), *named = find_key(gpus, device->uuid);
+
+	ws_map_set(&gpus->uuids, key, device->uuid);
+	if (!nameless || !device->uuid)
+		return;
+	if (!named) {
+		nameless->key = device->uuid;
+		return;
+	}
+	ws_grow(named->work, named->cap, named->count + nameless->count);
+	if (nameless->count)
+		memcpy(named->work + named->count, nameless->work,
+		       nameless->count * sizeof(*named->work));
+	named->count += nameless->count;
+	named->end = ws_max(named->end, nameless->end);
+	free(nameless->work);
+	*nameless = gpus->gpus[--gpus->count];
 }
 
 static void add_work(struct ws_gpu_idle *gpus, enum ws_table table, const char *row)
@@ -107,8 +139,7 @@ void ws_gpu_idle_see(struct ws_gpu_idle *gpus, enum ws_table table, const void *
 
 	for (uint32_t i = 0; i < count; i++)
 		if (table == WS_TABLE_cuda_device)
-			ws_map_set(&gpus->uuids, make_key(device[i].process, device[i].id),
-				   device[i].uuid);
+			name_gpu(gpus, &device[i]);
 		else if (table == WS_TABLE_cuda_api)
 			gpus->last_call = ws_max(gpus->last_call, call[i].start);
 		else

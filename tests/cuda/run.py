@@ -1109,8 +1109,6 @@ CONVERSION = [
 def why_not_emulated(t):
     if t is stacks_of_calls:
         return "in emulation a process's address map is the emulator's"
-    if t is flight_recorder:
-        return "in emulation records of GPUs are read too late for their trigger"
     if t in CONVERSION:
         return "what becomes of the records is the same on every processor"
     return None

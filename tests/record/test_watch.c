@@ -276,13 +276,29 @@ static void check_xid(void **state)
 				 records[i].number);
 }
 
+/* The row that describes a device may come after work of it, as on a slow machine. */
+static void check_late_device(void **state)
+{
+	struct ws_row_cuda_device device = {.process = 1, .id = 3, .uuid = 77};
+	struct ws_gpu_idle *gpus = ws_gpu_idle_new();
+
+	(void)state;
+	work(gpus, 3, 1000, 50);
+	assert_int_equal(find(gpus, 1100, 100), 0);
+	ws_gpu_idle_see(gpus, WS_TABLE_cuda_device, &device, 1);
+	work(gpus, 3, 2000, 50);
+	assert_int_equal(find(gpus, 4200, 100), 950);
+	ws_gpu_idle_free(gpus);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(check_ranges),	    cmocka_unit_test(check_forgotten),
-		cmocka_unit_test(check_many_names), cmocka_unit_test(check_median),
-		cmocka_unit_test(check_gaps),	    cmocka_unit_test(check_idle_now),
-		cmocka_unit_test(check_devices),    cmocka_unit_test(check_xid),
+		cmocka_unit_test(check_ranges),	     cmocka_unit_test(check_forgotten),
+		cmocka_unit_test(check_many_names),  cmocka_unit_test(check_median),
+		cmocka_unit_test(check_gaps),	     cmocka_unit_test(check_idle_now),
+		cmocka_unit_test(check_devices),     cmocka_unit_test(check_xid),
+		cmocka_unit_test(check_late_device),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
