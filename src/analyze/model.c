@@ -492,11 +492,12 @@ struct ws_model *ws_model_open(const struct ws_report *report,
 	model->marks = ws_calloc(ws_stacks_count_functions(model->stacks) + (size_t)1, 1);
 	if (read_gpus(model, err) || ws_model_check_cancelled(model, err) ||
 	    read_samples(model, err) || ws_model_check_cancelled(model, err) ||
-	    (!model->has_samples && ws_scopes_load(report, &model->scopes, err)) ||
 	    find_steps(model, options, err) || ws_model_check_cancelled(model, err)) {
 		ws_model_close(model);
 		return NULL;
 	}
+	if (!model->has_samples)
+		ws_scopes_load(report, model->thread_count, &model->scopes);
 	read_states(model);
 	order_ends_of_threads(model);
 	choose_window(model, options);

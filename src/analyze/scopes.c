@@ -1,5 +1,12 @@
-/* scopes.c - see scopes.h. Rows come by (thread, start, longer first), so that a stack of open
- * scopes is all that is needed. */
+/*
+ * scopes.c - see scopes.h. Rows come by (thread, start, longer first), so that a stack of open
+ * scopes a thread is all that is needed.
+ *
+ * There may be tens of millions of scopes of some nanoseconds. Beyond what memory should hold, time
+ * is kept in slices of a length that leaves about a million of them: each slice has one name, and
+ * what the others had in it stays to their credit, so that over many slices each name gets its
+ * share.
+ */
 #include "analyze/scopes.h"
 
 #include <stdlib.h>
@@ -9,56 +16,142 @@
 #include "base/mem.h"
 #include "base/search.h"
 
-enum { DEEPEST = 512 };
-
-struct sweep {
-	struct ws_scopes *scopes;
-	uint32_t thread;
-	struct {
-		uint64_t end;
-		uint32_t name;
-	} open[DEEPEST];
-	size_t depth;
+enum {
+	DEEPEST = 512,
+	PART = 1000000,	      /* rows that are in memory at a time */
+	MOST_EXACT = 1000000, /* scopes that are kept as they are */
+	CREDITS = 16	      /* names that slices of a thread are shared out among */
 };
 
-static void add_change(struct sweep *sweep, uint64_t at, uint32_t name)
-{
-	struct ws_scopes *scopes = sweep->scopes;
+struct open_scope {
+	uint64_t end;
+	uint32_t name;
+};
 
-	if (scopes->count && scopes->changes[scopes->count - 1].thread == sweep->thread &&
-	    scopes->changes[scopes->count - 1].at == at) {
-		scopes->changes[scopes->count - 1].name = name;
+struct credit {
+	uint32_t name;
+	int64_t ns; /* of the thread's time in this name, not yet given to it */
+};
+
+struct thread_sweep {
+	struct open_scope open[DEEPEST];
+	size_t depth;
+	struct ws_scope_change *changes;
+	size_t count, cap;
+	/* Only where slices are kept: */
+	struct credit credits[CREDITS];
+	uint64_t slice, at; /* where the slice began; up to where credits are given */
+	uint32_t name;	    /* from there on */
+};
+
+struct sweep {
+	const struct scope_source *source;
+	struct thread_sweep **threads; /* by id; NULL without scopes */
+	size_t thread_count;
+	uint64_t slice_ns; /* 0: changes are kept as they are */
+};
+
+static void keep_change(struct thread_sweep *thread, uint64_t at, uint32_t name)
+{
+	struct ws_scope_change *last = NULL;
+
+	if (thread->count)
+		last = &thread->changes[thread->count - 1];
+	if (last && last->name == name)
+		return;
+	if (last && last->at == at) {
+		last->name = name;
 		return;
 	}
-	ws_grow(scopes->changes, scopes->cap, scopes->count + 1);
-	scopes->changes[scopes->count++] = (struct ws_scope_change){at, sweep->thread, name};
+	ws_grow(thread->changes, thread->cap, thread->count + 1);
+	thread->changes[thread->count++] = (struct ws_scope_change){.at = at, .name = name};
+}
+
+/* The credit of a name; that which is nearest to nothing makes room for a new one. */
+static struct credit *find_credit(struct thread_sweep *thread, uint32_t name)
+{
+	struct credit *least = &thread->credits[0];
+
+	for (size_t i = 0; i < CREDITS; i++) {
+		if (thread->credits[i].name == name)
+			return &thread->credits[i];
+		if (llabs(thread->credits[i].ns) < llabs(least->ns))
+			least = &thread->credits[i];
+	}
+	*least = (struct credit){.name = name};
+	return least;
+}
+
+/* The slice is over: it goes to the name with most to its credit. */
+static void give_slice(struct thread_sweep *thread, uint64_t length)
+{
+	struct credit *most = &thread->credits[0];
+
+	for (size_t i = 1; i < CREDITS; i++)
+		if (thread->credits[i].ns > most->ns)
+			most = &thread->credits[i];
+	most->ns -= (int64_t)length;
+	keep_change(thread, thread->slice, most->name);
+	thread->slice += length;
+}
+
+/* Adds the time up to `until` to the credit of the name that it was spent in. */
+static void spend_time(struct thread_sweep *thread, uint64_t until, uint64_t slice_ns)
+{
+	struct credit *credit = find_credit(thread, thread->name);
+
+	while (until >= thread->slice + slice_ns) {
+		credit->ns += (int64_t)(thread->slice + slice_ns - thread->at);
+		thread->at = thread->slice + slice_ns;
+		give_slice(thread, slice_ns);
+		if (until - thread->at <= slice_ns)
+			continue;
+		/* Whole slices of one name. */
+		keep_change(thread, thread->slice, thread->name);
+		thread->slice = thread->at = until - (until - thread->at) % slice_ns;
+	}
+	credit->ns += (int64_t)(until - thread->at);
+	thread->at = until;
+}
+
+static void add_change(const struct sweep *sweep, struct thread_sweep *thread, uint64_t at,
+		       uint32_t name)
+{
+	if (!sweep->slice_ns) {
+		keep_change(thread, at, name);
+		return;
+	}
+	if (!thread->at)
+		thread->slice = thread->at = at;
+	spend_time(thread, ws_max(at, thread->at), sweep->slice_ns);
+	thread->name = name;
 }
 
 /* Close what ends at or before `until`. An inner scope that outlives the outer ends with it. */
-static void close_scopes(struct sweep *sweep, uint64_t until)
+static void close_scopes(const struct sweep *sweep, struct thread_sweep *thread, uint64_t until)
 {
-	while (sweep->depth && sweep->open[sweep->depth - 1].end <= until) {
-		uint64_t end = sweep->open[--sweep->depth].end;
+	while (thread->depth && thread->open[thread->depth - 1].end <= until) {
+		uint64_t end = thread->open[--thread->depth].end;
 		uint32_t outer = 0;
 
-		if (sweep->depth)
-			outer = sweep->open[sweep->depth - 1].name;
-		add_change(sweep, end, outer);
+		if (thread->depth)
+			outer = thread->open[thread->depth - 1].name;
+		add_change(sweep, thread, end, outer);
 	}
 }
 
-static void open_scope(struct sweep *sweep, uint64_t start, uint64_t end, uint32_t name)
+static void open_scope(const struct sweep *sweep, struct thread_sweep *thread, uint64_t start,
+		       uint64_t end, uint32_t name)
 {
-	close_scopes(sweep, start);
-	if (sweep->depth == DEEPEST)
+	close_scopes(sweep, thread, start);
+	if (thread->depth == DEEPEST)
 		return;
-	if (sweep->depth)
-		end = ws_min(end, sweep->open[sweep->depth - 1].end);
+	if (thread->depth)
+		end = ws_min(end, thread->open[thread->depth - 1].end);
 	if (end <= start)
 		return;
-	sweep->open[sweep->depth].end = end;
-	sweep->open[sweep->depth++].name = name;
-	add_change(sweep, start, name);
+	thread->open[thread->depth++] = (struct open_scope){end, name};
+	add_change(sweep, thread, start, name);
 }
 
 struct scope_source {
@@ -74,46 +167,83 @@ static const struct scope_source sources[] = {
 	 UINT64_C(1) << WS_NVTX_PUSHPOP},
 };
 
-static void sweep_rows(const struct scope_source *source, const struct ws_rows *rows,
-		       struct ws_scopes *scopes)
+static struct thread_sweep *find_thread(struct sweep *sweep, uint64_t id)
 {
-	struct sweep sweep = {.scopes = scopes};
-
-	for (size_t i = 0; i < rows->rows; i++) {
-		uint64_t end = rows->col[source->end][i], thread = rows->col[source->thread][i];
-
-		if (rows->col[source->type][i] > 63 ||
-		    !(source->wanted >> rows->col[source->type][i] & 1) || end == WS_NO_TIME)
-			continue;
-		if (thread != sweep.thread) {
-			close_scopes(&sweep, UINT64_MAX);
-			sweep.thread = (uint32_t)thread;
-		}
-		open_scope(&sweep, rows->col[source->start][i], end,
-			   (uint32_t)rows->col[source->name][i]);
-	}
-	close_scopes(&sweep, UINT64_MAX);
+	if (id >= sweep->thread_count)
+		return NULL;
+	if (!sweep->threads[id])
+		sweep->threads[id] = ws_calloc(1, sizeof(*sweep->threads[id]));
+	return sweep->threads[id];
 }
 
-int ws_scopes_load(const struct ws_report *report, struct ws_scopes *scopes, struct ws_err *err)
+static void sweep_rows(void *context, const struct ws_rows *rows)
+{
+	struct sweep *sweep = context;
+	const struct scope_source *source = sweep->source;
+
+	for (size_t i = 0; i < rows->rows; i++) {
+		uint64_t end = rows->col[source->end][i], type = rows->col[source->type][i];
+		struct thread_sweep *thread;
+
+		if (type > 63 || !(source->wanted >> type & 1) || end == WS_NO_TIME)
+			continue;
+		thread = find_thread(sweep, rows->col[source->thread][i]);
+		if (thread)
+			open_scope(sweep, thread, rows->col[source->start][i], end,
+				   (uint32_t)rows->col[source->name][i]);
+	}
+}
+
+/* Closes what is open and moves all changes to `scopes`, by thread. */
+static void gather_changes(struct sweep *sweep, struct ws_scopes *scopes)
+{
+	for (size_t id = 0; id < sweep->thread_count; id++) {
+		struct thread_sweep *thread = sweep->threads[id];
+
+		if (!thread)
+			continue;
+		close_scopes(sweep, thread, UINT64_MAX);
+		if (sweep->slice_ns && thread->at > thread->slice)
+			give_slice(thread, thread->at - thread->slice);
+		if (sweep->slice_ns)
+			keep_change(thread, thread->at, 0);
+		ws_grow(scopes->changes, scopes->cap, scopes->count + thread->count);
+		for (size_t i = 0; i < thread->count; i++) {
+			scopes->changes[scopes->count] = thread->changes[i];
+			scopes->changes[scopes->count++].thread = (uint32_t)id;
+		}
+		free(thread->changes);
+		free(thread);
+	}
+}
+
+static void load_source(const struct ws_report *report, const struct scope_source *source,
+			size_t thread_count, struct ws_scopes *scopes)
+{
+	struct ws_scan scan = {.table = source->table,
+			       .columns = UINT64_C(1) << source->start |
+					  UINT64_C(1) << source->end |
+					  UINT64_C(1) << source->thread |
+					  UINT64_C(1) << source->name | UINT64_C(1) << source->type,
+			       .time_max = UINT64_MAX};
+	struct sweep sweep = {.source = source, .thread_count = thread_count};
+	uint64_t first, last;
+
+	if (ws_report_count_rows(report, source->table) > MOST_EXACT &&
+	    ws_find_event_span(report, &first, &last))
+		sweep.slice_ns = (last - first) / MOST_EXACT + 1;
+	sweep.threads = ws_calloc(thread_count, sizeof(struct thread_sweep *));
+	ws_rows_load_parts(report, &scan, PART, sweep_rows, &sweep);
+	gather_changes(&sweep, scopes);
+	free(sweep.threads);
+}
+
+void ws_scopes_load(const struct ws_report *report, size_t thread_count, struct ws_scopes *scopes)
 {
 	memset(scopes, 0, sizeof(*scopes));
-	for (size_t i = 0; i < WS_COUNT(sources) && !scopes->count; i++) {
-		const struct scope_source *source = &sources[i];
-		struct ws_scan scan = {
-			.table = source->table,
-			.columns = UINT64_C(1) << source->start | UINT64_C(1) << source->end |
-				   UINT64_C(1) << source->thread | UINT64_C(1) << source->name |
-				   UINT64_C(1) << source->type,
-			.time_max = UINT64_MAX};
-		struct ws_rows rows;
-
-		if (ws_rows_load(report, &scan, &rows, err) < 0)
-			return -1;
-		sweep_rows(source, &rows, scopes);
-		ws_rows_free(&rows);
-	}
-	return 0;
+	for (size_t i = 0; i < WS_COUNT(sources) && !scopes->count; i++)
+		if (ws_report_count_rows(report, sources[i].table))
+			load_source(report, &sources[i], thread_count, scopes);
 }
 
 void ws_scopes_free(struct ws_scopes *scopes)

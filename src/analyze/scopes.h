@@ -18,9 +18,10 @@ struct ws_scopes {
 	size_t count, cap;
 };
 
-/* Read a framework's operators, annotations and Python calls; where there are none, NVTX ranges.
- * Returns 0, or -1 with a message. Free with ws_scopes_free in any case. */
-int ws_scopes_load(const struct ws_report *report, struct ws_scopes *scopes, struct ws_err *err);
+/* Read a framework's operators, annotations and Python calls of threads with ids below
+ * `thread_count`; where there are none, NVTX ranges. Of more than a million, changes are a
+ * millionth of the recording apart and names have their share of them. Free with ws_scopes_free. */
+void ws_scopes_load(const struct ws_report *report, size_t thread_count, struct ws_scopes *scopes);
 void ws_scopes_free(struct ws_scopes *scopes);
 /* The last change of the thread at or before `at`: its number, or SIZE_MAX when there is none. */
 size_t ws_scopes_find(const struct ws_scopes *scopes, uint32_t thread, uint64_t at);

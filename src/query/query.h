@@ -61,6 +61,14 @@ void ws_rows_load_tracks(const struct ws_report *report, const struct ws_scan *s
 void ws_rows_free(struct ws_rows *rows);
 
 /*
+ * The same rows in parts by time, so that a table of any size takes bounded memory: `fn` gets about
+ * `most` rows at a time, sorted as above, and each row once, in the part that its start lies in.
+ * Parts come in order of time. The scan must ask for the table's start.
+ */
+void ws_rows_load_parts(const struct ws_report *report, const struct ws_scan *scan, size_t most,
+			void (*fn)(void *context, const struct ws_rows *rows), void *context);
+
+/*
  * One row at a time over a whole table in order of start, merged over blocks with bounded memory:
  * what exports need. `values` has an entry per column of the table and is valid until the next
  * call.

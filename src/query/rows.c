@@ -456,3 +456,80 @@ int ws_rows_load(const struct ws_report *report, const struct ws_scan *scan, str
 	ws_rows_load_tracks(report, scan, NULL, 0, out);
 	return 0;
 }
+
+/* ---- in parts ---- */
+
+struct block_start {
+	uint64_t time;
+	uint32_t rows;
+};
+
+static int compare_block_starts(const void *first, const void *second)
+{
+	const struct block_start *a = first, *b = second;
+
+	return ws_compare(a->time, b->time);
+}
+
+/* The blocks of a table by the time of their first row. Owned by the caller. */
+static struct block_start *sort_block_starts(const struct ws_report *report, enum ws_table table,
+					     size_t *count)
+{
+	struct block_start *starts;
+
+	*count = ws_report_count_blocks(report, table);
+	starts = ws_calloc(*count + 1, sizeof(*starts));
+	for (size_t i = 0; i < *count; i++) {
+		struct ws_block_info info = ws_report_block_info(report, table, i);
+
+		starts[i] = (struct block_start){info.time_min, info.rows};
+	}
+	qsort(starts, *count, sizeof(*starts), compare_block_starts);
+	return starts;
+}
+
+/* Keeps the rows that begin at `from` or later: others that the window touches were in a part
+ * before. */
+static void keep_rows_from(struct ws_rows *rows, int start, uint64_t from)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < rows->rows; i++) {
+		if (rows->col[start][i] < from)
+			continue;
+		for (size_t column = 0; column < WS_MAX_COLUMNS; column++)
+			if (rows->col[column])
+				rows->col[column][kept] = rows->col[column][i];
+		kept++;
+	}
+	rows->rows = kept;
+}
+
+void ws_rows_load_parts(const struct ws_report *report, const struct ws_scan *request, size_t most,
+			void (*fn)(void *context, const struct ws_rows *rows), void *context)
+{
+	size_t count;
+	struct block_start *starts = sort_block_starts(report, request->table, &count);
+	struct ws_scan part = *request;
+
+	for (size_t i = 0; i < count;) {
+		struct ws_rows rows;
+		size_t gathered = 0;
+		bool first = part.time_min == request->time_min;
+
+		while (i < count && (gathered < most || starts[i].time <= part.time_min))
+			gathered += starts[i++].rows;
+		part.time_max = request->time_max;
+		if (i < count)
+			part.time_max = ws_min(request->time_max, starts[i].time - 1);
+		ws_rows_load_tracks(report, &part, NULL, 0, &rows);
+		if (!first)
+			keep_rows_from(&rows, ws_table_start(request->table), part.time_min);
+		fn(context, &rows);
+		ws_rows_free(&rows);
+		if (part.time_max == request->time_max)
+			break;
+		part.time_min = part.time_max + 1;
+	}
+	free(starts);
+}

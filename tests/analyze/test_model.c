@@ -198,9 +198,82 @@ static void changes_are_read_and_refused(void **state)
 	ws_changes_free(&changes);
 }
 
+/* ---- scopes ---- */
+
+enum { BRIEF = 400000, PERIOD = 120, OUTER = 100, FIRST = 30, SECOND = 15 };
+
+/* One range of OUTER ns after another, with two in it: the sums of what a thread did. */
+static void add_brief_ranges(struct ws_writer *writer, const uint32_t *names)
+{
+	for (uint64_t i = 0; i < BRIEF; i++) {
+		uint64_t at = 1000 + i * PERIOD;
+		const struct {
+			uint64_t start, length;
+		} ranges[] = {{at + 5, FIRST}, {at + 50, SECOND}, {at, OUTER}};
+
+		for (size_t k = 0; k < WS_COUNT(ranges); k++)
+			ws_writer_add(
+				writer, WS_TABLE_nvtx,
+				&(struct ws_row_nvtx){.start = ranges[k].start,
+						      .end = ranges[k].start + ranges[k].length,
+						      .thread = 1,
+						      .type = WS_NVTX_PUSHPOP,
+						      .text = names[k]});
+	}
+}
+
+static uint64_t sum_scope(const struct ws_scopes *scopes, uint32_t name)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i + 1 < scopes->count; i++)
+		if (scopes->changes[i].name == name)
+			sum += scopes->changes[i + 1].at - scopes->changes[i].at;
+	return sum;
+}
+
+static void assert_near(uint64_t seen, uint64_t expected)
+{
+	assert_true(seen >= expected - expected / 1000 && seen <= expected + expected / 1000);
+}
+
+/* More ranges than are kept: few changes of scope, and each name has its share of the time. */
+static void brief_ranges_have_their_shares(void **state)
+{
+	struct ws_writer_opts options = {.overwrite = true};
+	char path[64];
+	uint32_t names[3];
+	struct ws_err err = {""};
+	struct ws_writer *writer;
+	struct ws_report *report;
+	struct ws_scopes scopes;
+
+	(void)state;
+	snprintf(path, sizeof(path), "test_scopes.%d.wsrep", (int)getpid());
+	writer = ws_writer_create(path, &options, &err);
+	assert_non_null(writer);
+	names[0] = ws_writer_string(writer, "first", 5);
+	names[1] = ws_writer_string(writer, "second", 6);
+	names[2] = ws_writer_string(writer, "outer", 5);
+	add_brief_ranges(writer, names);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
+	report = ws_report_open_plain(path, &err);
+	assert_non_null(report);
+	ws_scopes_load(report, 2, &scopes);
+	assert_true(scopes.count > 1000 && scopes.count <= 1000002);
+	assert_near(sum_scope(&scopes, names[0]), (uint64_t)BRIEF * FIRST);
+	assert_near(sum_scope(&scopes, names[1]), (uint64_t)BRIEF * SECOND);
+	assert_near(sum_scope(&scopes, names[2]), (uint64_t)BRIEF * (OUTER - FIRST - SECOND));
+	assert_near(sum_scope(&scopes, 0), (uint64_t)BRIEF * (PERIOD - OUTER));
+	ws_scopes_free(&scopes);
+	ws_report_close(report);
+	unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(brief_ranges_have_their_shares),
 		cmocka_unit_test(nothing_changes_without_a_change),
 		cmocka_unit_test(less_cost_is_less_time),
 		cmocka_unit_test(changes_are_read_and_refused),
