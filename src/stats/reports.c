@@ -36,6 +36,10 @@
 	ITEM(gpu_time_breakdown)       \
 	ITEM(gpu_idle_causes)          \
 	ITEM(gpu_comm_overlap)         \
+	ITEM(gpu_metric_util_sum)      \
+	ITEM(gpu_metric_kern_sum)      \
+	ITEM(gpu_metric_nvtx_sum)      \
+	ITEM(gpu_metric_step_sum)      \
 	ITEM(collective_sum)           \
 	ITEM(step_phases)              \
 	ITEM(cpu_sample_sum)           \

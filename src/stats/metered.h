@@ -1,0 +1,73 @@
+/*
+ * metered.h - what the reports about metrics of GPUs share: the means of all metrics over groups of
+ * spans (the instances of a kernel, of a range), and the columns that show them.
+ */
+#ifndef WS_STATS_METERED_H
+#define WS_STATS_METERED_H
+
+#include "query/metered_gpu.h"
+#include "stats/stats.h"
+
+/* A span of time on a GPU that belongs to group `group`. */
+struct ws_metered_span {
+	uint64_t start, end;
+	uint32_t group;
+};
+
+struct ws_metered_spans {
+	struct ws_metered_span *spans;
+	size_t count, capacity;
+};
+
+/* What is known of each group. Zeroed to begin with; free with ws_metered_sums_free. */
+struct ws_metered_sums {
+	size_t groups;
+	double *sum[WS_GPU_METRICS];	 /* by group: value times ns */
+	uint64_t *known[WS_GPU_METRICS]; /* by group: ns with a value */
+	struct ws_metered_group {
+		uint64_t time, count;		  /* of its spans, ns; how many */
+		struct ws_metric_samples samples; /* that its spans touch, each once */
+		uint64_t own_time;		  /* of its spans in these samples, ns */
+	} * group;
+};
+
+/* Add up the spans, which may overlap; they are put in order of start and cut to the window of
+ * `stats`. Instances that the window leaves out do not count. */
+void ws_measure_spans(const struct ws_stats *stats, const struct ws_metered_gpu *gpu,
+		      struct ws_metered_spans *spans, size_t groups, struct ws_metered_sums *sums);
+void ws_metered_sums_free(struct ws_metered_sums *sums);
+
+#define WS_METERED_LEADING_COLUMNS(instances)                                                 \
+	{"Total Time", WS_KIND_TIME}, {instances, WS_KIND_COUNT}, {"Samples", WS_KIND_COUNT}, \
+	{                                                                                     \
+		"Own Share", WS_KIND_SHARE                                                    \
+	}
+/* Columns of the means are made from query/metered.def, those after them are: */
+#define WS_METERED_LAST_COLUMNS          \
+	{"Energy (J)", WS_KIND_VALUE},   \
+	{                                \
+		"Bound By", WS_KIND_TEXT \
+	}
+enum { WS_METERED_CELLS = 4 + WS_GPU_METRICS + 2 };
+
+/* Set the cells of a group, WS_METERED_CELLS of them in the order of these columns. */
+void ws_set_metered_cells(const struct ws_metered_gpu *gpu, const struct ws_metered_sums *sums,
+			  size_t group, struct ws_cell *cells);
+
+/* "NVIDIA H200 (0)" */
+void ws_put_metered_gpu_name(const struct ws_stats *stats, const struct ws_metered_gpu *gpu,
+			     struct ws_text *text);
+/* Numbers of groups, those with the longest time first; owned by the caller. Groups without any
+ * time are not among them. */
+uint32_t *ws_order_metered_groups(const struct ws_metered_sums *sums, size_t *count);
+/* Why a report has no metrics of GPUs. */
+const char *ws_explain_no_gpu_metrics(const struct ws_report *report);
+
+#define WS_METERED_HELP                                                                            \
+	"Means are weighted by time: a sample counts as long as it overlaps. Samples is how many " \
+	"there were; Own Share is how much of their time was its own: where it is far below "      \
+	"100 %, values are those of neighbours too, and nothing is said of what it is bound by. "  \
+	"Kernels that run at the same time share what the GPU did. Energy is by the energy "       \
+	"counter, where there is one"
+
+#endif

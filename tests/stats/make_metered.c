@@ -1,0 +1,160 @@
+/*
+ * make_metered.c - write a report with metrics of GPUs: make_metered KIND FILE.
+ *
+ * small   one GPU with a few kernels, ranges and steps, sampled every 100 us for 10 ms, with a gap
+ * two     two GPUs, one of which does nearly nothing
+ * large   22 metrics at 10 kHz for 10 s and a million kernels: for measuring
+ */
+#include <stdlib.h>
+
+#include "../metrics/gpu_samples.h"
+
+#define ZERO UINT64_C(1000000000000)
+#define PERIOD UINT64_C(100000)
+
+static struct ws_writer *writer;
+
+static uint32_t put_string(const char *text)
+{
+	return samples_string(writer, text);
+}
+
+#define ADD(table, ...) \
+	ws_writer_add(writer, WS_TABLE_##table, &(struct ws_row_##table){__VA_ARGS__})
+
+static void put_session(uint64_t length)
+{
+	ADD(collection, .start = ZERO, .end = ZERO + length);
+	ADD(clock, .raw = ZERO, .realtime = UINT64_C(1700000000000000000), .ticks = 1);
+	ADD(process, .id = 1, .pid = 600, .start = ZERO, .name = put_string("train"));
+	ADD(thread, .id = 1, .process = 1, .tid = 600, .start = ZERO);
+}
+
+static void put_device(uint32_t id, const char *uuid)
+{
+	ADD(cuda_device, .process = 1, .start = ZERO, .id = id, .name = put_string("Some GPU"),
+	    .uuid = put_string(uuid), .chip = put_string("GX100"), .visible = 1,
+	    .memory_bytes = 80000000000, .memory_bandwidth = UINT64_C(3350000000000), .sms = 132,
+	    .warp = 32, .major = 9);
+}
+
+/* A kernel, launched by a call 400 us before. Times are in us. */
+static void put_kernel(uint32_t device, const char *name, uint64_t start, uint64_t length)
+{
+	static uint32_t correlation;
+
+	correlation++;
+	ADD(cuda_api, .start = ZERO + start * 1000 - 400000, .end = ZERO + start * 1000 - 395000,
+	    .thread = 1, .correlation = correlation, .name = put_string("cudaLaunchKernel_v7000"),
+	    .callchain = WS_NO_U32);
+	ADD(cuda_kernel, .start = ZERO + start * 1000, .end = ZERO + (start + length) * 1000,
+	    .device = device, .context = 1, .green_context = WS_NO_U32, .stream = 7,
+	    .correlation = correlation, .process = 1, .demangled = put_string(name),
+	    .name = put_string(name), .grid_x = 1000, .grid_y = 1, .grid_z = 1, .block_x = 128,
+	    .block_y = 1, .block_z = 1, .graph_node = WS_NO_U64, .graph = WS_NO_U32,
+	    .cluster_policy = WS_NO_U32, .max_cluster = WS_NO_U32, .active_clusters = WS_NO_U32,
+	    .shared_percent = WS_NO_U32);
+}
+
+static void put_range(const char *text, uint64_t start, uint64_t end)
+{
+	ADD(nvtx, .start = ZERO + start * 1000, .end = ZERO + end * 1000, .thread = 1,
+	    .text = put_string(text), .type = WS_NVTX_PUSHPOP);
+}
+
+static void put_power(uint32_t id, const char *uuid, double watts, uint64_t ns)
+{
+	ADD(counter, .id = id, .device = WS_NO_U32, .cpu = WS_NO_U32, .group = put_string("GPU"),
+	    .name = put_string("Mean power by energy, GPU 0"), .unit = put_string("W"),
+	    .identity = put_string(uuid));
+	ADD(counter_value, .start = ZERO, .counter = id, .value = watts, .span = ns);
+}
+
+/* SM Active is the number of the sample; a gap in Tensor Active; DRAM is busy from 7 ms on. */
+static void put_small_samples(void)
+{
+	struct gpu_samples samples = begin_gpu_samples(writer, 1, 3, "GPU-a", PERIOD);
+
+	for (uint64_t i = 0; i < 100; i++)
+		put_gpu_sample(&samples, "SM Active", ZERO + i * PERIOD, 1, (double)i);
+	put_gpu_sample(&samples, "Tensor Active", ZERO, 50, 64);
+	put_gpu_sample(&samples, "Tensor Active", ZERO + 50 * PERIOD, 0, NAN);
+	put_gpu_sample(&samples, "Tensor Active", ZERO + 60 * PERIOD, 40, 20);
+	put_gpu_sample(&samples, "DRAM Read Bandwidth", ZERO, 70, 10);
+	put_gpu_sample(&samples, "DRAM Read Bandwidth", ZERO + 70 * PERIOD, 30, 80);
+	put_gpu_sample(&samples, "NVLink RX Requests User Data", ZERO, 100, 3);
+	put_gpu_sample(&samples, "NVLink RX Responses User Data", ZERO, 100, 4);
+	put_power(100, "GPU-a", 500, 100 * PERIOD);
+}
+
+static void make_small(void)
+{
+	put_session(100 * PERIOD);
+	put_device(0, "GPU-a");
+	put_small_samples();
+	put_range("step 0", 500, 3000);
+	put_range("forward", 550, 700);
+	put_range("step 1", 5000, 7500);
+	put_range("forward", 5050, 5200);
+	put_kernel(0, "matmul", 1000, 1000);
+	put_kernel(0, "matmul", 5500, 1000);
+	for (uint64_t i = 0; i < 3; i++)
+		put_kernel(0, "tiny", 3000 + i * 20, 10);
+	put_kernel(0, "copy", 7050, 300);
+}
+
+static void make_two(void)
+{
+	struct gpu_samples samples;
+
+	put_session(1000 * PERIOD);
+	put_device(0, "GPU-a");
+	put_device(1, "GPU-b");
+	for (uint32_t gpu = 0; gpu < 2; gpu++) {
+		samples = begin_gpu_samples(writer, 1 + gpu * 50, gpu, gpu ? "GPU-b" : "GPU-a",
+					    PERIOD);
+		put_gpu_sample(&samples, "SM Active", ZERO, 1000, gpu ? 8 : 90);
+		put_kernel(gpu, "work", 1000, gpu ? 9000 : 90000);
+	}
+}
+
+static void make_large(void)
+{
+	enum { SAMPLES = 100000, KERNELS = 1000000 };
+	struct gpu_samples samples;
+	char name[32];
+
+	put_session(SAMPLES * PERIOD);
+	put_device(0, "GPU-a");
+	samples = begin_gpu_samples(writer, 1, 0, "GPU-a", PERIOD);
+	for (uint64_t i = 0; i < SAMPLES; i++)
+		for (uint32_t row = 0; row < samples.count; row++)
+			ADD(counter_value, .start = ZERO + i * PERIOD, .counter = 1 + row,
+			    .value = (double)((i * 7919 + row * 31) % 12800) / 128, .span = PERIOD);
+	for (uint64_t i = 0; i < KERNELS; i++) {
+		snprintf(name, sizeof(name), "kernel_%d", (int)(i % 100));
+		put_kernel(0, name, 500 + i * 9, 7);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*make)(void);
+	} kinds[] = {{"small", make_small}, {"two", make_two}, {"large", make_large}};
+	struct ws_writer_opts opts = {.overwrite = true};
+	struct ws_err err;
+
+	for (size_t i = 0; argc == 3 && i < WS_COUNT(kinds); i++) {
+		if (strcmp(kinds[i].name, argv[1]))
+			continue;
+		writer = ws_writer_create(argv[2], &opts, &err);
+		if (!writer)
+			break;
+		kinds[i].make();
+		return ws_writer_close(writer, &err) < 0;
+	}
+	fprintf(stderr, "make_metered KIND FILE\n");
+	return 1;
+}
