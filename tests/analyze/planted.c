@@ -243,6 +243,18 @@ static void start_processes(void)
 		start_process();
 }
 
+/* Processes that work side by side are not waited for one by one. */
+static void start_workers(void)
+{
+	for (int i = 0; i < 12; i++)
+		if (!fork()) {
+			compute(5000000);
+			_exit(0);
+		}
+	while (wait(NULL) > 0)
+		;
+}
+
 static pthread_cond_t never_signalled = PTHREAD_COND_INITIALIZER;
 
 static void __attribute__((noinline)) wait_for_limit(void)
@@ -298,7 +310,8 @@ static const struct {
 	{"files", append_lines},      {"threads", start_threads},
 	{"pipe", ask_often},	      {"crew", do_own_shares},
 	{"serial", do_parts},	      {"processes", start_processes},
-	{"limit", wait_for_limits},   {"blocks", write_blocks},
+	{"workers", start_workers},   {"limit", wait_for_limits},
+	{"blocks", write_blocks},
 };
 
 int main(int argc, char **argv)

@@ -180,6 +180,14 @@ def short_children_of_the_users_program_are_a_fault():
 
 
 @test
+def workers_side_by_side_are_no_short_children():
+    report = analyze(record("workers", PLANTED, "workers"))
+    check_sums(report)
+    if any(f["rule"] == "child-processes" for f in report["findings"]):
+        raise AssertionError(json.dumps(report["findings"]))
+
+
+@test
 def short_children_of_python_are_named():
     program = "import subprocess\nfor i in range(25): subprocess.run(['/bin/true'])\n"
     found = first_fault(

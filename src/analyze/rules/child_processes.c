@@ -1,25 +1,43 @@
 /* child_processes.c - a program that starts many short processes and waits for each. */
 #include "analyze/rules/rules.h"
+#include "query/intervals.h"
 
 enum { LEAST_CHILDREN = 8, SHORT_CHILD_NS = 100000000 };
 
+struct short_children {
+	uint64_t count;
+	uint64_t alive;	    /* ns, the sum of all */
+	uint64_t any_alive; /* ns in which there was one or more */
+};
+
 /* Processes that the explained one started and that lived for a short time. */
-static uint64_t count_short_children(const struct ws_analysis *analysis, uint64_t *alive)
+static struct short_children count_short_children(const struct ws_analysis *analysis)
 {
 	const struct ws_model *model = analysis->model;
-	uint64_t count = 0;
+	struct short_children children = {0};
+	struct ws_spans spans = {0};
 
-	*alive = 0;
 	for (uint32_t id = 1; id <= ws_highest_process_id(model->who); id++) {
 		const struct ws_process_info *info = ws_find_process(model->who, id);
 
 		if (info->parent != model->process || info->end == WS_NO_TIME ||
 		    info->end < info->start || info->end - info->start > SHORT_CHILD_NS)
 			continue;
-		count++;
-		*alive += info->end - info->start;
+		children.count++;
+		children.alive += info->end - info->start;
+		ws_spans_add(&spans, info->start, info->end);
 	}
-	return count;
+	ws_spans_merge(&spans);
+	for (size_t i = 0; i < spans.count; i++)
+		children.any_alive += spans.spans[i].end - spans.spans[i].start;
+	ws_spans_free(&spans);
+	return children;
+}
+
+/* Workers that live side by side are not waited for one by one. */
+static bool run_side_by_side(const struct short_children *children)
+{
+	return children->alive > children->any_alive + children->any_alive / 2;
 }
 
 static bool is_elsewhere(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
@@ -33,13 +51,14 @@ static bool is_elsewhere(const struct ws_analysis *analysis, const struct ws_bre
 
 static void check_children(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
-	uint64_t alive, count = count_short_children(analysis, &alive);
+	struct short_children children = count_short_children(analysis);
 	uint64_t on_path = ws_sum_path_rows(analysis, is_elsewhere);
 	const struct ws_breakdown_row *row = ws_find_path_row(analysis, is_elsewhere);
 	struct ws_finding *finding;
 	struct ws_text what = {0};
 
-	if (!row || count < LEAST_CHILDREN || ws_analysis_share(analysis, on_path) < 0.1)
+	if (!row || children.count < LEAST_CHILDREN || run_side_by_side(&children) ||
+	    ws_analysis_share(analysis, on_path) < 0.1)
 		return;
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_child_processes, on_path,
 					on_path - on_path / 5);
@@ -48,7 +67,8 @@ static void check_children(const struct ws_analysis *analysis, struct ws_finding
 		ws_limit_to_users(analysis, finding, &row->place);
 	finding->title = ws_format("%llu short processes are started, and each is waited for "
 				   "(%.3g ms each): %s",
-				   (unsigned long long)count, (double)alive / (double)count / 1e6,
+				   (unsigned long long)children.count,
+				   (double)children.alive / (double)children.count / 1e6,
 				   ws_text_or(what.text, ""));
 	finding->advice = ws_strdup("Do the work in the program itself (a library), hand many "
 				    "inputs to one process, or run several at once.");
@@ -59,9 +79,11 @@ static void check_children(const struct ws_analysis *analysis, struct ws_finding
 const struct ws_rule ws_rule_child_processes = {
 	.name = "child-processes",
 	.title = "Many short processes, one after the other",
-	.about = "The program started eight processes or more that lived for less than 100 ms, and "
-		 "10 % of the critical path or more lies in them. A note, unless code of the "
-		 "user's or Python starts them: for a shell or make it is the work.",
+	.about =
+		"The program started eight processes or more that lived for less than 100 ms, and "
+		"10 % of the critical path or more lies in them. Processes of which mostly several "
+		"live at once are not meant. A note, unless code of the "
+		"user's or Python starts them: for a shell or make it is the work.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_processes,
 	.check = check_children,

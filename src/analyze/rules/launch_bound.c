@@ -43,10 +43,17 @@ static void check_launches(const struct ws_analysis *analysis, struct ws_finding
 		return;
 	gain = analysis->window - ws_min(analysis->window, busy + sum_waits(analysis));
 	gain = ws_estimate_bound(analysis, gain, ws_cost_without_cpu, NULL);
-	/* Where kernels are waited for all the time, a graph helps only once that is left. */
-	for (size_t i = 0; i < findings->count; i++)
-		if (findings->findings[i].rule == &ws_rule_sync_calls)
-			gain = ws_min(gain, findings->findings[i].gain_ns / 10 * 9);
+	for (size_t i = 0; i < findings->count; i++) {
+		const struct ws_finding *other = &findings->findings[i];
+
+		/* Where kernels are waited for all the time, a graph helps only once that is
+		 * left. */
+		if (other->rule == &ws_rule_sync_calls)
+			gain = ws_min(gain, other->gain_ns / 10 * 9);
+		/* Quicker launches leave the time that data is loaded in as it is. */
+		if (other->rule == &ws_rule_data_loading)
+			gain -= ws_min(gain, other->gain_ns);
+	}
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_launch_bound,
 					ws_analysis_cpu_on_path(analysis), gain);
 	finding->title = ws_format(
