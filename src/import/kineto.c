@@ -252,8 +252,17 @@ static void put_collective(struct ws_trace *trace, const struct ws_trace_event *
 		.source = read_i32(trace, WS_A_SRC_RANK, -1),
 		.destination = read_i32(trace, WS_A_DST_RANK, -1),
 		.sequence = ws_trace_get_u64(trace, WS_A_SEQ, WS_NO_U64),
+		.bytes = WS_NO_U64,
+		.rank = -1,
+		.device = read_place(trace, WS_A_DEVICE, &event->pid),
+		.context = ws_trace_get_u32(trace, WS_A_CONTEXT, WS_NO_U32),
+		.stream = read_place(trace, WS_A_STREAM, &event->tid),
+		.call_start = WS_NO_TIME,
+		.call_end = WS_NO_TIME,
+		.channels = WS_NO_U32,
 	};
 
+	row.label = row.name;
 	*(struct ws_row_collective *)ws_importer_add_row(trace->importer, WS_TABLE_collective) =
 		row;
 	compare_collective(trace, &row, ws_trace_get_arg(trace, WS_A_COLLECTIVE),

@@ -72,7 +72,7 @@ static struct ws_map find_names(struct ws_nsys *nsys)
 }
 
 struct kernel_columns {
-	int start, end, process, correlation, name;
+	int start, end, process, correlation, name, device, context, stream;
 };
 
 static void put_collective(struct ws_nsys *nsys, sqlite3_stmt *statement,
@@ -80,24 +80,33 @@ static void put_collective(struct ws_nsys *nsys, sqlite3_stmt *statement,
 {
 	uint64_t start = ws_nsys_get_time(nsys, statement, columns->start);
 
-	*(struct ws_row_collective *)ws_importer_add_row(nsys->importer, WS_TABLE_collective) =
-		(struct ws_row_collective){
-			.start = start,
-			.end = ws_nsys_get_time(nsys, statement, columns->end),
-			.process = ws_nsys_find_process(
-				nsys, ws_nsys_get_int(statement, columns->process, 0), start),
-			.correlation = (uint32_t)ws_nsys_get_int(statement, columns->correlation,
-								 WS_NO_U32),
-			.external = WS_NO_U64,
-			.name = (uint32_t)(what >> 32),
-			.dtype = (uint32_t)what,
-			.in_elements = WS_NO_U64,
-			.out_elements = WS_NO_U64,
-			.group_size = WS_NO_U32,
-			.source = -1,
-			.destination = -1,
-			.sequence = WS_NO_U64,
-		};
+	*(struct ws_row_collective *)ws_importer_add_row(
+		nsys->importer, WS_TABLE_collective) = (struct ws_row_collective){
+		.start = start,
+		.end = ws_nsys_get_time(nsys, statement, columns->end),
+		.process = ws_nsys_find_process(
+			nsys, ws_nsys_get_int(statement, columns->process, 0), start),
+		.correlation =
+			(uint32_t)ws_nsys_get_int(statement, columns->correlation, WS_NO_U32),
+		.external = WS_NO_U64,
+		.name = (uint32_t)(what >> 32),
+		.dtype = (uint32_t)what,
+		.in_elements = WS_NO_U64,
+		.out_elements = WS_NO_U64,
+		.group_size = WS_NO_U32,
+		.source = -1,
+		.destination = -1,
+		.sequence = WS_NO_U64,
+		.bytes = WS_NO_U64,
+		.rank = -1,
+		.device = (uint32_t)ws_nsys_get_int(statement, columns->device, WS_NO_U32),
+		.context = (uint32_t)ws_nsys_get_int(statement, columns->context, WS_NO_U32),
+		.stream = (uint32_t)ws_nsys_get_int(statement, columns->stream, WS_NO_U32),
+		.call_start = WS_NO_TIME,
+		.call_end = WS_NO_TIME,
+		.label = (uint32_t)(what >> 32),
+		.channels = WS_NO_U32,
+	};
 }
 
 void ws_nsys_read_collectives(struct ws_nsys *nsys)
@@ -115,6 +124,9 @@ void ws_nsys_read_collectives(struct ws_nsys *nsys)
 		.process = ws_nsys_find_column(statement, "globalPid"),
 		.correlation = ws_nsys_find_column(statement, "correlationId"),
 		.name = ws_nsys_find_column(statement, "shortName"),
+		.device = ws_nsys_find_column(statement, "deviceId"),
+		.context = ws_nsys_find_column(statement, "contextId"),
+		.stream = ws_nsys_find_column(statement, "streamId"),
 	};
 	if (columns.start >= 0 && columns.end >= 0 && columns.process >= 0 && columns.name >= 0)
 		names = find_names(nsys);

@@ -88,7 +88,8 @@ enum {
 	WS_SLOT_CUDA = 2,
 	WS_SLOT_STACK = 3,
 	WS_SLOT_PYTHON = 4,
-	WS_SLOTS = 5
+	WS_SLOT_NCCL = 5,
+	WS_SLOTS = 6
 };
 
 /* A diagnostic row; the same text about the same process is said once. */

@@ -1,4 +1,5 @@
 /* drain.c - see drain.h. Processes are in proc.c, the simple converters in from_process.c. */
+#include "record/from_nccl.h"
 #include "record/drain.h"
 
 #include <stdio.h>
@@ -462,6 +463,7 @@ static void write_open_ranges(struct ws_drain *drain)
 		ws_convert_nvtx_window_end(&stream);
 		if (process->slot[WS_SLOT_CUDA])
 			ws_cuda_settle_late(&stream, process->slot[WS_SLOT_CUDA]);
+		ws_stream_put_collectives(&stream, true);
 	}
 }
 

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "record/from_nccl.h"
 #include "record/proc.h"
 
 #define LATE_MOST (1u << 16) /* records of a process that wait for the calls that launched them */
@@ -312,6 +313,13 @@ void ws_convert_cuda_batch(struct ws_stream *stream, const struct ws_rec *rec)
 	if (process->memory_n >= WS_CUDA_MEMORY_MOST ||
 	    (process->memory_n && process->memory_first + MEMORY_WAIT_NS < record->time))
 		ws_cuda_settle_memory(stream, process, record->time - MEMORY_WAIT_NS / 2);
+	ws_stream_put_collectives(stream, false);
+}
+
+/* Whether the call of this name launches kernels. */
+static bool is_launch(const char *name)
+{
+	return name && strstr(name, "Launch");
 }
 
 void ws_convert_cuda_name(struct ws_stream *stream, const struct ws_rec *rec)
@@ -319,7 +327,7 @@ void ws_convert_cuda_name(struct ws_stream *stream, const struct ws_rec *rec)
 	const struct ws_rec_cuda_name *record = (const void *)rec;
 	struct ws_cuda_proc *process = ws_cuda_proc(stream);
 	int driver = rec->small == WS_CUDA_NAME_DRIVER;
-	size_t had;
+	size_t had, length;
 
 	if (ws_rec_bytes(rec) < sizeof(*record))
 		return;
@@ -336,8 +344,9 @@ void ws_convert_cuda_name(struct ws_stream *stream, const struct ws_rec *rec)
 	ws_grow(process->api[driver], process->api_cap[driver], record->key + 1);
 	memset(process->api[driver] + had, 0,
 	       (process->api_cap[driver] - had) * sizeof(struct ws_cuda_call));
-	process->api[driver][record->key] =
-		(struct ws_cuda_call){ws_stream_string(stream, rec->value), rec->value};
+	process->api[driver][record->key] = (struct ws_cuda_call){
+		ws_stream_string(stream, rec->value), rec->value,
+		.launches = is_launch(ws_stream_string_bytes(stream, rec->value, &length))};
 }
 
 void ws_convert_cuda_seen(struct ws_stream *stream, const struct ws_rec *rec)

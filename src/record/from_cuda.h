@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "ring/cuda_record.h"
 #include "ring/cupti_abi.h"
+#include "nccl/nccl.h"
 #include "record/convert.h"
 #include "record/occupancy.h"
 
@@ -32,6 +33,7 @@ struct ws_cuda_device {
 
 struct ws_cuda_names { /* of a kernel, in the report's dictionary */
 	uint32_t demangled, name, mangled;
+	struct ws_nccl_kernel_name nccl;
 };
 
 struct ws_cuda_shape { /* a cached answer about occupancy */
@@ -53,7 +55,8 @@ struct ws_cuda_proc {
 	uint32_t version; /* of CUPTI */
 	struct ws_cuda_call {
 		uint32_t name, handle;
-	} * api[2]; /* by callback id: runtime, driver */
+		bool launches; /* it launches kernels */
+	} * api[2];	       /* by callback id: runtime, driver */
 	size_t api_cap[2];
 	struct ws_map pointers;	    /* of texts in the target -> handle */
 	struct ws_map kernel_names; /* handle -> index + 1 in names */

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/choose.h"
 #include "record/from_cuda.h"
+#include "record/from_nccl.h"
 #include "record/from_stack.h"
 #include "record/proc.h"
 
@@ -112,6 +113,8 @@ void ws_cuda_api(struct ws_stream *stream, const struct ws_cuda_record *cuda_rec
 	row->callchain = ws_stack_of_correlation(stream, api->correlation);
 	if (ws_unlikely(api->result) && call)
 		report_error(stream, cuda_record->p, call->handle, api);
+	if (call && call->launches && ws_stream_nccl(stream))
+		ws_nccl_add_launch(ws_stream_nccl(stream), thread, api->correlation, api->start);
 }
 
 /* ---- waits and events ---- */

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/choose.h"
 #include "record/from_cuda.h"
+#include "record/from_nccl.h"
 #include "record/from_stack.h"
 #include "symbols/demangle.h"
 
@@ -38,7 +39,8 @@ static const struct ws_cuda_names *find_kernel_names(struct ws_stream *stream,
 	process->names[process->names_n++] =
 		(struct ws_cuda_names){ws_stream_intern(stream, full, strlen(full)),
 				       ws_stream_intern(stream, own, strlen(own)),
-				       ws_stream_intern(stream, mangled, strlen(mangled))};
+				       ws_stream_intern(stream, mangled, strlen(mangled)),
+				       ws_nccl_read_kernel_name(own)};
 	ws_cuda_keep(&process->kernel_names, handle, process->names_n);
 	free(mangled);
 	free(full);
@@ -137,6 +139,25 @@ static bool fill_times(struct ws_stream *stream, const struct ws_cuda_record *so
 		(row)->process = (s)->process;                                                  \
 	} while (0)
 
+/* A kernel of a graph was called for when the graph was captured: no call launched it. */
+static void note_nccl_kernel(struct ws_stream *stream, const struct ws_cuda_names *names,
+			     const struct ws_row_cuda_kernel *row)
+{
+	struct ws_nccl *nccl = ws_stream_nccl(stream);
+
+	if (nccl && row->end != WS_NO_TIME)
+		ws_nccl_add_kernel(nccl, &(struct ws_nccl_kernel){
+						 .name = names->nccl,
+						 .correlation = row->correlation,
+						 .device = row->device,
+						 .context = row->context,
+						 .stream = row->stream,
+						 .from_graph = row->graph_node != WS_NO_U64,
+						 .start = row->start,
+						 .end = row->end,
+					 });
+}
+
 void ws_cuda_kernel(struct ws_stream *stream, const struct ws_cuda_record *cuda_record,
 		    const void *record)
 {
@@ -189,6 +210,8 @@ void ws_cuda_kernel(struct ws_stream *stream, const struct ws_cuda_record *cuda_
 	if (WS_CUDA_HAS(cuda_record, kernel, device_launched) && kernel->device_launched)
 		row_cuda_kernel->flags |= WS_CUDA_FROM_DEVICE;
 	fill_occupancy(cuda_record->p, kernel, row_cuda_kernel);
+	if (ws_unlikely(names->nccl.is_nccl))
+		note_nccl_kernel(stream, names, row_cuda_kernel);
 }
 
 void ws_cuda_memcpy(struct ws_stream *stream, const struct ws_cuda_record *cuda_record,

@@ -19,6 +19,7 @@
 #include "record/constant.h"
 #include "record/convert.h"
 #include "record/chunks.h"
+#include "record/from_nccl.h"
 #include "record/proc.h"
 #include "record/sink.h"
 
@@ -43,6 +44,7 @@ struct blob {
  * that at the latest. */
 struct stream_state {
 	struct stream_state *next, **self;
+	struct proc_state *process;
 	uint64_t last_handle; /* with its id in the upper half */
 	uint64_t last_start,
 		last_key; /* of the last range written: ticks; domain, text and what they are */
@@ -66,7 +68,8 @@ struct proc_state {
 	uint32_t *buckets;
 	uint32_t bucket_count; /* a power of two */
 	uint64_t ends_alone, crowded_out;
-	uint64_t held; /* bytes of payloads that came and have not become part of a row */
+	uint64_t held;	      /* bytes of payloads that came and have not become part of a row */
+	uint32_t nccl_domain; /* number of NCCL's domain; 0: it has none */
 };
 
 /* ---- states ---- */
@@ -113,6 +116,7 @@ static WS_NOINLINE struct stream_state *add_nvtx_stream(struct ws_stream *stream
 	struct proc_state *ps = find_nvtx_process(stream);
 	struct stream_state *st = ws_calloc(1, sizeof(*st));
 
+	st->process = ps;
 	st->next = ps->streams;
 	st->self = &ps->streams;
 	if (st->next)
@@ -244,6 +248,52 @@ static uint32_t intern_bytes(struct ws_stream *stream, struct bytes *bytes)
 	return id;
 }
 
+/* ---- NCCL ---- */
+
+/* Whether an event is of NCCL's domain. */
+static inline bool is_nccl_event(const struct stream_state *st, uint16_t small)
+{
+	uint32_t domain = st->process->nccl_domain;
+
+	return ws_unlikely(domain) && (small & WS_NVTX_SMALL_DOMAIN) == domain;
+}
+
+/* Tell the joiner of a range. NCCL registers the names of its ranges. */
+static void note_nccl_call(struct ws_stream *stream, uint32_t name, uint64_t start, uint64_t end,
+			   const struct bytes *binary)
+{
+	struct ws_nccl_call call = {.thread = stream->thread, .start = start, .end = end};
+
+	call.name = ws_stream_string_bytes(stream, name, &call.name_length);
+	if (binary) {
+		call.payload = binary->p;
+		call.payload_size = binary->len;
+	}
+	if (call.name)
+		ws_nccl_add_call(ws_stream_begin_nccl(stream), &call);
+}
+
+/* Note NCCL's domain when it is made, and what the entries of its schemas are. */
+static void note_nccl_definition(struct ws_stream *stream, const struct ws_rec_nvtx_define *record)
+{
+	struct proc_state *ps = find_nvtx_process(stream);
+	uint32_t domain = record->rec.small & WS_NVTX_SMALL_DOMAIN;
+	const struct ws_rec_nvtx_schema_entry *entry = (const void *)record;
+	size_t length;
+	const char *name = record->rec.small & WS_NVTX_SMALL_LOCAL
+				   ? NULL
+				   : ws_stream_string_bytes(stream, record->rec.value, &length);
+
+	if (!name)
+		return;
+	if (record->kind == WS_NVTX_DEF_DOMAIN && !strcmp(name, WS_NCCL_DOMAIN))
+		ps->nccl_domain = domain;
+	if (record->kind == WS_NVTX_DEF_ENTRY && domain && domain == ps->nccl_domain &&
+	    ws_rec_bytes(&record->rec) == sizeof(*entry))
+		ws_nccl_define_entry(ws_stream_begin_nccl(stream), record->id, name,
+				     entry->entry_type, entry->offset);
+}
+
 /* ---- rows ---- */
 
 static inline struct ws_row_nvtx *add_nvtx_row(struct ws_stream *stream)
@@ -262,6 +312,8 @@ static inline void write_plain_range(struct ws_stream *stream, const struct ws_r
 	st->last_key = (uint64_t)rec->small << 32 | rec->value;
 	if (!ws_stream_wants(stream, start_ns, end_ns))
 		return;
+	if (is_nccl_event(st, rec->small))
+		note_nccl_call(stream, rec->value, start_ns, end_ns, NULL);
 	*add_nvtx_row(stream) = (struct ws_row_nvtx){
 		.start = start_ns,
 		.end = end_ns,
@@ -530,6 +582,9 @@ static void write_event(struct ws_stream *stream, const struct ws_rec_nvtx_event
 		drop_bytes(stream, binary);
 		return;
 	}
+	if (record->kind == WS_NVTX_EV_RANGE &&
+	    is_nccl_event(find_nvtx_stream(stream), record->rec.small))
+		note_nccl_call(stream, record->rec.value, row->start, row->end, binary);
 	row->binary = intern_bytes(stream, binary);
 	*add_nvtx_row(stream) = *row;
 }
@@ -738,6 +793,7 @@ void ws_convert_nvtx_define(struct ws_stream *stream, const struct ws_rec *rec)
 
 	if (ws_rec_bytes(rec) < sizeof(*record))
 		return;
+	note_nccl_definition(stream, record);
 	name = intern_text(stream, find_nvtx_stream(stream), rec->small, rec->value);
 	switch (record->kind) {
 	case WS_NVTX_DEF_DOMAIN:

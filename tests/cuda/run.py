@@ -1084,6 +1084,47 @@ def replay_of_a_gpu():
     joined(r)
 
 
+@test
+def nccl():
+    """NCCL's calls have their payloads and their kernels, whatever groups made of them."""
+    r = Report(options=("-t", "cuda,nvtx", "-s", "none"), app="nccl-app")
+    rows = r.all(
+        "SELECT l.value, bytes, correlationId, groupSize, groupRank, sourceRank, destinationRank,"
+        " sequenceNumber, t.value, d.value, g.value FROM WARPSIGHT_COLLECTIVE LEFT JOIN StringIds"
+        " l ON l.id = labelId LEFT JOIN StringIds t ON t.id = dtypeId LEFT JOIN StringIds d ON"
+        " d.id = reductionId LEFT JOIN StringIds g ON g.id = groupNameId ORDER BY start, bytes"
+    )
+    world, pair, alone = ("0x00000000feed000%d" % i for i in (1, 2, 3))
+    bf16 = "BFloat16"
+    want = [
+        ("AllReduce 4 KiB", 4096, 1, 4, 2, -1, -1, 0, bf16, "Avg", world),
+        ("AllReduce 1 MiB", 1 << 20, 2, 4, 2, -1, -1, 1, bf16, "Sum", world),
+        ("AllReduce 1000 B", 1000, 3, 4, 2, -1, -1, 2, bf16, "Max", world),
+        ("AllReduce 1.95 KiB", 2000, 3, 4, 2, -1, -1, 3, bf16, "Max", world),
+        ("AllReduce 2.93 KiB", 3000, 3, 4, 2, -1, -1, 4, bf16, "Max", world),
+        ("ReduceScatter 8 KiB", 8192, 4, 2, 1, -1, -1, 1, "Float", "Sum", pair),
+        ("ReduceScatter 64 B", 64, 5, 2, 1, -1, -1, 0, "Float", "Sum", pair),
+        ("AllGather 256 B", 256, 6, 4, 2, -1, -1, 6, None, None, world),
+        ("Broadcast 512 B", 512, 7, 4, 2, 3, -1, 5, None, None, world),
+        ("Send 128 B", 128, 8, 2, 1, 1, 0, None, None, None, pair),
+        ("Recv 160 B", 160, 8, 2, 1, 0, 1, None, None, None, pair),
+        ("Reduce 32 B", 32, 9, 4, 2, -1, 1, 7, "Float", "Min", world),
+        ("AllReduce 16 B", 16, None, None, -1, -1, -1, 0, None, "PreMulSum", alone),
+        ("AllReduce", None, 10, None, -1, -1, -1, None, bf16, None, None),
+        ("AllReduce", None, 10, None, -1, -1, -1, None, bf16, None, None),
+    ]
+    same("collectives", sorted(rows, key=str), sorted(want, key=str))
+    same(
+        "times of kernels",
+        r.count(
+            "WARPSIGHT_COLLECTIVE c JOIN CUPTI_ACTIVITY_KIND_KERNEL k USING (correlationId)",
+            "c.start = k.start AND c.end = k.end AND c.deviceId = k.deviceId AND"
+            " c.streamId = k.streamId AND (callStart < k.start OR callStart IS NULL)",
+        ),
+        14,
+    )
+
+
 # They vary what CUPTI writes: one way of it, `replay of a GPU`, shows that the processor reads it.
 CONVERSION = [
     occupancy,

@@ -287,7 +287,8 @@ static void put_rarer(void)
 		    .process = 3, .name = put_text("addmm_kernel"),
 		    .demangled = put_text("addmm_kernel"));
 		ADD(collective, .start = t + 400 * US, .end = t + 800 * US, .process = 3,
-		    .correlation = WS_NO_U32, .name = put_text("broadcast"), .in_elements = 4096,
+		    .correlation = WS_NO_U32, .name = put_text("broadcast"),
+		    .label = put_text("broadcast"), .device = 1, .in_elements = 4096,
 		    .out_elements = 4096, .dtype = put_text("Float"), .group_size = 2);
 		ADD(cuda_overhead, .start = t + 50 * US, .end = t + 55 * US, .thread = 22,
 		    .name = put_text("Command Buffer Full"));

@@ -87,7 +87,12 @@ const TRUTH = {
       "faultAccessType",
       `globalPid = ${r.process} AND deviceId = ${r.device}`,
     ),
-  collective: (r) => select("WARPSIGHT_COLLECTIVE", named, `globalPid = ${r.process}`),
+  collective: (r) =>
+    select(
+      "WARPSIGHT_COLLECTIVE",
+      "(SELECT value FROM StringIds WHERE id = labelId)",
+      `globalPid = ${r.process} AND deviceId = ${r.device}`,
+    ),
   cpu: (r) => select("WARPSIGHT_SCHED", "''", `cpu = ${r.label}`),
   ftrace: (r) => select("FTRACE_EVENTS", named, `cpu = ${r.label}`, "start"),
   track: (r) =>

@@ -1,0 +1,745 @@
+/*
+ * join.c - NCCL's calls and the kernels that did them.
+ *
+ * Calls of a thread are put together into batches: a call alone, or all calls of a group, from the
+ * outermost ncclGroupStart to its ncclGroupEnd. A kernel belongs to the batch inside of which the
+ * CUDA call that launched it began. In a batch, kernels and calls are matched by operation; NCCL
+ * launches larger collectives of a group first, and may do several calls by one kernel.
+ *
+ * A communicator that does not block launches from a thread of NCCL's: a kernel that was launched
+ * in no batch belongs to the oldest batch before it that has calls of its operation and no kernel.
+ *
+ * Ranges are reported when they end, launches and kernels when CUPTI hands them over. A kernel
+ * waits until its launch is known and its thread has ended a range after that; a batch, until it
+ * has as many kernels as calls or many later ones have theirs.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "nccl/nccl.h"
+
+enum {
+	LAUNCHES = 1 << 17,	/* remembered, by correlation; a power of two */
+	BATCHES_MOST = 4096,	/* of a thread that wait; the oldest go without their kernels */
+	WAITING_MOST = 1 << 14, /* kernels that wait */
+	LATER_BATCHES = 16,	/* have their kernels: then a batch has got all of its own */
+	ROUNDS = 20,		/* that a kernel waits for a batch of its own thread */
+	THREADS_MOST = 1024,
+	COMMUNICATORS_MOST = 4096,
+	CALLS_MOST = 1 << 16, /* of a group */
+};
+
+struct operation_call {
+	uint64_t start, end;
+	uint64_t sequence;
+	struct ws_nccl_facts facts;
+	uint32_t kernel; /* in the batch, from 1; 0: none */
+	uint8_t operation;
+};
+
+struct batch {
+	uint64_t start, end; /* end 0: the group is open */
+	struct operation_call *calls;
+	size_t count, capacity;
+	struct ws_nccl_kernel *kernels;
+	size_t kernel_count, kernel_capacity;
+	uint64_t number; /* among those of the thread that got kernels, when it got its first */
+	bool done;	 /* its rows are put */
+};
+
+struct nccl_thread {
+	uint32_t id;
+	uint32_t depth; /* of groups */
+	uint64_t last_end;
+	struct batch *batches; /* in order of their starts */
+	size_t first, count, capacity;
+	uint64_t with_kernels; /* batches so far that got any */
+};
+
+struct launch {
+	uint32_t correlation, thread;
+	uint64_t start;
+};
+
+struct waiting_kernel {
+	struct ws_nccl_kernel kernel;
+	uint32_t rounds;
+};
+
+/* One rank of a communicator that this process has. */
+struct communicator {
+	uint64_t hash;
+	uint32_t ranks, rank, device; /* WS_NO_U32: not known */
+};
+
+struct sequence {
+	uint64_t hash, calls;
+};
+
+struct ws_nccl {
+	struct ws_nccl_schemas schemas;
+	struct nccl_thread *threads;
+	size_t thread_count, thread_capacity;
+	struct launch *launches;
+	struct waiting_kernel *waiting;
+	size_t waiting_count, waiting_capacity;
+	struct communicator *communicators;
+	size_t communicator_count, communicator_capacity;
+	struct sequence *sequences;
+	size_t sequence_count, sequence_capacity;
+};
+
+struct ws_nccl *ws_nccl_new(void)
+{
+	struct ws_nccl *nccl = ws_calloc(1, sizeof(*nccl));
+
+	nccl->launches = ws_calloc(LAUNCHES, sizeof(*nccl->launches));
+	return nccl;
+}
+
+static void free_batch(struct batch *batch)
+{
+	free(batch->calls);
+	free(batch->kernels);
+	*batch = (struct batch){0};
+}
+
+void ws_nccl_free(struct ws_nccl *nccl)
+{
+	if (!nccl)
+		return;
+	for (size_t i = 0; i < nccl->thread_count; i++) {
+		struct nccl_thread *thread = &nccl->threads[i];
+
+		for (size_t j = thread->first; j < thread->count; j++)
+			free_batch(&thread->batches[j]);
+		free(thread->batches);
+	}
+	free(nccl->threads);
+	free(nccl->launches);
+	free(nccl->waiting);
+	free(nccl->communicators);
+	free(nccl->sequences);
+	ws_nccl_free_schemas(&nccl->schemas);
+	free(nccl);
+}
+
+void ws_nccl_define_entry(struct ws_nccl *nccl, uint64_t schema, const char *name, uint64_t type,
+			  uint64_t offset)
+{
+	ws_nccl_add_schema_entry(&nccl->schemas, schema, name, type, offset);
+}
+
+/* ---- communicators ---- */
+
+static uint32_t get_number(const struct ws_nccl_facts *facts, enum ws_nccl_field field)
+{
+	return ws_nccl_knows(facts, field) ? (uint32_t)facts->values[field] : WS_NO_U32;
+}
+
+/* Of a call that made a communicator. The same may be said twice. */
+static void note_communicator(struct ws_nccl *nccl, const struct ws_nccl_facts *facts)
+{
+	struct communicator made = {
+		.hash = facts->values[WS_NCCL_COMMUNICATOR],
+		.ranks = get_number(facts, WS_NCCL_RANKS),
+		.rank = get_number(facts, WS_NCCL_RANK),
+		.device = get_number(facts, WS_NCCL_DEVICE),
+	};
+
+	if (!ws_nccl_knows(facts, WS_NCCL_COMMUNICATOR) || !made.hash || made.ranks == WS_NO_U32 ||
+	    nccl->communicator_count == COMMUNICATORS_MOST)
+		return;
+	for (size_t i = 0; i < nccl->communicator_count; i++) {
+		struct communicator *known = &nccl->communicators[i];
+
+		if (known->hash == made.hash && known->rank == made.rank &&
+		    known->device == made.device)
+			return;
+	}
+	ws_grow(nccl->communicators, nccl->communicator_capacity, nccl->communicator_count + 1);
+	nccl->communicators[nccl->communicator_count++] = made;
+}
+
+/* The rank that uses `device`; where that is not known, the only one that this process has. */
+static struct communicator find_communicator(const struct ws_nccl *nccl, uint64_t hash,
+					     uint32_t device)
+{
+	struct communicator found = {hash, WS_NO_U32, WS_NO_U32, WS_NO_U32};
+	size_t matches = 0;
+
+	for (size_t i = nccl->communicator_count; i > 0; i--) {
+		const struct communicator *known = &nccl->communicators[i - 1];
+
+		if (known->hash != hash)
+			continue;
+		if (known->device == device && device != WS_NO_U32)
+			return *known;
+		if (!matches++)
+			found = *known;
+	}
+	if (matches > 1)
+		found.rank = found.device = WS_NO_U32;
+	return found;
+}
+
+/* How many ranks of the communicator call from this process: each collective is called so often. */
+static uint64_t count_local_ranks(const struct ws_nccl *nccl, uint64_t hash)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < nccl->communicator_count; i++) {
+		const struct communicator *known = &nccl->communicators[i];
+
+		if (known->hash != hash)
+			continue;
+		if (known->rank == WS_NO_U32) /* ncclCommInitAll */
+			return ws_max(known->ranks, 1u);
+		count++;
+	}
+	return ws_max(count, (uint64_t)1);
+}
+
+/* The number of a collective in its communicator, from 0. */
+static uint64_t count_collective(struct ws_nccl *nccl, uint64_t hash)
+{
+	size_t i = 0;
+
+	while (i < nccl->sequence_count && nccl->sequences[i].hash != hash)
+		i++;
+	if (i == nccl->sequence_count) {
+		if (i == COMMUNICATORS_MOST)
+			return WS_NO_U64;
+		ws_grow(nccl->sequences, nccl->sequence_capacity, i + 1);
+		nccl->sequences[nccl->sequence_count++] = (struct sequence){.hash = hash};
+	}
+	return nccl->sequences[i].calls++ / count_local_ranks(nccl, hash);
+}
+
+/* ---- calls ---- */
+
+static struct nccl_thread *find_thread(struct ws_nccl *nccl, uint32_t id)
+{
+	for (size_t i = 0; i < nccl->thread_count; i++)
+		if (nccl->threads[i].id == id)
+			return &nccl->threads[i];
+	return NULL;
+}
+
+static struct nccl_thread *find_or_add_thread(struct ws_nccl *nccl, uint32_t id)
+{
+	struct nccl_thread *thread = find_thread(nccl, id);
+
+	if (thread || nccl->thread_count == THREADS_MOST)
+		return thread;
+	ws_grow(nccl->threads, nccl->thread_capacity, nccl->thread_count + 1);
+	nccl->threads[nccl->thread_count] = (struct nccl_thread){.id = id};
+	return &nccl->threads[nccl->thread_count++];
+}
+
+static bool is_named(const struct ws_nccl_call *call, const char *name)
+{
+	return call->name_length == strlen(name) && !memcmp(call->name, name, call->name_length);
+}
+
+static enum ws_nccl_operation find_operation(const struct ws_nccl_call *call)
+{
+	static const struct {
+		const char *name;
+		enum ws_nccl_operation operation;
+	} names[] = {
+		{"ncclAllReduce", WS_NCCL_ALL_REDUCE},
+		{"ncclAllGather", WS_NCCL_ALL_GATHER},
+		{"ncclReduceScatter", WS_NCCL_REDUCE_SCATTER},
+		{"ncclBroadcast", WS_NCCL_BROADCAST},
+		{"ncclReduce", WS_NCCL_REDUCE},
+		{"ncclAlltoAll", WS_NCCL_ALL_TO_ALL},
+		{"ncclGather", WS_NCCL_GATHER},
+		{"ncclScatter", WS_NCCL_SCATTER},
+		{"ncclSend", WS_NCCL_SEND},
+		{"ncclRecv", WS_NCCL_RECV},
+	};
+
+	for (size_t i = 0; i < WS_COUNT(names); i++)
+		if (is_named(call, names[i].name))
+			return names[i].operation;
+	return WS_NCCL_NONE;
+}
+
+static struct batch *get_last_batch(struct nccl_thread *thread)
+{
+	if (thread->count == thread->first)
+		return NULL;
+	return &thread->batches[thread->count - 1];
+}
+
+static struct batch *add_batch(struct nccl_thread *thread, uint64_t start)
+{
+	size_t kept = thread->count - thread->first;
+
+	if (thread->first > 64 && thread->first > kept) {
+		memmove(thread->batches, thread->batches + thread->first,
+			kept * sizeof(*thread->batches));
+		thread->first = 0;
+		thread->count = kept;
+	}
+	ws_grow(thread->batches, thread->capacity, thread->count + 1);
+	thread->batches[thread->count] = (struct batch){.start = start};
+	return &thread->batches[thread->count++];
+}
+
+static void begin_group(struct nccl_thread *thread, const struct ws_nccl_call *call)
+{
+	if (!thread->depth++)
+		add_batch(thread, call->start);
+}
+
+static void end_group(struct nccl_thread *thread, const struct ws_nccl_call *call)
+{
+	struct batch *batch = get_last_batch(thread);
+
+	if (!thread->depth || --thread->depth || !batch)
+		return;
+	batch->end = call->end;
+	if (!batch->count) /* a group of nothing */
+		thread->count--;
+}
+
+static void add_operation(struct ws_nccl *nccl, struct nccl_thread *thread,
+			  const struct ws_nccl_call *call, const struct ws_nccl_facts *facts)
+{
+	struct batch *batch = thread->depth ? get_last_batch(thread) : NULL;
+	struct operation_call made = {
+		.start = call->start,
+		.end = call->end,
+		.sequence = WS_NO_U64,
+		.facts = *facts,
+		.operation = (uint8_t)find_operation(call),
+	};
+
+	if (made.operation < WS_NCCL_SEND && ws_nccl_knows(facts, WS_NCCL_COMMUNICATOR))
+		made.sequence = count_collective(nccl, facts->values[WS_NCCL_COMMUNICATOR]);
+	if (!batch) {
+		batch = add_batch(thread, call->start);
+		batch->end = call->end;
+	}
+	if (batch->count == CALLS_MOST)
+		return;
+	ws_grow(batch->calls, batch->capacity, batch->count + 1);
+	batch->calls[batch->count++] = made;
+}
+
+void ws_nccl_add_call(struct ws_nccl *nccl, const struct ws_nccl_call *call)
+{
+	struct ws_nccl_facts facts =
+		ws_nccl_read_payload(&nccl->schemas, call->payload, call->payload_size);
+	struct nccl_thread *thread = find_or_add_thread(nccl, call->thread);
+
+	if (!thread)
+		return;
+	if (is_named(call, "ncclGroupStart"))
+		begin_group(thread, call);
+	else if (is_named(call, "ncclGroupEnd"))
+		end_group(thread, call);
+	else if (find_operation(call))
+		add_operation(nccl, thread, call, &facts);
+	else
+		note_communicator(nccl, &facts);
+	thread->last_end = ws_max(call->end, thread->last_end);
+}
+
+/* ---- kernels ---- */
+
+void ws_nccl_add_launch(struct ws_nccl *nccl, uint32_t thread, uint32_t correlation, uint64_t start)
+{
+	nccl->launches[correlation % LAUNCHES] = (struct launch){correlation, thread, start};
+}
+
+void ws_nccl_add_kernel(struct ws_nccl *nccl, const struct ws_nccl_kernel *kernel)
+{
+	ws_grow(nccl->waiting, nccl->waiting_capacity, nccl->waiting_count + 1);
+	nccl->waiting[nccl->waiting_count++] = (struct waiting_kernel){.kernel = *kernel};
+}
+
+/* The batch of the thread inside of which something happened at `time`. */
+static struct batch *find_batch(const struct nccl_thread *thread, uint64_t time)
+{
+	size_t low = thread->first, high = thread->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (thread->batches[middle].start <= time)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == thread->first)
+		return NULL;
+	if (thread->batches[low - 1].end && thread->batches[low - 1].end < time)
+		return NULL;
+	return &thread->batches[low - 1];
+}
+
+static bool does_operation(const struct ws_nccl_kernel *kernel, uint8_t operation)
+{
+	switch (kernel->name.operation) {
+	case WS_NCCL_NONE:
+		return true;
+	case WS_NCCL_SEND: /* whatever is made of sends and receives */
+		return operation >= WS_NCCL_ALL_TO_ALL;
+	default:
+		return operation == kernel->name.operation;
+	}
+}
+
+static bool has_operation(const struct batch *batch, const struct ws_nccl_kernel *kernel)
+{
+	for (size_t i = 0; i < batch->count; i++)
+		if (does_operation(kernel, batch->calls[i].operation))
+			return true;
+	return false;
+}
+
+/* The oldest batch before `time`, of any thread, whose kernel this may be. */
+static struct batch *find_any_batch(struct ws_nccl *nccl, const struct ws_nccl_kernel *kernel,
+				    uint64_t time, struct nccl_thread **owner)
+{
+	struct batch *found = NULL;
+
+	for (size_t i = 0; i < nccl->thread_count; i++) {
+		struct nccl_thread *thread = &nccl->threads[i];
+
+		for (size_t j = thread->first; j < thread->count; j++) {
+			struct batch *batch = &thread->batches[j];
+
+			if (batch->start > time || (found && found->start <= batch->start))
+				break;
+			if (batch->done || batch->kernel_count || !has_operation(batch, kernel))
+				continue;
+			found = batch;
+			*owner = thread;
+			break;
+		}
+	}
+	return found;
+}
+
+static void attach_kernel(struct nccl_thread *thread, struct batch *batch,
+			  const struct ws_nccl_kernel *kernel)
+{
+	if (!batch->kernel_count)
+		batch->number = thread->with_kernels++;
+	ws_grow(batch->kernels, batch->kernel_capacity, batch->kernel_count + 1);
+	batch->kernels[batch->kernel_count++] = *kernel;
+}
+
+enum fate { ATTACHED, WAITS, ALONE };
+
+static enum fate place_kernel(struct ws_nccl *nccl, const struct waiting_kernel *waiting, bool last)
+{
+	const struct ws_nccl_kernel *kernel = &waiting->kernel;
+	const struct launch *launch = &nccl->launches[kernel->correlation % LAUNCHES];
+	struct nccl_thread *thread = NULL;
+	struct batch *batch;
+
+	if (kernel->from_graph)
+		return ALONE;
+	last = last || waiting->rounds >= ROUNDS;
+	if (launch->correlation != kernel->correlation || !launch->start)
+		return last ? ALONE : WAITS;
+	thread = find_thread(nccl, launch->thread);
+	if (!last && (!thread || thread->last_end < launch->start))
+		return WAITS;
+	batch = thread ? find_batch(thread, launch->start) : NULL;
+	if (!batch && !last)
+		return WAITS;
+	if (!batch)
+		batch = find_any_batch(nccl, kernel, launch->start, &thread);
+	if (!batch || batch->done)
+		return ALONE;
+	attach_kernel(thread, batch, kernel);
+	return ATTACHED;
+}
+
+/* ---- calls and kernels of one batch ---- */
+
+static uint64_t get_bytes(const struct operation_call *call)
+{
+	return ws_nccl_knows(&call->facts, WS_NCCL_BYTES) ? call->facts.values[WS_NCCL_BYTES] : 0;
+}
+
+static int compare_bytes(const void *first, const void *second)
+{
+	const struct operation_call *const *left = first, *const *right = second;
+
+	if (get_bytes(*left) != get_bytes(*right))
+		return ws_compare(get_bytes(*right), get_bytes(*left));
+	return ws_compare(*left, *right); /* in the order of the calls */
+}
+
+/* Spread the calls that a kind of kernel can do over its kernels. */
+static void match_kind(struct batch *batch, uint8_t kind, struct operation_call **calls)
+{
+	const struct ws_nccl_kernel any = {.name.operation = kind};
+	size_t count = 0, kernels = 0, number = 0;
+
+	for (size_t i = 0; i < batch->kernel_count; i++)
+		kernels += batch->kernels[i].name.operation == kind;
+	for (size_t i = 0; i < batch->count; i++)
+		if (!batch->calls[i].kernel && does_operation(&any, batch->calls[i].operation))
+			calls[count++] = &batch->calls[i];
+	if (!kernels || !count)
+		return;
+	qsort(calls, count, sizeof(*calls), compare_bytes);
+	for (uint32_t i = 0; i < batch->kernel_count; i++) {
+		if (batch->kernels[i].name.operation != kind)
+			continue;
+		for (size_t j = 0; j < count; j++)
+			if (count > kernels ? j * kernels / count == number : j == number)
+				calls[j]->kernel = i + 1;
+		number++;
+	}
+}
+
+static int compare_launches(const void *first, const void *second)
+{
+	const struct ws_nccl_kernel *left = first, *right = second;
+
+	return ws_compare(left->correlation, right->correlation);
+}
+
+static void match_batch(struct batch *batch)
+{
+	struct operation_call **calls = ws_calloc(batch->count, sizeof(*calls));
+
+	if (batch->kernel_count)
+		qsort(batch->kernels, batch->kernel_count, sizeof(*batch->kernels),
+		      compare_launches);
+	for (unsigned kind = WS_NCCL_NONE + 1; kind < WS_NCCL_OPERATIONS; kind++)
+		match_kind(batch, (uint8_t)kind, calls);
+	match_kind(batch, WS_NCCL_NONE, calls); /* what is left is done by kernels for anything */
+	free(calls);
+}
+
+/* ---- rows ---- */
+
+static uint32_t intern_text(const struct ws_nccl_out *out, const char *text)
+{
+	return text && *text ? out->intern(out->ctx, text, strlen(text)) : 0;
+}
+
+static struct ws_row_collective make_row(const struct ws_nccl_out *out,
+					 const struct ws_nccl_kernel *kernel)
+{
+	struct ws_row_collective row = {
+		.end = WS_NO_TIME,
+		.correlation = WS_NO_U32,
+		.external = WS_NO_U64,
+		.in_elements = WS_NO_U64,
+		.out_elements = WS_NO_U64,
+		.group_size = WS_NO_U32,
+		.source = -1,
+		.destination = -1,
+		.sequence = WS_NO_U64,
+		.bytes = WS_NO_U64,
+		.rank = -1,
+		.device = WS_NO_U32,
+		.context = WS_NO_U32,
+		.stream = WS_NO_U32,
+		.call_start = WS_NO_TIME,
+		.call_end = WS_NO_TIME,
+		.channels = WS_NO_U32,
+	};
+
+	if (!kernel)
+		return row;
+	row.start = kernel->start;
+	row.end = kernel->end;
+	row.correlation = kernel->correlation;
+	row.device = kernel->device;
+	row.context = kernel->context;
+	row.stream = kernel->stream;
+	row.dtype = intern_text(out, kernel->name.type);
+	return row;
+}
+
+static void put_alone(const struct ws_nccl_kernel *kernel, const struct ws_nccl_out *out)
+{
+	struct ws_row_collective row = make_row(out, kernel);
+	const char *name = ws_nccl_name_operation(kernel->name.operation);
+
+	if (kernel->name.operation == WS_NCCL_SEND)
+		name = "SendRecv";
+	row.name = row.label = intern_text(out, *name ? name : "NCCL");
+	out->put(out->ctx, &row);
+}
+
+static void fill_group(const struct ws_nccl *nccl, const struct operation_call *call,
+		       const struct ws_nccl_out *out, struct ws_row_collective *row)
+{
+	struct communicator communicator;
+	char text[32];
+
+	if (!ws_nccl_knows(&call->facts, WS_NCCL_COMMUNICATOR))
+		return;
+	communicator =
+		find_communicator(nccl, call->facts.values[WS_NCCL_COMMUNICATOR], row->device);
+	snprintf(text, sizeof(text), "0x%016" PRIx64, communicator.hash);
+	row->group = intern_text(out, text);
+	row->group_size = communicator.ranks;
+	if (communicator.rank <= INT32_MAX)
+		row->rank = (int32_t)communicator.rank;
+	if (row->device == WS_NO_U32)
+		row->device = communicator.device;
+}
+
+static const char *name_reduction(uint64_t reduction)
+{
+	static const char *const reductions[] = {"Sum", "Prod", "Max", "Min", "Avg"};
+
+	if (reduction < WS_COUNT(reductions))
+		return reductions[reduction];
+	return "PreMulSum"; /* the only kind that programs make themselves */
+}
+
+/* Between which ranks, where not all take part alike. */
+static void fill_ends(const struct operation_call *call, struct ws_row_collective *row)
+{
+	const struct ws_nccl_facts *facts = &call->facts;
+	int32_t root =
+		ws_nccl_knows(facts, WS_NCCL_ROOT) ? (int32_t)facts->values[WS_NCCL_ROOT] : -1;
+	int32_t peer =
+		ws_nccl_knows(facts, WS_NCCL_PEER) ? (int32_t)facts->values[WS_NCCL_PEER] : -1;
+
+	switch (call->operation) {
+	case WS_NCCL_BROADCAST:
+	case WS_NCCL_SCATTER:
+		row->source = root;
+		break;
+	case WS_NCCL_REDUCE:
+	case WS_NCCL_GATHER:
+		row->destination = root;
+		break;
+	case WS_NCCL_SEND:
+		row->source = row->rank;
+		row->destination = peer;
+		break;
+	case WS_NCCL_RECV:
+		row->source = peer;
+		row->destination = row->rank;
+		break;
+	default:
+		break;
+	}
+}
+
+/* The operation with its size: AllReduce 128 MiB. */
+static uint32_t intern_label(const struct ws_nccl_out *out, const struct operation_call *call)
+{
+	const char *name = ws_nccl_name_operation(call->operation);
+	char label[64];
+
+	if (!ws_nccl_knows(&call->facts, WS_NCCL_BYTES))
+		return intern_text(out, name);
+	ws_nccl_write_label(label, sizeof(label), name, get_bytes(call));
+	return intern_text(out, label);
+}
+
+static void put_call(const struct ws_nccl *nccl, const struct nccl_thread *thread,
+		     const struct batch *batch, const struct operation_call *call,
+		     const struct ws_nccl_out *out)
+{
+	const struct ws_nccl_kernel *kernel =
+		call->kernel ? &batch->kernels[call->kernel - 1] : NULL;
+	struct ws_row_collective row = make_row(out, kernel);
+
+	if (!kernel) {
+		row.start = call->start;
+		row.end = call->end;
+	}
+	row.name = intern_text(out, ws_nccl_name_operation(call->operation));
+	row.label = intern_label(out, call);
+	row.thread = thread->id;
+	row.call_start = call->start;
+	row.call_end = call->end;
+	row.sequence = call->sequence;
+	if (ws_nccl_knows(&call->facts, WS_NCCL_BYTES))
+		row.bytes = call->facts.values[WS_NCCL_BYTES];
+	if (ws_nccl_knows(&call->facts, WS_NCCL_REDUCTION))
+		row.reduction =
+			intern_text(out, name_reduction(call->facts.values[WS_NCCL_REDUCTION]));
+	fill_group(nccl, call, out, &row);
+	fill_ends(call, &row);
+	out->put(out->ctx, &row);
+}
+
+static void put_batch(const struct ws_nccl *nccl, const struct nccl_thread *thread,
+		      struct batch *batch, const struct ws_nccl_out *out)
+{
+	match_batch(batch);
+	for (size_t i = 0; i < batch->count; i++)
+		put_call(nccl, thread, batch, &batch->calls[i], out);
+	for (uint32_t i = 0; i < batch->kernel_count; i++) {
+		bool used = false;
+
+		for (size_t j = 0; j < batch->count && !used; j++)
+			used = batch->calls[j].kernel == i + 1;
+		if (!used)
+			put_alone(&batch->kernels[i], out);
+	}
+	free_batch(batch);
+	batch->done = true;
+}
+
+static bool is_complete(const struct nccl_thread *thread, const struct batch *batch)
+{
+	if (!batch->end || !batch->kernel_count)
+		return false;
+	return batch->kernel_count >= batch->count ||
+	       thread->with_kernels > batch->number + LATER_BATCHES;
+}
+
+static void put_thread(const struct ws_nccl *nccl, struct nccl_thread *thread,
+		       const struct ws_nccl_out *out, bool all)
+{
+	for (size_t i = thread->first; i < thread->count; i++) {
+		struct batch *batch = &thread->batches[i];
+		uint64_t start = batch->start, end = batch->end;
+
+		if (batch->done)
+			continue;
+		if (!all && !is_complete(thread, batch) && thread->count - i <= BATCHES_MOST)
+			continue;
+		put_batch(nccl, thread, batch, out);
+		batch->start = start; /* for the search */
+		batch->end = end;
+	}
+	while (thread->first < thread->count && thread->batches[thread->first].done)
+		thread->first++;
+	if (all)
+		thread->first = thread->count = thread->depth = 0;
+}
+
+void ws_nccl_put_rows(struct ws_nccl *nccl, const struct ws_nccl_out *out, bool all)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < nccl->waiting_count; i++) {
+		struct waiting_kernel waiting = nccl->waiting[i];
+		bool crowded = nccl->waiting_count - i > WAITING_MOST;
+		enum fate fate = place_kernel(nccl, &waiting, all || crowded);
+
+		waiting.rounds++;
+		if (fate == ALONE)
+			put_alone(&waiting.kernel, out);
+		else if (fate == WAITS)
+			nccl->waiting[kept++] = waiting;
+	}
+	nccl->waiting_count = kept;
+	for (size_t i = 0; i < nccl->thread_count; i++)
+		put_thread(nccl, &nccl->threads[i], out, all);
+}

@@ -1,0 +1,125 @@
+/*
+ * kernel.c - what the names of NCCL's kernels say: ncclDevKernel_AllReduce_Sum_f32_RING_LL(...),
+ * ncclDevKernel_SendRecv, ncclSymkDevKernel_..., in older versions ncclKernel_... and
+ * ncclAllReduceRingLLKernel_sum_f32.
+ *
+ * NCCL compiles a kernel for a few combinations and has it do its neighbours' work too: of the
+ * name, only the operation and the type of the elements are true of everything that it does, and
+ * unsigned types stand for signed ones. Algorithm, protocol and reduction are not read from it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "nccl/nccl.h"
+
+static const char *const names[WS_NCCL_OPERATIONS] = {
+	[WS_NCCL_NONE] = "",
+	[WS_NCCL_ALL_REDUCE] = "AllReduce",
+	[WS_NCCL_ALL_GATHER] = "AllGather",
+	[WS_NCCL_REDUCE_SCATTER] = "ReduceScatter",
+	[WS_NCCL_BROADCAST] = "Broadcast",
+	[WS_NCCL_REDUCE] = "Reduce",
+	[WS_NCCL_ALL_TO_ALL] = "AlltoAll",
+	[WS_NCCL_GATHER] = "Gather",
+	[WS_NCCL_SCATTER] = "Scatter",
+	[WS_NCCL_SEND] = "Send",
+	[WS_NCCL_RECV] = "Recv",
+};
+
+const char *ws_nccl_name_operation(enum ws_nccl_operation operation)
+{
+	return operation < WS_NCCL_OPERATIONS ? names[operation] : "";
+}
+
+/* Of words that contain one another the longer comes first. */
+static enum ws_nccl_operation find_operation(const char *name)
+{
+	static const struct {
+		const char *word;
+		enum ws_nccl_operation operation;
+	} words[] = {
+		{"AllReduce", WS_NCCL_ALL_REDUCE},
+		{"AllGather", WS_NCCL_ALL_GATHER},
+		{"ReduceScatter", WS_NCCL_REDUCE_SCATTER},
+		{"Broadcast", WS_NCCL_BROADCAST},
+		{"SendRecv", WS_NCCL_SEND},
+		{"Reduce", WS_NCCL_REDUCE},
+	};
+
+	for (size_t i = 0; i < WS_COUNT(words); i++)
+		if (strstr(name, words[i].word))
+			return words[i].operation;
+	return WS_NCCL_NONE;
+}
+
+/* A word of the name, between underscores: "f16" is in "bf16" too. */
+static bool has_word(const char *name, const char *word)
+{
+	size_t length = strlen(word);
+
+	for (const char *at = strstr(name, word); at; at = strstr(at + 1, word))
+		if (at > name && at[-1] == '_' && strchr("_(<", at[length]))
+			return true;
+	return false;
+}
+
+static const char *find_type(const char *name)
+{
+	static const char *const types[][2] = {
+		{"bf16", "BFloat16"},
+		{"bfloat16", "BFloat16"},
+		{"f16", "Half"},
+		{"half", "Half"},
+		{"f32", "Float"},
+		{"float", "Float"},
+		{"f64", "Double"},
+		{"double", "Double"},
+		{"i8", "Char"},
+		{"int8_t", "Char"},
+		{"u8", "Byte"},
+		{"uint8_t", "Byte"},
+		{"i32", "Int"},
+		{"int32_t", "Int"},
+		{"u32", "Int"},
+		{"uint32_t", "Int"},
+		{"i64", "Long"},
+		{"int64_t", "Long"},
+		{"u64", "Long"},
+		{"uint64_t", "Long"},
+		{"f8e4m3", "Float8_e4m3fn"},
+		{"f8e5m2", "Float8_e5m2"},
+	};
+
+	for (size_t i = 0; i < WS_COUNT(types); i++)
+		if (has_word(name, types[i][0]))
+			return types[i][1];
+	return NULL;
+}
+
+struct ws_nccl_kernel_name ws_nccl_read_kernel_name(const char *name)
+{
+	struct ws_nccl_kernel_name read = {
+		.is_nccl = !strncmp(name, "nccl", 4) || strstr(name, "ncclKernel") ||
+			   strstr(name, "ncclDevKernel"),
+	};
+
+	if (!read.is_nccl)
+		return read;
+	read.operation = (uint8_t)find_operation(name);
+	read.type = find_type(name);
+	return read;
+}
+
+void ws_nccl_write_label(char *label, size_t room, const char *name, uint64_t bytes)
+{
+	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+	double size = (double)bytes;
+	size_t unit = 0;
+
+	while (size >= 1024 && unit + 1 < WS_COUNT(units)) {
+		size /= 1024;
+		unit++;
+	}
+	/* Three digits, and none behind the point that say nothing. */
+	snprintf(label, room, "%s %.*g %s", name, size >= 1000 ? 4 : 3, size, units[unit]);
+}
