@@ -20,6 +20,7 @@
 #include "base/choose.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -292,6 +293,15 @@ struct column_plan {
 	int start, end;		       /* columns of the table, or -1 */
 };
 
+static uint64_t bits_of_nan(void)
+{
+	double real = NAN;
+	uint64_t bits;
+
+	memcpy(&bits, &real, 8);
+	return bits;
+}
+
 /* What a column holds where the file has no value. */
 static uint64_t get_null_value(const struct ws_column_desc *desc)
 {
@@ -316,6 +326,10 @@ static uint64_t read_value(struct ws_nsys *nsys, sqlite3_stmt *statement,
 	double real;
 	uint64_t bits;
 
+	/* What is not a number is NULL in our exports. */
+	if (!ws_nsys_has_value(statement, column) && nsys->is_own_export && column >= 0 &&
+	    desc->type == WS_T_F64)
+		return bits_of_nan();
 	if (!ws_nsys_has_value(statement, column))
 		return get_null_value(desc);
 	switch (desc->type) {

@@ -67,8 +67,19 @@ void ws_nsys_skip_derived(struct ws_nsys *nsys)
 					   "SAMPLING_CALLCHAINS", "PYTHON_CALLCHAINS",
 					   "PERF_EVENT_CPU_RAW_EVENT"};
 
+	static const char *const of_counters[] = {"GPU_METRICS",
+						  "TARGET_INFO_GPU_METRICS",
+						  "NET_NIC_METRIC",
+						  "NET_IB_SWITCH_METRIC",
+						  "TARGET_INFO_NETWORK_METRICS",
+						  "TARGET_INFO_NIC_INFO",
+						  "NIC_ID_MAP"};
+	bool has_counters = ws_nsys_has_unread(nsys, "WARPSIGHT_COUNTER_VALUE");
+
 	for (size_t i = 0; i < WS_COUNT(made); i++)
 		ws_nsys_mark_done(nsys, made[i]);
+	for (size_t i = 0; has_counters && i < WS_COUNT(of_counters); i++)
+		ws_nsys_mark_done(nsys, of_counters[i]);
 	ws_nsys_read_table(nsys, WS_TABLE_sched, "WARPSIGHT_SCHED", NULL, NULL);
 	ws_nsys_mark_done(nsys, "SCHED_EVENTS");
 }

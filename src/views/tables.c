@@ -483,7 +483,7 @@ int ws_write_all_tables(struct ws_cell_context *export, struct ws_err *err)
 			return -1;
 	if (ws_write_sample_tables(export, err) < 0 || ws_write_callchain_tables(export, err) < 0 ||
 	    ws_write_count_table(export, err) < 0 || ws_write_foreign_tables(export, err) < 0 ||
-	    ws_write_known_tables(export, err) < 0)
+	    ws_write_metric_tables(export, err) < 0 || ws_write_known_tables(export, err) < 0)
 		return -1;
 	return 0;
 }

@@ -22,6 +22,9 @@ int ws_write_count_table(struct ws_cell_context *export,
 int ws_write_foreign_tables(
 	struct ws_cell_context *export,
 	struct ws_err *err); /* tables that an import kept, under their own names */
+int ws_write_metric_tables(
+	struct ws_cell_context *export,
+	struct ws_err *err); /* GPU_METRICS, NET_*; after those that an import kept */
 int ws_write_known_tables(
 	struct ws_cell_context *export,
 	struct ws_err *err); /* known tables that nothing fills, empty; after all others */
@@ -35,7 +38,9 @@ void ws_free_pending_rows(struct ws_cell_context *export);
 bool ws_is_own_table(const char *name);
 /* Whether ws_write_foreign_tables writes it. */
 bool ws_is_foreign_table(const struct ws_cell_context *export, const char *name);
+/* Whether ws_write_metric_tables writes it; whether it writes it where no import kept one. */
 bool ws_is_metric_table(const char *name);
+bool ws_is_metric_info_table(const char *name);
 void ws_free_foreign_tables(struct ws_cell_context *export);
 
 /* Views that are not generic. */
@@ -46,6 +51,9 @@ extern const struct ws_table_view ws_contexts_view, ws_streams_view; /* tables_c
 /* The columns, *count of them, that users of other tools' exports know of a table; none for tables
  * of ours. They live for ever. */
 const struct ws_view_column *ws_find_known_columns(const char *table, size_t *count);
+
+/* The id in TARGET_INFO_GPU of the GPU with this UUID, a string key; -1 when it is not there. */
+int64_t ws_find_exported_gpu(const struct ws_cell_context *export, uint32_t uuid);
 
 /* Real time (ns since 1970) at the start of the collection, from the clock reading next to it; 0
  * when there is none. */

@@ -178,6 +178,30 @@ static int export_devices(struct ws_cell_context *export, const struct ws_view_t
 	return rc;
 }
 
+int64_t ws_find_exported_gpu(const struct ws_cell_context *export, uint32_t uuid)
+{
+	struct ws_cursor *cursor =
+		ws_cursor_open(export->report, WS_TABLE_cuda_device, 0, UINT64_MAX);
+	uint32_t *seen = NULL;
+	size_t count = 0, capacity = 0, index;
+	const uint64_t *values;
+
+	while (ws_cursor_next(cursor, &values)) {
+		uint32_t key = find_device_key(export, values);
+
+		if (find_gpu_index(seen, count, key) < count)
+			continue;
+		ws_grow(seen, capacity, count + 1);
+		seen[count++] = key;
+	}
+	ws_cursor_close(cursor);
+	index = find_gpu_index(seen, count, uuid);
+	free(seen);
+	if (!uuid || index == count)
+		return -1;
+	return (int64_t)index;
+}
+
 int ws_write_gpu_tables(struct ws_cell_context *export, struct ws_err *err)
 {
 	if (export_devices(export, &gpus, false, err) < 0)

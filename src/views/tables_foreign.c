@@ -2,11 +2,10 @@
  * tables_foreign.c - tables that an import kept without knowing them, under the names they had.
  *
  * Spans of threads became slices, with the table as category and its other columns as arguments;
- * other rows became rows of `foreign`; metrics became values of counters. A fact of the import says
- * which columns each table had, another which numbers each counter had (schema/foreign.h). From
- * these the tables are made again, so that queries and tools that know MPI_P2P_EVENTS or
- * NET_NIC_METRIC find them. WARPSIGHT_SLICE and WARPSIGHT_FOREIGN have the rows too, for imports of
- * the export.
+ * other rows became rows of `foreign`. A fact of the import says which columns each table had
+ * (schema/foreign.h). From these the tables are made again, so that queries and tools that know
+ * MPI_P2P_EVENTS find them; metrics are in tables_metrics.c. WARPSIGHT_SLICE and WARPSIGHT_FOREIGN
+ * have the rows too, for imports of the export.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -300,119 +299,6 @@ static bool fill_foreign_row(void *context, const uint64_t *values, struct ws_vi
 	return true;
 }
 
-/* ---- metrics ---- */
-
-struct metric_filler {
-	struct ws_cell_context *export;
-	struct ws_map counters; /* counter -> index + 1 */
-	struct metric {
-		const char *table;
-		int64_t numbers[3];
-	} * metrics;
-	size_t count, capacity;
-	const char *table; /* the one being written */
-	bool of_gpu;
-};
-
-static const char *const metric_tables[] = {"GPU_METRICS", "NET_NIC_METRIC",
-					    "NET_IB_SWITCH_METRIC"};
-
-static void read_metrics(struct metric_filler *filler)
-{
-	static const char fact[] = WS_FOREIGN_COUNTER_FACT;
-	struct ws_cursor *cursor =
-		ws_cursor_open(filler->export->report, WS_TABLE_meta, 0, UINT64_MAX);
-	const uint64_t *values;
-
-	while (ws_cursor_next(cursor, &values)) {
-		const char *name = ws_report_string(filler->export->report,
-						    (uint32_t)values[ws_meta_name], NULL),
-			   *value, *at;
-		struct metric added = {0};
-
-		if (strncmp(name, fact, sizeof(fact) - 1))
-			continue;
-		value = ws_report_string(filler->export->report, (uint32_t)values[ws_meta_value],
-					 NULL);
-		at = value + strcspn(value, " ");
-		for (size_t i = 0; i < WS_COUNT(metric_tables); i++)
-			if (!strncmp(metric_tables[i], value, (size_t)(at - value)) &&
-			    !metric_tables[i][at - value])
-				added.table = metric_tables[i];
-		for (size_t i = 0; i < 3; i++)
-			added.numbers[i] = strtoll(at, (char **)&at, 10);
-		ws_grow(filler->metrics, filler->capacity, filler->count + 1);
-		filler->metrics[filler->count++] = added;
-		ws_map_set(&filler->counters, strtoull(name + sizeof(fact) - 1, NULL, 10),
-			   filler->count);
-	}
-	ws_cursor_close(cursor);
-}
-
-static bool fill_metric_row(void *context, const uint64_t *values, struct ws_view_cell *cells)
-{
-	struct metric_filler *filler = context;
-	uint64_t index = ws_map_get(&filler->counters, values[ws_counter_value_counter], NULL);
-	uint64_t start = values[ws_counter_value_start],
-		 end = start + values[ws_counter_value_span];
-	const struct metric *metric;
-	size_t count = 0, number_count = 3;
-	double value;
-
-	if (!index)
-		return false;
-	metric = &filler->metrics[index - 1];
-	if (metric->table != filler->table || !ws_is_in_time(filler->export, start, end))
-		return false;
-	memcpy(&value, &values[ws_counter_value_value], sizeof(value));
-	cells[count++] = ws_make_time_cell(filler->export, start);
-	if (filler->of_gpu)
-		number_count = 2;
-	else
-		cells[count++] = ws_make_time_cell(filler->export, end);
-	for (size_t i = 0; i < number_count; i++)
-		cells[count++] = ws_make_int_cell(metric->numbers[i]);
-	cells[count] = ws_make_null_cell();
-	if (value >= -9.2e18 && value <= 9.2e18)
-		cells[count] = ws_make_int_cell((int64_t)value);
-	return true;
-}
-
-static int export_metrics(struct ws_cell_context *export, struct ws_err *err)
-{
-	struct metric_filler filler = {.export = export};
-	int rc = 0;
-
-	read_metrics(&filler);
-	for (size_t i = 0; i < WS_COUNT(metric_tables) && !rc; i++) {
-		struct ws_view_table table = {metric_tables[i],
-					      "Metrics read from another tool's export"};
-		bool any = false;
-
-		for (size_t k = 0; k < filler.count; k++)
-			any |= filler.metrics[k].table == metric_tables[i];
-		table.columns = ws_find_known_columns(table.name, &table.column_count);
-		filler.table = metric_tables[i];
-		filler.of_gpu = !i;
-		if (any)
-			rc = ws_write_table_rows(export, &table, WS_TABLE_counter_value,
-						 fill_metric_row, &filler, err);
-		else
-			rc = ws_begin_table(export, &table, err);
-	}
-	ws_map_free(&filler.counters);
-	free(filler.metrics);
-	return rc;
-}
-
-bool ws_is_metric_table(const char *name)
-{
-	for (size_t i = 0; i < WS_COUNT(metric_tables); i++)
-		if (!strcasecmp(metric_tables[i], name))
-			return true;
-	return false;
-}
-
 int ws_write_foreign_tables(struct ws_cell_context *export, struct ws_err *err)
 {
 	if (!export->foreign_known)
@@ -429,5 +315,5 @@ int ws_write_foreign_tables(struct ws_cell_context *export, struct ws_err *err)
 		if (ws_write_table_rows(export, &foreign->table, source, fill, foreign, err) < 0)
 			return -1;
 	}
-	return export_metrics(export, err);
+	return 0;
 }

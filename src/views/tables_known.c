@@ -111,7 +111,7 @@ int ws_write_known_tables(struct ws_cell_context *export, struct ws_err *err)
 	const struct ws_view_table *table = find_known_tables();
 
 	for (size_t i = 0; i < WS_COUNT(known); i++)
-		if (!ws_is_own_table(table[i].name) &&
+		if (!ws_is_own_table(table[i].name) && !ws_is_metric_info_table(table[i].name) &&
 		    !ws_is_foreign_table(export, table[i].name) &&
 		    ws_begin_table(export, &table[i], err) < 0)
 			return -1;

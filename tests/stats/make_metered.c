@@ -87,11 +87,29 @@ static void put_small_samples(void)
 	put_power(100, "GPU-a", 500, 100 * PERIOD);
 }
 
+/* A card that receives 1 MB/s for 2 ms, then 3 MB/s, and one that is idle. */
+static void put_network(void)
+{
+	static const char *const cards[] = {"eth0", "mlx5_0"};
+	char name[64];
+
+	for (uint32_t i = 0; i < 4; i++) {
+		snprintf(name, sizeof(name), "%s, %s", i % 2 ? "Sent" : "Received", cards[i / 2]);
+		ADD(counter, .id = 200 + i, .device = WS_NO_U32, .cpu = WS_NO_U32,
+		    .group = put_string("Network"), .name = put_string(name),
+		    .unit = put_string("B/s"), .identity = put_string(cards[i / 2]));
+	}
+	ADD(counter_value, .start = ZERO, .counter = 200, .value = 1e6, .span = 2000000);
+	ADD(counter_value, .start = ZERO + 2000000, .counter = 200, .value = 3e6, .span = 1000000);
+	ADD(counter_value, .start = ZERO, .counter = 203, .value = 5e6, .span = 1000000);
+}
+
 static void make_small(void)
 {
 	put_session(100 * PERIOD);
 	put_device(0, "GPU-a");
 	put_small_samples();
+	put_network();
 	put_range("step 0", 500, 3000);
 	put_range("forward", 550, 700);
 	put_range("step 1", 5000, 7500);

@@ -137,6 +137,77 @@ def whole_gpus():
     )
 
 
+def ask(path, sql):
+    return sqlite3.connect(path).execute(sql).fetchall()
+
+
+def exported():
+    """Under the names and in the form that people's scripts know."""
+    call(WARPSIGHT, "export", "-q", "-f", "-o", "out.sqlite", make("small"))
+    names = (
+        "SELECT i.metricName, count(*), round(avg(m.value), 4), min(m.timestamp),"
+        " max(m.timestamp) FROM GPU_METRICS m JOIN TARGET_INFO_GPU_METRICS i USING (typeId,"
+        " metricId) WHERE m.typeId & 0xFF = 0 AND i.metricName LIKE '%s' GROUP BY 1"
+    )
+    check_equal(
+        "a row for each sample, with a whole number",
+        ask("out.sqlite", names % "SMs Active%"),
+        [("SMs Active [Throughput %]", 100, 49.5, 0, 9900000)],
+    )
+    check_equal(
+        "none for those that were lost",
+        ask("out.sqlite", names % "Tensor%"),
+        [("Tensor Active [Throughput %]", 90, 44.4444, 0, 9900000)],
+    )
+    check_equal(
+        "the GPU's number is that of TARGET_INFO_GPU",
+        ask(
+            "out.sqlite",
+            "SELECT DISTINCT g.uuid FROM GPU_METRICS m JOIN TARGET_INFO_GPU g ON g.id = m.typeId"
+            " & 0xFF",
+        ),
+        [("GPU-a",)],
+    )
+    check_equal(
+        "networks: how much was counted in the time of a row",
+        ask(
+            "out.sqlite",
+            "SELECT c.name, i.name, i.unit, m.start, m.end, m.value FROM NET_NIC_METRIC m JOIN"
+            " TARGET_INFO_NETWORK_METRICS i USING (metricsListId, metricsIdx) JOIN NIC_ID_MAP n"
+            " USING (globalId) JOIN TARGET_INFO_NIC_INFO c USING (nicId) ORDER BY 4, 1",
+        ),
+        [
+            ("eth0", "Received", "B", 0, 2000000, 2000),
+            ("mlx5_0", "Sent", "B", 0, 1000000, 5000),
+            ("eth0", "Received", "B", 2000000, 3000000, 3000),
+        ],
+    )
+    call(WARPSIGHT, "import", "-q", "-f", "-o", "back.wsrep", "out.sqlite")
+    call(WARPSIGHT, "export", "-q", "-f", "-o", "back.sqlite", "back.wsrep")
+    tables = "GPU_METRICS TARGET_INFO_GPU_METRICS NET_NIC_METRIC TARGET_INFO_NETWORK_METRICS"
+    tables += " TARGET_INFO_NIC_INFO NIC_ID_MAP WARPSIGHT_COUNTER_VALUE"
+    for name in tables.split():
+        sql = "SELECT * FROM %s ORDER BY 1, 2" % name
+        back, out = ask("back.sqlite", sql), ask("out.sqlite", sql)
+        check_equal(name + " comes back", sorted(back, key=repr), sorted(out, key=repr))
+    call(
+        WARPSIGHT,
+        "export",
+        "-q",
+        "-f",
+        "--tables=GPU_METRICS,StringIds",
+        "-o",
+        "part.sqlite",
+        "small.wsrep",
+    )
+    call(WARPSIGHT, "import", "-q", "-f", "-o", "part.wsrep", "part.sqlite")
+    check_equal(
+        "the exported metrics alone say the same",
+        float(table("part.wsrep", "gpu_metric_util_sum")[0]["Avg"]),
+        49.0,  # of moments, the last says nothing
+    )
+
+
 def imported():
     """As Nsight Systems writes them: whole percents at moments, the GPU in the type."""
     db = sqlite3.connect("nsys.sqlite")
@@ -180,6 +251,7 @@ with tempfile.TemporaryDirectory() as folder:
     kernels()
     ranges_and_steps()
     whole_gpus()
+    exported()
     imported()
     os.chdir("/")
 sys.exit(done())
