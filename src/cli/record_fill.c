@@ -16,6 +16,7 @@
 #include "cli/symbol_dirs.h"
 #include "cli/text.h"
 #include "record/attached.h"
+#include "record/libraries.h"
 #include "ring/ring.h"
 
 #define LATE_NS UINT64_C(5000000000) /* after which a GPU is known to have been idle */
@@ -519,6 +520,11 @@ static int fill_capture_options(const struct ws_record_options *options,
 	return rc;
 }
 
+static bool is_traced(void *list, const char *word)
+{
+	return has_word(list, word);
+}
+
 int ws_fill_record_options(const struct ws_record_options *options,
 			   struct ws_record_opts *record_opts, struct ws_filled_options *filled,
 			   struct ws_err *err)
@@ -531,9 +537,10 @@ int ws_fill_record_options(const struct ws_record_options *options,
 	record_opts->nvtx = has_word(options->trace, "nvtx");
 	record_opts->osrt = has_word(options->trace, "osrt");
 	record_opts->cuda = has_word(options->trace, "cuda");
+	record_opts->libraries = ws_find_traced_libraries(is_traced, (void *)options->trace);
 	if (has_word(options->trace, "none") &&
-	    (record_opts->nvtx || record_opts->osrt || record_opts->cuda ||
-	     has_word(options->trace, "python-gil")))
+	    (record_opts->nvtx || record_opts->libraries || record_opts->osrt ||
+	     record_opts->cuda || has_word(options->trace, "python-gil")))
 		return ws_fail(err, "--trace: none does not go with other words");
 	if (fill_cuda_options(options, record_opts, err) ||
 	    fill_perf_options(options, &record_opts->perf, err) ||

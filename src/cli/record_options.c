@@ -1,5 +1,6 @@
 /* record_options.c - see record_options.h. */
 #include "cli/record_options.h"
+#include "library_numbers.h"
 
 #define AT WS_RECORD_AT
 /* The types of `export`, "sqlite,jsonlines,...". */
@@ -29,16 +30,17 @@ const struct ws_opt ws_record_option_table[] = {
 	 "Replace an existing report. The old one goes when the new collection has begun.", "false",
 	 .also = WS_IN_START},
 	{"trace", 't', WS_OPT_SET, AT(trace), "DOMAIN[,DOMAIN...]",
-	 "cuda,nvtx,osrt,python-gil,none|cublas=cuda,cublas-verbose=cuda,cudnn=cuda,"
+	 "cuda,nvtx,osrt,python-gil," WS_LIBRARY_TRACES
+	 ",none|cublas=cuda,cublas-verbose=cuda,cudnn=cuda,"
 	 "cusparse=cuda,cusparse-verbose=cuda,cusolver=cuda,cusolver-verbose=cuda,cudla=cuda,"
-	 "cudla-verbose=cuda,cuda-hw=cuda,openacc=cuda,nccl=cuda,tensorrt=cuda,openmp,mpi,oshmem,"
+	 "cudla-verbose=cuda,cuda-hw=cuda,openacc=cuda,nccl=cuda,tensorrt=cuda,openmp,oshmem,"
 	 "ucx,gds,syscall,opengl,opengl-annotations,vulkan,vulkan-annotations,nvvideo,openxr,"
 	 "openxr-annotations,dx11,dx11-annotations,dx12,dx12-annotations,wddm,"
 	 "tegra-accelerators|cuda-sw=cuda",
 	 "What to trace: CUDA calls, kernels and copies; NVTX ranges and marks; calls of the "
 	 "operating system's runtime that block or take long; the times when Python threads hold "
-	 "the "
-	 "global interpreter lock or wait for it; or nothing.",
+	 "the global interpreter lock or wait for it; calls of libraries, with what matters of "
+	 "their arguments (docs/libraries.md); or nothing.",
 	 "cuda,nvtx,osrt,python-gil", .also = WS_IN_LAUNCH},
 	{"sample", 's', WS_OPT_ENUM, AT(sample), "SCOPE",
 	 "process-tree,system-wide,none,cpu|xhv=process-tree,xhv-system-wide=system-wide",

@@ -15,9 +15,12 @@
 
 struct ws_mailbox;
 
+/* For the paths of the hooks, of which a library that is traced has its own. */
+#define WS_PRELOAD_ROOM (8 * PATH_MAX)
+
 /* What a program needs in its environment to be recorded (record/launch.h). */
 struct ws_control_hooks {
-	char arena[PATH_MAX], preload[4 * PATH_MAX + 8], nvtx[PATH_MAX], cuda[PATH_MAX];
+	char arena[PATH_MAX], preload[WS_PRELOAD_ROOM], nvtx[PATH_MAX], cuda[PATH_MAX];
 };
 
 /* One of the user's commands: START, STOP, CANCEL, SNAPSHOT or SHUTDOWN; JOIN or LEAVE of a rank.

@@ -41,7 +41,7 @@ struct ws_stream {
 	uint32_t tid;
 	bool late;     /* its records refer to those of other rings, and are converted after them */
 	uint64_t base; /* ticks that the short records of the chunk in hand count from */
-	void *domain_state[5]; /* per-ring state of converters; owned by them, see
+	void *domain_state[7]; /* per-ring state of converters; owned by them, see
 				  ws_convert_*_stream_end */
 };
 
@@ -89,7 +89,8 @@ enum {
 	WS_SLOT_STACK = 3,
 	WS_SLOT_PYTHON = 4,
 	WS_SLOT_NCCL = 5,
-	WS_SLOTS = 6
+	WS_SLOT_LIBRARY = 6,
+	WS_SLOTS = 7
 };
 
 /* A diagnostic row; the same text about the same process is said once. */
@@ -103,6 +104,8 @@ WS_RECORD_KINDS(X)
 /* One row, with end null, for each call that was open when a ring ended without its thread having
  * ended it, or when the recording ended. In from_osrt.c. */
 void ws_convert_osrt_open(struct ws_stream *stream);
+/* The same for calls of traced libraries. In from_library.c. */
+void ws_convert_library_open(struct ws_stream *stream);
 /* One row, with end null and the flag LEFT_OPEN, for each range that was open when a ring or the
  * collection ended. In from_nvtx.c. */
 void ws_convert_open(struct ws_stream *stream, const struct ws_open *open);

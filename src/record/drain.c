@@ -284,6 +284,7 @@ static void open_events(struct ws_drain *drain, struct ws_ring_state *ring_state
 		more = atomic_load_explicit(&chunk->chunk.next, memory_order_acquire);
 	}
 	ws_convert_osrt_open(&ring_state->stream);
+	ws_convert_library_open(&ring_state->stream);
 }
 
 static const char *const loss_names[WS_LOSS_KINDS] = {[WS_LOSS_NVTX] = "nvtx",

@@ -71,7 +71,7 @@ struct ws_session {
 	/* the report that --force-overwrite replaces, which has another name until the target
 	 * runs */
 	char *kept_old;
-	char preload[4 * PATH_MAX + 8], nvtx[PATH_MAX], cuda[PATH_MAX];
+	char preload[WS_PRELOAD_ROOM], nvtx[PATH_MAX], cuda[PATH_MAX];
 	bool shut_out; /* the target's user cannot read our files: it runs unrecorded */
 	struct ws_machine machine;
 	struct ws_action actions[WS_MOST_ACTIONS]; /* still to be performed, in order */

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/paths.h"
 #include "record/facts.h"
+#include "record/libraries.h"
 #include "record/name.h"
 #include "record/session.h"
 
@@ -196,7 +197,23 @@ static int add_preload(struct ws_session *session, const char *library, struct w
 
 	if (ws_find_hook_library(library, path, sizeof(path), err))
 		return -1;
+	if (n + strlen(path) + 2 > sizeof(session->preload))
+		return ws_fail(err, "the paths of the hooks are too long for LD_PRELOAD");
 	snprintf(session->preload + n, sizeof(session->preload) - n, ":%s", path);
+	return 0;
+}
+
+static int add_library_hooks(struct ws_session *session, struct ws_err *err)
+{
+	char name[128];
+
+	for (unsigned i = 0; i < WS_LIBRARIES; i++) {
+		if (!(session->options->libraries >> i & 1))
+			continue;
+		snprintf(name, sizeof(name), "libwarpsight-lib-%s.so", ws_library_hook(i));
+		if (add_preload(session, name, err))
+			return -1;
+	}
 	return 0;
 }
 
@@ -223,6 +240,8 @@ int ws_session_find_hooks(struct ws_session *session, struct ws_err *err)
 		return -1;
 	if (session->options->attach)
 		return 0;
+	if (add_library_hooks(session, err))
+		return -1;
 	/* Preloaded, so that it stands between libcupti and a profiler inside the program, and
 	 * before cudaProfilerStart; loaded by the driver, too, where CUDA is recorded. */
 	if ((session->options->cuda || watches_profiler_calls(session->options)) &&

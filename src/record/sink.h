@@ -12,6 +12,7 @@
 #include "store/store.h"
 
 #define WS_SINK_WARNINGS 4
+#define WS_SINK_TABLES 256u /* of libraries, at most */
 
 /* How often and how long the machine's limits held the program back so far: limits.h. */
 struct ws_throttling {
@@ -32,7 +33,8 @@ struct ws_sink {
 	bool keep_command_lines;     /* with the passwords that may be in them */
 	bool python_described;	     /* the row of perf_event for samples by signal is written */
 	bool cuda_seen;		     /* the facts about CUPTI are written */
-	uint64_t *said;		     /* hashes of diagnostics: each is said once */
+	uint64_t library_tables[WS_SINK_TABLES / 64]; /* a bit each: its columns are described */
+	uint64_t *said;				      /* hashes of diagnostics: each is said once */
 	size_t said_n, said_cap;
 	char *warnings[WS_SINK_WARNINGS]; /* the first ones, to be repeated at the end of the run */
 	uint64_t warning_count;

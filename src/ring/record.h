@@ -39,9 +39,12 @@
 	X(PYTHON_SAMPLE, python_sample)                                                    \
 	X(PYTHON_RANGE, python_range) /* a named function ran */                           \
 	X(GIL, gil)                                                                        \
-	X(STACK, stack)	  /* registers and stack of the call that follows */               \
-	X(MAPS, maps)	  /* the process's address map */                                  \
-	X(SAMPLE, sample) /* of the CPU, taken by a signal */
+	X(STACK, stack)		      /* registers and stack of the call that follows */   \
+	X(MAPS, maps)		      /* the process's address map */                      \
+	X(SAMPLE, sample)	      /* of the CPU, taken by a signal */                  \
+	X(LIBRARY, library)	      /* a call of a traced library */                     \
+	X(LIBRARY_ROW, library_row)   /* something that it has */                          \
+	X(LIBRARY_WORK, library_work) /* what a call began or waited for */
 
 enum ws_rec_kind {
 	WS_REC_NONE = 0,

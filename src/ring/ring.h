@@ -332,6 +332,14 @@ struct ws_open_call {
 };
 #define WS_OPEN_CALLS 16
 
+/* A call of a traced library that has not returned (inject/library.h). */
+struct ws_open_library_call {
+	uint64_t start;	   /* ticks; 0: none */
+	uint32_t function; /* enum ws_library_function */
+	uint32_t reserved;
+};
+#define WS_OPEN_LIBRARY_CALLS 8 /* a library's is in the place of its number, modulo this */
+
 #define WS_OPEN_DEPTH 64 /* levels in the home chunk; deeper ones in chunks of kind OPEN */
 #define WS_LOSS_KINDS 8
 enum ws_loss_kind {
@@ -361,6 +369,7 @@ struct ws_ring {
 	_Alignas(64) _Atomic uint32_t
 		calls_open; /* more than WS_OPEN_CALLS when nested deeper: those are not kept */
 	struct ws_open_call calls[WS_OPEN_CALLS];
+	struct ws_open_library_call library_calls[WS_OPEN_LIBRARY_CALLS];
 };
 #define WS_RING_DATA 4096u
 _Static_assert(sizeof(struct ws_ring) <= WS_RING_DATA,

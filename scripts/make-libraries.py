@@ -1,0 +1,424 @@
+#!/usr/bin/env python3
+"""Make hooks for libraries from their declarations: make-libraries.py OUTDIR DECLARATION.calls...
+
+For each library it writes wrap_NAME.c, the wrappers that go into libwarpsight-lib-NAME.so. Of all
+of them together it writes library_numbers.h (which hooks and the recorder share: the numbers of
+libraries, functions and tables) and library_tables.h (what the recorder knows of them).
+docs/libraries.md describes the language of declarations.
+"""
+import copy
+import os
+import re
+import sys
+
+KINDS = {"": "INTEGER", "U": "UNSIGNED", "R": "REAL", "T": "TEXT", "G": "THREAD"}
+MOST_KEPT = 24
+
+
+class Kept:
+    """A value that is kept of a call: `name[:kind] = expression`."""
+
+    def __init__(self, name, kind, expression, before=False):
+        self.name, self.kind, self.expression, self.before = name, kind, expression, before
+
+
+class Table:
+    def __init__(self, name, columns, rows):
+        self.name, self.columns, self.rows = name, columns, rows
+        self.rules = []  # (argument, Kept)
+
+
+class Function:
+    def __init__(self, table, result, name, parameters, where):
+        self.table, self.result, self.name, self.where = table, result, name, where
+        self.parameters = parameters  # (declaration, name)
+        self.kept, self.locals, self.passed, self.after, self.always = [], [], {}, [], []
+
+
+class Library:
+    def __init__(self, name):
+        self.name, self.title, self.trace, self.missing = name, name, name, "-1"
+        self.files, self.includes, self.twins, self.doc = [], [], "", ""
+        self.tables, self.functions, self.names = [], [], {}
+
+
+def fail(where, message):
+    sys.exit("%s: %s" % (where, message))
+
+
+def read_lines(path):
+    """(where, indented, text) of each declaration; what is inside brackets goes on."""
+    held, start = "", 0
+    for number, line in enumerate(open(path), 1):
+        line = line.rstrip()
+        if line.startswith("#") or not (line or held):
+            continue
+        start = start if held else number
+        held = held + " " + line.strip() if held else line
+        if held.count("(") > held.count(")") or held.endswith("\\"):
+            held = held.rstrip("\\").rstrip(" ")
+            continue
+        if held.strip():
+            yield "%s:%d" % (path, start), held[0] in " \t", held.strip()
+        held = ""
+    if held:
+        fail("%s:%d" % (path, start), "a bracket is not closed")
+
+
+def split_parameters(text, where):
+    if text.strip() in ("", "void"):
+        return []
+    parts, depth, at = [], 0, 0
+    for i, letter in enumerate(text):
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and not depth:
+            parts.append(text[at:i])
+            at = i + 1
+    parts.append(text[at:])
+    result = []
+    for part in parts:
+        match = re.search(r"(\w+)\s*(\[[^]]*\])?\s*$", part)
+        if not match:
+            fail(where, "no name of a parameter in '%s'" % part.strip())
+        result.append((part.strip(), match.group(1)))
+    return result
+
+
+def parse_kept(library, text, where, before=False):
+    match = re.match(r"(\w+)(?::(\w+))?\s*=\s*(.+)$", text)
+    if not match:
+        fail(where, "expected NAME = EXPRESSION: %s" % text)
+    name, kind, expression = match.groups()
+    kind = kind or ""
+    if kind not in KINDS and kind not in library.names:
+        fail(where, "'%s' is neither U, R, T nor G, nor declared by names" % kind)
+    return Kept(name, kind, expression, before)
+
+
+def parse_top(library, where, text, state):
+    word, _, rest = text.partition(" ")
+    if word in ("title", "trace", "missing", "twins", "doc"):
+        setattr(library, word, rest.strip())
+    elif word == "files":
+        library.files += rest.split()
+    elif word == "include":
+        library.includes.append(rest.strip())
+    elif word == "names":
+        name, *values = rest.split()
+        library.names[name] = [value.partition("=")[::2] for value in values]
+    elif word in ("table", "rows"):
+        name, *columns = rest.split()
+        state["table"] = Table(name, columns, word == "rows")
+        library.tables.append(state["table"])
+        state["function"] = None
+    elif word == "in":
+        found = [table for table in library.tables if table.name == rest.strip()]
+        if not found:
+            fail(where, "no table %s" % rest)
+        state["table"], state["function"] = found[0], None
+    else:
+        parse_function(library, where, text, state)
+
+
+def parse_function(library, where, text, state):
+    match = re.match(r"([\w\s*]*[\s*])(\w+)\s*\((.*)\)$", text)
+    if not match:
+        fail(where, "neither a word of this language nor a function: %s" % text)
+    result, name, parameters = match.groups()
+    if not state["table"] or state["table"].rows:
+        fail(where, "%s needs the table that its calls go to (in TABLE)" % name)
+    function = Function(
+        state["table"], result.strip(), name, split_parameters(parameters, where), where
+    )
+    arguments = [parameter for _, parameter in function.parameters]
+    for argument, kept in state["table"].rules:
+        if argument == "*" or argument in arguments:
+            function.kept.append(kept)
+    library.functions.append(function)
+    state["function"] = function
+
+
+def parse_rule(library, where, text, table):
+    argument, _, rest = text.partition(":")
+    table.rules.append((argument.strip(), parse_kept(library, rest.strip(), where)))
+
+
+def parse_detail(library, where, text, function):
+    word, _, rest = text.partition(" ")
+    if word == "local":
+        function.locals.append(rest)
+    elif word == "pass":
+        argument, _, expression = rest.partition("=")
+        function.passed[argument.strip()] = expression.strip()
+    elif word in ("after", "always"):
+        getattr(function, word).append(rest)
+    elif word == "without":
+        function.kept = [kept for kept in function.kept if kept.name not in rest.split()]
+    elif word == "also":
+        parse_form(library, where, rest, function)
+    else:
+        before = word == "before"
+        kept = parse_kept(library, rest if before else text, where, before)
+        function.kept = [old for old in function.kept if old.name != kept.name] + [kept]
+    if len(function.kept) > MOST_KEPT:
+        fail(where, "more than %d values" % MOST_KEPT)
+
+
+def parse_form(library, where, text, function):
+    """A function with nearly the same declaration; the details of the first hold for it, too."""
+    name, *parts = [part.strip() for part in text.split(";")]
+    form = copy.deepcopy(function)
+    form.name, form.where = name, where
+    for part in parts:
+        word, _, rest = part.partition(" ")
+        if word == "+":
+            added = split_parameters(rest, where)
+            form.parameters += added
+            for argument, kept in function.table.rules:
+                if argument in [parameter for _, parameter in added]:
+                    form.kept.append(kept)
+        elif word == "with":
+            changed = {parameter: text for text, parameter in split_parameters(rest, where)}
+            form.parameters = [
+                (changed.pop(parameter, text), parameter) for text, parameter in form.parameters
+            ]
+            if changed:
+                fail(where, "no parameter %s" % ", ".join(changed))
+        else:
+            parse_detail(library, where, part, form)
+    library.functions.append(form)
+
+
+def read_library(path):
+    name = os.path.splitext(os.path.basename(path))[0]
+    library, state = Library(name), {"table": None, "function": None}
+    for where, indented, text in read_lines(path):
+        if not indented:
+            parse_top(library, where, text, state)
+        elif state["function"]:
+            parse_detail(library, where, text, state["function"])
+        elif state["table"]:
+            parse_rule(library, where, text, state["table"])
+        else:
+            fail(where, "indented below nothing")
+    check_library(library, path)
+    return library
+
+
+def check_library(library, path):
+    seen = set()
+    for function in library.functions:
+        if function.name in seen:
+            fail(function.where, "%s is declared twice" % function.name)
+        seen.add(function.name)
+        order = {column.partition(":")[0]: i for i, column in enumerate(function.table.columns)}
+        function.kept.sort(key=lambda kept: order.get(kept.name, len(order)))
+    if not library.functions or not library.files:
+        fail(path, "a library needs functions and the names of its files")
+
+
+# ---- wrappers ----
+
+
+def number_of(library, function):
+    return "WS_CALL_%s_%s" % (library.name, function.name)
+
+
+def make_kept_value(kept):
+    if kept.before:
+        return "was_%s" % kept.name
+    if kept.kind == "R":
+        return "ws_library_real(%s)" % kept.expression
+    if kept.kind == "T":
+        return "(int64_t)(uintptr_t)(%s)" % kept.expression
+    return "(int64_t)(%s)" % kept.expression
+
+
+def make_wrapper(library, function, out):
+    types = ", ".join(text for text, _ in function.parameters) or "void"
+    words = ", ".join(name for _, name in function.parameters)
+    passed = ", ".join(function.passed.get(name, name) for _, name in function.parameters)
+    silent = function.result == "void"
+    words_kept = [kept for kept in function.kept if kept.kind != "G"]
+    texts = sum(1 << i for i, kept in enumerate(words_kept) if kept.kind == "T")
+    name = function.name
+    out.append("typedef %s behind_%s(%s);" % (function.result, name, types))
+    comma = ", " if function.parameters else ""
+    out.append(
+        "static inline %s body_%s(behind_%s *behind%s%s)\n{"
+        % (function.result, name, name, comma, types if words else "")
+    )
+    out.append("\tstruct ws_library_call ws_call;")
+    if not silent:
+        out.append("\t%s result;" % function.result)
+    missing = "return;" if silent else "return (%s)(%s);" % (function.result, library.missing)
+    out.append("\n\tif (ws_unlikely(!behind))\n\t\t%s" % missing)
+    call = "behind(%s);" % words
+    out.append("\tif (!ws_library_begin(&ws_call, %s)) {" % number_of(library, function))
+    for always in function.always:
+        if silent:
+            fail(function.where, "'always' needs a function with a result")
+    if function.always:
+        out.append("\t\tresult = %s" % call)
+        out.extend("\t\t%s;" % always for always in function.always)
+        out.append("\t\treturn result;\n\t}")
+    elif silent:
+        out.append("\t\t%s\n\t\treturn;\n\t}" % call)
+    else:
+        out.append("\t\treturn %s\n\t}" % call)
+    for text in function.locals:
+        out.append("\t%s;" % text)
+    for kept in function.kept:
+        if kept.before:
+            plain = Kept(kept.name, kept.kind, kept.expression)
+            out.append("\tint64_t was_%s = %s;" % (kept.name, make_kept_value(plain)))
+    out.append("\t%sbehind(%s);" % ("" if silent else "result = ", passed))
+    out.append("\tws_library_end(&ws_call);")
+    if words_kept:
+        values = ",\n\t\t\t".join(make_kept_value(kept) for kept in words_kept)
+        out.append("\t{\n\t\tint64_t kept[] = {%s};\n" % values)
+        out.append(
+            "\t\tws_library_write(&ws_call, kept, %d, 0x%xu);\n\t}" % (len(words_kept), texts)
+        )
+    else:
+        out.append("\tws_library_write(&ws_call, NULL, 0, 0);")
+    out.extend("\t%s;" % text for text in function.after + function.always)
+    if not silent:
+        out.append("\treturn result;")
+    out.append("}\n")
+    for place, twin in enumerate([""] + library.twins.split()):
+        number = "%s + %d" % (2 * library.functions.index(function), place)
+        out.append("WS_EXPORT behind_%s %s%s;" % (name, twin, name))
+        out.append("%s %s%s(%s)\n{" % (function.result, twin, name, types))
+        out.append(
+            "\t%sbody_%s((behind_%s *)ws_library_find_behind(%s)%s%s);\n}\n"
+            % ("" if silent else "return ", name, name, number, comma, words)
+        )
+
+
+def write_wrappers(path, library):
+    out = ["/* Made by scripts/make-libraries.py. */", '#include "inject/library.h"']
+    out += ['#include "%s"' % include for include in library.includes] + [""]
+    for function in library.functions:
+        make_wrapper(library, function, out)
+    out.append("struct ws_library_behind ws_library_behinds[] = {")
+    for function in library.functions:
+        for twin in (library.twins.split() + [""])[:1]:
+            own = '\t{"%s%s", (void *)%s%s, NULL},'
+            out.append(own % ("", function.name, "", function.name))
+            if twin:
+                out.append(own % (twin, function.name, twin, function.name))
+            else:
+                out.append("\t{NULL, NULL, NULL},")
+    out.append("};\nconst unsigned ws_library_behind_count = WS_COUNT(ws_library_behinds);")
+    out.append("const unsigned ws_library_number = WS_LIBRARY_%s;" % library.name)
+    write_file(path, out)
+
+
+# ---- what hooks and the recorder share ----
+
+
+def write_numbers(path, libraries):
+    out = [
+        "/* Made by scripts/make-libraries.py. */",
+        "#ifndef WS_LIBRARY_NUMBERS_H\n#define WS_LIBRARY_NUMBERS_H\n",
+        "enum ws_library {",
+    ]
+    out += ["\tWS_LIBRARY_%s," % library.name for library in libraries]
+    out += ["\tWS_LIBRARIES\n};\n", "enum ws_library_function {"]
+    for library in libraries:
+        out += ["\t%s," % number_of(library, function) for function in library.functions]
+    out += ["\tWS_LIBRARY_CALLS\n};\n", "enum ws_library_table {"]
+    for library in libraries:
+        out += ["\tWS_LIBRARY_TABLE_%s," % table.name for table in library.tables]
+    out += ["\tWS_LIBRARY_TABLES\n};\n"]
+    words = sorted({library.trace for library in libraries})
+    out.append("/* Words of --trace. */")
+    out.append('#define WS_LIBRARY_TRACES "%s"' % ",".join(words))
+    out.append("#endif")
+    write_file(path, out)
+
+
+def make_table_fact(library, table):
+    """The columns in the form of WS_FOREIGN_TABLE_FACT."""
+    roles = {"start": "s", "end": "e", "globalTid": "t", "textId": "@n", "nameId": "@n"}
+    if table.rows:
+        roles = {"start": "s", "timestamp": "s"}
+    words = []
+    for column in table.columns:
+        name, _, kind = column.partition(":")
+        letter = {"R": "R", "": "", "U": "", "G": ""}.get(kind, "T")
+        words.append("%s/%s%s" % (name, letter, roles.get(name, "")))
+    return "%s %s" % ("F" if table.rows else "S", " ".join(words))
+
+
+def make_kept_entry(library, name, kind):
+    if kind in KINDS:
+        return '{"%s", WS_KEPT_%s, NULL}' % (name, KINDS[kind])
+    return '{"%s", WS_KEPT_NAMED, names_%s_%s}' % (name, library.name, kind)
+
+
+def write_tables(path, libraries):
+    out = ["/* Made by scripts/make-libraries.py. */", ""]
+    for library in libraries:
+        for name, values in library.names.items():
+            out.append("static const struct named names_%s_%s[] = {" % (library.name, name))
+            out += ['\t{%s, "%s"},' % (number, text) for text, number in values]
+            out.append("\t{0, NULL},\n};")
+    out.append("static const struct library libraries[WS_LIBRARIES] = {")
+    for library in libraries:
+        out.append(
+            '\t{"%s", "%s", "%s", "%s"},'
+            % (library.name, library.title, library.trace, " ".join(library.files))
+        )
+    out.append("};")
+    for library in libraries:
+        for table in library.tables:
+            if table.rows:
+                columns = [column.partition(":")[::2] for column in table.columns]
+                write_kept_list(out, library, "row_" + table.name, columns)
+        for function in library.functions:
+            kept = [(kept.name, kept.kind) for kept in function.kept]
+            write_kept_list(out, library, "call_" + function.name, kept)
+    out.append("static const struct table tables[WS_LIBRARY_TABLES] = {")
+    for library in libraries:
+        for table in library.tables:
+            columns = table.columns if table.rows else []
+            kept = "row_%s, %d" % (table.name, len(columns)) if columns else "NULL, 0"
+            fact = make_table_fact(library, table)
+            out.append('\t{"%s", "%s",\n\t %s},' % (table.name, fact, kept))
+    out.append("};\nstatic const struct function functions[WS_LIBRARY_CALLS] = {")
+    for library in libraries:
+        for function in library.functions:
+            kept = "call_%s, %d" % (function.name, len(function.kept))
+            if not function.kept:
+                kept = "NULL, 0"
+            out.append(
+                '\t{"%s", WS_LIBRARY_TABLE_%s, %s},' % (function.name, function.table.name, kept)
+            )
+    out.append("};")
+    write_file(path, out)
+
+
+def write_kept_list(out, library, name, kept):
+    if kept:
+        entries = ",\n\t".join(make_kept_entry(library, *entry) for entry in kept)
+        out.append("static const struct kept %s[] = {\n\t%s};" % (name, entries))
+
+
+def write_file(path, lines):
+    with open(path, "w") as out:
+        out.write("\n".join(lines) + "\n")
+
+
+def main():
+    folder, *paths = sys.argv[1:]
+    libraries = [read_library(path) for path in paths]
+    write_numbers(os.path.join(folder, "library_numbers.h"), libraries)
+    write_tables(os.path.join(folder, "library_tables.h"), libraries)
+    for library in libraries:
+        write_wrappers(os.path.join(folder, "wrap_%s.c" % library.name), library)
+
+
+if __name__ == "__main__":
+    main()

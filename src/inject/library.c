@@ -1,0 +1,231 @@
+/*
+ * library.c - see library.h: the part that the hooks of all libraries have in common. It is linked
+ * into each of them.
+ */
+#include "inject/library.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/futex.h>
+#include <time.h>
+
+#include "base/choose.h"
+#include "inject/behind.h"
+#include "inject/bind.h"
+#include "inject/dlsym_jump.h"
+
+__thread struct ws_library_inside ws_library_inside;
+
+/* ---- the functions behind ---- */
+
+/*
+ * The library must not go while wrappers keep addresses in it: a program that closes and opens it
+ * again may find it elsewhere.
+ */
+static void keep_library(const struct link_map *library)
+{
+	void *(*open)(const char *, int) = ws_find_symbol("dlopen");
+
+	if (open && library->l_name && *library->l_name)
+		open(library->l_name, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+void *ws_library_resolve(unsigned i)
+{
+	struct ws_library_behind *behind = &ws_library_behinds[i];
+	const struct link_map *owner;
+	int error = errno;
+	void *real = ws_find_from_library(ws_find_first_behind(), behind->name, &owner);
+
+	if (real) {
+		keep_library(owner);
+		atomic_store_explicit(&behind->real, real, memory_order_release);
+	}
+	errno = error;
+	return real;
+}
+
+void *ws_library_find(const char *name)
+{
+	return ws_find_from_library(ws_find_first_behind(), name, NULL);
+}
+
+void *ws_library_find_variable(const char *name)
+{
+	return ws_find_from_library(_r_debug.r_map, name, NULL);
+}
+
+/* ---- dlsym ---- */
+
+static ws_dlsym_fn *real_dlsym;
+
+static ws_dlsym_fn *find_real_dlsym(void)
+{
+	if (!real_dlsym)
+		real_dlsym = ws_find_next_dlsym();
+	return real_dlsym;
+}
+
+static struct ws_library_behind *find_wrapped(const char *name)
+{
+	for (unsigned i = 0; i < ws_library_behind_count; i++)
+		if (ws_library_behinds[i].name && !strcmp(ws_library_behinds[i].name, name))
+			return &ws_library_behinds[i];
+	return NULL;
+}
+
+/*
+ * Programs that look the library's functions up by name get the wrappers, too, unless they have
+ * found another library's function of that name than the wrapper calls. Without the library they
+ * find nothing, as without us.
+ */
+__attribute__((used)) static void *find_wrapper(void *handle, const char *name)
+{
+	struct ws_library_behind *behind = find_wrapped(name);
+	void *theirs = find_real_dlsym()(handle, name), *real = NULL;
+
+	if (!theirs)
+		return NULL;
+	real = ws_library_find_behind((unsigned)(behind - ws_library_behinds));
+	if (!real && theirs == behind->own)
+		return NULL;
+	return theirs == real ? behind->own : theirs;
+}
+
+__attribute__((visibility("hidden"), used)) ws_dlsym_fn *ws_dlsym_whose(void *handle,
+									const char *name)
+{
+	if (name && handle != RTLD_NEXT && find_wrapped(name))
+		return find_wrapper;
+	return find_real_dlsym();
+}
+
+WS_DLSYM_JUMP
+
+/* ---- calls ---- */
+
+/*
+ * Whether the frame of the outer call is still there: a longjmp or an exception leaves it behind.
+ * The kernel is asked, because the stack it was on may be gone: the futex call compares and returns
+ * at once, ETIMEDOUT when equal.
+ */
+bool ws_library_is_nested(void)
+{
+	struct timespec now = {0, 0};
+
+	if (ws_raw_syscall(SYS_futex, (long)ws_library_inside.stack,
+			   FUTEX_WAIT | FUTEX_PRIVATE_FLAG, (long)(uint32_t)ws_library_inside.start,
+			   (long)&now, 0, 0) == -ETIMEDOUT)
+		return true;
+	ws_library_inside.stack = 0;
+	return false;
+}
+
+struct ws_ring *ws_library_find_ring(void)
+{
+	struct ws_thread *thread = ws_rt_enter();
+
+	if (!thread)
+		return NULL;
+	ws_rt_leave(thread);
+	return thread->nest[0].ring;
+}
+
+/* Copy values into a record; texts become handles. */
+static void copy_values(struct ws_thread *thread, int64_t *to, const int64_t *kept, unsigned count,
+			uint32_t texts)
+{
+	for (unsigned i = 0; i < count; i++) {
+		const char *text = (const char *)(uintptr_t)kept[i];
+
+		to[i] = kept[i];
+		if (ws_likely(!(texts >> i & 1)))
+			continue;
+		to[i] = 0;
+		if (text)
+			to[i] = ws_rt_find_string(thread, text, strnlen(text, WS_STRING_MAX));
+	}
+}
+
+/* Off only when the record is there, so that a kill in between loses nothing. */
+static void take_off_note(const struct ws_library_call *call)
+{
+	__atomic_store_n(&ws_library_slot(call->ring)->start, 0, __ATOMIC_RELEASE);
+}
+
+void ws_library_write(const struct ws_library_call *call, const int64_t *kept, unsigned count,
+		      uint32_t texts)
+{
+	size_t bytes = sizeof(struct ws_rec_library) + count * sizeof(*kept);
+	struct ws_thread *thread = ws_self;
+	struct ws_rec_library *record;
+	int64_t values[WS_LIBRARY_MOST_KEPT];
+
+	/* A child that was forked inside the call: its state is another. */
+	if (ws_unlikely(!thread || thread->nest[0].ring != call->ring))
+		return;
+	thread = ws_rt_enter();
+	if (!thread)
+		return;
+	/* before the record has its place: a string may take a new chunk */
+	if (ws_unlikely(texts)) {
+		copy_values(thread, values, kept, count, texts);
+		kept = values;
+	}
+	record = ws_rt_reserve(thread, bytes, WS_LOSS_OTHER);
+	if (record) {
+		record->rec = ws_rec_head(WS_REC_LIBRARY, bytes, (uint16_t)call->function, count);
+		record->start = call->start;
+		record->end = call->end;
+		for (unsigned i = 0; i < count; i++)
+			record->kept[i] = kept[i];
+		ws_rt_commit(thread, record, bytes);
+	}
+	take_off_note(call);
+	ws_rt_leave(thread);
+}
+
+void ws_library_write_row(enum ws_library_table table, const int64_t *kept, unsigned count,
+			  uint32_t texts)
+{
+	size_t bytes = sizeof(struct ws_rec_library_row) + count * sizeof(*kept);
+	int64_t values[WS_LIBRARY_MOST_KEPT];
+	struct ws_rec_library_row *record;
+	struct ws_thread *thread;
+
+	if (!ws_rt->arena || !(thread = ws_rt_enter()))
+		return;
+	copy_values(thread, values, kept, count, texts);
+	record = ws_rt_reserve(thread, bytes, WS_LOSS_OTHER);
+	if (record) {
+		record->rec = ws_rec_head(WS_REC_LIBRARY_ROW, bytes, (uint16_t)table, count);
+		record->time = ws_rt_read_ticks();
+		memcpy(record->kept, values, count * sizeof(*values));
+		ws_rt_commit(thread, record, bytes);
+	}
+	ws_rt_leave(thread);
+}
+
+void ws_library_write_work(const struct ws_library_call *call, bool begins, const uint64_t *work,
+			   unsigned count)
+{
+	size_t bytes;
+	struct ws_rec_library_work *record;
+	struct ws_thread *thread;
+
+	count = ws_min(count, WS_LIBRARY_MOST_ENDED);
+	bytes = sizeof(*record) + count * sizeof(*work);
+	if (!count || !(thread = ws_rt_enter()))
+		return;
+	record = ws_rt_reserve(thread, bytes, WS_LOSS_OTHER);
+	if (record) {
+		record->rec = ws_rec_head(WS_REC_LIBRARY_WORK, bytes,
+					  (uint16_t)(ws_library_number |
+						     ws_bits_if(begins, WS_LIBRARY_BEGINS)),
+					  count);
+		record->start = call->start;
+		memcpy(record->work, work, count * sizeof(*work));
+		ws_rt_commit(thread, record, bytes);
+	}
+	ws_rt_leave(thread);
+}

@@ -1,0 +1,127 @@
+/*
+ * library.h - what the wrappers of a library's functions are made of. scripts/make-libraries.py
+ * writes the wrappers from src/inject/libraries/NAME.calls; each library has a hook library of its
+ * own, which is preloaded only when its trace was asked for.
+ *
+ * A wrapper reads the clock, calls the function behind it, reads the clock again and writes one
+ * record with the values that the declaration keeps. A call inside another wrapped call of the same
+ * library (a collective made of messages, C called by Fortran) is part of that one and makes no
+ * record. errno is left alone.
+ */
+#ifndef WS_INJECT_LIBRARY_H
+#define WS_INJECT_LIBRARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "inject/rt.h"
+#include "ring/library_record.h"
+
+#pragma GCC visibility push(hidden)
+
+/* ---- made from the declaration ---- */
+
+/* One entry a function, in the order of the declaration, each followed by that of its twin. */
+struct ws_library_behind {
+	const char *name; /* NULL: there is no twin */
+	void *own;	  /* the wrapper */
+	void *_Atomic real;
+};
+extern struct ws_library_behind ws_library_behinds[];
+extern const unsigned ws_library_behind_count;
+extern const unsigned ws_library_number; /* enum ws_library */
+
+/* ---- library.c ---- */
+
+/* The call that this thread is in, on its stack: address and start. */
+extern __thread struct ws_library_inside {
+	uintptr_t stack;
+	uint64_t start;
+} ws_library_inside __attribute__((tls_model("initial-exec")));
+
+struct ws_library_call { /* on the wrapper's stack */
+	uint64_t start, end;
+	volatile uint64_t mark; /* `start`: still there as long as the frame is */
+	struct ws_ring *ring;
+	unsigned function;
+};
+
+/* The function behind entry `i`; NULL when no library has it. */
+void *ws_library_resolve(unsigned i) WS_NOINLINE;
+/* A function of the libraries behind this one, by name; NULL when there is none. */
+void *ws_library_find(const char *name);
+/* A variable, which may have been copied into the program. */
+void *ws_library_find_variable(const char *name);
+bool ws_library_is_nested(void) WS_NOINLINE;
+struct ws_ring *ws_library_find_ring(void) WS_NOINLINE;
+
+/* Write the record of a call. Bits of `texts` say which of the values are texts: const char *, NULL
+ * for none. */
+void ws_library_write(const struct ws_library_call *call, const int64_t *kept, unsigned count,
+		      uint32_t texts) WS_NOINLINE;
+/* Write a row of a table declared by `rows`: the values of its columns, but those of kind G and its
+ * time, which is now. Also while nothing is collected. */
+void ws_library_write_row(enum ws_library_table table, const int64_t *kept, unsigned count,
+			  uint32_t texts);
+/* Say that a call has begun work, or ended it; see struct ws_rec_library_work. After its record. */
+void ws_library_write_work(const struct ws_library_call *call, bool begins, const uint64_t *work,
+			   unsigned count);
+
+static inline void *ws_library_find_behind(unsigned i)
+{
+	void *real = atomic_load_explicit(&ws_library_behinds[i].real, memory_order_acquire);
+
+	return ws_likely(real != NULL) ? real : ws_library_resolve(i);
+}
+
+static inline int64_t ws_library_real(double value)
+{
+	int64_t bits;
+
+	memcpy(&bits, &value, sizeof(bits));
+	return bits;
+}
+
+/* The slot of this library in struct ws_ring. */
+static inline struct ws_open_library_call *ws_library_slot(struct ws_ring *ring)
+{
+	return &ring->library_calls[ws_library_number % WS_OPEN_LIBRARY_CALLS];
+}
+
+/* False: the call is not to be recorded. */
+static inline bool ws_library_begin(struct ws_library_call *call, unsigned function)
+{
+	struct ws_thread *thread = ws_self;
+	struct ws_open_library_call *note;
+
+	if (!ws_rt_is_collecting())
+		return false;
+	if (ws_unlikely(ws_library_inside.stack > (uintptr_t)call) && ws_library_is_nested())
+		return false;
+	call->ring = ws_likely(thread && thread->generation && !thread->paused)
+			     ? thread->nest[0].ring
+			     : NULL;
+	if (ws_unlikely(!call->ring) && !(call->ring = ws_library_find_ring()))
+		return false;
+	note = ws_library_slot(call->ring);
+	call->start = ws_rt_read_ticks();
+	call->mark = call->start;
+	call->function = function;
+	note->function = function;
+	__atomic_store_n(&note->start, call->start, __ATOMIC_RELEASE);
+	ws_library_inside.start = call->start;
+	ws_library_inside.stack = (uintptr_t)&call->mark;
+	return true;
+}
+
+static inline void ws_library_end(struct ws_library_call *call)
+{
+	call->end = ws_rt_read_ticks();
+	ws_library_inside.stack = 0;
+}
+
+#pragma GCC visibility pop
+#endif

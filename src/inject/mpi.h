@@ -1,0 +1,102 @@
+/*
+ * mpi.h - what the wrappers of MPI's functions keep of their arguments; used by
+ * libraries/mpi.calls.
+ *
+ * No header of MPI is needed, and one set of wrappers serves both ABIs. A handle is a pointer in
+ * Open MPI and an int in MPICH: passed on as a word it is right for both, since an int is in the
+ * lower half of the register or the slot. Which of the two is loaded decides how handles, arrays of
+ * them, statuses and special values are read. What is asked of MPI itself are functions that only
+ * look something up, by their names with P, and only when the call has succeeded: no call of ours
+ * can meet the program's error handler.
+ */
+#ifndef WS_INJECT_MPI_H
+#define WS_INJECT_MPI_H
+
+#include "inject/library.h"
+
+typedef uintptr_t mpi_handle;
+
+/* As large as any implementation's status. */
+struct ws_mpi_status {
+	int64_t words[8];
+};
+
+#define WS_MPI_HELD WS_LIBRARY_MOST_ENDED
+struct ws_mpi_requests {
+	unsigned count;
+	uint64_t handle[WS_MPI_HELD];
+};
+
+#pragma GCC visibility push(hidden)
+
+/* ---- handles and special values ---- */
+
+int64_t ws_mpi_handle(mpi_handle handle);
+/* A rank: -1 for MPI_PROC_NULL, -2 for MPI_ANY_SOURCE, -3 for MPI_ROOT. */
+int64_t ws_mpi_peer(int rank);
+/* The error that a call returned; not known when it succeeded. */
+static inline int64_t ws_mpi_error(int result)
+{
+	return result ? result : WS_LIBRARY_NONE;
+}
+
+/* ---- bytes; not known where `result` says that the call failed ---- */
+
+int64_t ws_mpi_bytes(int result, int64_t count, mpi_handle type);
+/* The same of a message: 0 where the peer is MPI_PROC_NULL. */
+int64_t ws_mpi_sent(int result, int64_t count, mpi_handle type, int peer);
+/* Whether it is MPI_IN_PLACE: then the other buffer's arguments say what is there. */
+bool ws_mpi_is_in_place(const void *buffer);
+/* Of all ranks that a call of this one sends to or receives from. */
+int64_t ws_mpi_sum(int result, mpi_handle comm, const int *counts, mpi_handle type);
+int64_t ws_mpi_sum_typed(int result, mpi_handle comm, const int *counts, const void *types);
+/* This rank's part of them. */
+int64_t ws_mpi_own_part(int result, mpi_handle comm, const int *counts, mpi_handle type);
+/* Times the number of ranks. */
+int64_t ws_mpi_times(mpi_handle comm, int64_t bytes);
+bool ws_mpi_is_root(mpi_handle comm, int root);
+/* Arguments that only the root's call has; 0 on other ranks. */
+int64_t ws_mpi_bytes_at_root(int result, mpi_handle comm, int root, int64_t count, mpi_handle type);
+int64_t ws_mpi_sum_at_root(int result, mpi_handle comm, int root, const int *counts,
+			   mpi_handle type);
+static inline int64_t ws_mpi_if(bool condition, int64_t bytes)
+{
+	return condition ? bytes : 0;
+}
+static inline int64_t ws_mpi_at_root(mpi_handle comm, int root, int64_t bytes)
+{
+	return ws_mpi_if(ws_mpi_is_root(comm, root), bytes);
+}
+
+/* ---- statuses ---- */
+
+/* The caller's status, or `own` where it wants none. */
+void *ws_mpi_choose_status(void *status, struct ws_mpi_status *own);
+/* Where a message came from, and with which tag: as it was asked for when the call failed. */
+int64_t ws_mpi_source(int result, const void *status, int source);
+int64_t ws_mpi_tag(int result, const void *status, int tag);
+int64_t ws_mpi_received(int result, const void *status, int source);
+
+/* ---- requests ---- */
+
+/* The handle behind a pointer to a request. */
+int64_t ws_mpi_request(int result, const void *request);
+/* Copy those of an array before the call changes them; returns the only one, if there is one. */
+int64_t ws_mpi_hold(struct ws_mpi_requests *held, int count, const void *requests);
+int64_t ws_mpi_get_held(const struct ws_mpi_requests *held, bool done, int index);
+void ws_mpi_begin_work(const struct ws_library_call *call, int result, const void *request);
+void ws_mpi_begin_all(const struct ws_library_call *call, int result, int count,
+		      const void *requests);
+void ws_mpi_end_one(const struct ws_library_call *call, bool done, int64_t request);
+void ws_mpi_end_all(const struct ws_library_call *call, bool done,
+		    const struct ws_mpi_requests *held);
+void ws_mpi_end_some(const struct ws_library_call *call, bool done,
+		     const struct ws_mpi_requests *held, int count, const int *indices);
+
+/* ---- ranks and communicators: rows of their own, also while nothing is collected ---- */
+
+void ws_mpi_note_start(int result);
+void ws_mpi_note_comm(int result, mpi_handle parent, const void *comm);
+
+#pragma GCC visibility pop
+#endif

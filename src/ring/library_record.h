@@ -1,0 +1,44 @@
+/*
+ * library_record.h - what hooks for libraries write: a call that has returned, a row about
+ * something that the library has (a communicator), and which pieces of work a call has waited for.
+ * The values kept of a call follow in the order of its declaration (src/inject/libraries); texts
+ * are handles of strings, real numbers their bits.
+ */
+#ifndef WS_RING_LIBRARY_RECORD_H
+#define WS_RING_LIBRARY_RECORD_H
+
+#include "ring/record.h"
+#include "library_numbers.h"
+
+/* A value that is not known. */
+#define WS_LIBRARY_NONE INT64_MIN
+/* More values than this no call and no row has; scripts/make-libraries.py checks it. */
+#define WS_LIBRARY_MOST_KEPT 24u
+/* More pieces of work one record does not end. */
+#define WS_LIBRARY_MOST_ENDED 128u
+
+struct ws_rec_library {
+	struct ws_rec rec;   /* small: enum ws_library_function; value: values that follow */
+	uint64_t start, end; /* ticks */
+	int64_t kept[];
+};
+
+struct ws_rec_library_row {
+	struct ws_rec rec; /* small: enum ws_library_table; value: values that follow */
+	uint64_t time;
+	int64_t kept[];
+};
+
+/*
+ * Work that a call has begun and another call ends, known by a number while it lasts: a request.
+ * The record stands behind that of the call. Numbers belong to the process and to the library.
+ */
+struct ws_rec_library_work {
+	struct ws_rec rec; /* small: enum ws_library, with WS_LIBRARY_BEGINS when the call begins
+			      work; value: numbers that follow */
+	uint64_t start;	   /* of the call, ticks */
+	uint64_t work[];
+};
+#define WS_LIBRARY_BEGINS 0x8000u
+
+#endif
