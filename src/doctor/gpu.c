@@ -20,6 +20,7 @@
 
 #include "base/gpu_tools.h"
 #include "doctor/doctor.h"
+#include "gpu/cupti_paths.h"
 
 enum { CAPABILITY_SYS_ADMIN = 21, PATIENCE_S = 15 };
 
@@ -204,64 +205,9 @@ void ws_check_nvml(struct ws_finding *finding)
 	ws_text_free(&said);
 }
 
-/* Paths and names to try. */
-struct candidates {
-	char **paths;
-	size_t count, capacity;
-};
-
-static void add_matching_paths(struct candidates *candidates, const char *root, const char *pattern)
-{
-	char *full = ws_format("%s/%s", root, pattern);
-	glob_t found;
-
-	if (*root && !glob(full, 0, NULL, &found)) {
-		for (size_t i = found.gl_pathc; i-- > 0;) { /* the highest version first */
-			ws_grow(candidates->paths, candidates->capacity, candidates->count + 1);
-			candidates->paths[candidates->count++] = ws_strdup(found.gl_pathv[i]);
-		}
-		globfree(&found);
-	}
-	free(full);
-}
-
-/* List where CUPTI may be: the loader's path, toolkits, and Python packages. */
-static void list_cupti_candidates(struct candidates *candidates)
-{
-	static const char *const plain[] = {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8",
-					    "libcupti.so"};
-	static const char *const toolkits[] = {"CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"};
-	static const char *const pythons[] = {"VIRTUAL_ENV", "CONDA_PREFIX"};
-
-	for (size_t i = 0; i < WS_COUNT(plain); i++) {
-		ws_grow(candidates->paths, candidates->capacity, candidates->count + 1);
-		candidates->paths[candidates->count++] = ws_strdup(plain[i]);
-	}
-	for (size_t i = 0; i < WS_COUNT(toolkits); i++)
-		if (getenv(toolkits[i])) {
-			add_matching_paths(candidates, getenv(toolkits[i]),
-					   "extras/CUPTI/lib64/libcupti.so*");
-			add_matching_paths(candidates, getenv(toolkits[i]), "lib64/libcupti.so*");
-		}
-	for (size_t i = 0; i < WS_COUNT(pythons); i++)
-		if (getenv(pythons[i])) {
-			add_matching_paths(candidates, getenv(pythons[i]), "lib/libcupti.so*");
-			add_matching_paths(
-				candidates, getenv(pythons[i]),
-				"lib/python3*/site-packages/nvidia/cu*/lib/libcupti.so*");
-		}
-	add_matching_paths(candidates, "/usr/local", "cuda*/extras/CUPTI/lib64/libcupti.so*");
-	add_matching_paths(candidates, "/usr/local", "cuda*/lib64/libcupti.so*");
-	add_matching_paths(candidates, "/usr",
-			   "lib/python3*/*-packages/nvidia/cu*/lib/libcupti.so*");
-	add_matching_paths(candidates, "/usr/local",
-			   "lib/python3*/*-packages/nvidia/cu*/lib/libcupti.so*");
-	add_matching_paths(candidates, "/opt", "nvidia/*/*/target-linux-*/libcupti.so*");
-}
-
 static void probe_cupti(int fd, void *arg)
 {
-	struct candidates *candidates = arg;
+	const struct ws_cupti_paths *candidates = arg;
 	void *library =
 		open_first_library(fd, (const char *const *)candidates->paths, candidates->count);
 	int (*get_version)(uint32_t *);
@@ -276,11 +222,11 @@ static void probe_cupti(int fd, void *arg)
 
 void ws_check_cupti(struct ws_finding *finding)
 {
-	struct candidates candidates = {0};
+	struct ws_cupti_paths candidates = {0};
 	struct ws_text said = {0};
 	bool well;
 
-	list_cupti_candidates(&candidates);
+	ws_list_cupti_paths(&candidates);
 	well = ws_run_in_child(probe_cupti, &candidates, PATIENCE_S, &said);
 	if (said.len)
 		report_library(finding, said.text, well);
@@ -292,9 +238,7 @@ void ws_check_cupti(struct ws_finding *finding)
 	if (!said.len && count_devices())
 		ws_add_fix(finding,
 			   "install CUPTI (it is part of the CUDA toolkit) or set CUDA_HOME");
-	for (size_t i = 0; i < candidates.count; i++)
-		free(candidates.paths[i]);
-	free(candidates.paths);
+	ws_cupti_paths_free(&candidates);
 	ws_text_free(&said);
 }
 

@@ -14,7 +14,7 @@
 #include "ring/cupti_abi.h"
 #include "nccl/nccl.h"
 #include "record/convert.h"
-#include "record/occupancy.h"
+#include "gpu/occupancy.h"
 
 enum {
 	WS_CUDA_DEVICES = 64,

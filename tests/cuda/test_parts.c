@@ -12,7 +12,7 @@
 #include "base/map.h"
 #include "inject/cuda.h"
 #include "record/from_cuda.h"
-#include "record/occupancy.h"
+#include "gpu/occupancy.h"
 #include "record/proc.h"
 #include "schema/schema.h"
 #include "symbols/demangle.h"

@@ -1,7 +1,7 @@
 /* occupancy.h - how many blocks of a kernel fit on a multiprocessor, from its launch and the
  * device: no replay. */
-#ifndef WS_RECORD_OCCUPANCY_H
-#define WS_RECORD_OCCUPANCY_H
+#ifndef WS_GPU_OCCUPANCY_H
+#define WS_GPU_OCCUPANCY_H
 
 #include <stdint.h>
 

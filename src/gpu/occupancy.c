@@ -3,7 +3,7 @@
  * registers are given out to warps in units of 256 out of four partitions, shared memory in units
  * of 128 bytes (256 before 8.0) after what the system keeps of each block.
  */
-#include "record/occupancy.h"
+#include "gpu/occupancy.h"
 #include "base/choose.h"
 
 #include "base/compiler.h"

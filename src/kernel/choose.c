@@ -1,0 +1,367 @@
+/* choose.c - see choose.h. */
+#include <regex.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/host.h"
+#include "kernel/choose.h"
+#include "kernel/formula.h"
+#include "kernel/sections.h"
+
+#define DEFAULT_SET "basic"
+enum { WORD_ROOM = 512, MOST_SECTIONS = 64 };
+
+/* A choice while it is made. */
+struct making {
+	struct ws_kernel_choice *choice;
+	struct ws_gpu_host *host; /* NULL without the library */
+	const char *chip;
+	uint8_t family;
+	struct ws_err *err;
+};
+
+/* Call `use` with each of the words that commas separate; stops at the first that fails. A comma
+ * within braces or parentheses belongs to an expression. */
+static int each_word(const char *list, int (*use)(void *context, const char *word), void *context)
+{
+	char word[WORD_ROOM];
+	size_t n = 0;
+	int depth = 0;
+
+	for (;; list++) {
+		if (*list && (*list != ',' || depth)) {
+			depth += (*list == '(' || *list == '{') - (*list == ')' || *list == '}');
+			if (n + 1 < sizeof(word))
+				word[n++] = *list;
+			continue;
+		}
+		word[n] = 0;
+		if (n && use(context, word))
+			return -1;
+		n = 0;
+		if (!*list)
+			return 0;
+	}
+}
+
+static const char *match_prefix(const char *word, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	return strncmp(word, prefix, n) ? NULL : word + n;
+}
+
+static int compile(const char *expression, regex_t *regex, struct ws_err *err)
+{
+	if (!regcomp(regex, expression, REG_EXTENDED | REG_NOSUB))
+		return 0;
+	return ws_fail(err, "regex:%s is not a regular expression", expression);
+}
+
+/* ---- sections ---- */
+
+struct picking {
+	bool picked[MOST_SECTIONS];
+	struct ws_err *err;
+};
+
+static int pick_set(void *context, const char *word)
+{
+	struct picking *picking = context;
+	const struct ws_kernel_set *set = ws_kernel_find_set(word);
+
+	if (!strcmp(word, "none"))
+		return 0;
+	if (!set)
+		return ws_fail(picking->err, "there is no set '%s'; see --list-sets", word);
+	for (size_t i = 0; i < ws_kernel_section_count; i++)
+		picking->picked[i] |= (ws_kernel_sections[i].sets & set->bit) != 0;
+	return 0;
+}
+
+static int pick_matching(struct picking *picking, const char *expression)
+{
+	regex_t regex;
+	bool any = false;
+
+	if (compile(expression, &regex, picking->err))
+		return -1;
+	for (size_t i = 0; i < ws_kernel_section_count; i++)
+		if (!regexec(&regex, ws_kernel_sections[i].identifier, 0, NULL, 0))
+			any = picking->picked[i] = true;
+	regfree(&regex);
+	if (any)
+		return 0;
+	return ws_fail(picking->err, "no section matches %s; see --list-sections", expression);
+}
+
+static int pick_section(void *context, const char *word)
+{
+	struct picking *picking = context;
+	const char *expression = match_prefix(word, "regex:"), *reason;
+	int section;
+
+	if (expression)
+		return pick_matching(picking, expression);
+	section = ws_kernel_find_section(word, &reason);
+	if (section < 0 && reason)
+		return ws_fail(picking->err, "the section %s is not measured: %s", word, reason);
+	if (section < 0)
+		return ws_fail(picking->err, "there is no section '%s'; see --list-sections", word);
+	picking->picked[section] = true;
+	return 0;
+}
+
+static int pick_sections(const struct ws_kernel_request *request, struct picking *picking)
+{
+	const char *sets = request->sets;
+
+	if (!sets && !request->sections && !request->metrics)
+		sets = DEFAULT_SET;
+	if (sets && each_word(sets, pick_set, picking))
+		return -1;
+	if (request->sections)
+		return each_word(request->sections, pick_section, picking);
+	return 0;
+}
+
+/* ---- metrics ---- */
+
+static void add_name(struct ws_kernel_choice *choice, const char *name)
+{
+	ws_grow(choice->names, choice->capacity, choice->count + 1);
+	choice->names[choice->count++] = ws_strdup(name);
+}
+
+static void drop_name(struct ws_kernel_choice *choice, const char *name)
+{
+	if (choice->dropped.len)
+		ws_text_puts(&choice->dropped, ", ");
+	ws_text_puts(&choice->dropped, name);
+}
+
+/* A metric of a formula: one that follows from others is replaced by them. */
+static double add_needed(void *context, const char *name, size_t n)
+{
+	struct making *making = context;
+	const struct ws_kernel_derived *derived = ws_kernel_find_derived(name, n, making->family);
+	char *own;
+
+	if (derived)
+		return ws_evaluate_formula(derived->formula, add_needed, making);
+	if (ws_kernel_is_computed(name, n))
+		return 1;
+	own = ws_strndup(name, n);
+	if (making->host && !ws_gpu_host_has(making->host, own))
+		drop_name(making->choice, own);
+	else
+		add_name(making->choice, own);
+	free(own);
+	return 1;
+}
+
+static void add_section(struct making *making, size_t section)
+{
+	size_t count;
+	const struct ws_kernel_line *lines = ws_kernel_lines(&count);
+
+	if (making->choice->sections.len)
+		ws_text_puts(&making->choice->sections, ",");
+	ws_text_puts(&making->choice->sections, ws_kernel_sections[section].identifier);
+	for (size_t i = 0; i < count; i++)
+		if (lines[i].section == section && (lines[i].chips & making->family))
+			ws_evaluate_formula(lines[i].value, add_needed, making);
+}
+
+static int require_host(const struct making *making, const char *word)
+{
+	struct ws_err err;
+	size_t count;
+
+	if (making->host)
+		return 0;
+	ws_gpu_chips(&count, &err);
+	return ws_fail(making->err, "%s cannot be expanded: %s", word, err.msg);
+}
+
+/* All forms of a base metric. */
+static void add_forms(struct making *making, const struct ws_gpu_metric *metric)
+{
+	size_t count;
+	const char *const *suffixes = ws_gpu_host_suffixes(making->host, metric, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		char *name = ws_format("%s%s", metric->name, suffixes[i]);
+
+		add_name(making->choice, name);
+		free(name);
+	}
+}
+
+static void add_matching_forms(struct making *making, const struct ws_gpu_metric *metric,
+			       regex_t *regex)
+{
+	size_t count;
+	const char *const *suffixes = ws_gpu_host_suffixes(making->host, metric, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		char *name = ws_format("%s%s", metric->name, suffixes[i]);
+
+		if (!regexec(regex, name, 0, NULL, 0))
+			add_name(making->choice, name);
+		free(name);
+	}
+}
+
+/* The full names that an expression matches anywhere. */
+static int add_expression(struct making *making, const char *word, const char *expression)
+{
+	size_t count, before = making->choice->count;
+	const struct ws_gpu_metric *metrics;
+	regex_t regex;
+
+	if (require_host(making, word) || compile(expression, &regex, making->err))
+		return -1;
+	metrics = ws_gpu_host_metrics(making->host, &count);
+	for (size_t i = 0; i < count; i++)
+		add_matching_forms(making, &metrics[i], &regex);
+	regfree(&regex);
+	if (making->choice->count > before)
+		return 0;
+	return ws_fail(making->err, "no metric of %s matches %s; see --query-metrics", making->chip,
+		       expression);
+}
+
+static int add_breakdown(struct making *making, const char *metric)
+{
+	const char *dot = strchr(metric, '.');
+	size_t n = dot ? (size_t)(dot - metric) : strlen(metric), found = 0;
+
+	for (size_t i = 0; i < ws_kernel_breakdown_count; i++) {
+		const struct ws_kernel_breakdown *part = &ws_kernel_breakdowns[i];
+		char *name;
+
+		if (strlen(part->throughput) != n || memcmp(part->throughput, metric, n) != 0 ||
+		    !(part->chips & making->family))
+			continue;
+		name = ws_format("%s%s", part->metric,
+				 dot ? dot : ".avg.pct_of_peak_sustained_elapsed");
+		add_needed(making, name, strlen(name));
+		free(name);
+		found++;
+	}
+	if (found)
+		return 0;
+	return ws_fail(making->err, "%s has no breakdown on %s", metric, making->chip);
+}
+
+static int add_metric(void *context, const char *word)
+{
+	struct making *making = context;
+	const char *expression = match_prefix(word, "regex:"),
+		   *throughput = match_prefix(word, "breakdown:");
+	const struct ws_gpu_metric *metric;
+
+	if (expression)
+		return add_expression(making, word, expression);
+	if (throughput)
+		return add_breakdown(making, throughput);
+	if (ws_kernel_is_computed(word, strlen(word))) {
+		add_needed(making, word, strlen(word));
+		return 0;
+	}
+	if (!strchr(word, '.') && require_host(making, word))
+		return -1;
+	metric = making->host ? ws_gpu_host_find(making->host, word) : NULL;
+	if (making->host && !metric)
+		return ws_fail(making->err, "%s has no metric '%s'; see --query-metrics",
+			       making->chip, word);
+	if (metric && !strcmp(metric->name, word))
+		add_forms(making, metric);
+	else if (making->host && !ws_gpu_host_has(making->host, word))
+		return ws_fail(making->err,
+			       "the metric %s of %s has no form '%s'; see "
+			       "--query-metrics-mode suffix",
+			       metric->name, making->chip, word + strlen(metric->name));
+	else
+		add_name(making->choice, word);
+	return 0;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void sort_names(struct ws_kernel_choice *choice)
+{
+	size_t kept = 0;
+
+	if (choice->count)
+		qsort(choice->names, choice->count, sizeof(*choice->names), compare_names);
+	for (size_t i = 0; i < choice->count; i++)
+		if (kept && !strcmp(choice->names[kept - 1], choice->names[i]))
+			free(choice->names[i]);
+		else
+			choice->names[kept++] = choice->names[i];
+	choice->count = kept;
+}
+
+/* ---- requests ---- */
+
+static int check_metric(void *context, const char *word)
+{
+	const char *expression = match_prefix(word, "regex:");
+	regex_t regex;
+
+	if (!expression)
+		return 0;
+	if (compile(expression, &regex, context))
+		return -1;
+	regfree(&regex);
+	return 0;
+}
+
+int ws_kernel_check_request(const struct ws_kernel_request *request, struct ws_err *err)
+{
+	struct picking picking = {.err = err};
+
+	if (pick_sections(request, &picking))
+		return -1;
+	if (request->metrics)
+		return each_word(request->metrics, check_metric, err);
+	return 0;
+}
+
+int ws_kernel_choose(const struct ws_kernel_request *request, const char *chip,
+		     struct ws_kernel_choice *choice, struct ws_err *err)
+{
+	struct making making = {
+		.choice = choice, .chip = chip, .family = ws_kernel_chip_family(chip), .err = err};
+	struct picking picking = {.err = err};
+	int rc = 0;
+
+	if (pick_sections(request, &picking))
+		return -1;
+	making.host = ws_gpu_host_open(chip, NULL);
+	for (size_t i = 0; i < ws_kernel_section_count; i++)
+		if (picking.picked[i])
+			add_section(&making, i);
+	if (request->metrics)
+		rc = each_word(request->metrics, add_metric, &making);
+	sort_names(choice);
+	ws_gpu_host_close(making.host);
+	return rc;
+}
+
+void ws_kernel_choice_free(struct ws_kernel_choice *choice)
+{
+	for (size_t i = 0; i < choice->count; i++)
+		free(choice->names[i]);
+	free(choice->names);
+	ws_text_free(&choice->sections);
+	ws_text_free(&choice->dropped);
+	*choice = (struct ws_kernel_choice){0};
+}

@@ -1,0 +1,43 @@
+/*
+ * choose.h - which metrics to measure: what the options --set, --section and --metrics ask for, on
+ * a chip.
+ */
+#ifndef WS_KERNEL_CHOOSE_H
+#define WS_KERNEL_CHOOSE_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+
+struct ws_kernel_request {
+	/* What each option says: names separated by commas; NULL where it is not given. Sections
+	 * may be regex:EXPRESSION; metrics regex:EXPRESSION, breakdown:METRIC, or a base name that
+	 * stands for all its forms. Without any of them the set basic is meant. `sets` may be
+	 * "none". */
+	const char *sets, *sections, *metrics;
+};
+
+struct ws_kernel_choice {
+	char **names; /* what CUPTI is to measure, sorted, each once */
+	size_t count, capacity;
+	struct ws_text sections; /* identifiers, separated by commas */
+	struct ws_text dropped;	 /* metrics that the chip does not have, separated by ", " */
+};
+
+/*
+ * Check a request without a chip: unknown sets and sections, expressions that do not compile.
+ * Returns 0, or -1 with a message.
+ */
+int ws_kernel_check_request(const struct ws_kernel_request *request, struct ws_err *err);
+
+/*
+ * The metrics to measure on a chip such as GH100. Names are checked by libcupti's host library;
+ * where that is missing, what is declared for the chip is taken, and expressions and base names
+ * fail. `choice` is zeroed by the caller. Returns 0, or -1 with a message.
+ */
+int ws_kernel_choose(const struct ws_kernel_request *request, const char *chip,
+		     struct ws_kernel_choice *choice, struct ws_err *err);
+void ws_kernel_choice_free(struct ws_kernel_choice *choice);
+
+#endif
