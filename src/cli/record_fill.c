@@ -538,9 +538,9 @@ int ws_fill_record_options(const struct ws_record_options *options,
 	record_opts->osrt = has_word(options->trace, "osrt");
 	record_opts->cuda = has_word(options->trace, "cuda");
 	record_opts->libraries = ws_find_traced_libraries(is_traced, (void *)options->trace);
-	if (has_word(options->trace, "none") &&
-	    (record_opts->nvtx || record_opts->libraries || record_opts->osrt ||
-	     record_opts->cuda || has_word(options->trace, "python-gil")))
+	record_opts->openmp = has_word(options->trace, "openmp");
+	record_opts->openacc = has_word(options->trace, "openacc");
+	if (has_word(options->trace, "none") && strcmp(options->trace, "none") != 0)
 		return ws_fail(err, "--trace: none does not go with other words");
 	if (fill_cuda_options(options, record_opts, err) ||
 	    fill_perf_options(options, &record_opts->perf, err) ||

@@ -30,16 +30,18 @@ const struct ws_opt ws_record_option_table[] = {
 	 "Replace an existing report. The old one goes when the new collection has begun.", "false",
 	 .also = WS_IN_START},
 	{"trace", 't', WS_OPT_SET, AT(trace), "DOMAIN[,DOMAIN...]",
-	 "cuda,nvtx,osrt,python-gil," WS_LIBRARY_TRACES
+	 "cuda,nvtx,osrt,python-gil,openmp,openacc," WS_LIBRARY_TRACES
 	 ",none|cublas=cuda,cublas-verbose=cuda,cudnn=cuda,"
 	 "cusparse=cuda,cusparse-verbose=cuda,cusolver=cuda,cusolver-verbose=cuda,cudla=cuda,"
-	 "cudla-verbose=cuda,cuda-hw=cuda,openacc=cuda,nccl=cuda,tensorrt=cuda,openmp,oshmem,"
+	 "cudla-verbose=cuda,cuda-hw=cuda,nccl=cuda,tensorrt=cuda,oshmem,"
 	 "ucx,gds,syscall,opengl,opengl-annotations,vulkan,vulkan-annotations,nvvideo,openxr,"
 	 "openxr-annotations,dx11,dx11-annotations,dx12,dx12-annotations,wddm,"
 	 "tegra-accelerators|cuda-sw=cuda",
 	 "What to trace: CUDA calls, kernels and copies; NVTX ranges and marks; calls of the "
 	 "operating system's runtime that block or take long; the times when Python threads hold "
-	 "the global interpreter lock or wait for it; calls of libraries, with what matters of "
+	 "the global interpreter lock or wait for it; OpenMP's regions, tasks, barriers and "
+	 "locks, and OpenACC's launches and data (docs/runtimes.md); calls of libraries, with what "
+	 "matters of "
 	 "their arguments (docs/libraries.md); or nothing.",
 	 "cuda,nvtx,osrt,python-gil", .also = WS_IN_LAUNCH},
 	{"sample", 's', WS_OPT_ENUM, AT(sample), "SCOPE",

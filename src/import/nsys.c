@@ -860,6 +860,26 @@ static bool has_own_reader(enum ws_table table)
 	}
 }
 
+/* Skip the tables of our own exports that show rows of a table of ours again. */
+static void skip_shown_again(struct ws_nsys *nsys)
+{
+	static const struct {
+		const char *of, *begin;
+	} again[] = {{"WARPSIGHT_OPENMP", "OPENMP_EVENT_KIND_"},
+		     {"WARPSIGHT_OPENACC", "CUPTI_ACTIVITY_KIND_OPENACC_"}};
+	static const char *const known[] = {
+#define WS_KNOWN(table, columns) table,
+#include "schema/known.def"
+#undef WS_KNOWN
+	};
+
+	for (size_t i = 0; i < WS_COUNT(again); i++)
+		for (size_t k = 0; ws_nsys_has_unread(nsys, again[i].of) && k < WS_COUNT(known);
+		     k++)
+			if (!strncmp(known[k], again[i].begin, strlen(again[i].begin)))
+				ws_nsys_mark_done(nsys, known[k]);
+}
+
 int ws_import_sqlite(struct ws_importer *importer, const char *path)
 {
 	struct ws_nsys *nsys = ws_calloc(1, sizeof(*nsys));
@@ -877,6 +897,7 @@ int ws_import_sqlite(struct ws_importer *importer, const char *path)
 	ws_nsys_read_samples(nsys);
 	ws_nsys_read_sched(nsys);
 	ws_nsys_read_collectives(nsys);
+	skip_shown_again(nsys);
 	for (uint32_t table = 0; table < WS_TABLE_COUNT; table++)
 		if (!has_own_reader((enum ws_table)table))
 			ws_nsys_read_table(nsys, (enum ws_table)table, NULL, NULL, NULL);

@@ -90,7 +90,8 @@ enum {
 	WS_SLOT_PYTHON = 4,
 	WS_SLOT_NCCL = 5,
 	WS_SLOT_LIBRARY = 6,
-	WS_SLOTS = 7
+	WS_SLOT_OPENMP = 7,
+	WS_SLOTS = 8
 };
 
 /* A diagnostic row; the same text about the same process is said once. */

@@ -326,8 +326,9 @@ void ws_facts_write(struct ws_sink *sink, const struct ws_record_opts *options, 
 	localtime_r(&ts.tv_sec, &tm);
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S%z", &tm);
 	ws_sink_meta(sink, "session.start_local", "%s", when);
-	domains = ws_format("%s%s%s", options->cuda ? ",cuda" : "", options->nvtx ? ",nvtx" : "",
-			    options->osrt ? ",osrt" : "");
+	domains = ws_format("%s%s%s%s%s", options->cuda ? ",cuda" : "",
+			    options->nvtx ? ",nvtx" : "", options->osrt ? ",osrt" : "",
+			    options->openmp ? ",openmp" : "", options->openacc ? ",openacc" : "");
 	ws_sink_meta(sink, "session.trace", "%s", *domains ? domains + 1 : "none");
 	free(domains);
 	ws_sink_meta(sink, "session.delay_s", "%g", options->delay);

@@ -31,7 +31,8 @@ struct stack_proc {	     /* of a process */
 	struct ws_map cuda;  /* correlation -> stack */
 	struct ws_text maps; /* so far */
 	struct ws_map
-		places; /* code address -> its function's string id, and its library's << 32 */
+		places;	     /* code address -> its function's string id, and its library's << 32 */
+	struct ws_map texts; /* string id of a function -> its name (char *) */
 	bool any_cuda;
 };
 
@@ -47,10 +48,19 @@ struct stack_stream { /* of a ring */
 	char *bytes;
 };
 
+static void free_function_texts(struct ws_map *texts)
+{
+	for (size_t i = 0; i < texts->size; i++)
+		if (texts->used[i])
+			free((char *)(uintptr_t)texts->slots[i].value);
+	ws_map_free(texts);
+}
+
 static void free_stack_process(void *arg)
 {
 	struct stack_proc *process = arg;
 
+	free_function_texts(&process->texts);
 	ws_map_free(&process->cuda);
 	ws_map_free(&process->places);
 	ws_text_free(&process->maps);
@@ -343,9 +353,21 @@ struct place {
 static void find_named_place(void *ctx, const struct ws_symbol *symbol)
 {
 	struct place *place = ctx;
+	struct ws_map *texts = &find_stack_process(place->stream)->texts;
 
-	if (symbol->name)
-		place->name = ws_stream_intern(place->stream, symbol->name, strlen(symbol->name));
+	if (!symbol->name)
+		return;
+	place->name = ws_stream_intern(place->stream, symbol->name, strlen(symbol->name));
+	if (!ws_map_get(texts, place->name, NULL))
+		ws_map_set(texts, place->name, (uint64_t)(uintptr_t)ws_strdup(symbol->name));
+}
+
+const char *ws_stack_function_text(struct ws_stream *stream, uint32_t name)
+{
+	const char *text =
+		(const char *)(uintptr_t)ws_map_get(&find_stack_process(stream)->texts, name, NULL);
+
+	return ws_text_or(text, "");
 }
 
 static struct ws_mapping *find_mapping(struct ws_stream *stream, uint64_t time, uint64_t address)

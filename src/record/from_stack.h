@@ -20,5 +20,8 @@ uint32_t ws_stack_of_correlation(struct ws_stream *stream, uint32_t correlation)
  */
 uint32_t ws_stack_function(struct ws_stream *stream, uint64_t time, uint64_t address,
 			   uint32_t *library);
+/* The name behind a string id that ws_stack_function gave for this process; "" where it stands for
+ * an address. */
+const char *ws_stack_function_text(struct ws_stream *stream, uint32_t name);
 
 #endif

@@ -212,6 +212,24 @@ static void name_libraries(char **env, size_t *n, const char *preload)
 			       old && *old ? ":" : ""));
 }
 
+/* GCC's runtime of OpenACC calls only libraries that this variable names, separated by semicolons.
+ */
+static void name_openacc_library(char **env, size_t *n, const char *preload)
+{
+	static const char library[] = "libwarpsight-openmp.so";
+	const char *old = find_variable(env, *n, "ACC_PROFLIB", NULL);
+	const char *from = strstr(preload, library), *end;
+
+	if (!from)
+		return;
+	end = from + sizeof(library) - 1;
+	while (from > preload && from[-1] != ':')
+		from--;
+	set_variable(env, n,
+		     ws_format("ACC_PROFLIB=%s%s%.*s", ws_text_or(old, ""), old && *old ? ";" : "",
+			       (int)(end - from), from));
+}
+
 char **ws_launch_environment(const struct ws_record_opts *options, const char *session,
 			     const char *preload, const char *nvtx, const char *cuda)
 {
@@ -225,6 +243,8 @@ char **ws_launch_environment(const struct ws_record_opts *options, const char *s
 	if (!file || ws_is_hookable(file))
 		name_libraries(env, &n, preload);
 	free(file);
+	if (options->openacc)
+		name_openacc_library(env, &n, preload);
 	if (*nvtx && !find_variable(env, n, "NVTX_INJECTION64_PATH", NULL))
 		set_variable(env, &n, ws_format("NVTX_INJECTION64_PATH=%s", nvtx));
 	old = find_variable(env, n, "CUDA_INJECTION64_PATH", NULL);

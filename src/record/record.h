@@ -24,10 +24,10 @@ struct ws_record_opts {
 	unsigned gather_expected; /* how many; 0: not known */
 	const char *output;	  /* template of the report's name; NULL for the default */
 	bool overwrite;
-	bool nvtx, osrt, cuda; /* what to trace */
-	uint64_t libraries;    /* and of which libraries the calls: bits by enum ws_library */
-	struct ws_plan plan;   /* what begins and ends collections; delay, duration and kill are
-				  filled in from the members below */
+	bool nvtx, osrt, cuda, openmp, openacc; /* what to trace */
+	uint64_t libraries;  /* and of which libraries the calls: bits by enum ws_library */
+	struct ws_plan plan; /* what begins and ends collections; delay, duration and kill are
+				filled in from the members below */
 	const char *capture_range, *capture_domain; /* of WS_CAPTURE_NVTX; a domain "*": any */
 	struct ws_flight_triggers triggers;	    /* of a flight recorder */
 	struct ws_mailbox *mailbox; /* through which other threads control the session; NULL: none

@@ -146,6 +146,8 @@ static void fill_settings(struct ws_session *session)
 		(options->nvtx ? WS_FEATURE_NVTX : 0u) | (options->osrt ? WS_FEATURE_OSRT : 0u) |
 		(options->trace_forks ? WS_FEATURE_FORK_TRACE : 0u) |
 		(options->cuda ? WS_FEATURE_CUDA : 0u) |
+		ws_bits_if(options->openmp, WS_FEATURE_OPENMP) |
+		ws_bits_if(options->openacc, WS_FEATURE_OPENACC) |
 		(ws_session_wants_python(options) ? WS_FEATURE_PYTHON : 0u) |
 		ws_bits_if(options->plan.capture == WS_CAPTURE_NVTX ||
 				   options->plan.capture == WS_CAPTURE_STEPS ||
@@ -230,6 +232,9 @@ int ws_session_find_hooks(struct ws_session *session, struct ws_err *err)
 			err)) /* before the OS-runtime hook, which it calls */
 		return -1;
 	if (session->options->osrt && add_preload(session, "libwarpsight-osrt.so", err))
+		return -1;
+	if ((session->options->openmp || session->options->openacc) && !session->options->attach &&
+	    add_preload(session, "libwarpsight-openmp.so", err))
 		return -1;
 	session->perf_opts = session->options->perf;
 	session->perf_opts.attach = session->options->attach != 0;

@@ -44,7 +44,9 @@
 	X(SAMPLE, sample)	      /* of the CPU, taken by a signal */                  \
 	X(LIBRARY, library)	      /* a call of a traced library */                     \
 	X(LIBRARY_ROW, library_row)   /* something that it has */                          \
-	X(LIBRARY_WORK, library_work) /* what a call began or waited for */
+	X(LIBRARY_WORK, library_work) /* what a call began or waited for */                \
+	X(OPENMP, openmp)                                                                  \
+	X(OPENACC, openacc)
 
 enum ws_rec_kind {
 	WS_REC_NONE = 0,

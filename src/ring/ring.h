@@ -64,7 +64,9 @@ enum {
 	WS_FEATURE_PYTHON_ANY_NS = 1024 /* in every pid namespace */,
 	WS_FEATURE_CAPTURE = 4096 /* NVTX ranges may begin and end collections */,
 	WS_FEATURE_PROFILER_CALLS = 8192 /* so may cudaProfilerStart */,
-	WS_FEATURE_PYTHON_OSRT = 2048 /* Python frames in stacks of calls of the OS runtime */
+	WS_FEATURE_PYTHON_OSRT = 2048 /* Python frames in stacks of calls of the OS runtime */,
+	WS_FEATURE_OPENMP = 1 << 16,
+	WS_FEATURE_OPENACC = 1 << 17
 };
 
 #define WS_ARENA_TEXT 65536

@@ -2,10 +2,10 @@
  * imported.c - reports on what only other tools record: MPI, OpenMP, OpenACC, Vulkan, OpenGL,
  * video, system calls.
  *
- * The report file has no tables for these. The import of an SQLite export stores their spans as
- * rows of `slice`, with the name of the table as category and the other columns as a JSON object.
- * So each report here is a declaration of the tables that it adds up, and one function makes all
- * summaries.
+ * The report file has no tables for most of these. The import of an SQLite export stores their
+ * spans as rows of `slice`, with the name of the table as category and the other columns as a JSON
+ * object. So each report here is a declaration of the tables that it adds up, and one function
+ * makes all summaries.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,6 +13,7 @@
 
 #include "base/map.h"
 #include "text/json.h"
+#include "stats/call_sum.h"
 #include "stats/keyed.h"
 #include "stats/summary_rows.h"
 #include "text/text_numbers.h"
@@ -414,31 +415,49 @@ static void print_mpi_row(struct ws_stats *stats, const uint64_t *values,
 
 /* ---- the reports ---- */
 
+/* What a recording of ours has of a kind, or else what an import has. */
+static int make_sums_of(struct ws_stats *stats, const struct ws_call_columns *own,
+			const struct slice_source *sources, struct ws_err *err)
+{
+	if (ws_report_count_rows(stats->report, own->table))
+		return ws_make_call_sums(stats, own, err);
+	return make_slice_sums(stats, sources);
+}
+
 /* Values of ENUM_NSYS_EVENT_TYPE. */
 enum { KHR_DEBUG_PUSH_POP = 62, KHR_DEBUG_GPU_PUSH_POP = 63 };
 
-#define REPORT(ID, TITLE, ABOUT, WHAT, DEFAULT, COLUMNS, HOW)                     \
-	static int make_##ID##_rows(struct ws_stats *stats, struct ws_err *err)   \
-	{                                                                         \
-		(void)err;                                                        \
-		return HOW;                                                       \
-	}                                                                         \
-	const struct ws_stats_report ws_stat_##ID = {                             \
-		.name = #ID,                                                      \
-		.title = TITLE,                                                   \
-		.about = ABOUT " From imported SQLite exports of Nsight Systems", \
-		.what = WHAT,                                                     \
-		.by_default = DEFAULT,                                            \
-		.columns = COLUMNS,                                               \
-		.column_count = WS_COUNT(COLUMNS),                                \
-		.run = make_##ID##_rows,                                          \
+#define FROM_IMPORTS " From imported SQLite exports of Nsight Systems"
+#define REPORT(ID, TITLE, ABOUT, WHAT, DEFAULT, COLUMNS, HOW)                   \
+	static int make_##ID##_rows(struct ws_stats *stats, struct ws_err *err) \
+	{                                                                       \
+		(void)err;                                                      \
+		return HOW;                                                     \
+	}                                                                       \
+	const struct ws_stats_report ws_stat_##ID = {                           \
+		.name = #ID,                                                    \
+		.title = TITLE,                                                 \
+		.about = ABOUT,                                                 \
+		.what = WHAT,                                                   \
+		.by_default = DEFAULT,                                          \
+		.columns = COLUMNS,                                             \
+		.column_count = WS_COUNT(COLUMNS),                              \
+		.run = make_##ID##_rows,                                        \
 	}
 #define SUM(ID, TITLE, ABOUT, WHAT, DEFAULT, COLUMNS, ...)                 \
 	static const struct slice_source from_##ID[] = {__VA_ARGS__, {0}}; \
-	REPORT(ID, TITLE, ABOUT, WHAT, DEFAULT, COLUMNS, make_slice_sums(stats, from_##ID))
+	REPORT(ID, TITLE, ABOUT FROM_IMPORTS, WHAT, DEFAULT, COLUMNS,      \
+	       make_slice_sums(stats, from_##ID))
+/* The same for what recordings have too, in a table of their own. */
+#define OWN_SUM(ID, TITLE, ABOUT, WHAT, DEFAULT, COLUMNS, OWN, ...)        \
+	static const struct slice_source from_##ID[] = {__VA_ARGS__, {0}}; \
+	static const struct ws_call_columns own_##ID = OWN;                \
+	REPORT(ID, TITLE, ABOUT, WHAT, DEFAULT, COLUMNS,                   \
+	       make_sums_of(stats, &own_##ID, from_##ID, err))
 #define TRACE(ID, TITLE, ABOUT, WHAT, COLUMNS, ROW, ...)                   \
 	static const struct slice_source from_##ID[] = {__VA_ARGS__, {0}}; \
-	REPORT(ID, TITLE, ABOUT, WHAT, false, COLUMNS, make_slice_trace(stats, from_##ID, ROW))
+	REPORT(ID, TITLE, ABOUT FROM_IMPORTS, WHAT, false, COLUMNS,        \
+	       make_slice_trace(stats, from_##ID, ROW))
 
 static const struct ws_column of_calls[] = {WS_SUMMARY_COLUMNS("Num Calls"),
 					    {"Name", WS_KIND_TEXT}};
@@ -482,10 +501,16 @@ static const struct ws_column of_events[] = {
 	{"CollRecvSize", WS_KIND_SIZE},
 };
 
-SUM(openmp_sum, "OpenMP Summary", "OpenMP's events by name.", "OpenMP events", true, of_counts,
-    {.table = "OPENMP_EVENT_KIND_*"});
-SUM(openacc_sum, "OpenACC Summary", "OpenACC's events by name.", "OpenACC events", true, of_calls,
-    {.table = "CUPTI_ACTIVITY_KIND_OPENACC_*"});
+OWN_SUM(openmp_sum, "OpenMP Summary",
+	"OpenMP's events by what they are and the function they are in: parallel regions, tasks, "
+	"barriers, work sharing, locks. Recorded with --trace=openmp",
+	"OpenMP events", true, of_counts, WS_CALL_COLUMNS(openmp),
+	{.table = "OPENMP_EVENT_KIND_*"});
+OWN_SUM(openacc_sum, "OpenACC Summary",
+	"OpenACC's events by what they are and where their directive stands: data, launches, "
+	"waits. Recorded with --trace=openacc",
+	"OpenACC events", true, of_calls, WS_CALL_COLUMNS(openacc),
+	{.table = "CUPTI_ACTIVITY_KIND_OPENACC_*"});
 SUM(opengl_khr_range_sum, "OpenGL KHR_debug Range Summary",
     "OpenGL's debug groups on the CPU by text, or by number where they have none.",
     "OpenGL debug groups", true, of_ranges,

@@ -398,7 +398,7 @@ static struct ws_table_view make_generic_view(enum ws_table table)
 
 /* ---- all views ---- */
 
-enum { MOST_VIEWS = WS_TABLE_COUNT + 1 };
+enum { MOST_VIEWS = WS_TABLE_COUNT + 1 + WS_RUNTIME_VIEWS };
 
 static struct ws_table_view views[MOST_VIEWS];
 static size_t view_count;
@@ -420,6 +420,10 @@ static void add_view(enum ws_table table)
 	case WS_TABLE_osrt:
 		views[view_count++] = osrt_view;
 		views[view_count++] = osrt_detail_view;
+		break;
+	case WS_TABLE_openmp:
+		view_count += ws_make_runtime_views(&views[view_count]);
+		views[view_count++] = make_generic_view(table);
 		break;
 	case WS_TABLE_process:
 		views[view_count++] = ws_images_view;
@@ -478,8 +482,10 @@ int ws_write_all_tables(struct ws_cell_context *export, struct ws_err *err)
 	if (ws_write_session_tables(export, err) < 0 || ws_write_enum_tables(export, err) < 0 ||
 	    ws_write_process_tables(export, err) < 0 || ws_write_gpu_tables(export, err) < 0)
 		return -1;
+	ws_find_foreign_tables(export);
 	for (size_t i = 0; i < count; i++)
-		if (ws_write_view(export, &view[i], err) < 0)
+		if (!(view[i].gives_way && ws_is_foreign_table(export, view[i].table.name)) &&
+		    ws_write_view(export, &view[i], err) < 0)
 			return -1;
 	if (ws_write_sample_tables(export, err) < 0 || ws_write_callchain_tables(export, err) < 0 ||
 	    ws_write_count_table(export, err) < 0 || ws_write_foreign_tables(export, err) < 0 ||

@@ -38,6 +38,8 @@ void ws_free_pending_rows(struct ws_cell_context *export);
 bool ws_is_own_table(const char *name);
 /* Whether ws_write_foreign_tables writes it. */
 bool ws_is_foreign_table(const struct ws_cell_context *export, const char *name);
+/* Find out which those are. To be called before. */
+void ws_find_foreign_tables(struct ws_cell_context *export);
 /* Whether ws_write_metric_tables writes it; whether it writes it where no import kept one. */
 bool ws_is_metric_table(const char *name);
 bool ws_is_metric_info_table(const char *name);
@@ -47,6 +49,10 @@ void ws_free_foreign_tables(struct ws_cell_context *export);
 extern const struct ws_table_view ws_images_view, ws_threads_view,
 	ws_diagnostics_view;					     /* tables_session.c */
 extern const struct ws_table_view ws_contexts_view, ws_streams_view; /* tables_cuda.c */
+
+/* The tables of OpenMP and OpenACC that people know, into room for WS_RUNTIME_VIEWS; how many. */
+enum { WS_RUNTIME_VIEWS = 32 };
+size_t ws_make_runtime_views(struct ws_table_view *views);
 
 /* The columns, *count of them, that users of other tools' exports know of a table; none for tables
  * of ours. They live for ever. */

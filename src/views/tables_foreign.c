@@ -113,7 +113,7 @@ bool ws_is_foreign_table(const struct ws_cell_context *export, const char *name)
 	return false;
 }
 
-static void read_foreign_tables(struct ws_cell_context *export)
+void ws_find_foreign_tables(struct ws_cell_context *export)
 {
 	enum { MOST = 512 };
 	static const char fact[] = WS_FOREIGN_TABLE_FACT;
@@ -121,6 +121,10 @@ static void read_foreign_tables(struct ws_cell_context *export)
 	const uint64_t *values;
 	size_t capacity = 0;
 
+	if (export->foreign_known) {
+		ws_cursor_close(cursor);
+		return;
+	}
 	export->foreign_known = true;
 	while (ws_cursor_next(cursor, &values) && export->foreign_count < MOST) {
 		const char *name =
@@ -301,8 +305,7 @@ static bool fill_foreign_row(void *context, const uint64_t *values, struct ws_vi
 
 int ws_write_foreign_tables(struct ws_cell_context *export, struct ws_err *err)
 {
-	if (!export->foreign_known)
-		read_foreign_tables(export);
+	ws_find_foreign_tables(export);
 	for (size_t i = 0; i < export->foreign_count; i++) {
 		struct ws_foreign_view *foreign = export->foreign[i];
 		enum ws_table source = WS_TABLE_foreign;

@@ -98,12 +98,14 @@ bool ws_is_own_table(const char *name)
 					   "CUDA_CALLCHAINS",
 					   "PERF_EVENT_CPU_RAW_EVENT"};
 
+	const struct ws_table_view *view = ws_find_view(name);
+
 	for (size_t i = 0; i < WS_COUNT(made); i++)
 		if (!strcasecmp(made[i], name))
 			return true;
 	return !strncasecmp(name, "ENUM_", 5) || !strncasecmp(name, "sqlite_", 7) ||
 	       !strncasecmp(name, "TARGET_INFO_CUDA_DEVICE", 24) || ws_is_metric_table(name) ||
-	       ws_find_view(name) != NULL;
+	       (view && !view->gives_way);
 }
 
 int ws_write_known_tables(struct ws_cell_context *export, struct ws_err *err)
@@ -112,7 +114,7 @@ int ws_write_known_tables(struct ws_cell_context *export, struct ws_err *err)
 
 	for (size_t i = 0; i < WS_COUNT(known); i++)
 		if (!ws_is_own_table(table[i].name) && !ws_is_metric_info_table(table[i].name) &&
-		    !ws_is_foreign_table(export, table[i].name) &&
+		    !ws_find_view(table[i].name) && !ws_is_foreign_table(export, table[i].name) &&
 		    ws_begin_table(export, &table[i], err) < 0)
 			return -1;
 	return 0;

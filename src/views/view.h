@@ -16,7 +16,8 @@
 struct ws_table_view {
 	struct ws_view_table table;
 	enum ws_table source;
-	bool timed; /* its rows are events, which --times can leave out */
+	bool timed;	/* its rows are events, which --times can leave out */
+	bool gives_way; /* to a table of the same name that an import kept */
 	bool (*keeps_row)(
 		const uint64_t *values); /* whether a row belongs to this view; NULL: all do */
 	bool (*is_fact)(const uint64_t *values); /* whether --times must not leave the row out;

@@ -339,6 +339,8 @@ export class Rows {
       "nvtx",
       "op",
       "slice",
+      "openmp",
+      "openacc",
       "cuda_api",
       "state",
       "sample",

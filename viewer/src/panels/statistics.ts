@@ -21,6 +21,8 @@ const ORDER = [
   "cuda_api",
   "osrt",
   "slice",
+  "openmp",
+  "openacc",
   "track",
   "collective",
   "state",
