@@ -11,6 +11,7 @@
 
 #include "base/choose.h"
 #include "base/mem.h"
+#include "base/nvtx_libraries.h"
 #include "cli/python_functions.h"
 #include "cli/record_options.h"
 #include "cli/symbol_dirs.h"
@@ -525,6 +526,38 @@ static bool is_traced(void *list, const char *word)
 	return has_word(list, word);
 }
 
+static bool traces_nvtx_library(const struct ws_record_options *options)
+{
+	for (size_t i = 0; i < WS_COUNT(ws_nvtx_libraries); i++)
+		if (ws_get_nvtx_level(&ws_nvtx_libraries[i], options->trace))
+			return true;
+	return false;
+}
+
+/* Without the word nvtx, only the libraries' domains are recorded; with a list of domains, these
+ * too. */
+static void fill_nvtx_domains(const struct ws_record_options *options,
+			      struct ws_record_opts *record_opts, struct ws_filled_options *filled)
+{
+	struct ws_text domains = {0};
+
+	record_opts->nvtx_domains = ws_text_or(options->domain_include, options->domain_exclude);
+	if (options->domain_include)
+		record_opts->nvtx_filter = 1;
+	else if (options->domain_exclude)
+		record_opts->nvtx_filter = 2;
+	if (!traces_nvtx_library(options) ||
+	    (has_word(options->trace, "nvtx") && record_opts->nvtx_filter != 1))
+		return;
+	for (size_t i = 0; i < WS_COUNT(ws_nvtx_libraries); i++)
+		if (ws_get_nvtx_level(&ws_nvtx_libraries[i], options->trace))
+			ws_text_printf(&domains, "%s,", ws_nvtx_libraries[i].domain);
+	if (has_word(options->trace, "nvtx"))
+		ws_text_puts(&domains, options->domain_include);
+	record_opts->nvtx_filter = 1;
+	record_opts->nvtx_domains = filled->nvtx_domains = domains.text;
+}
+
 int ws_fill_record_options(const struct ws_record_options *options,
 			   struct ws_record_opts *record_opts, struct ws_filled_options *filled,
 			   struct ws_err *err)
@@ -534,7 +567,8 @@ int ws_fill_record_options(const struct ws_record_options *options,
 	if (options->output && strcmp(options->output, "report%n"))
 		record_opts->output = options->output;
 	record_opts->overwrite = options->overwrite;
-	record_opts->nvtx = has_word(options->trace, "nvtx");
+	record_opts->nvtx = has_word(options->trace, "nvtx") || traces_nvtx_library(options);
+	record_opts->trace = options->trace;
 	record_opts->osrt = has_word(options->trace, "osrt");
 	record_opts->cuda = has_word(options->trace, "cuda");
 	record_opts->libraries = ws_find_traced_libraries(is_traced, (void *)options->trace);
@@ -559,11 +593,7 @@ int ws_fill_record_options(const struct ws_record_options *options,
 		return -1;
 	if (options->ring_memory < 1 || options->ring_memory > 4000)
 		return ws_fail(err, "--ring-memory: give 1 to 4000 MiB");
-	record_opts->nvtx_domains = ws_text_or(options->domain_include, options->domain_exclude);
-	if (options->domain_include)
-		record_opts->nvtx_filter = 1;
-	else if (options->domain_exclude)
-		record_opts->nvtx_filter = 2;
+	fill_nvtx_domains(options, record_opts, filled);
 	if (options->sync < 0)
 		return ws_fail(err, "--sync: a time cannot be negative");
 	record_opts->sync = options->sync;
@@ -687,6 +717,7 @@ void ws_free_filled_options(struct ws_record_opts *record_opts, struct ws_filled
 	free_texts(&filled->env);
 	free_texts(&filled->dirs);
 	ws_python_functions_free(&record_opts->python);
+	free(filled->nvtx_domains);
 	free(filled->capture_range);
 	ws_trigger_free(&record_opts->triggers);
 }

@@ -31,9 +31,9 @@ const struct ws_opt ws_record_option_table[] = {
 	 .also = WS_IN_START},
 	{"trace", 't', WS_OPT_SET, AT(trace), "DOMAIN[,DOMAIN...]",
 	 "cuda,nvtx,osrt,python-gil,openmp,openacc," WS_LIBRARY_TRACES
-	 ",none|cublas=cuda,cublas-verbose=cuda,cudnn=cuda,"
-	 "cusparse=cuda,cusparse-verbose=cuda,cusolver=cuda,cusolver-verbose=cuda,cudla=cuda,"
-	 "cudla-verbose=cuda,cuda-hw=cuda,nccl=cuda,tensorrt=cuda,oshmem,"
+	 ",cublas,cublas-verbose,cudnn,cusparse,cusparse-verbose,"
+	 "cusolver,cusolver-verbose,nccl,tensorrt,none|cudla=cuda,"
+	 "cudla-verbose=cuda,cuda-hw=cuda,oshmem,"
 	 "ucx,gds,syscall,opengl,opengl-annotations,vulkan,vulkan-annotations,nvvideo,openxr,"
 	 "openxr-annotations,dx11,dx11-annotations,dx12,dx12-annotations,wddm,"
 	 "tegra-accelerators|cuda-sw=cuda",
@@ -41,8 +41,8 @@ const struct ws_opt ws_record_option_table[] = {
 	 "operating system's runtime that block or take long; the times when Python threads hold "
 	 "the global interpreter lock or wait for it; OpenMP's regions, tasks, barriers and "
 	 "locks, and OpenACC's launches and data (docs/runtimes.md); calls of libraries, with what "
-	 "matters of "
-	 "their arguments (docs/libraries.md); or nothing.",
+	 "matters of their arguments (docs/libraries.md), and with -verbose also those that only "
+	 "set something; or nothing.",
 	 "cuda,nvtx,osrt,python-gil", .also = WS_IN_LAUNCH},
 	{"sample", 's', WS_OPT_ENUM, AT(sample), "SCOPE",
 	 "process-tree,system-wide,none,cpu|xhv=process-tree,xhv-system-wide=system-wide",

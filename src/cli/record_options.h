@@ -43,6 +43,7 @@ extern const struct ws_opt ws_record_option_table[];
 struct ws_filled_options {
 	struct ws_list env, dirs;
 	char *capture_range; /* with its domain behind it */
+	char *nvtx_domains;
 };
 
 /* What the options mean. -1 with a message. `filled` must live as long as `record_opts` is used;

@@ -15,6 +15,7 @@
 
 #include "base/mem.h"
 #include "base/choose.h"
+#include "base/nvtx_libraries.h"
 #include "ring/nvtx_record.h"
 #include "record/constant.h"
 #include "record/convert.h"
@@ -68,8 +69,12 @@ struct proc_state {
 	uint32_t *buckets;
 	uint32_t bucket_count; /* a power of two */
 	uint64_t ends_alone, crowded_out;
-	uint64_t held;	      /* bytes of payloads that came and have not become part of a row */
-	uint32_t nccl_domain; /* number of NCCL's domain; 0: it has none */
+	uint64_t held; /* bytes of payloads that came and have not become part of a row */
+	/* by the number of a domain: the library whose domain it is, as index in ws_nvtx_libraries
+	 * + 1 */
+	uint8_t *libraries;
+	size_t library_count, library_capacity;
+	uint32_t tables[WS_COUNT(ws_nvtx_libraries)]; /* string ids of the tables; 0: not yet */
 };
 
 /* ---- states ---- */
@@ -99,6 +104,7 @@ static void free_nvtx_process(void *memory)
 		free(ps->pendings[i].binary.p);
 	free(ps->pendings);
 	free(ps->buckets);
+	free(ps->libraries);
 	free(ps);
 }
 
@@ -248,17 +254,20 @@ static uint32_t intern_bytes(struct ws_stream *stream, struct bytes *bytes)
 	return id;
 }
 
-/* ---- NCCL ---- */
+/* ---- libraries ---- */
 
-/* Whether an event is of NCCL's domain. */
-static inline bool is_nccl_event(const struct stream_state *st, uint16_t small)
+/* The library in whose domain an event is; NULL: it is the program's own. */
+static inline const struct ws_nvtx_library *find_library(const struct stream_state *st,
+							 uint16_t small)
 {
-	uint32_t domain = st->process->nccl_domain;
+	uint32_t domain = small & WS_NVTX_SMALL_DOMAIN;
 
-	return ws_unlikely(domain) && (small & WS_NVTX_SMALL_DOMAIN) == domain;
+	if (ws_likely(domain >= st->process->library_count) || !st->process->libraries[domain])
+		return NULL;
+	return &ws_nvtx_libraries[st->process->libraries[domain] - 1];
 }
 
-/* Tell the joiner of a range. NCCL registers the names of its ranges. */
+/* Tell the joiner of a range of NCCL's, which registers the names of its ranges. */
 static void note_nccl_call(struct ws_stream *stream, uint32_t name, uint64_t start, uint64_t end,
 			   const struct bytes *binary)
 {
@@ -273,25 +282,69 @@ static void note_nccl_call(struct ws_stream *stream, uint32_t name, uint64_t sta
 		ws_nccl_add_call(ws_stream_begin_nccl(stream), &call);
 }
 
-/* Note NCCL's domain when it is made, and what the entries of its schemas are. */
-static void note_nccl_definition(struct ws_stream *stream, const struct ws_rec_nvtx_define *record)
+/* A call of a library that has a table of its own is a row of that, and no range. */
+static void write_library_call(struct ws_stream *stream, const struct ws_nvtx_library *library,
+			       const struct ws_row_slice *call)
 {
-	struct proc_state *ps = find_nvtx_process(stream);
-	uint32_t domain = record->rec.small & WS_NVTX_SMALL_DOMAIN;
-	const struct ws_rec_nvtx_schema_entry *entry = (const void *)record;
-	size_t length;
-	const char *name = record->rec.small & WS_NVTX_SMALL_LOCAL
-				   ? NULL
-				   : ws_stream_string_bytes(stream, record->rec.value, &length);
+	uint32_t *table = &find_nvtx_process(stream)->tables[library - ws_nvtx_libraries];
+	struct ws_row_slice row = *call;
 
+	if (!*table)
+		*table = ws_stream_intern(stream, library->table, strlen(library->table));
+	row.thread = stream->thread;
+	row.category = *table;
+	*(struct ws_row_slice *)ws_writer_row(stream->writer, WS_TABLE_slice,
+					      stream->stage[WS_TABLE_slice]) = row;
+}
+
+static void note_library_domain(struct proc_state *ps, uint32_t domain, const char *name)
+{
+	const struct ws_nvtx_library *library = ws_find_nvtx_library(name);
+	size_t had = ps->library_count;
+
+	if (!library && domain >= had)
+		return;
+	if (domain >= had) {
+		ws_grow(ps->libraries, ps->library_capacity, domain + 1);
+		memset(ps->libraries + had, 0, domain + 1 - had);
+		ps->library_count = domain + 1;
+	}
+	ps->libraries[domain] = library ? (uint8_t)(library - ws_nvtx_libraries + 1) : 0;
+}
+
+/* Note the domains of libraries, and what the entries of NCCL's schemas are. */
+static void note_definition(struct ws_stream *stream, const struct ws_rec_nvtx_define *record)
+{
+	const struct ws_rec_nvtx_schema_entry *entry = (const void *)record;
+	const struct ws_nvtx_library *library =
+		find_library(find_nvtx_stream(stream), record->rec.small);
+	size_t length;
+	const char *name = NULL;
+
+	if (!(record->rec.small & WS_NVTX_SMALL_LOCAL))
+		name = ws_stream_string_bytes(stream, record->rec.value, &length);
 	if (!name)
 		return;
-	if (record->kind == WS_NVTX_DEF_DOMAIN && !strcmp(name, WS_NCCL_DOMAIN))
-		ps->nccl_domain = domain;
-	if (record->kind == WS_NVTX_DEF_ENTRY && domain && domain == ps->nccl_domain &&
+	if (record->kind == WS_NVTX_DEF_DOMAIN)
+		note_library_domain(find_nvtx_process(stream),
+				    record->rec.small & WS_NVTX_SMALL_DOMAIN, name);
+	if (record->kind == WS_NVTX_DEF_ENTRY && library &&
+	    !strcmp(library->domain, WS_NCCL_DOMAIN) &&
 	    ws_rec_bytes(&record->rec) == sizeof(*entry))
 		ws_nccl_define_entry(ws_stream_begin_nccl(stream), record->id, name,
 				     entry->entry_type, entry->offset);
+}
+
+/* A push/pop range in a library's domain. Returns whether it is no range of NVTX's. */
+static bool put_library_range(struct ws_stream *stream, const struct ws_nvtx_library *library,
+			      const struct ws_rec *rec, const struct ws_row_slice *call,
+			      const struct bytes *binary)
+{
+	if (!strcmp(library->domain, WS_NCCL_DOMAIN))
+		note_nccl_call(stream, rec->value, call->start, call->end, binary);
+	if (library->table)
+		write_library_call(stream, library, call);
+	return library->table != NULL;
 }
 
 /* ---- rows ---- */
@@ -307,13 +360,18 @@ static inline void write_plain_range(struct ws_stream *stream, const struct ws_r
 	struct stream_state *st = find_nvtx_stream(stream);
 	uint32_t text = intern_text(stream, st, rec->small, rec->value);
 	uint64_t start_ns = ws_stream_time(stream, start), end_ns = ws_stream_time(stream, end);
+	const struct ws_nvtx_library *library;
 
 	st->last_start = start;
 	st->last_key = (uint64_t)rec->small << 32 | rec->value;
 	if (!ws_stream_wants(stream, start_ns, end_ns))
 		return;
-	if (is_nccl_event(st, rec->small))
-		note_nccl_call(stream, rec->value, start_ns, end_ns, NULL);
+	library = find_library(st, rec->small);
+	if (ws_unlikely(library) &&
+	    put_library_range(
+		    stream, library, rec,
+		    &(struct ws_row_slice){.start = start_ns, .end = end_ns, .name = text}, NULL))
+		return;
 	*add_nvtx_row(stream) = (struct ws_row_nvtx){
 		.start = start_ns,
 		.end = end_ns,
@@ -549,6 +607,8 @@ void ws_nvtx_hold_strings(struct ws_proc *process, struct ws_writer *writer)
 static void write_event(struct ws_stream *stream, const struct ws_rec_nvtx_event *record,
 			struct ws_row_nvtx *row, struct bytes *binary)
 {
+	const struct ws_nvtx_library *library;
+
 	switch (record->kind) {
 	case WS_NVTX_EV_RANGE:
 		row->end = ws_stream_time(stream, record->other);
@@ -582,9 +642,15 @@ static void write_event(struct ws_stream *stream, const struct ws_rec_nvtx_event
 		drop_bytes(stream, binary);
 		return;
 	}
-	if (record->kind == WS_NVTX_EV_RANGE &&
-	    is_nccl_event(find_nvtx_stream(stream), record->rec.small))
-		note_nccl_call(stream, record->rec.value, row->start, row->end, binary);
+	library = find_library(find_nvtx_stream(stream), record->rec.small);
+	if (library && record->kind == WS_NVTX_EV_RANGE &&
+	    put_library_range(
+		    stream, library, &record->rec,
+		    &(struct ws_row_slice){.start = row->start, .end = row->end, .name = row->text},
+		    binary)) {
+		drop_bytes(stream, binary);
+		return;
+	}
 	row->binary = intern_bytes(stream, binary);
 	*add_nvtx_row(stream) = *row;
 }
@@ -665,6 +731,7 @@ void ws_convert_open(struct ws_stream *stream, const struct ws_open *shared)
 	struct ws_open open;
 	struct ws_row_nvtx row;
 	struct blob *blob;
+	const struct ws_nvtx_library *library;
 
 	ws_copy_out(&open, shared, sizeof(open)); /* the target may still be writing it */
 	if (!open.start || open.flags & WS_OPEN_LOST || is_written(st, &open))
@@ -679,6 +746,16 @@ void ws_convert_open(struct ws_stream *stream, const struct ws_open *shared)
 		.flags = WS_NVTX_LEFT_OPEN |
 			 (ws_bits_if(open.flags & WS_OPEN_REGISTERED, WS_NVTX_REGISTERED)),
 	};
+	library = find_library(st, open.domain);
+	if (library && library->table) {
+		if (ws_stream_wants(stream, row.start, UINT64_MAX))
+			write_library_call(stream, library,
+					   &(struct ws_row_slice){.start = row.start,
+								  .end = WS_NO_TIME,
+								  .name = row.text,
+								  .flags = WS_SLICE_LEFT_OPEN});
+		return;
+	}
 	if (open.flags & WS_OPEN_EXTENDED) {
 		row.category = open.category;
 		row.color = open.color;
@@ -793,7 +870,7 @@ void ws_convert_nvtx_define(struct ws_stream *stream, const struct ws_rec *rec)
 
 	if (ws_rec_bytes(rec) < sizeof(*record))
 		return;
-	note_nccl_definition(stream, record);
+	note_definition(stream, record);
 	name = intern_text(stream, find_nvtx_stream(stream), rec->small, rec->value);
 	switch (record->kind) {
 	case WS_NVTX_DEF_DOMAIN:

@@ -20,6 +20,7 @@
 #include "base/gpu_tools.h"
 #include "base/choose.h"
 #include "base/mem.h"
+#include "base/nvtx_libraries.h"
 #include "record/signals.h"
 #include "ring/hookable.h"
 #include "ring/ring.h"
@@ -176,6 +177,19 @@ bool ws_launch_foreign_cuda(const char *value)
 	return value && *value && strcmp(value, "none") != 0;
 }
 
+enum { ADDED_MOST = 32 }; /* variables that the target has from us */
+
+/* Have a library say what it is called for, unless the user has said how much it is to say. */
+static void set_nvtx_level(char **env, size_t *n, const struct ws_nvtx_library *library,
+			   const char *trace)
+{
+	int level = ws_get_nvtx_level(library, trace);
+
+	for (const char *const *name = library->variables; level && *name; name++)
+		if (!find_variable(env, *n, *name, NULL))
+			set_variable(env, n, ws_format("%s=%d", *name, level));
+}
+
 /* The target's environment without anything of ours. */
 static char **copy_own_environment(const struct ws_record_opts *options, size_t *count)
 {
@@ -184,7 +198,7 @@ static char **copy_own_environment(const struct ws_record_opts *options, size_t 
 
 	while (environ[inherited])
 		inherited++;
-	env = ws_calloc(inherited + options->env_count + 12, sizeof(char *));
+	env = ws_calloc(inherited + options->env_count + ADDED_MOST, sizeof(char *));
 	for (; options->inherit_environment && n < inherited; n++)
 		env[n] = ws_strdup(environ[n]);
 	for (size_t i = 0; i < options->env_count; i++)
@@ -192,6 +206,8 @@ static char **copy_own_environment(const struct ws_record_opts *options, size_t 
 	for (size_t i = 0; options->jit_names && i < WS_COUNT(ws_jit_runtimes); i++)
 		if (strstr(options->jit_names, ws_jit_runtimes[i].word))
 			add_words(env, &n, ws_jit_runtimes[i].variable, ws_jit_runtimes[i].value);
+	for (size_t i = 0; i < WS_COUNT(ws_nvtx_libraries); i++)
+		set_nvtx_level(env, &n, &ws_nvtx_libraries[i], options->trace);
 	*count = n;
 	return env;
 }

@@ -26,6 +26,7 @@ struct ws_record_opts {
 	bool overwrite;
 	bool nvtx, osrt, cuda, openmp, openacc; /* what to trace */
 	uint64_t libraries;  /* and of which libraries the calls: bits by enum ws_library */
+	const char *trace;   /* the words of --trace; NULL: none */
 	struct ws_plan plan; /* what begins and ends collections; delay, duration and kill are
 				filled in from the members below */
 	const char *capture_range, *capture_domain; /* of WS_CAPTURE_NVTX; a domain "*": any */

@@ -172,6 +172,26 @@ static void communicate(void)
 	launch("_Z6vectorIfEvPT_S1_i");
 }
 
+/* As cuBLAS does: at level 1 what computes, at level 2 every call. */
+static void multiply(void)
+{
+	const char *level = getenv("CUBLAS_NVTX_LEVEL");
+
+	if (!level)
+		return;
+	domain = DomainCreateA(&loader, "cuBLAS");
+	if (*level == '2') {
+		push("cublasSetStream_v2", 0, NULL, 0);
+		pop();
+		push("cublasSgemm_v2", 0, NULL, 0);
+	}
+	push("cublasLtSSSMatmul", 0, NULL, 0);
+	launch("_Z4gemmPf");
+	pop();
+	if (*level == '2')
+		pop();
+}
+
 int main(void)
 {
 	void *hook = dlopen(getenv("NVTX_INJECTION64_PATH"), RTLD_NOW);
@@ -190,6 +210,9 @@ int main(void)
 		register_schema(9, peer_entries, 3, sizeof(struct moved));
 		register_schema(10, peer_entries, 3, sizeof(struct moved));
 		communicate();
+		multiply();
+		RangePushA(&loader, "step");
+		RangePop(&loader);
 		return 0;
 	}
 	fprintf(stderr, "no hook\n");

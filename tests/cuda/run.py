@@ -1125,6 +1125,41 @@ def nccl():
     )
 
 
+@test
+def libraries():
+    """Words of --trace make libraries say their calls, which are no ranges of the program."""
+    calls = (
+        "SELECT n.value, count(*) FROM WARPSIGHT_SLICE JOIN StringIds n ON n.id = nameId JOIN"
+        " StringIds c ON c.id = categoryId AND c.value = 'CUBLAS_EVENTS' GROUP BY 1 ORDER BY 1"
+    )
+    ranges = (
+        "SELECT DISTINCT coalesce(text, value) FROM NVTX_EVENTS LEFT JOIN StringIds ON"
+        " id = textId WHERE eventType = 59 ORDER BY 1"
+    )
+    none = ("-s", "none")
+    r = Report(options=("-t", "cuda,nvtx,cublas", *none), app="nccl-app")
+    same("level 1", r.all(calls), [("cublasLtSSSMatmul", 1)])
+    same(
+        "ranges",
+        [x for (x,) in r.all(ranges) if not x.startswith("nccl")],
+        ["step"],
+    )
+    r = Report(options=("-t", "cublas-verbose", *none), app="nccl-app")
+    every = [("cublasLtSSSMatmul", 1), ("cublasSetStream_v2", 1), ("cublasSgemm_v2", 1)]
+    same("level 2", r.all(calls), every)
+    same(
+        "nothing else",
+        r.all(ranges) if r.count("sqlite_master", "name = 'NVTX_EVENTS'") else [],
+        [],
+    )
+    r = Report(
+        options=("-t", "nccl,cublas,cuda", *none), app="nccl-app", env={"CUBLAS_NVTX_LEVEL": "2"}
+    )
+    same("the user's own level", r.all(calls), every)
+    same("no range of the program", r.all(ranges)[-1:], [("ncclSend",)])
+    same("collectives", r.count("WARPSIGHT_COLLECTIVE"), 15)
+
+
 # They vary what CUPTI writes: one way of it, `replay of a GPU`, shows that the processor reads it.
 CONVERSION = [
     occupancy,

@@ -250,7 +250,7 @@ def unknown_trace_is_refused(t):
 
 @test("options")
 def traces_that_come_later_are_left_out_with_a_word(t):
-    for word in ("opengl", "mpi"):
+    for word in ("opengl", "wddm"):
         r = t.profile(tree(t, "work"), "-f", "true", "-t", "osrt," + word, status=0)
         t.contains(r.messages, "warning: --trace=%s: not built yet, left out" % word, "warning")
         t.eq(t.load(r.report).calls().get("usleep"), 1, "the rest is recorded with " + word)
@@ -263,7 +263,7 @@ def traces_that_come_later_are_left_out_with_a_word(t):
 def the_best_known_command_line_records(t):
     """It is in many tutorials; what it asks for and does not get is said, in the report too."""
     line = (
-        "-w true -t cuda,nvtx,osrt,cudnn,cublas -s cpu --cudabacktrace=true "
+        "-w true -t cuda,nvtx,osrt,cudnn,cublas,cudla -s cpu --cudabacktrace=true "
         "--cudabacktrace-threshold=10000 --osrt-threshold=10000 -x true --duration-frames=60"
     )
     ranges = " --capture-range=cudaProfilerApi --stop-on-range-end=true"
@@ -276,15 +276,16 @@ def the_best_known_command_line_records(t):
     db = t.load(r.report)
     t.eq(db.calls().get("usleep"), 1, "calls are recorded")
     for words in (
-        "--trace=cudnn, --trace=cublas: not built yet; cuda is used instead",
+        "--trace=cudla: not built yet; cuda is used instead",
         "--duration-frames: frames of graphics are not counted",
         "The report is not limited to the range that was asked for.",
     ):
         t.contains(r.messages, words, "messages")
         t.contains(t.tool("info", r.report).out.decode(), words, "info")
+    t.ok("cublas" not in r.messages, "cublas and cudnn are traced")
     t.ok(b"has no effect" not in r.messages.encode(), "no word about what was understood")
     for asked, why in (
-        (line, "--trace=cudnn"),
+        (line, "--trace=cudla"),
         ("--duration-frames 1", "--duration-frames:"),
     ):
         r = t.profile(tree(t, "work"), "-f", "--strict", *asked.split(), status=2)
