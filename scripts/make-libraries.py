@@ -368,8 +368,14 @@ def write_tables(path, libraries):
     out.append("static const struct library libraries[WS_LIBRARIES] = {")
     for library in libraries:
         out.append(
-            '\t{"%s", "%s", "%s", "%s"},'
-            % (library.name, library.title, library.trace, " ".join(library.files))
+            '\t{"%s", "%s", "%s", "%s", "%s"},'
+            % (
+                library.name,
+                library.title,
+                library.trace,
+                library.functions[0].name,
+                ", ".join(library.files),
+            )
         )
     out.append("};")
     for library in libraries:
@@ -394,7 +400,8 @@ def write_tables(path, libraries):
             if not function.kept:
                 kept = "NULL, 0"
             out.append(
-                '\t{"%s", WS_LIBRARY_TABLE_%s, %s},' % (function.name, function.table.name, kept)
+                '\t{"%s", WS_LIBRARY_TABLE_%s, WS_LIBRARY_%s, %s},'
+                % (function.name, function.table.name, library.name, kept)
             )
     out.append("};")
     write_file(path, out)

@@ -86,9 +86,10 @@ __attribute__((used)) static void *find_wrapper(void *handle, const char *name)
 
 	if (!theirs)
 		return NULL;
+	/* ours was found before theirs, which is to be found in the same scope */
+	if (theirs == behind->own)
+		return ws_find_next_symbol(name) ? theirs : NULL;
 	real = ws_library_find_behind((unsigned)(behind - ws_library_behinds));
-	if (!real && theirs == behind->own)
-		return NULL;
 	return theirs == real ? behind->own : theirs;
 }
 
@@ -111,11 +112,11 @@ WS_DLSYM_JUMP
  */
 bool ws_library_is_nested(void)
 {
+	const struct ws_library_call *outer = (const void *)ws_library_inside.stack;
 	struct timespec now = {0, 0};
 
-	if (ws_raw_syscall(SYS_futex, (long)ws_library_inside.stack,
-			   FUTEX_WAIT | FUTEX_PRIVATE_FLAG, (long)(uint32_t)ws_library_inside.start,
-			   (long)&now, 0, 0) == -ETIMEDOUT)
+	if (ws_raw_syscall(SYS_futex, (long)&outer->mark, FUTEX_WAIT | FUTEX_PRIVATE_FLAG,
+			   (long)(uint32_t)ws_library_inside.start, (long)&now, 0, 0) == -ETIMEDOUT)
 		return true;
 	ws_library_inside.stack = 0;
 	return false;

@@ -113,7 +113,7 @@ static inline bool ws_library_begin(struct ws_library_call *call, unsigned funct
 	note->function = function;
 	__atomic_store_n(&note->start, call->start, __ATOMIC_RELEASE);
 	ws_library_inside.start = call->start;
-	ws_library_inside.stack = (uintptr_t)&call->mark;
+	ws_library_inside.stack = (uintptr_t)call;
 	return true;
 }
 

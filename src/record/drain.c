@@ -519,6 +519,7 @@ void ws_drain_finish(struct ws_drain *drain)
 	ws_chunks_free(&drain->chunks);
 	free(drain->ends);
 	free(drain->started);
+	ws_map_free(&drain->looked_into);
 	close(drain->epoll);
 	free(drain);
 }

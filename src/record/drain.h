@@ -30,6 +30,7 @@ struct ws_drain_ops {
 	uint32_t stack_depth;  /* most frames of the stack of a traced call */
 	double osrt_threshold; /* seconds that a call which never returned must have lasted */
 	uint32_t cuda_flags;   /* enum ws_cuda_setting */
+	uint64_t libraries;    /* whose calls are traced: bits by enum ws_library */
 	/*
 	 * The report that a new process belongs to; `env` is its reported variables (NUL-separated
 	 * NAME=VALUE, `env_len` bytes). `parent` is the sink of its parent, or NULL. Never NULL in

@@ -45,7 +45,7 @@ struct kept {
 };
 
 struct library {
-	const char *name, *title, *trace, *files;
+	const char *name, *title, *trace, *marker, *files;
 };
 
 struct table {
@@ -56,7 +56,8 @@ struct table {
 
 struct function {
 	const char *name;
-	unsigned table; /* enum ws_library_table */
+	unsigned table;	  /* enum ws_library_table */
+	unsigned library; /* enum ws_library */
 	const struct kept *kept;
 	unsigned count;
 };
@@ -85,6 +86,7 @@ struct library_state {						     /* of a process */
 	struct work *work;
 	size_t work_count, work_capacity;
 	uint32_t work_name;
+	uint64_t seen; /* libraries with calls: bits */
 };
 
 static void free_library_state(void *slot)
@@ -284,6 +286,8 @@ static void write_call(struct ws_stream *stream, unsigned number, uint64_t start
 	struct ws_row_slice *row =
 		ws_writer_row(stream->writer, WS_TABLE_slice, stream->stage[WS_TABLE_slice]);
 
+	get_state(stream)->seen |= UINT64_C(1) << functions[number].library;
+	stream->sink->libraries_seen |= UINT64_C(1) << functions[number].library;
 	memset(row, 0, sizeof(*row));
 	row->start = start;
 	row->end = end;
@@ -416,6 +420,28 @@ void ws_convert_library_open(struct ws_stream *stream)
 }
 
 /* ---- which libraries there are ---- */
+
+uint64_t ws_library_seen(struct ws_proc *process)
+{
+	const struct library_state *state = process->slot[WS_SLOT_LIBRARY];
+
+	return state ? state->seen : 0;
+}
+
+const char *ws_library_title(unsigned library)
+{
+	return libraries[library].title;
+}
+
+const char *ws_library_marker(unsigned library)
+{
+	return libraries[library].marker;
+}
+
+const char *ws_library_files(unsigned library)
+{
+	return libraries[library].files;
+}
 
 const char *ws_library_hook(unsigned library)
 {

@@ -7,10 +7,26 @@
 
 #include "library_numbers.h"
 
+struct ws_proc;
+struct ws_sink;
+struct ws_stream;
+
 /* The bits (1 << enum ws_library) of those whose word of --trace `is_wanted` says true to. */
 uint64_t ws_find_traced_libraries(bool (*is_wanted)(void *context, const char *trace),
 				  void *context);
 /* The name in that of its hook library, libwarpsight-lib-NAME.so. */
 const char *ws_library_hook(unsigned library);
+/* The names of its files. */
+const char *ws_library_files(unsigned library);
+/* What people call it, and the function by which a program with it inside is recognised. */
+const char *ws_library_title(unsigned library);
+const char *ws_library_marker(unsigned library);
+
+/* The bits of those of which a call of this process was recorded. */
+uint64_t ws_library_seen(struct ws_proc *process);
+/* A process has ended: say so if a library that is to be traced is linked into its program. */
+void ws_library_note_process_end(struct ws_stream *stream);
+/* Say of which of `libraries` there is nothing in the report. */
+void ws_library_say_absent(struct ws_sink *sink, uint64_t libraries, bool attached);
 
 #endif

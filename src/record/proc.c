@@ -3,6 +3,7 @@
  * noticing ends, reporting what could not be recorded.
  */
 #include "record/from_nccl.h"
+#include "record/libraries.h"
 #include "record/proc.h"
 
 #include <dirent.h>
@@ -708,6 +709,7 @@ void ws_drain_settle_process(struct ws_drain *drain, struct ws_proc *process, bo
 
 	ws_convert_nvtx_process_end(&stream);
 	ws_convert_cuda_process_end(&stream);
+	ws_library_note_process_end(&stream);
 	ws_stream_put_collectives(&stream, true);
 	if ((pid_t)process->pid == drain->target && process->reason == WS_END_EXIT)
 		row.status = read_exit_status((pid_t)process->pid);

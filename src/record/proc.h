@@ -130,7 +130,8 @@ struct ws_drain {
 	struct ws_perf *perf; /* NULL when the kernel's events are not followed */
 	/* threads that ended before this (session ns) are not needed any more */
 	uint64_t keep_from;
-	struct ws_python *python; /* NULL when Python is not looked at */
+	struct ws_python *python;  /* NULL when Python is not looked at */
+	struct ws_map looked_into; /* hashes of paths: library_absent.c */
 	/* Copies of what is being converted: records must not change between check and use. */
 	_Alignas(16) char chunk[WS_CHUNK_SIZE + 64];
 	char text[2][WS_CHUNK_SIZE]; /* see ws_stream_string_bytes */

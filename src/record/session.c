@@ -304,6 +304,7 @@ static void make_drain(struct ws_session *session)
 				   .before_convert = ws_session_look_at_captures,
 				   .stack_depth = options->stack_depth,
 				   .osrt_threshold = options->osrt_threshold,
+				   .libraries = options->libraries,
 				   .cuda_flags = options->cuda_flags};
 
 	session->code = ws_code_new();

@@ -18,6 +18,7 @@
 #include "base/choose.h"
 #include "base/mem.h"
 #include "record/facts.h"
+#include "record/libraries.h"
 #include "record/limits.h"
 #include "record/name.h"
 #include "record/proc.h"
@@ -463,6 +464,7 @@ static void write_summary(struct ws_session *session, struct ws_sink *sink, uint
 		ws_sink_diagnostic(
 			sink, WS_WARNING, "recorder", 0, ws_read_raw_ns(),
 			"The target ended before the delay was over: nothing was collected.");
+	ws_library_say_absent(sink, session->options->libraries, session->options->attach != 0);
 	if (unregistered && sink == session->main)
 		ws_sink_loss(sink, 0,
 			     "events of threads or processes that found no memory to record into",

@@ -1,0 +1,89 @@
+/*
+ * library_absent.c - why no call of a library was recorded that was to be traced: it was not there,
+ * or it is part of the program. A call inside one file is bound when that is linked, and no wrapper
+ * can stand before it.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "record/drain.h"
+#include "record/libraries.h"
+#include "record/proc.h"
+#include "symbols/symtab.h"
+
+/* A program that is run again and again is looked into once. */
+static bool was_looked_into(struct ws_drain *drain, const char *exe)
+{
+	uint64_t hash = 14695981039346656037u; /* FNV-1a */
+
+	for (const char *at = exe; *at; at++)
+		hash = (hash ^ (unsigned char)*at) * 1099511628211u;
+	if (ws_map_get(&drain->looked_into, hash, NULL))
+		return true;
+	ws_map_set(&drain->looked_into, hash, 1);
+	return false;
+}
+
+/* The bits of the libraries of which the file defines the first function. */
+static uint64_t find_inside(const struct ws_elf *elf, uint64_t libraries)
+{
+	struct ws_symbol_table table;
+	uint64_t found = 0;
+	Elf64_Sym symbol;
+
+	if (!ws_symtab_open(elf, false, &table))
+		return 0;
+	for (uint64_t i = 0; i < table.count; i++) {
+		const char *name = ws_symtab_get(&table, i, &symbol);
+
+		if (!name || ELF64_ST_TYPE(symbol.st_info) != STT_FUNC)
+			continue;
+		for (unsigned k = 0; k < WS_LIBRARIES; k++)
+			if (libraries >> k & 1 && !strcmp(name, ws_library_marker(k)))
+				found |= UINT64_C(1) << k;
+	}
+	return found;
+}
+
+void ws_library_note_process_end(struct ws_stream *stream)
+{
+	struct ws_drain *drain = stream->proc->drain;
+	uint64_t unseen = drain->ops.libraries & ~ws_library_seen(stream->proc), inside;
+	const char *exe = stream->proc->exe;
+	struct ws_elf elf;
+	struct ws_err err;
+
+	if (!unseen || !exe || !*exe || was_looked_into(drain, exe) || ws_elf_open(&elf, exe, &err))
+		return;
+	inside = find_inside(&elf, unseen);
+	ws_elf_close(&elf);
+	for (unsigned k = 0; k < WS_LIBRARIES; k++)
+		if (inside >> k & 1)
+			ws_stream_diagnostic(
+				stream, WS_WARNING, "libraries",
+				"%s is linked into %s statically: its calls are not seen. Link the "
+				"program to the shared library to have them traced.",
+				ws_library_title(k), exe);
+	stream->sink->libraries_seen |= inside;
+}
+
+void ws_library_say_absent(struct ws_sink *sink, uint64_t libraries, bool attached)
+{
+	char text[512];
+
+	for (unsigned k = 0; k < WS_LIBRARIES; k++) {
+		if (!((libraries & ~sink->libraries_seen) >> k & 1))
+			continue;
+		if (attached)
+			snprintf(text, sizeof(text),
+				 "No call of %s was recorded: libraries are traced only in "
+				 "programs that warpsight starts.",
+				 ws_library_title(k));
+		else
+			snprintf(text, sizeof(text),
+				 "No call of %s was recorded: no program has called a shared "
+				 "library of it (%.300s).",
+				 ws_library_title(k), ws_library_files(k));
+		ws_sink_diagnostic(sink, WS_WARNING, "libraries", 0, ws_read_raw_ns(), text);
+	}
+}

@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+"""Tests of calls of libraries: with a stand-in for both ABIs of MPI everywhere, with the real ones
+where they are installed. run.py PROGRAM LIBRARIES-OF-TESTS DECLARATIONS-MAKER.
+"""
+import collections
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from tap import PROGRAM, Skip, main, run, same, test  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BUILT, MAKER = sys.argv[2], sys.argv[3]
+ABIS = ("openmpi", "mpich")
+os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+# Ranks share few cores: they let each other run.
+os.environ.update(OMPI_MCA_mpi_yield_when_idle="1", OMPI_MCA_rmaps_base_oversubscribe="1")
+
+
+def profile(report, *command, trace="mpi", code=0):
+    got = run("profile", "-t", trace, "-s", "none", "-o", report, "--", *command, ok=False)
+    same(got.code, code, got.err)
+    return got
+
+
+def query(report, sql):
+    rows = run("query", "-f", "json", report, sql).out
+    return json.loads(rows)
+
+
+def read_calls(report):
+    """[(table, name, arguments)] in the order of their starts; null ends as "open": true."""
+    rows = query(
+        report,
+        "SELECT c.value t, n.value n, a.value a, s.end e FROM WARPSIGHT_SLICE s"
+        " JOIN StringIds c ON c.id = s.categoryId JOIN StringIds n ON n.id = s.nameId"
+        " LEFT JOIN StringIds a ON a.id = s.argsId ORDER BY s.start",
+    )
+    calls = []
+    for row in rows:
+        kept = json.loads(row["a"] or "{}")
+        kept.pop("commHandle", None)
+        if row["e"] is None:
+            kept["open"] = True
+        calls.append((row["t"], row["n"], kept))
+    return calls
+
+
+def check_app_calls(report):
+    requests = []
+
+    def request(call):
+        requests.append(call[2].pop("requestHandle"))
+        return call
+
+    calls = read_calls(report)
+    p2p, coll = "MPI_P2P_EVENTS", "MPI_COLLECTIVES_EVENTS"
+    wait, other = "MPI_START_WAIT_EVENTS", "MPI_OTHER_EVENTS"
+    got = [request(call) if "requestHandle" in call[2] else call for call in calls]
+    recv = lambda tag, size: (p2p, "MPI_Recv", {"tag": tag, "remoteRank": 0, "size": size})
+    isend = lambda tag, size: (p2p, "MPI_Isend", {"tag": tag, "remoteRank": 0, "size": size})
+    want = [
+        (other, "MPI_Init", {}),
+        (p2p, "MPI_Send", {"tag": 7, "remoteRank": 0, "size": 8}),
+        recv(7, 8),
+        (p2p, "MPI_Send", {"tag": 9, "remoteRank": 0, "size": 24}),
+        recv(9, 24),
+        (p2p, "MPI_Send", {"tag": 7, "remoteRank": -1, "size": 0}),
+        (p2p, "MPI_Send", {"tag": 7, "remoteRank": 5, "error": 6}),
+        isend(1, 5),
+        isend(2, 6),
+        (wait, "MPI_Waitall", {"requests": 2}),
+        isend(3, 7),
+        (wait, "MPI_Test", {}),
+        (wait, "MPI_Test", {}),
+        (wait, "MPI_Test", {}),
+        recv(1, 5),
+        recv(2, 6),
+        recv(3, 7),
+        (other, "MPI_Comm_dup", {}),
+        (coll, "MPI_Allreduce", {"size": 128, "recvSize": 128}),
+        (coll, "MPI_Allgather", {"size": 32, "recvSize": 32}),
+        (other, "MPI_Finalize", {}),
+    ]
+    same(got, want)
+    same(requests[3:], [requests[2]] * 3, "the tests are of the last send's request")
+    flows = query(report, "SELECT count(*) n FROM WARPSIGHT_FLOW")[0]["n"]
+    same(flows, 3, "arrows from sends to waits")
+
+
+def app(kind, abi):
+    return os.path.join(BUILT, "mpi-app%s-%s" % (kind, abi))
+
+
+def check_linked(abi):
+    profile("linked-" + abi, app("", abi))
+    report = "linked-%s.wsrep" % abi
+    check_app_calls(report)
+    comms = query(
+        report,
+        "SELECT commHandle, parentHandle, rank, localRank, size, groupRoot, groupRootUid, members"
+        " FROM MPI_COMMUNICATORS ORDER BY timestamp",
+    )
+    same([list(c.values())[2:] for c in comms], [[0, 0, 1, 0, 0, "0"], [0, 0, 1, 0, 1, "0"]])
+    same(comms[1]["parentHandle"], comms[0]["commHandle"])
+    used = query(report, "SELECT DISTINCT commHandle h FROM MPI_COLLECTIVES_EVENTS")
+    same([row["h"] for row in used], [comms[1]["commHandle"]])
+    same([row["rank"] for row in query(report, "SELECT rank FROM MPI_RANKS")], [0])
+    sums = run("stats", "-q", "-f", "csv", "-r", "mpi_msg_size_sum", report).out.decode()
+    rows = [list(row)[:2] + list(row)[-2:] for row in csv.reader(io.StringIO(sums)) if row]
+    sums = {(row[2], row[3]): row[1] for row in rows}
+    same(sums["p2p", "MPI_Recv"], "5")
+    same(sums["p2p", "MPI_Send"], "3", "calls whose bytes are known")
+    same(sums["coll_recv", "MPI_Allgather"], "1")
+
+
+@test
+def pointers_as_handles():
+    check_linked("openmpi")
+
+
+@test
+def numbers_as_handles():
+    check_linked("mpich")
+
+
+@test
+def functions_that_are_looked_up():
+    """RTLD_LOCAL and dlsym: a name that nobody has is not found because of us."""
+    for abi in ABIS:
+        bare = subprocess.run([app("-finds", abi)], stdout=subprocess.PIPE).stdout
+        got = profile("finds-" + abi, app("-finds", abi))
+        same(got.out, bare)
+        check_app_calls("finds-%s.wsrep" % abi)
+
+
+@test
+def call_that_does_not_return():
+    profile("dies", app("", "mpich"), "dies", code=128 + signal.SIGKILL)
+    same(
+        read_calls("dies.wsrep"),
+        [("MPI_OTHER_EVENTS", "MPI_Init", {}), ("MPI_P2P_EVENTS", "MPI_Send", {"open": True})],
+    )
+
+
+@test
+def call_that_is_left_by_a_jump():
+    profile("jumps", app("", "mpich"), "jumps")
+    calls = [call for call in read_calls("jumps.wsrep") if call[1] == "MPI_Send"]
+    same(calls[0][2], {"tag": 8, "remoteRank": 0, "size": 2})
+    same(len(calls), 5)
+
+
+@test
+def library_that_is_not_there():
+    got = profile("without", "sh", "-c", "exit 3", code=3)
+    same("No call of MPI was recorded" in got.err, True, got.err)
+
+
+@test
+def library_inside_the_program():
+    got = profile("static", os.path.join(BUILT, "mpi-app-static"))
+    same("linked into" in got.err and "mpi-app-static" in got.err, True, got.err)
+    same("No call of MPI" in got.err, False, got.err)
+
+
+@test
+def declarations_with_mistakes():
+    cases = {
+        "title x\nint f(int a)\n": "needs the table",
+        "files x\ntable X_EVENTS start\n\nint f(int a\n": "a bracket is not closed",
+        "files x\ntable X_EVENTS start\nin Y\n": "no table Y",
+        "files x\ntable X_EVENTS start\n\nin X_EVENTS\nint f(int a)\n\tb:Q = a\n": "'Q' is neither",
+        "files x\ntable X_EVENTS start\n\nin X_EVENTS\nint f(int a)\nint f(int a)\n": "twice",
+        "table X_EVENTS start\n\nin X_EVENTS\nint f(int a)\n": "names of its files",
+    }
+    for text, message in cases.items():
+        with open("wrong.calls", "w") as out:
+            out.write(text)
+        got = subprocess.run(
+            [sys.executable, MAKER, ".", "wrong.calls"], stderr=subprocess.PIPE, text=True
+        )
+        same((got.returncode, message in got.stderr), (1, True), got.stderr)
+
+
+# ---- the real ones ----
+
+
+def find_mpi(abi, compiler="mpicc"):
+    compiler, launcher = shutil.which(compiler + "." + abi), shutil.which("mpirun." + abi)
+    if not compiler or not launcher:
+        raise Skip("%s is not installed" % abi)
+    return compiler, launcher
+
+
+def compile_with(compiler, source, program):
+    command = [compiler, "-w", os.path.join(HERE, source), "-o", program]
+    got = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    same(got.returncode, 0, got.stderr)
+
+
+def read_figures(report):
+    """{name: (calls, bytes sent, bytes received)} of all ranks."""
+    figures = collections.defaultdict(lambda: (0, 0, 0))
+    for _, name, kept in read_calls(report):
+        calls, size, received = figures[name]
+        figures[name] = (calls + 1, size + kept.get("size", 0), received + kept.get("recvSize", 0))
+    return dict(figures)
+
+
+def check_ranks(abi):
+    compiler, launcher = find_mpi(abi)
+    compile_with(compiler, "ranks.c", "ranks-" + abi)
+    profile("ranks-" + abi, launcher, "-n", "4", "./ranks-" + abi, "50")
+    report = "ranks-%s.wsrep" % abi
+    want = {
+        "MPI_Init": (4, 0, 0),
+        "MPI_Send": (200, 200 * 8, 0),
+        "MPI_Recv": (200, 200 * 8, 0),
+        "MPI_Comm_split": (4, 0, 0),
+        "MPI_Allreduce": (200, 200 * 128, 200 * 128),
+        "MPI_Bcast": (4, 2 * 128, 2 * 128),
+        "MPI_Gather": (4, 4 * 16, 64),
+        "MPI_Irecv": (4, 400, 0),
+        "MPI_Isend": (4, 64, 0),
+        "MPI_Waitall": (4, 0, 0),
+        "MPI_Sendrecv": (4, 32, 32),
+        "MPI_Finalize": (4, 0, 0),
+    }
+    same(read_figures(report), want)
+    ranks = query(report, "SELECT rank FROM MPI_RANKS ORDER BY rank")
+    same([row["rank"] for row in ranks], [0, 1, 2, 3])
+    halves = query(
+        report, "SELECT members, size, groupRootUid u, count(*) n FROM MPI_COMMUNICATORS GROUP BY 1"
+    )
+    same(
+        [list(row.values()) for row in halves],
+        [["0,2", 2, 0, 2], ["0-3", 4, 0, 4], ["1,3", 2, 0, 2]],
+    )
+    peers = query(
+        report,
+        "SELECT r.rank r, e.remoteRank p, count(*) n FROM MPI_P2P_EVENTS e JOIN MPI_RANKS r ON"
+        " r.globalTid >> 24 = e.globalTid >> 24 WHERE e.tag = 7 GROUP BY 1, 2 ORDER BY 1",
+    )
+    same([list(row.values()) for row in peers], [[i, i ^ 1, 100] for i in range(4)])
+
+
+@test
+def ranks_of_open_mpi():
+    check_ranks("openmpi")
+
+
+@test
+def ranks_of_mpich():
+    check_ranks("mpich")
+
+
+@test
+def ranks_in_fortran():
+    tested = 0
+    for abi in ABIS:
+        if not shutil.which("mpifort." + abi) or not shutil.which("gfortran"):
+            continue
+        compiler, launcher = find_mpi(abi, "mpifort")
+        compile_with(compiler, "ranks.f90", "fortran-" + abi)
+        profile("fortran-" + abi, launcher, "-n", "2", "./fortran-" + abi)
+        want = {
+            "MPI_Init": (2, 0, 0),
+            "MPI_Send": (10, 320, 0),
+            "MPI_Recv": (10, 320, 0),
+            "MPI_Allreduce": (2, 64, 64),
+            "MPI_Finalize": (2, 0, 0),
+        }
+        same(read_figures("fortran-%s.wsrep" % abi), want)
+        tested += 1
+    if not tested:
+        raise Skip("no MPI for Fortran is installed")
+
+
+@test
+def constants_of_both():
+    source = open(os.path.join(HERE, "../../src/inject/mpi.c")).read()
+    tested = 0
+    for abi in ABIS:
+        if not shutil.which("mpicc." + abi):
+            continue
+        compile_with(shutil.which("mpicc." + abi), "constants.c", "constants-" + abi)
+        said = subprocess.run(["./constants-" + abi], stdout=subprocess.PIPE, check=True).stdout
+        name = {"openmpi": "open_mpi", "mpich": "mpich"}[abi]
+        ours = re.search(r"struct abi %s = \{(.*?)\};" % name, source, re.S).group(1)
+        ours = dict(re.findall(r"\.(\w+) = (-?\d+)", ours))
+        same(ours, dict(line.split() for line in said.decode().splitlines()), abi)
+        tested += 1
+    if not tested:
+        raise Skip("no MPI is installed")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
