@@ -30,17 +30,18 @@ const struct ws_opt ws_record_option_table[] = {
 	 "Replace an existing report. The old one goes when the new collection has begun.", "false",
 	 .also = WS_IN_START},
 	{"trace", 't', WS_OPT_SET, AT(trace), "DOMAIN[,DOMAIN...]",
-	 "cuda,nvtx,osrt,python-gil,openmp,openacc," WS_LIBRARY_TRACES
+	 "cuda,nvtx,osrt,python-gil,openmp,openacc,syscall," WS_LIBRARY_TRACES
 	 ",cublas,cublas-verbose,cudnn,cusparse,cusparse-verbose,"
 	 "cusolver,cusolver-verbose,nccl,tensorrt,none|cudla=cuda,"
 	 "cudla-verbose=cuda,cuda-hw=cuda,oshmem,"
-	 "ucx,gds,syscall,opengl,opengl-annotations,vulkan,vulkan-annotations,nvvideo,openxr,"
+	 "ucx,gds,opengl,opengl-annotations,vulkan,vulkan-annotations,nvvideo,openxr,"
 	 "openxr-annotations,dx11,dx11-annotations,dx12,dx12-annotations,wddm,"
 	 "tegra-accelerators|cuda-sw=cuda",
 	 "What to trace: CUDA calls, kernels and copies; NVTX ranges and marks; calls of the "
 	 "operating system's runtime that block or take long; the times when Python threads hold "
 	 "the global interpreter lock or wait for it; OpenMP's regions, tasks, barriers and "
-	 "locks, and OpenACC's launches and data (docs/runtimes.md); calls of libraries, with what "
+	 "locks, and OpenACC's launches and data (docs/runtimes.md); system calls, where that is "
+	 "permitted (docs/system-calls.md); calls of libraries, with what "
 	 "matters of their arguments (docs/libraries.md), and with -verbose also those that only "
 	 "set something; or nothing.",
 	 "cuda,nvtx,osrt,python-gil", .also = WS_IN_LAUNCH},

@@ -73,6 +73,16 @@ int ws_bpf_map_freeze(int fd)
 	return call(BPF_MAP_FREEZE, &attr);
 }
 
+int ws_bpf_open_raw_tracepoint(const char *name, int program)
+{
+	union bpf_attr attr;
+
+	memset(&attr, 0, sizeof(attr));
+	attr.raw_tracepoint.name = (uintptr_t)name;
+	attr.raw_tracepoint.prog_fd = (uint32_t)program;
+	return call(BPF_RAW_TRACEPOINT_OPEN, &attr);
+}
+
 int ws_bpf_call(int fd)
 {
 	union bpf_attr attr;

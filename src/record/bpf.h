@@ -45,6 +45,8 @@ int ws_bpf_map_freeze(int fd);
 /* Inode of this process's pid namespace, in which a program is to look ids up, and its device; 0:
  * it is the first one, whose ids the kernel tells without asking. */
 uint64_t ws_bpf_pid_namespace(uint64_t *device);
+/* Attach a program of type RAW_TRACEPOINT to a tracepoint, for as long as what it gives is open. */
+int ws_bpf_open_raw_tracepoint(const char *name, int program);
 /* Run a program that no event runs: one of type RAW_TRACEPOINT, without arguments. */
 int ws_bpf_call(int fd);
 /*

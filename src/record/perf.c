@@ -385,7 +385,7 @@ static void choose_programs(struct ws_perf *perf)
 	bool python = perf->options.sample && choose_python(perf), calls = choose_wait_calls(perf);
 	struct ws_perf_event *ev;
 
-	if (!python && !calls)
+	if (!python && !calls && !perf->syscalls)
 		return;
 	ev = add_event(perf, WS_PERF_OUTPUT, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_BPF_OUTPUT,
 		       "programs");
@@ -461,6 +461,47 @@ static bool attach_wait_calls(struct ws_perf *perf, size_t output)
 	return attached;
 }
 
+static void say_no_syscalls(struct ws_perf *perf, const char *why)
+{
+	char text[1400];
+
+	snprintf(text, sizeof(text),
+		 "--trace=syscall: system calls are not recorded: %s. It takes root, or the "
+		 "capabilities BPF and PERFMON and a tracefs that can be read; --trace=osrt needs "
+		 "no "
+		 "rights. 'warpsight doctor' says what to do.",
+		 why);
+	say(perf, WS_WARNING, text);
+	ws_syscalls_close(perf->syscalls);
+	perf->syscalls = NULL;
+}
+
+static void open_syscalls(struct ws_perf *perf)
+{
+	struct ws_err err;
+
+	perf->syscalls = ws_syscalls_open((uint32_t)perf->target, &err);
+	if (!perf->syscalls)
+		say_no_syscalls(perf, err.msg);
+}
+
+static bool attach_syscalls(struct ws_perf *perf, size_t output)
+{
+	struct ws_err err;
+	int error = 0;
+
+	if (!perf->syscalls)
+		return false;
+	for (size_t i = 0; !error && i < perf->set.rings_n; i++)
+		if (!perf->set.rings[i].copy)
+			error = ws_syscalls_attach(perf->syscalls, perf->set.rings[i].fds[output],
+						   perf->set.rings[i].cpu);
+	if (!error && !ws_syscalls_start(perf->syscalls, &err))
+		return true;
+	say_no_syscalls(perf, error ? strerror(-error) : err.msg);
+	return false;
+}
+
 static void attach_programs(struct ws_perf *perf)
 {
 	size_t output = event_of_role(&perf->set, WS_PERF_OUTPUT);
@@ -469,10 +510,13 @@ static void attach_programs(struct ws_perf *perf)
 	if (output == perf->set.events_n) {
 		ws_python_bpf_close(perf->drain->python);
 		ws_perf_stop_calls(perf);
+		if (perf->syscalls)
+			say_no_syscalls(perf, "the kernel gives programs no buffer");
 		return;
 	}
 	used |= attach_python(perf, output);
 	used |= attach_wait_calls(perf, output);
+	used |= attach_syscalls(perf, output);
 	if (!used)
 		ws_perf_close_event(&perf->set, output);
 }
@@ -756,11 +800,15 @@ static void open_all(struct ws_perf *perf)
 	if (!perf->refused && perf->set.wide && perf->options.switches && !perf->options.attach &&
 	    count_cpus() <= MANY_CPUS)
 		perf->wait_calls = ws_wait_calls_open();
+	if (!perf->refused && perf->options.syscalls)
+		open_syscalls(perf);
 	if (!perf->refused)
 		choose_and_open(perf);
 	if (perf->refused) {
 		perf->set.events_n = 0;
 		ws_python_bpf_close(perf->drain->python);
+		if (perf->options.syscalls)
+			say_no_syscalls(perf, "perf events are refused");
 		say_refused(perf);
 		return;
 	}
@@ -789,7 +837,8 @@ struct ws_perf *ws_perf_open(const struct ws_perf_opts *options, pid_t target,
 {
 	struct ws_perf *perf;
 
-	if (!options->sample && !options->switches && !options->ftrace && !options->count_events) {
+	if (!options->sample && !options->switches && !options->ftrace && !options->count_events &&
+	    !options->syscalls) {
 		ws_sink_meta(main, "session.sample", "none");
 		ws_sink_meta(main, "session.cpuctxsw", "none");
 		return NULL;
@@ -811,7 +860,7 @@ struct ws_perf *ws_perf_open(const struct ws_perf_opts *options, pid_t target,
 		open_counters(perf, options->core_events, true);
 		open_counters(perf, options->os_events, false);
 	}
-	if (options->sample || options->switches || options->ftrace)
+	if (options->sample || options->switches || options->ftrace || options->syscalls)
 		open_all(perf);
 	ws_perf_describe(perf, main);
 	ws_perf_tree_init(perf);
@@ -851,6 +900,7 @@ void ws_perf_add_root(struct ws_perf *perf, pid_t pid)
 		if (perf->from && !perf->over)
 			ws_perf_begin(perf, perf->from);
 	}
+	ws_syscalls_add(perf->syscalls, (uint32_t)pid);
 	ws_perf_tree_add(perf, (uint32_t)pid);
 }
 
@@ -1044,6 +1094,12 @@ uint64_t ws_perf_patience(const struct ws_perf *perf)
 
 static void say_losses(struct ws_perf *perf)
 {
+	uint64_t left_out = ws_syscalls_take_left_out(perf->syscalls);
+
+	if (left_out)
+		ws_sink_loss(perf->main, 0, "system calls", left_out,
+			     "more than 100,000 a second were made on a core: recording all would "
+			     "slow the program down");
 	if (perf->lost)
 		ws_sink_loss(perf->main, 0, "CPU samples and context switches", perf->lost,
 			     "perf's buffers were full: the recorder did not come round in time");
@@ -1107,6 +1163,7 @@ struct ws_closer *ws_perf_free(struct ws_perf *perf)
 	ws_perf_tree_free(perf);
 	closer = ws_perf_close_later(&perf->set);
 	ws_wait_calls_close(perf->wait_calls);
+	ws_syscalls_close(perf->syscalls);
 	forget_events(perf);
 	free(perf->set.events);
 	for (size_t i = 0; i < perf->counters_n; i++)

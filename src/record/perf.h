@@ -44,6 +44,7 @@ struct ws_perf_opts {
 	bool count_events;  /* count those events on every CPU over time instead of sampling them */
 	uint64_t count_ns;  /* between two readings of their counters */
 	const char *ftrace; /* subsystem/event,..., or NULL */
+	bool syscalls;	    /* record system calls */
 	bool all_switches;  /* however often threads switch */
 	bool later;	    /* the collection does not begin with the target */
 	bool signals;	    /* perf is refused, and hooks take the samples instead */

@@ -9,6 +9,7 @@
 #include "record/code.h"
 #include "record/proc.h"
 #include "record/stacks.h"
+#include "record/syscalls.h"
 #include "record/wait_calls.h"
 
 #define WS_PERF_MORE_EVENTS 16 /* of each list of names */
@@ -139,6 +140,8 @@ uint32_t *ws_perf_cpus(size_t *n);
  * a sentence when it cannot be had. */
 struct ws_trace_format *ws_trace_open(int folder, const char *name, struct ws_err *err);
 uint64_t ws_trace_id(const struct ws_trace_format *format);
+/* Where a field lies in a raw record; false when it has none of this name. */
+bool ws_trace_offset(const struct ws_trace_format *format, const char *field, uint32_t *offset);
 /* Value of an integer field of a raw record; false when it has none of this name. */
 bool ws_trace_number(const struct ws_trace_format *format, const char *field, const void *raw,
 		     size_t size, int64_t *value);
@@ -248,6 +251,7 @@ struct ws_perf {
 	bool shifted;		   /* the standby events have taken over */
 	/* number of threads that ended soon after their start, since brief_since */
 	unsigned brief_n;
+	struct ws_syscalls *syscalls;	  /* NULL: system calls are not recorded */
 	struct ws_wait_calls *wait_calls; /* NULL: threads that wait are looked at */
 	uint64_t brief_since;
 	uint64_t from, to;	   /* the collection; to 0: it goes on */

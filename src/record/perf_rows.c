@@ -1,6 +1,7 @@
 /*
  * perf_rows.c - from perf's records to rows: samples, spans on a core, wake-ups, names, losses.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -256,10 +257,43 @@ static struct ws_perf_thread *subject(struct ws_perf *perf, const struct ws_perf
 	return ws_perf_thread(perf, record->pid, record->tid, record->time, any);
 }
 
-static void note_call(struct ws_perf_thread *thread, const struct ws_perf_rec *record)
+static uint32_t name_syscall(struct ws_sink *sink, uint32_t number)
 {
+	const char *name = ws_name_syscall(number);
+	char other[32];
+
+	if (name)
+		return ws_sink_string(sink, name);
+	snprintf(other, sizeof(other), "syscall %u", number);
+	return ws_sink_string(sink, other);
+}
+
+/* A system call has returned. One that began before the collection belongs to it all the same. */
+static void put_syscall(struct ws_perf *perf, struct ws_perf_thread *thread,
+			const struct ws_perf_rec *record, const struct ws_syscall_record *call)
+{
+	struct ws_sink *sink = thread->image->sink;
+	struct ws_row_syscall row = {.start = record->time - ws_min(call->duration, record->time),
+				     .end = record->time,
+				     .number = call->number,
+				     .result = call->result};
+
+	row.thread = ws_perf_thread_id(perf, thread);
+	row.name = name_syscall(sink, call->number);
+	ws_writer_add(sink->writer, WS_TABLE_syscall, &row);
+	sink->events++;
+}
+
+static void note_call(struct ws_perf *perf, struct ws_perf_thread *thread,
+		      const struct ws_perf_rec *record)
+{
+	struct ws_syscall_record made;
 	struct ws_wait_call call;
 
+	if (ws_syscalls_read(record->sample.raw, record->sample.raw_size, &made)) {
+		put_syscall(perf, thread, record, &made);
+		return;
+	}
 	if (ws_wait_calls_read(record->sample.raw, record->sample.raw_size, &call))
 		ws_perf_note_call(thread, &call, record->time);
 }
@@ -301,7 +335,7 @@ static void about_thread(struct ws_perf *perf, const struct ws_perf_event *ev,
 	else if (ev->role == WS_PERF_FTRACE)
 		traced(perf, thread, ev, record);
 	else if (ev->role == WS_PERF_OUTPUT)
-		note_call(thread, record);
+		note_call(perf, thread, record);
 	else
 		sampled(perf, thread, ev, record);
 }
@@ -365,6 +399,7 @@ void ws_perf_record(struct ws_perf *perf, const void *rec, size_t size, bool aga
 {
 	const struct perf_event_header *header = rec;
 	const struct ws_perf_event *ev = NULL;
+	struct ws_syscall_record made;
 	struct ws_wait_call call;
 	struct ws_perf_rec record;
 
@@ -378,7 +413,8 @@ void ws_perf_record(struct ws_perf *perf, const void *rec, size_t size, bool aga
 	if (!ws_perf_parse(rec, size, ev ? ev->attr.sample_type : 0, ev ? ev->regs : 0, &record))
 		return;
 	if (ev && ev->role == WS_PERF_OUTPUT &&
-	    !ws_wait_calls_read(record.sample.raw, record.sample.raw_size, &call)) {
+	    !ws_wait_calls_read(record.sample.raw, record.sample.raw_size, &call) &&
+	    !ws_syscalls_read(record.sample.raw, record.sample.raw_size, &made)) {
 		decode_python(perf, &record);
 		return;
 	}

@@ -181,6 +181,16 @@ bool ws_trace_number(const struct ws_trace_format *format, const char *name, con
 	return false;
 }
 
+bool ws_trace_offset(const struct ws_trace_format *format, const char *name, uint32_t *offset)
+{
+	for (size_t i = 0; i < format->n; i++)
+		if (!strcmp(format->fields[i].name, name)) {
+			*offset = format->fields[i].offset;
+			return true;
+		}
+	return false;
+}
+
 static void print_text(const char *raw, size_t size, size_t offset, size_t n, struct ws_text *out)
 {
 	if (offset > size)

@@ -536,8 +536,9 @@ SUM(nvvideo_api_sum, "NVIDIA Video API Summary", "Calls of the video APIs by fun
     "calls of the video APIs", false, of_video, {.table = "NVVIDEO_ENCODER_*", .label = "Encoder"},
     {.table = "NVVIDEO_DECODER_*", .label = "Decoder"},
     {.table = "NVVIDEO_JPEG_*", .label = "JPEG"});
-SUM(syscall_sum, "System Call Summary", "Calls of the kernel by name.", "system calls", false,
-    of_calls, {.table = "SYSCALL*"});
+OWN_SUM(syscall_sum, "System Call Summary",
+	"Calls of the kernel by name. Recorded with --trace=syscall", "system calls", false,
+	of_calls, WS_CALL_COLUMNS(syscall), {.table = "SYSCALL*"});
 SUM(mpi_event_sum, "MPI Event Summary", "Calls of MPI by kind and function.", "MPI calls", false,
     of_mpi, {.table = "MPI_P2P_EVENTS", .label = "p2p"},
     {.table = "MPI_COLLECTIVES_EVENTS", .label = "coll"},

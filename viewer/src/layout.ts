@@ -346,6 +346,7 @@ export class Rows {
       "sample",
       "cpu",
       "osrt",
+      "syscall",
       "track",
       ...(row.type === "streams" ? ["stream"] : []),
       ...(row.type === "counter_group" ? ["counter"] : []),

@@ -20,6 +20,7 @@ const ORDER = [
   "op",
   "cuda_api",
   "osrt",
+  "syscall",
   "slice",
   "openmp",
   "openacc",
