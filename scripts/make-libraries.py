@@ -33,6 +33,7 @@ class Function:
         self.table, self.result, self.name, self.where = table, result, name, where
         self.parameters = parameters  # (declaration, name)
         self.kept, self.locals, self.passed, self.after, self.always = [], [], {}, [], []
+        self.when = ""
 
 
 class Library:
@@ -150,6 +151,8 @@ def parse_detail(library, where, text, function):
     elif word == "pass":
         argument, _, expression = rest.partition("=")
         function.passed[argument.strip()] = expression.strip()
+    elif word == "when":
+        function.when = rest
     elif word in ("after", "always"):
         getattr(function, word).append(rest)
     elif word == "without":
@@ -189,10 +192,29 @@ def parse_form(library, where, text, function):
     library.functions.append(form)
 
 
+def expand(lines):
+    """`each A/B a/b c/d` repeats the function that follows with {A} and {B} replaced."""
+    block, names, values = [], [], []
+    for where, indented, text in list(lines) + [(None, False, "")]:
+        if not indented and block and len(block) > 1:
+            for value in values:
+                parts = dict(zip(names, value.split("/")))
+                for held in block[1:]:
+                    yield held[0], held[1], re.sub(r"\{(\w+)\}", lambda m: parts[m[1]], held[2])
+            block = []
+        if text.startswith("each "):
+            block = [text]
+            names, values = text.split()[1].split("/"), text.split()[2:]
+        elif block:
+            block.append((where, indented, text))
+        elif text:
+            yield where, indented, text
+
+
 def read_library(path):
     name = os.path.splitext(os.path.basename(path))[0]
     library, state = Library(name), {"table": None, "function": None}
-    for where, indented, text in read_lines(path):
+    for where, indented, text in expand(read_lines(path)):
         if not indented:
             parse_top(library, where, text, state)
         elif state["function"]:
@@ -274,6 +296,9 @@ def make_wrapper(library, function, out):
             out.append("\tint64_t was_%s = %s;" % (kept.name, make_kept_value(plain)))
     out.append("\t%sbehind(%s);" % ("" if silent else "result = ", passed))
     out.append("\tws_library_end(&ws_call);")
+    if function.when:
+        out.append("\tif (!(%s)) {\n\t\tws_library_drop(&ws_call);" % function.when)
+        out.append("\t\treturn%s;\n\t}" % ("" if silent else " result"))
     if words_kept:
         values = ",\n\t\t\t".join(make_kept_value(kept) for kept in words_kept)
         out.append("\t{\n\t\tint64_t kept[] = {%s};\n" % values)
@@ -310,7 +335,14 @@ def write_wrappers(path, library):
                 out.append(own % (twin, function.name, twin, function.name))
             else:
                 out.append("\t{NULL, NULL, NULL},")
-    out.append("};\nconst unsigned ws_library_behind_count = WS_COUNT(ws_library_behinds);")
+    out.append("};")
+    names = {}
+    for i, function in enumerate(library.functions):
+        for place, twin in enumerate([""] + library.twins.split()):
+            names[twin + function.name] = 2 * i + place
+    numbers = ", ".join(str(names[name]) for name in sorted(names))
+    out.append("const uint16_t ws_library_sorted[] = {%s};" % numbers)
+    out.append("const unsigned ws_library_sorted_count = %d;" % len(names))
     out.append("const unsigned ws_library_number = WS_LIBRARY_%s;" % library.name)
     write_file(path, out)
 

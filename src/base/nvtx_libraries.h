@@ -19,6 +19,7 @@ struct ws_nvtx_library {
 	const char *table;   /* category of its calls in `slice`; NULL: they stay ranges of NVTX */
 	const char
 		*variables[4]; /* set to 1, or to 2 for every call; the user's own values count */
+	const char *value;     /* set to this instead */
 };
 
 static const struct ws_nvtx_library ws_nvtx_libraries[] = {
@@ -36,6 +37,7 @@ static const struct ws_nvtx_library ws_nvtx_libraries[] = {
 	 {"CUSOLVERDN_NVTX_LEVEL"}},
 	{"nccl", NULL, "NCCL", NULL, {NULL}},
 	{"tensorrt", NULL, "TensorRT", NULL, {NULL}},
+	{"nvshmem", NULL, "NVSHMEM", "NVSHMEM_EVENTS", {"NVSHMEM_NVTX"}, "common"},
 };
 
 /* Whether a list of words with commas between them has `word`. */

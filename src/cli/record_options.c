@@ -32,9 +32,9 @@ const struct ws_opt ws_record_option_table[] = {
 	{"trace", 't', WS_OPT_SET, AT(trace), "DOMAIN[,DOMAIN...]",
 	 "cuda,nvtx,osrt,python-gil,openmp,openacc,syscall," WS_LIBRARY_TRACES
 	 ",cublas,cublas-verbose,cudnn,cusparse,cusparse-verbose,"
-	 "cusolver,cusolver-verbose,nccl,tensorrt,none|cudla=cuda,"
-	 "cudla-verbose=cuda,cuda-hw=cuda,oshmem,"
-	 "ucx,gds,opengl,opengl-annotations,vulkan,vulkan-annotations,nvvideo,openxr,"
+	 "cusolver,cusolver-verbose,nccl,tensorrt,nvshmem,none|cudla=cuda,"
+	 "cudla-verbose=cuda,cuda-hw=cuda,"
+	 "gds,opengl,opengl-annotations,vulkan,vulkan-annotations,nvvideo,openxr,"
 	 "openxr-annotations,dx11,dx11-annotations,dx12,dx12-annotations,wddm,"
 	 "tegra-accelerators|cuda-sw=cuda",
 	 "What to trace: CUDA calls, kernels and copies; NVTX ranges and marks; calls of the "

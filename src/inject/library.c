@@ -68,9 +68,20 @@ static ws_dlsym_fn *find_real_dlsym(void)
 
 static struct ws_library_behind *find_wrapped(const char *name)
 {
-	for (unsigned i = 0; i < ws_library_behind_count; i++)
-		if (ws_library_behinds[i].name && !strcmp(ws_library_behinds[i].name, name))
-			return &ws_library_behinds[i];
+	unsigned low = 0, high = ws_library_sorted_count;
+
+	while (low < high) {
+		unsigned mid = (low + high) / 2;
+		struct ws_library_behind *behind = &ws_library_behinds[ws_library_sorted[mid]];
+		int order = strcmp(name, behind->name);
+
+		if (!order)
+			return behind;
+		if (order < 0)
+			high = mid;
+		else
+			low = mid + 1;
+	}
 	return NULL;
 }
 
@@ -184,6 +195,12 @@ void ws_library_write(const struct ws_library_call *call, const int64_t *kept, u
 	}
 	take_off_note(call);
 	ws_rt_leave(thread);
+}
+
+void ws_library_drop(const struct ws_library_call *call)
+{
+	if (ws_self && ws_self->nest[0].ring == call->ring)
+		take_off_note(call);
 }
 
 void ws_library_write_row(enum ws_library_table table, const int64_t *kept, unsigned count,

@@ -31,7 +31,9 @@ struct ws_library_behind {
 	void *_Atomic real;
 };
 extern struct ws_library_behind ws_library_behinds[];
-extern const unsigned ws_library_behind_count;
+/* The entries with names, in the order of strcmp. */
+extern const uint16_t ws_library_sorted[];
+extern const unsigned ws_library_sorted_count;
 extern const unsigned ws_library_number; /* enum ws_library */
 
 /* ---- library.c ---- */
@@ -62,6 +64,8 @@ struct ws_ring *ws_library_find_ring(void) WS_NOINLINE;
  * for none. */
 void ws_library_write(const struct ws_library_call *call, const int64_t *kept, unsigned count,
 		      uint32_t texts) WS_NOINLINE;
+/* The call is not to be recorded after all. */
+void ws_library_drop(const struct ws_library_call *call);
 /* Write a row of a table declared by `rows`: the values of its columns, but those of kind G and its
  * time, which is now. Also while nothing is collected. */
 void ws_library_write_row(enum ws_library_table table, const int64_t *kept, unsigned count,

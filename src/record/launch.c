@@ -185,9 +185,14 @@ static void set_nvtx_level(char **env, size_t *n, const struct ws_nvtx_library *
 {
 	int level = ws_get_nvtx_level(library, trace);
 
-	for (const char *const *name = library->variables; level && *name; name++)
-		if (!find_variable(env, *n, *name, NULL))
+	for (const char *const *name = library->variables; level && *name; name++) {
+		if (find_variable(env, *n, *name, NULL))
+			continue;
+		if (library->value)
+			set_variable(env, n, ws_format("%s=%s", *name, library->value));
+		else
 			set_variable(env, n, ws_format("%s=%d", *name, level));
+	}
 }
 
 /* The target's environment without anything of ours. */

@@ -172,6 +172,65 @@ def library_inside_the_program():
 
 
 @test
+def ucx_and_openshmem():
+    app_path = os.path.join(BUILT, "others-app")
+    bare = subprocess.run([app_path], stdout=subprocess.PIPE).stdout
+    got = profile("others", app_path, trace="ucx,oshmem")
+    same(got.out, bare)
+    calls = read_calls("others.wsrep")
+    for _, _, kept in calls:
+        kept.pop("worker", None)
+        kept.pop("bufferAddr", None)
+    submit = "UCP_SUBMIT_EVENTS"
+    want = [
+        ("UCP_EVENTS", "ucp_worker_create", {}),
+        (submit, "ucp_tag_send_nbx", {"packedSize": 5, "tag": 1, "endpoint": 0}),
+        (submit, "ucp_tag_send_nbx", {"packedSize": 16, "tag": 2**64 - 1, "endpoint": 0}),
+        (submit, "ucp_tag_send_nbx", {"packedSize": 17, "tag": 3, "endpoint": 0}),
+        (submit, "ucp_tag_send_nbx", {"packedSize": 17, "tag": 99, "endpoint": 0, "error": -3}),
+        (submit, "ucp_put_nbi", {"packedSize": 16, "endpoint": 0}),
+    ]
+    want += [("UCP_PROGRESS_EVENTS", "ucp_worker_progress", {"events": 1})] * 3
+    want += [
+        ("OSHMEM_EVENTS", "shmem_int_put", {"pe": 3, "bytes": 16}),
+        ("OSHMEM_EVENTS", "shmem_double_p", {"pe": 2, "bytes": 8}),
+        ("OSHMEM_EVENTS", "shmem_float_g", {"pe": 1, "bytes": 4}),
+        ("OSHMEM_EVENTS", "shmem_barrier_all", {}),
+        ("OSHMEM_EVENTS", "shmem_barrier_all", {}),
+    ]
+    same(calls, want)
+    rows = query("others.wsrep", "SELECT sum(packedSize) n FROM UCP_SUBMIT_EVENTS")
+    same(rows[0]["n"], 71)
+    same(len(query("others.wsrep", "SELECT workerUid FROM UCP_WORKERS")), 1)
+
+
+@test
+def nvshmem_is_asked_to_say_its_calls():
+    got = profile("nvshmem", "sh", "-c", "echo $NVSHMEM_NVTX", trace="nvshmem")
+    same(got.out, b"common\n")
+    os.environ["NVSHMEM_NVTX"] = "init"
+    got = profile("nvshmem-own", "sh", "-c", "echo $NVSHMEM_NVTX", trace="nvshmem")
+    del os.environ["NVSHMEM_NVTX"]
+    same(got.out, b"init\n", "the user's own value stays")
+
+
+@test
+def layout_of_ucx():
+    if not os.path.exists("/usr/include/ucp/api/ucp.h") or not shutil.which("cc"):
+        raise Skip("the headers of UCX are not installed")
+    with open("layout.c", "w") as out:
+        out.write(
+            "#include <stddef.h>\n#include <ucp/api/ucp.h>\n"
+            '_Static_assert(offsetof(ucp_request_param_t, datatype) == 24, "");\n'
+            '_Static_assert(UCP_OP_ATTR_FIELD_DATATYPE == 8, "");\n'
+            '_Static_assert(UCP_DATATYPE_SHIFT == 3 && UCP_DATATYPE_IOV == 2, "");\n'
+            '_Static_assert(offsetof(ucp_dt_iov_t, length) == 8, "");\n'
+        )
+    got = subprocess.run(["cc", "-c", "layout.c", "-o", "layout.o"], stderr=subprocess.PIPE)
+    same((got.returncode, got.stderr), (0, b""))
+
+
+@test
 def declarations_with_mistakes():
     cases = {
         "title x\nint f(int a)\n": "needs the table",
