@@ -19,6 +19,7 @@
 	X(stats)     \
 	X(report)    \
 	X(analyze)   \
+	X(kernel)    \
 	X(diff)      \
 	X(export)    \
 	X(import)    \
@@ -62,8 +63,6 @@ const struct ws_planned_command ws_planned_commands[] = {
 	 "'view --record' records from the browser"},
 	{"plugins", "listing plug-ins", "'profile --help' lists what can be recorded"},
 	{"ui", "a graphical program", "'view' shows the time line in the browser"},
-	{"kernel", "hardware counters of single GPU kernels",
-	 "'stats -r cuda_gpu_kern_sum' names the kernels that cost"},
 	{NULL, NULL, NULL},
 };
 

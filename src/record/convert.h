@@ -41,7 +41,7 @@ struct ws_stream {
 	uint32_t tid;
 	bool late;     /* its records refer to those of other rings, and are converted after them */
 	uint64_t base; /* ticks that the short records of the chunk in hand count from */
-	void *domain_state[7]; /* per-ring state of converters; owned by them, see
+	void *domain_state[9]; /* per-ring state of converters; owned by them, see
 				  ws_convert_*_stream_end */
 };
 
@@ -91,7 +91,8 @@ enum {
 	WS_SLOT_NCCL = 5,
 	WS_SLOT_LIBRARY = 6,
 	WS_SLOT_OPENMP = 7,
-	WS_SLOTS = 8
+	WS_SLOT_KERNEL = 8,
+	WS_SLOTS = 9
 };
 
 /* A diagnostic row; the same text about the same process is said once. */

@@ -25,8 +25,12 @@ struct ws_record_opts {
 	const char *output;	  /* template of the report's name; NULL for the default */
 	bool overwrite;
 	bool nvtx, osrt, cuda, openmp, openacc; /* what to trace */
-	uint64_t libraries;  /* and of which libraries the calls: bits by enum ws_library */
-	const char *trace;   /* the words of --trace; NULL: none */
+	uint64_t libraries; /* and of which libraries the calls: bits by enum ws_library */
+	const char *trace;  /* the words of --trace; NULL: none */
+	/* Kernels are measured with counters instead of traced, by these settings of the kernel
+	 * hook: NAME=VALUE, NUL-separated, ended by an empty one; NULL: none are. */
+	const char *kernel;
+	size_t kernel_bytes;
 	struct ws_plan plan; /* what begins and ends collections; delay, duration and kill are
 				filled in from the members below */
 	const char *capture_range, *capture_domain; /* of WS_CAPTURE_NVTX; a domain "*": any */

@@ -173,6 +173,11 @@ static void fill_settings(struct ws_session *session)
 		ws_area_text(&session->area, session->preload, strlen(session->preload));
 	arena->text_nvtx = ws_area_text(&session->area, session->nvtx, strlen(session->nvtx));
 	arena->text_cuda = ws_area_text(&session->area, session->cuda, strlen(session->cuda));
+	if (options->kernel) {
+		arena->features |= WS_FEATURE_KERNEL;
+		arena->text_kernel =
+			ws_area_text(&session->area, options->kernel, options->kernel_bytes);
+	}
 	arena->cuda.flags = options->cuda_flags;
 	arena->cuda.flush_ms = options->cuda_flush_ms;
 	arena->cuda.text_apis = options->cuda_apis && *options->cuda_apis
@@ -254,6 +259,10 @@ int ws_session_find_hooks(struct ws_session *session, struct ws_err *err)
 		return -1;
 	if (session->options->cuda &&
 	    ws_find_hook_library("libwarpsight-cuda.so", session->cuda, sizeof(session->cuda), err))
+		return -1;
+	if (session->options->kernel &&
+	    ws_find_hook_library("libwarpsight-kernel.so", session->cuda, sizeof(session->cuda),
+				 err))
 		return -1;
 	return 0;
 }

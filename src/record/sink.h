@@ -29,6 +29,7 @@ struct ws_sink {
 	struct ws_stage *stage[WS_TABLE_COUNT];
 	struct ws_clock *clock;
 	uint32_t processes, threads; /* ids given so far */
+	uint32_t kernel_results;     /* the same */
 	uint64_t events;	     /* records converted */
 	bool keep_command_lines;     /* with the passwords that may be in them */
 	bool python_described;	     /* the row of perf_event for samples by signal is written */

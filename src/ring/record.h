@@ -46,7 +46,10 @@
 	X(LIBRARY_ROW, library_row)   /* something that it has */                          \
 	X(LIBRARY_WORK, library_work) /* what a call began or waited for */                \
 	X(OPENMP, openmp)                                                                  \
-	X(OPENACC, openacc)
+	X(OPENACC, openacc)                                                                \
+	X(KERNEL_RESULT, kernel_result)	  /* a launch that was to be measured */           \
+	X(KERNEL_METRICS, kernel_metrics) /* its values */                                 \
+	X(KERNEL_DEVICE, kernel_device)
 
 enum ws_rec_kind {
 	WS_REC_NONE = 0,

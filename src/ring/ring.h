@@ -35,7 +35,7 @@
 #include "base/ticks.h"
 
 #define WS_ARENA_MAGIC UINT64_C(0x314152534b524157)
-#define WS_ARENA_VERSION 7 /* hooks and recorder of different builds refuse each other */
+#define WS_ARENA_VERSION 8 /* hooks and recorder of different builds refuse each other */
 #define WS_CHUNK_SIZE 16384u
 #define WS_CHUNK_NONE 0u /* chunk 0 is never handed out */
 #define WS_DIR_SLOTS 65536u
@@ -66,7 +66,8 @@ enum {
 	WS_FEATURE_PROFILER_CALLS = 8192 /* so may cudaProfilerStart */,
 	WS_FEATURE_PYTHON_OSRT = 2048 /* Python frames in stacks of calls of the OS runtime */,
 	WS_FEATURE_OPENMP = 1 << 16,
-	WS_FEATURE_OPENACC = 1 << 17
+	WS_FEATURE_OPENACC = 1 << 17,
+	WS_FEATURE_KERNEL = 1 << 18 /* kernels are measured with counters */
 };
 
 #define WS_ARENA_TEXT 65536
@@ -208,6 +209,7 @@ struct ws_arena {
 	uint32_t text_used;
 	uint32_t text_functions; /* Python functions to trace: module and qualified name by turns,
 				    NUL-separated, ended by an empty one; 0 for none */
+	uint32_t text_kernel;	 /* settings of the kernel hook: kernel_record.h */
 	uint32_t buffer_first;	 /* file offset of the first buffer / WS_BUFFER_SIZE */
 	uint32_t buffer_count;	 /* at most WS_BUFFERS */
 	struct ws_cuda_settings cuda;

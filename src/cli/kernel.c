@@ -1,0 +1,292 @@
+/*
+ * kernel.c - the command `kernel`: run a program and measure chosen kernels with the GPU's
+ * counters. What is measured is chosen by src/kernel; the kernel hook inside the program does it
+ * (inject/kernel.h), and the recorder writes the report.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/choose.h"
+#include "cli/text.h"
+#include "kernel/choose.h"
+#include "record/record.h"
+
+extern const struct ws_command ws_cmd_kernel;
+
+struct options {
+	const char *output, *sets, *sections, *metrics, *kernel_name, *name_base, *kernel_id,
+		*devices, *processes, *from_start, *cache_control, *clock_control, *replay;
+	int64_t skip, skip_before, count;
+	struct ws_list env;
+	bool overwrite, quiet;
+};
+
+#define AT(member) offsetof(struct options, member)
+
+/* clang-format off */
+static const struct ws_opt opts[] = {
+	{"output", 'o', WS_OPT_STRING, AT(output), "PATH", NULL,
+	 "Name of the report; .wsrep is added. %p, %n, %h, %q{VAR} are replaced as by 'profile'.",
+	 NULL},
+	{"force-overwrite", 'f', WS_OPT_FLAG, AT(overwrite), NULL, NULL,
+	 "Replace an existing report.", NULL},
+	{"set", 0, WS_OPT_STRING, AT(sets), "SET[,SET...]", NULL,
+	 "Sets of sections to measure: basic, detailed, full, roofline, source; none for no set. By "
+	 "default basic, unless sections or metrics are named.",
+	 NULL},
+	{"section", 0, WS_OPT_STRING, AT(sections), "SECTION[,SECTION...]", NULL,
+	 "Sections to measure, by their identifiers, or regex:EXPRESSION.", NULL},
+	{"metrics", 0, WS_OPT_STRING, AT(metrics), "METRIC[,METRIC...]", NULL,
+	 "Metrics to measure: names, base names (all their forms), regex:EXPRESSION, or "
+	 "breakdown:METRIC for those that a throughput is made of.",
+	 NULL},
+	{"kernel-name", 'k', WS_OPT_STRING, AT(kernel_name), "NAME|regex:EXPRESSION", NULL,
+	 "Measure kernels of this name only, or those in whose name the expression is found.", NULL},
+	{"kernel-name-base", 0, WS_OPT_ENUM, AT(name_base), "BASE", "function,demangled,mangled",
+	 "Which name --kernel-name means: the function's own, the one with its arguments and "
+	 "templates, or the compiler's.",
+	 "function"},
+	{"kernel-id", 0, WS_OPT_STRING, AT(kernel_id), "CONTEXT:STREAM:NAME:NTH", NULL,
+	 "Measure the launches of this context, stream, kernel and number, counted from 1 for each "
+	 "function; parts may be empty, and the name may be regex:EXPRESSION.",
+	 NULL},
+	{"launch-skip", 's', WS_OPT_INT, AT(skip), "N", NULL,
+	 "Do not measure the first N launches that the filters let through.", "0"},
+	{"launch-count", 'c', WS_OPT_INT, AT(count), "N", NULL,
+	 "Measure at most N launches of each process; 0: no limit.", "0"},
+	{"launch-skip-before-match", 0, WS_OPT_INT, AT(skip_before), "N", NULL,
+	 "Let the first N launches of any kernel pass before filters are applied.", "0"},
+	{"devices", 0, WS_OPT_STRING, AT(devices), "N[,N...]", NULL,
+	 "Measure on these devices only, by their numbers in the program.", NULL},
+	{"target-processes", 0, WS_OPT_ENUM, AT(processes), "WHICH", "all,application-only",
+	 "Measure in every process that the program starts, or only in itself.", "all"},
+	{"profile-from-start", 0, WS_OPT_ENUM, AT(from_start), "WHETHER", "on,off|yes=on,no=off",
+	 "With off, launches count only between cudaProfilerStart and cudaProfilerStop.", "on"},
+	{"cache-control", 0, WS_OPT_ENUM, AT(cache_control), "HOW", "all,none",
+	 "Before each pass: empty the GPU's level-2 cache of what the kernel uses (all), or leave "
+	 "the caches as the program, or the kernel's pass before, left them (none).",
+	 "all"},
+	{"clock-control", 0, WS_OPT_ENUM, AT(clock_control), "HOW", "none|base",
+	 "What to do to the GPU's clocks: nothing. They can be locked outside by 'nvidia-smi "
+	 "--lock-gpu-clocks'.",
+	 "none"},
+	{"replay-mode", 0, WS_OPT_ENUM, AT(replay), "MODE", "kernel|application,range,app-range",
+	 "How the passes are made: each kernel is run several times from the same memory.",
+	 "kernel"},
+	{"env-var", 'e', WS_OPT_LIST, AT(env), "NAME=VALUE", NULL,
+	 "Set a variable in the program's environment.", NULL},
+	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Print nothing but errors at the end.",
+	 NULL},
+	{NULL},
+};
+/* clang-format on */
+
+/* ---- the list of metrics ---- */
+
+/* A chip of each family, and how the names of its family begin. */
+static const struct {
+	const char *chip, *prefix;
+} families[] = {{"GA100", "GA100"}, {"GA102", "GA10"}, {"AD102", "AD10"},
+		{"GH100", "GH100"}, {"GB100", "GB1"},  {"GB202", "GB2"}};
+
+/* A line of the file that the hook reads: the chips and their metrics. */
+static int add_family(const struct options *options, size_t family, struct ws_text *lines,
+		      struct ws_text *sections, struct ws_err *err)
+{
+	struct ws_kernel_request request = {options->sets, options->sections, options->metrics};
+	struct ws_kernel_choice choice = {0};
+	int rc = ws_kernel_choose(&request, families[family].chip, &choice, err);
+
+	if (!rc && choice.count) {
+		ws_text_puts(lines, families[family].prefix);
+		ws_text_puts(lines, " gpu__time_duration.sum");
+		for (size_t i = 0; i < choice.count; i++)
+			if (strcmp(choice.names[i], "gpu__time_duration.sum")) {
+				ws_text_puts(lines, " ");
+				ws_text_puts(lines, choice.names[i]);
+			}
+		ws_text_puts(lines, "\n");
+	}
+	if (!rc && !sections->len && choice.sections.len)
+		ws_text_add(sections, choice.sections.text, choice.sections.len);
+	ws_kernel_choice_free(&choice);
+	return rc;
+}
+
+/* What is to be measured on each chip; -1 when the request suits none. */
+static int list_metrics(const struct options *options, struct ws_text *lines,
+			struct ws_text *sections, struct ws_err *err)
+{
+	struct ws_kernel_request request = {options->sets, options->sections, options->metrics};
+	size_t known = 0;
+
+	if (ws_kernel_check_request(&request, err))
+		return -1;
+	for (size_t i = 0; i < WS_COUNT(families); i++)
+		known += !add_family(options, i, lines, sections, err);
+	return known ? 0 : -1;
+}
+
+/* A file for the hook, in the folder for temporary files. Its name is owned by the caller; NULL
+ * with a message. */
+static char *write_metrics_file(const struct ws_text *lines, struct ws_err *err)
+{
+	char *path = ws_format("%s/warpsight-kernel-XXXXXX", ws_text_or(getenv("TMPDIR"), "/tmp"));
+	int fd = mkstemp(path);
+
+	if (fd >= 0 && write(fd, lines->text, lines->len) == (ssize_t)lines->len) {
+		close(fd);
+		return path;
+	}
+	ws_fail_errno(err, "cannot write %s", path);
+	if (fd >= 0) {
+		close(fd);
+		unlink(path);
+	}
+	free(path);
+	return NULL;
+}
+
+/* ---- what the hook is told ---- */
+
+static void put_setting(struct ws_text *out, const char *name, const char *value)
+{
+	if (!value || !*value)
+		return;
+	ws_text_printf(out, "%s=%s", name, value);
+	ws_text_add(out, "", 1);
+}
+
+static void put_number(struct ws_text *out, const char *name, int64_t value)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%lld", (long long)value);
+	if (value)
+		put_setting(out, name, text);
+}
+
+static void fill_settings(const struct options *options, const char *metrics_file,
+			  const char *sections, struct ws_text *out)
+{
+	put_setting(out, "metrics-file", metrics_file);
+	put_setting(out, "kernel-name", options->kernel_name);
+	put_setting(out, "name-base", options->name_base);
+	put_setting(out, "kernel-id", options->kernel_id);
+	put_number(out, "launch-skip", options->skip);
+	put_number(out, "skip-before-match", options->skip_before);
+	put_number(out, "launch-count", options->count);
+	put_setting(out, "devices", options->devices);
+	put_setting(out, "from-start", options->from_start);
+	put_setting(out, "cache-control", options->cache_control);
+	put_setting(out, "clock-control", options->clock_control);
+	put_setting(out, "replay-mode", options->replay);
+	if (!strcmp(options->processes, "application-only"))
+		put_setting(out, "only-application", "yes");
+	put_setting(out, "sections", sections);
+	ws_text_add(out, "", 1);
+}
+
+static int check_options(const struct options *options, struct ws_err *err)
+{
+	if (options->skip < 0 || options->skip_before < 0 || options->count < 0)
+		return ws_fail(err, "--launch-skip, --launch-count and "
+				    "--launch-skip-before-match take numbers from 0 on");
+	for (const char *at = ws_text_or(options->devices, ""); *at; at++)
+		if (!isdigit((unsigned char)*at) && *at != ',')
+			return ws_fail(err, "--devices: '%s' is no list of numbers",
+				       options->devices);
+	return 0;
+}
+
+static void fill_record_options(const struct options *options, char **target,
+				const struct ws_text *settings, struct ws_record_opts *record_opts)
+{
+	record_opts->argv = target;
+	record_opts->command_line = ws_main_argv;
+	record_opts->output = options->output;
+	record_opts->overwrite = options->overwrite;
+	record_opts->quiet = options->quiet;
+	record_opts->wait_all = true;
+	record_opts->inherit_environment = true;
+	record_opts->trace_forks = true;
+	record_opts->ring_bytes = UINT64_C(256) << 20;
+	record_opts->stack_threshold = -1;
+	for (int i = 0; i < 4; i++)
+		record_opts->cuda_stack_ns[i] = -1;
+	record_opts->env = options->env.values;
+	record_opts->env_count = options->env.count;
+	record_opts->kernel = settings->text;
+	record_opts->kernel_bytes = settings->len;
+}
+
+static int record_kernels(const struct options *options, const struct ws_record_opts *record_opts)
+{
+	struct ws_record_result result = {0};
+	struct ws_err err;
+
+	if (ws_record(record_opts, &result, &err))
+		ws_say("%s", err.msg);
+	for (size_t i = 0; i < result.report_count; i++) {
+		if (!options->quiet)
+			ws_say("Generated: %s", result.reports[i]);
+		free(result.reports[i]);
+	}
+	free(result.reports);
+	return result.status;
+}
+
+static int run_kernel(void *values, int argc, char **argv)
+{
+	const struct options *options = values;
+	struct ws_text lines = {0}, sections = {0}, settings = {0};
+	struct ws_record_opts record_opts = {0};
+	struct ws_err err;
+	char *metrics_file = NULL;
+	int status = WS_EXIT_USAGE;
+
+	if (!argc) {
+		ws_say("kernel: no program to run: warpsight kernel [options] [--] APP [ARG...]");
+		return WS_EXIT_USAGE;
+	}
+	if (!check_options(options, &err) && !list_metrics(options, &lines, &sections, &err))
+		metrics_file = write_metrics_file(&lines, &err);
+	if (metrics_file) {
+		fill_settings(options, metrics_file, sections.text, &settings);
+		fill_record_options(options, argv, &settings, &record_opts);
+		status = record_kernels(options, &record_opts);
+		unlink(metrics_file);
+	} else {
+		ws_say("kernel: %s", err.msg);
+	}
+	free(metrics_file);
+	ws_text_free(&lines);
+	ws_text_free(&sections);
+	ws_text_free(&settings);
+	return status;
+}
+
+const struct ws_command ws_cmd_kernel = {
+	.name = "kernel",
+	.summary = "Measure kernels with the GPU's counters: why is this kernel slow?",
+	.usage = "[options] [--] APP [ARG...]",
+	.details =
+		"Runs APP and measures the launches of kernels that the filters choose. What is "
+		"measured takes several passes: the kernel is run as often as needed, each time "
+		"from the same memory, and the program gets the results of one run. Options, "
+		"sections and metrics have the names that Nsight Compute gives them.\n\n"
+		"Kernels that cannot be run again (those of NCCL, which wait for other GPUs) run "
+		"once and are listed with the reason. Where counters are not permitted, launches "
+		"are listed with their shape, and the message says what would permit them.\n\n"
+		"The exit status is that of APP.",
+	.opts = opts,
+	.opts_size = sizeof(struct options),
+	.stop_at_operand = true,
+	.examples = "warpsight kernel -k regex:gemm -c 5 ./app\n"
+		    "warpsight kernel --set full -s 100 -c 20 -o kernels python3 train.py\n"
+		    "warpsight kernel --metrics dram__bytes.sum,sm__cycles_active.avg ./app",
+	.run = run_kernel,
+};

@@ -1,0 +1,311 @@
+/*
+ * kernel.c - see kernel.h: the hook starts when the driver loads it, subscribes to CUPTI's
+ * callbacks at launches, at calls that allocate memory, at modules and at cudaProfilerStart, and
+ * hands the launches that are wanted to kernel_measure.c. Once the last one has been measured, it
+ * is no longer called back.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+
+#include "base/gpu_tools.h"
+#include "inject/bind.h"
+#include "inject/kernel.h"
+#include "schema/schema.h"
+
+extern char **environ;
+
+struct ws_cupti ws_cupti;
+struct ws_kernel_settings ws_kernel_settings;
+
+enum { CALL_LAUNCH = 1, CALL_MEMORY = 2, CALL_PROFILER_START = 3, CALL_PROFILER_STOP = 4 };
+
+/* What a callback of the driver's domain is about. */
+static struct {
+	uint8_t what, detail;
+	bool per_thread;
+} calls[2][WS_CUDA_CBIDS]; /* of the driver's domain, of the runtime's */
+
+static const struct {
+	const char *name;
+	enum ws_kernel_call call;
+	bool per_thread;
+} launch_calls[] = {
+	{"cuLaunchKernel", WS_KERNEL_LAUNCH, false},
+	{"cuLaunchKernel_ptsz", WS_KERNEL_LAUNCH, true},
+	{"cuLaunchKernelEx", WS_KERNEL_LAUNCH_EX, false},
+	{"cuLaunchKernelEx_ptsz", WS_KERNEL_LAUNCH_EX, true},
+	{"cuLaunchCooperativeKernel", WS_KERNEL_LAUNCH_COOPERATIVE, false},
+	{"cuLaunchCooperativeKernel_ptsz", WS_KERNEL_LAUNCH_COOPERATIVE, true},
+	{"cuGraphLaunch", WS_KERNEL_LAUNCH_GRAPH, false},
+	{"cuGraphLaunch_ptsz", WS_KERNEL_LAUNCH_GRAPH, true},
+};
+
+static void *subscriber;
+static _Atomic uint64_t launches;
+/* This thread is measuring: the launches and allocations of that are not the program's. */
+static __thread bool inside __attribute__((tls_model("initial-exec")));
+
+/* ---- what the parts share ---- */
+
+void ws_kernel_report(int severity, const char *format, ...)
+{
+	char text[1024];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	ws_rt_write_diagnostic(severity, "kernel", text);
+}
+
+/* For cuda_find.c. */
+void ws_cuda_report(int severity, const char *a, const char *b, const char *c)
+{
+	ws_kernel_report(severity, "%s%s%s", a, b, c);
+}
+
+const char *ws_cuda_report_error(int result)
+{
+	const char *text = NULL;
+
+	if (!ws_cupti.GetResultString || ws_cupti.GetResultString(result, &text) || !text)
+		return "an error without a name";
+	return text;
+}
+
+void *ws_cuda_find_symbol(void *handle, const char *name)
+{
+	return ws_find_symbol_in(handle, name);
+}
+
+void ws_kernel_lock(_Atomic uint32_t *lock)
+{
+	uint32_t was = 0;
+
+	if (atomic_compare_exchange_strong(lock, &was, 1))
+		return;
+	while (atomic_exchange(lock, 2))
+		ws_raw_syscall(SYS_futex, (long)lock, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 2, 0, 0, 0);
+}
+
+void ws_kernel_unlock(_Atomic uint32_t *lock)
+{
+	if (atomic_exchange(lock, 0) == 2)
+		ws_raw_syscall(SYS_futex, (long)lock, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, INT_MAX, 0,
+			       0, 0);
+}
+
+/* ---- callbacks ---- */
+
+static void find_place(struct ws_kernel_launch *launch)
+{
+	if (!ws_cupti.GetDeviceId || ws_cupti.GetDeviceId(launch->context, &launch->device))
+		launch->device = 0;
+	if (ws_cupti.GetStreamIdEx)
+		ws_cupti.GetStreamIdEx(launch->context, launch->stream, launch->per_thread,
+				       &launch->stream_id);
+}
+
+static void handle_launch(enum ws_kernel_call call, bool per_thread,
+			  const struct cupti_callback *callback)
+{
+	uint64_t number = atomic_fetch_add(&launches, 1);
+	struct ws_kernel_function *function;
+	struct ws_kernel_launch launch;
+	void *handle;
+
+	if (ws_kernel_is_done() || !atomic_load_explicit(&ws_kernel_active, memory_order_relaxed))
+		return;
+	ws_kernel_read_launch(&launch, call, per_thread, callback);
+	handle = launch.function;
+	function = handle ? ws_kernel_find_function(handle, callback->symbol) : NULL;
+	if (!function)
+		return;
+	launch.number = number;
+	launch.instance = atomic_fetch_add(&function->launches, 1);
+	if (function->wanted)
+		find_place(&launch);
+	if (!ws_kernel_wants_launch(&launch, function))
+		return;
+	inside = true;
+	ws_kernel_measure(&launch);
+	inside = false;
+}
+
+static void handle_call(bool runtime, uint32_t cbid, const struct cupti_callback *callback)
+{
+	bool enter = callback->site == CUPTI_SITE_ENTER;
+
+	if (cbid >= WS_CUDA_CBIDS)
+		return;
+	switch (calls[runtime][cbid].what) {
+	case CALL_LAUNCH:
+		if (enter)
+			handle_launch((enum ws_kernel_call)calls[runtime][cbid].detail,
+				      calls[runtime][cbid].per_thread, callback);
+		break;
+	case CALL_MEMORY:
+		if (!enter)
+			ws_kernel_note_memory_call(calls[runtime][cbid].detail, callback);
+		break;
+	case CALL_PROFILER_START:
+	case CALL_PROFILER_STOP:
+		if (!enter && !strcmp(ws_kernel_settings.from_start, "off"))
+			atomic_store(&ws_kernel_active,
+				     calls[runtime][cbid].what == CALL_PROFILER_START);
+		break;
+	default:
+		break;
+	}
+}
+
+static void handle_callback(void *data, uint32_t domain, uint32_t cbid, const void *info)
+{
+	(void)data;
+	if (inside || atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed))
+		return;
+	if (domain == CUPTI_DOMAIN_DRIVER || domain == CUPTI_DOMAIN_RUNTIME) {
+		handle_call(domain == CUPTI_DOMAIN_RUNTIME, cbid, info);
+	} else if (domain == CUPTI_DOMAIN_RESOURCE && cbid == CUPTI_RESOURCE_MODULE_LOADED) {
+		const struct cupti_resource *resource = info;
+
+		ws_kernel_note_module(resource->descriptor);
+	}
+}
+
+/* ---- starting ---- */
+
+static void note_call(bool runtime, uint32_t cbid, const char *name)
+{
+	int memory = runtime ? 0 : ws_kernel_find_memory_call(name);
+	uint8_t what = 0;
+
+	for (size_t i = 0; !runtime && i < WS_COUNT(launch_calls); i++)
+		if (!strcmp(launch_calls[i].name, name)) {
+			what = CALL_LAUNCH;
+			calls[0][cbid].detail = (uint8_t)launch_calls[i].call;
+			calls[0][cbid].per_thread = launch_calls[i].per_thread;
+		}
+	if (memory) {
+		what = CALL_MEMORY;
+		calls[0][cbid].detail = (uint8_t)memory;
+	}
+	if (strstr(name, "ProfilerStart"))
+		what = CALL_PROFILER_START;
+	else if (strstr(name, "ProfilerStop"))
+		what = CALL_PROFILER_STOP;
+	calls[runtime][cbid].what = what;
+}
+
+/* Callback ids by names, as the CUPTI at hand spells them. */
+static void enable_calls(void)
+{
+	static const uint32_t domains[] = {CUPTI_DOMAIN_DRIVER, CUPTI_DOMAIN_RUNTIME};
+
+	for (int runtime = 0; runtime < 2; runtime++)
+		for (uint32_t cbid = 1; cbid < WS_CUDA_CBIDS; cbid++) {
+			const char *name = NULL;
+
+			if (ws_cupti.GetCallbackName(domains[runtime], cbid, &name) || !name)
+				continue;
+			note_call(runtime, cbid, name);
+			if (calls[runtime][cbid].what)
+				ws_cupti.EnableCallback(1, subscriber, domains[runtime], cbid);
+		}
+	ws_cupti.EnableCallback(1, subscriber, CUPTI_DOMAIN_RESOURCE, CUPTI_RESOURCE_MODULE_LOADED);
+}
+
+static int subscribe(char *other, size_t room)
+{
+	struct cupti_subscriber_params params = {sizeof(params), "warpsight kernel", other, room};
+	int rc = CUPTI_ERR_NOT_SUPPORTED;
+
+	if (ws_cupti.Subscribe_v2)
+		rc = ws_cupti.Subscribe_v2(&subscriber, handle_callback, NULL, &params);
+	if (rc == CUPTI_ERR_NOT_SUPPORTED || rc == CUPTI_ERR_INVALID_PARAMETER)
+		rc = ws_cupti.Subscribe(&subscriber, handle_callback, NULL);
+	return rc;
+}
+
+static void read_settings(void)
+{
+	static const struct {
+		const char *name;
+		size_t offset;
+	} names[] = {
+#define X(member, name) {name, offsetof(struct ws_kernel_settings, member)},
+		WS_KERNEL_SETTINGS(X)
+#undef X
+	};
+	const char *text = ws_rt->arena->text + ws_rt->arena->text_kernel;
+	const char *end = ws_rt->arena->text + WS_ARENA_TEXT;
+
+	for (size_t i = 0; i < WS_COUNT(names); i++)
+		*(const char **)((char *)&ws_kernel_settings + names[i].offset) = "";
+	for (; text < end && *text; text += strlen(text) + 1)
+		for (size_t i = 0; i < WS_COUNT(names); i++) {
+			size_t n = strlen(names[i].name);
+
+			if (!strncmp(text, names[i].name, n) && text[n] == '=')
+				*(const char **)((char *)&ws_kernel_settings + names[i].offset) =
+					text + n + 1;
+		}
+}
+
+/* With --target-processes application-only: the program that warpsight started. */
+static bool is_wanted_process(void)
+{
+	return !*ws_kernel_settings.only_application ||
+	       ws_raw_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0) == ws_rt->arena->recorder_pid;
+}
+
+static void start(void)
+{
+	const char *tool = ws_find_gpu_tool(environ);
+	char other[128] = "";
+	int rc;
+
+	read_settings();
+	if (!is_wanted_process())
+		return;
+	if (tool) {
+		ws_kernel_report(WS_WARNING,
+				 "Kernels are not measured: %s has CUDA for itself. Run the "
+				 "program without it.",
+				 tool);
+		return;
+	}
+	if (!ws_kernel_bind_driver() || !ws_cuda_find_cupti() || ws_kernel_prepare_filters())
+		return;
+	rc = subscribe(other, sizeof(other));
+	other[sizeof(other) - 1] = 0;
+	if (rc == CUPTI_ERR_MULTIPLE_SUBSCRIBERS)
+		ws_kernel_report(WS_WARNING,
+				 "Kernels are not measured: another tool profiles or debugs this "
+				 "program already: %s. Run it without that tool.",
+				 *other ? other
+					: "a debugger, a profiler, or a library that "
+					  "traces CUDA");
+	else if (rc)
+		ws_kernel_report(WS_WARNING, "Kernels are not measured: CUPTI refuses: %s.",
+				 ws_cuda_report_error(rc));
+	else
+		enable_calls();
+}
+
+/* The driver calls this while it initialises. Anything but 1 would make the program's CUDA fail. */
+WS_EXPORT int InitializeInjection(void);
+WS_EXPORT int InitializeInjection(void)
+{
+	static _Atomic bool started;
+
+	ws_rt_init();
+	if (ws_rt->arena && ws_rt->features & WS_FEATURE_KERNEL &&
+	    !atomic_load(&ws_rt->arena->closed) && !atomic_exchange(&started, true))
+		start();
+	return 1;
+}

@@ -1,0 +1,257 @@
+/*
+ * kernel.h - what the parts of the kernel hook share; private to inject/.
+ *
+ * The hook is loaded by the driver (CUDA_INJECTION64_PATH) into programs whose kernels are to be
+ * measured. It is called back when a kernel is launched, decides whether that one is wanted, and if
+ * so runs it as often as its metrics take passes, each time from the same memory, before it lets
+ * the program's own launch go on. CUPTI only counts: saving and restoring memory and the state of
+ * the caches are done here, because CUPTI's own replay leaves in the level-2 cache what it copied.
+ *
+ * kernel.c           starts and stops; callbacks; which launches there are
+ * kernel_filter.c    which of them are wanted
+ * kernel_name.c      names of functions as people write them
+ * kernel_driver.c    the driver's functions
+ * kernel_memory.c    what memory there is that a kernel may write
+ * kernel_globals.c   variables of modules among it
+ * kernel_save.c      saves it, finds what a kernel changed, restores that
+ * kernel_counters.c  CUPTI's range profiler
+ * kernel_measure.c   one launch, pass by pass
+ * kernel_record.c    the records of what was measured
+ *
+ * Unlike the other hooks this one allocates: it runs inside calls of the driver, which do so too,
+ * and only where a kernel is being measured.
+ */
+#ifndef WS_KERNEL_H
+#define WS_KERNEL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/choose.h"
+#include "inject/cuda.h"
+#include "inject/rt.h"
+#include "ring/cupti_profiler_abi.h"
+#include "ring/kernel_record.h"
+#include "schema/schema.h"
+
+typedef uint64_t ws_device_address;
+
+/* ---- kernel_driver.c ---- */
+
+/* X(needed, member, function, arguments); all return a CUresult. */
+#define WS_KERNEL_DRIVER(X)                                                                        \
+	X(1, synchronize, cuCtxSynchronize, (void))                                                \
+	X(1, get_device, cuCtxGetDevice, (int *device))                                            \
+	X(1, wait_stream, cuStreamSynchronize, (void *stream))                                     \
+	X(1, is_capturing, cuStreamIsCapturing, (void *stream, int *status))                       \
+	X(1, exchange_mode, cuThreadExchangeStreamCaptureMode, (int *mode))                        \
+	X(1, allocate, cuMemAlloc_v2, (ws_device_address * out, size_t bytes))                     \
+	X(1, release, cuMemFree_v2, (ws_device_address address))                                   \
+	X(1, get_free, cuMemGetInfo_v2, (size_t * free, size_t * total))                           \
+	X(1, get_range, cuMemGetAddressRange_v2,                                                   \
+	  (ws_device_address * base, size_t * bytes, ws_device_address address))                   \
+	X(1, copy, cuMemcpyDtoDAsync_v2,                                                           \
+	  (ws_device_address to, ws_device_address from, size_t bytes, void *stream))              \
+	X(1, copy_to_host, cuMemcpyDtoHAsync_v2,                                                   \
+	  (void *to, ws_device_address from, size_t bytes, void *stream))                          \
+	X(1, copy_from_host, cuMemcpyHtoDAsync_v2,                                                 \
+	  (ws_device_address to, const void *from, size_t bytes, void *stream))                    \
+	X(1, set, cuMemsetD8Async,                                                                 \
+	  (ws_device_address at, unsigned char value, size_t bytes, void *stream))                 \
+	X(1, load_module, cuModuleLoadData, (void **module, const void *image))                    \
+	X(1, unload_module, cuModuleUnload, (void *module))                                        \
+	X(1, get_function, cuModuleGetFunction, (void **function, void *module, const char *name)) \
+	X(1, get_attribute, cuFuncGetAttribute, (int *value, int which, void *function))           \
+	X(0, get_kernel_function, cuKernelGetFunction, (void **function, void *kernel))            \
+	X(0, get_module, cuFuncGetModule, (void **module, void *function))                         \
+	X(0, get_global, cuModuleGetGlobal_v2,                                                     \
+	  (ws_device_address * address, size_t * bytes, void *module, const char *name))           \
+	X(0, get_parameter, cuFuncGetParamInfo,                                                    \
+	  (void *function, size_t index, size_t *offset, size_t *bytes))                           \
+	X(1, device_attribute, cuDeviceGetAttribute, (int *value, int which, int device))          \
+	X(1, device_name, cuDeviceGetName, (char *name, int bytes, int device))                    \
+	X(0, device_memory, cuDeviceTotalMem_v2, (size_t * bytes, int device))                     \
+	X(0, device_uuid, cuDeviceGetUuid_v2, (unsigned char uuid[16], int device))                \
+	X(0, device_bus, cuDeviceGetPCIBusId, (char *text, int bytes, int device))                 \
+	X(1, launch, cuLaunchKernel,                                                               \
+	  (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,        \
+	   unsigned bz, unsigned shared, void *stream, void **arguments, void **extra))            \
+	X(0, launch_ptsz, cuLaunchKernel_ptsz,                                                     \
+	  (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,        \
+	   unsigned bz, unsigned shared, void *stream, void **arguments, void **extra))            \
+	X(0, launch_ex, cuLaunchKernelEx,                                                          \
+	  (const void *config, void *function, void **arguments, void **extra))                    \
+	X(0, launch_ex_ptsz, cuLaunchKernelEx_ptsz,                                                \
+	  (const void *config, void *function, void **arguments, void **extra))                    \
+	X(0, launch_cooperative, cuLaunchCooperativeKernel,                                        \
+	  (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,        \
+	   unsigned bz, unsigned shared, void *stream, void **arguments))                          \
+	X(0, launch_cooperative_ptsz, cuLaunchCooperativeKernel_ptsz,                              \
+	  (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,        \
+	   unsigned bz, unsigned shared, void *stream, void **arguments))                          \
+	X(0, launch_graph, cuGraphLaunch, (void *graph, void *stream))                             \
+	X(0, launch_graph_ptsz, cuGraphLaunch_ptsz, (void *graph, void *stream))
+
+struct ws_kernel_driver {
+#define X(needed, member, function, arguments) int(*member) arguments;
+	WS_KERNEL_DRIVER(X)
+#undef X
+};
+extern struct ws_kernel_driver ws_kernel_driver;
+/* False where the driver lacks what is needed. */
+bool ws_kernel_bind_driver(void);
+/* CUfunction_attribute or CUdevice_attribute; 0 where there is none. */
+uint32_t ws_kernel_function_attribute(void *function, int which);
+uint32_t ws_kernel_device_attribute(int device, int which);
+
+/* ---- settings ---- */
+
+struct ws_kernel_settings {
+#define X(member, name) const char *member;
+	WS_KERNEL_SETTINGS(X)
+#undef X
+};
+extern struct ws_kernel_settings ws_kernel_settings;
+
+void ws_kernel_report(int severity, const char *format, ...) WS_PRINTF(2, 3);
+
+/* A lock of our own: a thread that waits sleeps. */
+void ws_kernel_lock(_Atomic uint32_t *lock);
+void ws_kernel_unlock(_Atomic uint32_t *lock);
+
+/* ---- a launch ---- */
+
+enum ws_kernel_call {
+	WS_KERNEL_NO_CALL,
+	WS_KERNEL_LAUNCH,
+	WS_KERNEL_LAUNCH_EX,
+	WS_KERNEL_LAUNCH_COOPERATIVE,
+	WS_KERNEL_LAUNCH_GRAPH
+};
+
+struct ws_kernel_launch {
+	enum ws_kernel_call call;
+	bool per_thread; /* the default stream is the thread's own */
+	bool cooperative;
+	const void *params; /* of the driver's call */
+	void *function;	    /* or the graph */
+	void *stream, *context;
+	void **arguments, **extra;
+	uint32_t grid[3], block[3], cluster[3], shared;
+	uint32_t context_uid, stream_id, correlation, device;
+	const char *symbol; /* "" of a graph */
+	uint64_t number, instance;
+};
+
+/* Fill it in from CUPTI's callback. */
+void ws_kernel_read_launch(struct ws_kernel_launch *launch, enum ws_kernel_call call,
+			   bool per_thread, const struct cupti_callback *callback);
+/* Launch the same once more. The driver's result. */
+int ws_kernel_launch_again(const struct ws_kernel_launch *launch);
+
+/* ---- kernel_name.c ---- */
+
+enum { WS_KERNEL_NAME_ROOM = 4096 };
+/* The name with its arguments, and the function's own name; cut where they are too long. */
+void ws_kernel_demangle(const char *mangled, char *out, size_t room);
+void ws_kernel_short_name(const char *demangled, char *out, size_t room);
+
+/* ---- kernel_filter.c ---- */
+
+/* What is known of a function; the first fields are read without a lock. */
+struct ws_kernel_function {
+	_Atomic(void *) handle;
+	const char *_Atomic symbol; /* CUPTI's, to notice that the handle was used again */
+	bool wanted;		    /* by its name */
+	_Atomic uint64_t launches;
+};
+
+/* -1 with a diagnostic when a setting makes no sense. */
+int ws_kernel_prepare_filters(void);
+/* The function's entry; NULL where there are too many of them. */
+struct ws_kernel_function *ws_kernel_find_function(void *handle, const char *symbol);
+/* Whether this launch is to be measured; counts it. */
+bool ws_kernel_wants_launch(struct ws_kernel_launch *launch,
+			    const struct ws_kernel_function *function);
+/* Whether no further launch will be. */
+bool ws_kernel_is_done(void);
+extern _Atomic bool ws_kernel_active; /* between cudaProfilerStart and Stop, or always */
+
+/* ---- kernel_memory.c, kernel_globals.c ---- */
+
+enum ws_kernel_memory_kind { WS_KERNEL_DEVICE_MEMORY, WS_KERNEL_HOST_MEMORY };
+struct ws_kernel_memory {
+	ws_device_address base;
+	uint64_t bytes;
+	enum ws_kernel_memory_kind kind;
+	int device;
+};
+struct ws_kernel_memories {
+	struct ws_kernel_memory *entries;
+	size_t count, capacity;
+};
+
+/* Calls that allocate or free, by their names; 0: another. */
+int ws_kernel_find_memory_call(const char *name);
+/* Such a call has returned. */
+void ws_kernel_note_memory_call(int call, const struct cupti_callback *callback);
+void ws_kernel_note_module(const struct cupti_module *module);
+/* Add the variables of the function's module. */
+void ws_kernel_add_globals(struct ws_kernel_memories *memories, void *function);
+/* What the launch may write; false when there is no memory for the list. Free `entries`. */
+bool ws_kernel_list_memory(const struct ws_kernel_launch *launch,
+			   struct ws_kernel_memories *memories);
+bool ws_kernel_add_memory(struct ws_kernel_memories *memories,
+			  const struct ws_kernel_memory *memory);
+
+/* ---- kernel_save.c ---- */
+
+struct ws_kernel_saved;
+/* Save what the launch may write. NULL with a reason in *why. */
+struct ws_kernel_saved *ws_kernel_save(const struct ws_kernel_launch *launch, const char **why);
+/* Find what has changed since, in addition to what was found before. False with a reason. */
+bool ws_kernel_find_changes(struct ws_kernel_saved *saved, const char **why);
+/* Restore all that was found changed. */
+bool ws_kernel_restore(struct ws_kernel_saved *saved, const char **why);
+void ws_kernel_free_saved(struct ws_kernel_saved *saved);
+/* Put what no kernel uses into the level-2 cache. */
+bool ws_kernel_flush_caches(struct ws_kernel_saved *saved, const char **why);
+
+/* ---- kernel_counters.c ---- */
+
+/* What measures in one context; kept for its next launch. */
+struct ws_kernel_counters;
+/* NULL with a reason in *why, which includes what to do about it. */
+struct ws_kernel_counters *ws_kernel_get_counters(void *context, int device, const char **why);
+/* Around the passes of one launch: -1 when CUPTI refuses. `more` is false after the last pass. */
+int ws_kernel_begin_passes(struct ws_kernel_counters *counters);
+int ws_kernel_begin_pass(struct ws_kernel_counters *counters);
+int ws_kernel_end_pass(struct ws_kernel_counters *counters, bool *more);
+/* The values, in the order of ws_kernel_metric_names; NULL when CUPTI refuses. */
+const double *ws_kernel_evaluate(struct ws_kernel_counters *counters);
+size_t ws_kernel_metric_names(const struct ws_kernel_counters *counters, const char *const **names,
+			      const char *const **units);
+const char *ws_kernel_chip(int device);
+size_t ws_kernel_pass_count(const struct ws_kernel_counters *counters);
+/* The text of a failed call of CUPTI's, with what to do about it. */
+const char *ws_kernel_explain(int result);
+/* Nothing more is measured: give the counters back. */
+void ws_kernel_release_counters(void);
+
+/* ---- kernel_measure.c, kernel_record.c ---- */
+
+void ws_kernel_measure(struct ws_kernel_launch *launch);
+/* What came of a launch. */
+struct ws_kernel_outcome {
+	uint64_t start, duration; /* session ns; ns */
+	uint32_t passes;
+	const char *error; /* NULL: its counters were measured */
+	const struct ws_kernel_counters *counters;
+	const double *values;
+};
+void ws_kernel_write_result(const struct ws_kernel_launch *launch,
+			    const struct ws_kernel_outcome *outcome);
+
+#endif

@@ -1,0 +1,430 @@
+/*
+ * kernel_counters.c - CUPTI's range profiler: which metrics the chip has, how they are spread over
+ * passes, a pass, and the values at the end. A range is made around each kernel by CUPTI itself
+ * (a range of ours around the launch would include the time that the launch takes); the passes are
+ * run by us.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "inject/bind.h"
+#include "inject/kernel.h"
+
+enum { CONTEXTS = 64, NAME_ROOM = 256, LISTS_MOST = 4 << 20 };
+
+static struct {
+#define X(member, function, params, last) int (*member)(struct params *);
+	CUPTI_PROFILER_FUNCTIONS(X)
+#undef X
+} profiler;
+
+/* A call with a structure that has its size. */
+enum {
+#define X(member, function, params, last) SIZE_##member = CUPTI_SIZE(params, last),
+	CUPTI_PROFILER_FUNCTIONS(X)
+#undef X
+};
+
+struct ws_kernel_counters {
+	void *context, *host, *profiler;
+	char chip[64];
+	char *list; /* that the names point into */
+	const char **names, **units;
+	size_t count, config_bytes, image_bytes, passes;
+	uint8_t *availability, *config, *image;
+	double *values;
+	char error[1024]; /* why it measures nothing; "" if it does */
+};
+
+static struct ws_kernel_counters contexts[CONTEXTS];
+static size_t context_count;
+
+static const char *bind_profiler(void)
+{
+	static const struct {
+		const char *name;
+		size_t offset;
+	} functions[] = {
+#define X(member, function, params, last) \
+	{"cupti" #function, offsetof(__typeof__(profiler), member)},
+		CUPTI_PROFILER_FUNCTIONS(X)
+#undef X
+	};
+
+	for (size_t i = 0; i < WS_COUNT(functions); i++) {
+		void *function = ws_find_symbol_in(ws_cupti.lib, functions[i].name);
+
+		if (!function)
+			return functions[i].name;
+		memcpy((char *)&profiler + functions[i].offset, &function, sizeof(function));
+	}
+	return NULL;
+}
+
+/* What to do about a refusal. */
+static const struct {
+	int result;
+	const char *what;
+} refusals[] = {
+	{26, "the GPU's counters are in use by another tool (DCGM, Nsight Compute, another "
+	     "recording): stop it, or pause DCGM by 'dcgmi profile --pause'"},
+	{33, "a virtual GPU has no counters to give: its host must enable profiling for it"},
+	{35, "counters are for administrators only on this machine: run as root, or let the "
+	     "administrator load the driver with "
+	     "'options nvidia NVreg_RestrictProfilingToAdminUsers=0' in /etc/modprobe.d and "
+	     "reboot; in a container give --cap-add=SYS_ADMIN"},
+	{40, "this virtual GPU may not be profiled: its host must enable profiling for it"},
+	{41, "the GPU is in confidential-computing mode, which has no counters"},
+	{42, "this GPU is for mining and has no counters"},
+	{43, "counters of an instance of a partitioned GPU (MIG) cannot be measured this way: "
+	     "disable MIG"},
+	{44, "counters cannot be measured while GPUs are linked by SLI"},
+	{45, "counters must be enabled for WSL in the NVIDIA Control Panel of Windows"},
+};
+
+const char *ws_kernel_explain(int result)
+{
+	for (size_t i = 0; i < WS_COUNT(refusals); i++)
+		if (refusals[i].result == result)
+			return refusals[i].what;
+	return ws_cuda_report_error(result);
+}
+
+static int fail(struct ws_kernel_counters *counters, const char *what, int result)
+{
+	snprintf(counters->error, sizeof(counters->error), "%s%s", what, ws_kernel_explain(result));
+	return -1;
+}
+
+/* ---- which metrics ---- */
+
+static char *read_file(const char *path)
+{
+	char *text = malloc(LISTS_MOST);
+	ssize_t n, have = 0;
+	int fd = (int)ws_raw_syscall(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0,
+				     0);
+
+	while (text && fd >= 0 && have < LISTS_MOST - 1 &&
+	       (n = ws_raw_syscall(SYS_read, fd, (long)(text + have), LISTS_MOST - 1 - have, 0, 0,
+				   0)) > 0)
+		have += n;
+	if (fd >= 0)
+		ws_raw_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
+	if (text)
+		text[have] = 0;
+	return text;
+}
+
+/* The line of the file for the chip: the one whose first word is the longest beginning of the
+ * chip's name, or *. */
+static char *find_list(char *text, const char *chip)
+{
+	char *best = NULL;
+	size_t best_length = 0;
+
+	for (char *line = text, *next; line && *line; line = next) {
+		size_t word = strcspn(line, " \n");
+		bool any = word == 1 && *line == '*';
+
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = 0;
+		if ((any || !strncasecmp(line, chip, word)) &&
+		    (!best || (!any && word > best_length))) {
+			best = line + word;
+			best_length = any ? 0 : word;
+		}
+	}
+	return best;
+}
+
+/* The unit of a metric from that of its base: what is after the first dot says what was made of
+ * it. */
+static char *make_unit(const char *name, const char *unit)
+{
+	char text[NAME_ROOM];
+	const char *suffix = strchr(name, '.');
+
+	if (suffix && (strstr(suffix, ".pct") || strstr(suffix, "_pct")))
+		snprintf(text, sizeof(text), "%%");
+	else if (suffix && strstr(suffix, ".per_second"))
+		snprintf(text, sizeof(text), "%s/s", unit);
+	else if (suffix && strstr(suffix, ".per_cycle"))
+		snprintf(text, sizeof(text), "%s/cycle", unit);
+	else
+		snprintf(text, sizeof(text), "%s", unit);
+	return strdup(text);
+}
+
+/* Whether the chip has the metric; then it is added. */
+static bool add_metric(struct ws_kernel_counters *counters, const char *name)
+{
+	struct cupti_range_properties properties = {
+		.size = SIZE_get_properties, .host = counters->host, .metric = name};
+
+	if (profiler.get_properties(&properties))
+		return false;
+	counters->names[counters->count] = name;
+	counters->units[counters->count] = make_unit(name, properties.unit ? properties.unit : "");
+	return counters->units[counters->count++] != NULL;
+}
+
+static int choose_metrics(struct ws_kernel_counters *counters)
+{
+	char *file = read_file(ws_kernel_settings.metrics_file), *rest, *name, *list;
+	char missing[512] = "";
+	size_t most;
+
+	list = file ? find_list(file, counters->chip) : NULL;
+	if (!list) {
+		free(file);
+		snprintf(counters->error, sizeof(counters->error),
+			 "no metrics are known for the chip %s: name some by --metrics",
+			 counters->chip);
+		return -1;
+	}
+	counters->list = file;
+	most = strlen(list) / 2 + 1;
+	counters->names = calloc(most, sizeof(*counters->names));
+	counters->units = calloc(most, sizeof(*counters->units));
+	counters->values = calloc(most, sizeof(*counters->values));
+	if (!counters->names || !counters->units || !counters->values)
+		return fail(counters, "", 2);
+	for (rest = list; (name = strsep(&rest, " "));)
+		if (*name && !add_metric(counters, name))
+			snprintf(missing + strlen(missing), sizeof(missing) - strlen(missing),
+				 " %s", name);
+	if (*missing)
+		ws_kernel_report(WS_WARNING, "The chip %s does not have these metrics:%s.",
+				 counters->chip, missing);
+	if (counters->count)
+		return 0;
+	snprintf(counters->error, sizeof(counters->error),
+		 "none of the metrics that were asked for exists on the chip %s", counters->chip);
+	return -1;
+}
+
+/* ---- one context ---- */
+
+static int read_chip(struct ws_kernel_counters *counters, int device)
+{
+	struct cupti_range_chip chip = {.size = SIZE_get_chip, .device = (size_t)device};
+	struct cupti_range_availability availability = {.size = SIZE_get_availability,
+							.context = counters->context};
+	int rc = profiler.get_chip(&chip);
+
+	if (rc)
+		return fail(counters, "the GPU's chip is not known to CUPTI: ", rc);
+	snprintf(counters->chip, sizeof(counters->chip), "%s", chip.chip);
+	rc = profiler.get_availability(&availability);
+	if (rc)
+		return fail(counters, "", rc);
+	counters->availability = malloc(availability.bytes);
+	availability.image = counters->availability;
+	if (!availability.image)
+		return fail(counters, "", 2);
+	rc = profiler.get_availability(&availability);
+	return rc ? fail(counters, "", rc) : 0;
+}
+
+static int open_host(struct ws_kernel_counters *counters)
+{
+	struct cupti_range_host host = {.size = SIZE_open_host,
+					.profiler = CUPTI_RANGE_PROFILER,
+					.chip = counters->chip,
+					.availability = counters->availability};
+	int rc = profiler.open_host(&host);
+
+	counters->host = host.host;
+	return rc ? fail(counters, "CUPTI does not know the chip: ", rc) : 0;
+}
+
+static int make_config(struct ws_kernel_counters *counters)
+{
+	struct cupti_range_metrics metrics = {.size = SIZE_add_metrics,
+					      .host = counters->host,
+					      .names = counters->names,
+					      .count = counters->count};
+	struct cupti_range_config_size size = {.size = SIZE_get_config_size,
+					       .host = counters->host};
+	struct cupti_range_config config = {.size = SIZE_get_config, .host = counters->host};
+	struct cupti_range_passes passes = {.size = SIZE_get_passes};
+	int rc = profiler.add_metrics(&metrics);
+
+	if (!rc)
+		rc = profiler.get_config_size(&size);
+	if (rc)
+		return fail(counters, "the metrics cannot be measured together: ", rc);
+	config.bytes = passes.bytes = counters->config_bytes = size.bytes;
+	config.image = passes.image = counters->config = malloc(size.bytes);
+	if (!counters->config)
+		return fail(counters, "", 2);
+	rc = profiler.get_config(&config);
+	if (!rc)
+		rc = profiler.get_passes(&passes);
+	counters->passes = passes.passes;
+	return rc ? fail(counters, "the metrics cannot be spread over passes: ", rc) : 0;
+}
+
+static int enable_profiler(struct ws_kernel_counters *counters)
+{
+	struct cupti_range_enable enable = {.size = SIZE_enable, .context = counters->context};
+	struct cupti_range_image_size size = {.size = SIZE_get_image_size,
+					      .names = counters->names,
+					      .count = counters->count,
+					      .ranges = 1,
+					      .nodes = 1};
+	int rc = profiler.enable(&enable);
+
+	if (rc)
+		return fail(counters, "", rc);
+	counters->profiler = size.profiler = enable.profiler;
+	rc = profiler.get_image_size(&size);
+	if (rc)
+		return fail(counters, "", rc);
+	counters->image_bytes = size.bytes;
+	counters->image = malloc(size.bytes);
+	return counters->image ? 0 : fail(counters, "", 2);
+}
+
+static int set_up(struct ws_kernel_counters *counters, void *context, int device)
+{
+	struct cupti_range_init initialize = {.size = SIZE_initialize};
+	const char *lacking = bind_profiler();
+	int rc;
+
+	counters->context = context;
+	if (lacking) {
+		snprintf(counters->error, sizeof(counters->error),
+			 "the CUPTI library %s has no %s: measuring kernels needs CUPTI of CUDA "
+			 "12.6 or later",
+			 ws_cupti.path, lacking);
+		return -1;
+	}
+	rc = profiler.initialize(&initialize);
+	if (rc)
+		return fail(counters, "", rc);
+	return read_chip(counters, device) || open_host(counters) || choose_metrics(counters) ||
+			       make_config(counters) || enable_profiler(counters)
+		       ? -1
+		       : 0;
+}
+
+struct ws_kernel_counters *ws_kernel_get_counters(void *context, int device, const char **why)
+{
+	struct ws_kernel_counters *counters = NULL;
+
+	for (size_t i = 0; i < context_count && !counters; i++)
+		if (contexts[i].context == context)
+			counters = &contexts[i];
+	if (!counters) {
+		*why = "the program has too many CUDA contexts";
+		if (context_count == CONTEXTS)
+			return NULL;
+		counters = &contexts[context_count++];
+		if (set_up(counters, context, device) && !*counters->error)
+			snprintf(counters->error, sizeof(counters->error), "CUPTI failed");
+	}
+	*why = counters->error;
+	return *counters->error ? NULL : counters;
+}
+
+const char *ws_kernel_chip(int device)
+{
+	static char chip[64];
+	struct cupti_range_chip params = {.size = SIZE_get_chip, .device = (size_t)device};
+
+	if (profiler.get_chip && !profiler.get_chip(&params) && params.chip)
+		snprintf(chip, sizeof(chip), "%s", params.chip);
+	return chip;
+}
+
+/* ---- passes ---- */
+
+int ws_kernel_begin_passes(struct ws_kernel_counters *counters)
+{
+	struct cupti_range_image image = {.size = SIZE_init_image,
+					  .profiler = counters->profiler,
+					  .bytes = counters->image_bytes,
+					  .image = counters->image};
+	struct cupti_range_set_config config = {.size = SIZE_set_config,
+						.profiler = counters->profiler,
+						.config_bytes = counters->config_bytes,
+						.config = counters->config,
+						.image_bytes = counters->image_bytes,
+						.image = counters->image,
+						.range = CUPTI_AUTO_RANGE,
+						.replay = CUPTI_USER_REPLAY,
+						.ranges = 1,
+						.levels = 1,
+						.first_level = 1};
+	int rc = profiler.init_image(&image);
+
+	return rc ? rc : profiler.set_config(&config);
+}
+
+int ws_kernel_begin_pass(struct ws_kernel_counters *counters)
+{
+	struct cupti_range_call start = {.size = SIZE_start, .profiler = counters->profiler};
+
+	return profiler.start(&start);
+}
+
+int ws_kernel_end_pass(struct ws_kernel_counters *counters, bool *more)
+{
+	struct cupti_range_stop stop = {.size = SIZE_stop, .profiler = counters->profiler};
+	int rc = profiler.stop(&stop);
+
+	*more = !rc && !stop.all;
+	return rc;
+}
+
+const double *ws_kernel_evaluate(struct ws_kernel_counters *counters)
+{
+	struct cupti_range_decode decode = {.size = SIZE_decode, .profiler = counters->profiler};
+	struct cupti_range_image_info info = {.size = SIZE_get_image_info,
+					      .image = counters->image,
+					      .bytes = counters->image_bytes};
+	struct cupti_range_values values = {.size = SIZE_evaluate,
+					    .host = counters->host,
+					    .image = counters->image,
+					    .bytes = counters->image_bytes,
+					    .names = counters->names,
+					    .count = counters->count,
+					    .values = counters->values};
+
+	if (profiler.decode(&decode) || profiler.get_image_info(&info) || !info.ranges ||
+	    profiler.evaluate(&values))
+		return NULL;
+	return counters->values;
+}
+
+size_t ws_kernel_metric_names(const struct ws_kernel_counters *counters, const char *const **names,
+			      const char *const **units)
+{
+	*names = counters->names;
+	*units = counters->units;
+	return counters->count;
+}
+
+size_t ws_kernel_pass_count(const struct ws_kernel_counters *counters)
+{
+	return counters->passes;
+}
+
+void ws_kernel_release_counters(void)
+{
+	for (size_t i = 0; i < context_count; i++) {
+		struct cupti_range_call disable = {.size = SIZE_disable,
+						   .profiler = contexts[i].profiler};
+
+		if (contexts[i].profiler && !profiler.disable(&disable))
+			contexts[i].profiler = NULL;
+		if (!contexts[i].profiler)
+			snprintf(contexts[i].error, sizeof(contexts[i].error),
+				 "measuring has ended");
+	}
+}

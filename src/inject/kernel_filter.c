@@ -1,0 +1,190 @@
+/*
+ * kernel_filter.c - which launches are measured. What depends on a function's name is decided when
+ * it is launched for the first time; a later launch of one that is not wanted costs a look into a
+ * table.
+ */
+#include <regex.h>
+#include <stdlib.h>
+
+#include "inject/kernel.h"
+
+enum { FUNCTIONS = 1 << 14, PROBES = 64 };
+
+static struct ws_kernel_function functions[FUNCTIONS];
+static _Atomic uint32_t functions_lock;
+
+/* A name that is to be equal, or an expression that is to be found. */
+struct pattern {
+	const char *text; /* NULL: any name */
+	regex_t expression;
+	bool is_expression;
+};
+
+static struct {
+	struct pattern name, id_name;
+	uint64_t skip, skip_before, count;
+	uint64_t id_context, id_stream, id_nth; /* 0 or UINT64_MAX: any */
+	uint64_t devices;			/* bits; 0: all */
+} filter;
+
+static _Atomic uint64_t seen, matched, taken;
+_Atomic bool ws_kernel_active;
+
+static int compile_pattern(struct pattern *pattern, const char *option, const char *text)
+{
+	char message[256];
+	int rc;
+
+	if (!*text)
+		return 0;
+	pattern->text = text;
+	if (strncmp(text, "regex:", 6))
+		return 0;
+	pattern->is_expression = true;
+	rc = regcomp(&pattern->expression, text + 6, REG_EXTENDED | REG_NOSUB);
+	if (!rc)
+		return 0;
+	regerror(rc, &pattern->expression, message, sizeof(message));
+	ws_kernel_report(WS_ERROR, "Kernels are not measured: %s: '%s' is no expression: %s.",
+			 option, text + 6, message);
+	return -1;
+}
+
+static bool matches(const struct pattern *pattern, const char *name)
+{
+	if (!pattern->text)
+		return true;
+	if (pattern->is_expression)
+		return !regexec(&pattern->expression, name, 0, NULL, 0);
+	return !strcmp(pattern->text, name);
+}
+
+/* CONTEXT:STREAM:NAME:NTH, in which each part may be empty; the name may hold colons. */
+static int parse_kernel_id(const char *text)
+{
+	static char copy[1024];
+	char *stream, *name, *nth;
+
+	filter.id_stream = UINT64_MAX;
+	if (!*text)
+		return 0;
+	strncpy(copy, text, sizeof(copy) - 1);
+	stream = strchr(copy, ':');
+	name = stream ? strchr(stream + 1, ':') : NULL;
+	nth = strrchr(copy, ':');
+	if (!name || nth <= name) {
+		ws_kernel_report(WS_ERROR,
+				 "Kernels are not measured: --kernel-id: '%s' is not of the form "
+				 "CONTEXT:STREAM:NAME:NTH.",
+				 text);
+		return -1;
+	}
+	*stream = *name = *nth = 0;
+	filter.id_context = strtoull(copy, NULL, 10);
+	if (stream[1])
+		filter.id_stream = strtoull(stream + 1, NULL, 10);
+	filter.id_nth = strtoull(nth + 1, NULL, 10);
+	return compile_pattern(&filter.id_name, "--kernel-id", name + 1);
+}
+
+static void parse_devices(const char *text)
+{
+	while (*text) {
+		char *end;
+		unsigned long device = strtoul(text, &end, 10);
+
+		if (device < 64)
+			filter.devices |= UINT64_C(1) << device;
+		text = *end ? end + 1 : end;
+	}
+}
+
+int ws_kernel_prepare_filters(void)
+{
+	const struct ws_kernel_settings *settings = &ws_kernel_settings;
+
+	filter.skip = strtoull(settings->skip, NULL, 10);
+	filter.skip_before = strtoull(settings->skip_before, NULL, 10);
+	filter.count = *settings->count ? strtoull(settings->count, NULL, 10) : UINT64_MAX;
+	parse_devices(settings->devices);
+	atomic_store(&ws_kernel_active, strcmp(settings->from_start, "off") != 0);
+	if (compile_pattern(&filter.name, "--kernel-name", settings->kernel_name))
+		return -1;
+	return parse_kernel_id(settings->kernel_id);
+}
+
+static bool wants_name(const char *symbol)
+{
+	static char demangled[WS_KERNEL_NAME_ROOM], name[WS_KERNEL_NAME_ROOM];
+	const char *chosen = name;
+
+	if (!filter.name.text && !filter.id_name.text)
+		return true;
+	ws_kernel_demangle(symbol, demangled, sizeof(demangled));
+	ws_kernel_short_name(demangled, name, sizeof(name));
+	if (!strcmp(ws_kernel_settings.name_base, "demangled"))
+		chosen = demangled;
+	else if (!strcmp(ws_kernel_settings.name_base, "mangled"))
+		chosen = symbol;
+	return matches(&filter.name, chosen) && matches(&filter.id_name, chosen);
+}
+
+static struct ws_kernel_function *find_entry(void *handle, bool *empty)
+{
+	size_t at = ((uintptr_t)handle >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 50;
+
+	for (size_t i = 0; i < PROBES; i++) {
+		struct ws_kernel_function *entry = &functions[(at + i) % FUNCTIONS];
+		void *there = atomic_load_explicit(&entry->handle, memory_order_acquire);
+
+		*empty = !there;
+		if (there == handle || !there)
+			return entry;
+	}
+	return NULL;
+}
+
+struct ws_kernel_function *ws_kernel_find_function(void *handle, const char *symbol)
+{
+	bool empty;
+	struct ws_kernel_function *entry = find_entry(handle, &empty);
+
+	if (!entry ||
+	    (!empty && atomic_load_explicit(&entry->symbol, memory_order_relaxed) == symbol))
+		return entry;
+	ws_kernel_lock(&functions_lock);
+	entry = find_entry(handle, &empty);
+	if (entry && (empty || atomic_load(&entry->symbol) != symbol)) {
+		entry->wanted = wants_name(symbol ? symbol : "");
+		atomic_store(&entry->launches, 0);
+		atomic_store(&entry->symbol, symbol);
+		atomic_store_explicit(&entry->handle, handle, memory_order_release);
+	}
+	ws_kernel_unlock(&functions_lock);
+	return entry;
+}
+
+static bool wants_place(const struct ws_kernel_launch *launch)
+{
+	if (filter.devices && (launch->device > 63 || !(filter.devices >> launch->device & 1)))
+		return false;
+	if (filter.id_context && filter.id_context != launch->context_uid)
+		return false;
+	if (filter.id_stream != UINT64_MAX && filter.id_stream != launch->stream_id)
+		return false;
+	return !filter.id_nth || filter.id_nth == launch->instance + 1;
+}
+
+bool ws_kernel_wants_launch(struct ws_kernel_launch *launch,
+			    const struct ws_kernel_function *function)
+{
+	if (atomic_fetch_add(&seen, 1) < filter.skip_before || !function->wanted ||
+	    !wants_place(launch) || atomic_fetch_add(&matched, 1) < filter.skip)
+		return false;
+	return atomic_fetch_add(&taken, 1) < filter.count;
+}
+
+bool ws_kernel_is_done(void)
+{
+	return atomic_load_explicit(&taken, memory_order_relaxed) >= filter.count;
+}

@@ -1,0 +1,153 @@
+/*
+ * kernel_measure.c - one launch, pass by pass: save what the kernel may write, run it as often as
+ * its metrics take passes, each time from the same memory and with the caches as --cache-control
+ * asks, and leave everything as it was for the launch of the program, which follows. Whatever
+ * fails, that launch runs once on the memory that the program gave it.
+ */
+#include "inject/kernel.h"
+
+enum { CAPTURE_RELAXED = 2, PASSES_MOST = 1024 };
+
+static _Atomic uint32_t measuring;
+
+/* Kernels that wait for others which are not repeated with them. */
+static const char *const partners[] = {"ncclDevKernel", "ncclKernel", "nvshmem",
+				       "_Z13ncclDevKernel", "_Z19ncclDevKernel"};
+
+static const char *find_refusal(const struct ws_kernel_launch *launch)
+{
+	int capturing = 0;
+
+	/* In a capture nothing runs; a query that fails finds one that forbids it. */
+	if (ws_kernel_driver.is_capturing(launch->stream, &capturing) || capturing)
+		return "its stream is being captured into a CUDA graph";
+	for (size_t i = 0; i < WS_COUNT(partners); i++)
+		if (strstr(launch->symbol, partners[i]))
+			return "it works together with kernels of other GPUs or processes, which "
+			       "would not be repeated with it";
+	return NULL;
+}
+
+static bool runs(const struct ws_kernel_launch *launch)
+{
+	return !ws_kernel_launch_again(launch) && !ws_kernel_driver.wait_stream(launch->stream);
+}
+
+/* Before a pass: the memory of the first one, and the caches as they are to be. */
+static bool prepare_pass(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
+			 uint32_t pass, const char **why)
+{
+	bool flushes = strcmp(ws_kernel_settings.cache_control, "none") != 0;
+
+	if (pass && !ws_kernel_restore(saved, why))
+		return false;
+	if (flushes)
+		return ws_kernel_flush_caches(saved, why);
+	if (!pass)
+		return true;
+	/* The first pass found the caches as the program left them. What has been done since has
+	 * filled them with other things: the kernel itself brings back its own. */
+	*why = "it could not be run again";
+	return runs(launch) && ws_kernel_restore(saved, why);
+}
+
+static bool make_pass(const struct ws_kernel_launch *launch, struct ws_kernel_counters *counters,
+		      bool *more, const char **why)
+{
+	int rc = ws_kernel_begin_pass(counters);
+	bool ran;
+
+	*more = false;
+	if (rc) {
+		*why = ws_kernel_explain(rc);
+		return false;
+	}
+	ran = runs(launch);
+	rc = ws_kernel_end_pass(counters, more);
+	*why = rc ? ws_kernel_explain(rc) : "it could not be run again";
+	return ran && !rc;
+}
+
+static bool make_passes(const struct ws_kernel_launch *launch, struct ws_kernel_counters *counters,
+			struct ws_kernel_saved *saved, struct ws_kernel_outcome *outcome)
+{
+	bool more = true;
+	int rc = ws_kernel_begin_passes(counters);
+
+	if (rc) {
+		outcome->error = ws_kernel_explain(rc);
+		return false;
+	}
+	for (outcome->passes = 0; more; outcome->passes++) {
+		outcome->error = "CUPTI asks for more and more passes";
+		if (outcome->passes == PASSES_MOST ||
+		    !prepare_pass(launch, saved, outcome->passes, &outcome->error) ||
+		    !make_pass(launch, counters, &more, &outcome->error))
+			return false;
+		/* A kernel may write elsewhere when it runs again. */
+		if (outcome->passes < 2 && !ws_kernel_find_changes(saved, &outcome->error))
+			return false;
+	}
+	outcome->error = NULL;
+	return true;
+}
+
+static void take_values(struct ws_kernel_counters *counters, struct ws_kernel_outcome *outcome)
+{
+	const char *const *names, *const *units;
+	size_t count = ws_kernel_metric_names(counters, &names, &units);
+
+	outcome->values = ws_kernel_evaluate(counters);
+	outcome->counters = counters;
+	if (!outcome->values)
+		outcome->error = "CUPTI gives no values for it";
+	for (size_t i = 0; i < count && outcome->values; i++)
+		if (!strcmp(names[i], "gpu__time_duration.sum") && outcome->values[i] > 0)
+			outcome->duration = (uint64_t)outcome->values[i];
+}
+
+static void measure_kernel(const struct ws_kernel_launch *launch, struct ws_kernel_outcome *outcome)
+{
+	struct ws_kernel_counters *counters;
+	struct ws_kernel_saved *saved;
+	const char *why;
+	bool ok;
+
+	counters = ws_kernel_get_counters(launch->context, (int)launch->device, &outcome->error);
+	if (!counters)
+		return;
+	outcome->error = "work of the program before it failed";
+	if (ws_kernel_driver.synchronize())
+		return;
+	saved = ws_kernel_save(launch, &outcome->error);
+	if (!saved)
+		return;
+	ok = make_passes(launch, counters, saved, outcome);
+	if (!ok)
+		ws_kernel_find_changes(saved, &why);
+	if (!ws_kernel_restore(saved, &why))
+		ws_kernel_report(WS_ERROR, "%s: %s: the program's results may be wrong.",
+				 launch->symbol, why);
+	ws_kernel_free_saved(saved);
+	if (ok)
+		take_values(counters, outcome);
+}
+
+void ws_kernel_measure(struct ws_kernel_launch *launch)
+{
+	struct ws_kernel_outcome outcome = {0};
+	int mode = CAPTURE_RELAXED;
+
+	/* Calls that are unsafe while another thread captures a stream are allowed on this one. */
+	ws_kernel_driver.exchange_mode(&mode);
+	ws_kernel_lock(&measuring);
+	outcome.start = ws_read_raw_ns();
+	outcome.error = find_refusal(launch);
+	if (!outcome.error)
+		measure_kernel(launch, &outcome);
+	if (outcome.error)
+		outcome.passes = 0;
+	ws_kernel_write_result(launch, &outcome);
+	ws_kernel_unlock(&measuring);
+	ws_kernel_driver.exchange_mode(&mode);
+}

@@ -1,0 +1,324 @@
+/*
+ * kernel_save.c - saves the memory that a kernel may write, finds what it changed and restores
+ * that. Copies lie on the device as far as that has room, else on the host. Which pieces of 64 KiB
+ * have changed is found by comparing them with their copies, so that only those are restored before
+ * each pass: saving costs one copy of all memory, restoring next to nothing.
+ */
+#include <stdlib.h>
+
+#include "inject/kernel.h"
+#include "inject/kernel_code.h"
+
+enum { PIECE = 65536, THREADS = 256, FLUSH_BLOCKS = 1024, CONTEXTS = 64, HOST_PIECES = 64 };
+enum { ATTRIBUTE_L2_BYTES = 38 };
+#define ROOM_LEFT (UINT64_C(256) << 20) /* of the device's memory, for the program */
+
+struct region {
+	struct ws_kernel_memory memory;
+	ws_device_address copy; /* on the device; 0: `host` holds it */
+	char *host;
+	uint64_t first; /* number of its first piece */
+};
+
+struct ws_kernel_saved {
+	void *stream;
+	struct region *regions;
+	size_t count;
+	ws_device_address copies, flags, scratch;
+	uint64_t scratch_bytes;
+	uint8_t *changed, *fresh; /* of each piece: since it was saved; in the last comparison */
+	uint64_t pieces;
+};
+
+/* Our kernels, in each context. */
+struct code {
+	void *context, *module, *flush, *compare;
+};
+static struct code codes[CONTEXTS];
+static size_t code_count;
+
+static const struct code *load_code(void *context)
+{
+	struct code code = {.context = context};
+
+	for (size_t i = 0; i < code_count; i++)
+		if (codes[i].context == context)
+			return &codes[i];
+	if (code_count == CONTEXTS || ws_kernel_driver.load_module(&code.module, ws_kernel_code) ||
+	    ws_kernel_driver.get_function(&code.flush, code.module, "ws_flush_read") ||
+	    ws_kernel_driver.get_function(&code.compare, code.module, "ws_compare"))
+		return NULL;
+	codes[code_count] = code;
+	return &codes[code_count++];
+}
+
+static const struct code *current; /* of the launch being measured; one at a time */
+
+static uint64_t count_pieces(uint64_t bytes)
+{
+	return (bytes + PIECE - 1) / PIECE;
+}
+
+/* Memory is compared in words of 16 bytes; allocations are aligned to more. */
+static void align_memory(struct ws_kernel_memory *memory)
+{
+	uint64_t before = memory->base % 16;
+
+	if (memory->kind == WS_KERNEL_HOST_MEMORY)
+		return;
+	memory->base -= before;
+	memory->bytes = (memory->bytes + before + 15) / 16 * 16;
+}
+
+static bool add_regions(struct ws_kernel_saved *saved, const struct ws_kernel_memories *memories)
+{
+	saved->regions = calloc(memories->count + 1, sizeof(*saved->regions));
+	if (!saved->regions)
+		return false;
+	for (size_t i = 0; i < memories->count; i++) {
+		struct region *region = &saved->regions[saved->count++];
+
+		region->memory = memories->entries[i];
+		align_memory(&region->memory);
+		region->first = saved->pieces;
+		saved->pieces += count_pieces(region->memory.bytes);
+	}
+	saved->changed = calloc(saved->pieces + 1, 1);
+	saved->fresh = calloc(saved->pieces + 1, 1);
+	return saved->changed && saved->fresh;
+}
+
+/* Give copies a place on the device, those first that the launch points to. */
+static void place_on_device(struct ws_kernel_saved *saved)
+{
+	size_t free_bytes = 0, total;
+	uint64_t budget, used = 0, limit = 0;
+
+	if (ws_kernel_driver.get_free(&free_bytes, &total))
+		return;
+	budget = free_bytes > ROOM_LEFT ? free_bytes - ROOM_LEFT : 0;
+	for (size_t i = 0; i < saved->count; i++) {
+		uint64_t bytes = count_pieces(saved->regions[i].memory.bytes) * PIECE;
+
+		if (saved->regions[i].memory.kind == WS_KERNEL_DEVICE_MEMORY &&
+		    bytes <= budget - used) {
+			saved->regions[i].copy = used + 1;
+			used += bytes;
+		}
+	}
+	limit = used;
+	if (!limit || ws_kernel_driver.allocate(&saved->copies, limit))
+		saved->copies = 0;
+	for (size_t i = 0; i < saved->count; i++)
+		if (saved->regions[i].copy)
+			saved->regions[i].copy =
+				saved->copies ? saved->copies + saved->regions[i].copy - 1 : 0;
+}
+
+static bool save_region(const struct ws_kernel_saved *saved, struct region *region)
+{
+	const struct ws_kernel_memory *memory = &region->memory;
+
+	if (region->copy)
+		return !ws_kernel_driver.copy(region->copy, memory->base, memory->bytes,
+					      saved->stream);
+	region->host = malloc(memory->bytes);
+	if (!region->host)
+		return false;
+	if (memory->kind == WS_KERNEL_DEVICE_MEMORY)
+		return !ws_kernel_driver.copy_to_host(region->host, memory->base, memory->bytes,
+						      saved->stream);
+	memcpy(region->host, (const void *)(uintptr_t)memory->base, memory->bytes);
+	return true;
+}
+
+static bool save_regions(struct ws_kernel_saved *saved)
+{
+	for (size_t i = 0; i < saved->count; i++)
+		if (!save_region(saved, &saved->regions[i]))
+			return false;
+	return !ws_kernel_driver.wait_stream(saved->stream);
+}
+
+static bool prepare_device(struct ws_kernel_saved *saved, const struct ws_kernel_launch *launch)
+{
+	current = load_code(launch->context);
+	if (!current || ws_kernel_driver.allocate(&saved->flags, saved->pieces + 1))
+		return false;
+	saved->scratch_bytes =
+		UINT64_C(2) * ws_kernel_device_attribute((int)launch->device, ATTRIBUTE_L2_BYTES);
+	/* Without it the caches are not flushed: asked for, that is an error then. */
+	if (strcmp(ws_kernel_settings.cache_control, "none") &&
+	    !ws_kernel_driver.allocate(&saved->scratch, saved->scratch_bytes + 16))
+		ws_kernel_driver.set(saved->scratch, 0, saved->scratch_bytes + 16, saved->stream);
+	place_on_device(saved);
+	return true;
+}
+
+struct ws_kernel_saved *ws_kernel_save(const struct ws_kernel_launch *launch, const char **why)
+{
+	struct ws_kernel_memories memories = {0};
+	struct ws_kernel_saved *saved = calloc(1, sizeof(*saved));
+
+	*why = "there is no memory left to save what the kernel may write";
+	if (!saved)
+		return NULL;
+	saved->stream = launch->stream;
+	if (ws_kernel_list_memory(launch, &memories) && add_regions(saved, &memories) &&
+	    prepare_device(saved, launch) && save_regions(saved)) {
+		free(memories.entries);
+		return saved;
+	}
+	free(memories.entries);
+	ws_kernel_free_saved(saved);
+	return NULL;
+}
+
+/* ---- what has changed ---- */
+
+static bool compare_on_device(const struct ws_kernel_saved *saved, const struct region *region)
+{
+	ws_device_address now = region->memory.base, then = region->copy,
+			  flags = saved->flags + region->first;
+	uint64_t n = region->memory.bytes / 16;
+	void *arguments[] = {&now, &then, &n, &flags};
+
+	return !ws_kernel_driver.launch(current->compare,
+					(unsigned)count_pieces(region->memory.bytes), 1, 1, THREADS,
+					1, 1, 0, saved->stream, arguments, NULL);
+}
+
+static void compare_pieces(const struct region *region, uint64_t at, const char *now,
+			   uint64_t bytes, uint8_t *fresh)
+{
+	for (uint64_t i = 0; i < bytes; i += PIECE) {
+		uint64_t n = ws_min((uint64_t)PIECE, bytes - i);
+
+		fresh[region->first + (at + i) / PIECE] =
+			memcmp(region->host + at + i, now + i, n) != 0;
+	}
+}
+
+static bool compare_on_host(struct ws_kernel_saved *saved, const struct region *region)
+{
+	uint64_t step = (uint64_t)HOST_PIECES * PIECE;
+	char *now;
+	bool ok = true;
+
+	if (region->memory.kind == WS_KERNEL_HOST_MEMORY) {
+		compare_pieces(region, 0, (const char *)(uintptr_t)region->memory.base,
+			       region->memory.bytes, saved->fresh);
+		return true;
+	}
+	now = malloc(step);
+	for (uint64_t at = 0; now && ok && at < region->memory.bytes; at += step) {
+		uint64_t bytes = ws_min(step, region->memory.bytes - at);
+
+		ok = !ws_kernel_driver.copy_to_host(now, region->memory.base + at, bytes,
+						    saved->stream) &&
+		     !ws_kernel_driver.wait_stream(saved->stream);
+		if (ok)
+			compare_pieces(region, at, now, bytes, saved->fresh);
+	}
+	free(now);
+	return now && ok;
+}
+
+static bool compare_regions(struct ws_kernel_saved *saved)
+{
+	if (ws_kernel_driver.set(saved->flags, 0, saved->pieces + 1, saved->stream))
+		return false;
+	for (size_t i = 0; i < saved->count; i++)
+		if (saved->regions[i].copy && !compare_on_device(saved, &saved->regions[i]))
+			return false;
+	if (ws_kernel_driver.copy_to_host(saved->fresh, saved->flags, saved->pieces,
+					  saved->stream) ||
+	    ws_kernel_driver.wait_stream(saved->stream))
+		return false;
+	for (size_t i = 0; i < saved->count; i++)
+		if (!saved->regions[i].copy && !compare_on_host(saved, &saved->regions[i]))
+			return false;
+	return true;
+}
+
+bool ws_kernel_find_changes(struct ws_kernel_saved *saved, const char **why)
+{
+	*why = "what the kernel changed could not be found: the driver failed";
+	if (!compare_regions(saved))
+		return false;
+	for (uint64_t i = 0; i < saved->pieces; i++)
+		saved->changed[i] |= saved->fresh[i];
+	return true;
+}
+
+/* ---- restoring ---- */
+
+static bool restore_span(const struct ws_kernel_saved *saved, const struct region *region,
+			 uint64_t from, uint64_t bytes)
+{
+	ws_device_address to = region->memory.base + from;
+
+	if (region->copy)
+		return !ws_kernel_driver.copy(to, region->copy + from, bytes, saved->stream);
+	if (region->memory.kind == WS_KERNEL_DEVICE_MEMORY)
+		return !ws_kernel_driver.copy_from_host(to, region->host + from, bytes,
+							saved->stream);
+	memcpy((void *)(uintptr_t)to, region->host + from, bytes);
+	return true;
+}
+
+static bool restore_region(const struct ws_kernel_saved *saved, const struct region *region)
+{
+	const uint8_t *changed = saved->changed + region->first;
+	uint64_t pieces = count_pieces(region->memory.bytes);
+
+	for (uint64_t i = 0; i < pieces; i++) {
+		uint64_t end = i;
+
+		while (end < pieces && changed[end])
+			end++;
+		if (end > i && !restore_span(saved, region, i * PIECE,
+					     ws_min(end * PIECE, region->memory.bytes) - i * PIECE))
+			return false;
+		i = end;
+	}
+	return true;
+}
+
+bool ws_kernel_restore(struct ws_kernel_saved *saved, const char **why)
+{
+	*why = "the memory that the kernel changed could not be restored: the driver failed";
+	for (size_t i = 0; i < saved->count; i++)
+		if (!restore_region(saved, &saved->regions[i]))
+			return false;
+	return !ws_kernel_driver.wait_stream(saved->stream);
+}
+
+void ws_kernel_free_saved(struct ws_kernel_saved *saved)
+{
+	ws_device_address buffers[] = {saved->copies, saved->flags, saved->scratch};
+
+	for (size_t i = 0; i < WS_COUNT(buffers); i++)
+		if (buffers[i])
+			ws_kernel_driver.release(buffers[i]);
+	for (size_t i = 0; i < saved->count; i++)
+		free(saved->regions[i].host);
+	free(saved->regions);
+	free(saved->changed);
+	free(saved->fresh);
+	free(saved);
+}
+
+bool ws_kernel_flush_caches(struct ws_kernel_saved *saved, const char **why)
+{
+	ws_device_address at = saved->scratch, out = at + saved->scratch_bytes;
+	uint64_t n = saved->scratch_bytes / 16;
+	void *arguments[] = {&at, &n, &out};
+
+	*why = "there is no room on the device for the memory that flushes its caches: give "
+	       "--cache-control none";
+	return at &&
+	       !ws_kernel_driver.launch(current->flush, FLUSH_BLOCKS, 1, 1, THREADS, 1, 1, 0,
+					saved->stream, arguments, NULL) &&
+	       !ws_kernel_driver.wait_stream(saved->stream);
+}
