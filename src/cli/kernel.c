@@ -34,8 +34,8 @@ static const struct ws_opt opts[] = {
 	{"force-overwrite", 'f', WS_OPT_FLAG, AT(overwrite), NULL, NULL,
 	 "Replace an existing report.", NULL},
 	{"set", 0, WS_OPT_STRING, AT(sets), "SET[,SET...]", NULL,
-	 "Sets of sections to measure: basic, detailed, full, roofline, source; none for no set. By "
-	 "default basic, unless sections or metrics are named.",
+	 "Sets of sections to measure: basic, detailed, full, roofline, source; none for no set. "
+	 "By default basic, unless sections or metrics are named.",
 	 NULL},
 	{"section", 0, WS_OPT_STRING, AT(sections), "SECTION[,SECTION...]", NULL,
 	 "Sections to measure, by their identifiers, or regex:EXPRESSION.", NULL},
@@ -44,7 +44,8 @@ static const struct ws_opt opts[] = {
 	 "breakdown:METRIC for those that a throughput is made of.",
 	 NULL},
 	{"kernel-name", 'k', WS_OPT_STRING, AT(kernel_name), "NAME|regex:EXPRESSION", NULL,
-	 "Measure kernels of this name only, or those in whose name the expression is found.", NULL},
+	 "Measure kernels of this name only, or those in whose name the expression is found.",
+	 NULL},
 	{"kernel-name-base", 0, WS_OPT_ENUM, AT(name_base), "BASE", "function,demangled,mangled",
 	 "Which name --kernel-name means: the function's own, the one with its arguments and "
 	 "templates, or the compiler's.",

@@ -115,7 +115,8 @@ static void write_some_metrics(struct ws_thread *thread, const struct ws_kernel_
 	record = ws_rt_reserve(thread, bytes, WS_LOSS_CUDA);
 	if (!record)
 		return;
-	record->rec = (struct ws_rec){.kind = WS_REC_KERNEL_METRICS, .value = (uint32_t)bytes};
+	record->rec =
+		(struct ws_rec){.kind = WS_REC_KERNEL_METRICS, .value = (uint32_t)(bytes / 8)};
 	record->result = number;
 	record->count = (uint32_t)count;
 	memcpy(record->values, values, count * sizeof(values[0]));

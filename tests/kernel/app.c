@@ -1,0 +1,98 @@
+/*
+ * app.c - a program whose kernels do not give the same result when they run twice, for the kernel
+ * hook on stand-ins: app [WHAT]. It prints what its memory holds at the end, how often a kernel
+ * found memory that it should not have found, and how many kernels have run.
+ *
+ *   capture   one launch goes into a stream that is being captured
+ *   ranges    only the second round lies between cuProfilerStart and cuProfilerStop
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "standin.h"
+
+enum { LENGTH = 100000, ROUNDS = 3 };
+
+static uint64_t vector, sums, far;
+static int *host;
+static uint32_t counter[3] __attribute__((aligned(16)));
+static unsigned expected, surprises;
+
+static uint32_t *at(uint64_t address)
+{
+	return (uint32_t *)(uintptr_t)address;
+}
+
+/* c[i] += i, and one more in the far memory, which no argument points to. */
+static void run_accumulate(void **arguments)
+{
+	uint32_t *c = *(uint32_t **)arguments[0];
+
+	surprises += c[1] != expected || at(far)[LENGTH - 1] != expected;
+	for (uint32_t i = 0; i < LENGTH; i++)
+		c[i] += i;
+	at(far)[LENGTH - 1]++;
+}
+
+static void run_count(void **arguments)
+{
+	counter[1]++;
+	**(int **)arguments[0] += 1;
+}
+
+static void run_read(void **arguments)
+{
+	(void)arguments;
+}
+
+static const size_t one[] = {8, 0};
+static struct standin_kernel accumulate = {"_Z10accumulatePj", run_accumulate, one},
+			     count = {"_ZN4work5countILi4EEEvPi", run_count, one},
+			     read_only = {"plain_read", run_read, one},
+			     nccl = {"_Z27ncclDevKernel_AllReduce_SumP4Args", run_count, one};
+
+static void launch(struct standin_kernel *kernel, void *argument, uintptr_t stream)
+{
+	void *arguments[] = {&argument};
+
+	cuLaunchKernel(kernel, 4, 2, 1, 128, 1, 1, 64, (void *)stream, arguments, NULL);
+}
+
+static void make_round(unsigned round)
+{
+	expected = round;
+	launch(&accumulate, at(vector), 7);
+	launch(&count, host, 7);
+	launch(&read_only, at(vector), 7);
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+	uint64_t sum = 0;
+
+	if (cuInit(0) || cuMemAlloc_v2(&vector, 4 * LENGTH) || cuMemAlloc_v2(&sums, 64) ||
+	    cuMemAlloc_v2(&far, 4 * LENGTH) || cuMemAllocHost_v2((void **)&host, 16))
+		return 1;
+	cuMemFree_v2(sums);
+	standin_global(&counter[1], sizeof(counter[1]));
+	memset(at(vector), 0, 4 * LENGTH);
+	memset(at(far), 0, 4 * LENGTH);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		if (round == 1 && !strcmp(what, "ranges"))
+			cuProfilerStart();
+		make_round(round);
+		if (round == 1 && !strcmp(what, "ranges"))
+			cuProfilerStop();
+	}
+	launch(&nccl, host, 9);
+	if (!strcmp(what, "capture")) {
+		standin_capture((void *)5);
+		launch(&count, host, 5);
+	}
+	for (unsigned i = 0; i < LENGTH; i++)
+		sum += at(vector)[i];
+	printf("sum %llu far %u counter %u host %d surprises %u runs %u\n", (unsigned long long)sum,
+	       at(far)[LENGTH - 1], counter[1], *host, surprises, standin_runs);
+	return 0;
+}

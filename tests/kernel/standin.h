@@ -1,0 +1,65 @@
+/*
+ * standin.h - a stand-in for the CUDA driver and CUPTI for what the kernel hook does, on machines
+ * without a GPU: memory of the device is memory of the process, kernels are functions of the test's
+ * program that run at once. STANDIN_FAULT in the environment makes it fail in a chosen way:
+ *
+ *   permission   counters are for administrators
+ *   busy         another tool has the counters
+ *   thirdpass    the third pass does not begin
+ *   nomemory     the device has no memory left but what the program has allocated
+ *   old          CUPTI has no range profiler
+ *   taken        another tool has subscribed
+ */
+#ifndef STANDIN_H
+#define STANDIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define STANDIN_EXPORT __attribute__((visibility("default")))
+
+struct standin_kernel {
+	const char *symbol;
+	void (*run)(void **arguments);
+	const size_t *sizes; /* of the arguments, ended by 0 */
+};
+
+enum { STANDIN_PASSES = 4 };
+
+/* What the program under test calls; each launch is a call of the driver with callbacks. */
+STANDIN_EXPORT int cuInit(unsigned flags);
+STANDIN_EXPORT int cuMemAlloc_v2(uint64_t *out, size_t bytes);
+STANDIN_EXPORT int cuMemFree_v2(uint64_t address);
+STANDIN_EXPORT int cuMemAllocHost_v2(void **out, size_t bytes);
+STANDIN_EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
+				  unsigned bx, unsigned by, unsigned bz, unsigned shared,
+				  void *stream, void **arguments, void **extra);
+STANDIN_EXPORT int cuProfilerStart(void);
+STANDIN_EXPORT int cuProfilerStop(void);
+/* The stream of that number is being captured: what is launched into it does not run. */
+STANDIN_EXPORT void standin_capture(void *stream);
+/* A module with the variable `counter`, whose memory is `bytes` at `address`. */
+STANDIN_EXPORT void standin_global(void *address, size_t bytes);
+
+/* Between the two: CUPTI's part of a call. */
+struct standin_call {
+	uint32_t cbid;
+	const char *name;
+	const void *params;
+	const char *symbol;
+};
+STANDIN_EXPORT extern void (*standin_callback)(int site, const struct standin_call *call);
+STANDIN_EXPORT extern void (*standin_module)(const char *cubin, size_t bytes);
+STANDIN_EXPORT extern unsigned standin_runs; /* kernels of the program that have run */
+STANDIN_EXPORT int standin_fault(const char *name);
+
+enum {
+	CBID_LAUNCH = 307,
+	CBID_ALLOCATE = 243,
+	CBID_FREE = 245,
+	CBID_ALLOCATE_HOST = 244,
+	CBID_PROFILER_START = 308,
+	CBID_PROFILER_STOP = 309
+};
+
+#endif

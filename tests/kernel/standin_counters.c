@@ -1,0 +1,274 @@
+/*
+ * standin_counters.c - see standin.h: CUPTI. Its counters count launches: a pass must hold exactly
+ * one of a kernel of the program, as ranges around single kernels have it; else the values of the
+ * launch are refused.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ring/cupti_abi.h"
+#include "ring/cupti_profiler_abi.h"
+#include "standin.h"
+
+static void (*subscriber)(void *, uint32_t, uint32_t, const void *);
+static uint8_t enabled[4][2048];
+static uint32_t correlation;
+
+static struct {
+	int enabled, started, configured;
+	unsigned pass, runs_before, runs, bad;
+} state;
+
+static const struct {
+	uint32_t cbid;
+	const char *name;
+} names[] = {{CBID_LAUNCH, "cuLaunchKernel"},
+	     {CBID_ALLOCATE, "cuMemAlloc_v2"},
+	     {CBID_FREE, "cuMemFree_v2"},
+	     {CBID_ALLOCATE_HOST, "cuMemAllocHost_v2"},
+	     {CBID_PROFILER_START, "cuProfilerStart"},
+	     {CBID_PROFILER_STOP, "cuProfilerStop"}};
+
+STANDIN_EXPORT int cuptiGetVersion(uint32_t *version)
+{
+	*version = 130001;
+	return 0;
+}
+
+STANDIN_EXPORT int cuptiGetResultString(int result, const char **text)
+{
+	(void)result;
+	*text = "a result of the stand-in";
+	return 0;
+}
+
+STANDIN_EXPORT int cuptiGetCallbackName(uint32_t domain, uint32_t cbid, const char **name)
+{
+	for (size_t i = 0; domain == CUPTI_DOMAIN_DRIVER && i < sizeof(names) / sizeof(names[0]);
+	     i++)
+		if (names[i].cbid == cbid) {
+			*name = names[i].name;
+			return 0;
+		}
+	return CUPTI_ERR_INVALID_PARAMETER;
+}
+
+static void call_back(int site, const struct standin_call *call)
+{
+	struct cupti_callback data = {.site = (uint32_t)site,
+				      .function = call->name,
+				      .params = call->params,
+				      .symbol = call->symbol,
+				      .context = (void *)8,
+				      .context_uid = 1,
+				      .correlation = ++correlation};
+
+	if (subscriber && enabled[CUPTI_DOMAIN_DRIVER][call->cbid])
+		subscriber(NULL, CUPTI_DOMAIN_DRIVER, call->cbid, &data);
+}
+
+static void load_module(const char *cubin, size_t bytes)
+{
+	struct cupti_module module = {1, bytes, cubin};
+	struct cupti_resource resource = {.context = (void *)8, .descriptor = &module};
+
+	if (subscriber && enabled[CUPTI_DOMAIN_RESOURCE][CUPTI_RESOURCE_MODULE_LOADED])
+		subscriber(NULL, CUPTI_DOMAIN_RESOURCE, CUPTI_RESOURCE_MODULE_LOADED, &resource);
+}
+
+STANDIN_EXPORT int cuptiSubscribe(void **handle, cupti_callback_fn fn, void *data)
+{
+	(void)data;
+	if (standin_fault("taken"))
+		return CUPTI_ERR_MULTIPLE_SUBSCRIBERS;
+	*handle = &subscriber;
+	subscriber = fn;
+	standin_callback = call_back;
+	standin_module = load_module;
+	return 0;
+}
+
+STANDIN_EXPORT int cuptiUnsubscribe(void *handle)
+{
+	(void)handle;
+	subscriber = NULL;
+	return 0;
+}
+
+STANDIN_EXPORT int cuptiEnableCallback(uint32_t enable, void *handle, uint32_t domain,
+				       uint32_t cbid)
+{
+	(void)handle;
+	if (domain < 4 && cbid < 2048)
+		enabled[domain][cbid] = enable != 0;
+	return 0;
+}
+
+STANDIN_EXPORT int cuptiGetDeviceId(void *context, uint32_t *device)
+{
+	(void)context;
+	*device = 0;
+	return 0;
+}
+
+STANDIN_EXPORT int cuptiGetStreamIdEx(void *context, void *stream, uint8_t per_thread, uint32_t *id)
+{
+	(void)context;
+	(void)per_thread;
+	*id = (uint32_t)(uintptr_t)stream;
+	return 0;
+}
+
+/* What the other hook needs of a libcupti, so that this passes for one. */
+#define UNUSED(name)                            \
+	STANDIN_EXPORT int name(void);          \
+	STANDIN_EXPORT int name(void)           \
+	{                                       \
+		return CUPTI_ERR_NOT_SUPPORTED; \
+	}
+UNUSED(cuptiActivityRegisterCallbacks)
+UNUSED(cuptiActivityEnable)
+UNUSED(cuptiActivityDisable)
+UNUSED(cuptiActivityFlushAll)
+UNUSED(cuptiActivityGetNextRecord)
+UNUSED(cuptiActivityGetNumDroppedRecords)
+UNUSED(cuptiActivitySetAttribute)
+
+/* ---- the profiler ---- */
+
+#define CALL(name, type)                                \
+	STANDIN_EXPORT int cupti##name(struct type *p); \
+	STANDIN_EXPORT int cupti##name(struct type *p)
+
+CALL(ProfilerInitialize, cupti_range_init)
+{
+	return p->size != CUPTI_SIZE(cupti_range_init, priv);
+}
+CALL(DeviceGetChipName, cupti_range_chip)
+{
+	p->chip = "GH100";
+	return 0;
+}
+CALL(ProfilerGetCounterAvailability, cupti_range_availability)
+{
+	if (standin_fault("permission"))
+		return CUPTI_ERR_INSUFFICIENT_PRIVILEGES;
+	p->bytes = 64;
+	return 0;
+}
+CALL(ProfilerHostInitialize, cupti_range_host)
+{
+	p->host = &state;
+	return 0;
+}
+CALL(ProfilerHostDeinitialize, cupti_range_host_end)
+{
+	(void)p;
+	return 0;
+}
+CALL(ProfilerHostGetMetricProperties, cupti_range_properties)
+{
+	p->unit = "inst";
+	return strstr(p->metric, "__") ? 0 : CUPTI_ERR_INVALID_PARAMETER;
+}
+CALL(ProfilerHostConfigAddMetrics, cupti_range_metrics)
+{
+	return p->count == 0;
+}
+CALL(ProfilerHostGetConfigImageSize, cupti_range_config_size)
+{
+	p->bytes = 32;
+	return 0;
+}
+CALL(ProfilerHostGetConfigImage, cupti_range_config)
+{
+	memset(p->image, 1, p->bytes);
+	return 0;
+}
+CALL(ProfilerHostGetNumOfPasses, cupti_range_passes)
+{
+	p->passes = STANDIN_PASSES;
+	return 0;
+}
+CALL(RangeProfilerEnable, cupti_range_enable)
+{
+	if (standin_fault("busy"))
+		return 26;
+	p->profiler = &state;
+	state.enabled++;
+	return state.enabled != 1;
+}
+CALL(RangeProfilerDisable, cupti_range_call)
+{
+	(void)p;
+	state.enabled--;
+	return 0;
+}
+CALL(RangeProfilerSetConfig, cupti_range_set_config)
+{
+	state.configured =
+		p->range == CUPTI_AUTO_RANGE && p->replay == CUPTI_USER_REPLAY && p->ranges == 1;
+	state.pass = state.runs = state.bad = 0;
+	return !state.configured;
+}
+CALL(RangeProfilerStart, cupti_range_call)
+{
+	if (p->profiler != &state || state.started || !state.configured)
+		return CUPTI_ERR_INVALID_PARAMETER;
+	if (standin_fault("thirdpass") && state.pass == 2)
+		return CUPTI_ERR_NOT_READY;
+	state.started = 1;
+	state.runs_before = standin_runs;
+	return 0;
+}
+CALL(RangeProfilerStop, cupti_range_stop)
+{
+	unsigned runs = standin_runs - state.runs_before;
+
+	if (!state.started)
+		return CUPTI_ERR_INVALID_PARAMETER;
+	state.started = 0;
+	state.bad += runs != 1;
+	state.runs += runs;
+	p->all = ++state.pass == STANDIN_PASSES;
+	return 0;
+}
+CALL(RangeProfilerPushRange, cupti_range_push)
+{
+	(void)p;
+	return CUPTI_ERR_INVALID_PARAMETER;
+}
+CALL(RangeProfilerPopRange, cupti_range_call)
+{
+	(void)p;
+	return CUPTI_ERR_INVALID_PARAMETER;
+}
+CALL(RangeProfilerDecodeData, cupti_range_decode)
+{
+	p->dropped = 0;
+	return state.pass != STANDIN_PASSES;
+}
+CALL(RangeProfilerGetCounterDataSize, cupti_range_image_size)
+{
+	p->bytes = 128;
+	return 0;
+}
+CALL(RangeProfilerCounterDataImageInitialize, cupti_range_image)
+{
+	memset(p->image, 0, p->bytes);
+	return 0;
+}
+#ifndef STANDIN_OLD
+CALL(RangeProfilerGetCounterDataInfo, cupti_range_image_info)
+{
+	p->ranges = state.bad ? 0 : 1;
+	return 0;
+}
+#endif
+CALL(ProfilerHostEvaluateToGpuValues, cupti_range_values)
+{
+	for (size_t i = 0; i < p->count; i++)
+		p->values[i] = strstr(p->names[i], "duration") ? 5000 : state.runs + 0.5;
+	return 0;
+}

@@ -1,0 +1,317 @@
+/* standin_driver.c - see standin.h: the driver. */
+#include <dlfcn.h>
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "standin.h"
+
+void (*standin_callback)(int site, const struct standin_call *call);
+void (*standin_module)(const char *cubin, size_t bytes);
+unsigned standin_runs;
+
+static void *captured = (void *)-1;
+static void *global;
+static size_t global_bytes;
+static struct standin_kernel flush = {"ws_flush_read", NULL, NULL},
+			     compare = {"ws_compare", NULL, NULL};
+
+int standin_fault(const char *name)
+{
+	const char *fault = getenv("STANDIN_FAULT");
+
+	return fault && !strcmp(fault, name);
+}
+
+int cuInit(unsigned flags)
+{
+	const char *path = getenv("CUDA_INJECTION64_PATH");
+	void *lib = path && *path ? dlopen(path, RTLD_NOW) : NULL;
+	int (*begin)(void) = lib ? (int (*)(void))dlsym(lib, "InitializeInjection") : NULL;
+
+	if (path && *path && !begin)
+		fprintf(stderr, "standin: %s\n", dlerror());
+	(void)flags;
+	return begin && begin() != 1;
+}
+
+STANDIN_EXPORT int cuDriverGetVersion(int *version)
+{
+	*version = 13000;
+	return 0;
+}
+
+static void tell(int site, uint32_t cbid, const char *name, const void *params)
+{
+	struct standin_call call = {cbid, name, params, NULL};
+
+	if (standin_callback)
+		standin_callback(site, &call);
+}
+
+/* ---- memory: with a margin, as the driver's allocations are aligned ---- */
+
+int cuMemAlloc_v2(uint64_t *out, size_t bytes)
+{
+	struct {
+		uint64_t *out;
+		size_t bytes;
+	} params = {out, bytes};
+	void *memory = NULL;
+	static unsigned allocations;
+
+	tell(0, CBID_ALLOCATE, "cuMemAlloc_v2", &params);
+	if (posix_memalign(&memory, 512, (bytes + 511) / 512 * 512))
+		return 2;
+	memset(memory, (int)++allocations, bytes);
+	*out = (uint64_t)(uintptr_t)memory;
+	tell(1, CBID_ALLOCATE, "cuMemAlloc_v2", &params);
+	return 0;
+}
+
+int cuMemFree_v2(uint64_t address)
+{
+	tell(0, CBID_FREE, "cuMemFree_v2", &address);
+	free((void *)(uintptr_t)address);
+	tell(1, CBID_FREE, "cuMemFree_v2", &address);
+	return 0;
+}
+
+int cuMemAllocHost_v2(void **out, size_t bytes)
+{
+	struct {
+		void **out;
+		size_t bytes;
+	} params = {out, bytes};
+
+	*out = calloc(1, bytes);
+	tell(1, CBID_ALLOCATE_HOST, "cuMemAllocHost_v2", &params);
+	return *out ? 0 : 2;
+}
+
+STANDIN_EXPORT int cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
+{
+	*total = (size_t)1 << 33;
+	*free_bytes = standin_fault("nomemory") ? 0 : (size_t)1 << 32;
+	return 0;
+}
+
+STANDIN_EXPORT int cuMemGetAddressRange_v2(uint64_t *base, size_t *bytes, uint64_t address)
+{
+	(void)base;
+	(void)bytes;
+	(void)address;
+	return 1;
+}
+
+STANDIN_EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream)
+{
+	(void)stream;
+	memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
+	return 0;
+}
+
+STANDIN_EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream)
+{
+	(void)stream;
+	memcpy(to, (void *)(uintptr_t)from, bytes);
+	return 0;
+}
+
+STANDIN_EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream)
+{
+	(void)stream;
+	memcpy((void *)(uintptr_t)to, from, bytes);
+	return 0;
+}
+
+STANDIN_EXPORT int cuMemsetD8Async(uint64_t at, unsigned char value, size_t bytes, void *stream)
+{
+	(void)stream;
+	memset((void *)(uintptr_t)at, value, bytes);
+	return 0;
+}
+
+/* ---- contexts, streams, functions ---- */
+
+STANDIN_EXPORT int cuCtxSynchronize(void)
+{
+	return 0;
+}
+STANDIN_EXPORT int cuCtxGetDevice(int *device)
+{
+	*device = 0;
+	return 0;
+}
+STANDIN_EXPORT int cuStreamSynchronize(void *stream)
+{
+	(void)stream;
+	return 0;
+}
+STANDIN_EXPORT int cuStreamIsCapturing(void *stream, int *status)
+{
+	*status = stream == captured;
+	return 0;
+}
+STANDIN_EXPORT int cuThreadExchangeStreamCaptureMode(int *mode)
+{
+	static __thread int now;
+	int was = now;
+
+	now = *mode;
+	*mode = was;
+	return 0;
+}
+STANDIN_EXPORT int cuModuleLoadData(void **module, const void *image)
+{
+	*module = (void *)(uintptr_t)image;
+	return 0;
+}
+STANDIN_EXPORT int cuModuleUnload(void *module)
+{
+	(void)module;
+	return 0;
+}
+STANDIN_EXPORT int cuModuleGetFunction(void **function, void *module, const char *name)
+{
+	(void)module;
+	*function = !strcmp(name, "ws_compare") ? &compare : &flush;
+	return 0;
+}
+STANDIN_EXPORT int cuFuncGetModule(void **module, void *function)
+{
+	*module = function;
+	return 0;
+}
+STANDIN_EXPORT int cuModuleGetGlobal_v2(uint64_t *address, size_t *bytes, void *module,
+					const char *name)
+{
+	(void)module;
+	if (!global || strcmp(name, "counter"))
+		return 500;
+	*address = (uint64_t)(uintptr_t)global;
+	*bytes = global_bytes;
+	return 0;
+}
+STANDIN_EXPORT int cuFuncGetAttribute(int *value, int which, void *function)
+{
+	(void)function;
+	*value = which == 9 ? -1 : 10 * which;
+	return 0;
+}
+STANDIN_EXPORT int cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *bytes)
+{
+	const struct standin_kernel *kernel = function;
+
+	for (size_t i = 0; i <= index; i++)
+		if (!kernel->sizes[i])
+			return 1;
+	*offset = 8 * index;
+	*bytes = kernel->sizes[index];
+	return 0;
+}
+STANDIN_EXPORT int cuDeviceGetAttribute(int *value, int which, int device)
+{
+	(void)device;
+	*value = which == 38 ? 1 << 16 : which;
+	return 0;
+}
+STANDIN_EXPORT int cuDeviceGetName(char *name, int bytes, int device)
+{
+	(void)device;
+	snprintf(name, (size_t)bytes, "Stand-in GPU");
+	return 0;
+}
+
+/* ---- launches ---- */
+
+static void run_compare(void **arguments)
+{
+	const char *a = *(const char **)arguments[0], *b = *(const char **)arguments[1];
+	uint64_t bytes = 16 * *(uint64_t *)arguments[2];
+	uint8_t *changed = *(uint8_t **)arguments[3];
+
+	for (uint64_t i = 0; i < bytes; i++)
+		if (a[i] != b[i])
+			changed[i / 65536] = 1;
+}
+
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+		   unsigned bz, unsigned shared, void *stream, void **arguments, void **extra)
+{
+	struct {
+		void *function;
+		unsigned grid[3], block[3], shared;
+		void *stream, **arguments, **extra;
+	} params = {function, {gx, gy, gz}, {bx, by, bz}, shared, stream, arguments, extra};
+	const struct standin_kernel *kernel = function;
+	struct standin_call call = {CBID_LAUNCH, "cuLaunchKernel", &params, kernel->symbol};
+
+	if (standin_callback)
+		standin_callback(0, &call);
+	if (kernel == &compare) {
+		run_compare(arguments);
+	} else if (kernel->run && stream != captured) {
+		kernel->run(arguments);
+		standin_runs++;
+	}
+	if (standin_callback)
+		standin_callback(1, &call);
+	return 0;
+}
+
+int cuProfilerStart(void)
+{
+	tell(0, CBID_PROFILER_START, "cuProfilerStart", NULL);
+	tell(1, CBID_PROFILER_START, "cuProfilerStart", NULL);
+	return 0;
+}
+
+int cuProfilerStop(void)
+{
+	tell(0, CBID_PROFILER_STOP, "cuProfilerStop", NULL);
+	tell(1, CBID_PROFILER_STOP, "cuProfilerStop", NULL);
+	return 0;
+}
+
+void standin_capture(void *stream)
+{
+	captured = stream;
+}
+
+/* A cubin with one symbol in .nv.global. */
+void standin_global(void *address, size_t bytes)
+{
+	static struct {
+		Elf64_Ehdr head;
+		Elf64_Shdr sections[4];
+		Elf64_Sym symbols[2];
+		char strings[64];
+	} cubin = {.strings = "\0counter\0.nv.global\0.symtab\0.strtab"};
+
+	memcpy(cubin.head.e_ident, ELFMAG, SELFMAG);
+	cubin.head.e_ident[EI_CLASS] = ELFCLASS64;
+	cubin.head.e_shentsize = sizeof(Elf64_Shdr);
+	cubin.head.e_shoff = offsetof(__typeof__(cubin), sections);
+	cubin.head.e_shnum = 4;
+	cubin.head.e_shstrndx = 3;
+	cubin.sections[1] = (Elf64_Shdr){.sh_name = 9, .sh_type = SHT_NOBITS};
+	cubin.sections[2] = (Elf64_Shdr){.sh_name = 20,
+					 .sh_type = SHT_SYMTAB,
+					 .sh_offset = offsetof(__typeof__(cubin), symbols),
+					 .sh_size = sizeof(cubin.symbols),
+					 .sh_link = 3};
+	cubin.sections[3] = (Elf64_Shdr){.sh_name = 28,
+					 .sh_type = SHT_STRTAB,
+					 .sh_offset = offsetof(__typeof__(cubin), strings),
+					 .sh_size = sizeof(cubin.strings)};
+	cubin.symbols[1] = (Elf64_Sym){.st_name = 1,
+				       .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT),
+				       .st_shndx = 1,
+				       .st_size = bytes};
+	global = address;
+	global_bytes = bytes;
+	if (standin_module)
+		standin_module((const char *)&cubin, sizeof(cubin));
+}

@@ -1,0 +1,183 @@
+"""Kernels measured pass by pass, on a stand-in for the driver and CUPTI (standin.h):
+test_collect.py WARPSIGHT APP FOLDER_OF_STANDINS
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import tap
+
+APP, FOLDER = (os.path.abspath(path) for path in sys.argv[2:4])
+METRICS = "smsp__inst_executed.sum,lts__t_sectors.sum"
+# What the program prints without warpsight; how often kernels ran is the only difference.
+BARE = "sum 14999850000 far 3 counter 4 host 4 surprises 0"
+
+
+def environment(**more):
+    home = os.path.join(os.getcwd(), "toolkit")
+    os.makedirs(os.path.join(home, "lib64"), exist_ok=True)
+    link = os.path.join(home, "lib64", "libcupti.so.13")
+    if not os.path.lexists(link):
+        os.symlink(os.path.join(FOLDER, "libcupti.so.13"), link)
+    env = dict(os.environ, LD_LIBRARY_PATH=FOLDER, CUDA_HOME=home, **more)
+    env.pop("CUDA_INJECTION64_PATH", None)
+    return env
+
+
+def measure(*args, fault=None, what="", metrics=METRICS):
+    """The program's output and the results with their metrics."""
+    more = {"STANDIN_FAULT": fault} if fault else {}
+    command = [tap.PROGRAM, "kernel", "-o", "r", "-f", "-q", "--metrics", metrics, *args, APP]
+    run = subprocess.run(
+        command + ([what] if what else []), env=environment(**more), capture_output=True, text=True
+    )
+    assert run.returncode == 0, (run.returncode, run.stdout, run.stderr)
+    rows = tap.run(
+        "query",
+        "--format",
+        "json",
+        "r.wsrep",
+        "SELECT k.*, s.value AS name, d.value AS demangled FROM WARPSIGHT_KERNEL_RESULT k "
+        "LEFT JOIN StringIds s ON s.id = k.shortName "
+        "LEFT JOIN StringIds d ON d.id = k.demangledName ORDER BY k.id",
+    )
+    metrics_rows = tap.run(
+        "query", "--format", "json", "r.wsrep", "SELECT * FROM WARPSIGHT_KERNEL_METRIC"
+    )
+    results = json.loads(rows.out)
+    for result in results:
+        result["metrics"] = {
+            row["name"]: row["value"]
+            for row in json.loads(metrics_rows.out)
+            if row["resultId"] == result["id"]
+        }
+    return run.stdout, results
+
+
+def names(results):
+    return [result["name"] for result in results]
+
+
+@tap.test
+def the_program_gets_the_results_of_one_run():
+    out, results = measure()
+    assert out.startswith(BARE), out
+    assert names(results) == ["accumulate", "count", "plain_read"] * 3 + [
+        "ncclDevKernel_AllReduce_Sum"
+    ], names(results)
+    for result in results[:9]:
+        assert not result["error"], result
+        assert result["passes"] == 4 and result["metrics"] == {
+            "gpu__time_duration.sum": 5000,
+            "smsp__inst_executed.sum": 4.5,
+            "lts__t_sectors.sum": 4.5,
+        }, result
+        assert result["end"] - result["start"] == 5000, result
+    assert "not be repeated" in results[9]["error"] and not results[9]["passes"], results[9]
+    first = results[0]
+    assert (first["gridX"], first["gridY"], first["gridZ"]) == (4, 2, 1), first
+    assert (first["blockX"], first["dynamicSharedMemory"], first["streamId"]) == (128, 64, 7)
+    assert (first["registersPerThread"], first["chipName"]) == (40, "GH100"), first
+    assert [r["launchNumber"] for r in results] == list(range(10))
+    assert [r["instanceNumber"] for r in results[:9]] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert results[1]["demangled"] == "void work::count<4>(int*)", results[1]
+    device = json.loads(
+        tap.run("query", "--format", "json", "r.wsrep", "SELECT * FROM TARGET_INFO_GPU").out
+    )
+    assert len(device) == 1 and device[0]["name"] == "Stand-in GPU", device
+
+
+@tap.test
+def warm_caches_take_one_more_run_a_pass():
+    flushed = measure("-k", "count")[0]
+    warm = measure("-k", "count", "--cache-control", "none")[0]
+    assert flushed.startswith(BARE) and warm.startswith(BARE), (flushed, warm)
+    runs = [int(out.split()[-1]) for out in (flushed, warm)]
+    assert runs == [10 + 3 * 4, 10 + 3 * (4 + 3)], runs
+
+
+@tap.test
+def copies_on_the_host_do_as_well():
+    out, results = measure(fault="nomemory")
+    assert out.startswith(BARE), out
+    assert [bool(r["error"]) for r in results] == [False] * 9 + [True], results
+
+
+@tap.test
+def filters_choose():
+    cases = [
+        (("-k", "accumulate"), ["accumulate"] * 3),
+        (("-k", "regex:^c.*t$"), ["count"] * 3),
+        (("-k", "regex:work::count<4>", "--kernel-name-base", "demangled"), ["count"] * 3),
+        (("-k", "_Z10accumulatePj", "--kernel-name-base", "mangled"), ["accumulate"] * 3),
+        (("-k", "nothing"), []),
+        (("-s", "2", "-c", "3"), ["plain_read", "accumulate", "count"]),
+        (("-k", "count", "-s", "1", "-c", "1"), ["count"]),
+        (("-k", "count", "--launch-skip-before-match", "4"), ["count"] * 2),
+        (("--kernel-id", "1:7:accumulate:2"), ["accumulate"]),
+        (("--kernel-id", "::regex:read:3"), ["plain_read"]),
+        (("--kernel-id", "2::accumulate:1"), []),
+        (("--devices", "1"), []),
+    ]
+    for args, want in cases:
+        out, results = measure(*args)
+        assert names(results) == want, (args, names(results))
+        assert out.startswith(BARE), (args, out)
+
+
+@tap.test
+def only_what_lies_between_start_and_stop():
+    out, results = measure("--profile-from-start", "off", what="ranges")
+    assert [r["launchNumber"] for r in results] == [3, 4, 5], results
+    assert out.startswith(BARE), out
+
+
+@tap.test
+def a_stream_that_is_captured_is_left_alone():
+    out, results = measure("-s", "10", what="capture")
+    assert out.startswith(BARE), out
+    assert len(results) == 1 and "captured" in results[0]["error"], results
+
+
+@tap.test
+def failures_are_said_and_harm_nothing():
+    for fault, word in [
+        ("permission", "administrators only"),
+        ("busy", "in use by another tool"),
+        ("thirdpass", "result of the stand-in"),
+    ]:
+        out, results = measure(fault=fault)
+        assert out.startswith(BARE), (fault, out)
+        assert len(results) == 10, (fault, results)
+        for result in results[:9]:
+            assert word in result["error"] and not result["metrics"], (fault, result)
+            assert result["registersPerThread"] == 40 and not result["passes"], result
+
+
+@tap.test
+def another_subscriber_is_named():
+    out, results = measure(fault="taken")
+    assert out.startswith(BARE) and not results, out
+    info = tap.run("info", "r.wsrep").out.decode()
+    assert "another tool profiles" in info, info
+
+
+@tap.test
+def what_makes_no_sense_is_refused():
+    for args, word in [
+        (("--set", "nosuchset"), "nosuchset"),
+        (("-c", "-1"), "--launch-count"),
+        (("--devices", "x"), "--devices"),
+        (("--replay-mode", "application"), "application"),
+        (("--cache-control", "some"), "--cache-control"),
+    ]:
+        result = tap.run("kernel", *args, "true", ok=False)
+        assert result.code == 2 and word in str(result.err), (args, result)
+    run = measure("-k", "regex:(")
+    assert not run[1] and "is no expression" in tap.run("info", "r.wsrep").out.decode()
+
+
+sys.exit(tap.main())
