@@ -285,6 +285,7 @@ static inline uint64_t ws_level_clip(const struct ws_level *level, uint32_t even
 uint64_t ws_level_busy(const struct ws_level *level, uint32_t from,
 		       uint32_t to); /* sum of durations */
 uint32_t ws_level_longest(const struct ws_level *level, uint32_t from, uint32_t to);
+/* The least and the greatest value of from..to-1; NAN where none of them is known. */
 void ws_level_extremes(const struct ws_level *level, uint32_t from, uint32_t to, double *low,
 		       double *high);
 

@@ -8,6 +8,7 @@
  * GPUs saw them have a depth from where they were made: steps overlap on a GPU, and what is inside
  * of one stays below it.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -264,13 +265,14 @@ static void counter_alloc(struct ws_level *level, uint32_t n)
 	}
 }
 
+/* Values that are no numbers, which say that nothing is known, do not count. */
 static void fold_extremes(const double *low, const double *high, double *min, double *max)
 {
 	*min = low[0];
 	*max = high[0];
 	for (uint32_t i = 1; i < WS_LEVEL_FAN; i++) {
-		*min = low[i] < *min ? low[i] : *min;
-		*max = high[i] > *max ? high[i] : *max;
+		*min = fmin(*min, low[i]);
+		*max = fmax(*max, high[i]);
 	}
 }
 
@@ -499,8 +501,8 @@ void ws_level_extremes(const struct ws_level *level, uint32_t from, uint32_t to,
 		}
 		a = k ? level->value_min[k - 1][i / size] : level->value[i];
 		b = k ? level->value_max[k - 1][i / size] : level->value[i];
-		*low = a < *low ? a : *low;
-		*high = b > *high ? b : *high;
+		*low = fmin(*low, a);
+		*high = fmax(*high, b);
 		i += size;
 	}
 }

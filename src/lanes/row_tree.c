@@ -4,6 +4,7 @@
  * first, in the order they are shown.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +131,8 @@ static void put_lane_facts(const struct tree *tree, uint32_t i)
 		double low, high;
 
 		ws_level_extremes(&lane->level[0], 0, lane->level[0].n, &low, &high);
+		if (isnan(low))
+			return;
 		ws_put_json_key(tree->out, "low");
 		ws_text_printf(tree->out, "%.17g", low);
 		ws_put_json_key(tree->out, "high");
@@ -819,6 +822,32 @@ static void put_counter_group(const struct tree *tree, uint32_t counter, char *i
 	end_row(tree);
 }
 
+/* Counters whose values add up, in the order in which they are piled: by the beginning of their
+ * names, the longest first. */
+static const struct {
+	const char *name, *pile;
+} piles[] = {
+	{"DRAM Read", "DRAM"},
+	{"DRAM Write", "DRAM"},
+	{"Compute Warps in Flight", "SM Warp Occupancy"},
+	{"Unallocated Warps in Active SMs", "SM Warp Occupancy"},
+	{"NVLink RX Re", "NVLink RX"},
+	{"NVLink TX Re", "NVLink TX"},
+	{"In programs, all cores", "CPU"},
+	{"In the kernel, all cores", "CPU"},
+	{"Idle while I/O is waited for, all cores", "CPU"},
+	{"Taken by the hypervisor, all cores", "CPU"},
+};
+
+static void put_pile(const struct tree *tree, const char *name)
+{
+	for (size_t i = 0; i < WS_COUNT(piles); i++)
+		if (!strncmp(name, piles[i].name, strlen(piles[i].name))) {
+			ws_put_json_string(tree->out, "pile", piles[i].pile);
+			return;
+		}
+}
+
 static void put_counter_rows(struct tree *tree)
 {
 	uint32_t *values = ws_malloc((tree->lanes->n + 1) * sizeof(*values));
@@ -839,6 +868,7 @@ static void put_counter_rows(struct tree *tree)
 					(uint32_t)look_up(&tree->counter_name, 0, counter, 0),
 					&len);
 		ws_put_json_text(tree->out, "label", word, len);
+		put_pile(tree, word);
 		word = ws_report_string(tree->lanes->report,
 					(uint32_t)look_up(&tree->counter_unit, 0, counter, 0),
 					&len);

@@ -3,6 +3,7 @@
 #include "lanes/tile.h"
 #include "base/choose.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -210,7 +211,18 @@ void ws_draw_named_tile(const struct ws_lanes *lanes, const struct ws_lane *lane
 	draw_few(&drawing, &few);
 }
 
-/* A rectangle a pixel at most: from the first value in it to the next after it. */
+/* The end of the pixel that holds `time`, or of the first of the tile. */
+static int64_t pixel_end(const struct drawing *drawing, uint64_t time)
+{
+	int64_t x = (int64_t)time - drawing->t0;
+
+	return drawing->t0 + (((ws_max(x, 0)) >> drawing->k) + 1) * drawing->px;
+}
+
+/*
+ * A rectangle a pixel at most: from the first value in it to the next after it. A value that is no
+ * number is a gap: what it holds for is not covered, and a rectangle ends where it begins.
+ */
 static void draw_counter(const struct drawing *drawing)
 {
 	const struct ws_level *level = drawing->levels;
@@ -218,24 +230,157 @@ static void draw_counter(const struct drawing *drawing)
 
 	ws_level_range(level, drawing->t0, drawing->t1, &i, &end);
 	while (i < end) {
-		int64_t x = (int64_t)level->start[i] - drawing->t0;
-		int64_t edge = drawing->t0 + (((ws_max(x, 0)) >> drawing->k) + 1) * drawing->px;
-		uint32_t to = ws_level_seek(level, i, end, (uint64_t)(ws_max(edge, 0)));
-		struct ws_rect *rect = new_rect(drawing->out);
+		int64_t edge = pixel_end(drawing, level->start[i]);
+		uint32_t to = ws_level_seek(level, i, end, (uint64_t)(ws_max(edge, 0))), first = i,
+			 last = to;
+		uint64_t until = drawing->lanes->last;
+		struct ws_rect *rect;
 		double low, high;
 
-		ws_level_extremes(level, i, to, &low, &high);
-		*rect = (struct ws_rect){.x0 = pixel_of_time(drawing, level->start[i]),
-					 .x1 = pixel_of_time(drawing,
-							     to < level->n ? level->start[to]
-									   : drawing->lanes->last),
+		i = to;
+		while (first < last && isnan(level->value[first]))
+			first++;
+		while (last > first && isnan(level->value[last - 1]))
+			last--;
+		if (first == last)
+			continue;
+		if (last < level->n)
+			until = level->start[last];
+		ws_level_extremes(level, first, last, &low, &high);
+		rect = new_rect(drawing->out);
+		*rect = (struct ws_rect){.x0 = pixel_of_time(drawing, level->start[first]),
+					 .x1 = pixel_of_time(drawing, until),
 					 .high = (float)high,
 					 .low = (float)low,
-					 .value = (float)level->value[to - 1],
+					 .value = (float)level->value[last - 1],
 					 .fill = 255,
 					 .flags = WS_RECT_COUNTER};
-		i = to;
 	}
+}
+
+/* ---- several counters on top of one another ---- */
+
+struct part { /* one of them, while they are walked over together */
+	const struct ws_level *level;
+	uint32_t at, end; /* the next value, and where to stop */
+	double value;	  /* the one that holds; 0 before the first */
+};
+
+struct pile {
+	const struct drawing *drawing;
+	struct part parts[WS_TILE_PARTS];
+	size_t count;
+	struct ws_rect rect; /* being made, from `from` on, in the pixel that ends at `edge` */
+	uint64_t from;
+	int64_t edge;
+	bool open;
+};
+
+static void end_pile_rect(struct pile *pile, uint64_t until)
+{
+	if (!pile->open)
+		return;
+	pile->open = false;
+	pile->rect.x0 = pixel_of_time(pile->drawing, pile->from);
+	pile->rect.x1 = pixel_of_time(pile->drawing, until);
+	*new_rect(pile->drawing->out) = pile->rect;
+}
+
+/* The sum holds from `time` on. */
+static void add_pile_value(struct pile *pile, uint64_t time)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < pile->count; i++)
+		sum += pile->parts[i].value;
+	if (pile->open && (isnan(sum) || (int64_t)time >= pile->edge))
+		end_pile_rect(pile, time);
+	if (isnan(sum))
+		return;
+	if (!pile->open) {
+		pile->open = true;
+		pile->from = time;
+		pile->edge = pixel_end(pile->drawing, time);
+		pile->rect = (struct ws_rect){.high = (float)sum,
+					      .low = (float)sum,
+					      .fill = 255,
+					      .flags = WS_RECT_COUNTER};
+	}
+	pile->rect.high = fmaxf(pile->rect.high, (float)sum);
+	pile->rect.low = fminf(pile->rect.low, (float)sum);
+	pile->rect.value = (float)sum;
+}
+
+/* The next time at which a value changes; WS_NO_TIME after the last. */
+static uint64_t find_next_change(const struct pile *pile)
+{
+	uint64_t next = WS_NO_TIME;
+
+	for (size_t i = 0; i < pile->count; i++)
+		if (pile->parts[i].at < pile->parts[i].end)
+			next = ws_min(next, pile->parts[i].level->start[pile->parts[i].at]);
+	return next;
+}
+
+static void take_values_at(struct pile *pile, uint64_t time)
+{
+	for (size_t i = 0; i < pile->count; i++) {
+		struct part *part = &pile->parts[i];
+
+		while (part->at < part->end && part->level->start[part->at] <= time)
+			part->value = part->level->value[part->at++];
+	}
+}
+
+/* The values that hold where the tile begins hold together from when the last of them does. */
+static void begin_pile(struct pile *pile)
+{
+	uint64_t since = 0;
+
+	for (size_t i = 0; i < pile->count; i++) {
+		struct part *part = &pile->parts[i];
+
+		if (part->at == part->end ||
+		    (int64_t)part->level->start[part->at] > pile->drawing->t0)
+			continue;
+		since = ws_max(since, part->level->start[part->at]);
+		part->value = part->level->value[part->at++];
+	}
+	if (since)
+		add_pile_value(pile, since);
+}
+
+void ws_draw_pile_tile(const struct ws_lanes *lanes, const struct ws_lane *const *parts,
+		       const struct ws_tile_pile *tile, struct ws_rects *out)
+{
+	struct drawing drawing = {.lanes = lanes,
+				  .t0 = ws_tile_start(lanes, tile->k, tile->index),
+				  .px = INT64_C(1) << tile->k,
+				  .k = tile->k,
+				  .out = out};
+	struct pile pile = {.drawing = &drawing};
+	uint64_t time, until = lanes->last; /* until when the last sum holds */
+
+	drawing.t1 = drawing.t0 + ((int64_t)WS_TILE_PIXELS << tile->k);
+	if (drawing.t1 <= 0)
+		return;
+	for (size_t i = 0; i < tile->parts && i < WS_TILE_PARTS; i++) {
+		struct part *part = &pile.parts[pile.count];
+
+		if (!parts[i]->levels || !parts[i]->level[0].n)
+			continue;
+		part->level = &parts[i]->level[0];
+		ws_level_range(part->level, drawing.t0, drawing.t1, &part->at, &part->end);
+		if (part->end < part->level->n)
+			until = ws_min(until, part->level->start[part->end]);
+		pile.count++;
+	}
+	begin_pile(&pile);
+	while ((time = find_next_change(&pile)) != WS_NO_TIME) {
+		take_values_at(&pile, time);
+		add_pile_value(&pile, time);
+	}
+	end_pile_rect(&pile, until);
 }
 
 /* ---- lanes that are not read: what the report says of their blocks ---- */

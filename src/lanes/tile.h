@@ -78,5 +78,18 @@ struct ws_tile_names {
 };
 void ws_draw_named_tile(const struct ws_lanes *lanes, const struct ws_lane *lane, uint32_t level,
 			const struct ws_tile_names *tile, struct ws_rects *out);
+/*
+ * The sum of the first `parts` counters, as a counter: level after level of a pile is drawn so. The
+ * lanes are ready; a counter that has no value yet counts as 0, and where one has a gap so has the
+ * sum. All values that the tile spans are walked over.
+ */
+enum { WS_TILE_PARTS = 16 };
+struct ws_tile_pile {
+	int k; /* of the tile, with `index` */
+	int64_t index;
+	size_t parts;
+};
+void ws_draw_pile_tile(const struct ws_lanes *lanes, const struct ws_lane *const *parts,
+		       const struct ws_tile_pile *tile, struct ws_rects *out);
 
 #endif

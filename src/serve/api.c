@@ -269,6 +269,7 @@ static const struct entry {
 	{"event", ws_api_event, "application/json"},
 	{"sum", ws_api_sum, "application/json"},
 	{"events", ws_api_events, "application/json"},
+	{"counters", ws_api_counters, "application/json"},
 	{"durations", ws_api_durations, "application/json"},
 	{"search", ws_api_search, "application/json"},
 	{"step", ws_api_step, "application/json"},

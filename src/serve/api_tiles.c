@@ -37,11 +37,17 @@ struct tiles {
 		uint32_t lane, levels;
 		uint32_t only_n; /* with events of these names alone, from only[only] on; 0: all */
 		size_t only;
+		/* Of a pile of counters: how many there are, this lane and those from piled[pile]
+		 * on; a level for each, the sum of those up to it. 0: none. */
+		uint32_t parts;
+		size_t pile;
 	} * asked;
 	uint32_t *lanes; /* of these */
 	size_t lane_n, cap, lane_cap;
 	uint64_t *only;
 	size_t only_n, only_cap;
+	uint32_t *piled; /* lanes */
+	size_t piled_n, piled_cap;
 };
 
 static void put_u32(struct ws_text *text, uint32_t v)
@@ -70,12 +76,36 @@ static void add_name(const struct ws_lanes *lanes, struct tiles *tiles, uint32_t
 	tiles->name_n++;
 }
 
+/* The sum of the first k + 1 counters of a pile. */
+static void add_pile_level(const struct ws_lanes *lanes, struct tiles *tiles,
+			   const struct asked *asked, uint32_t k, int64_t index)
+{
+	const struct ws_lane *parts[WS_TILE_PARTS] = {lanes->lane[asked->lane]};
+
+	for (uint32_t i = 1; i <= k; i++)
+		parts[i] = lanes->lane[tiles->piled[asked->pile + i - 1]];
+	ws_draw_pile_tile(lanes, parts, &(struct ws_tile_pile){tiles->k, index, k + 1},
+			  &tiles->rects);
+}
+
+static bool is_pile_ready(const struct ws_lanes *lanes, const struct tiles *tiles,
+			  const struct asked *asked)
+{
+	bool ready = ws_lane_ready(lanes->lane[asked->lane]);
+
+	for (uint32_t i = 1; i < asked->parts; i++)
+		ready &= ws_lane_ready(lanes->lane[tiles->piled[asked->pile + i - 1]]);
+	return ready;
+}
+
 static void add_level(const struct ws_lanes *lanes, struct tiles *tiles, const struct asked *asked,
 		      const struct ws_lane *lane, uint32_t k, int64_t index)
 {
 	size_t from = tiles->rects.n;
 
-	if (asked->only_n)
+	if (asked->parts)
+		add_pile_level(lanes, tiles, asked, k, index);
+	else if (asked->only_n)
 		ws_draw_named_tile(lanes, lane, k,
 				   &(struct ws_tile_names){tiles->k, index,
 							   tiles->only + asked->only,
@@ -108,12 +138,14 @@ static void add_tile(const struct ws_lanes *lanes, struct tiles *tiles, const st
 		     const struct ws_lane *close, int64_t index)
 {
 	const struct ws_lane *lane = lanes->lane[asked->lane];
-	bool ready = ws_lane_ready(lane);
+	bool ready = is_pile_ready(lanes, tiles, asked);
 	uint32_t shown = shown_levels(asked, lane, close, ready);
 
+	if (asked->parts)
+		shown = ready ? asked->parts : 0;
 	put_u32(&tiles->heads, asked->lane);
 	put_u32(&tiles->heads, (uint32_t)(int32_t)index);
-	put_u32(&tiles->heads, ready ? 0 : ws_lane_reading(lane) ? 1 : 2);
+	put_u32(&tiles->heads, ready ? 0 : ws_lane_reading(lane) || asked->parts ? 1 : 2);
 	put_u32(&tiles->heads, shown);
 	for (uint32_t k = 0; k < shown; k++)
 		add_level(lanes, tiles, asked, ready || !close ? lane : close, k, index);
@@ -133,7 +165,30 @@ static const char *read_names(struct tiles *tiles, struct asked *asked, const ch
 	return text;
 }
 
-/* "lane.levels,lane.levels~name~name" */
+/* "+lane+lane", counters that are piled on the one before: what is left of `text` after them. NULL
+ * when one is no counter. */
+static const char *read_pile(const struct ws_api_call *call, struct tiles *tiles,
+			     struct asked *asked, unsigned long lane, const char *text)
+{
+	char *end;
+
+	asked->pile = tiles->piled_n;
+	for (asked->parts = *text == '+'; *text == '+'; text = end) {
+		unsigned long part = strtoul(text + 1, &end, 10);
+
+		if (part >= call->lanes->n || lane >= call->lanes->n ||
+		    !ws_lane_descs[call->lanes->lane[part]->kind].counter ||
+		    !ws_lane_descs[call->lanes->lane[lane]->kind].counter ||
+		    ++asked->parts > WS_TILE_PARTS)
+			return NULL;
+		ws_grow(tiles->piled, tiles->piled_cap, tiles->piled_n + 1);
+		tiles->piled[tiles->piled_n++] = (uint32_t)part;
+		ws_lanes_want_at(call->lanes, (uint32_t)part, 0);
+	}
+	return text;
+}
+
+/* "lane.levels,lane.levels~name~name,lane.levels+lane" */
 static int parse_lanes(const struct ws_api_call *call, struct tiles *tiles, struct ws_err *err)
 {
 	const char *text = ws_param(call, "lanes");
@@ -144,9 +199,10 @@ static int parse_lanes(const struct ws_api_call *call, struct tiles *tiles, stru
 			      levels = *number == '.' ? strtoul(number + 1, &number, 10) : 1;
 		struct asked asked = {.levels =
 					      levels < UINT32_MAX ? (uint32_t)levels : UINT32_MAX};
-		const char *end = read_names(tiles, &asked, number);
+		const char *end =
+			read_pile(call, tiles, &asked, lane, read_names(tiles, &asked, number));
 
-		if (end == text || lane >= call->lanes->n || (*end && *end != ',') ||
+		if (!end || end == text || lane >= call->lanes->n || (*end && *end != ',') ||
 		    (asked.only_n && ws_lane_descs[call->lanes->lane[lane]->kind].counter)) {
 			ws_fail(err, "parameter lanes must be numbers of rows with levels, such as "
 				     "1.3,2.1");
@@ -163,7 +219,7 @@ static int parse_lanes(const struct ws_api_call *call, struct tiles *tiles, stru
 		tiles->asked[tiles->lane_n] = asked;
 		tiles->lanes[tiles->lane_n++] = asked.lane;
 		ws_lanes_want_at(call->lanes, asked.lane,
-				 asked.only_n ? 0 : UINT64_C(1) << tiles->k);
+				 asked.only_n || asked.parts ? 0 : UINT64_C(1) << tiles->k);
 	}
 	return 0;
 }
@@ -233,6 +289,7 @@ int ws_api_tiles(struct ws_api_call *call, struct ws_err *err)
 	free(tiles.lanes);
 	free(tiles.asked);
 	free(tiles.only);
+	free(tiles.piled);
 	free(tiles.rects.rects);
 	return status;
 }

@@ -3,11 +3,13 @@
  *
  * small   one GPU with a few kernels, ranges and steps, sampled every 100 us for 10 ms, with a gap
  * two     two GPUs, one of which does nearly nothing
+ * waves   2 s of steps, with a peak of one sample and a gap
  * large   22 metrics at 10 kHz for 10 s and a million kernels: for measuring
  */
 #include <stdlib.h>
 
 #include "../metrics/gpu_samples.h"
+#include "base/choose.h"
 
 #define ZERO UINT64_C(1000000000000)
 #define PERIOD UINT64_C(100000)
@@ -155,12 +157,60 @@ static void make_large(void)
 	}
 }
 
+/* What looks like training for 2 s: steps of 40 ms with a part that uses tensor cores, one that
+ * copies, and idle time; a peak of a single sample, and a gap. */
+static void make_waves(void)
+{
+	enum { SAMPLES = 20000 };
+	static const char *const rows[] = {"SM Active",
+					   "SM Issue",
+					   "Tensor Active",
+					   "DRAM Read Bandwidth",
+					   "DRAM Write Bandwidth",
+					   "Compute Warps in Flight",
+					   "Unallocated Warps in Active SMs",
+					   "PCIe RX Throughput"};
+	static const double phases[4][WS_COUNT(rows)] = {{95, 30, 80, 20, 10, 40, 30, 1},
+							 {90, 20, 60, 35, 25, 50, 25, 2},
+							 {70, 10, 0, 45, 40, 30, 50, 4},
+							 {0, 0, 0, 0, 0, 0, 0, 30}};
+	struct gpu_samples samples;
+
+	put_session(SAMPLES * PERIOD);
+	put_device(0, "GPU-a");
+	samples = begin_gpu_samples(writer, 1, 0, "GPU-a", PERIOD);
+	for (uint64_t i = 0; i < SAMPLES; i++) {
+		for (size_t row = 0; row < WS_COUNT(rows) && (i < 12000 || i >= 12800); row++) {
+			double value = phases[i % 400 / 100][row];
+
+			value += value * 0.1 * (double)(i * 7919 % 100) / 100;
+			put_gpu_sample(&samples, rows[row], ZERO + i * PERIOD, 1,
+				       ws_min(value, 100.0));
+		}
+		if (i == 12000)
+			for (size_t row = 0; row < WS_COUNT(rows); row++)
+				put_gpu_sample(&samples, rows[row], ZERO + i * PERIOD, 0, NAN);
+	}
+	put_gpu_sample(&samples, "NVLink RX Requests User Data", ZERO, 5001, 0);
+	put_gpu_sample(&samples, "NVLink RX Requests User Data", ZERO + 5001 * PERIOD, 1, 90);
+	put_gpu_sample(&samples, "NVLink RX Requests User Data", ZERO + 5002 * PERIOD, 14998, 0);
+	for (uint64_t i = 0; i < 50; i++) {
+		put_range("step", 500 + i * 40000, 500 + i * 40000 + 39000);
+		put_kernel(0, "matmul", 1000 + i * 40000, 19000);
+		put_kernel(0, "copy", 20500 + i * 40000, 9000);
+	}
+	put_network();
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*make)(void);
-	} kinds[] = {{"small", make_small}, {"two", make_two}, {"large", make_large}};
+	} kinds[] = {{"small", make_small},
+		     {"two", make_two},
+		     {"large", make_large},
+		     {"waves", make_waves}};
 	struct ws_writer_opts opts = {.overwrite = true};
 	struct ws_err err;
 

@@ -402,6 +402,7 @@ export class App {
     this.markers = this.stored.markers;
     this.offsets = this.reports.map((_, i) => this.stored.offsets[i] ?? this.clockOffset(i));
     this.rows = new Rows(this.stored);
+    this.rows.piles = this.source.piles;
     this.setExtent();
     this.view.t0 = this.view.first;
     this.view.t1 = this.view.last;
@@ -679,6 +680,7 @@ export class App {
         return label ? libraryName(label) : t("slice");
       case "counter_group":
         // below its GPU the row need not name it
+        if (/^GPU metrics, GPU \d+$/.test(label) && this.isOfGpu(row)) return t("gpu_metrics");
         return /^GPU \d+$/.test(label) && row.parentKey ? t("metrics") : label || t("unnamed");
       case "named":
       case "counter":
@@ -687,6 +689,10 @@ export class App {
       default:
         return hasWord(row.type) ? t(row.type) : row.type;
     }
+  }
+
+  private isOfGpu(row: Row): boolean {
+    return this.rows.byKey.get(row.parentKey)?.type === "gpu";
   }
 
   private nameRows(): void {

@@ -69,6 +69,8 @@ export interface TreeRow {
   of?: number; // of a row that has only events of some name: their lane
   ids?: number[]; // and the numbers of the name
   over?: number; // and the levels of the lane, which this row shows over one another
+  pile?: string; // of a counter whose values add up with those of others: what they come to
+  plus?: number[]; // of a row of such counters: the lanes that are piled on `of`
 }
 
 export interface ReportInfo {
@@ -187,6 +189,8 @@ export type Params = Record<string, string | number | undefined>;
 export interface Source {
   json<T>(path: string, params?: Params, signal?: AbortSignal): Promise<T>;
   tiles(params: Params, signal?: AbortSignal): Promise<ArrayBuffer>;
+  /** Whether it piles counters on one another. */
+  readonly piles: boolean;
 }
 
 export class ServerError extends Error {}
@@ -199,6 +203,7 @@ function writeQuery(params: Params): string {
 }
 
 export class HttpSource implements Source {
+  readonly piles = true;
   private async getAnswer(path: string, params: Params, signal?: AbortSignal): Promise<Response> {
     const response = await fetch(`api/${path}?${writeQuery(params)}`, { signal });
     if (!response.ok)
@@ -340,6 +345,7 @@ export interface Wanted {
   // only events with these names of that lane; `lane` is then a number of the page's own
   of?: number;
   ids?: number[];
+  plus?: number[]; // counters that are piled on that lane, a level for each
 }
 
 /**
@@ -474,8 +480,9 @@ export class TileCache {
           n: 1,
           lanes: lanes
             .map(
-              ({ of, lane, levels, ids = [] }) =>
-                `${of ?? lane}.${levels}${ids.map((id) => `~${id}`).join("")}`,
+              ({ of, lane, levels, ids = [], plus = [] }) =>
+                `${of ?? lane}.${levels}${ids.map((id) => `~${id}`).join("")}` +
+                plus.map((part) => `+${part}`).join(""),
             )
             .join(","),
         },

@@ -10,6 +10,7 @@ import {
   AT_FILL,
   AT_FLAGS,
   AT_HIGH,
+  AT_LOW,
   AT_NAME,
   AT_SRC,
   AT_X0,
@@ -30,6 +31,8 @@ import { CLASS_CHOSEN, CLASS_REPORT, paletteBytes } from "./colors";
 
 /** How much of its colour something has that is shown only to say that it was there. */
 const LIGHT_PART = 0.4;
+/** Of a counter, between the least and the greatest value of a pixel. */
+const LIGHT_COUNTER = 0.45;
 
 export interface Batch {
   tile: Tile;
@@ -79,7 +82,7 @@ flat out vec2 extent;
 void main() {
   vec2 corner = vec2(gl_VertexID & 1, gl_VertexID >> 1);
   float x0 = place.x + span.x * place.y, x1 = place.x + span.y * place.y;
-  float y0 = place.z, y1 = place.z + place.w;
+  float y0 = place.z, y1 = place.z + place.w, least_value = 0.0;
   uint flags = look.z;
   bool group = (flags & ${GROUP}u) != 0u;
   bool plain = (flags & ${PREVIEW | CHOSEN | FADED}u) == 0u && tint < 0;
@@ -87,6 +90,7 @@ void main() {
   if ((flags & ${COUNTER}u) != 0u) {
     float low = (range.y - axis.x) / axis.y, high = (range.x - axis.x) / axis.y;
     y0 = place.z + place.w * (1.0 - clamp(high, 0.0, 1.0)) - 0.5;
+    least_value = place.w * (clamp(high, 0.0, 1.0) - clamp(low, 0.0, 1.0));
   } else if (!parts && (group || float(look.y) < 255.0)) {
     float busy = max(float(look.y) / 255.0, 0.12);
     y0 = y1 - place.w * busy;
@@ -118,6 +122,12 @@ void main() {
   split = parts ? extent.y * (1.0 - float(look.y) / 255.0) : extent.y + 1.0;
   lower = texelFetch(palette, ivec2(0, cls), 0);
   if (parts) color.a = ${LIGHT_PART};
+  /* For counters: up to the least value in the pixel and, lighter, to the greatest. */
+  if (counter && plain) {
+    split = least_value;
+    lower = color;
+    if (least_value > 0.5) color.a = ${LIGHT_COUNTER};
+  }
   gl_Position = vec4(p.x / size.x * 2.0 - 1.0, 1.0 - p.y / size.y * 2.0, 0.0, 1.0);
 }`;
 
@@ -332,6 +342,7 @@ export class PixelPainter implements Painter {
   private dark = new Uint32Array(0);
   private grouped = new Uint32Array(0);
   private light = new Uint32Array(0);
+  private faint = new Uint32Array(0);
   private width = 1;
   private height = 1;
   private ratio = 1;
@@ -372,7 +383,9 @@ export class PixelPainter implements Painter {
     this.version++;
     const bytes = this.palette,
       n = bytes.length / 4;
-    [this.plain, this.dark, this.grouped, this.light] = [0, 0, 0, 0].map(() => new Uint32Array(n));
+    [this.plain, this.dark, this.grouped, this.light, this.faint] = [0, 0, 0, 0, 0].map(
+      () => new Uint32Array(n),
+    );
     for (let i = 0; i < n; i++) {
       const [red, green, blue] = bytes.subarray(i * 4, i * 4 + 3),
         base = ((i >> 8) * 256 + 40) * 4;
@@ -385,6 +398,7 @@ export class PixelPainter implements Painter {
         1,
       );
       this.light[i] = this.packColor(red, green, blue, LIGHT_PART);
+      this.faint[i] = this.packColor(red, green, blue, LIGHT_COUNTER);
     }
   }
 
@@ -525,27 +539,16 @@ export class PixelPainter implements Painter {
       const busy = u8[rect * RECT_BYTES + AT_FILL],
         flags = u8[rect * RECT_BYTES + AT_FLAGS];
       if (flags & COUNTER) {
-        this.addSpan(
-          from,
-          to,
-          Math.max(
-            y0,
-            Math.round(
-              low -
-                batch.h *
-                  Math.max(
-                    0,
-                    Math.min(
-                      1,
-                      (floats[rect * RECT_WORDS + AT_HIGH] - batch.low) /
-                        Math.max(batch.high - batch.low, 1e-30),
-                    ),
-                  ) *
-                  ratio,
-            ),
-          ),
-          fill[rect],
-        );
+        const height = (value: number): number =>
+            Math.max(0, Math.min(1, (value - batch.low) / Math.max(batch.high - batch.low, 1e-30))),
+          lineOf = (value: number): number =>
+            Math.max(y0, Math.round(low - batch.h * height(value) * ratio)),
+          most = lineOf(floats[rect * RECT_WORDS + AT_HIGH]),
+          least = lineOf(floats[rect * RECT_WORDS + AT_LOW]);
+        /* Up to the least value in the pixel and, lighter, to the greatest. */
+        if (least > most && batch.tint < 0)
+          this.addSpan(from, to, most, this.faint[batch.cls * 256 + batch.shift]);
+        this.addSpan(from, to, batch.tint < 0 ? least : most, fill[rect]);
       } else if (states && flags & GROUP && !(flags & (PREVIEW | CHOSEN | FADED))) {
         /* How much of it was on a core, and lighter what was most of the rest. */
         this.addSpan(from, to, y0, fill[rect]);

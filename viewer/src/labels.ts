@@ -182,7 +182,8 @@ export class Labels {
     const group = row.lane === undefined,
       foldable = group
         ? row.children.length > 0
-        : ((row.levels ?? 1) > 1 || opensToNames(row)) && !isCounter(row);
+        : row.parts !== undefined ||
+          (((row.levels ?? 1) > 1 || opensToNames(row)) && !isCounter(row));
     const name = this.nameOf(row);
     const element = h(
       "div",

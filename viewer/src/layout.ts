@@ -18,6 +18,7 @@ export interface Row extends TreeRow {
   y: number; // set by layout, from the top of its pane
   h: number;
   shown: number; // levels that are drawn
+  parts?: Row[]; // counters that it piles on one another, the lowest first
 }
 
 export interface Saved {
@@ -67,7 +68,17 @@ export function bandsOf(row: Row, strips: Row[]): Band[] {
       h: Math.max(2, each - 1),
     }));
   }
-  if (isCounter(row)) return [{ lane: row, level: 0, y: PAD, h: row.h - 2 * PAD }];
+  // of a pile the sum of all first, what it consists of in front
+  if (isCounter(row))
+    return Array.from(
+      { length: row.parts?.length ?? 1 },
+      (_, i, last = row.parts?.length ?? 1) => ({
+        lane: row,
+        level: last - 1 - i,
+        y: PAD,
+        h: row.h - 2 * PAD,
+      }),
+    );
   return Array.from({ length: row.over ?? row.shown }, (_, level) => ({
     lane: row,
     level,
@@ -109,6 +120,8 @@ export class Rows {
   private metrics = new Map<string, number>();
   private byName = new Map<string, TreeRow[]>(); // rows of names, by the row that they are below
   private ownLane = FIRST_OWN_LANE;
+  private pileLanes = new Map<string, number>(); // by the row's key: they stay the same
+  piles = true; // whether counters that add up can be piled
 
   constructor(public saved: Saved) {}
 
@@ -129,6 +142,7 @@ export class Rows {
     for (const row of [...this.byKey.values()]) {
       if (row.report !== report) continue;
       if (row.type === "gpu") this.gatherStreams(row, makeRow);
+      if (row.type === "counter_group" && this.piles) this.pileCounters(row, makeRow);
       for (const node of this.byName.get(row.key) ?? []) this.putBelow(row, makeRow(node));
     }
     this.roots.push(...top);
@@ -225,6 +239,37 @@ export class Rows {
     gpu.children.splice(at, 0, ...streams.slice(0, MOST_STREAMS), group);
   }
 
+  /** Counters whose values add up are one row, which opens to them. */
+  private pileCounters(group: Row, make: (t: TreeRow) => Row): void {
+    const names = new Set(group.children.map((row) => row.pile).filter((name) => name));
+    for (const name of names) {
+      const parts = group.children.filter((row) => row.pile === name);
+      if (parts.length < 2 || parts.some((row) => row.unit !== parts[0].unit)) continue;
+      const at = group.children.indexOf(parts[0]),
+        id = `${group.id}.${name}`,
+        lane = this.pileLanes.get(`${group.report}/${id}`) ?? this.ownLane++,
+        high = parts.reduce((sum, row) => sum + Math.max(0, row.high ?? 0), 0);
+      this.pileLanes.set(`${group.report}/${id}`, lane);
+      const pile = make({
+        id,
+        parent: group.id,
+        type: "counter",
+        label: name,
+        unit: parts[0].unit,
+        lane,
+        of: parts[0].lane,
+        plus: parts.slice(1).map((row) => row.lane!),
+        low: 0,
+        high: parts[0].unit === "%" ? Math.min(high, 100) : high,
+      });
+      pile.parts = parts;
+      pile.children = parts;
+      for (const row of parts) row.parentKey = pile.key;
+      group.children = group.children.filter((row) => row.pile !== name);
+      group.children.splice(at, 0, pile);
+    }
+  }
+
   private prepareRow(row: Row, depth: number): void {
     row.depth = depth;
     row.open = this.saved.open[row.key] ?? this.openAtFirst(row);
@@ -255,6 +300,7 @@ export class Rows {
         : 0;
       return n < 2 && parent?.type !== "threads";
     }
+    if (row.parts) return false;
     // the metrics of a GPU or of the cores may be dozens, and would push threads out of sight
     if (row.type === "counter_group")
       return this.byKey.get(row.parentKey)?.type !== "gpu" && row.children.length <= 3;
@@ -325,6 +371,7 @@ export class Rows {
 
   /** Lanes of a row and all below it. */
   lanesUnder(row: Row): Row[] {
+    if (row.parts) return row.parts;
     return row.lane !== undefined
       ? [row.of === undefined ? row : (this.byLane.get(`${row.report}/${row.of}`) ?? row)]
       : row.children.flatMap((line) => this.lanesUnder(line));

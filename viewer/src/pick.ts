@@ -81,10 +81,18 @@ export class Picker {
     let best: Hit | null = null;
     for (const band of this.nearestBands(row, y - this.timeline.top(row))) {
       const hit = this.inBand(row, band, x);
-      // of those painted over one another the last is on top
+      // of those painted over one another the last is on top, as far as it reaches
+      if (hit && best && row.parts && !this.reaches(row, hit, y)) continue;
       if (hit && (!best || hit.away <= best.away)) best = hit;
     }
     return best;
+  }
+
+  /** Whether the value of a pile's rectangle reaches up to a point. */
+  private reaches(row: Row, hit: Hit, y: number): boolean {
+    const [band] = bandsOf(row, []),
+      part = (this.timeline.top(row) + band.y + band.h - y) / band.h;
+    return hit.fill >= part * (row.high ?? 1);
   }
 
   /** Several where levels are painted over one another. */
@@ -118,8 +126,12 @@ export class Picker {
       counter = (tile.u8[byte + AT_FLAGS] & COUNTER) !== 0;
     return {
       row,
-      lane: row.of === undefined ? band.lane : (this.app.laneRow(row.report, row.of) ?? band.lane),
-      level: band.level,
+      lane: row.parts
+        ? row.parts[band.level]
+        : row.of === undefined
+          ? band.lane
+          : (this.app.laneRow(row.report, row.of) ?? band.lane),
+      level: row.parts ? 0 : band.level,
       away: found.away,
       name: tile.u32[word + AT_NAME],
       count: counter ? tile.f32[word + AT_LOW] : tile.u32[word + AT_COUNT],
@@ -182,7 +194,9 @@ export class Picker {
 
   private chooseSpot(hit: Hit, events: Spot[]): Spot | null {
     const ours =
-      hit.row.of === undefined ? events : events.filter((tie) => this.isNamed(hit.row, tie));
+      hit.row.of === undefined || hit.row.parts
+        ? events
+        : events.filter((tie) => this.isNamed(hit.row, tie));
     const lengthOf = (spot: Spot): number => spot.end - spot.start;
     return ours.reduce<Spot | null>((a, b) => (a && lengthOf(a) >= lengthOf(b) ? a : b), null);
   }

@@ -162,8 +162,8 @@ class Picture {
       x = this.left + view.x(begins),
       width = Math.max(1, (ends - begins) / view.scale);
     if (ends < begins || x + width < this.left || begins > view.t1) return;
-    const color = this.timeline.rectColor(tile, rect, band.lane),
-      part = this.heightOf(tile, rect, band.lane, flags);
+    const part = this.heightOf(tile, rect, band.lane, flags),
+      color = this.timeline.rectColor(tile, rect, band.lane.parts?.[band.level] ?? band.lane);
     this.parts.push(
       rectAt(x, y + band.h * (1 - part), width, band.h * part, `fill="${writeColor(color)}"`),
     );

@@ -161,6 +161,7 @@ function sumPath(path: PathTimes, t0: number, t1: number): Spent {
 }
 
 export class StaticSource implements Source {
+  readonly piles = false;
   private data: Carried;
   private lanes = new Map<number, Lane>();
   private names: Map<number, string>;

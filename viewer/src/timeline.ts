@@ -45,6 +45,7 @@ import { CHOICES, classColor, writeColor, STATES, inkOn, type RGB } from "./colo
 import { bandsOf, isCounter, unitOf, type Band, type Row } from "./layout";
 import { cleanText, formatDuration, formatPercent, formatTick, formatValue } from "./format";
 import { Overview, OVERVIEW_BANDS, type Band as Share } from "./overview";
+import { Stretch } from "./stretch";
 import { h } from "./dom";
 import { t } from "./i18n";
 
@@ -87,6 +88,7 @@ export class Timeline {
   private shownPalettes = "";
   private widths = new Map<string, number>();
   readonly overview: Overview;
+  private stretch: Stretch;
   scroll = 0;
   drag: [number, number] | null = null; // a selection being made
   snapped: number | null = null;
@@ -96,6 +98,7 @@ export class Timeline {
 
   constructor(private app: App) {
     this.overview = new Overview(app);
+    this.stretch = new Stretch(app);
     this.canvas = h("canvas", { class: "rects" });
     this.over = h("canvas", { class: "over" });
     this.axis = h("canvas", { class: "axis" });
@@ -213,9 +216,13 @@ export class Timeline {
         list.push({
           report: row.report,
           lane: line.lane!,
-          levels: line.over ?? (row.lane !== undefined ? Math.max(1, row.shown) : 1),
+          levels:
+            line.parts?.length ??
+            line.over ??
+            (row.lane !== undefined ? Math.max(1, row.shown) : 1),
           of: line.of,
           ids: line.ids,
+          plus: line.plus,
         });
         byReport.set(row.report, list);
       }
@@ -325,9 +332,9 @@ export class Timeline {
         clip: [view.x(left + offset), view.x(right + offset)],
         low: Math.min(0, lane.low ?? 0),
         high: lane.high ?? 1,
-        shift: this.app.rows.hueOf(lane),
+        shift: this.app.rows.hueOf(lane.parts?.[level] ?? lane),
         tint: this.app.rowColor(lane),
-        mixed: row.over !== undefined && level > 0,
+        mixed: (row.over !== undefined && level > 0) || level + 1 < (lane.parts?.length ?? 0),
       };
       this.painter.drawBatch(batch, top, bottom);
       if (row.lane !== undefined && !isCounter(row) && band.h >= 11)
@@ -409,6 +416,32 @@ export class Timeline {
     this.c.fillText(high, 4, y + 8);
   }
 
+  /** Mean and maximum of the selected stretch, where it begins. */
+  private selectionText(row: Row, y: number): void {
+    const { range, view, rows } = this.app,
+      found = range && this.stretch.valuesOf(row);
+    if (!range || !found) return;
+    const unit = unitOf(row),
+      mean = formatValue(found.mean, unit),
+      text =
+        found.high === undefined
+          ? t("mean_of", mean)
+          : t("mean_most", mean, formatValue(found.high, unit)),
+      width = this.c.measureText(text).width + 6,
+      left = this.c.measureText(formatValue(row.high ?? 0, unit)).width + 12,
+      x = Math.min(Math.max(view.x(range[0]) + 2, left), Math.max(left, this.width - width));
+    this.c.globalAlpha = 0.8;
+    this.c.fillStyle = this.app.theme.back;
+    this.c.fillRect(x, y + 1, width, 14);
+    this.c.globalAlpha = 1;
+    this.c.fillStyle = row.parts
+      ? this.app.theme.dim
+      : writeColor(classColor(CLASS_COUNTER, rows.hueOf(row), this.app.theme.dark));
+    this.c.fillRect(x, y + 4, 3, 8);
+    this.c.fillStyle = this.app.theme.text;
+    this.c.fillText(text, x + 5, y + 8);
+  }
+
   /* ---- a frame ---- */
 
   private draw(): void {
@@ -422,6 +455,7 @@ export class Timeline {
     }
     const list = this.inSight();
     this.requestTiles(list);
+    if (!this.drag) this.stretch.look(list.filter(isCounter));
     this.paintRows(list);
     this.c.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     if (!this.together) this.c.clearRect(0, 0, this.width, this.height);
@@ -469,6 +503,7 @@ export class Timeline {
       this.c.fillRect(0, y + row.h - 1, this.width, 1);
     if (row.type === "process" && row.open) this.drawLife(row, y);
     if (isCounter(row)) this.counterText(row, y + 4);
+    if (isCounter(row)) this.selectionText(row, y + 4);
   }
 
   /** When a process began and ended: a thin line. */
@@ -811,6 +846,8 @@ export class Timeline {
     if (hit.flags & PREVIEW) return hit.count ? [where, t("n_events", hit.count)] : [where];
     if (hit.flags & COUNTER) {
       const unit = unitOf(hit.lane);
+      // a pile's rectangle has the sum, not what its part was
+      if (hit.row.parts && exact?.value === undefined) return [where];
       if (exact?.value !== undefined) return [where, formatValue(exact.value, unit)];
       return [
         where,
