@@ -395,7 +395,7 @@ def write_tables(path, libraries):
     for library in libraries:
         for name, values in library.names.items():
             out.append("static const struct named names_%s_%s[] = {" % (library.name, name))
-            out += ['\t{%s, "%s"},' % (number, text) for text, number in values]
+            out += ['\t{%s, "%s"},' % (number, text) for number, text in values]
             out.append("\t{0, NULL},\n};")
     out.append("static const struct library libraries[WS_LIBRARIES] = {")
     for library in libraries:

@@ -521,9 +521,13 @@ static int fill_capture_options(const struct ws_record_options *options,
 	return rc;
 }
 
+/* Calls that only set something are said by NVTX alone. */
 static bool is_traced(void *list, const char *word)
 {
-	return has_word(list, word);
+	char verbose[64];
+
+	snprintf(verbose, sizeof(verbose), "%s-verbose", word);
+	return has_word(list, word) || has_word(list, verbose);
 }
 
 static bool traces_nvtx_library(const struct ws_record_options *options)

@@ -31,7 +31,7 @@ const struct ws_opt ws_record_option_table[] = {
 	 .also = WS_IN_START},
 	{"trace", 't', WS_OPT_SET, AT(trace), "DOMAIN[,DOMAIN...]",
 	 "cuda,nvtx,osrt,python-gil,openmp,openacc,syscall," WS_LIBRARY_TRACES
-	 ",cublas,cublas-verbose,cudnn,cusparse,cusparse-verbose,"
+	 ",cublas-verbose,cudnn,cusparse,cusparse-verbose,"
 	 "cusolver,cusolver-verbose,nccl,tensorrt,nvshmem,none|cudla=cuda,"
 	 "cudla-verbose=cuda,cuda-hw=cuda,"
 	 "gds,opengl,opengl-annotations,vulkan,vulkan-annotations,nvvideo,openxr,"

@@ -64,7 +64,7 @@ struct function {
 
 #include "library_tables.h"
 
-#define CACHED_WORDS 8u
+#define CACHED_WORDS 16u
 #define CACHED_CALLS 512u
 
 /* What was last made of values with this hash. */

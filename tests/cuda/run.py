@@ -1160,6 +1160,29 @@ def libraries():
     same("collectives", r.count("WARPSIGHT_COLLECTIVE"), 15)
 
 
+@test
+def cublas():
+    """What is multiplied is kept of each call; calls that the library makes itself are no calls."""
+    r = Report(options=("-t", "cuda,cublas", "-s", "none"), app="cublas-app")
+    rows = r.all(
+        "SELECT value, count(*), transA, transB, m, n, k, batch, aType, bType, cType, computeType,"
+        " algorithm, epilogue, flops, bytes, status FROM CUBLAS_EVENTS JOIN StringIds ON"
+        " id = nameId GROUP BY 1, 5 ORDER BY 1, 5"
+    )
+    f, h, b = "fp32", "fp16", "bf16"
+    none = (None, None, None)
+    batched = "cublasGemmStridedBatchedEx"
+    want = [
+        (batched, 1, "N", "C", 64, 32, 16, 7, b, b, f, f, 99, None, 458752, 78848, None),
+        ("cublasLtMatmul", 1, "T", "N", 128, 33, 512, 1, h, h, h, f, None, "gelu_bias")
+        + (4325376, 173312, None),
+        ("cublasSgemm_v2", 1, "N", "N", -1, 2, 3, None, f, f, f, *none, None, None, 7),
+        ("cublasSgemm_v2", 3, "T", "N", 500, 300, 200, None, f, f, f, *none)
+        + (60000000, 1240000, None),
+    ]
+    same("products", rows, want)
+
+
 # They vary what CUPTI writes: one way of it, `replay of a GPU`, shows that the processor reads it.
 CONVERSION = [
     occupancy,
