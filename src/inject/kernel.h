@@ -226,7 +226,7 @@ struct ws_kernel_counters;
 /* NULL with a reason in *why, which includes what to do about it. */
 struct ws_kernel_counters *ws_kernel_get_counters(void *context, int device, const char **why);
 /* Around the passes of one launch: -1 when CUPTI refuses. `more` is false after the last pass. */
-int ws_kernel_begin_passes(struct ws_kernel_counters *counters);
+int ws_kernel_begin_passes(struct ws_kernel_counters *counters, bool graph);
 int ws_kernel_begin_pass(struct ws_kernel_counters *counters);
 int ws_kernel_end_pass(struct ws_kernel_counters *counters, bool *more);
 /* The values, in the order of ws_kernel_metric_names; NULL when CUPTI refuses. */

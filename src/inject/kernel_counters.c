@@ -1,8 +1,9 @@
 /*
  * kernel_counters.c - CUPTI's range profiler: which metrics the chip has, how they are spread over
- * passes, a pass, and the values at the end. A range is made around each kernel by CUPTI itself
- * (a range of ours around the launch would include the time that the launch takes); the passes are
- * run by us.
+ * passes, a pass, and the values at the end. A range is made around a kernel by CUPTI itself (a
+ * range of ours around the launch would include the time that the launch takes); one of ours is
+ * around the launch of a graph, which CUPTI knows no other way to measure. The passes are run by
+ * us.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -35,6 +36,7 @@ struct ws_kernel_counters {
 	size_t count, config_bytes, image_bytes, passes;
 	uint8_t *availability, *config, *image;
 	double *values;
+	bool graph;	  /* the range of this launch is ours */
 	char error[1024]; /* why it measures nothing; "" if it does */
 };
 
@@ -344,7 +346,7 @@ const char *ws_kernel_chip(int device)
 
 /* ---- passes ---- */
 
-int ws_kernel_begin_passes(struct ws_kernel_counters *counters)
+int ws_kernel_begin_passes(struct ws_kernel_counters *counters, bool graph)
 {
 	struct cupti_range_image image = {.size = SIZE_init_image,
 					  .profiler = counters->profiler,
@@ -356,30 +358,37 @@ int ws_kernel_begin_passes(struct ws_kernel_counters *counters)
 						.config = counters->config,
 						.image_bytes = counters->image_bytes,
 						.image = counters->image,
-						.range = CUPTI_AUTO_RANGE,
+						.range =
+							graph ? CUPTI_USER_RANGE : CUPTI_AUTO_RANGE,
 						.replay = CUPTI_USER_REPLAY,
 						.ranges = 1,
 						.levels = 1,
-						.first_level = 1};
+						.first_level = 1,
+						.target_level = graph};
 	int rc = profiler.init_image(&image);
 
+	counters->graph = graph;
 	return rc ? rc : profiler.set_config(&config);
 }
 
 int ws_kernel_begin_pass(struct ws_kernel_counters *counters)
 {
 	struct cupti_range_call start = {.size = SIZE_start, .profiler = counters->profiler};
+	struct cupti_range_push push = {
+		.size = SIZE_push, .profiler = counters->profiler, .name = "graph"};
+	int rc = profiler.start(&start);
 
-	return profiler.start(&start);
+	return rc || !counters->graph ? rc : profiler.push(&push);
 }
 
 int ws_kernel_end_pass(struct ws_kernel_counters *counters, bool *more)
 {
 	struct cupti_range_stop stop = {.size = SIZE_stop, .profiler = counters->profiler};
-	int rc = profiler.stop(&stop);
+	struct cupti_range_call pop = {.size = SIZE_pop, .profiler = counters->profiler};
+	int popped = counters->graph ? profiler.pop(&pop) : 0, rc = profiler.stop(&stop);
 
-	*more = !rc && !stop.all;
-	return rc;
+	*more = !rc && !popped && !stop.all;
+	return ws_or(rc, popped);
 }
 
 const double *ws_kernel_evaluate(struct ws_kernel_counters *counters)

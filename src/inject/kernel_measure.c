@@ -72,7 +72,7 @@ static bool make_passes(const struct ws_kernel_launch *launch, struct ws_kernel_
 			struct ws_kernel_saved *saved, struct ws_kernel_outcome *outcome)
 {
 	bool more = true;
-	int rc = ws_kernel_begin_passes(counters);
+	int rc = ws_kernel_begin_passes(counters, launch->call == WS_KERNEL_LAUNCH_GRAPH);
 
 	if (rc) {
 		outcome->error = ws_kernel_explain(rc);

@@ -57,7 +57,9 @@ static void fill_texts(struct ws_thread *thread, struct ws_rec_kernel_result *re
 
 	record->mangled = put_string(thread, launch->symbol);
 	if (launch->call == WS_KERNEL_LAUNCH_GRAPH) {
-		snprintf(name, sizeof(name), "CUDA graph %u", record->graph);
+		snprintf(name, sizeof(name),
+			 record->graph == UINT32_MAX ? "CUDA graph" : "CUDA graph %u",
+			 record->graph);
 		record->demangled = record->name = put_string(thread, name);
 	}
 	record->chip = put_string(thread, ws_kernel_chip((int)launch->device));

@@ -4,6 +4,7 @@
  * have changed is found by comparing them with their copies, so that only those are restored before
  * each pass: saving costs one copy of all memory, restoring next to nothing.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "inject/kernel.h"
@@ -59,15 +60,11 @@ static uint64_t count_pieces(uint64_t bytes)
 	return (bytes + PIECE - 1) / PIECE;
 }
 
-/* Memory is compared in words of 16 bytes; allocations are aligned to more. */
-static void align_memory(struct ws_kernel_memory *memory)
+/* The driver refuses to copy a byte more than was allocated. Memory is compared on the device in
+ * words of 16 bytes: what does not begin with one is compared on the host. */
+static bool fits_device(const struct ws_kernel_memory *memory)
 {
-	uint64_t before = memory->base % 16;
-
-	if (memory->kind == WS_KERNEL_HOST_MEMORY)
-		return;
-	memory->base -= before;
-	memory->bytes = (memory->bytes + before + 15) / 16 * 16;
+	return memory->kind == WS_KERNEL_DEVICE_MEMORY && memory->base % 16 == 0;
 }
 
 static bool add_regions(struct ws_kernel_saved *saved, const struct ws_kernel_memories *memories)
@@ -79,7 +76,6 @@ static bool add_regions(struct ws_kernel_saved *saved, const struct ws_kernel_me
 		struct region *region = &saved->regions[saved->count++];
 
 		region->memory = memories->entries[i];
-		align_memory(&region->memory);
 		region->first = saved->pieces;
 		saved->pieces += count_pieces(region->memory.bytes);
 	}
@@ -100,8 +96,7 @@ static void place_on_device(struct ws_kernel_saved *saved)
 	for (size_t i = 0; i < saved->count; i++) {
 		uint64_t bytes = count_pieces(saved->regions[i].memory.bytes) * PIECE;
 
-		if (saved->regions[i].memory.kind == WS_KERNEL_DEVICE_MEMORY &&
-		    bytes <= budget - used) {
+		if (fits_device(&saved->regions[i].memory) && bytes <= budget - used) {
 			saved->regions[i].copy = used + 1;
 			used += bytes;
 		}
@@ -115,28 +110,43 @@ static void place_on_device(struct ws_kernel_saved *saved)
 				saved->copies ? saved->copies + saved->regions[i].copy - 1 : 0;
 }
 
-static bool save_region(const struct ws_kernel_saved *saved, struct region *region)
+/* The driver's result, or -1 when the host has no memory for the copy. */
+static int save_region(const struct ws_kernel_saved *saved, struct region *region)
 {
 	const struct ws_kernel_memory *memory = &region->memory;
 
 	if (region->copy)
-		return !ws_kernel_driver.copy(region->copy, memory->base, memory->bytes,
-					      saved->stream);
+		return ws_kernel_driver.copy(region->copy, memory->base, memory->bytes,
+					     saved->stream);
 	region->host = malloc(memory->bytes);
 	if (!region->host)
-		return false;
+		return -1;
 	if (memory->kind == WS_KERNEL_DEVICE_MEMORY)
-		return !ws_kernel_driver.copy_to_host(region->host, memory->base, memory->bytes,
-						      saved->stream);
+		return ws_kernel_driver.copy_to_host(region->host, memory->base, memory->bytes,
+						     saved->stream);
 	memcpy(region->host, (const void *)(uintptr_t)memory->base, memory->bytes);
-	return true;
+	return 0;
 }
 
-static bool save_regions(struct ws_kernel_saved *saved)
+static bool save_regions(struct ws_kernel_saved *saved, const char **why)
 {
-	for (size_t i = 0; i < saved->count; i++)
-		if (!save_region(saved, &saved->regions[i]))
+	static char text[160]; /* one launch is measured at a time */
+
+	for (size_t i = 0; i < saved->count; i++) {
+		const struct ws_kernel_memory *memory = &saved->regions[i].memory;
+		int rc = save_region(saved, &saved->regions[i]);
+
+		if (rc > 0) {
+			snprintf(text, sizeof(text),
+				 "the %llu bytes of memory at 0x%llx, which it may write, cannot "
+				 "be saved: the driver answers %d",
+				 (unsigned long long)memory->bytes,
+				 (unsigned long long)memory->base, rc);
+			*why = text;
+		}
+		if (rc)
 			return false;
+	}
 	return !ws_kernel_driver.wait_stream(saved->stream);
 }
 
@@ -165,7 +175,7 @@ struct ws_kernel_saved *ws_kernel_save(const struct ws_kernel_launch *launch, co
 		return NULL;
 	saved->stream = launch->stream;
 	if (ws_kernel_list_memory(launch, &memories) && add_regions(saved, &memories) &&
-	    prepare_device(saved, launch) && save_regions(saved)) {
+	    prepare_device(saved, launch) && save_regions(saved, why)) {
 		free(memories.entries);
 		return saved;
 	}
@@ -176,6 +186,7 @@ struct ws_kernel_saved *ws_kernel_save(const struct ws_kernel_launch *launch, co
 
 /* ---- what has changed ---- */
 
+/* Bytes behind the last word are not compared: the piece that they are in counts as changed. */
 static bool compare_on_device(const struct ws_kernel_saved *saved, const struct region *region)
 {
 	ws_device_address now = region->memory.base, then = region->copy,
@@ -183,9 +194,13 @@ static bool compare_on_device(const struct ws_kernel_saved *saved, const struct 
 	uint64_t n = region->memory.bytes / 16;
 	void *arguments[] = {&now, &then, &n, &flags};
 
-	return !ws_kernel_driver.launch(current->compare,
-					(unsigned)count_pieces(region->memory.bytes), 1, 1, THREADS,
-					1, 1, 0, saved->stream, arguments, NULL);
+	if (region->memory.bytes % 16 &&
+	    ws_kernel_driver.set(flags + count_pieces(region->memory.bytes) - 1, 1, 1,
+				 saved->stream))
+		return false;
+	return !n || !ws_kernel_driver.launch(current->compare,
+					      (unsigned)count_pieces(region->memory.bytes), 1, 1,
+					      THREADS, 1, 1, 0, saved->stream, arguments, NULL);
 }
 
 static void compare_pieces(const struct region *region, uint64_t at, const char *now,

@@ -4,6 +4,7 @@
  * found memory that it should not have found, and how many kernels have run.
  *
  *   capture   one launch goes into a stream that is being captured
+ *   graph     a graph of two kernels is launched at the end, twice
  *   ranges    only the second round lies between cuProfilerStart and cuProfilerStop
  */
 #include <stdio.h>
@@ -11,7 +12,8 @@
 
 #include "standin.h"
 
-enum { LENGTH = 100000, ROUNDS = 3 };
+/* Not a multiple of the words in which memory is compared. */
+enum { LENGTH = 100001, ROUNDS = 3 };
 
 static uint64_t vector, sums, far;
 static int *host;
@@ -50,6 +52,15 @@ static struct standin_kernel accumulate = {"_Z10accumulatePj", run_accumulate, o
 			     count = {"_ZN4work5countILi4EEEvPi", run_count, one},
 			     read_only = {"plain_read", run_read, one},
 			     nccl = {"_Z27ncclDevKernel_AllReduce_SumP4Args", run_count, one};
+
+static void run_in_graph(void **arguments)
+{
+	(void)arguments;
+	at(far)[7]++;
+}
+
+static struct standin_kernel node = {"in_graph", run_in_graph, one};
+static struct standin_kernel *graph[] = {&node, &node, NULL};
 
 static void launch(struct standin_kernel *kernel, void *argument, uintptr_t stream)
 {
@@ -90,9 +101,12 @@ int main(int argc, char **argv)
 		standin_capture((void *)5);
 		launch(&count, host, 5);
 	}
+	for (int i = 0; i < 2 && !strcmp(what, "graph"); i++)
+		cuGraphLaunch(graph, (void *)7);
 	for (unsigned i = 0; i < LENGTH; i++)
 		sum += at(vector)[i];
-	printf("sum %llu far %u counter %u host %d surprises %u runs %u\n", (unsigned long long)sum,
-	       at(far)[LENGTH - 1], counter[1], *host, surprises, standin_runs);
+	printf("sum %llu far %u graph %u counter %u host %d surprises %u runs %u\n",
+	       (unsigned long long)sum, at(far)[LENGTH - 1], at(far)[7], counter[1], *host,
+	       surprises, standin_runs);
 	return 0;
 }

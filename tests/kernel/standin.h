@@ -34,6 +34,8 @@ STANDIN_EXPORT int cuMemAllocHost_v2(void **out, size_t bytes);
 STANDIN_EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
 				  unsigned bx, unsigned by, unsigned bz, unsigned shared,
 				  void *stream, void **arguments, void **extra);
+/* A graph is a list of kernels without arguments, ended by NULL. */
+STANDIN_EXPORT int cuGraphLaunch(void *graph, void *stream);
 STANDIN_EXPORT int cuProfilerStart(void);
 STANDIN_EXPORT int cuProfilerStop(void);
 /* The stream of that number is being captured: what is launched into it does not run. */
@@ -55,6 +57,7 @@ STANDIN_EXPORT int standin_fault(const char *name);
 
 enum {
 	CBID_LAUNCH = 307,
+	CBID_LAUNCH_GRAPH = 514,
 	CBID_ALLOCATE = 243,
 	CBID_FREE = 245,
 	CBID_ALLOCATE_HOST = 244,

@@ -17,17 +17,16 @@ static uint32_t correlation;
 
 static struct {
 	int enabled, started, configured;
+	int own, open; /* the range is the user's; it is open */
 	unsigned pass, runs_before, runs, bad;
 } state;
 
 static const struct {
 	uint32_t cbid;
 	const char *name;
-} names[] = {{CBID_LAUNCH, "cuLaunchKernel"},
-	     {CBID_ALLOCATE, "cuMemAlloc_v2"},
-	     {CBID_FREE, "cuMemFree_v2"},
-	     {CBID_ALLOCATE_HOST, "cuMemAllocHost_v2"},
-	     {CBID_PROFILER_START, "cuProfilerStart"},
+} names[] = {{CBID_LAUNCH, "cuLaunchKernel"},		{CBID_LAUNCH_GRAPH, "cuGraphLaunch"},
+	     {CBID_ALLOCATE, "cuMemAlloc_v2"},		{CBID_FREE, "cuMemFree_v2"},
+	     {CBID_ALLOCATE_HOST, "cuMemAllocHost_v2"}, {CBID_PROFILER_START, "cuProfilerStart"},
 	     {CBID_PROFILER_STOP, "cuProfilerStop"}};
 
 STANDIN_EXPORT int cuptiGetVersion(uint32_t *version)
@@ -229,20 +228,22 @@ CALL(RangeProfilerStop, cupti_range_stop)
 	if (!state.started)
 		return CUPTI_ERR_INVALID_PARAMETER;
 	state.started = 0;
-	state.bad += runs != 1;
+	state.bad += state.own ? runs != 2 || state.open != 2 : runs != 1;
+	state.open = 0;
 	state.runs += runs;
 	p->all = ++state.pass == STANDIN_PASSES;
 	return 0;
 }
 CALL(RangeProfilerPushRange, cupti_range_push)
 {
-	(void)p;
-	return CUPTI_ERR_INVALID_PARAMETER;
+	if (!p->name || !state.own || state.open++)
+		return CUPTI_ERR_INVALID_PARAMETER;
+	return 0;
 }
 CALL(RangeProfilerPopRange, cupti_range_call)
 {
 	(void)p;
-	return CUPTI_ERR_INVALID_PARAMETER;
+	return state.open++ == 1 ? 0 : CUPTI_ERR_INVALID_PARAMETER;
 }
 CALL(RangeProfilerDecodeData, cupti_range_decode)
 {
@@ -259,13 +260,11 @@ CALL(RangeProfilerCounterDataImageInitialize, cupti_range_image)
 	memset(p->image, 0, p->bytes);
 	return 0;
 }
-#ifndef STANDIN_OLD
 CALL(RangeProfilerGetCounterDataInfo, cupti_range_image_info)
 {
 	p->ranges = state.bad ? 0 : 1;
 	return 0;
 }
-#endif
 CALL(ProfilerHostEvaluateToGpuValues, cupti_range_values)
 {
 	for (size_t i = 0; i < p->count; i++)

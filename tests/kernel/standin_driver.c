@@ -52,6 +52,34 @@ static void tell(int site, uint32_t cbid, const char *name, const void *params)
 
 /* ---- memory: with a margin, as the driver's allocations are aligned ---- */
 
+static struct {
+	uint64_t base;
+	size_t bytes;
+} allocated[256];
+
+/* Whether the driver would take part in this: not a byte beyond what was allocated. */
+static int is_allocated(uint64_t at, size_t bytes)
+{
+	if (global && at >= (uint64_t)(uintptr_t)global &&
+	    at + bytes <= (uint64_t)(uintptr_t)global + global_bytes)
+		return 1;
+	for (size_t i = 0; i < 256; i++)
+		if (allocated[i].base && at >= allocated[i].base &&
+		    at + bytes <= allocated[i].base + allocated[i].bytes)
+			return 1;
+	return 0;
+}
+
+static void note_memory(uint64_t from, uint64_t base, size_t bytes)
+{
+	for (size_t i = 0; i < 256; i++)
+		if (allocated[i].base == from) {
+			allocated[i].base = base;
+			allocated[i].bytes = bytes;
+			return;
+		}
+}
+
 int cuMemAlloc_v2(uint64_t *out, size_t bytes)
 {
 	struct {
@@ -66,6 +94,7 @@ int cuMemAlloc_v2(uint64_t *out, size_t bytes)
 		return 2;
 	memset(memory, (int)++allocations, bytes);
 	*out = (uint64_t)(uintptr_t)memory;
+	note_memory(0, *out, bytes);
 	tell(1, CBID_ALLOCATE, "cuMemAlloc_v2", &params);
 	return 0;
 }
@@ -73,6 +102,7 @@ int cuMemAlloc_v2(uint64_t *out, size_t bytes)
 int cuMemFree_v2(uint64_t address)
 {
 	tell(0, CBID_FREE, "cuMemFree_v2", &address);
+	note_memory(address, 0, 0);
 	free((void *)(uintptr_t)address);
 	tell(1, CBID_FREE, "cuMemFree_v2", &address);
 	return 0;
@@ -108,6 +138,8 @@ STANDIN_EXPORT int cuMemGetAddressRange_v2(uint64_t *base, size_t *bytes, uint64
 STANDIN_EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream)
 {
 	(void)stream;
+	if (!(is_allocated(to, bytes) && is_allocated(from, bytes)))
+		return 1;
 	memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
 	return 0;
 }
@@ -115,6 +147,8 @@ STANDIN_EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes
 STANDIN_EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream)
 {
 	(void)stream;
+	if (!(is_allocated(from, bytes)))
+		return 1;
 	memcpy(to, (void *)(uintptr_t)from, bytes);
 	return 0;
 }
@@ -122,6 +156,8 @@ STANDIN_EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, v
 STANDIN_EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream)
 {
 	(void)stream;
+	if (!(is_allocated(to, bytes)))
+		return 1;
 	memcpy((void *)(uintptr_t)to, from, bytes);
 	return 0;
 }
@@ -129,6 +165,8 @@ STANDIN_EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t by
 STANDIN_EXPORT int cuMemsetD8Async(uint64_t at, unsigned char value, size_t bytes, void *stream)
 {
 	(void)stream;
+	if (!(is_allocated(at, bytes)))
+		return 1;
 	memset((void *)(uintptr_t)at, value, bytes);
 	return 0;
 }
@@ -258,6 +296,20 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
 	}
 	if (standin_callback)
 		standin_callback(1, &call);
+	return 0;
+}
+
+int cuGraphLaunch(void *graph, void *stream)
+{
+	struct {
+		void *graph, *stream;
+	} params = {graph, stream};
+	struct standin_kernel **kernels = graph;
+
+	tell(0, CBID_LAUNCH_GRAPH, "cuGraphLaunch", &params);
+	for (; *kernels; kernels++, standin_runs++)
+		(*kernels)->run(NULL);
+	tell(1, CBID_LAUNCH_GRAPH, "cuGraphLaunch", &params);
 	return 0;
 }
 

@@ -13,7 +13,7 @@ import tap
 APP, FOLDER = (os.path.abspath(path) for path in sys.argv[2:4])
 METRICS = "smsp__inst_executed.sum,lts__t_sectors.sum"
 # What the program prints without warpsight; how often kernels ran is the only difference.
-BARE = "sum 14999850000 far 3 counter 4 host 4 surprises 0"
+BARE = "sum 15000150000 far 3 graph 0 counter 4 host 4 surprises 0"
 
 
 def environment(**more):
@@ -133,6 +133,18 @@ def only_what_lies_between_start_and_stop():
     out, results = measure("--profile-from-start", "off", what="ranges")
     assert [r["launchNumber"] for r in results] == [3, 4, 5], results
     assert out.startswith(BARE), out
+
+
+@tap.test
+def a_graph_is_measured_as_one():
+    out, results = measure("-s", "10", what="graph")
+    assert out.startswith(BARE.replace("graph 0", "graph 4")), out
+    assert [r["name"] for r in results] == ["CUDA graph"] * 2, results
+    for result in results:
+        assert not result["error"] and result["passes"] == 4, result
+        assert result["metrics"]["smsp__inst_executed.sum"] == 8.5, result
+    # By name no graph is chosen: its kernels are not seen one by one.
+    assert names(measure("-k", "regex:.", "-s", "10", what="graph")[1]) == []
 
 
 @tap.test
