@@ -206,8 +206,8 @@ CALL(RangeProfilerDisable, cupti_range_call)
 }
 CALL(RangeProfilerSetConfig, cupti_range_set_config)
 {
-	state.configured =
-		p->range == CUPTI_AUTO_RANGE && p->replay == CUPTI_USER_REPLAY && p->ranges == 1;
+	state.configured = p->replay == CUPTI_USER_REPLAY && p->ranges == 1 && p->levels == 1;
+	state.own = p->range == CUPTI_USER_RANGE;
 	state.pass = state.runs = state.bad = 0;
 	return !state.configured;
 }
