@@ -15,6 +15,7 @@
 #include "text/json.h"
 #include "stats/call_sum.h"
 #include "stats/keyed.h"
+#include "stats/slice_args.h"
 #include "stats/summary_rows.h"
 #include "text/text_numbers.h"
 
@@ -65,34 +66,13 @@ static void find_sources(struct source_reader *reader, uint64_t category)
 	reader->has_category = true;
 }
 
-/* One column of the row that a slice was made of; false when it is missing or null. The value
- * points into the report. */
-static bool find_field(const struct ws_stats *stats, uint64_t args, const char *name,
-		       struct ws_json_value *out)
-{
-	struct ws_json_value whole, key;
-	struct ws_json_walk walk;
-	size_t length;
-	const char *json = ws_report_string(stats->report, (uint32_t)args, &length);
-	bool more = false;
-
-	if (!length || !ws_read_json_value(json, json + length, &whole, &more) ||
-	    whole.type != WS_JSON_OBJECT)
-		return false;
-	walk = ws_begin_json_walk(&whole);
-	while (ws_next_json_member(&walk, &key, out))
-		if (ws_is_json_string(&key, name))
-			return out->type != WS_JSON_NULL;
-	return false;
-}
-
 static struct ws_cell make_field_cell(const struct ws_stats *stats, uint64_t args, const char *name)
 {
 	struct ws_json_value value;
 	bool ok = false;
 	int64_t value_or_zero = 0;
 
-	if (find_field(stats, args, name, &value))
+	if (ws_find_slice_arg(stats, args, name, &value))
 		value_or_zero = ws_parse_json_fixed(&value, 0, &ok);
 	return ws_cell_int_if(ok, value_or_zero);
 }
@@ -127,7 +107,8 @@ static bool number_row_name(struct slice_sums *sums, const struct slice_source *
 		name = sums->scratch.text, length = sums->scratch.len;
 	} else if (!from->name_column) {
 		name = ws_get_name(stats, (uint32_t)batch->col[ws_slice_name][i], &length);
-	} else if (find_field(stats, batch->col[ws_slice_args][i], from->name_column, &value) &&
+	} else if (ws_find_slice_arg(stats, batch->col[ws_slice_args][i], from->name_column,
+				     &value) &&
 		   value.type == WS_JSON_STRING) {
 		sums->scratch.len = 0;
 		name = ws_unescape_json_text(&value, &sums->scratch, &length);
@@ -446,8 +427,7 @@ enum { KHR_DEBUG_PUSH_POP = 62, KHR_DEBUG_GPU_PUSH_POP = 63 };
 	}
 #define SUM(ID, TITLE, ABOUT, WHAT, DEFAULT, COLUMNS, ...)                 \
 	static const struct slice_source from_##ID[] = {__VA_ARGS__, {0}}; \
-	REPORT(ID, TITLE, ABOUT FROM_IMPORTS, WHAT, DEFAULT, COLUMNS,      \
-	       make_slice_sums(stats, from_##ID))
+	REPORT(ID, TITLE, ABOUT, WHAT, DEFAULT, COLUMNS, make_slice_sums(stats, from_##ID))
 /* The same for what recordings have too, in a table of their own. */
 #define OWN_SUM(ID, TITLE, ABOUT, WHAT, DEFAULT, COLUMNS, OWN, ...)        \
 	static const struct slice_source from_##ID[] = {__VA_ARGS__, {0}}; \
@@ -456,8 +436,7 @@ enum { KHR_DEBUG_PUSH_POP = 62, KHR_DEBUG_GPU_PUSH_POP = 63 };
 	       make_sums_of(stats, &own_##ID, from_##ID, err))
 #define TRACE(ID, TITLE, ABOUT, WHAT, COLUMNS, ROW, ...)                   \
 	static const struct slice_source from_##ID[] = {__VA_ARGS__, {0}}; \
-	REPORT(ID, TITLE, ABOUT FROM_IMPORTS, WHAT, false, COLUMNS,        \
-	       make_slice_trace(stats, from_##ID, ROW))
+	REPORT(ID, TITLE, ABOUT, WHAT, false, COLUMNS, make_slice_trace(stats, from_##ID, ROW))
 
 static const struct ws_column of_calls[] = {WS_SUMMARY_COLUMNS("Num Calls"),
 					    {"Name", WS_KIND_TEXT}};
@@ -512,28 +491,30 @@ OWN_SUM(openacc_sum, "OpenACC Summary",
 	"OpenACC events", true, of_calls, WS_CALL_COLUMNS(openacc),
 	{.table = "CUPTI_ACTIVITY_KIND_OPENACC_*"});
 SUM(opengl_khr_range_sum, "OpenGL KHR_debug Range Summary",
-    "OpenGL's debug groups on the CPU by text, or by number where they have none.",
+    "OpenGL's debug groups on the CPU by text, or by number where they have none." FROM_IMPORTS,
     "OpenGL debug groups", true, of_ranges,
     {.table = "KHR_DEBUG_EVENTS",
      .condition_column = "eventClass",
      .required = KHR_DEBUG_PUSH_POP,
      .number_column = "id"});
 SUM(opengl_khr_gpu_range_sum, "OpenGL KHR_debug GPU Range Summary",
-    "OpenGL's debug groups on GPUs by text, or by number where they have none.",
+    "OpenGL's debug groups on GPUs by text, or by number where they have none." FROM_IMPORTS,
     "OpenGL debug groups on GPUs", true, of_ranges,
     {.table = "KHR_DEBUG_EVENTS",
      .condition_column = "eventClass",
      .required = KHR_DEBUG_GPU_PUSH_POP,
      .number_column = "id"});
-SUM(vulkan_marker_sum, "Vulkan Range Summary", "Vulkan's debug markers on the CPU by text.",
-    "Vulkan markers", true, of_ranges, {.table = "VULKAN_DEBUG_API", .name_column = "textId"});
-SUM(vulkan_gpu_marker_sum, "Vulkan GPU Range Summary", "Vulkan's debug markers on GPUs by text.",
-    "Vulkan markers on GPUs", true, of_ranges,
-    {.table = "VULKAN_WORKLOAD", .name_column = "textId"});
-SUM(vulkan_api_sum, "Vulkan API Summary", "Calls of the Vulkan API by function.", "Vulkan calls",
-    false, of_calls, {.table = "VULKAN_API"});
-SUM(nvvideo_api_sum, "NVIDIA Video API Summary", "Calls of the video APIs by function.",
-    "calls of the video APIs", false, of_video, {.table = "NVVIDEO_ENCODER_*", .label = "Encoder"},
+SUM(vulkan_marker_sum, "Vulkan Range Summary",
+    "Vulkan's debug markers on the CPU by text." FROM_IMPORTS, "Vulkan markers", true, of_ranges,
+    {.table = "VULKAN_DEBUG_API", .name_column = "textId"});
+SUM(vulkan_gpu_marker_sum, "Vulkan GPU Range Summary",
+    "Vulkan's debug markers on GPUs by text." FROM_IMPORTS, "Vulkan markers on GPUs", true,
+    of_ranges, {.table = "VULKAN_WORKLOAD", .name_column = "textId"});
+SUM(vulkan_api_sum, "Vulkan API Summary", "Calls of the Vulkan API by function." FROM_IMPORTS,
+    "Vulkan calls", false, of_calls, {.table = "VULKAN_API"});
+SUM(nvvideo_api_sum, "NVIDIA Video API Summary",
+    "Calls of the video APIs by function." FROM_IMPORTS, "calls of the video APIs", false, of_video,
+    {.table = "NVVIDEO_ENCODER_*", .label = "Encoder"},
     {.table = "NVVIDEO_DECODER_*", .label = "Decoder"},
     {.table = "NVVIDEO_JPEG_*", .label = "JPEG"});
 OWN_SUM(syscall_sum, "System Call Summary",
@@ -553,5 +534,5 @@ TRACE(mpi_event_trace, "MPI Event Trace", "Every call of MPI by start, with its 
       "MPI calls", of_events, print_mpi_row, {.table = "MPI_P2P_EVENTS"},
       {.table = "MPI_COLLECTIVES_EVENTS"}, {.table = "MPI_START_WAIT_EVENTS"},
       {.table = "MPI_OTHER_EVENTS"});
-TRACE(vulkan_api_trace, "Vulkan API Trace", "Every call of the Vulkan API by start.",
+TRACE(vulkan_api_trace, "Vulkan API Trace", "Every call of the Vulkan API by start." FROM_IMPORTS,
       "Vulkan calls", of_vulkan, print_vulkan_row, {.table = "VULKAN_API"});

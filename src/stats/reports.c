@@ -51,6 +51,7 @@
 	ITEM(mpi_event_sum)            \
 	ITEM(mpi_msg_size_sum)         \
 	ITEM(mpi_event_trace)          \
+	ITEM(mpi_message_trace)        \
 	ITEM(network_congestion)       \
 	ITEM(nvvideo_api_sum)          \
 	ITEM(syscall_sum)              \

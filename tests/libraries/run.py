@@ -53,6 +53,11 @@ def read_calls(report):
     return calls
 
 
+def read_messages(report):
+    text = run("stats", "-q", "-f", "csv", "-r", "mpi_message_trace", report).out.decode()
+    return [row for row in csv.reader(io.StringIO(text)) if row][1:]
+
+
 def check_app_calls(report):
     requests = []
 
@@ -115,6 +120,10 @@ def check_linked(abi):
     same([row["rank"] for row in query(report, "SELECT rank FROM MPI_RANKS")], [0])
     sums = run("stats", "-q", "-f", "csv", "-r", "mpi_msg_size_sum", report).out.decode()
     rows = [list(row)[:2] + list(row)[-2:] for row in csv.reader(io.StringIO(sums)) if row]
+    got = [row[6:10] + row[11:] for row in read_messages(report)]
+    want = [["0", "0", tag, "0.000", "MPI_Send", "MPI_Recv"] for tag in ("7", "9")]
+    want += [["0", "0", str(tag), "0.000", "MPI_Isend", "MPI_Recv"] for tag in (1, 2, 3)]
+    same(got, want, "sends and their receives")
     sums = {(row[2], row[3]): row[1] for row in rows}
     same(sums["p2p", "MPI_Recv"], "5")
     same(sums["p2p", "MPI_Send"], "3", "calls whose bytes are known")
@@ -294,6 +303,10 @@ def check_ranks(abi):
         "MPI_Finalize": (4, 0, 0),
     }
     same(read_figures(report), want)
+    messages = read_messages(report)
+    same(len(messages), 200 + 4 + 4, "each message has both sides")
+    pairs = collections.Counter((row[6], row[7]) for row in messages if row[8] == "7")
+    same(pairs, {("0", "1"): 50, ("1", "0"): 50, ("2", "3"): 50, ("3", "2"): 50})
     ranks = query(report, "SELECT rank FROM MPI_RANKS ORDER BY rank")
     same([row["rank"] for row in ranks], [0, 1, 2, 3])
     halves = query(
