@@ -85,8 +85,11 @@ static uint64_t reserve_string_space(struct ws_process_home *home, uint32_t byte
 		if (atomic_compare_exchange_strong_explicit(
 			    &home->string_pos, &pos,
 			    (uint64_t)fresh << 32 | (sizeof(struct ws_chunk) + bytes),
-			    memory_order_acq_rel, memory_order_acquire))
+			    memory_order_acq_rel, memory_order_acquire)) {
+			atomic_fetch_add_explicit(&ws_rt_kept.arena->string_chunks, 1,
+						  memory_order_relaxed);
 			return (uint64_t)fresh * WS_CHUNK_SIZE + sizeof(struct ws_chunk);
+		}
 		ws_give_chunk(ws_rt_kept.arena,
 			      fresh); /* another thread was faster: use its chunk */
 	}
@@ -120,23 +123,33 @@ static inline struct ws_string_slot *string_slot_pair(struct ws_thread *thread, 
 	return &thread->strings[(hash >> 8) % (WS_STRING_SLOTS / 2) * 2];
 }
 
+/* The slot of a text, which holds no handle before the text is defined; NULL when it has none. */
+static inline struct ws_string_slot *find_known_slot(struct ws_string_slot *pair, uint64_t hash,
+						     const char *text, size_t len)
+{
+	for (int way = 0; way < 2; way++)
+		if (pair[way].hash == hash && pair[way].len == len &&
+		    (!pair[way].handle ||
+		     same_bytes(ws_string_at(ws_rt_kept.arena, pair[way].handle)->bytes, text,
+				len)))
+			return &pair[way];
+	return NULL;
+}
+
 static inline struct ws_string_slot *find_slot(struct ws_thread *thread, uint64_t hash,
 					       const char *text, size_t len, bool *hit)
 {
-	struct ws_string_slot *slot = string_slot_pair(thread, hash);
+	struct ws_string_slot *pair = string_slot_pair(thread, hash),
+			      *slot = find_known_slot(pair, hash, text, len);
 
-	for (int way = 0; way < 2; way++)
-		if (slot[way].hash == hash && slot[way].len == len &&
-		    (!slot[way].handle ||
-		     same_bytes(ws_string_at(ws_rt_kept.arena, slot[way].handle)->bytes, text,
-				len))) {
-			*hit = slot[way].handle != 0;
-			return &slot[way];
-		}
+	if (slot) {
+		*hit = slot->handle != 0;
+		return slot;
+	}
 	*hit = false;
-	slot[1] = slot[0];
-	slot[0] = (struct ws_string_slot){.hash = hash, .len = (uint32_t)len};
-	return slot;
+	pair[1] = pair[0];
+	pair[0] = (struct ws_string_slot){.hash = hash, .len = (uint32_t)len};
+	return pair;
 }
 
 uint32_t ws_rt_find_string(struct ws_thread *thread, const char *text, size_t len)
@@ -207,26 +220,48 @@ static bool prefers_inline_texts(struct ws_thread *thread, bool miss)
 	return thread->string_misses >> 16;
 }
 
+/*
+ * Defined strings stay for as long as their process lives. Of programs that make up names all the
+ * time they would fill the arena in the end, so from a share of it on texts are written inline;
+ * what is defined by then stays in the cache.
+ */
+static bool has_room_for_strings(void)
+{
+	const struct ws_arena *arena = ws_rt_kept.arena;
+
+	return atomic_load_explicit(&arena->string_chunks, memory_order_relaxed) <
+	       arena->chunk_count / WS_STRINGS_SHARE;
+}
+
+/* The handle of a short text, defined if need be; 0 when it is better written inline. */
+static uint32_t find_or_define(struct ws_thread *thread, const char *text, size_t len)
+{
+	uint64_t hash = hash_bytes(text, len);
+	struct ws_string_slot *pair = string_slot_pair(thread, hash),
+			      *slot = find_known_slot(pair, hash, text, len);
+	bool seen = pair[0].hash == hash || pair[1].hash == hash, hit;
+
+	if (ws_likely(slot && slot->handle)) {
+		prefers_inline_texts(thread, false);
+		return slot->handle;
+	}
+	if (ws_unlikely(!has_room_for_strings()))
+		return 0;
+	slot = find_slot(thread, hash, text, len, &hit);
+	if (!prefers_inline_texts(thread, !seen) || seen)
+		slot->handle = ws_rt_define_string(text, len);
+	return slot->handle;
+}
+
 uint32_t ws_rt_write_string_or_text(struct ws_thread *thread, const char *text, size_t len,
 				    bool *local, enum ws_loss_kind loss)
 {
-	*local = false;
-	if (ws_likely(len <= WS_STRING_MAX / 8)) {
-		uint64_t hash = hash_bytes(text, len);
-		struct ws_string_slot *set = string_slot_pair(thread, hash), *slot;
-		bool seen = set[0].hash == hash || set[1].hash == hash, hit;
+	uint32_t handle = 0;
 
-		slot = find_slot(thread, hash, text, len, &hit);
-		if (ws_likely(hit)) {
-			prefers_inline_texts(thread, false);
-			return slot->handle;
-		}
-		if (!prefers_inline_texts(thread, !seen) || seen) {
-			slot->handle = ws_rt_define_string(text, len);
-			if (slot->handle)
-				return slot->handle;
-		}
-	}
-	*local = true;
+	if (ws_likely(len <= WS_STRING_MAX / 8))
+		handle = find_or_define(thread, text, len);
+	*local = !handle;
+	if (ws_likely(handle))
+		return handle;
 	return ws_rt_write_text(thread, text, len, loss);
 }

@@ -566,10 +566,12 @@ static void free_strings(struct ws_drain *drain, struct ws_proc *process, bool m
 		next = drain->chunks.entry[chunk].next;
 		free(drain->string_ids[chunk]);
 		drain->string_ids[chunk] = NULL;
-		if (memory_too)
+		if (memory_too) {
 			ws_chunks_give(&drain->chunks, chunk, process);
-		else
+			atomic_fetch_sub(&drain->arena->string_chunks, 1);
+		} else {
 			ws_chunks_leave(&drain->chunks, chunk, process);
+		}
 	}
 	process->strings = 0;
 	free(drain->string_ids[process->home_chunk]);

@@ -234,6 +234,7 @@ struct ws_arena {
 	_Alignas(64) _Atomic uint64_t free_heads[WS_REGIONS]; /* tag << 32 | chunk */
 	_Alignas(64) _Atomic uint32_t chunk_next;	      /* chunks never used yet begin here */
 	_Atomic uint32_t chunk_backed;			      /* chunks below this have memory */
+	_Atomic uint32_t string_chunks;			      /* chunks that hold strings */
 	_Alignas(64) _Atomic uint32_t
 		sleeping;		     /* futex: the recorder sleeps and wants to be woken */
 	_Atomic uint32_t dir_used;	     /* high-water mark of the directory */
@@ -423,6 +424,10 @@ struct ws_shared_string {
 	uint32_t len;
 	char bytes[]; /* NUL-terminated, padded to 8 */
 };
+
+/* Strings may take this part of the arena before texts that may not come back are written inline.
+ */
+enum { WS_STRINGS_SHARE = 16 };
 
 static inline void *ws_chunk_at(const void *arena, uint32_t chunk)
 {

@@ -235,6 +235,48 @@ static void long_texts(struct env *env)
 	}
 }
 
+enum { MADE_UP = 60000 };
+
+/* Names that keep coming back, and one in three that never does. */
+static void make_up_name(char *name, size_t size, unsigned number)
+{
+	if (number % 3)
+		snprintf(name, size, "part %u of the work", number * 7919 % 4000);
+	else
+		snprintf(name, size, "request %u of the work", number);
+}
+
+/* What names take that stay defined is bounded; those after it are there all the same. */
+static void names_made_up_for_ever(struct env *env)
+{
+	const struct ws_arena *arena = env->area.arena;
+	char name[64];
+	size_t len;
+
+	for (unsigned i = 0; i < MADE_UP; i++) {
+		make_up_name(name, sizeof(name), i);
+		RangePushA(&env->loader, name);
+		RangePop(&env->loader);
+	}
+	CHECK(arena->string_chunks > 1, "%u", arena->string_chunks);
+	CHECK(arena->string_chunks <= arena->chunk_count / WS_STRINGS_SHARE + 1, "%u of %u chunks",
+	      arena->string_chunks, arena->chunk_count);
+	env_read(env);
+	CHECK(env_count(env, WS_REC_NVTX_RANGE, 0) == MADE_UP, "%zu",
+	      env_count(env, WS_REC_NVTX_RANGE, 0));
+	/* Finding an inline text takes a look at all records. */
+	for (unsigned i = 0, found = 0; i < env->n; i++) {
+		const char *text;
+
+		if (env->gots[i].rec->kind != WS_REC_NVTX_RANGE || found++ % 1009)
+			continue;
+		text = env_text(env, env->gots[i].rec, &len);
+		make_up_name(name, sizeof(name), found - 1);
+		CHECK(text && len == strlen(name) && !memcmp(text, name, len), "%.*s, not %s",
+		      (int)len, text, name);
+	}
+}
+
 /* ---- attributes ---- */
 
 static void check_payloads(struct env *env)
@@ -930,6 +972,7 @@ static const struct test_case cases[] = {
 	{"domains interleave", {0}, domains_interleave},
 	{"deep", {0}, check_deep},
 	{"wide", {0}, check_wide},
+	{"names made up for ever", {.budget = 8 << 20}, names_made_up_for_ever},
 	{"long texts", {0}, long_texts},
 	{"payloads", {0}, check_payloads},
 	{"colours", {0}, check_colours},
