@@ -95,7 +95,7 @@ class Sessions:
             s.settimeout(60)
             s.connect(os.path.join(self.folder, session + ".sock"))
             body = json.dumps(request).encode()
-            s.sendall(struct.pack("<I", len(body)) + body)
+            s.sendall(struct.pack("<I", len(body)) + body, socket.MSG_NOSIGNAL)
             data = b""
             while len(data) < 4 or len(data) < 4 + struct.unpack("<I", data[:4])[0]:
                 more = s.recv(65536)
