@@ -117,7 +117,8 @@ static bool put_own_event(struct ws_trace *trace, const struct ws_trace_slice *s
 					    .thread = slice->thread,
 					    .name = slice->name,
 					    .path = slice->args,
-					    .callchain = WS_NO_U32};
+					    .callchain = WS_NO_U32,
+					    .position = WS_NO_U64};
 		return true;
 	}
 	return false;

@@ -501,13 +501,13 @@ static void read_nvtx(struct ws_nsys *nsys)
 /* Both tables are in the same order: the details of a call follow those of the calls before it. */
 struct osrt_details {
 	sqlite3_stmt *statement;
-	int holder;
+	int holder, position, item;
 	bool more; /* a row is there */
 };
 
 static void begin_osrt_details(struct ws_nsys *nsys, struct osrt_details *details)
 {
-	*details = (struct osrt_details){.holder = -1};
+	*details = (struct osrt_details){.holder = -1, .position = -1, .item = -1};
 	if (!ws_nsys_has_unread(nsys, "WARPSIGHT_OSRT_DETAIL"))
 		return;
 	details->statement =
@@ -515,6 +515,8 @@ static void begin_osrt_details(struct ws_nsys *nsys, struct osrt_details *detail
 				     "WARPSIGHT_OSRT_DETAIL");
 	details->holder = ws_nsys_find_column(details->statement,
 					      "holderGlobalTid"); /* newer than the others */
+	details->position = ws_nsys_find_column(details->statement, "position");
+	details->item = ws_nsys_find_column(details->statement, "itemBytes");
 	details->more = ws_nsys_step_row(nsys, details->statement, "WARPSIGHT_OSRT_DETAIL");
 }
 
@@ -531,6 +533,8 @@ static void read_osrt_details(struct ws_nsys *nsys, struct osrt_details *details
 	row->path = ws_nsys_get_text(nsys, details->statement, 5);
 	row->holder =
 		(uint32_t)(ws_nsys_get_int(details->statement, details->holder, 0) & 0xffffff);
+	row->position = (uint64_t)ws_nsys_get_int(details->statement, details->position, -1);
+	row->item = (uint32_t)ws_nsys_get_int(details->statement, details->item, 0);
 	details->more = ws_nsys_step_row(nsys, details->statement, "WARPSIGHT_OSRT_DETAIL");
 }
 
@@ -556,7 +560,8 @@ static void read_osrt(struct ws_nsys *nsys, const struct ws_map *chains)
 	while (ws_nsys_step_row(nsys, statement, "OSRT_API")) {
 		struct ws_row_osrt row = {.start = ws_nsys_get_time(nsys, statement, start),
 					  .end = ws_nsys_get_time(nsys, statement, end),
-					  .callchain = WS_NO_U32};
+					  .callchain = WS_NO_U32,
+					  .position = WS_NO_U64};
 		uint64_t stack =
 			ws_map_get(chains, (uint64_t)ws_nsys_get_int(statement, chain, 0), NULL);
 

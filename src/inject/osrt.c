@@ -130,6 +130,8 @@ struct about {
 	uint64_t object;
 	const char *path; /* of the program */
 	int fd;		  /* whose path to find, or -1 */
+	uint64_t offset;  /* where in it, as the program says; UINT64_MAX: it does not */
+	uint32_t item;	  /* bytes of each of the items that the result counts; 0: it is bytes */
 };
 
 static int read_fileno(uint64_t stream)
@@ -139,7 +141,7 @@ static int read_fileno(uint64_t stream)
 
 static struct about describe_call(unsigned fn, int64_t result, uint64_t value, int error)
 {
-	struct about about_a = {.fd = -1};
+	struct about about_a = {.fd = -1, .offset = UINT64_MAX};
 
 	switch ((enum ws_osrt_object)kinds[fn].object) {
 	case WS_OSRT_OBJECT_NONE:
@@ -149,6 +151,10 @@ static struct about describe_call(unsigned fn, int64_t result, uint64_t value, i
 		break;
 	case WS_OSRT_OBJECT_STREAM:
 		value = (uint64_t)read_fileno(value);
+		/* fallthrough */
+	case WS_OSRT_OBJECT_FD_AT:
+		if (kinds[fn].object == WS_OSRT_OBJECT_FD_AT)
+			about_a.offset = value >> 32 << 9;
 		/* fallthrough */
 	case WS_OSRT_OBJECT_FD:
 		if ((int)value < 0 || error == EBADF)
@@ -242,17 +248,60 @@ static struct ws_rec_osrt make_call_record(unsigned fn, uint64_t start, uint64_t
 		.rec.small = (uint16_t)fn, .start = start, .end = end, .result = result};
 }
 
-/* With the path of a descriptor; apart, for its buffer. */
-static WS_NOINLINE void record_fd(struct ws_rec_osrt call, uint32_t value, int fd)
+/* What a call moved lies before this place of the file; UINT64_MAX: it has none, or moved nothing.
+ */
+static uint64_t find_position(const struct about *about_a, int64_t result)
 {
+	long position;
+
+	if (result <= 0 || ws_rt_is_sandboxed())
+		return UINT64_MAX;
+	if (about_a->offset != UINT64_MAX)
+		return about_a->offset + (uint64_t)result;
+	position = ws_raw_syscall(SYS_lseek, about_a->fd, 0, SEEK_CUR, 0, 0, 0);
+	if (position < 0)
+		return UINT64_MAX;
+	return (uint64_t)position;
+}
+
+static void write_file_record(struct ws_thread *thread, struct ws_rec_osrt call, uint32_t value,
+			      const struct about *about_a, uint64_t position,
+			      struct ws_osrt_path path)
+{
+	struct ws_rec_osrt_file *record;
+
+	if (call.end - call.start >= ws_rt->arena->stacks.osrt_threshold)
+		write_stack(thread, call.start, call.end);
+	record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_OSRT);
+	if (!record)
+		return;
+	call.rec = ws_rec_head(WS_REC_OSRT_FILE, sizeof(*record), call.rec.small,
+			       value | (path.local ? WS_OSRT_LOCAL_PATH : 0));
+	*record = (struct ws_rec_osrt_file){
+		.more = {.call = call, .object = (uint64_t)about_a->fd, .path = path.number},
+		.position = position,
+		.item = about_a->item};
+	ws_rt_commit(thread, record, sizeof(*record));
+}
+
+/* With the path of a descriptor; apart, for its buffer. */
+static WS_NOINLINE void record_fd(struct ws_rec_osrt call, uint32_t value,
+				  const struct about *about_a)
+{
+	uint64_t position = find_position(about_a, call.result);
 	struct ws_osrt_found found;
 	struct ws_thread *thread;
 
-	ws_osrt_find_path(fd, &found);
+	ws_osrt_find_path(about_a->fd, &found);
 	thread = ws_rt_enter();
 	if (!thread)
 		return;
-	write_record(thread, call, value, (uint64_t)fd, 0, ws_osrt_release_path(thread, &found));
+	if (position != UINT64_MAX || about_a->item)
+		write_file_record(thread, call, value, about_a, position,
+				  ws_osrt_release_path(thread, &found));
+	else
+		write_record(thread, call, value, (uint64_t)about_a->fd, 0,
+			     ws_osrt_release_path(thread, &found));
 	ws_rt_leave(thread);
 }
 
@@ -278,8 +327,10 @@ void ws_osrt_record_call(unsigned fn, const struct ws_call *call_c, uint64_t end
 	struct about about_a = describe_call(fn, result, value, error);
 	struct ws_rec_osrt call = make_call_record(fn, call_c->start, end, result);
 
+	if (kinds[fn].object == WS_OSRT_OBJECT_STREAM)
+		about_a.item = call_c->holder;
 	if (about_a.fd >= 0)
-		record_fd(call, ws_osrt_value(0, call_c->depth, error), about_a.fd);
+		record_fd(call, ws_osrt_value(0, call_c->depth, error), &about_a);
 	else
 		record_call(call, ws_osrt_value(0, call_c->depth, error), about_a.object,
 			    call_c->holder, about_a.path);
@@ -309,6 +360,11 @@ void ws_osrt_record_call_of(unsigned fn, const struct ws_call *call, uint64_t en
 __attribute__((used)) WS_HIDDEN int ws_osrt_record_unwound(int version, int actions, uint64_t class,
 							   void *exception, void *context);
 
+static bool has_descriptor(unsigned fn)
+{
+	return kinds[fn].object == WS_OSRT_OBJECT_FD || kinds[fn].object == WS_OSRT_OBJECT_FD_AT;
+}
+
 static void record_unwound(struct ws_open_call call, uint32_t depth)
 {
 	uint64_t end = ws_rt_read_ticks();
@@ -316,9 +372,9 @@ static void record_unwound(struct ws_open_call call, uint32_t depth)
 
 	if (call.function >= WS_OSRT_COUNT || end - call.start < ws_rt->arena->osrt_threshold)
 		return;
-	if (kinds[call.function].object == WS_OSRT_OBJECT_FD && (int)call.object >= 0)
+	if (has_descriptor(call.function) && (int)call.object >= 0)
 		record_fd(make_call_record(call.function, call.start, end, -1), value,
-			  (int)call.object);
+			  &(struct about){.fd = (int)call.object, .offset = UINT64_MAX});
 	else
 		record_call(make_call_record(call.function, call.start, end, -1), value,
 			    kinds[call.function].object == WS_OSRT_OBJECT_VALUE ? call.object : 0,

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/choose.h"
 #include "inject/osrt.h"
 
 #undef getc
@@ -22,6 +23,8 @@
 #undef fread_unlocked
 #undef fwrite_unlocked
 
+size_t __fread_chk(void *to, size_t room, size_t size, size_t n, FILE *file);
+size_t __fread_unlocked_chk(void *to, size_t room, size_t size, size_t n, FILE *file);
 int _IO_getc(FILE *file);
 int _IO_putc(int c, FILE *file);
 
@@ -50,17 +53,20 @@ static inline size_t multiply_small(size_t size, size_t n)
 	return size <= SMALL && n <= SMALL ? size * n : SMALL + 1;
 }
 
-#define STREAM(symbol, ret, params, args, quick)                                    \
-	WS_EXPORT ret symbol params;                                                \
-	static __attribute__((noinline)) ret timed_##symbol params                  \
-	{                                                                           \
-		WS_OSRT_BODY(WS_OSRT_##symbol, ret, WS_OSRT_REAL(symbol), args, f); \
-	}                                                                           \
-	ret symbol params                                                           \
-	{                                                                           \
-		if (ws_likely(quick))                                               \
-			return WS_OSRT_REAL(symbol) args;                           \
-		return timed_##symbol args;                                         \
+/* size: bytes of an item, where the result counts items; else 0. */
+#define STREAM(symbol, ret, params, args, quick) STREAM_OF(symbol, ret, params, args, quick, 0)
+#define STREAM_OF(symbol, ret, params, args, quick, size)                               \
+	WS_EXPORT ret symbol params;                                                    \
+	static __attribute__((noinline)) ret timed_##symbol params                      \
+	{                                                                               \
+		WS_OSRT_BODY_HELD(WS_OSRT_##symbol, ret, WS_OSRT_REAL(symbol), args, f, \
+				  (uint32_t)ws_min(size, UINT32_MAX));                  \
+	}                                                                               \
+	ret symbol params                                                               \
+	{                                                                               \
+		if (ws_likely(quick))                                                   \
+			return WS_OSRT_REAL(symbol) args;                               \
+		return timed_##symbol args;                                             \
 	}
 
 STREAM(fgetc, int, (FILE * f), (f), can_read_buffered(f, 1))
@@ -73,14 +79,19 @@ STREAM(fputc_unlocked, int, (int c, FILE *f), (c, f), can_write_buffered(f, 1))
 STREAM(putc, int, (int c, FILE *f), (c, f), can_write_buffered(f, 1))
 STREAM(_IO_putc, int, (int c, FILE *f), (c, f), can_write_buffered(f, 1))
 STREAM(putc_unlocked, int, (int c, FILE *f), (c, f), can_write_buffered(f, 1))
-STREAM(fread, size_t, (void *to, size_t size, size_t n, FILE *f), (to, size, n, f),
-       can_read_buffered(f, multiply_small(size, n)))
-STREAM(fread_unlocked, size_t, (void *to, size_t size, size_t n, FILE *f), (to, size, n, f),
-       can_read_buffered(f, multiply_small(size, n)))
-STREAM(fwrite, size_t, (const void *from, size_t size, size_t n, FILE *f), (from, size, n, f),
-       can_write_buffered(f, multiply_small(size, n)))
-STREAM(fwrite_unlocked, size_t, (const void *from, size_t size, size_t n, FILE *f),
-       (from, size, n, f), can_write_buffered(f, multiply_small(size, n)))
+STREAM_OF(fread, size_t, (void *to, size_t size, size_t n, FILE *f), (to, size, n, f),
+	  can_read_buffered(f, multiply_small(size, n)), size)
+STREAM_OF(fread_unlocked, size_t, (void *to, size_t size, size_t n, FILE *f), (to, size, n, f),
+	  can_read_buffered(f, multiply_small(size, n)), size)
+STREAM_OF(fwrite, size_t, (const void *from, size_t size, size_t n, FILE *f), (from, size, n, f),
+	  can_write_buffered(f, multiply_small(size, n)), size)
+STREAM_OF(fwrite_unlocked, size_t, (const void *from, size_t size, size_t n, FILE *f),
+	  (from, size, n, f), can_write_buffered(f, multiply_small(size, n)), size)
+
+STREAM_OF(__fread_chk, size_t, (void *to, size_t room, size_t size, size_t n, FILE *f),
+	  (to, room, size, n, f), false, size)
+STREAM_OF(__fread_unlocked_chk, size_t, (void *to, size_t room, size_t size, size_t n, FILE *f),
+	  (to, room, size, n, f), false, size)
 
 WS_EXPORT void flockfile(FILE *file);
 void flockfile(FILE *file)

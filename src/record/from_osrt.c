@@ -59,8 +59,14 @@ static void report_damage(struct ws_stream *stream)
 			     "memory); they are left out.");
 }
 
+/* What is known of a call besides its record. */
+struct call_details {
+	uint64_t object, position;
+	uint32_t path, holder, item;
+};
+
 static void convert_osrt_record(struct ws_stream *stream, const struct ws_rec_osrt *record,
-				uint64_t object, uint32_t path, uint32_t holder)
+				const struct call_details *details)
 {
 	struct ws_row_osrt *row;
 	uint32_t name, stack;
@@ -83,32 +89,53 @@ static void convert_osrt_record(struct ws_stream *stream, const struct ws_rec_os
 	row->result = record->result;
 	row->error = (int32_t)(record->rec.value >> 16);
 	row->nesting = record->rec.value >> 8 & 0xff;
-	row->object = object;
-	row->path = path;
+	row->object = details->object;
+	row->path = details->path;
 	row->callchain = stack;
-	row->holder = holder;
+	row->holder = details->holder;
+	row->position = details->position;
+	row->item = details->item;
 }
 
 void ws_convert_osrt(struct ws_stream *stream, const struct ws_rec *rec)
 {
 	if (ws_rec_bytes(rec) == sizeof(struct ws_rec_osrt))
-		convert_osrt_record(stream, (const void *)rec, 0, 0, 0);
+		convert_osrt_record(stream, (const void *)rec,
+				    &(struct call_details){.position = WS_NO_U64});
 	else
 		report_damage(stream);
 }
 
+static void convert_call(struct ws_stream *stream, const struct ws_rec_osrt_more *record,
+			 uint64_t position, uint32_t item)
+{
+	struct call_details details = {.object = record->object,
+				       .position = position,
+				       .holder = record->holder,
+				       .item = item};
+
+	details.path = record->call.rec.value & WS_OSRT_LOCAL_PATH
+			       ? ws_stream_text(stream, record->path, true)
+			       : ws_stream_string(stream, record->path);
+	convert_osrt_record(stream, &record->call, &details);
+}
+
 void ws_convert_osrt_more(struct ws_stream *stream, const struct ws_rec *rec)
 {
-	const struct ws_rec_osrt_more *record = (const void *)rec;
-	uint32_t path;
-
-	if (ws_rec_bytes(rec) != sizeof(*record)) {
+	if (ws_rec_bytes(rec) == sizeof(struct ws_rec_osrt_more))
+		convert_call(stream, (const void *)rec, WS_NO_U64, 0);
+	else
 		report_damage(stream);
-		return;
-	}
-	path = rec->value & WS_OSRT_LOCAL_PATH ? ws_stream_text(stream, record->path, true)
-					       : ws_stream_string(stream, record->path);
-	convert_osrt_record(stream, &record->call, record->object, path, record->holder);
+}
+
+void ws_convert_osrt_file(struct ws_stream *stream, const struct ws_rec *rec)
+{
+	const struct ws_rec_osrt_file *record = (const void *)rec;
+
+	if (ws_rec_bytes(rec) == sizeof(*record))
+		convert_call(stream, &record->more, record->position, record->item);
+	else
+		report_damage(stream);
 }
 
 static bool lasts_long_enough(struct ws_stream *stream, uint64_t start)
@@ -117,6 +144,19 @@ static bool lasts_long_enough(struct ws_stream *stream, uint64_t start)
 	double threshold = stream->proc->drain->ops.osrt_threshold * 1e9;
 
 	return now >= start && (double)(now - start) >= threshold;
+}
+
+/* What an open call is about, as far as its note tells. */
+static uint64_t find_object(const struct ws_open_call *call)
+{
+	uint8_t object = functions[call->function].object;
+	bool has_descriptor = object == WS_OSRT_OBJECT_FD || object == WS_OSRT_OBJECT_FD_AT;
+
+	if (object == WS_OSRT_OBJECT_VALUE)
+		return call->object;
+	if (has_descriptor && (int)call->object > 0)
+		return (uint32_t)call->object;
+	return 0;
 }
 
 void ws_convert_osrt_open(struct ws_stream *stream)
@@ -132,7 +172,8 @@ void ws_convert_osrt_open(struct ws_stream *stream)
 		struct ws_row_osrt row = {.end = WS_NO_TIME,
 					  .thread = stream->thread,
 					  .nesting = i,
-					  .callchain = WS_NO_U32};
+					  .callchain = WS_NO_U32,
+					  .position = WS_NO_U64};
 
 		ws_copy_out(&call, &ring->calls[i], sizeof(call));
 		if (call.function >= WS_OSRT_COUNT || !call.start ||
@@ -143,9 +184,7 @@ void ws_convert_osrt_open(struct ws_stream *stream)
 		    !ws_stream_wants(stream, row.start, UINT64_MAX))
 			continue;
 		row.name = find_function_name(stream, call.function);
-		if (functions[call.function].object == WS_OSRT_OBJECT_VALUE ||
-		    (functions[call.function].object == WS_OSRT_OBJECT_FD && (int)call.object > 0))
-			row.object = call.object;
+		row.object = find_object(&call);
 		ws_writer_add(stream->writer, WS_TABLE_osrt, &row);
 	}
 }

@@ -1,6 +1,7 @@
 /*
  * osrt_record.h - what the OS-runtime hook writes for a call that lasted: 32 bytes, or 48 when
- * there is an object or path to record. Written when the call returns; calls that never return
+ * there is an object or path to record, 64 for
+ * what a file call has moved. Written when the call returns; calls that never return
  * stand in struct ws_ring.calls.
  */
 #ifndef WS_RING_OSRT_RECORD_H
@@ -21,6 +22,7 @@ enum ws_osrt_object {
 	WS_OSRT_OBJECT_NONE,
 	WS_OSRT_OBJECT_VALUE,
 	WS_OSRT_OBJECT_FD,
+	WS_OSRT_OBJECT_FD_AT, /* and an offset, see WS_OSRT_AT */
 	WS_OSRT_OBJECT_PATH,
 	WS_OSRT_OBJECT_OPEN,
 	WS_OSRT_OBJECT_FOPEN,
@@ -45,6 +47,17 @@ struct ws_rec_osrt_more {
 	uint32_t path;	 /* handle, or local text */
 	uint32_t holder; /* thread that held the lock; 0 not known */
 };
+
+/* A call that read or wrote a file. */
+struct ws_rec_osrt_file {
+	struct ws_rec_osrt_more more;
+	uint64_t position; /* in the file, behind the bytes; UINT64_MAX: not known */
+	uint32_t item;	   /* bytes of each of the items that the result counts; 0: it is bytes */
+	uint32_t reserved;
+};
+
+/* A descriptor with an offset in the file, which loses its lower 9 bits and those beyond 2 TiB. */
+#define WS_OSRT_AT(fd, at) ((uint64_t)(uint32_t)(fd) | ((uint64_t)(at) >> 9) << 32)
 
 static inline uint32_t ws_osrt_value(unsigned flags, unsigned nesting, int error)
 {

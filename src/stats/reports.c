@@ -55,6 +55,7 @@
 	ITEM(network_congestion)       \
 	ITEM(nvvideo_api_sum)          \
 	ITEM(syscall_sum)              \
+	ITEM(file_sum)                 \
 	ITEM(vulkan_api_sum)           \
 	ITEM(vulkan_api_trace)
 

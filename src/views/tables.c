@@ -239,6 +239,12 @@ static const struct ws_view_column osrt_detail_columns[] = {
 	{"holderGlobalTid", "INTEGER", false, false,
 	 "Thread that held the lock when the call began to wait",
 	 CALLED(make_lock_holder_cell, WS_SHAPE_INT, BIT(osrt, holder) | BIT(osrt, thread))},
+	{"position", "INTEGER", false, false,
+	 "Place in the file behind the bytes that the call moved", WS_FROM_UINT_UNLESS,
+	 AT(osrt, position), .value = WS_NO_U64},
+	{"itemBytes", "INTEGER", false, false,
+	 "Bytes of each of the items that the result of fread and fwrite counts", WS_FROM_ID,
+	 AT(osrt, item)},
 };
 
 static bool has_detail(const uint64_t *values)

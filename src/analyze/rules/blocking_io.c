@@ -5,6 +5,7 @@
  * opens a connection for each request has another path each time.
  */
 #include "analyze/rules/rules.h"
+#include "query/file_use.h"
 
 struct io_group {
 	struct ws_breakdown_row most; /* the row with the most time, without its path where there
@@ -36,6 +37,51 @@ static const char *choose_advice(const char *call, const char *path)
 		       "goes on meanwhile.";
 	return "Read ahead on another thread (or with io_uring or readahead), read larger pieces, "
 	       "or keep the data in memory.";
+}
+
+static const struct ws_file_use *find_file_use(const struct ws_analysis *analysis,
+					       const struct io_group *group,
+					       const struct ws_file_use *uses, size_t count)
+{
+	uint32_t path = ws_report_string_key(analysis->model->report, group->most.path);
+
+	for (size_t i = 0; i < count; i++)
+		if (uses[i].process == group->process && uses[i].path == path)
+			return &uses[i];
+	return NULL;
+}
+
+/* Advice on a file that is read here and there, or in small pieces; NULL where it is not, or is
+ * not read. The caller frees it. */
+static char *advise_on_reads(const struct ws_analysis *analysis, const struct io_group *group)
+{
+	enum { LEAST_READS = 16 };
+	const struct ws_model *model = analysis->model;
+	struct ws_file_use *uses;
+	const struct ws_file_use *use;
+	char *advice = NULL;
+	size_t count;
+
+	if (group->paths > 1 || !group->most.path ||
+	    !strstr(ws_report_string(model->report, group->most.name, NULL), "read"))
+		return NULL;
+	uses = ws_load_file_use(model->report, model->who, model->from, model->to, &count);
+	use = find_file_use(analysis, group, uses, count);
+	if (use && use->reads >= LEAST_READS && use->jumps > use->in_order)
+		advice =
+			ws_format("%.0f %% of the reads begin elsewhere than the last one ended, "
+				  "with %llu bytes each on average: sort them by their place in "
+				  "the file, ask for many at once (io_uring, threads), or keep "
+				  "the file in memory.",
+				  100.0 * (double)use->jumps / (double)(use->jumps + use->in_order),
+				  (unsigned long long)(use->read_bytes / use->reads));
+	else if (use && use->reads >= LEAST_READS && use->small_reads > use->reads / 2)
+		advice = ws_format("%llu of %llu reads are of less than %u bytes: read larger "
+				   "pieces, or through a buffer.",
+				   (unsigned long long)use->small_reads,
+				   (unsigned long long)use->reads, WS_SMALL_READ);
+	free(uses);
+	return advice;
 }
 
 /* What the kernel did on a core at the line that waits: it goes with the call. */
@@ -75,7 +121,10 @@ static void report_group(const struct ws_analysis *analysis, const struct io_gro
 			       group->paths >= MOST_GROUPS ? "at least " : "",
 			       (unsigned long long)group->paths);
 	finding->title = ws_format("The program waits for %s", what.text);
-	finding->advice = ws_strdup(choose_advice(call, ws_report_string(report, row->path, NULL)));
+	finding->advice = advise_on_reads(analysis, group);
+	if (!finding->advice)
+		finding->advice =
+			ws_strdup(choose_advice(call, ws_report_string(report, row->path, NULL)));
 	finding->assumption = ws_strdup("the rest of the program does not wait for it");
 	ws_finding_add_evidence(finding, "the longest of these waits", NULL, row->longest.start,
 				row->longest.end);
