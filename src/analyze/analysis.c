@@ -160,6 +160,7 @@ static void make_half(void *ctx, unsigned worker, size_t i)
 	(void)worker;
 	if (i) {
 		ws_facts_count(model, &analysis->facts);
+		ws_measure_model(model, &analysis->facts, &analysis->measured);
 		return;
 	}
 	end = ws_path_find_end(model);
@@ -210,6 +211,7 @@ void ws_analysis_close(struct ws_analysis *analysis)
 	free(analysis->gpus);
 	ws_graph_free(analysis->graph);
 	free(analysis->graph);
+	ws_gpu_measures_free(&analysis->measured);
 	ws_facts_free(&analysis->facts);
 	ws_usage_free(&analysis->usage);
 	ws_phases_free(&analysis->phases);

@@ -8,6 +8,7 @@
 #include "analyze/breakdown.h"
 #include "analyze/facts.h"
 #include "analyze/launches.h"
+#include "analyze/measured.h"
 #include "analyze/model.h"
 #include "analyze/parallel.h"
 #include "analyze/path.h"
@@ -37,6 +38,7 @@ struct ws_analysis {
 	struct ws_breakdown breakdown;
 	struct ws_gpu_budget *gpus; /* model->work.gpus of them */
 	struct ws_facts facts;
+	struct ws_gpu_measures measured;
 	struct ws_usage usage;
 	struct ws_parallel parallel;
 	struct ws_phases phases;

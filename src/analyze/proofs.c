@@ -18,6 +18,14 @@ const char ws_proof_kernels[] =
 	"occupancy FROM CUPTI_ACTIVITY_KIND_KERNEL JOIN StringIds AS s ON s.id = shortName "
 	"WHERE " TOUCHES " GROUP BY 1 ORDER BY 3 DESC LIMIT 20";
 
+const char ws_proof_metrics[] =
+	"SELECT g.value AS gpu, n.value AS metric, round(sum(v.value * v.span) / sum(v.span), 2) "
+	"AS "
+	"mean, max(v.value) AS most FROM WARPSIGHT_COUNTER_VALUE AS v JOIN WARPSIGHT_COUNTER AS c "
+	"ON c.id = v.counterId JOIN StringIds AS n ON n.id = c.nameId JOIN StringIds AS g ON g.id "
+	"= c.groupId WHERE v.span > 0 AND v.start < :to AND v.start + v.span > :from AND g.value "
+	"LIKE 'GPU%' GROUP BY 1, 2 ORDER BY 1, 2";
+
 const char ws_proof_streams[] =
 	"SELECT deviceId AS gpu, streamId AS stream, count(*) AS kernels, sum(end - start) AS "
 	"total_ns, min(start) AS first_ns, max(end) AS last_ns FROM CUPTI_ACTIVITY_KIND_KERNEL "

@@ -17,6 +17,7 @@ extern const char ws_proof_code[];  /* functions by what samples of them stand f
 extern const char ws_proof_cores[]; /* threads by their time on cores */
 extern const char ws_proof_gil[];   /* threads by how long they held the GIL and waited for it */
 extern const char ws_proof_processes[];
+extern const char ws_proof_metrics[]; /* of GPUs: means and extremes */
 
 /* A proof with its window filled in; owned by the caller. */
 char *ws_make_proof(const char *proof, int64_t from, int64_t to);

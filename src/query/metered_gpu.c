@@ -311,6 +311,7 @@ static const struct known_metric {
 	const char *names[6];
 } known_metrics[] = {
 #define WS_METERED(ID, title, form, unit, how, names) {unit, how, {names}},
+#define WS_METERED_HIDDEN(ID, unit, how, names) {unit, how, {names}},
 #include "query/metered.def"
 };
 

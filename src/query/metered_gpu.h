@@ -12,8 +12,15 @@
 
 enum ws_gpu_metric {
 #define WS_METERED(ID, title, form, unit, how, names) WS_GPU_##ID,
+#define WS_METERED_HIDDEN(ID, unit, how, names) WS_GPU_##ID,
 #include "query/metered.def"
 	WS_GPU_METRICS
+};
+
+enum { /* those that have a column come first */
+       WS_GPU_SHOWN_METRICS = 0
+#define WS_METERED(ID, title, form, unit, how, names) +1
+#include "query/metered.def"
 };
 
 /* A metric of a GPU over time: `count` points, in order. Empty where there are no values. */

@@ -179,7 +179,7 @@ void ws_set_metered_cells(const struct ws_metered_gpu *gpu, const struct ws_mete
 	*cells++ = ws_cell_int((int64_t)line->samples.count);
 	/* Spans of one group may overlap. */
 	*cells++ = ws_cell_real_if(line->samples.count > 0, ws_min(own, 100.0L));
-	for (int metric = 0; metric < WS_GPU_METRICS; metric++)
+	for (int metric = 0; metric < WS_GPU_SHOWN_METRICS; metric++)
 		*cells++ = ws_cell_real_if(!isnan(means[metric]), (long double)means[metric]);
 	*cells++ =
 		ws_cell_real_if(sums->known[WS_GPU_POWER][group] > 0, roundl(joules * 1e6L) / 1e6L);

@@ -48,7 +48,7 @@ void ws_metered_sums_free(struct ws_metered_sums *sums);
 	{                                \
 		"Bound By", WS_KIND_TEXT \
 	}
-enum { WS_METERED_CELLS = 4 + WS_GPU_METRICS + 2 };
+enum { WS_METERED_CELLS = 4 + WS_GPU_SHOWN_METRICS + 2 };
 
 /* Set the cells of a group, WS_METERED_CELLS of them in the order of these columns. */
 void ws_set_metered_cells(const struct ws_metered_gpu *gpu, const struct ws_metered_sums *sums,

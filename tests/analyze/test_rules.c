@@ -16,6 +16,7 @@
 #include "analyze/finding.h"
 #include "base/choose.h"
 #include "store/store.h"
+#include "../metrics/gpu_samples.h"
 
 enum { STEPS = 12, GPUS = 2, US = 1000, MS = 1000000, BEGIN = 1000000 };
 
@@ -99,21 +100,60 @@ static void describe_session(struct program *program)
 		say_fact(program, fact->name, fact->value);
 }
 
-/* The first finding of a program of which each step does `step`. */
-static void check_first(void (*step)(struct program *program, int number), const char *rule,
-			const char *words)
+/* What was sampled of each GPU over the whole run; NAN: nothing. NULL: of none. */
+static const struct sampled {
+	const char *row;
+	double value[GPUS];
+} * sampled;
+
+static void put_samples(struct program *program)
+{
+	for (uint32_t gpu = 0; sampled && gpu < GPUS; gpu++) {
+		char uuid[8];
+		struct gpu_samples samples;
+
+		snprintf(uuid, sizeof(uuid), "GPU-%u", gpu);
+		samples = begin_gpu_samples(program->writer, 1 + 50 * gpu, gpu, uuid, 10 * US);
+		for (const struct sampled *at = sampled; at->row; at++)
+			if (!isnan(at->value[gpu]))
+				put_gpu_sample(&samples, at->row, BEGIN,
+					       (program->now - BEGIN) / (10 * US) + 1,
+					       at->value[gpu]);
+	}
+}
+
+/* Whether the driver says that GPU 0 was slowed down for its power all the time. */
+static bool slowed;
+
+static void put_slowed(struct program *program)
+{
+	if (!slowed)
+		return;
+	ROW(program, counter, .id = 200, .device = WS_NO_U32, .cpu = WS_NO_U32,
+	    .group = make_string(program, "GPU"),
+	    .name = make_string(program, "Throttled by power, GPU 0"),
+	    .identity = make_string(program, "GPU-0"));
+	ROW(program, counter_value, .start = BEGIN, .counter = 200, .value = 1);
+}
+
+struct analysed {
+	struct ws_analysis *analysis;
+	struct ws_findings findings;
+	struct ws_report *report;
+	char path[64];
+};
+
+/* Record a program of which each step does `step`, and analyse it. */
+static struct analysed analyse_program(void (*step)(struct program *program, int number))
 {
 	struct ws_writer_opts options = {.overwrite = true, .block_rows = 16384};
 	struct ws_model_options all = {.to = UINT64_MAX};
 	struct program program = {.now = BEGIN};
 	struct ws_err err = {""};
-	struct ws_analysis *analysis;
-	struct ws_findings findings;
-	struct ws_report *report;
-	char path[64];
+	struct analysed out;
 
-	snprintf(path, sizeof(path), "test_rules.%d.wsrep", (int)getpid());
-	program.writer = ws_writer_create(path, &options, &err);
+	snprintf(out.path, sizeof(out.path), "test_rules.%d.wsrep", (int)getpid());
+	program.writer = ws_writer_create(out.path, &options, &err);
 	assert_non_null(program.writer);
 	describe_session(&program);
 	for (int i = 0; i < STEPS; i++) {
@@ -126,12 +166,32 @@ static void check_first(void (*step)(struct program *program, int number), const
 	}
 	ROW(&program, sched, .start = BEGIN, .end = program.now, .thread = 1, .cpu = 5);
 	ROW(&program, collection, .start = BEGIN, .end = program.now);
+	put_samples(&program);
+	put_slowed(&program);
 	assert_int_equal(ws_writer_close(program.writer, &err), 0);
-	report = ws_report_open_plain(path, &err);
-	assert_non_null(report);
-	analysis = ws_analysis_open(report, &all, &err);
-	assert_non_null(analysis);
-	ws_findings_make(analysis, NULL, &findings);
+	out.report = ws_report_open_plain(out.path, &err);
+	assert_non_null(out.report);
+	out.analysis = ws_analysis_open(out.report, &all, &err);
+	assert_non_null(out.analysis);
+	ws_findings_make(out.analysis, NULL, &out.findings);
+	return out;
+}
+
+static void forget_program(struct analysed *analysed)
+{
+	ws_findings_free(&analysed->findings);
+	ws_analysis_close(analysed->analysis);
+	ws_report_close(analysed->report);
+	unlink(analysed->path);
+}
+
+/* The first finding of a program of which each step does `step`. */
+static void check_first(void (*step)(struct program *program, int number), const char *rule,
+			const char *words)
+{
+	struct analysed analysed = analyse_program(step);
+	struct ws_findings findings = analysed.findings;
+
 	assert_true(findings.count > 0);
 	if (strcmp(findings.findings[0].rule->name, rule) ||
 	    !strstr(findings.findings[0].title, words))
@@ -142,10 +202,28 @@ static void check_first(void (*step)(struct program *program, int number), const
 	if (findings.findings[0].level < WS_LEVEL_WARNING)
 		print_error("only a note: %s\n", findings.findings[0].title);
 	assert_true(findings.findings[0].level >= WS_LEVEL_WARNING);
-	ws_findings_free(&findings);
-	ws_analysis_close(analysis);
-	ws_report_close(report);
-	unlink(path);
+	forget_program(&analysed);
+}
+
+/* The first finding of a rule, with these words in its title; NULL for none. */
+static const struct ws_finding *find_finding(const struct analysed *analysed, const char *rule,
+					     const char *words)
+{
+	for (size_t i = 0; i < analysed->findings.count; i++)
+		if (!strcmp(analysed->findings.findings[i].rule->name, rule) &&
+		    strstr(analysed->findings.findings[i].title, words))
+			return &analysed->findings.findings[i];
+	return NULL;
+}
+
+/* Its level; -1 for none. */
+static int find_level(const struct analysed *analysed, const char *rule, const char *words)
+{
+	const struct ws_finding *finding = find_finding(analysed, rule, words);
+
+	if (!finding)
+		return -1;
+	return (int)finding->level;
 }
 
 static const struct ws_row_cuda_kernel full = {
@@ -302,6 +380,137 @@ static void test_a_quota_that_is_spent(void **state)
 	facts = NULL;
 }
 
+/* ---- by metrics of GPUs ---- */
+
+static void step_of_one_kernel(struct program *program, int number)
+{
+	(void)number;
+	add_kernel(program, 0, "own_kernel", 4 * MS, full);
+}
+
+static void step_of_products(struct program *program, int number)
+{
+	(void)number;
+	add_kernel(program, 0, "ampere_sgemm_128x64_tn", 2 * MS, full);
+	add_kernel(program, 0, "custom_gemm", 2 * MS, full);
+}
+
+static void step_on_uneven_gpus(struct program *program, int number)
+{
+	(void)number;
+	add_kernel(program, 0, "work", 4 * MS, full);
+	add_kernel(program, 1, "work", MS, full);
+}
+
+static void test_few_warps(void **state)
+{
+	static const struct sampled rows[] = {{"SM Active", {95, NAN}},
+					      {"SM Issue", {6, NAN}},
+					      {"Tensor Active", {0, NAN}},
+					      {"DRAM Read Bandwidth", {5, NAN}},
+					      {"DRAM Write Bandwidth", {1, NAN}},
+					      {"Compute Warps in Flight", {3, NAN}},
+					      {NULL, {0}}};
+
+	(void)state;
+	sampled = rows;
+	check_first(step_of_one_kernel, "idle-warps", "own_kernel has 3.0 % of the warps");
+	sampled = NULL;
+}
+
+static void test_kernels_that_do_not_fill(void **state)
+{
+	static const struct sampled rows[] = {
+		{"SM Active", {25, NAN}}, {"Compute Warps in Flight", {20, NAN}}, {NULL, {0}}};
+
+	(void)state;
+	sampled = rows;
+	check_first(step_of_one_kernel, "underused-gpu", "only 25 % of its multiprocessors");
+	sampled = NULL;
+}
+
+/* A GPU that is well used: that is said, and nothing is wrong with it. */
+static void test_a_gpu_that_is_well_used(void **state)
+{
+	static const struct sampled rows[] = {{"SM Active", {92, NAN}},
+					      {"SM Issue", {65, NAN}},
+					      {"Tensor Active", {30, NAN}},
+					      {"DRAM Read Bandwidth", {20, NAN}},
+					      {"Compute Warps in Flight", {50, NAN}},
+					      {"PCIe RX Throughput", {20, NAN}},
+					      {NULL, {0}}};
+	static const char *const silent[] = {"idle-warps", "uneven-gpus", "pcie-congestion",
+					     "power-limit", "tensor-cores"};
+	struct analysed analysed;
+
+	(void)state;
+	sampled = rows;
+	analysed = analyse_program(step_of_products);
+	assert_int_equal(find_level(&analysed, "underused-gpu", "92 %"), WS_LEVEL_OK);
+	for (size_t i = 0; i < WS_COUNT(silent); i++)
+		assert_int_equal(find_level(&analysed, silent[i], ""), -1);
+	forget_program(&analysed);
+	sampled = NULL;
+}
+
+/* What was measured decides, not the names. */
+static void test_products_without_tensor_cores(void **state)
+{
+	static const struct sampled rows[] = {
+		{"SM Active", {92, NAN}}, {"Tensor Active", {0, NAN}}, {NULL, {0}}};
+	const struct ws_finding *finding;
+	struct analysed analysed;
+	uint64_t by_name;
+
+	(void)state;
+	analysed = analyse_program(step_of_products);
+	finding = find_finding(&analysed, "tensor-cores", "mostly ampere_sgemm");
+	assert_non_null(finding);
+	by_name = finding->cost_ns;
+	forget_program(&analysed);
+	sampled = rows;
+	analysed = analyse_program(step_of_products);
+	finding = find_finding(&analysed, "tensor-cores", "unused");
+	assert_non_null(finding);
+	assert_int_equal(finding->level, WS_LEVEL_NOTE);
+	assert_in_range(finding->cost_ns, by_name * 19 / 10, by_name * 21 / 10);
+	forget_program(&analysed);
+	sampled = NULL;
+}
+
+static void test_gpus_with_unequal_shares(void **state)
+{
+	static const struct sampled rows[] = {{"SM Active", {90, 21}}, {NULL, {0}}};
+	struct analysed analysed;
+
+	(void)state;
+	sampled = rows;
+	analysed = analyse_program(step_on_uneven_gpus);
+	assert_in_range(find_level(&analysed, "uneven-gpus", "of GPU 1 21 %"), WS_LEVEL_WARNING,
+			WS_LEVEL_CRITICAL);
+	forget_program(&analysed);
+	sampled = NULL;
+}
+
+static void test_links_and_power_at_their_limits(void **state)
+{
+	static const struct sampled rows[] = {
+		{"SM Active", {90, NAN}}, {"PCIe RX Throughput", {85, NAN}}, {NULL, {0}}};
+	struct analysed analysed;
+
+	(void)state;
+	sampled = rows;
+	slowed = true;
+	analysed = analyse_program(step_of_one_kernel);
+	assert_int_equal(find_level(&analysed, "pcie-congestion", "for 100 % of the time"),
+			 WS_LEVEL_NOTE);
+	assert_int_equal(find_level(&analysed, "power-limit", "for its power 100 %"),
+			 WS_LEVEL_NOTE);
+	forget_program(&analysed);
+	slowed = false;
+	sampled = NULL;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -314,6 +523,12 @@ int main(void)
 		cmocka_unit_test(test_queries_in_a_loop),
 		cmocka_unit_test(test_a_gpu_of_another_node),
 		cmocka_unit_test(test_a_quota_that_is_spent),
+		cmocka_unit_test(test_few_warps),
+		cmocka_unit_test(test_kernels_that_do_not_fill),
+		cmocka_unit_test(test_a_gpu_that_is_well_used),
+		cmocka_unit_test(test_products_without_tensor_cores),
+		cmocka_unit_test(test_gpus_with_unequal_shares),
+		cmocka_unit_test(test_links_and_power_at_their_limits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,31 @@
 /* hot_kernel.c - the kernel that is worth a look for itself. A note: computing is no fault. */
 #include "analyze/rules/rules.h"
 
+/* What to do about a kernel that was measured; NULL where nothing was. */
+static const char *choose_advice(enum ws_gpu_bound bound)
+{
+	static const char *const advice[] = {
+		[WS_BOUND_MEMORY] = "It is bound by the bandwidth of the GPU's memory: read and "
+				    "write less (fuse it with its neighbours, smaller types), "
+				    "and keep what is used again in caches or shared memory.",
+		[WS_BOUND_TENSOR] = "It is bound by the tensor cores, as it should be: only less "
+				    "work or a smaller type (FP8) makes it faster.",
+		[WS_BOUND_ISSUE] = "It is bound by issuing instructions: fewer and wider ones, or "
+				   "tensor cores for its products.",
+		[WS_BOUND_LINK] = "It is bound by NVLink or PCIe: move less, or compute beside it.",
+		[WS_BOUND_FILL] = "Most multiprocessors have no block of it: give it more blocks, "
+				  "or run others beside it.",
+		[WS_BOUND_LATENCY] = "Neither memory nor arithmetic is busy: it waits for "
+				     "latencies. Give it more warps and independent work.",
+	};
+
+	return advice[bound];
+}
+
 static void check_kernels(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_kernel_fact *most = NULL;
+	const char *measured;
 	struct ws_finding *finding;
 	struct ws_text average = {0};
 	uint64_t longest = 0;
@@ -28,9 +50,15 @@ static void check_kernels(const struct ws_analysis *analysis, struct ws_findings
 			  100 * ws_analysis_share(analysis, longest),
 			  (unsigned long long)most->count, average.text);
 	ws_text_free(&average);
-	finding->advice = ws_strdup("Nothing else holds the program up as long: look at this "
-				    "kernel with hardware counters.");
+	measured = choose_advice(analysis->measured.kernels[most - analysis->facts.kernels].bound);
+	finding->advice = ws_strdup(ws_text_or(
+		measured, "Nothing else holds the program up as long: look at this kernel with "
+			  "hardware counters."));
 	finding->next = ws_strdup("warpsight stats -r cuda_gpu_kern_sum REPORT");
+	if (measured) {
+		free(finding->next);
+		finding->next = ws_strdup("warpsight stats -r gpu_metric_kern_sum REPORT");
+	}
 	ws_finding_add_evidence(finding, "its longest run", NULL, most->longest.start,
 				most->longest.end);
 }
@@ -38,8 +66,8 @@ static void check_kernels(const struct ws_analysis *analysis, struct ws_findings
 const struct ws_rule ws_rule_hot_kernel = {
 	.name = "hot-kernel",
 	.title = "The kernel to look at with hardware counters",
-	.about = "The kernel that takes most of the critical path, from 20 % on. Never more than a "
-		 "note.",
+	.about = "The kernel that takes most of the critical path, from 20 % on; where GPU metrics "
+		 "were sampled, what it is bound by. Never more than a note.",
 	.find_obstacle = ws_need_cuda,
 	.query = ws_proof_kernels,
 	.check = check_kernels,

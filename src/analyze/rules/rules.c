@@ -10,6 +10,15 @@ const char *ws_need_cuda(const struct ws_analysis *analysis)
 	return NULL;
 }
 
+const char *ws_need_gpu_metrics(const struct ws_analysis *analysis)
+{
+	if (!analysis->model->has_cuda)
+		return ws_need_cuda(analysis);
+	if (!analysis->measured.any)
+		return "metrics of GPUs were not sampled (--gpu-metrics-devices=all)";
+	return NULL;
+}
+
 const char *ws_need_scheduling(const struct ws_analysis *analysis)
 {
 	if (!analysis->model->has_scheduling)

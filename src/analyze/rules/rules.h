@@ -17,6 +17,7 @@
 
 /* Obstacles that many rules share; NULL where there is none. */
 const char *ws_need_cuda(const struct ws_analysis *analysis);
+const char *ws_need_gpu_metrics(const struct ws_analysis *analysis);
 const char *ws_need_scheduling(const struct ws_analysis *analysis);
 const char *ws_need_samples(const struct ws_analysis *analysis);
 const char *ws_need_kernel_samples(const struct ws_analysis *analysis);

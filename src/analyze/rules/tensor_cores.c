@@ -1,8 +1,12 @@
 /* tensor_cores.c - matrix products that do not use the tensor cores. A note: to use them changes
  * the precision of results, which is the user's to decide. */
+#include <math.h>
+
 #include "analyze/rules/rules.h"
 
-#define TENSOR_GAIN 0.8 /* of the time: TF32 or BF16 run at five times the speed or more */
+#define ENOUGH_OWN 0.5	 /* of a kernel's samples, to believe them */
+#define UNUSED_PERCENT 2 /* Tensor Active below it: not used */
+#define TENSOR_GAIN 0.8	 /* of the time: TF32 or BF16 run at five times the speed or more */
 
 enum { MOST_PRODUCTS = 64 };
 
@@ -14,6 +18,28 @@ static bool is_plain_product(const char *name)
 		return false;
 	return strstr(name, "sgemm") || strstr(name, "_ffma_") || strstr(name, "simt") ||
 	       strstr(name, "scudnn") || strstr(name, "gemm_f32f32_f32f32");
+}
+
+static bool is_product(const char *name)
+{
+	return strstr(name, "gemm") || strstr(name, "matmul") || strstr(name, "cutlass") ||
+	       strstr(name, "nvjet") || strstr(name, "xmma");
+}
+
+/* By what was measured, where that is known, otherwise by the names. */
+static bool leaves_tensor_cores(const struct ws_analysis *analysis, size_t i)
+{
+	const struct ws_kernel_fact *kernel = &analysis->facts.kernels[i];
+	const struct ws_measured_kernel *measured = &analysis->measured.kernels[i];
+	const char *name = ws_report_string(analysis->model->report, kernel->name, NULL),
+		   *full = ws_report_string(analysis->model->report, kernel->demangled, NULL);
+	bool plain = is_plain_product(name) || is_plain_product(full);
+
+	if (measured->own_share < ENOUGH_OWN || isnan(measured->means[WS_GPU_TENSOR]))
+		return plain;
+	if (measured->means[WS_GPU_TENSOR] >= UNUSED_PERCENT)
+		return false;
+	return plain || is_product(name) || is_product(full);
 }
 
 static void check_products(const struct ws_analysis *analysis, struct ws_findings *findings)
@@ -28,8 +54,7 @@ static void check_products(const struct ws_analysis *analysis, struct ws_finding
 	for (size_t i = 0; i < analysis->facts.kernel_count; i++) {
 		const struct ws_kernel_fact *kernel = &analysis->facts.kernels[i];
 
-		if (!is_plain_product(ws_report_string(report, kernel->name, NULL)) &&
-		    !is_plain_product(ws_report_string(report, kernel->demangled, NULL)))
+		if (!leaves_tensor_cores(analysis, i))
 			continue;
 		plain += ws_sum_path_kernel(analysis, kernel->name);
 		if (cost.count < MOST_PRODUCTS)
@@ -43,7 +68,7 @@ static void check_products(const struct ws_analysis *analysis, struct ws_finding
 				 ws_cost_of_kernels, &cost);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_tensor_cores, plain, gain);
 	finding->level = WS_LEVEL_NOTE;
-	finding->title = ws_format("Matrix products in single precision leave the tensor cores "
+	finding->title = ws_format("Matrix products leave the tensor cores "
 				   "unused: %.0f %% of the time, mostly %.80s",
 				   100 * ws_analysis_share(analysis, plain),
 				   ws_report_string(report, longest->name, NULL));
@@ -59,7 +84,8 @@ const struct ws_rule ws_rule_tensor_cores = {
 	.name = "tensor-cores",
 	.title = "Matrix products without tensor cores",
 	.about = "Kernels of matrix products or convolutions in plain single precision, by their "
-		 "names, take 10 % of the critical path or more. Never more than a note: the "
+		 "names or, where GPU metrics were sampled, with Tensor Active below 2 %, take 10 "
+		 "% of the critical path or more. Never more than a note: the "
 		 "precision of results changes.",
 	.find_obstacle = ws_need_cuda,
 	.query = ws_proof_kernels,

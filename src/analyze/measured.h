@@ -1,0 +1,39 @@
+/*
+ * measured.h - what the counters of GPUs say of the window: each GPU's means, and those of its
+ * kernels by name.
+ */
+#ifndef WS_ANALYZE_MEASURED_H
+#define WS_ANALYZE_MEASURED_H
+
+#include "analyze/facts.h"
+#include "query/metered_gpu.h"
+
+struct ws_measured_gpu {
+	const struct ws_metered_gpu *metered; /* NULL: nothing is known of it */
+	double means[WS_GPU_METRICS];	      /* over the window; NAN where not known */
+	uint64_t known;			      /* ns of the window with SM Active */
+	/* ns in which PCIe was at least WS_BUSY_LINK_PERCENT of what it can do, one way or the
+	 * other */
+	uint64_t busy_pcie;
+};
+enum { WS_BUSY_LINK_PERCENT = 70 };
+
+struct ws_measured_kernel {
+	double means[WS_GPU_METRICS]; /* NAN where not known */
+	double own_share; /* of the samples that it was in, how much of their time was its own */
+	enum ws_gpu_bound bound;
+};
+
+struct ws_gpu_measures {
+	struct ws_gpu_metrics metrics;
+	struct ws_measured_gpu *gpus;	    /* model->work.gpus of them */
+	struct ws_measured_kernel *kernels; /* facts->kernel_count of them, in their order */
+	bool any;			    /* SM Active of any GPU is known */
+};
+
+/* Measure; `facts` is of the same model. Free with ws_gpu_measures_free. */
+void ws_measure_model(const struct ws_model *model, const struct ws_facts *facts,
+		      struct ws_gpu_measures *measured);
+void ws_gpu_measures_free(struct ws_gpu_measures *measured);
+
+#endif
