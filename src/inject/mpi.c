@@ -489,13 +489,14 @@ static bool is_inside(void)
 void ws_mpi_note_start(int result)
 {
 	static _Atomic bool noted;
-	int64_t rank;
+	int64_t values[2];
 
 	if (result || !ws_rt->arena || atomic_exchange(&noted, true))
 		return;
 	get_abi();
-	rank = ask_comm(mpi.comm_rank, mpi.world);
-	ws_library_write_row(WS_LIBRARY_TABLE_MPI_RANKS, &rank, 1, 0);
+	values[0] = ask_comm(mpi.comm_rank, mpi.world);
+	values[1] = count_ranks(mpi.world);
+	ws_library_write_row(WS_LIBRARY_TABLE_MPI_RANKS, values, WS_COUNT(values), 0);
 	note_comm(mpi.world, WS_LIBRARY_NONE);
 }
 

@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "record/libraries.h"
 #include "record/proc.h"
+#include "record/ranks.h"
 #include "ring/library_record.h"
 #include "schema/foreign.h"
 #include "text/json.h"
@@ -318,6 +319,15 @@ void ws_convert_library(struct ws_stream *stream, const struct ws_rec *rec)
 			   make_call_json(stream, number, record->kept, rec->value));
 }
 
+/* Of a process that no launcher has told its rank. One of one is none. */
+static void note_rank(struct ws_stream *stream, int64_t rank, int64_t world)
+{
+	if (stream->proc->ranked || world < 2 || world > INT32_MAX || rank < 0 || rank >= world)
+		return;
+	ws_rank_write_of_mpi(stream->sink, stream->process, (uint32_t)rank, (uint32_t)world);
+	stream->proc->ranked = true;
+}
+
 void ws_convert_library_row(struct ws_stream *stream, const struct ws_rec *rec)
 {
 	const struct ws_rec_library_row *record = (const void *)rec;
@@ -335,6 +345,8 @@ void ws_convert_library_row(struct ws_stream *stream, const struct ws_rec *rec)
 	row.table = name_table(stream, table);
 	row.row = make_json(stream, tables[table].kept, tables[table].count, record->kept);
 	ws_writer_add(stream->writer, WS_TABLE_foreign, &row);
+	if (table == WS_LIBRARY_TABLE_MPI_RANKS)
+		note_rank(stream, record->kept[0], record->kept[1]);
 }
 
 /* ---- work that one call begins and another ends ---- */

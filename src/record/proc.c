@@ -427,7 +427,7 @@ static void fill_process(struct ws_drain *drain, struct ws_proc *process,
 		process->id = ++process->sink->processes;
 		write_process_row(process, home, parent);
 	}
-	ws_rank_write(process->sink, process->id, variables);
+	process->ranked = ws_rank_write(process->sink, process->id, variables);
 	free((char *)variables.text);
 	if (home->flags & WS_PROC_TRUNCATED)
 		ws_sink_diagnostic(process->sink, WS_INFO, "process", process->id,

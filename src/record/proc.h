@@ -44,6 +44,7 @@ struct ws_proc {
 	int pidfd; /* -1: gone already, unknown, or no descriptor was to be had: then its end
 		      is asked for now and then */
 	bool ending, settled, target;
+	bool ranked; /* its row of rank is written */
 	/* it had ended before the directory was last read, so all its rings are known */
 	bool complete;
 	enum ws_process_end_reason reason;

@@ -185,14 +185,14 @@ static uint32_t add_host(struct ws_sink *sink, struct ws_variables variables)
 	return ws_sink_string(sink, name);
 }
 
-void ws_rank_write(struct ws_sink *sink, uint32_t process, struct ws_variables variables)
+bool ws_rank_write(struct ws_sink *sink, uint32_t process, struct ws_variables variables)
 {
 	const char *gpus = find_first(variables, gpu_variables);
 	struct ws_row_rank row = {.process = process};
 	struct ws_rank rank;
 
 	if (!ws_read_rank(variables, &rank))
-		return;
+		return false;
 	row.rank = rank.rank;
 	row.world = rank.world;
 	row.local = rank.local;
@@ -201,6 +201,19 @@ void ws_rank_write(struct ws_sink *sink, uint32_t process, struct ws_variables v
 	row.launcher = ws_sink_string(sink, rank.launcher);
 	if (gpus)
 		row.gpus = ws_sink_string(sink, gpus);
+	ws_writer_add(sink->writer, WS_TABLE_rank, &row);
+	return true;
+}
+
+void ws_rank_write_of_mpi(struct ws_sink *sink, uint32_t process, uint32_t rank, uint32_t world)
+{
+	struct ws_row_rank row = {.process = process,
+				  .rank = rank,
+				  .world = world,
+				  .local = WS_NO_U32,
+				  .host = add_host(sink, (struct ws_variables){0}),
+				  .launcher = ws_sink_string(sink, "MPI")};
+
 	ws_writer_add(sink->writer, WS_TABLE_rank, &row);
 }
 

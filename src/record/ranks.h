@@ -41,8 +41,10 @@ void ws_name_rank(struct ws_variables variables, char *out, size_t size);
 /* The same for a report of all ranks of a host, as ".node7"; "" where all of the job are on this
  * host. */
 void ws_name_node(struct ws_variables variables, char *out, size_t size);
-/* Write which rank a process of the report is; nothing when it is none. */
-void ws_rank_write(struct ws_sink *sink, uint32_t process, struct ws_variables variables);
+/* Write which rank a process of the report is; nothing, and false, when it is none. */
+bool ws_rank_write(struct ws_sink *sink, uint32_t process, struct ws_variables variables);
+/* The same as MPI says it, for a process whose launcher did not. */
+void ws_rank_write_of_mpi(struct ws_sink *sink, uint32_t process, uint32_t rank, uint32_t world);
 /* The same for a process whose variables nobody has reported; `pid` as seen from here. */
 void ws_rank_write_of(struct ws_sink *sink, uint32_t process, uint32_t pid);
 

@@ -6,8 +6,9 @@
  * in which they were sent, so the n-th of one side is the n-th of the other. Communicators are
  * recognised by their members (MPI_COMMUNICATORS), since each rank has handles of its own. Where a
  * receive does not say which message it takes (MPI_Irecv of any source or tag), or messages belong
- * to prepared requests, the order is not known: what could be meant by these is left out. So is
- * what does not fit together: a receive that was over before its send began.
+ * to prepared requests, the order is not known: what could be meant by these is left out. Of a
+ * recording that begins in the middle of the run, receives that were over before the first send
+ * began are passed over.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -368,14 +369,18 @@ static void print_pair(struct messages *messages, const struct pair *pair)
 static void join_stream(const struct messages *messages, const struct message *first, size_t sends,
 			size_t receives, struct pair **pairs)
 {
+	const struct message *receive = first + sends;
+
 	if (ws_map_get(&messages->unsure, make_unsure_key(first->communicator, first->to), NULL))
 		return;
-	for (size_t i = 0; i < sends && i < receives; i++) {
-		const struct message *send = &first[i], *receive = &first[sends + i];
+	for (size_t i = 0, k = 0; i < sends && k < receives; i++, k++) {
+		const struct message *send = &first[i];
 
-		if (receive->blocking && receive->end < send->start)
-			continue;
-		*(*pairs)++ = (struct pair){send, receive};
+		/* of a message that was sent before the recording began */
+		while (k < receives && receive[k].blocking && receive[k].end < send->start)
+			k++;
+		if (k < receives)
+			*(*pairs)++ = (struct pair){send, &receive[k]};
 	}
 }
 

@@ -151,6 +151,15 @@ def functions_that_are_looked_up():
 
 
 @test
+def rank_that_no_launcher_tells():
+    os.environ["STANDIN_WORLD"] = "3"
+    profile("ranked", app("", "mpich"), "dies", code=128 + signal.SIGKILL)
+    del os.environ["STANDIN_WORLD"]
+    rows = query("ranked.wsrep", "SELECT rank, worldSize w FROM WARPSIGHT_RANK")
+    same([list(row.values()) for row in rows], [[0, 3]])
+
+
+@test
 def call_that_does_not_return():
     profile("dies", app("", "mpich"), "dies", code=128 + signal.SIGKILL)
     same(

@@ -7,6 +7,7 @@
 
 #include <setjmp.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -42,8 +43,10 @@ EXPORT int PMPI_Comm_rank(MPI_Comm comm, int *rank)
 
 EXPORT int PMPI_Comm_size(MPI_Comm comm, int *size)
 {
+	const char *world = getenv("STANDIN_WORLD");
+
 	(void)comm;
-	*size = 1;
+	*size = world ? atoi(world) : 1;
 	return 0;
 }
 
