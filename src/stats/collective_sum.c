@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stats/collective.h"
 #include "stats/gpu_work.h"
 #include "base/choose.h"
 #include "stats/keyed.h"
@@ -32,6 +33,7 @@ static const struct ws_column columns[] = {
 };
 
 enum word { GROUP, NAME, TYPE, PROCESS, IN, OUT, WORDS };
+#define IS_BYTES (UINT64_C(1) << 63) /* in IN and OUT: bytes, not elements */
 
 struct communicator {
 	uint64_t ranks; /* WS_NO_U32 when not known */
@@ -43,6 +45,29 @@ struct collective_sums {
 	struct communicator *communicators; /* of each key */
 	size_t communicator_capacity;
 };
+
+/* What NCCL says is in bytes, and of one side. */
+static void fill_bytes(const struct ws_stats *stats, const uint64_t *values, uint64_t *key)
+{
+	uint64_t bytes = values[ws_collective_bytes], ranks = values[ws_collective_group_size];
+	size_t length;
+	enum ws_collective_pattern pattern = ws_find_collective_pattern(
+		ws_report_string(stats->report, (uint32_t)values[ws_collective_name], &length));
+	bool many_in =
+		     pattern == WS_COLLECTIVE_REDUCE_SCATTER || pattern == WS_COLLECTIVE_ALL_TO_ALL,
+	     many_out = pattern == WS_COLLECTIVE_ALL_GATHER || pattern == WS_COLLECTIVE_ALL_TO_ALL;
+
+	if (bytes >= IS_BYTES || key[IN] != WS_NO_U64 || key[OUT] != WS_NO_U64)
+		return;
+	if (!many_in)
+		key[IN] = bytes | IS_BYTES;
+	else if (ranks != WS_NO_U32)
+		key[IN] = bytes * ranks | IS_BYTES;
+	if (!many_out)
+		key[OUT] = bytes | IS_BYTES;
+	else if (ranks != WS_NO_U32)
+		key[OUT] = bytes * ranks | IS_BYTES;
+}
 
 static void read_collectives(struct ws_stats *stats, struct collective_sums *sums)
 {
@@ -67,6 +92,7 @@ static void read_collectives(struct ws_stats *stats, struct collective_sums *sum
 			ws_count_left_out(end, &stats->unended, &stats->backwards);
 			continue;
 		}
+		fill_bytes(stats, values, key);
 		dist = ws_keyed_get(&sums->durations, key);
 		ws_dist_add(dist, end - start);
 		ws_grow(sums->communicators, sums->communicator_capacity, sums->durations.count);
@@ -78,98 +104,52 @@ static void read_collectives(struct ws_stats *stats, struct collective_sums *sum
 	ws_cursor_close(cursor);
 }
 
-/* Bytes of an element by the framework's name for its type; 0 when it is not known. */
-static unsigned get_type_size(const char *name)
-{
-	static const struct {
-		const char *name;
-		unsigned size;
-	} types[] = {{"Float", 4}, {"Double", 8}, {"Half", 2},	       {"BFloat16", 2},
-		     {"Int", 4},   {"Long", 8},	  {"Short", 2},	       {"Byte", 1},
-		     {"Char", 1},  {"Bool", 1},	  {"ComplexFloat", 8}, {"ComplexDouble", 16}};
-
-	for (size_t i = 0; i < WS_COUNT(types); i++)
-		if (!strcmp(name, types[i].name))
-			return types[i].size;
-	return !strncmp(name, "Float8", 6);
-}
-
-enum pattern {
-	OTHER,
-	SAME, /* as much comes out as went in */
-	ALL_REDUCE,
-	ALL_TO_ALL,
-	ALL_GATHER,
-	REDUCE_SCATTER
-};
-
-/* The pattern of an operation; frameworks write names in several ways: allreduce, all_reduce,
- * _allgather_base. */
-static enum pattern find_pattern(const char *name)
-{
-	static const struct {
-		const char *word;
-		enum pattern pattern;
-	} known[] = {{"allreduce", ALL_REDUCE},
-		     {"allgather", ALL_GATHER},
-		     {"reducescatter", REDUCE_SCATTER},
-		     {"alltoall", ALL_TO_ALL},
-		     {"broadcast", SAME}};
-	char plain[64];
-	size_t length = 0;
-
-	for (; *name && length + 1 < sizeof(plain); name++) {
-		if (*name == '_')
-			continue;
-		plain[length] = *name;
-		if (plain[length] >= 'A' && plain[length] <= 'Z')
-			plain[length] = (char)(plain[length] + 'a' - 'A');
-		length++;
-	}
-	plain[length] = 0;
-	for (size_t i = 0; i < WS_COUNT(known); i++)
-		if (strstr(plain, known[i].word))
-			return known[i].pattern;
-	return OTHER;
-}
-
 struct collective_sizes {
 	long double in, out, expected, traffic; /* bytes; negative when not known */
 };
+
+/* Bytes of what went in or came out, as its key has it; negative when not known. */
+static long double compute_side(uint64_t side, unsigned type_size)
+{
+	if (side == WS_NO_U64 || (!(side & IS_BYTES) && !type_size))
+		return -1;
+	if (side & IS_BYTES)
+		return (long double)(side & ~IS_BYTES);
+	return (long double)side * type_size;
+}
 
 static struct collective_sizes compute_sizes(const struct ws_stats *stats, const uint64_t *key,
 					     uint64_t ranks)
 {
 	size_t length;
-	unsigned size =
-		get_type_size(ws_report_string(stats->report, (uint32_t)key[TYPE], &length));
-	enum pattern pattern =
-		find_pattern(ws_report_string(stats->report, (uint32_t)key[NAME], &length));
+	unsigned size = ws_get_collective_type_size(
+		ws_report_string(stats->report, (uint32_t)key[TYPE], &length));
+	enum ws_collective_pattern pattern = ws_find_collective_pattern(
+		ws_report_string(stats->report, (uint32_t)key[NAME], &length));
 	struct collective_sizes sizes = {-1, -1, -1, -1};
 	long double rank_count = 0, larger;
 
 	if (ranks != WS_NO_U32)
 		rank_count = ranks;
 
-	if (size && key[IN] != WS_NO_U64)
-		sizes.in = (long double)key[IN] * size;
-	if (size && key[OUT] != WS_NO_U64)
-		sizes.out = (long double)key[OUT] * size;
-	if (sizes.in < 0 || pattern == OTHER)
+	sizes.in = compute_side(key[IN], size);
+	sizes.out = compute_side(key[OUT], size);
+	if (sizes.in < 0 || pattern == WS_COLLECTIVE_OTHER || pattern == WS_COLLECTIVE_ROOTED)
 		return sizes;
-	if (rank_count < 1 && (pattern == ALL_GATHER || pattern == REDUCE_SCATTER))
+	if (rank_count < 1 &&
+	    (pattern == WS_COLLECTIVE_ALL_GATHER || pattern == WS_COLLECTIVE_REDUCE_SCATTER))
 		return sizes;
 	sizes.expected = sizes.in;
-	if (pattern == ALL_GATHER)
+	if (pattern == WS_COLLECTIVE_ALL_GATHER)
 		sizes.expected *= rank_count;
-	else if (pattern == REDUCE_SCATTER)
+	else if (pattern == WS_COLLECTIVE_REDUCE_SCATTER)
 		sizes.expected /= rank_count;
 	larger = ws_max(sizes.expected, sizes.in);
-	if (pattern == SAME)
+	if (pattern == WS_COLLECTIVE_SAME)
 		sizes.traffic = larger;
 	else if (rank_count >= 1)
 		sizes.traffic = larger * (rank_count - 1) / rank_count;
-	if (pattern == ALL_REDUCE && rank_count >= 1)
+	if (pattern == WS_COLLECTIVE_ALL_REDUCE && rank_count >= 1)
 		sizes.traffic *=
 			2; /* each piece goes around once to be reduced, once to be spread */
 	return sizes;

@@ -41,6 +41,8 @@
 	ITEM(gpu_metric_nvtx_sum)      \
 	ITEM(gpu_metric_step_sum)      \
 	ITEM(collective_sum)           \
+	ITEM(nccl_sum)                 \
+	ITEM(library_gpu_sum)          \
 	ITEM(step_phases)              \
 	ITEM(cpu_sample_sum)           \
 	ITEM(sched_sum)                \

@@ -7,6 +7,7 @@ Counts are exact: they follow from what app.c was told to do. Nothing here needs
 tests/gpu has what does.
 """
 import argparse
+import csv
 import os
 import re
 import shutil
@@ -97,6 +98,16 @@ class Report:
 
     def count(self, table, where="1"):
         return self.one("SELECT count(*) FROM %s WHERE %s" % (table, where))
+
+    def stats(self, name):
+        """Rows of a report of statistics, by column."""
+        r = subprocess.run(
+            [WARPSIGHT, "stats", "-q", "-r", name, "-f", "csv", self.path],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        return list(csv.DictReader(line for line in r.stdout.splitlines() if line))
 
     def said(self):
         return " ".join(t for (t,) in self.all("SELECT text FROM DIAGNOSTIC_EVENT"))
@@ -1123,6 +1134,24 @@ def nccl():
         ),
         14,
     )
+    # A kernel takes 1500 ns; three all-reduces share one by their sizes.
+    got = [
+        (x["Operation"], x["Message Bytes"], x["Total Time (ns)"], x["Algorithm Bandwidth (MB/s)"])
+        + (x["Bus Bandwidth (MB/s)"], x["Ranks"])
+        for x in r.stats("nccl_sum")
+    ]
+    for row in (
+        ("AllGather", "256", "1500", "682.667", "512.000", "4"),
+        ("AllReduce", str(1 << 20), "1500", "699050.667", "1048576.000", "4"),
+        ("AllReduce", "3000", "750", "4000.000", "6000.000", "4"),
+        ("AllReduce", "1000", "250", "4000.000", "6000.000", "4"),
+        ("Recv", "160", "1500", "106.667", "106.667", "2"),
+        ("Send", "128", "1500", "85.333", "85.333", "2"),
+    ):
+        assert row in got, "%r in %r" % (row, got)
+    same("all", len(got), 13)
+    sizes = {(x["Operation"], x["In (MB)"], x["Out (MB)"]) for x in r.stats("collective_sum")}
+    assert ("ReduceScatter", "0.016", "0.008") in sizes, sizes
 
 
 @test
@@ -1181,6 +1210,23 @@ def cublas():
         + (60000000, 1240000, None),
     ]
     same("products", rows, want)
+    # On the GPU each piece takes 1500 ns; the work of the last launch is of no library.
+    same(
+        "by call and shape",
+        [
+            (x["Call"], x["Calls"], x["GPU Ops"], x["Total Time (ns)"], x["GFLOP/s"])
+            + (x["Bandwidth (MB/s)"], x["Shape"].split(" aType")[0])
+            for x in r.stats("library_gpu_sum")
+        ],
+        [
+            ("cublasSgemm_v2", "3", "3", "4500", "40000.0", "826666.667")
+            + ("transA=T transB=N m=500 n=300 k=200",),
+            (batched, "1", "2", "3000", "152.9", "26282.667")
+            + ("transA=N transB=C m=64 n=32 k=16 batch=7",),
+            ("cublasLtMatmul", "1", "1", "1500", "2883.6", "115541.333")
+            + ("transA=T transB=N m=128 n=33 k=512 batch=1",),
+        ],
+    )
 
 
 # They vary what CUPTI writes: one way of it, `replay of a GPU`, shows that the processor reads it.
