@@ -125,7 +125,8 @@ const struct ws_opt ws_record_option_table[] = {
 	 "chooses, of all where it chooses none.",
 	 "none", .also = WS_IN_LAUNCH},
 	{"python-functions-trace", 0, WS_OPT_STRING, AT(python_functions), "FILE", NULL,
-	 "Record each call of the functions that a JSON file names, [{\"module\": \"m\", "
+	 "Record each call of the functions that a JSON file (or pytorch, dask: those lists are "
+	 "built in) names, [{\"module\": \"m\", "
 	 "\"functions\": [\"f\", \"Class.method\"], \"domain\": \"d\"}], as a range, in "
 	 "CPython 3.12 and later.",
 	 NULL, .also = WS_IN_LAUNCH},

@@ -38,7 +38,7 @@ static struct {
 	int (*AddWatcher)(int (*)(int, object *, object *));
 	object *(*GetModule)(object *);
 	object *(*GetCode)(object *);
-	int (*Compare)(object *, const char *);
+	const char *(*AsText)(object *);
 	void (*Clear)(void);
 	void (*DecRef)(object *);
 	void (*IncRef)(object *);
@@ -57,7 +57,7 @@ static const struct {
 	{"PyFunction_AddWatcher", (void **)&py.AddWatcher},
 	{"PyFunction_GetModule", (void **)&py.GetModule},
 	{"PyFunction_GetCode", (void **)&py.GetCode},
-	{"PyUnicode_CompareWithASCIIString", (void **)&py.Compare},
+	{"PyUnicode_AsUTF8", (void **)&py.AsText},
 	{"PyErr_Clear", (void **)&py.Clear},
 	{"Py_DecRef", (void **)&py.DecRef},
 	{"Py_IncRef", (void **)&py.IncRef},
@@ -162,9 +162,37 @@ static object *read_qualified_name(const object *code)
 	return name;
 }
 
+/* Whether `module` is the one called by the first `length` bytes of `base`, or lies in it. */
+static bool lies_in(const char *module, const char *base, size_t length)
+{
+	return !strncmp(module, base, length) && (!module[length] || module[length] == '.');
+}
+
+/*
+ * Whether a function is one that the user means. Users name functions as they call them: a package
+ * hands on what its modules define (cupy.dot is made in cupy.linalg._product), and a name may begin
+ * with modules (random.random of cupy).
+ */
+static bool is_meant(const char *module, const char *name, uint32_t w)
+{
+	size_t base = strlen(wanted[w].module), all = strlen(wanted[w].name), own = strlen(name);
+	const char *rest = module + base;
+
+	if (all < own || strcmp(wanted[w].name + all - own, name))
+		return false;
+	if (!lies_in(module, wanted[w].module, base))
+		return false;
+	if (all == own)
+		return true;
+	/* What stands before the function's own name are modules. */
+	return wanted[w].name[all - own - 1] == '.' && *rest == '.' &&
+	       lies_in(rest + 1, wanted[w].name, all - own - 1);
+}
+
 static int trace_made_function(int event, object *function, object *value)
 {
 	object *module, *code, *result;
+	const char *module_text, *name;
 	uint32_t i;
 
 	(void)value;
@@ -174,9 +202,14 @@ static int trace_made_function(int event, object *function, object *value)
 	module = py.GetModule(function);
 	if (!code || !module)
 		return 0;
+	name = py.AsText(read_qualified_name(code));
+	module_text = name ? py.AsText(module) : NULL;
+	if (!module_text) { /* it has a letter that has no UTF-8, or is no text */
+		py.Clear();
+		return 0;
+	}
 	for (uint32_t w = 0; w < wanted_n; w++) {
-		if (py.Compare(read_qualified_name(code), wanted[w].name) ||
-		    py.Compare(module, wanted[w].module))
+		if (!is_meant(module_text, name, w))
 			continue;
 		i = find_function_slot(code);
 		if (codes[i].code)

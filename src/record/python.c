@@ -78,16 +78,17 @@ void ws_python_say_unseen(struct ws_python *py, struct ws_sink *sink)
 	size_t unseen = 0;
 
 	for (size_t i = 0; py && i < py->options.function_n; i++)
-		if (!py->options.functions[i].seen && ++unseen <= 5)
+		if (!py->options.functions[i].seen && !py->options.functions[i].optional &&
+		    ++unseen <= 5)
 			ws_text_printf(&out, "%s%s.%s", unseen > 1 ? ", " : "",
 				       py->options.functions[i].module,
 				       py->options.functions[i].name);
 	if (unseen > 5)
 		ws_text_printf(&out, " and %zu more", unseen - 5);
 	if (unseen) {
-		char *text = ws_format("--python-functions-trace: never called: %s. (Modules are "
-				       "named as in __module__, functions "
-				       "as in __qualname__.)",
+		char *text = ws_format("--python-functions-trace: never called: %s. (A module "
+				       "stands for those in it, too; methods are named as in "
+				       "__qualname__.)",
 				       out.text);
 
 		ws_sink_diagnostic(sink, WS_WARNING, "python", 0, ws_read_raw_ns(), text);

@@ -30,6 +30,7 @@ struct ws_python_function {
 	char *category;	     /* of the slice; NULL for its default, the module */
 	char *args;	     /* JSON object, or NULL */
 	bool seen;	     /* it ran */
+	bool optional;	     /* of a list that is built in: nobody expects it to run */
 };
 #define WS_PYTHON_FUNCTIONS_MOST 512u
 

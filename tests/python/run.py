@@ -539,6 +539,9 @@ def functions(r, python):
                     ],
                 },
                 {"module": "json", "functions": ["dumps"], "domain": "outer"},
+                # A function that a module of the package defines, named in two ways.
+                {"module": "json", "functions": ["encoder.JSONEncoder.encode"], "domain": "deep"},
+                {"module": "json", "functions": ["JSONEncoder.iterencode"], "domain": "handed on"},
             ],
             f,
         )
@@ -560,12 +563,16 @@ def functions(r, python):
             ("raises", "__main__"): 1,
             ("yields", "made"): 3,
             ("dumps", "outer"): 2,
+            ("encoder.JSONEncoder.encode", "deep"): 2,
+            ("JSONEncoder.iterencode", "handed on"): 2,
             ("traced_in_child", "__main__"): 1,
         },
         "ranges: %s" % count,
     )
     want("__main__.missing" in said and "Traced" not in said, "said what never ran: " + said)
-    want(all(s[6] == '{"color":"0xff00"}' for s in report.slices if s[5] != "outer"), "colours")
+    others = ("outer", "deep", "handed on")
+    mine = [s for s in report.slices if s[5] not in others]
+    want(all(s[6] == '{"color":"0xff00"}' for s in mine), "colours")
 
 
 def refused(r, python):
