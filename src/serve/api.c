@@ -278,6 +278,8 @@ static const struct entry {
 	{"query", ws_api_query, "application/json", .of_file = true},
 	{"findings", ws_api_findings, "application/json", .of_file = true},
 	{"path", ws_api_path, "application/json", .of_file = true},
+	{"kernels", ws_api_kernels, "application/json", .of_file = true},
+	{"kernel", ws_api_kernel, "application/json", .of_file = true},
 	{"flame", ws_api_flame, "application/json"},
 	{"progress", ws_api_progress, "application/json"},
 };

@@ -25,6 +25,19 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return e;
 }
 
+/** The same for pictures: s("line", { x1: 0, y1: 0, x2: 5, y2: 5 }). */
+export function s(
+  tag: string,
+  props?: Record<string, string | number | null | undefined> | null,
+  ...children: (Child | Child[])[]
+): SVGElement {
+  const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [key, value] of Object.entries(props ?? {}))
+    if (value !== undefined && value !== null) e.setAttribute(key, String(value));
+  appendChildren(e, children);
+  return e;
+}
+
 export function appendChildren(element: Element, children: (Child | Child[])[]): void {
   for (const c of children.flat())
     if (c !== null && c !== undefined && c !== false)

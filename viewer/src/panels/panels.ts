@@ -6,6 +6,7 @@ import { t, type Word } from "../i18n";
 import { Details } from "./details";
 import { Events } from "./events";
 import { Findings } from "./findings";
+import { Kernels } from "./kernels";
 import { Statistics } from "./statistics";
 import { Functions } from "./functions";
 import { Compare } from "./compare";
@@ -35,11 +36,13 @@ export class Panels {
   private body: HTMLElement;
   private current: Word = "details";
   private offered = false; // findings are shown though nobody asked for them
+  private awaited = ""; // the panel of a link, until there is something to show in it
   private chosen = false; // by the user, or by what the user selected
   readonly details: Details;
   readonly events: Events;
   readonly statistics: Statistics;
   readonly findings: Findings;
+  readonly kernels: Kernels;
   readonly path: PathTable;
   private query: Query;
   private all: [Word, Panel][];
@@ -52,12 +55,15 @@ export class Panels {
     this.findings.onArrive = () => this.offerFindings();
     for (const what of ["pointerdown", "keydown"])
       this.findings.root.addEventListener(what, () => (this.offered = false));
+    this.kernels = new Kernels(app, this);
+    this.kernels.onArrive = () => this.offerKernels();
     this.path = new PathTable(app);
     this.query = new Query(app);
     this.all = [
       ["details", this.details],
       ["events", this.events],
       ["statistics", this.statistics],
+      ["kernels", this.kernels],
       ["findings", this.findings],
       ["critical", this.path],
       ["functions", new Functions(app)],
@@ -103,6 +109,7 @@ export class Panels {
     const which = await this.app.openLink(),
       there = this.all.find(([w, panel]) => w === which && panel.hasContent());
     if (there) this.showPanel(there[0]);
+    else this.awaited = which;
     this.app.linked = null;
     this.app.emitEvent("link");
   }
@@ -123,6 +130,18 @@ export class Panels {
       return;
     }
     this.nameTabs();
+  }
+
+  /** Measured kernels are what a report without a time line is about. */
+  private offerKernels(): void {
+    const { kernels } = this;
+    if (kernels.hasContent() && this.awaited === "kernels" && !this.chosen) {
+      this.showPanel("kernels");
+      return;
+    }
+    const first = !this.chosen && !this.app.selected && !this.app.linked?.get("p");
+    if (first && kernels.hasContent() && this.app.rows.byLane.size === 0) this.current = "kernels";
+    this.drawTabs();
   }
 
   private nameTabs(): void {

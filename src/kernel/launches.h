@@ -1,0 +1,25 @@
+/*
+ * launches.h - launches of measured kernels on a time line: those of the same function with the
+ * same grid and blocks.
+ */
+#ifndef WS_KERNEL_LAUNCHES_H
+#define WS_KERNEL_LAUNCHES_H
+
+#include "kernel/result.h"
+
+struct ws_kernel_launches {
+	uint64_t count, total_ns;
+};
+
+/*
+ * Count the launches of each result in a report, which may be another than that of the results.
+ * `launches` has room for one of each result. Returns the time of all kernels of the report, ns.
+ */
+uint64_t ws_count_kernel_launches(const struct ws_report *report,
+				  const struct ws_kernel_results *results,
+				  struct ws_kernel_launches *launches);
+/* Whether two names of a kernel are one: blanks do not count, and one that is not known ("") fits
+ * any. */
+bool ws_is_same_kernel_name(const char *left, const char *right);
+
+#endif

@@ -1,0 +1,201 @@
+/**
+ * kernels.mjs - measured kernels: the table of all, sorted; one of them with its charts, figures
+ * and what they mean; a baseline; launches on the time line; by keyboard, in links, for screen
+ * readers. See harness.mjs.
+ */
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { equal, folder, get, near, ok, open, root, runAll, serve } from "./harness.mjs";
+import { test, until, warpsight } from "./harness.mjs";
+
+/** A report of made-up results: rows made by a script, written by a program of the tests. */
+export function makeKernels(name, change = (rows) => rows) {
+  const script = join(root, "tests", "kernel", "make_results.py"),
+    rows = spawnSync("python3", [script], { maxBuffer: 1 << 26, encoding: "utf8" }),
+    file = join(folder, name),
+    writer = join(dirname(warpsight), "tests", "kernel", "write_rows"),
+    r = spawnSync(writer, [file], { input: change(rows.stdout) });
+  if (r.status !== 0) throw new Error(`write_rows: ${r.stderr}${rows.stderr}`);
+  return file;
+}
+
+let server;
+const first = async () => (server ??= await serve(makeKernels("kernels.wsrep")));
+const ids = (t) =>
+  t.page.$$eval(".ksummary tbody tr", (rows) => rows.map((row) => Number(row.dataset.id)));
+const figures = (t, css) =>
+  t.page.$$eval(`${css} .kbar`, (bars) =>
+    bars.map((bar) => [
+      bar.querySelector(".kname").textContent.trim(),
+      bar.querySelector(".n").textContent,
+    ]),
+  );
+const section = (id) => `.ksection[data-section=${id}]`;
+
+async function openKernels(t) {
+  await t.page.click("[data-tab=kernels]");
+  await until("the table", async () => (await ids(t)).length === 5);
+}
+async function openResult(t, id) {
+  await t.page.click(`.ksummary tr[data-id="${id}"]`);
+  await until("the result", () => t.page.locator(section("SpeedOfLight")).count());
+}
+
+test("kernels: the table of all, sorted, by keyboard; the answers behind it", async () => {
+  const s = await first(),
+    t = await open(s);
+  await openKernels(t);
+  const { results } = await t.eval(() => window.warpsight.app.source.json("kernels", { r: 0 }));
+  equal(
+    results.map((r) => [r.id, r.name, r.grid[0], r.block[0], r.duration]),
+    [
+      [0, "scale", 65536, 256, 92300],
+      [1, "sm90_xmma_gemm_bf16", 132, 384, 418700],
+      [2, "transpose", 16384, 1024, 301400],
+      [3, "force_double", 96, 128, 6800],
+      [4, "scale", 64, 256, null],
+    ],
+    "results",
+  );
+  equal([results[1].compute, results[0].memory], [88.6, 91.2], "throughputs");
+  equal(
+    results.map((r) => r.launches.map((l) => [l.r, l.count, l.total])),
+    [[[0, 12, 12 * 92300]], [], [[0, 12, 12 * 301400]], [], []],
+    "launches of the same name and shape",
+  );
+
+  await t.page.click(".ksummary th button:text-is('Duration')");
+  equal(await ids(t), [1, 2, 0, 3, 4], "the longest first, the unknown last");
+  await t.page.click(".ksummary th button:has-text('Duration')");
+  equal(await ids(t), [3, 0, 2, 1, 4], "the shortest first, the unknown last");
+  await t.page.locator(".ksummary tbody tr").first().focus();
+  await t.page.keyboard.press("ArrowDown");
+  await t.page.keyboard.press("Enter");
+  await until("the second row's", async () => (await t.text(".khead h3")).startsWith("#0 scale"));
+  await t.page.keyboard.press("Escape");
+  await until("the table again", async () => (await ids(t)).length === 5);
+
+  for (const q of ["", "id=9", "id=-1", "id=x"])
+    equal((await get(`${s.url}api/kernel?${q}`)).status, 400, `kernel?${q}`);
+  await t.end();
+});
+
+test("kernels: a result has its charts and figures, and goes to its launches", async () => {
+  const t = await open(await first());
+  await openKernels(t);
+  await openResult(t, 2);
+  equal(
+    (await figures(t, section("SpeedOfLight"))).slice(0, 5),
+    [
+      ["Compute (SM)", "14.6 %"],
+      ["Memory", "62.8 %"],
+      ["L1/TEX", "88.1 %"],
+      ["L2", "62.8 %"],
+      ["DRAM", "33.5 %"],
+    ],
+    "Speed Of Light",
+  );
+  equal(
+    (await figures(t, section("WarpStateStats"))).slice(0, 3).map(([name]) => name),
+    ["Stall MIO Throttle", "Stall Short Scoreboard", "Stall Long Scoreboard"],
+    "the states that cost most come first",
+  );
+
+  /* The roofline's point is where operations and bytes put it. */
+  const roofline = await t.eval(async () => {
+    const result = await window.warpsight.app.source.json("kernel", { r: 0, id: 2 });
+    return result.sections.find((s) => s.id === "SpeedOfLight_RooflineChart").charts[0];
+  });
+  near(roofline.roofs[0].flops, 2 * 128 * 132 * 1.755e9, 1e9, "the roof of single precision");
+  near(roofline.points[0].flops, 1e10, 1e6, "what was achieved");
+  near(roofline.points[0].bytes, 3.35e12 * 0.335, 1e7, "what was moved");
+  const share = (1e10 / (3.35e12 * (0.01 / (3.35 * 0.335)))) * 100;
+  ok(
+    (await t.text(`${section("SpeedOfLight_RooflineChart")} .kpoints`)).includes(share.toFixed(1)),
+    "its share of what is possible there",
+  );
+  const memory = section("MemoryWorkloadAnalysis_Chart");
+  equal(await t.page.locator(`${memory} .kunit`).count(), 11, "units of the memory system");
+  ok(
+    (await t.page.locator(`${memory} svg`).getAttribute("aria-label")).includes(
+      "L1/TEX cache → L2 cache 512 MiB",
+    ),
+    "what went there, for screen readers",
+  );
+  ok(
+    (await t.text(`${section("MemoryWorkloadAnalysis_Tables")} .kbody`)).includes("94.0 %"),
+    "bank conflicts",
+  );
+  equal(await t.page.locator(`${section("Occupancy")} .kstairs`).count(), 3, "three curves");
+
+  /* Source: the hottest first, by instruction and by line. */
+  const lines = () =>
+    t.page.$$eval(".ksource tbody tr", (rows) => rows.map((row) => row.cells[1].textContent));
+  await t.page.click(".ksource th button:has-text('mio_throttle')");
+  equal((await lines()).slice(0, 2), ["LDS R5, [R8]", "STS [R7], R2"], "the hottest instructions");
+  await t.page.click(".ksource button:has-text('By line')");
+  ok(
+    (await t.page.locator(".ksource tbody tr").first().innerText()).startsWith("transpose.cu:27"),
+    "the hottest line",
+  );
+
+  /* What a metric is called behind its label. */
+  await t.page.hover(`${section("SpeedOfLight")} .kbar`);
+  ok((await t.text(".tip")).includes("sm__throughput.avg.pct_of"), "the metric");
+
+  await t.page.click(".khead button:has-text('12 launches')");
+  await until("its launches as events", async () =>
+    (await t.text(".events")).includes("12 events"),
+  );
+  await t.end();
+});
+
+test("kernels: a baseline beside it, in a link, of another report, to screen readers", async () => {
+  const faster = makeKernels("faster.wsrep", (rows) =>
+    rows.replaceAll("value=301400", "value=150700").replaceAll("value=88.1\n", "value=44.05\n"),
+  );
+  const s = await serve(makeKernels("slower.wsrep"), faster);
+  const t = await open(s);
+  await t.page.click("[data-tab=kernels]");
+  await until("both tables", async () => (await ids(t)).length === 10);
+  await t.page.click(".ksummary tr[data-id='2'] >> nth=0");
+  await until("a result", () => t.page.locator(".khead select").count());
+  const value = await t.eval(() => {
+    const options = [...document.querySelectorAll(".khead select option")];
+    return options.find((one) => one.textContent.includes("#2 transpose")).value;
+  });
+  await t.page.selectOption(".khead select", value);
+  const duration = await until("the difference", async () =>
+    (await t.page.$$eval(".klines tr", (rows) => rows.map((row) => row.innerText))).find(
+      (text) => text.startsWith("Duration") && text.includes("%"),
+    ),
+  );
+  ok(/301.4 µs\s+150.7 µs\s+\+100.0 %|150.7 µs\s+301.4 µs\s+−50.0 %/.test(duration), duration);
+  const differs = await t.text(`${section("SpeedOfLight")} .kbars > .kbar:nth-child(3) .kdiff`);
+  ok(["+44.0", "+44.1", "−44.0", "−44.1"].includes(differs), `points of a percentage: ${differs}`);
+
+  /* The link has both. */
+  const link = await t.eval(() => window.warpsight.app.makeLink()),
+    other = await open({ url: link });
+  await until(
+    "the same there",
+    async () => (await other.page.locator(".klines .kdiff").count()) > 5,
+  );
+  await other.end();
+
+  const axe = join(root, "viewer", "node_modules", "axe-core", "axe.min.js");
+  if (existsSync(axe)) {
+    await t.eval(readFileSync(axe, "utf8"));
+    const complaints = await t.eval(async () =>
+      (await window.axe.run(document)).violations.map((v) => [
+        v.id,
+        v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)),
+      ]),
+    );
+    equal(complaints, [], "what axe complains about");
+  }
+  await t.end();
+});
+
+await runAll();
