@@ -15,6 +15,7 @@
 #include "text/text.h"
 #include "serve/api.h"
 #include "lanes/lane.h"
+#include "views/mpi_messages.h"
 
 struct event {
 	struct ws_api_call *call;
@@ -974,11 +975,45 @@ static void link_os_call(struct event *event)
 	link_waker(event, (uint32_t)event->v[event->kind->thread]);
 }
 
+/* More slices than this are not searched for the other end of a message. */
+enum { MESSAGES_SEARCHED = 4000000 };
+
+static void link_message_end(struct event *event, const char *role,
+			     const struct ws_mpi_message *here, const struct ws_mpi_message *there)
+{
+	struct ws_spot spot;
+
+	if (here->start == event->v[ws_slice_start] && here->thread == event->v[ws_slice_thread] &&
+	    find_span_at(event->call->lanes, there->thread, 0, there->start, &spot))
+		put_link(event, role, &spot);
+}
+
+/* From a call of MPI to the one that received what it sent, or sent what it received. */
+static void link_message(struct event *event)
+{
+	const struct ws_report *report = event->call->rep->report;
+	struct ws_mpi_messages *messages;
+	const struct ws_mpi_pair *pairs;
+	size_t count;
+
+	if (strcmp(ws_report_string(report, (uint32_t)event->v[ws_slice_category], NULL),
+		   WS_MPI_MESSAGE_TABLE) != 0 ||
+	    ws_report_count_rows(report, WS_TABLE_slice) > MESSAGES_SEARCHED)
+		return;
+	messages = ws_join_mpi_messages(report, event->call->lanes->who);
+	pairs = ws_get_mpi_pairs(messages, &count);
+	for (size_t i = 0; i < count; i++) {
+		link_message_end(event, "flow_to", pairs[i].send, pairs[i].receive);
+		link_message_end(event, "flow_from", pairs[i].receive, pairs[i].send);
+	}
+	ws_free_mpi_messages(messages);
+}
+
 static void (*const link_makers[WS_LINKS])(struct event *event) = {
 	[WS_LINK_CALL] = link_call,	    [WS_LINK_WORK] = link_work,
 	[WS_LINK_WAIT] = link_wait,	    [WS_LINK_RANGE] = link_range,
 	[WS_LINK_OPERATOR] = link_operator, [WS_LINK_OS_CALL] = link_os_call,
-	[WS_LINK_GIL] = link_gil,
+	[WS_LINK_GIL] = link_gil,	    [WS_LINK_MESSAGE] = link_message,
 };
 
 static void put_links(struct event *event)

@@ -12,10 +12,10 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "views/slice_args.h"
 #include "text/json.h"
 #include "stats/call_sum.h"
 #include "stats/keyed.h"
-#include "stats/slice_args.h"
 #include "stats/summary_rows.h"
 #include "text/text_numbers.h"
 
@@ -72,7 +72,7 @@ static struct ws_cell make_field_cell(const struct ws_stats *stats, uint64_t arg
 	bool ok = false;
 	int64_t value_or_zero = 0;
 
-	if (ws_find_slice_arg(stats, args, name, &value))
+	if (ws_find_slice_arg(stats->report, args, name, &value))
 		value_or_zero = ws_parse_json_fixed(&value, 0, &ok);
 	return ws_cell_int_if(ok, value_or_zero);
 }
@@ -107,7 +107,7 @@ static bool number_row_name(struct slice_sums *sums, const struct slice_source *
 		name = sums->scratch.text, length = sums->scratch.len;
 	} else if (!from->name_column) {
 		name = ws_get_name(stats, (uint32_t)batch->col[ws_slice_name][i], &length);
-	} else if (ws_find_slice_arg(stats, batch->col[ws_slice_args][i], from->name_column,
+	} else if (ws_find_slice_arg(stats->report, batch->col[ws_slice_args][i], from->name_column,
 				     &value) &&
 		   value.type == WS_JSON_STRING) {
 		sums->scratch.len = 0;

@@ -12,6 +12,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import urllib.parse
+import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from tap import PROGRAM, Skip, main, run, same, test  # noqa: E402
@@ -148,6 +150,43 @@ def functions_that_are_looked_up():
         got = profile("finds-" + abi, app("-finds", abi))
         same(got.out, bare)
         check_app_calls("finds-%s.wsrep" % abi)
+
+
+def ask_page(base, question):
+    parts = urllib.parse.urlsplit(base)
+    request = urllib.request.Request(
+        "%sapi/%s" % (base, question), headers={"Origin": "http://" + parts.netloc}
+    )
+    return json.load(urllib.request.urlopen(request, timeout=60))
+
+
+@test
+def message_leads_to_its_receive():
+    profile("seen", app("", "openmpi"))
+    view = subprocess.Popen(
+        [PROGRAM, "view", "--no-open", "seen.wsrep"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        base = re.search(r"http://\S+", view.stdout.readline()).group()
+        asked = "events?lanes=%d&t0=0&t1=1000000000000&limit=1000&sort=start"
+        sends, lane = [], 0
+        while not sends:  # an error, and so the end of the test, where there is no such lane
+            events = ask_page(base, asked % lane)["events"]
+            sends = [e for e in events if e["name"] == "MPI_Send"]
+            lane += 1
+        spot = "event?lane=%d&level=%d&event=%d"
+        first = ask_page(base, spot % tuple(sends[0][k] for k in ("lane", "level", "event")))
+        same([(link["role"], link["name"]) for link in first["links"]], [("flow_to", "MPI_Recv")])
+        there = tuple(first["links"][0][k] for k in ("lane", "level", "event"))
+        back = ask_page(base, spot % there)
+        same([(link["role"], link["name"]) for link in back["links"]], [("flow_from", "MPI_Send")])
+    finally:
+        view.send_signal(signal.SIGINT)
+        view.wait(60)
 
 
 @test
