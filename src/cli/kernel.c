@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/choose.h"
+#include "cli/kernel_show.h"
 #include "cli/text.h"
 #include "kernel/choose.h"
 #include "record/record.h"
@@ -22,6 +23,7 @@ struct options {
 	int64_t skip, skip_before, count;
 	struct ws_list env;
 	bool overwrite, quiet;
+	struct ws_kernel_show show;
 };
 
 #define AT(member) offsetof(struct options, member)
@@ -81,6 +83,7 @@ static const struct ws_opt opts[] = {
 	 "Set a variable in the program's environment.", NULL},
 	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Print nothing but errors at the end.",
 	 NULL},
+	WS_KERNEL_SHOW_OPTIONS(show),
 	{NULL},
 };
 /* clang-format on */
@@ -232,8 +235,11 @@ static int record_kernels(const struct options *options, const struct ws_record_
 	if (ws_record(record_opts, &result, &err))
 		ws_say("%s", err.msg);
 	for (size_t i = 0; i < result.report_count; i++) {
-		if (!options->quiet)
+		if (!options->quiet) {
 			ws_say("Generated: %s", result.reports[i]);
+			ws_show_new_kernels(&options->show, result.reports[i],
+					    options->output != NULL);
+		}
 		free(result.reports[i]);
 	}
 	free(result.reports);
@@ -246,9 +252,15 @@ static int run_kernel(void *values, int argc, char **argv)
 	struct ws_text lines = {0}, sections = {0}, settings = {0};
 	struct ws_record_opts record_opts = {0};
 	struct ws_err err;
+	struct ws_kernel_show show = options->show;
 	char *metrics_file = NULL;
 	int status = WS_EXIT_USAGE;
 
+	show.sets = options->sets;
+	show.sections = options->sections;
+	show.quiet = options->quiet;
+	if (ws_wants_kernel_show(&show, argc, argv))
+		return ws_run_kernel_show(&show, argc, argv);
 	if (!argc) {
 		ws_say("kernel: no program to run: warpsight kernel [options] [--] APP [ARG...]");
 		return WS_EXIT_USAGE;
@@ -273,7 +285,7 @@ static int run_kernel(void *values, int argc, char **argv)
 const struct ws_command ws_cmd_kernel = {
 	.name = "kernel",
 	.summary = "Measure kernels with the GPU's counters: why is this kernel slow?",
-	.usage = "[options] [--] APP [ARG...]",
+	.usage = "[options] [--] APP [ARG...] | REPORT...",
 	.details =
 		"Runs APP and measures the launches of kernels that the filters choose. What is "
 		"measured takes several passes: the kernel is run as often as needed, each time "
@@ -282,12 +294,18 @@ const struct ws_command ws_cmd_kernel = {
 		"Kernels that cannot be run again (those of NCCL, which wait for other GPUs) run "
 		"once and are listed with the reason. Where counters are not permitted, launches "
 		"are listed with their shape, and the message says what would permit them.\n\n"
+		"Where a report is named instead of a program, or what ncu --csv --page raw "
+		"printed, its results are shown: a summary sorted by the time that could be saved "
+		"in the whole run, then the sections of each kernel with findings, what they are "
+		"founded on and what to change.\n\n"
 		"The exit status is that of APP.",
 	.opts = opts,
 	.opts_size = sizeof(struct options),
 	.stop_at_operand = true,
 	.examples = "warpsight kernel -k regex:gemm -c 5 ./app\n"
 		    "warpsight kernel --set full -s 100 -c 20 -o kernels python3 train.py\n"
+		    "warpsight kernel --page raw --csv kernels.wsrep\n"
+		    "warpsight kernel --explain smsp__issue_active.avg.per_cycle_active\n"
 		    "warpsight kernel --metrics dram__bytes.sum,sm__cycles_active.avg ./app",
 	.run = run_kernel,
 };

@@ -7,7 +7,6 @@
 #include "base/choose.h"
 
 #include "base/compiler.h"
-#include "schema/schema.h"
 
 enum { REGISTER_UNIT = 256, PARTITIONS = 4, WARP_MOST = 1024 };
 
@@ -38,7 +37,7 @@ static uint32_t limit_by_shared_memory(const struct ws_sm *sm, const struct ws_l
 struct ws_occupancy ws_occupancy(const struct ws_sm *sm, const struct ws_launch_shape *shape)
 {
 	struct ws_occupancy occupancy = {0};
-	uint32_t warps, limits[5];
+	uint32_t warps, *limits = occupancy.limits;
 
 	if (!sm->warp || sm->warp > WARP_MOST || !sm->warps || !shape->threads ||
 	    shape->threads > 4096 || shape->registers > 1024)

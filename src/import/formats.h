@@ -9,6 +9,7 @@
 int ws_import_sqlite(struct ws_importer *importer, const char *path);
 int ws_import_perfetto(struct ws_importer *importer, struct ws_input *source);
 int ws_import_perf_script(struct ws_importer *importer, struct ws_input *source);
+int ws_import_ncu_csv(struct ws_importer *importer, struct ws_input *source);
 /*
  * Export a .nsys-rep with an installed nsys to a temporary SQLite file. *out gets its path, which
  * the caller frees after deleting the file and its folder. Both are registered with base/cleanup.h;

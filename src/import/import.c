@@ -101,6 +101,14 @@ static bool is_nsys_rep(const char *head, size_t length)
 		memmem(head, ws_min(length, 4096), "Nsight Systems", 14));
 }
 
+/* What `ncu --csv` prints: a line of names, behind lines of ncu's and of the program's own. */
+static bool is_ncu_csv(const char *head, size_t length)
+{
+	static const char names[] = "\"ID\",\"Process ID\",\"Process Name\",";
+
+	return length && memmem(head, length, names, sizeof(names) - 1);
+}
+
 static enum ws_import_format identify_format(const char *buffer, size_t length)
 {
 	const char *at = skip_blanks(buffer, buffer + length);
@@ -111,6 +119,8 @@ static enum ws_import_format identify_format(const char *buffer, size_t length)
 		return WS_FORMAT_SQLITE;
 	if (at < buffer + length && (*at == '{' || *at == '['))
 		return WS_FORMAT_JSON;
+	if (is_ncu_csv(buffer, length))
+		return WS_FORMAT_NCU_CSV;
 	if (is_nsys_rep(buffer, length))
 		return WS_FORMAT_NSYS_REP;
 	if (is_perfetto((const unsigned char *)buffer, length))
@@ -145,7 +155,8 @@ enum ws_import_format ws_import_format(const char *path, struct ws_err *err)
 		ws_fail(err,
 			"%s is no report and no trace that is known: an SQLite export of Nsight "
 			"Systems, a JSON trace of PyTorch or "
-			"Chrome (plain or .gz), a Perfetto trace, or the text of perf script",
+			"Chrome (plain or .gz), a Perfetto trace, the text of perf script, or what "
+			"ncu --csv --page raw prints",
 			path);
 	free(head);
 	ws_close_input(source);
@@ -221,6 +232,8 @@ static int import_stream(struct ws_importer *importer, const char *path,
 		rc = ws_import_trace(importer, source, base);
 	else if (format == WS_FORMAT_PERFETTO)
 		rc = ws_import_perfetto(importer, source);
+	else if (format == WS_FORMAT_NCU_CSV)
+		rc = ws_import_ncu_csv(importer, source);
 	else
 		rc = ws_import_perf_script(importer, source);
 	ws_close_input(source);

@@ -3,8 +3,8 @@
  *
  * The format is recognised by the file's content, never by its name: SQLite exports of Nsight
  * Systems (and our own), JSON traces of the PyTorch profiler and of Chrome, plain or gzip,
- * Perfetto's protobuf traces, the text of `perf script`. A .nsys-rep is first exported to SQLite by
- * an installed `nsys`.
+ * Perfetto's protobuf traces, the text of `perf script`, and of `ncu --csv --page raw`. A .nsys-rep
+ * is first exported to SQLite by an installed `nsys`.
  */
 #ifndef WS_IMPORT_IMPORT_H
 #define WS_IMPORT_IMPORT_H
@@ -24,6 +24,7 @@ enum ws_import_format {
 	WS_FORMAT_PERFETTO,
 	WS_FORMAT_PERF_SCRIPT,
 	WS_FORMAT_NSYS_REP,
+	WS_FORMAT_NCU_CSV,
 };
 
 /* What the file is, from its first bytes. A file that cannot be read or has no known format is

@@ -65,7 +65,8 @@ struct ws_importer {
 	struct ws_map mangled_names;
 	struct ws_import_mangled *mangled;
 	size_t mangled_count, mangled_cap;
-	struct ws_map events; /* name of a sampled counter (string) -> id of perf_event */
+	uint32_t kernel_results; /* measured kernels in all files */
+	struct ws_map events;	 /* name of a sampled counter (string) -> id of perf_event */
 	struct ws_map first_collectives; /* collective of the first file -> when it ended */
 	struct ws_import_note *notes;
 	size_t note_count, note_cap;

@@ -9,6 +9,7 @@
 #include "kernel/curves.h"
 #include "kernel/formula.h"
 #include "kernel/sections.h"
+#include "kernel/values.h"
 #include "text/json_write.h"
 
 enum chart_kind { BARS, STACK, ROOFLINE, MEMORY, TABLE, CURVES };
@@ -65,22 +66,13 @@ struct chart_writer {
 
 static double find_value(void *context, const char *name, size_t length)
 {
-	const struct ws_kernel_result *result = context;
-	const struct ws_kernel_derived *derived;
 	char metric[200];
-	double value;
 
 	if (length >= sizeof(metric))
 		return NAN;
 	memcpy(metric, name, length);
 	metric[length] = 0;
-	value = ws_kernel_value(result, metric);
-	if (!isnan(value))
-		return value;
-	derived = ws_kernel_find_derived(name, length, ws_kernel_chip_family(result->chip));
-	if (!derived)
-		return NAN;
-	return ws_evaluate_formula(derived->formula, find_value, context);
+	return ws_kernel_get(context, metric);
 }
 
 double ws_compute_kernel_value(const struct ws_kernel_result *result, const char *value)

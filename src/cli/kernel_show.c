@@ -1,0 +1,182 @@
+/* kernel_show.c - see kernel_show.h. */
+#include "cli/kernel_show.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/host.h"
+#include "import/import.h"
+#include "kernel/explain.h"
+#include "kernel/print.h"
+#include "store/store.h"
+
+enum { TEXT_WIDTH = 110 };
+
+static bool is_equal(const char *text, const char *word)
+{
+	return text && !strcmp(text, word);
+}
+
+static struct ws_kernel_page_choice make_view(const struct ws_kernel_show *show)
+{
+	struct ws_kernel_page_choice view = {.csv = show->csv,
+					     .json = show->json,
+					     .no_rules = show->no_rules,
+					     .width = TEXT_WIDTH};
+
+	if (is_equal(show->page, "raw"))
+		view.page = WS_KERNEL_RAW;
+	else if (is_equal(show->page, "source"))
+		view.page = WS_KERNEL_SOURCE;
+	if (is_equal(show->body, "body"))
+		view.body = WS_KERNEL_BODY;
+	else if (is_equal(show->body, "all"))
+		view.body = WS_KERNEL_ALL;
+	if (is_equal(show->summary, "per-gpu"))
+		view.grouping = WS_KERNEL_PER_GPU;
+	else if (is_equal(show->summary, "per-kernel"))
+		view.grouping = WS_KERNEL_PER_KERNEL;
+	else if (is_equal(show->summary, "per-nvtx"))
+		view.grouping = WS_KERNEL_PER_NVTX;
+	return view;
+}
+
+static int show_view(const struct ws_kernel_page_choice *view, const char *path, struct ws_err *err)
+{
+	struct ws_kernel_results results = {0};
+	struct ws_report *report = ws_report_open(path, err);
+	int rc;
+
+	if (!report)
+		return -1;
+	ws_kernel_results_load(report, &results);
+	if (results.count)
+		rc = ws_kernel_print(&results, view, stdout, err);
+	else
+		rc = ws_fail(err,
+			     "%s holds no measured kernels; 'warpsight stats -r "
+			     "cuda_kern_launch_sum' shows occupancy and waves of the kernels "
+			     "of a time line",
+			     path);
+	ws_kernel_results_free(&results);
+	ws_report_close(report);
+	return rc;
+}
+
+static int show_report(const struct ws_kernel_show *show, const char *path, struct ws_err *err)
+{
+	struct ws_kernel_page_choice view = make_view(show);
+
+	return show_view(&view, path, err);
+}
+
+/* ---- lists ---- */
+
+static int list_chip_metrics(const struct ws_kernel_show *show, struct ws_text *text,
+			     struct ws_err *err)
+{
+	char *list, *rest, *chip;
+	int rc = 0;
+
+	if (is_equal(show->chips, "help"))
+		return ws_kernel_print_chips(text, err);
+	list = rest = ws_strdup(show->chips);
+	while (!rc && (chip = strsep(&rest, ",")))
+		if (*chip) {
+			ws_text_printf(text, "Chip %s\n", chip);
+			rc = ws_kernel_print_chip_metrics(
+				chip, is_equal(show->query_mode, "suffix"), text, err);
+		}
+	free(list);
+	return rc;
+}
+
+static int explain(const struct ws_kernel_show *show, struct ws_text *text, struct ws_err *err)
+{
+	enum ws_kernel_language language = is_equal(show->language, "zh") ? WS_CHINESE : WS_ENGLISH;
+
+	if (!ws_kernel_explain(show->explain, language, text))
+		return ws_fail(err, "nothing is known of a metric called %s", show->explain);
+	ws_text_puts(text, "\n");
+	return 0;
+}
+
+static int make_list(const struct ws_kernel_show *show, struct ws_text *text, struct ws_err *err)
+{
+	if (show->list_sets)
+		ws_kernel_print_sets(text);
+	if (show->list_sections)
+		ws_kernel_print_sections(text);
+	if (show->list_rules)
+		ws_kernel_print_rules(text);
+	if (show->list_metrics && ws_kernel_print_metrics(show->sets, show->sections, text, err))
+		return -1;
+	if (show->query_metrics && list_chip_metrics(show, text, err))
+		return -1;
+	if (show->explain)
+		return explain(show, text, err);
+	return 0;
+}
+
+static bool wants_list(const struct ws_kernel_show *show)
+{
+	return show->list_sets || show->list_sections || show->list_rules || show->list_metrics ||
+	       show->query_metrics || show->explain;
+}
+
+bool ws_wants_kernel_show(const struct ws_kernel_show *show, int argc, char **argv)
+{
+	if (wants_list(show) || show->import)
+		return true;
+	for (int i = 0; i < argc; i++) {
+		struct ws_err err;
+		enum ws_import_format format = ws_import_format(argv[i], &err);
+
+		if (format != WS_FORMAT_REPORT && format != WS_FORMAT_NCU_CSV)
+			return false;
+	}
+	return argc > 0;
+}
+
+int ws_run_kernel_show(const struct ws_kernel_show *show, int argc, char **argv)
+{
+	struct ws_text text = {0};
+	struct ws_err err = {""};
+	int rc = 0;
+
+	ws_import_quiet = show->quiet;
+	if (wants_list(show)) {
+		rc = make_list(show, &text, &err);
+		if (text.len)
+			fwrite(text.text, 1, text.len, stdout);
+	} else {
+		if (show->import)
+			rc = show_report(show, show->import, &err);
+		for (int i = 0; i < argc && !rc; i++)
+			rc = show_report(show, argv[i], &err);
+	}
+	ws_text_free(&text);
+	if (!rc && fflush(stdout) && errno != EPIPE)
+		rc = ws_fail_errno(&err, "cannot write to standard output");
+	if (rc)
+		ws_say("kernel: %s", err.msg);
+	return rc ? WS_EXIT_FAIL : WS_EXIT_OK;
+}
+
+static bool asks_for_page(const struct ws_kernel_show *show)
+{
+	return show->page || show->summary || show->body || show->csv || show->json;
+}
+
+void ws_show_new_kernels(const struct ws_kernel_show *show, const char *report, bool brief)
+{
+	struct ws_err err = {""};
+	struct ws_kernel_page_choice view = make_view(show);
+
+	view.brief = brief && !asks_for_page(show);
+	if (show_view(&view, report, &err))
+		ws_say("kernel: %s", err.msg);
+	fflush(stdout);
+}

@@ -1,0 +1,101 @@
+/*
+ * print.h - results in the terminal and for programs: pages, summaries, lists.
+ */
+#ifndef WS_KERNEL_PRINT_H
+#define WS_KERNEL_PRINT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "kernel/result.h"
+#include "kernel/rules.h"
+#include "kernel/sections.h"
+
+enum ws_kernel_page { WS_KERNEL_DETAILS, WS_KERNEL_RAW, WS_KERNEL_SOURCE };
+enum ws_kernel_grouping {
+	WS_KERNEL_NO_SUMMARY,
+	WS_KERNEL_PER_GPU,
+	WS_KERNEL_PER_KERNEL,
+	WS_KERNEL_PER_NVTX
+};
+enum ws_kernel_body { WS_KERNEL_HEADER, WS_KERNEL_BODY, WS_KERNEL_ALL };
+
+struct ws_kernel_page_choice {
+	enum ws_kernel_page page;
+	enum ws_kernel_grouping grouping;
+	enum ws_kernel_body body; /* which lines of a section the page of details shows */
+	bool csv, json;
+	bool no_rules;
+	bool brief;   /* only the summary table */
+	size_t width; /* columns that texts are wrapped to */
+};
+
+/* Results, with their findings and their place in the run. */
+struct ws_kernel_judged {
+	const struct ws_kernel_result *result;
+	struct ws_kernel_findings findings;
+	double estimate; /* of the first finding that is no symptom; 0 without one */
+	double run_ns;	 /* time of this kernel in the whole run: in the time line, where the
+			    report has one, else in its results */
+	double saved_ns; /* run_ns * estimate */
+};
+struct ws_kernel_judgement {
+	struct ws_kernel_judged *judged; /* in the order of the results */
+	size_t count;
+};
+void ws_kernel_judge_all(const struct ws_kernel_results *results,
+			 struct ws_kernel_judgement *judgement);
+void ws_kernel_judgement_free(struct ws_kernel_judgement *judgement);
+
+/* Print the results of a report as `view` says. Returns 0, or -1 with a message. */
+int ws_kernel_print(const struct ws_kernel_results *results,
+		    const struct ws_kernel_page_choice *view, FILE *file, struct ws_err *err);
+
+/* Whether the page shows a section of a result: one that was asked for, or of which enough is
+ * known. */
+bool ws_kernel_shows_section(const struct ws_kernel_result *result, size_t section);
+/* "name (4096, 1, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 9.0" */
+void ws_kernel_add_headline(struct ws_text *text, const struct ws_kernel_result *result);
+/* Append a value and its unit as people see them, with a prefix. */
+void ws_kernel_add_value(struct ws_text *text, double value, const char *unit);
+/* Append a text, wrapped; each line begins with `indent` blanks. */
+void ws_kernel_add_wrapped(struct ws_text *out, const char *text, size_t indent, size_t width);
+/* "INF" of notes and verdicts, "OPT" of what can be gained, as users know them. */
+const char *ws_kernel_finding_type(const struct ws_kernel_finding *finding);
+
+/* The pages; ws_kernel_print chooses. */
+void ws_kernel_print_summary(const struct ws_kernel_judgement *judgement, struct ws_text *text);
+void ws_kernel_print_details(const struct ws_kernel_judged *judged,
+			     const struct ws_kernel_page_choice *view, struct ws_text *text);
+void ws_kernel_print_raw(const struct ws_kernel_result *result, struct ws_text *text);
+int ws_kernel_print_source(const struct ws_kernel_results *results, bool csv, struct ws_text *text,
+			   struct ws_err *err);
+void ws_kernel_print_groups(const struct ws_kernel_results *results,
+			    enum ws_kernel_grouping grouping, struct ws_text *text);
+void ws_kernel_print_details_csv(const struct ws_kernel_results *results,
+				 const struct ws_kernel_judgement *judgement,
+				 const struct ws_kernel_page_choice *view, struct ws_text *text);
+void ws_kernel_print_raw_csv(const struct ws_kernel_results *results, struct ws_text *text);
+void ws_kernel_print_json(const struct ws_kernel_judgement *judgement, struct ws_text *text);
+
+/* The names of all metrics of a result, ours among them, sorted; the caller frees the array and not
+ * the names. */
+const char **ws_kernel_list_names(const struct ws_kernel_result *result, size_t *count);
+/* The unit of a metric of a result; "" for none. */
+const char *ws_kernel_find_unit(const struct ws_kernel_result *result, const char *metric);
+
+/* Lists of what can be measured. */
+void ws_kernel_print_sets(struct ws_text *text);
+void ws_kernel_print_sections(struct ws_text *text);
+void ws_kernel_print_rules(struct ws_text *text);
+/* The metrics of the sections that are asked for, on all chips; as ws_kernel_choose. */
+int ws_kernel_print_metrics(const char *sets, const char *sections, struct ws_text *text,
+			    struct ws_err *err);
+/* Every base metric of a chip with its unit and description, or its suffixes. */
+int ws_kernel_print_chip_metrics(const char *chip, bool suffixes, struct ws_text *text,
+				 struct ws_err *err);
+int ws_kernel_print_chips(struct ws_text *text, struct ws_err *err);
+
+#endif

@@ -1,0 +1,119 @@
+/* print_lists.c - what can be measured: sets, sections, rules, metrics of chips. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/choose.h"
+#include "base/compiler.h"
+#include "gpu/host.h"
+#include "kernel/choose.h"
+#include "kernel/print.h"
+#include "kernel/units.h"
+
+/* A chip of each family. */
+static const char *const chips[] = {"GA100", "GA102", "AD102", "GH100", "GB100", "GB202"};
+
+void ws_kernel_print_sets(struct ws_text *text)
+{
+	for (size_t i = 0; i < ws_kernel_set_count; i++) {
+		const struct ws_kernel_set *set = &ws_kernel_sets[i];
+		struct ws_text words = {0};
+		size_t shown = 0;
+
+		for (size_t k = 0; k < ws_kernel_section_count; k++)
+			if (ws_kernel_sections[k].sets & set->bit)
+				ws_text_printf(&words, "%s%s", shown++ ? ", " : "",
+					       ws_kernel_sections[k].identifier);
+		ws_text_printf(text, "%s%s: %s\n", set->name, i ? "" : " (default)", set->about);
+		ws_kernel_add_wrapped(text, words.text, 4, 100);
+		ws_text_free(&words);
+	}
+}
+
+void ws_kernel_print_sections(struct ws_text *text)
+{
+	for (size_t i = 0; i < ws_kernel_section_count; i++)
+		ws_text_printf(text, "%-44s  %s\n", ws_kernel_sections[i].identifier,
+			       ws_kernel_sections[i].title);
+}
+
+void ws_kernel_print_rules(struct ws_text *text)
+{
+	for (size_t i = 0; ws_kernel_rules[i]; i++)
+		ws_text_printf(text, "%-26s  %-32s  %s\n", ws_kernel_rules[i]->identifier,
+			       ws_kernel_rules[i]->section, ws_kernel_rules[i]->about);
+}
+
+int ws_kernel_print_metrics(const char *sets, const char *sections, struct ws_text *text,
+			    struct ws_err *err)
+{
+	struct ws_kernel_request request = {.sets = sets, .sections = sections};
+
+	for (size_t i = 0; i < WS_COUNT(chips); i++) {
+		struct ws_kernel_choice choice = {0};
+		size_t passes;
+
+		if (ws_kernel_choose(&request, chips[i], &choice, err)) {
+			ws_kernel_choice_free(&choice);
+			return -1;
+		}
+		passes = ws_gpu_host_passes(chips[i], (const char *const *)choice.names,
+					    choice.count, NULL);
+		ws_text_printf(text, "%s: %zu metrics", chips[i], choice.count);
+		if (passes)
+			ws_text_printf(text, ", %zu passes", passes);
+		ws_text_puts(text, "\n");
+		for (size_t k = 0; k < choice.count; k++)
+			ws_text_printf(text, "    %s\n", choice.names[k]);
+		ws_kernel_choice_free(&choice);
+	}
+	return 0;
+}
+
+static void add_suffixes(struct ws_gpu_host *host, const struct ws_gpu_metric *metric,
+			 struct ws_text *text)
+{
+	size_t count;
+	const char *const *suffixes = ws_gpu_host_suffixes(host, metric, &count);
+
+	for (size_t i = 0; i < count; i++)
+		ws_text_printf(text, "%s%s\n", metric->name, suffixes[i]);
+}
+
+int ws_kernel_print_chip_metrics(const char *chip, bool suffixes, struct ws_text *text,
+				 struct ws_err *err)
+{
+	static const char *const types[] = {"Counter", "Ratio", "Throughput"};
+	struct ws_gpu_host *host = ws_gpu_host_open(chip, err);
+	const struct ws_gpu_metric *metrics;
+	size_t count;
+
+	if (!host)
+		return -1;
+	metrics = ws_gpu_host_metrics(host, &count);
+	for (size_t i = 0; i < count; i++) {
+		char unit[WS_UNIT_ROOM];
+
+		if (suffixes) {
+			add_suffixes(host, &metrics[i], text);
+			continue;
+		}
+		ws_kernel_unit_of(metrics[i].name, ws_gpu_host_unit(host, metrics[i].name), unit);
+		ws_text_printf(text, "%-80s  %-10s  %-16s  %s\n", metrics[i].name,
+			       types[metrics[i].type], unit,
+			       ws_gpu_host_describe(host, metrics[i].name));
+	}
+	ws_gpu_host_close(host);
+	return 0;
+}
+
+int ws_kernel_print_chips(struct ws_text *text, struct ws_err *err)
+{
+	size_t count;
+	const char *const *names = ws_gpu_chips(&count, err);
+
+	if (!names)
+		return -1;
+	for (size_t i = 0; i < count; i++)
+		ws_text_printf(text, "%s\n", names[i]);
+	return 0;
+}

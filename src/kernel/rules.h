@@ -1,0 +1,60 @@
+/*
+ * rules.h - what limits a measured kernel: findings, each with what it is founded on, what could be
+ * gained and what to change.
+ */
+#ifndef WS_KERNEL_RULES_H
+#define WS_KERNEL_RULES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "kernel/result.h"
+
+enum { WS_KERNEL_MOST_EVIDENCE = 8 };
+
+enum ws_kernel_finding_kind {
+	WS_KERNEL_VERDICT, /* what the kernel is bound by; without an estimate */
+	WS_KERNEL_CAUSE,   /* a fault that can be removed */
+	WS_KERNEL_SYMPTOM, /* what is seen of a fault: its cause is another finding, or not known */
+	WS_KERNEL_NOTE,	   /* worth knowing */
+};
+
+struct ws_kernel_evidence {
+	const char *label; /* in words */
+	const char *metric;
+	const char *unit;
+	double value;
+};
+
+struct ws_kernel_finding {
+	const char *rule;    /* identifier, as users of Nsight Compute know it where they do */
+	const char *section; /* the section that it belongs to */
+	enum ws_kernel_finding_kind kind;
+	double estimate;  /* share of the kernel's time that could be saved, 0 to 1; NAN: none */
+	char *title;	  /* one sentence: what is wrong */
+	char *advice;	  /* what to change */
+	char *assumption; /* what the estimate assumes; NULL without one */
+	struct ws_kernel_evidence evidence[WS_KERNEL_MOST_EVIDENCE];
+	size_t evidence_count;
+};
+
+struct ws_kernel_findings {
+	struct ws_kernel_finding *findings; /* what matters most first; verdicts before all */
+	size_t count, capacity;
+};
+
+struct ws_kernel_rule {
+	const char *identifier, *section, *about;
+	void (*check)(const struct ws_kernel_result *result, struct ws_kernel_findings *findings);
+};
+
+extern const struct ws_kernel_rule *const ws_kernel_rules[]; /* ended by NULL */
+
+/* Apply all rules to a result; `findings` is zeroed by the caller, who frees it. A rule whose
+ * metrics were not measured says nothing. */
+void ws_kernel_judge(const struct ws_kernel_result *result, struct ws_kernel_findings *findings);
+void ws_kernel_findings_free(struct ws_kernel_findings *findings);
+/* The finding to begin with: the first with an estimate; NULL when there is none. */
+const struct ws_kernel_finding *ws_kernel_first_finding(const struct ws_kernel_findings *findings);
+
+#endif

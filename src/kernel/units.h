@@ -1,0 +1,23 @@
+/*
+ * units.h - units of metrics. A report holds values unscaled (byte, ns, byte/s, hz); people see
+ * them with a prefix.
+ */
+#ifndef WS_KERNEL_UNITS_H
+#define WS_KERNEL_UNITS_H
+
+#include <stddef.h>
+
+enum { WS_UNIT_ROOM = 48, WS_NUMBER_ROOM = 40 };
+
+/* The unit of a metric, of which CUPTI says the unit of its base name: its suffix may make it a
+ * rate or a share. */
+void ws_kernel_unit_of(const char *metric, const char *base_unit, char unit[WS_UNIT_ROOM]);
+/* Undo a prefix: Mbyte/s becomes byte/s and returns 1e6; us becomes ns and returns 1000. */
+double ws_kernel_normalise_unit(const char *scaled, char unit[WS_UNIT_ROOM]);
+/* Choose a prefix for a value: returns by what to divide it. */
+double ws_kernel_scale_unit(double value, const char *unit, char scaled[WS_UNIT_ROOM]);
+/* A number as tables show it: whole numbers in groups of three digits, others with two decimals, at
+ * least three digits that count. */
+void ws_kernel_print_number(double value, char text[WS_NUMBER_ROOM]);
+
+#endif
