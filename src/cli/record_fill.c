@@ -258,6 +258,9 @@ static int fill_perf_options(const struct ws_record_options *options,
 	if (!options->core_events && !options->os_events && perf_opts->count_events)
 		perf_opts->core_events = "instructions";
 	perf_opts->os_events = options->os_events;
+	perf_opts->core_metrics = options->core_metrics;
+	if (options->core_metrics && !strcmp(options->core_metrics, "none"))
+		perf_opts->core_metrics = NULL;
 	perf_opts->ftrace = options->ftrace;
 	perf_opts->later =
 		options->delay > 0 || options->steps || strcmp(options->capture_range, "none") != 0;
@@ -267,7 +270,8 @@ static int fill_perf_options(const struct ws_record_options *options,
 	    (options->core_events || options->os_events))
 		return ws_fail(err, "--%s: with --sample=none it needs --event-sample=system-wide",
 			       option);
-	if (ws_perf_check_events(perf_opts->core_events, true, "cpu-core-events", err) ||
+	if (ws_perf_check_metrics(perf_opts->core_metrics, err) ||
+	    ws_perf_check_events(perf_opts->core_events, true, "cpu-core-events", err) ||
 	    ws_perf_check_events(perf_opts->os_events, false, "os-events", err))
 		return -1;
 	return fill_sampling_options(options, perf_opts, err);
@@ -754,10 +758,12 @@ int ws_list_events(const struct ws_record_options *options, const char *command)
 	int status = -1;
 
 	if (asks_help(options->core_events) || asks_help(options->os_events) ||
-	    asks_help(options->ftrace))
+	    asks_help(options->ftrace) || asks_help(options->core_metrics))
 		status = WS_EXIT_OK;
 	if (asks_help(options->core_events))
 		ws_perf_list_events(&text, true);
+	if (asks_help(options->core_metrics))
+		ws_perf_list_metrics(&text);
 	if (asks_help(options->os_events))
 		ws_perf_list_events(&text, false);
 	if (asks_help(options->ftrace) && ws_trace_list(&text, &err)) {

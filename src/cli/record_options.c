@@ -80,6 +80,10 @@ const struct ws_opt ws_record_option_table[] = {
 	 "Sample on these events of the processor too, or count them with --event-sample; help "
 	 "lists them.",
 	 NULL, .also = WS_IN_LAUNCH | WS_IN_START},
+	{"cpu-core-metrics", 0, WS_OPT_STRING, AT(core_metrics), "METRIC[,METRIC...]|help", NULL,
+	 "Compute these metrics from events of the processor, of every CPU over time: ipc, "
+	 "llc-miss-rate and others. help lists them, and which of them this machine can count.",
+	 NULL, .also = WS_IN_LAUNCH | WS_IN_START},
 	{"os-events", 0, WS_OPT_STRING, AT(os_events), "EVENT[,EVENT...]|help", NULL,
 	 "Sample on these events of the kernel too, or count them with --event-sample; help lists "
 	 "them.",

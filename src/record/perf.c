@@ -737,9 +737,11 @@ static void open_counters(struct ws_perf *perf, const char *list, bool core)
 
 static void count(struct ws_perf *perf, uint64_t now)
 {
-	if (!perf->counters_n || now - perf->last_count < perf->options.count_ns || !perf->from)
+	if ((!perf->counters_n && !perf->metrics_n) || !perf->from ||
+	    now - perf->last_count < perf->options.count_ns)
 		return;
 	perf->last_count = now;
+	ws_perf_read_metrics(perf);
 	for (size_t i = 0; i < perf->counters_n; i++) {
 		struct ws_perf_counter *counter = &perf->counters[i];
 		struct ws_row_counter_value row = {.start = counter->last_time,
@@ -838,7 +840,7 @@ struct ws_perf *ws_perf_open(const struct ws_perf_opts *options, pid_t target,
 	struct ws_perf *perf;
 
 	if (!options->sample && !options->switches && !options->ftrace && !options->count_events &&
-	    !options->syscalls) {
+	    !options->syscalls && !options->core_metrics) {
 		ws_sink_meta(main, "session.sample", "none");
 		ws_sink_meta(main, "session.cpuctxsw", "none");
 		return NULL;
@@ -860,6 +862,7 @@ struct ws_perf *ws_perf_open(const struct ws_perf_opts *options, pid_t target,
 		open_counters(perf, options->core_events, true);
 		open_counters(perf, options->os_events, false);
 	}
+	ws_perf_open_metrics(perf, options->core_metrics);
 	if (options->sample || options->switches || options->ftrace || options->syscalls)
 		open_all(perf);
 	ws_perf_describe(perf, main);
@@ -1166,6 +1169,7 @@ struct ws_closer *ws_perf_free(struct ws_perf *perf)
 	ws_syscalls_close(perf->syscalls);
 	forget_events(perf);
 	free(perf->set.events);
+	ws_perf_close_metrics(perf);
 	for (size_t i = 0; i < perf->counters_n; i++)
 		close(perf->counters[i].fd);
 	free(perf->counters);

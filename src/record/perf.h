@@ -41,6 +41,7 @@ struct ws_perf_opts {
 	uint32_t stack_bytes; /* of a thread's stack that a sample copies; a multiple of 8 */
 	uint32_t samples_per_backtrace;	     /* every n-th sample of a thread has a call stack */
 	const char *core_events, *os_events; /* names, comma-separated; NULL for none */
+	const char *core_metrics;	     /* to compute on every CPU, the same */
 	bool count_events;  /* count those events on every CPU over time instead of sampling them */
 	uint64_t count_ns;  /* between two readings of their counters */
 	const char *ftrace; /* subsystem/event,..., or NULL */
@@ -138,5 +139,8 @@ int ws_trace_list(struct ws_text *out, struct ws_err *err);
 /* Check a list of event names or numbers of that list. 0, or -1 with a message that names `option`.
  */
 int ws_perf_check_events(const char *list, bool core, const char *option, struct ws_err *err);
+/* The same of --cpu-core-metrics; also refused is what this machine has no events for. */
+void ws_perf_list_metrics(struct ws_text *text);
+int ws_perf_check_metrics(const char *list, struct ws_err *err);
 
 #endif

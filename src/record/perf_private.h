@@ -263,6 +263,8 @@ struct ws_perf {
 	struct ws_perf_image *waiting; /* those with records that wait */
 	struct ws_perf_counter *counters;
 	size_t counters_n, counters_cap;
+	struct ws_perf_metric *metrics; /* perf_metrics.c */
+	size_t metrics_n, metrics_cap;
 	uint64_t last_count;
 	uint64_t lost, throttled, dropped;
 	struct ws_perf_gap *gaps; /* by their ends */
@@ -451,5 +453,11 @@ void ws_perf_note_call(struct ws_perf_thread *thread, const struct ws_wait_call 
 void ws_perf_put_call(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time);
 /* Ask the kernel about some threads that have waited for long, once for each wait. */
 void ws_perf_look_at_waits(struct ws_perf *perf, uint64_t now);
+
+/* Metrics computed from events (perf_metrics.c): open those of the list on every CPU, read what was
+ * counted since the last time, close them. */
+void ws_perf_open_metrics(struct ws_perf *perf, const char *list);
+void ws_perf_read_metrics(struct ws_perf *perf);
+void ws_perf_close_metrics(struct ws_perf *perf);
 
 #endif

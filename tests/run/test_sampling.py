@@ -1006,6 +1006,26 @@ def events_have_lists(t):
         t.eq(r.status, 2, "status of %s (%s)" % (bad, r.said()))
 
 
+@test("sampling")
+def metrics_of_cores(t):
+    r = t.tool("profile", "--cpu-core-metrics=help")
+    t.eq(r.status, 0, "status of help")
+    listed = r.out.decode()
+    t.contains(listed, "ipc .*llc-mpki ", "metrics")
+    for bad, why in (("nonsense", "'nonsense' is no metric.*=help lists"), ("", "no metric is")):
+        r = t.tool("profile", "--cpu-core-metrics=" + bad, "true")
+        t.eq(r.status, 2, "status of a metric that is none")
+        t.contains(r.messages, why, "message")
+    lacks = (
+        "ipc cannot be computed: this machine does not count"
+        in t.tool(
+            "profile", "-q", "-f", "true", "-o", "m.wsrep", "--cpu-core-metrics=ipc", "true"
+        ).said()
+    )
+    line = [line for line in listed.splitlines() if line.split()[:1] == ["ipc"]][0]
+    t.eq(lacks, "this machine does not count" in line, "ipc is refused where help says so")
+
+
 def with_cycles(t, argv, *options, output="r", pacer="cycles"):
     """A recording on a machine that counts cycles, or is made to look like one:
     programs/fakecycles.c. Cycles pace the samples, or the clock.
