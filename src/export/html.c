@@ -19,12 +19,14 @@
 #include "base/choose.h"
 #include "text/text.h"
 #include "export/html_detail.h"
+#include "kernel/page_json.h"
 #include "lanes/row_tree.h"
 #include "lanes/tile.h"
 #include "page/page.h"
 
 enum { PATH_PIECES = 8000 }; /* a few hundred KiB at most */
 enum { MOST_EVENTS = 500000, MOST_DETAILED = 100000, MOST_NAME = 2000 };
+enum { MOST_KERNELS = 200 }; /* measured ones with their sections, some 60 KiB each */
 
 struct html_page {
 	const char *path;
@@ -296,6 +298,49 @@ static void put_analysis(const struct html_page *page, struct ws_text *text)
 	ws_analysis_close(analysis);
 }
 
+/* ---- measured kernels ---- */
+
+static void put_kernel_answers(const struct ws_kernel_view *view, struct ws_text *text)
+{
+	size_t count = ws_min(view->results->count, (size_t)MOST_KERNELS);
+
+	ws_put_json_key(text, "kernels");
+	ws_text_puts(text, "{");
+	ws_put_kernel_summaries(text, view);
+	ws_text_puts(text, "}");
+	ws_put_json_key(text, "kernel");
+	ws_text_puts(text, "[");
+	for (size_t i = 0; i < count; i++) {
+		ws_put_json_comma(text);
+		ws_text_puts(text, "{");
+		ws_put_kernel_details(text, view, i);
+		ws_text_puts(text, "}");
+	}
+	ws_text_puts(text, "]");
+	if (count < view->results->count)
+		ws_say("the page has the sections of the first %zu of %zu measured kernels; "
+		       "'warpsight view' shows all",
+		       count, view->results->count);
+}
+
+/* The answers to "kernels" and "kernel". */
+static void put_kernels(const struct html_page *page, struct ws_text *text)
+{
+	struct ws_kernel_timeline timeline = {0};
+	struct ws_kernel_results results;
+	struct ws_kernel_view view = {&results, &timeline, 1};
+
+	ws_kernel_results_load(page->lanes->report, &results);
+	if (results.count) {
+		timeline.launches = ws_calloc(results.count, sizeof(*timeline.launches));
+		timeline.busy_ns =
+			ws_count_kernel_launches(page->lanes->report, &results, timeline.launches);
+		put_kernel_answers(&view, text);
+	}
+	free(timeline.launches);
+	ws_kernel_results_free(&results);
+}
+
 /* ---- the file ---- */
 
 /* The server's answer to "session" when this is its only report. */
@@ -366,6 +411,7 @@ static void put_page(struct html_page *page)
 	put_names(page, &text);
 	put_palette(page, &text);
 	put_analysis(page, &text);
+	put_kernels(page, &text);
 	put_details(page, &text);
 	ws_text_puts(&text, "}");
 	put_script_json(page->file, &text);

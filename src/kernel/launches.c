@@ -1,6 +1,7 @@
 /* launches.c - see launches.h. */
 #include "kernel/launches.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,4 +119,114 @@ uint64_t ws_count_kernel_launches(const struct ws_report *report,
 	ws_run_scan(report, &scan, count_batch, &search, NULL);
 	free(search.wanted);
 	return search.busy_ns;
+}
+
+/* ---- the command that measures a launch ---- */
+
+struct earlier {
+	const struct ws_report *report;
+	const struct ws_kernel_launch *launch;
+	uint32_t *processes; /* with its pid */
+	size_t process_count, capacity;
+	uint64_t count;
+};
+
+static void list_processes(struct earlier *earlier)
+{
+	struct ws_cursor *cursor = ws_cursor_open(earlier->report, WS_TABLE_process, 0, UINT64_MAX);
+	const uint64_t *values;
+
+	while (ws_cursor_next(cursor, &values)) {
+		if (values[ws_process_pid] != earlier->launch->pid)
+			continue;
+		ws_grow(earlier->processes, earlier->capacity, earlier->process_count + 1);
+		earlier->processes[earlier->process_count++] = (uint32_t)values[ws_process_id];
+	}
+	ws_cursor_close(cursor);
+}
+
+static bool is_of_process(const struct earlier *earlier, uint64_t process)
+{
+	for (size_t i = 0; i < earlier->process_count; i++)
+		if (earlier->processes[i] == process)
+			return true;
+	return false;
+}
+
+static int count_earlier(void *context, const struct ws_batch *batch)
+{
+	struct earlier *earlier = context;
+
+	for (size_t i = 0; i < batch->rows; i++) {
+		uint32_t name = (uint32_t)batch->col[ws_cuda_kernel_name][i];
+
+		if (batch->col[ws_cuda_kernel_correlation][i] >= earlier->launch->correlation ||
+		    !is_of_process(earlier, batch->col[ws_cuda_kernel_process][i]))
+			continue;
+		if (!strcmp(ws_report_string(earlier->report, name, NULL), earlier->launch->name))
+			earlier->count++;
+	}
+	return 0;
+}
+
+static uint64_t count_launches_before(const struct ws_report *report,
+				      const struct ws_kernel_launch *launch)
+{
+	struct earlier earlier = {.report = report, .launch = launch};
+	struct ws_scan scan = {.table = WS_TABLE_cuda_kernel, .time_max = UINT64_MAX, .workers = 1};
+
+	scan.columns = WS_COLUMN_BIT(cuda_kernel, process) |
+		       WS_COLUMN_BIT(cuda_kernel, correlation) | WS_COLUMN_BIT(cuda_kernel, name);
+	list_processes(&earlier);
+	ws_run_scan(report, &scan, count_earlier, &earlier, NULL);
+	free(earlier.processes);
+	return earlier.count;
+}
+
+/* Characters that mean only themselves to a shell. */
+static const char plain[] =
+	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,@%+";
+
+/* A word of a shell's command line, in quotes where it needs them. */
+static void put_shell_word(struct ws_text *text, const char *word)
+{
+	if (*word && !word[strspn(word, plain)]) {
+		ws_text_puts(text, word);
+		return;
+	}
+	ws_text_puts(text, "'");
+	for (; *word; word++)
+		if (*word == '\'')
+			ws_text_puts(text, "'\\''");
+		else
+			ws_text_add(text, word, 1);
+	ws_text_puts(text, "'");
+}
+
+/* The program's command line; a placeholder where that is not known, or where the report, which
+ * has its words without quotes, may not say where each ends. */
+static const char *find_program(const struct ws_report *report)
+{
+	const char *line = ws_find_meta(report, "target.command_line"), *word = line;
+
+	while (word && *word) {
+		word += strspn(word, plain);
+		if (*word && *word != ' ')
+			return "PROGRAM";
+		word += *word == ' ';
+	}
+	return line ? line : "PROGRAM";
+}
+
+char *ws_write_kernel_command(const struct ws_report *report, const struct ws_kernel_launch *launch)
+{
+	uint64_t before = count_launches_before(report, launch);
+	struct ws_text text = {0};
+
+	ws_text_puts(&text, "warpsight kernel --set full -k ");
+	put_shell_word(&text, launch->name);
+	if (before)
+		ws_text_printf(&text, " --launch-skip %" PRIu64, before);
+	ws_text_printf(&text, " --launch-count 1 %s", find_program(report));
+	return text.text;
 }

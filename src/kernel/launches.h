@@ -18,6 +18,16 @@ struct ws_kernel_launches {
 uint64_t ws_count_kernel_launches(const struct ws_report *report,
 				  const struct ws_kernel_results *results,
 				  struct ws_kernel_launches *launches);
+/* A launch on a time line. */
+struct ws_kernel_launch {
+	uint32_t pid;	      /* of the process that launched it */
+	uint32_t correlation; /* launches of a process ascend by it */
+	const char *name;     /* of the function */
+};
+/* The command that measures a launch: the report's program, and how many launches of the name to
+ * let pass. The caller frees it. */
+char *ws_write_kernel_command(const struct ws_report *report,
+			      const struct ws_kernel_launch *launch);
 /* Whether two names of a kernel are one: blanks do not count, and one that is not known ("") fits
  * any. */
 bool ws_is_same_kernel_name(const char *left, const char *right);

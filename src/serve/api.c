@@ -280,6 +280,7 @@ static const struct entry {
 	{"path", ws_api_path, "application/json", .of_file = true},
 	{"kernels", ws_api_kernels, "application/json", .of_file = true},
 	{"kernel", ws_api_kernel, "application/json", .of_file = true},
+	{"launch", ws_api_launch, "application/json", .of_file = true},
 	{"flame", ws_api_flame, "application/json"},
 	{"progress", ws_api_progress, "application/json"},
 };

@@ -98,7 +98,7 @@ ws_api_fn ws_api_session, ws_api_tree, ws_api_tiles, ws_api_at, ws_api_event, ws
 	ws_api_events, ws_api_search, ws_api_step, ws_api_names, ws_api_sql, ws_api_flame,
 	ws_api_progress, ws_api_record, ws_api_state, ws_api_diff, ws_api_query, ws_api_durations,
 	ws_api_findings, ws_api_path, ws_api_changes, ws_api_counters, ws_api_kernels,
-	ws_api_kernel;
+	ws_api_kernel, ws_api_launch;
 
 const char *ws_param(const struct ws_api_call *call, const char *name);
 /* What a number may be, and what it is when it is not given. */

@@ -91,3 +91,28 @@ int ws_api_kernel(struct ws_api_call *call, struct ws_err *err)
 	free_answer(&answer);
 	return result ? 0 : 400;
 }
+
+/* Answers with the command that measures a launch of a time line: a kernel of this `name`, launched
+ * by the process `pid`, with its `correlation`. */
+int ws_api_launch(struct ws_api_call *call, struct ws_err *err)
+{
+	struct ws_kernel_launch launch = {.name = ws_param(call, "name")};
+	int64_t pid, correlation;
+	char *command;
+
+	if (!ws_param_int(call, "pid", ws_make_range(0, UINT32_MAX, 0), &pid, err) ||
+	    !ws_param_int(call, "correlation", ws_make_range(0, UINT32_MAX, 0), &correlation, err))
+		return 400;
+	if (!launch.name || !*launch.name) {
+		ws_fail(err, "parameter name must be the name of a kernel");
+		return 400;
+	}
+	launch.pid = (uint32_t)pid;
+	launch.correlation = (uint32_t)correlation;
+	command = ws_write_kernel_command(call->rep->report, &launch);
+	ws_text_puts(call->out, "{");
+	ws_put_json_string(call->out, "command", command);
+	ws_text_puts(call->out, "}");
+	free(command);
+	return 0;
+}

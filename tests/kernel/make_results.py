@@ -293,7 +293,7 @@ def main():
         "process", id=1, pid=4000, ppid=1, start=ZERO, origin=1, exe="/opt/app", name="app",
         cmdline="./app --size 8192",
     )  # fmt: skip
-    write("meta", name="command", value="./app --size 8192")
+    write("meta", name="target.command_line", value="./app --size 8192")
     write("thread", id=1, process=1, tid=4000, start=ZERO)
     write("cuda_device", **DEVICE)
     for number, kernel in enumerate(KERNELS):

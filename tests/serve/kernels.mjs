@@ -151,6 +151,48 @@ test("kernels: a result has its charts and figures, and goes to its launches", a
   await t.end();
 });
 
+test("kernels: a launch has the command that measures it, and what was measured", async () => {
+  const t = await open(await first()),
+    command = (name, n) =>
+      `warpsight kernel --set full -k ${name}${n ? ` --launch-skip ${n}` : ""} --launch-count 1 ` +
+      "./app --size 8192",
+    select = async (time) => {
+      const event = await t.select("kernels", time);
+      await until("the command", () => t.page.locator(".details .next code").count());
+      return event;
+    };
+  await select(110.05e6);
+  equal(await t.text(".details .next code"), command("scale", 0), "of the first launch");
+  await t.set(110.5e6, 111e6);
+  await select(110.548e6 + 1e5);
+  equal(await t.text(".details .next code"), command("transpose", 1), "of the second");
+  await t.page.click(".details .measured");
+  await until("the result", async () => (await t.text(".khead h3")).includes("transpose<float>"));
+  await t.end();
+  const s = await first(),
+    ask = async (q) => get(`${s.url}api/launch?${q}`),
+    hostile = JSON.parse((await ask("name=a%27b%20c&pid=4000&correlation=1")).body);
+  ok(hostile.command.includes(` -k 'a'\\''b c' `), hostile.command);
+  for (const q of ["", "name=", "name=a&pid=x", "name=a&correlation=-1"])
+    equal((await ask(q)).status, 400, `launch?${q}`);
+});
+
+test("kernels: an exported page has them, too", async () => {
+  const file = join(folder, "kernels.html"),
+    r = spawnSync(warpsight, [
+      ...["export", "-q", "-t", "html", "-o", file],
+      makeKernels("exported.wsrep"),
+    ]);
+  equal(r.status, 0, `export: ${r.stderr}`);
+  const t = await open({ url: `file://${file}` });
+  await openKernels(t);
+  await openResult(t, 1);
+  const tensor = section("SpeedOfLight_HierarchicalTensorRooflineChart");
+  ok((await t.text(`${tensor} .kpoints`)).includes("BF16, DRAM: 720.0 TFLOP/s"), "a roofline");
+  equal(await t.page.locator(".kresult .kchart").count(), 9, "charts");
+  await t.end();
+});
+
 test("kernels: a baseline beside it, in a link, of another report, to screen readers", async () => {
   const faster = makeKernels("faster.wsrep", (rows) =>
     rows.replaceAll("value=301400", "value=150700").replaceAll("value=88.1\n", "value=44.05\n"),

@@ -498,7 +498,7 @@ const EN = {
   kernel_address: "Address",
   kernel_instruction: "Instruction",
   kernel_measure: "Measure this launch:",
-  kernel_measured: "Measured: {0}",
+  kernel_measured: "Measured:",
 };
 
 const ZH: typeof EN = {
@@ -990,7 +990,7 @@ const ZH: typeof EN = {
   kernel_address: "地址",
   kernel_instruction: "指令",
   kernel_measure: "测量此次启动：",
-  kernel_measured: "已测量：{0}",
+  kernel_measured: "已测量：",
 };
 
 export type Word = keyof typeof EN;

@@ -53,6 +53,8 @@ interface Carried {
   palette: number[];
   findings?: object; // answers of the server
   path?: PathTimes;
+  kernels?: object;
+  kernel?: { id: number }[];
   details?: {
     tables: CarriedTable[];
     stacks: number[][]; // frames, innermost first; rows number them from 1
@@ -1008,6 +1010,12 @@ export class StaticSource implements Source {
     return { ...path, spent: sumPath(path, t0, t1) };
   }
 
+  private answerKernel(params: Params): unknown {
+    const result = this.data.kernel?.find(({ id }) => id === Number(params.id));
+    if (!result) throw new ServerError("An exported page does not carry this.");
+    return result;
+  }
+
   json<T>(path: string, params: Params = {}): Promise<T> {
     const answers: Record<string, (p: Params) => unknown> = {
       session: () => this.data.session,
@@ -1029,6 +1037,8 @@ export class StaticSource implements Source {
       at: (params) => this.answerAt(params),
       findings: () => this.data.findings ?? { state: "none" },
       path: (params) => this.answerPath(params),
+      kernels: () => this.data.kernels ?? { results: [] },
+      kernel: (params) => this.answerKernel(params),
     };
     try {
       if (!answers[path]) throw new ServerError("An exported page does not carry this.");

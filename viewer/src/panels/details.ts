@@ -42,6 +42,8 @@ const AFTER: (Word | "")[] = [
   "after_blocked",
 ]; // enum ws_sched_after
 
+const MOST_RESULTS = 20; // measured kernels that a launch leads to
+
 function findColumn(detail: EventDetail, name: string): Column | undefined {
   return detail.columns.find((column) => column.name === name);
 }
@@ -224,6 +226,7 @@ export class Details implements Panel {
     if (detail)
       appendChildren(this.root, [
         this.makeButtons(detail),
+        detail.table === "cuda_kernel" ? this.makeMeasured(selected.report, detail) : null,
         this.listLinks(selected.report, detail),
         this.listStack(detail),
         this.listColumns(detail),
@@ -275,6 +278,60 @@ export class Details implements Panel {
         onclick: () => this.panels.showDurations(this.panels.lanesOf(report, kind), detail.name),
       },
       t("durations"),
+    );
+  }
+
+  /** What was measured of a kernel, and the command that measures this launch. */
+  private makeMeasured(report: number, detail: EventDetail): HTMLElement | null {
+    const shapeOf = (what: string): number[] =>
+        ["x", "y", "z"].map((key) => readNumber(detail, `${what}_${key}`)),
+      { kernels } = this.panels,
+      name = findColumn(detail, "name")?.text ?? "",
+      results = kernels.findResults(name, shapeOf("grid"), shapeOf("block"));
+    if (!name || (this.app.limit && !results.length)) return null;
+    const command = h("p", { class: "next", hidden: true });
+    if (!this.app.limit) void this.fillCommand(command, report, detail, name);
+    return h(
+      "section",
+      null,
+      results.length
+        ? h(
+            "p",
+            { class: "actions" },
+            t("kernel_measured"),
+            results
+              .slice(0, MOST_RESULTS)
+              .map((entry) =>
+                h(
+                  "button",
+                  { class: "measured", onclick: () => this.panels.showKernel(entry) },
+                  h("bdi", null, kernels.nameResult(entry)),
+                ),
+              ),
+          )
+        : null,
+      command,
+    );
+  }
+
+  private async fillCommand(
+    place: HTMLElement,
+    report: number,
+    detail: EventDetail,
+    name: string,
+  ): Promise<void> {
+    const [pid, correlation] = ["process", "correlation"].map((key) => readNumber(detail, key));
+    if (!Number.isFinite(pid) || !Number.isFinite(correlation)) return;
+    const question = { r: report, name, pid, correlation },
+      answer = await this.app.ask<{ command: string }>("launch", question);
+    if (!answer) return;
+    place.hidden = false;
+    fillElement(
+      place,
+      `${t("kernel_measure")} `,
+      h("code", null, cleanText(answer.command, 1000)),
+      " ",
+      h("button", { onclick: () => copyAndSay(answer.command) }, t("copy")),
     );
   }
 

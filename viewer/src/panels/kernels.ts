@@ -180,7 +180,7 @@ export class Kernels implements Panel, Linked {
   /* ---- showing ---- */
 
   openResult(ref: ResultRef | null): void {
-    this.open = ref;
+    this.open = ref && { report: ref.report, id: ref.id };
     this.root.parentElement?.scrollTo({ top: 0 });
     this.app.emitEvent("link");
     void this.draw().then(() => this.root.querySelector<HTMLElement>("[data-first]")?.focus());

@@ -1,6 +1,7 @@
 /** The lower part of the page: tabs. A tab that would have nothing to show is not there. */
 
 import type { App } from "../app";
+import type { ResultRef } from "../kernel/data";
 import { h } from "../dom";
 import { t, type Word } from "../i18n";
 import { Details } from "./details";
@@ -249,6 +250,12 @@ export class Panels {
   showQuery(report: number, sql: string): void {
     this.showPanel("sql");
     this.query.askText(report, sql);
+  }
+
+  /** A measured kernel. */
+  showKernel(ref: ResultRef): void {
+    this.showPanel("kernels");
+    this.kernels.openResult(ref);
   }
 
   showStatistics(lanes: LaneRef[]): void {
