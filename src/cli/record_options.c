@@ -34,7 +34,7 @@ const struct ws_opt ws_record_option_table[] = {
 	 ",cublas-verbose,cudnn,cusparse,cusparse-verbose,"
 	 "cusolver,cusolver-verbose,nccl,tensorrt,nvshmem,none|cudla=cuda,"
 	 "cudla-verbose=cuda,cuda-hw=cuda,"
-	 "gds,opengl,opengl-annotations,vulkan,vulkan-annotations,nvvideo,openxr,"
+	 "opengl,opengl-annotations,vulkan,vulkan-annotations,nvvideo,openxr,"
 	 "openxr-annotations,dx11,dx11-annotations,dx12,dx12-annotations,wddm,"
 	 "tegra-accelerators|cuda-sw=cuda",
 	 "What to trace: CUDA calls, kernels and copies; NVTX ranges and marks; calls of the "

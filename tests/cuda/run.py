@@ -1229,6 +1229,41 @@ def cublas():
     )
 
 
+@test
+def small_libraries():
+    """cuFFT's calls have the sizes of their plans; cuRAND, cuFile and nvJPEG their own."""
+    words = "cuda,cufft,curand,gds,nvjpeg"
+    r = Report(options=("-t", words, "-s", "none"), app="libraries-app")
+    name = "(SELECT value FROM StringIds WHERE id = nameId)"
+    same(
+        "transforms",
+        r.all(
+            "SELECT %s, plan, nx, ny, nz, batch, type, direction, bytes FROM CUFFT_EVENTS"
+            " WHERE plan IS NOT NULL ORDER BY start" % name
+        ),
+        [
+            ("cufftXtExec", 3, 64, 32, None, 5, "R2C", -1, 64 * 32 * 5 * 8),
+            ("cufftExecC2C", 7, 1024, None, None, 6, "C2C", 1, 1024 * 6 * 16),
+            ("cufftXtExec", 99, None, None, None, None, None, -1, None),
+        ],
+    )
+    flops = r.one("SELECT flops FROM CUFFT_EVENTS WHERE plan = 7")
+    assert abs(flops - 5 * 1024 * 10 * 6) < 2, flops
+    same("plans", r.count("CUFFT_EVENTS", "plan IS NULL"), 2)
+    same(
+        "by shape",
+        [(x["Call"], x["GPU Ops"]) for x in r.stats("library_gpu_sum")],
+        [("cufftExecC2C", "1"), ("cufftXtExec", "1"), ("cufftXtExec", "1")],
+    )
+    same("numbers", r.all("SELECT count, bytes, status FROM CURAND_EVENTS"), [(1000, 4000, None)])
+    same(
+        "files",
+        r.all("SELECT handle, size, offset, bytes, returnValue FROM CUFILE_EVENTS ORDER BY start"),
+        [(16, 4096, 512, 2048, 2048), (16, 4096, -1, None, -1)],
+    )
+    same("images", r.all("SELECT %s, bytes FROM NVJPEG_EVENTS" % name), [("nvjpegDecode", 12345)])
+
+
 # They vary what CUPTI writes: one way of it, `replay of a GPU`, shows that the processor reads it.
 CONVERSION = [
     occupancy,
