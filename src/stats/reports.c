@@ -36,6 +36,7 @@
 	ITEM(gpu_time_breakdown)       \
 	ITEM(gpu_idle_causes)          \
 	ITEM(gpu_comm_overlap)         \
+	ITEM(gpu_mem_peak)             \
 	ITEM(gpu_metric_util_sum)      \
 	ITEM(gpu_metric_kern_sum)      \
 	ITEM(gpu_metric_nvtx_sum)      \

@@ -106,12 +106,49 @@ static void put_network(void)
 	ADD(counter_value, .start = ZERO, .counter = 203, .value = 5e6, .span = 1000000);
 }
 
+/* The peak is at 4 ms: 3 GB, of which 2 GB in two pieces in the range "forward" of step 0. */
+static void put_memory(uint64_t at, uint64_t address, uint64_t megabytes, bool freed,
+		       uint32_t correlation)
+{
+	ADD(cuda_memory, .start = ZERO + at * 1000, .process = 1, .context = 1, .address = address,
+	    .bytes = megabytes * 1000000, .kind = 2, .operation = freed, .correlation = correlation,
+	    .pool = WS_NO_U64, .pool_threshold = WS_NO_U64, .pool_size = WS_NO_U64,
+	    .pool_used = WS_NO_U64, .imported_pool = WS_NO_U64, .imported_process = WS_NO_U64,
+	    .stream = WS_NO_U32);
+}
+
+static void put_allocation_call(uint64_t at, uint32_t correlation)
+{
+	ADD(cuda_api, .start = ZERO + at * 1000, .end = ZERO + at * 1000 + 500, .thread = 1,
+	    .correlation = correlation, .name = put_string("cudaMalloc_v3020"),
+	    .callchain = WS_NO_U32);
+}
+
+static void put_allocations(void)
+{
+	put_allocation_call(560, 900);
+	put_allocation_call(570, 901);
+	put_allocation_call(3500, 902);
+	put_memory(560, 0x1000, 1500, false, 900);
+	put_memory(570, 0x2000, 500, false, 901);
+	put_memory(580, 0x3000, 200, false, WS_NO_U32);
+	put_memory(600, 0x3000, 200, true, WS_NO_U32);
+	put_memory(4000, 0x4000, 1000, false, 902);
+	put_memory(5000, 0x1000, 1500, true, WS_NO_U32);
+	put_memory(6000, 0x5000, 700, false, WS_NO_U32);
+	ADD(counter, .id = 300, .device = WS_NO_U32, .cpu = WS_NO_U32, .group = put_string("GPU"),
+	    .name = put_string("Memory used, GPU 0"), .unit = put_string("B"),
+	    .identity = put_string("GPU-a"));
+	ADD(counter_value, .start = ZERO, .counter = 300, .value = 3.4e9);
+}
+
 static void make_small(void)
 {
 	put_session(100 * PERIOD);
 	put_device(0, "GPU-a");
 	put_small_samples();
 	put_network();
+	put_allocations();
 	put_range("step 0", 500, 3000);
 	put_range("forward", 550, 700);
 	put_range("step 1", 5000, 7500);

@@ -137,6 +137,24 @@ def whole_gpus():
     )
 
 
+def memory():
+    rows = table(make("small"), "gpu_mem_peak")
+    check_equal(
+        "who had allocated memory at its peak",
+        [
+            (r["Peak At (ns)"], r["Size (MB)"], r["Allocations"], r["Largest (MB)"], r["Call"])
+            + (r["Range"],)
+            for r in rows
+        ],
+        [
+            ("4000000", "2000.000", "2", "1500.000", "cudaMalloc", "forward"),
+            ("4000000", "1000.000", "1", "1000.000", "cudaMalloc", ""),
+            ("4000000", "400.000", "", "", "[contexts, code and other programs]", ""),
+        ],
+    )
+    check_equal("its size", {r["Peak (MB)"] for r in rows}, {"3000.000"})
+
+
 def ask(path, sql):
     return sqlite3.connect(path).execute(sql).fetchall()
 
@@ -251,6 +269,7 @@ with tempfile.TemporaryDirectory() as folder:
     kernels()
     ranges_and_steps()
     whole_gpus()
+    memory()
     exported()
     imported()
     os.chdir("/")
