@@ -304,6 +304,20 @@ static int fill_metrics_options(const struct ws_record_options *options,
 	return 0;
 }
 
+static int fill_gpu_metrics_options(const struct ws_record_options *options,
+				    struct ws_gpu_sampling_opts *gpu_metrics, struct ws_err *err)
+{
+	if (options->gpu_metrics_hz < WS_GPU_METRICS_HZ_LEAST ||
+	    options->gpu_metrics_hz > WS_GPU_METRICS_HZ_MOST)
+		return ws_fail(err, "--gpu-metrics-frequency: %" PRId64 " is not %u to %u",
+			       options->gpu_metrics_hz, WS_GPU_METRICS_HZ_LEAST,
+			       WS_GPU_METRICS_HZ_MOST);
+	*gpu_metrics = (struct ws_gpu_sampling_opts){.devices = options->gpu_metrics_devices,
+						     .set = options->gpu_metrics_set,
+						     .hz = (uint32_t)options->gpu_metrics_hz};
+	return ws_gpu_sampling_check(gpu_metrics, err);
+}
+
 /* Calls whose stacks are wanted. If Python's frames are wanted in them and no calls are named, all
  * are meant.
  */
@@ -588,7 +602,8 @@ int ws_fill_record_options(const struct ws_record_options *options,
 	if (fill_cuda_options(options, record_opts, err) ||
 	    fill_perf_options(options, &record_opts->perf, err) ||
 	    fill_python_options(options, record_opts, err) ||
-	    fill_metrics_options(options, &record_opts->metrics, err))
+	    fill_metrics_options(options, &record_opts->metrics, err) ||
+	    fill_gpu_metrics_options(options, &record_opts->gpu_metrics, err))
 		return -1;
 	if (options->domain_include && options->domain_exclude)
 		return ws_fail(
@@ -751,6 +766,13 @@ static bool asks_help(const char *value)
 	return value && !strcmp(value, "help");
 }
 
+/* `text` is freed. */
+static void print_list(char *text)
+{
+	fputs(text, stdout);
+	free(text);
+}
+
 int ws_list_events(const struct ws_record_options *options, const char *command)
 {
 	struct ws_text text = {0};
@@ -758,7 +780,8 @@ int ws_list_events(const struct ws_record_options *options, const char *command)
 	int status = -1;
 
 	if (asks_help(options->core_events) || asks_help(options->os_events) ||
-	    asks_help(options->ftrace) || asks_help(options->core_metrics))
+	    asks_help(options->ftrace) || asks_help(options->core_metrics) ||
+	    asks_help(options->gpu_metrics_devices) || asks_help(options->gpu_metrics_set))
 		status = WS_EXIT_OK;
 	if (asks_help(options->core_events))
 		ws_perf_list_events(&text, true);
@@ -773,6 +796,10 @@ int ws_list_events(const struct ws_record_options *options, const char *command)
 	if (text.len)
 		fputs(text.text, stdout);
 	ws_text_free(&text);
+	if (asks_help(options->gpu_metrics_devices))
+		print_list(ws_gpu_sampling_list_devices());
+	if (asks_help(options->gpu_metrics_set))
+		print_list(ws_gpu_sampling_list_sets());
 	return status;
 }
 

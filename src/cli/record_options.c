@@ -112,6 +112,19 @@ const struct ws_opt ws_record_option_table[] = {
 	{"system-metrics-frequency", 0, WS_OPT_INT, AT(system_metrics_hz), "HZ", NULL,
 	 "How often the system metrics are read, 1 to 100 times a second.", "10",
 	 .also = WS_IN_LAUNCH},
+	{"gpu-metrics-devices", 0, WS_OPT_STRING, AT(gpu_metrics_devices), "GPU[,GPU...]", NULL,
+	 "Sample the performance monitors of these GPUs (how busy SMs, tensor cores, memory and "
+	 "links are): numbers as nvidia-smi has them, all, cuda-visible (those that "
+	 "CUDA_VISIBLE_DEVICES names) or none. help lists the GPUs and what keeps them from being "
+	 "sampled.",
+	 "none", .also = WS_IN_LAUNCH | WS_IN_START},
+	{"gpu-metrics-frequency", 0, WS_OPT_INT, AT(gpu_metrics_hz), "HZ", NULL,
+	 "Samples of --gpu-metrics-devices a second, 10 to 200000.", "10000",
+	 .also = WS_IN_LAUNCH | WS_IN_START},
+	{"gpu-metrics-set", 0, WS_OPT_STRING, AT(gpu_metrics_set), "SET|FILE", NULL,
+	 "What to sample: a set (help lists them), or a file with the name of a CUPTI metric a "
+	 "line and, if anything follows it, what to call it. Default: general.",
+	 NULL, .also = WS_IN_LAUNCH | WS_IN_START},
 	{"nic-metrics", 0, WS_OPT_ENUM, AT(nic_metrics), "WHAT", "true,false,none=false",
 	 "The same as network in --system-metrics, or without it.", NULL, .also = WS_IN_LAUNCH},
 	{"storage-metrics", 0, WS_OPT_ENUM, AT(storage_metrics), "WHAT", "true,false,none=false",

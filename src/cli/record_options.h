@@ -20,15 +20,16 @@ struct ws_record_options {
 		*python_backtrace, *frequency_given, *python_frequency_given, *period_given,
 		*event_interval, *event_frequency, *cuda_graphs, *cuda_events, *cuda_apis,
 		*capture_range, *capture_range_end, *nvtx_capture, *flight_recorder, *steps,
-		*step_range, *system_metrics, *nic_metrics, *storage_metrics;
+		*step_range, *system_metrics, *nic_metrics, *storage_metrics, *gpu_metrics_devices,
+		*gpu_metrics_set;
 	struct ws_list env, symbols, debug_symbols, triggers;
 	const char *session, *session_new;
 	const char *jit_names;
 	int64_t sample_stack;
 	struct ws_left_out left_out;
 	double delay, duration, sync;
-	int64_t attach, ring_memory, system_metrics_hz, cuda_flush, samples_per_backtrace,
-		stack_depth, stack_size;
+	int64_t attach, ring_memory, system_metrics_hz, gpu_metrics_hz, cuda_flush,
+		samples_per_backtrace, stack_depth, stack_size;
 	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment,
 		keep_command_lines, start_later, lossless, resolve_symbols, source_info, stats,
 		quiet, strict, no_findings, cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop,
@@ -65,8 +66,8 @@ void ws_free_filled_options(struct ws_record_opts *record_opts, struct ws_filled
 /* Says what was asked for and is not supported; with --strict that is an error. */
 int ws_mention_left_out(const struct ws_record_options *options, struct ws_record_opts *record_opts,
 			struct ws_err *err);
-/* Prints the lists of --cpu-core-events=help, --os-events=help and --ftrace=help; returns an exit
- * status, or -1 when no list is asked for. `command` is named in messages. */
+/* Prints the lists of --cpu-core-events=help, --os-events=help, --ftrace=help and of GPU metrics;
+ * returns an exit status, or -1 when no list is asked for. `command` is named in messages. */
 int ws_list_events(const struct ws_record_options *options, const char *command);
 /*
  * Where --command-file is given: applies the options of the file, then those of the command line

@@ -34,6 +34,8 @@ struct ws_metric {
 	int device, cpu; /* number of the GPU in NVML, or of the core; -1: none */
 	int pid;	 /* process that it belongs to; 0: none */
 	double most;	 /* no value is larger but for rounding; 0: unknown */
+	uint64_t period; /* ns between two samples, where it is sampled regularly; else 0 */
+	uint32_t number; /* of the metric among those that are sampled with it, from 0 */
 };
 
 struct ws_metric_value {

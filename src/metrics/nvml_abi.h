@@ -76,6 +76,37 @@ struct nvml_event {
 		      (nvml_event_set, struct nvml_event *, unsigned))                             \
 	NVML_FUNCTION(free_events, "nvmlEventSetFree", (nvml_event_set))
 
+/* GPM, since driver 525: counters of Hopper and later that are not taken from anybody. */
+typedef struct nvml_gpm_state *nvml_gpm_sample;
+
+struct nvml_gpm_support {
+	unsigned version, supported; /* version: in */
+};
+
+struct nvml_gpm_metric {
+	unsigned id; /* in */
+	int error;
+	double value;
+	const char *short_name, *long_name, *unit;
+};
+
+struct nvml_gpm_metrics {
+	unsigned version, count; /* in */
+	nvml_gpm_sample first, second;
+	struct nvml_gpm_metric metrics[400]; /* as many as any version has, or more */
+};
+
+#define NVML_GPM_FUNCTIONS                                                                         \
+	NVML_GPM_FUNCTION(init, "nvmlInit_v2", (void))                                             \
+	NVML_GPM_FUNCTION(get_by_uuid, "nvmlDeviceGetHandleByUUID", (const char *, nvml_device *)) \
+	NVML_GPM_FUNCTION(get_index, "nvmlDeviceGetIndex", (nvml_device, unsigned *))              \
+	NVML_GPM_FUNCTION(gpm_support, "nvmlGpmQueryDeviceSupport",                                \
+			  (nvml_device, struct nvml_gpm_support *))                                \
+	NVML_GPM_FUNCTION(gpm_alloc, "nvmlGpmSampleAlloc", (nvml_gpm_sample *))                    \
+	NVML_GPM_FUNCTION(gpm_free, "nvmlGpmSampleFree", (nvml_gpm_sample))                        \
+	NVML_GPM_FUNCTION(gpm_sample, "nvmlGpmSampleGet", (nvml_device, nvml_gpm_sample))          \
+	NVML_GPM_FUNCTION(gpm_metrics, "nvmlGpmMetricsGet", (struct nvml_gpm_metrics *))
+
 struct nvml {
 #define NVML_FUNCTION(member, name, arguments) int(*member) arguments;
 	NVML_FUNCTIONS

@@ -1,5 +1,6 @@
 /* metric_rows.c - what metrics/ has read of the machine becomes rows of counter and counter_value.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,24 +32,30 @@ static void tell_processes(struct ws_session *session)
 	ws_metrics_set_processes(session->metrics, pids, n);
 }
 
-/* The id of a metric in a report. 0: it does not belong there. */
-static uint32_t find_counter(const struct ws_session *session, struct ws_sink *sink, uint32_t index)
+/* How often a GPU is sampled, said with the first of its metrics. */
+static void put_period(struct ws_sink *sink, const struct ws_metric *metric)
 {
-	const struct ws_metric *metric;
+	char name[64];
+
+	if (!metric->period || metric->number)
+		return;
+	snprintf(name, sizeof(name), "gpu_metrics.GPU %d.period", metric->device);
+	ws_sink_meta(sink, name, "%llu", (unsigned long long)metric->period);
+}
+
+/* A row of counter for a metric; 0: it does not belong into the report. */
+static uint32_t add_counter(const struct ws_session *session, struct ws_sink *sink,
+			    const struct ws_metric *metric)
+{
 	const struct ws_proc *proc = NULL;
-	size_t had = sink->metric_cap;
 	struct ws_row_counter row;
 
-	ws_grow(sink->metric_ids, sink->metric_cap, (size_t)index + 1);
-	memset(sink->metric_ids + had, 0, (sink->metric_cap - had) * sizeof(*sink->metric_ids));
-	if (sink->metric_ids[index])
-		return sink->metric_ids[index];
-	metric = ws_metrics_describe(session->metrics, index);
 	if (metric->pid) {
 		proc = find_process(session, metric->pid);
 		if (!proc || proc->sink != sink)
 			return 0;
 	}
+	put_period(sink, metric);
 	row = (struct ws_row_counter){.id = ++sink->counters,
 				      .process = proc ? proc->id : 0,
 				      .device = WS_NO_U32,
@@ -59,13 +66,23 @@ static uint32_t find_counter(const struct ws_session *session, struct ws_sink *s
 				      .identity = ws_sink_string(sink,
 								 ws_text_or(metric->identity, ""))};
 	ws_writer_add(sink->writer, WS_TABLE_counter, &row);
-	sink->metric_ids[index] = row.id;
 	return row.id;
+}
+
+/* The place of the id of a metric in a report. */
+static uint32_t *find_id(struct ws_metric_ids *ids, uint32_t index)
+{
+	size_t had = ids->capacity;
+
+	ws_grow(ids->ids, ids->capacity, (size_t)index + 1);
+	memset(ids->ids + had, 0, (ids->capacity - had) * sizeof(*ids->ids));
+	return &ids->ids[index];
 }
 
 /* A value that holds at the beginning of the collection was read before it. */
 static void put_value(const struct ws_session *session, struct ws_sink *sink,
-		      const struct ws_metric_value *value)
+		      const struct ws_metric_value *value, const struct ws_metric *metric,
+		      uint32_t *id)
 {
 	struct ws_row_counter_value row = {.start = value->time, .value = value->value};
 	uint64_t end = value->time + value->span;
@@ -74,22 +91,24 @@ static void put_value(const struct ws_session *session, struct ws_sink *sink,
 	    (session->collect_end && value->time >= session->collect_end))
 		return;
 	row.start = ws_max(row.start, session->collect_start);
+	if (metric->period && session->collect_end)
+		end = ws_min(end, session->collect_end);
 	row.span = value->span ? end - row.start : 0;
-	row.counter = find_counter(session, sink, value->metric);
+	if (!*id)
+		*id = add_counter(session, sink, metric);
+	row.counter = *id;
 	if (row.counter)
 		ws_writer_add(sink->writer, WS_TABLE_counter_value, &row);
 }
 
-void ws_session_put_metrics(struct ws_session *session, bool last)
+static void put_machine_metrics(struct ws_session *session, bool last, uint64_t now)
 {
-	uint64_t now = ws_read_raw_ns();
 	struct ws_metric_value *values;
 	char *complaint;
 	size_t n;
 
-	if (!session->metrics || (!last && now - session->metrics_at < PUT_NS))
+	if (!session->metrics)
 		return;
-	session->metrics_at = now;
 	if (last)
 		ws_metrics_settle(session->metrics);
 	else
@@ -97,10 +116,47 @@ void ws_session_put_metrics(struct ws_session *session, bool last)
 	values = ws_metrics_take(session->metrics, &n);
 	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
 		for (size_t i = 0; i < n; i++)
-			put_value(session, sink, &values[i]);
+			put_value(session, sink, &values[i],
+				  ws_metrics_describe(session->metrics, values[i].metric),
+				  find_id(&sink->metric_ids, values[i].metric));
 	free(values);
 	complaint = ws_metrics_take_complaint(session->metrics);
 	if (complaint)
 		ws_sink_diagnostic(session->main, WS_ERROR, "gpu", 0, now, complaint);
 	free(complaint);
+}
+
+static void put_gpu_metrics(struct ws_session *session, bool last, uint64_t now)
+{
+	struct ws_gpu_sampling *gpu_metrics = session->gpu_metrics;
+	struct ws_metric_value *values;
+	char *complaint;
+	size_t n;
+
+	if (!gpu_metrics)
+		return;
+	if (last)
+		ws_gpu_sampling_settle(gpu_metrics);
+	values = ws_gpu_sampling_take(gpu_metrics, &n);
+	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
+		for (size_t i = 0; i < n; i++)
+			put_value(session, sink, &values[i],
+				  ws_gpu_sampling_describe(gpu_metrics, values[i].metric),
+				  find_id(&sink->gpu_metric_ids, values[i].metric));
+	free(values);
+	while ((complaint = ws_gpu_sampling_take_complaint(gpu_metrics))) {
+		ws_sink_diagnostic(session->main, WS_WARNING, "gpu", 0, now, complaint);
+		free(complaint);
+	}
+}
+
+void ws_session_put_metrics(struct ws_session *session, bool last)
+{
+	uint64_t now = ws_read_raw_ns();
+
+	if (!last && now - session->metrics_at < PUT_NS)
+		return;
+	session->metrics_at = now;
+	put_machine_metrics(session, last, now);
+	put_gpu_metrics(session, last, now);
 }

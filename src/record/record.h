@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "control/mailbox.h"
 #include "control/trigger.h"
+#include "metrics/gpu_metrics.h"
 #include "metrics/metrics.h"
 #include "record/perf.h"
 #include "record/python.h"
@@ -74,7 +75,8 @@ struct ws_record_opts {
 	struct ws_perf_opts perf; /* CPU samples and context switches */
 	struct ws_python_opts python;
 	struct ws_metrics_opts metrics; /* what the machine does meanwhile */
-	char **command_line;		/* warpsight's own, for the report */
+	struct ws_gpu_sampling_opts gpu_metrics;
+	char **command_line; /* warpsight's own, for the report */
 	/* What was asked for and is not recorded, one sentence each, and a sentence on what the
 	 * report holds instead (or NULL): for the report's diagnostics. */
 	const char *const *left_out;

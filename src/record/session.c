@@ -231,6 +231,7 @@ static int finish_session(struct ws_session *session, struct ws_err *err)
 	}
 	ws_attached_unload(&session->attached, session->preload, session->main);
 	ws_metrics_stop(session->metrics);
+	ws_gpu_sampling_stop(session->gpu_metrics);
 	ws_session_put_metrics(session, true);
 	ws_session_sum_up(session);
 	session->starved.tee = NULL;
@@ -477,12 +478,14 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 	session->starved.area = &session->area;
 	session->starved.status = &result->status;
 	ws_starved_watch(&session->starved);
+	session->gpu_metrics = ws_gpu_sampling_new(&options->gpu_metrics); /* forks: first of all */
 	warmth = ws_perf_warm_up(&options->perf);
 	error = ws_session_begin_flight(session, err);
 	if (!error)
 		error = begin_session(session, err);
 	ws_perf_end_warm_up(warmth);
 	if (!error) {
+		ws_gpu_sampling_await(session->gpu_metrics);
 		session->started = ws_read_raw_ns();
 		ws_session_post(session, WS_CONTROL_LAUNCH);
 		/* A target that keeps every core busy must not starve what empties its rings.
@@ -516,6 +519,7 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 	ws_area_destroy(&session->area);
 	ws_code_free(session->code);
 	ws_metrics_free(session->metrics);
+	ws_gpu_sampling_free(session->gpu_metrics);
 	ws_clock_free(&session->clock);
 	ws_signals_restore();
 	ws_launch_environment_free(session->env);

@@ -52,9 +52,10 @@ struct ws_session {
 	struct ws_clock clock;
 	struct ws_drain *drain;
 	struct ws_python_opts python_opts;
-	struct ws_python *python;   /* NULL when nothing of Python is wanted */
-	struct ws_metrics *metrics; /* NULL when nothing of the machine is wanted */
-	uint64_t metrics_at;	    /* when its values were last written, session ns */
+	struct ws_python *python;	     /* NULL when nothing of Python is wanted */
+	struct ws_metrics *metrics;	     /* NULL when nothing of the machine is wanted */
+	struct ws_gpu_sampling *gpu_metrics; /* NULL when GPUs are not sampled */
+	uint64_t metrics_at;		     /* when its values were last written, session ns */
 	struct ws_perf_opts perf_opts;
 	struct ws_perf *perf; /* NULL when neither samples nor context switches are wanted */
 	struct ws_code *code;

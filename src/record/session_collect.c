@@ -84,6 +84,7 @@ static void begin_collecting(struct ws_session *session, uint64_t time)
 	ws_drain_collect(session->drain, time, 0);
 	ws_perf_begin(session->perf, time);
 	ws_metrics_begin(session->metrics);
+	ws_gpu_sampling_begin(session->gpu_metrics);
 	if (!session->machine.plan.flight.on)
 		ws_session_begin_reports(session);
 	say_steps(session);
@@ -106,6 +107,7 @@ static void end_collecting(struct ws_session *session, uint64_t time)
 	ws_drain_collect(session->drain, session->collect_start, time);
 	ws_perf_stop(session->perf, time);
 	ws_metrics_stop(session->metrics);
+	ws_gpu_sampling_stop(session->gpu_metrics);
 	session->collecting = false;
 	session->settling = true;
 	session->flushed = false;

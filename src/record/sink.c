@@ -152,7 +152,8 @@ void ws_sink_free(struct ws_sink *sink)
 	free(sink->env);
 	free(sink->key);
 	free(sink->definitions);
-	free(sink->metric_ids);
+	free(sink->metric_ids.ids);
+	free(sink->gpu_metric_ids.ids);
 	ws_stackset_free(sink->stacks);
 	ws_watch_free(sink->watch);
 	free(sink->next_path);

@@ -53,8 +53,11 @@ struct ws_sink {
 	bool flight;		/* the writer is a flight recorder's */
 	bool own;		/* between ws_sink_begin_own and the next report */
 	size_t said_before_own; /* of `said`: what later reports have too */
-	uint32_t *metric_ids;	/* of counter, by the number of the metric; 0: none yet */
-	size_t metric_cap;
+	/* ids of counter, by the number of the metric; 0: none yet */
+	struct ws_metric_ids {
+		uint32_t *ids;
+		size_t capacity;
+	} metric_ids, gpu_metric_ids;
 	uint32_t counters;		 /* ids given so far */
 	uint32_t frames_named;		 /* so many frames have been looked up */
 	struct ws_row_nvtx *definitions; /* of domains, categories, threads: each report has them */

@@ -8,7 +8,9 @@
 
 #include <cmocka.h>
 
+#include "base/ticks.h"
 #include "gpu_samples.h"
+#include "metrics/gpu_metrics.h"
 #include "query/query.h"
 
 #define PERIOD UINT64_C(100000)
@@ -96,12 +98,321 @@ static void gaps_have_no_value(void **state)
 	free(path);
 }
 
-int main(void)
+/* ---- the process that samples, with a stand-in of CUPTI ---- */
+
+#define MINUTE UINT64_C(60000000000)
+
+struct recording {
+	struct ws_gpu_sampling *gpu_metrics;
+	struct ws_metric_value *values;
+	size_t count;
+	char complaints[4096];
+};
+
+static void fetch(struct recording *recording)
+{
+	size_t n, length = strlen(recording->complaints);
+	struct ws_metric_value *values = ws_gpu_sampling_take(recording->gpu_metrics, &n);
+	char *complaint;
+
+	recording->values =
+		realloc(recording->values, (recording->count + n + 1) * sizeof(*recording->values));
+	if (n)
+		memcpy(recording->values + recording->count, values, n * sizeof(*values));
+	recording->count += n;
+	free(values);
+	while ((complaint = ws_gpu_sampling_take_complaint(recording->gpu_metrics))) {
+		length +=
+			(size_t)snprintf(recording->complaints + length,
+					 sizeof(recording->complaints) - length, "%s\n", complaint);
+		free(complaint);
+	}
+}
+
+static const struct ws_metric *describe(const struct recording *recording, size_t i)
+{
+	return ws_gpu_sampling_describe(recording->gpu_metrics, recording->values[i].metric);
+}
+
+/* How many values there are of this metric of this GPU that are `value`. */
+static size_t count_values(const struct recording *recording, int gpu, const char *name,
+			   double value)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < recording->count; i++)
+		if (describe(recording, i)->device == gpu &&
+		    !strcmp(describe(recording, i)->name, name) &&
+		    (recording->values[i].value == value ||
+		     (isnan(value) && isnan(recording->values[i].value))))
+			found++;
+	return found;
+}
+
+/* Nothing more comes. */
+static bool is_over(const struct recording *recording)
+{
+	return strstr(recording->complaints, "not recorded") ||
+	       strstr(recording->complaints, "end early") ||
+	       strstr(recording->complaints, "no further");
+}
+
+/* Record until `enough` values are there, or nothing more comes. */
+static struct recording record(const char *mode, const struct ws_gpu_sampling_opts *opts,
+			       size_t enough)
+{
+	struct recording recording = {0};
+	uint64_t until = ws_read_raw_ns() + MINUTE;
+
+	setenv("WARPSIGHT_PM_MODE", mode, 1);
+	recording.gpu_metrics = ws_gpu_sampling_new(opts);
+	assert_non_null(recording.gpu_metrics);
+	ws_gpu_sampling_await(recording.gpu_metrics);
+	ws_gpu_sampling_begin(recording.gpu_metrics);
+	while (recording.count < enough && ws_read_raw_ns() < until && !is_over(&recording)) {
+		fetch(&recording);
+		usleep(2000);
+	}
+	ws_gpu_sampling_stop(recording.gpu_metrics);
+	ws_gpu_sampling_settle(recording.gpu_metrics);
+	fetch(&recording);
+	return recording;
+}
+
+static void end_recording(struct recording *recording)
+{
+	ws_gpu_sampling_free(recording->gpu_metrics);
+	free(recording->values);
+}
+
+static const struct ws_gpu_sampling_opts both = {"all", NULL, 2000};
+
+/* What is sampled, in which unit, and that what the chip lacks or a second pass needs is not. */
+static void two_gpus_are_sampled(void **state)
+{
+	struct recording recording = record("", &both, 400);
+
+	(void)state;
+	assert_string_equal(recording.complaints, "");
+	for (int gpu = 0; gpu < 2; gpu++) {
+		assert_true(count_values(&recording, gpu, "SM Active", 80) > 2);
+		assert_true(count_values(&recording, gpu, "SM Active", 0) > 2);
+		assert_true(count_values(&recording, gpu, "Tensor Active", 40) > 2);
+		/* To 1/128 %. */
+		assert_true(count_values(&recording, gpu, "DRAM Read Bandwidth", 4267.0 / 128) > 2);
+		assert_true(count_values(&recording, gpu, "SM Active", NAN) == 0);
+		assert_true(count_values(&recording, gpu, "PCIe RX Throughput", 0) > 0);
+		assert_true(count_values(&recording, gpu, "PCIe TX Throughput", 0) == 0);
+	}
+	for (size_t i = 0; i < recording.count; i++) {
+		const struct ws_metric *metric = describe(&recording, i);
+
+		assert_null(strstr(metric->name, "NVLink"));
+		assert_int_equal(metric->period, 500000);
+		/* The stand-in's numbers in NVML are not CUDA's. */
+		assert_string_equal(metric->identity,
+				    metric->device ? "GPU-10101010-1010-1010-1010-101010101010"
+						   : "GPU-11111111-1111-1111-1111-111111111111");
+	}
+	end_recording(&recording);
+}
+
+/* Equal samples are one value; each begins where the one before ends; times are those of the clock
+ * of the report. */
+static void values_follow_one_another(void **state)
+{
+	uint64_t before = ws_read_raw_ns(), end = 0;
+	struct recording recording = record("", &both, 400);
+	size_t whole = 0;
+
+	(void)state;
+	for (size_t i = 0; i < recording.count; i++) {
+		const struct ws_metric_value *value = &recording.values[i];
+
+		if (describe(&recording, i)->device != 0 ||
+		    strcmp(describe(&recording, i)->name, "SM Active"))
+			continue;
+		assert_true(value->time >= before);
+		assert_true(value->time + value->span <= ws_read_raw_ns());
+		if (end)
+			assert_int_equal(value->time, end);
+		end = value->time + value->span;
+		/* Ten samples are busy, ten are not; both clocks may be set a little meanwhile. */
+		whole += value->span > 4900000 && value->span < 5100000;
+	}
+	assert_true(whole > 2);
+	end_recording(&recording);
+}
+
+static void refusal_has_its_reason_and_a_substitute(void **state)
+{
+	struct recording recording = record("denied", &both, 24);
+
+	(void)state;
+	assert_non_null(strstr(recording.complaints, "GPU 0: GPU metrics are not sampled"));
+	assert_non_null(strstr(recording.complaints, "NVreg_RestrictProfilingToAdminUsers=0"));
+	assert_true(count_values(&recording, 0, "SM Active", 2) > 0);
+	assert_true(count_values(&recording, 1, "PCIe RX Rate", 21 * 1048576.0) > 0);
+	assert_true(count_values(&recording, 0, "FP32 Active", NAN) > 0);
+	end_recording(&recording);
+}
+
+/* The counters are taken when a collection begins, not before. */
+static void busy_counters_have_a_substitute(void **state)
+{
+	struct recording recording = record("busy", &both, 24);
+
+	(void)state;
+	assert_non_null(strstr(recording.complaints, "another tool holds the GPU's counters"));
+	assert_true(count_values(&recording, 1, "Tensor Active", 5) > 0);
+	end_recording(&recording);
+}
+
+static void overflow_is_a_gap(void **state)
+{
+	const struct ws_gpu_sampling_opts one = {"0", NULL, 2000};
+	struct recording recording = record("overflow", &one, 600);
+
+	(void)state;
+	assert_non_null(strstr(recording.complaints, "of GPU metrics are missing"));
+	assert_true(count_values(&recording, 1, "SM Active", NAN) > 0);
+	assert_true(count_values(&recording, 1, "SM Active", 80) > 0);
+	end_recording(&recording);
+}
+
+static void undecodable_samples_end_it(void **state)
+{
+	struct recording recording = record("broken", &both, SIZE_MAX / 2);
+
+	(void)state;
+	assert_non_null(strstr(recording.complaints, "GPU metrics end early"));
+	assert_true(count_values(&recording, 0, "SM Active", NAN) > 0);
+	end_recording(&recording);
+}
+
+static void crash_ends_it_alone(void **state)
+{
+	struct recording recording = record("crash", &both, SIZE_MAX / 2);
+
+	(void)state;
+	assert_non_null(strstr(recording.complaints, "ended unexpectedly"));
+	end_recording(&recording);
+}
+
+static void hang_at_the_end_is_cut_short(void **state)
+{
+	struct recording recording = record("hang", &both, 100);
+
+	(void)state;
+	assert_non_null(strstr(recording.complaints, "CUPTI does not answer at the end"));
+	assert_true(count_values(&recording, 0, "SM Active", 80) > 0);
+	end_recording(&recording);
+}
+
+static void collections_may_follow_one_another(void **state)
+{
+	struct recording recording = record("", &both, 100);
+	size_t count = recording.count;
+	uint64_t until = ws_read_raw_ns() + MINUTE;
+
+	(void)state;
+	ws_gpu_sampling_begin(recording.gpu_metrics);
+	while (recording.count < 2 * count && ws_read_raw_ns() < until) {
+		fetch(&recording);
+		usleep(2000);
+	}
+	ws_gpu_sampling_stop(recording.gpu_metrics);
+	ws_gpu_sampling_settle(recording.gpu_metrics);
+	fetch(&recording);
+	assert_true(recording.count >= 2 * count);
+	assert_string_equal(recording.complaints, "");
+	end_recording(&recording);
+}
+
+static void chosen_gpus_and_metrics(void **state)
+{
+	char path[] = "/tmp/ws-gpu-set-XXXXXX";
+	FILE *file = fdopen(mkstemp(path), "w");
+	struct ws_gpu_sampling_opts opts = {"1,7", path, 2000};
+	struct recording recording;
+
+	(void)state;
+	fputs("# mine\nsm__cycles_active.sum  Busy SMs\n\nnvlrx__bytes.sum\n"
+	      "gpc__cycles_elapsed.avg.per_second # a clock\n",
+	      file);
+	fclose(file);
+	recording = record("", &opts, 50);
+	assert_true(count_values(&recording, 0, "Busy SMs", 80) > 0);
+	assert_true(count_values(&recording, 1, "Busy SMs", 80) == 0);
+	assert_true(
+		count_values(&recording, 0, "gpc__cycles_elapsed.avg.per_second", 1.755e9) > 0 ||
+		count_values(&recording, 0, "gpc__cycles_elapsed.avg.per_second", 1755316224) > 0);
+	assert_non_null(strstr(recording.complaints, "there is no GPU 7"));
+	assert_non_null(strstr(recording.complaints, "nvlrx__bytes.sum"));
+	end_recording(&recording);
+	unlink(path);
+}
+
+static void options_are_checked(void **state)
+{
+	static const struct ws_gpu_sampling_opts bad[] = {
+		{"0,x", NULL, 10000}, {"", NULL, 10000},     {"0,", NULL, 10000},
+		{"all", NULL, 9},     {"all", NULL, 200001}, {"all", "/none/such", 10000},
+	};
+	struct ws_gpu_sampling_opts none = {"none", "/none/such", 0};
+	struct ws_err err;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		assert_int_equal(ws_gpu_sampling_check(&bad[i], &err), -1);
+		assert_non_null(strstr(err.msg, "--gpu-metrics-"));
+	}
+	assert_int_equal(ws_gpu_sampling_check(&none, &err), 0);
+	assert_null(ws_gpu_sampling_new(&none));
+	none.devices = NULL;
+	assert_null(ws_gpu_sampling_new(&none));
+}
+
+static void lists_name_gpus_and_sets(void **state)
+{
+	char *devices, *sets = ws_gpu_sampling_list_sets();
+
+	(void)state;
+	setenv("WARPSIGHT_PM_MODE", "", 1);
+	devices = ws_gpu_sampling_list_devices();
+	assert_non_null(strstr(devices, "1: Stand-in 0, GH100, GPU-10101010-1010-1010-1010-"
+					"101010101010: can be sampled"));
+	assert_non_null(strstr(sets, "SM Active"));
+	assert_non_null(strstr(sets, "general:"));
+	free(devices);
+	free(sets);
+}
+
+/* The argument: the stand-in. */
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(samples_take_two_bytes_at_most),
 		cmocka_unit_test(gaps_have_no_value),
+		cmocka_unit_test(two_gpus_are_sampled),
+		cmocka_unit_test(values_follow_one_another),
+		cmocka_unit_test(refusal_has_its_reason_and_a_substitute),
+		cmocka_unit_test(busy_counters_have_a_substitute),
+		cmocka_unit_test(overflow_is_a_gap),
+		cmocka_unit_test(undecodable_samples_end_it),
+		cmocka_unit_test(crash_ends_it_alone),
+		cmocka_unit_test(hang_at_the_end_is_cut_short),
+		cmocka_unit_test(collections_may_follow_one_another),
+		cmocka_unit_test(chosen_gpus_and_metrics),
+		cmocka_unit_test(options_are_checked),
+		cmocka_unit_test(lists_name_gpus_and_sets),
 	};
+
+	if (argc < 2)
+		return 2;
+	setenv("WARPSIGHT_PM", argv[1], 1);
+	setenv("WARPSIGHT_NVML", argv[1], 1);
+	unsetenv("CUDA_VISIBLE_DEVICES");
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

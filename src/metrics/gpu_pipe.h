@@ -1,0 +1,50 @@
+/*
+ * gpu_pipe.h - what the process that samples GPUs says to the recorder; private to metrics/.
+ *
+ * Commands to it are single bytes, GPU_BEGIN and GPU_END; the end of the pipe ends it. What it
+ * says are messages: a head, and `bytes` that follow it.
+ */
+#ifndef WS_METRICS_GPU_PIPE_H
+#define WS_METRICS_GPU_PIPE_H
+
+#include <stdint.h>
+
+#include "metrics/gpu_metrics.h"
+
+enum { GPU_BEGIN = 'b', GPU_END = 'e' };
+
+enum gpu_message {
+	GPU_DEVICE,    /* struct gpu_device: there is a GPU number `gpu`, of 0, 1, ... */
+	GPU_METRIC,    /* struct gpu_row: the next metric of a GPU */
+	GPU_READY,     /* everything is prepared; `count` GPUs are sampled */
+	GPU_SAMPLES,   /* `count` times struct gpu_sample and a float for each metric */
+	GPU_GAP,       /* struct gpu_sample: nothing is known of this time */
+	GPU_COMPLAINT, /* text */
+	GPU_STOPPED,   /* all samples of a collection that is over have been sent */
+	GPU_MESSAGES
+};
+
+struct gpu_head {
+	uint32_t kind, gpu, count, bytes;
+};
+
+struct gpu_device {
+	uint64_t period; /* ns between two samples */
+	uint32_t number; /* in NVML */
+	char uuid[52], name[96], chip[24];
+	char state[256]; /* how it is sampled, or why not */
+};
+
+struct gpu_row {
+	char unit[8], name[248];
+};
+
+struct gpu_sample {
+	uint64_t start, end; /* raw ns */
+};
+
+/* Be the process that samples: reads commands, writes messages, returns when there is nothing more
+ * to do. */
+void ws_gpu_child_serve(const struct ws_gpu_sampling_opts *opts, int commands, int messages);
+
+#endif

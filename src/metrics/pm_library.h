@@ -1,0 +1,24 @@
+/*
+ * pm_library.h - finds the driver and a libcupti that samples performance monitors.
+ */
+#ifndef WS_METRICS_PM_LIBRARY_H
+#define WS_METRICS_PM_LIBRARY_H
+
+#include "base/err.h"
+#include "metrics/pm_abi.h"
+
+struct pm_library {
+	struct pm_driver cuda;
+	struct pm_functions cupti;
+	char *path; /* of libcupti */
+};
+
+/* Open both libraries; what was opened stays open until the process ends. -1 with a message that
+ * says what is missing. */
+int ws_pm_library_open(struct pm_library *library, struct ws_err *err);
+void ws_pm_library_free(struct pm_library *library);
+/* What an error of CUPTI means for somebody who asked for GPU metrics, and what to do about it: the
+ * end of a sentence that begins with what was not possible. A constant. */
+const char *ws_pm_explain(int error);
+
+#endif

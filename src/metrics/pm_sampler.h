@@ -1,0 +1,38 @@
+/*
+ * pm_sampler.h - samples the performance monitors of one GPU by CUPTI.
+ */
+#ifndef WS_METRICS_PM_SAMPLER_H
+#define WS_METRICS_PM_SAMPLER_H
+
+#include "metrics/pm_library.h"
+#include "metrics/pm_sets.h"
+
+struct ws_pm_sampler;
+
+/* What becomes of samples: times in raw ns, a value for each metric of the fit. */
+struct ws_pm_sink {
+	void (*put)(void *ctx, uint64_t start, uint64_t end, const float *values);
+	void (*gap)(void *ctx, uint64_t start, uint64_t end);
+	void *ctx;
+};
+
+/* Find out what the GPU with this number of CUDA's can sample of `wanted`, `hz` times a second. The
+ * counters are not taken yet. NULL with a message. */
+struct ws_pm_sampler *ws_pm_sampler_open(const struct pm_library *library, unsigned device,
+					 const struct ws_pm_wanted *wanted, uint32_t hz,
+					 struct ws_err *err);
+void ws_pm_sampler_free(struct ws_pm_sampler *sampler);
+const struct ws_pm_fit *ws_pm_sampler_fit(const struct ws_pm_sampler *sampler);
+const char *ws_pm_sampler_chip(const struct ws_pm_sampler *sampler);
+
+/* How many milliseconds should pass between two readings at this many samples a second. */
+unsigned ws_pm_choose_interval(uint32_t hz);
+/* Take the counters and begin to sample. -1 with a message, which says what to do about it. */
+int ws_pm_sampler_begin(struct ws_pm_sampler *sampler, struct ws_err *err);
+/* Hand on what has been sampled. -1 with a message when it cannot go on; then end it. */
+int ws_pm_sampler_read(struct ws_pm_sampler *sampler, const struct ws_pm_sink *sink,
+		       struct ws_err *err);
+/* Stop, hand on the rest, and give the counters back. */
+void ws_pm_sampler_end(struct ws_pm_sampler *sampler, const struct ws_pm_sink *sink);
+
+#endif

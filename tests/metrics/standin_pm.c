@@ -1,0 +1,365 @@
+/*
+ * standin_pm.c - in place of the driver, of CUPTI's PM sampling and of NVML's GPM: two GPUs whose
+ * counters say what a test expects. WARPSIGHT_PM_MODE has it misbehave: "denied", "busy",
+ * "overflow", "broken" (samples cannot be decoded), "hang" (at the end), "crash", "mig".
+ *
+ * A sample is as long as its interval; the GPU is busy in every other ten of them.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "metrics/nvml_abi.h"
+#include "metrics/pm_abi.h"
+
+#define EXPORT __attribute__((visibility("default")))
+enum { GPUS = 2, MOST = 64, RUN = 10 };
+
+struct sampler {
+	bool there;
+	uint64_t interval, began, next; /* ns of CLOCK_REALTIME; number of the next sample */
+	unsigned decoded;		/* calls */
+};
+
+struct sample {
+	uint64_t number, start, end;
+};
+
+struct image {
+	uint64_t capacity, used;
+	struct sample samples[];
+};
+
+struct host {
+	char names[MOST][128];
+	size_t count;
+};
+
+static struct sampler samplers[GPUS];
+
+static bool is_mode(const char *mode)
+{
+	const char *set = getenv("WARPSIGHT_PM_MODE");
+
+	return set && !strcmp(set, mode);
+}
+
+static uint64_t read_time(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_REALTIME, &time);
+	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* ---- the driver ---- */
+
+EXPORT int cuInit(unsigned flags)
+{
+	return flags ? 1 : 0;
+}
+
+EXPORT int cuDriverGetVersion(int *version)
+{
+	*version = 13000;
+	return 0;
+}
+
+EXPORT int cuDeviceGetCount(int *count)
+{
+	*count = getenv("CUDA_VISIBLE_DEVICES") ? 1 : GPUS;
+	return 0;
+}
+
+EXPORT int cuDeviceGet(int *device, int ordinal)
+{
+	*device = ordinal;
+	return 0;
+}
+
+EXPORT int cuDeviceGetName(char *name, int size, int device)
+{
+	snprintf(name, (size_t)size, "Stand-in %d", device);
+	return 0;
+}
+
+EXPORT int cuDeviceGetUuid(unsigned char *bytes, int device)
+{
+	memset(bytes, 0x10 + device, 16);
+	return 0;
+}
+
+/* ---- what a chip can do ---- */
+
+EXPORT int cuptiGetVersion(uint32_t *version)
+{
+	*version = 130001;
+	return 0;
+}
+
+EXPORT int cuptiProfilerInitialize(struct pm_initialize *params)
+{
+	return params->size == PM_SIZE(pm_initialize, priv) ? 0 : 1;
+}
+
+EXPORT int cuptiDeviceGetChipName(struct pm_chip_name *params)
+{
+	params->name = "GH100";
+	return 0;
+}
+
+EXPORT int cuptiPmSamplingGetCounterAvailability(struct pm_availability *params)
+{
+	if (is_mode("denied"))
+		return PM_ERROR_INSUFFICIENT_PRIVILEGES;
+	if (is_mode("mig"))
+		return PM_ERROR_MIG;
+	if (!params->image)
+		params->bytes = 64;
+	return 0;
+}
+
+EXPORT int cuptiProfilerHostInitialize(struct pm_host_initialize *params)
+{
+	params->host = calloc(1, sizeof(struct host));
+	return 0;
+}
+
+EXPORT int cuptiProfilerHostDeinitialize(struct pm_host_deinitialize *params)
+{
+	free(params->host);
+	return 0;
+}
+
+/* The chip has no NVLink. */
+EXPORT int cuptiProfilerHostConfigAddMetrics(struct pm_host_add_metrics *params)
+{
+	struct host *host = params->host;
+
+	for (size_t i = 0; i < params->count; i++) {
+		if (strstr(params->names[i], "nvl") || !strchr(params->names[i], '.'))
+			return PM_ERROR_INVALID_METRIC_NAME;
+		snprintf(host->names[host->count++], sizeof(host->names[0]), "%s",
+			 params->names[i]);
+	}
+	return 0;
+}
+
+EXPORT int cuptiProfilerHostGetConfigImageSize(struct pm_host_config_size *params)
+{
+	params->bytes = sizeof(struct host);
+	return 0;
+}
+
+EXPORT int cuptiProfilerHostGetConfigImage(struct pm_host_config *params)
+{
+	memcpy(params->image, params->host, sizeof(struct host));
+	return 0;
+}
+
+/* Writing over PCIe takes a pass of its own. */
+EXPORT int cuptiProfilerHostGetNumOfPasses(struct pm_host_passes *params)
+{
+	const struct host *host = (const struct host *)params->image;
+
+	params->passes = 1;
+	for (size_t i = 0; i < host->count; i++)
+		params->passes += strstr(host->names[i], "pcie__write") != NULL;
+	return 0;
+}
+
+/* ---- sampling ---- */
+
+EXPORT int cuptiPmSamplingEnable(struct pm_enable *params)
+{
+	if (is_mode("busy"))
+		return PM_ERROR_HARDWARE_BUSY;
+	params->object = &samplers[params->device];
+	return 0;
+}
+
+EXPORT int cuptiPmSamplingDisable(struct pm_object *params)
+{
+	(void)params;
+	return 0;
+}
+
+EXPORT int cuptiPmSamplingSetConfig(struct pm_set_config *params)
+{
+	struct sampler *sampler = params->object;
+
+	if (params->trigger != PM_TRIGGER_TIME)
+		return PM_ERROR_NOT_SUPPORTED;
+	sampler->interval = params->interval;
+	return 0;
+}
+
+EXPORT int cuptiPmSamplingGetCounterDataSize(struct pm_image_size *params)
+{
+	params->bytes = sizeof(struct image) + params->samples * sizeof(struct sample);
+	return 0;
+}
+
+EXPORT int cuptiPmSamplingCounterDataImageInitialize(struct pm_image_initialize *params)
+{
+	struct image *image = (struct image *)params->image;
+
+	memset(image, 0, params->bytes);
+	image->capacity = (params->bytes - sizeof(*image)) / sizeof(struct sample);
+	return 0;
+}
+
+EXPORT int cuptiPmSamplingStart(struct pm_object *params)
+{
+	struct sampler *sampler = params->object;
+
+	sampler->began = read_time();
+	sampler->next = sampler->decoded = 0;
+	return 0;
+}
+
+EXPORT int cuptiPmSamplingStop(struct pm_object *params)
+{
+	(void)params;
+	while (is_mode("hang"))
+		sleep(1);
+	return 0;
+}
+
+/* The first sample begins long before sampling does. */
+static void add_sample(struct sampler *sampler, struct image *image)
+{
+	struct sample *sample = &image->samples[image->used++];
+
+	sample->number = sampler->next;
+	sample->start = sampler->began + sampler->next * sampler->interval;
+	sample->end = sample->start + sampler->interval;
+	if (!sampler->next++)
+		sample->start -= 500000000u;
+}
+
+EXPORT int cuptiPmSamplingDecodeData(struct pm_decode *params)
+{
+	struct sampler *sampler = params->object;
+	struct image *image = (struct image *)params->image;
+	uint64_t now = read_time();
+
+	sampler->decoded++;
+	if (is_mode("broken") && sampler->decoded > 3)
+		return 999;
+	if (is_mode("crash") && sampler->decoded > 3)
+		abort();
+	params->overflow = is_mode("overflow") && sampler->decoded == 4;
+	if (params->overflow)
+		return PM_ERROR_OUT_OF_MEMORY;
+	while (image->used < image->capacity &&
+	       sampler->began + (sampler->next + 1) * sampler->interval <= now)
+		add_sample(sampler, image);
+	params->reason = image->used == image->capacity ? PM_STOP_IMAGE_FULL : PM_STOP_NO_RECORDS;
+	return 0;
+}
+
+EXPORT int cuptiPmSamplingGetCounterDataInfo(struct pm_image_info *params)
+{
+	const struct image *image = (const struct image *)params->image;
+
+	params->total = image->capacity;
+	params->populated = params->completed = image->used;
+	return 0;
+}
+
+EXPORT int cuptiPmSamplingCounterDataGetSampleInfo(struct pm_sample_info *params)
+{
+	const struct image *image = (const struct image *)params->image;
+
+	params->start = image->samples[params->index].start;
+	params->end = image->samples[params->index].end;
+	return 0;
+}
+
+/* SMs: busy in every other run of samples. Tensor cores: half of that. DRAM: a number that no
+ * rounding keeps. The clock: as it should be. All else: nothing. */
+static double evaluate(const char *name, uint64_t number)
+{
+	bool busy = number / RUN % 2 == 0;
+
+	if (!number)
+		return 1e18; /* of the first sample */
+	if (strstr(name, "gpc__cycles_elapsed"))
+		return 1.755e9;
+	if (!busy)
+		return 0;
+	if (strstr(name, "sm__cycles_active"))
+		return 80;
+	if (strstr(name, "tensor"))
+		return 40;
+	return strstr(name, "dram__read") ? 33.333333333 : 0;
+}
+
+EXPORT int cuptiProfilerHostEvaluateToGpuValues(struct pm_host_evaluate *params)
+{
+	const struct image *image = (const struct image *)params->image;
+
+	for (size_t i = 0; i < params->count; i++)
+		params->values[i] =
+			evaluate(params->names[i], image->samples[params->range].number);
+	return 0;
+}
+
+/* ---- NVML ---- */
+
+EXPORT int nvmlInit_v2(void)
+{
+	return NVML_SUCCESS;
+}
+
+/* Numbers are the other way round than CUDA's. */
+EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, nvml_device *device)
+{
+	*device = (nvml_device)(uintptr_t)(strncmp(uuid, "GPU-10", 6) ? 1 : 2);
+	return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetIndex(nvml_device device, unsigned *index)
+{
+	*index = (unsigned)(uintptr_t)device - 1;
+	return NVML_SUCCESS;
+}
+
+EXPORT int nvmlGpmQueryDeviceSupport(nvml_device device, struct nvml_gpm_support *support)
+{
+	(void)device;
+	support->supported = 1;
+	return NVML_SUCCESS;
+}
+
+EXPORT int nvmlGpmSampleAlloc(nvml_gpm_sample *sample)
+{
+	*sample = malloc(8);
+	return NVML_SUCCESS;
+}
+
+EXPORT int nvmlGpmSampleFree(nvml_gpm_sample sample)
+{
+	free(sample);
+	return NVML_SUCCESS;
+}
+
+EXPORT int nvmlGpmSampleGet(nvml_device device, nvml_gpm_sample sample)
+{
+	(void)device;
+	(void)sample;
+	return NVML_SUCCESS;
+}
+
+EXPORT int nvmlGpmMetricsGet(struct nvml_gpm_metrics *metrics)
+{
+	for (unsigned i = 0; i < metrics->count; i++) {
+		metrics->metrics[i].error = metrics->metrics[i].id == 12; /* FP32 */
+		metrics->metrics[i].value = metrics->metrics[i].id;
+	}
+	return NVML_SUCCESS;
+}
