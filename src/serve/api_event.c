@@ -976,7 +976,7 @@ static void link_os_call(struct event *event)
 }
 
 /* More slices than this are not searched for the other end of a message. */
-enum { MESSAGES_SEARCHED = 4000000 };
+enum { MESSAGES_SEARCHED = 1000000 };
 
 static void link_message_end(struct event *event, const char *role,
 			     const struct ws_mpi_message *here, const struct ws_mpi_message *there)

@@ -56,7 +56,11 @@ struct communicator {
 	int64_t *members;
 	size_t member_count;
 	uint32_t text; /* of the members, in `names` */
+	size_t before; /* index + 1 of an older one with the same hash of rank and handle */
 };
+
+/* A damaged report may claim any number of members. */
+enum { MEMBERS_MOST = 1 << 24 };
 
 struct ws_mpi_messages {
 	const struct ws_report *report;
@@ -65,6 +69,8 @@ struct ws_mpi_messages {
 	struct ws_text_numbers names;
 	struct communicator *communicators;
 	size_t communicator_count, communicator_capacity;
+	struct ws_map by_handle; /* hash of rank and handle -> index + 1 of the newest */
+	size_t members;		 /* of all of them */
 	struct ws_mpi_message *list;
 	size_t count, capacity;
 	struct ws_map unsure; /* communicator << 32 | receiver */
@@ -75,7 +81,8 @@ struct ws_mpi_messages {
 /* ---- communicators ---- */
 
 /* Read "0-3,7". */
-static void parse_members(struct communicator *communicator, const char *text)
+static void parse_members(struct ws_mpi_messages *messages, struct communicator *communicator,
+			  const char *text)
 {
 	size_t capacity = 0;
 
@@ -85,13 +92,18 @@ static void parse_members(struct communicator *communicator, const char *text)
 
 		if (*end == '-')
 			last = strtol(end + 1, &end, 10);
-		for (long rank = first; rank <= last && communicator->member_count < 1u << 22;
-		     rank++) {
+		for (long rank = first; rank <= last && messages->members < MEMBERS_MOST;
+		     rank++, messages->members++) {
 			ws_grow(communicator->members, capacity, communicator->member_count + 1);
 			communicator->members[communicator->member_count++] = rank;
 		}
 		text = end + (*end == ',');
 	}
+}
+
+static uint64_t hash_handle(int64_t rank, int64_t handle)
+{
+	return (uint64_t)handle * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)rank;
 }
 
 static void add_communicator(struct ws_mpi_messages *messages, uint64_t since, uint64_t args)
@@ -111,10 +123,13 @@ static void add_communicator(struct ws_mpi_messages *messages, uint64_t since, u
 	new.same = ws_number_text(&messages->names, same.text, same.len);
 	new.text = ws_number_text(&messages->names, members, strlen(members));
 	ws_text_free(&same);
-	parse_members(&new, members);
+	parse_members(messages, &new, members);
+	new.before = ws_map_get(&messages->by_handle, hash_handle(new.rank, new.handle), NULL);
 	ws_grow(messages->communicators, messages->communicator_capacity,
 		messages->communicator_count + 1);
 	messages->communicators[messages->communicator_count++] = new;
+	ws_map_set(&messages->by_handle, hash_handle(new.rank, new.handle),
+		   messages->communicator_count);
 }
 
 static void read_foreign(struct ws_mpi_messages *messages)
@@ -143,16 +158,17 @@ static void read_foreign(struct ws_mpi_messages *messages)
 static const struct communicator *find_communicator(const struct ws_mpi_messages *messages,
 						    int64_t rank, int64_t handle, uint64_t time)
 {
-	const struct communicator *found = NULL;
+	size_t at = ws_map_get(&messages->by_handle, hash_handle(rank, handle), NULL);
 
-	for (size_t i = 0; i < messages->communicator_count; i++) {
-		const struct communicator *communicator = &messages->communicators[i];
+	while (at) {
+		const struct communicator *communicator = &messages->communicators[at - 1];
 
 		if (communicator->rank == rank && communicator->handle == handle &&
 		    communicator->since <= time)
-			found = communicator;
+			return communicator;
+		at = communicator->before;
 	}
-	return found;
+	return NULL;
 }
 
 /* ---- calls ---- */
@@ -369,6 +385,7 @@ void ws_free_mpi_messages(struct ws_mpi_messages *messages)
 	free(messages->pairs);
 	ws_map_free(&messages->ranks);
 	ws_map_free(&messages->unsure);
+	ws_map_free(&messages->by_handle);
 	ws_free_text_numbers(&messages->names);
 	free(messages);
 }
