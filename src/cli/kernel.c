@@ -21,8 +21,8 @@ struct options {
 	const char *output, *sets, *sections, *metrics, *kernel_name, *name_base, *kernel_id,
 		*devices, *processes, *from_start, *cache_control, *clock_control, *replay;
 	int64_t skip, skip_before, count;
-	struct ws_list env;
-	bool overwrite, quiet;
+	struct ws_list env, nvtx_include, nvtx_exclude;
+	bool overwrite, quiet, nvtx;
 	struct ws_kernel_show show;
 };
 
@@ -68,6 +68,16 @@ static const struct ws_opt opts[] = {
 	 "Measure in every process that the program starts, or only in itself.", "all"},
 	{"profile-from-start", 0, WS_OPT_ENUM, AT(from_start), "WHETHER", "on,off|yes=on,no=off",
 	 "With off, launches count only between cudaProfilerStart and cudaProfilerStop.", "on"},
+	{"nvtx", 0, WS_OPT_FLAG, AT(nvtx), NULL, NULL,
+	 "Note which NVTX ranges are around each kernel.", NULL},
+	{"nvtx-include", 0, WS_OPT_LIST, AT(nvtx_include), "RANGES", NULL,
+	 "Measure only kernels launched in these NVTX push/pop ranges: domain@outer/inner, of "
+	 "the default domain without one; [/ at the beginning is the bottom of the stack, /] at "
+	 "the end its top, + any one range, * any ranges, regex:EXPRESSION a name. May be given "
+	 "several times.",
+	 NULL},
+	{"nvtx-exclude", 0, WS_OPT_LIST, AT(nvtx_exclude), "RANGES", NULL,
+	 "Do not measure kernels launched in these.", NULL},
 	{"cache-control", 0, WS_OPT_ENUM, AT(cache_control), "HOW", "all,none",
 	 "Before each pass: empty the GPU's level-2 cache of what the kernel uses (all), or leave "
 	 "the caches as the program, or the kernel's pass before, left them (none).",
@@ -173,6 +183,19 @@ static void put_number(struct ws_text *out, const char *name, int64_t value)
 		put_setting(out, name, text);
 }
 
+/* One filter a line. */
+static void put_lines(struct ws_text *out, const char *name, const struct ws_list *list)
+{
+	struct ws_text lines = {0};
+
+	for (size_t i = 0; i < list->count; i++) {
+		ws_text_puts(&lines, i ? "\n" : "");
+		ws_text_puts(&lines, list->values[i]);
+	}
+	put_setting(out, name, lines.text);
+	ws_text_free(&lines);
+}
+
 static void fill_settings(const struct options *options, const char *metrics_file,
 			  const char *sections, struct ws_text *out)
 {
@@ -188,6 +211,8 @@ static void fill_settings(const struct options *options, const char *metrics_fil
 	put_setting(out, "cache-control", options->cache_control);
 	put_setting(out, "clock-control", options->clock_control);
 	put_setting(out, "replay-mode", options->replay);
+	put_lines(out, "nvtx-include", &options->nvtx_include);
+	put_lines(out, "nvtx-exclude", &options->nvtx_exclude);
 	if (!strcmp(options->processes, "application-only"))
 		put_setting(out, "only-application", "yes");
 	put_setting(out, "sections", sections);
@@ -221,6 +246,8 @@ static void fill_record_options(const struct options *options, char **target,
 	record_opts->stack_threshold = -1;
 	for (int i = 0; i < 4; i++)
 		record_opts->cuda_stack_ns[i] = -1;
+	record_opts->nvtx =
+		options->nvtx || options->nvtx_include.count || options->nvtx_exclude.count;
 	record_opts->env = options->env.values;
 	record_opts->env_count = options->env.count;
 	record_opts->kernel = settings->text;

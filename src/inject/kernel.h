@@ -9,6 +9,7 @@
  *
  * kernel.c           starts and stops; callbacks; which launches there are
  * kernel_filter.c    which of them are wanted
+ * kernel_nvtx.c      NVTX ranges around a launch, and filters by them
  * kernel_name.c      names of functions as people write them
  * kernel_driver.c    the driver's functions
  * kernel_memory.c    what memory there is that a kernel may write
@@ -178,6 +179,16 @@ bool ws_kernel_wants_launch(struct ws_kernel_launch *launch,
 /* Whether no further launch will be. */
 bool ws_kernel_is_done(void);
 extern _Atomic bool ws_kernel_active; /* between cudaProfilerStart and Stop, or always */
+
+/* ---- kernel_nvtx.c ---- */
+
+/* -1 with a diagnostic when a filter makes no sense. */
+int ws_kernel_prepare_ranges(void);
+/* Whether the ranges that this thread has open are those of --nvtx-include and not those of
+ * --nvtx-exclude. */
+bool ws_kernel_wants_ranges(void);
+/* Write them as domain@range/range..., outermost first, without a domain for the default one. */
+void ws_kernel_name_ranges(char *out, size_t room);
 
 /* ---- kernel_memory.c, kernel_globals.c ---- */
 

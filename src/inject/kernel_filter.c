@@ -108,7 +108,8 @@ int ws_kernel_prepare_filters(void)
 	filter.count = *settings->count ? strtoull(settings->count, NULL, 10) : UINT64_MAX;
 	parse_devices(settings->devices);
 	atomic_store(&ws_kernel_active, strcmp(settings->from_start, "off") != 0);
-	if (compile_pattern(&filter.name, "--kernel-name", settings->kernel_name))
+	if (compile_pattern(&filter.name, "--kernel-name", settings->kernel_name) ||
+	    ws_kernel_prepare_ranges())
 		return -1;
 	return parse_kernel_id(settings->kernel_id);
 }
@@ -179,7 +180,8 @@ bool ws_kernel_wants_launch(struct ws_kernel_launch *launch,
 			    const struct ws_kernel_function *function)
 {
 	if (atomic_fetch_add(&seen, 1) < filter.skip_before || !function->wanted ||
-	    !wants_place(launch) || atomic_fetch_add(&matched, 1) < filter.skip)
+	    !wants_place(launch) || !ws_kernel_wants_ranges() ||
+	    atomic_fetch_add(&matched, 1) < filter.skip)
 		return false;
 	return atomic_fetch_add(&taken, 1) < filter.count;
 }

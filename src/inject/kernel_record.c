@@ -53,6 +53,7 @@ static void fill_texts(struct ws_thread *thread, struct ws_rec_kernel_result *re
 		       const struct ws_kernel_launch *launch,
 		       const struct ws_kernel_outcome *outcome)
 {
+	static char ranges[WS_KERNEL_NAME_ROOM]; /* one launch is measured at a time */
 	char name[64];
 
 	record->mangled = put_string(thread, launch->symbol);
@@ -62,6 +63,8 @@ static void fill_texts(struct ws_thread *thread, struct ws_rec_kernel_result *re
 			 record->graph);
 		record->demangled = record->name = put_string(thread, name);
 	}
+	ws_kernel_name_ranges(ranges, sizeof(ranges));
+	record->nvtx = put_string(thread, ranges);
 	record->chip = put_string(thread, ws_kernel_chip((int)launch->device));
 	record->error = put_string(thread, outcome->error);
 	record->sections = put_string(thread, ws_kernel_settings.sections);

@@ -406,6 +406,19 @@ static struct nvtx_domain *get_domain(const char *name)
 	}
 }
 
+const char *ws_nvtx_name_domain(uint32_t number)
+{
+	for (size_t i = 0; i < DOMAIN_BUCKETS; i++) {
+		struct nvtx_domain *domain =
+			atomic_load_explicit(&domains[i], memory_order_acquire);
+
+		for (; domain; domain = domain->next)
+			if (domain->number == number)
+				return domain->name;
+	}
+	return "";
+}
+
 /* NULL, which is the default domain's handle, when there is no memory. */
 struct nvtx_domain *ws_nvtx_create_domain(const char *name)
 {

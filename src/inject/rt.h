@@ -162,6 +162,9 @@ WS_EXPORT void ws_rt_end_session(void);
 /* Raw system calls: no errno, no interposition, no cancellation. Return -errno. */
 WS_EXPORT long ws_raw_syscall(long nr, long a, long b, long c, long d, long e, long f);
 
+/* The name of an NVTX domain by its number in ws_open; "" for the default one. */
+WS_EXPORT const char *ws_nvtx_name_domain(uint32_t number);
+
 /* Cold paths. */
 WS_EXPORT struct ws_thread *ws_rt_enter_slow(bool count);
 WS_EXPORT void *ws_rt_reserve_slow(struct ws_thread *thread, size_t bytes, enum ws_loss_kind loss);

@@ -248,7 +248,8 @@ static uint32_t find_or_define(struct ws_thread *thread, const char *text, size_
 	if (ws_unlikely(!has_room_for_strings()))
 		return 0;
 	slot = find_slot(thread, hash, text, len, &hit);
-	if (!prefers_inline_texts(thread, !seen) || seen)
+	/* The kernel hook reads the names of open ranges: there they are all defined. */
+	if (!prefers_inline_texts(thread, !seen) || seen || ws_rt->features & WS_FEATURE_KERNEL)
 		slot->handle = ws_rt_define_string(text, len);
 	return slot->handle;
 }

@@ -23,6 +23,8 @@
 	X(from_start, "from-start")                                                      \
 	X(cache_control, "cache-control")                                                \
 	X(clock_control, "clock-control")                                                \
+	X(nvtx_include, "nvtx-include") /* separated by newlines */                      \
+	X(nvtx_exclude, "nvtx-exclude")                                                  \
 	X(replay, "replay-mode")                                                         \
 	X(only_application, "only-application")                                          \
 	X(sections, "sections")

@@ -4,6 +4,7 @@
  * found memory that it should not have found, and how many kernels have run.
  *
  *   capture   one launch goes into a stream that is being captured
+ *   nvtx      every launch lies in ranges of NVTX
  *   graph     a graph of two kernels is launched at the end, twice
  *   ranges    only the second round lies between cuProfilerStart and cuProfilerStop
  */
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #include "standin.h"
+#include "warpsight/annotate.h"
 
 /* Not a multiple of the words in which memory is compared. */
 enum { LENGTH = 100001, ROUNDS = 3 };
@@ -77,6 +79,24 @@ static void make_round(unsigned round)
 	launch(&read_only, at(vector), 7);
 }
 
+/* As a training loop names them: round N > forward, with one of another domain in between. */
+static void make_named_round(ws_domain domain, unsigned round)
+{
+	char name[32];
+
+	expected = round;
+	snprintf(name, sizeof(name), "round %u", round);
+	ws_range_push(name);
+	ws_range_push_in(domain, ws_string_register(domain, "library"));
+	ws_range_push("forward");
+	launch(&accumulate, at(vector), 7);
+	launch(&count, host, 7);
+	ws_range_pop();
+	ws_range_pop_in(domain);
+	launch(&read_only, at(vector), 7);
+	ws_range_pop();
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -92,7 +112,10 @@ int main(int argc, char **argv)
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		if (round == 1 && !strcmp(what, "ranges"))
 			cuProfilerStart();
-		make_round(round);
+		if (!strcmp(what, "nvtx"))
+			make_named_round(ws_domain_create("lib"), round);
+		else
+			make_round(round);
 		if (round == 1 && !strcmp(what, "ranges"))
 			cuProfilerStop();
 	}

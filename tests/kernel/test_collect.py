@@ -136,6 +136,35 @@ def only_what_lies_between_start_and_stop():
 
 
 @tap.test
+def nvtx_ranges_choose():
+    out, results = measure("--nvtx", what="nvtx")
+    assert out.startswith(BARE), out
+    assert [r["nvtxRanges"] for r in results[:3]] == [
+        "round 0/lib@library/forward",
+        "round 0/lib@library/forward",
+        "round 0",
+    ], results[:3]
+    assert results[9]["nvtxRanges"] is None
+    for args, want in [
+        (("--nvtx-include", "round 1/"), [3, 4, 5]),
+        (("--nvtx-include", "round 1/]"), [5]),
+        (("--nvtx-include", "forward/"), [0, 1, 3, 4, 6, 7]),
+        (("--nvtx-include", "[/forward"), []),
+        (("--nvtx-include", "[/round 2/forward/]"), [6, 7]),
+        (("--nvtx-include", "[/*/forward/]"), [0, 1, 3, 4, 6, 7]),
+        (("--nvtx-include", "[/+/]"), [2, 5, 8]),
+        (("--nvtx-include", "lib@library/"), [0, 1, 3, 4, 6, 7]),
+        (("--nvtx-include", "other@library/"), []),
+        (("--nvtx-include", "regex:^round [12]$/"), [3, 4, 5, 6, 7, 8]),
+        (("--nvtx-include", "round 0/", "--nvtx-include", "round 2/]"), [0, 1, 2, 8]),
+        (("--nvtx-include", "regex:round/", "--nvtx-exclude", "forward/"), [2, 5, 8]),
+        (("--nvtx-exclude", "regex:round/"), [9]),
+    ]:
+        got = [r["launchNumber"] for r in measure(*args, what="nvtx")[1]]
+        assert got == want, (args, got)
+
+
+@tap.test
 def a_graph_is_measured_as_one():
     out, results = measure("-s", "10", what="graph")
     assert out.startswith(BARE.replace("graph 0", "graph 4")), out
