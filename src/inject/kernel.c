@@ -110,6 +110,15 @@ static void find_place(struct ws_kernel_launch *launch)
 				       &launch->stream_id);
 }
 
+/* The last launch has been measured: the program goes on undisturbed. */
+static void end_measuring(void)
+{
+	ws_kernel_release_counters();
+	for (uint32_t cbid = 0; cbid < WS_CUDA_CBIDS; cbid++)
+		if (calls[0][cbid].what)
+			ws_cupti.EnableCallback(0, subscriber, CUPTI_DOMAIN_DRIVER, cbid);
+}
+
 static void handle_launch(enum ws_kernel_call call, bool per_thread,
 			  const struct cupti_callback *callback)
 {
@@ -133,6 +142,8 @@ static void handle_launch(enum ws_kernel_call call, bool per_thread,
 		return;
 	inside = true;
 	ws_kernel_measure(&launch);
+	if (ws_kernel_finish_launch())
+		end_measuring();
 	inside = false;
 }
 

@@ -178,6 +178,8 @@ bool ws_kernel_wants_launch(struct ws_kernel_launch *launch,
 			    const struct ws_kernel_function *function);
 /* Whether no further launch will be. */
 bool ws_kernel_is_done(void);
+/* A launch has been measured: whether that was the last one. */
+bool ws_kernel_finish_launch(void);
 extern _Atomic bool ws_kernel_active; /* between cudaProfilerStart and Stop, or always */
 
 /* ---- kernel_nvtx.c ---- */

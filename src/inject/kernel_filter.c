@@ -186,6 +186,13 @@ bool ws_kernel_wants_launch(struct ws_kernel_launch *launch,
 	return atomic_fetch_add(&taken, 1) < filter.count;
 }
 
+bool ws_kernel_finish_launch(void)
+{
+	static _Atomic uint64_t finished;
+
+	return atomic_fetch_add(&finished, 1) + 1 >= filter.count;
+}
+
 bool ws_kernel_is_done(void)
 {
 	return atomic_load_explicit(&taken, memory_order_relaxed) >= filter.count;
