@@ -12,6 +12,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -160,6 +162,30 @@ def ask_page(base, question):
     return json.load(urllib.request.urlopen(request, timeout=60))
 
 
+def find_on_page(base, name):
+    """The events of this name in the first row that has any; the page reads rows as it goes."""
+    asked = "events?lanes=%d&t0=0&t1=1000000000000&limit=1000&sort=start"
+    for lane in range(1000):
+        try:
+            events = ask_page(base, asked % lane)["events"]
+        except urllib.error.HTTPError:  # there is no such row
+            return []
+        found = [event for event in events if event["name"] == name]
+        if found:
+            return found
+    return []
+
+
+def wait_for(ask):
+    """What `ask` gives once that is not empty; a minute is enough for any machine."""
+    for _ in range(600):
+        found = ask()
+        if found:
+            return found
+        time.sleep(0.1)
+    raise AssertionError("nothing after a minute")
+
+
 @test
 def message_leads_to_its_receive():
     profile("seen", app("", "openmpi"))
@@ -172,18 +198,14 @@ def message_leads_to_its_receive():
     )
     try:
         base = re.search(r"http://\S+", view.stdout.readline()).group()
-        asked = "events?lanes=%d&t0=0&t1=1000000000000&limit=1000&sort=start"
-        sends, lane = [], 0
-        while not sends:  # an error, and so the end of the test, where there is no such lane
-            events = ask_page(base, asked % lane)["events"]
-            sends = [e for e in events if e["name"] == "MPI_Send"]
-            lane += 1
+        sends = wait_for(lambda: find_on_page(base, "MPI_Send"))
         spot = "event?lane=%d&level=%d&event=%d"
-        first = ask_page(base, spot % tuple(sends[0][k] for k in ("lane", "level", "event")))
-        same([(link["role"], link["name"]) for link in first["links"]], [("flow_to", "MPI_Recv")])
-        there = tuple(first["links"][0][k] for k in ("lane", "level", "event"))
-        back = ask_page(base, spot % there)
-        same([(link["role"], link["name"]) for link in back["links"]], [("flow_from", "MPI_Send")])
+        here = spot % tuple(sends[0][k] for k in ("lane", "level", "event"))
+        links = wait_for(lambda: ask_page(base, here)["links"])
+        same([(link["role"], link["name"]) for link in links], [("flow_to", "MPI_Recv")])
+        there = spot % tuple(links[0][k] for k in ("lane", "level", "event"))
+        links = wait_for(lambda: ask_page(base, there)["links"])
+        same([(link["role"], link["name"]) for link in links], [("flow_from", "MPI_Send")])
     finally:
         view.send_signal(signal.SIGINT)
         view.wait(60)
