@@ -205,7 +205,7 @@ def what_is_known_and_not_there_names_what_is():
         assert named and set(named) <= set(commands()), err
     supported, known = run("profile", "--help")[1].split("\nKnown by name")
     names = re.findall(r"(--[a-z0-9-]+)[,\n]", known.split("Examples:")[0])
-    assert len(names) > 60, names
+    assert len(names) > 40, names
     for option in names:
         status, out, err = run("profile", "--strict", option + "=zzz", "true")
         same((status, out, err.count("\n")), (2, "", 1), option)

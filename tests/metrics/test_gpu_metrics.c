@@ -30,9 +30,12 @@ static uint64_t put_steps(const struct gpu_samples *samples, uint32_t count)
 	uint64_t values = 0;
 
 	for (uint32_t i = 0; i < count; i++)
-		for (size_t row = 0; row < 8; row++) {
+		for (size_t row = 0; row < 12; row++) {
 			double share = i % 300 < 200 ? 40 + (double)row * 5 + draw_share() * 4 : 0;
 
+			/* Lines of the same row are alternatives. */
+			if (row && !strcmp(gpu_sample_rows[row].row, gpu_sample_rows[row - 1].row))
+				continue;
 			put_gpu_sample(samples, gpu_sample_rows[row].row, ZERO + i * PERIOD, 1,
 				       (double)(int)(share * 128) / 128);
 			values++;
