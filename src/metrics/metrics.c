@@ -29,9 +29,9 @@ static const struct {
 };
 
 /* In the order in which their values are shown. */
-static const struct ws_metric_source *const sources[] = {&ws_metric_nvml, &ws_metric_tables,
-							 &ws_metric_words, &ws_metric_files,
-							 &ws_metric_processes};
+static const struct ws_metric_source *const sources[] = {&ws_metric_nvml,      &ws_metric_tables,
+							 &ws_metric_words,     &ws_metric_files,
+							 &ws_metric_processes, &ws_metric_drm};
 
 /* What is remembered of a metric between two readings. */
 struct last {

@@ -19,7 +19,7 @@ struct ws_metric_source {
 };
 
 extern const struct ws_metric_source ws_metric_files, ws_metric_words, ws_metric_tables,
-	ws_metric_processes, ws_metric_nvml;
+	ws_metric_processes, ws_metric_nvml, ws_metric_drm;
 
 #define WS_NO_METRIC UINT32_MAX
 

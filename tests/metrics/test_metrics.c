@@ -232,6 +232,63 @@ static void check_gpus(void **state)
 	free_seen(&seen);
 }
 
+static void write_drm(bool later)
+{
+	static const char before[] = "pos: 0\ndrm-driver: amdgpu\ndrm-client-id: 7\n"
+				     "drm-memory-vram: 2048 KiB\ndrm-engine-gfx: 1000000 ns\n"
+				     "drm-engine-capacity-gfx: 2\ndrm-engine-enc: 5 ns\n",
+			  after[] = "pos: 0\ndrm-driver: amdgpu\ndrm-client-id: 7\n"
+				    "drm-memory-vram: 4096 KiB\ndrm-engine-gfx: 9000000 ns\n"
+				    "drm-engine-capacity-gfx: 2\ndrm-engine-enc: 5 ns\n";
+
+	write_file("/proc/77/fdinfo/5", later ? after : before);
+	write_file("/proc/77/fdinfo/6", later ? after : before); /* the same client */
+	write_file("/proc/77/fdinfo/7", "pos: 0\ndrm-client-id: 8\ndrm-memory-vram: 999 KiB\n");
+}
+
+static void link_descriptor(const char *number, const char *target)
+{
+	char path[512];
+
+	write_file("/proc/77/fd/keep", "");
+	snprintf(path, sizeof(path), "%s/proc/77/fd/%s", root, number);
+	assert_int_equal(symlink(target, path), 0);
+}
+
+/* Another vendor's GPU, as a process uses it: each client counts once, other files do not. */
+static void check_clients(void **state)
+{
+	struct ws_metrics_opts opts = {1u << WS_METRIC_GPU, 50};
+	struct seen seen = {0};
+	int pid = 77;
+
+	(void)state;
+	setenv("WARPSIGHT_NVML", "/nowhere", 1);
+	write_file("/sys/class/drm/renderD128/device/vendor", "0x1002\n");
+	write_drm(false);
+	link_descriptor("5", "/dev/dri/renderD128");
+	link_descriptor("6", "/dev/dri/renderD128");
+	link_descriptor("7", "/tmp/file");
+	seen.metrics = ws_metrics_new(&opts);
+	assert_non_null(seen.metrics);
+	ws_metrics_set_processes(seen.metrics, &pid, 1);
+	ws_metrics_begin(seen.metrics);
+	for (int i = 0; i < PATIENCE && find_last(&seen, "GPU memory") < 0; i++) {
+		wait_a_little();
+		collect(&seen);
+	}
+	assert_float_equal(find_last(&seen, "GPU memory"), 2048 * 1024, 0);
+	write_drm(true);
+	for (int i = 0; i < PATIENCE && find_last(&seen, "GPU memory") < 3e6; i++) {
+		wait_a_little();
+		collect(&seen);
+	}
+	assert_float_equal(find_last(&seen, "GPU memory"), 4096 * 1024, 0);
+	CHECK_GROWTH("GPU engine gfx", 0.8); /* 8 ms, in % of a second */
+	assert_float_equal(find_last(&seen, "GPU engine capacity-gfx"), -1, 0);
+	free_seen(&seen);
+}
+
 /* Each collection has the values that it begins with, and a machine without any of this is no
  * error. */
 static void check_collections(void **state)
@@ -287,6 +344,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(check_words),
 					   cmocka_unit_test(check_machine),
 					   cmocka_unit_test(check_gpus),
+					   cmocka_unit_test(check_clients),
 					   cmocka_unit_test(check_collections)};
 	const char *tmp = getenv("TMPDIR");
 	char *command;
