@@ -10,6 +10,7 @@
 #include "kernel/formula.h"
 #include "kernel/sections.h"
 #include "kernel/values.h"
+#include "kernel/values.h"
 #include "text/json_write.h"
 
 enum chart_kind { BARS, STACK, ROOFLINE, MEMORY, TABLE, CURVES };
@@ -107,12 +108,12 @@ static void put_metric_name(struct ws_text *out, const char *value)
 static void put_figure(struct ws_text *out, const struct ws_kernel_result *result,
 		       const struct ws_kernel_figure *figure)
 {
-	const struct ws_kernel_metric *metric = ws_find_kernel_metric(result, figure->value);
+	const char *text = ws_kernel_get_text(result, figure->value);
 
 	ws_put_json_string(out, "label", figure->label);
 	put_metric_name(out, figure->value);
-	if (metric && metric->text) {
-		ws_put_json_string(out, "text", metric->text);
+	if (text) {
+		ws_put_json_string(out, "text", text);
 		return;
 	}
 	ws_put_json_string(out, "unit", figure->unit);

@@ -6,8 +6,11 @@
 #include <string.h>
 
 #include "kernel/charts.h"
+#include "kernel/explain.h"
+#include "kernel/rules.h"
 #include "kernel/sections.h"
 #include "kernel/source.h"
+#include "kernel/values.h"
 #include "text/json_write.h"
 
 /* ---- summaries ---- */
@@ -73,7 +76,78 @@ static void put_figures(struct ws_text *out, const struct ws_kernel_result *resu
 		ws_put_json_double(out, figures[i].key, ws_kernel_value(result, figures[i].metric));
 }
 
-static void put_summary(struct ws_text *out, const struct ws_kernel_view *view, size_t number)
+/* ---- findings ---- */
+
+static void put_evidence(struct ws_text *out, const struct ws_kernel_finding *finding)
+{
+	ws_put_json_key(out, "evidence");
+	ws_text_puts(out, "[");
+	for (size_t i = 0; i < finding->evidence_count; i++) {
+		const struct ws_kernel_evidence *evidence = &finding->evidence[i];
+
+		ws_put_json_comma(out);
+		ws_text_puts(out, "{");
+		ws_put_json_string(out, "label", evidence->label);
+		ws_put_json_string(out, "metric", evidence->metric);
+		ws_put_json_string(out, "unit", evidence->unit);
+		ws_put_json_double(out, "value", evidence->value);
+		ws_text_puts(out, "}");
+	}
+	ws_text_puts(out, "]");
+}
+
+static void put_finding(struct ws_text *out, const struct ws_kernel_finding *finding)
+{
+	static const char *const levels[] = {[WS_KERNEL_VERDICT] = "note",
+					     [WS_KERNEL_CAUSE] = "critical",
+					     [WS_KERNEL_SYMPTOM] = "warning",
+					     [WS_KERNEL_NOTE] = "note"};
+
+	ws_put_json_comma(out);
+	ws_text_puts(out, "{");
+	ws_put_json_string(out, "rule", finding->rule);
+	ws_put_json_string(out, "section", finding->section);
+	ws_put_json_string(out, "level", levels[finding->kind]);
+	ws_put_json_string(out, "title", finding->title);
+	if (finding->advice)
+		ws_put_json_string(out, "advice", finding->advice);
+	if (finding->assumption)
+		ws_put_json_string(out, "assumption", finding->assumption);
+	ws_put_json_double(out, "gain", finding->estimate);
+	put_evidence(out, finding);
+	ws_text_puts(out, "}");
+}
+
+static void put_findings(struct ws_text *out, const struct ws_kernel_findings *findings)
+{
+	ws_put_json_key(out, "findings");
+	ws_text_puts(out, "[");
+	for (size_t i = 0; i < findings->count; i++)
+		put_finding(out, &findings->findings[i]);
+	ws_text_puts(out, "]");
+}
+
+/* What the table of all says of the findings: what the kernel is bound by, and the most that
+ * removing one cause can gain. */
+static void put_judgement(struct ws_text *out, const struct ws_kernel_findings *findings)
+{
+	double gain = NAN;
+
+	for (size_t i = 0; i < findings->count; i++) {
+		const struct ws_kernel_finding *finding = &findings->findings[i];
+
+		if (finding->kind == WS_KERNEL_VERDICT)
+			ws_put_json_string(out, "verdict", finding->title);
+		if (finding->kind == WS_KERNEL_CAUSE && (isnan(gain) || finding->estimate > gain))
+			gain = finding->estimate;
+	}
+	ws_put_json_double(out, "gain", gain);
+}
+
+/* ---- one and all ---- */
+
+static void put_summary(struct ws_text *out, const struct ws_kernel_view *view, size_t number,
+			const struct ws_kernel_findings *findings)
 {
 	const struct ws_kernel_result *result = &view->results->results[number];
 	const struct ws_row_kernel_result *row = &result->row;
@@ -91,6 +165,7 @@ static void put_summary(struct ws_text *out, const struct ws_kernel_view *view, 
 	ws_put_json_string(out, "gpu", result->gpu);
 	ws_put_json_string(out, "tool", result->tool);
 	put_launches(out, view, number);
+	put_judgement(out, findings);
 }
 
 void ws_put_kernel_summaries(struct ws_text *out, const struct ws_kernel_view *view)
@@ -98,15 +173,56 @@ void ws_put_kernel_summaries(struct ws_text *out, const struct ws_kernel_view *v
 	ws_put_json_key(out, "results");
 	ws_text_puts(out, "[");
 	for (size_t i = 0; i < view->results->count; i++) {
+		struct ws_kernel_findings findings = {0};
+
+		ws_kernel_judge(&view->results->results[i], &findings);
 		ws_put_json_comma(out);
 		ws_text_puts(out, "{");
-		put_summary(out, view, i);
+		put_summary(out, view, i, &findings);
 		ws_text_puts(out, "}");
+		ws_kernel_findings_free(&findings);
 	}
 	ws_text_puts(out, "]");
 }
 
+/* ---- what metrics mean ---- */
+
+static void put_word(struct ws_text *out, const char *metric)
+{
+	static const char *const keys[] = {[WS_ENGLISH] = "en", [WS_CHINESE] = "zh"};
+
+	ws_put_json_key(out, metric);
+	ws_text_puts(out, "{");
+	for (int language = WS_ENGLISH; language <= WS_CHINESE; language++) {
+		struct ws_text text = {0};
+
+		if (ws_kernel_explain(metric, language, &text))
+			ws_put_json_string(out, keys[language], text.text);
+		ws_text_free(&text);
+	}
+	ws_text_puts(out, "}");
+}
+
+/* "words": what the metrics of a result and those that follow from them mean. */
+static void put_words(struct ws_text *out, const struct ws_kernel_result *result)
+{
+	ws_put_json_key(out, "words");
+	ws_text_puts(out, "{");
+	for (size_t i = 0; i < result->metric_count; i++)
+		put_word(out, result->metrics[i].name);
+	for (const char *const *name = ws_kernel_computed_names; *name; name++)
+		if (!ws_find_kernel_metric(result, *name))
+			put_word(out, *name);
+	ws_text_puts(out, "}");
+}
+
 /* ---- sections ---- */
+
+static bool is_line_known(const struct ws_kernel_result *result, const struct ws_kernel_line *line)
+{
+	return ws_kernel_get_text(result, line->value) ||
+	       !isnan(ws_compute_kernel_value(result, line->value));
+}
 
 /* The lines of one group, as figures; those that were not measured are left out. */
 static size_t put_group_lines(struct ws_text *out, const struct ws_kernel_result *result,
@@ -120,13 +236,10 @@ static size_t put_group_lines(struct ws_text *out, const struct ws_kernel_result
 	       !strcmp(lines[n].group, lines->group);
 	     n++) {
 		struct ws_kernel_figure figure = {label, lines[n].unit, lines[n].value};
-		const struct ws_kernel_metric *metric;
 
-		metric = ws_find_kernel_metric(result, lines[n].value);
 		if (!lines[n].shown || (family && !(lines[n].chips & family)))
 			continue;
-		if (!(metric && metric->text) &&
-		    isnan(ws_compute_kernel_value(result, lines[n].value)))
+		if (!is_line_known(result, &lines[n]))
 			continue;
 		ws_kernel_label(&lines[n], label, sizeof(label));
 		ws_put_kernel_figure(out, result, &figure);
@@ -180,8 +293,7 @@ static bool is_section_there(const struct ws_kernel_result *result, size_t secti
 	lines = ws_kernel_lines(&count);
 	for (size_t i = 0; i < count; i++)
 		if (lines[i].section == section && lines[i].shown &&
-		    (ws_find_kernel_metric(result, lines[i].value) ||
-		     !isnan(ws_compute_kernel_value(result, lines[i].value))))
+		    is_line_known(result, &lines[i]))
 			return true;
 	return false;
 }
@@ -233,9 +345,14 @@ static void put_metrics(struct ws_text *out, const struct ws_kernel_result *resu
 void ws_put_kernel_details(struct ws_text *out, const struct ws_kernel_view *view, size_t number)
 {
 	const struct ws_kernel_result *result = &view->results->results[number];
+	struct ws_kernel_findings findings = {0};
 
-	put_summary(out, view, number);
+	ws_kernel_judge(result, &findings);
+	put_summary(out, view, number, &findings);
 	put_sections(out, result);
+	put_findings(out, &findings);
+	put_words(out, result);
 	put_metrics(out, result);
 	ws_put_kernel_sources(out, view->results->report, result->row.id);
+	ws_kernel_findings_free(&findings);
 }

@@ -142,7 +142,28 @@ test("kernels: a result has its charts and figures, and goes to its launches", a
 
   /* What a metric is called behind its label. */
   await t.page.hover(`${section("SpeedOfLight")} .kbar`);
-  ok((await t.text(".tip")).includes("sm__throughput.avg.pct_of"), "the metric");
+  const tip = await t.text(".tip");
+  ok(tip.includes("sm__throughput.avg.pct_of") && tip.includes("How busy"), `the metric: ${tip}`);
+  await t.page.click("header button:text-is('中文')");
+  await t.page.hover(`${section("SpeedOfLight")} .kbar >> nth=1`);
+  await until("it in Chinese", async () => /[一-龥]{4}/.test(await t.text(".tip")));
+  await t.page.click("header button:text-is('English')");
+
+  /* What the rules found, beside its section, and in the table of all. */
+  const { findings, gain } = await t.eval(() =>
+    window.warpsight.app.source.json("kernel", { r: 0, id: 2 }),
+  );
+  ok(findings.length > 2, "findings");
+  for (const finding of findings)
+    ok(
+      (await t.text(`.finding[data-rule=${finding.rule}] >> nth=0`)).includes(finding.title),
+      finding.title,
+    );
+  ok(
+    (await t.text(`${section("SpeedOfLight")} .finding`)).includes("bound by memory"),
+    "the verdict is beside the Speed Of Light",
+  );
+  ok((await t.text(".kfacts")).includes(`${(gain * 100).toFixed(1)} %`), "what could be gained");
 
   await t.page.click(".khead button:has-text('12 launches')");
   await until("its launches as events", async () =>

@@ -2,13 +2,13 @@
 
 import { h } from "../dom";
 import { cleanText } from "../format";
-import type { Bar, BarsChart, Figure, StackChart, TableChart } from "./data";
+import type { Bar, BarsChart, Figure, StackChart, TableChart, Words } from "./data";
 import { formatFigure, valueOf, writeFigure } from "./figure";
 import { writeDifference } from "./differ";
 import { addTip, explainFigure } from "./tips";
 
 export interface Context {
-  words: Record<string, string>;
+  words: Words;
   /** The figures of the baseline by metric; null without one. */
   before: Map<string, Figure> | null;
 }

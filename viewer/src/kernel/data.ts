@@ -21,7 +21,7 @@ export interface Summary {
   clock: number | null; // Hz, of the multiprocessors
   compute: number | null; // % of what the GPU can do
   memory: number | null;
-  bound?: "compute" | "memory" | "balanced" | "latency" | "small";
+  verdict?: string; // what it is bound by: a word or two, a colon, and why
   gain?: number | null; // share of its duration that the best finding could save
   launches: Launches[]; // the same kernel on the time lines that are open
   chip: string;
@@ -132,10 +132,8 @@ export interface KernelFinding {
   section: string;
   level: "ok" | "note" | "warning" | "critical";
   title: string;
-  text?: string; // what was seen
   advice?: string;
   gain?: number | null; // share of the duration
-  local?: number; // 1: of the part that it is about, not of the whole
   assumption?: string;
   evidence: Figure[];
 }
@@ -158,10 +156,13 @@ export interface SourceTable {
 export interface Result extends Summary {
   sections: Section[];
   findings?: KernelFinding[];
-  words?: Record<string, string>; // what metrics mean, in the language that was asked for
+  words?: Words;
   metrics: Figure[]; // all, under the names of the counters
   sources: SourceTable[];
 }
+
+/** What metrics mean. */
+export type Words = Record<string, { en?: string; zh?: string }>;
 
 /** A result of one of the open reports. */
 export interface ResultRef {

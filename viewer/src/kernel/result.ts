@@ -265,7 +265,6 @@ export class ResultView {
         h("b", null, said(finding.title)),
         gain ? h("span", { class: "gain" }, `−${formatPercent(gain)}`) : null,
       ),
-      finding.text ? h("p", null, said(finding.text)) : null,
       finding.advice ? h("p", { class: "advice" }, said(finding.advice)) : null,
       gain ? this.makePrice(finding, gain) : null,
       finding.evidence.length ? this.makeEvidence(finding.evidence) : null,
@@ -276,9 +275,7 @@ export class ResultView {
     return h(
       "p",
       { class: "price quiet" },
-      finding.local
-        ? t("kernel_gain_local", formatPercent(gain))
-        : t("kernel_gain", formatPercent(gain), formatDuration(gain * (this.result.duration ?? 0))),
+      t("kernel_gain", formatPercent(gain), formatDuration(gain * (this.result.duration ?? 0))),
       finding.assumption ? [" ", t("findings_if"), " ", said(finding.assumption)] : null,
     );
   }

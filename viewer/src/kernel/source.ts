@@ -5,7 +5,7 @@ import { cleanText } from "../format";
 import { t } from "../i18n";
 import { alignNumbers, sortHead, type Sorting } from "../panels/grid";
 import { formatFigure } from "./figure";
-import type { SourceLine, SourceTable } from "./data";
+import type { SourceLine, SourceTable, Words } from "./data";
 import { addTip, explainFigure } from "./tips";
 
 const MOST_LINES = 400;
@@ -41,7 +41,7 @@ export class SourceView {
 
   constructor(
     private table: SourceTable,
-    private words: Record<string, string>,
+    private words: Words,
   ) {
     this.byLine = table.lines.every((line) => line.address === null);
     this.draw();

@@ -1,18 +1,18 @@
 /** What a figure means, shown beside the pointer or the keyboard's focus. */
 
 import { cleanText } from "../format";
+import { getLanguage } from "../i18n";
 import { hideTip, showTip } from "../menu";
-import type { Figure } from "./data";
+import type { Figure, Words } from "./data";
 import { writeFigure } from "./figure";
-
-type Words = Record<string, string>;
 
 /** Its name and value, the name of its metric, and what that counts. */
 export function explainFigure(figure: Figure, words: Words): string[] {
   const lines = [`${cleanText(figure.label)}: ${writeFigure(figure)}`];
   if (figure.metric) {
     lines.push(cleanText(figure.metric));
-    if (words[figure.metric]) lines.push(cleanText(words[figure.metric]));
+    const says = words[figure.metric]?.[getLanguage()];
+    if (says) lines.push(cleanText(says));
   }
   return lines;
 }

@@ -7,7 +7,7 @@ import type { App } from "../app";
 import { ServerError } from "../data";
 import { fillElement, h } from "../dom";
 import { cleanText, formatCount, formatDuration, formatPercent, formatPlain } from "../format";
-import { getLanguage, t, type Word } from "../i18n";
+import { t, type Word } from "../i18n";
 import { isSame, writeShape } from "../kernel/data";
 import type { Launches, Result, ResultRef, Summary } from "../kernel/data";
 import { describeDifference, directionOf } from "../kernel/differ";
@@ -95,7 +95,6 @@ export class Kernels implements Panel, Linked {
     app.linkedParts.push(this);
     app.on("built", () => void this.askSummaries());
     app.on("words", () => {
-      this.results.clear(); // explanations are in one language
       void this.draw();
     });
     this.root.addEventListener("keydown", (event) => this.pressKey(event));
@@ -149,7 +148,7 @@ export class Kernels implements Panel, Linked {
 
   private askResult(ref: ResultRef): Promise<Result> {
     const key = `${ref.report}:${ref.id}`,
-      question = { r: ref.report, id: ref.id, lang: getLanguage() },
+      question = { r: ref.report, id: ref.id },
       found = this.results.get(key) ?? this.app.askOrThrow<Result>("kernel", question);
     this.results.set(key, found);
     found.catch(() => this.results.delete(key));
@@ -304,7 +303,7 @@ export class Kernels implements Panel, Linked {
         h("bdi", null, cleanText(entry.name, 200)),
         full !== entry.name ? h("bdi", { class: "quiet" }, ` ${cleanText(full, 120)}`) : null,
       ),
-      h("td", { class: `kbound ${entry.bound ?? ""}` }, this.sayBound(entry)),
+      h("td", { class: "kbound", title: cleanText(entry.verdict ?? "") }, this.sayBound(entry)),
       h(
         "td",
         { class: "n bar", style: { backgroundSize: `${(share * 100).toFixed(1)}% 100%` } },
@@ -336,9 +335,10 @@ export class Kernels implements Panel, Linked {
     );
   }
 
-  private sayBound(entry: Summary): string {
+  /** What it is bound by, in a word or two; why is in its findings. */
+  private sayBound(entry: Summary): HTMLElement | string {
     if (entry.error) return t("kernel_failed");
-    return entry.bound ? t(`kernel_bound_${entry.bound}`) : "";
+    return entry.verdict ? said(entry.verdict.replace(/:.*/, "")) : "";
   }
 
   /** Up, Down, Home and End go from row to row, Enter opens, Escape goes back to the table. */
@@ -465,11 +465,8 @@ export class Kernels implements Panel, Linked {
     return h(
       "dl",
       { class: "kfacts" },
-      entry.bound || entry.error
-        ? this.makePair(
-            t("kernel_bound"),
-            h("span", { class: `kbound ${entry.bound ?? ""}` }, this.sayBound(entry)),
-          )
+      entry.verdict || entry.error
+        ? this.makePair(t("kernel_bound"), h("span", { class: "kbound" }, this.sayBound(entry)))
         : null,
       entry.gain
         ? this.makePair(t("kernel_estimate"), h("b", null, formatPercent(entry.gain)))
