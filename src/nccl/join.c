@@ -695,9 +695,25 @@ static void put_batch(const struct ws_nccl *nccl, const struct nccl_thread *thre
 	batch->done = true;
 }
 
-static bool is_complete(const struct nccl_thread *thread, const struct batch *batch)
+/* Whether it is known how large the communicators are. NCCL says it of some only when they are
+ * destroyed. */
+static bool knows_communicators(const struct ws_nccl *nccl, const struct batch *batch)
 {
-	if (!batch->end || !batch->kernel_count)
+	for (size_t i = 0; i < batch->count; i++) {
+		const struct ws_nccl_facts *facts = &batch->calls[i].facts;
+
+		if (ws_nccl_knows(facts, WS_NCCL_COMMUNICATOR) &&
+		    find_communicator(nccl, facts->values[WS_NCCL_COMMUNICATOR], WS_NO_U32).ranks ==
+			    WS_NO_U32)
+			return false;
+	}
+	return true;
+}
+
+static bool is_complete(const struct ws_nccl *nccl, const struct nccl_thread *thread,
+			const struct batch *batch)
+{
+	if (!batch->end || !batch->kernel_count || !knows_communicators(nccl, batch))
 		return false;
 	return batch->kernel_count >= batch->count ||
 	       thread->with_kernels > batch->number + LATER_BATCHES;
@@ -712,7 +728,7 @@ static void put_thread(const struct ws_nccl *nccl, struct nccl_thread *thread,
 
 		if (batch->done)
 			continue;
-		if (!all && !is_complete(thread, batch) && thread->count - i <= BATCHES_MOST)
+		if (!all && !is_complete(nccl, thread, batch) && thread->count - i <= BATCHES_MOST)
 			continue;
 		put_batch(nccl, thread, batch, out);
 		batch->start = start; /* for the search */

@@ -440,6 +440,16 @@ uint64_t ws_library_seen(struct ws_proc *process)
 	return state ? state->seen : 0;
 }
 
+bool ws_library_wraps(const struct ws_stream *stream, const char *name)
+{
+	uint64_t traced = ws_library_seen(stream->proc);
+
+	for (unsigned i = 0; traced && i < WS_LIBRARY_CALLS; i++)
+		if (traced >> functions[i].library & 1 && !strcmp(functions[i].name, name))
+			return true;
+	return false;
+}
+
 const char *ws_library_title(unsigned library)
 {
 	return libraries[library].title;

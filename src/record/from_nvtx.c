@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/choose.h"
 #include "base/nvtx_libraries.h"
@@ -21,12 +22,14 @@
 #include "record/convert.h"
 #include "record/chunks.h"
 #include "record/from_nccl.h"
+#include "record/libraries.h"
 #include "record/proc.h"
 #include "record/sink.h"
 
 enum {
 	PENDING_MOST = 1 << 18, /* start/end ranges of a process waiting for their other half */
 	BLOBS_MOST = 1 << 13,	/* payloads of a stream waiting for their event */
+	NAMES_MOST = 1 << 16,	/* of calls of libraries that are remembered */
 };
 #define BLOB_BYTES_MOST (UINT64_C(80) << 20)  /* of one event; the hook writes fewer */
 #define HELD_BYTES_MOST (UINT64_C(256) << 20) /* all payloads of a process that wait */
@@ -75,6 +78,8 @@ struct proc_state {
 	uint8_t *libraries;
 	size_t library_count, library_capacity;
 	uint32_t tables[WS_COUNT(ws_nvtx_libraries)]; /* string ids of the tables; 0: not yet */
+	struct ws_map
+		wrapped; /* handles of names of calls: 1 when a wrapper records them, else 2 */
 };
 
 /* ---- states ---- */
@@ -105,6 +110,7 @@ static void free_nvtx_process(void *memory)
 	free(ps->pendings);
 	free(ps->buckets);
 	free(ps->libraries);
+	ws_map_free(&ps->wrapped);
 	free(ps);
 }
 
@@ -335,6 +341,27 @@ static void note_definition(struct ws_stream *stream, const struct ws_rec_nvtx_d
 				     entry->entry_type, entry->offset);
 }
 
+/* Whether a wrapper records the call, with its arguments. Wrappers of calls that a program has not
+ * made yet are not known to work: a library may be linked into it. */
+static bool is_wrapped(struct ws_stream *stream, const struct ws_rec *rec)
+{
+	struct proc_state *ps = find_nvtx_process(stream);
+	uint64_t known;
+	const char *name;
+	size_t length;
+
+	if (rec->small & WS_NVTX_SMALL_LOCAL || !ws_library_seen(stream->proc))
+		return false;
+	known = ws_map_get(&ps->wrapped, rec->value, NULL);
+	if (!known) {
+		name = ws_stream_string_bytes(stream, rec->value, &length);
+		known = name && ws_library_wraps(stream, name) ? 1 : 2;
+		if (ps->wrapped.count < NAMES_MOST)
+			ws_map_set(&ps->wrapped, rec->value, known);
+	}
+	return known == 1;
+}
+
 /* A push/pop range in a library's domain. Returns whether it is no range of NVTX's. */
 static bool put_library_range(struct ws_stream *stream, const struct ws_nvtx_library *library,
 			      const struct ws_rec *rec, const struct ws_row_slice *call,
@@ -342,7 +369,7 @@ static bool put_library_range(struct ws_stream *stream, const struct ws_nvtx_lib
 {
 	if (!strcmp(library->domain, WS_NCCL_DOMAIN))
 		note_nccl_call(stream, rec->value, call->start, call->end, binary);
-	if (library->table)
+	if (library->table && !is_wrapped(stream, rec))
 		write_library_call(stream, library, call);
 	return library->table != NULL;
 }

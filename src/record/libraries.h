@@ -22,6 +22,9 @@ const char *ws_library_files(unsigned library);
 const char *ws_library_title(unsigned library);
 const char *ws_library_marker(unsigned library);
 
+/* Whether calls of this function are recorded by a wrapper of a library, which has recorded calls
+ * of this process. */
+bool ws_library_wraps(const struct ws_stream *stream, const char *name);
 /* The bits of those of which a call of this process was recorded. */
 uint64_t ws_library_seen(struct ws_proc *process);
 /* A process has ended: say so if a library that is to be traced is linked into its program. */
