@@ -33,7 +33,7 @@ static char *make_default_output(const char *path)
 	static const char *const endings[] = {".gz",	   ".json",    ".sqlite",
 					      ".db",	   ".pftrace", ".perfetto-trace",
 					      ".nsys-rep", ".qdrep",   ".perfetto_trace",
-					      ".txt",	   ".script"};
+					      ".txt",	   ".script",  ".csv"};
 	const char *slash = strrchr(path, '/'), *base = path;
 	size_t length;
 
@@ -99,7 +99,9 @@ const struct ws_command ws_cmd_import = {
 	.details =
 		"Reads SQLite exports of Nsight Systems, JSON traces of the PyTorch profiler "
 		"(also .json.gz) and of Chrome, Perfetto "
-		"traces, and the text that perf script prints. The kind of a file is recognised by "
+		"traces, the text that perf script prints, and results of Nsight Compute (ncu "
+		"--csv "
+		"--page raw). The kind of a file is recognised by "
 		"its content. Every command that reads a report also takes such files directly: "
 		"they "
 		"are imported into a cache (~/.cache/warpsight/imports) at the first use.\n\n"

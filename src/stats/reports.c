@@ -30,6 +30,7 @@
 	ITEM(cuda_gpu_trace)           \
 	ITEM(cuda_kern_exec_sum)       \
 	ITEM(cuda_kern_exec_trace)     \
+	ITEM(cuda_kern_launch_sum)     \
 	ITEM(nvtx_gpu_proj_sum)        \
 	ITEM(nvtx_gpu_proj_trace)      \
 	ITEM(nvtx_kern_sum)            \

@@ -229,6 +229,45 @@ def without_counters_the_launch_is_shown():
 
 
 @tap.test
+def the_shape_of_launches_needs_no_counters():
+    text = "process\tid=1\tpid=7\tstart=1\tname=app\n"
+    for start, ns, name, shape in (
+        (
+            1000,
+            4000,
+            "f",
+            "grid_x=272\tblock_x=1024\tregisters=16\toccupancy=1\twaves=1.25\tlimiter=1",
+        ),
+        (
+            6000,
+            1000,
+            "g",
+            "grid_x=10\tblock_x=128\tregisters=99\toccupancy=0.5\twaves=0.5\tlimiter=2",
+        ),
+        (
+            8000,
+            1000,
+            "g",
+            "grid_x=10\tblock_x=128\tregisters=99\toccupancy=0.5\twaves=0.5\tlimiter=2",
+        ),
+        (9500, 500, "h", "grid_x=1\tblock_x=32"),
+    ):
+        text += (
+            f"cuda_kernel\tstart={start}\tend={start + ns}\tprocess=1\tdemangled={name}\t"
+            f"name={name}\t{shape}\tgrid_y=1\tgrid_z=1\tblock_y=1\tblock_z=1\n"
+        )
+    subprocess.run([WRITE_ROWS, "shapes.wsrep"], input=text.encode(), check=True)
+    out = tap.run("stats", "-q", "-f", "csv", "-r", "cuda_kern_launch_sum", "shapes.wsrep").out
+    rows = list(csv.DictReader(io.StringIO(out.decode())))
+    assert [row["Name"] for row in rows] == ["f", "g", "h"], rows
+    f, g, h = rows
+    assert f["Limiter"] == "block size" and g["Limiter"] == "registers" and h["Limiter"] == ""
+    assert float(f["Tail (%)"]) == 37.5 and float(g["Tail (%)"]) == 0 and h["Tail (%)"] == ""
+    assert g["Instances"] == "2" and g["Registers"] == "99"
+    assert float(g["Occupancy (%)"]) == 50 and h["Occupancy (%)"] == ""
+
+
+@tap.test
 def lists_and_explanations():
     assert "basic (default)" in show("--list-sets")
     sections = show("--list-sections")
