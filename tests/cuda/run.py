@@ -1202,9 +1202,9 @@ def cublas():
     none = (None, None, None)
     batched = "cublasGemmStridedBatchedEx"
     want = [
-        (batched, 1, "N", "C", 64, 32, 16, 7, b, b, f, f, 99, None, 458752, 78848, None),
         # said by NVTX; cublasSgemm_v2 is so too, and not counted again
         ("cublasCreate_v2", 1) + (None,) * 15,
+        (batched, 1, "N", "C", 64, 32, 16, 7, b, b, f, f, 99, None, 458752, 78848, None),
         ("cublasLtMatmul", 1, "T", "N", 128, 33, 512, 1, h, h, h, f, None, "gelu_bias")
         + (4325376, 173312, None),
         ("cublasSgemm_v2", 1, "N", "N", -1, 2, 3, None, f, f, f, *none, None, None, 7),
