@@ -622,8 +622,10 @@ static bool is_busy(double percent)
 
 enum ws_gpu_bound ws_find_gpu_bound(const double means[WS_GPU_METRICS])
 {
-	double memory = add_known(means[WS_GPU_DRAM_READ], means[WS_GPU_DRAM_WRITE]);
+	double memory = means[WS_GPU_DRAM];
 
+	if (isnan(memory))
+		memory = add_known(means[WS_GPU_DRAM_READ], means[WS_GPU_DRAM_WRITE]);
 	if (isnan(means[WS_GPU_SM_ACTIVE]))
 		return WS_BOUND_UNKNOWN;
 	if (is_busy(memory) && !(means[WS_GPU_TENSOR] > memory))
