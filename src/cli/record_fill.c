@@ -595,6 +595,7 @@ int ws_fill_record_options(const struct ws_record_options *options,
 	record_opts->cuda = has_word(options->trace, "cuda");
 	record_opts->libraries = ws_find_traced_libraries(is_traced, (void *)options->trace);
 	record_opts->openmp = has_word(options->trace, "openmp");
+	record_opts->malloc = has_word(options->trace, "malloc");
 	record_opts->openacc = has_word(options->trace, "openacc");
 	record_opts->perf.syscalls = has_word(options->trace, "syscall");
 	if (has_word(options->trace, "none") && strcmp(options->trace, "none") != 0)

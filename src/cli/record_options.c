@@ -30,7 +30,7 @@ const struct ws_opt ws_record_option_table[] = {
 	 "Replace an existing report. The old one goes when the new collection has begun.", "false",
 	 .also = WS_IN_START},
 	{"trace", 't', WS_OPT_SET, AT(trace), "DOMAIN[,DOMAIN...]",
-	 "cuda,nvtx,osrt,python-gil,openmp,openacc,syscall," WS_LIBRARY_TRACES
+	 "cuda,nvtx,osrt,python-gil,openmp,openacc,syscall,malloc," WS_LIBRARY_TRACES
 	 ",cublas-verbose,cudnn,cusparse,cusparse-verbose,"
 	 "cusolver,cusolver-verbose,nccl,tensorrt,nvshmem,none|cudla=cuda,"
 	 "cudla-verbose=cuda,cuda-hw=cuda,"
@@ -41,7 +41,8 @@ const struct ws_opt ws_record_option_table[] = {
 	 "operating system's runtime that block or take long; the times when Python threads hold "
 	 "the global interpreter lock or wait for it; OpenMP's regions, tasks, barriers and "
 	 "locks, and OpenACC's launches and data (docs/runtimes.md); system calls, where that is "
-	 "permitted (docs/system-calls.md); calls of libraries, with what "
+	 "permitted (docs/system-calls.md); a sample of the memory that is allocated, with call "
+	 "stacks (malloc); calls of libraries, with what "
 	 "matters of their arguments (docs/libraries.md), and with -verbose also those that only "
 	 "set something; or nothing.",
 	 "cuda,nvtx,osrt,python-gil", .also = WS_IN_LAUNCH},

@@ -25,7 +25,7 @@ struct ws_record_opts {
 	unsigned gather_expected; /* how many; 0: not known */
 	const char *output;	  /* template of the report's name; NULL for the default */
 	bool overwrite;
-	bool nvtx, osrt, cuda, openmp, openacc; /* what to trace */
+	bool nvtx, osrt, cuda, openmp, openacc, malloc; /* what to trace */
 	uint64_t libraries; /* and of which libraries the calls: bits by enum ws_library */
 	const char *trace;  /* the words of --trace; NULL: none */
 	/* Kernels are measured with counters instead of traced, by these settings of the kernel

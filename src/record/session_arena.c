@@ -148,6 +148,7 @@ static void fill_settings(struct ws_session *session)
 		(options->cuda ? WS_FEATURE_CUDA : 0u) |
 		ws_bits_if(options->openmp, WS_FEATURE_OPENMP) |
 		ws_bits_if(options->openacc, WS_FEATURE_OPENACC) |
+		ws_bits_if(options->malloc, WS_FEATURE_MALLOC) |
 		(ws_session_wants_python(options) ? WS_FEATURE_PYTHON : 0u) |
 		ws_bits_if(options->plan.capture == WS_CAPTURE_NVTX ||
 				   options->plan.capture == WS_CAPTURE_STEPS ||
@@ -240,6 +241,9 @@ int ws_session_find_hooks(struct ws_session *session, struct ws_err *err)
 		return -1;
 	if ((session->options->openmp || session->options->openacc) && !session->options->attach &&
 	    add_preload(session, "libwarpsight-openmp.so", err))
+		return -1;
+	if (session->options->malloc && !session->options->attach &&
+	    add_preload(session, "libwarpsight-malloc.so", err))
 		return -1;
 	session->perf_opts = session->options->perf;
 	session->perf_opts.attach = session->options->attach != 0;

@@ -50,7 +50,8 @@
 	X(OPENACC, openacc)                                                                \
 	X(KERNEL_RESULT, kernel_result)	  /* a launch that was to be measured */           \
 	X(KERNEL_METRICS, kernel_metrics) /* its values */                                 \
-	X(KERNEL_DEVICE, kernel_device)
+	X(KERNEL_DEVICE, kernel_device)                                                    \
+	X(HEAP, heap) /* a sampled block was allocated or freed */
 
 enum ws_rec_kind {
 	WS_REC_NONE = 0,

@@ -67,7 +67,8 @@ enum {
 	WS_FEATURE_PYTHON_OSRT = 2048 /* Python frames in stacks of calls of the OS runtime */,
 	WS_FEATURE_OPENMP = 1 << 16,
 	WS_FEATURE_OPENACC = 1 << 17,
-	WS_FEATURE_KERNEL = 1 << 18 /* kernels are measured with counters */
+	WS_FEATURE_KERNEL = 1 << 18 /* kernels are measured with counters */,
+	WS_FEATURE_MALLOC = 1 << 19
 };
 
 #define WS_ARENA_TEXT 65536

@@ -292,6 +292,9 @@ enum ws_slice_flags {
 
 enum ws_op_kind { WS_OP_CPU = 1, WS_OP_ANNOTATION = 2, WS_OP_PYTHON = 3, WS_OP_OTHER = 4 };
 
+/* Bytes between two sampled allocations of a thread, on average (table heap). */
+#define WS_HEAP_INTERVAL 524288
+
 /* The first eight bytes of every report. */
 #define WS_REPORT_MAGIC "\x89WSREP\r\n"
 

@@ -60,6 +60,7 @@
 	ITEM(nvvideo_api_sum)          \
 	ITEM(syscall_sum)              \
 	ITEM(file_sum)                 \
+	ITEM(malloc_sum)               \
 	ITEM(vulkan_api_sum)           \
 	ITEM(vulkan_api_trace)
 

@@ -1,0 +1,17 @@
+/*
+ * heap_record.h - what the malloc hook writes of a block that it has sampled: one record when it is
+ * allocated, behind its stack, and one when it is freed.
+ */
+#ifndef WS_RING_HEAP_RECORD_H
+#define WS_RING_HEAP_RECORD_H
+
+#include "ring/record.h"
+
+struct ws_rec_heap {
+	struct ws_rec rec; /* small: 1 freed, 0 allocated */
+	uint64_t time;	   /* ticks */
+	uint64_t born;	   /* when it was allocated; the same for an allocation */
+	uint64_t address, bytes;
+};
+
+#endif
