@@ -7,6 +7,7 @@
 
 #include "base/choose.h"
 #include "base/mem.h"
+#include "kernel/units.h"
 #include "query/query.h"
 
 struct metric_list {
@@ -133,7 +134,7 @@ static void add_metric(const struct ws_report *report, struct metric_list *list,
 	list->owners[list->count] = row.result;
 	list->metrics[list->count++] = (struct ws_kernel_metric){
 		.name = find_text(report, row.name),
-		.unit = find_text(report, row.unit),
+		.unit = ws_kernel_plain_unit(find_text(report, row.unit)),
 		.text = row.text ? find_text(report, row.text) : NULL,
 		.value = row.value,
 	};

@@ -14,16 +14,10 @@ static bool has(const char *text, const char *part)
 
 void ws_kernel_unit_of(const char *metric, const char *base_unit, char unit[WS_UNIT_ROOM])
 {
-	const char *base = base_unit;
+	const char *base = ws_kernel_plain_unit(base_unit);
 
-	if (!strcmp(base, "instruction"))
-		base = "inst";
-	if (!strcmp(base, "percent") || has(metric, ".pct"))
+	if (has(metric, ".pct"))
 		base = "%";
-	if (has(base, "cycle") && !has(base, "/"))
-		base = "cycle";
-	if (!strcmp(base, "nanosecond"))
-		base = "ns";
 	snprintf(unit, WS_UNIT_ROOM, "%s", base);
 	if (!*base || *base == '%')
 		return;
@@ -33,6 +27,53 @@ void ws_kernel_unit_of(const char *metric, const char *base_unit, char unit[WS_U
 		snprintf(unit, WS_UNIT_ROOM, "%.40s/s", base);
 	else if (has(metric, ".per_cycle") || has(metric, ".peak_sustained"))
 		snprintf(unit, WS_UNIT_ROOM, "%.40s/cycle", base);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t n = strlen(text), length = strlen(end);
+
+	return n >= length && !strcmp(text + n - length, end);
+}
+
+const char *ws_kernel_plain_unit(const char *unit)
+{
+	static const struct {
+		const char *unit, *plain;
+	} words[] = {
+		{"nanosecond", "ns"},
+		{"percent", "%"},
+		{"instruction", "inst"},
+		{"instruction/s", "inst/s"},
+		{"instruction/cycle", "inst/cycle"},
+		{"instruction/warp", "inst/warp"},
+		{"instruction/gpc_cycle", "inst/cycle"},
+		{"gpc_cycleinstruction/warp", "cycle"},
+		{"gpc_cycle/warp", "cycle/warp"},
+		{"l2_sector", "sector"},
+		{"l2_sector/s", "sector/s"},
+		{"lrc_sector", "sector"},
+		{"l2_sector/l1tex_request", "sector/request"},
+		{"byte/l2_sector", "byte/sector"},
+		{"byte/l1tex_wavefront", "byte/wavefront"},
+		{"l1tex_wavefront", ""},
+		{"l1data_bank_conflict", ""},
+		{"l1tex_request", "request"},
+		{"l2_request", "request"},
+		{"math_op", "op"},
+		{"math_op/cycle", "op/cycle"},
+		{"math_op/s", "op/s"},
+		{"cta", "block"},
+	};
+
+	for (size_t i = 0; i < WS_COUNT(words); i++)
+		if (!strcmp(unit, words[i].unit))
+			return words[i].plain;
+	if (ends_with(unit, "_cycle/s"))
+		return "hz";
+	if (ends_with(unit, "_cycle"))
+		return "cycle";
+	return unit;
 }
 
 static const struct prefix {

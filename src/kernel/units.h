@@ -12,6 +12,9 @@ enum { WS_UNIT_ROOM = 48, WS_NUMBER_ROOM = 40 };
 /* The unit of a metric, of which CUPTI says the unit of its base name: its suffix may make it a
  * rate or a share. */
 void ws_kernel_unit_of(const char *metric, const char *base_unit, char unit[WS_UNIT_ROOM]);
+/* The word of users for a unit of CUPTI's: nanosecond is ns, gpc_cycle/s is hz. Others are returned
+ * as they are. */
+const char *ws_kernel_plain_unit(const char *unit);
 /* Undo a prefix: Mbyte/s becomes byte/s and returns 1e6; us becomes ns and returns 1000. */
 double ws_kernel_normalise_unit(const char *scaled, char unit[WS_UNIT_ROOM]);
 /* Choose a prefix for a value: returns by what to divide it. */

@@ -17,6 +17,7 @@
 #include "kernel/choose.h"
 #include "kernel/formula.h"
 #include "kernel/sections.h"
+#include "kernel/units.h"
 
 static void skip_without_library(void)
 {
@@ -170,6 +171,32 @@ static void test_families(void **state)
 	assert_int_equal(ws_kernel_chip_family("TU102"), 0);
 }
 
+static void test_units(void **state)
+{
+	char unit[WS_UNIT_ROOM];
+
+	(void)state;
+	assert_string_equal(ws_kernel_plain_unit("nanosecond"), "ns");
+	assert_string_equal(ws_kernel_plain_unit("dram_cycle/s"), "hz");
+	assert_string_equal(ws_kernel_plain_unit("gpc_cycle"), "cycle");
+	assert_string_equal(ws_kernel_plain_unit("byte/s"), "byte/s");
+	assert_float_equal(ws_kernel_normalise_unit("Mbyte/s", unit), 1e6, 0);
+	assert_string_equal(unit, "byte/s");
+	assert_float_equal(ws_kernel_normalise_unit("us", unit), 1e3, 0);
+	assert_string_equal(unit, "ns");
+	assert_float_equal(ws_kernel_normalise_unit("Ghz", unit), 1e9, 0);
+	assert_string_equal(unit, "hz");
+	assert_float_equal(ws_kernel_normalise_unit("SM", unit), 1, 0);
+	assert_float_equal(ws_kernel_scale_unit(2.5e9, "hz", unit), 1e9, 0);
+	assert_string_equal(unit, "Ghz");
+	assert_float_equal(ws_kernel_scale_unit(1500, "ns", unit), 1e3, 0);
+	assert_string_equal(unit, "us");
+	ws_kernel_unit_of("dram__bytes.sum.per_second", "byte", unit);
+	assert_string_equal(unit, "byte/s");
+	ws_kernel_unit_of("sm__inst_executed.avg.per_cycle_active", "instruction", unit);
+	assert_string_equal(unit, "inst/cycle");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -179,6 +206,7 @@ int main(void)
 		cmocka_unit_test(test_refused_requests),
 		cmocka_unit_test(test_formulas),
 		cmocka_unit_test(test_families),
+		cmocka_unit_test(test_units),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -197,7 +197,7 @@ def the_summary_is_sorted_by_what_the_whole_run_could_save():
             f"kernel_result\tstart={number + 5}\tprocess=1\tid={number}\tname={name}\t"
             f"demangled={name}()\tgrid_x=66\tgrid_y=1\tgrid_z=1\tblock_x=256\tblock_y=1\t"
             "block_z=1\tregisters=32\tchip=GH100\ttool=warpsight\n"
-            f"kernel_metric\tresult={number}\tname=gpu__time_duration.sum\tunit=ns\t"
+            f"kernel_metric\tresult={number}\tname=gpu__time_duration.sum\tunit=nanosecond\t"
             f"value={duration}\n"
         )
     for i in range(20):
@@ -210,6 +210,7 @@ def the_summary_is_sorted_by_what_the_whole_run_could_save():
     by_name = {result["name"]: result for result in judge("line.wsrep")}
     assert by_name["frequent"]["run_ns"] == 20000 and by_name["frequent"]["saved_ns"] == 10000
     assert by_name["large"]["saved_ns"] == 4500
+    assert by_name["large"]["metrics"]["gpu__time_duration.sum"]["unit"] == "ns"
     table = show("line.wsrep").splitlines()
     order = [line.split()[2] for line in table if line[:6].strip().isdigit() and "50.0" in line]
     assert order == ["frequent", "large"], table
