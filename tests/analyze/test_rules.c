@@ -289,6 +289,31 @@ static void step_with_small_collectives(struct program *program, int number)
 		add_kernel(program, 0, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20 * US, full);
 }
 
+/* The same with what NCCL says of each: `bytes`. */
+static void add_collective(struct program *program, uint64_t bytes, uint64_t ns)
+{
+	add_kernel(program, 0, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", ns, full);
+	ROW(program, collective, .start = program->gpu_end[0] - ns, .end = program->gpu_end[0],
+	    .process = 1, .correlation = program->correlation,
+	    .name = make_string(program, "AllReduce"), .bytes = bytes, .group_size = 2);
+}
+
+static void step_with_small_messages(struct program *program, int number)
+{
+	(void)number;
+	add_kernel(program, 0, "work", MS, full);
+	for (int i = 0; i < 40; i++)
+		add_collective(program, 4096, 20 * US);
+}
+
+static void step_with_large_messages(struct program *program, int number)
+{
+	(void)number;
+	add_kernel(program, 0, "work", MS, full);
+	for (int i = 0; i < 40; i++)
+		add_collective(program, 8 << 20, 50 * US);
+}
+
 static void step_with_queries(struct program *program, int number)
 {
 	(void)number;
@@ -332,6 +357,9 @@ static void test_many_small_collectives(void **state)
 {
 	(void)state;
 	check_first(step_with_small_collectives, "small-collectives", "collectives a step");
+	check_first(step_with_small_messages, "small-collectives", "20.0 us and 4.0 KiB");
+	check_first(step_with_large_messages, "exposed-communication",
+		    "320.0 MiB a step in 40 operations");
 }
 
 static void test_queries_in_a_loop(void **state)

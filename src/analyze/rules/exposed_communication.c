@@ -1,4 +1,7 @@
 /* exposed_communication.c - collectives that no computation hides. */
+#include <stdlib.h>
+
+#include "analyze/messages.h"
 #include "analyze/rules/rules.h"
 
 static void check_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_findings *findings)
@@ -7,6 +10,7 @@ static void check_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_
 	uint64_t all = budget->exposed_comm + budget->overlapped, gain;
 	struct ws_finding *finding;
 	struct ws_text name = {0};
+	struct ws_messages messages;
 
 	if (ws_analysis_share(analysis, budget->exposed_comm) < 0.05 ||
 	    ws_findings_have(findings, &ws_rule_late_rank) ||
@@ -22,6 +26,16 @@ static void check_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_
 			  "nothing (%.0f %% of its communication)",
 			  name.text, 100 * ws_analysis_share(analysis, budget->exposed_comm),
 			  100.0 * (double)budget->exposed_comm / (double)all);
+	messages = ws_count_messages(analysis->model, &analysis->model->work.gpu[gpu]);
+	if (messages.count && analysis->steps) {
+		char *title = finding->title;
+
+		finding->title =
+			ws_format("%s: %.1f MiB a step in %.0f operations", title,
+				  (double)messages.bytes / (double)analysis->steps / (1 << 20),
+				  (double)messages.count / (double)analysis->steps);
+		free(title);
+	}
 	finding->advice = ws_strdup(
 		"Let the collectives of one layer run beside the backward pass of the next (DDP "
 		"does; try bucket_cap_mb and gradient_as_bucket_view), send fewer bytes "
