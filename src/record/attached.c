@@ -177,6 +177,11 @@ void ws_attached_load(struct ws_attached *attached, const struct ws_record_opts 
 				 "CUDA is not recorded: the process was attached to, and its CUDA "
 				 "was initialised before. 'warpsight profile APP' records it from "
 				 "the program's start.");
+	if (options->openmp || options->openacc || options->malloc)
+		write_diagnostic(sink, WS_WARNING,
+				 "OpenMP, OpenACC and allocations of memory are not recorded of a "
+				 "process that was attached to: 'warpsight profile APP' records "
+				 "them from the program's start.");
 	say_no_python(attached, options, sink);
 	if (!wants_hooks(options))
 		return;
