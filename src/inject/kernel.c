@@ -21,7 +21,13 @@ extern char **environ;
 struct ws_cupti ws_cupti;
 struct ws_kernel_settings ws_kernel_settings;
 
-enum { CALL_LAUNCH = 1, CALL_MEMORY = 2, CALL_PROFILER_START = 3, CALL_PROFILER_STOP = 4 };
+enum {
+	CALL_LAUNCH = 1,
+	CALL_MEMORY = 2,
+	CALL_PROFILER_START = 3,
+	CALL_PROFILER_STOP = 4,
+	CALL_WORK = 5
+};
 
 /* What a callback of the driver's domain is about. */
 static struct {
@@ -114,6 +120,7 @@ static void find_place(struct ws_kernel_launch *launch)
 static void end_measuring(void)
 {
 	ws_kernel_release_counters();
+	ws_kernel_end_turns();
 	for (uint32_t cbid = 0; cbid < WS_CUDA_CBIDS; cbid++)
 		if (calls[0][cbid].what)
 			ws_cupti.EnableCallback(0, subscriber, CUPTI_DOMAIN_DRIVER, cbid);
@@ -156,8 +163,18 @@ static void handle_call(bool runtime, uint32_t cbid, const struct cupti_callback
 	switch (calls[runtime][cbid].what) {
 	case CALL_LAUNCH:
 		if (enter)
+			ws_kernel_begin_call();
+		else
+			ws_kernel_end_call();
+		if (enter)
 			handle_launch((enum ws_kernel_call)calls[runtime][cbid].detail,
 				      calls[runtime][cbid].per_thread, callback);
+		break;
+	case CALL_WORK:
+		if (enter)
+			ws_kernel_begin_call();
+		else
+			ws_kernel_end_call();
 		break;
 	case CALL_MEMORY:
 		if (!enter)
@@ -177,8 +194,12 @@ static void handle_call(bool runtime, uint32_t cbid, const struct cupti_callback
 static void handle_callback(void *data, uint32_t domain, uint32_t cbid, const void *info)
 {
 	(void)data;
-	if (inside || atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed))
+	if (inside)
 		return;
+	if (atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed)) {
+		ws_kernel_end_call();
+		return;
+	}
 	if (domain == CUPTI_DOMAIN_DRIVER || domain == CUPTI_DOMAIN_RUNTIME) {
 		handle_call(domain == CUPTI_DOMAIN_RUNTIME, cbid, info);
 	} else if (domain == CUPTI_DOMAIN_RESOURCE && cbid == CUPTI_RESOURCE_MODULE_LOADED) {
@@ -205,6 +226,8 @@ static void note_call(bool runtime, uint32_t cbid, const char *name)
 		what = CALL_MEMORY;
 		calls[0][cbid].detail = (uint8_t)memory;
 	}
+	if (!runtime && (!strncmp(name, "cuMemcpy", 8) || !strncmp(name, "cuMemset", 8)))
+		what = CALL_WORK;
 	if (strstr(name, "ProfilerStart"))
 		what = CALL_PROFILER_START;
 	else if (strstr(name, "ProfilerStop"))

@@ -16,6 +16,7 @@
  * kernel_globals.c   variables of modules among it
  * kernel_save.c      saves it, finds what a kernel changed, restores that
  * kernel_counters.c  CUPTI's range profiler
+ * kernel_turns.c     measuring and the calls of other threads take turns
  * kernel_measure.c   one launch, pass by pass
  * kernel_record.c    the records of what was measured
  *
@@ -200,6 +201,7 @@ struct ws_kernel_memory {
 	uint64_t bytes;
 	enum ws_kernel_memory_kind kind;
 	int device;
+	bool pointed; /* an argument of the launch points to it */
 };
 struct ws_kernel_memories {
 	struct ws_kernel_memory *entries;
@@ -252,6 +254,17 @@ size_t ws_kernel_pass_count(const struct ws_kernel_counters *counters);
 const char *ws_kernel_explain(int result);
 /* Nothing more is measured: give the counters back. */
 void ws_kernel_release_counters(void);
+
+/* ---- kernel_turns.c ---- */
+
+/* Around each call that puts work on the GPU; waits while another thread measures. */
+void ws_kernel_begin_call(void);
+void ws_kernel_end_call(void);
+/* Within such a call: from now on until it ends no other is made. False when those that are under
+ * way do not end. */
+bool ws_kernel_begin_measuring(void);
+/* Nothing more is measured: calls no longer wait. */
+void ws_kernel_end_turns(void);
 
 /* ---- kernel_measure.c, kernel_record.c ---- */
 

@@ -164,6 +164,7 @@ static bool add_pointed(struct ws_kernel_memories *memories, ws_device_address v
 			found = true;
 		}
 	ws_kernel_unlock(&known_lock);
+	memory.pointed = true;
 	if (!found &&
 	    (value >> 48 || ws_kernel_driver.get_range(&memory.base, &memory.bytes, value)))
 		return true;

@@ -5,9 +5,11 @@
  *
  *   capture   one launch goes into a stream that is being captured
  *   nvtx      every launch lies in ranges of NVTX
+ *   threads   four threads launch at once
  *   graph     a graph of two kernels is launched at the end, twice
  *   ranges    only the second round lies between cuProfilerStart and cuProfilerStop
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -97,6 +99,23 @@ static void make_named_round(ws_domain domain, unsigned round)
 	ws_range_pop();
 }
 
+static void *launch_some(void *argument)
+{
+	for (int i = 0; i < 10; i++)
+		launch(&count, argument, 7);
+	return NULL;
+}
+
+static void launch_at_once(void)
+{
+	pthread_t threads[4];
+
+	for (int i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, launch_some, host);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -106,6 +125,7 @@ int main(int argc, char **argv)
 	    cuMemAlloc_v2(&far, 4 * LENGTH) || cuMemAllocHost_v2((void **)&host, 16))
 		return 1;
 	cuMemFree_v2(sums);
+	standin_allocate_nothing();
 	standin_global(&counter[1], sizeof(counter[1]));
 	memset(at(vector), 0, 4 * LENGTH);
 	memset(at(far), 0, 4 * LENGTH);
@@ -124,6 +144,8 @@ int main(int argc, char **argv)
 		standin_capture((void *)5);
 		launch(&count, host, 5);
 	}
+	if (!strcmp(what, "threads"))
+		launch_at_once();
 	for (int i = 0; i < 2 && !strcmp(what, "graph"); i++)
 		cuGraphLaunch(graph, (void *)7);
 	for (unsigned i = 0; i < LENGTH; i++)

@@ -30,6 +30,8 @@ enum { STANDIN_PASSES = 4 };
 STANDIN_EXPORT int cuInit(unsigned flags);
 STANDIN_EXPORT int cuMemAlloc_v2(uint64_t *out, size_t bytes);
 STANDIN_EXPORT int cuMemFree_v2(uint64_t address);
+/* An address without memory behind it, as allocations in a graph that is captured have. */
+STANDIN_EXPORT int standin_allocate_nothing(void);
 STANDIN_EXPORT int cuMemAllocHost_v2(void **out, size_t bytes);
 STANDIN_EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
 				  unsigned bx, unsigned by, unsigned bz, unsigned shared,

@@ -99,6 +99,18 @@ int cuMemAlloc_v2(uint64_t *out, size_t bytes)
 	return 0;
 }
 
+int standin_allocate_nothing(void)
+{
+	uint64_t address = 0x10000000;
+	struct {
+		uint64_t *out;
+		size_t bytes;
+	} params = {&address, 1 << 20};
+
+	tell(1, CBID_ALLOCATE, "cuMemAlloc_v2", &params);
+	return 0;
+}
+
 int cuMemFree_v2(uint64_t address)
 {
 	tell(0, CBID_FREE, "cuMemFree_v2", &address);

@@ -177,6 +177,13 @@ def a_graph_is_measured_as_one():
 
 
 @tap.test
+def threads_take_turns():
+    out, results = measure("-s", "10", what="threads")
+    assert len(results) == 40 and not any(r["error"] for r in results), results
+    assert out.startswith(BARE.replace("counter 4 host 4", "counter 44 host 44")), out
+
+
+@tap.test
 def a_stream_that_is_captured_is_left_alone():
     out, results = measure("-s", "10", what="capture")
     assert out.startswith(BARE), out
