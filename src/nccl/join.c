@@ -304,7 +304,7 @@ static void end_group(struct nccl_thread *thread, const struct ws_nccl_call *cal
 	if (!thread->depth || --thread->depth || !batch)
 		return;
 	batch->end = call->end;
-	if (!batch->count) /* a group of nothing */
+	if (!batch->count && !batch->kernel_count) /* a group of nothing */
 		thread->count--;
 }
 
