@@ -100,7 +100,10 @@ export function formatPlain(value: number): string {
 
 export function formatValue(value: number, unit: string): string {
   if (unit === "B" || unit === "bytes") return formatBytes(value);
-  return unit ? `${formatPlain(value)} ${unit}` : formatPlain(value);
+  const number = formatPlain(value);
+  // "3.20 GB/s": the prefix belongs to the unit
+  if (/[a-zA-Z]$/.test(number) && /^(B\/s|Hz|W)$/.test(unit)) return number + unit;
+  return unit ? `${number} ${unit}` : number;
 }
 
 /*
