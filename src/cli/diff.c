@@ -7,6 +7,7 @@
 
 #include "base/choose.h"
 #include "cli/cli.h"
+#include "cli/diff_kernels.h"
 #include "cli/text.h"
 #include "compare/print.h"
 #include "query/operand.h"
@@ -17,7 +18,7 @@ enum { EXIT_GATE_FAILED = 3, EXIT_GATE_UNKNOWN = 4 };
 
 struct options {
 	struct ws_list base, fresh, gates;
-	const char *step, *format, *output, *noise;
+	const char *step, *format, *output, *noise, *kernels;
 	bool overwrite, whole, other_gpu, all;
 };
 
@@ -56,6 +57,12 @@ static const struct ws_opt opts[] = {
 	 NULL},
 	{"other-gpu", 0, WS_OPT_FLAG, AT(other_gpu), NULL, NULL,
 	 "Compare also runs on GPUs of different models.", NULL},
+	{"kernels", 0, WS_OPT_STRING, AT(kernels), "all|ID:ID", NULL,
+	 "Compare kernels that 'warpsight kernel' measured: all of the same name, or two results "
+	 "by "
+	 "their numbers in BASE and in NEW, which may be one report. By default where both have "
+	 "nothing else.",
+	 NULL},
 	{NULL},
 };
 
@@ -266,6 +273,46 @@ static int write_comparison(const struct options *options, const struct ws_compa
 	return choose_status(gates);
 }
 
+/* Whether measured kernels are to be compared; then *status is what came of it. */
+static bool diff_kernels(const struct options *options, const struct run_list lists[WS_SIDES],
+			 int *status)
+{
+	struct ws_kernel_diff diff = {{lists[0].paths[0], lists[1].paths[0]},
+				      options->kernels,
+				      options->format,
+				      options->output,
+				      options->overwrite,
+				      options->all};
+	bool single = lists[0].count == 1 && lists[1].count == 1;
+
+	if (!options->kernels &&
+	    (!single || options->gates.count || !ws_have_only_kernel_results(diff.paths)))
+		return false;
+	*status = WS_EXIT_USAGE;
+	if (!single)
+		ws_say("diff: --kernels compares one report with one other");
+	else if (options->gates.count)
+		ws_say("diff: --fail-on has no conditions for measured kernels; leave out "
+		       "--kernels");
+	else
+		*status = ws_diff_kernels(&diff);
+	return true;
+}
+
+/* Compare runs by their time lines. */
+static int diff_runs(const struct options *options, const struct ws_comparison_options *how,
+		     const struct run_list lists[WS_SIDES], struct gates *gates)
+{
+	struct ws_comparison comparison;
+	int status = WS_EXIT_FAIL;
+
+	ws_comparison_begin(&comparison, how);
+	if (!compare_runs(&comparison, lists) && !judge_gates(&comparison, gates))
+		status = write_comparison(options, &comparison, gates);
+	ws_comparison_free(&comparison);
+	return status;
+}
+
 static int run_diff(void *values, int argc, char **argv)
 {
 	const struct options *options = values;
@@ -273,18 +320,12 @@ static int run_diff(void *values, int argc, char **argv)
 					    .whole = options->whole,
 					    .other_gpu = options->other_gpu};
 	struct run_list lists[WS_SIDES] = {0};
-	struct ws_comparison comparison;
 	struct gates gates = {0};
 	int status = WS_EXIT_USAGE;
 
 	if (!parse_noise(options->noise, &how.noise) && !parse_gates(options, &gates) &&
-	    !list_runs(options, argc, argv, lists)) {
-		ws_comparison_begin(&comparison, &how);
-		status = WS_EXIT_FAIL;
-		if (!compare_runs(&comparison, lists) && !judge_gates(&comparison, &gates))
-			status = write_comparison(options, &comparison, &gates);
-		ws_comparison_free(&comparison);
-	}
+	    !list_runs(options, argc, argv, lists) && !diff_kernels(options, lists, &status))
+		status = diff_runs(options, &how, lists, &gates);
 	for (size_t side = 0; side < WS_SIDES; side++)
 		free_run_list(&lists[side]);
 	free_gates(&gates);
@@ -309,6 +350,7 @@ const struct ws_command ws_cmd_diff = {
 		    "warpsight diff --base a1 a2 a3 --new b1 b2 b3\n"
 		    "warpsight diff 'main-*.wsrep' 'branch-*.wsrep'\n"
 		    "warpsight diff --fail-on 'step>3%' --fail-on 'kernel gemm*>5%' base new\n"
-		    "warpsight diff -f json -o diff.json base new\n",
+		    "warpsight diff -f json -o diff.json base new\n"
+		    "warpsight diff --kernels 0:3 measured.wsrep measured.wsrep\n",
 	.run = run_diff,
 };

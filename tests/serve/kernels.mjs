@@ -119,7 +119,7 @@ test("kernels: a result has its charts and figures, and goes to its launches", a
   equal(await t.page.locator(`${memory} .kunit`).count(), 11, "units of the memory system");
   ok(
     (await t.page.locator(`${memory} svg`).getAttribute("aria-label")).includes(
-      "L1/TEX cache → L2 cache 512 MiB",
+      "L1/TEX cache → L2 cache 536.9 MB",
     ),
     "what went there, for screen readers",
   );

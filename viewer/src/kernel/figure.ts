@@ -1,6 +1,6 @@
 /** Figures as people read them, in the units that metrics come in. */
 
-import { cleanText, formatBytes, formatDuration, formatPlain } from "../format";
+import { cleanText, formatDuration, formatPlain } from "../format";
 import type { Figure } from "./data";
 
 /** Nanoseconds of a unit of time. */
@@ -32,9 +32,9 @@ export function formatScaled(value: number, unit: string): string {
 
 const FORMATS: Record<string, (value: number) => string> = {
   "%": (value) => `${value.toFixed(Math.abs(value) < 1 && value !== 0 ? 2 : 1)} %`,
-  byte: formatBytes,
-  bytes: formatBytes,
-  B: formatBytes,
+  byte: (value) => formatScaled(value, "B"),
+  bytes: (value) => formatScaled(value, "B"),
+  "byte/block": (value) => formatScaled(value, "B"),
   "byte/s": (value) => formatScaled(value, "B/s"),
   "byte/second": (value) => formatScaled(value, "B/s"),
   hz: (value) => formatScaled(value, "Hz"),
