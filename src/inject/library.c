@@ -50,6 +50,18 @@ void *ws_library_find(const char *name)
 	return ws_find_from_library(ws_find_first_behind(), name, NULL);
 }
 
+bool ws_library_is_in(const char *name, const char *file)
+{
+	const struct link_map *owner;
+	const char *base;
+
+	if (!ws_find_from_library(ws_find_first_behind(), name, &owner) || !owner->l_name)
+		return false;
+	base = strrchr(owner->l_name, '/');
+	base = base ? base + 1 : owner->l_name;
+	return !strncmp(base, file, strlen(file));
+}
+
 void *ws_library_find_variable(const char *name)
 {
 	return ws_find_from_library(_r_debug.r_map, name, NULL);

@@ -55,6 +55,8 @@ struct ws_library_call { /* on the wrapper's stack */
 void *ws_library_resolve(unsigned i) WS_NOINLINE;
 /* A function of the libraries behind this one, by name; NULL when there is none. */
 void *ws_library_find(const char *name);
+/* Whether the function is in a file whose name begins so. */
+bool ws_library_is_in(const char *name, const char *file);
 /* A variable, which may have been copied into the program. */
 void *ws_library_find_variable(const char *name);
 bool ws_library_is_nested(void) WS_NOINLINE;

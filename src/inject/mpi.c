@@ -10,6 +10,7 @@ struct abi {
 	int proc_null, any_source, root;
 	intptr_t in_place, status_ignore;
 	size_t source_at, tag_at; /* in a status */
+	bool pointers;		  /* handles are pointers, not ints */
 };
 
 static const struct abi open_mpi = {
@@ -20,6 +21,19 @@ static const struct abi open_mpi = {
 	.status_ignore = 0,
 	.source_at = 0,
 	.tag_at = 4,
+	.pointers = true,
+};
+
+/* That of MPI 5, which implementations offer in a library of its own. */
+static const struct abi standard = {
+	.proc_null = -3,
+	.any_source = -1,
+	.root = -4,
+	.in_place = 1,
+	.status_ignore = 0,
+	.source_at = 0,
+	.tag_at = 4,
+	.pointers = true,
 };
 
 static const struct abi mpich = {
@@ -33,6 +47,7 @@ static const struct abi mpich = {
 };
 
 enum { MPICH_WORLD = 0x44000000, MPICH_NO_COMM = 0x04000000 };
+enum { STANDARD_WORLD = 0x101, STANDARD_NO_COMM = 0x100, STANDARD_BYTE = 0x247 };
 
 typedef int ask_one(mpi_handle, int *);
 typedef int ask_handle(mpi_handle, void *);
@@ -44,13 +59,33 @@ static struct {
 	ask_handle *comm_group;
 	translate_ranks *translate;
 	int (*group_free)(void *);
+	int (*get_count)(const void *, mpi_handle, int *);
 	mpi_handle world, no_comm;
 } mpi;
 
-static WS_NOINLINE const struct abi *prepare(void)
+/* Which ABI it is, and the handles by which it is asked. */
+static const struct abi *find_abi(void)
 {
 	void *world = ws_library_find_variable("ompi_mpi_comm_world");
-	const struct abi *abi = world ? &open_mpi : &mpich;
+
+	if (ws_library_is_in("PMPI_Init", "libmpi_abi.so")) {
+		mpi.world = STANDARD_WORLD;
+		mpi.no_comm = STANDARD_NO_COMM;
+		return &standard;
+	}
+	if (world) {
+		mpi.world = (mpi_handle)world;
+		mpi.no_comm = (mpi_handle)ws_library_find_variable("ompi_mpi_comm_null");
+		return &open_mpi;
+	}
+	mpi.world = MPICH_WORLD;
+	mpi.no_comm = MPICH_NO_COMM;
+	return &mpich;
+}
+
+static WS_NOINLINE const struct abi *prepare(void)
+{
+	const struct abi *abi = find_abi();
 
 	mpi.type_size = ws_library_find("PMPI_Type_size");
 	mpi.comm_size = ws_library_find("PMPI_Comm_size");
@@ -60,12 +95,7 @@ static WS_NOINLINE const struct abi *prepare(void)
 	mpi.group_size = ws_library_find("PMPI_Group_size");
 	mpi.translate = ws_library_find("PMPI_Group_translate_ranks");
 	mpi.group_free = ws_library_find("PMPI_Group_free");
-	mpi.world = MPICH_WORLD;
-	mpi.no_comm = MPICH_NO_COMM;
-	if (world) {
-		mpi.world = (mpi_handle)world;
-		mpi.no_comm = (mpi_handle)ws_library_find_variable("ompi_mpi_comm_null");
-	}
+	mpi.get_count = ws_library_find("PMPI_Get_count");
 	__atomic_store_n(&mpi.abi, abi, __ATOMIC_RELEASE);
 	return abi;
 }
@@ -79,7 +109,7 @@ static inline const struct abi *get_abi(void)
 
 static inline bool has_pointers(void)
 {
-	return get_abi() == &open_mpi;
+	return get_abi()->pointers;
 }
 
 static int64_t load_int(const void *at, size_t offset)
@@ -259,6 +289,16 @@ int64_t ws_mpi_tag(int result, const void *status, int tag)
 	return result ? tag : load_int(status, get_abi()->tag_at);
 }
 
+/* Where the size stands in a status is for the implementation to know. */
+static int64_t count_bytes(const void *status)
+{
+	int bytes = 0;
+
+	if (!mpi.get_count || mpi.get_count(status, STANDARD_BYTE, &bytes) || bytes < 0)
+		return WS_LIBRARY_NONE;
+	return bytes;
+}
+
 int64_t ws_mpi_received(int result, const void *status, int source)
 {
 	uint64_t bytes;
@@ -267,6 +307,8 @@ int64_t ws_mpi_received(int result, const void *status, int source)
 		return WS_LIBRARY_NONE;
 	if (source == get_abi()->proc_null)
 		return 0;
+	if (get_abi() == &standard)
+		return count_bytes(status);
 	if (has_pointers()) {
 		memcpy(&bytes, (const char *)status + 16, sizeof(bytes));
 		return (int64_t)bytes;

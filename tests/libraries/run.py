@@ -145,6 +145,11 @@ def numbers_as_handles():
 
 
 @test
+def handles_of_the_standard():
+    check_linked("standard")
+
+
+@test
 def functions_that_are_looked_up():
     """RTLD_LOCAL and dlsym: a name that nobody has is not found because of us."""
     for abi in ABIS:

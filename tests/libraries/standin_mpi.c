@@ -14,7 +14,10 @@
 #define BOTH(name) EXPORT __typeof__(P##name) name __attribute__((weak, alias("P" #name)));
 
 EXPORT void *standin_handler;
-#ifdef POINTERS
+#ifdef STANDARD
+static char objects[8][64];
+#define OBJECT(i) ((void *)objects[i])
+#elif defined(POINTERS)
 EXPORT char ompi_mpi_comm_world[64], ompi_mpi_comm_null[64], standin_char[64], standin_double[64];
 static char objects[8][64];
 #define OBJECT(i) ((void *)objects[i])
@@ -33,6 +36,14 @@ EXPORT int PMPI_Type_size(MPI_Datatype type, int *size)
 	*size = type == MPI_DOUBLE ? 8 : 1;
 	return 0;
 }
+
+#ifdef STANDARD
+EXPORT int PMPI_Get_count(const MPI_Status *status, MPI_Datatype type, int *count)
+{
+	*count = type == (MPI_Datatype)0x247 ? status->bytes : -1;
+	return 0;
+}
+#endif
 
 EXPORT int PMPI_Comm_rank(MPI_Comm comm, int *rank)
 {
@@ -124,7 +135,9 @@ EXPORT int PMPI_Recv(void *buf, int count, MPI_Datatype type, int source, int ta
 		return 0;
 	status->MPI_SOURCE = 0;
 	status->MPI_TAG = queue[from].tag;
-#ifdef POINTERS
+#ifdef STANDARD
+	status->bytes = queue[from].size;
+#elif defined(POINTERS)
 	status->bytes = (size_t)queue[from].size;
 #else
 	status->count_lo = queue[from].size;

@@ -1,13 +1,26 @@
 /*
  * standin_mpi.h - as much of MPI as the tests call, in either ABI: with POINTERS that of Open MPI,
- * else that of MPICH.
+ * with STANDARD that of MPI 5, else that of MPICH.
  */
 #ifndef STANDIN_MPI_H
 #define STANDIN_MPI_H
 
 #include <stddef.h>
 
-#ifdef POINTERS
+#ifdef STANDARD
+typedef struct standin_object *MPI_Comm, *MPI_Datatype, *MPI_Request, *MPI_Group;
+typedef struct {
+	int MPI_SOURCE, MPI_TAG, MPI_ERROR, bytes, others[4];
+} MPI_Status;
+#define MPI_COMM_WORLD ((MPI_Comm)0x101)
+#define MPI_COMM_NULL ((MPI_Comm)0x100)
+#define MPI_CHAR ((MPI_Datatype)0x243)
+#define MPI_DOUBLE ((MPI_Datatype)0x214)
+#define MPI_STATUS_IGNORE ((MPI_Status *)0)
+#define MPI_IN_PLACE ((void *)1)
+#define MPI_ANY_SOURCE -1
+#define MPI_PROC_NULL -3
+#elif defined(POINTERS)
 typedef struct standin_object *MPI_Comm, *MPI_Datatype, *MPI_Request, *MPI_Group;
 typedef struct {
 	int MPI_SOURCE, MPI_TAG, MPI_ERROR, cancelled;
