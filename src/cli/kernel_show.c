@@ -78,8 +78,11 @@ static int list_chip_metrics(const struct ws_kernel_show *show, struct ws_text *
 			     struct ws_err *err)
 {
 	char *list, *rest, *chip;
+	size_t count;
 	int rc = 0;
 
+	if (!ws_gpu_chips(&count, err))
+		return -1;
 	if (is_equal(show->chips, "help"))
 		return ws_kernel_print_chips(text, err);
 	list = rest = ws_strdup(show->chips);
