@@ -116,6 +116,23 @@ static void find_place(struct ws_kernel_launch *launch)
 				       &launch->stream_id);
 }
 
+/* Nothing runs in a capture: what is captured runs when its graph is launched. A query that fails
+ * finds a capture that forbids it. */
+static bool is_captured(const struct ws_kernel_launch *launch)
+{
+	static _Atomic bool said;
+	int status = 0;
+
+	if (!ws_kernel_driver.is_capturing(launch->stream, &status) && !status)
+		return false;
+	if (!atomic_exchange(&said, true))
+		ws_kernel_report(WS_INFO,
+				 "Kernels that were captured into CUDA graphs are not measured one "
+				 "by one; each launch of a graph is measured as one, where no name "
+				 "is asked for.");
+	return true;
+}
+
 /* The last launch has been measured: the program goes on undisturbed. */
 static void end_measuring(void)
 {
@@ -143,6 +160,8 @@ static void handle_launch(enum ws_kernel_call call, bool per_thread,
 		return;
 	launch.number = number;
 	launch.instance = atomic_fetch_add(&function->launches, 1);
+	if (function->wanted && is_captured(&launch))
+		return;
 	if (function->wanted)
 		find_place(&launch);
 	if (!ws_kernel_wants_launch(&launch, function))

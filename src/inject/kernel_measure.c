@@ -14,11 +14,6 @@ static const char *const partners[] = {"ncclDevKernel", "ncclKernel", "nvshmem",
 
 static const char *find_refusal(const struct ws_kernel_launch *launch)
 {
-	int capturing = 0;
-
-	/* In a capture nothing runs; a query that fails finds one that forbids it. */
-	if (ws_kernel_driver.is_capturing(launch->stream, &capturing) || capturing)
-		return "its stream is being captured into a CUDA graph";
 	for (size_t i = 0; i < WS_COUNT(partners); i++)
 		if (strstr(launch->symbol, partners[i]))
 			return "it works together with kernels of other GPUs or processes, which "
