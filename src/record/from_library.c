@@ -17,6 +17,7 @@
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/nvtx_libraries.h"
 #include "record/libraries.h"
 #include "record/proc.h"
 #include "record/ranks.h"
@@ -127,19 +128,37 @@ static uint32_t intern_name(struct ws_stream *stream, uint32_t *slot, const char
 	return *slot;
 }
 
+/* Say once a report which columns a table has. */
+static void describe_table(struct ws_sink *sink, unsigned number, const char *name,
+			   const char *columns)
+{
+	uint64_t *described = &sink->library_tables[number / 64];
+	char fact[128];
+
+	if (ws_likely(*described >> number % 64 & 1))
+		return;
+	*described |= UINT64_C(1) << number % 64;
+	snprintf(fact, sizeof(fact), WS_FOREIGN_TABLE_FACT "%s", name);
+	ws_sink_meta(sink, fact, "%s", columns);
+}
+
 /* The string id of a table's name. Its first use in a report says which columns it has. */
 static uint32_t name_table(struct ws_stream *stream, unsigned table)
 {
-	struct ws_sink *sink = stream->sink;
-	char fact[128];
-
-	_Static_assert(WS_LIBRARY_TABLES <= WS_SINK_TABLES, "a bit for each table");
-	if (ws_unlikely(!(sink->library_tables[table / 64] >> table % 64 & 1))) {
-		sink->library_tables[table / 64] |= UINT64_C(1) << table % 64;
-		snprintf(fact, sizeof(fact), WS_FOREIGN_TABLE_FACT "%s", tables[table].name);
-		ws_sink_meta(sink, fact, "%s", tables[table].fact);
-	}
+	describe_table(stream->sink, table, tables[table].name, tables[table].fact);
 	return intern_name(stream, &get_state(stream)->tables[table], tables[table].name);
+}
+
+uint32_t ws_library_name_nvtx_table(struct ws_stream *stream, unsigned number, const char *name)
+{
+	_Static_assert(WS_LIBRARY_TABLES + WS_COUNT(ws_nvtx_libraries) <= WS_SINK_TABLES,
+		       "a bit for each table");
+	for (unsigned i = 0; i < WS_LIBRARY_TABLES; i++)
+		if (!strcmp(tables[i].name, name))
+			return name_table(stream, i);
+	describe_table(stream->sink, WS_LIBRARY_TABLES + number, name,
+		       "S start/s end/e globalTid/t nameId/@n");
+	return ws_stream_intern(stream, name, strlen(name));
 }
 
 /* ---- what was kept ---- */

@@ -77,7 +77,6 @@ struct proc_state {
 	 * + 1 */
 	uint8_t *libraries;
 	size_t library_count, library_capacity;
-	uint32_t tables[WS_COUNT(ws_nvtx_libraries)]; /* string ids of the tables; 0: not yet */
 	struct ws_map
 		wrapped; /* handles of names of calls: 1 when a wrapper records them, else 2 */
 };
@@ -292,13 +291,11 @@ static void note_nccl_call(struct ws_stream *stream, uint32_t name, uint64_t sta
 static void write_library_call(struct ws_stream *stream, const struct ws_nvtx_library *library,
 			       const struct ws_row_slice *call)
 {
-	uint32_t *table = &find_nvtx_process(stream)->tables[library - ws_nvtx_libraries];
+	unsigned number = (unsigned)(library - ws_nvtx_libraries);
 	struct ws_row_slice row = *call;
 
-	if (!*table)
-		*table = ws_stream_intern(stream, library->table, strlen(library->table));
 	row.thread = stream->thread;
-	row.category = *table;
+	row.category = ws_library_name_nvtx_table(stream, number, library->table);
 	*(struct ws_row_slice *)ws_writer_row(stream->writer, WS_TABLE_slice,
 					      stream->stage[WS_TABLE_slice]) = row;
 }

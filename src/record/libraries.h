@@ -22,6 +22,9 @@ const char *ws_library_files(unsigned library);
 const char *ws_library_title(unsigned library);
 const char *ws_library_marker(unsigned library);
 
+/* The string id of the name of the table for calls that library `number` of ws_nvtx_libraries says
+ * by NVTX; a report has the table from then on. */
+uint32_t ws_library_name_nvtx_table(struct ws_stream *stream, unsigned number, const char *name);
 /* Whether calls of this function are recorded by a wrapper of a library, which has recorded calls
  * of this process. */
 bool ws_library_wraps(const struct ws_stream *stream, const char *name);

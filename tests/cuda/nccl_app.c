@@ -177,6 +177,12 @@ static void multiply(void)
 {
 	const char *level = getenv("CUBLAS_NVTX_LEVEL");
 
+	if (getenv("CUDNN_NVTX_LEVEL")) {
+		domain = DomainCreateA(&loader, "cuDNN");
+		push("cudnnBackendExecute", 0, NULL, 0);
+		pop();
+	}
+
 	if (!level)
 		return;
 	domain = DomainCreateA(&loader, "cuBLAS");

@@ -1182,9 +1182,12 @@ def libraries():
         [],
     )
     r = Report(
-        options=("-t", "nccl,cublas,cuda", *none), app="nccl-app", env={"CUBLAS_NVTX_LEVEL": "2"}
+        options=("-t", "nccl,cublas,cudnn,cuda", *none),
+        app="nccl-app",
+        env={"CUBLAS_NVTX_LEVEL": "2"},
     )
     same("the user's own level", r.all(calls), every)
+    same("its table", (r.count("CUBLAS_EVENTS"), r.count("CUDNN_EVENTS")), (3, 1))
     same("no range of the program", r.all(ranges)[-1:], [("ncclSend",)])
     same("collectives", r.count("WARPSIGHT_COLLECTIVE"), 15)
 
