@@ -37,6 +37,7 @@ struct source {
 
 struct child {
 	const struct ws_gpu_sampling_opts *opts;
+	struct ws_gpu_part part;
 	struct pm_library library;
 	struct ws_pm_wanted wanted;
 	int commands, messages;
@@ -290,11 +291,14 @@ static void prepare(struct child *child)
 
 	if (ws_pm_wanted_read(child->opts->set, &child->wanted, &err) ||
 	    open_libraries(child, &err)) {
-		complain(child, ws_format("GPU metrics are not recorded: %s.", err.msg));
+		if (!child->part.first) /* one of the processes says it */
+			complain(child, ws_format("GPU metrics are not recorded: %s.", err.msg));
 	} else {
 		child->library.cuda.count_devices(&count);
-		say_missing(child, count);
-		for (int i = 0; i < count; i++)
+		if (!child->part.first)
+			say_missing(child, count);
+		for (int i = (int)child->part.first;
+		     i < count && (child->part.rest || i == (int)child->part.first); i++)
 			if (is_chosen(child->opts->devices, i))
 				add_device(child, i);
 	}
@@ -348,6 +352,18 @@ static void read_source(struct source *source)
 	send_samples(source);
 }
 
+static void say_slowed(const struct source *source)
+{
+	uint64_t period = ws_pm_sampler_period(source->sampler);
+
+	if (period > source->device.period)
+		complain(source->child,
+			 ws_format("GPU %u: %u samples a second are more than could be read of "
+				   "this set; it was sampled %.0f times a second in the end.",
+				   source->device.number, source->child->opts->hz,
+				   1e9 / (double)period));
+}
+
 static void end_source(struct source *source)
 {
 	const struct ws_pm_sink sink = {put_sample, put_gap, source};
@@ -358,6 +374,8 @@ static void end_source(struct source *source)
 		read_gpm(source);
 	send_samples(source);
 	source->sampling = false;
+	if (source->sampler)
+		say_slowed(source);
 }
 
 static void obey(struct child *child, char command)
@@ -391,11 +409,13 @@ static bool follow_commands(struct child *child)
 	return true;
 }
 
-void ws_gpu_child_serve(const struct ws_gpu_sampling_opts *opts, int commands, int messages)
+void ws_gpu_child_serve(const struct ws_gpu_sampling_opts *opts, const struct ws_gpu_part *part,
+			int commands, int messages)
 {
 	struct child *child = ws_calloc(1, sizeof(*child));
 
 	child->opts = opts;
+	child->part = *part;
 	child->commands = commands;
 	child->messages = messages;
 	child->interval = (int)ws_pm_choose_interval(opts->hz);

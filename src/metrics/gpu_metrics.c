@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -45,7 +46,8 @@ struct gpu {
 	uint64_t known, missing; /* ns of this collection */
 };
 
-struct ws_gpu_sampling {
+/* One of the processes: of one GPU, where it is known how many there are. */
+struct process {
 	pid_t child;
 	int commands, messages; /* -1 once closed */
 	bool ready, collecting, stopping;
@@ -60,6 +62,11 @@ struct ws_gpu_sampling {
 	size_t value_count, value_cap;
 	char **complaints;
 	size_t complaint_count, complaint_cap;
+};
+
+struct ws_gpu_sampling {
+	struct process *processes;
+	uint32_t count;
 };
 
 /* ---- options ---- */
@@ -106,22 +113,21 @@ int ws_gpu_sampling_check(const struct ws_gpu_sampling_opts *opts, struct ws_err
 
 /* ---- complaints ---- */
 
-static void complain(struct ws_gpu_sampling *gpu_metrics, char *sentence)
+static void complain(struct process *process, char *sentence)
 {
-	ws_grow(gpu_metrics->complaints, gpu_metrics->complaint_cap,
-		gpu_metrics->complaint_count + 1);
-	gpu_metrics->complaints[gpu_metrics->complaint_count++] = sentence;
+	ws_grow(process->complaints, process->complaint_cap, process->complaint_count + 1);
+	process->complaints[process->complaint_count++] = sentence;
 }
 
-char *ws_gpu_sampling_take_complaint(struct ws_gpu_sampling *gpu_metrics)
+static char *take_complaint(struct process *process)
 {
 	char *first;
 
-	if (!gpu_metrics->complaint_count)
+	if (!process->complaint_count)
 		return NULL;
-	first = gpu_metrics->complaints[0];
-	memmove(gpu_metrics->complaints, gpu_metrics->complaints + 1,
-		--gpu_metrics->complaint_count * sizeof(char *));
+	first = process->complaints[0];
+	memmove(process->complaints, process->complaints + 1,
+		--process->complaint_count * sizeof(char *));
 	return first;
 }
 
@@ -129,8 +135,8 @@ char *ws_gpu_sampling_take_complaint(struct ws_gpu_sampling *gpu_metrics)
 
 /* In the child: nothing of the recorder's but the two pipes and standard error is left open, and
  * nothing that another tool set up is loaded by the driver. */
-static _Noreturn void be_child(const struct ws_gpu_sampling_opts *opts, pid_t parent, int commands,
-			       int messages)
+static _Noreturn void be_child(const struct ws_gpu_sampling_opts *opts,
+			       const struct ws_gpu_part *part, pid_t parent, const int pipes[2])
 {
 	static const char *const foreign[] = {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH",
 					      "LD_PRELOAD"};
@@ -147,12 +153,12 @@ static _Noreturn void be_child(const struct ws_gpu_sampling_opts *opts, pid_t pa
 	prctl(PR_SET_NAME, "ws-gpu-metrics");
 	if (getppid() != parent)
 		_exit(0);
-	if (dup2(commands, 3) < 0 || dup2(messages, 4) < 0)
+	if (dup2(pipes[0], 3) < 0 || dup2(pipes[1], 4) < 0)
 		_exit(1);
 	close_range(5, ~0u, 0);
 	for (size_t i = 0; i < WS_COUNT(foreign); i++)
 		unsetenv(foreign[i]);
-	ws_gpu_child_serve(opts, 3, 4);
+	ws_gpu_child_serve(opts, part, 3, 4);
 	_exit(0);
 }
 
@@ -172,158 +178,153 @@ static int make_ends(int error, int ends[2])
 	return ends[0] < 0 || ends[1] < 0 ? -1 : 0;
 }
 
-static void start_child(struct ws_gpu_sampling *gpu_metrics,
-			const struct ws_gpu_sampling_opts *opts)
+static void start_child(struct process *process, const struct ws_gpu_sampling_opts *opts,
+			const struct ws_gpu_part *part)
 {
 	int commands[2] = {-1, -1}, messages[2] = {-1, -1};
 	pid_t self = getpid();
 
-	gpu_metrics->child = -1;
+	process->child = -1;
 	if (!make_ends(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, commands), commands) &&
 	    !make_ends(pipe2(messages, O_CLOEXEC), messages)) {
 		fcntl(messages[1], F_SETPIPE_SZ, PIPE_BYTES);
-		gpu_metrics->child = fork();
+		process->child = fork();
 	}
-	if (!gpu_metrics->child)
-		be_child(opts, self, commands[0], messages[1]);
+	if (!process->child)
+		be_child(opts, part, self, (int[2]){commands[0], messages[1]});
 	if (commands[0] >= 0)
 		close(commands[0]);
 	if (messages[1] >= 0)
 		close(messages[1]);
-	gpu_metrics->commands = commands[1];
-	gpu_metrics->messages = messages[0];
+	process->commands = commands[1];
+	process->messages = messages[0];
 	if (messages[0] >= 0)
 		fcntl(messages[0], F_SETFL, O_NONBLOCK);
-	if (gpu_metrics->child < 0)
-		complain(gpu_metrics, ws_format("GPU metrics are not recorded: the process that "
-						"samples them cannot be started (%s).",
-						strerror(errno)));
+	if (process->child < 0)
+		complain(process, ws_format("GPU metrics are not recorded: the process that "
+					    "samples them cannot be started (%s).",
+					    strerror(errno)));
 }
 
-static void close_pipes(struct ws_gpu_sampling *gpu_metrics)
+static void close_pipes(struct process *process)
 {
-	if (gpu_metrics->commands >= 0)
-		close(gpu_metrics->commands);
-	if (gpu_metrics->messages >= 0)
-		close(gpu_metrics->messages);
-	gpu_metrics->commands = gpu_metrics->messages = -1;
+	if (process->commands >= 0)
+		close(process->commands);
+	if (process->messages >= 0)
+		close(process->messages);
+	process->commands = process->messages = -1;
 }
 
 /* One that hangs in the driver may not even be there to be killed: it is not waited for long. */
-static void reap_child(struct ws_gpu_sampling *gpu_metrics)
+static void reap_child(struct process *process)
 {
-	for (int i = 0; i < 100 && gpu_metrics->child > 0; i++) {
-		if (waitpid(gpu_metrics->child, NULL, WNOHANG) != 0)
-			gpu_metrics->child = -1;
+	for (int i = 0; i < 100 && process->child > 0; i++) {
+		if (waitpid(process->child, NULL, WNOHANG) != 0)
+			process->child = -1;
 		else if (i == 50)
-			kill(gpu_metrics->child, SIGKILL);
-		if (gpu_metrics->child > 0)
+			kill(process->child, SIGKILL);
+		if (process->child > 0)
 			usleep(20000);
 	}
-	gpu_metrics->child = -1;
+	process->child = -1;
 }
 
-static void flush_runs(struct ws_gpu_sampling *gpu_metrics, const struct gpu *gpu);
-static void mark_gap(struct ws_gpu_sampling *gpu_metrics, struct gpu *gpu,
-		     const struct gpu_sample *gap);
+static void flush_runs(struct process *process, const struct gpu *gpu);
+static void mark_gap(struct process *process, struct gpu *gpu, const struct gpu_sample *gap);
 
 /* It is gone, or is to go: what is known of the GPUs ends here. */
-static void end_child(struct ws_gpu_sampling *gpu_metrics, const char *why)
+static void end_child(struct process *process, const char *why)
 {
-	bool was_there = gpu_metrics->messages >= 0;
+	bool was_there = process->messages >= 0;
 
-	close_pipes(gpu_metrics);
-	for (uint32_t i = 0; was_there && i < gpu_metrics->gpu_count; i++) {
-		struct gpu *gpu = &gpu_metrics->gpus[i];
+	close_pipes(process);
+	for (uint32_t i = 0; was_there && i < process->gpu_count; i++) {
+		struct gpu *gpu = &process->gpus[i];
 
-		flush_runs(gpu_metrics, gpu);
-		if (gpu->last && gpu_metrics->collecting)
-			mark_gap(gpu_metrics, gpu, &(struct gpu_sample){gpu->last, gpu->last});
+		flush_runs(process, gpu);
+		if (gpu->last && process->collecting)
+			mark_gap(process, gpu, &(struct gpu_sample){gpu->last, gpu->last});
 	}
-	gpu_metrics->ready = true;
-	gpu_metrics->stopping = false;
+	process->ready = true;
+	process->stopping = false;
 	if (was_there && why)
-		complain(gpu_metrics, ws_format("GPU metrics are recorded no further: %s.", why));
+		complain(process, ws_format("GPU metrics are recorded no further: %s.", why));
 }
 
 /* ---- values ---- */
 
-static void append_value(struct ws_gpu_sampling *gpu_metrics, struct ws_metric_value value)
+static void append_value(struct process *process, struct ws_metric_value value)
 {
-	if (gpu_metrics->value_count == MOST_VALUES)
+	if (process->value_count == MOST_VALUES)
 		return;
-	ws_grow(gpu_metrics->values, gpu_metrics->value_cap, gpu_metrics->value_count + 1);
-	gpu_metrics->values[gpu_metrics->value_count++] = value;
+	ws_grow(process->values, process->value_cap, process->value_count + 1);
+	process->values[process->value_count++] = value;
 }
 
-static void flush_run(struct ws_gpu_sampling *gpu_metrics, uint32_t metric)
+static void flush_run(struct process *process, uint32_t metric)
 {
-	struct run *run = &gpu_metrics->runs[metric];
+	struct run *run = &process->runs[metric];
 
 	if (run->open)
-		append_value(gpu_metrics,
-			     (struct ws_metric_value){run->start, run->end - run->start,
-						      (double)run->value, metric});
+		append_value(process, (struct ws_metric_value){run->start, run->end - run->start,
+							       (double)run->value, metric});
 	run->open = false;
 }
 
-static void flush_runs(struct ws_gpu_sampling *gpu_metrics, const struct gpu *gpu)
+static void flush_runs(struct process *process, const struct gpu *gpu)
 {
 	for (uint32_t i = 0; i < gpu->count; i++)
-		flush_run(gpu_metrics, gpu->first + i);
+		flush_run(process, gpu->first + i);
 }
 
-static void continue_run(struct ws_gpu_sampling *gpu_metrics, uint32_t metric,
-			 const struct gpu_sample *sample, float value)
+static void continue_run(struct process *process, uint32_t metric, const struct gpu_sample *sample,
+			 float value)
 {
-	struct run *run = &gpu_metrics->runs[metric];
+	struct run *run = &process->runs[metric];
 
 	if (run->open && run->value == value && run->end == sample->start &&
 	    sample->end - run->start <= LONGEST_NS) {
 		run->end = sample->end;
 		return;
 	}
-	flush_run(gpu_metrics, metric);
+	flush_run(process, metric);
 	if (isfinite(value))
 		*run = (struct run){sample->start, sample->end, value, true};
 	else
-		append_value(gpu_metrics,
+		append_value(process,
 			     (struct ws_metric_value){sample->start, sample->end - sample->start,
 						      (double)NAN, metric});
 }
 
-static void mark_gap(struct ws_gpu_sampling *gpu_metrics, struct gpu *gpu,
-		     const struct gpu_sample *gap)
+static void mark_gap(struct process *process, struct gpu *gpu, const struct gpu_sample *gap)
 {
 	gpu->missing += gap->end - gap->start;
 	gpu->last = gap->end;
 	for (uint32_t i = 0; i < gpu->count; i++) {
-		flush_run(gpu_metrics, gpu->first + i);
-		append_value(gpu_metrics,
-			     (struct ws_metric_value){gap->start, gap->end - gap->start,
-						      (double)NAN, gpu->first + i});
+		flush_run(process, gpu->first + i);
+		append_value(process, (struct ws_metric_value){gap->start, gap->end - gap->start,
+							       (double)NAN, gpu->first + i});
 	}
 }
 
 /* ---- messages ---- */
 
-static struct gpu *find_gpu(struct ws_gpu_sampling *gpu_metrics, const struct gpu_head *head)
+static struct gpu *find_gpu(struct process *process, const struct gpu_head *head)
 {
-	return head->gpu < gpu_metrics->gpu_count ? &gpu_metrics->gpus[head->gpu] : NULL;
+	return head->gpu < process->gpu_count ? &process->gpus[head->gpu] : NULL;
 }
 
-static void take_device(struct ws_gpu_sampling *gpu_metrics, const struct gpu_device *device)
+static void take_device(struct process *process, const struct gpu_device *device)
 {
-	struct gpu *gpu = &gpu_metrics->gpus[gpu_metrics->gpu_count];
+	struct gpu *gpu = &process->gpus[process->gpu_count];
 
-	if (gpu_metrics->gpu_count == MOST_GPUS)
+	if (process->gpu_count == MOST_GPUS)
 		return;
-	gpu_metrics->gpu_count++;
-	*gpu = (struct gpu){.device = *device, .first = (uint32_t)gpu_metrics->metric_count};
+	process->gpu_count++;
+	*gpu = (struct gpu){.device = *device, .first = (uint32_t)process->metric_count};
 }
 
-static void take_row(struct ws_gpu_sampling *gpu_metrics, struct gpu *gpu,
-		     const struct gpu_row *row)
+static void take_row(struct process *process, struct gpu *gpu, const struct gpu_row *row)
 {
 	struct ws_metric *metric = ws_calloc(1, sizeof(*metric));
 
@@ -336,15 +337,15 @@ static void take_row(struct ws_gpu_sampling *gpu_metrics, struct gpu *gpu,
 	metric->cpu = -1;
 	metric->period = gpu->device.period;
 	metric->number = gpu->count;
-	ws_grow(gpu_metrics->metrics, gpu_metrics->metric_cap, gpu_metrics->metric_count + 1);
-	ws_grow(gpu_metrics->runs, gpu_metrics->run_cap, gpu_metrics->metric_count + 1);
-	gpu_metrics->runs[gpu_metrics->metric_count] = (struct run){0};
-	gpu_metrics->metrics[gpu_metrics->metric_count++] = metric;
+	ws_grow(process->metrics, process->metric_cap, process->metric_count + 1);
+	ws_grow(process->runs, process->run_cap, process->metric_count + 1);
+	process->runs[process->metric_count] = (struct run){0};
+	process->metrics[process->metric_count++] = metric;
 	gpu->count++;
 }
 
-static void take_samples(struct ws_gpu_sampling *gpu_metrics, struct gpu *gpu,
-			 const struct gpu_head *head, const uint8_t *at)
+static void take_samples(struct process *process, struct gpu *gpu, const struct gpu_head *head,
+			 const uint8_t *at)
 {
 	size_t size = sizeof(struct gpu_sample) + gpu->count * sizeof(float);
 
@@ -359,19 +360,19 @@ static void take_samples(struct ws_gpu_sampling *gpu_metrics, struct gpu *gpu,
 		gpu->known += sample.end - sample.start;
 		for (uint32_t i = 0; i < gpu->count; i++) {
 			memcpy(&value, at + sizeof(sample) + i * sizeof(value), sizeof(value));
-			continue_run(gpu_metrics, gpu->first + i, &sample, value);
+			continue_run(process, gpu->first + i, &sample, value);
 		}
 	}
 }
 
-static void sum_up(struct ws_gpu_sampling *gpu_metrics)
+static void sum_up(struct process *process)
 {
-	for (uint32_t i = 0; i < gpu_metrics->gpu_count; i++) {
-		struct gpu *gpu = &gpu_metrics->gpus[i];
+	for (uint32_t i = 0; i < process->gpu_count; i++) {
+		struct gpu *gpu = &process->gpus[i];
 
-		flush_runs(gpu_metrics, gpu);
+		flush_runs(process, gpu);
 		if (gpu->missing)
-			complain(gpu_metrics,
+			complain(process,
 				 ws_format("GPU %u: %.3f s of %.3f s of GPU metrics are missing, "
 					   "because samples came faster than they could be read. "
 					   "A lower --gpu-metrics-frequency or a smaller "
@@ -380,176 +381,239 @@ static void sum_up(struct ws_gpu_sampling *gpu_metrics)
 					   (double)(gpu->missing + gpu->known) / 1e9));
 		gpu->missing = gpu->known = 0;
 	}
-	gpu_metrics->stopping = false;
+	process->stopping = false;
 }
 
-static void take_message(struct ws_gpu_sampling *gpu_metrics, const struct gpu_head *head,
-			 const uint8_t *body)
+static void take_message(struct process *process, const struct gpu_head *head, const uint8_t *body)
 {
-	struct gpu *gpu = find_gpu(gpu_metrics, head);
+	struct gpu *gpu = find_gpu(process, head);
 
 	if (head->kind == GPU_READY)
-		gpu_metrics->ready = true;
+		process->ready = true;
 	else if (head->kind == GPU_STOPPED)
-		sum_up(gpu_metrics);
+		sum_up(process);
 	else if (head->kind == GPU_COMPLAINT)
-		complain(gpu_metrics, ws_format("%.*s", (int)head->bytes, (const char *)body));
+		complain(process, ws_format("%.*s", (int)head->bytes, (const char *)body));
 	else if (head->kind == GPU_DEVICE && head->bytes == sizeof(struct gpu_device))
-		take_device(gpu_metrics, (const struct gpu_device *)body);
+		take_device(process, (const struct gpu_device *)body);
 	else if (head->kind == GPU_METRIC && gpu && head->bytes == sizeof(struct gpu_row))
-		take_row(gpu_metrics, gpu, (const struct gpu_row *)body);
+		take_row(process, gpu, (const struct gpu_row *)body);
 	else if (head->kind == GPU_SAMPLES && gpu)
-		take_samples(gpu_metrics, gpu, head, body);
+		take_samples(process, gpu, head, body);
 	else if (head->kind == GPU_GAP && gpu && head->bytes == sizeof(struct gpu_sample))
-		mark_gap(gpu_metrics, gpu, (const struct gpu_sample *)body);
+		mark_gap(process, gpu, (const struct gpu_sample *)body);
 }
 
 /* Understand the whole messages of what has been received. */
-static void take_messages(struct ws_gpu_sampling *gpu_metrics)
+static void take_messages(struct process *process)
 {
 	size_t at = 0;
 	struct gpu_head head;
 
-	while (gpu_metrics->length - at >= sizeof(head)) {
-		memcpy(&head, gpu_metrics->bytes + at, sizeof(head));
+	while (process->length - at >= sizeof(head)) {
+		memcpy(&head, process->bytes + at, sizeof(head));
 		if (head.kind >= GPU_MESSAGES || head.bytes > MOST_MESSAGE) {
-			end_child(gpu_metrics, "the process that samples them failed");
-			gpu_metrics->length = 0;
+			end_child(process, "the process that samples them failed");
+			process->length = 0;
 			return;
 		}
-		if (gpu_metrics->length - at - sizeof(head) < WS_ALIGN_UP(head.bytes, 8))
+		if (process->length - at - sizeof(head) < WS_ALIGN_UP(head.bytes, 8))
 			break;
-		take_message(gpu_metrics, &head, gpu_metrics->bytes + at + sizeof(head));
+		take_message(process, &head, process->bytes + at + sizeof(head));
 		at += sizeof(head) + WS_ALIGN_UP(head.bytes, 8);
 	}
-	memmove(gpu_metrics->bytes, gpu_metrics->bytes + at, gpu_metrics->length - at);
-	gpu_metrics->length -= at;
+	memmove(process->bytes, process->bytes + at, process->length - at);
+	process->length -= at;
 }
 
 /* Receive what has been sent; false when nothing has. */
-static bool receive(struct ws_gpu_sampling *gpu_metrics)
+static bool receive(struct process *process)
 {
 	ssize_t n = 0;
 
-	if (gpu_metrics->messages < 0)
+	if (process->messages < 0)
 		return false;
-	ws_grow(gpu_metrics->bytes, gpu_metrics->capacity, gpu_metrics->length + READ_BYTES);
-	n = read(gpu_metrics->messages, gpu_metrics->bytes + gpu_metrics->length, READ_BYTES);
+	ws_grow(process->bytes, process->capacity, process->length + READ_BYTES);
+	n = read(process->messages, process->bytes + process->length, READ_BYTES);
 	if (n > 0) {
-		gpu_metrics->length += (size_t)n;
-		take_messages(gpu_metrics);
+		process->length += (size_t)n;
+		take_messages(process);
 		return true;
 	}
 	if (!n || (errno != EAGAIN && errno != EINTR))
-		end_child(gpu_metrics, "the process that samples them has ended unexpectedly");
+		end_child(process, "the process that samples them has ended unexpectedly");
 	return false;
 }
 
 /* Receive until `*done` or the time is over; whether it is done. */
-static bool receive_until(struct ws_gpu_sampling *gpu_metrics, const bool *flag, bool wanted,
-			  uint64_t ns)
+static bool receive_until(struct process *process, const bool *flag, bool wanted, uint64_t ns)
 {
 	uint64_t until = ws_read_raw_ns() + ns;
 
-	while (*flag != wanted && gpu_metrics->messages >= 0 && ws_read_raw_ns() < until) {
-		struct pollfd pollfd = {gpu_metrics->messages, POLLIN, 0};
+	while (*flag != wanted && process->messages >= 0 && ws_read_raw_ns() < until) {
+		struct pollfd pollfd = {process->messages, POLLIN, 0};
 
 		poll(&pollfd, 1, 100);
-		receive(gpu_metrics);
+		receive(process);
 	}
 	return *flag == wanted;
 }
 
-static void send_command(struct ws_gpu_sampling *gpu_metrics, char command)
+static void send_command(struct process *process, char command)
 {
-	if (gpu_metrics->commands >= 0 &&
-	    send(gpu_metrics->commands, &command, 1, MSG_NOSIGNAL) != 1)
-		end_child(gpu_metrics, "the process that samples them has ended unexpectedly");
+	if (process->commands >= 0 && send(process->commands, &command, 1, MSG_NOSIGNAL) != 1)
+		end_child(process, "the process that samples them has ended unexpectedly");
 }
 
 /* ---- the interface ---- */
 
+/* How many GPUs the driver has; 0 where that is not known. */
+static uint32_t count_gpus(void)
+{
+	const char *pattern = "/proc/driver/nvidia/gpus/*";
+	uint32_t count = 0;
+	glob_t found;
+
+	if (getenv("WARPSIGHT_PM")) /* for tests: a stand-in */
+		return 2;
+	if (!glob(pattern, 0, NULL, &found)) {
+		count = (uint32_t)ws_min(found.gl_pathc, (size_t)MOST_GPUS);
+		globfree(&found);
+	}
+	return count;
+}
+
+/* Decoding the samples of one GPU may take a core: each GPU has a process. */
 struct ws_gpu_sampling *ws_gpu_sampling_new(const struct ws_gpu_sampling_opts *opts)
 {
-	struct ws_gpu_sampling *gpu_metrics;
+	struct ws_gpu_sampling *sampling;
 
 	if (!is_wanted(opts))
 		return NULL;
-	gpu_metrics = ws_calloc(1, sizeof(*gpu_metrics));
-	start_child(gpu_metrics, opts);
-	return gpu_metrics;
+	sampling = ws_calloc(1, sizeof(*sampling));
+	sampling->count = ws_max(count_gpus(), 1u);
+	sampling->processes = ws_calloc(sampling->count, sizeof(*sampling->processes));
+	for (uint32_t i = 0; i < sampling->count; i++) {
+		bool last = i + 1 == sampling->count;
+
+		start_child(&sampling->processes[i], opts, &(struct ws_gpu_part){i, last});
+	}
+	return sampling;
 }
 
-void ws_gpu_sampling_await(struct ws_gpu_sampling *gpu_metrics)
+void ws_gpu_sampling_await(struct ws_gpu_sampling *sampling)
 {
-	if (gpu_metrics && !receive_until(gpu_metrics, &gpu_metrics->ready, true, PREPARE_NS))
-		end_child(gpu_metrics, "the driver does not answer");
+	for (uint32_t i = 0; sampling && i < sampling->count; i++)
+		if (!receive_until(&sampling->processes[i], &sampling->processes[i].ready, true,
+				   PREPARE_NS))
+			end_child(&sampling->processes[i], "the driver does not answer");
 }
 
-void ws_gpu_sampling_begin(struct ws_gpu_sampling *gpu_metrics)
+void ws_gpu_sampling_begin(struct ws_gpu_sampling *sampling)
 {
-	if (!gpu_metrics)
-		return;
-	gpu_metrics->collecting = true;
-	send_command(gpu_metrics, GPU_BEGIN);
+	for (uint32_t i = 0; sampling && i < sampling->count; i++) {
+		sampling->processes[i].collecting = true;
+		send_command(&sampling->processes[i], GPU_BEGIN);
+	}
 }
 
-void ws_gpu_sampling_stop(struct ws_gpu_sampling *gpu_metrics)
+void ws_gpu_sampling_stop(struct ws_gpu_sampling *sampling)
 {
-	if (!gpu_metrics || !gpu_metrics->collecting)
-		return;
-	gpu_metrics->collecting = false;
-	gpu_metrics->stopping = gpu_metrics->messages >= 0;
-	send_command(gpu_metrics, GPU_END);
+	for (uint32_t i = 0; sampling && i < sampling->count; i++) {
+		struct process *process = &sampling->processes[i];
+
+		if (!process->collecting)
+			continue;
+		process->collecting = false;
+		process->stopping = process->messages >= 0;
+		send_command(process, GPU_END);
+	}
 }
 
-void ws_gpu_sampling_settle(struct ws_gpu_sampling *gpu_metrics)
+void ws_gpu_sampling_settle(struct ws_gpu_sampling *sampling)
 {
-	if (gpu_metrics && gpu_metrics->stopping &&
-	    !receive_until(gpu_metrics, &gpu_metrics->stopping, false, SETTLE_NS))
-		end_child(gpu_metrics, "CUPTI does not answer at the end");
+	for (uint32_t i = 0; sampling && i < sampling->count; i++) {
+		struct process *process = &sampling->processes[i];
+
+		if (process->stopping &&
+		    !receive_until(process, &process->stopping, false, SETTLE_NS))
+			end_child(process, "CUPTI does not answer at the end");
+	}
 }
 
-struct ws_metric_value *ws_gpu_sampling_take(struct ws_gpu_sampling *gpu_metrics, size_t *n)
+/* Numbers of metrics are those of the processes, by turns. */
+static void move_values(struct ws_gpu_sampling *sampling, uint32_t index,
+			struct ws_metric_value **values, size_t *n)
 {
-	struct ws_metric_value *values;
+	struct process *process = &sampling->processes[index];
+	size_t count;
 
-	while (receive(gpu_metrics))
+	while (receive(process))
 		;
-	values = gpu_metrics->values;
-	*n = gpu_metrics->value_count;
-	gpu_metrics->values = NULL;
-	gpu_metrics->value_count = gpu_metrics->value_cap = 0;
+	count = process->value_count;
+	*values = ws_realloc(*values, (*n + count + 1) * sizeof(**values));
+	for (size_t i = 0; i < count; i++) {
+		(*values)[*n + i] = process->values[i];
+		(*values)[*n + i].metric = process->values[i].metric * sampling->count + index;
+	}
+	*n += count;
+	process->value_count = 0;
+}
+
+struct ws_metric_value *ws_gpu_sampling_take(struct ws_gpu_sampling *sampling, size_t *n)
+{
+	struct ws_metric_value *values = NULL;
+
+	*n = 0;
+	for (uint32_t i = 0; i < sampling->count; i++)
+		move_values(sampling, i, &values, n);
 	return values;
 }
 
-const struct ws_metric *ws_gpu_sampling_describe(const struct ws_gpu_sampling *gpu_metrics,
+const struct ws_metric *ws_gpu_sampling_describe(const struct ws_gpu_sampling *sampling,
 						 uint32_t index)
 {
-	return gpu_metrics->metrics[index];
+	return sampling->processes[index % sampling->count].metrics[index / sampling->count];
 }
 
-void ws_gpu_sampling_free(struct ws_gpu_sampling *gpu_metrics)
+char *ws_gpu_sampling_take_complaint(struct ws_gpu_sampling *sampling)
 {
-	if (!gpu_metrics)
-		return;
-	close_pipes(gpu_metrics);
-	reap_child(gpu_metrics);
-	for (size_t i = 0; i < gpu_metrics->metric_count; i++) {
-		free((char *)gpu_metrics->metrics[i]->heading);
-		free(gpu_metrics->metrics[i]->name);
-		free((char *)gpu_metrics->metrics[i]->unit);
-		free(gpu_metrics->metrics[i]->identity);
-		free(gpu_metrics->metrics[i]);
+	char *complaint = NULL;
+
+	for (uint32_t i = 0; i < sampling->count && !complaint; i++)
+		complaint = take_complaint(&sampling->processes[i]);
+	return complaint;
+}
+
+static void free_process(struct process *process)
+{
+	reap_child(process);
+	for (size_t i = 0; i < process->metric_count; i++) {
+		free((char *)process->metrics[i]->heading);
+		free(process->metrics[i]->name);
+		free((char *)process->metrics[i]->unit);
+		free(process->metrics[i]->identity);
+		free(process->metrics[i]);
 	}
-	for (size_t i = 0; i < gpu_metrics->complaint_count; i++)
-		free(gpu_metrics->complaints[i]);
-	free(gpu_metrics->complaints);
-	free(gpu_metrics->metrics);
-	free(gpu_metrics->runs);
-	free(gpu_metrics->values);
-	free(gpu_metrics->bytes);
-	free(gpu_metrics);
+	for (size_t i = 0; i < process->complaint_count; i++)
+		free(process->complaints[i]);
+	free(process->complaints);
+	free(process->metrics);
+	free(process->runs);
+	free(process->values);
+	free(process->bytes);
+}
+
+void ws_gpu_sampling_free(struct ws_gpu_sampling *sampling)
+{
+	if (!sampling)
+		return;
+	for (uint32_t i = 0; i < sampling->count; i++)
+		close_pipes(&sampling->processes[i]);
+	for (uint32_t i = 0; i < sampling->count; i++)
+		free_process(&sampling->processes[i]);
+	free(sampling->processes);
+	free(sampling);
 }
 
 char *ws_gpu_sampling_list_sets(void)
@@ -557,27 +621,36 @@ char *ws_gpu_sampling_list_sets(void)
 	return ws_pm_list_sets();
 }
 
-char *ws_gpu_sampling_list_devices(void)
+static char *list_process(struct process *process, char *text)
 {
-	const struct ws_gpu_sampling_opts opts = {"all", NULL, WS_GPU_METRICS_HZ};
-	struct ws_gpu_sampling *gpu_metrics = ws_gpu_sampling_new(&opts);
-	char *text = ws_strdup(""), *longer;
+	char *longer, *complaint;
 
-	ws_gpu_sampling_await(gpu_metrics);
-	for (uint32_t i = 0; i < gpu_metrics->gpu_count; i++) {
-		const struct gpu_device *device = &gpu_metrics->gpus[i].device;
+	for (uint32_t i = 0; i < process->gpu_count; i++) {
+		const struct gpu_device *device = &process->gpus[i].device;
 
 		longer = ws_format("%s%u: %s, %s, %s: %s\n", text, device->number, device->name,
 				   device->chip, device->uuid, device->state);
 		free(text);
 		text = longer;
 	}
-	for (char *complaint; (complaint = ws_gpu_sampling_take_complaint(gpu_metrics));) {
+	while ((complaint = take_complaint(process))) {
 		longer = ws_format("%s%s\n", text, complaint);
 		free(complaint);
 		free(text);
 		text = longer;
 	}
-	ws_gpu_sampling_free(gpu_metrics);
+	return text;
+}
+
+char *ws_gpu_sampling_list_devices(void)
+{
+	const struct ws_gpu_sampling_opts opts = {"all", NULL, WS_GPU_METRICS_HZ};
+	struct ws_gpu_sampling *sampling = ws_gpu_sampling_new(&opts);
+	char *text = ws_strdup("");
+
+	ws_gpu_sampling_await(sampling);
+	for (uint32_t i = 0; i < sampling->count; i++)
+		text = list_process(&sampling->processes[i], text);
+	ws_gpu_sampling_free(sampling);
 	return text;
 }

@@ -7,6 +7,7 @@
 #ifndef WS_METRICS_GPU_PIPE_H
 #define WS_METRICS_GPU_PIPE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "metrics/gpu_metrics.h"
@@ -43,8 +44,15 @@ struct gpu_sample {
 	uint64_t start, end; /* raw ns */
 };
 
+/* Which of CUDA's GPUs a process is about. */
+struct ws_gpu_part {
+	uint32_t first;
+	bool rest; /* and all behind that */
+};
+
 /* Be the process that samples: reads commands, writes messages, returns when there is nothing more
  * to do. */
-void ws_gpu_child_serve(const struct ws_gpu_sampling_opts *opts, int commands, int messages);
+void ws_gpu_child_serve(const struct ws_gpu_sampling_opts *opts, const struct ws_gpu_part *part,
+			int commands, int messages);
 
 #endif

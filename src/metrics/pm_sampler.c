@@ -32,8 +32,9 @@
 #define TRIED_RESETS 4u
 #define RECORD_BYTES 8192u /* of a sample in the hardware's buffer, at most */
 #define LEAST_BUFFER ((size_t)16 << 20)
-#define MOST_BUFFER ((size_t)512 << 20)
-#define MOST_RESTARTS 100u
+#define MOST_BUFFER ((size_t)256 << 20)
+#define USUAL_PERIOD (SECOND / 10000) /* what machines keep up with, unless disturbed */
+#define MOST_RESTARTS 12u
 
 struct ws_pm_sampler {
 	const struct pm_functions *cupti;
@@ -165,10 +166,10 @@ static int take_counters(struct ws_pm_sampler *sampler)
 	return error;
 }
 
-/* Half a second fits into the hardware's buffer. */
+/* A second fits into the hardware's buffer. */
 static size_t choose_buffer(const struct ws_pm_sampler *sampler)
 {
-	size_t bytes = (size_t)(SECOND / 2 / sampler->period) * RECORD_BYTES;
+	size_t bytes = (size_t)(SECOND / sampler->period) * RECORD_BYTES;
 
 	return ws_min(ws_max(bytes, LEAST_BUFFER), MOST_BUFFER);
 }
@@ -427,7 +428,8 @@ static int decode_all(struct ws_pm_sampler *sampler, const struct ws_pm_sink *si
 	return *overflow ? 0 : error;
 }
 
-/* After an overflow nothing more is decoded until sampling has begun anew. */
+/* After an overflow nothing more is decoded until sampling has begun anew. A machine that cannot
+ * keep up samples half as often; at the usual rate, only from its second overflow on. */
 static int restart(struct ws_pm_sampler *sampler, struct ws_err *err)
 {
 	uint64_t last_cupti = sampler->last_cupti, last_raw = sampler->last_raw;
@@ -438,6 +440,8 @@ static int restart(struct ws_pm_sampler *sampler, struct ws_err *err)
 			       "the GPU's buffer of samples overflowed %u times: choose a "
 			       "lower --gpu-metrics-frequency",
 			       restarts);
+	if (restarts > 1 || sampler->period < USUAL_PERIOD)
+		sampler->period *= 2;
 	call_with_object(sampler->cupti->stop, sampler->object);
 	release(sampler);
 	if (ws_pm_sampler_begin(sampler, err))
@@ -446,6 +450,11 @@ static int restart(struct ws_pm_sampler *sampler, struct ws_err *err)
 	sampler->last_cupti = last_cupti;
 	sampler->last_raw = last_raw;
 	return 0;
+}
+
+uint64_t ws_pm_sampler_period(const struct ws_pm_sampler *sampler)
+{
+	return sampler->period;
 }
 
 int ws_pm_sampler_read(struct ws_pm_sampler *sampler, const struct ws_pm_sink *sink,

@@ -32,6 +32,8 @@ int ws_pm_sampler_begin(struct ws_pm_sampler *sampler, struct ws_err *err);
 /* Hand on what has been sampled. -1 with a message when it cannot go on; then end it. */
 int ws_pm_sampler_read(struct ws_pm_sampler *sampler, const struct ws_pm_sink *sink,
 		       struct ws_err *err);
+/* ns between two samples: more than was asked for where that was too often. */
+uint64_t ws_pm_sampler_period(const struct ws_pm_sampler *sampler);
 /* Stop, hand on the rest, and give the counters back. */
 void ws_pm_sampler_end(struct ws_pm_sampler *sampler, const struct ws_pm_sink *sink);
 
