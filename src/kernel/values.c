@@ -121,24 +121,36 @@ static double find_occupancy(const struct ws_kernel_result *result)
 	return 100 * count_resident_warps(result) / result->device.warps_sm;
 }
 
-static double count_excessive(const struct ws_kernel_result *result, const char *sectors,
-			      const char *bytes)
+/* What a kind of global access is counted by. */
+struct access {
+	const char *sectors, *requests, *bytes;
+};
+
+/* A sector of each request may be used in part without a fault, as where all threads read one
+ * value: what this may explain does not count. */
+static double count_excessive(const struct ws_kernel_result *result, const struct access *access)
 {
 	enum { SECTOR_BYTES = 32 };
-	double count = ws_kernel_get(result, sectors), used = ws_kernel_get(result, bytes);
+	double sectors = ws_kernel_get(result, access->sectors),
+	       excess = sectors * (1 - ws_kernel_get(result, access->bytes) / SECTOR_BYTES);
 
-	if (count == 0)
+	if (sectors == 0 || excess <= ws_kernel_get(result, access->requests))
 		return 0;
-	return count * ws_max(0.0, 1 - used / SECTOR_BYTES);
+	return fmax(0, excess);
 }
 
 /* Sectors that global loads and stores move beyond those that their bytes would fill. */
 static double count_excessive_sectors(const struct ws_kernel_result *result)
 {
-	return count_excessive(result, "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-			       "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio") +
-	       count_excessive(result, "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
-			       "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.ratio");
+	static const struct access
+		loads = {"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+			 "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+			 "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio"},
+		stores = {"l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+			  "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+			  "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.ratio"};
+
+	return count_excessive(result, &loads) + count_excessive(result, &stores);
 }
 
 #define WS_COMPUTED(metric, unit, value) #metric,
