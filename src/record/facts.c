@@ -302,6 +302,30 @@ static void add_left_out(struct ws_sink *sink, const struct ws_record_opts *opti
 				   options->consequence);
 }
 
+/* What is traced, ",cuda,nvtx"; owned by the caller. */
+static char *list_domains(const struct ws_record_opts *options)
+{
+	const struct {
+		const char *name;
+		bool on;
+	} domains[] = {
+		{"cuda", options->cuda},
+		{"nvtx", options->nvtx},
+		{"osrt", options->osrt},
+		{"openmp", options->openmp},
+		{"openacc", options->openacc},
+		{"malloc", options->malloc},
+		{"syscall", options->perf.syscalls},
+	};
+	struct ws_text list = {0};
+
+	ws_text_add(&list, "", 0);
+	for (size_t i = 0; i < WS_COUNT(domains); i++)
+		if (domains[i].on)
+			ws_text_printf(&list, ",%s", domains[i].name);
+	return list.text;
+}
+
 void ws_facts_write(struct ws_sink *sink, const struct ws_record_opts *options, int target_pid,
 		    char **target_env)
 {
@@ -326,9 +350,7 @@ void ws_facts_write(struct ws_sink *sink, const struct ws_record_opts *options, 
 	localtime_r(&ts.tv_sec, &tm);
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S%z", &tm);
 	ws_sink_meta(sink, "session.start_local", "%s", when);
-	domains = ws_format("%s%s%s%s%s", options->cuda ? ",cuda" : "",
-			    options->nvtx ? ",nvtx" : "", options->osrt ? ",osrt" : "",
-			    options->openmp ? ",openmp" : "", options->openacc ? ",openacc" : "");
+	domains = list_domains(options);
 	ws_sink_meta(sink, "session.trace", "%s", *domains ? domains + 1 : "none");
 	free(domains);
 	ws_sink_meta(sink, "session.delay_s", "%g", options->delay);
