@@ -87,6 +87,7 @@ static void print_range_lines(struct range_metrics *metrics, const struct ws_met
 		char *name = ws_make_range_name(metrics->launches, names->keys[order[i]], &length);
 
 		ws_set_metered_cells(gpu, sums, order[i], cells + 1);
+		ws_drop_mixed_verdict(cells + 1);
 		cells[WS_METERED_CELLS + 1] = ws_cell_text(name, length);
 		metrics->stats->row(metrics->stats, cells);
 		free(name);

@@ -60,6 +60,7 @@ static void print_step_lines(struct step_metrics *metrics, const struct ws_meter
 			continue;
 		ws_put_gpu_step_name(&metrics->work, &metrics->steps.steps.steps[i], &name);
 		ws_set_metered_cells(gpu, sums, i, cells + 1);
+		ws_drop_mixed_verdict(cells + 1);
 		cells[WS_METERED_CELLS + 1] = ws_cell_text(name.text, name.len);
 		metrics->stats->row(metrics->stats, cells);
 		ws_text_free(&name);

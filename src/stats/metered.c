@@ -186,6 +186,14 @@ void ws_set_metered_cells(const struct ws_metered_gpu *gpu, const struct ws_mete
 	*cells = ws_cell_text_if(*name, name, strlen(name));
 }
 
+void ws_drop_mixed_verdict(struct ws_cell *cells)
+{
+	struct ws_cell *verdict = &cells[WS_METERED_CELLS - 1];
+
+	if (verdict->type == WS_CELL_TEXT && verdict->t.text == ws_name_gpu_bound(WS_BOUND_LATENCY))
+		*verdict = ws_cell_null();
+}
+
 void ws_put_metered_gpu_name(const struct ws_stats *stats, const struct ws_metered_gpu *gpu,
 			     struct ws_text *text)
 {

@@ -54,6 +54,8 @@ enum { WS_METERED_CELLS = 4 + WS_GPU_SHOWN_METRICS + 2 };
 void ws_set_metered_cells(const struct ws_metered_gpu *gpu, const struct ws_metered_sums *sums,
 			  size_t group, struct ws_cell *cells);
 
+/* Of steps and ranges, which may hold many kernels: that no unit is busy says nothing of them. */
+void ws_drop_mixed_verdict(struct ws_cell *cells);
 /* "NVIDIA H200 (0)" */
 void ws_put_metered_gpu_name(const struct ws_stats *stats, const struct ws_metered_gpu *gpu,
 			     struct ws_text *text);

@@ -111,6 +111,11 @@ def ranges_and_steps():
         ),
         {"step 0": (2500000, 17, 1.25), "step 1": (2500000, 62, 1.25)},
     )
+    check_equal(
+        "a mixture of kernels is not called bound by latency",
+        {r["Step"]: r["Bound By"] for r in table(report, "gpu_metric_step_sum")},
+        {"step 0": "tensor cores", "step 1": ""},
+    )
 
 
 def whole_gpus():

@@ -16,6 +16,7 @@
 static bool is_idle(const struct ws_measured_kernel *kernel)
 {
 	return kernel->own_share >= 0.5 && kernel->bound == WS_BOUND_LATENCY &&
+	       kernel->means[WS_GPU_WARPS] > 0 && /* 0 is a counter that does not count */
 	       kernel->means[WS_GPU_WARPS] < MOST_WARPS &&
 	       kernel->means[WS_GPU_SM_ACTIVE] >= LEAST_ACTIVE &&
 	       !(kernel->means[WS_GPU_SM_ISSUE] > MOST_ISSUE) &&
