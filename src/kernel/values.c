@@ -79,6 +79,17 @@ static double count_cluster(const struct ws_row_kernel_result *row)
 	return (double)row->cluster_x * row->cluster_y * row->cluster_z;
 }
 
+/* Registers of a thread, in units of so many. A launch gives each thread 16 at least, whatever the
+ * compiler needed; Nsight Compute counts those, too. */
+static double find_registers(const struct ws_row_kernel_result *row, uint32_t unit)
+{
+	enum { LEAST_REGISTERS = 16 };
+
+	if (!row->registers)
+		return 0;
+	return WS_ALIGN_UP(ws_max(row->registers, (uint32_t)LEAST_REGISTERS), unit);
+}
+
 /* Shared memory that the driver set up on a multiprocessor. */
 static double find_shared_config(const struct ws_row_kernel_result *row)
 {
