@@ -201,7 +201,8 @@ struct ws_kernel_memory {
 	uint64_t bytes;
 	enum ws_kernel_memory_kind kind;
 	int device;
-	bool pointed; /* an argument of the launch points to it */
+	uint64_t serial; /* counts allocations; 0: not known */
+	bool pointed;	 /* an argument of the launch points to it */
 };
 struct ws_kernel_memories {
 	struct ws_kernel_memory *entries;
