@@ -6,7 +6,7 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { equal, folder, get, near, ok, open, root, runAll, serve } from "./harness.mjs";
+import { browser, equal, folder, get, near, ok, open, root, runAll, serve } from "./harness.mjs";
 import { test, until, warpsight } from "./harness.mjs";
 
 /** A report of made-up results: rows made by a script, written by a program of the tests. */
@@ -212,6 +212,23 @@ test("kernels: an exported page has them, too", async () => {
   ok((await t.text(`${tensor} .kpoints`)).includes("BF16, DRAM: 720.0 TFLOP/s"), "a roofline");
   equal(await t.page.locator(".kresult .kchart").count(), 9, "charts");
   await t.end();
+});
+
+test("kernels: a file of Nsight Compute is taken; without a time line they are all there is", async () => {
+  const rows = (all) => all.replace(/^cuda_kernel.*\n/gm, ""),
+    s = await serve(makeKernels("untimed.wsrep", rows)),
+    context = await browser.newContext({ viewport: { width: 1400, height: 900 } }),
+    page = await context.newPage();
+  await page.goto(s.url);
+  const count = () => page.locator(".ksummary tbody tr").count();
+  await until("the table at once", async () => (await count()) === 5);
+  ok(!(await page.locator(".timeline").isVisible()), "no time line");
+  const file = join(root, "tests", "kernel", "ncu", "tail.csv.gz");
+  await page.setInputFiles("input[type=file]", file);
+  await until("its results among them", async () => (await count()) > 5);
+  ok((await page.locator(".ksummary").innerText()).includes("tail"), "of that file");
+  ok((await page.locator(".kernels").innerText()).includes("Nsight Compute"), "its tool");
+  await context.close();
 });
 
 test("kernels: a baseline beside it, in a link, of another report, to screen readers", async () => {

@@ -363,8 +363,9 @@ const EN = {
   open_file: "Open a report or trace (or drop it on the page)",
   drop_here: "Drop a report here",
   drop_more:
-    "Reports of warpsight, and traces it can import: of Nsight Systems, PyTorch, Chrome, " +
-    "Perfetto, perf script. They go to where 'warpsight view' runs, and nowhere else.",
+    "Reports of warpsight, and what it can import: traces of Nsight Systems, PyTorch, Chrome, " +
+    "Perfetto, perf script, results of Nsight Compute " +
+    "(--csv --page raw). They go to where 'warpsight view' runs, and nowhere else.",
   choose_file: "Choose files…",
   whole: "Whole report",
   compare: "Compare",
@@ -854,7 +855,8 @@ const ZH: typeof EN = {
   open_file: "打开报告或跟踪文件（或拖放到页面上）",
   drop_here: "将报告拖放到此处",
   drop_more:
-    "warpsight 的报告，以及可导入的跟踪文件：Nsight Systems、PyTorch、Chrome、Perfetto、perf script。文件只会发送到运行 " +
+    "warpsight 的报告，以及可导入的跟踪文件：Nsight Systems、PyTorch、Chrome、Perfetto、perf script、" +
+    "Nsight Compute 的结果（--csv --page raw）。文件只会发送到运行 " +
     "'warpsight view' 的机器。",
   choose_file: "选择文件…",
   whole: "整个报告",

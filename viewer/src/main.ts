@@ -189,7 +189,7 @@ function makeNothing(app: App): HTMLElement {
       app.building || app.live || !app.reports.length || (byLane.size > 0 && !filtered);
     nothing.textContent = t(filtered ? "no_rows" : "no_events");
   };
-  for (const what of ["layout", "built", "words", "live"]) app.on(what, showReason);
+  for (const what of ["layout", "built", "words", "live", "kernels"]) app.on(what, showReason);
   return nothing;
 }
 
@@ -290,7 +290,7 @@ function makeErrorBox(app: App): HTMLElement {
 
 /** Put the parts onto the page. */
 function assemblePage(page: Page): void {
-  const { app, search, watch, opener } = page;
+  const { app, panels, search, watch, opener } = page;
   const openButton = makeButton(app, "+", "open_file", () => opener.chooseFiles()),
     recordButton = makeButton(app, "●", "record", () => void showRecord(app)),
     fitButton = makeButton(app, "⤢", "fit", () => app.view.fit()),
@@ -323,6 +323,11 @@ function assemblePage(page: Page): void {
   const main = h("main", null, watch.root, empty, ...body);
   appendChildren(document.getElementById("app")!, [header, makeErrorBox(app), main]);
 
+  /* Of a report that has measured kernels and no time line, only the panels. */
+  app.on("kernels", () => {
+    const without = panels.kernels.hasContent() && app.rows.byLane.size === 0;
+    main.classList.toggle("untimed", without);
+  });
   /* Without a report there is nothing to look at, and nothing for the keys to do. */
   app.on("session", () => {
     const none = app.reports.length === 0;

@@ -3,7 +3,7 @@
 import { h } from "../dom";
 import { writeSigned } from "../panels/grid";
 import type { Figure } from "./data";
-import { formatFigure, valueOf } from "./figure";
+import { formatFigure, formatScaled, valueOf } from "./figure";
 
 /** Less than a thousandth is as much as before. */
 const LEAST = 0.001;
@@ -13,6 +13,7 @@ export function describeDifference(now: number, before: number, unit = ""): stri
   if (unit === "%") return writeSigned(now - before, Math.abs(now - before).toFixed(1));
   if (before === 0) return now === 0 ? "" : writeSigned(now, formatFigure(Math.abs(now), unit));
   const share = now / before - 1;
+  if (share >= 999) return `× ${formatScaled(share + 1, "")}`;
   if (share >= 9.995) return `× ${(share + 1).toFixed(1)}`;
   return `${writeSigned(share, (Math.abs(share) * 100).toFixed(1))} %`;
 }

@@ -14,7 +14,7 @@ import { makePicture } from "./plot";
 import { addTip, explainFigure } from "./tips";
 
 const UNIT_WIDTH = 118,
-  COLUMN = 250, // from unit to unit
+  COLUMN = 290, // from unit to unit
   ROW = 62,
   GAP = 12,
   EDGE = 8;

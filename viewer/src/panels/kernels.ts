@@ -234,6 +234,8 @@ export class Kernels implements Panel, Linked {
   }
 
   private makeTable(): HTMLElement {
+    const hasRun = this.entries.some((entry) => entry.launches.length > 0);
+    if (!hasRun && this.sorting.key === "run") this.sorting.key = "saving";
     const sorted = [...this.entries].sort(compareBy(this.sorting.key, this.sorting.down)),
       longest = Math.max(...this.entries.map((entry) => entry.duration ?? 0));
     const table = h(
@@ -257,7 +259,6 @@ export class Kernels implements Panel, Linked {
   private makeHeads(): HTMLElement[] {
     const many = this.app.reports.length > 1,
       hasRun = this.entries.some((entry) => entry.launches.length > 0);
-    if (!hasRun && this.sorting.key === "run") this.sorting.key = "saving";
     const again = (): void => void this.draw(),
       sort = (key: Key, word: Word, down = true): HTMLElement => {
         const head = sortHead(this.sorting, key, t(word), again, down);

@@ -136,6 +136,7 @@ export class Panels {
   /** Measured kernels are what a report without a time line is about. */
   private offerKernels(): void {
     const { kernels } = this;
+    this.app.emitEvent("kernels");
     if (kernels.hasContent() && this.awaited === "kernels" && !this.chosen) {
       this.showPanel("kernels");
       return;
