@@ -775,7 +775,20 @@ test("both languages have all words, with the same places, and each word is used
   const same = Object.keys(EN).filter((k) => EN[k] === ZH[k]);
   equal(
     same,
-    ["title", "rank", "nvtx", "cuda_api", "gil", "gpu", "errno", "python_stacks", "memset", "sql"],
+    [
+      "title",
+      "rank",
+      "nvtx",
+      "cuda_api",
+      "openmp",
+      "openacc",
+      "gil",
+      "gpu",
+      "errno",
+      "python_stacks",
+      "memset",
+      "sql",
+    ],
     "words that are the same in both",
   );
   equal(KEYS_ZH.length, KEYS_EN.length, "lines of the help");
