@@ -1,0 +1,194 @@
+/*
+ * test_pm_host.c - the real libcupti, where that of CUDA 13.0 Update 1 is: which metrics of the
+ * sets chips have, and what it makes of counter data that was recorded on an H100. Neither needs a
+ * GPU.
+ *
+ * The arguments: a libcupti, and the folder with the recorded data: an image of counter data, what
+ * counters there were, the names of the metrics, and start, end and values of each sample.
+ */
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+#include "base/mem.h"
+#include "metrics/pm_sets.h"
+
+enum { MOST_METRICS = 32, MOST_BYTES = 4 << 20, RECORDED_BY = 130001 };
+
+static int tests, failed;
+
+static void check(bool holds, const char *what)
+{
+	printf("%sok %d - %s\n", holds ? "" : "not ", ++tests, what);
+	failed += !holds;
+}
+
+static bool open_cupti(const char *path, struct pm_functions *cupti)
+{
+	struct pm_initialize init = {.size = PM_SIZE(pm_initialize, priv)};
+	char *folder = ws_strdup(path), *beside;
+	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	int (*get_version)(uint32_t *) = NULL;
+	uint32_t version = 0;
+	bool whole = handle != NULL;
+
+	if (handle)
+		*(void **)&get_version = dlsym(handle, "cuptiGetVersion");
+	if (!get_version || get_version(&version) || version != RECORDED_BY)
+		return false;
+	*strrchr(folder, '/') = 0;
+	beside = ws_format("%s/libnvperf_host.so", folder);
+	dlopen(beside, RTLD_NOW | RTLD_GLOBAL);
+	free(beside);
+	free(folder);
+#define PM_FUNCTION(member, name, argument)                             \
+	*(void **)&cupti->member = handle ? dlsym(handle, name) : NULL; \
+	whole &= cupti->member != NULL;
+	PM_FUNCTIONS
+#undef PM_FUNCTION
+	if (whole)
+		cupti->initialize(&init); /* fails without a driver, which does not matter */
+	return whole;
+}
+
+static uint8_t *read_packed(const char *folder, const char *name, size_t *size)
+{
+	char *path = ws_format("%s/%s.zst", folder, name);
+	uint8_t *packed = ws_malloc(MOST_BYTES), *bytes = ws_malloc(MOST_BYTES);
+	FILE *file = fopen(path, "re");
+	size_t n = file ? fread(packed, 1, MOST_BYTES, file) : 0;
+
+	*size = ZSTD_decompress(bytes, MOST_BYTES, packed, n);
+	if (file)
+		fclose(file);
+	free(packed);
+	free(path);
+	return bytes;
+}
+
+static void check_sets(const struct pm_functions *cupti)
+{
+	static const struct {
+		const char *chip, *set;
+		size_t rows;
+	} known[] = {
+		{"GH100", NULL, 20},	{"GH100", "pipes", 14}, {"GH100", "bytes", 10},
+		{"GA100", NULL, 20},	{"GA100", "bytes", 10}, {"AD102", NULL, 12},
+		{"AD102", "bytes", 10}, {"GB202", NULL, 11},
+	};
+
+	for (size_t i = 0; i < WS_COUNT(known); i++) {
+		struct ws_pm_wanted wanted;
+		struct ws_pm_fit fit;
+		struct ws_err err;
+		char what[96];
+
+		ws_pm_wanted_read(known[i].set, &wanted, &err);
+		snprintf(what, sizeof(what), "%s has the rows of the set %s", known[i].chip,
+			 known[i].set ? known[i].set : "general");
+		check(!ws_pm_fit(cupti, known[i].chip, NULL, &wanted, &fit, &err) &&
+			      fit.count >= known[i].rows,
+		      what);
+		ws_pm_fit_free(&fit);
+		ws_pm_wanted_free(&wanted);
+	}
+}
+
+static size_t read_names(const char *folder, const char **names)
+{
+	char *path = ws_format("%s/metrics.txt", folder), line[256];
+	FILE *file = fopen(path, "re");
+	size_t count = 0;
+
+	while (file && count < MOST_METRICS && fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = 0;
+		names[count++] = ws_strdup(line);
+	}
+	if (file)
+		fclose(file);
+	free(path);
+	return count;
+}
+
+/* Whether one sample has the times and values that were written down. */
+static bool is_sample(const struct pm_functions *cupti, struct pm_host_evaluate *evaluate,
+		      FILE *file)
+{
+	struct pm_sample_info info = {.size = PM_SIZE(pm_sample_info, end),
+				      .image = evaluate->image,
+				      .bytes = evaluate->bytes,
+				      .index = evaluate->range};
+	unsigned long long start, end;
+	bool same = fscanf(file, "%llu %llu", &start, &end) == 2 && !cupti->host_evaluate(evaluate);
+
+	/* Times may need the object that sampled. */
+	if (same && !cupti->sample_info(&info))
+		same = info.start == start && info.end == end;
+	for (size_t i = 0; i < evaluate->count; i++) {
+		double value;
+
+		same &= fscanf(file, "%lf", &value) == 1 &&
+			fabs(value - evaluate->values[i]) <= 1e-9 * fabs(value);
+	}
+	return same;
+}
+
+static void check_samples(const struct pm_functions *cupti, struct pm_host_evaluate *evaluate,
+			  const char *folder)
+{
+	struct pm_image_info info = {.size = PM_SIZE(pm_image_info, completed),
+				     .image = evaluate->image,
+				     .bytes = evaluate->bytes};
+	char *path = ws_format("%s/values.txt", folder);
+	FILE *file = fopen(path, "re");
+	bool same = file && !cupti->image_info(&info) && info.completed > 16;
+
+	for (size_t i = 0; i < info.completed && same; i++) {
+		evaluate->range = i;
+		same = is_sample(cupti, evaluate, file);
+	}
+	check(same, "recorded samples have the values of the machine that recorded them");
+	if (file)
+		fclose(file);
+	free(path);
+}
+
+static void replay(const struct pm_functions *cupti, const char *folder)
+{
+	const char *names[MOST_METRICS];
+	double values[MOST_METRICS];
+	size_t availability_bytes;
+	uint8_t *availability = read_packed(folder, "availability", &availability_bytes);
+	struct pm_host_evaluate evaluate = {.size = PM_SIZE(pm_host_evaluate, values),
+					    .host = ws_pm_make_host(cupti, "GH100", availability),
+					    .names = names,
+					    .values = values};
+	uint8_t *image = read_packed(folder, "image", &evaluate.bytes);
+
+	evaluate.image = image;
+	evaluate.count = read_names(folder, names);
+	check(evaluate.host && evaluate.count, "the recorded data can be read");
+	check_samples(cupti, &evaluate, folder);
+	ws_pm_free_host(cupti, evaluate.host);
+	for (size_t i = 0; i < evaluate.count; i++)
+		free((char *)names[i]);
+	free(availability);
+	free(image);
+}
+
+int main(int argc, char **argv)
+{
+	struct pm_functions cupti;
+
+	if (argc < 3 || !open_cupti(argv[1], &cupti)) {
+		puts("1..0 # SKIP this libcupti is not that of CUDA 13.0 Update 1");
+		return 0;
+	}
+	check_sets(&cupti);
+	replay(&cupti, argv[2]);
+	printf("1..%d\n", tests);
+	return failed != 0;
+}
