@@ -443,21 +443,21 @@ static enum fate place_kernel(struct ws_nccl *nccl, const struct waiting_kernel 
 {
 	const struct ws_nccl_kernel *kernel = &waiting->kernel;
 	const struct launch *launch = &nccl->launches[kernel->correlation % LAUNCHES];
-	struct nccl_thread *thread = NULL;
-	struct batch *batch;
+	bool is_known = launch->start && launch->correlation == kernel->correlation,
+	     is_patient = !last && waiting->rounds < ROUNDS;
+	struct nccl_thread *thread = is_known ? find_thread(nccl, launch->thread) : NULL;
+	struct batch *batch = NULL;
 
 	if (kernel->from_graph)
 		return ALONE;
-	last = last || waiting->rounds >= ROUNDS;
-	if (launch->correlation != kernel->correlation || !launch->start)
-		return last ? ALONE : WAITS;
-	thread = find_thread(nccl, launch->thread);
-	if (!last && (!thread || thread->last_end < launch->start))
+	/* However long the call lasts that launched it. */
+	if (!last && thread && thread->last_end < launch->start)
 		return WAITS;
-	batch = thread ? find_batch(thread, launch->start) : NULL;
-	if (!batch && !last)
+	if (thread)
+		batch = find_batch(thread, launch->start);
+	if (!batch && is_patient)
 		return WAITS;
-	if (!batch)
+	if (!batch && is_known)
 		batch = find_any_batch(nccl, kernel, launch->start, &thread);
 	if (!batch || batch->done)
 		return ALONE;
