@@ -23,6 +23,7 @@ enum { STEPS = 12, GPUS = 2, US = 1000, MS = 1000000, BEGIN = 1000000 };
 struct program {
 	struct ws_writer *writer;
 	uint64_t now, gpu_end[GPUS];
+	uint64_t on_core_since; /* of a thread that has waited; 0: it has not */
 	uint32_t correlation, launch, wait, step;
 };
 
@@ -164,7 +165,8 @@ static struct analysed analyse_program(void (*step)(struct program *program, int
 		ROW(&program, nvtx, .start = start, .end = program.now, .thread = 1,
 		    .text = make_string(&program, "step"), .type = WS_NVTX_PUSHPOP);
 	}
-	ROW(&program, sched, .start = BEGIN, .end = program.now, .thread = 1, .cpu = 5);
+	ROW(&program, sched, .start = ws_max(BEGIN, program.on_core_since), .end = program.now,
+	    .thread = 1, .cpu = 5);
 	ROW(&program, collection, .start = BEGIN, .end = program.now);
 	put_samples(&program);
 	put_slowed(&program);
@@ -368,6 +370,64 @@ static void test_queries_in_a_loop(void **state)
 	check_first(step_with_queries, "busy-waiting", "whether work is done");
 }
 
+/* Waits for a read of so many bytes at that place of a file. */
+static void add_read(struct program *program, uint64_t place, uint64_t bytes)
+{
+	uint64_t since = ws_max(BEGIN, program->on_core_since);
+
+	program->now += 100 * US;
+	ROW(program, sched, .start = since, .end = program->now + US, .thread = 1, .cpu = 5,
+	    .after = WS_AFTER_UNINTERRUPTIBLE);
+	ROW(program, osrt, .start = program->now, .end = program->now + 3 * MS, .thread = 1,
+	    .name = make_string(program, "read"), .result = (int64_t)bytes, .object = 3,
+	    .path = make_string(program, "/data/table.bin"), .callchain = WS_NO_U32,
+	    .position = place + bytes);
+	program->now += 3 * MS;
+	program->on_core_since = program->now - US;
+}
+
+static void step_with_jumping_reads(struct program *program, int number)
+{
+	for (int i = 0; i < 4; i++)
+		add_read(program, (uint64_t)((number * 4 + i) * 37 % 64) << 20, 65536);
+	add_kernel(program, 0, "work", MS / 2, full);
+}
+
+static void step_with_small_reads(struct program *program, int number)
+{
+	for (int i = 0; i < 4; i++)
+		add_read(program, (uint64_t)(number * 4 + i) * 512, 512);
+	add_kernel(program, 0, "work", MS / 2, full);
+}
+
+static void step_with_large_reads(struct program *program, int number)
+{
+	for (int i = 0; i < 4; i++)
+		add_read(program, (uint64_t)(number * 4 + i) << 20, 1 << 20);
+	add_kernel(program, 0, "work", MS / 2, full);
+}
+
+static void check_advice(void (*step)(struct program *program, int number), const char *words)
+{
+	struct analysed analysed = analyse_program(step);
+	const struct ws_finding *finding =
+		find_finding(&analysed, "blocking-io", "/data/table.bin");
+
+	assert_non_null(finding);
+	if (!strstr(finding->advice, words))
+		print_error("advice: %s\n", finding->advice);
+	assert_non_null(strstr(finding->advice, words));
+	forget_program(&analysed);
+}
+
+static void test_how_a_file_is_read(void **state)
+{
+	(void)state;
+	check_advice(step_with_jumping_reads, "100 % of the reads begin elsewhere");
+	check_advice(step_with_small_reads, "48 of 48 reads are of less than 4096 bytes");
+	check_advice(step_with_large_reads, "Read ahead on another thread");
+}
+
 static void step_with_copies(struct program *program, int number)
 {
 	(void)number;
@@ -549,6 +609,7 @@ int main(void)
 		cmocka_unit_test(test_the_rank_that_comes_last),
 		cmocka_unit_test(test_many_small_collectives),
 		cmocka_unit_test(test_queries_in_a_loop),
+		cmocka_unit_test(test_how_a_file_is_read),
 		cmocka_unit_test(test_a_gpu_of_another_node),
 		cmocka_unit_test(test_a_quota_that_is_spent),
 		cmocka_unit_test(test_few_warps),
