@@ -54,6 +54,8 @@ struct metrics {
 	size_t card_count;
 };
 
+/* A value stands for samples of 100 ms at most; a broken report might say anything. */
+#define MOST_SAMPLES UINT64_C(65536)
 enum { MOST_COUNTERS = 1 << 20 };
 
 static struct metric *add_metric(struct metrics *metrics, uint64_t id)
@@ -230,6 +232,7 @@ static int put_gpu_samples(struct metrics *metrics, const struct metric *metric,
 		value = rint(value);
 	if (metric->period)
 		count = ws_max((span + metric->period / 2) / metric->period, UINT64_C(1));
+	count = ws_min(count, MOST_SAMPLES);
 	for (uint64_t i = 0; i < count && !rc; i++) {
 		uint64_t at = start + i * metric->period;
 
