@@ -744,10 +744,11 @@ static void odd_parameters(void **unused)
 					    "n",  "lane",  "level", "event",  "limit", "q",
 					    "re", "sort",  "down",  "offset", "t",     "back",
 					    "up", "names", "case",  "kind",   "sums",  "cut"};
-	static const char *const paths[] = {"session",	"tree",	  "tiles",   "at",   "event",
-					    "sum",	"events", "search",  "step", "flame",
-					    "progress", "names",  "sql",     "../x", "",
-					    "findings", "path",	  "counters"};
+	static const char *const paths[] = {"session",	"tree",	  "tiles",    "at",	 "event",
+					    "sum",	"events", "search",   "step",	 "flame",
+					    "progress", "names",  "sql",      "../x",	 "",
+					    "findings", "path",	  "counters", "kernels", "kernel",
+					    "launch"};
 	struct ws_report *report = make_report(fill_wild, 300);
 	struct ws_view view;
 	struct ws_text text;
