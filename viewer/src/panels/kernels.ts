@@ -33,7 +33,8 @@ type Key =
   | "registers"
   | "cycles";
 
-const MOST_ROWS = 1000;
+const MOST_ROWS = 1000,
+  TABLE = "kernel_result"; // what reports with results have
 
 /** What could be saved of one launch, ns. */
 function savingOf(entry: Summary): number | null {
@@ -136,6 +137,7 @@ export class Kernels implements Panel, Linked {
     this.asked = key;
     const entries: Entry[] = [];
     for (let report = 0; report < reports.length; report++) {
+      if (!reports[report].tables.some(({ name, rows }) => name === TABLE && rows > 0)) continue;
       const question = { r: report },
         answer = await this.app.ask<{ results: Summary[] }>("kernels", question);
       for (const result of answer?.results ?? []) entries.push({ ...result, report });

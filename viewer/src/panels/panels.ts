@@ -135,8 +135,10 @@ export class Panels {
 
   /** Measured kernels are what a report without a time line is about. */
   private offerKernels(): void {
-    const { kernels } = this;
+    const { kernels } = this,
+      shown = this.tabs.querySelector("[data-tab=kernels]") !== null;
     this.app.emitEvent("kernels");
+    if (!kernels.hasContent() && !shown) return;
     if (kernels.hasContent() && this.awaited === "kernels" && !this.chosen) {
       this.showPanel("kernels");
       return;
