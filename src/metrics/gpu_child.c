@@ -352,7 +352,7 @@ static void read_source(struct source *source)
 	send_samples(source);
 }
 
-static void say_slowed(const struct source *source)
+static void say_what_lacks(const struct source *source)
 {
 	uint64_t period = ws_pm_sampler_period(source->sampler);
 
@@ -362,6 +362,11 @@ static void say_slowed(const struct source *source)
 				   "this set; it was sampled %.0f times a second in the end.",
 				   source->device.number, source->child->opts->hz,
 				   1e9 / (double)period));
+	if (ws_pm_sampler_lacks_warps(source->sampler))
+		complain(source->child,
+			 ws_format("GPU %u: warps in flight could not be counted together with the "
+				   "other metrics: they are not known.",
+				   source->device.number));
 }
 
 static void end_source(struct source *source)
@@ -375,7 +380,7 @@ static void end_source(struct source *source)
 	send_samples(source);
 	source->sampling = false;
 	if (source->sampler)
-		say_slowed(source);
+		say_what_lacks(source);
 }
 
 static void obey(struct child *child, char command)

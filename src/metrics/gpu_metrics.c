@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -155,7 +156,7 @@ static _Noreturn void be_child(const struct ws_gpu_sampling_opts *opts,
 		_exit(0);
 	if (dup2(pipes[0], 3) < 0 || dup2(pipes[1], 4) < 0)
 		_exit(1);
-	close_range(5, ~0u, 0);
+	syscall(SYS_close_range, 5u, ~0u, 0u);
 	for (size_t i = 0; i < WS_COUNT(foreign); i++)
 		unsetenv(foreign[i]);
 	ws_gpu_child_serve(opts, part, 3, 4);
@@ -277,23 +278,24 @@ static void flush_runs(struct process *process, const struct gpu *gpu)
 		flush_run(process, gpu->first + i);
 }
 
+/* A value that is not known is not a number, and never equal to itself. */
+static bool is_same(float one, float other)
+{
+	return one == other || (isnan(one) && isnan(other));
+}
+
 static void continue_run(struct process *process, uint32_t metric, const struct gpu_sample *sample,
 			 float value)
 {
 	struct run *run = &process->runs[metric];
 
-	if (run->open && run->value == value && run->end == sample->start &&
+	if (run->open && is_same(run->value, value) && run->end == sample->start &&
 	    sample->end - run->start <= LONGEST_NS) {
 		run->end = sample->end;
 		return;
 	}
 	flush_run(process, metric);
-	if (isfinite(value))
-		*run = (struct run){sample->start, sample->end, value, true};
-	else
-		append_value(process,
-			     (struct ws_metric_value){sample->start, sample->end - sample->start,
-						      (double)NAN, metric});
+	*run = (struct run){sample->start, sample->end, value, true};
 }
 
 static void mark_gap(struct process *process, struct gpu *gpu, const struct gpu_sample *gap)

@@ -56,6 +56,8 @@ struct ws_pm_sampler {
 	bool first_passed; /* the first sample, which began long before, has been left out */
 	uint64_t last_cupti, last_raw; /* end of the last sample; 0: there is none */
 	unsigned restarts;
+	size_t sms, warps, no_warps; /* metrics by their rows; SIZE_MAX: not sampled */
+	bool warps_broken;
 };
 
 /* ---- what can be sampled ---- */
@@ -85,6 +87,14 @@ static int read_availability(struct ws_pm_sampler *sampler, struct ws_err *err)
 	return error ? ws_fail(err, "%s (CUPTI error %d)", ws_pm_explain(error), error) : 0;
 }
 
+static size_t find_row(const struct ws_pm_fit *fit, const char *row)
+{
+	for (size_t i = 0; i < fit->count; i++)
+		if (!strcmp(fit->metrics[i].row, row))
+			return i;
+	return SIZE_MAX;
+}
+
 struct ws_pm_sampler *ws_pm_sampler_open(const struct pm_library *library, unsigned device,
 					 const struct ws_pm_wanted *wanted, uint32_t hz,
 					 struct ws_err *err)
@@ -102,6 +112,9 @@ struct ws_pm_sampler *ws_pm_sampler_open(const struct pm_library *library, unsig
 	}
 	sampler->values = ws_calloc(sampler->fit.count, sizeof(*sampler->values));
 	sampler->rounded = ws_calloc(sampler->fit.count, sizeof(*sampler->rounded));
+	sampler->sms = find_row(&sampler->fit, "SM Active");
+	sampler->warps = find_row(&sampler->fit, "Compute Warps in Flight");
+	sampler->no_warps = find_row(&sampler->fit, "Unallocated Warps in Active SMs");
 	return sampler;
 }
 
@@ -311,6 +324,23 @@ static float round_value(double value, bool is_share)
 	return (float)ldexp(rint(ldexp(value, 11 - exponent)), exponent - 11);
 }
 
+/* Seen on H100s: together with some counters, that of warps in flight stays 0 while SMs are busy,
+ * which cannot be. Then nothing is known of warps. */
+static void check_warps(struct ws_pm_sampler *sampler)
+{
+	const double busy = 5;
+
+	if (sampler->sms == SIZE_MAX || sampler->warps == SIZE_MAX)
+		return;
+	sampler->warps_broken |=
+		sampler->values[sampler->sms] > busy && sampler->values[sampler->warps] == 0;
+	if (!sampler->warps_broken)
+		return;
+	sampler->rounded[sampler->warps] = NAN;
+	if (sampler->no_warps != SIZE_MAX)
+		sampler->rounded[sampler->no_warps] = NAN;
+}
+
 static int evaluate(struct ws_pm_sampler *sampler, size_t index)
 {
 	struct pm_host_evaluate evaluate = {.size = PM_SIZE(pm_host_evaluate, values),
@@ -326,6 +356,7 @@ static int evaluate(struct ws_pm_sampler *sampler, size_t index)
 	for (size_t i = 0; i < sampler->fit.count && !error; i++)
 		sampler->rounded[i] =
 			round_value(sampler->values[i], sampler->fit.metrics[i].unit[0] == '%');
+	check_warps(sampler);
 	return error;
 }
 
@@ -450,6 +481,11 @@ static int restart(struct ws_pm_sampler *sampler, struct ws_err *err)
 	sampler->last_cupti = last_cupti;
 	sampler->last_raw = last_raw;
 	return 0;
+}
+
+bool ws_pm_sampler_lacks_warps(const struct ws_pm_sampler *sampler)
+{
+	return sampler->warps_broken;
 }
 
 uint64_t ws_pm_sampler_period(const struct ws_pm_sampler *sampler)

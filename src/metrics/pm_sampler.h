@@ -34,6 +34,8 @@ int ws_pm_sampler_read(struct ws_pm_sampler *sampler, const struct ws_pm_sink *s
 		       struct ws_err *err);
 /* ns between two samples: more than was asked for where that was too often. */
 uint64_t ws_pm_sampler_period(const struct ws_pm_sampler *sampler);
+/* Whether warps in flight could not be counted together with the other metrics. */
+bool ws_pm_sampler_lacks_warps(const struct ws_pm_sampler *sampler);
 /* Stop, hand on the rest, and give the counters back. */
 void ws_pm_sampler_end(struct ws_pm_sampler *sampler, const struct ws_pm_sink *sink);
 

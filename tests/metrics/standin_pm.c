@@ -1,7 +1,8 @@
 /*
  * standin_pm.c - in place of the driver, of CUPTI's PM sampling and of NVML's GPM: two GPUs whose
  * counters say what a test expects. WARPSIGHT_PM_MODE has it misbehave: "denied", "busy",
- * "overflow", "broken" (samples cannot be decoded), "hang" (at the end), "crash", "mig".
+ * "overflow", "broken" (samples cannot be decoded), "hang" (at the end), "crash", "mig",
+ * "warps" (which stay 0).
  *
  * A sample is as long as its interval; the GPU is busy in every other ten of them.
  */
@@ -296,6 +297,8 @@ static double evaluate(const char *name, uint64_t number)
 		return 80;
 	if (strstr(name, "tensor"))
 		return 40;
+	if (strstr(name, "tpc__warps_active"))
+		return is_mode("warps") ? 0 : 25;
 	return strstr(name, "dram__read") ? 33.333333333 : 0;
 }
 

@@ -283,6 +283,19 @@ static void overflow_is_a_gap(void **state)
 	end_recording(&recording);
 }
 
+static void warps_that_stay_zero_are_not_known(void **state)
+{
+	struct recording recording = record("warps", &both, 400);
+
+	(void)state;
+	assert_non_null(strstr(recording.complaints, "warps in flight could not be counted"));
+	assert_true(count_values(&recording, 0, "SM Active", 80) > 2);
+	assert_true(count_values(&recording, 0, "Compute Warps in Flight", NAN) > 0);
+	assert_true(count_values(&recording, 0, "Unallocated Warps in Active SMs", NAN) > 0);
+	assert_int_equal(count_values(&recording, 0, "Compute Warps in Flight", 0), 0);
+	end_recording(&recording);
+}
+
 static void undecodable_samples_end_it(void **state)
 {
 	struct recording recording = record("broken", &both, SIZE_MAX / 2);
@@ -402,6 +415,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(refusal_has_its_reason_and_a_substitute),
 		cmocka_unit_test(busy_counters_have_a_substitute),
 		cmocka_unit_test(overflow_is_a_gap),
+		cmocka_unit_test(warps_that_stay_zero_are_not_known),
 		cmocka_unit_test(undecodable_samples_end_it),
 		cmocka_unit_test(crash_ends_it_alone),
 		cmocka_unit_test(hang_at_the_end_is_cut_short),
