@@ -143,8 +143,13 @@ static double count_excessive(const struct ws_kernel_result *result, const struc
 {
 	enum { SECTOR_BYTES = 32 };
 	double sectors = ws_kernel_get(result, access->sectors),
-	       excess = sectors * (1 - ws_kernel_get(result, access->bytes) / SECTOR_BYTES);
+	       bytes = ws_kernel_get(result, access->bytes),
+	       excess = sectors * (1 - bytes / SECTOR_BYTES);
 
+	/* Less than a byte of a sector cannot be: copies to shared memory make sectors and are not
+	 * among the bytes. */
+	if (sectors > 0 && bytes < 1)
+		return NAN;
 	if (sectors == 0 || excess <= ws_kernel_get(result, access->requests))
 		return 0;
 	return fmax(0, excess);

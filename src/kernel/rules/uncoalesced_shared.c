@@ -6,6 +6,7 @@
 
 #define LEAST_EXCESS 0.5
 #define BUSY 0.5
+#define LEAST_BYTES 4.0
 #define BYTES "smsp__sass_average_data_bytes_per_wavefront_mem_shared.ratio"
 #define CONFLICTS "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"
 #define WAVEFRONTS "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
@@ -19,6 +20,9 @@ static void check(const struct ws_kernel_result *result, struct ws_kernel_findin
 	struct ws_kernel_finding *finding;
 
 	if (isnan(bytes) || isnan(weight) || bytes <= 0 || !(wavefronts > 0) || weight < BUSY)
+		return;
+	/* Matrix products and copies of tiles make wavefronts and are not among the bytes. */
+	if (bytes < LEAST_BYTES)
 		return;
 	/* Conflicts have a rule of their own. */
 	excess = 1 - bytes / WAVEFRONT_BYTES - (isnan(conflicts) ? 0 : conflicts);
