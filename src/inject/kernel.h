@@ -201,8 +201,7 @@ struct ws_kernel_memory {
 	uint64_t bytes;
 	enum ws_kernel_memory_kind kind;
 	int device;
-	uint64_t serial; /* counts allocations; 0: not known */
-	bool pointed;	 /* an argument of the launch points to it */
+	bool pointed; /* an argument of the launch points to it */
 };
 struct ws_kernel_memories {
 	struct ws_kernel_memory *entries;

@@ -31,7 +31,11 @@ static bool flushes_caches(void)
 	return strcmp(ws_kernel_settings.cache_control, "none") != 0;
 }
 
-/* Before a pass: the memory of the first one, and the caches as they are to be. */
+/*
+ * Before a pass: the memory of the first one, and the caches as they are to be. Saving and
+ * comparing memory have filled them with other things: where they are not to be flushed, the
+ * kernel itself brings back what is its own.
+ */
 static bool prepare_pass(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
 			 uint32_t pass, const char **why)
 {
@@ -39,11 +43,17 @@ static bool prepare_pass(const struct ws_kernel_launch *launch, struct ws_kernel
 		return false;
 	if (flushes_caches())
 		return ws_kernel_flush_caches(saved, why);
-	/* The first pass finds in the caches what is left of the program's and the copies.
-	 * Comparing memory fills them with other things: before the others, the kernel itself
-	 * brings back what is its own. */
 	*why = "it could not be run again";
-	return !pass || (runs(launch) && ws_kernel_restore(saved, why));
+	return runs(launch) && ws_kernel_restore(saved, why);
+}
+
+/* Without flushes, find what the kernel changes before the first pass. */
+static bool prepare_passes(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
+			   const char **why)
+{
+	*why = "it could not be run again";
+	return flushes_caches() || (runs(launch) && ws_kernel_find_changes(saved, why) &&
+				    ws_kernel_restore(saved, why));
 }
 
 static bool make_pass(const struct ws_kernel_launch *launch, struct ws_kernel_counters *counters,
@@ -73,6 +83,8 @@ static bool make_passes(const struct ws_kernel_launch *launch, struct ws_kernel_
 		outcome->error = ws_kernel_explain(rc);
 		return false;
 	}
+	if (!prepare_passes(launch, saved, &outcome->error))
+		return false;
 	for (outcome->passes = 0; more; outcome->passes++) {
 		outcome->error = "CUPTI asks for more and more passes";
 		if (outcome->passes == PASSES_MOST ||

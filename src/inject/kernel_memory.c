@@ -45,7 +45,6 @@ static const struct {
 };
 
 static struct ws_kernel_memories known;
-static uint64_t serial;
 static _Atomic uint32_t known_lock;
 
 int ws_kernel_find_memory_call(const char *name)
@@ -134,7 +133,6 @@ void ws_kernel_note_memory_call(int call, const struct cupti_callback *callback)
 	if (!ws_kernel_driver.get_device || ws_kernel_driver.get_device(&memory.device))
 		memory.device = -1;
 	ws_kernel_lock(&known_lock);
-	memory.serial = ++serial;
 	forget_memory(memory.base);
 	if (!ws_kernel_add_memory(&known, &memory))
 		ws_kernel_report(WS_WARNING,

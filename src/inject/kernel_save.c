@@ -110,18 +110,6 @@ static void place_on_device(struct ws_kernel_saved *saved)
 				saved->copies ? saved->copies + saved->regions[i].copy - 1 : 0;
 }
 
-/*
- * The newest first: what was allocated first is what the caches hold afterwards, for the first pass
- * where they are not flushed.
- */
-static int compare_ages(const void *left, const void *right)
-{
-	uint64_t a = ((const struct region *)left)->memory.serial,
-		 b = ((const struct region *)right)->memory.serial;
-
-	return ws_compare(b, a);
-}
-
 /* The driver's result, or -1 when the host has no memory for the copy. */
 static int save_region(const struct ws_kernel_saved *saved, struct region *region)
 {
@@ -144,7 +132,6 @@ static bool save_regions(struct ws_kernel_saved *saved, const char **why)
 {
 	static char text[160]; /* one launch is measured at a time */
 
-	qsort(saved->regions, saved->count, sizeof(*saved->regions), compare_ages);
 	for (size_t i = 0; i < saved->count; i++) {
 		const struct ws_kernel_memory *memory = &saved->regions[i].memory;
 		int rc = save_region(saved, &saved->regions[i]);
