@@ -325,20 +325,24 @@ static float round_value(double value, bool is_share)
 }
 
 /* Seen on H100s: together with some counters, that of warps in flight stays 0 while SMs are busy,
- * which cannot be. Then nothing is known of warps. */
+ * which cannot be. Then nothing is known of warps. Otherwise those that are not allocated are what
+ * is left of the SMs that are active. */
 static void check_warps(struct ws_pm_sampler *sampler)
 {
-	const double busy = 5;
+	const double busy = 5, *values = sampler->values;
+	bool known = sampler->sms != SIZE_MAX && sampler->warps != SIZE_MAX;
 
-	if (sampler->sms == SIZE_MAX || sampler->warps == SIZE_MAX)
+	if (known)
+		sampler->warps_broken |= values[sampler->sms] > busy && values[sampler->warps] == 0;
+	known &= !sampler->warps_broken;
+	if (sampler->warps_broken)
+		sampler->rounded[sampler->warps] = NAN;
+	if (sampler->no_warps == SIZE_MAX)
 		return;
-	sampler->warps_broken |=
-		sampler->values[sampler->sms] > busy && sampler->values[sampler->warps] == 0;
-	if (!sampler->warps_broken)
-		return;
-	sampler->rounded[sampler->warps] = NAN;
-	if (sampler->no_warps != SIZE_MAX)
-		sampler->rounded[sampler->no_warps] = NAN;
+	sampler->rounded[sampler->no_warps] = NAN;
+	if (known)
+		sampler->rounded[sampler->no_warps] = round_value(
+			ws_max(values[sampler->sms] - values[sampler->warps], 0.0), true);
 }
 
 static int evaluate(struct ws_pm_sampler *sampler, size_t index)

@@ -204,6 +204,9 @@ static void two_gpus_are_sampled(void **state)
 		/* To 1/128 %. */
 		assert_true(count_values(&recording, gpu, "DRAM Read Bandwidth", 4267.0 / 128) > 2);
 		assert_true(count_values(&recording, gpu, "SM Active", NAN) == 0);
+		assert_true(count_values(&recording, gpu, "Compute Warps in Flight", 25) > 2);
+		assert_true(count_values(&recording, gpu, "Unallocated Warps in Active SMs", 55) >
+			    2);
 		assert_true(count_values(&recording, gpu, "PCIe RX Throughput", 0) > 0);
 		assert_true(count_values(&recording, gpu, "PCIe TX Throughput", 0) == 0);
 	}
