@@ -788,7 +788,6 @@ test("both languages have all words, with the same places, and each word is used
       "python_stacks",
       "memset",
       "sql",
-      "kernel_gpu",
     ],
     "words that are the same in both",
   );
