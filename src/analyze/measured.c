@@ -11,6 +11,13 @@
 /* Below this share of samples of its own, values say too little of a kernel. */
 #define ENOUGH_OWN 0.5
 
+/* A mean says something of a span that samples cover for half of it or more: where samples were
+ * lost, those that are left may be of any part. */
+static bool covers(uint64_t known, uint64_t span)
+{
+	return known && known >= span / 2;
+}
+
 /* How long a metric was at least this much between two times, ns. */
 static uint64_t measure_time_above(const struct ws_metric_series *series, double least,
 				   uint64_t from, uint64_t to)
@@ -41,11 +48,13 @@ static void measure_gpu(const struct ws_model *model, const struct ws_metered_gp
 		if (metered)
 			part = ws_measure_metric(&metered->series[metric], &near, model->from,
 						 model->to);
-		if (part.known)
-			gpu->means[metric] = part.sum / (double)part.known;
 		if (metric == WS_GPU_SM_ACTIVE)
-			gpu->known = part.known;
+			gpu->sampled = part.known;
+		if (covers(part.known, model->to - model->from))
+			gpu->means[metric] = part.sum / (double)part.known;
 	}
+	if (!isnan(gpu->means[WS_GPU_SM_ACTIVE]))
+		gpu->known = gpu->sampled;
 	if (metered)
 		gpu->busy_pcie =
 			ws_max(measure_time_above(&metered->series[WS_GPU_PCIE_RX],
@@ -57,6 +66,7 @@ static void measure_gpu(const struct ws_model *model, const struct ws_metered_gp
 struct kernel_sums {
 	double sum[WS_GPU_METRICS];
 	uint64_t known[WS_GPU_METRICS];
+	uint64_t time;			  /* ns of all its runs on GPUs that have metrics */
 	struct ws_metric_samples samples; /* of SM Active */
 	uint64_t own, until;
 };
@@ -79,6 +89,7 @@ static void add_kernel(struct kernel_measurer *measurer, const struct ws_metered
 	if (!at || !op->name || end <= start)
 		return;
 	sums = &measurer->sums[at - 1];
+	sums->time += end - start;
 	for (int metric = 0; metric < WS_GPU_METRICS; metric++) {
 		const struct ws_metric_series *series = &metered->series[metric];
 		struct ws_metric_part part = ws_measure_metric(series, &near[metric], start, end);
@@ -107,7 +118,7 @@ static void judge_kernel(const struct kernel_sums *sums, struct ws_measured_kern
 {
 	for (int metric = 0; metric < WS_GPU_METRICS; metric++) {
 		kernel->means[metric] = NAN;
-		if (sums->known[metric])
+		if (covers(sums->known[metric], sums->time))
 			kernel->means[metric] = sums->sum[metric] / (double)sums->known[metric];
 	}
 	if (sums->samples.time)
@@ -148,6 +159,7 @@ void ws_measure_model(const struct ws_model *model, const struct ws_facts *facts
 		measure_gpu(model, ws_find_metered_gpu(&measured->metrics, gpu->uuid, gpu->device),
 			    &measured->gpus[i]);
 		measured->any |= measured->gpus[i].known > 0;
+		measured->sampled |= measured->gpus[i].sampled > 0;
 	}
 	measure_kernels(model, facts, measured);
 }

@@ -10,8 +10,10 @@
 
 struct ws_measured_gpu {
 	const struct ws_metered_gpu *metered; /* NULL: nothing is known of it */
-	double means[WS_GPU_METRICS];	      /* over the window; NAN where not known */
-	uint64_t known;			      /* ns of the window with SM Active */
+	/* Over the window; NAN where not known, or for less than half of it. */
+	double means[WS_GPU_METRICS];
+	uint64_t sampled; /* ns of the window with SM Active */
+	uint64_t known;	  /* the same, or 0 where that is less than half of the window */
 	/* ns in which PCIe was at least WS_BUSY_LINK_PERCENT of what it can do, one way or the
 	 * other */
 	uint64_t busy_pcie;
@@ -19,7 +21,7 @@ struct ws_measured_gpu {
 enum { WS_BUSY_LINK_PERCENT = 70 };
 
 struct ws_measured_kernel {
-	double means[WS_GPU_METRICS]; /* NAN where not known */
+	double means[WS_GPU_METRICS]; /* NAN where not known for half of its time */
 	double own_share; /* of the samples that it was in, how much of their time was its own */
 	enum ws_gpu_bound bound;
 };
@@ -29,6 +31,7 @@ struct ws_gpu_measures {
 	struct ws_measured_gpu *gpus;	    /* model->work.gpus of them */
 	struct ws_measured_kernel *kernels; /* facts->kernel_count of them, in their order */
 	bool any;			    /* SM Active of any GPU is known */
+	bool sampled;			    /* there are samples of it, if too few */
 };
 
 /* Measure; `facts` is of the same model. Free with ws_gpu_measures_free. */

@@ -14,6 +14,7 @@
 
 #include "analyze/analysis.h"
 #include "analyze/finding.h"
+#include "analyze/rules/rules.h"
 #include "base/choose.h"
 #include "store/store.h"
 #include "../metrics/gpu_samples.h"
@@ -107,8 +108,14 @@ static const struct sampled {
 	double value[GPUS];
 } * sampled;
 
+/* The share of the run that the samples cover, from its beginning. */
+static double covered = 1;
+
 static void put_samples(struct program *program)
 {
+	uint64_t samples_kept =
+		(uint64_t)((double)(program->now - BEGIN) * covered) / (10 * US) + 1;
+
 	for (uint32_t gpu = 0; sampled && gpu < GPUS; gpu++) {
 		char uuid[8];
 		struct gpu_samples samples;
@@ -117,8 +124,7 @@ static void put_samples(struct program *program)
 		samples = begin_gpu_samples(program->writer, 1 + 50 * gpu, gpu, uuid, 10 * US);
 		for (const struct sampled *at = sampled; at->row; at++)
 			if (!isnan(at->value[gpu]))
-				put_gpu_sample(&samples, at->row, BEGIN,
-					       (program->now - BEGIN) / (10 * US) + 1,
+				put_gpu_sample(&samples, at->row, BEGIN, samples_kept,
 					       at->value[gpu]);
 	}
 }
@@ -580,6 +586,30 @@ static void test_gpus_with_unequal_shares(void **state)
 	sampled = NULL;
 }
 
+/* Where most samples were lost, those that are left say nothing. */
+static void test_too_few_samples(void **state)
+{
+	static const struct sampled rows[] = {{"SM Active", {5, 90}}, {NULL, {0}}};
+	static const char *const silent[] = {"uneven-gpus", "underused-gpu", "idle-warps"};
+	struct analysed analysed;
+
+	(void)state;
+	sampled = rows;
+	covered = 0.3;
+	analysed = analyse_program(step_on_uneven_gpus);
+	for (size_t i = 0; i < WS_COUNT(silent); i++)
+		assert_int_equal(find_level(&analysed, silent[i], ""), -1);
+	assert_non_null(strstr(ws_rule_uneven_gpus.find_obstacle(analysed.analysis),
+			       "less than half of the time"));
+	forget_program(&analysed);
+	covered = 0.8;
+	analysed = analyse_program(step_on_uneven_gpus);
+	assert_true(find_level(&analysed, "uneven-gpus", "") >= WS_LEVEL_WARNING);
+	forget_program(&analysed);
+	covered = 1;
+	sampled = NULL;
+}
+
 static void test_links_and_power_at_their_limits(void **state)
 {
 	static const struct sampled rows[] = {
@@ -617,6 +647,7 @@ int main(void)
 		cmocka_unit_test(test_a_gpu_that_is_well_used),
 		cmocka_unit_test(test_products_without_tensor_cores),
 		cmocka_unit_test(test_gpus_with_unequal_shares),
+		cmocka_unit_test(test_too_few_samples),
 		cmocka_unit_test(test_links_and_power_at_their_limits),
 	};
 

@@ -14,6 +14,9 @@ const char *ws_need_gpu_metrics(const struct ws_analysis *analysis)
 {
 	if (!analysis->model->has_cuda)
 		return ws_need_cuda(analysis);
+	if (!analysis->measured.any && analysis->measured.sampled)
+		return "samples of GPU metrics cover less than half of the time (a lower "
+		       "--gpu-metrics-frequency, or a smaller --gpu-metrics-set, loses fewer)";
 	if (!analysis->measured.any)
 		return "metrics of GPUs were not sampled (--gpu-metrics-devices=all)";
 	return NULL;
