@@ -5,6 +5,7 @@
 #if WS_HAVE_IBERTY
 #include <libiberty/demangle.h>
 #endif
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,12 +84,24 @@ char *ws_demangle(const char *mangled)
 	return demangle_name(mangled, DMGL_PARAMS | DMGL_ANSI);
 }
 
-/* Whether the character is part of an operator's name: operator<<, operator(). */
-static int is_operator_char(const char *text, const char *at)
+static int is_identifier_char(char c)
 {
-	while (at > text && (at[-1] == '<' || at[-1] == '>' || at[-1] == '=' || at[-1] == '-'))
-		at--;
-	return at - text >= 8 && !memcmp(at - 8, "operator", 8);
+	return isalnum((unsigned char)c) || c == '_' || c == '$' || (unsigned char)c >= 0x80;
+}
+
+/* The length of an operator's name at `at`: "operator()", "operator<<", "operator " of a
+ * conversion; 0 where there is none. Its signs open and close nothing. */
+static size_t measure_operator(const char *text, const char *at)
+{
+	const char *end = at + 8;
+
+	if (strncmp(at, "operator", 8) || (at > text && is_identifier_char(at[-1])) ||
+	    is_identifier_char(*end))
+		return 0;
+	if (!strncmp(end, "()", 2) || !strncmp(end, "[]", 2))
+		return 10;
+	end += strspn(end, "<>=-+*/%!&|^~,");
+	return (size_t)(end - at) + (*end == ' ');
 }
 
 /* Where the last component of a qualified name begins, and where it ends before its template
@@ -100,17 +113,22 @@ static void find_last_component(const char *text, const char **begin, const char
 	*begin = text;
 	*end = text + strlen(text);
 	for (const char *at = text; *at; at++) {
-		if ((*at == '<' || *at == '(') && !is_operator_char(text, at)) {
+		size_t operator_length = measure_operator(text, at);
+
+		if (operator_length) {
+			at += operator_length - 1;
+		} else if (*at == '<' || *at == '(') {
 			if (!depth++ && *end > at)
 				*end = at;
 		} else if (depth && (*at == '>' || *at == ')') && at[-1] != '-') {
 			depth--;
-		} else if (!depth && (at[0] == ' ' || (at[0] == ':' && at[1] == ':')) &&
-			   !(at[0] == ' ' && is_operator_char(text, at))) {
+		} else if (!depth && (at[0] == ' ' || (at[0] == ':' && at[1] == ':'))) {
 			*begin = at + 1 + (at[0] == ':');
 			*end = text + strlen(text);
 		}
 	}
+	while (*end > *begin && (*end)[-1] == ' ') /* of "operator<< <int>" */
+		--*end;
 }
 
 char *ws_demangle_short(const char *mangled)

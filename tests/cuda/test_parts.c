@@ -83,6 +83,12 @@ static void test_names(void **state)
 		    "vectorized_elementwise_kernel");
 	expect_name("_ZN1AclEi", "A::operator()(int)", "operator()");
 	expect_name("_ZN1AlsEi", "A::operator<<(int)", "operator<<");
+	expect_name("_ZN1AlsIiEEvT_", "void A::operator<< <int>(int)", "operator<<");
+	expect_name("_ZN1AcviEv", "A::operator int()", "operator int");
+	expect_name("_ZN2at6reduceILi5EZNS_3sumIfEclERiEUlffE_EEvT0_",
+		    "void at::reduce<5, at::sum<float>::operator()(int&)::{lambda(float, float)#1}"
+		    ">(at::sum<float>::operator()(int&)::{lambda(float, float)#1})",
+		    "reduce");
 	expect_name("_Zbroken", "_Zbroken", "_Zbroken");
 	expect_name("", "", "");
 }
