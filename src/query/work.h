@@ -19,9 +19,10 @@ enum ws_work_class { WS_WORK_COMPUTE, WS_WORK_COMM, WS_WORK_MEMORY };
 struct ws_work_op {
 	uint64_t start, end;
 	uint32_t process, correlation, stream;
-	uint32_t name; /* string: of a kernel; 0 for others */
-	uint8_t class;
-	bool set; /* a memset */
+	/* There are millions: 32 bytes each. */
+	uint32_t name : 29; /* string: of a kernel; 0 for others */
+	uint32_t class : 2; /* enum ws_work_class */
+	uint32_t set : 1;   /* a memset */
 };
 
 struct ws_work_gpu {
