@@ -57,7 +57,8 @@ static void test_full_set_on_each_chip(void **state)
 
 		if (choice.dropped.len)
 			fail_msg("%s has no %s", chips[i].chip, choice.dropped.text);
-		print_message("%s: %zu metrics, %zu passes\n", chips[i].chip, choice.count, passes);
+		print_message("# %s: %zu metrics, %zu passes\n", chips[i].chip, choice.count,
+			      passes);
 		if (!passes)
 			fail_msg("%s: %s", chips[i].chip, err.msg);
 		assert_true(passes <= chips[i].passes);
