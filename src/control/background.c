@@ -12,7 +12,7 @@
 enum {
 	READY = 3,
 	MOST_FDS = 65536
-}; /* where the descriptor lies; of kernels without close_range */
+}; /* READY: the number of the passed descriptor; MOST_FDS: for kernels without close_range */
 
 static void close_from(int first)
 {
@@ -44,7 +44,7 @@ void ws_background_ready(int ready, const char *message)
 	close(ready);
 }
 
-/* The process in between ends at once, so that nobody has to wait for the other. */
+/* The intermediate process ends at once, so that nobody has to wait for the second one. */
 static void fork_again(void (*run)(void *ctx, int ready), void *ctx, int ready)
 {
 	pid_t pid = fork();

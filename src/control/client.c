@@ -108,7 +108,7 @@ static bool is_listed(const struct ws_session_names *list, const char *name)
 	return false;
 }
 
-/* Unless somebody has made it anew meanwhile. */
+/* Does nothing if somebody has made the socket anew in the meantime. */
 static void remove_dead(int folder, const char *file, const struct sockaddr_un *address)
 {
 	ws_session_lock_folder(folder);

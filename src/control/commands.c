@@ -258,7 +258,7 @@ static void join_rank(struct ws_commands *commands, const struct ws_message *mes
 	free(hooks);
 }
 
-/* The first to ask gets the message. */
+/* Only the first request gets the message. */
 static void await_end(struct ws_commands *commands, struct ws_text *answer)
 {
 	unsigned joined;
@@ -289,7 +289,7 @@ static void leave_rank(struct ws_commands *commands, const struct ws_message *me
 	}
 	ws_mailbox_request(commands->mailbox, &request, &reply);
 	ws_message_put_flag(answer, "done", true);
-	if (reply.last || !reply.done) /* done no more: a signal has ended the session */
+	if (reply.last || !reply.done) /* not done: a signal has already ended the session */
 		await_end(commands, answer);
 }
 

@@ -1,17 +1,17 @@
 /*
- * commands.h - what the recorder of a session answers to start, stop, cancel, snapshot, shutdown
- * and status.
+ * commands.h - how the recorder of a session answers start, stop, cancel, snapshot, shutdown and
+ * status.
  *
  * A request is {"do": WORD, ...}. `start` may hold output, overwrite, capture, steps, range,
  * domain, range_end, duration (ns), stats, no_findings and export; `snapshot` output and overwrite;
- * `shutdown` a signal. The answer holds done, message and report; that of `stop` also what is to be
- * done with the report (stats, export, overwrite).
+ * `shutdown` a signal. The answer holds done, message and report; the answer to `stop` also says
+ * what to do with the report (stats, export, overwrite).
  *
- * Ranks of a host that share a recorder (--per-node) say `join`, without a pid to hear what their
- * program needs in its environment (arena, preload, nvtx, cuda), with one and their own (starter)
- * to have that process followed; and `leave` (starter) when it has ended. That is answered at once,
- * but for who leaves last: when the session is over (over, text, reports), or another rank has
- * joined.
+ * Ranks of a host that share a recorder (--per-node) send `join`. Without a pid, the answer says
+ * what their program needs in its environment (arena, preload, nvtx, cuda); with a pid and the
+ * rank's own (starter), the recorder follows that process. They send `leave` (starter) when it has
+ * ended. `leave` is answered at once, except for the last rank: its answer comes when the session
+ * is over (over, text, reports) or another rank has joined.
  */
 #ifndef WS_CONTROL_COMMANDS_H
 #define WS_CONTROL_COMMANDS_H
@@ -21,7 +21,7 @@
 #include "control/mailbox.h"
 #include "control/message.h"
 
-/* What is to be done with the report of the collection that was started last. */
+/* What to do with the report of the collection that was started last. */
 struct ws_follow_up {
 	bool stats, overwrite, no_findings;
 	char *export_to; /* types, or NULL */
@@ -36,8 +36,8 @@ struct ws_commands {
 	pthread_cond_t changed;
 	unsigned joined;
 	bool over;
-	struct ws_text ending; /* members of the answer; the first to ask gets them */
-	char **named;	       /* reports whose names a command has been answered with */
+	struct ws_text ending; /* members of the answer; only the first request gets them */
+	char **named;	       /* reports that were named in an answer to a command */
 	size_t named_count, named_cap;
 };
 
@@ -45,22 +45,23 @@ struct ws_commands {
 void ws_commands_init(struct ws_commands *commands, struct ws_mailbox *mailbox,
 		      const char *program);
 void ws_commands_free(struct ws_commands *commands);
-/* For ws_server_start: `commands` answers. */
+/* The handler for ws_server_start; its context is `commands`. */
 void ws_commands_answer(void *commands, const struct ws_message *request, struct ws_text *answer);
 
-/* Whether a `stop` or `shutdown` was answered with this report's name: then its sender prints it.
- */
+/* Whether a `stop` or `shutdown` was answered with this report's name. Its sender then prints the
+ * name. */
 bool ws_commands_has_named(struct ws_commands *commands, const char *report);
 
-/* The session is over: wake those who wait for that. `text` is the recorder's message. */
+/* The session is over: wake the requests that wait for its end. `text` is the recorder's
+ * message. */
 void ws_commands_end(struct ws_commands *commands, const char *text, char *const *reports,
 		     size_t report_count);
 
-/* The request of a `start`: its plan, and what belongs to it; texts are the message's. -1 with a
- * message. */
+/* Read the request of a `start`: its plan and what belongs to it. Texts belong to the message. -1
+ * with a message. */
 int ws_commands_read_start(const struct ws_message *message, struct ws_plan *plan,
 			   struct ws_control_request *request, struct ws_err *err);
-/* Note what a `start` wants done with its report. */
+/* Remember what a `start` wants done with its report. */
 void ws_commands_note_follow_up(struct ws_commands *commands, const struct ws_message *message);
 
 #endif

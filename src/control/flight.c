@@ -24,7 +24,7 @@ static const struct unit sizes[] = {{"kib", 0x1p10}, {"mib", 0x1p20}, {"gib", 0x
 				    {"kb", 0x1p10},  {"mb", 0x1p20},  {"gb", 0x1p30},
 				    {"k", 0x1p10},   {"m", 0x1p20},   {"g", 0x1p30}};
 
-/* A number with one of these units; -1 when it is none. */
+/* Read a number with one of these units; -1 when `text` is none. */
 static int read_quantity(const char *text, const struct unit *units, size_t count, uint64_t *out,
 			 const char **end)
 {

@@ -14,13 +14,13 @@ enum ws_snapshot_cause {
 	WS_SNAPSHOT_COMMAND, /* `warpsight snapshot` */
 	WS_SNAPSHOT_SIGNAL,  /* WS_SNAPSHOT_SIGNO, sent to the recorder */
 	WS_SNAPSHOT_DEATH,   /* the program ended by a signal or with a status other than 0 */
-	WS_SNAPSHOT_TRIGGER, /* and what follows: a trigger, by number */
+	WS_SNAPSHOT_TRIGGER, /* this value plus the number of the trigger */
 };
 
-/* Ignored by default, so that one that comes to another process does no harm. */
+/* Ignored by default, so that it does no harm if it is sent to another process. */
 #define WS_SNAPSHOT_SIGNO SIGURG
 
-enum { WS_SNAPSHOTS_BY_TRIGGERS = 100 }; /* in a recording: a disk fills otherwise */
+enum { WS_SNAPSHOTS_BY_TRIGGERS = 100 }; /* per recording, so that the disk does not fill up */
 
 struct ws_flight_plan {
 	bool on;
@@ -30,8 +30,8 @@ struct ws_flight_plan {
 
 /* Read TIME[,MEMORY], such as 30s,256M; 0, or -1 with a message. */
 int ws_flight_read(const char *text, struct ws_flight_plan *plan, struct ws_err *err);
-/* Read a time with its unit (ns, us, ms, s, m, h), ns; -1 when it is none. *end gets what
- * follows it. */
+/* Read a time with its unit (ns, us, ms, s, m, h) into *ns; -1 when `text` does not begin with one.
+ * *end gets what follows it. */
 int ws_flight_read_time(const char *text, uint64_t *ns, const char **end);
 
 #endif

@@ -33,7 +33,7 @@ int ws_session_check_name(const char *name, struct ws_err *err)
 	return 0;
 }
 
-/* The i-th place, into `path`; false where it is not to be used, or behind the last. */
+/* Write the i-th place to `path`; false when it must not be used or there are fewer places. */
 static bool name_folder(unsigned i, char *path, size_t size)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR"), *only = getenv("WS_TEST_SESSIONS");

@@ -50,7 +50,7 @@ static void begin(struct ws_machine *machine, struct ws_machine_answer *answer, 
 	add_action(answer, WS_ACTION_BEGIN, time);
 }
 
-/* The session's part after the last collection of a plan. */
+/* What the session does after the last collection of a plan. */
 static void rest(struct ws_machine *machine, struct ws_machine_answer *answer, uint64_t time)
 {
 	disarm(machine, answer, time);
@@ -74,12 +74,12 @@ static void end(struct ws_machine *machine, struct ws_machine_answer *answer, ui
 {
 	time = ws_max(time, machine->began);
 	machine->cause = cause;
-	machine->collections += !machine->plan.flight.on; /* else it leaves no report */
+	machine->collections += !machine->plan.flight.on; /* a flight recorder leaves no report */
 	add_action(answer, WS_ACTION_END, time);
 	add_action(answer, WS_ACTION_FINISH, time);
 }
 
-/* Begin what the plan begins by itself, or wait for what it waits for. */
+/* Begin a collection if the plan begins one by itself; otherwise wait for what begins it. */
 static void arm(struct ws_machine *machine, struct ws_machine_answer *answer, uint64_t time)
 {
 	machine->state = WS_MACHINE_ARMED;
@@ -130,7 +130,7 @@ static void pass_time(struct ws_machine *machine, struct ws_machine_answer *answ
 	if (machine->state != WS_MACHINE_COLLECTING || !machine->plan.duration ||
 	    time < machine->began + machine->plan.duration)
 		return;
-	/* A range goes on beyond the duration of its collection; the next one counts. */
+	/* The range outlasts the duration of its collection, so wait for the next range. */
 	if (has_ranges(machine) && machine->plan.range_end >= WS_RANGE_END_REPEAT) {
 		end_range(machine, answer, time);
 		machine->cause = WS_CAUSE_DURATION;

@@ -21,9 +21,9 @@ struct waiter {
 struct ws_mailbox {
 	pthread_mutex_t lock;
 	pthread_cond_t answered;
-	struct waiter *first, **last; /* the first is the one in hand, when there is one */
+	struct waiter *first, **last; /* the first is the one being performed, if any */
 	bool in_hand, closed;
-	char closing[256]; /* what is answered from then on */
+	char closing[256]; /* the answer to every request after ws_mailbox_close */
 	_Atomic uint32_t *sleeping;
 	struct ws_control_status status;
 };

@@ -9,13 +9,13 @@
 #include "base/err.h"
 #include "control/message.h"
 
-/* Start that process, which keeps the request of `start`. Returns when the session is there. -1
- * with a message. */
+/* Start that process, which keeps the request of `start`. Returns once the session exists. -1 with
+ * a message. */
 int ws_pending_start(const char *name, const struct ws_text *request, struct ws_err *err);
 /*
- * Take over what a session keeps: it is gone then, and its name free. 0 with the request in `kept`;
- * 1 when the session is not one that waits for a launch, or there is none; -1 with a message. Free
- * `kept` in any case.
+ * Take over the request that a session keeps. The session then ends and its name is free. Returns 0
+ * with the request in `kept`; 1 when the session does not wait for a launch, or does not exist; -1
+ * with a message. Free `kept` in any case.
  */
 int ws_pending_take(const char *name, struct ws_message *kept, struct ws_err *err);
 

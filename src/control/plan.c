@@ -6,11 +6,11 @@
 
 #include "base/compiler.h"
 
-/* USER is what `launch` has instead of a capture range, PROGRAM and STEPS have options of their
+/* USER is what `launch` uses in place of a capture range; PROGRAM and STEPS have options of their
  * own. */
 static const struct {
 	const char *name;
-	bool is_word; /* of --capture-range */
+	bool is_word; /* a value of --capture-range */
 } captures[WS_CAPTURES] = {
 	[WS_CAPTURE_NONE] = {"none", true},    [WS_CAPTURE_CUDA] = {"cudaProfilerApi", true},
 	[WS_CAPTURE_NVTX] = {"nvtx", true},    [WS_CAPTURE_PROGRAM] = {"program", true},
@@ -87,7 +87,7 @@ int ws_plan_read_range_end(const char *text, struct ws_plan *plan, struct ws_err
 	return 0;
 }
 
-/* A number up to `*end`, from 0; -1 when there is none. */
+/* Read a number, 0 or more, up to `*end`; -1 when there is none. */
 static int read_step(const char *text, const char **end, uint32_t *step)
 {
 	char *after;

@@ -1,5 +1,5 @@
 /*
- * plan.h - what begins and ends the collections of a session, as the options say it.
+ * plan.h - what begins and ends the collections of a session, as set by the options.
  *
  * Whatever the source of a range is (a call of the program, an NVTX range, a step), its beginning
  * and end are the same two events for the machine (machine.h).
@@ -28,7 +28,8 @@ enum ws_capture {
 enum ws_range_end {
 	WS_RANGE_END_NONE,	    /* nothing: the collection goes on */
 	WS_RANGE_END_STOP,	    /* ends the collection; later ranges begin none */
-	WS_RANGE_END_STOP_SHUTDOWN, /* and the session, with the signal of --kill */
+	WS_RANGE_END_STOP_SHUTDOWN, /* ends the collection and the session, with the signal of
+				       --kill */
 	WS_RANGE_END_REPEAT,	    /* the next range begins another collection */
 	WS_RANGE_END_REPEAT_SHUTDOWN,
 	WS_RANGE_ENDS
@@ -51,9 +52,8 @@ int ws_plan_read_capture(const char *text, enum ws_capture *capture, struct ws_e
 /* Read the value of --capture-range-end: none, stop, stop-shutdown, repeat[:N], repeat-shutdown:N.
  */
 int ws_plan_read_range_end(const char *text, struct ws_plan *plan, struct ws_err *err);
-/* Read the value of --steps, A-B, A or A-, into a plan that waits for them. 0, or -1 with a
- * message.
- */
+/* Read the value of --steps (A-B, A or A-) into a plan that waits for these steps. 0, or -1 with a
+ * message. */
 int ws_plan_read_steps(const char *text, struct ws_plan *plan, struct ws_err *err);
 /* The word of an option's value, for messages and status. */
 const char *ws_plan_capture_name(enum ws_capture capture);

@@ -2,8 +2,8 @@
  * server.c - see server.h.
  *
  * A thread accepts; each connection has a thread of its own, so that a `stop` that waits for a
- * report holds up no `status`. There are few of them: a connection carries one request, must send
- * it within seconds, and only processes of the recorder's user (or root's) are listened to.
+ * report does not hold up a `status`. There are few threads: a connection carries one request, must
+ * send it within seconds, and only processes of the recorder's user (or root) may connect.
  */
 #include "control/server.h"
 
@@ -27,8 +27,8 @@
 #include "text/json_write.h"
 
 enum { MOST_CONNECTIONS = 32, BACKLOG = 64, PATIENCE_S = 3 };
-/* Priority of the threads that hear commands, where it is permitted: a target that keeps every core
- * busy must not delay a command to end its recording. */
+/* Priority of the threads that receive commands, where setting it is permitted: a target that keeps
+ * every core busy must not delay a command to end its recording. */
 enum { SOON = -10 };
 
 struct ws_server {
@@ -72,7 +72,8 @@ static void answer_request(struct ws_server *server, int fd)
 	} else {
 		server->handler(server->ctx, &request, &answer);
 		if (ws_message_send(fd, &answer, &err))
-			refuse_request(fd, err.msg); /* nobody is there, or it was too long */
+			refuse_request(
+				fd, err.msg); /* the sender is gone, or the request was too long */
 	}
 	ws_message_free(&request);
 	ws_text_free(&answer);
@@ -177,7 +178,7 @@ static void *accept_connections(void *arg)
 		if (waited[0].revents & POLLIN)
 			accept_connection(server);
 		else if (waited[1].revents)
-			return NULL; /* all that had connected before has been accepted */
+			return NULL; /* all earlier connections have been accepted */
 	}
 }
 
@@ -232,7 +233,7 @@ static void free_server(struct ws_server *server)
 	free(server);
 }
 
-/* The recorder's signals are its main thread's. */
+/* The new thread blocks all signals: the recorder's main thread handles them. */
 static int start_thread(struct ws_server *server)
 {
 	sigset_t all, old;

@@ -10,21 +10,21 @@
 
 struct ws_server;
 
-/* Answer `request`: append members to `answer`, which become the answer's. */
+/* Answer `request` by appending the answer's members to `answer`. */
 typedef void (*ws_server_handler)(void *ctx, const struct ws_message *request,
 				  struct ws_text *answer);
 
 /*
- * Make the socket of the session `name` and begin to answer. What a recorder that was killed has
- * left under this name is removed. -1 with a message; also when there is such a session already.
+ * Make the socket of the session `name` and begin to answer. A socket that a killed recorder left
+ * under this name is removed. -1 with a message, also when the session already exists.
  */
 int ws_server_start(struct ws_server **server, const char *name, ws_server_handler handler,
 		    void *ctx, struct ws_err *err);
-/* Remove the socket: from here on the session's name is free, and nobody finds it. Requests that
- * have come are still answered. NULL does nothing. */
+/* Remove the socket: from now on nobody finds the session, and its name is free. Requests that have
+ * already come are still answered. NULL does nothing. */
 void ws_server_hide(struct ws_server *server);
-/* Wait until all that came has been answered, and free. The handler must not wait for anything
- * any more. */
+/* Wait until all that came has been answered, and free. The handler must no longer wait for
+ * anything. */
 void ws_server_end(struct ws_server *server);
 
 #endif

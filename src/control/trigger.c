@@ -1,4 +1,4 @@
-/* trigger.c - see trigger.h. What kinds there are is declared in one table. */
+/* trigger.c - see trigger.h. One table declares the kinds of triggers. */
 #include "control/trigger.h"
 
 #include <ctype.h>
@@ -44,8 +44,8 @@ static struct part trim(const char *text, size_t length)
 	return (struct part){text, length};
 }
 
-/* The length of `words` at the beginning of the part, however many blanks part them; 0 when they
- * are not there. */
+/* The length of `words` at the beginning of the part, however many blanks separate them; 0 when the
+ * part begins otherwise. */
 static size_t match_words(struct part part, const char *words)
 {
 	size_t at = 0;
@@ -146,7 +146,7 @@ static int find_kind(struct part part, size_t *used)
 	return -1;
 }
 
-/* The last > parts a name from its limit: a name may hold others. */
+/* The last > separates a name from its limit, since a name may itself contain one. */
 static size_t find_limit(struct part part)
 {
 	size_t at = part.length;

@@ -2,9 +2,9 @@
  * doctor.h - what can be recorded on this machine, feature by feature.
  *
  * A check examines one feature and says whether it is there, what it found and what to do. Checks
- * are functions in a table, which are independent of each other and of how they are shown; a check
- * that cannot find out says so and is not ok. They change nothing: what they try, they try on
- * themselves, in a child process, or with a file that is deleted at once.
+ * are functions in a table, independent of each other and of how they are shown; a check that
+ * cannot find out says so and is not ok. Checks change nothing: they try things only on themselves,
+ * in a child process, or with a file that is deleted at once.
  */
 #ifndef WS_DOCTOR_H
 #define WS_DOCTOR_H
@@ -33,7 +33,8 @@ extern const struct ws_check ws_doctor_checks[]; /* an entry without a name ends
 
 void ws_finding_free(struct ws_finding *finding);
 
-/* For checks: worsen the health if it is better than this, and add a sentence to what was found. */
+/* For checks: lower the health to `health` unless it is already worse, and add a sentence to what
+ * was found. */
 void ws_add_finding(struct ws_finding *finding, enum ws_health health, const char *fmt, ...)
 	WS_PRINTF(3, 4);
 /* Add a sentence to the fix. */
@@ -53,7 +54,7 @@ int ws_try_perf(unsigned type, unsigned long config, int pid, int cpu);
 /*
  * Run `work` in a child process, since it may hang or crash, as the libraries of drivers do. What
  * it writes to the descriptor is added to `out`. False when the child fails, or takes longer than
- * `seconds` and is killed; `out` has what it wrote until then.
+ * `seconds` and is killed; `out` then has what it had written by then.
  */
 bool ws_run_in_child(void (*work)(int fd, void *arg), void *arg, unsigned seconds,
 		     struct ws_text *out);

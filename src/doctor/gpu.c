@@ -3,8 +3,8 @@
  * permissions, settings.
  *
  * Libraries are opened in a child process with a time limit, since a broken driver hangs or crashes
- * the process that calls it. Nothing of CUDA is needed to build this: the few functions that are
- * called are declared here, as in the libraries' documentation.
+ * the process that calls it. Building this needs nothing from CUDA: the few functions that it calls
+ * are declared here, as the libraries' documentation has them.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -90,8 +90,8 @@ void ws_check_gpu(struct ws_finding *finding)
 	}
 }
 
-/* Open a library by the first of `names` that opens, and write to fd where it is; NULL when none
- * does. */
+/* Open a library by the first of `names` that opens, and write its path to fd; NULL when none
+ * opens. */
 static void *open_first_library(int fd, const char *const *names, size_t count)
 {
 	char path[PATH_MAX];

@@ -33,8 +33,8 @@ static const char *format_bytes(uint64_t bytes, char out[32])
 	return out;
 }
 
-/* Try to make a file of this size in `dir`: 0, or the errno. It has no name, or loses it at once.
- */
+/* Try to make a file of this size in `dir`: 0, or the errno. The file has no name, or loses its
+ * name at once. */
 static int try_file(const char *dir, size_t bytes)
 {
 	int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600), error = 0;

@@ -178,8 +178,8 @@ void ws_check_perf(struct ws_finding *finding)
 	}
 }
 
-/* Load a program that does nothing, in the way that profile loads the one which reads Python's
- * frames: 0, or the errno. */
+/* Load a BPF program that does nothing, in the same way as profile loads the one that reads
+ * Python's frames: 0, or the errno. */
 static int try_bpf_program(void)
 {
 	struct bpf_insn code[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K, .imm = 1},

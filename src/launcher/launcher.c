@@ -1,11 +1,12 @@
 /*
  * launcher.c - bin/warpsight of the relocatable tarball: starts the real program through the loader
- * and the libraries that lie beside it.
+ * and the libraries that are bundled with it.
  *
  * The tarball must run where the C library is older, newer or not glibc at all, so this one program
  * is static. It sets no variable that the profiled program could inherit: the library path goes to
- * the loader as an argument. What would make the bundled loader load libraries meant for the
- * system's C library (LD_PRELOAD, LD_AUDIT) is renamed; main() names it back before anything else.
+ * the loader as an argument. Variables that would make the bundled loader load libraries meant for
+ * the system's C library (LD_PRELOAD, LD_AUDIT) are renamed; main() restores their names before
+ * anything else.
  */
 #include <errno.h>
 #include <limits.h>
@@ -25,8 +26,8 @@ static int fail(const char *what, const char *path)
 	return 127;
 }
 
-/* The folder above bin/, where this program is: by /proc, or without it by the path it was started
- * with. */
+/* The folder above bin/, where this program is: found through /proc, or else through the path that
+ * it was started with. */
 static int find_root(char root[PATH_MAX])
 {
 	const char *started = (const char *)getauxval(AT_EXECFN);
