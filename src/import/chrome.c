@@ -27,7 +27,7 @@ static uint64_t hash_value(const struct ws_json_value *value, uint64_t seed)
 /* The event's arguments as they are, as a string of the report; 0 when there are none. */
 static uint32_t intern_args(struct ws_trace *trace, const struct ws_trace_event *event)
 {
-	/* Our own export puts it first; here it becomes a flag of the row. */
+	/* Our own export writes this argument first; it becomes a flag of the row. */
 	static const char never[] = "{\"never ended\":true";
 	size_t skip = sizeof(never) - 1;
 
@@ -43,8 +43,7 @@ static uint32_t intern_args(struct ws_trace *trace, const struct ws_trace_event 
 	return ws_importer_add_string(trace->importer, trace->built.text, trace->built.len);
 }
 
-/* The arguments with the mangled name before them, since the slice is called by the demangled one.
- */
+/* The arguments, preceded by the mangled name: the slice itself gets the demangled one. */
 static uint32_t add_mangled_arg(struct ws_trace *trace, const struct ws_trace_event *event,
 				uint32_t args)
 {
@@ -149,7 +148,7 @@ static void put_slice(struct ws_trace *trace, const struct ws_trace_slice *slice
 				     .flags = flags};
 }
 
-/* Profilers of AMD's GPUs write kernels by their mangled names. */
+/* Profilers of AMD GPUs write the mangled names of kernels. */
 static void demangle_slice(struct ws_trace *trace, const struct ws_trace_event *event,
 			   struct ws_trace_slice *slice)
 {
@@ -182,7 +181,7 @@ static struct ws_trace_slice make_open_slice(struct ws_trace *trace,
 	else
 		slice.args = intern_args(trace, event);
 	demangle_slice(trace, event, &slice);
-	/* "never ended" comes first where it is there. */
+	/* If "never ended" is present, it comes first. */
 	if (event->args.type != WS_JSON_OBJECT || event->args.length < 6 ||
 	    !(slice.own_category || event->args.text[2] == 'n'))
 		return slice;
@@ -271,7 +270,7 @@ static void push_open_slice(struct ws_trace *trace, uint64_t key, struct ws_trac
 	ws_map_set(&trace->open_slices, key, number);
 }
 
-/* Take off the innermost open slice of a key. False when there is none. */
+/* Remove the innermost open slice of a key. False when there is none. */
 static bool pop_open_slice(struct ws_trace *trace, uint64_t key, struct ws_trace_slice *slice)
 {
 	uint32_t number = (uint32_t)ws_map_get(&trace->open_slices, key, NULL);
@@ -314,7 +313,7 @@ static void add_end_args(struct ws_trace *trace, struct ws_trace_slice *slice, u
 static void end_open_slice(struct ws_trace *trace, uint64_t key, uint64_t at, uint32_t args,
 			   uint8_t flags)
 {
-	enum { BACKWARDS = 1000 /* ns: more than times are rounded by */ };
+	enum { BACKWARDS = 1000 /* ns: more than the rounding error of times */ };
 	struct ws_trace_slice slice;
 
 	if (!pop_open_slice(trace, key, &slice)) {
@@ -446,7 +445,7 @@ static void read_async_event(struct ws_trace *trace, struct ws_trace_event *even
 	case 'F':
 		end_slice(trace, event, make_async_key(event), WS_SLICE_ASYNC);
 		break;
-	default: /* n, T, p: an instant within it */
+	default: /* n, T, p: an instant within a slice */
 		ws_chrome_put_slice(trace, event, thread, track, WS_SLICE_INSTANT | WS_SLICE_ASYNC);
 	}
 }
@@ -462,8 +461,8 @@ static bool has_single_value(const struct ws_json_value *args)
 	       !ws_next_json_member(&walk, &key, &value);
 }
 
-/* The counter of one member of an event's arguments. A name with a single value, as in our own
- * exports and many others, is a counter by itself; else the name is that of a group. */
+/* The counter of one member of an event's arguments. If a name has a single value, as in our own
+ * exports and many others, it is the counter's; otherwise it names a group. */
 static uint32_t find_counter(struct ws_trace *trace, uint32_t process, const struct ws_text *name,
 			     const struct ws_json_value *key, bool single)
 {
@@ -611,18 +610,18 @@ static void read_flow_event(struct ws_trace *trace, struct ws_trace_event *event
 		drop_flow(trace, key);
 }
 
-/* ---- moments of no process ---- */
+/* ---- moments without a process ---- */
 
-/* Whether the event names no process, by an empty text. That is how the PyTorch profiler writes
- * "Record Window End". */
+/* Whether the event's process is an empty text. The PyTorch profiler writes "Record Window End"
+ * that way. */
 static bool is_unplaced(const struct ws_trace_event *event)
 {
 	return event->pid.type == WS_JSON_NULL ||
 	       (event->pid.type == WS_JSON_STRING && !event->pid.length);
 }
 
-/* Keep a moment of no process until the span of the other events is known; false when there are too
- * many. */
+/* Keep a moment without a process until the span of the other events is known; false when there are
+ * too many. */
 static bool keep_unplaced(struct ws_trace *trace, const struct ws_trace_event *event)
 {
 	enum { MOST = 1 << 16 };
@@ -640,7 +639,8 @@ static bool keep_unplaced(struct ws_trace *trace, const struct ws_trace_event *e
 	return true;
 }
 
-/* A moment outside of all other events would only stretch the time line: it becomes a fact. */
+/* A moment outside the span of all other events would only stretch the timeline, so it becomes a
+ * fact. */
 static void put_moment_fact(struct ws_trace *trace, const struct ws_trace_moment *moment)
 {
 	double seconds = (double)(int64_t)(moment->slice.start - trace->base) / 1e9;

@@ -2,10 +2,10 @@
  * chrome_profile.c - CPU samples in Chrome's traces: events of phase P called Profile and
  * ProfileChunk, which V8 and warpsight's own export write.
  *
- * A profile is known by its process and id. Its first event says which thread it is of and which
- * time its samples count from. The others bring nodes of a call tree, samples as numbers of nodes,
- * and the microseconds between them. An event that also has "sf" is a single sample at the event's
- * own time.
+ * A profile is known by its process and id. Its first event gives its thread and the time that its
+ * samples count from. The others give nodes of a call tree, samples as node numbers, and the
+ * microseconds between samples. An event that also has "sf" is a single sample at the event's own
+ * time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +53,7 @@ static struct ws_json_value get_member(const struct ws_json_value *object, const
 
 /* ---- nodes ---- */
 
-/* A key in `node_stacks`; 0 when `id` is no node's number. */
+/* A key in `node_stacks`; 0 when `id` is not the number of a node. */
 static uint64_t make_node_key(const struct ws_trace *trace, const struct ws_trace_profile *profile,
 			      const struct ws_json_value *id)
 {

@@ -78,8 +78,8 @@ static uint64_t multiply_sizes(const int64_t *sizes, int count, uint64_t start)
 	return start;
 }
 
-/* Operations of the product of the matrices, or batches of them, that are inputs `first` and the
- * next. */
+/* Operations of the product of inputs `first` and `first` + 1, which are matrices or batches of
+ * them. */
 static uint64_t count_matmul_flops(const struct ws_json_value *dims, int first, int rank)
 {
 	struct shape left, right;
@@ -100,7 +100,7 @@ static uint64_t count_elements(const struct ws_json_value *dims)
 	return multiply_sizes(shape.sizes, shape.rank, 1);
 }
 
-/* Element `at` of a parameter of a convolution; a single one is for all dimensions. */
+/* Element `at` of a parameter of a convolution; a single value applies to all dimensions. */
 static int64_t get_parameter(const struct shape *shape, int index)
 {
 	return shape->sizes[shape->rank > 1 ? index : 0];

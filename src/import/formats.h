@@ -1,5 +1,5 @@
-/* formats.h - one function for each format; that of JSON traces is in trace.h. Each returns 0, or
- * -1 with a message in importer->problem. */
+/* formats.h - one function for each format; the one for JSON traces is in trace.h. Each returns 0,
+ * or -1 with a message in importer->problem. */
 #ifndef WS_IMPORT_FORMATS_H
 #define WS_IMPORT_FORMATS_H
 

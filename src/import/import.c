@@ -27,7 +27,7 @@ enum { HEAD = 64 << 10 }; /* bytes read to recognise a format */
 
 /* ---- formats ---- */
 
-/* Behind a byte order mark and the blanks that follow. */
+/* The text after a byte order mark and any blanks. */
 static const char *skip_blanks(const char *at, const char *end)
 {
 	if (end - at >= 3 && !memcmp(at, "\xef\xbb\xbf", 3))
@@ -101,7 +101,7 @@ static bool is_nsys_rep(const char *head, size_t length)
 		memmem(head, ws_min(length, 4096), "Nsight Systems", 14));
 }
 
-/* What `ncu --csv` prints: a line of names, behind lines of ncu's and of the program's own. */
+/* The output of `ncu --csv`: a line of names, preceded by lines from ncu and the program. */
 static bool is_ncu_csv(const char *head, size_t length)
 {
 	static const char names[] = "\"ID\",\"Process ID\",\"Process Name\",";
@@ -182,9 +182,9 @@ static uint64_t parse_base_time(const char *from, size_t length)
 }
 
 /*
- * baseTimeNanoseconds of a trace, which stands at its beginning or end; 0 when it has none. It is
- * needed before the trace is read only where several files are to be aligned: a compressed file is
- * then decompressed twice.
+ * baseTimeNanoseconds of a trace, which is at its beginning or end; 0 when it has none. Only the
+ * alignment of several files needs it before the trace is read; a compressed file is then
+ * decompressed twice.
  */
 static uint64_t find_base_time(const char *path)
 {
@@ -408,7 +408,7 @@ int ws_import_files(const struct ws_import_request *request, unsigned long long 
 	temporary = ws_format("%s.%ld.tmp", request->output, (long)getpid());
 	litter = ws_cleanup_add_path(temporary, false);
 	rc = import_to_temporary(request, &importer, temporary, err);
-	/* At most twice for each file: what made it necessary is known the second time. */
+	/* At most twice for each file: the second pass knows what made it necessary. */
 	while (!rc && importer.import_again) {
 		struct ws_importer known = {.halves_shuffled = importer.halves_shuffled,
 					    .early_times = importer.early_times,

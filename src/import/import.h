@@ -54,7 +54,7 @@ int ws_import_files(const struct ws_import_request *request, unsigned long long 
  * the report. Returns NULL with a message in *err.
  */
 struct ws_report *ws_import_open(const char *path, struct ws_err *err);
-extern bool ws_import_anew;  /* import again even what the cache holds */
+extern bool ws_import_anew;  /* import again even if the cache holds the report */
 extern bool ws_import_quiet; /* print nothing about what was left out; the report holds it */
 
 #endif

@@ -199,7 +199,7 @@ static struct ws_import_mangled *find_mangled(struct ws_importer *importer, uint
 	return number ? &importer->mangled[number - 1] : NULL;
 }
 
-/* Does not go by ws_importer_add_string: what stays mangled would be noted again. */
+/* Does not use ws_importer_add_string: a name that stays mangled would be noted again. */
 static uint32_t add_demangled(struct ws_importer *importer, const char *mangled,
 			      char *(*demangle)(const char *mangled))
 {
@@ -380,8 +380,8 @@ void ws_importer_add_notes(struct ws_importer *importer, uint64_t count, const c
 	add_note(importer, count, text);
 }
 
-/* Whether messages are shown. They are not when everything will be imported again, nor a second
- * time. */
+/* Whether messages are shown. They are hidden when everything will be imported again, and when they
+ * were shown before. */
 static bool shows_messages(const struct ws_importer *importer)
 {
 	return !importer->quiet && !importer->import_again &&

@@ -1,7 +1,7 @@
 /*
- * importer.h - an import while it runs: the report that it writes, and what the importers of all
- * formats share. That is processes, threads, tracks and counters by the other tool's names for
- * them, and notes on what could not be imported.
+ * importer.h - a running import: the report that it writes, and what the importers of all formats
+ * share. These are processes, threads, tracks and counters, found by the other tool's names, and
+ * notes on what could not be imported.
  *
  * Several files become one report: each has its own processes, whatever their pids. The rows of
  * processes and threads are written once their file has been read, since traces name things at
@@ -15,8 +15,8 @@
 #include "base/mem.h"
 #include "store/store.h"
 
-/* The most of anything that is kept in memory: no sane trace has more, and it bounds what a hostile
- * one may cost. */
+/* A limit on everything that is kept in memory: no sane trace has more, and it bounds the cost of a
+ * hostile one. */
 enum { WS_IMPORT_LIMIT = 1 << 20 };
 
 struct ws_import_process {
@@ -73,7 +73,7 @@ struct ws_importer {
 	uint64_t earliest,
 		latest; /* earliest and latest time in all files; UINT64_MAX and 0 when none */
 	uint64_t file_earliest; /* earliest time in this file; UINT64_MAX when none */
-	bool has_collection;	/* a file says when it was recorded: `collection` has rows */
+	bool has_collection;	/* a file gives its time of recording: `collection` has rows */
 	struct ws_map clocks;	/* process of a PyTorch trace -> session time that its clock counts
 				   from */
 	uint64_t rows;		/* number added */
@@ -85,7 +85,7 @@ struct ws_importer {
 				 them */
 	struct ws_map
 		early_times; /* file -> its earliest time, where that is not its first event's */
-	bool import_again;   /* either of these turned out while reading: import all files again */
+	bool import_again;   /* one of these was found while reading: import all files again */
 	uint32_t reported_files; /* messages about the files before this one were shown already */
 	bool stopped;		 /* a limit was reached: stop */
 	struct ws_err problem;	 /* why it stopped */
@@ -159,8 +159,8 @@ void ws_importer_name_thread(struct ws_importer *importer, uint32_t thread, cons
  * 0). */
 uint32_t ws_importer_intern_track(struct ws_importer *importer, uint32_t parent, uint32_t process,
 				  uint32_t thread, const char *name, size_t n);
-/* What makes a counter: process and thread are ids or 0, device is WS_NO_U32 for none, unit and
- * identity may be NULL. */
+/* What identifies a counter: process and thread are ids or 0, device is WS_NO_U32 for none; unit
+ * and identity may be NULL. */
 struct ws_import_counter {
 	uint32_t process, thread, device;
 	const char *group, *name;
@@ -173,9 +173,9 @@ uint32_t ws_importer_intern_counter(struct ws_importer *importer,
 				    const struct ws_import_counter *counter);
 
 /*
- * id of a frame, which is a function (string) of a module (string of its path, or 0) at an
- * address, and of a stack, which is a frame called from `parent` (an id or 0). Equal ones are
- * one.
+ * id of a frame, which is a function (string) of a module (string of its path, or 0) at an address,
+ * and of a stack, which is a frame called from `parent` (an id or 0). Equal frames or stacks share
+ * an id.
  */
 uint32_t ws_importer_intern_frame(struct ws_importer *importer, uint32_t symbol, uint32_t module,
 				  uint64_t address, bool kernel, uint8_t method);
@@ -206,7 +206,7 @@ static inline int ws_importer_get_status(const struct ws_importer *importer)
 	return importer->stopped ? -1 : 0;
 }
 
-/* Show how much of the file has been read, at most a few times a second, where wanted. */
+/* If wanted, show how much of the file has been read, at most a few times a second. */
 void ws_importer_show_progress(struct ws_importer *importer, uint64_t done, uint64_t all);
 
 /* Begin and end a file. The end writes its processes, threads and notes. */

@@ -3,9 +3,9 @@
  * recordings fill: CUDA kernels, copies and calls, operators, the allocator's memory, collectives.
  *
  * GPU work appears in the trace under the number of its device. It belongs to the process whose CPU
- * events the file holds; where it comes first, that process is made without a pid and gets it from
- * the first CPU event. Flows from calls to their work (ac2g) repeat what the correlation id says
- * and are dropped; what links work to an operator is its "External id".
+ * events the file holds; if it comes first, that process is made without a pid and gets one from
+ * the first CPU event. Flows from calls to their work (ac2g) repeat the correlation id and are
+ * dropped; the "External id" links work to its operator.
  */
 #include "import/trace.h"
 #include "base/choose.h"
@@ -59,7 +59,7 @@ static uint32_t find_work_process(struct ws_trace *trace)
 	return ws_trace_find_pid(trace, pid);
 }
 
-/* Initialisers that rows of all GPU work share: when and where it ran, and whose it is. */
+/* Initialisers common to rows of all GPU work: when and where it ran, and for which process. */
 #define ON_GPU(t, event)                                                              \
 	.start = (event)->start, .device = read_place(t, WS_A_DEVICE, &(event)->pid), \
 	.context = ws_trace_get_u32(t, WS_A_CONTEXT, 0), .green_context = WS_NO_U32,  \
@@ -95,9 +95,9 @@ static void put_op_link(struct ws_trace *trace, uint32_t process, uint32_t corre
 }
 
 /*
- * The function's own name in a demangled one: what stands before its arguments, without return
- * type, namespaces and template arguments. Brackets of "(anonymous namespace)" and of "operator()"
- * are part of names.
+ * The function's own name in a demangled name: the part before its arguments, without return type,
+ * namespaces and template arguments. Brackets of "(anonymous namespace)" and of "operator()" are
+ * part of names.
  */
 static size_t find_short_name(const char **name, size_t length)
 {
@@ -180,8 +180,8 @@ static int32_t read_i32(struct ws_trace *trace, enum ws_trace_arg arg, int32_t n
 
 /*
  * All ranks leave a collective within microseconds, so the difference between its ends in two files
- * is that of their clocks. A collective is recognised in another file by its sequence number in the
- * group, or else by being the n-th of its name there.
+ * is the difference between their clocks. A collective is recognised in another file by its
+ * sequence number in the group, or else by being the n-th of its name there.
  */
 static void compare_collective(struct ws_trace *trace, const struct ws_row_collective *row,
 			       const struct ws_json_value *name, const struct ws_json_value *group)
@@ -362,7 +362,7 @@ static void read_copy_kinds(const struct ws_trace_event *event, struct ws_row_cu
 		     {"AtoA", WS_COPY_ATOA},	     {"AtoD", WS_COPY_ATOD},
 		     {"DtoA", WS_COPY_DTOA},	     {"DtoD", WS_COPY_DTOD},
 		     {"HtoH", WS_COPY_HTOH},	     {"PtoP", WS_COPY_PTOP},
-		     {"HostToDevice", WS_COPY_HTOD}, /* AMD's */
+		     {"HostToDevice", WS_COPY_HTOD}, /* AMD GPUs */
 		     {"DeviceToHost", WS_COPY_DTOH}, {"DeviceToDevice", WS_COPY_DTOD}};
 	const char *open = memchr(event->name.text, '(', event->name.length);
 	const char *arrow = memmem(event->name.text, event->name.length, " -> ", 4);
@@ -382,10 +382,8 @@ static void read_copy_kinds(const struct ws_trace_event *event, struct ws_row_cu
 	row->dst_kind = read_memory_kind(event, arrow, 4);
 }
 
-/*
- * How much a copy or set moved, by an argument; WS_NO_U64 when it does not say. Traces of AMD's
- * GPUs call it "size", as a text, in 2023, and "bytes" later.
- */
+/* The number of bytes that a copy or set moved, from an argument; WS_NO_U64 when there is none.
+ * Traces of AMD GPUs had it as the text "size" in 2023, and as "bytes" later. */
 static uint64_t read_moved_bytes(struct ws_trace *trace)
 {
 	uint64_t bytes = ws_trace_get_u64(trace, WS_A_BYTES, WS_NO_U64);
@@ -402,7 +400,7 @@ static uint64_t make_call_key(uint32_t process, uint32_t correlation)
 	return (uint64_t)process << 32 | correlation;
 }
 
-/* Remember how much a call moves: AMD's traces give it for the call and not for its work. */
+/* Remember how much a call moves: traces of AMD GPUs give it for the call, not for its work. */
 static void keep_call_bytes(struct ws_trace *trace, uint32_t process, uint32_t correlation)
 {
 	uint64_t bytes = read_moved_bytes(trace);
@@ -412,8 +410,8 @@ static void keep_call_bytes(struct ws_trace *trace, uint32_t process, uint32_t c
 		ws_map_set(&trace->call_bytes, make_call_key(process, correlation), bytes);
 }
 
-/* Add a copy whose trace says of the call how much it moves: that may stand further on, so rows are
- * kept until the file has been read. */
+/* Add a copy whose size the trace gives with the call. The call may come later in the file, so rows
+ * are kept until the file has been read. */
 static void put_copy_row(struct ws_trace *trace, const struct ws_row_cuda_memcpy *row)
 {
 	if (row->bytes != WS_NO_U64 || trace->copy_count == WS_IMPORT_LIMIT) {
@@ -429,7 +427,7 @@ static void put_copy_row(struct ws_trace *trace, const struct ws_row_cuda_memcpy
 	trace->copies[trace->copy_count++] = *row;
 }
 
-/* Add the copies that were kept, with what their calls say. */
+/* Add the copies that were kept, with the sizes from their calls. */
 static void put_kept_copies(struct ws_trace *trace)
 {
 	for (size_t i = 0; i < trace->copy_count; i++) {
@@ -525,7 +523,7 @@ static void put_event_record(struct ws_trace *trace, struct ws_trace_event *even
 	note_others(trace, "CUDA events");
 }
 
-/* A user annotation as the GPU saw it: a slice on a track of its stream's annotations. */
+/* A user annotation on the GPU: a slice on the track of its stream's annotations. */
 static void put_gpu_annotation(struct ws_trace *trace, struct ws_trace_event *event)
 {
 	char name[96];
@@ -818,7 +816,7 @@ bool ws_kineto_read_event(struct ws_trace *trace, struct ws_trace_event *event)
 	return false;
 }
 
-/* ---- beside the events ---- */
+/* ---- members besides the events ---- */
 
 static void put_device(struct ws_trace *trace, const struct ws_json_value *object, uint32_t process)
 {
@@ -859,7 +857,7 @@ static void put_device(struct ws_trace *trace, const struct ws_json_value *objec
 		else if (ws_is_json_string(&key, "totalGlobalMem"))
 			row.memory_bytes = (uint64_t)ws_max(number, 0);
 	}
-	/* It is in threads so far. */
+	/* Until here, warps_sm holds threads. */
 	if (row.warp)
 		row.warps_sm /= row.warp;
 	else
@@ -868,7 +866,7 @@ static void put_device(struct ws_trace *trace, const struct ws_json_value *objec
 		row;
 }
 
-/* Say which clock a file of several is on, and what its collectives show about that. */
+/* With several files, record which clock this one is on, and what its collectives show about it. */
 static void report_alignment(struct ws_trace *trace)
 {
 	int64_t offset = compute_clock_offset(trace);

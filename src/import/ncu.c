@@ -1,10 +1,11 @@
 /*
- * ncu.c - results of Nsight Compute: what `ncu --csv --page raw` prints, into the tables of
+ * ncu.c - results of Nsight Compute: reads the output of `ncu --csv --page raw` into the tables of
  * measured kernels.
  *
- * A line of names, a line of units, then a line a result. Lines of ncu and of the profiled program
- * may stand before and between. Values come scaled (Mbyte, us) and grouped (1,980,000); they are
- * kept in plain units. Nothing says when a kernel ran, so that results follow one another.
+ * The output has a line of names, a line of units, then one line for each result. Lines from ncu
+ * and the profiled program may come before and between them. Values are scaled (Mbyte, us) and
+ * grouped (1,980,000); they are kept in plain units. The output does not say when a kernel ran, so
+ * results are placed one after another.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -38,7 +39,7 @@ struct ncu_column {
 struct ncu_csv {
 	struct ws_importer *importer;
 	struct ws_input *source;
-	char *buffer; /* what was read: the part from `at` to `length` is still to do */
+	char *buffer; /* what was read; the part from `at` to `length` is not processed yet */
 	size_t at, length, capacity;
 	bool ended;
 	struct record record;
@@ -51,7 +52,7 @@ struct ncu_csv {
 
 /* ---- records ---- */
 
-/* Read more behind what is there; false at the end. */
+/* Append more of the file to the buffer; false at the end. */
 static bool read_more(struct ncu_csv *csv)
 {
 	size_t got;
@@ -76,7 +77,7 @@ static bool read_more(struct ncu_csv *csv)
 }
 
 /* Where the line at `at` ends, line breaks within quotes not counted; SIZE_MAX when it is not all
- * there. A line that does not begin with a quote is none of ncu's and has no quoting. */
+ * there. A line that does not begin with a quote is not from ncu and has no quoting. */
 static size_t find_record_end(const struct ncu_csv *csv)
 {
 	bool quoted = false, quoting = csv->at < csv->length && csv->buffer[csv->at] == '"';
@@ -89,8 +90,8 @@ static size_t find_record_end(const struct ncu_csv *csv)
 	return SIZE_MAX;
 }
 
-/* Take the quotes off the field at `from`, in place, and end it. Returns whether a comma followed;
- * *next is what comes behind that. */
+/* Remove the quotes of the field at `from`, in place, and terminate it. Returns whether a comma
+ * followed; *next is what comes after the comma. */
 static bool unquote(char *from, char **next)
 {
 	char *to = from;
@@ -174,7 +175,7 @@ static int read_names(struct ncu_csv *csv)
 	return 0;
 }
 
-/* A line whose first fields are empty says the units. */
+/* A line whose first fields are empty gives the units. */
 static bool read_units(struct ncu_csv *csv)
 {
 	if (csv->record.count != csv->column_count || *csv->record.fields[0])
@@ -195,7 +196,7 @@ static const char *find_field(const struct ncu_csv *csv, const char *name)
 	return "";
 }
 
-/* A number as ncu prints it, 1,234.5; false of a text. */
+/* Read a number as ncu prints it, such as 1,234.5; false for other text. */
 static bool parse_number(const char *text, double *value)
 {
 	char plain[64], *end;

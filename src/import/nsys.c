@@ -1,15 +1,15 @@
 /*
  * nsys.c - SQLite exports: those of Nsight Systems, schema 2 and 3, and our own.
  *
- * Tables and columns vary with the version that wrote the file, so nothing is taken for granted.
- * The columns of a table are read from the database, tables.def says which name each of our columns
- * has there, and a missing column reads as null. That is the reverse of the export, and one
- * declaration serves both. Tables that are not plain copies are read in nsys_tables.c and
- * nsys_code.c; whatever is left at the end is kept as slices or as rows of `foreign`, with a note.
+ * Tables and columns vary with the version that wrote the file, so none is assumed to exist. The
+ * columns of a table are read from the database, tables.def gives the name there of each of our
+ * columns, and a missing column reads as null. The export uses the same declaration in reverse.
+ * Tables that are not plain copies are read in nsys_tables.c and nsys_code.c; whatever is left at
+ * the end is kept as slices or as rows of `foreign`, with a note.
  *
  * Times are exact to the nanosecond: they are shifted so that none is negative, and the fact
- * session.zero says where the file's zero lies. Our own exports get back the session clock that
- * they were recorded on.
+ * session.zero says where the file's zero lies. Imports of our own exports restore the original
+ * session clock.
  *
  * The database is not trusted: it is opened read-only and in SQLite's defensive mode, virtual
  * tables are not touched, and values are bounded. Views under a known name are read, since people
@@ -31,7 +31,7 @@
 #include "import/formats.h"
 
 enum { MOST_VALUE = 16 << 20, MOST_TABLES = 2048, MOST_NUMBERED = 4 << 20 };
-/* Instructions of SQLite's machine between two questions whether to go on. */
+/* Instructions of SQLite's virtual machine between two checks whether to go on. */
 enum { PER_STEP = 1 << 20 };
 /* Over an hour, in ns: events before a file's zero are not older than that. */
 #define SHIFT (UINT64_C(1) << 42)
@@ -302,7 +302,7 @@ static uint64_t bits_of_nan(void)
 	return bits;
 }
 
-/* What a column holds where the file has no value. */
+/* The value of a column where the file has none. */
 static uint64_t get_null_value(const struct ws_column_desc *desc)
 {
 	switch (desc->type) {
@@ -326,7 +326,7 @@ static uint64_t read_value(struct ws_nsys *nsys, sqlite3_stmt *statement,
 	double real;
 	uint64_t bits;
 
-	/* What is not a number is NULL in our exports. */
+	/* Our exports write NULL where there is no number. */
 	if (!ws_nsys_has_value(statement, column) && nsys->is_own_export && column >= 0 &&
 	    desc->type == WS_T_F64)
 		return bits_of_nan();
@@ -350,7 +350,7 @@ static uint64_t read_value(struct ws_nsys *nsys, sqlite3_stmt *statement,
 	case WS_T_THREAD:
 	case WS_T_NTHREAD:
 		return ws_nsys_find_thread(nsys, number, at);
-	case WS_T_PROCESS: /* a bare pid is for the table's own reader to understand */
+	case WS_T_PROCESS: /* the table's own reader interprets a bare pid */
 		if (!(number >> 24))
 			return 0;
 		return ws_nsys_find_process(nsys, number, at);
@@ -372,7 +372,7 @@ static void plan_columns(struct column_plan *plan, sqlite3_stmt *statement, enum
 	plan->end = ws_table_end(table);
 	for (uint32_t index = 0; index < desc->column_count; index++) {
 		const struct ws_column_desc *column = &desc->columns[index];
-		/* A bare pid is for the caller to read. */
+		/* The caller interprets a bare pid. */
 		bool bare = column->type == WS_T_PROCESS && !strcmp(column->sqlite, "processId");
 
 		plan->result[index] = -1;
@@ -528,8 +528,8 @@ static uint32_t find_only_cuda_process(struct ws_nsys *nsys)
 	return process;
 }
 
-/* Note which columns that rows are joined by are missing. GPU work that does not say whose it is
- * must be that of the only process with CUDA calls, if there is one: returns that, or 0. */
+/* Note which of the columns that join rows are missing. GPU work without a process must belong to
+ * the only process with CUDA calls, if there is just one: returns that process, or 0. */
 static uint32_t note_missing_joins(struct ws_nsys *nsys, const struct column_plan *plan,
 				   const char *table)
 {
@@ -632,13 +632,13 @@ static int open_database(struct ws_nsys *nsys, const char *path)
 	struct ws_text name = {0};
 	int rc;
 
-	for (const char *at = path; *at; at++) /* escape what means something in a URI */
+	for (const char *at = path; *at; at++) /* escape characters with a meaning in URIs */
 		if (strchr("%?#", *at))
 			ws_text_printf(&name, "%%%02x", (unsigned char)*at);
 		else
 			ws_text_add(&name, at, 1);
 	/* SQLite must not make files for locks beside the database, so it is opened as immutable,
-	 * unless there is a log beside it, which must be read. */
+	 * unless it has a write-ahead log, which must be read. */
 	uri = sqlite3_mprintf("file:%s?mode=ro%s", name.text,
 			      access(wal, F_OK) ? "&immutable=1" : "");
 	nsys->row_limit =
@@ -702,8 +702,8 @@ static char *read_fact_value(struct ws_nsys *nsys, const char *table, const char
 	return value;
 }
 
-/* Check that the database is an export of a profile, and find out whose. 0, or -1 when it is not.
- */
+/* Check that the database is an export of a profile, and find out which tool made it. 0, or -1 when
+ * it is not. */
 static int recognise_export(struct ws_nsys *nsys)
 {
 	char *product = read_fact_value(nsys, "META_DATA_EXPORT", "EXPORT_PRODUCT_NAME");
@@ -739,8 +739,8 @@ static bool counts_from_1970(int64_t start, int64_t epoch)
 /* When the session of the file started. */
 struct session_start {
 	int64_t epoch;	/* real time, ns since 1970; 0 when not known */
-	int64_t system; /* by the machine's clock, ns; 0 when not known */
-	int64_t start;	/* by the file's times; -1 when not known */
+	int64_t system; /* on the machine's clock, ns; 0 when not known */
+	int64_t start;	/* in the file's times; -1 when not known */
 };
 
 static struct session_start read_session_start(struct ws_nsys *nsys)
@@ -767,15 +767,15 @@ static struct session_start read_session_start(struct ws_nsys *nsys)
 	return session;
 }
 
-/* Write which real time the session of an export of Nsight Systems started at; of several files,
- * its times are moved to real time. */
+/* Write the real time at which the session of an Nsight Systems export started. With several files,
+ * move this file's times to real time. */
 static void put_session_clock(struct ws_nsys *nsys, const struct session_start *session)
 {
 	struct ws_row_clock *row;
-	int64_t at = 0; /* the session's start by the file's times */
+	int64_t at = 0; /* the session's start in the file's times */
 
-	/* Newer exports count from the machine's start: then the real time is that of the
-	 * collection's start. */
+	/* Newer exports count from the machine's start; their real time is that of the collection's
+	 * start. */
 	if (counts_from_1970(session->start, session->epoch))
 		at = session->epoch;
 	else if (session->system && session->start == session->system)
@@ -790,7 +790,7 @@ static void put_session_clock(struct ws_nsys *nsys, const struct session_start *
 				     .realtime = (uint64_t)session->epoch};
 }
 
-/* Choose the moment of the session clock that the file counts from; of several files, by the real
+/* Choose the moment of the session clock that the file counts from; with several files, by the real
  * time. */
 static void choose_shift(struct ws_nsys *nsys)
 {
@@ -834,7 +834,7 @@ static void free_nsys(struct ws_nsys *nsys)
 	free(nsys);
 }
 
-/* Tables of the schema that have a reader of their own, or that are derived from others. */
+/* Tables of the schema with their own reader, and tables derived from others. */
 static bool has_own_reader(enum ws_table table)
 {
 	switch (table) {
@@ -860,7 +860,7 @@ static bool has_own_reader(enum ws_table table)
 	}
 }
 
-/* Skip the tables of our own exports that show rows of a table of ours again. */
+/* Skip the tables of our own exports that repeat rows of another table. */
 static void skip_shown_again(struct ws_nsys *nsys)
 {
 	static const struct {
@@ -889,7 +889,7 @@ int ws_import_sqlite(struct ws_importer *importer, const char *path)
 		free_nsys(nsys);
 		return -1;
 	}
-	read_strings(nsys); /* before any other string gets a number */
+	read_strings(nsys); /* must come before any other string gets a number */
 	choose_shift(nsys);
 	ws_nsys_read_processes(nsys);
 	ws_nsys_read_session(nsys);

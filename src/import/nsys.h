@@ -20,12 +20,12 @@ struct ws_nsys {
 	 * any number. */
 	uint64_t rows, row_limit;
 	const char *counted_table;
-	const sqlite3_stmt *timed_statement; /* whose columns of times are these; NULL: none's */
+	const sqlite3_stmt *timed_statement; /* the statement that time_columns belong to */
 	int time_columns[3];
-	int64_t patience; /* how often SQLite may still ask whether to go on for the next row */
+	int64_t patience; /* how often SQLite may still ask whether to go on before the next row */
 	struct ws_map strings; /* StringIds -> id in the report */
-	/* Several images may have run in one pid, and so several threads have had one tid: these
-	 * are the newest, and those before them. */
+	/* A pid may have run several images, so several threads may have had one tid: these are the
+	 * newest, and the ones before them. */
 	struct ws_map processes, threads; /* globalPid, globalTid -> id */
 	uint32_t *process_before,
 		*thread_before; /* by id: the one before with the same number, or 0 */
@@ -56,7 +56,7 @@ int ws_nsys_find_column(sqlite3_stmt *statement, const char *name);
 /* Note which columns are missing that every version of Nsight Systems gives the table. */
 void ws_nsys_note_missing_columns(struct ws_nsys *nsys, sqlite3_stmt *statement, const char *table);
 
-/* Whether there is a value. There is none where the column is -1 (absent) or the value is null. */
+/* Whether there is a value: false where the column is -1 (absent) or the value is null. */
 bool ws_nsys_has_value(sqlite3_stmt *statement, int column);
 /* An integer; `none` when there is none. */
 int64_t ws_nsys_get_int(sqlite3_stmt *statement, int column, int64_t none);
@@ -64,7 +64,7 @@ int64_t ws_nsys_get_int(sqlite3_stmt *statement, int column, int64_t none);
 uint64_t ws_nsys_get_time(struct ws_nsys *nsys, sqlite3_stmt *statement, int column);
 /* A string of the report, from a text or a number of StringIds; 0 when there is none. */
 uint32_t ws_nsys_get_text(struct ws_nsys *nsys, sqlite3_stmt *statement, int column);
-/* The virtual machine that a globalPid or globalTid says; with several files, also the file's. */
+/* The virtual machine in a globalPid or globalTid; with several files, it also encodes the file. */
 uint32_t ws_nsys_get_vm(const struct ws_nsys *nsys, uint64_t global);
 /* id of the process or thread of a globalPid or globalTid at a session time; WS_NO_TIME for any
  * time. */
@@ -77,7 +77,8 @@ void ws_nsys_read_session(
 	struct ws_nsys *nsys); /* clocks, collection, facts, output, diagnostics */
 void ws_nsys_read_events(
 	struct ws_nsys *nsys); /* NVTX, OSRT, CUDA events, devices, contexts, streams */
-/* nsys_nccl.c: what kernels' names say about collectives; before the kernels are read. */
+/* nsys_nccl.c: collects what kernel names say about collectives. Call it before the kernels are
+ * read. */
 void ws_nsys_read_collectives(struct ws_nsys *nsys);
 /* nsys_code.c */
 /* A table of call chains, into a map from a chain's id to its stack. */

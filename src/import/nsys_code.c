@@ -57,10 +57,8 @@ void ws_nsys_read_chains(struct ws_nsys *nsys, const char *table, struct ws_map 
 	ws_nsys_mark_done(nsys, table);
 }
 
-/*
- * Skip the tables of our exports that are derived from others, for people who know Nsight's: the
- * originals say the same, with the numbers that rows refer to.
- */
+/* Skip the tables of our exports that are derived from others for users of Nsight's tables. The
+ * originals hold the same data, with the numbers that rows refer to. */
 void ws_nsys_skip_derived(struct ws_nsys *nsys)
 {
 	static const char *const made[] = {"CUDA_CALLCHAINS", "OSRT_CALLCHAINS",
@@ -120,7 +118,7 @@ void ws_nsys_read_samples(struct ws_nsys *nsys)
 
 /* ---- context switches ---- */
 
-/* What a core has been running, and since when. */
+/* The thread that a core is running, and since when. */
 struct running_span {
 	uint64_t start;
 	uint32_t thread;
@@ -244,7 +242,7 @@ static uint32_t find_gpu_counter(struct ws_nsys *nsys, struct ws_map *counters, 
 		counter.unit = "%";
 	id = ws_importer_intern_counter(nsys->importer, &counter);
 	if (!put_counter_numbers(nsys, id, "GPU_METRICS", numbers,
-				 2)) { /* two sources of one name */
+				 2)) { /* two sources have the same name */
 		char *apart = ws_format("%.200s (%" PRIu64 ".%" PRIu64 ")", name, type, metric);
 
 		counter.name = apart;
@@ -338,8 +336,8 @@ static uint64_t make_metric_key(int64_t list, int64_t idx)
 	return (uint64_t)list << 32 ^ (uint64_t)idx;
 }
 
-/* TARGET_INFO_NETWORK_METRICS says what is counted, TARGET_INFO_NIC_INFO which device counts it: by
- * its own number, or through NIC_ID_MAP. */
+/* TARGET_INFO_NETWORK_METRICS describes what is counted, TARGET_INFO_NIC_INFO which device counts
+ * it. Rows refer to the device by its own number or through NIC_ID_MAP. */
 static void read_net_info(struct ws_nsys *nsys, struct net_info *net)
 {
 	static const char *const of_devices[] = {
@@ -411,7 +409,7 @@ static uint32_t find_net_counter(struct ws_nsys *nsys, const struct net_info *ne
 	snprintf(own, sizeof(own), "%" PRId64, (int64_t)device);
 	counter.name = ws_text_or(counter.name, made);
 	counter.name_length = strlen(counter.name);
-	counter.identity = ws_text_or(counter.identity, own); /* switches have no other */
+	counter.identity = ws_text_or(counter.identity, own); /* switches have no other number */
 	return ws_importer_intern_counter(nsys->importer, &counter);
 }
 
@@ -536,7 +534,7 @@ static void append_json_value(struct ws_nsys *nsys, struct ws_text *out, sqlite3
 	}
 }
 
-/* The columns of a table that is not known here; -1 for those that it does not have. */
+/* The columns of a table that is not known here; -1 for columns that it does not have. */
 struct unknown_table {
 	int count, start, end, thread, label;
 	bool pointer[WS_MAX_COLUMNS * 2]; /* refers to StringIds */
@@ -596,7 +594,7 @@ static const char *choose_type_letter(const char *type)
 	return "";
 }
 
-/* The letter of what a column is used for: start, end, thread or name of a slice; else none. */
+/* The letter for a column's use: start, end, thread or name of a slice; otherwise none. */
 static const char *choose_use_letter(const struct unknown_table *unknown, int column, bool slices)
 {
 	if (column == unknown->start)
@@ -610,7 +608,7 @@ static const char *choose_use_letter(const struct unknown_table *unknown, int co
 	return "";
 }
 
-/* Keep as a fact what exports need to make the table again. */
+/* Keep what exports need to recreate the table as a fact. */
 static void put_table_columns(struct ws_nsys *nsys, const char *name, sqlite3_stmt *statement,
 			      const struct unknown_table *unknown, bool slices)
 {

@@ -1,7 +1,7 @@
 /*
- * nsys_nccl.c - collectives of Nsight Systems' reports. These have no table of them: what NCCL did
- * is known by the names of its kernels, which say the operation and the type of its elements. How
- * much was moved, and between whom, is not known.
+ * nsys_nccl.c - collectives of Nsight Systems' reports. These reports have no table of collectives:
+ * the names of NCCL's kernels tell only the operation and the type of its elements. How much was
+ * moved, and between which ranks, is not known.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 #define KERNELS "CUPTI_ACTIVITY_KIND_KERNEL"
 
-/* As PyTorch calls them; of words that contain one another the longer comes first. */
+/* PyTorch's names for them. If one word contains another, the longer comes first. */
 static const char *const operations[][2] = {
 	{"AllReduce", "allreduce"}, {"AllGather", "allgather"}, {"ReduceScatter", "reduce_scatter"},
 	{"Broadcast", "broadcast"}, {"SendRecv", "sendrecv"},	{"AlltoAll", "alltoall"},
@@ -24,7 +24,7 @@ static const char *const types[][2] = {
 	{"i32", "Int"},	      {"int32_t", "Int"},	{"i64", "Long"},   {"int64_t", "Long"},
 };
 
-/* A name of several words is read between its underscores: "f16" is in "bf16" too. */
+/* Whole words between underscores are compared, since "bf16" contains "f16". */
 static bool has_word(const char *name, const char *word)
 {
 	size_t length = strlen(word);
@@ -53,7 +53,7 @@ static uint32_t find_type(const struct ws_nsys *nsys, const char *name)
 	return 0;
 }
 
-/* Texts that are names of such kernels: operation and type of each. */
+/* The operation and type of each text that is the name of such a kernel. */
 static struct ws_map find_names(struct ws_nsys *nsys)
 {
 	struct ws_map names = {0};

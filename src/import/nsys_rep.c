@@ -82,8 +82,7 @@ int ws_export_nsys_rep(struct ws_importer *importer, const char *path, char **ou
 	if (!folder)
 		return ws_importer_stop(importer, "cannot make a temporary folder: %s",
 					strerror(errno));
-	absolute =
-		realpath(path, NULL); /* so that a name with a dash at its beginning is no option */
+	absolute = realpath(path, NULL); /* so that a leading dash does not make an option */
 	*out = ws_format("%s/export.sqlite", folder);
 	litter[0] = ws_cleanup_add_path(folder, true);
 	litter[1] = ws_cleanup_add_path(*out, false);

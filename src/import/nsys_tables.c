@@ -11,7 +11,7 @@
 
 /* ---- processes and threads ---- */
 
-/* Keep in an array by id that `older` (0 for none) had the same number before `id`. */
+/* Record in an array by id that `older` (0 for none) had the same number before `id`. */
 static void set_older(uint32_t **before, size_t *cap, uint32_t id, uint32_t older)
 {
 	size_t old = *cap;
@@ -188,7 +188,7 @@ static void read_collections(struct ws_nsys *nsys)
 	ws_nsys_mark_done(nsys, "ANALYSIS_DETAILS");
 }
 
-/* Facts about the machine, and the names that our own recordings give them. */
+/* Facts about the machine, and their names in our own recordings. */
 static const struct {
 	const char *theirs, *ours;
 } facts[] = {
@@ -224,7 +224,7 @@ static void read_facts(struct ws_nsys *nsys, const char *table, bool machine)
 
 	if (!ws_nsys_has_unread(nsys, table))
 		return;
-	if (!(nsys->is_own_export && machine)) /* ours are in META_DATA_CAPTURE too */
+	if (!(nsys->is_own_export && machine)) /* our own facts are in META_DATA_CAPTURE too */
 		statement = ws_nsys_select(nsys, "SELECT * FROM \"%w\"", table);
 	name = ws_nsys_find_column(statement, "name"),
 	value = ws_nsys_find_column(statement, "value");
@@ -239,7 +239,7 @@ static void read_facts(struct ws_nsys *nsys, const char *table, bool machine)
 		if (nsys->is_own_export && !machine)
 			skip_derived_tables(nsys, key, text);
 		/* The machine's environment does not belong in a report, and long facts are lists
-		 * of no use here. */
+		 * that are of no use here. */
 		if (!nsys->is_own_export && strcasestr(key, "environment")) {
 			ws_importer_add_note(
 				nsys->importer,
@@ -323,7 +323,8 @@ static void read_diagnostics(struct ws_nsys *nsys)
 	text = ws_nsys_find_column(statement, "text"),
 	global = ws_nsys_find_column(statement, "globalPid");
 	while (ws_nsys_step_row(nsys, statement, "DIAGNOSTIC_EVENT")) {
-		/* By the export's numbers; 1 is the injection library, which is any hook. */
+		/* Indexed by the export's numbers; 1 is the injection library, which stands for any
+		 * hook. */
 		static const char *const sources[] = {"unknown", "cuda", "recorder", "analysis"};
 		int64_t from = ws_nsys_get_int(statement, source, 0),
 			how = ws_nsys_get_int(statement, severity, WS_INFO);
@@ -360,7 +361,7 @@ static void put_file_rank(struct ws_nsys *nsys)
 
 	if (nsys->importer->file_count < 2)
 		return;
-	/* The file's first process stands for it. */
+	/* The file's first process represents the rank. */
 	for (size_t i = nsys->importer->written_processes;
 	     i < nsys->importer->process_count && !process; i++)
 		process = (uint32_t)i + 1;
@@ -498,7 +499,7 @@ static void read_nvtx(struct ws_nsys *nsys)
 
 /* ---- calls of the OS runtime, with the details that our exports keep in another table ---- */
 
-/* Both tables are in the same order: the details of a call follow those of the calls before it. */
+/* Both tables are in the same order, so they are read side by side. */
 struct osrt_details {
 	sqlite3_stmt *statement;
 	int holder, position, item;
@@ -514,7 +515,7 @@ static void begin_osrt_details(struct ws_nsys *nsys, struct osrt_details *detail
 		ws_nsys_select(nsys, "SELECT start, globalTid, nameId, error, object, path, * FROM "
 				     "WARPSIGHT_OSRT_DETAIL");
 	details->holder = ws_nsys_find_column(details->statement,
-					      "holderGlobalTid"); /* newer than the others */
+					      "holderGlobalTid"); /* newer than the other columns */
 	details->position = ws_nsys_find_column(details->statement, "position");
 	details->item = ws_nsys_find_column(details->statement, "itemBytes");
 	details->more = ws_nsys_step_row(nsys, details->statement, "WARPSIGHT_OSRT_DETAIL");
@@ -594,7 +595,7 @@ static void read_osrt(struct ws_nsys *nsys, const struct ws_map *chains)
 
 /* ---- CUDA ---- */
 
-/* Recorded events have no time in older exports: they get that of the call. */
+/* In older exports, recorded events have no time: they get the time of the call. */
 static void fix_event_start(struct ws_nsys *nsys, sqlite3_stmt *statement, void *row)
 {
 	struct ws_row_cuda_event *event = row;
@@ -662,7 +663,7 @@ static uint32_t read_plain_process(struct ws_nsys *nsys, sqlite3_stmt *statement
 
 	if (!pid)
 		return 0;
-	/* vmId is not always what globalPid has: any process with the pid will do. */
+	/* vmId does not always match globalPid, so any process with the pid will do. */
 	for (size_t i = nsys->importer->process_count;
 	     i > nsys->importer->written_processes && !ws_map_get(&nsys->processes, key, NULL); i--)
 		if (nsys->importer->processes[i - 1].pid == pid)
@@ -687,7 +688,7 @@ static void fix_stream(struct ws_nsys *nsys, sqlite3_stmt *statement, void *row)
 	stream->correlation = WS_NO_U32;
 }
 
-/* Devices are listed as each process that used CUDA saw them: collect these processes. */
+/* Devices are listed for each process that used CUDA: collect these processes. */
 static void add_cuda_process(struct ws_nsys *nsys, uint32_t id)
 {
 	for (size_t i = 0; i < nsys->cuda_process_count; i++)
@@ -742,9 +743,9 @@ static uint32_t find_process_of_pid(struct ws_nsys *nsys, uint64_t pid)
 }
 
 /*
- * TARGET_INFO_CUDA_DEVICE says which processes saw the GPU, and by which number each did. Add a row
- * for each of them but the last, which is left in *row for the caller to add. False where the table
- * says nothing.
+ * TARGET_INFO_CUDA_DEVICE lists the processes that saw the GPU, with its number in each. Add a row
+ * for each process but the last, which is left in *row for the caller to add. False where the table
+ * has no such process.
  */
 static bool put_numbered_devices(struct ws_nsys *nsys, int64_t gpu, struct ws_row_cuda_device *row)
 {

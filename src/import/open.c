@@ -1,7 +1,7 @@
 /*
  * open.c - other tools' files opened as if they were reports.
  *
- * Imported reports are kept in a folder of the user's, warpsight/imports in XDG_CACHE_HOME or
+ * Imported reports are kept in the user's cache, in warpsight/imports in XDG_CACHE_HOME or
  * ~/.cache. The name of each is made from the file's path, size and time of change and from this
  * build, so that a second command opens it at once. The folder is private and holds at most
  * MOST_BYTES; the reports unused for longest are deleted first. Where there can be no such folder,
@@ -44,8 +44,8 @@ static int make_folder(char *path)
 	return 0;
 }
 
-/* Path of the cache by the environment; NULL when that names none. A home that does not exist, as
- * system users have, is not made. */
+/* Path of the cache according to the environment; NULL when that names none. A home that does not
+ * exist, as system users have, is not made. */
 static char *name_cache_folder(void)
 {
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -178,7 +178,7 @@ char *ws_make_import_folder(void)
 	return NULL;
 }
 
-/* Open a report under the name of the file that it was made from. */
+/* Open a report with the name of its source file. */
 static struct ws_report *open_imported(const char *file, const char *path, struct ws_err *err)
 {
 	struct ws_report *report = ws_report_open_plain(file, err);

@@ -43,16 +43,16 @@ struct perf_text {
 	uint32_t tracepoint_text; /* of a tracepoint */
 	uint32_t event_name;
 	uint64_t lines, samples;
-	uint64_t odd_lines,
-		extra_lines;   /* lines that are no events; that are no frames below an event */
-	struct ws_map threads; /* tid -> thread */
-	struct ws_map running_since; /* tid -> when it was switched to */
+	uint64_t odd_lines, extra_lines; /* lines that are not events; lines below an event that are
+					    not frames */
+	struct ws_map threads;		 /* tid -> thread */
+	struct ws_map running_since;	 /* tid -> when it was switched to */
 	struct ws_map running_on; /* tid -> the core that it was switched to on, + 1; 0: unknown */
 	struct ws_map woken, wakers; /* tid -> when it was made runnable, and by which thread */
 };
 
-/* Take the first line off the buffer, up to LINE bytes; `end` is its newline, or NULL when there is
- * none. */
+/* Remove the first line from the buffer, up to LINE bytes; `end` is its newline, or NULL if there
+ * is none. */
 static char *remove_line(struct perf_text *perf, const char *end, size_t *length)
 {
 	char *start = perf->buffer + perf->offset;
@@ -69,7 +69,7 @@ static char *remove_line(struct perf_text *perf, const char *end, size_t *length
 	return start;
 }
 
-/* Move what is left to the start of the buffer and read more behind it. */
+/* Move the rest of the text to the start of the buffer and read more after it. */
 static void fill_buffer(struct perf_text *perf)
 {
 	size_t got;
@@ -145,7 +145,7 @@ static int64_t number_before(const char *line, const char *end, const char **bef
 	return strtoll(at, NULL, 10);
 }
 
-/* Before the blanks that end at `at`. */
+/* Skip backwards over the blanks that end at `at`. */
 static const char *skip_blanks_back(const char *line, const char *at)
 {
 	while (at > line && (at[-1] == ' ' || at[-1] == '\t'))
@@ -276,7 +276,7 @@ static void end_span(struct perf_text *perf, uint64_t tid, uint32_t thread, uint
 		put_span(perf, tid, thread, start, at, after);
 }
 
-/* The wake-up before belongs to this span: it is kept under an odd key until the span ends. */
+/* The preceding wake-up belongs to this span: it is kept under an odd key until the span ends. */
 static void begin_span(struct perf_text *perf, uint64_t tid, uint64_t at)
 {
 	uint64_t woken, waker = 0;
@@ -404,7 +404,7 @@ static void read_waking(struct perf_text *perf, const char *text, uint64_t at)
 	if (!parse_side(text, text + strlen(text), "", &side) || !side.tid ||
 	    ws_map_get(&perf->running_since, side.tid, NULL) ||
 	    ws_map_get(&perf->woken, side.tid << 1, NULL) || perf->woken.count >= WS_IMPORT_LIMIT)
-		return; /* it runs or is runnable already: sched_wakeup repeats sched_waking */
+		return; /* it already runs or is runnable: sched_wakeup repeats sched_waking */
 	ws_map_set(&perf->woken, side.tid << 1, at);
 	ws_map_set(&perf->wakers, side.tid << 1, perf->sample.thread);
 }
@@ -430,7 +430,7 @@ static bool is_event_named(const char *name, size_t length, const char *what)
 	       (length == suffix || name[length - suffix - 1] == ':');
 }
 
-/* Read a tracepoint of the scheduler, which also becomes a row by itself. */
+/* Read a tracepoint of the scheduler, which also becomes a row of its own. */
 static void read_sched_tracepoint(struct perf_text *perf, const char *name, size_t length,
 				  const char *text)
 {
@@ -656,7 +656,7 @@ static void put_tracepoint(struct perf_text *perf)
 		row->cpu = perf->sample.cpu;
 }
 
-/* Write the current event, if there is one. */
+/* Write the current event, if any. */
 static void finish_event(struct perf_text *perf)
 {
 	struct ws_row_sample *row;

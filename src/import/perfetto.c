@@ -68,7 +68,7 @@ uint64_t ws_perfetto_keep_text(struct perfetto *perfetto, const void *text, size
 	return at << 24 | length;
 }
 
-/* A text as sequences have it, by its kind: see `interned`. */
+/* A text in the form that sequences keep for its kind: see `interned`. */
 static uint64_t keep_or_intern(struct perfetto *perfetto, int kind, const struct field *field)
 {
 	if (kind >= ARGS)
@@ -629,8 +629,8 @@ static size_t read_numbers(const struct field *in, uint32_t number, uint64_t *ou
 	return count;
 }
 
-/* Values of counters that come with an event. Which counters they are of, the event says or else
- * its sequence. */
+/* Values of counters that come with an event. The event or, failing that, its sequence names the
+ * counters. */
 static void put_extra_counters(struct perfetto *perfetto, struct sequence *sequence,
 			       const struct field *data, uint64_t at)
 {
@@ -708,7 +708,7 @@ static void read_legacy_event(struct perfetto *perfetto, struct sequence *sequen
 			phase > ' ' && phase < 127 ? (int)phase : '?');
 }
 
-/* Call a slice by the demangled name; the mangled one becomes an argument. */
+/* Give a slice the demangled name; the mangled one becomes an argument. */
 static void demangle_slice(struct perfetto *perfetto, struct open_slice *slice)
 {
 	uint32_t name = ws_importer_demangle(perfetto->importer, slice->name);
@@ -853,9 +853,9 @@ static struct clock *find_or_add_clock(struct perfetto *perfetto, struct sequenc
 }
 
 /*
- * How well a clock of a snapshot serves to find the session time. The session's clock is the one
- * since boot; then any that an earlier snapshot related to it; a trace without the clock since boot
- * is on the monotonic clock of its first snapshot, or else on the first clock there.
+ * How well a clock of a snapshot serves to find the session time. The session's clock, the one
+ * since boot, is best; then any clock that an earlier snapshot related to it. A trace without the
+ * clock since boot uses the monotonic clock of its first snapshot, or else the first clock there.
  */
 static int rank_clock(uint64_t id, bool known)
 {
@@ -890,7 +890,7 @@ static void set_clocks(struct perfetto *perfetto, struct sequence *sequence,
 	}
 }
 
-/* Read a snapshot: what several clocks showed at one moment. */
+/* Read a snapshot: the values of several clocks at one moment. */
 static void read_clock_snapshot(struct perfetto *perfetto, struct sequence *sequence,
 				const struct field *snapshot)
 {
@@ -1090,7 +1090,7 @@ static void read_packets(struct perfetto *perfetto, struct message message, bool
 
 /* ---- the window ---- */
 
-/* Read until the window holds at least `n` bytes, or all that is left. */
+/* Read until the window holds at least `n` bytes, or the rest of the file. */
 static void fill_window(struct perfetto *perfetto, size_t wanted)
 {
 	while (perfetto->length - perfetto->at < wanted && !perfetto->eof) {

@@ -69,9 +69,9 @@ struct perfetto {
 	struct ws_map flow_time, flow_track; /* flow -> its last event's time and track */
 	struct ws_map pids;		     /* tid -> pid, from the process tree */
 	struct ws_text args, texts;
-	uint64_t packets, unknown_packets,
-		lost_packets;	     /* read; of unknown kinds; that need what was dropped */
-	bool clock_written;	     /* its real time has been written */
+	uint64_t packets, unknown_packets, lost_packets; /* packets read; packets of unknown kinds;
+							    packets that need dropped ones */
+	bool clock_written;				 /* its real time has been written */
 	struct ws_map woken, wakers; /* tid -> when it was made runnable, and by which thread */
 	struct {
 		uint64_t start, woken;

@@ -24,7 +24,7 @@ struct message {
 	const uint8_t *bytes, *end;
 };
 
-/* Read a number at *p and move behind it; false when it is damaged. */
+/* Read a number at *p and move past it; false when it is damaged. */
 static inline bool ws_pb_read_varint(const uint8_t **p, const uint8_t *end, uint64_t *out)
 {
 	uint64_t value = 0;

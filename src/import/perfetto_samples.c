@@ -2,8 +2,8 @@
  * perfetto_samples.c - CPU samples in Perfetto's traces (PerfSample), whose stacks, frames,
  * functions and files are numbered by the sequence they are in.
  *
- * They may refer to others of the same packet in any order, so each packet's are read kind by
- * kind.
+ * These items may refer to others of the same packet in any order, so the items of a packet are
+ * read kind by kind.
  */
 #include "import/perfetto.h"
 
@@ -31,7 +31,7 @@ static void intern_string(struct perfetto *perfetto, struct sequence *sequence, 
 	set_interned(sequence, kind, ws_pb_find_field(field, 1).value, value);
 }
 
-/* A mapping names its file by the parts of the path. */
+/* A mapping gives the path of its file in parts. */
 static void intern_mapping(struct perfetto *perfetto, struct sequence *sequence,
 			   const struct field *mapping)
 {

@@ -39,7 +39,7 @@ static void put_span(struct perfetto *perfetto, uint32_t cpu, uint64_t end, uint
 				     .after = after};
 }
 
-/* What a thread does after it was switched out, by the bits of prev_state as the kernel prints
+/* What a thread does after it was switched out, from the bits of prev_state as the kernel prints
  * them. A running thread, which has none, was preempted. */
 static uint8_t classify_state(uint64_t state)
 {

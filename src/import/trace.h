@@ -70,10 +70,10 @@ struct ws_trace {
 	struct ws_json json;
 	struct ws_text scratch, built;
 	uint64_t base;		     /* session time = base + ts, ns */
-	int64_t base_time, earliest; /* the time that `base` was chosen by; the earliest so far */
+	int64_t base_time, earliest; /* the time that set `base`; the earliest so far */
 	bool halves_shuffled;	     /* halves of slices are not in time order */
 	bool base_known;	     /* `base` is real time */
-	bool epoch;		     /* times are real time by themselves */
+	bool epoch;		     /* the times in the file are real times */
 	bool base_chosen;	     /* `base` has been chosen */
 	bool has_decimals;	     /* some time is not a whole microsecond */
 	/* Arguments of the current event: those whose stamp is the current one. */
@@ -97,7 +97,7 @@ struct ws_trace {
 	size_t slice_count, slice_cap;
 	uint32_t free_slice;	      /* index + 1 */
 	struct ws_map early_ends;     /* key of ends without a beginning -> the latest */
-	struct ws_trace_half *halves; /* of a file that does not have them in time order */
+	struct ws_trace_half *halves; /* for files that do not have them in time order */
 	size_t half_count, half_cap;
 	struct ws_map open_flows; /* key -> index + 1 */
 	struct ws_trace_moment *unplaced;
@@ -114,16 +114,16 @@ struct ws_trace {
 	/* PyTorch */
 	bool kineto;
 	struct ws_map call_bytes; /* process << 32 | correlation -> bytes that a call moves */
-	struct ws_row_cuda_memcpy *copies; /* those that do not say how much they move */
+	struct ws_row_cuda_memcpy *copies; /* copies that do not say how much they move */
 	size_t copy_count, copy_cap;
 	struct ws_map kernel_names; /* a kernel's name (string) -> its short name (string) */
 	struct {
 		uint64_t external;
 		uint32_t correlation, process;
-	} recent_links[1 << 16];   /* links written lately */
+	} recent_links[1 << 16];   /* recently written links */
 	struct ws_map occurrences; /* (group, name) -> number of such collectives so far */
-	int64_t *clock_offsets; /* of each collective that the first file has too: end there - end
-				   here */
+	int64_t *clock_offsets;	   /* for each collective that is in the first file too: end there -
+				      end here */
 	size_t clock_offset_count, clock_offset_capacity;
 	struct ws_text devices; /* "deviceProperties", until the process is known */
 	struct ws_text own;	/* "warpsight" of our own exports: see put_own_collections */
@@ -188,7 +188,7 @@ void ws_chrome_read_event(struct ws_trace *trace, struct ws_trace_event *event);
 /* A complete slice. */
 void ws_chrome_put_slice(struct ws_trace *trace, struct ws_trace_event *event, uint32_t thread,
 			 uint32_t track, uint8_t flags);
-/* Write what is still open at the end of the file. */
+/* Write the slices that are still open at the end of the file. */
 void ws_chrome_finish(struct ws_trace *trace);
 /* kineto.c: an event of the PyTorch profiler, by its category; false when it is not one. */
 bool ws_kineto_read_event(struct ws_trace *trace, struct ws_trace_event *event);

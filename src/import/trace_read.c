@@ -1,12 +1,12 @@
 /*
  * trace_read.c - reading traces in Chrome's JSON format: each event is handed to kineto.c or
- * chrome.c; the members beside the events describe devices, ranks and clocks.
+ * chrome.c; the members besides the events describe devices, ranks and clocks.
  *
  * Times: PyTorch writes microseconds with three decimals that count from baseTimeNanoseconds, which
- * stands at the end of the file; before 2024 it wrote microseconds since 1970, whole or not; other
- * tools count from anything. All become whole nanoseconds. The times of a single file stay as they
- * are, and a row of `clock` says which real time they are; of several files, those whose real time
- * is known are moved to it, so that their ranks are aligned.
+ * is at the end of the file; before 2024 it wrote microseconds since 1970, whole or not; other
+ * tools count from any moment. All become whole nanoseconds. The times of a single file stay as
+ * they are, and a row of `clock` relates them to real time. With several files, the times of each
+ * file whose real time is known are moved to real time, so that the ranks are aligned.
  */
 #include "import/trace.h"
 
@@ -66,8 +66,8 @@ static void set_event_field(struct ws_trace_event *event, const struct ws_json_v
 	}
 }
 
-/* Choose what the file's times count from on the session clock, by its earliest time, which is its
- * first event's as far as is known yet. */
+/* Choose the moment of the session clock that the file's times count from, by its earliest time. As
+ * far as is known yet, that is the time of its first event. */
 static void choose_base_time(struct ws_trace *trace, int64_t ts)
 {
 	bool known, later = trace->importer->file_count > 1 && trace->importer->file;
@@ -96,8 +96,8 @@ static void choose_base_time(struct ws_trace *trace, int64_t ts)
 			"It does not tell the real time: it was put where the first file begins.");
 }
 
-/* If an event is earlier than the one that the base was chosen by and would be before the clock's
- * zero, import the file again with that known. */
+/* If an event is earlier than the one that the base was chosen by, and would be before the clock's
+ * zero, import the file again with the earlier time. */
 static void check_base_time(struct ws_trace *trace)
 {
 	bool later = trace->importer->file_count > 1 && trace->importer->file;
@@ -205,7 +205,7 @@ static int read_events(struct ws_trace *trace)
 	}
 }
 
-/* ---- members beside the events ---- */
+/* ---- members besides the events ---- */
 
 static void read_ranks(struct ws_trace *trace, const struct ws_json_value *info)
 {
@@ -220,8 +220,8 @@ static void read_ranks(struct ws_trace *trace, const struct ws_json_value *info)
 	}
 }
 
-/* The base of times that stand before it in the file: they stay as they are, and a row says which
- * real time they are. */
+/* The base of times that come before it in the file. They stay as they are, and a row relates them
+ * to real time. */
 static void put_late_base(struct ws_trace *trace, int64_t base)
 {
 	struct ws_row_clock *row = ws_importer_add_row(trace->importer, WS_TABLE_clock);
@@ -230,13 +230,13 @@ static void put_late_base(struct ws_trace *trace, int64_t base)
 	*row = (struct ws_row_clock){.raw = at, .realtime = at - trace->base + (uint64_t)base};
 }
 
-/* The member that describes the GPUs; its second name is that of traces of 2021. */
+/* The member that describes the GPUs; traces of 2021 use its second name. */
 static bool is_device_list(const char *name)
 {
 	return !strcmp(name, "deviceProperties") || !strcmp(name, "computeProperties");
 }
 
-/* Keep what one of our own exports says of the report that it came from. */
+/* Keep what one of our own exports says about its source report. */
 static void keep_own_member(struct ws_trace *trace, const struct ws_json_value *value)
 {
 	trace->own.len = 0;
@@ -393,7 +393,7 @@ static void note_break(struct ws_trace *trace, int rc, bool array)
 			     reason, trace->events);
 }
 
-/* Say which real time the first event was, where times are real time. */
+/* If times are real time, write the real time of the first event. */
 static void put_clock(struct ws_trace *trace)
 {
 	struct ws_row_clock *row;
@@ -405,7 +405,7 @@ static void put_clock(struct ws_trace *trace)
 				     .realtime = trace->importer->file_earliest};
 }
 
-/* The time on the session clock of `ns` by the file's own times, which may be negative. */
+/* The time on the session clock of `ns`, a time of the file, which may be negative. */
 static uint64_t convert_file_time(const struct ws_trace *trace, int64_t ns)
 {
 	if (ns < 0 && (uint64_t)-ns > trace->base)

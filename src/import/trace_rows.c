@@ -1,7 +1,5 @@
-/*
- * trace_rows.c - what the importers of JSON traces make rows from: the arguments of events, and
- * processes and threads by the trace's names for them.
- */
+/* trace_rows.c - what the importers of JSON traces make rows from: the arguments of events, and the
+ * processes and threads that the trace names. */
 #include "import/trace.h"
 
 #include <inttypes.h>
@@ -127,7 +125,7 @@ uint32_t ws_trace_add_string(struct ws_trace *trace, const struct ws_json_value 
 
 	if (value->type == WS_JSON_NONE || value->type == WS_JSON_NULL)
 		return 0;
-	/* JSON that someone has laid out for reading. */
+	/* JSON with white space for human readers. */
 	if (value->type != WS_JSON_STRING && memchr(value->text, '\n', value->length)) {
 		trace->scratch.len = 0;
 		ws_put_compact_json(&trace->scratch, value);
@@ -142,7 +140,7 @@ static void add_json_value(struct ws_text *out, const struct ws_json_value *valu
 {
 	if (value->type == WS_JSON_STRING) {
 		ws_text_add(out, "\"", 1);
-		ws_text_add(out, value->text, value->length); /* escaped as it came */
+		ws_text_add(out, value->text, value->length); /* still escaped as in the file */
 		ws_text_add(out, "\"", 1);
 	} else {
 		ws_put_compact_json(out, value);
@@ -360,7 +358,7 @@ static void name_thread(struct ws_trace *trace, uint64_t pid, uint64_t tid, uint
 }
 
 /* The name that a metadata event gives a thread. Our own exports write it in the PyTorch profiler's
- * form and say beside it what it was, which may be nothing. */
+ * form and add the original name, which may be empty. */
 static uint32_t read_thread_name(struct ws_trace *trace)
 {
 	const struct ws_json_value *own = ws_trace_get_arg(trace, WS_A_OWN_NAME);
@@ -372,7 +370,7 @@ static uint32_t read_thread_name(struct ws_trace *trace)
 	return ws_trace_add_string(trace, ws_trace_get_arg(trace, WS_A_NAME));
 }
 
-/* The row of a thread that is a track in the report that one of our own exports came from. */
+/* The row of a thread that is a track in the source report of one of our own exports. */
 static void read_own_track(struct ws_trace *trace, uint64_t pid, uint64_t tid)
 {
 	uint64_t number = ws_trace_get_u64(trace, WS_A_TRACK, 0),
