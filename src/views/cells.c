@@ -1,4 +1,4 @@
-/* cells.c - makes cells of texts, threads and times; the state that this needs. */
+/* cells.c - makes cells from texts, threads and times, and keeps the state that this needs. */
 #include "views/cells.h"
 #include "base/choose.h"
 
@@ -14,7 +14,7 @@
 
 enum { STRING_CLEAN = 1, STRING_BROKEN = 2, STRING_USED = WS_STRING_USED };
 
-/* Remember `what` of a text. The threads of export/columns.c do so at the same time. */
+/* Set the flags `what` of a text. The threads of export/columns.c do so at the same time. */
 static void note_string(struct ws_cell_context *export, uint32_t id, uint8_t what)
 {
 	if (!(__atomic_load_n(&export->strings[id], __ATOMIC_RELAXED) & what))
@@ -85,10 +85,10 @@ struct ws_view_cell ws_make_string_cell(struct ws_cell_context *export, uint32_t
 	return cell;
 }
 
-/* Fill export->texts. Of equal texts the first counts. */
+/* Fill export->texts. The first of several equal texts counts. */
 static void index_texts(struct ws_cell_context *export)
 {
-	/* What is read for ids that the report does not define. */
+	/* The text for ids that the report does not define. */
 	const char *undefined = ws_report_string(export->report, 0, NULL);
 
 	for (uint32_t id = export->string_count; id; id--) {
@@ -100,8 +100,8 @@ static void index_texts(struct ws_cell_context *export)
 	}
 }
 
-/* The report's own id of a text, or 0: with it, an export that is imported and exported again has
- * the same ids. */
+/* The report's own id of a text, or 0. It keeps ids the same when an export is imported and
+ * exported again. */
 static uint32_t find_text_id(struct ws_cell_context *export, const char *text, size_t length)
 {
 	const char *found;
@@ -144,7 +144,7 @@ struct ws_view_cell ws_make_extra_string_cell(struct ws_cell_context *export, co
 	while (i < export->extra_text_count &&
 	       (export->extra_texts[i].len != valid.len ||
 		memcmp(export->extra_texts[i].text, valid.text, valid.len)))
-		i++; /* there are few */
+		i++; /* there are few of them */
 	if (i < export->extra_text_count) {
 		ws_text_free(&valid);
 	} else {

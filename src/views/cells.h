@@ -46,10 +46,10 @@ struct ws_cell_context;
 
 /* How a cell is made from a row of the report. */
 enum ws_cell_origin {
-	WS_FROM_ROWS,		/* by nothing: the table is made row by row */
+	WS_FROM_ROWS,		/* not from a row: the table is made row by row */
 	WS_FROM_NULL,		/* never filled */
 	WS_FROM_CONST,		/* always `value` */
-	WS_FROM_INT,		/* the number as it stands */
+	WS_FROM_INT,		/* the number unchanged */
 	WS_FROM_UINT,		/* the same, unsigned 64 bits */
 	WS_FROM_REAL,		/* the bits of a double */
 	WS_FROM_TIME,		/* a moment */
@@ -84,7 +84,7 @@ struct ws_view_column {
 			     WS_SHAPE_TEXT,
 			     WS_SHAPE_BLOB
 	} shape;
-	bool gated; /* of a CALL: null wherever the column `source` is 0 */
+	bool gated; /* of a CALL: null in rows whose column `source` is 0 */
 };
 
 struct ws_view_table {
@@ -93,8 +93,8 @@ struct ws_view_table {
 	size_t column_count;
 };
 
-/* What the column's cells hold when they are not null, whatever they are made from. Columns of
- * tables that are made row by row go by their type. */
+/* The kind of the column's cells that are not null, whatever they are made from. In tables that are
+ * made row by row, it follows from the column's type. */
 enum ws_cell_shape ws_find_column_shape(const struct ws_view_column *column);
 
 /* A table format that is being written. Its functions return 0, or -1 with a message. */
@@ -131,7 +131,7 @@ struct ws_cell_context {
 	struct ws_table_writer *writer;
 	uint64_t zero,
 		last;  /* start of the collection and end of the last event, on the session clock */
-	uint64_t base; /* what times count from: zero less the shift */
+	uint64_t base; /* the moment that times count from: zero minus the shift */
 	const char *type, *input, *output;
 	bool lazy, append, no_blobs, all_strings, normalized;
 	bool ids_only; /* cells of texts have their id alone, for the threads of export/columns.c */
@@ -144,7 +144,7 @@ struct ws_cell_context {
 	struct ws_view_table table;	  /* the table that rows go to */
 	const struct ws_view_table *open; /* `table`, or NULL when none is open */
 	struct ws_pending_rows *pile;	  /* rows of it that are not written yet */
-	bool created, skipped; /* whether the writer has begun it; whether it is not wanted */
+	bool created, skipped; /* the writer has begun the table; the table is not wanted */
 	uint8_t *strings; /* by string id: what is known of it; WS_STRING_USED: a table refers to it
 			   */
 	char **repaired; /* by string id: valid text in place of broken; NULL until one is needed */
@@ -218,7 +218,7 @@ static inline struct ws_view_cell ws_make_real_cell(double number)
 	return (struct ws_view_cell){.kind = WS_VIEW_REAL, .r = number};
 }
 
-/* The 64 bits that stand for a cell in a column of fixed width: of a text its id, of null 0. */
+/* The 64 bits that represent a cell in a column of fixed width: the id of a text, 0 for null. */
 static inline uint64_t ws_get_cell_bits(const struct ws_view_cell *cell)
 {
 	if (cell->kind == WS_VIEW_NULL)

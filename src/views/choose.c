@@ -2,7 +2,7 @@
  * choose.c - see choose.h.
  *
  * Patterns are POSIX basic regular expressions that may match anywhere in a table's name, in any
- * case. A time range is [:][start]/[end][:], where each time is a row of numbers with units
+ * case. A time range is [:][start]/[end][:], where each time is a sequence of numbers with units
  * (1s500ms; nanoseconds without one). An event must lie inside, but may cross an end that has a
  * colon. Times are those that the export shows, so they are compared after shifting.
  */
@@ -60,7 +60,7 @@ static int read_duration(const char **text, const char *end, long double *ns)
 	char *after;
 	long double number;
 
-	if (strspn(*text, "+-.0123456789") == 0) /* strtold would take "nan" and "inf" */
+	if (strspn(*text, "+-.0123456789") == 0) /* strtold would accept "nan" and "inf" */
 		return -1;
 	number = strtold(*text, &after);
 	if (after == *text || after > end || !isfinite(number))

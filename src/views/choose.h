@@ -1,7 +1,5 @@
-/*
- * choose.h - what is exported of a report: which tables (--tables), which events (--times), on
- * which clock.
- */
+/* choose.h - what an export includes: which tables (--tables) and events (--times), and on which
+ * clock. */
 #ifndef WS_VIEWS_CHOOSE_H
 #define WS_VIEWS_CHOOSE_H
 

@@ -2,12 +2,12 @@
  * mpi_messages.c - see mpi_messages.h.
  *
  * Messages between two ranks with the same tag in the same communicator are received in the order
- * in which they were sent, so the n-th of one side is the n-th of the other. Communicators are
- * recognised by their members (MPI_COMMUNICATORS), since each rank has handles of its own. Where a
- * receive does not say which message it takes (MPI_Irecv of any source or tag), or messages belong
- * to prepared requests, the order is not known: what could be meant by these is left out. Of a
- * recording that begins in the middle of the run, receives that were over before the first send
- * began are passed over.
+ * in which they were sent, so the n-th send matches the n-th receive. Communicators are recognised
+ * by their members (MPI_COMMUNICATORS), since each rank has handles of its own. Where a receive
+ * does not say which message it takes (MPI_Irecv of any source or tag), or messages belong to
+ * prepared requests, the order is not known, and all messages that these could match are left out.
+ * If the recording begins in the middle of the run, receives that ended before the first send began
+ * are skipped.
  */
 #include "views/mpi_messages.h"
 
@@ -23,7 +23,7 @@
 
 enum side { SEND, RECEIVE, UNSURE_SEND, UNSURE };
 
-/* What a call of a name is to a message. */
+/* The part that a function plays in a message. */
 static const struct call_name {
 	const char *name;
 	enum side side;
@@ -52,7 +52,7 @@ static const struct call_name {
 struct communicator {
 	uint64_t since; /* session ns: handles are used again */
 	int64_t rank, handle;
-	uint32_t same; /* number that it has on all its ranks */
+	uint32_t same; /* its number, the same on all its ranks */
 	int64_t *members;
 	size_t member_count;
 	uint32_t text; /* of the members, in `names` */
@@ -154,7 +154,7 @@ static void read_foreign(struct ws_mpi_messages *messages)
 	ws_cursor_close(cursor);
 }
 
-/* The last that the rank had by this handle at the time; NULL: none is known. */
+/* The latest communicator that the rank had under this handle at the time; NULL: none is known. */
 static const struct communicator *find_communicator(const struct ws_mpi_messages *messages,
 						    int64_t rank, int64_t handle, uint64_t time)
 {
@@ -212,7 +212,7 @@ static void add_message(struct ws_mpi_messages *messages, const struct communica
 	messages->list[messages->count++] = message;
 }
 
-/* The receive that MPI_Sendrecv is, too. */
+/* The receive half of MPI_Sendrecv. */
 static void add_second_half(struct ws_mpi_messages *messages,
 			    const struct communicator *communicator, struct ws_mpi_message message,
 			    uint64_t args)
@@ -255,7 +255,7 @@ static void read_call(struct ws_mpi_messages *messages, const uint64_t *values, 
 	ws_read_slice_number(report, args, "remoteRank", &peer);
 	ws_read_slice_number(report, args, "tag", &message.tag);
 	ws_read_slice_number(report, args, "size", &message.size);
-	/* a receive that may be of anyone makes the order of all that this rank gets unknown */
+	/* a receive from any source makes the order of all messages to this rank unknown */
 	if (call->side == UNSURE || (call->side == RECEIVE && (peer == -2 || message.tag < 0)))
 		mark_unsure(messages, communicator, (int64_t)rank - 1);
 	else if (call->side != UNSURE_SEND)
@@ -323,7 +323,7 @@ static void join_stream(const struct ws_mpi_messages *messages, const struct ws_
 	for (size_t i = 0, k = 0; i < sends && k < receives; i++, k++) {
 		const struct ws_mpi_message *send = &first[i];
 
-		/* of a message that was sent before the recording began */
+		/* its message was sent before the recording began */
 		while (k < receives && receive[k].blocking && receive[k].end < send->start)
 			k++;
 		if (k < receives)

@@ -16,7 +16,7 @@ struct ws_mpi_message {
 	uint32_t thread;     /* id of thread */
 	uint32_t communicator, text;
 	uint8_t side;
-	bool blocking; /* it returns when the message is there, or may be gone */
+	bool blocking; /* it returns once the message has arrived, or its buffer may be reused */
 };
 
 struct ws_mpi_pair {
@@ -25,7 +25,7 @@ struct ws_mpi_pair {
 
 struct ws_mpi_messages;
 
-/* Read the calls of a report and join them. Never NULL; without any there are no pairs. Reads all
+/* Read the calls of a report and pair them. Never NULL; without calls there are no pairs. Reads all
  * slices of the report. */
 struct ws_mpi_messages *ws_join_mpi_messages(const struct ws_report *report,
 					     const struct ws_names_by_id *who);

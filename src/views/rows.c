@@ -99,7 +99,7 @@ void ws_free_pending_rows(struct ws_cell_context *export)
 	free(export->pile);
 }
 
-/* With --append: whether the file that is added to has the table. */
+/* With --append: whether the existing file has the table. */
 static bool is_already_written(const struct ws_cell_context *export, const char *table)
 {
 	return export->append && export->writer->has_table &&
@@ -325,7 +325,7 @@ static bool make_string_cell(struct ws_cell_context *export, uint64_t id, struct
 	    (!export->all_strings || ws_report_string_key(export->report, (uint32_t)id) != id))
 		return false;
 	cell->text = ws_find_valid_text(export, (uint32_t)id, &cell->n);
-	return used || cell->n; /* ids between those of texts stand for none */
+	return used || cell->n; /* some ids between those of texts stand for no text */
 }
 
 int ws_write_string_table(struct ws_cell_context *export, struct ws_err *err)
@@ -340,7 +340,7 @@ int ws_write_string_table(struct ws_cell_context *export, struct ws_err *err)
 	bool lazy = export->lazy;
 	int rc;
 
-	/* Everyone's queries join it, so it is there even when no table refers to a text. */
+	/* Many queries join it, so it exists even when no table refers to a text. */
 	export->lazy = false;
 	rc = ws_begin_table(export, &table, err);
 	export->lazy = lazy;

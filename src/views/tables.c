@@ -4,8 +4,8 @@
  *
  * In the generic form, each column that has a name in tables.def becomes a column. Times count from
  * the start of the collection, and threads and processes become globalTid and globalPid. A text
- * becomes a number of StringIds if the column's name ends in Id and stands inline otherwise. "None"
- * is NULL everywhere.
+ * becomes a number of StringIds if the column's name ends in Id, and is inline otherwise. "None" is
+ * NULL everywhere.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -155,7 +155,7 @@ static const struct ws_view_column nvtx_columns[] = {
 	 AT(nvtx, binary)},
 };
 
-/* These rows stay whatever --times says: without them, the domains and categories of other rows
+/* These rows stay regardless of --times: without them, the domains and categories of other rows
  * would have no names. */
 static bool is_definition(const uint64_t *values)
 {
@@ -221,7 +221,7 @@ static struct ws_view_cell make_lock_holder_cell(struct ws_cell_context *export,
 	return ws_make_int_cell((int64_t)((uint64_t)info->pid << 24 | (holder & 0xffffff)));
 }
 
-/* What a call was about has a table of its own, so that OSRT_API keeps the columns that scripts
+/* The details of a call have a table of their own, so that OSRT_API keeps the columns that scripts
  * expect. */
 static const struct ws_view_column osrt_detail_columns[] = {
 	{"start", "INTEGER", true, false,
@@ -270,8 +270,8 @@ static bool ends_in_id(const char *name)
 	return length > 2 && !strcmp(name + length - 2, "Id");
 }
 
-/* Whether a text becomes a number of StringIds: in columns called ...Id, and in some that people
- * know under other names. */
+/* Whether a text becomes a number of StringIds: in columns called ...Id, and in some well-known
+ * columns with other names. */
 static bool is_string_id(const char *name)
 {
 	static const char *const others[] = {"demangledName", "shortName", "mangledName",

@@ -25,9 +25,8 @@ int ws_write_foreign_tables(
 int ws_write_metric_tables(
 	struct ws_cell_context *export,
 	struct ws_err *err); /* GPU_METRICS, NET_*; after those that an import kept */
-int ws_write_known_tables(
-	struct ws_cell_context *export,
-	struct ws_err *err); /* known tables that nothing fills, empty; after all others */
+/* Write the known tables that nothing fills, as empty tables; after all others. */
+int ws_write_known_tables(struct ws_cell_context *export, struct ws_err *err);
 
 /* Write StringIds: the texts that the tables written before it refer to. */
 int ws_write_string_table(struct ws_cell_context *export, struct ws_err *err);
@@ -38,9 +37,9 @@ void ws_free_pending_rows(struct ws_cell_context *export);
 bool ws_is_own_table(const char *name);
 /* Whether ws_write_foreign_tables writes it. */
 bool ws_is_foreign_table(const struct ws_cell_context *export, const char *name);
-/* Find out which those are. To be called before. */
+/* Find those tables. Call this first. */
 void ws_find_foreign_tables(struct ws_cell_context *export);
-/* Whether ws_write_metric_tables writes it; whether it writes it where no import kept one. */
+/* Whether ws_write_metric_tables writes the table; whether it does so when no import kept one. */
 bool ws_is_metric_table(const char *name);
 bool ws_is_metric_info_table(const char *name);
 void ws_free_foreign_tables(struct ws_cell_context *export);
@@ -50,12 +49,13 @@ extern const struct ws_table_view ws_images_view, ws_threads_view,
 	ws_diagnostics_view;					     /* tables_session.c */
 extern const struct ws_table_view ws_contexts_view, ws_streams_view; /* tables_cuda.c */
 
-/* The tables of OpenMP and OpenACC that people know, into room for WS_RUNTIME_VIEWS; how many. */
+/* Write the well-known tables of OpenMP and OpenACC to an array of WS_RUNTIME_VIEWS; returns their
+ * number. */
 enum { WS_RUNTIME_VIEWS = 32 };
 size_t ws_make_runtime_views(struct ws_table_view *views);
 
-/* The columns, *count of them, that users of other tools' exports know of a table; none for tables
- * of ours. They live for ever. */
+/* The columns, *count of them, that the table has in other tools' exports; none for our own tables.
+ * They live for ever. */
 const struct ws_view_column *ws_find_known_columns(const char *table, size_t *count);
 
 /* The id in TARGET_INFO_GPU of the GPU with this UUID, a string key; -1 when it is not there. */

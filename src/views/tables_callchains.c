@@ -1,12 +1,12 @@
 /*
- * tables_callchains.c - call stacks in the form that people know: a row for each frame, innermost
- * first (stackDepth 0).
+ * tables_callchains.c - call stacks in Nsight Systems' form: a row for each frame, innermost first
+ * (stackDepth 0).
  *
  * SAMPLING_CALLCHAINS repeats the frames of a stack for each sample; its id is the sample's number
- * in COMPOSITE_EVENTS. The stacks of calls are there once: OSRT_API.callchainId and
- * CUPTI_ACTIVITY_KIND_RUNTIME.callchainId are ids of them, which are also those of WARPSIGHT_STACK.
- * Inlined functions have rows of their own, with the address of the frame. Code without a name has
- * its address as symbol and 1 in `unresolved`.
+ * in COMPOSITE_EVENTS. The stacks of calls are written once each: OSRT_API.callchainId and
+ * CUPTI_ACTIVITY_KIND_RUNTIME.callchainId refer to them by the ids of WARPSIGHT_STACK. Inlined
+ * functions have rows of their own, with the address of the frame. Code without a name has its
+ * address as symbol and 1 in `unresolved`.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -195,7 +195,7 @@ static int put_stack_rows(struct chain_writer *writer, int64_t id, uint32_t inne
 
 /* ---- tables ---- */
 
-/* In the order of COMPOSITE_EVENTS, whose numbers count all samples, whatever --times says. */
+/* In the order of COMPOSITE_EVENTS, whose numbers count all samples regardless of --times. */
 static int export_sample_stacks(struct chain_writer *writer)
 {
 	struct ws_cursor *cursor;

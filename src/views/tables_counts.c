@@ -2,7 +2,7 @@
  * tables_counts.c - PERF_EVENT_CPU_RAW_EVENT: events that were counted on whole cores, made from
  * the counters of cores.
  *
- * A counter has rates, each of which holds until the next; a row is the count between two of them.
+ * A counter has rates, each of which is valid until the next; a row is the count between two rates.
  * The last rate has no end, so it makes no row.
  */
 #include <math.h>

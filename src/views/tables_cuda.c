@@ -105,7 +105,7 @@ static int put_gpu_row(struct ws_cell_context *export, const uint64_t *values, i
 	return ws_add_table_row(export, cells, err);
 }
 
-/* Which process knows which GPU by which number. */
+/* The number of each GPU in each process. */
 TABLE(gpu_numbers, "TARGET_INFO_CUDA_DEVICE", "The GPUs as each process numbers them",
       MUST("gpuId", "TARGET_INFO_GPU(id)"), MUST("cudaId", "CUDA device number in the process"),
       MUST("pid", "Process id"), TEXT("uuid", "UUID"),
@@ -148,8 +148,8 @@ static uint32_t find_device_key(const struct ws_cell_context *export, const uint
 	return UINT32_MAX - (uint32_t)values[ws_cuda_device_id];
 }
 
-/* Write the second table if `numbering`, else the first. Both number GPUs in the order in which
- * they come. */
+/* Write the second table if `numbering`, else the first. Both number GPUs in order of appearance.
+ * */
 static int export_devices(struct ws_cell_context *export, const struct ws_view_table *table,
 			  bool numbering, struct ws_err *err)
 {

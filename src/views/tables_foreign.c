@@ -1,9 +1,9 @@
 /*
- * tables_foreign.c - tables that an import kept without knowing them, under the names they had.
+ * tables_foreign.c - unknown tables that an import kept, under their original names.
  *
  * Spans of threads became slices, with the table as category and its other columns as arguments;
  * other rows became rows of `foreign`. A fact of the import says which columns each table had
- * (schema/foreign.h). From these the tables are made again, so that queries and tools that know
+ * (schema/foreign.h). The tables are recreated from these, so that queries and tools that use
  * MPI_P2P_EVENTS find them; metrics are in tables_metrics.c. WARPSIGHT_SLICE and WARPSIGHT_FOREIGN
  * have the rows too, for imports of the export.
  */
@@ -44,8 +44,8 @@ static bool is_table_name(const char *text, size_t length)
 	return good;
 }
 
-/* Parse "globalTid/t textId/@n size": names, with letters that say what each is. False when it is
- * no such list. */
+/* Parse "globalTid/t textId/@n size": names, with letters for their use. False when it is not such
+ * a list. */
 static bool parse_columns(struct ws_foreign_view *foreign, const char *text)
 {
 	size_t capacity = 0;
@@ -230,7 +230,7 @@ static void fill_from_json(struct ws_foreign_view *foreign, uint64_t id, struct 
 
 		while (!ws_is_json_string(
 			&key,
-			foreign->columns[column].name)) { /* they come in the columns' order */
+			foreign->columns[column].name)) { /* they are in the order of the columns */
 			column = (column + 1) % foreign->table.column_count;
 			if (column == first)
 				break;
@@ -276,7 +276,7 @@ static bool fill_slice_row(void *context, const uint64_t *values, struct ws_view
 	return true;
 }
 
-/* Times in a row are those of the imported file: they are moved to where the export has the row's
+/* Times in a row are those of the imported file: they are shifted by the same amount as the row's
  * start. */
 static bool fill_foreign_row(void *context, const uint64_t *values, struct ws_view_cell *cells)
 {

@@ -1,7 +1,5 @@
-/*
- * tables_known.c - makes tables of known.def and enums.def: the tables and enumerations that people
- * know from other exports.
- */
+/* tables_known.c - makes the tables of known.def and enums.def: the tables and enumerations of
+ * other tools' exports. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,11 +2,10 @@
  * tables_metrics.c - GPU_METRICS, NET_NIC_METRIC and NET_IB_SWITCH_METRIC with the tables that
  * explain them, from the values of counters.
  *
- * A counter has numbers in one of these tables: those that an import found there (schema/foreign.h)
- * or, of metrics that were recorded, numbers made up here. GPU_METRICS has a row for each sample,
- * with a whole number, so that means which people's queries take of its rows are right; samples
- * that were lost have none. The tables of networks have a row for each reading: how much was
- * counted in its time.
+ * A counter has numbers in one of these tables: those that an import found there
+ * (schema/foreign.h), or numbers made up here for recorded metrics. GPU_METRICS has a row with a
+ * whole number for each sample, so that queries get correct averages of its rows; lost samples have
+ * no row. The tables of networks have a row for each reading: how much was counted during it.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -21,7 +20,7 @@
 #include "text/text.h"
 #include "views/tables.h"
 
-/* The source of metrics as the field's tools number it; the low byte is the GPU, an id of
+/* The source of metrics as other tools number it; the low byte is the GPU, an id of
  * TARGET_INFO_GPU. */
 #define GPU_SOURCE INT64_C(0x0001000100000000)
 #define OWN_NETWORK_LIST 1
@@ -30,7 +29,7 @@ enum metric_table { GPU_METRICS, NIC_METRICS, SWITCH_METRICS };
 
 static const char *const metric_tables[] = {"GPU_METRICS", "NET_NIC_METRIC",
 					    "NET_IB_SWITCH_METRIC"};
-/* Tables with what the numbers mean. Imports keep theirs as they are. */
+/* Tables that explain the numbers. Those from imports are kept as they are. */
 static const char *const info_tables[] = {"TARGET_INFO_GPU_METRICS", "TARGET_INFO_NETWORK_METRICS",
 					  "TARGET_INFO_NIC_INFO", "NIC_ID_MAP"};
 
@@ -54,7 +53,7 @@ struct metrics {
 	size_t card_count;
 };
 
-/* A value stands for samples of 100 ms at most; a broken report might say anything. */
+/* A value stands for samples of 100 ms at most; a broken report might claim any time. */
 #define MOST_SAMPLES UINT64_C(65536)
 enum { MOST_COUNTERS = 1 << 20 };
 
@@ -108,7 +107,8 @@ static void read_imported_metrics(struct metrics *metrics)
 
 /* ---- metrics that were recorded ---- */
 
-/* The place of a key in a list, which gets it if it has room and lacks it; `most` if not. */
+/* The place of a key in a list. A missing key is added if there is room; otherwise the result is
+ * `most`. */
 static size_t number_key(uint32_t *keys, size_t *count, size_t most, uint32_t key)
 {
 	size_t i = 0;
@@ -248,7 +248,7 @@ static int put_gpu_samples(struct metrics *metrics, const struct metric *metric,
 	return rc;
 }
 
-/* Of metrics that were recorded, values are rates: what was counted is the rate times its time. */
+/* Values of recorded metrics are rates: the count is the rate times its duration. */
 static int put_network_row(struct metrics *metrics, const struct metric *metric, uint64_t start,
 			   uint64_t span, double value, struct ws_err *err)
 {
@@ -316,7 +316,7 @@ static int write_metric_table(struct metrics *metrics, enum metric_table table, 
 
 /* ---- what the numbers mean ---- */
 
-/* The name under which the field's scripts look for a metric. */
+/* The name by which common scripts look for a metric. */
 static char *make_known_name(const struct metrics *metrics, const struct metric *metric)
 {
 	static const struct {

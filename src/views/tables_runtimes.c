@@ -1,7 +1,7 @@
 /*
  * tables_runtimes.c - OPENMP_EVENT_KIND_* and CUPTI_ACTIVITY_KIND_OPENACC_*: the tables openmp and
- * openacc as those that people know, one for each kind of event. Which columns they have follows
- * from known.def; here is what fills them.
+ * openacc in Nsight Systems' form, one for each kind of event. known.def declares their columns;
+ * this file fills them.
  */
 #include <string.h>
 
@@ -136,7 +136,7 @@ static const struct {
 };
 _Static_assert(WS_COUNT(tables) <= WS_RUNTIME_VIEWS, "there is room for all");
 
-/* What fills a known column; one that nothing fills is NULL. */
+/* The source of a known column; a column without one is NULL. */
 static struct ws_view_column make_column(const struct origin *origin,
 					 const struct ws_view_column *known)
 {

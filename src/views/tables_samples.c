@@ -1,6 +1,6 @@
 /*
- * tables_samples.c - CPU samples and scheduling in the form that people know: COMPOSITE_EVENTS with
- * a number for each sample, SCHED_EVENTS with a row where a thread goes on a core and one where it
+ * tables_samples.c - CPU samples and scheduling in Nsight Systems' form: COMPOSITE_EVENTS with a
+ * number for each sample, SCHED_EVENTS with a row where a thread goes on a core and one where it
  * leaves it.
  */
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static uint64_t get_sample_time(const uint64_t *values)
 	return values[ws_sample_time];
 }
 
-/* Samples are numbered as they are read, whatever --times says, so that a number means the same in
+/* Samples are numbered as they are read, regardless of --times, so that a number means the same in
  * every export of the report. */
 static bool fill_sample_row(void *context, const uint64_t *values, struct ws_view_cell *cells)
 {
@@ -84,8 +84,8 @@ static const struct ws_view_table sched_table = {
 	"SCHED_EVENTS", "Threads going on cores and leaving them, a pair of rows for each span",
 	sched_columns, WS_COUNT(sched_columns)};
 
-/* A moment at which a thread leaves a core. It is kept until its turn comes, because spans come in
- * order of their starts, but rows must be in order of time. */
+/* A moment at which a thread leaves a core. It is kept until it is due, because spans come in order
+ * of their starts, but rows must be in order of time. */
 struct core_switch {
 	uint64_t time;
 	uint32_t thread, cpu;
@@ -94,7 +94,7 @@ struct core_switch {
 struct switch_writer {
 	struct ws_cell_context *export;
 	struct ws_err *err;
-	struct core_switch *heap; /* the earliest first; as many as run at once */
+	struct core_switch *heap; /* the earliest first; as many as threads run at once */
 	size_t count, capacity;
 };
 

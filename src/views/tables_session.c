@@ -2,10 +2,10 @@
  * tables_session.c - the exported tables with few rows: the session, the machine, processes and
  * threads, streams, diagnostics, enumerations.
  *
- * Those that people join by globalPid or globalTid (PROCESSES, ThreadNames) have one row for each
- * such number, as a join expects, though a pid may have run several images and a thread may have
- * been named often: these tables have the last image and the best name. All of them are in
- * WARPSIGHT_PROCESS and WARPSIGHT_THREAD.
+ * Tables that people join by globalPid or globalTid (PROCESSES, ThreadNames) have one row for each
+ * such number, as a join expects. A pid may have run several images and a thread may have had
+ * several names: these tables have the last image and the best name. WARPSIGHT_PROCESS and
+ * WARPSIGHT_THREAD have all of them.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -108,7 +108,7 @@ struct candidate_list {
 	size_t count, capacity;
 };
 
-/* By number, then the winner first. */
+/* By number, with the winner first. */
 static int compare_winners(const void *first, const void *second)
 {
 	const struct candidate *left = first, *right = second;
@@ -160,7 +160,7 @@ static int export_pids(struct ws_cell_context *export, struct ws_err *err)
 	for (size_t i = 0; !rc && i < candidates.count; i++) {
 		uint64_t pid = candidates.candidates[i].number >> 24 & 0xffffff;
 
-		/* With neither, it is what an imported file says of no process. */
+		/* Without either, it is for rows of an imported file that name no process. */
 		if (pid || candidates.candidates[i].text)
 			rc = ws_add_table_row(
 				export,
@@ -428,8 +428,8 @@ static int put_details_row(struct ws_cell_context *export, uint64_t start, uint6
 				err);
 }
 
-/* A recorder writes a span when it begins, and again with its end: of rows with the same start, the
- * one with an end counts. */
+/* A recorder writes a span when it begins, and again with its end: if two rows have the same start,
+ * the one with an end counts. */
 static int export_details(struct ws_cell_context *export, struct ws_err *err)
 {
 	struct ws_cursor *cursor =
@@ -508,7 +508,7 @@ static const char *name_stream(const struct output_stream *stream)
 	return "stdout";
 }
 
-/* The text of the report when it has the stream in one piece; else a text of the export's. */
+/* The report's own text if it has the stream in one piece; otherwise a text made for the export. */
 static struct ws_view_cell make_content_cell(struct ws_cell_context *export,
 					     const struct output_stream *stream)
 {

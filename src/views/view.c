@@ -1,6 +1,5 @@
-/*
- * view.c - makes cells from rows as the columns of views say. The views are declared in tables*.c.
- */
+/* view.c - makes cells from rows as the columns of views declare. The views are declared in
+ * tables*.c. */
 #include "views/view.h"
 
 #include <string.h>

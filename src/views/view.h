@@ -3,9 +3,9 @@
  * column, how it is made (ws_view_column.from).
  *
  * One declaration serves all readers of such tables: row by row for SQLite and JSON lines
- * (ws_make_row_cells), column by column for Arrow and the like (export/columns.h), and a column at
- * a time for SQL, which decodes only what a query names (ws_find_column_reads,
- * ws_make_column_cell). Tables of tables.def that are known under no other form are declared
+ * (ws_make_row_cells), column by column for Arrow and the like (export/columns.h), and one column
+ * at a time for SQL, which decodes only what a query names (ws_find_column_reads,
+ * ws_make_column_cell). Tables of tables.def without another well-known form are declared
  * generically, from their column types.
  */
 #ifndef WS_VIEWS_VIEW_H
@@ -17,12 +17,12 @@ struct ws_table_view {
 	struct ws_view_table table;
 	enum ws_table source;
 	bool timed;	/* its rows are events, which --times can leave out */
-	bool gives_way; /* to a table of the same name that an import kept */
+	bool gives_way; /* yields to a table of the same name that an import kept */
 	bool (*keeps_row)(
 		const uint64_t *values); /* whether a row belongs to this view; NULL: all do */
 	bool (*is_fact)(const uint64_t *values); /* whether --times must not leave the row out;
 						    NULL: never */
-	uint64_t row_reads;			 /* source columns that the two read, as bits */
+	uint64_t row_reads; /* source columns that keeps_row and is_fact read, as bits */
 };
 
 /* All views, in order of the report's tables. The array and what it points to live for ever. */
@@ -34,8 +34,8 @@ const struct ws_table_view *ws_find_view(const char *name);
 uint64_t ws_find_column_reads(const struct ws_view_column *column);
 /* Those of all columns of the view, of its `keep` and its times. */
 uint64_t ws_find_view_reads(const struct ws_table_view *view);
-/* Make a cell from a row. `values` are indexed by the source's columns; only those that the column
- * reads are looked at. */
+/* Make a cell from a row. `values` are indexed by the source's columns; only the columns that it
+ * needs are read. */
 struct ws_view_cell ws_make_column_cell(struct ws_cell_context *export,
 					const struct ws_view_column *column,
 					const uint64_t *values);
@@ -46,10 +46,8 @@ bool ws_make_row_cells(struct ws_cell_context *export, const struct ws_table_vie
 bool ws_keeps_view_row(const struct ws_cell_context *export, const struct ws_table_view *view,
 		       const uint64_t *values);
 
-/*
- * Set up what making cells needs, without a format and options: all that readers other than the
- * exports (SQL) need. `report` must live longer. Free with ws_close_cell_context.
- */
+/* Set up the state for making cells without a format and options, for readers other than the
+ * exports (SQL). `report` must live longer. Free with ws_close_cell_context. */
 void ws_open_cell_context(struct ws_cell_context *export, const struct ws_report *report);
 void ws_close_cell_context(struct ws_cell_context *export);
 
