@@ -72,8 +72,7 @@ static void answer_request(struct ws_server *server, int fd)
 	} else {
 		server->handler(server->ctx, &request, &answer);
 		if (ws_message_send(fd, &answer, &err))
-			refuse_request(
-				fd, err.msg); /* the sender is gone, or the request was too long */
+			refuse_request(fd, err.msg); /* sender gone, or too long */
 	}
 	ws_message_free(&request);
 	ws_text_free(&answer);

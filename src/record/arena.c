@@ -1,9 +1,9 @@
 /*
- * arena.c - see arena.h. An arena is memory without a name where /dev/shm, which is how much the
- * system's owner means for such use, has room for it; else a file in a temporary folder. The socket
- * of the one is listened at by its recorder, the file is locked (flock). If it is not, the recorder
- * died without removing the name. Removing it then does no harm: processes that still map the
- * memory keep it.
+ * arena.c - see arena.h. An arena is memory without a name where /dev/shm, whose size shows how
+ * much memory the system's owner allows for such use, has room for it; else a file in a temporary
+ * folder. The recorder listens on the socket of such memory, and locks such a file (flock). If
+ * nobody listens or holds the lock, the recorder died without removing the name. Removing it then
+ * does no harm: processes that still map the memory keep it.
  */
 #include "record/arena.h"
 #include "base/choose.h"
@@ -53,7 +53,8 @@ bool ws_area_is_live(const char *path)
 	return locked;
 }
 
-/* Between getting its name and being listened at, a socket looks dead: its recorder is not. */
+/* A socket looks dead between getting its name and being listened on, although its recorder
+ * lives. */
 static void remove_if_stale(const char *path)
 {
 	struct ws_arena_name name;
@@ -168,7 +169,7 @@ static int try_folder(struct ws_area *area, const char *dir, uint64_t size, uint
 	return 0;
 }
 
-/* Where arenas may be: DIRS of them. */
+/* The number of folders in which arenas may be. */
 enum { DIRS = 4 };
 
 static void list_folders(const char *folders[DIRS])
@@ -193,8 +194,8 @@ void ws_area_each_folder(void (*fn)(void *ctx, const char *folder), void *ctx)
 
 /*
  * The target needs /dev/shm too (a container gives it 64 MiB, and PyTorch's workers pass tensors
- * through it). So it is used only when the whole budget is a small part of it. A place without that
- * much room is used only when there is no other.
+ * through it). So it is used only when the whole budget is a small part of it. A folder with too
+ * little room is used only when there is no other.
  */
 static int make_memory(struct ws_area *area, uint64_t size, uint64_t first, uid_t owner,
 		       struct ws_err *err)
@@ -224,7 +225,7 @@ static int make_memory(struct ws_area *area, uint64_t size, uint64_t first, uid_
 }
 
 /*
- * The target has these limits too. What is mapped counts against its address space, most of which
+ * The target has these limits too. The mapped arena counts against its address space, most of which
  * must stay free for the program, and no file can be larger than the limit on files.
  */
 static uint64_t check_limits(uint64_t budget, uint64_t head)

@@ -1,6 +1,6 @@
 /*
- * arena.h - the recorder's side of the shared memory: making the file, keeping memory ready before
- * it is needed, removing the file and those that dead recorders left.
+ * arena.h - the recorder's side of the shared memory: it makes the file, keeps memory ready before
+ * it is needed, and removes the file and the files that dead recorders left.
  */
 #ifndef WS_RECORD_ARENA_H
 #define WS_RECORD_ARENA_H
@@ -14,12 +14,12 @@ struct ws_doorman;
 
 struct ws_area {
 	struct ws_arena *arena;
-	int fd;	     /* of a file: holds the lock that says the owner lives */
+	int fd;	     /* of a file: holds the lock that shows that the owner lives */
 	bool sealed; /* else it is a file */
-	int socket;  /* of a sealed one: what the path leads to */
+	int socket;  /* of a sealed arena: the socket at the path */
 	struct ws_doorman *doorman;
 	char path[512];
-	bool text_full; /* some text found no room */
+	bool text_full; /* some text did not fit */
 	/*
 	 * What the header of the arena said about its layout when it was made. The target can
 	 * overwrite the header, so the recorder uses this copy.
@@ -42,18 +42,18 @@ int ws_area_create(struct ws_area *area, uint64_t budget, uid_t owner, struct ws
  * `area->arena` and `area->fd`.
  */
 void ws_area_adopt(struct ws_area *area);
-/* Add `s` (with its NUL) to the arena's texts; returns its offset. Only before the target starts.
- * When it is full, 0, and text_full is set. */
+/* Add `s` (with its NUL) to the arena's texts; returns its offset. Call it only before the target
+ * starts. Returns 0 and sets text_full when the arena is full. */
 uint32_t ws_area_text(struct ws_area *area, const char *text, size_t len);
-/* Keep a few MiB of chunks ready, so that hooks need not allocate them. Cheap when nothing is to be
- * done. */
+/* Keep a few MiB of chunks ready, so that hooks need not allocate them. Cheap when there is nothing
+ * to do. */
 void ws_area_feed(struct ws_area *area);
 /*
  * Restore the file's length if someone has made it shorter. What was behind the new end is lost,
  * and nothing more is recorded. True when it was shorter.
  */
 bool ws_area_repair(struct ws_area *area);
-/* Call `fn` for each folder in which arenas may lie. */
+/* Call `fn` for each folder in which arenas may be. */
 void ws_area_each_folder(void (*fn)(void *ctx, const char *folder), void *ctx);
 /* Let in processes that can reach a sealed arena only by its socket, with the rights that the
  * caller has now. Called before the target starts. */

@@ -1,7 +1,7 @@
 /*
- * attach.c - see attach.h. Calls into the process are made on a thread that stands where the loader
- * may be called (safe_point.h): threads that wait for something are tried first, others are stopped
- * again and again until one happens to stand well.
+ * attach.c - see attach.h. Calls into the process are made on a thread that is at a place where the
+ * loader may be called (safe_point.h): threads that wait for something are tried first, others are
+ * stopped again and again until one happens to be at such a place.
  */
 #include "record/attach.h"
 
@@ -29,7 +29,7 @@
 #include "symbols/symtab.h"
 
 #define PF_KTHREAD 0x00200000u
-#define PATIENCE_NS UINT64_C(3000000000) /* in which a thread must be found that stands well */
+#define PATIENCE_NS UINT64_C(3000000000) /* time limit for finding a thread at a safe place */
 #define CALL_SECONDS 5.0
 #define TRY_PAUSE_NS 3000000
 #define ROUNDS_A_RANK 15
@@ -120,8 +120,8 @@ struct threads {
 enum { RANK_PLAIN, RANK_TIMED, RANK_RUNNING, RANK_DELICATE };
 
 /*
- * What a stop does to a thread that waits in this system call. Most are made again by the kernel;
- * those that wait for a time remember it in the kernel; some are not made again, and only by us.
+ * What a stop does to a thread that waits in this system call. The kernel restarts most of them;
+ * for those that wait for a time it remembers the time; some it does not restart, and only we do.
  */
 static int rank_call(long nr)
 {
@@ -191,11 +191,11 @@ struct search {
 	struct ws_process_code *code;
 	struct threads threads;
 	uint64_t deadline;
-	struct ws_inside_call call; /* what all calls share */
+	struct ws_inside_call call; /* the parts that all calls share */
 };
 
-/* 1 with *inside where it stands well, 0 where not, -1 with a sentence when there is no use in
- * going on. */
+/* 1 with *inside when the thread is at a safe place, 0 when it is not, -1 with a sentence when
+ * going on is of no use. */
 static int try_thread(struct search *search, int tid, struct ws_inside **inside, struct ws_err *err)
 {
 	switch (ws_inside_stop(search->target->pid, tid, inside, err)) {
@@ -216,7 +216,7 @@ static int try_thread(struct search *search, int tid, struct ws_inside **inside,
 	return 0;
 }
 
-/* Stop a thread that stands well. NULL with a sentence when none was found in time. */
+/* Stop a thread at a safe place. NULL with a sentence when none was found in time. */
 static struct ws_inside *find_thread(struct search *search, struct ws_err *err)
 {
 	struct timespec pause = {0, TRY_PAUSE_NS};
@@ -250,8 +250,8 @@ static struct ws_inside *find_thread(struct search *search, struct ws_err *err)
 
 /* ---- our library in the process ---- */
 
-/* Where `library` is mapped in the process: what is to be added to its addresses; 0 when it is
- * not. */
+/* Where `library` is mapped in the process, as the offset to add to its addresses; 0 when it is not
+ * mapped. */
 static uint64_t find_bias(int pid, const char *library)
 {
 	char path[64], line[PATH_MAX + 128];
@@ -310,7 +310,7 @@ static bool read_state(int pid, const struct hooks *hooks, struct ws_late_state 
 
 /* ---- whether it may be done ---- */
 
-/* The process opens our files itself: they must be the same ones where it looks. */
+/* The process opens our files itself, so its paths must lead to the same files as ours. */
 static int check_visible(const struct ws_attach_target *target, const char *path,
 			 struct ws_err *err)
 {
@@ -345,7 +345,8 @@ static int check_shadow_stack(int pid, struct ws_err *err)
 	return 0;
 }
 
-/* Before a library is loaded, what the process's own C library is asked for. */
+/* Check, before anything is loaded, whether the process can load a library with its own C
+ * library. */
 static int check_loadable(const struct ws_attach_target *target, const char *library,
 			  const char *session, struct ws_err *err)
 {
@@ -397,7 +398,8 @@ static void close_search(struct search *search)
 	free(search->threads.list);
 }
 
-/* The session's path and the libraries but the first, each with its NUL, and an empty one. */
+/* The session's path and all libraries except the first, each with its NUL, and an empty text at
+ * the end. */
 static void make_request(struct ws_text *request, const char *libraries, const char *session)
 {
 	ws_text_add(request, session, strlen(session) + 1);

@@ -17,7 +17,7 @@ int ws_attached_begin(struct ws_attached *attached, const struct ws_record_opts 
 	return ws_attach_look(options->attach, &attached->target, err);
 }
 
-/* A file of /proc/PID whole, NUL-terminated; owned by the caller. */
+/* Read a whole file of /proc/PID, NUL-terminated; owned by the caller. */
 static void read_file(int pid, const char *name, struct ws_text *text)
 {
 	char path[64], buf[4096];
@@ -83,7 +83,7 @@ static bool wants_hooks(const struct ws_record_opts *options)
 	return options->nvtx || options->osrt;
 }
 
-/* Whether the process has mapped a file whose name begins so. */
+/* Whether the process has mapped a file whose name begins with `name`. */
 static bool has_mapped(int pid, const char *name)
 {
 	struct ws_text text = {0};
@@ -115,7 +115,8 @@ static void say_refused(const struct ws_record_opts *options, struct ws_sink *si
 	write_diagnostic(sink, WS_WARNING, text);
 }
 
-/* What was before the hooks came is not known, and some things cannot be seen late. */
+/* Report what is missing: events before the hooks were loaded, and what can only be seen from the
+ * start. */
 static void say_unseen(const struct ws_record_opts *options, const struct ws_late_state *state,
 		       struct ws_sink *sink)
 {

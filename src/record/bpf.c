@@ -102,7 +102,7 @@ int ws_bpf_map_take(int fd, const void *key)
 	return call(BPF_MAP_DELETE_ELEM, &attr);
 }
 
-#define FIRST_PID_NS 0xeffffffcu /* inode of the namespace that all others lie in */
+#define FIRST_PID_NS 0xeffffffcu /* inode of the initial namespace, which contains all others */
 
 uint64_t ws_bpf_pid_namespace(uint64_t *device)
 {

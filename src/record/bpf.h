@@ -1,5 +1,5 @@
 /*
- * bpf.h - programs for the kernel: the form of a compiled one, maps, and loading.
+ * bpf.h - programs for the kernel: the format of a compiled program, maps, and loading.
  *
  * No library and no description of the kernel's types is needed: the programs use only what is
  * stable, namely maps and helpers.
@@ -34,25 +34,27 @@ struct ws_bpf_value {	/* of a symbol */
 
 /* ---- the kernel ---- */
 
-/* All give a descriptor, or -errno. */
+/* All return a descriptor, or -errno. */
 int ws_bpf_map_new(enum bpf_map_type type, uint32_t key, uint32_t value, uint32_t entries);
 int ws_bpf_map_set(int fd, const void *key, const void *value);
 int ws_bpf_map_get(int fd, const void *key, void *value);
 int ws_bpf_map_take(int fd, const void *key);
-/* A map of one value of so many bytes that programs cannot change, nor anyone once it is frozen. */
+/* A map with one value of `value` bytes. Programs cannot change it, and nobody can once it is
+ * frozen. */
 int ws_bpf_map_new_constant(uint32_t value);
 int ws_bpf_map_freeze(int fd);
-/* Inode of this process's pid namespace, in which a program is to look ids up, and its device; 0:
- * it is the first one, whose ids the kernel tells without asking. */
+/* Inode and device of this process's pid namespace, in which a program must look ids up; 0: it is
+ * the initial one, whose ids the kernel gives without a lookup. */
 uint64_t ws_bpf_pid_namespace(uint64_t *device);
-/* Attach a program of type RAW_TRACEPOINT to a tracepoint, for as long as what it gives is open. */
+/* Attach a program of type RAW_TRACEPOINT to a tracepoint, for as long as the returned descriptor
+ * is open. */
 int ws_bpf_open_raw_tracepoint(const char *name, int program);
-/* Run a program that no event runs: one of type RAW_TRACEPOINT, without arguments. */
+/* Run a program of type RAW_TRACEPOINT directly, without an event and without arguments. */
 int ws_bpf_call(int fd);
 /*
- * Load a program of a type, with the values of its symbols, by number. `log` (may be NULL,
- * of `log_bytes`) gets what the kernel says when it refuses. The helpers that read memory are for
- * programs under the GPL only, so the instructions are given under either licence.
+ * Load a program of a type, with the values of its symbols, by number. `log` (of `log_bytes`, may
+ * be NULL) gets the kernel's message when it refuses. Only programs under the GPL may use the
+ * helpers that read memory, so the instructions are licensed under either licence.
  */
 int ws_bpf_load(const struct ws_bpf_program *program, enum bpf_prog_type type,
 		const struct ws_bpf_value *values, char *log, size_t log_bytes);

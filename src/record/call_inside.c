@@ -1,17 +1,17 @@
 /*
  * call_inside.c - see call_inside.h.
  *
- * A thread that is stopped in a system call is about to be told to make that call again (the kernel
- * has it return one of its ERESTART numbers to itself). It does so when the thread goes on from the
- * place in the kernel where signals are looked for, with the registers that it had there. So that
- * is where registers are put back, and nothing of the call is lost: a sleep ends when it would
- * have. A few calls are not made again by the kernel but fail with EINTR, although no signal has
- * come (epoll_wait is one): these are made again by hand.
+ * When a thread is stopped in a system call, the kernel is about to restart that call (inside the
+ * kernel, the call has returned one of the ERESTART numbers). The kernel does so when the thread
+ * goes on from the place where it checks for signals, with the registers that the thread had there.
+ * So we put the registers back at that place, and nothing of the call is lost: a sleep ends when it
+ * would have. A few calls (such as epoll_wait) are not restarted but fail with EINTR although no
+ * signal has come: we restart these by hand.
  *
- * The function is called on the thread's own stack, below what is in use. It returns into
- * rt_sigreturn, with a signal frame on the stack that holds the thread's state; we are told when
- * the thread is about to make that call and put the state back ourselves, since we can do so
- * exactly. The frame counts only if we are gone by then. All signals are blocked during the call.
+ * The function is called on the thread's own stack, below the part in use. It returns into
+ * rt_sigreturn, with a signal frame on the stack that holds the thread's state. We stop the thread
+ * when it is about to make that call and put the state back ourselves, since we can do so exactly.
+ * The frame is used only if our process is gone by then. All signals are blocked during the call.
  */
 #include "record/call_inside.h"
 
@@ -56,13 +56,13 @@ enum {
 
 struct ws_inside {
 	pid_t pid, tid;
-	struct user_regs_struct regs; /* as they are to be again */
+	struct user_regs_struct regs; /* to be restored */
 	uint8_t xstate[XSTATE_MOST] __attribute__((aligned(64)));
 	size_t xstate_size;
 	uint64_t mask;
-	bool restarted; /* `regs` are before a system call that is made again by hand */
-	bool changed;	/* the thread's state is another than that */
-	bool left;	/* it was left to come back by itself */
+	bool restarted; /* `regs` are set to a system call that we restart by hand */
+	bool changed;	/* the thread's state differs from the saved one */
+	bool left;	/* it was left to return by itself */
 };
 
 bool ws_inside_is_supported(void)
@@ -77,8 +77,8 @@ static uint64_t deadline_after(double seconds)
 	return ws_read_raw_ns() + (uint64_t)(seconds * 1e9);
 }
 
-/* The next stop of the thread: true with its status. False when it has ended (*status -1) or the
- * time is over. */
+/* Wait for the next stop of the thread: true with its status; false when it has ended (*status -1)
+ * or the time is over. */
 static bool wait_for_stop(pid_t tid, uint64_t deadline, int *status)
 {
 	struct timespec pause = {0, 20000};
@@ -134,7 +134,7 @@ static bool has_pending_signal(pid_t tid)
 	return (own | shared) & ~blocked;
 }
 
-/* The system call has failed with EINTR because of our stop alone: it is made again. */
+/* The system call has failed with EINTR only because of our stop: make it again. */
 static void restart_by_hand(struct ws_inside *inside)
 {
 	struct user_regs_struct *regs = &inside->regs;
@@ -193,13 +193,13 @@ static enum ws_stop_state stop_seized(struct ws_inside *inside)
 			return WS_STOP_JOB;
 		if (is_event_stop(status))
 			return WS_STOP_DONE;
-		/* A signal on its way to the program: it gets it. */
+		/* A signal for the program: deliver it. */
 		ptrace(PTRACE_CONT, inside->tid, NULL, (void *)(long)WSTOPSIG(status));
 	}
 	return status < 0 ? WS_STOP_GONE : WS_STOP_BUSY;
 }
 
-/* A thread that does not stop can only be let go once it has: it is waited for a little longer. */
+/* A thread can be let go only once it has stopped, so wait for it a little longer. */
 static void let_go(struct ws_inside *inside)
 {
 	int status;
@@ -280,7 +280,7 @@ void ws_inside_release(struct ws_inside *inside)
 
 #define FP_MAGIC1 0x46505853u
 #define FP_MAGIC2 0x46505845u
-#define FP_SOFTWARE 464 /* offset in the state of what software says about it */
+#define FP_SOFTWARE 464 /* offset of the bytes reserved for software in the state */
 
 /* As the kernel lays it out for rt_sigreturn, which finds it at the stack pointer less 8. */
 struct frame {
@@ -296,7 +296,7 @@ struct frame {
 	uint64_t mask;
 };
 
-/* What the thread would go on with without help: a system call is made again. */
+/* The registers with which the thread would go on by itself: a system call is restarted. */
 static struct user_regs_struct regs_without_help(const struct ws_inside *inside)
 {
 	struct user_regs_struct regs = inside->regs;
@@ -315,8 +315,9 @@ static void fill_frame(const struct ws_inside *inside, struct frame *frame, uint
 	struct user_regs_struct regs = regs_without_help(inside);
 
 	*frame = (struct frame){
-		.flags = 7,		     /* extended state; ss is there, and to be restored */
-		.stack = {.ss_flags = 0x40}, /* no such: the alternate stack stays as it is */
+		.flags = 7, /* extended state; ss is present and must be restored */
+		.stack = {.ss_flags = 0x40}, /* an invalid flag, so that the alternate stack stays
+						as it is */
 		.context = {.r8 = regs.r8,
 			    .r9 = regs.r9,
 			    .r10 = regs.r10,
@@ -366,8 +367,8 @@ static int write_memory(pid_t pid, uint64_t to, const void *from, size_t size, s
 	return ws_fail_errno(err, "cannot write into process %d", (int)pid);
 }
 
-/* Text, state and frame go below what the thread uses of its stack. 0 with a message; else where
- * the frame is. */
+/* Put text, state and frame below the part of the stack that the thread uses. Returns the address
+ * of the frame, or 0 with a message. */
 static uint64_t lay_out_stack(struct ws_inside *inside, const struct ws_inside_call *call,
 			      uint64_t *text_at, struct ws_err *err)
 {
@@ -407,7 +408,7 @@ static int begin_call(struct ws_inside *inside, const struct ws_inside_call *cal
 	regs.orig_rax = UINT64_MAX;
 	regs.eflags &= ~UINT64_C(0x500); /* direction, single step */
 	inside->changed = true;
-	/* The mask last: should we be killed in between, the frame brings its own back. */
+	/* The mask comes last: if we are killed in between, the frame restores its own. */
 	if (ptrace(PTRACE_SETREGS, inside->tid, NULL, &regs) ||
 	    ptrace(PTRACE_SETSIGMASK, inside->tid, (void *)sizeof(all), &all))
 		return ws_fail_errno(err, "cannot set the registers of thread %d",
@@ -425,7 +426,7 @@ static bool has_returned(const struct ws_inside *inside, int status, uint64_t fr
 	       regs.orig_rax == SYS_rt_sigreturn && regs.rsp == frame + 8;
 }
 
-/* Faults of the function itself: these would end the program. */
+/* Whether the signal is a fault of the function itself, which would end the program. */
 static bool is_fault(int sig)
 {
 	return sig == SIGSEGV || sig == SIGBUS || sig == SIGILL || sig == SIGFPE ||
@@ -433,10 +434,11 @@ static bool is_fault(int sig)
 }
 
 /*
- * The place of a stop at the entry of a system call is left for the one where signals are looked
- * for: there the state is put back exactly. rt_sigreturn itself is not made, because it would have
- * the kernel forget how long the interrupted call still has; what it would do is done here, the
- * registers last and all at once, so that the thread may be left alone at any moment.
+ * Move the thread from a stop at the entry of a system call to the place where the kernel checks
+ * for signals: there the state can be put back exactly. rt_sigreturn itself is not called, because
+ * it would have the kernel forget how much time the interrupted call has left. What it would do is
+ * done here, with the registers last and all at once, so that the thread may be left alone at any
+ * moment.
  */
 static int leave_syscall(struct ws_inside *inside, struct ws_err *err)
 {
@@ -483,8 +485,8 @@ static int follow_call(struct ws_inside *inside, uint64_t frame, uint64_t deadli
 }
 
 /*
- * The time is over. A thread that waits for a lock (a futex) can be taken out of that: it owns
- * nothing. One that does something else is left to finish: it comes back by itself.
+ * The time is over. A thread that waits for a lock (a futex) can be taken out of the wait, because
+ * it does not hold the lock. Any other thread is left to finish: it returns by itself.
  */
 static void give_up(struct ws_inside *inside, uint64_t frame, bool *lost)
 {

@@ -1,9 +1,9 @@
 /*
  * call_inside.h - calling a function inside a program that runs: stop one of its threads by ptrace,
- * have it call the function, and let it go on as if nothing had been.
+ * have it call the function, and let it go on as if nothing had happened.
  *
- * What is on the way is undone by the kernel itself if this process dies: the thread returns from
- * the function into a signal frame that puts all its registers back.
+ * If this process dies during a call, the kernel restores the thread: it returns from the function
+ * into a signal frame that puts all its registers back.
  */
 #ifndef WS_RECORD_CALL_INSIDE_H
 #define WS_RECORD_CALL_INSIDE_H
@@ -27,7 +27,7 @@ enum ws_stop_state {
 	WS_STOP_REFUSED, /* ptrace is not permitted, or another tracer has it: *err says why */
 };
 
-/* Stop a thread of the process; on WS_STOP_DONE *inside is to be given to ws_inside_release. */
+/* Stop a thread of the process; on WS_STOP_DONE pass *inside to ws_inside_release. */
 enum ws_stop_state ws_inside_stop(pid_t pid, pid_t tid, struct ws_inside **inside,
 				  struct ws_err *err);
 /* The thread's registers where it was stopped. */
@@ -35,7 +35,7 @@ void ws_inside_get_regs(const struct ws_inside *inside, struct ws_regs *regs);
 /* The number of the system call that the stop interrupted and that will go on; -1 for none. */
 long ws_inside_syscall(const struct ws_inside *inside);
 
-/* A call, and where in the program the addresses are that it needs. */
+/* A call, and the addresses in the program that it needs. */
 struct ws_inside_call {
 	uint64_t sigreturn; /* code that calls rt_sigreturn, as the C library has it */
 	uint64_t stack_low; /* lowest address of the thread's stack that may be used */
@@ -43,7 +43,7 @@ struct ws_inside_call {
 	const void *text;   /* its first argument: `size` bytes, which are put onto the stack */
 	size_t size;
 	uint64_t number; /* its second argument */
-	double seconds;	 /* that it may take */
+	double seconds;	 /* time limit */
 	/* Out: the thread could not be taken out of the call when the time was over, and comes back
 	 * by itself: only ws_inside_release remains. */
 	bool lost;

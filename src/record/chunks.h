@@ -2,7 +2,7 @@
  * chunks.h - which process each chunk of the arena belongs to, in memory that only the recorder can
  * write.
  *
- * The target writes to the arena, so nothing that is read there is trusted: not which chunk follows
+ * The target writes to the arena, so nothing read from it is trusted: not which chunk follows
  * another, not which process a chunk belongs to, not where the arena ends. A chunk is claimed when
  * it is first met, by the process through whose memory it was met. Until it is given back, no other
  * process can claim it or give it back. The contents of a chunk are copied out once, and the copy

@@ -1,10 +1,10 @@
 /*
  * closer.c - see closer.h.
  *
- * Closing the last descriptor of a tracepoint takes 40 ms, until no core can be in it any more,
- * even when the kernel closes it because the process ends. A map of perf events holds a reference
- * to each; the kernel gives up a map, and with it the events, in a thread of its own. So where maps
- * may be made, closing does not wait.
+ * Closing the last descriptor of a tracepoint takes 40 ms, because the kernel waits until no core
+ * can be in it any more, even when it closes the descriptor at the end of the process. A map of
+ * perf events holds a reference to each; the kernel gives up a map, and with it the events, in a
+ * thread of its own. So where maps may be made, closing does not wait.
  */
 #include "record/closer.h"
 

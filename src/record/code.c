@@ -219,7 +219,7 @@ static void explain_generated_code(const struct naming *naming, const struct ws_
 	free(text);
 }
 
-/* Has the kernel name its own functions, if there are any and it can be had to. */
+/* Have the kernel name its own functions, if the stacks contain any and it permits this. */
 static void name_kernel(struct ws_code *code, const struct ws_wanted *wanted, size_t n,
 			struct ws_symbol_opts *opts)
 {

@@ -16,7 +16,7 @@ struct ws_code {
 	struct ws_modules *modules;
 	struct ws_maps *maps;
 	struct ws_unwinder *unwinder;
-	struct ws_kernel_names *kernel_names; /* once they were needed */
+	struct ws_kernel_names *kernel_names; /* NULL until they are needed */
 };
 
 struct ws_code *ws_code_new(void);
@@ -24,9 +24,9 @@ struct ws_code *ws_code_new(void);
  * reports are closed; no lookup is possible afterwards. */
 void ws_code_end(struct ws_code *code);
 /*
- * Write the mappings that are there now, in all reports that were bound to them; they go on. They
- * are what a report says of itself; the modules that they are of, which last, must have been
- * written before (ws_code_tell_modules).
+ * Write the current mappings to all reports that were bound to them; the mappings go on. Each
+ * report has mappings of its own; their modules, which last longer, must have been written before
+ * (ws_code_tell_modules).
  */
 void ws_code_tell_mappings(struct ws_code *code);
 void ws_code_tell_modules(struct ws_code *code);

@@ -1,5 +1,5 @@
 /*
- * constant.h - reading what a process of the target holds where it cannot write: literals.
+ * constant.h - reading literals from the read-only memory of a process of the target.
  */
 #ifndef WS_RECORD_CONSTANT_H
 #define WS_RECORD_CONSTANT_H
@@ -9,8 +9,9 @@
 #include <sys/types.h>
 
 /*
- * The text at `address` in process `pid`, into `out` of `size` bytes, NUL-terminated; at most so
- * much of it. Its length; 0 when that memory is not there, can be written, or may not be read.
+ * Copy the text at `address` in process `pid` into `out`, as far as it fits into `size` bytes,
+ * NUL-terminated. Returns its length; 0 when that memory is not mapped, is writable, or may not be
+ * read.
  */
 size_t ws_read_constant(pid_t pid, uint64_t address, char *out, size_t size);
 

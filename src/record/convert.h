@@ -17,8 +17,8 @@
 #include "ring/ring.h"
 #include "store/store.h"
 
-/* What is being collected, session ns, both ends included: what lies outside makes no rows. Before
- * the first collection everything is inside: hooks record nothing then but what is to be known. */
+/* The span being collected, session ns, both ends included: events outside it make no rows. Before
+ * the first collection everything is inside, since hooks then record only what must be known. */
 struct ws_window {
 	uint64_t from, to;
 };
@@ -40,7 +40,7 @@ struct ws_stream {
 	const struct ws_ring *ring;
 	uint32_t tid;
 	bool late;     /* its records refer to those of other rings, and are converted after them */
-	uint64_t base; /* ticks that the short records of the chunk in hand count from */
+	uint64_t base; /* base of the ticks in short records of the current chunk */
 	void *domain_state[9]; /* per-ring state of converters; owned by them, see
 				  ws_convert_*_stream_end */
 };
@@ -62,7 +62,7 @@ static inline bool ws_stream_wants(const struct ws_stream *stream, uint64_t star
 uint32_t ws_stream_string(struct ws_stream *stream, uint32_t handle);
 /*
  * A copy of the bytes behind a handle, with a NUL, for converters that must look at them; NULL for
- * an invalid handle. Good until the call after the next.
+ * an invalid handle. Valid until the call after the next.
  */
 const char *ws_stream_string_bytes(struct ws_stream *stream, uint32_t handle, size_t *len);
 
@@ -95,7 +95,7 @@ enum {
 	WS_SLOTS = 9
 };
 
-/* A diagnostic row; the same text about the same process is said once. */
+/* Write a diagnostic row; the same text about the same process is written once. */
 void ws_stream_diagnostic(struct ws_stream *stream, enum ws_severity severity, const char *source,
 			  const char *fmt, ...) WS_PRINTF(4, 5);
 
@@ -106,7 +106,7 @@ WS_RECORD_KINDS(X)
 /* One row, with end null, for each call that was open when a ring ended without its thread having
  * ended it, or when the recording ended. In from_osrt.c. */
 void ws_convert_osrt_open(struct ws_stream *stream);
-/* The same for calls of traced libraries. In from_library.c. */
+/* The same for calls of traced libraries; in from_library.c. */
 void ws_convert_library_open(struct ws_stream *stream);
 /* One row, with end null and the flag LEFT_OPEN, for each range that was open when a ring or the
  * collection ended. In from_nvtx.c. */
@@ -121,8 +121,8 @@ void ws_convert_stack_stream_end(struct ws_stream *stream);
 /* Write the rows that still wait for a partner (start/end ranges) when their process has ended. In
  * from_nvtx.c. */
 void ws_convert_nvtx_process_end(struct ws_stream *stream);
-/* A collection has ended while the process goes on: rows for start/end ranges that were open then.
- * They stay known: a later collection may see them end. */
+/* A collection has ended while the process goes on: write rows for start/end ranges that were open
+ * then. The ranges stay known, since a later collection may see them end. */
 void ws_convert_nvtx_window_end(struct ws_stream *stream);
 /* When a process has ended, make rows of what CUPTI had written into its buffers and free the
  * buffers. In from_cuda.c. */

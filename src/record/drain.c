@@ -107,7 +107,7 @@ static void add_ring(struct ws_drain *drain, uint32_t slot, uint32_t chunk)
 	struct ws_proc *process = ws_drain_process(drain, ws_read_shared(ring->process_home));
 	struct ws_ring_state *ring_state;
 
-	if (!process || /* not ready yet: next round */
+	if (!process || /* not ready yet: try in the next round */
 	    !ws_chunks_claim(&drain->chunks, chunk, process, WS_USE_RING))
 		return;
 	ring_state = ws_calloc(1, sizeof(*ring_state));
@@ -217,8 +217,8 @@ static uint64_t convert_chunk(struct ws_drain *drain, struct ws_ring_state *ring
 	return at - from;
 }
 
-/* A large backlog takes long to convert. A kill meanwhile should not cost more of it than of any
- * other round. */
+/* A large backlog takes long to convert. A kill in the meantime should not lose more of it than of
+ * any other round. */
 static void commit_long_round(struct ws_drain *drain)
 {
 	uint64_t now = ws_read_raw_ns();
@@ -430,8 +430,8 @@ static uint64_t drain_round(struct ws_drain *drain, bool last)
 		if ((process->complete || last) && !process->rings) {
 			if (!process->ending)
 				process->reason = WS_END_RUNNING;
-			/* A process that cannot be seen may have threads that go on writing after
-			 * it said that it ends, so its memory stays. */
+			/* A process that we cannot see may have threads that go on writing after it
+			 * announced its end, so its memory stays. */
 			ws_drain_settle_process(drain, process,
 						process->ending && process->host_pid);
 		}
@@ -609,8 +609,8 @@ uint32_t ws_stream_thread(struct ws_stream *stream, uint32_t tid)
 
 /*
  * Local texts: numbers count up and are mostly forgotten in order, so a table indexed by their low
- * bits seldom has collisions. A text that stays long (an outer range) is stepped over; the table is
- * doubled only when many stay.
+ * bits seldom has collisions. A text that stays for long (of an outer range) is skipped; the table
+ * is doubled only when many stay.
  */
 #define TEXTS_FIRST 64
 #define TEXTS_STEPS 64
@@ -686,7 +686,7 @@ void ws_convert_text(struct ws_stream *stream, const struct ws_rec *rec)
 	if (bytes < sizeof(*record) || record->len > bytes - sizeof(*record) || !record->number)
 		return;
 	if (ws_unlikely(ring_state->piece_len && ring_state->piece_number != record->number))
-		ring_state->piece_len = 0; /* the rest of that one found no memory */
+		ring_state->piece_len = 0; /* there was no memory for the rest of that text */
 	if (ws_likely(!rec->small && !ring_state->piece_len)) {
 		keep_whole_text(ring_state, record->number,
 				ws_writer_passing_string(stream->writer, record->bytes,

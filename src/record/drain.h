@@ -20,7 +20,8 @@
 struct ws_drain;
 struct ws_perf;
 #define WS_STACK_DEEPEST 1000u /* most frames in the stack of a traced call */
-/* the same of a CUDA call: frameworks put dozens of frames above the function that asked for it */
+/* the same for a CUDA call: frameworks add dozens of frames between the user's function and the
+ * call */
 #define WS_CUDA_STACK_DEPTH 256u
 
 struct ws_drain_ops {
@@ -41,10 +42,9 @@ struct ws_drain_ops {
 	/* Called during rounds that take long, so that what has been converted survives a kill.
 	 * NULL: nothing is called. */
 	void (*commit)(void *ctx);
-	/* Called in each round when it is known how far each ring has got, before anything of it is
-	 * converted: what the program has begun or ended by then must be known first. NULL:
-	 * nothing.
-	 */
+	/* Called in each round when it is known how far each ring has got, before anything is
+	 * converted: what the program has begun or ended by then must be known first. NULL: nothing
+	 * is called. */
 	void (*before_convert)(void *ctx);
 };
 
@@ -56,14 +56,14 @@ void ws_drain_target(struct ws_drain *drain, pid_t pid);
 
 /* The span that is collected: [from, to] in session ns; `to` is 0 until it is over. */
 void ws_drain_collect(struct ws_drain *drain, uint64_t from, uint64_t to);
-/* Nothing is, until ws_drain_collect: the rows of one collection are all written. */
+/* Collect nothing until ws_drain_collect: all rows of the last collection are written. */
 void ws_drain_rest(struct ws_drain *drain);
 /* Write what is known by now, between a collection and the next: losses, processes that ended. */
 void ws_drain_settle_window(struct ws_drain *drain);
 /* How many capture ranges were open in processes that have ended since this was last asked. */
 uint32_t ws_drain_take_dropped_ranges(struct ws_drain *drain);
-/* Write what the report of a new collection needs from earlier times and the tables that last do
- * not hold: live allocations of GPU memory. */
+/* Write what the report of a new collection needs from before it and the lasting tables do not
+ * hold: live allocations of GPU memory. */
 void ws_drain_tell_live(struct ws_drain *drain);
 
 /* perf's records are about the same processes: see proc.h. Call it before the first round. */
@@ -75,22 +75,22 @@ uint64_t ws_drain_round(struct ws_drain *drain);
 /* Write rows for the ranges and calls open in every ring, at the end of a collection. Call it after
  * a round. */
 void ws_drain_open_events(struct ws_drain *drain);
-/* They were written for a snapshot: what is open goes on. */
+/* The rows were written for a snapshot: open ranges and calls go on. */
 void ws_drain_go_on(struct ws_drain *drain);
 /* Hold the passing strings whose ids are remembered here (ws_writer_hold_string). */
 void ws_drain_hold_strings(struct ws_drain *drain);
 
-/* Whether a live process has work on a GPU under way whose records are still to come. */
+/* Whether a live process has GPU work under way whose records have not arrived yet. */
 bool ws_drain_awaits_gpu(const struct ws_drain *drain);
 
 /* How many processes have registered, or were announced by the one that started them, and have not
  * ended. */
 uint32_t ws_drain_alive(const struct ws_drain *drain);
-/* Wait until one of them ends, a signal comes or the time is over. */
+/* Wait until a process ends, a signal comes or the time is over. */
 void ws_drain_await_end(const struct ws_drain *drain, const struct timespec *longest);
-/* How many registered at all. */
+/* How many processes have ever registered. */
 uint32_t ws_drain_registered(const struct ws_drain *drain);
-/* Call fn with the pid of each live one. */
+/* Call fn with the pid of each live process. */
 void ws_drain_each(struct ws_drain *drain, void (*fn)(void *ctx, int pid), void *ctx);
 /*
  * The last round: settles all that is left, with open ranges, losses and the ends of processes.

@@ -16,8 +16,8 @@
 #include "record/ranks.h"
 #include "text/mask.h"
 
-/* Variables that launchers set. Values are kept of those that say which rank of a job this is, or
- * how the GPUs are used. Of the groups that match a pattern with * only the names are kept, since
+/* Variables that launchers set. Values are kept of variables that say which rank of a job this is,
+ * or how the GPUs are used. For groups that match a pattern with *, only the names are kept, since
  * schedulers put credentials there. */
 const char ws_launcher_variables[] = "RANK\0"
 				     "LOCAL_RANK\0"
@@ -147,7 +147,8 @@ static enum variable_kind find_variable_kind(const char *entry)
 	return VARIABLE_OTHER;
 }
 
-/* `shared`: the variables are those of one of several ranks, and what is its own is left out. */
+/* `shared`: the variables come from one of several ranks, and those that differ by rank are left
+ * out. */
 static void add_environment(struct ws_sink *sink, char **env, bool all, bool shared)
 {
 	for (char **e = env; *e; e++) {
@@ -168,7 +169,7 @@ static void add_environment(struct ws_sink *sink, char **env, bool all, bool sha
 	}
 }
 
-/* The value behind "<key> ... : " in a file like /proc/cpuinfo; "" when absent. */
+/* The value after "<key> ... : " in a file like /proc/cpuinfo; "" when absent. */
 static char *read_line_value(const char *path, const char *key, char *out, size_t size)
 {
 	FILE *file = fopen(path, "re");
@@ -225,7 +226,7 @@ static size_t count_words(char **words)
 	return count;
 }
 
-/* How many words at the end of our command line are the target's. */
+/* How many words at the end of our command line belong to the target. */
 static size_t count_target_words(char **line, char **target)
 {
 	size_t words = count_words(line), count = count_words(target);
@@ -302,7 +303,7 @@ static void add_left_out(struct ws_sink *sink, const struct ws_record_opts *opti
 				   options->consequence);
 }
 
-/* What is traced, ",cuda,nvtx"; owned by the caller. */
+/* What is traced, as in ",cuda,nvtx"; owned by the caller. */
 static char *list_domains(const struct ws_record_opts *options)
 {
 	const struct {

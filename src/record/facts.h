@@ -7,7 +7,7 @@
 #include "record/sink.h"
 
 /* Variables that launchers set, which every process reports: NUL-separated. Their values are stored
- * without being asked for; of those that match only a pattern, which ends in '*', the names are
+ * by default; for variables that match only a pattern (ending in '*'), just the names are
  * stored. */
 extern const char ws_launcher_variables[];
 

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/slots.h"
 
-/* Tables of spans of threads, which can be open. */
+/* Whether the table holds spans of threads, which can be open. */
 static bool may_be_open(enum ws_table table)
 {
 	int track = ws_table_track(table);
@@ -60,7 +60,7 @@ static bool has_ended(enum ws_table table, const void *row)
 	return ws_row_get(table, row, (uint32_t)ws_table_end(table)) != WS_NO_TIME;
 }
 
-/* Of the rows of a table that are open, forget those whose keys are in `ended`. */
+/* Forget the open rows of a table whose keys are in `ended`. */
 static void drop_ended(struct ws_open_rows *open, enum ws_table table, const struct ws_map *ended)
 {
 	size_t size = ws_tables[table].row_size;

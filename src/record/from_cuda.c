@@ -1,5 +1,5 @@
 /*
- * from_cuda.c - the CUDA hook's records into rows.
+ * from_cuda.c - converts the CUDA hook's records into rows.
  *
  * The hook passes CUPTI's own records on in batches. Each has a kind and a size, which says which
  * version of the struct it is. They come from memory that the target can overwrite, so sizes are
@@ -27,7 +27,8 @@
 
 static const struct {
 	ws_cuda_convert *fn;
-	uint16_t least, usual; /* bytes: without them it is no such record; what 13.0 writes */
+	uint16_t least,
+		usual; /* bytes: the least that a valid record has; the size that 13.0 writes */
 } kinds[CUPTI_KIND_COUNT] = {
 	[CUPTI_KIND_MEMCPY] = {ws_cuda_memcpy, offsetof(struct cupti_memcpy, runtime_correlation),
 			       96},
@@ -124,7 +125,7 @@ bool ws_cuda_wanted(struct ws_stream *stream, uint64_t start, uint64_t end)
 
 /* ---- work and the calls that launched it ---- */
 
-/* Correlations rise with the calls of a process, and after the last comes the first. */
+/* Correlations rise with the calls of a process, and start again after the highest. */
 static bool is_behind(uint32_t correlation, uint32_t other)
 {
 	return (int32_t)(correlation - other) > 0;
@@ -146,7 +147,7 @@ static uint32_t find_edge_call(const struct ws_stream *stream, bool first)
 	return first ? ws_read_shared(capture->begin_call) : ws_read_shared(capture->end_call);
 }
 
-/* Another window: whatever has been called so far was called before it. */
+/* A new window: all calls so far were made before it. */
 static struct ws_cuda_launches *follow_window(struct ws_stream *stream,
 					      struct ws_cuda_proc *process)
 {
@@ -187,8 +188,8 @@ bool ws_cuda_wants_call(struct ws_stream *stream, struct ws_cuda_proc *process,
 	return wanted;
 }
 
-/* Whether work that began after the collection's end was launched in it; all calls are known. Of
- * several threads, calls at one moment may have their correlations the other way round. */
+/* Whether work that began after the collection's end was launched in it; all calls are known. Calls
+ * that several threads make at one moment may have their correlations in reverse order. */
 static bool was_launched_inside(const struct ws_cuda_launches *launches, uint32_t correlation)
 {
 	bool after;

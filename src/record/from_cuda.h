@@ -1,9 +1,10 @@
 /*
- * from_cuda.h - what the conversion of CUDA's records keeps for a process; private to from_cuda*.c.
+ * from_cuda.h - the state that the conversion of CUDA's records keeps for a process; private to
+ * from_cuda*.c.
  *
- * from_cuda.c        the hook's records: batches, names, devices; buffers of dead processes
- * from_cuda_work.c   work on the GPU: kernels, copies, memory sets, graphs
- * from_cuda_other.c  calls, waits, events, memory, overhead, contexts, streams, modules
+ * from_cuda.c the hook's records: batches, names, devices; buffers of dead processes
+ * from_cuda_work.c work on the GPU: kernels, copies, memory sets, graphs from_cuda_other.c calls,
+ * waits, events, memory, overhead, contexts, streams, modules
  */
 #ifndef WS_FROM_CUDA_H
 #define WS_FROM_CUDA_H
@@ -23,8 +24,8 @@ enum {
 };
 
 struct ws_cuda_device {
-	bool seen, described,
-		written; /* CUPTI's record came; the driver's answers came; its row is written */
+	bool seen, described, written; /* whether CUPTI's record came; the driver's answers came;
+					  its row is written */
 	struct ws_row_cuda_device row;
 	struct ws_sm sm;
 	/* below 0 when memory is freed that was allocated before the recording */
@@ -45,8 +46,8 @@ struct ws_cuda_shape { /* a cached answer about occupancy */
  */
 struct ws_cuda_launches {
 	uint64_t from;
-	uint32_t before;     /* the last call before it; 0, here and below: none */
-	uint32_t last;	     /* its own last call */
+	uint32_t before;     /* the last call before the collection; 0, here and below: none */
+	uint32_t last;	     /* the collection's last call */
 	uint32_t highest;    /* the last of all */
 	struct ws_map after; /* calls that began after its end, as keys */
 };
@@ -136,9 +137,10 @@ bool ws_cuda_wanted(struct ws_stream *stream, uint64_t start, uint64_t end);
 /* The thread of the process that had this id at that time. */
 uint32_t ws_cuda_thread(struct ws_stream *stream, struct ws_cuda_proc *process, uint32_t tid,
 			uint64_t time);
-/* Keep a value for the process, unless there are so many that they must be made up. */
+/* Keep a value for the process, unless there are so many that they must be fake. */
 void ws_cuda_keep(struct ws_map *map, uint64_t key, uint64_t value);
-/* Device of a context, and the context it stands for: a green one belongs to another. */
+/* Find the device of a context, and the context that rows name: a green context belongs to
+ * another. */
 void ws_cuda_place(const struct ws_cuda_proc *process, uint32_t context, uint32_t *base,
 		   uint32_t *green);
 /* Write the rows of allocations and frees up to `until` (session ns), with how much was in use

@@ -1,5 +1,5 @@
-/* from_cuda_other.c - what CUDA does besides work on the GPU: calls, waits, events, memory,
- * overhead, contexts, streams, modules, graphs. */
+/* from_cuda_other.c - converts what CUDA does besides work on the GPU: calls, waits, events,
+ * memory, overhead, contexts, streams, modules, graphs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 
 /* ---- calls ---- */
 
-/* Results that are no errors, and the names of other results that programs meet. Memory freed while
- * the program ends is gone already. */
+/* Results that are not errors, and the names of other results that programs meet. Memory that is
+ * freed while the program ends has already gone. */
 enum {
 	CUDA_SHUTTING_DOWN = 4,
 	CUDA_NOT_READY = 600,
@@ -366,8 +366,8 @@ void ws_cuda_settle_memory(struct ws_stream *stream, struct ws_cuda_proc *proces
 	if (process->memory_n)
 		qsort(process->memory, process->memory_n, sizeof(*process->memory),
 		      compare_memory_times);
-	/* When there are many, waiting goes on for half of them only: the others have been there
-	 * for long. */
+	/* When there are many, only half of them go on waiting: the others have waited for long
+	 * enough. */
 	if (process->memory_n >= WS_CUDA_MEMORY_MOST &&
 	    process->memory[process->memory_n / 2].start > until)
 		until = process->memory[process->memory_n / 2].start;

@@ -1,5 +1,5 @@
-/* from_cuda_work.c - work on the GPU into rows: kernels with their names and occupancy, copies,
- * memory sets, launches of graphs. */
+/* from_cuda_work.c - converts work on the GPU into rows: kernels with their names and occupancy,
+ * copies, memory sets, launches of graphs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +94,7 @@ static void fill_occupancy(struct ws_cuda_proc *process, const struct cupti_kern
 		row->waves = (double)row->grid_x * row->grid_y * row->grid_z / (double)fit;
 }
 
-/* Times as rows have them, and the flags that say how they are known. */
+/* Times as rows have them, and the flags that say where they come from. */
 struct work_times {
 	uint64_t start, end;
 	uint8_t flags;
@@ -139,7 +139,7 @@ static bool fill_times(struct ws_stream *stream, const struct ws_cuda_record *so
 		(row)->process = (s)->process;                                                  \
 	} while (0)
 
-/* A kernel of a graph was called for when the graph was captured: no call launched it. */
+/* A kernel of a graph was requested when the graph was captured, so no call launched it. */
 static void note_nccl_kernel(struct ws_stream *stream, const struct ws_cuda_names *names,
 			     const struct ws_row_cuda_kernel *row)
 {
@@ -204,7 +204,7 @@ void ws_cuda_kernel(struct ws_stream *stream, const struct ws_cuda_record *cuda_
 	row_cuda_kernel->active_clusters =
 		WS_CUDA_FIELD(cuda_record, kernel, max_active_clusters, WS_NO_U32);
 	row_cuda_kernel->shared_percent = kernel->carveout_requested ? kernel->carveout : WS_NO_U32;
-	row_cuda_kernel->estimated = 0; /* only imported traces say it */
+	row_cuda_kernel->estimated = 0; /* only imported traces set it */
 	row_cuda_kernel->priority = (int32_t)ws_map_get(
 		&cuda_record->p->streams, (uint64_t)kernel->context << 32 | kernel->stream, NULL);
 	if (WS_CUDA_HAS(cuda_record, kernel, device_launched) && kernel->device_launched)

@@ -1,4 +1,4 @@
-/* from_heap.c - records of sampled blocks of memory into rows. */
+/* from_heap.c - converts records of sampled blocks of memory into rows. */
 #include "record/from_stack.h"
 #include "record/proc.h"
 #include "ring/heap_record.h"

@@ -1,6 +1,6 @@
 /*
- * from_kernel.c - the kernel hook's records into rows: launches that were measured, their metrics,
- * the devices. Results are numbered in the report; the hook numbers them in the process.
+ * from_kernel.c - converts the kernel hook's records into rows: measured launches, their metrics,
+ * the devices. The hook numbers results per process; here they are numbered per report.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +152,7 @@ void ws_convert_kernel_metrics(struct ws_stream *stream, const struct ws_rec *re
 	}
 }
 
-/* The driver's units into those of the table: kHz, bits and threads. */
+/* Convert the driver's units into those of the table: kHz, bits and threads. */
 static void convert_units(struct ws_row_cuda_device *row, uint64_t memory_clock)
 {
 	uint64_t bus_bits = row->memory_bandwidth;

@@ -1,11 +1,11 @@
 /*
- * from_library.c - calls of traced libraries into rows.
+ * from_library.c - converts calls of traced libraries into rows.
  *
- * A call is a row of `slice`, with the name of its table (MPI_P2P_EVENTS) as category and what was
- * kept of its arguments as a JSON object: the form that an imported table has, so that whoever
- * reads the one reads the other, and exports make the table again (schema/foreign.h). Rows of other
- * tables of a library are rows of `foreign`. Calls with the same arguments share their text, and
- * most calls of a program do: the last ones made are remembered by their values.
+ * A call is a row of `slice`, with the name of its table (MPI_P2P_EVENTS) as category and the
+ * recorded arguments as a JSON object. Imported tables have the same form, so one reader serves
+ * both, and exports make the table again (schema/foreign.h). Rows of other tables of a library are
+ * rows of `foreign`. Most calls of a program repeat their arguments, and these share one text: the
+ * last texts made are remembered by their values.
  *
  * Records come from memory that the target can overwrite: sizes and numbers are checked here,
  * handles where they are looked up.
@@ -32,7 +32,7 @@ enum kept_kind {
 	WS_KEPT_REAL,
 	WS_KEPT_TEXT,
 	WS_KEPT_THREAD, /* the calling thread; no value in the record */
-	WS_KEPT_NAMED	/* by one of `names` */
+	WS_KEPT_NAMED	/* one of `names` */
 };
 
 struct named {
@@ -69,14 +69,14 @@ struct function {
 #define CACHED_WORDS 16u
 #define CACHED_CALLS 512u
 
-/* What was last made of values with this hash. */
+/* The last text that was made of values with this hash. */
 struct cached_text {
 	uint32_t text; /* string id; 0: nothing yet */
 	uint32_t function;
 	int64_t words[CACHED_WORDS];
 };
 
-struct work { /* that a call has begun */
+struct work { /* work that a call has begun */
 	uint64_t start;
 	uint32_t thread;
 };
@@ -128,7 +128,7 @@ static uint32_t intern_name(struct ws_stream *stream, uint32_t *slot, const char
 	return *slot;
 }
 
-/* Say once a report which columns a table has. */
+/* Write, once per report, which columns a table has. */
 static void describe_table(struct ws_sink *sink, unsigned number, const char *name,
 			   const char *columns)
 {
@@ -161,7 +161,7 @@ uint32_t ws_library_name_nvtx_table(struct ws_stream *stream, unsigned number, c
 	return ws_stream_intern(stream, name, strlen(name));
 }
 
-/* ---- what was kept ---- */
+/* ---- recorded arguments ---- */
 
 static const char *find_named(const struct named *names, int64_t number)
 {
@@ -210,7 +210,7 @@ static void put_value(struct ws_stream *stream, struct ws_text *json, const stru
 	}
 }
 
-/* Whether there is anything to show: NaN and infinity are no JSON. */
+/* Whether there is a value to show: JSON has no NaN or infinity. */
 static bool has_value(const struct kept *kept, int64_t value)
 {
 	double real;
@@ -338,7 +338,8 @@ void ws_convert_library(struct ws_stream *stream, const struct ws_rec *rec)
 			   make_call_json(stream, number, record->kept, rec->value));
 }
 
-/* Of a process that no launcher has told its rank. One of one is none. */
+/* Note the rank of a process that got none from a launcher. The only process of a job has no
+ * rank. */
 static void note_rank(struct ws_stream *stream, int64_t rank, int64_t world)
 {
 	if (stream->proc->ranked || world < 2 || world > INT32_MAX || rank < 0 || rank >= world)
@@ -383,7 +384,7 @@ static void begin_work(struct ws_stream *stream, struct library_state *state, un
 	state->work[index - 1] = (struct work){start, stream->thread};
 }
 
-/* An arrow from the call that began it. */
+/* Write an arrow from the call that began the work. */
 static void end_work(struct ws_stream *stream, struct library_state *state, unsigned library,
 		     uint64_t number, uint64_t start)
 {

@@ -1,6 +1,6 @@
 /*
- * from_nccl.h - NCCL's ranges and kernels on their way to becoming collectives: what from_nvtx.c
- * and from_cuda*.c tell the joiner of their process (nccl/nccl.h), and when its rows are written.
+ * from_nccl.h - how NCCL's ranges and kernels become collectives: what from_nvtx.c and from_cuda*.c
+ * pass to the joiner of their process (nccl/nccl.h), and when its rows are written.
  */
 #ifndef WS_FROM_NCCL_H
 #define WS_FROM_NCCL_H

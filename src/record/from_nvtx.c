@@ -1,10 +1,10 @@
 /*
- * from_nvtx.c - NVTX records into rows.
+ * from_nvtx.c - converts NVTX records into rows.
  *
- * Push/pop ranges come whole and are most of what there is, so their path is short, with the string
- * of the last record at hand. Start/end ranges come as two records, in any order, since they may be
- * in two threads' rings: the first to come waits in a table of the process. Payload data waits in
- * the stream until its event comes.
+ * Most records are push/pop ranges, which come whole, so their path is short and keeps the string
+ * of the last record. Start/end ranges come as two records, in any order, since they may be in two
+ * threads' rings: the first waits in a table of the process. Payload data waits in the stream until
+ * its event comes.
  *
  * Records come from memory that the target can overwrite: sizes are checked here, handles and
  * numbers where they are looked up. Whatever else a record holds, at worst it makes a row with odd
@@ -29,7 +29,7 @@
 enum {
 	PENDING_MOST = 1 << 18, /* start/end ranges of a process waiting for their other half */
 	BLOBS_MOST = 1 << 13,	/* payloads of a stream waiting for their event */
-	NAMES_MOST = 1 << 16,	/* of calls of libraries that are remembered */
+	NAMES_MOST = 1 << 16,	/* remembered names of library calls */
 };
 #define BLOB_BYTES_MOST (UINT64_C(80) << 20)  /* of one event; the hook writes fewer */
 #define HELD_BYTES_MOST (UINT64_C(256) << 20) /* all payloads of a process that wait */
@@ -44,8 +44,8 @@ struct blob {
 	uint32_t number;
 };
 
-/* What the conversion of a ring remembers. The process's state owns it too, so it is freed with
- * that at the latest. */
+/* What the conversion of a ring remembers. The process's state owns it too, so it is freed with the
+ * process at the latest. */
 struct stream_state {
 	struct stream_state *next, **self;
 	struct proc_state *process;
@@ -60,7 +60,7 @@ struct pending {
 	uint64_t id;
 	struct ws_row_nvtx row; /* of an end: `end` and `end_thread` only */
 	struct bytes binary;
-	uint32_t next; /* in its bucket, or among the free: index + 1 */
+	uint32_t next; /* in its bucket or in the free list: index + 1 */
 	bool is_end;
 };
 
@@ -272,7 +272,7 @@ static inline const struct ws_nvtx_library *find_library(const struct stream_sta
 	return &ws_nvtx_libraries[st->process->libraries[domain] - 1];
 }
 
-/* Tell the joiner of a range of NCCL's, which registers the names of its ranges. */
+/* Pass a range of NCCL's, which registers the names of its ranges, to the joiner. */
 static void note_nccl_call(struct ws_stream *stream, uint32_t name, uint64_t start, uint64_t end,
 			   const struct bytes *binary)
 {
@@ -287,7 +287,7 @@ static void note_nccl_call(struct ws_stream *stream, uint32_t name, uint64_t sta
 		ws_nccl_add_call(ws_stream_begin_nccl(stream), &call);
 }
 
-/* A call of a library that has a table of its own is a row of that, and no range. */
+/* Write a call of a library that has its own table as a row of that table instead of a range. */
 static void write_library_call(struct ws_stream *stream, const struct ws_nvtx_library *library,
 			       const struct ws_row_slice *call)
 {
@@ -338,8 +338,8 @@ static void note_definition(struct ws_stream *stream, const struct ws_rec_nvtx_d
 				     entry->entry_type, entry->offset);
 }
 
-/* Whether a wrapper records the call, with its arguments. Wrappers of calls that a program has not
- * made yet are not known to work: a library may be linked into it. */
+/* Whether a wrapper records the call, with its arguments. Until the program has made a call, nobody
+ * knows whether its wrapper works: a library may be linked into the program. */
 static bool is_wrapped(struct ws_stream *stream, const struct ws_rec *rec)
 {
 	struct proc_state *ps = find_nvtx_process(stream);
@@ -359,7 +359,8 @@ static bool is_wrapped(struct ws_stream *stream, const struct ws_rec *rec)
 	return known == 1;
 }
 
-/* A push/pop range in a library's domain. Returns whether it is no range of NVTX's. */
+/* A push/pop range in a library's domain. Returns whether it was written as a call instead of a
+ * range. */
 static bool put_library_range(struct ws_stream *stream, const struct ws_nvtx_library *library,
 			      const struct ws_rec *rec, const struct ws_row_slice *call,
 			      const struct bytes *binary)
@@ -511,7 +512,7 @@ static void start_range(struct ws_stream *stream, uint64_t id, const struct ws_r
 	struct proc_state *ps = find_nvtx_process(stream);
 	struct pending *pending = find_pending(ps, id), alone = {.row = *row, .binary = *binary};
 
-	if (pending && pending->is_end) { /* it was faster, through another ring */
+	if (pending && pending->is_end) { /* the end came first, through another ring */
 		alone.row.end = pending->row.end;
 		alone.row.end_thread =
 			pending->row.end_thread == stream->thread ? 0 : pending->row.end_thread;
@@ -574,7 +575,7 @@ void ws_convert_nvtx_process_end(struct ws_stream *stream)
 		if (!pending->id)
 			continue;
 		if (pending->is_end)
-			/* of a lock taken before the collection: nothing odd */
+			/* normal for a lock that was taken before the collection */
 			ps->ends_alone += pending->id < WS_NVTX_ID_SYNC;
 		else
 			write_pending(stream, pending);
@@ -810,7 +811,7 @@ static void define_event(struct ws_stream *stream, const struct ws_rec_nvtx_defi
 		.category = type == WS_NVTX_CATEGORY ? (uint32_t)record->id : 0,
 	};
 
-	/* A flight recorder drops rows, but not what they say. */
+	/* A flight recorder drops rows but keeps definitions. */
 	if (!ws_sink_keep_definition(stream->sink, &row) || !stream->sink->flight)
 		*add_nvtx_row(stream) = row;
 }

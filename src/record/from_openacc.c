@@ -1,4 +1,4 @@
-/* from_openacc.c - records of the OpenACC hook into rows. */
+/* from_openacc.c - converts records of the OpenACC hook into rows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static const struct {
 #undef WS_OPENACC
 };
 
-/* What an event is called: "Enqueue launch at solve.c:24", by where the directive stands. */
+/* The name of an event, with the place of its directive: "Enqueue launch at solve.c:24". */
 static uint32_t make_event_name(struct ws_stream *stream, const struct ws_rec_openacc *record)
 {
 	const char *what = events[record->rec.small].text, *file, *base;

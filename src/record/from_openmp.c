@@ -1,9 +1,9 @@
 /*
- * from_openmp.c - records of the OpenMP hook into rows.
+ * from_openmp.c - converts records of the OpenMP hook into rows.
  *
- * An event is called by what it is and by the function of the program that it is in, as far as the
- * symbols tell. Compilers move regions into functions of their own: their names are cut down to
- * that of the function in the source.
+ * The name of an event says what it is and which function of the program it is in, as far as the
+ * symbols tell. Compilers move regions into functions of their own, whose names are cut down to the
+ * name of the function in the source.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static const char *const kind_names[WS_OPENMP_KINDS] = {
 #undef WS_OPENMP
 };
 
-/* Names of what an event is, by OMPT's number. */
+/* The names of kinds of events, by OMPT's number. */
 static const struct {
 	uint8_t kind;
 	uint32_t what;
@@ -85,7 +85,7 @@ static const struct {
 	{WS_OPENMP_TARGET_DATA, 4, "Target deletion"},
 };
 
-/* Flags of a task: the lowest bits say of which sort it is. */
+/* The name of a task, whose kind is in the lowest bits of its flags. */
 static const char *name_task(uint32_t flags)
 {
 	if (flags & WS_OPENMP_TASK_INITIAL)
@@ -107,8 +107,8 @@ static const char *name_event(uint8_t kind, uint32_t what)
 
 /* ---- the function that an event is in ---- */
 
-/* Length of the name without what a compiler has put behind it: main._omp_fn.0, main.omp_outlined,
- * .omp_outlined. 0 where nothing of the source's name is left. */
+/* Length of the name without the suffix that a compiler has added: main._omp_fn.0,
+ * main.omp_outlined, .omp_outlined. 0 when nothing of the source's name is left. */
 static size_t measure_source_name(const char *name)
 {
 	static const char *const endings[] = {"._omp_fn", ".omp_outlined", "$omp", ".extracted"};
@@ -135,7 +135,7 @@ static void free_openmp_process(void *arg)
 	free(process);
 }
 
-/* What an event is called: "Parallel region in solve". */
+/* The name of an event: "Parallel region in solve". */
 static uint32_t make_event_name(struct ws_stream *stream, const struct ws_rec_openmp *record,
 				uint32_t function)
 {
@@ -174,8 +174,8 @@ static uint32_t find_event_name(struct ws_stream *stream, const struct ws_rec_op
 	return (uint32_t)name;
 }
 
-/* The function of the program that an event is in; inside of a region whose function has no name
- * of its own, the one that the region is in. 0 where the runtime does not tell. */
+/* The function of the program that an event is in. Inside a region whose function has no name of
+ * its own, it is the function that contains the region. 0 when the runtime does not tell. */
 static uint32_t find_source_function(struct ws_stream *stream, const struct ws_rec_openmp *record,
 				     uint32_t *library)
 {

@@ -1,5 +1,5 @@
 /*
- * from_osrt.c - OS-runtime records into rows.
+ * from_osrt.c - converts OS-runtime records into rows.
  *
  * Most records are one row. Calls that never returned (the thread blocks for ever, the program was
  * killed) have no record, only a note in their ring, and give a row without an end.
@@ -59,7 +59,7 @@ static void report_damage(struct ws_stream *stream)
 			     "memory); they are left out.");
 }
 
-/* What is known of a call besides its record. */
+/* What is known about a call besides its record. */
 struct call_details {
 	uint64_t object, position;
 	uint32_t path, holder, item;
@@ -146,7 +146,7 @@ static bool lasts_long_enough(struct ws_stream *stream, uint64_t start)
 	return now >= start && (double)(now - start) >= threshold;
 }
 
-/* What an open call is about, as far as its note tells. */
+/* The object of an open call, as far as its note tells. */
 static uint64_t find_object(const struct ws_open_call *call)
 {
 	uint8_t object = functions[call->function].object;

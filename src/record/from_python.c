@@ -13,7 +13,7 @@
 #include "record/python_bpf.h"
 
 #define CODES_MOST (1u << 20)
-#define FRAMES_MOST (1u << 20) /* kept by ring */
+#define FRAMES_MOST (1u << 20) /* kept per ring */
 
 /* Per ring: codes by number, frames by code and offset, and the frames that belong to the next
  * record. */
@@ -321,7 +321,7 @@ static size_t unwind(struct ws_stream *stream, struct ws_maps_process *maps,
 	return ws_unwind_stack(code->unwinder, &stop, WS_MODE_AUTO, out, WS_UNWIND_DEEPEST, flags);
 }
 
-/* What took the samples, once a report. */
+/* Write the event that took the samples, once per report. */
 #define EVENT_ROW 1000000u /* after those that perf numbers */
 static void describe(struct ws_stream *stream)
 {

@@ -1,10 +1,11 @@
 /*
- * from_stack.c - copied stacks and address maps of the hooks into rows of `frame` and `stack`.
+ * from_stack.c - converts the hooks' copied stacks and address maps into rows of `frame` and
+ * `stack`.
  *
- * The innermost frames are the hooks' own, and CUPTI's. They are left out, up to the last one that
- * lies in one of their libraries, so that a stack begins where the program made the call, or with
- * the driver's own frames. Addresses are looked up in the process's map: the one that perf's
- * records keep where there are any, else /proc/PID/maps, else the one that the process wrote before
+ * The innermost frames are the hooks' own, and CUPTI's. They are left out, up to the last frame in
+ * one of their libraries, so that a stack begins where the program made the call, or with the
+ * driver's own frames. Addresses are looked up in the process's map: the one kept up to date by
+ * perf's records if there are any, else /proc/PID/maps, else the one that the process wrote before
  * its first stack.
  */
 #include "record/from_stack.h"
@@ -158,11 +159,11 @@ static void copy_registers(const struct ws_rec_stack *record, struct ws_regs *re
 	}
 }
 
-/* Where the frames of a record are put. */
+/* The frames of a record. */
 struct unwound_stack {
 	struct ws_unwound_frame *places; /* room for `most` */
 	size_t most;
-	unsigned flags; /* why it is not whole */
+	unsigned flags; /* why it is not complete */
 };
 
 /* How many frames were found. `bytes`: the `n` bytes of the stack that the record holds. */
@@ -223,7 +224,7 @@ static uint32_t intern_stack(struct ws_stream *stream, const struct ws_rec_stack
 	return ws_stackset_places(ws_stackset_of(stream->sink), places + skip, got, NULL);
 }
 
-/* A sample was taken where a signal arrived: none of its frames is ours. */
+/* A sample is taken where a signal arrived, so none of its frames is ours. */
 static uint32_t add_sample_stack(struct ws_stream *stream, const struct ws_rec_stack *record,
 				 const char *bytes, uint32_t n, struct stack_stream *t)
 {
@@ -235,7 +236,7 @@ static uint32_t add_sample_stack(struct ws_stream *stream, const struct ws_rec_s
 	return ws_stackset_places(ws_stackset_of(stream->sink), places, got, &t->leaf);
 }
 
-/* What a thread ran after its last sample is counted to that sample's stack. */
+/* The time that a thread ran after its last sample counts towards that sample's stack. */
 static void take_last_stack(struct ws_stream *stream, const struct stack_stream *t,
 			    struct ws_row_sample *row)
 {
@@ -315,7 +316,7 @@ void ws_convert_stack(struct ws_stream *stream, const struct ws_rec *rec)
 		process->any_cuda = true;
 		if (t->stack != WS_NO_U32 &&
 		    process->cuda.count <
-			    1u << 20) /* calls whose own record was lost leave theirs behind */
+			    1u << 20) /* calls whose own record was lost leave their stack behind */
 			ws_map_set(&process->cuda, record->key, t->stack);
 		t->key = 0;
 	}

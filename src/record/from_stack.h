@@ -10,18 +10,18 @@
 /* The stack of the OS-runtime call that began at `start` (ticks), whose record follows it directly
  * in the ring; WS_NO_U32 for none. */
 uint32_t ws_stack_of_call(struct ws_stream *stream, uint64_t start);
-/* The stack of the CUDA call with that correlation in the process, which it is given once;
- * WS_NO_U32 for none so far. */
+/* The stack of the CUDA call with that correlation in the process, returned only once; WS_NO_U32
+ * when none has come yet. */
 uint32_t ws_stack_of_correlation(struct ws_stream *stream, uint32_t correlation);
 /*
- * What lies at a code address of the process at that time: string id of the function, or of the
- * address in hexadecimal when that is unknown. *library gets the string id of its file, or 0. Each
- * address is looked up once; there are a few hundred at most.
+ * What is at a code address of the process at that time: string id of the function, or of the
+ * address in hexadecimal when the function is unknown. *library gets the string id of its file, or
+ * 0. Each address is looked up once; there are a few hundred at most.
  */
 uint32_t ws_stack_function(struct ws_stream *stream, uint64_t time, uint64_t address,
 			   uint32_t *library);
-/* The name behind a string id that ws_stack_function gave for this process; "" where it stands for
- * an address. */
+/* The name of a string id that ws_stack_function returned for this process; "" when the id stands
+ * for an address. */
 const char *ws_stack_function_text(struct ws_stream *stream, uint32_t name);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 
-#define FIRST_NS UINT64_C(30000000000) /* the first one is there at once, unless it has died */
+#define FIRST_NS UINT64_C(30000000000) /* the first one comes at once, unless it has died */
 #define LATE_NS UINT64_C(5000000000)   /* launchers start the ranks of a host together */
 #define UNKNOWN_NS UINT64_C(1000000000)
 
@@ -48,7 +48,7 @@ bool ws_gathered_leave(struct ws_gathered *gathered, int starter)
 	return !is_any_alive(gathered);
 }
 
-/* How long to wait for another one. */
+/* How long to wait for another rank. */
 static uint64_t find_patience(const struct ws_gathered *gathered)
 {
 	if (!gathered->count)

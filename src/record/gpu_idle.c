@@ -8,7 +8,8 @@
 #include "base/map.h"
 #include "base/mem.h"
 
-/* More pieces of work than that within WS_GPU_IDLE_LATE are looked at as soon as they come. */
+/* If more pieces of work than this come within WS_GPU_IDLE_LATE, they are examined as soon as they
+ * come. */
 enum { WORK_MOST = 1 << 20 };
 
 struct work {
@@ -17,10 +18,10 @@ struct work {
 
 struct gpu {
 	uint64_t key;
-	struct work *work; /* that is not passed yet, in no order */
+	struct work *work; /* that has not been passed yet, unordered */
 	size_t count, cap;
 	uint64_t end;	  /* of all work that has been passed; 0: there was none */
-	uint64_t told_at; /* `end` when the gap after it was found; 0: it was not */
+	uint64_t told_at; /* the `end` after which a gap was found; 0: none */
 };
 
 struct ws_gpu_idle {
@@ -71,7 +72,7 @@ static struct gpu *find_key(struct ws_gpu_idle *gpus, uint64_t key)
 	return NULL;
 }
 
-/* Processes number devices each in its own way; the UUID says which are the same. */
+/* Each process numbers devices in its own way; the UUID says which are the same. */
 static struct gpu *find_gpu(struct ws_gpu_idle *gpus, uint32_t process, uint32_t device)
 {
 	uint64_t key = make_key(process, device), uuid = ws_map_get(&gpus->uuids, key, NULL);
@@ -86,7 +87,7 @@ static struct gpu *find_gpu(struct ws_gpu_idle *gpus, uint32_t process, uint32_t
 	return &gpus->gpus[gpus->count++];
 }
 
-/* Work may come before what describes its device: from now on it is that device's. */
+/* Work may come before the description of its device; from now on it belongs to that device. */
 static void name_gpu(struct ws_gpu_idle *gpus, const struct ws_row_cuda_device *device)
 {
 	uint64_t key = make_key(device->process, device->id);
@@ -154,7 +155,7 @@ static int compare_work(const void *a, const void *b)
 	return ws_compare(((const struct work *)a)->start, ((const struct work *)b)->start);
 }
 
-/* What began before this is complete. */
+/* The time before which all work that began is known. */
 static uint64_t get_complete(const struct gpu *gpu, uint64_t now)
 {
 	return gpu->count > WORK_MOST ? now : now - ws_min(now, WS_GPU_IDLE_LATE);
@@ -178,7 +179,7 @@ static bool find_gap(struct gpu *gpu, uint64_t now, uint64_t least, struct work 
 	return false;
 }
 
-/* Nothing has run since the last work, and no call of CUDA has asked for anything. */
+/* Whether nothing has run since the last work, and no CUDA call has asked for more. */
 static bool is_idle_now(const struct ws_gpu_idle *gpus, const struct gpu *gpu, uint64_t now,
 			uint64_t least)
 {

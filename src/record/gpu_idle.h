@@ -1,6 +1,7 @@
 /*
  * gpu_idle.h - when GPUs had nothing to do, judging by the work that is reported. Work is reported
- *after it has ended, in no order. What lies WS_GPU_IDLE_LATE back is assumed to be complete.
+ * after it has ended, in no order. Work that is older than WS_GPU_IDLE_LATE is assumed to be
+ * complete.
  */
 #ifndef WS_RECORD_GPU_IDLE_H
 #define WS_RECORD_GPU_IDLE_H
@@ -24,7 +25,7 @@ void ws_gpu_idle_see(struct ws_gpu_idle *gpus, enum ws_table table, const void *
  */
 bool ws_gpu_idle_find(struct ws_gpu_idle *gpus, uint64_t now, uint64_t least, uint64_t *since,
 		      uint64_t *until);
-/* All triggers have looked at what is complete at `now`: it is forgotten. */
+/* All triggers have examined the work that is complete at `now`: forget it. */
 void ws_gpu_idle_pass(struct ws_gpu_idle *gpus, uint64_t now);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * image.c - why an executable could not be recorded: what its file says about it. The hooks come in
- * through the dynamic loader, so an image without one, with another one, or in which it refuses
- * preloads cannot be seen inside; the report says so.
+ * image.c - finds out from an executable's file why it could not be recorded. The dynamic loader
+ * loads the hooks, so they cannot record an image without one, with another one, or for which it
+ * refuses preloads; the report says so.
  */
 #include <elf.h>
 #include <errno.h>

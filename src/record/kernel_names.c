@@ -14,7 +14,7 @@ struct ws_kernel_names {
 	struct ws_kernel_questions questions;
 };
 
-/* The map with the format; -errno. */
+/* Make the map with the format; its descriptor, or -errno. */
 static int make_format(void)
 {
 	static const struct ws_kernel_format format = {WS_KERNEL_FORMAT};
@@ -77,8 +77,8 @@ void ws_kernel_names_close(struct ws_kernel_names *names)
 	free(names);
 }
 
-/* "function+0x10/0x40 [module]" into "function [module]" and where the function begins. False when
- * it is a number: the address is in no function. */
+/* Turn "function+0x10/0x40 [module]" into "function [module]" and the function's address. False
+ * when the answer is a number: the address is in no function. */
 static bool read_answer(char *answer, uint64_t address, uint64_t *begin)
 {
 	char *plus = strchr(answer, '+'), *end;

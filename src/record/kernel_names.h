@@ -1,8 +1,8 @@
 /*
- * kernel_names.h - names of functions of the running kernel, asked of it by a program in the kernel
+ * kernel_names.h - names of functions of the running kernel, obtained by a program in the kernel
  * (bpf/kernel_names.bpf.c).
  *
- * That takes about a microsecond a name, and a process that may load such programs may look into
+ * That takes about a microsecond per name, and a process that may load such programs may inspect
  * the kernel anyway. Everyone else reads /proc/kallsyms (symbols/kallsyms.h).
  */
 #ifndef WS_RECORD_KERNEL_NAMES_H

@@ -34,7 +34,7 @@ static int become_user(const char *user)
 	return !pw || initgroups(user, pw->pw_gid) || setgid(pw->pw_gid) || setuid(pw->pw_uid);
 }
 
-/* Asked in a process that has that user's rights. */
+/* A process with that user's rights checks it. */
 bool ws_launch_can_read_hooks(const struct ws_record_opts *options, const char *preload,
 			      const char *session)
 {
@@ -158,8 +158,7 @@ static void set_variable(char **env, size_t *n, char *entry)
 	free(name);
 }
 
-/* Add options to those that a variable holds already; of two that contradict each other the last
- * one counts. */
+/* Add options to those that a variable already holds; of two contradictory ones the last counts. */
 static void add_words(char **env, size_t *n, const char *name, const char *words)
 {
 	const char *old = find_variable(env, *n, name, NULL);
@@ -177,9 +176,9 @@ bool ws_launch_foreign_cuda(const char *value)
 	return value && *value && strcmp(value, "none") != 0;
 }
 
-enum { ADDED_MOST = 32 }; /* variables that the target has from us */
+enum { ADDED_MOST = 32 }; /* variables that we give to the target */
 
-/* Have a library say what it is called for, unless the user has said how much it is to say. */
+/* Have a library report its calls by NVTX, unless the user has set how much it reports. */
 static void set_nvtx_level(char **env, size_t *n, const struct ws_nvtx_library *library,
 			   const char *trace)
 {
@@ -217,7 +216,7 @@ static char **copy_own_environment(const struct ws_record_opts *options, size_t 
 	return env;
 }
 
-/* The user's own preloads come first: they may insist on that, ours need not. */
+/* The user's own preloads come first: they may have to, ours need not. */
 static void name_libraries(char **env, size_t *n, const char *preload)
 {
 	const char *old = find_variable(env, *n, "LD_PRELOAD", NULL);
@@ -307,8 +306,8 @@ char *ws_launch_find(const char *name, char **envp)
 	}
 }
 
-/* What exec means by its error, where that is not plain; `file` is what was tried, NULL when
- * nothing of the name was found. */
+/* What an error of exec means, where that is not obvious; `file` is what was tried, NULL when no
+ * file of that name was found. */
 static const char *explain_exec_failure(const char *name, const char *file, int error)
 {
 	struct stat st;
@@ -327,8 +326,8 @@ const char *ws_launch_explain(const char *name, char **envp, int *status, int er
 	char *file = ws_launch_find(name, envp);
 	const char *why;
 
-	/* exec answers EACCES when some folder of PATH may not be searched; if no other has the
-	 * program, it was not found. */
+	/* exec returns EACCES when some folder of PATH may not be searched; if no other folder has
+	 * the program, it was not found. */
 	if (error == EACCES && !file)
 		error = ENOENT;
 	why = explain_exec_failure(name, file, error);

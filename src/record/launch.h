@@ -10,7 +10,7 @@
 
 struct ws_launch {
 	pid_t pid;
-	int go;	    /* write end: closed without a word, the child ends */
+	int go;	    /* write end: if it is closed without a message, the child ends */
 	int failed; /* read end: errno of a failed exec, or end of file when it succeeded */
 };
 
@@ -20,16 +20,16 @@ struct ws_launch {
  */
 int ws_launch_prepare(struct ws_launch *launch, const struct ws_record_opts *options, char **envp,
 		      int out, int err, struct ws_err *err_e);
-/* Let it exec. 0, or the errno of the exec. */
+/* Let the child exec. 0, or the errno of the exec. */
 int ws_launch_go(struct ws_launch *launch);
 /* Have the child end without running anything. */
 void ws_launch_cancel(struct ws_launch *launch);
 
 /*
- * The target's environment: inherited or not, additions, the session's variables. `nvtx` and `cuda`
- * are the libraries to inject, "" for none. With an empty `preload` it contains nothing of ours;
- * where the target's loader could not load ours, no LD_PRELOAD. The caller frees it with the next
- * function.
+ * Make the target's environment: inherited or not, additions, the session's variables. `nvtx` and
+ * `cuda` are the libraries to inject, "" for none. With an empty `preload` it contains nothing of
+ * ours; where the target's loader could not load ours, no LD_PRELOAD. The caller frees it with the
+ * next function.
  */
 char **ws_launch_environment(const struct ws_record_opts *options, const char *session,
 			     const char *preload, const char *nvtx, const char *cuda);
@@ -39,8 +39,8 @@ bool ws_launch_can_read_hooks(const struct ws_record_opts *options, const char *
 /* Whether this value of CUDA_INJECTION64_PATH is another tool's; if so, it stays. */
 bool ws_launch_foreign_cuda(const char *value);
 void ws_launch_environment_free(char **env);
-/* Why `name` could not be executed, from the errno of that, in words that are good until the next
- * call; *status gets the exit status to use. */
+/* Explain the errno of a failed exec of `name`; the text is valid until the next call. *status gets
+ * the exit status to use. */
 const char *ws_launch_explain(const char *name, char **envp, int *status, int error);
 /* The file that `name` would run, searched in PATH of `envp`; NULL when there is none. Owned by the
  * caller. */

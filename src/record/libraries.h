@@ -11,28 +11,28 @@ struct ws_proc;
 struct ws_sink;
 struct ws_stream;
 
-/* The bits (1 << enum ws_library) of those whose word of --trace `is_wanted` says true to. */
+/* The bits (1 << enum ws_library) of libraries for whose --trace word `is_wanted` returns true. */
 uint64_t ws_find_traced_libraries(bool (*is_wanted)(void *context, const char *trace),
 				  void *context);
-/* The name in that of its hook library, libwarpsight-lib-NAME.so. */
+/* The NAME in the name of its hook library, libwarpsight-lib-NAME.so. */
 const char *ws_library_hook(unsigned library);
 /* The names of its files. */
 const char *ws_library_files(unsigned library);
-/* What people call it, and the function by which a program with it inside is recognised. */
+/* Its common name, and the function by which a program that contains it is recognised. */
 const char *ws_library_title(unsigned library);
 const char *ws_library_marker(unsigned library);
 
-/* The string id of the name of the table for calls that library `number` of ws_nvtx_libraries says
- * by NVTX; a report has the table from then on. */
+/* The string id of the name of the table for calls that library `number` of ws_nvtx_libraries
+ * reports by NVTX; from then on the report has the table. */
 uint32_t ws_library_name_nvtx_table(struct ws_stream *stream, unsigned number, const char *name);
 /* Whether calls of this function are recorded by a wrapper of a library, which has recorded calls
  * of this process. */
 bool ws_library_wraps(const struct ws_stream *stream, const char *name);
-/* The bits of those of which a call of this process was recorded. */
+/* The bits of libraries of which a call of this process was recorded. */
 uint64_t ws_library_seen(struct ws_proc *process);
-/* A process has ended: say so if a library that is to be traced is linked into its program. */
+/* A process has ended: report it if a library that should be traced is linked into its program. */
 void ws_library_note_process_end(struct ws_stream *stream);
-/* Say of which of `libraries` there is nothing in the report. */
+/* Say which of `libraries` have nothing in the report. */
 void ws_library_say_absent(struct ws_sink *sink, uint64_t libraries, bool attached);
 
 #endif

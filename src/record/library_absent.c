@@ -1,7 +1,7 @@
 /*
- * library_absent.c - why no call of a library was recorded that was to be traced: it was not there,
- * or it is part of the program. A call inside one file is bound when that is linked, and no wrapper
- * can stand before it.
+ * library_absent.c - why no call of a library that should be traced was recorded: the library was
+ * not loaded, or it is part of the program. Calls within one file are bound when it is linked, so
+ * no wrapper can intercept them.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "record/proc.h"
 #include "symbols/symtab.h"
 
-/* A program that is run again and again is looked into once. */
+/* A program that is run again and again is examined once. */
 static bool was_looked_into(struct ws_drain *drain, const char *exe)
 {
 	uint64_t hash = 14695981039346656037u; /* FNV-1a */
@@ -24,7 +24,7 @@ static bool was_looked_into(struct ws_drain *drain, const char *exe)
 	return false;
 }
 
-/* The bits of the libraries of which the file defines the first function. */
+/* The bits of the libraries whose recognition function the file defines. */
 static uint64_t find_inside(const struct ws_elf *elf, uint64_t libraries)
 {
 	struct ws_symbol_table table;

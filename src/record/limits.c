@@ -1,4 +1,5 @@
-/* limits.c - see limits.h. The target begins in our control group: its quota is the target's. */
+/* limits.c - see limits.h. The target begins in our control group, so the group's quota applies to
+ * the target. */
 #include "record/limits.h"
 
 #include <ctype.h>
@@ -27,7 +28,7 @@ static bool read_text(const char *folder, const char *name, char *text, size_t s
 	return n > 0;
 }
 
-/* The number behind a word at the beginning of a line; 0 where there is none. */
+/* The number after a word at the beginning of a line; 0 when there is none. */
 static uint64_t find_number(const char *text, const char *word)
 {
 	size_t length = strlen(word);
@@ -61,7 +62,7 @@ static double read_quota(const char *folder)
 	return quota / period;
 }
 
-/* From the folder of a group outwards, the first with a quota. */
+/* Find the first group with a quota, from the group's own folder outwards. */
 static double find_quota(const char *root, const char *group, char *found, size_t size)
 {
 	double quota = 0;
@@ -81,7 +82,7 @@ static double find_quota(const char *root, const char *group, char *found, size_
 	return 0;
 }
 
-/* Of the unified hierarchy, or of that of the controller cpu. */
+/* Find our quota, in the unified hierarchy or in that of the cpu controller. */
 static double find_own_quota(char *found, size_t size)
 {
 	FILE *file = fopen("/proc/self/cgroup", "re");

@@ -1,7 +1,7 @@
 /*
- * limits.h - what holds the processors back: the quota of the control group with how long it was
- * throttled, throttling for heat, and which cores and GPUs belong to which NUMA node. Rows of the
- * meta table:
+ * limits.h - what limits the processors: the quota of the control group and how long it was
+ * throttled, throttling because of heat, and which cores and GPUs belong to which NUMA node. Rows
+ * of the meta table:
  *
  *   cpu.quota            processors that the control group may use, such as 1.50
  *   cpu.throttled_us     how long it was throttled meanwhile, summed over processors
@@ -15,9 +15,9 @@
 
 #include "record/sink.h"
 
-/* Write what does not change, and note how things stand. */
+/* Write what does not change, and note the current counts. */
 void ws_limits_begin(struct ws_sink *sink, struct ws_throttling *begun);
-/* Write what came to pass since. */
+/* Write the changes since then. */
 void ws_limits_end(struct ws_sink *sink, const struct ws_throttling *begun);
 
 #endif

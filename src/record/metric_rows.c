@@ -1,5 +1,5 @@
-/* metric_rows.c - what metrics/ has read of the machine becomes rows of counter and counter_value.
- */
+/* metric_rows.c - turns what metrics/ has read from the machine into rows of counter and
+ * counter_value. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static void tell_processes(struct ws_session *session)
 	ws_metrics_set_processes(session->metrics, pids, n);
 }
 
-/* How often a GPU is sampled, said with the first of its metrics. */
+/* Write how often a GPU is sampled, with the first of its metrics. */
 static void put_period(struct ws_sink *sink, const struct ws_metric *metric)
 {
 	char name[64];
@@ -43,7 +43,7 @@ static void put_period(struct ws_sink *sink, const struct ws_metric *metric)
 	ws_sink_meta(sink, name, "%llu", (unsigned long long)metric->period);
 }
 
-/* A row of counter for a metric; 0: it does not belong into the report. */
+/* Add a row of counter for a metric; 0: it does not belong in the report. */
 static uint32_t add_counter(const struct ws_session *session, struct ws_sink *sink,
 			    const struct ws_metric *metric)
 {
@@ -79,7 +79,7 @@ static uint32_t *find_id(struct ws_metric_ids *ids, uint32_t index)
 	return &ids->ids[index];
 }
 
-/* A value that holds at the beginning of the collection was read before it. */
+/* The value that holds at the beginning of the collection was read before that. */
 static void put_value(const struct ws_session *session, struct ws_sink *sink,
 		      const struct ws_metric_value *value, const struct ws_metric *metric,
 		      uint32_t *id)

@@ -42,8 +42,9 @@ static bool ends_with(const char *path, const char *end)
 	return length > n && !strcmp(path + length - n, end);
 }
 
-/* Whether the name that a template has made has an extension. What a placeholder has made is none,
- * such as the rank in `run.rank%q{RANK}` or the domain of a host, unless it is that of a report. */
+/* Whether the name that a template has made has an extension. The result of a placeholder, such as
+ * the rank in `run.rank%q{RANK}` or the domain of a host, does not count as one unless it is the
+ * extension of a report. */
 static bool has_own_extension(const char *name, const char *path)
 {
 	const char *last = strrchr(name, '%');

@@ -20,9 +20,10 @@ struct ws_name_context {
 };
 
 /*
- * Expand a template and add .wsrep unless the last path component has an extension of its own,
- * which no placeholder has made. A folder (an existing one, or a name ending in /) gets the default
- * name inside it. The caller frees the result. NULL with a message when the template is malformed.
+ * Expand a template and add .wsrep unless the last path component has an extension of its own that
+ * does not come from a placeholder. A folder (an existing one, or a name ending in /) gets the
+ * default name inside it. The caller frees the result. NULL with a message when the template is
+ * malformed.
  */
 char *ws_report_name(const char *name, const struct ws_name_context *ctx, struct ws_err *err);
 /* The same without an extension and without folders, for other names. */

@@ -1,6 +1,6 @@
 /*
- * kernel_names.bpf.c - has the kernel name functions of its own: it prints an address as it does in
- * its own messages. That takes a microsecond each, where /proc/kallsyms is 50 ms of text.
+ * kernel_names.bpf.c - has the kernel name its own functions: it prints an address as it does in
+ * its own messages. That takes a microsecond for each, whereas reading /proc/kallsyms takes 50 ms.
  *
  * Compiled for BPF by clang, like python_frames.bpf.c, which says how; kernel_names.c loads it and
  * calls it. Needs Linux 5.13.

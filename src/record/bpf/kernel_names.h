@@ -11,12 +11,13 @@
 #define WS_KERNEL_NAME 256u /* bytes of a name */
 #define WS_KERNEL_FORMAT "%pS"
 
-struct ws_kernel_questions {			    /* of the map `questions`, which has one */
+struct ws_kernel_questions {			    /* the only value of the map `questions` */
 	uint64_t address[WS_KERNEL_NAMES];	    /* 0 after the last */
 	char name[WS_KERNEL_NAMES][WS_KERNEL_NAME]; /* "function+0x10/0x40 [module]" */
 };
 
-struct ws_kernel_format { /* of the map `format`, which the program must not be able to change */
+struct ws_kernel_format { /* value of the map `format`, which the program must not be able to change
+			   */
 	char text[8];
 };
 

@@ -1,24 +1,25 @@
 /*
  * python_frames.bpf.c - reads Python's frames in the kernel, at the moment of a sample.
  *
- * Compiled for BPF by clang; scripts/embed-bpf.py makes arrays of instructions of it, into which
- * python_bpf.c puts maps and constants when it loads them. There are three programs. `entry` is
- * attached to the event: it looks the thread up. `walk` reads the thread's frames and writes them
- * out, `tell` the code objects among them that are met for the first time. Those two exist once for
- * each layout of an interpreter, whose offsets are constants in their instructions, and are reached
- * by tail calls: an event takes one program for good, and interpreters turn up later.
+ * clang compiles this for BPF; scripts/embed-bpf.py turns it into arrays of instructions, into
+ * which python_bpf.c puts maps and constants when it loads them. There are three programs. `entry`
+ * is attached to the event: it looks the thread up. `walk` reads the thread's frames and writes
+ * them out; `tell` writes the code objects among them that are met for the first time. `walk` and
+ * `tell` exist once for each layout of an interpreter, whose offsets are constants in their
+ * instructions, and are reached by tail calls, because an event keeps its one program for good and
+ * interpreters turn up later.
  *
- * A code object goes by an id made of its address, the addresses of its parts, its first line, and
- * length and hash of its name, all read at the sample: an object that lies where another did has
- * another id, and is told again.
+ * A code object has an id made of its address, the addresses of its parts, its first line, and the
+ * length and hash of its name, all read at the sample. So an object at the address of an earlier
+ * one has another id, and is described again.
  *
- * Reading never faults a page in. What cannot be read ends the walk, which the record says. Nothing
- * that is read from the target is trusted here or by the reader (python_decode.c).
+ * Reading never faults a page in. The walk ends at what cannot be read, and the record says so.
+ * Nothing that is read from the target is trusted here or by the reader (python_decode.c).
  *
- * The verifier of Linux 5.5 must be able to follow. Values that differ from step to step therefore
- * go through memory (`forget_memory`), where they are any number for it, so that it need not try
- * each; a value that is checked is kept in the register in which it was checked (`keep`); and loops
- * are not unrolled by the compiler.
+ * The verifier of Linux 5.5 must be able to follow the programs. Values that differ from step to
+ * step therefore go through memory (`forget_memory`): the verifier takes a value from memory as any
+ * number and does not try each one. A value that is checked is kept in the register in which it was
+ * checked (`keep`), and the compiler does not unroll loops.
  */
 #include "record/bpf/python_frames.h"
 
@@ -29,8 +30,8 @@
 
 typedef struct ws_py_bpf_scratch Scratch;
 
-/* Undefined symbols, in place of whose addresses the loader puts descriptors of maps, and
- * constants. They are weak so that the compiler takes no address for another one than 0. */
+/* Undefined symbols: the loader replaces their addresses by descriptors of maps, and by constants.
+ * They are weak so that the compiler does not assume that an address is not 0. */
 #define X(name) extern const char map_##name[] __attribute__((weak));
 WS_PY_BPF_MAPS(X)
 #undef X
@@ -102,7 +103,7 @@ PROGRAM(entry)
 	scratch = this_cpu(map_scratch);
 	if (!scratch)
 		return 1;
-	/* A tail call keeps nothing but memory. */
+	/* Only memory survives a tail call. */
 	scratch->out.cookie = thread->cookie;
 	scratch->mark = thread->mark;
 	scratch->beacon = thread->beacon;
@@ -112,7 +113,7 @@ PROGRAM(entry)
 	return 1;
 }
 
-/* ---- which code object it is ---- */
+/* ---- identifying code objects ---- */
 
 struct key {		  /* what distinguishes a code object from another one */
 	uint64_t name[2]; /* beginning of its name */
@@ -150,7 +151,7 @@ INLINE void note_unknown(Scratch *scratch, uint64_t code)
 {
 	uint64_t slot = scratch->id & (WS_PY_BPF_KNOWN - 1), count, noted;
 
-	/* A table of our own saves the lookup nearly always. */
+	/* A table of our own nearly always saves the lookup. */
 	keep(slot);
 	if (scratch->known[slot] == scratch->id)
 		return;
@@ -175,7 +176,7 @@ INLINE void note_unknown(Scratch *scratch, uint64_t code)
 	scratch->unknown_n = (uint32_t)count + 1;
 }
 
-/* scratch->id becomes that of the code object; 1 when it cannot be read. */
+/* Set scratch->id to the id of the code object; 1 when it cannot be read. */
 INLINE void identify(Scratch *scratch, uint64_t code)
 {
 	struct key key;
@@ -189,7 +190,7 @@ INLINE void identify(Scratch *scratch, uint64_t code)
 	if (!read_user(key.part, CONSTANT(key_bytes), code + CONSTANT(code_from))) {
 		if (read_user(key.name, sizeof(key.name),
 			      load_key(&key, CONSTANT(key_name)) + CONSTANT(text_length))) {
-			/* Its page is not there: the name's address has to do. */
+			/* Its page is not in memory: use the name's address alone. */
 			key.name[0] = 0;
 			key.name[1] = 0;
 		}
@@ -204,10 +205,10 @@ INLINE void identify(Scratch *scratch, uint64_t code)
 
 enum walk { WALK_ON, WALK_DONE, WALK_CUT, WALK_LEAVE };
 
-/* No frame begins where the kernel has its addresses. */
+/* An address of the kernel, where no frame begins. */
 #define NOWHERE (UINT64_C(1) << 63)
 
-/* *at becomes what the pointer at `from` points at. */
+/* Set *at to the pointer that is stored at `from`. */
 INLINE enum walk follow(uint64_t *at, uint64_t from)
 {
 	uint64_t pointer;
@@ -218,8 +219,8 @@ INLINE enum walk follow(uint64_t *at, uint64_t from)
 	return pointer ? WALK_ON : WALK_DONE;
 }
 
-/* *at becomes the thread state that the beacon names; WALK_LEAVE when there is another's beacon.
- * Without a beacon the recorder has said which state it is. */
+/* Set *at to the thread state that the beacon names; WALK_LEAVE when the beacon is another
+ * process's. Without a beacon, the recorder has said which state to use. */
 INLINE enum walk read_beacon(Scratch *scratch, uint64_t *at)
 {
 	struct ws_python_beacon beacon;
@@ -239,7 +240,8 @@ INLINE enum walk read_beacon(Scratch *scratch, uint64_t *at)
 	return WALK_ON;
 }
 
-/* The first call for a sample: everything as it is before the first frame, which *at becomes. */
+/* The first call for a sample: set the state for the start of the walk, and *at to the first
+ * frame. */
 INLINE enum walk begin_walk(Scratch *scratch, uint64_t *at)
 {
 	enum walk walk = read_beacon(scratch, at);
@@ -275,7 +277,7 @@ INLINE uint64_t fill_window(Scratch *scratch, uint64_t at)
 	size = end - from;
 	keep(size);
 	if (size > WS_PY_BPF_WINDOW)
-		size = WS_PY_BPF_WINDOW; /* never: for the verifier */
+		size = WS_PY_BPF_WINDOW; /* never happens, but the verifier needs it */
 	scratch->window_at = from;
 	scratch->window_last = at - from;
 	if (read_user(scratch->window, size, from)) {
@@ -287,9 +289,9 @@ INLINE uint64_t fill_window(Scratch *scratch, uint64_t at)
 }
 
 /*
- * The frame at `at`, as far as it is read; NULL when it cannot be. From 3.11 on frames lie one
- * behind the other, callers below: part of the page that a frame is in is read with it. Frame
- * objects lie anywhere, and each is read by itself, into `object`.
+ * The part that we read of the frame at `at`; NULL when it cannot be read. From 3.11 on, frames are
+ * contiguous with callers below, so part of a frame's page is read with it. Frame objects can be
+ * anywhere, and each is read by itself, into `object`.
  */
 INLINE const uint8_t *find_frame(Scratch *scratch, uint64_t at, uint8_t *object)
 {
@@ -309,7 +311,7 @@ INLINE const uint8_t *find_frame(Scratch *scratch, uint64_t at, uint8_t *object)
 	return scratch->window + offset;
 }
 
-/* The instruction as the record has it, of the frame in the window. */
+/* The instruction of the frame in the window, in the form that the record has. */
 INLINE int32_t find_instruction(const uint8_t *frame, uint64_t code)
 {
 	uint64_t offset;
@@ -320,7 +322,7 @@ INLINE int32_t find_instruction(const uint8_t *frame, uint64_t code)
 	return offset < INT32_MAX ? (int32_t)offset : -1;
 }
 
-/* One step: the frame at *at into the record, *at becomes its caller. */
+/* One step: put the frame at *at into the record and set *at to its caller. */
 INLINE enum walk take_step(Scratch *scratch, uint64_t *at)
 {
 	uint8_t object[WS_PY_BPF_FRAME] __attribute__((aligned(8)));
@@ -344,7 +346,7 @@ INLINE enum walk take_step(Scratch *scratch, uint64_t *at)
 	forget_memory();
 	count = scratch->out.count;
 	keep(count);
-	if (count >= WS_PY_KERNEL_STEPS) /* once more, for the verifier */
+	if (count >= WS_PY_KERNEL_STEPS) /* checked again for the verifier */
 		return WALK_CUT;
 	step = &scratch->step[count];
 	step->id = scratch->id;
@@ -391,10 +393,10 @@ PROGRAM(walk)
 	return 1;
 }
 
-/* ---- telling code objects ---- */
+/* ---- describing code objects ---- */
 
-/* Read `room` bytes at `from`; fewer when they would reach into a page that is not there. Returns
- * how many. */
+/* Read `room` bytes at `from`; fewer when they would reach into a page that is not in memory.
+ * Returns how many. */
 INLINE uint32_t read_text(void *to, uint64_t from, uint64_t room)
 {
 	uint64_t size = 4096 - (from & 4095);
@@ -407,7 +409,7 @@ INLINE uint32_t read_text(void *to, uint64_t from, uint64_t room)
 	return read_user(to, size, from) ? 0 : (uint32_t)size;
 }
 
-/* The line table, from its length on. */
+/* Read the line table, starting with its length. */
 INLINE void read_table(struct ws_py_kernel_code *out)
 {
 	uint64_t size;
@@ -425,7 +427,7 @@ INLINE void read_table(struct ws_py_kernel_code *out)
 		out->table_bytes = (uint32_t)size;
 }
 
-/* All of the code object at out->code. */
+/* Read all pieces of the code object at out->code. */
 INLINE void read_code(struct ws_py_kernel_code *out)
 {
 	out->head_bytes = read_text(out->head, out->code, WS_PY_TOLD_HEAD);
@@ -440,7 +442,7 @@ INLINE void read_code(struct ws_py_kernel_code *out)
 	read_table(out);
 }
 
-/* The next code of the list; when there was room to write it out, it is known from now on. */
+/* Write out the next code object of the list; if there was room for it, it is known from now on. */
 INLINE void tell_code(void *context, Scratch *scratch, struct ws_py_kernel_code *out,
 		      uint64_t number)
 {

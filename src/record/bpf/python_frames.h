@@ -1,7 +1,7 @@
 /*
- * python_frames.h - what the program in the kernel that reads Python's frames (python_frames.bpf.c)
- * shares with the recorder: its maps, the constants that are set when it is loaded, and the records
- * that it writes. Compiled for both sides.
+ * python_frames.h - what the kernel program that reads Python's frames (python_frames.bpf.c) shares
+ * with the recorder: its maps, the constants that are set when it is loaded, and the records that
+ * it writes. Compiled for both sides.
  */
 #ifndef WS_RECORD_BPF_PYTHON_FRAMES_H
 #define WS_RECORD_BPF_PYTHON_FRAMES_H
@@ -34,7 +34,7 @@ struct ws_py_kernel_frames {
 	uint64_t cookie, hold, wait;		/* of the process; of struct ws_python_beacon */
 };						/* `count` steps follow, innermost first */
 
-/* A code object as it lay in memory when the sample was taken: pieces of it, of its texts and of
+/* A code object as it was in memory when the sample was taken: pieces of it, of its texts and of
  * its line table. */
 struct ws_py_kernel_code {
 	uint32_t kind, spare;
@@ -64,7 +64,8 @@ struct ws_py_bpf_thread { /* of the map `threads`, by thread id */
 	/* cookie of the process, which the beacon must have; the beacon's address, or 0 */
 	uint64_t cookie, mark, beacon;
 	uint64_t state; /* the thread's, where there is no beacon (python_seek.c) */
-	/* index of its program in the map `programs`; samples until the next one with frames */
+	/* walk: index of its program in the map `programs`; skip: samples until the next with
+	 * frames */
 	uint32_t walk, skip;
 };
 
@@ -96,14 +97,14 @@ _Static_assert(sizeof(struct ws_py_bpf_scratch) <= 32768,
 
 /*
  * ns_device, ns_inode: of the pid namespace whose thread ids are keys of `threads`; inode 0: the
- * first one. every: one of so many samples of a thread has frames. self: the program's index in
- * `programs`; the next one tells code objects. objects, cframes, shims: whether the layout has
+ * initial one. every: one in `every` samples of a thread has frames. self: the program's index in
+ * `programs`; the next one describes code objects. objects, cframes, shims: whether the layout has
  * frame objects, frames behind a _PyCFrame, and frames that the evaluator pushes for itself.
  *
  * A part of each frame is read, and of each code object: *_from is where it begins in the object
  * and *_bytes its length; key_* are offsets in that part of a code object, from_* in that of a
- * frame. window_room: where in the window a frame's part may begin at most. The others are named
- * as in WS_PY_FIELDS; told_name is what the code is called, qualified where the version knows that.
+ * frame. window_room: where in the window a frame's part may begin at most. The others are named as
+ * in WS_PY_FIELDS; told_name is what the code is called, qualified where the version knows that.
  */
 /* clang-format off */
 #define WS_PY_BPF_CONSTANTS(X) \

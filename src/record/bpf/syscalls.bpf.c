@@ -2,11 +2,11 @@
  * syscalls.bpf.c - records each system call of a process tree: its number, how long it took and
  * what it returned, in one record when it returns.
  *
- * `enter` and `leave` run at every system call of the machine, and look first whether the process
- * is one of the tree. `fork` adds the children of those before they run, so that none of their
- * calls is missed. A core that makes too many calls records no more for a while: what it leaves out
- * is counted, and costs the program little. Compiled for BPF by clang, like
- * python_frames.bpf.c, which says how; syscalls.c loads it.
+ * `enter` and `leave` run at every system call of the machine, and first check whether the process
+ * is in the tree. `fork` adds the children of those before they run, so that none of their calls is
+ * missed. A core that makes too many calls stops recording for a while: calls left out are only
+ * counted, which costs the program little. Compiled for BPF by clang, like python_frames.bpf.c,
+ * which says how; syscalls.c loads it.
  */
 #include <stddef.h>
 
@@ -107,7 +107,7 @@ __attribute__((section("program/leave"), used)) int leave(uint64_t *arguments)
 	return 0;
 }
 
-/* The number of a new thread is put in, too: no process has it. */
+/* The ids of new threads are added too, which is harmless: no process has the same id. */
 __attribute__((section("program/fork"), used)) int fork(const char *context)
 {
 	uint32_t pid = (uint32_t)(get_pid_tgid() >> 32), child, one = 1;

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* Of the first word of a record; beside WS_WAIT_CALL and enum ws_py_kernel_record. */
+/* The first word of a record, distinct from WS_WAIT_CALL and enum ws_py_kernel_record. */
 #define WS_SYSCALL_RECORD 16u
 
 struct ws_syscall_record { /* written when a call returns, at the time of the perf record */
@@ -16,14 +16,14 @@ struct ws_syscall_record { /* written when a call returns, at the time of the pe
 	int64_t result;
 };
 
-/* A call that has begun, of a thread. */
+/* A call that a thread has begun. */
 struct ws_syscall_begun {
 	uint64_t start; /* CLOCK_MONOTONIC */
 	uint64_t number;
 };
 
-/* How many calls a core has made in the window that began at `start`; what it has left out so far.
- */
+/* How many calls a core has made in the window that began at `start`, and how many were left out so
+ * far. */
 struct ws_syscall_rate {
 	uint64_t start, count, left_out;
 };
@@ -34,8 +34,9 @@ struct ws_syscall_rate {
 /* Maps: processes: those that are recorded; begun: calls, by thread; rates: one for each core;
  * output: where records go, by core. */
 #define WS_SYSCALLS_MAPS(X) X(processes) X(begun) X(rates) X(output)
-/* ns_device, ns_inode: of the recorder's pid namespace; inode 0: the first one. target: the first
- * process, by its number there. child_at: where the tracepoint of a fork has the child's number. */
+/* ns_device, ns_inode: of the recorder's pid namespace; inode 0: the initial one. target: the first
+ * process, by its id there. child_at: the offset of the child's id in the arguments of the fork
+ * tracepoint. */
 #define WS_SYSCALLS_CONSTANTS(X) X(ns_device) X(ns_inode) X(target) X(child_at)
 
 enum ws_syscalls_symbol {

@@ -2,9 +2,9 @@
  * wait_calls.bpf.c - reports in which system call a thread leaves its core, so that even waits of a
  * tenth of a millisecond have a name in programs without hooks.
  *
- * Runs on the event that counts context switches of the recorded threads, in the thread that
- * leaves. Compiled for BPF by clang, like python_frames.bpf.c, which says how; wait_calls.c loads
- * it. Needs Linux 5.15 with descriptions of its types.
+ * It runs on the event that counts context switches of the recorded threads, in the thread that
+ * leaves its core. Compiled for BPF by clang, like python_frames.bpf.c, which says how;
+ * wait_calls.c loads it. Needs Linux 5.15 with type descriptions (BTF).
  */
 #include <stddef.h>
 
@@ -55,7 +55,7 @@ static inline __attribute__((always_inline)) int is_hooked(void)
 	return look_up(map_hooked, &pid) != NULL;
 }
 
-/* The event itself makes no record: the kernel's own of the switch follows. */
+/* The event itself makes no record: the kernel's own record of the switch follows. */
 __attribute__((section("program/leave"), used)) int leave(void *context)
 {
 	struct ws_wait_call call = {.kind = WS_WAIT_CALL};
