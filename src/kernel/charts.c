@@ -20,10 +20,11 @@ enum item_type { CHART, LINES, FIGURE, ROOF, SLOPE, POINT, UNIT, LINK, NOTHING, 
 
 struct item {
 	enum item_type type;
-	const char *label;	      /* of charts the title */
-	const char *text, *value;     /* FIGURE: unit, value; LINK: to, busy; UNIT: id */
-	const char *more;	      /* CHART: section; FIGURE: group; POINT: bytes */
-	int number, number2, number3; /* CHART: kind, most; POINT: roof, slope; UNIT: its place */
+	const char *label;	  /* the title of a CHART */
+	const char *text, *value; /* FIGURE: unit, value; LINK: to, busy; UNIT: id */
+	const char *more;	  /* CHART: section; FIGURE: group; POINT: bytes */
+	int number, number2,
+		number3; /* CHART: kind, most; POINT: roof, slope; UNIT: column, row and rows */
 };
 
 #define WS_CHART(section, kind, title, most) \
@@ -104,7 +105,7 @@ static void put_metric_name(struct ws_text *out, const char *value)
 		ws_put_json_text(out, "metric", value, length);
 }
 
-/* The members of a figure. */
+/* Append the members of a figure's object. */
 static void put_figure(struct ws_text *out, const struct ws_kernel_result *result,
 		       const struct ws_kernel_figure *figure)
 {
@@ -131,7 +132,7 @@ void ws_put_kernel_figure(struct ws_text *out, const struct ws_kernel_result *re
 
 /* ---- the parts of charts ---- */
 
-/* Lines of a section's group that this chip has, as figures. */
+/* Append the lines of a section's group that exist on this chip, as figures. */
 static void put_group(const struct chart_writer *writer, const char *group)
 {
 	int section = ws_kernel_find_section(writer->chart->more, NULL);

@@ -13,7 +13,7 @@
 #define DEFAULT_SET "basic"
 enum { WORD_ROOM = 512, MOST_SECTIONS = 64 };
 
-/* A choice while it is made. */
+/* A choice that is being made. */
 struct making {
 	struct ws_kernel_choice *choice;
 	struct ws_gpu_host *host; /* NULL without the library */
@@ -142,7 +142,7 @@ static void drop_name(struct ws_kernel_choice *choice, const char *name)
 	ws_text_puts(&choice->dropped, name);
 }
 
-/* A metric of a formula: one that follows from others is replaced by them. */
+/* Add a metric of a formula; a derived metric is replaced by the metrics that it is made of. */
 static double add_needed(void *context, const char *name, size_t n)
 {
 	struct making *making = context;
@@ -186,7 +186,7 @@ static int require_host(const struct making *making, const char *word)
 	return ws_fail(making->err, "%s cannot be expanded: %s", word, err.msg);
 }
 
-/* All forms of a base metric. */
+/* Add all forms of a base metric. */
 static void add_forms(struct making *making, const struct ws_gpu_metric *metric)
 {
 	size_t count;
@@ -215,7 +215,7 @@ static void add_matching_forms(struct making *making, const struct ws_gpu_metric
 	}
 }
 
-/* The full names that an expression matches anywhere. */
+/* Add the full names that contain a match of an expression. */
 static int add_expression(struct making *making, const char *word, const char *expression)
 {
 	size_t count, before = making->choice->count;

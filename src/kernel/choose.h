@@ -11,15 +11,15 @@
 #include "base/mem.h"
 
 struct ws_kernel_request {
-	/* What each option says: names separated by commas; NULL where it is not given. Sections
-	 * may be regex:EXPRESSION; metrics regex:EXPRESSION, breakdown:METRIC, or a base name that
-	 * stands for all its forms. Without any of them the set basic is meant. `sets` may be
-	 * "none". */
+	/* The value of each option: names separated by commas; NULL when the option was not given.
+	 * Sections may be regex:EXPRESSION; metrics regex:EXPRESSION, breakdown:METRIC, or a base
+	 * name that stands for all its forms. Without any option, the set basic is chosen. `sets`
+	 * may be "none". */
 	const char *sets, *sections, *metrics;
 };
 
 struct ws_kernel_choice {
-	char **names; /* what CUPTI is to measure, sorted, each once */
+	char **names; /* what CUPTI is to measure, sorted, without duplicates */
 	size_t count, capacity;
 	struct ws_text sections; /* identifiers, separated by commas */
 	struct ws_text dropped;	 /* metrics that the chip does not have, separated by ", " */
@@ -32,9 +32,9 @@ struct ws_kernel_choice {
 int ws_kernel_check_request(const struct ws_kernel_request *request, struct ws_err *err);
 
 /*
- * The metrics to measure on a chip such as GH100. Names are checked by libcupti's host library;
- * where that is missing, what is declared for the chip is taken, and expressions and base names
- * fail. `choice` is zeroed by the caller. Returns 0, or -1 with a message.
+ * The metrics to measure on a chip such as GH100. libcupti's host library checks the names; without
+ * it, the metrics declared for the chip are used, and expressions and base names fail. `choice` is
+ * zeroed by the caller. Returns 0, or -1 with a message.
  */
 int ws_kernel_choose(const struct ws_kernel_request *request, const char *chip,
 		     struct ws_kernel_choice *choice, struct ws_err *err);

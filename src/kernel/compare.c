@@ -17,7 +17,7 @@
 
 /* ---- pairs ---- */
 
-/* Which of the results of its name one is, from 0. */
+/* The number of a result among those of the same name, from 0. */
 static size_t find_instance(const struct ws_kernel_results *results, size_t number)
 {
 	const struct ws_kernel_result *result = &results->results[number];

@@ -11,7 +11,7 @@
 struct curve {
 	const char *label;
 	uint32_t first, last, step;
-	size_t field; /* of struct ws_launch_shape, what varies */
+	size_t field; /* offset in struct ws_launch_shape of what varies */
 };
 
 static struct ws_sm describe_sm(const struct ws_row_cuda_device *device)
@@ -64,7 +64,7 @@ static void put_points(struct ws_text *out, const struct ws_sm *sm, struct ws_la
 
 		*varied = at;
 		warps = count_warps(sm, &shape);
-		/* the last one says how far the curve goes */
+		/* the last point is always written: it says how far the curve goes */
 		if (warps == last && at + curve->step <= curve->last)
 			continue;
 		last = warps;

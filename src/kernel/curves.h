@@ -10,8 +10,9 @@
 
 /* Whether the launch and its device are known. */
 bool ws_has_occupancy_curves(const struct ws_kernel_result *result);
-/* "most" and "curves" of a chart, as members of an object that the caller has begun: of each curve
- * its label, where the launch is ("at"), and [value, warps] wherever the warps change. */
+/* Append "most" and "curves" of a chart, as members of an object that the caller has begun. Each
+ * curve has its label, the position of the launch ("at"), and a pair [value, warps] wherever the
+ * number of warps changes. */
 void ws_put_occupancy_curves(struct ws_text *out, const struct ws_kernel_result *result);
 
 #endif

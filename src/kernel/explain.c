@@ -1,6 +1,7 @@
 /*
- * explain.c - see explain.h. A metric that has a text of its own is explained by that; of others
- * the unit, the words of the name that are known, longest first, and the suffixes are put together.
+ * explain.c - see explain.h. A metric that has a text of its own is explained by it. For other
+ * metrics, the explanations of the unit, of the known words of the name (the longest match first)
+ * and of the suffixes are joined.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -53,7 +54,7 @@ static const struct entry *find_entry(const struct entry *entries, size_t count,
 	return NULL;
 }
 
-/* The longest entry that the words at `at` begin with, at most up to `end`. */
+/* The longest entry that matches the text at `at`, which ends at `end`. */
 static const struct entry *find_longest(const char *at, const char *end)
 {
 	const struct entry *found = NULL;
@@ -77,7 +78,8 @@ static void add_part(struct ws_text *text, const char *separator, const char *pa
 	ws_text_puts(text, part);
 }
 
-/* The known words of the name between the unit and the suffixes; returns how many. */
+/* Find the known words of the name between the unit and the suffixes; returns how many there
+ * are. */
 static size_t add_words(const char *at, const char *end, enum ws_kernel_language language,
 			struct ws_text *text)
 {

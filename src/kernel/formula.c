@@ -1,4 +1,4 @@
-/* formula.c - see formula.h: a descent over sums, products and atoms. */
+/* formula.c - see formula.h: a recursive descent over sums, products and atoms. */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>

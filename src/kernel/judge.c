@@ -10,7 +10,8 @@
 #include "kernel/print.h"
 #include "query/query.h"
 
-/* Time of each kernel in the time line, by its name with arguments; empty without one. */
+/* Sum the time of each kernel in the time line, by its name with arguments; no sums without a time
+ * line. */
 static void sum_time_line(const struct ws_report *report, struct ws_map *times)
 {
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_cuda_kernel, 0, UINT64_MAX);

@@ -183,7 +183,7 @@ static uint64_t count_launches_before(const struct ws_report *report,
 	return earlier.count;
 }
 
-/* Characters that mean only themselves to a shell. */
+/* Characters that have no special meaning to a shell. */
 static const char plain[] =
 	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,@%+";
 
@@ -203,8 +203,8 @@ static void put_shell_word(struct ws_text *text, const char *word)
 	ws_text_puts(text, "'");
 }
 
-/* The program's command line; a placeholder where that is not known, or where the report, which
- * has its words without quotes, may not say where each ends. */
+/* The program's command line; a placeholder when it is not known, or when word boundaries may be
+ * lost because the report holds its words without quotes. */
 static const char *find_program(const struct ws_report *report)
 {
 	const char *line = ws_find_meta(report, "target.command_line"), *word = line;

@@ -59,7 +59,7 @@ static void put_if_known(struct ws_text *out, const char *key, const char *text)
 		ws_put_json_string(out, key, text);
 }
 
-/* The figures that the table of all shows of a result. */
+/* The figures of a result in the table of all results. */
 static void put_figures(struct ws_text *out, const struct ws_kernel_result *result)
 {
 	static const struct {
@@ -127,8 +127,8 @@ static void put_findings(struct ws_text *out, const struct ws_kernel_findings *f
 	ws_text_puts(out, "]");
 }
 
-/* What the table of all says of the findings: what the kernel is bound by, and the most that
- * removing one cause can gain. */
+/* Append what the table of all results says of the findings: what the kernel is bound by, and the
+ * most that removing one cause can gain. */
 static void put_judgement(struct ws_text *out, const struct ws_kernel_findings *findings)
 {
 	double gain = NAN;
@@ -203,7 +203,7 @@ static void put_word(struct ws_text *out, const char *metric)
 	ws_text_puts(out, "}");
 }
 
-/* "words": what the metrics of a result and those that follow from them mean. */
+/* Append "words": what the metrics of a result mean, and those derived from them. */
 static void put_words(struct ws_text *out, const struct ws_kernel_result *result)
 {
 	ws_put_json_key(out, "words");
@@ -224,7 +224,7 @@ static bool is_line_known(const struct ws_kernel_result *result, const struct ws
 	       !isnan(ws_compute_kernel_value(result, line->value));
 }
 
-/* The lines of one group, as figures; those that were not measured are left out. */
+/* Append the lines of one group as figures; those that were not measured are left out. */
 static size_t put_group_lines(struct ws_text *out, const struct ws_kernel_result *result,
 			      const struct ws_kernel_line *lines, size_t count)
 {

@@ -8,10 +8,10 @@
 #include "base/mem.h"
 #include "kernel/launches.h"
 
-/* Launches of the results in a report that is open beside theirs. */
+/* Launches of the results in a report that is open alongside their report. */
 struct ws_kernel_timeline {
 	size_t report;			     /* its number on the page */
-	struct ws_kernel_launches *launches; /* one of each result */
+	struct ws_kernel_launches *launches; /* one entry per result */
 	uint64_t busy_ns;		     /* of all its kernels */
 };
 
@@ -21,9 +21,9 @@ struct ws_kernel_view {
 	size_t timeline_count;
 };
 
-/* "results": one object of each, for the table of all. */
+/* Append "results": one object per result, for the table of all. */
 void ws_put_kernel_summaries(struct ws_text *out, const struct ws_kernel_view *view);
-/* The members of one result, those of its summary among them. `number` is its place. */
+/* Append the members of one result, including those of its summary. `number` is its index. */
 void ws_put_kernel_details(struct ws_text *out, const struct ws_kernel_view *view, size_t number);
 
 #endif

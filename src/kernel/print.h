@@ -25,20 +25,20 @@ enum ws_kernel_body { WS_KERNEL_HEADER, WS_KERNEL_BODY, WS_KERNEL_ALL };
 struct ws_kernel_page_choice {
 	enum ws_kernel_page page;
 	enum ws_kernel_grouping grouping;
-	enum ws_kernel_body body; /* which lines of a section the page of details shows */
+	enum ws_kernel_body body; /* which lines of a section the details page shows */
 	bool csv, json;
 	bool no_rules;
 	bool brief;   /* only the summary table */
-	size_t width; /* columns that texts are wrapped to */
+	size_t width; /* texts are wrapped to this many columns */
 };
 
 /* Results, with their findings and their place in the run. */
 struct ws_kernel_judged {
 	const struct ws_kernel_result *result;
 	struct ws_kernel_findings findings;
-	double estimate; /* of the first finding that is no symptom; 0 without one */
-	double run_ns;	 /* time of this kernel in the whole run: in the time line, where the
-			    report has one, else in its results */
+	double estimate; /* of the first finding that is not a symptom; 0: there is none */
+	double run_ns;	 /* time of this kernel in the whole run: from the time line when the report
+			    has one, otherwise from its results */
 	double saved_ns; /* run_ns * estimate */
 };
 struct ws_kernel_judgement {
@@ -53,16 +53,17 @@ void ws_kernel_judgement_free(struct ws_kernel_judgement *judgement);
 int ws_kernel_print(const struct ws_kernel_results *results,
 		    const struct ws_kernel_page_choice *view, FILE *file, struct ws_err *err);
 
-/* Whether the page shows a section of a result: one that was asked for, or of which enough is
- * known. */
+/* Whether the page shows a section of a result: one that was asked for, or one with enough known
+ * values. */
 bool ws_kernel_shows_section(const struct ws_kernel_result *result, size_t section);
 /* "name (4096, 1, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 9.0" */
 void ws_kernel_add_headline(struct ws_text *text, const struct ws_kernel_result *result);
-/* Append a value and its unit as people see them, with a prefix. */
+/* Append a value and its unit in readable form, with a prefix. */
 void ws_kernel_add_value(struct ws_text *text, double value, const char *unit);
 /* Append a text, wrapped; each line begins with `indent` blanks. */
 void ws_kernel_add_wrapped(struct ws_text *out, const char *text, size_t indent, size_t width);
-/* "INF" of notes and verdicts, "OPT" of what can be gained, as users know them. */
+/* The label of a finding as users know it: "INF" for notes and verdicts, "OPT" for possible
+ * gains. */
 const char *ws_kernel_finding_type(const struct ws_kernel_finding *finding);
 
 /* The pages; ws_kernel_print chooses. */
@@ -80,17 +81,18 @@ void ws_kernel_print_details_csv(const struct ws_kernel_results *results,
 void ws_kernel_print_raw_csv(const struct ws_kernel_results *results, struct ws_text *text);
 void ws_kernel_print_json(const struct ws_kernel_judgement *judgement, struct ws_text *text);
 
-/* The names of all metrics of a result, ours among them, sorted; the caller frees the array and not
- * the names. */
+/* The names of all metrics of a result, including computed ones, sorted; the caller frees the array
+ * but not the names. */
 const char **ws_kernel_list_names(const struct ws_kernel_result *result, size_t *count);
-/* The unit of a metric of a result; "" for none. */
+/* The unit of a metric of a result; "" when it has none. */
 const char *ws_kernel_find_unit(const struct ws_kernel_result *result, const char *metric);
 
 /* Lists of what can be measured. */
 void ws_kernel_print_sets(struct ws_text *text);
 void ws_kernel_print_sections(struct ws_text *text);
 void ws_kernel_print_rules(struct ws_text *text);
-/* The metrics of the sections that are asked for, on all chips; as ws_kernel_choose. */
+/* Print the metrics of the requested sections on all chips; the request is as for
+ * ws_kernel_choose. */
 int ws_kernel_print_metrics(const char *sets, const char *sections, struct ws_text *text,
 			    struct ws_err *err);
 /* Every base metric of a chip with its unit and description, or its suffixes. */

@@ -29,7 +29,7 @@ static void add_field(struct ws_text *text, const char *word)
 	ws_text_puts(text, "\"");
 }
 
-/* As many digits as tell it from its neighbours. */
+/* Print enough digits to distinguish the number from its neighbours. */
 static void write_number(double value, char text[NUMBER_ROOM])
 {
 	*text = 0;
@@ -68,7 +68,7 @@ static void add_launch_heads(struct ws_text *text)
 		add_field(text, launch_heads[i]);
 }
 
-/* What every line of a result begins with. */
+/* Append the columns that begin every line of a result. */
 static void add_launch_fields(const struct ws_kernel_results *results,
 			      const struct ws_kernel_result *result, struct ws_text *text)
 {
@@ -98,7 +98,7 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The names of the metrics of all results, sorted, each once. */
+/* The names of the metrics of all results, sorted, without duplicates. */
 static const char **list_all_names(const struct ws_kernel_results *results, size_t *count)
 {
 	const char **all = NULL;

@@ -9,7 +9,7 @@
 #include "kernel/print.h"
 #include "kernel/units.h"
 
-/* A chip of each family. */
+/* One chip of each family. */
 static const char *const chips[] = {"GA100", "GA102", "AD102", "GH100", "GB100", "GB202"};
 
 void ws_kernel_print_sets(struct ws_text *text)

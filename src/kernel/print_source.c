@@ -1,6 +1,6 @@
 /*
- * print_source.c - the page of sources: metrics of single instructions, those of a line together,
- * or every instruction where its line is not known.
+ * print_source.c - the source page: metrics of instructions, summed by source line, or listed for
+ * each instruction whose line is not known.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -47,7 +47,7 @@ static void add_grid_row(struct ws_text *text, char *const *cells, const size_t 
 	ws_text_puts(text, "\n");
 }
 
-/* Write the table, whose first row is its head, and free it. */
+/* Write and free the table, whose first row is the header. */
 static void finish_grid(struct grid *grid, struct ws_text *text)
 {
 	size_t widths[MOST_CELLS] = {0};
@@ -174,7 +174,7 @@ static void add_line(struct grid *grid, const struct ws_kernel_line *line, doubl
 	add_cell(grid, number);
 }
 
-/* The lines of a section that stand in one table. */
+/* Add the lines of a section that share one table. */
 static void add_group(const struct ws_kernel_result *result, size_t section, const char *group,
 		      struct ws_text *text)
 {
@@ -261,8 +261,7 @@ static void add_findings(const struct ws_kernel_judged *judged, const char *sect
 			add_finding(&judged->findings.findings[i], width, text);
 }
 
-/* Whether the findings of a section are shown although none of its lines are: those of one whose
- * lines are elsewhere. */
+/* Whether a section has findings, which are shown even when none of its lines are. */
 static bool has_findings(const struct ws_kernel_judged *judged, const char *section)
 {
 	for (size_t i = 0; i < judged->findings.count; i++)
@@ -440,7 +439,7 @@ static void add_gpu_line(const struct ws_kernel_result *result, struct ws_text *
 	ws_text_puts(text, "\n");
 }
 
-/* What to look at first in the whole run, in words. */
+/* Add a sentence that says what to look at first in the whole run. */
 static void add_first(const struct ws_kernel_judged *judged, struct ws_text *text)
 {
 	const struct ws_kernel_finding *finding = ws_kernel_first_finding(&judged->findings);

@@ -12,7 +12,7 @@
 
 struct metric_list {
 	struct ws_kernel_metric *metrics;
-	uint32_t *owners; /* the result that each is of, by its number */
+	uint32_t *owners; /* the index of the result that each metric belongs to */
 	size_t count, capacity, owner_capacity;
 };
 
@@ -26,7 +26,7 @@ static const char *find_text(const struct ws_report *report, uint32_t id)
 	return ws_report_string(report, id, NULL);
 }
 
-/* A row of a table from the values of a cursor. */
+/* Read a row of a table from the values of a cursor. */
 static void fill_row(enum ws_table table, const uint64_t *values, void *row)
 {
 	for (uint32_t i = 0; i < ws_tables[table].column_count; i++)
@@ -168,7 +168,7 @@ static struct ws_kernel_result *find_result(const struct ws_kernel_results *resu
 	return bsearch(&key, results->results, results->count, sizeof(key), compare_results);
 }
 
-/* Put the metrics of each result next to one another, by name. */
+/* Make the metrics of each result contiguous, ordered by name. */
 static void share_metrics(struct ws_kernel_results *results, const struct metric_list *list)
 {
 	struct ws_kernel_metric *next = ws_calloc(list->count + 1, sizeof(*next));

@@ -1,6 +1,6 @@
 /*
- * rules.h - what limits a measured kernel: findings, each with what it is founded on, what could be
- * gained and what to change.
+ * rules.h - what limits a measured kernel: findings, each with its evidence, what could be gained
+ * and what to change.
  */
 #ifndef WS_KERNEL_RULES_H
 #define WS_KERNEL_RULES_H
@@ -15,7 +15,7 @@ enum { WS_KERNEL_MOST_EVIDENCE = 8 };
 enum ws_kernel_finding_kind {
 	WS_KERNEL_VERDICT, /* what the kernel is bound by; without an estimate */
 	WS_KERNEL_CAUSE,   /* a fault that can be removed */
-	WS_KERNEL_SYMPTOM, /* what is seen of a fault: its cause is another finding, or not known */
+	WS_KERNEL_SYMPTOM, /* an effect of a problem whose cause is another finding, or unknown */
 	WS_KERNEL_NOTE,	   /* worth knowing */
 };
 
@@ -27,19 +27,21 @@ struct ws_kernel_evidence {
 };
 
 struct ws_kernel_finding {
-	const char *rule;    /* identifier, as users of Nsight Compute know it where they do */
+	const char
+		*rule; /* identifier, the one that users of Nsight Compute know if there is one */
 	const char *section; /* the section that it belongs to */
 	enum ws_kernel_finding_kind kind;
-	double estimate;  /* share of the kernel's time that could be saved, 0 to 1; NAN: none */
-	char *title;	  /* one sentence: what is wrong */
-	char *advice;	  /* what to change */
-	char *assumption; /* what the estimate assumes; NULL without one */
+	double estimate; /* share of the kernel's time that could be saved, 0 to 1; NAN: no estimate
+			  */
+	char *title;	 /* one sentence: what is wrong */
+	char *advice;	 /* what to change */
+	char *assumption; /* what the estimate assumes; NULL when there is no estimate */
 	struct ws_kernel_evidence evidence[WS_KERNEL_MOST_EVIDENCE];
 	size_t evidence_count;
 };
 
 struct ws_kernel_findings {
-	struct ws_kernel_finding *findings; /* what matters most first; verdicts before all */
+	struct ws_kernel_finding *findings; /* most important first; verdicts before all others */
 	size_t count, capacity;
 };
 
@@ -51,7 +53,7 @@ struct ws_kernel_rule {
 extern const struct ws_kernel_rule *const ws_kernel_rules[]; /* ended by NULL */
 
 /* Apply all rules to a result; `findings` is zeroed by the caller, who frees it. A rule whose
- * metrics were not measured says nothing. */
+ * metrics were not measured adds no finding. */
 void ws_kernel_judge(const struct ws_kernel_result *result, struct ws_kernel_findings *findings);
 void ws_kernel_findings_free(struct ws_kernel_findings *findings);
 /* The finding to begin with: the first with an estimate; NULL when there is none. */

@@ -52,7 +52,7 @@ const size_t ws_kernel_breakdown_count = WS_COUNT(ws_kernel_breakdowns);
 #define WS_NEED(section, chips, metric) {SECTION_##section, chips, false, "", NULL, "", metric},
 #define WS_BREAKDOWN_LINES(section, group, throughput) \
 	{SECTION_##section, 0, true, group, NULL, "%", #throughput},
-/* A line for no chip stands for those of a breakdown. */
+/* A line without chips stands for the lines of a breakdown. */
 static const struct ws_kernel_line declared[] = {
 #include "kernel/sections.def"
 };
@@ -74,7 +74,7 @@ static struct ws_kernel_line lines[WS_COUNT(declared) + WS_COUNT(ws_kernel_break
 static char names[WS_COUNT(ws_kernel_breakdowns)][128];
 static size_t line_count;
 
-/* Lines for what a throughput is made of. */
+/* Add lines for the parts of a throughput. */
 static void add_breakdown(const struct ws_kernel_line *line)
 {
 	for (size_t i = 0; i < WS_COUNT(ws_kernel_breakdowns); i++) {

@@ -41,10 +41,10 @@ struct ws_kernel_section {
 
 struct ws_kernel_line {
 	uint16_t section;  /* its number */
-	uint8_t chips;	   /* enum ws_kernel_chips */
-	bool shown;	   /* false: measured for rules and formulas */
-	const char *group; /* the table in the section's body; "" at its head */
-	const char *label; /* NULL of a line made by a breakdown: see ws_kernel_label */
+	uint8_t chips;	   /* bits of enum ws_kernel_chips */
+	bool shown;	   /* false: only measured for rules and formulas */
+	const char *group; /* the table in the section's body; "" for a line at the head */
+	const char *label; /* NULL for a line of a breakdown: see ws_kernel_label */
 	const char *unit;
 	const char *value; /* a metric or a formula */
 };
@@ -70,15 +70,16 @@ extern const size_t ws_kernel_breakdown_count;
  */
 const struct ws_kernel_line *ws_kernel_lines(size_t *count);
 
-/* The family of a chip such as GH100 or AD102; 0 of one that is not known (Turing and older). */
+/* The family of a chip such as GH100 or AD102; 0 when it is not known (Turing and older). */
 uint8_t ws_kernel_chip_family(const char *chip);
-/* The number of a section, or -1. `reason` (may be NULL) gets why a section that users know from
- * elsewhere is not here; else NULL. */
+/* The index of a section, or -1. `reason` (may be NULL) gets why a section that users know from
+ * elsewhere is not available; otherwise NULL. */
 int ws_kernel_find_section(const char *identifier, const char **reason);
 const struct ws_kernel_set *ws_kernel_find_set(const char *name);
-/* How a metric is derived on a chip of this family; NULL when it is not. */
+/* The formula of a metric on a chip of this family; NULL when the metric is not derived. */
 const struct ws_kernel_derived *ws_kernel_find_derived(const char *name, size_t n, uint8_t family);
-/* Whether a metric follows from the launch and the device, without measuring (launch__...). */
+/* Whether a metric can be computed from the launch and the device without measuring
+ * (launch__...). */
 bool ws_kernel_is_computed(const char *name, size_t n);
 /* Write a line's label into `text`, which has `room` bytes. */
 void ws_kernel_label(const struct ws_kernel_line *line, char *text, size_t room);

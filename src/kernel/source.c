@@ -37,7 +37,7 @@ static struct source_rows read_rows(const struct ws_report *report, uint32_t res
 	return list;
 }
 
-/* By function, and in it by place. */
+/* Orders by function, then by place in the function. */
 static int compare_rows(const void *first, const void *second)
 {
 	const struct ws_row_kernel_source *left = first, *right = second;
@@ -125,7 +125,7 @@ static void put_metrics(const struct source_writer *writer)
 	ws_text_puts(writer->out, "]");
 }
 
-/* One place: `count` rows with a metric each. */
+/* Append one place: `count` rows with a metric each. */
 static void put_place(const struct source_writer *writer, const struct ws_row_kernel_source *rows,
 		      size_t count)
 {

@@ -7,8 +7,8 @@
 #include "base/mem.h"
 #include "kernel/result.h"
 
-/* "sources" of a result, by its number, as a member of an object that the caller has begun: of each
- * function its metrics, and its instructions with a value of each. */
+/* Append "sources" of a result, given by its number, as a member of an object that the caller has
+ * begun. Each function has its metrics, and its instructions with a value for each metric. */
 void ws_put_kernel_sources(struct ws_text *out, const struct ws_report *report, uint32_t result);
 
 #endif

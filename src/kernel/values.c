@@ -1,5 +1,5 @@
 /*
- * values.c - see values.h. What was measured, or imported, goes before what is computed: another
+ * values.c - see values.h. Measured or imported values take precedence over computed ones: another
  * tool may know more of the launch than we do.
  */
 #include <math.h>
@@ -79,8 +79,8 @@ static double count_cluster(const struct ws_row_kernel_result *row)
 	return (double)row->cluster_x * row->cluster_y * row->cluster_z;
 }
 
-/* Registers of a thread, in units of so many. A launch gives each thread 16 at least, whatever the
- * compiler needed; Nsight Compute counts those, too. */
+/* Registers of a thread, rounded up to this unit. A launch gives each thread at least 16, even if
+ * the compiler needed fewer; Nsight Compute counts those, too. */
 static double find_registers(const struct ws_row_kernel_result *row, uint32_t unit)
 {
 	enum { LEAST_REGISTERS = 16 };
@@ -98,7 +98,7 @@ static double find_shared_config(const struct ws_row_kernel_result *row)
 	return row->executed_shared;
 }
 
-/* What the system keeps of each block's shared memory. */
+/* What the system reserves of each block's shared memory. */
 static double find_driver_shared(const struct ws_kernel_result *result)
 {
 	if (!result->device.sms)
@@ -112,7 +112,7 @@ static double sum_shared(const struct ws_kernel_result *result)
 	       find_driver_shared(result);
 }
 
-/* A value of the device; NAN of a device that is not known. */
+/* A value of the device; NAN when the device is not known. */
 static double get_known(uint64_t value)
 {
 	return value ? (double)value : NAN;
@@ -132,13 +132,13 @@ static double find_occupancy(const struct ws_kernel_result *result)
 	return 100 * count_resident_warps(result) / result->device.warps_sm;
 }
 
-/* What a kind of global access is counted by. */
+/* The metrics that count one kind of global access. */
 struct access {
 	const char *sectors, *requests, *bytes;
 };
 
-/* A sector of each request may be used in part without a fault, as where all threads read one
- * value: what this may explain does not count. */
+/* One sector of each request may be partly unused without a fault, for example when all threads
+ * read one value: excess that this can explain does not count. */
 static double count_excessive(const struct ws_kernel_result *result, const struct access *access)
 {
 	enum { SECTOR_BYTES = 32 };
@@ -146,8 +146,8 @@ static double count_excessive(const struct ws_kernel_result *result, const struc
 	       bytes = ws_kernel_get(result, access->bytes),
 	       excess = sectors * (1 - bytes / SECTOR_BYTES);
 
-	/* Less than a byte of a sector cannot be: copies to shared memory make sectors and are not
-	 * among the bytes. */
+	/* An average of less than a byte per sector is impossible: copies to shared memory count as
+	 * sectors but not as bytes. */
 	if (sectors > 0 && bytes < 1)
 		return NAN;
 	if (sectors == 0 || excess <= ws_kernel_get(result, access->requests))
@@ -273,6 +273,6 @@ bool ws_kernel_line_applies(const struct ws_kernel_result *result,
 {
 	uint8_t family = ws_kernel_chip_family(result->chip);
 
-	/* Of an unknown chip whatever was measured is shown. */
+	/* For an unknown chip, everything that was measured is shown. */
 	return !family || (line->chips & family);
 }

@@ -1,4 +1,4 @@
-/* achieved_occupancy.c - fewer warps were resident than fit. */
+/* achieved_occupancy.c - fewer warps were resident than would fit. */
 #include "kernel/rules/rule.h"
 
 #define POINTS 10.0

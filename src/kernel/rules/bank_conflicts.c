@@ -1,5 +1,5 @@
-/* bank_conflicts.c - lanes of a warp that use different words of one bank of shared memory: they
- * take turns. */
+/* bank_conflicts.c - lanes of a warp access different words in the same bank of shared memory, so
+ * that the accesses are serialised. */
 #include "kernel/rules/rule.h"
 
 #define LEAST_SHARE 0.1
@@ -17,7 +17,7 @@ static void check(const struct ws_kernel_result *result, struct ws_kernel_findin
 
 	if (isnan(share) || share < LEAST_SHARE || !(wavefronts > 0))
 		return;
-	/* Then the next level of memory is the limit. */
+	/* Beyond this gain, the next level of memory is the limit. */
 	estimate = fmin(fmin(share, 1) * fmin(weight, 1),
 			1 - fmax(ws_kernel_get_or_zero(result, WS_L2_THROUGHPUT),
 				 ws_kernel_get_or_zero(result, WS_DRAM_THROUGHPUT)) /

@@ -1,6 +1,6 @@
 /*
- * bottleneck.c - the verdict: what the kernel is bound by. Two throughputs, as shares of what the
- * chip can do, tell it: compute's and memory's.
+ * bottleneck.c - the verdict: what the kernel is bound by. It follows from two throughputs,
+ * compute's and memory's, as shares of the chip's peak.
  */
 #include "kernel/rules/rule.h"
 

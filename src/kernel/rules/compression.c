@@ -1,5 +1,5 @@
 /* compression.c - compressible memory whose data hardly compress. A rate of 0 means that no memory
- * was compressible, as nearly always: nothing is said then. */
+ * was compressible, which is the usual case and no finding. */
 #include "kernel/rules/rule.h"
 
 #define LEAST_SUCCESS 20.0

@@ -1,5 +1,5 @@
-/* divergence.c - instructions of which only a part of the 32 lanes does something: threads of a
- * warp took different branches, or were predicated off. */
+/* divergence.c - instructions that only some of the 32 lanes execute: threads of a warp took
+ * different branches, or were predicated off. */
 #include "kernel/rules/rule.h"
 
 #define ENOUGH 24.0

@@ -1,6 +1,6 @@
 /*
- * double_precision.c - the pipe for double precision is busy where single precision hardly is: are
- * the doubles wanted? Often a constant without an f makes them.
+ * double_precision.c - the pipe for double precision is busy while that for single precision is
+ * nearly idle, so the doubles may be unintended: often a constant without the suffix f causes them.
  */
 #include "kernel/rules/rule.h"
 

@@ -1,4 +1,4 @@
-/* fused_operations.c - products and sums that could be one instruction. */
+/* fused_operations.c - additions and multiplications that could be fused. */
 #include "kernel/rules/rule.h"
 
 #define LEAST_RATIO 0.1
@@ -19,7 +19,7 @@ static void check_precision(const struct ws_kernel_result *result,
 	double add = ws_kernel_get(result, precision->add),
 	       mul = ws_kernel_get(result, precision->mul),
 	       fma = ws_kernel_get(result, precision->fma),
-	       /* A sum and a product at most make one instruction of two. */
+	       /* One addition and one multiplication at most are fused into one instruction. */
 		pairs = fmin(add, mul), ratio = pairs / (add + mul + fma),
 	       pipe = ws_kernel_get(result, precision->pipe) / 100;
 	struct ws_kernel_finding *finding;

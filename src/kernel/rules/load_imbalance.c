@@ -1,6 +1,6 @@
 /*
- * load_imbalance.c - some units of a kind work longer than others: their average of active cycles
- * lies below the longest.
+ * load_imbalance.c - some units of a kind work longer than others: the average of their active
+ * cycles is below the maximum.
  */
 #include "kernel/rules/rule.h"
 
@@ -30,7 +30,7 @@ static void check(const struct ws_kernel_result *result, struct ws_kernel_findin
 	double most = LEAST_IMBALANCE;
 	struct ws_kernel_finding *finding;
 
-	/* A tail is the simpler explanation of the same cycles. */
+	/* A tail is the simpler explanation of the same idle cycles. */
 	if (ws_kernel_has_spoken(findings, &ws_kernel_rule_tail_effect) ||
 	    ws_kernel_has_spoken(findings, &ws_kernel_rule_small_grid))
 		return;

@@ -1,5 +1,5 @@
-/* local_memory.c - registers that were spilled, or arrays of a thread that are indexed at run time:
- * they lie in memory and pass through the L1/TEX cache. */
+/* local_memory.c - spilled registers, or arrays of a thread that are indexed at run time: they are
+ * in device memory and are accessed through the L1/TEX cache. */
 #include "kernel/rules/rule.h"
 
 #define LEAST_SHARE 0.05

@@ -1,5 +1,5 @@
-/* memory_aperture.c - what misses the L2 cache and lies in the host's memory or on another GPU: the
- * link to it is far slower than device memory. */
+/* memory_aperture.c - accesses that miss the L2 cache and go to the host's memory or another GPU,
+ * over a link that is far slower than device memory. */
 #include "kernel/rules/rule.h"
 
 #define LEAST_SHARE 0.4

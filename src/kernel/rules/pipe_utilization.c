@@ -46,7 +46,7 @@ static void check(const struct ws_kernel_result *result, struct ws_kernel_findin
 	if (!pipe || isnan(ws_kernel_get(result, pipes[0].metric)))
 		return;
 	busy = ws_kernel_get(result, pipe->metric);
-	/* Little in the pipes of a kernel that is bound by memory is as it should be. */
+	/* When memory is the bottleneck, low pipe utilisation is expected. */
 	if ((busy < LITTLE && ws_kernel_memory_share(result) * 100 >= HIGH) ||
 	    (busy >= LITTLE && busy < HIGH))
 		return;

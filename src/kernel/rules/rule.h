@@ -20,24 +20,24 @@
 /* Estimates below this are not worth a finding. */
 #define WS_KERNEL_LEAST_GAIN 0.02
 
-/* Add a finding of a rule. Title and advice are printf-free texts that the caller allocated; they
- * are the finding's then. */
+/* Add a finding of a rule. Title and advice are plain texts, not printf formats, that the caller
+ * allocated; the finding takes ownership of them. */
 struct ws_kernel_finding *ws_kernel_add_finding(struct ws_kernel_findings *findings,
 						const struct ws_kernel_rule *rule,
 						enum ws_kernel_finding_kind kind, double estimate);
-/* Add a metric that the finding is founded on; its unit is looked up. */
+/* Add a metric as evidence for the finding; its unit is looked up. */
 void ws_kernel_prove(struct ws_kernel_finding *finding, const struct ws_kernel_result *result,
 		     const char *label, const char *metric);
-/* Whether a rule has spoken already. */
+/* Whether a rule has already added a finding. */
 bool ws_kernel_has_spoken(const struct ws_kernel_findings *findings,
 			  const struct ws_kernel_rule *rule);
 
-/* Shares 0 to 1, NAN when not measured: of the compute throughput's peak, of the memory's, of the
- * higher of them. */
+/* Shares 0 to 1, NAN when not measured: the compute throughput, the memory throughput, the higher
+ * of the two. */
 double ws_kernel_compute_share(const struct ws_kernel_result *result);
 double ws_kernel_memory_share(const struct ws_kernel_result *result);
 double ws_kernel_highest_share(const struct ws_kernel_result *result);
-/* What hiding latency better can save at most: the throughput that is not reached. 1 when it was
+/* The most that hiding latency better can save: the unused part of the throughput. 1 when it was
  * not measured. */
 double ws_kernel_headroom(const struct ws_kernel_result *result);
 /* A metric, or 0 when it was not measured. */

@@ -78,8 +78,8 @@ double ws_kernel_get_or_zero(const struct ws_kernel_result *result, const char *
 	return isnan(value) ? 0 : value;
 }
 
-/* What stands first: verdicts, then what could be gained. A symptom counts for a quarter, so that
- * a cause that explains much of it stands before it. */
+/* The order of findings: verdicts, then by possible gain. A symptom counts for a quarter, so that a
+ * cause that explains much of it comes first. */
 static double find_rank(const struct ws_kernel_finding *finding)
 {
 	if (finding->kind == WS_KERNEL_VERDICT)
@@ -91,7 +91,7 @@ static double find_rank(const struct ws_kernel_finding *finding)
 	return finding->estimate;
 }
 
-/* Few findings: each is moved up to its place, equal ones stay in the order of the rules. */
+/* There are few findings: insert each at its place; equal ones keep the order of the rules. */
 static void sort_findings(struct ws_kernel_findings *findings)
 {
 	for (size_t i = 1; i < findings->count; i++) {

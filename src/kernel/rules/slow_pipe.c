@@ -1,5 +1,5 @@
-/* slow_pipe.c - few instructions issue, and yet the compute throughput is high: a pipe that takes
- * many cycles an instruction is the limit. */
+/* slow_pipe.c - few instructions issue, but the compute throughput is high: the limit is a pipe
+ * that takes many cycles per instruction. */
 #include "kernel/rules/rule.h"
 
 #define HIGH 80.0

@@ -1,7 +1,8 @@
 /*
  * tensor_cores.c - a matrix product on the FMA pipe while the tensor cores are idle.
  *
- * Much FFMA fed from shared memory, or a name that says so, is taken for a matrix product.
+ * A kernel counts as a matrix product if much of its FFMA is fed from shared memory, or if its name
+ * says so.
  */
 #include "kernel/rules/rule.h"
 
@@ -23,7 +24,7 @@ static bool is_named_product(const char *name)
 	return false;
 }
 
-/* A lane's FFMA beside each two loads of shared memory, and as many FFMA as all else together. */
+/* More than one load of shared memory per 20 FFMA, and FFMA more than 30 % of all instructions. */
 static bool looks_like_product(const struct ws_kernel_result *result)
 {
 	double ffma = ws_kernel_get(result, FFMA) / 32, loads = ws_kernel_get(result, SHARED_LOADS),

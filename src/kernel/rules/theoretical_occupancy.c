@@ -1,4 +1,4 @@
-/* theoretical_occupancy.c - few warps fit on a multiprocessor; what keeps more out. */
+/* theoretical_occupancy.c - few warps fit on a multiprocessor; names the limiting resource. */
 #include "kernel/rules/rule.h"
 
 #define ENOUGH 80.0
@@ -45,7 +45,7 @@ static void check(const struct ws_kernel_result *result, struct ws_kernel_findin
 	if (!limit || isnan(occupancy) || occupancy >= ENOUGH)
 		return;
 	estimate = fmin(ws_kernel_headroom(result), 1 - occupancy / 100);
-	/* What is busy does not need more warps. */
+	/* A busy unit does not need more warps. */
 	if (estimate < WS_KERNEL_LEAST_GAIN)
 		return;
 	finding = ws_kernel_add_finding(findings, &ws_kernel_rule_theoretical_occupancy,

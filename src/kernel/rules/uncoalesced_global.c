@@ -1,8 +1,8 @@
 /*
  * uncoalesced_global.c - global accesses that move sectors of which only a part is used.
  *
- * A sector has 32 bytes. How many bytes of a sector the threads asked for says how many sectors
- * were moved in vain; they cost time where the L2 cache, which delivers them, is busy.
+ * A sector has 32 bytes. The number of bytes per sector that the threads asked for says how many
+ * sectors were moved needlessly; they cost time when the L2 cache, which delivers them, is busy.
  */
 #include "kernel/rules/rule.h"
 
@@ -13,8 +13,7 @@
 #define STORE_BYTES "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.ratio"
 #define EXCESSIVE "derived__memory_l2_theoretical_sectors_global_excessive"
 
-/* How busy the way to memory is: the L2 cache, or what stands in its place when that was not
- * measured. */
+/* How busy the path to memory is: the L2 cache, or a substitute when that was not measured. */
 static double find_weight(const struct ws_kernel_result *result)
 {
 	double active = ws_kernel_get(result, "lts__cycles_active.sum") /

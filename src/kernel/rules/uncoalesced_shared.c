@@ -21,10 +21,10 @@ static void check(const struct ws_kernel_result *result, struct ws_kernel_findin
 
 	if (isnan(bytes) || isnan(weight) || bytes <= 0 || !(wavefronts > 0) || weight < BUSY)
 		return;
-	/* Matrix products and copies of tiles make wavefronts and are not among the bytes. */
+	/* Matrix products and tile copies use wavefronts but are not counted in the bytes. */
 	if (bytes < LEAST_BYTES)
 		return;
-	/* Conflicts have a rule of their own. */
+	/* Conflicts are subtracted since they have a rule of their own. */
 	excess = 1 - bytes / WAVEFRONT_BYTES - (isnan(conflicts) ? 0 : conflicts);
 	if (excess < LEAST_EXCESS)
 		return;

@@ -1,4 +1,4 @@
-/* warp_stalls.c - what warps wait for, where one reason takes much of the time between two
+/* warp_stalls.c - the reason for which warps wait, when it takes much of the time between two
  * instructions. */
 #include "kernel/rules/rule.h"
 
@@ -72,7 +72,7 @@ static void check(const struct ws_kernel_result *result, struct ws_kernel_findin
 {
 	double issue = ws_kernel_get(result, ISSUE), latency = ws_kernel_get(result, LATENCY);
 
-	/* Where schedulers find enough to issue, waits cost nothing. */
+	/* When schedulers find enough to issue, waits cost nothing. */
 	if (isnan(issue) || isnan(latency) || issue >= ENOUGH_ISSUES || latency <= 0)
 		return;
 	for (size_t i = 0; i < WS_COUNT(stalls); i++) {
