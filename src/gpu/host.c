@@ -54,7 +54,7 @@ struct ws_gpu_host {
 	size_t count;
 };
 
-/* Whether a library has all of the host API; it came with CUDA 12.6. */
+/* Whether a library has the whole host API, which came with CUDA 12.6. */
 static bool find_calls(void *library)
 {
 	bool all = true;
@@ -82,14 +82,14 @@ static void open_library(void)
 		if (!api.there)
 			dlclose(library);
 	}
-	/* It fails where there is no GPU, and what is asked of it here works nevertheless. */
+	/* It fails on machines without a GPU, but the functions used here work nevertheless. */
 	if (api.there)
 		api.initialize_library(&params);
 	ws_cupti_paths_free(&paths);
 	api.tried = true;
 }
 
-/* libcupti opens a library with RTLD_DEEPBIND, at which sanitizers end the program. */
+/* libcupti opens a library with RTLD_DEEPBIND, which makes sanitizers abort the program. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { MAY_OPEN = 0 };
 #else
@@ -160,7 +160,7 @@ static void close_object(void *object)
 	api.deinitialize(&params);
 }
 
-/* The library's own spelling of a chip; "" when it does not know the chip. */
+/* The library's spelling of a chip's name; "" when it does not know the chip. */
 static void find_chip(const char *chip, char *found)
 {
 	size_t count;
@@ -225,7 +225,7 @@ static const struct ws_gpu_metric *find_base(struct ws_gpu_host *host, const cha
 	return found;
 }
 
-/* Base names may have dots themselves (SM_A.TriageCompute.sm__...): the longest one counts. */
+/* Base names may contain dots themselves (SM_A.TriageCompute.sm__...): the longest match counts. */
 const struct ws_gpu_metric *ws_gpu_host_find(struct ws_gpu_host *host, const char *name)
 {
 	for (size_t n = strlen(name); n; n--) {
@@ -297,7 +297,7 @@ const char *ws_gpu_host_describe(struct ws_gpu_host *host, const char *name)
 	return text ? text : "";
 }
 
-/* The passes of what has been added to `object`; 0 when the library cannot say. */
+/* The number of passes for what has been added to `object`; 0 when the library cannot tell. */
 static size_t count_passes(void *object)
 {
 	struct cupti_host_image_size size = {.size = sizeof(size), .host = object};

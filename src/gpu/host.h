@@ -1,8 +1,8 @@
 /*
- * host.h - what CUPTI's host library knows of a chip: which metrics there are, their units and how
- * many passes it takes to measure some of them. It needs libcupti and no GPU.
+ * host.h - what CUPTI's host library knows about a chip: which metrics there are, their units and
+ * how many passes it takes to measure some of them. It needs libcupti but no GPU.
  *
- * Metrics are called as Nsight Compute calls them: a base name (sm__cycles_active) and a suffix
+ * Metrics have the names that Nsight Compute uses: a base name (sm__cycles_active) and a suffix
  * (.avg, .sum.per_second, .ratio).
  */
 #ifndef WS_GPU_HOST_H
@@ -27,24 +27,26 @@ struct ws_gpu_metric {
 struct ws_gpu_host *ws_gpu_host_open(const char *chip, struct ws_err *err);
 void ws_gpu_host_close(struct ws_gpu_host *host);
 
-/* The chips that the library knows, NULL-terminated; NULL with a message when there is no library.
- * They are the library's. */
+/* The chips that the library knows, NULL-terminated and owned by the library; NULL with a message
+ * when there is no library. */
 const char *const *ws_gpu_chips(size_t *count, struct ws_err *err);
 
 /* All base metrics, sorted by name. They belong to `host`. */
 const struct ws_gpu_metric *ws_gpu_host_metrics(struct ws_gpu_host *host, size_t *count);
-/* The base metric that a name with or without a suffix begins with; NULL when the chip has none. */
+/* The base metric that a name with or without a suffix begins with; NULL when the chip does not
+ * have it. */
 const struct ws_gpu_metric *ws_gpu_host_find(struct ws_gpu_host *host, const char *name);
 /* Whether the chip has this metric, which must have its suffix. */
 bool ws_gpu_host_has(struct ws_gpu_host *host, const char *name);
-/* The suffixes of a base metric, each with its dot; they belong to the library. */
+/* The suffixes of a base metric, each with its dot; owned by the library. */
 const char *const *ws_gpu_host_suffixes(struct ws_gpu_host *host,
 					const struct ws_gpu_metric *metric, size_t *count);
-/* The unit of a base metric in the library's words ("" for none) and its description, which are
- * the library's. */
+/* The unit of a base metric in the library's words ("" for none) and its description; both are
+ * owned by the library. */
 const char *ws_gpu_host_unit(struct ws_gpu_host *host, const char *name);
 const char *ws_gpu_host_describe(struct ws_gpu_host *host, const char *name);
-/* In how many passes these metrics can be measured together; 0 with a message when they cannot. */
+/* The number of passes in which these metrics can be measured together; 0 with a message when they
+ * cannot. */
 size_t ws_gpu_host_passes(const char *chip, const char *const *names, size_t count,
 			  struct ws_err *err);
 

@@ -1,7 +1,7 @@
 /*
  * occupancy.c - see occupancy.h. The rules are those of the hardware since compute capability 7:
- * registers are given out to warps in units of 256 out of four partitions, shared memory in units
- * of 128 bytes (256 before 8.0) after what the system keeps of each block.
+ * registers are allocated to warps in units of 256 from four partitions; shared memory is allocated
+ * in units of 128 bytes (256 before 8.0), including what the system reserves for each block.
  */
 #include "gpu/occupancy.h"
 #include "base/choose.h"

@@ -20,11 +20,10 @@ enum item_type { CHART, LINES, FIGURE, ROOF, SLOPE, POINT, UNIT, LINK, NOTHING, 
 
 struct item {
 	enum item_type type;
-	const char *label;	  /* the title of a CHART */
-	const char *text, *value; /* FIGURE: unit, value; LINK: to, busy; UNIT: id */
-	const char *more;	  /* CHART: section; FIGURE: group; POINT: bytes */
-	int number, number2,
-		number3; /* CHART: kind, most; POINT: roof, slope; UNIT: column, row and rows */
+	const char *label;	      /* the title of a CHART */
+	const char *text, *value;     /* FIGURE: unit, value; LINK: to, busy; UNIT: id */
+	const char *more;	      /* CHART: section; FIGURE: group; POINT: bytes */
+	int number, number2, number3; /* CHART: kind, most; POINT: roof, slope; UNIT: its place */
 };
 
 #define WS_CHART(section, kind, title, most) \

@@ -16,8 +16,7 @@ struct ws_kernel_metric {
 
 /* Texts live as long as the report. */
 struct ws_kernel_result {
-	struct ws_row_kernel_result
-		row; /* as stored in the table; its texts are in the fields below */
+	struct ws_row_kernel_result row;  /* as stored; its texts are below */
 	struct ws_row_cuda_device device; /* all 0 when the report does not describe the device */
 	uint32_t pid;
 	const char *name;      /* of the function, or of the range: "" only when neither is known */
@@ -26,8 +25,7 @@ struct ws_kernel_result {
 	const char *replay, *cache_control, *clock_control, *sections;
 	struct ws_kernel_metric *metrics; /* ascending by name */
 	size_t metric_count;
-	double duration_ns; /* gpu__time_duration.sum, otherwise the length of the row; NAN: unknown
-			     */
+	double duration_ns; /* gpu__time_duration.sum, else that of the row; NAN: unknown */
 };
 
 struct ws_kernel_results {

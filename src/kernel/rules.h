@@ -27,14 +27,12 @@ struct ws_kernel_evidence {
 };
 
 struct ws_kernel_finding {
-	const char
-		*rule; /* identifier, the one that users of Nsight Compute know if there is one */
+	const char *rule;    /* identifier, as in Nsight Compute where it has one */
 	const char *section; /* the section that it belongs to */
 	enum ws_kernel_finding_kind kind;
-	double estimate; /* share of the kernel's time that could be saved, 0 to 1; NAN: no estimate
-			  */
-	char *title;	 /* one sentence: what is wrong */
-	char *advice;	 /* what to change */
+	double estimate;  /* share of the kernel's time that could be saved, 0 to 1; NAN: none */
+	char *title;	  /* one sentence: what is wrong */
+	char *advice;	  /* what to change */
 	char *assumption; /* what the estimate assumes; NULL when there is no estimate */
 	struct ws_kernel_evidence evidence[WS_KERNEL_MOST_EVIDENCE];
 	size_t evidence_count;

@@ -1,9 +1,10 @@
 /*
- * drm.c - what recorded processes do on GPUs of other vendors (AMD, Intel), as their drivers say in
- * /proc/PID/fdinfo: how long each engine worked for them, and their memory there.
+ * drm.c - what recorded processes do on GPUs of other vendors (AMD, Intel), as the drivers report
+ * in /proc/PID/fdinfo: how long each engine worked for them, and how much GPU memory they use.
  *
  * It is read once a second, and only on machines with such a GPU: a process may have thousands of
- * descriptors. Descriptors that share a client of the driver say the same; one of them counts.
+ * descriptors. Descriptors of the same driver client report the same values, so only one of them
+ * counts.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -20,12 +21,12 @@ enum { MOST_ENGINES = 8, MOST_CLIENTS = 64, MOST_PROCESSES = 64, MOST_FILES = 10
 
 struct engine {
 	char name[32];
-	unsigned long long ns; /* of all clients, in this reading */
+	unsigned long long ns; /* sum over all clients, in this reading */
 	uint32_t metric;
 	bool seen;
 };
 
-struct user { /* a process */
+struct user { /* per process */
 	int pid;
 	struct engine engines[MOST_ENGINES];
 	size_t engine_count;
@@ -133,7 +134,7 @@ static bool is_new_client(struct user *user, const char *text)
 	return true;
 }
 
-/* Bytes of "drm-memory-vram: 12 KiB", a number of a unit. */
+/* The bytes of a line such as "drm-memory-vram: 12 KiB". */
 static double read_bytes(const char *at)
 {
 	unsigned long long number;
@@ -170,7 +171,7 @@ static void add_client(struct ws_metrics *metrics, struct user *user, const char
 	}
 }
 
-/* Whether a descriptor is one of a GPU. */
+/* Whether a descriptor belongs to a GPU. */
 static bool is_of_gpu(const char *folder, const char *number)
 {
 	char path[512], target[64];

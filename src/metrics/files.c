@@ -12,7 +12,7 @@
 
 enum { VALUE, RATE };
 enum { EACH, SLOW };
-#define MOST_FILES 2048u /* open at a time */
+#define MOST_FILES 2048u /* open at the same time */
 
 static const struct kind {
 	enum ws_metric_group group;
@@ -36,7 +36,7 @@ struct files {
 	size_t count, cap;
 };
 
-/* The first line of a file of the folder; "" when there is none. */
+/* The first line of a file of the folder; "" when it cannot be read. */
 static void read_label(const char *folder, const char *file, char *out, size_t size)
 {
 	char *path = ws_format("%s/%s", folder, file);
@@ -49,7 +49,7 @@ static void read_label(const char *folder, const char *file, char *out, size_t s
 	free(path);
 }
 
-/* The part of the path that the first wildcard of the pattern stands for: cpu3 or mlx5_0. */
+/* The component of the path that matches the first wildcard of the pattern: cpu3 or mlx5_0. */
 static void copy_wild_part(const char *pattern, const char *path, char *out, size_t size)
 {
 	size_t depth = 0, wild = strcspn(pattern, "*[");

@@ -40,8 +40,8 @@ struct functions {
 struct ws_gpm {
 	struct functions nvml;
 	nvml_device device;
-	nvml_gpm_sample sample[2]; /* the last reading is in the first */
-	uint64_t last;		   /* when that was, raw ns; 0: there is none */
+	nvml_gpm_sample sample[2]; /* the last reading is in the first one */
+	uint64_t last;		   /* time of the last reading, raw ns; 0: there is none */
 };
 
 /* NVML is loaded once and stays. */
@@ -105,7 +105,7 @@ void ws_gpm_restart(struct ws_gpm *gpm)
 	gpm->last = 0;
 }
 
-/* The means between the two samples. */
+/* Compute the means between the two samples. */
 static bool compute(struct ws_gpm *gpm, float *values)
 {
 	struct nvml_gpm_metrics metrics = {.version = 1,

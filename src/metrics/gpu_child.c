@@ -1,6 +1,6 @@
 /*
- * gpu_child.c - the process that samples GPUs: what CUPTI samples where it may, what NVML tells
- * where CUPTI may not. See gpu_pipe.h for what it says to the recorder.
+ * gpu_child.c - the process that samples GPUs: with CUPTI when that is permitted, otherwise with
+ * NVML. See gpu_pipe.h for the messages that it sends to the recorder.
  */
 #include <errno.h>
 #include <math.h>
@@ -25,7 +25,7 @@ struct child;
 struct source {
 	struct child *child;
 	struct gpu_device device;
-	uint32_t number;	       /* in messages */
+	uint32_t number;	       /* its number in messages */
 	struct ws_pm_sampler *sampler; /* or NULL... */
 	struct ws_gpm *gpm;	       /* ...and this, or neither once it has failed */
 	uint32_t metrics;
@@ -59,7 +59,7 @@ static void write_whole(int fd, const void *bytes, size_t n)
 		if (written < 0 && errno == EINTR)
 			continue;
 		if (written <= 0)
-			_exit(0); /* nobody listens any more */
+			_exit(0); /* the reader is gone */
 		at += written;
 		n -= (size_t)written;
 	}
@@ -74,7 +74,7 @@ static void send_message(const struct child *child, struct gpu_head head, const 
 	write_whole(child->messages, padding, WS_ALIGN_UP(head.bytes, 8) - head.bytes);
 }
 
-/* `text` is freed. */
+/* Takes ownership of `text`. */
 static void complain(const struct child *child, char *text)
 {
 	send_message(child,
@@ -148,7 +148,7 @@ static void add_row(struct source *source, const char *name, const char *unit)
 	source->metrics++;
 }
 
-/* CUPTI is refused: what NVML tells is better than nothing. */
+/* CUPTI may not sample this GPU: use the metrics of NVML if there are any. */
 static void add_fallback(struct child *child, struct gpu_device device, const char *why)
 {
 	const char *instead = "nothing takes their place on this GPU";
@@ -258,7 +258,7 @@ static void say_missing(const struct child *child, int count)
 	}
 }
 
-/* Numbers are those of NVML and nvidia-smi, whatever the program is to see. */
+/* Use the numbers of NVML and nvidia-smi, whichever devices are visible to the program. */
 static void show_all_devices(const struct child *child)
 {
 	if (!strcmp(child->opts->devices, "cuda-visible"))
@@ -291,7 +291,7 @@ static void prepare(struct child *child)
 
 	if (ws_pm_wanted_read(child->opts->set, &child->wanted, &err) ||
 	    open_libraries(child, &err)) {
-		if (!child->part.first) /* one of the processes says it */
+		if (!child->part.first) /* only one of the processes complains */
 			complain(child, ws_format("GPU metrics are not recorded: %s.", err.msg));
 	} else {
 		child->library.cuda.count_devices(&count);
@@ -387,7 +387,7 @@ static void obey(struct child *child, char command)
 {
 	if (command == GPU_BEGIN && !child->collecting) {
 		child->collecting = true;
-		/* Sources that take the place of others follow them. */
+		/* Fallback sources are appended, so this loop also reaches them. */
 		for (uint32_t i = 0; i < child->source_count; i++)
 			begin_source(&child->sources[i]);
 	} else if (command == GPU_END && child->collecting) {
@@ -399,8 +399,8 @@ static void obey(struct child *child, char command)
 	}
 }
 
-/* Wait for a command, while something is sampled only until it is time to read; false when there
- * will be no more. */
+/* Wait for a command, but while something is sampled, only until the next reading is due. False
+ * when no more commands can come. */
 static bool follow_commands(struct child *child)
 {
 	struct pollfd pollfd = {child->commands, POLLIN, 0};

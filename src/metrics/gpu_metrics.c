@@ -24,16 +24,16 @@
 #include "metrics/pm_sets.h"
 
 #define SECOND UINT64_C(1000000000)
-#define PREPARE_NS (15 * SECOND) /* as long may the driver take to begin */
-#define SETTLE_NS (3 * SECOND)	 /* as long is waited for the last samples */
-#define LONGEST_NS (SECOND / 10) /* of one value */
+#define PREPARE_NS (15 * SECOND) /* how long the driver may take to begin */
+#define SETTLE_NS (3 * SECOND)	 /* how long to wait for the last samples */
+#define LONGEST_NS (SECOND / 10) /* a longer value is split */
 #define PIPE_BYTES (1 << 20)
 #define READ_BYTES (256u << 10)
 #define MOST_MESSAGE (64u << 20)
-#define MOST_VALUES ((size_t)1 << 22) /* not fetched yet: those after them are dropped */
+#define MOST_VALUES ((size_t)1 << 22) /* not fetched yet: values beyond this are dropped */
 #define MOST_GPUS 64u
 
-/* A value that goes on as long as samples repeat it. */
+/* A value that lasts as long as samples repeat it. */
 struct run {
 	uint64_t start, end;
 	float value;
@@ -42,17 +42,17 @@ struct run {
 
 struct gpu {
 	struct gpu_device device;
-	uint32_t first, count;	 /* its metrics */
+	uint32_t first, count;	 /* indices of its metrics */
 	uint64_t last;		 /* end of its last sample; 0: there is none */
 	uint64_t known, missing; /* ns of this collection */
 };
 
-/* One of the processes: of one GPU, where it is known how many there are. */
+/* One of the sampling processes; it samples one GPU when the number of GPUs is known. */
 struct process {
 	pid_t child;
 	int commands, messages; /* -1 once closed */
 	bool ready, collecting, stopping;
-	uint8_t *bytes; /* received, not understood yet */
+	uint8_t *bytes; /* received, not parsed yet */
 	size_t length, capacity;
 	struct gpu gpus[MOST_GPUS];
 	uint32_t gpu_count;
@@ -134,8 +134,8 @@ static char *take_complaint(struct process *process)
 
 /* ---- the process ---- */
 
-/* In the child: nothing of the recorder's but the two pipes and standard error is left open, and
- * nothing that another tool set up is loaded by the driver. */
+/* In the child: close all descriptors of the recorder but the two pipes and standard error, and
+ * keep the driver from loading what another tool set up. */
 static _Noreturn void be_child(const struct ws_gpu_sampling_opts *opts,
 			       const struct ws_gpu_part *part, pid_t parent, const int pipes[2])
 {
@@ -163,8 +163,8 @@ static _Noreturn void be_child(const struct ws_gpu_sampling_opts *opts,
 	_exit(0);
 }
 
-/* Of a pipe whose making returned `error`: ends that are neither 3 nor 4, where the child has them.
- */
+/* Move the ends of a pipe, whose creation returned `error`, away from descriptors 3 and 4, where
+ * the child has its own. */
 static int make_ends(int error, int ends[2])
 {
 	int raised[2];
@@ -216,7 +216,7 @@ static void close_pipes(struct process *process)
 	process->commands = process->messages = -1;
 }
 
-/* One that hangs in the driver may not even be there to be killed: it is not waited for long. */
+/* A process that hangs in the driver may be impossible to kill, so it is not waited for long. */
 static void reap_child(struct process *process)
 {
 	for (int i = 0; i < 100 && process->child > 0; i++) {
@@ -233,7 +233,7 @@ static void reap_child(struct process *process)
 static void flush_runs(struct process *process, const struct gpu *gpu);
 static void mark_gap(struct process *process, struct gpu *gpu, const struct gpu_sample *gap);
 
-/* It is gone, or is to go: what is known of the GPUs ends here. */
+/* The process is gone, or is to go: from here on, nothing is known of its GPUs. */
 static void end_child(struct process *process, const char *why)
 {
 	bool was_there = process->messages >= 0;
@@ -278,7 +278,7 @@ static void flush_runs(struct process *process, const struct gpu *gpu)
 		flush_run(process, gpu->first + i);
 }
 
-/* A value that is not known is not a number, and never equal to itself. */
+/* A value that is not known is NAN, which is never equal to itself. */
 static bool is_same(float one, float other)
 {
 	return one == other || (isnan(one) && isnan(other));
@@ -406,7 +406,7 @@ static void take_message(struct process *process, const struct gpu_head *head, c
 		mark_gap(process, gpu, (const struct gpu_sample *)body);
 }
 
-/* Understand the whole messages of what has been received. */
+/* Parse all complete messages in what has been received. */
 static void take_messages(struct process *process)
 {
 	size_t at = 0;
@@ -447,7 +447,7 @@ static bool receive(struct process *process)
 	return false;
 }
 
-/* Receive until `*done` or the time is over; whether it is done. */
+/* Receive until `*done` or a timeout; returns whether it is done. */
 static bool receive_until(struct process *process, const bool *flag, bool wanted, uint64_t ns)
 {
 	uint64_t until = ws_read_raw_ns() + ns;
@@ -469,7 +469,7 @@ static void send_command(struct process *process, char command)
 
 /* ---- the interface ---- */
 
-/* How many GPUs the driver has; 0 where that is not known. */
+/* How many GPUs the driver reports; 0 when that is not known. */
 static uint32_t count_gpus(void)
 {
 	const char *pattern = "/proc/driver/nvidia/gpus/*";
@@ -543,7 +543,7 @@ void ws_gpu_sampling_settle(struct ws_gpu_sampling *sampling)
 	}
 }
 
-/* Numbers of metrics are those of the processes, by turns. */
+/* Numbers of metrics are interleaved: each process has every n-th number. */
 static void move_values(struct ws_gpu_sampling *sampling, uint32_t index,
 			struct ws_metric_value **values, size_t *n)
 {

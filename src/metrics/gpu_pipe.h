@@ -1,8 +1,9 @@
 /*
- * gpu_pipe.h - what the process that samples GPUs says to the recorder; private to metrics/.
+ * gpu_pipe.h - the protocol between the recorder and the process that samples GPUs; private to
+ * metrics/.
  *
- * Commands to it are single bytes, GPU_BEGIN and GPU_END; the end of the pipe ends it. What it
- * says are messages: a head, and `bytes` that follow it.
+ * Commands to it are single bytes, GPU_BEGIN and GPU_END; the end of the pipe ends it. It sends
+ * messages: a head, followed by `bytes` bytes.
  */
 #ifndef WS_METRICS_GPU_PIPE_H
 #define WS_METRICS_GPU_PIPE_H
@@ -15,13 +16,13 @@
 enum { GPU_BEGIN = 'b', GPU_END = 'e' };
 
 enum gpu_message {
-	GPU_DEVICE,    /* struct gpu_device: there is a GPU number `gpu`, of 0, 1, ... */
+	GPU_DEVICE,    /* struct gpu_device: there is a GPU with the number `gpu`, from 0 */
 	GPU_METRIC,    /* struct gpu_row: the next metric of a GPU */
 	GPU_READY,     /* everything is prepared; `count` GPUs are sampled */
 	GPU_SAMPLES,   /* `count` times struct gpu_sample and a float for each metric */
-	GPU_GAP,       /* struct gpu_sample: nothing is known of this time */
+	GPU_GAP,       /* struct gpu_sample: nothing is known about this time */
 	GPU_COMPLAINT, /* text */
-	GPU_STOPPED,   /* all samples of a collection that is over have been sent */
+	GPU_STOPPED,   /* all samples of an ended collection have been sent */
 	GPU_MESSAGES
 };
 
@@ -31,9 +32,9 @@ struct gpu_head {
 
 struct gpu_device {
 	uint64_t period; /* ns between two samples */
-	uint32_t number; /* in NVML */
+	uint32_t number; /* number in NVML */
 	char uuid[52], name[96], chip[24];
-	char state[256]; /* how it is sampled, or why not */
+	char state[256]; /* how it is sampled, or why it is not */
 };
 
 struct gpu_row {
@@ -44,14 +45,14 @@ struct gpu_sample {
 	uint64_t start, end; /* raw ns */
 };
 
-/* Which of CUDA's GPUs a process is about. */
+/* Which of CUDA's GPUs a process samples. */
 struct ws_gpu_part {
 	uint32_t first;
-	bool rest; /* and all behind that */
+	bool rest; /* and all after it */
 };
 
-/* Be the process that samples: reads commands, writes messages, returns when there is nothing more
- * to do. */
+/* Run as the process that samples: reads commands, writes messages, and returns when there is
+ * nothing more to do. */
 void ws_gpu_child_serve(const struct ws_gpu_sampling_opts *opts, const struct ws_gpu_part *part,
 			int commands, int messages);
 

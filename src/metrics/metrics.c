@@ -1,4 +1,4 @@
-/* metrics.c - see metrics.h: the thread that reads, and the values on their way. */
+/* metrics.c - see metrics.h: the thread that reads values, and the queue of values. */
 #include "metrics/metrics.h"
 
 #include <errno.h>
@@ -16,10 +16,10 @@
 #include "metrics/source.h"
 
 #define SECOND UINT64_C(1000000000)
-#define MOST_VALUES ((size_t)1 << 20) /* not fetched yet: those after them are dropped */
+#define MOST_VALUES ((size_t)1 << 20) /* not fetched yet: values beyond this are dropped */
 #define AGAIN_SECONDS 5u
-#define WHOLE_BYTES 3072    /* of a file that is read in one go */
-#define END_NS (SECOND / 4) /* as long is waited for the last reading */
+#define WHOLE_BYTES 3072    /* largest size of a file that is read in one go */
+#define END_NS (SECOND / 4) /* how long to wait for the last reading */
 
 static const struct {
 	const char *word, *heading;
@@ -35,26 +35,26 @@ static const struct ws_metric_source *const sources[] = {&ws_metric_nvml,      &
 
 /* What is remembered of a metric between two readings. */
 struct last {
-	uint64_t total, total_time; /* of a number that grows; 0: none yet */
-	double value;		    /* the last that was handed on */
+	uint64_t total, total_time; /* of a number that grows; 0: no reading yet */
+	double value;		    /* the last value that was handed on */
 	bool known;
-	bool shown; /* it has been something else than 0 */
+	bool shown; /* it has had a value other than 0 */
 };
 
 struct ws_metrics {
 	struct ws_metrics_opts opts;
 	void *state[WS_COUNT(sources)];
 	bool opened;
-	uint64_t now, first; /* of this reading and of the first of the collection, raw ns */
+	uint64_t now, first; /* time of this reading and of the first of the collection, raw ns */
 	unsigned turn;
 	struct last *last;
 	size_t last_cap;
 
 	pthread_t thread;
-	pthread_mutex_t lock; /* of all below */
+	pthread_mutex_t lock; /* protects everything below */
 	pthread_cond_t changed;
 	bool collecting, begun, reading, quit;
-	struct ws_metric **metrics; /* each stays where it is */
+	struct ws_metric **metrics; /* elements never move */
 	size_t metric_count, metric_cap;
 	struct ws_metric_value *values;
 	size_t value_count, value_cap;
@@ -121,10 +121,10 @@ static void hand_on(struct ws_metrics *metrics, struct ws_metric_value value)
 	struct last *last = &metrics->last[value.metric];
 	bool same = last->known && last->value == value.value;
 
-	/* Rates are repeated, so that their integral is the growth. */
+	/* Rates are repeated, so that their integral is the total growth. */
 	if (!isfinite(value.value) || (same && (!value.span || value.value == 0)))
 		return;
-	if (value.value != 0 && !last->shown && last->known) /* it was 0 until now */
+	if (value.value != 0 && !last->shown && last->known) /* it has been 0 until now */
 		append_value(metrics, (struct ws_metric_value){metrics->first, 0, 0, value.metric});
 	last->shown |= value.value != 0;
 	last->known = true;
@@ -177,7 +177,7 @@ void ws_metric_complain(struct ws_metrics *metrics, const char *sentence)
 
 char *ws_metric_path(const char *path)
 {
-	const char *root = getenv("WARPSIGHT_METRICS_ROOT"); /* for tests: a tree made up */
+	const char *root = getenv("WARPSIGHT_METRICS_ROOT"); /* for tests: a mock tree */
 
 	return ws_format("%s%s", root ? root : "", path);
 }
@@ -191,8 +191,8 @@ int ws_metric_open(const char *path)
 	return fd;
 }
 
-/* The kernel hands such files over by the page, and its records are shorter than what is missing
- * here from one: only after more than that may there be more. */
+/* The kernel returns such files page by page, and a page that is not the last lacks less than one
+ * record, so it has at least WHOLE_BYTES: a shorter read is the last. */
 size_t ws_metric_reread(int fd, char *text, size_t size)
 {
 	size_t have = 0;
@@ -228,7 +228,7 @@ static void begin_anew(struct ws_metrics *metrics)
 static void read_all(struct ws_metrics *metrics)
 {
 	metrics->now = ws_read_raw_ns();
-	/* A flight recorder forgets what is old: values that have not changed are said again. */
+	/* A flight recorder drops old values, so unchanged values are repeated. */
 	if (metrics->turn % (AGAIN_SECONDS * metrics->opts.hz) == 0)
 		for (size_t i = 0; i < metrics->metric_count; i++)
 			metrics->last[i].known = false;
@@ -249,7 +249,7 @@ static void wait_until(struct ws_metrics *metrics, uint64_t ns_from_now)
 	pthread_cond_timedwait(&metrics->changed, &metrics->lock, &until);
 }
 
-/* The lock is held, and given back while values are read. */
+/* Called with the lock held; releases it while values are read. */
 static void take_reading(struct ws_metrics *metrics)
 {
 	bool anew = metrics->begun;
@@ -283,7 +283,7 @@ static void *follow_machine(void *arg)
 			was_collecting = false;
 			take_reading(metrics);
 		} else if (metrics->collecting && now >= next) {
-			/* A machine that was late does not read twice to make up for it. */
+			/* After a delay, do not read twice to catch up. */
 			next = now + period - (now - next) % period;
 			take_reading(metrics);
 		} else if (metrics->collecting) {
@@ -296,7 +296,7 @@ static void *follow_machine(void *arg)
 	return NULL;
 }
 
-/* ---- for who records ---- */
+/* ---- for the recorder ---- */
 
 static int find_group(const char *word, size_t length)
 {
@@ -347,7 +347,7 @@ struct ws_metrics *ws_metrics_new(const struct ws_metrics_opts *opts)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&metrics->changed, &attr);
 	pthread_condattr_destroy(&attr);
-	sigfillset(&all); /* signals are for the thread that records */
+	sigfillset(&all); /* signals are left to the recording thread */
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	error = pthread_create(&metrics->thread, NULL, follow_machine, metrics);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -375,7 +375,7 @@ void ws_metrics_stop(struct ws_metrics *metrics)
 	pthread_mutex_lock(&metrics->lock);
 	if (metrics->collecting) {
 		metrics->collecting = false;
-		metrics->reading = true; /* until the thread has done so */
+		metrics->reading = true; /* until the thread has made its last reading */
 		pthread_cond_broadcast(&metrics->changed);
 	}
 	pthread_mutex_unlock(&metrics->lock);

@@ -1,6 +1,6 @@
 /*
  * metrics.h - what the machine did while a program ran: the load of its cores, memory, storage,
- * networks, power and GPUs, read from /proc, /sys and NVML some times a second.
+ * networks, power and GPUs, read from /proc, /sys and NVML several times a second.
  *
  * A thread reads them, because single files and the driver may take milliseconds. The recorder
  * fetches the values from time to time. A value that has not changed is not repeated.
@@ -24,23 +24,23 @@ enum ws_metric_group {
 #define WS_METRICS_HZ 10u
 #define WS_METRICS_HZ_MOST 100u
 
-/* One thing whose value is known over time. */
+/* Something whose value changes over time. */
 struct ws_metric {
 	enum ws_metric_group group;
 	const char *heading; /* the row that it is shown under */
 	char *name;
 	const char *unit;
-	char *identity;	 /* what it is known by outside, such as the UUID of a GPU; or NULL */
+	char *identity;	 /* its external identity, such as the UUID of a GPU; or NULL */
 	int device, cpu; /* number of the GPU in NVML, or of the core; -1: none */
 	int pid;	 /* process that it belongs to; 0: none */
-	double most;	 /* no value is larger but for rounding; 0: unknown */
+	double most;	 /* no value exceeds this except by rounding; 0: unknown */
 	uint64_t period; /* ns between two samples, where it is sampled regularly; else 0 */
-	uint32_t number; /* of the metric among those that are sampled with it, from 0 */
+	uint32_t number; /* number of the metric among those that are sampled together, from 0 */
 };
 
 struct ws_metric_value {
-	uint64_t time; /* raw ns, from when it holds, until the next of the same metric */
-	uint64_t span; /* ns that it was counted for, or 0 */
+	uint64_t time; /* raw ns; the value holds from then until the next value of the metric */
+	uint64_t span; /* ns over which it was measured, or 0 */
 	double value;
 	uint32_t metric; /* index */
 };
@@ -52,27 +52,29 @@ struct ws_metrics_opts {
 
 struct ws_metrics;
 
-/* Words of groups, separated by commas, or "all" or "none". -1 with a message. */
+/* Parse words of groups, separated by commas, or "all" or "none". Returns -1 with a message. */
 int ws_metrics_parse_groups(const char *words, uint32_t *groups, struct ws_err *err);
 
-/* NULL when nothing is wanted or no thread can be had. Nothing is read yet. */
+/* NULL when nothing is wanted or no thread can be started. Nothing is read yet. */
 struct ws_metrics *ws_metrics_new(const struct ws_metrics_opts *opts);
 void ws_metrics_free(struct ws_metrics *metrics);
 
-/* A collection begins: values are read from now on, at once for the first time. */
+/* Begin a collection: values are read from now on, the first ones at once. */
 void ws_metrics_begin(struct ws_metrics *metrics);
-/* It is over: values are read for a last time. */
+/* End the collection: values are read one last time. */
 void ws_metrics_stop(struct ws_metrics *metrics);
-/* Wait, not for long, until that has been done; whether it has. */
+/* Wait briefly until the last values have been read; returns whether they have. */
 bool ws_metrics_settle(struct ws_metrics *metrics);
-/* The processes that values of their own are wanted of; copied. */
+/* Set the processes that get values of their own; the list is copied. */
 void ws_metrics_set_processes(struct ws_metrics *metrics, const int *pids, size_t n);
 
-/* What has been read since the last call, in the order of the readings; owned by the caller. */
+/* Returns what has been read since the last call, in the order of the readings; owned by the
+ * caller. */
 struct ws_metric_value *ws_metrics_take(struct ws_metrics *metrics, size_t *n);
-/* What a value is of. It stays as it is for the life of `metrics`. */
+/* Describes the metric of a value. Valid and unchanged for the life of `metrics`. */
 const struct ws_metric *ws_metrics_describe(struct ws_metrics *metrics, uint32_t index);
-/* Why something that was asked for is not there, one sentence; or NULL. Owned by the caller. */
+/* Returns why something that was asked for is missing, in one sentence; or NULL. Owned by the
+ * caller. */
 char *ws_metrics_take_complaint(struct ws_metrics *metrics);
 
 #endif

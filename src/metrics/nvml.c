@@ -1,6 +1,6 @@
 /*
- * nvml.c - NVIDIA's GPUs by the driver's management library: power, clocks, temperature, memory,
- * links, errors. It needs no rights and disturbs no counters.
+ * nvml.c - NVIDIA's GPUs, read through the driver's management library: power, clocks, temperature,
+ * memory, links, errors. It needs no rights and disturbs no counters.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 struct gpus;
 
-/* Reads a number of a GPU; false when it does not tell. */
+/* Reads a number from a GPU; false when the GPU does not provide it. */
 typedef bool reader(const struct nvml *nvml, nvml_device device, uint64_t *number);
 
 /* ---- what is read ---- */
@@ -190,11 +190,11 @@ static const struct reading {
 	const char *name, *unit;
 	reader *read;
 	double scale;
-	bool rate; /* it only grows, and its growth in a second is the value */
+	bool rate; /* the number only grows, and the value is its growth per second */
 	bool slow; /* read once a second */
 } readings[] = {
 	{"Power", "W", read_power, 1e-3, false, false},
-	/* The energy counter has no gaps between its readings, as the power has. */
+	/* The energy counter has no gaps between its readings, unlike the power. */
 	{"Mean power by energy", "W", read_energy, 1e-3, true, false},
 	{"Temperature", "°C", read_temperature, 1, false, false},
 	{"SM clock", "Hz", read_sm_clock, 1e6, false, false},
@@ -207,7 +207,7 @@ static const struct reading {
 	{"Throttled by the chip", "", read_chip_throttling, 1, false, false},
 	{"NVLink sent", "B/s", read_nvlink_sent, 1024, true, false},
 	{"NVLink received", "B/s", read_nvlink_received, 1024, true, false},
-	/* The driver counts for 20 ms each time. */
+	/* Each reading takes 20 ms, during which the driver counts. */
 	{"PCIe sent", "B/s", read_pcie_sent, 1024, false, true},
 	{"PCIe received", "B/s", read_pcie_received, 1024, false, true},
 	{"Memory errors corrected", "1/s", read_ecc_corrected, 1, true, true},
@@ -219,7 +219,7 @@ static const struct reading {
 struct gpu {
 	nvml_device device;
 	uint32_t metric[WS_COUNT(readings)];
-	bool silent[WS_COUNT(readings)]; /* it does not tell this */
+	bool silent[WS_COUNT(readings)]; /* the GPU does not provide this value */
 };
 
 struct gpus {
@@ -273,7 +273,8 @@ static void add_gpu(struct ws_metrics *metrics, struct gpus *gpus, unsigned inde
 	gpus->count++;
 }
 
-/* The driver takes up to a tenth of a second: a program that ends at once does not wait for it. */
+/* Initialising the driver takes up to a tenth of a second: a program that ends at once does not
+ * wait for it. */
 static void *open_nvml(struct ws_metrics *metrics)
 {
 	(void)metrics;

@@ -16,8 +16,8 @@ enum { NVML_FIELD_NVLINK_SENT = 138, NVML_FIELD_NVLINK_RECEIVED = 139 };
 #define NVML_EVERY_LINK 0xffffffffu /* a field's scope */
 #define NVML_EVENT_XID 8u
 
-/* Reasons why clocks are lower than they could be; an idle GPU and clocks that were set so are no
- * throttling. */
+/* Reasons why clocks are lower than they could be; idle clocks and clocks that were set so do not
+ * count as throttling. */
 #define NVML_THROTTLED_BY_POWER 0x84u /* by software, by the board */
 #define NVML_THROTTLED_BY_HEAT 0x60u  /* by software, by the chip */
 #define NVML_THROTTLED_BY_CHIP 0x08u
@@ -76,7 +76,7 @@ struct nvml_event {
 		      (nvml_event_set, struct nvml_event *, unsigned))                             \
 	NVML_FUNCTION(free_events, "nvmlEventSetFree", (nvml_event_set))
 
-/* GPM, since driver 525: counters of Hopper and later that are not taken from anybody. */
+/* GPM, since driver 525: reads counters of Hopper and later GPUs without reserving them. */
 typedef struct nvml_gpm_state *nvml_gpm_sample;
 
 struct nvml_gpm_support {
@@ -93,7 +93,7 @@ struct nvml_gpm_metric {
 struct nvml_gpm_metrics {
 	unsigned version, count; /* in */
 	nvml_gpm_sample first, second;
-	struct nvml_gpm_metric metrics[400]; /* as many as any version has, or more */
+	struct nvml_gpm_metric metrics[400]; /* at least as many as any version has */
 };
 
 #define NVML_GPM_FUNCTIONS                                                                         \

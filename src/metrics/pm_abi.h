@@ -29,9 +29,9 @@ enum {
 };
 
 enum { PM_TYPE_SAMPLING = 1 };			     /* of a host object */
-enum { PM_TRIGGER_SYSCLK = 0, PM_TRIGGER_TIME = 1 }; /* what an interval counts */
+enum { PM_TRIGGER_SYSCLK = 0, PM_TRIGGER_TIME = 1 }; /* an interval counts these */
 enum { PM_KEEP_OLDEST = 0, PM_KEEP_LATEST = 1 };     /* when the hardware's buffer is full */
-enum { PM_STOP_OTHER = 0, PM_STOP_IMAGE_FULL = 1, PM_STOP_NO_RECORDS = 2 }; /* of decoding */
+enum { PM_STOP_OTHER = 0, PM_STOP_IMAGE_FULL = 1, PM_STOP_NO_RECORDS = 2 }; /* kinds of decoding */
 
 struct pm_initialize {
 	size_t size;
@@ -118,7 +118,7 @@ struct pm_enable {
 	void *object; /* out */
 };
 
-/* Of PmSamplingDisable, Start and Stop. */
+/* For PmSamplingDisable, Start and Stop. */
 struct pm_object {
 	size_t size;
 	void *priv;
@@ -183,7 +183,7 @@ struct pm_sample_info {
 	uint64_t start, end; /* out: ns */
 };
 
-/* What CUPTI calls the size of a struct: up to the end of its last member. */
+/* The size that CUPTI expects of a struct: up to the end of its last member. */
 #define PM_SIZE(type, last) (offsetof(struct type, last) + sizeof(((struct type *)0)->last))
 
 /* PM_FUNCTION(member, name, argument) */
@@ -221,7 +221,7 @@ struct pm_functions {
 #undef PM_FUNCTION
 };
 
-/* The driver's, by the documentation of the CUDA driver API. */
+/* Functions of the driver, according to the documentation of the CUDA driver API. */
 #define PM_DRIVER_FUNCTIONS                                                 \
 	PM_DRIVER_FUNCTION(init, "cuInit", (unsigned))                      \
 	PM_DRIVER_FUNCTION(get_version, "cuDriverGetVersion", (int *))      \

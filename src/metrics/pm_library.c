@@ -1,6 +1,6 @@
 /*
  * pm_library.c - see pm_library.h. The folders are those in which the hook looks for CUPTI inside a
- * program (docs/dependencies.md), less the program's own.
+ * program (docs/dependencies.md), except the program's own.
  */
 #include "metrics/pm_library.h"
 
@@ -25,7 +25,7 @@ enum { OLDEST_MAJOR = 12, NEWEST_MAJOR = 19, FIRST_WITH_SAMPLING = 24 /* CUDA 12
 
 static void *open_driver(struct pm_library *library)
 {
-	const char *test = getenv("WARPSIGHT_PM"); /* for tests: a stand-in of both libraries */
+	const char *test = getenv("WARPSIGHT_PM"); /* for tests: a mock of both libraries */
 	void *handle = dlopen(ws_text_or(test, "libcuda.so.1"), RTLD_NOW | RTLD_LOCAL);
 
 	if (!handle)
@@ -57,7 +57,7 @@ static unsigned get_major(uint32_t version)
 	return OLDEST_MAJOR;
 }
 
-/* CUPTI opens libnvperf_host.so by its name alone and finds what is open already. */
+/* CUPTI opens libnvperf_host.so by its bare name, which finds the library if it is open already. */
 static void open_beside(const char *path, const char *name)
 {
 	const char *slash = strrchr(path, '/');
@@ -70,7 +70,7 @@ static void open_beside(const char *path, const char *name)
 	free(beside);
 }
 
-/* Take the libcupti at `path` if it samples and is not newer than the driver. */
+/* Use the libcupti at `path` if it can sample and is not newer than the driver. */
 static bool try_library(struct pm_library *library, const char *path, unsigned driver_major)
 {
 	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -90,7 +90,7 @@ static bool try_library(struct pm_library *library, const char *path, unsigned d
 	return true;
 }
 
-/* Try what matches root/pattern, the highest version first. */
+/* Try all matches of root/pattern, the highest version first. */
 static bool try_pattern(struct pm_library *library, const char *root, const char *pattern,
 			unsigned driver_major)
 {

@@ -13,12 +13,12 @@ struct pm_library {
 	char *path; /* of libcupti */
 };
 
-/* Open both libraries; what was opened stays open until the process ends. -1 with a message that
- * says what is missing. */
+/* Open both libraries, which stay open until the process ends. Returns -1 with a message that says
+ * what is missing. */
 int ws_pm_library_open(struct pm_library *library, struct ws_err *err);
 void ws_pm_library_free(struct pm_library *library);
-/* What an error of CUPTI means for somebody who asked for GPU metrics, and what to do about it: the
- * end of a sentence that begins with what was not possible. A constant. */
+/* What an error of CUPTI means to a user who asked for GPU metrics, and what to do about it: the
+ * end of a sentence that begins with what failed. A constant. */
 const char *ws_pm_explain(int error);
 
 #endif

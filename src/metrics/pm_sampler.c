@@ -2,11 +2,10 @@
  * pm_sampler.c - see pm_sampler.h.
  *
  * The hardware writes records into a buffer; CUPTI decodes them into an image of counter data, from
- * which it evaluates metrics sample by sample. Measured on an H100: each call that decodes costs
- * 0.65 ms, mostly in the driver, and 20 ns a counter of each sample; so some hundreds of samples
- * are decoded at a time. An image that becomes full loses what has been read of the samples that
- * follow, so it has room for many more. Of the image only what samples have used is made ready for
- * the next.
+ * which it evaluates metrics sample by sample. Measured on an H100: each decoding call costs 0.65
+ * ms, mostly in the driver, plus 20 ns per counter and sample, so some hundreds of samples are
+ * decoded at a time. A full image loses the samples that are read after it filled up, so it has
+ * room for many more. Only the used part of the image is reset for the next samples.
  */
 #include "metrics/pm_sampler.h"
 
@@ -20,20 +19,20 @@
 #include "base/ticks.h"
 
 #define SECOND UINT64_C(1000000000)
-#define READ_SAMPLES UINT64_C(256) /* at a time, as far as that makes sense */
+#define READ_SAMPLES UINT64_C(256) /* decoded at a time, where possible */
 #define LEAST_READ_MS 2u
 #define MOST_READ_MS 100u
-#define IMAGE_NS (SECOND / 5) /* as long may reading be late */
+#define IMAGE_NS (SECOND / 5) /* how late a reading may be */
 #define LEAST_IMAGE 256u      /* samples */
 #define MOST_IMAGE 4096u
 #define MOST_IMAGE_BYTES ((size_t)128 << 20)
-#define HEAD_BYTES 8192u /* of an image, at most, before its samples... */
-#define TAIL_BYTES 64u	 /* ...and of each sample behind them all */
+#define HEAD_BYTES 8192u /* most bytes of an image before its samples... */
+#define TAIL_BYTES 64u	 /* ...and most bytes per sample behind all of them */
 #define TRIED_RESETS 4u
-#define RECORD_BYTES 8192u /* of a sample in the hardware's buffer, at most */
+#define RECORD_BYTES 8192u /* most bytes of a sample in the hardware's buffer */
 #define LEAST_BUFFER ((size_t)16 << 20)
 #define MOST_BUFFER ((size_t)256 << 20)
-#define USUAL_PERIOD (SECOND / 10000) /* what machines keep up with, unless disturbed */
+#define USUAL_PERIOD (SECOND / 10000) /* most machines keep up with this, unless disturbed */
 #define MOST_RESTARTS 12u
 
 struct ws_pm_sampler {
@@ -44,19 +43,19 @@ struct ws_pm_sampler {
 	uint8_t *availability;
 	struct ws_pm_fit fit;
 	void *host;
-	/* While it samples: */
-	void *object; /* CUPTI's; NULL: the counters are not taken */
+	/* While sampling: */
+	void *object; /* CUPTI's object; NULL: the counters are not reserved */
 	bool running;
-	uint8_t *image, *clean; /* clean: as it was made */
+	uint8_t *image, *clean; /* clean: its initial contents */
 	size_t image_bytes, sample_bytes, capacity;
-	unsigned resets; /* of parts of it that have been found to be enough */
+	unsigned resets; /* how often resetting only parts of it has been found to be enough */
 	bool resets_whole;
 	double *values;
 	float *rounded;
-	bool first_passed; /* the first sample, which began long before, has been left out */
+	bool first_passed;	       /* the first sample has been skipped: it began long before */
 	uint64_t last_cupti, last_raw; /* end of the last sample; 0: there is none */
 	unsigned restarts;
-	size_t sms, warps, no_warps; /* metrics by their rows; SIZE_MAX: not sampled */
+	size_t sms, warps, no_warps; /* indices of metrics, by row; SIZE_MAX: not sampled */
 	bool warps_broken;
 };
 
@@ -135,7 +134,7 @@ const char *ws_pm_sampler_chip(const struct ws_pm_sampler *sampler)
 	return sampler->chip;
 }
 
-/* ---- begin and end ---- */
+/* ---- beginning and ending ---- */
 
 static int call_with_object(int (*call)(struct pm_object *), void *object)
 {
@@ -179,7 +178,7 @@ static int take_counters(struct ws_pm_sampler *sampler)
 	return error;
 }
 
-/* A second fits into the hardware's buffer. */
+/* The hardware's buffer holds one second. */
 static size_t choose_buffer(const struct ws_pm_sampler *sampler)
 {
 	size_t bytes = (size_t)(SECOND / sampler->period) * RECORD_BYTES;
@@ -187,8 +186,8 @@ static size_t choose_buffer(const struct ws_pm_sampler *sampler)
 	return ws_min(ws_max(bytes, LEAST_BUFFER), MOST_BUFFER);
 }
 
-/* Where the chip has no trigger by time (Turing, GA100), the system's clock is counted, which runs
- * at some 1.4 GHz at most and is not constant. */
+/* On chips without a time trigger (Turing, GA100), the interval is counted in cycles of the system
+ * clock, which is not constant and runs at about 1.4 GHz at most. */
 static int configure(struct ws_pm_sampler *sampler)
 {
 	struct pm_set_config config = {.size = PM_SIZE(pm_set_config, append),
@@ -294,7 +293,7 @@ static uint64_t read_realtime_ns(void)
 	return (uint64_t)time.tv_sec * SECOND + (uint64_t)time.tv_nsec;
 }
 
-/* What is to be added to CUPTI's times, which are of CLOCK_REALTIME, to have raw ns. */
+/* The offset from CUPTI's times, which are of CLOCK_REALTIME, to raw ns. */
 static uint64_t find_clock_offset(void)
 {
 	uint64_t best = UINT64_MAX, offset = 0;
@@ -311,7 +310,8 @@ static uint64_t find_clock_offset(void)
 	return offset;
 }
 
-/* Shares to 1/128 %, which is little compared with their noise, others to 11 binary digits. */
+/* Round shares to 1/128 %, which is little compared with their noise, and other values to 11 binary
+ * digits. */
 static float round_value(double value, bool is_share)
 {
 	int exponent;
@@ -324,9 +324,9 @@ static float round_value(double value, bool is_share)
 	return (float)ldexp(rint(ldexp(value, 11 - exponent)), exponent - 11);
 }
 
-/* Seen on H100s: together with some counters, that of warps in flight stays 0 while SMs are busy,
- * which cannot be. Then nothing is known of warps. Otherwise those that are not allocated are what
- * is left of the SMs that are active. */
+/* On H100s, when sampled with some other counters, the counter of warps in flight stays 0 while SMs
+ * are busy, which is impossible. Values about warps are then unknown. Otherwise unallocated warps
+ * are computed as active SMs minus warps in flight. */
 static void check_warps(struct ws_pm_sampler *sampler)
 {
 	const double busy = 5, *values = sampler->values;
@@ -364,7 +364,7 @@ static int evaluate(struct ws_pm_sampler *sampler, size_t index)
 	return error;
 }
 
-/* Samples follow one another: one ends where the next begins, on both clocks. */
+/* Samples are contiguous: one ends where the next begins, on both clocks. */
 static void place_sample(struct ws_pm_sampler *sampler, const struct pm_sample_info *info,
 			 uint64_t offset, const struct ws_pm_sink *sink, uint64_t *start)
 {
@@ -408,8 +408,8 @@ static int hand_on_sample(struct ws_pm_sampler *sampler, size_t index, uint64_t 
 	return 0;
 }
 
-/* Make the image ready for the next samples after `samples` have been decoded into it. The first
- * times it is found out whether the parts that are copied are all that changes. */
+/* Reset the image for the next samples after `samples` have been decoded into it. The first few
+ * times, check whether only the parts that are copied have changed. */
 static int reset_image(struct ws_pm_sampler *sampler, size_t samples)
 {
 	size_t head = HEAD_BYTES + samples * sampler->sample_bytes,
@@ -442,7 +442,7 @@ static int hand_on_image(struct ws_pm_sampler *sampler, const struct ws_pm_sink 
 	return error;
 }
 
-/* Decode what there is. *overflow: the buffer was full, and samples were lost. */
+/* Decode the available samples. *overflow: the buffer was full, and samples were lost. */
 static int decode_all(struct ws_pm_sampler *sampler, const struct ws_pm_sink *sink, bool *overflow)
 {
 	struct pm_decode decode = {.size = PM_SIZE(pm_decode, overflow),
@@ -463,8 +463,8 @@ static int decode_all(struct ws_pm_sampler *sampler, const struct ws_pm_sink *si
 	return *overflow ? 0 : error;
 }
 
-/* After an overflow nothing more is decoded until sampling has begun anew. A machine that cannot
- * keep up samples half as often; at the usual rate, only from its second overflow on. */
+/* After an overflow nothing more is decoded until sampling has restarted. A machine that cannot
+ * keep up halves its sampling rate; at the usual rate, only from the second overflow on. */
 static int restart(struct ws_pm_sampler *sampler, struct ws_err *err)
 {
 	uint64_t last_cupti = sampler->last_cupti, last_raw = sampler->last_raw;

@@ -1,5 +1,5 @@
 /*
- * pm_sampler.h - samples the performance monitors of one GPU by CUPTI.
+ * pm_sampler.h - samples the performance monitors of one GPU through CUPTI.
  */
 #ifndef WS_METRICS_PM_SAMPLER_H
 #define WS_METRICS_PM_SAMPLER_H
@@ -9,15 +9,15 @@
 
 struct ws_pm_sampler;
 
-/* What becomes of samples: times in raw ns, a value for each metric of the fit. */
+/* Receives samples: times in raw ns, a value for each metric of the fit. */
 struct ws_pm_sink {
 	void (*put)(void *ctx, uint64_t start, uint64_t end, const float *values);
 	void (*gap)(void *ctx, uint64_t start, uint64_t end);
 	void *ctx;
 };
 
-/* Find out what the GPU with this number of CUDA's can sample of `wanted`, `hz` times a second. The
- * counters are not taken yet. NULL with a message. */
+/* Find out which of the `wanted` metrics the GPU with this CUDA device number can sample `hz` times
+ * a second. The counters are not reserved yet. NULL with a message. */
 struct ws_pm_sampler *ws_pm_sampler_open(const struct pm_library *library, unsigned device,
 					 const struct ws_pm_wanted *wanted, uint32_t hz,
 					 struct ws_err *err);
@@ -27,16 +27,17 @@ const char *ws_pm_sampler_chip(const struct ws_pm_sampler *sampler);
 
 /* How many milliseconds should pass between two readings at this many samples a second. */
 unsigned ws_pm_choose_interval(uint32_t hz);
-/* Take the counters and begin to sample. -1 with a message, which says what to do about it. */
+/* Reserve the counters and begin to sample. Returns -1 with a message that says what to do about
+ * it. */
 int ws_pm_sampler_begin(struct ws_pm_sampler *sampler, struct ws_err *err);
-/* Hand on what has been sampled. -1 with a message when it cannot go on; then end it. */
+/* Hand on new samples. Returns -1 with a message when sampling cannot continue; then stop it. */
 int ws_pm_sampler_read(struct ws_pm_sampler *sampler, const struct ws_pm_sink *sink,
 		       struct ws_err *err);
-/* ns between two samples: more than was asked for where that was too often. */
+/* The sampling period in ns: longer than requested if the requested rate was too high. */
 uint64_t ws_pm_sampler_period(const struct ws_pm_sampler *sampler);
 /* Whether warps in flight could not be counted together with the other metrics. */
 bool ws_pm_sampler_lacks_warps(const struct ws_pm_sampler *sampler);
-/* Stop, hand on the rest, and give the counters back. */
+/* Stop, hand on the remaining samples, and release the counters. */
 void ws_pm_sampler_end(struct ws_pm_sampler *sampler, const struct ws_pm_sink *sink);
 
 #endif

@@ -52,7 +52,7 @@ static void take_set(struct ws_pm_wanted *wanted, size_t set)
 			add_wanted(wanted, known_metrics[i].metric);
 }
 
-/* The unit that CUPTI's name of a metric implies. */
+/* The unit that the CUPTI name of a metric implies. */
 static const char *guess_unit(const char *name)
 {
 	if (strstr(name, "pct"))
@@ -64,7 +64,7 @@ static const char *guess_unit(const char *name)
 	return strstr(name, "cycles") ? "Hz" : "1/s";
 }
 
-/* A line of a file: a metric and, behind it, the name of its row. */
+/* Parse a line of a file: a metric, optionally followed by the name of its row. */
 static void take_line(struct ws_pm_wanted *wanted, char *line)
 {
 	char *end, *row;
@@ -140,7 +140,7 @@ void ws_pm_wanted_free(struct ws_pm_wanted *wanted)
 	*wanted = (struct ws_pm_wanted){0};
 }
 
-/* Whether a metric is an alternative of one that stands before it in its set. */
+/* Whether a metric is an alternative to an earlier one of its set. */
 static bool is_alternative(size_t index)
 {
 	return index &&
@@ -194,8 +194,8 @@ void ws_pm_free_host(const struct pm_functions *cupti, void *host)
 		cupti->host_deinitialize(&end);
 }
 
-/* The configuration of a host object to which metrics have been added; NULL when there is none or
- * it needs more than one pass. */
+/* The configuration of a host object with the metrics that have been added; NULL when there is none
+ * or it needs more than one pass. */
 static uint8_t *make_config(const struct pm_functions *cupti, void *host, size_t *bytes)
 {
 	struct pm_host_config_size size = {.size = PM_SIZE(pm_host_config_size, bytes),
@@ -214,7 +214,7 @@ static uint8_t *make_config(const struct pm_functions *cupti, void *host, size_t
 	return NULL;
 }
 
-/* Take the first `count` names for the configuration if they are valid and fit into one pass. */
+/* Use the first `count` names for the configuration if they are valid and fit into one pass. */
 static bool try_names(const struct pm_functions *cupti, void *host, struct ws_pm_fit *fit,
 		      size_t count)
 {

@@ -6,7 +6,7 @@
 
 #include "metrics/source.h"
 
-#define MOST_PROCESSES 256u /* at a time: those after them have no values */
+#define MOST_PROCESSES 256u /* at the same time: processes beyond this have no values */
 
 enum { RESIDENT, READ, WRITTEN, KINDS };
 
@@ -17,9 +17,9 @@ static const struct {
 		  [WRITTEN] = {"Written to storage", "B/s"}};
 
 struct process {
-	int pid, memory, io; /* files; -1: not there */
+	int pid, memory, io; /* descriptors; -1: not there */
 	uint32_t metric[KINDS];
-	bool seen; /* in this reading */
+	bool seen; /* seen in this reading */
 };
 
 struct processes {
@@ -79,7 +79,7 @@ static struct process *find_process(struct ws_metrics *metrics, struct processes
 	return add_process(metrics, processes, pid);
 }
 
-/* "key: number" of /proc/PID/io. */
+/* The number of a line "key: number" of /proc/PID/io. */
 static bool find_word(const char *text, const char *key, unsigned long long *value)
 {
 	const char *at = strstr(text, key);
@@ -113,7 +113,8 @@ static void drop_process(struct process *process)
 		close(process->io);
 }
 
-/* Its files are of the process that it was, so that another with its pid is not taken for it. */
+/* The open files still refer to the old process, so that a new process with its pid is not mistaken
+ * for it. */
 static void drop_ended(struct ws_metrics *metrics, struct processes *processes)
 {
 	size_t kept = 0;

@@ -1,8 +1,8 @@
 /*
- * source.h - how values get into metrics.c; private to metrics/.
+ * source.h - the interface of sources of values to metrics.c; private to metrics/.
  *
- * A source is opened in the thread that reads, when the first collection begins, and then asked
- * for its values again and again. It registers a metric once it knows of it.
+ * A source is opened in the reading thread when the first collection begins, and is then asked for
+ * its values repeatedly. It registers each metric when it first finds it.
  */
 #ifndef WS_METRICS_SOURCE_H
 #define WS_METRICS_SOURCE_H
@@ -11,8 +11,9 @@
 #include "metrics/metrics.h"
 
 struct ws_metric_source {
-	uint32_t groups; /* bits: it is opened when one of them is wanted */
-	/* What it keeps; NULL when there is nothing to read. */
+	uint32_t groups; /* bits by enum ws_metric_group: the source is opened when one of them is
+			    wanted */
+	/* Returns the source's state; NULL when there is nothing to read. */
 	void *(*open)(struct ws_metrics *metrics);
 	void (*read)(struct ws_metrics *metrics, void *state);
 	void (*close)(void *state);
@@ -25,15 +26,15 @@ extern const struct ws_metric_source ws_metric_files, ws_metric_words, ws_metric
 
 /* Register a metric; `name` and `identity` (may be NULL) are copied. Returns its index. */
 uint32_t ws_metric_add(struct ws_metrics *metrics, const struct ws_metric *metric);
-/* The value of this reading. */
+/* Add the value of this reading. */
 void ws_metric_put(struct ws_metrics *metrics, uint32_t index, double value);
-/* A number that only grows: its growth in a second, times `scale`, is the value since the reading
- * before. Where it has become smaller, it has begun anew, and the value is not known. */
+/* Add a number that only grows: the value since the previous reading is its growth per second,
+ * times `scale`. A number that has become smaller was reset, and the value is then unknown. */
 void ws_metric_put_total(struct ws_metrics *metrics, uint32_t index, uint64_t total, double scale);
-/* Whether the collection has lasted for some readings, so that what takes long to begin with is
- * worth it. */
+/* Whether the collection has lasted for some readings, so that slow initialisation is worth its
+ * cost. */
 bool ws_metric_is_worth_more(const struct ws_metrics *metrics);
-/* Whether this reading is one of those that come once in a second. */
+/* Whether this reading is one of those that happen once a second. */
 bool ws_metric_is_slow_turn(const struct ws_metrics *metrics);
 bool ws_metric_wants(const struct ws_metrics *metrics, enum ws_metric_group group);
 const char *ws_metric_heading(enum ws_metric_group group);
@@ -41,11 +42,12 @@ const char *ws_metric_heading(enum ws_metric_group group);
 int *ws_metric_get_processes(struct ws_metrics *metrics, size_t *n);
 void ws_metric_complain(struct ws_metrics *metrics, const char *sentence);
 
-/* Open a file of /proc or /sys, or of the tree that a test put in their place. -1: none. */
+/* Open a file of /proc or /sys, or of the mock tree of a test. Returns -1 when it cannot be
+ * opened. */
 int ws_metric_open(const char *path);
-/* Where such a file is; owned by the caller. */
+/* The path of such a file; owned by the caller. */
 char *ws_metric_path(const char *path);
-/* Read a file anew from its start: at most size - 1 bytes, NUL-terminated. Returns how many. */
+/* Read a file again from its start: at most size - 1 bytes, NUL-terminated. Returns how many. */
 size_t ws_metric_reread(int fd, char *text, size_t size);
 
 #endif

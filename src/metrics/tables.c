@@ -12,10 +12,10 @@
 #define FILE_BYTES ((size_t)256 << 10)
 #define MOST_NUMBERS 12u
 #define MOST_COLUMNS 4u
-#define MOST_ROWS 1024u /* of a list */
+#define MOST_ROWS 1024u /* rows per list */
 #define AT(place) (1u << (place))
 
-/* The numbers of a line whose growth together is a value: bits by their places, from 0. */
+/* The numbers of a line whose summed growth is a value: bits by position, from 0. */
 struct column {
 	uint32_t places;
 	const char *name, *unit;
@@ -25,10 +25,10 @@ struct column {
 struct list {
 	enum ws_metric_group group;
 	const char *file;
-	/* Cuts the name out of a line: *numbers is what comes after it. NULL: nothing is wanted of
-	 * this line. */
+	/* Cuts the name out of a line; *numbers gets what follows it. Returns NULL when this line
+	 * is not wanted. */
 	char *(*cut_name)(char *line, char **numbers);
-	bool (*is_wanted)(const char *name); /* asked once of each name; NULL: all are */
+	bool (*is_wanted)(const char *name); /* asked once for each name; NULL: all are wanted */
 	struct column columns[MOST_COLUMNS];
 };
 
@@ -39,8 +39,8 @@ struct row {
 };
 
 struct table {
-	int fd;		 /* of the first list of its file */
-	size_t expected; /* the next row, if they come as before */
+	int fd;		 /* set in the first list of each file */
+	size_t expected; /* the next row, if lines come in the same order as before */
 	struct row *rows;
 	size_t count, cap;
 };
@@ -58,7 +58,7 @@ static char *cut_core(char *line, char **numbers)
 	return line + 3;
 }
 
-/* The same of all cores together. */
+/* The same, for the line that sums up all cores. */
 static char *cut_total(char *line, char **numbers)
 {
 	static char none[] = "";
@@ -69,7 +69,7 @@ static char *cut_total(char *line, char **numbers)
 	return none;
 }
 
-/* Parts of disks and those that are made of others would be counted twice. */
+/* Partitions, and disks that are made of others, would be counted twice. */
 static bool is_whole_disk(const char *name)
 {
 	static const char *const skipped[] = {"loop", "ram", "zram", "dm-", "md", "fd"};
@@ -100,7 +100,7 @@ static char *cut_disk(char *line, char **numbers)
 	return line + begin;
 }
 
-/* "  eth0: received bytes ...", but for the machine's traffic with itself. */
+/* " eth0: received bytes ..."; the loopback device is left out. */
 static char *cut_network(char *line, char **numbers)
 {
 	char *colon = strchr(line, ':');
@@ -113,8 +113,8 @@ static char *cut_network(char *line, char **numbers)
 	return line;
 }
 
-/* A share of one core in %: ticks, of which there are sysconf(_SC_CLK_TCK) a second, are put in
- * when it is read. */
+/* A share of one core in %: the scale is set at run time, since there are sysconf(_SC_CLK_TCK)
+ * ticks a second. */
 #define SHARE 0
 
 static const struct list lists[] = {
@@ -149,7 +149,7 @@ static const struct list lists[] = {
 
 struct tables {
 	struct table table[WS_COUNT(lists)];
-	double share; /* of a core, in %, that a tick a second is */
+	double share; /* one tick per second as a share of a core, in % */
 	double cores;
 	char *text; /* FILE_BYTES */
 };
@@ -193,7 +193,8 @@ static void add_metrics(struct ws_metrics *metrics, const struct list *list, str
 	}
 }
 
-/* Lines come in the same order each time, so the search ends at its first look. NULL: too many. */
+/* Lines come in the same order each time, so the search usually succeeds at its first look. NULL:
+ * too many rows. */
 static struct row *find_row(struct ws_metrics *metrics, const struct list *list,
 			    struct table *table, const char *name)
 {
@@ -238,7 +239,7 @@ static void put_row(struct ws_metrics *metrics, const struct list *list, const s
 	}
 }
 
-/* Lists of one file stand beside each other: it is read once for all. */
+/* Lists of the same file are adjacent: it is read once for all of them. */
 static size_t count_lists_of_file(size_t first)
 {
 	size_t end = first + 1;

@@ -22,11 +22,12 @@ static const struct kind {
 };
 
 struct words {
-	int fd[WS_COUNT(kinds)]; /* of the first kind with this file; -1: of none, or not there */
+	int fd[WS_COUNT(kinds)]; /* set in the first word of each file; -1: in the others, or when
+				    there is no file */
 	uint32_t metric[WS_COUNT(kinds)];
 };
 
-/* The folder of the control group (version 2) of this process; owned by the caller, NULL: none. */
+/* The folder of the control group (version 2) of this process; owned by the caller. NULL: none. */
 static char *find_cgroup(void)
 {
 	char text[8192], *line = text, *path = NULL;
@@ -90,7 +91,7 @@ static void *open_words(struct ws_metrics *metrics)
 	return words;
 }
 
-/* The number behind the key, in the first line that begins with `before` and a blank. */
+/* The number after the key, in the first line that begins with `before` and a blank. */
 static bool find_number(const char *text, const struct kind *kind, unsigned long long *value)
 {
 	size_t length = strlen(kind->before);

@@ -1,17 +1,18 @@
 /*
  * join.c - NCCL's calls and the kernels that did them.
  *
- * Calls of a thread are put together into batches: a call alone, or all calls of a group, from the
+ * Calls of a thread are collected into batches: a single call, or all calls of a group, from the
  * outermost ncclGroupStart to its ncclGroupEnd. A kernel belongs to the batch inside of which the
  * CUDA call that launched it began. In a batch, kernels and calls are matched by operation; NCCL
- * launches larger collectives of a group first, and may do several calls by one kernel.
+ * launches larger collectives of a group first, and may use one kernel for several calls.
  *
  * A communicator that does not block launches from a thread of NCCL's: a kernel that was launched
- * in no batch belongs to the oldest batch before it that has calls of its operation and no kernel.
+ * outside any batch belongs to the oldest batch before it that has calls of its operation and no
+ * kernel.
  *
  * Ranges are reported when they end, launches and kernels when CUPTI hands them over. A kernel
- * waits until its launch is known and its thread has ended a range after that; a batch, until it
- * has as many kernels as calls or many later ones have theirs.
+ * waits until its launch is known and its thread has ended a range after that; a batch waits until
+ * it has as many kernels as calls, or until many later batches have got kernels.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,41 +23,41 @@
 #include "nccl/nccl.h"
 
 enum {
-	LAUNCHES = 1 << 17,	/* remembered, by correlation; a power of two */
-	BATCHES_MOST = 4096,	/* of a thread that wait; the oldest go without their kernels */
-	WAITING_MOST = 1 << 14, /* kernels that wait */
-	LATER_BATCHES = 16,	/* have their kernels: then a batch has got all of its own */
-	ROUNDS = 20,		/* that a kernel waits for a batch of its own thread */
+	LAUNCHES = 1 << 17,	/* launches remembered, by correlation; a power of two */
+	BATCHES_MOST = 4096,	/* waiting per thread; the oldest are put without kernels */
+	WAITING_MOST = 1 << 14, /* kernels waiting */
+	LATER_BATCHES = 16,	/* have kernels: then a batch has got all of its own */
+	ROUNDS = 20,		/* so often a kernel waits for a batch of its own thread */
 	THREADS_MOST = 1024,
 	COMMUNICATORS_MOST = 4096,
-	CALLS_MOST = 1 << 16, /* of a group */
+	CALLS_MOST = 1 << 16, /* calls per group */
 };
 
 struct operation_call {
 	uint64_t start, end;
 	uint64_t sequence;
 	struct ws_nccl_facts facts;
-	uint32_t kernel; /* in the batch, from 1; 0: none */
+	uint32_t kernel; /* number in the batch, from 1; 0: none */
 	uint8_t operation;
 };
 
 struct batch {
-	uint64_t start, end; /* end 0: the group is open */
+	uint64_t start, end; /* end 0: the group is still open */
 	struct operation_call *calls;
 	size_t count, capacity;
 	struct ws_nccl_kernel *kernels;
 	size_t kernel_count, kernel_capacity;
-	uint64_t number; /* among those of the thread that got kernels, when it got its first */
-	bool done;	 /* its rows are put */
+	uint64_t number; /* the value of with_kernels when it got its first kernel */
+	bool done;	 /* its rows have been put */
 };
 
 struct nccl_thread {
 	uint32_t id;
-	uint32_t depth; /* of groups */
+	uint32_t depth; /* open groups */
 	uint64_t last_end;
 	struct batch *batches; /* in order of their starts */
 	size_t first, count, capacity;
-	uint64_t with_kernels; /* batches so far that got any */
+	uint64_t with_kernels; /* how many batches have got kernels so far */
 };
 
 struct launch {
@@ -69,7 +70,7 @@ struct waiting_kernel {
 	uint32_t rounds;
 };
 
-/* One rank of a communicator that this process has. */
+/* One rank of a communicator in this process. */
 struct communicator {
 	uint64_t hash;
 	uint32_t ranks, rank, device; /* WS_NO_U32: not known */
@@ -140,7 +141,7 @@ static uint32_t get_number(const struct ws_nccl_facts *facts, enum ws_nccl_field
 	return ws_nccl_knows(facts, field) ? (uint32_t)facts->values[field] : WS_NO_U32;
 }
 
-/* Of a call that made a communicator. The same may be said twice. */
+/* Notes the communicator that a call made. The same one may be reported twice. */
 static void note_communicator(struct ws_nccl *nccl, const struct ws_nccl_facts *facts)
 {
 	struct communicator made = {
@@ -164,7 +165,7 @@ static void note_communicator(struct ws_nccl *nccl, const struct ws_nccl_facts *
 	nccl->communicators[nccl->communicator_count++] = made;
 }
 
-/* The rank that uses `device`; where that is not known, the only one that this process has. */
+/* The rank that uses `device`; when the device is not known, the only rank of this process. */
 static struct communicator find_communicator(const struct ws_nccl *nccl, uint64_t hash,
 					     uint32_t device)
 {
@@ -186,7 +187,8 @@ static struct communicator find_communicator(const struct ws_nccl *nccl, uint64_
 	return found;
 }
 
-/* How many ranks of the communicator call from this process: each collective is called so often. */
+/* How many ranks of the communicator call from this process: each collective is called that
+ * often. */
 static uint64_t count_local_ranks(const struct ws_nccl *nccl, uint64_t hash)
 {
 	uint64_t count = 0;
@@ -304,7 +306,7 @@ static void end_group(struct nccl_thread *thread, const struct ws_nccl_call *cal
 	if (!thread->depth || --thread->depth || !batch)
 		return;
 	batch->end = call->end;
-	if (!batch->count && !batch->kernel_count) /* a group of nothing */
+	if (!batch->count && !batch->kernel_count) /* an empty group */
 		thread->count--;
 }
 
@@ -364,7 +366,7 @@ void ws_nccl_add_kernel(struct ws_nccl *nccl, const struct ws_nccl_kernel *kerne
 	nccl->waiting[nccl->waiting_count++] = (struct waiting_kernel){.kernel = *kernel};
 }
 
-/* The batch of the thread inside of which something happened at `time`. */
+/* The batch of the thread that was open at `time`. */
 static struct batch *find_batch(const struct nccl_thread *thread, uint64_t time)
 {
 	size_t low = thread->first, high = thread->count;
@@ -389,7 +391,7 @@ static bool does_operation(const struct ws_nccl_kernel *kernel, uint8_t operatio
 	switch (kernel->name.operation) {
 	case WS_NCCL_NONE:
 		return true;
-	case WS_NCCL_SEND: /* whatever is made of sends and receives */
+	case WS_NCCL_SEND: /* any operation made of sends and receives */
 		return operation >= WS_NCCL_ALL_TO_ALL;
 	default:
 		return operation == kernel->name.operation;
@@ -404,7 +406,7 @@ static bool has_operation(const struct batch *batch, const struct ws_nccl_kernel
 	return false;
 }
 
-/* The oldest batch before `time`, of any thread, whose kernel this may be. */
+/* The oldest batch before `time`, of any thread, that this kernel may belong to. */
 static struct batch *find_any_batch(struct ws_nccl *nccl, const struct ws_nccl_kernel *kernel,
 				    uint64_t time, struct nccl_thread **owner)
 {
@@ -450,7 +452,7 @@ static enum fate place_kernel(struct ws_nccl *nccl, const struct waiting_kernel 
 
 	if (kernel->from_graph)
 		return ALONE;
-	/* However long the call lasts that launched it. */
+	/* Wait for the launching call to end, however long it lasts. */
 	if (!last && thread && thread->last_end < launch->start)
 		return WAITS;
 	if (thread)
@@ -481,7 +483,7 @@ static int compare_bytes(const void *first, const void *second)
 	return ws_compare(*left, *right); /* in the order of the calls */
 }
 
-/* Spread the calls that a kind of kernel can do over its kernels. */
+/* Distribute the calls that a kind of kernel can do among its kernels. */
 static void match_kind(struct batch *batch, uint8_t kind, struct operation_call **calls)
 {
 	const struct ws_nccl_kernel any = {.name.operation = kind};
@@ -521,7 +523,7 @@ static void match_batch(struct batch *batch)
 		      compare_launches);
 	for (unsigned kind = WS_NCCL_NONE + 1; kind < WS_NCCL_OPERATIONS; kind++)
 		match_kind(batch, (uint8_t)kind, calls);
-	match_kind(batch, WS_NCCL_NONE, calls); /* what is left is done by kernels for anything */
+	match_kind(batch, WS_NCCL_NONE, calls); /* the rest belongs to kernels for anything */
 	free(calls);
 }
 
@@ -603,10 +605,10 @@ static const char *name_reduction(uint64_t reduction)
 
 	if (reduction < WS_COUNT(reductions))
 		return reductions[reduction];
-	return "PreMulSum"; /* the only kind that programs make themselves */
+	return "PreMulSum"; /* the only reduction that programs define themselves */
 }
 
-/* Between which ranks, where not all take part alike. */
+/* Fill in the ranks between which data moves, for operations with a root or peer. */
 static void fill_ends(const struct operation_call *call, struct ws_row_collective *row)
 {
 	const struct ws_nccl_facts *facts = &call->facts;
@@ -695,7 +697,7 @@ static void put_batch(const struct ws_nccl *nccl, const struct nccl_thread *thre
 	batch->done = true;
 }
 
-/* Whether it is known how large the communicators are. NCCL says it of some only when they are
+/* Whether the sizes of all communicators are known. NCCL reports some of them only when they are
  * destroyed. */
 static bool knows_communicators(const struct ws_nccl *nccl, const struct batch *batch)
 {

@@ -3,9 +3,9 @@
  * ncclDevKernel_SendRecv, ncclSymkDevKernel_..., in older versions ncclKernel_... and
  * ncclAllReduceRingLLKernel_sum_f32.
  *
- * NCCL compiles a kernel for a few combinations and has it do its neighbours' work too: of the
- * name, only the operation and the type of the elements are true of everything that it does, and
- * unsigned types stand for signed ones. Algorithm, protocol and reduction are not read from it.
+ * NCCL compiles kernels for a few combinations and uses them for similar ones too: of the name,
+ * only the operation and the element type hold for everything that a kernel does, and unsigned
+ * types stand for signed ones. Algorithm, protocol and reduction are not read from the name.
  */
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,7 @@ const char *ws_nccl_name_operation(enum ws_nccl_operation operation)
 	return operation < WS_NCCL_OPERATIONS ? names[operation] : "";
 }
 
-/* Of words that contain one another the longer comes first. */
+/* When one word contains another, the longer comes first. */
 static enum ws_nccl_operation find_operation(const char *name)
 {
 	static const struct {
@@ -52,7 +52,7 @@ static enum ws_nccl_operation find_operation(const char *name)
 	return WS_NCCL_NONE;
 }
 
-/* A word of the name, between underscores: "f16" is in "bf16" too. */
+/* Whether the name has a word, between underscores: a plain search would find "f16" in "bf16". */
 static bool has_word(const char *name, const char *word)
 {
 	size_t length = strlen(word);
@@ -120,6 +120,6 @@ void ws_nccl_write_label(char *label, size_t room, const char *name, uint64_t by
 		size /= 1024;
 		unit++;
 	}
-	/* Three digits, and none behind the point that say nothing. */
+	/* Write three significant digits, without trailing zeros after the point. */
 	snprintf(label, room, "%s %.*g %s", name, size >= 1000 ? 4 : 3, size, units[unit]);
 }

@@ -1,14 +1,15 @@
 /*
  * nccl.h - what NCCL was asked to do, and the kernels that did it.
  *
- * NCCL says what it does by NVTX: each of its calls is a range in the domain "NCCL" whose payload
- * holds the communicator, the bytes, the root or peer and the reduction, laid out as a schema says
- * that NCCL registers. A call launches its kernel itself, or, inside a group, leaves that to the
- * ncclGroupEnd that closes the group, which may do several calls by one kernel. The joiner of a
- * process is told of calls, launches and kernels, in any order, and hands out rows of the table
- * `collective` that have both.
+ * NCCL reports what it does through NVTX: each of its calls is a range in the domain "NCCL" whose
+ * payload holds the communicator, the bytes, the root or peer and the reduction, laid out according
+ * to a schema that NCCL registers. A call launches its kernel itself, or, inside a group, leaves
+ * that to the ncclGroupEnd that closes the group, which may use one kernel for several calls. The
+ * joiner of a process gets calls, launches and kernels, in any order, and puts rows of the table
+ * `collective` that combine a call with its kernel.
  *
- * Payloads and schemas come from the profiled program: nothing in them is believed beyond its size.
+ * Payloads and schemas come from the profiled program: every read is checked against their
+ * size.
  */
 #ifndef WS_NCCL_H
 #define WS_NCCL_H
@@ -22,9 +23,9 @@
 
 #define WS_NCCL_DOMAIN "NCCL" /* the name of its NVTX domain */
 
-/* What a call asks for. */
+/* The operation that a call asks for. */
 enum ws_nccl_operation {
-	WS_NCCL_NONE, /* of a kernel: one that may do anything; of a call: none of these */
+	WS_NCCL_NONE, /* of a kernel: it may do any operation; of a call: none of these */
 	WS_NCCL_ALL_REDUCE,
 	WS_NCCL_ALL_GATHER,
 	WS_NCCL_REDUCE_SCATTER,
@@ -40,11 +41,11 @@ enum ws_nccl_operation {
 
 /* ---- kernel.c ---- */
 
-/* What the name of a kernel of NCCL's says. */
+/* What the name of an NCCL kernel says. */
 struct ws_nccl_kernel_name {
 	bool is_nccl;
-	uint8_t operation; /* enum ws_nccl_operation; WS_NCCL_SEND for what sends and receives */
-	const char *type;  /* of the elements, as PyTorch calls it; NULL: not said */
+	uint8_t operation; /* enum ws_nccl_operation; WS_NCCL_SEND: sends and receives */
+	const char *type;  /* element type, as PyTorch calls it; NULL: not in the name */
 };
 struct ws_nccl_kernel_name ws_nccl_read_kernel_name(const char *name);
 
@@ -68,11 +69,11 @@ struct ws_nccl_call {
 struct ws_nccl_kernel {
 	struct ws_nccl_kernel_name name;
 	uint32_t correlation, device, context, stream;
-	bool from_graph;     /* a node of a CUDA graph: the call came when that was captured */
+	bool from_graph; /* a node of a CUDA graph: the call was made when the graph was captured */
 	uint64_t start, end; /* session ns */
 };
 
-/* Where rows go. `row` need not be copied: it is the callee's to change. */
+/* Where rows go. `row` need not be copied: the callee may change it. */
 struct ws_nccl_out {
 	void *ctx;
 	uint32_t (*intern)(void *ctx, const char *text, size_t length);
@@ -81,11 +82,11 @@ struct ws_nccl_out {
 
 struct ws_nccl; /* the joiner of one process */
 
-/* Never fails. Free with ws_nccl_free; what has not been put then is lost. */
+/* Never fails. Free with ws_nccl_free; rows that have not been put by then are lost. */
 struct ws_nccl *ws_nccl_new(void);
 void ws_nccl_free(struct ws_nccl *nccl);
 
-/* An entry of a schema of NCCL's domain. `schema` and the rest are as NVTX has them. */
+/* Adds an entry of a schema of NCCL's domain. `schema` and the rest are as NVTX has them. */
 void ws_nccl_define_entry(struct ws_nccl *nccl, uint64_t schema, const char *name, uint64_t type,
 			  uint64_t offset);
 /* A call has ended. Calls of one thread come in the order of their ends. */
@@ -93,10 +94,10 @@ void ws_nccl_add_call(struct ws_nccl *nccl, const struct ws_nccl_call *call);
 /* A call of CUDA that launches kernels began. */
 void ws_nccl_add_launch(struct ws_nccl *nccl, uint32_t thread, uint32_t correlation,
 			uint64_t start);
-/* A kernel of NCCL's was done. */
+/* A kernel of NCCL's has finished. */
 void ws_nccl_add_kernel(struct ws_nccl *nccl, const struct ws_nccl_kernel *kernel);
-/* Put the rows of what is complete; with `all`, of everything: calls whose kernels did not come
- * have rows without them. */
+/* Put the rows of complete batches, or of all batches with `all`: calls whose kernels never came
+ * then get rows without kernels. */
 void ws_nccl_put_rows(struct ws_nccl *nccl, const struct ws_nccl_out *out, bool all);
 
 /* ---- payload.c ---- */
@@ -107,7 +108,7 @@ struct ws_nccl_schemas {
 	size_t count, capacity;
 };
 
-/* What a payload may hold. */
+/* The fields that a payload may have. */
 struct ws_nccl_facts {
 	uint32_t known; /* bits 1 << enum ws_nccl_field */
 	uint64_t values[8];

@@ -1,8 +1,9 @@
 /*
- * payload.c - the payloads of NCCL's NVTX ranges, taken apart by the schemas that NCCL registers.
+ * payload.c - decodes the payloads of NCCL's NVTX ranges by the schemas that NCCL registers.
  *
- * Entries are known by their names, which have been the same since NCCL has had payloads, and not
- * by the numbers of the schemas, which have changed. What a newer NCCL adds is left alone.
+ * Entries are identified by their names, which have not changed since NCCL introduced payloads,
+ * rather than by the numbers of the schemas, which have changed. Entries that newer versions add
+ * are ignored.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,14 +12,14 @@
 #include "nccl/nccl.h"
 
 enum {
-	SCHEMAS_MOST = 256, /* of a process */
-	TYPE_SIZE = 22,	    /* NVTX's number of size_t */
+	SCHEMAS_MOST = 256, /* per process */
+	TYPE_SIZE = 22,	    /* NVTX's number for size_t */
 	TYPE_U64 = 18,
 	TYPE_I64 = 17,
 };
 
 struct field {
-	bool known, wide; /* wide: 8 bytes, else 4 */
+	bool known, wide; /* wide: 8 bytes, otherwise 4 */
 	uint32_t offset;
 };
 
@@ -44,7 +45,7 @@ static int find_field(const char *name)
 		{"Root", WS_NCCL_ROOT},
 		{"Peer rank", WS_NCCL_PEER},
 		{"No. of ranks", WS_NCCL_RANKS},
-		{"No. of devices", WS_NCCL_RANKS}, /* of ncclCommInitAll: a rank a device */
+		{"No. of devices", WS_NCCL_RANKS}, /* of ncclCommInitAll: one rank per device */
 		{"Rank", WS_NCCL_RANK},
 		{"CUDA device", WS_NCCL_DEVICE},
 	};
