@@ -1,6 +1,6 @@
 /*
- * choose.h - the smaller or larger of two values, the order of two, a text or its stand-in: what
- * would else be spelt with conditional operators at every use.
+ * choose.h - the smaller or larger of two values, the order of two values, a text or its default.
+ * Without these macros every use would need conditional operators.
  */
 #ifndef WS_BASE_CHOOSE_H
 #define WS_BASE_CHOOSE_H
@@ -9,7 +9,7 @@
 #define ws_min(a, b) WS_PICK_NUMBERED(<, a, b, __COUNTER__)
 #define ws_max(a, b) WS_PICK_NUMBERED(>, a, b, __COUNTER__)
 
-/* `value` unless it is zero or NULL, else `fallback`, which is evaluated only then. */
+/* `value` unless it is zero or NULL, otherwise `fallback`, which is evaluated only then. */
 #define ws_or(value, fallback) WS_OR_NUMBERED(value, fallback, __COUNTER__)
 #define WS_OR_NUMBERED(value, fallback, number) WS_OR(value, fallback, number)
 #define WS_OR(value, fallback, number)                                        \
@@ -18,13 +18,13 @@
 		given##number ? given##number : (fallback);                   \
 	})
 
-/* `bits` when `condition` holds, else 0. */
+/* `bits` if `condition` holds, otherwise 0. */
 #define ws_bits_if(condition, bits) ((condition) ? (bits) : 0)
 
-/* -1, 0 or 1, as qsort and its kin want it. Arguments are evaluated twice. */
+/* -1, 0 or 1, as comparison functions for qsort return it. Arguments are evaluated twice. */
 #define ws_compare(a, b) (((a) > (b)) - ((a) < (b)))
 
-/* The number picks names of its own for each use, so that uses may stand inside each other. */
+/* The number makes the names unique to each use, so that uses can be nested. */
 #define WS_PICK_NUMBERED(op, a, b, number) WS_PICK(op, a, b, number)
 #define WS_PICK(op, a, b, number)                                                    \
 	__extension__({                                                              \

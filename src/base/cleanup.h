@@ -1,10 +1,10 @@
 /*
- * cleanup.h - what must not be left behind when a signal ends the program: temporary files and
- * folders, and a program that was started.
+ * cleanup.h - cleans up when a signal ends the program: removes temporary files and folders, and
+ * ends a program that was started.
  *
  * While anything is listed, SIGINT, SIGTERM and SIGHUP (those that are not ignored) first remove it
- * and then end the program as they would have anyway; once the list is empty the signals do again
- * what they did before. This is for code that runs to its end without checking whether it has been
+ * and then end the program as they would have anyway; once the list is empty, the previous signal
+ * actions are restored. This is for code that runs to its end without checking whether it has been
  * interrupted; the exports, which do check, use ws_watch_interrupts.
  */
 #ifndef WS_BASE_CLEANUP_H
@@ -13,20 +13,20 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* List a file, or a folder that is empty once everything listed after it is gone. Returns a handle
- * for ws_cleanup_forget, or -1 when the list is full or the path is too long. */
+/* List a file, or a folder that will be empty once everything listed after it is gone. Returns a
+ * handle for ws_cleanup_forget, or -1 when the list is full or the path is too long. */
 int ws_cleanup_add_path(const char *path, bool folder);
-/* List a program: it gets SIGTERM. Returns a handle, or -1 when the list is full. */
+/* List a program, to which SIGTERM is sent. Returns a handle, or -1 when the list is full. */
 int ws_cleanup_add_program(pid_t pid);
 /*
  * List a file, or a folder with files, that its owner removes when a signal is noted
- * (ws_watch_interrupts): signals stay as they are, and it is removed only by the next function.
- * Returns a handle, or -1 as above.
+ * (ws_watch_interrupts): listing it does not change how signals are handled, and only the next
+ * function removes it. Returns a handle, or -1 as above.
  */
 int ws_cleanup_add_output(const char *path);
 /* Remove a file, or a folder and the files in it. Allocates nothing. */
 void ws_remove_output(const char *path);
-/* Remove all that is listed and end listed programs. Allocates nothing. */
+/* Remove all listed files and folders and end the listed programs. Allocates nothing. */
 void ws_cleanup_remove_all(void);
 /* Take an entry off the list without touching what it names. Handle -1 is allowed. */
 void ws_cleanup_forget(int handle);

@@ -13,16 +13,16 @@
 #define WS_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define WS_ALIGN_UP(x, a) (((x) + (a)-1) & ~((a)-1))
 
-/* Handlers of signals in programs that are not ours. An emulator (qemu-user before 8) may enter
- * them with a stack that the ABI's alignment of 16 does not hold for. */
+/* For signal handlers in other people's programs. An emulator (qemu-user before 8) may enter them
+ * with a stack that is not aligned to 16 bytes as the ABI requires. */
 #if defined(__x86_64__)
 #define WS_SIGNAL_ENTRY __attribute__((force_align_arg_pointer))
 #else
 #define WS_SIGNAL_ENTRY
 #endif
 
-/* For functions that only prefetch: gcc takes a function without visible effect for dead code and
- * drops calls to it that it does not inline. */
+/* For functions that only prefetch: gcc treats a function without visible effects as dead code and
+ * removes calls to it that it does not inline. */
 #define ws_fetching inline __attribute__((always_inline))
 
 #endif

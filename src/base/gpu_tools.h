@@ -4,8 +4,8 @@
  *
  * Only one tool at a time can profile, check or debug a program's CUDA work. Nsight Compute even
  * refuses to start a program whose CUDA_INJECTION64_PATH is set, and Nsight Systems ends in an
- * error when another tool answers its calls of CUPTI. They were there first, or are what the user
- * asked for last: they get the GPU, and warpsight says so.
+ * error when another tool answers its calls of CUPTI. Such a tool was there first, or is what the
+ * user asked for last, so it gets the GPU and warpsight reports that.
  */
 #ifndef WS_BASE_GPU_TOOLS_H
 #define WS_BASE_GPU_TOOLS_H
@@ -17,7 +17,7 @@
 #include "base/compiler.h"
 
 /* The name of the tool that started the program with this environment (ended by NULL, or NULL
- * itself); NULL when there is none. */
+ * itself); NULL if no such tool did. */
 static inline const char *ws_find_gpu_tool(char *const *env)
 {
 	static const struct {
@@ -36,9 +36,9 @@ static inline const char *ws_find_gpu_tool(char *const *env)
 }
 
 /*
- * Whether this tool waits for ever for a program that another program starts, where it cannot watch
- * that other program do it. (Seen with both on a GPU: what our recorder starts under them hangs
- * before its first CUDA call.)
+ * Whether this tool waits for ever for a program whose start by another program it could not watch.
+ * (Seen with both tools on a GPU: a program that our recorder starts under them hangs before its
+ * first CUDA call.)
  */
 static inline bool ws_gpu_tool_must_start(const char *tool)
 {

@@ -1,7 +1,7 @@
 /*
  * jit_runtimes.h - runtimes that generate code, recognised by the files that their processes run:
- * what makes each of them tell the names of its functions (in /tmp/perf-PID.map), and which
- * variable of the environment asks for it.
+ * how each can be made to publish the names of its functions (in /tmp/perf-PID.map), and which
+ * environment variable asks for it.
  */
 #ifndef WS_BASE_JIT_RUNTIMES_H
 #define WS_BASE_JIT_RUNTIMES_H
@@ -12,10 +12,10 @@
 #include "base/compiler.h"
 
 struct ws_jit_runtime {
-	const char *word, *name; /* of --jit-names; as messages call it */
-	const char *files[3];	 /* beginnings of the names of its files */
+	const char *word, *name; /* the word in --jit-names; the name in messages */
+	const char *files[3];	 /* prefixes of the names of its files */
 	const char *variable, *value;
-	const char *advice; /* what gives names, as a clause */
+	const char *advice; /* what makes it publish names, as a clause for messages */
 };
 
 /*
@@ -58,7 +58,7 @@ static inline const struct ws_jit_runtime *ws_find_jit_runtime(const char *path)
 		for (const char *const *file = ws_jit_runtimes[i].files; *file; file++) {
 			size_t length = strlen(*file);
 
-			/* "node", "node20" and "libjvm.so", but no other word */
+			/* "node", "node20" and "libjvm.so" match, longer words do not */
 			if (!strncmp(path, *file, length) &&
 			    strspn(path + length, ".0123456789") == strlen(path + length))
 				return &ws_jit_runtimes[i];

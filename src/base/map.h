@@ -19,7 +19,8 @@ struct ws_map {
 	size_t size, count;
 };
 
-/* The value of `key`, or 0 when it is not there; *found, unless NULL, says whether it is. */
+/* The value of `key`, or 0 if the map does not have the key; *found, unless NULL, says whether it
+ * does. */
 uint64_t ws_map_get(const struct ws_map *map, uint64_t key, bool *found);
 void ws_map_set(struct ws_map *map, uint64_t key, uint64_t value);
 /* Remove `key` and give its value (`value` may be NULL); false when it was not there. */

@@ -1,7 +1,7 @@
 /*
  * mem.h - allocation for the tool side (never for hooks). Running out of memory ends the program
- * with one line: there is nothing better a caller could do. The caller owns what is returned and
- * frees it with free.
+ * with a one-line message, since a caller could do nothing better. The caller owns what is returned
+ * and frees it with free.
  */
 #ifndef WS_BASE_MEM_H
 #define WS_BASE_MEM_H
@@ -10,11 +10,12 @@
 
 #include "base/choose.h"
 
-/* Called instead, on the thread that found none; must neither allocate nor return. NULL: the
- * program aborts. */
+/* Called when memory runs out, on the thread that asked for it; must neither allocate nor return.
+ * If NULL, the program aborts. */
 extern void (*ws_out_of_memory)(void);
 
-/* What the functions below do when there is no memory; for libraries that ask. */
+/* What the functions below do when there is no memory. Also for use with libraries that report a
+ * failed allocation. */
 _Noreturn void ws_give_up_for_memory(void);
 void *ws_malloc(size_t size);
 void *ws_calloc(size_t count, size_t size);

@@ -1,7 +1,7 @@
 /*
- * nvtx_libraries.h - libraries that say by NVTX what they are called for: the words of --trace that
- * ask for it, the variables of the environment that make a library say so, the domain it says it
- * in, and where its calls belong in a report.
+ * nvtx_libraries.h - libraries that report their own calls through NVTX: the words of --trace that
+ * ask for this, the environment variables that turn it on, the NVTX domain that a library uses, and
+ * where its calls belong in a report.
  */
 #ifndef WS_BASE_NVTX_LIBRARIES_H
 #define WS_BASE_NVTX_LIBRARIES_H
@@ -13,8 +13,9 @@
 #include "base/compiler.h"
 
 struct ws_nvtx_library {
-	const char *word;    /* of --trace: the calls that do something */
-	const char *verbose; /* of --trace: every call; NULL: there is no such difference */
+	const char *word;    /* word of --trace for the calls that do something */
+	const char *verbose; /* word of --trace for every call; NULL: the library does not
+				distinguish them */
 	const char *domain;  /* of NVTX */
 	const char *table;   /* category of its calls in `slice`; NULL: they stay ranges of NVTX */
 	const char
@@ -51,7 +52,7 @@ static inline bool ws_lists_word(const char *list, const char *word)
 	return false;
 }
 
-/* The level that --trace asks for: 0 nothing, 1 the calls that do something, 2 every call. */
+/* The level that --trace asks for: 0 none, 1 the calls that do something, 2 every call. */
 static inline int ws_get_nvtx_level(const struct ws_nvtx_library *library, const char *trace)
 {
 	if (ws_lists_word(trace, library->verbose))
@@ -59,7 +60,7 @@ static inline int ws_get_nvtx_level(const struct ws_nvtx_library *library, const
 	return ws_lists_word(trace, library->word);
 }
 
-/* The library whose domain is called so; NULL for other domains. */
+/* The library whose domain has this name; NULL for other domains. */
 static inline const struct ws_nvtx_library *ws_find_nvtx_library(const char *domain)
 {
 	for (size_t i = 0; i < WS_COUNT(ws_nvtx_libraries); i++)

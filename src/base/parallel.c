@@ -1,5 +1,5 @@
-/* parallel.c - see parallel.h. Threads live only as long as the call: work that is worth several
- * threads takes far longer than starting them. */
+/* parallel.c - see parallel.h. Threads live only as long as the call: starting threads takes far
+ * less time than any work worth sharing out. */
 #include "base/parallel.h"
 
 #include <pthread.h>
@@ -44,7 +44,7 @@ void ws_run_parallel(unsigned workers, size_t count,
 
 	while (started + 1 < workers && started + 1 < count &&
 	       !pthread_create(&threads[started], NULL, do_pieces, &pieces))
-		started++; /* fewer threads are only slower */
+		started++; /* with fewer threads the work only takes longer */
 	do_pieces(&pieces);
 	while (started)
 		pthread_join(threads[--started], NULL);

@@ -69,8 +69,8 @@ static uint64_t hash_path(const char *text)
 	return hash;
 }
 
-/* Whether `link` is a symbolic link of ours to `dir`. Someone else's could lead the target into
- * their library. */
+/* Whether `link` is a symbolic link of ours to `dir`. A link that belongs to someone else could
+ * make the target load their library. */
 static int link_is_ours(const char *link, const char *dir)
 {
 	struct stat st;
@@ -86,8 +86,8 @@ static int link_is_ours(const char *link, const char *dir)
 	return !strcmp(target, dir);
 }
 
-/* A name for `dir` that LD_PRELOAD can express. Several are tried, since a stranger may have taken
- * the first. */
+/* A name for `dir` that LD_PRELOAD can express. Several are tried, since another user may have
+ * taken the first. */
 static int make_link_to(const char *dir, char *out, size_t size, struct ws_err *err)
 {
 	for (unsigned i = 0; i < 16; i++) {

@@ -1,6 +1,6 @@
 /*
- * paths.h - where the program's own files are. They are found from where the program itself is, so
- * that an unpacked tarball, an installation under any prefix and a build tree all work without
+ * paths.h - where the program's own files are. They are located relative to the program, so that an
+ * unpacked tarball, an installation under any prefix and a build tree all work without
  * configuration.
  */
 #ifndef WS_BASE_PATHS_H
@@ -12,13 +12,13 @@
 
 /*
  * Writes the path of a hook library ("libwarpsight-hooks.so") to `out`, absolute and fit for
- * LD_PRELOAD: where the true path has a blank, a colon or a '$' in it, which LD_PRELOAD cannot
- * express, it leads through a symbolic link under /tmp that stays for later runs. Returns 0, or -1
+ * LD_PRELOAD: if the true path contains a blank, a colon or a '$', which LD_PRELOAD cannot express,
+ * the path goes through a symbolic link under /tmp, which is kept for later runs. Returns 0, or -1
  * with a message that names where it searched.
  */
 int ws_find_hook_library(const char *lib, char *out, size_t size, struct ws_err *err);
 
-/* Writes the path to execute to run this program again: in the relocatable tarball that of its
+/* Writes the path to execute to run this program again: in the relocatable tarball this is the
  * launcher. Returns 0, or -1 with a message. */
 int ws_find_program(char *out, size_t size, struct ws_err *err);
 

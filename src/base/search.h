@@ -1,12 +1,12 @@
-/* search.h - binary search in what is in order, whatever it is. */
+/* search.h - binary search in any ordered sequence. */
 #ifndef WS_BASE_SEARCH_H
 #define WS_BASE_SEARCH_H
 
 #include <stddef.h>
 
 /*
- * Of the indices [from, to), those for which `before` holds come first: the first for which it does
- * not, or `to`. `before` is an expression in `i`, the name of the index that is asked about.
+ * The first index in [from, to) for which `before` does not hold, or `to`. All indices for which it
+ * holds must come first. `before` is an expression that uses the index by the name given as `i`.
  */
 #define ws_find_first_not(from, to, i, before)                      \
 	__extension__({                                             \

@@ -38,7 +38,7 @@ static void on_bus_error(int sig, siginfo_t *info, void *context)
 		}
 	if ((previous_action.sa_flags & SA_SIGINFO) && previous_action.sa_sigaction)
 		previous_action.sa_sigaction(sig, info, context);
-	else /* the access is repeated, and fails as it would have without us */
+	else /* the access is repeated, and fails as it would without our handler */
 		sigaction(SIGBUS, &previous_action, NULL);
 }
 

@@ -1,6 +1,7 @@
 /*
- * shrink.h - mapped files that others may make shorter. A page behind the new end would raise
- * SIGBUS; a handler maps zeros there instead. For the tool side: it installs a signal handler.
+ * shrink.h - mapped files that others may make shorter. Accessing a page beyond the new end would
+ * raise SIGBUS; a handler maps zeros there instead. For the tool side: it installs a signal
+ * handler.
  */
 #ifndef WS_BASE_SHRINK_H
 #define WS_BASE_SHRINK_H
@@ -9,8 +10,9 @@
 #include <stddef.h>
 
 /*
- * From now on missing pages of this mapping, which begins on a page, become zeros: pages that may
- * be written to if `writable`. There is room for 8,192 mappings; a further one stays unprotected.
+ * From now on missing pages of this mapping, which begins on a page boundary, are replaced by
+ * zeros; these pages can be written to if `writable`. Up to 8,192 mappings are protected; further
+ * ones are not.
  */
 void ws_guard_mapping(const void *data, size_t size, bool writable);
 /* Before it is unmapped. */

@@ -20,9 +20,9 @@ void ws_grow_slots(uint64_t **slots, size_t *mask, size_t first)
 	if (bytes < HUGE_BYTES)
 		to = ws_malloc(bytes);
 	else
-		to = ws_malloc_huge(bytes); /* Written here rather than given as zeros: a page that
-					     * is read first is the kernel's shared page of zeros,
-					     * and costs a second fault at the first write. */
+		to = ws_malloc_huge(bytes); /* Written here rather than allocated as zeros: a page
+					       that is read first maps the kernel's shared page of
+					       zeros and costs a second fault at the first write. */
 	memset(to, 0, bytes);
 	for (size_t i = 0; i < old_count; i++) {
 		size_t at = from[i] >> 32 & (count - 1);

@@ -2,10 +2,10 @@
  * slots.h - the slots of open-addressing hash tables, for numbering things that are found again by
  * their key.
  *
- * A slot holds 32 bits of the hash above a number from 1 below: neither growing nor passing another
- * entry has to touch what is entered. 0 is a free slot. The owner keeps the entries by their
- * numbers, `slots` (NULL at first, freed by free) and `mask` (how many slots there are, less 1; 0
- * at first), and compares keys:
+ * A slot holds 32 bits of the hash in its upper half and a number, counted from 1, in its lower
+ * half. So neither growing the table nor skipping another entry has to read the entries themselves.
+ * 0 is a free slot. The owner keeps the entries by their numbers, `slots` (NULL at first, freed by
+ * free) and `mask` (how many slots there are, less 1; 0 at first), and compares keys:
  *
  *	at = ws_begin_slot_search(&slots, &mask, count, 64, hash);
  *	for (; (number = ws_next_in_slots(slots, mask, hash, &at)); at++)
@@ -40,11 +40,11 @@ static inline uint64_t ws_make_slot(uint32_t hash, uint32_t number)
 	return (uint64_t)hash << 32 | number;
 }
 
-/* Double the slots, or make the `first` ones (a power of two); what is in them keeps its number. */
+/* Double the slots, or make the `first` ones (a power of two); entries keep their numbers. */
 void ws_grow_slots(uint64_t **slots, size_t *mask, size_t first);
 
-/* Where a search for `hash` begins, with space for one more than `count` entries: at most half of
- * the slots are taken. `first` is the number of slots to begin with. */
+/* Where a search for `hash` begins. Makes room for one more than `count` entries, with at most half
+ * of the slots taken. `first` is the number of slots to begin with. */
 static inline size_t ws_begin_slot_search(uint64_t **slots, size_t *mask, size_t count,
 					  size_t first, uint32_t hash)
 {

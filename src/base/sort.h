@@ -1,5 +1,5 @@
 /*
- * sort.h - sorting many records by a number, and searching in what is sorted.
+ * sort.h - sorting many records by a number, and searching in sorted arrays.
  */
 #ifndef WS_BASE_SORT_H
 #define WS_BASE_SORT_H
@@ -17,7 +17,8 @@ struct ws_keyed_value {
  * case `keyed` has been freed. The caller frees it.
  */
 struct ws_keyed_value *ws_sort_by_key(struct ws_keyed_value *keyed, size_t count);
-/* The same within `keyed`, using `buffer`, which holds as many records and may serve many sorts. */
+/* The same, but the result is always in `keyed`. `buffer` has room for as many records and can be
+ * used for many sorts. */
 void ws_sort_in_buffer(struct ws_keyed_value *keyed, size_t count, struct ws_keyed_value *buffer);
 
 /*

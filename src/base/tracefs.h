@@ -1,4 +1,4 @@
-/* tracefs.h - the kernel's folder of tracepoints, whether somebody has mounted it or not. */
+/* tracefs.h - the kernel's folder of tracepoints, whether it is mounted or not. */
 #ifndef WS_BASE_TRACEFS_H
 #define WS_BASE_TRACEFS_H
 
@@ -10,9 +10,9 @@
 /*
  * Opens the folder `events`, which holds a folder for each subsystem, and returns a descriptor that
  * the caller closes. Where tracefs is mounted nowhere, it is mounted for this process alone, which
- * takes the right to mount (CAP_SYS_ADMIN) and changes nothing on the machine; that mount is gone
- * with the last descriptor. `*place` (may be NULL) gets where it is mounted, or NULL. Returns -1
- * with errno and a sentence that says why there is none.
+ * requires the right to mount (CAP_SYS_ADMIN) and changes nothing on the machine; that mount
+ * disappears when the last descriptor is closed. `*place` (may be NULL) gets where it is mounted,
+ * or NULL. Returns -1 with errno and a sentence that says why there is none.
  */
 int ws_tracefs_open(const char **place, struct ws_err *err);
 

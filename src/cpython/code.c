@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define MOST_TEXT 65536 /* characters; no name or path has more */
+#define MOST_TEXT 65536 /* in characters; no name or path is longer */
 
 /* ---- texts ---- */
 
@@ -101,7 +101,8 @@ int ws_py_read_text(const struct ws_py_layout *layout, const struct ws_py_memory
 
 /* ---- code objects ---- */
 
-/* The fields of a key are close together: returns the bytes from the first, at *from, to the last.
+/* The fields of a key are close together: returns the number of bytes from the first, at *from, to
+ * the end of the last.
  */
 static uint32_t find_key_span(const struct ws_py_layout *layout, uint32_t *from)
 {
@@ -150,7 +151,7 @@ size_t ws_py_read_code_keys(const struct ws_py_layout *layout, const struct ws_p
 		pieces[i] = (struct ws_py_piece){out[i].name + layout->text_length, out[i].text,
 						 sizeof(out[i].text)};
 	}
-	/* A name that cannot be read does not count. */
+	/* A name that cannot be read is ignored. */
 	for (size_t done = 0; done < got; done++) {
 		done += memory->read(memory->ctx, pieces + done, got - done);
 		if (done < got)

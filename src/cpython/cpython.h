@@ -9,10 +9,10 @@
  *
  * Each version up to 3.12 has a table of offsets (layout.def), which hold for all releases of that
  * minor version; from 3.13 on the interpreter describes itself at the start of _PyRuntime. Builds
- * whose objects have other headers (Py_TRACE_REFS) do not pass ws_py_check_layout and are refused.
+ * whose objects have different headers (Py_TRACE_REFS) fail ws_py_check_layout and are refused.
  *
- * The hooks use this as well as the recorder: nothing here allocates, locks or calls more of the C
- * library than memcpy and its like.
+ * The hooks use this as well as the recorder: nothing here allocates, takes locks or calls any C
+ * library functions but memcpy and similar ones.
  */
 #ifndef WS_CPYTHON_H
 #define WS_CPYTHON_H
@@ -46,7 +46,7 @@ struct ws_py_memory {
 	size_t (*read)(void *ctx, const struct ws_py_piece *pieces, size_t n);
 	void *ctx;
 };
-#define WS_PY_PIECES 64 /* at most so many in a call of read */
+#define WS_PY_PIECES 64 /* maximum for one call of read */
 
 static inline bool ws_py_read(const struct ws_py_memory *memory, uint64_t from, void *to,
 			      size_t bytes)
@@ -104,7 +104,7 @@ struct ws_py_thread {
 };
 
 /* List the threads of all interpreters, at most `most`; returns how many. 0 when there are none
- * yet, or nothing that looks like one. */
+ * yet, or when nothing there looks like a thread. */
 size_t ws_py_list_threads(const struct ws_py_layout *layout, const struct ws_py_memory *memory,
 			  uint64_t runtime, struct ws_py_thread *out, size_t most);
 /* The thread state that holds the GIL of the first interpreter; 0 when none does, or there is no
@@ -120,7 +120,7 @@ bool ws_py_check_layout(const struct ws_py_layout *layout, const struct ws_py_me
 
 enum {
 	WS_PY_ENTRY = 1, /* the outermost frame of a call of the evaluator */
-	WS_PY_NONE = 2,	 /* of an evaluator that runs no function (yet): code is 0 */
+	WS_PY_NONE = 2,	 /* of an evaluator that does not run a function (yet): code is 0 */
 };
 struct ws_py_frame {
 	uint64_t code;
@@ -129,14 +129,14 @@ struct ws_py_frame {
 };
 
 #define WS_PY_WINDOW 6144 /* bytes */
-/* Buffers of a walk, and what it keeps for the next one of the same thread. Zero it before the
+/* Buffers of a walk, and what it keeps for the next walk of the same thread. Zero it before the
  * first use. */
 struct ws_py_walk {
-	bool truncated; /* the last walk found more frames than it took, or could not read one */
+	bool truncated; /* the last walk had no room for all frames, or could not read one */
 	uint64_t window_at[2];
 	size_t window_bytes[2];
-	uint32_t
-		seen_count; /* number of frame objects of the walk before, which are read at once */
+	uint32_t seen_count;  /* number of frame objects from the previous walk, which are read all
+				 at once */
 	uint32_t ready_count; /* how many of them could be read */
 	uint64_t seen[WS_PY_PIECES];
 	uint8_t ready[WS_PY_PIECES][128];
@@ -151,8 +151,8 @@ size_t ws_py_walk(const struct ws_py_layout *layout, const struct ws_py_memory *
 		  uint64_t state, struct ws_py_walk *walk, struct ws_py_frame *out, size_t most);
 
 /*
- * The frames of a walk, which adds each step along the chain from the innermost on: `code` and `at`
- * as in struct ws_py_frame, `owner` as the frame has it. A step adds one frame at most.
+ * The frames that a walk collects. The walk adds each step along the chain, innermost first: `code`
+ * and `at` as in struct ws_py_frame, `owner` as the frame has it. A step adds one frame at most.
  */
 /* From 3.12 on, this and higher owners are those of frames that the evaluator pushes for itself. */
 #define WS_PY_OWNER_INTERPRETER 3
@@ -163,7 +163,7 @@ struct ws_py_frame_list {
 };
 void ws_py_add_frame(const struct ws_py_layout *layout, struct ws_py_frame_list *taken,
 		     uint64_t code, int32_t at, uint32_t owner);
-/* Byte offset of the instruction with the index that a frame object (up to 3.10) has. */
+/* Byte offset of an instruction, given its index as frame objects hold it (up to 3.10). */
 int32_t ws_py_convert_index(const struct ws_py_layout *layout, int32_t index);
 
 /* ---- code objects ---- */

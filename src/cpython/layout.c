@@ -67,7 +67,7 @@ static void fill_layout(struct ws_py_layout *layout, const uint64_t *numbers, co
 			bool later)
 {
 #define N(group, i) ((uint32_t)(ws_py_min(numbers[at[group] + (i)], MOST_OFFSET)))
-	unsigned more = later; /* 3.14 has the main thread before `gc` */
+	unsigned more = later; /* 3.14 has the main thread's field before `gc` */
 
 	layout->runtime_interpreters = N(RUNTIME, 2);
 	layout->interp_next = N(INTERPRETER, 2);

@@ -1,11 +1,11 @@
 /*
  * walk.c - from a thread state to its frames; see cpython.h.
  *
- * Frame objects (up to 3.10) are all over the heap, so those of the walk before are read first, all
- * at once and from the outermost inwards: most still exist. Interpreter frames (from 3.11) are one
- * after the other in the thread's data stack, with callers below: a frame is read together with the
- * memory before it, which holds its callers. Frames of generators are in the heap and take a window
- * of their own.
+ * Frame objects (up to 3.10) are scattered over the heap, so those of the previous walk are read
+ * first, all at once and from the outermost inwards: most still exist. Interpreter frames (from
+ * 3.11) lie one after the other in the thread's data stack, callers at lower addresses: a frame is
+ * read together with the memory before it, which holds its callers. Frames of generators are on the
+ * heap, and each needs a window of its own.
  */
 #include "cpython/cpython.h"
 
@@ -42,8 +42,8 @@ static const uint8_t *find_in_window(const struct ws_py_walk *walk, uint64_t at)
 	return NULL;
 }
 
-/* The frame at `at`, from a window or by reading a window that ends with it, which replaces the one
- * that was filled earlier. NULL when it cannot be read. */
+/* The frame at `at`: from a window that holds it, or else by reading a new window that ends with it
+ * and replaces the older of the two. NULL when it cannot be read. */
 static const uint8_t *fetch_frame(struct ws_py_walk *walk, const struct ws_py_memory *memory,
 				  uint64_t at, int *last)
 {
@@ -56,8 +56,8 @@ static const uint8_t *fetch_frame(struct ws_py_walk *walk, const struct ws_py_me
 		return bytes;
 	if (at < before + FRAME_BYTES || at & 7)
 		return NULL;
-	/* Not below its page and the one before: memory there is likely to be unmapped, which makes
-	 * the whole read fail. */
+	/* Do not read below the frame's page and the one before: memory there is likely to be
+	 * unmapped, which would make the whole read fail. */
 	if (before > (at & 4095) + 4096)
 		before = (at & 4095) + 4096;
 	pieces[0] = (struct ws_py_piece){at, walk->window[which] + before, FRAME_BYTES};
@@ -65,7 +65,7 @@ static const uint8_t *fetch_frame(struct ws_py_walk *walk, const struct ws_py_me
 	got = memory->read(memory->ctx, pieces, 2);
 	if (!got)
 		return NULL;
-	if (got == 1 && (at & 4095) >= 64) { /* the page before is not there */
+	if (got == 1 && (at & 4095) >= 64) { /* the page before is not mapped */
 		before = at & 4095;
 		memmove(walk->window[which] + before, pieces[0].to, FRAME_BYTES);
 		pieces[1] = (struct ws_py_piece){at - before, walk->window[which], before};
@@ -137,8 +137,8 @@ static size_t walk_interpreter_frames(const struct ws_py_layout *layout,
 
 	walk->truncated = !ok;
 	walk->window_bytes[0] = walk->window_bytes[1] = 0;
-	/* At most twice as many steps as frames: frames that the evaluator pushes count too, and a
-	 * chain that is a circle must end. */
+	/* At most twice as many steps as frames: frames that the evaluator pushes count as steps,
+	 * too, and a circular chain must end. */
 	for (size_t step = 0; at; step++) {
 		const uint8_t *bytes = NULL;
 
@@ -170,7 +170,7 @@ static void read_seen_objects(const struct ws_py_memory *memory, struct ws_py_wa
 	struct ws_py_piece pieces[WS_PY_PIECES];
 	uint32_t count = walk->seen_count;
 
-	/* seen[] goes from the innermost outwards; the outermost frames are the ones that last. */
+	/* seen[] goes from the innermost outwards; the outermost frames live longest. */
 	for (uint32_t i = 0; i < count; i++)
 		pieces[i] = (struct ws_py_piece){walk->seen[count - 1 - i],
 						 walk->ready[count - 1 - i], OBJECT_BYTES};
@@ -220,7 +220,7 @@ static size_t walk_frame_objects(const struct ws_py_layout *layout,
 			load_u64(bytes + layout->frame_code),
 			ws_py_convert_index(layout, load_i32(bytes + layout->frame_at)),
 			WS_PY_ENTRY};
-		/* The outermost ones are kept when there are too many. */
+		/* If there are too many, the outermost ones are kept. */
 		visited[visited_count++ % WS_PY_PIECES] = at;
 		at = load_u64(bytes + layout->frame_previous);
 	}

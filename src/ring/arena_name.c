@@ -1,5 +1,5 @@
-/* arena_name.c - see arena_name.h. Inside the target: no library function that could be replaced
- * there, and no errno. */
+/* arena_name.c - see arena_name.h. This also runs inside the target, so it uses no library function
+ * that could be replaced there, and no errno. */
 #include "ring/arena_name.h"
 
 #include <stddef.h>

@@ -1,9 +1,10 @@
 /*
  * cuda_record.h - what the CUDA hook writes into rings.
  *
- * CUPTI's records go over as they are, many at a time: they are cast by the version of CUPTI that
- * made them, by the recorder, which has the time for it. In the target they only get what would be
- * lost on the way: `kind` receives the record's size, and texts that they point to become handles.
+ * CUPTI's records are copied unchanged, many at a time. The recorder, which has the time for it,
+ * casts them according to the version of CUPTI that made them. In the target only what the recorder
+ * could not know is filled in: `kind` receives the record's size, and pointers to texts become
+ * handles.
  */
 #ifndef WS_RING_CUDA_RECORD_H
 #define WS_RING_CUDA_RECORD_H
@@ -17,7 +18,8 @@
 #define WS_CUPTI_MADE(kind, bytes) ((uint32_t)(kind) | (uint32_t)(bytes) / 8u << 8)
 #define WS_CUPTI_UNFINISHED 0x80000000u
 
-/* Pointers to texts in a batch are handles with this bit, which no user address has. */
+/* In a batch, pointers to texts are replaced by handles with this bit, which no user address has.
+ */
 #define WS_CUPTI_HANDLE (UINT64_C(1) << 63)
 
 #define WS_CUDA_BATCH_BYTES (WS_REC_MAX_BYTES - 64u)
@@ -39,7 +41,7 @@ struct ws_rec_cuda_name {
 	uint64_t key; /* the pointer, the callback id, or the kind of record that has this size */
 };
 
-struct ws_rec_cuda_device { /* what CUPTI's record of the device does not tell */
+struct ws_rec_cuda_device { /* what CUPTI's record of the device does not contain */
 	struct ws_rec rec;  /* value: device number */
 	uint32_t bus, chip; /* handles */
 	uint32_t integrated, shared_block_optin, shared_reserved, regs_granularity;
@@ -63,8 +65,7 @@ struct ws_rec_cuda_resource {
 	uint32_t tid, graph, original_graph, reserved;
 };
 
-#define WS_CUDA_EVENT_RECORD \
-	5 /* beside CUpti_ActivitySynchronizationType: no wait, an event is recorded */
+#define WS_CUDA_EVENT_RECORD 5 /* not a CUpti_ActivitySynchronizationType: an event is recorded */
 struct ws_rec_cuda_sync {
 	struct ws_rec
 		rec; /* small: CUpti_ActivitySynchronizationType, or the above; value: context */

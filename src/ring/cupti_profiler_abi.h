@@ -2,7 +2,7 @@
  * cupti_profiler_abi.h - what the kernel hook uses of CUPTI's profiler: the range profiler, which
  * collects counters, and the host functions, which choose and evaluate them. Declared here so that
  * building needs no CUDA toolkit; each structure begins with its size, so that a newer library
- * knows which form it has been given. tests/kernel/test_abi.c compares them with the toolkit's.
+ * knows which version of it was passed. tests/kernel/test_abi.c compares them with the toolkit's.
  */
 #ifndef WS_RING_CUPTI_PROFILER_ABI_H
 #define WS_RING_CUPTI_PROFILER_ABI_H

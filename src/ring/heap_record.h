@@ -1,6 +1,6 @@
 /*
- * heap_record.h - what the malloc hook writes of a block that it has sampled: one record when it is
- * allocated, behind its stack, and one when it is freed.
+ * heap_record.h - what the malloc hook writes for a block that it has sampled: one record after the
+ * stack when the block is allocated, and another when it is freed.
  */
 #ifndef WS_RING_HEAP_RECORD_H
 #define WS_RING_HEAP_RECORD_H

@@ -53,7 +53,8 @@ static bool has_word(const char *bytes, long n, const char *word)
 	return false;
 }
 
-/* By its name or, where that is unusual, by the private version that only glibc's files define. */
+/* A loader is recognised by its name or, if that is unusual, by the private symbol version that
+ * only glibc's files define. */
 static bool is_glibc_loader(const char *path)
 {
 	const char word[] = "GLIBC_PRIVATE";
@@ -105,7 +106,7 @@ static bool is_hookable_elf(long fd, const char *path, const char *head, long n)
 	return strncmp(base_name(path), "ld-musl", 7) != 0;
 }
 
-/* The interpreter that a #! line names; false when there is no such line, or an endless one. */
+/* The interpreter that a #! line names; false when there is no such line, or it does not end. */
 static bool read_interpreter(char *head, long n, char *interpreter, size_t size)
 {
 	char *text, *end;
@@ -144,8 +145,8 @@ bool ws_is_hookable(const char *path)
 }
 
 /*
- * access, because it leaves out the capabilities of a user who is not root: such a process loses
- * them with its exec. Where real and effective user differ, the loader reads no LD_PRELOAD at all.
+ * Uses access because that ignores the capabilities of a user who is not root, which such a process
+ * loses at its exec. Where real and effective user differ, the loader reads no LD_PRELOAD at all.
  */
 static bool can_access(const char *path, int mode)
 {
@@ -155,7 +156,7 @@ static bool can_access(const char *path, int mode)
 	       error != -ELOOP && error != -EROFS;
 }
 
-/* Sealed memory is reached without its socket too, which somebody may have removed. */
+/* Sealed memory can also be reached without its socket, which somebody may have removed. */
 static bool can_access_arena(const char *path)
 {
 	char link[WS_ARENA_LINK], target[WS_ARENA_LINK];

@@ -1,7 +1,7 @@
 /*
- * hookable.h - whether our libraries may be named in LD_PRELOAD for a program. Asked by the
- * recorder before the first exec and by the hooks before every later one, so safe in both: no
- * memory, no errno, no call that could be interposed.
+ * hookable.h - whether our libraries can be named in LD_PRELOAD for a program. The recorder asks
+ * before the first exec and the hooks ask before every later one, so the code is safe in both: it
+ * allocates no memory, leaves errno alone and makes no call that could be interposed.
  */
 #ifndef WS_RING_HOOKABLE_H
 #define WS_RING_HOOKABLE_H
@@ -10,9 +10,9 @@
 
 /*
  * False when the loader of the program at `path` would complain about our libraries or refuse to
- * start it: a program of another word size or processor, or one linked to another C library than
- * glibc. Follows #! lines. A file that cannot be read is taken for hookable, and so is a static
- * program: it has no loader, and what it starts inherits its environment.
+ * start it: a program of another word size or processor, or one linked to a C library other than
+ * glibc. Follows #! lines. A file that cannot be read counts as hookable, and so does a static
+ * program, which has no loader but whose children inherit its environment.
  */
 bool ws_is_hookable(const char *path);
 /*

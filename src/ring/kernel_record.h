@@ -11,22 +11,22 @@
 #include "ring/record.h"
 
 /* X(member, name): a text, "" where nothing is set. */
-#define WS_KERNEL_SETTINGS(X)                                                            \
-	X(metrics_file, "metrics-file") /* lines: chip, or a beginning of it; metrics */ \
-	X(kernel_name, "kernel-name")	/* NAME or regex:EXPRESSION */                   \
-	X(name_base, "name-base")	/* function, demangled, mangled */               \
-	X(kernel_id, "kernel-id")	/* CONTEXT:STREAM:NAME:NTH */                    \
-	X(skip, "launch-skip")		/* numbers */                                    \
-	X(skip_before, "skip-before-match")                                              \
-	X(count, "launch-count") /* "" for no limit */                                   \
-	X(devices, "devices")	 /* numbers, comma-separated */                          \
-	X(from_start, "from-start")                                                      \
-	X(cache_control, "cache-control")                                                \
-	X(clock_control, "clock-control")                                                \
-	X(nvtx_include, "nvtx-include") /* separated by newlines */                      \
-	X(nvtx_exclude, "nvtx-exclude")                                                  \
-	X(replay, "replay-mode")                                                         \
-	X(only_application, "only-application")                                          \
+#define WS_KERNEL_SETTINGS(X)                                                                   \
+	X(metrics_file, "metrics-file") /* lines: chip or a prefix of its name, then metrics */ \
+	X(kernel_name, "kernel-name")	/* NAME or regex:EXPRESSION */                          \
+	X(name_base, "name-base")	/* function, demangled, mangled */                      \
+	X(kernel_id, "kernel-id")	/* CONTEXT:STREAM:NAME:NTH */                           \
+	X(skip, "launch-skip")		/* numbers */                                           \
+	X(skip_before, "skip-before-match")                                                     \
+	X(count, "launch-count") /* "" for no limit */                                          \
+	X(devices, "devices")	 /* numbers, comma-separated */                                 \
+	X(from_start, "from-start")                                                             \
+	X(cache_control, "cache-control")                                                       \
+	X(clock_control, "clock-control")                                                       \
+	X(nvtx_include, "nvtx-include") /* separated by newlines */                             \
+	X(nvtx_exclude, "nvtx-exclude")                                                         \
+	X(replay, "replay-mode")                                                                \
+	X(only_application, "only-application")                                                 \
 	X(sections, "sections")
 
 struct ws_rec_kernel_result {
@@ -93,8 +93,8 @@ struct ws_rec_kernel_device {
 	uint64_t memory_bytes;
 	uint32_t name, chip, bus, uuid;	 /* handles */
 	uint32_t memory_clock, reserved; /* kHz */
-	/* As the driver gives them: the clock in kHz, in the place of the bandwidth the width of
-	 * the memory's bus in bits, in that of warps the threads of a multiprocessor. */
+	/* As the driver gives them: the clock is in kHz, the bandwidth field holds the width of the
+	 * memory bus in bits, and the warps field holds the threads of a multiprocessor. */
 	uint32_t values[WS_KERNEL_DEVICE_VALUES + WS_KERNEL_DEVICE_VALUES % 2];
 };
 

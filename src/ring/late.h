@@ -1,7 +1,7 @@
 /*
- * late.h - what the hooks and the recorder agree on where `profile --attach` loads the hooks into a
- * program that runs already. The recorder calls ws_late_attach and ws_late_detach there, which
- * libwarpsight-hooks.so exports, and reads ws_late_state in the program's memory.
+ * late.h - the interface between hooks and recorder for `profile --attach`, which loads the hooks
+ * into a running program. There the recorder calls ws_late_attach and ws_late_detach, which
+ * libwarpsight-hooks.so exports, and reads ws_late_state from the program's memory.
  */
 #ifndef WS_RING_LATE_H
 #define WS_RING_LATE_H
@@ -11,9 +11,9 @@
 /* The result of attaching. */
 struct ws_late_state {
 	uint32_t version;	/* WS_LATE_VERSION */
-	uint32_t calls;		/* of ws_late_attach and ws_late_detach that have returned */
-	int32_t result;		/* enum ws_late_result of the last */
-	uint32_t libraries;	/* of those asked for, opened: bits in their order */
+	uint32_t calls;		/* calls of ws_late_attach and ws_late_detach that have returned */
+	int32_t result;		/* enum ws_late_result of the last call */
+	uint32_t libraries;	/* requested libraries that were opened: one bit each, in order */
 	uint32_t nvtx_modules;	/* that NVTX was found in, */
 	uint32_t nvtx_attached; /* and that record now */
 	uint32_t nvtx_foreign;	/* and that another tool has */

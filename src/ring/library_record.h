@@ -1,8 +1,8 @@
 /*
- * library_record.h - what hooks for libraries write: a call that has returned, a row about
- * something that the library has (a communicator), and which pieces of work a call has waited for.
- * The values kept of a call follow in the order of its declaration (src/inject/libraries); texts
- * are handles of strings, real numbers their bits.
+ * library_record.h - what hooks for libraries write: a call that has returned, a row about an
+ * object of the library (such as a communicator), and the pieces of work that a call has waited
+ * for. The values kept of a call follow in the order of its declaration (src/inject/libraries);
+ * texts are handles of strings, real numbers their bits.
  */
 #ifndef WS_RING_LIBRARY_RECORD_H
 #define WS_RING_LIBRARY_RECORD_H
@@ -12,9 +12,9 @@
 
 /* A value that is not known. */
 #define WS_LIBRARY_NONE INT64_MIN
-/* More values than this no call and no row has; scripts/make-libraries.py checks it. */
+/* No call and no row has more values than this; scripts/make-libraries.py checks it. */
 #define WS_LIBRARY_MOST_KEPT 24u
-/* More pieces of work one record does not end. */
+/* One record ends no more pieces of work than this. */
 #define WS_LIBRARY_MOST_ENDED 128u
 
 struct ws_rec_library {
@@ -30,8 +30,8 @@ struct ws_rec_library_row {
 };
 
 /*
- * Work that a call has begun and another call ends, known by a number while it lasts: a request.
- * The record stands behind that of the call. Numbers belong to the process and to the library.
+ * Work that one call begins and another call ends (a request), identified by a number while it
+ * lasts. The record comes after that of the call. Numbers belong to the process and to the library.
  */
 struct ws_rec_library_work {
 	struct ws_rec rec; /* small: enum ws_library, with WS_LIBRARY_BEGINS when the call begins

@@ -3,12 +3,12 @@
  * record/from_nvtx.c.
  *
  * A push/pop range with nothing but a text is WS_REC_NVTX_RANGE (24 bytes, ring/record.h).
- * Everything else with a time is WS_REC_NVTX_EVENT, everything that only says what a number means
- * is WS_REC_NVTX_DEFINE.
+ * Everything else that has a time is WS_REC_NVTX_EVENT; everything that only defines what a number
+ * means is WS_REC_NVTX_DEFINE.
  *
  * `rec.small` of RANGE and EVENT is the domain's number with two flags on top. `rec.value` is the
  * text: a string handle, or with WS_NVTX_SMALL_LOCAL the number of a TEXT record before it in the
- * same ring, which is used up by it.
+ * same ring, which only this record uses.
  */
 #ifndef WS_RING_NVTX_RECORD_H
 #define WS_RING_NVTX_RECORD_H
@@ -25,12 +25,12 @@ enum ws_nvtx_event_kind {
 	WS_NVTX_EV_MARK = 2,
 	WS_NVTX_EV_START = 3,  /* other = id */
 	WS_NVTX_EV_END = 4,    /* other = id; text unused */
-	WS_NVTX_EV_FORGET = 5, /* no event: the text and payloads it names will not be used */
+	WS_NVTX_EV_FORGET = 5, /* not an event: its text and payloads will not be used */
 };
 
-#define WS_NVTX_ID_SYNC \
-	(UINT64_C(1)    \
-	 << 62) /* ids from here on are of synchronisation objects, made anew at each use */
+#define WS_NVTX_ID_SYNC                                                                   \
+	(UINT64_C(1) << 62) /* ids from here on belong to synchronisation objects and are \
+			       recomputed at each use */
 
 struct ws_rec_nvtx_event {
 	struct ws_rec rec;
@@ -40,7 +40,7 @@ struct ws_rec_nvtx_event {
 	uint64_t other; /* ticks of the range's end, or id of a start/end range */
 };
 
-/* The same with all that a program may attach; the record's size distinguishes them. */
+/* The same with everything that a program can attach; the record's size tells the two apart. */
 struct ws_rec_nvtx_event_full {
 	struct ws_rec_nvtx_event record;
 	uint64_t payload;
@@ -51,9 +51,9 @@ struct ws_rec_nvtx_event_full {
 };
 
 /*
- * Extended payloads of one event, used up by it. `number` counts like those of TEXT records and
- * among them; longer ones come in pieces like theirs. A kind of its own because the payloads of a
- * range's begin and end are put together by the recorder.
+ * Extended payloads of one event, which only that event uses. `number` shares its sequence with the
+ * numbers of TEXT records, and long payloads are split into pieces in the same way. This is a
+ * separate kind because the recorder joins the payloads of a range's begin and end.
  */
 struct ws_rec_nvtx_blob {
 	struct ws_rec
@@ -63,8 +63,8 @@ struct ws_rec_nvtx_blob {
 };
 
 /*
- * Payloads stand in blobs, and in the report, as a sequence of: this, then `size` bytes, then
- * zeroes up to a multiple of 8. Little-endian, as the two machines we record on are.
+ * In blobs and in the report, each payload is this header, then `size` bytes, then zeroes up to a
+ * multiple of 8. Little-endian, as the two machines we record on are.
  */
 struct ws_nvtx_blob {
 	uint64_t schema, size;
@@ -100,10 +100,11 @@ struct ws_rec_nvtx_schema_entry {
 struct ws_rec_nvtx_resource {
 	struct ws_rec_nvtx_define record; /* id: the identifier; type: what it is */
 	uint32_t device, context, stream,
-		reserved; /* UINT32_MAX: not a thing of CUDA's, or not known */
+		reserved; /* UINT32_MAX: not a CUDA object, or not known */
 };
 
-/* Types in nvtx_schema and nvtx_resource of things that NVTX gives no number, out of its way. */
+/* Types in nvtx_schema and nvtx_resource for what NVTX does not number, chosen so that they do not
+ * collide with its numbers. */
 #define WS_NVTX_SCHEMA_ENUM \
 	0x100u		/* an enumeration: entries have value in detail, is-flag in flags */
 enum ws_nvtx_resource { /* class << 16 | number, as NVTX numbers resources; classes of NVTX are

@@ -13,7 +13,7 @@ struct ws_rec_openacc {
 	uint64_t bytes, gangs, workers, vector_length; /* of data; of a launch */
 	int64_t queue;				       /* asynchronous queue; negative: none */
 	uint32_t construct;			       /* acc_construct_t that caused it */
-	uint32_t implicit;			       /* not 0: no directive asks for it */
+	uint32_t implicit; /* not 0: implicit, no directive asks for it */
 	uint32_t device_type, device;
 	uint32_t file, function;
 	uint32_t item; /* variable of data, or kernel of a launch */

@@ -12,8 +12,8 @@ struct ws_rec_openmp {
 	uint64_t start, end;
 	uint64_t parallel, task; /* numbers of the region and the task; 0: none */
 	uint64_t other;		 /* see the column of the table openmp */
-	uint64_t code;		 /* address behind the call of the runtime; 0: not known */
-	uint64_t region;	 /* the same of the region that it is in */
+	uint64_t code;		 /* return address of the call into the runtime; 0: not known */
+	uint64_t region;	 /* the same for the region that it is in */
 };
 
 #endif

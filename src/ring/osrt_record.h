@@ -1,8 +1,7 @@
 /*
- * osrt_record.h - what the OS-runtime hook writes for a call that lasted: 32 bytes, or 48 when
- * there is an object or path to record, 64 for
- * what a file call has moved. Written when the call returns; calls that never return
- * stand in struct ws_ring.calls.
+ * osrt_record.h - what the OS-runtime hook writes for a call that lasted long enough: 32 bytes, 48
+ * when there is an object or path to record, 64 for a file call that moved bytes. It is written
+ * when the call returns; calls that never return are found in struct ws_ring.calls.
  */
 #ifndef WS_RING_OSRT_RECORD_H
 #define WS_RING_OSRT_RECORD_H
@@ -30,7 +29,7 @@ enum ws_osrt_object {
 	WS_OSRT_OBJECT_RESULT,
 };
 
-/* What rec.value holds beside the error: it is this | nesting << 8 | errno << 16. */
+/* Flags in rec.value, which is these flags | nesting << 8 | errno << 16. */
 enum ws_osrt_flags {
 	WS_OSRT_LOCAL_PATH = 1, /* `path` is a local text number */
 };
@@ -51,12 +50,13 @@ struct ws_rec_osrt_more {
 /* A call that read or wrote a file. */
 struct ws_rec_osrt_file {
 	struct ws_rec_osrt_more more;
-	uint64_t position; /* in the file, behind the bytes; UINT64_MAX: not known */
-	uint32_t item;	   /* bytes of each of the items that the result counts; 0: it is bytes */
+	uint64_t position; /* in the file, after the last byte moved; UINT64_MAX: not known */
+	uint32_t item;	   /* size of the items that the result counts; 0: it counts bytes */
 	uint32_t reserved;
 };
 
-/* A descriptor with an offset in the file, which loses its lower 9 bits and those beyond 2 TiB. */
+/* Packs a descriptor with an offset in the file; the offset loses its lower 9 bits and those beyond
+ * 2 TiB. */
 #define WS_OSRT_AT(fd, at) ((uint64_t)(uint32_t)(fd) | ((uint64_t)(at) >> 9) << 32)
 
 static inline uint32_t ws_osrt_value(unsigned flags, unsigned nesting, int error)

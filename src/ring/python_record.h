@@ -7,21 +7,23 @@
 
 #include "ring/record.h"
 
-/* An interpreter is here. Written once for each process image, and again by a forked child. */
+/* The process has an interpreter. Written once for each process image, and again by a forked child.
+ */
 struct ws_rec_python_seen {
 	struct ws_rec rec; /* small: version, 0x030b for 3.11; value: enum ws_python_seen */
 	uint64_t time, runtime;
 };
 enum ws_python_seen {
-	WS_PYTHON_SIGNALS = 1,	     /* a signal to a thread has its frames recorded */
-	WS_PYTHON_HANDLER_TAKEN = 2, /* not: the program handles that signal itself */
-	WS_PYTHON_LOOKED_INTO = 3,   /* the kernel reads them at each sample: there is no signal */
+	WS_PYTHON_SIGNALS = 1,	     /* a signal to a thread makes it record its frames */
+	WS_PYTHON_HANDLER_TAKEN = 2, /* not possible: the program handles that signal itself */
+	WS_PYTHON_LOOKED_INTO =
+		3, /* the kernel reads the frames at each sample, without a signal */
 };
 
-/* What the hook keeps about a thread for those who look into it while it runs. */
+/* What the hook keeps about a thread for readers that inspect it while it runs. */
 struct ws_python_beacon {
-	uint64_t cookie; /* of the thread: what lies elsewhere, or later in the same place, does not
-			    have it */
+	uint64_t cookie; /* identifies the thread: other memory, or what lies here later, does not
+			    contain it */
 	uint64_t hold_start,
 		wait_start; /* ticks since when it holds the GIL and waits for it; 0: it does not */
 	uint64_t state;	    /* its PyThreadState, as it was when it last took or dropped the GIL; 0:
@@ -34,7 +36,7 @@ static inline uint64_t ws_python_cookie(uint64_t process, uint32_t tid)
 	return process ^ (uint64_t)tid << 32;
 }
 
-/* The thread took the GIL for the first time: from now on it may be signalled, or looked into. */
+/* The thread took the GIL for the first time: from now on it may be signalled or inspected. */
 struct ws_rec_python_thread {
 	struct ws_rec rec; /* as above: a forked child runs the interpreter that its parent has
 			      announced */
@@ -51,7 +53,7 @@ struct ws_rec_python_code {
 	uint32_t table_bytes; /* of the whole table */
 	uint16_t name_len, file_len;
 	uint32_t shim,
-		here; /* shim: Python shows it nowhere; here: bytes of the table in this record */
+		here; /* shim: Python never shows it; here: bytes of the table in this record */
 	char bytes[];
 };
 
@@ -70,8 +72,8 @@ struct ws_rec_python_frames {
 	uint64_t frame[]; /* see below */
 };
 #define WS_PYTHON_FRAMES_MOST 1000u
-/* Number of the code in the upper half; offset of the instruction + 1 in the lower, whose top bit
- * marks the outermost frame of a call of the evaluator. */
+/* The upper half is the number of the code. The lower half is the offset of the instruction + 1;
+ * its top bit marks the outermost frame of a call of the evaluator. */
 #define WS_PYTHON_ENTRY (UINT64_C(1) << 31)
 
 #if defined(__x86_64__)
@@ -87,7 +89,7 @@ struct ws_rec_python_frames {
 struct ws_rec_python_sample {
 	struct ws_rec rec; /* value used for size */
 	uint64_t time;
-	uint64_t weight;	   /* nanoseconds of CPU time; 0: the period of its event */
+	uint64_t weight;	   /* nanoseconds of CPU time; 0: use the period of its event */
 	uint16_t stack_bytes, gil; /* gil: enum ws_gil_state */
 	uint32_t cpu;
 	uint64_t regs[WS_PYTHON_REGS];

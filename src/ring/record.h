@@ -1,7 +1,7 @@
 /*
- * record.h - the records that hooks write into rings. They hold what is cheapest to write: raw
- * ticks, handles instead of text. record/ turns them into rows of tables.def. The two sides are
- * always of one build, so that nothing here is a file format.
+ * record.h - the records that hooks write into rings. They hold whatever is cheapest to write, such
+ * as raw ticks and handles instead of text. record/ turns them into rows of tables.def. Both sides
+ * always come from the same build, so nothing here is a file format.
  *
  * Every record begins with struct ws_rec and is a multiple of 8 bytes; `words` is its size in
  * 8-byte words, 0 meaning that the size stands in `value`, for records beyond 2,040 bytes.
@@ -67,7 +67,7 @@ struct ws_rec {
 	uint32_t value; /* likewise: string handle... */
 };
 
-/* How long a record may be. */
+/* The maximum length of a record. */
 #define WS_REC_MAX_BYTES 12000u
 
 struct ws_rec_nvtx_range {
@@ -88,9 +88,10 @@ struct ws_rec_nvtx_short {
 #define WS_SHORT_END_BITS 40
 
 /*
- * A string that is not worth a place among the shared strings: its number is local to the ring,
- * counts up from 1, and later records of the same ring refer to it. Longer than WS_REC_MAX_BYTES:
- * several TEXT records with the same number, in order, all but the last with small = 1.
+ * A string that is not worth adding to the shared strings. Its number is local to the ring and
+ * counts up from 1; later records of the same ring refer to it. A string longer than
+ * WS_REC_MAX_BYTES takes several TEXT records with the same number, in order, all but the last with
+ * small = 1.
  */
 struct ws_rec_text {
 	struct ws_rec rec; /* small: 1 when more follows */
@@ -117,9 +118,9 @@ enum ws_process_note {
 };
 struct ws_rec_process_note {
 	struct ws_rec rec; /* small: enum ws_process_note; value: handle of the path, 0 for fork */
-	uint64_t time;	   /* before the child, or the new image, could begin */
+	uint64_t time;	   /* before the child or the new image could start */
 	int32_t pid;	   /* child, or the caller itself for exec */
-	int32_t error;	   /* EACCES: it is started without the hooks, which it could not read */
+	int32_t error;	   /* EACCES: started without the hooks, because it could not read them */
 };
 
 struct ws_rec_diagnostic {

@@ -2,10 +2,10 @@
  * ring.c - handing out chunks of the arena. Used on both sides: lock-free, async-signal-safe, no C
  * library beyond fallocate.
  *
- * The free lists, one a region, are stacks whose heads carry a tag against ABA; their links live in
- * the arena's header, not in the chunks, so that a racing reader of a stale link reads a number and
- * never someone's data. A process killed between taking a chunk and linking it loses that chunk
- * until the session ends: 16 KiB, and nothing waits for anybody.
+ * The free lists, one per region, are stacks whose heads carry a tag against ABA; their links live
+ * in the arena's header, not in the chunks, so that a racing reader of a stale link reads a number
+ * and never someone's data. A process killed between taking a chunk and linking it loses that chunk
+ * until the session ends: 16 KiB. In return, no process ever waits for another.
  */
 #include "ring/ring.h"
 
@@ -105,7 +105,7 @@ int ws_extend_arena(struct ws_arena *arena, int fd, uint32_t chunks)
 
 void ws_raise_backed(struct ws_arena *arena, uint32_t backed, uint32_t want)
 {
-	/* If someone else has got further meanwhile, that value stays. */
+	/* If another process has advanced further meanwhile, its value stays. */
 	while (backed < want &&
 	       !atomic_compare_exchange_weak_explicit(&arena->chunk_backed, &backed, want,
 						      memory_order_release, memory_order_acquire))
@@ -138,7 +138,7 @@ int ws_take_buffer(struct ws_arena *arena, int fd, uint32_t home)
 							     memory_order_relaxed))
 			continue;
 		atomic_store_explicit(&arena->buffers[i].done, 0, memory_order_relaxed);
-		/* Memory that is there already costs nothing to ask for again. */
+		/* Asking again for memory that is already allocated costs nothing. */
 		if (!sys_fallocate(fd, ((uint64_t)arena->buffer_first + i) * WS_BUFFER_SIZE,
 				   WS_BUFFER_SIZE))
 			return (int)i;

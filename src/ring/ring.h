@@ -1,11 +1,10 @@
 /*
  * ring.h - the shared memory between the target's hooks and the recorder.
  *
- * One piece of memory per session (the arena: sealed, or where that cannot be a file of mode 0600;
- * see arena_name.h), mapped by the recorder and, from its start as far as needed, by every process
- * of the target. It is cut into
- * chunks of 16 KiB. A thread that records owns a chain of chunks with one writer (the thread) and
- * one reader (the recorder):
+ * One piece of memory per session (the arena: sealed memory or, where that is impossible, a file of
+ * mode 0600; see arena_name.h), mapped by the recorder and, from its start as far as needed, by
+ * every process of the target. It is cut into chunks of 16 KiB. A thread that records owns a chain
+ * of chunks with one writer (the thread) and one reader (the recorder):
  *
  *     directory[slot] ──► home chunk: struct ws_ring, open-range stack, first data area ──► data
  * chunk ──► data chunk ◄─ writer
@@ -14,14 +13,14 @@
  * header; when a chunk is full it takes a free one and links it. The reader follows, and gives
  * chunks it has read back to the free list, most recently used first, so that a steady stream
  * cycles through a few chunks that stay in the cache. So a thread costs 16 KiB at first, grows to
- * whatever the session's budget allows, and no cache line is shared on the way of an event.
+ * whatever the session's budget allows, and recording an event touches no shared cache line.
  *
- * Nothing needs the target to be alive: a killed process leaves its committed
- * records and its open ranges in it. Nothing needs the recorder to be alive either: when it is
- * gone, hooks stop recording at their next chunk.
+ * Nothing depends on the target being alive: a killed process leaves its committed records and its
+ * open ranges in the arena. Nothing depends on the recorder being alive either: once it has gone,
+ * hooks stop recording at their next chunk.
  *
- * Backing memory is allocated (fallocate) before a chunk is handed out, by the recorder ahead of
- * need or by the writer itself, so that a full /dev/shm is a counted loss and never a SIGBUS.
+ * Backing memory is allocated (fallocate) before a chunk is handed out, by the recorder in advance
+ * or by the writer itself, so that a full /dev/shm causes a counted loss and never a SIGBUS.
  */
 #ifndef WS_RING_H
 #define WS_RING_H
@@ -40,8 +39,8 @@
 #define WS_CHUNK_NONE 0u /* chunk 0 is never handed out */
 #define WS_DIR_SLOTS 65536u
 #define WS_MAX_CHUNKS (1u << 18) /* 4 GiB */
-/* Free chunks are kept by region: the lowest are used first, so that a process, which maps the
- * arena from its start only as far as it must, seldom needs much of it. */
+/* Free chunks are kept by region and the lowest are used first. A process maps the arena from its
+ * start only as far as it must, so it seldom needs much of it. */
 #define WS_REGION_CHUNKS 64u /* 1 MiB: a multiple of every page size */
 #define WS_REGIONS (WS_MAX_CHUNKS / WS_REGION_CHUNKS)
 
@@ -53,14 +52,15 @@
 enum {
 	WS_FEATURE_NVTX = 1,
 	WS_FEATURE_OSRT = 2,
-	WS_FEATURE_FORK_TRACE = 4 /* record in children between fork and exec */,
+	WS_FEATURE_FORK_TRACE = 4 /* also record in children between fork and exec */,
 	WS_FEATURE_CUDA = 8,
 	WS_FEATURE_SAMPLE = 16,
 	WS_FEATURE_PYTHON = 32,
 	WS_FEATURE_GIL = 64,
 	WS_FEATURE_PYTHON_CUDA = 128,
 	WS_FEATURE_PYTHON_SAMPLES = 256,
-	WS_FEATURE_PYTHON_BPF = 512 /* a program in the kernel takes them, no signal */,
+	WS_FEATURE_PYTHON_BPF =
+		512 /* a program in the kernel takes the samples, without a signal */,
 	WS_FEATURE_PYTHON_ANY_NS = 1024 /* in every pid namespace */,
 	WS_FEATURE_CAPTURE = 4096 /* NVTX ranges may begin and end collections */,
 	WS_FEATURE_PROFILER_CALLS = 8192 /* so may cudaProfilerStart */,
@@ -75,8 +75,8 @@ enum {
 
 /*
  * Buffers that a driver library fills by itself (CUPTI's): large, few, and in the arena so that
- * what they hold outlives a SIGKILL. They lie behind the chunks, get memory when they are first
- * taken, and are parsed by the recorder when their process has died holding them.
+ * what they hold outlives a SIGKILL. They lie after the chunks and get memory when they are first
+ * taken. If a process dies holding one, the recorder parses it.
  */
 #define WS_BUFFER_SIZE (256u << 10)
 #define WS_BUFFERS 512u
@@ -87,7 +87,7 @@ struct ws_buffer_state {
 		done; /* bytes from its start that the process has already turned into records */
 };
 
-/* What the CUDA hook is to do. */
+/* What the CUDA hook should do. */
 struct ws_cuda_settings {
 	uint32_t flags;	   /* enum ws_cuda_setting */
 	uint32_t flush_ms; /* time between flushes of CUPTI's buffers; 0: only when they are full */
@@ -95,7 +95,8 @@ struct ws_cuda_settings {
 	uint32_t reserved;
 };
 enum ws_cuda_setting {
-	WS_CUDA_GRAPH_NODES = 1, /* each node of a graph; else each launch of a graph as one */
+	WS_CUDA_GRAPH_NODES = 1, /* each node of a graph; otherwise each launch of a graph is
+				    recorded as a whole */
 	WS_CUDA_MEMORY = 2,	 /* allocations */
 	WS_CUDA_ALL_APIS = 4,
 	WS_CUDA_EVENTS = 8,	    /* records of CUDA events */
@@ -105,13 +106,14 @@ enum ws_cuda_setting {
 	WS_CUDA_UM_GPU_FAULTS = 128,
 };
 
-/* Which calls have their stacks copied. */
+/* The calls whose stacks are copied. */
 struct ws_stack_settings {
-	uint64_t osrt_threshold;	 /* ticks that a call lasts at least; UINT64_MAX: none */
-	uint64_t cuda_threshold[4];	 /* the same in nanoseconds, by enum ws_cuda_calls */
+	uint64_t osrt_threshold;    /* minimum duration of a call in ticks; UINT64_MAX: no call */
+	uint64_t cuda_threshold[4]; /* the same in nanoseconds, by enum ws_cuda_calls */
 	uint32_t osrt_bytes, cuda_bytes; /* of stack to copy */
 	uint64_t osrt_pause; /* ticks between two stacks of a process, on average; 0: no limit */
-	uint64_t osrt_long;  /* ticks from which a call counts as long, with a limit of its own */
+	uint64_t osrt_long;  /* duration in ticks from which a call counts as long; long calls have
+				their own limit */
 };
 enum ws_cuda_calls {
 	WS_CALLS_KERNEL = 0,
@@ -120,7 +122,7 @@ enum ws_cuda_calls {
 	WS_CALLS_OTHER = 3
 };
 
-/* CPU samples by a timer signal. */
+/* CPU samples taken by a timer signal. */
 struct ws_sample_settings {
 	uint64_t period_ns;
 	uint32_t stack_bytes, reserved; /* of stack to copy; 0: none */
@@ -129,10 +131,10 @@ struct ws_sample_settings {
 /*
  * Ranges of the program that begin and end collections: a call of cudaProfilerStart, an NVTX range
  * of a certain name. Hooks count the ranges that are open in all processes, and the first to open
- * and the last to close turn collecting on and off themselves, so that it is so when the call
- * returns; the recorder reads the times afterwards. `state` is a phase and, above it, the count of
- * open ranges. One collection is read out before the next can begin: a thread that opens a range in
- * between waits, at most WS_CAPTURE_WAIT_MS.
+ * and the last to close turn collecting on and off themselves, so that the change has taken effect
+ * when the call returns; the recorder reads the times afterwards. `state` is a phase and, above it,
+ * the count of open ranges. One collection is read out before the next can begin; a thread that
+ * opens a range in between waits for at most WS_CAPTURE_WAIT_MS.
  */
 enum ws_capture_phase {
 	WS_CAPTURE_OFF,	      /* ranges are only counted */
@@ -157,12 +159,12 @@ enum ws_trigger {
 /* How hooks recognise the steps of --steps. */
 enum ws_step_source {
 	WS_STEP_UNKNOWN,
-	WS_STEP_RANGE,	   /* ranges that are called steps, or by the name that was given */
+	WS_STEP_RANGE,	   /* ranges with a usual name of steps, or with the name that was given */
 	WS_STEP_OUTERMOST, /* the outermost ranges of a name */
 	WS_STEP_LAUNCHES,  /* the launches of a kernel */
-	WS_STEP_TOO_LATE,  /* the same, but known only when the steps that are wanted had begun */
-	WS_STEP_UNSURE,	   /* launches that had not repeated for long enough by then */
-	WS_STEP_AHEAD,	   /* launches; the step that is wanted has not come yet */
+	WS_STEP_TOO_LATE,  /* the same, but recognised only after the wanted steps had begun */
+	WS_STEP_UNSURE,	   /* launches that had not repeated often enough by then */
+	WS_STEP_AHEAD,	   /* launches; the wanted step has not come yet */
 	WS_STEP_SOURCES
 };
 
@@ -176,15 +178,15 @@ struct ws_capture_state {
 	/* What hooks have found: an enum ws_step_source, the numbers of the step that began the
 	 * collection and of the last one, and what they are called. */
 	_Atomic uint32_t step_source, step_begun, step_last;
-	_Atomic uint32_t step_launches; /* of one step, if it is known by them */
+	_Atomic uint32_t step_launches; /* of one step, if steps are recognised by launches */
 	char step_text[64];
-	/* Correlations of the calls that launched the first work inside and the first after it, in
-	 * the process begin_pid; 0: by their times. */
+	/* Correlations of the calls that launched the first work inside the collection and the
+	 * first work after it, in the process begin_pid; 0: work is assigned by its times. */
 	uint32_t begin_call, end_call;
 	_Alignas(64) _Atomic uint32_t state; /* futex */
 	uint32_t begin_pid, begin_tid;
 	uint64_t begin, end;	  /* ticks */
-	_Atomic uint32_t skipped; /* ranges that waited without success */
+	_Atomic uint32_t skipped; /* ranges that waited in vain */
 };
 
 /* Page-aligned start of the file, written by the recorder before the target starts. */
@@ -199,7 +201,7 @@ struct ws_arena {
 	uint64_t recorder_pid_ns;  /* inode of its pid namespace */
 	uint64_t osrt_threshold;   /* ticks */
 	uint64_t ticks_per_second; /* approximate, for thresholds and heartbeats only */
-	uint32_t lossless;	   /* writers wait for memory instead of dropping */
+	uint32_t lossless;	   /* writers wait for memory instead of dropping events */
 	uint32_t nvtx_filter;	   /* 0 all, 1 include list, 2 exclude list */
 	uint32_t text_preload, text_nvtx, text_cuda; /* offsets in `text`: what exec'd children get
 							in LD_PRELOAD and NVTX_INJECTION64_PATH */
@@ -208,8 +210,8 @@ struct ws_arena {
 	uint32_t text_report_vars; /* NUL-separated names of variables that registrations report
 				      (%q{}, launcher variables) */
 	uint32_t text_used;
-	uint32_t text_functions; /* Python functions to trace: module and qualified name by turns,
-				    NUL-separated, ended by an empty one; 0 for none */
+	uint32_t text_functions; /* Python functions to trace: alternately module and qualified
+				    name, NUL-separated, ended by an empty one; 0 for none */
 	uint32_t text_kernel;	 /* settings of the kernel hook: kernel_record.h */
 	uint32_t buffer_first;	 /* file offset of the first buffer / WS_BUFFER_SIZE */
 	uint32_t buffer_count;	 /* at most WS_BUFFERS */
@@ -223,23 +225,23 @@ struct ws_arena {
 	 * then are still recorded when they end. Else 0. */
 	_Atomic uint64_t ended_at;
 	_Alignas(64) _Atomic uint32_t
-		idle; /* while nothing is collected hooks do as little as they can: of ranges only
-			 their names and roughly their starts are kept */
+		idle; /* while nothing is collected hooks do as little as they can: for ranges they
+			 keep only the names and approximate starts */
 	_Atomic uint32_t
 		collecting; /* events are wanted; toggled by delay, duration and capture ranges */
-	_Atomic uint64_t collect_from,
-		collect_to;	    /* session ns of the collection; 0: not begun, not over */
+	_Atomic uint64_t collect_from, collect_to; /* start and end of the collection in session ns;
+						      0: not begun, or not over */
 	_Atomic uint32_t closed;    /* the recorder has finished: hooks turn themselves off */
 	_Atomic uint64_t heartbeat; /* ticks of the recorder's last round, or of the end of the last
-				       collection when that was later */
+				       collection if that was later */
 	_Alignas(64) _Atomic uint64_t free_heads[WS_REGIONS]; /* tag << 32 | chunk */
 	_Alignas(64) _Atomic uint32_t chunk_next;	      /* chunks never used yet begin here */
-	_Atomic uint32_t chunk_backed;			      /* chunks below this have memory */
-	_Atomic uint32_t string_chunks;			      /* chunks that hold strings */
+	_Atomic uint32_t chunk_backed;	/* chunks below this number have memory */
+	_Atomic uint32_t string_chunks; /* chunks that hold strings */
 	_Alignas(64) _Atomic uint32_t
-		sleeping;		     /* futex: the recorder sleeps and wants to be woken */
-	_Atomic uint32_t dir_used;	     /* high-water mark of the directory */
-	_Atomic uint64_t lost_registrations; /* processes or threads that found no memory */
+		sleeping;	   /* futex: the recorder is asleep and wants to be woken */
+	_Atomic uint32_t dir_used; /* high-water mark of the directory */
+	_Atomic uint64_t lost_registrations; /* processes or threads that got no memory */
 	struct ws_buffer_state buffers[WS_BUFFERS];
 	_Alignas(64) _Atomic uint32_t
 		directory[WS_DIR_SLOTS]; /* home chunk of a ring, or a process home; 0 free */
@@ -294,17 +296,17 @@ enum {
 	WS_OPEN_HAS_COLOR = 2,
 	WS_OPEN_REGISTERED = 4,
 	WS_OPEN_EXTENDED = 8, /* has more than text and domain */
-	WS_OPEN_LOST = 16,    /* its text found no memory: counted as lost, makes no row */
+	WS_OPEN_LOST = 16,    /* there was no memory for its text: counted as lost, makes no row */
 	WS_OPEN_CLOSING = 32, /* its record is being written: after a kill, that record may be there
 				 already */
-	WS_OPEN_IDLE = 64, /* pushed while nothing was collected: `start` is that of the recorder's
-			      round before it, and the text is not defined yet */
+	WS_OPEN_IDLE = 64,    /* pushed while nothing was collected: `start` is the time of the
+				 recorder's last round before it, and the text is not defined yet */
 };
 
 /*
- * What is known of the text of an entry with WS_OPEN_IDLE: into `out`, NUL-terminated. False where
- * the text goes on behind the head: then "…" stands for the rest, and for a letter that was cut in
- * two.
+ * Write what is known of the text of an entry with WS_OPEN_IDLE into `out`, NUL-terminated. Returns
+ * false when the text is longer than the head; "…" then replaces the rest, including a character
+ * that was cut in two.
  */
 #define WS_OPEN_HEAD_ROOM 24
 static inline bool ws_read_open_head(const struct ws_open *open, char *out)
@@ -327,8 +329,8 @@ static inline bool ws_read_open_head(const struct ws_open *open, char *out)
 
 /*
  * A traced C library call that has not returned: written at its start, so that a program killed
- * while it hangs shows where each of its threads hung. `stack` tells calls that a longjmp left
- * behind.
+ * while it hangs shows where each of its threads hung. `stack` identifies calls that a longjmp
+ * abandoned.
  */
 struct ws_open_call {
 	uint64_t start; /* ticks */
@@ -344,7 +346,7 @@ struct ws_open_library_call {
 	uint32_t function; /* enum ws_library_function */
 	uint32_t reserved;
 };
-#define WS_OPEN_LIBRARY_CALLS 8 /* a library's is in the place of its number, modulo this */
+#define WS_OPEN_LIBRARY_CALLS 8 /* a library uses the entry at its number modulo this */
 
 #define WS_OPEN_DEPTH 64 /* levels in the home chunk; deeper ones in chunks of kind OPEN */
 #define WS_LOSS_KINDS 8
@@ -356,7 +358,7 @@ enum ws_loss_kind {
 	WS_LOSS_CUDA = 4,
 	WS_LOSS_SAMPLE = 5,
 	WS_LOSS_PYTHON = 6,
-	WS_LOSS_STACK = 7 /* stacks left out of calls that came in numbers: no event is lost */
+	WS_LOSS_STACK = 7 /* stacks omitted because there were too many calls: no event is lost */
 };
 
 /* A thread's home chunk, and the chunk of each further ring that a signal handler needed (nest >
@@ -396,20 +398,20 @@ struct ws_process_home {
 	uint32_t flags;
 	uint64_t pid_ns;
 	uint64_t start;		/* ticks */
-	uint64_t parent_start;	/* `start` of the forking process: with parent_home, says which it
-				   was even after that chunk was reused */
-	_Atomic uint32_t ended; /* the process said that it ends: exit handlers ran */
+	uint64_t parent_start;	/* `start` of the forking process: with parent_home, identifies it
+				   even after that chunk was reused */
+	_Atomic uint32_t ended; /* the process announced its end: exit handlers ran */
 	_Atomic uint32_t ready; /* the rest may be read */
 	_Atomic uint64_t string_pos;	/* next free byte: chunk << 32 | offset */
-	_Atomic uint32_t python_events; /* events that the recorder has open and that signal threads
-					   of this process */
+	_Atomic uint32_t python_events; /* events that the recorder holds open and that send signals
+					   to threads of this process */
 	_Atomic uint32_t
 		python_refused; /* it must close them: the program wants the signal for itself */
-	_Atomic uint32_t gpu_flushes; /* 1: records of work on GPUs are still to come, of a
-					 collection that may have ended */
+	_Atomic uint32_t gpu_flushes; /* 1: records of GPU work are still to come, possibly of a
+					 collection that has ended */
 	_Atomic uint32_t ranges_open; /* capture ranges that are open in the process */
-	uint32_t exe_len, cmdline_len, env_len; /* texts follow each other at `text`: NUL-separated
-						   arguments, NAME=VALUE reports */
+	uint32_t exe_len, cmdline_len, env_len; /* texts are stored one after the other at `text`:
+						   NUL-separated arguments, NAME=VALUE reports */
 	uint32_t text_chunk;			/* a further chunk when they do not fit; 0 */
 	char text[];
 };
@@ -426,7 +428,8 @@ struct ws_shared_string {
 	char bytes[]; /* NUL-terminated, padded to 8 */
 };
 
-/* Strings may take this part of the arena before texts that may not come back are written inline.
+/* Once strings have taken this part of the arena, texts that may not occur again are written
+ * inline.
  */
 enum { WS_STRINGS_SHARE = 16 };
 
@@ -441,14 +444,14 @@ static inline const struct ws_shared_string *ws_string_at(const void *arena, uin
 
 /*
  * Begin or end a collection at once, for every hook of the session, and wake those that wait for
- * it. Ranges that are pushed while idle from an end on begin after it.
+ * it. Idle ranges that are pushed after the end of a collection start after it.
  */
 void ws_switch_collecting(struct ws_arena *arena, bool on);
 /*
- * Take the lowest free chunk, or one never used that has memory behind it, below `end`: a multiple
- * of WS_REGION_CHUNKS, as far as the caller has mapped the arena, or the arena's end. Lock-free and
- * async-signal-safe. 0 when there is none: the caller then maps more or tries ws_extend_arena
- * (needs the arena's path), then counts a loss.
+ * Take the lowest free chunk, or an unused one that has memory behind it, below `end`. `end` is the
+ * arena's end or, if the caller has mapped less, a multiple of WS_REGION_CHUNKS up to which it has.
+ * Lock-free and async-signal-safe. 0 when there is none: the caller then maps more or tries
+ * ws_extend_arena (needs the arena's path), then counts a loss.
  */
 uint32_t ws_take_chunk(struct ws_arena *arena, uint32_t end);
 /* Give a chunk back. */
@@ -457,13 +460,14 @@ void ws_give_chunk(struct ws_arena *arena, uint32_t chunk);
  * when full or refused. */
 int ws_extend_arena(struct ws_arena *arena, int fd, uint32_t chunks);
 /* The same for the recorder, which knows the budget and does not trust the header: `end` is the
- * number behind the last chunk. */
+ * number of the last chunk + 1. */
 int ws_extend_arena_below(struct ws_arena *arena, int fd, uint32_t chunks, uint32_t end);
-/* Say that there is memory behind all chunks below `want`; `backed` is how many had some before. */
+/* Announce that there is memory behind all chunks below `want`; `backed` is the number of chunks
+ * that had memory before. */
 void ws_raise_backed(struct ws_arena *arena, uint32_t backed, uint32_t want);
 /*
  * Take a buffer for the process whose home is `home`, with memory behind it; -1 when there is none.
- * Its content is what its last owner left. `fd` is open on the arena.
+ * It still contains what its last owner left in it. `fd` is open on the arena.
  */
 int ws_take_buffer(struct ws_arena *arena, int fd, uint32_t home);
 static inline void *ws_buffer_at(const struct ws_arena *arena, uint32_t i)

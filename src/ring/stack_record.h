@@ -1,7 +1,7 @@
 /*
  * stack_record.h - what hooks write so that the recorder can unwind the stack of a traced call:
- * registers and a copy of the stack, in one or several records that stand directly before the
- * call's own in the same ring; and the process's address map, once.
+ * registers and a copy of the stack, in one or more records that come directly before the call's
+ * own record in the same ring; and the process's address map, once.
  */
 #ifndef WS_RING_STACK_RECORD_H
 #define WS_RING_STACK_RECORD_H
@@ -32,7 +32,7 @@ struct ws_rec_stack {	   /* always in the long form */
 	uint64_t key;	   /* start of the call in ticks; for CUDA its correlation */
 	uint64_t time;	   /* ticks, when it was copied */
 	uint64_t regs[WS_STACK_REGS];
-	uint32_t offset, bytes; /* of this piece: from the stack pointer on */
+	uint32_t offset, bytes; /* bytes of this piece; the copy starts at the stack pointer */
 	char stack[];
 };
 #define WS_STACK_PIECE 10240u
@@ -40,9 +40,10 @@ struct ws_rec_stack {	   /* always in the long form */
 
 struct ws_rec_maps { /* long form; small: 1 when more follows */
 	struct ws_rec rec;
-	uint64_t time; /* ticks; what differs from an earlier map differs since then */
+	uint64_t time; /* ticks; since when the differences from an earlier map apply */
 	uint32_t bytes;
-	uint32_t changed; /* libraries were unloaded at that time; else nothing was known before */
+	uint32_t changed; /* libraries were unloaded at that time; otherwise nothing was known there
+			     before */
 	char text[];	  /* executable lines of /proc/self/maps */
 };
 

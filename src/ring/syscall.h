@@ -1,6 +1,7 @@
 /*
- * syscall.h - system calls by hand: no errno, no interposition, no cancellation. What runs inside
- * the target must not go through the C library's functions, which the program or we may replace.
+ * syscall.h - direct system calls: no errno, no interposition, no cancellation. Code inside the
+ * target must not use the C library's functions for this, since the program or we may have replaced
+ * them.
  */
 #ifndef WS_RING_SYSCALL_H
 #define WS_RING_SYSCALL_H
