@@ -155,7 +155,7 @@ static int compare_work(const void *a, const void *b)
 	return ws_compare(((const struct work *)a)->start, ((const struct work *)b)->start);
 }
 
-/* The time before which all work that began is known. */
+/* All work that began before this time is known. */
 static uint64_t get_complete(const struct gpu *gpu, uint64_t now)
 {
 	return gpu->count > WORK_MOST ? now : now - ws_min(now, WS_GPU_IDLE_LATE);

@@ -14,14 +14,14 @@
 #include "record/perf_private.h"
 #include "record/python.h"
 
-#define HORIZON_NS 2000000u /* records of this age have certainly reached their buffers */
+#define HORIZON_NS 2000000u /* records this old are certain to have reached their buffers */
 #define IDLE_NS 20000000u
 #define LEAST_NS 500000u /* between two rounds, unless a buffer gets full */
 #define MANY_CPUS 64
-#define BRIEF_NS 50000000u     /* threads that live shorter, */
+#define BRIEF_NS 50000000u     /* threads that live for less than this, */
 #define BRIEF_MOST 20	       /* and that more of them than this */
 #define BRIEF_SPAN 1000000000u /* within this time are not sampled by events of their own */
-#define FULL_ENOUGH 64	       /* of 256: the recorder comes back at once */
+#define FULL_ENOUGH 64	       /* of 256: from here on the recorder comes back at once */
 
 /* ---- choosing events ---- */
 
@@ -149,7 +149,7 @@ static bool add_pacer(struct ws_perf *perf, uint32_t type, uint64_t config, cons
 /*
  * Use the clock of the CPU, on machines that count cycles too. Its samples come at the times for
  * which they stand, whatever the processor's rate is, and a new event is right from its first
- * sample on. Records of branches come with a counter only.
+ * sample on. Only a counter gives records of branches.
  */
 static void choose_pacer(struct ws_perf *perf)
 {
@@ -198,8 +198,8 @@ static void choose_named(struct ws_perf *perf, const char *list, bool core)
 
 /*
  * Have the last event of the set follow tracepoint `name`. 0, or -1 with the reason, and the event
- * is removed. Whether the kernel permits it turns out when all are opened
- * (say_refused_tracepoints): trying it here would take 40 ms, for the kernel is slow to release a
+ * is removed. Whether the kernel permits it turns out when all events are opened
+ * (say_refused_tracepoints): trying it here would take 40 ms, since the kernel is slow to release a
  * tracepoint.
  */
 static int trace(struct ws_perf *perf, struct ws_perf_event *ev, const char *name,
@@ -327,8 +327,8 @@ static void choose_tracepoints(struct ws_perf *perf)
  * A thread starts with a fresh event, which fires after a whole period; and when the kernel
  * switches from a thread to one that it has started, it may swap their events. So where threads or
  * processes are started all the time, samples hit the same places again and again: some code gets
- * several times its share and some none. Events on CPUs have no such ties. They are opened too,
- * disabled, and take over when many threads end young (ws_perf_lived).
+ * several times its share and some none. Events on CPUs do not depend on threads. They are opened
+ * too, disabled, and take over when many threads end young (ws_perf_lived).
  */
 static void choose_standby(struct ws_perf *perf)
 {
@@ -379,7 +379,7 @@ static bool choose_wait_calls(struct ws_perf *perf)
 	return false;
 }
 
-/* What programs in the kernel are attached to, and what they write into. */
+/* Add the events that programs in the kernel are attached to, and those into which they write. */
 static void choose_programs(struct ws_perf *perf)
 {
 	bool python = perf->options.sample && choose_python(perf), calls = choose_wait_calls(perf);
@@ -609,7 +609,7 @@ static void choose_events(struct ws_perf *perf)
 	number_events(perf);
 }
 
-/* ---- what is said ---- */
+/* ---- messages ---- */
 
 static void say_refused(struct ws_perf *perf)
 {
@@ -782,7 +782,7 @@ static void choose_idle(struct ws_perf *perf)
 	perf->idle_ns = rate > IDLE_NS ? IDLE_NS : rate < 500000 ? 500000 : (uint64_t)rate;
 }
 
-/* The limit may fall after it was read and before the event is opened, which then fails. */
+/* If the limit falls after it was read and before the event is opened, opening fails. */
 static void choose_and_open(struct ws_perf *perf)
 {
 	for (int tries = 0; tries < 3; tries++) {
@@ -870,8 +870,7 @@ struct ws_perf *ws_perf_open(const struct ws_perf_opts *options, pid_t target,
 	return perf;
 }
 
-/* The programs run on what the events of the first process have; these are those of the last one.
- */
+/* The programs run on the events of the first process; attach them to those of the last one too. */
 static void attach_programs_to_last(struct ws_perf *perf)
 {
 	size_t n = perf->set.events_n, output = event_of_role(&perf->set, WS_PERF_OUTPUT),
@@ -944,7 +943,7 @@ bool ws_perf_shift(struct ws_perf *perf)
 
 static void say_brief(struct ws_perf *perf)
 {
-	perf->shifted = true; /* as far as it goes */
+	perf->shifted = true; /* as far as possible */
 	if (perf->by_thread || !perf->set.wide)
 		say(perf, WS_INFO,
 		    "Many threads live for less than 50 ms. They and those that start them are "
@@ -1026,7 +1025,8 @@ static void close_span(struct ws_perf *perf, struct ws_perf_thread *thread, uint
 	ws_perf_settle_time(perf, thread);
 	if (!goes_on)
 		return;
-	/* As before the first collection: it runs, or does not, and nothing has been sampled. */
+	/* The state before a first collection: it runs or does not, and nothing has been
+	 * sampled. */
 	thread->on = on;
 	thread->seen = seen;
 	thread->ran = thread->slack = 0;
@@ -1042,7 +1042,7 @@ static void close_spans(struct ws_perf *perf, uint64_t time, bool go_on)
 				   go_on);
 }
 
-/* Everything that belongs to the collection that ends at `time`. */
+/* Take everything that belongs to the collection that ends at `time`. */
 static void take_rest(struct ws_perf *perf, uint64_t time, bool go_on)
 {
 	perf->to = time;
@@ -1066,7 +1066,7 @@ void ws_perf_end(struct ws_perf *perf, uint64_t time)
 	if (!perf || perf->over)
 		return;
 	take_rest(perf, time, false);
-	/* What is closed next need not be turned off first, by an interrupt on each core. */
+	/* Events that are closed next are not turned off first, which would interrupt each core. */
 	for (int role = WS_PERF_TRACK; perf->active && !perf->finishing && role <= WS_PERF_FTRACE;
 	     role++)
 		ws_perf_switch(&perf->set, (enum ws_perf_role)role, false);
@@ -1148,7 +1148,8 @@ void ws_perf_finish(struct ws_perf *perf, uint64_t now)
 {
 	if (!perf)
 		return;
-	if (!perf->over && !perf->from) /* nothing is being collected: nothing is to be said */
+	if (!perf->over &&
+	    !perf->from) /* nothing is being collected, so there is nothing to report */
 		perf->over = true;
 	perf->finishing = true;
 	ws_perf_end(perf, perf->to ? perf->to : now);

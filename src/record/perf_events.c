@@ -1,6 +1,6 @@
 /*
- * perf_events.c - names of what the processor and the kernel count, as --cpu-core-events and
- * --os-events take them.
+ * perf_events.c - names of the events that the processor and the kernel count, as --cpu-core-events
+ * and --os-events take them.
  */
 #include <errno.h>
 #include <linux/perf_event.h>

@@ -1,5 +1,5 @@
 /*
- * perf_gaps.c - records that perf lost, and what is not known because of that.
+ * perf_gaps.c - handles records that perf lost, and what is unknown because of that.
  *
  * When a buffer is full the kernel drops records of its core and says how many with the next record
  * that it writes. Between the last record before and that one, any thread may have come to the core
@@ -21,8 +21,8 @@
 #include "record/perf_private.h"
 #include "base/choose.h"
 
-#define ROOM 20480u	     /* bytes that any record of ours fits into */
-#define CHECK_NS 500000000u  /* between two looks at which threads are still there */
+#define ROOM 20480u	     /* bytes that hold any record of ours */
+#define CHECK_NS 500000000u  /* between two checks of which threads still exist */
 #define DOUBT_NS 1000000000u /* a thread that lives this long after a record of its end goes on */
 
 /* ---- the gaps ---- */
@@ -84,7 +84,7 @@ static void pass_gap(struct ws_perf *perf, struct ws_perf_thread *thread,
 		     const struct ws_perf_gap *gap)
 {
 	if (thread->on && (thread->cpu != gap->cpu || thread->on >= gap->to))
-		return; /* its own core's records are whole */
+		return; /* no records of its own core were lost */
 	if (thread->on)
 		ws_perf_off(perf, thread, ws_max(gap->from, thread->on), WS_AFTER_UNKNOWN);
 	thread->strayed = true;
@@ -109,7 +109,7 @@ void ws_perf_appear(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_
 	thread->on = thread->since = ws_max(time - 1, perf->from);
 }
 
-/* Until when everything that happened on the core is known, seen from `time`. */
+/* The time before `time` until which everything on the core is known. */
 static uint64_t known_until(const struct ws_perf *perf, uint32_t cpu, uint64_t time)
 {
 	for (size_t i = perf->gaps_n; i--;)
@@ -166,7 +166,7 @@ uint64_t ws_perf_guess_end(const struct ws_perf *perf, const struct ws_perf_thre
 	return time;
 }
 
-/* A record of its end came, but it still existed then: now it does not. */
+/* A record of its end came while it still existed; now it is gone. */
 static void end_doubted(struct ws_perf *perf, struct ws_perf_thread *thread)
 {
 	uint64_t end = thread->doubt;
@@ -192,7 +192,7 @@ static void look_at_thread(struct ws_perf *perf, struct ws_perf_thread *thread, 
 	ws_perf_gone(perf, thread, ws_perf_guess_end(perf, thread, horizon));
 }
 
-/* The threads that there are, by their numbers; owned by the caller. */
+/* The ids of all known threads; owned by the caller. */
 static uint64_t *list_threads(const struct ws_perf *perf, size_t *n)
 {
 	uint64_t *tids = ws_malloc((perf->threads.count + 1) * sizeof(*tids));

@@ -1,9 +1,9 @@
 /*
- * perf_metrics.c - metrics that are computed from events of the processor, of every CPU over time,
- * as --cpu-core-metrics takes them.
+ * perf_metrics.c - metrics computed from processor events, on every CPU over time, as
+ * --cpu-core-metrics takes them.
  *
  * The two events of a metric are one group: the kernel counts both or, while others share the
- * counters, neither, so that their ratio is true whatever part of the time it was counted.
+ * counters, neither, so that their ratio is right whatever part of the time they were counted.
  */
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -196,7 +196,8 @@ void ws_perf_open_metrics(struct ws_perf *perf, const char *list)
 	free(cpus);
 }
 
-/* What both events have counted since the reading before makes a value, unless nothing was. */
+/* Write a value from what both events have counted since the last reading, unless that is
+ * nothing. */
 static void put_value(struct ws_perf *perf, struct ws_perf_metric *metric,
 		      const uint64_t counted[2], uint64_t now)
 {

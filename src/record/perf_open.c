@@ -21,7 +21,7 @@
 
 #define RING_MOST (8u << 20)
 #define RING_LEAST (64u << 10)
-#define RINGS_MOST (64u << 20) /* of all together, unless that leaves too little for one */
+#define RINGS_MOST (64u << 20) /* bytes of all rings, unless that leaves too little for one */
 #define RING_GOOD (512u << 10)
 #define LOOKS_MOST 8 /* at the threads of a tree that grows */
 
@@ -56,8 +56,8 @@ void ws_perf_attr(struct perf_event_attr *attr, uint32_t type, uint64_t config, 
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC_RAW,
 		.watermark = 1,
-		.wakeup_watermark =
-			RING_MOST, /* nobody waits for it: the recorder comes round by itself */
+		.wakeup_watermark = RING_MOST, /* nobody waits for these events: the recorder reads
+						  them in its rounds */
 	};
 }
 
@@ -158,7 +158,7 @@ static size_t first_size(size_t cpus)
 	return bytes;
 }
 
-/* Map the ring of a CPU's events; a smaller one without the right to lock that much memory. */
+/* Map the ring of a CPU's events; a smaller one if we may not lock that much memory. */
 static bool map_ring(struct ws_perf_ring *ring, int fd, size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -202,11 +202,11 @@ struct opening {
 	struct ws_perf_set *set;
 	pid_t pid;
 	size_t from, to;
-	size_t bytes; /* of a ring: less than asked for where not so much may be locked */
+	size_t bytes; /* of a ring: less than asked for if not so much may be locked */
 	int error;
 };
 
-/* The errno of the first failure that leaves nothing, or 0. */
+/* Open the events on a CPU. The errno of the first failure that leaves nothing open, or 0. */
 static int open_on(struct opening *opening, struct ws_perf_ring *ring)
 {
 	struct ws_perf_set *set = opening->set;
@@ -251,8 +251,8 @@ static void *open_rings(void *arg)
 	return NULL;
 }
 
-/* Opens the set on all cores, on many of them by several threads: each event interrupts its core,
- * which may take long when it sleeps. Returns as ws_perf_open_set does. */
+/* Open the set on all cores, using several threads when there are many: each event interrupts its
+ * core, which may take long when the core sleeps. Returns as ws_perf_open_set does. */
 static int open_on_all(struct ws_perf_set *set, pid_t pid, size_t bytes)
 {
 	struct opening openings[MOST_WORKERS];
@@ -306,8 +306,8 @@ static void learn_ids(struct ws_perf_set *set)
 				ws_map_set(&set->by_id, id, k % set->events_n + 1);
 }
 
-/* For tests: as on a machine with so many times as many cores. Rings of the copies are filled, and
- * not read. */
+/* For tests: the factor by which to multiply the number of cores. Rings of the copies are filled
+ * but not read. */
 static size_t count_copies(void)
 {
 	const char *test = getenv("WARPSIGHT_PERF_COPIES");
@@ -315,8 +315,8 @@ static size_t count_copies(void)
 	return test ? ws_max(strtoul(test, NULL, 10), 1) : 1;
 }
 
-/* Events that another thread is to have beside the first. A thread that has ended meanwhile, or a
- * descriptor that is not to be had, leaves a hole. */
+/* Open the events for another thread besides the first. A thread that has ended in the meantime, or
+ * a lack of descriptors, leaves a hole. */
 static void open_for_thread(struct ws_perf_set *set, struct ws_perf_ring *ring, pid_t tid)
 {
 	for (size_t i = 0; i < set->events_n; i++) {

@@ -14,7 +14,7 @@ struct tail { /* sample_id of the records that are not samples: the last bytes *
 	uint64_t id;
 };
 
-struct head { /* what every sample begins with: WS_PERF_SAMPLE_BASE */
+struct head { /* the beginning of every sample: WS_PERF_SAMPLE_BASE */
 	struct perf_event_header header;
 	uint64_t id, ip;
 	uint32_t pid, tid;
@@ -155,7 +155,7 @@ static bool parse_sample(const void *rec, size_t size, uint64_t type, unsigned r
 	return !(type & PERF_SAMPLE_STACK_USER) || take_stack(&in, sample);
 }
 
-/* A text of a record: NUL-terminated within it, or the record does not check out. */
+/* A text of a record. A record in which it is not NUL-terminated is invalid. */
 static const char *text(const char *at, const char *end)
 {
 	return at < end && memchr(at, 0, (size_t)(end - at)) ? at : NULL;

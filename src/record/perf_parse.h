@@ -1,9 +1,9 @@
 /*
- * perf_parse.h - records of the kernel's perf buffers, taken apart.
+ * perf_parse.h - parses records of the kernel's perf buffers.
  *
  * Every event is opened with the same sample_id (TID, TIME, CPU, IDENTIFIER), so the fields that
  * all records share are at the same places, and a record's time can be read without knowing its
- * event. What else a sample holds depends on its event.
+ * event. The rest of a sample depends on its event.
  */
 #ifndef WS_RECORD_PERF_PARSE_H
 #define WS_RECORD_PERF_PARSE_H
@@ -13,11 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What every event is opened with; further bits only add to it. */
+/* The sample_type bits of every event; further bits only add to them. */
 #define WS_PERF_SAMPLE_BASE                                                             \
 	(PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | \
 	 PERF_SAMPLE_CPU | PERF_SAMPLE_PERIOD)
-/* Bits that ws_perf_parse understands besides. */
+/* Further bits that ws_perf_parse understands. */
 #define WS_PERF_SAMPLE_MORE                                                   \
 	(PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW | PERF_SAMPLE_BRANCH_STACK | \
 	 PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER)
@@ -33,7 +33,7 @@ struct ws_perf_sample {
 	const uint64_t *regs; /* of user space, as the mask of the event orders them; NULL when
 				 there are none */
 	const uint8_t *stack; /* bytes from the user stack pointer upwards */
-	uint64_t stack_size;  /* that were there */
+	uint64_t stack_size;  /* bytes that were copied */
 };
 
 struct ws_perf_mmap {
@@ -76,9 +76,9 @@ uint64_t ws_perf_time(const void *rec, size_t size);
 /* The event that a sample belongs to, 0 when it is too short. */
 uint64_t ws_perf_id(const void *rec, size_t size);
 /*
- * Take a record of `size` bytes apart. `type` is its event's sample_type and `regs` how many
- * registers it asked for (both matter for samples only). False when the record is not valid, or is
- * of a type that is not used. Pointers in `out` lead into `rec`.
+ * Parse a record of `size` bytes. `type` is its event's sample_type and `regs` how many registers
+ * it asked for (both matter for samples only). False when the record is not valid, or is of a type
+ * that is not used. Pointers in `out` point into `rec`.
  */
 bool ws_perf_parse(const void *rec, size_t size, uint64_t type, unsigned regs,
 		   struct ws_perf_rec *out);

@@ -1,20 +1,22 @@
 /*
- * perf_pause.c - threads that switch so often that recording each switch would slow them down.
+ * perf_pause.c - pauses recording for threads that switch so often that recording each switch would
+ * slow them down.
  *
  * A context switch with its wake-up costs the kernel two microseconds to record and the recorder
- * half of one to read. Threads that hand a lock around switch a hundred thousand times a second,
+ * half of one to read. Threads that pass a lock around switch a hundred thousand times a second,
  * and would then take half as long again. So each core has an allowance of MOST switches of the
- * recorded threads a second, of which up to BURST can be saved up. A core that has spent its own
- * has the recording of all paused, until the allowance lasts for ON_NS again at the present rate.
+ * recorded threads a second, of which up to BURST can be saved up. When a core has spent its
+ * allowance, recording pauses on all cores until the allowance would last for ON_NS again at the
+ * current rate.
  *
  * Where threads switch more than CONVOY times a second, each of them waits for the one before, and
- * what a record costs delays them all: a fifth of the time was lost at the full allowance. There it
- * shrinks as the rate grows.
+ * the cost of a record delays them all: the full allowance lost a fifth of the time. So the
+ * allowance shrinks as the rate grows.
  *
- * What ran on the cores in a pause is not known, as where records were lost (perf_gaps.c): spans
- * end where it begins, and a thread's state is known again from its next record on. Pauses are rows
- * of sched_gap, one for each core. Processes, threads, mappings and samples are recorded all the
- * time; a sample in a pause stands for its period.
+ * What ran on the cores during a pause is unknown, as after lost records (perf_gaps.c): spans end
+ * where the pause begins, and a thread's state is known again from its next record on. Pauses are
+ * rows of sched_gap, one for each core. Processes, threads, mappings and samples are always
+ * recorded; a sample in a pause stands for its period.
  */
 #include <stdio.h>
 
@@ -24,11 +26,11 @@
 
 #define MOST 15000.0	  /* switches a second of the recorded threads on a core: some 4 % of it */
 #define CONVOY 30000.0	  /* a core that switches more often has a smaller allowance */
-#define BURST 2000.0	  /* so many more at once: some 5 ms */
-#define DEBT MOST	  /* no more is held against a core: the longest pause makes up for it */
+#define BURST 2000.0	  /* the most that can be saved up: some 5 ms */
+#define DEBT MOST	  /* the most that a core can owe: the longest pause makes up for it */
 #define LOOK_NS 10000000u /* between two looks */
 #define SOON_NS 5000000u  /* the same where an allowance is nearly spent */
-#define ON_NS 20000000u	  /* switches are recorded for so long, at least, between two pauses */
+#define ON_NS 20000000u	  /* switches are recorded for at least this long between two pauses */
 #define PAUSE_NS 1000000000u /* the longest pause */
 #define SHIFT_LOOKS 2	     /* looks in a row that found many switches */
 
@@ -47,8 +49,7 @@ void ws_perf_resume_switches(struct ws_perf *perf, uint64_t time)
 	perf->resume = 0;
 }
 
-/* It is asked about what has just happened, so the search rarely goes further back than the last
- * pause. */
+/* Callers ask about recent times, so the search rarely goes further back than the last pause. */
 bool ws_perf_is_paused(const struct ws_perf *perf, uint64_t time)
 {
 	for (size_t i = perf->pauses_n; i--;)
@@ -110,8 +111,8 @@ static double choose_allowance(double rate)
 	return rate <= CONVOY ? MOST : MOST * CONVOY / rate;
 }
 
-/* Add to the allowance of each core what the time since the last look brings and take off what was
- * recorded: a switch makes two records. */
+/* Add to each core's allowance for the time since the last look and subtract what was recorded: a
+ * switch makes two records. */
 static struct busiest settle_allowances(struct ws_perf *perf, uint64_t now)
 {
 	double span = (double)(now - perf->counted_from) / 1e9;
@@ -135,8 +136,7 @@ static struct busiest settle_allowances(struct ws_perf *perf, uint64_t now)
 static void begin_pause(struct ws_perf *perf, uint64_t now, double ns)
 {
 	ws_perf_stop_calls(perf);
-	/* The moment is taken first: what single cores still record, or already record, is not
-	 * used. */
+	/* Take the time first: what single cores record beyond it is not used. */
 	ws_perf_pause_switches(perf, now);
 	record_switches(perf, false);
 	perf->resume = now + (uint64_t)ws_min(ns, (double)PAUSE_NS);
@@ -150,8 +150,9 @@ static void end_pause(struct ws_perf *perf, uint64_t now)
 }
 
 /*
- * Events of threads are exchanged at each switch, for more than a microsecond. Events on cores cost
- * nothing then, but interrupt idle cores too: the more there are, the more.
+ * The kernel exchanges events of threads at each switch, which takes more than a microsecond.
+ * Events on cores cost nothing then, but they interrupt idle cores too, so they cost more the more
+ * cores there are.
  */
 static void consider_shift(struct ws_perf *perf, uint64_t now, double rate)
 {
@@ -193,7 +194,7 @@ uint64_t ws_perf_time_to_look(const struct ws_perf *perf, uint64_t now)
 static void start_counting(struct ws_perf *perf, uint64_t now)
 {
 	for (size_t i = 0; i < perf->set.rings_n; i++) {
-		perf->set.rings[i].switches = 0; /* what came before the collection */
+		perf->set.rings[i].switches = 0; /* drop the count from before the collection */
 		perf->set.rings[i].allowance = BURST;
 	}
 	perf->counted_from = now;

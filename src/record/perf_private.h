@@ -30,12 +30,12 @@ struct ws_trace_format; /* perf_trace.c */
 enum ws_perf_role {
 	WS_PERF_TRACK,
 	WS_PERF_SAMPLE,
-	/* samples of whole CPUs, kept ready for when inherited events do not do (perf.c) */
+	/* samples of whole CPUs, kept ready in case inherited events do not suffice (perf.c) */
 	WS_PERF_STANDBY,
 	WS_PERF_SWITCHES, /* context switches of whole CPUs, where they have an event of their own
 			   */
-	WS_PERF_CALLS,	  /* context switches of the recorded threads, for the program that tells in
-			     which calls they are (wait_calls.h) */
+	WS_PERF_CALLS, /* context switches of the recorded threads, for the program that reports in
+			  which calls they are (wait_calls.h) */
 	WS_PERF_WAKE,
 	WS_PERF_FTRACE,
 	WS_PERF_OUTPUT /* written by programs in the kernel */
@@ -53,7 +53,7 @@ struct ws_perf_event { /* one thing that is opened on each CPU */
 	struct ws_trace_format *format;
 };
 
-struct ws_perf_counter {   /* --event-sample: read, not sampled */
+struct ws_perf_counter {   /* for --event-sample: counters that are read, not sampled */
 	uint32_t cpu, row; /* id in the table counter */
 	int fd;
 	uint64_t last, last_time;
@@ -62,7 +62,7 @@ struct ws_perf_counter {   /* --event-sample: read, not sampled */
 
 struct ws_perf_ring {
 	uint32_t cpu;
-	bool copy; /* of another of the same core, for tests: it is not read */
+	bool copy; /* a copy of another ring of the same core, for tests: it is not read */
 	struct perf_event_mmap_page *page;
 	const char *data;
 	size_t bytes;
@@ -71,9 +71,10 @@ struct ws_perf_ring {
 	uint64_t last;	     /* time of the last record that was taken */
 	uint64_t switches;   /* records of context switches since ws_perf_pace_switches counted */
 	double allowance;    /* switches that may still be recorded before a pause */
-	uint64_t full_at; /* where the writer stood when it had no room for a record; 0: it had */
-	int *fds; /* of the events, in their order, again and again: once for each thread that was
-		     given events of its own */
+	uint64_t full_at; /* the writer's position when it had no room for a record; 0: it had room
+			   */
+	int *fds; /* of the events in their order, repeated for each thread that was given its own
+		     events */
 	size_t fds_n, fds_cap;
 	/* Python frames, kept until the sample that they belong to comes */
 	void *python;
@@ -82,20 +83,20 @@ struct ws_perf_ring {
 	uint64_t python_time;
 };
 
-struct ws_perf_set { /* what is open */
+struct ws_perf_set { /* the open events */
 	/* each CPU as a whole, except samples of the process tree; else events that the target's
 	 * threads inherit */
 	bool wide;
-	bool no_kernel; /* only user space may be looked at */
+	bool no_kernel; /* only user space may be observed */
 	struct ws_perf_event *events;
 	size_t events_n, events_cap;
 	struct ws_map by_id; /* the kernel's id of an event -> index in events + 1 */
 	struct ws_perf_ring *rings;
 	size_t rings_n;
-	struct ws_perf_ring **heap; /* rings with a record at hand, the earliest first */
+	struct ws_perf_ring **heap; /* rings with a current record, the earliest first */
 	size_t heap_n;
 	char *scratch;	   /* for a record that wraps around the end of its ring */
-	unsigned long bad; /* records that did not check out */
+	unsigned long bad; /* invalid records */
 	size_t ring_bytes; /* of the smallest ring */
 };
 
@@ -106,7 +107,7 @@ void ws_perf_attr(struct perf_event_attr *attr, uint32_t type, uint64_t config, 
  * Open all of set->events on each CPU, those that are inherited for `pid` (with `tree`, for each
  * thread of it and of its descendants), others for all that runs there, and map the buffers.
  * Tracepoints that are refused are left out (event->refused). 0, or the errno of the first failure
- * that leaves nothing: what single events met on the way is not known.
+ * that leaves nothing open; failures of single events are not reported.
  */
 int ws_perf_open_set(struct ws_perf_set *set, pid_t pid, bool tree);
 /* Give another process the events that are inherited. */
@@ -123,8 +124,8 @@ void ws_perf_switch(struct ws_perf_set *set, enum ws_perf_role role, bool on);
 /* Close one of the events on all CPUs. It must not be the first, which owns the buffers. What it
  * has written can still be read. */
 void ws_perf_close_event(struct ws_perf_set *set, size_t event);
-/* Call `fn` with each record that is older than `until`, in the order of time. Pointers are good
- * during the call. Returns bytes taken. */
+/* Call `fn` with each record that is older than `until`, in the order of time. Pointers are valid
+ * during the call. Returns the bytes taken. */
 uint64_t ws_perf_take(struct ws_perf_set *set, uint64_t until,
 		      void (*fn)(void *ctx, struct ws_perf_ring *ring, const void *rec,
 				 size_t size),
@@ -137,10 +138,10 @@ uint32_t *ws_perf_cpus(size_t *n);
 /* ---- tracepoints (perf_trace.c) ---- */
 
 /* The kernel's number and format of subsystem/event, from the folder of ws_tracefs_open; NULL with
- * a sentence when it cannot be had. */
+ * a sentence when it is not available. */
 struct ws_trace_format *ws_trace_open(int folder, const char *name, struct ws_err *err);
 uint64_t ws_trace_id(const struct ws_trace_format *format);
-/* Where a field lies in a raw record; false when it has none of this name. */
+/* The offset of a field in a raw record; false when it has none of this name. */
 bool ws_trace_offset(const struct ws_trace_format *format, const char *field, uint32_t *offset);
 /* Value of an integer field of a raw record; false when it has none of this name. */
 bool ws_trace_number(const struct ws_trace_format *format, const char *field, const void *raw,
@@ -166,12 +167,13 @@ struct ws_perf_image { /* a program image in a process, or what a fork made of o
 	uint64_t exec_time;	/* time of the exec that began it; 0: not seen */
 	uint32_t threads;	/* living */
 	uint32_t parent_pid;
-	bool exec;		     /* it has called exec, or ran before we looked */
-	bool outside;		     /* not of the target's tree */
-	bool end_lost;		     /* it has ended, and the time of that is a guess */
-	bool ran_already;	     /* before the recording: hooks have not been awaited then */
-	bool asked, no_hooks;	     /* its file was looked at: hooks cannot be loaded into it */
-	bool target, own_row;	     /* own_row: perf made its row, because no hook did */
+	bool exec;	      /* it has called exec, or ran before we looked */
+	bool outside;	      /* not of the target's tree */
+	bool end_lost;	      /* it has ended, and the time of that is a guess */
+	bool ran_already;     /* it ran before the recording, so its hooks were not awaited */
+	bool asked, no_hooks; /* asked: its file was examined; no_hooks: hooks cannot be loaded into
+				 it */
+	bool target, own_row; /* own_row: perf made its row, because no hook did */
 	struct ws_sink *parent_sink; /* the previous image in the same process; may be NULL */
 	struct ws_proc *proc;	     /* the process that its hooks announced; held, see proc.h */
 	const struct ws_maps_process
@@ -188,29 +190,30 @@ struct ws_perf_thread {
 	struct ws_perf_image *image;
 	uint32_t tid, id; /* id in the table thread; 0: not known yet */
 	uint64_t start;
-	uint64_t found; /* it ran when it was looked for, then; 0: its beginning was seen */
-	uint64_t on;	/* since when it runs; 0: it does not, or that is not known */
+	uint64_t found; /* when it was found already running; 0: its beginning was seen */
+	uint64_t on;	/* since when it runs; 0: it does not run, or that is unknown */
 	uint32_t cpu;
 	uint64_t off;	    /* since when it waits; 0: it does not wait, or that is unknown */
 	bool looked;	    /* the kernel was asked in which call it waits */
 	bool named;	    /* the kernel reported in which call it waits, when it left its core */
-	uint64_t call_time; /* when the kernel reported last; 0: it is used */
+	uint64_t call_time; /* when the kernel last reported; 0: that report has been used */
 	struct ws_wait_call call;
 	bool seen;	/* it has been switched in or out since the collection began */
-	bool renamed;	/* since it began */
+	bool renamed;	/* since the collection began */
 	uint64_t woken; /* made runnable; 0 not known */
 	uint32_t waker; /* thread id */
 	uint32_t samples;
 	/* Time not yet given to a sample: perf_time.c. */
 	uint64_t ran;	/* ns before `since` */
-	uint64_t since; /* the present span is counted up to here */
+	uint64_t since; /* the current span is counted up to here */
 	uint64_t slack; /* ns that a sample may leave to the next one; 0: a part of its period */
 	bool strayed;	/* records were lost in which it may have been switched in */
 	size_t gaps;	/* number of gaps already taken into account */
-	size_t pauses;	/* and of the pauses */
+	size_t pauses;	/* the same for pauses */
 	uint64_t doubt; /* time of a record of its end after which it still existed; 0: none */
 	uint64_t heard; /* time of its last record; 0: there was none yet */
-	uint64_t dead; /* when it was found to have ended without a record of that; 0: it was not */
+	uint64_t dead; /* when it was found to have ended without a record of its end; 0: it was not
+			*/
 	bool sampled;
 	uint32_t last_frame, last_callers; /* of its last sample */
 	char comm[16];
@@ -242,7 +245,7 @@ struct ws_perf {
 	bool finishing;	   /* the session ends with the collection */
 	bool combined;	   /* one event both samples and tracks */
 	bool by_thread;	   /* the target's threads inherit the samples, whatever else is opened */
-	int refused;	   /* errno of the kernel's refusal of everything */
+	int refused;	   /* the errno with which the kernel refused everything; 0: it did not */
 	bool signals;	   /* hooks take the samples */
 	int tracefs; /* while events are chosen: the folder of tracepoints, or -1 and the reason */
 	char *no_tracefs;
@@ -252,10 +255,10 @@ struct ws_perf {
 	/* number of threads that ended soon after their start, since brief_since */
 	unsigned brief_n;
 	struct ws_syscalls *syscalls;	  /* NULL: system calls are not recorded */
-	struct ws_wait_calls *wait_calls; /* NULL: threads that wait are looked at */
+	struct ws_wait_calls *wait_calls; /* NULL: the recorder looks at waiting threads */
 	uint64_t brief_since;
-	uint64_t from, to;	   /* the collection; to 0: it goes on */
-	uint64_t now;		   /* time of the record in hand */
+	uint64_t from, to;	   /* of the collection; `to` is 0 while it goes on */
+	uint64_t now;		   /* time of the current record */
 	struct ws_perf_ring *ring; /* ring that it came from; NULL: it waited */
 	struct ws_map threads;	   /* tid -> struct ws_perf_thread * */
 	struct ws_map images;	   /* pid -> the struct ws_perf_image * that runs there now */
@@ -273,48 +276,50 @@ struct ws_perf {
 	size_t pauses_n, pauses_cap;
 	uint64_t counted_from; /* since when switches are counted; 0: they are not */
 	double switch_rate;    /* switches a second of the busiest core at the last look */
-	uint64_t resume;       /* when they are to be recorded again; 0: they are */
-	uint64_t look_at;      /* when what is left of the allowances is to be looked at */
+	uint64_t resume;       /* when to record switches again; 0: they are being recorded */
+	uint64_t look_at;      /* when to check what is left of the allowances */
 	unsigned busy;	       /* looks in a row that found many switches */
 	size_t gaps_checked;   /* their number when threads were last checked for being alive */
 	uint64_t checked;      /* when that was */
 	bool doubts;	       /* some threads may be in doubt */
-	/* Whether the thread is gone. NULL: nobody is asked */
+	/* Whether the thread is gone. NULL: do not ask */
 	bool (*has_ended)(uint32_t pid, uint32_t tid);
-	/* Whether the process has had time to announce itself. NULL: nobody is asked, and it has */
+	/* Whether the process has had time to announce itself. NULL: assume that it has */
 	bool (*had_time)(uint32_t pid);
 	/* as asked for; o.frequency is the one that the kernel allowed */
 	uint32_t wanted_frequency;
 	uint32_t limit;	    /* perf_event_max_sample_rate at the start; 0: not known */
 	uint32_t timer_row; /* id in the table perf_event of the event that paces samples */
 	bool timer_is_clock;
-	uint64_t timer_ns;		 /* its period, when it is a clock */
-	uint64_t ran, unsampled;	 /* ns: of threads with samples; of threads without */
+	uint64_t timer_ns; /* its period, when it is a clock */
+	uint64_t ran,
+		unsampled; /* ns that threads with samples ran; that threads without samples ran */
 	uint64_t known_cycles, known_ns; /* the time that samples of a counter stood for */
 	struct ws_perf_held *held;
 	size_t held_n, held_cap, held_done; /* held_done: how many of them are written */
 	bool held_mixed;		    /* not in the order of time */
 	uint64_t samples, switches;
-	size_t look_next;    /* where to go on among threads that wait */
-	uint64_t looks_paid; /* up to when looks at them have used the time that they may cost */
+	size_t look_next;    /* where the search of waiting threads continues */
+	uint64_t looks_paid; /* the time up to which looks at them have used their allowance */
 	uint64_t idle_ns;    /* how long the recorder may sleep */
 };
 
 void ws_perf_tree_init(struct ws_perf *perf);
-/* A process that has not called exec yet, of whose tree everything is wanted. */
+/* Add a process that has not called exec yet, whose whole tree is recorded. */
 void ws_perf_tree_add(struct ws_perf *perf, uint32_t pid);
 void ws_perf_tree_free(struct ws_perf *perf);
 /* The thread that a record is about: one of the recorded tree or, with `any`, any thread. NULL when
- * it is not to be recorded. */
+ * it is not recorded. */
 struct ws_perf_thread *ws_perf_thread(struct ws_perf *perf, uint32_t pid, uint32_t tid,
 				      uint64_t time, bool any);
 void ws_perf_fork(struct ws_perf *perf, const struct ws_perf_rec *record);
 void ws_perf_exec(struct ws_perf *perf, const struct ws_perf_rec *record);
 void ws_perf_rename(struct ws_perf *perf, const struct ws_perf_rec *record);
 /*
- * Whether a record of the thread's end at `time` means no end. The kernel writes one when a process
- * gains rights by an exec (set-user-ID) and takes the inherited events from it. A process that is
- * in the last steps of a real end looks the same, so it is checked again (ws_perf_find_ended).
+ * Whether a record of the thread's end at `time` does not mean an end. The kernel writes one when a
+ * process gains rights by an exec (set-user-ID) and takes the inherited events from it. A process
+ * that is in the last steps of a real end looks the same, so it is checked again
+ * (ws_perf_find_ended).
  */
 bool ws_perf_false_end(const struct ws_perf *perf, const struct ws_perf_thread *thread,
 		       uint64_t time);
@@ -354,7 +359,7 @@ void ws_perf_stop_calls(struct ws_perf *perf);
 /* Note that a thread of the tree which started at `start` has ended. */
 void ws_perf_lived(struct ws_perf *perf, uint64_t start, uint64_t end);
 
-/* ---- records to rows (perf_rows.c) ---- */
+/* ---- making rows of records (perf_rows.c) ---- */
 
 /* Handle one record; `again` when it comes from an image's waiting ones. */
 void ws_perf_record(struct ws_perf *perf, const void *rec, size_t size, bool again);
@@ -385,10 +390,10 @@ void ws_perf_meet_on(struct ws_perf *perf, struct ws_perf_thread *thread,
 void ws_perf_note_full(struct ws_perf *perf);
 /* After the last round, which ended at `time`: what was lost at the end of full buffers. */
 void ws_perf_add_last_gaps(struct ws_perf *perf, uint64_t time);
-/* After a round that read records up to `horizon`: find threads whose end was lost or in doubt and
- * that are gone. With `all`, check every thread now, for no further round follows. */
+/* After a round that read records up to `horizon`: find threads that are gone and whose end was
+ * lost or in doubt. With `all`, check every thread now, because no further round follows. */
 void ws_perf_find_ended(struct ws_perf *perf, uint64_t horizon, bool all);
-/* When a thread ended whose end was lost: in the first gap after its last record, as far as is
+/* The assumed end of a thread whose end was lost: in the first gap after its last record, as far as
  * known, and at `time` at the latest. */
 uint64_t ws_perf_guess_end(const struct ws_perf *perf, const struct ws_perf_thread *thread,
 			   uint64_t time);
@@ -419,12 +424,12 @@ void ws_perf_say_pauses(struct ws_perf *perf);
 
 /* Change o.frequency to one that the kernel accepts, and say so. */
 void ws_perf_limit_frequency(struct ws_perf *perf);
-/* At the end: report what became of the frequency, and threads of which no sample was taken. */
+/* At the end: report changes of the frequency, and threads without any sample. */
 void ws_perf_say_rate(struct ws_perf *perf);
 
 /* ---- how much time a sample stands for (perf_time.c) ---- */
 
-/* If the thread runs, count its time up to `time`: for sums only. */
+/* If the thread runs, count its time up to `time`, for sums only. */
 void ws_perf_ran(const struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t until);
 /* A thread of which no switch was seen yet does something that only a running thread can do: it has
  * run since the collection began. */

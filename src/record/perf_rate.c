@@ -13,8 +13,8 @@ static void say(struct ws_perf *perf, enum ws_severity severity, const char *tex
 	ws_sink_diagnostic(perf->main, severity, "perf", 0, ws_read_raw_ns(), text);
 }
 
-/* The kernel lowers it for everyone when its interrupts take long, and only root can raise it
- * again. */
+/* The kernel lowers the limit for everyone when its interrupts take long, and only root can raise
+ * it again. */
 uint32_t ws_perf_limit(void)
 {
 	FILE *file = fopen("/proc/sys/kernel/perf_event_max_sample_rate", "re");
@@ -39,7 +39,7 @@ static uint32_t asked_frequency(const struct ws_perf *perf)
 }
 
 /* The kernel refuses events of a higher frequency. Python samples are every n-th of all samples, so
- * a frequency that theirs divides is kept, where there is one. */
+ * choose a frequency that is a multiple of theirs if there is one. */
 void ws_perf_limit_frequency(struct ws_perf *perf)
 {
 	uint32_t python = ws_python_frequency(perf->drain->python, perf->limit), most = perf->limit;
@@ -59,7 +59,7 @@ void ws_perf_limit_frequency(struct ws_perf *perf)
 	say(perf, WS_WARNING, text);
 }
 
-/* What became of the rate during the run. */
+/* Report how the limit changed during the run. */
 static void say_limit(struct ws_perf *perf)
 {
 	uint32_t now = perf->active && perf->options.sample ? ws_perf_limit() : 0,

@@ -2,8 +2,9 @@
  * perf_ring.c - the buffers that the kernel fills, one for each CPU, read in the order of time.
  *
  * Records of one CPU are in order; those of several CPUs are merged by a heap of rings, keyed by
- * the time of the record at hand. A record may get its time a little before it is written, so only
- * what is older than a moment is read: by then all rings hold everything that came before it.
+ * the time of their current record. A record may get its time a little before it is written, so
+ * only records that are a little older are read: by then all rings hold everything that came before
+ * them.
  */
 #include <string.h>
 
@@ -18,7 +19,7 @@ static const struct perf_event_header *at(const struct ws_perf_ring *ring, uint6
 				1))); /* records are multiples of 8 bytes: a header never wraps */
 }
 
-/* The record at hand in one piece; NULL when its size cannot be. */
+/* The current record in one piece; NULL when its size is impossible. */
 static const void *whole(struct ws_perf_set *set, const struct ws_perf_ring *ring, size_t *size)
 {
 	const struct perf_event_header *header = at(ring, ring->tail);
@@ -34,8 +35,8 @@ static const void *whole(struct ws_perf_set *set, const struct ws_perf_ring *rin
 	return set->scratch;
 }
 
-/* Make the next record that has a time the one at hand; false when there is none. Invalid records
- * are left out. */
+/* Make the next record that has a time the current one; false when there is none. Invalid records
+ * are skipped. */
 static bool next_record(struct ws_perf_set *set, struct ws_perf_ring *ring)
 {
 	while (ring->tail < ring->head) {

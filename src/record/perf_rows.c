@@ -1,5 +1,5 @@
 /*
- * perf_rows.c - from perf's records to rows: samples, spans on a core, wake-ups, names, losses.
+ * perf_rows.c - turns perf's records into rows: samples, spans on a core, wake-ups, names, losses.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static void switched_out(struct ws_perf *perf, struct ws_perf_thread *thread,
 	if (!preempted)
 		ws_perf_put_call(perf, thread, record->time);
 	thread->off = preempted ? 0 : record->time;
-	thread->woken = preempted ? record->time : 0; /* it wants to go on at once */
+	thread->woken = preempted ? record->time : 0; /* it is runnable at once */
 	thread->waker = 0;
 }
 
@@ -80,7 +80,7 @@ static void switched_out(struct ws_perf *perf, struct ws_perf_thread *thread,
 
 #define TOGETHER_NS 1000000u /* between the two records of one sample */
 
-/* The Python frames that stood before the sample in its buffer; NULL when there are none. */
+/* The Python frames that came before the sample in its buffer; NULL when there are none. */
 static const struct ws_py_stack *python_of(struct ws_perf *perf, struct ws_sink *sink,
 					   const struct ws_perf_event *ev,
 					   const struct ws_perf_rec *record, uint8_t *gil)
@@ -98,7 +98,7 @@ static const struct ws_py_stack *python_of(struct ws_perf *perf, struct ws_sink 
 				      ring->python_n, gil);
 }
 
-/* What Python's program in the kernel wrote. */
+/* Decode what Python's program in the kernel wrote. */
 static void decode_python(struct ws_perf *perf, const struct ws_perf_rec *record)
 {
 	struct ws_perf_ring *ring = perf->ring;
@@ -268,7 +268,7 @@ static uint32_t name_syscall(struct ws_sink *sink, uint32_t number)
 	return ws_sink_string(sink, other);
 }
 
-/* A system call has returned. One that began before the collection belongs to it all the same. */
+/* A system call has returned. It belongs to the collection even if it began before. */
 static void put_syscall(struct ws_perf *perf, struct ws_perf_thread *thread,
 			const struct ws_perf_rec *record, const struct ws_syscall_record *call)
 {
@@ -309,12 +309,12 @@ static void about_thread(struct ws_perf *perf, const struct ws_perf_event *ev,
 			traced(perf, NULL, ev, record);
 		return;
 	}
-	/* A pause saves this program nothing when the switches are other programs'. */
+	/* A pause saves the target nothing when other programs do the switching. */
 	if (record->type != PERF_RECORD_SAMPLE && perf->ring && !thread->image->outside)
 		perf->ring->switches++;
 	if ((record->type != PERF_RECORD_SAMPLE || ev->role == WS_PERF_WAKE) &&
 	    ws_perf_is_paused(perf, record->time))
-		return; /* those of some cores only: they are turned off one by one */
+		return; /* only some cores recorded it, since cores are turned off one by one */
 	if (thread->image->target &&
 	    !thread->image->exec) /* the recorder's own code, before the target starts */
 		return;
@@ -369,7 +369,7 @@ static void exited(struct ws_perf *perf, const struct ws_perf_rec *record, const
 	ws_perf_must_run(perf, thread, record->cpu);
 	ws_perf_appear(perf, thread, record->time, record->cpu);
 	ws_perf_off(perf, thread, record->time, WS_AFTER_DEAD);
-	/* It may be switched once more in the last steps of its end. */
+	/* It may be switched out once more in the last steps of its end. */
 	ws_map_set(&perf->strangers, thread->tid, 1);
 	ws_perf_gone(perf, thread, record->time);
 }
@@ -381,7 +381,7 @@ static void lost(struct ws_perf *perf, const struct ws_perf_rec *record)
 		ws_perf_add_gap(perf, perf->ring, record->time, record->lost);
 }
 
-/* Whether a record about the kernel pausing an event is about the one that takes no samples. */
+/* Whether a record that the kernel paused an event is about the event that takes no samples. */
 static bool is_of_calls(const struct ws_perf *perf, const void *rec, size_t size)
 {
 	const struct {

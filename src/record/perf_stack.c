@@ -1,6 +1,6 @@
 /*
- * perf_stack.c - from samples to call stacks: updates the maps of processes from perf's records and
- * has samples unwound.
+ * perf_stack.c - turns samples into call stacks: updates the maps of processes from perf's records
+ * and has samples unwound.
  *
  * The kernel's part of a stack is used as the kernel walked it. The user's part is unwound here
  * from the copied bytes, or is the kernel's walk along frame pointers, or comes from the branches
@@ -173,7 +173,7 @@ void ws_perf_stack(struct ws_perf *perf, struct ws_perf_thread *thread,
 		im->bound = maps;
 	}
 	if (record->sample.chain_n > 256)
-		deep = false; /* no kernel walks so far */
+		deep = false; /* no kernel walks that far */
 	n = kernel_frames(perf, record, in_kernel, deep, places);
 	if (maps)
 		n += user_frames(perf, maps, &(struct taken){ev, record, in_kernel, deep},

@@ -4,15 +4,15 @@
  * Counting samples, or adding up what their events counted, does not give time: an event on cycles
  * begins with a period of 1 and takes a dozen samples to settle, the kernel takes fewer samples
  * than asked for when its interrupts take long, and each new thread begins in the middle of a
- * period. So whatever event took a sample, it stands for what its thread has run since the previous
- * one, according to the context switches. What a thread ran after its last sample, or without any,
- * becomes a row of its own when the thread ends (WS_SAMPLE_REST): the rows of a thread add up to
- * its time on cores.
+ * period. So whatever event took a sample, it stands for the time that its thread has run since the
+ * previous sample, according to the context switches. The time after a thread's last sample, or of
+ * a thread without any, becomes a row of its own when the thread ends (WS_SAMPLE_REST): the rows of
+ * a thread add up to its time on cores.
  *
- * A sample of the clock that comes when expected stands for exactly its period, and the time by
- * which it is late goes to the next one: such rows take almost no room in the report. Where two
- * events share a thread, one in user space and one in the kernel, more is left over: each gets its
- * own part, however often it comes.
+ * A clock sample that comes when expected stands for exactly its period, and the time by which it
+ * is late is added to the next one: such rows take almost no room in the report. Where two events
+ * share a thread, one in user space and one in the kernel, more is left over: each gets its own
+ * part, however often it comes.
  *
  * Samples that threads take of themselves (Python by signal) come by another path, earlier or later
  * than perf's records of the same moments. They wait here until perf's records up to them have been

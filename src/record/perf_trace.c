@@ -1,6 +1,6 @@
 /*
- * perf_trace.c - the kernel's tracepoints: their numbers and the fields of their records, as
- * tracefs describes them.
+ * perf_trace.c - reads from tracefs the numbers of the kernel's tracepoints and the fields of their
+ * records.
  *
  * A format file has one line a field: its declaration in C, offset, size and sign. Records are
  * printed field by field as name=value; the kernel's own print formats are expressions in C and are
@@ -65,7 +65,7 @@ static void parse_field(struct ws_trace_format *format, const char *line)
 		return;
 	n = (size_t)(end - line);
 	while (n && line[n - 1] != ' ' &&
-	       line[n - 1] != '*') /* the name is the last word, or what stands before its '[' */
+	       line[n - 1] != '*') /* the name is the last word, up to its '[' if it has one */
 		n--;
 	from = line + n;
 	n = strcspn(from, "[;");
@@ -219,7 +219,7 @@ static void print_field(const struct field *field, const char *raw, size_t size,
 		print_text(raw, size, field->offset, field->size, out);
 		break;
 	case DYNAMIC_TEXT:
-	case RELATIVE_TEXT: /* the upper half says how long, the lower where */
+	case RELATIVE_TEXT: /* the upper half is the length, the lower the offset */
 		memcpy(&where, raw + field->offset, ws_min(field->size, 4));
 		print_text(raw, size,
 			   (where & 0xffff) +
@@ -275,7 +275,7 @@ static void expand_subsystem(int folder, const char *subsystem,
 	else if (fd >= 0)
 		close(fd);
 	if (!any)
-		fn(ctx, subsystem); /* says what is wrong with it */
+		fn(ctx, subsystem); /* fn reports what is wrong with it */
 }
 
 void ws_trace_expand(int folder, const char *list, void (*fn)(void *ctx, const char *name),
@@ -285,7 +285,7 @@ void ws_trace_expand(int folder, const char *list, void (*fn)(void *ctx, const c
 		size_t n = strcspn(at, ",");
 		char *name = ws_strndup(at, n), *slash;
 
-		if ((slash = strchr(name, ':'))) /* both spellings are about */
+		if ((slash = strchr(name, ':'))) /* both spellings are in use */
 			*slash = '/';
 		slash = strchr(name, '/');
 		if (slash && !strcmp(slash, "/*")) {

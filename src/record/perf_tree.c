@@ -1,14 +1,14 @@
 /*
- * perf_tree.c - who is who in perf's records: which processes belong to the target's tree, which
- * image a process runs, and the rows that images and threads have in the report.
+ * perf_tree.c - identifies the processes in perf's records: which belong to the target's tree,
+ * which image each runs, and which rows images and threads have in the report.
  *
- * Hooks announce most images; perf sees all, and sees them first. So that an image has one row, its
- * records wait here until its hooks have registered it: the first records after a fork or exec
- * usually wait for less than a round. When they do not register within WAIT_NS of a process that
- * had the processor, when the file says that they cannot, or when the process ends, it is a process
- * without hooks, and perf makes its row. Should the hooks come later nevertheless, they take that
- * row over (ws_perf_adopt). When a process has registered later than the records reach, its records
- * wait too: the next rounds show to which image they belong.
+ * Hooks announce most images; perf sees all, and sees them first. So that an image has only one
+ * row, its records wait here until its hooks have registered it: the first records after a fork or
+ * exec usually wait for less than a round. A process counts as one without hooks, and perf makes
+ * its row, when the hooks do not register within WAIT_NS although it had the processor, when its
+ * file shows that they cannot, or when it ends. If the hooks come later nevertheless, they take
+ * over that row (ws_perf_adopt). When a process has registered later than the records reach, its
+ * records wait too: the next rounds show to which image they belong.
  *
  * A forked child that calls exec before its hooks report (posix_spawn, vfork) makes no image of its
  * own: what it did belongs to the new one.
@@ -29,7 +29,7 @@
 #define WAIT_NS 100000000u
 #define EXEC_NS 20000000u	    /* an exec takes less */
 #define WAIT_BYTES (1u << 20)	    /* of records of one image */
-#define WAIT_BYTES_MOST (16u << 20) /* of an image whose process has registered meanwhile */
+#define WAIT_BYTES_MOST (16u << 20) /* of an image whose process has registered in the meantime */
 
 static struct ws_perf_thread *thread_of(const struct ws_perf *perf, uint32_t tid)
 {
@@ -108,7 +108,7 @@ static char *read_proc(uint32_t pid, const char *file, size_t *n)
 	return text;
 }
 
-/* A process that was there before we looked, or whose fork was lost. */
+/* A process that existed before we looked, or whose fork was lost. */
 static struct ws_perf_image *found_image(struct ws_perf *perf, uint32_t pid, uint64_t time)
 {
 	struct ws_perf_image *im = new_image(perf, pid, perf->set.wide ? 0 : time);
@@ -192,8 +192,8 @@ struct ws_perf_thread *ws_perf_thread(struct ws_perf *perf, uint32_t pid, uint32
 	return new_thread(perf, im, tid, im->outside ? 0 : time, *comm ? comm : im->comm);
 }
 
-/* The image's end was lost: its number now belongs to another process, of the tree or not, which
- * must not be taken for it. */
+/* The image's end was lost, and its pid now belongs to another process, of the tree or not, which
+ * must not be mistaken for it. */
 static void drop_image(struct ws_perf *perf, struct ws_perf_image *im, uint64_t time)
 {
 	uint32_t pid = im->pid, *tids = NULL;
@@ -235,7 +235,7 @@ void ws_perf_fork(struct ws_perf *perf, const struct ws_perf_rec *record)
 
 	if (was_found(perf, record))
 		return;
-	ws_map_remove(&perf->strangers, record->tid, NULL); /* the number is given anew */
+	ws_map_remove(&perf->strangers, record->tid, NULL); /* the tid is reused */
 	if (record->pid != record->task.ppid && image_of(perf, record->pid))
 		drop_image(perf, image_of(perf, record->pid), record->time);
 	if (!parent)
@@ -346,7 +346,7 @@ static void drop_thread(struct ws_perf *perf, struct ws_perf_thread *thread, uin
 	free(thread);
 }
 
-/* An exec leaves one thread, whichever called it, with the process's number. */
+/* After an exec one thread is left, whichever called it, and its tid is the pid. */
 static void drop_threads(struct ws_perf *perf, struct ws_perf_image *im, uint64_t time)
 {
 	size_t n;
@@ -363,7 +363,7 @@ static void drop_threads(struct ws_perf *perf, struct ws_perf_image *im, uint64_
 	free(v);
 }
 
-/* The image has a row already: another begins in the same process. */
+/* The image already has a row, so a new image begins in the same process. */
 static struct ws_perf_image *next_image(struct ws_perf *perf, struct ws_perf_image *old,
 					uint64_t time)
 {
@@ -391,7 +391,7 @@ void ws_perf_exec(struct ws_perf *perf, const struct ws_perf_rec *record)
 	ws_perf_exec_maps(perf, im, record->time);
 	if (im->id)
 		im = next_image(perf, im, record->time);
-	ws_map_remove(&perf->strangers, im->pid, NULL); /* row of the thread that had the number */
+	ws_map_remove(&perf->strangers, im->pid, NULL); /* row of the thread that had this tid */
 	im->exec = true;
 	im->exec_time = record->time;
 	free(im->exe);
@@ -448,7 +448,7 @@ void ws_perf_rename(struct ws_perf *perf, const struct ws_perf_rec *record)
 
 /* ---- rows ---- */
 
-/* Number of a thread in the pid namespace of its process, which its own rows have. */
+/* The tid of a thread in the pid namespace of its process; its hooks' rows have this one. */
 static uint32_t own_tid(const struct ws_perf *perf, const struct ws_perf_thread *thread)
 {
 	char path[80], line[512], *last = NULL;
@@ -513,7 +513,8 @@ static void write_process(struct ws_perf_image *im, const struct ws_perf_image *
 		row.parent = parent->id;
 	if (im->args_n)
 		args_n = im->args_n;
-	else if (im->exe && strcmp(im->exe, exe)) /* there is another process by now, or none */
+	else if (im->exe &&
+		 strcmp(im->exe, exe)) /* by now the pid belongs to another process, or to none */
 		args_n = 0;
 	path = im->exe ? im->exe : exe;
 	line = args_n ? ws_proc_arguments(im->args_n ? im->args : args, args_n,
@@ -551,7 +552,7 @@ static void make_row(struct ws_perf *perf, struct ws_perf_image *im)
 		ws_rank_write_of(im->sink, im->id, im->pid);
 }
 
-/* Write what has waited, in its order. */
+/* Write the records that waited, in their order. */
 static void replay(struct ws_perf *perf, struct ws_perf_image *im)
 {
 	char *waiting = im->waiting;
@@ -647,7 +648,7 @@ void ws_perf_settle_waiting(struct ws_perf *perf, uint64_t horizon, bool all)
 	size_t n = 0, cap = 0;
 
 	for (const struct ws_perf_image *im = perf->waiting; im;
-	     im = im->next_waiting) { /* resolving takes them out, or frees them */
+	     im = im->next_waiting) { /* resolving removes or frees them */
 		ws_grow(pids, cap, n + 1);
 		pids[n++] = im->pid;
 	}
@@ -691,7 +692,7 @@ uint32_t ws_perf_adopt(struct ws_perf *perf, struct ws_proc *proc)
 
 /* ---- beginning and end ---- */
 
-/* A process of the tree that runs already. */
+/* Add a process of the tree that already runs. */
 static void add_found_image(struct ws_perf *perf, const struct ws_tree_process *process,
 			    uint64_t now)
 {
@@ -708,7 +709,7 @@ static void add_found_image(struct ws_perf *perf, const struct ws_tree_process *
 	ws_perf_found_maps(perf, im, now);
 }
 
-/* Records of what comes later are being written by now. */
+/* Find the processes that already run; the events already record what comes later. */
 static void find_tree(struct ws_perf *perf)
 {
 	struct ws_tree tree = {0};
@@ -734,7 +735,7 @@ void ws_perf_tree_add(struct ws_perf *perf, uint32_t pid)
 	struct ws_perf_image *im = new_image(perf, pid, ws_read_raw_ns());
 
 	im->target = true;
-	/* Where cores were watched already, the record of its fork is still to be read. */
+	/* If cores were already observed, the record of its fork is still to be read. */
 	new_thread(perf, im, im->pid, im->start, "")->found = im->start;
 }
 

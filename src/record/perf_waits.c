@@ -1,17 +1,17 @@
 /*
- * perf_waits.c - which system call a thread waits in, asked of the kernel while it waits.
+ * perf_waits.c - asks the kernel in which system call a thread waits, while it waits.
  *
- * Hooks report what calls of the C library wait for. Static programs, Go, and libraries that make
- * system calls themselves wait unseen. For a thread that has been off its core for LOOK_AFTER
- * (LOOK_SOON in a process without hooks, where nothing else would report its waits),
+ * Hooks report what calls of the C library wait for. They do not see the waits of static programs,
+ * Go, and libraries that make system calls themselves. For a thread that has been off its core for
+ * LOOK_AFTER (LOOK_SOON in a process without hooks, where nothing else would report its waits),
  * /proc/PID/task/TID/syscall says in which call it is, with its arguments. One look for each wait
- * is enough, for a waiting thread does not move. Whether it still waited then is not known here,
- * because records of switches come later. So the moments before and after the look are stored, and
- * readers believe it when both lie in one wait.
+ * is enough, because a waiting thread stays in its call. Whether it still waited then is not known
+ * here, because records of switches come later. So the moments before and after the look are
+ * stored, and readers accept the result when both are in one wait.
  *
- * Short waits are over before anyone looks. Where a program may be loaded into the kernel, it tells
- * in which call each thread without hooks leaves its core (wait_calls.h); then a look only says
- * what the call's descriptor leads to.
+ * Short waits are over before anyone looks. Where a program may be loaded into the kernel, it
+ * reports in which call each thread without hooks leaves its core (wait_calls.h); then a look only
+ * finds out what the call's descriptor refers to.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,9 +25,9 @@
 
 #define LOOK_AFTER 4000000u /* ns off its core */
 #define LOOK_SOON 100000u   /* the same where no hook reports */
-#define LOOKS 16	    /* in a round: some 10 us each */
+#define LOOKS 16	    /* per round; each takes some 10 us */
 #define LOOK_EVERY 1250000u /* ns between two on average: threads may wait by the thousand */
-#define LOOKS_SAVED 100	    /* so many at once */
+#define LOOKS_SAVED 100	    /* the most that can be saved up */
 
 struct call {
 	long number;
@@ -206,7 +206,8 @@ void ws_perf_put_call(struct ws_perf *perf, struct ws_perf_thread *thread, uint6
 		return;
 	call = find_call(thread->call.number);
 	thread->named = true;
-	thread->looked = !call || !call->fd; /* what a descriptor leads to has to be asked for */
+	thread->looked =
+		!call || !call->fd; /* what a descriptor refers to must still be asked for */
 	row.thread = ws_perf_thread_id(perf, thread);
 	row.name = name_call(thread, thread->call.number);
 	ws_writer_add(thread->image->sink->writer, WS_TABLE_blocked, &row);
@@ -241,7 +242,7 @@ static bool is_due(const struct ws_perf_thread *thread, uint64_t now)
 	return now >= thread->off && now - thread->off >= after;
 }
 
-/* How many looks there may be now. Each moves `looks_paid` on by LOOK_EVERY. */
+/* How many looks are allowed now. Each moves `looks_paid` on by LOOK_EVERY. */
 static size_t count_allowed_looks(struct ws_perf *perf, uint64_t now)
 {
 	uint64_t saved = LOOKS_SAVED * (uint64_t)LOOK_EVERY;
