@@ -19,12 +19,16 @@
 #include "kernel/sections.h"
 #include "kernel/units.h"
 
-static void skip_without_library(void)
+/* Where there is no libcupti a note says that nothing was asked of it: the library's skip() comes
+ * out of Debian 12's cmocka as a failure. */
+static bool has_library(void)
 {
 	size_t count;
 
-	if (!ws_gpu_chips(&count, NULL))
-		skip();
+	if (ws_gpu_chips(&count, NULL))
+		return true;
+	print_message("# no libcupti: not asked\n");
+	return false;
 }
 
 static struct ws_kernel_choice choose(struct ws_kernel_request request, const char *chip)
@@ -47,7 +51,8 @@ static void test_full_set_on_each_chip(void **state)
 		     {"GH100", 23}, {"GB100", 26}, {"GB202", 26}};
 
 	(void)state;
-	skip_without_library();
+	if (!has_library())
+		return;
 	for (size_t i = 0; i < WS_COUNT(chips); i++) {
 		struct ws_kernel_choice choice =
 			choose((struct ws_kernel_request){.sets = "full"}, chips[i].chip);
@@ -69,7 +74,8 @@ static void test_full_set_on_each_chip(void **state)
 static void test_sections_one_by_one(void **state)
 {
 	(void)state;
-	skip_without_library();
+	if (!has_library())
+		return;
 	for (size_t i = 0; i < ws_kernel_section_count; i++) {
 		struct ws_kernel_request request = {.sections = ws_kernel_sections[i].identifier};
 		struct ws_kernel_choice choice = choose(request, "GH100");
@@ -94,7 +100,8 @@ static void test_metrics_of_a_request(void **state)
 	struct ws_kernel_choice choice;
 
 	(void)state;
-	skip_without_library();
+	if (!has_library())
+		return;
 	choice = choose((struct ws_kernel_request){.metrics = "sm__inst_executed,launch__grid_size,"
 							      "regex:^dram__bytes\\.sum$"},
 			"gh100");
@@ -133,7 +140,8 @@ static void test_refused_requests(void **state)
 		       "not a regular expression");
 	expect_refusal((struct ws_kernel_request){.sections = "regex:Nothing"}, "GH100",
 		       "no section matches");
-	skip_without_library();
+	if (!has_library())
+		return;
 	expect_refusal((struct ws_kernel_request){.metrics = "sm__nothing.sum"}, "GH100",
 		       "no metric 'sm__nothing.sum'");
 	expect_refusal((struct ws_kernel_request){.metrics = "dram__bytes.ratio"}, "GH100",
