@@ -6,7 +6,7 @@
 
 #include "stats/stats.h"
 
-struct ws_call_columns { /* a table whose rows are calls, and the columns that say what is needed */
+struct ws_call_columns { /* a table whose rows are calls, with the columns that the summary needs */
 	enum ws_table table;
 	uint8_t start, end, name;
 };
@@ -16,7 +16,7 @@ struct ws_call_columns { /* a table whose rows are calls, and the columns that s
 	}
 
 /*
- * Print one row for each name: how often, and how long. Calls that never returned are left out and
+ * Print one row for each name, with counts and times. Calls that never returned are left out and
  * counted in a note.
  */
 int ws_make_call_sums(struct ws_stats *stats, const struct ws_call_columns *from,

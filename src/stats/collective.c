@@ -64,10 +64,10 @@ struct ws_collective_work ws_compute_collective_work(enum ws_collective_pattern 
 			work.algorithm = -1;
 		return work;
 	}
-	if (pattern != WS_COLLECTIVE_ALL_REDUCE) /* a piece for each rank */
+	if (pattern != WS_COLLECTIVE_ALL_REDUCE) /* one piece for each rank */
 		work.algorithm *= ranks;
 	work.bus = work.algorithm * (ranks - 1) / ranks;
-	if (pattern == WS_COLLECTIVE_ALL_REDUCE) /* around once to reduce, once to spread */
+	if (pattern == WS_COLLECTIVE_ALL_REDUCE) /* one round to reduce, one to distribute */
 		work.bus *= 2;
 	return work;
 }

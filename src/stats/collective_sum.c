@@ -2,11 +2,11 @@
  * collective_sum.c - collectives by communicator, operation, size, type of elements and rank, with
  * the bytes they should move.
  *
- * A trace has the numbers of elements that went in and came out on each rank. The number that
- * should come out follows from what went in, the operation and the number of ranks; if the two
- * differ, ranks disagree about the message, or pieces are of unequal size. Expected traffic is the
- * least that a rank sends when the ranks form a ring, as the documentation of NCCL's tests computes
- * bus bandwidth: 2(n-1)/n of the data for an all-reduce, (n-1)/n of the larger side for all-gather,
+ * A trace has the numbers of input and output elements on each rank. The expected output follows
+ * from the input, the operation and the number of ranks; if the recorded output differs, ranks
+ * disagree about the message, or pieces are of unequal size. Expected traffic is the least that a
+ * rank sends when the ranks form a ring, as the documentation of NCCL's tests computes bus
+ * bandwidth: 2(n-1)/n of the data for an all-reduce, (n-1)/n of the larger side for all-gather,
  * reduce-scatter and all-to-all, and all of it otherwise.
  */
 #include <stdlib.h>
@@ -46,7 +46,7 @@ struct collective_sums {
 	size_t communicator_capacity;
 };
 
-/* What NCCL says is in bytes, and of one side. */
+/* NCCL gives sizes in bytes, and for one side only. */
 static void fill_bytes(const struct ws_stats *stats, const uint64_t *values, uint64_t *key)
 {
 	uint64_t bytes = values[ws_collective_bytes], ranks = values[ws_collective_group_size];
@@ -108,7 +108,7 @@ struct collective_sizes {
 	long double in, out, expected, traffic; /* bytes; negative when not known */
 };
 
-/* Bytes of what went in or came out, as its key has it; negative when not known. */
+/* Bytes of the input or output, from its key; negative when not known. */
 static long double compute_side(uint64_t side, unsigned type_size)
 {
 	if (side == WS_NO_U64 || (!(side & IS_BYTES) && !type_size))
@@ -150,8 +150,7 @@ static struct collective_sizes compute_sizes(const struct ws_stats *stats, const
 	else if (rank_count >= 1)
 		sizes.traffic = larger * (rank_count - 1) / rank_count;
 	if (pattern == WS_COLLECTIVE_ALL_REDUCE && rank_count >= 1)
-		sizes.traffic *=
-			2; /* each piece goes around once to be reduced, once to be spread */
+		sizes.traffic *= 2; /* one round to reduce each piece, one to distribute it */
 	return sizes;
 }
 
@@ -234,8 +233,7 @@ static void print_collectives(const struct ws_gpu_work *work, const struct colle
 
 static int make_collective_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	struct ws_stats unsaid =
-		*stats; /* rows of other GPU work that are left out do not matter */
+	struct ws_stats unsaid = *stats; /* left-out rows of other GPU work do not matter */
 	struct collective_sums sums = {.durations = {.words = WORDS, .dists_per_key = 1}};
 	struct ws_keyed_sums all;
 	struct ws_gpu_work work;

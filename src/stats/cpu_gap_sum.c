@@ -3,8 +3,8 @@
  * in the gaps of a GPU, a stream, a thread or all cores.
  *
  * Both the states of a thread and the gaps of a resource are in order of time, so that one pass
- * over both is enough. What a running thread did is taken from its samples in gaps: of each the
- * innermost Python function or, where there is none, the innermost function.
+ * over both is enough. What a running thread did is taken from its samples in gaps: each counts for
+ * its innermost Python function or, if there is none, its innermost function.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ struct gap_worker {
 	struct ws_keyed_dists keys; /* numbers only */
 	struct gap_entry *entries;
 	size_t entry_count, entry_capacity;
-	size_t *gap_index; /* by resource: the gap that the thread has reached */
+	size_t *gap_index; /* by resource: the current gap of the thread */
 	uint32_t thread;
 	struct ws_keyed_dists sampled; /* numbers of (resource, thread, function) */
 	uint64_t *sample_counts;       /* by these numbers: how many samples were taken in gaps */
@@ -114,7 +114,8 @@ static bool is_in_gap(const struct ws_gap_list *gap_list, uint64_t at)
 	return low < gap_list->gaps.count && gap_list->gaps.spans[low].start <= at;
 }
 
-/* The function that a sample counts for: the innermost one of Python, else the innermost of all. */
+/* The function that a sample counts for: the innermost Python function, otherwise the innermost of
+ * all. */
 static uint32_t find_sampled_function(const struct ws_stacks *stacks, uint32_t frame,
 				      uint32_t stack)
 {
@@ -192,7 +193,7 @@ struct gap_output {
 	struct ws_map ran; /* resource << 32 | thread: time that it ran in gaps */
 };
 
-enum { NAMED = 3 }; /* how many functions are shown in the column of what was sampled */
+enum { NAMED = 3 }; /* how many functions the column of samples shows */
 
 static void put_sampled_functions(const struct gap_output *output, const uint64_t *key,
 				  struct ws_text *text)
@@ -220,7 +221,7 @@ static void put_sampled_functions(const struct gap_output *output, const uint64_
 	}
 }
 
-/* By resource, then threads that ran longer first, then states that lasted longer first. */
+/* Orders by resource, then threads that ran longer first, then states that lasted longer first. */
 static int compare_entries(const void *first, const void *second, void *context)
 {
 	const struct gap_output *output = context;
@@ -288,8 +289,8 @@ static int compare_entry_keys(const void *first, const void *second)
 		      sizeof(((const struct gap_entry *)first)->key));
 }
 
-/* Put the entries and samples of all workers together, sort the entries by key, and sum up how long
- * threads ran in gaps. Entries have distinct keys, since one worker has all states of a thread. */
+/* Join the entries and samples of all workers, sort the entries by key, and sum up how long threads
+ * ran in gaps. Entries have distinct keys, since one worker has all states of a thread. */
 static void collect_worker_entries(struct gap_output *output)
 {
 	size_t capacity = 0, sample_cap = 0;
@@ -334,7 +335,7 @@ static int compare_sampled_functions(const void *first, const void *second)
 	return ws_compare(left->function, right->function);
 }
 
-/* Add up the samples that several workers have of one function. */
+/* Add up the samples that several workers have for the same function. */
 static void merge_sample_counts(struct gap_output *output)
 {
 	size_t kept = 0;

@@ -1,8 +1,8 @@
 /*
  * cpu_util.c - how busy each core and each thread was over time.
  *
- * Time since the start of the collection is divided into intervals of a round length. A span on a
- * core is added to each interval with the part that lies in it.
+ * Time since the start of the collection is divided into intervals of a round length. Each interval
+ * gets the part of a span that lies in it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +77,7 @@ static struct util_cell *find_thread_cell(struct util_worker *worker, uint64_t i
 
 enum { MOST_CORES = 65536 };
 
-/* The cell of a core and interval; NULL for a core that cannot be. */
+/* The cell of a core and interval; NULL when the core number is impossible. */
 static struct util_cell *find_core_cell(struct cpu_util *util, struct util_worker *worker,
 					uint64_t interval, uint32_t core)
 {
@@ -101,7 +101,7 @@ static void add_time(struct util_cell *cell, bool run, uint64_t length)
 		cell->unknown += length;
 }
 
-/* Divide a state by the intervals; with a core, add it there too. */
+/* Divide a state among the intervals; if it has a core, add it there too. */
 static void add_divided(struct cpu_util *util, struct util_worker *worker,
 			const struct ws_state *state)
 {
@@ -275,7 +275,7 @@ static int make_cpu_util_rows(struct ws_stats *stats, struct ws_err *err)
 		return 0;
 	status = choose_intervals(&util, err);
 	if (status)
-		return ws_min(status, 0); /* without time to show, there are no rows */
+		return ws_min(status, 0); /* without any time to show, there are no rows */
 	states = ws_states_open(stats->report, stats->who, &stats->damaged);
 	count = ws_count_state_workers(states);
 	util.workers = aligned_alloc(128, count * sizeof(*util.workers));

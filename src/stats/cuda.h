@@ -1,6 +1,6 @@
 /*
- * cuda.h - what the reports about CUDA share: names of operations and GPUs, arguments of reports,
- * and summaries over any set of tables.
+ * cuda.h - what the reports on CUDA share: names of operations and GPUs, arguments of reports, and
+ * summaries over any set of tables.
  */
 #ifndef WS_STATS_CUDA_H
 #define WS_STATS_CUDA_H
@@ -11,11 +11,11 @@
 /* :base, :mangled and :nvtx-name */
 extern const char *const ws_cuda_args[], *const ws_cuda_name_args[];
 
-/* The column of cuda_kernel with the kind of name that the arguments ask for. */
+/* The column of cuda_kernel with the kind of name that the arguments select. */
 int ws_choose_kernel_name_column(const struct ws_stats *stats);
 
-/* The id of a kernel's name: `asked` is from the column above; where it is 0, there is only the
- * demangled name. */
+/* The id of a kernel's name: `asked` is from the column above; when it is 0, only the demangled
+ * name exists. */
 static inline uint64_t ws_choose_kernel_name(uint64_t asked, uint64_t demangled)
 {
 	return asked ? asked : demangled;

@@ -1,8 +1,8 @@
 /*
  * cuda_kern_launch_sum.c - kernels by the shape of their launch: how many warps fit on a
- * multiprocessor, what keeps more out, how many waves the grid makes, and how much of them a last,
- * partial wave wastes. All of it follows from the launch and the device, so that it needs neither
- * counters nor the right to read them.
+ * multiprocessor, which resource limits them, how many waves the grid makes, and how much a partial
+ * last wave wastes. All of it follows from the launch and the device, so it needs neither counters
+ * nor permission to read them.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ struct shape {
 
 struct shapes {
 	struct ws_stats *stats;
-	struct ws_keyed_dists numbers; /* of shapes by their keys */
+	struct ws_keyed_dists numbers; /* index of each shape by its key */
 	struct shape *shapes;
 	size_t count, capacity;
 };
@@ -165,7 +165,7 @@ static int compare_shapes(const void *first, const void *second)
 	return ws_compare(left->grid[0], right->grid[0]);
 }
 
-/* The share of all waves that a last, partial one leaves empty, in percent. */
+/* The share of all waves that a partial last one leaves empty, in percent. */
 static double find_tail(double waves)
 {
 	double all = ceil(waves);

@@ -1,9 +1,9 @@
 /*
  * cuda_sum.c - summaries of CUDA calls and of work on GPUs; see cuda.h.
  *
- * One pass over each table on all cores. The workers' keys are what is stored (ids of strings,
- * kinds, sizes of grids); only afterwards are they mapped to what the user sees: once for each
- * distinct key, not for each row.
+ * One pass over each table on all cores. The workers' keys are stored values (ids of strings,
+ * kinds, sizes of grids). They are mapped to what the user sees afterwards, once for each distinct
+ * key instead of for each row.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -69,7 +69,7 @@ static uint64_t make_name_key(const struct cuda_sums *cuda_sums, const struct ws
 	return (uint64_t)cuda_sums->source << SOURCE_SHIFT | name;
 }
 
-/* Make the key of row i and, where there may be millions of keys, prefetch what looking it up will
+/* Make the key of row i and, when there may be millions of keys, prefetch what looking it up will
  * read. */
 static void make_row_key(const struct cuda_sums *cuda_sums, const struct cuda_worker *worker,
 			 const struct ws_batch *batch, size_t i, uint64_t *key)
@@ -86,7 +86,7 @@ static void make_row_key(const struct cuda_sums *cuda_sums, const struct cuda_wo
 	ws_keyed_prefetch(&worker->keyed, key);
 }
 
-/* Keys are made some rows at a time, to prefetch them: with names that never repeat, each key is a
+/* Keys are made several rows ahead, to prefetch them: with names that never repeat, each key is a
  * cache miss. */
 static int scan_source_rows(void *context, const struct ws_batch *batch)
 {
@@ -192,7 +192,7 @@ static char *keep_owned_text(struct owned_texts *owned, char *text)
 	return owned->texts[owned->count++] = text;
 }
 
-/* Name a line "range/kernel", in two parts: to join millions of them would cost memory. */
+/* Name a line "range/kernel", in two parts: joining millions of them would take too much memory. */
 static void name_range_line(const struct cuda_sums *cuda_sums, ws_range_key range,
 			    struct ws_summary_row *line, struct owned_texts *owned)
 {

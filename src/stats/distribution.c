@@ -5,8 +5,8 @@
  * large ones (called wide). Once there is a table of counts it takes all small values, so that each
  * class is wholly below the next. The two middle values are found by rank: by adding up the counts,
  * or by a histogram of the high halves followed by one of the low halves. That reads the array
- * twice and writes nothing; to sort 18 million values would take longer than to decode them.
- * Squares are summed around the rounded mean, so that no digits cancel.
+ * twice and writes nothing; sorting 18 million values would take longer than decoding them. Squares
+ * are summed around the rounded mean, to avoid cancellation.
  */
 #include "stats/distribution.h"
 
@@ -18,7 +18,7 @@
 #include "base/mem.h"
 #include "base/choose.h"
 
-/* From here on a table of counts takes no more memory than the array. */
+/* At this size a table of counts takes no more memory than the array. */
 enum { UPGRADE_AT = WS_DIST_COUNTS };
 
 static const uint32_t *get_array(const struct ws_dist *dist)
@@ -28,13 +28,13 @@ static const uint32_t *get_array(const struct ws_dist *dist)
 	return dist->here;
 }
 
-/* How many values the distribution can hold before it grows. */
+/* How many values the distribution has space for before it grows. */
 static inline uint32_t get_capacity(const struct ws_dist *dist)
 {
 	return dist->array_capacity ? dist->array_capacity : WS_DIST_INLINE;
 }
 
-/* Turn the array into a table of counts if most of it would fit. */
+/* Turn the array into a table of counts if most of its values fit in there. */
 static void turn_into_counts(struct ws_dist *dist)
 {
 	uint32_t small = 0, left = 0;
@@ -120,7 +120,7 @@ struct summary_builder {
 	struct ws_dist *const *parts;
 	size_t part_count;
 	uint64_t *counts; /* by value below WS_DIST_COUNTS; NULL when no part has counts */
-	uint64_t counted, narrow, wide; /* how many values there are of each class */
+	uint64_t counted, narrow, wide; /* the number of values of each class */
 	uint64_t *sorted;		/* the wide values */
 	long double mean;
 	struct ws_summary result;
@@ -144,7 +144,7 @@ static void merge_counts(struct summary_builder *builder)
 				builder->counts[get_array(builder->parts[part])[i]]++;
 }
 
-/* Whether a value of an array counts as narrow, because it is not in the counts already. */
+/* Whether a value of an array counts as narrow: it is not in the counts already. */
 static inline int is_narrow(const struct summary_builder *builder, uint32_t value)
 {
 	return !builder->counts || value >= WS_DIST_COUNTS;
@@ -228,7 +228,8 @@ static int compare_u32(const void *first, const void *second)
 	return ws_compare(left, right);
 }
 
-/* The narrow values of `rank` and, if `two`, of rank + 1, by sorting a copy: there are few. */
+/* The narrow values of `rank` and, if `two`, of rank + 1, by sorting a copy, since there are
+ * few. */
 static void find_few_ranks(const struct summary_builder *builder, uint64_t rank, int two,
 			   uint64_t *out)
 {
@@ -251,8 +252,8 @@ static void find_few_ranks(const struct summary_builder *builder, uint64_t rank,
 		free(values);
 }
 
-/* Count the low halves of the narrow values that have this high half; if it is negative, the high
- * halves of all narrow values. */
+/* Count the low halves of the narrow values with this high half; if it is negative, the high halves
+ * of all narrow values. */
 static void count_halves(const struct summary_builder *builder, uint64_t *histogram,
 			 int64_t high_half)
 {

@@ -52,7 +52,7 @@ void ws_domains_add_name(struct ws_domains *domains, const struct ws_names_by_id
 {
 	uint64_t pair = make_pair(domains, who, thread, domain);
 
-	domains->last_domain = 0; /* last_number is not of this pair */
+	domains->last_domain = 0; /* last_number belongs to another pair */
 	ws_grow(domains->names, domains->name_capacity, domains->name_count + 1);
 	domains->names[domains->name_count++] = (struct ws_domain_name){pair, text};
 }
@@ -115,8 +115,8 @@ static void put_prefix(struct ws_text *text, const struct ws_report *report, uin
 	}
 }
 
-/* The index of a prefix, which is added if it is new and else freed. A linear search will do: there
- * are few prefixes, and each pair is looked up once. */
+/* The index of a prefix, which is added if it is new and freed otherwise. A linear search suffices:
+ * there are few prefixes, and each pair is looked up once. */
 static uint32_t intern_prefix(struct ws_domain_table *table, size_t *capacity,
 			      struct ws_text *prefix)
 {

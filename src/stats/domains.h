@@ -2,9 +2,9 @@
  * domains.h - names of NVTX domains: (process, domain number) to name, gathered while ranges are
  * scanned.
  *
- * Each process numbers its own domains, and the row that names one may lie in any block. So a
- * worker numbers the pairs that it finds and gathers the names that it finds; the two are brought
- * together when everything has been read.
+ * Each process numbers its own domains, and the row that names one may be in any block. So each
+ * worker numbers the pairs and collects the names that it finds; they are combined when everything
+ * has been read.
  */
 #ifndef WS_STATS_DOMAINS_H
 #define WS_STATS_DOMAINS_H
@@ -28,10 +28,10 @@ struct ws_domains {
 	uint32_t last_process;
 };
 
-/* ws_domains_get_number for a domain that is not that of the last row. */
+/* ws_domains_get_number for a domain that differs from that of the last row. */
 uint32_t ws_domains_look_up(struct ws_domains *domains, const struct ws_names_by_id *who,
 			    uint32_t thread, uint32_t domain);
-/* A row of this thread says that the text with the id `text` is the name of the domain. */
+/* Note that according to a row of this thread, the text with the id `text` names the domain. */
 void ws_domains_add_name(struct ws_domains *domains, const struct ws_names_by_id *who,
 			 uint32_t thread, uint32_t domain, uint32_t text);
 void ws_domains_free(struct ws_domains *domains);
@@ -60,7 +60,7 @@ void ws_make_domain_table(struct ws_domain_table *table, const struct ws_report 
 			  struct ws_domains *workers, size_t worker_count);
 void ws_free_domain_table(struct ws_domain_table *table);
 
-/* What reports call the two styles of ranges. */
+/* The names of the two styles of ranges in reports. */
 static inline const char *ws_get_range_style_name(bool startend)
 {
 	return startend ? "StartEnd" : "PushPop";

@@ -1,4 +1,4 @@
-/* file_sum.c - files by the time that was spent in calls about them. */
+/* file_sum.c - files by the time spent in calls on them. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -94,7 +94,7 @@ int ws_apply_time_filter(struct ws_stats *stats, const char *spec, struct ws_err
 	if (parse_time(spec, &from, &to, err) < 0)
 		return -1;
 	from += stats->zero;
-	if (*spec == '/') /* what began before the collection counts too */
+	if (*spec == '/') /* events that began before the collection count too */
 		from = 0;
 	narrow_window(stats, from, ws_min(to, UINT64_MAX - stats->zero) + stats->zero);
 	return 0;
@@ -212,8 +212,8 @@ static int compare_starts(const void *first, const void *second)
 	return ws_compare(right->end, left->end);
 }
 
-/* Keep only the ranges in the wanted domain. Returns the prefix of another domain that has such
- * ranges, or NULL. */
+/* Keep only the ranges in the wanted domain. Returns the prefix of another domain that has ranges
+ * of this name, or NULL. */
 static const char *keep_wanted_domain(struct range_search *search,
 				      const struct ws_domain_table *table,
 				      const struct wanted_range *wanted)

@@ -11,12 +11,12 @@
 #include "stats/stats.h"
 
 /* Set the window to "[start]/[end]", each in nanoseconds from the start of the collection or with
- * ns, us, ms or s; there is no limit where one is not given. Returns 0, or -1 with a message. */
+ * ns, us, ms or s; a limit that is not given is open. Returns 0, or -1 with a message. */
 int ws_apply_time_filter(struct ws_stats *stats, const char *spec, struct ws_err *err);
-/* The same without a report, to find mistakes early. */
+/* The same check without a report, to find mistakes early. */
 int ws_check_time_filter(const char *spec, struct ws_err *err);
 /* Set the window to the span of a range. Returns 0, or -1 with a message when there is none;
- * `quiet`: do not say which of several was chosen. */
+ * `quiet`: print no message about which of several was chosen. */
 int ws_apply_nvtx_filter(struct ws_stats *stats, const char *spec, bool quiet, struct ws_err *err);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * gil_sum.c - Python's global interpreter lock by thread: how long each waited for it and held it,
- * and how often it came from another thread.
+ * and how often it took it over from another thread.
  *
- * Workers sum up by thread while they read rows, in any order. Only the moments at which a thread
- * got the lock are kept, to be sorted by time.
+ * Workers sum up by thread while they read rows, in any order. Only the times at which a thread got
+ * the lock are kept, to be sorted afterwards.
  */
 #include <stdlib.h>
 #include <string.h>

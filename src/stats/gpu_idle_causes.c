@@ -7,8 +7,8 @@
  * - host: the call began after the gap did, so the GPU had nothing to do.
  * - launch: the call began before the gap, which is shorter than `delay`: the time that a GPU needs
  *   from one piece of work to the next.
- * - waiting: the call began before the gap, which is longer: the work waited for an event, for
- *   another stream or for free resources of the GPU.
+ * - waiting: the call began before the gap, which is longer than `delay`: the work waited for an
+ *   event, for another stream or for free resources of the GPU.
  * - unknown: the call was not recorded.
  *
  * By stream or rank, gaps are those between the work of each. By step, they are those of the rank,

@@ -1,9 +1,9 @@
 /*
- * gpu_mem_peak.c - who had allocated a GPU's memory when most of it was in use.
+ * gpu_mem_peak.c - who had allocated a GPU's memory when its use was at its peak.
  *
- * Allocations are walked over twice: for the moment of the peak, of each process and GPU, and for
- * what was allocated then. Memory of the host and of modules is not counted as allocated; what the
- * driver says beyond all of this is a line of its own.
+ * Allocations are walked over twice: once to find the peak of each process and GPU, and once for
+ * what was allocated then. Host memory and the memory of modules are not counted as allocated; the
+ * rest of what the driver reports is a line of its own.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -30,7 +30,7 @@ struct memory_user {
 	uint64_t process, device;
 	int64_t used, peak;
 	uint64_t peak_time;
-	uint64_t events, peak_event; /* how many there were, and up to the peak */
+	uint64_t events, peak_event; /* number of events in all, and up to the peak */
 	struct ws_map live;	     /* address: place in `allocations` + 1 */
 	struct allocation {
 		uint64_t bytes, correlation;
@@ -46,7 +46,7 @@ struct memory_users {
 	struct ws_launches *launches;
 	struct ws_cuda_devices *devices;
 	struct ws_map uuids; /* process << 32 | device: string key of the UUID */
-	/* What the driver says of each GPU's memory: counters, in the order of `series`. */
+	/* The memory of each GPU as reported by the driver: counters, in the order of `series`. */
 	uint32_t *identities; /* string keys of the GPUs' UUIDs */
 	struct ws_metric_series *series;
 	size_t counters;
@@ -64,7 +64,7 @@ static struct memory_user *find_user(struct memory_users *users, uint64_t proces
 
 /* ---- allocations ---- */
 
-/* The allocation, new or freed, that an event is about; NULL for one that is not known. */
+/* The allocation, new or freed, that an event is about; NULL when it is not known. */
 static struct allocation *find_allocation(struct memory_user *user, const uint64_t *row)
 {
 	uint64_t at, address = row[ws_cuda_memory_address];
@@ -100,7 +100,7 @@ static void add_event(struct memory_user *user, const uint64_t *row)
 	user->peak_event = user->events;
 }
 
-/* Walk over the events of memory of GPUs; with `again`, only up to each peak. */
+/* Walk over the events of GPU memory; with `again`, only up to each peak. */
 static void walk_events(struct memory_users *users, bool again)
 {
 	struct ws_cursor *cursor = ws_cursor_open(users->stats->report, WS_TABLE_cuda_memory, 0,
@@ -127,7 +127,7 @@ static void forget_events(struct memory_user *user)
 	user->events = user->count = 0;
 }
 
-/* ---- what the driver says ---- */
+/* ---- what the driver reports ---- */
 
 static void read_driver_memory(struct memory_users *users)
 {
@@ -154,8 +154,8 @@ static void read_driver_memory(struct memory_users *users)
 						       users->series, users->counters);
 }
 
-/* What the driver says was in use on a GPU at a peak; 0 when it does not. It is asked ten times a
- * second: the next reading, if there is one, knows of the allocation. */
+/* The memory in use on a GPU at a peak, according to the driver; 0 when it was not recorded.
+ * Readings come ten times a second: the next one, if there is one, includes the allocation. */
 static double find_driver_memory(const struct memory_users *users, const struct memory_user *user)
 {
 	uint64_t uuid = ws_map_get(&users->uuids, user->process << 32 | user->device, NULL);

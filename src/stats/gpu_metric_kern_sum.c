@@ -115,7 +115,7 @@ static void read_kernels(struct kernel_metrics *kernels)
 	kernels->stats->backwards += kernels->backwards;
 }
 
-/* The group of a kernel's name, which is new if it has not been seen. */
+/* The group of a kernel's name, which is added if it is new. */
 static uint32_t find_group(struct kernel_metrics *kernels, uint32_t name)
 {
 	uint32_t key = ws_get_name_key(kernels->stats, name), *group;
@@ -131,7 +131,7 @@ static uint32_t find_group(struct kernel_metrics *kernels, uint32_t name)
 	return *group - 1;
 }
 
-/* The kernels of all workers on one GPU. */
+/* Add up the kernels of all workers on one GPU. */
 static struct ws_metered_spans gather_spans(struct kernel_metrics *kernels, size_t gpu)
 {
 	struct ws_metered_spans all = {0};

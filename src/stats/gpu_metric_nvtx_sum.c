@@ -2,8 +2,8 @@
  * gpu_metric_nvtx_sum.c - what the GPU's hardware did during the ranges of a program, phases of
  * training steps among them.
  *
- * A range lasts on a GPU from the start of the first work that was launched inside to the end of
- * the last.
+ * On a GPU, a range lasts from the start of the first work that was launched inside it to the end
+ * of the last.
  */
 #include <stdlib.h>
 #include <string.h>

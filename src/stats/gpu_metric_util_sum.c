@@ -83,7 +83,7 @@ static int compare_weighted(const void *first, const void *second)
 	return ws_compare(left->value, right->value);
 }
 
-/* The samples of a counter that lie in the window, cut to it. */
+/* The samples of a counter, cut to the window. */
 static struct weighted *list_samples(const struct ws_stats *stats,
 				     const struct ws_metric_series *series, size_t *count)
 {
@@ -103,7 +103,7 @@ static struct weighted *list_samples(const struct ws_stats *stats,
 	return out;
 }
 
-/* Differences of running sums are exact but for the last digits, which nobody wants to see. */
+/* Differences of running sums have rounding errors in their last digits, which are rounded away. */
 static double round_digits(double value)
 {
 	double scale;
@@ -114,7 +114,7 @@ static double round_digits(double value)
 	return round(value * scale) / scale;
 }
 
-/* A value that held for some periods stands for as many samples. */
+/* A value that held for several periods stands for as many samples. */
 static uint64_t count_samples(uint64_t period, uint64_t time)
 {
 	if (!period)

@@ -188,7 +188,7 @@ static void add_work_to_steps(struct breakdown *breakdown, const struct ws_work_
 		uint64_t start = ws_max(op->start, step[i].start),
 			 end = ws_min(op->end, step[i].end);
 
-		/* Work without length counts too; at the end of a step, it belongs to what comes
+		/* Work without length counts too; at the end of a step it belongs to what comes
 		 * next. */
 		if (end > start || (op->start == op->end && start < step[i].end && end == start))
 			ws_work_times_add(&times[i], op->class, start, end);
@@ -235,7 +235,8 @@ static int compare_range_totals(const void *first, const void *second)
 	return ws_compare(left->key, right->key);
 }
 
-/* Add work to the ranges that it was launched in; `helped` counts that of helper threads. */
+/* Add work to the ranges that it was launched in; `helped` counts work launched by helper
+ * threads. */
 static void add_work_to_ranges(struct breakdown *breakdown, const struct ws_work_op *op,
 			       struct ws_work_times *times, uint64_t *helped)
 {
@@ -294,7 +295,7 @@ static void print_ranges(struct breakdown *breakdown, const struct ws_work_gpu *
 
 /* ---- the report ---- */
 
-/* Count memory sets as computation, as other tools do: only copies are left as memory. */
+/* Count memsets as computation, as other tools do: only copies are left as memory. */
 static void count_sets_as_computation(struct breakdown *breakdown)
 {
 	for (size_t gpu = 0; gpu < breakdown->work.work.gpus; gpu++)

@@ -45,7 +45,7 @@ void ws_gpu_work_close(struct ws_gpu_work *work)
 	ws_map_free(&work->ranks);
 }
 
-/* ---- in doubles ---- */
+/* ---- times as doubles ---- */
 
 uint64_t ws_convert_gpu_work_time(const struct ws_gpu_work *work, uint64_t time)
 {
@@ -56,7 +56,7 @@ uint64_t ws_convert_gpu_work_time(const struct ws_gpu_work *work, uint64_t time)
 	return past * work->parts;
 }
 
-/* Whether doubles would move any work; if so, sets the origin of times. */
+/* Whether rounding to doubles would move any work; if so, sets the origin of times. */
 static bool is_moved_by_doubles(struct ws_gpu_work *work, const struct ws_doubles *doubles)
 {
 	uint64_t first = UINT64_MAX;
@@ -191,7 +191,7 @@ void ws_find_gpu_steps(struct ws_gpu_steps *steps, uint32_t process, uint64_t st
 			place->last++;
 		place->known = true;
 	}
-	/* What comes later starts no earlier, so that these steps are done. */
+	/* Later work starts no earlier, so these steps are done. */
 	while (place->first < place->last && steps->latest[place->first] <= start)
 		place->first++;
 	*first = place->first;

@@ -1,6 +1,6 @@
 /*
- * gpu_work.h - what the reports about time on GPUs share: the work with the calls that launched it,
- * and the names of GPUs, ranks and steps.
+ * gpu_work.h - what the reports on GPU time share: the work with the calls that launched it, and
+ * the names of GPUs, ranks and steps.
  */
 #ifndef WS_STATS_GPU_WORK_H
 #define WS_STATS_GPU_WORK_H
@@ -29,13 +29,13 @@ struct ws_gpu_work {
 int ws_gpu_work_open(struct ws_stats *stats, struct ws_gpu_work *work, struct ws_err *err);
 void ws_gpu_work_close(struct ws_gpu_work *work);
 /*
- * Move the times of work to where tools have them that keep a trace's microseconds in doubles, if
- * that changes any: see query/doubles.h. From then on times are in parts of a nanosecond; the
- * caller converts those of steps with ws_convert_gpu_work_time.
+ * Round the times of work as tools do that keep a trace's microseconds in doubles, if that changes
+ * any of them: see query/doubles.h. From then on times are in parts of a nanosecond; the caller
+ * converts those of steps with ws_convert_gpu_work_time.
  */
 void ws_convert_gpu_work_to_doubles(struct ws_gpu_work *work);
 uint64_t ws_convert_gpu_work_time(const struct ws_gpu_work *work, uint64_t time);
-/* The cell of a difference of such times. */
+/* The cell of a difference between such times. */
 static inline struct ws_cell ws_make_gpu_length_cell(const struct ws_gpu_work *work,
 						     uint64_t length)
 {
@@ -58,26 +58,26 @@ struct ws_gpu_steps {
 	struct ws_gpu_step_place {
 		size_t first, last;
 		bool known;
-	} * places; /* by process: which of its steps may hold what comes next */
+	} * places; /* by process: which of its steps may hold the next work */
 	uint32_t processes;
 };
 
-/* `name` is that of the ranges to take as steps, which ends at a colon, or NULL, as for
- * ws_steps_load. Returns 0, or -1 with a message; call ws_gpu_steps_close in either case. */
+/* `name` names the ranges to use as steps and ends at a colon; or NULL. See ws_steps_load. Returns
+ * 0, or -1 with a message; call ws_gpu_steps_close in either case. */
 int ws_gpu_steps_open(struct ws_stats *stats, const char *name, struct ws_gpu_steps *steps,
 		      struct ws_err *err);
 void ws_gpu_steps_close(struct ws_gpu_steps *steps);
 /* Start over: from here on, starts given to ws_find_gpu_steps ascend in each process. */
 void ws_restart_gpu_steps(struct ws_gpu_steps *steps);
-/* Sets the range *first to *last - 1 of steps of the process that may hold time from `start` on, in
- * order of start. */
+/* Sets the range *first to *last - 1 of steps of the process that may hold times from `start` on,
+ * in order of start. */
 void ws_find_gpu_steps(struct ws_gpu_steps *steps, uint32_t process, uint64_t start, size_t *first,
 		       size_t *last);
-/* Append "step 3", after the rank where there are ranks. */
+/* Append "step 3", after the rank if there are ranks. */
 void ws_put_gpu_step_name(const struct ws_gpu_work *work, const struct ws_step *step,
 			  struct ws_text *text);
 
-/* Cut an operation to the window that was asked for; false when nothing is left. */
+/* Cut an operation to the requested window; false when nothing is left. */
 static inline bool ws_cut_gpu_work(const struct ws_gpu_work *work, const struct ws_work_op *op,
 				   uint64_t *start, uint64_t *end)
 {

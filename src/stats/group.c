@@ -60,8 +60,8 @@ void ws_groups_free(struct ws_groups *groups)
 	memset(groups, 0, sizeof(*groups));
 }
 
-/* The groups of all tables as (canonical key, table << 32 | number), sorted by key. *total gets how
- * many there are. */
+/* The groups of all tables as (canonical key, table << 32 | number), sorted by key. *total gets
+ * their number. */
 static struct ws_keyed_value *gather_groups(const struct ws_groups *tables, size_t table_count,
 					    uint64_t (*canonical)(void *context, size_t table,
 								  uint64_t key),
@@ -162,7 +162,7 @@ struct ws_firsts *ws_spill_get_firsts(struct ws_spill *spill, uint64_t key)
 
 struct spill_merge {
 	struct ws_groups *tables;
-	struct ws_spill *spills; /* freed on the way */
+	struct ws_spill *spills; /* freed along the way */
 	size_t table_count;
 	const struct ws_spill_keys *keys;
 	struct ws_keyed_value
@@ -241,7 +241,7 @@ static void move_first_value(struct ws_firsts *firsts, uint32_t low, struct valu
 }
 
 /* Move first values of keys that several workers have, with low halves from `low` up to `end`. All
- * of `firsts` have one upper half. */
+ * of `firsts` have the same upper half. */
 static void move_common_firsts(struct ws_firsts *const *firsts, size_t count, uint32_t low,
 			       uint32_t end, struct value_list *to)
 {
@@ -263,8 +263,8 @@ static void move_common_firsts(struct ws_firsts *const *firsts, size_t count, ui
 	}
 }
 
-/* Append to `to`, the other spilled values of the part, the first values of keys that have more
- * values: another worker's first one, one in `to`, or a group of the tables. */
+/* Append first values to `to`, which has the other spilled values of the part, for keys that have
+ * more values: another worker's first value, a value in `to`, or a group of the tables. */
 static void move_firsts_of_part(const struct spill_merge *merge, size_t part, struct value_list *to)
 {
 	uint64_t limit = merge->spills->limit, shift = merge->spills->shift, low = part << shift,
@@ -354,7 +354,7 @@ static void merge_spilled_part(void *context, unsigned worker, size_t part)
 	struct ws_dist **same = ws_malloc((merge->table_count + 1) * sizeof(*same));
 	size_t same_cap = merge->table_count + 1;
 	struct ws_group_sum *sums = ws_malloc((value_count + end - group + 1) *
-					      sizeof(*sums)); /* pages not used take no memory */
+					      sizeof(*sums)); /* unused pages take no memory */
 
 	(void)worker;
 	while (from < value_count || group < end) {

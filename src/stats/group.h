@@ -25,12 +25,12 @@ struct ws_groups {
 	size_t count, capacity;
 	uint64_t *slots; /* open addressing: low half of the hash, number of the group + 1 */
 	size_t mask;	 /* slots - 1; 0 when there are none */
-	size_t last;	 /* group of the last key: equal names often follow each other */
+	size_t last;	 /* group of the last key: equal names often come in succession */
 };
 
 /*
- * Values of keys that were first seen when a table was already crowded. To look each of them up,
- * and to keep an array for each of millions of keys, would miss the cache at every step. The first
+ * Values of keys that were first seen when a table was already crowded. Looking up each of them,
+ * and keeping an array for each of millions of keys, would miss the cache at every step. The first
  * value of each key is stored at the index that the low half of the key gives: where names never
  * repeat, that is all. Further values are appended to lists, in parts by the low half of the key,
  * and sorted in the end. Neighbouring numbers share a part, so that the strings they stand for are
@@ -42,15 +42,15 @@ enum { WS_GROUPS_CROWDED = 1 << 14, WS_SPILL_PARTS = 256, WS_FIRSTS = 8, WS_FIRS
 struct ws_firsts {
 	uint64_t upper;	  /* upper half of the keys; the lower half is 0 */
 	uint32_t *values; /* value + 1 by the lower half of the key, 0 for none */
-	uint8_t *used;	  /* by page of WS_FIRSTS_PAGE values: not 0 where there may be any */
+	uint8_t *used;	  /* by page of WS_FIRSTS_PAGE values: nonzero if there may be any */
 };
 
 struct ws_spill {	/* of one worker; zeroed but for `shift` and `limit` */
-	unsigned shift; /* what the low half of a key is shifted by to give its part; from
+	unsigned shift; /* the shift by which the low half of a key gives its part; from
 			   ws_choose_spill_shift */
-	size_t limit;	/* first values are kept of keys with a low half below it; 0 for none */
+	size_t limit;	/* first values are kept for keys with a low half below this; 0: for none */
 	struct ws_firsts first_values[WS_FIRSTS];
-	unsigned firsts, last; /* how many of `first` are in use; the one of the last key */
+	unsigned firsts, last; /* number of entries in use of `first`; the entry of the last key */
 	struct {
 		struct ws_keyed_value *keyeds; /* key and value */
 		size_t n, cap;

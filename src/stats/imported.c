@@ -34,7 +34,7 @@ struct slice_source {
 };
 
 /* Finds the sources that a row of `slice` belongs to. It keeps those of the last category, since
- * rows of one table follow each other. */
+ * the rows of a table are consecutive. */
 struct source_reader {
 	const struct ws_stats *stats;
 	const struct slice_source *sources; /* ended by an empty one */
@@ -51,7 +51,7 @@ static bool matches_table(const char *pattern, const char *name)
 	return !strcmp(pattern, name);
 }
 
-/* Set `is_source` to the sources that a category belongs to: calls with two sizes are in two. */
+/* Set `is_source` to the sources that a category belongs to: calls with two sizes belong to two. */
 static void find_sources(struct source_reader *reader, uint64_t category)
 {
 	size_t length;
@@ -189,7 +189,7 @@ static bool has_same_label(const struct slice_source *left, const struct slice_s
 	return !strcmp(left->label, right->label);
 }
 
-/* Give sources with the same label the same key: they are one in the table. */
+/* Give sources with the same label the same key: they are one source in the table. */
 static void make_canonical_source(void *context, size_t table, uint64_t *key)
 {
 	const struct slice_source *sources = context;
@@ -246,7 +246,7 @@ static int make_slice_sums(struct ws_stats *stats, const struct slice_source *so
 			   WS_COLUMN_BIT(slice, args),
 		.time_min = stats->time_min,
 		.time_max = stats->time_max,
-		.workers = 1, /* all share one table of texts; these tables are small */
+		.workers = 1, /* all reports share one table of texts; these tables are small */
 	};
 	struct slice_sums sums = {.reader = {.stats = stats, .sources = sources},
 				  .values = {.words = 2, .dists_per_key = 1}};
@@ -396,7 +396,7 @@ static void print_mpi_row(struct ws_stats *stats, const uint64_t *values,
 
 /* ---- the reports ---- */
 
-/* What a recording of ours has of a kind, or else what an import has. */
+/* Our own recordings take precedence over imported data of the same kind. */
 static int make_sums_of(struct ws_stats *stats, const struct ws_call_columns *own,
 			const struct slice_source *sources, struct ws_err *err)
 {
@@ -428,7 +428,7 @@ enum { KHR_DEBUG_PUSH_POP = 62, KHR_DEBUG_GPU_PUSH_POP = 63 };
 #define SUM(ID, TITLE, ABOUT, WHAT, DEFAULT, COLUMNS, ...)                 \
 	static const struct slice_source from_##ID[] = {__VA_ARGS__, {0}}; \
 	REPORT(ID, TITLE, ABOUT, WHAT, DEFAULT, COLUMNS, make_slice_sums(stats, from_##ID))
-/* The same for what recordings have too, in a table of their own. */
+/* The same for kinds that recordings also have, in a table of their own. */
 #define OWN_SUM(ID, TITLE, ABOUT, WHAT, DEFAULT, COLUMNS, OWN, ...)        \
 	static const struct slice_source from_##ID[] = {__VA_ARGS__, {0}}; \
 	static const struct ws_call_columns own_##ID = OWN;                \

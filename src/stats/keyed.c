@@ -207,7 +207,7 @@ static void sum_all_keys(const struct key_part *parts, const size_t *first, size
 	threads = ws_calloc(workers, sizeof(*threads));
 	for (; started < workers; started++)
 		if (pthread_create(&threads[started], NULL, sum_next_keys, &summing))
-			break; /* those that run will do */
+			break; /* the threads that did start are enough */
 	sum_next_keys(&summing);
 	for (uint32_t i = 1; i < started; i++)
 		pthread_join(threads[i], NULL);

@@ -20,8 +20,8 @@ typedef uint64_t ws_range_key;
 
 struct ws_launches {
 	const struct ws_stats *stats;
-	const struct ws_fold *fold; /* names of ranges that are one; NULL: as they are. Summaries
-				       set it before the first key is made */
+	const struct ws_fold *fold; /* canonical names of ranges; NULL: names are unchanged.
+				       Summaries set it before the first key is made */
 	struct ws_calls calls;
 	struct ws_ranges ranges;
 	struct ws_enclose enclose;
@@ -46,8 +46,8 @@ enum { WS_ANY_RANGES = 2 };
 /* Read calls and, with `ranges`, the ranges around them; damage is counted in `stats`. Returns NULL
  * with a message on failure. */
 struct ws_launches *ws_launches_open(struct ws_stats *stats, int ranges, struct ws_err *err);
-/* The argument of reports that count what helper threads launched in the ranges of the threads that
- * wait for them, and what their help says of it. */
+/* The argument of reports that count work launched by helper threads in the ranges of the threads
+ * that wait for them, and its help text. */
 #define WS_HELPER_ARG "helper-threads"
 #define WS_HELPER_HELP                                                                       \
 	"; :helper-threads also counts the work of threads that the range's own waits for, " \
@@ -56,7 +56,7 @@ struct ws_launches *ws_launches_open(struct ws_stats *stats, int ranges, struct 
  * Returns 0, or -1 with a message. */
 int ws_put_helper_launches(struct ws_stats *stats, struct ws_launches *launches,
 			   struct ws_err *err);
-void ws_launches_close(struct ws_launches *launches); /* NULL is fine */
+void ws_launches_close(struct ws_launches *launches); /* NULL is allowed */
 
 static inline uint32_t ws_find_launch_call(const struct ws_launches *launches, uint64_t process,
 					   uint64_t correlation)
@@ -81,8 +81,8 @@ ws_range_key ws_make_range_key(const struct ws_launches *launches, uint32_t rang
 ws_range_key ws_make_node_range_key(const struct ws_launches *launches, uint32_t node);
 /* "domain:text" of a key. Owned by the caller. */
 char *ws_make_range_name(const struct ws_launches *launches, ws_range_key key, size_t *length);
-/* The same without a copy where the domain has no prefix; otherwise the caller must free *owned,
- * which is left as it is where there is no copy. */
+/* The same without a copy when the domain has no prefix; otherwise the caller must free *owned,
+ * which is left unchanged when there is no copy. */
 const char *ws_get_range_name_text(const struct ws_launches *launches, ws_range_key key,
 				   size_t *length, char **owned);
 /* "range/name", or the name alone without a range. Owned by the caller; *length is the length of

@@ -1,9 +1,9 @@
 /*
- * library_gpu_sum.c - what calls of libraries made GPUs do, by call and shape.
+ * library_gpu_sum.c - work of GPUs by the library call that launched it, and its shape.
  *
  * A call is the outermost one that a thread was in when it launched work. Its time is the sum of
- * that of its work, which may run beside each other. Operations and bytes follow from the arguments
- * where the declaration of the library says how (inject/libraries): rates are those over that time.
+ * the times of its work, which may overlap. Operations and bytes are computed from the arguments if
+ * the declaration of the library says how (inject/libraries); rates are these divided by that time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static const struct ws_column columns[] = {
 
 enum word { LIBRARY, CALL, SHAPE, WORDS };
 
-/* What the calls of a report did. */
+/* The work of the calls of a report. */
 struct call_work {
 	struct ws_library_calls calls;
 	uint64_t *time, *ops;	    /* by call */
@@ -75,7 +75,7 @@ static void add_up_calls(const struct ws_stats *stats, struct call_work *calls)
 
 struct shape {
 	struct ws_text text;
-	double flops, bytes; /* of a call; negative where not known */
+	double flops, bytes; /* per call; negative when not known */
 };
 
 /* The arguments as "m=500 n=300", without those that are columns of their own. */

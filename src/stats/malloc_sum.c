@@ -1,5 +1,5 @@
 /*
- * malloc_sum.c - memory that programs allocated, by the stack that asked for it: from the sample of
+ * malloc_sum.c - memory that programs allocated, by the stack that asked for it: from the sampled
  * blocks in the table heap.
  *
  * A block of s bytes is sampled with the probability p = 1 - exp(-s / interval), and so stands for
@@ -22,11 +22,11 @@ static const struct ws_column columns[] = {
 	{"Allocated by", WS_KIND_TEXT},
 };
 
-struct event { /* a sampled block is allocated, or freed */
+struct event { /* a sampled block is allocated or freed */
 	uint64_t time, key;
-	double bytes; /* that it stands for; negative when it is freed */
+	double bytes; /* bytes that the block stands for; negative when it is freed */
 	uint32_t stack, process;
-	bool counted; /* of a block: it lived at the peak of its process */
+	bool counted; /* the block was live at the peak of its process */
 };
 
 struct site { /* a stack of a process */
@@ -107,7 +107,8 @@ static struct site *find_site(struct heap *heap, struct ws_map *by_stack, const 
 	return &heap->sites[index - 1];
 }
 
-/* Index of the event of a process behind which most is live; frees of unknown blocks count not. */
+/* Index of the event of a process after which most memory is live; frees of unknown blocks are
+ * ignored. */
 static size_t find_peak(const struct heap *heap, size_t from, size_t to, struct ws_map *live)
 {
 	double now = 0, most = -1;
@@ -129,7 +130,7 @@ static size_t find_peak(const struct heap *heap, size_t from, size_t to, struct 
 	return peak;
 }
 
-/* Add what is live (block -> index of its event + 1) to the stacks' sums. */
+/* Add the live blocks (block -> index of its event + 1) to the stacks' sums. */
 static void add_live(struct heap *heap, struct ws_map *by_stack, const struct ws_map *live,
 		     bool at_end)
 {

@@ -1,5 +1,5 @@
-/* metered.c - see metered.h. Metrics are measured on all cores, one after the other each: sums of a
- * metric are written by one thread. */
+/* metered.c - see metered.h. Metrics are distributed over all cores, so that the sums of each
+ * metric are written by one thread only. */
 #include "stats/metered.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ static int compare_spans(const void *first, const void *second)
 	return ws_compare(left->start, right->start);
 }
 
-/* Leave out what is outside the window, cut the rest to it, and sort it. */
+/* Leave out spans outside the window, cut the others to it, and sort them. */
 static void prepare_spans(const struct ws_stats *stats, struct ws_metered_spans *spans)
 {
 	size_t kept = 0;
@@ -45,8 +45,8 @@ struct span_measurer {
 	struct ws_metered_sums *sums;
 };
 
-/* The series by which samples are counted: the one with the most points, of those that are sampled
- * fastest. */
+/* The series whose samples are counted: the one with the most points, sampled at the highest
+ * rate. */
 static const struct ws_metric_series *choose_sampled_series(const struct ws_metered_gpu *gpu)
 {
 	const struct ws_metric_series *best = &gpu->series[0];
@@ -134,10 +134,10 @@ void ws_metered_sums_free(struct ws_metered_sums *sums)
 
 /* ---- cells ---- */
 
-/* Below this share of samples that are its own, values say too little of a group. */
+/* Below this share of samples that are its own, values say too little about a group. */
 enum { ENOUGH_PERCENT = 50 };
 
-/* A rate that no counter has follows from the share of the memory's peak. */
+/* A rate without a counter is computed from the share of the memory's peak. */
 static double find_memory_rate(const struct ws_metered_gpu *gpu, const double *means, int share)
 {
 	if (gpu->memory_bandwidth <= 0)
@@ -177,7 +177,7 @@ void ws_set_metered_cells(const struct ws_metered_gpu *gpu, const struct ws_mete
 	*cells++ = ws_cell_int((int64_t)line->time);
 	*cells++ = ws_cell_int((int64_t)line->count);
 	*cells++ = ws_cell_int((int64_t)line->samples.count);
-	/* Spans of one group may overlap. */
+	/* Spans of the same group may overlap. */
 	*cells++ = ws_cell_real_if(line->samples.count > 0, ws_min(own, 100.0L));
 	for (int metric = 0; metric < WS_GPU_SHOWN_METRICS; metric++)
 		*cells++ = ws_cell_real_if(!isnan(means[metric]), (long double)means[metric]);

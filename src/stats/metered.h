@@ -1,6 +1,6 @@
 /*
- * metered.h - what the reports about metrics of GPUs share: the means of all metrics over groups of
- * spans (the instances of a kernel, of a range), and the columns that show them.
+ * metered.h - what the reports on GPU metrics share: the means of all metrics over groups of spans
+ * (the instances of a kernel, of a range), and the columns that show them.
  */
 #ifndef WS_STATS_METERED_H
 #define WS_STATS_METERED_H
@@ -19,20 +19,20 @@ struct ws_metered_spans {
 	size_t count, capacity;
 };
 
-/* What is known of each group. Zeroed to begin with; free with ws_metered_sums_free. */
+/* The sums of each group. Zeroed to begin with; free with ws_metered_sums_free. */
 struct ws_metered_sums {
 	size_t groups;
 	double *sum[WS_GPU_METRICS];	 /* by group: value times ns */
 	uint64_t *known[WS_GPU_METRICS]; /* by group: ns with a value */
 	struct ws_metered_group {
-		uint64_t time, count;		  /* of its spans, ns; how many */
-		struct ws_metric_samples samples; /* that its spans touch, each once */
-		uint64_t own_time;		  /* of its spans in these samples, ns */
+		uint64_t time, count;		  /* length of its spans, ns; their number */
+		struct ws_metric_samples samples; /* that its spans touch, each counted once */
+		uint64_t own_time;		  /* length of its spans in these samples, ns */
 	} * group;
 };
 
 /* Add up the spans, which may overlap; they are put in order of start and cut to the window of
- * `stats`. Instances that the window leaves out do not count. */
+ * `stats`. Instances outside the window do not count. */
 void ws_measure_spans(const struct ws_stats *stats, const struct ws_metered_gpu *gpu,
 		      struct ws_metered_spans *spans, size_t groups, struct ws_metered_sums *sums);
 void ws_metered_sums_free(struct ws_metered_sums *sums);
@@ -42,7 +42,7 @@ void ws_metered_sums_free(struct ws_metered_sums *sums);
 	{                                                                                     \
 		"Own Share", WS_KIND_SHARE                                                    \
 	}
-/* Columns of the means are made from query/metered.def, those after them are: */
+/* The columns of the means come from query/metered.def, followed by these: */
 #define WS_METERED_LAST_COLUMNS          \
 	{"Energy (J)", WS_KIND_VALUE},   \
 	{                                \
@@ -54,15 +54,16 @@ enum { WS_METERED_CELLS = 4 + WS_GPU_SHOWN_METRICS + 2 };
 void ws_set_metered_cells(const struct ws_metered_gpu *gpu, const struct ws_metered_sums *sums,
 			  size_t group, struct ws_cell *cells);
 
-/* Of steps and ranges, which may hold many kernels: that no unit is busy says nothing of them. */
+/* For steps and ranges, which may hold many kernels: a low utilisation of all units says nothing
+ * about them. */
 void ws_drop_mixed_verdict(struct ws_cell *cells);
 /* "NVIDIA H200 (0)" */
 void ws_put_metered_gpu_name(const struct ws_stats *stats, const struct ws_metered_gpu *gpu,
 			     struct ws_text *text);
-/* Numbers of groups, those with the longest time first; owned by the caller. Groups without any
- * time are not among them. */
+/* Numbers of the groups, longest time first; owned by the caller. Groups without any time are left
+ * out. */
 uint32_t *ws_order_metered_groups(const struct ws_metered_sums *sums, size_t *count);
-/* Why a report has no metrics of GPUs. */
+/* Why a report has no GPU metrics. */
 const char *ws_explain_no_gpu_metrics(const struct ws_report *report);
 
 #define WS_METERED_HELP                                                                            \

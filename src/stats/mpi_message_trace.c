@@ -1,6 +1,6 @@
 /*
- * mpi_message_trace.c - messages of MPI: each send with the receive that got it, and which of the
- * two had to wait for the other.
+ * mpi_message_trace.c - messages of MPI: each send with its matching receive, and which of the two
+ * had to wait for the other.
  */
 #include <string.h>
 
@@ -44,7 +44,8 @@ static void print_pair(struct ws_stats *stats, const struct ws_mpi_messages *mes
 	size_t length;
 	const char *members = ws_get_mpi_members(messages, send, &length);
 
-	/* A call that returns at once waits for nobody; so does a send that is over before. */
+	/* A call that returns at once waits for nobody, and neither does a send that ends before
+	 * the receive begins. */
 	if (send->start > receive->start && receive->blocking)
 		late_sender = send->start - receive->start;
 	if (receive->start > send->start && send->blocking && send->end >= receive->start)

@@ -1,10 +1,10 @@
 /*
  * nccl_sum.c - NCCL's operations by communicator, message size, type, reduction and rank, with the
- * bandwidths that NCCL's tests compute: algorithm bandwidth is the message over the time, bus
- * bandwidth what each rank has to send at least over it.
+ * bandwidths that NCCL's tests compute: algorithm bandwidth is the message divided by the time, bus
+ * bandwidth the least that each rank has to send divided by the time.
  *
- * A kernel that does several operations of a group is shared among them by their sizes; what is
- * sent and what is received pass each other, and each has all of the kernel's time.
+ * The time of a kernel that does several operations of a group is divided among them by their
+ * sizes. Sending and receiving overlap, so each direction has all of the kernel's time.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ struct nccl_sums {
 	struct operation *operations;
 	size_t count, capacity;
 	struct ws_map kernels[2]; /* by direction: kernel -> place in `bytes` + 1 */
-	long double *bytes;	  /* that each kernel moves in a direction */
+	long double *bytes;	  /* bytes that each kernel moves in a direction */
 	size_t byte_count, byte_capacity;
 	struct ws_keyed_dists durations;
 	struct key_work *keys;
@@ -155,8 +155,8 @@ static void add_up_operations(struct nccl_sums *sums)
 		key = &sums->keys[sums->durations.last];
 		if (sums->durations.count != known)
 			*key = (struct key_work){.ranks = operation->ranks};
-		/* Without a kernel the time is that of a call, which says nothing of a bandwidth.
-		 */
+		/* Without a kernel the time is that of a call, which says nothing about
+		 * bandwidth. */
 		add_part(&key->algorithm, operation->has_kernel ? operation->work.algorithm : -1);
 		add_part(&key->bus, operation->has_kernel ? operation->work.bus : -1);
 	}
@@ -237,7 +237,7 @@ static void print_operations(const struct ws_gpu_work *work, struct nccl_sums *s
 
 static int make_nccl_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	struct ws_stats unsaid = *stats; /* of other work on GPUs nothing is to be said */
+	struct ws_stats unsaid = *stats; /* left-out rows of other work are not reported */
 	struct nccl_sums sums = {.durations = {.words = WORDS, .dists_per_key = 1}};
 	struct ws_gpu_work work;
 	int status = ws_gpu_work_open(&unsaid, &work, err);

@@ -1,6 +1,6 @@
 /*
- * network_congestion.c - times in which a network port had something to send and could not, as
- * network cards and switches count it.
+ * network_congestion.c - times in which a network port had something to send but could not, as
+ * counted by network cards and switches.
  *
  * The counters come from imported exports (NET_NIC_METRIC, NET_IB_SWITCH_METRIC): those with "send
  * wait" in their names. A value is the number of ticks that the port waited during its span, unless
@@ -21,10 +21,10 @@ static const struct ws_column columns[] = {
 
 static const char *const args[] = {"ticks_threshold=", NULL};
 
-/* A counter of waits: whose it is, and how its values give rates. */
+/* A counter of waits: the port it belongs to, and how its values give rates. */
 struct counted_port {
 	uint32_t group, identity;
-	long double per_ms; /* a value times this is the rate; 0 for ticks in a span */
+	long double per_ms; /* factor from a value to the rate; 0: values are ticks in a span */
 };
 
 struct counted_ports {
@@ -33,7 +33,7 @@ struct counted_ports {
 	struct ws_map by_id; /* id of the counter -> index in `ports` + 1 */
 };
 
-/* "NIC mlx5_0" is the card mlx5_0; switches have no name. */
+/* "NIC mlx5_0" is the card mlx5_0; switches have no names. */
 static struct ws_cell make_device_cell(const struct ws_stats *stats, uint32_t group)
 {
 	size_t length;
@@ -44,7 +44,7 @@ static struct ws_cell make_device_cell(const struct ws_stats *stats, uint32_t gr
 	return ws_cell_text(name + 4, length - 4);
 }
 
-/* What a value times it is the rate in ticks per ms; 0 when values are ticks. */
+/* The factor from a value to the rate in ticks per ms; 0 when values are ticks. */
 static long double get_rate_factor(const char *unit)
 {
 	if (strstr(unit, "/ms"))
@@ -122,7 +122,7 @@ static int make_network_congestion_rows(struct ws_stats *stats, struct ws_err *e
 	if (least)
 		threshold = strtold(least, NULL);
 	read_wait_counters(stats, &ports);
-	if (ports.count) { /* a span that touches the window may be in any block before it */
+	if (ports.count) { /* a span that touches the window may be in any earlier block */
 		cursor = ws_cursor_open(stats->report, WS_TABLE_counter_value, 0, stats->time_max);
 		while (ws_cursor_next(cursor, &values))
 			print_congestion(stats, &ports, values, threshold);

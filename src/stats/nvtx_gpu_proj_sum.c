@@ -30,7 +30,8 @@ struct range_sums { /* in addition to the distribution of projected times */
 	uint64_t range_ns, ops, levels, children, helped;
 };
 
-/* Names that never repeat make a million groups: they are in arrays, not allocated one by one. */
+/* Names that never repeat make a million groups: they are stored in arrays, not allocated one by
+ * one. */
 struct projection_group {
 	struct ws_summary summary; /* first: the group's line points to it */
 	struct range_sums more;

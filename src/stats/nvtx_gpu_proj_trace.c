@@ -46,7 +46,7 @@ static int compare_range_starts(const void *first, const void *second, void *con
 	return ws_compare(left, right);
 }
 
-/* How many levels of a nesting are shown; only broken programs or files have more. */
+/* How many nesting levels are shown; only broken programs or files have more. */
 enum { DEEPEST = 1000 };
 
 /* ":1:5:6": the ids of the ranges around range i and its own; if there are too many, "..." and the

@@ -3,11 +3,11 @@
  * that encloses it.
  *
  * To read each kernel once, not once for each range around it, paths of ranges with the same names
- * on the same thread are one "trail". Durations are sorted by trail and kernel, so that each such
- * pair is a run in one array; in the end a run is added to each "label" (name and thread) on its
- * trail. To count the instances of a range that a kernel ran in, the distinct pairs of (innermost
- * range, kernel) are extended to the ranges around. All grouping is done by sorting numbers: where
- * names never repeat there are millions of groups, and a hash table would miss the cache at each.
+ * on the same thread are one "trail". Durations are sorted by trail and kernel, so each pair is a
+ * run in one array, and each run is finally added to every "label" (name and thread) on its trail.
+ * To count the instances of a range that a kernel ran in, the distinct pairs of (innermost range,
+ * kernel) are extended to the ranges around. All grouping is done by sorting numbers: when names
+ * never repeat there are millions of groups, and a hash table would miss the cache at each of them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,13 +29,13 @@ static const struct ws_column columns[] = {
 
 enum { RECENT = 1 << 14 };
 
-/* In place of a trail: that of a kernel which a helper launched for the thread of the trail. */
+/* In place of a trail: the trail of a kernel that a helper launched for the trail's thread. */
 #define HELPED_TRAIL (UINT32_C(1) << 31)
 
 struct number_pairs { /* node << 32 | kernel, or range << 32 | kernel */
 	uint64_t *values;
 	size_t count, capacity;
-	uint64_t *recent; /* pairs that were added recently, by hash: most are repeated soon */
+	uint64_t *recent; /* recently added pairs, by hash: most are soon repeated */
 };
 
 struct kern_worker {
@@ -57,13 +57,13 @@ struct kern_sum {
 	struct ws_keyed_dists trails; /* number i is trail i + 1; trail 0 is that of kernels outside
 			   all ranges */
 	uint32_t *trail;	      /* by node */
-	bool *is_helpers_own;	      /* by trail: its range is of the helper itself */
+	bool *is_helpers_own;	      /* by trail: its range belongs to the helper itself */
 	struct ws_keyed_dists labels; /* number 0 stands for no range */
 	uint32_t *trail_label;	      /* by trail */
 	struct ws_keyed_value *times; /* all, by key: trail << 32 | kernel, and nanoseconds */
 	size_t time_count;
 	uint32_t *number_of_kernel; /* by string id: place in `kernels` plus 1 */
-	uint32_t *kernels;	    /* string keys, as they came */
+	uint32_t *kernels;	    /* string keys, in order of arrival */
 	size_t kernel_count, kernel_capacity;
 	struct kernel_group *groups; /* by label and kernel */
 	size_t group_count;
@@ -203,8 +203,8 @@ static int compare_numbers(const void *first, const void *second)
 	return ws_compare(left, right);
 }
 
-/* Sort by the bits from `from_bit` on; values that are equal in these keep their order. A radix
- * sort with 11 bits in each pass, which skips passes over bits in which no values differ. */
+/* Sort by the bits from `from_bit` on; values that are equal in these keep their order. This is a
+ * radix sort with 11 bits per pass, which skips bits in which no values differ. */
 static void sort_numbers(uint64_t *values, size_t length, unsigned from_bit)
 {
 	uint64_t *from = values, *to, differ = 0;
@@ -258,7 +258,7 @@ static void sort_unique_pairs(struct number_pairs *pairs)
 	pairs->count = kept;
 }
 
-/* The pairs of all workers as one set; equal names become one. */
+/* Join the pairs of all workers into one set; equal names become one. */
 static struct number_pairs gather_pairs(struct kern_sum *kern_sum)
 {
 	struct number_pairs all = {0};
@@ -369,7 +369,7 @@ static struct key_runs find_runs(const struct kern_sum *kern_sum)
 
 /* ---- groups ---- */
 
-/* The next trail outwards; 0 after the outermost. */
+/* The next trail outwards; 0 after the outermost one. */
 static uint32_t get_outer_trail(const struct kern_sum *kern_sum, uint32_t trail)
 {
 	if (!trail)
@@ -508,7 +508,7 @@ struct kern_output {
 	struct ws_text text;
 	struct label_line *lines;
 	struct kernel_row *rows;
-	size_t columns; /* that are shown: there is room for no more cells */
+	size_t columns; /* groups that are shown: the table has no more cells */
 };
 
 static int compare_labels(const void *first, const void *second, void *context)

@@ -142,7 +142,7 @@ static void number_ranges(struct pushpop_trace *pushpop_trace)
 		pushpop_trace->id[pushpop_trace->order[i]] = i + 1;
 }
 
-/* How many levels of a nesting are shown. Only broken programs or files have more, whose dashes
+/* How many nesting levels are shown. Only broken programs or files have more, and their dashes
  * would fill the disk. */
 enum { DEEPEST = 1000 };
 

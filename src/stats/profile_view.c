@@ -2,7 +2,7 @@
  * profile_view.c - see profile_view.h.
  *
  * A tree is walked with a stack of its own, children in order of what they cost; nothing recurses,
- * because how deep stacks are is the file's to say. What limits leave out is counted and said on
+ * because the file determines how deep stacks are. What limits leave out is counted and reported on
  * stderr.
  */
 #include "stats/profile_view.h"
@@ -28,7 +28,7 @@ static int compare_text(const struct ws_text *left, const struct ws_text *right)
 	return c ? c : ws_compare(left->len, right->len);
 }
 
-/* Of equal cost and name: by file, then by process and thread. */
+/* Equal cost and name: by file, then by process and thread. */
 static int by_place(const struct ws_calltree *calltree, const struct ws_flat *left,
 		    const struct ws_flat *right)
 {
@@ -130,7 +130,7 @@ static void column(struct view *view, const char *name, enum ws_kind kind)
 	view->columns[view->column_count++] = (struct ws_column){name, kind};
 }
 
-/* Whether times come from samples. Those of waits and of work on GPUs were measured. */
+/* Whether times come from samples. Waits and GPU work have measured times. */
 static bool sampled(const struct ws_view_request *request)
 {
 	return request->profile.kind == WS_PROFILE_ON_CPU ||
@@ -185,8 +185,8 @@ static void put_source(const struct view *view, uint32_t unit, struct ws_text *t
 		ws_text_printf(text, ":%u", unit_info->line);
 }
 
-/* Function, source and module of a row, as there are columns for them; `indent` goes before the
- * first. */
+/* Append function, source and module of a row, for those that have columns; `indent` goes before
+ * the first. */
 static size_t put_names(struct view *view, struct ws_cell *cell_c, uint32_t unit, size_t indent)
 {
 	struct ws_text *name = &view->text[0], *source = &view->text[1];
@@ -220,7 +220,7 @@ static bool too_small(const struct view *view, const struct ws_cost *total)
 
 /* ---- flat ---- */
 
-/* Process and thread of the row below `root`, as there are columns for them. */
+/* Append process and thread of the row below `root`, if they have columns. */
 static size_t put_roots(struct view *view, struct ws_cell *cell_c, uint32_t root)
 {
 	const struct ws_calltree *calltree = &view->profile.tree;
@@ -285,7 +285,7 @@ static int by_total(const void *first, const void *second, void *ctx)
 	int c;
 
 	if (walk->total[i].weight !=
-	    walk->total[k].weight) /* the largest comes off the stack first: it goes last */
+	    walk->total[k].weight) /* the largest is popped first, so it is pushed last */
 		return walk->total[i].weight < walk->total[k].weight ? -1 : 1;
 	ws_calltree_add_unit_name(walk->calltree, walk->calltree->nodes[i].unit, &left);
 	ws_calltree_add_unit_name(walk->calltree, walk->calltree->nodes[k].unit, &right);
@@ -298,7 +298,7 @@ static int by_total(const void *first, const void *second, void *ctx)
 	return c;
 }
 
-/* Put the children of a node on the stack, those that are to be shown. */
+/* Push those children of a node that are to be shown. */
 static void push_children(struct walk *walk, uint32_t node, uint32_t level)
 {
 	const struct ws_view_request *request = walk->views->request;
@@ -360,7 +360,7 @@ static void print_tree(struct view *view, const struct ws_calltree *calltree)
 	free(walk.todo);
 }
 
-/* Only processes or threads: the nodes that stacks stand below, with all they hold. */
+/* Print only processes or threads: the nodes below which stacks begin, with their totals. */
 struct roots {
 	const struct ws_calltree *calltree;
 	struct ws_cost *total;
@@ -447,7 +447,7 @@ static const char *view_name(const struct ws_view_request *request)
 	return names[request->view];
 }
 
-/* There is no row: because of what was asked for, or why else. */
+/* Explain why there are no rows: because of what was asked for, or otherwise. */
 static void say_nothing(const struct view *view, const char *what)
 {
 	const struct ws_view_request *request = view->request;
@@ -482,7 +482,7 @@ static bool has_python(const struct ws_stacks *stacks)
 	return false;
 }
 
-/* Say of how much of the time off cores the Python frames are not known, and why. */
+/* Report for how much of the time off cores the Python frames are not known, and why. */
 static void say_waits_without_python(const struct view *view)
 {
 	const struct ws_profile *profile = &view->profile;
@@ -501,8 +501,8 @@ static void say_waits_without_python(const struct view *view)
 	       100 * (double)profile->no_python.ns / (double)profile->total.ns, why);
 }
 
-/* Say why stacks are incomplete or functions have no names, and what helps. Shares are of all
- * samples, so nothing is said of a part of them. */
+/* Report why stacks are incomplete or functions have no names, and what helps. Shares are of all
+ * samples, so they are left out for a part of the samples. */
 static void say_stack_faults(const struct view *view)
 {
 	const struct ws_profile_request *request = &view->request->profile;

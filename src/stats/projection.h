@@ -1,6 +1,6 @@
 /*
- * projection.h - NVTX ranges as the GPU saw them: from the start of the first piece of work that
- * was launched inside to the end of the last.
+ * projection.h - NVTX ranges projected to the GPU: from the start of the first work that was
+ * launched inside the range to the end of the last.
  */
 #ifndef WS_STATS_PROJECTION_H
 #define WS_STATS_PROJECTION_H
@@ -12,10 +12,11 @@ struct ws_projection {
 	struct ws_projected_span {
 		uint64_t first, last;
 		uint64_t ops;	  /* 0: nothing was launched inside */
-		uint64_t helped;  /* so many of these by threads that the range's waits for */
+		uint64_t helped;  /* how many of these were launched by threads that the range's
+				     thread waits for */
 	} * span;		  /* by range */
 	uint32_t *parent, *level; /* by range: ws_ranges_find_parents */
-	uint32_t *children;	  /* by range: how many ranges directly inside have work */
+	uint32_t *children;	  /* by range: how many ranges directly inside it have work */
 };
 
 /* Project the ranges to all work of GPUs in the window. Returns 0, or -1 with a message; call

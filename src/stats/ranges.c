@@ -37,7 +37,7 @@ struct range_sums {
 enum { STYLE_SHIFT = 63, DOMAIN_SHIFT = 32 };
 
 /* First values are kept in an array by string id, unless there are far more strings than ranges,
- * which only a damaged report has. */
+ * which happens only in a damaged report. */
 static struct ws_spill *make_spill(const struct ws_report *report)
 {
 	struct ws_spill *spill = ws_calloc(1, sizeof(*spill));
@@ -49,8 +49,8 @@ static struct ws_spill *make_spill(const struct ws_report *report)
 	return spill;
 }
 
-/* The keys of all texts in one array, which can be prefetched: where there are many names, the text
- * of each row is looked up. */
+/* The keys of all texts in one array, which can be prefetched: with many names, the text of each
+ * row is looked up. */
 static const uint32_t *get_text_keys(struct range_sums *range_sums)
 {
 	const uint32_t *keys;
@@ -135,7 +135,7 @@ static int scan_ranges(void *context, const struct ws_batch *batch)
 	return 0;
 }
 
-/* The canonical key of one whose text is canonical already. */
+/* The canonical key of a key whose text is canonical already. */
 static uint64_t make_canonical_domain_key(void *context, size_t worker, uint64_t key)
 {
 	struct range_sums *range_sums = context;
@@ -172,7 +172,7 @@ static const struct ws_text *get_prefix(const struct range_sums *range_sums, uin
 
 struct line_chunk {
 	const struct ws_firsts *firsts; /* NULL for summaries of the part */
-	size_t part, from, count;	/* how many, from index `from` on */
+	size_t part, from, count;	/* how many, starting at index `from` */
 };
 
 struct range_lines {

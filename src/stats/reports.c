@@ -1,5 +1,5 @@
-/* reports.c - the list of reports, in the order in which --help-reports shows them and the defaults
- * are made. */
+/* reports.c - the list of reports, in the order in which --help-reports shows them and the default
+ * reports are made. */
 #include <string.h>
 
 #include "stats/stats.h"
@@ -70,8 +70,7 @@ REPORTS(DECLARE)
 #define LIST(name) &ws_stat_##name,
 const struct ws_stats_report *const ws_stats_list[] = {REPORTS(LIST) NULL};
 
-/* What the reference tool called its reports until 2022, and what it calls them now: scripts use
- * both. */
+/* Names of the reference tool's reports until 2022, and their current names: scripts use both. */
 static const struct {
 	const char *old, *name;
 } renamed[] = {

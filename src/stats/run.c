@@ -1,10 +1,10 @@
 /*
  * run.c - make the reports asked for of one file, each into its output.
  *
- * An output is opened when a report hands over its first row, so that a report without data leaves
- * no file behind, only a message that says why it was skipped; one message names all default
- * reports that were. What a table leaves out (ranges that never ended, unreadable blocks) is said
- * on stderr, never in the table.
+ * An output is opened when a report hands over its first row, so a report without data leaves no
+ * file behind, only a message that says why it was skipped; one message names all skipped default
+ * reports. What a table leaves out (ranges that never ended, unreadable blocks) is reported on
+ * stderr, never in the table.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,8 +29,8 @@ struct report_job {
 	struct ws_output_file out;
 	struct ws_command_output command; /* used instead of `out` with -o @command */
 	char *path;
-	char **skipped; /* names of default reports without data, to be said in one message; NULL
-			   when the report was asked for */
+	char **skipped;	    /* names of default reports without data, for one message; NULL when the
+			       report was asked for */
 	bool begun, failed; /* the output is open; it could not be opened or written */
 	struct ws_err error;
 };
@@ -97,7 +97,7 @@ static const char *get_elsewhere_reason(const char *spec)
 	return why;
 }
 
-/* Say so when the report has another name today. */
+/* Print a message when the report has been renamed. */
 static void say_new_name(const char *spec, const struct ws_stats_report *stat)
 {
 	size_t length = strcspn(spec, ":");
@@ -231,7 +231,7 @@ static int check_report(const struct ws_stats_request *request, const char *spec
 	return 0;
 }
 
-/* Neither formats nor outputs may be more than the reports that they belong to. */
+/* There must not be more formats or outputs than reports. */
 static int check_counts(const struct ws_stats_request *request, struct ws_err *err)
 {
 	size_t reports = request->report_count, given = request->output_count;
@@ -287,8 +287,8 @@ static int get_stem_length(const char *path)
 	return (int)length;
 }
 
-/* What the name of an output file says of report i: its name as it was asked for, with arguments,
- * and the range that it is about. */
+/* The part of an output's file name for report i: its name as it was asked for, with arguments, and
+ * its range. */
 static char *make_file_name_part(const struct report_job *report_job, size_t i)
 {
 	const struct ws_stats_request *request = report_job->request;
@@ -358,7 +358,7 @@ static int close_output(struct report_job *report_job)
 	if (*report_job->path == '@')
 		return ws_command_finish(&report_job->command, &report_job->error);
 	if (!strcmp(report_job->path, "-"))
-		fputs("\n", report_job->out.file); /* between the tables of one stream */
+		fputs("\n", report_job->out.file); /* separates the tables of one stream */
 	return ws_commit_output(&report_job->out, &report_job->error);
 }
 
@@ -442,7 +442,7 @@ static void say_skipped(struct report_job *report_job)
 	}
 }
 
-/* Say how much is unknown where records were lost. */
+/* Report how much is unknown because records were lost. */
 static void say_gaps(const struct report_job *report_job)
 {
 	char *text = NULL;
@@ -455,7 +455,7 @@ static void say_gaps(const struct report_job *report_job)
 	free(text);
 }
 
-/* Say what the table does not show. Damage is reported even with -q. */
+/* Report what the table does not show. Damage is reported even with -q. */
 static void say_left_out(struct report_job *report_job)
 {
 	const char *file = ws_report_path(report_job->stats.report), *name = report_job->stat->name,
@@ -481,7 +481,7 @@ static void say_left_out(struct report_job *report_job)
 		say_skipped(report_job);
 }
 
-/* With --verbose, say how much of the file was read: blocks outside the window are not. */
+/* With --verbose, report how much of the file was read: blocks outside the window are not. */
 static void say_blocks_read(const struct report_job *report_job, uint64_t before)
 {
 	uint64_t block_count = 0;
@@ -495,7 +495,7 @@ static void say_blocks_read(const struct report_job *report_job, uint64_t before
 		       ws_report_count_decoded(report_job->stats.report) - before, block_count);
 }
 
-/* Choose unit, format and output of report i. Returns -1 after a message on failure. */
+/* Choose the unit, format and output of report i. Returns -1 after a message on failure. */
 static int prepare_report(struct report_job *report_job, size_t i)
 {
 	report_job->printer.unit = &nanoseconds;
@@ -511,8 +511,8 @@ static int prepare_report(struct report_job *report_job, size_t i)
 	return 0;
 }
 
-/* Keep the output of a table that is complete; remove it when `status` or writing it says that the
- * table is not. Returns what making the report returns. */
+/* Keep the output of a table that is complete; remove it when `status` or a write error says that
+ * the table is incomplete. Returns the result of making the report. */
 static int finish_report(struct report_job *report_job, int status)
 {
 	report_job->failed |= status < 0;
@@ -605,7 +605,7 @@ static int make_user_report(const struct ws_stats *base, const struct ws_stats_r
 	return status;
 }
 
-/* Whether the report holds work on a GPU, or calls of an interface to one. */
+/* Whether the report holds work on a GPU, or calls of a GPU API. */
 static bool has_gpu(const struct ws_report *report)
 {
 	static const enum ws_table tables[] = {WS_TABLE_cuda_kernel, WS_TABLE_cuda_memcpy,
@@ -619,8 +619,8 @@ static bool has_gpu(const struct ws_report *report)
 
 enum { MOST_DEFAULT_ROWS = 20 };
 
-/* Make the reports that matter where no GPU was used: what ran on the CPU and what was waited for.
- * `index`: how many reports were made before. */
+/* Make the reports that matter when no GPU was used: what ran on the CPU and what threads waited
+ * for. `index`: how many reports were made before. */
 static int make_cpu_reports(const struct ws_stats *stats, const struct ws_stats_request *request,
 			    size_t index)
 {
@@ -645,7 +645,7 @@ static int make_cpu_reports(const struct ws_stats *stats, const struct ws_stats_
 	return status;
 }
 
-/* Say which default reports are missing, and where to look when no hook could record any. */
+/* Report which default reports are missing, and where to look when no hook could record any. */
 static void say_skipped_reports(const struct ws_stats *stats, const char *skipped)
 {
 	const char *file = ws_report_path(stats->report), *what_happened = "was recorded",

@@ -1,5 +1,5 @@
 /*
- * stats.h - statistical reports: how one is declared, and how those of a file are made.
+ * stats.h - statistical reports: how a report is declared, and how the reports of a file are made.
  *
  * A report is one declaration in one file (nvtx_sum.c...): its name, its columns with the kind of
  * their values, and the function that computes its rows. reports.c lists them. Headers, units,
@@ -17,7 +17,7 @@ struct ws_stats {
 	size_t most_rows; /* of reports that are made without being asked for; 0: all */
 	const struct ws_report *report;
 	struct ws_names_by_id *who;
-	const struct ws_fold *fold;  /* which names summaries take for one; NULL for none */
+	const struct ws_fold *fold;  /* groups names that summaries treat as one; NULL: none */
 	uint64_t zero;		     /* session time in ns that is shown as 0 */
 	uint64_t time_min, time_max; /* the window asked for, in ns on the session clock: rows
 					whose span touches it count */
@@ -27,11 +27,11 @@ struct ws_stats {
 	uint64_t damaged;   /* blocks that could not be read; rows in them are missing */
 	uint64_t unended;   /* ranges or calls that never ended, which a summary leaves out */
 	uint64_t backwards; /* rows whose end is before their start, left out */
-	const char *lacks;  /* what the file lacks that an argument needs ("steps"), said instead
-			       of ws_stats_report.what; or NULL */
+	const char *lacks;  /* what an argument needs and the file lacks ("steps"), which messages
+			       name instead of ws_stats_report.what; or NULL */
 	/* Hand one row of the report being made to the output. */
 	void (*row)(struct ws_stats *stats, const struct ws_cell *cells);
-	/* Hand over many rows, which all cores make; see ws_print_rows. */
+	/* Hand over many rows, which all cores compute; see ws_print_rows. */
 	void (*rows)(struct ws_stats *stats, size_t count,
 		     size_t (*make)(const void *context, size_t i, struct ws_cell *cells,
 				    struct ws_text *text),
@@ -40,24 +40,24 @@ struct ws_stats {
 
 struct ws_stats_report {
 	const char *name, *title, *about;
-	const char *what; /* what its rows are made of, for messages: "NVTX ranges" */
+	const char *what; /* what its rows are made from, for messages: "NVTX ranges" */
 	/* Why a file has none of these (see query/absent.h); NULL where no reason can be found. */
 	const char *(*explain_absence)(const struct ws_report *report);
-	bool shows_states;   /* of threads, of which records may have been lost */
+	bool shows_states;   /* whether rows come from threads whose records may have been lost */
 	bool by_default;     /* made when no report is asked for */
-	bool without_gpu;    /* made then too, of a file without work on a GPU */
-	const char *unended; /* what messages say of rows without an end; NULL for "never ended" */
+	bool without_gpu;    /* also a default report for files without work on a GPU */
+	const char *unended; /* how messages describe rows without an end; NULL for "never ended" */
 	const char *const *args; /* arguments it takes, ended by NULL; one that ends in = takes a
 				    number, one that ends in =* a text. NULL for none */
 	const struct ws_column *columns;
 	size_t column_count;
-	const char *last_column_arg; /* without this argument the last column is not shown, though
-					rows have it; NULL: it always is */
+	const char *last_column_arg; /* without this argument the last column, which rows always
+					have, is not shown; NULL: it always is */
 	/* Compute the rows and hand them over. Returns 0, or -1 with a message. */
 	int (*run)(struct ws_stats *stats, struct ws_err *err);
 };
 
-/* A row cannot be counted since its end is missing or before its start: count which it was. */
+/* Count a row that is left out: its end is missing or before its start. */
 static inline void ws_count_left_out(uint64_t end, uint64_t *unended, uint64_t *backwards)
 {
 	if (end == WS_NO_TIME)
@@ -66,7 +66,7 @@ static inline void ws_count_left_out(uint64_t end, uint64_t *unended, uint64_t *
 		++*backwards;
 }
 
-/* The same where several threads share the counters. */
+/* The same, for counters shared by several threads. */
 static inline void ws_count_left_out_shared(uint64_t end, uint64_t *unended, uint64_t *backwards)
 {
 	if (end == WS_NO_TIME)
@@ -79,8 +79,8 @@ extern const struct ws_stats_report *const ws_stats_list[]; /* ended by NULL */
 /* The report of this name, which may be one that the reference tool used in the past; NULL when
  * there is none. */
 const struct ws_stats_report *ws_find_stats_report(const char *name);
-/* Why a report that only the reference tool has is not made here, to be said after "NAME skipped:
- * "; NULL for other names. */
+/* Why a report that only the reference tool has is not made here, as the end of a message "NAME
+ * skipped: "; NULL for other names. */
 const char *ws_get_stats_elsewhere_reason(const char *name);
 /* The argument `name`, as the report declares it; NULL when it was not given. Of one that ends in =
  * or =*, the text after it, which ends at a colon or at the end; else "". */

@@ -22,7 +22,7 @@ static const char rest_name[] = "[rest of the step]";
 struct phases {
 	struct ws_stats *stats;
 	struct ws_steps steps;
-	struct ws_keyed_dists times; /* by string key + 1; 0 for the rest of steps */
+	struct ws_keyed_dists times; /* by string key + 1; 0 for the rest of each step */
 	uint64_t *covered;	     /* by step: time of its phases, ns */
 };
 

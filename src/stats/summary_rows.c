@@ -1,12 +1,12 @@
 /*
  * summary_rows.c - see summary_rows.h.
  *
- * A report whose names never repeat has millions of lines, and to read one costs at least one cache
- * miss. So small records are sorted: a key made of the total, and a number that stands for the
- * line. A radix sort orders them by key; names of lines with equal totals are then ordered by the
- * eight bytes after those that all of them share. Long tables are first distributed by total over
- * 256 parts of about the same size, which all cores sort. Every loop over lines prefetches what
- * lines further on need.
+ * A report whose names never repeat has millions of lines, and reading one costs at least one cache
+ * miss. So small records are sorted instead: a key made from the total, and a number that stands
+ * for the line. A radix sort orders them by key; names of lines with equal totals are then ordered
+ * by the eight bytes after those that all of them share. Long tables are first distributed by total
+ * over 256 parts of about the same size, which all cores sort. Every loop over lines prefetches
+ * what later lines need.
  */
 #include "stats/summary_rows.h"
 
@@ -190,7 +190,7 @@ static size_t make_name_keys(struct ws_keyed_value *keyed, size_t count,
 
 	lines->make_line(lines->context, &keyed[0], &first, NULL);
 	for (size_t i = 0; i < count && count >= 1024;
-	     i += step) { /* fewer lines stay in the cache: no sample needed */
+	     i += step) { /* fewer lines fit in the cache: no sample needed */
 		lines->make_line(lines->context, &keyed[i], &line, NULL);
 		same = count_common_bytes(&first, &line, skip, same);
 	}
@@ -268,7 +268,7 @@ static void sort_by_name(struct ws_keyed_value *keyed, size_t count,
 	for (size_t i = 0; i < count; i = next) {
 		for (next = i + 1; next < count && keyed[next].key == keyed[i].key;)
 			next++;
-		if (next - i == count) /* the zeros in all keys may be of a name or after its end */
+		if (next - i == count) /* zeros may be of a name or come after its end */
 			qsort_r(keyed, count, sizeof(*keyed), compare_equal_totals, (void *)lines);
 		else
 			sort_by_name(keyed + i, next - i, lines, same, scratch);

@@ -43,7 +43,7 @@ static int make_um_cpu_page_faults_sum_rows(struct ws_stats *stats, struct ws_er
 	lines = ws_calloc(sums.count, sizeof(*lines));
 	for (size_t i = 0; i < sums.count; i++) {
 		lines[i].summary =
-			&sums.summaries[i]; /* all values are 1: the total is the count */
+			&sums.summaries[i]; /* all values are 1, so the total is the count */
 		lines[i].name = ws_report_string(stats->report, (uint32_t)sums.keys[i],
 						 &lines[i].name_length);
 	}

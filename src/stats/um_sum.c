@@ -47,7 +47,7 @@ static void sift_heap_down(struct ws_unified_memory_sums *heap, size_t count)
 	heap[i] = um;
 }
 
-/* Sort the first `most` in order to the beginning, usually few of millions: a heap holds the best
+/* Move the first `most` in order to the beginning, usually few of millions: a heap holds the best
  * so far, with the last of them on top. Returns how many there are. */
 static size_t select_first(struct ws_unified_memory_sums *um, size_t count, size_t most)
 {

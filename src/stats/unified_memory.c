@@ -2,8 +2,8 @@
  * unified_memory.c - see unified_memory.h.
  *
  * Each worker sums up by address while it reads rows. There are few pages compared to the rows
- * about them, but more than a cache holds, so that look-ups are made in groups and prefetched. In
- * the end the sums of all workers are sorted, and those of one address added up.
+ * about them, but more than a cache holds, so look-ups are grouped and prefetched. In the end the
+ * sums of all workers are sorted, and those of one address added up.
  */
 #include "stats/unified_memory.h"
 

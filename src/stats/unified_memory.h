@@ -13,7 +13,7 @@ struct ws_unified_memory_sums {
 	uint64_t to_device, to_host; /* bytes */
 	uint64_t bytes, ns; /* of all traffic that has times, including that between devices */
 	uint64_t cpu_faults, gpu_faults;
-	bool moved; /* there was traffic: the address is one of pages that moved */
+	bool moved; /* there was traffic: the address belongs to pages that moved */
 };
 
 /*
