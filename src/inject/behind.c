@@ -4,8 +4,8 @@
  * It reads the loader's list of libraries and their hash tables itself. dlsym would do the same,
  * but allocates (calloc, which may be the program's own and may call a wrapper), takes the loader's
  * lock (which a forked child can find held), overwrites the message that the program's dlerror
- * would give, and does not see libraries that were opened with RTLD_LOCAL. Of a function with
- * several versions it takes the default one, or an old one where only old ones are left.
+ * would give, and does not see libraries that were opened with RTLD_LOCAL. For a function with
+ * several versions it takes the default version, or an old one if only old ones exist.
  */
 #include "inject/behind.h"
 
@@ -15,8 +15,8 @@
 #include "inject/bind.h"
 #include "inject/rt.h"
 
-/* Addresses in the dynamic section have been relocated in place, except in the few that are
- * read-only. */
+/* The loader has relocated the addresses in a dynamic section in place, except in the few sections
+ * that are read-only. */
 static const void *dynamic_address(const struct link_map *map, ElfW(Addr) v)
 {
 	return (const void *)(v < map->l_addr ? map->l_addr + v : v);
@@ -46,8 +46,7 @@ bool ws_open_symbols(const struct link_map *map, struct ws_symbols *library)
 	return library->symtab && library->strtab && (library->gnu_hash || library->sysv_hash);
 }
 
-/* How well symbol `i` answers to `name`: 2 its default version, 1 an older version, 0 not at all.
- */
+/* How well symbol `i` matches `name`: 2 default version, 1 older version, 0 no match. */
 static int is_symbol_match(const struct ws_symbols *library, uint32_t i, const char *name)
 {
 	const ElfW(Sym) *symbol = &library->symtab[i];
@@ -155,8 +154,8 @@ void *ws_find_in_symbols(const struct link_map *map, const struct ws_symbols *li
 
 	if (!i)
 		return NULL;
-	/* Chosen at run time by a resolver, which only the loader knows how to call. None of
-	 * glibc's is, so far. */
+	/* Chosen at run time by a resolver, which only the loader knows how to call. So far no
+	 * function of glibc is chosen that way. */
 	if (ELF64_ST_TYPE(library->symtab[i].st_info) == STT_GNU_IFUNC)
 		return ws_find_next_symbol(name);
 	return (void *)(map->l_addr + library->symtab[i].st_value);

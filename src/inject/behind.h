@@ -1,7 +1,8 @@
 /*
- * behind.h - the functions behind a hook library: the next definition in load order, so that
- * another library that interposes the same function is still called. Compiled into each hook
- * library that wraps functions; private to it. No allocation, no lock.
+ * behind.h - finds the functions that a hook library wraps: the next definition in load order, so
+ * that another library that interposes the same function is still called. It is compiled into each
+ * hook library that wraps functions and private to that library. It allocates nothing and takes no
+ * lock.
  */
 #ifndef WS_BEHIND_H
 #define WS_BEHIND_H
@@ -24,7 +25,8 @@ struct ws_symbols {
 bool ws_open_symbols(const struct link_map *map, struct ws_symbols *library);
 /* GNU's hash of a name. */
 uint32_t ws_hash_symbol(const char *name);
-/* The definition of `name`, whose hash is `hash`, in an open library; NULL when it has none. */
+/* The definition of `name`, whose hash is `hash`, in an open library; NULL when the library has no
+ * such symbol. */
 void *ws_find_in_symbols(const struct link_map *map, const struct ws_symbols *library,
 			 const char *name, uint32_t hash);
 /* The first definition of `name` in `map` and what follows it in load order, libraries opened with
@@ -33,8 +35,8 @@ void *ws_find_from_library(const struct link_map *map, const char *name,
 			   const struct link_map **owner);
 /* The library that this is linked into; NULL before the loader knows it. */
 const struct link_map *ws_find_own_map(void);
-/* Where the definitions behind ours begin. When opened in a running program we come last, and what
- * the program uses comes before us. */
+/* The library from which to search for the definitions behind ours. When our library was opened in
+ * a running program it comes last, so the search begins with what comes before it. */
 const struct link_map *ws_find_first_behind(void);
 
 #pragma GCC visibility pop

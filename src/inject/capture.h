@@ -8,9 +8,9 @@
 
 #include "inject/rt.h"
 
-/* Whether such ranges are looked for: one of enum ws_trigger. */
+/* Whether to look for such ranges; `trigger` is one of enum ws_trigger. */
 WS_EXPORT bool ws_capture_wants(uint32_t trigger);
-/* Whether a collection may begin, or has begun: before `start` has had its effect none can. */
+/* Whether a collection may begin, or has begun: none can before `start` has taken effect. */
 WS_EXPORT bool ws_capture_is_armed(void);
 /*
  * Open a range. If it is the first in all processes, a collection begins and is on when this
@@ -19,7 +19,8 @@ WS_EXPORT bool ws_capture_is_armed(void);
 WS_EXPORT void ws_capture_open(void);
 /* Close the range. */
 WS_EXPORT void ws_capture_close(void);
-/* The same for a range that the process turns on or off, however often; `open` holds its state. */
+/* The same for a range that the process turns on and off any number of times; `open` holds its
+ * state. */
 WS_EXPORT void ws_capture_turn(_Atomic uint32_t *open, bool on);
 /* Note a call of cudaProfilerStart or cudaProfilerStop; both CUPTI and an interposed symbol may
  * report it.

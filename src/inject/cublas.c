@@ -1,6 +1,6 @@
 /*
- * cublas.c - see cublas.h. Descriptors of cuBLASLt are opaque: the library's own functions are
- * asked, which only copy a value out of them.
+ * cublas.c - see cublas.h. Descriptors of cuBLASLt are opaque: they are read with the library's own
+ * functions, which only copy a value out.
  */
 #include "inject/cublas.h"
 
@@ -169,7 +169,7 @@ static int64_t get_description(void *description, int attribute)
 
 int64_t ws_cublas_lt_algorithm(const void *algo)
 {
-	/* The description is not changed by being read. */
+	/* Reading does not change the description. */
 	return get_attribute(find_function(&algorithm_function,
 					   "cublasLtMatmulAlgoConfigGetAttribute"),
 			     (void *)(uintptr_t)algo, ALGORITHM_ID, 4);

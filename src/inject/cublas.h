@@ -15,7 +15,7 @@ struct ws_cublas_types {
 };
 #define WS_CUBLAS_TYPES(a, b, c) ((struct ws_cublas_types){(a), (b), (c)})
 
-/* What a descriptor of cuBLASLt says; WS_LIBRARY_NONE where it does not. */
+/* What a cuBLASLt descriptor says; WS_LIBRARY_NONE for what it does not say. */
 struct ws_cublas_matmul {
 	int64_t trans_a, trans_b, m, n, k, batch, a, b, d, compute, epilogue, flops, bytes;
 };
@@ -28,12 +28,12 @@ static inline int64_t ws_cublas_error(int result)
 	return result ? result : WS_LIBRARY_NONE;
 }
 
-/* A computation's type; before CUDA 11 it was that of data. */
+/* A computation's type; before CUDA 11 it was a data type. */
 int64_t ws_cublas_compute(int type);
 /* Operations of `batch` multiplications of m x k by k x n; not known for sizes that are not valid.
  */
 int64_t ws_cublas_flops(int64_t m, int64_t n, int64_t k, int64_t batch, int type);
-/* Bytes of operands and results, each once. */
+/* Bytes of operands and results, each counted once. */
 int64_t ws_cublas_bytes(int64_t m, int64_t n, int64_t k, int64_t batch,
 			struct ws_cublas_types types);
 int64_t ws_cublas_group_batch(int groups, const int *sizes);

@@ -5,8 +5,8 @@
  * process ends.
  *
  * The target never pays for a failure here: whatever is refused becomes a diagnostic and the run
- * goes on. Exit is delayed by at most EXIT_MS; what a flush that hangs leaves in CUPTI's buffers
- * the recorder takes from shared memory, as after a kill.
+ * goes on. Exit is delayed by at most EXIT_MS; if a flush hangs, the recorder takes what is left in
+ * CUPTI's buffers from shared memory, as after a kill.
  *
  * A forked child inherits all this state and none of the threads: it makes no call to CUPTI, which
  * would hang or crash there.
@@ -89,9 +89,9 @@ const char *ws_cuda_report_error(int result)
 	return text;
 }
 
-/* ---- what CUPTI is to record ---- */
+/* ---- what CUPTI records ---- */
 
-/* The session clock. Registered once: CUPTI corrupts what is on its way when the callback changes.
+/* The session clock. Registered once: CUPTI corrupts records in flight when the callback changes.
  */
 static uint64_t read_session_clock(void)
 {
@@ -192,9 +192,10 @@ static long futex_wait(_Atomic uint32_t *word, uint32_t value, uint32_t ms)
 }
 
 /*
- * Nothing is collected, and there is nothing to do until that changes: the recorder, or the thread
- * that ends a collection inside the program, wakes those that wait on this word. A request to flush
- * wakes them too, repeatedly, since a single wake-up a moment before the wait would be missed.
+ * Nothing is collected, and there is nothing to do until that changes. The recorder, or the thread
+ * that ends a collection inside the program, wakes the threads that wait on this word. A request to
+ * flush wakes them too, repeatedly, since a single wake-up a moment before the wait would be
+ * missed.
  */
 static void wait_for_collection(struct ws_arena *arena)
 {
@@ -250,8 +251,8 @@ static void answer_flush_request(uint32_t request)
 	futex_wake(&answered);
 }
 
-/* The thread that turns CUPTI on or off: the flushing thread, or one of the program's, which calls
- * CUPTI from a callback and must therefore not wait indefinitely for the other. */
+/* The thread that turns CUPTI on or off: the flushing thread, or a thread of the program, which
+ * calls CUPTI from a callback and must therefore not wait indefinitely for the flushing thread. */
 static _Atomic uint32_t switching;
 static _Atomic bool switched_on;
 
@@ -267,7 +268,7 @@ static bool take_switch(uint32_t ms)
 	return true;
 }
 
-/* Whether CUPTI is to be on. */
+/* Whether CUPTI should be on. */
 static bool is_cupti_wanted(void)
 {
 	return atomic_load(&ws_rt->arena->collecting) || atomic_load(&ws_cuda_early);
@@ -315,7 +316,7 @@ static bool is_end_wanted(void)
 /*
  * A collection has ended, and the program may go on launching. Before CUPTI is turned off, wait for
  * the work launched so far, if it ends soon: the recorder keeps what belongs to the collection and
- * waits for this, too.
+ * waits for this work, too.
  */
 static void finish_collection(void)
 {
@@ -388,7 +389,7 @@ static void *flush_buffers(void *arg)
 	}
 }
 
-/* Programs expect their signals on threads of their own. */
+/* Programs expect their signals to arrive on their own threads. */
 static bool start_thread(void)
 {
 	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
@@ -538,8 +539,8 @@ bool ws_cuda_start(void)
 	return atomic_load(&ws_cuda_state) == WS_CUDA_ON;
 }
 
-/* This is a tool that tolerates no other tool's injection in what it starts, so ours is removed
- * before the tool looks. */
+/* This process is a tool that refuses to start programs with another tool's injection set, so ours
+ * is removed before the tool looks. */
 __attribute__((constructor(103))) static void make_way_for_tool(void)
 {
 	const char *path = getenv("CUDA_INJECTION64_PATH"), *ours;
@@ -557,7 +558,8 @@ __attribute__((constructor(103))) static void make_way_for_tool(void)
 		       " starts: Nsight Compute has it for itself. Run it without that tool.");
 }
 
-/* The driver calls this while it initialises. Anything but 1 would make the program's CUDA fail. */
+/* The driver calls this while it initialises. Any return value but 1 would make CUDA fail in the
+ * program. */
 WS_EXPORT int InitializeInjection(void);
 WS_EXPORT int InitializeInjection(void)
 {

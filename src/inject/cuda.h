@@ -75,19 +75,19 @@ extern struct ws_cupti ws_cupti;
 enum ws_cuda_state { WS_CUDA_IDLE, WS_CUDA_STARTING, WS_CUDA_ON, WS_CUDA_REFUSED };
 extern _Atomic int ws_cuda_state;
 
-/* Start tracing if this process belongs to a session that wants it and it has not been tried yet.
+/* Start tracing if this process belongs to a session that wants it and this has not been tried yet.
  * Returns whether tracing is on. */
 bool ws_cuda_start(void);
 /* True in a forked child of the process that started tracing, which must leave CUPTI alone. */
 bool ws_cuda_reset_after_fork(void);
-/* Have the flushing thread flush, with force, and wait at most `ms` for it; false when it did not
- * get done. */
+/* Make the flushing thread do a forced flush and wait at most `ms` for it; false when it did not
+ * finish in time. */
 bool ws_cuda_flush(uint32_t ms);
 /* Thread that flushes; its own calls are not recorded. */
 uint32_t ws_cuda_is_own_thread(void);
 
 void ws_cuda_report(int severity, const char *a, const char *b, const char *c);
-/* What CUPTI calls an error. */
+/* CUPTI's name for an error. */
 const char *ws_cuda_report_error(int result);
 
 /* A function of the libcupti that is mapped, whether or not we use it; NULL when there is none. */
@@ -105,11 +105,11 @@ bool ws_cuda_is_api_wanted(uint32_t kind, uint32_t cbid);
 /* Tell the recorder the names of the calls. */
 void ws_cuda_write_api_names(void);
 enum { WS_CUDA_CBIDS = 2048 }; /* callback ids are below */
-/* All calls are asked for as a whole (--cuda-trace-all-apis). */
+/* All calls are requested as a whole (--cuda-trace-all-apis). */
 extern bool ws_cuda_api_coarse;
-/* From now on there may be contexts: calls are turned on in another way. */
+/* From now on contexts may exist, so calls are turned on in a different way. */
 void ws_cuda_expect_contexts(void);
-/* CUPTI cannot choose calls one by one (before 12.5): ours come from callbacks. */
+/* CUPTI cannot select individual calls (before 12.5), so we record calls from callbacks. */
 extern bool ws_cuda_api_by_callback;
 void ws_cuda_start_old_calls(void);
 void ws_cuda_record_old_call(int driver, uint32_t cbid, const struct cupti_callback *callback);
@@ -119,17 +119,17 @@ void ws_cuda_request_buffer(uint8_t **buffer, size_t *size, size_t *max_records)
 void ws_cuda_complete_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t size,
 			     size_t valid);
 
-/* Note what CUPTI has begun to record by now, in buffers that it still fills; and whether work
- * among it has not ended. On the flushing thread. */
+/* Note what CUPTI has begun to record by now in buffers that it is still filling, and whether any
+ * of that work has not ended. Both are called on the flushing thread. */
 void ws_cuda_note_work(void);
 bool ws_cuda_has_unfinished_work(void);
 /* ---- cuda_steps.c ---- */
 
 /* Whether the callback of this name is a call that launches. */
 void ws_cuda_find_launch_call(int driver, uint32_t cbid, const char *name);
-/* Count launches from now on, if steps may be recognised by them. */
+/* Count launches from now on, if steps can be recognised by launches. */
 bool ws_cuda_watch_launches(void);
-/* Whether they still are; whether this is such a call; both. */
+/* Whether launches are still counted; whether this call launches; whether both hold. */
 bool ws_cuda_watches_launches(void);
 bool ws_cuda_is_launch(int driver, uint32_t cbid);
 bool ws_cuda_counts_launch(int driver, uint32_t cbid);
@@ -138,18 +138,19 @@ void ws_cuda_count_launch(const struct cupti_callback *callback);
 extern _Atomic bool ws_cuda_early;
 void ws_cuda_switch_early(void);
 
-/* Turn the callbacks at launches on or off. */
+/* Turn the callbacks for launches on or off. */
 void ws_cuda_switch_launch_callbacks(bool on);
-/* Subscribe; false after a diagnostic. Then, once the calls are chosen, enable the callbacks that
- * are wanted at any time: of what is made, and of the few calls after which records would be lost.
+/* Subscribe; false after a diagnostic. Then, once the traced calls have been chosen, enable the
+ * callbacks that are always wanted: those for objects as they are created, and those for the few
+ * calls after which records would be lost.
  */
 bool ws_cuda_subscribe(void);
 void ws_cuda_enable_callbacks(void);
-/* Whether calls of that name begin and end collections, or find functions that do, and are to be
- * seen; and what then stands before `theirs`: a function that calls it. */
+/* Whether calls of that name must be intercepted, because they begin and end collections or look up
+ * functions that do; and the function that then replaces `theirs` and calls it. */
 bool ws_cuda_stands_before(const char *name);
 void *ws_cuda_stand_before(const char *name, void *theirs);
-/* Those that are wanted while something is collected. */
+/* The callbacks that are wanted only while something is collected. */
 void ws_cuda_switch_callbacks(bool on);
 
 /* Whether the callback of this name is a wait that we record. */
@@ -158,10 +159,10 @@ bool ws_cuda_wants_sync_call(int driver, uint32_t cbid);
 void ws_cuda_record_sync_call(int driver, uint32_t cbid, const struct cupti_callback *callback);
 
 /*
- * What is open on a thread: the outermost call that waits and the outermost whose stack may be
- * copied. In 16 bytes, because thread-local memory that must be there from the start is scarce: the
- * second start is in units of 1,024 ns, modulo 2^32 of them, and that of calls that come from
- * callbacks is in struct ws_thread.
+ * What is open on a thread: the outermost call that waits and the outermost call whose stack may be
+ * copied. It takes only 16 bytes, because initial-exec thread-local memory is scarce: the second
+ * start is in units of 1,024 ns, modulo 2^32, and the start of calls recorded from callbacks is in
+ * struct ws_thread.
  */
 struct ws_cuda_open {
 	uint64_t wait_start;
@@ -185,20 +186,20 @@ void ws_cuda_find_stack_call(int driver, uint32_t cbid, const char *name);
 bool ws_cuda_wants_stack(int driver, uint32_t cbid);
 void ws_cuda_record_stack(int driver, uint32_t cbid, const struct cupti_callback *callback);
 
-/* Tell the recorder the names of kernels in buffers that CUPTI still fills, so that they survive a
- * kill. On the flushing thread. */
+/* Tell the recorder the names of kernels in buffers that CUPTI is still filling, so that they
+ * survive a kill. On the flushing thread. */
 void ws_cuda_scan_buffers(void);
-/* Completed buffers are being walked right now: wait until they are not, at most `ms`. */
+/* Wait, at most `ms`, while completed buffers are being walked. */
 void ws_cuda_settle_buffers(uint32_t ms);
 
-/* A context or stream was made, or goes. */
+/* A context or stream was created, or is about to be destroyed. */
 void ws_cuda_note_resource(uint32_t cbid, const struct cupti_resource *res);
 /* For ws_rt_cuda_numbers. */
 void ws_cuda_find_name_functions(uint32_t type, uint64_t handle, struct ws_cuda_numbers *out);
 
 /* Tell the recorder about the devices. On the flushing thread, once the driver is initialised. */
 void ws_cuda_devices(void);
-/* A context has been made: from here on the driver can be asked about devices. */
+/* A context has been made: from now on the driver can be asked about devices. */
 extern _Atomic bool ws_cuda_context_seen;
 
 /* ---- the profiler inside (cuda_inner.c) ---- */
@@ -208,7 +209,8 @@ extern _Atomic bool ws_inner_there; /* it has registered callbacks */
 void ws_inner_give_record(uint8_t *buffer, size_t valid);
 /* Whether all records of a kind come only because the inner profiler wants them. */
 bool ws_inner_is_only_reader(uint32_t kind);
-/* Whether an API call, reported because the inner profiler asked for a whole domain, is ours. */
+/* Whether we want this API call, which may be reported only because the inner profiler asked for a
+ * whole domain. */
 bool ws_inner_wants_broad(uint32_t kind);
 /* Whether the inner profiler wants this callback. */
 bool ws_inner_wants_callback(uint32_t domain, uint32_t cbid);
@@ -219,9 +221,10 @@ bool ws_cuda_is_kind_on(uint32_t kind);
 /* Whether we want the callback. Kept by cuda_resource.c. */
 bool ws_cuda_enable_callback(uint32_t domain, uint32_t cbid);
 extern void *ws_cuda_subscriber;
-/* What stands in for a function of libcupti, by name; NULL when nothing does. */
+/* Our replacement for the libcupti function of this name; NULL when there is none. */
 void *ws_inner_find_function(const char *name);
-/* The C library's dlsym: what we look up for ourselves is libcupti's own. */
+/* The C library's dlsym, so that our own look-ups find libcupti's functions and not our
+ * replacements. */
 void *ws_cuda_find_symbol(void *handle, const char *name);
 
 #endif

@@ -2,9 +2,9 @@
  * cuda_api.c - which calls of the CUDA runtime and driver are traced: those that matter
  * (cuda_calls.c), and what the user adds or takes out.
  *
- * Both domains are enabled: CUPTI leaves a driver call out when it happens inside a runtime call
- * that is traced, so every piece of work has one call to join. Libraries that speak to the driver
- * directly keep theirs.
+ * Both domains are enabled: CUPTI omits a driver call that happens inside a traced runtime call, so
+ * every piece of work belongs to exactly one call. Libraries that use the driver directly still
+ * have their driver calls traced.
  */
 #include <string.h>
 
@@ -29,7 +29,7 @@ static size_t plain_length(const char *name)
 	return n;
 }
 
-/* What the user's +name,-name list says about a call (a trailing * stands for anything): 1 to trace
+/* What the user's +name,-name list says about a call (a trailing * matches anything): 1 to trace
  * it, -1 to leave it out, 0 if it is not mentioned. The last matching word counts. */
 static int is_user_word(const char *list, const char *name)
 {
@@ -113,7 +113,7 @@ void ws_cuda_write_api_names(void)
 		ws_rt_leave(thread);
 }
 
-/* False when CUPTI has the functions and refuses them. */
+/* False when CUPTI has the functions but they fail. */
 static bool enable_call_by_call(bool on)
 {
 	int (*const enable[2])(uint32_t, uint8_t) = {ws_cupti.ActivityEnableRuntimeApi,
@@ -121,7 +121,7 @@ static bool enable_call_by_call(bool on)
 	uint32_t enabled = 0, refused = 0;
 
 	for (int driver = 0; driver < 2; driver++) {
-		/* While the inner profiler has enabled the whole domain, nothing has to be turned
+		/* While the inner profiler has enabled the whole domain, nothing needs to be turned
 		 * on. */
 		if (ws_inner_wants_broad(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME))
 			continue;
@@ -186,7 +186,7 @@ static void enable_whole_domain(uint32_t kind, bool on)
 void ws_cuda_enable_apis(bool on)
 {
 	if (ws_rt->arena->cuda.flags & WS_CUDA_ALL_APIS) {
-		ws_cuda_api_coarse = true; /* --cuda-api=-name may still take some out */
+		ws_cuda_api_coarse = true; /* --cuda-api=-name may still exclude some */
 		enable_whole_domain(CUPTI_KIND_RUNTIME, on);
 		enable_whole_domain(CUPTI_KIND_DRIVER, on);
 		return;

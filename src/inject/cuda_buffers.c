@@ -6,9 +6,9 @@
  * still there for the recorder. They are handed out zeroed, so that the end of an unfinished one
  * can be recognised and CUPTI need not zero them in the program's threads.
  *
- * Completed buffers come on a thread of CUPTI's or on ours, with CUPTI's locks held: the walk below
- * only replaces pointers to texts, notes sizes and copies. It makes no call into CUPTI except those
- * meant for this place and takes no lock that anyone else could hold.
+ * Completed buffers are delivered on a thread of CUPTI's or on ours, with CUPTI's locks held, so
+ * the walk below only replaces pointers to texts, notes sizes and copies. It makes no call into
+ * CUPTI except those meant for this place and takes no lock that anyone else could hold.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,16 +25,16 @@ _Atomic bool ws_cuda_context_seen;
 /* ---- buffers ---- */
 
 /*
- * Free ones are a stack of numbers with a tag against ABA. Numbers below WS_BUFFERS are the
- * arena's; the others are private memory, for when the arena has no more: they do not outlive a
- * kill.
+ * Free buffers form a stack of numbers with a tag against ABA. Numbers below WS_BUFFERS are buffers
+ * of the arena; the others are private memory, used when the arena has none left, and do not
+ * survive a kill.
  */
 enum { PRIVATE_MOST = 1024, BUFFERS_MOST = WS_BUFFERS + PRIVATE_MOST };
 static _Atomic uint64_t free_head; /* tag << 32 | number + 1 */
 static _Atomic uint32_t free_next[BUFFERS_MOST];
 static void *private_at[PRIVATE_MOST];
 static _Atomic uint32_t private_used;
-static uint32_t scanned[WS_BUFFERS]; /* how far ws_cuda_scan_buffers has looked */
+static uint32_t scanned[WS_BUFFERS]; /* how far ws_cuda_scan_buffers has got */
 
 static void push_free_buffer(uint32_t number)
 {
@@ -95,8 +95,7 @@ static void *map_private_buffer(void)
 		return NULL;
 	i = atomic_fetch_add(&private_used, 1);
 	if (i < PRIVATE_MOST)
-		private_at[i] =
-			(void *)p; /* else it goes back to the system when CUPTI is done with it */
+		private_at[i] = (void *)p; /* otherwise freed when CUPTI is done with it */
 	return (void *)p;
 }
 
@@ -141,8 +140,8 @@ static void give_back(uint8_t *buffer, size_t used)
 /* ---- texts ---- */
 
 /*
- * Handles of texts by their address, checked by content: a module that is unloaded gives its
- * addresses away. One thread uses the table at a time; another that comes meanwhile uses its own
+ * Handles of texts by their address, checked by content: when a module is unloaded, its addresses
+ * may be reused. One thread uses the table at a time; a thread that finds it in use uses its own
  * cache of strings instead.
  */
 enum { NAMES = 4096 };
@@ -250,8 +249,9 @@ static void replace_texts(struct ws_thread *thread, struct cupti_record *rec, si
 
 /* ---- from record to record ---- */
 
-/* How long this CUPTI's records of a kind are; 0 for a kind that it does not know. It looks at
- * kinds only, so that it can be asked with a buffer that has this kind wherever the next may begin.
+/* The size of this CUPTI's records of a kind; 0 for a kind that it does not know. CUPTI looks only
+ * at kinds, so it can be asked with a buffer that has this kind wherever the next record might
+ * begin.
  */
 static uint32_t find_record_size(uint32_t kind)
 {
@@ -277,8 +277,8 @@ static uint32_t find_record_size(uint32_t kind)
 	return size & ~1u;
 }
 
-/* The record behind `last`, the first when that is NULL; NULL at the end. CUPTI itself stops at the
- * first that is not finished. */
+/* The record after `last`, or the first record if `last` is NULL; NULL at the end. CUPTI itself
+ * stops at the first unfinished record. */
 static uint8_t *find_next_record(uint8_t *buffer, size_t valid, uint8_t *last)
 {
 	void *next = last;
@@ -300,9 +300,9 @@ static uint8_t *find_next_record(uint8_t *buffer, size_t valid, uint8_t *last)
 	return size && at + size <= buffer + valid ? at : NULL;
 }
 
-/* ---- buffers that CUPTI still fills ---- */
+/* ---- buffers that CUPTI is still filling ---- */
 
-/* How long this CUPTI's records are, for the recorder, which cannot ask it. */
+/* Tell the recorder the sizes of this CUPTI's records, because it cannot ask CUPTI. */
 static void write_record_size(struct ws_thread *thread, uint32_t kind, size_t size)
 {
 	static uint16_t reported_size[CUPTI_KIND_COUNT];
@@ -326,8 +326,8 @@ static void scan_buffer(struct ws_thread *thread, uint32_t i)
 		*next = scanned[i] ? b + scanned[i] : NULL;
 	uint32_t last_kind = 0;
 
-	/* CUPTI completes a record's kind and name before its times; the kind of what it has not
-	 * written is 0, which ends the loop. */
+	/* CUPTI completes a record's kind and name before its times; where it has not written yet,
+	 * the kind is 0, which ends the loop. */
 	while ((next = find_next_record(b, WS_BUFFER_SIZE, next))) {
 		struct cupti_kernel *kernel = (void *)next;
 		uint32_t kind = kernel->kind & 0xff;
@@ -380,7 +380,7 @@ static const uint16_t work_ends[CUPTI_KIND_COUNT] = {
 	[CUPTI_KIND_GRAPH_TRACE] = offsetof(struct cupti_graph_trace, end),
 };
 
-/* For each buffer that CUPTI fills: how far it was filled when that was noted. */
+/* For each buffer that CUPTI is filling: how full it was at the last check. */
 static uint32_t filled[WS_BUFFERS];
 
 static bool is_held(uint32_t i)
@@ -441,7 +441,7 @@ void ws_cuda_settle_buffers(uint32_t ms)
 
 struct walk {
 	struct ws_thread *thread;
-	uint8_t *buffer, *from, *to; /* the run of records that waits to be copied */
+	uint8_t *buffer, *from, *to; /* the run of records still to be copied */
 	uint64_t time;
 	uint32_t records; /* in it */
 	_Atomic uint32_t *done;
@@ -480,8 +480,8 @@ static bool is_own_record(const struct cupti_record *rec)
 	if (kind == CUPTI_KIND_RUNTIME || kind == CUPTI_KIND_DRIVER) {
 		const struct cupti_api *api = (const void *)rec;
 
-		/* While an inner profiler has asked for more, more records than ours arrive; with
-		 * an old CUPTI none of ours do. */
+		/* While an inner profiler has asked for more, other records than ours arrive; with
+		 * an old CUPTI none of them are ours. */
 		return ws_likely(ws_cuda_is_api_wanted(kind, api->cbid)) &&
 		       api->thread != ws_cuda_is_own_thread() && !ws_cuda_api_by_callback;
 	}
@@ -522,7 +522,7 @@ static void walk_buffer(struct ws_thread *thread, uint8_t *buffer, size_t valid)
 					    : NULL};
 	uint8_t *last = NULL, *next;
 
-	/* A record's kind may only be touched when the next one has been found from it. */
+	/* A record's kind may be changed only after the next record has been found from it. */
 	while ((next = find_next_record(buffer, valid, last))) {
 		if (last)
 			walk_record(&walk, last, (size_t)(next - last));

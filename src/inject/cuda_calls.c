@@ -2,11 +2,11 @@
  * cuda_calls.c - which calls of the CUDA runtime and driver matter: those that are traced unless
  * the user says otherwise.
  *
- * Chosen by name, as the CUPTI at hand spells its callback names, so that variants of calls that
- * come with later versions (..._v2,
- * ..._ptsz, ...Ex) are in without an edit. Traced are calls that give work to the GPU, move or
- * reserve memory, wait, make or destroy streams and events, or build and load what runs. Left out
- * are queries and getters, which make up most calls of a program and say least.
+ * Calls are chosen by name, as the present CUPTI spells its callback names, so that variants added
+ * by later versions (..._v2, ..._ptsz, ...Ex) are included without an edit. Traced calls are those
+ * that give work to the GPU, move or reserve memory, wait, make or destroy streams and events, or
+ * build and load what runs. Queries and getters are left out: they are most of a program's calls
+ * and the least informative.
  */
 #include <string.h>
 
@@ -56,7 +56,7 @@ static const char *const driver_in[] = {
 	"cuCtxCreate", "cuCtxDestroy", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxReset",
 	"cuGreenCtx", "cuProfilerSt", NULL};
 
-/* A name that contains one of these is only a query, although it begins like the others. */
+/* A name that contains one of these is only a query, although it begins like the names above. */
 static const char *const asks[] = {"Get",      "Query",	     "IsCapturing", "Find",
 				   "DebugDot", "RetainUser", "ReleaseUser", NULL};
 

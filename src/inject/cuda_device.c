@@ -1,7 +1,7 @@
 /*
  * cuda_device.c - what the driver says about the devices beyond CUPTI's record of them: where they
- * sit, how much shared memory a block may have. Asked on the flushing thread once a context exists:
- * the driver cannot be called while it is still loading us.
+ * sit, how much shared memory a block may have. The flushing thread asks once a context exists,
+ * because the driver cannot be called while it is still loading us.
  */
 #include <dlfcn.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /*
- * cuda_dlsym.c - profilers inside the program that look libcupti's functions up by name (XLA's,
- * those of Python's ctypes) get ours too.
+ * cuda_dlsym.c - gives our functions to profilers inside the program that look libcupti's functions
+ * up by name (XLA's profiler, users of Python's ctypes).
  *
- * The library is preloaded, so this dlsym is everybody's. It gives the functions of cuda_inner.c in
- * place of libcupti's of the same name, those of cuda_profiler.c in place of cudaProfilerStart and
- * its like, and leaves all else to the C library's.
+ * The library is preloaded, so the whole process uses this dlsym. It returns the functions of
+ * cuda_inner.c in place of libcupti's of the same name, those of cuda_profiler.c in place of
+ * cudaProfilerStart and its like, and leaves all other names to the C library's dlsym.
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -24,8 +24,8 @@ void *ws_cuda_find_symbol(void *handle, const char *name)
 	return real(handle, name);
 }
 
-/* Gives our function instead of libcupti's, but only where libcupti has one, and never where it
- * would get in the way of a tool that has the GPU to itself. */
+/* Returns our function instead of libcupti's, but only if libcupti has one, and never if that would
+ * disturb a tool that has the GPU to itself. */
 __attribute__((visibility("hidden"), used)) void *ws_dlsym_cupti(void *handle, const char *name)
 {
 	void *theirs = ws_cuda_find_symbol(handle, name),
@@ -39,8 +39,8 @@ __attribute__((visibility("hidden"), used)) void *ws_dlsym_profiler(void *handle
 	return ws_cuda_stand_before(name, ws_cuda_find_symbol(handle, name));
 }
 
-/* The C library's dlsym, or one of the above for the names that they are about. What asks for the
- * next definition stands before such functions itself. */
+/* The C library's dlsym, or one of the above for the names that they handle. A caller that asks for
+ * the next definition interposes such functions itself. */
 __attribute__((visibility("hidden"), used)) ws_dlsym_fn *ws_dlsym_whose(void *handle,
 									const char *name)
 {

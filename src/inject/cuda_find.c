@@ -1,10 +1,10 @@
 /*
  * cuda_find.c - finds a libcupti that fits the driver and opens it.
  *
- * One that the program has mapped already comes first: a second copy in one process gets nothing.
- * Then the folders where toolkits and Python wheels keep theirs, those near the CUDA libraries of
- * this very program before the system's. A libcupti of a newer major version than the driver's is
- * refused by the driver, so it is not tried.
+ * A libcupti that the program has already mapped is preferred, because a second copy in one process
+ * receives nothing. Next come the folders where toolkits and Python wheels keep theirs: those near
+ * this program's own CUDA libraries, then the system's. The driver refuses a libcupti whose major
+ * version is newer than its own, so such a version is not tried.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -29,8 +29,8 @@ struct search {
 	uint32_t driver_major; /* 0: not known */
 	uint32_t version;
 	char path[PATH_ROOM];
-	bool found_newer;  /* one was there, too new for the driver */
-	bool found_older;  /* one was there, older than what we can read */
+	bool found_newer;  /* found one that is too new for the driver */
+	bool found_older;  /* found one that is older than what we can read */
 	bool unfit_mapped; /* and the program uses it */
 };
 
@@ -52,7 +52,7 @@ static uint32_t driver_version(void)
 	return (uint32_t)v;
 }
 
-/* Take `lib` if its version suits; else close it. */
+/* Take `lib` if its version suits; otherwise close it. */
 static bool try_library(struct search *search, void *lib, const char *path)
 {
 	int (*get)(uint32_t *) = lib ? ws_cuda_find_symbol(lib, "cuptiGetVersion") : NULL;
@@ -197,8 +197,8 @@ static bool find_cupti(struct search *search_s)
 
 	if (dl_iterate_phdr(find_mapped_library, search_s))
 		return true;
-	/* Two of different versions in one process: the program's profiler would read records of
-	 * the one with the other. */
+	/* With two versions in one process, the program's profiler would use one of them to read
+	 * records made by the other. */
 	if (search_s->unfit_mapped)
 		return false;
 	return try_toolkit_folders(search_s, home) || try_toolkit_folders(search_s, path) ||

@@ -3,10 +3,10 @@
  * cudaStreamAddCallback, host nodes of graphs. Records which function was handed to which stream or
  * graph, by which call.
  *
- * CUPTI (before 13.1) does not say when such a function ran. To find out, the program's function
- * would have to be replaced by one of ours in the arguments that a callback is shown, which CUPTI
- * does not allow, or in the calls themselves, which programs with the runtime linked in do not make
- * through anything that can be stood in front of. So the arguments are only read.
+ * CUPTI (before 13.1) does not say when such a function ran. To find out, we would have to replace
+ * the program's function with one of ours. CUPTI does not allow that in the arguments that a
+ * callback sees, and the calls themselves cannot be interposed in programs that link the runtime
+ * statically. So the arguments are only read.
  */
 #include <string.h>
 
@@ -28,7 +28,7 @@ static const struct {
 static uint8_t what_of[2][WS_CUDA_CBIDS]; /* runtime, driver */
 static uint8_t per_thread[2][WS_CUDA_CBIDS / 8];
 
-/* A name with nothing behind it but _ptsz and the version of the runtime (_v10000): a _v2 may have
+/* A name followed by nothing but _ptsz and the version of the runtime (_v10000): a _v2 may have
  * other arguments. */
 static bool is_name_of_call(const char *name, const char *call)
 {
@@ -78,7 +78,7 @@ static bool read_arguments(int driver, uint32_t cbid, const struct cupti_callbac
 	} else {
 		void *const *node = (void *const *)(uintptr_t)p[0];
 		const uint64_t *function =
-			(const uint64_t *)(uintptr_t)p[4]; /* and what it is called with */
+			(const uint64_t *)(uintptr_t)p[4]; /* the argument it is called with */
 
 		if (!node || !function)
 			return false;

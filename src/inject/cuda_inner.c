@@ -4,10 +4,10 @@
  *
  * CUPTI knows one set of buffer callbacks and one subscriber. Two users in one process overwrite
  * each other, and both silently get nothing. This library is preloaded, so the cupti* functions
- * that libraries import resolve to those below: what the inner profiler registers is kept, what it
- * enables is enabled for real beside what we need, and of every completed buffer it gets copies of
- * the records it asked for, in buffers of its own, with the times of its own clock. What we need is
- * never turned off. Without a session the calls go straight through.
+ * that libraries import resolve to those below. What the inner profiler registers is kept, and what
+ * it enables is really enabled, in addition to what we need. From every completed buffer it gets
+ * copies of the records it asked for, in its own buffers and with the times of its own clock. What
+ * we need is never turned off. Without a session the calls go straight through.
  *
  * A profiler that finds libcupti's functions through dlsym gets these as well (cuda_dlsym.c).
  */
@@ -35,8 +35,8 @@ static struct {
 	cupti_clock_fn clock;
 	struct anchor first, last;
 	_Atomic uint64_t kinds;	 /* enabled by it */
-	_Atomic uint64_t ending; /* disabled since its last flush: what was recorded before is still
-				    to come */
+	_Atomic uint64_t ending; /* disabled since its last flush: earlier records are still to be
+				    delivered */
 	uint64_t since[KINDS], until[KINDS]; /* session ns when each was enabled and disabled */
 	uint64_t api_on[2][CBIDS / 64];	     /* calls enabled one by one: runtime, driver */
 	uint64_t api_off[2][CBIDS /
@@ -47,7 +47,7 @@ static struct {
 	uint64_t callbacks[DOMAINS][CBIDS / 64];
 	uint8_t *buffer; /* being filled */
 	size_t size, used;
-	bool graphs_off; /* we gave up whole graphs for its sake */
+	bool graphs_off; /* we stopped recording whole graphs for its sake */
 } inner;
 
 static bool test_bit(const uint64_t *bits, uint32_t i)
@@ -104,7 +104,7 @@ static uint64_t their_clock(void)
 	return inner.clock ? inner.clock() : real_clock();
 }
 
-/* Both clocks at one moment: the tightest of a few tries. */
+/* Read both clocks at one moment: the closest pair of a few tries. */
 static struct anchor read_clocks(void)
 {
 	struct anchor best = {0};
@@ -134,7 +134,7 @@ static uint64_t their_time(uint64_t t)
 	       (uint64_t)((__int128)(int64_t)(t - inner.first.ours) * theirs / span);
 }
 
-/* Where the times of each kind stand, as offsets; 0 ends the list. */
+/* Offsets of the times in records of each kind; 0 ends the list. */
 #define OFFSET(type, field) ((uint8_t)offsetof(struct cupti_##type, field))
 static const uint8_t time_fields[KINDS][6] = {
 	[CUPTI_KIND_MEMCPY] = {OFFSET(memcpy, start), OFFSET(memcpy, end)},
@@ -178,7 +178,7 @@ static void translate_time(uint8_t *record, size_t size, uint32_t kind)
 		((struct cupti_overhead *)record)->data = NULL;
 }
 
-/* ---- giving it records ---- */
+/* ---- giving records to the inner profiler ---- */
 
 static void hand_over_buffer(void *context, uint32_t stream)
 {
@@ -196,7 +196,8 @@ static bool is_process_ending(uint32_t kind)
 	       atomic_load_explicit(&inner.ending, memory_order_relaxed) >> kind & 1;
 }
 
-/* Buffers also hold records from before it enabled the kind, which it would not have received. */
+/* Buffers also hold records from before the inner profiler enabled the kind, which it must not
+ * receive. */
 static bool is_before_start(const void *record, size_t size, uint32_t kind)
 {
 	size_t at = time_fields[kind][1] ? time_fields[kind][1]
@@ -222,8 +223,8 @@ static bool is_wanted_kind(const struct cupti_record *record, size_t size)
 		       (has_kind(kind) || is_process_ending(kind)
 				? !test_bit(inner.api_off[driver], api->cbid)
 				: test_bit(inner.api_on[driver], api->cbid));
-	/* Work that was launched before may still run; the inner profiler can tell which records
-	 * are too late. */
+	/* Work that was launched earlier may still be running; the inner profiler can tell which
+	 * records are too late. */
 	return has_kind(kind) || is_process_ending(kind);
 }
 
@@ -292,7 +293,7 @@ struct function {
 	const char *name;
 	void *at;
 };
-/* Each is noted in a section of its own, for ws_inner_find_function. */
+/* Each function is listed in a section of its own, for ws_inner_find_function. */
 #define HOOK(name, params)                                                                   \
 	WS_EXPORT int name params;                                                           \
 	__attribute__((section("ws_inner"),                                                  \
@@ -362,7 +363,8 @@ HOOK(cuptiGetTimestamp, (uint64_t * time))
 	return CUPTI_OK;
 }
 
-/* Records of whole graphs suppress those of the kernels in them, which it would miss. */
+/* Recording whole graphs suppresses the records of the kernels in them, which the inner profiler
+ * would miss. */
 static void watch_graphs(void)
 {
 	bool wants = has_kind(CUPTI_KIND_CONCURRENT_KERNEL) && !has_kind(CUPTI_KIND_GRAPH_TRACE);
@@ -396,8 +398,8 @@ HOOK(cuptiActivityEnable, (uint32_t kind))
 	return rc;
 }
 
-/* The calls that only it wanted, one by one: to turn the whole kind off would turn ours off for a
- * moment. */
+/* Turn off only the calls that it alone wanted, one by one: turning the whole kind off would
+ * briefly turn ours off, too. */
 static void narrow_kinds(uint32_t kind)
 {
 	int (*enable)(uint32_t, uint8_t) = kind == CUPTI_KIND_DRIVER
@@ -469,7 +471,7 @@ HOOK(cuptiActivityFlushAll, (uint32_t flags))
 	if (!is_started_here())
 		PASS(cuptiActivityFlushAll, (uint32_t), flags);
 	rc = ws_cupti.ActivityFlushAll(flags);
-	ws_cuda_settle_buffers(200); /* another thread's flush may hold what is asked for */
+	ws_cuda_settle_buffers(200); /* another thread's flush may hold the requested records */
 	lock_subscribers();
 	if (inner.complete)
 		hand_over_buffer(NULL, 0);
@@ -500,7 +502,8 @@ HOOK(cuptiActivitySetAttribute, (uint32_t attribute, size_t *size, void *value))
 	if (!is_started_here())
 		PASS(cuptiActivitySetAttribute, (uint32_t, size_t *, void *), attribute, size,
 		     value);
-	/* The inner profiler has no say in how our buffers are delivered and how many there are. */
+	/* The inner profiler must not change how our buffers are delivered or how many there are.
+	 */
 	if (attribute == CUPTI_ATTR_ZEROED_OUT_ACTIVITY_BUFFER ||
 	    attribute == CUPTI_ATTR_PER_THREAD_ACTIVITY_BUFFER)
 		return CUPTI_OK;
@@ -511,14 +514,14 @@ HOOK(cuptiSetThreadIdType, (uint32_t type))
 {
 	if (!is_started_here())
 		PASS(cuptiSetThreadIdType, (uint32_t), type);
-	return CUPTI_OK; /* ours stand: system thread ids */
+	return CUPTI_OK; /* our setting stays: system thread ids */
 }
 
 HOOK(cuptiFinalize, (void))
 {
 	if (!is_started_here())
 		PASS(cuptiFinalize, (void));
-	return CUPTI_OK; /* its work is over, not ours */
+	return CUPTI_OK; /* it has finished, but we have not */
 }
 
 /* ---- its subscription ---- */
@@ -560,7 +563,7 @@ bool ws_inner_wants_callback(uint32_t domain, uint32_t cbid)
 	       cbid < CBIDS && test_bit(inner.callbacks[domain], cbid);
 }
 
-/* One that we want too stays on when the inner profiler turns it off; it may have been off while
+/* A callback that we want, too, stays on when the inner profiler turns it off; it may be off while
  * nothing is collected. */
 static int real_callback(uint32_t enable, uint32_t domain, uint32_t cbid)
 {

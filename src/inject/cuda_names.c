@@ -1,10 +1,10 @@
 /*
  * cuda_names.c - the numbers of devices, contexts and streams that the program names through NVTX.
  *
- * A program names a stream by its handle; CUPTI's records number streams. The two are brought
- * together when the stream is made: a handle that is given with a name may be of a stream that is
- * gone, and the driver must not be asked about that. The default streams have handles that every
- * context shares; there the current context counts.
+ * A program names a stream by its handle; CUPTI's records number streams. The two are matched when
+ * the stream is created, because a handle given with a name may belong to a stream that no longer
+ * exists, and the driver must not be asked about such a stream. All contexts share the handles of
+ * the default streams, so for those the current context decides.
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "schema/schema.h"
 
 /* A program may make any number of streams: look-ups stay within PROBES places, and a stream that
- * finds no place there has no number. */
+ * finds no place there gets no number. */
 enum { KNOWN = 4096, PROBES = 64, GONE = 3, LAST_DEFAULT = 2 };
 
 static struct known {

@@ -1,12 +1,12 @@
 /*
  * cuda_old.c - calls of the CUDA API with a CUPTI that cannot choose them one by one (before 12.5).
  *
- * Such a CUPTI records all calls or none: all of the runtime's, queries too, slow every step of a
- * program, and all of the driver's repeat each of the runtime's from the inside. Callbacks can be
- * chosen, so records are made here, from the callbacks at the beginning and the end of the calls
- * that are traced: those that the program makes itself, of the runtime or, in libraries that use
- * nothing else, of the driver. What a call does inside is not recorded, and the work that it causes
- * carries its correlation.
+ * Such a CUPTI records all calls or none. Recording all runtime calls, including queries, slows
+ * down every step of a program, and recording all driver calls repeats every runtime call from the
+ * inside. Callbacks can be selected individually, so records are made here, from the callbacks at
+ * the beginning and the end of the calls that are traced: those that the program makes itself, of
+ * the runtime or, in libraries that use nothing else, of the driver. What a call does inside is not
+ * recorded, and the work that it causes carries its correlation.
  */
 #include "inject/cuda.h"
 #include "ring/cuda_record.h"
@@ -49,7 +49,7 @@ void ws_cuda_record_old_call(int driver, uint32_t cbid, const struct cupti_callb
 	struct ws_thread *thread;
 
 	if (!ws_cuda_is_api_wanted(driver ? CUPTI_KIND_DRIVER : CUPTI_KIND_RUNTIME, cbid))
-		return; /* has another reason to be called back for */
+		return; /* there is another reason for its callback */
 	if (begins ? open->calls++ : !open->calls || --open->calls)
 		return;
 	thread = ws_rt_is_collecting() ? ws_rt_enter() : NULL;

@@ -2,14 +2,14 @@
  * cuda_profiler.c - cudaProfilerStart, cudaProfilerStop and the driver's two, seen without CUPTI:
  * they begin and end collections even where CUDA is not recorded or not present.
  *
- * Programs reach these functions in three ways. By their symbols: this library is preloaded, so
- * those below come first. By dlsym (ctypes, numba): cuda_dlsym.c hands out functions of this file.
- * By the driver's cuGetProcAddress, as a runtime that is linked statically does: the functions that
- * look up others are interposed in the same way. Where CUPTI reports the same call, it still counts
- * once, since a process has its range either on or off.
+ * Programs reach these functions in three ways. They use their symbols: this library is preloaded,
+ * so those below come first. They call dlsym (ctypes, numba): cuda_dlsym.c returns functions of
+ * this file. Or, like a statically linked runtime, they call the driver's cuGetProcAddress: such
+ * look-up functions are interposed in the same way. Where CUPTI reports the same call, it still
+ * counts once, since a process has its range either on or off.
  *
  * A start counts after the call has been made, a stop before it is made, so the collection holds
- * all that lies between them. Whatever the call returns, the program has said what it wants
+ * everything between them. The call's result does not matter: the program has said what it wants
  * collected.
  */
 #include <dlfcn.h>
@@ -21,10 +21,10 @@
 #include "inject/cuda.h"
 
 typedef int profiler_fn(void);
-/* The older cuGetProcAddress has no `status`: it ignores what is passed there. */
+/* The older cuGetProcAddress has no `status` and ignores that argument. */
 typedef int entry_fn(const char *name, void **entry, int version, uint64_t flags, void *status);
 
-/* cudaErrorNotSupported: the answer where no library has the function that was called. */
+/* cudaErrorNotSupported: the result if no library has the function that was called. */
 enum { NOT_SUPPORTED = 801 };
 enum { PLACES = 4, PATH_ROOM = 512 };
 enum { START_RUNTIME, STOP_RUNTIME, START_DRIVER, STOP_DRIVER, CALLS };
@@ -52,8 +52,8 @@ static int make_call(int call, profiler_fn *fn)
 
 /* ---- functions that were looked up by name ---- */
 
-/* A program may have several runtimes: each of their functions has a place, and one that finds none
- * is left as it is. */
+/* A program may have several runtimes: each of their functions takes a place, and a function that
+ * finds none is not replaced. */
 static _Atomic(void *) found[CALLS][PLACES], finders[PLACES];
 
 #define CALL(call, place)                                                  \
@@ -97,7 +97,7 @@ FINDER(2)
 FINDER(3)
 static entry_fn *const finder_callers[PLACES] = {finder_0, finder_1, finder_2, finder_3};
 
-/* The place of `theirs`, now or from now on; PLACES when all are taken. */
+/* The place of `theirs`, which is assigned if it has none yet; PLACES when all are taken. */
 static int find_place(_Atomic(void *) *places, void *theirs)
 {
 	for (int i = 0; i < PLACES; i++) {
@@ -148,7 +148,7 @@ static void bind_loader(void)
 
 static bool is_own_symbol(void *fn);
 
-/* What a library that is loaded, or one that it needs, has of that name. */
+/* The function of that name in a loaded library or in one that it needs. */
 static void *find_in_library(const char *path, const char *name)
 {
 	void *library = open_library(path, RTLD_LAZY | RTLD_NOLOAD), *fn = NULL;
@@ -175,8 +175,8 @@ static int note_cuda_library(struct dl_phdr_info *info, size_t size, void *arg)
 
 /*
  * The function that `caller` would have reached without us. Libraries that Python loads are not in
- * the scope that RTLD_NEXT searches, so what the caller's own library needs is looked at, too, and
- * at last whatever CUDA library is loaded.
+ * the scope that RTLD_NEXT searches, so the libraries that the caller's own library needs are
+ * searched, too, and finally any loaded CUDA library.
  */
 static profiler_fn *find_next(int call, const void *caller)
 {
@@ -217,7 +217,8 @@ void *ws_cuda_stand_before(const char *name, void *theirs)
 
 	if (!theirs)
 		return NULL;
-	/* Found in the scope of all: it is there only if somebody else has it. */
+	/* The global scope always has ours, so the function exists only if another library has it.
+	 */
 	if (is_own_symbol(theirs))
 		return find_next(call, NULL) ? theirs : NULL;
 	place = find_place(call < CALLS ? found[call] : finders, theirs);

@@ -3,8 +3,8 @@
  * and the calls after which records would be lost (cudaDeviceReset) or are wanted at once
  * (cudaProfilerStop).
  *
- * One program has one subscriber. Ours is named; when another tool has the place, the diagnostic
- * says which.
+ * CUPTI allows one subscriber per program. Ours has a name, and when another tool is subscribed,
+ * the diagnostic names it.
  */
 #include <string.h>
 #include <sys/syscall.h>
@@ -35,7 +35,7 @@ static const uint32_t resources[] = {
 	CUPTI_RESOURCE_STREAM_DESTROY_STARTING,
 };
 
-/* Callbacks at calls that only matter while something is collected. */
+/* Callbacks for calls that matter only while something is collected. */
 static bool is_collected_call(int driver, uint32_t cbid)
 {
 	return ws_cuda_wants_sync_call(driver, cbid) || ws_cuda_wants_stack(driver, cbid) ||
@@ -80,7 +80,8 @@ static uint64_t read_node_id(void *node)
 	return node && ws_cupti.GetGraphNodeId && !ws_cupti.GetGraphNodeId(node, &id) ? id : 0;
 }
 
-/* Outside a collection too: what works in the next one may have been made before it. */
+/* Also recorded outside a collection, since what runs in the next collection may have been created
+ * before it. */
 static void write_resource(const struct ws_rec_cuda_resource *what)
 {
 	struct ws_thread *thread = NULL;
@@ -169,7 +170,7 @@ static void handle_resource(uint32_t cbid, const struct cupti_resource *res)
 	}
 }
 
-static _Atomic uint32_t rounds; /* how often callbacks at calls were turned on */
+static _Atomic uint32_t rounds; /* how often callbacks for calls were turned on */
 
 static void forget_left_calls(struct ws_cuda_open *open)
 {
@@ -212,7 +213,8 @@ static void handle_call(int driver, uint32_t cbid, const struct cupti_callback *
 	if (stack && callback->site == CUPTI_SITE_ENTER)
 		ws_cuda_record_stack(driver, cbid, callback);
 	if (callback->site == CUPTI_SITE_ENTER && cbid == reset_cbid[driver])
-		ws_cuda_flush(FLUSH_MS); /* what is in the driver's buffers goes with the context */
+		ws_cuda_flush(
+			FLUSH_MS); /* what is in the driver's buffers disappears with the context */
 	if (cbid == start_cbid[driver] || cbid == stop_cbid[driver])
 		handle_profiler_call(cbid == start_cbid[driver], callback->site);
 	if (ws_cuda_api_by_callback && callback->site == CUPTI_SITE_EXIT)
@@ -241,7 +243,7 @@ static void handle_callback(void *data, uint32_t domain, uint32_t cbid, const vo
 
 /* ---- subscribing ---- */
 
-/* Callback ids of calls by name: they differ from version to version of the API. */
+/* Callback ids of calls by name: they differ between versions of the API. */
 static void find_watched_calls(void)
 {
 	static const uint32_t domains[2] = {CUPTI_DOMAIN_RUNTIME, CUPTI_DOMAIN_DRIVER};

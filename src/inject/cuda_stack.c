@@ -1,9 +1,9 @@
 /*
- * cuda_stack.c - the stacks of CUDA calls (--cudabacktrace): callbacks at the calls of the classes
- * asked for, and a copy of the stack where one lasted.
+ * cuda_stack.c - the stacks of CUDA calls (--cudabacktrace): sets callbacks at the calls of the
+ * requested classes and copies the stack when a call lasted long enough.
  *
  * The call itself is recorded by CUPTI; its correlation ties the two together. A driver call inside
- * a runtime call is that call's way of doing it.
+ * a runtime call is part of that call's implementation.
  */
 #include <string.h>
 
@@ -12,8 +12,8 @@
 #include "inject/traced.h"
 
 enum { CBIDS = 2048 };
-static uint8_t class_of[2][CBIDS]; /* runtime, driver: enum ws_cuda_calls + 1; 0: not one of those
-				      asked for */
+static uint8_t class_of[2][CBIDS]; /* runtime, driver: enum ws_cuda_calls + 1; 0: not of a requested
+				      class */
 
 static enum ws_cuda_calls classify_call(const char *name)
 {

@@ -1,11 +1,12 @@
 /*
- * cuda_steps.c - recognises the steps of a program that marks none by its repeating launches
- * (step_finder.c finds them). Such steps begin and end a collection (--steps) as ranges that are
- * steps do.
+ * cuda_steps.c - recognises the steps of a program that does not mark them, by its repeating
+ * launches (step_finder.c finds them). Such steps begin and end a collection (--steps), as ranges
+ * that mark steps do.
  *
- * CUPTI is on from the step before. The call that launches the first work of the first wanted step
- * begins the collection, and the call that launches the first work after the last wanted step ends
- * it, each before the call is made; their correlations tell the recorder what was launched inside.
+ * CUPTI is turned on one step earlier. The call that launches the first work of the first wanted
+ * step begins the collection, and the call that launches the first work after the last wanted step
+ * ends it, each before the call is made; their correlations tell the recorder what was launched
+ * inside.
  */
 #include <string.h>
 #include <sys/syscall.h>
@@ -18,7 +19,7 @@
 enum { TEXT = 512 };
 
 static _Atomic bool watching; /* launches are counted */
-_Atomic bool ws_cuda_early;   /* CUPTI is to be on before the collection begins */
+_Atomic bool ws_cuda_early;   /* CUPTI must be on before the collection begins */
 static uint64_t calls[2][WS_CUDA_CBIDS / 64];
 
 static _Atomic uint32_t lock;
@@ -58,7 +59,7 @@ bool ws_cuda_watch_launches(void)
 {
 	const struct ws_capture_state *capture = &ws_rt->arena->capture;
 
-	/* There calls are counted by callbacks that count in the same place. */
+	/* In that case callbacks count the calls, and they do so in the same place. */
 	if (ws_cuda_api_by_callback || !ws_capture_wants(WS_TRIGGER_STEPS) || *capture->range)
 		return false;
 	finder.wanted = capture->steps_first;
@@ -98,7 +99,7 @@ static void describe_steps(enum ws_step_source source, const char *text)
 
 enum effect { NOTHING, BEGIN, END };
 
-/* A step that is known begins with this launch. */
+/* A recognised step begins with this launch. */
 static enum effect count_step(const char *text, uint32_t correlation)
 {
 	struct ws_capture_state *capture = &ws_rt->arena->capture;
@@ -117,7 +118,7 @@ static enum effect count_step(const char *text, uint32_t correlation)
 	return NOTHING;
 }
 
-/* What is to be said when the collection does not come; what was seen first of a kind stays. */
+/* What to report if the collection never begins; the first observation of each kind is kept. */
 static void describe_what_is_seen(const char *text, enum ws_finder_state before)
 {
 	static const enum ws_step_source sources[] = {[WS_FINDER_COUNTS] = WS_STEP_AHEAD,

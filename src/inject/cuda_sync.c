@@ -2,20 +2,20 @@
  * cuda_sync.c - waits: of the CPU for streams, contexts and events, and of streams for events.
  *
  * CUPTI has activity kinds for them and for the recording of events, but with either enabled every
- * call of the runtime takes 100 to 200 ns longer, including cudaGetLastError and the like, of which
- * programs make thousands a step: more than the cost of all other tracing together (measured on an
- * H200, CUPTI 13.0). Callbacks at the few calls that wait or record cost nothing elsewhere, so our
- * records come from there.
+ * call of the runtime takes 100 to 200 ns longer, including cudaGetLastError and the like, which
+ * programs call thousands of times per step: that is more than all other tracing together costs
+ * (measured on an H200, CUPTI 13.0). Callbacks at the few calls that wait or record cost nothing
+ * elsewhere, so our records come from there.
  *
- * To tell which record of an event a wait is for, we keep, by the event's handle, the correlation
- * of the call that recorded it last.
+ * To determine which recording of an event a wait is for, we keep, by the event's handle, the
+ * correlation of the call that recorded it last.
  */
 #include <string.h>
 
 #include "inject/cuda.h"
 #include "ring/cuda_record.h"
 
-/* CUpti_ActivitySynchronizationType, and what is no wait. */
+/* CUpti_ActivitySynchronizationType, and what does not wait. */
 enum what {
 	NOTHING = 0,
 	WAIT_EVENT = 1,
@@ -46,8 +46,8 @@ enum { CBIDS = 2048, HANDLES = 4096 };
 static uint8_t what_of[2][CBIDS];	 /* runtime, driver */
 static uint8_t per_thread[2][CBIDS / 8]; /* variants whose null stream is the thread's */
 
-/* Correlation of the last record of an event, by its handle. A collision loses an older event's;
- * both words are written without a lock. */
+/* Correlation of the last recording of an event, by the event's handle. A collision overwrites an
+ * older event's entry; both words are written without a lock. */
 static struct {
 	_Atomic uint64_t handle;
 	_Atomic uint32_t correlation;
@@ -159,7 +159,7 @@ void ws_cuda_record_sync_call(int driver, uint32_t cbid, const struct cupti_call
 			ws_cuda_open.wait_start = ws_read_raw_ns();
 		return;
 	}
-	/* A driver call inside a runtime call is that call's way of doing it. */
+	/* A driver call inside a runtime call is part of that call's implementation. */
 	if (!ws_cuda_open.waits || --ws_cuda_open.waits || !ws_rt_is_collecting() ||
 	    (!callback->params && what != WAIT_CONTEXT))
 		return;

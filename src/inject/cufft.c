@@ -1,6 +1,6 @@
 /*
- * cufft.c - see cufft.h. Plans are small numbers, used again after they are destroyed; those whose
- * numbers are equal in their lower bits share a place, of which the last one made is right.
+ * cufft.c - see cufft.h. Plans are small numbers that are reused after they are destroyed. Plans
+ * whose numbers have the same lower bits share a place, which belongs to the one created last.
  */
 #include "inject/cufft.h"
 
@@ -8,7 +8,7 @@ enum { PLANS = 1024 };
 enum { HALF_C2C = 1, HALF_R2C, HALF_C2R };
 enum { R32F = 0, R64F = 1, R16F = 2, C32F = 4, C64F = 5, C16F = 6, R16BF = 14, C16BF = 15 };
 
-/* Of a place: the plan's number + 1 in `owner`, 0 while it is written. */
+/* In each place `owner` is the plan's number + 1, or 0 while the place is being written. */
 static struct plan {
 	_Atomic int64_t owner;
 	_Atomic int64_t fields[WS_CUFFT_FIELDS];
@@ -30,7 +30,7 @@ int ws_cufft_type(int input, int output)
 	return 0;
 }
 
-/* The binary logarithm, to some six digits: hooks do not use the mathematical library. */
+/* The binary logarithm, to about six digits, since hooks do not use the mathematical library. */
 static double find_log2(double value)
 {
 	double log = 0, bit = 0.5;
@@ -62,7 +62,7 @@ static bool is_real(int type)
 	return type == HALF_R2C || type == HALF_C2R || (type > HALF_C2R && type & 6);
 }
 
-/* What is usual: 5 N log2 N, and half of it where one side is real. */
+/* The usual estimate: 5 N log2 N, and half of that if one side is real. */
 static int64_t count_flops(double elements, double batch, int type)
 {
 	double flops = 5 * elements * find_log2(elements) * batch;
@@ -72,7 +72,8 @@ static int64_t count_flops(double elements, double batch, int type)
 	return (int64_t)(is_real(type) ? flops / 2 : flops);
 }
 
-/* Both sides, each once: a real side is half as large, and so is the other side of it. */
+/* Both sides, each counted once: a real side is half as large, and so is its complex counterpart.
+ */
 static int64_t count_bytes(double elements, double batch, int type)
 {
 	double bytes = (double)get_complex_size(type) * elements * batch * 2;

@@ -1,8 +1,8 @@
 /*
- * dlsym_jump.h - a dlsym for a hook library that is preloaded, and so everybody's. It asks
- * ws_dlsym_whose, which the library defines, for the function that is to answer, and jumps there:
- * the C library's looks at its caller's address (RTLD_NEXT), so it must be reached by a jump, not
- * by a call. The few instructions are written out.
+ * dlsym_jump.h - a dlsym for a preloaded hook library, which the whole process then uses. It asks
+ * ws_dlsym_whose, which the library defines, for the function to use, and jumps there. The C
+ * library's dlsym looks at its caller's address (RTLD_NEXT), so it must be reached by a jump, not
+ * by a call; hence the assembly.
  */
 #ifndef WS_DLSYM_JUMP_H
 #define WS_DLSYM_JUMP_H
@@ -25,7 +25,7 @@ static inline ws_dlsym_fn *ws_find_next_dlsym(void)
 	return (ws_dlsym_fn *)dlvsym(RTLD_NEXT, "dlsym", WS_OLDEST_DLSYM);
 }
 
-/* To be defined beside WS_DLSYM_JUMP, hidden and marked as used. */
+/* Must be defined wherever WS_DLSYM_JUMP is used, hidden and marked as used. */
 ws_dlsym_fn *ws_dlsym_whose(void *handle, const char *name);
 
 /* clang-format off */

@@ -1,17 +1,18 @@
 /*
- * follow.c - keeps the whole process tree in the session: whatever way a program starts another,
- * the new image gets the session's environment, even if the program cleared its own; and the
- * recorder learns what was started, so that it can say which images could not be recorded (static,
- * set-user-ID, of another architecture).
+ * follow.c - keeps the whole process tree in the session: however a program starts another, the new
+ * image gets the session's environment, even if the program cleared its own. The recorder learns
+ * what was started, so that it can report which images could not be recorded (static, set-user-ID,
+ * of another architecture).
  *
  * The environment is completed in the arguments of exec and posix_spawn, never in the program's own
  * memory; only system() and popen(), which take no environment, get a completed `environ` for the
  * length of the call when the program had removed ours. Images that our libraries cannot be loaded
- * into get the program's own LD_PRELOAD, so that their loader does not complain. What is started
- * outside the session (its end has come, or its user cannot read our files) gets nothing of ours.
+ * into get the program's own LD_PRELOAD, so that their loader does not complain. Programs started
+ * outside the session (because it has ended, or because their user cannot read our files) get
+ * nothing from us.
  *
- * What the kernel would answer with EFAULT is handed on as it is: arguments are looked at once they
- * are known to be readable (readable.h).
+ * Arguments are inspected only once they are known to be readable (readable.h). Those for which the
+ * kernel would return EFAULT are passed on unchanged.
  *
  * Between vfork and exec the child runs on the parent's thread state: `paused` keeps everything but
  * exec notes from being recorded there.
@@ -50,13 +51,14 @@ ws_frames_fn *ws_frames_hook;
 enum image {
 	IMAGE_HOOKABLE,
 	IMAGE_FOREIGN, /* loading our libraries would fail, noisily or fatally */
-	IMAGE_OUTSIDE  /* nothing of it can be recorded: it gets the environment that it would have
+	IMAGE_OUTSIDE  /* nothing in it can be recorded: it gets the environment that it would have
 			  without us */
 };
 
 /*
- * A user, or a root folder, from which our files cannot be read, is outside: a login shell of su,
- * what chroot starts. The rights checked are the current ones, which the new image will have.
+ * An image is outside the session if its user or its root folder gives it no access to our files,
+ * such as a login shell of su or a program started by chroot. The current rights are checked, since
+ * the new image will have them.
  */
 static enum image classify_image(const char *path)
 {
@@ -71,7 +73,7 @@ static enum image classify_image(const char *path)
 
 struct env {
 	char **v;
-	size_t bytes; /* of the mapping that holds it all */
+	size_t bytes; /* of the mapping that holds all of it */
 };
 
 static const char *find_variable(char *const *envp, const char *name)
@@ -118,7 +120,7 @@ static char *remove_own_libraries(char **room, const char *value, const char *ou
 	return start[strlen("LD_PRELOAD=")] ? start : NULL;
 }
 
-/* The loader goes by the last LD_PRELOAD there is. */
+/* The loader uses the last LD_PRELOAD in the environment. */
 static const char *env_preload(char *const *envp, size_t *index)
 {
 	const char *found = NULL;
@@ -131,7 +133,7 @@ static const char *env_preload(char *const *envp, size_t *index)
 	return found;
 }
 
-/* What an environment holds of ours; each text is "" where there is none. */
+/* Our variables in an environment; each text is "" if the variable is absent. */
 struct own_values {
 	const char *preload, *nvtx, *cuda, *session;
 };
@@ -146,7 +148,8 @@ static struct own_values find_own_values(void)
 				   .session = ws_rt_session_path()};
 }
 
-/* Memory for a copy of `envp` with `more` variables and `bytes` of text; false without any. */
+/* Memory for a copy of `envp` with `more` variables and `bytes` of text; false when there is none.
+ */
 static bool copy_environment(char *const *envp, size_t bytes, struct env *out, size_t *count,
 			     char **room)
 {
@@ -176,7 +179,8 @@ static bool is_own_entry(const char *entry, const char *name, const char *value)
 	       !strcmp(entry + n + 1, value);
 }
 
-/* The entry as it would be without us: itself, made in `room`, or NULL when it is ours alone. */
+/* The entry as it would be without us: the entry itself, a copy made in `room`, or NULL when it is
+ * only ours. */
 static char *restore_entry(char *entry, const struct own_values *own, char **room)
 {
 	static const char order[] = WS_ASAN_ORDER;
@@ -190,7 +194,7 @@ static char *restore_entry(char *entry, const struct own_values *own, char **roo
 		n -= len;
 		if (n == 13)
 			return NULL;
-		memcpy(start, entry, n - 1); /* without the colon before ours */
+		memcpy(start, entry, n - 1); /* without the colon before our part */
 		start[n - 1] = 0;
 		*room = start + n;
 		return start;
@@ -225,7 +229,8 @@ static bool restore_environment(char *const *envp, struct env *out)
 	return true;
 }
 
-/* A copy of `envp` without our libraries; the rest stays, for what the program starts. */
+/* A copy of `envp` without our libraries; our other variables stay, for the programs that this one
+ * starts. */
 static bool withhold_libraries(char *const *envp, struct env *out)
 {
 	size_t at = 0, count;
@@ -298,7 +303,7 @@ static void free_environment(struct env *env)
 
 /*
  * The functions behind ours, looked up once at the start: a lookup takes the loader's lock, which
- * in a vfork child of a threaded program could be held by a thread that is not there.
+ * in a vfork child of a threaded program could be held by a thread that does not exist there.
  */
 #define NEXT_FUNCTIONS(X) \
 	X(execve)         \
@@ -367,8 +372,8 @@ static int read_pid(void)
 	return (int)ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
 }
 
-/* Before and after a real exec of `path`, NULL when it cannot be read; the second only runs when it
- * failed. */
+/* Called before and after a real exec of `path` (NULL when the path cannot be read); the second
+ * runs only if the exec failed. */
 static char *const *prepare_exec(const char *path, char *const *envp, struct env *made)
 {
 	struct ws_thread *thread;
@@ -386,7 +391,7 @@ static char *const *prepare_exec(const char *path, char *const *envp, struct env
 		return envp;
 	thread = ws_self;
 	if (thread && thread->vfork_start && thread->paused &&
-	    ws_rt_is_own_thread(thread)) { /* the memory is the parent's, where it would stay */
+	    ws_rt_is_own_thread(thread)) { /* the memory belongs to the parent */
 		thread->vfork_env = made->v;
 		thread->vfork_env_bytes = made->bytes;
 	}
@@ -466,7 +471,7 @@ WS_EXPORT int execveat(int dir, const char *path, char *const argv[], char *cons
 	return note_failed_exec(readable, &made, -1);
 }
 
-/* The variadic forms: count, collect on the stack, hand on. */
+/* The variadic forms: count the arguments, collect them on the stack, pass them on. */
 static __attribute__((noinline)) size_t count_args(va_list ap, const char *first)
 {
 	size_t n = 0;
@@ -586,8 +591,8 @@ WS_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_
 /*
  * system and popen read `environ`. A program that removed our variables gets them back for the
  * call, and if its session is over they are removed for the call. The next call uses the same
- * memory if `environ` is still the same. Another thread may copy the pointers meanwhile, so that
- * what is replaced is freed only some calls later.
+ * memory if `environ` is still the same. Another thread may be copying the pointers meanwhile, so a
+ * replaced environment is freed only some calls later.
  */
 struct lent {
 	struct env env;
@@ -602,7 +607,7 @@ struct lent {
 
 static struct lent *_Atomic last_lent, *_Atomic old_lent[LENT_KEPT];
 
-/* One that is still in use is never freed. */
+/* An environment that is still in use is never freed. */
 static void retire_lent(struct lent *lent)
 {
 	static _Atomic uint32_t turn;
@@ -670,7 +675,7 @@ static struct lent *lend_environ(void)
 	return lent;
 }
 
-/* What system and popen start inherits. */
+/* The environment that programs started by system and popen inherit. */
 static struct lent *lend_inheritance(void)
 {
 	ws_ignore_signal_for_exec();
@@ -778,13 +783,13 @@ WS_EXPORT pid_t forkpty(int *master, char *name, const struct termios *termios,
 /*
  * A child of clone may run in this process's memory on the calling thread's thread-local storage,
  * where it would find the thread's state and write into its ring at the same time. Its events are
- * not recorded; one whose parent waits for it (CLONE_VFORK) is a vfork child like others.
+ * not recorded. A child whose parent waits for it (CLONE_VFORK) is treated like any vfork child.
  */
 WS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 {
 	bool shares = (flags & (CLONE_VM | CLONE_SETTLS)) == CLONE_VM &&
 		      (ws_rt->arena || ws_rt_is_collecting_slow());
-	void *more[3]; /* parent_tid, tls, child_tid: whether they are there depends on `flags` */
+	void *more[3]; /* parent_tid, tls, child_tid: `flags` says which of them are passed */
 	uint64_t start = ws_rt_read_ticks();
 	bool began;
 	va_list ap;
@@ -797,7 +802,7 @@ WS_EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 	began = shares && ws_rt_share_thread(true);
 	pid = NEXT(clone)(fn, stack, flags, arg, more[0], more[1], more[2]);
 	if (began &&
-	    (pid < 0 || flags & CLONE_VFORK)) /* the child is gone, or has its own memory */
+	    (pid < 0 || flags & CLONE_VFORK)) /* the child has ended, or has its own memory */
 		ws_rt_share_thread(false);
 	if (shares && pid > 0 && !(flags & CLONE_THREAD))
 		ws_rt_write_process_note(WS_NOTE_FORK, start, NULL, pid, 0);

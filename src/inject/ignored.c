@@ -1,8 +1,8 @@
 /*
  * ignored.c - see ignored.h. A child of vfork shares its parent's memory, but has actions of its
- * own: `handling` is written by it too, always with what is there already. When several threads
- * start programs at once, one may put the handler back while the other's child is not there yet:
- * that child finds the signal at its default action, which is to be ignored as well.
+ * own: the child writes `handling`, too, but always the value that it already has. When several
+ * threads start programs at once, one may restore the handler before the other's child exists. That
+ * child then finds the signal at its default action, which also ignores it.
  */
 #include "inject/ignored.h"
 
@@ -22,7 +22,7 @@ struct kernel_action {
 	uint64_t mask;
 };
 
-static struct kernel_action handling; /* the sampler's, once it was replaced */
+static struct kernel_action handling; /* the sampler's action, once it has been replaced */
 
 static void exchange_action(const struct kernel_action *next, struct kernel_action *old)
 {

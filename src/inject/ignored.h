@@ -1,6 +1,6 @@
 /*
- * ignored.h - a new image inherits which signals are ignored. Where the program has SIGURG ignored
- * and the sampler handles it all the same, what the program starts must find it ignored.
+ * ignored.h - keeps SIGURG ignored in new images, which inherit the ignored signals. If the program
+ * ignores SIGURG but the sampler handles it, programs that it starts must still find it ignored.
  */
 #ifndef WS_IGNORED_H
 #define WS_IGNORED_H
@@ -12,9 +12,9 @@
 /* Set by the samplers: the program believes that it ignores SIGURG. */
 WS_EXPORT extern _Atomic bool ws_ignores_signal;
 
-/* Before an exec, and before a call that makes one in a process of its own. */
+/* Before an exec, and before a call that performs one in a new process. */
 void ws_ignore_signal_for_exec(void);
-/* When the exec has failed, or the call has returned. */
+/* After the exec has failed, or the call has returned. */
 void ws_handle_signal_again(void);
 
 #endif

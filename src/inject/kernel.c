@@ -1,8 +1,8 @@
 /*
  * kernel.c - see kernel.h: the hook starts when the driver loads it, subscribes to CUPTI's
- * callbacks at launches, at calls that allocate memory, at modules and at cudaProfilerStart, and
- * hands the launches that are wanted to kernel_measure.c. Once the last one has been measured, it
- * is no longer called back.
+ * callbacks for launches, calls that allocate memory, modules and cudaProfilerStart, and passes the
+ * wanted launches to kernel_measure.c. Once the last of them has been measured, the callbacks are
+ * turned off.
  */
 #include <errno.h>
 #include <limits.h>
@@ -29,7 +29,7 @@ enum {
 	CALL_WORK = 5
 };
 
-/* What a callback of the driver's domain is about. */
+/* The subject of a callback of the driver's domain. */
 static struct {
 	uint8_t what, detail;
 	bool per_thread;
@@ -52,7 +52,7 @@ static const struct {
 
 static void *subscriber;
 static _Atomic uint64_t launches;
-/* This thread is measuring: the launches and allocations of that are not the program's. */
+/* This thread is measuring: its launches and allocations are not the program's. */
 static __thread bool inside __attribute__((tls_model("initial-exec")));
 
 /* ---- what the parts share ---- */
@@ -116,8 +116,8 @@ static void find_place(struct ws_kernel_launch *launch)
 				       &launch->stream_id);
 }
 
-/* Nothing runs in a capture: what is captured runs when its graph is launched. A query that fails
- * finds a capture that forbids it. */
+/* Nothing runs during a capture: captured work runs when its graph is launched. If the query fails,
+ * a capture is in progress that forbids it. */
 static bool is_captured(const struct ws_kernel_launch *launch)
 {
 	static _Atomic bool said;
@@ -254,7 +254,7 @@ static void note_call(bool runtime, uint32_t cbid, const char *name)
 	calls[runtime][cbid].what = what;
 }
 
-/* Callback ids by names, as the CUPTI at hand spells them. */
+/* Callback ids by names, as the present CUPTI spells them. */
 static void enable_calls(void)
 {
 	static const uint32_t domains[] = {CUPTI_DOMAIN_DRIVER, CUPTI_DOMAIN_RUNTIME};
@@ -350,7 +350,8 @@ static void start(void)
 		enable_calls();
 }
 
-/* The driver calls this while it initialises. Anything but 1 would make the program's CUDA fail. */
+/* The driver calls this while it initialises. Any return value but 1 would make CUDA fail in the
+ * program. */
 WS_EXPORT int InitializeInjection(void);
 WS_EXPORT int InitializeInjection(void)
 {

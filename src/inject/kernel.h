@@ -2,10 +2,11 @@
  * kernel.h - what the parts of the kernel hook share; private to inject/.
  *
  * The hook is loaded by the driver (CUDA_INJECTION64_PATH) into programs whose kernels are to be
- * measured. It is called back when a kernel is launched, decides whether that one is wanted, and if
- * so runs it as often as its metrics take passes, each time from the same memory, before it lets
- * the program's own launch go on. CUPTI only counts: saving and restoring memory and the state of
- * the caches are done here, because CUPTI's own replay leaves in the level-2 cache what it copied.
+ * measured. It is called back when a kernel is launched, decides whether that launch is wanted, and
+ * if so runs the kernel once for each pass that its metrics need, each time on the same memory
+ * contents, before it lets the program's own launch proceed. CUPTI only counts: saving and
+ * restoring memory and the state of the caches are done here, because CUPTI's own replay leaves the
+ * memory that it copied in the level-2 cache.
  *
  * kernel.c           starts and stops; callbacks; which launches there are
  * kernel_filter.c    which of them are wanted
@@ -20,8 +21,8 @@
  * kernel_measure.c   one launch, pass by pass
  * kernel_record.c    the records of what was measured
  *
- * Unlike the other hooks this one allocates: it runs inside calls of the driver, which do so too,
- * and only where a kernel is being measured.
+ * Unlike the other hooks this one allocates: it runs inside calls of the driver, which also
+ * allocate, and only while a kernel is being measured.
  */
 #ifndef WS_KERNEL_H
 #define WS_KERNEL_H
@@ -150,7 +151,7 @@ struct ws_kernel_launch {
 /* Fill it in from CUPTI's callback. */
 void ws_kernel_read_launch(struct ws_kernel_launch *launch, enum ws_kernel_call call,
 			   bool per_thread, const struct cupti_callback *callback);
-/* Launch the same once more. The driver's result. */
+/* Launch the same kernel once more. Returns the driver's result. */
 int ws_kernel_launch_again(const struct ws_kernel_launch *launch);
 
 /* ---- kernel_name.c ---- */
@@ -162,7 +163,7 @@ void ws_kernel_short_name(const char *demangled, char *out, size_t room);
 
 /* ---- kernel_filter.c ---- */
 
-/* What is known of a function; the first fields are read without a lock. */
+/* What is known about a function; the first fields are read without a lock. */
 struct ws_kernel_function {
 	_Atomic(void *) handle;
 	const char *_Atomic symbol; /* CUPTI's, to notice that the handle was used again */
@@ -172,12 +173,12 @@ struct ws_kernel_function {
 
 /* -1 with a diagnostic when a setting makes no sense. */
 int ws_kernel_prepare_filters(void);
-/* The function's entry; NULL where there are too many of them. */
+/* The function's entry; NULL when there are too many functions. */
 struct ws_kernel_function *ws_kernel_find_function(void *handle, const char *symbol);
 /* Whether this launch is to be measured; counts it. */
 bool ws_kernel_wants_launch(struct ws_kernel_launch *launch,
 			    const struct ws_kernel_function *function);
-/* Whether no further launch will be. */
+/* Whether no further launch will be measured. */
 bool ws_kernel_is_done(void);
 /* A launch has been measured: whether that was the last one. */
 bool ws_kernel_finish_launch(void);
@@ -187,7 +188,7 @@ extern _Atomic bool ws_kernel_active; /* between cudaProfilerStart and Stop, or 
 
 /* -1 with a diagnostic when a filter makes no sense. */
 int ws_kernel_prepare_ranges(void);
-/* Whether the ranges that this thread has open are those of --nvtx-include and not those of
+/* Whether the ranges that this thread has open match --nvtx-include and do not match
  * --nvtx-exclude. */
 bool ws_kernel_wants_ranges(void);
 /* Write them as domain@range/range..., outermost first, without a domain for the default one. */
@@ -208,7 +209,7 @@ struct ws_kernel_memories {
 	size_t count, capacity;
 };
 
-/* Calls that allocate or free, by their names; 0: another. */
+/* Calls that allocate or free, by their names; 0 for other calls. */
 int ws_kernel_find_memory_call(const char *name);
 /* Such a call has returned. */
 void ws_kernel_note_memory_call(int call, const struct cupti_callback *callback);
@@ -228,17 +229,17 @@ struct ws_kernel_saved;
 struct ws_kernel_saved *ws_kernel_save(const struct ws_kernel_launch *launch, const char **why);
 /* Find what has changed since, in addition to what was found before. False with a reason. */
 bool ws_kernel_find_changes(struct ws_kernel_saved *saved, const char **why);
-/* Restore all that was found changed. */
+/* Restore everything that was found to have changed. */
 bool ws_kernel_restore(struct ws_kernel_saved *saved, const char **why);
 void ws_kernel_free_saved(struct ws_kernel_saved *saved);
-/* Put what no kernel uses into the level-2 cache. */
+/* Fill the level-2 cache with data that no kernel uses. */
 bool ws_kernel_flush_caches(struct ws_kernel_saved *saved, const char **why);
 
 /* ---- kernel_counters.c ---- */
 
-/* What measures in one context; kept for its next launch. */
+/* The state for measuring in one context; kept for the next launch in it. */
 struct ws_kernel_counters;
-/* NULL with a reason in *why, which includes what to do about it. */
+/* NULL with a reason in *why, which includes a remedy. */
 struct ws_kernel_counters *ws_kernel_get_counters(void *context, int device, const char **why);
 /* Around the passes of one launch: -1 when CUPTI refuses. `more` is false after the last pass. */
 int ws_kernel_begin_passes(struct ws_kernel_counters *counters, bool graph);
@@ -250,9 +251,9 @@ size_t ws_kernel_metric_names(const struct ws_kernel_counters *counters, const c
 			      const char *const **units);
 const char *ws_kernel_chip(int device);
 size_t ws_kernel_pass_count(const struct ws_kernel_counters *counters);
-/* The text of a failed call of CUPTI's, with what to do about it. */
+/* The text for a failed CUPTI call, with a remedy. */
 const char *ws_kernel_explain(int result);
-/* Nothing more is measured: give the counters back. */
+/* Nothing more will be measured: release the counters. */
 void ws_kernel_release_counters(void);
 
 /* ---- kernel_turns.c ---- */
@@ -260,10 +261,10 @@ void ws_kernel_release_counters(void);
 /* Around each call that puts work on the GPU; waits while another thread measures. */
 void ws_kernel_begin_call(void);
 void ws_kernel_end_call(void);
-/* Within such a call: from now on until it ends no other is made. False when those that are under
- * way do not end. */
+/* Within such a call: until it ends, no other such call is made. False when calls in progress do
+ * not end. */
 bool ws_kernel_begin_measuring(void);
-/* Nothing more is measured: calls no longer wait. */
+/* Nothing more will be measured: calls no longer wait. */
 void ws_kernel_end_turns(void);
 
 /* ---- kernel_measure.c, kernel_record.c ---- */

@@ -1,9 +1,9 @@
 /*
- * kernel_counters.c - CUPTI's range profiler: which metrics the chip has, how they are spread over
- * passes, a pass, and the values at the end. A range is made around a kernel by CUPTI itself (a
- * range of ours around the launch would include the time that the launch takes); one of ours is
- * around the launch of a graph, which CUPTI knows no other way to measure. The passes are run by
- * us.
+ * kernel_counters.c - CUPTI's range profiler: finds which metrics the chip has, distributes them
+ * over passes, runs a pass and evaluates the values at the end. CUPTI itself makes a range around a
+ * kernel, since a range of ours around the launch would include the time that the launch takes. We
+ * make a range around the launch of a graph, which CUPTI can measure in no other way. The passes
+ * are run by us.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static struct {
 #undef X
 } profiler;
 
-/* A call with a structure that has its size. */
+/* Call with a structure whose size has been filled in. */
 enum {
 #define X(member, function, params, last) SIZE_##member = CUPTI_SIZE(params, last),
 	CUPTI_PROFILER_FUNCTIONS(X)
@@ -65,7 +65,7 @@ static const char *bind_profiler(void)
 	return NULL;
 }
 
-/* What to do about a refusal. */
+/* What the user can do about a refusal. */
 static const struct {
 	int result;
 	const char *what;
@@ -120,8 +120,8 @@ static char *read_file(const char *path)
 	return text;
 }
 
-/* The line of the file for the chip: the one whose first word is the longest beginning of the
- * chip's name, or *. */
+/* The line of the file for the chip: the one whose first word is the longest prefix of the chip's
+ * name, or *. */
 static char *find_list(char *text, const char *chip)
 {
 	char *best = NULL;
@@ -143,8 +143,8 @@ static char *find_list(char *text, const char *chip)
 	return best;
 }
 
-/* The unit of a metric from that of its base: what is after the first dot says what was made of
- * it. */
+/* Derive the unit of a metric from that of its base: the part after the first dot says how the
+ * value was computed. */
 static char *make_unit(const char *name, const char *unit)
 {
 	char text[NAME_ROOM];
@@ -161,7 +161,7 @@ static char *make_unit(const char *name, const char *unit)
 	return strdup(text);
 }
 
-/* Whether the chip has the metric; then it is added. */
+/* Add the metric if the chip has it; returns whether it does. */
 static bool add_metric(struct ws_kernel_counters *counters, const char *name)
 {
 	struct cupti_range_properties properties = {

@@ -76,7 +76,7 @@ uint32_t ws_kernel_function_attribute(void *function, int which)
 
 	if (!ws_kernel_driver.get_attribute(&value, which, function))
 		return value < 0 ? UINT32_MAX : (uint32_t)value;
-	/* Launches take kernels of libraries for functions; this call does not. */
+	/* Launches accept kernels of libraries in place of functions; this call does not. */
 	if (!ws_kernel_driver.get_kernel_function ||
 	    ws_kernel_driver.get_kernel_function(&real, function) ||
 	    ws_kernel_driver.get_attribute(&value, which, real))

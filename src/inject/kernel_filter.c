@@ -1,7 +1,7 @@
 /*
- * kernel_filter.c - which launches are measured. What depends on a function's name is decided when
- * it is launched for the first time; a later launch of one that is not wanted costs a look into a
- * table.
+ * kernel_filter.c - which launches are measured. Whatever depends on a function's name is decided
+ * when it is launched for the first time; later launches of an unwanted function cost only a table
+ * look-up.
  */
 #include <regex.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ enum { FUNCTIONS = 1 << 14, PROBES = 64 };
 static struct ws_kernel_function functions[FUNCTIONS];
 static _Atomic uint32_t functions_lock;
 
-/* A name that is to be equal, or an expression that is to be found. */
+/* A name that must be equal, or an expression that must match. */
 struct pattern {
 	const char *text; /* NULL: any name */
 	regex_t expression;
@@ -59,7 +59,7 @@ static bool matches(const struct pattern *pattern, const char *name)
 	return !strcmp(pattern->text, name);
 }
 
-/* CONTEXT:STREAM:NAME:NTH, in which each part may be empty; the name may hold colons. */
+/* CONTEXT:STREAM:NAME:NTH, in which each part may be empty; the name may contain colons. */
 static int parse_kernel_id(const char *text)
 {
 	static char copy[1024];

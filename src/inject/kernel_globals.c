@@ -1,6 +1,7 @@
 /*
- * kernel_globals.c - variables of modules (__device__), which no call allocates. Their names are in
- * the symbol table of each cubin as it is loaded; where they are, the driver says of a module.
+ * kernel_globals.c - finds variables of modules (__device__), which no call allocates. Their names
+ * are taken from the symbol table of each cubin as it is loaded; the driver gives their addresses
+ * in a module.
  */
 #include <elf.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 
 enum { GLOBALS_MOST = 8192, FUNCTIONS_MOST = 512 };
 
-static char *names[GLOBALS_MOST]; /* all that were seen, each once */
+static char *names[GLOBALS_MOST]; /* every name seen, once each */
 static size_t name_count;
 static _Atomic uint32_t names_lock;
 
@@ -22,7 +23,7 @@ static void add_name(const char *name)
 		name_count++;
 }
 
-/* A section of a cubin that lies within it; NULL else. */
+/* A section of a cubin that lies within it; otherwise NULL. */
 static const void *find_section(const struct cupti_module *module, const Elf64_Shdr *section)
 {
 	if (section->sh_offset > module->bytes ||

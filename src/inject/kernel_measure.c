@@ -1,14 +1,14 @@
 /*
- * kernel_measure.c - one launch, pass by pass: save what the kernel may write, run it as often as
- * its metrics take passes, each time from the same memory and with the caches as --cache-control
- * asks, and leave everything as it was for the launch of the program, which follows. Whatever
- * fails, that launch runs once on the memory that the program gave it.
+ * kernel_measure.c - one launch, pass by pass: save what the kernel may write, run it once for each
+ * pass that its metrics need, each time on the same memory contents and with the caches as
+ * --cache-control asks, and leave everything as it was for the program's own launch, which follows.
+ * Whatever fails, that launch runs once on the memory that the program gave it.
  */
 #include "inject/kernel.h"
 
 enum { CAPTURE_RELAXED = 2, PASSES_MOST = 1024 };
 
-/* Kernels that wait for others which are not repeated with them. */
+/* Kernels that wait for other kernels, which are not repeated with them. */
 static const char *const partners[] = {"ncclDevKernel", "ncclKernel", "nvshmem",
 				       "_Z13ncclDevKernel", "_Z19ncclDevKernel"};
 
@@ -32,9 +32,9 @@ static bool flushes_caches(void)
 }
 
 /*
- * Before a pass: the memory of the first one, and the caches as they are to be. Saving and
- * comparing memory have filled them with other things: where they are not to be flushed, the
- * kernel itself brings back what is its own.
+ * Before a pass: restore the memory as it was before the first pass, and prepare the caches. Saving
+ * and comparing memory have filled the caches with other data; if they are not to be flushed, a run
+ * of the kernel brings its own data back.
  */
 static bool prepare_pass(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
 			 uint32_t pass, const char **why)
@@ -47,7 +47,7 @@ static bool prepare_pass(const struct ws_kernel_launch *launch, struct ws_kernel
 	return runs(launch) && ws_kernel_restore(saved, why);
 }
 
-/* Without flushes, find what the kernel changes before the first pass. */
+/* Without flushes, find out before the first pass what the kernel changes. */
 static bool prepare_passes(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
 			   const char **why)
 {
@@ -91,7 +91,7 @@ static bool make_passes(const struct ws_kernel_launch *launch, struct ws_kernel_
 		    !prepare_pass(launch, saved, outcome->passes, &outcome->error) ||
 		    !make_pass(launch, counters, &more, &outcome->error))
 			return false;
-		/* A kernel may write elsewhere when it runs again. */
+		/* A kernel may write to other places when it runs again. */
 		if (outcome->passes < 2 && !ws_kernel_find_changes(saved, &outcome->error))
 			return false;
 	}

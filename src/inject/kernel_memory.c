@@ -1,13 +1,13 @@
 /*
- * kernel_memory.c - what memory there is that a kernel may write: every allocation of the process,
- * noted as the driver's calls return, and what the launch's arguments point to beyond that.
+ * kernel_memory.c - keeps track of the memory that a kernel may write: every allocation of the
+ * process, noted as the driver's calls return, and whatever else the launch's arguments point to.
  */
 #include <stdlib.h>
 
 #include "inject/kernel.h"
 
-/* Memory of the host that no argument points to is looked at only where there is little of it:
- * programs pin gigabytes to copy from, which no kernel touches. */
+/* Host memory that no argument points to is considered only if there is little of it: programs pin
+ * gigabytes as a source of copies, which no kernel touches. */
 enum { HOST_MOST = 64 << 20 };
 enum { ARGUMENTS_MOST = 4096, ARGUMENT_BYTES_MOST = 32768 };
 
@@ -149,7 +149,7 @@ static bool has_memory(const struct ws_kernel_memories *memories, ws_device_addr
 	return false;
 }
 
-/* A value among the launch's arguments: where it is an address, what it points to. */
+/* A value among the launch's arguments: if it is an address, add what it points to. */
 static bool add_pointed(struct ws_kernel_memories *memories, ws_device_address value, int device)
 {
 	struct ws_kernel_memory memory = {.kind = WS_KERNEL_DEVICE_MEMORY, .device = device};
@@ -226,7 +226,7 @@ static bool add_arguments(const struct ws_kernel_launch *launch,
 	return true;
 }
 
-/* Whatever else the device has: kernels find it through pointers in memory. */
+/* All other memory of the device: kernels may reach it through pointers in memory. */
 static bool add_rest(const struct ws_kernel_launch *launch, struct ws_kernel_memories *memories)
 {
 	uint64_t host = 0;

@@ -1,7 +1,7 @@
 /*
- * kernel_name.c - names of functions as people write them, for filters by name. The C++ library
- * that the program has is asked; CUDA programs without one are rare, and their functions are then
- * known by the names that the compiler gave them, or by the plain name inside.
+ * kernel_name.c - names of functions as people write them, for filters by name. The program's C++
+ * library demangles them. CUDA programs without one are rare; their functions keep their mangled
+ * names or get the plain name inside.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static demangle_fn *find_demangler(void)
 	return found;
 }
 
-/* _Z5scalePffi is called scale. */
+/* _Z5scalePffi becomes scale. */
 static void copy_plain_name(const char *mangled, char *out, size_t room)
 {
 	const char *name = mangled;
@@ -69,7 +69,7 @@ static bool ends_in_operator(const char *text, const char *at)
 	return at - text >= 8 && !memcmp(at - 8, "operator", 8);
 }
 
-/* What is between the last "::" or blank and the template's or the function's arguments. */
+/* The part between the last "::" or blank and the arguments of the template or function. */
 void ws_kernel_short_name(const char *demangled, char *out, size_t room)
 {
 	const char *begin = demangled, *end = NULL;

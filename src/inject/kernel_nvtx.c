@@ -21,7 +21,7 @@ struct stack {
 	size_t depth;
 };
 
-/* The ring of the thread proper has the stack; deeper ranges than its chunk holds are left out. */
+/* The stack is in the thread's first ring; ranges too deep for its chunk are left out. */
 static void read_stack(struct stack *stack)
 {
 	const struct ws_ring *ring = ws_self ? ws_self->nest[0].ring : NULL;

@@ -1,5 +1,5 @@
 /*
- * kernel_record.c - the records of the kernel hook: a launch with what was asked and how it was
+ * kernel_record.c - the records of the kernel hook: a launch with what was requested and how it was
  * measured, its metrics, and each device once.
  */
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /*
  * kernel_save.c - saves the memory that a kernel may write, finds what it changed and restores
- * that. Copies lie on the device as far as that has room, else on the host. Which pieces of 64 KiB
- * have changed is found by comparing them with their copies, so that only those are restored before
- * each pass: saving costs one copy of all memory, restoring next to nothing.
+ * that. Copies are kept on the device as far as it has room, otherwise on the host. Which pieces of
+ * 64 KiB have changed is found by comparing them with their copies, so that only those are restored
+ * before each pass: saving costs one copy of all memory, restoring next to nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +12,11 @@
 
 enum { PIECE = 65536, THREADS = 256, FLUSH_BLOCKS = 1024, CONTEXTS = 64, HOST_PIECES = 64 };
 enum { ATTRIBUTE_L2_BYTES = 38 };
-#define ROOM_LEFT (UINT64_C(256) << 20) /* of the device's memory, for the program */
+#define ROOM_LEFT (UINT64_C(256) << 20) /* device memory left to the program */
 
 struct region {
 	struct ws_kernel_memory memory;
-	ws_device_address copy; /* on the device; 0: `host` holds it */
+	ws_device_address copy; /* copy on the device; 0: `host` holds it */
 	char *host;
 	uint64_t first; /* number of its first piece */
 };
@@ -27,7 +27,7 @@ struct ws_kernel_saved {
 	size_t count;
 	ws_device_address copies, flags, scratch;
 	uint64_t scratch_bytes;
-	uint8_t *changed, *fresh; /* of each piece: since it was saved; in the last comparison */
+	uint8_t *changed, *fresh; /* per piece: since it was saved; in the last comparison */
 	uint64_t pieces;
 };
 
@@ -61,7 +61,7 @@ static uint64_t count_pieces(uint64_t bytes)
 }
 
 /* The driver refuses to copy a byte more than was allocated. Memory is compared on the device in
- * words of 16 bytes: what does not begin with one is compared on the host. */
+ * words of 16 bytes: memory that is not aligned to one is compared on the host. */
 static bool fits_device(const struct ws_kernel_memory *memory)
 {
 	return memory->kind == WS_KERNEL_DEVICE_MEMORY && memory->base % 16 == 0;
@@ -84,7 +84,7 @@ static bool add_regions(struct ws_kernel_saved *saved, const struct ws_kernel_me
 	return saved->changed && saved->fresh;
 }
 
-/* Give copies a place on the device, those first that the launch points to. */
+/* Place copies on the device, beginning with memory that the launch points to. */
 static void place_on_device(struct ws_kernel_saved *saved)
 {
 	size_t free_bytes = 0, total;
@@ -136,8 +136,8 @@ static bool save_regions(struct ws_kernel_saved *saved, const char **why)
 		const struct ws_kernel_memory *memory = &saved->regions[i].memory;
 		int rc = save_region(saved, &saved->regions[i]);
 
-		/* Addresses without memory behind them, of graphs that do not run: nothing can
-		 * write there. */
+		/* Addresses without memory behind them, which belong to graphs that are not
+		 * running: nothing can write there. */
 		if (rc > 0 && !memory->pointed) {
 			saved->regions[i].memory.bytes = 0;
 			continue;
@@ -163,7 +163,7 @@ static bool prepare_device(struct ws_kernel_saved *saved, const struct ws_kernel
 		return false;
 	saved->scratch_bytes =
 		UINT64_C(2) * ws_kernel_device_attribute((int)launch->device, ATTRIBUTE_L2_BYTES);
-	/* Without it the caches are not flushed: asked for, that is an error then. */
+	/* Without it the caches cannot be flushed; if flushing was requested, that is an error. */
 	if (strcmp(ws_kernel_settings.cache_control, "none") &&
 	    !ws_kernel_driver.allocate(&saved->scratch, saved->scratch_bytes + 16))
 		ws_kernel_driver.set(saved->scratch, 0, saved->scratch_bytes + 16, saved->stream);
@@ -192,7 +192,7 @@ struct ws_kernel_saved *ws_kernel_save(const struct ws_kernel_launch *launch, co
 
 /* ---- what has changed ---- */
 
-/* Bytes behind the last word are not compared: the piece that they are in counts as changed. */
+/* Bytes behind the last word are not compared: the piece that contains them counts as changed. */
 static bool compare_on_device(const struct ws_kernel_saved *saved, const struct region *region)
 {
 	ws_device_address now = region->memory.base, then = region->copy,

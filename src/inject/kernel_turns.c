@@ -2,7 +2,7 @@
  * kernel_turns.c - calls that put work on the GPU take turns with measuring. While a kernel is run
  * again and again, what other threads write into memory would be undone by restoring it: their
  * calls wait until the kernel has been measured and the program's own launch of it has been made,
- * and measuring waits for the calls that are under way.
+ * and measuring waits for the calls in progress.
  */
 #include <time.h>
 

@@ -1,7 +1,7 @@
 /*
- * late.c - see late.h. Runs on a thread of the program that stands at a place where it holds no
- * lock of the loader's or the allocator's; all its signals are blocked meanwhile. Libraries stay
- * open for good: a thread may be inside one at any time.
+ * late.c - see late.h. Runs on a thread of the program that was stopped where it holds no lock of
+ * the loader or the allocator; all its signals are blocked meanwhile. Libraries stay open for good:
+ * a thread may be inside one at any time.
  */
 #include "inject/late.h"
 

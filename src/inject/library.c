@@ -1,6 +1,6 @@
 /*
- * library.c - see library.h: the part that the hooks of all libraries have in common. It is linked
- * into each of them.
+ * library.c - see library.h: the part that the hooks of all libraries share. It is linked into each
+ * of them.
  */
 #include "inject/library.h"
 
@@ -19,8 +19,8 @@ __thread struct ws_library_inside ws_library_inside;
 /* ---- the functions behind ---- */
 
 /*
- * The library must not go while wrappers keep addresses in it: a program that closes and opens it
- * again may find it elsewhere.
+ * The library must not be unloaded while wrappers keep addresses in it: a program that closes and
+ * opens it again may find it elsewhere.
  */
 static void keep_library(const struct link_map *library)
 {
@@ -98,9 +98,9 @@ static struct ws_library_behind *find_wrapped(const char *name)
 }
 
 /*
- * Programs that look the library's functions up by name get the wrappers, too, unless they have
- * found another library's function of that name than the wrapper calls. Without the library they
- * find nothing, as without us.
+ * Programs that look the library's functions up by name get the wrappers, too, unless the function
+ * that they found is not the one that the wrapper calls. If the library is not there they find
+ * nothing, as they would without us.
  */
 __attribute__((used)) static void *find_wrapper(void *handle, const char *name)
 {
@@ -109,7 +109,7 @@ __attribute__((used)) static void *find_wrapper(void *handle, const char *name)
 
 	if (!theirs)
 		return NULL;
-	/* ours was found before theirs, which is to be found in the same scope */
+	/* ours was found first; theirs is expected in the same scope */
 	if (theirs == behind->own)
 		return ws_find_next_symbol(name) ? theirs : NULL;
 	real = ws_library_find_behind((unsigned)(behind - ws_library_behinds));
@@ -171,7 +171,7 @@ static void copy_values(struct ws_thread *thread, int64_t *to, const int64_t *ke
 	}
 }
 
-/* Off only when the record is there, so that a kill in between loses nothing. */
+/* Cleared only after the record is written, so that a kill in between loses nothing. */
 static void take_off_note(const struct ws_library_call *call)
 {
 	__atomic_store_n(&ws_library_slot(call->ring)->start, 0, __ATOMIC_RELEASE);
@@ -185,13 +185,13 @@ void ws_library_write(const struct ws_library_call *call, const int64_t *kept, u
 	struct ws_rec_library *record;
 	int64_t values[WS_LIBRARY_MOST_KEPT];
 
-	/* A child that was forked inside the call: its state is another. */
+	/* A child forked inside the call has a different state. */
 	if (ws_unlikely(!thread || thread->nest[0].ring != call->ring))
 		return;
 	thread = ws_rt_enter();
 	if (!thread)
 		return;
-	/* before the record has its place: a string may take a new chunk */
+	/* before the record is reserved: a string may take a new chunk */
 	if (ws_unlikely(texts)) {
 		copy_values(thread, values, kept, count, texts);
 		kept = values;

@@ -1,11 +1,11 @@
 /*
- * library.h - what the wrappers of a library's functions are made of. scripts/make-libraries.py
- * writes the wrappers from src/inject/libraries/NAME.calls; each library has a hook library of its
- * own, which is preloaded only when its trace was asked for.
+ * library.h - the building blocks of the wrappers of a library's functions.
+ * scripts/make-libraries.py writes the wrappers from src/inject/libraries/NAME.calls; each library
+ * has a hook library of its own, which is preloaded only when its trace was asked for.
  *
  * A wrapper reads the clock, calls the function behind it, reads the clock again and writes one
  * record with the values that the declaration keeps. A call inside another wrapped call of the same
- * library (a collective made of messages, C called by Fortran) is part of that one and makes no
+ * library (a collective made of messages, C called by Fortran) is part of that call and makes no
  * record. errno is left alone.
  */
 #ifndef WS_INJECT_LIBRARY_H
@@ -24,7 +24,8 @@
 
 /* ---- made from the declaration ---- */
 
-/* One entry a function, in the order of the declaration, each followed by that of its twin. */
+/* One entry per function, in the order of the declaration, each followed by the entry of its twin.
+ */
 struct ws_library_behind {
 	const char *name; /* NULL: there is no twin */
 	void *own;	  /* the wrapper */
@@ -46,16 +47,16 @@ extern __thread struct ws_library_inside {
 
 struct ws_library_call { /* on the wrapper's stack */
 	uint64_t start, end;
-	volatile uint64_t mark; /* `start`: still there as long as the frame is */
+	volatile uint64_t mark; /* `start`: unchanged as long as the frame exists */
 	struct ws_ring *ring;
 	unsigned function;
 };
 
-/* The function behind entry `i`; NULL when no library has it. */
+/* The function behind entry `i`; NULL if no library defines it. */
 void *ws_library_resolve(unsigned i) WS_NOINLINE;
 /* A function of the libraries behind this one, by name; NULL when there is none. */
 void *ws_library_find(const char *name);
-/* Whether the function is in a file whose name begins so. */
+/* Whether the function is in a file whose name has this prefix. */
 bool ws_library_is_in(const char *name, const char *file);
 /* A variable, which may have been copied into the program. */
 void *ws_library_find_variable(const char *name);
@@ -66,13 +67,14 @@ struct ws_ring *ws_library_find_ring(void) WS_NOINLINE;
  * for none. */
 void ws_library_write(const struct ws_library_call *call, const int64_t *kept, unsigned count,
 		      uint32_t texts) WS_NOINLINE;
-/* The call is not to be recorded after all. */
+/* The call should not be recorded after all. */
 void ws_library_drop(const struct ws_library_call *call);
-/* Write a row of a table declared by `rows`: the values of its columns, but those of kind G and its
- * time, which is now. Also while nothing is collected. */
+/* Write a row of a table declared by `rows`: the values of its columns, except those of kind G and
+ * its time, which is now. Works while nothing is collected, too. */
 void ws_library_write_row(enum ws_library_table table, const int64_t *kept, unsigned count,
 			  uint32_t texts);
-/* Say that a call has begun work, or ended it; see struct ws_rec_library_work. After its record. */
+/* Record that a call has begun or ended work; see struct ws_rec_library_work. Must come after the
+ * call's record. */
 void ws_library_write_work(const struct ws_library_call *call, bool begins, const uint64_t *work,
 			   unsigned count);
 
@@ -97,7 +99,7 @@ static inline struct ws_open_library_call *ws_library_slot(struct ws_ring *ring)
 	return &ring->library_calls[ws_library_number % WS_OPEN_LIBRARY_CALLS];
 }
 
-/* False: the call is not to be recorded. */
+/* False if the call should not be recorded. */
 static inline bool ws_library_begin(struct ws_library_call *call, unsigned function)
 {
 	struct ws_thread *thread = ws_self;

@@ -2,17 +2,18 @@
  * malloc.c - the heap trace: a sample of the blocks that the program allocates, with the stacks
  * that asked for them, and when they are freed.
  *
- * Every WS_HEAP_INTERVAL bytes on average, at random distances, an allocation is sampled: which are
- * does not follow a pattern of the program, and what a sample stands for follows from its size. All
- * others cost a subtraction, and a free a look at one byte of a filter. Sampled blocks stand in a
- * table without locks, which a fork or a signal cannot leave in the middle of anything.
+ * Every WS_HEAP_INTERVAL bytes on average, at random distances, an allocation is sampled. The
+ * choice does not depend on patterns in the program, and how much a sample stands for follows from
+ * its size. Every other allocation costs a subtraction, and a free costs reading one byte of a
+ * filter. Sampled blocks are kept in a lock-free table, which a fork or a signal cannot leave in an
+ * inconsistent state.
  *
- * The functions behind these are those of the allocator that the program has otherwise: the C
- * library's, or one that it is linked to. Where another preloaded library or the program itself
- * defines malloc, ours is never called, and that is said.
+ * The wrappers call the allocator that the program would use without us: the C library's, or one
+ * that it is linked to. If another preloaded library or the program itself defines malloc, ours is
+ * never called, and a diagnostic says so.
  *
- * Finding the functions behind may allocate: what is asked for meanwhile comes from a small room of
- * our own and is never given back.
+ * Finding these functions may allocate. Such requests are served from a small buffer of our own and
+ * never freed.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -27,7 +28,7 @@
 #include "schema/schema.h"
 
 enum {
-	BLOCKS = 1 << 16, /* sampled at a time; a power of two */
+	BLOCKS = 1 << 16, /* maximum number of sampled blocks at a time; a power of two */
 	PROBES = 64,
 	FILTER = 1 << 16,
 	ROOM = 1 << 16, /* bytes */
@@ -51,7 +52,7 @@ static struct block {
 	_Atomic uintptr_t address; /* 0: free */
 	uint64_t born, bytes;
 } blocks[BLOCKS];
-static _Atomic uint8_t filter[FILTER]; /* how many blocks' addresses have this hash */
+static _Atomic uint8_t filter[FILTER]; /* number of blocks whose addresses have this hash */
 
 static __thread struct {
 	int64_t left;	 /* bytes until the next sample */
@@ -60,7 +61,7 @@ static __thread struct {
 
 static _Alignas(16) char room[ROOM];
 static _Atomic size_t room_used;
-static _Atomic int finding; /* 0: not begun, 1: under way, 2: found */
+static _Atomic int finding; /* 0: not begun, 1: in progress, 2: found */
 
 /* ---- the functions behind ---- */
 
@@ -97,7 +98,7 @@ static bool is_in_room(const void *block)
 	return (const char *)block >= room && (const char *)block < room + ROOM;
 }
 
-/* A block of zeroes that is never given back, with its size before it. */
+/* A block of zeroes that is never freed, preceded by its size. */
 static void *take_room(size_t bytes, size_t alignment)
 {
 	size_t at = atomic_load(&room_used), from;
@@ -213,7 +214,8 @@ static WS_NOINLINE void sample_block(void *address, size_t bytes)
 {
 	uint64_t now;
 
-	if (!self.random) { /* the thread's first: a sample comes after a distance */
+	if (!self.random) { /* the thread's first allocation: the first sample comes after a
+			       distance */
 		self.random = (ws_read_counter() ^ (uint64_t)(uintptr_t)&self) | 1;
 		draw_distance();
 		self.left -= (int64_t)bytes;
@@ -260,7 +262,7 @@ static WS_NOINLINE void end_block(void *address)
 #define FOUND(function) \
 	ws_likely(__atomic_load_n(&next.function, __ATOMIC_RELAXED) || look(&next.function))
 
-/* Look for the functions behind; false while that is under way. */
+/* Look for the functions behind; false while that is in progress. */
 static WS_NOINLINE bool look(const void *where)
 {
 	find_next();
@@ -324,7 +326,7 @@ void *realloc(void *block, size_t bytes)
 		return move_out_of_room(block, bytes);
 	if (!FOUND(realloc))
 		return take_room(bytes, 16);
-	/* Before the call: behind it the address may be another thread's block. */
+	/* Before the call: after it the address may belong to another thread's block. */
 	if (block && may_be_sampled(block))
 		sampled = take_block((uintptr_t)block, &had, &born);
 	moved = next.realloc(block, bytes);
@@ -390,7 +392,7 @@ PAGES(pvalloc)
 
 /* ---- at the start ---- */
 
-/* Ours, whoever's the name is. */
+/* Ours, even if the program defines the name. */
 __asm__(".hidden ws_own_malloc\n.set ws_own_malloc, malloc");
 extern const char ws_own_malloc[] __attribute__((visibility("hidden")));
 

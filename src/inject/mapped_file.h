@@ -1,6 +1,6 @@
 /*
- * mapped_file.h - which files the process has mapped, asked of the kernel: the dynamic loader would
- * say it too, but under a lock that somebody may hold who waits for this thread.
+ * mapped_file.h - asks the kernel which files the process has mapped. The dynamic loader knows this
+ * too, but its lock may be held by a thread that waits for this one.
  */
 #ifndef WS_MAPPED_FILE_H
 #define WS_MAPPED_FILE_H

@@ -5,7 +5,7 @@
 
 /* ---- which implementation ---- */
 
-/* What differs between the ABIs. tests/inject/test_mpi_abi.py holds it against the headers. */
+/* What differs between the ABIs. tests/inject/test_mpi_abi.py compares it with the headers. */
 struct abi {
 	int proc_null, any_source, root;
 	intptr_t in_place, status_ignore;
@@ -24,7 +24,7 @@ static const struct abi open_mpi = {
 	.pointers = true,
 };
 
-/* That of MPI 5, which implementations offer in a library of its own. */
+/* The ABI of MPI 5, which implementations provide in a separate library. */
 static const struct abi standard = {
 	.proc_null = -3,
 	.any_source = -1,
@@ -63,7 +63,7 @@ static struct {
 	mpi_handle world, no_comm;
 } mpi;
 
-/* Which ABI it is, and the handles by which it is asked. */
+/* Determine the ABI and the handles used to query it. */
 static const struct abi *find_abi(void)
 {
 	void *world = ws_library_find_variable("ompi_mpi_comm_world");
@@ -160,7 +160,7 @@ static int64_t find_type_size(mpi_handle type)
 {
 	int size = 0;
 
-	/* MPICH's own types have their sizes in their handles. */
+	/* MPICH encodes the sizes of its predefined types in their handles. */
 	if (!has_pointers() && (type & 0xffff0000u) == 0x4c000000u)
 		return (int64_t)(type >> 8 & 0xff);
 	if (!mpi.type_size || mpi.type_size(type, &size) || size < 0)
@@ -195,7 +195,8 @@ static int count_ranks(mpi_handle comm)
 	return ask_comm(mpi.comm_size, comm);
 }
 
-/* How many ranks a call of a collective addresses: of an intercommunicator the other group. */
+/* How many ranks a call of a collective addresses: for an intercommunicator, the size of the other
+ * group. */
 static int count_others(mpi_handle comm)
 {
 	static ask_one *remote_size;
@@ -230,7 +231,7 @@ int64_t ws_mpi_sum_typed(int result, mpi_handle comm, const int *counts, const v
 	if (result || !counts || !types)
 		return WS_LIBRARY_NONE;
 	for (int i = 0, n = count_others(comm); i < n; i++) {
-		/* a null type may stand where nothing is sent */
+		/* a null type is allowed where nothing is sent */
 		int64_t bytes =
 			counts[i] ? ws_mpi_bytes(0, counts[i], load_handle(types, (size_t)i)) : 0;
 
@@ -289,7 +290,7 @@ int64_t ws_mpi_tag(int result, const void *status, int tag)
 	return result ? tag : load_int(status, get_abi()->tag_at);
 }
 
-/* Where the size stands in a status is for the implementation to know. */
+/* Only the implementation knows where a status holds the size. */
 static int64_t count_bytes(const void *status)
 {
 	int bytes = 0;
@@ -313,7 +314,7 @@ int64_t ws_mpi_received(int result, const void *status, int source)
 		memcpy(&bytes, (const char *)status + 16, sizeof(bytes));
 		return (int64_t)bytes;
 	}
-	/* Of the upper word the lowest bit says that the message was cancelled. */
+	/* The lowest bit of the upper word says that the message was cancelled. */
 	return (int64_t)(uint32_t)load_int(status, 0) |
 	       (int64_t)((uint64_t)((uint32_t)load_int(status, 4) >> 1) << 32);
 }
@@ -391,14 +392,14 @@ void ws_mpi_end_some(const struct ws_library_call *call, bool done,
 
 /* ---- ranks and communicators ---- */
 
-/* Ranks as people write them: 0-3,7. What does not fit is left out, after a comma. */
+/* Ranks as people write them: 0-3,7. The list ends with a comma if some did not fit. */
 #define MEMBERS_ROOM 4000
 #define MEMBERS_AT_ONCE 256
 
 struct members {
 	char text[MEMBERS_ROOM];
 	size_t length;
-	int first, last; /* the stretch in hand; first -1: none */
+	int first, last; /* the current stretch; first is -1 when there is none */
 	int root;	 /* rank 0 in the world */
 };
 
@@ -462,8 +463,9 @@ static void list_members(struct members *members, mpi_handle group, mpi_handle w
 }
 
 /*
- * Which of the communicators with these members it is: all of them make these in the same order, so
- * that the number is the same in each. A slot holds a hash of the members and a count.
+ * The number of this communicator among those with the same members. All members create these in
+ * the same order, so the number is the same in each process. A slot holds a hash of the members and
+ * a count.
  */
 static int64_t number_alike(const struct members *members)
 {
@@ -522,7 +524,7 @@ static void note_comm(mpi_handle comm, int64_t parent)
 	mpi.group_free(&world_group);
 }
 
-/* A call inside another one: that one says it. */
+/* Whether this call is inside another one, which then records this itself. */
 static bool is_inside(void)
 {
 	return ws_library_inside.stack != 0;

@@ -3,11 +3,11 @@
  * libraries/mpi.calls.
  *
  * No header of MPI is needed, and one set of wrappers serves both ABIs. A handle is a pointer in
- * Open MPI and an int in MPICH: passed on as a word it is right for both, since an int is in the
- * lower half of the register or the slot. Which of the two is loaded decides how handles, arrays of
- * them, statuses and special values are read. What is asked of MPI itself are functions that only
- * look something up, by their names with P, and only when the call has succeeded: no call of ours
- * can meet the program's error handler.
+ * Open MPI and an int in MPICH: passing it on as a word is right for both, since an int is in the
+ * lower half of the register or stack slot. Which of the two is loaded decides how handles, arrays
+ * of them, statuses and special values are read. We call only those MPI functions that look
+ * something up, by their PMPI names and only after the program's call has succeeded, so that no
+ * call of ours can trigger the program's error handler.
  */
 #ifndef WS_INJECT_MPI_H
 #define WS_INJECT_MPI_H
@@ -45,17 +45,17 @@ static inline int64_t ws_mpi_error(int result)
 int64_t ws_mpi_bytes(int result, int64_t count, mpi_handle type);
 /* The same of a message: 0 where the peer is MPI_PROC_NULL. */
 int64_t ws_mpi_sent(int result, int64_t count, mpi_handle type, int peer);
-/* Whether it is MPI_IN_PLACE: then the other buffer's arguments say what is there. */
+/* Whether it is MPI_IN_PLACE: if so, the other buffer's arguments describe the data. */
 bool ws_mpi_is_in_place(const void *buffer);
-/* Of all ranks that a call of this one sends to or receives from. */
+/* Bytes summed over all ranks that this rank sends to or receives from in the call. */
 int64_t ws_mpi_sum(int result, mpi_handle comm, const int *counts, mpi_handle type);
 int64_t ws_mpi_sum_typed(int result, mpi_handle comm, const int *counts, const void *types);
-/* This rank's part of them. */
+/* This rank's part of those bytes. */
 int64_t ws_mpi_own_part(int result, mpi_handle comm, const int *counts, mpi_handle type);
 /* Times the number of ranks. */
 int64_t ws_mpi_times(mpi_handle comm, int64_t bytes);
 bool ws_mpi_is_root(mpi_handle comm, int root);
-/* Arguments that only the root's call has; 0 on other ranks. */
+/* Arguments that count only at the root; 0 on other ranks. */
 int64_t ws_mpi_bytes_at_root(int result, mpi_handle comm, int root, int64_t count, mpi_handle type);
 int64_t ws_mpi_sum_at_root(int result, mpi_handle comm, int root, const int *counts,
 			   mpi_handle type);
@@ -70,9 +70,9 @@ static inline int64_t ws_mpi_at_root(mpi_handle comm, int root, int64_t bytes)
 
 /* ---- statuses ---- */
 
-/* The caller's status, or `own` where it wants none. */
+/* The caller's status, or `own` if it passes none. */
 void *ws_mpi_choose_status(void *status, struct ws_mpi_status *own);
-/* Where a message came from, and with which tag: as it was asked for when the call failed. */
+/* Where a message came from, and with which tag: as requested, if the call failed. */
 int64_t ws_mpi_source(int result, const void *status, int source);
 int64_t ws_mpi_tag(int result, const void *status, int tag);
 int64_t ws_mpi_received(int result, const void *status, int source);

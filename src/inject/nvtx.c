@@ -7,10 +7,10 @@
  *
  * A push/pop range is one record, written at the pop: the push stores text, domain and start in the
  * thread's open-range stack, which lies in shared memory so that a kill, the end of a collection or
- * a live view finds what was open. So a pair is two clock reads, a string lookup, one stack entry
- * and 24 bytes of ring. Everything less plain (deep ranges, ranges in another domain than the range
- * around them, ranges with a colour or payload) goes through nvtx_stack.c and the functions marked
- * cold.
+ * a live view finds what was open. So a pair costs two clock reads, a string lookup, one stack
+ * entry and 24 bytes of ring. Less simple cases (deep ranges, ranges in another domain than the
+ * range around them, ranges with a colour or payload) go through nvtx_stack.c and the functions
+ * marked cold.
  *
  * Outside a collection the stack is kept and nothing is written: a range that opens before a
  * delayed start and closes after it is recorded. In a session that waits for a command, which may
@@ -23,8 +23,8 @@
 
 /* ---- push and pop ---- */
 
-/* The idle case and the recording case are separate functions, so that the former need not save
- * registers for the latter. Neither is cold. */
+/* The idle case and the recording case are separate functions, so that the idle one need not save
+ * registers for the other. Neither is cold. */
 #define SEPARATE __attribute__((noinline))
 
 static inline int push_plain_range(struct ws_thread *thread, struct nvtx_domain *domain,
@@ -85,7 +85,7 @@ WS_NOINLINE int ws_nvtx_push_range(struct ws_thread *thread, struct nvtx_domain 
 	return level;
 }
 
-/* Whether the range on top can be closed the plain way. */
+/* Whether the range on top can be closed in the simple way. */
 static inline bool pops_plain_range(struct ws_thread *thread, struct ws_ring *ring, uint32_t depth,
 				    struct nvtx_domain *domain)
 {
@@ -199,7 +199,7 @@ struct nvtx_text ws_nvtx_read_message(struct ws_thread *thread, int32_t type, un
 	return read_event_message(thread, type, m);
 }
 
-/* Whether a text is all that this event has. */
+/* Whether this event has nothing but a text. */
 static inline bool is_plain_event(const struct nx_event *event)
 {
 	return event && event->size >= sizeof(*event) &&
@@ -228,8 +228,8 @@ static void read_payload(struct ws_thread *thread, struct nvtx_domain *domain,
 	}
 }
 
-/* Attributes of any version: fields beyond its size are as if zero. A size of 0 (a caller that
- * forgot) is taken for the usual one.
+/* Attributes of any version: fields beyond its size count as zero. A size of 0 (the caller forgot
+ * to set it) is treated as the usual size.
  */
 WS_NOINLINE static void read_attributes(struct ws_thread *thread, struct nvtx_domain *domain,
 					const struct nx_event *event, struct nvtx_attrs *attrs)
@@ -242,7 +242,7 @@ WS_NOINLINE static void read_attributes(struct ws_thread *thread, struct nvtx_do
 	if (event->size && event->size < sizeof(copy)) {
 		memset(&copy, 0, sizeof(copy));
 		memcpy(&copy, event, event->size);
-		copy.message_type = 0; /* what the size cuts off, even in part, is not there */
+		copy.message_type = 0; /* fields that the size cuts off, even in part, are absent */
 		if (event->size < offsetof(struct nx_event, payload) + sizeof(event->payload))
 			copy.payload_type = 0;
 		event = &copy;
@@ -259,7 +259,7 @@ WS_NOINLINE static void read_attributes(struct ws_thread *thread, struct nvtx_do
 
 /* ---- marks, starts, ends ---- */
 
-/* What an event is, small enough for a register. */
+/* The kind of an event, small enough for a register. */
 struct event_kind {
 	uint8_t kind;	     /* WS_NVTX_EV_... */
 	uint32_t binary_end; /* payload of a range's end; 0: none */
@@ -327,8 +327,8 @@ void ws_nvtx_write_mark(struct ws_thread *thread, struct nvtx_domain *domain,
 
 /*
  * Threads reserve ids in batches, so that they do not share a cache line at each start. A forked
- * child carries on where its parent was, so that an id of the parent's never means a range of the
- * child's.
+ * child continues where its parent was, so that an id from the parent never refers to a range of
+ * the child.
  */
 static uint64_t next_range_id(struct ws_thread *thread)
 {
@@ -569,8 +569,8 @@ static uint64_t start_event(const struct nx_event *event)
 	return domain_start(NULL, event);
 }
 
-/* An end is recorded even when the collection has just stopped: its start was, and the range has
- * this end. */
+/* An end is recorded even when the collection has just stopped: its start was recorded, and this is
+ * the range's end. */
 static void domain_end(void *handle, uint64_t id)
 {
 	struct nvtx_domain *domain = nvtx_domain_of(handle);

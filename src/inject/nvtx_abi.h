@@ -5,16 +5,16 @@
  * the loader opens the library that NVTX_INJECTION64_PATH names and calls InitializeInjectionNvtx2
  * with a function that gives "export tables". The table CALLBACKS gives, for each module, an array
  * of addresses of function pointers; the tool stores its own functions there, each in the slot
- * numbered for it, and the loader clears those left alone. Extensions (payloads, counters, memory)
- * come through InitializeInjectionNvtxExtension, with an array of slots that hold the functions
- * directly.
+ * numbered for it, and the loader clears the slots that the tool left alone. Extensions (payloads,
+ * counters, memory) come through InitializeInjectionNvtxExtension, with an array of slots that hold
+ * the functions directly.
  *
  * Every program and library that embeds NVTX has such tables of its own, and versions differ: a
  * slot beyond the size that the loader reports does not exist, and attribute structs carry their
  * own size.
  *
- * annotate.h speaks the other side of the same protocol, and carries its own copy of the few
- * numbers it needs, since it is installed alone.
+ * annotate.h implements the other side of the same protocol. It has its own copy of the few numbers
+ * that it needs, since it is installed without this file.
  */
 #ifndef WS_NVTX_ABI_H
 #define WS_NVTX_ABI_H
@@ -129,7 +129,7 @@ struct nx_version_info {
 typedef const void *(*nx_export_fn)(uint32_t table);
 
 #define NX_VERSION 3
-#define NX_NO_TRACKING (-2) /* what push and pop return when no tool keeps count */
+#define NX_NO_TRACKING (-2) /* what push and pop return when no tool counts levels */
 
 /* A message: text by pointer, or a handle that the tool gave. */
 enum nx_message_type {
@@ -193,8 +193,8 @@ struct nx_module_info {
 	size_t segments;
 	struct nx_segment *segment;
 	intptr_t (*export_fn)(uint32_t id);
-	const void *extra; /* payloads: struct nx_type_info[], the first entry's `size` being how
-			      many */
+	const void *extra; /* payloads: struct nx_type_info[]; the first entry's `size` is the
+			      number of entries */
 };
 struct nx_type_info {
 	uint16_t size, align;
@@ -220,7 +220,7 @@ enum nx_payload_slot {
 
 struct nx_payload {
 	uint64_t schema;
-	size_t size; /* SIZE_MAX: the tool is to find out */
+	size_t size; /* SIZE_MAX: the tool must find out */
 	const void *bytes;
 };
 

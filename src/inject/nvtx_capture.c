@@ -1,16 +1,16 @@
 /*
  * nvtx_capture.c - NVTX ranges that begin and end collections (--capture-range=nvtx).
  *
- * Where such ranges may be looked for, functions of this file stand in the program's tables before
- * those of nvtx.c. A range of the name that is looked for opens a capture range first, so that it
- * is itself recorded, and closes it after it has ended. On a thread the outermost counts: it is
- * known by its domain and by its level there, which push and pop return. Start/end ranges are known
- * by their ids.
+ * If such ranges may be wanted, the program's tables point to functions of this file, which call
+ * those of nvtx.c. A range with the wanted name first opens a capture range, so that it is itself
+ * recorded, and closes the capture range after it has ended. Only the outermost such range on a
+ * thread counts. It is identified by its domain and its level there, which push and pop return.
+ * Start/end ranges are identified by their ids.
  */
 #include "inject/capture.h"
 #include "inject/nvtx_state.h"
 
-enum { STARTED_MOST = 64 }; /* start/end ranges that are watched at once */
+enum { STARTED_MOST = 64 }; /* maximum number of start/end ranges watched at once */
 
 static _Atomic uint64_t started[STARTED_MOST]; /* their ids; 0: free */
 static _Atomic uint32_t started_n;
@@ -50,8 +50,8 @@ static const char *read_text(const struct nx_event *event, struct nvtx_scratch *
 	}
 }
 
-/* Whether a range that is about to open is to be watched. A collection that it begins has begun
- * when this returns. */
+/* Whether to watch a range that is about to open. If it begins a collection, the collection has
+ * begun when this returns. */
 static bool open_text(const struct nvtx_domain *domain, const char *text, bool pushed)
 {
 	struct ws_thread *thread = ws_self;
@@ -147,7 +147,7 @@ static int watch_pushed(const struct nvtx_domain *domain, bool opened, int level
 
 	if (!opened)
 		return level;
-	if (!thread || level < 0) { /* nothing of it would be found again */
+	if (!thread || level < 0) { /* its end could not be recognised */
 		close_range(true);
 		return level;
 	}
@@ -222,7 +222,7 @@ static uint64_t watch_started(uint64_t id, bool opened)
 			return id;
 		}
 	}
-	close_range(false); /* otherwise it would not be found again */
+	close_range(false); /* otherwise its end could not be recognised */
 	return id;
 }
 
@@ -281,7 +281,7 @@ static void domain_end(void *handle, uint64_t id)
 	watch_ended(id);
 }
 
-/* ---- standing before ---- */
+/* ---- replacing functions in the tables ---- */
 
 #define SLOT(module, slot, fn)                 \
 	{                                      \

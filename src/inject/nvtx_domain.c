@@ -3,9 +3,9 @@
  * memory they live in.
  *
  * Everything here is insert-only: lists grow at a compare-and-swap and are read without one, so
- * that no lock is needed in signal handlers or between threads, and a fork finds them whole.
- * Creating a domain or registering a string that exists gives the existing one, so that libraries
- * which do so again and again cost nothing.
+ * that no lock is needed in signal handlers or between threads, and a forked child finds them
+ * intact. Creating a domain or registering a string that exists gives the existing one, so that
+ * libraries which do so again and again cost nothing.
  */
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -343,7 +343,7 @@ WS_NOINLINE bool ws_nvtx_find_domain_slow(struct ws_thread *thread, struct nvtx_
 	return true;
 }
 
-/* Make the domain known, when it is wanted and was not yet. */
+/* Define the domain if it is wanted and not yet defined. */
 static void announce_domain(struct nvtx_domain *domain)
 {
 	struct ws_thread *thread = ws_rt_enter();
@@ -464,8 +464,8 @@ void ws_nvtx_write_definition(struct nvtx_domain *domain, const struct nvtx_def 
 	if (!thread)
 		return;
 	if (domain == &ws_nvtx_default ||
-	    nvtx_domain_on(thread, domain)) /* names of threads and objects belong to no domain: no
-					       filter takes them */
+	    nvtx_domain_on(thread, domain)) /* names of threads and objects belong to no domain, so
+					       no filter applies */
 		write_definition(thread, domain, def);
 	ws_rt_leave(thread);
 }
@@ -506,8 +506,8 @@ static const char *keep_text(const char *text)
 	return text ? ws_nvtx_copy_text(text, strlen(text)) : NULL;
 }
 
-/* Copy `def` over `p`, whose place in the list stays. Texts replaced are not freed: someone may be
- * reading them. */
+/* Copy `def` over `p`, which keeps its place in the list. Replaced texts are not freed: someone may
+ * be reading them. */
 static void store_definition(struct nvtx_def *p, const struct nvtx_def *def)
 {
 	const char *name = keep_text(def->name), *description = keep_text(def->description);
@@ -525,7 +525,7 @@ void ws_nvtx_keep_definition(struct nvtx_domain *domain, const struct nvtx_def *
 	struct ws_thread *thread;
 
 	if (p && is_same_definition(p, def))
-		return; /* said already, and forked children repeat it */
+		return; /* already recorded, and forked children repeat it */
 	thread = ws_rt_enter();
 	if (thread) {
 		/* Before it is in the list, from which a first use of the domain would write it a

@@ -3,15 +3,15 @@
  *
  * Of its text the first 16 bytes are known for certain. The rest is believed only when the text
  * lies where the program cannot write, as literals do: a buffer may hold another name by now, or be
- * freed. Elsewhere a longer name ends in "…". This is done once a range that was open when the
- * collection began, so reading /proc/self/maps is cheap enough.
+ * freed. Elsewhere a longer name ends in "…". This is done once for each range that was open when
+ * the collection began, so reading /proc/self/maps is cheap enough.
  */
 #include <fcntl.h>
 #include <sys/syscall.h>
 
 #include "inject/nvtx_state.h"
 
-/* ---- what cannot be written ---- */
+/* ---- memory that the program cannot write ---- */
 
 struct reader {
 	int fd;
@@ -33,7 +33,7 @@ static int next_byte(struct reader *reader)
 	return (unsigned char)reader->buf[reader->at++];
 }
 
-/* A hexadecimal number and the byte behind it; false at the end. */
+/* A hexadecimal number and the byte after it; false at the end. */
 static bool read_number(struct reader *reader, uint64_t *number, int *behind)
 {
 	int c;
@@ -127,7 +127,7 @@ void ws_nvtx_name_idle_range(struct ws_thread *thread, struct ws_open *open)
 
 	if (!ws_read_open_head(open, head))
 		constant = find_constant_bytes(open->address);
-	/* Another library may have been loaded where the text's was. */
+	/* Another library may have been loaded at the address of the one that held the text. */
 	if (constant > sizeof(open->head) && !memcmp(text, open->head, sizeof(open->head)))
 		name = define_text(thread, text, strnlen(text, constant));
 	else

@@ -4,10 +4,10 @@
  * A program may run for days under `warpsight launch` before anybody starts a collection, so an
  * idle push or pop may cost no more than a few instructions: no clock, no string lookup, no busy
  * mark. A push notes in the thread's open-range stack the domain, the address of the text and its
- * first 16 bytes, and as its start the time of the recorder's last round, at most some 20 ms
- * earlier. When the range is popped inside a collection its text is defined then (nvtx_idle.c);
- * when it is still open at the collection's end the recorder does it. Everything but the plain case
- * takes the usual path, which is correct while idle too.
+ * first 16 bytes, and, as its start, the time of the recorder's last round, at most about 20 ms
+ * earlier. If the range is popped inside a collection, its text is defined at that point
+ * (nvtx_idle.c); if it is still open when the collection ends, the recorder defines it. All but the
+ * simple case takes the usual path, which is correct while idle, too.
  *
  * A signal handler that strikes between the two stores of a push and pushes itself may leave its
  * text in the interrupted range; depths and levels stay right.
@@ -17,7 +17,8 @@
 
 #include "inject/nvtx_state.h"
 
-/* Nothing is collected, and ranges are to cost as little as possible: two words, read at once. */
+/* Whether nothing is collected, so that ranges must cost as little as possible; two words read at
+ * once. */
 static inline bool nvtx_is_idle(void)
 {
 	const struct ws_arena *arena = ws_rt->arena;
@@ -29,7 +30,7 @@ _Static_assert(offsetof(struct ws_arena, collecting) == offsetof(struct ws_arena
 		       __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 	       "idle is the low half of a word, collecting the upper");
 
-/* The ring of the calling thread, or NULL where the usual way must be taken: not set up, in a
+/* The ring of the calling thread, or NULL when the usual path must be taken: not set up, in a
  * signal handler that interrupted a hook, in a forked or vforked child, nested beyond the stack. */
 static inline struct ws_ring *nvtx_idle_ring(void)
 {
@@ -57,7 +58,7 @@ static inline uint64_t nvtx_read_place(const struct ws_open *open)
 	return place;
 }
 
-/* The place of a range of `domain` on top of `depth` others; false where that takes a search. */
+/* The place of a range of `domain` on top of `depth` others; false if finding it takes a search. */
 static inline bool nvtx_find_idle_place(const struct ws_open *open, uint32_t depth,
 					const struct nvtx_domain *domain, uint64_t *place)
 {
@@ -71,7 +72,7 @@ static inline bool nvtx_find_idle_place(const struct ws_open *open, uint32_t dep
 		*place = (below & ~NVTX_PLACE_TYPES) + (UINT64_C(1) << NVTX_PLACE_LEVEL_SHIFT);
 		return true;
 	}
-	/* All that is open is one run of another domain. */
+	/* All open ranges form one run of another domain. */
 	*place |= (uint64_t)depth << 48;
 	return !(below >> 48);
 }
@@ -107,10 +108,10 @@ static inline int nvtx_open_idle_range(const struct nvtx_domain *domain, const c
 	return (int)(uint16_t)(place >> NVTX_PLACE_LEVEL_SHIFT);
 }
 
-/* A push while idle: the range's level, or -1: take the usual way. */
+/* A push while idle: the range's level, or -1 when the usual path must be taken. */
 static inline int nvtx_push_idle(const struct nvtx_domain *domain, const char *text)
 {
-	/* Sixteen bytes are read, whatever the text's length: they must lie on its page. */
+	/* Sixteen bytes are read, whatever the text's length, so they must lie on its page. */
 	if (ws_unlikely(!text || (uintptr_t)text % WS_SMALLEST_PAGE > WS_SMALLEST_PAGE - 16))
 		return -1;
 	return nvtx_open_idle_range(domain, text, 0, WS_OPEN_IDLE);
@@ -134,7 +135,7 @@ static inline int nvtx_push_idle_event(const struct nvtx_domain *domain,
 	return nvtx_open_idle_range(domain, NULL, (uint32_t)def, WS_OPEN_REGISTERED);
 }
 
-/* A pop while idle: the range's level, or -1: take the usual way. */
+/* A pop while idle: the range's level, or -1 when the usual path must be taken. */
 static inline int nvtx_pop_idle(const struct nvtx_domain *domain)
 {
 	const unsigned special = WS_OPEN_EXTENDED | WS_OPEN_LOST | WS_OPEN_LOCAL_TEXT;

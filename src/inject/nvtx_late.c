@@ -5,9 +5,9 @@
  * finds none and clears every function pointer: from then on calls return at once, and no tool is
  * ever asked again. The tables are the only trace of NVTX in a module, so they are found by their
  * shape: the state of the initialisation, then the export table that gives the functions' addresses
- * and the one that gives the version, each with its size before it and a function of the module
- * behind. From the former the addresses of all function pointers are had, as a tool that is loaded
- * in time has them.
+ * and the one that gives the version, each preceded by its size and followed by a function of the
+ * module. The first export table gives the addresses of all function pointers, as it does to a tool
+ * that is loaded in time.
  *
  * A module that has not called NVTX yet is initialised here: functions that are not ours are
  * cleared, as the module would do. Domains and strings that the program made before have no
@@ -57,7 +57,7 @@ static bool is_globals(const struct dl_phdr_info *info, const struct nvtx_global
 	       is_code(info, (uintptr_t)globals->version.set_tool_version);
 }
 
-/* In initialised data: what a module has in its file. */
+/* Only initialised data, which a module has in its file. */
 static void search_segment(const struct dl_phdr_info *info, const ElfW(Phdr) * segment)
 {
 	uintptr_t at = (info->dlpi_addr + segment->p_vaddr + 7) & ~(uintptr_t)7,
@@ -156,7 +156,7 @@ void ws_nvtx_attach_modules(void)
 		ws_late_state.nvtx_attached += attach_module(found[i]);
 }
 
-/* Modules may have gone since, so they are looked for again. */
+/* Modules may have been unloaded since, so they are searched for again. */
 void ws_nvtx_detach_modules(void)
 {
 	bool all = true;

@@ -32,7 +32,7 @@ static void write_name(struct nvtx_domain *domain, uint32_t type, uint64_t id, c
 }
 
 /* A number that is not a thread of this process (such as a pthread_t cut to 32 bits) names a
- * resource, which is better than inventing a thread.
+ * resource, which is better than making up a thread.
  */
 static void name_thread(struct nvtx_domain *domain, uint64_t tid, const char *name)
 {
@@ -124,8 +124,8 @@ static const char *plain_message(struct nvtx_scratch *scratch, int32_t type,
 	return NULL;
 }
 
-/* Handles are numbers: nothing has to be kept, so a program may make and destroy any number of
- * resources. */
+/* Handles are numbers and nothing has to be kept for them, so a program may make and destroy any
+ * number of resources. */
 static void *resource_create(void *domain, const struct nx_resource *attrs)
 {
 	static _Atomic uintptr_t handles = 1;
@@ -154,7 +154,7 @@ static void *resource_create(void *domain, const struct nx_resource *attrs)
 
 static void resource_destroy(void *handle)
 {
-	(void)handle; /* the report keeps what things were called; it has nothing on their end */
+	(void)handle; /* the report keeps the names of things; it does not record their end */
 }
 
 /* ---- synchronisation objects ---- */

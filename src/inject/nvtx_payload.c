@@ -10,7 +10,7 @@
  *
  * Not implemented, their slots left empty, which makes the program's calls do nothing: time domains
  * and their conversions (slots 9 to 11 and 13 to 15), and the counter and memory extensions, which
- * are said in a diagnostic when a program wants them.
+ * a diagnostic mentions when a program uses them.
  */
 #include "inject/nvtx_state.h"
 #include "base/choose.h"
@@ -80,7 +80,7 @@ static uint32_t payload_type_size(uint64_t type)
 	return sizes[type];
 }
 
-/* Size and alignment of an entry inside a payload; false when only the data shows them. */
+/* Size and alignment of an entry inside a payload; false when they depend on the data. */
 static bool payload_entry_size(struct nvtx_domain *domain, const struct nx_schema_entry *entry,
 			       uint64_t *size, uint64_t *align)
 {
@@ -117,8 +117,8 @@ static bool payload_entry_size(struct nvtx_domain *domain, const struct nx_schem
 	return one && !__builtin_mul_overflow(one, arrays ? entry->detail : 1, size);
 }
 
-/* Walk the entries by natural alignment (or the packing asked for): the schema's size, where it
- * does not say, and its message. */
+/* Walk the entries by natural alignment (or the packing asked for): finds the schema's size, if it
+ * is not given, and its message. */
 static void lay_out_schema(struct nvtx_domain *domain, const struct nx_schema_entry *entries,
 			   size_t count, struct nvtx_def *schema)
 {
@@ -302,7 +302,7 @@ static size_t payload_size(struct nvtx_domain *domain, const struct nx_payload *
 	return schema->size;
 }
 
-/* BLOB records being written: as few as hold `left` bytes. */
+/* BLOB records being written: the fewest that hold `left` bytes. */
 struct blob_out {
 	struct ws_thread *thread;
 	struct ws_rec_nvtx_blob *record; /* the one being filled, of which `len` bytes are */
@@ -538,8 +538,8 @@ static void end_payload(void *handle, uint64_t id, const struct nx_payload *payl
 	ws_rt_leave(thread);
 }
 
-/* Events of other times or places, given as data: kept as a mark with the data, the times inside
- * are the reader's to find. */
+/* Events of other times or places, passed as data. They are kept as a mark with that data; readers
+ * must find the times in it. */
 static void batch_submit(void *handle, const struct nx_batch *batch)
 {
 	struct nx_payload payloads[2];

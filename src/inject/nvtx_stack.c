@@ -1,11 +1,12 @@
 /*
- * nvtx_stack.c - the open-range stack of a thread, beyond the plain case that nvtx.c has inline.
+ * nvtx_stack.c - the open-range stack of a thread, beyond the simple case that nvtx.c handles
+ * inline.
  *
  * One stack holds the ranges of all domains in the order they were pushed; each entry knows its
  * level among those of its domain. A pop takes the innermost range of its domain; when that is not
- * the top, it leaves a hole (start 0) that goes when what is above it has gone. Entries of one
- * domain that follow each other form a run, and each knows the depth at which its run begins, so
- * that finding the innermost range of another domain steps over runs and not over entries: a
+ * the top, it leaves a hole (start 0), which disappears once everything above it has been popped.
+ * Entries of one domain that follow each other form a run, and each knows the depth at which its
+ * run begins, so that a search for the innermost range of another domain skips whole runs. A
  * program that forgets its pops in one domain does not slow the others down.
  *
  * The first WS_OPEN_DEPTH entries lie in the ring's home chunk, more in chunks of kind OPEN that
@@ -20,7 +21,7 @@
 enum { MAX_DEPTH = 4096 };
 
 struct deep {
-	uint32_t tid, generation; /* whose counts these are: memory of a thread is used again */
+	uint32_t tid, generation; /* the owner of these counts: a thread's memory is reused */
 	uint32_t total;
 	uint32_t count[WS_NVTX_DOMAINS];
 };
@@ -37,7 +38,7 @@ static struct deep *find_deep_stack(struct ws_thread *thread)
 	return deep;
 }
 
-/* Entry `i`, from 0. NULL beyond the chunks there are; with `grow`, a further chunk is made. */
+/* Entry `i`, from 0. NULL beyond the existing chunks; with `grow`, a further chunk is added. */
 static struct ws_open *open_entry(struct ws_ring *ring, uint32_t i, bool grow)
 {
 	struct ws_arena *arena = ws_rt->arena;
@@ -128,7 +129,7 @@ struct ws_open *ws_nvtx_open_range_slow(struct ws_thread *thread, struct ws_ring
 	return open;
 }
 
-/* Take the entry at `depth` out. */
+/* Remove the entry at `depth`. */
 static void drop(struct ws_ring *ring, uint32_t depth, uint32_t at)
 {
 	if (at < depth) {

@@ -27,7 +27,8 @@
 #include "ring/nvtx_record.h"
 #include "inject/rt.h"
 
-/* A definition that a forked child repeats. Also how a definition is passed on its way to a record.
+/* A definition that a forked child repeats. The same struct passes a definition to the code that
+ * records it.
  */
 struct nvtx_def {
 	struct nvtx_def *next;
@@ -51,7 +52,7 @@ struct nvtx_domain {
 	_Atomic uint32_t off;	/* generation in which it is filtered out */
 	uint16_t number;
 	_Atomic uint32_t handles; /* how many creates have not been destroyed */
-	_Atomic uint64_t next_id; /* ids for schemas that bring none */
+	_Atomic uint64_t next_id; /* ids for schemas that have none of their own */
 	const char *name;
 	struct nvtx_domain *next; /* of the same hash */
 	_Atomic(struct nvtx_def *) defs;
@@ -74,7 +75,7 @@ struct nvtx_text {
 	uint32_t flags;
 };
 
-/* All that an event may carry. */
+/* Everything that an event can carry. */
 struct nvtx_attrs {
 	struct nvtx_text text;
 	uint32_t category, color, binary;
@@ -82,7 +83,7 @@ struct nvtx_attrs {
 	uint64_t payload;
 };
 
-/* A buffer for one call: on the stack while it suffices, else mapped. */
+/* A buffer for one call: on the stack if that suffices, otherwise mapped. */
 struct nvtx_scratch {
 	char *p;
 	size_t len, mapped;
@@ -123,8 +124,8 @@ struct nvtx_def *ws_nvtx_find_definition(struct nvtx_domain *domain, uint8_t kin
 
 /* ---- nvtx_stack.c ---- */
 
-/* A place for a range where the plain case does not hold; NULL when it is beyond what is kept.
- * *level is its level either way. */
+/* A place for a range that is not the simple case; NULL when it is too deep to be kept. *level is
+ * its level in both cases. */
 struct ws_open *ws_nvtx_open_range_slow(struct ws_thread *thread, struct ws_ring *ring,
 					struct nvtx_domain *domain, int *level);
 /* Close the innermost range of `d` at `now`; `binary` is the payload given at the pop. Returns its
@@ -168,8 +169,8 @@ extern const size_t ws_nvtx_name_slot_count;
 /* The slots of events. */
 extern const struct nvtx_slot ws_nvtx_event_slots[];
 extern const size_t ws_nvtx_event_slot_count;
-/* The function to be put into a slot: that of the slot, or one that watches for capture ranges
- * before it (nvtx_capture.c). */
+/* The function to be put into a slot: the slot's own, or one that first checks for capture ranges
+ * (nvtx_capture.c). */
 nx_fn ws_nvtx_get_function(const struct nvtx_slot *slot);
 
 /* Events with everything attached, for nvtx_payload.c and nvtx_names.c. Between enter and leave. */
@@ -183,14 +184,15 @@ uint64_t ws_nvtx_start_range(struct ws_thread *thread, struct nvtx_domain *domai
 			     const struct nvtx_attrs *attrs, uint64_t own_id);
 void ws_nvtx_end_range(struct ws_thread *thread, struct nvtx_domain *domain, uint64_t id,
 		       uint32_t binary);
-/* A range that ends now; with `end` 0 a note that its texts will not be used. */
+/* A range that ends now; `end` 0 notes that its texts will not be used. */
 void ws_nvtx_write_range(struct ws_thread *thread, struct nvtx_domain *domain,
 			 const struct ws_open *open, uint64_t end, uint32_t binary_end);
 /* Text of a message of any type. */
 struct nvtx_text ws_nvtx_read_message(struct ws_thread *thread, int32_t type,
 				      union nx_message message);
 
-/* Range ids at or above this are of starts that were not recorded: their ends are not either. */
+/* Range ids at or above this are of starts that were not recorded; their ends are not recorded
+ * either. */
 #define NVTX_ID_UNRECORDED (UINT64_C(1) << 63)
 
 static inline struct nvtx_domain *nvtx_domain_of(void *handle)

@@ -3,10 +3,10 @@
  * (--steps). Called by nvtx_capture.c before a range opens and after it has closed.
  *
  * A step is a range with the name that was given or, where none was, with a usual name of steps; of
- * nested ranges it is the outermost. Its number is that at the end of its name, else they are
- * counted from 0 on their thread. Where no such range has been seen, the outermost ranges are
- * counted by their names: the first name to come for the time of the first step that is wanted
- * marks the steps, each of which lasts until the next of that name.
+ * nested ranges it is the outermost. Its number is the one at the end of its name; without one,
+ * steps are counted from 0 on their thread. Where no such range has been seen, the outermost ranges
+ * are counted by their names: the first name to reach the number of the first wanted step marks the
+ * steps, each of which lasts until the next of that name.
  */
 #include "base/choose.h"
 #include "inject/capture.h"
@@ -18,7 +18,7 @@ enum { RANGES = 64, TRIES = 1000, FEWEST = 2 };
 /* Ranges of one name on one thread. */
 struct step_ranges {
 	uint32_t tid, count, number; /* number: of the last */
-	uint64_t hash; /* of the name without its number; 0: all that are called steps */
+	uint64_t hash; /* of the name without its number; 0: any usual name of steps */
 };
 
 static _Atomic uint32_t lock;
@@ -26,12 +26,12 @@ static struct {
 	uint32_t generation, serial;
 	uint32_t used;
 	struct step_ranges ranges[RANGES];
-	struct step_ranges *taken; /* those that have begun the collection */
+	struct step_ranges *taken; /* the ranges that have begun the collection */
 	bool has_steps;		   /* some range was called a step */
 	bool over;
 } steps;
 
-/* Fails where a signal handler has interrupted the thread that holds it. */
+/* Fails if a signal handler has interrupted the thread that holds the lock. */
 static bool lock_steps(void)
 {
 	struct ws_capture_state *capture = &ws_rt->arena->capture;
@@ -132,7 +132,7 @@ static unsigned begin_step(struct step_ranges *ranges, const char *text, size_t 
 	return WATCH;
 }
 
-/* A range that is not called a step, with none around it. */
+/* A range without a usual name of steps, with no range around it. */
 static unsigned count_outermost(const char *text, size_t len)
 {
 	size_t stem = ws_step_stem(text, len);
@@ -156,8 +156,8 @@ static unsigned count_outermost(const char *text, size_t len)
 	return NOTHING;
 }
 
-/* Libraries have domains of their own, which mark nothing of the program. "NVTX" is what the nvtx
- * package of Python takes for the default. */
+/* Libraries have their own domains, which say nothing about the program's steps. "NVTX" is the
+ * default domain of Python's nvtx package. */
 static bool is_own_domain(const struct nvtx_domain *domain)
 {
 	return !domain || domain == &ws_nvtx_default ||
@@ -200,7 +200,8 @@ bool ws_nvtx_open_step(const struct nvtx_domain *domain, const char *text)
 {
 	unsigned effect;
 
-	/* Steps count from when a collection may begin: before, a step could begin none. */
+	/* Steps are counted from when a collection may begin: before that, a step could not begin
+	 * one. */
 	if (!text || !ws_capture_is_armed() || !lock_steps())
 		return false;
 	effect = look_at_range(domain, text);

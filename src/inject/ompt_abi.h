@@ -41,7 +41,7 @@ enum ws_ompt_callback {
 	WS_OMPT_TARGET_SUBMIT_EMI = 35,
 };
 
-/* What became of a task that a thread leaves. */
+/* What happened to a task that a thread leaves. */
 enum ws_ompt_task_status {
 	WS_OMPT_TASK_COMPLETE = 1,
 	WS_OMPT_TASK_YIELD = 2,

@@ -1,10 +1,10 @@
 /*
  * openacc.c - the OpenACC trace, by the profiling interface that OpenACC defines. A runtime (GCC's
  * libgomp, NVIDIA's) calls acc_register_library of the libraries that ACC_PROFLIB names when it
- * begins, some that of a preloaded library, and is given a callback for each event.
+ * starts (some call that of a preloaded library) and is given a callback for each event.
  *
- * A thread keeps when what it is in began; the record is written at the end, when all that the
- * runtime knows of the event is known.
+ * A thread remembers when its open events began. The record is written at the end, when everything
+ * that the runtime knows about the event is available.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -27,14 +27,14 @@ struct open_events {
 
 static __thread struct open_events *open_events __attribute__((tls_model("initial-exec")));
 
-/* By the number of an event: what it is about; 0 where it is none. */
+/* The kind of an event, by its number; 0 if there is none. */
 static const uint8_t sorts[WS_OPENACC_EVENTS] = {
 #define WS_OPENACC(start, end, sort, text) [start] = WS_OPENACC_##sort,
 #include "schema/openacc.def"
 #undef WS_OPENACC
 };
 
-/* By the number of an event: whether another ends it. */
+/* Whether another event ends this one, by its number. */
 static const bool lasts[WS_OPENACC_EVENTS] = {
 #define WS_OPENACC(start, end, sort, text) [start] = (end) != 0,
 #include "schema/openacc.def"
@@ -54,7 +54,7 @@ static int32_t find_start(int32_t event)
 	return 0;
 }
 
-/* ---- what the thread is in ---- */
+/* ---- the thread's open events ---- */
 
 static struct open_events *find_open_events(void)
 {
@@ -84,8 +84,7 @@ static void begin_event(int32_t event)
 	events->open[events->opened++].start = ws_rt_read_ticks();
 }
 
-/* When the innermost such event began, which is closed with all inside of it; 0: it is not known.
- */
+/* When the innermost such event began; closes it with everything inside it. 0: not known. */
 static uint64_t end_event(int32_t event)
 {
 	struct open_events *events = find_open_events();
@@ -149,7 +148,7 @@ static void fill_event(struct ws_thread *thread, const struct ws_acc_event_info 
 	}
 }
 
-/* Texts come before room for the record: defining one may take a chunk. */
+/* Define texts before reserving the record: defining one may take a chunk. */
 static void write_event(struct ws_rec_openacc record, const struct ws_acc_prof_info *prof,
 			const struct ws_acc_event_info *event)
 {
@@ -201,7 +200,7 @@ WS_EXPORT void acc_register_library(ws_acc_register *reg, ws_acc_register *unreg
 				    ws_acc_lookup *lookup);
 void acc_register_library(ws_acc_register *reg, ws_acc_register *unregister, ws_acc_lookup *lookup)
 {
-	static bool registered; /* a runtime may find this library in two ways */
+	static bool registered; /* a runtime may find this library twice, in different ways */
 
 	(void)unregister, (void)lookup;
 	ws_rt_init();

@@ -17,7 +17,7 @@ struct ws_acc_prof_info {
 	int32_t line_no, end_line_no, func_line_no, func_end_line_no;
 };
 
-struct ws_acc_event_info { /* the beginning of all sorts, and what is behind it */
+struct ws_acc_event_info { /* the common beginning of all kinds, and what follows it */
 	int32_t event_type, valid_bytes, parent_construct, implicit;
 	void *tool_info;
 	union {

@@ -7,10 +7,10 @@
  * record needs no lock: numbers of regions and tasks are made of the thread's number and a count of
  * its own.
  *
- * A worker learns that a region is over only when the next one begins: its barrier and its task
- * then seem to last until there. The primary thread therefore notes when each region ended.
+ * A worker learns that a region is over only when the next one begins, so its barrier and its task
+ * seem to last until then. The primary thread therefore notes when each region ended.
  *
- * GNU's libgomp has no interface for tools. A process that has loaded it says so.
+ * GNU's libgomp has no interface for tools. If a process has loaded it, a diagnostic says so.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -41,18 +41,19 @@ struct tool_thread {
 };
 _Static_assert(sizeof(struct tool_thread) <= WS_SMALLEST_PAGE, "a page is enough");
 
-/* What all threads know of a region: where the program began it, and when it ended (0: not yet). */
+/* What all threads know about a region: where the program began it, and when it ended (0: not yet).
+ */
 struct region {
 	_Atomic uint64_t parallel, code, end;
 };
 
 static __thread struct {
 	struct tool_thread *kept;
-	uint32_t number, count; /* of the thread; of what it has numbered */
+	uint32_t number, count; /* number of the thread; count of what it has numbered */
 } self __attribute__((tls_model("initial-exec")));
 static struct region regions[REGIONS_KEPT];
 static _Atomic uint32_t threads;
-static bool started; /* a runtime has begun with this tool */
+static bool started; /* a runtime has started with this tool */
 
 /* ---- numbers ---- */
 
@@ -73,7 +74,8 @@ static WS_NOINLINE struct tool_thread *make_tool_thread(void)
 	return thread;
 }
 
-/* The calling thread's; in a forked child without what its parent had begun. NULL: no memory. */
+/* The calling thread's state; a forked child gets one without what its parent had open. NULL when
+ * there is no memory. */
 static struct tool_thread *find_tool_thread(void)
 {
 	if (ws_likely(self.kept && self.kept->generation == ws_rt->generation))
@@ -123,7 +125,7 @@ static void note_region(uint64_t parallel, uint64_t code, uint64_t end)
 	atomic_store_explicit(&region->parallel, parallel, memory_order_release);
 }
 
-/* Copy what is known of the region; false where another has taken its place. */
+/* Copy what is known about the region; false if another has taken its place. */
 static bool read_region(uint64_t parallel, uint64_t *code, uint64_t *end)
 {
 	struct region *region = find_region(parallel);
@@ -185,8 +187,8 @@ static void remove_scope(struct tool_thread *thread, struct open_scope *scope)
 	memmove(scope, scope + 1, (size_t)((char *)&thread->open[thread->opened] - (char *)scope));
 }
 
-/* Scopes that never end (of tasks that went on elsewhere) make room for new ones: the oldest of the
- * commonest kind goes. */
+/* Scopes that never end (of tasks that continued elsewhere) are dropped when there is no space for
+ * a new one: the oldest of the commonest kind goes first. */
 static void make_room(struct tool_thread *thread)
 {
 	uint8_t counts[WS_OPENMP_KINDS] = {0}, most = thread->open[0].kind;
@@ -212,7 +214,8 @@ static void begin_scope(struct open_scope scope)
 	thread->open[thread->opened++] = scope;
 }
 
-/* The innermost open scope of a kind; `other` and `task` where they are not 0. NULL for none. */
+/* The innermost open scope of a kind; `other` and `task` must match if they are not 0. NULL for
+ * none. */
 static struct open_scope *find_scope(enum ws_openmp_kind kind, uint64_t task, uint64_t other)
 {
 	struct tool_thread *thread = find_tool_thread();
@@ -248,7 +251,7 @@ static uint64_t get_address(const void *code)
 	return (uint64_t)(uintptr_t)code;
 }
 
-/* Most events tell their begin and their end by the same callback. */
+/* For most events the same callback reports the begin and the end. */
 static void follow_scope(int endpoint, struct open_scope scope)
 {
 	if (endpoint == WS_OMPT_BEGIN)
@@ -342,7 +345,7 @@ static void see_task_create(union ws_ompt_data *task, const void *frame,
 					 .code = get_address(code)});
 }
 
-/* A task that waits for others, which its thread runs meanwhile, goes on around them. */
+/* A task that waits for others continues around them while its thread runs them. */
 static void see_task_schedule(union ws_ompt_data *prior, int status, union ws_ompt_data *next)
 {
 	write_moment((struct open_scope){.kind = WS_OPENMP_TASK_SCHEDULE,
@@ -552,7 +555,7 @@ static int begin_tool(ws_ompt_lookup lookup, int device, union ws_ompt_data *too
 	return 1;
 }
 
-/* Workers tell no more: what the last thread has open ends here. */
+/* Workers report nothing more: what the last thread has open ends here. */
 static void end_tool(union ws_ompt_data *tool)
 {
 	struct tool_thread *thread = find_tool_thread();
@@ -607,7 +610,7 @@ __attribute__((constructor(103))) static void look_at_start(void)
 	report_gnu_runtime();
 }
 
-/* For a runtime that the program has opened with dlopen. */
+/* For a runtime that the program opened with dlopen. */
 __attribute__((destructor)) static void look_at_end(void)
 {
 	report_gnu_runtime();

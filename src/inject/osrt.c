@@ -51,10 +51,11 @@ static bool mark_stands(const struct ws_open_call *call)
 
 /*
  * Notes of calls that are still open below the one that begins at `stack`: a stack grows down, so
- * an enclosing call stands above. A note at or below was left by a longjmp, and one above, too,
- * when its frame has been overwritten. A handler on an alternate stack stands on another one, where
- * addresses cannot be compared: what is open on the thread's own stack encloses it, and once back
- * on the own stack, notes from the alternate one are stale.
+ * an enclosing call has a higher address. A note at the same or a lower address was left by a
+ * longjmp, and so was one at a higher address whose frame has been overwritten. Addresses cannot be
+ * compared with those on an alternate stack, where a handler may run: calls open on the thread's
+ * own stack enclose the handler, and once back on the own stack, notes from the alternate one are
+ * stale.
  */
 uint32_t ws_osrt_is_still_open(struct ws_ring *ring, uint32_t depth, uintptr_t stack)
 {
@@ -83,7 +84,7 @@ uint32_t ws_osrt_is_still_open(struct ws_ring *ring, uint32_t depth, uintptr_t s
 
 /* ---- records ---- */
 
-/* Error number of a call that failed, else 0. Reads errno, as the call left it. */
+/* Error number of a call that failed, otherwise 0. Reads errno, as the call left it. */
 static int read_error(unsigned fn, int64_t result, uint64_t value)
 {
 	switch ((enum error_kind)kinds[fn].error) {
@@ -104,8 +105,8 @@ static int read_error(unsigned fn, int64_t result, uint64_t value)
 	return 0;
 }
 
-/* Whether the kernel read the path. A program may pass a bad pointer on purpose and must get its
- * EFAULT rather than a fault of ours. */
+/* Whether the kernel read the path. A program may pass a bad pointer on purpose and must get EFAULT
+ * and not a fault in our code. */
 static bool path_was_read(int error)
 {
 	switch (error) {
@@ -130,8 +131,8 @@ struct about {
 	uint64_t object;
 	const char *path; /* of the program */
 	int fd;		  /* whose path to find, or -1 */
-	uint64_t offset;  /* where in it, as the program says; UINT64_MAX: it does not */
-	uint32_t item;	  /* bytes of each of the items that the result counts; 0: it is bytes */
+	uint64_t offset;  /* offset in the file, if the program gives one; otherwise UINT64_MAX */
+	uint32_t item;	  /* size of the items that the result counts; 0: it counts bytes */
 };
 
 static int read_fileno(uint64_t stream)
@@ -248,7 +249,8 @@ static struct ws_rec_osrt make_call_record(unsigned fn, uint64_t start, uint64_t
 		.rec.small = (uint16_t)fn, .start = start, .end = end, .result = result};
 }
 
-/* What a call moved lies before this place of the file; UINT64_MAX: it has none, or moved nothing.
+/* The offset in the file after the bytes that a call moved; UINT64_MAX if the file has no offsets
+ * or nothing was moved.
  */
 static uint64_t find_position(const struct about *about_a, int64_t result)
 {
@@ -284,7 +286,7 @@ static void write_file_record(struct ws_thread *thread, struct ws_rec_osrt call,
 	ws_rt_commit(thread, record, sizeof(*record));
 }
 
-/* With the path of a descriptor; apart, for its buffer. */
+/* With the path of a descriptor; a separate function because of its buffer. */
 static WS_NOINLINE void record_fd(struct ws_rec_osrt call, uint32_t value,
 				  const struct about *about_a)
 {
@@ -353,9 +355,9 @@ void ws_osrt_record_call_of(unsigned fn, const struct ws_call *call, uint64_t en
 }
 
 /*
- * Personality of the wrappers: the unwinder is about to remove the frame of one. Which one cannot
- * be asked without the unwinder's own functions, and need not be: it is the innermost open call.
- * Never stops the unwinding.
+ * Personality of the wrappers: the unwinder is about to remove the frame of one. Only the
+ * unwinder's own functions could tell which one, but that is not needed: it is the innermost open
+ * call. Never stops the unwinding.
  */
 __attribute__((used)) WS_HIDDEN int ws_osrt_record_unwound(int version, int actions, uint64_t class,
 							   void *exception, void *context);
@@ -424,7 +426,8 @@ static void record_traced_call(enum ws_traced which, uint64_t start, uint64_t en
 		    ws_osrt_value(0, depth, error), 0, 0, NULL);
 }
 
-/* After the runtime's own constructor, before those of other libraries where the loader lets us. */
+/* Runs after the runtime's own constructor and, if the loader allows, before those of other
+ * libraries. */
 __attribute__((constructor(103))) static void start_osrt(void)
 {
 	ws_osrt_resolve_all();

@@ -1,17 +1,18 @@
 /*
- * osrt.h - what the wrappers of the OS-runtime trace are made of; private to src/inject/osrt*.c.
+ * osrt.h - the building blocks of the wrappers of the OS-runtime trace; private to
+ * src/inject/osrt*.c.
  *
  * A wrapper reads the clock, notes the call in the thread's ring (struct ws_open_call), calls the
- * function behind it, reads the clock again, and writes a record when the call lasted. Nothing is
- * allocated, no lock is taken and errno is left alone, so that it may stand below malloc, in signal
- * handlers and in forked children.
+ * function behind it, reads the clock again, and writes a record when the call lasted long enough.
+ * Nothing is allocated, no lock is taken and errno is left alone, so that a wrapper can be called
+ * inside malloc, in signal handlers and in forked children.
  *
  * A call can also end without returning: by a longjmp out of a signal handler, by cancellation, by
- * an exception. The first leaves its note behind, which the next call of the thread recognises by
- * where on the stack it stood, and that its frame is gone. For the other two each wrapper has a
- * personality routine of ours: the unwinder calls it when it removes the wrapper's frame, and it
- * ends the call there. It needs nothing of the unwinder, so that it works with whichever one the
- * program brought, and the hook needs no libgcc.
+ * an exception. A longjmp leaves the call's note behind, which the thread's next call recognises by
+ * its position on the stack and by the missing frame. For the other two each wrapper has a
+ * personality routine of ours, which the unwinder calls when it removes the wrapper's frame and
+ * which ends the call there. The routine uses nothing of the unwinder, so that it works with
+ * whichever unwinder the program has, and the hook needs no libgcc.
  */
 #ifndef WS_OSRT_H
 #define WS_OSRT_H
@@ -25,10 +26,10 @@
 
 /* ---- the functions behind ours (osrt_next.c) ---- */
 
-/* Filled at start; NULL where the function was not found then. */
+/* Filled at start; NULL for a function that was not found then. */
 extern void *ws_osrt_real[WS_OSRT_COUNT] WS_HIDDEN;
-/* Look it up; where nobody has it, a function that fails with ENOSYS. Never NULL. No allocation, no
- * lock. */
+/* Look it up; if no library has it, returns a function that fails with ENOSYS. Never NULL. No
+ * allocation, no lock. */
 void *ws_osrt_resolve_function(unsigned fn) WS_HIDDEN WS_NOINLINE;
 void ws_osrt_resolve_all(void) WS_HIDDEN;
 /* Next definition of `name` behind this library; NULL when there is none. */
@@ -55,14 +56,14 @@ struct ws_osrt_path {
 	bool local; /* a local text of the ring */
 };
 
-/* Of a descriptor; to be called before ws_rt_enter, and its result given to _done between enter and
- * leave. */
+/* The path of a descriptor. Call this before ws_rt_enter, and pass its result to _done between
+ * enter and leave. */
 #define WS_OSRT_PATH_ROOM 512
 struct ws_osrt_found {
 	uint64_t dev, ino, born;
 	uint32_t handle; /* known already */
 	int fd;
-	long len; /* of the path when it had to be asked for; 0 for none */
+	long len; /* of the path if it had to be looked up; otherwise 0 */
 	char buf[WS_OSRT_PATH_ROOM];
 };
 void ws_osrt_find_path(int fd, struct ws_osrt_found *found) WS_HIDDEN;
@@ -75,7 +76,7 @@ struct ws_call { /* on the wrapper's stack */
 	struct ws_ring *ring;
 	uint64_t start;
 	uint32_t depth;
-	volatile uint32_t mark; /* low half of `start`: still there as long as the frame is */
+	volatile uint32_t mark; /* low half of `start`: unchanged as long as the frame exists */
 	uint32_t holder;	/* thread that held the lock when the wait began; 0 for none */
 };
 
@@ -83,15 +84,15 @@ struct ws_thread *ws_osrt_enter_slow(void) WS_HIDDEN WS_NOINLINE;
 uint32_t ws_osrt_is_still_open(struct ws_ring *ring, uint32_t depth,
 			       uintptr_t stack) WS_HIDDEN WS_NOINLINE;
 
-/* Write the record of a call and take its note off; keeps errno, and reads it when `result` says
- * that the call failed. */
+/* Write the record of a call and remove its note; keeps errno, and reads it if `result` says that
+ * the call failed. */
 void ws_osrt_record_call(unsigned fn, const struct ws_call *call, uint64_t end, int64_t result,
 			 uint64_t value) WS_HIDDEN WS_NOINLINE;
 /* The same with the path of its descriptor found beforehand. */
 void ws_osrt_record_call_of(unsigned fn, const struct ws_call *call, uint64_t end, int64_t result,
 			    struct ws_osrt_found *found) WS_HIDDEN WS_NOINLINE;
 
-/* The thread's state when calls are to be recorded on it now, else NULL. */
+/* The thread's state if its calls should be recorded now, otherwise NULL. */
 static inline struct ws_thread *ws_osrt_thread(void)
 {
 	struct ws_thread *thread = ws_self;
@@ -138,8 +139,9 @@ static inline void ws_osrt_pop(const struct ws_call *call)
 }
 
 /*
- * The call is over: true when it is to be recorded, and its note taken off only then, so that a
- * kill in between loses nothing. Not in a child that was forked inside it, whose state is another.
+ * The call is over. True when it should be recorded; its note is then removed only after that, so
+ * that a kill in between loses nothing. False in a child that was forked inside the call, which has
+ * a different state.
  */
 static inline bool ws_osrt_over(const struct ws_call *call, uint64_t end)
 {
@@ -162,7 +164,7 @@ static inline void ws_osrt_end(const struct ws_call *call, unsigned fn, int64_t 
 		ws_osrt_record_call(fn, call, end, result, value);
 }
 
-/* Stands beside the call in each wrapper: has the unwinder call ws_osrt_record_unwound for this
+/* Placed next to the call in each wrapper: makes the unwinder call ws_osrt_record_unwound for this
  * frame (pcrel, 4 bytes). */
 #define WS_OSRT_UNWINDABLE() __asm__ volatile(".cfi_personality 0x1b, ws_osrt_record_unwound")
 
@@ -195,7 +197,7 @@ static inline void ws_osrt_end(const struct ws_call *call, unsigned fn, int64_t 
 
 #define WS_OSRT_REAL(symbol) ((__typeof__(&symbol))ws_osrt_real_of(WS_OSRT_##symbol))
 
-/* ---- made ready at start ---- */
+/* ---- prepared at start ---- */
 
 void ws_osrt_init_locks(void) WS_HIDDEN;
 

@@ -70,7 +70,7 @@ int uselib(const char *path);
 long nfsservctl(int cmd, void *arg, void *result);
 #endif
 
-/* Of code that appears, stacks need to know. */
+/* Stack copying must know about new code. */
 static inline int ws_osrt_prot(int prot)
 {
 	if (ws_unlikely(prot & PROT_EXEC))
@@ -86,8 +86,8 @@ static inline int ws_osrt_prot(int prot)
 	}
 
 /*
- * Arguments behind `...` are words in registers, or on the stack where reading one too many harms
- * nothing; so they are taken without knowing how many there are, and handed on.
+ * Arguments behind `...` are words in registers, or on the stack, where reading one too many does
+ * no harm; so they are read without knowing how many there are, and passed on.
  */
 #define WS_OSRT_VARIADIC(symbol, shown, ret, params, last, args, error, object, value)  \
 	WS_EXPORT ret symbol params;                                                    \

@@ -1,12 +1,13 @@
 /*
- * osrt_late.c - the OS-runtime trace in a program that runs already.
+ * osrt_late.c - the OS-runtime trace in a running program.
  *
- * No interposition is to be had there: the loader has bound, or will bind, the program's calls to
- * the C library. Calls between modules go through words in memory (the global offset table), one
- * for each function and module; these are made to lead to the wrappers, and back. A word that holds
- * another function than everybody uses belongs to some other interposer, or to an old version of
- * the function: it stays. Calls within the C library, and function pointers that the program has
- * copied, are not seen; nor are calls of libraries that are loaded later.
+ * Interposition is impossible there: the loader has bound, or will bind, the program's calls to the
+ * C library. Calls between modules go through words in memory (the global offset table), one for
+ * each function and module; these are redirected to the wrappers and later restored. A word that
+ * holds a function other than the one that everybody uses belongs to some other interposer, or to
+ * an old version of the function, and is left alone. Calls within the C library, and function
+ * pointers that the program has copied, are not seen; nor are calls of libraries that are loaded
+ * later.
  */
 #include <elf.h>
 #include <link.h>
@@ -124,7 +125,7 @@ static bool write_slot(const struct module *module, uintptr_t slot, void *value)
 	return true;
 }
 
-/* Not bound yet: it leads back into the module, to the code that asks the loader. */
+/* Not bound yet: it points back into the module, to the code that calls the loader. */
 static bool is_unbound(const struct module *module, uintptr_t value)
 {
 	return value >= module->text && value < module->text_end;
@@ -203,7 +204,8 @@ static void change_slots(const struct module *module, const ElfW(Rela) * entry, 
 	}
 }
 
-/* Ours call what is behind them, and the C library and the loader call themselves. */
+/* Skip our libraries, which call the functions behind them, and the C library and the loader, which
+ * call themselves. */
 static bool is_left_alone(const char *path)
 {
 	static const char *const prefixes[] = {"libwarpsight-", "libc.so", "libc-",

@@ -18,10 +18,10 @@
 typedef int try_fn(void *);
 
 /*
- * glibc (from 2.32) tells when there is but one thread, and locks without a locked instruction
- * then; trying would not. A free mutex that is not shared between processes cannot be contended
- * then either, so it is locked straight. The fields are those that static initialisers are compiled
- * to.
+ * glibc (from 2.32) reports when there is only one thread, and its lock functions then use no
+ * locked instruction; its try functions still would. A free mutex that is not shared between
+ * processes cannot be contended then, so it is locked directly. The fields used are those that
+ * static initialisers are compiled to.
  */
 #define MUTEX_SHARED 0x80
 static const char many_threads;
@@ -38,7 +38,7 @@ static int never_waits(void *lock)
 	return EBUSY;
 }
 
-/* Before the constructor ran, and for good where trying is not possible. */
+/* Used before the constructor has run, and permanently if trying is not possible. */
 static struct {
 	try_fn *mutex, *mutex_timed, *mutex_clock;
 	try_fn *read, *write, *read_timed, *write_timed, *read_clock, *write_clock;
@@ -49,9 +49,9 @@ static struct {
 	     never_waits, never_waits, never_waits, NULL};
 
 /*
- * Who holds a lock stands in it, in fields that are glibc's own: they are used when a lock that
- * this thread holds at start shows its number there. Read without any lock, so only a hint: the
- * holder may change at any moment.
+ * A lock contains the number of its holder in fields private to glibc. They are used only if a lock
+ * that this thread takes at start shows the thread's number there. Read without any lock, so only a
+ * hint: the holder may change at any moment.
  */
 static bool mutex_tells, rwlock_tells;
 
@@ -131,8 +131,7 @@ void ws_osrt_init_locks(void)
 	attempt.sem_clock = choose_wait("sem_clockwait", "sem_trywait");
 }
 
-/* The C library refuses a bad deadline or clock even where it need not wait: then nothing is tried.
- */
+/* The C library refuses a bad deadline or clock even if it need not wait: then nothing is tried. */
 static inline bool is_valid_deadline(const struct timespec *time)
 {
 	return time && (unsigned long)time->tv_nsec < 1000000000ul;
@@ -197,7 +196,7 @@ LOCK(pthread_rwlock_clockwrlock,
      (lock, clock, until), is_valid_clock(clock, until), write_clock, rwlock_holder)
 LOCK(pthread_spin_lock, (pthread_spinlock_t * lock), lock, (lock), true, spin, no_holder)
 
-/* Semaphores tell by errno, and waiting for one is a cancellation point. */
+/* Semaphores report errors by errno, and waiting for one is a cancellation point. */
 static inline bool try_semaphore(try_fn *attempt_fn, sem_t *sem)
 {
 	int error = errno;

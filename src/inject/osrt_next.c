@@ -1,7 +1,7 @@
 /*
  * osrt_next.c - finds the functions behind ours: the next definition in load order, so that another
- * library that interposes the same function is still called.
- * Nothing is remembered for a name that nobody defines: a library that has it may still come.
+ * library that interposes the same function is still called. Nothing is remembered for a name that
+ * nobody defines, since a library that defines it may be loaded later.
  */
 #include <fcntl.h>
 #include <link.h>
@@ -135,7 +135,7 @@ void *ws_osrt_resolve_function(unsigned fn)
 	return memory;
 }
 
-/* Library by library, since every program that starts waits for this. */
+/* Searches library by library for speed, since the start of every program waits for this. */
 void ws_osrt_resolve_all(void)
 {
 	uint32_t hashes[WS_OSRT_COUNT];

@@ -5,12 +5,12 @@
  * one is used only if the file is provably the same, which one fast system call shows; otherwise
  * the link in /proc is read, which is slow. Device and inode do not suffice, since file systems
  * reuse inode numbers at once: the birth time must be the same too, and be past by more than its
- * resolution when it is first seen, so that no later file can have it. Files without a birth time,
- * and anonymous ones, which share one inode, are asked for each time.
+ * resolution when it is first seen, so that no later file can have it. The paths of files without a
+ * birth time, and of anonymous files, which share one inode, are read each time.
  *
  * Everything is a raw system call, for errno and for our own wrappers' sake. The memory is a table
  * that the process's threads share without locks: a writer takes an entry by making its sequence
- * odd, and a reader that finds it taken does without.
+ * odd, and a reader that finds it taken does not use the table.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static _Atomic int no_statx;
 /* Birth times come from a clock that ticks 100 times a second at least. */
 #define SETTLED_NS UINT64_C(50000000)
 
-/* Fills in what identifies the file; `ino` 0 when nothing does. */
+/* Fills in what identifies the file; `ino` is 0 when nothing does. */
 static void identify_file(struct ws_osrt_found *found)
 {
 	struct timespec now;

@@ -1,10 +1,10 @@
 /*
- * osrt_stream.c - stream functions that mostly find what they need in the stream's buffer. They are
- * called a million times a second, and a character taken from a buffer is not worth a clock read:
- * where the buffer has it and nobody holds the stream's lock, the function is called straight. The
- * fields looked at are those that the inline forms of getc_unlocked and putc_unlocked are compiled
- * to, so they cannot change. (The lock's first word is glibc's own: were it ever something else,
- * too much or too little would be timed.)
+ * osrt_stream.c - stream functions that mostly find what they need in the stream's buffer. They may
+ * be called a million times a second, and taking a character from a buffer is not worth a clock
+ * read: if the buffer has it and nobody holds the stream's lock, the function is called directly.
+ * The fields looked at are those that the inline forms of getc_unlocked and putc_unlocked are
+ * compiled to, so they cannot change. (The lock's first word is glibc's own: were it ever something
+ * else, too much or too little would be timed.)
  */
 #include <features.h>
 #undef __USE_EXTERN_INLINES /* the functions, not what headers make of them */
@@ -28,7 +28,7 @@ size_t __fread_unlocked_chk(void *to, size_t room, size_t size, size_t n, FILE *
 int _IO_getc(FILE *file);
 int _IO_putc(int c, FILE *file);
 
-/* More than this is copied in measurable time. */
+/* Copying more than this takes measurable time. */
 #define SMALL 512u
 
 static inline bool is_unlocked(const FILE *file)
@@ -53,7 +53,7 @@ static inline size_t multiply_small(size_t size, size_t n)
 	return size <= SMALL && n <= SMALL ? size * n : SMALL + 1;
 }
 
-/* size: bytes of an item, where the result counts items; else 0. */
+/* size: bytes of an item if the result counts items, otherwise 0. */
 #define STREAM(symbol, ret, params, args, quick) STREAM_OF(symbol, ret, params, args, quick, 0)
 #define STREAM_OF(symbol, ret, params, args, quick, size)                               \
 	WS_EXPORT ret symbol params;                                                    \
@@ -107,7 +107,8 @@ void flockfile(FILE *file)
 	ws_osrt_end(&call, WS_OSRT_flockfile, 0, WS_OSRT_WORD(file));
 }
 
-/* The path must be asked for while the descriptor is open, and the stream is gone afterwards. */
+/* The path must be looked up while the descriptor is open, and the stream no longer exists
+ * afterwards. */
 WS_EXPORT int fclose(FILE *file);
 int fclose(FILE *file)
 {

@@ -1,5 +1,5 @@
 /*
- * osrt_thread.c - threads: their creation, so that each makes itself known when it starts, and the
+ * osrt_thread.c - threads: their creation, so that each registers itself when it starts, and the
  * names they are given.
  */
 #include <pthread.h>
@@ -123,7 +123,7 @@ int prctl(int option, ...)
 	for (int i = 0; i < 4; i++)
 		a[i] = va_arg(ap, unsigned long);
 	va_end(ap);
-	/* The hook before this one (sandbox.c) does what every recording needs. */
+	/* The hook before this one (sandbox.c) does the work that every recording needs. */
 	if (ws_forbids_all_calls(option, a[0]))
 		return real(option, a[0], a[1], a[2], a[3]);
 	traced = ws_osrt_begin(&call, WS_OSRT_prctl, 0);

@@ -1,6 +1,6 @@
 /*
- * place.h - what a new thread is to run, on its way there: for wrappers of pthread_create that
- * begin the thread with something of their own.
+ * place.h - passes a new thread the function that it should run: for wrappers of pthread_create
+ * that begin the thread with code of their own.
  */
 #ifndef WS_INJECT_PLACE_H
 #define WS_INJECT_PLACE_H
@@ -15,11 +15,11 @@ struct ws_place_to_run {
 	void *arg;
 };
 
-/* A place with `run` and `arg` in it; NULL when none is free: then the thread starts straight. Each
+/* A place with `run` and `arg` in it; NULL when none is free: then the thread starts directly. Each
  * library has places of its own.
  */
 struct ws_place_to_run *ws_take_start_place(void *(*run)(void *), void *arg);
-/* Free it again, when the thread could not be made or has taken what is in it. */
+/* Free it after the thread has read it or could not be created. */
 void ws_give_start_place(struct ws_place_to_run *run);
 
 #endif

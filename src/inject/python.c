@@ -34,7 +34,7 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-#define PAGE_BITS 12	/* of the smallest pages: what holds for those holds for larger ones */
+#define PAGE_BITS 12	/* size of the smallest pages: what holds for those holds for larger ones */
 #define ADDRESS_BITS 56 /* at most, on any processor; the kernel says which of them are there */
 #define SHORT_TICKS(ns) (ws_rt->arena->ticks_per_second / 1000000 * (ns) / 1000)
 #define SHORT_NS 20000u
@@ -46,8 +46,9 @@ struct ws_python ws_python;
 
 /* ---- reading our own memory ---- */
 
-/* What the thread's own frames lead to is alive and stays mapped; garbage might not be, which is
- * why the kernel is asked. A page that was checked is not checked again during the sample. */
+/* Objects reachable from the thread's own frames are alive and stay mapped; garbage pointers might
+ * lead elsewhere, which is why the kernel is asked. A page that was checked is not checked again
+ * during the sample. */
 static bool may_read(struct ws_python_thread *thread, uint64_t from, size_t bytes)
 {
 	uint64_t page = from >> PAGE_BITS, last = (from + bytes - 1) >> PAGE_BITS;
@@ -144,7 +145,7 @@ static bool find_interpreter(void)
 	if (v >= 0x030c)
 		python->current_thread = (void *(*)(void))ws_python_find_symbol(
 			v == 0x030c ? "_PyThreadState_UncheckedGet" : "PyThreadState_GetUnchecked");
-	/* Last: from then on calls about its condition variables are looked at. */
+	/* Must come last: from then on calls that use its condition variables are examined. */
 	__atomic_store_n(&python->runtime_bytes, size_of_symbol(runtime), __ATOMIC_RELEASE);
 	return true;
 }
@@ -181,8 +182,8 @@ bool ws_python_begin_recording(void)
 	ws_python.timers =
 		ws_rt->features &
 		WS_FEATURE_SAMPLE; /* perf events are refused: the sampling hook has the signal */
-	/* The recorder's program identifies threads by their numbers in its own namespace or in the
-	 * outermost one. */
+	/* The recorder's program in the kernel identifies threads by their numbers in its own
+	 * namespace or in the outermost one. */
 	ws_python.looked_into = ws_rt->features & WS_FEATURE_PYTHON_BPF &&
 				(ws_rt->features & WS_FEATURE_PYTHON_ANY_NS ||
 				 ws_rt->home->pid_ns == ws_rt->arena->recorder_pid_ns);
@@ -301,7 +302,7 @@ static void flush_short_waits(struct ws_python_thread *thread)
 }
 
 /*
- * Register the thread, where the kernel reads frames also before a delayed collection: a thread
+ * Register the thread; if the kernel reads frames, do so even before a delayed collection: a thread
  * that never drops the GIL again would not be seen later, and this costs nothing until then.
  */
 static struct ws_python_thread *find_watched_thread(void)
@@ -377,8 +378,8 @@ static bool in_runtime(const void *at)
 	return (uintptr_t)at - ws_python.runtime < ws_python.runtime_bytes;
 }
 
-/* The first that is signalled in _PyRuntime is the second condition, by the main thread, which
- * takes the GIL. The interval tells whether that is so. */
+/* The first condition signalled in _PyRuntime is the second one of the GIL: the main thread signals
+ * it as it takes the GIL. The interval tells whether that is so. */
 static WS_NOINLINE void find_gil_functions(uintptr_t cond)
 {
 	uint64_t interval = *(const uint64_t *)(cond - GIL_SWITCH);

@@ -19,8 +19,8 @@
 #define WS_HIDDEN __attribute__((visibility("hidden")))
 
 /*
- * The signal: ignored by default, so that one that is under way when the program execs, or that
- * reaches a child, does nothing; and at most one is pending, so that no queue can overflow.
+ * The signal: it is ignored by default, so that one in flight when the program execs, or one that
+ * reaches a child, does nothing. At most one is pending, so that no queue can overflow.
  */
 #define WS_PYTHON_SIGNAL SIGURG
 
@@ -81,7 +81,8 @@ void *ws_python_find_symbol(const char *name) WS_HIDDEN;
 /* The calling thread's, made when it has none; NULL when nothing is recorded. Not in a signal
  * handler. */
 struct ws_python_thread *ws_python_this_thread(void) WS_HIDDEN;
-/* The GIL was taken: have named functions traced, if any are and that is not under way. */
+/* The GIL was taken: set up the tracing of named functions, if there are any and this has not
+ * begun. */
 void ws_python_trace_functions(void) WS_HIDDEN;
 
 /* Reads the process's own memory (struct ws_py_memory); `ctx` is the thread's struct
@@ -95,7 +96,7 @@ bool ws_python_begin_recording(void) WS_HIDDEN;
 /* Install the handler; false when the program has one of its own. */
 bool ws_python_take_signal(void) WS_HIDDEN;
 void ws_python_handle_signal(int sig, siginfo_t *info, void *context) WS_HIDDEN;
-/* The same for a sample that the timer of the sampling hook has asked for: a ws_sample_fn. */
+/* The same for a sample that the sampling hook's timer requested: a ws_sample_fn. */
 bool ws_python_start_timer(uint64_t time, uint64_t weight, const void *context) WS_HIDDEN;
 /* The program wants the signal for itself: no more samples, and none under way when this returns.
  */

@@ -1,11 +1,11 @@
 /*
  * python_functions.c - records the Python functions that the user names (--python-functions-trace)
  * as ranges, in CPython 3.12 and later. sys.monitoring reports the start and the end of single code
- * objects at no cost for any other, which is why older versions are left out: what they have (a
- * profile function, another evaluator) makes every call of every function slower. Which code
- * objects: a watcher hears of each function when it is made, long before it can run, and compares
- * its module and qualified name. Exits by exceptions can only be asked for in general; that event
- * costs where exceptions pass, nowhere else.
+ * objects at no cost for any other, which is why older versions are not supported: their means (a
+ * profile function, another evaluator) make every call of every function slower. To find the code
+ * objects, a watcher is notified of each function when it is created, before it can run, and
+ * compares its module and qualified name. Exits by exceptions can only be requested for all code;
+ * that event costs time only when exceptions are raised.
  *
  * All this is set up by a pending call, which the interpreter makes on its main thread at the first
  * opportunity after it has begun. Functions of the interpreter are used through its stable
@@ -140,8 +140,8 @@ static object *note_function_exit(object *self, object *const *args, long n)
 		thread->open_n--;
 		return none;
 	}
-	/* Ranges above it have ended without an event (a generator that was closed), so they end
-	 * here. */
+	/* Ranges nested inside it have ended without an event (a generator that was closed), so
+	 * they end here. */
 	for (level = thread->open_n; level > 0 && thread->open[level - 1].slot != i; level--)
 		;
 	while (level && thread->open_n >= level) {
@@ -184,7 +184,7 @@ static bool is_meant(const char *module, const char *name, uint32_t w)
 		return false;
 	if (all == own)
 		return true;
-	/* What stands before the function's own name are modules. */
+	/* The parts before the function's own name are modules. */
 	return wanted[w].name[all - own - 1] == '.' && *rest == '.' &&
 	       lies_in(rest + 1, wanted[w].name, all - own - 1);
 }
@@ -294,7 +294,7 @@ static int set_up_when_pending(void *arg)
 {
 	(void)arg;
 	monitoring = py.SysGetObject("monitoring");
-	if (!monitoring) { /* too early: the next one who takes the GIL asks again */
+	if (!monitoring) { /* too early: the next thread that takes the GIL asks again */
 		atomic_store(&state, 0);
 		return 0;
 	}

@@ -3,11 +3,11 @@
  * Python.
  *
  * When it starts, CPython makes the condition variables of its GIL, which lie in its own data: so a
- * library whose name says python initialises one of its own. That it is the interpreter shows in
- * its symbols. Which library calls is looked up in /proc/self/maps, by system calls alone: the
- * dynamic loader would say it too, but under a lock that somebody may hold who waits for this
- * thread. Few programs initialise condition variables in the data of libraries, and no more than
- * TRIES of them are looked at.
+ * library with python in its name initialises one inside itself. Its symbols show whether it is the
+ * interpreter. The calling library is looked up in /proc/self/maps, by system calls alone: the
+ * dynamic loader knows it, too, but its lock may be held by a thread that waits for this one. Few
+ * programs initialise condition variables in the data of libraries, and no more than TRIES of them
+ * are looked at.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -18,8 +18,8 @@
 #include "inject/python.h"
 
 #define TRIES 16
-#define NEAR (UINT64_C(1) << 28) /* a library's data is no farther from its code */
-#define LINE 4400		 /* of /proc/self/maps: a path and what stands before it */
+#define NEAR (UINT64_C(1) << 28) /* a library's data is never farther from its code */
+#define LINE 4400		 /* line of /proc/self/maps: a path and what precedes it */
 
 static int (*real_init)(pthread_cond_t *, const pthread_condattr_t *);
 static _Atomic int tried;
@@ -38,8 +38,8 @@ static const char *read_hex(const char *text, uint64_t *values)
 	}
 }
 
-/* Does the line "from-to ... /path" cover `at`? Then its path; NULL when it does not, or maps no
- * file. */
+/* The path in the line "from-to ... /path" if its range covers `at`; NULL if it does not, or maps
+ * no file. */
 static const char *covers_code(const char *line, uint64_t at)
 {
 	uint64_t from, to;
@@ -81,7 +81,7 @@ static const char *read_path_at(uint64_t at, char *line)
 	return path;
 }
 
-/* Whether the file is named python. */
+/* Whether the file's name contains python. */
 static bool is_named_python(const char *path)
 {
 	static const char word[] = "python";
@@ -102,7 +102,7 @@ static bool is_named_python(const char *path)
 
 /* ---- the interpreter ---- */
 
-/* The library stays where it is from now on, for what is found in it is called later. */
+/* Keep the library loaded from now on, because functions found in it are called later. */
 static void begin_with_interpreter(const char *path)
 {
 	void *(*open)(const char *, int) = ws_find_symbol("dlopen");

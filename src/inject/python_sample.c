@@ -1,7 +1,7 @@
 /*
  * python_sample.c - what a thread does when a sample of it is taken: it reads its own frames, at
  * the very instruction at which it was interrupted, and writes them with its registers and the top
- * of its stack into a ring. Nothing can be more exact: what is recorded is what runs.
+ * of its stack into a ring. This is exact: what is recorded is what runs.
  *
  * The recorder opens a perf event for each thread that runs Python. It counts the thread's CPU
  * time, fires in user space only and has the kernel send the signal to the thread itself: so a
@@ -316,8 +316,8 @@ static bool take_python_sample(uint64_t now, uint64_t weight, const ucontext_t *
 	return true;
 }
 
-/* Sent by a file descriptor's owner setting, not by a program: one of those the default would have
- * ignored. */
+/* Whether a file descriptor's owner setting sent the signal. One sent by a program would have been
+ * ignored by default. */
 bool ws_is_own_signal(const siginfo_t *info)
 {
 	return info->si_code > 0 && info->si_code <= 6;
@@ -340,7 +340,7 @@ bool ws_python_start_timer(uint64_t time, uint64_t weight, const void *context)
 	return take_python_sample(time, weight, context);
 }
 
-/* Whose codes the frames of calls count by; NULL when there is no memory for it. */
+/* The state that numbers the codes for frames of calls; NULL when there is no memory for it. */
 static struct ws_python_thread *find_call_state(struct ws_thread *thread)
 {
 	struct ws_python_thread *python_thread = thread->python, *calls;
@@ -366,8 +366,7 @@ static struct ws_python_thread *find_call_state(struct ws_thread *thread)
 	return calls;
 }
 
-/* A handler of the program may interrupt this and make calls itself: those have no Python frames.
- */
+/* A handler of the program may interrupt this and make calls itself; these get no Python frames. */
 void ws_python_write_call_frames(struct ws_thread *thread)
 {
 	struct ws_python_thread *calls;
@@ -383,9 +382,9 @@ void ws_python_write_call_frames(struct ws_thread *thread)
 }
 
 /*
- * The sampler's signal is not blocked here: one that comes finds the sampler at work and is lost,
- * which is counted. The stack stands behind the frames, in the same ring, so that the recorder puts
- * the two together.
+ * The sampler's signal is not blocked here: a signal that arrives finds the sampler at work and is
+ * lost, which is counted. The stack follows the frames in the same ring, so that the recorder can
+ * join the two.
  */
 bool ws_python_write_cuda_stack(uint32_t correlation, uint32_t bytes)
 {

@@ -1,8 +1,8 @@
 /*
- * python_signal.c - the sampler's signal, without the program noticing: sigaction and signal answer
- * as if it had its default action, and go on doing so when the program sets it to the default or
- * ignores it, which amounts to the same. When the program wants to handle it, it gets it: the
- * recorder is told to stop, and Python frames are from then on read from outside the process.
+ * python_signal.c - hides the sampler's signal from the program: sigaction and signal answer as if
+ * it had its default action, and go on doing so when the program sets it to the default or ignores
+ * it, which amounts to the same. If the program wants to handle the signal itself, it gets it: the
+ * recorder is told to stop, and from then on Python frames are read from outside the process.
  */
 #include <sys/syscall.h>
 #include <time.h>

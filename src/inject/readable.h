@@ -2,10 +2,10 @@
  * readable.h - whether memory that the program names may be read.
  *
  * A program may pass a bad pointer to the kernel and gets EFAULT. A hook that looks at the argument
- * first must not fault in its place, so the kernel is asked: a call that fails for another reason
- * once it has read its argument. That costs a ninth of having the kernel copy (process_vm_readv),
- * needs no descriptor, and a sandbox that allows signals allows it. Where it is forbidden,
- * everything counts as readable.
+ * first must not fault in its place, so the kernel is asked by a system call that always fails for
+ * another reason once it has read its argument. That costs a ninth of having the kernel copy
+ * (process_vm_readv), needs no descriptor, and a sandbox that allows signals allows it. Where it is
+ * forbidden, everything counts as readable.
  */
 #ifndef WS_INJECT_READABLE_H
 #define WS_INJECT_READABLE_H
@@ -25,7 +25,7 @@ static inline bool ws_is_page_readable(uintptr_t address)
 {
 	uintptr_t page = address >> WS_PAGE_BITS << WS_PAGE_BITS;
 
-	if (!page) /* the call takes a null pointer for no argument: it would say yes */
+	if (!page) /* the call treats a null pointer as no argument and would say yes */
 		return false;
 	return ws_raw_syscall(SYS_rt_sigprocmask, -1, (long)page, 0, 8, 0, 0) != -EFAULT;
 }
@@ -55,8 +55,8 @@ static inline bool ws_is_text_readable(const char *text, uintptr_t *known)
 	}
 }
 
-/* Whether the texts of an environment may be read, and the list of them, up to its NULL. No list is
- * one without texts, as for the kernel. */
+/* Whether the list of an environment's texts, up to its NULL, and the texts themselves may be read.
+ * As for the kernel, a null list counts as empty. */
 static inline bool ws_are_texts_readable(char *const *list)
 {
 	uintptr_t texts = 0, pointers = 0;

@@ -1,7 +1,6 @@
 /*
- * rt.c - the runtime that all hooks in a process share: its beginning and end, pausing, notes for
- * the recorder. See rt.h for the rules that it keeps and rt_state.h for the files that it consists
- * of.
+ * rt.c - the runtime that all hooks in a process share: start and end, pausing, notes for the
+ * recorder. See rt.h for the rules that it keeps and rt_state.h for the files that it consists of.
  */
 #include <string.h>
 #include <sys/auxv.h>
@@ -92,7 +91,7 @@ void *ws_rt_reserve_slow(struct ws_thread *thread, size_t bytes, enum ws_loss_ki
 	nest->cur = (char *)chunk + sizeof(*chunk);
 	nest->end = (char *)chunk + WS_CHUNK_SIZE;
 	/* A sample takes half a chunk: waking for each would cost more than the sample, and the
-	 * recorder comes round by itself. */
+	 * recorder makes its rounds anyway. */
 	if (nest != &thread->nest[WS_NEST_SAMPLER] || !(++nest->repeats % 16))
 		wake_recorder(arena);
 	return nest->cur;
@@ -209,9 +208,9 @@ __attribute__((constructor(101))) void ws_rt_init(void)
 }
 
 /*
- * A further session. Threads may be anywhere: what they still write of the old one goes into memory
- * that only looks like its arena, and each sets itself up anew at its first event, because its
- * state no longer has a generation. Until rt.arena is the new arena, no thread is set up.
+ * A further session. Threads may be anywhere: what they still write for the old one goes into
+ * memory that only looks like its arena, and each sets itself up anew at its first event, because
+ * its state no longer has a generation. Until rt.arena is the new arena, no thread is set up.
  */
 static bool begin_next_session(struct private_state *private_state, const char *path)
 {

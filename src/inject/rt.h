@@ -18,7 +18,8 @@
  *     }
  *
  * enter marks the thread busy, so that a signal handler that records in between gets a ring of its
- * own; between enter and leave keep to a few stores. One ws_rt_enter may cover several records.
+ * own; between enter and leave do no more than a few stores. One ws_rt_enter may cover several
+ * records.
  */
 #ifndef WS_RT_H
 #define WS_RT_H
@@ -32,7 +33,7 @@
 
 struct ws_string_slot { /* of the per-thread string cache */
 	uint64_t hash;
-	const char *pointer; /* the caller's, last seen; content is always verified */
+	const char *pointer; /* the caller's pointer, last seen; the content is always verified */
 	uint32_t handle, len;
 };
 
@@ -50,8 +51,8 @@ struct ws_known_string {
 
 /*
  * Where a thread writes: one for the program proper, and further ones for signal handlers that
- * interrupt it between enter and leave. Each has a ring of its own, so also an open-range stack of
- * its own: t->nest[t->busy - 1].ring, never NULL inside enter.
+ * interrupt it between enter and leave. Each has its own ring and therefore its own open-range
+ * stack: t->nest[t->busy - 1].ring, never NULL inside enter.
  */
 struct ws_nest {
 	char *cur, *end;	/* free space in the current chunk; both NULL: take the slow path */
@@ -66,23 +67,23 @@ struct ws_nest {
 	(WS_NESTS -     \
 	 1) /* shared with the sampler, which never runs while that deep a nest is open */
 
-/* No page of any processor we run on is smaller. What must not cross into a page that may not be
- * there keeps to these, which every larger page is a multiple of. */
+/* No page of any processor we run on is smaller. Code that must not reach into a page that may not
+ * exist uses this size, since every larger page size is a multiple of it. */
 #define WS_SMALLEST_PAGE 4096u
 
 #define WS_PYTHON_THREAD_BYTES (192u << 10)
 
 /*
  * Set in ws_thread.paused once the thread has made a child that runs on its thread-local storage
- * (clone with CLONE_VM, without CLONE_SETTLS): whoever finds the state must ask whose it is. It
- * sends every event of the thread the slow way.
+ * (clone with CLONE_VM, without CLONE_SETTLS): code that finds the state must check whose it is. It
+ * makes every event of the thread take the slow path.
  */
 #define WS_SHARED_THREAD (UINT32_C(1) << 31)
 
 /*
  * A thread's private state. Lives in memory that a fork wipes (MADV_WIPEONFORK), so that in a
- * forked child the first record finds zeroes and goes the slow way, which makes the child a ring of
- * its own.
+ * forked child the first record finds zeroes and takes the slow path, which gives the child its own
+ * ring.
  */
 struct ws_thread {
 	struct ws_nest nest[WS_NESTS];
@@ -100,7 +101,7 @@ struct ws_thread {
 			    succeeded, and its size */
 	size_t vfork_env_bytes;
 	uint32_t string_misses,
-		string_lookups; /* for a larger cache, then for going over to inline texts */
+		string_lookups; /* for switching to a larger cache, then to inline texts */
 	struct ws_string_slot *more_strings; /* the larger cache, or NULL */
 	uint64_t nvtx_id,
 		nvtx_id_end; /* start/end range ids set aside for this thread: next and limit */
@@ -109,8 +110,8 @@ struct ws_thread {
 	int32_t capture_level; /* its level there */
 	uint64_t cuda_call; /* start of the outermost CUDA call, session ns, where calls come from
 			       callbacks; see inject/cuda_old.c */
-	void *python;	 /* what the Python hook keeps: WS_PYTHON_THREAD_BYTES of it, or NULL; see
-			    inject/python.h */
+	void *python;	    /* state of the Python hook: WS_PYTHON_THREAD_BYTES of it, or NULL; see
+			       inject/python.h */
 	uint32_t number; /* of this state among those of the process; 0 once a fork has wiped it */
 	struct ws_known_string known[WS_KNOWN_STRINGS];
 	struct ws_string_slot strings[WS_STRING_SLOTS];
@@ -151,8 +152,8 @@ WS_EXPORT void ws_rt_init(void);
  * it forks; by one thread at a time.
  */
 WS_EXPORT bool ws_rt_join(const char *path);
-/* The hooks were opened in a program that runs, not loaded with it: functions behind ours are those
- * that the program uses. */
+/* The hooks were opened in a program that runs, not loaded with it: the functions behind ours are
+ * those that the program uses. */
 WS_EXPORT extern bool ws_rt_late;
 /* Whether a live recorder has this process: one that was killed has left its arena unlocked. */
 WS_EXPORT bool ws_rt_is_in_session(void);
@@ -195,8 +196,8 @@ static inline bool ws_rt_is_paused(const struct ws_thread *thread)
 	return (thread->paused & ~WS_SHARED_THREAD) != 0;
 }
 
-/* Neither in a hook nor paused: both counts are asked at once, which is quick unless one of them
- * was written just now. */
+/* Neither in a hook nor paused: both counts are read at once, which is fast unless one of them was
+ * written just before. */
 static inline bool ws_rt_is_free(const struct ws_thread *thread)
 {
 	uint64_t both;
@@ -215,8 +216,8 @@ static inline bool ws_rt_is_own_thread(const struct ws_thread *thread)
 }
 
 /*
- * To be called before the calling thread makes such a child, whose events are then not recorded;
- * and with false when there is none any more. Whether that was a change.
+ * Call this before the calling thread makes such a child, whose events are then not recorded, and
+ * with false when no such child is left. Returns whether this changed anything.
  */
 WS_EXPORT bool ws_rt_share_thread(bool on);
 
@@ -239,8 +240,8 @@ static inline struct ws_thread *ws_rt_enter(void)
 }
 
 /*
- * The same for the second half of an event (a pop): where it finds no memory for the thread,
- * neither did the first half, and the loss has been counted.
+ * The same for the second half of an event (a pop): if there is no memory for the thread, there was
+ * none for the first half either, and the loss has been counted.
  */
 static inline struct ws_thread *ws_rt_enter_again(void)
 {
@@ -265,10 +266,10 @@ static inline void ws_rt_leave(struct ws_thread *thread)
 }
 
 /*
- * For the sampler's signal handler, which may interrupt anything: it writes into a ring of its own,
- * so that what it tells once stands in the same ring as what refers to it. `t` is the calling
- * thread's state and set up. All signals must be blocked until ws_rt_leave_sampler. False when that
- * ring is in use or there is no memory for it.
+ * For the sampler's signal handler, which may interrupt anything: it writes into its own ring, so
+ * that descriptions written once are in the same ring as the records that refer to them. `t` is the
+ * calling thread's state, already set up. All signals must be blocked until ws_rt_leave_sampler.
+ * False when that ring is in use or there is no memory for it.
  */
 WS_EXPORT bool ws_rt_enter_sampler(struct ws_thread *thread, uint32_t *was);
 static inline void ws_rt_leave_sampler(struct ws_thread *thread, uint32_t was)
@@ -318,15 +319,15 @@ WS_EXPORT uint32_t ws_rt_find_string(struct ws_thread *thread, const char *text,
 WS_EXPORT uint32_t ws_rt_define_string(const char *text, size_t len);
 
 /*
- * Write `s` as TEXT records into the current ring and give its local number, for strings that
+ * Write `s` as TEXT records into the current ring and return its local number; for strings that
  * seldom repeat or are long. Between enter and leave. 0 when there was no room (counted).
  */
 WS_EXPORT uint32_t ws_rt_write_text(struct ws_thread *thread, const char *text, size_t len,
 				    enum ws_loss_kind loss);
 
 /*
- * The better of the two for a string of unknown habits: sets *local when the number is a local
- * text. Goes over to texts while most strings of the thread are new.
+ * Chooses one of the two for a string that may or may not repeat; sets *local when the number is a
+ * local text. Uses texts while most strings of the thread are new.
  */
 WS_EXPORT uint32_t ws_rt_write_string_or_text(struct ws_thread *thread, const char *text,
 					      size_t len, bool *local, enum ws_loss_kind loss);
@@ -335,8 +336,9 @@ WS_EXPORT uint32_t ws_rt_write_string_or_text(struct ws_thread *thread, const ch
  * known to the recorder. */
 WS_EXPORT void ws_rt_set_up_child(void);
 /*
- * Around a fork made by this thread: one in a signal handler that interrupted a hook would wipe the
- * state which that hook goes on with in the child. Before gives what after must be given.
+ * Around a fork made by this thread: a fork in a signal handler that interrupted a hook would wipe
+ * the state with which that hook continues in the child. The result of the first function must be
+ * passed to the second.
  */
 WS_EXPORT bool ws_rt_before_fork(void);
 WS_EXPORT void ws_rt_after_fork(bool interrupted, bool in_child);
@@ -349,14 +351,14 @@ WS_EXPORT void ws_rt_write_process_note(int note, uint64_t time, const char *pat
 /* The session's path, as the environment gave it; "" without one. */
 WS_EXPORT const char *ws_rt_session_path(void);
 
-/* A chunk that is available now, without waiting or asking for memory behind more of them; 0 for
- * none. */
+/* A chunk that is available now, without waiting or allocating memory for more chunks; 0 for none.
+ */
 WS_EXPORT uint32_t ws_rt_take_chunk(void);
 /* The program has locked its memory (mlockall): what is ours is unlocked again. */
 WS_EXPORT void ws_rt_unlock_memory(void);
 /* A buffer of the arena (ring.h) for this process, mapped, or -1. */
 WS_EXPORT int ws_rt_take_buffer(void);
-/* A buffer is taken a moment before it is mapped. */
+/* A buffer is taken shortly before it is mapped. */
 WS_EXPORT bool ws_rt_is_buffer_mapped(uint32_t i);
 
 static inline struct ws_known_string *ws_rt_find_known_slot(struct ws_thread *thread,
@@ -426,7 +428,7 @@ WS_EXPORT void ws_rt_mute_thread(bool on);
 /* Have the recorder look at once, if it sleeps. */
 WS_EXPORT void ws_rt_wake_recorder(void);
 
-/* Count a loss that no record can tell. */
+/* Count a loss that no record can report. */
 static inline void ws_rt_count_loss(struct ws_thread *thread, enum ws_loss_kind kind, uint64_t n)
 {
 	struct ws_ring *ring = thread->nest[0].ring;

@@ -79,7 +79,7 @@ static void begin_collecting(struct ws_arena *arena)
 	switch_hooks(true);
 	wake_everyone(&capture->state);
 	wake_recorder(arena);
-	/* A thread that closed the range meanwhile found nothing to end. */
+	/* A thread that closed the range meanwhile found no collection to end. */
 	if (!count_open(atomic_load(&capture->state)) && capture->ends &&
 	    change_phase(capture, WS_CAPTURE_ON, WS_CAPTURE_ENDING))
 		end_collecting(arena, ws_rt_read_ticks());
@@ -149,7 +149,7 @@ void ws_capture_open(void)
 	begin_when_ready(arena);
 }
 
-/* One range of this process less; false when none is open. */
+/* Count one open range of this process less; false when none is open. */
 static bool take_own_range(void)
 {
 	uint32_t open = atomic_load(&ws_rt->home->ranges_open);

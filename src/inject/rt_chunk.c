@@ -48,8 +48,8 @@ static int extend_arena(struct ws_arena *arena)
 
 	if (atomic_load_explicit(&arena->chunk_backed, memory_order_relaxed) >=
 	    arena->chunk_first + arena->chunk_count)
-		return -1; /* the budget is spent: the way of every event from now on, so no system
-			      call */
+		return -1; /* the budget is spent: every event takes this path from now on, so no
+			      system call */
 	fd = ws_rt_open_directly();
 	if (fd < 0)
 		return populate_arena(arena);
@@ -70,8 +70,8 @@ uint32_t ws_rt_take_chunk(void)
 
 /*
  * A writer that waits for memory waits for the recorder to give chunks back. It never gives back
- * those that threads and processes hold while they live: where these have taken all that there is
- * to be had (many threads, little memory or address space), the wait would be endless.
+ * the chunks that threads and processes hold while they live. If these have taken all available
+ * chunks (many threads, little memory or address space), the wait would never end.
  */
 struct patience {
 	uint64_t sum, since; /* ticks since when no chunk has been taken or given back */
@@ -82,7 +82,8 @@ struct patience {
 #define POLLS_A_LOOK 64u /* some 16 ms */
 #define ROUNDS_WAITED 8u
 
-/* Another number whenever a chunk that this process could use has been taken or given back. */
+/* A number that changes whenever a chunk that this process could use has been taken or given back.
+ */
 static uint64_t sum_free_lists(const struct ws_arena *arena)
 {
 	uint32_t end = ws_min(ws_rt_count_mapped_chunks(), WS_MAX_CHUNKS) / WS_REGION_CHUNKS;
@@ -93,7 +94,7 @@ static uint64_t sum_free_lists(const struct ws_arena *arena)
 	return sum + 1;
 }
 
-/* Whether the recorder has made rounds for a second and no chunk has come back. */
+/* Whether the recorder has made rounds for a second without giving a chunk back. */
 static bool is_wait_useless(const struct ws_arena *arena, struct patience *patience)
 {
 	uint64_t beat = atomic_load_explicit(&arena->heartbeat, memory_order_relaxed);

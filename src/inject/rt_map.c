@@ -1,6 +1,6 @@
 /*
  * rt_map.c - the arena in this process's memory: attaching it, mapping more of it, its buffers, and
- * what the program's limits, locked memory and sandbox ask of that.
+ * how the program's limits, locked memory and sandbox affect that.
  *
  * The arena is mapped from the session's file, from its start and only as far as this process needs
  * chunks. The mapping grows in place, so it lies far below everything else. Nothing is reserved:
@@ -19,14 +19,14 @@
 
 #define REGION_BYTES ((uint64_t)WS_REGION_CHUNKS * WS_CHUNK_SIZE)
 #define BASE_DISTANCE (UINT64_C(256) << 30) /* between the arena and what the kernel maps next */
-#define LIMITED_SHARE 64 /* of a limited address space no more than one part in so many is ours */
+#define LIMITED_SHARE 64 /* of a limited address space we use at most one part in this many */
 #define LIMITED_LEAST (4 * REGION_BYTES)
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-/* After mlockall(MCL_FUTURE) it would count as the program's. */
+/* After mlockall(MCL_FUTURE) it would count as the program's locked memory. */
 static void unlock_range(void *at, uint64_t bytes)
 {
 	if (ws_rt_kept.locked && !ws_rt_kept.sandboxed)
@@ -48,8 +48,9 @@ void *ws_rt_map_private(size_t bytes)
 	return (void *)p;
 }
 
-/* Map a part of the file at `address`, or wherever there is room when it is 0. Never over anything:
- * a kernel that does not know the flag may choose another place, which is given up. */
+/* Map a part of the file at `address`, or wherever there is room when it is 0. Never over an
+ * existing mapping. A kernel that does not know the flag may choose another place, which is then
+ * unmapped. */
 static long map_shared(uint64_t address, uint64_t bytes, long fd, uint64_t offset)
 {
 	long p = ws_raw_syscall(SYS_mmap, (long)address, (long)bytes, PROT_READ | PROT_WRITE,
@@ -99,7 +100,7 @@ uint32_t ws_rt_count_mapped_chunks(void)
 			  WS_CHUNK_SIZE);
 }
 
-/* Another thread may have mapped the last of it and not have said so yet. */
+/* Another thread may have mapped the rest but not yet published that. */
 static bool wait_for_mapper(uint64_t old)
 {
 	struct timespec pause = {0, 20000};
@@ -112,7 +113,8 @@ static bool wait_for_mapper(uint64_t old)
 	return false;
 }
 
-/* Of several threads the one that is last to say how much is mapped may know the least. */
+/* When several threads publish how much is mapped, the last to do so may have the smallest value.
+ */
 static void raise_mapped(uint64_t size)
 {
 	uint64_t mapped = atomic_load_explicit(&ws_rt_kept.mapped, memory_order_relaxed);
@@ -123,7 +125,7 @@ static void raise_mapped(uint64_t size)
 		;
 }
 
-/* In the process's home, for at its end there may be no room for a record. */
+/* Noted in the process's home, since at its end there may be no room for a record. */
 static void note_limit(void)
 {
 	struct ws_process_home *home = ws_rt_kept.state ? ws_rt_kept.state->rt.home : NULL;
@@ -150,9 +152,10 @@ static uint64_t find_next_size(uint64_t mapped, uint64_t end)
  * changed its root or its user, or has no descriptor left. The kernel refuses when the mapping's
  * size is not what we say, so that of two threads one grows it.
  *
- * The other must not wait until that one has said so: it may have lost the processor, be what this
- * signal handler interrupted, or have been left behind by a fork. Sizes follow from one another, so
- * the next one is tried until the kernel says that the mapping does not reach so far (EFAULT).
+ * The other must not wait for the first to publish the new size: that thread may have lost the
+ * processor, be what this signal handler interrupted, or have been left behind by a fork. Sizes
+ * follow from one another, so the next one is tried until the kernel says that the mapping does not
+ * reach so far (EFAULT).
  */
 bool ws_rt_map_more(struct ws_arena *arena)
 {
@@ -261,7 +264,7 @@ int ws_rt_take_buffer(void)
 	return i;
 }
 
-/* Map the head of the arena, whose file has `size` bytes; NULL when it is none of ours. */
+/* Map the head of the arena, whose file has `size` bytes; NULL when it is not one of ours. */
 static struct ws_arena *map_head(long fd, uint64_t size)
 {
 	uint64_t least = WS_ALIGN_UP(sizeof(struct ws_arena), REGION_BYTES), head;

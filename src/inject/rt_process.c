@@ -40,7 +40,8 @@ static uint32_t fill_texts(struct ws_arena *arena, struct ws_process_home *home,
 	char *end = (char *)home + WS_CHUNK_SIZE - 8, *at = home->text;
 	long fd, n;
 
-	if (!fork_child) { /* a forked child runs its parent's image: the recorder knows these */
+	if (!fork_child) { /* a forked child runs its parent's image: the recorder already has these
+			      texts */
 		n = SYS4(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", at, 2048);
 		home->exe_len = (uint32_t)ws_max(n, 0L);
 		at += home->exe_len;
@@ -154,8 +155,8 @@ void ws_rt_set_up_child(void)
 	if (private_state->rt.generation ||
 	    !atomic_compare_exchange_strong(&private_state->setting_up, &idle, 1))
 		return;
-	/* In a chroot without /proc it cannot be asked; then it is the parent's, unless the parent
-	 * is outside: that has no number here. */
+	/* In a chroot without /proc it cannot be read; then it is the parent's, unless the parent
+	 * is outside the namespace and has no number here. */
 	ns = ws_rt_find_pid_namespace();
 	if (ns || !ws_raw_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0))
 		ws_rt_kept.pid_ns = ns;

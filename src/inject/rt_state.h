@@ -30,7 +30,7 @@
 #endif
 
 #define SLAB_THREADS 64u
-#define SLABS (WS_DIR_SLOTS / SLAB_THREADS) /* more threads than that find no directory slot */
+#define SLABS (WS_DIR_SLOTS / SLAB_THREADS) /* further threads would find no directory slot */
 
 /* Thread states, mapped together. The links of the free list stand beside the states, so that a
  * racing reader of a stale link reads a number and never the state of a thread that runs. */
@@ -67,9 +67,9 @@ struct rt_kept {
 	uint64_t pid_ns;
 	bool sandboxed;
 	bool locked;	     /* the program locks its memory */
-	bool refuse_threads; /* a new state could be taken for that of a thread it is shared with */
+	bool refuse_threads; /* a new state could be mistaken for a shared one */
 	bool unanswered;     /* the recorder has not answered in time: it is not asked again */
-	bool keep_in_child;  /* the fork under way comes from the middle of a hook */
+	bool keep_in_child;  /* the fork in progress comes from the middle of a hook */
 	char path[512];
 };
 /* Declared hidden, so that data is reached without the global offset table and functions without
@@ -95,8 +95,8 @@ static inline void wake_recorder(struct ws_arena *arena)
 
 /* ---- rt_open.c ---- */
 
-/* A descriptor of the session's arena, to be closed soon; negative when it cannot be had. May wait
- * for the recorder, a second at most. */
+/* A descriptor of the session's arena, to be closed soon; negative when it cannot be opened. May
+ * wait for the recorder, a second at most. */
 long ws_rt_open_arena(void);
 /* The same without the recorder's help: it never waits. */
 long ws_rt_open_directly(void);
@@ -108,7 +108,7 @@ void *ws_rt_map_private(size_t bytes);
 /* Map the head of the session's arena; false when the file is not there or none of ours. */
 bool ws_rt_attach_arena(const char *path);
 uint32_t ws_rt_count_mapped_chunks(void);
-/* Whether there is memory behind what this process has not mapped. */
+/* Whether the part of the arena that this process has not mapped has memory behind it. */
 bool ws_rt_has_more_to_map(const struct ws_arena *arena);
 /* Map more of the arena; false when the kernel, a limit or the sandbox forbids it. */
 bool ws_rt_map_more(struct ws_arena *arena);

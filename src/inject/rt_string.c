@@ -123,7 +123,8 @@ static inline struct ws_string_slot *string_slot_pair(struct ws_thread *thread, 
 	return &thread->strings[(hash >> 8) % (WS_STRING_SLOTS / 2) * 2];
 }
 
-/* The slot of a text, which holds no handle before the text is defined; NULL when it has none. */
+/* The cache slot of a text, which holds no handle until the text is defined; NULL when there is no
+ * slot for it. */
 static inline struct ws_string_slot *find_known_slot(struct ws_string_slot *pair, uint64_t hash,
 						     const char *text, size_t len)
 {
@@ -221,9 +222,9 @@ static bool prefers_inline_texts(struct ws_thread *thread, bool miss)
 }
 
 /*
- * Defined strings stay for as long as their process lives. Of programs that make up names all the
- * time they would fill the arena in the end, so from a share of it on texts are written inline;
- * what is defined by then stays in the cache.
+ * Defined strings stay for as long as their process lives. A program that keeps making up names
+ * would eventually fill the arena with them, so beyond a certain share of it texts are written
+ * inline; those defined by then stay in the cache.
  */
 static bool has_room_for_strings(void)
 {
@@ -248,7 +249,7 @@ static uint32_t find_or_define(struct ws_thread *thread, const char *text, size_
 	if (ws_unlikely(!has_room_for_strings()))
 		return 0;
 	slot = find_slot(thread, hash, text, len, &hit);
-	/* The kernel hook reads the names of open ranges: there they are all defined. */
+	/* The kernel hook reads the names of open ranges, so with it all names are defined. */
 	if (!prefers_inline_texts(thread, !seen) || seen || ws_rt->features & WS_FEATURE_KERNEL)
 		slot->handle = ws_rt_define_string(text, len);
 	return slot->handle;

@@ -28,8 +28,8 @@ static _Atomic uint32_t *next_free_at(struct private_state *state, uint32_t numb
 	return &slab->next_free[(number - 1) % SLAB_THREADS];
 }
 
-/* Put a state, which must be zero but for its number, on the free list. One that a fork wiped has
- * no number any more: it lies in its parent's slab and is left there. */
+/* Put a state, which must be zero except for its number, on the free list. A state that a fork
+ * wiped has lost its number; it belongs to its parent's slab and is left there. */
 static void free_thread(struct ws_thread *thread)
 {
 	struct private_state *state = ws_rt_kept.state;
@@ -193,7 +193,7 @@ void ws_rt_forget_threads(void)
 		__atomic_store_n(&thread_at(state, number)->generation, 0, __ATOMIC_RELAXED);
 }
 
-/* Nothing may be left of an earlier session: its handles, rings and memory belong to its arena. */
+/* Nothing from an earlier session may remain: its handles, rings and memory belong to its arena. */
 static void forget_session(struct ws_thread *thread)
 {
 	uint32_t number = thread->number, paused = thread->paused;
@@ -235,9 +235,10 @@ static bool set_up_thread(struct ws_thread *thread)
 
 /*
  * A handler that was left by longjmp while its thread was writing leaves `busy` too high. Each
- * nested enter notes where its stack stood: one that stood below where we stand now is gone, unless
- * it is on an alternate stack, of which nothing is known. When every nest is taken the cases cannot
- * be distinguished, and the nests are given up after a few events: real handlers are not that deep.
+ * nested enter notes where its stack stood: a nest whose stack was below the present position is
+ * gone, unless it is on an alternate stack, about which nothing is known. When every nest is taken
+ * the cases cannot be distinguished, and the nests are given up after a few events: real handlers
+ * are not that deep.
  */
 static bool on_alternate_stack(void)
 {
@@ -331,8 +332,8 @@ struct ws_thread *ws_rt_enter_slow(bool count)
 	}
 	if (!ws_rt_is_own_thread(thread))
 		return NULL;
-	if (ws_rt_is_paused(thread)) /* a vfork child's events are nobody's; a handler's while the
-			  runtime sets the thread up are lost, and counted */
+	if (ws_rt_is_paused(thread)) /* a vfork child's events belong to nobody; a handler's while
+					the runtime sets the thread up are lost, and counted */
 		return thread->vfork_start || thread->muted ? NULL : count_lost_thread(count);
 	if (!thread->generation) {
 		if (is_between_sessions(thread))

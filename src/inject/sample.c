@@ -43,7 +43,7 @@ static struct sigaction theirs = {.sa_handler = SIG_DFL}; /* the program's own *
 static pthread_key_t key;
 static int key_ok;
 static bool said;
-/* The thread's CPU time, ns, that samples have reported. */
+/* The thread's CPU time in ns that samples have accounted for. */
 static __thread uint64_t reported_ns __attribute__((tls_model("initial-exec")));
 
 /* Set aside in the thread by its key: timer + 1. A forked child has its parent's value, but not the
@@ -85,11 +85,11 @@ static uint32_t find_core(void)
 {
 	unsigned cpu;
 
-	/* Of the C library, through the vDSO: no system call where that is there. */
+	/* The C library's function, which uses the vDSO: no system call if there is one. */
 	return ws_rt_is_sandboxed() || (cpu = (unsigned)sched_getcpu()) > 65535 ? WS_NO_U32 : cpu;
 }
 
-/* The thread's CPU time, ns; 0 when it cannot be had. */
+/* The thread's CPU time, ns; 0 when it cannot be read. */
 static uint64_t read_cpu_time(void)
 {
 	struct timespec time;
@@ -144,7 +144,8 @@ static void take_sample(const siginfo_t *info, const ucontext_t *context)
 	ws_rt_leave(thread);
 }
 
-/* Records what the calling thread has used since its last sample; it takes no further one. */
+/* Records the CPU time that the calling thread has used since its last sample; it takes no further
+ * samples. */
 static void write_rest(void)
 {
 	uint64_t rest = take_time_since(0);
@@ -268,8 +269,8 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(v
 	return r;
 }
 
-/* Called behind the runtime's own handler, which makes the child known. A fork leaves the child's
- * one thread without a timer. */
+/* Called after the runtime's own handler, which registers the child. A fork leaves the child's one
+ * thread without a timer. */
 static void restart_in_child(void)
 {
 	reported_ns = 0; /* its clock starts again */
@@ -331,8 +332,8 @@ __attribute__((constructor(102))) static void begin_sampling(void)
 	start_timer();
 }
 
-/* For the main thread, or another that calls exit(); what others have used is recorded when they
- * end. */
+/* For the main thread, or another that calls exit(); the CPU time of other threads is recorded when
+ * they end. */
 __attribute__((destructor)) static void write_last_rest(void)
 {
 	if (on)

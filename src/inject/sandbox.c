@@ -20,7 +20,7 @@
 #define TEXT_OF(number) #number
 #define TEXT(number) TEXT_OF(number)
 
-/* The thread is set up while it may still make the system calls that this takes. */
+/* Set the thread up while it may still make the system calls that this takes. */
 static void enter_sandbox(void)
 {
 	struct ws_thread *thread;

@@ -1,5 +1,5 @@
 /*
- * sandbox.h - calls by which a program sandboxes itself; see ws_rt_enter_sandbox.
+ * sandbox.h - recognises calls by which a program sandboxes itself; see ws_rt_enter_sandbox.
  */
 #ifndef WS_INJECT_SANDBOX_H
 #define WS_INJECT_SANDBOX_H

@@ -90,8 +90,8 @@ static struct ws_rec make_long_head(enum ws_rec_kind kind, size_t bytes, uint16_
 
 /* ---- the address map ---- */
 
-/* Of whole lines, those of executable mappings; returns how many bytes are left of the buffer's
- * beginning. */
+/* Keeps the lines of executable mappings among the buffer's whole lines; returns how many bytes
+ * remain. */
 static uint32_t keep_code(char *text, uint32_t n)
 {
 	uint32_t kept = 0;
@@ -125,9 +125,9 @@ static long read_lines(long fd, char *text)
 }
 
 /*
- * A process that lives shorter than the recorder's round is gone when its stacks are unwound, and
- * its map with it: so it is written ahead of the first one. Later libraries the recorder finds
- * itself. They are read straight into the ring.
+ * A process that lives for less than one of the recorder's rounds has gone when its stacks are
+ * unwound, and its map with it, so the map is written before the first stack. The recorder finds
+ * later libraries itself. The map is read directly into the ring.
  */
 static WS_NOINLINE void write_maps(struct ws_thread *thread)
 {
@@ -171,7 +171,7 @@ void ws_rt_note_maps_changed(void)
 }
 
 /* The map is written before the first stack, at once when something was unloaded and, when
- * something was loaded, as often as costs little compared to the rest. */
+ * something was loaded, as often as is cheap compared to the rest. */
 static bool are_maps_wanted(const struct ws_thread *thread, uint64_t now)
 {
 	if (__atomic_exchange_n(&maps_announced, thread->generation, __ATOMIC_RELAXED) !=
@@ -189,8 +189,8 @@ void ws_rt_write_maps(struct ws_thread *thread)
 
 /*
  * What is loaded next may lie where this library lay, and an old map would give its functions the
- * old names. Libraries that are opened need no such care: where nothing was known to be, the
- * recorder looks again.
+ * old names. Libraries that are opened need no such care: where no mapping was known, the recorder
+ * looks again.
  */
 WS_EXPORT int dlclose(void *handle);
 int dlclose(void *handle)

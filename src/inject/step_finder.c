@@ -1,10 +1,11 @@
 /*
  * step_finder.c - see step_finder.h.
  *
- * The last launches are compared with themselves now and then. Of the periods that have come three
- * times in a row up to now the outermost is the one whose repetition reaches furthest back: loops
- * inside it have begun later. From then on each launch is compared with the one a period before.
- * A launch that differs is a break: the repetition was part of a longer one, which is looked for.
+ * The last launches are compared with themselves now and then. Of the periods that have occurred
+ * three times in a row up to now, the outermost is the one whose repetition reaches furthest back,
+ * since loops inside it began later. From then on each launch is compared with the one a period
+ * before. A launch that differs is a break: the repetition was part of a longer one, which is then
+ * searched for.
  *
  * A repetition that has not broken yet may still do so: layers repeat as steps do. It is taken for
  * the steps of the program only when the step before the wanted one begins, the latest time that
@@ -54,7 +55,7 @@ static uint16_t read_launch(const struct ws_step_finder *finder, uint64_t launch
 	return finder->sequence[launch % WINDOW];
 }
 
-/* A kernel without an index is like no other. */
+/* A kernel without an index equals no other. */
 static bool is_same(const struct ws_step_finder *finder, uint64_t a, uint64_t b)
 {
 	uint16_t kernel = read_launch(finder, a);
@@ -91,7 +92,7 @@ static void match_with_itself(struct ws_step_finder *finder, uint32_t count)
 	}
 }
 
-/* Of multiples of a period, which reach back as far, the shortest. */
+/* Multiples of a period reach back as far; take the shortest. */
 static uint32_t find_outermost(struct ws_step_finder *finder)
 {
 	uint32_t count = count_kept(finder), best = 0, reach = 0;
@@ -106,7 +107,7 @@ static uint32_t find_outermost(struct ws_step_finder *finder)
 	return best;
 }
 
-/* ---- what it needs to be recognised ---- */
+/* ---- when a period is recognised ---- */
 
 static void clear_scratch(struct ws_step_finder *finder)
 {
@@ -145,8 +146,8 @@ static uint32_t count_in_loops(struct ws_step_finder *finder)
 	return covered;
 }
 
-/* The most whole periods that came in a row, three at least, before a break. What repeats without a
- * kernel of the period is something else, such as a shorter loop. */
+/* The largest number of whole periods in a row, at least three, before a break. A repetition that
+ * lacks a kernel of the period is something else, such as a shorter loop. */
 static uint32_t count_before_break(const struct ws_step_finder *finder)
 {
 	uint64_t oldest = finder->launches - count_kept(finder);
@@ -184,8 +185,9 @@ static void set_needed(struct ws_step_finder *finder)
 	finder->certain = finder->needed;
 }
 
-/* Of the kernels that come once in a period the one launched least often, else it has come outside
- * the steps as well, and of these the first; in the step under way some have come once more. */
+/* Of the kernels that come once in a period, take the one launched least often, since others have
+ * been launched outside the steps as well; of several, take the first. In the current step some
+ * have come once more. */
 static void choose_anchor(struct ws_step_finder *finder)
 {
 	uint32_t least = UINT32_MAX;
@@ -221,7 +223,7 @@ static void look_for_period(struct ws_step_finder *finder)
 
 /* ---- steps ---- */
 
-/* Number the step that the last launch is in; whether it begins it. */
+/* Number the step that the last launch is in; returns whether that launch begins it. */
 static bool number_step(struct ws_step_finder *finder)
 {
 	uint64_t last = finder->launches - 1, since = last - finder->start;
@@ -234,7 +236,7 @@ static bool number_step(struct ws_step_finder *finder)
 	return since % finder->period == 0;
 }
 
-/* Whether the repetition that lasts is that of steps, at the beginning of one. */
+/* At the beginning of a step: whether the current repetition is that of steps. */
 static void judge_period(struct ws_step_finder *finder)
 {
 	uint64_t periods = (finder->launches - finder->start) / finder->period;

@@ -15,7 +15,7 @@ enum { WS_FINDER_NAMES = 4096, WS_FINDER_WINDOW = 65536 };
 
 enum ws_finder_state {
 	WS_FINDER_SEARCHES,
-	WS_FINDER_COUNTS, /* steps are seen, and the wanted one is further off than the next */
+	WS_FINDER_COUNTS, /* steps are seen, and the wanted one comes later than the next */
 	WS_FINDER_KNOWS,  /* steps are known and stay so */
 	WS_FINDER_UNSURE, /* the wanted step began when the repetition was too short to be sure */
 	WS_FINDER_LATE,	  /* steps were recognised when the wanted one had begun */
@@ -44,8 +44,8 @@ struct ws_step_finder {
 	struct ws_finder_kernel kernels[WS_FINDER_NAMES];
 };
 
-/* The next launch, by a hash of the kernel's name that is not 0. Whether it begins a step, by the
- * present view; it is certain when the state is WS_FINDER_KNOWS. */
+/* The next launch, by a hash of the kernel's name that is not 0. Returns whether it begins a step
+ * as far as is known; this is certain when the state is WS_FINDER_KNOWS. */
 bool ws_finder_add(struct ws_step_finder *finder, uint64_t hash);
 
 #endif

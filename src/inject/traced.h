@@ -36,7 +36,7 @@ WS_EXPORT extern ws_traced_fn *ws_traced_hook;
 /*
  * Set by the Python hook when an interpreter is there: records a sample of the calling thread,
  * which a signal has interrupted, with its Python frames. `weight` is nanoseconds of CPU time.
- * False when it has not: the thread runs no Python, or cannot be looked at now.
+ * False when it has not: the thread runs no Python, or cannot be inspected now.
  */
 typedef bool ws_sample_fn(uint64_t time, uint64_t weight, const void *context);
 WS_EXPORT extern ws_sample_fn *ws_sample_hook;

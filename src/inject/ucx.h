@@ -1,7 +1,7 @@
 /*
  * ucx.h - what the wrappers of UCX's functions keep of their arguments; used by
  * libraries/ucx.calls. No header of UCX is needed: what is read of its structures has been the same
- * in all versions that have them. tests/libraries holds it against the header where there is one.
+ * in all versions that have them. tests/libraries compares it with the header if that is installed.
  */
 #ifndef WS_INJECT_UCX_H
 #define WS_INJECT_UCX_H
@@ -10,12 +10,12 @@
 
 #pragma GCC visibility push(hidden)
 
-/* The type of data that a ucp_request_param_t names: single bytes unless it does. */
+/* The type of data that a ucp_request_param_t names: single bytes if it names none. */
 uint64_t ws_ucx_type(const void *param);
-/* The bytes of `count` pieces of data of a type at `buffer`; not known of types with functions of
+/* The bytes of `count` pieces of data of a type at `buffer`; not known for types with functions of
  * their own. */
 int64_t ws_ucx_size(const void *buffer, size_t count, uint64_t type);
-/* The error that a call returned, as a status or in place of a request. */
+/* The error that a call returned, as a status or instead of a request. */
 static inline int64_t ws_ucx_error(intptr_t result)
 {
 	return result < 0 && result >= -100 ? result : WS_LIBRARY_NONE;

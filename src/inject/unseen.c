@@ -1,7 +1,7 @@
 /*
- * unseen.c - sigwait and its relatives without the sampler's signal. A program that blocks all
- * signals and takes them by sigwait, as many do in a thread of its own, would be given a SIGURG
- * that waits there since it was blocked. What was sent by anyone else is passed on.
+ * unseen.c - hides the sampler's signal from sigwait and its relatives. A program that blocks all
+ * signals and takes them by sigwait, often in a separate thread, would receive a SIGURG that has
+ * been pending since it was blocked. Signals sent by anyone else are passed on.
  */
 #include <errno.h>
 #include <stdint.h>
