@@ -45,7 +45,7 @@ char *ws_proc_arguments(const char *args, size_t len, bool masked)
 {
 	struct ws_text text = {0}, copy = {0}, without_secrets = {0};
 
-	ws_text_add(&copy, args, len); /* they may be in memory that the target writes to */
+	ws_text_add(&copy, args, len); /* the original may be in memory that the target can write */
 	args = ws_text_or(copy.text, "");
 	if (masked && len) {
 		ws_mask_words(&without_secrets, args, len);
@@ -99,9 +99,9 @@ static struct ws_proc *find_gone(struct ws_drain *drain, uint32_t pid, uint64_t 
 }
 
 /*
- * Whether the chunk is still the home of a process that began at `start`. What a settled process's
- * memory says stays there until another one takes the chunk. Believing it would settle that process
- * again and give back memory that is another's by then.
+ * Whether the chunk is still the home of a process that began at `start`. The contents of a settled
+ * process's memory stay there until another process takes the chunk. Trusting them would settle
+ * that process again and give back memory that by then belongs to another.
  */
 static bool is_new_home(const struct ws_drain *drain, uint32_t chunk, uint64_t start)
 {
@@ -156,7 +156,7 @@ struct ws_proc *ws_drain_find(struct ws_drain *drain, int host_pid, uint64_t fro
 
 	for (struct ws_proc *process = drain->procs; process; process = process->next)
 		best = started_earlier(best, process, host_pid, from, to);
-	/* Processes of other pid namespaces are kept under their number there. */
+	/* Processes of other pid namespaces are kept under their pid there. */
 	for (uint32_t i = drain->foreign ? 0 : (uint32_t)host_pid % GONE_BUCKETS,
 		      n = drain->foreign ? GONE_BUCKETS : i + 1;
 	     i < n; i++)
@@ -184,7 +184,7 @@ static struct ws_proc *find_parent(struct ws_drain *drain, const struct ws_proce
 		       : find_gone(drain, home->ppid, home->start);
 }
 
-/* What the kernel says of a process. */
+/* What the kernel says about a process. */
 struct process_state {
 	char letter; /* as in /proc/PID/stat; 0 when that cannot be read */
 	long threads;
@@ -220,8 +220,8 @@ static bool is_gone(int pid)
 	return (state.letter == 'Z' || state.letter == 'X') && state.threads <= 1;
 }
 
-/* Whether a process has got so far that its hooks must have answered: it waits for something by
- * itself, or has used the processor for longer than loading takes. */
+/* Whether a process has got so far that its hooks must have answered: it waits for something of its
+ * own, or has used the processor for longer than loading takes. */
 static bool got_far(struct process_state state)
 {
 	return state.letter == 'S' || state.ticks >= LOADING_TICKS;
@@ -264,8 +264,8 @@ static bool calls_itself(const char *host, uint32_t pid, uint64_t ns)
 
 /*
  * The pid here of a process of another pid namespace: namespaces below ours are visible in our
- * /proc. -1 when it is gone, 0 when that is unknown because /proc is missing or shows other
- * processes than ours.
+ * /proc. -1 when the process is gone, 0 when that is unknown because /proc is missing or shows
+ * other processes than ours.
  */
 static int find_host_pid(const struct ws_proc *process)
 {
@@ -286,8 +286,9 @@ static int find_host_pid(const struct ws_proc *process)
 }
 
 /*
- * Whether the process may be looked at and signalled from here. A process says itself which one it
- * is: where another user's programs are recorded, a process that is not that user's is left alone.
+ * Whether the process may be inspected and signalled from here. Processes name their own pid, so
+ * when another user's programs are recorded, a process that does not belong to that user is left
+ * alone.
  */
 static bool is_ours(const struct ws_drain *drain, int host_pid)
 {
@@ -374,9 +375,9 @@ static void write_process_row(struct ws_proc *process, const struct ws_process_h
 }
 
 /*
- * When two images have one pid, the earlier is gone with the exec, and its memory with it. They may
- * be met in either order: what a program does that calls exec at once is often seen after what its
- * successor does. The one that lives must keep its home, for it writes there.
+ * When two images have one pid, the exec has ended the earlier one and its memory. They may be met
+ * in either order: if a program calls exec at once, its records are often seen after those of its
+ * successor. The live image must keep its home, because it writes there.
  */
 static void replace_process_image(struct ws_proc *process, struct ws_proc *other)
 {
@@ -393,7 +394,7 @@ static void replace_process_image(struct ws_proc *process, struct ws_proc *other
 			    earlier == process ? other->start_ticks : process->start_ticks);
 }
 
-/* The variables that a process reports, NUL-terminated in memory for the caller to free; none where
+/* The variables that a process reports, NUL-terminated in memory for the caller to free; none when
  * the numbers in its home make no sense. */
 static struct ws_variables copy_variables(const struct ws_process_home *home)
 {
@@ -734,7 +735,7 @@ void ws_drain_settle_process(struct ws_drain *drain, struct ws_proc *process, bo
 	} else {
 		ws_chunks_leave(&drain->chunks, process->home_chunk, process);
 	}
-	if (!ws_perf_active(drain->perf)) /* else its samples may come later */
+	if (!ws_perf_active(drain->perf)) /* with perf, its samples may come later */
 		free_threads(process);
 	process->home = NULL;
 	process->settled = true;
@@ -772,7 +773,7 @@ uint32_t ws_proc_thread_at(struct ws_proc *process, uint32_t tid, uint64_t time)
 	return best ? best->id : ws_proc_thread(process, tid, time);
 }
 
-/* Make twice the room, with the oldest first. */
+/* Double the list, with the oldest thread first. */
 static void grow_gone_list(struct ws_proc *process)
 {
 	size_t cap = process->gone_cap ? process->gone_cap * 2 : 16;
@@ -835,7 +836,7 @@ void **ws_proc_slot(struct ws_proc *process, int domain, void (*free_fn)(void *)
 	return &process->slot[domain];
 }
 
-/* ---- what was started and never registered ---- */
+/* ---- images that were started and never registered ---- */
 
 /* Whether the image that the note is about has registered, and maybe even ended, before the note
  * was read. */
@@ -896,8 +897,8 @@ uint32_t ws_drain_alive(const struct ws_drain *drain)
 	return expected;
 }
 
-/* Only a live process can be said to have had time to answer: one that has gone may have ended
- * while it was loaded. */
+/* Only of a live process do we know that it had time to answer: one that has gone may have ended
+ * while it was being loaded. */
 static void report_unseen(const struct ws_drain *drain, const struct ws_started *started,
 			  bool silent)
 {
@@ -940,7 +941,7 @@ void ws_drain_check_started(struct ws_drain *drain, bool all)
 		if (started->path && !started->said)
 			report_unseen(drain, started, late && known && !gone);
 		started->said = true;
-		if (!all && !gone) { /* it cannot be seen, but it is waited for */
+		if (!all && !gone) { /* it cannot be seen, but we wait for it */
 			i++;
 			continue;
 		}

@@ -41,8 +41,8 @@ struct ws_proc {
 	uint64_t pid_ns;
 	/* its pid as seen from here; -1: it was gone when that was asked; 0: unknown */
 	int host_pid;
-	int pidfd; /* -1: gone already, unknown, or no descriptor was to be had: then its end
-		      is asked for now and then */
+	int pidfd; /* -1: gone already, unknown, or no descriptor was available: then we check now
+		      and then whether it has ended */
 	bool ending, settled, target;
 	bool ranked; /* its row of rank is written */
 	/* it had ended before the directory was last read, so all its rings are known */
@@ -58,7 +58,7 @@ struct ws_proc {
 	struct ws_thread_entry
 		*gone; /* ended threads, in a ring of gone_cap; NULL until one has ended */
 	size_t gone_n, gone_cap;
-	/* perf still needs its threads: what is known of them stays, and it is not freed */
+	/* perf still needs its threads: they are kept, and it is not freed */
 	bool held;
 	bool forgotten; /* it would have been freed if it were not held */
 	char *exe, *cmdline;
@@ -75,7 +75,7 @@ struct ws_ring_state {
 	uint32_t chunk, offset; /* read so far */
 	uint32_t snap_chunk, snap_used;
 	bool ending, broken;
-	bool cut; /* the next chunk cannot be had: nothing more is read of this ring */
+	bool cut; /* the next chunk is unavailable: nothing more is read from this ring */
 	uint64_t lost[WS_LOSS_KINDS]; /* by the thread's own count, as far as reported */
 	uint64_t damaged;	      /* places where its records could not be read */
 	/* Local texts: number -> string id, open addressing, size a power of two. */
@@ -86,8 +86,8 @@ struct ws_ring_state {
 	size_t piece_len, piece_cap;
 };
 
-/* The end of a settled process, until perf's records have passed it: they may know better when and
- * why. */
+/* The end of a settled process, kept until perf's records have passed it: they may say more exactly
+ * when and why it ended. */
 struct ws_proc_end {
 	struct ws_sink *sink;
 	struct ws_row_process_end row;
@@ -131,7 +131,7 @@ struct ws_drain {
 	struct ws_perf *perf; /* NULL when the kernel's events are not followed */
 	/* threads that ended before this (session ns) are not needed any more */
 	uint64_t keep_from;
-	struct ws_python *python;  /* NULL when Python is not looked at */
+	struct ws_python *python;  /* NULL when Python is not recorded */
 	struct ws_map looked_into; /* hashes of paths: library_absent.c */
 	/* Copies of what is being converted: records must not change between check and use. */
 	_Alignas(16) char chunk[WS_CHUNK_SIZE + 64];
@@ -139,7 +139,7 @@ struct ws_drain {
 	unsigned text_turn;
 };
 
-/* The numbers of a process's home and the texts behind them, copied. */
+/* A copy of the numbers in a process's home and the texts after them. */
 union ws_home_copy {
 	struct ws_process_home home;
 	char bytes[WS_CHUNK_SIZE];
@@ -153,8 +153,8 @@ struct ws_proc *ws_drain_process(struct ws_drain *drain, uint32_t chunk);
 void ws_proc_claim_strings(struct ws_proc *process);
 /* Mark the processes that have ended. */
 void ws_drain_poll_ends(struct ws_drain *drain);
-/* A stream of the process's own, which no ring belongs to: for what is written at its end, or that
- * of a collection. */
+/* Make a stream for the process that belongs to no ring, for rows that are written at the end of
+ * the process or of a collection. */
 struct ws_stream ws_drain_make_stream(const struct ws_drain *drain, struct ws_proc *process);
 /* Write the end of a process whose rings are settled. `memory_too` gives its chunks back: only when
  * it can no longer write to them. */
@@ -165,7 +165,7 @@ void ws_drain_write_ends(struct ws_drain *drain, bool all);
  * replaced it, or the process has ended. */
 void ws_proc_ended(struct ws_proc *process, uint64_t time, enum ws_process_end_reason reason);
 void ws_proc_thread_ended(struct ws_proc *process, uint32_t id);
-/* A thread that has a row already. */
+/* Note a thread that already has a row. */
 void ws_proc_thread_known(struct ws_proc *process, uint32_t tid, uint32_t id, uint64_t start_ns);
 /*
  * The image that was the first to begin in [from, to] (session ns) in the process `host_pid` as
@@ -174,7 +174,7 @@ void ws_proc_thread_known(struct ws_proc *process, uint32_t tid, uint32_t id, ui
 struct ws_proc *ws_drain_find(struct ws_drain *drain, int host_pid, uint64_t from, uint64_t to);
 /* Free a process that is settled and in no list; one that is held is freed when it is released. */
 void ws_proc_free(struct ws_proc *process);
-/* No longer held. */
+/* End the hold on the process. */
 void ws_proc_release(struct ws_proc *process);
 /* NUL-separated arguments as one line that a shell would split again, with secrets in them `masked`
  * (text/mask.h). The caller frees it. */
@@ -200,7 +200,7 @@ void ws_drain_check_started(struct ws_drain *drain, bool all);
 /* One sentence on why the file at `path` cannot be recorded when `user` runs it, or NULL when it
  * looks recordable. In image.c. */
 const char *ws_image_problem(const char *path, uid_t user, char *buf, size_t size);
-/* The user whose process it is, whatever the rights of the program that it executes; our own user
+/* The user who owns the process, whatever the rights of the program that it executes; our own user
  * when the process is gone. */
 uid_t ws_image_user(int pid);
 

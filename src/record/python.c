@@ -26,7 +26,7 @@
 #include "record/python_seek.h"
 
 #define SWEEP_NS 500000000u
-#define OWN_DESCRIPTORS 64 /* kept free for everything else */
+#define OWN_DESCRIPTORS 64 /* descriptors kept free for everything else */
 
 struct ws_python *ws_python_new(struct ws_drain *drain, const struct ws_python_opts *options)
 {
@@ -149,7 +149,7 @@ bool ws_py_is_thread_of(int pid, uint32_t tid)
 	return !access(path, F_OK);
 }
 
-/* The thread's number here; 0 when it is not known. */
+/* The tid in our namespace; 0 when it is not known. */
 static uint32_t outer_tid(const struct ws_proc *process, uint32_t tid)
 {
 	char path[64];
@@ -219,9 +219,9 @@ static void more_descriptors(size_t wanted)
 }
 
 /*
- * Whether the signal is blocked there: it would come much later, or sigwait would take it for
- * another. True also for a thread that the process does not have: its number comes from memory that
- * the target can overwrite.
+ * Whether the thread blocks the signal: it would come much later, or sigwait would mistake it for
+ * another. True also for a thread that the process does not have, since the tid comes from memory
+ * that the target can overwrite.
  */
 static bool blocks_signal(int pid, uint32_t tid)
 {
@@ -307,7 +307,7 @@ static void look_into(struct ws_python *py, struct ws_py_proc *process, uint32_t
 
 	if (!py->bpf || (!process->laid_out && !ws_py_lay_out(process)))
 		return;
-	/* An event that is there already: an earlier thread had this number, and its end was not
+	/* If there is an event already, an earlier thread had this tid and its end has not been
 	 * seen yet. An event of another image is closed by this. */
 	had = has_event(py, process, outer);
 	ws_py_decode_begin(py, process, record->cookie);
@@ -363,7 +363,7 @@ void ws_python_close_of(struct ws_python *py, const struct ws_py_proc *process)
 			close_event(py, i);
 }
 
-/* From here on the process's threads have no samples by signal. */
+/* From now on the process's threads have no samples by signal. */
 static void end_signals(struct ws_python *py, struct ws_py_proc *process)
 {
 	process->signals = false;

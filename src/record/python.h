@@ -30,7 +30,7 @@ struct ws_python_function {
 	char *category;	     /* of the slice; NULL for its default, the module */
 	char *args;	     /* JSON object, or NULL */
 	bool seen;	     /* it ran */
-	bool optional;	     /* of a list that is built in: nobody expects it to run */
+	bool optional;	     /* of a built-in list: it need not run */
 };
 #define WS_PYTHON_FUNCTIONS_MOST 512u
 
@@ -43,9 +43,9 @@ struct ws_sink;
 
 /* Begin; `d` must outlive it. */
 struct ws_python *ws_python_new(struct ws_drain *drain, const struct ws_python_opts *options);
-/* Look for interpreters in the process and what it has started, which have no hook, from now on.
- * `sink` has their samples. NULL, or why stacks of samples will have no frames of Python: then
- * those of the process itself are read from outside once it has registered. Once perf events are
+/* From now on, look for interpreters without a hook in the process and its descendants. `sink` gets
+ * their samples. Returns NULL, or why stacks of samples will have no Python frames: then those of
+ * the process itself are read from outside once it has registered. Call it once perf events are
  * open. */
 const char *ws_python_seek(struct ws_python *py, int pid, struct ws_sink *sink);
 /* Report which named functions never ran. Call it before the report is closed. */
@@ -55,8 +55,8 @@ void ws_python_free(struct ws_python *py);
 /* Call it after the records of a round were converted: closes events of threads that are gone, and
  * reads stacks from outside that are due. `now` is session time, ns. */
 void ws_python_round(struct ws_python *py, uint64_t now);
-/* An event for each thread costs a microsecond or two at each switch: threads sampled by signal
- * have no samples from now on, which is reported, and are read from outside. `py` may be NULL. */
+/* An event for each thread costs a microsecond or two at each switch: from now on, threads sampled
+ * by signal have no samples (this is reported) and are read from outside. `py` may be NULL. */
 void ws_python_leave_signals(struct ws_python *py, uint64_t now);
 /* How long the recorder may sleep before the next stack is due, nanoseconds. */
 uint64_t ws_python_patience(const struct ws_python *py);
@@ -76,9 +76,9 @@ struct ws_python_sampled {
 };
 
 /*
- * The stack of a sample that has no Python frames, as ws_stackset_places makes it. Where the
- * interpreter's frames are in the same places as in the samples around it, it gets the Python
- * frames in which those agree, and *flags gets WS_SAMPLE_SEPARATE. `py` may be NULL.
+ * The stack of a sample that has no Python frames, as ws_stackset_places makes it. If the
+ * interpreter's frames are at the same places as in the samples before and after it, it gets the
+ * Python frames that those two share, and *flags gets WS_SAMPLE_SEPARATE. `py` may be NULL.
  */
 uint32_t ws_python_attach(struct ws_python *py, const struct ws_python_sampled *sampled,
 			  uint32_t *leaf, uint8_t *flags);
@@ -91,8 +91,8 @@ uint32_t ws_python_attach(struct ws_python *py, const struct ws_python_sampled *
 uint32_t ws_python_merge(struct ws_stackset *st, const struct ws_unwound_frame *places, size_t n,
 			 const struct ws_py_stack *py, bool cut, uint32_t *leaf);
 
-/* Samples a second of Python's threads, from now on at most `most` (0: as asked for). 0 when none
- * are taken by events. `py` may be NULL. */
+/* The samples a second of Python's threads, which are at most `most` from now on (0: the requested
+ * rate). 0 when no samples are taken by events. `py` may be NULL. */
 uint32_t ws_python_frequency(struct ws_python *py, uint32_t most);
 
 /* ---- a program in the kernel, on the event that samples everything (python_bpf.c) ---- */
@@ -101,13 +101,13 @@ uint32_t ws_python_frequency(struct ws_python *py, uint32_t most);
 bool ws_python_bpf_is_built(void);
 
 /*
- * Begin to load it, in a thread of its own: the kernel takes its time to check it. Where it is not
- * wanted, or not part of this build, nothing happens. The target must have been forked: this
- * process may lift its limit of locked memory.
+ * Begin to load the program, in a thread of its own, because the kernel takes long to check it.
+ * Nothing happens if it is not wanted or not part of this build. The target must already have been
+ * forked, since this may raise our limit of locked memory.
  */
 void ws_python_bpf_start(struct ws_python *py);
-/* Whether it can serve an event of `frequency` samples a second (0: not so many in each), of which
- * Python's are some: ws_python_bpf_open may succeed. */
+/* Whether it can serve an event of `frequency` samples a second (0: not a fixed rate), some of
+ * which are Python's, so that ws_python_bpf_open may succeed. */
 bool ws_python_bpf_suits(const struct ws_python *py, uint32_t frequency);
 /* Wait until it is loaded, for an event of that frequency. 0, or the kernel's -errno; -ENOTSUP when
  * it is not being loaded, or does not suit. */
@@ -118,16 +118,16 @@ int ws_python_bpf_attach(struct ws_python *py, int sampler, int output, uint32_t
 bool ws_python_bpf_is_on(const struct ws_python *py);
 /* Whether it knows threads of every pid namespace, not only those of this process's own. */
 bool ws_python_bpf_any_ns(void);
-/* A thread that it serves has one of its samples in this many samples. */
+/* A thread that it serves has frames with one in this many samples. */
 uint32_t ws_python_bpf_every(const struct ws_python *py);
 void ws_python_bpf_close(struct ws_python *py);
 
-/* Read what it wrote, except frames. In the order of time. */
+/* Read what it wrote, except frames. Call it in the order of time. */
 void ws_python_decode(struct ws_python *py, const void *raw, size_t size);
-/* Whether that is frames, which belong to the next sample. */
+/* Whether `raw` holds frames, which belong to the next sample. */
 bool ws_python_decode_frames(const void *raw, size_t size);
-/* Those frames, of thread `tid` (as seen from here), good until the next call; NULL when they do
- * not check out. */
+/* Those frames, of thread `tid` (as seen from here), valid until the next call; NULL when they are
+ * invalid. */
 const struct ws_py_stack *ws_python_decode_stack(struct ws_python *py, struct ws_sink *sink,
 						 uint32_t tid, const void *raw, size_t size,
 						 uint8_t *gil);

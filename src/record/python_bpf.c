@@ -29,7 +29,7 @@
 #define LAYOUTS 16u
 #define LOG_BYTES (16u << 20)
 
-/* Maps are the first of the symbols. */
+/* Maps come first among the symbols. */
 #define MAPS WS_PY_BPF_const_ns_device
 #define TEXT_BYTES WS_ALIGN_UP(sizeof(struct ws_py_kernel_code) + WS_PY_TOLD_TABLE, 8u)
 
@@ -82,7 +82,7 @@ static struct span code_span(const struct ws_py_layout *layout)
 	return (struct span){from & ~7u, to - (from & ~7u)};
 }
 
-/* Offsets that the programs have room for; those of 3.13 and later come from the target. */
+/* Whether the programs have room for the offsets; those of 3.13 and later come from the target. */
 static bool fits(const struct ws_py_layout *layout)
 {
 	struct span span_f = frame_span(layout), span_c = code_span(layout);
@@ -364,7 +364,7 @@ bool ws_python_bpf_suits(const struct ws_python *py, uint32_t frequency)
 	       frequency % py->options.frequency == 0;
 }
 
-/* What was loaded beside; NULL with *error when that failed. */
+/* Wait for the loading thread and take its result; NULL with *error when it failed. */
 static struct ws_py_bpf *await_loading(struct ws_python *py, int *error)
 {
 	struct ws_py_bpf_loading *loading = py->loading;

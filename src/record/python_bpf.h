@@ -1,6 +1,7 @@
 /*
- * python_bpf.h - Python's frames by a program in the kernel (bpf/python_frames.bpf.c): python_bpf.c
- * loads and controls it, python_decode.c reads what it writes. Private to the recording of Python.
+ * python_bpf.h - reading Python's frames by a program in the kernel (bpf/python_frames.bpf.c):
+ * python_bpf.c loads and controls it, python_decode.c reads what it writes. Private to the
+ * recording of Python.
  *
  * The program runs before each sample of the main event. What it writes is in the same buffer
  * directly before that sample: a record of frames, and one for each code object that it meets for
@@ -22,7 +23,7 @@ extern const struct ws_bpf_program ws_py_bpf_programs[];
  * namespace; 0 or -errno. */
 int ws_py_bpf_watch(struct ws_py_bpf *bpf, uint32_t tid, uint32_t inner,
 		    const struct ws_py_layout *layout, uint64_t cookie, uint64_t beacon);
-/* The same for a thread whose state is known, and which has no hook. */
+/* The same for a thread without a hook whose state is known. */
 int ws_py_bpf_watch_state(struct ws_py_bpf *bpf, uint32_t tid, const struct ws_py_layout *layout,
 			  uint64_t cookie, uint64_t state);
 void ws_py_bpf_leave(struct ws_py_bpf *bpf, uint32_t tid);

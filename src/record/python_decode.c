@@ -2,9 +2,9 @@
  * python_decode.c - turns what the program in the kernel wrote (python_bpf.c) into Python frames.
  *
  * Code objects come with pieces of their memory as they were at the sample, from which name, file
- * and lines are read as anywhere else (cpython.h). What a piece does not hold, because it was too
- * long or its page was not there, is read from outside now, if the same object is still there. All
- * of it comes from the target's memory and is checked accordingly.
+ * and lines are read as elsewhere (cpython.h). Whatever a piece lacks, because it was too long or
+ * its page was not in memory, is read from outside now, if the same object still exists. All of it
+ * comes from the target's memory and is checked accordingly.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ void ws_py_decode_begin(struct ws_python *py, struct ws_py_proc *process, uint64
 		im->process = process;
 	}
 	if (im->process ==
-	    process) /* else another process claims the same number: the first one has it */
+	    process) /* if another process claims the same cookie, the first one keeps it */
 		im->layout = process->layout;
 }
 
@@ -315,7 +315,7 @@ const struct ws_py_stack *ws_python_decode_stack(struct ws_python *py, struct ws
 							       frame[i].code, frame[i].at)
 						    : 0;
 		stack->entry[i] = frame[i].flags & WS_PY_ENTRY;
-		stack->code[i] = 0; /* nothing may remember these */
+		stack->code[i] = 0; /* the history must not keep these */
 	}
 	stack->n = n;
 	stack->truncated = frames.truncated != 0;

@@ -1,21 +1,21 @@
 /*
  * python_merge.c - puts Python's frames in the place of the interpreter's own in a native stack.
  *
- * Each call of the evaluator, _PyEval_EvalFrameDefault, runs a run of Python frames: one up to
+ * Each call of the evaluator, _PyEval_EvalFrameDefault, executes a run of Python frames: one up to
  * 3.10; from 3.11 on, as many as called each other without C in between. The outermost of each run
  * is marked. So the k-th evaluator from outside corresponds to the k-th run from outside and is
  * replaced by it. When the native stack was cut (more bytes than were copied), both are counted
- * from inside, and the remaining runs go to the outer end: no Python frame is missing then. An
+ * from inside, and the remaining runs are put at the outer end, so no Python frame is missing. An
  * evaluator that has no run has just been entered or is being left, and stays as it is.
  *
  * The functions through which the interpreter calls the evaluator (vectorcall and its kin) are
  * removed too, if they called an evaluator that was replaced. All are known by name from the symbol
  * table of the interpreter's file, which is read once.
  *
- * Samples that hit the kernel are perf's and have no Python frames. They get the frames in which
- * the thread's samples before and after agree, as far as the evaluators of all three are at the
- * same places of the stack: then these calls were most likely the same ones. Such samples have the
- * flag SEPARATE.
+ * Samples that hit the kernel come from perf and have no Python frames. They get the frames that
+ * the thread's samples before and after share, as far as the evaluators of all three are at the
+ * same places in the stack: then these calls are most likely the same. Such samples have the flag
+ * SEPARATE.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -135,7 +135,7 @@ static bool may_be_interpreter(const struct ws_module *module)
 	return base && strstr(base, "python");
 }
 
-/* What is known about modules, by their address: they live as long as the recorder. */
+/* What is known about modules, by address: they live as long as the recorder. */
 static struct ws_map known_modules;
 
 static const struct parts *parts_of(const struct ws_module *module)
@@ -271,7 +271,8 @@ static uint64_t history_key(const struct ws_sink *sink, uint32_t thread)
 	return (uint64_t)(uintptr_t)sink << 24 ^ thread;
 }
 
-/* Where the evaluators stand, innermost first; at most `most`, or -1 when there are more. */
+/* Find the positions of the evaluators, innermost first; returns their number, or -1 when there are
+ * more than `most`. */
 static int evaluators_of(const struct ws_unwound_frame *places, size_t n, uint64_t *sp, int most)
 {
 	int k = 0;
@@ -372,7 +373,7 @@ static void neighbours(struct ws_py_history *history, uint64_t time, struct ws_p
 	}
 }
 
-/* Frame behind the `runs` innermost runs. */
+/* Index of the first frame outside the `runs` innermost runs. */
 static size_t behind_runs(const struct ws_py_moment *moment, size_t runs)
 {
 	size_t i = 0;
@@ -391,9 +392,9 @@ static struct ws_py_stack part_of_moment(struct ws_py_moment *moment, size_t fir
 }
 
 /*
- * The frames that both have, from the outermost on. The sample after may not have come yet: the
- * thread has hardly been in user space since the one before, whose frames are then used if it is
- * recent.
+ * The frames that both samples share, from the outermost on. The later sample may not have come
+ * yet. Then the thread has hardly been in user space since the earlier one, whose frames are used
+ * if it is recent.
  */
 static struct ws_py_stack agreed(struct ws_py_history *history, uint64_t time,
 				 const struct bare *bare)
@@ -417,9 +418,10 @@ static struct ws_py_stack agreed(struct ws_py_history *history, uint64_t time,
 	       left.entry[left.n - 1 - have] == right.entry[right.n - 1 - have])
 		have++;
 	if (bare->cut &&
-	    have < left.n) /* then inner ones are counted from inside and do not agree */
+	    have < left.n) /* inner ones are then counted from inside and do not match */
 		return none;
-	if (apart(after->time, time) < apart(before->time, time)) { /* its lines are more likely */
+	if (apart(after->time, time) <
+	    apart(before->time, time)) { /* the nearer sample has the more likely lines */
 		before = after;
 		left = right;
 	}

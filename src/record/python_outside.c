@@ -1,6 +1,6 @@
 /*
- * python_outside.c - Python stacks read by the recorder from the target's memory, at moments of its
- * own: rows of python_sample.
+ * python_outside.c - the recorder reads Python stacks from the target's memory at times of its own
+ * choice: rows of python_sample.
  *
  * They show threads that wait, which the sampler's signal cannot. These are read some twenty times
  * a second. Where there is no signal (no perf events, or the program handles SIGURG itself), the
@@ -22,7 +22,7 @@
 #define SLOW_NS 50000000u
 #define BUSY_NS 4000000u /* between looks at a process whose threads switch often, at least */
 #define MOST_THREADS 512u
-#define MOST_LOOKS 32u /* threads a time */
+#define MOST_LOOKS 32u /* threads at a time */
 #define MOST_FRAMES 512u
 #define MOST_CODES 200000u
 
@@ -163,8 +163,8 @@ static uint32_t stack_of(struct ws_py_proc *process, struct ws_stackset *st,
 	for (size_t i = 0; i < n - same; i++)
 		if (frame[i].code && code[k++])
 			known_of(process, memory, frame[i].code, &key[k - 1]);
-	if (same && !process->last_state) /* everything was forgotten in between: the same ones are
-					     looked up as well */
+	if (same && !process->last_state) /* everything was forgotten in between, so unchanged
+					     frames are looked up as well */
 		return stack_of(process, st, memory, state, frame, n);
 	for (size_t i = n; i-- > 0;) {
 		uint32_t id = frame[i].code ? frame_of(process, st, &frame[i]) : 0;
@@ -218,7 +218,7 @@ static void look(struct ws_py_proc *process, const struct ws_py_memory *memory,
 	ws_writer_add(sink->writer, WS_TABLE_python_sample, &row);
 }
 
-/* Whether the thread has had no sample of its own since it was last read. */
+/* Whether the thread has had no sample of its own since it was last read from outside. */
 static bool waited(struct ws_py_proc *process, uint32_t tid)
 {
 	uint64_t now = ws_map_get(&process->counts, tid, NULL) + 1,

@@ -117,11 +117,11 @@ struct ws_python {
 	int bpf_error;			   /* errno with which the kernel refused it */
 	struct ws_py_decoded_image *decoded;
 	struct ws_py_stack decode_stack;
-	int sought; /* interpreters are looked for in the tree of this process; 0: no */
+	int sought;		   /* pid in whose tree we look for interpreters; 0: none */
 	struct ws_sink *sought_in; /* the report in which they are */
 	struct ws_py_seek *seek;
-	struct ws_map inner; /* tid of threads that the program serves -> what their own namespace
-				calls them */
+	struct ws_map inner; /* tid of threads that the program serves -> their tid in their own
+				namespace */
 };
 
 /* The number of a thread in its interpreter's list; 0 when it cannot be read. */
@@ -130,23 +130,22 @@ uint32_t ws_py_find_tid(const struct ws_py_memory *memory, const struct ws_py_th
  */
 bool ws_py_is_thread_of(int pid, uint32_t tid);
 
-/* Allow signalling the thread of `p` that its own namespace calls `tid`, or looking into it, from
- * now on. */
+/* From now on, allow signalling or reading the thread that its own namespace calls `tid`. */
 struct ws_rec_python_thread;
 void ws_python_thread(struct ws_python *py, struct ws_py_proc *process, uint32_t tid,
 		      const struct ws_rec_python_thread *record, uint64_t now);
 void ws_python_close_of(struct ws_python *py, const struct ws_py_proc *process);
-/* Read what is due. */
+/* Read the stacks that are due. */
 void ws_python_outside(struct ws_python *py, uint64_t now);
 /* Complete the layout of `p`; false while its interpreter is being created, or cannot be read. */
 bool ws_py_lay_out(struct ws_py_proc *process);
 
-/* Frames that came in this ring for the record at hand; NULL for none. */
+/* The frames that came in this ring for the current record; NULL for none. */
 const struct ws_py_stack *ws_python_take_frames(struct ws_stream *stream);
 /* Keep a complete sample for samples that hit the kernel. */
 void ws_python_remember(struct ws_python *py, const struct ws_python_sampled *sampled,
 			const struct ws_py_stack *st);
-/* Free what was kept, and what is known of modules. */
+/* Free the kept samples, and what is known about modules. */
 void ws_python_forget(struct ws_python *py);
 /* Which part of the interpreter a native frame is. */
 enum ws_py_part { WS_PY_OTHER, WS_PY_EVALUATOR, WS_PY_TRAMPOLINE };

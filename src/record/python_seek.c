@@ -2,14 +2,14 @@
  * python_seek.c - see python_seek.h.
  *
  * An interpreter is found by its exported data, _PyRuntime, in the executable or in libpython, and
- * its version by what it exports or says of itself, as the hook does it. From then on its list of
- * threads is read ten times a second, each with the number that the kernel knows it by, and the
- * program in the kernel gets the address of its state. The hook would name the state that a thread
- * has right now; here it is the one that the thread has in the interpreter's list, which differs
- * only in threads that change between interpreters.
+ * its version by its symbols or version text, as the hook does it. From then on its list of threads
+ * is read ten times a second, with each thread's kernel tid, and the program in the kernel gets the
+ * address of its state. The hook would name the state that a thread has right now; here it is the
+ * one that the thread has in the interpreter's list, which differs only in threads that change
+ * between interpreters.
  *
  * The state of a thread that ends may be another's before the list is read again: what the program
- * reads then is checked as anything that it reads is.
+ * then reads is checked like anything else that it reads.
  */
 #include "record/python_seek.h"
 
@@ -32,13 +32,13 @@
 
 struct found {
 	struct found *next;
-	struct ws_proc proc; /* what reading its memory needs; in no list */
+	struct ws_proc proc; /* the parts needed to read its memory; it is in no list */
 	struct ws_py_proc process;
 	uint64_t cookie;
 	struct ws_map states; /* tid -> state of the threads that are watched */
-	bool python;	      /* else there is none in it, or none yet */
-	/* When it is next looked into, and how much later than now then again: a process that is
-	 * no interpreter rarely becomes one. */
+	bool python;	      /* false: it contains no interpreter, or none yet */
+	/* When it is next examined, and how long to wait after that: a process that is not an
+	 * interpreter rarely becomes one. */
 	uint64_t next_look, pause;
 };
 
@@ -52,7 +52,7 @@ struct ws_py_seek {
 
 /* ---- finding the interpreter ---- */
 
-/* A file that may hold an interpreter, and where its beginning is mapped. */
+/* A file that may contain an interpreter, and where its beginning is mapped. */
 struct candidate {
 	char path[PATH_MAX];
 	uint64_t start, offset;
@@ -65,7 +65,7 @@ static bool may_hold_python(const char *path, const char *exe)
 	return base && (!strncmp(base, "/libpython", 10) || !strcmp(path, exe));
 }
 
-/* The next file in `maps` that may hold an interpreter; false behind the last. */
+/* The next file in `maps` that may contain an interpreter; false after the last. */
 static bool read_candidate(FILE *maps, const char *exe, struct candidate *candidate)
 {
 	char line[PATH_MAX + 200], last[PATH_MAX];
@@ -88,7 +88,7 @@ static bool read_candidate(FILE *maps, const char *exe, struct candidate *candid
 	return false;
 }
 
-/* As read_version of the hook (inject/python.c). */
+/* The same as read_version of the hook (inject/python.c). */
 static uint16_t read_version(const struct ws_elf *elf, const struct ws_py_memory *memory,
 			     uint64_t bias)
 {
@@ -242,7 +242,7 @@ static bool is_listed(const struct ws_map *listed, uint32_t tid)
 	return ws_map_get(listed, tid, NULL) != 0;
 }
 
-/* Those that are in the list no more. */
+/* Stop watching threads that are no longer in the list. */
 static void leave_threads(struct ws_python *py, struct found *found, const struct ws_map *listed)
 {
 	uint32_t *gone = NULL;
@@ -283,7 +283,7 @@ static void look_at_threads(struct ws_python *py, struct found *found)
 	}
 	leave_threads(py, found, &listed);
 	ws_map_free(&listed);
-	if (!count) { /* it has ended, executes something else, or its number is another's */
+	if (!count) { /* it has ended, executes something else, or its pid is another's */
 		found->python = false;
 		found->process.runtime = 0;
 		found->pause = found->next_look = 0;
@@ -292,8 +292,8 @@ static void look_at_threads(struct ws_python *py, struct found *found)
 
 /* ---- without a program in the kernel ---- */
 
-/* Where the hooks have been loaded into the process, its stacks can be read from outside, as
- * samples of their own: those need the numbers of threads that hooks bring. */
+/* If the hooks have been loaded into the process, its stacks can be read from outside as samples of
+ * their own, which need the thread ids that hooks report. */
 static void look_from_outside(struct ws_python *py)
 {
 	struct ws_proc *proc = ws_drain_find(py->drain, py->sought, 0, UINT64_MAX);
@@ -326,7 +326,8 @@ void ws_py_seek_round(struct ws_python *py, uint64_t now)
 	if (!py->seek)
 		py->seek = ws_calloc(1, sizeof(*py->seek));
 	if (!py->bpf && now >= py->seek->next_processes) {
-		py->seek->next_processes = now + THREADS_NS; /* the hooks come in a moment */
+		py->seek->next_processes =
+			now + THREADS_NS; /* the hooks will be loaded in a moment */
 		look_from_outside(py);
 	}
 	if (!py->bpf)

@@ -2,8 +2,8 @@
  * ranks.c - see ranks.h.
  *
  * A process may have the variables of several launchers: a script of Slurm's starts mpirun, each of
- * mpirun's ranks starts torchrun. The launchers stand in the table from the one that is usually
- * innermost to the outermost, and the first whose variables are there counts.
+ * mpirun's ranks starts torchrun. The table lists the launchers from the usually innermost to the
+ * outermost, and the first whose variables are set counts.
  */
 #include "record/ranks.h"
 
@@ -22,7 +22,7 @@ enum { MOST_ENVIRONMENT = 1 << 20 };
  */
 static const struct launcher {
 	const char *name;
-	const char *needs; /* this must be set, too: the rank alone may mean anything; or NULL */
+	const char *needs; /* must be set too, because the rank alone may mean anything; or NULL */
 	const char *rank, *world, *local, *local_world;
 	bool apart;
 } launchers[] = {
@@ -48,8 +48,8 @@ static const struct launcher {
 	{"Kubernetes", NULL, "JOB_COMPLETION_INDEX", "", "", "", true},
 };
 
-/* Which of the variables is a rank's host by a name that is better than the host's own, and which
- * has the numbers of the GPUs that it sees. */
+/* Variables that name a rank's host better than the host's own name does, and those that list the
+ * GPUs that it sees. */
 static const char host_variables[] = "SLURMD_NODENAME POD_NAME MY_POD_NAME PMIX_HOSTNAME";
 static const char gpu_variables[] = "CUDA_VISIBLE_DEVICES SLURM_STEP_GPUS NVIDIA_VISIBLE_DEVICES";
 
@@ -96,7 +96,7 @@ static const char *find_first(struct ws_variables variables, const char *names)
 	return value && *value ? value : NULL;
 }
 
-/* The number that one of the variables has, or `missing`. */
+/* The number in the first of the variables that is set, or `missing`. */
 static uint32_t read_number(struct ws_variables variables, const char *names, uint32_t missing)
 {
 	const char *value = find_first(variables, names);

@@ -23,7 +23,7 @@ struct ws_rank {
 	uint32_t world;	      /* ranks of the job; 0: not known */
 	uint32_t local;	      /* number on its host; WS_NO_U32: not known */
 	uint32_t local_world; /* ranks on its host; 0: not known */
-	bool apart; /* it has a file system of its own, as pods do, unless a volume is shared */
+	bool apart; /* it has its own file system, as pods do unless they share a volume */
 };
 
 /* The value of a variable, NULL when it is not set; it lies within the entries. */
@@ -33,17 +33,17 @@ struct ws_variables ws_copy_variables(char *const *env);
 
 /* Whether a variable says which rank a process is: it differs among the ranks of a host. */
 bool ws_is_rank_variable(const char *name, size_t length);
-/* False when the variables are of no launcher that we know. */
+/* False when the variables come from no launcher that we know. */
 bool ws_read_rank(struct ws_variables variables, struct ws_rank *rank);
-/* What tells the files of a job's ranks apart, as ".rank3"; "" where there is one rank, where each
- * has a file system of its own, and where there is no job. */
+/* Write the suffix that distinguishes the files of a job's ranks, such as ".rank3"; "" when there
+ * is only one rank, when each has its own file system, or when there is no job. */
 void ws_name_rank(struct ws_variables variables, char *out, size_t size);
-/* The same for a report of all ranks of a host, as ".node7"; "" where all of the job are on this
- * host. */
+/* The same for a report of all ranks of a host, such as ".node7"; "" when all ranks of the job are
+ * on this host. */
 void ws_name_node(struct ws_variables variables, char *out, size_t size);
-/* Write which rank a process of the report is; nothing, and false, when it is none. */
+/* Write which rank a process of the report is; false, writing nothing, when it is none. */
 bool ws_rank_write(struct ws_sink *sink, uint32_t process, struct ws_variables variables);
-/* The same as MPI says it, for a process whose launcher did not. */
+/* The same from what MPI reports, for a process whose launcher did not say. */
 void ws_rank_write_of_mpi(struct ws_sink *sink, uint32_t process, uint32_t rank, uint32_t world);
 /* The same for a process whose variables nobody has reported; `pid` as seen from here. */
 void ws_rank_write_of(struct ws_sink *sink, uint32_t process, uint32_t pid);

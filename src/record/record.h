@@ -1,5 +1,5 @@
 /*
- * record.h - recording a program: what `profile` asks for and what it gets back.
+ * record.h - recording a program: the options that `profile` passes and the result that it gets.
  */
 #ifndef WS_RECORD_RECORD_H
 #define WS_RECORD_RECORD_H
@@ -18,15 +18,15 @@
 
 struct ws_record_opts {
 	char **argv; /* the target and its arguments, NULL-terminated */
-	int attach;  /* pid of a process that runs already and is recorded instead of starting
-			`argv`, which says what it is; 0: none */
+	int attach;  /* pid of a process that already runs and is recorded instead of starting
+			`argv`, which then holds its command; 0: none */
 	bool gather; /* several ranks of this host join, each with a program that it starts itself
-			(gathered.h); `argv` is that of the first */
+			(gathered.h); `argv` is the first one's */
 	unsigned gather_expected; /* how many; 0: not known */
 	const char *output;	  /* template of the report's name; NULL for the default */
 	bool overwrite;
 	bool nvtx, osrt, cuda, openmp, openacc, malloc; /* what to trace */
-	uint64_t libraries; /* and of which libraries the calls: bits by enum ws_library */
+	uint64_t libraries; /* libraries whose calls to trace: bits by enum ws_library */
 	const char *trace;  /* the words of --trace; NULL: none */
 	/* Kernels are measured with counters instead of traced, by these settings of the kernel
 	 * hook: NAME=VALUE, NUL-separated, ended by an empty one; NULL: none are. */
@@ -52,7 +52,7 @@ struct ws_record_opts {
 	double osrt_threshold;	/* seconds */
 	double stack_threshold; /* seconds that an OS-runtime call must last for its stack to be
 				   recorded; negative: none */
-	uint32_t stack_depth, stack_bytes; /* frames of it; bytes copied of it */
+	uint32_t stack_depth, stack_bytes; /* most frames of such a stack; bytes copied of it */
 	int64_t cuda_stack_ns[4]; /* the same for CUDA calls by enum ws_cuda_calls, in nanoseconds;
 				     negative: none */
 	int nvtx_filter;	  /* 0 all, 1 only `nvtx_domains`, 2 all but them */
@@ -74,11 +74,11 @@ struct ws_record_opts {
 	uint64_t ring_bytes;	  /* memory budget of the rings */
 	struct ws_perf_opts perf; /* CPU samples and context switches */
 	struct ws_python_opts python;
-	struct ws_metrics_opts metrics; /* what the machine does meanwhile */
+	struct ws_metrics_opts metrics; /* metrics of the machine */
 	struct ws_gpu_sampling_opts gpu_metrics;
 	char **command_line; /* warpsight's own, for the report */
-	/* What was asked for and is not recorded, one sentence each, and a sentence on what the
-	 * report holds instead (or NULL): for the report's diagnostics. */
+	/* For the report's diagnostics: what was requested and is not recorded, one sentence each,
+	 * and a sentence on what the report holds instead (or NULL). */
 	const char *const *left_out;
 	size_t left_out_count;
 	const char *consequence;
@@ -97,9 +97,9 @@ struct ws_record_result {
 };
 
 /*
- * Run the target and record it until it ends. Messages about what happens go to stderr through
- * ws_say. 0, or -1 with a message when the recording could not begin or the report could not be
- * finished; either way `result` has what there is.
+ * Run the target and record it until it ends. Messages about progress go to stderr through ws_say.
+ * 0, or -1 with a message when the recording could not begin or the report could not be finished;
+ * either way `result` holds what is known.
  */
 int ws_record(const struct ws_record_opts *options, struct ws_record_result *result,
 	      struct ws_err *err);

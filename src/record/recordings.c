@@ -13,8 +13,8 @@
 #include "record/arena.h"
 #include "ring/arena_name.h"
 
-/* A file that a process has open, when it is a report that is written: its journal stands beside
- * it. NULL when not. */
+/* The path of a file that a process has open, if it is a report being written, which has its
+ * journal next to it; else NULL. */
 static char *find_report_of(int pid, const char *descriptor)
 {
 	char link[64], path[PATH_MAX];

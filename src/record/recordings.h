@@ -1,8 +1,7 @@
 /*
  * recordings.h - which recordings of the user are running on this machine, and into which reports.
- *
  * There is no register that could be out of date: a running recorder holds its arena
- * (ws_area_is_live), whose name has its pid, and has its report open with the journal beside it.
+ * (ws_area_is_live), whose name has its pid, and has its report open with the journal next to it.
  */
 #ifndef WS_RECORD_RECORDINGS_H
 #define WS_RECORD_RECORDINGS_H

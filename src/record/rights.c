@@ -1,8 +1,8 @@
 /*
- * rights.c - see rights.h. Kept are: reading other processes and their files (SYS_PTRACE,
- * DAC_READ_SEARCH), events and programs in the kernel for processes that come later (PERFMON, BPF,
- * SYSLOG for the kernel's symbols; SYS_ADMIN instead on kernels without the first two), their
- * buffers (IPC_LOCK, SYS_RESOURCE), and passing signals on (KILL).
+ * rights.c - see rights.h. It keeps the rights for reading other processes and their files
+ * (SYS_PTRACE, DAC_READ_SEARCH), events and programs in the kernel for processes that come later
+ * (PERFMON, BPF, SYSLOG for the kernel's symbols; SYS_ADMIN instead on kernels without the first
+ * two), their buffers (IPC_LOCK, SYS_RESOURCE), and passing signals on (KILL).
  */
 #include "record/rights.h"
 
@@ -46,7 +46,7 @@ void ws_rights_reduce(const char *folder)
 	uint64_t wanted = choose_capabilities(folder);
 
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	/* While we still may: SETPCAP is dropped with the others. */
+	/* Do this while we still may: SETPCAP is dropped with the others. */
 	for (int number = 0; number < 64; number++)
 		if (!(wanted >> number & 1))
 			prctl(PR_CAPBSET_DROP, number, 0, 0, 0);

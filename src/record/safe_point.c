@@ -4,9 +4,10 @@
  * The thread's stack is unwound to its end. It must not contain the loader, an allocator, or any of
  * the few other functions that hold locks which the loader takes; an allocator may be the program's
  * own, so functions are known by their names, in every module. In the C library, whose internal
- * functions have no names, a thread must stand in a system call: there it holds no lock of it but
- * those of the exported functions around. One that waits for input, time or another process is in
- * no allocator whatever its stack is like, and need not be unwound to the end.
+ * functions have no names, a thread must be in a system call: there it holds no lock of the library
+ * except those of the exported functions around the call. A thread that waits for input, time or
+ * another process is not in an allocator, whatever its stack is like, and need not be unwound to
+ * the end.
  */
 #include "record/safe_point.h"
 
@@ -32,7 +33,7 @@ enum { STACK_READ = 256 << 10, FRAMES_MOST = 512, BASE_FRAMES = 3 };
 enum module_kind { KIND_PLAIN, KIND_LIBC, KIND_LOADER };
 
 struct span {
-	uint64_t from, to; /* addresses as the module counts them */
+	uint64_t from, to; /* addresses relative to the module */
 };
 
 struct spans {
@@ -40,7 +41,7 @@ struct spans {
 	size_t count, cap;
 };
 
-/* What is known of a module. */
+/* What is known about a module. */
 struct module_facts {
 	const struct ws_module *module;
 	enum module_kind kind;
@@ -60,7 +61,7 @@ struct ws_process_code {
 	struct ws_unwinder *unwinder;
 	struct module_facts *facts;
 	size_t facts_n, facts_cap;
-	struct region *regions; /* that can be written, by address */
+	struct region *regions; /* the writable ones, by address */
 	size_t regions_n, regions_cap;
 	uint64_t dlopen, sigreturn;
 	int dlopen_mode;
@@ -266,8 +267,8 @@ static uint64_t find_sigreturn(const struct ws_module *module)
 	return 0;
 }
 
-/* Before glibc 2.34 dlopen is in a library of its own, and the C library has one for itself, which
- * wants to be told that it is not called by itself. */
+/* Before glibc 2.34 dlopen is in a library of its own, and the C library has an internal one, which
+ * needs a flag to say that the caller is not the C library. */
 static void find_dlopen(struct ws_process_code *code, const struct ws_mapping *mapping)
 {
 	static const struct {
@@ -436,8 +437,8 @@ static bool waits_outside(long nr)
 	return false;
 }
 
-/* Frames of the C library without a name are a part of the named function around them. At the end
- * of a stack they are what threads begin with. */
+/* Frames of the C library without a name belong to the named function around them. At the end of a
+ * stack they are the start code of threads. */
 static bool is_known_place(const struct module_facts *const *facts,
 			   const struct ws_unwound_frame *frames, size_t n, size_t i)
 {
@@ -491,7 +492,7 @@ bool ws_is_safe_point(struct ws_process_code *code, const struct ws_inside *insi
 	if (!region)
 		return false;
 	*stack_low = region->from;
-	if (region->stack) /* it grows: some of that is certain */
+	if (region->stack) /* a stack grows, so some room below it is certain */
 		*stack_low -= ws_min(*stack_low, UINT64_C(1) << 20);
 	n = unwind_thread(code, inside, region, frames, &flags);
 	if (!n || (flags && !waits_outside(nr)))

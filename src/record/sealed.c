@@ -24,8 +24,8 @@
 #define MFD_NOEXEC_SEAL 8u
 #endif
 
-/* Of the calling process; UINT32_MAX, which excludes nobody, where it has some and the kernel does
- * not count them (before Linux 5.9). */
+/* The number of filters of the calling process. UINT32_MAX, which excludes nobody, when it has some
+ * and the kernel does not count them (before Linux 5.9). */
 static uint32_t count_seccomp_filters(void)
 {
 	FILE *file = fopen("/proc/self/status", "re");
@@ -72,7 +72,7 @@ static int make_sealed_memory(const char *random, uint64_t size, uint64_t first,
 	return -1;
 }
 
-/* The mode that a socket has before it gets its name is that of the name. */
+/* The socket's mode at the time it gets its name becomes the mode of the name. */
 static int listen_at(const char *path, uid_t owner)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -148,7 +148,7 @@ static void send_descriptor(int connection, int fd)
 	sendmsg(connection, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Who may connect is decided by the rights of the socket's name. */
+/* The rights of the socket's name decide who may connect. */
 static void *answer_hooks(void *arg)
 {
 	const struct ws_doorman *doorman = arg;
@@ -167,7 +167,7 @@ static void *answer_hooks(void *arg)
 	}
 }
 
-/* The recorder's signals are for its other threads. */
+/* The thread blocks signals: the recorder's other threads handle them. */
 struct ws_doorman *ws_doorman_start(int socket, int memory)
 {
 	struct ws_doorman *doorman = ws_calloc(1, sizeof(*doorman));

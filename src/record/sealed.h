@@ -1,6 +1,6 @@
 /*
- * sealed.h - memory of an arena that nobody can make shorter, and the socket by which processes get
- * it that may not look into our /proc; see ring/arena_name.h.
+ * sealed.h - arena memory that nobody can make shorter, and the socket from which processes that
+ * may not read our /proc get it; see ring/arena_name.h.
  */
 #ifndef WS_RECORD_SEALED_H
 #define WS_RECORD_SEALED_H
@@ -13,7 +13,7 @@ struct ws_doorman;
 
 struct ws_sealed {
 	int memory, socket; /* descriptors */
-	char path[108];	    /* of the socket: as long as one can be */
+	char path[108];	    /* of the socket, at the longest possible length */
 };
 
 /*
@@ -22,8 +22,8 @@ struct ws_sealed {
  */
 int ws_sealed_create(struct ws_sealed *sealed, const char *folder, uint64_t size, uint64_t first,
 		     uid_t owner);
-/* Start the thread that sends `memory` to who connects, with the rights that the caller has now.
- * NULL when no thread can be had. */
+/* Start the thread that sends `memory` to those who connect, with the rights that the caller has
+ * now. NULL when no thread can be started. */
 struct ws_doorman *ws_doorman_start(int socket, int memory);
 /* End it. NULL is allowed. The socket stays the caller's. */
 void ws_doorman_stop(struct ws_doorman *doorman);
