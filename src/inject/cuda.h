@@ -1,18 +1,20 @@
 /*
  * cuda.h - what the parts of the CUDA hook share; private to inject/.
  *
- * cuda.c       starts and stops: InitializeInjection, the thread that flushes, the end of the
- * process cuda_find.c  finds a libcupti that fits the driver and opens it cuda_api.c   which API
- * calls are traced cuda_calls.c   which of them matter cuda_old.c   records of them where CUPTI
- * cannot choose among them cuda_buffers.c   gives CUPTI buffers and turns what comes back into ring
- * records cuda_resource.c  callbacks: modules, graphs, cudaDeviceReset, cudaProfilerStop
+ * cuda.c           starts and stops: InitializeInjection, the flushing thread, and the process exit
+ * cuda_find.c      finds a libcupti that fits the driver and opens it
+ * cuda_api.c       which API calls are traced
+ * cuda_calls.c     which of them matter
+ * cuda_old.c       records of them if CUPTI cannot choose among them
+ * cuda_buffers.c   gives CUPTI buffers and turns what comes back into ring records
+ * cuda_resource.c  callbacks: modules, graphs, cudaDeviceReset, cudaProfilerStop
  * cuda_sync.c      callbacks: waits
- * cuda_host.c      callbacks: functions that CUDA is to call
+ * cuda_host.c      callbacks: functions that CUDA calls on the CPU
  * cuda_stack.c     callbacks: stacks of calls
  * cuda_device.c    what the driver says about the devices
  * cuda_names.c     the numbers of things that the program names through NVTX
- * cuda_dlsym.c     the same for one that looks functions up by name
- * cuda_inner.c     a profiler inside the program: stands between it and libcupti and serves both
+ * cuda_inner.c     serves a profiler inside the program: comes between it and libcupti
+ * cuda_dlsym.c     the same for a profiler that looks functions up by name
  */
 #ifndef WS_CUDA_H
 #define WS_CUDA_H
