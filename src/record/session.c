@@ -33,7 +33,7 @@
 
 #define IDLE_NS 20000000u	/* nothing recorded stays unread for longer */
 #define BUSY_BYTES (256u << 10) /* a round that converted more is followed by another at once */
-#define QUIET_BYTES 4096u	/* after less, who records wakes the recorder */
+#define QUIET_BYTES 4096u	/* after less, threads that record wake the recorder */
 #define ROUND_BYTES (64u << 10) /* a round should find: it stays in the cache */
 #define SHORT_NS 500000u	/* between two such rounds, at least */
 #define SOON_NS 100000000u	/* after the end of the target its children often end, too */
@@ -105,9 +105,9 @@ static bool is_finished(struct ws_session *session)
 	    (session->machine.state == WS_MACHINE_OVER && !session->killed))
 		return true;
 	/*
-	 * Children that live on are waited for, unless the user interrupts the wait. A short target
-	 * may have come and gone since the last look at the arena, children and all: who is alive
-	 * is known only after another.
+	 * Wait for children that live on, unless the user interrupts the wait. A short target and
+	 * its children may have come and gone since the last look at the arena, so only another
+	 * look shows who is alive.
 	 */
 	return session->read_since && (!ws_drain_alive(session->drain) ||
 				       ws_signals_interrupts() > session->interrupts_at_exit);
@@ -181,7 +181,7 @@ static uint64_t run_round(struct ws_session *session)
 	return bytes;
 }
 
-/* Nobody reads the rings meanwhile, which a few milliseconds allow. */
+/* Nobody reads the rings in the meantime, which does no harm for a few milliseconds. */
 static void load_into_attached(struct ws_session *session)
 {
 	if (!session->attach_now || !session->collecting)
@@ -259,7 +259,7 @@ static int finish_session(struct ws_session *session, struct ws_err *err)
 	return ret;
 }
 
-/* Another tool has itself loaded by the driver: it stays, and then CUDA is not ours to record. */
+/* If the driver loads another tool, that tool stays, and we do not record CUDA. */
 static void respect_injection(struct ws_session *session)
 {
 	const char *name = "CUDA_INJECTION64_PATH=";
@@ -289,13 +289,13 @@ static void respect_injection(struct ws_session *session)
 	}
 }
 
-/* Whether interpreters are to be found without a hook. */
+/* Whether to look for interpreters without a hook. */
 static bool seeks_python(const struct ws_record_opts *options)
 {
 	return options->attach && options->python.sampling && options->perf.sample;
 }
 
-/* The target has been forked, and holds. */
+/* The target has been forked and waits. */
 static void make_drain(struct ws_session *session)
 {
 	const struct ws_record_opts *options = session->options;
@@ -349,7 +349,8 @@ static void open_perf(struct ws_session *session, pid_t target)
 			(ws_python_bpf_any_ns() ? WS_FEATURE_PYTHON_ANY_NS : 0);
 }
 
-/* Events are followed from the first of the programs on: there is none to open them for before. */
+/* Events are opened for the first of the programs, because there is no process to open them for
+ * earlier. */
 static int follow_program(struct ws_session *session, int pid, int starter, struct ws_err *err)
 {
 	bool first = !session->gathered.count;
@@ -488,8 +489,8 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 		ws_gpu_sampling_await(session->gpu_metrics);
 		session->started = ws_read_raw_ns();
 		ws_session_post(session, WS_CONTROL_LAUNCH);
-		/* A target that keeps every core busy must not starve what empties its rings.
-		 * Permitted or not, it is only a help. */
+		/* A target that keeps every core busy must not starve the recorder, which empties
+		 * its rings. This only helps, so a refusal does not matter. */
 		setpriority(PRIO_PROCESS, 0, -10);
 		reduce_rights(session);
 		ws_area_admit(&session->area);
@@ -498,7 +499,7 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 		if (error) {
 			ret = report_exec_failure(session, error, err);
 		} else {
-			/* What there is of the report stays, where nobody else waits. */
+			/* Keep the unfinished report unless we have a child to wait for. */
 			if (!ws_session_has_child(session))
 				session->starved.report = NULL;
 			else

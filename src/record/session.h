@@ -29,10 +29,10 @@
 #define WS_LONG_WAIT_MS \
 	5 /* calls that last longer have backtraces of their own, so many a second */
 
-/* Of a flight recorder. */
+/* The state of a flight recorder. */
 struct ws_session_flight {
 	uint64_t began;				  /* session ns */
-	uint64_t asked_at;			  /* of the snapshot in hand; 0: there is none */
+	uint64_t asked_at;			  /* of the snapshot under way; 0: there is none */
 	const struct ws_control_request *request; /* of the command that asked for it; or NULL */
 	pid_t child;				  /* that writes it; 0: it does not run */
 	int answer;				  /* pipe from it: what went wrong */
@@ -41,7 +41,7 @@ struct ws_session_flight {
 	struct ws_fired fired; /* a trigger that has not been passed to the machine yet... */
 	bool has_fired;	       /* ...if there is one */
 	uint32_t others;       /* that fired meanwhile */
-	struct ws_xid *xid;    /* NULL: no trigger is about it */
+	struct ws_xid *xid;    /* NULL: no trigger needs it */
 	uint32_t written;
 };
 
@@ -52,7 +52,7 @@ struct ws_session {
 	struct ws_clock clock;
 	struct ws_drain *drain;
 	struct ws_python_opts python_opts;
-	struct ws_python *python;	     /* NULL when nothing of Python is wanted */
+	struct ws_python *python;	     /* NULL when Python is not recorded */
 	struct ws_metrics *metrics;	     /* NULL when nothing of the machine is wanted */
 	struct ws_gpu_sampling *gpu_metrics; /* NULL when GPUs are not sampled */
 	uint64_t metrics_at;		     /* when its values were last written, session ns */
@@ -84,7 +84,7 @@ struct ws_session {
 	bool flushed;	   /* no record of a GPU is on its way to it any more */
 	bool stays_open;   /* the report of a collection that is over goes on until the target's end
 			    */
-	bool answer_later; /* the command in hand is answered when its report is whole */
+	bool answer_later; /* the current command is answered when its report is complete */
 	struct ws_control_reply reply; /* with this */
 	char *output;		       /* template of the reports' names; NULL: the default */
 	bool overwrite;
@@ -105,10 +105,10 @@ struct ws_session {
 
 /* ---- session.c ---- */
 
-/* Whether the target is a child of ours: not one that ran already, or that others have started. */
+/* Whether the target is our child: not one that already ran, or that others have started. */
 bool ws_session_has_child(const struct ws_session *session);
-/* A rank of options->gather asks for what its program needs, or to have the process followed that
- * will execute it. -1 with a message. */
+/* A rank of options->gather asks what its program needs, or asks us to follow the process that will
+ * execute it. -1 with a message. */
 int ws_session_join(struct ws_session *session, const struct ws_control_request *request,
 		    struct ws_err *err);
 
@@ -117,7 +117,7 @@ int ws_session_join(struct ws_session *session, const struct ws_control_request 
 int ws_session_make_arena(struct ws_session *session, struct ws_err *err);
 /* The libraries that the target is to load. */
 int ws_session_find_hooks(struct ws_session *session, struct ws_err *err);
-/* Tell the hooks what is wanted; -1 when it does not fit. */
+/* Tell the hooks what to record; -1 when the settings do not fit. */
 int ws_session_fill_arena(struct ws_session *session, struct ws_err *err);
 bool ws_session_wants_python(const struct ws_record_opts *options);
 
@@ -125,37 +125,37 @@ bool ws_session_wants_python(const struct ws_record_opts *options);
 
 /* The plan of the options; once there is an arena. */
 void ws_session_init_machine(struct ws_session *session);
-/* Post an event of this moment and perform what it leads to. */
+/* Post an event that happens now and perform what it leads to. */
 void ws_session_post(struct ws_session *session, enum ws_event_kind kind);
 /* Between the snapshot of the rings and their conversion: ranges that hooks saw begin and end. */
 void ws_session_look_at_captures(void *session);
 /* After each round: time, commands, collections that have settled. */
 void ws_session_follow_control(struct ws_session *session);
-/* The target has ended: the collection with it. */
+/* The target has ended: end the collection too. */
 void ws_session_end_collecting(struct ws_session *session);
 /* How long the loop may sleep at most because of all this, ns. */
 uint64_t ws_session_patience(const struct ws_session *session);
 
 /* Whether what was on its way at settle_since has arrived. */
 bool ws_session_has_settled(struct ws_session *session);
-/* The command in hand cannot be performed: answer it so. */
+/* Answer the current command: it cannot be performed. */
 void ws_session_refuse(struct ws_session *session, const char *why);
 void ws_session_set_last_report(struct ws_session *session, const char *path);
 
 /* ---- session_flight.c ---- */
 
-/* Before the target starts. -1 with a message when a trigger is not to be had. */
+/* Before the target starts. -1 with a message when a trigger is not available. */
 int ws_session_begin_flight(struct ws_session *session, struct ws_err *err);
 void ws_session_end_flight(struct ws_session *session);
 /* Perform a part of WS_ACTION_SNAPSHOT; false while it must wait. */
 bool ws_session_take_snapshot(struct ws_session *session, const struct ws_action *action);
-/* The program has died: what is held becomes the reports, which the session then closes. */
+/* The program has died: turn what is held into the reports, which the session then closes. */
 void ws_session_keep_last(struct ws_session *session);
 /* Perform WS_ACTION_SNAPSHOT, or what is left to be done of it, at once. */
 void ws_session_finish_snapshot(struct ws_session *session, const struct ws_action *action);
 /* Look whether triggers have fired; true when the machine is to be told: *event is filled. */
 bool ws_session_look_at_triggers(struct ws_session *session, struct ws_control_event *event);
-/* Say so where a flight recorder ends without any snapshot. */
+/* Report it when a flight recorder ends without any snapshot. */
 void ws_session_say_nothing_kept(const struct ws_session *session);
 void ws_session_fill_flight(const struct ws_session *session, struct ws_control_status *status);
 /* For struct ws_flight_opts. */
@@ -194,7 +194,7 @@ void ws_session_begin_reports(struct ws_session *session);
 void ws_session_use_template(struct ws_session *session, const char *output, bool overwrite);
 /* End the reports of a collection whose events have all arrived, and go on without. */
 void ws_session_finish_reports(struct ws_session *session);
-/* Delete them instead. */
+/* Delete the reports instead. */
 void ws_session_discard_reports(struct ws_session *session);
 /* The end of the session: write and close what is open. 0, or -1 with a message when a report could
  * not be written to its end. Frees the sinks. */
@@ -204,7 +204,7 @@ void ws_session_sum_up(struct ws_session *session);
 char *ws_session_name_snapshot(struct ws_session *session, const struct ws_sink *sink,
 			       const struct ws_control_request *request, unsigned number,
 			       const char *cause, struct ws_err *err);
-/* Close the reports that snapshots have become, without a word about them. Frees the sinks. */
+/* Close the reports of snapshots without a message about them. Frees the sinks. */
 int ws_session_close_snapshots(struct ws_session *session, struct ws_err *err);
 int ws_session_close_reports(struct ws_session *session, struct ws_err *err);
 

@@ -1,5 +1,4 @@
-/* session_arena.c - what hooks are given: the settings in the arena, and which libraries there are.
- */
+/* session_arena.c - what hooks get: the settings in the arena, and the list of libraries. */
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  *
  * A collection ends in two steps. Hooks are told at once and the moment is noted; what belongs to
  * it may still be on its way: in rings, in CUPTI's buffers, on the GPU. Until that has settled, a
- * second at most, rounds go on as usual; then the report is finished, and only then what was to
- * follow (the next range, a signal to the target) is done.
+ * second at most, rounds go on as usual; then the report is finished, and only after that comes
+ * what follows (the next range, a signal to the target).
  */
 #include <signal.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static void set_collecting(struct ws_session *session, bool on)
 	ws_switch_collecting(session->area.arena, on);
 }
 
-/* While nothing is collected, and that may be for long, hooks do as little as they can. */
+/* While nothing is collected, which may last long, hooks do as little as they can. */
 static void set_idle(struct ws_session *session)
 {
 	const struct ws_plan *plan = &session->machine.plan;
@@ -40,7 +40,7 @@ static void set_idle(struct ws_session *session)
 		     plan->interactive || plan->capture != WS_CAPTURE_NONE);
 }
 
-/* What was taken for the steps. */
+/* Report what was taken as steps. */
 static void say_steps(struct ws_session *session)
 {
 	static const char *const sources[WS_STEP_SOURCES] = {
@@ -70,7 +70,7 @@ static void begin_collecting(struct ws_session *session, uint64_t time)
 	if (!session->machine.plan.flight.on && ws_session_name_reports(session, false, &err))
 		ws_warn("%s: nothing is kept of this collection", err.msg);
 	set_collecting(session, true);
-	/* Hooks that began it said when. Else it is from now on that all of them see it. */
+	/* If hooks began the collection, they said when. Otherwise all hooks see it from now on. */
 	if (!session->in_round)
 		time = ws_read_raw_ns();
 	session->machine.began = time; /* a duration counts from then on */
@@ -97,7 +97,7 @@ static uint64_t read_ticks(const struct ws_session *session)
 
 static void end_collecting(struct ws_session *session, uint64_t time)
 {
-	/* Hooks are not idle before all is read out. */
+	/* Hooks must not be idle before everything has been read. */
 	atomic_store(&session->area.arena->idle, 0);
 	/* First: a range that ends from here on is to be recorded though nothing is collected. */
 	atomic_store(&session->area.arena->ended_at, read_ticks(session));
@@ -126,7 +126,7 @@ bool ws_session_has_settled(struct ws_session *session)
 		return false;
 	if (passed < GPU_NS && ws_drain_awaits_gpu(session->drain))
 		return false;
-	/* What the last flush brought is read by the round after it. */
+	/* The round after the last flush reads what that flush brought. */
 	if (!session->flushed) {
 		session->flushed = true;
 		return false;
@@ -134,7 +134,7 @@ bool ws_session_has_settled(struct ws_session *session)
 	return true;
 }
 
-/* What was under way when the collection ended. */
+/* Write what was under way when the collection ended. */
 static void write_rest(struct ws_session *session)
 {
 	if (session->stays_open)
@@ -163,7 +163,7 @@ static void say_skipped(struct ws_session *session)
 	ws_sink_diagnostic(session->main, WS_WARNING, "control", 0, ws_read_raw_ns(), text);
 }
 
-/* The command in hand has had its effect. */
+/* Answer the current command, which has taken effect. */
 static void answer(struct ws_session *session)
 {
 	if (!session->answer_later)
@@ -209,7 +209,7 @@ static void kill_target(struct ws_session *session)
 	session->killed = true;
 }
 
-/* Who waits for the target's own end should know why nothing more is recorded. */
+/* Tell a user who waits for the target's own end why nothing more is recorded. */
 static void say_why_over(const struct ws_session *session)
 {
 	char why[100];
@@ -232,8 +232,8 @@ static void say_why_over(const struct ws_session *session)
 
 /* ---- actions ---- */
 
-/* The report of a recording from beginning to end goes on until the target ends: what its
- * processes come to is in it, too. */
+/* The report of a recording from beginning to end stays open until the target ends, so that it also
+ * shows how the processes ended. */
 static bool stays_open(const struct ws_session *session)
 {
 	const struct ws_machine *machine = &session->machine;
@@ -385,7 +385,7 @@ static void drop_ranges(struct ws_session *session)
 	if (session->machine.state == WS_MACHINE_COLLECTING)
 		ws_session_post(session, WS_CONTROL_RANGE_END);
 	else if (session->machine.armed && !session->action_count)
-		ws_capture_arm(session->area.arena); /* it died while it was beginning */
+		ws_capture_arm(session->area.arena); /* it died while beginning one */
 }
 
 static void publish_status(struct ws_session *session)
@@ -409,7 +409,7 @@ static void publish_status(struct ws_session *session)
 	ws_mailbox_publish(session->options->mailbox, &status);
 }
 
-/* A command of `start` has names for its reports: what is wrong with them is its answer. */
+/* A `start` command names its reports: an error in the names is its answer. */
 static int prepare_start(struct ws_session *session, const struct ws_control_request *request,
 			 struct ws_err *err)
 {
@@ -451,8 +451,8 @@ static void answer_rank(struct ws_session *session, const struct ws_control_requ
 	ws_mailbox_answer(session->options->mailbox, &reply);
 }
 
-/* A collection ends when the user said so, or when the last round was that has been read: on a
- * machine with much to do a command takes a while to come here. */
+/* A collection ends when the user gave the command, or at the last round that has been read: on a
+ * busy machine a command takes a while to arrive here. */
 static uint64_t find_command_time(const struct ws_session *session,
 				  const struct ws_control_request *request)
 {
@@ -534,8 +534,8 @@ static bool has_failed(const struct ws_session *session)
 	return info.si_pid == session->launch.pid && info.si_status != 0;
 }
 
-/* What the target has started may live on for long: by its end, the seconds before the death would
- * be gone. */
+/* What the target has started may live on for long. By the time it ends, the seconds before the
+ * death would be gone. */
 static void follow_death(struct ws_session *session)
 {
 	struct ws_control_event event = {

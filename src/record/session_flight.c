@@ -6,8 +6,8 @@
  * What can only be seen by the recorder itself, ranges and calls that are open, is noted before the
  * fork and forgotten by the recorder afterwards.
  *
- * When the program has died, the recorder itself makes its memory a report, as there is nothing
- * left to record.
+ * When the program has died, the recorder itself writes its memory as a report, since there is
+ * nothing left to record.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -40,7 +40,7 @@ static const struct ws_flight_trigger *get_trigger(const struct ws_session *sess
 	return &session->options->triggers.triggers[cause - WS_SNAPSHOT_TRIGGER];
 }
 
-/* What of a cause can be in a file's name: letters, digits, and - for the rest. */
+/* The cause as part of a file's name: letters, digits, and - for the rest. */
 static void name_cause(const struct ws_session *session, unsigned cause, char *out)
 {
 	static const char *const names[] = {[WS_SNAPSHOT_COMMAND] = "snapshot",
@@ -97,7 +97,7 @@ static void say_limit(struct ws_session *session, struct ws_sink *sink,
 	ws_sink_diagnostic(sink, WS_WARNING, "control", 0, session->collect_end, text);
 }
 
-/* Why there is this snapshot, for who reads it. */
+/* Write into the report why this snapshot was made. */
 static void say_cause(struct ws_session *session, struct ws_sink *sink, unsigned cause)
 {
 	const struct ws_session_flight *flight = &session->flight;
@@ -133,7 +133,7 @@ static int leave_flight(struct ws_session *session, struct ws_sink *sink, char *
 	return 0;
 }
 
-/* The name that a snapshot has until it is whole. */
+/* The name that a snapshot has until it is complete. */
 static char *get_unfinished_name(const struct ws_sink *sink, pid_t writer)
 {
 	return ws_format("%s.%d.tmp", sink->next_path, (int)writer);
@@ -200,7 +200,7 @@ static void run_child(struct ws_session *session, unsigned cause, int out)
 
 	close_shared();
 	ws_starved_watch(NULL);
-	/* Nobody waits for ever, and nobody gives way to us as to the recorder. */
+	/* Set a time limit, and give up the recorder's raised priority. */
 	signal(SIGALRM, SIG_DFL);
 	alarm(LONGEST_S);
 	setpriority(PRIO_PROCESS, 0, 0);
@@ -272,7 +272,7 @@ static int begin_snapshot(struct ws_session *session, unsigned cause, struct ws_
 	return rc;
 }
 
-/* Who asks may be in another folder than we are. */
+/* The user may be in another folder than we are, so the path must be absolute. */
 static void note_report(struct ws_session *session, const char *path)
 {
 	char *folder = *path == '/' ? NULL : getcwd(NULL, 0), *whole = NULL;
@@ -319,7 +319,7 @@ static int rename_snapshot(const char *from, const char *to, bool overwrite, str
 	return rc ? ws_fail_errno(err, "cannot write %s", to) : 0;
 }
 
-/* The child has ended: its reports get their names, or go. */
+/* The child has ended: give its reports their names, or remove them. */
 static int name_snapshots(struct ws_session *session, pid_t child, bool whole, struct ws_err *err)
 {
 	const struct ws_control_request *request = session->flight.request;
@@ -338,7 +338,7 @@ static int name_snapshots(struct ws_session *session, pid_t child, bool whole, s
 	return rc;
 }
 
-/* Whether the child has ended; then what became of it is said. */
+/* Whether the child has ended; if so, report its result. */
 static bool reap_child(struct ws_session *session, unsigned cause, bool wait)
 {
 	struct ws_session_flight *flight = &session->flight;

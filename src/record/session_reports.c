@@ -58,8 +58,8 @@ static const char *get_template(const struct ws_session *session)
 	return ws_or(session->output, WS_DEFAULT_NAME);
 }
 
-/* Ranks of a job have one template, and a folder that they may share: unless the template tells
- * their reports apart, what does so is added to the name. */
+/* Ranks of a job have one template, and a folder that they may share: unless the template
+ * distinguishes their reports, a suffix that does so is added to the name. */
 static void make_suffix(const struct ws_session *session, char *out, size_t size)
 {
 	struct ws_variables variables;
@@ -192,8 +192,8 @@ static char *make_first_name(struct ws_session *session, const char *env, size_t
 	return numbered;
 }
 
-/* Whether the n-th name is to be left to who has it: reports that %n has counted already, and what
- * another recorder writes at this moment, perhaps that of another rank. */
+/* Whether the n-th name must be left alone: it is a report that %n has already counted, or another
+ * recorder, perhaps another rank's, is writing it. */
 static bool is_taken(const struct ws_session *session, const char *path, unsigned n)
 {
 	bool counts = ws_name_counts(get_template(session));
@@ -286,7 +286,7 @@ static void write_collection(struct ws_sink *sink, uint64_t start, uint64_t end)
 	ws_writer_add(sink->writer, WS_TABLE_collection, &row);
 }
 
-/* Whether reports have names before anything is collected: then what is wrong with a name is said
+/* Whether reports have names before anything is collected: then an error in a name is reported
  * before the target runs. */
 static bool wants_name(const struct ws_session *session)
 {
@@ -437,10 +437,10 @@ void ws_session_use_template(struct ws_session *session, const char *output, boo
 	}
 }
 
-/* ---- what a report says of itself ---- */
+/* ---- what a report says about itself ---- */
 
-/* Processes and threads that found no memory; a count that cannot be was overwritten, and then
- * nothing is known but that there was damage. */
+/* The number of processes and threads that found no memory. An impossible count was overwritten,
+ * and then only the damage is known. */
 static uint64_t count_unregistered(struct ws_session *session)
 {
 	uint64_t count = atomic_load(&session->area.arena->lost_registrations),
@@ -517,7 +517,7 @@ static void explain_empty(struct ws_session *session)
 	free(file);
 }
 
-/* The report holds it all; what the user should not have to look for is said now. */
+/* The report holds everything; repeat now what the user should not have to look for. */
 static void repeat_warnings(const struct ws_sink *sink)
 {
 	for (uint64_t i = 0; i < sink->warning_count && i < WS_SINK_WARNINGS; i++)
@@ -628,7 +628,7 @@ static bool never_began(const struct ws_session *session)
 	return session->machine.plan.capture != WS_CAPTURE_NONE && !session->collect_start;
 }
 
-/* Whether launches have repeated; then why they began no collection is said. */
+/* Whether launches have repeated; if so, report why they began no collection. */
 static bool say_no_launches(const struct ws_capture_step *step, uint32_t first)
 {
 	static const char *const instead = "ask for later steps, name their NVTX ranges with "
@@ -751,7 +751,7 @@ int ws_session_close_snapshots(struct ws_session *session, struct ws_err *err)
 	return rc;
 }
 
-/* ---- meanwhile ---- */
+/* ---- during the recording ---- */
 
 void ws_session_commit_reports(void *ctx)
 {

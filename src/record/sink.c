@@ -58,7 +58,7 @@ bool ws_sink_diagnostic(struct ws_sink *sink, enum ws_severity severity, const c
 	for (size_t i = 0; i < sink->said_n; i++)
 		if (sink->said[i] == hash)
 			return false;
-	if (sink->said_n >= 10000) /* something says something new without end */
+	if (sink->said_n >= 10000) /* some source never stops producing new messages */
 		return false;
 	ws_grow(sink->said, sink->said_cap, sink->said_n + 1);
 	sink->said[sink->said_n++] = hash;

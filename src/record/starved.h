@@ -1,6 +1,6 @@
 /*
- * starved.h - what becomes of a recording when the recorder finds no memory (mem.h): the target
- * must not notice.
+ * starved.h - how a recording ends when the recorder runs out of memory (mem.h): the target must
+ * not notice.
  */
 #ifndef WS_RECORD_STARVED_H
 #define WS_RECORD_STARVED_H
@@ -20,7 +20,7 @@ struct ws_starved {
 };
 
 /*
- * From now on, when an allocation fails, the program ends so: before the target is started, what
+ * From now on, a failed allocation ends the program like this: before the target is started, what
  * was made is removed and the status is 1; afterwards hooks are turned off, the target is waited
  * for, and its status is passed on. The report is left as a killed recorder would leave it.
  * `starved` must stay; its members may change. NULL: allocations abort again.

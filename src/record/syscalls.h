@@ -1,6 +1,6 @@
 /*
- * syscalls.h - system calls of the recorded process tree (--trace=syscall), told by programs in the
- * kernel (bpf/syscalls.bpf.c).
+ * syscalls.h - system calls of the recorded process tree (--trace=syscall), reported by programs in
+ * the kernel (bpf/syscalls.bpf.c).
  */
 #ifndef WS_RECORD_SYSCALLS_H
 #define WS_RECORD_SYSCALLS_H

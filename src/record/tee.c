@@ -32,7 +32,7 @@ struct ws_tee {
 	_Atomic bool done;    /* the thread has copied all that there was */
 };
 
-/* Alone the target would have learnt it from its own write. */
+/* Without us, the target would have learnt this from its own write. */
 static void say_lost(int error)
 {
 	static _Atomic bool said;
@@ -45,7 +45,7 @@ static void say_lost(int error)
 }
 
 /* False when nobody reads there any more: the target must then find its pipe broken, as it would
- * have alone. */
+ * without us. */
 static bool show_output(int fd, const char *at, size_t n)
 {
 	while (n) {

@@ -1,6 +1,7 @@
 /*
- * tee.h - the target's output into the report, on request: pipes in place of its standard streams,
- * and a thread that copies what comes out of them to ours and keeps it for the recorder's loop.
+ * tee.h - puts the target's output into the report, on request: pipes in place of its standard
+ * streams, and a thread that copies what comes out of them to ours and keeps it for the recorder's
+ * loop.
  */
 #ifndef WS_RECORD_TEE_H
 #define WS_RECORD_TEE_H

@@ -1,6 +1,6 @@
 /*
- * wait_calls.h - in which system call recorded threads leave their cores, told by a program in the
- * kernel (bpf/wait_calls.bpf.c), for processes whose hooks do not tell what they wait for.
+ * wait_calls.h - a program in the kernel (bpf/wait_calls.bpf.c) reports in which system call
+ * recorded threads leave their cores, for processes whose hooks do not report what they wait for.
  *
  * It runs at each switch of a recorded thread. perf_waits.c makes rows of what it writes.
  */

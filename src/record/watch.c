@@ -1,9 +1,9 @@
 /*
  * watch.c - see watch.h.
  *
- * Names are compared when a string is defined, not when a row refers to it: of the rows of ranges,
- * most cost a look at one bit. Medians are those of the last durations of all that a trigger names,
- * and are worked out once in a while.
+ * Names are compared when a string is defined, not when a row refers to it: most rows of ranges
+ * cost a test of one bit. A median is taken over the last durations of everything that a trigger
+ * names, and is computed once in a while.
  */
 #include "record/watch.h"
 
