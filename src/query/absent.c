@@ -1,6 +1,6 @@
 /*
- * absent.c - see absent.h. What was asked for, and what came of it, is in the facts about the
- * session (record/perf.c).
+ * absent.c - see absent.h. The facts about the session say what was asked for and what came of it
+ * (record/perf.c).
  */
 #include "query/absent.h"
 
@@ -143,7 +143,7 @@ char *ws_describe_sched_gaps(const struct ws_report *report)
 		return NULL;
 	if (whole >= (double)unknown && whole > 0)
 		snprintf(share, sizeof(share), " (%.1f %%)", 100 * (double)unknown / whole);
-	if (!events) /* switches were paused, or nobody counted */
+	if (!events) /* switches were paused, or were not counted */
 		return ws_format(
 			"some context switches were not recorded: what ran on the cores is "
 			"unknown for %.3f s of core time%s, and what a thread did from a "

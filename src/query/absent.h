@@ -15,14 +15,15 @@ const char *ws_explain_no_switches(const struct ws_report *report);
 const char *ws_explain_no_waits(const struct ws_report *report);
 
 /*
- * Why nothing that hooks record (calls of the OS runtime and of CUDA, NVTX ranges) is there
- * although it was asked for: no process loaded them, as static programs do not. A sentence without
- * its full stop that says where to look instead; NULL when that is not so. Nothing to free.
+ * Why nothing recorded by hooks (calls of the OS runtime and of CUDA, NVTX ranges) is in the report
+ * although it was asked for: no process loaded the hooks, as static programs do not. A sentence
+ * without its full stop that says where to look instead; NULL when this is not the reason. Nothing
+ * to free.
  */
 const char *ws_explain_no_hooks(const struct ws_report *report);
 
 /*
- * How much of what ran on the cores is not known because records were lost (table sched_gap): a
+ * How much of what ran on the cores is unknown because records were lost (table sched_gap): a
  * sentence without its full stop. NULL when nothing was lost; owned by the caller.
  */
 char *ws_describe_sched_gaps(const struct ws_report *report);

@@ -1,9 +1,9 @@
 /*
  * activity.c - see activity.h.
  *
- * Rows go to sums by the ids of their names and threads. GPU work is kept as spans for a few
- * seconds, because it is reported late and in no order: how busy a GPU was is worked out for a
- * window that ends LAG ago, as the union of the spans in it.
+ * Rows are summed up by the ids of their names and threads. GPU work is kept as spans for a few
+ * seconds, because it is reported late and in no order. How busy a GPU was is computed for a window
+ * that ended LAG ago, as the union of the spans in it.
  */
 #include "query/activity.h"
 
@@ -16,7 +16,7 @@
 #include "base/sort.h"
 #include "base/ticks.h"
 
-#define LAG 300000000u /* ns after which work of a GPU has been reported, mostly */
+#define LAG 300000000u /* ns after which most work of a GPU has been reported */
 #define MOST_NAMES                                                                 \
 	((size_t)1 << 20) /* different ids in a look; further ones share one entry \
 			   */
@@ -47,7 +47,7 @@ struct gpu {
 struct thread {
 	uint32_t process, tid, name, priority;
 	uint64_t sampled, scheduled, waited, ranges;
-	uint32_t call; /* string of the call that it was in longest in this look */
+	uint32_t call; /* string of the call that it spent most time in during this look */
 	uint64_t call_time;
 };
 
@@ -73,7 +73,7 @@ struct ws_activity {
 	struct ws_activity_gpu *out_gpus;
 	struct ws_activity_thread *out_threads;
 	size_t out_gpu_cap, out_thread_cap;
-	char **names; /* that a look has handed out */
+	char **names; /* returned by a look */
 	size_t name_count, name_cap;
 };
 
@@ -114,7 +114,7 @@ static int compare_sums(const void *a, const void *b)
 
 /* ---- rows ---- */
 
-#define NUMBER_LIMIT (UINT32_C(1) << 22) /* ids above are damaged */
+#define NUMBER_LIMIT (UINT32_C(1) << 22) /* higher ids are damaged */
 
 static struct thread *find_thread(struct ws_activity *activity, uint64_t id)
 {
@@ -325,7 +325,7 @@ static void take_span(struct ws_activity *activity, const struct ws_new_rows *ro
 	activity->scheduling = true;
 }
 
-/* What is read of each table, and what becomes of a row. */
+/* The columns that are read of each table, and the function that takes its rows. */
 #define BIT(table, column) (UINT64_C(1) << ws_##table##_##column)
 static const struct source {
 	enum ws_table table;
@@ -387,7 +387,7 @@ static void take_rows(void *ctx, const struct ws_new_rows *rows)
 			sources[s].take(activity, rows, i);
 }
 
-/* ---- handing out ---- */
+/* ---- results ---- */
 
 /* A text that lives until the next look. */
 static const char *keep_name(struct ws_activity *activity, uint32_t string)
@@ -428,7 +428,7 @@ static int compare_spans(const void *a, const void *b)
 	return ws_compare(left->start, right->start);
 }
 
-/* Nanoseconds of from..to in which the GPU did anything. Spans that no look needs any more go. */
+/* Nanoseconds of from..to in which the GPU did anything. Drops spans that no later look needs. */
 static uint64_t sum_busy(struct gpu *gpu, uint64_t from, uint64_t to)
 {
 	uint64_t busy = 0, reached = from;
@@ -482,8 +482,8 @@ static int compare_threads(const void *a, const void *b)
 	return ws_compare(left->tid, right->tid);
 }
 
-/* For a thread that never leaves its core samples are the better source, because its span comes
- * only at the end. */
+/* For a thread that never leaves its core, samples are the better source, because its span is
+ * recorded only at the end. */
 static uint64_t choose_cpu_time(const struct ws_activity *activity, const struct thread *thread)
 {
 	uint64_t time = activity->samples ? thread->sampled : thread->scheduled;

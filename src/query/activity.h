@@ -1,10 +1,10 @@
 /*
- * activity.h - what a recording that is under way shows right now: how busy GPUs are, which kernels
- * and ranges ended, what threads ran and waited for, what was lost.
+ * activity.h - what a recording that is under way shows now: how busy GPUs are, which kernels and
+ * ranges ended, how long threads ran, what they waited for, and what was lost.
  *
  * Each look reads only the rows that have come since the one before (store/follow.h) and sums them
- * up; nothing of earlier looks is kept but names. Events are counted when their rows come, which is
- * when they have ended; what is open is not known.
+ * up; nothing of earlier looks is kept but names. Events are counted when their rows arrive, which
+ * is after they have ended; open ones are not known.
  */
 #ifndef WS_QUERY_ACTIVITY_H
 #define WS_QUERY_ACTIVITY_H
@@ -15,7 +15,7 @@ struct ws_activity;
 
 /* Kernels, ranges or calls of one name that ended. */
 struct ws_activity_item {
-	const char *name;		/* as the program chose it: not for a terminal as it is */
+	const char *name; /* as the program chose it: escape it before printing it on a terminal */
 	uint64_t count, total, longest; /* durations in nanoseconds */
 };
 
@@ -23,13 +23,13 @@ struct ws_activity_thread {
 	uint32_t pid, tid;
 	const char *name, *process; /* "" where not known */
 	uint64_t cpu;		    /* nanoseconds on a core */
-	uint64_t waited;  /* nanoseconds in calls that waited, as far as they have ended */
-	const char *call; /* the one it waited in longest; "" for none */
-	uint64_t ranges;  /* NVTX ranges and marks that it ended */
+	uint64_t waited;	    /* nanoseconds in calls that waited and have ended */
+	const char *call;	    /* the call that it waited in longest; "" for none */
+	uint64_t ranges;	    /* NVTX ranges and marks that it ended */
 };
 
 struct ws_activity_gpu {
-	uint32_t device; /* as the process numbers it */
+	uint32_t device; /* as the process numbers GPUs */
 	const char *name;
 	double busy; /* share of the time in which it did anything, 0 to 1 */
 	uint64_t kernels, copies, bytes;
@@ -45,8 +45,8 @@ struct ws_activity_list {
 struct ws_activity_look {
 	enum ws_follow_state state;
 	double seconds;	       /* since the look before */
-	uint64_t events;       /* rows that came */
-	uint64_t recording_ns; /* since the collection began; 0: it has not */
+	uint64_t events;       /* rows that arrived */
+	uint64_t recording_ns; /* since the collection began; 0 when it has not begun */
 	bool collecting;
 	uint64_t file_size;
 	struct ws_activity_gpu *gpus;
@@ -66,9 +66,9 @@ struct ws_activity_look {
 /* NULL with a message when `path` is no report that can be followed. */
 struct ws_activity *ws_activity_open(const char *path, struct ws_err *err);
 /*
- * Look: `look` is zeroed before the first time. The first look begins with everything that the
- * report says of processes, threads and losses; events are those since ws_activity_open. False with
- * a message when the report cannot be read any more.
+ * Look: `look` is zeroed before the first time. The first look includes all processes, threads and
+ * losses in the report, but only events since ws_activity_open. False with a message when the
+ * report cannot be read any more.
  */
 bool ws_activity_look(struct ws_activity *activity, struct ws_activity_look *look,
 		      struct ws_err *err);

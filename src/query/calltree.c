@@ -1,9 +1,9 @@
 /*
  * calltree.c - see calltree.h.
  *
- * Nodes are found by a hash of (parent, unit). A stack's node is made from its caller's: the memo
- * is searched outwards until a row is known, and the nodes of the rows passed on the way are made
- * from there inwards, so that nothing recurses however deep a stack is.
+ * Nodes are found by a hash of (parent, unit). A stack's node is made from its caller's. The memo
+ * is searched outwards until it has a row, and from there the nodes of the rows on the way are made
+ * inwards, so nothing recurses however deep a stack is.
  */
 #include "query/calltree.h"
 
@@ -111,8 +111,8 @@ static bool is_wanted(const struct ws_calltree *calltree, const struct ws_frame_
 	       (frame_info->kind == WS_FRAME_PYTHON) == (calltree->frames == WS_FRAMES_PYTHON);
 }
 
-/* Adds the functions of a frame below `node`, the one that others were inlined into first; returns
- * the last one's node. */
+/* Adds the functions of a frame below `node`, outermost function first; returns the node of the
+ * last one. */
 static uint32_t add_frame_nodes(struct ws_calltree *calltree, uint32_t node, uint32_t frame)
 {
 	const struct ws_frame_info *frame_info = ws_stacks_get_frame(calltree->stacks, frame);
@@ -212,7 +212,9 @@ void ws_calltree_list_children(const struct ws_calltree *calltree, uint32_t **fi
 	}
 }
 
-/* The depth of each node: 1 for those directly below node 0; counted no further than `most` + 1. */
+/*
+ * The depth of each node: 1 for those directly below node 0. Depths above `most` + 1 count as that.
+ */
 static uint32_t *find_depths(const struct ws_calltree *calltree, uint32_t most)
 {
 	uint32_t *depth = ws_calloc(calltree->count, sizeof(*depth));
@@ -235,7 +237,7 @@ void ws_calltree_invert(const struct ws_calltree *calltree, uint32_t roots, stru
 {
 	uint32_t *depth = find_depths(calltree, roots),
 		 *root = ws_calloc(calltree->count,
-				   sizeof(*root)); /* of each: its place in `out` */
+				   sizeof(*root)); /* for each node: its place in `out` */
 
 	ws_calltree_init(out, calltree->stacks, calltree->kind, calltree->frames);
 	copy_units(calltree, out);
@@ -264,7 +266,7 @@ struct flattening {
 	const struct ws_calltree *calltree;
 	const uint32_t *depth;
 	uint32_t roots;
-	uint32_t *inside; /* by unit: nodes of it that the walk is below, within one root */
+	uint32_t *inside; /* by unit: how many of its nodes the walk is below, within one root */
 	uint64_t *row_of; /* by unit: root << 32 | row + 1 of the last root that had it */
 	struct ws_flat *rows;
 	size_t count, cap;
@@ -307,7 +309,7 @@ static void leave_node(struct flattening *flattening, uint32_t node)
 		flattening->inside[flattening->calltree->nodes[node].unit]--;
 }
 
-/* Leaves `node` and every parent of which it was the last child; returns the next node, or 0. */
+/* Leaves `node` and every parent whose last child it was; returns the next node, or 0. */
 static uint32_t next_after_subtree(struct flattening *flattening, const uint32_t *next,
 				   uint32_t node)
 {
@@ -320,7 +322,7 @@ static uint32_t next_after_subtree(struct flattening *flattening, const uint32_t
 	return 0;
 }
 
-/* Of each node, the node of depth `roots` that it is, or is below; 0 without roots. */
+/* For each node, the node of depth `roots` that it is or is below; 0 without roots. */
 static uint32_t *find_roots(const struct ws_calltree *calltree, const uint32_t *depth,
 			    uint32_t roots)
 {

@@ -3,8 +3,8 @@
  *
  * A node is a *unit* under a parent node: a function, a module or a source line, as chosen when the
  * tree was made; stacks that differ only in addresses share nodes. Inlined functions are nodes of
- * their own, under the function that they were inlined into. What stands above the outermost
- * function (a process, a thread) is a node too, made by ws_calltree_find_or_add_child.
+ * their own, under the function that they were inlined into. A process or thread above the
+ * outermost function is a node too, made by ws_calltree_find_or_add_child.
  *
  * A parent's number is less than its children's, so sums over subtrees are one loop backwards.
  * Stacks that were seen before are found in a memo by (root, stack): a whole profile costs about as
@@ -23,7 +23,7 @@ enum ws_frames { WS_FRAMES_ALL, WS_FRAMES_PYTHON, WS_FRAMES_NATIVE };
 struct ws_cost {
 	uint64_t count, /* samples, waits, kernels */
 		weight, /* what shares are computed from: cycles, nanoseconds, events */
-		ns;	/* time, where that is known; else 0 */
+		ns;	/* time, where known; else 0 */
 };
 
 struct ws_node {
@@ -32,8 +32,8 @@ struct ws_node {
 	struct ws_cost self;
 };
 
-struct ws_unit_info {	   /* what a unit stands for */
-	uint32_t function; /* a function of it */
+struct ws_unit_info {	   /* the kind of a unit */
+	uint32_t function; /* one of its functions */
 	uint32_t file, line;
 };
 
@@ -41,10 +41,10 @@ struct ws_calltree {
 	struct ws_stacks *stacks;
 	enum ws_unit kind;
 	enum ws_frames frames;
-	struct ws_node *nodes; /* from 1; node 0 is above all */
-	uint32_t count;	       /* nodes, with node 0 */
+	struct ws_node *nodes; /* numbered from 1; node 0 is above all */
+	uint32_t count;	       /* number of nodes, node 0 included */
 	struct ws_unit_info *units;
-	uint32_t unit_count; /* with the unused unit 0 */
+	uint32_t unit_count; /* the unused unit 0 included */
 	/* private */
 	size_t node_cap, unit_cap, mask;
 	uint64_t *slots;
@@ -61,14 +61,14 @@ uint32_t ws_calltree_find_or_add_child(struct ws_calltree *calltree, uint32_t pa
 /* The unit of a function made with ws_stacks_add_made_function. */
 uint32_t ws_calltree_add_made_unit(struct ws_calltree *calltree, const char *name, size_t len);
 /* The node of a stack below `root`: the rows of `stack` from outermost, then `frame` (0 for none).
- * `root` when nothing is left of it. */
+ * `root` itself when there is no frame to add. */
 uint32_t ws_calltree_find_node(struct ws_calltree *calltree, uint32_t root, uint32_t frame,
 			       uint32_t stack);
 
 /*
- * Trees of many distinct stacks are larger than the cache: calling first the one and then the other
- * function for some stacks ahead lets ws_calltree_find_node find in the cache what it reads.
- * `fetched` is what the first returned.
+ * Trees of many distinct stacks are larger than the cache. Callers that call these two functions,
+ * one after the other, for some stacks in advance let ws_calltree_find_node find what it reads in
+ * the cache. `fetched` is what the first returned.
  */
 size_t ws_calltree_prefetch_slot(struct ws_calltree *calltree, uint32_t root, uint32_t frame,
 				 uint32_t stack);
@@ -96,13 +96,13 @@ void ws_calltree_invert(const struct ws_calltree *calltree, uint32_t roots,
 
 /* One row of a table by unit. */
 struct ws_flat {
-	uint32_t root, unit; /* root: the node of depth `roots` that it is below, 0 without */
+	uint32_t root, unit; /* root: the node of depth `roots` that it is below; 0 without roots */
 	struct ws_cost self, total;
 };
 /*
  * Self and total costs by (root, unit). A unit that is in a stack several times (recursion) counts
- * once in its total. With `roots` > 0, a node of that depth itself is no row, unless it costs
- * something by itself. The caller frees the result.
+ * once in its total. With `roots` > 0, a node of that depth is a row only if it has a cost of its
+ * own. The caller frees the result.
  */
 struct ws_flat *ws_calltree_make_rows(const struct ws_calltree *calltree, uint32_t roots,
 				      size_t *count);
@@ -116,7 +116,7 @@ void ws_calltree_list_children(const struct ws_calltree *calltree, uint32_t **fi
  * path for modules. */
 void ws_calltree_add_unit_name(const struct ws_calltree *calltree, uint32_t unit,
 			       struct ws_text *text);
-/* The path of its module, or of its source file for Python; "" when neither is known. */
+/* The path of a unit's module, or of its source file for Python; "" when neither is known. */
 const char *ws_calltree_get_module(const struct ws_calltree *calltree, uint32_t unit);
 
 #endif

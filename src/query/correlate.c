@@ -69,8 +69,8 @@ static void mark_id(struct ws_calls *calls, struct ws_call_ids *ids, uint64_t id
 	ids->bits[id % WS_CALL_IDS / 64] |= UINT64_C(1) << id % 64;
 }
 
-/* Rows are in order of start within a thread, outer calls first: the first with an id is the
- * outermost. */
+/* Rows are in order of start within a thread, outer calls first, so the first row with an id is the
+ * outermost call. */
 static void place_call(struct ws_calls *calls, struct ws_call_ids *ids, uint64_t id, size_t row)
 {
 	uint32_t *call = &calls->call[ws_find_call_place(ids, id)];

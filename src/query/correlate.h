@@ -3,11 +3,11 @@
  * id.
  *
  * All calls of the CUDA API are in memory, sorted by (thread, start), so that enclose.h can find
- * the ranges around each. The index has an entry for 256 consecutive ids of a process: bits for
- * those that calls have, and where their calls stand in one array; counting bits gives the place in
- * it. Work is recorded roughly in the order of its calls, so most look-ups find in the cache what
- * the one before has fetched. Memory: 40 bytes a call for the columns, 4 for the array and up to
- * 100 for the entries: a few where every seventh id or more is used.
+ * the ranges around each. An entry of the index covers 256 consecutive ids of a process: it has a
+ * bit for each id that a call has, and the place of their calls in one array; counting bits gives
+ * the place of each call. Work is recorded roughly in the order of its calls, so most look-ups find
+ * the entry in the cache. Memory: 40 bytes a call for the columns, 4 for the array and up to 100
+ * for the entries: a few where every seventh id or more is used.
  */
 #ifndef WS_QUERY_CORRELATE_H
 #define WS_QUERY_CORRELATE_H
@@ -23,7 +23,7 @@ struct ws_calls {
 	struct ws_call_ids {
 		uint64_t key; /* process << 32 | id / 256, plus 1; 0 for none */
 		uint64_t bits[WS_CALL_IDS / 64];
-		uint32_t first; /* place in `call` of the lowest */
+		uint32_t first; /* place in `call` of the lowest id */
 	} * ids;
 	size_t mask, used; /* entries - 1 */
 	uint32_t *call;	   /* rows, by process and id */
@@ -36,10 +36,10 @@ int ws_calls_load(const struct ws_report *report, const struct ws_names_by_id *w
 void ws_calls_free(struct ws_calls *calls);
 
 /*
- * Entries of ids that follow one another stand side by side, 64 of them: work comes about in the
- * order of ids, so that look-ups go through memory in order too, however far apart ids are. After a
- * collision the search goes on by an odd number of entries above 64 (WS_CALL_STEP): a row of
- * entries steps over another at once, and all places are reached in the end.
+ * Entries of consecutive ids are neighbours, in groups of 64. Work comes roughly in the order of
+ * ids, so look-ups go through memory in order too, however far apart ids are. After a collision the
+ * search continues an odd number of entries above 64 further on (WS_CALL_STEP): one step skips a
+ * whole group, and every place is reached in the end.
  */
 static inline uint64_t ws_hash_call(uint64_t key)
 {
@@ -62,8 +62,8 @@ static inline uint32_t ws_find_call_place(const struct ws_call_ids *ids, uint64_
 
 /*
  * The call (its row) that caused the work with this correlation id in this process (id of the
- * process table), or WS_NO_CALL. Where a driver call inside a runtime call shares its id, the outer
- * one. Thread-safe.
+ * process table), or WS_NO_CALL. Where a driver call inside a runtime call has the same id, this is
+ * the outer call. Thread-safe.
  */
 static inline uint32_t ws_calls_find(const struct ws_calls *calls, uint64_t process,
 				     uint64_t correlation)

@@ -2,11 +2,10 @@
  * cursor.c - rows of a table one by one in order of start.
  *
  * Blocks are opened when their earliest time is due, and merged by a heap. An open block's columns
- * are kept in the width that their values need, constant ones as one value; and the memory for them
- * is bounded: beyond that limit, the block whose next row is furthest away is unloaded (its
- * position stays) and decoded again when its turn comes. So one parent range that is written a
- * thousand blocks after its start costs a second decoding of a block, not a thousand blocks in
- * memory.
+ * are kept in the width that their values need, constant ones as one value. Their memory is
+ * bounded: beyond the limit, the block whose next row is furthest away is unloaded (its position is
+ * kept) and decoded again when its turn comes. So a parent range that is written a thousand blocks
+ * after its start costs decoding a block twice, not a thousand blocks in memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +22,7 @@ struct open_block {
 	size_t block;
 	uint64_t head; /* start of its next row */
 	uint32_t next, rows;
-	void *col[WS_MAX_COLUMNS]; /* in order of start; NULL: constant */
+	void *col[WS_MAX_COLUMNS]; /* rows in order of start */
 	uint64_t constant[WS_MAX_COLUMNS];
 	uint8_t width[WS_MAX_COLUMNS];
 	size_t bytes;
@@ -80,8 +79,8 @@ static uint32_t run_end(const uint64_t *start, const uint32_t *order, uint32_t n
 	return ws_min(next, rows);
 }
 
-/* Fills `order` with the row numbers of the buffer by start, equal ones in their order: merges its
- * ascending runs (one a track) pairwise. */
+/* Fills `order` with the row numbers of the buffer by start, equal ones in their original order.
+ * Merges its ascending runs (one for each track) pairwise. */
 static void sort_by_start(struct ws_cursor *cursor, uint32_t rows)
 {
 	const uint64_t *start = NULL;
@@ -230,7 +229,7 @@ static void update_head(const struct ws_cursor *cursor, struct open_block *block
 		block->head = read_value(block, (uint32_t)cursor->window.start, block->next);
 }
 
-/* Unloads the blocks that are needed last until the rest fits. */
+/* Unloads the blocks whose rows are needed last until the rest fits. */
 static void bound_memory(struct ws_cursor *cursor, const struct open_block *wanted)
 {
 	while (cursor->bytes > ws_cursor_max_bytes && cursor->loaded > MIN_BLOCKS) {
@@ -342,7 +341,7 @@ static struct open_block *first_block(struct ws_cursor *cursor)
 		}
 		if (block->next < block->rows)
 			return block;
-		pop_block(cursor); /* it could be read before, and now it cannot */
+		pop_block(cursor); /* it could be read before, but no longer */
 	}
 }
 

@@ -1,4 +1,4 @@
-/* cursor.h - what tests change to see blocks unloaded. */
+/* cursor.h - the limit that tests lower to see blocks unloaded. */
 #ifndef WS_CURSOR_H
 #define WS_CURSOR_H
 

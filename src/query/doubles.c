@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In ns: where a double of microseconds begins to lose what a trace writes, and where it cannot
- * hold nanoseconds any more. */
+/* In ns: from where a double of microseconds loses digits that a trace writes, and from where it
+ * cannot hold nanoseconds any more. */
 #define MIN_NS (UINT64_C(1000) << 33)
 #define MAX_NS (UINT64_C(1000) << 43)
 
@@ -59,7 +59,7 @@ struct ws_doubles_shift ws_doubles_find_shift(const struct ws_doubles *doubles, 
 	struct ws_doubles_shift none = {0};
 	bool found = false;
 	uint64_t clock = ws_map_get(&doubles->clocks, process, &found), own = start;
-	volatile double from, to; /* rounded here, whatever the processor keeps */
+	volatile double from, to; /* rounded here, whatever precision the processor keeps */
 
 	if (doubles->use == WS_DOUBLES_NEVER || end < start ||
 	    (!found && doubles->use != WS_DOUBLES_ALWAYS))

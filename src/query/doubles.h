@@ -1,6 +1,6 @@
 /*
- * doubles.h - GPU times as other tools have them: a trace's microseconds in doubles, and lengths as
- * differences of those.
+ * doubles.h - GPU times as other tools compute them: a trace's microseconds in doubles, and
+ * durations as differences of those.
  *
  * PyTorch's traces write microseconds with three decimals that count from a moment up to three
  * months back. Tools that read them with a JSON library keep `ts` and `ts + dur` as doubles, which
@@ -8,9 +8,9 @@
  * nanoseconds as they are written; figures that people compare with such tools' tables (operators,
  * GPU time breakdown) are computed from the same doubles, in parts of a nanosecond.
  *
- * This applies to processes of imported PyTorch traces, where it changes anything and is still
- * about nanoseconds: from 2^33 us, above the noise, to 2^43 us. Microseconds since 1970 are beyond
- * that: doubles resolve only a quarter of a microsecond there.
+ * This applies to processes of imported PyTorch traces whose times lie between 2^33 us, below which
+ * the error is negligible, and 2^43 us. Microseconds since 1970 are beyond that: doubles resolve
+ * only a quarter of a microsecond there.
  */
 #ifndef WS_QUERY_DOUBLES_H
 #define WS_QUERY_DOUBLES_H
@@ -18,7 +18,7 @@
 #include "base/map.h"
 #include "query/query.h"
 
-enum { WS_DOUBLES_PARTS = 1024 }; /* of a nanosecond */
+enum { WS_DOUBLES_PARTS = 1024 }; /* parts of a nanosecond */
 
 enum ws_doubles_use { WS_DOUBLES_AS_TRACED, WS_DOUBLES_NEVER, WS_DOUBLES_ALWAYS };
 

@@ -108,9 +108,9 @@ void ws_ranges_free(struct ws_ranges *ranges)
 
 /*
  * Walks each thread's ranges in order of start with the stack of those still open. Ranges of two
- * domains may overlap without nesting: a range that ends before one that started inside it leaves
- * the stack then, since whatever starts later and lies within it also lies within that other one,
- * which is nearer.
+ * domains may overlap without nesting. A range that ends before one that started inside it leaves
+ * the stack at its end: whatever starts later and lies within the outer range also lies within the
+ * inner one, which is nearer.
  */
 void ws_ranges_find_parents(const struct ws_ranges *ranges, uint32_t *parent, uint32_t *level)
 {
@@ -157,8 +157,8 @@ struct call_walk {
 	size_t node_cap;
 	struct open_range *open;
 	size_t depth, cap, crowded;
-	size_t with_node; /* so many of the open have their node */
-	bool full;	  /* there are more nodes than numbers for them */
+	size_t with_node; /* how many of the open ranges have their node */
+	bool full;	  /* there are more nodes than numbers */
 };
 
 static uint32_t add_node(struct call_walk *walk, uint32_t parent, uint32_t range)
@@ -189,7 +189,7 @@ static void close_ended(struct call_walk *walk, uint64_t now)
 	for (size_t i = 0; i < walk->depth; i++) {
 		if (walk->open[i].end < now) {
 			if (walk->with_node > kept)
-				walk->with_node = kept; /* those after it are on other paths now */
+				walk->with_node = kept; /* the later ones are on other paths now */
 			continue;
 		}
 		walk->open[kept] = walk->open[i];
@@ -217,7 +217,7 @@ static void open_range(struct call_walk *walk, uint32_t range)
 	set_earliest_end(walk, walk->depth++);
 }
 
-/* The path of the open ranges that do not end during the call, where some do. */
+/* The path of the open ranges that last until the call's end, where some do not. */
 static uint32_t find_partial_path(struct call_walk *walk, uint64_t end)
 {
 	uint32_t node = 0;
@@ -265,7 +265,7 @@ static uint32_t find_enclosing(struct call_walk *walk, uint64_t start, uint64_t 
 	return parent;
 }
 
-/* Calls by thread and start, and where their nodes go. */
+/* Calls by thread and start, and the array for their nodes. */
 struct call_list {
 	const uint64_t *thread, *start, *end;
 	uint32_t *node;
@@ -373,7 +373,7 @@ struct ws_helpers *ws_find_range_helpers(const struct ws_report *report,
 	return helpers;
 }
 
-/* A call of a helper, as if the thread that it works for had made it. */
+/* A call of a helper, as if the thread that it works for had made the call. */
 struct helped_call {
 	uint64_t thread, start, end;
 	uint32_t call;
@@ -421,8 +421,8 @@ static struct helped_call *find_helped_calls(const struct ws_calls *calls,
 	return helped;
 }
 
-/* The node of a helper's own ranges, up to `own`, inside of those of another thread, `outer`. Paths
- * that were made are in `made`, by both. */
+/* The node of a helper's own ranges, up to `own`, inside the ranges of another thread, `outer`.
+ * Paths that already exist are in `made`, by both nodes. */
 static uint32_t put_inside(struct call_walk *walk, struct ws_map *made, uint32_t outer,
 			   uint32_t own)
 {
@@ -447,7 +447,7 @@ static uint32_t put_inside(struct call_walk *walk, struct ws_map *made, uint32_t
 	return node;
 }
 
-/* Set the nodes of calls of helpers, whose nodes in the ranges of others are `node`. */
+/* Set the nodes of a helper's calls; `node` has their nodes in the ranges of other threads. */
 static void join_helped_calls(struct call_walk *walk, const struct helped_call *helped,
 			      size_t count, const uint32_t *node)
 {

@@ -1,11 +1,11 @@
 /*
- * enclose.h - which NVTX ranges enclose a call: those of its thread whose span holds the whole
+ * enclose.h - which NVTX ranges enclose a call: those of its thread whose span includes the whole
  * call.
  *
  * The ranges around a call are a path of nodes, outermost first; calls between the same pushes and
- * pops share one, so that what is aggregated by node need not be updated for each range. Push/pop
- * ranges nest and give one node each; start/end ranges, and ranges of different domains, may
- * overlap in any way and give more.
+ * pops share a path, so that sums by node need not be updated for each range. Push/pop ranges nest
+ * and make one node each; start/end ranges, and ranges of different domains, may overlap in any way
+ * and make more.
  */
 #ifndef WS_QUERY_ENCLOSE_H
 #define WS_QUERY_ENCLOSE_H
@@ -50,13 +50,12 @@ void ws_ranges_find_parents(const struct ws_ranges *ranges, uint32_t *parent, ui
 struct ws_enclose {
 	uint32_t *node_of_call; /* node of each call: the innermost range around it; 0 for none */
 	struct ws_enclose_node {
-		uint32_t parent; /* the next node outwards, 0 for none; less than the node's own
-				    number */
+		uint32_t parent; /* the next node outwards, 0 for none; always a lower number */
 		uint32_t range;
 	} * node;
 	uint32_t count; /* nodes, with the unused number 0 */
 	/* With ws_enclose_helpers: by call, enum ws_helper_rule; NULL without. Nodes from `own` on
-	 * are ranges of a helper itself, below those of the thread that it works for. */
+	 * are a helper's own ranges, below those of the thread that it works for. */
 	uint8_t *helped;
 	uint32_t own;
 };
@@ -68,15 +67,15 @@ struct ws_helpers *ws_find_range_helpers(const struct ws_report *report,
 					 const struct ws_names_by_id *who, struct ws_ranges *ranges,
 					 struct ws_err *err);
 /*
- * Put the calls of threads that work for others (query/helpers.h) into the ranges of those, too:
- * the innermost one that spans the call, around the helper's own ranges. A call within a range of
- * its own thread stays there if only a wait shows which thread it works for.
+ * Put the calls of helpers (query/helpers.h) also into the ranges of the threads that they work
+ * for: into the innermost range that spans the call, around the helper's own ranges. A call within
+ * a range of its own thread stays there if only a wait shows which thread it works for.
  */
 int ws_enclose_helpers(const struct ws_ranges *ranges, const struct ws_calls *calls,
 		       const struct ws_helpers *helpers, struct ws_enclose *enclose,
 		       struct ws_err *err);
-/* Whether a call is counted in the range of a node because its thread worked for that of the
- * range. */
+/* Whether a call is counted in the range of a node because its thread worked for the range's
+ * thread. */
 static inline bool ws_is_helped_node(const struct ws_enclose *enclose, uint32_t call, uint32_t node)
 {
 	return enclose->helped && enclose->helped[call] && node < enclose->own;

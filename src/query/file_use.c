@@ -7,14 +7,14 @@
 #include "base/map.h"
 #include "base/mem.h"
 
-/* What follows within this many bytes is in order: calls between may have been too short to be
- * recorded, and the kernel reads ahead as far. */
+/* A transfer that begins within this many bytes of the last one's end is in order: calls between
+ * may have been too short to be recorded, and the kernel reads this far ahead. */
 enum { NEAR = 131072 };
 
 enum call_kind { CALL_OTHER = 1, CALL_OPEN, CALL_READ, CALL_WRITE };
 
 static const struct {
-	const char *begin; /* of a function's name */
+	const char *begin; /* longest function name */
 	uint8_t kind;
 } kinds[] = {
 	{"open", CALL_OPEN},	{"creat", CALL_OPEN},  {"fopen", CALL_OPEN},
@@ -23,11 +23,11 @@ static const struct {
 	{"fwrite", CALL_WRITE},
 };
 
-/* Calls whose names begin like those of transfers. */
+/* Other calls whose names begin like those of transfers. */
 static const char *const exceptions[] = {"readlink", "readdir", "readahead", "open_memstream",
 					 "openlog",  "openpty", "opendir"};
 
-struct open_note { /* an open that counts for the name that the program gave */
+struct open_note { /* an open that is counted under the name that the program used */
 	size_t use;
 	uint64_t ns;
 };
@@ -89,7 +89,7 @@ static size_t find_use(struct loading *loading, uint32_t process, uint32_t path)
 }
 
 /* A program opens a file by a name of its own; other calls have the name that the system gives it.
- * Once both are known, the open counts for the latter. */
+ * Once both are known, the open is counted under the system's name. */
 static void join_open(struct loading *loading, uint64_t thread, uint64_t descriptor, size_t use)
 {
 	const struct open_note *note;

@@ -1,10 +1,9 @@
 /*
  * fold.c - see fold.h.
  *
- * One pass over the texts makes the hashes of both forms of each that has a number; a second counts
- * how many share each. Equal hashes of 64 bits are taken for equal forms: the worst result, which
- * among millions of texts has a probability of one in millions, is one line of a table for two
- * forms.
+ * One pass over the texts hashes both forms of each text that has a number; a second counts how
+ * many texts share each form. Equal 64-bit hashes are taken for equal forms. At worst, with a
+ * probability of one in millions among millions of texts, two forms become one line of a table.
  */
 #include "query/fold.h"
 
@@ -18,12 +17,12 @@
 #include "base/mem.h"
 #include "base/parallel.h"
 
-/* Longer texts are no names: arguments, environments, output. */
+/* Longer texts are not names: arguments, environments, output. */
 enum { MOST_LENGTH = 1024, PIECE = 1 << 14 };
 
 enum form { ALONE, ALL, FORMS };
 
-struct candidate { /* a text that has a number, or a # that one might become */
+struct candidate { /* a text that has a number, or a # that could stand for one */
 	uint32_t id;
 	uint64_t hash[FORMS];
 };
@@ -43,7 +42,7 @@ struct ws_fold {
 	enum ws_fold_mode mode;
 	pthread_mutex_t lock;
 	bool made;	/* atomic */
-	bool used;	/* atomic: a form was given as a name */
+	bool used;	/* atomic: ws_fold_name has returned a form */
 	uint32_t count; /* highest id */
 	uint32_t *keys; /* by id; NULL when nothing is folded */
 	struct piece *pieces;
@@ -75,7 +74,7 @@ static size_t measure_number(const char *text, const char *end)
 	return (size_t)(at - text);
 }
 
-/* How deep in template arguments the next character is. */
+/* How deeply the next character is nested in template arguments. */
 static unsigned count_brackets(const char *text, const char *from, unsigned depth)
 {
 	if (*text == '<' && text > from && is_word((unsigned char)text[-1]))
@@ -120,7 +119,7 @@ void ws_put_folded(struct ws_text *text, const char *name, size_t length, bool a
 	free(form);
 }
 
-/* ---- which names share one ---- */
+/* ---- which names share a form ---- */
 
 static bool may_be_folded(const char *text, size_t length)
 {
@@ -184,7 +183,7 @@ static void set_form(struct ws_fold *fold, struct ws_map *first, const struct ca
 	ws_map_set(&fold->by_key, candidate->id, fold->form_count);
 }
 
-/* Fold the names of which `least` or more share the form; the others stay candidates. */
+/* Fold the names whose form `least` or more share; the others stay candidates. */
 static void fold_shared(struct ws_fold *fold, size_t pieces, enum form form, uint64_t least)
 {
 	struct ws_map counts = {0}, first = {0};
@@ -210,7 +209,7 @@ static void fold_shared(struct ws_fold *fold, size_t pieces, enum form form, uin
 	ws_map_free(&first);
 }
 
-/* Texts that are stored twice follow the first of them. */
+/* Texts that are stored twice are treated like the first copy. */
 static void spread_keys(struct ws_fold *fold)
 {
 	for (size_t id = 0; id <= fold->count; id++)
@@ -243,7 +242,7 @@ static void find_forms(struct ws_fold *fold)
 	fold->keys = NULL;
 }
 
-/* ---- asking ---- */
+/* ---- look-ups ---- */
 
 struct ws_fold *ws_fold_open(const struct ws_report *report, enum ws_fold_mode mode)
 {
@@ -268,7 +267,7 @@ void ws_fold_close(struct ws_fold *fold)
 	free(fold);
 }
 
-/* The keys of all ids, which are made when they are first asked for; NULL for names as they are. */
+/* The keys of all ids, made when first asked for; NULL when names are shown as they are. */
 static const uint32_t *get_keys(const struct ws_fold *asked)
 {
 	struct ws_fold *fold = (struct ws_fold *)asked;

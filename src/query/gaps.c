@@ -1,8 +1,8 @@
 /*
  * gaps.c - see gaps.h.
  *
- * What kept a resource busy is collected as a set of spans (intervals.h); gaps are what is left
- * between its first and its last.
+ * The work that kept a resource busy is collected as a set of spans (intervals.h); gaps are the
+ * time between them.
  */
 #include "query/gaps.h"
 
@@ -15,8 +15,8 @@
 #include "base/mem.h"
 #include "query/work.h"
 
-/* Finds the gaps between spans of work, for a new list. Merges `busy`, cuts it to the window, and
- * frees it. Takes `name` over. */
+/* Finds the gaps between spans of work, for a new list. Merges `busy`, cuts it to the window and
+ * frees it. Takes ownership of `name`. */
 static void add_list(struct ws_gaps *gaps, size_t *cap, const struct ws_gaps_request *request,
 		     char *name, uint64_t process, struct ws_spans *busy)
 {
@@ -30,7 +30,7 @@ static void add_list(struct ws_gaps *gaps, size_t *cap, const struct ws_gaps_req
 	ws_spans_merge(busy);
 	while (busy->count && busy->spans[busy->count - 1].start >= request->time_max)
 		busy->count--;
-	/* The first that reaches into the window. */
+	/* the first span that reaches into the window */
 	for (size_t i = 0; i < busy->count && !gap_list->from; i++)
 		if (busy->spans[i].end > request->time_min)
 			gap_list->from = ws_max(busy->spans[i].start, request->time_min);
@@ -154,14 +154,14 @@ static int find_gpus(const struct ws_report *report, const struct ws_names_by_id
 }
 
 /*
- * Spans on cores, of one thread or all. Each thread's come in order: its list is merged with those
- * of the threads before, shorter ones first, as in a merge sort. Where all cores are mostly busy,
- * little is left after the first steps.
+ * Spans on cores, of one thread or all. Each thread's spans come in order. Its list is merged with
+ * those of the threads before, shorter ones first, as in a merge sort. Where all cores are mostly
+ * busy, the lists are short after the first merges.
  */
 struct span_lists {
-	struct ws_spans *spans; /* the last is being filled */
+	struct ws_spans *spans; /* the last list is being filled */
 	size_t count, cap;
-	uint32_t thread; /* whose are in the last */
+	uint32_t thread; /* the thread of the last list */
 } __attribute__((aligned(128)));
 
 struct running_search {

@@ -1,8 +1,8 @@
 /*
  * gaps.h - when a resource was idle: a GPU, a stream, a CPU thread, or all cores.
  *
- * A gap lies between two pieces of work: what comes before the first and after the last is no gap.
- * Where a window is given, first and last are those in it.
+ * A gap lies between two pieces of work: time before the first or after the last is not a gap. With
+ * a window, the first and the last are those within it.
  */
 #ifndef WS_QUERY_GAPS_H
 #define WS_QUERY_GAPS_H
@@ -12,17 +12,17 @@
 
 enum ws_resource {
 	WS_RESOURCE_GPU,    /* no kernel, copy, set or graph ran on it */
-	WS_RESOURCE_STREAM, /* the same of one stream */
+	WS_RESOURCE_STREAM, /* the same for one stream */
 	WS_RESOURCE_THREAD, /* the thread did not run */
 	WS_RESOURCE_CPU,    /* none of the recorded threads ran */
 };
 
 struct ws_gaps_request {
 	enum ws_resource resource;
-	uint32_t gpu;	   /* only this device number; WS_NO_U32 for all. Of streams too */
+	uint32_t gpu;	   /* only this device number; WS_NO_U32 for all; applies to streams too */
 	uint32_t stream;   /* only this stream; WS_NO_U32 for all */
 	uint32_t thread;   /* thread id (of the operating system) */
-	uint64_t shortest; /* gaps of less do not count, nanoseconds */
+	uint64_t shortest; /* shorter gaps do not count, nanoseconds */
 	uint64_t time_min, time_max;
 };
 
@@ -51,9 +51,9 @@ int ws_gaps_find(const struct ws_report *report, const struct ws_names_by_id *wh
 void ws_gaps_free(struct ws_gaps *gaps);
 
 /*
- * How much (ns) of [start, end) lies in gaps. *at is where the search begins: 0 at first, then what
- * the call before left in it, as long as spans come in order of start. *pieces is increased by the
- * number of gaps that overlap (NULL: not wanted).
+ * How much (ns) of [start, end) lies in gaps. *at is where the search begins: 0 at first, then the
+ * value that the previous call left, as long as spans come in order of start. *pieces is increased
+ * by the number of gaps that overlap (NULL: not wanted).
  */
 uint64_t ws_gaps_measure_overlap(const struct ws_gap_list *gap_list, uint64_t start, uint64_t end,
 				 size_t *at, uint64_t *pieces);

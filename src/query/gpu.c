@@ -26,7 +26,7 @@ const struct ws_cuda_columns ws_cuda_columns[WS_CUDA_SOURCES] = {
 			   .name = ws_cuda_graph_trace_graph, .bytes = -1},
 };
 
-/* Removes versions of four digits only, as the reference tool does, so that people find the names
+/* Removes only versions of four digits, as the reference tool does, so that people find the names
  * they know. */
 const char *ws_get_cuda_function_name(const struct ws_report *report, uint32_t id, size_t *len)
 {

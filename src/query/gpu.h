@@ -1,4 +1,4 @@
-/* gpu.h - work on GPUs from any table: which columns to read, and what an operation is called. */
+/* gpu.h - GPU work from any table: which columns to read, and what an operation is called. */
 #ifndef WS_QUERY_GPU_H
 #define WS_QUERY_GPU_H
 
@@ -14,7 +14,7 @@ enum ws_cuda_source {
 	WS_CUDA_SOURCES,
 };
 
-/* Columns that every source has, and those that name an operation. -1 where it has none. */
+/* Columns that every source has, and those that name an operation; -1 where a source lacks one. */
 struct ws_cuda_columns {
 	enum ws_table table;
 	const char *category;
@@ -22,9 +22,11 @@ struct ws_cuda_columns {
 };
 extern const struct ws_cuda_columns ws_cuda_columns[WS_CUDA_SOURCES];
 
-/* The function without the version at its end: cudaLaunchKernel_v7000 is cudaLaunchKernel, as
- * everybody calls it. Lives as long as the report; *len gets its length, and it is not terminated
- * there. */
+/*
+ * The function without the version at its end: cudaLaunchKernel_v7000 is usually called
+ * cudaLaunchKernel. Lives as long as the report; *len is set to its length, and the text is not
+ * terminated there.
+ */
 const char *ws_get_cuda_function_name(const struct ws_report *report, uint32_t id, size_t *len);
 /* "[CUDA memcpy Host-to-Device]", "[CUDA memset]", "[CUDA graph 3]": `value` is the copy's kind or
  * the graph's number. */

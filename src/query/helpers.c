@@ -13,11 +13,12 @@
 /* How much later than the helper's start the thread that started it may begin to wait, ns: the
  * helper may be running on another core before that thread has called the function that waits. */
 #define WAIT_SLACK UINT64_C(100000)
-/* Numbered operators, pieces and waits that are kept; a report that has more is no trace of one
+/* Numbered operators, pieces and waits that are kept; a report with more is not a trace of one
  * program's run. */
 enum { MOST_ENTRIES = 1 << 26 };
 
-/* From `start` on, a helper works for `helped` (0: for itself); by a wait up to `end`. */
+/* From `start` on, a helper works for `helped` (0: for itself). If a wait shows this, only up to
+ * `end`. */
 struct entry {
 	uint64_t start, end;
 	uint32_t helped;
@@ -64,7 +65,7 @@ static struct slice get_slice(const struct entries *list, uint32_t thread)
 	return list->of[thread];
 }
 
-/* The last entry of a thread that starts at `time` or before; NULL when there is none. */
+/* The last entry of a thread that starts no later than `time`; NULL when there is none. */
 static const struct entry *find_entry(const struct entries *list, uint32_t thread, uint64_t time)
 {
 	struct slice of = get_slice(list, thread);
@@ -78,7 +79,7 @@ static const struct entry *find_entry(const struct entries *list, uint32_t threa
 
 /* ---- by sequence numbers ---- */
 
-/* Which thread a number stands for; 0 when it stands for several. */
+/* Which thread a number means; 0 when it means several. */
 static void learn_thread(struct ws_map *map, uint64_t key, uint32_t thread)
 {
 	bool found;
@@ -111,8 +112,11 @@ static bool is_backward(const struct ws_rows *ops, size_t i)
 	return ops->col[ws_op_forward_thread][i] && ops->col[ws_op_forward_thread][i] != WS_NO_U64;
 }
 
-/* Learn on which threads the forward operators of numbers ran, and from these what the framework's
- * numbers of threads mean: its sequence numbers are of a thread, and those of two may be equal. */
+/*
+ * Learn on which threads the forward operators of numbers ran, and from that what the framework's
+ * thread numbers mean. Sequence numbers are counted per thread, so those of two threads may be
+ * equal.
+ */
 static void learn_numbers(const struct ws_helpers *helpers, struct numbered *numbered)
 {
 	const struct ws_rows *ops = numbered->ops;
@@ -142,7 +146,7 @@ static void learn_numbers(const struct ws_helpers *helpers, struct numbered *num
 	}
 }
 
-/* The thread that a backward operator was asked for by; 0 when that is not clear. */
+/* The thread that asked for a backward operator; 0 when that is not clear. */
 static uint32_t find_asking_thread(const struct ws_helpers *helpers,
 				   const struct numbered *numbered, size_t i)
 {
@@ -197,7 +201,7 @@ static int load_numbered(struct ws_helpers *helpers, const struct ws_report *rep
 
 /* ---- by sequence numbers in texts ---- */
 
-/* What torch.autograd.profiler.emit_nvtx says in the text of a range. */
+/* What torch.autograd.profiler.emit_nvtx writes into the text of a range. */
 struct sequence_text {
 	bool backward;
 	uint64_t number; /* WS_NO_U64 for none */
@@ -262,7 +266,7 @@ static void add_text_entries(struct ws_helpers *helpers, const struct ws_report 
 	ws_map_free(&sequences);
 }
 
-/* The same from NVTX, where the report has no operators with numbers. */
+/* The same from NVTX ranges, for reports without numbered operators. */
 static int load_texts(struct ws_helpers *helpers, const struct ws_report *report,
 		      struct ws_err *err)
 {
@@ -285,7 +289,7 @@ static int load_texts(struct ws_helpers *helpers, const struct ws_report *report
 
 /* ---- by waits ---- */
 
-/* Whether a call waits for what another thread does, and not for a lock, a time or data. */
+/* Whether a call waits for the work of another thread, and not for a lock, a time or data. */
 static bool waits_for_thread(const char *function)
 {
 	switch (ws_classify_osrt_call(function)) {
@@ -331,7 +335,7 @@ static int load_waiting_calls(struct ws_helpers *helpers, const struct ws_report
 	return 0;
 }
 
-/* Whether the thread was switched out because it waits. */
+/* Whether the thread was switched out because it waited. */
 static bool is_waiting_after(uint64_t after)
 {
 	return after == WS_AFTER_SLEEPING || after == WS_AFTER_BLOCKED;
@@ -361,7 +365,8 @@ static int load_time_off_cores(struct ws_helpers *helpers, const struct ws_repor
 	return 0;
 }
 
-/* Whether a thread is in one wait during a whole piece of another's work. Nested waits are few. */
+/* Whether a thread is in one wait during the whole of another thread's piece of work. Few waits
+ * nest. */
 static bool waits_during(const struct ws_helpers *helpers, uint32_t thread,
 			 const struct entry *piece)
 {

@@ -1,7 +1,7 @@
 /*
- * helpers.h - threads that work for another one, which waits for them meanwhile: PyTorch's autograd
+ * helpers.h - threads that work for another thread while it waits for them: PyTorch's autograd
  * engine, workers of a pool, a thread that is joined. What a helper launches belongs to the ranges
- * of the thread that waits.
+ * of the waiting thread.
  *
  * Two rules decide which thread a helper works for:
  *
@@ -35,12 +35,13 @@ struct ws_helper_ranges {
 struct ws_helpers;
 
 /* Find out which threads with calls of CUDA work for others. Returns NULL with a message when there
- * is too much to keep; the caller closes it. `ranges` is used only meanwhile. */
+ * is too much to keep; the caller closes it. `ranges` is used only during the call. */
 struct ws_helpers *ws_helpers_open(const struct ws_report *report, const struct ws_names_by_id *who,
 				   const struct ws_helper_ranges *ranges, struct ws_err *err);
 /* Whether this thread sometimes works for others. */
 bool ws_is_helper(const struct ws_helpers *helpers, uint32_t thread);
-/* The thread that `thread` works for at a call from `start` to `end`, by *rule; 0 for none. */
+/* The thread that `thread` works for during a call from `start` to `end`; 0 for none. *rule is how
+ * this is known. */
 uint32_t ws_find_helped_thread(const struct ws_helpers *helpers, uint32_t thread, uint64_t start,
 			       uint64_t end, enum ws_helper_rule *rule);
 void ws_helpers_close(struct ws_helpers *helpers); /* NULL is fine */

@@ -1,8 +1,8 @@
 /*
  * intervals.c - see intervals.h.
  *
- * Two sets are combined by a sweep over the ends of both: at each, whether the sweep is inside of A
- * or of B changes, and with it whether the result covers what follows.
+ * Two sets are combined by a sweep over the ends of both: at each end, the sweep enters or leaves A
+ * or B, which decides whether the result covers the time that follows.
  */
 #include "query/intervals.h"
 
@@ -58,7 +58,7 @@ static uint64_t next_boundary(const struct ws_spans *spans, size_t at)
 	return spans->spans[at / 2].start;
 }
 
-/* `covered` tells, by (in A) | (in B) << 1, what the result covers. */
+/* `covered` says what the result covers: its bit (in A) | (in B) << 1 is set where it does. */
 static void combine_sets(const struct ws_spans *left, const struct ws_spans *right,
 			 const bool covered[4], struct ws_spans *out)
 {

@@ -3,9 +3,9 @@
  * disjoint intervals.
  *
  * An interval is from its start up to its end, the end not included; one that is empty or ends
- * before it starts covers nothing. What A covers and B does not is |A u B| - |B|, what both cover
- * |A| + |B| - |A u B|: where intervals come in order of start, the lengths of a few unions suffice,
- * and nothing need be kept (ws_cover). Sets are for callers who need to know where.
+ * before it starts covers nothing. A covers |A u B| - |B| that B does not; both cover
+ * |A| + |B| - |A u B|. So where intervals come in order of start, the lengths of a few unions
+ * suffice, and no interval need be kept (ws_cover). Sets are for callers who need to know where.
  */
 #ifndef WS_QUERY_INTERVALS_H
 #define WS_QUERY_INTERVALS_H
@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The length of a union, of intervals in order of start. Zeroed to begin with. */
+/* The length of a union of intervals that come in order of start. Zero it before use. */
 struct ws_cover {
 	uint64_t until, length;
 };
@@ -34,8 +34,8 @@ struct ws_span {
 	uint64_t start, end;
 };
 
-/* Zeroed to begin with. As a set: disjoint, not touching, in order; ws_spans_merge makes any list
- * one. */
+/* A list of intervals; zero it before use. A set is a list that is disjoint, not touching and in
+ * order; ws_spans_merge turns any list into one. */
 struct ws_spans {
 	struct ws_span *spans;
 	size_t count, cap;
@@ -43,7 +43,7 @@ struct ws_spans {
 
 void ws_spans_add(struct ws_spans *spans, uint64_t start, uint64_t end);
 void ws_spans_merge(struct ws_spans *spans);
-/* Of sets; `out` is another, empty one. */
+/* These take sets; `out` is another, empty one. */
 void ws_spans_union(const struct ws_spans *left, const struct ws_spans *right,
 		    struct ws_spans *out);
 void ws_spans_subtract(const struct ws_spans *left, const struct ws_spans *right,

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 
-/* Whether a category is that of calls of a library; asked once for each string. */
+/* Whether a category is that of library calls; asked once for each string. */
 static bool is_library(const struct ws_report *report, uint8_t *known, uint64_t category)
 {
 	static const char ending[] = "_EVENTS";
@@ -26,7 +26,7 @@ static bool is_library(const struct ws_report *report, uint8_t *known, uint64_t 
 	return known[category] == 2;
 }
 
-/* Rows come by thread and start, of two that start together the longer first. */
+/* Rows come by thread and start; of two that start together, the longer comes first. */
 static void add_call(struct ws_library_calls *calls, uint64_t *const *col, size_t i)
 {
 	const struct ws_library_call *last = calls->count ? &calls->calls[calls->count - 1] : NULL;
@@ -85,7 +85,7 @@ size_t ws_library_calls_find(const struct ws_library_calls *calls, uint32_t thre
 {
 	size_t low = 0, high = calls->count;
 
-	/* The last one that is not behind (thread, time). */
+	/* The last call that is not after (thread, time). */
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 		const struct ws_library_call *call = &calls->calls[middle];

@@ -1,6 +1,6 @@
 /*
- * library_calls.h - the calls that a program made of traced libraries, and which of them a moment
- * of a thread belongs to: so that work on a GPU has the call that launched it.
+ * library_calls.h - the calls that a program made to traced libraries, and which of them a thread
+ * was in at a given time: this finds the call that launched work on a GPU.
  *
  * Libraries call each other, and themselves: the call that counts is the outermost one of a thread,
  * the one that the program made. Calls are rows of `slice` whose category ends in _EVENTS.

@@ -19,7 +19,7 @@ const char *ws_find_meta(const struct ws_report *report, const char *name)
 	return found;
 }
 
-/* Whether a table has events: whether its rows say of a thread or process that something began and
+/* Whether a table has events: whether its rows say when something in a thread or process began and
  * ended. */
 static bool has_events(enum ws_table table)
 {
@@ -93,7 +93,7 @@ uint64_t ws_find_time_last(const struct ws_report *report)
 }
 
 /* Widen a span to the blocks of a table. Where an event never ended, a block does not say when its
- * last one did: its start counts. */
+ * last event ended, so its last start counts. */
 static void widen_span(const struct ws_report *report, enum ws_table table, uint64_t *first,
 		       uint64_t *last)
 {

@@ -11,8 +11,8 @@
 #include "base/mem.h"
 #include "base/parallel.h"
 
-/* A value that is 0, and so is not repeated, holds for as long as readers of the machine leave it
- * out (docs/metrics.md), and one reading. */
+/* A value of 0 is not repeated: it holds for as long as readers of the machine leave it out
+ * (docs/metrics.md), plus one reading. */
 #define MOST_SILENT_NS UINT64_C(6000000000)
 
 /* ---- series ---- */
@@ -25,7 +25,7 @@ void ws_metric_series_free(struct ws_metric_series *series)
 	*series = (struct ws_metric_series){0};
 }
 
-/* The last point that is no later than `time`; the first where all are. The search widens from
+/* The last point no later than `time`; the first where all are later. The search widens from
  * `near`. */
 static size_t find_point(const struct ws_metric_series *series, size_t near, uint64_t time)
 {
@@ -55,7 +55,7 @@ static size_t find_point(const struct ws_metric_series *series, size_t near, uin
 	return low;
 }
 
-/* The sum and the known time up to `time`, which is not before point i and not after the next. */
+/* The sum and the known time up to `time`, which lies between point i and the next. */
 static void sum_up_to(const struct ws_metric_series *series, size_t i, uint64_t time, double *sum,
 		      uint64_t *known)
 {
@@ -89,8 +89,8 @@ struct ws_metric_part ws_measure_metric(const struct ws_metric_series *series, s
 	return part;
 }
 
-/* Where the sample that holds `time` begins, or with `end` where the one that ends there or holds
- * it ends: samples begin with the value after point i and have the period's length. */
+/* Where the sample that includes `time` begins or, with `end`, where the sample that ends there or
+ * includes it ends. Samples begin with the value after point i and have the period's length. */
 static uint64_t align_to_sample(const struct ws_metric_series *series, size_t i, uint64_t time,
 				bool end)
 {
@@ -200,7 +200,7 @@ static struct values gather_values(const struct value_loader *loader, size_t ind
 	return all;
 }
 
-/* Until when a value holds: to the end of its span or, where it has none, to the next value. */
+/* Until when a value holds: to the end of its span or, where it has no span, to the next value. */
 static uint64_t find_value_end(const struct value_loader *loader, const struct values *all,
 			       size_t i)
 {
@@ -301,7 +301,7 @@ uint64_t ws_find_sample_period(const struct ws_report *report, uint32_t group)
 	return strtoull(period, NULL, 10);
 }
 
-/* ---- which counter holds which metric ---- */
+/* ---- which counter has which metric ---- */
 
 enum how { BEST, ALL };
 
@@ -325,7 +325,7 @@ size_t ws_measure_counter_name(const char *name, size_t length)
 	return length;
 }
 
-/* The place of a counter's name among those of a metric, from 1; 0: it does not hold it. */
+/* The place of a counter's name among those of a metric, from 1; 0 when it is not one of them. */
 static unsigned rank_counter_name(const struct known_metric *metric, const char *name,
 				  size_t length)
 {
@@ -476,7 +476,7 @@ static struct ws_metered_gpu *add_gpu(struct ws_gpu_metrics *metrics,
 	return gpu;
 }
 
-/* Whether the UUIDs or, where either side does not know it, the numbers are the same. */
+/* Whether the UUIDs are the same or, where either side does not know its UUID, the numbers. */
 static bool is_same_gpu(const struct ws_metered_gpu *gpu, uint32_t uuid, uint64_t number)
 {
 	if (uuid && gpu->uuid)
@@ -601,9 +601,11 @@ void ws_gpu_metrics_free(struct ws_gpu_metrics *metrics)
 
 /* ---- what limits a kernel ---- */
 
-/* From these shares on something counts as busy most of the time. What a memory can give in
- * practice is some 90 % of its peak; the shares are those from which NVIDIA's tools call a kernel
- * bound by a unit. */
+/*
+ * From these shares on, something counts as busy most of the time. A memory reaches in practice
+ * some 90 % of its peak; the shares are those from which NVIDIA's tools call a kernel bound by a
+ * unit.
+ */
 enum { BUSY_PERCENT = 60, FILLED_PERCENT = 50 };
 
 static double add_known(double left, double right)

@@ -1,9 +1,9 @@
 /*
- * metered_gpu.h - what GPUs did over time by their hardware's counters, and means of it over any
- * span: how active a GPU's multiprocessors were during a kernel, what a step cost in joules.
+ * metered_gpu.h - GPU metrics over time, from hardware counters, and their means over any span: how
+ * active a GPU's multiprocessors were during a kernel, what a step cost in joules.
  *
- * Values are kept as their integral up to each point in time, so that the mean over a span is two
- * searches and a difference. Time in which a value is not known is not part of any mean.
+ * Values are kept as their integral up to each point in time, so that the mean over a span takes
+ * two searches and a difference. Time without a known value is not part of any mean.
  */
 #ifndef WS_QUERY_METERED_GPU_H
 #define WS_QUERY_METERED_GPU_H
@@ -29,27 +29,31 @@ struct ws_metric_series {
 	double *sum;	 /* value times ns, up to the point */
 	uint64_t *known; /* ns for which there was a value, up to the point */
 	size_t count;
-	uint64_t period; /* of its samples, ns; 0: each value is a sample, however long it held */
+	uint64_t period; /* the period of its samples, ns; 0: each value is a sample, however long
+			    it held */
 };
 
-/* What a series says of a span. */
+/* What a series says about a span. */
 struct ws_metric_part {
 	double sum;	    /* value times ns */
 	uint64_t known;	    /* ns: sum / known is the mean */
 	size_t first, last; /* points first to last - 1 begin the values that the span touches */
 };
 
-/* Measure the span from `start` to `end`. *near is where the last search ended, at first 0: spans
- * that follow one another are found without searching the whole series. */
+/* Measure the span from `start` to `end`. *near is where the last search ended (0 at first), so
+ * that consecutive spans are found without searching the whole series. */
 struct ws_metric_part ws_measure_metric(const struct ws_metric_series *series, size_t *near,
 					uint64_t start, uint64_t end);
 
-/* Samples, each of which counts whole. */
+/* A sum of whole samples. */
 struct ws_metric_samples {
 	uint64_t count, time; /* ns */
 };
-/* Add the samples that a span touches, but for those before *until, to where they end it is set:
- * spans in order of start count each sample once. `part` is what was measured of the span. */
+/*
+ * Add the samples that a span touches, except those before *until, and set *until to where they
+ * end: this way spans in order of start count each sample once. `part` is what was measured of the
+ * span.
+ */
 void ws_add_metric_samples(const struct ws_metric_series *series, const struct ws_metric_part *part,
 			   uint64_t start, uint64_t end, uint64_t *until,
 			   struct ws_metric_samples *samples);
@@ -71,21 +75,21 @@ struct ws_gpu_metrics {
 /* Read all metrics of all GPUs of a report. Free with ws_gpu_metrics_free. */
 void ws_gpu_metrics_load(const struct ws_report *report, struct ws_gpu_metrics *metrics);
 void ws_gpu_metrics_free(struct ws_gpu_metrics *metrics);
-/* The GPU with this UUID (a string key, 0: not known) or, where either side does not know it, this
- * number. NULL: the report has no metrics of it. */
+/* The GPU with this UUID (a string key, 0: not known) or, where either side does not know the UUID,
+ * with this number. NULL when the report has no metrics of it. */
 const struct ws_metered_gpu *ws_find_metered_gpu(const struct ws_gpu_metrics *metrics,
 						 uint32_t uuid, uint64_t number);
 
-/* Fill in what the report says of a GPU of which the UUID or the number is set. */
+/* Fill in what the report says about a GPU whose UUID or number is set. */
 void ws_describe_metered_gpu(const struct ws_report *report, struct ws_metered_gpu *gpu);
 
 /* ---- single counters ---- */
 
-/* Whether a row of the table counter is about a GPU: it has a device, or a GPU's UUID. */
+/* Whether a row of the table counter is about a GPU: it has a device number or a GPU's UUID. */
 bool ws_is_gpu_counter(const struct ws_report *report, const uint64_t *counter);
-/* The length of a counter's name without what names the GPU (", GPU 0") at its end. */
+/* The length of a counter's name without the part at its end that names the GPU (", GPU 0"). */
 size_t ws_measure_counter_name(const char *name, size_t length);
-/* The values of counters: those of the ids for which `place` has an index + 1 become series[index].
+/* Read the values of counters: those of an id whose `place` has index + 1 go to series[index].
  * Returns how many blocks were damaged. The caller frees each series with ws_metric_series_free. */
 uint64_t ws_metric_series_load(const struct ws_report *report, const uint32_t *place, size_t ids,
 			       struct ws_metric_series *series, size_t count);
@@ -96,15 +100,15 @@ void ws_metric_series_free(struct ws_metric_series *series);
 /* ---- what limits a kernel ---- */
 
 enum ws_gpu_bound {
-	WS_BOUND_UNKNOWN, /* not measured, or too much of what was measured is of other kernels */
+	WS_BOUND_UNKNOWN, /* not measured, or most of what was measured is of other kernels */
 	WS_BOUND_MEMORY,  /* DRAM is busy most of the time */
-	WS_BOUND_TENSOR,  /* the tensor cores are */
+	WS_BOUND_TENSOR,  /* the tensor cores are busy most of the time */
 	WS_BOUND_ISSUE,	  /* instructions are issued nearly all the time */
-	WS_BOUND_LINK,	  /* NVLink or PCIe is */
+	WS_BOUND_LINK,	  /* NVLink or PCIe is busy most of the time */
 	WS_BOUND_FILL,	  /* most multiprocessors have nothing to do: too few blocks */
-	WS_BOUND_LATENCY, /* none of these: it waits */
+	WS_BOUND_LATENCY, /* none of these: the kernel waits */
 };
-/* `means` by enum ws_gpu_metric, NAN for those not known. */
+/* `means` is indexed by enum ws_gpu_metric; unknown ones are NAN. */
 enum ws_gpu_bound ws_find_gpu_bound(const double means[WS_GPU_METRICS]);
 /* "memory bandwidth"; "" for WS_BOUND_UNKNOWN. */
 const char *ws_name_gpu_bound(enum ws_gpu_bound bound);

@@ -1,9 +1,9 @@
 /*
  * profile.c - see profile.h.
  *
- * Samples are counted by (thread, frame, stack) in a hash a worker, so that a sample costs one
- * look-up; only then are the distinct ones put into the tree. Waits and work on GPUs are handled in
- * the same way, with a name in place of the frame.
+ * Each worker counts samples by (thread, frame, stack) in a hash, so that a sample costs one
+ * look-up; only distinct ones are put into the tree. Waits and work on GPUs are handled in the same
+ * way, with a name in place of the frame.
  */
 #include "query/profile.h"
 
@@ -69,8 +69,8 @@ static void count(struct counts *counts, const struct item *item)
 }
 
 /*
- * Count up to GROUP items. Distinct stacks may be many more than a cache holds, so each look-up
- * would wait for memory twice; asked for ahead, a group's come in together.
+ * Count up to GROUP items. There may be many more distinct stacks than fit into a cache, so each
+ * look-up would wait for memory twice. Prefetching a group overlaps these waits.
  */
 static void count_group(struct counts *counts, const struct item *item, size_t n)
 {
@@ -88,13 +88,13 @@ static void count_group(struct counts *counts, const struct item *item, size_t n
 			continue;
 		__builtin_prefetch(&counts->items[(uint32_t)slot - 1], 1);
 		__builtin_prefetch((const char *)&counts->items[(uint32_t)slot] - 1,
-				   1); /* it may lie in two lines of the cache */
+				   1); /* it may span two lines of the cache */
 	}
 	for (size_t i = 0; i < n; i++)
 		count_hashed(counts, &item[i], h[i]);
 }
 
-/* ---- a profile being made ---- */
+/* ---- a profile in the making ---- */
 
 struct making {
 	const struct ws_report *report;
@@ -103,20 +103,20 @@ struct making {
 	struct ws_profile *profile;
 	struct counts *counts;
 	uint32_t workers;
-	bool *thread_out;	   /* by thread id: not wanted; NULL when all are */
-	struct ws_samples samples; /* which count */
+	bool *thread_out;	   /* by thread id: not wanted; NULL when all threads are */
+	struct ws_samples samples; /* which samples count */
 	uint64_t root_of;	   /* process << 32 | thread of the last root, and its node */
 	uint32_t root;
-	bool untimed; /* a sample stands for no known time */
+	bool untimed; /* samples do not stand for a known time */
 	/* labels of waits, made by several workers */
 	pthread_mutex_t lock;
 	struct ws_text *labels;
 	size_t label_count, label_cap;
 	struct ws_map label_of;
-	struct ws_rows read; /* of python_sample: stacks that were read from outside */
+	struct ws_rows read; /* of python_sample: stacks read from outside the process */
 };
 
-/* "name (pid)" and, below, "name (tid)", as nodes and tables call them. */
+/* Names of nodes as tables show them: "name (pid)" and, below it, "name (tid)". */
 static void process_label(const struct ws_process_info *info, struct ws_text *text)
 {
 	if (info->id)
@@ -143,7 +143,7 @@ static uint32_t made(struct making *making, uint32_t parent, struct ws_text *nam
 	return node;
 }
 
-/* The node that stacks of a thread stand below. */
+/* The node below which the stacks of a thread are. */
 static uint32_t root_of(struct making *making, uint32_t process, uint32_t thread)
 {
 	struct ws_text name = {0};
@@ -182,7 +182,7 @@ static bool module_wanted(const struct making *making, const struct item *item)
 	return !strcmp(want, info->path) || !strcmp(want, info->name);
 }
 
-/* Returns the node that the item went to, 0 when it is not wanted. */
+/* Returns the item's node, 0 when the item is not wanted. */
 static uint32_t put(struct making *making, const struct item *item)
 {
 	static const char *const nothing[] = {[WS_FRAMES_ALL] = "[no stack]",
@@ -245,7 +245,7 @@ static void put_all(struct making *making)
 	}
 }
 
-/* ---- what is asked for ---- */
+/* ---- options ---- */
 
 static bool names(const char *want, uint32_t number, const char *name)
 {
@@ -352,7 +352,7 @@ int ws_samples_choose(const struct ws_report *report, const char *name, struct w
 
 /* ---- the sources ---- */
 
-/* What a sample stands for. Imported and old reports have this for clocks only. */
+/* The time that a sample stands for. Imported and old reports have this for clocks only. */
 static uint64_t time_of(uint64_t weight, uint64_t time, uint64_t flags)
 {
 	return !time && flags & WS_SAMPLE_CLOCK ? weight : time;
@@ -442,7 +442,7 @@ static int scan_python(void *ctx, const struct ws_batch *batch)
 	return 0;
 }
 
-/* What a kind of samples is read by. */
+/* How one kind of samples is read. */
 struct kind {
 	enum ws_table table;
 	uint64_t columns;
@@ -480,7 +480,7 @@ static void add_step(struct ws_profile *profile, size_t *cap, uint32_t thread, u
 	profile->steps[profile->step_count++] = (struct ws_profile_step){thread, node, *cost};
 }
 
-/* One sample after the other, in order of thread and time. */
+/* Takes samples one by one, in order of thread and time. */
 static void in_order(struct making *making, const struct kind *kind)
 {
 	struct ws_scan sc = {.table = kind->table,
@@ -524,7 +524,7 @@ static void from_rows(struct making *making, const struct kind *kind)
 	making->profile->damaged += damaged;
 }
 
-/* "[lock: pthread_mutex_lock]", "[I/O: read /path]", "[GIL]": what stands for a wait in a stack. */
+/* "[lock: pthread_mutex_lock]", "[I/O: read /path]", "[GIL]": the label of a wait in a stack. */
 static void wait_label(const struct ws_report *report, const struct ws_state *st,
 		       struct ws_text *text)
 {
@@ -566,8 +566,8 @@ static uint32_t label(struct making *making, const struct ws_state *st)
 }
 
 /*
- * The Python stack that was read from outside while the thread waited; 0 for none. The thread ran
- * no Python meanwhile, so it is the stack of the whole wait.
+ * The Python stack that was read from outside while the thread waited; 0 for none. A waiting thread
+ * runs no Python, so this is the stack of the whole wait.
  */
 static uint32_t find_read_stack(const struct making *making, const struct ws_state *st)
 {
@@ -640,8 +640,8 @@ struct gpu_scan {
 	enum ws_cuda_source source;
 };
 
-/* An item of GPU work: frame is the process, stack the node of the innermost range, label what it
- * is called (source, name). */
+/* An item of GPU work: frame is the process, stack the node of the innermost range, label the name
+ * of the work (source, name). */
 static int scan_gpu(void *ctx, const struct ws_batch *batch)
 {
 	struct gpu_scan *scan = ctx;

@@ -2,17 +2,17 @@
  * profile.h - where time went, by call stack: one tree of costs from samples, waits, Python samples
  * or work on GPUs.
  *
- * What `report`, the summary of samples and the exports of flame graphs are made from. Costs have a
+ * `report`, the summary of samples and the exports of flame graphs are made from it. Costs have a
  * count (samples, waits, kernels), a weight that shares are computed from, and nanoseconds where
  * these are known:
  *
- *   on-cpu   CPU samples (struct ws_samples says which). Weight: the time that a sample stands for,
- * or, of a counter that is named, what it has counted. Time: as the recorder found it by context
- * switches (record/perf_time.c), never a number of samples; none where a counter is named off-cpu
- * waits (query/states.h), by the call stack recorded with the call, if any, then "[reason: function
- * path]". Runnable time counts as the reason "run queue" python   Python stacks that were read from
- * outside of the process, whatever the thread did then gpu kernels, copies, sets and graphs, below
- * the NVTX ranges around the call that launched them
+ * - on-cpu: CPU samples (struct ws_samples says which). Weight: the time that a sample stands for;
+ *   for a named counter, what it has counted. Time: as the recorder found it by context switches
+ *   (record/perf_time.c), never a number of samples; none where a counter is named.
+ * - off-cpu: waits (query/states.h), by the call stack recorded with the call, if any, then
+ *   "[reason: function path]". Runnable time has the reason "run queue".
+ * - python: Python stacks that were read from outside the process, whatever the thread did then.
+ * - gpu: kernels, copies, sets and graphs, below the ranges around the call that launched them.
  */
 #ifndef WS_QUERY_PROFILE_H
 #define WS_QUERY_PROFILE_H
@@ -22,19 +22,19 @@
 #include "query/states.h"
 
 /*
- * Which CPU samples count. Without a name, those of the first event that was recorded, which paces
- * the samples, and with them all that a clock took: threads of Python are sampled by clocks of
- * their own, others by the event. They are weighed by the time they stand for, where that is known;
- * those of a counter that is named by what it has counted.
+ * Which CPU samples count. Without a name, these are the samples of the first event that was
+ * recorded, which paces the samples, and all those taken by a clock: threads of Python are sampled
+ * by clocks of their own, others by the event. They are weighed by the time that they stand for,
+ * where that is known; samples of a named counter by what it has counted.
  */
 struct ws_samples {
-	uint32_t event;	    /* 0: there is none, all count */
-	bool clocks;	    /* samples of clocks count whatever their event */
+	uint32_t event;	    /* 0: no event was recorded, all samples count */
+	bool clocks;	    /* clock samples count whatever their event */
 	bool by_time;	    /* weights are nanoseconds */
-	bool counted;	    /* a counter was named: what it counted is shown, and no time */
+	bool counted;	    /* a counter was named: its count is shown, and no time */
 	const char *weight; /* the event's name */
 };
-/* Returns 0, or -1 with a message when there is no event called `name` (NULL: the usual ones). */
+/* Returns 0, or -1 with a message when no event is called `name` (NULL: the default choice). */
 int ws_samples_choose(const struct ws_report *report, const char *name, struct ws_samples *samples,
 		      struct ws_err *err);
 
@@ -49,18 +49,18 @@ enum ws_profile_kind { WS_PROFILE_ON_CPU, WS_PROFILE_OFF_CPU, WS_PROFILE_PYTHON,
 
 struct ws_profile_request {
 	enum ws_profile_kind kind;
-	uint64_t time_min, time_max; /* session clock; samples by their moment, waits cut to it,
-					work that touches it */
-	bool by_process, by_thread;  /* nodes above the stacks, in this order */
+	uint64_t time_min, time_max; /* session clock: samples within it, waits cut to it, work that
+					touches it */
+	bool by_process, by_thread;  /* levels of nodes above the stacks, in this order */
 	enum ws_unit unit;
 	enum ws_frames frames;
-	const char *process, *thread; /* only this one: a number, or a name; NULL for all. A GPU's
-					 work has no thread */
+	const char *process, *thread; /* only this one: a number or a name; NULL for all. GPU work
+					 has no thread */
 	const char *module; /* only stacks whose innermost function is in it: a path or the name at
 			       its end; NULL for all */
 	const char *event;  /* name of a perf event; NULL for the first */
-	const struct ws_fold *fold; /* names of ranges and kernels that are one; or NULL */
-	bool ordered; /* with the steps of each thread in order of time; of samples only */
+	const struct ws_fold *fold; /* names of ranges and kernels to fold; or NULL */
+	bool ordered; /* samples only: also keep each thread's steps in order of time */
 };
 
 /* A run of consecutive samples of a thread in one node. */
@@ -74,20 +74,20 @@ struct ws_profile {
 	struct ws_calltree tree;
 	uint32_t roots; /* levels of nodes that are processes or threads */
 	struct ws_cost total;
-	bool timed;	    /* ns is known for all */
+	bool timed;	    /* ns is known for all costs */
 	const char *weight; /* unit of weights: "nanoseconds", or the event's name */
 	uint64_t damaged;
-	uint64_t truncated;	       /* samples whose stack is incomplete */
-	struct ws_cost no_python;      /* waits that have no Python frames, where only these are
-					  wanted */
+	uint64_t truncated;	  /* samples whose stack is incomplete */
+	struct ws_cost no_python; /* waits without Python frames, where only Python is wanted */
 	struct ws_profile_step *steps; /* when ordered: by thread, then by time */
 	size_t step_count;
 };
 
 /*
- * Numbers of nodes and units differ from run to run (workers share the work): what is shown is to
- * be ordered by cost and name. Returns 0, or -1 with a message: there is no such process, thread,
- * module or event. With nothing recorded, total.count is 0. Free with ws_profile_free in any case.
+ * Numbers of nodes and units differ from run to run because workers share the work, so callers
+ * order what they show by cost and name. Returns 0, or -1 with a message: there is no such process,
+ * thread, module or event. With nothing recorded, total.count is 0. Free with ws_profile_free in
+ * any case.
  */
 int ws_profile_make(const struct ws_report *report, const struct ws_names_by_id *who,
 		    const struct ws_profile_request *request, struct ws_profile *profile,

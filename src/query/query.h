@@ -2,7 +2,7 @@
  * query.h - how statistics, exports and the viewer read a report: scans over columns, on all cores.
  *
  * A scan names a table and the columns it needs; blocks outside the time window are not even
- * decoded. Batches arrive as arrays of uint64_t, one array a column (signed values sign-extended,
+ * decoded. Batches arrive as arrays of uint64_t, one for each column (signed values sign-extended,
  * F64 as bits).
  */
 #ifndef WS_QUERY_H
@@ -25,11 +25,11 @@ struct ws_scan {
 	uint64_t time_min, time_max; /* rows whose span touches this window (session clock); 0 and
 					UINT64_MAX for all. Blocks outside are skipped; rows are
 					filtered when the window is set */
-	uint32_t workers;	     /* at most so many threads; 0 for one a core */
-	const uint8_t
-		*skip; /* by block: not 0 for blocks to skip, without a batch; NULL for none */
-	bool empty; /* an empty batch also for blocks that are skipped or damaged: for callers that
-		       count blocks */
+	uint32_t workers;	     /* the most threads to use; 0 for one per core */
+	const uint8_t *skip; /* by block: non-zero for blocks to skip, which give no batch; NULL for
+				none */
+	bool empty; /* skipped and damaged blocks give an empty batch too: for callers that count
+		       blocks */
 };
 
 /* How many workers a scan would use, for sizing per-worker state. */
@@ -44,7 +44,7 @@ int ws_run_scan(const struct ws_report *report, const struct ws_scan *scan,
 		int (*fn)(void *ctx, const struct ws_batch *batch), void *ctx, uint64_t *damaged);
 
 /*
- * The rows of a scan, all in memory, sorted by (track, start, longer first): what nesting needs.
+ * The rows of a scan, all in memory, sorted by (track, start, longer first), as nesting requires.
  * Columns not asked for are NULL. Free with ws_rows_free.
  */
 struct ws_rows {
@@ -62,16 +62,15 @@ void ws_rows_free(struct ws_rows *rows);
 
 /*
  * The same rows in parts by time, so that a table of any size takes bounded memory: `fn` gets about
- * `most` rows at a time, sorted as above, and each row once, in the part that its start lies in.
+ * `most` rows at a time, sorted as above. Each row comes once, in the part that includes its start.
  * Parts come in order of time. The scan must ask for the table's start.
  */
 void ws_rows_load_parts(const struct ws_report *report, const struct ws_scan *scan, size_t most,
 			void (*fn)(void *context, const struct ws_rows *rows), void *context);
 
 /*
- * One row at a time over a whole table in order of start, merged over blocks with bounded memory:
- * what exports need. `values` has an entry per column of the table and is valid until the next
- * call.
+ * One row at a time over a whole table in order of start, merged over blocks with bounded memory,
+ * for exports. `values` has an entry for each column of the table and is valid until the next call.
  */
 struct ws_cursor;
 struct ws_cursor *ws_cursor_open(const struct ws_report *report, enum ws_table table,
@@ -79,12 +78,12 @@ struct ws_cursor *ws_cursor_open(const struct ws_report *report, enum ws_table t
 bool ws_cursor_next(struct ws_cursor *cursor, const uint64_t **values);
 void ws_cursor_close(struct ws_cursor *cursor);
 
-/* ---- which thread and process it was ---- */
+/* ---- threads and processes ---- */
 
 struct ws_thread_info {
 	uint32_t id, tid, process, pid;
 	const char *name; /* best name by priority, or "" */
-	int32_t priority; /* of that name, as ThreadNames has it; 0 without one */
+	int32_t priority; /* priority of that name in ThreadNames; 0 without a name */
 	const char *process_name;
 	uint64_t global_tid; /* vm << 48 | pid << 24 | tid, as the SQLite export numbers threads */
 };
@@ -106,8 +105,8 @@ void ws_who_close(struct ws_names_by_id *who);
 
 /* The first value of a fact in the meta table, or NULL. */
 const char *ws_find_meta(const struct ws_report *report, const char *name);
-/* Start of the first collection on the session clock: what times shown to users count from. And the
- * end of the last event. */
+/* The start of the first collection on the session clock, which times shown to users count from,
+ * and the end of the last event. */
 uint64_t ws_find_time_zero(const struct ws_report *report);
 uint64_t ws_find_time_last(const struct ws_report *report);
 /* From the earliest start to the last end of what the time line shows, ns on the session clock;

@@ -1,10 +1,10 @@
 /*
  * rows.c - a scan's rows in memory, ordered by (track, start, longer first).
  *
- * Every block is in that order within itself, so a track's rows of a block are a sorted run; what
- * is left is to merge runs. Runs that follow one another in time, the usual case, are moved as they
- * are; where they overlap (a parent range written long after its children), a heap of runs gives
- * the smallest row, and as many after it as stay ahead of every other run.
+ * Every block is in that order within itself, so a track's rows in a block are a sorted run; these
+ * runs are merged. Runs that follow one another in time, the usual case, are moved as they are.
+ * Where runs overlap (a parent range written long after its children), a heap of runs gives the
+ * smallest row and all rows after it that come before every other run.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "query/query.h"
 #include "query/window.h"
 
-struct row_piece { /* `n` decoded rows from `from` on come next */
+struct row_piece { /* the next `n` decoded rows, from `from` on */
 	size_t from, n;
 };
 
@@ -29,11 +29,11 @@ struct rows_loader {
 	const struct ws_scan *scan;
 	struct ws_rows *out;
 	size_t *place;	       /* of each block's rows */
-	size_t *rows_given;    /* rows that each block really gave: none when it is damaged */
-	const uint8_t *tracks; /* by track: is it wanted? NULL: all are */
+	size_t *rows_given;    /* rows that each block gave: none when it is damaged */
+	const uint8_t *tracks; /* by track: whether it is wanted; NULL: all are */
 	size_t track_count;
 	int track_column;
-	size_t capacity;			  /* rows that columns have room for */
+	size_t capacity;			  /* rows that the columns have room for */
 	const uint64_t *track, *start, *end_time; /* decoded columns; NULL where a table has none */
 	struct row_run *runs;
 	size_t run_count, run_cap;
@@ -52,8 +52,8 @@ static uint64_t *new_column(size_t rows)
 		return ws_malloc(bytes);
 	if (posix_memalign((void **)&column, (size_t)2 << 20, bytes))
 		return ws_malloc(bytes);
-	madvise(column, bytes, MADV_HUGEPAGE); /* otherwise loading would mostly be half a gigabyte
-					     of 4 KiB page faults */
+	madvise(column, bytes, MADV_HUGEPAGE); /* otherwise page faults of 4 KiB each would take
+						  most of the time of loading */
 	return column;
 }
 
@@ -118,8 +118,8 @@ static int count_batch(void *ctx, const struct ws_batch *batch)
 	return 0;
 }
 
-/* Finds where each block's rows go from how many it will give: known without a window, counted with
- * one. */
+/* Finds where each block's rows go from how many rows it gives: known without a window, counted
+ * with one. */
 static size_t place_blocks(const struct ws_report *report, struct rows_loader *loader,
 			   size_t blocks)
 {
@@ -228,7 +228,7 @@ static void sift_down(const struct rows_loader *loader, struct row_run *heap, si
 	heap[at] = moving;
 }
 
-/* How far `left` goes before the head of `right` comes first: exponential steps, then halving. */
+/* How many rows of `left` come before the head of `right`: exponential steps, then bisection. */
 static size_t find_run_ahead(const struct rows_loader *loader, const struct row_run *left,
 			     const struct row_run *right)
 {
@@ -250,7 +250,7 @@ static size_t find_run_ahead(const struct rows_loader *loader, const struct row_
 	return low + 1;
 }
 
-/* `run` holds runs sorted by head, which is a heap. */
+/* `run` has runs sorted by head, which makes it a heap. */
 static void merge_runs(struct rows_loader *loader, struct row_run *run, size_t runs)
 {
 	while (runs > 1) {
@@ -266,7 +266,7 @@ static void merge_runs(struct rows_loader *loader, struct row_run *run, size_t r
 	add_piece(loader, run[0].at, run[0].end - run[0].at);
 }
 
-/* Runs that overlap in a chain are merged together; the others go straight through. */
+/* Runs that overlap in a chain are merged together; the others are copied as they are. */
 static void sort_runs(struct rows_loader *loader)
 {
 	if (!loader->run_count)
@@ -287,8 +287,8 @@ static void sort_runs(struct rows_loader *loader)
 	}
 }
 
-/* Some of the columns, one after the other: each is put in order into the memory of the one before,
- * so that only the first needs memory of its own. */
+/* Orders some of the columns, one after the other. Each is written into the memory of the one
+ * before, so that only the first needs new memory. */
 struct column_mover {
 	const struct rows_loader *load;
 	uint64_t columns;
@@ -350,8 +350,8 @@ static void move_rows(const struct rows_loader *loader)
 }
 
 /*
- * Whether blocks follow one another in track and time, so that rows are in order as they stand: a
- * single thread's tight loop. Then the columns that rows are sorted by need not even be decoded.
+ * Whether blocks follow one another in track and time, so that rows are already in order, as for a
+ * single thread's tight loop. Then the columns that rows are sorted by need not be decoded.
  */
 static bool block_follows(const struct ws_block_info *left, const struct ws_block_info *right,
 			  bool tracks)
@@ -488,7 +488,7 @@ static struct block_start *sort_block_starts(const struct ws_report *report, enu
 	return starts;
 }
 
-/* Keeps the rows that begin at `from` or later: others that the window touches were in a part
+/* Keeps the rows that begin at `from` or later: earlier rows that the window touches were in a part
  * before. */
 static void keep_rows_from(struct ws_rows *rows, int start, uint64_t from)
 {

@@ -29,7 +29,7 @@ enum fault {
 
 enum { DEEP = 1000 }; /* frames: where unwinding stops */
 
-/* What messages say behind the share and the module. */
+/* The text that messages have after the share and the module. */
 static const struct {
 	const char *what, *fix;
 } texts[] = {
@@ -60,7 +60,7 @@ static const struct {
 			   "the folder of its debug file"},
 };
 
-struct tally {		       /* one worker's */
+struct tally {		       /* of one worker */
 	struct ws_map weights; /* fault << 32 | module -> weight */
 	uint64_t total;
 } __attribute__((aligned(128)));
@@ -83,7 +83,7 @@ static void add_weight(struct tally *tally, enum fault fault, uint32_t module, u
 		ws_map_set(&tally->weights, key, ws_map_get(&tally->weights, key, NULL) + weight);
 }
 
-/* The outermost frame of a stack, and how many it has. */
+/* The outermost frame of a stack, and the number of its frames. */
 static uint32_t find_outermost(const struct ws_stacks *stacks, uint32_t frame, uint32_t stack,
 			       size_t *depth)
 {
@@ -184,7 +184,7 @@ static int judge_samples(void *ctx, const struct ws_batch *batch)
 	return 0;
 }
 
-/* What gives names to generated code, by the runtime whose files the report has. */
+/* How to get names for generated code, by the runtime whose files the report has. */
 static const char *find_advice(const struct ws_stacks *stacks)
 {
 	for (uint32_t i = 1; i <= ws_stacks_count_functions(stacks); i++) {

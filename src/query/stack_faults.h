@@ -13,9 +13,9 @@ struct ws_stack_faults {
 };
 
 /*
- * Those that concern a hundredth or more of the time that CPU samples between two moments (session
- * ns) stand for, or of what they have counted. `damaged` counts blocks that could not be read; it
- * may be NULL. Free with ws_stack_faults_free.
+ * The faults that affect a hundredth or more of the weight of CPU samples between two moments
+ * (session ns): the time that they stand for, or what they have counted. `damaged` counts blocks
+ * that could not be read; it may be NULL. Free with ws_stack_faults_free.
  */
 void ws_find_stack_faults(const struct ws_report *report, struct ws_stacks *stacks,
 			  uint64_t time_min, uint64_t time_max, struct ws_stack_faults *faults,

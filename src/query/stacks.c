@@ -1,9 +1,9 @@
 /*
  * stacks.c - see stacks.h.
  *
- * Each table is read whole (columns side by side, in parallel) and turned into arrays by id; ids
- * count up from 1, so arrays are as long as the tables, apart from what was lost. Functions are
- * numbered through a hash of (name, module, file); names that are equal in bytes have one key
+ * Each table is read whole (its columns in parallel) and turned into arrays by id. Ids count up
+ * from 1, so arrays are as long as the tables, apart from lost rows. Functions are numbered through
+ * a hash of (name, module, file); names that are equal in bytes have one key
  * (ws_report_string_key), so that no text is compared.
  */
 #include "query/stacks.h"
@@ -32,14 +32,14 @@ struct ws_stacks {
 	uint32_t function_count; /* highest number; 1 is [unknown] */
 	uint64_t *slots;	 /* number of the function: base/slots.h */
 	size_t mask;
-	char **owned; /* names that are not the report's */
+	char **owned; /* names that are not strings of the report */
 	size_t owned_count, owned_cap;
 };
 
 enum {
 	UNKNOWN_FUNCTION = 1,
 	NO_NAME = 0,
-	MADE = UINT32_MAX /* as the module of a made function */
+	MADE = UINT32_MAX /* module of functions added with ws_stacks_add_made_function */
 };
 
 static const struct ws_module_info no_module = {.path = "", .name = "", .build_id = ""};
@@ -55,7 +55,7 @@ static uint32_t hash_key(const struct function_key *key)
 	return (uint32_t)(hash >> 32);
 }
 
-/* Number of the function with this key; a new one (*fresh) is the caller's to fill in. */
+/* Number of the function with this key; the caller fills in a new one (*fresh). */
 static uint32_t number_function(struct ws_stacks *stacks, struct function_key key, bool *fresh)
 {
 	uint32_t hash = hash_key(&key), number;
@@ -143,7 +143,7 @@ uint32_t ws_stacks_add_made_function(struct ws_stacks *stacks, const char *name,
 
 	for (size_t i = 0; i < len; i++)
 		hash = (hash ^ (unsigned char)name[i]) * UINT64_C(0x100000001b3);
-	for (uint32_t same = 0;; same++) { /* `file` tells texts of one hash apart */
+	for (uint32_t same = 0;; same++) { /* `file` distinguishes texts with equal hashes */
 		bool fresh;
 		uint32_t number = number_function(
 			stacks, (struct function_key){(uint32_t)(hash ^ hash >> 32), MADE, same},
@@ -166,7 +166,7 @@ uint32_t ws_stacks_add_made_function(struct ws_stacks *stacks, const char *name,
 
 /* ---- reading ---- */
 
-/* The highest id. Ids count up from 1, so they go little beyond the number of rows: a damaged one
+/* The highest id. Ids count up from 1, so they go little beyond the number of rows. A damaged id
  * must not cost gigabytes. */
 static uint32_t find_highest_id(const struct ws_report *report, enum ws_table table,
 				const uint64_t *id, size_t rows)
@@ -219,7 +219,9 @@ static void read_modules(struct ws_stacks *stacks, uint64_t *damaged)
 	ws_rows_free(&rows);
 }
 
-/* Rows of `symbol` in order of frame, of each only those of the last set, innermost first. */
+/*
+ * Rows of `symbol` in order of frame: for each frame only its last set, innermost function first.
+ */
 struct symbols {
 	struct ws_rows rows;
 	uint32_t *order, *start; /* rows by frame: order[start[f]] .. order[start[f + 1] - 1] */
@@ -270,7 +272,7 @@ static void add_place(struct ws_stacks *stacks, uint32_t function, uint32_t file
 	stacks->places[stacks->place_count++] = (struct ws_place){function, file, line};
 }
 
-/* Finds the places of a frame: those of the symboliser, else the name that recording gave, else its
+/* Finds the places of a frame: those from the symboliser, else the name that was recorded, else its
  * module. */
 static void resolve_frame(struct ws_stacks *stacks, const struct symbols *symbols, uint32_t id,
 			  uint32_t name, uint32_t file)
@@ -348,8 +350,8 @@ static void read_frames(struct ws_stacks *stacks, uint64_t *damaged)
 }
 
 /*
- * Cuts loops: each id is followed outwards once; one that comes back to a row of the same walk has
- * a loop, which is cut there. Rows that are done have a mark, so all this takes as many steps as
+ * Cuts loops. Each id is followed outwards once; an id that comes back to a row of the same walk
+ * closes a loop, which is cut there. Finished rows are marked, so all this takes as many steps as
  * there are rows.
  */
 static void cut_loops(struct ws_stacks *stacks)

@@ -1,6 +1,6 @@
 /*
- * stacks.h - from the numbers of frames and stacks to functions: what every view of call stacks
- * reads.
+ * stacks.h - translates the numbers of frames and stacks to functions, for every view of call
+ * stacks.
  *
  * A frame is a place in code as recorded. The symboliser gives it one or more functions: the one
  * that the machine code belongs to and those inlined into it, each with a source line. A *function*
@@ -9,9 +9,9 @@
  * one line and not ten thousand; frames without a module count as "[unknown]".
  *
  * Everything is resolved when the tables are read; afterwards everything but
- * ws_stacks_add_made_function is read-only and safe from many threads. Ids come from the file:
- * those it does not define read as unknown, and a chain of callers that loops ends where the loop
- * closes.
+ * ws_stacks_add_made_function is read-only and safe from many threads. Ids come from the file: an
+ * id that it does not define reads as unknown, and a chain of callers that loops ends where the
+ * loop closes.
  */
 #ifndef WS_QUERY_STACKS_H
 #define WS_QUERY_STACKS_H
@@ -19,7 +19,7 @@
 #include "query/query.h"
 
 struct ws_module_info {
-	const char *path, *name; /* name: what comes after the last slash */
+	const char *path, *name; /* name: the part of the path after the last slash */
 	const char *build_id;
 	uint32_t text; /* string of the path */
 	uint64_t size;
@@ -38,14 +38,14 @@ struct ws_function {
 	bool unresolved; /* stands for addresses without a name */
 };
 
-struct ws_place {		       /* a function at a line, in a frame */
+struct ws_place {		       /* a function and line of a frame */
 	uint32_t function, file, line; /* string id; 0 when not known */
 };
 
 struct ws_frame_info {
 	uint64_t address;
 	uint32_t module;
-	uint32_t first, count; /* its places: innermost inlined function first; never 0 of them */
+	uint32_t first, count; /* its places, at least one: innermost inlined function first */
 	uint8_t kind, method;
 };
 
@@ -60,7 +60,7 @@ uint32_t ws_stacks_count_functions(const struct ws_stacks *stacks); /* highest n
 const struct ws_function *ws_stacks_get_function(const struct ws_stacks *stacks, uint32_t number);
 const struct ws_module_info *ws_stacks_get_module(const struct ws_stacks *stacks,
 						  uint32_t id); /* never NULL */
-/* Where a function's code is from: the path of its module, for Python of its source file; "" when
+/* The source of a function's code: the path of its module, for Python of its source file; "" when
  * neither is known. */
 const char *ws_stacks_get_origin(const struct ws_stacks *stacks,
 				 const struct ws_function *function);
@@ -69,8 +69,8 @@ const struct ws_frame_info *ws_stacks_get_frame(const struct ws_stacks *stacks, 
 const struct ws_place *ws_stacks_get_places(const struct ws_stacks *stacks,
 					    const struct ws_frame_info *frame_info);
 
-/* The frame of a row of `stack` and the id of its caller's row (0 past the outermost). Frame 0 for
- * ids that are not there. */
+/* The frame of a row of `stack` and the id of its caller's row (0 past the outermost). Unknown ids
+ * have frame 0. */
 uint32_t ws_stacks_step_out(const struct ws_stacks *stacks, uint32_t stack, uint32_t *caller);
 uint32_t ws_stacks_highest_id(const struct ws_stacks *stacks); /* highest id of a stack */
 

@@ -1,11 +1,11 @@
 /*
  * states.c - see states.h.
  *
- * All tables are in memory in order of (thread, start), so a thread is a slice of each; threads are
- * independent and distributed over workers. A thread off its core executes nothing, so the calls it
- * is inside of cannot change while it waits: one look-up at the middle of a wait finds them, which
- * clocks that differ by a microsecond at its ends do not disturb. Calls of a table nest: a stack of
- * those that have begun, advanced from wait to wait, has the innermost on top.
+ * All tables are in memory in order of (thread, start), so a thread is a slice of each. Threads are
+ * independent and distributed over workers. A thread off its core executes nothing, so the calls
+ * that it is in cannot change while it waits. One look-up at the middle of a wait finds them, even
+ * if clocks differ by a microsecond at its ends. Calls of a table nest: a stack of those that have
+ * begun, advanced from wait to wait, has the innermost on top.
  */
 #include "query/states.h"
 
@@ -58,11 +58,11 @@ struct slice { /* a thread's rows of each table */
 	size_t from[SOURCES], to[SOURCES];
 };
 
-/* A span in which a thread held the GIL of its process. Spans of two threads may overlap by some
- * microseconds: several short ones are recorded as one. */
+/* A span in which a thread held the GIL of its process. Spans of two threads may overlap by a few
+ * microseconds because several short ones are recorded as one. */
 struct gil_hold {
 	uint64_t start, end;
-	uint64_t latest; /* end of any of the process up to this one */
+	uint64_t latest; /* latest end of the process's spans up to this one */
 	uint32_t process, tid;
 };
 
@@ -79,12 +79,13 @@ struct ws_states {
 	uint32_t strings;
 	uint64_t last;
 	struct ws_rows gaps; /* of sched_gap, in order of time */
-	bool recorded;	     /* by warpsight: the end of a span is missing only when it was lost */
+	bool recorded; /* recorded by warpsight: the end of a span is missing only when it was lost
+			*/
 };
 
 /* ---- what functions wait for ---- */
 
-/* By the beginnings of their names; what comes first counts. */
+/* By the beginnings of their names; the first match counts. */
 static const struct {
 	const char *prefix;
 	uint8_t wait;
@@ -100,7 +101,7 @@ static const struct {
 	{"semop", WS_WAIT_SEMAPHORE},
 	{"semtimedop", WS_WAIT_SEMAPHORE},
 	{"futex", WS_WAIT_FUTEX},
-	{"restart_syscall", WS_WAIT_SLEEP}, /* what a sleep is after a stop */
+	{"restart_syscall", WS_WAIT_SLEEP}, /* a sleep continued after a stop */
 	{"pthread_barrier_", WS_WAIT_BARRIER},
 	{"pthread_join", WS_WAIT_JOIN},
 	{"pthread_timedjoin", WS_WAIT_JOIN},
@@ -108,7 +109,7 @@ static const struct {
 	{"pthread_tryjoin", WS_WAIT_JOIN},
 	{"thrd_join", WS_WAIT_JOIN},
 	{"wait", WS_WAIT_CHILD},
-	{"vfork", WS_WAIT_CHILD}, /* until the child has called exec */
+	{"vfork", WS_WAIT_CHILD}, /* lasts until the child has called exec */
 	{"posix_spawn", WS_WAIT_CHILD},
 	{"system", WS_WAIT_CHILD},
 	{"pclose", WS_WAIT_CHILD},
@@ -132,8 +133,8 @@ static const struct {
 	{"thrd_yield", WS_WAIT_QUEUE},
 };
 
-/* Functions that move bytes, or wait for files, descriptors and sockets, by the beginnings of their
- * names. */
+/* Functions that transfer bytes or wait for files, descriptors and sockets, by the beginnings of
+ * their names. */
 static const char *const io[] = {
 	"read",	       "write",
 	"pread",       "pwrite",
@@ -268,7 +269,8 @@ static void add_hold(struct ws_states *states, size_t i)
 								.tid = info->tid};
 }
 
-/* Keeps only waits for the GIL as states, in their order; who held it meanwhile is kept apart. */
+/* Keeps only waits for the GIL as states, in their order; the spans of its holders are kept
+ * separately. */
 static void keep_gil_waits(struct ws_states *states)
 {
 	struct ws_rows *rows = &states->rows[GIL];
@@ -295,8 +297,8 @@ static void keep_gil_waits(struct ws_states *states)
 	}
 }
 
-/* The thread that held the GIL of the process longest in [start, end): the system's number of the
- * thread, 0 when none is known to have. */
+/* The thread that held the GIL of the process longest in [start, end), by the system's number; 0
+ * when no holder is known. */
 static uint32_t find_gil_holder(const struct ws_states *states, uint32_t process, uint64_t start,
 				uint64_t end)
 {
@@ -312,7 +314,7 @@ static uint32_t find_gil_holder(const struct ws_states *states, uint32_t process
 		const struct gil_hold *hold = &states->holds[i];
 		uint64_t from = ws_max(hold->start, start), to = ws_min(hold->end, end);
 
-		if (to > from && to - from >= most) { /* of equals the earliest */
+		if (to > from && to - from >= most) { /* the earliest of equals */
 			most = to - from;
 			found = hold->tid;
 		}
@@ -358,7 +360,7 @@ static void find_threads(struct ws_states *states)
 	}
 }
 
-/* When collecting ended; where the recorder died, the last event. */
+/* When collecting ended or, where the recorder died, the end of the last event. */
 static uint64_t find_end_of_collection(const struct ws_report *report)
 {
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_collection, 0, UINT64_MAX);
@@ -374,7 +376,7 @@ static uint64_t find_end_of_collection(const struct ws_report *report)
 	return ws_find_time_last(report);
 }
 
-/* Gaps of several cores that overlap become one, so that starts and ends both ascend. */
+/* Merges overlapping gaps of several cores, so that both starts and ends ascend. */
 static void merge_gaps(struct ws_rows *gaps)
 {
 	uint64_t *start = gaps->col[ws_sched_gap_start], *end = gaps->col[ws_sched_gap_end];
@@ -469,9 +471,9 @@ struct thread_walk {
 	const struct ws_states *states;
 	const struct slice *slice;
 	struct open_calls open[SOURCES];
-	uint64_t limit;	    /* the thread's states end here at the latest */
+	uint64_t limit;	    /* the thread's states end no later than this */
 	uint64_t from, to;  /* the window */
-	uint64_t busy_till; /* end of the last CUDA call that waits, of those walked */
+	uint64_t busy_till; /* end of the last CUDA call that waits among those walked */
 	size_t busy;	    /* the next CUDA call to check */
 	size_t blocked;	    /* the next BLOCKED row to check */
 	uint32_t worker;
@@ -553,8 +555,8 @@ static void name_holder(const struct thread_walk *walk, uint64_t start, uint64_t
 			end);
 }
 
-/* Finds the system call that the recorder found the thread in during the wait, if all of it lies
- * inside the wait. Waits come in order. */
+/* Finds the system call in which the recorder found the thread during the wait, if all of the call
+ * lies inside the wait. Waits come in order. */
 static bool find_blocked_call(struct thread_walk *walk, uint64_t start, uint64_t end,
 			      struct ws_state *state)
 {
@@ -566,7 +568,7 @@ static bool find_blocked_call(struct thread_walk *walk, uint64_t start, uint64_t
 	if (walk->blocked == walk->slice->to[BLOCKED] ||
 	    get_end(walk, BLOCKED, walk->blocked) > end)
 		return false;
-	/* The last of several says most: also what the call's descriptor leads to. */
+	/* The last of several has the most information: also the file of the call's descriptor. */
 	while (walk->blocked + 1 < walk->slice->to[BLOCKED] &&
 	       get_end(walk, BLOCKED, walk->blocked + 1) <= end)
 		walk->blocked++;
@@ -609,8 +611,8 @@ static void find_reason(struct thread_walk *walk, uint64_t start, uint64_t end, 
 		state->wait = WS_WAIT_FAULT;
 }
 
-/* Emits the states of a thread that is off its core in [start, end) for certain, runnable from
- * `ready` on, when `waker` (an id, or 0) had woken it. */
+/* Emits the states of a thread that is certainly off its core in [start, end) and runnable from
+ * `ready` on, when `waker` (an id, or 0) woke it. */
 static void emit_known_waits(struct thread_walk *walk, uint64_t start, uint64_t end, uint64_t ready,
 			     uint32_t waker, uint64_t after)
 {
@@ -641,7 +643,7 @@ static void emit_unknown(const struct thread_walk *walk, uint64_t start, uint64_
 	emit_state(walk, &unknown, start, end);
 }
 
-/* Where the first gap in what was recorded begins that touches [start, end); `end` for none. */
+/* The start of the first gap in the recording that touches [start, end); `end` for none. */
 static uint64_t find_gap(const struct ws_states *states, uint64_t start, uint64_t end)
 {
 	const struct ws_rows *gaps = &states->gaps;
@@ -656,9 +658,9 @@ static uint64_t find_gap(const struct ws_states *states, uint64_t start, uint64_
 }
 
 /*
- * Emits the states of a thread that no span on a core shows in [start, end). It is off its core,
- * unless records were lost: then its state is unknown until its next record, which is that of its
- * wake-up or of its next span.
+ * Emits the states of a thread in [start, end), where no span shows it on a core. It is off its
+ * core, unless records were lost: then its state is unknown until its next record, which is that of
+ * its wake-up or of its next span.
  */
 static void emit_waits(struct thread_walk *walk, uint64_t start, uint64_t end, uint64_t ready,
 		       uint32_t waker, uint64_t after)
@@ -676,8 +678,8 @@ static void emit_waits(struct thread_walk *walk, uint64_t start, uint64_t end, u
 	emit_known_waits(walk, known, end, known, waker, WS_AFTER_UNKNOWN);
 }
 
-/* The next part of [*at, end) that lies in CUDA calls that wait, or in none; advances *at. Returns
- * the call or SIZE_MAX. */
+/* The next part of [*at, end) that lies in a CUDA call that waits, or outside of all; advances *at.
+ * Returns the call or SIZE_MAX. */
 static size_t find_busy_part(struct thread_walk *walk, uint64_t *at, uint64_t end)
 {
 	const struct slice *slice = walk->slice;
@@ -720,8 +722,8 @@ static void walk_scheduled(struct thread_walk *walk)
 	uint64_t *const *col = walk->states->rows[SCHED].col, *start = col[ws_sched_start],
 			*end = col[ws_sched_end];
 	const uint64_t *cpu = col[ws_sched_cpu],
-		       *waker = col[ws_sched_waker]; /* neither when brief */
-	uint64_t off = 0;			     /* since when it is off its core */
+		       *waker = col[ws_sched_waker]; /* with `brief`, neither is filled in */
+	uint64_t off = 0;			     /* since when the thread is off its core */
 
 	for (size_t i = walk->slice->from[SCHED], to = walk->slice->to[SCHED]; i < to; i++) {
 		bool last = i + 1 == to;
@@ -751,7 +753,7 @@ static void walk_scheduled(struct thread_walk *walk)
 	}
 }
 
-/* The next call to begin, of any table, longer ones first; SOURCES when there is none. */
+/* The table of the next call to begin, longer ones first; SOURCES when there is none. */
 static enum event_source next_call(const struct thread_walk *walk, const size_t *at)
 {
 	enum event_source best = SOURCES;

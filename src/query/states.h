@@ -6,8 +6,8 @@
  * thread waits, and from its wake-up (or from the switch, if it was preempted) it is *runnable*.
  * What it waits for is what it was inside of then, in this order: a wait for the GIL, a CUDA call,
  * the innermost call of the OS runtime, the system call in which the recorder found it. Time on a
- * core inside a CUDA call that waits for the GPU is running too, but says so (`wait` is
- * WS_WAIT_GPU): by default these calls poll.
+ * core inside a CUDA call that waits for the GPU is running too, with `wait` set to WS_WAIT_GPU: by
+ * default these calls poll.
  *
  * Where records of scheduling were lost (table sched_gap), what a thread did is not known
  * (WS_DOING_UNKNOWN) from the beginning of the gap until its next record.
@@ -16,8 +16,8 @@
  * and what it does otherwise is not known (WS_DOING_UNKNOWN): it may run or not.
  *
  * A thread's states do not overlap and come in order of time; before its first event and after its
- * end there are none. Where its process is known to have ended, or the recording has, a last wait
- * ends there.
+ * end there are none. A last wait ends where the thread's process or the recording is known to have
+ * ended.
  */
 #ifndef WS_QUERY_STATES_H
 #define WS_QUERY_STATES_H
@@ -46,8 +46,7 @@ enum ws_wait {
 	WS_WAIT_FAULT, /* in the kernel, not to be interrupted, in no recorded call: a page fault,
 			  mostly */
 	WS_WAIT_CALL,  /* another call of the OS runtime */
-	WS_WAIT_FUTEX, /* a lock, condition or the like of a program that does not take them from
-			  the C library */
+	WS_WAIT_FUTEX, /* a lock, condition or the like that does not come from the C library */
 	WS_WAITS
 };
 const char *ws_name_wait(enum ws_wait wait); /* "lock", "GPU synchronisation"... */
@@ -58,13 +57,13 @@ struct ws_state {
 	uint32_t cpu; /* while running, else WS_NO_U32 */
 	uint8_t doing, wait;
 	bool lost;     /* it is unknown because records were lost */
-	uint8_t after; /* enum ws_sched_after: why it had left its core, while it waits or is
-			  runnable */
+	uint8_t after; /* enum ws_sched_after: why it left its core, while it waits or is runnable
+			*/
 	/* of the call that it waits in; 0 where there is none */
 	uint32_t function; /* string */
 	uint32_t path;	   /* string */
-	uint32_t holder;   /* thread that held the lock: the system's number of it, in the same
-			      process. Of the GIL, the one that held   it longest during the wait */
+	uint32_t holder;   /* thread of the same process that held the lock, by the system's number;
+			      for the GIL, the one that held it longest during the wait */
 	uint32_t waker; /* id of the thread that ended the wait, where wake-ups were traced; else 0
 			 */
 	uint32_t callchain; /* stack */
@@ -77,11 +76,11 @@ struct ws_states;
 struct ws_states *ws_states_open(const struct ws_report *report, const struct ws_names_by_id *who,
 				 uint64_t *damaged);
 /*
- * Read a part of it: threads for which `threads`, an array of `n` bytes by their ids, is not 0
- * (NULL: all), and what touches from..to. States that begin and end within from..to come out as
- * they are, except for calls that never returned and began before. `holders`: name the thread that
- * held the GIL whichever it was; otherwise only if it is one of these threads. `brief`: states have
- * neither core nor waker, which saves much memory.
+ * Read a part: threads for which `threads`, an array of `n` bytes by thread id, is not 0 (NULL:
+ * all), and only what touches from..to. States that begin and end within from..to are complete,
+ * except for calls that never returned and began before. With `holders`, any thread that held the
+ * GIL is named; otherwise only one of these threads. With `brief`, states have neither core nor
+ * waker, which saves much memory.
  */
 struct ws_states_part {
 	const uint8_t *threads;
@@ -96,14 +95,14 @@ void ws_states_close(struct ws_states *states); /* NULL is fine */
 /* Whether scheduling was recorded at all. */
 bool ws_states_has_scheduling(const struct ws_states *states);
 
-/* What a function of the OS runtime waits for, by its name: enum ws_wait. */
+/* What a function of the OS runtime waits for, judged by its name: enum ws_wait. */
 uint8_t ws_classify_osrt_call(const char *name);
 
 /* How many workers ws_walk_states uses, for sizing per-worker state. */
 uint32_t ws_count_state_workers(const struct ws_states *states);
 /*
- * Call `fn` for each state that has a part in [from, to), cut to it. One thread's states come from
- * one worker, in order; threads in no order, several at once.
+ * Call `fn` for each state that has a part in [from, to), cut to it. One worker delivers all states
+ * of a thread, in order; threads come in no order, several at once.
  */
 void ws_walk_states(const struct ws_states *states, uint64_t from, uint64_t to,
 		    void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state),

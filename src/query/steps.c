@@ -13,7 +13,8 @@ struct step_search {
 	const struct ws_names_by_id *who;
 	const char *name;
 	struct ws_steps *steps;
-	uint8_t *is_step; /* by string id: 1 a step's name, 2 not; read and written atomically */
+	uint8_t *
+		is_step; /* by string id: 1 a step's name, 2 another; read and written atomically */
 	pthread_mutex_t lock; /* of steps */
 };
 

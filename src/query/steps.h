@@ -3,8 +3,8 @@
  *
  * A step is an annotation ProfilerStep#N of a framework's profiler or, where there is none, an NVTX
  * range that is called a step: step, iteration, iter, train step, training step, train_step or
- * training_step in any case, with or without a number after it. Another name may be asked for. Of
- * steps that lie one inside the other on a thread, the outermost counts.
+ * training_step in any case, with or without a number after it. Another name may be asked for.
+ * Where steps of a thread nest, only the outermost counts.
  */
 #ifndef WS_QUERY_STEPS_H
 #define WS_QUERY_STEPS_H
@@ -25,8 +25,8 @@ struct ws_steps {
 	uint64_t damaged;
 };
 
-/* Read the steps: those described above when `name` is NULL; else ranges of this name, or of it and
- * a number. Returns 0, or -1 with a message. Free with ws_steps_free in any case. */
+/* Read the steps described above when `name` is NULL, else ranges of this name, with or without a
+ * number after it. Returns 0, or -1 with a message. Free with ws_steps_free in any case. */
 int ws_steps_load(const struct ws_report *report, const struct ws_names_by_id *who,
 		  const char *name, struct ws_steps *steps, struct ws_err *err);
 void ws_steps_free(struct ws_steps *steps);

@@ -1,5 +1,5 @@
-/* who.c - threads and processes by id, with their best names. Small tables: read once, kept in
- * arrays. */
+/* who.c - threads and processes by id, with their best names. These are small tables: they are read
+ * once and kept in arrays. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,8 +12,8 @@
 struct ws_names_by_id {
 	struct ws_thread_info *threads;
 	struct ws_process_info *processes;
-	int32_t *priority; /* of the name that a thread has so far */
-	uint64_t *named;   /* and since when */
+	int32_t *priority; /* priority of the name that a thread has so far */
+	uint64_t *named;   /* start of that name */
 	uint32_t thread_cap, process_cap, thread_count, process_count; /* counts: highest id */
 };
 
@@ -47,7 +47,7 @@ static void grow_processes(struct ws_names_by_id *who, uint32_t id)
 }
 
 /* The highest id to accept. Ids count up from 1, so they go little beyond the number of rows (some
- * may be lost): a damaged one must not cost gigabytes. */
+ * may be lost). A damaged id must not cost gigabytes. */
 static uint32_t highest_id_allowed(const struct ws_report *report, enum ws_table table)
 {
 	uint64_t most = (UINT64_C(1) << 17) + ws_report_count_rows(report, table) * 64;

@@ -36,9 +36,9 @@ struct work_loader {
 	const struct ws_report *report;
 	struct ws_work *work;
 	struct ws_map uuid;	  /* process << 32 | device: text key */
-	struct ws_map number;	  /* of a GPU: by the same */
+	struct ws_map number;	  /* of a GPU: by the same key */
 	struct ws_map collective; /* process << 32 | correlation */
-	uint8_t *comm;		  /* by string id: 1 it communicates, 2 it does not */
+	uint8_t *comm;		  /* by string id: 1 when it communicates, 2 when it does not */
 	uint64_t last_key;
 	size_t last;
 };
@@ -190,7 +190,7 @@ static int load_source(struct work_loader *loader, const struct source *source, 
 
 /* ---- order ---- */
 
-/* By start, then end, so that what is said to end a gap does not depend on the table it is in. */
+/* By start, then end, so that the work that ends a gap does not depend on its table. */
 static bool is_ordered(const struct ws_work_op *left, const struct ws_work_op *right)
 {
 	if (left->start != right->start)

@@ -4,8 +4,8 @@
  *
  * A GPU is identified by its UUID, whichever process used it under whatever number; where the
  * report does not describe it, by process and number. Classes: communication is a kernel whose name
- * begins with "nccl" or has ncclKernel or ncclDevKernel in it, or one that the collective table
- * names; memory is a copy or a memset; all else is computation, whole CUDA graphs included.
+ * begins with "nccl" or includes ncclKernel or ncclDevKernel, or one that the collective table
+ * names; memory is a copy or a memset; everything else is computation, whole CUDA graphs included.
  */
 #ifndef WS_QUERY_WORK_H
 #define WS_QUERY_WORK_H
@@ -35,8 +35,9 @@ struct ws_work_gpu {
 struct ws_work {
 	struct ws_work_gpu *gpu;
 	size_t gpus, gpu_cap;
-	uint64_t damaged;	     /* blocks */
-	uint64_t unended, backwards; /* left out: without times; that end before they start */
+	uint64_t damaged; /* blocks */
+	uint64_t unended,
+		backwards; /* left out: rows without times; rows that end before they start */
 };
 
 /* All work that touches the window, not cut to it. Free with ws_work_free in any case; 0, or -1
@@ -48,7 +49,7 @@ void ws_work_free(struct ws_work *work);
 /* Whether this is the name of a kernel that communicates. */
 bool ws_is_communication_kernel(const char *name);
 
-/* How time was spent by work that comes in order of start. Zeroed to begin with. */
+/* The time that work took by class; work must come in order of start. Zero it before use. */
 struct ws_work_times {
 	struct ws_cover compute, comm, memory, work /* compute or comm */, busy;
 	uint64_t first, last, ops;
@@ -71,7 +72,7 @@ static inline void ws_work_times_add(struct ws_work_times *times, unsigned class
 	ws_cover_add(&times->busy, start, end);
 }
 
-/* Communication that no computation hides; copies and memsets that neither hides. */
+/* Time of communication that no computation hides, and of copies and memsets that neither hides. */
 static inline uint64_t ws_work_measure_exposed_comm(const struct ws_work_times *times)
 {
 	return times->work.length - times->compute.length;
