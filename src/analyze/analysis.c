@@ -2,8 +2,8 @@
  * analysis.c - see analysis.h.
  *
  * Work on a GPU is in order of start, so that one pass finds how long it computed, communicated and
- * copied, and where it did nothing. Gaps shorter than the time from one kernel to the next are not
- * walked: there may be millions, and their cause is always the same.
+ * copied, and where it did nothing. The path is not walked for gaps shorter than the usual time
+ * between kernels: there may be millions, and their cause is always the same.
  */
 #include "analyze/analysis.h"
 
@@ -31,7 +31,8 @@ static void add_pieces(struct ws_path *to, const struct ws_path *from)
 	to->count += from->count;
 }
 
-/* The walk begins at the work that ended the gap, at its very start: what it was left for then. */
+/* The walk begins at the start of the work that ended the gap, and goes to what that work waited
+ * for. */
 static void walk_gap(struct gap_walk *walk, uint32_t op, uint64_t from, uint64_t to)
 {
 	struct ws_path_end end = {.gpu = (uint32_t)walk->gpu, .op = op};
@@ -67,7 +68,7 @@ static void walk_outer_gap(struct gap_walk *walk, uint64_t from, uint64_t to)
 	ws_path_free(&path);
 }
 
-/* A gap that goes on after `to`, up to the work that ended it: as far as `to`. */
+/* A gap that continues after `to`, up to the work that ended it: it counts up to `to`. */
 static void walk_last_gap(struct gap_walk *walk, uint32_t op, uint64_t from, uint64_t to)
 {
 	const struct ws_work_gpu *gpu = &walk->analysis->model->work.gpu[walk->gpu];
@@ -125,9 +126,9 @@ void ws_analysis_measure_gpu(const struct ws_analysis *analysis, size_t number, 
 }
 
 /*
- * Threads that want more cores than there are wait for each other. Else it is other programs that
- * they wait for, which is not theirs to mend: of that waiting, as much as the program left of the
- * cores is taken from what findings are measured by.
+ * Where the program's threads want more cores than there are, they wait for each other. Otherwise
+ * they wait for other programs, which the program cannot change: such waiting, in proportion to the
+ * cores that the program did not get, is subtracted from the time that findings are measured by.
  */
 static void measure_demand(struct ws_analysis *analysis)
 {
@@ -149,8 +150,8 @@ static void measure_demand(struct ws_analysis *analysis)
 	analysis->rated = analysis->window - (uint64_t)((double)waited * (1 - used));
 }
 
-/* The path and the facts, beside each other: only the facts ask for code, whose names the model
- * keeps once they have been judged. */
+/* Computes the path and the facts in parallel: only the facts ask for code, and the model keeps the
+ * names that have been classified. */
 static void make_half(void *ctx, unsigned worker, size_t i)
 {
 	struct ws_analysis *analysis = ctx;

@@ -1,6 +1,6 @@
 /*
- * analysis.h - what all rules look at: the model, the critical path through its window, where the
- * time of that path went, and for each GPU how its time was spent.
+ * analysis.h - the data that all rules use: the model, the critical path through its window, where
+ * the time of that path went, and how each GPU's time was spent.
  */
 #ifndef WS_ANALYZE_ANALYSIS_H
 #define WS_ANALYZE_ANALYSIS_H
@@ -16,13 +16,15 @@
 #include "analyze/slow_steps.h"
 #include "analyze/usage.h"
 
-/* One GPU's time within the window; the parts add up to the window. Idle time is what neither a
- * kernel nor a copy filled; `idle` has it by what the GPU waited for: the path from the work that
- * ended each gap back to the gap's beginning. Before the first and after the last piece of work the
- * cause is that of the path through the window. */
+/*
+ * One GPU's time within the window; the parts add up to the window. Idle time is time with neither
+ * a kernel nor a copy. `idle` divides it by what the GPU waited for, which is the path from the
+ * work that ended each gap back to the gap's beginning. Before the first and after the last piece
+ * of work the cause is that of the path through the window.
+ */
 struct ws_gpu_budget {
-	uint64_t compute;	 /* computation, alone or with anything beside it */
-	uint64_t overlapped;	 /* of it, with communication or copies beside it */
+	uint64_t compute;	 /* computation, alone or overlapping anything else */
+	uint64_t overlapped;	 /* the part that overlaps communication or copies */
 	uint64_t exposed_comm;	 /* communication without computation */
 	uint64_t exposed_copies; /* copies without either */
 	uint64_t idle_total;
@@ -33,10 +35,10 @@ struct ws_graph;
 
 struct ws_analysis {
 	struct ws_model *model;
-	struct ws_graph *graph; /* for estimate.h, which builds it when it is asked for */
+	struct ws_graph *graph; /* for estimate.h, which builds it on first use */
 	struct ws_path path;
 	struct ws_breakdown breakdown;
-	struct ws_gpu_budget *gpus; /* model->work.gpus of them */
+	struct ws_gpu_budget *gpus; /* model->work.gpus entries */
 	struct ws_facts facts;
 	struct ws_gpu_measures measured;
 	struct ws_usage usage;
@@ -45,12 +47,12 @@ struct ws_analysis {
 	struct ws_launches launches;
 	struct ws_slow_steps slow;
 	uint64_t window; /* ns */
-	/* What findings are measured by: the window without the time in which threads on the path
-	 * waited for a core that other programs had. */
+	/* The time that findings are measured by: the window without the time in which threads on
+	 * the path waited for a core that other programs used. */
 	uint64_t rated;
 	double demand;	/* cores that the program's threads wanted on average */
 	uint32_t cores; /* of the machine; 0 when not known */
-	size_t steps;	/* that count, at least 1 */
+	size_t steps;	/* steps that count, at least 1 */
 };
 
 /* Analyse a report. Returns NULL with a message. */
@@ -63,7 +65,7 @@ void ws_analysis_close(struct ws_analysis *analysis); /* NULL is fine */
 void ws_analysis_measure_gpu(const struct ws_analysis *analysis, size_t gpu, uint64_t from,
 			     uint64_t to, struct ws_gpu_budget *budget);
 
-/* How long the GPU that worked most did so within the window, ns: no step can be shorter. */
+/* How long the busiest GPU worked within the window, ns: no step can be shorter. */
 uint64_t ws_analysis_gpu_busy(const struct ws_analysis *analysis);
 /* How long threads computed on the path, calls of CUDA included. */
 uint64_t ws_analysis_cpu_on_path(const struct ws_analysis *analysis);

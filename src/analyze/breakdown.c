@@ -1,9 +1,9 @@
 /*
  * breakdown.c - see breakdown.h.
  *
- * The time a thread ran on the path is shared out by its samples within these pieces: samples are
- * too few to speak for single pieces, but together they do. Where there are none, the row has no
- * place.
+ * The time that a thread ran on the path is divided by its samples within these pieces: there are
+ * too few samples for single pieces, but enough for all of them together. Where there are none, the
+ * row has no place.
  */
 #include "analyze/breakdown.h"
 
@@ -161,7 +161,7 @@ static void add_to_row(struct summing *summing, const struct ws_breakdown_row *r
 	breakdown->total += ns;
 }
 
-/* Shares out a stretch of a thread without samples among its scopes; returns what is left of it,
+/* Divides a stretch of a thread without samples among its scopes; returns the length of the part
  * before the first scope. */
 static struct ws_span share_among_scopes(struct summing *summing, uint32_t thread,
 					 struct ws_span span)
@@ -211,7 +211,7 @@ static void add_call(struct summing *summing, uint32_t thread, size_t call, stru
 		add_to_row(summing, &row, span.end - span.start, span);
 }
 
-/* Cuts a stretch on a core into calls of CUDA and what lies between them. */
+/* Cuts a stretch on a core into calls of CUDA and the code between them. */
 static void split_run(struct summing *summing, uint32_t thread, struct ws_span span)
 {
 	const struct ws_model *model = summing->model;
@@ -237,8 +237,8 @@ static void split_run(struct summing *summing, uint32_t thread, struct ws_span s
 }
 
 /*
- * Most short waits are recorded without their stack. Where the thread was sampled shortly before
- * one, or after it, it waits in the same function, or one nearby; of its lines nothing is known.
+ * Most short waits are recorded without their stack. Where the thread was sampled shortly before or
+ * after one, it waits in the same function or one nearby; the line is not known.
  */
 static struct ws_code_place guess_place(const struct ws_model *model, const struct ws_piece *piece)
 {
@@ -267,8 +267,8 @@ static struct ws_code_place guess_place(const struct ws_model *model, const stru
 	return place;
 }
 
-/* Where else the same call of the same thread waited, as far as that was recorded: it mostly waits
- * at one place. */
+/* Where the same call of the same thread waited elsewhere, as far as that was recorded: a call
+ * mostly waits at one place. */
 static struct ws_code_place find_wait_place(const struct summing *summing,
 					    const struct ws_piece *piece)
 {
@@ -324,7 +324,7 @@ static void add_piece(struct summing *summing, const struct ws_piece *piece)
 	add_to_row(summing, &row, ns, span);
 }
 
-/* ---- sharing out the time on cores ---- */
+/* ---- dividing the time on cores ---- */
 
 static bool is_on_path(const struct ws_path *path, size_t *at, uint32_t thread, uint64_t moment)
 {

@@ -1,6 +1,6 @@
 /*
  * breakdown.h - where the time of a path went: its pieces by cause, and what ran or waited there.
- * Sums of all rows are the length of the path, exactly.
+ * All rows add up to exactly the length of the path.
  */
 #ifndef WS_ANALYZE_BREAKDOWN_H
 #define WS_ANALYZE_BREAKDOWN_H
@@ -11,7 +11,7 @@
 enum ws_cause {
 	WS_CAUSE_CPU,	    /* code of the program on a core */
 	WS_CAUSE_CUDA_CALL, /* inside a call of CUDA that does not wait for work */
-	WS_CAUSE_CORE,	    /* waits for a core */
+	WS_CAUSE_CORE,	    /* waiting for a core */
 	WS_CAUSE_LOCK,	    /* locks, conditions, semaphores whose holder is not known */
 	WS_CAUSE_GIL,
 	WS_CAUSE_IO,
@@ -32,10 +32,10 @@ enum ws_cause {
 const char *ws_name_cause(enum ws_cause cause);
 enum ws_cause ws_classify_piece(const struct ws_model *model, const struct ws_piece *piece);
 
-/* A cause with what stands behind it. */
+/* A cause with the code, call or kernel that it is about. */
 struct ws_breakdown_row {
 	uint8_t cause;
-	uint32_t thread;	    /* 0 where several or none */
+	uint32_t thread;	    /* 0 where there are several or none */
 	struct ws_code_place place; /* of CPU, CUDA_CALL and waits with a stack */
 	uint32_t name;		    /* string: the kernel, the call that waits or launches */
 	uint32_t path;		    /* string: the file of a wait */
@@ -55,7 +55,7 @@ struct ws_breakdown {
 void ws_breakdown_sum(const struct ws_model *model, const struct ws_path *path,
 		      struct ws_breakdown *breakdown);
 void ws_breakdown_free(struct ws_breakdown *breakdown);
-/* Append what stands behind a row: code, call, kernel. */
+/* Append what a row is about: code, call, kernel. */
 void ws_breakdown_put_row(const struct ws_model *model, const struct ws_breakdown_row *row,
 			  struct ws_text *text);
 

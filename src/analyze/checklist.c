@@ -1,6 +1,6 @@
 /*
- * checklist.c - see checklist.h. The five points are answered by what the rules found, the
- * self-checks by the sums that the analysis is made of.
+ * checklist.c - see checklist.h. What the rules found answers the five points; the sums that the
+ * analysis has made answer the self-checks.
  */
 #include "analyze/checklist.h"
 
@@ -32,7 +32,7 @@ struct asking {
 	struct ws_check *check;
 };
 
-/* Takes `answer` over. */
+/* Takes ownership of `answer`. */
 static void give_answer(const struct asking *asking, enum ws_verdict verdict, char *answer)
 {
 	asking->check->verdict = verdict;
@@ -46,7 +46,9 @@ static double take_percent(const struct ws_analysis *analysis, uint64_t ns)
 
 /* ---- the five points ---- */
 
-/* The dearest finding of some rules, ended by NULL, that is no healthy case; NULL when none. */
+/*
+ * The costliest finding of some rules, ended by NULL, that is not a healthy case; NULL when none.
+ */
 static const struct ws_finding *find_fault(const struct ws_findings *findings,
 					   const struct ws_rule *const *rules)
 {

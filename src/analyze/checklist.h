@@ -1,7 +1,7 @@
 /*
- * checklist.h - the questions that a look at a program goes through, answered for one report: five
- * points of a program that uses its GPUs well, and eight things that whoever has recorded it should
- * be able to say.
+ * checklist.h - the questions to ask about a program, answered for one report: five points of a
+ * program that uses its GPUs well, and eight questions that whoever recorded it should be able to
+ * answer.
  */
 #ifndef WS_ANALYZE_CHECKLIST_H
 #define WS_ANALYZE_CHECKLIST_H
@@ -25,7 +25,7 @@ struct ws_check {
 struct ws_checklist {
 	struct ws_check checks[WS_CHECKS];
 };
-/* `findings` are those of all rules. */
+/* `findings` are the findings of all rules. */
 void ws_checklist_make(const struct ws_analysis *analysis, const struct ws_findings *findings,
 		       struct ws_checklist *list);
 void ws_checklist_free(struct ws_checklist *list);

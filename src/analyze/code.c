@@ -56,8 +56,8 @@ static bool is_runtime_function(const char *name)
 	       starts_with(name, "__cuda") || starts_with(name, "__device_stub__");
 }
 
-/* Templates and inline functions of the C++ library are in the user's program, but not the user's
- * code. */
+/* Templates and inline functions of the C++ library are compiled into the user's program, but are
+ * not the user's code. */
 static bool is_system_header(const struct ws_model *model, uint32_t file)
 {
 	static const char *const parts[] = {"/include/c++/",   "/include/bits/",
@@ -70,7 +70,7 @@ static bool is_system_header(const struct ws_model *model, uint32_t file)
 }
 
 /* Whether the function belongs to a class whose name ends with `ending`: "SlowDataset.get". Returns
- * what follows: "get"; NULL when it does not. */
+ * the rest, "get"; NULL when it does not. */
 static const char *skip_class(const char *name, const char *ending)
 {
 	const char *at = strstr(name, ending);
@@ -101,9 +101,9 @@ static bool is_loader_function(const char *name)
 	return false;
 }
 
-/* What the names of a function and of its file say of it, whatever stack it is on. */
+/* What the names of a function and of its file say about it, whatever stack it is on. */
 enum function_marks {
-	MARK_KNOWN = 1, /* the others were looked for */
+	MARK_KNOWN = 1, /* the others have been classified */
 	MARK_USERS = 2,
 	MARK_LOADER = 4,
 	MARK_PACKING = 8,
@@ -118,7 +118,7 @@ static uint8_t mark_library(const char *origin)
 	static const char *const packers[] = {"/multiprocessing/reduction.py",
 					      "/multiprocessing/connection.py",
 					      "/multiprocessing/queues.py", "/pickle.py", NULL};
-	/* Not what only wraps compiled code while it runs. */
+	/* Excludes code that only wraps compiled code while it runs. */
 	static const char *const compilers[] = {"/torch/_dynamo/convert_frame",
 						"/torch/_dynamo/symbolic_convert",
 						"/torch/_inductor/graph.py",
@@ -162,8 +162,8 @@ static uint8_t mark_function(const struct ws_model *model, const struct ws_funct
 	return marks;
 }
 
-/* Millions of stacks share few functions: each is looked at once. Two threads that ask of the same
- * one at a time find the same. */
+/* Millions of stacks share few functions: each is classified once. Two threads that classify the
+ * same one at the same time get the same result. */
 static uint8_t get_marks(const struct ws_model *model, uint32_t number)
 {
 	uint8_t marks;
@@ -194,7 +194,7 @@ static void offer_frame(const struct ws_model *model, const struct ws_place *pla
 		*choice = (struct frame_choice){*place, true};
 }
 
-/* What the functions on a stack say of it. */
+/* What the functions on a stack say about it. */
 static void note_callers(const struct ws_model *model, const uint32_t *frames, size_t count,
 			 struct ws_code_place *found)
 {

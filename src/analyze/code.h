@@ -1,11 +1,11 @@
 /*
- * code.h - which code of the program stands behind a stack: the innermost function that the user
+ * code.h - which code of the program a stack belongs to: the innermost function that the user
  * wrote, with its line, and the function that really ran.
  *
  * A function is the user's when it is in the program itself or in a library that is not the
- * system's; of Python, when its file is neither in the standard library nor in an installed
- * package. Functions of Python come first: what a Python program does in native code belongs to
- * the line that asked for it. Where no frame is the user's, the innermost one counts.
+ * system's; a Python function, when its file is neither in the standard library nor in an installed
+ * package. Functions of Python come first: what a Python program does in native code belongs to the
+ * line that asked for it. Where no frame is the user's, the innermost one counts.
  */
 #ifndef WS_ANALYZE_CODE_H
 #define WS_ANALYZE_CODE_H
@@ -13,11 +13,11 @@
 #include "analyze/model.h"
 #include "base/mem.h"
 
-/* Libraries whose work is known whatever function of the user's asked for it. */
+/* Libraries whose work is recognised whichever user function asked for it. */
 enum ws_code_library {
 	WS_LIBRARY_NONE,
 	WS_LIBRARY_PACKING,   /* packs and sends data for other processes */
-	WS_LIBRARY_COMPILING, /* makes code: torch.compile, Triton, NVRTC, Numba, JAX */
+	WS_LIBRARY_COMPILING, /* generates code: torch.compile, Triton, NVRTC, Numba, JAX */
 };
 
 enum { WS_CODE_DEEPEST = 256 }; /* frames of a stack that are looked at */
@@ -26,20 +26,20 @@ struct ws_code_place {
 	uint32_t function, file, line; /* of the user's code; file and line 0 when not known */
 	uint32_t leaf;		       /* the function that ran; 0: nothing is known */
 	uint8_t python;		       /* `function` is of Python */
-	uint8_t loader;	 /* called by a loader of data, a framework's or the program's */
-	uint8_t users;	 /* `function` is the user's, not only the best there is */
-	uint8_t library; /* enum ws_code_library: what else it is called by */
+	uint8_t loader;		       /* called by a data loader, a framework's or the program's */
+	uint8_t users;	 /* `function` is the user's, not only the best one available */
+	uint8_t library; /* enum ws_code_library: the library that also called it */
 };
 
 /* `frame` (0 for none) on top of the rows of `stack` (0 for none). */
 struct ws_code_place ws_code_find_place(const struct ws_model *model, uint32_t frame,
 					uint32_t stack);
-/* The same of frames that the caller has listed (ws_stacks_list_frames), the innermost first; no
- * more than WS_CODE_DEEPEST. */
+/* The same for frames that the caller has listed (ws_stacks_list_frames), innermost first; at most
+ * WS_CODE_DEEPEST. */
 struct ws_code_place ws_code_place_frames(const struct ws_model *model, const uint32_t *frames,
 					  size_t count);
-/* Whether a place is the user's, or at least in no program or library of the system: false for
- * nothing known. */
+/* Whether a place is the user's, or at least in no program or library of the system: false where
+ * nothing is known. */
 bool ws_code_is_users(const struct ws_model *model, const struct ws_code_place *place);
 /* Whether a process runs a program of the system that is not an interpreter of Python. */
 bool ws_code_is_system_program(const struct ws_model *model, uint32_t process);

@@ -125,7 +125,7 @@ static void count_call(struct call_count *count, const uint64_t *values)
 			       end - start);
 }
 
-/* Where calls were recorded without stacks, samples taken inside of them tell. */
+/* Where calls were recorded without stacks, samples taken inside them show the place. */
 static void place_by_samples(struct call_count *count)
 {
 	const struct ws_model *model = count->model;
@@ -384,8 +384,9 @@ static void count_others(const struct ws_model *model, struct ws_facts *facts)
 	ws_cursor_close(cursor);
 }
 
-/* Whether a thread was seen in a loader of data: in a sample or a wait, of which so many are looked
- * at. */
+/*
+ * Whether a thread was seen in a data loader in one of its first samples or waits, up to a limit.
+ */
 static bool is_seen_loading(const struct ws_model *model, const struct ws_model_thread *thread)
 {
 	enum { MOST_SAMPLES = 200, MOST_STATES = 1000 };
@@ -411,8 +412,8 @@ static bool is_loader_name(const char *name)
 	return strstr(name, "data_worker") || strstr(name, "DataLoader");
 }
 
-/* Whether a process was started by the one that is explained, or by a child of it that only starts
- * others, as multiprocessing's server of forks. */
+/* Whether a process was started by the explained one, or by a child of it that only starts others,
+ * such as multiprocessing's fork server. */
 static bool is_started_by(const struct ws_model *model, uint32_t process)
 {
 	uint32_t parent = ws_find_process(model->who, process)->parent;
@@ -421,10 +422,10 @@ static bool is_started_by(const struct ws_model *model, uint32_t process)
 	       ws_find_process(model->who, parent)->parent == model->process;
 }
 
-/* Processes whose first thread bears the name of a framework's worker, or was seen to load. */
+/* Processes whose first thread has the name of a framework's worker, or was seen to load data. */
 static void count_loader_workers(const struct ws_model *model, struct ws_facts *facts)
 {
-	enum { MOST_LOOKED_AT = 256 }; /* a build has thousands of processes, a loader has not */
+	enum { MOST_LOOKED_AT = 256 }; /* a build has thousands of processes, a loader does not */
 	size_t looked = 0;
 
 	for (uint32_t id = 1; id < model->thread_count; id++) {

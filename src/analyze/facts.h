@@ -1,5 +1,5 @@
 /*
- * facts.h - what rules ask of the calls, copies and kernels within the window, counted once.
+ * facts.h - the calls, copies and kernels within the window, counted once for all rules.
  */
 #ifndef WS_ANALYZE_FACTS_H
 #define WS_ANALYZE_FACTS_H
@@ -13,8 +13,8 @@ enum { WS_SMALL_COPY_BYTES = 65536, WS_SHORT_KERNEL_NS = 10000 };
 struct ws_call_fact {
 	uint32_t name; /* string, with its version */
 	uint64_t count, ns;
-	struct ws_code_place place; /* where most of their time was called from */
-	uint64_t place_ns;	    /* time of the calls that are known to be from there */
+	struct ws_code_place place; /* place that most of their time was called from */
+	uint64_t place_ns;	    /* time of the calls known to be from there */
 	struct ws_span longest;
 };
 
@@ -23,23 +23,24 @@ const char *ws_name_direction(enum ws_copy_direction direction); /* "to the GPU"
 
 struct ws_copy_fact {
 	uint64_t count, bytes, ns;
-	uint64_t small, small_ns;	      /* of less than WS_SMALL_COPY_BYTES */
-	uint64_t synchronous, synchronous_ns; /* by calls that return when they are done */
+	uint64_t small, small_ns; /* of copies smaller than WS_SMALL_COPY_BYTES */
+	uint64_t synchronous,
+		synchronous_ns; /* of copies by calls that return when the copy is done */
 	struct ws_span longest;
 };
 
 struct ws_kernel_fact {
 	uint32_t name, demangled;  /* strings */
 	uint64_t count, ns, brief; /* brief: less than WS_SHORT_KERNEL_NS */
-	uint64_t blocks;	   /* of the longest */
-	uint64_t threads;	   /* a block, of the longest */
-	double occupancy, waves;   /* of the longest; 0 when not known */
+	uint64_t blocks;	   /* of the longest run */
+	uint64_t threads;	   /* threads per block, of the longest run */
+	double occupancy, waves;   /* of the longest run; 0 when not known */
 	uint8_t limiter;
-	uint32_t registers, shared; /* a thread; bytes a block; of the longest */
+	uint32_t registers, shared; /* registers per thread; bytes per block; of the longest run */
 	struct ws_span longest;
 };
 
-/* Code for the GPU made or loaded while the program ran. */
+/* GPU code that was generated or loaded while the program ran. */
 struct ws_compile_fact {
 	uint64_t count, ns; /* compiled just in time, and functions loaded when first used */
 	struct ws_span longest;
@@ -63,9 +64,11 @@ struct ws_facts {
 /* Count. Free with ws_facts_free. */
 void ws_facts_count(const struct ws_model *model, struct ws_facts *facts);
 void ws_facts_free(struct ws_facts *facts);
-/* The calls whose name, without its version, is one of `names` (NULL-terminated) or begins with one
- * that ends with '*': their sum in `sum`, with the place of the longest of them. False when there
- * is none. */
+/*
+ * The calls whose name, without its version, is one of `names` (NULL-terminated) or begins with one
+ * that ends with '*': `sum` gets their sum, and the place of the longest of them. False when there
+ * is none.
+ */
 bool ws_facts_sum_calls(const struct ws_model *model, const struct ws_facts *facts,
 			const char *const *names, struct ws_call_fact *sum);
 

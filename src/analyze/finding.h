@@ -13,7 +13,7 @@
 
 #include "base/mem.h"
 
-/* OK recognises a healthy case; a NOTE says something worth knowing that is no fault; a WARNING
+/* OK recognises a healthy case; a NOTE says something worth knowing that is not a fault; a WARNING
  * costs at least WS_WARNING_SHARE of the window, a CRITICAL finding WS_CRITICAL_SHARE. */
 enum ws_finding_level { WS_LEVEL_OK, WS_LEVEL_NOTE, WS_LEVEL_WARNING, WS_LEVEL_CRITICAL };
 #define WS_WARNING_SHARE 0.05
@@ -33,10 +33,10 @@ struct ws_finding {
 	enum ws_finding_level level;
 	char *title;	  /* one sentence: what is wrong, where (thread, function, line, call) */
 	char *advice;	  /* what to do, one or two sentences that fit the program */
-	char *assumption; /* of the gain */
+	char *assumption; /* of the estimated gain */
 	char *next;	  /* a command that shows more; or NULL */
-	uint64_t cost_ns; /* what it takes of the window now */
-	uint64_t gain_ns; /* by how much the window would be shorter, estimated */
+	uint64_t cost_ns; /* the time that it takes in the window now */
+	uint64_t gain_ns; /* estimate of how much shorter the window would be */
 	struct ws_evidence *evidence;
 	size_t evidence_count, evidence_cap;
 	uint32_t number; /* distinguishes findings of one rule: its id is RULE or RULE-2... */
@@ -45,7 +45,7 @@ struct ws_finding {
 struct ws_findings {
 	struct ws_finding *findings; /* by gain, most first; healthy cases last */
 	size_t count, cap;
-	struct ws_unlooked { /* rules that could not look, and why */
+	struct ws_unlooked { /* rules that could not be applied, and why */
 		const struct ws_rule *rule;
 		char *why;
 	} * unlooked;
@@ -54,22 +54,22 @@ struct ws_findings {
 
 struct ws_analysis;
 
-/* One rule: a condition, a price and sentences; it asks the analysis and reads no rows. rules.def
- * lists them. */
+/* One rule: a condition, a cost and sentences; it asks the analysis and reads no rows. rules.def
+ * lists all rules. */
 struct ws_rule {
 	const char *name;  /* as --rule has it: words joined by hyphens */
 	const char *title; /* what it looks for */
 	const char *about; /* condition, threshold and why; shown by --explain */
-	/* Shows the rows that it is about (proofs.h), for findings whose evidence has no query of
-	 * its own; NULL where none can. */
+	/* Shows the rows that the finding is about (proofs.h), for findings whose evidence has no
+	 * query of its own; NULL where there is none. */
 	const char *query;
-	/* Why it cannot look at this report (what was not recorded, and the option that records
+	/* Why the rule cannot judge this report (what was not recorded, and the option that records
 	 * it), or NULL. The text is static. */
 	const char *(*find_obstacle)(const struct ws_analysis *analysis);
 	void (*check)(const struct ws_analysis *analysis, struct ws_findings *findings);
 };
 
-/* A new finding of a rule, zeroed but for the rule and the level, which follows from the gain's
+/* A new finding of a rule, zeroed except for the rule and the level, which follows from the gain's
  * share of the window unless the rule sets it. Valid until the next is added. */
 struct ws_finding *ws_findings_add(struct ws_findings *findings, const struct ws_rule *rule);
 /* Add evidence. `query` may be NULL; both are copied. */
@@ -77,14 +77,14 @@ void ws_finding_add_evidence(struct ws_finding *finding, const char *text, const
 			     uint64_t start, uint64_t end);
 /* The level that a gain deserves. */
 enum ws_finding_level ws_rate_gain(const struct ws_analysis *analysis, uint64_t gain_ns);
-/* Whether a rule has found a fault (not only a healthy case) so far. Rules are asked in the order
- * of rules.def: those that know a particular fault before those that see only its effects. */
+/* Whether a rule has found a fault (not only a healthy case) so far. Rules run in the order of
+ * rules.def: those for a particular fault before those that see only its effects. */
 bool ws_findings_have(const struct ws_findings *findings, const struct ws_rule *rule);
-/* A finding with all its texts, which are taken over (from ws_format or ws_strdup). */
+/* A finding with all its texts, which it takes ownership of (from ws_format or ws_strdup). */
 struct ws_finding *ws_findings_add_fault(const struct ws_analysis *analysis,
 					 struct ws_findings *findings, const struct ws_rule *rule,
 					 uint64_t cost_ns, uint64_t gain_ns);
-/* Look by all rules, or those named in `rules` (NULL-terminated), and put the findings in order. */
+/* Apply all rules, or those named in `rules` (NULL-terminated), and sort the findings. */
 void ws_findings_make(const struct ws_analysis *analysis, const char *const *rules,
 		      struct ws_findings *findings);
 void ws_findings_free(struct ws_findings *findings);

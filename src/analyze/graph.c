@@ -1,6 +1,6 @@
 /*
- * graph.c - see graph.h. Here the nodes of GPU work, the edges, and their order; graph_threads.c
- * has the nodes of threads, schedule.c what is done with it.
+ * graph.c - see graph.h. This file makes the nodes of GPU work and the edges, and orders the nodes;
+ * graph_threads.c makes the nodes of threads, schedule.c schedules them.
  */
 #include "analyze/graph.h"
 
@@ -15,7 +15,7 @@
 #include "base/search.h"
 #include "base/sort.h"
 
-#define LONGEST_NS (UINT64_C(1) << 50) /* 13 days: a damaged report may say anything */
+#define LONGEST_NS (UINT64_C(1) << 50) /* 13 days: a damaged report may have any length */
 enum { USUAL_LAUNCH_NS = 5000, USUAL_STREAM_NS = 800, MOST_LAGS = 4096, LEAST_LAGS = 16 };
 
 /* ---- nodes and edges ---- */
@@ -121,7 +121,7 @@ uint64_t ws_find_launch_time(const struct ws_model *model, uint32_t call, uint64
 }
 
 struct op_times {
-	uint64_t called; /* when its call had handed it over; 0 when not known */
+	uint64_t called; /* when its call had submitted it; 0 when not known */
 	uint64_t ready;	 /* when its stream was free; 0 when it is the first */
 	uint32_t call, before;
 };
@@ -152,7 +152,7 @@ static int64_t find_median(int64_t *lags, size_t count, int64_t usual)
 	return ws_min(lags[count / 2], 4 * usual);
 }
 
-/* What passes between a call and its work on an idle stream, and between two pieces of work that
+/* The usual time between a call and its work on an idle stream, and between two pieces of work that
  * had been launched long before. */
 static void measure_lags(struct ws_graph_build *build)
 {
@@ -182,8 +182,8 @@ static void measure_lags(struct ws_graph_build *build)
 	free(stream);
 }
 
-/* Neither its launch nor its stream explains why it began so late: work of another stream that
- * ended in between does, through an event or because there was no room. */
+/* Neither the launch nor the stream explains why the work began so late. Work of another stream
+ * that ended in between does: it was waited for through an event, or because there was no room. */
 static void await_other_stream(struct ws_graph_build *build, size_t gpu, size_t number,
 			       const struct op_times *times)
 {
@@ -248,7 +248,7 @@ static bool is_in_part(const struct ws_graph_build *build, size_t gpu, size_t nu
 
 static void add_ops(struct ws_graph_build *build)
 {
-	enum { MOST_LATER = 4096 }; /* in a row that were launched after the part */
+	enum { MOST_LATER = 4096 }; /* consecutive pieces that were launched after the part */
 	const struct ws_model *model = build->model;
 
 	build->op_nodes = ws_calloc(model->work.gpus + 1, sizeof(*build->op_nodes));
@@ -271,7 +271,7 @@ static void add_ops(struct ws_graph_build *build)
 
 /* ---- edges ---- */
 
-/* The last node of the thread that is over at or before `at`. */
+/* The last node of the thread that ends at or before `at`. */
 static uint32_t find_thread_node(const struct ws_graph_build *build, uint32_t thread, uint64_t at)
 {
 	const struct ws_node *nodes = build->graph->nodes;
@@ -337,8 +337,8 @@ struct visit {
 	uint32_t node, edge;
 };
 
-/* Puts each node behind all that it depends on. An edge that closes a circle is left out: two
- * threads cannot have waited for each other, so that one of the two was not really waited for. */
+/* Puts each node after all that it depends on. An edge that closes a cycle is left out: two threads
+ * cannot have waited for each other, so one of the waits was not real. */
 static void order_nodes(struct ws_graph *graph)
 {
 	enum { NEW, OPEN, DONE };
@@ -378,8 +378,8 @@ static void order_nodes(struct ws_graph *graph)
 
 /* ---- lags ---- */
 
-/* The edge whose origin was over last gets the lag that was recorded, the others what is usual, if
- * they had that. */
+/* The edge whose origin ended last gets the lag that was recorded; the others get the usual lag, if
+ * they had that much. */
 static void set_lags(struct ws_graph *graph, const struct ws_node *node)
 {
 	struct ws_edge *last = NULL;
@@ -404,7 +404,9 @@ static void set_lags(struct ws_graph *graph, const struct ws_node *node)
 
 /* ---- the part ---- */
 
-/* Threads' states and calls, and GPU work, from `from` to `to`: about how many nodes they make. */
+/*
+ * Estimates how many nodes the threads' states and calls and the GPU work from `from` to `to` make.
+ */
 static size_t estimate_nodes(const struct ws_model *model, uint64_t to)
 {
 	const uint64_t *start = model->calls.rows.col[ws_cuda_api_start];
@@ -429,7 +431,8 @@ static size_t estimate_nodes(const struct ws_model *model, uint64_t to)
 	return count;
 }
 
-/* All steps, or as many of the first as are not too many nodes; without steps a part of the run. */
+/* All steps, or as many of the first steps as do not make too many nodes; without steps, a part of
+ * the run. */
 static void choose_part(const struct ws_model *model, struct ws_graph *graph)
 {
 	graph->from = model->from;
@@ -459,11 +462,13 @@ static uint32_t find_end_node(const struct ws_graph_build *build)
 	return find_thread_node(build, build->model->thread, graph->to);
 }
 
-/* Where scheduling was not recorded: threads that are the only two of their process with calls. */
+/* Where scheduling was not recorded: pairs of threads that are the only two of their process with
+ * calls. */
 static void find_partners(struct ws_graph_build *build)
 {
 	const struct ws_model *model = build->model;
-	struct ws_map first = {0}, counts = {0}; /* by process: a thread, and how many there are */
+	struct ws_map first = {0},
+		      counts = {0}; /* by process: one of its threads, and how many there are */
 
 	build->partners = ws_calloc(model->thread_count, sizeof(*build->partners));
 	for (uint32_t id = 1; !model->has_scheduling && id < model->thread_count; id++) {

@@ -20,7 +20,7 @@ struct thread_build {
 	struct ws_graph_build *build;
 	const struct ws_model *model;
 	uint32_t thread;
-	uint64_t at, end; /* nodes reach up to `at` */
+	uint64_t at, end; /* the thread has nodes up to `at` */
 };
 
 static void add_node(struct thread_build *thread, struct ws_node node, uint64_t until)
@@ -35,7 +35,7 @@ static void add_node(struct thread_build *thread, struct ws_node node, uint64_t 
 	thread->at = until;
 }
 
-/* A stretch whose time passes evenly, so that it may be cut. */
+/* A stretch whose time passes evenly, so that it can be cut. */
 static void add_run(struct thread_build *thread, uint8_t kind, uint32_t call, uint64_t until)
 {
 	while (thread->at < until)
@@ -44,11 +44,11 @@ static void add_run(struct thread_build *thread, uint8_t kind, uint32_t call, ui
 }
 
 /*
- * Whether a waker only kept the time. From the wake-up its cause is followed back to the first wait
- * that nothing recorded ended. A helper that looks after something every few milliseconds, holding
- * a lock meanwhile, waits with a time limit, and longer than those that it keeps waiting: how long
- * these wait does not depend on when they began to. Sleeps and I/O are work that takes its time,
- * and a chain that comes back to the thread itself began with it.
+ * Whether a waker acted only on a timer. The wake-up's cause is followed back to the first wait
+ * that nothing recorded ended. A helper that does something every few milliseconds, and holds a
+ * lock meanwhile, waits with a time limit, and longer than the threads that it keeps waiting: how
+ * long these wait does not depend on when they began to. Sleeps and I/O are work that takes its own
+ * time, and a chain that comes back to the thread itself began with it.
  */
 static bool is_ticking(const struct thread_build *thread, uint32_t waker, uint64_t until)
 {
@@ -118,7 +118,7 @@ static size_t find_state_after(const struct ws_model_thread *thread, uint64_t at
 	return ws_find_first_not(0, thread->count, middle, thread->states[middle].end <= at);
 }
 
-/* Nodes up to `until` by the thread's states; where it has none, time passes. */
+/* Adds nodes up to `until` by the thread's states; where it has none, by plain passing of time. */
 static void add_states(struct thread_build *thread, uint32_t call, uint64_t until)
 {
 	const struct ws_model_thread *facts = &thread->model->threads[thread->thread];
@@ -168,16 +168,18 @@ static bool find_own_work(const struct thread_build *thread, uint32_t call, uint
 	return false;
 }
 
-/* A copy that is done when its call returns, whatever was before it in its stream: of a number that
- * a framework looks at (.item()), mostly. */
+/* A copy that is done when its call returns, whatever was before it in its stream: mostly of a
+ * number that a framework reads (.item()). */
 static bool is_copy_waited_for(const struct ws_work_op *op, uint64_t end)
 {
 	return op->class == WS_WORK_MEMORY && !op->set && op->end <= end;
 }
 
-/* Whether the call waits for what it launched itself: a copy that blocks, or that the driver stages
+/*
+ * Whether the call waits for what it launched itself: a copy that blocks, or that the driver stages
  * from memory that is not pinned; a launch under CUDA_LAUNCH_BLOCKING. Nearly all of the work lies
- * within the call, and takes most of its time since it began. */
+ * within the call, and takes most of the call's time since the work began.
+ */
 static bool waits_for_own_work(const struct thread_build *thread, uint64_t end,
 			       const struct ws_path_end *own)
 {
@@ -197,8 +199,8 @@ static bool is_any_named(const char *name, size_t length, const char *const *par
 	return false;
 }
 
-/* The GPU work that a call with this name waited for since it began, which ended last before it
- * returned; false when it waits for none. */
+/* The GPU work that a call with this name waited for from its beginning, which ended last before
+ * the call returned; false when the call waits for none. */
 static bool find_awaited(const struct thread_build *thread, uint32_t call, uint64_t end,
 			 struct ws_path_end *found)
 {
@@ -239,8 +241,8 @@ static bool waits_for_all_streams(const struct ws_model *model, uint32_t call)
 	       is_named(name, length, "CtxSynchronize") || is_named(name, length, "Free");
 }
 
-/* A call for the whole device waits for what was launched last into each stream. It is found among
- * the work that ended before, of which only the latest is looked at. */
+/* A call for the whole device waits for the last work launched into each stream. That is searched
+ * for among the latest work that ended before the call. */
 static void await_other_streams(struct thread_build *thread, const struct ws_path_end *last)
 {
 	enum { LOOKED_AT = 64, MOST_STREAMS = 16 };
@@ -269,7 +271,7 @@ static void add_synchronisation(struct thread_build *thread, uint32_t call,
 	const struct ws_work_op *op = &thread->model->work.gpu[awaited->gpu].op[awaited->op];
 	struct ws_node node = {.kind = WS_NODE_SYNC, .wait = WS_WAIT_GPU, .call = call};
 
-	/* What passes between the end of the work and the return of the call passes in any case. */
+	/* The time between the end of the work and the return of the call passes in any case. */
 	if (end > op->end)
 		node.work = end - ws_max(op->end, thread->at);
 	add_node(thread, node, end);
@@ -283,7 +285,7 @@ static void add_call(struct thread_build *thread, uint32_t call, uint64_t end)
 	struct ws_node idle = {.kind = WS_NODE_SYNC, .wait = WS_WAIT_GPU, .call = call};
 	struct ws_path_end awaited, own;
 
-	/* What it does until its own work begins, or can begin, is not waiting. */
+	/* Time before its own work begins, or can begin, is not waiting. */
 	if (find_own_work(thread, call, end, &own)) {
 		const struct ws_work_op *op = &thread->model->work.gpu[own.gpu].op[own.op];
 		uint64_t handed_over = op->start;
@@ -306,8 +308,8 @@ static void add_call(struct thread_build *thread, uint32_t call, uint64_t end)
 
 /*
  * Where scheduling was not recorded, two threads that launch in turns (a training loop and its
- * autograd engine) are taken to wait for each other: a long stretch without calls of the one, in
- * which the other makes several, ends after the last of these.
+ * autograd engine) are taken to wait for each other: a long stretch in which one makes no calls and
+ * the other makes several ends after the last of these calls.
  */
 static void add_gap(struct thread_build *thread, uint64_t until)
 {
@@ -363,7 +365,7 @@ static void add_thread_time(struct thread_build *thread)
 	add_gap(thread, thread->end);
 }
 
-/* When the thread did something for the first and the last time. */
+/* When the thread first and last did something. */
 static bool find_extent(const struct ws_model *model, uint32_t id, uint64_t *first, uint64_t *last)
 {
 	const struct ws_model_thread *thread = &model->threads[id];
@@ -392,8 +394,8 @@ void ws_build_thread(struct ws_graph_build *build, uint32_t id)
 	if (!find_extent(build->model, id, &first, &last) || last <= graph->from ||
 	    first >= graph->to)
 		return;
-	/* The thread whose steps are explained is there from beginning to end; one that takes turns
-	 * with it waits for its first. */
+	/* The thread whose steps are explained exists from beginning to end; a thread that takes
+	 * turns with it waits for its first call. */
 	if (id == build->model->thread || build->partners[id])
 		first = graph->from;
 	if (id == build->model->thread)

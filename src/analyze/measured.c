@@ -8,11 +8,11 @@
 #include "base/choose.h"
 #include "base/mem.h"
 
-/* Below this share of samples of its own, values say too little of a kernel. */
+/* With a smaller share of samples of its own, values say too little about a kernel. */
 #define ENOUGH_OWN 0.5
 
-/* A mean says something of a span that samples cover for half of it or more: where samples were
- * lost, those that are left may be of any part. */
+/* A mean represents a span only if samples cover half of it or more: where samples were lost, the
+ * remaining ones may come from any part. */
 static bool covers(uint64_t known, uint64_t span)
 {
 	return known && known >= span / 2;

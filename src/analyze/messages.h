@@ -1,6 +1,6 @@
 /*
- * messages.h - how much collectives moved, where NCCL or a framework's trace said it (table
- * `collective`).
+ * messages.h - how many bytes collectives moved, where NCCL or a framework's trace recorded it
+ * (table `collective`).
  */
 #ifndef WS_ANALYZE_MESSAGES_H
 #define WS_ANALYZE_MESSAGES_H
@@ -11,10 +11,10 @@ struct ws_messages {
 	uint64_t count, bytes; /* of operations whose bytes are known */
 };
 
-/* Of the operations that began in the window of the model, on one GPU or, with NULL, on all. */
+/* For operations that began in the model's window, on one GPU or, with NULL, on all. */
 struct ws_messages ws_count_messages(const struct ws_model *model, const struct ws_work_gpu *gpu);
-/* " and 4.0 KiB": so many bytes an operation, as part of a sentence; "" where they are not known.
- * Owned by the caller. */
+/* " and 4.0 KiB": the bytes per operation, as part of a sentence; "" where not known. Owned by the
+ * caller. */
 char *ws_describe_message(const struct ws_messages *messages);
 
 #endif

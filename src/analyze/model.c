@@ -52,7 +52,7 @@ static void read_states(struct ws_model *model)
 	ws_states_close(states);
 }
 
-/* Where the rows of each thread begin and end, in rows that are in order of it. */
+/* Where the rows of each thread begin and end, in rows that are sorted by thread. */
 static void find_thread_rows(const uint64_t *thread, size_t rows, struct ws_model *model,
 			     size_t first_offset)
 {
@@ -103,7 +103,8 @@ static int compare_ends(const void *first, const void *second)
 	return ws_compare(left->op, right->op);
 }
 
-/* Work comes in order of start and mostly ends in that order too: only then is a sort dear. */
+/* Work comes in order of start and mostly ends in that order too; sorting is expensive only where
+ * it does not. */
 static void order_by_end(const struct ws_work_gpu *gpu, struct ws_model_gpu *order)
 {
 	struct end_order *ends = ws_malloc(gpu->count * sizeof(*ends) + 1);
@@ -160,7 +161,7 @@ static void read_calls(struct ws_model *model, struct ws_err *err, int *error)
 				 model, offsetof(struct ws_model_thread, first_call));
 }
 
-/* The calls and the work are read beside each other: neither is needed for the other. */
+/* The calls and the work are read in parallel: neither needs the other. */
 struct gpu_reading {
 	struct ws_model *model;
 	struct ws_err err[2];
@@ -212,8 +213,8 @@ static uint32_t find_gpu_process(const struct ws_model *model)
 	return best;
 }
 
-/* The process that the recorder started, else the first; of several images that replaced each other
- * by exec the last, which is what the user means. */
+/* The process that the recorder started, else the first. Where several images replaced each other
+ * by exec, the last, which is the one that the user means. */
 static uint32_t find_target(const struct ws_model *model)
 {
 	struct ws_cursor *cursor = ws_cursor_open(model->report, WS_TABLE_process, 0, UINT64_MAX);
@@ -237,7 +238,7 @@ static uint32_t find_target(const struct ws_model *model)
 	return last;
 }
 
-/* The thread whose number is its process's; else the first of the process. */
+/* The thread whose number is that of its process, else the first thread of the process. */
 static uint32_t find_main_thread(const struct ws_model *model, uint32_t process)
 {
 	uint32_t first = 0;
@@ -254,7 +255,7 @@ static uint32_t find_main_thread(const struct ws_model *model, uint32_t process)
 	return first;
 }
 
-/* Drops the steps of other processes than that with the most. */
+/* Keeps only the steps of the process that has the most. */
 static void keep_one_process(struct ws_model *model)
 {
 	struct ws_steps *steps = &model->steps;
@@ -296,9 +297,8 @@ static uint64_t compute_median_step(const struct ws_steps *steps, size_t first)
 }
 
 /*
- * The first steps compile, allocate and fill caches. Those count as warming up that come before the
- * first step that takes no more than 1.5 times the median of the later half; at most a third of
- * all.
+ * The first steps compile, allocate and fill caches. Steps before the first one that takes no more
+ * than 1.5 times the median of the later half count as warming up; at most a third of all do.
  */
 static size_t count_warm_up(const struct ws_steps *steps)
 {
@@ -359,8 +359,8 @@ static uint64_t find_end_of_work(const struct ws_model *model, uint64_t since, u
 	return last;
 }
 
-/* From the start of the first collection to the end of the last; where that is not known, because
- * the recorder died or the trace is another tool's, to the last event. */
+/* From the start of the first collection to the end of the last or, where that is not known because
+ * the recorder died or another tool made the trace, to the last event. */
 static void find_recorded_span(const struct ws_model *model, uint64_t *first, uint64_t *last)
 {
 	struct ws_cursor *cursor =
@@ -565,7 +565,8 @@ uint32_t ws_model_find_call(const struct ws_model *model, uint32_t id, uint64_t 
 	first = low = model->threads[id].first_call;
 	high = model->threads[id].end_call;
 	low = ws_find_first_not(low, high, middle, start[middle] < at);
-	/* A runtime call holds driver calls: the innermost that is still open, a few rows back. */
+	/* A runtime call encloses driver calls: this is the innermost that is still open, a few
+	 * rows back. */
 	for (size_t back = 0; back < 8 && low > first; back++, low--)
 		if (end[low - 1] >= at)
 			return (uint32_t)(low - 1);

@@ -1,11 +1,11 @@
 /*
  * model.h - a report as a program that ran: its steps, what each thread did, what ran on GPUs, and
- * what waited for what. Built once; rules, the table of where time went, the critical path and
- * what-if ask it and read no rows of their own.
+ * what waited for what. It is built once; rules, the table of where time went, the critical path
+ * and what-if use it and read no rows of their own.
  *
- * The model looks at a window: the steps without those that warm up, or the whole run where there
- * are no steps. Times are nanoseconds on the session clock. Everything here is owned by the model
- * and lives as long as it.
+ * The model covers a window: the steps without those that warm up, or the whole run where there are
+ * no steps. Times are nanoseconds on the session clock. Everything here is owned by the model and
+ * lives as long as it.
  */
 #ifndef WS_ANALYZE_MODEL_H
 #define WS_ANALYZE_MODEL_H
@@ -18,7 +18,7 @@
 #include "query/steps.h"
 #include "query/work.h"
 
-/* A thread's state, as query/states.h has it, without what the model does not ask. */
+/* A thread's state, as in query/states.h, without the fields that the model does not need. */
 struct ws_model_state {
 	uint64_t start, end;
 	uint32_t function, path, waker, holder, callchain;
@@ -43,46 +43,48 @@ struct ws_model_gpu {
 enum ws_step_source {
 	WS_STEPS_NONE,
 	WS_STEPS_MARKED,   /* annotations of a framework, or NVTX ranges */
-	WS_STEPS_REPEATED, /* the sequence of launches repeats */
+	WS_STEPS_REPEATED, /* found because the sequence of launches repeats */
 };
 
 struct ws_model {
 	const struct ws_report *report;
 	struct ws_names_by_id *who;
 	struct ws_stacks *stacks;
-	_Atomic uint8_t
-		*marks; /* by function of `stacks`: what code.c found of it; 0: nothing yet */
+	_Atomic uint8_t *marks; /* by function of `stacks`: how code.c classified it; 0: not yet */
 	struct ws_work work;
 	struct ws_model_gpu *gpus; /* as many as work.gpus */
 	struct ws_calls calls;
 	struct ws_rows samples;	 /* start, thread, frame, callers, time, gil */
 	struct ws_scopes scopes; /* loaded only where threads were not sampled */
 	struct ws_model_thread *threads;
-	uint32_t thread_count; /* ids from 0 to this one less 1 */
-	struct ws_thread_end { /* threads that did anything, by when they did it last */
+	uint32_t thread_count; /* ids are 0 to this number less 1 */
+	struct ws_thread_end { /* threads that did anything, by the time of their last activity */
 		uint64_t at;
 		uint32_t thread;
 	} * ended;
 	size_t ended_count;
 	struct ws_map by_tid;  /* process << 32 | the system's number: id of the thread */
 	struct ws_steps steps; /* of `process` only, those that warm up included */
-	size_t first_step;     /* the first that counts */
+	size_t first_step;     /* the first step that counts */
 	enum ws_step_source step_source;
 	uint32_t process,
-		thread;	   /* the one whose time is explained: of the steps, or the target's */
+		thread; /* the thread whose time is explained: that of the steps, or the target's */
 	uint64_t from, to; /* the window */
 	uint64_t damaged;  /* blocks that could not be read */
 	bool has_scheduling, has_samples, has_cuda;
-	bool python;			     /* `process` ran Python */
-	bool (*is_cancelled)(void *context); /* of the options; the caller ends it by NULL */
+	bool python; /* `process` ran Python */
+	bool (*is_cancelled)(
+		void *context); /* from the options; the caller ends the analysis by NULL */
 	void *context;
 };
 
 struct ws_model_options {
-	const char *step_name; /* ranges of this name are the steps; NULL: those with usual names */
-	uint64_t from, to;     /* look only at this part; 0 and UINT64_MAX for all */
-	bool whole;	       /* look at the whole run, whatever steps it has */
-	/* Asked now and then while the report is analysed: whether to give up. NULL: never. */
+	const char *step_name; /* ranges of this name are the steps; NULL: ranges with the usual
+				  names */
+	uint64_t from, to;     /* cover only this part; 0 and UINT64_MAX for all */
+	bool whole;	       /* cover the whole run, whatever steps it has */
+	/* Called now and then while the report is analysed: returns whether to give up. NULL:
+	 * never. */
 	bool (*is_cancelled)(void *context);
 	void *context;
 };
@@ -103,7 +105,7 @@ uint32_t ws_model_find_call(const struct ws_model *model, uint32_t thread, uint6
 uint32_t ws_model_find_thread(const struct ws_model *model, uint32_t near, uint32_t tid);
 /* The first piece of work that begins after `at`: its number, or gpu->count. */
 size_t ws_model_find_op_after(const struct ws_work_gpu *gpu, uint64_t at);
-/* 0 while someone waits for the analysis; otherwise -1 with a message. */
+/* 0 while someone still wants the analysis; otherwise -1 with a message. */
 int ws_model_check_cancelled(const struct ws_model *model, struct ws_err *err);
 /* How many steps count; at least 1: a run without steps is one. */
 size_t ws_model_count_steps(const struct ws_model *model);

@@ -2,8 +2,8 @@
  * page_json.c - see page_json.h.
  *
  * Evidence names a stretch of time and seldom a thread. Where the stretch is a call or a piece of
- * work, its row is that one's; else the one in which the critical path ran for most of the stretch:
- * what the program was waiting for.
+ * work, its row is that of the call or work; otherwise it is the row in which the critical path ran
+ * for most of the stretch, because the program was waiting for that.
  */
 #include "analyze/page_json.h"
 
@@ -70,7 +70,7 @@ static int compare_steps(const void *first, const void *second)
 	return ws_compare(left->start, right->start);
 }
 
-/* "typical": the step of median length, to look at where a finding is about all of them. */
+/* "typical": the step of median length, shown where a finding is about all steps. */
 static void put_typical_step(const struct page_writer *writer)
 {
 	const struct ws_analysis *analysis = writer->view->analysis;
@@ -106,7 +106,7 @@ static void put_steps(const struct page_writer *writer)
 	ws_text_puts(writer->out, "}");
 }
 
-/* Where the path was longest at a time during a stretch. */
+/* The row in which the path was longest during a stretch. */
 static uint32_t find_path_row(const struct ws_row_finder *rows, const struct ws_analysis *analysis,
 			      uint64_t start, uint64_t end)
 {
@@ -129,7 +129,7 @@ static uint32_t find_path_row(const struct ws_row_finder *rows, const struct ws_
 	return ws_find_piece_row(rows, analysis->model, longest);
 }
 
-/* The row of calls of the thread that was in a call of CUDA just then. */
+/* The row of calls of the thread that was in a call of CUDA at that time. */
 static uint32_t find_call_row(const struct page_writer *writer, const struct ws_evidence *evidence)
 {
 	const struct ws_model *model = writer->view->analysis->model;
@@ -255,7 +255,7 @@ static void put_unlooked(const struct page_writer *writer)
 	ws_text_puts(writer->out, "]");
 }
 
-/* What each rule that looked or could not look for: what --explain says. */
+/* What each rule looks for, applied or not: what --explain shows. */
 static void put_rules(const struct page_writer *writer)
 {
 	ws_put_json_key(writer->out, "rules");
@@ -290,7 +290,7 @@ void ws_put_page_findings(const struct ws_analysis_view *view, const struct ws_l
 
 /* ---- the critical path ---- */
 
-/* What the page calls causes; it has words for them in its languages. */
+/* Names of causes for the page, which translates them. */
 static const char *const cause_words[WS_CAUSES] = {
 	[WS_CAUSE_CPU] = "cpu",
 	[WS_CAUSE_CUDA_CALL] = "cuda_call",

@@ -2,8 +2,8 @@
  * parallel.c - see parallel.h.
  *
  * Each thread's states become stretches of work. Waits shorter than SHORT_WAIT_NS do not interrupt
- * one: a thread that takes a lock or reads a file in between goes on with its work, and reports of
- * programs that switch all the time stay small.
+ * a stretch: a thread that briefly takes a lock or reads a file continues its work, and programs
+ * that switch all the time do not make too many stretches.
  */
 #include "analyze/parallel.h"
 
@@ -89,12 +89,12 @@ struct sweep {
 	struct ws_parallel *parallel;
 	uint64_t *alone; /* by thread */
 	struct ws_span *longest;
-	struct edges spans; /* one edge for each stretch that a thread worked alone: its start; */
-	uint64_t *ends;	    /* and its end */
+	struct edges spans; /* one edge for each stretch of lone work, at its start; */
+	uint64_t *ends;	    /* and one at its end */
 	size_t end_cap;
 };
 
-/* How long a thread ran from `start` to `end`: on a busy machine it works longer than that. */
+/* How long a thread ran from `start` to `end`: on a busy machine it takes longer than that. */
 static uint64_t sum_running_in(const struct ws_model *model, uint32_t id, uint64_t start,
 			       uint64_t end)
 {
@@ -125,7 +125,7 @@ static void note_alone(struct sweep *sweep, uint32_t thread, uint64_t start, uin
 	sweep->spans.edges[sweep->spans.count++] = (struct edge){start, thread, 1};
 }
 
-/* The sum of the numbers of threads that work says which it is when only one does. */
+/* The sum of the numbers of the threads that work: when only one does, this is its number. */
 static void sweep_edges(struct sweep *sweep, const struct edges *edges)
 {
 	uint64_t working = 0, sum = 0, since = 0;
@@ -213,11 +213,11 @@ static void find_lone(const struct ws_model *model, const struct edges *edges,
 struct wait_sum {
 	struct ws_parallel *parallel;
 	struct ws_map functions; /* string: waits */
-	struct ws_map stacks;	 /* string: a stack with which it was called */
+	struct ws_map stacks;	 /* string: a stack that called it */
 };
 
-/* A wait that another thread or process of the program ended, as wake-ups tell or else its kind: no
- * disk and no time. */
+/* Whether another thread or process of the program ended a wait. Wake-ups show this; without them,
+ * the kind of the wait does: disks and timers do not count. */
 static bool is_wait_for_others(const struct ws_model *model, const struct ws_model_state *state)
 {
 	const char *path;
@@ -272,7 +272,7 @@ static void count_waits(const struct ws_model *model, uint32_t id, struct wait_s
 	}
 }
 
-/* Programs that switch all the time are those of which records of switches are lost: then the calls
+/* Programs that switch all the time are the ones whose records of switches are lost. Then the calls
  * in which they wait are counted, which are recorded by other means. */
 static void count_calls(const struct ws_model *model, struct wait_sum *sum)
 {
@@ -295,7 +295,7 @@ static void count_calls(const struct ws_model *model, struct wait_sum *sum)
 	ws_cursor_close(cursor);
 }
 
-/* How long a thread ran in all. On a busy machine it may live long and yet do little. */
+/* How long a thread ran in all. On a busy machine it may exist for long and yet do little. */
 static uint64_t sum_run(const struct ws_model_thread *thread)
 {
 	uint64_t sum = 0;

@@ -3,12 +3,12 @@
  *
  * A walk is at a thread or at a piece of GPU work, and at a time. Each step of it either makes a
  * piece, which ends at that time and begins earlier, or jumps to another place at the same time.
- * Jumps without a piece between them are counted: where wakers wake each other in a circle the walk
- * goes on with an unknown piece.
+ * Jumps without a piece between them are counted: where threads wake each other in a circle, the
+ * walk continues with an unknown piece.
  *
- * A waker may itself have waited for a time: a helper of a library that looks after something every
- * few milliseconds and holds a lock meanwhile. What the thread that it woke did before it had to
- * wait, it did not do because of that timer: there the walk returns to it.
+ * A waker may itself have waited for a timer: a library's helper that does something every few
+ * milliseconds and holds a lock meanwhile. The timer does not explain what the woken thread did
+ * before its wait, so there the walk returns to that thread.
  */
 #include "analyze/path.h"
 
@@ -29,7 +29,7 @@ struct walk {
 	struct ws_path_end place;
 	uint64_t from, at;
 	unsigned jumps;
-	struct origin { /* threads that were left for their wakers, the last one last */
+	struct origin { /* threads that the walk left for their wakers, the latest last */
 		uint32_t thread;
 		uint64_t since; /* when its wait began */
 	} origins[MOST_ORIGINS];
@@ -38,7 +38,7 @@ struct walk {
 
 /* ---- pieces ---- */
 
-/* The walk goes back to `start`, or to where it is to end. */
+/* The walk goes back to `start`, or to its end if that comes first. */
 static void add_piece(struct walk *walk, struct ws_piece piece, uint64_t start)
 {
 	struct ws_path *path = walk->path;
@@ -115,8 +115,8 @@ bool ws_path_find_last_op(const struct ws_model *model, uint32_t process, uint64
 	return any;
 }
 
-/* The work that a thread waited for from `since` to `until`; what is still under way then counts
- * too: a call may return a moment before the time that the GPU gives. */
+/* The work that a thread waited for from `since` to `until`. Work that is still running then counts
+ * too: a call may return a moment before the end that the GPU reports. */
 static bool find_awaited_op(const struct walk *walk, uint64_t since, uint64_t until,
 			    struct ws_path_end *found)
 {
@@ -133,8 +133,8 @@ static bool has_run_before(const struct ws_model *model, uint32_t thread, uint64
 	return state && state->end + 1000000 >= at;
 }
 
-/* The thread that ended last at or shortly before `at`: of the same process for a join, of another
- * for a wait for a child. 0 for none. */
+/* The thread that ended last at or shortly before `at`: for a join of the same process, for a wait
+ * for a child of another. 0 for none. */
 static uint32_t find_ended_thread(const struct ws_model *model, uint32_t waiting, uint64_t at,
 				  bool child)
 {
@@ -179,7 +179,8 @@ static bool is_blocked_launch(const struct ws_model *model, uint32_t call, uint6
 	return strstr(name, "Launch") || strstr(name, "Async");
 }
 
-/* A thread in a call that waits for a GPU: to the work it waited for. False when there was none. */
+/* From a thread in a call that waits for a GPU to the work that it waited for. False when there was
+ * none. */
 static bool leave_for_gpu(struct walk *walk, const struct ws_model_state *state, uint32_t call)
 {
 	uint64_t since = state->start;
@@ -232,8 +233,11 @@ static void leave_for_parent(struct walk *walk)
 	add_piece(walk, make_thread_piece(walk, WS_PIECE_UNKNOWN), walk->from);
 }
 
-/* A wait that nothing ended began at `start`, before a thread that was left on the way had to wait:
- * only since then is it on the path. Of several such threads the first that was left. */
+/*
+ * A wait that nothing ended began at `start`, before a thread that the walk left had to wait. The
+ * wait is on the path only from that moment. Of several such threads, the first that was left
+ * counts.
+ */
 static bool return_to_origin(struct walk *walk, const struct ws_piece *piece, uint64_t start)
 {
 	for (unsigned i = 0; i < walk->origin_count && walk->jumps < MOST_JUMPS; i++) {
@@ -310,7 +314,7 @@ static void step_in_thread(struct walk *walk)
 	add_piece(walk, piece, state->start);
 }
 
-/* When the call had handed its work over: at its end, unless the work had begun by then. */
+/* When the call had submitted its work: at its end, or when the work began if that is earlier. */
 static uint64_t find_launch_time(const struct ws_model *model, uint32_t call, uint64_t began)
 {
 	uint64_t start = model->calls.rows.col[ws_cuda_api_start][call],
@@ -321,7 +325,7 @@ static uint64_t find_launch_time(const struct ws_model *model, uint32_t call, ui
 	return ws_min(end, began);
 }
 
-/* Of work that has begun at walk->at: to the work or the call that it waited for. */
+/* From work that has begun at walk->at to the work or the call that it waited for. */
 static void leave_op(struct walk *walk, const struct ws_work_op *op)
 {
 	const struct ws_model *model = walk->model;
@@ -338,7 +342,8 @@ static void leave_op(struct walk *walk, const struct ws_work_op *op)
 		called = find_launch_time(model, call, op->start);
 		piece.thread = (uint32_t)model->calls.rows.col[ws_cuda_api_thread][call];
 	}
-	/* Work of another stream that ended in between is what it waited for: an event, or room. */
+	/* Work of another stream that ended in between is what it waited for: for an event, or for
+	 * room. */
 	if (walk->jumps < MOST_JUMPS &&
 	    ws_path_find_last_op(model, op->process, ws_max(ready, called), op->start, &other) &&
 	    (other.gpu != gpu || other.op != number)) {
@@ -396,14 +401,14 @@ void ws_path_walk(const struct ws_model *model, const struct ws_path_end *end, u
 {
 	struct walk walk = {.model = model, .path = path, .place = *end, .from = from, .at = to};
 
-	/* How far the walk goes where it goes in circles. */
+	/* How far back the walk goes where it runs in circles. */
 	uint64_t blind = ws_max((to - ws_min(to, from)) / MOST_BLIND, (uint64_t)1000);
 
 	memset(path, 0, sizeof(*path));
 	while (walk.at > from) {
 		if (path->count % LOOK_PIECES == LOOK_PIECES - 1 &&
 		    ws_model_check_cancelled(model, NULL))
-			break; /* what there is of the path will not be used */
+			break; /* the incomplete path will not be used */
 		if (walk.jumps > 2 * MOST_JUMPS)
 			add_piece(&walk, make_thread_piece(&walk, WS_PIECE_UNKNOWN),
 				  walk.at - ws_min(walk.at - from, blind));

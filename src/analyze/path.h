@@ -2,11 +2,11 @@
  * path.h - the critical path: the chain of work and waits, each waiting for the one before, that
  * made a stretch of time as long as it was.
  *
- * It is walked from its end backwards. A thread that ran is on the path while it ran. A thread that
- * waited is left for what ended the wait: the thread that woke it, or the work on a GPU that it
- * synchronised with; where nothing recorded ended it (a sleep, a disk, the network) the wait itself
- * is on the path. Work on a GPU is left for the work before it on its stream, or for the call that
- * launched it, whichever came later.
+ * It is walked backwards from its end. A thread that ran is on the path while it ran. From a thread
+ * that waited, the walk goes to what ended the wait: the thread that woke it, or the work on a GPU
+ * that it synchronised with; where nothing recorded ended it (a sleep, a disk, the network) the
+ * wait itself is on the path. From work on a GPU, the walk goes to the work before it on its
+ * stream, or to the call that launched it, whichever came later.
  *
  * The pieces of a path are in order of time, touch each other and cover the whole stretch, so that
  * sums over them always add up to it.
@@ -22,17 +22,17 @@ enum ws_piece_kind {
 	WS_PIECE_WAIT,	   /* a thread that waits for what `wait` says */
 	WS_PIECE_GPU,	   /* work on a GPU */
 	WS_PIECE_LAUNCH,   /* from the return of a call to the beginning of the work it launched */
-	WS_PIECE_DELAY,	   /* launched, its stream free, and yet it did not run */
-	WS_PIECE_UNKNOWN,  /* nothing recorded says */
+	WS_PIECE_DELAY,	   /* launched and its stream free, but not running yet */
+	WS_PIECE_UNKNOWN,  /* unknown: nothing was recorded */
 	WS_PIECE_KINDS
 };
 
 struct ws_piece {
 	uint64_t start, end;
 	uint8_t kind, wait;
-	uint32_t thread;		    /* that ran, waited or launched; 0 for none */
-	uint32_t gpu, op;		    /* of GPU, LAUNCH and DELAY; else WS_NO_OP */
-	uint32_t call;			    /* row of the call of CUDA around it, or WS_NO_CALL */
+	uint32_t thread;  /* the thread that ran, waited or launched; 0 for none */
+	uint32_t gpu, op; /* of GPU, LAUNCH and DELAY; else WS_NO_OP */
+	uint32_t call;	  /* row of the call of CUDA around it, or WS_NO_CALL */
 	uint32_t function, path, callchain; /* of a wait */
 };
 
@@ -57,16 +57,16 @@ size_t ws_path_find(const struct ws_path *path, uint64_t at);
  * in the last of them, whichever is later. */
 struct ws_path_end ws_path_find_end(const struct ws_model *model);
 
-/* The work of a process that ended last at or before `until` and after `since`; false when there is
- * none. Of several GPUs the one whose work ended last. */
+/* The work of a process that ended last, after `since` and no later than `until`; false when there
+ * is none. */
 bool ws_path_find_last_op(const struct ws_model *model, uint32_t process, uint64_t since,
 			  uint64_t until, struct ws_path_end *found);
-/* The thread that ended a wait of `thread` at `at`; 0 for none. An interrupt is no thread: a thread
- * that waits for a disk or a time has no waker. */
+/* The thread that ended a wait of `thread` at `at`; 0 for none. Interrupts are not threads: a
+ * thread that waits for a disk or a timer has no waker. */
 uint32_t ws_path_find_waker(const struct ws_model *model, uint32_t thread,
 			    const struct ws_model_state *state, uint64_t at);
-/* The thread that started this one, at whose first state it is; 0 when not known. Of a program that
- * replaced another by exec, the other's. */
+/* The thread that started this one, when the walk is at its first state; 0 when not known. For a
+ * program that replaced another by exec, the thread that started the other. */
 uint32_t ws_path_find_starter(const struct ws_model *model, uint32_t thread, uint64_t at);
 
 #endif

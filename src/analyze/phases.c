@@ -1,9 +1,9 @@
 /*
  * phases.c - see phases.h.
  *
- * First come spans that names mark: an inner one counts before the one around it. What they leave
- * is filled by evidence, moments at which something of a phase happened: the time since the moment
- * before belongs to the phase too, because code prepares what it launches.
+ * Spans marked by names come first; an inner span takes precedence over the one around it. The rest
+ * is filled by evidence: moments at which something of a phase happened. The time since the
+ * previous moment belongs to the phase too, because code prepares what it launches.
  */
 #include "analyze/phases.h"
 
@@ -77,7 +77,7 @@ static bool matches_word(const char *name, const char *word)
 	return strstr(name, word) != NULL;
 }
 
-/* WS_PHASE_OTHER where the name says nothing. */
+/* WS_PHASE_OTHER where the name indicates no phase. */
 static enum ws_phase classify_range(const char *name)
 {
 	char lower[256];
@@ -103,7 +103,7 @@ static bool is_optimiser_kernel(const char *name)
 
 /* ---- what is found ---- */
 
-/* A copy is loading of data where nothing was launched before it in the step. */
+/* A copy counts as loading data where nothing was launched before it in the step. */
 enum { COPY = WS_PHASES };
 
 struct moment {
@@ -171,7 +171,7 @@ static void add_moment(struct search *search, uint64_t at, unsigned phase)
 /* ---- marked spans ---- */
 
 /* The innermost open span up to `until`; closes those that end before. Spans come by start, outer
- * first, so that what is emitted is in order of time. */
+ * first, so that spans are emitted in order of time. */
 static void close_spans(struct search *search, uint64_t *at, uint64_t until)
 {
 	while (search->depth) {
@@ -269,14 +269,15 @@ static void note_launch(struct search *search, const struct ws_work_op *op)
 	if (thread != model->thread) {
 		if (phase == COPY || !is_waiting(model, at))
 			return;
-		/* Collectives of the backward pass run beside it: its time is not theirs. */
+		/* Collectives of the backward pass run in parallel with it: its time is not counted
+		 * as theirs. */
 		phase = WS_PHASE_BACKWARD;
 	}
 	add_moment(search, at, phase);
 }
 
-/* Calls `note` with the work that runs in the steps, or not long after: it may have been launched
- * in them. */
+/* Calls `note` with the work that runs in the steps, or soon after: it may have been launched in
+ * them. */
 static void walk_work(struct search *search,
 		      void (*note)(struct search *search, const struct ws_work_op *op))
 {
@@ -293,7 +294,7 @@ static void walk_work(struct search *search,
 	}
 }
 
-/* Stacks come again and again: what is known of one is kept. */
+/* The same stacks come repeatedly, so what is known of a stack is kept. */
 static bool is_loading(struct search *search, uint32_t frame, uint32_t callers)
 {
 	uint64_t key = (uint64_t)frame << 32 | callers,
@@ -306,7 +307,7 @@ static bool is_loading(struct search *search, uint32_t frame, uint32_t callers)
 	return known == 2;
 }
 
-/* Samples in a data loader, waits called by it, and for files. */
+/* Samples in a data loader, waits that it called, and waits for files. */
 static void note_loading(struct search *search)
 {
 	const struct ws_model *model = search->model;
@@ -329,8 +330,8 @@ static void note_loading(struct search *search)
 	}
 }
 
-/* A wait for the GPU belongs to no phase of its own: what is launched after it did not take that
- * long to prepare. */
+/* A wait for the GPU belongs to no phase: the work launched after it did not take that long to
+ * prepare. */
 static void note_waits(struct search *search)
 {
 	enum { LEAST_NS = 20000 };
@@ -380,7 +381,7 @@ static void fill(struct filling *filling, uint64_t until, enum ws_phase phase)
 	filling->at = ws_max(filling->at, until);
 }
 
-/* Where names tell of the forward or the backward pass, what they leave is neither. */
+/* Where names mark the forward or the backward pass, unmarked time is neither. */
 static enum ws_phase choose_phase(const struct search *search, enum ws_phase phase)
 {
 	const unsigned passes = 1u << WS_PHASE_FORWARD | 1u << WS_PHASE_BACKWARD;
@@ -392,7 +393,7 @@ static enum ws_phase choose_phase(const struct search *search, enum ws_phase pha
 	return phase;
 }
 
-/* What a step's thread launches itself after the last piece of the backward pass prepares the
+/* What a step's thread itself launches after the last piece of the backward pass prepares the
  * optimiser's work: norms of gradients, clipping, single operations. */
 static uint64_t find_end_of_backward(const struct search *search, size_t moment, uint64_t until)
 {
@@ -404,8 +405,8 @@ static uint64_t find_end_of_backward(const struct search *search, size_t moment,
 	return last;
 }
 
-/* Fills a step from its moments, of which the first is number `moment`; returns the number of the
- * first after it. */
+/* Fills a step from its moments, starting with number `moment`; returns the number of the first
+ * moment after the step. */
 static size_t fill_step(struct filling *filling, const struct ws_step *step, size_t moment)
 {
 	const struct search *search = filling->search;
@@ -447,7 +448,7 @@ static void fill_by_moments(struct search *search)
 	for (size_t i = model->first_step; i < model->first_step + phases->steps; i++) {
 		const struct ws_step *step = &model->steps.steps[i];
 
-		/* Work before a step that only data loading gives evidence of. */
+		/* Work before a step whose only evidence is of data loading. */
 		for (; moment < search->moment_count && search->moments[moment].at <= step->start;
 		     moment++)
 			if (search->moments[moment].phase == WS_PHASE_DATA)
@@ -487,7 +488,7 @@ static void sum_phases(struct search *search)
 		found += phase != WS_PHASE_OTHER && phases->ns[phase];
 	}
 	phases->marked = __builtin_popcount(search->marked) >= 2;
-	/* A program that only launches and waits is no training loop. */
+	/* A program that only launches and waits is not a training loop. */
 	phases->known = found >= 2;
 }
 

@@ -9,7 +9,7 @@
 #include "analyze/finding.h"
 #include "analyze/what_if.h"
 
-/* What all forms are given. */
+/* The input of all forms. */
 struct ws_analysis_view {
 	const struct ws_analysis *analysis;
 	const struct ws_findings *findings;
@@ -23,7 +23,7 @@ struct ws_analysis_view {
 
 struct ws_analysis_format {
 	const char *name, *extension, *about;
-	/* What stands before the first report, between two and after the last; NULL for nothing. */
+	/* Text before the first report, between two and after the last; NULL for nothing. */
 	const char *begin, *between, *end;
 	void (*print)(const struct ws_analysis_view *view);
 };
@@ -31,7 +31,7 @@ extern const struct ws_analysis_format ws_analysis_formats[]; /* ended by one wi
 /* NULL when there is none of this name. */
 const struct ws_analysis_format *ws_find_analysis_format(const char *name);
 
-/* For people. Times are a step's where there are steps, else those of the run. */
+/* For people. Times are per step where there are steps, else for the run. */
 void ws_print_analysis_text(const struct ws_analysis_view *view);
 /* The steps, where the time went and the findings as one object. Times are nanoseconds; `start` and
  * `end` count from the start of the first collection. */
@@ -41,8 +41,8 @@ void ws_print_analysis_html(const struct ws_analysis_view *view);
 /* One run of SARIF 2.1.0, the form in which code hosts show results of checks. */
 void ws_print_analysis_sarif(const struct ws_analysis_view *view);
 
-/* How far the CPU runs ahead of the GPU, and short kernels: tables; nothing where the CPU launched
- * nothing. */
+/* How far the CPU runs ahead of the GPU, and short kernels, as tables; nothing where the CPU
+ * launched nothing. */
 void ws_print_launches_text(const struct ws_analysis *analysis, FILE *file);
 /* The same as members "queues" and "short_kernels" of an object. */
 void ws_put_launches_json(const struct ws_analysis *analysis, struct ws_text *out);

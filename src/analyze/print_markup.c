@@ -97,7 +97,7 @@ static void print_html_phases(const struct ws_analysis_view *view)
 	fprintf(view->file, "</table>\n");
 }
 
-/* The tables that are for reading as text, as they are. */
+/* The text tables, unchanged. */
 static void print_launches(const struct ws_analysis_view *view, bool markdown)
 {
 	char *text = NULL;
@@ -118,7 +118,7 @@ static void print_launches(const struct ws_analysis_view *view, bool markdown)
 	free(text);
 }
 
-/* The answers to --what-if, one a line with `begin` before it and `end` behind it. */
+/* The answers to --what-if, one on each line, with `begin` before it and `end` after it. */
 static void print_what_ifs(const struct ws_analysis_view *view, bool markdown, const char *begin,
 			   const char *end)
 {

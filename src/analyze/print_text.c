@@ -106,7 +106,7 @@ static void print_causes(const struct ws_analysis *analysis, const struct ws_bre
 enum { ROWS_SHOWN = 8 };
 #define LEAST_SHARE 0.02
 
-/* What stands behind the causes: the rows that take the most. */
+/* Details of the causes: the rows that take the most time. */
 static void print_rows(const struct ws_analysis *analysis, const struct ws_breakdown *breakdown,
 		       FILE *file)
 {
@@ -167,7 +167,7 @@ static void print_finding(const struct ws_analysis_view *view, const struct ws_f
 	}
 }
 
-/* At the end of a recording: only what costs something, three findings at most. */
+/* After a recording: only findings that cost something, three at most. */
 static void print_brief(const struct ws_analysis_view *view)
 {
 	enum { MOST_FINDINGS = 3 };

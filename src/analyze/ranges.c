@@ -1,7 +1,7 @@
 /*
  * ranges.c - see ranges.h.
  *
- * Calls are in order of thread and start, so that those within a range stand side by side: sums of
+ * Calls are in order of thread and start, so the calls within a range are consecutive, and sums of
  * their work are differences of running sums.
  */
 #include "analyze/ranges.h"
@@ -14,7 +14,7 @@
 #include "base/search.h"
 #include "query/fold.h"
 
-enum { LAST_CALLS = 16 }; /* of a range, that are asked when their work ended */
+enum { LAST_CALLS = 16 }; /* calls of a range whose work's end is looked up */
 
 struct launched {
 	uint64_t *sums; /* by call: ns of the work of all calls before it */
@@ -41,8 +41,8 @@ static void sum_work(const struct ws_model *model, struct launched *launched)
 		launched->sums[i + 1] += launched->sums[i];
 }
 
-/* The first call of rows `low` to `high` that starts at `at` or later. Most are near `low`: steps
- * from there grow until they are behind it. */
+/* The first call of rows `low` to `high` that starts at `at` or later. Most are near `low`, so the
+ * search goes from there in growing steps. */
 static size_t find_call(const uint64_t *starts, size_t low, size_t high, uint64_t at)
 {
 	size_t stride = 1, probe = low;
@@ -57,8 +57,8 @@ static size_t find_call(const uint64_t *starts, size_t low, size_t high, uint64_
 	return low;
 }
 
-/* The first call of the range; that of the range before it is a beginning where it is of the same
- * thread and no later. */
+/* The first call of the range. The search begins at that of the range before, if that is of the
+ * same thread and no later. */
 static size_t find_first_call(const struct ws_model *model, const struct ws_model_thread *thread,
 			      size_t before, uint64_t at)
 {

@@ -1,18 +1,18 @@
 /*
  * ranges.h - NVTX ranges by name, with the work on GPUs that was launched in them: how long they
- * took for the host, and whether that work went on behind their ends.
+ * took on the host, and whether that work continued after they had ended.
  */
 #ifndef WS_ANALYZE_RANGES_H
 #define WS_ANALYZE_RANGES_H
 
 #include "analyze/model.h"
 
-/* Ranges of one name, numbers in it left aside, in which work was launched. */
+/* Ranges of one name, whatever numbers are in it, in which work was launched. */
 struct ws_range_fact {
 	uint32_t name;	   /* for ws_fold_name */
 	uint64_t count;	   /* of ranges */
-	uint64_t early;	   /* of those that end before half of their work has been done */
-	uint64_t host_ns;  /* from start to end, of the early ones */
+	uint64_t early;	   /* number of ranges that end before half of their work has been done */
+	uint64_t host_ns;  /* from start to end, of these early ranges */
 	uint64_t gpu_ns;   /* of the work that was launched in them */
 	uint64_t first_ns; /* start of the first of them */
 	uint64_t last_ns;  /* end of the last */

@@ -1,9 +1,9 @@
 /*
  * repeat.c - see repeat.h.
  *
- * A step is recognised by an anchor: a kernel that comes once in each. For an anchor that comes n
- * times, the distances between its occurrences, counted in kernels, are nearly all equal. The name
- * that comes least often, and four times at least, marks the longest sequence.
+ * A step is recognised by an anchor: a kernel that occurs once in each. The distances between an
+ * anchor's occurrences, counted in kernels, are nearly all equal. The name that occurs least often,
+ * but at least four times, marks the longest sequence.
  */
 #include "analyze/repeat.h"
 
@@ -15,8 +15,8 @@
 #include "base/mem.h"
 
 enum { LEAST_STEPS = 4, MOST_NAMES = 4096 };
-#define REGULAR_SHARE 0.7 /* of the distances that are as usual */
-#define COVERED_SHARE 0.5 /* of all kernels that lie in steps */
+#define REGULAR_SHARE 0.7 /* share of distances that are equal to the usual one */
+#define COVERED_SHARE 0.5 /* share of all kernels that lie in steps */
 
 struct launch_sequence {
 	uint32_t *name; /* by kernel in order of start: number of its name */
@@ -69,8 +69,8 @@ static int compare_numbers(const void *first, const void *second)
 	return ws_compare(*(const uint32_t *)first, *(const uint32_t *)second);
 }
 
-/* The share of all kernels that lie between occurrences of `name` which are as far apart as usual;
- * 0 when the distances are irregular. */
+/* The share of all kernels that lie between occurrences of `name` at the usual distance; 0 when the
+ * distances are irregular. */
 static double measure_regularity(const struct launch_sequence *sequence, uint32_t name)
 {
 	uint32_t *distances = ws_malloc(sequence->uses[name] * sizeof(*distances) + 1), usual;
@@ -153,7 +153,7 @@ bool ws_find_repeated_steps(const struct ws_model *model, struct ws_steps *steps
 	for (size_t i = 0; anchor && i < sequence.count; i++)
 		if (sequence.name[i] == anchor)
 			add_repeated_step(model, &sequence, i, steps);
-	/* What follows the last anchor is a step only in part. */
+	/* Kernels after the last anchor are only part of a step. */
 	if (steps->count)
 		steps->count--;
 	ws_rows_free(&sequence.rows);

@@ -5,7 +5,7 @@
 
 #include "base/choose.h"
 
-/* Rows of a thread, the one that says most about what it did at any moment first. */
+/* Kinds of a thread's rows; the one that shows best what the thread did comes first. */
 static const uint8_t preferred[] = {WS_LANE_STATE, WS_LANE_OSRT,   WS_LANE_CUDA_API,
 				    WS_LANE_OP,	   WS_LANE_NVTX,   WS_LANE_SLICE,
 				    WS_LANE_GIL,   WS_LANE_PYTHON, WS_LANE_SAMPLE};
@@ -68,7 +68,7 @@ uint32_t ws_find_thread_row(const struct ws_row_finder *finder, uint32_t thread)
 	return (uint32_t)found - 1;
 }
 
-/* Streams of several GPUs may have one number: then the one of this device, if it is not first. */
+/* Streams of several GPUs may have the same number: then this finds the one of this device. */
 uint32_t ws_find_stream_row(const struct ws_row_finder *finder, uint64_t device, uint32_t process,
 			    uint32_t stream)
 {

@@ -15,10 +15,11 @@ struct ws_row_finder {
 };
 #define WS_NO_ROW UINT32_MAX
 
-/* The census of the lanes is taken. Free with ws_row_finder_close. */
+/* The lanes' census must be complete. Free with ws_row_finder_close. */
 void ws_row_finder_open(const struct ws_lanes *lanes, struct ws_row_finder *finder);
 void ws_row_finder_close(struct ws_row_finder *finder);
-/* Numbers of lanes, WS_NO_ROW where none shows it. Of a thread: its states, else its calls. */
+/* Numbers of lanes, WS_NO_ROW where none shows it. For a thread, the lane of its states, else of
+ * its calls. */
 uint32_t ws_find_thread_row(const struct ws_row_finder *finder, uint32_t thread);
 uint32_t ws_find_stream_row(const struct ws_row_finder *finder, uint64_t device, uint32_t process,
 			    uint32_t stream);

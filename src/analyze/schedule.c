@@ -1,8 +1,8 @@
 /*
- * schedule.c - a graph scheduled again with other costs.
+ * schedule.c - schedules a graph again with other costs.
  *
- * One pass over the nodes in their order. What waits takes no longer than until what it waits for
- * is over: costs of a wait scale the time that is left to wait then.
+ * One pass goes over the nodes in their order. A wait takes no longer than until what it waits for
+ * has ended; the cost of a wait scales the remaining waiting time.
  */
 #include <stdlib.h>
 
@@ -17,8 +17,8 @@ static int64_t scale_time(int64_t ns, double cost)
 	return (int64_t)((double)ns * cost);
 }
 
-/* The gap between two pieces of work on a stream is gone with the second; a longer one has another
- * reason. */
+/* The gap between two pieces of work on a stream disappears with the second; a longer gap has
+ * another reason. */
 static int64_t find_lag(const struct ws_edge *edge, const struct ws_costs *costs, double cost)
 {
 	enum { LONGEST_GAP_NS = 5000 };
@@ -31,7 +31,7 @@ static int64_t find_lag(const struct ws_edge *edge, const struct ws_costs *costs
 	return edge->lag;
 }
 
-/* When all that the node depends on is over: of edges that wait (`awaits`) or of the others. */
+/* When all that the node depends on has ended: by edges that wait (`awaits`) or by the others. */
 static int64_t find_latest(const struct ws_graph *graph, const struct ws_node *node,
 			   const struct ws_costs *costs, const int64_t *times, bool awaits)
 {
@@ -65,7 +65,7 @@ static int64_t schedule_node(const struct ws_graph *graph, uint32_t number,
 	return start + scale_time((int64_t)node->work, cost);
 }
 
-/* GPU work that was launched in the part and ends after it: it must not be put off any further. */
+/* GPU work that was launched in the part and ends after it: it must not be delayed any further. */
 static int64_t find_drain(const struct ws_graph *graph, const int64_t *times)
 {
 	int64_t latest = INT64_MIN;

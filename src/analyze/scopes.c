@@ -1,11 +1,11 @@
 /*
- * scopes.c - see scopes.h. Rows come by (thread, start, longer first), so that a stack of open
- * scopes a thread is all that is needed.
+ * scopes.c - see scopes.h. Rows come by (thread, start, longer first), so one stack of open scopes
+ * for each thread is enough.
  *
- * There may be tens of millions of scopes of some nanoseconds. Beyond what memory should hold, time
- * is kept in slices of a length that leaves about a million of them: each slice has one name, and
- * what the others had in it stays to their credit, so that over many slices each name gets its
- * share.
+ * There may be tens of millions of scopes of a few nanoseconds. Beyond a limit of memory, time is
+ * kept in slices, whose length is chosen so that there are about a million of them. Each slice has
+ * one name; the time of other names in it is kept as their credit, so that over many slices each
+ * name gets its share.
  */
 #include "analyze/scopes.h"
 
@@ -20,7 +20,7 @@ enum {
 	DEEPEST = 512,
 	PART = 1000000,	      /* rows that are in memory at a time */
 	MOST_EXACT = 1000000, /* scopes that are kept as they are */
-	CREDITS = 16	      /* names that slices of a thread are shared out among */
+	CREDITS = 16	      /* names that share the slices of a thread */
 };
 
 struct open_scope {
@@ -30,7 +30,7 @@ struct open_scope {
 
 struct credit {
 	uint32_t name;
-	int64_t ns; /* of the thread's time in this name, not yet given to it */
+	int64_t ns; /* time of the thread in this name that no slice has used yet */
 };
 
 struct thread_sweep {
@@ -40,7 +40,7 @@ struct thread_sweep {
 	size_t count, cap;
 	/* Only where slices are kept: */
 	struct credit credits[CREDITS];
-	uint64_t slice, at; /* where the slice began; up to where credits are given */
+	uint64_t slice, at; /* where the slice began; until when credits are given */
 	uint32_t name;	    /* from there on */
 };
 
@@ -67,7 +67,7 @@ static void keep_change(struct thread_sweep *thread, uint64_t at, uint32_t name)
 	thread->changes[thread->count++] = (struct ws_scope_change){.at = at, .name = name};
 }
 
-/* The credit of a name; that which is nearest to nothing makes room for a new one. */
+/* The credit of a name; a new name replaces the one whose credit is nearest to 0. */
 static struct credit *find_credit(struct thread_sweep *thread, uint32_t name)
 {
 	struct credit *least = &thread->credits[0];
@@ -82,7 +82,7 @@ static struct credit *find_credit(struct thread_sweep *thread, uint32_t name)
 	return least;
 }
 
-/* The slice is over: it goes to the name with most to its credit. */
+/* Ends the slice, which gets the name with the most credit. */
 static void give_slice(struct thread_sweep *thread, uint64_t length)
 {
 	struct credit *most = &thread->credits[0];

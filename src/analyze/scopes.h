@@ -1,6 +1,6 @@
 /*
  * scopes.h - what the program itself says that a thread does: the innermost operator, annotation or
- * NVTX range at any time. Stands in where a thread was not sampled, as in imported traces.
+ * NVTX range at any time. It is used where a thread was not sampled, as in imported traces.
  */
 #ifndef WS_ANALYZE_SCOPES_H
 #define WS_ANALYZE_SCOPES_H
@@ -18,9 +18,11 @@ struct ws_scopes {
 	size_t count, cap;
 };
 
-/* Read a framework's operators, annotations and Python calls of threads with ids below
- * `thread_count`; where there are none, NVTX ranges. Of more than a million, changes are a
- * millionth of the recording apart and names have their share of them. Free with ws_scopes_free. */
+/*
+ * Read a framework's operators, annotations and Python calls of threads with ids below
+ * `thread_count`; where there are none, NVTX ranges. If there are more than a million, changes are
+ * a millionth of the recording apart, and names have their share of them. Free with ws_scopes_free.
+ */
 void ws_scopes_load(const struct ws_report *report, size_t thread_count, struct ws_scopes *scopes);
 void ws_scopes_free(struct ws_scopes *scopes);
 /* The last change of the thread at or before `at`: its number, or SIZE_MAX when there is none. */

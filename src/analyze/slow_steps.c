@@ -25,7 +25,7 @@ static int compare_lengths(const void *first, const void *second)
 	return ws_compare(left->step, right->step);
 }
 
-/* What the critical path of a step consists of. */
+/* What makes up the critical path of a step. */
 struct step_parts {
 	uint64_t by_cause[WS_CAUSES];
 	struct ws_map by_name; /* cause << 32 | name: ns */
@@ -49,7 +49,7 @@ static void sum_step(const struct ws_analysis *analysis, size_t number, struct s
 	ws_stretches_free(&stretches);
 }
 
-/* What a step has most more of than the median one. */
+/* The cause whose time in a step exceeds that of the median step most. */
 static void compare_steps(const struct step_parts *parts, const struct step_parts *usual,
 			  struct ws_slow_step *slow)
 {

@@ -1,5 +1,5 @@
-/* slow_steps.h - steps that take much longer than the median, and what they have more of on the
- * critical path than the median step. */
+/* slow_steps.h - steps that take much longer than the median, and which part of their critical path
+ * grew most compared with the median step. */
 #ifndef WS_ANALYZE_SLOW_STEPS_H
 #define WS_ANALYZE_SLOW_STEPS_H
 
@@ -7,20 +7,20 @@
 
 struct ws_analysis;
 
-#define WS_SLOW_STEP 1.3 /* times the median */
+#define WS_SLOW_STEP 1.3 /* multiple of the median */
 enum { WS_SLOW_STEPS_SHOWN = 3 };
 
 struct ws_slow_step {
 	size_t step; /* its number in model->steps */
 	uint64_t ns;
-	enum ws_cause cause; /* of which it has most more than the median step */
-	uint64_t more;	     /* ns of it */
+	enum ws_cause cause; /* the cause that grew most compared with the median step */
+	uint64_t more;	     /* ns by which it grew */
 	uint32_t name;	     /* string: the kernel, call or function that grew most; 0 for none */
 };
 
 struct ws_slow_steps {
 	struct ws_slow_step steps[WS_SLOW_STEPS_SHOWN]; /* slowest first */
-	size_t shown, count;				/* of all that count as slow */
+	size_t shown, count;				/* number of all that count as slow */
 	uint64_t median;				/* ns; 0 without steps */
 };
 

@@ -2,7 +2,7 @@
  * stretches.c - see stretches.h.
  *
  * A piece of the path in which a thread ran is cut into calls of CUDA and the code between them, as
- * the breakdown does, so that a page shows what the table counts.
+ * in the breakdown, so that the page agrees with the table.
  */
 #include "analyze/stretches.h"
 
@@ -77,7 +77,7 @@ static void add_span(struct listing *listing, const struct ws_stretch *base, uin
 	add_stretch(listing, stretch);
 }
 
-/* Cuts a stretch on a core into calls of CUDA and what lies between them. */
+/* Cuts a stretch on a core into calls of CUDA and the code between them. */
 static void split_run(struct listing *listing, const struct ws_piece *piece, struct ws_stretch base)
 {
 	const struct ws_model *model = listing->model;

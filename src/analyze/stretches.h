@@ -2,8 +2,8 @@
  * stretches.h - the critical path of a part of the window in pieces that can be drawn: each lies in
  * a row of the time line (a thread, or a stream of a GPU) and has one cause.
  *
- * They are in order of time, touch each other and cover the part exactly; where one ends and the
- * next begins in another row, the path crosses over.
+ * They are in order of time, touch each other and cover the part exactly; where the next one lies
+ * in another row, the path moves to that row.
  */
 #ifndef WS_ANALYZE_STRETCHES_H
 #define WS_ANALYZE_STRETCHES_H
@@ -12,15 +12,15 @@
 
 struct ws_stretch {
 	uint64_t start, end; /* session clock, ns */
-	uint64_t pieces;     /* that it is made of: more than one where short ones were joined */
-	enum ws_cause cause; /* of the longest of them, as are the row and the name */
+	uint64_t pieces; /* number of pieces in it: more than one where short ones were joined */
+	enum ws_cause cause; /* cause of the longest of them, as are the row and the name */
 	bool on_gpu;	     /* it lies on a stream, else on `thread` */
-	uint32_t thread;     /* id of the thread: of a stream's work the one that launched it; 0 for
-				none */
-	uint32_t process;    /* id of the process */
-	uint32_t gpu;	     /* number in model->work.gpu, where `on_gpu` */
-	uint32_t stream;     /* where `on_gpu` */
-	uint32_t name; /* string: the kernel, the call, the function it waits in; 0 for none */
+	uint32_t thread;  /* id of the thread; for a stream's work the one that launched it; 0 for
+			     none */
+	uint32_t process; /* id of the process */
+	uint32_t gpu;	  /* number in model->work.gpu, where `on_gpu` */
+	uint32_t stream;  /* where `on_gpu` */
+	uint32_t name;	  /* string: the kernel, the call, the function it waits in; 0 for none */
 };
 
 struct ws_stretches {

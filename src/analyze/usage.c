@@ -3,11 +3,11 @@
  *
  * A sample in the kernel has the kernel's functions innermost: one of them is the entry of a system
  * call, or of a page fault. The first function outside is the one of the C library that made the
- * call. Where the kernel may not be sampled, the function of the C library is all that is seen, and
- * time in the kernel stands at what ran before it: shares are then rough, names are not.
+ * call. Where the kernel may not be sampled, only the function of the C library is seen, and time
+ * in the kernel counts for what ran before it: the shares are then rough, but the names are right.
  *
  * Equal stacks are classified once. Samples stand for time on cores; the sum of a thread's samples
- * is scaled to the time that it ran, which is known better.
+ * is scaled to the time that it ran, which is more exact.
  */
 #include "analyze/usage.h"
 
@@ -21,7 +21,7 @@
 #include "base/mem.h"
 #include "base/search.h"
 
-/* ---- what a stack is ---- */
+/* ---- what a stack does ---- */
 
 struct stack_use {
 	uint32_t group;
@@ -87,9 +87,9 @@ static bool contains_any(const char *name, const char *const *parts)
 	return false;
 }
 
-/* What the names of a function and of its module say, whatever stack it is on. */
+/* What the names of a function and of its module show, whatever stack it is on. */
 enum function_marks {
-	MARK_KNOWN = 1, /* the others were looked for */
+	MARK_KNOWN = 1, /* the others have been classified */
 	MARK_KERNEL = 2,
 	MARK_FAULT = 4,
 	MARK_FILE_FAULT = 8,
@@ -126,8 +126,8 @@ static uint8_t mark_kernel_function(const char *name)
 	return marks;
 }
 
-/* What the GPU's driver and its libraries do on their own account is no use of the program's. The
- * runtimes of OpenMP run little code of their own: threads wait in them for each other. */
+/* Work that the GPU's driver and its libraries do for themselves is not the program's. The runtimes
+ * of OpenMP run little code of their own: threads wait in them for each other. */
 static uint8_t mark_module(const char *origin)
 {
 	static const char *const drivers[] = {"libcuda", "libcupti", "libnvidia", NULL};
@@ -156,9 +156,9 @@ static struct function_view view_function(const struct ws_model *model, uint32_t
 	return view;
 }
 
-/* What the kernel's frames of a stack say. */
+/* What the kernel's frames of a stack show. */
 struct kernel_view {
-	uint8_t marks;			  /* of all of them */
+	uint8_t marks;			  /* marks of all of them */
 	const struct function_view *call; /* the outermost that is a system call; NULL for none */
 };
 
@@ -169,7 +169,7 @@ static void name_call(const struct kernel_view *kernel, const struct function_vi
 	static const struct function_view nothing = {.name = ""};
 	const struct function_view *called = outside ? outside : &nothing, *call = kernel->call;
 
-	/* An interrupt, the start of a program, or what recording costs. */
+	/* An interrupt, the start of a program, or the cost of recording. */
 	if ((kernel->marks && !call) || !strncmp(called->name, "ws_", 3))
 		return;
 	if (call && (*called->name == '_' || *called->name == '[' || !*called->name))
@@ -214,7 +214,7 @@ struct usage_sum {
 	size_t piece;		     /* of the path, at the last sample */
 	struct stack_use *uses;
 	size_t use_count, use_cap;
-	struct ws_map group_index; /* hash of what a group is: 1 + its number */
+	struct ws_map group_index; /* hash of a group's identity: 1 + its number */
 	struct use_group *groups;
 	size_t group_count, group_cap;
 	struct ws_map rows; /* group << 32 | thread: 1 + its number */
@@ -316,7 +316,7 @@ static const struct stack_use *find_use(struct usage_sum *sum, uint32_t frame, u
 	return &sum->uses[at - 1];
 }
 
-/* The row of a thread's stack; of lines the one that was seen first stays. */
+/* The row of a thread's stack; its line is that of the first stack seen. */
 static uint32_t find_row(struct usage_sum *sum, uint32_t thread, const struct stack_use *use)
 {
 	struct ws_usage *usage = sum->usage;
@@ -343,8 +343,8 @@ static struct recent_stack *find_recent(const struct usage_sum *sum, uint32_t fr
 	return &sum->recent[hash >> sum->recent_shift];
 }
 
-/* Of millions of stacks most are not in the processor's caches: they are asked for a while before
- * their turn. */
+/* Most of millions of stacks are not in the processor's caches: they are prefetched some time
+ * before their turn. */
 static void prefetch_stack(const struct usage_sum *sum, size_t i)
 {
 	const struct ws_rows *samples = &sum->model->samples;
@@ -354,7 +354,7 @@ static void prefetch_stack(const struct usage_sum *sum, size_t i)
 					       (uint32_t)samples->col[ws_sample_callers][i]));
 }
 
-/* As many as there may be different stacks, within limits. */
+/* The largest possible number of different stacks, within limits. */
 static void make_recent(struct usage_sum *sum)
 {
 	uint32_t bits = LEAST_RECENT_BITS;
@@ -394,8 +394,8 @@ static struct ws_usage_row *find_stack_row(struct usage_sum *sum, uint32_t threa
 	return &sum->usage->rows[group->row - 1];
 }
 
-/* Samples of a thread are in order of time, so that the search goes on where the last one ended,
- * by steps that grow. */
+/* Samples of a thread are in order of time, so the search continues where the last one ended, in
+ * growing steps. */
 static bool is_on_path(struct usage_sum *sum, uint32_t thread, uint64_t moment)
 {
 	const struct ws_path *path = sum->path;
@@ -429,7 +429,7 @@ static void add_sample(struct usage_sum *sum, size_t i)
 
 	if (thread >= model->thread_count || !sum->wanted[thread] || !frame || at < model->from ||
 	    at > model->to || ws_model_find_call(model, thread, at) != WS_NO_CALL)
-		return; /* what calls of CUDA do inside is not the program's */
+		return; /* what calls of CUDA do inside does not count for the program */
 	stack = find_stack(sum, frame, (uint32_t)col[ws_sample_callers][i]);
 	row = find_stack_row(sum, thread, stack);
 	ns = ws_max(ns, (uint64_t)1);

@@ -1,10 +1,10 @@
 /*
  * usage.h - what the program's threads did on cores, by samples: system calls, page faults, calls
- * of libraries that wait by spinning, and which place of the user's code called for them.
+ * of libraries that wait by spinning, and which place in the user's code caused them.
  *
- * The critical path shows only what held it up; a thread that polls beside it burns a core
- * unseen. So these sums cover all threads of the explained process and of those it started, with
- * the part that lies on the path.
+ * The critical path does not show a thread that polls in parallel and keeps a core busy. So these
+ * sums cover all threads of the explained process and of those it started; the part on the path is
+ * also given.
  */
 #ifndef WS_ANALYZE_USAGE_H
 #define WS_ANALYZE_USAGE_H
@@ -14,8 +14,8 @@
 #include "analyze/path.h"
 
 enum ws_usage_kind {
-	WS_USAGE_CODE,	     /* code of the program or of libraries */
-	WS_USAGE_POLL,	     /* calls that ask whether something has come, or let others go first */
+	WS_USAGE_CODE, /* code of the program or of libraries */
+	WS_USAGE_POLL, /* calls that ask whether something has arrived, or let others run first */
 	WS_USAGE_TRANSFER,   /* system calls that read, write, send or receive */
 	WS_USAGE_FILE,	     /* system calls about files by name: open, stat, close... */
 	WS_USAGE_MEMORY,     /* system calls that map and unmap memory */
@@ -23,7 +23,7 @@ enum ws_usage_kind {
 	WS_USAGE_LOCK,	     /* futexes */
 	WS_USAGE_OTHER_CALL, /* any other system call */
 	WS_USAGE_BARRIER,    /* a runtime of OpenMP, which waits for its threads by spinning */
-	WS_USAGE_FAULT,	     /* page faults: memory that is new */
+	WS_USAGE_FAULT,	     /* page faults for new memory */
 	WS_USAGE_FILE_FAULT, /* page faults that bring in pages of a file or of the swap space */
 	WS_USAGE_KINDS
 };
@@ -32,7 +32,7 @@ struct ws_usage_row {
 	uint8_t kind;
 	const char *name; /* the call, "" where there is none; lives as long as the model */
 	uint32_t thread;
-	struct ws_code_place place; /* its leaf is the function itself */
+	struct ws_code_place place; /* the leaf of the stack is the function itself */
 	uint64_t ns;		    /* on cores */
 	uint64_t path_ns;	    /* the part on the critical path */
 	uint64_t copying_ns;	    /* spent on copying bytes within the kernel */

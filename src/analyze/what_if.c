@@ -1,9 +1,9 @@
 /*
  * what_if.c - see what_if.h.
  *
- * Each change gives the nodes that it concerns another cost. Time that is concerned in part (a
- * stretch that lies half in a range, code of which samples show a third in a function) gets the
- * mean of both.
+ * Each change gives the nodes that it applies to another cost. Time to which it applies in part (a
+ * stretch that lies half in a range, code with a third of its samples in a function) gets the mean
+ * of both.
  */
 #include "analyze/what_if.h"
 
@@ -72,7 +72,7 @@ static int fail_with_kinds(const char *text, struct ws_err *err)
 	return -1;
 }
 
-/* "KIND [NAME]*FACTOR": the factor stands behind the last star. */
+/* "KIND [NAME]*FACTOR": the factor follows the last star. */
 static int parse_change(const char *text, struct ws_change *change, struct ws_err *err)
 {
 	const char *star = strrchr(text, '*'), *name;
@@ -135,15 +135,17 @@ void ws_changes_free(struct ws_changes *changes)
 	memset(changes, 0, sizeof(*changes));
 }
 
-/* ---- what a change concerns ---- */
+/* ---- what a change applies to ---- */
 
 struct matching {
 	const struct ws_graph *graph;
 	const struct ws_change *change;
-	struct ws_map known; /* by string: 1 has the name in it, 2 has not */
-	/* Of RANGE: by thread and start, without overlaps. */
+	struct ws_map known; /* by string: 1 includes the name, 2 does not */
+	/* For RANGE: by thread and start, without overlaps. */
 	struct ws_spans *ranges; /* by thread */
-	/* Of CODE: by node, how many samples it has, and how many of them are concerned. */
+	/*
+	 * For CODE: by node, how many samples it has, and to how many of them the change applies.
+	 */
 	uint32_t *samples, *concerned;
 };
 
@@ -256,7 +258,7 @@ static bool is_waiting(const struct ws_model *model, uint32_t thread, uint64_t a
 }
 
 /* How much of a thread's time lies in ranges: in its own, or in those of the steps' thread while
- * that waits, as for an autograd engine. */
+ * that thread waits, as it does for an autograd engine. */
 static double measure_thread_inside(const struct matching *matching, uint32_t thread,
 				    uint64_t start, uint64_t end)
 {
@@ -279,8 +281,8 @@ static bool awaits(const struct ws_graph *graph, const struct ws_node *node)
 	return false;
 }
 
-/* The share of a node that lies in the ranges: of GPU work by the call that launched it. What waits
- * for other threads or the GPU goes on when these are done. */
+/* The share of a node that lies in the ranges; for GPU work, the share of the call that launched
+ * it. Waits for other threads or the GPU end when these are done. */
 static double measure_in_ranges(const struct matching *matching, const struct ws_node *node,
 				uint64_t start)
 {
@@ -297,7 +299,7 @@ static double measure_in_ranges(const struct matching *matching, const struct ws
 	return measure_thread_inside(matching, node->thread, start, node->at);
 }
 
-/* How much of the node the change concerns, 0 to 1. */
+/* The share of the node that the change applies to, 0 to 1. */
 static double measure_concern(struct matching *matching, uint32_t number)
 {
 	const struct ws_graph *graph = matching->graph;
@@ -423,8 +425,8 @@ static bool is_code_named(struct matching *matching, size_t sample)
 	return named;
 }
 
-/* Samples and nodes of a thread are both in order of time. A stretch without samples is taken for
- * what the one before it was. */
+/* Samples and nodes of a thread are both in order of time. A stretch without samples is treated
+ * like the one before it. */
 static void share_samples(struct matching *matching, uint32_t first, uint32_t last)
 {
 	const struct ws_graph *graph = matching->graph;

@@ -8,8 +8,7 @@
 #include "query/file_use.h"
 
 struct io_group {
-	struct ws_breakdown_row most; /* the row with the most time, without its path where there
-				       * are several */
+	struct ws_breakdown_row most; /* the row with the most time; no path if there are several */
 	uint32_t process;
 	uint64_t ns, waits, paths;
 };
@@ -51,8 +50,8 @@ static const struct ws_file_use *find_file_use(const struct ws_analysis *analysi
 	return NULL;
 }
 
-/* Advice on a file that is read here and there, or in small pieces; NULL where it is not, or is
- * not read. The caller frees it. */
+/* Advice about a file that is read at random places or in small pieces; NULL where it is not, or is
+ * not read at all. The caller frees it. */
 static char *advise_on_reads(const struct ws_analysis *analysis, const struct io_group *group)
 {
 	enum { LEAST_READS = 16 };
@@ -84,7 +83,7 @@ static char *advise_on_reads(const struct ws_analysis *analysis, const struct io
 	return advice;
 }
 
-/* What the kernel did on a core at the line that waits: it goes with the call. */
+/* Kernel time on a core at the line that waits: it disappears with the call. */
 static uint64_t sum_kernel_time(const struct ws_analysis *analysis, const struct io_group *group)
 {
 	const struct ws_code_place *place = &group->most.place;
@@ -150,7 +149,7 @@ static void add_to_groups(const struct ws_analysis *analysis, const struct ws_br
 	groups[k].waits += row->pieces;
 }
 
-/* Waits of threads and processes for each other, of which handovers has spoken. */
+/* Waits of threads and processes for each other, which the rule handovers has reported. */
 static bool is_handover(const struct ws_analysis *analysis, const struct ws_findings *findings,
 			const struct ws_breakdown_row *row)
 {

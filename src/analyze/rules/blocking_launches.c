@@ -5,7 +5,7 @@ enum { LEAST_KERNELS = 20, USUAL_LAUNCH_NS = 6000 };
 
 static const char *const launches[] = {"cudaLaunchKernel*", "cuLaunchKernel*", NULL};
 
-/* Of the work that calls launched, how many returned only when it was done. */
+/* The share of calls that returned only when the work that they launched was done. */
 static void count_blocking(const struct ws_analysis *analysis, uint64_t *blocking, uint64_t *all)
 {
 	const struct ws_model *model = analysis->model;

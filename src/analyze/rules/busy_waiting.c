@@ -1,9 +1,10 @@
 /*
  * busy_waiting.c - threads that ask again and again instead of waiting.
  *
- * Calls that ask (sched_yield, poll with no time, trylock) say so by their names. A loop that reads
- * a variable calls nothing: where nearly all of a thread's samples lie within a few bytes of code,
- * while another thread of the program works elsewhere, it may be one. That is a guess, and a note.
+ * Calls that ask (sched_yield, poll without a timeout, trylock) are known by their names. A loop
+ * that reads a variable calls nothing: where nearly all of a thread's samples lie within a few
+ * bytes of code, while another thread of the program works elsewhere, it may be one. That is a
+ * guess, and a note.
  */
 #include "analyze/rules/rules.h"
 
@@ -21,7 +22,7 @@ static const char *choose_advice(const char *call)
 	return "Wait for the event itself: a condition variable, a futex, a descriptor, or join.";
 }
 
-/* What a core is worth that is burnt: only as much as the program itself waited for cores. */
+/* What a busy core costs: only as much as the program itself waited for cores. */
 static uint64_t estimate_gain(const struct ws_analysis *analysis, uint64_t spun)
 {
 	uint64_t waited = analysis->breakdown.by_cause[WS_CAUSE_CORE];
@@ -61,8 +62,8 @@ static void report_spinning(const struct ws_analysis *analysis, const struct ws_
 	ws_text_free(&thread);
 }
 
-/* Another thread worked elsewhere meanwhile, which the loop may wait for, and none ran the same
- * function: that would be a crew that computes. */
+/* Whether another thread worked elsewhere meanwhile, which the loop may wait for, and none ran the
+ * same function, as threads that compute together would. */
 static bool may_wait_for_others(const struct ws_analysis *analysis, const struct ws_usage_row *row)
 {
 	const struct ws_usage *usage = &analysis->usage;
@@ -134,8 +135,10 @@ static void check_queries(const struct ws_analysis *analysis, struct ws_findings
 	ws_text_free(&place);
 }
 
-/* Of what the program's threads ran; on a busy machine a core is had for a part of the time only.
- * Loops over events ask often, too: what does nothing but wait busily counts from half as much on.
+/*
+ * Measured by the time that the program's threads ran, since a busy machine gives them cores only
+ * part of the time. Loops over events also ask often; for a thread that only waits busily, half as
+ * much counts.
  */
 static bool is_much(const struct ws_analysis *analysis, const char *call, uint64_t ns)
 {

@@ -7,10 +7,10 @@ enum { LEAST_CHILDREN = 8, SHORT_CHILD_NS = 100000000 };
 struct short_children {
 	uint64_t count;
 	uint64_t alive;	    /* ns, the sum of all */
-	uint64_t any_alive; /* ns in which there was one or more */
+	uint64_t any_alive; /* ns in which at least one existed */
 };
 
-/* Processes that the explained one started and that lived for a short time. */
+/* Processes that the explained one started and that existed only briefly. */
 static struct short_children count_short_children(const struct ws_analysis *analysis)
 {
 	const struct ws_model *model = analysis->model;
@@ -34,7 +34,7 @@ static struct short_children count_short_children(const struct ws_analysis *anal
 	return children;
 }
 
-/* Workers that live side by side are not waited for one by one. */
+/* Workers that run in parallel are not waited for one by one. */
 static bool run_side_by_side(const struct short_children *children)
 {
 	return children->alive > children->any_alive + children->any_alive / 2;

@@ -1,8 +1,8 @@
 /*
  * compilation.c - code for the GPU that is compiled or loaded while steps run.
  *
- * In the first steps that is usual, and they are left out. Later it means that something changes
- * from step to step: shapes, types, a cache that is too small.
+ * This is usual in the first steps, which are left out. Later it means that something changes from
+ * step to step: shapes, types, a cache that is too small.
  */
 #include "analyze/rules/rules.h"
 
@@ -51,7 +51,7 @@ static void check_compilation(const struct ws_analysis *analysis, struct ws_find
 		return;
 	put_what(analysis, &calls, &what);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_compilation, cost, cost);
-	/* Without steps it may be what the program begins with. */
+	/* Without steps it may be the program's start. */
 	if (analysis->model->step_source == WS_STEPS_NONE)
 		finding->level = ws_min(finding->level, WS_LEVEL_NOTE);
 	finding->title =

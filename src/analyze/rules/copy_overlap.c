@@ -60,7 +60,7 @@ static void check_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_
 		say_healthy(analysis, gpu, (double)budget->overlapped / (double)all, findings);
 		return;
 	}
-	/* What makes the copies slow comes first: without it they may well be hidden. */
+	/* The cause of slow copies comes first: without it they may well be hidden. */
 	if (ws_findings_have(findings, &ws_rule_pageable_copies) ||
 	    ws_findings_have(findings, &ws_rule_tiny_copies) ||
 	    ws_findings_have(findings, &ws_rule_page_migration))

@@ -1,8 +1,8 @@
 /*
  * cpu_throttling.c - a control group with a quota that stops all its threads once it is spent.
  *
- * To the threads this looks like waiting for a core, which is not their fault and is not counted;
- * so the price is taken from what the kernel counted.
+ * To the threads this looks like waiting for a core, which is not their fault and is not counted.
+ * So the cost is taken from the kernel's counters.
  */
 #include "analyze/rules/rules.h"
 
@@ -15,11 +15,11 @@ static uint64_t read_fact(const struct ws_analysis *analysis, const char *name)
 	return strtoull(value, NULL, 10);
 }
 
-/* The kernel sums up over the processors on which the group had threads, from when the last of them
- * stopped. In the periods in which it did, waiting for a core on the path was mostly for that. */
+/* The kernel adds up the times of all processors on which the group had threads, from when the last
+ * of them stopped. In throttled periods, waiting for a core on the path was mostly due to that. */
 static uint64_t estimate_cost(const struct ws_analysis *analysis, uint64_t throttled_us)
 {
-	const double period = 100e6; /* ns, the usual one */
+	const double period = 100e6; /* ns, the usual period */
 	double cores = ws_min(analysis->demand, (double)ws_max(analysis->cores, 1u)), share;
 	uint64_t stopped = (uint64_t)((double)throttled_us * 1000 / ws_max(cores, 1.0));
 
@@ -38,7 +38,7 @@ static void report_quota(const struct ws_analysis *analysis, uint64_t cost,
 	struct ws_finding *finding =
 		ws_findings_add_fault(analysis, findings, &ws_rule_cpu_throttling, cost, cost);
 
-	/* Its share is that of all time: waiting for a core is what it costs. */
+	/* The share is of all time, because the cost is waiting for a core. */
 	finding->level = WS_LEVEL_WARNING;
 	if (ws_analysis_part(analysis, cost) >= WS_CRITICAL_SHARE)
 		finding->level = WS_LEVEL_CRITICAL;

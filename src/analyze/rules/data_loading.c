@@ -1,9 +1,9 @@
 /*
- * data_loading.c - who computes starves because data come too late.
+ * data_loading.c - computation waits because data come too late.
  *
  * Time of the path inside a framework's loader, in the training process or in its workers. With w
- * workers a step takes w times its own length of their work: so many more are needed that what is
- * left of the step hides it.
+ * workers, loading for one step takes w times the step's length of their work. This gives the
+ * number of workers with which the rest of the step hides it.
  */
 #include <math.h>
 
@@ -38,8 +38,8 @@ static bool is_loading(const struct ws_analysis *analysis, const struct ws_break
 		return true;
 	if (!row->place.loader)
 		return false;
-	/* With workers, what the training process does to fetch a batch is not loading; that it
-	 * waits for one is, where it is not known which worker ended the wait. */
+	/* With workers, the training process's work to fetch a batch is not loading. Its wait for a
+	 * batch is, where it is not known which worker ended the wait. */
 	return !analysis->facts.loader_workers || is_wait(row) ||
 	       ws_find_thread(analysis->model->who, row->thread)->process !=
 		       analysis->model->process;
@@ -50,8 +50,8 @@ static bool is_elsewhere(const struct ws_analysis *analysis, uint32_t thread)
 	return ws_find_thread(analysis->model->who, thread)->process != analysis->model->process;
 }
 
-/* With workers enough what they do costs nothing. What they hand over may come by ways that were
- * not recorded, so that no less than half is believed. */
+/* With enough workers, their work costs nothing. They may hand data over in ways that were not
+ * recorded, so the estimate is never less than half. */
 static uint64_t estimate_gain(const struct ws_analysis *analysis, uint64_t gain)
 {
 	const struct ws_thread_cost cost = {is_elsewhere};
@@ -76,7 +76,7 @@ static void check_loading(const struct ws_analysis *analysis, struct ws_findings
 	needed = ceil((workers ? (double)workers * (double)analysis->window : (double)loading) /
 		      (double)rest);
 	ws_put_at_place(analysis, &row->place, &what);
-	/* No step is shorter than what the training thread itself computes. */
+	/* No step is shorter than the training thread's own computation. */
 	gain = loading;
 	if (workers)
 		gain = estimate_gain(

@@ -3,7 +3,7 @@
 
 #define LEAST_SHARE 0.1
 
-/* Whether a path is one of those between colons. */
+/* Whether a path is in a list separated by colons. */
 static bool is_listed(const char *paths, const char *path)
 {
 	size_t length = strlen(path);
@@ -51,7 +51,7 @@ static void check_build(const struct ws_analysis *analysis, struct ws_findings *
 		return;
 	ws_put_at_place(analysis, &row->place, &place);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_debug_build, cost, cost / 2);
-	/* Other faults remain in an optimised build: they come first. */
+	/* Other faults remain in an optimised build, so they come first. */
 	if (others)
 		finding->level = WS_LEVEL_NOTE;
 	finding->title =

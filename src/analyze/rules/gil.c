@@ -1,8 +1,9 @@
 /*
  * gil.c - Python threads that wait for each other's turn with the interpreter.
  *
- * Where the GIL was traced, waits for it say so. Else a wait for a condition with a time limit,
- * called by the interpreter itself below code of Python, is one: that is how CPython waits for it.
+ * Where the GIL was traced, waits for it are recorded. Otherwise a wait for a condition with a time
+ * limit counts, if the interpreter itself called it below Python code: CPython waits for the GIL
+ * that way.
  */
 #include "analyze/rules/rules.h"
 
@@ -16,7 +17,7 @@ static bool is_gil_wait(const struct ws_analysis *analysis, const struct ws_brea
 		       "pthread_cond_timedwait");
 }
 
-/* Python that other threads of the process run on the path, while the main one waits. */
+/* Python code of other threads of the process on the path, while the main thread waits. */
 static bool is_other_python(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
 {
 	return row->cause == WS_CAUSE_CPU && row->place.python && row->thread &&
@@ -74,8 +75,11 @@ static void put_holder(const struct ws_analysis *analysis, struct ws_text *text)
 	ws_text_printf(text, " on thread %s %u", info->name, info->tid);
 }
 
-/* Where Python computes on several threads, processes of their own run side by side, as far as
- * there are cores; where a thread that launches GPU work is held up, all that others do goes. */
+/*
+ * Where Python computes on several threads, separate processes would run in parallel, as far as
+ * there are cores; where a thread that launches GPU work is held up, all time of the other threads
+ * is saved.
+ */
 static uint64_t estimate_gain(const struct ws_analysis *analysis, uint64_t on_path)
 {
 	struct gil_totals totals = {0};
@@ -112,7 +116,7 @@ static void check_gil(const struct ws_analysis *analysis, struct ws_findings *fi
 	if (!is_contended(analysis, waits))
 		return;
 	gain = estimate_gain(analysis, waits + others);
-	/* Packing data holds the GIL too: process-data knows more of it. */
+	/* Packing data holds the GIL too, but the rule process-data knows more about it. */
 	if (ws_analysis_share(analysis, gain) < 0.05 ||
 	    ws_findings_have(findings, &ws_rule_process_data))
 		return;

@@ -1,6 +1,6 @@
 /*
- * gpu_starved.c - the GPU waits for code on the CPU that launches nothing: the general case, for
- * what no other rule knows better.
+ * gpu_starved.c - the GPU waits for code on the CPU that launches nothing: the general case, which
+ * no more specific rule covers.
  */
 #include "analyze/rules/rules.h"
 
@@ -10,7 +10,7 @@ static bool is_code(const struct ws_analysis *analysis, const struct ws_breakdow
 	return row->cause == WS_CAUSE_CPU && row->place.leaf && !row->place.loader;
 }
 
-/* All time of one function of the user's in a breakdown. */
+/* All time of one user function in a breakdown. */
 static uint64_t sum_function(const struct ws_analysis *analysis,
 			     const struct ws_breakdown *breakdown, uint32_t function)
 {
@@ -23,7 +23,7 @@ static uint64_t sum_function(const struct ws_analysis *analysis,
 	return sum;
 }
 
-/* The GPU that worked most: its idle time is what counts. */
+/* The busiest GPU: its idle time counts. */
 static const struct ws_breakdown *find_idle(const struct ws_analysis *analysis)
 {
 	size_t best = 0;

@@ -23,7 +23,7 @@ static const char *choose_advice(const struct ws_parallel *parallel, const char 
 	       "the work where the data are.";
 }
 
-/* As switches tell, or samples where records of switches were lost. */
+/* Counted from switches, or from samples where records of switches were lost. */
 static uint64_t sum_running(const struct ws_analysis *analysis)
 {
 	uint64_t sampled = 0;

@@ -1,4 +1,4 @@
-/* hot_code.c - where a program that computes spends its time. A note: computing is no fault. */
+/* hot_code.c - where a program that computes spends its time. A note: computing is not a fault. */
 #include "analyze/rules/rules.h"
 
 static bool is_code(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
@@ -7,7 +7,7 @@ static bool is_code(const struct ws_analysis *analysis, const struct ws_breakdow
 	return row->cause == WS_CAUSE_CPU && row->place.leaf;
 }
 
-/* All time on the path at one line of the user's, whatever it called. */
+/* All time on the path at one line of user code, whatever it called. */
 static uint64_t sum_line(const struct ws_analysis *analysis, const struct ws_code_place *place)
 {
 	uint64_t sum = 0;

@@ -1,4 +1,4 @@
-/* hot_kernel.c - the kernel that is worth a look for itself. A note: computing is no fault. */
+/* hot_kernel.c - the kernel that is worth optimising. A note: computing is not a fault. */
 #include "analyze/rules/rules.h"
 
 /* What to do about a kernel that was measured; NULL where nothing was. */

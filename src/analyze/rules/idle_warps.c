@@ -1,6 +1,6 @@
 /*
- * idle_warps.c - kernels with work on most multiprocessors, but few warps in each: measured, where
- * low_occupancy says what would fit.
+ * idle_warps.c - kernels with work on most multiprocessors, but few warps in each. This is
+ * measured, while low_occupancy computes how many would fit.
  *
  * Kernels that keep the tensor cores or the memory busy need no more warps.
  */
@@ -16,7 +16,7 @@
 static bool is_idle(const struct ws_measured_kernel *kernel)
 {
 	return kernel->own_share >= 0.5 && kernel->bound == WS_BOUND_LATENCY &&
-	       kernel->means[WS_GPU_WARPS] > 0 && /* 0 is a counter that does not count */
+	       kernel->means[WS_GPU_WARPS] > 0 && /* 0 means that the counter does not count */
 	       kernel->means[WS_GPU_WARPS] < MOST_WARPS &&
 	       kernel->means[WS_GPU_SM_ACTIVE] >= LEAST_ACTIVE &&
 	       !(kernel->means[WS_GPU_SM_ISSUE] > MOST_ISSUE) &&

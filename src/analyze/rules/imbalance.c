@@ -2,7 +2,7 @@
 #include "analyze/rules/rules.h"
 
 #define LEAST_SPINNING 0.15
-#define LEAST_EXCESS 1.3 /* of the busiest over the mean */
+#define LEAST_EXCESS 1.3 /* time of the busiest over the mean */
 
 struct group {
 	uint64_t threads, running, most, waiting;
@@ -29,7 +29,7 @@ static uint64_t sum_barrier_waits(const struct ws_model *model,
 	return sum;
 }
 
-/* Those that wait at barriers, and the one that comes last and therefore never does. */
+/* The threads that wait at barriers, and the one that comes last and therefore never waits. */
 static void gather_group(const struct ws_model *model, struct group *group)
 {
 	uint32_t busiest = 0;
@@ -60,10 +60,10 @@ static void gather_group(const struct ws_model *model, struct group *group)
 	group->most = model->threads[busiest].running;
 }
 
-/* ---- without a barrier: one goes on when the others have ended or wait ---- */
+/* ---- without a barrier: one continues when the others have ended or wait ---- */
 
-/* Whether two threads share the work of one crew: threads of the explained process without its main
- * one, or the processes that another started. */
+/* Whether two threads share the same work: threads of the explained process other than its main
+ * one, or processes that another one started. */
 static bool is_of_crew(const struct ws_model *model, uint32_t lone, uint32_t id)
 {
 	const struct ws_thread_info *first = ws_find_thread(model->who, lone),

@@ -1,8 +1,8 @@
 /*
  * late_rank.c - GPUs that wait in collectives for the one that comes last.
  *
- * The k-th collective of each GPU is the same one. For the GPU that comes last it takes only as
- * long as the data need; what it takes longer for the others is waiting.
+ * The k-th collective of each GPU is the same one. For the GPU that comes last, it takes only as
+ * long as the transfer needs; any additional time on the others is waiting.
  */
 #include "analyze/rules/rules.h"
 
@@ -10,7 +10,7 @@ enum { LEAST_COLLECTIVES = 4 };
 
 struct rank {
 	const struct ws_work_gpu *gpu;
-	size_t at; /* the operation looked at */
+	size_t at; /* the current operation */
 	uint64_t waited, collectives;
 };
 

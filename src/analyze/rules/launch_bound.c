@@ -33,7 +33,7 @@ static void check_launches(const struct ws_analysis *analysis, struct ws_finding
 	uint64_t busy = ws_analysis_gpu_busy(analysis), gain;
 	struct ws_finding *finding;
 
-	/* Others know why the CPU is slow, or why it cannot run ahead. */
+	/* Other rules know why the CPU is slow, or why it cannot run ahead. */
 	if (!is_launch_bound(analysis) || ws_findings_have(findings, &ws_rule_blocking_launches) ||
 	    ws_findings_have(findings, &ws_rule_tiny_copies) ||
 	    ws_findings_have(findings, &ws_rule_allocation_churn) ||
@@ -46,11 +46,11 @@ static void check_launches(const struct ws_analysis *analysis, struct ws_finding
 	for (size_t i = 0; i < findings->count; i++) {
 		const struct ws_finding *other = &findings->findings[i];
 
-		/* Where kernels are waited for all the time, a graph helps only once that is
-		 * left. */
+		/* Where the CPU waits for kernels all the time, a graph helps only once it no
+		 * longer does. */
 		if (other->rule == &ws_rule_sync_calls)
 			gain = ws_min(gain, other->gain_ns / 10 * 9);
-		/* Quicker launches leave the time that data is loaded in as it is. */
+		/* Faster launches do not shorten the time of loading data. */
 		if (other->rule == &ws_rule_data_loading)
 			gain -= ws_min(gain, other->gain_ns);
 	}

@@ -1,9 +1,9 @@
 /*
  * lock_contention.c - threads take turns with a lock.
  *
- * The path goes through the threads that held the lock, so that it does not show the waits
- * themselves. What they cost is the time of all threads in such waits: without them, the work of
- * all would be shared out among them.
+ * The path goes through the threads that held the lock, so it does not show the waits themselves.
+ * Their cost is the time of all threads in such waits: without them, the threads would share all
+ * the work.
  */
 #include "analyze/rules/rules.h"
 
@@ -14,13 +14,13 @@ enum { FEW_WAITS = 4 };
 struct lock_waits {
 	uint64_t ns, count;
 	uint32_t thread_count;	    /* of `semaphores` */
-	const uint64_t *semaphores; /* by thread: how often it waits for one; NULL: not looked at */
+	const uint64_t *semaphores; /* by thread: its waits for semaphores; NULL: not counted */
 	uint32_t function;
 	struct ws_map stacks; /* ns by stack, as far as they were recorded */
 	uint64_t longest_ns;
 	struct ws_span longest;
 	uint64_t threads;
-	uint64_t running; /* of the threads that wait so */
+	uint64_t running; /* of the threads that wait like this */
 };
 
 static bool is_semaphore_wait(const struct ws_model_state *state)
@@ -38,8 +38,8 @@ static uint64_t count_semaphore_waits(const struct ws_model *model, uint32_t id)
 	return count;
 }
 
-/* Locks of Python are semaphores, and so is what its queues wait with. It is a lock where the
- * thread that ended the wait waits in the same way itself, about as often. */
+/* Locks of Python are semaphores, and its queues wait with semaphores too. It is a lock where the
+ * thread that ended the wait also waits in the same way, about as often. */
 static bool is_lock_of_python(const struct lock_waits *waits, uint32_t id,
 			      const struct ws_model_state *state)
 {
@@ -112,7 +112,7 @@ static bool find_place(const struct ws_model *model, const struct lock_waits *wa
 	return most > 0;
 }
 
-/* The waits of all threads of the process: true when they are more than a tenth. */
+/* The waits of all threads of the process. True when they are more than a tenth of the time. */
 static bool add_threads(const struct ws_model *model, struct lock_waits *waits)
 {
 	for (uint32_t id = 1; id < model->thread_count; id++)
@@ -123,8 +123,8 @@ static bool add_threads(const struct ws_model *model, struct lock_waits *waits)
 	       (double)waits->ns >= 0.1 * (double)(waits->ns + waits->running);
 }
 
-/* Locks of Python, where the user's code takes them: libraries hand over to each other by
- * semaphores too. */
+/* Locks of Python, only where user code takes them: libraries also use semaphores to hand over
+ * work. */
 static bool add_python_threads(const struct ws_model *model, struct lock_waits *waits)
 {
 	uint64_t *semaphores = ws_calloc(model->thread_count, sizeof(*semaphores));
@@ -157,7 +157,7 @@ static void check_locks(const struct ws_analysis *analysis, struct ws_findings *
 	}
 	gain = (uint64_t)((double)analysis->rated * (double)waits.ns /
 			  (double)(waits.ns + waits.running));
-	if (analysis->cores) /* which the threads still have to share */
+	if (analysis->cores) /* work that the threads still have to share */
 		gain = ws_min(gain, analysis->window - ws_min(waits.running / analysis->cores,
 							      analysis->window));
 	if (find_place(model, &waits, &code))

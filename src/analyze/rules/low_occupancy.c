@@ -1,8 +1,8 @@
 /*
- * low_occupancy.c - kernels of which few warps fit on a multiprocessor.
+ * low_occupancy.c - kernels that use so much that few of their warps fit on a multiprocessor.
  *
- * Few warps hide less latency. Libraries' kernels for matrix products do with few by design; their
- * shape is not the user's anyway.
+ * Few warps hide less latency. Libraries' kernels for matrix products need few by design, and the
+ * user does not choose their shape.
  */
 #include "analyze/rules/rules.h"
 

@@ -1,17 +1,17 @@
 /*
  * one_feeder.c - one thread launches the work of several GPUs, which therefore take turns.
  *
- * While the thread prepares, copies or waits for one GPU, the others have nothing to do. With a
- * thread each, a step takes as long as what that thread does for the GPU that takes most of its
- * time: about the GPU's share of all work.
+ * While the thread prepares, copies or waits for one GPU, the others have nothing to do. With one
+ * thread per GPU, a step takes as long as the thread's work for the most demanding GPU: about that
+ * GPU's share of all work.
  */
 #include "analyze/rules/rules.h"
 
 struct feeding {
-	uint64_t gpus;		   /* that did work for the process */
+	uint64_t gpus;		   /* GPUs that did work for the process */
 	uint64_t busy, most;	   /* ns of all GPUs, and of the one that worked most */
-	uint32_t thread;	   /* that launched the first piece */
-	uint64_t launched, others; /* pieces, by that thread and by others */
+	uint32_t thread;	   /* thread that launched the first piece */
+	uint64_t launched, others; /* pieces launched by that thread and by others */
 };
 
 static void count_launchers(const struct ws_analysis *analysis, const struct ws_work_gpu *gpu,

@@ -1,4 +1,4 @@
-/* oversubscription.c - more threads that want to run than cores. */
+/* oversubscription.c - more threads want to run than there are cores. */
 #include "analyze/rules/rules.h"
 
 static uint64_t count_busy_threads(const struct ws_analysis *analysis)
@@ -22,7 +22,8 @@ static void check_demand(const struct ws_analysis *analysis, struct ws_findings 
 	if (!analysis->cores || analysis->demand < 1.5 * analysis->cores ||
 	    busy < 2 * (uint64_t)analysis->cores || ws_analysis_share(analysis, waiting) < 0.1)
 		return;
-	/* The work is the same with fewer threads: what is gained is switching and lost caches. */
+	/* The work is the same with fewer threads: the gain is the cost of switching and of lost
+	 * caches. */
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_oversubscription, waiting,
 					analysis->rated / 10);
 	if (busy < 3 * (uint64_t)analysis->cores)

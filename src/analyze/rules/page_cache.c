@@ -1,8 +1,8 @@
 /*
  * page_cache.c - code that touches mapped memory whose pages have to come from a disk.
  *
- * Such a wait is in no call: the thread is stopped at an instruction. The same function's page
- * faults, where the kernel was sampled, say that it is a file's page or the swap space's.
+ * Such a wait is not in a call: the thread stops at an instruction. Where the kernel was sampled,
+ * the same function's page faults show that the page is from a file or the swap space.
  */
 #include "analyze/rules/rules.h"
 
@@ -41,7 +41,7 @@ static void check_stalls(const struct ws_analysis *analysis, struct ws_findings 
 	struct ws_finding *finding;
 	struct ws_text place = {0};
 
-	/* Waits that no fault of a file explains are something else. */
+	/* Waits that no fault of a file explains have another cause. */
 	if (!row || ws_analysis_share(analysis, waits) < 0.03 ||
 	    ws_analysis_share(analysis, cost) < 0.05 || (!faults && row->cause != WS_CAUSE_FAULT))
 		return;

@@ -7,8 +7,8 @@ enum { SHORT_RUN_NS = 100000000 /* starting costs page faults too */ };
 
 enum { MOST_TOTALS = 64 };
 
-/* Faults of new memory, and the calls that take it and give it back; of the user's functions the
- * one with the most of it in `worst`. */
+/* Faults of new memory, and the calls that allocate and free it; `worst` is the user function with
+ * most of this time. */
 static uint64_t sum_faults(const struct ws_analysis *analysis, struct ws_usage_row *worst,
 			   uint64_t *mapping)
 {
@@ -40,7 +40,7 @@ static void check_faults(const struct ws_analysis *analysis, struct ws_findings 
 
 	if (!sum || ws_analysis_share(analysis, sum) < LEAST_SHARE ||
 	    analysis->rated < SHORT_RUN_NS ||
-	    ws_findings_have(findings, &ws_rule_pageable_copies) || /* the driver's, then */
+	    ws_findings_have(findings, &ws_rule_pageable_copies) || /* then it is the driver's */
 	    ws_findings_have(findings, &ws_rule_page_migration))
 		return;
 	code = row->place;
@@ -49,7 +49,7 @@ static void check_faults(const struct ws_analysis *analysis, struct ws_findings 
 	finding =
 		ws_findings_add_fault(analysis, findings, &ws_rule_page_faults, sum, sum - sum / 5);
 	ws_limit_to_users(analysis, finding, &code);
-	/* Memory that is only taken has to be touched once. */
+	/* Memory that is never freed must be touched once anyway. */
 	if ((double)mapping < LEAST_MAPPING * (double)sum)
 		finding->level = WS_LEVEL_NOTE;
 	finding->title =

@@ -18,7 +18,7 @@ static void check_copies(const struct ws_analysis *analysis, struct ws_findings 
 
 	for (size_t i = 0; i < analysis->model->work.gpus; i++)
 		exposed = ws_max(exposed, analysis->gpus[i].exposed_copies);
-	/* The call copies into a staging buffer by itself: that is part of the price. */
+	/* The call itself copies into a staging buffer: that is part of the cost. */
 	cost = ws_min(exposed, ns) + ws_sum_path_calls(analysis, copy_calls);
 	cost = ws_min(cost, analysis->window);
 	if (ws_analysis_share(analysis, cost) < 0.02 || bytes < (1 << 20) ||

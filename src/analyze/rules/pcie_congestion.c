@@ -1,4 +1,4 @@
-/* pcie_congestion.c - time in which PCIe moved nearly what it can. */
+/* pcie_congestion.c - time in which PCIe ran close to its peak bandwidth. */
 #include <math.h>
 
 #include "analyze/rules/rules.h"

@@ -1,4 +1,6 @@
-/* power_limit.c - GPUs that were slowed down because of their power or heat, as the driver says. */
+/*
+ * power_limit.c - GPUs that were slowed down because of their power or heat, as the driver reports.
+ */
 #include <math.h>
 
 #include "analyze/rules/rules.h"

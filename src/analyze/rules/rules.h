@@ -1,4 +1,4 @@
-/* rules.h - what all files of rules need. */
+/* rules.h - helpers for all rules. */
 #ifndef WS_ANALYZE_RULES_H
 #define WS_ANALYZE_RULES_H
 
@@ -15,7 +15,7 @@
 #define RULE(name) extern const struct ws_rule ws_rule_##name;
 #include "analyze/rules.def"
 
-/* Obstacles that many rules share; NULL where there is none. */
+/* Reasons why a rule cannot judge, shared by many rules; NULL where there is none. */
 const char *ws_need_cuda(const struct ws_analysis *analysis);
 const char *ws_need_gpu_metrics(const struct ws_analysis *analysis);
 const char *ws_need_scheduling(const struct ws_analysis *analysis);
@@ -25,18 +25,19 @@ const char *ws_need_kernel_samples(const struct ws_analysis *analysis);
 uint64_t ws_sum_path_rows(const struct ws_analysis *analysis,
 			  bool (*wanted)(const struct ws_analysis *analysis,
 					 const struct ws_breakdown_row *row));
-/* The longest of them, or NULL. */
+/* The longest of these rows, or NULL. */
 const struct ws_breakdown_row *ws_find_path_row(const struct ws_analysis *analysis,
 						bool (*wanted)(const struct ws_analysis *analysis,
 							       const struct ws_breakdown_row *row));
 /* Whether a function of CUDA (a string, with its version) has one of these names. */
 bool ws_is_call_named(const struct ws_analysis *analysis, uint32_t call, const char *const *names);
-/* What of the window lies in calls of CUDA with these names on the path, ns; names as for
+/* The part of the window on the path in calls of CUDA with these names, ns; names as for
  * ws_facts_sum_calls. */
 uint64_t ws_sum_path_calls(const struct ws_analysis *analysis, const char *const *names);
-/* What kernels of this name take of the path, ns; the name as ws_report_string_key has it. */
+/* The time on the path of kernels of this name, ns; the name as ws_report_string_key has it. */
 uint64_t ws_sum_path_kernel(const struct ws_analysis *analysis, uint32_t name);
-/* Whether a kernel is a vendor's or a framework's, by its names: its shape is not the user's. */
+/* Whether a kernel is a vendor's or a framework's, judged by its names: the user does not choose
+ * its shape. */
 bool ws_is_library_kernel(const struct ws_analysis *analysis, const struct ws_kernel_fact *kernel);
 /* " at load (train.py:31)", or nothing where the place is not known. */
 void ws_put_at_place(const struct ws_analysis *analysis, const struct ws_code_place *place,
@@ -44,13 +45,15 @@ void ws_put_at_place(const struct ws_analysis *analysis, const struct ws_code_pl
 
 /* "python3 1234": a thread's name and number. */
 void ws_put_thread(const struct ws_analysis *analysis, uint32_t thread, struct ws_text *text);
-/* What programs of the system do is their work: a fault needs code of the user's in it, or a
- * program of the user's. Others get a note at most. */
+/* Whether a finding can be a fault: system programs do what they are for, so it needs user code or
+ * a user's program. Others get a note at most. */
 void ws_limit_to_users(const struct ws_analysis *analysis, struct ws_finding *finding,
 		       const struct ws_code_place *place);
-/* Rows of usage of some kinds (bits by enum ws_usage_kind) that share call and function, summed up
- * over threads; `thread` is the one with the most. Those with the most time, or with the most on
- * the path, first. */
+/*
+ * Rows of usage of some kinds (bits by enum ws_usage_kind) with the same call and function, summed
+ * up over threads; `thread` is the one with the most time. They are sorted by time, or by time on
+ * the path, most first.
+ */
 struct ws_usage_total {
 	struct ws_usage_row row;
 	uint64_t threads;

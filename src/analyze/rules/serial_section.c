@@ -1,5 +1,5 @@
 /*
- * serial_section.c - a parallel program of which a part runs on one thread.
+ * serial_section.c - a part of a parallel program runs on one thread.
  *
  * Amdahl's law: what one thread does alone takes the same time however many cores there are.
  */
@@ -7,10 +7,10 @@
 
 #define LEAST_TOGETHER 0.08
 #define LEAST_ALONE 0.2
-enum { LEAST_NS = 100000000 /* interpreters begin alone, too */ };
+enum { LEAST_NS = 100000000 /* interpreters start on one thread too */ };
 
-/* The lone thread's share of the time that the work would take on cores of its own: waits, and
- * other programs, have nothing to do with how it is shared out. */
+/* The lone thread's share of the time that the work would take on cores of its own. Waits and other
+ * programs do not count, because they do not depend on how the work is divided. */
 static double measure_share(const struct ws_analysis *analysis, uint64_t cores)
 {
 	const struct ws_parallel *parallel = &analysis->parallel;
@@ -27,7 +27,7 @@ static void check_section(const struct ws_analysis *analysis, struct ws_findings
 	struct ws_finding *finding;
 	struct ws_text place = {0}, thread = {0};
 
-	/* Workers that load data do what they are for. */
+	/* Workers that load data only do their job. */
 	if (analysis->model->has_cuda || analysis->facts.loader_workers ||
 	    parallel->lone != analysis->model->thread ||
 	    ws_analysis_part(analysis, parallel->together_ns) < LEAST_TOGETHER ||

@@ -1,11 +1,15 @@
-/* serial_streams.c - streams were made so that work could run side by side, and it does not. */
+/*
+ * serial_streams.c - streams were created to run work in parallel, but their work does not overlap.
+ */
 #include "analyze/rules/rules.h"
 
 #include "base/map.h"
 
 static const char *const makers[] = {"cudaStreamCreate*", "cuStreamCreate*", NULL};
 
-/* Streams that the process made by calls; others the driver and the runtime keep for themselves. */
+/*
+ * Streams that the process created by calls; the driver and the runtime have others for themselves.
+ */
 static uint64_t count_made_streams(const struct ws_analysis *analysis)
 {
 	const struct ws_model *model = analysis->model;

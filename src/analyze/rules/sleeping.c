@@ -7,8 +7,8 @@ static bool is_sleep(const struct ws_analysis *analysis, const struct ws_breakdo
 	return row->cause == WS_CAUSE_SLEEP && !row->place.loader;
 }
 
-/* Waits with a time limit that no thread ended: they sleep until their time is over. Python waits
- * for its GIL in that way, too. */
+/* Waits with a time limit that no thread ended: they sleep until the time is over. Python waits for
+ * its GIL like this too. */
 static bool is_timed_wait(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
 {
 	static const char *const timed[] = {"pthread_cond_timedwait",

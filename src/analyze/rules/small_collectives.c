@@ -5,7 +5,7 @@
 #include "analyze/rules/rules.h"
 
 enum { LEAST_A_STEP = 8, SHORT_COLLECTIVE_NS = 60000 };
-/* Messages from this size on are sent at full bandwidth: they take their time by their bytes. */
+/* Messages from this size on use the full bandwidth: their time depends on their bytes. */
 #define LARGE_MESSAGE (UINT64_C(4) << 20)
 
 static void check_collectives(const struct ws_analysis *analysis, struct ws_findings *findings)

@@ -32,7 +32,7 @@ static void check_grids(const struct ws_analysis *analysis, struct ws_findings *
 
 	for (size_t i = 0; i < analysis->model->work.gpus; i++)
 		compute += analysis->gpus[i].compute;
-	/* Small kernels that run side by side do fill it. */
+	/* Small kernels that run in parallel do fill it. */
 	if (!analysis->facts.multiprocessors || !compute ||
 	    (double)analysis->facts.kernel_ns > 1.5 * (double)compute ||
 	    ws_findings_have(findings, &ws_rule_serial_streams))

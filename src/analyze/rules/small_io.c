@@ -1,8 +1,8 @@
 /*
  * small_io.c - data read or written in small pieces: the calls cost more than the bytes.
  *
- * Most such calls are too short to be recorded one by one. Samples tell how long the program was in
- * them, and how much of that went into copying bytes: with large pieces most of it.
+ * Most such calls are too short to be recorded one by one. Samples show how long the program was in
+ * them, and how much of that time went into copying bytes: with large pieces, most of it.
  */
 #include "analyze/rules/rules.h"
 
@@ -34,8 +34,8 @@ static void report_calls(const struct ws_analysis *analysis, const struct ws_usa
 	ws_text_free(&place);
 }
 
-/* A function that opens and closes files for each piece: that is what costs, and system-calls says
- * so. */
+/* A function that opens and closes files for each piece: this is the main cost, which system-calls
+ * reports. */
 static bool is_opening_files(const struct ws_analysis *analysis, const struct ws_usage_row *row)
 {
 	uint64_t sum = 0;
@@ -47,7 +47,7 @@ static bool is_opening_files(const struct ws_analysis *analysis, const struct ws
 	return sum > row->path_ns / 2;
 }
 
-/* Bytes a call, of those that lasted long enough to be recorded; 0 where none were. */
+/* Bytes per call, for calls long enough to be recorded; 0 where none were. */
 static uint64_t measure_pieces(const struct ws_analysis *analysis, const char *call)
 {
 	const struct ws_model *model = analysis->model;

@@ -2,9 +2,9 @@
  * sync_calls.c - calls that wait for the GPU keep the CPU from running ahead.
  *
  * While the CPU waits the GPU drains, and while the CPU then prepares the next launch the GPU is
- * idle. Without the waits both would work side by side: a step would take as long as the busier of
- * the two. Where the CPU is the busier one, only the calls themselves are saved, with the line of
- * Python that makes them.
+ * idle. Without the waits both would work in parallel: a step would take as long as the busier of
+ * the two. Where that is the CPU, only the calls themselves are saved, with the line of Python that
+ * makes them.
  */
 #include "analyze/rules/rules.h"
 
@@ -36,7 +36,7 @@ static uint64_t sum_line(const struct ws_analysis *analysis, const struct ws_cod
 
 enum { SHORT_PIECE_NS = 50000 };
 
-/* One wait at the end of a step, to look at a result, is usual; so is one after long work. */
+/* One wait at the end of a step, to read a result, is usual; so is one after long work. */
 static bool is_worth_it(const struct ws_analysis *analysis, const struct ws_call_fact *calls)
 {
 	const struct ws_facts *facts = &analysis->facts;
@@ -47,7 +47,7 @@ static bool is_worth_it(const struct ws_analysis *analysis, const struct ws_call
 	       facts->kernel_ns / facts->kernel_instances < SHORT_PIECE_NS;
 }
 
-/* What a call of CUDA means here; asked once a name. */
+/* What a call of CUDA means here; determined once for each name. */
 enum call_sort { SORT_OTHER = 1, SORT_WORK, SORT_SYNC };
 
 static uint64_t sort_call(const struct ws_analysis *analysis, struct ws_map *sorts, uint32_t name)
@@ -68,7 +68,7 @@ static uint64_t sort_call(const struct ws_analysis *analysis, struct ws_map *sor
 	return sort;
 }
 
-/* Calls that wait although their thread has launched nothing since it waited before. */
+/* Calls that wait although their thread has launched nothing since its last wait. */
 static uint64_t count_redundant(const struct ws_analysis *analysis)
 {
 	const struct ws_model *model = analysis->model;

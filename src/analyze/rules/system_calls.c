@@ -1,5 +1,4 @@
-/* system_calls.c - the same system call again and again, of other kinds than reading and waiting.
- */
+/* system_calls.c - the same system call repeated very often, other than reading and waiting. */
 #include "analyze/rules/rules.h"
 
 enum { MOST_TOTALS = 64, LEAST_NS = 50000000 };
@@ -19,7 +18,7 @@ static const char *choose_advice(const struct ws_usage_row *row)
 	return "Keep what the call returns, or make it once for many items.";
 }
 
-/* All system calls of a function about files, with what it reads and writes in between. */
+/* All system calls of a function that concern files, including its reads and writes in between. */
 struct call_group {
 	struct ws_usage_row most;
 	uint64_t path_ns, transfer_ns;

@@ -1,8 +1,8 @@
 /*
  * tail_waves.c - kernels whose last blocks run nearly alone.
  *
- * Blocks run in waves of as many as fit on the GPU. Where few are left for the last wave, it takes
- * as long as a full one, and most of the GPU does nothing meanwhile.
+ * Blocks run in waves of as many as fit on the GPU. A last wave of few blocks takes as long as a
+ * full one, and most of the GPU is idle meanwhile.
  */
 #include "analyze/rules/rules.h"
 

@@ -1,12 +1,12 @@
-/* tensor_cores.c - matrix products that do not use the tensor cores. A note: to use them changes
- * the precision of results, which is the user's to decide. */
+/* tensor_cores.c - matrix products that do not use the tensor cores. A note: using them changes the
+ * precision of results, which the user must decide. */
 #include <math.h>
 
 #include "analyze/rules/rules.h"
 
-#define ENOUGH_OWN 0.5	 /* of a kernel's samples, to believe them */
-#define UNUSED_PERCENT 2 /* Tensor Active below it: not used */
-#define TENSOR_GAIN 0.8	 /* of the time: TF32 or BF16 run at five times the speed or more */
+#define ENOUGH_OWN 0.5	 /* share of a kernel's samples that is needed to trust them */
+#define UNUSED_PERCENT 2 /* a lower Tensor Active means that they are not used */
+#define TENSOR_GAIN 0.8	 /* share of the time saved: TF32 or BF16 is at least five times as fast */
 
 enum { MOST_PRODUCTS = 64 };
 
@@ -26,7 +26,7 @@ static bool is_product(const char *name)
 	       strstr(name, "nvjet") || strstr(name, "xmma");
 }
 
-/* By what was measured, where that is known, otherwise by the names. */
+/* Judged by measurements where there are any, otherwise by the names. */
 static bool leaves_tensor_cores(const struct ws_analysis *analysis, size_t i)
 {
 	const struct ws_kernel_fact *kernel = &analysis->facts.kernels[i];

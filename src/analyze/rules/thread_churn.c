@@ -1,4 +1,4 @@
-/* thread_churn.c - a thread for every small piece of work. */
+/* thread_churn.c - a new thread for every small piece of work. */
 #include "analyze/rules/rules.h"
 
 enum { LEAST_THREADS = 100, THREAD_NS = 30000 /* to start a thread, switch to it and join it */ };

@@ -26,7 +26,7 @@ static void check_tiny(const struct ws_analysis *analysis, struct ws_findings *f
 	ws_facts_sum_calls(analysis->model, &analysis->facts, copy_calls, &calls);
 	ws_put_at_place(analysis, &calls.place, &place);
 	gain = cost;
-	/* What the loop around the calls takes goes with them. */
+	/* The time of the loop around the calls is saved too. */
 	if (analysis->model->calls.rows.rows)
 		gain = ws_max(gain, ws_estimate_gain(analysis, ws_cost_without_copy_loops, NULL));
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_tiny_copies,

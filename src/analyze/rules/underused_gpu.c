@@ -1,13 +1,13 @@
 /*
- * underused_gpu.c - a GPU whose multiprocessors do less than kernels that always run suggest; and
- * one that is well used.
+ * underused_gpu.c - a GPU that always runs a kernel but whose multiprocessors do little; and a GPU
+ * that is well used.
  */
 #include <math.h>
 
 #include "analyze/rules/rules.h"
 
 #define WELL_USED 80  /* percent, on average over the window */
-#define LEAST_LOST 20 /* points between time with a kernel and SM Active */
+#define LEAST_LOST 20 /* points between the time with a kernel and SM Active */
 
 /* Percent of the window in which something ran. */
 static double measure_busy(const struct ws_analysis *analysis, size_t gpu)

@@ -1,4 +1,4 @@
-/* uneven_gpus.c - GPUs of one program of which some do much less than others, as measured. */
+/* uneven_gpus.c - some GPUs of one program do much less than others, as measured. */
 #include <math.h>
 
 #include "analyze/rules/rules.h"
@@ -16,7 +16,7 @@ static void report_gpus(const struct ws_analysis *analysis, size_t most, size_t 
 		ws_findings_add_fault(analysis, findings, &ws_rule_uneven_gpus, lost, lost);
 	struct ws_text busy = {0}, idle = {0};
 
-	/* Who comes last is known better where there are collectives to wait in. */
+	/* Where GPUs wait in collectives, another rule knows better which one comes last. */
 	if (ws_findings_have(findings, &ws_rule_late_rank))
 		finding->level = WS_LEVEL_NOTE;
 	ws_analysis_put_gpu(analysis, most, &busy);

@@ -13,7 +13,7 @@ static const char query[] =
 	"host_ns FROM NVTX_EVENTS LEFT JOIN StringIds ON id = textId WHERE end IS NOT NULL GROUP "
 	"BY 1 ORDER BY 2 DESC";
 
-/* Ranges that a framework or a library puts around each of its calls time nothing. */
+/* Ranges that a framework or a library puts around each of its calls are not measurements. */
 static bool is_library_range(const char *name)
 {
 	static const char *const beginnings[] = {"aten::", "autograd::", "torch::", "nccl"};
