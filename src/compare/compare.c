@@ -1,11 +1,11 @@
 /*
  * compare.c - see compare.h.
  *
- * With one run a side, or two, nothing in the runs says by how much a machine differs from one run
- * to the next, and what it does is mostly done to all kernels, or all functions, alike. What items
- * of a kind have in common, their median change, is therefore taken for the machine's as long as it
- * is no more than machines do (desc->shift): an item has changed if it did so beside that. And
- * where items scatter more than was assumed, all of that kind are taken to be noisier (Devlin and
+ * With one or two runs on each side, the runs do not show how much a machine differs from one run
+ * to the next; and such a difference mostly affects all kernels, or all functions, alike. Therefore
+ * the median change of all items of a kind is attributed to the machine, as long as it is no larger
+ * than machines cause (desc->shift): an item has changed if it did so in addition to that. Where
+ * items scatter more than was assumed, all items of that kind are taken to be noisier (Devlin and
  * Roeder, Biometrics 55, 1999; Efron, J. Am. Stat. Assoc. 99, 2004).
  */
 #include "compare/compare.h"
@@ -19,14 +19,14 @@
 #include "compare/statistics.h"
 
 enum { LEAST_FOR_SHIFT = 5, LEAST_FOR_SPREAD = 8, MANY_RUNS = 6 };
-#define MOST_SPREAD 2.0		 /* noisier than assumed by more is taken for change */
-#define DISCOVERIES 0.02	 /* share of changes that may be none */
-#define DISCOVERIES_OF_RUNS 0.01 /* the same where runs say how noisy they are: no floor helps */
-#define TYPICAL_FIRST 10.0 /* how much more is needed of the totals than of the typical change */
-#define STEP_CHANCE 0.005  /* that an unchanged step is called changed */
-#define INTERVAL 0.05	   /* what an interval leaves out */
-#define SHIFT_LIMIT 3.0	   /* standard deviations up to which a shift may be the machine's */
-#define LEAST_STEP_CHANGE 0.005 /* of the step time that is worth a word */
+#define MOST_SPREAD 2.0		 /* more noise than this multiple of the assumed is change */
+#define DISCOVERIES 0.02	 /* share of reported changes that may be false */
+#define DISCOVERIES_OF_RUNS 0.01 /* the same where runs show their noise: no floor helps */
+#define TYPICAL_FIRST 10.0	/* how much more evidence the totals need than the typical change */
+#define STEP_CHANCE 0.005	/* probability that an unchanged step is called changed */
+#define INTERVAL 0.05		/* probability outside an interval */
+#define SHIFT_LIMIT 3.0		/* standard deviations up to which a shift may be the machine's */
+#define LEAST_STEP_CHANGE 0.005 /* share of the step time that is worth mentioning */
 #define MAD_TO_DEVIATION 1.4826
 
 const char *ws_name_change_verdict(enum ws_change_verdict verdict)
@@ -103,15 +103,15 @@ static double measure_gpu_share(const struct ws_analysis *analysis)
 	return share;
 }
 
-/* What waits for cores add to the noise. Where most of a critical path is such waits, what is left
- * of it depends on which thread had to wait; without steps, all the more. */
+/* What waits for cores add to the noise. Where most of a critical path is such waits, the rest of
+ * it depends on which thread had to wait; without steps, even more so. */
 static double measure_crowding(const struct ws_comparison *comparison, enum ws_item_kind kind,
 			       const struct ws_run_facts *run)
 {
 	double crowding = ws_item_descs[kind].crowding;
 
 	if (comparison->run_count >= MANY_RUNS)
-		return 0; /* the runs show it */
+		return 0; /* the runs show the noise */
 	if (kind != WS_ITEM_OWN)
 		return run->waiting * crowding;
 	if (!comparison->has_steps)
@@ -119,9 +119,11 @@ static double measure_crowding(const struct ws_comparison *comparison, enum ws_i
 	return run->waiting / ws_max(1 - run->waiting, 0.01) * crowding;
 }
 
-/* By how much an item of a kind differs between runs like this one. What GPUs do of a step differs
- * as kernels do, the rest as code does. A machine whose cores others want too also has slower
- * cores: caches and cycles are shared. */
+/*
+ * By how much an item of a kind differs between runs like this one. The GPU part of a step differs
+ * as kernels do, the rest as code does. A machine whose cores other programs use also has slower
+ * cores, because caches and cycles are shared.
+ */
 static double compute_floor(const struct ws_comparison *comparison, enum ws_item_kind kind,
 			    const struct ws_run_facts *run)
 {
@@ -182,7 +184,7 @@ int ws_comparison_add(struct ws_comparison *comparison, size_t side, const struc
 
 /* ---- what cannot be compared ---- */
 
-/* The steps of one are marked, those of the other a sequence of kernels that repeats. */
+/* The steps of one side are marked, those of the other are a sequence of kernels that repeats. */
 static int refuse_unmarked(const struct ws_run_facts *first, const struct ws_run_facts *second,
 			   struct ws_err *err)
 {
@@ -247,7 +249,7 @@ static int check_gpus(const struct ws_comparison *comparison, struct ws_err *err
 
 /* ---- estimates ---- */
 
-/* The runs of a side that have an item; where no run of a side has it, the item did not happen. */
+/* The runs of a side that have an item; where no run has it, the item did not happen. */
 static void list_runs(const struct ws_comparison *comparison, const struct ws_match *match,
 		      size_t side, const struct ws_series **series)
 {
@@ -293,8 +295,8 @@ static double sum_counts(const struct ws_series *series)
 	return sum;
 }
 
-/* Slices of two runs have no common bounds: an event is now in one, now in the next. So their mean
- * times are compared, and how often things happened as a whole, by Poisson. */
+/* Slices of two runs have no common bounds: an event may fall into one slice or the next. So mean
+ * times are compared, and counts of whole runs, by Poisson's distribution. */
 static void add_count_change(const struct ws_runs *base, const struct ws_runs *fresh,
 			     struct ws_estimate *estimate)
 {
@@ -310,7 +312,7 @@ static void add_count_change(const struct ws_runs *base, const struct ws_runs *f
 	estimate->typical.sigma = hypot(estimate->typical.sigma, error);
 }
 
-/* Takes out of a series what all of its kind have in common with the machine. */
+/* Removes from a series what the machine does to all items of its kind. */
 static struct ws_series adjust_series(const struct ws_comparison *comparison,
 				      enum ws_item_kind kind, const struct ws_series *series)
 {
@@ -354,7 +356,7 @@ static void estimate_measure(const struct ws_comparison *comparison, const struc
 	free(series);
 }
 
-/* Adds to a kind's estimate what is not known of the machine, and how noisy the kind is. */
+/* Adds the uncertainty about the machine, and the noise of the kind, to a kind's estimate. */
 static void complete_estimate(const struct ws_comparison *comparison, enum ws_item_kind kind,
 			      struct ws_estimate *estimate)
 {
@@ -364,7 +366,7 @@ static void complete_estimate(const struct ws_comparison *comparison, enum ws_it
 	estimate->typical.sigma = hypot(estimate->typical.sigma * spread, error);
 }
 
-/* What an estimate says beside `shift`. */
+/* An estimate less `shift`. */
 struct judgement {
 	double change, low, high, probability;
 };
@@ -374,8 +376,8 @@ static double find_probability(const struct ws_ratio *ratio, double shift)
 	return ws_student_probability((ratio->value - shift) / ratio->sigma, ratio->df);
 }
 
-/* The typical change counts, unless the totals tell far more of one: then it is in some instances
- * only. Two ways to look give chance two ways to be wrong (Bonferroni, by weights). */
+/* The typical change counts, unless the totals show a change far more clearly, which is then in
+ * some instances only. Two tests give chance two opportunities (Bonferroni, by weights). */
 static struct judgement judge_estimate(const struct ws_estimate *estimate, double shift)
 {
 	struct judgement judgement = {.low = -1, .high = INFINITY, .probability = 1};
@@ -399,7 +401,7 @@ static struct judgement judge_estimate(const struct ws_estimate *estimate, doubl
 	return judgement;
 }
 
-/* The shift that estimates still have in them. */
+/* The shift that estimates still include. */
 static double find_remaining_shift(const struct ws_comparison *comparison, enum ws_item_kind kind)
 {
 	if (comparison->has_common[kind])
@@ -474,8 +476,8 @@ static size_t count_parts(const struct ws_comparison *comparison, const struct w
 	return parts;
 }
 
-/* What one side has in n parts of its runs, and the other nowhere, would be on one side by chance
- * with probability 2^(1 - n). */
+/* If only one side has something, in n parts of its runs, the probability that this is chance is
+ * 2^(1 - n). */
 static void judge_presence(const struct ws_comparison *comparison, struct ws_change *change)
 {
 	size_t side = change->ns[0] <= 0;
@@ -506,7 +508,7 @@ static size_t list_known(const struct ws_comparison *comparison, enum ws_item_ki
 	return count;
 }
 
-/* By how much the machine may make all of a kind differ: the standard deviation of the logarithm
+/* By how much the machine may change all items of a kind: the standard deviation of the logarithm
  * of the change. */
 static double compute_shift_floor(const struct ws_comparison *comparison, enum ws_item_kind kind)
 {
@@ -518,7 +520,7 @@ static double compute_shift_floor(const struct ws_comparison *comparison, enum w
 		     hypot(shift, compute_side_floor(comparison, kind, 1)));
 }
 
-/* What all of a kind have in common, where that may be the machine's. */
+/* The change that all items of a kind have in common, where the machine may have caused it. */
 static bool find_shift(struct ws_comparison *comparison, enum ws_item_kind kind,
 		       struct ws_change **known, size_t count)
 {
@@ -566,7 +568,7 @@ static double find_common_change(struct ws_change **known, size_t count, size_t 
 	return ws_compute_median(ratios, n);
 }
 
-/* Of one run a side: finds what items have in common part by part, and estimates them anew. */
+/* For one run a side: finds what items have in common part by part, and estimates them again. */
 static void take_out_common(struct ws_comparison *comparison, enum ws_item_kind kind,
 			    struct ws_change **known, size_t count)
 {
@@ -644,7 +646,7 @@ static enum ws_change_verdict choose_verdict(const struct ws_change *change)
 	return WS_CHANGE_FASTER;
 }
 
-/* Whether it changed by enough of a step to matter. */
+/* Whether the item changed by enough of a step to matter. */
 static bool is_large(const struct ws_change *change, double step)
 {
 	double difference = find_longer(change->ns);
@@ -654,7 +656,7 @@ static bool is_large(const struct ws_change *change, double step)
 	return fabs(difference) >= step * ws_item_descs[change->kind].least;
 }
 
-/* All items are judged together, so that many of them do not make one look changed. */
+/* All items are judged together, so that one does not look changed only because there are many. */
 static void choose_verdicts(struct ws_comparison *comparison)
 {
 	double step = find_longer(comparison->step.ns), share = DISCOVERIES;

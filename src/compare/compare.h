@@ -1,7 +1,7 @@
 /*
- * compare.h - two sets of runs of a program compared: which of its parts take longer or shorter,
- * beyond what runs differ by anyway, what is new and gone, and what explains the change of the
- * step time.
+ * compare.h - compares two sets of runs of a program: which of its parts take longer or shorter,
+ * beyond the usual difference between runs, what is new and gone, and what explains the change of
+ * the step time.
  *
  * Runs are added one after the other and may be closed at once; ws_comparison_finish then matches
  * and judges. Everything is owned by the comparison.
@@ -14,7 +14,7 @@
 #include "compare/match.h"
 
 enum ws_change_verdict {
-	WS_CHANGE_SAME, /* no change that stands out of the noise */
+	WS_CHANGE_SAME, /* no change beyond the noise */
 	WS_CHANGE_SLOWER,
 	WS_CHANGE_FASTER,
 	WS_CHANGE_NEW,
@@ -28,22 +28,24 @@ struct ws_change {
 	enum ws_item_kind kind;
 	const char *name, *renamed; /* as in struct ws_match */
 	size_t names[WS_SIDES];
-	double ns[WS_SIDES];	/* a step; of the run where there are no steps. Mean of the runs */
-	double count[WS_SIDES]; /* the same */
+	double ns[WS_SIDES]; /* per step, or per run where there are no steps; mean of the runs */
+	double count[WS_SIDES];	     /* the same */
 	struct ws_estimate estimate; /* of the time */
-	/* (new - base) / base of the typical instance, beside what all of its kind have in common
-	 * where that may be the machine's doing, with its 95 % interval; the interval is infinite
-	 * where not known. */
+	/*
+	 * (new - base) / base of the typical instance, after removing what all items of its kind
+	 * have in common where the machine may have caused that, with its 95 % interval; the
+	 * interval is infinite where not known.
+	 */
 	double change, low, high;
-	double probability; /* that an unchanged item looks as much changed */
-	bool judged;	    /* it was large enough to be looked at */
+	double probability; /* probability that an unchanged item looks as much changed */
+	bool judged;	    /* it was large enough to be judged */
 	enum ws_change_verdict verdict;
 	const struct ws_match *match;
 };
 
 struct ws_run_facts {
 	char *path;
-	size_t steps;	 /* that count; 1 without steps */
+	size_t steps;	 /* steps that count; 1 without steps */
 	uint64_t window; /* ns */
 	double waiting;	 /* share of the time in which threads wanted a core but had none */
 	double gpu;	 /* share of the critical path that was on GPUs */
@@ -54,7 +56,7 @@ struct ws_run_facts {
 struct ws_comparison_options {
 	const char *step_name; /* as in ws_model_options */
 	bool whole;	       /* compare runs as wholes, whatever steps they have */
-	bool other_gpu;	       /* also where the GPUs are others */
+	bool other_gpu;	       /* also where the GPUs differ */
 	double noise; /* by how much runs differ (standard deviation); 0: as items.h has it */
 };
 
@@ -69,14 +71,16 @@ struct ws_comparison {
 	struct ws_matches matches;
 	struct ws_change step;	   /* the time of a step, or of the run */
 	struct ws_change own;	   /* the same without waits for a core on the critical path */
-	struct ws_change *changes; /* all else: changed ones first, by how much */
+	struct ws_change *changes; /* all other items: changed ones first, by how much */
 	size_t count, changed;
-	/* Of the logarithms of changes, by kind: what all items have in common where that may well
-	 * be the machine's, 0 else; the standard error of that, or of what the machine may do where
-	 * it is not known; by how much items are noisier than assumed. */
+	/*
+	 * By kind, for the logarithms of changes: what all items have in common where the machine
+	 * may well have caused it, else 0; the standard error of that or, where it is not known, of
+	 * what the machine may cause; how much noisier items are than assumed.
+	 */
 	double shift[WS_ITEM_KINDS], shift_error[WS_ITEM_KINDS], spread[WS_ITEM_KINDS];
-	/* Of one run a side, where a shift is taken for the machine's: the same for each part of
-	 * the runs, so that drift does not count either. */
+	/* With one run a side, where a shift is attributed to the machine: the same for each part
+	 * of the runs, so that drift does not count either. */
 	double common[WS_ITEM_KINDS][WS_UNITS];
 	bool has_common[WS_ITEM_KINDS];
 	struct ws_explanation path;

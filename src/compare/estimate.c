@@ -9,13 +9,13 @@
 #include "compare/statistics.h"
 
 enum { LEAST_UNITS = 4, RESAMPLES = 300, SEGMENTS = 8 };
-#define WINSORISED 0.2 /* at either end */
+#define WINSORISED 0.2 /* parts that are drawn in at either end */
 
 struct part {
 	double time, count, length;
 };
 
-/* Two runs part by part, where both have the thing. */
+/* Two runs part by part, where both have the item. */
 struct pairs {
 	double difference[WS_UNITS], weight[WS_UNITS];
 	struct part base[WS_UNITS], fresh[WS_UNITS];
@@ -55,7 +55,7 @@ double ws_measure_series(const struct ws_series *series, enum ws_measure measure
 	return measure_part(&all, measure);
 }
 
-/* What a part weighs beside the others: how much of the whole happens in it. */
+/* The weight of a part: its share of the whole. */
 static double weigh_part(const struct part *part, enum ws_measure measure)
 {
 	if (measure == WS_MEASURE_COUNT)
@@ -86,7 +86,7 @@ static void pair_parts(const struct ws_series *base, const struct ws_series *fre
 	}
 }
 
-/* Pair parts that are as short as possible and yet mostly have the thing. */
+/* Pair parts that are as short as possible but mostly have the item. */
 static void make_pairs(const struct ws_series *base, const struct ws_series *fresh,
 		       enum ws_measure measure, struct pairs *pairs)
 {
@@ -102,7 +102,7 @@ static int compare_numbers(const void *first, const void *second)
 	return ws_compare(*(const double *)first, *(const double *)second);
 }
 
-/* Draw the outermost differences in. */
+/* Winsorise: draw the outermost differences in. */
 static void winsorise(struct pairs *pairs)
 {
 	size_t cut = (size_t)(WINSORISED * (double)pairs->count);
@@ -129,7 +129,7 @@ static double compute_weighted_mean(const struct pairs *pairs)
 	return sum / weight;
 }
 
-/* ---- what the parts tell ---- */
+/* ---- evidence from the parts ---- */
 
 /* The correlation of neighbours, 0 to 0.9. */
 static double correlate_neighbours(const struct pairs *pairs)
@@ -191,7 +191,8 @@ static struct resample draw_resample(const struct pairs *pairs, enum ws_measure 
 				 log(measure_part(&fresh, measure) / measure_part(&base, measure))};
 }
 
-/* The variances of the typical change and of that of the totals; *df is what they rest on. */
+/* The variances of the typical change and of that of the totals; *df is set to their degrees of
+ * freedom. */
 static struct resample bootstrap_variances(const struct pairs *pairs, enum ws_measure measure,
 					   double *df)
 {
@@ -207,15 +208,15 @@ static struct resample bootstrap_variances(const struct pairs *pairs, enum ws_me
 		total[i] = resample.total;
 	}
 	*df = ws_max(blocks - 1, 1.0);
-	/* Resamples vary around the mean of the sample, which has used up one block. What was
-	 * drawn in is made up for (Tukey and McLaughlin). */
+	/* Resamples vary around the mean of the sample, which has used up one block. The values
+	 * that were drawn in are corrected for (Tukey and McLaughlin). */
 	enlarge = blocks / *df;
 	return (struct resample){ws_compute_variance(typical, RESAMPLES) * enlarge /
 					 ((1 - 2 * WINSORISED) * (1 - 2 * WINSORISED)),
 				 ws_compute_variance(total, RESAMPLES) * enlarge};
 }
 
-/* How much eighths of the run differ beyond what follows from the differences of neighbours. */
+/* How much more eighths of the run differ than the differences of neighbours imply. */
 static double compute_slow_variance(const struct pairs *pairs, double *df)
 {
 	size_t segments = ws_min((size_t)SEGMENTS, pairs->count / 2);
@@ -323,7 +324,7 @@ void ws_estimate_change(const struct ws_runs *base, const struct ws_runs *fresh,
 	if (estimate->known)
 		prior = estimate->typical.sigma * estimate->typical.sigma / 2;
 	variance = (from.squares + to.squares) / df;
-	/* Runs that agree by chance are not believed; those that do not, are. */
+	/* Runs that agree by chance are not trusted; runs that differ are. */
 	if (variance < prior) {
 		variance = (WS_PRIOR_RUNS * prior + df * variance) / (WS_PRIOR_RUNS + df);
 		df += WS_PRIOR_RUNS;

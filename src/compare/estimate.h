@@ -38,29 +38,29 @@ enum { WS_UNITS = 64, WS_PRIOR_RUNS = 4 };
 struct ws_series {
 	double time[WS_UNITS];	 /* ns */
 	double count[WS_UNITS];	 /* how often */
-	double length[WS_UNITS]; /* by what both are divided: steps, or the share of the run */
+	double length[WS_UNITS]; /* what both are divided by: steps, or the share of the run */
 };
 
 enum ws_measure { WS_MEASURE_TIME, WS_MEASURE_COUNT, WS_MEASURE_MEAN };
 
 /* A logarithm of new over base. */
 struct ws_ratio {
-	double value, sigma; /* and its standard error */
-	double df;	     /* the degrees of freedom of that */
+	double value, sigma; /* its standard error */
+	double df;	     /* the degrees of freedom of the standard error */
 };
 
 struct ws_estimate {
 	struct ws_ratio total, typical; /* the same with several runs */
-	bool known;			/* else there is too little to know the errors */
+	bool known;			/* otherwise there is too little data to know the errors */
 };
 
 struct ws_runs {
-	const struct ws_series *const *series; /* of one thing, a run each; none is NULL */
+	const struct ws_series *const *series; /* of one item, one for each run; none is NULL */
 	size_t count;
 };
 
-/* What runs differ by beside what is seen in them: standard deviations of the logarithm of one
- * run's measure. */
+/* How much runs differ in ways that a single run does not show: standard deviations of the
+ * logarithm of one run's measure. */
 struct ws_floor {
 	double base, fresh;
 };
@@ -73,7 +73,7 @@ struct ws_floor {
 void ws_estimate_change(const struct ws_runs *base, const struct ws_runs *fresh,
 			enum ws_measure measure, const struct ws_floor *floor,
 			struct ws_estimate *estimate);
-/* A run's measure: time or count a unit of length, or the time of one. */
+/* A run's measure: time or count per unit of length, or the time of one instance. */
 double ws_measure_series(const struct ws_series *series, enum ws_measure measure);
 
 #endif

@@ -59,14 +59,14 @@ static bool is_on_gpu(const struct ws_breakdown_row *row)
 	       row->cause == WS_CAUSE_GPU_COPY || row->cause == WS_CAUSE_GPU_DELAY;
 }
 
-/* What stands behind a row of a breakdown, without the numbers that each run gives its threads. */
+/* What a row of a breakdown is about, without the numbers that each run gives its threads. */
 static void put_what(const struct ws_model *model, const struct ws_breakdown_row *row,
 		     struct ws_text *text)
 {
 	struct ws_breakdown_row bare = *row;
 
 	bare.thread = 0;
-	bare.place.line = 0; /* lines move when code is changed */
+	bare.place.line = 0; /* line numbers change when code is edited */
 	ws_breakdown_put_row(model, &bare, text);
 	if (row->thread && !is_on_gpu(row))
 		ws_text_printf(text, "%s[%s]", text->len ? " " : "",
@@ -77,7 +77,7 @@ static void add_breakdown(const struct ws_model *model, const struct ws_breakdow
 			  const char *prefix, size_t side, struct divider *divider,
 			  struct ws_explanation *explanation)
 {
-	enum { MOST_ROWS = 500 }; /* the rest is one row a cause */
+	enum { MOST_ROWS = 500 }; /* the rest is one row per cause */
 
 	for (size_t i = 0; i < breakdown->count; i++) {
 		const struct ws_breakdown_row *row = &breakdown->rows[i];

@@ -1,6 +1,6 @@
 /*
  * explain.h - what makes a step (or the run) take longer or shorter: where its time went before and
- * after, by the causes of analyze/breakdown.h and by what stands behind them. All figures are whole
+ * after, by the causes of analyze/breakdown.h and by code, call or kernel. All figures are whole
  * nanoseconds a step whose sums are exactly the time of a step, and whose differences add up to its
  * change.
  */
@@ -26,7 +26,7 @@ struct ws_explanation {
 	int64_t total[WS_SIDES];
 };
 
-/* Add what a run's critical path is made of. */
+/* Add the contents of a run's critical path. */
 void ws_explain_path(const struct ws_analysis *analysis, size_t side,
 		     struct ws_explanation *explanation);
 /* Add how a GPU's time was spent. */

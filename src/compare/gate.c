@@ -52,7 +52,7 @@ static int parse_limit(const char *text, struct ws_gate *gate, struct ws_err *er
 		       gate->text);
 }
 
-/* The comparison sign: the last that a number follows, since names have < and > in them too. */
+/* The comparison sign: the last one that a number follows, since names have < and > in them too. */
 static const char *find_sign(const char *text)
 {
 	const char *sign = NULL;
@@ -74,7 +74,7 @@ static const char *find_sign(const char *text)
 	return sign;
 }
 
-/* Takes the next word off `*text`, if it is `word`. */
+/* Removes the next word from the start of `*text`, if it is `word`. */
 static bool take_word(const char **text, const char *end, const char *word)
 {
 	size_t length = strlen(word);
@@ -224,7 +224,7 @@ static enum ws_gate_result judge_limit(const struct ws_gate *gate,
 	return WS_GATE_UNKNOWN;
 }
 
-/* What one side does not have at all has changed without doubt, unless that may be by chance. */
+/* What one side lacks entirely has certainly changed, unless that may be chance. */
 static void judge_missing(struct ws_gate_finding *finding)
 {
 	const double certain = 0.01;

@@ -9,11 +9,11 @@
  * step without waits for a core, 'total' the time of all steps, 'mean' that of one instance. With a
  * unit of time the limit is a difference.
  *
- * A condition that the measured change meets is a failure if it is certain that there is a change
- * in that direction (the 95 % interval leaves out 0), else nothing can be told. One that it does
- * not meet is passed if a change of the size of the limit would have been noticed (half the
- * interval is not wider than the limit, or all of it is on the safe side), else nothing can be
- * told.
+ * A condition that the measured change meets fails if it is certain that there is a change in that
+ * direction (the 95 % interval excludes 0), otherwise the result is "cannot tell". One that it does
+ * not meet passes if a change of the size of the limit would have been noticed (half the interval
+ * is not wider than the limit, or all of it is on the safe side), otherwise the result is "cannot
+ * tell".
  */
 #ifndef WS_COMPARE_GATE_H
 #define WS_COMPARE_GATE_H
@@ -32,7 +32,7 @@ struct ws_gate {
 	double limit; /* a share, or ns or instances */
 };
 
-/* An item that a gate looked at. */
+/* An item that a gate judged. */
 struct ws_gate_finding {
 	const struct ws_gate *gate;
 	const struct ws_change *change;
@@ -49,7 +49,7 @@ struct ws_gate_findings {
 /* Returns 0, or -1 with a message that says what is wrong. Free with ws_gate_free in any case. */
 int ws_gate_parse(const char *text, struct ws_gate *gate, struct ws_err *err);
 void ws_gate_free(struct ws_gate *gate);
-/* Add what a gate finds. -1 with a message where there is nothing of that name. */
+/* Add the results of a gate. -1 with a message where nothing has that name. */
 int ws_gate_judge(const struct ws_gate *gate, const struct ws_comparison *comparison,
 		  struct ws_gate_findings *findings, struct ws_err *err);
 void ws_gate_findings_free(struct ws_gate_findings *findings);

@@ -31,7 +31,7 @@ const struct ws_item_desc ws_item_descs[WS_ITEM_KINDS] = {
 	[WS_ITEM_FUNCTION] = {"function", "functions", 0.04, 0.04, 0.01, 0.15},
 };
 
-enum { LEAST_HASH = 8 }; /* digits of what may be a hash */
+enum { LEAST_HASH = 8 }; /* digits of a possible hash */
 
 struct collector {
 	const struct ws_model *model;
@@ -53,7 +53,7 @@ static size_t find_step(const struct ws_model *model, uint64_t at)
 	return before - (before > 0);
 }
 
-/* The step that the program as a whole was at: the first that was not done yet. */
+/* The step that the program as a whole was in: the first that was not done yet. */
 static size_t find_undone_step(const struct collector *collector, uint64_t at)
 {
 	size_t count = ws_model_count_steps(collector->model);
@@ -77,9 +77,9 @@ static void note_work(const struct ws_model *model, const struct ws_work_op *op,
 }
 
 /*
- * When each step was done: when the next began, or later, when the work was done that it and the
- * steps before it had launched. A loop that does not wait for its GPU runs far ahead of it: it is
- * the work's pace that its steps have.
+ * When each step was done: when the next began or, if that is later, when the work that it and the
+ * steps before it launched was done. A loop that does not wait for its GPU runs far ahead of it, so
+ * its steps have the pace of the GPU work.
  */
 static uint64_t *find_done(const struct ws_model *model)
 {
@@ -102,7 +102,7 @@ static uint64_t *find_done(const struct ws_model *model)
 	return done;
 }
 
-/* CPU: the part in which it began. GPU work belongs to the step that waits for it. */
+/* CPU events belong to the part in which they began, GPU work to the step that waits for it. */
 static size_t find_unit(const struct collector *collector, uint64_t at, bool on_gpu)
 {
 	const struct ws_model *model = collector->model;
@@ -139,7 +139,8 @@ static void measure_units(const struct ws_model *model, struct ws_series *nothin
 
 /* ---- items ---- */
 
-/* Of a run that is not cut at steps: the instances of an item, as long as there are not too many.
+/*
+ * For a run that is not cut at steps: the instances of an item, as long as there are not too many.
  */
 struct ws_instances {
 	struct ws_keyed_value *list; /* start, ns */
@@ -147,8 +148,8 @@ struct ws_instances {
 };
 enum { MOST_INSTANCES = 4096 };
 
-/* Samples and waits come in bursts that say nothing of how often things happen: those stay in
- * slices of time. */
+/* Samples and waits come in bursts that do not show how often things happen, so they stay in slices
+ * of time. */
 static bool has_instances(const struct collector *collector, enum ws_item_kind kind)
 {
 	return ws_is_cut_in_slices(collector->model) && kind != WS_ITEM_STEP &&
@@ -208,7 +209,7 @@ static void note_instance(struct ws_item *item, uint64_t start, uint64_t ns)
 	instances->list[instances->count++] = (struct ws_keyed_value){start, ns};
 }
 
-/* Puts the instances into parts by their order: the k-th of one run is mostly the same piece of
+/* Divides the instances into parts by their order: the k-th of one run is mostly the same piece of
  * work as the k-th of another. */
 static void spread_instances(struct ws_item *item)
 {
@@ -420,7 +421,7 @@ static void collect_copies(struct collector *collector)
 
 /* ---- functions ---- */
 
-/* Interrupts hit any function of the kernel now and then: all of them are one item. */
+/* Interrupts hit any function of the kernel now and then, so all its functions are one item. */
 static struct ws_item *find_function_item(struct collector *collector, uint32_t frame)
 {
 	const struct ws_stacks *stacks = collector->model->stacks;
@@ -455,7 +456,7 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || c == '_';
 }
 
-/* The length of a hash at the beginning of `text`, 0 for none: hexadecimal digits, among them
+/* The length of a hash at the beginning of `text`, 0 for none: hexadecimal digits that include
  * letters and figures. */
 static size_t measure_hash(const char *text)
 {
@@ -475,7 +476,7 @@ void ws_put_name_form(struct ws_text *text, const char *name)
 	for (const char *at = name; *at;) {
 		size_t hash = 0;
 
-		/* Behind the length or the "h" that manglings put before one, too. */
+		/* Also after the length or the "h" that mangling puts before a hash. */
 		if (at == name || !is_word(at[-1]) || at[-1] == '_' || at[-1] == 'h')
 			hash = measure_hash(at);
 		if (hash)
@@ -490,7 +491,7 @@ void ws_put_name_form(struct ws_text *text, const char *name)
 
 /* ---- steps ---- */
 
-/* A step lasts from when the one before it was done until it is done itself: so they add up. */
+/* A step lasts from the end of the one before it until its own end, so that steps add up. */
 static void collect_steps(struct collector *collector)
 {
 	const struct ws_model *model = collector->model;
@@ -514,7 +515,7 @@ static void collect_steps(struct collector *collector)
 	}
 }
 
-/* Takes a wait for a core out of the steps that it was in. */
+/* Subtracts a wait for a core from the steps that it was in. */
 static void take_out_wait(const struct collector *collector, const struct ws_piece *piece,
 			  struct ws_series *series)
 {
@@ -547,7 +548,7 @@ static void collect_own_time(struct collector *collector, const struct ws_analys
 	item->series = series;
 }
 
-/* The steps are an item of their own: drops their ranges, which have the same form. */
+/* The steps are an item of their own, so this drops their ranges, which have the same form. */
 static void drop_step_ranges(const char *step_form, struct ws_items *items)
 {
 	size_t kept = 0;

@@ -1,9 +1,9 @@
 /*
- * items.h - what a run is made of, for comparing: each kernel, copy, call, range, operator and
+ * items.h - the items of a run that are compared: each kernel, copy, call, range, operator and
  * function by its name, with its time and count in parts of the run.
  *
- * Names that differ only in numbers are one as query/fold.h has it. Times are nanoseconds; those of
- * functions are what their CPU samples stand for.
+ * Names that differ only in numbers are folded into one (query/fold.h). Times are nanoseconds;
+ * those of functions are what their CPU samples stand for.
  */
 #ifndef WS_COMPARE_ITEMS_H
 #define WS_COMPARE_ITEMS_H
@@ -14,7 +14,7 @@
 
 enum ws_item_kind {
 	WS_ITEM_STEP, /* the steps, or the whole run */
-	WS_ITEM_OWN,  /* the same without what its critical path waited for a core */
+	WS_ITEM_OWN,  /* the same without the time that its critical path waited for a core */
 	WS_ITEM_RANGE,
 	WS_ITEM_KERNEL,
 	WS_ITEM_COPY,
@@ -29,19 +29,19 @@ enum ws_item_kind {
 struct ws_item_desc {
 	const char *name;   /* in answers and in --fail-on */
 	const char *plural; /* "kernels" */
-	/* By how much one run's figure differs from the next one's although nothing has changed
-	 * and the parts of the runs do not show it: a standard deviation as a share. */
+	/* By how much one run's figure differs from the next one's although nothing has changed and
+	 * the parts of the runs do not show it: a standard deviation as a share. */
 	double floor;
-	/* The same for all items of the kind together: a machine that is faster today. */
+	/* The same for all items of the kind together, such as a machine that is faster today. */
 	double shift;
 	double least; /* share of a step by which an item must change to matter */
-	/* How much of it other programs add where they want the same cores: a standard deviation,
+	/* How much noise other programs add where they want the same cores: a standard deviation,
 	 * as a share of the share of time that threads waited for a core. */
 	double crowding;
 };
 extern const struct ws_item_desc ws_item_descs[WS_ITEM_KINDS];
 
-/* All functions of the kernel: interrupts that serve other programs are among them, so that it is
+/* All functions of the kernel. They include interrupts that serve other programs, so this item is
  * shown but not judged. */
 #define WS_KERNEL_ITEM "[kernel]"
 
@@ -56,18 +56,17 @@ struct ws_item {
 struct ws_items {
 	struct ws_item **items;
 	size_t count, cap;
-	struct ws_series nothing; /* of what did not happen: only lengths */
+	struct ws_series nothing; /* for something that did not happen: only lengths */
 };
 
-/* Whether a run has too few steps, or none, to be cut at them: its parts are then slices of time.
- */
+/* Whether a run has too few steps to be cut at them, or none: its parts are then slices of time. */
 bool ws_is_cut_in_slices(const struct ws_model *model);
 /* Read what happened in the window of an analysis. Blocks that cannot be read are passed over. Free
  * with ws_items_free. */
 void ws_items_collect(const struct ws_analysis *analysis, struct ws_items *items);
 void ws_items_free(struct ws_items *items);
 
-/* Append what is left of a name without numbers and hashes, # for each. */
+/* Append a name with # for each of its numbers and hashes. */
 void ws_put_name_form(struct ws_text *text, const char *name);
 /* The form of the names of the steps: "" for sequences of kernels, NULL without steps. Owned by the
  * caller. */

@@ -76,7 +76,7 @@ static bool is_on_side(const struct ws_matches *matches, const struct ws_match *
 
 /* ---- forms ---- */
 
-/* What shares a form, as long as it is on one side only. */
+/* Items with the same form, as long as they are on one side only. */
 struct form_group {
 	size_t first;		/* match that the others are added to */
 	size_t names[WS_SIDES]; /* how many */

@@ -22,26 +22,26 @@ extern const struct ws_comparison_format ws_comparison_formats[]; /* ended by on
 /* NULL when there is none of this name. */
 const struct ws_comparison_format *ws_find_comparison_format(const char *name);
 
-/* For people. Times are a step's where there are steps, else those of the runs. */
+/* For people. Times are per step where there are steps, else per run. */
 void ws_print_comparison_text(const struct ws_comparison_view *view);
 void ws_print_comparison_markdown(const struct ws_comparison_view *view);
 /* A line for each item, times in nanoseconds. */
 void ws_print_comparison_csv(const struct ws_comparison_view *view);
 /* One object; docs/diff.md describes it. */
 void ws_print_comparison_json(const struct ws_comparison_view *view);
-/* The same object appended to a text: what the page asks for. At most `most` items; 0: all. */
+/* The same object appended to a text, for the page. At most `most` items; 0: all. */
 void ws_put_comparison_json(const struct ws_comparison_view *view, size_t most,
 			    struct ws_text *out);
 
-/* "kernel-3f9a0c11d2e47b65": of kind and name, the same in every comparison. */
+/* "kernel-3f9a0c11d2e47b65": from kind and name, the same in every comparison. */
 void ws_put_change_id(const struct ws_change *change, struct ws_text *out);
-/* Append the figures that people read: "1.234 ms", "+4.9 %". */
+/* Append figures for people: "1.234 ms", "+4.9 %". */
 void ws_put_milliseconds(double ns, bool with_sign, struct ws_text *out);
 void ws_put_percent(double share, struct ws_text *out);
 /* Append "+4.9 % (95 %: +2.1 to +7.7 %)". */
 void ws_put_change(double change, double low, double high, struct ws_text *out);
-/* The change of the time, and where that is another one the typical change beside what all of the
- * kind have in common, which is what counts. */
+/* The change of the time. Where it differs from the typical change less what all items of the kind
+ * have in common, that change too, because it is the one that is judged. */
 void ws_put_relative_change(const struct ws_comparison *comparison, const struct ws_change *change,
 			    struct ws_text *out);
 /* One line that says whether the step, and anything else, has changed. */

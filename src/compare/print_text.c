@@ -9,7 +9,7 @@
 
 enum { MOST_CHANGES = 40, MOST_ROWS = 12 };
 
-/* One of the two forms: what differs between them. */
+/* One of the two forms: the parts in which they differ. */
 struct form {
 	bool markdown;
 	const struct ws_comparison_view *view;
@@ -80,7 +80,7 @@ static void put_advice(struct form *form)
 			       100 * half);
 }
 
-/* Where other programs took the cores, the time without that is less noisy. */
+/* Where other programs used the cores, the time without those waits is less noisy. */
 static void put_own_time(struct form *form)
 {
 	const struct ws_comparison *comparison = form->view->comparison;

@@ -19,8 +19,8 @@ double ws_student_probability(double t, double df);
 /* The t for which ws_student_probability is `p`, 0 < p < 1. */
 double ws_student_quantile(double p, double df);
 /*
- * Which of `n` probabilities may be called discoveries so that at most a share `q` of those called
- * so are false, and so that with probability 1 - q none is where there is nothing to discover: the
+ * Which of `n` probabilities may be called discoveries so that at most a share `q` of these is
+ * false and so that, where there is nothing to discover, there are none with probability 1 - q: the
  * step-up procedure of Benjamini and Hochberg (J. R. Stat. Soc. B 57, 1995). Returns how many.
  */
 size_t ws_control_discoveries(const double *probabilities, size_t n, double q, bool *discovered);
