@@ -21,7 +21,7 @@ struct op_group {
 	uint8_t device, annotation;
 	bool async;
 	uint64_t count, cpu, gpu, self_gpu, flops; /* gpu and self_gpu in parts of a nanosecond */
-	int64_t self_cpu; /* below 0 where calls of other threads count on this one */
+	int64_t self_cpu; /* below 0 where calls of other threads count for this one */
 	int64_t cpu_mem, self_cpu_mem, gpu_mem, self_gpu_mem;
 };
 

@@ -157,7 +157,7 @@ const char *ws_get_op_name(const struct ws_ops *ops, uint32_t name)
 
 /*
  * PyTorch's tables leave out the shapes of tensors in a list, which a trace has: "[[[8, 8], [8]],
- * [2]]" is "[[], [2]]" there. So an element of the outermost list that has lists itself is made
+ * [2]]" is "[[], [2]]" there. So an element of the outermost list that itself has lists becomes
  * empty. Returns the number of such a text.
  */
 static uint32_t remove_nested_shapes(struct ws_ops *ops, struct ws_map *known, uint32_t id)
@@ -191,7 +191,7 @@ static uint32_t remove_nested_shapes(struct ws_ops *ops, struct ws_map *known, u
 	return made;
 }
 
-/* The kind of an event by that of its row in the table of operators. */
+/* The kind of an event, from the kind of its row in the table of operators. */
 static uint8_t get_event_kind(uint64_t op_kind)
 {
 	if (op_kind == WS_OP_PYTHON)
@@ -359,9 +359,9 @@ static int load_op_links(struct ws_ops *ops, struct ws_map *links, struct ws_err
 struct gpu_table {
 	enum ws_table table;
 	int start, end, process, correlation;
-	int name;	    /* -1 where the name is made of the kinds */
-	int kind, from, to; /* kinds of the copy, of its source, of the memory written; -1 for
-			       none */
+	int name; /* -1 where the name is made of the kinds */
+	int kind, from,
+		to; /* kinds of the copy, of its source, of the memory written; -1 for none */
 };
 
 static const struct gpu_table gpu_tables[] = {
@@ -393,7 +393,7 @@ static uint32_t make_copy_name(const struct gpu_table *table, const struct ws_ro
 	return ws_make_op_copy_name(kind, from, rows->col[table->to][i]);
 }
 
-/* The length of GPU work that counts for its operator, in parts of a nanosecond: see
+/* The length of GPU work as counted for its operator, in parts of a nanosecond: see
  * query/doubles.h. */
 static uint64_t compute_own_length(struct ws_ops *ops, uint32_t process, uint64_t start,
 				   uint64_t end)
@@ -499,7 +499,7 @@ static void load_memory_records(struct ws_ops *ops)
 		qsort(ops->memory, ops->memory_count, sizeof(*ops->memory), compare_memory_times);
 }
 
-/* ---- all of it ---- */
+/* ---- all together ---- */
 
 /* Fill `owner` with the events of the CPU by the number that GPU work is linked to. */
 static void find_owners(struct ws_ops *ops)

@@ -42,7 +42,7 @@ struct ws_ops_event {
 	uint32_t parent, children;	/* parent: index or WS_OPS_NONE; children: how many */
 	uint32_t shapes, stack;		/* strings */
 	uint8_t kind;
-	bool merged; /* it is part of its parent, which has the same name */
+	bool merged; /* it is merged into its parent, which has the same name */
 	bool async;  /* it has a parent, whose self time and memory it does not reduce */
 	bool loose;  /* a call that is linked to no operator */
 };
@@ -67,7 +67,8 @@ struct ws_ops_request {
 	int64_t by_stack;	     /* frames, 0 for none */
 	const char *sort;	     /* what to sort by, as PyTorch calls it, or NULL */
 	int64_t limit;		     /* rows, 0 for all */
-	double min_time_s; /* leave out rows whose CPU and device totals are both less; seconds */
+	double min_time_s; /* leave out rows whose CPU and device totals are both less than this;
+			      seconds */
 	const char *steps; /* "3", "2-4", "1,5", or NULL */
 	const char *view;  /* ops, modules, memory, memory-events, steps */
 	const char *format, *unit, *output;
@@ -89,14 +90,13 @@ struct ws_ops {
 	struct ws_ops_main *mains; /* of each process, the thread that stopped the profiler */
 	size_t main_count, main_capacity;
 	struct ws_map main_index; /* process -> main + 1 */
-	struct ws_map edges; /* where GPU work begins and ends if annotations were written longer
-			than they are */
-	struct ws_text_numbers texts; /* names and shapes that are no strings of the report, each
-				  with its NUL */
+	struct ws_map edges; /* bounds of GPU work, kept if annotations were written longer than
+				they are */
+	struct ws_text_numbers texts; /* names and shapes not in the report, each with its NUL */
 	struct ws_text scratch;
 	struct ws_doubles doubles;
 	bool fraction;	  /* GPU times of operators were changed to those that doubles give */
-	uint64_t gpu_own; /* time of all GPU work as operators get it; parts of a nanosecond */
+	uint64_t gpu_own; /* time of all GPU work as counted for operators; parts of a nanosecond */
 	uint64_t damaged; /* blocks */
 };
 
@@ -114,13 +114,13 @@ bool ws_is_in_op_steps(const struct ws_ops *ops, uint32_t process, uint64_t at);
 bool ws_ops_is_hidden(const char *name);
 /* The key of the name with this string id: one for all steps, else that of the text. */
 uint32_t ws_get_op_name_key(const struct ws_ops *ops, const char *name, uint32_t id);
-/* ranges.c: whether NVTX ranges stand for operators, since the report has none. */
+/* ranges.c: whether NVTX ranges are used as operators, since the report has none. */
 bool ws_are_ops_from_ranges(const struct ws_ops *ops);
-/* ranges.c: read the steps, or the events and links (call -> event), that ranges stand for. Return
- * 0, or -1 with a message. */
+/* ranges.c: read the steps, or the events and links (call -> event), from ranges. Return 0, or -1
+ * with a message. */
 int ws_ops_load_range_steps(struct ws_ops *ops, struct ws_err *err);
 int ws_ops_load_ranges(struct ws_ops *ops, struct ws_map *links, struct ws_err *err);
-/* The number of a text that is no string of the report; it is above the ids of all strings. */
+/* The number of a text that is not a string of the report; it is above the ids of all strings. */
 uint32_t ws_add_op_text(struct ws_ops *ops, const char *text, size_t length);
 /* The text of a string id, or of a number from ws_add_op_text. */
 const char *ws_get_op_text(const struct ws_ops *ops, uint32_t id);
@@ -133,13 +133,13 @@ int ws_ops_load_traced(struct ws_ops *ops, struct ws_err *err);
 int ws_ops_load_gpu_annotations(struct ws_ops *ops, struct ws_err *err);
 /* Note the start and end of a piece of GPU work, after the annotations have been read. */
 void ws_note_gpu_edges(struct ws_ops *ops, uint64_t start, uint64_t end);
-/* Give annotations that were written longer than they are their own length back. */
+/* Restore the length of annotations that were written longer than they are. */
 void ws_ops_trim_gpu_annotations(struct ws_ops *ops);
 /* tree.c: find parents, merge duplicates, attribute memory, sum up. */
 void ws_ops_nest(struct ws_ops *ops);
 
-/* The views: each writes its table, and into `footer` what stands below it. Return 0, or -1 with a
- * message. */
+/* The views: each writes its table, and the lines below the table into `footer`. Return 0, or -1
+ * with a message. */
 int ws_print_op_averages(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
 			 struct ws_err *err);
 int ws_print_op_modules(struct ws_ops *ops, struct ws_printer *printer, struct ws_text *footer,
@@ -153,7 +153,7 @@ int ws_print_op_steps(struct ws_ops *ops, struct ws_printer *printer, struct ws_
 
 /* The text of a key from ws_get_op_name_key: "ProfilerStep*" for all steps. */
 const char *ws_get_op_name(const struct ws_ops *ops, uint32_t name);
-/* Keys of names that are no strings of the report, above all others: those of copies and sets, by
+/* Keys of names that are not strings of the report, above all others: those of copies and sets, by
  * the kinds of memory. */
 enum {
 	WS_OPS_SET = 15,

@@ -136,8 +136,8 @@ int ws_ops_load_traced(struct ws_ops *ops, struct ws_err *err)
 
 enum edge { NO_EDGE, WANTED, FOUND };
 
-/* The key of a start or end of GPU work. It needs no process or stream: that both ends of other
- * work fit to the nanosecond is unlikely. */
+/* The key of a start or end of GPU work. It needs no process or stream: other work is unlikely to
+ * match at both ends to the nanosecond. */
 static uint64_t make_edge_key(uint64_t at, bool end)
 {
 	return at << 1 | end;

@@ -1,4 +1,4 @@
-/* tree.c - which event is inside which, and what follows from that: merged duplicates, memory, sums
+/* tree.c - which event is inside which, and what this determines: merged duplicates, memory, sums
  * of children. */
 #include <stdlib.h>
 #include <string.h>
@@ -122,7 +122,7 @@ static size_t find_first_record(const struct ws_ops_memory *memory, size_t count
 	return ws_bisect(count, mid, memory[mid].time < time);
 }
 
-/* Attribute the records of a process to its events, and set which were inside any. */
+/* Attribute the records of a process to its events, and mark the records that were inside any. */
 static void attribute_process_memory(struct ws_ops *ops, struct ws_ops_memory *memory, size_t count)
 {
 	struct memory_sums sums = {ws_calloc(count + 1, sizeof(int64_t)),

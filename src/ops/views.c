@@ -95,7 +95,7 @@ static void gather_modules(const struct ws_ops *ops, struct nn_modules *modules,
 			continue;
 		}
 		if (outer && modules->modules[outer - 1].depth == DEEPEST)
-			continue; /* endless recursion: the calls below are one module */
+			continue; /* endless recursion: the inner calls are one module */
 		inside[i] = find_module(modules, outer, name);
 		modules->modules[inside[i] - 1].calls++;
 		modules->modules[inside[i] - 1].cpu += event->end - event->start;
