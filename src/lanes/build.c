@@ -2,11 +2,11 @@
  * build.c - the events of lanes, read in the background.
  *
  * After the census two threads work. One reads what no one has asked for yet, source by source and
- * small lanes first, up to a limit: reports of usual sizes are then all there at the first move.
- * The other reads what someone looks at (ws_lanes_want); the first pauses meanwhile. A set of lanes
- * is read by scanning the blocks that have rows of them, on all cores, to places that the census
- * gave; then each lane is finished (level.c). When the room for events is used up, the lanes that
- * no one has looked at for longest go back to what is known of them without reading.
+ * small lanes first, up to a limit: reports of usual sizes are then complete before the user first
+ * moves. The other reads what someone looks at (ws_lanes_want); the first pauses meanwhile. To read
+ * a set of lanes, the blocks that have rows of them are scanned on all cores into places that the
+ * census determined; then each lane is finished (level.c). When the room for events is used up, the
+ * lanes that no one has looked at for longest are dropped, and only their census data remains.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@
 #include "base/sort.h"
 #include "base/choose.h"
 
-/* An event on its way, and once it is there (with its share of sums). */
+/* Bytes of an event on its way, and once stored (with its share of sums). */
 enum { BYTES_READING = sizeof(struct ws_raw) + 24, BYTES_READ = 24, UNASKED = 32 << 20 };
-/* A lane of more events is large; wanted lanes are read as many at a time as have about so many. */
+/* A lane with more events is large. Wanted lanes are read in groups of about this many events. */
 enum { LARGE = 2 << 20, AT_A_TIME = 8 << 20 };
 
 /* Names of NVTX domains, from the blocks in which the census saw some. */
@@ -81,7 +81,7 @@ static uint32_t function_of(const struct ws_stacks *stacks, uint32_t frame)
 		       ws_stacks_get_places(stacks, ws_stacks_get_frame(stacks, frame))->function);
 }
 
-/* The short name, unless several full ones are shortened to it. */
+/* The short name, unless it stands for several full ones. */
 static uint32_t string_name(const struct ws_lane_pass *pass, const struct ws_batch *batch, size_t i)
 {
 	const struct ws_report *report = pass->lanes->report;
@@ -116,8 +116,8 @@ static uint32_t row_name(const struct ws_lane_pass *pass, const struct ws_batch 
 	}
 }
 
-/* Marks of NVTX and instants of other tools' traces have no end either, but are not ranges that
- * never ended. */
+/* Marks of NVTX and instants of other tools' traces have no end either, but they are not ranges
+ * that never ended. */
 static bool is_moment(const struct ws_event_kind *kind, const struct ws_batch *batch, size_t i)
 {
 	if (!kind->shaping)
@@ -174,7 +174,7 @@ static const struct ws_census_entry *block_entries(const struct ws_lane_pass *pa
 	return pass->first + low;
 }
 
-/* States of threads are no rows. */
+/* States of threads have no rows. */
 static bool is_placed(const struct ws_lane_pass *pass, uint32_t lane)
 {
 	return pass->in_set[lane] && pass->lanes->lane[lane]->kind != WS_LANE_STATE;
@@ -318,7 +318,7 @@ static void *finish_lanes(void *arg)
 	}
 }
 
-/* Two lanes at a time. */
+/* Handles two lanes at a time. */
 static void finish_all(struct set *set)
 {
 	bool two = !pthread_create(&set->thread, NULL, finish_lanes, set);
@@ -360,7 +360,7 @@ static void read_set(struct set *set)
 	finish_all(set);
 }
 
-/* Under the lock; ws_lane_reading looks without. */
+/* Changed under the lock; ws_lane_reading looks without it. */
 static void set_state(struct ws_lane *lane, enum ws_lane_state state)
 {
 	__atomic_store_n(&lane->state, (uint8_t)state, __ATOMIC_RELAXED);
@@ -373,15 +373,15 @@ static uint64_t multiply_capped(uint64_t n, uint64_t bytes)
 	return n < UINT64_MAX / bytes ? n * bytes : UINT64_MAX;
 }
 
-/* Bytes of a lane. A span on a core makes up to three states, and what is on a core is noted once
+/* Bytes of a lane. A span on a core makes up to three states, and time on a core is noted once
  * more. */
 static uint64_t lane_bytes(const struct ws_lane *lane, uint64_t each)
 {
 	return multiply_capped(lane->count, lane->kind == WS_LANE_STATE ? 4 * each : each);
 }
 
-/* Let go of the lane that no one has looked at for longest; false when there is none. Under the
- * lock, which it gives away meanwhile. */
+/* Drop the lane that no one has looked at for longest; false when there is none. Called under the
+ * lock, which it releases meanwhile. */
 static bool forget_one(struct ws_lanes *lanes)
 {
 	uint32_t now = __atomic_load_n(&lanes->clock, __ATOMIC_RELAXED), best = UINT32_MAX,
@@ -412,7 +412,7 @@ static bool forget_one(struct ws_lanes *lanes)
 	return true;
 }
 
-/* Room for one more lane, others having to go where `forget`. Under the lock. */
+/* Make room for one more lane, dropping others if `forget`. Under the lock. */
 static bool reserve_space(struct ws_lanes *lanes, const struct ws_lane *lane, bool forget)
 {
 	uint64_t need = lane_bytes(lane, BYTES_READING);
@@ -448,7 +448,7 @@ static void add_to_set(struct set *set, uint32_t i)
 	set_state(set->lanes->lane[i], WS_LANE_READING);
 }
 
-/* ---- what is asked for ---- */
+/* ---- lanes that were asked for ---- */
 
 struct sized {
 	uint64_t count;
@@ -473,8 +473,8 @@ static bool needs_stacks(const struct set *set)
 	return false;
 }
 
-/* Some of the lanes that are wanted, small ones first: these are there at once, whatever else is
- * wanted. Under the lock. */
+/* Some of the lanes that are wanted, small ones first, so that these are there at once whatever
+ * else is wanted. Under the lock. */
 static bool choose_wanted_lanes(struct set *set)
 {
 	struct sized *sized = ws_malloc((set->lanes->n + 1) * sizeof(*sized));
@@ -494,7 +494,7 @@ static bool choose_wanted_lanes(struct set *set)
 			add_to_set(set, sized[k].lane);
 			events += sized[k].count;
 			any = true;
-		} else if (!any) { /* nothing stands in its way but its size */
+		} else if (!any) { /* only its size is against it */
 			set_state(lane, WS_LANE_TOO_MANY);
 			set->lanes->busy--;
 			pthread_cond_broadcast(&set->lanes->changed);
@@ -583,9 +583,9 @@ uint32_t ws_lanes_unread(struct ws_lanes *lanes, uint32_t *reading)
 	return n;
 }
 
-/* ---- what no one has asked for ---- */
+/* ---- lanes that no one has asked for ---- */
 
-/* Those lanes of the set that are not read yet, as far as the limit goes. Under the lock. */
+/* The lanes of the set that are not read yet, up to the limit. Under the lock. */
 static bool choose_unread_lanes(struct set *set, uint64_t *left)
 {
 	struct ws_lanes *lanes = set->lanes;
@@ -609,7 +609,7 @@ static bool choose_unread_lanes(struct set *set, uint64_t *left)
 	return any;
 }
 
-/* Read what can be of the lanes in the set. Under the lock, which it gives back. */
+/* Read those lanes of the set for which there is room. Called under the lock, which it releases. */
 static void read_some(struct set *set, uint64_t *left)
 {
 	bool any = choose_unread_lanes(set, left);
@@ -662,7 +662,7 @@ static void set_flag(struct ws_lanes *lanes, int *flag)
 	pthread_mutex_unlock(&lanes->lock);
 }
 
-/* Until nothing is being read that someone asked for: projecting needs the ranges. */
+/* Wait until nothing is being read that someone asked for: projecting needs the ranges. */
 static void wait_idle(struct ws_lanes *lanes)
 {
 	pthread_mutex_lock(&lanes->lock);
@@ -695,7 +695,7 @@ static void *build_lanes(void *arg)
 }
 
 /* The end of the recording, or of what is shown: tables whose rows may belong to no thread do not
- * count for the former. */
+ * count for the recording's end. */
 static uint64_t last_of(const struct ws_report *report)
 {
 	uint64_t last = ws_find_time_last(report);

@@ -1,5 +1,5 @@
-/* build.h - what the census and the reading of events share: which lane a row goes to. Private to
- * census.c and build.c. */
+/* build.h - which lane a row goes to, for the census and the reading of events. Private to census.c
+ * and build.c. */
 #ifndef WS_LANES_BUILD_H
 #define WS_LANES_BUILD_H
 
@@ -34,13 +34,13 @@ struct ws_lane_pass { /* over the rows of a kind of event */
 	const uint8_t *shared; /* ws_lane_shared_names */
 	const uint8_t *in_set; /* by lane: is it read now? */
 	uint8_t *seen;	       /* by block: it could be read */
-	bool waits;	       /* for who is asked for */
+	bool waits;	       /* for lanes that someone asked for */
 };
 
 struct ws_lane_pass ws_lane_pass_new(struct ws_lanes *lanes, uint32_t source,
 				     struct ws_lane_worker *workers);
-/* By key of a string: whether it stands for several full names of events of this kind. NULL: none
- * does. Reads the names of all rows the first time. Thread-safe. */
+/* By key of a string: whether it stands for several full names of events of this kind. NULL: no
+ * string does. Reads the names of all rows the first time. Thread-safe. */
 const uint8_t *ws_lane_shared_names(struct ws_lanes *lanes, uint32_t kind);
 /* For each thread that a scan may use. */
 struct ws_lane_worker *ws_lane_workers_new(uint32_t *n);
@@ -55,11 +55,11 @@ uint32_t ws_lane_of_row(struct ws_lane_pass *pass, struct ws_lane_worker *worker
 /* The columns that this needs. */
 uint64_t ws_lane_key_columns(const struct ws_event_kind *kind);
 
-/* Row i as an event, and the columns that this needs. p->row_base is asked for its number. */
+/* Row i as an event, and the columns that this needs. p->row_base is needed for its number. */
 void ws_lane_raw_of_row(const struct ws_lane_pass *pass, const struct ws_batch *batch, size_t i,
 			struct ws_raw *raw);
 uint64_t ws_lane_event_columns(const struct ws_event_kind *kind);
-/* By block: how many rows of the table stand before it. The caller frees. */
+/* By block: how many rows of the table come before it. The caller frees. */
 uint64_t *ws_lane_row_bases(const struct ws_report *report, enum ws_table table);
 
 void ws_take_census(struct ws_lanes *lanes, struct ws_lane_worker *workers, uint32_t n);

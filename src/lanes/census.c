@@ -1,8 +1,8 @@
 /*
- * census.c - which lanes there are, how many events each has, and where these roughly lie.
+ * census.c - which lanes there are, how many events each has, and roughly where these lie.
  *
- * That is in the report already where its writer summed up blocks (ws_report_block_groups): then no
- * row is read. Of other blocks, in reports that are not closed or older, the columns that
+ * The report already says this where its writer summed up blocks (ws_report_block_groups): then no
+ * row is read. For other blocks, in reports that are not closed or are older, the columns that
  * distinguish lanes are decoded and rows are counted by lane.
  */
 #include <stdlib.h>
@@ -27,7 +27,7 @@ enum { MOST_LANES = 1 << 20 }; /* a damaged file must not cost gigabytes */
 
 /*
  * Number of the lane, made if it is new; UINT32_MAX when there are too many. After the census none
- * is made, even if rows turn up that its blocks did not announce. Under the lock.
+ * is made, even for rows that their block's groups did not announce. Under the lock.
  */
 static uint32_t find_lane(struct ws_lanes *lanes, uint8_t kind, const uint32_t *key)
 {
@@ -177,7 +177,7 @@ bool ws_lane_is_library(const char *category, size_t n)
 	return memchr(category, '_', n) != NULL;
 }
 
-/* Calls of a library have a row of their own: their category, else 0. */
+/* Calls of a library have a row of their own, by category; 0 for others. */
 static uint32_t library_of(const struct ws_report *report, uint32_t category)
 {
 	size_t n;
@@ -363,7 +363,7 @@ static void count_source(struct ws_lanes *lanes, uint32_t source, struct ws_lane
 
 /* ---- glimpses ---- */
 
-/* Of blocks without groups it is only known that their lanes have events somewhere in the block's
+/* For blocks without groups, it is only known that their lanes have events somewhere in the block's
  * time. */
 static void glimpse_blocks(struct ws_lanes *lanes)
 {

@@ -1,10 +1,10 @@
 /*
- * closeup.c - a short stretch of lanes that are not read, as it is.
+ * closeup.c - exact events for a short stretch of lanes that are not read.
  *
- * Where a window touches few blocks of rows, these are decoded and what is in sight becomes levels
- * of lanes that live as long as the answer: a look at a microsecond of a hundred million events
- * costs milliseconds, and the picture is exact. Only the order of overlapping events on levels may
- * be another once all of the lane is read, so nothing can be asked about them by number.
+ * Where a window touches few blocks of rows, these are decoded and the visible events become levels
+ * of lanes that exist as long as the answer: a look at a microsecond of a hundred million events
+ * costs milliseconds, and the picture is exact. Only the levels of overlapping events may differ
+ * once all of the lane is read, so events cannot be asked for by number.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +54,8 @@ static int place_batch(void *ctx, const struct ws_batch *batch)
 	return 0;
 }
 
-/* Which blocks of a source are in sight and have rows of the lanes; how many, or more than
- * MOST_BLOCKS when that is too much. */
+/* Which blocks of a source are visible and have rows of the lanes. Returns how many, or more than
+ * MOST_BLOCKS when there are too many. */
 static size_t choose_blocks(const struct closeup *closeup, const struct ws_census_entry *entry,
 			    size_t n, uint8_t *skip)
 {
@@ -120,7 +120,7 @@ static void read_source(struct closeup *closeup, const struct ws_census_entry *e
 	free(skip);
 }
 
-/* The lane as level.c wants it: with its raw events where it frees them. */
+/* The lane in the form that level.c needs: with its raw events, which level.c frees. */
 static void finish_closeup(struct ws_lanes *lanes, struct ws_lane *lane)
 {
 	struct ws_raw *raw = ws_allocate_space(lane->filled * sizeof(*raw));

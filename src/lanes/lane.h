@@ -1,14 +1,14 @@
 /*
  * lane.h - a report as rows of a time line.
  *
- * A lane is what one row shows: the events of one kind that belong to one thread, stream, core... A
- * lane has levels; on a level no two events overlap, so that both its starts and its ends ascend:
- * every question about a window is two binary searches and a difference of running sums, whatever
- * its size. Nested ranges come out at their depth, concurrent ones on the first level that is free.
+ * A lane is one row: the events of one kind that belong to one thread, stream, core... A lane has
+ * levels; on a level no two events overlap, so both starts and ends ascend, and every question
+ * about a window takes two binary searches and a difference of running sums, whatever its size.
+ * Nested ranges come out at their depth, concurrent ones on the first level that is free.
  *
  * First comes a census (census.c), which is cheap and gives the tree of rows with counts; then the
- * events are read in the background (build.c), those first that someone looks at. Until a lane is
- * ready, its tiles show what the report says of whole blocks.
+ * events are read in the background (build.c), starting with those that someone looks at. Until a
+ * lane is ready, its tiles show what the report says about whole blocks.
  *
  * Events take 22 bytes each, in unlinked temporary files that are mapped (space.c): the kernel
  * drops what is not looked at, so that a report of any size can be open.
@@ -26,7 +26,7 @@
 #include "schema/events.h"
 
 /*
- * What an event is called: 30 bits of a number and in the two highest bits what it numbers. Texts
+ * An event's name: a number of 30 bits, and in the two highest bits the kind of that number. Texts
  * of our own are listed in events.def.
  */
 enum ws_name_space {
@@ -57,7 +57,7 @@ struct ws_level {
 		uint64_t dur;
 	} * longs;
 	size_t long_n, long_cap;
-	double *value; /* counters: from start on; their dur, name, ref, src and paint are NULL */
+	double *value; /* counters: from `start` on; their dur, name, ref, src and paint are NULL */
 	double *value_max[WS_LEVEL_PYRAMID], *value_min[WS_LEVEL_PYRAMID];
 	void *memory;
 	size_t bytes;
@@ -67,8 +67,8 @@ struct ws_raw { /* an event on its way to a level */
 	uint64_t start, end;
 	uint32_t name, ref;
 	uint8_t src, paint;
-	uint8_t level; /* how deep it is nested where that is known, else 0: not above this level,
-			  and below what it is in */
+	uint8_t level; /* its nesting depth where known, else 0: not above this level, and below the
+			  event that encloses it */
 	uint8_t there; /* its row was read */
 };
 
@@ -80,26 +80,26 @@ struct ws_lane {
 	uint64_t first, last, busy;
 	struct ws_level *level;
 	uint32_t levels;
-	struct ws_level
-		*cover; /* stretches in which anything is under way, when there are several levels;
-			   else NULL: level 0. Of states those on a core, each by itself */
+	struct ws_level *cover; /* stretches with at least one event under way, when there are
+				   several levels; otherwise NULL: level 0. For states those on a
+				   core, each separately */
 	struct ws_raw *raw;
 	uint64_t filled; /* places in `raw` */
 	uint64_t
 		placed; /* atomic: how many of these have an event; fewer when blocks are damaged */
-	size_t glimpse, glimpses; /* first of its glimpses and how many */
-	uint64_t grain; /* ns that a part of a glimpse spans, on average; UINT64_MAX: they tell
+	size_t glimpse, glimpses; /* its first glimpse, and how many it has */
+	uint64_t grain; /* ns that a part of a glimpse spans, on average; UINT64_MAX: glimpses show
 			   little */
 	uint8_t state;	/* enum ws_lane_state, under the lock */
-	uint32_t asked; /* atomic: when last; a count, not a time */
+	uint32_t asked; /* atomic: when it was last asked for; a count, not a time */
 	int ready;	/* atomic */
-	bool uncounted; /* made after the census: `count` is no number of rows of its own */
+	bool uncounted; /* made after the census: `count` does not count rows of its own */
 };
 
 /*
- * What is being done about a lane's events. One whose events are too many for the room there is
- * stays as it is in glimpses; one that has not been asked for longest goes back to IDLE when others
- * need its room.
+ * The state of reading a lane's events. A lane with more events than there is room for keeps only
+ * its glimpses; the lane that has not been asked for longest returns to IDLE when others need its
+ * room.
  */
 enum ws_lane_state {
 	WS_LANE_IDLE,
@@ -116,7 +116,7 @@ struct ws_census_entry { /* rows of one block that go to one lane */
 	bool bad; /* the block could not be read */
 };
 
-/* What the report says of a group of rows of a lane: how busy each part of first..last was
+/* What the report says about a group of rows of a lane: how busy each part of first..last was
  * (store.h); `bins` may be NULL. */
 struct ws_glimpse {
 	uint64_t first, last;
@@ -152,31 +152,31 @@ struct ws_lanes {
 	uint64_t used;	/* of opts.room; under the lock */
 	uint32_t clock; /* atomic: of `asked` */
 	uint32_t busy;	/* lanes that are wanted or being read; under the lock */
-	int hurry;	/* atomic: someone waits for what is being read */
+	int hurry;	/* atomic: someone waits for lanes that are being read */
 	pthread_rwlock_t
-		shown; /* held for reading while levels are looked at, so that none of them goes */
+		shown; /* held for reading while levels are in use, so that none is dropped */
 	struct ws_stacks *stacks;
 	uint8_t *names_domains; /* by block of nvtx: whether it names domains */
 	struct ws_map domains;	/* process << 32 | NVTX domain: its name (a string id) */
 	struct ws_shared_names {
-		uint8_t *is_shared; /* by key of a string: several full names are shortened to it */
+		uint8_t *is_shared; /* by key of a string: it stands for several full names */
 		bool known;
 	} shared[WS_EVENT_KINDS]; /* of kinds with full names, once rows of them are read; under
 				     `naming` */
 	pthread_mutex_t naming;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	pthread_t builder, server; /* reads what nobody asked for; what someone did */
+	pthread_t builder, server; /* one reads what nobody asked for, one what someone did */
 	bool building, serving;
 	int census_done, stacks_done, placed, built,
-		stop; /* atomic; `placed`: all lanes are ready but the projected ones */
+		stop; /* atomic; `placed`: all lanes except the projected ones are ready */
 	uint64_t built_events, events, damaged;
 };
 
-/* Begin: takes the census in a thread, then builds. `opts` may be NULL: reads what a page needs in
- * the room there is. */
+/* Begin: takes the census in a thread, then reads events. `opts` may be NULL: reads what a page
+ * needs in the available room. */
 struct ws_lanes *ws_lanes_open(const struct ws_report *report, const struct ws_lanes_opts *opts);
-/* All of a report, or of a stretch of it, whatever room it takes. */
+/* Read all of a report, or of a stretch of it, whatever room it takes. */
 #define WS_LANES_ALL_EVENTS                                                 \
 	(struct ws_lanes_opts)                                              \
 	{                                                                   \
@@ -185,27 +185,27 @@ struct ws_lanes *ws_lanes_open(const struct ws_report *report, const struct ws_l
 void ws_lanes_close(struct ws_lanes *lanes);
 /* Whether a report has anything with a lane other than diagnostics and output. */
 bool ws_lanes_have_rows(const struct ws_report *report);
-/* Whether ranges are shown on GPUs: not where that would read more calls than are read
- * unasked. */
+/* Whether ranges are shown on GPUs: not where that would need more calls than are read without
+ * being asked for. */
 bool ws_lanes_projects(const struct ws_lanes *lanes);
 void ws_lanes_wait_census(struct ws_lanes *lanes);
 void ws_lanes_wait_stacks(struct ws_lanes *lanes); /* until `stacks` are there */
-void ws_lanes_wait(struct ws_lanes *lanes); /* until everything is built that will be without being
-					       asked for */
-/* Someone looks at this lane: have its events read, if they are not. After the census, under
+void ws_lanes_wait(
+	struct ws_lanes *lanes); /* until everything is read that will be without being asked for */
+/* Someone looks at this lane: have its events read if they are not. Call it after the census, under
  * `shown`. */
 void ws_lanes_want(struct ws_lanes *lanes, uint32_t lane);
-/* The same for drawing it at `px` ns a pixel: for a large lane, glimpses suffice where they are
- * fine enough. */
+/* The same for drawing the lane at `px` ns a pixel: for a large lane, glimpses are enough where
+ * they are fine enough. */
 void ws_lanes_want_at(struct ws_lanes *lanes, uint32_t lane, uint64_t px);
-/* How many lanes (but projected ones) are not read; *reading: how many of them will be. */
+/* How many lanes, except projected ones, are not read; *reading: how many of these will be. */
 uint32_t ws_lanes_unread(struct ws_lanes *lanes, uint32_t *reading);
 static inline bool ws_lane_ready(const struct ws_lane *lane)
 {
 	return __atomic_load_n(&lane->ready, __ATOMIC_ACQUIRE);
 }
 
-/* It is not ready, but will be. */
+/* The lane is not ready, but will be. */
 static inline bool ws_lane_reading(const struct ws_lane *lane)
 {
 	uint8_t state = __atomic_load_n(&lane->state, __ATOMIC_RELAXED);
@@ -218,7 +218,7 @@ static inline bool ws_lane_reading(const struct ws_lane *lane)
 /* Make the levels of a lane from its raw events, which are consumed. */
 void ws_make_lane_levels(struct ws_lanes *lanes, struct ws_lane *lane);
 void ws_lane_free(struct ws_lane *lane);
-/* Back to before ws_make_lane_levels: its levels are gone. */
+/* Undo ws_make_lane_levels: frees the lane's levels. */
 void ws_forget_lane_levels(struct ws_lane *lane);
 
 /* The level that shows how busy a lane is: one without overlaps that covers all its events; NULL
@@ -250,25 +250,22 @@ static inline uint64_t ws_level_end(const struct ws_level *level, uint32_t i)
 	return level->start[i] + ws_level_dur(level, i);
 }
 
-/* Events from..to-1 touch [t0, t1): they start before t1 and end after t0; a moment at t0 touches
+/* Events from..to-1 touch [t0, t1): they start before t1 and end after t0; an instant at t0 touches
  * it too. */
 void ws_level_range(const struct ws_level *level, int64_t t0, int64_t t1, uint32_t *from,
 		    uint32_t *to);
-/* The first event from `from` on, before `to`, that starts at `t` or later. Near `from` it is
- * quick. */
+/* The first event in from..to-1 that starts at `t` or later. It is found quickly near `from`. */
 uint32_t ws_level_seek(const struct ws_level *level, uint32_t from, uint32_t to, uint64_t t);
-/* Whether events of a lane are inside of one another; start/end ranges of NVTX overlap as they
- * like.
- */
+/* Whether events of a lane nest; start/end ranges of NVTX may overlap in any way. */
 static inline bool ws_lane_nests(const struct ws_lane *lane)
 {
 	return ws_lane_descs[lane->kind].flags & WS_LANE_IS_NESTS &&
 	       !(lane->kind == WS_LANE_NVTX && lane->key[2]);
 }
 /*
- * How much of t0..t1 (times of the session) an event takes without those directly inside of it, on
- * the level below. `below` is where to look for these: 0, or what it was set to for an event before
- * on the same level.
+ * How much of t0..t1 (times of the session) an event takes without the events directly inside it,
+ * which are on the level below. `below` is where the search for these begins: 0, or the value that
+ * it was set to for an earlier event of the same level.
  */
 uint64_t ws_lane_own_time(const struct ws_lane *lane, const struct ws_level *level, uint32_t event,
 			  int64_t t0, int64_t t1, uint32_t *below);
@@ -285,23 +282,23 @@ static inline uint64_t ws_level_clip(const struct ws_level *level, uint32_t even
 uint64_t ws_level_busy(const struct ws_level *level, uint32_t from,
 		       uint32_t to); /* sum of durations */
 uint32_t ws_level_longest(const struct ws_level *level, uint32_t from, uint32_t to);
-/* The least and the greatest value of from..to-1; NAN where none of them is known. */
+/* The least and the greatest value of from..to-1; NAN where none is known. */
 void ws_level_extremes(const struct ws_level *level, uint32_t from, uint32_t to, double *low,
 		       double *high);
 
 /*
- * Whether a category of slices is that of calls of a library. Imports name it after the table that
- * the calls were in, CUBLAS_EVENTS, CUDNN_EVENTS, MPI_P2P_EVENTS; other tools' categories are not
- * written so.
+ * Whether a category of slices means calls of a library. Imports name it after the table that the
+ * calls were in, CUBLAS_EVENTS, CUDNN_EVENTS, MPI_P2P_EVENTS; other tools' categories are not
+ * written this way.
  */
 bool ws_lane_is_library(const char *category, size_t n);
 
 /* ---- closeup.c ---- */
 
 /*
- * Those of the lanes that are not read, as far as t0..t1 (times of the session) shows of them: by
- * number, NULL for the others and where that touches too many blocks. `lanes` may name a lane
- * twice. Thread-safe after the census.
+ * The lanes that are not read, as far as t0..t1 (times of the session) shows them: by number, NULL
+ * for the others and where this would touch too many blocks. `lanes` may name a lane twice.
+ * Thread-safe after the census.
  */
 struct ws_lane **ws_make_closeup(struct ws_lanes *lanes_l, const uint32_t *lanes, size_t n,
 				 int64_t t0, int64_t t1);
@@ -309,8 +306,8 @@ void ws_free_closeup(struct ws_lanes *lanes_l, struct ws_lane **lanes);
 
 /* ---- NVTX ranges projected on GPUs (project.c) ---- */
 
-/* After the census: make the lanes that there may be. They are filled, and become ready, by
- * ws_project_ranges; one without events stays unready. */
+/* After the census: make the projected lanes that may exist. ws_project_ranges fills them and makes
+ * them ready; a lane without events never becomes ready. */
 void ws_project_lanes(struct ws_lanes *lanes);
 void ws_project_ranges(struct ws_lanes *lanes);
 /* Number of the lane, made if it is new; UINT32_MAX when there are too many. Before the census is
@@ -344,8 +341,8 @@ static inline bool ws_state_runs(uint32_t ref)
 }
 uint8_t ws_state_class(uint32_t ref); /* enum ws_state_class */
 
-/* What the details of a state show, as if it were a row: columns, and their values. A column is a
- * word, or a value of its type. */
+/* What the details of a state show, as if the state were a row: columns and their values. A column
+ * is a word, or a value of its type. */
 enum { WS_STATE_COLUMNS = 10 };
 extern const struct ws_column_desc ws_state_columns[WS_STATE_COLUMNS];
 static inline bool ws_state_is_word(uint32_t column)
@@ -355,9 +352,9 @@ static inline bool ws_state_is_word(uint32_t column)
 const char *ws_state_word(const struct ws_state *st, uint32_t column); /* NULL for none */
 uint64_t ws_state_value(const struct ws_state *st, uint32_t column);
 
-/* After the census: make the lanes of threads of which only calls are known. */
+/* After the census: make the lanes of threads for which only calls are known. */
 void ws_state_lanes(struct ws_lanes *lanes);
-/* Raw events of those of the lanes that are such; `in` is by lane. */
+/* Raw events of the lanes that show states; `in` is by lane. */
 void ws_fill_states(struct ws_lanes *lanes, const uint8_t *in);
 
 /* ---- names (names.c) ---- */
@@ -368,14 +365,14 @@ const char *ws_lane_name(const struct ws_lanes *lanes, uint32_t name, size_t *le
 /* Names with equal texts have equal keys. */
 uint32_t ws_lane_name_key(const struct ws_lanes *lanes, uint32_t name);
 
-/* The same for names that are shown as one because they differ only in numbers (query/fold.h): a
+/* The same for names that are shown as one because they differ only in numbers (query/fold.h): the
  * key that all of them have, and the form that they are shown as. */
 uint32_t ws_lane_fold_key(const struct ws_lanes *lanes, uint32_t name);
 const char *ws_lane_fold_name(const struct ws_lanes *lanes, uint32_t name, size_t *len);
 bool ws_lane_is_form(const struct ws_lanes *lanes, uint32_t name);
 
-/* Whether events of a kind have names that say less than their full names do: several of these are
- * shortened to one name. Reads the names of all rows the first time. Thread-safe. */
+/* Whether the names of a kind's events say less than their full names: several full names have the
+ * same short one. Reads the names of all rows the first time. Thread-safe. */
 bool ws_lanes_share_names(struct ws_lanes *lanes, uint32_t kind);
 
 /* ---- space.c ---- */
@@ -386,7 +383,7 @@ bool ws_lanes_share_names(struct ws_lanes *lanes, uint32_t kind);
  */
 void *ws_allocate_space(size_t bytes);
 void ws_free_space(void *memory, size_t bytes);
-/* Bytes of such memory that may be used: some of what is free. */
+/* How many bytes of such memory may be used: a part of the free memory. */
 uint64_t ws_measure_free_space(void);
 
 #endif

@@ -49,7 +49,7 @@ bool ws_find_event(const struct ws_lanes *lanes, uint32_t lane, uint8_t source, 
 	return false;
 }
 
-/* A value of a counter holds until the next, the last until the end. */
+/* A counter's value holds until the next one, the last until the end. */
 static void put_value_spot(struct ws_text *text, const struct ws_lanes *lanes,
 			   const struct ws_level *level, uint32_t at)
 {

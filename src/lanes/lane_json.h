@@ -1,6 +1,6 @@
 /*
- * lane_json.h - lanes, their events and their names as JSON, and finding an event again: what the
- * page's server and the exported page both need.
+ * lane_json.h - lanes, their events and their names as JSON, and finding an event again, for both
+ * the page's server and the exported page.
  */
 #ifndef WS_LANES_LANE_JSON_H
 #define WS_LANES_LANE_JSON_H

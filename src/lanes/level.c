@@ -1,12 +1,12 @@
 /*
  * level.c - from a lane's raw events to its levels.
  *
- * Events come block after block, each block in order of start: almost sorted, but for ranges that
- * were written when they ended, long after what they enclose. So what ascends is left alone and the
- * rest is sorted and merged in (sort_events). A walk in order of (start, longer first) then gives
- * each event the first level that is free at its start, and a second one copies it there. Ranges as
- * GPUs saw them have a depth from where they were made: steps overlap on a GPU, and what is inside
- * of one stays below it.
+ * Events come block after block, each block in order of start. They are almost sorted, except for
+ * ranges that were written when they ended, long after the events that they enclose. So ascending
+ * events are left alone and the rest is sorted and merged in (sort_events). A walk in order of
+ * (start, longer first) then gives each event the first level that is free at its start, and a
+ * second one copies it there. Ranges projected on GPUs keep the depth of the original range: steps
+ * overlap on a GPU, and the ranges inside a step stay below it.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -29,8 +29,7 @@ static int compare_events(const void *first, const void *second)
 	return starts_before(first, second) ? -1 : starts_before(second, first);
 }
 
-/* Merge the sorted rest back into the sorted kept, which stand at the front of `v`; from the end,
- * in place. */
+/* Merge the sorted rest back into the sorted events at the front of `v`; from the end, in place. */
 static void merge_back(struct ws_raw *raw, size_t kept, const struct ws_raw *rest, size_t n)
 {
 	size_t to = kept + n;
@@ -52,8 +51,7 @@ static void sort_events(struct ws_raw *raw, size_t n)
 			kept++;
 			continue;
 		}
-		/* An event that came too early may be the only one, and those after it may be in
-		 * order. */
+		/* Only one event may have come too early, and those after it may be in order. */
 		if (kept > 1 && !starts_before(&raw[i], &raw[kept - 2]) && i + 1 < n &&
 		    starts_before(&raw[i + 1], &raw[kept - 1])) {
 			ws_grow(rest, cap, out + 1);
@@ -82,8 +80,9 @@ struct slots {
 };
 
 /*
- * The first level that is free at the start of `e` and below what encloses it at the depth before
- * its own, or WS_LEVELS_MOST. A moment at the end of another event is beside it.
+ * The first level that is free at the start of `e` and below the event that encloses it at the
+ * depth before its own, or WS_LEVELS_MOST. A moment at the end of another event does not overlap
+ * it.
  */
 static inline uint32_t place_event(struct slots *slots, const struct ws_raw *raw)
 {
@@ -207,7 +206,7 @@ static void make_levels(struct ws_lane *lane)
 		level_sums(&lane->level[k]);
 }
 
-/* Go over the stretches in which anything is under way; put them into `v` unless it is NULL.
+/* Go over the stretches with at least one event under way, and put them into `v` unless it is NULL.
  * Returns how many. */
 static uint32_t covered_time(const struct ws_lane *lane, struct ws_level *level)
 {
@@ -265,7 +264,7 @@ static void counter_alloc(struct ws_level *level, uint32_t n)
 	}
 }
 
-/* Values that are no numbers, which say that nothing is known, do not count. */
+/* Values that are not numbers mean that nothing is known, and do not count. */
 static void fold_extremes(const double *low, const double *high, double *min, double *max)
 {
 	*min = low[0];
@@ -349,9 +348,8 @@ void ws_make_lane_levels(struct ws_lanes *lanes, struct ws_lane *lane)
 	bool counter = ws_lane_descs[lane->kind].counter;
 	uint64_t bytes = lane->filled * sizeof(*lane->raw);
 
-	/* Colours need the forms of names. They are made here, so that drawing a lane that is ready
-	 * need not wait for them.
-	 */
+	/* Colours need the forms of names. They are made here, so that drawing a ready lane need
+	 * not wait for them. */
 	ws_fold_any(lanes->fold);
 	if (lane->placed != lane->filled)
 		close_gaps(lane);
@@ -449,7 +447,8 @@ uint64_t ws_level_busy(const struct ws_level *level, uint32_t from, uint32_t to)
 	return sum;
 }
 
-/* Which of from..to-1 is the longest: down the pyramid where whole groups fit, else one by one. */
+/* Which of from..to-1 is the longest: uses the pyramid for whole groups, and looks at single events
+ * at the edges. */
 uint32_t ws_level_longest(const struct ws_level *level_v, uint32_t from, uint32_t to)
 {
 	uint32_t best = from;
@@ -467,7 +466,7 @@ uint32_t ws_level_longest(const struct ws_level *level_v, uint32_t from, uint32_
 			i += size;
 			continue;
 		}
-		if (k) { /* it is in there: look closer */
+		if (k) { /* it is in this group: look closer */
 			uint32_t m = level_v->max[k - 1][i / size], at = i;
 
 			for (uint32_t s = size / WS_LEVEL_FAN, level = k - 1; s;

@@ -1,6 +1,6 @@
 /*
- * names.c - from the number that an event keeps as its name to a text; which short names stand for
- * several full ones, so that events have to be called by these.
+ * names.c - from the number that an event keeps as its name to a text, and which short names stand
+ * for several full ones, so that events must be called by their full names.
  */
 #include "lanes/build.h"
 
@@ -84,7 +84,8 @@ static void note_full_name(struct sharing *sharing, uint64_t name, uint64_t full
 		__atomic_store_n(&sharing->is_shared[name], 1, __ATOMIC_RELAXED);
 }
 
-/* Kernels are launched many times in a row: only what differs from the row before is looked at. */
+/* Kernels are often launched many times in a row, so only rows that differ from the one before are
+ * examined. */
 static int note_full_names(void *ctx, const struct ws_batch *batch)
 {
 	struct sharing *sharing = ctx;

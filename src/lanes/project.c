@@ -1,13 +1,14 @@
 /*
  * project.c - NVTX ranges as the GPU saw them: from the start of the first piece of work launched
- * inside of a range to the end of the last.
+ * inside a range to the end of the last.
  *
- * A range encloses a call when it is the calling thread's and spans the whole call (query/enclose.h
- * says the same). Here this is asked of levels: on each level of the thread's ranges at most one
- * can, and as work comes about in the order of its calls, it is found near where the last was.
- * What a helper thread launches (query/helpers.h) counts in the ranges of the thread that it works
- * for, too. Calls are looked up in a hash by correlation id, in mapped memory like the events
- * (space.c): a report of any size stays within the server's means.
+ * A range encloses a call when it belongs to the calling thread and spans the whole call, as in
+ * query/enclose.h. Here levels are searched: on each level of the thread's ranges at most one range
+ * can enclose the call, and as work comes roughly in the order of its calls, that range is found
+ * near the previous one. Work that a helper thread launches (query/helpers.h) also counts in the
+ * ranges of the thread that it works for. Calls are looked up in a hash by correlation id, in
+ * mapped memory like the events (space.c), so that a report of any size does not use up the
+ * server's memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,12 +28,12 @@ struct span {
 	uint64_t first, last; /* last 0: no work */
 };
 
-/* One lane of NVTX and the lanes of each device that it may show on. */
+/* One lane of NVTX and, for each device, the lane on which it may be shown. */
 struct target {
 	uint32_t nvtx, projected; /* lanes */
 	uint32_t thread, device;
 	struct span **span; /* by level and event */
-	uint32_t *near;	    /* by level: where the last was found */
+	uint32_t *near;	    /* by level: where the last range was found */
 };
 
 struct project {
@@ -178,7 +179,7 @@ static void add_work_of_call(struct project *project, uint32_t thread, uint64_t 
 			widen_range(project, &project->target[k], call, start, end);
 }
 
-/* Whether a thread has a range open from `start` to `end` on any lane that is projected. */
+/* Whether a thread has a range open from `start` to `end` on any projected lane. */
 static bool has_range(void *context, uint32_t thread, uint64_t start, uint64_t end)
 {
 	struct project *project = context;
@@ -199,8 +200,8 @@ static bool has_range(void *context, uint32_t thread, uint64_t start, uint64_t e
 	return false;
 }
 
-/* The thread that the caller worked for; 0 for none, also where only a wait shows it and the call
- * is in a range of its own thread. */
+/* The thread that the caller worked for. 0 for none, and also where only a wait shows it and the
+ * call is in a range of its own thread. */
 static uint32_t find_helped_thread(struct project *project, const struct call *call)
 {
 	uint64_t end = call->start + call->dur;
@@ -338,7 +339,7 @@ static void finish_target(struct project *project, struct target *target)
 		ws_make_lane_levels(project->lanes, to);
 }
 
-/* Rows that finding helpers has in memory for a while. */
+/* Rows that the search for helpers keeps in memory for a while. */
 static uint64_t count_helper_rows(const struct ws_report *report)
 {
 	static const enum ws_table tables[] = {WS_TABLE_op, WS_TABLE_nvtx, WS_TABLE_osrt,

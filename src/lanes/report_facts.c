@@ -1,5 +1,5 @@
 /*
- * report_facts.c - what is shown of a report beside its rows: its name, times, facts, diagnostics,
+ * report_facts.c - what is shown of a report besides its rows: its name, times, facts, diagnostics,
  * losses, output, tables and damage.
  */
 #include <inttypes.h>
@@ -191,8 +191,8 @@ static void put_damage(struct ws_text *text, const struct ws_report *report)
 	ws_text_puts(text, "]");
 }
 
-/* When the first event that is shown began, by the index; the start of the recording when there is
- * none. */
+/* When the first event that is shown began, according to the index; the start of the recording when
+ * there is none. */
 static uint64_t first_event(const struct ws_shown_report *rep)
 {
 	uint64_t first = UINT64_MAX;

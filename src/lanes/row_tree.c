@@ -1,7 +1,7 @@
 /*
- * row_tree.c - the rows of a time line as a tree: processes with their threads and what these did,
- * GPUs with kernels, copies and streams, cores, counters, tracks of other tools. Rows come parents
- * first, in the order they are shown.
+ * row_tree.c - the rows of a time line as a tree: processes with their threads and the threads'
+ * activities, GPUs with kernels, copies and streams, cores, counters, tracks of other tools. Rows
+ * come parents first, in the order they are shown.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -31,8 +31,8 @@ static struct ws_map load_map(const struct ws_report *report, enum ws_table tabl
 	return map;
 }
 
-/* The devices of counters: where a counter has none, that of the GPU whose UUID it has. What reads
- * the GPUs from outside does not know in which order a program numbers them. */
+/* The devices of counters: where a counter has none, that of the GPU whose UUID it has. A reader
+ * outside the program does not know in which order the program numbers its GPUs. */
 static struct ws_map load_counter_devices(const struct ws_report *report)
 {
 	struct ws_map devices = load_map(report, WS_TABLE_counter, -1, ws_counter_id,
@@ -75,13 +75,13 @@ struct tree {
 	struct ws_map rank, rank_world, rank_local, rank_host, rank_gpus; /* by process */
 	struct ws_map device_name, null_stream, counter_name, counter_group, counter_unit,
 		track_name;
-	/* Of each thread, and of each process (high bit set): events, and its time on cores or,
-	 * where that was not recorded, events. */
+	/* By thread, and by process (high bit set): events, and its time on cores or, where that
+	 * was not recorded, events. */
 	struct ws_map events, work;
 	struct ws_map launches; /* threads that launch work or name what they do */
 	struct ws_map load;	/* of each process: the work of all its threads */
 	struct ws_map tier;	/* of each process: enum tier */
-	struct ws_map place;	/* of each process: where it comes, from 1 */
+	struct ws_map place;	/* by process: its place in the order, from 1 */
 	uint64_t busiest;	/* the largest load */
 	struct ws_map shown;	/* processes that have a row */
 	struct ws_map counter_device, counter_process;
@@ -153,7 +153,7 @@ static void put_lane_row(const struct tree *tree, uint32_t i, const char *parent
 	end_row(tree);
 }
 
-/* A row of a domain of NVTX; one without a name is known by its number. */
+/* A row of an NVTX domain; a domain without a name is shown by its number. */
 static void put_domain_row(const struct tree *tree, uint32_t i, const char *parent,
 			   uint64_t process, uint32_t domain)
 {
@@ -284,7 +284,8 @@ static bool is_quiet(const struct tree *tree, uint32_t thread)
 		       ws_map_get(&tree->work, process, NULL) / HARDLY;
 }
 
-/* The main thread if it launches work, others that do, busy ones, those that hardly ran. */
+/* The main thread if it launches work, other threads that do, busy ones, then those that hardly
+ * ran. */
 static int compare_threads(const struct tree *tree, uint32_t a, uint32_t b)
 {
 	bool x = ws_map_get(&tree->launches, a, NULL), y = ws_map_get(&tree->launches, b, NULL);
@@ -303,8 +304,8 @@ static int compare_threads(const struct tree *tree, uint32_t a, uint32_t b)
 
 /*
  * The role of a process, most important first: it works on a GPU; it launches work or names what it
- * does; it computes; it hardly runs beside the busiest (shells that start a program, compilers it
- * looks for).
+ * does; it computes; it hardly runs compared with the busiest (shells that start a program,
+ * compilers that it looks for).
  */
 enum tier { TIER_GPU, TIER_NAMES, TIER_WORKS, TIER_QUIET };
 
@@ -313,7 +314,9 @@ static enum tier tier_of(const struct tree *tree, uint64_t process)
 	return (enum tier)ws_map_get(&tree->tier, process, NULL);
 }
 
-/* The first two in order of their start, as ranks are; others by their work. */
+/*
+ * Processes of the first two roles are sorted by their start, as ranks are; others by their work.
+ */
 static int compare_processes(const void *first, const void *second, void *ctx)
 {
 	const struct tree *tree = ctx;
@@ -357,7 +360,7 @@ static bool names_its_work(uint8_t kind)
 	return ws_lane_descs[kind].flags & WS_LANE_IS_SAYS_WHAT;
 }
 
-/* What a lane has that no other has. */
+/* A key of a lane that no other lane has. */
 static uint64_t count_own_events(const struct ws_lane *lane)
 {
 	return lane->uncounted ? 0 : lane->count;
@@ -508,7 +511,8 @@ static void (*const device_rows[WS_LANE_KINDS])(const struct tree *tree, uint32_
 	[WS_LANE_GPU_BYTES] = put_bytes_row,
 };
 
-/* Counters go below the row of a GPU: the process's, or the first that there is. */
+/* Counters go below the row of a GPU: the process's row or, if there is none, the first of any
+ * process. */
 static void note_gpu_row(struct tree *tree, const uint32_t *key)
 {
 	uint64_t first = (uint64_t)UINT32_MAX << 32 | key[1];
@@ -561,8 +565,8 @@ static size_t select_lanes(const struct tree *tree, bool (*which)(uint8_t kind),
 	return n;
 }
 
-/* GPUs as `process` used them, below its row `parent`; all that belong to no row yet with
- * UINT32_MAX. */
+/* GPUs as `process` used them, below its row `parent`; with UINT32_MAX, all that belong to no row
+ * yet. */
 static void put_gpu_rows(struct tree *tree, uint32_t process, const char *parent)
 {
 	uint32_t *values = ws_malloc((tree->lanes->n + 1) * sizeof(*values));
@@ -603,7 +607,7 @@ static void put_rank_text(const struct tree *tree, const char *key, const struct
 		ws_put_json_text(tree->out, key, text, length);
 }
 
-/* Which rank of a job the process is, and where; nothing when it is none. */
+/* Which rank of a job the process is, and where it runs; nothing when it is not a rank. */
 static void put_rank(const struct tree *tree, uint32_t process)
 {
 	uint64_t rank = look_up(&tree->rank, 0, process, UINT64_MAX),
@@ -640,8 +644,8 @@ static void put_process_row(const struct tree *tree, uint32_t process, const cha
 	end_row(tree);
 }
 
-/* One row for the threads that hardly ran, which are at the end: lanes order[i] and on. Two or
- * fewer stay as they are. */
+/* One row for the threads that hardly ran, which are at the end: lanes order[i] and on. Where there
+ * are two or fewer, they keep their own rows. */
 static bool put_quiet_row(const struct tree *tree, size_t i, const char *process, char *id,
 			  size_t size)
 {
@@ -666,7 +670,7 @@ static bool put_quiet_row(const struct tree *tree, size_t i, const char *process
 
 /*
  * One row for the processes that hardly ran, which are at the end: lanes order[i] and on; it is
- * their parent. Two or fewer stay as they are.
+ * their parent. Where there are two or fewer, they stay as they are.
  */
 static const char *put_quiet_processes(const struct tree *tree, size_t i)
 {
@@ -687,7 +691,7 @@ static const char *put_quiet_processes(const struct tree *tree, size_t i)
 	return "processes";
 }
 
-/* GPUs come before the threads, so that they stay in sight however many threads there are. */
+/* GPUs come before the threads, so that they stay visible however many threads there are. */
 static void put_process_rows(struct tree *tree)
 {
 	char id[24], quiet[24];
@@ -793,8 +797,8 @@ static void find_counter_parent(const struct tree *tree, uint32_t counter, char 
 		snprintf(id, size, "counters");
 }
 
-/* A counter is under its group, which is a row too, of a GPU or of the report. `groups` and
- * `there`: which rows there are already. */
+/* A counter is below the row of its group, in a GPU or in the report. `groups` and `there` say
+ * which rows exist already. */
 static void put_counter_group(const struct tree *tree, uint32_t counter, char *id, size_t size,
 			      struct ws_map *groups, bool *there)
 {
@@ -822,7 +826,7 @@ static void put_counter_group(const struct tree *tree, uint32_t counter, char *i
 	end_row(tree);
 }
 
-/* Counters whose values add up, in the order in which they are piled: by the beginning of their
+/* Counters whose values add up, in the order in which they are stacked: by the beginnings of their
  * names, the longest first. */
 static const struct {
 	const char *name, *pile;

@@ -1,7 +1,7 @@
 /*
  * space.c - memory for events: mappings of unlinked files, so that the kernel can write out and
- * drop what is not looked at. Room in the file is allocated before it is mapped: a full disk must
- * not kill the server while it writes to memory.
+ * drop pages that are not in use. Room in the file is allocated before it is mapped: a full disk
+ * must not kill the server while it writes to memory.
  */
 #include <fcntl.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
  * thread_states.c - what threads did at any time (query/states.h), as the events of lanes.
  *
  * States come from several tables together, so these lanes are not read row by row like the others.
- * All rows of a few threads are in memory at a time, as many threads as have some million rows; the
- * lanes themselves are columns like all others. Where scheduling was recorded, the census counts a
- * lane's spans on cores; threads of which only calls are known get their lanes after it.
+ * All rows of a few threads, some million rows in total, are in memory at a time; the lanes
+ * themselves are columns like all others. Where scheduling was recorded, the census counts a lane's
+ * spans on cores; threads for which only calls are known get their lanes after the census.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +103,7 @@ static bool says_waits(uint8_t kind)
 	return kind == WS_LANE_OSRT || kind == WS_LANE_GIL;
 }
 
-/* Rows of all tables that a thread's states come from, by thread. */
+/* Rows of all tables that a thread's states are made from, by thread. */
 static uint64_t *rows_of_threads(const struct ws_lanes *lanes, size_t n)
 {
 	uint64_t *rows = ws_calloc(n, sizeof(*rows));
@@ -118,7 +118,9 @@ static uint64_t *rows_of_threads(const struct ws_lanes *lanes, size_t n)
 	return rows;
 }
 
-/* Lanes whose threads have too much for memory stay as the census knows them, or are not made. */
+/*
+ * Lanes whose threads have too much data for memory keep only their census data, or are not made.
+ */
 void ws_state_lanes(struct ws_lanes *lanes)
 {
 	size_t n = lanes->n, threads = (size_t)ws_highest_thread_id(lanes->who) + 1;
@@ -149,7 +151,7 @@ struct fill {
 	struct ws_lanes *lanes;
 	uint32_t *lane_of; /* by thread; UINT32_MAX for those not asked for */
 	uint64_t *rows;	   /* by thread, of all tables together */
-	uint8_t *chosen;   /* by thread: is of those that are in memory now */
+	uint8_t *chosen;   /* by thread: whether it is in memory now */
 	size_t threads;
 	uint8_t source;
 };
@@ -186,7 +188,7 @@ static void place(void *ctx, uint32_t worker, const struct ws_state *st)
 				.there = 1};
 }
 
-/* Of the threads in `chosen`. */
+/* Only for the threads in `chosen`. */
 static void fill_chosen(struct fill *fill)
 {
 	struct ws_states_part part = {

@@ -1,5 +1,5 @@
-/* tile.c - see tile.h. A pixel costs two searches that start from the pixel before, whatever is in
- * it. */
+/* tile.c - see tile.h. A pixel costs two searches that start from the pixel before, however many
+ * events are in it. */
 #include "lanes/tile.h"
 #include "base/choose.h"
 
@@ -15,7 +15,7 @@ struct drawing {
 	int k;
 	struct ws_rects *out;
 	const struct ws_level *runs; /* of a lane of states: what was on a core */
-	uint32_t *near;		     /* where in it the last question ended */
+	uint32_t *near;		     /* where the last search in it ended */
 };
 
 /* An event may begin before the tile and end after it; how far is stored up to a limit that keeps
@@ -33,8 +33,8 @@ static struct ws_rect *new_rect(struct ws_rects *out)
 	return &out->rects[out->n++];
 }
 
-/* Ranges that are numbered ("step 12") have the colour of their kind, names that are shown as one
- * form that of the form. */
+/* Numbered ranges ("step 12") have the colour of their kind; names that are shown as one form have
+ * the colour of the form. */
 static uint8_t hash_name(const struct ws_lanes *lanes, uint32_t name, bool range)
 {
 	size_t n;
@@ -56,8 +56,8 @@ uint8_t ws_choose_event_color(const struct ws_lanes *lanes, const struct ws_leve
 	return hash_name(lanes, level->name[i], kind->is_numbered);
 }
 
-/* Many states: how much of the pixel was on a core, and what was most of the rest: the longest, or
- * what is beside that. */
+/* Many states: how much of the pixel was on a core. Where the longest state ran, the colour is that
+ * of its longer neighbour that did not run. */
 static void sum_states(const struct drawing *drawing, uint32_t from, uint32_t to,
 		       struct ws_rect *rect)
 {
@@ -211,7 +211,7 @@ void ws_draw_named_tile(const struct ws_lanes *lanes, const struct ws_lane *lane
 	draw_few(&drawing, &few);
 }
 
-/* The end of the pixel that holds `time`, or of the first of the tile. */
+/* The end of the pixel in which `time` lies, or of the tile's first pixel. */
 static int64_t pixel_end(const struct drawing *drawing, uint64_t time)
 {
 	int64_t x = (int64_t)time - drawing->t0;
@@ -220,8 +220,9 @@ static int64_t pixel_end(const struct drawing *drawing, uint64_t time)
 }
 
 /*
- * A rectangle a pixel at most: from the first value in it to the next after it. A value that is no
- * number is a gap: what it holds for is not covered, and a rectangle ends where it begins.
+ * At most one rectangle for each pixel: from the first value in it to the next after it. A value
+ * that is not a number is a gap: the time that it holds for is not covered, and a rectangle ends
+ * where it begins.
  */
 static void draw_counter(const struct drawing *drawing)
 {
@@ -258,12 +259,12 @@ static void draw_counter(const struct drawing *drawing)
 	}
 }
 
-/* ---- several counters on top of one another ---- */
+/* ---- several counters stacked ---- */
 
-struct part { /* one of them, while they are walked over together */
+struct part { /* one of them, while all are walked together */
 	const struct ws_level *level;
 	uint32_t at, end; /* the next value, and where to stop */
-	double value;	  /* the one that holds; 0 before the first */
+	double value;	  /* the current value; 0 before the first */
 };
 
 struct pile {
@@ -332,7 +333,7 @@ static void take_values_at(struct pile *pile, uint64_t time)
 	}
 }
 
-/* The values that hold where the tile begins hold together from when the last of them does. */
+/* The values that hold at the beginning of the tile hold together from the start of the latest. */
 static void begin_pile(struct pile *pile)
 {
 	uint64_t since = 0;
@@ -383,10 +384,10 @@ void ws_draw_pile_tile(const struct ws_lanes *lanes, const struct ws_lane *const
 	end_pile_rect(&pile, until);
 }
 
-/* ---- lanes that are not read: what the report says of their blocks ---- */
+/* ---- lanes that are not read: drawn from the report's glimpses of their blocks ---- */
 
-/* Add to each pixel how much of it is busy; a pixel with anything is not 0. Parts of a glimpse may
- * be larger than a pixel, or smaller. */
+/* Add to each pixel its busy share; a pixel with any event is not 0. Parts of a glimpse may be
+ * larger or smaller than a pixel. */
 static void shade_rect(const struct drawing *drawing, float *busy, int64_t from, int64_t to,
 		       float share)
 {
@@ -432,7 +433,7 @@ static void shade_glimpse(const struct drawing *drawing, float *busy,
 
 enum { PREVIEW_STEPS = 16 };
 
-/* Pixels beside one another that are about as busy are one rectangle. */
+/* Neighbouring pixels that are about equally busy are one rectangle. */
 static void draw_shades(const struct drawing *drawing, const float *busy)
 {
 	for (int i = 0, to; i < WS_TILE_PIXELS; i = to) {

@@ -1,11 +1,11 @@
 /*
- * tile.h - what a stretch of a lane looks like at a scale.
+ * tile.h - a stretch of a lane as drawn at a scale.
  *
  * Tile `index` of scale `k` spans WS_TILE_PIXELS pixels of 2^k ns from time zero + index * span. An
  * event of at least a pixel is a rectangle of its own; shorter ones that start in the same pixel
  * are one rectangle that says how many there are, which is the longest, and how much of the pixel
- * is busy. Nothing is left out: every event that touches the tile is under a rectangle of its
- * level, and every rectangle ends where an event ends.
+ * is busy. Nothing is left out: a rectangle of its level covers every event that touches the tile,
+ * and every rectangle ends where an event ends.
  */
 #ifndef WS_LANES_TILE_H
 #define WS_LANES_TILE_H
@@ -27,7 +27,7 @@ struct ws_rect {      /* as sent, little-endian */
 	float x0, x1; /* pixels from the tile's start; outside of the tile where the event is, up to
 			 WS_TILE_BEYOND */
 	union {
-		uint32_t event; /* its number on the level; of a group the longest */
+		uint32_t event; /* its number on the level; for a group that of the longest */
 		float high;	/* counters: most, least and last value */
 	};
 	union {
@@ -39,7 +39,7 @@ struct ws_rect {      /* as sent, little-endian */
 		float value;
 	};
 	uint8_t color; /* a hash of the name, or a number in the palette */
-	uint8_t fill;  /* how busy it is, 255 wholly */
+	uint8_t fill;  /* how busy it is; 255: all the time */
 	uint8_t flags, src;
 };
 #define WS_RECT_FIELD(field, type, offset)                        \
@@ -58,7 +58,7 @@ static inline int64_t ws_tile_start(const struct ws_lanes *lanes, int k, int64_t
 	return (int64_t)lanes->zero + index * ((int64_t)WS_TILE_PIXELS << k);
 }
 
-/* Colour of an event that brings none of its own: a hash of its name. */
+/* Colour of an event that has none of its own: a hash of its name. */
 uint8_t ws_choose_event_color(const struct ws_lanes *lanes, const struct ws_level *level,
 			      uint32_t i);
 
@@ -66,10 +66,10 @@ uint8_t ws_choose_event_color(const struct ws_lanes *lanes, const struct ws_leve
  * level 0. */
 void ws_draw_tile(const struct ws_lanes *lanes, const struct ws_lane *lane, uint32_t level, int k,
 		  int64_t index, struct ws_rects *out);
-/* With it a name stands for all that are shown as the same form. */
+/* With it, a name stands for all names that are shown as the same form. */
 #define WS_TILE_FORM (UINT64_C(1) << 32)
-/* The same with those events only that have one of these names. The lane is ready; what is walked
- * over is what the tile spans. */
+/* The same with only the events that have one of these names. The lane must be ready; all events
+ * that the tile spans are visited. */
 struct ws_tile_names {
 	int k; /* of the tile, with `index` */
 	int64_t index;
@@ -79,9 +79,9 @@ struct ws_tile_names {
 void ws_draw_named_tile(const struct ws_lanes *lanes, const struct ws_lane *lane, uint32_t level,
 			const struct ws_tile_names *tile, struct ws_rects *out);
 /*
- * The sum of the first `parts` counters, as a counter: level after level of a pile is drawn so. The
- * lanes are ready; a counter that has no value yet counts as 0, and where one has a gap so has the
- * sum. All values that the tile spans are walked over.
+ * The sum of the first `parts` counters, as a counter: each level of a stack is drawn this way. The
+ * lanes must be ready; a counter that has no value yet counts as 0, and where one has a gap so has
+ * the sum. All values that the tile spans are visited.
  */
 enum { WS_TILE_PARTS = 16 };
 struct ws_tile_pile {
