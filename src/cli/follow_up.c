@@ -1,4 +1,4 @@
-/* follow_up.c - what --stats and --export do with a report when it is there. */
+/* follow_up.c - what --stats and --export do with a report once it is written. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -37,7 +37,7 @@ struct summary {
 		uint64_t recorded, count;
 	} collections;
 	struct {
-		uint64_t start, end; /* 0 and 0 when there are none */
+		uint64_t start, end; /* both 0 when there are none */
 	} events;
 	uint64_t lost; /* events that were recorded but are not in the report */
 	struct id_list {

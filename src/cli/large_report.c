@@ -1,5 +1,5 @@
 /*
- * large_report.c - what `profile` says about a report that has become large: what takes the room,
+ * large_report.c - what `profile` says about a report that has become large: what takes the space,
  * and which options would have kept it small.
  */
 #include <inttypes.h>

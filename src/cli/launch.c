@@ -30,7 +30,7 @@ static int refuse_running(const char *session, struct ws_err *err)
 		       session);
 }
 
-/* Take over the start that waits in `session`; -1 when it is no such session. */
+/* Take over the start that waits in `session`; -1 when there is none in that session. */
 static int take_over(const char *session, struct ws_message *kept, struct ws_err *err)
 {
 	int rc = ws_pending_take(session, kept, err);
@@ -106,10 +106,10 @@ static int apply_start(struct ws_record_options *options, const struct ws_messag
 	if (ws_opts_parse(&ws_cmd_profile, (int)n, joined, options, &first, err))
 		return -1;
 	options->output = ws_message_text(kept, "output");
-	return 0; /* the words live as long as what was made of them */
+	return 0; /* the words must live as long as the options made from them */
 }
 
-/* What begins a collection: the command start, or what the start that came before says. */
+/* When a collection begins: at the command start, or as the earlier start says. */
 static int fill_plan(const struct ws_message *kept, struct ws_record_opts *opts, struct ws_err *err)
 {
 	struct ws_control_request request;

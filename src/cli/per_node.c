@@ -257,8 +257,8 @@ static int join(struct rank *rank, const struct ws_message *hooks, struct ws_err
 	return rc;
 }
 
-/* Whether what went wrong passes: the recorder ends just now, so that the next try starts another,
- * or too many ranks speak to it at once. */
+/* Whether the failure is temporary: the recorder is just ending, so that the next try starts
+ * another, or too many ranks contact it at once. */
 static bool is_passing(const struct ws_err *err)
 {
 	static const char *const words[] = {"session is ending", "did not answer",

@@ -99,7 +99,7 @@ static int start_in_session(const struct ws_record_options *options, const char 
 	return rc;
 }
 
-/* Nothing has been launched: the start waits for that. */
+/* Nothing has been launched: the start waits for the launch. */
 static int start_before_launch(const struct ws_record_options *options, const char *session,
 			       struct ws_text *request, struct ws_err *err)
 {

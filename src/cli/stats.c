@@ -141,7 +141,7 @@ static const char *default_mark(const struct ws_stats_report *stat)
 	return "";
 }
 
-/* What a report's argument is followed by: "name=*" by a text, "name=" by a number. */
+/* Append what follows a report's argument: "name=*" takes a text, "name=" a number. */
 static const char *argument_value(const char *argument)
 {
 	if (strchr(argument, '*'))

@@ -63,7 +63,7 @@ struct unit {
 	const char *name;
 };
 
-/* Three digits and the unit that fits. `units` falls, and ends with one from 0. */
+/* Three digits and a suitable unit. `units` descends, and ends with one from 0. */
 static const char *format_in_units(char buf[24], double value, const struct unit *units)
 {
 	int decimals = 2;

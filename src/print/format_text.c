@@ -471,7 +471,7 @@ void ws_html_end(struct ws_printer *printer)
 
 /* ---- Markdown ---- */
 
-/* What stands below the header of a column: texts are on the left, values of queries anywhere. */
+/* The line below the header of a column: texts are on the left, values of queries anywhere. */
 static const char *get_alignment(const struct ws_printer *printer, size_t column)
 {
 	if (is_left_aligned(printer, column))
@@ -481,7 +481,7 @@ static const char *get_alignment(const struct ws_printer *printer, size_t column
 	return "|---:";
 }
 
-/* Append what stands before the cell of a column. */
+/* Append what precedes the cell of a column. */
 static void put_separator(struct ws_printer *printer, size_t column)
 {
 	if (column)

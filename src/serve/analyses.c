@@ -17,7 +17,7 @@ struct ws_analyses {
 	struct ws_shown_analysis *kept[MOST_KEPT];
 	const struct ws_view_report *making[WS_VIEW_ADDED_MOST];
 	size_t making_count;
-	atomic_uint waiting; /* for what others make */
+	atomic_uint waiting; /* for results that other threads make */
 	uint64_t uses;
 };
 
@@ -74,8 +74,7 @@ static void drop_kept(struct ws_analyses *analyses, size_t i)
 		free_shown(shown);
 }
 
-/* In the place of the one of the same report, a free one, or of the one that was used least
- * recently. */
+/* Replaces the entry of the same report, a free one, or the least recently used one. */
 static size_t choose_place(const struct ws_analyses *analyses, const struct ws_view_report *report)
 {
 	size_t place = 0;
@@ -155,7 +154,8 @@ static bool is_cancelled(void *context)
 	return !atomic_load(&making->call->view->analyses->waiting) && is_gone(making->call);
 }
 
-/* The caller holds the report as it is; one that grows is opened anew, to be kept after it has. */
+/* The caller keeps the report from changing; one that grows is reopened, so that the analysis can
+ * be kept after it has grown. */
 static struct ws_shown_analysis *make_analysis(const struct ws_api_call *call, struct ws_err *err)
 {
 	struct making making = {.call = call, .began_ms = ws_read_raw_ns() / 1000000};
@@ -207,8 +207,8 @@ static bool is_wanted(const struct ws_shown_analysis *shown, bool again)
 	       !(again && shown->version != __atomic_load_n(&shown->of->version, __ATOMIC_RELAXED));
 }
 
-/* Under the lock: get the analysis that is kept, or NULL when this thread is to make it. -1 with a
- * sentence when it cannot wait for the thread that is making it. */
+/* Under the lock: get the analysis that is kept, or NULL when this thread is to make it. Returns -1
+ * with a sentence when it cannot wait for the thread that is making it. */
 static int wait_kept(const struct ws_api_call *call, bool again, struct ws_shown_analysis **kept,
 		     struct ws_err *err)
 {

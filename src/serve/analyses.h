@@ -1,10 +1,10 @@
 /*
- * analyses.h - analyses of the reports that a page shows. Each is made when it is first asked for,
- * by the thread of that request, while others who ask for the same wait for it; and kept, the few
- * that were asked for last, because the page asks for the critical path again at every zoom.
+ * analyses.h - analyses of the reports that a page shows. Each is made when it is first requested,
+ * by the thread of that request, while other requests for it wait. The few that were used last are
+ * kept, because the page requests the critical path again at every zoom.
  *
- * A report that grows is analysed as it is at that moment, and again only when someone wants that.
- * An analysis for which no connection is open any more is given up.
+ * A growing report is analysed as it is at that moment, and again only on request. An analysis is
+ * cancelled once no connection waits for it.
  */
 #ifndef WS_SERVE_ANALYSES_H
 #define WS_SERVE_ANALYSES_H
@@ -23,17 +23,18 @@ struct ws_shown_analysis {
 	struct ws_report *own; /* of a report that grows: what was analysed; else NULL */
 	const struct ws_view_report *of;
 	unsigned users;
-	uint64_t used; /* a count: those used last are kept */
+	uint64_t used; /* a counter that orders analyses by last use */
 	bool kept;
 };
 
 struct ws_analyses *ws_analyses_new(void);
-void ws_analyses_free(struct ws_analyses *analyses); /* NULL is fine; nobody uses them any more */
-/* Whether there is one of the report that a call is about. */
+void ws_analyses_free(struct ws_analyses *analyses); /* NULL is allowed; no users may be left */
+/* Whether there is an analysis of the report that a call is about. */
 bool ws_analyses_have(struct ws_analyses *analyses, const struct ws_view_report *report);
 /*
  * The analysis of call->rep, which stays as it is until ws_analyses_release. `again`: of the report
- * as it is now, if it has grown. NULL with a sentence when it cannot be made, or nobody waits.
+ * as it is now, if it has grown. NULL with a sentence when it cannot be made, or nobody waits for
+ * it.
  */
 struct ws_shown_analysis *ws_analyses_hold(const struct ws_api_call *call, bool again,
 					   struct ws_err *err);

@@ -38,9 +38,8 @@ void ws_view_mark_file(struct ws_view_report *report)
 		report->mark.known = false; /* it grows */
 }
 
-/* What the page learns about the file at the report's path: 0: it is the one that was opened; 1:
- * another file or none is in its place, and the events shown are those of the first; 2: it was
- * written to. */
+/* The state of the file at the report's path: 0: it is the one that was opened; 1: it was replaced
+ * or removed, and the events shown are those of the opened file; 2: it was written to. */
 static int compare_file(struct ws_view_report *report)
 {
 	struct ws_file_mark was, is;
@@ -226,7 +225,7 @@ int ws_api_progress(struct ws_api_call *call, struct ws_err *err)
 	return 0;
 }
 
-/* The request that a page repeats: whether there is something new. */
+/* The request by which a page polls for changes. */
 int ws_api_state(struct ws_api_call *call, struct ws_err *err)
 {
 	(void)err;
@@ -255,8 +254,8 @@ static const struct entry {
 	const char *path;
 	ws_api_fn *fn;
 	const char *type;
-	bool of_page; /* it is about no single report */
-	bool of_file; /* it looks at the report, not at its lanes, which may change meanwhile */
+	bool of_page; /* it is not about a single report */
+	bool of_file; /* it uses the report but not its lanes, which may change meanwhile */
 } entries[] = {
 	{"session", ws_api_session, "application/json", true},
 	{"record", ws_api_record, "application/json", true},

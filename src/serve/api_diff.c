@@ -1,6 +1,6 @@
 /*
  * api_diff.c - two reports, or two windows of one, side by side: how often and how long each
- * kernel, call, range... ran here and there. Names are one when their bytes are, whichever report
+ * kernel, call, range... ran on each side. Names are equal when their bytes are, whichever report
  * they are from.
  */
 #include <inttypes.h>

@@ -52,7 +52,7 @@ static void add_level(struct durations *durations, const struct wanted *wanted,
 	}
 }
 
-/* The nth shortest, from 0: the range that has it is narrowed to one number. */
+/* The nth shortest duration, from 0: the range that contains it is narrowed down to one number. */
 static uint64_t find_nth(const struct durations *durations, uint64_t nth)
 {
 	uint64_t low = durations->least, high = durations->most;
@@ -72,7 +72,7 @@ static uint64_t find_nth(const struct durations *durations, uint64_t nth)
 	return low;
 }
 
-/* The least duration that so many percent of all do not exceed. */
+/* The least duration that at least this percentage of all do not exceed. */
 static uint64_t find_percentile(const struct durations *durations, uint64_t percent)
 {
 	return find_nth(durations, (durations->n * percent + 99) / 100 - 1);
@@ -87,8 +87,8 @@ static double find_median(const struct durations *durations)
 	return ((double)find_nth(durations, (n - 1) / 2) + (double)find_nth(durations, n / 2)) / 2;
 }
 
-/* Bounds of buckets, each so many times the one before, from the shortest duration to beyond the
- * longest; returns the number of buckets. */
+/* Bounds of buckets, each a fixed multiple of the previous one, from the shortest duration to
+ * beyond the longest; returns the number of buckets. */
 static size_t make_bounds(const struct durations *durations, uint64_t bounds[MOST_BUCKETS + 1])
 {
 	double first = (double)ws_max(durations->least, 1), last = (double)durations->most + 1;
@@ -161,7 +161,7 @@ static void put_durations(struct ws_text *out, const struct durations *durations
 	ws_text_puts(out, "]}");
 }
 
-/* Start reading lanes that are not read yet, and gather the requested durations from those that
+/* Start reading lanes that are not read yet, and collect the requested durations from those that
  * are. */
 static void gather_durations(struct ws_api_call *call, const struct wanted *wanted,
 			     const uint32_t *lanes, size_t n, struct durations *durations)

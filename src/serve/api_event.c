@@ -1,10 +1,10 @@
 /*
- * api_event.c - one event with all its columns, its stack, and what it is tied to: a launch and its
+ * api_event.c - one event with all its columns, its stack, and related events: a launch and its
  * kernel, a range and the work it caused, a wait and what it waited for: work on a GPU, the thread
  * that held the lock, the thread that woke it.
  *
- * Nothing is indexed for this. What belongs together lies close in time, so blocks are searched
- * from the nearest on, and the first few hold it.
+ * There is no index for this. Related events are close in time, so blocks are searched starting
+ * with the nearest, and the first few usually contain them.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ struct event {
 	const struct ws_event_kind *kind;
 	uint32_t row;
 	uint64_t start, end;
-	bool more_work; /* only the first and the last work of a range is among the links */
+	bool more_work; /* only the first and last work of a range is linked */
 	uint64_t v[WS_MAX_COLUMNS];
 	bool is_state; /* of a thread (thread_states.c), which is no row of a table */
 	struct ws_state state;
@@ -126,14 +126,15 @@ static void put_columns(const struct event *event)
 
 /* ---- states of threads ---- */
 
-enum { AROUND = 1 }; /* ns: what ends where a wait begins touches it */
+enum { AROUND = 1 }; /* ns: an event that ends where a wait begins touches it */
 
 struct wanted_state {
 	struct event *event;
 	uint32_t thread;
 };
 
-/* Those who may hold what it waits for come as well, on other workers, and cut to the same time. */
+/* Threads that may hold what it waits for are read too, by other workers, and cut to the same
+ * time. */
 static void keep_wanted_state(void *ctx, uint32_t worker, const struct ws_state *st)
 {
 	const struct wanted_state *want = ctx;
@@ -144,8 +145,8 @@ static void keep_wanted_state(void *ctx, uint32_t worker, const struct ws_state 
 		want->event->state = *st;
 }
 
-/* Adds what the rows around an event say about it. For a call that never returned, which may have
- * begun long before, that is less. */
+/* Adds what the rows around an event say about it. Less is known about a call that never returned,
+ * which may have begun long before. */
 static void read_state(struct event *event, uint32_t thread, uint32_t ref)
 {
 	uint8_t *threads = ws_calloc((size_t)thread + 1, 1);
@@ -214,7 +215,7 @@ static uint8_t kind_number(const struct ws_event_kind *kind)
 	return (uint8_t)(kind - ws_event_kinds);
 }
 
-/* Blocks of a table in the order of how far they are from `t`. */
+/* Blocks of a table in the order of their distance from `t`. */
 struct near {
 	size_t block;
 	uint64_t away;
@@ -443,7 +444,7 @@ static void put_stack(const struct event *event)
 	ws_text_puts(event->call->out, "]");
 }
 
-/* ---- what is tied to what ---- */
+/* ---- related events ---- */
 
 /* Where a row of GPU work is shown: in its stream, or a wait among waits. */
 static bool spot_of_work(const struct ws_api_call *call, const struct ws_event_kind *kind,
@@ -553,8 +554,8 @@ static int compare_hits(const void *first, const void *second)
 
 enum { WORK_SHOWN = 64, WORK_MOST = 4096 };
 
-/* From calls, by their correlation ids, to the work they caused; from a call that waits to what it
- * waited for. */
+/* From calls, by their correlation ids, to the work that they launched; from a waiting call to what
+ * it waited for. */
 static void link_to_work(struct event *event, uint32_t process, const struct ws_map *wanted,
 			 const char *role)
 {
@@ -598,7 +599,7 @@ static void link_range_to_work(struct event *event, uint64_t thread)
 
 		ws_level_range(&lane->level[k], (int64_t)event->start, (int64_t)event->end, &from,
 			       &to);
-		/* Only the first few and the last; the page says so. */
+		/* Only the first few and the last are linked; the page says so. */
 		event->more_work |= to > from && to - from > 8;
 		for (at = from; at < to && wanted.count<8; at += to - from> 8 && at - from == 3
 					? to - from - 7
@@ -776,7 +777,7 @@ static void link_to_projected(struct event *event)
 
 enum { PROJECTED_SEARCHED = 4096 };
 
-/* From a range to itself as GPUs saw it: there it begins no earlier, and seldom much later. */
+/* From a range to its projection to GPUs, which begins no earlier, and seldom much later. */
 static void link_to_gpu(struct event *event)
 {
 	const struct ws_lanes *lanes = event->call->lanes;
@@ -1083,7 +1084,7 @@ static void put_counter_value(const struct event *event)
 	ws_text_puts(text, "}");
 }
 
-/* The event's time without those directly inside of it. */
+/* The event's time without that of events directly inside it. */
 static void put_own_time(const struct event *event)
 {
 	const struct ws_lane *lane = event->call->lanes->lane[event->spot.lane];

@@ -4,8 +4,8 @@
  * CPU samples, waits, Python samples, work on GPUs by range; of work by operator or call stack,
  * flame_gpu.c's.
  *
- * Subtrees below a two-thousandth of all are left out: a page shows no more; and smaller ones
- * before larger where there are too many.
+ * Subtrees below a two-thousandth of the total are left out, since a page cannot show them; when
+ * there are still too many, the smallest are left out first.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -80,8 +80,8 @@ static void put_node(struct flame *flame, uint32_t at, uint32_t depth)
 	ws_text_puts(text, "]}");
 }
 
-/* No node takes more than the one it is below: those that take more than this are a tree, of
- * MOST_NODES at most. */
+/* No node has more than its parent, so the nodes above this limit form a tree, of at most
+ * MOST_NODES nodes. */
 static uint64_t least_shown(const struct flame *flame)
 {
 	uint64_t least = value(flame, &flame->total[0]) / 2000;

@@ -1,6 +1,6 @@
 /*
  * api_query.c - SQL that is typed on the page, over one report: what `warpsight query` runs, with
- * limits of rows, bytes, time and memory. It ends early when nobody waits for it any more.
+ * limits of rows, bytes, time and memory. It is cancelled when nobody waits for it any more.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@ enum { HAS_INTEGER = 1, HAS_REAL = 2, HAS_TEXT = 4 };
 
 struct result {
 	const struct ws_api_call *call;
-	_Atomic uint64_t looked_ms; /* when it was last asked whether anyone waits */
+	_Atomic uint64_t looked_ms; /* when it last checked whether anyone waits */
 	int64_t rows, limit;
 	uint8_t types[MOST_COLUMNS]; /* of the statement that is running */
 	size_t columns;
@@ -149,7 +149,7 @@ static int put_row(void *context, const struct ws_cell *cells, struct ws_err *er
 
 /* ---- asking ---- */
 
-/* Limits of memory are SQLite's settings for the whole process: made before it runs. */
+/* Memory limits are SQLite settings of the whole process, so they are made before it runs. */
 static struct ws_sql *open_sql(const struct ws_report *report, struct ws_err *err)
 {
 	static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;

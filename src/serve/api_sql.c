@@ -1,6 +1,6 @@
 /*
- * api_sql.c - what is on the screen as a query: `warpsight query`, or SQLite over the export, finds
- * the same rows with it.
+ * api_sql.c - a query for what is on the screen: with it, `warpsight query`, or SQLite over the
+ * export, finds the same rows.
  *
  * Lanes are rows of tables that agree in some columns, so a query is made from the same
  * declarations as the lanes: one SELECT for each table and kind of lane, with the columns that
@@ -70,7 +70,7 @@ static bool is_id(const struct ws_event_kind *kind, const char *column)
 	return kind->is_name_id || (n > 2 && !strcmp(column + n - 2, "Id"));
 }
 
-/* Where several full names are shortened to one, the full one, as lanes do. */
+/* When several full names share a short form, use the full one, as lanes do. */
 static void put_full_name(struct query *query)
 {
 	const struct ws_event_kind *kind = query->kind;

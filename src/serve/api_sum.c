@@ -113,7 +113,7 @@ static void sum_level(const struct walk *walk, struct groups *groups, uint32_t l
 	}
 }
 
-/* Groups of names with one key become one. */
+/* Merge groups of names that have the same key. */
 static void unify(const struct ws_lanes *lanes, struct groups *groups,
 		  uint32_t (*key)(const struct ws_lanes *lanes, uint32_t name))
 {
@@ -208,7 +208,7 @@ struct sum_order {
 	bool down;
 };
 
-/* Which of two texts comes first, byte by byte. */
+/* Compares two texts byte by byte. */
 static int compare_names(const struct ws_lanes *lanes, uint32_t a, uint32_t b)
 {
 	size_t m, n;
@@ -607,7 +607,8 @@ static uint64_t name_key(struct picks *picks, uint32_t name)
 	return key;
 }
 
-/* Whether an event's duration is asked for; what has none is not when some durations are. */
+/* Whether an event has a requested duration; an event without one matches only when any is
+ * requested. */
 static bool is_as_long(const struct walk *walk, const struct ws_level *level, uint32_t i)
 {
 	uint64_t duration = ws_level_dur(level, i);

@@ -3,10 +3,9 @@
  *
  * One thread accepts all connections, looks up whose they are, and watches those of trusted users
  * without reading: MSG_PEEK leaves the input for the code that takes the connection over. The first
- * line, "METHOD /SECRET/...", decides within its first fifty bytes. Those that have not shown a
- * secret hold a descriptor and nothing else; there is room for so many, and where it is full the
- * oldest gives way. However many are held half open, a new one with the secret is let through at
- * once.
+ * line, "METHOD /SECRET/...", decides within its first fifty bytes. Connections that have not shown
+ * a secret use only a descriptor. Their number is limited, and the oldest is closed when the limit
+ * is reached, so a new one with the secret is let through at once however many are half open.
  */
 #include "serve/gate.h"
 
@@ -157,7 +156,7 @@ static void send_refusal(int fd, const char *refusal)
 	shutdown(fd, SHUT_WR);
 }
 
-/* Closing with input unread would take the refusal back: the rest is read and discarded first. */
+/* Closing with unread input would discard the refusal: the rest is read and thrown away first. */
 static void refuse_place(struct waiting *place, const char *refusal)
 {
 	send_refusal(place->fd, refusal);
@@ -274,7 +273,7 @@ static void accept_burst(struct ws_gate *gate)
 		oldest = oldest_place(gate);
 		if (oldest)
 			leave_place(oldest);
-		else /* the descriptors are elsewhere: do not spin until some are free */
+		else /* the descriptors are in use elsewhere: do not spin until some are free */
 			nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 		return;
 	}

@@ -67,7 +67,7 @@ static const char policy[] = "default-src 'none'; script-src 'self'; style-src '
 /* What is sent. */
 struct body {
 	const char *type;
-	bool packed; /* by gzip */
+	bool packed; /* compressed by gzip */
 	void *bytes;
 	size_t n;
 	enum MHD_ResponseMemoryMode mode;
@@ -198,9 +198,9 @@ static ws_mhd_result answer_api(struct server *server, struct MHD_Connection *co
 /* ---- what changes something: POST ---- */
 
 /*
- * The token alone does not do for these: the page that asks must be ours. A browser says in Origin
- * whose script it is that asks, and that is the address it is talking to, whatever port a tunnel
- * gave it.
+ * The token alone is not enough for these: the request must come from our page. A browser gives the
+ * origin of the requesting script in Origin, which must be the address it is talking to, whatever
+ * port a tunnel gave it.
  */
 static bool origin_is_own(struct MHD_Connection *con)
 {
@@ -466,7 +466,7 @@ static int start_daemon(struct server *server, struct ws_err *err)
 	return server->daemon ? 0 : ws_fail(err, "cannot start the server of libmicrohttpd");
 }
 
-/* The same port for the same files where it is free: what a browser keeps about a page, it keeps by
+/* Use the same port for the same files if it is free, because browsers store a page's data by
  * port. */
 static struct ws_gate *open_gate(const struct server *server, int port, struct ws_err *err)
 {

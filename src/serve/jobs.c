@@ -40,7 +40,7 @@ struct ws_jobs {
 	pthread_cond_t changed;
 	struct job jobs[MOST_JOBS];
 	int n;
-	bool running; /* one is */
+	bool running; /* a job is being imported */
 };
 
 struct ws_jobs *ws_jobs_new(struct ws_view *view)

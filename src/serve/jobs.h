@@ -13,8 +13,8 @@ struct ws_jobs;
 struct ws_jobs *ws_jobs_new(struct ws_view *view);
 /* Cancels what is under way. */
 void ws_jobs_free(struct ws_jobs *jobs);
-/* Import what an upload holds, which the job then owns, whatever comes out. Its number, or -1 with
- * a sentence. */
+/* Import the contents of an upload, which the job then owns, even on failure. Returns its number,
+ * or -1 with a sentence. */
 int ws_jobs_add(struct ws_jobs *jobs, struct ws_upload *upload, struct ws_err *err);
 /* -1 with a sentence when it is not under way. */
 int ws_jobs_cancel(struct ws_jobs *jobs, const struct ws_params *params, struct ws_err *err);

@@ -14,7 +14,7 @@ struct ws_upload;
  * come, 0 when that is not known. NULL with a sentence.
  */
 struct ws_upload *ws_upload_new(const char *name, uint64_t bytes, struct ws_err *err);
-/* The next bytes. What goes wrong is said by ws_upload_finish. */
+/* Adds the next bytes. Errors are reported by ws_upload_finish. */
 void ws_upload_write(struct ws_upload *upload, const char *at, size_t n);
 /*
  * All has come. A report is opened and added to the page: returns its number, or -1 with a

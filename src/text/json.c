@@ -405,7 +405,7 @@ static int64_t round_clamped(double number)
 	return (int64_t)llround(number);
 }
 
-/* The way for hexadecimal numbers in strings, infinity, and what is no number. */
+/* The slow path for hexadecimal numbers in strings, infinity, and text that is not a number. */
 static int64_t parse_with_strtod(const char *word, size_t n, int digits, bool *ok)
 {
 	char text[64], *rest;
@@ -461,7 +461,8 @@ static int64_t apply_sign(uint64_t number, bool negative)
 	return (int64_t)number;
 }
 
-/* The way for numbers with an exponent or many digits: the first 19 significant ones are taken. */
+/* The slow path for numbers with an exponent or many digits: the first 19 significant digits are
+ * used. */
 static int64_t parse_long_number(const char *text, size_t n, int digits, bool *ok)
 {
 	const char *at = text, *end = text + n;

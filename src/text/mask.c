@@ -3,8 +3,8 @@
  *
  * Each rule looks at the text and marks the stretches that are secret; rules may overlap. Names are
  * taken apart into their parts ("--db-password", "DB_PASSWORD", "dbPassword"), so that
- * "--tokenizer" and "--max-tokens" are not taken for tokens. An argument with blanks in it may be a
- * shell command: its words are looked at as those of a command of their own.
+ * "--tokenizer" and "--max-tokens" are not mistaken for tokens. An argument with blanks in it may
+ * be a shell command: its words are looked at as those of a command of their own.
  *
  * A word may be 128 KiB long, and the target waits: what a rule finds out about a stretch (where a
  * value ends, which letters a token has) is kept until the text behind it is reached, so that a
@@ -87,11 +87,11 @@ static const char secret_parts[] =
 	"password passwd passphrase passcode pass pwd pw secret secrets token jwt credential "
 	"credentials creds auth authorization bearer cookie apikey accesskey secretkey privatekey "
 	"authtoken accesstoken clientsecret userpass passin passout psk signature";
-/* Of such words, "key" says nothing alone, but after these it does. */
+/* Among such words, "key" alone says nothing, but after these it does. */
 static const char key_parts[] =
 	"api access secret private auth account encryption signing session storage master shared "
 	"client license service subscription deploy hmac aes";
-/* Parts that say that the value is about the secret and not the secret. */
+/* Parts that say that the value describes the secret and is not the secret. */
 static const char harmless_parts[] =
 	"file files path dir stdin fd prompt command cmd helper type size len length limit count "
 	"num max min id no expiry expires ttl url uri endpoint policy style format mode method "

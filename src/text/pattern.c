@@ -52,7 +52,7 @@ static void skip_bracket(struct measurer *measurer)
 	measurer->at = at + (*at == ']');
 }
 
-/* Go behind repetitions; how often they repeat what is before them. */
+/* Skip repetitions; returns how often they repeat what precedes them. */
 static size_t measure_repetition(struct measurer *measurer)
 {
 	size_t times = 1;

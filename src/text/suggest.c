@@ -2,8 +2,8 @@
  * suggest.c - "did you mean": finds the nearest of the names that exist.
  *
  * Optimal string alignment distance (insert, delete, replace, swap of neighbours, each 1), which
- * keeps one more row than the plain edit distance because a swap is the commonest slip. A name that
- * begins with what was typed is nearer than any typing error.
+ * keeps one more row than the plain edit distance because swaps are the most common typing errors.
+ * A name that begins with what was typed is nearer than any typing error.
  */
 #include <string.h>
 
