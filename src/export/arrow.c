@@ -5,9 +5,9 @@
  * Columns are those of the SQLite export, in the narrowest type that their source promises; columns
  * that are never filled have the type null. Texts are dictionary-encoded, with one dictionary per
  * table: a first pass over the text columns finds which texts it needs. A column of StringIds
- * numbers stays a number, so that queries made for the other exports work, and is followed by its
- * text under the name without Id (or with Value added, where that name is taken or there is no Id).
- * Tables that are made row by row have plain texts.
+ * numbers stays numeric, so that queries for the other exports work. Its text follows in a column
+ * named without Id (or with Value added, if that name is taken or there is no Id). Tables that are
+ * made row by row have plain texts.
  *
  * Batches are the blocks of the report: rows are in order of start within a batch and thread, not
  * over the whole table.
@@ -24,7 +24,7 @@
 
 enum { MOST_MADE_ROWS = 65536, MOST_MADE_BYTES = 32 << 20, MOST_DICTIONARY_BYTES = 64 << 20 };
 
-/* A column of a table that is made row by row: the rows of it that are not written yet. */
+/* A column of a table that is made row by row: the values that are not written yet. */
 struct made_column {
 	struct ws_text data, offsets, valid;
 	int64_t nulls;
@@ -48,7 +48,7 @@ struct arrow_writer {
 	bool begun;
 
 	struct ws_view_table
-		copy; /* of the open table: the caller's may be gone when its file is closed */
+		copy; /* of the open table: the caller's copy may be gone when the file is closed */
 	const struct ws_view_table *table;
 	struct ws_arrow_field fields[2 * WS_MAX_COLUMNS];
 	uint8_t column[2 * WS_MAX_COLUMNS]; /* of a field: the column it is made from */
@@ -404,7 +404,7 @@ static int put_dictionary(struct arrow_writer *arrow, struct ws_text *offsets,
 	return 0;
 }
 
-/* Write the texts, in pieces, so that a report of nothing but texts need not fit into memory. */
+/* Write the texts in pieces, so that a report with very many texts need not fit into memory. */
 static int put_dictionaries(struct arrow_writer *arrow, struct ws_err *err)
 {
 	struct ws_text offsets = {0}, bytes = {0};

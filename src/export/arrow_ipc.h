@@ -40,8 +40,8 @@ struct ws_arrow_buffer {
 	size_t length;
 };
 
-/* A record batch, or the values of a dictionary: a node for each field, and their buffers in order.
- * Bytes of buffers belong to the caller and must live until the batch is written. */
+/* A record batch, or the values of a dictionary: a node for each field, and the buffers in order.
+ * The caller owns the bytes of buffers, which must live until the batch is written. */
 struct ws_arrow_node {
 	int64_t length, nulls;
 };
@@ -64,12 +64,12 @@ void ws_add_arrow_field(struct ws_arrow_batch *batch, int64_t rows, int64_t null
 void ws_add_arrow_null_field(struct ws_arrow_batch *batch,
 			     int64_t rows); /* of kind NULL: has no buffers */
 void ws_add_arrow_buffer(struct ws_arrow_batch *batch, const void *bytes, size_t length);
-/* Make the message. `dictionary` -1: a record batch; else the values of that dictionary, or with
- * `delta` more of them. */
+/* Make the message. With `dictionary` -1 it is a record batch; otherwise it holds the values of
+ * that dictionary, or with `delta` additional ones. */
 void ws_seal_arrow_batch(struct ws_arrow_batch *batch, int64_t dictionary, bool delta);
 void ws_free_arrow_batch(struct ws_arrow_batch *batch);
 
-/* Where messages go: one stream or file. */
+/* The destination of messages: one stream or file. */
 struct ws_arrow_block {
 	int64_t offset;
 	int32_t message_length, padding;

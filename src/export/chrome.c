@@ -1,14 +1,14 @@
 /*
- * chrome.c - Chrome's trace events as JSON, in the dialect of PyTorch's profiler (Kineto): what
- * Perfetto, chrome://tracing, TensorBoard's plug-in and Holistic Trace Analysis read.
+ * chrome.c - Chrome's trace events as JSON, in the dialect of PyTorch's profiler (Kineto), for
+ * Perfetto, chrome://tracing, TensorBoard's plug-in and Holistic Trace Analysis.
  *
  * Threads are rows of their processes; work on a GPU is in a process of its own whose number is the
- * device's (another one where that is taken), with a row a stream. Times are microseconds with
- * three decimals, from the start of the collection; baseTimeNanoseconds says when that was. Calls
- * and the work they caused are joined by flows "ac2g" and by args.correlation. What may overlap its
- * neighbours without nesting (start/end ranges) is written as asynchronous events, so that readers
- * keep it. From forward operators to their backward ones go flows "fwdbwd": those that were
- * recorded, else by the operators' sequence numbers.
+ * device's (another one where that is taken), with a row for each stream. Times are microseconds
+ * with three decimals, from the start of the collection; baseTimeNanoseconds says when that was.
+ * Calls and the work they caused are joined by flows "ac2g" and by args.correlation. Ranges that
+ * may overlap without nesting (start/end ranges) are written as asynchronous events, so that
+ * readers keep them. Flows "fwdbwd" lead from forward operators to their backward ones: the
+ * recorded flows, or else flows made from the operators' sequence numbers.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -52,11 +52,11 @@ struct chrome {
 	struct gpu *gpus;
 	size_t gpu_count, gpu_cap;
 	struct ws_map gpu_at;	/* process << 32 | device -> place in gpus + 1 */
-	struct ws_map taken;	/* process numbers that stand for something */
+	struct ws_map taken;	/* process numbers in use */
 	struct ws_map others;	/* globalPid -> number, of processes whose pid is that of one of
 				   another file */
-	bool several;		/* work says whose it is: its row does not tell */
-	struct ws_map rows;	/* (pid << 32 | tid) of GPU rows that have a name by now */
+	bool several;		/* events of work name their process, since their row does not */
+	struct ws_map rows;	/* (pid << 32 | tid) of GPU rows that have been named */
 	uint8_t *threads;	/* by id: has events */
 	struct ws_map counters; /* id of counter -> string of its name */
 	struct ws_map groups, counter_process;
@@ -98,7 +98,7 @@ static int64_t time_of_export(const struct chrome *chrome, uint64_t t)
 	return (int64_t)(t - chrome->export->base);
 }
 
-/* {"ph":"X","cat":"kernel","name": - what follows is the name. */
+/* Write {"ph":"X","cat":"kernel","name": - the caller appends the name. */
 static void open_event(struct chrome *chrome, const char *ph, const char *cat)
 {
 	ws_text_puts(&chrome->text, chrome->first ? "\n" : ",\n");
@@ -112,7 +112,7 @@ static void put_place(struct chrome *chrome, int64_t pid, int64_t tid, uint64_t 
 	put_us(&chrome->text, time_of_export(chrome, at));
 }
 
-/* What never ended lasts to the end of the recording. */
+/* An event that never ended lasts to the end of the recording. */
 static uint64_t end_of(const struct chrome *chrome, const struct ws_timeline_event *event)
 {
 	if (event->end == WS_NO_TIME)
@@ -120,7 +120,7 @@ static uint64_t end_of(const struct chrome *chrome, const struct ws_timeline_eve
 	return event->end;
 }
 
-/* The length, and the arguments opened, which say of what never ended that it did not. */
+/* Write the length and open the arguments; they mark events that never ended. */
 static void put_length(struct chrome *chrome, const struct ws_timeline_event *event)
 {
 	uint64_t end = end_of(chrome, event);
@@ -186,7 +186,7 @@ static int flush_text(struct chrome *chrome, size_t above, struct ws_err *err)
 	return 0;
 }
 
-/* ---- whose row ---- */
+/* ---- the row of an event ---- */
 
 struct row {
 	int64_t pid, tid;
@@ -263,7 +263,7 @@ static double bits_to_real(uint64_t bits)
 	return d;
 }
 
-/* A share as whole percents; 0 for what is none. */
+/* A share as a whole percentage; 0 for an invalid one. */
 static uint64_t share_to_percent(uint64_t bits)
 {
 	double share = bits_to_real(bits);
@@ -357,7 +357,7 @@ static void show_text(struct chrome *chrome, const struct ws_timeline_event *eve
 	arg_text(chrome, arg_name(shown), event->values[shown->column]);
 }
 
-/* A text that is not the JSON it should be stands as a text. */
+/* A text that should be JSON but is not is written as a string. */
 static void show_json(struct chrome *chrome, const struct ws_timeline_event *event,
 		      const struct ws_shown *shown)
 {
@@ -462,7 +462,7 @@ static void show_domain(struct chrome *chrome, const struct ws_timeline_event *e
 			 ws_map_get(&chrome->domains, process << 32 | domain, NULL));
 }
 
-/* What a kernel of a collective moved, in the words of Kineto. */
+/* The data that a kernel of a collective moved, in Kineto's terms. */
 static void show_collective(struct chrome *chrome, const struct ws_timeline_event *event,
 			    const struct ws_shown *shown)
 {
@@ -580,9 +580,8 @@ static void put_backward(struct chrome *chrome, uint64_t key, const struct ws_ti
 
 /*
  * Autograd gives a forward operator and its backward one the same sequence number; the backward one
- * says which thread the other ran on, numbered from 1. Of forward operators inside one another the
- * innermost counts, and of backward ones that inside of the engine's own, as in the profiler's
- * traces.
+ * names the thread of the forward one, numbered from 1. Of nested forward operators the innermost
+ * counts, and of nested backward ones the one inside the engine's own, as in the profiler's traces.
  */
 static void link_operator(struct chrome *chrome, const struct ws_timeline_event *event,
 			  struct row row)
@@ -607,7 +606,7 @@ static void link_operator(struct chrome *chrome, const struct ws_timeline_event 
 		return;
 	}
 	at = ws_map_get(&chrome->forwards, key, NULL);
-	if (!at && chrome->forward_count == MOST) { /* inference: nobody waits for them */
+	if (!at && chrome->forward_count == MOST) { /* inference: they have no backward operators */
 		ws_map_free(&chrome->forwards);
 		chrome->forwards = (struct ws_map){0};
 		chrome->forward_count = 0;
@@ -629,7 +628,7 @@ static void (*const link_writers[WS_LINKS])(struct chrome *chrome,
 	[WS_LINK_OPERATOR] = link_operator,
 };
 
-/* ---- events like others ---- */
+/* ---- ordinary events ---- */
 
 static struct row device_row(struct chrome *chrome, const struct ws_timeline_event *event)
 {
@@ -710,7 +709,7 @@ static void (*const shape_writers[])(struct chrome *chrome, const struct ws_time
 	[WS_SHAPE_NONE] = NULL,
 };
 
-/* The category that the program gave, else that of the kind; valid until `given` is freed. */
+/* The category from the program, or else that of the kind; valid until `given` is freed. */
 static const char *category_of(struct chrome *chrome, const struct ws_timeline_event *event,
 			       struct ws_text *given)
 {
@@ -874,7 +873,7 @@ static void (*const form_writers[WS_FORMS])(struct chrome *chrome,
 	[WS_FORM_SAMPLE] = put_sample,
 };
 
-/* ---- who is who ---- */
+/* ---- names of processes and threads ---- */
 
 static void open_metadata(struct chrome *chrome, const char *what, int64_t pid, int64_t tid)
 {
@@ -909,13 +908,13 @@ static void put_process(struct chrome *chrome, int64_t pid, const char *name, co
 }
 
 /* A thread's name in the form of the PyTorch profiler, "thread 7 (name)", and its own name where
- * that is another, for those who import the trace. */
+ * that differs, for importers of the trace. */
 static void put_thread(struct chrome *chrome, const struct ws_thread_info *thread)
 {
 	const struct ws_process_info *process =
 		ws_find_process(chrome->export->who, thread->process);
 	char *name = ws_format("thread %u (", thread->tid);
-	bool named = !strncmp(thread->name, name, strlen(name)); /* by such a trace */
+	bool named = !strncmp(thread->name, name, strlen(name)); /* named by such a trace */
 
 	free(name);
 	open_metadata(chrome, "thread_name", number_of_process(chrome, process),
@@ -979,8 +978,8 @@ static void put_gpus(struct chrome *chrome)
 	}
 }
 
-/* Tracks have rows of their own in their process. They come before their events: who imports the
- * trace must know by then that these rows are no threads. */
+/* Tracks have rows of their own in their process. They come before their events, because importers
+ * must know by then that these rows are not threads. */
 static void put_tracks(struct chrome *chrome)
 {
 	struct ws_cursor *cursor =
@@ -1073,7 +1072,7 @@ static void put_rank(struct chrome *chrome)
 			       rank, world);
 }
 
-/* When the report was recorded, in ns by the times of the events, so that a report made from the
+/* When the report was recorded, in ns on the clock of the events, so that a report made from the
  * trace covers the same time. */
 static void put_collections(struct chrome *chrome)
 {
@@ -1125,7 +1124,7 @@ static void load_counters(struct chrome *chrome)
 	ws_cursor_close(cursor);
 }
 
-/* Annotations as a GPU saw them go to the row of their stream, where the profiler has them. */
+/* GPU annotations go to the row of their stream, as in the profiler's traces. */
 static void load_tracks(struct chrome *chrome)
 {
 	struct ws_cursor *cursor =
@@ -1209,8 +1208,8 @@ static int find_links(void *ctx, const struct ws_batch *batch)
 	return chrome->linked;
 }
 
-/* Images of one process have its pid. Processes of several files, of ranks in containers, may share
- * one by chance. */
+/* Images of one process share its pid. Processes of different files, such as ranks in containers,
+ * may have the same pid by chance. */
 static void number_processes(struct chrome *chrome)
 {
 	struct ws_map owner = {0}; /* pid -> its first globalPid, + 1 */
@@ -1229,7 +1228,7 @@ static void number_processes(struct chrome *chrome)
 	ws_map_free(&owner);
 }
 
-/* What is needed to know before the first event. */
+/* Collect what must be known before the first event. */
 static void load_chrome_tables(struct chrome *chrome)
 {
 	struct ws_scan domains = {.table = WS_TABLE_nvtx, .time_max = UINT64_MAX, .workers = 1};

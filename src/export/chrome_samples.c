@@ -6,7 +6,7 @@
  * it: a profile for each thread, whose calls are nodes of a tree that come with the first sample
  * that needs them, and whose times are whole microseconds since the sample before. For
  * chrome://tracing its "sf" names an entry of "stackFrames", which are the same nodes. One sample
- * an event needs no memory beyond the tree, and keeps the nanoseconds in "ts".
+ * per event needs no memory beyond the tree, and keeps the nanoseconds in "ts".
  */
 #include "export/chrome_samples.h"
 
@@ -142,9 +142,8 @@ static void put_node(const struct ws_chrome_samples *samples, struct ws_text *te
 	ws_text_puts(text, ",\"lineNumber\":-1,\"columnNumber\":-1}}");
 }
 
-/* The nodes down to this one that the thread's profile lacks; a parent is written before its
- * children.
- */
+/* Write this node and those of its ancestors that the thread's profile lacks; a parent comes before
+ * its children. */
 static void put_nodes(struct ws_chrome_samples *samples, struct ws_text *text, uint64_t thread,
 		      uint32_t number)
 {

@@ -1,6 +1,4 @@
-/*
- * chrome_samples.h - CPU samples as Chrome's trace events have them.
- */
+/* chrome_samples.h - CPU samples as Chrome's trace events. */
 #ifndef WS_EXPORT_CHROME_SAMPLES_H
 #define WS_EXPORT_CHROME_SAMPLES_H
 
@@ -12,8 +10,8 @@ struct ws_chrome_samples;
 struct ws_chrome_samples *ws_chrome_samples_open(struct ws_cell_context *export);
 void ws_chrome_samples_close(struct ws_chrome_samples *samples);
 /*
- * What follows the place of an event, up to its end, without the comma in front. The first sample
- * of a thread is announced by an event of its own ("Profile"): true when that is still to be
+ * Write the rest of an event after its place, without the leading comma. An event of its own
+ * ("Profile") announces the first sample of a thread: returns true when that is still to be
  * written. `at` is the sample's time as the trace shows it, ns.
  */
 bool ws_chrome_samples_new(const struct ws_chrome_samples *samples, uint64_t thread);
@@ -21,9 +19,8 @@ void ws_chrome_samples_begin(struct ws_chrome_samples *samples, struct ws_text *
 			     uint64_t thread, int64_t at);
 void ws_chrome_samples_put(struct ws_chrome_samples *samples, struct ws_text *text,
 			   const uint64_t *sample, int64_t at);
-/* The functions of all stacks, as members of the object "stackFrames"; `flush` is called now and
- * then. Returns 0, or its failure.
- */
+/* Write the functions of all stacks, as members of the object "stackFrames"; `flush` is called now
+ * and then. Returns 0, or its failure. */
 int ws_chrome_samples_frames(struct ws_chrome_samples *samples, struct ws_text *text,
 			     int (*flush)(void *ctx), void *ctx);
 

@@ -255,7 +255,8 @@ static void make_column_cells(struct ws_cell_context *export, const struct ws_vi
 		vector->valid = NULL;
 }
 
-/* Whether all rows are null, found without making cells: most columns of payloads are. */
+/* Whether all rows are null, found without making cells: this is so for most columns of payloads.
+ * */
 static bool is_gate_closed(const struct ws_view_column *column, const uint64_t *const *columns,
 			   size_t rows)
 {
@@ -408,7 +409,7 @@ static bool wait_for_turn(struct view_scan *run, size_t block)
 	return !run->failed;
 }
 
-/* Let the next block go on, and unlock. */
+/* Let the worker of the next block continue, and unlock. */
 static int finish_block(struct view_scan *run, bool ok)
 {
 	run->failed |= !ok;

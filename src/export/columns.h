@@ -2,8 +2,8 @@
  * columns.h - reading a view column by column, for formats that store columns.
  *
  * Several threads decode and convert blocks of the report, and hand them over in order. Each column
- * arrives as an array of the narrowest type that its source promises, with a bitmap of what is not
- * null; texts arrive as ids of the report's strings.
+ * arrives as an array of the narrowest type that its source promises, with a bitmap of the rows
+ * that are not null; texts arrive as ids of the report's strings.
  */
 #ifndef WS_EXPORT_COLUMNS_H
 #define WS_EXPORT_COLUMNS_H

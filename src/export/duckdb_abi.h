@@ -1,7 +1,7 @@
 /*
- * duckdb_abi.h - the part of DuckDB's C interface that parquet.c uses, so that nothing of DuckDB is
- * needed to build. The functions are those of its stable interface (1.0 and later); they are bound
- * by name when the library is opened.
+ * duckdb_abi.h - the part of DuckDB's C interface that parquet.c uses, so that the build does not
+ * need DuckDB. The functions are those of its stable interface (1.0 and later); they are bound by
+ * name when the library is opened.
  */
 #ifndef WS_EXPORT_DUCKDB_ABI_H
 #define WS_EXPORT_DUCKDB_ABI_H

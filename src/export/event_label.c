@@ -1,7 +1,5 @@
-/*
- * event_label.c - what events are called in exports of time lines: the name that the report has of
- * them, or a label made from the row in the way that their descriptor names.
- */
+/* event_label.c - the names of events in exports of timelines: the name in the report, or a label
+ * made from the row in the way that the event's descriptor says. */
 #include "export/event_label.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* event_label.h - what events are called in exports of time lines. */
+/* event_label.h - the names of events in exports of timelines. */
 #ifndef WS_EXPORT_EVENT_LABEL_H
 #define WS_EXPORT_EVENT_LABEL_H
 

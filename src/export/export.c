@@ -138,8 +138,8 @@ static int finish_output(struct ws_output_file *out, int rc, struct ws_err *err)
 		ws_abort_output(out);
 		return rc;
 	}
-	/* Of standard output, committing finds out whether the reader went away, also after a
-	 * failure, whose message must stay. */
+	/* For standard output, committing finds out whether the reader went away, even after a
+	 * failure, whose message must be kept. */
 	if (rc < 0)
 		end = ws_commit_output(out, NULL);
 	else
@@ -178,7 +178,7 @@ static int export_report(const struct ws_report *report, const struct ws_export_
 	return rc;
 }
 
-/* Refuse options that the format does not take, or that do not go together. */
+/* Refuse options that the format does not take, or that conflict. */
 static int check_options(const struct ws_export_format *format,
 			 const struct ws_export_request *request, struct ws_err *err)
 {

@@ -7,8 +7,8 @@
  * themselves: time lines (chrome.c, perfetto.c) through timeline.h, call stacks (folded.c,
  * pprof.c...) through flame.h. formats.def lists them all.
  *
- * What is exported is decided in one place for all tables: which of them (--tables, --lazy), which
- * rows (--times), on which clock (--ts-shift, --ts-normalize).
+ * One place decides for all tables what is exported: which tables (--tables, --lazy), which rows
+ * (--times), on which clock (--ts-shift, --ts-normalize).
  */
 #ifndef WS_EXPORT_EXPORT_H
 #define WS_EXPORT_EXPORT_H
@@ -45,8 +45,8 @@ struct ws_export_request {
 
 /*
  * Export one report. Messages go to stderr. Returns 0, -1 on failure (nothing partial is left
- * behind), -3 when the options do not go together, or WS_OUTPUT_PIPE_CLOSED when the reader of
- * standard output went away.
+ * behind), -3 when the options conflict, or WS_OUTPUT_PIPE_CLOSED when the reader of standard
+ * output went away.
  */
 enum { WS_EXPORT_USAGE = -3 };
 int ws_export_report_file(const char *path, const struct ws_export_request *request);

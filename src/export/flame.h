@@ -18,8 +18,7 @@ struct ws_flame {
 struct ws_flames {
 	struct ws_flame flames[WS_FLAMES];
 	size_t count;
-	bool timed; /* all costs are known in nanoseconds, so values are; else they are the weights
-		       that each profile has */
+	bool timed; /* all costs are known in ns, and values are ns; otherwise values are weights */
 };
 
 /*

@@ -40,8 +40,8 @@ static uint8_t *reserve_front(struct ws_flatbuffer *flat, size_t length)
 	return flat->buffer + flat->capacity - flat->used;
 }
 
-/* Pad so that what ends `after` bytes further to the front begins at a multiple of `align` from the
- * end. */
+/* Pad so that the data whose start is `after` bytes further to the front is at a multiple of
+ * `align` from the end. */
 static void pad_for_alignment(struct ws_flatbuffer *flat, size_t after, size_t align)
 {
 	size_t padding = (0 - (flat->used + after)) & (align - 1);

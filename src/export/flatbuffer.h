@@ -2,7 +2,7 @@
  * flatbuffer.h - writing FlatBuffers, as far as Arrow's metadata needs them: tables, vectors,
  * strings, inline structs.
  *
- * The buffer grows from its end to its front, children before parents, as the format wants it. A
+ * The buffer grows from its end to its front, children before parents, as the format requires. A
  * reference (ws_flatbuffer_ref) is the distance of something from the end. There is no schema
  * compiler, and vtables are not shared.
  */
@@ -38,7 +38,7 @@ ws_flatbuffer_ref ws_put_flatbuffer_structs(struct ws_flatbuffer *flat, const vo
 					    size_t size, size_t count);
 
 /* Write one table at a time: begin, its fields in any order (those left out have their default),
- * end. Its children are written before. */
+ * end. Write its children first. */
 void ws_begin_flatbuffer_table(struct ws_flatbuffer *flat);
 void ws_put_flatbuffer_number(struct ws_flatbuffer *flat, unsigned field, int64_t value,
 			      unsigned bytes);

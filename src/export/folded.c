@@ -1,10 +1,10 @@
 /*
- * folded.c - call stacks as lines for flame graphs: "outermost;...;innermost cost", what
- * flamegraph.pl, inferno and others read.
+ * folded.c - call stacks as lines for flame graphs: "outermost;...;innermost cost", for
+ * flamegraph.pl, inferno and others.
  *
  * Costs are nanoseconds where these are known, else what the event counted. A semicolon in a name
- * becomes a colon, a control character a blank; Python functions have their file behind them, since
- * names like forward are many. Lines are in order of their text.
+ * becomes a colon, a control character a blank; Python functions are followed by their file, since
+ * many share names like forward. Lines are in order of their text.
  */
 #include <inttypes.h>
 #include <stdlib.h>

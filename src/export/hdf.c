@@ -1,11 +1,11 @@
 /*
  * hdf.c - an HDF5 file, written by the HDF5 library, which is opened when it is needed: a group for
- * each table, in it a dataset of one dimension for each column, so that pandas takes {name:
- * group[name][:]} from h5py as it stands.
+ * each table, in it a dataset of one dimension for each column, so that pandas accepts {name:
+ * group[name][:]} from h5py directly.
  *
- * HDF5 has no null. Columns of numbers that may be null have an attribute null_value, which stands
- * in the place of null (the least signed, or the greatest unsigned number; NaN in columns of
- * reals); a text that is null is empty. Texts are UTF-8 of variable length; those in StringIds are
+ * HDF5 has no null. Columns of numbers that may be null have an attribute null_value, the value
+ * that represents null (the least signed, or the greatest unsigned number; NaN in columns of
+ * reals); a text that is null is empty. Texts are UTF-8 of variable length; texts in StringIds are
  * numbers here, as in SQLite.
  */
 #include <dlfcn.h>
@@ -99,7 +99,7 @@ static int open_hdf_library(struct hdf5 *hdf5, struct ws_err *err)
 	hdf5->H5dont_atexit();
 	if (hdf5->H5open() < 0)
 		return ws_fail(err, "the HDF5 library cannot be started");
-	/* It would print errors that we report. */
+	/* HDF5 would print errors that we report ourselves. */
 	hdf5->H5Eset_auto2(0, NULL, NULL);
 #define WS_ID(variable)                                                                            \
 	id = dlsym(hdf5->library, #variable);                                                      \
@@ -141,7 +141,7 @@ static size_t find_width(enum column_kind kind)
 	return width[kind];
 }
 
-/* The bits that stand for null. */
+/* The bits that represent null. */
 static uint64_t find_null_bits(enum column_kind kind)
 {
 	double nan_value = NAN;
@@ -300,8 +300,8 @@ static int begin_made_table(struct ws_table_writer *writer, const struct ws_view
 	return 0;
 }
 
-/* Append one column of rows of cells. Texts are copied with a NUL at the end, as HDF5 wants them;
- * cells hold none. */
+/* Append one column of rows of cells. Texts are copied with the final NUL that HDF5 requires; cells
+ * contain no NULs. */
 static int append_cells(struct hdf_writer *hdf, size_t column, const struct ws_view_cell *cells,
 			size_t rows, struct ws_err *err)
 {
@@ -382,7 +382,7 @@ static bool is_null(const struct ws_column_vector *vector, size_t row)
 	return vector->valid && !(vector->valid[row >> 3] >> (row & 7) & 1);
 }
 
-/* Put what stands for null into the worker's own array, which has anything there. */
+/* Write the null value into the worker's own array, whose null rows hold arbitrary values. */
 static void fill_nulls(struct ws_column_vector *vector, enum column_kind kind, size_t rows)
 {
 	uint64_t none = find_null_bits(kind);

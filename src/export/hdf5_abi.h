@@ -1,7 +1,5 @@
-/*
- * hdf5_abi.h - the part of HDF5's C interface (1.10 and later) that hdf.c uses, so that nothing of
- * HDF5 is needed to build. The functions are bound by name when the library is opened.
- */
+/* hdf5_abi.h - the part of HDF5's C interface (1.10 and later) that hdf.c uses, so that the build
+ * does not need HDF5. The functions are bound by name when the library is opened. */
 #ifndef WS_EXPORT_HDF5_ABI_H
 #define WS_EXPORT_HDF5_ABI_H
 

@@ -3,10 +3,10 @@
  * build.
  *
  * Style and script are part of the file; a content security policy names their digests, so that
- * nothing else runs and nothing is loaded. The server's first answers (session, rows) are there as
- * they are. Events are there by lane and level, as arrays in base64, from which the page answers
+ * nothing else runs and nothing is loaded. The server's first answers (session, rows) are included
+ * unchanged. Events are stored by lane and level, as arrays in base64, from which the page answers
  * all other requests itself (viewer/src/static.ts describes their layout). Findings and the
- * critical path of the range are worked out here: the page has no program that could.
+ * critical path of the range are computed here, because the page has no code for that.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -203,7 +203,7 @@ static int add_lanes(struct html_page *page, struct ws_err *err)
 	return 0;
 }
 
-/* ",form,"text"" of a name that is shown as a form. */
+/* ",form,"text"" for a name that is shown as a form. */
 static void put_form(const struct html_page *page, struct ws_text *text, uint32_t name)
 {
 	const char *form;
@@ -463,7 +463,7 @@ int ws_write_format_html(struct ws_cell_context *export, FILE *file, struct ws_e
 		options.to = zero + (uint64_t)(ws_max(export->spans[0].to, 0));
 	}
 	report = ws_report_open(path,
-				err); /* one of its own, which reads only what the range needs */
+				err); /* a separate one, which reads only what the range needs */
 	if (!report)
 		return -1;
 	page.lanes = ws_lanes_open(report, &options);

@@ -3,7 +3,7 @@
  *
  * Details are written column by column, as the report has them: a value that is the same in every
  * row is written once; texts, threads, processes, frames and stacks are numbers into tables of
- * their own. That takes about a hundred bytes per event, where the server's answer for one takes
+ * their own. This takes about a hundred bytes per event, while the server's answer for one takes
  * thousands.
  */
 #include "export/html_detail.h"
@@ -375,7 +375,7 @@ static void keep_state_details(void *context, uint32_t worker, const struct ws_s
 		(*found)->st = *state;
 }
 
-/* Compute the states again, this time with all that is known of them. */
+/* Compute the states again, this time with all details. */
 static void compute_states(const struct ws_lanes *lanes, struct ws_page_states *states)
 {
 	struct ws_states_part part = {.from = UINT64_MAX,

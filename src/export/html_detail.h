@@ -25,11 +25,10 @@ struct ws_page_states {
 	uint8_t source;
 };
 
-/* Sort the rows and drop those that are there twice (a kernel is on two lanes). Returns how many
- * are left in all. */
+/* Sort the rows and drop duplicates (a kernel is on two lanes). Returns the number of rows left. */
 size_t ws_unify_page_rows(struct ws_page_rows rows[WS_PAGE_SOURCES]);
-/* Append the member "details", as viewer/src/static.ts describes it. `rows` are sorted; of `states`
- * the details are filled in. */
+/* Append the member "details", as viewer/src/static.ts describes it. `rows` are sorted; the details
+ * of `states` are filled in. */
 void ws_put_page_details(struct ws_text *text, const struct ws_lanes *lanes,
 			 const struct ws_page_rows rows[WS_PAGE_SOURCES],
 			 struct ws_page_states *states);

@@ -1,6 +1,6 @@
 /*
- * jsonlines.c - one JSON object a line: {"table":"NVTX_EVENTS","start":1,...}, with the columns of
- * the SQLite export by name.
+ * jsonlines.c - one JSON object per line: {"table":"NVTX_EVENTS","start":1,...}, with the columns
+ * of the SQLite export by name.
  *
  * Columns that are null are left out. Without --separate-strings, a column that refers to StringIds
  * (nameId) is followed by the text itself under the name without "Id" (name), so that a line can be
@@ -19,7 +19,7 @@ struct jsonlines_writer {
 	FILE *file;
 	const char *name; /* of the file */
 	const struct ws_view_table *table;
-	bool numbers_only;    /* texts are in StringIds alone */
+	bool numbers_only;    /* texts are only in StringIds */
 	struct ws_text lines; /* of a batch */
 	struct ws_text start; /* what every line of the table begins with */
 };

@@ -28,7 +28,7 @@ struct duckdb {
 struct parquet_field {
 	char *name;
 	int type;	/* of DuckDB */
-	uint8_t column; /* that it is made from */
+	uint8_t column; /* that the field is made from */
 	bool text;	/* VARCHAR */
 };
 
@@ -276,8 +276,8 @@ static int start_copy(struct parquet_writer *parquet, const char *table, struct 
 	return 0;
 }
 
-/* Tell DuckDB that there are no more rows, and wait for the file. With `give_up`, it is not wanted.
- */
+/* Tell DuckDB that there are no more rows, and wait for the file. With `give_up`, the file is not
+ * wanted. */
 static int finish_copy(struct parquet_writer *parquet, bool give_up, struct ws_err *err)
 {
 	int rc = 0;

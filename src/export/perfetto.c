@@ -3,13 +3,13 @@
  *
  * Each thread, GPU stream and counter is a track under its process. A slice is two packets, so ends
  * are kept in a heap until time reaches them, and the file is in order of time. A track's slices
- * must nest: what crosses its neighbours goes to another track of the same name beside it, which
- * Perfetto shows as one. Names, categories and names of arguments are interned: written once, in
- * the packet that first needs them. A call and the work it caused share a flow; CPU samples are
- * PerfSamples with interned stacks.
+ * must nest: a slice that crosses others goes to another track of the same name, and Perfetto shows
+ * both as one. Names, categories and names of arguments are interned: written once, in the packet
+ * that first needs them. A call and the work it caused share a flow; CPU samples are PerfSamples
+ * with interned stacks.
  *
  * Times are those of the other exports, on Perfetto's boot-time clock; a clock snapshot says when
- * that was. What began before the collection begins at 0, since times have no sign.
+ * that was. Events from before the collection begin at 0, since times have no sign.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -67,7 +67,7 @@ enum { CLOCK_REAL = 1, CLOCK_BOOT = 6 };
 enum { UNIT_BYTES = 3 };
 enum { SEQUENCE_CLEARED = 1, SEQUENCE_NEEDS_STATE = 2 };
 
-/* What a row is; with two numbers it is that row's key. */
+/* The kind of a row; together with two numbers it is the row's key. */
 enum kind {
 	ROW_PROCESS = 1,
 	ROW_THREAD,
@@ -127,12 +127,12 @@ static uint64_t time_of_packet(const struct perfetto *perfetto, uint64_t t)
 {
 	int64_t at = (int64_t)(t - perfetto->export->base);
 
-	if ((int64_t)t < 0) /* no clock of a machine gets there: last, as it was sorted */
+	if ((int64_t)t < 0) /* a time that no clock reaches: the packet was sorted to the end */
 		return INT64_MAX;
 	return at < 0 ? 0 : (uint64_t)at;
 }
 
-/* The packet in hand goes out, with what it was the first to need. */
+/* Write the current packet, with the texts that it was the first to need. */
 static void end_packet(struct perfetto *perfetto)
 {
 	if (perfetto->interned.len)
@@ -270,8 +270,7 @@ static void end_track(struct perfetto *perfetto)
 	end_packet(perfetto);
 }
 
-/* The row of these numbers, and whether it is new: then its name and parent are the caller's to
- * set. */
+/* The row of these numbers, and whether it is new: if so, the caller sets its name and parent. */
 static struct row *find_row(struct perfetto *perfetto, enum kind kind, uint64_t a, uint64_t b,
 			    bool *is_new)
 {
@@ -343,7 +342,7 @@ static struct row *find_thread_row(struct perfetto *perfetto, uint64_t thread)
 	return row;
 }
 
-/* A row that is nothing but a name under a parent. Takes the name. */
+/* A row that only has a name and a parent. Takes ownership of the name. */
 static struct row *make_named_row(struct perfetto *perfetto, struct row *row, uint64_t parent,
 				  char *name)
 {
@@ -483,7 +482,7 @@ static size_t find_lane(struct perfetto *perfetto, struct row *row, uint64_t end
 	return row->n - 1;
 }
 
-/* Begin a slice; what follows are its name and arguments, then end_event. */
+/* Begin a slice; the caller adds its name and arguments, then calls end_event. */
 static void begin_slice(struct perfetto *perfetto, struct row *row,
 			const struct ws_timeline_event *event)
 {
@@ -493,14 +492,14 @@ static void begin_slice(struct perfetto *perfetto, struct row *row,
 
 	ws_grow(lane->ends, lane->cap, lane->depth + 1);
 	lane->ends[lane->depth++] = end;
-	if (end != UINT64_MAX) /* what never ended stays open */
+	if (end != UINT64_MAX) /* an event that never ended stays open */
 		add_ending(perfetto,
 			   (struct ending){end, (uint32_t)(row - perfetto->row), (uint32_t)at});
 	begin_event(perfetto, SLICE_BEGIN, lane->uuid);
 	put_category(perfetto, ws_find_row_category(event));
 }
 
-/* ---- what is shown of an event ---- */
+/* ---- the arguments of an event ---- */
 
 typedef void show_arg(struct perfetto *perfetto, const struct ws_timeline_event *event,
 		      const struct ws_shown *shown);
@@ -554,7 +553,7 @@ static void show_string(struct perfetto *perfetto, const struct ws_timeline_even
 	arg_string(perfetto, shown->arg, event->values[shown->column]);
 }
 
-/* Forms that are not here are shown by other formats only. */
+/* Only other formats show the forms that are missing here. */
 static show_arg *const arg_writers[WS_SHOW_FORMS] = {
 	[WS_SHOW_NUMBER] = show_number,
 	[WS_SHOW_IF_KNOWN] = show_known,
@@ -619,7 +618,7 @@ static void link_work(struct perfetto *perfetto, const struct ws_timeline_event 
 		put_flow(perfetto, event);
 }
 
-/* The flow of work stands in front of its name, that of a call behind its arguments. */
+/* The flow of work is written before its name, that of a call after its arguments. */
 static void (*const flows_before_name[WS_LINKS])(struct perfetto *perfetto,
 						 const struct ws_timeline_event *event) = {
 	[WS_LINK_WORK] = link_work,
@@ -629,14 +628,14 @@ static void (*const flows_after_args[WS_LINKS])(struct perfetto *perfetto,
 	[WS_LINK_CALL] = link_call,
 };
 
-/* ---- events like others ---- */
+/* ---- ordinary events ---- */
 
 static struct row *own_thread_row(struct perfetto *perfetto, const struct ws_timeline_event *event)
 {
 	return find_thread_row(perfetto, event->values[event->kind->thread]);
 }
 
-/* A row under a thread's. */
+/* A row below a thread's. */
 static struct row *below_thread_row(struct perfetto *perfetto,
 				    const struct ws_timeline_event *event)
 {
@@ -880,7 +879,7 @@ static void put_sample(struct perfetto *perfetto, const struct ws_timeline_event
 		ws_find_thread(perfetto->export->who, (uint32_t)values[ws_sample_thread]);
 	uint64_t stack;
 
-	if (values[ws_sample_flags] & WS_SAMPLE_REST) /* the format counts samples; this is none */
+	if (values[ws_sample_flags] & WS_SAMPLE_REST) /* the format counts only samples */
 		return;
 	stack = intern_stack(perfetto, values[ws_sample_frame], values[ws_sample_callers]);
 	if (values[ws_sample_cpu] != WS_NO_U32)
@@ -895,7 +894,7 @@ static void put_sample(struct perfetto *perfetto, const struct ws_timeline_event
 	end_packet(perfetto);
 }
 
-/* Forms without a writer are not in this format: their kinds say so (NOT_IN). */
+/* Forms without a writer are not in this format: their kinds are declared so (NOT_IN). */
 static void (*const form_writers[WS_FORMS])(struct perfetto *perfetto,
 					    const struct ws_timeline_event *event) = {
 	[WS_FORM_EVENT] = put_plain_event,     [WS_FORM_COUNTER] = put_counter,

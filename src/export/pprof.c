@@ -1,11 +1,11 @@
 /*
  * pprof.c - call stacks for pprof: its profile.proto, gzip-compressed.
  *
- * The message is written field by field as protobuf wants it (a tag, then a varint or a length with
- * bytes), without a library: it has five kinds of messages of numbers. Functions at a line are
- * locations, each with its one line; modules are mappings; process and thread are labels of
- * samples. Each kind of profile asked for has two values a sample, how many and how long; the
- * others' are 0.
+ * The message is written field by field in protobuf's encoding (a tag, then a varint or a length
+ * with bytes). It needs no library, since there are only five kinds of messages. Functions at a
+ * line are locations, each with its one line; modules are mappings; process and thread are labels
+ * of samples. Each requested kind of profile has two values per sample, a count and a duration;
+ * those of the other kinds are 0.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,7 @@ struct output {
 
 static void put_number(struct ws_text *text, unsigned field, uint64_t v)
 {
-	if (v) /* 0 is what a field is that is not there */
+	if (v) /* 0 is the value of a missing field */
 		ws_put_proto_number(text, field, v);
 }
 
@@ -73,7 +73,7 @@ static void compress_text(struct output *output, int flush)
 		rc = deflate(&output->zip, flush);
 		output->failed |= rc == Z_STREAM_ERROR;
 		fwrite(buf, 1, sizeof(buf) - output->zip.avail_out,
-		       output->file); /* errors of the file show when it is closed */
+		       output->file); /* errors are reported when the file is closed */
 	} while (!output->zip.avail_out && !output->failed);
 	output->text.len = 0;
 }
@@ -151,7 +151,7 @@ static uint64_t put_mapping(struct output *output, const struct ws_module_info *
 	ws_map_set(&output->mappings, key, id);
 	put_number(&output->message, 1, id);
 	put_number(&output->message, 2,
-		   id << 32); /* somewhere: addresses of many processes do not fit one map */
+		   id << 32); /* arbitrary: addresses of many processes do not fit into one map */
 	put_number(&output->message, 3, (id << 32) + (module_info->size ? module_info->size : 1));
 	put_number(&output->message, 5, path);
 	put_number(&output->message, 6, build_id);
@@ -172,8 +172,7 @@ static uint64_t mapping(struct output *output, const struct ws_stacks *stacks,
 	return function->module && *module_info->path ? put_mapping(output, module_info) : 0;
 }
 
-/* The program that was recorded: of several images in the target's process, the last. "" when that
- * is not known. */
+/* The program that was recorded: the last image of the target's process. "" when not known. */
 static const char *program(const struct ws_cell_context *export)
 {
 	const char *target = ws_find_meta(export->report, "target.pid"), *exe = "";
@@ -190,8 +189,8 @@ static const char *program(const struct ws_cell_context *export)
 	return exe;
 }
 
-/* pprof takes the first mapping for the program ("File:"), so that goes first, also when no sample
- * lies in it. */
+/* pprof takes the first mapping for the program ("File:"), so the program goes first, even when no
+ * sample lies in it. */
 static void put_program(struct output *output)
 {
 	struct ws_module_info module_info = {.path = program(output->export), .build_id = ""};

@@ -1,9 +1,9 @@
 /*
  * speedscope.c - call stacks as JSON for speedscope.app: a profile for each thread.
  *
- * Samples are in order of time, consecutive ones of one stack as one, so that "Time Order" shows
- * what came after what; waits and work on GPUs are in order of stacks. Weights are nanoseconds
- * where these are known. Functions are listed once, in front; a stack is a list of their numbers.
+ * Samples are in order of time, as "Time Order" requires, and consecutive samples of one stack are
+ * merged; waits and GPU work are in order of stacks. Weights are nanoseconds where these are known.
+ * Functions are listed once, at the start; a stack is a list of their numbers.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -129,8 +129,8 @@ static int by_root(const void *first, const void *second)
 					     : ws_compare(left->node, right->node);
 }
 
-/* What is not in order of time: a step for each node, by its root, which stands in for the thread.
- */
+/* Profiles that are not in order of time: a step for each node, by its root, which represents the
+ * thread. */
 static void make_steps(struct ws_profile *profile)
 {
 	uint32_t *root = ws_calloc(profile->tree.count, sizeof(*root)),

@@ -3,8 +3,8 @@
  *
  * It uses one transaction without a journal and without syncing, because the file counts only once
  * it is complete and renamed. Each batch of rows becomes a virtual table, which one INSERT ...
- * SELECT reads: that saves binding, stepping and resetting a statement for each row, which costs as
- * much again as the row. Texts are not copied.
+ * SELECT reads: that saves binding, stepping and resetting a statement for each row, which doubles
+ * the cost of a row. Texts are not copied.
  */
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -20,8 +20,8 @@ struct sqlite_writer {
 	size_t columns;
 	const struct ws_view_cell *cells; /* the batch being written */
 	size_t rows;
-	const char *name; /* of the database, as the user calls it */
-	bool append;	  /* an earlier export is there */
+	const char *name; /* the user's name for the database */
+	bool append;	  /* the file holds an earlier export */
 	bool strings;	  /* the open table is StringIds, and the file has it already */
 };
 
@@ -103,7 +103,7 @@ static void put_insert_sql(struct ws_text *sql, const struct ws_view_table *tabl
 	ws_text_printf(sql, "INSERT INTO main.%s SELECT ", table->name);
 	put_column_names(sql, table->column_count);
 	ws_text_puts(sql, " FROM feed");
-	if (strings) /* fails for a number that stands for another text already */
+	if (strings) /* fails for a number that another text already has */
 		ws_text_puts(sql, " WHERE NOT EXISTS (SELECT 1 FROM main.StringIds s WHERE s.id = "
 				  "c0 AND s.value = c1)");
 }
@@ -238,8 +238,8 @@ static bool is_table_there(struct sqlite_writer *writer, const char *table)
 	return there;
 }
 
-/* StringIds does not count: its texts are added to those that are there, because tables that are
- * added refer to them. */
+/* StringIds does not count: its texts are added to the existing ones, because added tables refer to
+ * them. */
 static bool has_sqlite_table(struct ws_table_writer *writer, const char *table)
 {
 	struct sqlite_writer *sqlite = (struct sqlite_writer *)writer;
@@ -306,8 +306,8 @@ struct ws_table_writer *ws_open_format_sqlite(const struct ws_export_target *tar
 {
 	struct sqlite_writer *writer = ws_calloc(1, sizeof(*writer));
 
-	/* One thread uses SQLite here, so it needs no locks and no accounts of memory. If SQLite
-	 * runs already, it refuses, which does no harm. */
+	/* Only one thread uses SQLite here, so locks and memory statistics are not needed. If
+	 * SQLite is already initialised, it refuses, which does no harm. */
 	sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
 	sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 	writer->writer = (struct ws_table_writer){.begin_table = begin_sqlite_table,

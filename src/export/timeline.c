@@ -45,7 +45,7 @@ static void advance_head(struct ws_timeline *timeline, unsigned i)
 	head->start = head->values[0];
 }
 
-/* Which kind encloses which when spans are equal: kinds that declare no rank come last. */
+/* The order of nesting when spans are equal: kinds that declare no rank come last. */
 static int compare_ranks(const void *first, const void *second)
 {
 	const struct head *left = first, *right = second;
@@ -111,7 +111,7 @@ static void hold_event(struct ws_timeline *timeline, unsigned i)
 		held->event.end = held->row[kind->end];
 }
 
-/* Hold all events of the earliest start. */
+/* Collect all events with the earliest start. */
 static bool hold_earliest(struct ws_timeline *timeline)
 {
 	uint64_t first = UINT64_MAX;
@@ -157,7 +157,7 @@ void ws_timeline_close(struct ws_timeline *timeline)
 	free(timeline);
 }
 
-/* ---- what descriptors say of a row ---- */
+/* ---- a row by its descriptor ---- */
 
 bool ws_event_is_known(const struct ws_timeline_event *event, uint8_t column)
 {
@@ -303,7 +303,7 @@ static int add_work(void *ctx, const struct ws_batch *batch)
 	return 0;
 }
 
-/* What a kind of link needs to be known of its rows beforehand. */
+/* The facts about rows that a kind of link needs beforehand. */
 static int (*const link_adders[WS_LINKS])(void *ctx, const struct ws_batch *batch) = {
 	[WS_LINK_CALL] = add_calls,
 	[WS_LINK_WORK] = add_work,

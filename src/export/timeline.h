@@ -1,10 +1,10 @@
 /*
- * timeline.h - a report as one stream of events in order of start: what formats of time lines
- * (Chrome's JSON, Perfetto) are made from.
+ * timeline.h - a report as one stream of events in order of start, for the timeline formats
+ * (Chrome's JSON, Perfetto).
  *
  * Rows of all tables that have something to show are merged by cursors, so memory does not grow
  * with the report. Events with one start come longest first, and operators before calls before GPU
- * work, so that what encloses comes before what is inside.
+ * work, so that enclosing events come before those inside them.
  */
 #ifndef WS_EXPORT_TIMELINE_H
 #define WS_EXPORT_TIMELINE_H
@@ -57,13 +57,14 @@ struct ws_pages {
 
 bool ws_pages_has(const struct ws_pages *pages, uint64_t process, uint64_t number);
 void ws_pages_add(struct ws_pages *pages, uint64_t process, uint64_t number);
-/* The same as a map, in other pages: 0 is what is not there. Do not mix the two in one. */
+/* The same as a map, in other pages; missing keys have the value 0. Do not use one object as both.
+ * */
 uint64_t ws_pages_get(const struct ws_pages *pages, uint64_t process, uint64_t number);
 void ws_pages_set(struct ws_pages *pages, uint64_t process, uint64_t number, uint64_t value);
 void ws_pages_free(struct ws_pages *pages);
 
-/* Which correlation ids have a call and work, so that arrows have two ends; and which operator they
- * belong to. */
+/* The correlation ids that have both a call and work, so that arrows have two ends, and the
+ * operator of each id. */
 struct ws_links {
 	struct ws_pages calls, runtime, work; /* calls: of any API; runtime: of the runtime API */
 	struct ws_pages external;	      /* id of the operator */
