@@ -48,8 +48,8 @@ static int copy_file_part(int from, int to, uint64_t at, uint64_t end)
 	return 0;
 }
 
-/* Whether the file numbers tables and columns as this build does: what is added is described by
- * this build's schema, while readers go by the first schema in the file. */
+/* Whether the file numbers tables and columns as this build does: this build's schema describes the
+ * added rows, while readers use the first schema in the file. */
 static bool has_own_numbering(const struct ws_report *report)
 {
 	for (uint32_t number = 0; number < WS_TABLE_COUNT && number < report->schema_tables;

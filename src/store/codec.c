@@ -1,10 +1,10 @@
 /*
  * codec.c - byte planes.
  *
- * All lowest bytes of a column's numbers stand together, then all second bytes, and so on: each
- * plane is a stream of its own with its own statistics, which compresses better than mixed bytes,
- * and splitting and joining planes is plain vector code. The number of planes is what nearly all
- * numbers need; the few numbers that need more (a jump to the next thread's rows) are patches,
+ * All lowest bytes of a column's numbers are stored together, then all second bytes, and so on:
+ * each plane is a stream of its own with its own statistics, which compresses better than mixed
+ * bytes, and splitting and joining planes is plain vector code. The number of planes is what nearly
+ * all numbers need; the few numbers that need more (a jump to the next thread's rows) are patches,
  * stored as their row and the number itself, so that one outlier does not widen a whole block.
  */
 #include "store/codec.h"
@@ -183,7 +183,7 @@ void ws_stream_put(struct ws_packer *packer, struct ws_bytes *out, const uint8_t
 	struct symbols symbols;
 
 	symbols.count = 0;
-	memset(symbols.symbol, 0, sizeof(symbols.symbol)); /* those that are none are stored too */
+	memset(symbols.symbol, 0, sizeof(symbols.symbol)); /* unused entries are stored too */
 	if (size >= 2 * MIN_COMPRESS && size <= packer->max_size)
 		find_symbols(bytes, size, &symbols);
 

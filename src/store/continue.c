@@ -1,12 +1,12 @@
 /*
  * continue.c - several reports by one writer; see ws_writer_continue in store.h.
  *
- * What later rows may refer to goes on from report to report: the dictionary, and the rows of
- * tables that last (ws_lasting_tables). Blocks are copied as they are, with new numbers in their
- * headers; nothing is decoded. What waits in stages is written into the report that ends and stays
- * where it is for the next one, so that short reports leave no trail of small blocks behind them.
+ * The data that later rows may refer to is carried from report to report: the dictionary, and the
+ * rows of lasting tables (ws_lasting_tables). Blocks are copied as they are, with new numbers in
+ * their headers; nothing is decoded. Staged rows are written into the ending report and also stay
+ * staged for the next one, so that short reports do not leave many small blocks.
  *
- * Between two reports a writer has an unnamed file, which goes with the process.
+ * Between two reports a writer has an unnamed file, which disappears with the process.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,7 +53,7 @@ static void write_stages(struct ws_writer *writer)
 	writer->pending = pending;
 }
 
-/* Of the stages, what the next report has too. */
+/* Keep the staged rows that belong to the next report too. */
 static void keep_lasting_rows(struct ws_writer *writer)
 {
 	for (uint32_t t = 0; t < WS_TABLE_COUNT; t++)
@@ -85,8 +85,8 @@ static bool goes_on(const struct ws_block_head *head)
 	return head->type == WS_BLOCK_STRINGS || head->type == WS_BLOCK_ROWS;
 }
 
-/* Of a report, the blocks that last are carried on; of a file without a name, which begins the next
- * report, all are. */
+/* From a report, the lasting blocks are carried on; from a file without a name, which begins the
+ * next report, all are. */
 static struct source take_source(struct ws_writer *writer)
 {
 	struct source source = {writer->fd, writer->index, writer->lasting_blocks,
@@ -113,7 +113,7 @@ static void free_source(struct source *source)
 	free(source->blocks);
 }
 
-/* Read a block into encoder.out and number it anew; -1 when it is not what was written. */
+/* Read a block into encoder.out and renumber it; -1 when it differs from what was written. */
 static int renumber_block(struct ws_writer *writer, int fd, const struct ws_index_entry *entry)
 {
 	struct ws_bytes *out = &writer->encoder.out;
@@ -148,7 +148,7 @@ int ws_writer_copy_block(struct ws_writer *writer, int fd, const struct ws_index
 		return -1;
 	if (has_rows)
 		writer->written[table] += rows;
-	/* of strings, `table` is their generation */
+	/* in blocks of strings, `table` is the generation */
 	if (!has_rows || ws_lasting_tables[table])
 		ws_writer_mark_lasting(writer);
 	if (has_rows && ws_lasting_tables[table])
@@ -179,7 +179,7 @@ int ws_writer_create_unnamed(const char *folder, const struct ws_file_header *he
 	return fd;
 }
 
-/* The folder of the report, or of the one before. */
+/* The folder of the current report, or of the previous one. */
 static char *get_folder(const char *path)
 {
 	char *copy = ws_strdup(path), *folder = ws_strdup(dirname(copy));
@@ -188,7 +188,7 @@ static char *get_folder(const char *path)
 	return folder;
 }
 
-/* While there is no report the journal keeps its space under a name that nobody looks for. */
+/* While there is no report, the journal keeps its space under a name that no reader looks for. */
 static char *name_hidden_journal(const char *folder)
 {
 	static unsigned count;
@@ -202,7 +202,7 @@ void ws_writer_start_file(struct ws_writer *writer, const char *path, int fd)
 	char *old = writer->path;
 
 	writer->unnamed = !path;
-	/* For an unnamed file: the path of the report before it, for its folder. */
+	/* For an unnamed file: the path of the previous report, to find its folder. */
 	writer->path = ws_strdup(path ? path : old);
 	free(old);
 	writer->fd = fd;
@@ -234,7 +234,7 @@ static void restart_journal(struct ws_writer *writer, const uint8_t uuid[16])
 	free(folder);
 }
 
-/* Go on in the file `fd`, which has its header. */
+/* Continue in the file `fd`, which already has its header. */
 static int fill_file(struct ws_writer *writer, const struct source *source, const char *path,
 		     int fd, const struct ws_file_header *header)
 {

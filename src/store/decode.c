@@ -17,7 +17,7 @@
 struct ws_workspace *ws_take_workspace(const struct ws_report *report)
 {
 	struct ws_report *writable =
-		(struct ws_report *)report; /* the pool is not part of what const promises */
+		(struct ws_report *)report; /* `const` does not cover the pool */
 	struct ws_workspace *workspace;
 
 	pthread_mutex_lock(&writable->lock);
@@ -225,8 +225,8 @@ static inline uint64_t span_end(uint64_t start, uint64_t span)
 	return start + span - 1;
 }
 
-/* Decodes starts stored as gaps since the end before, and ends stored as spans from the start: one
- * needs the other, row by row. */
+/* Decodes starts stored as gaps since the previous end, and ends stored as spans from the start:
+ * each needs the other, row by row. */
 static bool decode_gaps_and_spans(struct block_decoder *decoder, struct column *start,
 				  struct column *end)
 {
@@ -383,7 +383,7 @@ int ws_report_decode_block(const struct ws_report *report, enum ws_table table, 
 {
 	const struct ws_block *block = &report->table[table].blocks[i];
 	struct ws_workspace *workspace = ws_take_workspace(report);
-	/* A counter: what the report holds does not change. */
+	/* Only a counter: the content of the report does not change. */
 	uint64_t *decoded = &((struct ws_report *)report)->decoded;
 	const uint8_t *body = ws_read_block_body(report, block, workspace, err);
 	int rc = 0;

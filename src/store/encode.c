@@ -119,8 +119,8 @@ typedef uint64_t pair __attribute__((vector_size(16), aligned(1), may_alias));
 
 enum { TILE_ROWS = 256 };
 
-/* ORs the differences of some rows to the first, in 48 bytes of the struct, into `acc`;
- * accumulators in registers are what makes it fast. */
+/* ORs the differences of some rows from the first, in 48 bytes of the struct, into `acc`; it is
+ * fast because the accumulators stay in registers. */
 static void or_differences_48(const char *at, const char *first, uint32_t count, uint32_t size,
 			      pair acc[3])
 {
@@ -399,7 +399,7 @@ static void put_values(struct row_block *block, uint32_t column, uint64_t *value
 
 /* ---- times ---- */
 
-/* The end of a row as the gap after it counts it. */
+/* The end of a row from which the following gap is counted. */
 static inline uint64_t closed_end(uint64_t start, uint64_t end)
 {
 	if (end == WS_NO_TIME)
@@ -433,8 +433,8 @@ static bool gaps_are_smaller(const uint64_t *start, const uint64_t *end, uint32_
 	return gaps <= deltas;
 }
 
-/* Whether all ends can be stored as spans: an end that lies one before its start would be taken for
- * one that is not known. */
+/* Whether all ends can be stored as spans: an end that is one before its start would be read as
+ * unknown. */
 static bool spans_fit(const uint64_t *start, const uint64_t *end, uint32_t rows)
 {
 	bool misfit = false;
@@ -453,7 +453,7 @@ static uint32_t count_negative(const uint64_t *numbers, uint32_t count)
 	return negative;
 }
 
-/* More than patches are worth. */
+/* More patches than are worthwhile. */
 static bool too_many_patches(const struct row_block *block, uint32_t patches)
 {
 	return patches > block->rows / WS_ROWS_PER_PATCH;
@@ -525,7 +525,7 @@ static void try_steps(struct row_block *block)
 		encoder->scale = lattice.better;
 		if (lattice.corrections < block->rows / 32)
 			return;
-		/* Worth a second pass with what the first one has learnt. */
+		/* A second pass with the results of the first is worth its cost. */
 		lattice.scale = lattice.better;
 	}
 }
@@ -750,7 +750,7 @@ static void put_column(struct row_block *block, enum ws_table table, uint32_t co
 	} else if ((int)column == block->end && block->spans) {
 		put_span(block);
 	} else if ((int)column == block->track) {
-		put_values(block, column, block->encoder->track); /* nothing needs it after that */
+		put_values(block, column, block->encoder->track); /* nothing needs it afterwards */
 	} else {
 		copy_column(block, column, block->encoder->value);
 		put_values(block, column, block->encoder->value);

@@ -15,7 +15,7 @@ struct ws_encoder {
 	uint64_t *value, *number, *track, *start, *end, *steps[2]; /* max_rows each */
 	uint8_t *rest[2];
 	uint32_t max_rows;
-	uint64_t scale; /* the step of the clock that was found last, 0 for none */
+	uint64_t scale; /* the last step of the clock that was found, 0 for none */
 	uint32_t scale_wait, scale_patience; /* blocks until the next search for one, and how many
 						to wait after that */
 };
@@ -34,7 +34,7 @@ void ws_block_end(struct ws_bytes *out, const struct ws_block_head *head);
 void ws_encode_rows(struct ws_encoder *encoder, enum ws_table table, const void *rows,
 		    uint32_t count, uint64_t first, uint64_t sequence);
 
-/* Strings `first` to first + count - 1, whose bytes stand one after the other in `text`. */
+/* Strings `first` to first + count - 1, whose bytes follow one another in `text`. */
 struct ws_string_run {
 	uint64_t first;
 	uint32_t count, generation;

@@ -4,7 +4,7 @@
  * The lock is flock on the report itself: it disappears with the recorder however that ends, and
  * leaves nothing behind. The file is made and locked under a temporary name and then put in place
  * without replacing anything (link semantics) or, with overwrite, by rename while the lock of the
- * old file is held: so two recorders that want the same name cannot both get it.
+ * old file is held: so two recorders cannot both get the same name.
  */
 #include "store/file.h"
 
@@ -46,9 +46,9 @@ int ws_pread_all(int fd, void *to, size_t size, uint64_t at)
 }
 
 /*
- * A write beyond RLIMIT_FSIZE raises SIGXFSZ, which kills. If the process ignored it, the target
- * would inherit that; so it is blocked in this thread for the moment of the write, and consumed if
- * it came.
+ * A write beyond RLIMIT_FSIZE raises SIGXFSZ, which kills the process. If the process ignored it,
+ * the target would inherit that; so it is blocked in this thread during the write, and consumed if
+ * it arrived.
  */
 struct signal_guard {
 	sigset_t set, old;
@@ -166,8 +166,8 @@ static int fail_exists(const char *path, int fd, struct ws_err *err)
 	return ws_fail(err, "%s exists already; --force-overwrite=true (-f) replaces it", path);
 }
 
-/* The name is reserved by an empty file, which then is replaced: for file systems without hard
- * links (some FUSE ones, FAT). */
+/* Reserve the name with an empty file and then replace it: for file systems without hard links
+ * (some FUSE ones, FAT). */
 static int name_exclusively(const char *temp, const char *path)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -189,8 +189,8 @@ static bool is_linked(const char *temp, const char *path)
 
 /*
  * Give the file at `temp` the name `path` unless that exists: errno EEXIST then. Network file
- * systems know no RENAME_NOREPLACE; and when the answer to a link was lost and it is asked for
- * again, their servers say that the name exists, though it is ours.
+ * systems lack RENAME_NOREPLACE; and if the answer to a link was lost and the request repeated,
+ * their servers say that the name exists, though it is ours.
  */
 static int name_new_file(const char *temp, const char *path)
 {
@@ -295,8 +295,8 @@ static int put_in_place(const char *temp, const char *path, bool overwrite, int 
 	return -1;
 }
 
-/* A name beside `path` that nobody else makes: other hosts and containers that share the folder may
- * have a process with our number. */
+/* A unique name beside `path`: other hosts and containers that share the folder may have a process
+ * with our pid. */
 static char *make_temporary_name(const char *path)
 {
 	static _Atomic uint64_t count; /* several writers in one process */

@@ -1,10 +1,10 @@
 /*
  * find.c - which blocks a file has: from its index, or without one by walking from block to block.
  *
- * The walk trusts a block header whose checksum is right, and steps over the body. Where no header
- * stands, it searches for the next block magic (blocks stand at multiples of 8) and reports how
- * many bytes it had to leave out. What those bytes held shows in the numbering: each block says how
- * many rows of its table came before it.
+ * The walk trusts a block header whose checksum is right, and steps over the body. Where there is
+ * no header, it searches for the next block magic (blocks begin at multiples of 8) and reports how
+ * many bytes it had to leave out. The numbering shows what is missing: each block says how many
+ * rows of its table came before it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +39,7 @@ static uint64_t block_bytes(const struct ws_block_head *head)
 	return sizeof(struct ws_block_header) + WS_ALIGN_UP(head->body_bytes, WS_BLOCK_ALIGN);
 }
 
-/* Whether an intact header stands at `at` and its body ends within the file; *block gets it. */
+/* Whether there is an intact header at `at` and its body ends within the file; *block gets it. */
 static bool read_header_at(const struct ws_report *report, uint64_t at, struct ws_block *block)
 {
 	struct ws_block_header header;
@@ -120,7 +120,7 @@ static bool find_by_index(struct ws_report *report)
 
 /* ---- by walking ---- */
 
-/* The next offset from `from` on where an intact header stands, or the size of the file. */
+/* The next offset from `from` on with an intact header, or the size of the file. */
 static uint64_t find_next_header(const struct ws_report *report, uint64_t from)
 {
 	uint8_t *buffer = ws_malloc(SEARCH_BYTES);

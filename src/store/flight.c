@@ -1,14 +1,13 @@
 /*
- * flight.c - the flight recorder's part of a writer: the last of what it is given is kept, in
- * segments of a sixteenth of the time or a thirty-second of the memory, the oldest of which is
- * dropped whole.
+ * flight.c - the flight recorder's part of a writer: it keeps the latest rows in segments of a
+ * sixteenth of the time or a thirty-second of the memory. The oldest segment is dropped as a whole.
  *
  * Segments are files in memory (memfd) that hold blocks as a report does; nothing goes to the disk.
- * What lasts (WS_LASTS in tables.def) is not in segments but in arrays, from which what is said of
- * processes that ended long ago is taken out (flight_compact.c). flight_join.c makes a report of it
- * all.
+ * Rows of lasting tables (WS_LASTS in tables.def) are not in segments but in arrays, from which
+ * rows about processes that ended long ago are removed (flight_compact.c). flight_join.c makes a
+ * report from all of these.
  *
- * Strings: those whose ids others remember last as long as the recording. Passing ones belong to
+ * Strings: strings whose ids callers remember last as long as the recording. Passing ones belong to
  * the segment in which they were defined, and their ids are used again when it has been dropped,
  * unless something that is kept refers to them; then their block moves on to the next segment.
  */
@@ -132,7 +131,7 @@ static void start_passing(struct ws_flight *flight)
 	flight->passing_generation++;
 }
 
-/* The strings that wait go into a block of the present segment. Their chunk is done with. */
+/* Write the waiting strings into a block of the present segment. Their chunk is finished. */
 static void flush_passing(struct ws_writer *writer)
 {
 	struct ws_flight *flight = writer->flight;
@@ -216,7 +215,7 @@ static void begin_segment(struct ws_writer *writer, int fd)
 {
 	writer->fd = fd;
 	writer->end = writer->allocated = 0;
-	writer->ahead = 0; /* memory that nothing has been written to would count */
+	writer->ahead = 0; /* unused memory would count too */
 	writer->index = NULL;
 	writer->blocks = writer->index_cap = 0;
 	writer->segment_open = true; /* of the file format: they are made at the join */
@@ -266,7 +265,7 @@ void ws_flight_free(struct ws_writer *writer)
 	writer->flight = NULL;
 }
 
-/* The present segment ends with what is in its file; the next one is written into `fd`. */
+/* End the present segment with the content of its file; the next one is written into `fd`. */
 static void start_next_segment(struct ws_writer *writer, int fd)
 {
 	struct ws_flight *flight = writer->flight;
@@ -309,7 +308,7 @@ void ws_flight_close_segment(struct ws_writer *writer)
 	start_next_segment(writer, fd);
 }
 
-/* ---- what is dropped ---- */
+/* ---- dropping segments ---- */
 
 static bool is_text(enum ws_table table, uint32_t column)
 {

@@ -1,7 +1,5 @@
-/*
- * flight.h - a writer that keeps the last of what it is given, and no more; private to store/. See
- * struct ws_flight_opts in store.h for what it promises.
- */
+/* flight.h - a writer that keeps only the latest rows; private to store/. See struct ws_flight_opts
+ * in store.h for what it promises. */
 #ifndef WS_FLIGHT_H
 #define WS_FLIGHT_H
 
@@ -32,7 +30,7 @@ struct ws_flight_segment {
 struct ws_flight_run {
 	uint64_t first;
 	uint32_t count, generation;
-	size_t length_at, text_at; /* in the arrays of all */
+	size_t length_at, text_at; /* in the arrays for all */
 };
 
 struct ws_flight {
@@ -52,7 +50,7 @@ struct ws_flight {
 	uint32_t *passing_lengths, passing_count;
 	struct ws_bytes passing_text;
 	uint64_t lasting_next, lasting_end; /* ids left of the present chunk */
-	struct ws_writer_watch watch;	    /* without functions: nobody watches */
+	struct ws_writer_watch watch;	    /* without functions when there is no watcher */
 	uint32_t watched[WS_TABLE_COUNT];   /* rows of each stage that it has seen */
 	uint8_t *chunks;		    /* enum ws_flight_chunk */
 	size_t chunk_count, chunk_cap;
@@ -65,7 +63,8 @@ void ws_flight_keep_rows(struct ws_writer *writer, enum ws_table table, const vo
 			 uint32_t count);
 /* A string that is not known yet; its id, 0 when there are no more. */
 uint32_t ws_flight_add_string(struct ws_writer *writer, const void *bytes, size_t len);
-/* Close the present segment if it is full, and drop what is too old or too much. */
+/* Close the present segment if it is full, and drop segments that are too old or exceed the memory
+ * limit. */
 void ws_flight_commit(struct ws_writer *writer);
 /* Close the present segment; the next one begins. */
 void ws_flight_close_segment(struct ws_writer *writer);
@@ -74,7 +73,8 @@ void ws_flight_close_segment(struct ws_writer *writer);
 int ws_flight_leave_file(struct ws_writer *writer);
 /* A chunk of ids, the lowest that is free; its first id, 0 when there are no more. */
 uint64_t ws_flight_take_chunk(struct ws_flight *flight, enum ws_flight_chunk use);
-/* Show the watch those rows of a stage that it has not seen. `emptied`: the stage begins anew. */
+/* Show the watch the rows of a stage that it has not seen. `emptied`: the stage starts empty again.
+ * */
 void ws_flight_show_rows(struct ws_writer *writer, enum ws_table table, bool emptied);
 /* Drop the lasting rows of processes that had ended before `time`. */
 void ws_flight_compact(struct ws_flight *flight, uint64_t time);

@@ -1,7 +1,7 @@
 /*
- * flight_compact.c - removes from the lasting rows those about processes that ended before
- * everything that is kept. Which rows those are follows from the declarations: a row belongs to the
- * processes and threads that its columns name.
+ * flight_compact.c - removes lasting rows about processes that ended before all the data that is
+ * kept. The declarations determine these rows: a row belongs to the processes and threads that its
+ * columns name.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +73,7 @@ static bool is_gone_in(const struct gone *gone, enum ws_table table, uint32_t co
 	}
 }
 
-/* diagnostics stay: they are few, and what went wrong once may explain what is missing later */
+/* diagnostics stay: they are few, and an early problem may explain later gaps */
 static bool may_go(enum ws_table table, uint32_t column)
 {
 	enum ws_type type = ws_tables[table].columns[column].type;

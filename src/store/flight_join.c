@@ -1,7 +1,5 @@
-/*
- * flight_join.c - a report of what a flight recorder keeps: blocks of its segments as they are,
- * with new numbers, and what lasts. See ws_writer_leave_flight in store.h.
- */
+/* flight_join.c - a report of the data that a flight recorder keeps: unchanged blocks of its
+ * segments with new numbers, and the lasting rows. See ws_writer_leave_flight in store.h. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -188,7 +186,7 @@ static int write_segments(struct ws_writer *writer, struct ws_flight *flight)
 	return rc;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole report ---- */
 
 /* The writer goes on with `fd` as with any report; the caller owns `flight` from now on. */
 static struct ws_flight *change_file(struct ws_writer *writer, const char *path, int fd,

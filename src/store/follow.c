@@ -1,15 +1,14 @@
 /*
  * follow.c - see follow.h.
  *
- * The journal is read first and the file's blocks after it, up to where the journal's head said
- * that they are whole: so rows that left the journal meanwhile are found in blocks, and the numbers
- * of rows (`first`) say which have been delivered. Blocks are found by walking on from the last
- * one; their bodies are read only where a wanted table's rows, or a string that someone asks for,
- * are in them.
+ * The journal is read first and the file's blocks after it, up to the end of the whole blocks by
+ * the journal's head. Rows that left the journal meanwhile are thus found in blocks, and the row
+ * numbers (`first`) show which have been delivered. Blocks are found by walking on from the last
+ * one; their bodies are read only if they contain rows of a wanted table or a requested string.
  *
- * A block holds the rows of a stage in another order than the journal did. Of rows that were
- * delivered from the journal the follower therefore keeps hashes of the wanted columns (`early`),
- * with how many rows have each, and leaves as many out when their block comes.
+ * A block holds the rows of a stage in another order than the journal did. For rows that were
+ * delivered from the journal, the follower therefore keeps hashes of the wanted columns (`early`),
+ * with the number of rows for each, and skips as many rows when their block comes.
  */
 #include "store/follow.h"
 
@@ -48,7 +47,7 @@ struct ws_follow {
 	size_t filed;	 /* entries of report->all that are in the lists of their tables */
 	size_t blocks_delivered[WS_TABLE_COUNT];
 	uint64_t rows_delivered[WS_TABLE_COUNT]; /* rows delivered or passed over */
-	uint64_t total[WS_TABLE_COUNT];		 /* rows that there are */
+	uint64_t total[WS_TABLE_COUNT];		 /* rows that exist */
 	struct ws_map early[WS_TABLE_COUNT];
 	struct waiting_strings waiting;
 	bool began, has_schema;
@@ -103,9 +102,9 @@ const char *ws_follow_string(const struct ws_follow *follow, uint32_t id, size_t
 /* ---- blocks ---- */
 
 /*
- * Enter the new blocks into the lists of their tables: while a recorder writes, those that end by
- * `whole`; later all that a kill has not torn. False where the file has none whose tables can be
- * understood.
+ * Enter the new blocks into the lists of their tables: while a recorder writes, the blocks that end
+ * by `whole`; later all blocks that a kill has not torn. False where the file has no blocks of
+ * tables that can be understood.
  */
 static bool file_new_blocks(struct ws_follow *follow, bool live, uint64_t whole)
 {
@@ -223,7 +222,7 @@ static void deliver_blocks(struct ws_follow *follow, enum ws_table table, delive
 		return;
 	for (; follow->blocks_delivered[table] < list->count; follow->blocks_delivered[table]++)
 		deliver_block(follow, table, follow->blocks_delivered[table], fn, ctx);
-	ws_map_free(&follow->early[table]); /* the stage that they were in is in blocks now */
+	ws_map_free(&follow->early[table]); /* their stage is in blocks now */
 }
 
 /* ---- the journal ---- */
@@ -245,7 +244,8 @@ static void deliver_journal_rows(struct ws_follow *follow, enum ws_table table,
 	struct ws_map *early = &follow->early[table];
 	uint32_t count = copy->table[table].n;
 
-	/* Where the head was read between its two parts, the stage may be in blocks already. */
+	/* If the head was read while only one of its parts was written, the stage may be in blocks
+	 * already. */
 	if (!count || copy->table[table].first < count_block_rows(follow, table))
 		return;
 	reserve_columns(follow, count);
@@ -269,7 +269,7 @@ static void ignore_rows(void *ctx, const struct ws_new_rows *rows)
 	(void)rows;
 }
 
-/* Rows that were there before the follower came are passed over, except where all are wanted. */
+/* Rows from before the follower was opened are skipped, unless all are wanted. */
 static void deliver_table(struct ws_follow *follow, enum ws_table table,
 			  const struct ws_journal_copy *copy, deliver_fn *fn, void *ctx)
 {

@@ -1,10 +1,11 @@
 /*
- * follow.h - reading a report while it is written: what has come since the last time, and no more.
+ * follow.h - reading a report while it is written: only what is new since the last time.
  *
- * Opening a report reads what there is so far, journal and all; a reader that looks again each
- * second would pay for all of it again. A follower keeps its place: it reads the rows and strings
- * that are new in the journal, and the blocks that are new in the file. Each row is delivered once,
- * in no particular order; the strings that it refers to are known by then. One thread at a time.
+ * Opening a report reads everything written so far, including the journal; a reader that polls each
+ * second would pay for all of it each time. A follower remembers its position: it reads the rows
+ * and strings that are new in the journal, and the blocks that are new in the file. Each row is
+ * delivered once, in no particular order; the strings that it refers to are known by then. One
+ * thread at a time.
  */
 #ifndef WS_STORE_FOLLOW_H
 #define WS_STORE_FOLLOW_H
@@ -23,8 +24,8 @@ struct ws_new_rows {
 struct ws_follow_opts {
 	uint64_t columns[WS_TABLE_COUNT]; /* bits of the columns that are wanted; 0: none of the
 					     table's rows is read */
-	/* Whether a table's rows are read from the first on; of the others, only what comes after
-	 * the first ws_follow_read. */
+	/* Whether a table's rows are read from the first one; of other tables, only rows that come
+	 * after the first ws_follow_read are read. */
 	bool from_start[WS_TABLE_COUNT];
 };
 
@@ -34,10 +35,10 @@ enum ws_follow_state {
 	WS_FOLLOW_FAILED,   /* it cannot be read any more: *err says why */
 };
 
-/* NULL with a message when it is no report, or one of another version of the program. */
+/* NULL with a message when it is not a report, or is from another version of the program. */
 struct ws_follow *ws_follow_open(const char *path, const struct ws_follow_opts *opts,
 				 struct ws_err *err);
-/* Call `fn` for the new rows, then return the state of the report. What one call delivers is one
+/* Call `fn` for the new rows, then return the state of the report. Each call delivers one
  * consistent state. */
 enum ws_follow_state ws_follow_read(struct ws_follow *follow,
 				    void (*fn)(void *ctx, const struct ws_new_rows *rows),
@@ -47,6 +48,6 @@ const char *ws_follow_string(const struct ws_follow *follow, uint32_t id, size_t
 /* All rows of a table so far, delivered or not; and the bytes of the file. */
 uint64_t ws_follow_count_rows(const struct ws_follow *follow, enum ws_table table);
 uint64_t ws_follow_file_size(const struct ws_follow *follow);
-void ws_follow_close(struct ws_follow *follow); /* NULL is fine */
+void ws_follow_close(struct ws_follow *follow); /* NULL is allowed */
 
 #endif

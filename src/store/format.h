@@ -97,7 +97,7 @@ enum ws_codec {
 	WS_CODEC_PLAIN = 2, /* value - base */
 	WS_CODEC_DELTA =
 		3, /* value - value of the row before - base; the first row's value is `first` */
-	WS_CODEC_DICT = 4, /* number in a table of at most 256 values that stands before */
+	WS_CODEC_DICT = 4, /* number in a table of at most 256 values that comes first */
 	WS_CODEC_SPAN = 5, /* value - value of column `ref` in this row + 1 - base; 0 - base for
 			      null (all ones) */
 	WS_CODEC_GAP = 6,  /* value - end of the row before (column `ref`, a SPAN of this one; its
@@ -174,8 +174,8 @@ struct ws_journal_head {
 	uint64_t check; /* XXH3-64 of the bytes before and of the fixed fields of the tables; what
 			   follows changes */
 
-	uint64_t change; /* grows before the place of what a block holds by now is used again: tells
-			    readers of a live journal to look again */
+	uint64_t change; /* grows before the place of rows that are in blocks now is reused: readers
+			    of a live journal then read again */
 	uint64_t report_bytes; /* the report is complete up to here */
 	uint64_t string_first; /* id of the first waiting string */
 	uint64_t strings;      /* committed */

@@ -1,8 +1,8 @@
 /*
- * intern.h - which strings of a report have an id already. The table is bounded, so that it stays
- * in the cache (names that never repeat would otherwise make every lookup a miss): when it is full
- * it starts over, and strings seen again get a second id. The generation of the dictionary block
- * tells readers of it, who unify ids by content.
+ * intern.h - the strings of a report that have an id already. The table is bounded, so that it
+ * stays in the cache (names that never repeat would otherwise make every lookup a miss): when it is
+ * full it starts over, and strings seen again get a second id. The generation of the dictionary
+ * block tells readers of it, who unify ids by content.
  */
 #ifndef WS_INTERN_H
 #define WS_INTERN_H

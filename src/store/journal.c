@@ -1,15 +1,14 @@
 /*
  * journal.c - the stage of a writer, in a file.
  *
- * The writer stages row structs in its own memory. ws_writer_commit writes what has come since, and
- * then the head that counts it: from then on it is in the page cache, which survives a kill of the
- * process. The file is not mapped, because anyone may truncate it: then it is written anew from
+ * The writer stages row structs in its own memory. ws_writer_commit writes the new rows, and then
+ * the head that counts them: from then on they are in the page cache, which survives a kill of the
+ * process. The file is not mapped, because anyone may truncate it; after that it is rewritten from
  * memory. A reader compares `first` with the rows that it found in the report, so that a kill
- * between writing a block and noting it here neither loses nor doubles a row.
+ * between writing a block and noting it here neither loses nor duplicates a row.
  *
- * Each stage has a checksum: from a journal that was cut or damaged, the stages that are whole are
- * read. Readers copy with pread instead of mapping: a journal may vanish or shrink while it is
- * read.
+ * Each stage has a checksum: only the intact stages of a cut or damaged journal are read. Readers
+ * copy with pread instead of mapping: a journal may vanish or shrink while it is read.
  */
 #include "store/journal.h"
 
@@ -56,8 +55,8 @@ static uint64_t hash_head(const struct ws_journal_head *head)
 	return XXH3_64bits(fixed, sizeof(fixed));
 }
 
-/* The head goes in whole: its pages hold nothing else. Strings come first, for those who read
- * meanwhile: they are counted before the tables that refer to them. */
+/* The head is written as a whole: its pages hold nothing else. Strings come first for concurrent
+ * readers: they are counted before the tables that refer to them. */
 static int save_head(struct ws_journal *journal)
 {
 	const size_t strings = offsetof(struct ws_journal_head, table);
@@ -109,8 +108,8 @@ static int fill_with_zeros(int fd, uint64_t size)
 	return 0;
 }
 
-/* Allocates real blocks for every byte, so that what is committed finds room on a disk that has
- * become full. */
+/* Allocates real blocks for every byte, so that commits still succeed on a disk that has become
+ * full. */
 static int allocate_file(int fd, uint64_t size)
 {
 	int flags = 0, rc;
@@ -126,7 +125,7 @@ static int allocate_file(int fd, uint64_t size)
 	return rc;
 }
 
-/* Renamed only when it is complete: a journal under the name that readers look for always has its
+/* Rename it only when it is complete: a journal under the name that readers look for always has its
  * head. */
 static bool create_file(struct ws_journal *journal, const char *path)
 {
@@ -182,7 +181,7 @@ void ws_journal_create(struct ws_journal *journal, const char *path, const uint8
 	journal->is_file = path && create_file(journal, path);
 }
 
-/* The file of a journal that has one goes on under another name: its space is allocated. */
+/* If the journal has a file, keep it under another name, since its space is allocated. */
 static bool rename_file(struct ws_journal *journal, const char *path)
 {
 	if (!journal->is_file || save_head(journal) || rename(journal->path, path))
@@ -240,7 +239,8 @@ void ws_journal_remove(struct ws_journal *journal)
 
 /* ---- saving ---- */
 
-/* Write the bytes of a range that came since it was saved; *check gets the checksum of all. */
+/* Write the new bytes of a range since it was saved; *check gets the checksum of the whole range.
+ * */
 static int save_range(struct ws_journal *journal, struct ws_journal_saved *saved, uint64_t offset,
 		      uint64_t bytes, uint64_t *check)
 {
@@ -365,7 +365,7 @@ static bool head_fits(const struct ws_journal_head *head)
 	return true;
 }
 
-/* As many of `size` bytes as there are; *got says how many. The caller frees them. */
+/* Read up to `size` bytes; *got gets their number. The caller frees them. */
 static void *read_range(int fd, uint64_t offset, uint64_t size, uint64_t *got)
 {
 	char *memory = ws_malloc(size + 1);
@@ -387,11 +387,8 @@ void ws_journal_copy_free(struct ws_journal_copy *copy)
 	memset(copy, 0, sizeof(*copy));
 }
 
-/*
- * The rows of a table. Those before a cut are as they were written; where the stage is as long as
- * it should be and its checksum is wrong, its intact rows cannot be distinguished from damaged
- * ones.
- */
+/* The rows of a table. Rows before a cut are intact; where the stage is as long as it should be and
+ * its checksum is wrong, its intact rows cannot be distinguished from damaged ones. */
 static void copy_journal_rows(int fd, const struct ws_journal_head *head, uint32_t number,
 			      uint64_t have, struct ws_journal_copy *copy)
 {
@@ -480,13 +477,13 @@ static int copy_journal_once(int fd, const struct ws_journal_have *have,
 	copy->report_bytes = head.report_bytes;
 	for (uint32_t number = 0; number < WS_TABLE_COUNT; number++)
 		copy_journal_rows(fd, &head, number, have ? have->rows[number] : 0, copy);
-	/* Strings as they are counted now: those of a row are committed before it. */
+	/* Strings by the current count: the strings of a row are committed before the row. */
 	if (ws_pread_all(fd, &strings, sizeof(strings), 0) || !head_fits(&strings))
 		return -1;
 	copy_journal_strings(fd, &strings, have, copy);
 	if (ws_pread_all(fd, &after, sizeof(after), 0))
 		return -1;
-	/* A part that is not whole may simply be in the middle of being written. */
+	/* An incomplete part may simply be in the middle of being written. */
 	if (are_same_stages(&head, &after) &&
 	    (!copy->missing || !memcmp(&head, &after, sizeof(head))))
 		return 1;

@@ -1,7 +1,5 @@
-/*
- * journal.h - the file beside a report that holds its open end: staged rows, and strings that wait
- * for their block.
- */
+/* journal.h - the file beside a report that holds what is not in blocks yet: staged rows, and
+ * strings that wait for their block. */
 #ifndef WS_JOURNAL_H
 #define WS_JOURNAL_H
 
@@ -10,7 +8,7 @@
 
 /* ---- the writer's side ---- */
 
-/* What has been written to the file of a range that grows at its end. */
+/* The written part of a range that grows at its end. */
 struct ws_journal_saved {
 	uint64_t bytes;
 	struct XXH3_state_s *hash;
@@ -32,29 +30,28 @@ struct ws_journal_sizes {
 };
 
 /*
- * Create the stage. With `path`, there is a file of it (replacing any that exists), all of whose
- * space is allocated; when that is not possible (disk full, no permission), or `path` is NULL, it
- * is plain memory: then nothing but the blocks written survives a kill, and is_file is false. Never
- * fails.
+ * Create the stage. With `path`, it gets a file (replacing any that exists), whose space is
+ * allocated in full; when that is not possible (disk full, no permission), or `path` is NULL, it is
+ * plain memory: then only written blocks survive a kill, and is_file is false. Never fails.
  */
 void ws_journal_create(struct ws_journal *journal, const char *path, const uint8_t uuid[16],
 		       const struct ws_journal_sizes *sizes);
 /*
- * Write to the file what head->strings, text_bytes and the tables' `bytes` say beyond what was
- * written before, and then the head. A file that was made shorter is written anew. When it cannot
- * be written it is removed, and is_file becomes false.
+ * Append to the file the new data up to head->strings, text_bytes and the tables' `bytes`, and then
+ * write the head. A file that was truncated is rewritten. If writing fails, the file is removed and
+ * is_file becomes false.
  */
 void ws_journal_save(struct ws_journal *journal);
-/* Before these are set: where stages were emptied, the file must say so before their place is used
- * again. */
+/* Call this before setting these counts: if stages were emptied, the file must say so before their
+ * place is reused. */
 void ws_journal_save_emptied(struct ws_journal *journal);
 /* The stage of a table, or of the strings, is in the report now. */
 void ws_journal_empty_table(struct ws_journal *journal, enum ws_table table, uint64_t first);
 void ws_journal_empty_strings(struct ws_journal *journal, uint64_t first);
 /*
- * What is staged belongs to another report from now on, before whose rows in the journal `first` of
- * each table, and strings below `string_first`, are in blocks. The file gets the name `path`; one
- * that cannot be renamed is made anew.
+ * Staged rows belong to another report from now on, which already has `first` rows of each table,
+ * and the strings below `string_first`, in blocks. The file gets the name `path`; if it cannot be
+ * renamed, a new one is made.
  */
 void ws_journal_restart(struct ws_journal *journal, const char *path, const uint8_t uuid[16],
 			const uint64_t first[WS_TABLE_COUNT], uint64_t string_first);
@@ -79,12 +76,11 @@ struct ws_journal_copy {
 		uint32_t n;
 	} table[WS_TABLE_COUNT];
 	uint64_t string_first; /* id of the first waiting string, copied or not */
-	uint32_t strings;      /* copied: the last ones of those that wait */
+	uint32_t strings;      /* copied: the last of the waiting ones */
 	uint32_t *lengths;
 	char *text;
 	uint64_t text_bytes;
-	uint32_t missing; /* stages that were damaged, or cut off: they are left out, but for the
-			     rows before a cut */
+	uint32_t missing; /* damaged or cut stages: left out, except for the rows before a cut */
 };
 
 enum ws_journal_state {
@@ -93,10 +89,8 @@ enum ws_journal_state {
 	WS_JOURNAL_BAD,	  /* damaged, or written by another build: *why says which */
 	WS_JOURNAL_COPIED,
 };
-/*
- * What a returning reader already has. Such parts are not copied; checksums, which cover whole
- * stages, are then not compared.
- */
+/* The parts that a returning reader already has. Such parts are not copied; checksums, which cover
+ * whole stages, are then not compared. */
 struct ws_journal_have {
 	uint64_t rows[WS_TABLE_COUNT];		    /* of each table, in the report and the journal;
 						       UINT64_MAX where it wants none */

@@ -1,8 +1,8 @@
 /*
  * keys.c - one id for equal bytes.
  *
- * In the usual report, whose writer never had to start its dictionary over, every id is its own
- * key, and nothing is computed. Otherwise (many names that never repeat) several threads hash all
+ * In the usual report, whose writer never had to restart its dictionary, every id is its own key,
+ * and nothing is computed. Otherwise (many names that never repeat) several threads hash all
  * strings, a few blocks at a time, and distribute them by a part of the hash over lots whose hash
  * tables fit in the cache; strings are compared only when their hashes agree.
  */

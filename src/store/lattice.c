@@ -3,8 +3,8 @@
  *
  * A running time with 32 fractional bits follows the clock: a difference of q steps moves it by q
  * times the step, and its whole part is the prediction. Where the prediction is wrong, the time is
- * moved by as little as makes it right, which teaches it the phase of the clock, and later its
- * drift; from then on corrections are rare. Writer and reader run the same arithmetic.
+ * moved by the least amount that makes it right. This adapts it to the phase of the clock, and
+ * later to its drift; from then on corrections are rare. Writer and reader run the same arithmetic.
  *
  * The step is found by trying: first with small differences, for which a coarse grid of steps is
  * fine enough, then ever more finely around the best with ever longer differences.
@@ -82,9 +82,9 @@ static double find_largest(const double *differences, uint32_t count)
 }
 
 /*
- * The best step between low and high (ns). Larger ones are tried first, so that of a step and its
- * fractions the step itself wins. The smaller the steps, the closer together they are tried: below
- * a step that makes sense there would be no end of them.
+ * The best step between low and high (ns). Larger steps are tried first, so that a step wins over
+ * its fractions. Smaller steps are tried closer together: without a lower limit there would be
+ * endlessly many.
  */
 static double find_best_step(const double *differences, uint32_t count, double low, double high,
 			     double *how_good)
@@ -172,7 +172,7 @@ static u128 to_fixed(uint64_t time)
 	return (u128)time << 32;
 }
 
-/* Where the running time is after an event at `time` that was `rest` off the prediction. */
+/* The running time after an event at `time` whose prediction was wrong by `rest`. */
 static inline u128 correct_time(u128 predicted, uint64_t time, int64_t rest)
 {
 	if (ws_likely(!rest))
@@ -194,7 +194,7 @@ static uint64_t nearest_steps(uint64_t difference, double inverse)
 	return (uint64_t)(int64_t)(steps + copysign(0.5, steps));
 }
 
-/* The lattice's scale, and what a split learns on its way. */
+/* The lattice's scale, and the state that a split builds up. */
 struct split_tally {
 	uint64_t scale;
 	uint64_t ns, steps;
@@ -214,7 +214,7 @@ static inline void split_time(u128 *at, uint64_t time, uint64_t difference, uint
 	*at = correct_time(predicted, time, correction);
 	tally->fits &= correction >= -100 && correction <= 100;
 	tally->corrections += correction != 0;
-	if (steps < LONGEST_COUNTED) { /* so long that the count is in no doubt */
+	if (steps < LONGEST_COUNTED) { /* so long that the count is certain */
 		tally->ns += difference;
 		tally->steps += steps;
 	}

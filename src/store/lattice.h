@@ -20,11 +20,11 @@
 uint64_t ws_find_clock_step(const uint64_t *start, const uint64_t *end, uint32_t rows,
 			    uint64_t guess, bool search);
 
-/* Arrays of one element a row. `end` and its two are NULL for a table without spans; `gaps`: a
- * start counts from the end before. */
+/* Arrays of one element per row. `end` and its two are NULL for a table without spans; `gaps`: a
+ * start counts from the previous end. */
 struct ws_lattice {
-	uint64_t scale, better; /* `better`: set by ws_split_times, the step as all the rows show
-				   it, far more exactly than a sample can */
+	uint64_t scale, better; /* `better`: set by ws_split_times: the step from all rows, far more
+				   exact than from a sample */
 	uint32_t corrections;	/* that are not zero */
 	bool gaps;
 	uint32_t rows;

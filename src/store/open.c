@@ -2,9 +2,8 @@
  * open.c - opening a report: header, schema, the blocks by table, and, where no index closed the
  * file, the journal beside it.
  *
- * What the journal holds is encoded into blocks in memory right here, so that from then on nothing
- * distinguishes them from blocks of the file: the same code sorts, searches, decodes and copies
- * them.
+ * The content of the journal is encoded into blocks in memory here, so that they are treated like
+ * blocks of the file from then on: the same code sorts, searches, decodes and copies them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -327,9 +326,9 @@ static void say_damaged(struct ws_report *report, const struct ws_block *block)
 }
 
 /*
- * Leaves out blocks whose body is damaged. Small files are checked whole; of others only what an
- * interrupted write can have torn, the rest being checked when it is read. With `keep` damaged
- * blocks stay: the ids of strings are then known to be lost, not undefined.
+ * Leaves out blocks whose body is damaged. Small files are checked in full; in others only the part
+ * that an interrupted write can have torn, since the rest is checked when it is read. With `keep`
+ * damaged blocks stay: the ids of strings are then known to be lost, not undefined.
  */
 static void check_bodies(struct ws_report *report, struct ws_block_list *block_list, bool keep)
 {
@@ -420,8 +419,8 @@ static void add_journal_strings(struct ws_report *report, struct ws_encoder *enc
 		bytes += copy->lengths[skip++];
 	if (skip == copy->strings || copy->string_first + copy->strings > UINT32_MAX)
 		return;
-	/* A generation other than the file's: whether these strings repeat earlier ones is not
-	 * known here. */
+	/* A generation other than the file's, because it is not known here whether these strings
+	 * repeat earlier ones. */
 	ws_encode_strings(encoder,
 			  &(struct ws_string_run){.first = copy->string_first + skip,
 						  .count = copy->strings - skip,
@@ -516,8 +515,8 @@ static void say_unfinished(struct ws_report *report, enum ws_journal_state state
 	}
 }
 
-/* Reads the open end of a report: adds what its journal holds. The journal is copied before the
- * file is walked, so that whatever leaves it meanwhile is found in the file. */
+/* Adds the content of the journal to a report that was not closed. The journal is copied before the
+ * file is walked, so that rows that leave it meanwhile are found in the file. */
 static void read_open_end(struct ws_report *report, enum ws_journal_state state,
 			  struct ws_journal_copy *copy, const struct ws_err *why)
 {
@@ -578,7 +577,7 @@ static void read_blocks(struct ws_report *report)
 
 struct ws_report *(*ws_open_foreign_trace)(const char *path, struct ws_err *err);
 
-/* Whether this is a file that can be read and does not begin as a report does. */
+/* Whether this file can be read and does not begin like a report. */
 static bool is_other_trace(const char *path)
 {
 	char magic[8];

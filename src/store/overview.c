@@ -4,12 +4,12 @@
  * Rows fall into groups by the columns that schema.h names for their table (ws_table_groups). Each
  * group of a block is stored with its count, its first and last moment, the sum of its durations,
  * and how busy each of WS_GROUP_BINS equal parts of that time was. Two passes over the staged rows
- * take some nanoseconds a row: the first finds the group of each, which mostly is that of the row
- * before; the second fills the parts, where an event costs the same whether it covers one or all
+ * take some nanoseconds per row. The first finds the group of each row, which is mostly that of the
+ * previous row. The second fills the parts; an event costs the same whether it covers one or all
  * (sums of differences).
  *
- * A reader trusts nothing: a summary in which any number does not fit its block is treated as
- * missing.
+ * A reader trusts nothing: if any number in a summary does not fit its block, the summary is
+ * treated as missing.
  */
 #include "store/overview.h"
 
@@ -21,7 +21,7 @@
 #include "base/slots.h"
 #include "base/sort.h"
 
-/* A block with more groups than that, or more than a sixteenth of its rows, costs less to read than
+/* A block with more groups than this, or more than a sixteenth of its rows, is cheaper to read than
  * to sum up. */
 enum { MAX_GROUPS = 4096, ALWAYS_GROUPS = 64, ROWS_PER_GROUP = 16, SLOTS = MAX_GROUPS * 4 };
 
@@ -32,7 +32,7 @@ struct summary_head {
 	uint16_t reserved;
 	uint32_t groups;
 };
-struct summary_group { /* as stored; keys and bins stand after all of them */
+struct summary_group { /* as stored; keys and bins follow all of them */
 	uint64_t first, last, busy;
 	uint32_t rows, reserved;
 };
@@ -106,7 +106,7 @@ static uint32_t find_or_add_group(const struct block_summary *summary,
 	return *slot - 1;
 }
 
-/* When a row ended; one that did not end, or before it began, counts as a moment. */
+/* When a row ended. A row that did not end, or ended before it began, counts as a moment. */
 static inline uint64_t event_end(const struct block_summary *summary, const char *row,
 				 uint64_t start)
 {
@@ -151,7 +151,7 @@ static bool find_groups(struct block_summary *summary)
 /* ---- how busy ---- */
 
 struct busy_bins {
-	double part[WS_GROUP_BINS];	  /* of the time at the ends of events */
+	double part[WS_GROUP_BINS];	  /* partly covered time, at the ends of events */
 	int32_t whole[WS_GROUP_BINS + 1]; /* differences of how many events cover a bin wholly */
 	uint32_t starts[WS_GROUP_BINS];
 	uint64_t first;
@@ -177,7 +177,7 @@ static inline void add_event(struct busy_bins *bins, uint64_t start, uint64_t en
 	bins->whole[last_bin]--;
 }
 
-/* A bin in which there is anything, or anything begins, is not 0. */
+/* A bin in which an event lies or begins is not 0. */
 static void put_bins(const struct busy_bins *bins, uint8_t *out)
 {
 	int64_t whole = 0;
@@ -467,7 +467,7 @@ struct ws_block_groups ws_report_block_groups(const struct ws_report *report, en
 					      size_t i)
 {
 	struct ws_report *writable =
-		(struct ws_report *)report; /* only caches what is read, which does not change */
+		(struct ws_report *)report; /* only caches data, which does not change */
 
 	pthread_mutex_lock(&writable->group_lock);
 	if (!writable->summaries)

@@ -1,8 +1,8 @@
 /*
- * overview.h - what a block of rows holds, in a few numbers: how many rows of each thread, stream,
- * core..., when they were and how busy that time was. Written beside the blocks (overview blocks),
- * so that a report of any size can be shown without reading its rows. Private to store/; store.h
- * has what readers call.
+ * overview.h - a summary of a block of rows in a few numbers: how many rows each thread, stream,
+ * core... has, when they were and how busy that time was. Written beside the blocks (overview
+ * blocks), so that a report of any size can be shown without reading its rows. Private to store/;
+ * store.h has what readers call.
  */
 #ifndef WS_OVERVIEW_H
 #define WS_OVERVIEW_H
@@ -37,7 +37,8 @@ void ws_overview_add(struct ws_overview *overview, enum ws_table table, const vo
 bool ws_overview_encode(struct ws_overview *overview, struct ws_encoder *encoder,
 			uint64_t sequence);
 
-/* Renumber the pending sums after `dropped` rows of each table before their blocks have gone. */
+/* Renumber the pending sums after `dropped` rows of each table before their blocks have been
+ * removed. */
 void ws_overview_renumber(struct ws_bytes *sums, const uint64_t dropped[WS_TABLE_COUNT]);
 
 /* ---- reading ---- */

@@ -1,9 +1,9 @@
 /*
  * recover.c - checking a whole report, and writing a closed copy of one that a crash left open.
  *
- * A copy holds the bodies of the intact blocks byte for byte, what the journal held as further
- * blocks, and a new index. The numbering of rows is kept, so that a gap that damage caused stays
- * visible to every reader of the copy.
+ * A copy holds the bodies of the intact blocks byte for byte, the content of the journal as further
+ * blocks, and a new index. The numbering of rows is kept, so that gaps from damage stay visible to
+ * every reader of the copy.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -34,7 +34,7 @@ struct ws_workspace {
 	struct ws_workspace *next;
 };
 
-/* A table of the file's schema and where its columns go here. */
+/* A table of the file's schema and the matching columns of this build. */
 struct ws_file_table {
 	int table; /* enum ws_table, or -1: unknown to this build */
 	uint32_t columns;
@@ -42,9 +42,9 @@ struct ws_file_table {
 };
 
 /*
- * A dictionary block; decoded when first asked for. The first byte of string i is text + at[i], and
- * a NUL stands before text + at[i + 1]. All blocks are side by side in one array, since names that
- * never repeat are searched all over it.
+ * A dictionary block; decoded when first needed. The first byte of string i is text + at[i], and a
+ * NUL precedes text + at[i + 1]. All blocks are in one array, since look-ups of names that never
+ * repeat are spread over all of it.
  */
 enum ws_text_state { WS_TEXT_UNREAD, WS_TEXT_LOADING, WS_TEXT_READY, WS_TEXT_DAMAGED };
 struct ws_text_block {
@@ -90,7 +90,7 @@ struct ws_report {
 	uint64_t decoded; /* blocks; counted by all threads */
 };
 
-/* Keeps a sentence on what is missing or damaged (printf style) for ws_report_get_damage. */
+/* Keeps a sentence about missing or damaged data (printf style) for ws_report_get_damage. */
 void ws_report_add_damage(struct ws_report *report, const char *fmt, ...) WS_PRINTF(2, 3);
 
 struct ws_workspace *ws_take_workspace(const struct ws_report *report);
@@ -113,8 +113,8 @@ int ws_report_copy_blocks(const struct ws_report *report, const char *path, uint
 
 /* find.c: fills `all` from the index, or by walking the file. */
 void ws_report_find_all_blocks(struct ws_report *report);
-/* Adds to `all` the blocks that stand one after the other from `from` on and end by `end`; returns
- * where the last one ends. */
+/* Adds to `all` the consecutive blocks from `from` on that end by `end`; returns the end of the
+ * last one. */
 uint64_t ws_report_walk_blocks(struct ws_report *report, uint64_t from, uint64_t end);
 /* open.c: the steps of opening, for a reader that follows a report: only the header is read; the
  * schema, once a block of `all` holds one; blocks behind `whole` that a kill has torn taken out of

@@ -3,10 +3,10 @@
  *
  * Rows mostly arrive in order, or nearly: a range is written when it closes, so a parent follows
  * its children; a drain takes one thread after the other. So the order is checked first; then comes
- * an insertion sort with a budget of moves, which settles nesting; then, from wherever that got, a
- * radix sort. Track and start share one 64-bit key; where a block's values are so far apart that
- * they do not fit (never in a recording, but reports are also made from other people's data), a
- * merge sort by comparison takes over.
+ * an insertion sort with a budget of moves, which settles nesting; then, from the point that it
+ * reached, a radix sort. Track and start share one 64-bit key; where a block's values are so far
+ * apart that they do not fit (never in a recording, but reports are also made from other people's
+ * data), a merge sort by comparison takes over.
  */
 #include "store/sort.h"
 

@@ -20,9 +20,9 @@ struct ws_sorter {
 void ws_sorter_free(struct ws_sorter *sorter);
 
 /*
- * The order of `rows` rows given by columns; any of these may be NULL (then it does not count).
- * `end` may hold WS_NO_TIME, which is longest. Returns NULL when they are in order already, else
- * row numbers in order, valid until the next call.
+ * The order of `rows` rows given by columns; any of these may be NULL and is then ignored. `end`
+ * may hold WS_NO_TIME, which is longest. Returns NULL when they are in order already, else row
+ * numbers in order, valid until the next call.
  */
 const uint32_t *ws_find_row_order(struct ws_sorter *sorter, const uint64_t *track,
 				  const uint64_t *start, const uint64_t *end, uint32_t rows);

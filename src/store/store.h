@@ -27,13 +27,12 @@
 struct ws_writer;
 
 /*
- * A flight recorder: the writer keeps the last of what it is given in memory, and nothing else,
- * until ws_writer_leave_flight makes a report of it. The rows of tables that last (WS_LASTS in
- * tables.def) are kept but for those of processes that have ended before. All memory counts that
- * grows with what is kept.
+ * A flight recorder: the writer keeps only the latest rows, in memory, until ws_writer_leave_flight
+ * makes a report of them. The rows of lasting tables (WS_LASTS in tables.def) are kept, except
+ * those of processes that ended earlier. All memory that grows with the kept data counts.
  */
 struct ws_flight_opts {
-	uint64_t keep_ns, keep_bytes; /* the last so much, whichever is less */
+	uint64_t keep_ns, keep_bytes; /* how much is kept: the smaller of the two counts */
 	/* Called before anything is dropped: calls ws_writer_hold_string for every id of a passing
 	 * string that will still be used. NULL: there is none. */
 	void (*hold)(void *ctx);
@@ -41,23 +40,23 @@ struct ws_flight_opts {
 };
 
 struct ws_writer_opts {
-	bool overwrite;	     /* replace an existing report, once the new one stands (-f); else an
-				existing file is an error */
+	bool overwrite; /* replace an existing report once the new one is in place (-f); otherwise
+			   an existing file is an error */
 	uint32_t block_rows; /* rows a block at most; 0 for the default (65,536). Wide or rare
 				tables stage fewer */
 	uint64_t segment_ns; /* longest time span of a segment; 0 for the default (10 s) */
-	bool durable;	     /* ws_writer_close has the disk hold the report before it returns */
+	bool durable;	     /* ws_writer_close syncs the report to the disk before it returns */
 	const char *folder;  /* for a writer that has no report yet; NULL: the current one */
 	const struct ws_flight_opts *flight; /* of a writer without a path; NULL: none */
-	bool no_journal; /* open rows stay in memory: for what can be made again, such as an import
-			  */
+	bool no_journal; /* open rows stay in memory: for reports that can be made again, such as
+			    imports */
 };
 
 /*
  * Create `path` (mode 0600) and its journal; with NULL a file without a name, in `folder` of the
  * options where that is possible, until ws_writer_continue gives it one. The file is locked for the
  * life of the writer: a second recorder that wants the same name gets an error that says so,
- * whatever `overwrite` says. With `overwrite`, the old file stays in place until ws_writer_create
+ * regardless of `overwrite`. With `overwrite`, the old file stays in place until ws_writer_create
  * succeeds in making the new one (written under a temporary name beside it and renamed over it at
  * the end of this call). Returns NULL with a message.
  */
@@ -129,10 +128,8 @@ const char *ws_writer_path(struct ws_writer *writer);
  * the writer is closed. */
 void ws_writer_flush(struct ws_writer *writer);
 
-/*
- * Write everything staged now and have the disk hold it, and the file's name, before this returns:
- * a power cut loses only what comes later. What cannot be written shows in ws_writer_error.
- */
+/* Write everything staged now and sync it, and the file's name, to the disk before returning: a
+ * power cut loses only later rows. ws_writer_error reports what cannot be written. */
 void ws_writer_sync(struct ws_writer *writer);
 
 /*
@@ -164,12 +161,12 @@ bool ws_writer_is_unnamed(const struct ws_writer *writer);
  * on, even those of tables that last. */
 void ws_writer_begin_own(struct ws_writer *writer);
 
-/* Functions that are told what a flight recorder is given. */
+/* Functions that receive what is added to a flight recorder. */
 struct ws_writer_watch {
 	bool tables[WS_TABLE_COUNT];
 	/* Rows of these tables, each once, by the next commit at the latest. */
 	void (*rows)(void *ctx, enum ws_table table, const void *rows, uint32_t count);
-	/* A string gets an id, which another one may have had before. */
+	/* A string gets an id, which another string may have had before. */
 	void (*string)(void *ctx, uint32_t id, const char *bytes, size_t len);
 	void *ctx;
 };
@@ -177,35 +174,35 @@ struct ws_writer_watch {
 void ws_writer_watch(struct ws_writer *writer, const struct ws_writer_watch *watch);
 
 struct ws_flight_state {
-	uint64_t bytes;		/* of memory that what is kept takes */
-	uint64_t lasting_bytes; /* of these: of what is in every report */
+	uint64_t bytes;		/* of memory that the kept data takes */
+	uint64_t lasting_bytes; /* of these, for data that is in every report */
 	uint64_t from;		/* session ns: everything since then is kept */
 };
 struct ws_flight_state ws_writer_flight_state(const struct ws_writer *writer);
 /*
  * Write what a flight recorder keeps as a report at `path`. The writer goes on in that report as an
  * ordinary one, without a journal. In a forked child this does not touch the parent's writer, which
- * may go on. -1 with a message; when the file could not even be made, the writer is what it was.
+ * may go on. -1 with a message; if the file could not even be made, the writer is unchanged.
  */
 int ws_writer_leave_flight(struct ws_writer *writer, const char *path,
 			   const struct ws_writer_opts *opts, struct ws_err *err);
-/* A flight recorder forgets the rows that have been added since the last flush, but for those of
- * tables that last: they were meant for a snapshot that another process makes. */
+/* Make a flight recorder forget the rows added since the last flush, except those of lasting
+ * tables: they were meant for a snapshot that another process makes. */
 void ws_writer_forget_staged(struct ws_writer *writer);
 /* The rows of a table that are not in a block yet, until anything is added. */
 const void *ws_writer_staged_rows(const struct ws_writer *writer, enum ws_table table,
 				  uint32_t *count);
 
-/* Close and delete the report: for a run that never began. Of a writer that adds to a report, drop
- * the additions: the report stays as it was. */
+/* Close and delete the report: for a run that never began. If the writer adds to a report, drop the
+ * additions: the report stays unchanged. */
 void ws_writer_discard(struct ws_writer *writer);
 
 /*
- * Add rows to a closed report. Works on a copy beside it, which takes its place in ws_writer_close,
- * once it is whole: on any failure, a kill included, the report stays as it was. The report is
- * locked meanwhile; readers that have it open go on reading the old one. Refuses, with NULL and a
- * message, a report that is being written, that was not closed or is damaged (recover it first), or
- * whose tables this version numbers otherwise.
+ * Add rows to a closed report. This works on a copy beside it, which ws_writer_close puts in its
+ * place once it is complete: on any failure, a kill included, the report stays unchanged. The
+ * report is locked meanwhile; readers that have it open go on reading the old one. Refuses, with
+ * NULL and a message, a report that is being written, that was not closed or is damaged (recover it
+ * first), or whose tables this version numbers otherwise.
  */
 struct ws_writer *ws_writer_append(const char *path, struct ws_err *err);
 
@@ -216,15 +213,13 @@ struct ws_report;
 /*
  * Open a report for reading: reads the index (or rebuilds it by walking the blocks when there is
  * none, and then also reads the journal beside it). A file that is still being written can be
- * opened too, as far as it has got. Whatever is damaged is left out, counted and described in
+ * opened too, with the data written so far. Damaged parts are left out, counted and described in
  * ws_report_get_damage. Returns NULL with a message only when nothing can be read: not a report,
  * newer format, unreadable. Close it with ws_report_close.
  */
 struct ws_report *ws_report_open(const char *path, struct ws_err *err);
-/*
- * Opens a file that does not begin as a report does, when it is set (main does so): that makes
- * other tools' traces open in every command. It returns a report, or NULL with a message.
- */
+/* If set (by main), opens a file that does not begin like a report, so that every command can open
+ * other tools' traces. It returns a report, or NULL with a message. */
 extern struct ws_report *(*ws_open_foreign_trace)(const char *path, struct ws_err *err);
 /* The same as ws_report_open, for reports only. */
 struct ws_report *ws_report_open_plain(const char *path, struct ws_err *err);
@@ -233,11 +228,11 @@ void ws_report_rename(struct ws_report *report, const char *path);
 void ws_report_close(struct ws_report *report);
 
 const char *ws_report_path(const struct ws_report *report);
-/* Whether a recorder was writing it when it was opened. */
+/* Whether a recorder was writing the report when it was opened. */
 bool ws_report_is_live(const struct ws_report *report);
 /* Whether an index closed it and nothing was damaged. */
 bool ws_report_is_complete(const struct ws_report *report);
-/* Sentences on what is missing or damaged, NULL past the last. */
+/* Sentences about missing or damaged data, NULL past the last. */
 const char *ws_report_get_damage(const struct ws_report *report, size_t i);
 uint64_t ws_report_file_size(const struct ws_report *report);
 
@@ -273,11 +268,12 @@ struct ws_block_info ws_report_block_info(const struct ws_report *report, enum w
 					  size_t i);
 
 /*
- * What a block holds, without reading its rows: rows that are equal in the columns of
- * ws_table_groups are a group. `bins` cuts first..last into WS_GROUP_BINS equal parts: how busy
- * each was, of 255; not 0 where there is anything. Reports that are not closed, or of older
- * versions, have it for some blocks or none: then `groups` is NULL. The rows of all groups add up
- * to the block's; the rest is as trustworthy as the file. Thread-safe; lives as long as the report.
+ * A summary of a block, without reading its rows: rows that are equal in the columns of
+ * ws_table_groups form a group. `bins` divides first..last into WS_GROUP_BINS equal parts and says
+ * how busy each was, out of 255; a part with any event is not 0. Reports that are not closed, or of
+ * older versions, have it for some blocks or none: then `groups` is NULL. The rows of all groups
+ * add up to the block's; the rest is as trustworthy as the file. Thread-safe; lives as long as the
+ * report.
  */
 enum { WS_GROUP_BINS = 64 };
 struct ws_block_group {
@@ -301,15 +297,15 @@ struct ws_block_groups ws_report_block_groups(const struct ws_report *report, en
 int ws_report_decode_block(const struct ws_report *report, enum ws_table table, size_t i,
 			   uint64_t columns, uint64_t *const *out, struct ws_err *err);
 
-/* How many blocks have been decoded since the report was opened: shows what a filter by time saved.
- */
+/* How many blocks have been decoded since the report was opened: shows how much a filter by time
+ * saved. */
 uint64_t ws_report_count_decoded(const struct ws_report *report);
 
 /* Columns a file of an older version does not have decode as 0; this says which are there. */
 uint64_t ws_report_columns(const struct ws_report *report, enum ws_table table);
 
-/* Check every block; calls `fn` (if not NULL) with one sentence for each thing that is wrong.
- * Returns how many. */
+/* Check every block; calls `fn` (if not NULL) with one sentence for each problem. Returns the
+ * number of problems. */
 uint64_t ws_report_verify(const struct ws_report *report,
 			  void (*fn)(void *ctx, const char *sentence), void *ctx);
 

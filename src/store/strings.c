@@ -45,7 +45,7 @@ static struct ws_text_memory *new_text_memory(const struct ws_report *report, si
 static void *take_text_memory(const struct ws_report *report, size_t size)
 {
 	struct ws_report *writable =
-		(struct ws_report *)report; /* caches only; what was read does not change */
+		(struct ws_report *)report; /* caches only; data that was read does not change */
 	char *at;
 
 	size = WS_ALIGN_UP(size, 16);
@@ -85,8 +85,8 @@ static bool read_lengths(const uint8_t *bytes, size_t size, uint32_t count, uint
 
 /*
  * The text is decoded without NULs to the end of `text`; this moves each string to its place.
- * Strings only ever move down, or stay. As long as they move far, bytes bytes are moved at a time,
- * the last of which may write beyond the string, where there is nothing yet.
+ * Strings only ever move down, or stay. As long as they move far, eight bytes are moved at a time,
+ * and the last move may write beyond the string, where there is nothing yet.
  */
 static void spread_strings(struct ws_text_block *block)
 {
@@ -275,7 +275,7 @@ void ws_report_prefetch_string(const struct ws_report *report, uint32_t id, bool
 		return;
 	}
 	__builtin_prefetch(block->text + at[0]);
-	if ((at[0] ^ (at[1] - 1)) & ~(uint32_t)63) /* it goes on in the next cache line */
+	if ((at[0] ^ (at[1] - 1)) & ~(uint32_t)63) /* it continues in the next cache line */
 		__builtin_prefetch(block->text + at[0] + 64);
 }
 

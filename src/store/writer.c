@@ -8,8 +8,8 @@
  *
  * Space is allocated ahead of the end, a reserve beyond the next block included. When the disk is
  * full the reserve is what is left: the two wide tables stop there (their rows are counted as
- * lost), while the small tables, which say what happened and who lost what, and the index still go
- * in.
+ * lost), while the small tables, which record what happened and what was lost, and the index are
+ * still written.
  */
 #include "store/store.h"
 
@@ -46,8 +46,9 @@
 /*
  * Tables with a row for each event say how many rows a recording stages (ws_staged_rows); the
  * others are small and stage RARE_BLOCK_ROWS. The stage of every table has its memory and its place
- * on the disk from the start: tables whose rows are large or seldom many stage fewer, so that a
- * short recording needs little of either. Without a journal all stage as many as a block may have.
+ * on the disk from the start: tables with large rows, or with seldom many rows, stage fewer, so
+ * that a short recording needs little of either. Without a journal, all tables stage as many as a
+ * block may have.
  */
 static bool is_wide(enum ws_table table)
 {
@@ -211,8 +212,8 @@ static int write_strings(struct ws_writer *writer, bool wide)
 					.generation = writer->generation,
 					.bytes = writer->pending_text};
 
-	/* With a full disk this is not tried again for every string: compressing what cannot be
-	 * written wastes time. */
+	/* With a full disk this is not tried again for every string: it is a waste of time to
+	 * compress strings that cannot be written. */
 	if ((wide && writer->failed) || ws_writer_open_segment(writer))
 		return -1;
 	strings.lengths = ws_journal_lengths(&writer->journal);
@@ -266,7 +267,7 @@ int ws_writer_write_rows(struct ws_writer *writer, enum ws_table table, const vo
 	return 0;
 }
 
-/* Write a part of a stage; `lasts`: its rows go on in the next report. */
+/* Write a part of a stage; `lasts`: its rows are carried on into the next report. */
 static void write_part(struct ws_writer *writer, enum ws_table table, const char *rows, uint32_t n,
 		       bool lasts)
 {
@@ -281,7 +282,7 @@ static void write_part(struct ws_writer *writer, enum ws_table table, const char
 	}
 }
 
-/* Sums can be made again from the rows: where there is no room for them, they are left out. */
+/* Sums can be computed again from the rows, so they are left out if there is no room for them. */
 static void flush_overview(struct ws_writer *writer)
 {
 	if (!writer->failed &&
@@ -555,8 +556,8 @@ uint32_t ws_writer_string(struct ws_writer *writer, const void *bytes, size_t le
 		writer->generation++;
 	}
 	id = add_string(writer, bytes, len);
-	if (id) /* else the disk is full: the row that wanted it is counted when it finds no room
-		   itself */
+	if (id) /* otherwise the disk is full: the row that needs the string is counted when it
+		   finds no room itself */
 		ws_intern_add(&writer->intern, hash, bytes, len, id);
 	return id;
 }
@@ -675,7 +676,7 @@ static void sync_file(struct ws_writer *writer)
 	if (fdatasync(writer->fd))
 		note_failure(writer);
 	if (fd >= 0) {
-		fsync(fd); /* where that is refused, the rows are still in the file */
+		fsync(fd); /* if that is refused, the rows are still in the file */
 		close(fd);
 	}
 	free(folder);
@@ -694,7 +695,7 @@ void ws_writer_sync(struct ws_writer *writer)
 
 /* ---- adding to a report ---- */
 
-/* The numbering of everything goes on where the report ended. */
+/* All numbering continues where the report ended. */
 static void continue_report(struct ws_writer *writer, const struct ws_report *report, uint64_t end)
 {
 	writer->end = writer->allocated = end;
@@ -779,8 +780,8 @@ struct ws_writer *ws_writer_append(const char *path, struct ws_err *err)
 	return writer;
 }
 
-/* The copy is whole and on the disk before it takes the report's name: whatever happens, one of the
- * two stands there. */
+/* The copy is complete and on the disk before it takes the report's name, so that a whole report
+ * always exists under that name. */
 static int replace_report(struct ws_writer *writer, struct ws_err *err)
 {
 	if (fsync(writer->fd) || rename(writer->path, writer->replaces))

@@ -18,7 +18,7 @@ struct ws_writer {
 	uint64_t written[WS_TABLE_COUNT]; /* rows in the report */
 	int fd;
 	char *path;
-	int litter[2]; /* of cleanup.h: the report and its journal, while neither is to stay */
+	int litter[2]; /* of cleanup.h: the report and its journal, while neither is to be kept */
 	struct ws_journal journal;
 	struct ws_encoder encoder;
 	struct ws_overview overview;
@@ -38,15 +38,14 @@ struct ws_writer {
 	struct ws_err error;
 	bool failed, durable;
 	uint64_t lost;
-	char *replaces;	 /* the report that this copy with additions takes the place of; NULL: it is
-			    new */
+	char *replaces;	 /* the report that this copy with additions replaces; NULL: it is new */
 	int replaces_fd; /* ...which is locked meanwhile */
 
 	/* continue.c */
 	bool unnamed;	       /* the rows are in a file without a name: no report is wanted now */
 	uint64_t lost_lasting; /* of `lost`: rows that every later report misses as well */
-	uint64_t lasting[WS_TABLE_COUNT]; /* of `written`: rows in blocks that go on */
-	size_t *lasting_blocks;		  /* numbers in `index` of the blocks that go on */
+	uint64_t lasting[WS_TABLE_COUNT]; /* of `written`: rows in blocks that are carried on */
+	size_t *lasting_blocks;		  /* numbers in `index` of the blocks that are carried on */
 	size_t lasting_n, lasting_cap;
 	bool has_own;				/* see ws_writer_begin_own */
 	uint32_t staged_before[WS_TABLE_COUNT]; /* rows of each stage from before that */
@@ -59,7 +58,7 @@ void ws_writer_make_header(struct ws_file_header *header);
 /* Append the block in encoder.out, for which the reserve may be used. Returns -1 if it could not be
  * written; the writer has then failed. */
 int ws_writer_append_block(struct ws_writer *writer);
-/* The block appended last goes on in the next report. */
+/* Carry the last appended block on into the next report. */
 void ws_writer_mark_lasting(struct ws_writer *writer);
 /* Open a segment unless one is open. */
 int ws_writer_open_segment(struct ws_writer *writer);
@@ -74,7 +73,7 @@ int ws_writer_write_strings(struct ws_writer *writer);
  * ahead.
  */
 void ws_writer_finish_file(struct ws_writer *writer);
-/* Go on in the empty file `fd` behind its header; `path` NULL: one without a name. */
+/* Continue in the empty file `fd` after its header; `path` NULL: one without a name. */
 void ws_writer_start_file(struct ws_writer *writer, const char *path, int fd);
 /* Copy a block of another file, with new numbers. A damaged one is left out and counted as lost. -1
  * when the writer has failed. */
@@ -83,7 +82,7 @@ int ws_writer_copy_block(struct ws_writer *writer, int fd, const struct ws_index
 void ws_writer_flush_overview(struct ws_writer *writer);
 /* Create a file without a name, in `folder` or in memory. The descriptor, or -1 with errno. */
 int ws_writer_create_unnamed(const char *folder, const struct ws_file_header *header);
-/* List the report and its journal as what is to be removed when the program has to end early. */
+/* Register the report and its journal for removal in case the program has to end early. */
 void ws_writer_list_litter(struct ws_writer *writer);
 void ws_writer_forget_litter(struct ws_writer *writer);
 
