@@ -77,6 +77,14 @@ static double compute_beta_fraction(double a, double b, double x)
 	return value;
 }
 
+/* Of a positive number. lgamma() writes the sign into a variable that all threads share. */
+static double compute_log_gamma(double x)
+{
+	int sign;
+
+	return lgamma_r(x, &sign);
+}
+
 /* The regularised incomplete beta function I_x(a, b). */
 static double compute_incomplete_beta(double a, double b, double x)
 {
@@ -86,7 +94,8 @@ static double compute_incomplete_beta(double a, double b, double x)
 		return 0;
 	if (x >= 1)
 		return 1;
-	front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
+	front = exp(compute_log_gamma(a + b) - compute_log_gamma(a) - compute_log_gamma(b) +
+		    a * log(x) + b * log1p(-x));
 	if (x < (a + 1) / (a + b + 2))
 		return front * compute_beta_fraction(a, b, x) / a;
 	return 1 - front * compute_beta_fraction(b, a, 1 - x) / b;

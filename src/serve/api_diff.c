@@ -148,20 +148,38 @@ static bool read_side(struct side *side, const struct ws_api_call *call, const c
 	return true;
 }
 
-static void hold(struct side *side)
+/*
+ * Locks the reports of both sides, which may be one, in the order in which the view has them, and
+ * then what both show: two requests that name the same reports the other way round, while a third
+ * waits to write, would wait for each other.
+ */
+static void hold(struct side sides[SIDES])
 {
-	pthread_rwlock_rdlock(&side->rep->use);
-	side->call.rep = side->rep;
-	side->call.lanes = side->rep->lanes;
-	ws_lanes_wait_census(side->call.lanes);
-	pthread_rwlock_rdlock(&side->call.lanes->shown);
+	bool swapped = sides[1].rep < sides[0].rep;
+	struct side *first = &sides[swapped], *second = &sides[!swapped];
+
+	pthread_rwlock_rdlock(&first->rep->use);
+	if (second->rep != first->rep)
+		pthread_rwlock_rdlock(&second->rep->use);
+	for (int k = 0; k < SIDES; k++) {
+		sides[k].call.rep = sides[k].rep;
+		sides[k].call.lanes = sides[k].rep->lanes;
+		ws_lanes_wait_census(sides[k].call.lanes);
+	}
+	pthread_rwlock_rdlock(&first->call.lanes->shown);
+	if (second->rep != first->rep)
+		pthread_rwlock_rdlock(&second->call.lanes->shown);
 }
 
-static void let_go(struct side *side)
+static void let_go(struct side sides[SIDES])
 {
-	pthread_rwlock_unlock(&side->call.lanes->shown);
-	pthread_rwlock_unlock(&side->rep->use);
-	free(side->sums.groups);
+	for (int k = 0; k < SIDES; k++) {
+		free(sides[k].sums.groups);
+		if (k && sides[k].rep == sides[0].rep)
+			break;
+		pthread_rwlock_unlock(&sides[k].call.lanes->shown);
+		pthread_rwlock_unlock(&sides[k].rep->use);
+	}
 }
 
 int ws_api_diff(struct ws_api_call *call, struct ws_err *err)
@@ -179,8 +197,7 @@ int ws_api_diff(struct ws_api_call *call, struct ws_err *err)
 	    !read_side(&sides[0], call, "a", "t0", "t1", err) ||
 	    !read_side(&sides[1], call, "b", "u0", "u1", err))
 		return 400;
-	for (int k = 0; k < SIDES; k++)
-		hold(&sides[k]);
+	hold(sides);
 	for (int k = 0; k < SIDES && !status; k++) {
 		struct side *side = &sides[k];
 		int64_t zero = (int64_t)side->call.lanes->zero;
@@ -192,8 +209,7 @@ int ws_api_diff(struct ws_api_call *call, struct ws_err *err)
 		match(&pairs, sides);
 		put_pairs(call->out, &pairs, sides, limit);
 	}
-	for (int k = 0; k < SIDES; k++)
-		let_go(&sides[k]);
+	let_go(sides);
 	free(pairs.pairs);
 	free(pairs.slots);
 	return status;
