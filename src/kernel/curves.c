@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "base/compiler.h"
-#include "gpu/occupancy.h"
+#include "kernel/values.h"
 #include "text/json_write.h"
 
 struct curve {
@@ -13,20 +13,6 @@ struct curve {
 	uint32_t first, last, step;
 	size_t field; /* offset in struct ws_launch_shape of what varies */
 };
-
-static struct ws_sm describe_sm(const struct ws_row_cuda_device *device)
-{
-	return (struct ws_sm){
-		.major = device->major,
-		.warp = device->warp,
-		.warps = device->warps_sm,
-		.blocks = device->blocks_sm,
-		.registers = device->regs_sm,
-		.registers_block = device->regs_block,
-		.shared = device->shared_sm,
-		.shared_reserved = device->shared_reserved,
-	};
-}
 
 static struct ws_launch_shape describe_shape(const struct ws_row_kernel_result *row)
 {
@@ -43,7 +29,7 @@ static struct ws_launch_shape describe_shape(const struct ws_row_kernel_result *
 
 bool ws_has_occupancy_curves(const struct ws_kernel_result *result)
 {
-	struct ws_sm sm = describe_sm(&result->device);
+	struct ws_sm sm = ws_kernel_describe_sm(&result->device);
 	struct ws_launch_shape shape = describe_shape(&result->row);
 
 	return ws_occupancy(&sm, &shape).blocks > 0;
@@ -89,7 +75,7 @@ static void put_curve(struct ws_text *out, const struct ws_sm *sm,
 void ws_put_occupancy_curves(struct ws_text *out, const struct ws_kernel_result *result)
 {
 	const struct ws_row_cuda_device *device = &result->device;
-	struct ws_sm sm = describe_sm(device);
+	struct ws_sm sm = ws_kernel_describe_sm(device);
 	struct ws_launch_shape shape = describe_shape(&result->row);
 	uint32_t shared = ws_max(device->shared_block_optin, device->shared_block),
 		 threads = ws_max(device->threads_block, sm.warp);

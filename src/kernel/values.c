@@ -24,7 +24,7 @@ static double count_blocks(const struct ws_row_kernel_result *row)
 	return (double)row->grid_x * row->grid_y * row->grid_z;
 }
 
-static struct ws_sm make_sm(const struct ws_row_cuda_device *device)
+struct ws_sm ws_kernel_describe_sm(const struct ws_row_cuda_device *device)
 {
 	return (struct ws_sm){
 		.major = device->major,
@@ -50,7 +50,7 @@ static struct ws_launch_shape make_shape(const struct ws_row_kernel_result *row)
 
 struct ws_occupancy ws_kernel_occupancy(const struct ws_kernel_result *result)
 {
-	struct ws_sm sm = make_sm(&result->device);
+	struct ws_sm sm = ws_kernel_describe_sm(&result->device);
 	struct ws_launch_shape shape = make_shape(&result->row);
 
 	return ws_occupancy(&sm, &shape);

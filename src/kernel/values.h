@@ -22,6 +22,8 @@ const char *ws_kernel_get_text(const struct ws_kernel_result *result, const char
 bool ws_kernel_line_applies(const struct ws_kernel_result *result,
 			    const struct ws_kernel_line *line);
 
+/* The multiprocessors of a device, as occupancy is computed from them. */
+struct ws_sm ws_kernel_describe_sm(const struct ws_row_cuda_device *device);
 /* Computes how many blocks fit on a multiprocessor; all 0 when the device is not known. */
 struct ws_occupancy ws_kernel_occupancy(const struct ws_kernel_result *result);
 
