@@ -115,7 +115,7 @@ static struct ws_view_cell make_indirect_cell(struct ws_cell_context *export,
 		return ws_make_thread_cell(export, value);
 	if (column->from != WS_FROM_STRING)
 		return ws_make_process_cell(export, value);
-	/* The number of a text, as in ws_make_string_cell. */
+	/* The id of a text, as in ws_make_string_cell. */
 	if (value && (uint32_t)value <= export->string_count)
 		key = ws_report_string_key(export->report, (uint32_t)value);
 	if (key > export->string_count)
@@ -381,7 +381,7 @@ static void compute_comparison(unsigned op, struct operands operands, size_t row
 		vector->integers[i] = does_order_hold(op, compare_values(operands, i));
 }
 
-/* Logic of three values: what one operand decides is not null because the other is. */
+/* Three-valued logic: if one operand decides the result, it is not null even if the other is. */
 static void compute_logic(unsigned op, const struct ws_sql_vector *left,
 			  const struct ws_sql_vector *right, size_t rows,
 			  struct ws_sql_vector *vector)

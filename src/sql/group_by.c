@@ -108,8 +108,8 @@ static bool passes_joins(const struct ws_sql_grouping *grouping, uint64_t *const
 	return true;
 }
 
-/* Let SQLite compute the keys and conditions that are left to it. 1, 0 when a condition is not met,
- * -1 when the result cannot be used. */
+/* Let SQLite compute the keys and conditions that only it can. 1, 0 when a condition is not met, -1
+ * when the result cannot be used. */
 static int step_sqlite_terms(struct grouper *grouper, struct ws_view_cell *keys)
 {
 	int rc = sqlite3_step(grouper->sqlite_terms);
@@ -718,7 +718,7 @@ static int give_group_rowid(sqlite3_vtab_cursor *cursor, sqlite3_int64 *out)
 	return SQLITE_OK;
 }
 
-/* Without xCreate, there is a table of the module's name as long as there is the module. */
+/* Without xCreate, a table with the module's name exists as long as the module does. */
 static const sqlite3_module group_table_module = {
 	.xConnect = connect_group_table,
 	.xBestIndex = plan_group_scan,

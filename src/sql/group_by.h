@@ -2,9 +2,9 @@
  * group_by.h - GROUP BY without SQLite's interpreter: groups and their aggregates, computed on all
  * cores while blocks are read.
  *
- * rewrite.c finds what can be computed so in a statement and puts a table of the groups in its
- * place; group_by.c makes them. Both give up whenever the result might differ from SQLite's in a
- * single bit or in its order; then SQLite computes it.
+ * rewrite.c finds the parts of a statement that can be computed this way and replaces them with a
+ * table of groups, which group_by.c makes. Both give up whenever the result might differ from
+ * SQLite's in a single bit or in its order; then SQLite computes it.
  */
 #ifndef WS_SQL_GROUP_BY_H
 #define WS_SQL_GROUP_BY_H
@@ -90,7 +90,7 @@ struct ws_sql_groupings {
 
 /*
  * Rewrite the statement from `sql` to `end` into one that gives the same rows but reads groupings,
- * which are made; NULL when nothing of it can be rewritten. The caller frees it, and the groupings
+ * which it makes; NULL when no part of it can be rewritten. The caller frees it, and the groupings
  * once no open statement reads them.
  */
 char *ws_sql_rewrite_statement(struct ws_sql *connection, const char *sql, const char *end,

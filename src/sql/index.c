@@ -1,5 +1,5 @@
 /*
- * index.c - what look-ups of a statement share.
+ * index.c - the indices that all look-ups of a statement share.
  *
  * SQLite opens a cursor for each run of a subquery, so indices belong to the connection and last
  * until the statement ends. Within a group rows are in order of their start. The latest end so far

@@ -1,4 +1,4 @@
-/* lex.c - see lex.h. SQLite has parsed the statement too, and what it reads in another way is
+/* lex.c - see lex.h. SQLite parses the statement too, and anything that it reads differently is
  * refused later: nothing here decides what a statement means. */
 #include "sql/lex.h"
 

@@ -222,7 +222,7 @@ static bool has_all_times(const struct ws_sql_partition *part, const uint64_t *t
 	return true;
 }
 
-/* Whether a column of the table shows an end that is missing as a number rather than as null. */
+/* Whether a column of the table shows a missing end as a number rather than as null. */
 static bool needs_ends(const struct ws_sql_table *table, int end)
 {
 	for (size_t i = 0; i < table->column_count; i++)

@@ -190,10 +190,8 @@ static void note_time_bound(struct scan_planner *planner, int constraint, char o
 	}
 }
 
-/*
- * Bounds from other rows on both sides are those of a range in a join: what lies in it, or what it
- * lies in, is little. One such bound leaves out a part that cannot be known.
- */
+/* Bounds from other rows on both sides belong to a range in a join: few rows lie in it or contain
+ * it. A single such bound leaves out an unknown part. */
 static void estimate_bounded_rows(struct scan_planner *planner)
 {
 	double share = 1 - planner->lower_share - planner->upper_share;
@@ -343,7 +341,7 @@ static void plan_cells(struct scan_planner *planner)
 
 static double estimate_cost(const struct scan_planner *planner)
 {
-	/* A constant is looked up once, and for that all texts are read. */
+	/* A constant is looked up once, by reading all texts. */
 	if (planner->table->kind == WS_SQL_STRINGS && planner->key_count && !planner->joined)
 		return (double)ws_sql_count_rows(planner->table) + 5;
 	if (planner->grouped)

@@ -6,8 +6,8 @@
  * rewritten to read a table of groups: aggregates and what is grouped by become columns of that
  * table; everything else (arithmetic on sums, HAVING, ORDER BY, LIMIT, the statement around it)
  * stays as it is written and is left to SQLite. SQLite has parsed the statement before, so its
- * syntax is correct. The rewriting goes word by word and takes only what it surely understands: any
- * other word leaves the statement as it is.
+ * syntax is correct. The rewriting goes word by word and accepts only words that it understands for
+ * certain: any other word leaves the statement unchanged.
  *
  * rewrite_clauses.c reads the SELECT, rewrite_names.c its names, rewrite_numbers.c and
  * rewrite_words.c its expressions; writing the new SELECT, and going through the statement, is

@@ -4,7 +4,7 @@
  *
  * Clauses are found by their words outside parentheses, and each is then read into the grouping:
  * tables and joins first, because names need them, then conditions, then groups. SQLite has parsed
- * the statement before, so mistakes in the syntax need not be looked for.
+ * the statement before, so its syntax need not be checked.
  */
 #include <stdio.h>
 

@@ -2,9 +2,9 @@
  * rewrite_numbers.c - parses expressions of numbers in a SELECT into the nodes of expr.h: those
  * that are computed here for each row.
  *
- * Operators have SQLite's precedence: those of a lower level take those of higher levels as
- * operands. 0 is the node that could not be made: what is not understood here makes the whole
- * expression 0, and it may still be left to SQLite (rewrite_words.c).
+ * Operators have SQLite's precedence: operators of a lower level take those of higher levels as
+ * operands. Node 0 means failure: if any part is not understood, the whole expression is 0, and may
+ * still be left to SQLite (rewrite_words.c).
  */
 #include "sql/rewrite.h"
 

@@ -104,7 +104,7 @@ static int restrict_to_reading(struct ws_sql *sql, struct ws_err *err)
 	sqlite3_limit(sql->db, SQLITE_LIMIT_ATTACHED, (int)sql->report_count + 1);
 	sqlite3_db_config(sql->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_db_config(sql->db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
-	/* What sorting may take before it goes to a temporary file. */
+	/* The memory that sorting may use before it goes to a temporary file. */
 	if (execute_sql(sql, "PRAGMA cache_size = -131072", err) < 0)
 		return -1;
 	sqlite3_set_authorizer(sql->db, authorize_action, sql);
@@ -183,7 +183,7 @@ bool ws_sql_must_stop(struct ws_sql *sql)
 	return sql->stop != WS_SQL_GOES_ON;
 }
 
-/* Called by SQLite after so many steps of its machine: some 10 us. */
+/* Called by SQLite after a number of steps of its virtual machine: some 10 us. */
 enum { STEPS_BETWEEN_LOOKS = 2000 };
 
 static int look_for_stop(void *context)

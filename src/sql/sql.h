@@ -35,11 +35,12 @@ void ws_sql_interrupt(struct ws_sql *sql);
  */
 void ws_sql_set_time_limit(struct ws_sql *sql, double seconds);
 void ws_sql_set_memory_limit(uint64_t bytes);
-/* Ask now and then while a query runs; if `is_cancelled` says so, the query ends as interrupted. */
+/* Call `is_cancelled` now and then while a query runs; if it returns true, the query ends as
+ * interrupted. */
 void ws_sql_set_cancel(struct ws_sql *sql, bool (*is_cancelled)(void *ctx), void *ctx);
 
-/* With `plain`, leave everything to SQLite, also what is otherwise computed without it
- * (group_by.h): results are the same, but come later. */
+/* With `plain`, leave everything to SQLite, including what is otherwise computed without it
+ * (group_by.h): results are the same, but slower. */
 void ws_sql_set_plain(struct ws_sql *sql, bool plain);
 
 /* Give the parameter :name of later queries a value: a number if it reads as one, else a text; NULL

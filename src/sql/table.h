@@ -1,4 +1,4 @@
-/* table.h - what the parts of sql/ share: tables of the connection, and how their columns are made
+/* table.h - shared by the parts of sql/: tables of the connection, and how their columns are made
  * from those of a report. */
 #ifndef WS_SQL_TABLE_H
 #define WS_SQL_TABLE_H

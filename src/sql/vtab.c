@@ -19,7 +19,7 @@ struct report_vtab {
 	struct ws_sql_table *table;
 };
 
-/* Rows of a group lie apart in the columns, so they are fetched so many rows before they are
+/* Rows of a group lie apart in the columns, so they are prefetched this many rows before they are
  * needed. */
 enum { PREFETCH_DISTANCE = 24, PREFETCH_COLUMNS = 8 };
 

@@ -14,7 +14,7 @@
  */
 bool ws_debugfile_open(const struct ws_module *module, const char *const *dirs, size_t dir_count,
 		       struct ws_elf *out);
-/* Look for the module's own file in `dirs`, by build id, when it is not where it was, and open
+/* Look for the module's own file in `dirs`, by build id, if it is no longer at its path, and open
  * module->elf. */
 bool ws_debugfile_open_module(struct ws_module *module, const char *const *dirs, size_t dir_count);
 /* Open the shared debugging information that dwz split off (.gnu_debugaltlink of `elf`). */

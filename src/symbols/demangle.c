@@ -41,8 +41,8 @@ static char *demangle_text(const char *mangled, int options)
 }
 
 /*
- * What tools append to the names of symbols: AMD's compiler ".kd" to that of a kernel's
- * descriptor, which is left out; the linker "@plt" or "@@VERSION", which is kept.
+ * Suffixes that tools append to symbol names: AMD's compiler appends ".kd" to the name of a
+ * kernel's descriptor, which is left out; the linker appends "@plt" or "@@VERSION", which is kept.
  */
 static size_t find_suffix(const char *mangled, const char **kept)
 {
@@ -78,7 +78,7 @@ static char *demangle_name(const char *mangled, int options)
 	return whole;
 }
 
-/* Without DMGL_TYPES, by which C's function `f` would be read as the type float. */
+/* Without DMGL_TYPES, which would read a C function `f` as the type float. */
 char *ws_demangle(const char *mangled)
 {
 	return demangle_name(mangled, DMGL_PARAMS | DMGL_ANSI);

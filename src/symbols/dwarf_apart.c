@@ -1,7 +1,7 @@
 /*
- * dwarf_apart.c - see dwarf_apart.h. The reader writes its finds into a pipe: for each address a
- * head and its calls with their texts, at the end a head that says so. What comes from it is
- * checked: the reader may have been brought down, or taken over, by the file that it reads.
+ * dwarf_apart.c - see dwarf_apart.h. The reader writes its results into a pipe: for each address a
+ * head and its calls with their texts, and a final head at the end. Its output is checked, since
+ * the file that it reads may have crashed the reader or taken it over.
  */
 #include "symbols/dwarf_apart.h"
 
@@ -80,7 +80,7 @@ static void send_calls(void *ctx, size_t i, const struct ws_dwarf_call *calls, s
 	}
 }
 
-/* What the C library or libdw say of a damaged file is not for the user of this program. */
+/* Messages of the C library or libdw about a damaged file are not meant for the user. */
 static void be_quiet(void)
 {
 	int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -91,10 +91,8 @@ static void be_quiet(void)
 	close(fd);
 }
 
-/*
- * What this process's signals, lists and limits mean is its parent's: a reader removes nothing,
- * passes nothing on, leaves no core and ends with its parent.
- */
+/* The signal handlers, clean-up lists and limits of this process belong to its parent: a reader
+ * removes nothing, passes nothing on, leaves no core and ends with its parent. */
 static void become_reader(pid_t parent, double limit_s)
 {
 	static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};

@@ -1,7 +1,7 @@
 /*
  * dwarf_apart.h - debugging information read in a process of its own. libdw crashes where its own
- * allocations fail, and on some damaged files; that process then ends, and what is lost is lines
- * and inlined functions of one module.
+ * allocations fail, and on some damaged files; that process then ends, and only lines and inlined
+ * functions of one module are lost.
  */
 #ifndef WS_SYMBOLS_DWARF_APART_H
 #define WS_SYMBOLS_DWARF_APART_H
@@ -17,9 +17,9 @@ struct ws_dwarf_reader {
 };
 
 /*
- * As ws_dwarf_find, which a forked process calls; `query->found` is called in this one. Where the
- * system permits no further process, this one reads by itself. When the reader ends early, what it
- * had found by then has been passed on, and the result is -1.
+ * Like ws_dwarf_find, which a forked process calls; `query->found` is called in this process. Where
+ * the system permits no further process, this one reads by itself. If the reader ends early, its
+ * results so far have been passed on, and the result is -1.
  */
 int ws_dwarf_find_apart(const struct ws_elf *elf, const struct ws_dwarf_query *query,
 			struct ws_dwarf_missing *missing, struct ws_dwarf_reader *reader);

@@ -81,7 +81,7 @@ static int read_header(struct ws_elf *elf, struct ws_err *err)
 		elf->segments = 0;
 	if (elf->shoff && (!elf->sections || elf->names == SHN_XINDEX))
 		read_large_counts(elf);
-	/* No more than the file can hold, since memory is allocated by it. */
+	/* Limit the count to what the file can hold, since it determines an allocation. */
 	if (elf->shoff < elf->size)
 		count = (elf->size - elf->shoff) / ws_elf_get_header_size(elf);
 	if (elf->sections > count)

@@ -19,12 +19,12 @@ bool ws_kallsyms_find_text(const char *text, size_t size, const uint64_t *addres
 			   void *ctx);
 /*
  * The symbols of the running kernel, read by a thread of its own: the kernel takes some 50 ms to
- * print them. They are read again when modules of the kernel came or went until they are asked for.
+ * print them. They are read again if kernel modules were loaded or removed before they are needed.
  * Never NULL; freed by ws_kallsyms_free, which waits for the thread.
  */
 struct ws_kallsyms *ws_kallsyms_start_reading(void);
 void ws_kallsyms_free(struct ws_kallsyms *symbols);
-/* As ws_kallsyms_find_text, of the text that was read. False when the kernel does not show its
+/* Like ws_kallsyms_find_text, for the text that was read. False when the kernel does not show its
  * symbols. */
 bool ws_kallsyms_find(struct ws_kallsyms *symbols, const uint64_t *address, size_t n,
 		      void (*found)(void *ctx, size_t i, const char *name, uint64_t begin),

@@ -140,7 +140,7 @@ static struct ws_maps_process *get_process(struct ws_maps *maps, int pid)
 
 /* ---- changes ---- */
 
-/* Keep a mapping that has ended; the oldest one gives way when there are too many. */
+/* Keep a mapping that has ended; the oldest one is dropped when there are too many. */
 static void keep_past(struct ws_maps_process *process, const struct ws_mapping *what)
 {
 	struct ws_mapping *slot;

@@ -69,7 +69,7 @@ void ws_modules_free(struct ws_modules *modules);
  * cannot be asked. Never NULL. The registry owns it, as all modules. */
 struct ws_module *ws_modules_find_mapped(struct ws_modules *modules, int pid,
 					 const struct ws_mapped_file *what);
-/* The kernel, [kernel.kallsyms], whose addresses are kept as they are. */
+/* The kernel, [kernel.kallsyms], whose addresses are kept unchanged. */
 struct ws_module *ws_modules_get_kernel(struct ws_modules *modules);
 /*
  * A module of a report, always a new one. A file is opened if the one at `path` is the recorded one

@@ -329,7 +329,7 @@ static struct ws_kallsyms *read_kernel_if_wanted(const struct ws_wanted *wanted,
 	return NULL;
 }
 
-/* All that ws_symbolise was given, and how far it is. */
+/* The arguments of ws_symbolise, and its progress. */
 struct symbol_run {
 	struct symbol_batch batch; /* what all batches have in common */
 	void (*progress)(void *ctx, uint64_t done, uint64_t all);

@@ -25,7 +25,7 @@ struct ws_symbol_hit {
 bool ws_symtab_find(const struct ws_elf *elf, const uint64_t *address, size_t n,
 		    struct ws_symbol_hit *hit);
 
-/* One symbol table of a 64-bit file, for those who look at symbols one by one. */
+/* One symbol table of a 64-bit file, for callers that look at symbols one by one. */
 struct ws_symbol_table {
 	const uint8_t *symbols, *texts;
 	uint64_t count, texts_size;

@@ -21,7 +21,7 @@
 
 #define NEAR_SLOTS 8192u
 #define FAR_SLOTS 65536u
-#define MOST_ROWS 16384u /* whole rows that are kept; when there are more, all are forgotten */
+#define MOST_ROWS 16384u /* whole rows that are kept; when it is full, all are dropped */
 
 #if defined(__x86_64__)
 #define SAVED 6
