@@ -7,7 +7,7 @@
 #   make bench    what recording costs, beside the bare runs
 #   make asan     the tests with sanitizers of addresses, leaks and undefined behaviour
 #   make tsan     those of what runs in several threads, with the sanitizer of threads
-#   make fuzz     the fuzzers, for FUZZ_SECONDS each
+#   make fuzz     the fuzzers side by side, for FUZZ_SECONDS each
 #   make torture  what takes a day and looks for harm: thousands of kills, storms of events,
 #                    10,000 collections, every fault, programs of all kinds, TORTURE_HOURS of
 #                    fuzzing; TORTURE="kills faults" chooses steps
@@ -52,7 +52,7 @@ asan tsan: deps-check
 	@scripts/sanitize.sh $@
 
 fuzz: deps-fuzz
-	@scripts/fuzz.sh
+	@scripts/fuzz.py
 
 torture: deps-fuzz all
 	@scripts/torture.py $(BUILD) $(TORTURE)

@@ -41,11 +41,11 @@ class Step:
             skipped = "# SKIP" in line
             self.skipped += skipped
             self.passed += not skipped
-        elif re.match(r"not ok \d|Bail out!|[a-z_]+: failed;", line):
+        elif re.match(r"not ok \d|Bail out!|fuzz_\w+: .* crashes, see", line):
             self.failed += 1
         elif line.startswith("# figure: "):
             self.figures.append(line[10:].strip())
-        fuzzed = re.match(r"(fuzz_\w+): (\d+) inputs, no crash", line)
+        fuzzed = re.match(r"fuzz_\w+: \d+ inputs, .*, no crash", line)
         replayed = re.match(r"ok \d+ - (\d+ inputs.*)", line)
         self.passed += bool(fuzzed)
         if fuzzed or replayed:
@@ -124,8 +124,9 @@ def fuzz(step, build):
             ["git", "ls-files", "tests/**/fuzz_*.c"], stdout=subprocess.PIPE, cwd=HERE, check=True
         ).stdout.splitlines()
     )
-    seconds = float(amount("HOURS", 24)) * 3600 / max(1, fuzzers)
-    step.execute(["scripts/fuzz.sh"], FUZZ_SECONDS=str(max(1, int(seconds))), FUZZ_SEED="", CI="")
+    turns = max(1.0, fuzzers / len(os.sched_getaffinity(0)))
+    seconds = float(amount("HOURS", 24)) * 3600 / turns
+    step.execute(["scripts/fuzz.py"], FUZZ_SECONDS=str(max(1, int(seconds))), FUZZ_SEED="", CI="")
 
 
 # In this order.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests of the scripts that judge others: the count of `make check` and the check of the hooks'
-symbols. Prints TAP.
+"""Tests of the scripts that judge others: the count of `make check`, the check of the hooks'
+symbols, the lines about fuzzers. Prints TAP.
 
 Usage: test_scripts.py SCRIPTS-FOLDER
 """
@@ -172,6 +172,74 @@ def not_executable(root):
 
 
 result("scripts can be called by their names", not_executable(os.path.dirname(SCRIPTS)), [])
+
+# A fuzzer that is a shell script: what libFuzzer prints, and a crash the first time that it runs.
+FUZZER = """#!/bin/sh
+case $1 in -help=1) exit 0;; esac
+for corpus; do :; done
+echo "#2 pulse  cov: 3 ft: 5 corp: 1/1b"
+echo "#5 INITED cov: 10 ft: 12 corp: 3/9b"
+if [ ! -e "$corpus/crashed" ] && [ "${0%crashes}" != "$0" ]; then
+	: >"$corpus/crashed"
+	echo "#70 NEW    cov: 12 ft: 14 corp: 4/12b"
+	exit 77
+fi
+echo "#100 DONE   cov: 17 ft: 21 corp: 9/50b"
+echo "stat::number_of_executed_units: 1000"
+"""
+
+
+def fuzz_packed(*words, **env):
+    """Run a packed folder of made-up fuzzers: exit status and what it printed, in order."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.makedirs(os.path.join(folder, "bin"))
+        os.makedirs(os.path.join(folder, "lib", "libc"))
+        shutil.copy(os.path.join(SCRIPTS, "fuzz.py"), folder)
+        for name in ("fuzz_crashes", "fuzz_lasts"):
+            path = os.path.join(folder, "bin", name)
+            with open(path, "w") as f:
+                f.write(FUZZER)
+            os.chmod(path, 0o755)
+        got = subprocess.run(
+            [sys.executable, os.path.join(folder, "fuzz.py"), *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+            env=dict(os.environ, FUZZ_SECONDS="60", **env),
+        )
+        lines = got.stdout.decode().replace(folder, "FOLDER").splitlines()
+        return got.returncode, sorted(lines)
+
+
+LASTS = "fuzz_lasts: %d inputs, 17 places reached, 7 of them new, no crash"
+result(
+    "a line for each fuzzer",
+    fuzz_packed(FUZZ_JOBS="1"),
+    (
+        1,
+        [
+            "1 passed, 1 failed",
+            "fuzz_crashes: 1070 inputs, 17 places reached, 7 of them new, 1 crashes, see"
+            " FOLDER/crashes",
+            LASTS % 1000,
+        ],
+    ),
+)
+result(
+    "more processes than fuzzers share one",
+    fuzz_packed("lasts", FUZZ_JOBS="3"),
+    (0, ["1 passed, 0 failed", LASTS % 3000]),
+)
+result(
+    "a fuzzer that there is not",
+    fuzz_packed("nothing"),
+    (1, ["fuzz: no fuzzer is called nothing; there are crashes, lasts"]),
+)
+result(
+    "a list of cores that is none",
+    fuzz_packed(FUZZ_CORES="4-"),
+    (1, ['fuzz: FUZZ_CORES is "4-"; it has to be a list of cores such as 4-15']),
+)
 
 if shutil.which("cc") and shutil.which("readelf"):
     result(
