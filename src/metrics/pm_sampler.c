@@ -17,6 +17,7 @@
 #include "base/choose.h"
 #include "base/mem.h"
 #include "base/ticks.h"
+#include "metrics/pm_plan.h"
 
 #define SECOND UINT64_C(1000000000)
 #define READ_SAMPLES UINT64_C(256) /* decoded at a time, where possible */
@@ -42,6 +43,7 @@ struct ws_pm_sampler {
 	char *chip;
 	uint8_t *availability;
 	struct ws_pm_fit fit;
+	struct ws_pm_plan *plan;
 	void *host;
 	/* While sampling: */
 	void *object; /* CUPTI's object; NULL: the counters are not reserved */
@@ -55,6 +57,7 @@ struct ws_pm_sampler {
 	bool first_passed;	       /* the first sample has been skipped: it began long before */
 	uint64_t last_cupti, last_raw; /* end of the last sample; 0: there is none */
 	unsigned restarts;
+	bool checked;		     /* a sample of this image has been compared with CUPTI */
 	size_t sms, warps, no_warps; /* indices of metrics, by row; SIZE_MAX: not sampled */
 	bool warps_broken;
 };
@@ -109,6 +112,8 @@ struct ws_pm_sampler *ws_pm_sampler_open(const struct pm_library *library, unsig
 		ws_pm_sampler_free(sampler);
 		return NULL;
 	}
+	sampler->plan =
+		ws_pm_plan_new(sampler->cupti, sampler->chip, sampler->availability, &sampler->fit);
 	sampler->values = ws_calloc(sampler->fit.count, sizeof(*sampler->values));
 	sampler->rounded = ws_calloc(sampler->fit.count, sizeof(*sampler->rounded));
 	sampler->sms = find_row(&sampler->fit, "SM Active");
@@ -160,6 +165,7 @@ void ws_pm_sampler_free(struct ws_pm_sampler *sampler)
 	if (!sampler)
 		return;
 	release(sampler);
+	ws_pm_plan_free(sampler->plan);
 	ws_pm_fit_free(&sampler->fit);
 	free(sampler->chip);
 	free(sampler->availability);
@@ -345,18 +351,16 @@ static void check_warps(struct ws_pm_sampler *sampler)
 			ws_max(values[sampler->sms] - values[sampler->warps], 0.0), true);
 }
 
+/* Check one sample of each image. */
 static int evaluate(struct ws_pm_sampler *sampler, size_t index)
 {
-	struct pm_host_evaluate evaluate = {.size = PM_SIZE(pm_host_evaluate, values),
-					    .host = sampler->host,
-					    .image = sampler->image,
-					    .bytes = sampler->image_bytes,
-					    .range = index,
-					    .names = sampler->fit.names,
-					    .count = sampler->fit.count,
-					    .values = sampler->values};
-	int error = sampler->cupti->host_evaluate(&evaluate);
+	const struct ws_pm_place place = {sampler->host, sampler->image, sampler->image_bytes,
+					  index};
+	int error = sampler->checked ? 0 : ws_pm_plan_check(sampler->plan, &place);
 
+	sampler->checked = true;
+	if (!error)
+		error = ws_pm_plan_evaluate(sampler->plan, &place, sampler->values);
 	for (size_t i = 0; i < sampler->fit.count && !error; i++)
 		sampler->rounded[i] =
 			round_value(sampler->values[i], sampler->fit.metrics[i].unit[0] == '%');
@@ -435,6 +439,7 @@ static int hand_on_image(struct ws_pm_sampler *sampler, const struct ws_pm_sink 
 	int error = sampler->cupti->image_info(&info);
 	uint64_t offset = find_clock_offset();
 
+	sampler->checked = false;
 	for (size_t i = 0; i < info.completed && !error; i++)
 		error = hand_on_sample(sampler, i, offset, sink);
 	if (info.populated && !error)

@@ -214,19 +214,21 @@ static uint8_t *make_config(const struct pm_functions *cupti, void *host, size_t
 	return NULL;
 }
 
-/* Use the first `count` names for the configuration if they are valid and fit into one pass. */
-static bool try_names(const struct pm_functions *cupti, void *host, struct ws_pm_fit *fit,
-		      size_t count)
+bool ws_pm_fit_names(const struct pm_functions *cupti, const char *chip,
+		     const uint8_t *availability, const char **names, size_t count,
+		     struct ws_pm_fit *fit)
 {
+	void *host = ws_pm_make_host(cupti, chip, availability);
 	struct pm_host_add_metrics add = {.size = PM_SIZE(pm_host_add_metrics, count),
 					  .host = host,
-					  .names = fit->names,
+					  .names = names,
 					  .count = count};
 	uint8_t *config = NULL;
 	size_t bytes = 0;
 
 	if (host && cupti->host_add_metrics(&add) == PM_SUCCESS)
 		config = make_config(cupti, host, &bytes);
+	ws_pm_free_host(cupti, host);
 	if (!config)
 		return false;
 	free(fit->config);
@@ -256,17 +258,13 @@ int ws_pm_fit(const struct pm_functions *cupti, const char *chip, const uint8_t 
 	fit->metrics = ws_malloc(wanted->count * sizeof(*fit->metrics));
 	fit->names = ws_malloc(wanted->count * sizeof(*fit->names));
 	for (size_t i = 0; i < wanted->count; i++) {
-		void *host;
-
 		if (has_row(fit, wanted->metrics[i].row))
 			continue;
-		host = ws_pm_make_host(cupti, chip, availability);
 		fit->names[fit->count] = wanted->metrics[i].name;
-		if (try_names(cupti, host, fit, fit->count + 1))
+		if (ws_pm_fit_names(cupti, chip, availability, fit->names, fit->count + 1, fit))
 			fit->metrics[fit->count++] = wanted->metrics[i];
 		else if (wanted->named)
 			note_left_out(fit, wanted->metrics[i].name);
-		ws_pm_free_host(cupti, host);
 	}
 	if (fit->count)
 		return 0;

@@ -49,6 +49,11 @@ char *ws_pm_list_sets(void);
  * no metric fits. */
 int ws_pm_fit(const struct pm_functions *cupti, const char *chip, const uint8_t *availability,
 	      const struct ws_pm_wanted *wanted, struct ws_pm_fit *fit, struct ws_err *err);
+/* Make these names the configuration of `fit`, unless one is unknown or they need more than one
+ * pass. */
+bool ws_pm_fit_names(const struct pm_functions *cupti, const char *chip,
+		     const uint8_t *availability, const char **names, size_t count,
+		     struct ws_pm_fit *fit);
 void ws_pm_fit_free(struct ws_pm_fit *fit);
 /* A CUPTI host object for this chip; NULL when it cannot be created. */
 void *ws_pm_make_host(const struct pm_functions *cupti, const char *chip,

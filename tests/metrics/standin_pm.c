@@ -2,7 +2,7 @@
  * standin_pm.c - in place of the driver, of CUPTI's PM sampling and of NVML's GPM: two GPUs whose
  * counters say what a test expects. WARPSIGHT_PM_MODE has it misbehave: "denied", "busy",
  * "overflow", "broken" (samples cannot be decoded), "hang" (at the end), "crash", "mig",
- * "warps" (which stay 0).
+ * "warps" (which stay 0), "skewed" (sums are half of what they should be).
  *
  * A sample is as long as its interval; the GPU is busy in every other ten of them.
  */
@@ -17,7 +17,7 @@
 #include "metrics/pm_abi.h"
 
 #define EXPORT __attribute__((visibility("default")))
-enum { GPUS = 2, MOST = 64, RUN = 10 };
+enum { GPUS = 2, MOST = 64, RUN = 10, PEAK = 132 };
 
 struct sampler {
 	bool there;
@@ -281,17 +281,11 @@ EXPORT int cuptiPmSamplingCounterDataGetSampleInfo(struct pm_sample_info *params
 	return 0;
 }
 
-/* SMs: busy in every other run of samples. Tensor cores: half of that. DRAM: a number that no
- * rounding keeps. The clock: as it should be. All else: nothing. */
-static double evaluate(const char *name, uint64_t number)
+/* Shares in percent. SMs: busy in every other run of samples. Tensor cores: half of that. DRAM: a
+ * number that no rounding keeps. All else: nothing. */
+static double get_share(const char *name, uint64_t number)
 {
-	bool busy = number / RUN % 2 == 0;
-
-	if (!number)
-		return 1e18; /* of the first sample */
-	if (strstr(name, "gpc__cycles_elapsed"))
-		return 1.755e9;
-	if (!busy)
+	if (number / RUN % 2)
 		return 0;
 	if (strstr(name, "sm__cycles_active"))
 		return 80;
@@ -299,7 +293,26 @@ static double evaluate(const char *name, uint64_t number)
 		return 40;
 	if (strstr(name, "tpc__warps_active"))
 		return is_mode("warps") ? 0 : 25;
-	return strstr(name, "dram__read") ? 33.333333333 : 0;
+	return strstr(name, "dram__bytes_read") ? 33.333333333 : 0;
+}
+
+/* All clocks run at 1.755 GHz, and each counter may count PEAK a cycle. */
+static double evaluate(const char *name, const struct sample *sample)
+{
+	const double ghz = 1.755, time = (double)(sample->end - sample->start);
+
+	if (strstr(name, ".peak_sustained") && !strstr(name, "pct_of_peak"))
+		return PEAK;
+	if (!sample->number)
+		return 1e18; /* of the first sample */
+	if (strstr(name, "time_duration"))
+		return time;
+	if (strstr(name, "cycles_elapsed"))
+		return strstr(name, "per_second") ? ghz * 1e9 : ghz * time;
+	if (strstr(name, ".sum") && !strstr(name, "pct"))
+		return get_share(name, sample->number) / 100 * ghz * time *
+		       (is_mode("skewed") ? PEAK / 2 : PEAK);
+	return get_share(name, sample->number);
 }
 
 EXPORT int cuptiProfilerHostEvaluateToGpuValues(struct pm_host_evaluate *params)
@@ -307,8 +320,7 @@ EXPORT int cuptiProfilerHostEvaluateToGpuValues(struct pm_host_evaluate *params)
 	const struct image *image = (const struct image *)params->image;
 
 	for (size_t i = 0; i < params->count; i++)
-		params->values[i] =
-			evaluate(params->names[i], image->samples[params->range].number);
+		params->values[i] = evaluate(params->names[i], &image->samples[params->range]);
 	return 0;
 }
 

@@ -223,6 +223,20 @@ static void two_gpus_are_sampled(void **state)
 	end_recording(&recording);
 }
 
+/* Values that do not follow from sums of counters are CUPTI's own. */
+static void sums_that_mislead_are_not_used(void **state)
+{
+	struct recording recording = record("skewed", &both, 400);
+
+	(void)state;
+	assert_string_equal(recording.complaints, "");
+	assert_true(count_values(&recording, 0, "SM Active", 80) > 2);
+	assert_true(count_values(&recording, 0, "SM Active", 40) == 0);
+	assert_true(count_values(&recording, 0, "Tensor Active", 40) > 2);
+	assert_true(count_values(&recording, 0, "DRAM Read Bandwidth", 4267.0 / 128) > 2);
+	end_recording(&recording);
+}
+
 /* Equal samples are one value; each begins where the one before ends; times are those of the clock
  * of the report. */
 static void values_follow_one_another(void **state)
@@ -356,7 +370,7 @@ static void chosen_gpus_and_metrics(void **state)
 	struct recording recording;
 
 	(void)state;
-	fputs("# mine\nsm__cycles_active.sum  Busy SMs\n\nnvlrx__bytes.sum\n"
+	fputs("# mine\nsm__cycles_active.avg  Busy SMs\n\nnvlrx__bytes.sum\n"
 	      "gpc__cycles_elapsed.avg.per_second # a clock\n",
 	      file);
 	fclose(file);
@@ -414,6 +428,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(samples_take_two_bytes_at_most),
 		cmocka_unit_test(gaps_have_no_value),
 		cmocka_unit_test(two_gpus_are_sampled),
+		cmocka_unit_test(sums_that_mislead_are_not_used),
 		cmocka_unit_test(values_follow_one_another),
 		cmocka_unit_test(refusal_has_its_reason_and_a_substitute),
 		cmocka_unit_test(busy_counters_have_a_substitute),

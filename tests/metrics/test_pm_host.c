@@ -14,7 +14,7 @@
 #include <zstd.h>
 
 #include "base/mem.h"
-#include "metrics/pm_sets.h"
+#include "metrics/pm_plan.h"
 
 enum { MOST_METRICS = 32, MOST_BYTES = 4 << 20, RECORDED_BY = 130001 };
 
@@ -82,6 +82,7 @@ static void check_sets(const struct pm_functions *cupti)
 
 	for (size_t i = 0; i < WS_COUNT(known); i++) {
 		struct ws_pm_wanted wanted;
+		struct ws_pm_plan *plan;
 		struct ws_pm_fit fit;
 		struct ws_err err;
 		char what[96];
@@ -92,6 +93,9 @@ static void check_sets(const struct pm_functions *cupti)
 		check(!ws_pm_fit(cupti, known[i].chip, NULL, &wanted, &fit, &err) &&
 			      fit.count >= known[i].rows,
 		      what);
+		plan = ws_pm_plan_new(cupti, known[i].chip, NULL, &fit);
+		printf("# %zu of %zu are computed\n", ws_pm_plan_count_computed(plan), fit.count);
+		ws_pm_plan_free(plan);
 		ws_pm_fit_free(&fit);
 		ws_pm_wanted_free(&wanted);
 	}
@@ -156,6 +160,31 @@ static void check_samples(const struct pm_functions *cupti, struct pm_host_evalu
 	free(path);
 }
 
+/* Whether all samples have the same values when they are computed from counters. */
+static void check_plan(const struct pm_functions *cupti, const struct pm_host_evaluate *evaluate,
+		       const uint8_t *availability)
+{
+	struct ws_pm_fit fit = {.names = evaluate->names, .count = evaluate->count};
+	struct ws_pm_plan *plan = ws_pm_plan_new(cupti, "GH100", availability, &fit);
+	struct pm_image_info info = {.size = PM_SIZE(pm_image_info, completed),
+				     .image = evaluate->image,
+				     .bytes = evaluate->bytes};
+	size_t computed = ws_pm_plan_count_computed(plan);
+	bool same = computed > 5 && !cupti->image_info(&info);
+
+	for (size_t i = 0; i < info.completed && same; i++) {
+		const struct ws_pm_place place = {evaluate->host, evaluate->image, evaluate->bytes,
+						  i};
+
+		same = !ws_pm_plan_check(plan, &place);
+	}
+	same &= ws_pm_plan_count_computed(plan) == computed;
+	printf("# %zu of %zu metrics are computed from counters\n", computed, fit.count);
+	check(same, "metrics that are computed from counters have CUPTI's values");
+	ws_pm_plan_free(plan);
+	free(fit.config);
+}
+
 static void replay(const struct pm_functions *cupti, const char *folder)
 {
 	const char *names[MOST_METRICS];
@@ -172,6 +201,7 @@ static void replay(const struct pm_functions *cupti, const char *folder)
 	evaluate.count = read_names(folder, names);
 	check(evaluate.host && evaluate.count, "the recorded data can be read");
 	check_samples(cupti, &evaluate, folder);
+	check_plan(cupti, &evaluate, availability);
 	ws_pm_free_host(cupti, evaluate.host);
 	for (size_t i = 0; i < evaluate.count; i++)
 		free((char *)names[i]);

@@ -1,0 +1,34 @@
+/*
+ * pm_plan.h - computes metrics from counters, which is several times cheaper than having CUPTI
+ * evaluate them: CUPTI takes a share or a rate from the counters of each unit of the chip, while
+ * sums over all units and a division by the cycles of one of them give the same.
+ */
+#ifndef WS_METRICS_PM_PLAN_H
+#define WS_METRICS_PM_PLAN_H
+
+#include "metrics/pm_sets.h"
+
+struct ws_pm_plan;
+
+/* One sample of an image of counter data. */
+struct ws_pm_place {
+	void *host;
+	const uint8_t *image;
+	size_t bytes, index;
+};
+
+/* Plan the evaluation of the metrics of `fit`, and have its configuration count what the plan
+ * needs. Both must outlive the plan. */
+struct ws_pm_plan *ws_pm_plan_new(const struct pm_functions *cupti, const char *chip,
+				  const uint8_t *availability, struct ws_pm_fit *fit);
+void ws_pm_plan_free(struct ws_pm_plan *plan);
+/* How many metrics are computed from counters. */
+size_t ws_pm_plan_count_computed(const struct ws_pm_plan *plan);
+
+/* Evaluate the metrics of a sample; NAN where a value is unknown. Returns CUPTI's error. */
+int ws_pm_plan_evaluate(struct ws_pm_plan *plan, const struct ws_pm_place *place, double *values);
+/* Compare computed values with CUPTI's own for a sample. From then on, metrics that differ are
+ * evaluated by CUPTI. Returns CUPTI's error. */
+int ws_pm_plan_check(struct ws_pm_plan *plan, const struct ws_pm_place *place);
+
+#endif
