@@ -13,6 +13,7 @@
 #include "base/map.h"
 #include "base/choose.h"
 #include "text/text.h"
+#include "query/gpu.h"
 #include "lanes/row_tree.h"
 
 /* ---- small tables by key ---- */
@@ -498,9 +499,12 @@ static void put_projected_row(const struct tree *tree, uint32_t i, const char *p
 	end_row(tree);
 }
 
+/* Each kind of memory has a row. */
 static void put_bytes_row(const struct tree *tree, uint32_t i, const char *parent)
 {
-	put_lane_row(tree, i, parent, "B", 1);
+	const char *kind = ws_name_memory_kind(tree->lanes->lane[i]->key[2]);
+
+	put_lane_row(tree, i, parent, kind, strlen(kind));
 }
 
 /* Rows of a GPU that say more than their kind. */

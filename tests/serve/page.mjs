@@ -84,6 +84,7 @@ withPage("rows: processes, threads, GPUs, cores, counters, tracks", async (t) =>
   equal(await t.page.locator(`.label [title*="${place}"], .label[title*="${place}"]`).count(), 1);
   const all = await t.eval(() => [...window.warpsight.app.rows.names.values()]);
   ok(all.includes("NVTX · NCCL"), "the domain's name");
+  ok(all.includes("Memory in use · Device"), "the kind of memory, as each has a row");
   for (const want of ["cuBLAS", "cuDNN", "Spans"])
     ok(all.includes(want), `calls of libraries have rows of their own: ${want}`);
 });

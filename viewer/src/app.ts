@@ -675,7 +675,7 @@ export class App {
       case "op":
         return t(row.python ? "python_calls" : "op");
       case "gpu_bytes":
-        return t("gpu_bytes");
+        return [t("gpu_bytes"), label].filter(Boolean).join(" · ");
       case "slice":
         return label ? libraryName(label) : t("slice");
       case "counter_group":
