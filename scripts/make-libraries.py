@@ -11,8 +11,9 @@ import os
 import re
 import sys
 
-KINDS = {"": "INTEGER", "U": "UNSIGNED", "R": "REAL", "T": "TEXT", "G": "THREAD"}
+KINDS = {"": "INTEGER", "U": "UNSIGNED", "R": "REAL", "T": "TEXT", "G": "THREAD", "S": "TEXT"}
 MOST_KEPT = 24
+PLAIN = {"i": "uintptr_t", "f": "double"}
 
 
 class Kept:
@@ -20,11 +21,15 @@ class Kept:
 
     def __init__(self, name, kind, expression, before=False):
         self.name, self.kind, self.expression, self.before = name, kind, expression, before
+        number = re.fullmatch(r"-?\d+", expression) and kind in ("", "U")
+        self.constant = expression if number and not before else None
 
 
 class Table:
-    def __init__(self, name, columns, rows):
-        self.name, self.columns, self.rows = name, columns, rows
+    """`use` is the word that declares it: table (calls), rows, or spans."""
+
+    def __init__(self, name, columns, use):
+        self.name, self.columns, self.use = name, columns, use
         self.rules = []  # (argument, Kept)
 
 
@@ -34,6 +39,7 @@ class Function:
         self.parameters = parameters  # (declaration, name)
         self.kept, self.locals, self.passed, self.after, self.always = [], [], {}, [], []
         self.when = ""
+        self.plain, self.mark = None, "0"
 
 
 class Library:
@@ -41,6 +47,7 @@ class Library:
         self.name, self.title, self.trace, self.missing = name, name, name, "-1"
         self.files, self.includes, self.twins, self.doc = [], [], "", ""
         self.tables, self.functions, self.names = [], [], {}
+        self.pointers = False
 
 
 def fail(where, message):
@@ -100,6 +107,11 @@ def parse_top(library, where, text, state):
     word, _, rest = text.partition(" ")
     if word in ("title", "trace", "missing", "twins", "doc"):
         setattr(library, word, rest.strip())
+    elif word == "pointers":
+        library.pointers = True
+    elif word == "plain":
+        state["plain"] = rest.split()
+        state["function"] = None
     elif word == "files":
         library.files += rest.split()
     elif word == "include":
@@ -107,9 +119,9 @@ def parse_top(library, where, text, state):
     elif word == "names":
         name, *values = rest.split()
         library.names[name] = [value.partition("=")[::2] for value in values]
-    elif word in ("table", "rows"):
+    elif word in ("table", "rows", "spans"):
         name, *columns = rest.split()
-        state["table"] = Table(name, columns, word == "rows")
+        state["table"] = Table(name, columns, word)
         library.tables.append(state["table"])
         state["function"] = None
     elif word == "in":
@@ -126,7 +138,7 @@ def parse_function(library, where, text, state):
     if not match:
         fail(where, "neither a word of this language nor a function: %s" % text)
     result, name, parameters = match.groups()
-    if not state["table"] or state["table"].rows:
+    if not state["table"] or state["table"].use != "table":
         fail(where, "%s needs the table that its calls go to (in TABLE)" % name)
     function = Function(
         state["table"], result.strip(), name, split_parameters(parameters, where), where
@@ -137,6 +149,18 @@ def parse_function(library, where, text, state):
             function.kept.append(kept)
     library.functions.append(function)
     state["function"] = function
+
+
+def add_plain_functions(library, where, names, state):
+    """Functions of which only types are known: i for whole numbers and pointers, f for others."""
+    signature, *mark = state["plain"]
+    signature = "" if signature == "-" else signature
+    parameters = [("%s a%d" % (PLAIN[kind], i), "a%d" % i) for i, kind in enumerate(signature)]
+    for name in names:
+        function = Function(state["table"], "uintptr_t", name, parameters, where)
+        function.plain, function.mark = signature, (mark + ["0"])[0]
+        function.kept = [kept for argument, kept in state["table"].rules if argument == "*"]
+        library.functions.append(function)
 
 
 def parse_rule(library, where, text, table):
@@ -213,10 +237,13 @@ def expand(lines):
 
 def read_library(path):
     name = os.path.splitext(os.path.basename(path))[0]
-    library, state = Library(name), {"table": None, "function": None}
+    library, state = Library(name), {"table": None, "function": None, "plain": None}
     for where, indented, text in expand(read_lines(path)):
         if not indented:
+            state["plain"] = None
             parse_top(library, where, text, state)
+        elif state["plain"]:
+            add_plain_functions(library, where, text.split(), state)
         elif state["function"]:
             parse_detail(library, where, text, state["function"])
         elif state["table"]:
@@ -256,13 +283,70 @@ def make_kept_value(kept):
     return "(int64_t)(%s)" % kept.expression
 
 
+def get_words(function):
+    """What a record of the call holds; what is always the same is not in it."""
+    return [kept for kept in function.kept if kept.kind != "G" and not kept.constant]
+
+
+def make_write(words_kept, out):
+    """Lines that write the record of a call that has returned."""
+    if not words_kept:
+        out.append("\tws_library_write(&ws_call, NULL, 0, 0);")
+        return
+    texts = sum(1 << i for i, kept in enumerate(words_kept) if kept.kind == "T")
+    values = ",\n\t\t\t".join(make_kept_value(kept) for kept in words_kept)
+    out.append("\t{\n\t\tint64_t kept[] = {%s};\n" % values)
+    out.append("\t\tws_library_write(&ws_call, kept, %d, 0x%xu);\n\t}" % (len(words_kept), texts))
+
+
+def make_plain_body(library, function, out):
+    """The wrapper that all functions of these types share; `i` is its entry."""
+    types = "".join("%s, " % text for text, _ in function.parameters)
+    words = ", ".join(name for _, name in function.parameters)
+    only = ", ".join(PLAIN[kind] for kind in function.plain) or "void"
+    begin = "if (!ws_library_begin(&ws_call, %s + i / 2))" % number_of(
+        library, library.functions[0]
+    )
+    out.append(
+        "static WS_NOINLINE uintptr_t plain_%s(%sunsigned i)\n{" % (function.plain, types)
+        + "\n\tuintptr_t (*behind)(%s) = ws_library_find_behind(i), result;" % only
+        + "\n\tstruct ws_library_call ws_call;\n"
+        + "\n\tif (ws_unlikely(!behind))\n\t\treturn (uintptr_t)(%s);" % library.missing
+        + "\n\t%s\n\t\treturn behind(%s);" % (begin, words)
+        + "\n\tif (marks[i / 2])\n\t\tws_library_note_mark(marks[i / 2], ws_call.function);"
+        + "\n\tresult = behind(%s);" % words
+        + "\n\tws_library_end(&ws_call);"
+    )
+    make_write(get_words(function), out)
+    out.append("\treturn result;\n}\n")
+
+
+def make_plain_wrapper(library, function, out):
+    types = ", ".join(text for text, _ in function.parameters) or "void"
+    words = "".join("%s, " % name for _, name in function.parameters)
+    first = 2 * library.functions.index(function)
+    for place, name in enumerate(get_wrapper_names(library, function)):
+        if not place:
+            out.append("WS_EXPORT uintptr_t %s(%s);" % (name, types))
+        out.append(
+            "%suintptr_t %s(%s)\n{\n\treturn plain_%s(%s%d);\n}\n"
+            % ("static " if place else "", name, types, function.plain, words, first + place)
+        )
+
+
+def get_wrapper_names(library, function):
+    """The wrapper, and that of its second name, or of its address as others tell it."""
+    twin = (library.twins.split() + [None])[0]
+    if library.pointers:
+        return [function.name, "pointer_" + function.name]
+    return [function.name] + ([twin + function.name] if twin else [])
+
+
 def make_wrapper(library, function, out):
     types = ", ".join(text for text, _ in function.parameters) or "void"
     words = ", ".join(name for _, name in function.parameters)
     passed = ", ".join(function.passed.get(name, name) for _, name in function.parameters)
     silent = function.result == "void"
-    words_kept = [kept for kept in function.kept if kept.kind != "G"]
-    texts = sum(1 << i for i, kept in enumerate(words_kept) if kept.kind == "T")
     name = function.name
     out.append("typedef %s behind_%s(%s);" % (function.result, name, types))
     comma = ", " if function.parameters else ""
@@ -277,13 +361,10 @@ def make_wrapper(library, function, out):
     out.append("\n\tif (ws_unlikely(!behind))\n\t\t%s" % missing)
     call = "behind(%s);" % words
     out.append("\tif (!ws_library_begin(&ws_call, %s)) {" % number_of(library, function))
-    for always in function.always:
-        if silent:
-            fail(function.where, "'always' needs a function with a result")
     if function.always:
-        out.append("\t\tresult = %s" % call)
+        out.append("\t\t%s%s" % ("" if silent else "result = ", call))
         out.extend("\t\t%s;" % always for always in function.always)
-        out.append("\t\treturn result;\n\t}")
+        out.append("\t\treturn%s;\n\t}" % ("" if silent else " result"))
     elif silent:
         out.append("\t\t%s\n\t\treturn;\n\t}" % call)
     else:
@@ -299,22 +380,19 @@ def make_wrapper(library, function, out):
     if function.when:
         out.append("\tif (!(%s)) {\n\t\tws_library_drop(&ws_call);" % function.when)
         out.append("\t\treturn%s;\n\t}" % ("" if silent else " result"))
-    if words_kept:
-        values = ",\n\t\t\t".join(make_kept_value(kept) for kept in words_kept)
-        out.append("\t{\n\t\tint64_t kept[] = {%s};\n" % values)
-        out.append(
-            "\t\tws_library_write(&ws_call, kept, %d, 0x%xu);\n\t}" % (len(words_kept), texts)
-        )
-    else:
-        out.append("\tws_library_write(&ws_call, NULL, 0, 0);")
+    make_write(get_words(function), out)
     out.extend("\t%s;" % text for text in function.after + function.always)
     if not silent:
         out.append("\treturn result;")
     out.append("}\n")
-    for place, twin in enumerate([""] + library.twins.split()):
+    for place, wrapper in enumerate(get_wrapper_names(library, function)):
         number = "%s + %d" % (2 * library.functions.index(function), place)
-        out.append("WS_EXPORT behind_%s %s%s;" % (name, twin, name))
-        out.append("%s %s%s(%s)\n{" % (function.result, twin, name, types))
+        hidden = library.pointers and place
+        if not hidden:
+            out.append("WS_EXPORT behind_%s %s;" % (name, wrapper))
+        out.append(
+            "%s%s %s(%s)\n{" % ("static " if hidden else "", function.result, wrapper, types)
+        )
         out.append(
             "\t%sbody_%s((behind_%s *)ws_library_find_behind(%s)%s%s);\n}\n"
             % ("" if silent else "return ", name, name, number, comma, words)
@@ -324,25 +402,35 @@ def make_wrapper(library, function, out):
 def write_wrappers(path, library):
     out = ["/* Made by scripts/make-libraries.py. */", '#include "inject/library.h"']
     out += ['#include "%s"' % include for include in library.includes] + [""]
+    plain = {
+        function.plain: function for function in library.functions if function.plain is not None
+    }
+    if plain:
+        marks = ", ".join(function.mark for function in library.functions)
+        out.append("static const uint8_t marks[] = {%s};\n" % marks)
+    for function in plain.values():
+        make_plain_body(library, function, out)
     for function in library.functions:
-        make_wrapper(library, function, out)
+        make = make_wrapper if function.plain is None else make_plain_wrapper
+        make(library, function, out)
     out.append("struct ws_library_behind ws_library_behinds[] = {")
-    for function in library.functions:
-        for twin in (library.twins.split() + [""])[:1]:
-            own = '\t{"%s%s", (void *)%s%s, NULL},'
-            out.append(own % ("", function.name, "", function.name))
-            if twin:
-                out.append(own % (twin, function.name, twin, function.name))
-            else:
-                out.append("\t{NULL, NULL, NULL},")
-    out.append("};")
     names = {}
     for i, function in enumerate(library.functions):
-        for place, twin in enumerate([""] + library.twins.split()):
-            names[twin + function.name] = 2 * i + place
+        wrappers = get_wrapper_names(library, function)
+        for place, wrapper in enumerate(wrappers):
+            name = function.name if library.pointers else wrapper
+            out.append('\t{"%s", (void *)%s, NULL},' % (name, wrapper))
+            if not place or not library.pointers:
+                names[name] = 2 * i + place
+        if len(wrappers) == 1:
+            out.append("\t{NULL, NULL, NULL},")
+    out.append("};")
     numbers = ", ".join(str(names[name]) for name in sorted(names))
     out.append("const uint16_t ws_library_sorted[] = {%s};" % numbers)
     out.append("const unsigned ws_library_sorted_count = %d;" % len(names))
+    out.append("const bool ws_library_pointers = %s;" % ("true" if library.pointers else "false"))
+    files = ", ".join('"%s"' % name for name in library.files)
+    out.append("const char *const ws_library_files[] = {%s, NULL};" % files)
     out.append("const unsigned ws_library_number = WS_LIBRARY_%s;" % library.name)
     write_file(path, out)
 
@@ -374,20 +462,43 @@ def write_numbers(path, libraries):
 def make_table_fact(library, table):
     """The columns in the form of WS_FOREIGN_TABLE_FACT."""
     roles = {"start": "s", "end": "e", "globalTid": "t", "textId": "@n", "nameId": "@n"}
-    if table.rows:
+    if table.use == "rows":
         roles = {"start": "s", "timestamp": "s"}
     words = []
     for column in table.columns:
-        name, _, kind = column.partition(":")
-        letter = {"R": "R", "": "", "U": "", "G": ""}.get(kind, "T")
-        words.append("%s/%s%s" % (name, letter, roles.get(name, "")))
-    return "%s %s" % ("F" if table.rows else "S", " ".join(words))
+        name, kind, _ = split_column(column)
+        letter = {"R": "R", "": "", "U": "", "G": "", "S": "@"}.get(kind, "T")
+        role = "" if kind == "S" else roles.get(name, "")
+        words.append("%s/%s%s" % (name, letter, role))
+    return "%s %s" % ("F" if table.use == "rows" else "S", " ".join(words))
 
 
-def make_kept_entry(library, name, kind):
+def split_column(column):
+    """NAME, NAME:KIND, NAME=CONSTANT, or NAME- for one that no span has: name, kind, constant."""
+    name, _, kind = column.partition(":")
+    name, _, constant = name.partition("=")
+    return name.rstrip("-"), kind, constant
+
+
+def get_row_words(table):
+    """(name, kind, constant) of what a row's or span's record holds."""
+    columns = [split_column(column) for column in table.columns if not column.endswith("-")]
+    if table.use == "rows":
+        return columns
+    own = ("start", "end", "globalTid", "nameId")
+    named = any(name == "nameId" for name, _, _ in columns)
+    return [
+        (name, kind, constant)
+        for name, kind, constant in columns
+        if name not in own and (named or name != "textId")
+    ]
+
+
+def make_kept_entry(library, name, kind, constant):
+    same = "true, %s" % constant if constant else "false, 0"
     if kind in KINDS:
-        return '{"%s", WS_KEPT_%s, NULL}' % (name, KINDS[kind])
-    return '{"%s", WS_KEPT_NAMED, names_%s_%s}' % (name, library.name, kind)
+        return '{"%s", WS_KEPT_%s, NULL, %s}' % (name, KINDS[kind], same)
+    return '{"%s", WS_KEPT_NAMED, names_%s_%s, %s}' % (name, library.name, kind, same)
 
 
 def write_tables(path, libraries):
@@ -412,23 +523,27 @@ def write_tables(path, libraries):
     out.append("};")
     for library in libraries:
         for table in library.tables:
-            if table.rows:
-                columns = [column.partition(":")[::2] for column in table.columns]
-                write_kept_list(out, library, "row_" + table.name, columns)
+            if table.use != "table":
+                write_kept_list(out, library, "row_" + table.name, get_row_words(table))
+        lists = {}
         for function in library.functions:
-            kept = [(kept.name, kept.kind) for kept in function.kept]
-            write_kept_list(out, library, "call_" + function.name, kept)
+            kept = [(kept.name, kept.kind, kept.constant) for kept in function.kept]
+            name = lists.setdefault(tuple(kept), "call_" + function.name)
+            function.kept_list = name
+            if name == "call_" + function.name:
+                write_kept_list(out, library, name, kept)
     out.append("static const struct table tables[WS_LIBRARY_TABLES] = {")
     for library in libraries:
         for table in library.tables:
-            columns = table.columns if table.rows else []
+            columns = get_row_words(table) if table.use != "table" else []
             kept = "row_%s, %d" % (table.name, len(columns)) if columns else "NULL, 0"
+            spans = "true" if table.use == "spans" else "false"
             fact = make_table_fact(library, table)
-            out.append('\t{"%s", "%s",\n\t %s},' % (table.name, fact, kept))
+            out.append('\t{"%s", "%s",\n\t %s, %s},' % (table.name, fact, kept, spans))
     out.append("};\nstatic const struct function functions[WS_LIBRARY_CALLS] = {")
     for library in libraries:
         for function in library.functions:
-            kept = "call_%s, %d" % (function.name, len(function.kept))
+            kept = "%s, %d" % (function.kept_list, len(function.kept))
             if not function.kept:
                 kept = "NULL, 0"
             out.append(

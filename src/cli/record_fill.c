@@ -542,10 +542,18 @@ static int fill_capture_options(const struct ws_record_options *options,
 /* Calls that only set something are said by NVTX alone. */
 static bool is_traced(void *list, const char *word)
 {
-	char verbose[64];
+	char verbose[64], annotations[64];
 
 	snprintf(verbose, sizeof(verbose), "%s-verbose", word);
-	return has_word(list, word) || has_word(list, verbose);
+	snprintf(annotations, sizeof(annotations), "%s-annotations", word);
+	return has_word(list, word) || has_word(list, verbose) || has_word(list, annotations);
+}
+
+/* What the hooks of graphics do besides annotations: WS_FEATURE_... */
+static uint32_t choose_graphics(const struct ws_record_options *options)
+{
+	return ws_bits_if(has_word(options->trace, "opengl"), WS_FEATURE_OPENGL_CALLS) |
+	       ws_bits_if(options->opengl_gpu, WS_FEATURE_OPENGL_GPU);
 }
 
 static bool traces_nvtx_library(const struct ws_record_options *options)
@@ -594,6 +602,7 @@ int ws_fill_record_options(const struct ws_record_options *options,
 	record_opts->osrt = has_word(options->trace, "osrt");
 	record_opts->cuda = has_word(options->trace, "cuda");
 	record_opts->libraries = ws_find_traced_libraries(is_traced, (void *)options->trace);
+	record_opts->graphics = choose_graphics(options);
 	record_opts->openmp = has_word(options->trace, "openmp");
 	record_opts->malloc = has_word(options->trace, "malloc");
 	record_opts->openacc = has_word(options->trace, "openacc");

@@ -32,9 +32,9 @@ const struct ws_opt ws_record_option_table[] = {
 	{"trace", 't', WS_OPT_SET, AT(trace), "DOMAIN[,DOMAIN...]",
 	 "cuda,nvtx,osrt,python-gil,openmp,openacc,syscall,malloc," WS_LIBRARY_TRACES
 	 ",cublas-verbose,cudnn,cusparse,cusparse-verbose,"
-	 "cusolver,cusolver-verbose,nccl,tensorrt,nvshmem,none|cudla=cuda,"
+	 "cusolver,cusolver-verbose,nccl,tensorrt,nvshmem,opengl-annotations,none|cudla=cuda,"
 	 "cudla-verbose=cuda,cuda-hw=cuda,"
-	 "opengl,opengl-annotations,vulkan,vulkan-annotations,nvvideo,openxr,"
+	 "vulkan,vulkan-annotations,nvvideo,openxr,"
 	 "openxr-annotations,dx11,dx11-annotations,dx12,dx12-annotations,wddm,"
 	 "tegra-accelerators|cuda-sw=cuda",
 	 "What to trace: CUDA calls, kernels and copies; NVTX ranges and marks; calls of the "
@@ -43,7 +43,8 @@ const struct ws_opt ws_record_option_table[] = {
 	 "locks, and OpenACC's launches and data (docs/runtimes.md); system calls, where that is "
 	 "permitted (docs/system-calls.md); a sample of the memory that is allocated, with call "
 	 "stacks (malloc); calls of libraries, with what "
-	 "matters of their arguments (docs/libraries.md), and with -verbose also those that only "
+	 "matters of their arguments (docs/libraries.md), of OpenGL with -annotations only its "
+	 "debug groups and frames, and with -verbose also those that only "
 	 "set something; or nothing.",
 	 "cuda,nvtx,osrt,python-gil", .also = WS_IN_LAUNCH},
 	{"sample", 's', WS_OPT_ENUM, AT(sample), "SCOPE",
@@ -281,6 +282,9 @@ const struct ws_opt ws_record_option_table[] = {
 	 .also = WS_IN_LAUNCH},
 	{"nvtx-domain-exclude", 0, WS_OPT_STRING, AT(domain_exclude), "DOMAIN[,DOMAIN...]", NULL,
 	 "Record all NVTX domains but these.", NULL, .also = WS_IN_LAUNCH},
+	{"opengl-gpu-workload", 0, WS_OPT_BOOL, AT(opengl_gpu), NULL, NULL,
+	 "Measure how long the GPU works on what --trace=opengl records, with timer queries.",
+	 "true", .also = WS_IN_LAUNCH},
 	{"cuda-graph-trace", 0, WS_OPT_ENUM, AT(cuda_graphs), "GRANULARITY",
 	 "graph,node,graph:host-only,node:host-only|graph:host-and-device=graph,"
 	 "node:host-and-device=node",

@@ -30,10 +30,10 @@ struct ws_record_options {
 	double delay, duration, sync;
 	int64_t attach, ring_memory, system_metrics_hz, gpu_metrics_hz, cuda_flush,
 		samples_per_backtrace, stack_depth, stack_size;
-	bool overwrite, show_output, inherit, trace_forks, store_output, store_environment,
-		keep_command_lines, start_later, lossless, resolve_symbols, source_info, stats,
-		quiet, strict, no_findings, cuda_memory, cuda_um_cpu, cuda_um_gpu, cuda_flush_stop,
-		cuda_all, per_node;
+	bool opengl_gpu, overwrite, show_output, inherit, trace_forks, store_output,
+		store_environment, keep_command_lines, start_later, lossless, resolve_symbols,
+		source_info, stats, quiet, strict, no_findings, cuda_memory, cuda_um_cpu,
+		cuda_um_gpu, cuda_flush_stop, cuda_all, per_node;
 };
 
 #define WS_RECORD_AT(member) offsetof(struct ws_record_options, member)

@@ -30,12 +30,44 @@ static void keep_library(const struct link_map *library)
 		open(library->l_name, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
+static const char *get_file_name(const struct link_map *library)
+{
+	const char *base = library->l_name ? strrchr(library->l_name, '/') : NULL;
+
+	if (base)
+		return base + 1;
+	return ws_text_or(library->l_name, "");
+}
+
+static bool is_library_file(const struct link_map *library)
+{
+	const char *name = get_file_name(library);
+
+	for (const char *const *file = ws_library_files; *file; file++)
+		if (!strncmp(name, *file, strlen(*file)))
+			return true;
+	return false;
+}
+
+/* Programs have variables with the names of OpenGL's functions, so its functions are looked for
+ * only in its files. */
+static void *find_behind(const char *name, const struct link_map **owner)
+{
+	const struct link_map *map = ws_find_first_behind();
+	void *found;
+
+	while ((found = ws_find_from_library(map, name, owner)) && ws_library_pointers &&
+	       !is_library_file(*owner))
+		map = (*owner)->l_next;
+	return found;
+}
+
 void *ws_library_resolve(unsigned i)
 {
 	struct ws_library_behind *behind = &ws_library_behinds[i];
 	const struct link_map *owner;
 	int error = errno;
-	void *real = ws_find_from_library(ws_find_first_behind(), behind->name, &owner);
+	void *real = find_behind(behind->name, &owner);
 
 	if (real) {
 		keep_library(owner);
@@ -47,19 +79,17 @@ void *ws_library_resolve(unsigned i)
 
 void *ws_library_find(const char *name)
 {
-	return ws_find_from_library(ws_find_first_behind(), name, NULL);
+	const struct link_map *owner;
+
+	return find_behind(name, &owner);
 }
 
 bool ws_library_is_in(const char *name, const char *file)
 {
 	const struct link_map *owner;
-	const char *base;
 
-	if (!ws_find_from_library(ws_find_first_behind(), name, &owner) || !owner->l_name)
-		return false;
-	base = strrchr(owner->l_name, '/');
-	base = base ? base + 1 : owner->l_name;
-	return !strncmp(base, file, strlen(file));
+	return ws_find_from_library(ws_find_first_behind(), name, &owner) &&
+	       !strncmp(get_file_name(owner), file, strlen(file));
 }
 
 void *ws_library_find_variable(const char *name)
@@ -97,6 +127,28 @@ static struct ws_library_behind *find_wrapped(const char *name)
 	return NULL;
 }
 
+/* The wrapper of a pointer calls only what the pointer was when it was first seen. */
+static void *wrap_pointer(struct ws_library_behind *behind, void *theirs)
+{
+	struct ws_library_behind *pointer = behind + 1;
+	void *none = NULL;
+
+	if (!theirs || theirs == behind->own || theirs == pointer->own)
+		return theirs;
+	if (atomic_compare_exchange_strong(&pointer->real, &none, theirs) || none == theirs)
+		return pointer->own;
+	return theirs;
+}
+
+void *ws_library_wrap_pointer(const char *name, void *theirs)
+{
+	struct ws_library_behind *behind = NULL;
+
+	if (name && ws_library_pointers)
+		behind = find_wrapped(name);
+	return behind ? wrap_pointer(behind, theirs) : theirs;
+}
+
 /*
  * Programs that look the library's functions up by name get the wrappers, too, unless the function
  * that they found is not the one that the wrapper calls. If the library is not there they find
@@ -113,7 +165,9 @@ __attribute__((used)) static void *find_wrapper(void *handle, const char *name)
 	if (theirs == behind->own)
 		return ws_find_next_symbol(name) ? theirs : NULL;
 	real = ws_library_find_behind((unsigned)(behind - ws_library_behinds));
-	return theirs == real ? behind->own : theirs;
+	if (theirs == real)
+		return behind->own;
+	return ws_library_pointers ? wrap_pointer(behind, theirs) : theirs;
 }
 
 __attribute__((visibility("hidden"), used)) ws_dlsym_fn *ws_dlsym_whose(void *handle,
@@ -144,6 +198,8 @@ bool ws_library_is_nested(void)
 	ws_library_inside.stack = 0;
 	return false;
 }
+
+bool ws_library_quiet;
 
 struct ws_ring *ws_library_find_ring(void)
 {
@@ -185,6 +241,10 @@ void ws_library_write(const struct ws_library_call *call, const int64_t *kept, u
 	struct ws_rec_library *record;
 	int64_t values[WS_LIBRARY_MOST_KEPT];
 
+	if (ws_unlikely(ws_library_quiet)) {
+		ws_library_drop(call);
+		return;
+	}
 	/* A child forked inside the call has a different state. */
 	if (ws_unlikely(!thread || thread->nest[0].ring != call->ring))
 		return;
@@ -231,6 +291,41 @@ void ws_library_write_row(enum ws_library_table table, const int64_t *kept, unsi
 		record->rec = ws_rec_head(WS_REC_LIBRARY_ROW, bytes, (uint16_t)table, count);
 		record->time = ws_rt_read_ticks();
 		memcpy(record->kept, values, count * sizeof(*values));
+		ws_rt_commit(thread, record, bytes);
+	}
+	ws_rt_leave(thread);
+}
+
+uint32_t ws_library_define_text(const char *text, size_t length)
+{
+	struct ws_thread *thread = ws_rt_enter();
+	uint32_t handle = 0;
+
+	if (thread) {
+		handle = ws_rt_find_string(thread, text, ws_min(length, WS_STRING_MAX));
+		ws_rt_leave(thread);
+	}
+	return handle;
+}
+
+void ws_library_write_span(const struct ws_library_span *span)
+{
+	size_t bytes = sizeof(struct ws_rec_library_span) + span->count * sizeof(*span->kept);
+	struct ws_thread *thread = ws_rt_enter();
+	struct ws_rec_library_span *record;
+
+	if (!thread)
+		return;
+	record = ws_rt_reserve(thread, bytes, WS_LOSS_OTHER);
+	if (record) {
+		record->rec =
+			ws_rec_head(WS_REC_LIBRARY_SPAN, bytes, (uint16_t)span->table, span->count);
+		record->anchor = span->anchor;
+		record->start = span->start;
+		record->end = span->end;
+		record->name = span->name;
+		record->track = span->track;
+		memcpy(record->kept, span->kept, span->count * sizeof(*span->kept));
 		ws_rt_commit(thread, record, bytes);
 	}
 	ws_rt_leave(thread);

@@ -36,6 +36,10 @@ extern struct ws_library_behind ws_library_behinds[];
 extern const uint16_t ws_library_sorted[];
 extern const unsigned ws_library_sorted_count;
 extern const unsigned ws_library_number; /* enum ws_library */
+/* The second entry of a function is its wrapper for addresses that the library itself tells
+ * (eglGetProcAddress); only files with names that begin like these have the first. */
+extern const bool ws_library_pointers;
+extern const char *const ws_library_files[]; /* ends with NULL */
 
 /* ---- library.c ---- */
 
@@ -54,6 +58,8 @@ struct ws_library_call { /* on the wrapper's stack */
 
 /* The function behind entry `i`; NULL if no library defines it. */
 void *ws_library_resolve(unsigned i) WS_NOINLINE;
+/* The wrapper for a function that the library says is at `theirs`; `theirs` where there is none. */
+void *ws_library_wrap_pointer(const char *name, void *theirs);
 /* A function of the libraries behind this one, by name; NULL when there is none. */
 void *ws_library_find(const char *name);
 /* Whether the function is in a file whose name has this prefix. */
@@ -67,12 +73,29 @@ struct ws_ring *ws_library_find_ring(void) WS_NOINLINE;
  * for none. */
 void ws_library_write(const struct ws_library_call *call, const int64_t *kept, unsigned count,
 		      uint32_t texts) WS_NOINLINE;
+/* Set where calls are wrapped for other reasons than to be recorded. */
+extern bool ws_library_quiet;
+/* Called before a function of a declaration with a mark; not while nothing is collected. */
+void ws_library_note_mark(unsigned mark, unsigned function);
 /* The call should not be recorded after all. */
 void ws_library_drop(const struct ws_library_call *call);
 /* Write a row of a table declared by `rows`: the values of its columns, except those of kind G and
  * its time, which is now. Works while nothing is collected, too. */
 void ws_library_write_row(enum ws_library_table table, const int64_t *kept, unsigned count,
 			  uint32_t texts);
+/* The handle of a text for records; 0 when there is no memory for it. */
+uint32_t ws_library_define_text(const char *text, size_t length);
+/* Write a span of a table declared by `spans`; `kept` has the values of its columns that a span
+ * must say itself. */
+struct ws_library_span {
+	enum ws_library_table table;
+	uint32_t name, track; /* texts; without a track it is on the thread's own row */
+	uint64_t anchor;      /* ticks that start and end count from, in ns; 0: they are ticks */
+	int64_t start, end;
+	const int64_t *kept;
+	unsigned count;
+};
+void ws_library_write_span(const struct ws_library_span *span);
 /* Record that a call has begun or ended work; see struct ws_rec_library_work. Must come after the
  * call's record. */
 void ws_library_write_work(const struct ws_library_call *call, bool begins, const uint64_t *work,

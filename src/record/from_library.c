@@ -44,6 +44,8 @@ struct kept {
 	const char *name;
 	enum kept_kind kind;
 	const struct named *names;
+	bool is_constant; /* it is always `constant`, which records do not repeat */
+	int64_t constant;
 };
 
 struct library {
@@ -52,8 +54,9 @@ struct library {
 
 struct table {
 	const char *name, *fact;
-	const struct kept *kept; /* of a row; NULL for a table of calls */
+	const struct kept *kept; /* of a row or span; NULL for a table of calls */
 	unsigned count;
+	bool is_spans;
 };
 
 struct function {
@@ -88,7 +91,8 @@ struct library_state {						     /* of a process */
 	struct work *work;
 	size_t work_count, work_capacity;
 	uint32_t work_name;
-	uint64_t seen; /* libraries with calls: bits */
+	struct ws_map tracks; /* handle of the name -> id of the track */
+	uint64_t seen;	      /* libraries with calls: bits */
 };
 
 static void free_library_state(void *slot)
@@ -99,6 +103,7 @@ static void free_library_state(void *slot)
 		return;
 	for (size_t i = 0; i < WS_LIBRARIES; i++)
 		ws_map_free(&state->begun[i]);
+	ws_map_free(&state->tracks);
 	free(state->work);
 	free(state);
 }
@@ -240,6 +245,8 @@ static uint32_t make_json(struct ws_stream *stream, const struct kept *kept, uns
 
 		if (kept[i].kind == WS_KEPT_THREAD)
 			value = (int64_t)make_global_thread(stream);
+		else if (kept[i].is_constant)
+			value = kept[i].constant;
 		else
 			value = *words++;
 		if (!has_value(&kept[i], value))
@@ -291,7 +298,7 @@ static unsigned count_words(const struct kept *kept, unsigned count)
 	unsigned words = 0;
 
 	for (unsigned i = 0; i < count; i++)
-		words += kept[i].kind != WS_KEPT_THREAD;
+		words += kept[i].kind != WS_KEPT_THREAD && !kept[i].is_constant;
 	return words;
 }
 
@@ -354,7 +361,7 @@ void ws_convert_library_row(struct ws_stream *stream, const struct ws_rec *rec)
 	unsigned table = rec->small;
 	struct ws_row_foreign row;
 
-	if (table >= WS_LIBRARY_TABLES || !tables[table].kept ||
+	if (table >= WS_LIBRARY_TABLES || !tables[table].kept || tables[table].is_spans ||
 	    rec->value > WS_LIBRARY_MOST_KEPT ||
 	    ws_rec_bytes(rec) != sizeof(*record) + rec->value * sizeof(*record->kept) ||
 	    rec->value != count_words(tables[table].kept, tables[table].count)) {
@@ -367,6 +374,63 @@ void ws_convert_library_row(struct ws_stream *stream, const struct ws_rec *rec)
 	ws_writer_add(stream->writer, WS_TABLE_foreign, &row);
 	if (table == WS_LIBRARY_TABLE_MPI_RANKS)
 		note_rank(stream, record->kept[0], record->kept[1]);
+}
+
+/* ---- spans ---- */
+
+/* Tracks of all processes stand together, so they are named after their process, too. */
+static uint32_t number_track(struct ws_stream *stream, uint32_t handle)
+{
+	struct library_state *state = get_state(stream);
+	uint32_t id = (uint32_t)ws_map_get(&state->tracks, handle, NULL);
+	struct ws_row_track row = {0};
+	struct ws_text text = {0};
+	size_t length;
+	const char *name;
+
+	if (id || !handle)
+		return id;
+	name = ws_stream_string_bytes(stream, handle, &length);
+	ws_text_printf(&text, "%s (%d)", ws_text_or(name, "?"), (int)stream->proc->pid);
+	row.id = id = ++stream->sink->tracks;
+	row.process = stream->process;
+	row.name = ws_stream_intern(stream, text.text, text.len);
+	ws_writer_add(stream->writer, WS_TABLE_track, &row);
+	ws_map_set(&state->tracks, handle, id);
+	ws_text_free(&text);
+	return id;
+}
+
+static uint64_t read_span_time(struct ws_stream *stream, uint64_t anchor, int64_t time)
+{
+	if (!anchor)
+		return ws_stream_time(stream, (uint64_t)time);
+	return ws_stream_time(stream, anchor) + (uint64_t)time;
+}
+
+void ws_convert_library_span(struct ws_stream *stream, const struct ws_rec *rec)
+{
+	const struct ws_rec_library_span *record = (const void *)rec;
+	unsigned table = rec->small;
+	struct ws_row_slice row = {0};
+
+	if (table >= WS_LIBRARY_TABLES || !tables[table].is_spans ||
+	    rec->value > WS_LIBRARY_MOST_KEPT ||
+	    ws_rec_bytes(rec) != sizeof(*record) + rec->value * sizeof(*record->kept) ||
+	    rec->value != count_words(tables[table].kept, tables[table].count)) {
+		report_damage(stream);
+		return;
+	}
+	row.start = read_span_time(stream, record->anchor, record->start);
+	row.end = read_span_time(stream, record->anchor, record->end);
+	if (row.end < row.start || !ws_stream_wants(stream, row.start, row.end))
+		return;
+	row.thread = stream->thread;
+	row.track = number_track(stream, record->track);
+	row.name = ws_stream_string(stream, record->name);
+	row.category = name_table(stream, table);
+	row.args = make_json(stream, tables[table].kept, tables[table].count, record->kept);
+	ws_writer_add(stream->writer, WS_TABLE_slice, &row);
 }
 
 /* ---- work that one call begins and another ends ---- */

@@ -27,6 +27,7 @@ struct ws_record_opts {
 	bool overwrite;
 	bool nvtx, osrt, cuda, openmp, openacc, malloc; /* what to trace */
 	uint64_t libraries; /* libraries whose calls to trace: bits by enum ws_library */
+	uint32_t graphics;  /* WS_FEATURE_OPENGL_... and WS_FEATURE_VULKAN_... */
 	const char *trace;  /* the words of --trace; NULL: none */
 	/* Kernels are measured with counters instead of traced, by these settings of the kernel
 	 * hook: NAME=VALUE, NUL-separated, ended by an empty one; NULL: none are. */

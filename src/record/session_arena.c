@@ -147,7 +147,7 @@ static void fill_settings(struct ws_session *session)
 		(options->cuda ? WS_FEATURE_CUDA : 0u) |
 		ws_bits_if(options->openmp, WS_FEATURE_OPENMP) |
 		ws_bits_if(options->openacc, WS_FEATURE_OPENACC) |
-		ws_bits_if(options->malloc, WS_FEATURE_MALLOC) |
+		ws_bits_if(options->malloc, WS_FEATURE_MALLOC) | options->graphics |
 		(ws_session_wants_python(options) ? WS_FEATURE_PYTHON : 0u) |
 		ws_bits_if(options->plan.capture == WS_CAPTURE_NVTX ||
 				   options->plan.capture == WS_CAPTURE_STEPS ||

@@ -30,6 +30,7 @@ struct ws_sink {
 	struct ws_clock *clock;
 	uint32_t processes, threads; /* ids given so far */
 	uint32_t kernel_results;     /* the same */
+	uint32_t tracks;	     /* the same */
 	uint64_t events;	     /* records converted */
 	bool keep_command_lines;     /* with the passwords that may be in them */
 	bool python_described;	     /* the row of perf_event for samples by signal is written */

@@ -29,6 +29,15 @@ struct ws_rec_library_row {
 	int64_t kept[];
 };
 
+/* A span that is no call: a debug group, a frame, what the GPU did. */
+struct ws_rec_library_span {
+	struct ws_rec rec;    /* small: enum ws_library_table; value: values that follow */
+	uint64_t anchor;      /* ticks; 0: the times are ticks themselves */
+	int64_t start, end;   /* otherwise nanoseconds since that */
+	uint32_t name, track; /* handles; without a track it is on the thread's own row */
+	int64_t kept[];	      /* texts are handles */
+};
+
 /*
  * Work that one call begins and another call ends (a request), identified by a number while it
  * lasts. The record comes after that of the call. Numbers belong to the process and to the library.

@@ -45,6 +45,7 @@
 	X(LIBRARY, library)	      /* a call of a traced library */                     \
 	X(LIBRARY_ROW, library_row)   /* something that it has */                          \
 	X(LIBRARY_WORK, library_work) /* what a call began or waited for */                \
+	X(LIBRARY_SPAN, library_span) /* a span that is no call */                         \
 	X(OSRT_FILE, osrt_file)	      /* a call that moved bytes of a file */              \
 	X(OPENMP, openmp)                                                                  \
 	X(OPENACC, openacc)                                                                \

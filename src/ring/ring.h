@@ -68,7 +68,11 @@ enum {
 	WS_FEATURE_OPENMP = 1 << 16,
 	WS_FEATURE_OPENACC = 1 << 17,
 	WS_FEATURE_KERNEL = 1 << 18 /* kernels are measured with counters */,
-	WS_FEATURE_MALLOC = 1 << 19
+	WS_FEATURE_MALLOC = 1 << 19,
+	WS_FEATURE_OPENGL_CALLS = 1 << 20, /* not only annotations */
+	WS_FEATURE_OPENGL_GPU = 1 << 21 /* GPU times are measured */,
+	WS_FEATURE_VULKAN_CALLS = 1 << 22,
+	WS_FEATURE_VULKAN_GPU = 1 << 23
 };
 
 #define WS_ARENA_TEXT 65536
@@ -346,7 +350,7 @@ struct ws_open_library_call {
 	uint32_t function; /* enum ws_library_function */
 	uint32_t reserved;
 };
-#define WS_OPEN_LIBRARY_CALLS 8 /* a library uses the entry at its number modulo this */
+#define WS_OPEN_LIBRARY_CALLS 16 /* a library uses the entry at its number modulo this */
 
 #define WS_OPEN_DEPTH 64 /* levels in the home chunk; deeper ones in chunks of kind OPEN */
 #define WS_LOSS_KINDS 8

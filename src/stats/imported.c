@@ -1,5 +1,5 @@
 /*
- * imported.c - reports on what only other tools record: MPI, OpenMP, OpenACC, Vulkan, OpenGL,
+ * imported.c - reports on calls of libraries that are slices: MPI, OpenMP, OpenACC, Vulkan, OpenGL,
  * video, system calls.
  *
  * The report file has no tables for most of these. The import of an SQLite export stores their
@@ -443,6 +443,8 @@ static const struct ws_column of_calls[] = {WS_SUMMARY_COLUMNS("Num Calls"),
 static const struct ws_column of_counts[] = {WS_SUMMARY_COLUMNS("Count"), {"Name", WS_KIND_TEXT}};
 static const struct ws_column of_ranges[] = {WS_SUMMARY_COLUMNS("Instances"),
 					     {"Range", WS_KIND_TEXT}};
+static const struct ws_column of_frames[] = {
+	WS_SUMMARY_COLUMNS("Instances"), {"Source", WS_KIND_TEXT}, {"Name", WS_KIND_TEXT}};
 static const struct ws_column of_mpi[] = {
 	WS_SUMMARY_COLUMNS("Instances"), {"Source", WS_KIND_TEXT}, {"Name", WS_KIND_TEXT}};
 static const struct ws_column of_video[] = {
@@ -491,19 +493,28 @@ OWN_SUM(openacc_sum, "OpenACC Summary",
 	"OpenACC events", true, of_calls, WS_CALL_COLUMNS(openacc),
 	{.table = "CUPTI_ACTIVITY_KIND_OPENACC_*"});
 SUM(opengl_khr_range_sum, "OpenGL KHR_debug Range Summary",
-    "OpenGL's debug groups on the CPU by text, or by number where they have none." FROM_IMPORTS,
+    "OpenGL's debug groups on the CPU by text, or by number where they have none. "
+    "Recorded with --trace=opengl",
     "OpenGL debug groups", true, of_ranges,
     {.table = "KHR_DEBUG_EVENTS",
      .condition_column = "eventClass",
      .required = KHR_DEBUG_PUSH_POP,
      .number_column = "id"});
 SUM(opengl_khr_gpu_range_sum, "OpenGL KHR_debug GPU Range Summary",
-    "OpenGL's debug groups on GPUs by text, or by number where they have none." FROM_IMPORTS,
+    "OpenGL's debug groups on GPUs by text, or by number where they have none. "
+    "Recorded with --trace=opengl",
     "OpenGL debug groups on GPUs", true, of_ranges,
     {.table = "KHR_DEBUG_EVENTS",
      .condition_column = "eventClass",
      .required = KHR_DEBUG_GPU_PUSH_POP,
      .number_column = "id"});
+SUM(opengl_api_sum, "OpenGL API Summary",
+    "Calls of OpenGL, GLX and EGL by function. Recorded with --trace=opengl", "OpenGL calls", false,
+    of_calls, {.table = "OPENGL_API"});
+SUM(graphics_frame_sum, "Graphics Frame Summary",
+    "Frames by interface: how long from one swap of buffers to the next. Recorded with "
+    "--trace=opengl",
+    "frames", false, of_frames, {.table = "OPENGL_FRAMES", .label = "OpenGL"});
 SUM(vulkan_marker_sum, "Vulkan Range Summary",
     "Vulkan's debug markers on the CPU by text." FROM_IMPORTS, "Vulkan markers", true, of_ranges,
     {.table = "VULKAN_DEBUG_API", .name_column = "textId"});

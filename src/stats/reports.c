@@ -61,6 +61,8 @@
 	ITEM(syscall_sum)              \
 	ITEM(file_sum)                 \
 	ITEM(malloc_sum)               \
+	ITEM(graphics_frame_sum)       \
+	ITEM(opengl_api_sum)           \
 	ITEM(vulkan_api_sum)           \
 	ITEM(vulkan_api_trace)
 

@@ -250,7 +250,7 @@ def unknown_trace_is_refused(t):
 
 @test("options")
 def traces_that_come_later_are_left_out_with_a_word(t):
-    for word in ("opengl", "wddm"):
+    for word in ("openxr", "wddm"):
         r = t.profile(tree(t, "work"), "-f", "true", "-t", "osrt," + word, status=0)
         t.contains(r.messages, "warning: --trace=%s: not built yet, left out" % word, "warning")
         t.eq(t.load(r.report).calls().get("usleep"), 1, "the rest is recorded with " + word)

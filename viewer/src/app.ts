@@ -95,6 +95,7 @@ const LIBRARIES: Record<string, string> = {
   OPENACC: "OpenACC",
   OPENMP: "OpenMP",
   OPENGL: "OpenGL",
+  KHR: "OpenGL",
   VULKAN: "Vulkan",
 };
 
