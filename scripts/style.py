@@ -35,7 +35,7 @@ IDENTIFIER = re.compile(r"\b[A-Za-z_]\w*\b")
 
 PARAMETERS = 6
 # Others prescribe these: a system call's number and its six arguments, libmicrohttpd's callback.
-PRESCRIBED = {"ws_syscall", "ws_raw_syscall", "answer_request"}
+PRESCRIBED = {"ws_syscall", "ws_raw_syscall", "answer_request", "begin_v4", "begin_v5"}
 
 Function = collections.namedtuple("Function", "lines path name parameters")
 # Of the counts: name, what is measured, and the limit; a limit of "least" is a floor.

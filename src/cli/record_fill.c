@@ -367,6 +367,35 @@ static int fill_python_options(const struct ws_record_options *options,
 	return 0;
 }
 
+/* What NCCL should tell its profiler plug-in. */
+static uint32_t find_nccl_events(const char *words)
+{
+	static const char *const events[] = {
+#define WS_NCCL_EVENT(kind, word, text) word,
+#include "schema/nccl_events.def"
+#undef WS_NCCL_EVENT
+	};
+	uint32_t bits = 0;
+
+	for (unsigned i = 0; i < WS_COUNT(events); i++)
+		if (has_word(words, "all") || has_word(words, events[i]))
+			bits |= 1u << i;
+	return bits;
+}
+
+static int fill_nccl_options(const struct ws_record_options *options,
+			     struct ws_record_opts *record_opts, struct ws_err *err)
+{
+	if (has_word(options->nccl_trace, "none") && strcmp(options->nccl_trace, "none") != 0)
+		return ws_fail(err, "--nccl-trace: none does not go with other words");
+	record_opts->nccl_events = find_nccl_events(options->nccl_trace);
+	if (record_opts->nccl_events && options->attach)
+		return ws_fail(err,
+			       "--nccl-trace: NCCL loads a plug-in when it begins, so not in a "
+			       "process that is already running");
+	return 0;
+}
+
 /* --cudabacktrace: words, each with the shortest time, or without for `threshold`. */
 static int parse_cuda_stacks(const char *list, int64_t threshold, int64_t out[4],
 			     struct ws_err *err)
@@ -612,6 +641,7 @@ int ws_fill_record_options(const struct ws_record_options *options,
 	if (fill_cuda_options(options, record_opts, err) ||
 	    fill_perf_options(options, &record_opts->perf, err) ||
 	    fill_python_options(options, record_opts, err) ||
+	    fill_nccl_options(options, record_opts, err) ||
 	    fill_metrics_options(options, &record_opts->metrics, err) ||
 	    fill_gpu_metrics_options(options, &record_opts->gpu_metrics, err))
 		return -1;

@@ -149,6 +149,15 @@ const struct ws_opt ws_record_option_table[] = {
 	 "\"functions\": [\"f\", \"Class.method\"], \"domain\": \"d\"}], as a range, in "
 	 "CPython 3.12 and later.",
 	 NULL, .also = WS_IN_LAUNCH},
+	{"nccl-trace", 0, WS_OPT_SET, AT(nccl_trace), "WHAT[,WHAT...]",
+	 "group,coll,p2p,proxy,step,control,channel,net,all,none",
+	 "What NCCL itself should tell of its work, by a profiler plug-in that it loads "
+	 "(NCCL 2.23 and later): collectives (coll) and sends and receives (p2p) with algorithm, "
+	 "protocol and channels, groups of them (group), operations of the proxy thread on the "
+	 "network (proxy), each transfer (step), what that thread does otherwise (control), each "
+	 "channel of a kernel (channel), requests of the network plug-in (net), or all of it. See "
+	 "docs/libraries.md.",
+	 "none", .also = WS_IN_LAUNCH},
 	{"attach", 0, WS_OPT_INT, AT(attach), "PID", NULL,
 	 "Record this process, which is already running, and what it has started and will start. "
 	 "It must be one of the user's own processes, unless the user is root. Recording ends with "

@@ -260,6 +260,7 @@ static void put_collective(struct ws_trace *trace, const struct ws_trace_event *
 		.call_start = WS_NO_TIME,
 		.call_end = WS_NO_TIME,
 		.channels = WS_NO_U32,
+		.event = WS_NO_U64,
 	};
 
 	row.label = row.name;

@@ -106,6 +106,7 @@ static void put_collective(struct ws_nsys *nsys, sqlite3_stmt *statement,
 		.call_end = WS_NO_TIME,
 		.label = (uint32_t)(what >> 32),
 		.channels = WS_NO_U32,
+		.event = WS_NO_U64,
 	};
 }
 

@@ -722,7 +722,7 @@ static void put_process_rows(struct tree *tree)
 			under = id;
 		}
 		if (!is_below_thread(lane->kind)) {
-			put_lane_row(tree, tree->order[i], id, NULL, 0);
+			put_string_lane_row(tree, tree->order[i], id, lane->key[1]);
 			continue;
 		}
 		if (under == id && is_quiet(tree, lane->key[0]) &&

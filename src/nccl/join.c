@@ -20,14 +20,15 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "nccl/nccl.h"
+#include "nccl/choice.h"
 
 enum {
 	LAUNCHES = 1 << 17,	/* launches remembered, by correlation; a power of two */
 	BATCHES_MOST = 4096,	/* waiting per thread; the oldest are put without kernels */
 	WAITING_MOST = 1 << 14, /* kernels waiting */
 	LATER_BATCHES = 16,	/* have kernels: then a batch has got all of its own */
-	ROUNDS = 20,		/* so often a kernel waits for a batch of its own thread */
+	ROUNDS = 20, /* so often a kernel waits for a batch of its own thread, and a batch for
+			what NCCL decided */
 	THREADS_MOST = 1024,
 	COMMUNICATORS_MOST = 4096,
 	CALLS_MOST = 1 << 16, /* calls per group */
@@ -48,6 +49,7 @@ struct batch {
 	struct ws_nccl_kernel *kernels;
 	size_t kernel_count, kernel_capacity;
 	uint64_t number; /* the value of with_kernels when it got its first kernel */
+	uint32_t rounds; /* so often it has waited for choices */
 	bool done;	 /* its rows have been put */
 };
 
@@ -82,6 +84,8 @@ struct sequence {
 
 struct ws_nccl {
 	struct ws_nccl_schemas schemas;
+	struct ws_nccl_choices choices;
+	bool has_choices;
 	struct nccl_thread *threads;
 	size_t thread_count, thread_capacity;
 	struct launch *launches;
@@ -125,6 +129,7 @@ void ws_nccl_free(struct ws_nccl *nccl)
 	free(nccl->communicators);
 	free(nccl->sequences);
 	ws_nccl_free_schemas(&nccl->schemas);
+	ws_nccl_free_choices(&nccl->choices);
 	free(nccl);
 }
 
@@ -249,26 +254,9 @@ static bool is_named(const struct ws_nccl_call *call, const char *name)
 
 static enum ws_nccl_operation find_operation(const struct ws_nccl_call *call)
 {
-	static const struct {
-		const char *name;
-		enum ws_nccl_operation operation;
-	} names[] = {
-		{"ncclAllReduce", WS_NCCL_ALL_REDUCE},
-		{"ncclAllGather", WS_NCCL_ALL_GATHER},
-		{"ncclReduceScatter", WS_NCCL_REDUCE_SCATTER},
-		{"ncclBroadcast", WS_NCCL_BROADCAST},
-		{"ncclReduce", WS_NCCL_REDUCE},
-		{"ncclAlltoAll", WS_NCCL_ALL_TO_ALL},
-		{"ncclGather", WS_NCCL_GATHER},
-		{"ncclScatter", WS_NCCL_SCATTER},
-		{"ncclSend", WS_NCCL_SEND},
-		{"ncclRecv", WS_NCCL_RECV},
-	};
-
-	for (size_t i = 0; i < WS_COUNT(names); i++)
-		if (is_named(call, names[i].name))
-			return names[i].operation;
-	return WS_NCCL_NONE;
+	if (call->name_length < 4 || memcmp(call->name, "nccl", 4) != 0)
+		return WS_NCCL_NONE;
+	return ws_nccl_find_operation(call->name + 4, call->name_length - 4);
 }
 
 static struct batch *get_last_batch(struct nccl_thread *thread)
@@ -555,6 +543,7 @@ static struct ws_row_collective make_row(const struct ws_nccl_out *out,
 		.call_start = WS_NO_TIME,
 		.call_end = WS_NO_TIME,
 		.channels = WS_NO_U32,
+		.event = WS_NO_U64,
 	};
 
 	if (!kernel)
@@ -639,6 +628,67 @@ static void fill_ends(const struct operation_call *call, struct ws_row_collectiv
 	}
 }
 
+/* ---- what NCCL decided ---- */
+
+void ws_nccl_add_choice(struct ws_nccl *nccl, const struct ws_nccl_choice *choice)
+{
+	nccl->has_choices = true;
+	ws_nccl_keep_choice(&nccl->choices, choice);
+}
+
+/* What NCCL decided for a call of the batch: inside of it, or, `late`, at any time after its
+ * beginning. NULL when nothing is known. */
+static const struct ws_nccl_choice *find_choice(struct ws_nccl *nccl, const struct batch *batch,
+						const struct operation_call *call, int32_t rank,
+						bool late)
+{
+	const struct ws_nccl_facts *facts = &call->facts;
+	struct ws_nccl_wanted wanted = {
+		.communicator = facts->values[WS_NCCL_COMMUNICATOR],
+		.from = batch->start,
+		.to = batch->end,
+		.rank = rank,
+		.peer = -1,
+		.operation = call->operation,
+	};
+
+	if (!nccl->has_choices || !ws_nccl_knows(facts, WS_NCCL_COMMUNICATOR))
+		return NULL;
+	if (ws_nccl_knows(facts, WS_NCCL_PEER))
+		wanted.peer = (int32_t)facts->values[WS_NCCL_PEER];
+	if (late)
+		wanted.to = UINT64_MAX;
+	return ws_nccl_find_choice(&nccl->choices, &wanted);
+}
+
+static void fill_choice(struct ws_nccl *nccl, const struct batch *batch,
+			const struct operation_call *call, struct ws_row_collective *row)
+{
+	const struct ws_nccl_choice *choice = find_choice(nccl, batch, call, row->rank, false);
+
+	if (!choice)
+		choice = find_choice(nccl, batch, call, row->rank, true);
+	if (!choice)
+		return;
+	row->event = choice->number;
+	row->algorithm = choice->algorithm;
+	row->protocol = choice->protocol;
+	if (choice->channels)
+		row->channels = choice->channels;
+	ws_nccl_use_choice(&nccl->choices, choice);
+}
+
+/* Whether it is known how its calls were done, or nothing will be known. */
+static bool has_choices(struct ws_nccl *nccl, struct batch *batch)
+{
+	if (!nccl->has_choices || batch->rounds++ >= ROUNDS)
+		return true;
+	for (size_t i = 0; i < batch->count; i++)
+		if (!find_choice(nccl, batch, &batch->calls[i], -1, false))
+			return false;
+	return true;
+}
+
 /* The operation with its size: AllReduce 128 MiB. */
 static uint32_t intern_label(const struct ws_nccl_out *out, const struct operation_call *call)
 {
@@ -651,7 +701,7 @@ static uint32_t intern_label(const struct ws_nccl_out *out, const struct operati
 	return intern_text(out, label);
 }
 
-static void put_call(const struct ws_nccl *nccl, const struct nccl_thread *thread,
+static void put_call(struct ws_nccl *nccl, const struct nccl_thread *thread,
 		     const struct batch *batch, const struct operation_call *call,
 		     const struct ws_nccl_out *out)
 {
@@ -676,11 +726,12 @@ static void put_call(const struct ws_nccl *nccl, const struct nccl_thread *threa
 			intern_text(out, name_reduction(call->facts.values[WS_NCCL_REDUCTION]));
 	fill_group(nccl, call, out, &row);
 	fill_ends(call, &row);
+	fill_choice(nccl, batch, call, &row);
 	out->put(out->ctx, &row);
 }
 
-static void put_batch(const struct ws_nccl *nccl, const struct nccl_thread *thread,
-		      struct batch *batch, const struct ws_nccl_out *out)
+static void put_batch(struct ws_nccl *nccl, const struct nccl_thread *thread, struct batch *batch,
+		      const struct ws_nccl_out *out)
 {
 	match_batch(batch);
 	for (size_t i = 0; i < batch->count; i++)
@@ -712,16 +763,17 @@ static bool knows_communicators(const struct ws_nccl *nccl, const struct batch *
 	return true;
 }
 
-static bool is_complete(const struct ws_nccl *nccl, const struct nccl_thread *thread,
-			const struct batch *batch)
+static bool is_complete(struct ws_nccl *nccl, const struct nccl_thread *thread, struct batch *batch)
 {
 	if (!batch->end || !batch->kernel_count || !knows_communicators(nccl, batch))
 		return false;
-	return batch->kernel_count >= batch->count ||
-	       thread->with_kernels > batch->number + LATER_BATCHES;
+	if (batch->kernel_count < batch->count &&
+	    thread->with_kernels <= batch->number + LATER_BATCHES)
+		return false;
+	return has_choices(nccl, batch);
 }
 
-static void put_thread(const struct ws_nccl *nccl, struct nccl_thread *thread,
+static void put_thread(struct ws_nccl *nccl, struct nccl_thread *thread,
 		       const struct ws_nccl_out *out, bool all)
 {
 	for (size_t i = thread->first; i < thread->count; i++) {

@@ -31,6 +31,14 @@ const char *ws_nccl_name_operation(enum ws_nccl_operation operation)
 	return operation < WS_NCCL_OPERATIONS ? names[operation] : "";
 }
 
+enum ws_nccl_operation ws_nccl_find_operation(const char *name, size_t length)
+{
+	for (unsigned i = WS_NCCL_NONE + 1; i < WS_NCCL_OPERATIONS; i++)
+		if (strlen(names[i]) == length && !memcmp(names[i], name, length))
+			return (enum ws_nccl_operation)i;
+	return WS_NCCL_NONE;
+}
+
 /* When one word contains another, the longer comes first. */
 static enum ws_nccl_operation find_operation(const char *name)
 {

@@ -73,6 +73,18 @@ struct ws_nccl_kernel {
 	uint64_t start, end; /* session ns */
 };
 
+/* How NCCL did an operation, as it tells its profiler plug-in. */
+struct ws_nccl_choice {
+	uint64_t number;	      /* of the event (column eventId of nccl_event) */
+	uint64_t communicator;	      /* 0: not known */
+	uint64_t start;		      /* when NCCL decided, session ns */
+	int32_t rank, peer;	      /* -1: not known, or none */
+	uint32_t algorithm, protocol; /* strings of the report; 0: not known */
+	uint32_t channels;	      /* 0: not known */
+	uint8_t operation;	      /* enum ws_nccl_operation */
+	bool used;		      /* belongs to choice.c */
+};
+
 /* Where rows go. `row` need not be copied: the callee may change it. */
 struct ws_nccl_out {
 	void *ctx;
@@ -96,6 +108,10 @@ void ws_nccl_add_launch(struct ws_nccl *nccl, uint32_t thread, uint32_t correlat
 			uint64_t start);
 /* A kernel of NCCL's has finished. */
 void ws_nccl_add_kernel(struct ws_nccl *nccl, const struct ws_nccl_kernel *kernel);
+/* NCCL decided how to do an operation. From then on, rows wait for what was decided. */
+void ws_nccl_add_choice(struct ws_nccl *nccl, const struct ws_nccl_choice *choice);
+/* The operation with this name, such as AllReduce; WS_NCCL_NONE for others. */
+enum ws_nccl_operation ws_nccl_find_operation(const char *name, size_t length);
 /* Put the rows of complete batches, or of all batches with `all`: calls whose kernels never came
  * then get rows without kernels. */
 void ws_nccl_put_rows(struct ws_nccl *nccl, const struct ws_nccl_out *out, bool all);

@@ -310,13 +310,10 @@ static char *list_domains(const struct ws_record_opts *options)
 		const char *name;
 		bool on;
 	} domains[] = {
-		{"cuda", options->cuda},
-		{"nvtx", options->nvtx},
-		{"osrt", options->osrt},
-		{"openmp", options->openmp},
-		{"openacc", options->openacc},
-		{"malloc", options->malloc},
-		{"syscall", options->perf.syscalls},
+		{"cuda", options->cuda},       {"nvtx", options->nvtx},
+		{"osrt", options->osrt},       {"openmp", options->openmp},
+		{"openacc", options->openacc}, {"nccl-trace", options->nccl_events != 0},
+		{"malloc", options->malloc},   {"syscall", options->perf.syscalls},
 	};
 	struct ws_text list = {0};
 

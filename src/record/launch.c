@@ -250,6 +250,21 @@ static void name_openacc_library(char **env, size_t *n, const char *preload)
 			       (int)(end - from), from));
 }
 
+/* NCCL loads one profiler plug-in. One that the user has named stays. */
+static void name_nccl_plugin(char **env, size_t *n, const char *hooks)
+{
+	const char *first = hooks, *slash = NULL;
+	size_t length = strcspn(hooks, ":");
+
+	for (const char *at = first; at < first + length; at++)
+		if (*at == '/')
+			slash = at;
+	if (slash && !find_variable(env, *n, WS_NCCL_PLUGIN_VARIABLE, NULL))
+		set_variable(env, n,
+			     ws_format(WS_NCCL_PLUGIN_VARIABLE "=%.*s/libwarpsight-nccl.so",
+				       (int)(slash - first), first));
+}
+
 char **ws_launch_environment(const struct ws_record_opts *options, const char *session,
 			     const char *preload, const char *nvtx, const char *cuda)
 {
@@ -265,6 +280,8 @@ char **ws_launch_environment(const struct ws_record_opts *options, const char *s
 	free(file);
 	if (options->openacc)
 		name_openacc_library(env, &n, preload);
+	if (options->nccl_events)
+		name_nccl_plugin(env, &n, preload);
 	if (*nvtx && !find_variable(env, n, "NVTX_INJECTION64_PATH", NULL))
 		set_variable(env, &n, ws_format("NVTX_INJECTION64_PATH=%s", nvtx));
 	old = find_variable(env, n, "CUDA_INJECTION64_PATH", NULL);

@@ -36,6 +36,8 @@ char **ws_launch_environment(const struct ws_record_opts *options, const char *s
 /* Whether the user of --run-as can read the libraries in `preload` and the arena `session`. */
 bool ws_launch_can_read_hooks(const struct ws_record_opts *options, const char *preload,
 			      const char *session);
+/* Which profiler plug-in NCCL loads. The user's own value stays. */
+#define WS_NCCL_PLUGIN_VARIABLE "NCCL_PROFILER_PLUGIN"
 /* Whether this value of CUDA_INJECTION64_PATH is another tool's; if so, it stays. */
 bool ws_launch_foreign_cuda(const char *value);
 void ws_launch_environment_free(char **env);

@@ -289,6 +289,23 @@ static void respect_injection(struct ws_session *session)
 	}
 }
 
+/* If the user has given NCCL a plug-in of their own, that one stays. */
+static void respect_nccl_plugin(struct ws_session *session)
+{
+	static const char name[] = WS_NCCL_PLUGIN_VARIABLE "=";
+	char text[512];
+
+	for (char **e = session->env; session->options->nccl_events && *e; e++) {
+		if (strncmp(*e, name, strlen(name)) || strstr(*e, "libwarpsight-nccl.so"))
+			continue;
+		snprintf(text, sizeof(text),
+			 "--nccl-trace records nothing: NCCL_PROFILER_PLUGIN has NCCL load %.300s. "
+			 "Unset it to have warpsight record.",
+			 *e + strlen(name));
+		ws_sink_diagnostic(session->main, WS_WARNING, "nccl", 0, ws_read_raw_ns(), text);
+	}
+}
+
 /* Whether to look for interpreters without a hook. */
 static bool seeks_python(const struct ws_record_opts *options)
 {
@@ -425,6 +442,7 @@ static int begin_session(struct ws_session *session, struct ws_err *err_e)
 		return -1;
 	}
 	respect_injection(session);
+	respect_nccl_plugin(session);
 	session->started_epoch = (uint64_t)time(NULL);
 	if (!options->gather)
 		open_perf(session, session->launch.pid);

@@ -52,7 +52,8 @@
 	X(KERNEL_RESULT, kernel_result)	  /* a launch that was to be measured */           \
 	X(KERNEL_METRICS, kernel_metrics) /* its values */                                 \
 	X(KERNEL_DEVICE, kernel_device)                                                    \
-	X(HEAP, heap) /* a sampled block was allocated or freed */
+	X(HEAP, heap) /* a sampled block was allocated or freed */                         \
+	X(NCCL, nccl) /* what NCCL told its profiler plug-in */
 
 enum ws_rec_kind {
 	WS_REC_NONE = 0,

@@ -34,7 +34,7 @@
 #include "base/ticks.h"
 
 #define WS_ARENA_MAGIC UINT64_C(0x314152534b524157)
-#define WS_ARENA_VERSION 8 /* hooks and recorder of different builds refuse each other */
+#define WS_ARENA_VERSION 9 /* hooks and recorder of different builds refuse each other */
 #define WS_CHUNK_SIZE 16384u
 #define WS_CHUNK_NONE 0u /* chunk 0 is never handed out */
 #define WS_DIR_SLOTS 65536u
@@ -219,6 +219,7 @@ struct ws_arena {
 	uint32_t text_kernel;	 /* settings of the kernel hook: kernel_record.h */
 	uint32_t buffer_first;	 /* file offset of the first buffer / WS_BUFFER_SIZE */
 	uint32_t buffer_count;	 /* at most WS_BUFFERS */
+	uint32_t nccl_events;	 /* wanted of NCCL: bits 1 << enum ws_nccl_event */
 	struct ws_cuda_settings cuda;
 	struct ws_stack_settings stacks;
 	struct ws_sample_settings sample;

@@ -12,6 +12,8 @@
 #include "stats/keyed.h"
 #include "stats/stats.h"
 
+enum { KEY_WORDS = 6 };
+
 enum {
 	TIME,
 	TOTAL,
@@ -92,7 +94,7 @@ static struct shape read_shape(const struct ws_stats *stats, const struct ws_bat
 
 static struct shape *find_shape(struct shapes *shapes, const struct shape *shape)
 {
-	uint64_t key[WS_KEYED_WORDS] = {
+	uint64_t key[KEY_WORDS] = {
 		shape->name,
 		shape->grid[0] | shape->grid[1] << 32,
 		shape->grid[2] | shape->block[0] << 32,
@@ -211,7 +213,7 @@ static void hand_over_shape(struct ws_stats *stats, const struct shape *shape, u
 
 static int make_cuda_kern_launch_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	struct shapes shapes = {.stats = stats, .numbers = {.words = WS_KEYED_WORDS}};
+	struct shapes shapes = {.stats = stats, .numbers = {.words = KEY_WORDS}};
 	uint64_t sum = 0;
 
 	(void)err;

@@ -14,7 +14,7 @@
 
 #include "stats/distribution.h"
 
-enum { WS_KEYED_WORDS = 6 }; /* most words of a key */
+enum { WS_KEYED_WORDS = 8 }; /* most words of a key */
 
 /* Zeroed but for `words` and `per`. Number i has keys + i * words and dists + i * per. */
 struct ws_keyed_dists {

@@ -1,7 +1,8 @@
 /*
- * nccl_sum.c - NCCL's operations by communicator, message size, type, reduction and rank, with the
- * bandwidths that NCCL's tests compute: algorithm bandwidth is the message divided by the time, bus
- * bandwidth the least that each rank has to send divided by the time.
+ * nccl_sum.c - NCCL's operations by communicator, message size, type, reduction and rank, and by
+ * how NCCL did them where --nccl-trace has it, with the bandwidths that NCCL's tests compute:
+ * algorithm bandwidth is the message divided by the time, bus bandwidth the least that each rank
+ * has to send divided by the time.
  *
  * The time of a kernel that does several operations of a group is divided among them by their
  * sizes. Sending and receiving overlap, so each direction has all of the kernel's time.
@@ -27,9 +28,13 @@ static const struct ws_column columns[] = {
 	{"Communicator", WS_KIND_TEXT},
 	{"Ranks", WS_KIND_ID},
 	{"Rank", WS_KIND_TEXT},
+	{"Algorithm", WS_KIND_TEXT},
+	{"Protocol", WS_KIND_TEXT},
+	{"Channels", WS_KIND_ID},
 };
 
-enum word { GROUP, NAME, TYPE, PROCESS, BYTES, REDUCTION, WORDS };
+/* HOW: the algorithm's name and, below, the protocol's. */
+enum word { GROUP, NAME, TYPE, PROCESS, BYTES, REDUCTION, HOW, CHANNELS, WORDS };
 
 struct operation {
 	uint64_t key[WORDS];
@@ -68,6 +73,15 @@ static void add_kernel_bytes(struct nccl_sums *sums, const struct operation *ope
 	sums->bytes[place - 1] += ws_max(operation->work.algorithm, 0.0L);
 }
 
+static uint64_t make_how_key(const struct ws_stats *stats, const uint64_t *values)
+{
+	uint64_t algorithm =
+		ws_report_string_key(stats->report, (uint32_t)values[ws_collective_algorithm]);
+
+	return algorithm << 32 |
+	       ws_report_string_key(stats->report, (uint32_t)values[ws_collective_protocol]);
+}
+
 static void add_operation(const struct ws_stats *stats, struct nccl_sums *sums,
 			  const uint64_t *values)
 {
@@ -80,7 +94,8 @@ static void add_operation(const struct ws_stats *stats, struct nccl_sums *sums,
 			ws_report_string_key(stats->report, (uint32_t)values[ws_collective_dtype]),
 			values[ws_collective_process], values[ws_collective_bytes],
 			ws_report_string_key(stats->report,
-					     (uint32_t)values[ws_collective_reduction])},
+					     (uint32_t)values[ws_collective_reduction]),
+			make_how_key(stats, values), values[ws_collective_channels]},
 		.duration = values[ws_collective_end] - values[ws_collective_start],
 		.ranks = values[ws_collective_group_size],
 		.kernel = values[ws_collective_process] << 32 | values[ws_collective_correlation],
@@ -186,26 +201,30 @@ static void print_operation(const struct ws_gpu_work *work, const struct ws_summ
 	struct ws_text rank = {0};
 
 	ws_put_gpu_process_name(work, (uint32_t)key[PROCESS], &rank);
-	stats->row(stats, (struct ws_cell[]){
-				  ws_cell_real(ws_compute_percent((long double)summary->total,
-								  (long double)sum)),
-				  ws_cell_int((int64_t)summary->total),
-				  ws_cell_int((int64_t)summary->count),
-				  ws_cell_real(ws_compute_summary_mean(summary)),
-				  ws_cell_real(ws_compute_summary_median(summary)),
-				  ws_cell_int((int64_t)summary->min),
-				  ws_cell_int((int64_t)summary->max),
-				  ws_cell_real(summary->stddev),
-				  make_string_cell(stats, key[NAME]),
-				  ws_cell_int((int64_t)key[BYTES]),
-				  make_string_cell(stats, key[TYPE]),
-				  make_string_cell(stats, key[REDUCTION]),
-				  make_rate_cell(sums->algorithm, summary),
-				  make_rate_cell(sums->bus, summary),
-				  make_string_cell(stats, key[GROUP]),
-				  ws_cell_int_if(sums->ranks != WS_NO_U32, (int64_t)sums->ranks),
-				  ws_cell_text(rank.text, rank.len),
-			  });
+	stats->row(stats,
+		   (struct ws_cell[]){
+			   ws_cell_real(ws_compute_percent((long double)summary->total,
+							   (long double)sum)),
+			   ws_cell_int((int64_t)summary->total),
+			   ws_cell_int((int64_t)summary->count),
+			   ws_cell_real(ws_compute_summary_mean(summary)),
+			   ws_cell_real(ws_compute_summary_median(summary)),
+			   ws_cell_int((int64_t)summary->min),
+			   ws_cell_int((int64_t)summary->max),
+			   ws_cell_real(summary->stddev),
+			   make_string_cell(stats, key[NAME]),
+			   ws_cell_int((int64_t)key[BYTES]),
+			   make_string_cell(stats, key[TYPE]),
+			   make_string_cell(stats, key[REDUCTION]),
+			   make_rate_cell(sums->algorithm, summary),
+			   make_rate_cell(sums->bus, summary),
+			   make_string_cell(stats, key[GROUP]),
+			   ws_cell_int_if(sums->ranks != WS_NO_U32, (int64_t)sums->ranks),
+			   ws_cell_text(rank.text, rank.len),
+			   make_string_cell(stats, key[HOW] >> 32),
+			   make_string_cell(stats, key[HOW] & UINT32_MAX),
+			   ws_cell_int_if(key[CHANNELS] != WS_NO_U32, (int64_t)key[CHANNELS]),
+		   });
 	ws_text_free(&rank);
 }
 

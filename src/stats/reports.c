@@ -44,6 +44,7 @@
 	ITEM(gpu_metric_step_sum)      \
 	ITEM(collective_sum)           \
 	ITEM(nccl_sum)                 \
+	ITEM(nccl_proxy_sum)           \
 	ITEM(library_gpu_sum)          \
 	ITEM(step_phases)              \
 	ITEM(cpu_sample_sum)           \

@@ -8,6 +8,7 @@
 
 #include "../nvtx/loader.h"
 #include "standin.h"
+#include "standin_nccl.h"
 
 struct loader *loader_now;
 
@@ -86,6 +87,36 @@ static void pop(void)
 	DomainPop(&loader, domain);
 }
 
+/* ---- what NCCL's profiler plug-in is told ---- */
+
+static struct plugin_communicator communicators[] = {
+	{.hash = 0xfeed0001, .ranks = 4, .rank = 2},
+	{.hash = 0xfeed0002, .ranks = 2, .rank = 1},
+	{.hash = 0xfeed0003, .ranks = 1},
+};
+static struct plugin_operation asked[8];
+static int asked_count, depth;
+
+static void ask_plugin(const char *name, const struct moved *moved)
+{
+	if (moved->communicator == 0xfeed0003) /* a copy does it */
+		return;
+	asked[asked_count++] = (struct plugin_operation){
+		.communicator = &communicators[moved->communicator - 0xfeed0001],
+		.name = name + strlen("nccl"),
+		.count = moved->bytes / 4,
+		.number = moved->number,
+	};
+}
+
+static void tell_plugin(void)
+{
+	if (plugin && !depth && asked_count)
+		plugin_operations(asked, asked_count);
+	if (!depth)
+		asked_count = 0;
+}
+
 /* Until the time that the stand-in gives to launches has moved on. */
 static void launch(const char *kernel)
 {
@@ -106,6 +137,8 @@ static void make_communicator(uint64_t communicator, int ranks, int rank)
 static void call(const char *name, uint64_t schema, struct moved moved, const char *kernel)
 {
 	push(name, schema, &moved, sizeof(moved));
+	ask_plugin(name, &moved);
+	tell_plugin();
 	if (kernel)
 		launch(kernel);
 	pop();
@@ -114,12 +147,15 @@ static void call(const char *name, uint64_t schema, struct moved moved, const ch
 static void group_start(void)
 {
 	push("ncclGroupStart", 0, NULL, 0);
+	depth++;
 	pop();
 }
 
 static void group_end(const char *kernel, const char *second)
 {
 	push("ncclGroupEnd", 0, NULL, 0);
+	depth--;
+	tell_plugin();
 	if (kernel)
 		launch(kernel);
 	if (second)
@@ -139,6 +175,8 @@ static void communicate(void)
 {
 	const uint64_t world = 0xfeed0001, pair = 0xfeed0002;
 
+	for (int i = 0; plugin && i < 3; i++)
+		plugin_init(&communicators[i]);
 	make_communicator(world, 4, 2);
 	make_communicator(pair, 2, 1);
 	/* Alone, and in a group as PyTorch calls it: ncclGroupEnd launches. */
@@ -170,6 +208,8 @@ static void communicate(void)
 	call("ncclAllReduce", 5, (struct moved){0xfeed0003, 16, 0, 9}, NULL);
 	standin_graph_launch(ALL_REDUCE, 2);
 	launch("_Z6vectorIfEvPT_S1_i");
+	for (int i = 0; plugin && i < 3; i++)
+		plugin->finalize(communicators[i].context);
 }
 
 /* As cuBLAS does: at level 1 what computes, at level 2 every call. */
@@ -203,6 +243,7 @@ int main(void)
 	void *hook = dlopen(getenv("NVTX_INJECTION64_PATH"), RTLD_NOW);
 
 	cuInit(0);
+	plugin_load();
 	loader_init(&loader);
 	if (hook && loader_attach(&loader, hook) == 1 &&
 	    loader_attach_extension(&loader, hook, NX_EXT_PAYLOAD, 0x104) == 1) {

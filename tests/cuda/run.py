@@ -1155,6 +1155,117 @@ def nccl():
 
 
 @test
+def nccl_trace():
+    """NCCL's plug-in says how operations were done and what the proxy did, in all versions."""
+    for version in range(1, 6):
+        r = Report(
+            options=("-t", "cuda,nvtx", "-s", "none", "--nccl-trace=all"),
+            app="nccl-app",
+            env={"STANDIN_NCCL": str(version)},
+        )
+        got = dict(r.all("SELECT eventKind, count(*) FROM WARPSIGHT_NCCL_EVENT GROUP BY 1"))
+        # 10 collectives, a send and a receive in 7 launches; 2 channels, both ways, 3 steps.
+        want = [7, 10, 2, 12 * 4, 12 * 12, 12, 12 * 2, 12 * 12]
+        if version < 3:  # without channels and networks
+            want[6:] = [0, 0]
+        same("v%d: events" % version, [got.get(i, 0) for i in range(8)], want)
+        text = "(SELECT value FROM StringIds WHERE id = %s)"
+        rows = r.all(
+            "SELECT DISTINCT %s, %s, channels, eventId IS NOT NULL FROM WARPSIGHT_COLLECTIVE WHERE"
+            " bytes IS NOT NULL AND groupSize IS NOT NULL ORDER BY 1 DESC"
+            % (text % "algorithmId", text % "protocolId")
+        )
+        sends = (None, None, 2 if version >= 4 else None, 1)
+        same("v%d: choices" % version, rows, [("RING", "LL128", 2, 1), sends])
+        same(
+            "v%d: joined" % version,
+            r.count(
+                "WARPSIGHT_COLLECTIVE c JOIN WARPSIGHT_NCCL_EVENT e USING (globalPid, eventId)",
+                "(SELECT value FROM StringIds WHERE id = c.nameId) ="
+                " (SELECT value FROM StringIds WHERE id = e.operationNameId)"
+                " AND c.bytes / 4 = e.elements AND e.start BETWEEN callStart - 1000000 AND c.start",
+            ),
+            12,
+        )
+        # What the proxy did belongs to the operation, and steps to their operation of the proxy.
+        same(
+            "v%d: work" % version,
+            r.all(
+                "SELECT direction, count(*), sum(o.bytes), min(o.steps), min(o.chunkBytes),"
+                " count(DISTINCT o.operationId), count(DISTINCT o.rowId) FROM"
+                " WARPSIGHT_NCCL_EVENT o WHERE eventKind = 3 GROUP BY 1 ORDER BY 1"
+            ),
+            [(d, 24, 24 * 3 * 4096, 3, 1 << 16, 12, 4) for d in (1, 2)],
+        )
+        same(
+            "v%d: steps" % version,
+            r.one(
+                "SELECT count(*) FROM WARPSIGHT_NCCL_EVENT s JOIN WARPSIGHT_NCCL_EVENT o ON"
+                " o.eventId = s.parentId AND o.eventKind = 3 AND o.channelId = s.channelId AND"
+                " o.direction = s.direction AND o.rowId = s.rowId AND o.start <= s.start AND"
+                " s.end <= o.end AND s.networkTime + s.gpuWait + s.flushTime > 0 AND"
+                " ifnull(s.bytes, 4096) = 4096 WHERE s.eventKind = 4"
+            ),
+            144,
+        )
+        group = "0x00000000feed0001"
+        row = "NCCL %s rank 2 channel 01" % group
+        if version == 2:  # does not say which communicator it is
+            row = "NCCL rank 2 channel 01"
+        same(
+            "v%d: rows" % version,
+            r.count("WARPSIGHT_NCCL_EVENT e JOIN StringIds s ON s.id = rowId", "value = '%s'" % row)
+            > 0,
+            True,
+        )
+        if version >= 4:
+            same(
+                "v%d: communicator" % version,
+                r.all(
+                    "SELECT DISTINCT groupSize, groupRank, nodes, %s FROM WARPSIGHT_NCCL_EVENT"
+                    " WHERE eventKind = 1 ORDER BY 1" % (text % "communicatorNameId")
+                ),
+                [(2, 1, 1, "world"), (4, 2, 1, "world")],
+            )
+            same(
+                "channels",
+                r.all(
+                    "SELECT DISTINCT gpuEnd - gpuStart FROM WARPSIGHT_NCCL_EVENT"
+                    " WHERE eventKind = 6"
+                ),
+                [(2000,)],
+            )
+    only = Report(options=("-t", "cuda,nvtx", "-s", "none", "--nccl-trace=proxy"), app="nccl-app")
+    same(
+        "proxy alone",
+        only.all("SELECT DISTINCT eventKind FROM WARPSIGHT_NCCL_EVENT ORDER BY 1"),
+        [(1,), (2,), (3,)],
+    )
+    rows = only.stats("nccl_proxy_sum")
+    same(
+        "algorithm",
+        {
+            (x["Operation"], x["Algorithm"], x["Protocol"], x["Channels"])
+            for x in only.stats("nccl_sum")
+            if x["Operation"] in ("Send", "Broadcast") or x["Message Bytes"] == "16"
+        },
+        {("Broadcast", "RING", "LL128", "2"), ("Send", "", "", "2"), ("AllReduce", "", "", "")},
+    )
+    same(
+        "sends",
+        {(x["Operation"], x["Direction"], x["Peer"]) for x in rows if x["Operation"] == "Send"},
+        {("Send", "receive", "1"), ("Send", "send", "1")},
+    )
+    own = Report(
+        options=("-t", "cuda,nvtx", "-s", "none", "--nccl-trace=all"),
+        app="nccl-app",
+        env={"NCCL_PROFILER_PLUGIN": "none"},
+    )
+    assert "NCCL_PROFILER_PLUGIN has NCCL load none" in own.err, own.err
+    same("rows", own.count("WARPSIGHT_COLLECTIVE", "eventId IS NOT NULL"), 0)
+
+
+@test
 def libraries():
     """Words of --trace make libraries say their calls, which are no ranges of the program."""
     calls = (
