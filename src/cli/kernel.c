@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/choose.h"
+#include "cli/kernel_runs.h"
 #include "cli/kernel_show.h"
 #include "cli/text.h"
 #include "kernel/choose.h"
@@ -19,7 +20,7 @@ extern const struct ws_command ws_cmd_kernel;
 
 struct options {
 	const char *output, *sets, *sections, *metrics, *kernel_name, *name_base, *kernel_id,
-		*devices, *processes, *from_start, *cache_control, *clock_control, *replay;
+		*devices, *processes, *from_start, *cache_control, *clock_control, *replay, *match;
 	int64_t skip, skip_before, count;
 	struct ws_list env, nvtx_include, nvtx_exclude;
 	bool overwrite, quiet, nvtx;
@@ -73,8 +74,8 @@ static const struct ws_opt opts[] = {
 	{"nvtx-include", 0, WS_OPT_LIST, AT(nvtx_include), "RANGES", NULL,
 	 "Measure only kernels launched in these NVTX push/pop ranges: domain@outer/inner, of "
 	 "the default domain without one; [/ at the beginning is the bottom of the stack, /] at "
-	 "the end its top, + any one range, * any ranges, regex:EXPRESSION a name. May be given "
-	 "several times.",
+	 "the end its top, + any one range, * any ranges, regex:EXPRESSION a name. Without a "
+	 "slash: in these start/end ranges, domain@one,other. May be given several times.",
 	 NULL},
 	{"nvtx-exclude", 0, WS_OPT_LIST, AT(nvtx_exclude), "RANGES", NULL,
 	 "Do not measure kernels launched in these.", NULL},
@@ -86,9 +87,17 @@ static const struct ws_opt opts[] = {
 	 "What to do to the GPU's clocks: nothing. They can be locked outside by 'nvidia-smi "
 	 "--lock-gpu-clocks'.",
 	 "none"},
-	{"replay-mode", 0, WS_OPT_ENUM, AT(replay), "MODE", "kernel|application,range,app-range",
-	 "How the passes are made: each kernel is run several times from the same memory.",
+	{"replay-mode", 0, WS_OPT_ENUM, AT(replay), "MODE", "kernel,application,app-range|range",
+	 "How the passes are made: each kernel is run several times from the same memory (kernel), "
+	 "or the program is run once for each pass and its kernels are counted one by one "
+	 "(application), or all that it launches between cudaProfilerStart and cudaProfilerStop, "
+	 "or in the NVTX ranges of --nvtx-include, is counted as one (app-range).",
 	 "kernel"},
+	{"app-replay-match", 0, WS_OPT_ENUM, AT(match), "BY", "grid,name,all",
+	 "How a launch is recognised in the next run of the program: by its function, grid and "
+	 "block, by its function alone, or by its context and stream too; and by how many such "
+	 "launches came before it.",
+	 "grid"},
 	{"env-var", 'e', WS_OPT_LIST, AT(env), "NAME=VALUE", NULL,
 	 "Set a variable in the program's environment.", NULL},
 	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Print nothing but errors at the end.",
@@ -196,8 +205,14 @@ static void put_lines(struct ws_text *out, const char *name, const struct ws_lis
 	ws_text_free(&lines);
 }
 
+/* Which run of the program this is. */
+struct runs {
+	const char *folder; /* NULL: there is only one */
+	size_t run, count;
+};
+
 static void fill_settings(const struct options *options, const char *metrics_file,
-			  const char *sections, struct ws_text *out)
+			  const char *sections, const struct runs *runs, struct ws_text *out)
 {
 	put_setting(out, "metrics-file", metrics_file);
 	put_setting(out, "kernel-name", options->kernel_name);
@@ -211,12 +226,21 @@ static void fill_settings(const struct options *options, const char *metrics_fil
 	put_setting(out, "cache-control", options->cache_control);
 	put_setting(out, "clock-control", options->clock_control);
 	put_setting(out, "replay-mode", options->replay);
+	put_setting(out, "pass-folder", runs->folder);
+	put_setting(out, "app-replay-match", options->match);
+	put_number(out, "run", (int64_t)runs->run);
+	put_number(out, "runs", (int64_t)runs->count);
 	put_lines(out, "nvtx-include", &options->nvtx_include);
 	put_lines(out, "nvtx-exclude", &options->nvtx_exclude);
 	if (!strcmp(options->processes, "application-only"))
 		put_setting(out, "only-application", "yes");
 	put_setting(out, "sections", sections);
 	ws_text_add(out, "", 1);
+}
+
+static bool is_mode(const struct options *options, const char *mode)
+{
+	return !strcmp(options->replay, mode);
 }
 
 static int check_options(const struct options *options, struct ws_err *err)
@@ -228,6 +252,11 @@ static int check_options(const struct options *options, struct ws_err *err)
 		if (!isdigit((unsigned char)*at) && *at != ',')
 			return ws_fail(err, "--devices: '%s' is no list of numbers",
 				       options->devices);
+	if (is_mode(options, "app-range") && (options->kernel_name || options->kernel_id))
+		return ws_fail(err,
+			       "--kernel-name and --kernel-id choose kernels, but --replay-mode "
+			       "app-range measures ranges: name them by --nvtx-include, or put "
+			       "cudaProfilerStart and cudaProfilerStop into the program");
 	return 0;
 }
 
@@ -254,30 +283,109 @@ static void fill_record_options(const struct options *options, char **target,
 	record_opts->kernel_bytes = settings->len;
 }
 
-static int record_kernels(const struct options *options, const struct ws_record_opts *record_opts)
+static void free_reports(struct ws_record_result *result, bool remove)
 {
-	struct ws_record_result result = {0};
+	for (size_t i = 0; i < result->report_count; i++) {
+		if (remove)
+			unlink(result->reports[i]);
+		free(result->reports[i]);
+	}
+	free(result->reports);
+}
+
+static void show_reports(const struct options *options, const struct ws_record_result *result)
+{
+	for (size_t i = 0; i < result->report_count && !options->quiet; i++) {
+		ws_say("Generated: %s", result->reports[i]);
+		ws_show_new_kernels(&options->show, result->reports[i], options->output != NULL);
+	}
+}
+
+/* What every run of the program has in common. */
+struct job {
+	const struct options *options;
+	char **target;
+	const char *metrics_file, *sections;
+};
+
+static void record_run(const struct job *job, const struct runs *runs,
+		       struct ws_record_result *result)
+{
+	struct ws_record_opts record_opts = {0};
+	struct ws_text settings = {0};
 	struct ws_err err;
 
-	if (ws_record(record_opts, &result, &err))
+	*result = (struct ws_record_result){0};
+	fill_settings(job->options, job->metrics_file, job->sections, runs, &settings);
+	fill_record_options(job->options, job->target, &settings, &record_opts);
+	if (runs->count && !job->options->quiet)
+		ws_say("kernel: run %zu of %zu of the program", runs->run + 1, runs->count);
+	if (ws_record(&record_opts, result, &err))
 		ws_say("%s", err.msg);
-	for (size_t i = 0; i < result.report_count; i++) {
-		if (!options->quiet) {
-			ws_say("Generated: %s", result.reports[i]);
-			ws_show_new_kernels(&options->show, result.reports[i],
-					    options->output != NULL);
-		}
-		free(result.reports[i]);
+	ws_text_free(&settings);
+}
+
+/* Whether the program was ended from outside, or could not be run. */
+static bool is_broken_off(const struct ws_record_result *result)
+{
+	return !result->started || result->write_failed || result->status > 128;
+}
+
+/* Run the program once for each pass. Only the last report holds results. */
+static int record_runs(const struct job *job)
+{
+	struct ws_record_result result = {0};
+	struct runs runs = {0};
+	struct ws_err err;
+	char *folder = ws_make_run_folder(&err);
+	size_t unfinished;
+
+	if (!folder) {
+		ws_say("kernel: %s", err.msg);
+		return WS_EXIT_FAIL;
 	}
-	free(result.reports);
+	runs.folder = folder;
+	for (;;) {
+		record_run(job, &runs, &result);
+		if (!runs.run)
+			runs.count = ws_read_run_count(folder);
+		if (is_broken_off(&result) || ++runs.run >= runs.count)
+			break;
+		free_reports(&result, true);
+	}
+	unfinished = ws_count_unfinished_units(folder);
+	if (runs.run < runs.count)
+		ws_say("kernel: run %zu of %zu of the program did not end by itself: its kernels "
+		       "are not measured",
+		       runs.run + 1, runs.count);
+	else if (runs.count > 1 && unfinished)
+		ws_say("kernel: warning: %zu kernels or ranges of earlier runs were not launched "
+		       "in the last one: the runs of the program differ",
+		       unfinished);
+	ws_remove_run_folder(folder);
+	free(folder);
+	show_reports(job->options, &result);
+	free_reports(&result, false);
+	return result.status;
+}
+
+static int record_kernels(const struct job *job)
+{
+	struct ws_record_result result;
+	struct runs one = {0};
+
+	if (!is_mode(job->options, "kernel"))
+		return record_runs(job);
+	record_run(job, &one, &result);
+	show_reports(job->options, &result);
+	free_reports(&result, false);
 	return result.status;
 }
 
 static int run_kernel(void *values, int argc, char **argv)
 {
 	const struct options *options = values;
-	struct ws_text lines = {0}, sections = {0}, settings = {0};
-	struct ws_record_opts record_opts = {0};
+	struct ws_text lines = {0}, sections = {0};
 	struct ws_err err;
 	struct ws_kernel_show show = options->show;
 	char *metrics_file = NULL;
@@ -295,9 +403,9 @@ static int run_kernel(void *values, int argc, char **argv)
 	if (!check_options(options, &err) && !list_metrics(options, &lines, &sections, &err))
 		metrics_file = write_metrics_file(&lines, &err);
 	if (metrics_file) {
-		fill_settings(options, metrics_file, sections.text, &settings);
-		fill_record_options(options, argv, &settings, &record_opts);
-		status = record_kernels(options, &record_opts);
+		struct job job = {options, argv, metrics_file, sections.text};
+
+		status = record_kernels(&job);
 		unlink(metrics_file);
 	} else {
 		ws_say("kernel: %s", err.msg);
@@ -305,7 +413,6 @@ static int run_kernel(void *values, int argc, char **argv)
 	free(metrics_file);
 	ws_text_free(&lines);
 	ws_text_free(&sections);
-	ws_text_free(&settings);
 	return status;
 }
 
@@ -319,7 +426,8 @@ const struct ws_command ws_cmd_kernel = {
 		"from the same memory, and the program gets the results of one run. Options, "
 		"sections and metrics have the names that Nsight Compute gives them.\n\n"
 		"Kernels that cannot be run again (those of NCCL, which wait for other GPUs) run "
-		"once and are listed with the reason. Where counters are not permitted, launches "
+		"once and are listed with the reason; --replay-mode application and app-range run "
+		"the program several times instead. Where counters are not permitted, launches "
 		"are listed with their shape, and the message says what would permit them.\n\n"
 		"Where a report is named instead of a program, or what ncu --csv --page raw "
 		"printed, its results are shown: a summary sorted by the time that could be saved "
@@ -331,6 +439,8 @@ const struct ws_command ws_cmd_kernel = {
 	.stop_at_operand = true,
 	.examples = "warpsight kernel -k regex:gemm -c 5 ./app\n"
 		    "warpsight kernel --set full -s 100 -c 20 -o kernels python3 train.py\n"
+		    "warpsight kernel --replay-mode app-range --nvtx-include forward/ "
+		    "python3 train.py\n"
 		    "warpsight kernel --page raw --csv kernels.wsrep\n"
 		    "warpsight kernel --explain smsp__issue_active.avg.per_cycle_active\n"
 		    "warpsight kernel --metrics dram__bytes.sum,sm__cycles_active.avg ./app",

@@ -54,6 +54,8 @@ static void *subscriber;
 static _Atomic uint64_t launches;
 /* This thread is measuring: its launches and allocations are not the program's. */
 static __thread bool inside __attribute__((tls_model("initial-exec")));
+/* The launch that this thread is making is counted as it is made. */
+static __thread bool counting __attribute__((tls_model("initial-exec")));
 
 /* ---- what the parts share ---- */
 
@@ -86,6 +88,19 @@ const char *ws_cuda_report_error(int result)
 void *ws_cuda_find_symbol(void *handle, const char *name)
 {
 	return ws_find_symbol_in(handle, name);
+}
+
+bool ws_kernel_set_inside(bool now)
+{
+	bool was = inside;
+
+	inside = now;
+	return was;
+}
+
+bool ws_kernel_is_inside(void)
+{
+	return inside;
 }
 
 void ws_kernel_lock(_Atomic uint32_t *lock)
@@ -136,11 +151,49 @@ static bool is_captured(const struct ws_kernel_launch *launch)
 /* The last launch has been measured: the program goes on undisturbed. */
 static void end_measuring(void)
 {
+	atomic_store(&ws_nvtx_changed, NULL);
 	ws_kernel_release_counters();
 	ws_kernel_end_turns();
 	for (uint32_t cbid = 0; cbid < WS_CUDA_CBIDS; cbid++)
 		if (calls[0][cbid].what)
 			ws_cupti.EnableCallback(0, subscriber, CUPTI_DOMAIN_DRIVER, cbid);
+}
+
+void ws_kernel_finish_unit(void)
+{
+	if (ws_kernel_finish_launch())
+		end_measuring();
+}
+
+/* Measure it now, or count one pass of it while the program makes it. */
+static void measure(struct ws_kernel_launch *launch)
+{
+	int mode = WS_KERNEL_RELAXED;
+
+	if (!ws_kernel_has_runs()) {
+		ws_kernel_measure(launch);
+		ws_kernel_finish_unit();
+		return;
+	}
+	ws_kernel_driver.exchange_mode(&mode);
+	counting = ws_kernel_begin_measuring() && ws_kernel_begin_unit(launch);
+	ws_kernel_driver.exchange_mode(&mode);
+	if (!counting)
+		ws_kernel_finish_unit();
+}
+
+/* The launch that was counted has been made. */
+static void end_counting(void)
+{
+	int mode = WS_KERNEL_RELAXED;
+
+	inside = true;
+	counting = false;
+	ws_kernel_driver.exchange_mode(&mode);
+	ws_kernel_end_unit();
+	ws_kernel_driver.exchange_mode(&mode);
+	ws_kernel_finish_unit();
+	inside = false;
 }
 
 static void handle_launch(enum ws_kernel_call call, bool per_thread,
@@ -153,6 +206,10 @@ static void handle_launch(enum ws_kernel_call call, bool per_thread,
 
 	if (ws_kernel_is_done() || !atomic_load_explicit(&ws_kernel_active, memory_order_relaxed))
 		return;
+	if (ws_kernel_measures_ranges()) {
+		ws_kernel_note_launch(callback);
+		return;
+	}
 	ws_kernel_read_launch(&launch, call, per_thread, callback);
 	handle = launch.function;
 	function = handle ? ws_kernel_find_function(handle, callback->symbol) : NULL;
@@ -167,10 +224,27 @@ static void handle_launch(enum ws_kernel_call call, bool per_thread,
 	if (!ws_kernel_wants_launch(&launch, function))
 		return;
 	inside = true;
-	ws_kernel_measure(&launch);
-	if (ws_kernel_finish_launch())
-		end_measuring();
+	measure(&launch);
 	inside = false;
+}
+
+static void handle_work(bool enter)
+{
+	if (enter) {
+		ws_kernel_begin_call();
+		return;
+	}
+	if (counting)
+		end_counting();
+	ws_kernel_end_call();
+}
+
+static void handle_profiler(bool start)
+{
+	if (!strcmp(ws_kernel_settings.from_start, "off"))
+		atomic_store(&ws_kernel_active, start);
+	if (ws_kernel_measures_ranges())
+		ws_kernel_note_profiler(start);
 }
 
 static void handle_call(bool runtime, uint32_t cbid, const struct cupti_callback *callback)
@@ -181,19 +255,13 @@ static void handle_call(bool runtime, uint32_t cbid, const struct cupti_callback
 		return;
 	switch (calls[runtime][cbid].what) {
 	case CALL_LAUNCH:
-		if (enter)
-			ws_kernel_begin_call();
-		else
-			ws_kernel_end_call();
+		handle_work(enter);
 		if (enter)
 			handle_launch((enum ws_kernel_call)calls[runtime][cbid].detail,
 				      calls[runtime][cbid].per_thread, callback);
 		break;
 	case CALL_WORK:
-		if (enter)
-			ws_kernel_begin_call();
-		else
-			ws_kernel_end_call();
+		handle_work(enter);
 		break;
 	case CALL_MEMORY:
 		if (!enter)
@@ -201,9 +269,8 @@ static void handle_call(bool runtime, uint32_t cbid, const struct cupti_callback
 		break;
 	case CALL_PROFILER_START:
 	case CALL_PROFILER_STOP:
-		if (!enter && !strcmp(ws_kernel_settings.from_start, "off"))
-			atomic_store(&ws_kernel_active,
-				     calls[runtime][cbid].what == CALL_PROFILER_START);
+		if (!enter)
+			handle_profiler(calls[runtime][cbid].what == CALL_PROFILER_START);
 		break;
 	default:
 		break;
@@ -332,7 +399,8 @@ static void start(void)
 				 tool);
 		return;
 	}
-	if (!ws_kernel_bind_driver() || !ws_cuda_find_cupti() || ws_kernel_prepare_filters())
+	if (!ws_kernel_bind_driver() || !ws_cuda_find_cupti() || ws_kernel_prepare_filters() ||
+	    ws_kernel_prepare_runs())
 		return;
 	rc = subscribe(other, sizeof(other));
 	other[sizeof(other) - 1] = 0;
@@ -346,8 +414,10 @@ static void start(void)
 	else if (rc)
 		ws_kernel_report(WS_WARNING, "Kernels are not measured: CUPTI refuses: %s.",
 				 ws_cuda_report_error(rc));
-	else
+	else {
 		enable_calls();
+		ws_kernel_prepare_units();
+	}
 }
 
 /* The driver calls this while it initialises. Any return value but 1 would make CUDA fail in the

@@ -19,6 +19,8 @@
  * kernel_counters.c  CUPTI's range profiler
  * kernel_turns.c     measuring and the calls of other threads take turns
  * kernel_measure.c   one launch, pass by pass
+ * kernel_runs.c      one pass in each run of the program
+ * kernel_ranges.c    ranges of the program as units
  * kernel_record.c    the records of what was measured
  *
  * Unlike the other hooks this one allocates: it runs inside calls of the driver, which also
@@ -47,6 +49,9 @@ typedef uint64_t ws_device_address;
 #define WS_KERNEL_DRIVER(X)                                                                        \
 	X(1, synchronize, cuCtxSynchronize, (void))                                                \
 	X(1, get_device, cuCtxGetDevice, (int *device))                                            \
+	X(0, get_context, cuCtxGetCurrent, (void **context))                                       \
+	X(0, push_context, cuCtxPushCurrent_v2, (void *context))                                   \
+	X(0, pop_context, cuCtxPopCurrent_v2, (void **context))                                    \
 	X(1, wait_stream, cuStreamSynchronize, (void *stream))                                     \
 	X(1, is_capturing, cuStreamIsCapturing, (void *stream, int *status))                       \
 	X(1, exchange_mode, cuThreadExchangeStreamCaptureMode, (int *mode))                        \
@@ -120,6 +125,16 @@ extern struct ws_kernel_settings ws_kernel_settings;
 
 void ws_kernel_report(int severity, const char *format, ...) WS_PRINTF(2, 3);
 
+/* While this thread does the hook's work, its calls are not the program's. Returns what was so
+ * before. */
+bool ws_kernel_set_inside(bool inside);
+bool ws_kernel_is_inside(void);
+/* A launch or a range has been measured: end measuring if it was the last one. */
+void ws_kernel_finish_unit(void);
+/* For cuThreadExchangeStreamCaptureMode: calls that another thread's capture forbids are allowed.
+ */
+enum { WS_KERNEL_RELAXED = 2 };
+
 /* A lock of our own: a thread that waits sleeps. */
 void ws_kernel_lock(_Atomic uint32_t *lock);
 void ws_kernel_unlock(_Atomic uint32_t *lock);
@@ -131,7 +146,8 @@ enum ws_kernel_call {
 	WS_KERNEL_LAUNCH,
 	WS_KERNEL_LAUNCH_EX,
 	WS_KERNEL_LAUNCH_COOPERATIVE,
-	WS_KERNEL_LAUNCH_GRAPH
+	WS_KERNEL_LAUNCH_GRAPH,
+	WS_KERNEL_RANGE /* all that the program launches in a range */
 };
 
 struct ws_kernel_launch {
@@ -144,7 +160,8 @@ struct ws_kernel_launch {
 	void **arguments, **extra;
 	uint32_t grid[3], block[3], cluster[3], shared;
 	uint32_t context_uid, stream_id, correlation, device;
-	const char *symbol; /* "" of a graph */
+	const char *symbol; /* "" of a graph and of a range */
+	const char *range;  /* of a range: its name */
 	uint64_t number, instance;
 };
 
@@ -178,6 +195,8 @@ struct ws_kernel_function *ws_kernel_find_function(void *handle, const char *sym
 /* Whether this launch is to be measured; counts it. */
 bool ws_kernel_wants_launch(struct ws_kernel_launch *launch,
 			    const struct ws_kernel_function *function);
+/* The same for a range as a unit. */
+bool ws_kernel_wants_range(const struct ws_kernel_launch *range);
 /* Whether no further launch will be measured. */
 bool ws_kernel_is_done(void);
 /* A launch has been measured: whether that was the last one. */
@@ -191,6 +210,10 @@ int ws_kernel_prepare_ranges(void);
 /* Whether the ranges that this thread has open match --nvtx-include and do not match
  * --nvtx-exclude. */
 bool ws_kernel_wants_ranges(void);
+/* Whether --nvtx-include names a range that this thread has pushed, or that any thread has started;
+ * its name. */
+bool ws_kernel_is_in_pushed_range(char *name, size_t room);
+bool ws_kernel_is_in_started_range(char *name, size_t room);
 /* Write them as domain@range/range..., outermost first, without a domain for the default one. */
 void ws_kernel_name_ranges(char *out, size_t room);
 
@@ -227,6 +250,9 @@ bool ws_kernel_add_memory(struct ws_kernel_memories *memories,
 struct ws_kernel_saved;
 /* Save what the launch may write. NULL with a reason in *why. */
 struct ws_kernel_saved *ws_kernel_save(const struct ws_kernel_launch *launch, const char **why);
+/* Only prepare for flushing the caches. */
+struct ws_kernel_saved *ws_kernel_save_nothing(const struct ws_kernel_launch *launch,
+					       const char **why);
 /* Find what has changed since, in addition to what was found before. False with a reason. */
 bool ws_kernel_find_changes(struct ws_kernel_saved *saved, const char **why);
 /* Restore everything that was found to have changed. */
@@ -241,12 +267,26 @@ bool ws_kernel_flush_caches(struct ws_kernel_saved *saved, const char **why);
 struct ws_kernel_counters;
 /* NULL with a reason in *why, which includes a remedy. */
 struct ws_kernel_counters *ws_kernel_get_counters(void *context, int device, const char **why);
-/* Around the passes of one launch: -1 when CUPTI refuses. `more` is false after the last pass. */
-int ws_kernel_begin_passes(struct ws_kernel_counters *counters, bool graph);
+/* How the passes of a launch or a range are made. */
+struct ws_kernel_passes {
+	bool own_range;	      /* the range is ours: of a graph, or of the program's calls */
+	bool other_runs;      /* other runs of the program make the other passes */
+	const uint8_t *image; /* what the passes before have counted; NULL: nothing */
+	size_t pass;	      /* which comes next, as ws_kernel_next_pass said */
+};
+/* Around the passes: CUPTI's result. `more` is false after the last pass. */
+int ws_kernel_begin_passes(struct ws_kernel_counters *counters,
+			   const struct ws_kernel_passes *passes);
 int ws_kernel_begin_pass(struct ws_kernel_counters *counters);
 int ws_kernel_end_pass(struct ws_kernel_counters *counters, bool *more);
-/* The values, in the order of ws_kernel_metric_names; NULL when CUPTI refuses. */
-const double *ws_kernel_evaluate(struct ws_kernel_counters *counters);
+/* Bring what was counted into the image. */
+int ws_kernel_decode(struct ws_kernel_counters *counters);
+const uint8_t *ws_kernel_get_image(const struct ws_kernel_counters *counters, size_t *bytes);
+/* Which pass comes next. */
+size_t ws_kernel_next_pass(const struct ws_kernel_counters *counters);
+/* The values of an image with all passes, in the order of ws_kernel_metric_names; NULL when CUPTI
+ * refuses. */
+const double *ws_kernel_evaluate(struct ws_kernel_counters *counters, const uint8_t *image);
 size_t ws_kernel_metric_names(const struct ws_kernel_counters *counters, const char *const **names,
 			      const char *const **units);
 const char *ws_kernel_chip(int device);
@@ -269,7 +309,6 @@ void ws_kernel_end_turns(void);
 
 /* ---- kernel_measure.c, kernel_record.c ---- */
 
-void ws_kernel_measure(struct ws_kernel_launch *launch);
 /* What came of a launch. */
 struct ws_kernel_outcome {
 	uint64_t start, duration; /* session ns; ns */
@@ -278,7 +317,31 @@ struct ws_kernel_outcome {
 	const struct ws_kernel_counters *counters;
 	const double *values;
 };
+void ws_kernel_measure(struct ws_kernel_launch *launch);
+/* Why the kernel cannot be measured one by one; NULL when it can. */
+const char *ws_kernel_find_refusal(const struct ws_kernel_launch *launch);
+bool ws_kernel_flushes_caches(void);
+void ws_kernel_take_values(struct ws_kernel_counters *counters, const uint8_t *image,
+			   struct ws_kernel_outcome *outcome);
 void ws_kernel_write_result(const struct ws_kernel_launch *launch,
 			    const struct ws_kernel_outcome *outcome);
+
+/* ---- kernel_runs.c, kernel_ranges.c: several runs of the program ---- */
+
+/* -1 with a diagnostic when the folder cannot be used. */
+int ws_kernel_prepare_runs(void);
+/* Whether each run of the program makes one pass. */
+bool ws_kernel_has_runs(void);
+/* Count one pass of a launch that is about to be made, or of a range that begins; one at a time in
+ * the process. False when it is not counted. */
+bool ws_kernel_begin_unit(const struct ws_kernel_launch *launch);
+/* It has been made, or the range ends. */
+void ws_kernel_end_unit(void);
+/* Whether ranges are measured instead of kernels. */
+bool ws_kernel_measures_ranges(void);
+void ws_kernel_prepare_units(void);
+/* A launch, cudaProfilerStart or Stop, by which a range may begin or end. */
+void ws_kernel_note_launch(const struct cupti_callback *callback);
+void ws_kernel_note_profiler(bool start);
 
 #endif

@@ -36,7 +36,8 @@ struct ws_kernel_counters {
 	size_t count, config_bytes, image_bytes, passes;
 	uint8_t *availability, *config, *image;
 	double *values;
-	bool graph;	  /* the range of this launch is ours */
+	bool own_range;	  /* the range of the present unit is ours */
+	size_t pass;	  /* that comes next, as CUPTI counts them */
 	char error[1024]; /* why it measures nothing; "" if it does */
 };
 
@@ -346,28 +347,34 @@ const char *ws_kernel_chip(int device)
 
 /* ---- passes ---- */
 
-int ws_kernel_begin_passes(struct ws_kernel_counters *counters, bool graph)
+int ws_kernel_begin_passes(struct ws_kernel_counters *counters,
+			   const struct ws_kernel_passes *passes)
 {
 	struct cupti_range_image image = {.size = SIZE_init_image,
 					  .profiler = counters->profiler,
 					  .bytes = counters->image_bytes,
 					  .image = counters->image};
-	struct cupti_range_set_config config = {.size = SIZE_set_config,
-						.profiler = counters->profiler,
-						.config_bytes = counters->config_bytes,
-						.config = counters->config,
-						.image_bytes = counters->image_bytes,
-						.image = counters->image,
-						.range =
-							graph ? CUPTI_USER_RANGE : CUPTI_AUTO_RANGE,
-						.replay = CUPTI_USER_REPLAY,
-						.ranges = 1,
-						.levels = 1,
-						.first_level = 1,
-						.target_level = graph};
-	int rc = profiler.init_image(&image);
+	struct cupti_range_set_config config = {
+		.size = SIZE_set_config,
+		.profiler = counters->profiler,
+		.config_bytes = counters->config_bytes,
+		.config = counters->config,
+		.image_bytes = counters->image_bytes,
+		.image = counters->image,
+		.range = passes->own_range ? CUPTI_USER_RANGE : CUPTI_AUTO_RANGE,
+		.replay = passes->other_runs ? CUPTI_APPLICATION_REPLAY : CUPTI_USER_REPLAY,
+		.ranges = 1,
+		.levels = 1,
+		.first_level = 1,
+		.pass = passes->pass,
+		.target_level = passes->own_range};
+	int rc = 0;
 
-	counters->graph = graph;
+	if (passes->image)
+		memcpy(counters->image, passes->image, counters->image_bytes);
+	else
+		rc = profiler.init_image(&image);
+	counters->own_range = passes->own_range;
 	return rc ? rc : profiler.set_config(&config);
 }
 
@@ -375,38 +382,54 @@ int ws_kernel_begin_pass(struct ws_kernel_counters *counters)
 {
 	struct cupti_range_call start = {.size = SIZE_start, .profiler = counters->profiler};
 	struct cupti_range_push push = {
-		.size = SIZE_push, .profiler = counters->profiler, .name = "graph"};
+		.size = SIZE_push, .profiler = counters->profiler, .name = "range"};
 	int rc = profiler.start(&start);
 
-	return rc || !counters->graph ? rc : profiler.push(&push);
+	return rc || !counters->own_range ? rc : profiler.push(&push);
 }
 
 int ws_kernel_end_pass(struct ws_kernel_counters *counters, bool *more)
 {
 	struct cupti_range_stop stop = {.size = SIZE_stop, .profiler = counters->profiler};
 	struct cupti_range_call pop = {.size = SIZE_pop, .profiler = counters->profiler};
-	int popped = counters->graph ? profiler.pop(&pop) : 0, rc = profiler.stop(&stop);
+	int popped = counters->own_range ? profiler.pop(&pop) : 0, rc = profiler.stop(&stop);
 
+	counters->pass = stop.pass;
 	*more = !rc && !popped && !stop.all;
 	return ws_or(rc, popped);
 }
 
-const double *ws_kernel_evaluate(struct ws_kernel_counters *counters)
+int ws_kernel_decode(struct ws_kernel_counters *counters)
 {
 	struct cupti_range_decode decode = {.size = SIZE_decode, .profiler = counters->profiler};
-	struct cupti_range_image_info info = {.size = SIZE_get_image_info,
-					      .image = counters->image,
-					      .bytes = counters->image_bytes};
+
+	return profiler.decode(&decode);
+}
+
+const uint8_t *ws_kernel_get_image(const struct ws_kernel_counters *counters, size_t *bytes)
+{
+	*bytes = counters->image_bytes;
+	return counters->image;
+}
+
+size_t ws_kernel_next_pass(const struct ws_kernel_counters *counters)
+{
+	return counters->pass;
+}
+
+const double *ws_kernel_evaluate(struct ws_kernel_counters *counters, const uint8_t *image)
+{
+	struct cupti_range_image_info info = {
+		.size = SIZE_get_image_info, .image = image, .bytes = counters->image_bytes};
 	struct cupti_range_values values = {.size = SIZE_evaluate,
 					    .host = counters->host,
-					    .image = counters->image,
+					    .image = image,
 					    .bytes = counters->image_bytes,
 					    .names = counters->names,
 					    .count = counters->count,
 					    .values = counters->values};
 
-	if (profiler.decode(&decode) || profiler.get_image_info(&info) || !info.ranges ||
-	    profiler.evaluate(&values))
+	if (profiler.get_image_info(&info) || !info.ranges || profiler.evaluate(&values))
 		return NULL;
 	return counters->values;
 }

@@ -186,6 +186,12 @@ bool ws_kernel_wants_launch(struct ws_kernel_launch *launch,
 	return atomic_fetch_add(&taken, 1) < filter.count;
 }
 
+bool ws_kernel_wants_range(const struct ws_kernel_launch *range)
+{
+	return wants_place(range) && atomic_fetch_add(&matched, 1) >= filter.skip &&
+	       atomic_fetch_add(&taken, 1) < filter.count;
+}
+
 bool ws_kernel_finish_launch(void)
 {
 	static _Atomic uint64_t finished;

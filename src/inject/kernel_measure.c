@@ -12,7 +12,7 @@ enum { CAPTURE_RELAXED = 2, PASSES_MOST = 1024 };
 static const char *const partners[] = {"ncclDevKernel", "ncclKernel", "nvshmem",
 				       "_Z13ncclDevKernel", "_Z19ncclDevKernel"};
 
-static const char *find_refusal(const struct ws_kernel_launch *launch)
+const char *ws_kernel_find_refusal(const struct ws_kernel_launch *launch)
 {
 	for (size_t i = 0; i < WS_COUNT(partners); i++)
 		if (strstr(launch->symbol, partners[i]))
@@ -26,7 +26,7 @@ static bool runs(const struct ws_kernel_launch *launch)
 	return !ws_kernel_launch_again(launch) && !ws_kernel_driver.wait_stream(launch->stream);
 }
 
-static bool flushes_caches(void)
+bool ws_kernel_flushes_caches(void)
 {
 	return strcmp(ws_kernel_settings.cache_control, "none") != 0;
 }
@@ -41,7 +41,7 @@ static bool prepare_pass(const struct ws_kernel_launch *launch, struct ws_kernel
 {
 	if (pass && !ws_kernel_restore(saved, why))
 		return false;
-	if (flushes_caches())
+	if (ws_kernel_flushes_caches())
 		return ws_kernel_flush_caches(saved, why);
 	*why = "it could not be run again";
 	return runs(launch) && ws_kernel_restore(saved, why);
@@ -52,8 +52,8 @@ static bool prepare_passes(const struct ws_kernel_launch *launch, struct ws_kern
 			   const char **why)
 {
 	*why = "it could not be run again";
-	return flushes_caches() || (runs(launch) && ws_kernel_find_changes(saved, why) &&
-				    ws_kernel_restore(saved, why));
+	return ws_kernel_flushes_caches() || (runs(launch) && ws_kernel_find_changes(saved, why) &&
+					      ws_kernel_restore(saved, why));
 }
 
 static bool make_pass(const struct ws_kernel_launch *launch, struct ws_kernel_counters *counters,
@@ -76,8 +76,9 @@ static bool make_pass(const struct ws_kernel_launch *launch, struct ws_kernel_co
 static bool make_passes(const struct ws_kernel_launch *launch, struct ws_kernel_counters *counters,
 			struct ws_kernel_saved *saved, struct ws_kernel_outcome *outcome)
 {
+	struct ws_kernel_passes passes = {.own_range = launch->call == WS_KERNEL_LAUNCH_GRAPH};
 	bool more = true;
-	int rc = ws_kernel_begin_passes(counters, launch->call == WS_KERNEL_LAUNCH_GRAPH);
+	int rc = ws_kernel_begin_passes(counters, &passes);
 
 	if (rc) {
 		outcome->error = ws_kernel_explain(rc);
@@ -99,12 +100,13 @@ static bool make_passes(const struct ws_kernel_launch *launch, struct ws_kernel_
 	return true;
 }
 
-static void take_values(struct ws_kernel_counters *counters, struct ws_kernel_outcome *outcome)
+void ws_kernel_take_values(struct ws_kernel_counters *counters, const uint8_t *image,
+			   struct ws_kernel_outcome *outcome)
 {
 	const char *const *names, *const *units;
 	size_t count = ws_kernel_metric_names(counters, &names, &units);
 
-	outcome->values = ws_kernel_evaluate(counters);
+	outcome->values = ws_kernel_evaluate(counters, image);
 	outcome->counters = counters;
 	if (!outcome->values)
 		outcome->error = "CUPTI gives no values for it";
@@ -118,6 +120,7 @@ static void measure_kernel(const struct ws_kernel_launch *launch, struct ws_kern
 	struct ws_kernel_counters *counters;
 	struct ws_kernel_saved *saved;
 	const char *why;
+	size_t bytes;
 	bool ok;
 
 	counters = ws_kernel_get_counters(launch->context, (int)launch->device, &outcome->error);
@@ -136,8 +139,13 @@ static void measure_kernel(const struct ws_kernel_launch *launch, struct ws_kern
 		ws_kernel_report(WS_ERROR, "%s: %s: the program's results may be wrong.",
 				 launch->symbol, why);
 	ws_kernel_free_saved(saved);
-	if (ok)
-		take_values(counters, outcome);
+	if (!ok)
+		return;
+	outcome->error = "CUPTI gives no values for it";
+	if (ws_kernel_decode(counters))
+		return;
+	outcome->error = NULL;
+	ws_kernel_take_values(counters, ws_kernel_get_image(counters, &bytes), outcome);
 }
 
 void ws_kernel_measure(struct ws_kernel_launch *launch)
@@ -148,7 +156,7 @@ void ws_kernel_measure(struct ws_kernel_launch *launch)
 	/* Calls that are unsafe while another thread captures a stream are allowed on this one. */
 	ws_kernel_driver.exchange_mode(&mode);
 	outcome.start = ws_read_raw_ns();
-	outcome.error = find_refusal(launch);
+	outcome.error = ws_kernel_find_refusal(launch);
 	if (!ws_kernel_begin_measuring())
 		outcome.error = "calls of other threads do not return";
 	if (!outcome.error)

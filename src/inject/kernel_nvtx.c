@@ -1,9 +1,12 @@
 /*
- * kernel_nvtx.c - the push/pop ranges of NVTX that a thread has open when it launches a kernel, as
- * the NVTX hook keeps them, and filters by them as users of Nsight Compute write them:
+ * kernel_nvtx.c - the push/pop ranges of NVTX that a thread has open when it launches a kernel, and
+ * the start/end ranges that any thread has open, as the NVTX hook keeps them, and filters by them
+ * as users of Nsight Compute write them:
  *
  *     domain@outer/inner     names of ranges that follow each other in the stack of the domain;
  *                            without a domain, of the default one
+ *     domain@one,other       without a slash: start/end ranges, all of which are open; a single
+ *                            name is that of a push/pop range as well
  *     [  and  ]              the bottom and the top of that stack
  *     +  and  *              any one range; any ranges or none
  *     regex:EXPRESSION       a range in whose name the expression is found
@@ -13,7 +16,7 @@
 
 #include "inject/kernel.h"
 
-enum { STACK = WS_OPEN_DEPTH, PARTS = 32, PATTERN_ROOM = 1024, PATTERNS = 16 };
+enum { STACK = WS_OPEN_DEPTH, PARTS = 32, PATTERN_ROOM = 1024, PATTERNS = 16, STARTED_MOST = 64 };
 
 struct stack {
 	const char *names[STACK];
@@ -69,6 +72,7 @@ struct pattern {
 	struct part parts[PARTS];
 	size_t count;
 	bool bottom, top;
+	bool started; /* start/end ranges, in any order */
 };
 struct patterns {
 	struct pattern patterns[PATTERNS];
@@ -99,7 +103,8 @@ static int split_pattern(struct pattern *pattern, const char *text, size_t lengt
 		pattern->domain = rest;
 		rest = at + 1;
 	}
-	while ((part = strsep(&rest, "/")) && pattern->count < PARTS) {
+	pattern->started = !strchr(rest, '/');
+	while ((part = strsep(&rest, pattern->started ? "," : "/")) && pattern->count < PARTS) {
 		if (!strcmp(part, "["))
 			pattern->bottom = true;
 		else if (!strcmp(part, "]"))
@@ -166,6 +171,8 @@ static bool matches_stack(const struct pattern *pattern, const struct stack *sta
 	const char *names[STACK];
 	size_t count = 0;
 
+	if (pattern->started && pattern->count > 1)
+		return false;
 	for (size_t i = 0; i < stack->depth; i++)
 		if (!strcmp(ws_nvtx_name_domain(stack->domains[i]), pattern->domain))
 			names[count++] = stack->names[i];
@@ -178,21 +185,83 @@ static bool matches_stack(const struct pattern *pattern, const struct stack *sta
 	return false;
 }
 
-static bool matches_any(const struct patterns *patterns, const struct stack *stack)
+static bool is_started(const struct part *part, const char *domain,
+		       const struct ws_nvtx_started *started, size_t count)
 {
-	for (size_t i = 0; i < patterns->count; i++)
-		if (matches_stack(&patterns->patterns[i], stack))
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(ws_nvtx_name_domain(started[i].domain), domain) &&
+		    matches_part(part, started[i].name))
 			return true;
 	return false;
 }
 
-bool ws_kernel_wants_ranges(void)
+static bool matches_started(const struct pattern *pattern, const struct ws_nvtx_started *started,
+			    size_t count)
+{
+	for (size_t i = 0; i < pattern->count; i++)
+		if (!is_started(&pattern->parts[i], pattern->domain, started, count))
+			return false;
+	return pattern->started && pattern->count && count;
+}
+
+/* The first pattern that the thread's stack, or the start/end ranges, match; NULL for none. */
+static const struct pattern *find_by_stack(const struct patterns *patterns)
 {
 	struct stack stack;
 
-	if (!includes.count && !excludes.count)
-		return true;
+	if (!patterns->count)
+		return NULL;
 	read_stack(&stack);
-	return (!includes.count || matches_any(&includes, &stack)) &&
-	       !matches_any(&excludes, &stack);
+	for (size_t i = 0; i < patterns->count; i++)
+		if (matches_stack(&patterns->patterns[i], &stack))
+			return &patterns->patterns[i];
+	return NULL;
+}
+
+static const struct pattern *find_by_started(const struct patterns *patterns)
+{
+	struct ws_nvtx_started started[STARTED_MOST];
+	size_t count;
+
+	if (!patterns->count)
+		return NULL;
+	count = ws_nvtx_list_started(started, STARTED_MOST);
+	for (size_t i = 0; i < patterns->count; i++)
+		if (matches_started(&patterns->patterns[i], started, count))
+			return &patterns->patterns[i];
+	return NULL;
+}
+
+static bool matches_any(const struct patterns *patterns)
+{
+	return find_by_stack(patterns) || find_by_started(patterns);
+}
+
+bool ws_kernel_wants_ranges(void)
+{
+	return (!includes.count || matches_any(&includes)) && !matches_any(&excludes);
+}
+
+bool ws_kernel_is_in_pushed_range(char *name, size_t room)
+{
+	struct stack stack;
+	const struct pattern *pattern = find_by_stack(&includes);
+
+	if (!pattern || matches_any(&excludes))
+		return false;
+	read_stack(&stack);
+	for (size_t i = 0; i < stack.depth; i++)
+		if (!strcmp(ws_nvtx_name_domain(stack.domains[i]), pattern->domain))
+			snprintf(name, room, "%s", stack.names[i]);
+	return true;
+}
+
+bool ws_kernel_is_in_started_range(char *name, size_t room)
+{
+	const struct pattern *pattern = find_by_started(&includes);
+
+	if (!pattern || matches_any(&excludes))
+		return false;
+	snprintf(name, room, "%s", pattern->parts[0].text);
+	return true;
 }

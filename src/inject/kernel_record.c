@@ -35,6 +35,8 @@ static void fill_function(struct ws_rec_kernel_result *record,
 	record->graph = UINT32_MAX;
 	record->shared_percent = UINT32_MAX;
 	record->cache_config = UINT32_MAX;
+	if (launch->call == WS_KERNEL_RANGE)
+		return;
 	if (launch->call == WS_KERNEL_LAUNCH_GRAPH) {
 		if (!ws_cupti.GetGraphExecId ||
 		    ws_cupti.GetGraphExecId(launch->function, &record->graph))
@@ -63,6 +65,8 @@ static void fill_texts(struct ws_thread *thread, struct ws_rec_kernel_result *re
 			 record->graph);
 		record->demangled = record->name = put_string(thread, name);
 	}
+	if (launch->range)
+		record->demangled = record->name = put_string(thread, launch->range);
 	ws_kernel_name_ranges(ranges, sizeof(ranges));
 	record->nvtx = put_string(thread, ranges);
 	record->chip = put_string(thread, ws_kernel_chip((int)launch->device));

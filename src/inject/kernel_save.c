@@ -190,6 +190,22 @@ struct ws_kernel_saved *ws_kernel_save(const struct ws_kernel_launch *launch, co
 	return NULL;
 }
 
+struct ws_kernel_saved *ws_kernel_save_nothing(const struct ws_kernel_launch *launch,
+					       const char **why)
+{
+	struct ws_kernel_memories none = {0};
+	struct ws_kernel_saved *saved = calloc(1, sizeof(*saved));
+
+	*why = "there is no memory left";
+	if (!saved)
+		return NULL;
+	saved->stream = launch->stream;
+	if (add_regions(saved, &none) && prepare_device(saved, launch))
+		return saved;
+	ws_kernel_free_saved(saved);
+	return NULL;
+}
+
 /* ---- what has changed ---- */
 
 /* Bytes behind the last word are not compared: the piece that contains them counts as changed. */

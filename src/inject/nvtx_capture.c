@@ -1,12 +1,19 @@
 /*
- * nvtx_capture.c - NVTX ranges that begin and end collections (--capture-range=nvtx).
+ * nvtx_capture.c - NVTX ranges that begin and end collections (--capture-range=nvtx), and ranges
+ * that the kernel hook measures or filters by.
  *
  * If such ranges may be wanted, the program's tables point to functions of this file, which call
  * those of nvtx.c. A range with the wanted name first opens a capture range, so that it is itself
  * recorded, and closes the capture range after it has ended. Only the outermost such range on a
  * thread counts. It is identified by its domain and its level there, which push and pop return.
  * Start/end ranges are identified by their ids.
+ *
+ * For the kernel hook, the names of open start/end ranges are kept, and it is told when a range has
+ * opened or closed.
  */
+#include <stdio.h>
+#include <sys/syscall.h>
+
 #include "inject/capture.h"
 #include "inject/nvtx_state.h"
 
@@ -14,6 +21,85 @@ enum { STARTED_MOST = 64 }; /* maximum number of start/end ranges watched at onc
 
 static _Atomic uint64_t started[STARTED_MOST]; /* their ids; 0: free */
 static _Atomic uint32_t started_n;
+
+/* ---- for the kernel hook ---- */
+
+void (*_Atomic ws_nvtx_changed)(void);
+
+/* The open start/end ranges of all threads; an id of 0 marks a free entry. */
+static struct ws_nvtx_started names[STARTED_MOST];
+static _Atomic bool names_busy;
+#define NAME_RESERVED UINT64_MAX /* an id that is not yet known */
+/* The entry that this thread has reserved, from 1. */
+static __thread int reserved __attribute__((tls_model("initial-exec")));
+
+static void lock_names(void)
+{
+	while (atomic_exchange(&names_busy, true))
+		ws_raw_syscall(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+}
+
+static bool serves_kernels(void)
+{
+	return ws_rt->features & WS_FEATURE_KERNEL;
+}
+
+static void notify_kernels(void)
+{
+	void (*changed)(void) = atomic_load_explicit(&ws_nvtx_changed, memory_order_acquire);
+
+	if (ws_unlikely(changed))
+		changed();
+}
+
+/* Keep the name of a start/end range until its id is known. */
+static void keep_name(const struct nvtx_domain *domain, const char *text)
+{
+	lock_names();
+	for (int i = 0; i < STARTED_MOST && !reserved; i++)
+		if (!names[i].id) {
+			names[i].id = NAME_RESERVED;
+			names[i].domain = domain ? domain->number : 0;
+			snprintf(names[i].name, sizeof(names[i].name), "%s", text ? text : "");
+			reserved = i + 1;
+		}
+	atomic_store(&names_busy, false);
+}
+
+static void note_started(uint64_t id)
+{
+	if (!reserved)
+		return;
+	lock_names();
+	names[reserved - 1].id = id;
+	reserved = 0;
+	atomic_store(&names_busy, false);
+	notify_kernels();
+}
+
+static void note_ended(uint64_t id)
+{
+	if (!serves_kernels() || !id)
+		return;
+	lock_names();
+	for (int i = 0; i < STARTED_MOST; i++)
+		if (names[i].id == id)
+			names[i].id = 0;
+	atomic_store(&names_busy, false);
+	notify_kernels();
+}
+
+size_t ws_nvtx_list_started(struct ws_nvtx_started *out, size_t most)
+{
+	size_t count = 0;
+
+	lock_names();
+	for (int i = 0; i < STARTED_MOST && count < most; i++)
+		if (names[i].id && names[i].id != NAME_RESERVED)
+			out[count++] = names[i];
+	atomic_store(&names_busy, false);
+	return count;
+}
 
 /* ---- does the name match ---- */
 
@@ -56,6 +142,11 @@ static bool open_text(const struct nvtx_domain *domain, const char *text, bool p
 {
 	struct ws_thread *thread = ws_self;
 
+	if (serves_kernels()) {
+		if (!pushed)
+			keep_name(domain, text);
+		return false;
+	}
 	/* Of nested ranges, the outermost on a thread counts. */
 	if (!text || (pushed && thread && thread->capture) || !matches_domain(domain))
 		return false;
@@ -67,10 +158,16 @@ static bool open_text(const struct nvtx_domain *domain, const char *text, bool p
 	return true;
 }
 
+/* Whether the names of ranges matter. */
+static bool reads_names(bool pushed)
+{
+	return ws_capture_wants(WS_TRIGGER_NVTX | WS_TRIGGER_STEPS) ||
+	       (!pushed && serves_kernels());
+}
+
 static bool open_range(const struct nvtx_domain *domain, const char *text, bool pushed)
 {
-	return ws_capture_wants(WS_TRIGGER_NVTX | WS_TRIGGER_STEPS) &&
-	       open_text(domain, text, pushed);
+	return reads_names(pushed) && open_text(domain, text, pushed);
 }
 
 static bool open_wide(const wchar_t *text, bool pushed)
@@ -80,7 +177,7 @@ static bool open_wide(const wchar_t *text, bool pushed)
 	struct nvtx_scratch scratch = {0};
 	bool opened;
 
-	if (!ws_capture_wants(WS_TRIGGER_NVTX | WS_TRIGGER_STEPS))
+	if (!reads_names(pushed))
 		return false;
 	opened = open_text(NULL, read_text(&event, &scratch), pushed);
 	ws_nvtx_close_scratch(&scratch);
@@ -92,7 +189,7 @@ static bool open_event(const struct nvtx_domain *domain, const struct nx_event *
 	struct nvtx_scratch scratch = {0};
 	bool opened;
 
-	if (!ws_capture_wants(WS_TRIGGER_NVTX | WS_TRIGGER_STEPS))
+	if (!reads_names(pushed))
 		return false;
 	opened = open_text(domain, read_text(event, &scratch), pushed);
 	ws_nvtx_close_scratch(&scratch);
@@ -145,6 +242,7 @@ static int watch_pushed(const struct nvtx_domain *domain, bool opened, int level
 {
 	struct ws_thread *thread = ws_self;
 
+	notify_kernels();
 	if (!opened)
 		return level;
 	if (!thread || level < 0) { /* its end could not be recognised */
@@ -160,6 +258,7 @@ static int watch_popped(const struct nvtx_domain *domain, int level)
 {
 	struct ws_thread *thread = ws_self;
 
+	notify_kernels();
 	if (ws_likely(!thread || thread->capture != domain || level != thread->capture_level))
 		return level;
 	thread->capture = NULL;
@@ -212,6 +311,7 @@ static int domain_pop(void *handle)
 
 static uint64_t watch_started(uint64_t id, bool opened)
 {
+	note_started(id);
 	if (!opened)
 		return id;
 	for (int i = 0; id && i < STARTED_MOST; i++) {
@@ -228,6 +328,7 @@ static uint64_t watch_started(uint64_t id, bool opened)
 
 static void watch_ended(uint64_t id)
 {
+	note_ended(id);
 	if (ws_likely(!atomic_load_explicit(&started_n, memory_order_relaxed)) || !id)
 		return;
 	for (int i = 0; i < STARTED_MOST; i++) {
@@ -307,7 +408,9 @@ static const struct nvtx_slot watching[] = {
 
 nx_fn ws_nvtx_get_function(const struct nvtx_slot *slot)
 {
-	for (size_t i = 0; ws_rt->features & WS_FEATURE_CAPTURE && i < WS_COUNT(watching); i++)
+	for (size_t i = 0;
+	     ws_rt->features & (WS_FEATURE_CAPTURE | WS_FEATURE_KERNEL) && i < WS_COUNT(watching);
+	     i++)
 		if (watching[i].module == slot->module && watching[i].slot == slot->slot)
 			return watching[i].fn;
 	return slot->fn;

@@ -165,6 +165,16 @@ WS_EXPORT long ws_raw_syscall(long nr, long a, long b, long c, long d, long e, l
 
 /* The name of an NVTX domain by its number in ws_open; "" for the default one. */
 WS_EXPORT const char *ws_nvtx_name_domain(uint32_t number);
+/* An open start/end range of any thread. */
+struct ws_nvtx_started {
+	uint64_t id;
+	uint32_t domain;
+	char name[116]; /* cut where it is too long */
+};
+/* Those that are open while kernels are measured; returns how many there are, `most` at most. */
+WS_EXPORT size_t ws_nvtx_list_started(struct ws_nvtx_started *out, size_t most);
+/* Set by the kernel hook: called on the thread that has opened or closed a range, afterwards. */
+WS_EXPORT extern void (*_Atomic ws_nvtx_changed)(void);
 
 /* Cold paths. */
 WS_EXPORT struct ws_thread *ws_rt_enter_slow(bool count);

@@ -26,6 +26,10 @@
 	X(nvtx_include, "nvtx-include") /* separated by newlines */                             \
 	X(nvtx_exclude, "nvtx-exclude")                                                         \
 	X(replay, "replay-mode")                                                                \
+	X(folder, "pass-folder") /* of several runs of the program; "" for one */               \
+	X(run, "run")		 /* its number, from 0 */                                       \
+	X(runs, "runs")		 /* how many are needed; "" where that is not known */          \
+	X(match, "app-replay-match")                                                            \
 	X(only_application, "only-application")                                                 \
 	X(sections, "sections")
 

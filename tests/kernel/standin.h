@@ -53,6 +53,8 @@ struct standin_call {
 	const char *symbol;
 };
 STANDIN_EXPORT extern void (*standin_callback)(int site, const struct standin_call *call);
+/* A kernel of the program, or else one of the hook's, runs. */
+STANDIN_EXPORT extern void (*standin_launched)(int program);
 STANDIN_EXPORT extern void (*standin_module)(const char *cubin, size_t bytes);
 STANDIN_EXPORT extern unsigned standin_runs; /* kernels of the program that have run */
 STANDIN_EXPORT int standin_fault(const char *name);

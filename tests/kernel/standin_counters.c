@@ -1,7 +1,7 @@
 /*
- * standin_counters.c - see standin.h: CUPTI. Its counters count launches: a pass must hold exactly
- * one of a kernel of the program, as ranges around single kernels have it; else the values of the
- * launch are refused.
+ * standin_counters.c - see standin.h: CUPTI. Its counters count how often kernels of the program
+ * ran in a range, added up over the passes. Like CUPTI it keeps what it counts in the counter data
+ * image and nowhere else, so that another process can go on counting.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +15,15 @@ static void (*subscriber)(void *, uint32_t, uint32_t, const void *);
 static uint8_t enabled[4][2048];
 static uint32_t correlation;
 
+struct image {
+	uint32_t passes, ranges, wrong; /* made; in each; passes differ */
+	uint32_t runs[];
+};
+
 static struct {
-	int enabled, started, configured;
-	int own, open; /* the range is the user's; it is open */
-	unsigned pass, runs_before, runs, bad;
+	int enabled, started, own, open;
+	struct image *image;
+	size_t most, range; /* ranges in a pass at most; the present one */
 } state;
 
 static const struct {
@@ -76,6 +81,15 @@ static void load_module(const char *cubin, size_t bytes)
 		subscriber(NULL, CUPTI_DOMAIN_RESOURCE, CUPTI_RESOURCE_MODULE_LOADED, &resource);
 }
 
+/* A kernel runs: a range of its own, unless ranges are the user's. */
+static void count_launch(int program)
+{
+	if (!state.started || (state.own && !state.open) || state.range >= state.most)
+		return;
+	state.image->runs[state.range] += program != 0;
+	state.range += !state.own;
+}
+
 STANDIN_EXPORT int cuptiSubscribe(void **handle, cupti_callback_fn fn, void *data)
 {
 	(void)data;
@@ -85,6 +99,7 @@ STANDIN_EXPORT int cuptiSubscribe(void **handle, cupti_callback_fn fn, void *dat
 	subscriber = fn;
 	standin_callback = call_back;
 	standin_module = load_module;
+	standin_launched = count_launch;
 	return 0;
 }
 
@@ -206,53 +221,66 @@ CALL(RangeProfilerDisable, cupti_range_call)
 }
 CALL(RangeProfilerSetConfig, cupti_range_set_config)
 {
-	state.configured = p->replay == CUPTI_USER_REPLAY && p->ranges == 1 && p->levels == 1;
+	struct image *image = (void *)p->image;
+	size_t pass = p->replay == CUPTI_APPLICATION_REPLAY ? p->pass : 0;
+
+	if (p->levels != 1 || p->first_level != 1 || p->replay == CUPTI_KERNEL_REPLAY ||
+	    image->passes != pass || p->image_bytes < sizeof(*image) + p->ranges * 4)
+		return CUPTI_ERR_INVALID_PARAMETER;
+	state.image = image;
+	state.most = p->ranges;
 	state.own = p->range == CUPTI_USER_RANGE;
-	state.pass = state.runs = state.bad = 0;
-	return !state.configured;
+	return 0;
 }
 CALL(RangeProfilerStart, cupti_range_call)
 {
-	if (p->profiler != &state || state.started || !state.configured)
+	if (p->profiler != &state || state.started || !state.image)
 		return CUPTI_ERR_INVALID_PARAMETER;
-	if (standin_fault("thirdpass") && state.pass == 2)
+	if (standin_fault("thirdpass") && state.image->passes == 2)
 		return CUPTI_ERR_NOT_READY;
 	state.started = 1;
-	state.runs_before = standin_runs;
+	state.range = 0;
 	return 0;
 }
 CALL(RangeProfilerStop, cupti_range_stop)
 {
-	unsigned runs = standin_runs - state.runs_before;
+	struct image *image = state.image;
 
-	if (!state.started)
+	if (!state.started || state.open)
 		return CUPTI_ERR_INVALID_PARAMETER;
 	state.started = 0;
-	state.bad += state.own ? runs != 2 || state.open != 2 : runs != 1;
-	state.open = 0;
-	state.runs += runs;
-	p->all = ++state.pass == STANDIN_PASSES;
+	if (image->passes++)
+		image->wrong |= state.range != image->ranges;
+	image->ranges = (uint32_t)state.range;
+	p->all = image->passes == STANDIN_PASSES;
+	p->pass = p->all ? 0 : image->passes;
+	p->level = 1;
 	return 0;
 }
 CALL(RangeProfilerPushRange, cupti_range_push)
 {
-	if (!p->name || !state.own || state.open++)
+	if (!p->name || !state.own || state.open)
 		return CUPTI_ERR_INVALID_PARAMETER;
+	state.open = 1;
 	return 0;
 }
 CALL(RangeProfilerPopRange, cupti_range_call)
 {
 	(void)p;
-	return state.open++ == 1 ? 0 : CUPTI_ERR_INVALID_PARAMETER;
+	if (!state.open)
+		return CUPTI_ERR_INVALID_PARAMETER;
+	state.open = 0;
+	state.range++;
+	return 0;
 }
 CALL(RangeProfilerDecodeData, cupti_range_decode)
 {
 	p->dropped = 0;
-	return state.pass != STANDIN_PASSES;
+	return !state.image;
 }
 CALL(RangeProfilerGetCounterDataSize, cupti_range_image_size)
 {
-	p->bytes = 128;
+	p->bytes = sizeof(struct image) + 4 * p->ranges;
 	return 0;
 }
 CALL(RangeProfilerCounterDataImageInitialize, cupti_range_image)
@@ -262,12 +290,18 @@ CALL(RangeProfilerCounterDataImageInitialize, cupti_range_image)
 }
 CALL(RangeProfilerGetCounterDataInfo, cupti_range_image_info)
 {
-	p->ranges = state.bad ? 0 : 1;
+	const struct image *image = (const void *)p->image;
+
+	p->ranges = image->wrong || image->passes != STANDIN_PASSES ? 0 : image->ranges;
 	return 0;
 }
 CALL(ProfilerHostEvaluateToGpuValues, cupti_range_values)
 {
+	const struct image *image = (const void *)p->image;
+
+	if (p->range >= image->ranges)
+		return CUPTI_ERR_INVALID_PARAMETER;
 	for (size_t i = 0; i < p->count; i++)
-		p->values[i] = strstr(p->names[i], "duration") ? 5000 : state.runs + 0.5;
+		p->values[i] = strstr(p->names[i], "duration") ? 5000 : image->runs[p->range] + 0.5;
 	return 0;
 }

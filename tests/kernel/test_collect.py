@@ -35,6 +35,7 @@ def measure(*args, fault=None, what="", metrics=METRICS):
         command + ([what] if what else []), env=environment(**more), capture_output=True, text=True
     )
     assert run.returncode == 0, (run.returncode, run.stdout, run.stderr)
+    measure.stderr = run.stderr
     rows = tap.run(
         "query",
         "--format",
@@ -165,6 +166,73 @@ def nvtx_ranges_choose():
 
 
 @tap.test
+def start_end_ranges_choose():
+    for args, want in [
+        (("--nvtx-include", "middle"), [3, 4, 5]),
+        (("--nvtx-include", "regex:mid,middle"), [3, 4, 5]),
+        (("--nvtx-include", "middle,other"), []),
+        (("--nvtx-exclude", "middle"), [0, 1, 2, 6, 7, 8, 9]),
+    ]:
+        got = [r["launchNumber"] for r in measure(*args, what="started")[1]]
+        assert got == want, (args, got)
+
+
+@tap.test
+def every_run_of_the_program_makes_a_pass():
+    out, results = measure("--replay-mode", "application")
+    lines = out.splitlines()
+    assert len(lines) == 4 and all(line == BARE + " runs 10" for line in lines), out
+    assert names(results) == ["accumulate", "count", "plain_read"] * 3 + [
+        "ncclDevKernel_AllReduce_Sum"
+    ], names(results)
+    for result in results[:9]:
+        assert not result["error"] and result["passes"] == 4, result
+        assert result["metrics"]["smsp__inst_executed.sum"] == 4.5, result
+        assert result["replayMode"] == "application", result
+    assert "not be repeated" in results[9]["error"], results[9]
+
+
+@tap.test
+def graphs_are_counted_in_every_run():
+    out, results = measure("-s", "10", "--replay-mode", "application", what="graph")
+    assert out.startswith(BARE.replace("graph 0", "graph 4")), out
+    assert [r["metrics"]["smsp__inst_executed.sum"] for r in results] == [8.5] * 2, results
+
+
+@tap.test
+def runs_that_differ_are_said():
+    if os.path.exists("was-here"):
+        os.remove("was-here")
+    out, results = measure("--replay-mode", "application", what="differs")
+    assert [r["launchNumber"] for r in results] == [0, 1, 2, 3, 4, 5, 6], results
+    assert all(r["passes"] == 4 for r in results[:6]), results
+    assert "3 kernels or ranges of earlier runs" in measure.stderr, measure.stderr
+
+
+@tap.test
+def ranges_are_counted_as_one():
+    for args, what, name, runs in [
+        ((), "ranges", "cudaProfilerStart", 12.5),
+        (("--nvtx-include", "round 1/"), "nvtx", "round 1", 12.5),
+        (("--nvtx-include", "[/round 2/forward/]"), "nvtx", "forward", 8.5),
+        (("--nvtx-include", "middle"), "started", "middle", 12.5),
+    ]:
+        out, results = measure("--replay-mode", "app-range", *args, what=what)
+        assert all(line == BARE + " runs 10" for line in out.splitlines()), out
+        assert names(results) == [name], (args, results)
+        assert not results[0]["error"] and results[0]["passes"] == 4, results
+        assert results[0]["metrics"]["smsp__inst_executed.sum"] == runs, results
+        assert results[0]["gridX"] == 0 and results[0]["replayMode"] == "app-range", results
+    three = measure("--replay-mode", "app-range", "--nvtx-include", "regex:round/", what="nvtx")[1]
+    assert names(three) == ["round 0", "round 1", "round 2"], three
+    one = measure(
+        *("--replay-mode", "app-range", "--nvtx-include", "regex:round/", "-s", "1", "-c", "1"),
+        what="nvtx",
+    )[1]
+    assert names(one) == ["round 1"], one
+
+
+@tap.test
 def a_graph_is_measured_as_one():
     out, results = measure("-s", "10", what="graph")
     assert out.startswith(BARE.replace("graph 0", "graph 4")), out
@@ -220,7 +288,8 @@ def what_makes_no_sense_is_refused():
         (("--set", "nosuchset"), "nosuchset"),
         (("-c", "-1"), "--launch-count"),
         (("--devices", "x"), "--devices"),
-        (("--replay-mode", "application"), "application"),
+        (("--replay-mode", "range"), "range"),
+        (("--replay-mode", "app-range", "-k", "x"), "measures ranges"),
         (("--cache-control", "some"), "--cache-control"),
     ]:
         result = tap.run("kernel", *args, "true", ok=False)
