@@ -109,14 +109,25 @@ static int apply_start(struct ws_record_options *options, const struct ws_messag
 	return 0; /* the words must live as long as the options made from them */
 }
 
+static bool asks_for_flight(const struct ws_message *kept)
+{
+	static const char option[] = "--flight-recorder";
+	size_t at = 0;
+
+	for (const char *word; (word = ws_message_next(kept, "words", &at));)
+		if (!strncmp(word, option, sizeof(option) - 1))
+			return true;
+	return false;
+}
+
 /* When a collection begins: at the command start, or as the earlier start says. */
 static int fill_plan(const struct ws_message *kept, struct ws_record_opts *opts, struct ws_err *err)
 {
 	struct ws_control_request request;
 
-	if (opts->plan.flight.on && kept->count)
-		return ws_fail(err, "a flight recorder records from the program's beginning: "
-				    "'warpsight cancel' forgets the start that waits");
+	if (opts->plan.flight.on && kept->count && !asks_for_flight(kept))
+		return ws_fail(err, "the start that waited for this launch asked for a collection, "
+				    "not for a flight recorder; it is forgotten now");
 	if (opts->plan.flight.on)
 		return 0;
 	if (ws_commands_read_start(kept, &opts->plan, &request, err))

@@ -196,7 +196,7 @@ const struct ws_opt ws_record_option_table[] = {
 	 "snapshot' says so, the recorder gets the signal URG, or the program dies: by a signal "
 	 "or "
 	 "with a status other than 0. Nothing else is written.",
-	 NULL, .also = WS_IN_LAUNCH},
+	 NULL, .also = WS_IN_LAUNCH | WS_IN_START},
 	{"steps", 0, WS_OPT_STRING, AT(steps), "A-B", NULL,
 	 "Collect only these steps of the program's loop, both included. Steps are the NVTX ranges "
 	 "of --step-range or, without it, those that are called step, iteration, iter, train step, "
@@ -216,7 +216,7 @@ const struct ws_opt ws_record_option_table[] = {
 	 "500ms' (a range called step, iteration, iter, train step, ProfilerStep...), 'mark TEXT', "
 	 "'gpu idle > 100ms', 'xid' (an error of a GPU in the kernel's log). May be given several "
 	 "times. At most one such snapshot is written within the recorder's TIME, and 100 in all.",
-	 NULL, .also = WS_IN_LAUNCH},
+	 NULL, .also = WS_IN_LAUNCH | WS_IN_START},
 	{"kill", 0, WS_OPT_STRING, AT(kill), "SIGNAL", NULL,
 	 "Signal to send to the target when the duration, or the last capture range, is over: "
 	 "none, sigterm, sigkill, another "

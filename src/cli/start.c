@@ -8,6 +8,7 @@
 #include "cli/text.h"
 #include "control/folder.h"
 #include "control/pending.h"
+#include "record/name.h"
 #include "text/json_write.h"
 
 extern const struct ws_command ws_cmd_start;
@@ -68,8 +69,12 @@ static void put_capture(const struct ws_record_options *options,
 static int make_request(const struct ws_record_options *options, struct ws_text *request,
 			struct ws_err *err)
 {
-	char *output = ws_absolute_template(options->output, err);
+	const char *name = options->output;
+	char *output;
 
+	if (options->flight_recorder && !strcmp(name, WS_DEFAULT_NAME))
+		name = WS_FLIGHT_NAME;
+	output = ws_absolute_template(name, err);
 	if (!output)
 		return -1;
 	ws_put_json_string(request, "output", output);
@@ -129,6 +134,12 @@ static int start_session(const struct ws_record_options *options, size_t words,
 		session = ws_expand_session(options->session_new, "session-new", err);
 	} else {
 		session = ws_find_session(options->session, err);
+		if (session && options->flight_recorder) {
+			free(session);
+			return ws_fail(err, "--flight-recorder keeps what happens from the "
+					    "program's beginning: give it to 'warpsight launch', "
+					    "or to 'warpsight start' before that");
+		}
 		if (session) {
 			warn_decided(ws_main_argv + 2, words);
 			rc = start_in_session(options, session, request, err);

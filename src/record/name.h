@@ -8,6 +8,7 @@
 #include "base/mem.h"
 
 #define WS_DEFAULT_NAME "report%n"
+#define WS_FLIGHT_NAME "flight" /* of what a flight recorder writes */
 #define WS_EXTENSION ".wsrep"
 
 struct ws_name_context {

@@ -160,7 +160,7 @@ char *ws_session_name_snapshot(struct ws_session *session, const struct ws_sink 
 			       const struct ws_control_request *request, unsigned number,
 			       const char *cause, struct ws_err *err)
 {
-	const char *name = ws_or(session->output, "flight");
+	const char *name = ws_or(session->output, WS_FLIGHT_NAME);
 	struct name_lookup l = {sink->env, sink->env_len, session->env};
 	struct ws_name_context context = {.pid = session->launch.pid,
 					  .number = number,

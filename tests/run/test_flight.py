@@ -199,6 +199,36 @@ def in_a_session_of_its_own(t):
 
 
 @test("flight")
+def of_a_start_before_the_launch(t):
+    s = Sessions(t)
+    flight = "--flight-recorder=" + LONG
+    said = s.tool("start", flight, "--trigger", "mark out of memory").messages
+    t.contains(said, "nothing is recorded until", "start")
+    process = t.start(
+        [t.where.warpsight, "launch", "-t", "nvtx", "-s", "none", t.program("told")],
+        stdin=subprocess.PIPE,
+    )
+    t.eq(t.line(process), b"ready\n", "the program runs")
+    for line in (b"work 10\n", b"mark out of memory\n"):
+        process.stdin.write(line)
+        process.stdin.flush()
+        t.eq(t.line(process), b"done\n", "the program does as it is told")
+    path = t.path("flight.1.mark-out-of-memory")
+    wait_until(lambda: os.path.exists(path), seconds=60)
+    t.eq(work_of(t, path), up_to(10), "work of the snapshot by the trigger")
+    t.contains(s.tool("start", flight, status=1).messages, "from the program's", "too late")
+    s.tool("snapshot")
+    t.eq(work_of(t, t.path("flight.2.snapshot")), up_to(10), "work of the snapshot")
+    process.stdin.close()
+    process.stdin = None
+    process.communicate(timeout=60)
+    s.tool("start", "-o", "plain")
+    said = s.tool("launch", flight, t.program("told"), status=2).messages
+    t.contains(said, "not for a flight recorder", "a start of another kind")
+    s.check_clean()
+
+
+@test("flight")
 def what_the_dead_leave_behind(t):
     """The snapshot of a death does not wait for what lives on."""
     gate = os.path.join(t.work, "gate")
