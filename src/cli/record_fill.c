@@ -533,16 +533,22 @@ static void warn_without_range(const struct ws_record_options *options, const st
 		return;
 	if (options->nvtx_capture && plan->capture != WS_CAPTURE_NVTX)
 		ws_warn("--nvtx-capture has no effect without --capture-range=nvtx");
+	if (strcmp(options->hotkey_capture, WS_DEFAULT_KEY) && plan->capture != WS_CAPTURE_HOTKEY)
+		ws_warn("--hotkey-capture has no effect without --capture-range=hotkey");
 	if (options->step_range && plan->capture != WS_CAPTURE_STEPS)
 		ws_warn("--step-range has no effect without --steps");
 	if (options->capture_range_end && plan->capture == WS_CAPTURE_NONE)
 		ws_warn("--capture-range-end has no effect without --capture-range or --steps");
 }
 
-static const char no_hot_key[] =
-	"the keys of a terminal are the program's, and the program could miss one that is taken "
-	"from it. Run the program with 'warpsight launch' and bind 'warpsight start' and "
-	"'warpsight stop' to keys of the desktop, or enter them in another terminal";
+static int fill_hotkey(const struct ws_record_options *options, struct ws_record_opts *record_opts,
+		       struct ws_err *err)
+{
+	record_opts->capture_range = options->hotkey_capture;
+	if (ws_plan_read_key(options->hotkey_capture))
+		return 0;
+	return ws_fail(err, "--hotkey-capture: '%s' is none of F1 to F12", options->hotkey_capture);
+}
 
 static int fill_capture_options(const struct ws_record_options *options,
 				struct ws_record_opts *record_opts,
@@ -552,8 +558,6 @@ static int fill_capture_options(const struct ws_record_options *options,
 	int rc = 0;
 
 	*plan = (struct ws_plan){.range_end = WS_RANGE_END_STOP_SHUTDOWN};
-	if (!strcmp(options->capture_range, "hotkey"))
-		return ws_fail(err, "--capture-range=hotkey: %s", no_hot_key);
 	if (ws_plan_read_capture(options->capture_range, &plan->capture, err))
 		return -1;
 	if (options->capture_range_end &&
@@ -563,6 +567,8 @@ static int fill_capture_options(const struct ws_record_options *options,
 		rc = fill_steps(options, record_opts, filled, err);
 	else if (plan->capture == WS_CAPTURE_NVTX)
 		rc = fill_nvtx_capture(options, record_opts, filled, err);
+	else if (plan->capture == WS_CAPTURE_HOTKEY)
+		rc = fill_hotkey(options, record_opts, err);
 	if (!rc)
 		warn_without_range(options, plan);
 	return rc;

@@ -174,12 +174,15 @@ const struct ws_opt ws_record_option_table[] = {
 	 "target's end.",
 	 "0", .also = WS_IN_START},
 	{"capture-range", 'c', WS_OPT_ENUM, AT(capture_range), "RANGE",
-	 "none,cudaProfilerApi,nvtx,program||hotkey=hotkey",
+	 "none,cudaProfilerApi,nvtx,program,hotkey",
 	 "Collect only while a range of the program is open: from cudaProfilerStart to "
 	 "cudaProfilerStop (cudaProfilerApi), an NVTX range of the name of --nvtx-capture (nvtx), "
-	 "or "
-	 "from ws_start to ws_stop of warpsight/annotate.h (program).",
+	 "from ws_start to ws_stop of warpsight/annotate.h (program), or from one press of the key "
+	 "of --hotkey-capture to the next, on an X11 display (hotkey).",
 	 "none", .also = WS_IN_START},
+	{"hotkey-capture", 0, WS_OPT_STRING, AT(hotkey_capture), "KEY", NULL,
+	 "The key of --capture-range=hotkey: F1 to F12. No other program gets it meanwhile.",
+	 WS_DEFAULT_KEY, .also = WS_IN_START},
 	{"nvtx-capture", 'p', WS_OPT_STRING, AT(nvtx_capture), "RANGE[@DOMAIN|@*]", NULL,
 	 "The NVTX range of --capture-range=nvtx: of the default domain, of a named one, or of any "
 	 "(@*). A \\ before an @ makes it part of the name.",

@@ -12,9 +12,10 @@ static const struct {
 	const char *name;
 	bool is_word; /* a value of --capture-range */
 } captures[WS_CAPTURES] = {
-	[WS_CAPTURE_NONE] = {"none", true},    [WS_CAPTURE_CUDA] = {"cudaProfilerApi", true},
-	[WS_CAPTURE_NVTX] = {"nvtx", true},    [WS_CAPTURE_PROGRAM] = {"program", true},
-	[WS_CAPTURE_STEPS] = {"steps", false}, [WS_CAPTURE_USER] = {"start", false},
+	[WS_CAPTURE_NONE] = {"none", true},	[WS_CAPTURE_CUDA] = {"cudaProfilerApi", true},
+	[WS_CAPTURE_NVTX] = {"nvtx", true},	[WS_CAPTURE_PROGRAM] = {"program", true},
+	[WS_CAPTURE_HOTKEY] = {"hotkey", true}, [WS_CAPTURE_STEPS] = {"steps", false},
+	[WS_CAPTURE_USER] = {"start", false},
 };
 
 static const struct {
@@ -45,8 +46,21 @@ int ws_plan_read_capture(const char *text, enum ws_capture *capture, struct ws_e
 			*capture = (enum ws_capture)i;
 			return 0;
 		}
-	return ws_fail(err, "--capture-range: '%s' is none of none, cudaProfilerApi, nvtx, program",
-		       text);
+	return ws_fail(
+		err,
+		"--capture-range: '%s' is none of none, cudaProfilerApi, nvtx, program, hotkey",
+		text);
+}
+
+int ws_plan_read_key(const char *name)
+{
+	char *end;
+	long number;
+
+	if ((name[0] != 'F' && name[0] != 'f') || name[1] < '1' || name[1] > '9')
+		return 0;
+	number = strtol(name + 1, &end, 10);
+	return !*end && number <= WS_FUNCTION_KEYS ? (int)number : 0;
 }
 
 static int read_count(const char *text, uint32_t *count)

@@ -19,6 +19,7 @@ enum ws_capture {
 	WS_CAPTURE_CUDA,    /* cudaProfilerStart */
 	WS_CAPTURE_NVTX,    /* an NVTX range of a certain name */
 	WS_CAPTURE_PROGRAM, /* ws_start() of warpsight/control.h */
+	WS_CAPTURE_HOTKEY,  /* a key of the display */
 	WS_CAPTURE_STEPS,   /* steps of the program, by number */
 	WS_CAPTURE_USER,    /* the command `start` */
 	WS_CAPTURES
@@ -56,6 +57,11 @@ int ws_plan_read_range_end(const char *text, struct ws_plan *plan, struct ws_err
  * message. */
 int ws_plan_read_steps(const char *text, struct ws_plan *plan, struct ws_err *err);
 /* The word of an option's value, for messages and status. */
+enum { WS_FUNCTION_KEYS = 12 };
+#define WS_DEFAULT_KEY "F12"
+
+/* The number of a function key, F1 to F12; 0 when `name` is none. */
+int ws_plan_read_key(const char *name);
 const char *ws_plan_capture_name(enum ws_capture capture);
 const char *ws_plan_range_end_name(enum ws_range_end end);
 

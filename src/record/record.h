@@ -37,7 +37,8 @@ struct ws_record_opts {
 	size_t kernel_bytes;
 	struct ws_plan plan; /* what begins and ends collections; delay, duration and kill are
 				filled in from the members below */
-	const char *capture_range, *capture_domain; /* of WS_CAPTURE_NVTX; a domain "*": any */
+	const char *capture_range, *capture_domain; /* of WS_CAPTURE_NVTX; a domain "*": any;
+							   of WS_CAPTURE_HOTKEY: the key */
 	struct ws_flight_triggers triggers;	    /* of a flight recorder */
 	struct ws_mailbox *mailbox; /* through which other threads control the session; NULL: none
 				     */

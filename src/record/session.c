@@ -410,6 +410,8 @@ static int begin_session(struct ws_session *session, struct ws_err *err_e)
 
 	if (options->attach && ws_attached_begin(&session->attached, options, err_e))
 		return -1;
+	if (ws_session_open_hotkey(session, &options->plan, options->capture_range, err_e))
+		return -1;
 	if (!options->attach && ws_gpu_tool_must_start(ws_find_gpu_tool(environ)))
 		return ws_fail(err_e,
 			       "%s would wait for ever for a program that warpsight starts; put "
@@ -532,6 +534,7 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 	}
 	ws_starved_watch(NULL);
 	ws_session_end_flight(session);
+	ws_hotkey_close(session->hotkey);
 	ws_attached_end(&session->attached);
 	ws_gathered_free(&session->gathered);
 	ws_session_settle_old_report(session, NULL);

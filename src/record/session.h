@@ -23,6 +23,7 @@
 #include "record/starved.h"
 #include "record/tee.h"
 #include "record/watch.h"
+#include "record/hotkey.h"
 #include "record/xid.h"
 
 #define WS_STACKS_A_SECOND 500 /* of calls of the OS runtime in a process */
@@ -89,8 +90,9 @@ struct ws_session {
 	char *output;		       /* template of the reports' names; NULL: the default */
 	bool overwrite;
 	struct ws_session_flight flight;
-	char *last_report;	/* path of the last one that was finished; NULL: none */
-	uint64_t started_epoch; /* CLOCK_REALTIME seconds */
+	struct ws_hotkey *hotkey; /* begins and ends collections; NULL: no key does */
+	char *last_report;	  /* path of the last one that was finished; NULL: none */
+	uint64_t started_epoch;	  /* CLOCK_REALTIME seconds */
 	uint64_t started, collect_start, collect_end, last_clock_row, last_sync; /* session ns */
 	uint64_t settle_since;
 	int kill_signal; /* for the target, when the session says so; 0: none */
@@ -127,6 +129,9 @@ bool ws_session_wants_python(const struct ws_record_opts *options);
 void ws_session_init_machine(struct ws_session *session);
 /* Post an event that happens now and perform what it leads to. */
 void ws_session_post(struct ws_session *session, enum ws_event_kind kind);
+/* Take the key that begins and ends collections, if the plan wants one; give up an earlier one. */
+int ws_session_open_hotkey(struct ws_session *session, const struct ws_plan *plan, const char *key,
+			   struct ws_err *err);
 /* Between the snapshot of the rings and their conversion: ranges that hooks saw begin and end. */
 void ws_session_look_at_captures(void *session);
 /* After each round: time, commands, collections that have settled. */

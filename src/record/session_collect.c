@@ -409,6 +409,17 @@ static void publish_status(struct ws_session *session)
 	ws_mailbox_publish(session->options->mailbox, &status);
 }
 
+int ws_session_open_hotkey(struct ws_session *session, const struct ws_plan *plan, const char *key,
+			   struct ws_err *err)
+{
+	ws_hotkey_close(session->hotkey);
+	session->hotkey = NULL;
+	if (plan->capture != WS_CAPTURE_HOTKEY)
+		return 0;
+	session->hotkey = ws_hotkey_open(ws_text_or(key, WS_DEFAULT_KEY), err);
+	return session->hotkey ? 0 : -1;
+}
+
 /* A `start` command names its reports: an error in the names is its answer. */
 static int prepare_start(struct ws_session *session, const struct ws_control_request *request,
 			 struct ws_err *err)
@@ -417,6 +428,8 @@ static int prepare_start(struct ws_session *session, const struct ws_control_req
 		return 0; /* the machine refuses it */
 	if (request->output)
 		ws_session_use_template(session, request->output, request->overwrite);
+	if (request->plan && ws_session_open_hotkey(session, request->plan, request->range, err))
+		return -1;
 	if (request->plan)
 		ws_capture_set(session->area.arena, request->plan, request->range, request->domain);
 	return ws_session_name_reports(session, true, err);
@@ -515,6 +528,29 @@ static void follow_commands(struct ws_session *session)
 		perform_command(session, request);
 }
 
+/* The first press begins a collection, the next one ends it. Presses while a report is being
+ * finished are left out. */
+static void follow_hotkey(struct ws_session *session)
+{
+	struct ws_control_event event = {.kind = WS_CONTROL_RANGE_END, .time = ws_read_raw_ns()};
+	unsigned presses;
+	bool lost;
+
+	if (!session->hotkey)
+		return;
+	presses = ws_hotkey_count_presses(session->hotkey, &lost);
+	if (presses % 2 && !session->action_count) {
+		if (session->machine.state == WS_MACHINE_ARMED)
+			event.kind = WS_CONTROL_RANGE_BEGIN;
+		post_event(session, event);
+	}
+	if (!lost)
+		return;
+	ws_warn("the display is gone: no key begins or ends a collection any more");
+	ws_hotkey_close(session->hotkey);
+	session->hotkey = NULL;
+}
+
 static void follow_triggers(struct ws_session *session)
 {
 	struct ws_control_event event;
@@ -568,6 +604,7 @@ void ws_session_follow_control(struct ws_session *session)
 		perform_actions(session);
 	follow_snapshot_signal(session);
 	follow_triggers(session);
+	follow_hotkey(session);
 	follow_death(session);
 	drop_ranges(session);
 	ws_session_post(session, WS_CONTROL_TIME);

@@ -695,6 +695,9 @@ static void say_never_began(const struct ws_session *session)
 		say_no_steps(session);
 	else if (session->machine.plan.capture == WS_CAPTURE_CUDA)
 		ws_warn("the program did not call cudaProfilerStart: there is no report");
+	else if (session->machine.plan.capture == WS_CAPTURE_HOTKEY)
+		ws_warn("the key %s was not pressed: there is no report",
+			ws_text_or(options->capture_range, WS_DEFAULT_KEY));
 	else
 		ws_warn("the program did not call ws_start: there is no report");
 }

@@ -19,6 +19,7 @@ import test_exact  # noqa: E402,F401
 import test_flight  # noqa: E402,F401
 import test_faults  # noqa: E402,F401
 import test_hostile  # noqa: E402,F401
+import test_hotkey  # noqa: E402,F401
 import test_jobs  # noqa: E402,F401
 import test_kill  # noqa: E402,F401
 import test_live  # noqa: E402,F401
