@@ -20,10 +20,14 @@
 
 typedef unsigned __int128 u128;
 
-enum { SAMPLE = 384, TRIED = 96, FINEST_LAG = 64, LONGEST_COUNTED = 3000 };
+enum { SAMPLE = 384, TRIED = 96, TRIED_FIRST = 16, FINEST_LAG = 64, LONGEST_COUNTED = 3000 };
 #define SMALLEST 3.0
 #define LARGEST 64.0
 #define GOOD 0.5
+#define HOPELESS 0.15 /* of the first few differences */
+/* Steps (ns) of a clock are not looked for where few events follow one another within this time:
+ * the search takes longer in proportion, and there is little to gain. */
+#define LARGEST_DIFFERENCE 20000.0
 
 /* ---- finding the step ---- */
 
@@ -94,8 +98,11 @@ static double find_best_step(const double *differences, uint32_t count, double l
 	low = ws_max(low, SMALLEST / 2);
 	*how_good = -1;
 	for (double step = high; step >= low; step -= 0.1 * step * step / most) {
-		double step_score = score_step(differences, count, step);
+		double step_score;
 
+		if (score_step(differences, ws_min(count, (uint32_t)TRIED_FIRST), step) < HOPELESS)
+			continue;
+		step_score = score_step(differences, count, step);
 		if (step_score > *how_good + 0.02) {
 			*how_good = step_score;
 			best = step;
@@ -108,7 +115,7 @@ static double find_best_step(const double *differences, uint32_t count, double l
  * grid will do. */
 static double find_small_limit(const uint64_t *times, uint32_t count)
 {
-	for (double limit = 200; limit < 100000; limit *= 1.5) {
+	for (double limit = 200; limit < LARGEST_DIFFERENCE; limit *= 1.5) {
 		uint32_t small = 0;
 
 		for (uint32_t i = 1; i < count; i++) {
@@ -119,7 +126,7 @@ static double find_small_limit(const uint64_t *times, uint32_t count)
 		if (small >= count / 4)
 			return limit;
 	}
-	return 100000;
+	return LARGEST_DIFFERENCE;
 }
 
 static uint64_t search_step(const uint64_t *times, uint32_t count)
