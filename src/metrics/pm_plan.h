@@ -17,7 +17,7 @@ struct ws_pm_place {
 	size_t bytes, index;
 };
 
-/* Plan the evaluation of the metrics of `fit`, and have its configuration count what the plan
+/* Plan the evaluation of the metrics of `fit`, and change its configuration to count what the plan
  * needs. Both must outlive the plan. */
 struct ws_pm_plan *ws_pm_plan_new(const struct pm_functions *cupti, const char *chip,
 				  const uint8_t *availability, struct ws_pm_fit *fit);
