@@ -196,6 +196,11 @@ static void add_sampler(struct child *child, struct gpu_device *device,
 		complain(child, ws_format("GPU %u: these metrics are unknown on the chip or do not "
 					  "fit into one pass with the others: %s.",
 					  device->number, fit->left_out));
+	if (fit->too_much)
+		complain(child,
+			 ws_format("GPU %u: %u samples a second are too many to read all metrics; "
+				   "not recorded: %s.",
+				   device->number, child->opts->hz, fit->too_much));
 }
 
 static void describe_device(const struct child *child, int ordinal, struct gpu_device *device)

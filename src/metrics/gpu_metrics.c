@@ -25,7 +25,7 @@
 
 #define SECOND UINT64_C(1000000000)
 #define PREPARE_NS (15 * SECOND) /* how long the driver may take to begin */
-#define SETTLE_NS (3 * SECOND)	 /* how long to wait for the last samples */
+#define SETTLE_NS (3 * SECOND)	 /* how long to wait for each of the last messages */
 #define LONGEST_NS (SECOND / 10) /* a longer value is split */
 #define PIPE_BYTES (1 << 20)
 #define READ_BYTES (256u << 10)
@@ -447,7 +447,7 @@ static bool receive(struct process *process)
 	return false;
 }
 
-/* Receive until `*done` or a timeout; returns whether it is done. */
+/* Receive until `*flag` is as wanted, or nothing has come for `ns`; returns whether it is. */
 static bool receive_until(struct process *process, const bool *flag, bool wanted, uint64_t ns)
 {
 	uint64_t until = ws_read_raw_ns() + ns;
@@ -456,7 +456,8 @@ static bool receive_until(struct process *process, const bool *flag, bool wanted
 		struct pollfd pollfd = {process->messages, POLLIN, 0};
 
 		poll(&pollfd, 1, 100);
-		receive(process);
+		if (receive(process))
+			until = ws_read_raw_ns() + ns;
 	}
 	return *flag == wanted;
 }

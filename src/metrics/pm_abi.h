@@ -183,6 +183,15 @@ struct pm_sample_info {
 	uint64_t start, end; /* out: ns */
 };
 
+/* Of libnvperf_host, which CUPTI uses: how many bytes the hardware writes for a sample. */
+struct pm_estimate {
+	size_t size;
+	void *priv;
+	const uint8_t *config;
+	size_t config_bytes;
+	size_t sample_bytes; /* out */
+};
+
 /* The size that CUPTI expects of a struct: up to the end of its last member. */
 #define PM_SIZE(type, last) (offsetof(struct type, last) + sizeof(((struct type *)0)->last))
 

@@ -58,16 +58,26 @@ static unsigned get_major(uint32_t version)
 }
 
 /* CUPTI opens libnvperf_host.so by its bare name, which finds the library if it is open already. */
-static void open_beside(const char *path, const char *name)
+static void *open_beside(const char *path, const char *name)
 {
 	const char *slash = strrchr(path, '/');
+	void *handle;
 	char *beside;
 
 	if (!slash)
-		return;
+		return NULL;
 	beside = ws_format("%.*s/%s", (int)(slash - path), path, name);
-	dlopen(beside, RTLD_NOW | RTLD_GLOBAL);
+	handle = dlopen(beside, RTLD_NOW | RTLD_GLOBAL);
 	free(beside);
+	return handle;
+}
+
+static void bind_estimate(struct pm_library *library, void *cupti, void *nvperf)
+{
+	void *handle = nvperf ? nvperf : cupti; /* a stand-in has everything */
+
+	*(void **)&library->estimate =
+		dlsym(handle, "NVPW_PeriodicSampler_Config_GetGpuEstimatedSampleSize");
 }
 
 /* Use the libcupti at `path` if it can sample and is not newer than the driver. */
@@ -85,7 +95,7 @@ static bool try_library(struct pm_library *library, const char *path, unsigned d
 		dlclose(handle);
 		return false;
 	}
-	open_beside(path, "libnvperf_host.so");
+	bind_estimate(library, handle, open_beside(path, "libnvperf_host.so"));
 	library->path = ws_strdup(path);
 	return true;
 }

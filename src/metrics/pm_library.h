@@ -10,7 +10,8 @@
 struct pm_library {
 	struct pm_driver cuda;
 	struct pm_functions cupti;
-	char *path; /* of libcupti */
+	int (*estimate)(struct pm_estimate *); /* NULL: the library is too old */
+	char *path;			       /* of libcupti */
 };
 
 /* Open both libraries, which stay open until the process ends. Returns -1 with a message that says

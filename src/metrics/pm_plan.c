@@ -39,6 +39,8 @@ struct ws_pm_plan {
 	struct formula *formulas; /* of the fit's metrics */
 	const char *counters[MOST_COUNTERS];
 	size_t count;
+	const char **configured; /* the counters of the configuration, which stays as it is */
+	size_t configured_count;
 	double values[MOST_COUNTERS]; /* of the counters */
 	double *own;		      /* CUPTI's values of the metrics, to compare */
 	double *computed;
@@ -146,6 +148,14 @@ static void plan_metrics(struct ws_pm_plan *plan)
 		plan_metric(plan, i);
 }
 
+static void keep_configured(struct ws_pm_plan *plan)
+{
+	plan->configured = ws_malloc(plan->count * sizeof(*plan->configured));
+	for (size_t i = 0; i < plan->count; i++)
+		plan->configured[i] = ws_strdup(plan->counters[i]);
+	plan->configured_count = plan->count;
+}
+
 struct ws_pm_plan *ws_pm_plan_new(const struct pm_functions *cupti, const char *chip,
 				  const uint8_t *availability, struct ws_pm_fit *fit)
 {
@@ -157,12 +167,19 @@ struct ws_pm_plan *ws_pm_plan_new(const struct pm_functions *cupti, const char *
 	plan->own = ws_calloc(fit->count, sizeof(*plan->own));
 	plan->computed = ws_calloc(fit->count, sizeof(*plan->computed));
 	plan_metrics(plan);
-	if (ws_pm_fit_names(cupti, chip, availability, plan->counters, plan->count, fit))
-		return plan;
-	for (size_t i = 0; i < fit->count; i++)
-		plan->formulas[i].direct = true;
-	plan_metrics(plan);
+	if (!ws_pm_fit_names(cupti, chip, availability, plan->counters, plan->count, fit)) {
+		for (size_t i = 0; i < fit->count; i++)
+			plan->formulas[i].direct = true;
+		plan_metrics(plan);
+	}
+	keep_configured(plan);
 	return plan;
+}
+
+const char **ws_pm_plan_counters(const struct ws_pm_plan *plan, size_t *count)
+{
+	*count = plan->configured_count;
+	return plan->configured;
 }
 
 void ws_pm_plan_free(struct ws_pm_plan *plan)
@@ -170,6 +187,9 @@ void ws_pm_plan_free(struct ws_pm_plan *plan)
 	if (!plan)
 		return;
 	forget_formulas(plan);
+	for (size_t i = 0; i < plan->configured_count; i++)
+		free((char *)plan->configured[i]);
+	free(plan->configured);
 	free(plan->formulas);
 	free(plan->own);
 	free(plan->computed);

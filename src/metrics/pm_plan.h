@@ -22,6 +22,8 @@ struct ws_pm_place {
 struct ws_pm_plan *ws_pm_plan_new(const struct pm_functions *cupti, const char *chip,
 				  const uint8_t *availability, struct ws_pm_fit *fit);
 void ws_pm_plan_free(struct ws_pm_plan *plan);
+/* The counters that are configured; owned by the plan. */
+const char **ws_pm_plan_counters(const struct ws_pm_plan *plan, size_t *count);
 /* How many metrics are computed from counters. */
 size_t ws_pm_plan_count_computed(const struct ws_pm_plan *plan);
 

@@ -3,9 +3,9 @@
  *
  * The hardware writes records into a buffer; CUPTI decodes them into an image of counter data, from
  * which it evaluates metrics sample by sample. Measured on an H100: each decoding call costs 0.65
- * ms, mostly in the driver, plus 20 ns per counter and sample, so some hundreds of samples are
- * decoded at a time. A full image loses the samples that are read after it filled up, so it has
- * room for many more. Only the used part of the image is reset for the next samples.
+ * ms, mostly in the driver, and 0.1 us for each record of a sample, so some hundreds of samples are
+ * decoded at a time. CUPTI drops the samples for which an image has no more room, so it has room
+ * for many more. Only the used part of the image is reset for the next samples.
  */
 #include "metrics/pm_sampler.h"
 
@@ -17,20 +17,19 @@
 #include "base/choose.h"
 #include "base/mem.h"
 #include "base/ticks.h"
-#include "metrics/pm_plan.h"
+#include "metrics/pm_choose.h"
 
 #define SECOND UINT64_C(1000000000)
 #define READ_SAMPLES UINT64_C(256) /* decoded at a time, where possible */
 #define LEAST_READ_MS 2u
 #define MOST_READ_MS 100u
-#define IMAGE_NS (SECOND / 5) /* how late a reading may be */
-#define LEAST_IMAGE 256u      /* samples */
+#define IMAGE_NS (SECOND * 2 / 5) /* how late a reading may be */
+#define LEAST_IMAGE 256u	  /* samples */
 #define MOST_IMAGE 4096u
 #define MOST_IMAGE_BYTES ((size_t)128 << 20)
 #define HEAD_BYTES 8192u /* most bytes of an image before its samples... */
 #define TAIL_BYTES 64u	 /* ...and most bytes per sample behind all of them */
 #define TRIED_RESETS 4u
-#define RECORD_BYTES 8192u /* most bytes of a sample in the hardware's buffer */
 #define LEAST_BUFFER ((size_t)16 << 20)
 #define MOST_BUFFER ((size_t)256 << 20)
 #define USUAL_PERIOD (SECOND / 10000) /* most machines keep up with this, unless disturbed */
@@ -49,6 +48,7 @@ struct ws_pm_sampler {
 	void *object; /* CUPTI's object; NULL: the counters are not reserved */
 	bool running;
 	uint8_t *image, *clean; /* clean: its initial contents */
+	size_t record_bytes;	/* of a sample in the hardware's buffer, about */
 	size_t image_bytes, sample_bytes, capacity;
 	unsigned resets; /* how often resetting only parts of it has been found to be enough */
 	bool resets_whole;
@@ -112,8 +112,9 @@ struct ws_pm_sampler *ws_pm_sampler_open(const struct pm_library *library, unsig
 		ws_pm_sampler_free(sampler);
 		return NULL;
 	}
-	sampler->plan =
-		ws_pm_plan_new(sampler->cupti, sampler->chip, sampler->availability, &sampler->fit);
+	sampler->plan = ws_pm_choose(library, sampler->chip, sampler->availability, sampler->period,
+				     &sampler->fit);
+	sampler->record_bytes = ws_pm_estimate_record(library, &sampler->fit);
 	sampler->values = ws_calloc(sampler->fit.count, sizeof(*sampler->values));
 	sampler->rounded = ws_calloc(sampler->fit.count, sizeof(*sampler->rounded));
 	sampler->sms = find_row(&sampler->fit, "SM Active");
@@ -184,10 +185,12 @@ static int take_counters(struct ws_pm_sampler *sampler)
 	return error;
 }
 
-/* The hardware's buffer holds one second. */
+/* The hardware's buffer holds a second, but not many more samples than an image, so that the
+ * last reading does not take long. */
 static size_t choose_buffer(const struct ws_pm_sampler *sampler)
 {
-	size_t bytes = (size_t)(SECOND / sampler->period) * RECORD_BYTES;
+	size_t samples = ws_min((size_t)(SECOND / sampler->period), (size_t)4 * MOST_IMAGE),
+	       bytes = samples * sampler->record_bytes;
 
 	return ws_min(ws_max(bytes, LEAST_BUFFER), MOST_BUFFER);
 }
@@ -217,11 +220,11 @@ static int measure_image(const struct ws_pm_sampler *sampler, size_t samples, si
 {
 	struct pm_image_size size = {.size = PM_SIZE(pm_image_size, bytes),
 				     .object = sampler->object,
-				     .names = sampler->fit.names,
-				     .count = sampler->fit.count,
 				     .samples = (uint32_t)samples};
-	int error = sampler->cupti->image_size(&size);
+	int error;
 
+	size.names = ws_pm_plan_counters(sampler->plan, &size.count);
+	error = sampler->cupti->image_size(&size);
 	*bytes = size.bytes;
 	return error;
 }
@@ -447,29 +450,25 @@ static int hand_on_image(struct ws_pm_sampler *sampler, const struct ws_pm_sink 
 	return error;
 }
 
-/* Decode the available samples. *overflow: the buffer was full, and samples were lost. */
-static int decode_all(struct ws_pm_sampler *sampler, const struct ws_pm_sink *sink, bool *overflow)
+/* Decode the available samples. *lost: samples were lost, because the hardware's buffer or the
+ * image was full. */
+static int decode_all(struct ws_pm_sampler *sampler, const struct ws_pm_sink *sink, bool *lost)
 {
 	struct pm_decode decode = {.size = PM_SIZE(pm_decode, overflow),
 				   .object = sampler->object,
 				   .image = sampler->image,
-				   .bytes = sampler->image_bytes,
-				   .reason = PM_STOP_IMAGE_FULL};
-	int error = 0;
+				   .bytes = sampler->image_bytes};
+	int error = sampler->cupti->decode(&decode);
 
-	while (decode.reason == PM_STOP_IMAGE_FULL && !error && !*overflow) {
-		decode.reason = PM_STOP_OTHER;
-		decode.overflow = 0;
-		error = sampler->cupti->decode(&decode);
-		*overflow = decode.overflow || error == PM_ERROR_OUT_OF_MEMORY;
-		if (!error)
-			error = hand_on_image(sampler, sink);
-	}
-	return *overflow ? 0 : error;
+	*lost = decode.overflow || error == PM_ERROR_OUT_OF_MEMORY ||
+		decode.reason == PM_STOP_IMAGE_FULL;
+	if (!error || *lost)
+		error = hand_on_image(sampler, sink);
+	return *lost ? 0 : error;
 }
 
 /* After an overflow nothing more is decoded until sampling has restarted. A machine that cannot
- * keep up halves its sampling rate; at the usual rate, only from the second overflow on. */
+ * keep up halves its sampling rate; at the usual rate, only from the second loss on. */
 static int restart(struct ws_pm_sampler *sampler, struct ws_err *err)
 {
 	uint64_t last_cupti = sampler->last_cupti, last_raw = sampler->last_raw;
@@ -477,7 +476,7 @@ static int restart(struct ws_pm_sampler *sampler, struct ws_err *err)
 
 	if (restarts > MOST_RESTARTS)
 		return ws_fail(err,
-			       "the GPU's buffer of samples overflowed %u times: choose a "
+			       "samples came faster than they could be read %u times: choose a "
 			       "lower --gpu-metrics-frequency",
 			       restarts);
 	if (restarts > 1 || sampler->period < USUAL_PERIOD)
@@ -505,23 +504,26 @@ uint64_t ws_pm_sampler_period(const struct ws_pm_sampler *sampler)
 int ws_pm_sampler_read(struct ws_pm_sampler *sampler, const struct ws_pm_sink *sink,
 		       struct ws_err *err)
 {
-	bool overflow = false;
+	bool lost = false;
 	int error;
 
 	if (!sampler->running)
 		return 0;
-	error = decode_all(sampler, sink, &overflow);
+	error = decode_all(sampler, sink, &lost);
 	if (error)
 		return ws_fail(err, "samples cannot be decoded: %s (CUPTI error %d)",
 			       ws_pm_explain(error), error);
-	return overflow ? restart(sampler, err) : 0;
+	return lost ? restart(sampler, err) : 0;
 }
 
 void ws_pm_sampler_end(struct ws_pm_sampler *sampler, const struct ws_pm_sink *sink)
 {
-	bool overflow = false;
+	bool lost = false;
 
 	if (sampler->running && !call_with_object(sampler->cupti->stop, sampler->object))
-		decode_all(sampler, sink, &overflow);
+		decode_all(sampler, sink, &lost);
+	if (lost)
+		sink->gap(sink->ctx, sampler->last_raw,
+			  ws_max(sampler->last_raw, ws_read_raw_ns()));
 	release(sampler);
 }

@@ -245,10 +245,9 @@ static bool has_row(const struct ws_pm_fit *fit, const char *row)
 	return false;
 }
 
-static void note_left_out(struct ws_pm_fit *fit, const char *name)
+static void append_name(char **list, const char *name)
 {
-	fit->left_out =
-		append_text(fit->left_out, ws_format("%s%s", fit->left_out ? ", " : "", name));
+	*list = append_text(*list, ws_format("%s%s", *list ? ", " : "", name));
 }
 
 int ws_pm_fit(const struct pm_functions *cupti, const char *chip, const uint8_t *availability,
@@ -264,7 +263,7 @@ int ws_pm_fit(const struct pm_functions *cupti, const char *chip, const uint8_t 
 		if (ws_pm_fit_names(cupti, chip, availability, fit->names, fit->count + 1, fit))
 			fit->metrics[fit->count++] = wanted->metrics[i];
 		else if (wanted->named)
-			note_left_out(fit, wanted->metrics[i].name);
+			append_name(&fit->left_out, wanted->metrics[i].name);
 	}
 	if (fit->count)
 		return 0;
@@ -273,11 +272,27 @@ int ws_pm_fit(const struct pm_functions *cupti, const char *chip, const uint8_t 
 		       ws_text_or(chip, "unknown"));
 }
 
+void ws_pm_fit_choose(struct ws_pm_fit *fit, const bool *chosen)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < fit->count; i++) {
+		if (!chosen[i]) {
+			append_name(&fit->too_much, fit->metrics[i].row);
+			continue;
+		}
+		fit->metrics[kept] = fit->metrics[i];
+		fit->names[kept++] = fit->names[i];
+	}
+	fit->count = kept;
+}
+
 void ws_pm_fit_free(struct ws_pm_fit *fit)
 {
 	free(fit->metrics);
 	free(fit->names);
 	free(fit->config);
 	free(fit->left_out);
+	free(fit->too_much);
 	*fit = (struct ws_pm_fit){0};
 }

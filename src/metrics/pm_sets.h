@@ -35,6 +35,7 @@ struct ws_pm_fit {
 	uint8_t *config; /* configuration image for CUPTI */
 	size_t config_bytes;
 	char *left_out; /* metrics that were left out, separated by ", "; NULL: none */
+	char *too_much; /* metrics that cannot be read as often as wanted, likewise */
 };
 
 /* `set`: a set's word, or the path of a file with one metric per line, optionally followed by the
@@ -49,6 +50,8 @@ char *ws_pm_list_sets(void);
  * no metric fits. */
 int ws_pm_fit(const struct pm_functions *cupti, const char *chip, const uint8_t *availability,
 	      const struct ws_pm_wanted *wanted, struct ws_pm_fit *fit, struct ws_err *err);
+/* Keep the metrics whose place in `chosen` is true; the rest is too much. */
+void ws_pm_fit_choose(struct ws_pm_fit *fit, const bool *chosen);
 /* Make these names the configuration of `fit`, unless one is unknown or they need more than one
  * pass. */
 bool ws_pm_fit_names(const struct pm_functions *cupti, const char *chip,

@@ -2,7 +2,8 @@
  * standin_pm.c - in place of the driver, of CUPTI's PM sampling and of NVML's GPM: two GPUs whose
  * counters say what a test expects. WARPSIGHT_PM_MODE has it misbehave: "denied", "busy",
  * "overflow", "broken" (samples cannot be decoded), "hang" (at the end), "crash", "mig",
- * "warps" (which stay 0), "skewed" (sums are half of what they should be).
+ * "warps" (which stay 0), "skewed" (sums are half of what they should be),
+ * "full" (an image had no room for all samples).
  *
  * A sample is as long as its interval; the GPU is busy in every other ten of them.
  */
@@ -172,6 +173,27 @@ EXPORT int cuptiProfilerHostGetNumOfPasses(struct pm_host_passes *params)
 	return 0;
 }
 
+static bool counts_unit(const struct host *host, const char *unit)
+{
+	for (size_t i = 0; i < host->count; i++)
+		if (strstr(host->names[i], unit))
+			return true;
+	return false;
+}
+
+/* SMs write many records for a sample, memory some. */
+EXPORT int NVPW_PeriodicSampler_Config_GetGpuEstimatedSampleSize(struct pm_estimate *params)
+{
+	const struct host *host = (const struct host *)params->config;
+
+	params->sample_bytes = 32 * host->count;
+	if (counts_unit(host, "sm__") || counts_unit(host, "tpc__"))
+		params->sample_bytes += 4640;
+	if (counts_unit(host, "dram__"))
+		params->sample_bytes += 1000;
+	return 0;
+}
+
 /* ---- sampling ---- */
 
 EXPORT int cuptiPmSamplingEnable(struct pm_enable *params)
@@ -259,7 +281,9 @@ EXPORT int cuptiPmSamplingDecodeData(struct pm_decode *params)
 	while (image->used < image->capacity &&
 	       sampler->began + (sampler->next + 1) * sampler->interval <= now)
 		add_sample(sampler, image);
-	params->reason = image->used == image->capacity ? PM_STOP_IMAGE_FULL : PM_STOP_NO_RECORDS;
+	/* Only then samples are dropped. */
+	params->reason =
+		is_mode("full") && sampler->decoded == 4 ? PM_STOP_IMAGE_FULL : PM_STOP_NO_RECORDS;
 	return 0;
 }
 

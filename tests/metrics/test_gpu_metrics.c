@@ -300,6 +300,37 @@ static void overflow_is_a_gap(void **state)
 	end_recording(&recording);
 }
 
+static void full_image_is_a_gap(void **state)
+{
+	const struct ws_gpu_sampling_opts one = {"0", NULL, 2000};
+	struct recording recording = record("full", &one, 600);
+
+	(void)state;
+	assert_non_null(strstr(recording.complaints, "of GPU metrics are missing"));
+	assert_true(count_values(&recording, 1, "SM Active", NAN) > 0);
+	assert_true(count_values(&recording, 1, "SM Active", 80) > 0);
+	end_recording(&recording);
+}
+
+/* At a high rate, only the metrics are recorded that can be read as often. */
+static void high_rates_have_fewer_metrics(void **state)
+{
+	const struct ws_gpu_sampling_opts one = {"0", NULL, 100000};
+	struct recording recording = record("", &one, 50);
+	bool memory = false;
+
+	(void)state;
+	assert_non_null(strstr(recording.complaints,
+			       "GPU 1: 100000 samples a second are too many to read all metrics; "
+			       "not recorded: SM Active, SM Issue,"));
+	for (size_t i = 0; i < recording.count; i++) {
+		memory |= !strcmp(describe(&recording, i)->name, "DRAM Read Bandwidth");
+		assert_string_not_equal(describe(&recording, i)->name, "SM Active");
+	}
+	assert_true(memory);
+	end_recording(&recording);
+}
+
 static void warps_that_stay_zero_are_not_known(void **state)
 {
 	struct recording recording = record("warps", &both, 400);
@@ -433,6 +464,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(refusal_has_its_reason_and_a_substitute),
 		cmocka_unit_test(busy_counters_have_a_substitute),
 		cmocka_unit_test(overflow_is_a_gap),
+		cmocka_unit_test(full_image_is_a_gap),
+		cmocka_unit_test(high_rates_have_fewer_metrics),
 		cmocka_unit_test(warps_that_stay_zero_are_not_known),
 		cmocka_unit_test(undecodable_samples_end_it),
 		cmocka_unit_test(crash_ends_it_alone),

@@ -14,7 +14,7 @@
 #include <zstd.h>
 
 #include "base/mem.h"
-#include "metrics/pm_plan.h"
+#include "metrics/pm_choose.h"
 
 enum { MOST_METRICS = 32, MOST_BYTES = 4 << 20, RECORDED_BY = 130001 };
 
@@ -99,6 +99,44 @@ static void check_sets(const struct pm_functions *cupti)
 		ws_pm_fit_free(&fit);
 		ws_pm_wanted_free(&wanted);
 	}
+}
+
+/* How many metrics of the set general an H100 is asked for, this often. */
+static size_t count_chosen(const struct pm_library *library, uint64_t period)
+{
+	struct ws_pm_wanted wanted;
+	struct ws_pm_plan *plan;
+	struct ws_pm_fit fit;
+	struct ws_err err;
+	size_t count = 0;
+
+	ws_pm_wanted_read(NULL, &wanted, &err);
+	if (!ws_pm_fit(&library->cupti, "GH100", NULL, &wanted, &fit, &err)) {
+		plan = ws_pm_choose(library, "GH100", NULL, period, &fit);
+		count = fit.count;
+		printf("# every %u ns: %zu metrics, %zu bytes, without %s\n", (unsigned)period,
+		       count, ws_pm_estimate_record(library, &fit),
+		       fit.too_much ? fit.too_much : "-");
+		ws_pm_plan_free(plan);
+		ws_pm_fit_free(&fit);
+	}
+	ws_pm_wanted_free(&wanted);
+	return count;
+}
+
+static void check_rates(const struct pm_functions *cupti)
+{
+	struct pm_library library = {.cupti = *cupti};
+	size_t usual, fast;
+
+	*(void **)&library.estimate =
+		dlsym(RTLD_DEFAULT, "NVPW_PeriodicSampler_Config_GetGpuEstimatedSampleSize");
+	usual = count_chosen(&library, 100000);
+	fast = count_chosen(&library, 10000);
+	check(usual >= 20, "all metrics are read 10000 times a second");
+	check(fast > 0 && fast < usual, "fewer are read 100000 times a second");
+	count_chosen(&library, 20000);
+	count_chosen(&library, 5000);
 }
 
 static size_t read_names(const char *folder, const char **names)
@@ -218,6 +256,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	check_sets(&cupti);
+	check_rates(&cupti);
 	replay(&cupti, argv[2]);
 	printf("1..%d\n", tests);
 	return failed != 0;

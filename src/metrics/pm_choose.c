@@ -1,0 +1,98 @@
+/*
+ * pm_choose.c - see pm_choose.h.
+ *
+ * What reading costs was measured on an H100's host: CUPTI's decoding takes about 0.11 us for each
+ * record of 32 bytes, and evaluation 0.9 us for each counter.
+ */
+#include "metrics/pm_choose.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+
+enum {
+	USUAL_SAMPLE = 8192, /* bytes, if they are not known */
+	RECORD = 32,	     /* bytes */
+	COST_OF_RECORD = 110 /* ns */,
+	COST_OF_COUNTER = 900,
+	COST_OF_SAMPLE = 1000,
+	MOST_SHARE = 80, /* percent of a core */
+};
+
+struct chooser {
+	const struct pm_library *library;
+	const char *chip;
+	const uint8_t *availability;
+	uint64_t most; /* ns that a sample may take */
+	const struct ws_pm_fit *all;
+	bool chosen[WS_PM_MOST_METRICS];
+};
+
+size_t ws_pm_estimate_record(const struct pm_library *library, const struct ws_pm_fit *fit)
+{
+	struct pm_estimate estimate = {.size = PM_SIZE(pm_estimate, sample_bytes),
+				       .config = fit->config,
+				       .config_bytes = fit->config_bytes};
+
+	if (!library->estimate || library->estimate(&estimate) || !estimate.sample_bytes)
+		return USUAL_SAMPLE;
+	return estimate.sample_bytes;
+}
+
+static bool is_fast_enough(const struct chooser *chooser, const struct ws_pm_fit *fit,
+			   const struct ws_pm_plan *plan)
+{
+	size_t counters, bytes = ws_pm_estimate_record(chooser->library, fit);
+
+	ws_pm_plan_counters(plan, &counters);
+	return COST_OF_SAMPLE + bytes / RECORD * COST_OF_RECORD + counters * COST_OF_COUNTER <=
+	       chooser->most;
+}
+
+/* Whether the metric with this index can be read beside those chosen before. */
+static bool can_add(const struct chooser *chooser, size_t index)
+{
+	const struct ws_pm_fit *all = chooser->all;
+	struct ws_pm_fit trial = {.metrics = ws_malloc(all->count * sizeof(*trial.metrics)),
+				  .names = ws_malloc(all->count * sizeof(*trial.names))};
+	struct ws_pm_plan *plan;
+	bool fits;
+
+	for (size_t i = 0; i <= index; i++)
+		if (chooser->chosen[i] || i == index) {
+			trial.metrics[trial.count] = all->metrics[i];
+			trial.names[trial.count++] = all->names[i];
+		}
+	plan = ws_pm_plan_new(&chooser->library->cupti, chooser->chip, chooser->availability,
+			      &trial);
+	fits = trial.config && is_fast_enough(chooser, &trial, plan);
+	ws_pm_plan_free(plan);
+	ws_pm_fit_free(&trial);
+	return fits;
+}
+
+/* Mark the metrics that can be read together; false when there is none. */
+static bool choose_metrics(struct chooser *chooser)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < chooser->all->count; i++) {
+		chooser->chosen[i] = can_add(chooser, i);
+		any |= chooser->chosen[i];
+	}
+	return any;
+}
+
+struct ws_pm_plan *ws_pm_choose(const struct pm_library *library, const char *chip,
+				const uint8_t *availability, uint64_t period, struct ws_pm_fit *fit)
+{
+	struct chooser chooser = {library, chip, availability, period * MOST_SHARE / 100, fit, {0}};
+	struct ws_pm_plan *plan = ws_pm_plan_new(&library->cupti, chip, availability, fit);
+
+	/* If nothing is fast enough, the rate will be lowered while sampling. */
+	if (is_fast_enough(&chooser, fit, plan) || !choose_metrics(&chooser))
+		return plan;
+	ws_pm_plan_free(plan);
+	ws_pm_fit_choose(fit, chooser.chosen);
+	return ws_pm_plan_new(&library->cupti, chip, availability, fit);
+}
