@@ -379,6 +379,7 @@ def make_wrapper(library, function, out):
     out.append("\tws_library_end(&ws_call);")
     if function.when:
         out.append("\tif (!(%s)) {\n\t\tws_library_drop(&ws_call);" % function.when)
+        out.extend("\t\t%s;" % text for text in function.always)
         out.append("\t\treturn%s;\n\t}" % ("" if silent else " result"))
     make_write(get_words(function), out)
     out.extend("\t%s;" % text for text in function.after + function.always)

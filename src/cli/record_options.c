@@ -31,8 +31,8 @@ const struct ws_opt ws_record_option_table[] = {
 	 .also = WS_IN_START},
 	{"trace", 't', WS_OPT_SET, AT(trace), "DOMAIN[,DOMAIN...]",
 	 "cuda,nvtx,osrt,python-gil,openmp,openacc,syscall,malloc," WS_LIBRARY_TRACES
-	 ",cublas-verbose,cudnn,cusparse,cusparse-verbose,"
-	 "cusolver,cusolver-verbose,nccl,tensorrt,nvshmem,opengl-annotations,none|cudla=cuda,"
+	 ",cublas-verbose,cusparse-verbose,"
+	 "cusolver-verbose,nccl,tensorrt,nvshmem,opengl-annotations,none|cudla=cuda,"
 	 "cudla-verbose=cuda,cuda-hw=cuda,"
 	 "vulkan,vulkan-annotations,nvvideo,openxr,"
 	 "openxr-annotations,dx11,dx11-annotations,dx12,dx12-annotations,wddm,"

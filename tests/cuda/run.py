@@ -1347,8 +1347,8 @@ def cublas():
 
 @test
 def small_libraries():
-    """cuFFT's calls have the sizes of their plans; cuRAND, cuFile and nvJPEG their own."""
-    words = "cuda,cufft,curand,gds,nvjpeg"
+    """cuFFT's and cuDNN's calls have the sizes of their plans; those of others their own."""
+    words = "cuda,cufft,curand,gds,nvjpeg,cudnn,cusparse,cusolver"
     r = Report(options=("-t", words, "-s", "none"), app="libraries-app")
     name = "(SELECT value FROM StringIds WHERE id = nameId)"
     same(
@@ -1369,7 +1369,42 @@ def small_libraries():
     same(
         "by shape",
         [(x["Call"], x["GPU Ops"]) for x in r.stats("library_gpu_sum")],
-        [("cufftExecC2C", "1"), ("cufftXtExec", "1"), ("cufftXtExec", "1")],
+        [("cudnnBackendExecute", "1")] * 3
+        + [("cufftExecC2C", "1"), ("cufftXtExec", "1"), ("cufftXtExec", "1")],
+    )
+    conv = ("8x6x32x30", "16x3x5x3", "8x16x16x15", "bf16", "2x2", "2x1", "1x1", 2)
+    conv += (2 * 8 * 16 * 16 * 15 * 45, 2 * (8 * 6 * 32 * 30 + 16 * 45 + 8 * 16 * 16 * 15))
+    old = ("2x3x9x9", "4x3x3x3", "2x4x5x6", "fp16", "2x2", "1x2", "1x1", 1)
+    old += (2 * 240 * 27, 2 * (486 + 108 + 240))
+    same(
+        "convolutions",
+        r.all(
+            "SELECT %s, operations, x, w, y, dataType, stride, padding, dilation, groups, flops,"
+            " bytes, status FROM CUDNN_EVENTS ORDER BY start" % name
+        ),
+        [
+            ("cudnnBackendExecute", "conv_fwd+pointwise", *conv, None),
+            ("cudnnBackendExecute", "conv_fwd", *conv, None),
+            ("cudnnBackendExecute", *[None] * 12),
+            ("cudnnConvolutionForward", "conv_fwd", *old, None),
+        ],
+    )
+    same(
+        "sparse products",
+        r.all(
+            "SELECT %s, transA, transB, rows, columns, nonzeros, n, computeType, algorithm, flops,"
+            " status FROM CUSPARSE_EVENTS" % name
+        ),
+        [("cusparseSpMM", "N", "T", 100, 80, 500, 30, "complex128", 4, 8 * 500 * 30, None)],
+    )
+    lu = 4 * (2 * 60 * 30 * 30 - 90 * 900 + 2 * 27000 // 3)
+    same(
+        "factorisations",
+        r.all("SELECT %s, m, n, lda, dataType, flops, status FROM CUSOLVER_EVENTS" % name),
+        [
+            ("cusolverDnDpotrf", None, 300, 304, "fp64", 9000000, None),
+            ("cusolverDnXgetrf", 60, 30, 64, "complex64", lu, None),
+        ],
     )
     same("numbers", r.all("SELECT count, bytes, status FROM CURAND_EVENTS"), [(1000, 4000, None)])
     same(
