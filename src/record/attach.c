@@ -17,7 +17,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,12 +24,14 @@
 #include "base/ticks.h"
 #include "record/call_inside.h"
 #include "record/safe_point.h"
+#include "record/process_memory.h"
 #include "record/process_stat.h"
 #include "symbols/symtab.h"
 
 #define PF_KTHREAD 0x00200000u
 #define PATIENCE_NS UINT64_C(3000000000) /* time limit for finding a thread at a safe place */
 #define CALL_SECONDS 5.0
+#define SECCOMP_FILTERS 2 /* in /proc/PID/status: the mode with filters */
 #define TRY_PAUSE_NS 3000000
 #define ROUNDS_A_RANK 15
 
@@ -52,6 +53,7 @@ static bool read_status(int pid, struct ws_attach_target *target, int *group)
 		sscanf(line, "TracerPid: %d", &target->tracer);
 		sscanf(line, "Uid: %u", &uid);
 		sscanf(line, "Seccomp: %d", &target->seccomp);
+		sscanf(line, "Seccomp_filters: %d", &target->filters);
 	}
 	fclose(file);
 	target->user = uid;
@@ -301,10 +303,8 @@ static bool find_hooks(int pid, const char *library, struct hooks *hooks)
 
 static bool read_state(int pid, const struct hooks *hooks, struct ws_late_state *state)
 {
-	struct iovec local = {state, sizeof(*state)},
-		     remote = {(void *)hooks->state, sizeof(*state)};
-
-	return process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)sizeof(*state) &&
+	return ws_process_memory_read(pid, state, hooks->state, sizeof(*state)) ==
+		       (ssize_t)sizeof(*state) &&
 	       state->version == WS_LATE_VERSION;
 }
 
@@ -345,6 +345,19 @@ static int check_shadow_stack(int pid, struct ws_err *err)
 	return 0;
 }
 
+/* Whether the process may do less than we may. In a container all processes, ours too, have the
+ * container's filter; older kernels do not say how many filters there are. */
+static bool is_shut_in(const struct ws_attach_target *target)
+{
+	struct ws_attach_target ours = {.filters = 0};
+	int group;
+
+	if (!target->seccomp)
+		return false;
+	return target->seccomp != SECCOMP_FILTERS || !target->filters ||
+	       !read_status((int)getpid(), &ours, &group) || target->filters > ours.filters;
+}
+
 /* Check, before anything is loaded, whether the process can load a library with its own C
  * library. */
 static int check_loadable(const struct ws_attach_target *target, const char *library,
@@ -357,7 +370,7 @@ static int check_loadable(const struct ws_attach_target *target, const char *lib
 			       target->tracer);
 	if (target->letter == 'T')
 		return ws_fail(err, "process %d is stopped (SIGSTOP or the like)", target->pid);
-	if (target->seccomp)
+	if (is_shut_in(target))
 		return ws_fail(err, "process %d has shut itself in with seccomp", target->pid);
 	if (check_shadow_stack(target->pid, err) || check_visible(target, library, err) ||
 	    check_visible(target, session, err))

@@ -23,6 +23,7 @@ struct ws_attach_target {
 	char letter; /* state, as in /proc/PID/stat */
 	int tracer;  /* pid of the debugger that traces it; 0 for none */
 	int seccomp; /* 0 none, 1 strict, 2 filter */
+	int filters; /* how many, where the kernel says so */
 	int pidfd;   /* readable once the process has ended; -1 where pidfds are not available */
 };
 

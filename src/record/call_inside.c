@@ -34,6 +34,7 @@
 #include "base/choose.h"
 #include "base/mem.h"
 #include "base/ticks.h"
+#include "record/process_memory.h"
 
 #if defined(__x86_64__)
 
@@ -360,9 +361,7 @@ static void mark_state(uint8_t *state, size_t size)
 
 static int write_memory(pid_t pid, uint64_t to, const void *from, size_t size, struct ws_err *err)
 {
-	struct iovec local = {(void *)(uintptr_t)from, size}, remote = {(void *)to, size};
-
-	if (process_vm_writev(pid, &local, 1, &remote, 1, 0) == (ssize_t)size)
+	if (!ws_process_memory_write(pid, to, from, size))
 		return 0;
 	return ws_fail_errno(err, "cannot write into process %d", (int)pid);
 }

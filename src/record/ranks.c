@@ -40,7 +40,7 @@ static const struct launcher {
 	 "JSM_NAMESPACE_LOCAL_SIZE"},
 	{"Flux", NULL, "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", ""},
 	{"srun", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS SLURM_NTASKS SLURM_NPROCS",
-	 "SLURM_LOCALID", ""},
+	 "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"},
 	{"MPI", NULL, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID PMI_LOCAL_RANK PALS_LOCAL_RANKID",
 	 "MPI_LOCALNRANKS PMI_LOCAL_SIZE PALS_LOCAL_SIZE"},
 	{"PALS", NULL, "PALS_RANKID", "", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE"},
@@ -96,6 +96,15 @@ static const char *find_first(struct ws_variables variables, const char *names)
 	return value && *value ? value : NULL;
 }
 
+/* Slurm writes "4(x2)" for 4 on each of 2 hosts, and "4(x2),3" where not all have as many. */
+static bool is_for_all(const char *after)
+{
+	if (strncmp(after, "(x", 2))
+		return !*after;
+	after += 2 + strspn(after + 2, "0123456789");
+	return !strcmp(after, ")");
+}
+
 /* The number in the first of the variables that is set, or `missing`. */
 static uint32_t read_number(struct ws_variables variables, const char *names, uint32_t missing)
 {
@@ -106,7 +115,9 @@ static uint32_t read_number(struct ws_variables variables, const char *names, ui
 	if (!value || *value < '0' || *value > '9')
 		return missing;
 	number = strtoul(value, &end, 10);
-	return *end || number >= WS_NO_U32 ? missing : (uint32_t)number;
+	if (!is_for_all(end) || number >= WS_NO_U32)
+		return missing;
+	return (uint32_t)number;
 }
 
 static bool has_word(const char *words, const char *name, size_t length)

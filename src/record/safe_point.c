@@ -19,12 +19,12 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/choose.h"
 #include "base/mem.h"
 #include "base/ticks.h"
+#include "record/process_memory.h"
 #include "symbols/symtab.h"
 #include "symbols/unwind.h"
 
@@ -405,14 +405,13 @@ static size_t unwind_thread(struct ws_process_code *code, const struct ws_inside
 	struct ws_stopped_thread stop = {.maps = ws_maps_find_process(code->maps, code->pid),
 					 .time = ws_read_raw_ns(),
 					 .stack = code->stack};
-	struct iovec local = {code->stack, STACK_READ}, remote;
+	size_t size;
 	ssize_t got;
 
 	ws_inside_get_regs(inside, &stop.regs);
 	stop.stack_at = stop.regs.values[WS_REG_SP];
-	local.iov_len = ws_min((size_t)STACK_READ, (size_t)(region->to - stop.stack_at));
-	remote = (struct iovec){(void *)stop.stack_at, local.iov_len};
-	got = process_vm_readv(code->pid, &local, 1, &remote, 1, 0);
+	size = ws_min((size_t)STACK_READ, (size_t)(region->to - stop.stack_at));
+	got = ws_process_memory_read(code->pid, code->stack, stop.stack_at, size);
 	stop.stack_size = (size_t)ws_max(got, (ssize_t)0);
 	return ws_unwind_stack(code->unwinder, &stop, WS_MODE_AUTO, frames, FRAMES_MOST, flags);
 }

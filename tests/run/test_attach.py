@@ -391,6 +391,22 @@ def killed_recorders_do_no_harm(t):
 
 
 @test("attach", needs=("x86-64",))
+def within_a_container_that_filters_calls(t):
+    """All processes there have the container's filter; who has more has shut itself in."""
+    filtered = [t.program("busy"), "deny", "1"]
+    if t.run([*filtered, "true"]).status == 77:
+        t.skip("no seccomp filter can be set")
+    for before, refused in (([], False), (filtered, True)):
+        p = start_attachee(t, "malloc", "2", before=[*filtered, *before])
+        options = ["--attach", str(p.pid), "-o", "f", "-f", "-d", "0.1", "-s", "none"]
+        r = t.run([*filtered, t.where.warpsight, "profile", *options, "-t", "osrt"])
+        t.eq(r.status, 0, "status of profile --attach (%s)" % r.said())
+        t.eq(b"has shut itself in with seccomp" in r.err, refused, "refused (%s)" % r.said())
+        t.eq(b"Nothing of" in r.err, refused, "the hooks are left out (%s)" % r.said())
+        expect_as_alone(t, p, "a program that is attached to within a container")
+
+
+@test("attach", needs=("x86-64",))
 def sessions_of_a_running_program(t):
     """launch --attach: several collections of one process, begun and ended from elsewhere."""
     p = t.start([t.program("marks"), "1"], stdin=subprocess.PIPE)

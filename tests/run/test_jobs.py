@@ -33,6 +33,7 @@ LAUNCHERS = {
         "SLURM_STEP_ID": "0",
         "SLURM_PROCID": "%d",
         "SLURM_STEP_NUM_TASKS": "2",
+        "SLURM_STEP_TASKS_PER_NODE": "2(x1)",
         "SLURM_LOCALID": "%d",
         "SLURMD_NODENAME": "node7",
     },
@@ -102,6 +103,8 @@ def ranks_have_reports_of_their_own(t):
         t.eq((ranks[0]["rank"], ranks[0]["launcher"]), (1, launcher), "rank")
         t.eq(ranks[0].get("world_size"), None if launcher == "Kubernetes" else 2, "world")
         t.eq(ranks[0].get("local_rank"), None if launcher == "Kubernetes" else 1, "local rank")
+        local = 2 if launcher in ("torchrun", "srun") else None
+        t.eq(ranks[0].get("local_world_size"), local, "ranks of the host by %s" % launcher)
         host = {"srun": "node7", "Kubernetes": "train-1"}.get(launcher, os.uname().nodename)
         t.eq(ranks[0]["host"], host, "host")
     wanted = [l.replace(" ", "") + ".rank%d.wsrep" % i for l in LAUNCHERS for i in (0, 1)]
