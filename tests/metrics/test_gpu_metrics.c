@@ -365,7 +365,8 @@ static void crash_ends_it_alone(void **state)
 
 static void hang_at_the_end_is_cut_short(void **state)
 {
-	struct recording recording = record("hang", &both, 100);
+	const struct ws_gpu_sampling_opts one = {"1", NULL, 2000};
+	struct recording recording = record("hang", &one, 100);
 
 	(void)state;
 	assert_non_null(strstr(recording.complaints, "CUPTI does not answer at the end"));
