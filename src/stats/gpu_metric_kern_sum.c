@@ -176,15 +176,17 @@ static int make_gpu_metric_kern_sum_rows(struct ws_stats *stats, struct ws_err *
 	struct kernel_metrics kernels = {.stats = stats,
 					 .name_column = ws_choose_kernel_name_column(stats)};
 
-	(void)err;
+	int status;
+
 	ws_gpu_metrics_load(stats->report, &kernels.metrics);
 	stats->damaged += kernels.metrics.damaged;
+	status = ws_add_metered_flops(stats, &kernels.metrics, err);
 	match_gpus(&kernels);
-	if (kernels.metrics.count)
+	if (!status && kernels.metrics.count)
 		read_kernels(&kernels);
 	kernels.group_of_name = ws_calloc((size_t)ws_report_string_count(stats->report) + 1,
 					  sizeof(*kernels.group_of_name));
-	for (size_t i = 0; i < kernels.metrics.count; i++) {
+	for (size_t i = 0; !status && i < kernels.metrics.count; i++) {
 		struct ws_metered_spans spans = gather_spans(&kernels, i);
 		struct ws_metered_sums sums = {0};
 
@@ -198,7 +200,7 @@ static int make_gpu_metric_kern_sum_rows(struct ws_stats *stats, struct ws_err *
 	free(kernels.names);
 	ws_map_free(&kernels.gpus);
 	ws_gpu_metrics_free(&kernels.metrics);
-	return 0;
+	return status;
 }
 
 const struct ws_stats_report ws_stat_gpu_metric_kern_sum = {

@@ -122,6 +122,8 @@ static int make_gpu_metric_nvtx_sum_rows(struct ws_stats *stats, struct ws_err *
 	ws_gpu_metrics_load(stats->report, &metrics.metrics);
 	stats->damaged += metrics.metrics.damaged;
 	status = ws_gpu_work_open(stats, &metrics.work, err);
+	if (!status)
+		status = ws_add_metered_flops(stats, &metrics.metrics, err);
 	if (!status && !(metrics.launches = ws_launches_open(stats, WS_ANY_RANGES, err)))
 		status = -1;
 	if (!status)

@@ -93,6 +93,8 @@ static int make_gpu_metric_step_sum_rows(struct ws_stats *stats, struct ws_err *
 	stats->damaged += metrics.metrics.damaged;
 	status = ws_gpu_work_open(stats, &metrics.work, err);
 	if (!status)
+		status = ws_add_metered_flops(stats, &metrics.metrics, err);
+	if (!status)
 		status = ws_gpu_steps_open(stats, ws_get_stats_arg(stats, "step=*"), &metrics.steps,
 					   err);
 	for (size_t i = 0; !status && i < metrics.work.work.gpus; i++)

@@ -52,7 +52,7 @@ static const struct ws_metric_series *choose_sampled_series(const struct ws_mete
 	const struct ws_metric_series *best = &gpu->series[0];
 
 	for (int metric = 1; metric < WS_GPU_METRICS; metric++)
-		if (gpu->series[metric].count > best->count)
+		if (metric != WS_GPU_FLOPS && gpu->series[metric].count > best->count)
 			best = &gpu->series[metric];
 	return best;
 }
@@ -154,6 +154,8 @@ static void find_means(const struct ws_metered_gpu *gpu, const struct ws_metered
 			means[metric] =
 				sums->sum[metric][group] / (double)sums->known[metric][group];
 	}
+	if (means[WS_GPU_FLOPS] == 0) /* no call with known operations */
+		means[WS_GPU_FLOPS] = NAN;
 	if (isnan(means[WS_GPU_DRAM_READ_RATE]))
 		means[WS_GPU_DRAM_READ_RATE] = find_memory_rate(gpu, means, WS_GPU_DRAM_READ);
 	if (isnan(means[WS_GPU_DRAM_WRITE_RATE]))

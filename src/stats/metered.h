@@ -54,6 +54,11 @@ enum { WS_METERED_CELLS = 4 + WS_GPU_SHOWN_METRICS + 2 };
 void ws_set_metered_cells(const struct ws_metered_gpu *gpu, const struct ws_metered_sums *sums,
 			  size_t group, struct ws_cell *cells);
 
+/* Add the floating-point operations of library calls, where they follow from the arguments, as the
+ * metric WS_GPU_FLOPS. Returns 0, or -1 with a message. */
+int ws_add_metered_flops(struct ws_stats *stats, struct ws_gpu_metrics *metrics,
+			 struct ws_err *err);
+
 /* For steps and ranges, which may hold many kernels: a low utilisation of all units says nothing
  * about them. */
 void ws_drop_mixed_verdict(struct ws_cell *cells);
@@ -71,6 +76,7 @@ const char *ws_explain_no_gpu_metrics(const struct ws_report *report);
 	"there were; Own Share is how much of their time was its own: where it is far below "      \
 	"100 %, values are those of neighbours too, and nothing is said of what it is bound by. "  \
 	"Kernels that run at the same time share what the GPU did. Energy is by the energy "       \
-	"counter, where there is one"
+	"counter, where there is one. GFLOP/s are those of library calls whose operations follow " \
+	"from their arguments (cuBLAS...)"
 
 #endif

@@ -58,6 +58,14 @@ static void put_kernel(uint32_t device, const char *name, uint64_t start, uint64
 	    .shared_percent = WS_NO_U32);
 }
 
+/* A call of cuBLAS around a launch, with 2 billion operations. Times are in us. */
+static void put_library_call(uint64_t start, uint64_t end)
+{
+	ADD(slice, .start = ZERO + start * 1000, .end = ZERO + end * 1000, .thread = 1,
+	    .name = put_string("cublasGemmEx"), .category = put_string("CUBLAS_EVENTS"),
+	    .args = put_string("{\"m\":1000,\"n\":1000,\"k\":1000,\"flops\":2000000000}"));
+}
+
 static void put_range(const char *text, uint64_t start, uint64_t end)
 {
 	ADD(nvtx, .start = ZERO + start * 1000, .end = ZERO + end * 1000, .thread = 1,
@@ -153,7 +161,9 @@ static void make_small(void)
 	put_range("forward", 550, 700);
 	put_range("step 1", 5000, 7500);
 	put_range("forward", 5050, 5200);
+	put_library_call(595, 610);
 	put_kernel(0, "matmul", 1000, 1000);
+	put_library_call(5095, 5110);
 	put_kernel(0, "matmul", 5500, 1000);
 	for (uint64_t i = 0; i < 3; i++)
 		put_kernel(0, "tiny", 3000 + i * 20, 10);

@@ -70,6 +70,11 @@ def kernels():
         {"matmul": "too few blocks", "copy": "memory bandwidth", "tiny": ""},
     )
     check_equal(
+        "operations a second, by the library calls that launched kernels",
+        figures(rows, "Name", ("GFLOP/s",)),
+        {"matmul": (2000.0,), "copy": (None,), "tiny": (None,)},
+    )
+    check_equal(
         "joules, bytes a second by the memory's peak, links as the sum of their packets",
         figures(rows, "Name", ("Energy (J)", "DRAM Read (MB/s)", "NVLink RX (%)")),
         {
@@ -107,9 +112,9 @@ def ranges_and_steps():
         figures(
             table(report, "gpu_metric_step_sum"),
             "Step",
-            ("Total Time (ns)", "SM Active (%)", "Energy (J)"),
+            ("Total Time (ns)", "SM Active (%)", "Energy (J)", "GFLOP/s"),
         ),
-        {"step 0": (2500000, 17, 1.25), "step 1": (2500000, 62, 1.25)},
+        {"step 0": (2500000, 17, 1.25, 800.0), "step 1": (2500000, 62, 1.25, 800.0)},
     )
     check_equal(
         "a mixture of kernels is not called bound by latency",
