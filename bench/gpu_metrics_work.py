@@ -1,10 +1,10 @@
 """gpu_metrics_work.py - work for a GPU with known figures, for figures_gpu_metrics.py; needs PyTorch.
 
-    gpu_metrics_work.py copy SECONDS      copies in an NVTX range "copy"; prints how many bytes were
-                                          read, and as many written
-    gpu_metrics_work.py loop PAIRS TOOL   trains in a session, with `TOOL start` and `TOOL stop` around
-                                          every other window; prints a pair of medians of the time of
-                                          a step (ms) a line: without and with
+    gpu_metrics_work.py copy SECONDS     copies in an NVTX range "copy"; prints how many bytes were
+                                         read, and as many written
+    gpu_metrics_work.py loop PAIRS TOOL  trains in a session, with `TOOL start` and `TOOL stop`
+                                         around every other window; prints a pair of medians of the
+                                         time of a step (ms) a line: without and with
 """
 import subprocess
 import sys
