@@ -1,4 +1,4 @@
-"""gpu_metrics_work.py - work for a GPU with known figures, for figures_gpu_metrics.py; needs PyTorch.
+"""gpu_metrics_work.py - work for a GPU with known figures, which figures_gpu_metrics.py times:
 
     gpu_metrics_work.py copy SECONDS     copies in an NVTX range "copy"; prints how many bytes were
                                          read, and as many written
