@@ -188,7 +188,8 @@ enum ws_event_link {
 	WS_LINK_OPERATOR, /* to the work launched in it, and its backward operator */
 	WS_LINK_OS_CALL,  /* to who held the lock and who woke the thread */
 	WS_LINK_GIL,	  /* to who held it */
-	WS_LINK_MESSAGE,  /* of MPI: to the call that received or sent it */
+	WS_LINK_MESSAGE,  /* of a library: to the work it caused; of MPI, to the call that received
+			     or sent the message */
 	WS_LINKS
 };
 

@@ -15,6 +15,7 @@
 #include "text/text.h"
 #include "serve/api.h"
 #include "lanes/lane.h"
+#include "views/library_shape.h"
 #include "views/mpi_messages.h"
 
 struct event {
@@ -208,6 +209,21 @@ static void put_link(struct event *event, const char *role, const struct ws_spot
 	ws_put_json_string(event->call->out, "role", role);
 	ws_put_spot(event->call->out, event->call->lanes, spot);
 	ws_text_puts(event->call->out, "}");
+}
+
+/* A link to a call of a library, with its arguments in short. */
+static void put_library_link(struct event *event, const struct ws_spot *spot, uint32_t args)
+{
+	struct ws_library_shape shape = ws_read_library_shape(event->call->rep->report, args);
+
+	ws_put_json_comma(event->call->out);
+	ws_text_puts(event->call->out, "{");
+	ws_put_json_string(event->call->out, "role", "library");
+	ws_put_spot(event->call->out, event->call->lanes, spot);
+	ws_put_json_text(event->call->out, "shape", ws_text_or(shape.text.text, ""),
+			 ws_min(shape.text.len, (size_t)1024));
+	ws_text_puts(event->call->out, "}");
+	ws_text_free(&shape.text);
 }
 
 static uint8_t kind_number(const struct ws_event_kind *kind)
@@ -496,6 +512,34 @@ static void link_ranges(struct event *event, uint32_t thread, uint64_t t)
 	}
 }
 
+/* Whether a row is for the calls of a library. */
+static bool has_library_calls(const struct ws_lane *lane)
+{
+	return lane->kind == WS_LANE_SLICE && lane->key[1];
+}
+
+/* The calls of libraries that the thread was in, the outermost of each library: the one that the
+ * program made. */
+static void link_libraries(struct event *event, uint32_t thread, uint64_t t)
+{
+	const struct ws_lanes *lanes = event->call->lanes;
+	uint64_t v[WS_MAX_COLUMNS];
+
+	for (uint32_t i = 0; i < lanes->n; i++) {
+		const struct ws_lane *lane = lanes->lane[i];
+		uint32_t from = 0, to = 0, k = 0;
+
+		if (!has_library_calls(lane) || lane->key[0] != thread || !ws_lane_ready(lane))
+			continue;
+		for (; k < lane->levels && from == to; k++)
+			ws_level_range(&lane->level[k], (int64_t)t, (int64_t)t + 1, &from, &to);
+		if (from < to && read_row(event->call->rep->report, WS_TABLE_slice,
+					  lane->level[k - 1].ref[from], v))
+			put_library_link(event, &(struct ws_spot){i, k - 1, from},
+					 (uint32_t)v[ws_slice_args]);
+	}
+}
+
 /* From work on the GPU to its call and the ranges around that. */
 static void link_to_call(struct event *event, uint32_t process, uint64_t correlation)
 {
@@ -509,6 +553,7 @@ static void link_to_call(struct event *event, uint32_t process, uint64_t correla
 	find_correlated(event->call, kind_of_calls(), process, &wanted, event->start, &hits);
 	if (hits.n && spot_of_call(event->call, &hits.hits[0], &spot)) {
 		put_link(event, "call", &spot);
+		link_libraries(event, hits.hits[0].owner, hits.hits[0].start);
 		link_ranges(event, hits.hits[0].owner, hits.hits[0].start);
 	}
 	ws_map_free(&wanted);
@@ -1010,11 +1055,19 @@ static void link_message(struct event *event)
 	ws_free_mpi_messages(messages);
 }
 
+/* From a call of a library to the work that it launched. */
+static void link_slice(struct event *event)
+{
+	if (has_library_calls(event->call->lanes->lane[event->spot.lane]))
+		link_operator(event);
+	link_message(event);
+}
+
 static void (*const link_makers[WS_LINKS])(struct event *event) = {
 	[WS_LINK_CALL] = link_call,	    [WS_LINK_WORK] = link_work,
 	[WS_LINK_WAIT] = link_wait,	    [WS_LINK_RANGE] = link_range,
 	[WS_LINK_OPERATOR] = link_operator, [WS_LINK_OS_CALL] = link_os_call,
-	[WS_LINK_GIL] = link_gil,	    [WS_LINK_MESSAGE] = link_message,
+	[WS_LINK_GIL] = link_gil,	    [WS_LINK_MESSAGE] = link_slice,
 };
 
 static void put_links(struct event *event)

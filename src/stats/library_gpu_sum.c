@@ -13,7 +13,7 @@
 #include "stats/gpu_work.h"
 #include "stats/keyed.h"
 #include "stats/summary_rows.h"
-#include "text/json.h"
+#include "views/library_shape.h"
 
 static const struct ws_column columns[] = {
 	WS_SUMMARY_COLUMNS("Calls"), {"Library", WS_KIND_TEXT},	 {"Call", WS_KIND_TEXT},
@@ -73,39 +73,6 @@ static void add_up_calls(const struct ws_stats *stats, struct call_work *calls)
 
 /* ---- rows ---- */
 
-struct shape {
-	struct ws_text text;
-	double flops, bytes; /* per call; negative when not known */
-};
-
-/* The arguments as "m=500 n=300", without those that are columns of their own. */
-static struct shape read_shape(const struct ws_stats *stats, uint64_t args)
-{
-	struct shape shape = {.flops = -1, .bytes = -1};
-	struct ws_json_value object = {0}, key, value;
-	struct ws_json_walk walk;
-	size_t length;
-	const char *text = ws_report_string(stats->report, (uint32_t)args, &length);
-	bool more, ok;
-
-	if (!args || !ws_read_json_value(text, text + length, &object, &more) ||
-	    object.type != WS_JSON_OBJECT)
-		return shape;
-	walk = ws_begin_json_walk(&object);
-	while (ws_next_json_member(&walk, &key, &value)) {
-		if (ws_is_json_string(&key, "flops")) {
-			shape.flops = ws_parse_json_double(&value, &ok);
-			continue;
-		}
-		if (ws_is_json_string(&key, "bytes"))
-			shape.bytes = ws_parse_json_double(&value, &ok);
-		else
-			ws_text_printf(&shape.text, "%s%.*s=%.*s", shape.text.len ? " " : "",
-				       (int)key.length, key.text, (int)value.length, value.text);
-	}
-	return shape;
-}
-
 /* CUBLAS_EVENTS: CUBLAS */
 static struct ws_cell make_library_cell(const struct ws_stats *stats, uint64_t category)
 {
@@ -127,7 +94,7 @@ static struct ws_cell make_rate_cell(double amount, const struct ws_summary *sum
 static void print_call(struct ws_stats *stats, const struct ws_summary *summary,
 		       const uint64_t *key, uint64_t ops, unsigned __int128 sum)
 {
-	struct shape shape = read_shape(stats, key[SHAPE]);
+	struct ws_library_shape shape = ws_read_library_shape(stats->report, (uint32_t)key[SHAPE]);
 	size_t length;
 	const char *call = ws_report_string(stats->report, (uint32_t)key[CALL], &length);
 

@@ -1036,6 +1036,29 @@ withPage("a call that waits for the GPU leads to the work it waited for", async 
   );
 });
 
+withPage("a kernel leads to the library call that launched it, and back", async (t) => {
+  const detailOf = async (spot) => {
+    await t.eval((s) => window.warpsight.app.select(0, s, true), spot);
+    await until("details", async () => {
+      const now = await t.selected();
+      return now?.detail && now.start === spot.start && now.name === spot.name;
+    });
+    return (await t.selected()).detail;
+  };
+  const find = (name) =>
+    t.eval(async ([q]) => window.warpsight.app.source.json("step", { r: 0, q, t: 0 }), [name]);
+  const kernel = await find("addmm_kernel");
+  const call = (await detailOf(kernel)).links.find((l) => l.role === "library");
+  equal([call.name, call.shape], ["cublasGemmEx", "transA=T m=64"], "the call and its shape");
+  ok((await t.text(".details")).includes("transA=T m=64"), "the shape is shown");
+  const work = (await detailOf(call)).links.filter((l) => l.role === "work");
+  equal(
+    work.map((l) => [l.name, l.start]),
+    [["addmm_kernel", kernel.start]],
+    "its work",
+  );
+});
+
 withPage(
   "a kernel has the call stack of its launch; GPU time by that stack and by operators",
   async (t) => {

@@ -267,7 +267,8 @@ static void put_rarer(void)
 		uint64_t t = ZERO + i * 1200 * US;
 
 		ADD(slice, .start = t, .end = t + 300 * US, .thread = 22,
-		    .name = put_text("cublasGemmEx"), .category = put_text("CUBLAS_EVENTS"));
+		    .name = put_text("cublasGemmEx"), .category = put_text("CUBLAS_EVENTS"),
+		    .args = put_text("{\"transA\":\"T\",\"m\":64,\"flops\":32768}"));
 		ADD(slice, .start = t + 310 * US, .end = t + 500 * US, .thread = 22,
 		    .name = put_text("cudnnConvolutionForward"),
 		    .category = put_text("CUDNN_EVENTS"));

@@ -111,7 +111,8 @@ export interface EventDetail extends Spot {
   sqlite: string;
   columns: Column[];
   stack: Frame[];
-  links: (Spot & { role: string })[];
+  /** shape: the arguments of a library call in short */
+  links: (Spot & { role: string; shape?: string })[];
   more_work?: number; // of the work of a range only the first and last are among the links
   of: number; // how many events are on its level
   self?: number; // as of a group

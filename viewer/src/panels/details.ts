@@ -337,6 +337,7 @@ export class Details implements Panel {
 
   private listLinks(report: number, detail: EventDetail): HTMLElement | null {
     if (!detail.links.length) return null;
+    const works = detail.links.filter((spot) => spot.role === "work");
     return h(
       "section",
       null,
@@ -359,12 +360,23 @@ export class Details implements Panel {
               { class: "link", onclick: () => this.app.select(report, spot, true) },
               h("bdi", null, cleanText(spot.name, 120)),
             ),
+            spot.shape ? h("bdi", { class: "quiet" }, cleanText(spot.shape, 300)) : null,
             h("span", { class: "quiet" }, `${formatDuration(spot.end - spot.start)} · ${distance}`),
             h("bdi", { class: "quiet" }, this.app.placeOf(report, spot.lane)),
           );
         }),
       ),
       detail.more_work ? h("p", { class: "quiet" }, t("first_and_last")) : null,
+      works.length > 1 && !detail.more_work
+        ? h(
+            "p",
+            { class: "quiet" },
+            t(
+              "work_in_all",
+              formatDuration(works.reduce((sum, spot) => sum + spot.end - spot.start, 0)),
+            ),
+          )
+        : null,
     );
   }
 
