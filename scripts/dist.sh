@@ -34,7 +34,7 @@ loader=$(readelf -lW "$build/warpsight" | sed -n 's/.*program interpreter: \(.*\
 [ -e "$build/src/inject/libwarpsight-hooks.so" ] || refuse "the hooks are not built"
 
 cp "$build/warpsight" "$lib/warpsight"
-cp "$build"/src/inject/libwarpsight-*.so "$lib/"
+cp "$build"/src/inject/libwarpsight-*.so "$build/src/inject/vulkan_layer.json" "$lib/"
 $strip "$lib/warpsight"
 $strip --strip-unneeded "$lib"/libwarpsight-*.so
 

@@ -38,7 +38,8 @@ class Function:
         self.table, self.result, self.name, self.where = table, result, name, where
         self.parameters = parameters  # (declaration, name)
         self.kept, self.locals, self.passed, self.after, self.always = [], [], {}, [], []
-        self.when = ""
+        self.first = []
+        self.when, self.behind = "", ""
         self.plain, self.mark = None, "0"
 
 
@@ -47,7 +48,7 @@ class Library:
         self.name, self.title, self.trace, self.missing = name, name, name, "-1"
         self.files, self.includes, self.twins, self.doc = [], [], "", ""
         self.tables, self.functions, self.names = [], [], {}
-        self.pointers = False
+        self.pointers, self.layer = False, False
 
 
 def fail(where, message):
@@ -107,8 +108,8 @@ def parse_top(library, where, text, state):
     word, _, rest = text.partition(" ")
     if word in ("title", "trace", "missing", "twins", "doc"):
         setattr(library, word, rest.strip())
-    elif word == "pointers":
-        library.pointers = True
+    elif word in ("pointers", "layer"):
+        setattr(library, word, True)
     elif word == "plain":
         state["plain"] = rest.split()
         state["function"] = None
@@ -175,9 +176,9 @@ def parse_detail(library, where, text, function):
     elif word == "pass":
         argument, _, expression = rest.partition("=")
         function.passed[argument.strip()] = expression.strip()
-    elif word == "when":
-        function.when = rest
-    elif word in ("after", "always"):
+    elif word in ("when", "behind"):
+        setattr(function, word, rest)
+    elif word in ("first", "after", "always"):
         getattr(function, word).append(rest)
     elif word == "without":
         function.kept = [kept for kept in function.kept if kept.name not in rest.split()]
@@ -299,6 +300,10 @@ def make_write(words_kept, out):
     out.append("\t\tws_library_write(&ws_call, kept, %d, 0x%xu);\n\t}" % (len(words_kept), texts))
 
 
+def has_marks(library):
+    return any(function.mark != "0" for function in library.functions)
+
+
 def make_plain_body(library, function, out):
     """The wrapper that all functions of these types share; `i` is its entry."""
     types = "".join("%s, " % text for text, _ in function.parameters)
@@ -307,13 +312,16 @@ def make_plain_body(library, function, out):
     begin = "if (!ws_library_begin(&ws_call, %s + i / 2))" % number_of(
         library, library.functions[0]
     )
+    note = "\n\tif (marks[i / 2])\n\t\tws_library_note_mark(marks[i / 2], ws_call.function);"
+    if not has_marks(library):
+        note = ""
     out.append(
         "static WS_NOINLINE uintptr_t plain_%s(%sunsigned i)\n{" % (function.plain, types)
-        + "\n\tuintptr_t (*behind)(%s) = ws_library_find_behind(i), result;" % only
+        + "\n\tuintptr_t (*behind)(%s) = %s, result;" % (only, make_behind(library, function, "i"))
         + "\n\tstruct ws_library_call ws_call;\n"
         + "\n\tif (ws_unlikely(!behind))\n\t\treturn (uintptr_t)(%s);" % library.missing
         + "\n\t%s\n\t\treturn behind(%s);" % (begin, words)
-        + "\n\tif (marks[i / 2])\n\t\tws_library_note_mark(marks[i / 2], ws_call.function);"
+        + note
         + "\n\tresult = behind(%s);" % words
         + "\n\tws_library_end(&ws_call);"
     )
@@ -326,17 +334,29 @@ def make_plain_wrapper(library, function, out):
     words = "".join("%s, " % name for _, name in function.parameters)
     first = 2 * library.functions.index(function)
     for place, name in enumerate(get_wrapper_names(library, function)):
-        if not place:
+        hidden = place or library.layer
+        if not hidden:
             out.append("WS_EXPORT uintptr_t %s(%s);" % (name, types))
         out.append(
             "%suintptr_t %s(%s)\n{\n\treturn plain_%s(%s%d);\n}\n"
-            % ("static " if place else "", name, types, function.plain, words, first + place)
+            % ("static " if hidden else "", name, types, function.plain, words, first + place)
         )
+
+
+def make_behind(library, function, number):
+    """The expression for the function behind the wrapper."""
+    if function.behind:
+        return function.behind
+    if library.layer:
+        return "ws_library_find_next((const void *)%s, %s)" % (function.parameters[0][1], number)
+    return "ws_library_find_behind(%s)" % number
 
 
 def get_wrapper_names(library, function):
     """The wrapper, and that of its second name, or of its address as others tell it."""
     twin = (library.twins.split() + [None])[0]
+    if library.layer:
+        return ["layer_" + function.name]
     if library.pointers:
         return [function.name, "pointer_" + function.name]
     return [function.name] + ([twin + function.name] if twin else [])
@@ -359,6 +379,7 @@ def make_wrapper(library, function, out):
         out.append("\t%s result;" % function.result)
     missing = "return;" if silent else "return (%s)(%s);" % (function.result, library.missing)
     out.append("\n\tif (ws_unlikely(!behind))\n\t\t%s" % missing)
+    out.extend("\t%s;" % text for text in function.first)
     call = "behind(%s);" % words
     out.append("\tif (!ws_library_begin(&ws_call, %s)) {" % number_of(library, function))
     if function.always:
@@ -388,15 +409,22 @@ def make_wrapper(library, function, out):
     out.append("}\n")
     for place, wrapper in enumerate(get_wrapper_names(library, function)):
         number = "%s + %d" % (2 * library.functions.index(function), place)
-        hidden = library.pointers and place
+        hidden = library.layer or (library.pointers and place)
         if not hidden:
             out.append("WS_EXPORT behind_%s %s;" % (name, wrapper))
         out.append(
             "%s%s %s(%s)\n{" % ("static " if hidden else "", function.result, wrapper, types)
         )
         out.append(
-            "\t%sbody_%s((behind_%s *)ws_library_find_behind(%s)%s%s);\n}\n"
-            % ("" if silent else "return ", name, name, number, comma, words)
+            "\t%sbody_%s((behind_%s *)%s%s%s);\n}\n"
+            % (
+                "" if silent else "return ",
+                name,
+                name,
+                make_behind(library, function, number),
+                comma,
+                words,
+            )
         )
 
 
@@ -406,7 +434,7 @@ def write_wrappers(path, library):
     plain = {
         function.plain: function for function in library.functions if function.plain is not None
     }
-    if plain:
+    if plain and has_marks(library):
         marks = ", ".join(function.mark for function in library.functions)
         out.append("static const uint8_t marks[] = {%s};\n" % marks)
     for function in plain.values():
@@ -419,7 +447,7 @@ def write_wrappers(path, library):
     for i, function in enumerate(library.functions):
         wrappers = get_wrapper_names(library, function)
         for place, wrapper in enumerate(wrappers):
-            name = function.name if library.pointers else wrapper
+            name = function.name if library.pointers or library.layer else wrapper
             out.append('\t{"%s", (void *)%s, NULL},' % (name, wrapper))
             if not place or not library.pointers:
                 names[name] = 2 * i + place
@@ -512,13 +540,14 @@ def write_tables(path, libraries):
     out.append("static const struct library libraries[WS_LIBRARIES] = {")
     for library in libraries:
         out.append(
-            '\t{"%s", "%s", "%s", "%s", "%s"},'
+            '\t{"%s", "%s", "%s", "%s", "%s", %s},'
             % (
                 library.name,
                 library.title,
                 library.trace,
                 library.functions[0].name,
                 ", ".join(library.files),
+                "true" if library.layer else "false",
             )
         )
     out.append("};")

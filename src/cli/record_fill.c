@@ -588,7 +588,10 @@ static bool is_traced(void *list, const char *word)
 static uint32_t choose_graphics(const struct ws_record_options *options)
 {
 	return ws_bits_if(has_word(options->trace, "opengl"), WS_FEATURE_OPENGL_CALLS) |
-	       ws_bits_if(options->opengl_gpu, WS_FEATURE_OPENGL_GPU);
+	       ws_bits_if(options->opengl_gpu, WS_FEATURE_OPENGL_GPU) |
+	       ws_bits_if(has_word(options->trace, "vulkan"), WS_FEATURE_VULKAN_CALLS) |
+	       ws_bits_if(strcmp(options->vulkan_gpu, "none") != 0, WS_FEATURE_VULKAN_GPU) |
+	       ws_bits_if(!strcmp(options->vulkan_gpu, "individual"), WS_FEATURE_VULKAN_LABELS);
 }
 
 static bool traces_nvtx_library(const struct ws_record_options *options)

@@ -32,9 +32,10 @@ const struct ws_opt ws_record_option_table[] = {
 	{"trace", 't', WS_OPT_SET, AT(trace), "DOMAIN[,DOMAIN...]",
 	 "cuda,nvtx,osrt,python-gil,openmp,openacc,syscall,malloc," WS_LIBRARY_TRACES
 	 ",cublas-verbose,cusparse-verbose,"
-	 "cusolver-verbose,nccl,tensorrt,nvshmem,opengl-annotations,none|cudla=cuda,"
+	 "cusolver-verbose,nccl,tensorrt,nvshmem,opengl-annotations,"
+	 "vulkan-annotations,none|cudla=cuda,"
 	 "cudla-verbose=cuda,cuda-hw=cuda,"
-	 "vulkan,vulkan-annotations,nvvideo,openxr,"
+	 "nvvideo,openxr,"
 	 "openxr-annotations,dx11,dx11-annotations,dx12,dx12-annotations,wddm,"
 	 "tegra-accelerators|cuda-sw=cuda",
 	 "What to trace: CUDA calls, kernels and copies; NVTX ranges and marks; calls of the "
@@ -43,8 +44,9 @@ const struct ws_opt ws_record_option_table[] = {
 	 "locks, and OpenACC's launches and data (docs/runtimes.md); system calls, where that is "
 	 "permitted (docs/system-calls.md); a sample of the memory that is allocated, with call "
 	 "stacks (malloc); calls of libraries, with what "
-	 "matters of their arguments (docs/libraries.md), of OpenGL with -annotations only its "
-	 "debug groups and frames, and with -verbose also those that only "
+	 "matters of their arguments (docs/libraries.md), of OpenGL and Vulkan with "
+	 "-annotations only debug groups, labels and frames, and with -verbose also those that "
+	 "only "
 	 "set something; or nothing.",
 	 "cuda,nvtx,osrt,python-gil", .also = WS_IN_LAUNCH},
 	{"sample", 's', WS_OPT_ENUM, AT(sample), "SCOPE",
@@ -297,6 +299,11 @@ const struct ws_opt ws_record_option_table[] = {
 	{"opengl-gpu-workload", 0, WS_OPT_BOOL, AT(opengl_gpu), NULL, NULL,
 	 "Measure how long the GPU works on what --trace=opengl records, with timer queries.",
 	 "true", .also = WS_IN_LAUNCH},
+	{"vulkan-gpu-workload", 0, WS_OPT_ENUM, AT(vulkan_gpu), "HOW",
+	 "individual,batch,none|true=individual,false=none",
+	 "Measure how long the GPU works on each command buffer and each label in it (individual), "
+	 "or on command buffers only (batch), with timestamps.",
+	 "individual", .also = WS_IN_LAUNCH},
 	{"cuda-graph-trace", 0, WS_OPT_ENUM, AT(cuda_graphs), "GRANULARITY",
 	 "graph,node,graph:host-only,node:host-only|graph:host-and-device=graph,"
 	 "node:host-and-device=node",

@@ -13,15 +13,16 @@
 enum { WS_IN_LAUNCH = 1, WS_IN_START = 2, WS_IN_ALL = 4 };
 
 struct ws_record_options {
-	const char *output, *trace, *wait, *kill, *run_as, *domain_include, *domain_exclude,
-		*command_file, *export_to, *sample, *cpuctxsw, *backtrace, *core_events,
-		*core_metrics, *os_events, *event_sample, *ftrace, *threshold, *stack_threshold,
-		*cuda_stacks, *cuda_stack_threshold, *python_sampling, *python_functions,
-		*nccl_trace, *python_backtrace, *frequency_given, *python_frequency_given,
-		*period_given, *event_interval, *event_frequency, *cuda_graphs, *cuda_events,
-		*cuda_apis, *capture_range, *capture_range_end, *nvtx_capture, *hotkey_capture,
-		*flight_recorder, *steps, *step_range, *system_metrics, *nic_metrics,
-		*storage_metrics, *gpu_metrics_devices, *gpu_metrics_set;
+	const char *vulkan_gpu, *output, *trace, *wait, *kill, *run_as, *domain_include,
+		*domain_exclude, *command_file, *export_to, *sample, *cpuctxsw, *backtrace,
+		*core_events, *core_metrics, *os_events, *event_sample, *ftrace, *threshold,
+		*stack_threshold, *cuda_stacks, *cuda_stack_threshold, *python_sampling,
+		*python_functions, *nccl_trace, *python_backtrace, *frequency_given,
+		*python_frequency_given, *period_given, *event_interval, *event_frequency,
+		*cuda_graphs, *cuda_events, *cuda_apis, *capture_range, *capture_range_end,
+		*nvtx_capture, *hotkey_capture, *flight_recorder, *steps, *step_range,
+		*system_metrics, *nic_metrics, *storage_metrics, *gpu_metrics_devices,
+		*gpu_metrics_set;
 	struct ws_list env, symbols, debug_symbols, triggers;
 	const char *session, *session_new;
 	const char *jit_names;

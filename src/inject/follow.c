@@ -179,6 +179,39 @@ static bool is_own_entry(const char *entry, const char *name, const char *value)
 	       !strcmp(entry + n + 1, value);
 }
 
+/* An entry without `text` of ours at its end; NULL when it is only ours. */
+static char *cut_entry(char *entry, const char *text, size_t length, char **room)
+{
+	size_t n = strlen(entry), name = strcspn(entry, "=") + 1;
+	char *start = *room;
+
+	if (n < name + length || memcmp(entry + n - length, text, length) != 0)
+		return entry;
+	n -= length;
+	if (n == name)
+		return NULL;
+	memcpy(start, entry, n - 1); /* without the colon before our part */
+	start[n - 1] = 0;
+	*room = start + n;
+	return start;
+}
+
+/* What the launcher has added for Vulkan's loader: the layer's name, and the folder of the hooks.
+ */
+static char *restore_vulkan_entry(char *entry, const struct own_values *own, char **room)
+{
+	size_t folder = strcspn(own->preload, ":");
+
+	while (folder && own->preload[folder - 1] != '/')
+		folder--;
+	if (!strncmp(entry, "VK_INSTANCE_LAYERS=", 19))
+		return cut_entry(entry, WS_VULKAN_LAYER, strlen(WS_VULKAN_LAYER), room);
+	if (folder > 1 &&
+	    (!strncmp(entry, "VK_ADD_LAYER_PATH=", 18) || !strncmp(entry, "VK_LAYER_PATH=", 14)))
+		return cut_entry(entry, own->preload, folder - 1, room);
+	return entry;
+}
+
 /* The entry as it would be without us: the entry itself, a copy made in `room`, or NULL when it is
  * only ours. */
 static char *restore_entry(char *entry, const struct own_values *own, char **room)
@@ -199,6 +232,8 @@ static char *restore_entry(char *entry, const struct own_values *own, char **roo
 		*room = start + n;
 		return start;
 	}
+	if (!strncmp(entry, "VK_", 3))
+		return restore_vulkan_entry(entry, own, room);
 	if (is_own_entry(entry, WS_ENV_SESSION, own->session) ||
 	    is_own_entry(entry, "NVTX_INJECTION64_PATH", own->nvtx) ||
 	    is_own_entry(entry, "CUDA_INJECTION64_PATH", own->cuda))
@@ -217,7 +252,8 @@ static bool restore_environment(char *const *envp, struct env *out)
 	if (!session || strcmp(session, own.session))
 		return false;
 	for (size_t i = 0; envp[i]; i++)
-		if (!strncmp(envp[i], "LD_PRELOAD=", 11) || !strncmp(envp[i], "ASAN_OPTIONS=", 13))
+		if (!strncmp(envp[i], "LD_PRELOAD=", 11) ||
+		    !strncmp(envp[i], "ASAN_OPTIONS=", 13) || !strncmp(envp[i], "VK_", 3))
 			bytes += strlen(envp[i]) + 1;
 	if (!copy_environment(envp, bytes, out, &count, &room))
 		return false;

@@ -56,6 +56,10 @@ struct ws_library_call { /* on the wrapper's stack */
 	unsigned function;
 };
 
+/* The entry of a function; NULL when it has no wrapper. */
+struct ws_library_behind *ws_library_find_wrapped(const char *name);
+/* In layers: the function behind entry `i` for an object whose functions the loader has told. */
+void *ws_library_find_next(const void *object, unsigned i);
 /* The function behind entry `i`; NULL if no library defines it. */
 void *ws_library_resolve(unsigned i) WS_NOINLINE;
 /* The wrapper for a function that the library says is at `theirs`; `theirs` where there is none. */

@@ -141,40 +141,44 @@ int64_t ws_opengl_frame(void)
 	return ws_opengl_current ? ws_opengl_current->frame : WS_LIBRARY_NONE;
 }
 
-/* A frame lasts from the end of a swap to the next swap. Nobody says when the first one began. */
-void ws_opengl_end_frame(uint64_t time)
+static void write_frame(struct ws_opengl_context *context, uint64_t end)
 {
-	struct ws_opengl_context *context = ws_opengl_current;
-	int64_t kept[2];
+	int64_t kept[] = {context->frame, context->number};
 
-	if (!context)
-		return;
-	ws_opengl_end_batch(context);
-	context->frame++;
-	if (!context->frame_start)
-		return;
 	if (!context->frame_track)
 		context->frame_track =
 			ws_opengl_name_track("OpenGL frames, context ", context->number);
-	kept[0] = context->frame;
-	kept[1] = context->number;
 	ws_library_write_span(&(struct ws_library_span){
 		.table = WS_LIBRARY_TABLE_OPENGL_FRAMES,
 		.name = ws_library_define_text("frame", 5),
 		.track = context->frame_track,
 		.start = (int64_t)context->frame_start,
-		.end = (int64_t)time,
+		.end = (int64_t)end,
 		.kept = kept,
 		.count = WS_COUNT(kept),
 	});
 }
 
-void ws_opengl_begin_frame(uint64_t time)
+void ws_opengl_swap(void)
 {
 	if (!ws_opengl_current)
 		return;
+	ws_opengl_end_batch(ws_opengl_current);
+	ws_opengl_current->frame++;
+}
+
+/* A frame lasts from the end of a swap to that of the next. Nobody says when the first one began.
+ */
+void ws_opengl_end_frame(uint64_t time)
+{
+	struct ws_opengl_context *context = ws_opengl_current;
+
+	if (!context)
+		return;
 	ws_opengl_read_times();
-	ws_opengl_current->frame_start = time;
+	if (context->frame_start)
+		write_frame(context, time);
+	context->frame_start = time;
 }
 
 /* ---- debug groups ---- */

@@ -109,8 +109,10 @@ uint32_t ws_opengl_name_track(const char *what, unsigned number);
 /* ---- frames ---- */
 
 int64_t ws_opengl_frame(void);
+/* Buffers are about to be swapped. */
+void ws_opengl_swap(void);
+/* They have been: `time` is when, in ticks. */
 void ws_opengl_end_frame(uint64_t time);
-void ws_opengl_begin_frame(uint64_t time);
 
 /* ---- debug groups ---- */
 

@@ -50,6 +50,7 @@ struct kept {
 
 struct library {
 	const char *name, *title, *trace, *marker, *files;
+	bool is_layer; /* its own loader loads the hooks */
 };
 
 struct table {
@@ -552,6 +553,11 @@ const char *ws_library_files(unsigned library)
 const char *ws_library_hook(unsigned library)
 {
 	return libraries[library].name;
+}
+
+bool ws_library_is_layer(unsigned library)
+{
+	return libraries[library].is_layer;
 }
 
 uint64_t ws_find_traced_libraries(bool (*is_wanted)(void *context, const char *trace),

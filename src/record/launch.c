@@ -21,6 +21,7 @@
 #include "base/choose.h"
 #include "base/mem.h"
 #include "base/nvtx_libraries.h"
+#include "record/libraries.h"
 #include "record/signals.h"
 #include "ring/hookable.h"
 #include "ring/ring.h"
@@ -265,6 +266,32 @@ static void name_nccl_plugin(char **env, size_t *n, const char *hooks)
 				       (int)(slash - first), first));
 }
 
+/* Add to a list of paths or names. */
+static void add_to_list(char **env, size_t *n, const char *name, const char *text, size_t length)
+{
+	const char *old = find_variable(env, *n, name, NULL);
+
+	set_variable(env, n,
+		     ws_format("%s=%s%s%.*s", name, ws_text_or(old, ""), old && *old ? ":" : "",
+			       (int)length, text));
+}
+
+/* Have Vulkan's loader load our layer, behind the user's own. The layer's manifest is beside the
+ * hooks. A search path of the user's replaces the loader's own, so ours must be added to it. */
+static void name_vulkan_layer(char **env, size_t *n, const char *preload)
+{
+	size_t length = strcspn(preload, ":");
+	const char *own = find_variable(env, *n, "VK_LAYER_PATH", NULL);
+	const char *variable = "VK_ADD_LAYER_PATH";
+
+	while (length && preload[length - 1] != '/')
+		length--;
+	if (own && *own)
+		variable = "VK_LAYER_PATH";
+	add_to_list(env, n, variable, preload, length ? length - 1 : 0);
+	add_to_list(env, n, "VK_INSTANCE_LAYERS", WS_VULKAN_LAYER, strlen(WS_VULKAN_LAYER));
+}
+
 char **ws_launch_environment(const struct ws_record_opts *options, const char *session,
 			     const char *preload, const char *nvtx, const char *cuda)
 {
@@ -282,6 +309,8 @@ char **ws_launch_environment(const struct ws_record_opts *options, const char *s
 		name_openacc_library(env, &n, preload);
 	if (options->nccl_events)
 		name_nccl_plugin(env, &n, preload);
+	if (options->libraries >> WS_LIBRARY_vulkan & 1)
+		name_vulkan_layer(env, &n, preload);
 	if (*nvtx && !find_variable(env, n, "NVTX_INJECTION64_PATH", NULL))
 		set_variable(env, &n, ws_format("NVTX_INJECTION64_PATH=%s", nvtx));
 	old = find_variable(env, n, "CUDA_INJECTION64_PATH", NULL);

@@ -16,6 +16,8 @@ uint64_t ws_find_traced_libraries(bool (*is_wanted)(void *context, const char *t
 				  void *context);
 /* The NAME in the name of its hook library, libwarpsight-lib-NAME.so. */
 const char *ws_library_hook(unsigned library);
+/* Whether its own loader loads the hook library, which is not to be preloaded. */
+bool ws_library_is_layer(unsigned library);
 /* The names of its files. */
 const char *ws_library_files(unsigned library);
 /* Its common name, and the function by which a program that contains it is recognised. */

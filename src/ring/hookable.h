@@ -8,6 +8,9 @@
 
 #include <stdbool.h>
 
+/* The layer that records Vulkan, as src/inject/vulkan_layer.json names it. */
+#define WS_VULKAN_LAYER "VK_LAYER_WARPSIGHT_trace"
+
 /*
  * False when the loader of the program at `path` would complain about our libraries or refuse to
  * start it: a program of another word size or processor, or one linked to a C library other than

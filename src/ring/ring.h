@@ -72,7 +72,8 @@ enum {
 	WS_FEATURE_OPENGL_CALLS = 1 << 20, /* not only annotations */
 	WS_FEATURE_OPENGL_GPU = 1 << 21 /* GPU times are measured */,
 	WS_FEATURE_VULKAN_CALLS = 1 << 22,
-	WS_FEATURE_VULKAN_GPU = 1 << 23
+	WS_FEATURE_VULKAN_GPU = 1 << 23,
+	WS_FEATURE_VULKAN_LABELS = 1 << 24 /* of labels, too */
 };
 
 #define WS_ARENA_TEXT 65536

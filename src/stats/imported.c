@@ -512,17 +512,19 @@ SUM(opengl_api_sum, "OpenGL API Summary",
     "Calls of OpenGL, GLX and EGL by function. Recorded with --trace=opengl", "OpenGL calls", false,
     of_calls, {.table = "OPENGL_API"});
 SUM(graphics_frame_sum, "Graphics Frame Summary",
-    "Frames by interface: how long from one swap of buffers to the next. Recorded with "
-    "--trace=opengl",
-    "frames", false, of_frames, {.table = "OPENGL_FRAMES", .label = "OpenGL"});
+    "Frames by interface: how long from one swap or presentation to the next. Recorded with "
+    "--trace=opengl,vulkan",
+    "frames", false, of_frames, {.table = "OPENGL_FRAMES", .label = "OpenGL"},
+    {.table = "VULKAN_FRAMES", .label = "Vulkan"});
 SUM(vulkan_marker_sum, "Vulkan Range Summary",
-    "Vulkan's debug markers on the CPU by text." FROM_IMPORTS, "Vulkan markers", true, of_ranges,
-    {.table = "VULKAN_DEBUG_API", .name_column = "textId"});
+    "Vulkan's debug labels on the CPU by text. Recorded with --trace=vulkan", "Vulkan markers",
+    true, of_ranges, {.table = "VULKAN_DEBUG_API", .name_column = "textId"});
 SUM(vulkan_gpu_marker_sum, "Vulkan GPU Range Summary",
-    "Vulkan's debug markers on GPUs by text." FROM_IMPORTS, "Vulkan markers on GPUs", true,
-    of_ranges, {.table = "VULKAN_WORKLOAD", .name_column = "textId"});
-SUM(vulkan_api_sum, "Vulkan API Summary", "Calls of the Vulkan API by function." FROM_IMPORTS,
-    "Vulkan calls", false, of_calls, {.table = "VULKAN_API"});
+    "Vulkan's debug labels on GPUs by text. Recorded with --trace=vulkan", "Vulkan markers on GPUs",
+    true, of_ranges, {.table = "VULKAN_WORKLOAD", .name_column = "textId"});
+SUM(vulkan_api_sum, "Vulkan API Summary",
+    "Calls of Vulkan by function. Recorded with --trace=vulkan", "Vulkan calls", false, of_calls,
+    {.table = "VULKAN_API"});
 SUM(nvvideo_api_sum, "NVIDIA Video API Summary",
     "Calls of the video APIs by function." FROM_IMPORTS, "calls of the video APIs", false, of_video,
     {.table = "NVVIDEO_ENCODER_*", .label = "Encoder"},
@@ -545,5 +547,6 @@ TRACE(mpi_event_trace, "MPI Event Trace", "Every call of MPI by start, with its 
       "MPI calls", of_events, print_mpi_row, {.table = "MPI_P2P_EVENTS"},
       {.table = "MPI_COLLECTIVES_EVENTS"}, {.table = "MPI_START_WAIT_EVENTS"},
       {.table = "MPI_OTHER_EVENTS"});
-TRACE(vulkan_api_trace, "Vulkan API Trace", "Every call of the Vulkan API by start." FROM_IMPORTS,
-      "Vulkan calls", of_vulkan, print_vulkan_row, {.table = "VULKAN_API"});
+TRACE(vulkan_api_trace, "Vulkan API Trace",
+      "Every call of Vulkan by start. Recorded with --trace=vulkan", "Vulkan calls", of_vulkan,
+      print_vulkan_row, {.table = "VULKAN_API"});

@@ -5,6 +5,8 @@ import csv
 import io
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 
@@ -45,6 +47,17 @@ def read_instances(report, name):
     return {row[-1]: int(row[2]) for row in rows[1:]}
 
 
+def check_clocks(report, work, calls):
+    """Clocks that nobody related are hours apart; how well they are related depends on the load."""
+    wrong = query(
+        report,
+        "SELECT count(*) FROM %s WHERE start < (SELECT min(start) - 1000000000 FROM %s)"
+        ' OR "end" < start OR "end" > (SELECT max("end") + 1000000000 FROM %s)'
+        % (work, calls, calls),
+    )
+    same(wrong, [[0]])
+
+
 # ---- OpenGL ----
 
 
@@ -77,11 +90,7 @@ def check_opengl(report, draws):
         " FROM OPENGL_WORKLOAD" % swaps,
     )
     same(work, [[draws, 1, 1]])
-    outside = query(
-        report,
-        "SELECT count(*) FROM OPENGL_WORKLOAD WHERE start < (SELECT min(start) FROM OPENGL_API)",
-    )
-    same(outside, [[0]], "the clocks are related")
+    check_clocks(report, "OPENGL_WORKLOAD", "OPENGL_API")
     labels = query(report, "SELECT label, type FROM OPENGL_OBJECT_LABELS")
     same(labels, [["a texture", 0x1702]] * draws)
 
@@ -91,7 +100,7 @@ def opengl_linked_looked_up_and_asked_for():
     for how in ("linked", "looked-up", "asked"):
         command = (os.path.join(BUILT, "gl-app"), how, LIBRARY, LIBRARY, str(FRAMES), "threads")
         got = profile("gl-" + how, *command)
-        same(got.out, play(*command)[1], how)
+        same(sorted(got.out.split(b"\n")), sorted(play(*command)[1].split(b"\n")), how)
         check_opengl("gl-%s.wsrep" % how, 3)
 
 
@@ -125,8 +134,133 @@ def annotations_alone_and_no_times():
 
 @test
 def graphics_that_are_not_there():
-    got = profile("absent", "true")
-    assert "No call of OpenGL was recorded" in got.err, got.err
+    got = profile("absent", "true", trace="opengl,vulkan")
+    for name in ("OpenGL", "Vulkan"):
+        assert "No call of %s was recorded" % name in got.err, got.err
+
+
+# ---- Vulkan ----
+
+
+def check_vulkan(report, devices):
+    """Each device records two command buffers in each round, and one that it submits twice."""
+    calls = count_rows(report, "VULKAN_API")
+    recorded, submits = devices * (2 * FRAMES + 1), devices * (FRAMES + 2)
+    want = {
+        "vkCreateInstance": 1,
+        "vkCreateDevice": devices,
+        "vkDestroyDevice": devices,
+        "vkBeginCommandBuffer": recorded,
+        "vkCmdSetDepthBias": recorded,
+        "vkCmdFillBuffer": 2 * recorded,
+        "vkQueueSubmit": submits,
+        "vkWaitForFences": submits,
+    }
+    same({name: calls.get(name) for name in want}, want)
+    labels = {"pass": recorded, "fill": 2 * recorded}
+    same(read_instances(report, "vulkan_marker_sum"), dict(labels, step=submits))
+    executed = recorded + devices
+    times = {"pass": executed, "fill": 2 * executed}
+    same(read_instances(report, "vulkan_gpu_marker_sum"), times)
+    buffers = query(
+        report,
+        "SELECT n.value, count(*) FROM VULKAN_WORKLOAD w JOIN StringIds n ON n.id = w.nameId"
+        " WHERE eventClass = 93 GROUP BY 1 ORDER BY 1",
+    )
+    same(buffers, [["command buffer", devices * FRAMES], ["the filler", devices * (FRAMES + 2)]])
+    check_clocks(report, "VULKAN_WORKLOAD", "VULKAN_API")
+    names = query(report, "SELECT name, objectType FROM VULKAN_OBJECT_NAMES")
+    same(names, [["the filler", 6]] * devices)
+
+
+@test
+def vulkan_of_mesa():
+    command = (os.path.join(BUILT, "vk-app"), "libvulkan.so.1", str(FRAMES), "threads")
+    code, said = play(*command)
+    if code:
+        raise Skip("no loader and driver for Vulkan are installed")
+    assert b"left 0" in said, said
+    same(profile("vk", *command, trace="vulkan").out, said)
+    check_vulkan("vk.wsrep", 3)
+    labels = {"pass": 3 * (2 * FRAMES + 1), "fill": 6 * (2 * FRAMES + 1), "step": 3 * (FRAMES + 2)}
+    options = ["--vulkan-gpu-workload=batch"]
+    profile("batch", *command, trace="vulkan-annotations", options=options)
+    same(count_rows("batch.wsrep", "VULKAN_API"), {})
+    same(read_instances("batch.wsrep", "vulkan_marker_sum"), labels)
+    same(read_instances("batch.wsrep", "vulkan_gpu_marker_sum"), {})
+    work = {"command buffer": 3 * FRAMES, "the filler": 3 * (FRAMES + 2)}
+    same(count_rows("batch.wsrep", "VULKAN_WORKLOAD"), work)
+    profile("untimed", *command, trace="vulkan", options=["-f", "--vulkan-gpu-workload=none"])
+    same(count_rows("untimed.wsrep", "VULKAN_WORKLOAD"), {})
+
+
+@test
+def vulkan_layer_beside_the_users():
+    """What the program finds in its environment, and that it is gone once nothing is recorded."""
+    show = "echo $VK_INSTANCE_LAYERS $VK_LAYER_PATH $VK_ADD_LAYER_PATH"
+    folder = os.path.dirname(
+        run(
+            "profile",
+            "-t",
+            "vulkan",
+            "-s",
+            "none",
+            "-o",
+            "e0",
+            "--",
+            "sh",
+            "-c",
+            "echo $VK_ADD_LAYER_PATH",
+        )
+        .out.decode()
+        .strip()
+        + "/x"
+    )
+    assert os.path.exists(os.path.join(folder, "vulkan_layer.json")), folder
+    env = dict(os.environ, VK_INSTANCE_LAYERS="VK_LAYER_OTHER", VK_LAYER_PATH="/elsewhere")
+    got = run("profile", "-t", "vulkan", "-s", "none", "-o", "e1", "--", "sh", "-c", show, env=env)
+    want = "VK_LAYER_OTHER:VK_LAYER_WARPSIGHT_trace /elsewhere:%s\n" % folder
+    same(got.out.decode(), want)
+    got = run("profile", "-t", "nvtx", "-s", "none", "-o", "e2", "--", "sh", "-c", show, env=env)
+    same(got.out.decode(), "VK_LAYER_OTHER /elsewhere\n")
+
+
+@test
+def layout_of_vulkan():
+    if not os.path.exists("/usr/include/vulkan/vk_layer.h") or not shutil.which("gcc"):
+        raise Skip("the headers of Vulkan are not installed")
+    top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+    made = os.path.join(os.path.abspath(sys.argv[3]), "src/inject/libraries")
+    places = ["-I" + os.path.join(top, "src"), "-I" + os.path.join(top, "include"), "-I" + made]
+    source = os.path.join(top, "tests/graphics/layouts.c")
+    command = ["gcc", "-std=gnu11", "-D_GNU_SOURCE", "-DWS_HOOK", *places, "-c", source]
+    subprocess.run([*command, "-o", "layouts.o"], check=True)
+
+
+@test
+def types_of_opengl():
+    """Which arguments go where: the declaration is compared with the headers."""
+    files = ["/usr/include/GL/" + name for name in ("gl.h", "glext.h", "glx.h")]
+    if not all(map(os.path.exists, files)):
+        raise Skip("the headers of OpenGL are not installed")
+    top = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+    declared, types = {}, None
+    for line in open(os.path.join(top, "src/inject/libraries/opengl.calls")):
+        if not line[0].isspace():
+            types = line.split()[1].strip("-") if line.startswith("plain ") else None
+        elif types is not None:
+            declared.update({name: types for name in line.split()})
+    pattern = r"(?:GLAPI|extern)\s[\w\s*]*?(?:APIENTRY\s+)?\b(gl\w+)\s*\(([^)]*)\)\s*;"
+    known = 0
+    for file in files:
+        for name, text in re.findall(pattern, open(file).read()):
+            parts = [] if text.strip() in ("void", "") else text.split(",")
+            real = re.compile(r"\s*(const\s+)?(GLfloat|GLdouble|GLclampf|GLclampd)\s+\w*\s*$")
+            got = "".join("f" if real.match(part) else "i" for part in parts)
+            if name in declared:
+                same(declared[name], got, name)
+                known += 1
+    assert known > 2000, known
 
 
 if __name__ == "__main__":
