@@ -83,10 +83,12 @@ struct ws_command {
 	const char *usage;	   /* after the name: "[options] [--] APP [ARG...]" */
 	const char *details;	   /* paragraphs for the man page and --help */
 	const struct ws_opt *opts; /* ended by an entry without a name */
-	unsigned part;	  /* only the options of `opts` with this bit in `also`; 0: all of them */
-	size_t opts_size; /* of the option struct, which run gets zeroed and filled */
-	size_t left_out;  /* offset of a struct ws_left_out in the option struct; 0: what is not
-			     supported is refused */
+	unsigned part; /* only the options of `opts` with this bit in `also`; 0: all of them */
+	const char *elsewhere; /* what is said of an option that another part has, after its name;
+				  NULL where there are no parts */
+	size_t opts_size;      /* of the option struct, which run gets zeroed and filled */
+	size_t left_out;      /* offset of a struct ws_left_out in the option struct; 0: what is not
+				 supported is refused */
 	bool stop_at_operand; /* options end at the first operand: profile app --its-own-options */
 	const char *examples;
 	int (*run)(void *opts, int argc, char **argv); /* operands; returns the exit status */

@@ -92,6 +92,7 @@ static int apply_start(struct ws_record_options *options, const struct ws_messag
 		       char **target, struct ws_err *err)
 {
 	size_t words = (size_t)(target - (ws_main_argv + 2)), n = 0, at = 0;
+	const char *range = options->start_range, *key = options->start_key;
 	char **joined = ws_calloc(kept->count + words + 1, sizeof(char *));
 	int first;
 
@@ -106,6 +107,8 @@ static int apply_start(struct ws_record_options *options, const struct ws_messag
 	if (ws_opts_parse(&ws_cmd_profile, (int)n, joined, options, &first, err))
 		return -1;
 	options->output = ws_message_text(kept, "output");
+	options->start_range = range;
+	options->start_key = key;
 	return 0; /* the words must live as long as the options made from them */
 }
 
@@ -185,6 +188,9 @@ static int run_launch(void *values, int argc, char **argv)
 		ws_say("launch: %s", err.msg);
 		return WS_EXIT_USAGE;
 	}
+	options->for_starts = true;
+	options->start_range = options->nvtx_capture;
+	options->start_key = options->hotkey_capture;
 	status = ws_list_events(options, "launch");
 	if (status >= 0)
 		return status;
@@ -213,6 +219,8 @@ const struct ws_command ws_cmd_launch = {
 		"ends, or Ctrl+C or 'warpsight shutdown' ends the session: the process goes on.",
 	.opts = ws_record_option_table,
 	.part = WS_IN_LAUNCH,
+	.elsewhere = "is about one collection: give it to 'warpsight start', before the launch or "
+		     "after it",
 	.opts_size = sizeof(struct ws_record_options),
 	.left_out = WS_RECORD_AT(left_out),
 	.stop_at_operand = true,

@@ -542,11 +542,38 @@ static int take_bare_option(struct parser *parser, const struct ws_opt *option)
 	return take_more_words(parser, option);
 }
 
+/* An option of the table that other commands have. */
+static int refuse_foreign(const struct parser *parser, const struct ws_opt *option)
+{
+	if (option->kind == WS_OPT_ALIAS)
+		option = find_in_table(parser->command->opts, option->help);
+	if (option->also)
+		return ws_fail(parser->err, "--%s %s", option->name, parser->command->elsewhere);
+	return ws_fail(parser->err, "--%s is an option of 'warpsight profile' alone", option->name);
+}
+
+static int refuse_unknown_short(const struct parser *parser, char name)
+{
+	const struct ws_opt *option = parser->command->opts;
+
+	while (parser->command->elsewhere && option->name && option->short_name != name)
+		option++;
+	if (parser->command->elsewhere && option->name)
+		return refuse_foreign(parser, option);
+	return ws_fail(parser->err, "unknown option -%c; 'warpsight %s --help' lists them", name,
+		       parser->command->name);
+}
+
 static int refuse_unknown_long(const struct parser *parser, const char *word, size_t len)
 {
 	char *name = ws_strndup(word, len);
 	struct ws_nearest near = {.word = name};
+	const struct ws_opt *foreign = find_in_table(parser->command->opts, name);
 
+	if (foreign && parser->command->elsewhere) {
+		free(name);
+		return refuse_foreign(parser, foreign);
+	}
 	for (const struct ws_opt *option = NULL; (option = ws_next_opt(parser->command, option));)
 		ws_try_name(&near, option->name, strlen(option->name));
 	ws_try_name(&near, "help", 4);
@@ -586,9 +613,7 @@ static int take_short_option(struct parser *parser, const char *word)
 		if (!option && *text == 'h')
 			return 1;
 		if (!option)
-			return ws_fail(parser->err,
-				       "unknown option -%c; 'warpsight %s --help' lists them",
-				       *text, parser->command->name);
+			return refuse_unknown_short(parser, *text);
 		if (!*rest)
 			return take_bare_option(parser, option);
 		if (*rest == '=' && option->kind == WS_OPT_FLAG)

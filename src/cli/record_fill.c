@@ -529,7 +529,8 @@ static int fill_nvtx_capture(const struct ws_record_options *options,
 /* Options that say more about a range when there is none. */
 static void warn_without_range(const struct ws_record_options *options, const struct ws_plan *plan)
 {
-	if (options->left_out.consequence) /* the range itself was left out, and that is said */
+	/* The range itself was left out, and that is said; or it comes with a `start`. */
+	if (options->left_out.consequence || options->for_starts)
 		return;
 	if (options->nvtx_capture && plan->capture != WS_CAPTURE_NVTX)
 		ws_warn("--nvtx-capture has no effect without --capture-range=nvtx");

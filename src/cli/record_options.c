@@ -184,11 +184,11 @@ const struct ws_opt ws_record_option_table[] = {
 	 "none", .also = WS_IN_START},
 	{"hotkey-capture", 0, WS_OPT_STRING, AT(hotkey_capture), "KEY", NULL,
 	 "The key of --capture-range=hotkey: F1 to F12. No other program gets it meanwhile.",
-	 WS_DEFAULT_KEY, .also = WS_IN_START},
+	 WS_DEFAULT_KEY, .also = WS_IN_LAUNCH | WS_IN_START},
 	{"nvtx-capture", 'p', WS_OPT_STRING, AT(nvtx_capture), "RANGE[@DOMAIN|@*]", NULL,
 	 "The NVTX range of --capture-range=nvtx: of the default domain, of a named one, or of any "
-	 "(@*). A \\ before an @ makes it part of the name.",
-	 NULL, .also = WS_IN_START},
+	 "(@*). A \\ before an @ makes it part of the name. At launch: for each start without one.",
+	 NULL, .also = WS_IN_LAUNCH | WS_IN_START},
 	{"capture-range-end", 0, WS_OPT_STRING, AT(capture_range_end), "HOW", NULL,
 	 "What the end of the range does: none (the collection goes on), stop (it ends, the target "
 	 "runs on), stop-shutdown (and the target is sent the signal of --kill), repeat[:N] (each "

@@ -35,6 +35,9 @@ struct ws_record_options {
 		store_environment, keep_command_lines, start_later, lossless, resolve_symbols,
 		source_info, stats, quiet, strict, no_findings, cuda_memory, cuda_um_cpu,
 		cuda_um_gpu, cuda_flush_stop, cuda_all, per_node;
+	/* Of launch: the range and the key of starts that name none. */
+	bool for_starts;
+	const char *start_range, *start_key;
 };
 
 #define WS_RECORD_AT(member) offsetof(struct ws_record_options, member)

@@ -61,6 +61,8 @@ int ws_record_in_session(const struct ws_record_options *options, struct ws_reco
 	struct ws_err err;
 
 	ws_commands_init(&commands, mailbox, opts->argv[0]);
+	commands.range = options->start_range;
+	commands.key = options->start_key;
 	ws_commands_note_follow_up(&commands, start);
 	opts->mailbox = mailbox;
 	if (ws_server_start(&server, session, ws_commands_answer, &commands, &err) ||

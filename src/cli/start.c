@@ -174,9 +174,32 @@ static int read_options(const struct ws_record_options *options, struct ws_text 
 	return rc;
 }
 
+/* The range and the key that were named at the launch, where the start names none. */
+static void take_from_launch(struct ws_record_options *options, size_t words,
+			     struct ws_message *status)
+{
+	static const struct ws_opt key = {.name = "hotkey-capture"};
+	const char *range, *name;
+	struct ws_err err;
+	char *session;
+
+	if (!strcmp(options->capture_range, "none"))
+		return;
+	session = ws_find_session(options->session, &err);
+	if (session && !ws_command_session(session, "status", NULL, status, &err)) {
+		range = ws_message_text(status, "nvtx_capture");
+		name = ws_message_text(status, "hotkey_capture");
+		options->nvtx_capture = ws_text_or(options->nvtx_capture, range);
+		if (name && !is_given(&key, ws_main_argv + 2, words))
+			options->hotkey_capture = name;
+	}
+	free(session);
+}
+
 static int run_start(void *values, int argc, char **argv)
 {
-	const struct ws_record_options *options = values;
+	struct ws_record_options *options = values;
+	struct ws_message launched = {0};
 	size_t words = (size_t)(argv - (ws_main_argv + 2));
 	struct ws_text request = {0};
 	struct ws_err err;
@@ -189,9 +212,11 @@ static int run_start(void *values, int argc, char **argv)
 		       argv[0]);
 		return WS_EXIT_USAGE;
 	}
+	take_from_launch(options, words, &launched);
 	if (read_options(options, &request, &err)) {
 		ws_say("start: %s", err.msg);
 		ws_text_free(&request);
+		ws_message_free(&launched);
 		return WS_EXIT_USAGE;
 	}
 	status = WS_EXIT_OK;
@@ -200,6 +225,7 @@ static int run_start(void *values, int argc, char **argv)
 		status = WS_EXIT_FAIL;
 	}
 	ws_text_free(&request);
+	ws_message_free(&launched);
 	return status;
 }
 
@@ -216,6 +242,7 @@ const struct ws_command ws_cmd_start = {
 		"samples and events of the kernel count here only before the launch.",
 	.opts = ws_record_option_table,
 	.part = WS_IN_START,
+	.elsewhere = "is decided when the program is launched: give it to 'warpsight launch'",
 	.opts_size = sizeof(struct ws_record_options),
 	.left_out = WS_RECORD_AT(left_out),
 	.examples = "warpsight start -o first\n"

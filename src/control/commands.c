@@ -219,6 +219,10 @@ static void put_status(struct ws_commands *commands, const struct ws_message *me
 	ws_put_json_int(answer, "kept_bytes", (int64_t)status.kept_bytes);
 	ws_put_json_int(answer, "kept", (int64_t)status.kept_ns);
 	ws_put_json_string(answer, "report", status.report);
+	if (commands->range)
+		ws_put_json_string(answer, "nvtx_capture", commands->range);
+	if (commands->key)
+		ws_put_json_string(answer, "hotkey_capture", commands->key);
 }
 
 /* ---- ranks ---- */

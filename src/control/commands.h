@@ -29,7 +29,8 @@ struct ws_follow_up {
 
 struct ws_commands {
 	struct ws_mailbox *mailbox;
-	char *program; /* what the session runs, for people */
+	char *program;		 /* what the session runs, for people */
+	const char *range, *key; /* of starts that name none; NULL: none */
 	pthread_mutex_t lock;
 	struct ws_follow_up follow_up;
 	bool gathers; /* ranks may join, and ws_commands_end will be called */

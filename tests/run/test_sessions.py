@@ -366,6 +366,31 @@ def ranges_in_a_session(t):
 
 
 @test("sessions")
+def options_of_the_other_command(t):
+    """A range named at the launch is that of each start; what belongs elsewhere is refused so."""
+    s = Sessions(t)
+    for command, option, words in (
+        ("launch", "-ox", "--output is about one collection: give it to 'warpsight start'"),
+        ("launch", "--duration=3", "--duration is about one collection"),
+        ("launch", "--kill=none", "--kill is an option of 'warpsight profile' alone"),
+        ("start", "-tcuda", "--trace is decided when the program is launched"),
+        ("start", "--nic-metrics=true", "--nic-metrics is decided when"),
+        ("launch", "--outputs=x", "unknown option --outputs"),
+        ("launch", "-Q", "unknown option -Q"),
+    ):
+        r = s.tool(command, option, "true", status=2)
+        t.contains(r.messages, words, command + " " + option)
+    p = s.launch_marks("-p", "step@*", "--hotkey-capture=F7")
+    s.tool("start", "-o", "a", "-c", "nvtx")
+    t.ok(wait_until(lambda: s.status()["state"] == "idle", 60), "the range of the launch")
+    t.eq(t.load(t.path("a")).range_count("step"), 1, "the range")
+    s.tool("start", "-o", "b", "-c", "nvtx", "-p", "never")
+    t.eq(s.status()["state"], "waiting", "the range of the start")
+    s.end(p)
+    s.check_clean()
+
+
+@test("sessions")
 def profile_in_a_session(t):
     s = Sessions(t)
     argv = ["profile", "-t", "nvtx", "-s", "none"]
