@@ -24,6 +24,8 @@
 #include <gelf.h>
 #include <libelf.h>
 
+#include "symbols/optimised.h"
+
 #define DEEPEST 48 /* nested inlined calls */
 /* Bytes of .debug_info after which touched pages are released. */
 #define GIVE_BACK (UINT64_C(16) << 20)
@@ -290,6 +292,26 @@ static bool is_complete(const struct dwarf_search *search)
 	return true;
 }
 
+/* Count the places of the unit by whether their code was optimised; read in full, the unit says so
+ * of each function. */
+static void count_optimised(struct dwarf_search *search)
+{
+	enum ws_optimised unit = ws_judge_unit(&search->skeleton);
+
+	if (unit == WS_OPTIMISED_UNKNOWN)
+		unit = ws_judge_unit(&search->unit);
+	for (size_t k = 0; k < search->index_count; k++) {
+		enum ws_optimised judged = unit;
+
+		if (unit == WS_OPTIMISED_UNKNOWN && search->chains[k].count)
+			judged = ws_judge_function(&search->chains[k].die[0]);
+		if (judged == WS_OPTIMISED_NO)
+			search->missing->unoptimised++;
+		else
+			search->missing->optimised++;
+	}
+}
+
 static void search_unit(struct dwarf_search *search)
 {
 	Dwarf_Files *files = NULL;
@@ -313,6 +335,8 @@ static void search_unit(struct dwarf_search *search)
 		files = NULL;
 	for (size_t k = 0; k < search->index_count; k++)
 		report_calls(search, k, files);
+	if (search->missing)
+		count_optimised(search);
 	ws_lines_free(&search->lines);
 }
 
@@ -386,44 +410,6 @@ static void join_split_unit(struct dwarf_search *search, bool skeleton)
 		search->missing->file = ws_strdup(file);
 }
 
-/* The level in the last option -O of a command line: "2", "" for -O alone. NULL for none. */
-static const char *find_last_level(const char *options)
-{
-	const char *level = NULL;
-
-	for (const char *at = options; (at = strstr(at, " -O")); at += 3)
-		level = at + 3;
-	return level;
-}
-
-/* Whether the compiler noted its options, and none of them asked for optimisation. */
-static bool is_unoptimised(const char *producer)
-{
-	const char *level = find_last_level(producer);
-
-	if (strncmp(producer, "GNU ", 4) && strncmp(producer, "clang", 5))
-		return false;
-	if (level)
-		return *level == '0';
-	return !strncmp(producer, "GNU ", 4) && strstr(producer, " -m") != NULL;
-}
-
-static void note_producer(struct dwarf_search *search)
-{
-	Dwarf_Attribute attribute;
-	const char *producer = NULL;
-
-	if (dwarf_attr(&search->skeleton, DW_AT_producer, &attribute) ||
-	    dwarf_attr(&search->unit, DW_AT_producer, &attribute))
-		producer = dwarf_formstring(&attribute);
-	if (!search->missing)
-		return;
-	if (producer && is_unoptimised(producer))
-		search->missing->unoptimised += search->index_count;
-	else
-		search->missing->optimised += search->index_count;
-}
-
 /* Search units from `*at` on, until the end or until libdw holds enough memory. True if there are
  * more. */
 static bool search_units(struct dwarf_search *search, Dwarf *dw, Dwarf_Off *at)
@@ -449,7 +435,6 @@ static bool search_units(struct dwarf_search *search, Dwarf *dw, Dwarf_Off *at)
 		if (search->index_count) {
 			join_split_unit(search, type == DW_UT_skeleton);
 			search_unit(search);
-			note_producer(search);
 			if (search->split)
 				looked_into += SPLIT_KEPT;
 			else

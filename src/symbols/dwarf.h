@@ -21,8 +21,8 @@ struct ws_dwarf_missing {
 	uint64_t units;
 	char *file; /* the .dwo file of the first, as the compiler named it; the caller frees it.
 		       NULL: none is missing */
-	/* Wanted addresses in units that were compiled without optimisation, as the compiler noted
-	 * (GCC does; Clang only with -grecord-command-line), and in others. */
+	/* Wanted addresses in code that was compiled without optimisation (optimised.h), and in
+	 * other code. */
 	uint64_t unoptimised, optimised;
 };
 
