@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 
 #include "inject/capture.h"
+#include "inject/cubin.h"
 #include "inject/cuda.h"
 #include "ring/cuda_record.h"
 #include "schema/schema.h"
@@ -114,6 +115,7 @@ static void write_module(uint32_t what, const struct cupti_resource *res)
 		ws_cupti.GetContextId(res->context, &record.rec.value);
 	record.id = m->id;
 	record.other = m->bytes;
+	record.for_debugger = what == WS_CUDA_MODULE_LOADED && ws_cubin_is_for_debugger(m);
 	write_resource(&record);
 }
 

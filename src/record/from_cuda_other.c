@@ -544,7 +544,9 @@ static void write_module(struct ws_stream *stream, const struct ws_rec_cuda_reso
 		.context = record->rec.value,
 		.module = (uint32_t)record->id,
 		.bytes = record->other,
-		.operation = record->rec.small == WS_CUDA_MODULE_LOADED ? 1 : 2};
+		.operation = record->rec.small == WS_CUDA_MODULE_LOADED ? 1 : 2,
+		.for_debugger = record->for_debugger == 1,
+	};
 
 	ws_writer_add(stream->writer, WS_TABLE_cuda_module, &row);
 }

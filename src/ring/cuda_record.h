@@ -62,7 +62,8 @@ struct ws_rec_cuda_resource {
 	uint64_t time;	    /* session ns */
 	uint64_t id, other; /* module and its bytes; node and the one it was cloned from; executable
 			       graph */
-	uint32_t tid, graph, original_graph, reserved;
+	uint32_t tid, graph, original_graph;
+	uint32_t for_debugger; /* of a module: 1 when compiled without optimisation (nvcc -G) */
 };
 
 #define WS_CUDA_EVENT_RECORD 5 /* not a CUpti_ActivitySynchronizationType: an event is recorded */

@@ -1,5 +1,5 @@
-/* test_parts.c - the parts of CUDA recording that need no process: which calls matter, occupancy,
- * names of kernels, their rows, the map. */
+/* test_parts.c - the parts of CUDA recording that need no process: modules, which calls matter,
+ * occupancy, names of kernels, their rows, the map. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/map.h"
+#include "inject/cubin.h"
 #include "inject/cuda.h"
 #include "record/from_cuda.h"
 #include "gpu/occupancy.h"
@@ -375,13 +376,63 @@ static void test_kernel_rows(void **state)
 	free(arena);
 }
 
+/* A module with two sections: its strings, and one of this name. */
+struct made_cubin {
+	Elf64_Ehdr head;
+	Elf64_Shdr sections[3];
+	char strings[64];
+};
+
+static struct made_cubin make_cubin(const char *section)
+{
+	struct made_cubin made = {
+		.head = {.e_shoff = offsetof(struct made_cubin, sections),
+			 .e_shnum = 3,
+			 .e_shstrndx = 1,
+			 .e_shentsize = sizeof(Elf64_Shdr)},
+		.sections = {[1] = {.sh_offset = offsetof(struct made_cubin, strings),
+				    .sh_size = sizeof(made.strings)},
+			     [2] = {.sh_name = 1}}};
+
+	memcpy(made.head.e_ident, ELFMAG, SELFMAG);
+	made.head.e_ident[EI_CLASS] = ELFCLASS64;
+	strcpy(made.strings + 1, section);
+	return made;
+}
+
+static bool is_for_debugger(const struct made_cubin *made, size_t bytes)
+{
+	struct cupti_module module = {.bytes = bytes, .cubin = (const char *)made};
+
+	return ws_cubin_is_for_debugger(&module);
+}
+
+/* -G is known by what describes variables; damaged modules are read up to where they end. */
+static void test_cubins(void **state)
+{
+	struct made_cubin debug = make_cubin(".debug_info"), lines = make_cubin(".debug_line");
+
+	(void)state;
+	assert_true(is_for_debugger(&debug, sizeof(debug)));
+	assert_false(is_for_debugger(&lines, sizeof(lines)));
+	for (size_t bytes = 0; bytes < sizeof(debug); bytes++)
+		assert_false(is_for_debugger(&debug, bytes));
+	assert_false(is_for_debugger(NULL, sizeof(debug)));
+	debug.sections[1].sh_size = UINT64_MAX;
+	assert_false(is_for_debugger(&debug, sizeof(debug)));
+	debug = make_cubin(".debug_info");
+	debug.head.e_shstrndx = 77;
+	assert_false(is_for_debugger(&debug, sizeof(debug)));
+	debug.head.e_shoff = UINT64_MAX - 7;
+	assert_false(is_for_debugger(&debug, sizeof(debug)));
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_calls),
-					   cmocka_unit_test(test_occupancy),
-					   cmocka_unit_test(test_names),
-					   cmocka_unit_test(test_kernel_rows),
-					   cmocka_unit_test(test_map)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_cubins),	    cmocka_unit_test(test_calls),
+		cmocka_unit_test(test_occupancy),   cmocka_unit_test(test_names),
+		cmocka_unit_test(test_kernel_rows), cmocka_unit_test(test_map)};
 
 	return cmocka_run_group_tests_name("cuda-parts", tests, NULL, NULL);
 }
