@@ -368,11 +368,13 @@ static void count_compiles(const struct ws_model *model, struct ws_facts *facts)
 static void count_others(const struct ws_model *model, struct ws_facts *facts)
 {
 	struct ws_cursor *cursor =
-		ws_cursor_open(model->report, WS_TABLE_cuda_module, model->from, model->to);
+		ws_cursor_open(model->report, WS_TABLE_cuda_module, 0, model->to);
 	const uint64_t *values;
 
-	while (ws_cursor_next(cursor, &values))
+	while (ws_cursor_next(cursor, &values)) {
 		facts->modules_loaded += values[ws_cuda_module_start] > model->from;
+		facts->debug_modules += values[ws_cuda_module_for_debugger] != 0;
+	}
 	ws_cursor_close(cursor);
 	cursor = ws_cursor_open(model->report, WS_TABLE_cuda_graph_trace, model->from, model->to);
 	while (ws_cursor_next(cursor, &values))

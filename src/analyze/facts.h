@@ -57,6 +57,7 @@ struct ws_facts {
 	uint64_t streams;	  /* that kernels ran in */
 	uint64_t multiprocessors; /* of the first GPU; 0 when not known */
 	uint64_t modules_loaded;  /* within the window */
+	uint64_t debug_modules;	  /* compiled for a debugger, without optimisation (nvcc -G) */
 	struct ws_compile_fact compile;
 	uint64_t loader_workers; /* processes that load data for the one that is explained */
 };

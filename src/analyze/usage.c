@@ -67,6 +67,26 @@ static bool classify_name(const char *name, uint8_t *kind)
 	return false;
 }
 
+bool ws_is_allocator(const char *function)
+{
+	static const char *const names[] = {
+		"malloc", "free",	    "calloc",	     "realloc",		 "memalign",
+		"cfree",  "posix_memalign", "operator new*", "operator delete*", "aligned_alloc",
+		NULL};
+
+	return ws_is_name_among(function, strlen(function), names);
+}
+
+bool ws_is_locking_function(const char *function)
+{
+	static const char *const names[] = {"pthread_mutex_*", "pthread_rwlock_*", "sem_wait*",
+					    "mtx_lock",	       "flockfile",	   NULL};
+
+	while (*function == '_')
+		function++;
+	return ws_is_allocator(function) || ws_is_name_among(function, strlen(function), names);
+}
+
 /* "newfstatat" of "__do_sys_newfstatat"; NULL for a function that no system call begins with. */
 static const char *find_call_name(const char *function)
 {
@@ -96,15 +116,17 @@ enum function_marks {
 	MARK_COPYING = 16,
 	MARK_DRIVER = 32,
 	MARK_OPENMP = 64,
-	MARK_NAMED = 128, /* `kind` is that of its name */
+	MARK_NAMED = 128,   /* `kind` is that of its name */
+	MARK_LOCKING = 256, /* takes locks: of an allocator, or for the user */
 };
 
 struct function_view {
 	const char *name; /* of the kernel: the system call, or NULL */
-	uint8_t marks, kind;
+	uint16_t marks;
+	uint8_t kind;
 };
 
-static uint8_t mark_kernel_function(const char *name)
+static uint16_t mark_kernel_function(const char *name)
 {
 	static const char *const faults[] = {"exc_page_fault", "do_user_addr_fault",
 					     "do_page_fault", "do_mem_abort", NULL};
@@ -115,7 +137,7 @@ static uint8_t mark_kernel_function(const char *name)
 					     "copy_user",    "copy_page",
 					     "rep_movs",     "memcpy",
 					     "clear_page",   NULL};
-	uint8_t marks = MARK_KERNEL;
+	uint16_t marks = MARK_KERNEL;
 
 	if (contains_any(name, faults))
 		marks |= MARK_FAULT;
@@ -128,11 +150,11 @@ static uint8_t mark_kernel_function(const char *name)
 
 /* Work that the GPU's driver and its libraries do for themselves is not the program's. The runtimes
  * of OpenMP run little code of their own: threads wait in them for each other. */
-static uint8_t mark_module(const char *origin)
+static uint16_t mark_module(const char *origin)
 {
 	static const char *const drivers[] = {"libcuda", "libcupti", "libnvidia", NULL};
 	static const char *const openmp[] = {"/libgomp.", "/libomp.", "/libiomp", NULL};
-	uint8_t marks = 0;
+	uint16_t marks = 0;
 
 	if (contains_any(origin, drivers))
 		marks |= MARK_DRIVER;
@@ -153,12 +175,14 @@ static struct function_view view_function(const struct ws_model *model, uint32_t
 	}
 	if (view.name && classify_name(view.name, &view.kind))
 		view.marks |= MARK_NAMED;
+	if (!(view.marks & MARK_KERNEL) && ws_is_locking_function(view.name))
+		view.marks |= MARK_LOCKING;
 	return view;
 }
 
 /* What the kernel's frames of a stack show. */
 struct kernel_view {
-	uint8_t marks;			  /* marks of all of them */
+	uint16_t marks;			  /* marks of all of them */
 	const struct function_view *call; /* the outermost that is a system call; NULL for none */
 };
 
@@ -233,15 +257,28 @@ static const struct function_view *get_view(const struct usage_sum *sum, uint32_
 	return &sum->functions[number];
 }
 
+/* Where no frame outside of the kernel is known (stacks that were cut), samples of one call have as
+ * many places as the call has functions in the kernel: they are kept together by the call. */
+static void forget_kernel_place(const struct ws_model *model, struct stack_use *use)
+{
+	const struct ws_function *function =
+		ws_stacks_get_function(model->stacks, use->place.function);
+
+	if (use->kind != WS_USAGE_CODE && !use->place.users && !use->place.python &&
+	    function->kind == WS_FRAME_KERNEL)
+		use->place = (struct ws_code_place){.loader = use->place.loader,
+						    .library = use->place.library};
+}
+
 static struct stack_use classify_stack(const struct usage_sum *sum, uint32_t frame, uint32_t stack)
 {
 	uint32_t frames[WS_CODE_DEEPEST];
 	size_t count =
 		ws_stacks_list_frames(sum->model->stacks, frame, stack, frames, WS_CODE_DEEPEST);
-	const struct function_view *outside = NULL;
+	const struct function_view *outside = NULL, *lock = NULL;
 	struct stack_use use = {.kind = WS_USAGE_CODE, .name = ""};
 	struct kernel_view kernel = {0};
-	uint8_t all = 0;
+	uint16_t all = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		const struct function_view *view = get_view(sum, frames[i]);
@@ -249,6 +286,8 @@ static struct stack_use classify_stack(const struct usage_sum *sum, uint32_t fra
 		all |= view->marks;
 		if (!(view->marks & MARK_KERNEL)) {
 			outside = ws_or(outside, view);
+			if (!lock && (view->marks & MARK_LOCKING))
+				lock = view;
 			continue;
 		}
 		kernel.marks |= view->marks;
@@ -263,10 +302,13 @@ static struct stack_use classify_stack(const struct usage_sum *sum, uint32_t fra
 		use.kind = kernel.marks & MARK_FILE_FAULT ? WS_USAGE_FILE_FAULT : WS_USAGE_FAULT;
 	else
 		name_call(&kernel, outside, &use);
+	if (use.kind == WS_USAGE_LOCK && lock)
+		use.name = lock->name;
 	use.in_kernel = (get_view(sum, frame)->marks & MARK_KERNEL) != 0;
 	use.copying = (kernel.marks & MARK_COPYING) != 0;
 	use.place = ws_code_place_frames(sum->model, frames, count);
 	use.place.leaf = use.place.function;
+	forget_kernel_place(sum->model, &use);
 	return use;
 }
 

@@ -20,7 +20,7 @@ enum ws_usage_kind {
 	WS_USAGE_FILE,	     /* system calls about files by name: open, stat, close... */
 	WS_USAGE_MEMORY,     /* system calls that map and unmap memory */
 	WS_USAGE_THREAD,     /* starting and ending threads and processes */
-	WS_USAGE_LOCK,	     /* futexes */
+	WS_USAGE_LOCK,	     /* futexes; named by the function that takes the lock, if known */
 	WS_USAGE_OTHER_CALL, /* any other system call */
 	WS_USAGE_BARRIER,    /* a runtime of OpenMP, which waits for its threads by spinning */
 	WS_USAGE_FAULT,	     /* page faults for new memory */
@@ -47,6 +47,10 @@ struct ws_usage {
 	bool kernel; /* samples in the kernel were taken */
 };
 
+/* Whether a function of the C or C++ library allocates or frees memory; whether one takes locks,
+ * for itself (allocators) or for who calls it. */
+bool ws_is_allocator(const char *function);
+bool ws_is_locking_function(const char *function);
 /* Sum up the samples in the window. Free with ws_usage_free. */
 void ws_usage_sum(const struct ws_model *model, const struct ws_path *path, struct ws_usage *usage);
 void ws_usage_free(struct ws_usage *usage);

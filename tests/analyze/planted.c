@@ -2,11 +2,15 @@
  * planted.c - programs with one fault each, for the tests of `analyze`: planted NAME.
  */
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -211,7 +215,7 @@ static void *do_own_share(void *number)
 
 static void *do_part(void *unused)
 {
-	compute(150000000);
+	compute(420000000);
 	return unused;
 }
 
@@ -299,19 +303,153 @@ static void compute_only(void)
 	compute(200000000);
 }
 
+static sem_t turns;
+
+/* A semaphore that is used as a lock. */
+static void __attribute__((noinline)) use_in_turns(void)
+{
+	sem_wait(&turns);
+	compute(300000);
+	sem_post(&turns);
+}
+
+static void *take_semaphore(void *unused)
+{
+	for (int i = 0; i < 120; i++)
+		use_in_turns();
+	return unused;
+}
+
+static void take_semaphore_in_turns(void)
+{
+	sem_init(&turns, 0, 1);
+	run_threads(4, take_semaphore);
+}
+
+static void __attribute__((noinline)) use_file_in_turns(int file)
+{
+	flock(file, LOCK_EX);
+	compute(3000000);
+	flock(file, LOCK_UN);
+}
+
+/* Three processes, which begin at the same time. */
+static void lock_file_in_turns(void)
+{
+	pthread_barrier_t *start = mmap(NULL, sizeof(*start), PROT_READ | PROT_WRITE,
+					MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_barrierattr_t shared;
+
+	pthread_barrierattr_init(&shared);
+	pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
+	pthread_barrier_init(start, &shared, 3);
+	for (int i = 0; i < 3; i++)
+		if (!fork()) {
+			int file = open("planted.lock", O_CREAT | O_RDWR, 0600);
+
+			pthread_barrier_wait(start);
+			for (int k = 0; k < 50; k++)
+				use_file_in_turns(file);
+			_exit(0);
+		}
+	while (wait(NULL) > 0)
+		;
+}
+
+/* All threads allocate from one arena. */
+static void *__attribute__((noinline)) allocate_pieces(void *unused)
+{
+	for (int round = 0; round < 120; round++) {
+		void *pieces[3000];
+
+		for (int i = 0; i < 3000; i++)
+			pieces[i] = malloc(2000 + (size_t)(i * 37 % 3000));
+		for (int i = 0; i < 3000; i++)
+			free(pieces[i]);
+	}
+	return unused;
+}
+
+static void share_an_arena(void)
+{
+	mallopt(M_ARENA_MAX, 1);
+	run_threads(4, allocate_pieces);
+}
+
+static long __attribute__((noinline)) read_number_at(int file, long at)
+{
+	long number = 0;
+
+	if (lseek(file, at, SEEK_SET) < 0 || read(file, &number, sizeof(number)) < 0)
+		abort();
+	return number;
+}
+
+static void read_numbers(void)
+{
+	int file = open("/proc/self/exe", O_RDONLY);
+
+	for (long i = 0; i < 400000; i++)
+		sink += (double)read_number_at(file, i * 7919 % 16000);
+	close(file);
+}
+
+/* Waits for what a shell prints, not for its end. */
+static void __attribute__((noinline)) ask_shell(void)
+{
+	FILE *answer = popen("echo 5", "r");
+	char line[16];
+
+	if (!answer || !fgets(line, sizeof(line), answer))
+		abort();
+	pclose(answer);
+}
+
+static void ask_shells(void)
+{
+	for (int i = 0; i < 100; i++)
+		ask_shell();
+}
+
+/* For 0.4 s on a core, however fast that is. */
+static void *compute_part(void *unused)
+{
+	struct timespec spent = {0};
+
+	while (spent.tv_sec == 0 && spent.tv_nsec < 400000000) {
+		compute(1000000);
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+	}
+	return unused;
+}
+
+/* The program is bound to the core that it runs on. */
+static void stay_on_one_core(void)
+{
+	cpu_set_t cores;
+
+	CPU_ZERO(&cores);
+	CPU_SET(sched_getcpu(), &cores);
+	sched_setaffinity(0, sizeof(cores), &cores);
+	run_threads(4, compute_part);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
 } faults[] = {
-	{"lock", take_lock_in_turns}, {"imbalance", share_work_unevenly},
-	{"pages", touch_pages},	      {"sleep", wait_a_while},
-	{"healthy", compute_only},    {"spin", spin_threads},
-	{"bytes", write_bytes},	      {"stat", look_at_files},
-	{"files", append_lines},      {"threads", start_threads},
-	{"pipe", ask_often},	      {"crew", do_own_shares},
-	{"serial", do_parts},	      {"processes", start_processes},
-	{"workers", start_workers},   {"limit", wait_for_limits},
-	{"blocks", write_blocks},
+	{"lock", take_lock_in_turns},  {"imbalance", share_work_unevenly},
+	{"pages", touch_pages},	       {"sleep", wait_a_while},
+	{"healthy", compute_only},     {"spin", spin_threads},
+	{"bytes", write_bytes},	       {"stat", look_at_files},
+	{"files", append_lines},       {"threads", start_threads},
+	{"pipe", ask_often},	       {"crew", do_own_shares},
+	{"serial", do_parts},	       {"processes", start_processes},
+	{"workers", start_workers},    {"limit", wait_for_limits},
+	{"blocks", write_blocks},      {"semaphore", take_semaphore_in_turns},
+	{"flock", lock_file_in_turns}, {"arena", share_an_arena},
+	{"seek", read_numbers},	       {"popen", ask_shells},
+	{"bound", stay_on_one_core},
 };
 
 int main(int argc, char **argv)

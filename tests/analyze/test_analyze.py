@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whole-command tests of analyze: test_analyze.py WARPSIGHT PLANTED PLANTED_DEBUG.
+"""Whole-command tests of analyze: test_analyze.py WARPSIGHT PLANTED PLANTED_DEBUG [PLANTED_CLANG].
 
 Programs with one fault each are recorded, and traces of GPU programs with one fault each are made
 as PyTorch's profiler writes them; the fault must be what is named first. Prints TAP.
@@ -14,6 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from tap import Skip, main, run, same, test
 
 PLANTED, PLANTED_DEBUG = (os.path.abspath(name) for name in sys.argv[2:4])
+PLANTED_CLANG = os.path.abspath(sys.argv[4]) if len(sys.argv) > 4 else None
 
 
 def analyze(path, *options):
@@ -104,6 +105,33 @@ def contended_locks_are_named():
 
 
 @test
+def a_semaphore_used_as_a_lock_is_named():
+    check_planted("semaphore", "lock-contention", "use_in_turns")
+
+
+@test
+def processes_that_wait_for_the_lock_of_a_file_are_named():
+    check_planted("flock", "lock-contention", "use_file_in_turns")
+
+
+@test
+def threads_that_wait_for_the_allocator_are_named():
+    """Nothing records such waits by name: samples in the kernel tell."""
+    report = analyze(record("arena", PLANTED, "arena"))
+    needs_kernel_samples(report)
+    title = first_fault(report, "lock-contention")["title"]
+    if "memory allocator" not in title or "allocate_pieces" not in title:
+        raise AssertionError(title)
+
+
+@test
+def a_program_that_is_bound_to_one_core_is_named():
+    if os.cpu_count() < 2 or len(os.sched_getaffinity(0)) < 2:
+        raise Skip("there is only one core")
+    check_planted("bound", "oversubscription", "bound to one core")
+
+
+@test
 def unequal_shares_are_named():
     check_planted("imbalance", "imbalance", "2 threads")
 
@@ -136,6 +164,11 @@ def spinning_threads_are_named():
 @test
 def small_writes_are_named():
     check_call("bytes", "small-io", "put_byte", "write")
+
+
+@test
+def numbers_read_at_random_places_are_named():
+    check_call("seek", "small-io", "read_number_at", "read lseek lseek64")
 
 
 @test
@@ -180,6 +213,11 @@ def short_children_of_the_users_program_are_a_fault():
 
 
 @test
+def short_children_whose_output_is_read_are_a_fault():
+    check_planted("popen", "child-processes", "ask_shell")
+
+
+@test
 def workers_side_by_side_are_no_short_children():
     report = analyze(record("workers", PLANTED, "workers"))
     check_sums(report)
@@ -203,6 +241,17 @@ def a_build_without_optimisation_is_named():
     with open(PLANTED_DEBUG, "rb") as f:
         if b" -O0" not in f.read():
             raise Skip("this compiler does not note its options")
+    title = first_fault(report, "debug-build")["title"]
+    if "compute" not in title:
+        raise AssertionError(title)
+
+
+@test
+def a_build_of_clang_without_optimisation_is_named():
+    """Clang does not note its options; how it describes variables shows the build."""
+    if not PLANTED_CLANG:
+        raise Skip("there is no clang")
+    report = analyze(record("clang", PLANTED_CLANG, "healthy"))
     title = first_fault(report, "debug-build")["title"]
     if "compute" not in title:
         raise AssertionError(title)

@@ -349,6 +349,33 @@ static void test_compiling_in_each_step(void **state)
 	check_first(step_with_compiling, "compilation", "while steps run");
 }
 
+/* The module of the first step is one of nvcc -G. */
+static void step_with_debug_code(struct program *program, int number)
+{
+	if (!number)
+		ROW(program, cuda_module, .start = program->now, .thread = 1, .module = 1,
+		    .operation = 1, .for_debugger = 1);
+	add_kernel(program, 0, "slowly", 4 * MS, full);
+}
+
+static void step_with_release_code(struct program *program, int number)
+{
+	if (!number)
+		ROW(program, cuda_module, .start = program->now, .thread = 1, .module = 1,
+		    .operation = 1);
+	add_kernel(program, 0, "slowly", 4 * MS, full);
+}
+
+static void test_gpu_code_for_a_debugger(void **state)
+{
+	struct analysed analysed = analyse_program(step_with_release_code);
+
+	(void)state;
+	assert_int_equal(find_level(&analysed, "debug-build", ""), -1);
+	forget_program(&analysed);
+	check_first(step_with_debug_code, "debug-build", "most of it slowly");
+}
+
 static void test_one_thread_for_two_gpus(void **state)
 {
 	(void)state;
@@ -635,6 +662,7 @@ int main(void)
 		cmocka_unit_test(test_registers_that_limit_occupancy),
 		cmocka_unit_test(test_the_last_wave),
 		cmocka_unit_test(test_compiling_in_each_step),
+		cmocka_unit_test(test_gpu_code_for_a_debugger),
 		cmocka_unit_test(test_one_thread_for_two_gpus),
 		cmocka_unit_test(test_the_rank_that_comes_last),
 		cmocka_unit_test(test_many_small_collectives),

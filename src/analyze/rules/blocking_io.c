@@ -159,6 +159,14 @@ static bool is_handover(const struct ws_analysis *analysis, const struct ws_find
 	       (!strncmp(path, "pipe:", 5) || !strncmp(path, "socket:", 7));
 }
 
+/* What short processes print, which the rule child-processes has reported. */
+static bool is_childs_output(const struct ws_analysis *analysis, const struct ws_findings *findings,
+			     const struct ws_breakdown_row *row)
+{
+	return ws_findings_have(findings, &ws_rule_child_processes) &&
+	       ws_is_wait_for_output(analysis, row);
+}
+
 static void check_io(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	struct io_group groups[MOST_GROUPS];
@@ -169,6 +177,7 @@ static void check_io(const struct ws_analysis *analysis, struct ws_findings *fin
 
 		if ((row->cause == WS_CAUSE_IO || row->cause == WS_CAUSE_POLL) &&
 		    !is_handover(analysis, findings, row) &&
+		    !is_childs_output(analysis, findings, row) &&
 		    !(row->place.loader && ws_findings_have(findings, &ws_rule_data_loading)) &&
 		    ws_is_explained(analysis->model,
 				    ws_find_thread(analysis->model->who, row->thread)->process))

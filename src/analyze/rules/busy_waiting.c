@@ -62,8 +62,14 @@ static void report_spinning(const struct ws_analysis *analysis, const struct ws_
 	ws_text_free(&thread);
 }
 
+static uint64_t measure_loop(const struct ws_usage_row *row)
+{
+	return row->highest - row->lowest;
+}
+
 /* Whether another thread worked elsewhere meanwhile, which the loop may wait for, and none ran the
- * same function, as threads that compute together would. */
+ * same function, as threads that compute together would. A loop that waits only reads and compares:
+ * of two, the one with less code may wait for the other. */
 static bool may_wait_for_others(const struct ws_analysis *analysis, const struct ws_usage_row *row)
 {
 	const struct ws_usage *usage = &analysis->usage;
@@ -74,7 +80,8 @@ static bool may_wait_for_others(const struct ws_analysis *analysis, const struct
 
 		if (other->thread == row->thread || other->ns < row->ns / 2)
 			continue;
-		if (other->place.function == row->place.function)
+		if (other->place.function == row->place.function ||
+		    (other->kind == WS_USAGE_CODE && measure_loop(other) < measure_loop(row)))
 			return false;
 		any |= other->span.start < row->span.end && other->span.end > row->span.start;
 	}
@@ -165,7 +172,7 @@ static void check_waiting(const struct ws_analysis *analysis, struct ws_findings
 		const struct ws_usage_row *row = &analysis->usage.rows[i];
 
 		if (row->kind == WS_USAGE_CODE && !row->place.python && row->place.users &&
-		    row->samples >= LEAST_SAMPLES && row->highest - row->lowest <= SPIN_BYTES &&
+		    row->samples >= LEAST_SAMPLES && measure_loop(row) <= SPIN_BYTES &&
 		    is_much(analysis, "", row->ns) && may_wait_for_others(analysis, row))
 			guess_spinning(analysis, row, findings);
 	}

@@ -40,9 +40,24 @@ static bool run_side_by_side(const struct short_children *children)
 	return children->alive > children->any_alive + children->any_alive / 2;
 }
 
+/* Who starts a process for what it prints (popen, $(...)) waits for it by reading from a pipe;
+ * popen itself waits until the child has called exec. */
+bool ws_is_wait_for_output(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
+{
+	static const char *const starts[] = {"popen",	     "pclose",	"fork",	 "vfork",
+					     "posix_spawn*", "system*", "clone", NULL};
+	const struct ws_report *report = analysis->model->report;
+	const char *name = ws_report_string(report, row->name, NULL);
+
+	if (row->cause != WS_CAUSE_IO && row->cause != WS_CAUSE_POLL)
+		return false;
+	return !strncmp(ws_report_string(report, row->path, NULL), "pipe:", 5) ||
+	       ws_is_name_among(name, strlen(name), starts);
+}
+
 static bool is_elsewhere(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
 {
-	if (row->cause == WS_CAUSE_CHILD)
+	if (row->cause == WS_CAUSE_CHILD || ws_is_wait_for_output(analysis, row))
 		return true;
 	return row->thread && row->cause != WS_CAUSE_CORE &&
 	       ws_find_thread(analysis->model->who, row->thread)->process !=
@@ -79,11 +94,11 @@ static void check_children(const struct ws_analysis *analysis, struct ws_finding
 const struct ws_rule ws_rule_child_processes = {
 	.name = "child-processes",
 	.title = "Many short processes, one after the other",
-	.about =
-		"The program started eight processes or more that lived for less than 100 ms, and "
-		"10 % of the critical path or more lies in them. Processes of which mostly several "
-		"live at once are not meant. A note, unless code of the "
-		"user's or Python starts them: for a shell or make it is the work.",
+	.about = "The program started eight processes or more that lived for less than 100 ms, and "
+		 "10 % of the critical path or more lies in them or waits for what they print. "
+		 "Processes of which mostly several "
+		 "live at once are not meant. A note, unless code of the "
+		 "user's or Python starts them: for a shell or make it is the work.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_processes,
 	.check = check_children,

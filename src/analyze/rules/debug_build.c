@@ -1,4 +1,7 @@
-/* debug_build.c - the program's own code was compiled without optimisation. */
+/*
+ * debug_build.c - the program's own code was compiled without optimisation: on the CPU, as its
+ * debugging information says, or for the GPU, as its modules do.
+ */
 #include "analyze/rules/rules.h"
 
 #define LEAST_SHARE 0.1
@@ -39,6 +42,40 @@ static bool have_others_spoken(const struct ws_findings *findings)
 	return false;
 }
 
+static bool is_users_kernel(const struct ws_analysis *analysis, const struct ws_kernel_fact *kernel)
+{
+	return kernel->ns && !ws_is_library_kernel(analysis, kernel);
+}
+
+/* Modules compiled by nvcc -G are the user's: libraries are not delivered like that. */
+static void check_kernels(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	const struct ws_facts *facts = &analysis->facts;
+	const struct ws_kernel_fact *most = NULL;
+	struct ws_finding *finding;
+	uint64_t cost = 0;
+
+	for (size_t i = 0; facts->debug_modules && i < facts->kernel_count; i++)
+		if (is_users_kernel(analysis, &facts->kernels[i])) {
+			cost += ws_sum_path_kernel(analysis, facts->kernels[i].name);
+			most = ws_or(most, &facts->kernels[i]);
+		}
+	if (!most || ws_analysis_share(analysis, cost) < LEAST_SHARE)
+		return;
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_debug_build, cost,
+					cost - cost / 4);
+	finding->title = ws_format(
+		"GPU code was compiled without optimisation, for a debugger (nvcc -G): %.0f %% of "
+		"the time is its kernels, most of it %s",
+		100 * ws_analysis_share(analysis, cost),
+		ws_report_string(analysis->model->report, most->name, NULL));
+	finding->advice = ws_strdup("Compile without -G (-device-debug, CMAKE_CUDA_FLAGS_DEBUG); "
+				    "-lineinfo keeps the lines for profilers and costs nothing.");
+	finding->assumption = ws_strdup("optimised kernels take a quarter of the time");
+	ws_finding_add_evidence(finding, "its longest run", ws_proof_kernels, most->longest.start,
+				most->longest.end);
+}
+
 static void check_build(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	uint64_t cost = ws_sum_path_rows(analysis, is_unoptimised);
@@ -47,6 +84,7 @@ static void check_build(const struct ws_analysis *analysis, struct ws_findings *
 	struct ws_text place = {0};
 	bool others = have_others_spoken(findings);
 
+	check_kernels(analysis, findings);
 	if (!row || ws_analysis_share(analysis, cost) < LEAST_SHARE)
 		return;
 	ws_put_at_place(analysis, &row->place, &place);
@@ -67,14 +105,22 @@ static void check_build(const struct ws_analysis *analysis, struct ws_findings *
 	ws_text_free(&place);
 }
 
+static const char *find_obstacle(const struct ws_analysis *analysis)
+{
+	if (analysis->model->has_cuda)
+		return NULL;
+	return ws_need_samples(analysis);
+}
+
 const struct ws_rule ws_rule_debug_build = {
 	.name = "debug-build",
 	.title = "Code compiled without optimisation",
 	.about = "The debugging information of the program says that most of what was sampled was "
 		 "compiled without -O, and 10 % of the critical path or more is such code. GCC "
-		 "notes its options there, Clang only with -grecord-command-line. A note where "
-		 "another fault was found: that would remain.",
-	.find_obstacle = ws_need_samples,
+		 "notes its options there; of Clang and Rust, how variables are described tells "
+		 "(not with -g1). A note where another fault was found: that would remain. Kernels "
+		 "of the user's count where a module was compiled with nvcc -G.",
+	.find_obstacle = find_obstacle,
 	.query = ws_proof_code,
 	.check = check_build,
 };

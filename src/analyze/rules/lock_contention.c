@@ -4,6 +4,10 @@
  * The path goes through the threads that held the lock, so it does not show the waits themselves.
  * Their cost is the time of all threads in such waits: without them, the threads would share all
  * the work.
+ *
+ * Only calls of mutexes and their like say that they wait for a lock. Semaphores, futexes and waits
+ * inside an allocator may be for anything: they count where those who end them wait in the same
+ * way, about as often, as threads do that take turns.
  */
 #include "analyze/rules/rules.h"
 
@@ -11,10 +15,19 @@
 
 enum { FEW_WAITS = 4 };
 
+/* What threads wait for, in the order in which it is looked for. */
+enum lock_kind {
+	NAMED_LOCKS, /* calls that lock */
+	FILE_LOCKS,  /* of files, among processes */
+	SEMAPHORES,  /* that the user's code takes in turns */
+	FUTEXES,     /* waits in no recorded call, in functions that lock, as samples show */
+	LOCK_KINDS
+};
+
 struct lock_waits {
+	enum lock_kind kind;
 	uint64_t ns, count;
-	uint32_t thread_count;	    /* of `semaphores` */
-	const uint64_t *semaphores; /* by thread: its waits for semaphores; NULL: not counted */
+	const uint64_t *turns; /* by thread: its waits of this kind, where takers take turns */
 	uint32_t function;
 	struct ws_map stacks; /* ns by stack, as far as they were recorded */
 	uint64_t longest_ns;
@@ -23,37 +36,69 @@ struct lock_waits {
 	uint64_t running; /* of the threads that wait like this */
 };
 
-static bool is_semaphore_wait(const struct ws_model_state *state)
+static bool is_file_lock(const struct ws_model *model, const struct ws_model_state *state)
 {
-	return state->doing == WS_DOING_WAIT && state->wait == WS_WAIT_SEMAPHORE;
+	static const char *const names[] = {"flock", "lockf*", "fcntl*", NULL};
+	const char *name = ws_report_string(model->report, state->function, NULL);
+
+	return state->wait == WS_WAIT_IO && ws_is_name_among(name, strlen(name), names);
 }
 
-static uint64_t count_semaphore_waits(const struct ws_model *model, uint32_t id)
+/* Whether a state is a wait of this kind, whoever ends it. */
+static bool is_wait_of(const struct ws_model *model, enum lock_kind kind,
+		       const struct ws_model_state *state)
+{
+	if (state->doing != WS_DOING_WAIT)
+		return false;
+	switch (kind) {
+	case NAMED_LOCKS:
+		return state->wait == WS_WAIT_LOCK;
+	case FILE_LOCKS:
+		return is_file_lock(model, state);
+	case SEMAPHORES:
+		return state->wait == WS_WAIT_SEMAPHORE;
+	default:
+		return state->wait == WS_WAIT_FUTEX || state->wait == WS_WAIT_NONE;
+	}
+}
+
+static uint64_t count_waits(const struct ws_model *model, uint32_t id, enum lock_kind kind)
 {
 	const struct ws_model_thread *thread = &model->threads[id];
 	uint64_t count = 0;
 
 	for (size_t i = 0; i < thread->count; i++)
-		count += is_semaphore_wait(&thread->states[i]);
+		count += is_wait_of(model, kind, &thread->states[i]);
 	return count;
 }
 
-/* Locks of Python are semaphores, and its queues wait with semaphores too. It is a lock where the
- * thread that ended the wait also waits in the same way, about as often. */
-static bool is_lock_of_python(const struct lock_waits *waits, uint32_t id,
-			      const struct ws_model_state *state)
+/* Whether the thread that ended a wait also waits in this way, about as often. */
+static bool take_turns(const struct ws_model *model, const struct lock_waits *waits, uint32_t id,
+		       const struct ws_model_state *state)
 {
-	return is_semaphore_wait(state) && state->waker && state->waker != id &&
-	       state->waker < waits->thread_count && waits->semaphores[id] >= FEW_WAITS &&
-	       waits->semaphores[state->waker] * 2 >= waits->semaphores[id];
+	return state->waker && state->waker != id && state->waker < model->thread_count &&
+	       waits->turns[id] >= FEW_WAITS && waits->turns[state->waker] * 2 >= waits->turns[id];
 }
 
-static bool is_lock_wait(const struct lock_waits *waits, uint32_t id,
+static bool is_lock_wait(const struct ws_model *model, const struct lock_waits *waits, uint32_t id,
 			 const struct ws_model_state *state)
 {
-	if (waits->semaphores)
-		return is_lock_of_python(waits, id, state);
-	return state->doing == WS_DOING_WAIT && state->wait == WS_WAIT_LOCK;
+	return is_wait_of(model, waits->kind, state) &&
+	       (!waits->turns || take_turns(model, waits, id, state));
+}
+
+static void add_wait(const struct ws_model_state *state, uint64_t start, uint64_t end,
+		     struct lock_waits *waits)
+{
+	waits->count++;
+	if (end - start > waits->longest_ns) {
+		waits->longest_ns = end - start;
+		waits->longest = (struct ws_span){start, end};
+		waits->function = state->function;
+	}
+	if (state->callchain && state->callchain != WS_NO_U32)
+		ws_map_set(&waits->stacks, state->callchain,
+			   ws_map_get(&waits->stacks, state->callchain, NULL) + end - start);
 }
 
 static void add_thread(const struct ws_model *model, uint32_t id, struct lock_waits *waits)
@@ -66,19 +111,10 @@ static void add_thread(const struct ws_model *model, uint32_t id, struct lock_wa
 		uint64_t start = ws_max(state->start, model->from),
 			 end = ws_min(state->end, model->to);
 
-		if (end <= start || !is_lock_wait(waits, id, state))
+		if (end <= start || !is_lock_wait(model, waits, id, state))
 			continue;
 		here += end - start;
-		waits->count++;
-		if (end - start > waits->longest_ns) {
-			waits->longest_ns = end - start;
-			waits->longest = (struct ws_span){start, end};
-			waits->function = state->function;
-		}
-		if (state->callchain && state->callchain != WS_NO_U32)
-			ws_map_set(&waits->stacks, state->callchain,
-				   ws_map_get(&waits->stacks, state->callchain, NULL) + end -
-					   start);
+		add_wait(state, start, end, waits);
 	}
 	if (!here)
 		return;
@@ -87,12 +123,13 @@ static void add_thread(const struct ws_model *model, uint32_t id, struct lock_wa
 	waits->running += thread->running;
 }
 
-/* The user's function in which threads waited longest; false where no stack shows one. */
-static bool find_place(const struct ws_model *model, const struct lock_waits *waits,
-		       struct ws_code_place *found)
+/* The user's function in which threads waited longest, and which share of the waits was there;
+ * 0 where no stack shows one. */
+static double find_place(const struct ws_model *model, const struct lock_waits *waits,
+			 struct ws_code_place *found)
 {
 	struct ws_map functions = {0};
-	uint64_t most = 0;
+	uint64_t most = 0, all = 0;
 
 	for (size_t i = 0; i < waits->stacks.size; i++) {
 		struct ws_code_place place;
@@ -101,6 +138,7 @@ static bool find_place(const struct ws_model *model, const struct lock_waits *wa
 		if (!waits->stacks.used[i])
 			continue;
 		place = ws_code_find_place(model, 0, (uint32_t)waits->stacks.slots[i].key);
+		all += waits->stacks.slots[i].value;
 		ns = ws_map_get(&functions, place.function, NULL) + waits->stacks.slots[i].value;
 		ws_map_set(&functions, place.function, ns);
 		if (ns <= most)
@@ -109,84 +147,185 @@ static bool find_place(const struct ws_model *model, const struct lock_waits *wa
 		*found = place;
 	}
 	ws_map_free(&functions);
-	return most > 0;
+	if (!most)
+		return 0;
+	return (double)most / (double)all;
 }
 
-/* The waits of all threads of the process. True when they are more than a tenth of the time. */
+/* The waits of all threads of the process; for files, of all its processes. True when they are more
+ * than a tenth of the time. */
 static bool add_threads(const struct ws_model *model, struct lock_waits *waits)
 {
-	for (uint32_t id = 1; id < model->thread_count; id++)
-		if (ws_find_thread(model->who, id)->process == model->process &&
-		    (!waits->semaphores || id != model->thread))
+	for (uint32_t id = 1; id < model->thread_count; id++) {
+		uint32_t process = ws_find_thread(model->who, id)->process;
+
+		if (process != model->process &&
+		    (waits->kind != FILE_LOCKS || !ws_is_explained(model, process)))
+			continue;
+		if (waits->kind != SEMAPHORES || !model->python || id != model->thread)
 			add_thread(model, id, waits);
+	}
 	return waits->threads > 1 &&
 	       (double)waits->ns >= 0.1 * (double)(waits->ns + waits->running);
 }
 
-/* Locks of Python, only where user code takes them: libraries also use semaphores to hand over
- * work. */
-static bool add_python_threads(const struct ws_model *model, struct lock_waits *waits)
+/* Samples of the kernel under functions that lock: the one with the most time, if they are most of
+ * what is spent on futexes. */
+static const struct ws_usage_row *find_locking(const struct ws_analysis *analysis)
 {
-	uint64_t *semaphores = ws_calloc(model->thread_count, sizeof(*semaphores));
+	const struct ws_usage_row *most = NULL;
+	uint64_t locking = 0, all = 0;
+
+	for (size_t i = 0; i < analysis->usage.count; i++) {
+		const struct ws_usage_row *row = &analysis->usage.rows[i];
+
+		if (row->kind != WS_USAGE_LOCK)
+			continue;
+		all += row->ns;
+		if (!ws_is_locking_function(row->name))
+			continue;
+		locking += row->ns;
+		most = ws_or(most, row);
+	}
+	if (locking < all / 2)
+		return NULL;
+	return most;
+}
+
+/* Whether turns of threads are for a lock: semaphores, where the user's code takes them in one
+ * place (with several, threads hand over work); waits in no recorded call, where samples show
+ * functions that lock. */
+static bool is_lock(const struct ws_analysis *analysis, const struct ws_findings *findings,
+		    const struct lock_waits *waits)
+{
 	struct ws_code_place place;
+
+	if (waits->kind == FUTEXES)
+		return !ws_findings_have(findings, &ws_rule_handovers) && find_locking(analysis);
+	return find_place(analysis->model, waits, &place) >= 0.8 && place.users;
+}
+
+static bool add_turns(const struct ws_analysis *analysis, const struct ws_findings *findings,
+		      struct lock_waits *waits)
+{
+	const struct ws_model *model = analysis->model;
+	uint64_t *turns = ws_calloc(model->thread_count, sizeof(*turns));
 	bool found;
 
 	for (uint32_t id = 1; id < model->thread_count; id++)
-		semaphores[id] = count_semaphore_waits(model, id);
-	ws_map_free(&waits->stacks);
-	*waits = (struct lock_waits){.semaphores = semaphores, .thread_count = model->thread_count};
-	found = add_threads(model, waits) && find_place(model, waits, &place) && place.users;
-	waits->semaphores = NULL;
-	free(semaphores);
+		turns[id] = count_waits(model, id, waits->kind);
+	waits->turns = turns;
+	found = add_threads(model, waits) && is_lock(analysis, findings, waits);
+	waits->turns = NULL;
+	free(turns);
 	return found;
+}
+
+static bool find_waits(const struct ws_analysis *analysis, const struct ws_findings *findings,
+		       struct lock_waits *waits)
+{
+	for (int kind = 0; kind < LOCK_KINDS; kind++) {
+		*waits = (struct lock_waits){.kind = (enum lock_kind)kind};
+		if (kind >= SEMAPHORES && analysis->model->has_cuda)
+			return false; /* the driver's threads hand over work like this */
+		if (kind < SEMAPHORES && add_threads(analysis->model, waits))
+			return true;
+		if (kind >= SEMAPHORES && add_turns(analysis, findings, waits))
+			return true;
+		ws_map_free(&waits->stacks);
+	}
+	return false;
+}
+
+static void put_place(const struct ws_analysis *analysis, const struct lock_waits *waits,
+		      struct ws_code_place *code, struct ws_text *place)
+{
+	const struct ws_usage_row *locking = NULL;
+
+	if (waits->kind == FUTEXES)
+		locking = find_locking(analysis);
+	if (locking)
+		*code = locking->place;
+	if (locking || find_place(analysis->model, waits, code) > 0)
+		ws_put_at_place(analysis, code, place);
+	if (locking)
+		ws_text_printf(place, ", in %s", locking->name);
+}
+
+static const char *name_lock(const struct ws_analysis *analysis, const struct lock_waits *waits)
+{
+	if (waits->kind == FILE_LOCKS)
+		return "a lock of a file";
+	if (waits->kind == FUTEXES && ws_is_allocator(find_locking(analysis)->name))
+		return "the lock of the memory allocator";
+	return "a lock";
+}
+
+static const char *choose_advice(const struct ws_analysis *analysis, const struct lock_waits *waits)
+{
+	if (waits->kind == FUTEXES && ws_is_allocator(find_locking(analysis)->name))
+		return "Allocate less often (keep and reuse memory, a pool for each thread), let "
+		       "threads have arenas of their own (MALLOC_ARENA_MAX, M_ARENA_MAX), or use "
+		       "an "
+		       "allocator with caches of threads (jemalloc, tcmalloc, mimalloc).";
+	return "Hold the lock for less: compute outside and only store inside, give each thread a "
+	       "part of its own and combine at the end, or use several locks or atomics.";
+}
+
+static uint64_t estimate_gain(const struct ws_analysis *analysis, const struct lock_waits *waits)
+{
+	uint64_t gain = (uint64_t)((double)analysis->rated * (double)waits->ns /
+				   (double)(waits->ns + waits->running));
+
+	if (analysis->cores) /* work that the threads still have to share */
+		gain = ws_min(gain, analysis->window - ws_min(waits->running / analysis->cores,
+							      analysis->window));
+	return gain;
+}
+
+static void report_waits(const struct ws_analysis *analysis, const struct lock_waits *waits,
+			 struct ws_findings *findings)
+{
+	struct ws_code_place code = {0};
+	struct ws_text place = {0};
+	struct ws_finding *finding;
+
+	put_place(analysis, waits, &code, &place);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_lock_contention,
+					waits->ns / waits->threads, estimate_gain(analysis, waits));
+	ws_limit_to_users(analysis, finding, &code);
+	finding->title = ws_format("%llu %s wait for %s, %.0f %% of their time%s",
+				   (unsigned long long)waits->threads,
+				   waits->kind == FILE_LOCKS ? "threads or processes" : "threads",
+				   name_lock(analysis, waits),
+				   100.0 * (double)waits->ns / (double)(waits->ns + waits->running),
+				   ws_text_or(place.text, ""));
+	finding->advice = ws_strdup(choose_advice(analysis, waits));
+	finding->assumption = ws_strdup("nobody waits and all cores are free");
+	finding->next = ws_strdup("warpsight stats -r thread_wait_sum REPORT");
+	ws_finding_add_evidence(finding, "the longest wait", NULL, waits->longest.start,
+				waits->longest.end);
+	ws_text_free(&place);
 }
 
 static void check_locks(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
-	const struct ws_model *model = analysis->model;
-	struct lock_waits waits = {0};
-	struct ws_finding *finding;
-	struct ws_code_place code = {0};
-	struct ws_text place = {0};
-	uint64_t gain;
+	struct lock_waits waits;
 
-	if (!add_threads(model, &waits) &&
-	    (!model->python || model->has_cuda || !add_python_threads(model, &waits))) {
-		ws_map_free(&waits.stacks);
+	if (!find_waits(analysis, findings, &waits))
 		return;
-	}
-	gain = (uint64_t)((double)analysis->rated * (double)waits.ns /
-			  (double)(waits.ns + waits.running));
-	if (analysis->cores) /* work that the threads still have to share */
-		gain = ws_min(gain, analysis->window - ws_min(waits.running / analysis->cores,
-							      analysis->window));
-	if (find_place(model, &waits, &code))
-		ws_put_at_place(analysis, &code, &place);
-	finding = ws_findings_add_fault(analysis, findings, &ws_rule_lock_contention,
-					waits.ns / waits.threads, gain);
-	ws_limit_to_users(analysis, finding, &code);
-	finding->title = ws_format("%llu threads wait for a lock, %.0f %% of their time%s",
-				   (unsigned long long)waits.threads,
-				   100.0 * (double)waits.ns / (double)(waits.ns + waits.running),
-				   ws_text_or(place.text, ""));
-	finding->advice = ws_strdup(
-		"Hold the lock for less: compute outside and only store inside, give each thread a "
-		"part of its own and combine at the end, or use several locks or atomics.");
-	finding->assumption = ws_strdup("nobody waits and all cores are free");
-	finding->next = ws_strdup("warpsight stats -r thread_wait_sum REPORT");
-	ws_finding_add_evidence(finding, "the longest wait", NULL, waits.longest.start,
-				waits.longest.end);
+	report_waits(analysis, &waits, findings);
 	ws_map_free(&waits.stacks);
-	ws_text_free(&place);
 }
 
 const struct ws_rule ws_rule_lock_contention = {
 	.name = "lock-contention",
 	.title = "Threads that wait for each other's locks",
-	.about =
-		"Two threads or more wait for locks for 10 % or more of the time that they run or "
-		"wait so. In Python, locks that the user's code takes, where who ends a wait waits "
-		"in the same way.",
+	.about = "Two threads or more wait for locks for 10 % or more of the time that they run or "
+		 "wait so: mutexes, rwlocks, and locks of files among processes. Semaphores (locks "
+		 "of Python are such) that the user's code takes in one place count where who ends "
+		 "a "
+		 "wait waits in the same way; so do waits in an allocator.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_waits,
 	.check = check_locks,

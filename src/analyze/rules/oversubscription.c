@@ -1,5 +1,14 @@
-/* oversubscription.c - more threads want to run than there are cores. */
+/*
+ * oversubscription.c - more threads want to run than there are cores, or than those on which the
+ * program may run: a thread that waits for a core while others are never used is bound to some.
+ */
 #include "analyze/rules/rules.h"
+
+/* The scheduler moves threads that wait to a free core within a fraction of a second. */
+enum { MOST_CORES = 1024, LONG_NS = 1000000000 };
+#define LONG_SHARE 0.8 /* of the window, in which several threads worked */
+#define LEAST_WAIT 0.2 /* of the path, waiting for a core */
+#define LEAST_USE 0.01 /* of all the time on cores: less is what starting takes */
 
 static uint64_t count_busy_threads(const struct ws_analysis *analysis)
 {
@@ -13,12 +22,78 @@ static uint64_t count_busy_threads(const struct ws_analysis *analysis)
 	return count;
 }
 
+/* How many cores the program's threads ran on; 0 when not known. Reads what is only wanted where
+ * threads waited. */
+static uint32_t count_cores_used(const struct ws_analysis *analysis)
+{
+	const struct ws_model *model = analysis->model;
+	struct ws_cursor *cursor =
+		ws_cursor_open(model->report, WS_TABLE_sched, model->from, model->to);
+	uint64_t *on = ws_calloc(MOST_CORES, sizeof(*on)), all = 0;
+	const uint64_t *values;
+	uint32_t count = 0;
+
+	while (ws_cursor_next(cursor, &values)) {
+		uint64_t start = ws_max(values[ws_sched_start], model->from), end;
+		uint32_t thread = (uint32_t)values[ws_sched_thread];
+
+		end = ws_min(values[ws_sched_end], model->to);
+		if (values[ws_sched_end] == WS_NO_TIME || end <= start ||
+		    values[ws_sched_cpu] >= MOST_CORES ||
+		    !ws_is_explained(model, ws_find_thread(model->who, thread)->process))
+			continue;
+		on[values[ws_sched_cpu]] += end - start;
+		all += end - start;
+	}
+	ws_cursor_close(cursor);
+	for (size_t i = 0; i < MOST_CORES; i++)
+		count += on[i] > 0 && (double)on[i] >= LEAST_USE * (double)all;
+	free(on);
+	return count;
+}
+
+/* Threads wait for a core although the program never runs on some. */
+static void check_affinity(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	uint64_t waiting = analysis->breakdown.by_cause[WS_CAUSE_CORE];
+	uint64_t busy = count_busy_threads(analysis);
+	uint32_t used, useful = (uint32_t)ws_min(busy, (uint64_t)analysis->cores);
+	struct ws_finding *finding;
+
+	if (busy < 2 || analysis->cores < 2 || analysis->parallel.together_ns < LONG_NS ||
+	    ws_analysis_part(analysis, analysis->parallel.together_ns) < LONG_SHARE ||
+	    ws_analysis_part(analysis, waiting) < LEAST_WAIT)
+		return;
+	used = count_cores_used(analysis);
+	if (!used || used >= useful)
+		return;
+	finding = ws_findings_add_fault(
+		analysis, findings, &ws_rule_oversubscription, waiting,
+		ws_min(waiting, analysis->window - analysis->window * used / useful));
+	/* The binding itself is not recorded: it is inferred from where the threads ran. */
+	finding->level = ws_min(finding->level, WS_LEVEL_WARNING);
+	finding->title = ws_format(
+		"%llu threads share %u of %u cores: the program is bound to %s, and each waits for "
+		"a core for %.0f %% of the time",
+		(unsigned long long)busy, used, analysis->cores, used == 1 ? "one core" : "these",
+		100 * ws_analysis_part(analysis, waiting));
+	finding->advice = ws_strdup(
+		"Let it run on all cores: look for taskset, sched_setaffinity, "
+		"pthread_setaffinity_np, "
+		"numactl, OMP_PROC_BIND, a launcher's binding of ranks, or a container's cpuset.");
+	finding->assumption = ws_strdup("the other cores are free");
+	finding->next = ws_strdup("warpsight stats -r sched_sum REPORT");
+}
+
 static void check_demand(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	uint64_t waiting = analysis->breakdown.by_cause[WS_CAUSE_CORE];
 	uint64_t busy = count_busy_threads(analysis);
 	struct ws_finding *finding;
 
+	check_affinity(analysis, findings);
+	if (ws_findings_have(findings, &ws_rule_oversubscription))
+		return;
 	if (!analysis->cores || analysis->demand < 1.5 * analysis->cores ||
 	    busy < 2 * (uint64_t)analysis->cores || ws_analysis_share(analysis, waiting) < 0.1)
 		return;
@@ -41,9 +116,13 @@ static void check_demand(const struct ws_analysis *analysis, struct ws_findings 
 const struct ws_rule ws_rule_oversubscription = {
 	.name = "oversubscription",
 	.title = "More threads than cores",
-	.about = "Twice as many threads as cores or more want to run for a quarter of the time "
-		 "each, together half as much again as there are cores, and waiting for one is 10 "
-		 "% of the critical path or more. A note below three times as many.",
+	.about =
+		"Twice as many threads as cores or more want to run for a quarter of the time "
+		"each, together half as much again as there are cores, and waiting for one is 10 "
+		"% of the critical path or more. A note below three times as many. Threads that "
+		"wait for 20 % of the path, and work at the same time for a second and most of the "
+		"run, while the program never runs on some of the cores, are bound to the "
+		"others.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_cores,
 	.check = check_demand,

@@ -41,9 +41,11 @@ static void check_stalls(const struct ws_analysis *analysis, struct ws_findings 
 	struct ws_finding *finding;
 	struct ws_text place = {0};
 
-	/* Waits that no fault of a file explains have another cause. */
-	if (!row || ws_analysis_share(analysis, waits) < 0.03 ||
-	    ws_analysis_share(analysis, cost) < 0.05 || (!faults && row->cause != WS_CAUSE_FAULT))
+	/* Waits that no fault of a file explains have another cause; processes that start touch
+	 * their pages for the first time. */
+	if (!row || ws_findings_have(findings, &ws_rule_child_processes) ||
+	    ws_analysis_share(analysis, waits) < 0.03 || ws_analysis_share(analysis, cost) < 0.05 ||
+	    (!faults && row->cause != WS_CAUSE_FAULT))
 		return;
 	code = faults && faults->place.users ? faults->place : row->place;
 	code.leaf = code.function;

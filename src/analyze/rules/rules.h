@@ -43,6 +43,9 @@ bool ws_is_library_kernel(const struct ws_analysis *analysis, const struct ws_ke
 void ws_put_at_place(const struct ws_analysis *analysis, const struct ws_code_place *place,
 		     struct ws_text *text);
 
+/* Whether a row of the path waits for what another process prints, or for its start. */
+bool ws_is_wait_for_output(const struct ws_analysis *analysis, const struct ws_breakdown_row *row);
+
 /* "python3 1234": a thread's name and number. */
 void ws_put_thread(const struct ws_analysis *analysis, uint32_t thread, struct ws_text *text);
 /* Whether a finding can be a fault: system programs do what they are for, so it needs user code or

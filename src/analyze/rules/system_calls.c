@@ -47,11 +47,18 @@ static void report_group(const struct ws_analysis *analysis, const struct call_g
 	ws_text_free(&place);
 }
 
+/* Calls from places that are not known have nothing in common but their names. */
+static bool is_in_group(const struct call_group *group, const struct ws_usage_row *row)
+{
+	return group->most.place.function == row->place.function &&
+	       (row->place.function || !strcmp(group->most.name, row->name));
+}
+
 static void add_to_groups(const struct ws_usage_row *row, struct call_group *groups, size_t *count)
 {
 	size_t k = 0;
 
-	while (k < *count && groups[k].most.place.function != row->place.function)
+	while (k < *count && !is_in_group(&groups[k], row))
 		k++;
 	if (k == MOST_TOTALS)
 		return;
