@@ -61,10 +61,6 @@ struct vk_buffers_info {
 	uint64_t pool;
 	uint32_t level, count;
 };
-struct vk_begin_info {
-	struct vk_head head;
-	uint32_t flags;
-};
 struct vk_submit {
 	struct vk_head head;
 	uint32_t wait_count;
@@ -186,6 +182,11 @@ struct ws_vulkan_label {
 	int begin, end; /* queries of the block; -1: none */
 };
 
+struct ws_vulkan_submission {
+	int64_t number;
+	uint64_t ticks, raw; /* when */
+};
+
 struct ws_vulkan_buffer {
 	void *handle;
 	struct ws_vulkan_object *device;
@@ -199,10 +200,9 @@ struct ws_vulkan_buffer {
 	unsigned label_count, depth;
 	struct ws_vulkan_label labels[WS_VULKAN_LABELS];
 	unsigned open[WS_VULKAN_LABELS]; /* which of them, by depth */
-	/* of the last submission */
 	uint32_t track;
-	int64_t submission;
-	uint64_t submit_ticks, submit_raw;
+	bool is_resubmitted; /* before what the submission before the last told was read */
+	struct ws_vulkan_submission last, previous;
 };
 
 #pragma GCC visibility push(hidden)
@@ -232,7 +232,7 @@ void ws_vulkan_note_buffers(int result, void *device, const struct vk_buffers_in
 void ws_vulkan_forget_buffers(uint32_t count, void *const *buffers);
 void ws_vulkan_forget_device(struct ws_vulkan_object *device);
 void ws_vulkan_reset_buffer(void *buffer);
-void ws_vulkan_begin_buffer(int result, void *buffer, const struct vk_begin_info *info);
+void ws_vulkan_begin_buffer(int result, void *buffer);
 void ws_vulkan_end_buffer(void *buffer);
 /* Returns the submission's number; `version` is that of its structures. */
 int64_t ws_vulkan_submit(void *queue, int version, uint32_t count, const void *submits);

@@ -19,7 +19,7 @@ enum {
 	NAME_MOST = 256,
 	COMMAND_BUFFER = 6 /* VK_OBJECT_TYPE_COMMAND_BUFFER */
 };
-enum { LEVEL_SECONDARY = 1, SIMULTANEOUS = 4, GRAPHICS_OR_COMPUTE = 3, SUSPENDS_OR_RESUMES = 6 };
+enum { LEVEL_SECONDARY = 1, GRAPHICS_OR_COMPUTE = 3, SUSPENDS_OR_RESUMES = 6 };
 
 struct command_pool {
 	struct ws_vulkan_object *device; /* NULL: the entry is free */
@@ -182,7 +182,7 @@ static void reset_buffer(struct ws_vulkan_buffer *buffer)
 	if (buffer->is_submitted)
 		ws_vulkan_read_buffer(buffer);
 	unlist_buffer(buffer);
-	buffer->is_submitted = buffer->is_timed = false;
+	buffer->is_submitted = buffer->is_resubmitted = buffer->is_timed = false;
 	buffer->label_count = buffer->depth = 0;
 }
 
@@ -318,17 +318,17 @@ void ws_vulkan_reset_buffer(void *handle)
 	ws_vulkan_unlock();
 }
 
-static bool can_time(const struct ws_vulkan_buffer *buffer, uint32_t flags)
+static bool can_time(const struct ws_vulkan_buffer *buffer)
 {
 	const struct ws_vulkan_object *device = buffer->device;
 
 	return ws_rt->features & WS_FEATURE_VULKAN_GPU && ws_rt_is_collecting() &&
-	       !buffer->is_secondary && !(flags & SIMULTANEOUS) &&
-	       buffer->family < WS_VULKAN_FAMILIES && device->timestamp_bits[buffer->family] &&
+	       !buffer->is_secondary && buffer->family < WS_VULKAN_FAMILIES &&
+	       device->timestamp_bits[buffer->family] &&
 	       device->family_flags[buffer->family] & GRAPHICS_OR_COMPUTE;
 }
 
-void ws_vulkan_begin_buffer(int result, void *handle, const struct vk_begin_info *info)
+void ws_vulkan_begin_buffer(int result, void *handle)
 {
 	struct ws_vulkan_buffer *buffer;
 
@@ -336,7 +336,7 @@ void ws_vulkan_begin_buffer(int result, void *handle, const struct vk_begin_info
 		return;
 	ws_vulkan_lock();
 	buffer = find_buffer(handle);
-	if (buffer && can_time(buffer, info->flags))
+	if (buffer && can_time(buffer))
 		ws_vulkan_begin_times(buffer);
 	ws_vulkan_unlock();
 }
@@ -357,20 +357,26 @@ void ws_vulkan_end_buffer(void *handle)
 static void submit_buffer(const struct queue *queue, void *handle)
 {
 	struct ws_vulkan_buffer *buffer = find_buffer(handle);
+	uint32_t track = queue ? queue->track : 0;
 
 	if (!buffer || !buffer->is_timed)
 		return;
 	if (buffer->is_submitted)
 		ws_vulkan_read_buffer(buffer);
+	/* On two queues at once, each execution would reset the queries of the other. */
+	if (buffer->is_submitted && buffer->track != track)
+		buffer->is_timed = false;
 	if (!buffer->is_listed && listed_count == LISTED)
 		return;
 	if (!buffer->is_listed)
 		listed[listed_count++] = buffer;
+	buffer->is_resubmitted = buffer->is_submitted;
 	buffer->is_listed = buffer->is_submitted = true;
-	buffer->track = queue ? queue->track : 0;
-	buffer->submission = submissions;
-	buffer->submit_ticks = ws_rt_read_ticks();
-	buffer->submit_raw = ws_read_raw_ns();
+	buffer->track = track;
+	buffer->previous = buffer->last;
+	buffer->last.number = submissions;
+	buffer->last.ticks = ws_rt_read_ticks();
+	buffer->last.raw = ws_read_raw_ns();
 }
 
 static void submit_all(const struct queue *queue, int version, uint32_t count, const void *submits)

@@ -153,7 +153,7 @@ static void calibrate(struct ws_vulkan_object *device)
 	if (device->anchor_ticks && now - device->anchor_read < ANCHOR_LASTS)
 		return;
 	for (int i = 0; get && i < 3; i++) {
-		uint64_t from = ws_rt_read_ticks(), to, time = 0, deviation;
+		uint64_t raw = ws_read_raw_ns(), from = ws_rt_read_ticks(), to, time = 0, deviation;
 
 		if (get(device->handle, 1, &info, &time, &deviation))
 			break;
@@ -163,6 +163,7 @@ static void calibrate(struct ws_vulkan_object *device)
 		best = to - from;
 		device->anchor_ticks = from + (to - from) / 2;
 		device->anchor_time = time;
+		device->anchor_raw = raw;
 	}
 	device->anchor_read = now;
 }
@@ -176,10 +177,10 @@ static void guess_anchor(const struct ws_vulkan_buffer *buffer, uint64_t begin)
 	if (device->anchor_ticks)
 		predicted = measure(buffer, device->anchor_time, begin);
 	if (device->anchor_ticks &&
-	    predicted >= (double)(int64_t)(buffer->submit_raw - device->anchor_raw))
+	    predicted >= (double)(int64_t)(buffer->last.raw - device->anchor_raw))
 		return;
-	device->anchor_ticks = buffer->submit_ticks;
-	device->anchor_raw = buffer->submit_raw;
+	device->anchor_ticks = buffer->last.ticks;
+	device->anchor_raw = buffer->last.raw;
 	device->anchor_time = begin;
 }
 
@@ -191,7 +192,7 @@ static void write_times(const struct ws_vulkan_buffer *buffer, uint32_t name, in
 	const struct ws_vulkan_object *device = buffer->device;
 	double begin = measure(buffer, device->anchor_time, times[0].time),
 	       end = begin + measure(buffer, times[0].time, times[1].time);
-	int64_t kept[] = {BATCH, buffer->submission, device->number - 1, device->number, color, 0};
+	int64_t kept[] = {BATCH, buffer->last.number, device->number - 1, device->number, color, 0};
 
 	if (is_label) {
 		kept[0] = WORKLOAD;
@@ -238,9 +239,32 @@ static void write_labels(const struct ws_vulkan_buffer *buffer)
 	}
 }
 
-bool ws_vulkan_read_buffer(struct ws_vulkan_buffer *buffer)
+static void write_rows(const struct ws_vulkan_buffer *buffer, const struct result *times)
 {
 	static const char name[] = "command buffer";
+
+	if (!buffer->track)
+		return;
+	write_times(buffer,
+		    buffer->name ? buffer->name : ws_library_define_text(name, sizeof(name) - 1),
+		    WS_LIBRARY_NONE, times, false);
+	write_labels(buffer);
+}
+
+/* Whether work that began at `begin` is that of the submission before the last, so that what the
+ * last one does is still to come. */
+static bool is_of_previous(const struct ws_vulkan_buffer *buffer, uint64_t begin)
+{
+	const struct ws_vulkan_object *device = buffer->device;
+	int64_t submitted = (int64_t)(buffer->last.raw - device->anchor_raw);
+
+	return buffer->is_resubmitted &&
+	       measure(buffer, device->anchor_time, begin) < (double)submitted;
+}
+
+bool ws_vulkan_read_buffer(struct ws_vulkan_buffer *buffer)
+{
+	struct ws_vulkan_submission last = buffer->last;
 	struct result times[2];
 
 	if (!buffer->is_submitted || buffer->block < 0)
@@ -250,17 +274,16 @@ bool ws_vulkan_read_buffer(struct ws_vulkan_buffer *buffer)
 	if (read_results(buffer, 0, 2, times) < 0 || !times[0].is_there || !times[1].is_there ||
 	    times[0].time == buffer->device->last_begin[buffer->block])
 		return false;
-	buffer->is_submitted = false;
 	buffer->device->last_begin[buffer->block] = times[0].time;
-	if (!buffer->track)
-		return true;
 	if (buffer->device->is_calibrated)
 		calibrate(buffer->device);
 	else
 		guess_anchor(buffer, times[0].time);
-	write_times(buffer,
-		    buffer->name ? buffer->name : ws_library_define_text(name, sizeof(name) - 1),
-		    WS_LIBRARY_NONE, times, false);
-	write_labels(buffer);
-	return true;
+	buffer->is_submitted = is_of_previous(buffer, times[0].time);
+	buffer->is_resubmitted = false;
+	if (buffer->is_submitted)
+		buffer->last = buffer->previous;
+	write_rows(buffer, times);
+	buffer->last = last;
+	return !buffer->is_submitted;
 }

@@ -28,7 +28,6 @@ SAME_PLACE(vk_command_pool_info, family, VkCommandPoolCreateInfo, queueFamilyInd
 SAME_PLACE(vk_buffers_info, pool, VkCommandBufferAllocateInfo, commandPool);
 SAME_PLACE(vk_buffers_info, level, VkCommandBufferAllocateInfo, level);
 SAME_PLACE(vk_buffers_info, count, VkCommandBufferAllocateInfo, commandBufferCount);
-SAME_PLACE(vk_begin_info, flags, VkCommandBufferBeginInfo, flags);
 SAME_SIZE(vk_submit, VkSubmitInfo);
 SAME_PLACE(vk_submit, buffer_count, VkSubmitInfo, commandBufferCount);
 SAME_PLACE(vk_submit, buffers, VkSubmitInfo, pCommandBuffers);
