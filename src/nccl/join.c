@@ -10,6 +10,10 @@
  * outside any batch belongs to the oldest batch before it that has calls of its operation and no
  * kernel.
  *
+ * When a CUDA graph is captured, calls launch nothing but add nodes to the graph. The kernel of a
+ * node does the calls of the batch inside of which the node was added, or that of the node which it
+ * was copied from, each time the graph is launched. The calls as such have done nothing then.
+ *
  * Ranges are reported when they end, launches and kernels when CUPTI hands them over. A kernel
  * waits until its launch is known and its thread has ended a range after that; a batch waits until
  * it has as many kernels as calls, or until many later batches have got kernels.
@@ -19,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "base/mem.h"
 #include "nccl/choice.h"
 
@@ -31,6 +36,8 @@ enum {
 			what NCCL decided */
 	THREADS_MOST = 1024,
 	COMMUNICATORS_MOST = 4096,
+	NODES_MOST = 1 << 20,
+	COPIES_MOST = 16,     /* of copies of a node */
 	CALLS_MOST = 1 << 16, /* calls per group */
 };
 
@@ -51,6 +58,7 @@ struct batch {
 	uint64_t number; /* the value of with_kernels when it got its first kernel */
 	uint32_t rounds; /* so often it has waited for choices */
 	bool done;	 /* its rows have been put */
+	bool captured;	 /* its calls were added to a CUDA graph */
 };
 
 struct nccl_thread {
@@ -65,6 +73,11 @@ struct nccl_thread {
 struct launch {
 	uint32_t correlation, thread;
 	uint64_t start;
+};
+
+struct graph_node {
+	uint32_t thread;
+	uint64_t start, original;
 };
 
 struct waiting_kernel {
@@ -89,6 +102,9 @@ struct ws_nccl {
 	struct nccl_thread *threads;
 	size_t thread_count, thread_capacity;
 	struct launch *launches;
+	struct ws_map node_numbers; /* by node: number in `nodes` + 1 */
+	struct graph_node *nodes;
+	size_t node_count, node_capacity;
 	struct waiting_kernel *waiting;
 	size_t waiting_count, waiting_capacity;
 	struct communicator *communicators;
@@ -125,6 +141,8 @@ void ws_nccl_free(struct ws_nccl *nccl)
 	}
 	free(nccl->threads);
 	free(nccl->launches);
+	free(nccl->nodes);
+	ws_map_free(&nccl->node_numbers);
 	free(nccl->waiting);
 	free(nccl->communicators);
 	free(nccl->sequences);
@@ -354,6 +372,16 @@ void ws_nccl_add_kernel(struct ws_nccl *nccl, const struct ws_nccl_kernel *kerne
 	nccl->waiting[nccl->waiting_count++] = (struct waiting_kernel){.kernel = *kernel};
 }
 
+void ws_nccl_add_node(struct ws_nccl *nccl, uint32_t thread, uint64_t node, uint64_t original,
+		      uint64_t start)
+{
+	if (nccl->node_count == NODES_MOST)
+		return;
+	ws_grow(nccl->nodes, nccl->node_capacity, nccl->node_count + 1);
+	nccl->nodes[nccl->node_count++] = (struct graph_node){thread, start, original};
+	ws_map_set(&nccl->node_numbers, node, nccl->node_count);
+}
+
 /* The batch of the thread that was open at `time`. */
 static struct batch *find_batch(const struct nccl_thread *thread, uint64_t time)
 {
@@ -427,7 +455,37 @@ static void attach_kernel(struct nccl_thread *thread, struct batch *batch,
 	batch->kernels[batch->kernel_count++] = *kernel;
 }
 
-enum fate { ATTACHED, WAITS, ALONE };
+/* The node that this one was copied from in the first place, which it may be itself; NULL when it
+ * is not known. */
+static const struct graph_node *find_first_node(const struct ws_nccl *nccl, uint64_t node)
+{
+	for (int copies = 0; copies < COPIES_MOST; copies++) {
+		uint64_t number = ws_map_get(&nccl->node_numbers, node, NULL);
+		const struct graph_node *found = number ? &nccl->nodes[number - 1] : NULL;
+
+		if (!found || !found->original)
+			return found;
+		node = found->original;
+	}
+	return NULL;
+}
+
+enum fate { ATTACHED, WAITS, CAPTURED, ALONE };
+
+static enum fate place_graph_kernel(struct ws_nccl *nccl, const struct waiting_kernel *waiting,
+				    bool last)
+{
+	const struct graph_node *first = find_first_node(nccl, waiting->kernel.node);
+	const struct nccl_thread *thread = first ? find_thread(nccl, first->thread) : NULL;
+	struct batch *batch = NULL;
+
+	if (thread && thread->last_end >= first->start)
+		batch = find_batch(thread, first->start);
+	if (!batch || batch->done)
+		return last || waiting->rounds >= ROUNDS ? ALONE : WAITS;
+	batch->captured = true;
+	return CAPTURED;
+}
 
 static enum fate place_kernel(struct ws_nccl *nccl, const struct waiting_kernel *waiting, bool last)
 {
@@ -438,8 +496,8 @@ static enum fate place_kernel(struct ws_nccl *nccl, const struct waiting_kernel 
 	struct nccl_thread *thread = is_known ? find_thread(nccl, launch->thread) : NULL;
 	struct batch *batch = NULL;
 
-	if (kernel->from_graph)
-		return ALONE;
+	if (kernel->node != WS_NO_U64)
+		return place_graph_kernel(nccl, waiting, last);
 	/* Wait for the launching call to end, however long it lasts. */
 	if (!last && thread && thread->last_end < launch->start)
 		return WAITS;
@@ -701,12 +759,17 @@ static uint32_t intern_label(const struct ws_nccl_out *out, const struct operati
 	return intern_text(out, label);
 }
 
-static void put_call(struct ws_nccl *nccl, const struct nccl_thread *thread,
-		     const struct batch *batch, const struct operation_call *call,
-		     const struct ws_nccl_out *out)
+struct asked { /* a call, and who made it */
+	const struct nccl_thread *thread;
+	const struct batch *batch;
+	const struct operation_call *call;
+};
+
+/* Put the row of a call that was done by `kernel`, NULL: by none. */
+static void put_call(struct ws_nccl *nccl, const struct asked *asked,
+		     const struct ws_nccl_kernel *kernel, const struct ws_nccl_out *out)
 {
-	const struct ws_nccl_kernel *kernel =
-		call->kernel ? &batch->kernels[call->kernel - 1] : NULL;
+	const struct operation_call *call = asked->call;
 	struct ws_row_collective row = make_row(out, kernel);
 
 	if (!kernel) {
@@ -715,10 +778,11 @@ static void put_call(struct ws_nccl *nccl, const struct nccl_thread *thread,
 	}
 	row.name = intern_text(out, ws_nccl_name_operation(call->operation));
 	row.label = intern_label(out, call);
-	row.thread = thread->id;
+	row.thread = asked->thread->id;
 	row.call_start = call->start;
 	row.call_end = call->end;
-	row.sequence = call->sequence;
+	if (!kernel || kernel->node == WS_NO_U64) /* a graph may be launched often */
+		row.sequence = call->sequence;
 	if (ws_nccl_knows(&call->facts, WS_NCCL_BYTES))
 		row.bytes = call->facts.values[WS_NCCL_BYTES];
 	if (ws_nccl_knows(&call->facts, WS_NCCL_REDUCTION))
@@ -726,7 +790,7 @@ static void put_call(struct ws_nccl *nccl, const struct nccl_thread *thread,
 			intern_text(out, name_reduction(call->facts.values[WS_NCCL_REDUCTION]));
 	fill_group(nccl, call, out, &row);
 	fill_ends(call, &row);
-	fill_choice(nccl, batch, call, &row);
+	fill_choice(nccl, asked->batch, call, &row);
 	out->put(out->ctx, &row);
 }
 
@@ -734,8 +798,13 @@ static void put_batch(struct ws_nccl *nccl, const struct nccl_thread *thread, st
 		      const struct ws_nccl_out *out)
 {
 	match_batch(batch);
-	for (size_t i = 0; i < batch->count; i++)
-		put_call(nccl, thread, batch, &batch->calls[i], out);
+	for (size_t i = 0; i < batch->count && !batch->captured; i++) {
+		const struct operation_call *call = &batch->calls[i];
+		const struct ws_nccl_kernel *kernel =
+			call->kernel ? &batch->kernels[call->kernel - 1] : NULL;
+
+		put_call(nccl, &(struct asked){thread, batch, call}, kernel, out);
+	}
 	for (uint32_t i = 0; i < batch->kernel_count; i++) {
 		bool used = false;
 
@@ -746,6 +815,55 @@ static void put_batch(struct ws_nccl *nccl, const struct nccl_thread *thread, st
 	}
 	free_batch(batch);
 	batch->done = true;
+}
+
+static bool is_of_batch(const struct graph_node *node, const struct graph_node *like,
+			const struct batch *batch)
+{
+	return node->thread == like->thread && !node->original && node->start >= batch->start &&
+	       (!batch->end || node->start <= batch->end);
+}
+
+/* How many kernels the batch has added to a graph, and, in *number, how many of them before this
+ * one. They follow each other. */
+static size_t count_nodes(const struct ws_nccl *nccl, const struct batch *batch,
+			  const struct graph_node *node, size_t *number)
+{
+	const struct graph_node *from = node, *to = node + 1;
+
+	while (from > nccl->nodes && is_of_batch(from - 1, node, batch))
+		from--;
+	while (to < nccl->nodes + nccl->node_count && is_of_batch(to, node, batch))
+		to++;
+	*number = (size_t)(node - from);
+	return (size_t)(to - from);
+}
+
+/* Put the calls that the kernel of a graph does each time that it runs: as those of other kernels
+ * of a batch, the larger come first. */
+static void put_graph_kernel(struct ws_nccl *nccl, const struct ws_nccl_kernel *kernel,
+			     const struct ws_nccl_out *out)
+{
+	const struct graph_node *node = find_first_node(nccl, kernel->node);
+	const struct nccl_thread *thread = find_thread(nccl, node->thread);
+	struct batch *batch = find_batch(thread, node->start);
+	struct operation_call **calls = ws_calloc(batch->count + 1, sizeof(*calls));
+	size_t number, nodes = count_nodes(nccl, batch, node, &number), count = 0, put = 0;
+
+	for (size_t i = 0; i < batch->count; i++)
+		if (does_operation(kernel, batch->calls[i].operation))
+			calls[count++] = &batch->calls[i];
+	if (count)
+		qsort(calls, count, sizeof(*calls), compare_bytes);
+	for (size_t i = 0; i < count; i++) {
+		if (count > 1 && i * ws_max(nodes, (size_t)1) / ws_max(count, nodes) != number)
+			continue;
+		put_call(nccl, &(struct asked){thread, batch, calls[i]}, kernel, out);
+		put++;
+	}
+	if (!put)
+		put_alone(kernel, out);
+	free(calls);
 }
 
 /* Whether the sizes of all communicators are known. NCCL reports some of them only when they are
@@ -806,6 +924,8 @@ void ws_nccl_put_rows(struct ws_nccl *nccl, const struct ws_nccl_out *out, bool 
 		waiting.rounds++;
 		if (fate == ALONE)
 			put_alone(&waiting.kernel, out);
+		else if (fate == CAPTURED)
+			put_graph_kernel(nccl, &waiting.kernel, out);
 		else if (fate == WAITS)
 			nccl->waiting[kept++] = waiting;
 	}

@@ -69,7 +69,8 @@ struct ws_nccl_call {
 struct ws_nccl_kernel {
 	struct ws_nccl_kernel_name name;
 	uint32_t correlation, device, context, stream;
-	bool from_graph; /* a node of a CUDA graph: the call was made when the graph was captured */
+	uint64_t node; /* of a CUDA graph, WS_NO_U64: none. The call was made when the graph was
+			  captured. */
 	uint64_t start, end; /* session ns */
 };
 
@@ -106,6 +107,10 @@ void ws_nccl_add_call(struct ws_nccl *nccl, const struct ws_nccl_call *call);
 /* A call of CUDA that launches kernels began. */
 void ws_nccl_add_launch(struct ws_nccl *nccl, uint32_t thread, uint32_t correlation,
 			uint64_t start);
+/* A kernel was added to a CUDA graph, or copied from the node `original` (0: not copied) into
+ * another graph, `start` as for launches. */
+void ws_nccl_add_node(struct ws_nccl *nccl, uint32_t thread, uint64_t node, uint64_t original,
+		      uint64_t start);
 /* A kernel of NCCL's has finished. */
 void ws_nccl_add_kernel(struct ws_nccl *nccl, const struct ws_nccl_kernel *kernel);
 /* NCCL decided how to do an operation. From then on, rows wait for what was decided. */

@@ -578,7 +578,7 @@ static void write_graph(struct ws_stream *stream, const struct ws_rec_cuda_resou
 static void write_node(struct ws_stream *stream, const struct ws_rec_cuda_resource *record,
 		       uint32_t thread)
 {
-	enum { CLASS = 77 };
+	enum { CLASS = 77, KERNEL_NODE = 0 };
 	const char *name =
 		record->rec.value < WS_COUNT(node_types) ? node_types[record->rec.value] : "node";
 	struct ws_row_cuda_graph_node row = {.start = record->time,
@@ -591,6 +591,9 @@ static void write_node(struct ws_stream *stream, const struct ws_rec_cuda_resour
 					     .graph = ws_cuda_or_null(record->graph)};
 
 	ws_writer_add(stream->writer, WS_TABLE_cuda_graph_node, &row);
+	if (ws_stream_nccl(stream) && record->rec.value == KERNEL_NODE)
+		ws_nccl_add_node(ws_stream_nccl(stream), thread, record->id, record->other,
+				 record->time);
 }
 
 void ws_convert_cuda_resource(struct ws_stream *stream, const struct ws_rec *rec)

@@ -139,7 +139,6 @@ static bool fill_times(struct ws_stream *stream, const struct ws_cuda_record *so
 		(row)->process = (s)->process;                                                  \
 	} while (0)
 
-/* A kernel of a graph was requested when the graph was captured, so no call launched it. */
 static void note_nccl_kernel(struct ws_stream *stream, const struct ws_cuda_names *names,
 			     const struct ws_row_cuda_kernel *row)
 {
@@ -152,7 +151,7 @@ static void note_nccl_kernel(struct ws_stream *stream, const struct ws_cuda_name
 						 .device = row->device,
 						 .context = row->context,
 						 .stream = row->stream,
-						 .from_graph = row->graph_node != WS_NO_U64,
+						 .node = row->graph_node,
 						 .start = row->start,
 						 .end = row->end,
 					 });

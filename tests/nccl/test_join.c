@@ -84,6 +84,7 @@ static void add_kernel(struct joined *joined, uint32_t correlation, uint32_t dev
 							 "ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
 						 .correlation = correlation,
 						 .device = device,
+						 .node = WS_NO_U64,
 						 .start = 1000 + correlation,
 						 .end = 2000,
 					 });
@@ -165,12 +166,69 @@ static void test_ranks_of_one_process(void **state)
 	ws_nccl_free(joined.nccl);
 }
 
+static void add_graph_kernel(struct joined *joined, uint64_t node, uint64_t start)
+{
+	ws_nccl_add_kernel(joined->nccl, &(struct ws_nccl_kernel){
+						 .name = ws_nccl_read_kernel_name(
+							 "ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
+						 .correlation = 50,
+						 .node = node,
+						 .start = start,
+						 .end = start + 5,
+					 });
+}
+
+/* Kernels of a graph do the captured calls each time, which have done nothing when they were
+ * captured. */
+static void test_graph(void **state)
+{
+	struct joined joined;
+
+	(void)state;
+	begin(&joined);
+	make_communicator(&joined, 1, 0);
+	ws_nccl_add_node(joined.nccl, CALLER, 901, 0, 105);
+	ws_nccl_add_node(joined.nccl, CALLER, 902, 0, 205);
+	ws_nccl_add_node(joined.nccl, CALLER, 903, 0, 206);
+	for (uint64_t node = 901; node <= 903; node++) /* instantiated */
+		ws_nccl_add_node(joined.nccl, CALLER, node + 10, node, 300);
+	add_graph_kernel(&joined, 911, 1000); /* seen before the call has returned */
+	put_rows(&joined, false);
+	assert_int_equal(joined.count, 0);
+	add_call(&joined, "ncclAllReduce", 100, 110, 64);
+	add_call(&joined, "ncclGroupStart", 200, 201, 0);
+	add_call(&joined, "ncclAllReduce", 202, 203, 8);
+	add_call(&joined, "ncclAllReduce", 203, 204, 16);
+	add_call(&joined, "ncclGroupEnd", 204, 210, 0);
+	put_rows(&joined, false);
+	for (uint64_t at = 2000; at <= 3000; at += 1000) {
+		add_graph_kernel(&joined, 911, at);
+		add_graph_kernel(&joined, 912, at + 10);
+		add_graph_kernel(&joined, 913, at + 20);
+	}
+	add_graph_kernel(&joined, 999, 4000); /* of a graph that nobody has seen being made */
+	put_rows(&joined, true);
+	assert_int_equal(joined.count, 8);
+	for (size_t i = 0; i < 7; i++) {
+		static const uint64_t bytes[] = {64, 64, 16, 8, 64, 16, 8};
+
+		assert_int_equal(joined.rows[i].bytes, bytes[i]);
+		assert_int_equal(joined.rows[i].rank, 1);
+		assert_int_equal(joined.rows[i].correlation, 50);
+		assert_true(joined.rows[i].sequence == WS_NO_U64);
+	}
+	assert_int_equal(joined.rows[6].start, 3020);
+	assert_true(joined.rows[7].bytes == WS_NO_U64);
+	ws_nccl_free(joined.nccl);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_call_that_outlasts_its_kernel),
 		cmocka_unit_test(test_launch_by_a_helper),
 		cmocka_unit_test(test_ranks_of_one_process),
+		cmocka_unit_test(test_graph),
 	};
 
 	return cmocka_run_group_tests_name("nccl", tests, NULL, NULL);
