@@ -11,6 +11,7 @@
 #include "metrics/nvml_abi.h"
 
 #define MEBIBYTE 1048576.0
+enum { MOST_LINKS = 18 };
 
 static const struct {
 	unsigned id; /* NVML's */
@@ -154,4 +155,22 @@ int ws_gpm_find_number(const char *uuid)
 	    nvml.get_index(device, &number) != NVML_SUCCESS)
 		return -1;
 	return (int)number;
+}
+
+bool ws_gpm_has_idle_links(const char *uuid)
+{
+	struct functions nvml;
+	nvml_device device;
+	bool known = false;
+	int active;
+
+	if (!load(&nvml) || !nvml.get_link || nvml.get_by_uuid(uuid, &device) != NVML_SUCCESS)
+		return false;
+	for (unsigned link = 0; link < MOST_LINKS; link++) {
+		active = 0;
+		known |= nvml.get_link(device, link, &active) == NVML_SUCCESS;
+		if (active)
+			return false;
+	}
+	return known;
 }

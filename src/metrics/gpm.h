@@ -27,5 +27,8 @@ void ws_gpm_restart(struct ws_gpm *gpm);
 int ws_gpm_find_number(const char *uuid);
 
 enum { WS_GPM_MOST = 16 };
+/* Whether the GPU with this UUID has NVLinks, none of which is active. The counters of such links
+ * may say that they are fully used. */
+bool ws_gpm_has_idle_links(const char *uuid);
 
 #endif

@@ -225,15 +225,33 @@ static void describe_device(const struct child *child, int ordinal, struct gpu_d
 		device->number = (uint32_t)number;
 }
 
+/* What is wanted of a GPU: without its NVLinks if none of them is active. */
+static struct ws_pm_wanted choose_wanted(const struct child *child, const struct gpu_device *device)
+{
+	struct ws_pm_wanted rest;
+
+	if (!ws_gpm_has_idle_links(device->uuid))
+		return ws_pm_wanted_without(&child->wanted, NULL);
+	rest = ws_pm_wanted_without(&child->wanted, "nvl");
+	if (child->wanted.named && rest.count < child->wanted.count)
+		complain(child, ws_format("GPU %u: none of its NVLinks is active; their metrics "
+					  "are not recorded.",
+					  device->number));
+	return rest;
+}
+
 static void add_device(struct child *child, int ordinal)
 {
 	struct ws_pm_sampler *sampler;
+	struct ws_pm_wanted wanted;
 	struct gpu_device device;
 	struct ws_err err;
 
 	describe_device(child, ordinal, &device);
-	sampler = ws_pm_sampler_open(&child->library, (unsigned)ordinal, &child->wanted,
-				     child->opts->hz, &err);
+	wanted = choose_wanted(child, &device);
+	sampler = ws_pm_sampler_open(&child->library, (unsigned)ordinal, &wanted, child->opts->hz,
+				     &err);
+	ws_pm_wanted_free(&wanted);
 	if (sampler)
 		add_sampler(child, &device, sampler);
 	else

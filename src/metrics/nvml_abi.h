@@ -100,6 +100,7 @@ struct nvml_gpm_metrics {
 	NVML_GPM_FUNCTION(init, "nvmlInit_v2", (void))                                             \
 	NVML_GPM_FUNCTION(get_by_uuid, "nvmlDeviceGetHandleByUUID", (const char *, nvml_device *)) \
 	NVML_GPM_FUNCTION(get_index, "nvmlDeviceGetIndex", (nvml_device, unsigned *))              \
+	NVML_GPM_FUNCTION(get_link, "nvmlDeviceGetNvLinkState", (nvml_device, unsigned, int *))    \
 	NVML_GPM_FUNCTION(gpm_support, "nvmlGpmQueryDeviceSupport",                                \
 			  (nvml_device, struct nvml_gpm_support *))                                \
 	NVML_GPM_FUNCTION(gpm_alloc, "nvmlGpmSampleAlloc", (nvml_gpm_sample *))                    \

@@ -133,6 +133,16 @@ int ws_pm_wanted_read(const char *set, struct ws_pm_wanted *wanted, struct ws_er
 	return take_file(wanted, set, err);
 }
 
+struct ws_pm_wanted ws_pm_wanted_without(const struct ws_pm_wanted *wanted, const char *word)
+{
+	struct ws_pm_wanted rest = {.named = wanted->named};
+
+	for (size_t i = 0; i < wanted->count; i++)
+		if (!word || !strstr(wanted->metrics[i].name, word))
+			add_wanted(&rest, wanted->metrics[i]);
+	return rest;
+}
+
 void ws_pm_wanted_free(struct ws_pm_wanted *wanted)
 {
 	free(wanted->metrics);

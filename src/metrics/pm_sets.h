@@ -41,6 +41,9 @@ struct ws_pm_fit {
 /* `set`: a set's word, or the path of a file with one metric per line, optionally followed by the
  * name of its row. NULL: the set general. -1 with a message. */
 int ws_pm_wanted_read(const char *set, struct ws_pm_wanted *wanted, struct ws_err *err);
+/* All metrics of `wanted` but those whose name contains `word`; NULL: all. The result refers to the
+ * text of `wanted`, which must outlive it. */
+struct ws_pm_wanted ws_pm_wanted_without(const struct ws_pm_wanted *wanted, const char *word);
 void ws_pm_wanted_free(struct ws_pm_wanted *wanted);
 /* The sets and their rows as text; owned by the caller. */
 char *ws_pm_list_sets(void);

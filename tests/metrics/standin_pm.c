@@ -3,7 +3,8 @@
  * counters say what a test expects. WARPSIGHT_PM_MODE has it misbehave: "denied", "busy",
  * "overflow", "broken" (samples cannot be decoded), "hang" (at the end), "crash", "mig",
  * "warps" (which stay 0), "skewed" (sums are half of what they should be),
- * "full" (an image had no room for all samples).
+ * "full" (an image had no room for all samples), "links" (the chip has NVLinks), "idle links"
+ * (which are not active).
  *
  * A sample is as long as its interval; the GPU is busy in every other ten of them.
  */
@@ -136,13 +137,19 @@ EXPORT int cuptiProfilerHostDeinitialize(struct pm_host_deinitialize *params)
 	return 0;
 }
 
-/* The chip has no NVLink. */
+/* Whether the chip has counters of NVLinks. */
+static bool has_links(void)
+{
+	return is_mode("links") || is_mode("idle links");
+}
+
 EXPORT int cuptiProfilerHostConfigAddMetrics(struct pm_host_add_metrics *params)
 {
 	struct host *host = params->host;
 
 	for (size_t i = 0; i < params->count; i++) {
-		if (strstr(params->names[i], "nvl") || !strchr(params->names[i], '.'))
+		if ((strstr(params->names[i], "nvl") && !has_links()) ||
+		    !strchr(params->names[i], '.'))
 			return PM_ERROR_INVALID_METRIC_NAME;
 		snprintf(host->names[host->count++], sizeof(host->names[0]), "%s",
 			 params->names[i]);
@@ -366,6 +373,13 @@ EXPORT int nvmlDeviceGetIndex(nvml_device device, unsigned *index)
 {
 	*index = (unsigned)(uintptr_t)device - 1;
 	return NVML_SUCCESS;
+}
+
+EXPORT int nvmlDeviceGetNvLinkState(nvml_device device, unsigned link, int *active)
+{
+	(void)device;
+	*active = link == 3 && is_mode("links");
+	return has_links() && link < 4 ? NVML_SUCCESS : 3;
 }
 
 EXPORT int nvmlGpmQueryDeviceSupport(nvml_device device, struct nvml_gpm_support *support)

@@ -223,6 +223,25 @@ static void two_gpus_are_sampled(void **state)
 	end_recording(&recording);
 }
 
+/* Counters of links that are not active mislead. */
+static void idle_links_are_left_out(void **state)
+{
+	const struct ws_gpu_sampling_opts one = {"0", NULL, 2000};
+	struct recording recording = record("idle links", &one, 50);
+	bool links = false;
+
+	(void)state;
+	for (size_t i = 0; i < recording.count; i++)
+		links |= strstr(describe(&recording, i)->name, "NVLink") != NULL;
+	assert_false(links);
+	end_recording(&recording);
+	recording = record("links", &one, 50);
+	for (size_t i = 0; i < recording.count; i++)
+		links |= strstr(describe(&recording, i)->name, "NVLink") != NULL;
+	assert_true(links);
+	end_recording(&recording);
+}
+
 /* Values that do not follow from sums of counters are CUPTI's own. */
 static void sums_that_mislead_are_not_used(void **state)
 {
@@ -460,6 +479,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(samples_take_two_bytes_at_most),
 		cmocka_unit_test(gaps_have_no_value),
 		cmocka_unit_test(two_gpus_are_sampled),
+		cmocka_unit_test(idle_links_are_left_out),
 		cmocka_unit_test(sums_that_mislead_are_not_used),
 		cmocka_unit_test(values_follow_one_another),
 		cmocka_unit_test(refusal_has_its_reason_and_a_substitute),
