@@ -312,6 +312,10 @@ static int fill_gpu_metrics_options(const struct ws_record_options *options,
 		return ws_fail(err, "--gpu-metrics-frequency: %" PRId64 " is not %u to %u",
 			       options->gpu_metrics_hz, WS_GPU_METRICS_HZ_LEAST,
 			       WS_GPU_METRICS_HZ_MOST);
+	if (!strcmp(options->gpu_metrics_devices, "none") &&
+	    (options->gpu_metrics_set || options->gpu_metrics_hz != WS_GPU_METRICS_HZ))
+		ws_warn("--gpu-metrics-set and --gpu-metrics-frequency have no effect without "
+			"--gpu-metrics-devices");
 	*gpu_metrics = (struct ws_gpu_sampling_opts){.devices = options->gpu_metrics_devices,
 						     .set = options->gpu_metrics_set,
 						     .hz = (uint32_t)options->gpu_metrics_hz};

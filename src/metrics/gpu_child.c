@@ -240,6 +240,18 @@ static struct ws_pm_wanted choose_wanted(const struct child *child, const struct
 	return rest;
 }
 
+static bool is_chosen(const char *words, long number)
+{
+	if (!strcmp(words, "all") || !strcmp(words, "cuda-visible"))
+		return true;
+	for (const char *word = words; word; word = strchr(word, ',')) {
+		word += *word == ',';
+		if (strtol(word, NULL, 10) == number)
+			return true;
+	}
+	return false;
+}
+
 static void add_device(struct child *child, int ordinal)
 {
 	struct ws_pm_sampler *sampler;
@@ -248,6 +260,8 @@ static void add_device(struct child *child, int ordinal)
 	struct ws_err err;
 
 	describe_device(child, ordinal, &device);
+	if (!is_chosen(child->opts->devices, device.number))
+		return;
 	wanted = choose_wanted(child, &device);
 	sampler = ws_pm_sampler_open(&child->library, (unsigned)ordinal, &wanted, child->opts->hz,
 				     &err);
@@ -256,18 +270,6 @@ static void add_device(struct child *child, int ordinal)
 		add_sampler(child, &device, sampler);
 	else
 		add_fallback(child, device, err.msg);
-}
-
-static bool is_chosen(const char *words, int ordinal)
-{
-	if (!strcmp(words, "all") || !strcmp(words, "cuda-visible"))
-		return true;
-	for (const char *word = words; word; word = strchr(word, ',')) {
-		word += *word == ',';
-		if (strtol(word, NULL, 10) == ordinal)
-			return true;
-	}
-	return false;
 }
 
 static void say_missing(const struct child *child, int count)
@@ -322,8 +324,7 @@ static void prepare(struct child *child)
 			say_missing(child, count);
 		for (int i = (int)child->part.first;
 		     i < count && (child->part.rest || i == (int)child->part.first); i++)
-			if (is_chosen(child->opts->devices, i))
-				add_device(child, i);
+			add_device(child, i);
 	}
 	send_message(child, (struct gpu_head){.kind = GPU_READY, .count = child->source_count}, "");
 }
@@ -361,13 +362,15 @@ static void read_source(struct source *source)
 {
 	const struct ws_pm_sink sink = {put_sample, put_gap, source};
 	struct ws_err err;
+	uint64_t now;
 
 	if (source->gpm) {
 		read_gpm(source);
 	} else if (ws_pm_sampler_read(source->sampler, &sink, &err)) {
 		send_samples(source);
 		ws_pm_sampler_end(source->sampler, &sink);
-		put_gap(source, ws_read_raw_ns(), ws_read_raw_ns());
+		now = ws_read_raw_ns();
+		put_gap(source, now, now);
 		complain(source->child, ws_format("GPU %u: GPU metrics end early: %s.",
 						  source->device.number, err.msg));
 		source->sampling = false;

@@ -44,6 +44,12 @@ check("divided into MIG instances" in r.stdout, True, "and what keeps GPUs from 
 for word in ("devices=x", "frequency=9", "set=/none"):
     r = profile("--gpu-metrics-devices=all", "--gpu-metrics-" + word, "true")
     check((r.returncode, r.stderr.count("\n")), (2, 1), "--gpu-metrics-%s is refused" % word)
+r = profile("-o", "none", "--gpu-metrics-set=bytes", "true")
+check(
+    (r.returncode, "no effect without --gpu-metrics-devices" in r.stderr),
+    (0, True),
+    "a set without GPUs is worth a warning",
+)
 r = profile("-o", "denied", "--gpu-metrics-devices=0", "echo", "ran", mode="denied")
 check((r.returncode, r.stdout), (0, "ran\n"), "a program runs whose GPUs may not be sampled")
 r = call("info", "denied.wsrep")
