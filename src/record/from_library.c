@@ -525,14 +525,19 @@ uint64_t ws_library_seen(struct ws_proc *process)
 	return state ? state->seen : 0;
 }
 
-bool ws_library_wraps(const struct ws_stream *stream, const char *name)
+enum ws_wrapping ws_library_wraps(const struct ws_stream *stream, const char *name)
 {
-	uint64_t traced = ws_library_seen(stream->proc);
+	uint64_t traced = stream->proc->drain->ops.libraries, seen = ws_library_seen(stream->proc);
+	enum ws_wrapping wrapping = WS_NOT_WRAPPED;
 
-	for (unsigned i = 0; traced && i < WS_LIBRARY_CALLS; i++)
-		if (traced >> functions[i].library & 1 && !strcmp(functions[i].name, name))
-			return true;
-	return false;
+	for (unsigned i = 0; traced && i < WS_LIBRARY_CALLS; i++) {
+		if (!(traced >> functions[i].library & 1) || strcmp(functions[i].name, name) != 0)
+			continue;
+		if (seen >> functions[i].library & 1)
+			return WS_IS_WRAPPED;
+		wrapping = WS_MAY_BE_WRAPPED;
+	}
+	return wrapping;
 }
 
 const char *ws_library_title(unsigned library)

@@ -54,6 +54,10 @@ struct stream_state {
 		last_key; /* of the last range written: ticks; domain, text and what they are */
 	struct blob *blobs;
 	size_t blobs_n, blobs_cap;
+	/* A call of a library of which no wrapper has recorded anything yet: the record of the
+	 * wrapper around it may follow. */
+	struct ws_row_slice held;
+	uint32_t held_name; /* handle; 0: none */
 };
 
 struct pending {
@@ -77,8 +81,8 @@ struct proc_state {
 	 * + 1 */
 	uint8_t *libraries;
 	size_t library_count, library_capacity;
-	struct ws_map
-		wrapped; /* handles of names of calls: 1 when a wrapper records them, else 2 */
+	struct ws_map wrapped; /* handles of names of calls: enum ws_wrapping + 1, as far as it is
+				  known */
 };
 
 /* ---- states ---- */
@@ -144,8 +148,11 @@ static inline struct stream_state *find_nvtx_stream(struct ws_stream *stream)
 	return ws_likely(st) ? st : add_nvtx_stream(stream);
 }
 
+static void release_held_call(struct ws_stream *stream);
+
 void ws_convert_nvtx_stream_end(struct ws_stream *stream)
 {
+	release_held_call(stream);
 	if (stream->domain_state[WS_SLOT_NVTX])
 		free_nvtx_stream(find_nvtx_process(stream), stream->domain_state[WS_SLOT_NVTX]);
 	stream->domain_state[WS_SLOT_NVTX] = NULL;
@@ -287,19 +294,6 @@ static void note_nccl_call(struct ws_stream *stream, uint32_t name, uint64_t sta
 		ws_nccl_add_call(ws_stream_begin_nccl(stream), &call);
 }
 
-/* Write a call of a library that has its own table as a row of that table instead of a range. */
-static void write_library_call(struct ws_stream *stream, const struct ws_nvtx_library *library,
-			       const struct ws_row_slice *call)
-{
-	unsigned number = (unsigned)(library - ws_nvtx_libraries);
-	struct ws_row_slice row = *call;
-
-	row.thread = stream->thread;
-	row.category = ws_library_name_nvtx_table(stream, number, library->table);
-	*(struct ws_row_slice *)ws_writer_row(stream->writer, WS_TABLE_slice,
-					      stream->stage[WS_TABLE_slice]) = row;
-}
-
 static void note_library_domain(struct proc_state *ps, uint32_t domain, const char *name)
 {
 	const struct ws_nvtx_library *library = ws_find_nvtx_library(name);
@@ -338,25 +332,84 @@ static void note_definition(struct ws_stream *stream, const struct ws_rec_nvtx_d
 				     entry->entry_type, entry->offset);
 }
 
-/* Whether a wrapper records the call, with its arguments. Until the program has made a call, nobody
- * knows whether its wrapper works: a library may be linked into the program. */
-static bool is_wrapped(struct ws_stream *stream, const struct ws_rec *rec)
+/* Whether a wrapper records the calls of this name, with their arguments. Until the program has
+ * made one, nobody knows whether it works: a library may be linked into the program. */
+static enum ws_wrapping find_wrapping(struct ws_stream *stream, uint32_t handle)
 {
 	struct proc_state *ps = find_nvtx_process(stream);
-	uint64_t known;
+	uint64_t known = ws_map_get(&ps->wrapped, handle, NULL);
+	enum ws_wrapping wrapping;
 	const char *name;
 	size_t length;
 
-	if (rec->small & WS_NVTX_SMALL_LOCAL || !ws_library_seen(stream->proc))
-		return false;
-	known = ws_map_get(&ps->wrapped, rec->value, NULL);
-	if (!known) {
-		name = ws_stream_string_bytes(stream, rec->value, &length);
-		known = name && ws_library_wraps(stream, name) ? 1 : 2;
-		if (ps->wrapped.count < NAMES_MOST)
-			ws_map_set(&ps->wrapped, rec->value, known);
+	if (known)
+		return (enum ws_wrapping)(known - 1);
+	name = ws_stream_string_bytes(stream, handle, &length);
+	if (!name)
+		return WS_NOT_WRAPPED;
+	wrapping = ws_library_wraps(stream, name);
+	if (wrapping != WS_MAY_BE_WRAPPED && ps->wrapped.count < NAMES_MOST)
+		ws_map_set(&ps->wrapped, handle, (uint64_t)wrapping + 1);
+	return wrapping;
+}
+
+static void write_slice(struct ws_stream *stream, const struct ws_row_slice *row)
+{
+	*(struct ws_row_slice *)ws_writer_row(stream->writer, WS_TABLE_slice,
+					      stream->stage[WS_TABLE_slice]) = *row;
+}
+
+/* The call that was held back is written unless it turned out that a wrapper records it. */
+static void release_held_call(struct ws_stream *stream)
+{
+	struct stream_state *st = stream->domain_state[WS_SLOT_NVTX];
+	uint32_t name = st ? st->held_name : 0;
+
+	if (!name)
+		return;
+	st->held_name = 0;
+	if (find_wrapping(stream, name) != WS_IS_WRAPPED)
+		write_slice(stream, &st->held);
+}
+
+/* A call of a library that has its own table is a row of that table instead of a range. */
+static struct ws_row_slice make_library_row(struct ws_stream *stream,
+					    const struct ws_nvtx_library *library,
+					    const struct ws_row_slice *call)
+{
+	unsigned number = (unsigned)(library - ws_nvtx_libraries);
+	struct ws_row_slice row = *call;
+
+	row.thread = stream->thread;
+	row.category = ws_library_name_nvtx_table(stream, number, library->table);
+	return row;
+}
+
+static void write_library_call(struct ws_stream *stream, const struct ws_nvtx_library *library,
+			       const struct ws_rec *rec, const struct ws_row_slice *call)
+{
+	bool is_local = rec->small & WS_NVTX_SMALL_LOCAL;
+	enum ws_wrapping wrapping = is_local ? WS_NOT_WRAPPED : find_wrapping(stream, rec->value);
+	struct ws_row_slice row;
+
+	if (wrapping == WS_IS_WRAPPED)
+		return;
+	row = make_library_row(stream, library, call);
+	if (wrapping == WS_NOT_WRAPPED) {
+		write_slice(stream, &row);
+		return;
 	}
-	return known == 1;
+	find_nvtx_stream(stream)->held = row;
+	find_nvtx_stream(stream)->held_name = rec->value;
+}
+
+/* A call that had not returned when the program ended. */
+static void write_open_call(struct ws_stream *stream, const struct ws_nvtx_library *library,
+			    const struct ws_row_slice *call)
+{
+	struct ws_row_slice row = make_library_row(stream, library, call);
+
+	write_slice(stream, &row);
 }
 
 /* A push/pop range in a library's domain. Returns whether it was written as a call instead of a
@@ -367,8 +420,9 @@ static bool put_library_range(struct ws_stream *stream, const struct ws_nvtx_lib
 {
 	if (!strcmp(library->domain, WS_NCCL_DOMAIN))
 		note_nccl_call(stream, rec->value, call->start, call->end, binary);
-	if (library->table && !is_wrapped(stream, rec))
-		write_library_call(stream, library, call);
+	release_held_call(stream);
+	if (library->table)
+		write_library_call(stream, library, rec, call);
 	return library->table != NULL;
 }
 
@@ -774,11 +828,11 @@ void ws_convert_open(struct ws_stream *stream, const struct ws_open *shared)
 	library = find_library(st, open.domain);
 	if (library && library->table) {
 		if (ws_stream_wants(stream, row.start, UINT64_MAX))
-			write_library_call(stream, library,
-					   &(struct ws_row_slice){.start = row.start,
-								  .end = WS_NO_TIME,
-								  .name = row.text,
-								  .flags = WS_SLICE_LEFT_OPEN});
+			write_open_call(stream, library,
+					&(struct ws_row_slice){.start = row.start,
+							       .end = WS_NO_TIME,
+							       .name = row.text,
+							       .flags = WS_SLICE_LEFT_OPEN});
 		return;
 	}
 	if (open.flags & WS_OPEN_EXTENDED) {

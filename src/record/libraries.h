@@ -27,9 +27,10 @@ const char *ws_library_marker(unsigned library);
 /* The string id of the name of the table for calls that library `number` of ws_nvtx_libraries
  * reports by NVTX; from then on the report has the table. */
 uint32_t ws_library_name_nvtx_table(struct ws_stream *stream, unsigned number, const char *name);
-/* Whether calls of this function are recorded by a wrapper of a library, which has recorded calls
- * of this process. */
-bool ws_library_wraps(const struct ws_stream *stream, const char *name);
+/* Whether calls of this function are recorded by the wrapper of a library that is traced: it may be
+ * so as long as no call of that library has been recorded in this process. */
+enum ws_wrapping { WS_NOT_WRAPPED, WS_MAY_BE_WRAPPED, WS_IS_WRAPPED };
+enum ws_wrapping ws_library_wraps(const struct ws_stream *stream, const char *name);
 /* The bits of libraries of which a call of this process was recorded. */
 uint64_t ws_library_seen(struct ws_proc *process);
 /* A process has ended: report it if a library that should be traced is linked into its program. */
