@@ -82,5 +82,6 @@ void ws_check_nvml(struct ws_finding *finding);
 void ws_check_counters(struct ws_finding *finding);
 void ws_check_injection(struct ws_finding *finding);
 void ws_check_cuda_environment(struct ws_finding *finding);
+void ws_check_graphics(struct ws_finding *finding);
 
 #endif

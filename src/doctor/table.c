@@ -40,6 +40,7 @@ const struct ws_check ws_doctor_checks[] = {
 	{"GPU counters", ws_check_counters},
 	{"injection", ws_check_injection},
 	{"CUDA settings", ws_check_cuda_environment},
+	{"graphics", ws_check_graphics},
 	{NULL, NULL},
 };
 

@@ -173,25 +173,35 @@ def check_vulkan(report, devices):
     same(names, [["the filler", 6]] * devices)
 
 
-@test
-def vulkan_of_mesa():
-    command = (os.path.join(BUILT, "vk-app"), "libvulkan.so.1", str(FRAMES), "threads")
+def check_vulkan_app(library, name):
+    command = (os.path.join(BUILT, "vk-app"), library, str(FRAMES), "threads")
     code, said = play(*command)
     if code:
         raise Skip("no loader and driver for Vulkan are installed")
     assert b"left 0" in said, said
-    same(profile("vk", *command, trace="vulkan").out, said)
-    check_vulkan("vk.wsrep", 3)
+    same(profile(name, *command, trace="vulkan").out, said)
+    check_vulkan(name + ".wsrep", 3)
     labels = {"pass": 3 * (2 * FRAMES + 1), "fill": 6 * (2 * FRAMES + 1), "step": 3 * (FRAMES + 2)}
+    batch, untimed = name + "-batch", name + "-untimed"
     options = ["--vulkan-gpu-workload=batch"]
-    profile("batch", *command, trace="vulkan-annotations", options=options)
-    same(count_rows("batch.wsrep", "VULKAN_API"), {})
-    same(read_instances("batch.wsrep", "vulkan_marker_sum"), labels)
-    same(read_instances("batch.wsrep", "vulkan_gpu_marker_sum"), {})
+    profile(batch, *command, trace="vulkan-annotations", options=options)
+    same(count_rows(batch + ".wsrep", "VULKAN_API"), {})
+    same(read_instances(batch + ".wsrep", "vulkan_marker_sum"), labels)
+    same(read_instances(batch + ".wsrep", "vulkan_gpu_marker_sum"), {})
     work = {"command buffer": 3 * FRAMES, "the filler": 3 * (FRAMES + 2)}
-    same(count_rows("batch.wsrep", "VULKAN_WORKLOAD"), work)
-    profile("untimed", *command, trace="vulkan", options=["-f", "--vulkan-gpu-workload=none"])
-    same(count_rows("untimed.wsrep", "VULKAN_WORKLOAD"), {})
+    same(count_rows(batch + ".wsrep", "VULKAN_WORKLOAD"), work)
+    profile(untimed, *command, trace="vulkan", options=["--vulkan-gpu-workload=none"])
+    same(count_rows(untimed + ".wsrep", "VULKAN_WORKLOAD"), {})
+
+
+@test
+def vulkan_with_a_stand_in():
+    check_vulkan_app(os.path.join(BUILT, "libvulkan-standin.so"), "vk-standin")
+
+
+@test
+def vulkan_of_mesa():
+    check_vulkan_app("libvulkan.so.1", "vk-mesa")
 
 
 @test
