@@ -133,18 +133,25 @@ static bool has_query(const struct ws_finding *finding)
 	return false;
 }
 
-/* Every finding has a query that shows its rows: one of its own, or that of its rule. */
+/* Every finding has a query that shows its rows: one of its own, or that of its rule. Both are
+ * about the window, whose times are filled in. */
 static void add_proof(const struct ws_analysis *analysis, struct ws_finding *finding)
 {
-	int64_t zero = (int64_t)ws_find_time_zero(analysis->model->report);
-	char *query;
+	int64_t zero = (int64_t)ws_find_time_zero(analysis->model->report),
+		from = (int64_t)analysis->model->from - zero,
+		to = (int64_t)analysis->model->to - zero;
 
-	if (!finding->rule->query || has_query(finding))
-		return;
-	query = ws_make_proof(finding->rule->query, (int64_t)analysis->model->from - zero,
-			      (int64_t)analysis->model->to - zero);
-	ws_finding_add_evidence(finding, "the rows behind it", query, 0, 0);
-	free(query);
+	if (!has_query(finding) && finding->rule->query)
+		ws_finding_add_evidence(finding, "the rows behind it", finding->rule->query, 0, 0);
+	for (size_t i = 0; i < finding->evidence_count; i++) {
+		struct ws_evidence *evidence = &finding->evidence[i];
+		char *query = evidence->query;
+
+		if (!query)
+			continue;
+		evidence->query = ws_make_proof(query, from, to);
+		free(query);
+	}
 }
 
 void ws_findings_make(const struct ws_analysis *analysis, const char *const *rules,

@@ -67,6 +67,14 @@ static bool classify_name(const char *name, uint8_t *kind)
 	return false;
 }
 
+static bool is_gpu_query(const char *function)
+{
+	static const char *const names[] = {"cudaStreamQuery*", "cudaEventQuery*", "cuStreamQuery*",
+					    "cuEventQuery*", NULL};
+
+	return ws_is_name_among(function, strlen(function), names);
+}
+
 bool ws_is_allocator(const char *function)
 {
 	static const char *const names[] = {
@@ -118,6 +126,7 @@ enum function_marks {
 	MARK_OPENMP = 64,
 	MARK_NAMED = 128,   /* `kind` is that of its name */
 	MARK_LOCKING = 256, /* takes locks: of an allocator, or for the user */
+	MARK_QUERY = 512,   /* asks a GPU whether it is done */
 };
 
 struct function_view {
@@ -177,6 +186,8 @@ static struct function_view view_function(const struct ws_model *model, uint32_t
 		view.marks |= MARK_NAMED;
 	if (!(view.marks & MARK_KERNEL) && ws_is_locking_function(view.name))
 		view.marks |= MARK_LOCKING;
+	if (!(view.marks & MARK_KERNEL) && is_gpu_query(view.name))
+		view.marks |= MARK_QUERY;
 	return view;
 }
 
@@ -275,7 +286,7 @@ static struct stack_use classify_stack(const struct usage_sum *sum, uint32_t fra
 	uint32_t frames[WS_CODE_DEEPEST];
 	size_t count =
 		ws_stacks_list_frames(sum->model->stacks, frame, stack, frames, WS_CODE_DEEPEST);
-	const struct function_view *outside = NULL, *lock = NULL;
+	const struct function_view *outside = NULL, *lock = NULL, *query = NULL;
 	struct stack_use use = {.kind = WS_USAGE_CODE, .name = ""};
 	struct kernel_view kernel = {0};
 	uint16_t all = 0;
@@ -286,15 +297,19 @@ static struct stack_use classify_stack(const struct usage_sum *sum, uint32_t fra
 		all |= view->marks;
 		if (!(view->marks & MARK_KERNEL)) {
 			outside = ws_or(outside, view);
-			if (!lock && (view->marks & MARK_LOCKING))
-				lock = view;
+			if (view->marks & MARK_LOCKING)
+				lock = ws_or(lock, view);
+			if (view->marks & MARK_QUERY)
+				query = view;
 			continue;
 		}
 		kernel.marks |= view->marks;
 		if (view->name)
 			kernel.call = view;
 	}
-	if (outside && (outside->marks & MARK_OPENMP))
+	if (query)
+		use = (struct stack_use){.kind = WS_USAGE_POLL, .name = query->name};
+	else if (outside && (outside->marks & MARK_OPENMP))
 		use.kind = WS_USAGE_BARRIER;
 	else if (all & MARK_DRIVER)
 		use.kind = WS_USAGE_CODE;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The worked examples as they were recorded on a GPU: test_recorded.py WARPSIGHT.
+"""The worked examples and other faults as they were recorded on a GPU: test_recorded.py WARPSIGHT.
 
-reports/*.wsrep.xz are recordings of examples/ with default options, reports/expected.json says of
-each which rule must come first, which words its texts must hold and which rules must be silent; of
-each faulty one by how much its repair made it faster, which the estimated gain must be within a
-factor of two of. Prints TAP.
+reports/*.wsrep.xz are recordings of examples/, and of small programs with one fault each
+(fault-*), with default options. reports/expected.json says of each which rule must come first,
+which words its texts must hold and which rules must be silent; of each faulty one by how much its
+repair made it faster, which the estimated gain must be within a factor of two of. Prints TAP.
 """
 import json
 import lzma

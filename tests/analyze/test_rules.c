@@ -150,6 +150,17 @@ struct analysed {
 	char path[64];
 };
 
+/* Queries can be given to `warpsight query` as they are: no times are left to fill in. */
+static void check_queries(const struct ws_findings *findings)
+{
+	for (size_t i = 0; i < findings->count; i++)
+		for (size_t k = 0; k < findings->findings[i].evidence_count; k++) {
+			const char *query = findings->findings[i].evidence[k].query;
+
+			assert_true(!query || (!strstr(query, ":from") && !strstr(query, ":to")));
+		}
+}
+
 /* Record a program of which each step does `step`, and analyse it. */
 static struct analysed analyse_program(void (*step)(struct program *program, int number))
 {
@@ -182,6 +193,7 @@ static struct analysed analyse_program(void (*step)(struct program *program, int
 	out.analysis = ws_analysis_open(out.report, &all, &err);
 	assert_non_null(out.analysis);
 	ws_findings_make(out.analysis, NULL, &out.findings);
+	check_queries(&out.findings);
 	return out;
 }
 

@@ -1,4 +1,5 @@
-/* allocation_churn.c - memory of the GPU is allocated and freed in every step. */
+/* allocation_churn.c - memory of the GPU, or streams, events and graphs, are made and destroyed in
+ * every step. */
 #include "analyze/rules/rules.h"
 
 static const char *const allocations[] = {"cudaMalloc",
@@ -15,38 +16,67 @@ static const char *const allocations[] = {"cudaMalloc",
 					  "cudaHostUnregister",
 					  NULL};
 
-static void check_allocations(const struct ws_analysis *analysis, struct ws_findings *findings)
+/* What is made once in programs that run well. */
+static const char *const objects[] = {
+	"cudaStreamCreate*",	   "cudaStreamDestroy*",    "cuStreamCreate*",
+	"cuStreamDestroy*",	   "cudaEventCreate*",	    "cudaEventDestroy*",
+	"cuEventCreate*",	   "cuEventDestroy*",	    "cudaGraphInstantiate*",
+	"cudaGraphExecDestroy*",   "cuGraphInstantiate*",   "cuGraphExecDestroy*",
+	"cudaStreamBeginCapture*", "cudaStreamEndCapture*", NULL};
+
+struct churn {
+	const char *const *calls;
+	const char *title, *advice, *assumption;
+};
+
+static const struct churn churns[] = {
+	{allocations, "GPU or pinned memory is allocated and freed again and again",
+	 "Allocate once before the loop and use it again, or allocate from a pool "
+	 "(cudaMallocAsync, a framework's caching allocator): cudaFree also waits for the whole "
+	 "GPU.",
+	 "nothing is allocated within the steps"},
+	{objects, "Streams, events or graphs are made and destroyed again and again",
+	 "Make them once before the loop and use them again; a graph that changed a little can be "
+	 "updated (cudaGraphExecUpdate).",
+	 "none is made within the steps"},
+};
+
+static void check_churn(const struct ws_analysis *analysis, const struct churn *churn,
+			struct ws_findings *findings)
 {
-	uint64_t on_path = ws_sum_path_calls(analysis, allocations);
+	uint64_t on_path = ws_sum_path_calls(analysis, churn->calls);
 	struct ws_call_fact calls;
 	struct ws_finding *finding;
 	struct ws_text place = {0};
 
 	if (ws_analysis_share(analysis, on_path) < 0.03 ||
-	    !ws_facts_sum_calls(analysis->model, &analysis->facts, allocations, &calls) ||
+	    !ws_facts_sum_calls(analysis->model, &analysis->facts, churn->calls, &calls) ||
 	    calls.count < 4)
 		return;
 	ws_put_at_place(analysis, &calls.place, &place);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_allocation_churn, on_path,
 					on_path);
-	finding->title = ws_format("GPU or pinned memory is allocated and freed again and again: "
-				   "%llu calls%s",
+	finding->title = ws_format("%s: %llu calls%s", churn->title,
 				   (unsigned long long)calls.count, ws_text_or(place.text, ""));
-	finding->advice =
-		ws_strdup("Allocate once before the loop and use it again, or allocate from a pool "
-			  "(cudaMallocAsync, a framework's caching allocator): cudaFree also waits "
-			  "for the whole GPU.");
-	finding->assumption = ws_strdup("nothing is allocated within the steps");
+	finding->advice = ws_strdup(churn->advice);
+	finding->assumption = ws_strdup(churn->assumption);
 	ws_finding_add_evidence(finding, "the longest of these calls", NULL, calls.longest.start,
 				calls.longest.end);
 	ws_text_free(&place);
 }
 
+static void check_allocations(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	for (size_t i = 0; i < WS_COUNT(churns); i++)
+		check_churn(analysis, &churns[i], findings);
+}
+
 const struct ws_rule ws_rule_allocation_churn = {
 	.name = "allocation-churn",
 	.title = "Memory is allocated and freed in every step",
-	.about = "Calls that allocate or free memory of the GPU, or pin memory, take 3 % of the "
-		 "critical path or more.",
+	.about =
+		"Calls that allocate or free memory of the GPU, or pin memory, take 3 % of the "
+		"critical path or more; or calls that make and destroy streams, events and graphs.",
 	.find_obstacle = ws_need_cuda,
 	.query = ws_proof_cuda_calls,
 	.check = check_allocations,

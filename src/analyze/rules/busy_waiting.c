@@ -11,8 +11,15 @@
 enum { MOST_TOTALS = 64, SPIN_BYTES = 12, LEAST_SAMPLES = 50, LEAST_QUERIES = 1000 };
 #define LEAST_SHARE 0.2
 
+#define ADVICE_ON_QUERIES                                                                         \
+	"Wait once (cudaEventSynchronize, with cudaEventBlockingSync so that the core is free), " \
+	"or "                                                                                     \
+	"let a callback say so (cudaLaunchHostFunc)."
+
 static const char *choose_advice(const char *call)
 {
+	if (strstr(call, "Query"))
+		return ADVICE_ON_QUERIES;
 	if (strstr(call, "poll") || strstr(call, "select"))
 		return "Let the call itself wait: give it a time limit, or -1 for none, instead of "
 		       "0.";
@@ -134,9 +141,7 @@ static void check_queries(const struct ws_analysis *analysis, struct ws_findings
 		(unsigned long long)calls.count,
 		(double)calls.count / (double)ws_max(analysis->facts.kernel_instances, (uint64_t)1),
 		ws_text_or(place.text, ""));
-	finding->advice = ws_strdup("Wait once (cudaEventSynchronize, with "
-				    "cudaEventBlockingSync so that the core is free), or let a "
-				    "callback say so (cudaLaunchHostFunc).");
+	finding->advice = ws_strdup(ADVICE_ON_QUERIES);
 	ws_finding_add_evidence(finding, "the longest of these calls", NULL, calls.longest.start,
 				calls.longest.end);
 	ws_text_free(&place);

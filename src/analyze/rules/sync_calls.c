@@ -18,6 +18,37 @@ static const char *const syncs[] = {"cudaDeviceSynchronize",
 				    "cuEventSynchronize",
 				    NULL};
 
+/* The same and copies that return when they are done. */
+static const char *const syncs_and_copies[] = {"cudaDeviceSynchronize",
+					       "cudaStreamSynchronize",
+					       "cudaEventSynchronize",
+					       "cuCtxSynchronize",
+					       "cuStreamSynchronize",
+					       "cuEventSynchronize",
+					       "cudaMemcpy",
+					       "cuMemcpyDtoH*",
+					       NULL};
+
+/* Where most synchronous copies bring a few bytes to the host, a result is read again and again:
+ * what they cost is the wait. */
+static const char *const *choose_calls(const struct ws_analysis *analysis)
+{
+	uint64_t all = 0, small = 0;
+
+	for (int direction = 0; direction < WS_DIRECTIONS; direction++)
+		for (int pageable = 0; pageable < 2; pageable++) {
+			const struct ws_copy_fact *copies =
+				&analysis->facts.copies[direction][pageable];
+
+			all += copies->synchronous;
+			if (direction == WS_TO_HOST)
+				small += ws_min(copies->synchronous, copies->small);
+		}
+	if (small && small * 4 >= all * 3)
+		return syncs_and_copies;
+	return syncs;
+}
+
 static uint64_t sum_line(const struct ws_analysis *analysis, const struct ws_code_place *place)
 {
 	uint64_t sum = 0;
@@ -95,15 +126,16 @@ static uint64_t count_redundant(const struct ws_analysis *analysis)
 
 static void check_syncs(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
+	const char *const *names = choose_calls(analysis);
 	struct ws_call_fact calls;
 	uint64_t in_calls, cpu, floor, gain, line, redundant;
 	struct ws_finding *finding;
 	struct ws_text place = {0};
 
-	if (!ws_facts_sum_calls(analysis->model, &analysis->facts, syncs, &calls) ||
+	if (!ws_facts_sum_calls(analysis->model, &analysis->facts, names, &calls) ||
 	    !is_worth_it(analysis, &calls) || ws_findings_have(findings, &ws_rule_gil))
 		return;
-	in_calls = ws_sum_path_calls(analysis, syncs);
+	in_calls = ws_sum_path_calls(analysis, names);
 	cpu = ws_analysis_cpu_on_path(analysis);
 	floor = ws_max(ws_analysis_gpu_busy(analysis), cpu - ws_min(cpu, in_calls));
 	gain = analysis->window - ws_min(analysis->window, floor);
