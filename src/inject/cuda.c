@@ -113,9 +113,21 @@ static const struct {
 	{CUPTI_KIND_MEMORY_POOL, WS_CUDA_MEMORY, "memory pools: "},
 };
 
+/* Of contexts and streams that there are already CUPTI writes records only when it is told to dump
+ * them. */
+static int enable_activity(uint32_t kind)
+{
+	bool lasts = kind == CUPTI_KIND_DEVICE || kind == CUPTI_KIND_CONTEXT ||
+		     kind == CUPTI_KIND_STREAM;
+
+	if (ws_rt_late && lasts && ws_cupti.ActivityEnableAndDump)
+		return ws_cupti.ActivityEnableAndDump(kind);
+	return ws_cupti.ActivityEnable(kind);
+}
+
 static void enable_kind(uint32_t kind, const char *name)
 {
-	int rc = ws_cupti.ActivityEnable(kind);
+	int rc = enable_activity(kind);
 
 	if (!rc)
 		kinds_on |= UINT64_C(1) << kind;
@@ -166,8 +178,9 @@ static void switch_collection(bool on)
 		else
 			disable_kind(kinds[i].kind);
 	}
-	/* Recording graphs as a whole turns the records of their nodes off. */
-	if (on && !(flags & WS_CUDA_GRAPH_NODES))
+	/* Recording graphs as a whole turns the records of their nodes off. CUPTI (13.0) crashes in
+	 * the launch of a graph that was made before CUPTI was there; their nodes it can record. */
+	if (on && !(flags & WS_CUDA_GRAPH_NODES) && !ws_rt_late)
 		enable_kind(CUPTI_KIND_GRAPH_TRACE, "CUDA graphs: ");
 	else if (!on && ws_cuda_is_kind_on(CUPTI_KIND_GRAPH_TRACE))
 		disable_kind(CUPTI_KIND_GRAPH_TRACE);
@@ -232,11 +245,11 @@ bool ws_cuda_flush(uint32_t ms)
 	return true;
 }
 
+static bool described; /* the devices */
+
 /* Once a context exists, and before the driver shuts down. */
 static void describe_devices(void)
 {
-	static bool described;
-
 	if (described || !atomic_load_explicit(&ws_cuda_context_seen, memory_order_relaxed))
 		return;
 	described = true;
@@ -347,20 +360,24 @@ static bool follow_session(void)
 	if (watched && !ws_cuda_watches_launches())
 		ws_cuda_switch_launch_callbacks(false);
 	watched = ws_cuda_watches_launches();
-	return !atomic_load_explicit(&ws_rt->arena->closed, memory_order_acquire);
+	return !atomic_load_explicit(&ws_rt->arena->closed, memory_order_acquire) &&
+	       !ws_cuda_must_leave();
 }
 
-static void *flush_buffers(void *arg)
+void ws_cuda_become_own_thread(void)
+{
+	ws_raw_syscall(SYS_prctl, PR_SET_NAME, (long)"warpsight-cuda", 0, 0, 0, 0);
+	__atomic_store_n(&own_tid, (uint32_t)ws_raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0),
+			 __ATOMIC_RELEASE);
+}
+
+void ws_cuda_keep_flushing(void)
 {
 	uint32_t every = ws_rt->arena->cuda.flush_ms,
 		 wait = every && every < POLL_MS ? every : POLL_MS;
 	uint64_t last = ws_read_raw_ns();
 	bool on;
 
-	(void)arg;
-	ws_raw_syscall(SYS_prctl, PR_SET_NAME, (long)"warpsight-cuda", 0, 0, 0, 0);
-	__atomic_store_n(&own_tid, (uint32_t)ws_raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0),
-			 __ATOMIC_RELEASE);
 	/* This runs often at first: programs launch most of their kernels for the first time early
 	 * on. */
 	for (uint32_t round = 0;; round++) {
@@ -373,14 +390,14 @@ static void *flush_buffers(void *arg)
 			wait_for_collection(ws_rt->arena);
 		want = atomic_load(&asked);
 		if (atomic_load(&ended) && want == done)
-			return NULL;
+			return;
 		describe_devices();
 		if (want != done) {
 			answer_flush_request(want);
 			continue;
 		}
 		if (!follow_session())
-			return NULL;
+			return;
 		if (every && on && ws_read_raw_ns() - last >= every * UINT64_C(1000000)) {
 			ws_cupti.ActivityFlushAll(0);
 			last = ws_read_raw_ns();
@@ -389,8 +406,16 @@ static void *flush_buffers(void *arg)
 	}
 }
 
+static void *flush_buffers(void *arg)
+{
+	(void)arg;
+	ws_cuda_become_own_thread();
+	ws_cuda_keep_flushing();
+	return NULL;
+}
+
 /* Programs expect their signals to arrive on their own threads. */
-static bool start_thread(void)
+bool ws_cuda_start_thread(void *(*fn)(void *))
 {
 	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
 		ws_find_symbol("pthread_create");
@@ -400,7 +425,7 @@ static bool start_thread(void)
 	bool ok;
 
 	ws_raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&old, sizeof(all), 0, 0);
-	ok = create && !create(&thread, NULL, flush_buffers, NULL);
+	ok = create && !create(&thread, NULL, fn, NULL);
 	ws_raw_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&old, 0, sizeof(old), 0, 0);
 	if (ok && detach)
 		detach(thread);
@@ -481,7 +506,7 @@ static void write_cupti_version(void)
 	ws_rt_leave(thread);
 }
 
-static bool start_cuda(void)
+bool ws_cuda_set_up(void)
 {
 	const char *tool = ws_find_gpu_tool(environ);
 	int rc;
@@ -507,18 +532,74 @@ static bool start_cuda(void)
 	enable_kind(CUPTI_KIND_STREAM, "streams: ");
 	ws_cuda_write_api_names();
 	ws_cuda_enable_callbacks();
+	if (ws_rt_late)
+		ws_cuda_expect_contexts();
 	if (ws_rt_is_collecting())
 		switch_cupti(true);
 	ws_cuda_expect_contexts();
 	atomic_store(&ws_capture_switched, follow_at_once);
-	if (!start_thread())
+	return true;
+}
+
+void ws_cuda_flush_at_exit(void)
+{
+	static bool registered;
+
+	if (!registered)
+		atexit(flush_at_process_end);
+	registered = true;
+}
+
+static bool start_cuda(void)
+{
+	if (!ws_cuda_set_up())
+		return false;
+	if (!ws_cuda_start_thread(flush_buffers))
 		ws_cuda_report(
 			WS_WARNING,
 			"No thread could be started to flush CUDA's records: what a kill loses "
 			"is more than usual.",
 			"", "");
-	atexit(flush_at_process_end);
+	ws_cuda_flush_at_exit();
 	return true;
+}
+
+bool ws_cuda_belongs_to_process(void)
+{
+	uint32_t pid = (uint32_t)ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+
+	if (!start_pid)
+		start_pid = pid;
+	return start_pid == pid;
+}
+
+void ws_cuda_tear_down(void)
+{
+	static const uint32_t lasting[] = {CUPTI_KIND_DEVICE, CUPTI_KIND_CONTEXT,
+					   CUPTI_KIND_STREAM};
+
+	atomic_store(&ws_capture_switched, NULL);
+	atomic_store(&ws_rt_cuda_numbers, NULL);
+	if (atomic_exchange(&switched_on, false))
+		switch_collection(false);
+	for (size_t i = 0; i < WS_COUNT(lasting); i++)
+		disable_kind(lasting[i]);
+	ws_cuda_disable_callbacks();
+	ws_cupti.Unsubscribe(ws_cuda_subscriber);
+	ws_cupti.ActivityFlushAll(CUPTI_FLUSH_FORCED);
+	ws_cuda_settle_buffers(SWITCH_MS);
+}
+
+void ws_cuda_forget_session(void)
+{
+	kinds_on = 0;
+	described = false;
+	atomic_store(&switched_on, false);
+	atomic_store(&ws_cuda_early, false);
+	ws_cuda_forget_apis();
+	ws_cuda_forget_buffers();
+	ws_cuda_forget_stack_calls();
+	ws_cuda_forget_launches();
 }
 
 bool ws_cuda_start(void)

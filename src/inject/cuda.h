@@ -11,6 +11,7 @@
  * cuda_sync.c      callbacks: waits
  * cuda_host.c      callbacks: functions that CUDA calls on the CPU
  * cuda_stack.c     callbacks: stacks of calls
+ * cuda_late.c      CUPTI in a program that runs already
  * cuda_device.c    what the driver says about the devices
  * cuda_names.c     the numbers of things that the program names through NVTX
  * cuda_inner.c     serves a profiler inside the program: comes between it and libcupti
@@ -34,6 +35,7 @@
 	X(1, GetCallbackName, (uint32_t domain, uint32_t cbid, const char **name))                \
 	X(1, ActivityRegisterCallbacks, (cupti_request_fn request, cupti_complete_fn complete))   \
 	X(1, ActivityEnable, (uint32_t kind))                                                     \
+	X(0, ActivityEnableAndDump, (uint32_t kind))                                              \
 	X(1, ActivityDisable, (uint32_t kind))                                                    \
 	X(1, ActivityFlushAll, (uint32_t flags))                                                  \
 	X(1, ActivityGetNextRecord, (uint8_t * buffer, size_t valid, void **record))              \
@@ -80,6 +82,29 @@ extern _Atomic int ws_cuda_state;
 /* Start tracing if this process belongs to a session that wants it and this has not been tried yet.
  * Returns whether tracing is on. */
 bool ws_cuda_start(void);
+/* The parts of that: find and subscribe to CUPTI and have it record; false after a diagnostic. */
+bool ws_cuda_set_up(void);
+void ws_cuda_flush_at_exit(void);
+bool ws_cuda_start_thread(void *(*fn)(void *));
+/* What the flushing thread does: name itself, flush until the session or the process ends. */
+void ws_cuda_become_own_thread(void);
+void ws_cuda_keep_flushing(void);
+
+/* ---- cuda_late.c ---- */
+
+/* Whether the flushing thread, which was started in a running process, has to end. */
+bool ws_cuda_must_leave(void);
+/* Turn CUPTI off for good, and give it back. */
+void ws_cuda_tear_down(void);
+/* Forget what belonged to a session that has ended, before another one begins. */
+void ws_cuda_forget_session(void);
+void ws_cuda_forget_apis(void);
+void ws_cuda_forget_buffers(void);
+void ws_cuda_forget_stack_calls(void);
+void ws_cuda_forget_launches(void);
+/* False in a forked child of a process in which CUPTI was used. */
+bool ws_cuda_belongs_to_process(void);
+
 /* True in a forked child of the process that started tracing, which must leave CUPTI alone. */
 bool ws_cuda_reset_after_fork(void);
 /* Make the flushing thread do a forced flush and wait at most `ms` for it; false when it did not
@@ -148,6 +173,7 @@ void ws_cuda_switch_launch_callbacks(bool on);
  */
 bool ws_cuda_subscribe(void);
 void ws_cuda_enable_callbacks(void);
+void ws_cuda_disable_callbacks(void);
 /* Whether calls of that name must be intercepted, because they begin and end collections or look up
  * functions that do; and the function that then replaces `theirs` and calls it. */
 bool ws_cuda_stands_before(const char *name);

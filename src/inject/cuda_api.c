@@ -144,6 +144,12 @@ void ws_cuda_expect_contexts(void)
 	is_late = true;
 }
 
+void ws_cuda_forget_apis(void)
+{
+	memset(wanted, 0, sizeof(wanted));
+	is_narrowed = ws_cuda_api_coarse = false;
+}
+
 static const uint32_t api_kinds[2] = {CUPTI_KIND_RUNTIME, CUPTI_KIND_DRIVER};
 
 static void disable_late(void)

@@ -302,10 +302,11 @@ static uint8_t *find_next_record(uint8_t *buffer, size_t valid, uint8_t *last)
 
 /* ---- buffers that CUPTI is still filling ---- */
 
+static uint16_t reported_size[CUPTI_KIND_COUNT];
+
 /* Tell the recorder the sizes of this CUPTI's records, because it cannot ask CUPTI. */
 static void write_record_size(struct ws_thread *thread, uint32_t kind, size_t size)
 {
-	static uint16_t reported_size[CUPTI_KIND_COUNT];
 	struct ws_rec_cuda_name *record;
 
 	if (kind >= CUPTI_KIND_COUNT || reported_size[kind] == size || size > 0x7ff * 8)
@@ -435,6 +436,22 @@ void ws_cuda_settle_buffers(uint32_t ms)
 
 	for (uint32_t i = 0; i < ms * 20 && atomic_load(&walking); i++)
 		ws_raw_syscall(SYS_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+}
+
+/* Buffers of the arena before went with it; the private ones that are free stay. */
+void ws_cuda_forget_buffers(void)
+{
+	uint32_t number, kept[PRIVATE_MOST], n = 0;
+
+	while (pop_free_buffer(&number))
+		if (number >= WS_BUFFERS && n < PRIVATE_MOST)
+			kept[n++] = number;
+	while (n)
+		push_free_buffer(kept[--n]);
+	memset(names, 0, sizeof(names));
+	memset(scanned, 0, sizeof(scanned));
+	memset(filled, 0, sizeof(filled));
+	memset(reported_size, 0, sizeof(reported_size));
 }
 
 /* ---- the walk ---- */

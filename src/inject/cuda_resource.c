@@ -338,6 +338,25 @@ void ws_cuda_enable_callbacks(void)
 		ws_cuda_switch_launch_callbacks(true);
 }
 
+void ws_cuda_disable_callbacks(void)
+{
+	for (size_t i = 0; i < WS_COUNT(resources); i++)
+		ws_cupti.EnableCallback(0, ws_cuda_subscriber, CUPTI_DOMAIN_RESOURCE, resources[i]);
+	ws_cupti.EnableCallback(0, ws_cuda_subscriber, CUPTI_DOMAIN_STATE, CUPTI_STATE_FATAL_ERROR);
+	for (int driver = 0; driver < 2; driver++) {
+		uint32_t domain = driver ? CUPTI_DOMAIN_DRIVER : CUPTI_DOMAIN_RUNTIME;
+		const uint32_t calls[] = {reset_cbid[driver], start_cbid[driver],
+					  stop_cbid[driver]};
+
+		for (size_t i = 0; i < WS_COUNT(calls); i++)
+			if (calls[i])
+				ws_cupti.EnableCallback(0, ws_cuda_subscriber, domain, calls[i]);
+		start_cbid[driver] = stop_cbid[driver] = 0;
+	}
+	if (ws_cuda_watches_launches())
+		ws_cuda_switch_launch_callbacks(false);
+}
+
 void ws_cuda_switch_launch_callbacks(bool on)
 {
 	for (int driver = 0; driver < 2; driver++)

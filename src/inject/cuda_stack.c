@@ -43,6 +43,11 @@ void ws_cuda_find_stack_call(int driver, uint32_t cbid, const char *name)
 		class_of[driver][cbid] = (uint8_t)(calls + 1);
 }
 
+void ws_cuda_forget_stack_calls(void)
+{
+	memset(class_of, 0, sizeof(class_of));
+}
+
 bool ws_cuda_wants_stack(int driver, uint32_t cbid)
 {
 	return cbid < CBIDS && class_of[driver][cbid] &&

@@ -67,6 +67,13 @@ bool ws_cuda_watch_launches(void)
 	return true;
 }
 
+void ws_cuda_forget_launches(void)
+{
+	atomic_store(&watching, false);
+	memset(&finder, 0, sizeof(finder));
+	begun = false;
+}
+
 /* ---- steps ---- */
 
 static uint64_t hash_name(const char *text)

@@ -78,11 +78,6 @@ static void write_diagnostic(struct ws_sink *sink, enum ws_severity severity, co
 	ws_sink_diagnostic(sink, severity, "attach", 0, ws_read_raw_ns(), text);
 }
 
-static bool wants_hooks(const struct ws_record_opts *options)
-{
-	return options->nvtx || options->osrt;
-}
-
 /* Whether the process has mapped a file whose name begins with `name`. */
 static bool has_mapped(int pid, const char *name)
 {
@@ -97,21 +92,21 @@ static bool has_mapped(int pid, const char *name)
 }
 
 /* What the hooks would have recorded, in the words of --trace. */
-static const char *name_hooks(const struct ws_record_opts *options, char buf[64])
+static const char *name_hooks(const struct ws_record_opts *options, bool cuda, char buf[64])
 {
-	snprintf(buf, 64, "%s%s", options->nvtx ? ", NVTX" : "",
-		 options->osrt ? ", the OS runtime" : "");
+	snprintf(buf, 64, "%s%s%s", options->nvtx ? ", NVTX" : "",
+		 options->osrt ? ", the OS runtime" : "", cuda ? ", CUDA" : "");
 	return buf + 2;
 }
 
-static void say_refused(const struct ws_record_opts *options, struct ws_sink *sink,
+static void say_refused(const struct ws_record_opts *options, bool cuda, struct ws_sink *sink,
 			const struct ws_err *why)
 {
 	char text[1400], names[64];
 
 	snprintf(text, sizeof(text),
 		 "Nothing of %s is recorded: %s. Samples and context switches are.",
-		 name_hooks(options, names), why->msg);
+		 name_hooks(options, cuda, names), why->msg);
 	write_diagnostic(sink, WS_WARNING, text);
 }
 
@@ -167,31 +162,62 @@ static void say_no_python(const struct ws_attached *attached, const struct ws_re
 	write_diagnostic(sink, WS_INFO, text);
 }
 
+/* What is loaded: the CUDA hook only into a process that uses CUDA. */
+static void list_libraries(struct ws_text *list, const char *libraries, const char *cuda_library)
+{
+	ws_text_add(list, libraries, strlen(libraries));
+	if (*cuda_library)
+		ws_text_add(list, ":", 1);
+	ws_text_add(list, cuda_library, strlen(cuda_library) + 1);
+}
+
+/* If it works, the hook itself reports when it has begun. */
+static void say_no_cuda(const struct ws_late_state *state, struct ws_sink *sink)
+{
+	if (state->cuda)
+		write_diagnostic(
+			sink, WS_WARNING,
+			"CUDA is not recorded: no thread could be started in the process.");
+	else
+		write_diagnostic(sink, WS_WARNING,
+				 "CUDA is not recorded: the process could not load "
+				 "libwarpsight-cuda.so.");
+}
+
 void ws_attached_load(struct ws_attached *attached, const struct ws_record_opts *options,
-		      const char *libraries, const char *session, struct ws_sink *sink)
+		      const char *libraries, const char *cuda_library, const char *session,
+		      struct ws_sink *sink)
 {
 	struct ws_late_state state;
 	struct ws_err err = {""};
 
-	if (options->cuda && has_mapped(attached->target.pid, "libcuda.so"))
-		write_diagnostic(sink, WS_WARNING,
-				 "CUDA is not recorded: the process was attached to, and its CUDA "
-				 "was initialised before. 'warpsight profile APP' records it from "
-				 "the program's start.");
+	bool cuda = options->cuda && has_mapped(attached->target.pid, "libcuda.so");
+	struct ws_text list = {0};
+	int failed;
+
+	if (options->cuda && !cuda)
+		write_diagnostic(sink, WS_INFO,
+				 "CUDA: the program had not loaded NVIDIA's driver when it was "
+				 "attached to; what it does with CUDA later is not recorded.");
 	if (options->openmp || options->openacc || options->malloc)
 		write_diagnostic(sink, WS_WARNING,
 				 "OpenMP, OpenACC and allocations of memory are not recorded of a "
 				 "process that was attached to: 'warpsight profile APP' records "
 				 "them from the program's start.");
 	say_no_python(attached, options, sink);
-	if (!wants_hooks(options))
+	if (!options->nvtx && !options->osrt && !cuda)
 		return;
-	if (ws_attach_load(&attached->target, libraries, session, &state, &err)) {
-		say_refused(options, sink, &err);
+	list_libraries(&list, libraries, cuda ? cuda_library : "");
+	failed = ws_attach_load(&attached->target, list.text, session, &state, &err);
+	ws_text_free(&list);
+	if (failed) {
+		say_refused(options, cuda, sink, &err);
 		return;
 	}
 	attached->loaded = true;
 	say_unseen(options, &state, sink);
+	if (cuda && state.cuda != 1)
+		say_no_cuda(&state, sink);
 }
 
 void ws_attached_unload(struct ws_attached *attached, const char *libraries, struct ws_sink *sink)

@@ -22,11 +22,13 @@ int ws_attached_begin(struct ws_attached *attached, const struct ws_record_opts 
  * ws_launch_environment_free. Empty when it may not be read. */
 char **ws_attached_environment(const struct ws_attached *attached);
 /*
- * Load the hooks in `libraries` (paths separated by ':') and have them join the session. What
- * cannot be seen, and why, goes to `sink`; the recording goes on either way.
+ * Load the hooks in `libraries` (paths separated by ':'), and `cuda_library` if the process uses
+ * CUDA, and have them join the session. What cannot be seen, and why, goes to `sink`; the recording
+ * goes on either way.
  */
 void ws_attached_load(struct ws_attached *attached, const struct ws_record_opts *options,
-		      const char *libraries, const char *session, struct ws_sink *sink);
+		      const char *libraries, const char *cuda_library, const char *session,
+		      struct ws_sink *sink);
 /* The collection is over: take the hooks out of the process's way. */
 void ws_attached_unload(struct ws_attached *attached, const char *libraries, struct ws_sink *sink);
 void ws_attached_end(struct ws_attached *attached);

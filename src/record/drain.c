@@ -82,6 +82,15 @@ bool ws_drain_awaits_gpu(const struct ws_drain *drain)
 	return false;
 }
 
+bool ws_drain_has_late_cuda(const struct ws_drain *drain)
+{
+	for (const struct ws_proc *process = drain->procs; process; process = process->next)
+		if (process->home && !process->ending &&
+		    atomic_load_explicit(&process->home->late_cuda, memory_order_acquire))
+			return true;
+	return false;
+}
+
 void ws_drain_target(struct ws_drain *drain, pid_t pid)
 {
 	drain->target = pid;

@@ -82,6 +82,8 @@ void ws_drain_hold_strings(struct ws_drain *drain);
 
 /* Whether a live process has GPU work under way whose records have not arrived yet. */
 bool ws_drain_awaits_gpu(const struct ws_drain *drain);
+/* Whether a thread of ours uses CUPTI in a live process that was attached to. */
+bool ws_drain_has_late_cuda(const struct ws_drain *drain);
 
 /* How many processes have registered, or were announced by the one that started them, and have not
  * ended. */

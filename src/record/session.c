@@ -39,6 +39,7 @@
 #define SOON_NS 100000000u	/* after the end of the target its children often end, too */
 #define LONG_NS 4000000u	/* and at most */
 #define CLOCK_ROW_NS 1000000000u
+#define LEAVE_NS UINT64_C(3000000000) /* for CUPTI to hand over its last records */
 
 /* ---- the target ---- */
 
@@ -187,8 +188,8 @@ static void load_into_attached(struct ws_session *session)
 	if (!session->attach_now || !session->collecting)
 		return;
 	session->attach_now = false;
-	ws_attached_load(&session->attached, session->options, session->preload, session->area.path,
-			 session->main);
+	ws_attached_load(&session->attached, session->options, session->preload, session->late_cuda,
+			 session->area.path, session->main);
 }
 
 static void run_session(struct ws_session *session)
@@ -214,6 +215,34 @@ static void run_session(struct ws_session *session)
 
 /* ---- beginning and end ---- */
 
+/*
+ * CUPTI has a thread of ours in the process that was attached to. It turns everything off and hands
+ * over what is left; until then the memory that CUPTI writes to must stay. Should the driver not
+ * let it, the process keeps an idle thread, and memory in place of ours.
+ */
+static void end_late_cuda(struct ws_session *session)
+{
+	struct ws_arena *arena = session->area.arena;
+	const struct timespec pause = {0, 2000000};
+	uint64_t until = ws_read_raw_ns() + LEAVE_NS;
+
+	if (!session->attached.loaded)
+		return;
+	atomic_store(&arena->leaving, 1);
+	ws_switch_collecting(arena, false);
+	while (ws_drain_has_late_cuda(session->drain) && ws_read_raw_ns() < until &&
+	       !ws_attach_has_ended(&session->attached.target)) {
+		nanosleep(&pause, NULL);
+		ws_drain_round(session->drain);
+		ws_session_commit_reports(session);
+	}
+	if (ws_drain_has_late_cuda(session->drain) &&
+	    !ws_attach_has_ended(&session->attached.target))
+		ws_sink_diagnostic(session->main, WS_WARNING, "attach", 0, ws_read_raw_ns(),
+				   "CUPTI did not hand over its last records in time: work on the "
+				   "GPU may be missing from the end.");
+}
+
 static int make_exit_code(int status)
 {
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -229,6 +258,7 @@ static int finish_session(struct ws_session *session, struct ws_err *err)
 			session->drain); /* who has registered: perf's last records ask for them */
 		ws_perf_finish(session->perf, ws_or(session->collect_end, ws_read_raw_ns()));
 	}
+	end_late_cuda(session);
 	ws_attached_unload(&session->attached, session->preload, session->main);
 	ws_metrics_stop(session->metrics);
 	ws_gpu_sampling_stop(session->gpu_metrics);

@@ -74,7 +74,8 @@ struct ws_session {
 	 * runs */
 	char *kept_old;
 	char preload[WS_PRELOAD_ROOM], nvtx[PATH_MAX], cuda[PATH_MAX];
-	bool shut_out; /* the target's user cannot read our files: it runs unrecorded */
+	char late_cuda[PATH_MAX]; /* the CUDA hook, for a process that is attached to */
+	bool shut_out;		  /* the target's user cannot read our files: it runs unrecorded */
 	struct ws_machine machine;
 	struct ws_action actions[WS_MOST_ACTIONS]; /* still to be performed, in order */
 	unsigned action_count;

@@ -252,8 +252,11 @@ int ws_session_find_hooks(struct ws_session *session, struct ws_err *err)
 		session->options->perf.sample && !session->options->attach && ws_perf_refused();
 	if (session->perf_opts.signals && add_preload(session, "libwarpsight-sample.so", err))
 		return -1;
-	if (session->options->attach)
+	if (session->options->attach && !session->options->cuda)
 		return 0;
+	if (session->options->attach)
+		return ws_find_hook_library("libwarpsight-cuda.so", session->late_cuda,
+					    sizeof(session->late_cuda), err);
 	if (add_library_hooks(session, err))
 		return -1;
 	/* Preloaded, so that it stands between libcupti and a profiler inside the program, and

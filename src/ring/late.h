@@ -19,7 +19,7 @@ struct ws_late_state {
 	uint32_t nvtx_foreign;	/* and that another tool has */
 	uint32_t slots;		/* addresses of functions that lead to ours */
 	uint32_t slots_refused; /* and that could not be changed */
-	uint32_t reserved;
+	uint32_t cuda;		/* 1: a thread was started that turns CUPTI on; 2: could not be */
 };
 #define WS_LATE_VERSION 1
 

@@ -238,6 +238,8 @@ struct ws_arena {
 	_Atomic uint64_t collect_from, collect_to; /* start and end of the collection in session ns;
 						      0: not begun, or not over */
 	_Atomic uint32_t closed;    /* the recorder has finished: hooks turn themselves off */
+	_Atomic uint32_t leaving;   /* the recorder is about to leave the process that it attached
+				       to: what has its own thread there ends it */
 	_Atomic uint64_t heartbeat; /* ticks of the recorder's last round, or of the end of the last
 				       collection if that was later */
 	_Alignas(64) _Atomic uint64_t free_heads[WS_REGIONS]; /* tag << 32 | chunk */
@@ -416,6 +418,8 @@ struct ws_process_home {
 	_Atomic uint32_t gpu_flushes; /* 1: records of GPU work are still to come, possibly of a
 					 collection that has ended */
 	_Atomic uint32_t ranges_open; /* capture ranges that are open in the process */
+	_Atomic uint32_t late_cuda;   /* 1: CUPTI was loaded into the running process, and a thread
+					 of ours uses it */
 	uint32_t exe_len, cmdline_len, env_len; /* texts are stored one after the other at `text`:
 						   NUL-separated arguments, NAME=VALUE reports */
 	uint32_t text_chunk;			/* a further chunk when they do not fit; 0 */

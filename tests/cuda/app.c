@@ -25,6 +25,7 @@
  *   push:NAME, pop    NVTX ranges
  *   launch:N          kernels alone, without a copy and without waiting
  *   delay:NS          kernels run that much later than they are launched
+ *   commands          reads such words from standard input, a line each, and says "done" after each
  *   enabled           prints at how many calls CUPTI records or calls back
  *   inner             profile itself as torch.profiler does; prints what it got
  */
@@ -460,9 +461,26 @@ static void follow_word(const char *what)
 	exit(99);
 }
 
+static void follow_commands(void)
+{
+	char line[256];
+
+	printf("ready\n");
+	fflush(stdout);
+	while (fgets(line, sizeof(line), stdin)) {
+		line[strcspn(line, "\n")] = 0;
+		follow_word(line);
+		printf("done\n");
+		fflush(stdout);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++)
-		follow_word(argv[i]);
+		if (strcmp(argv[i], "commands"))
+			follow_word(argv[i]);
+		else
+			follow_commands();
 	return 0;
 }

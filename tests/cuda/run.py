@@ -11,10 +11,12 @@ import csv
 import os
 import re
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -68,6 +70,17 @@ class Report:
         )
         self.out, self.err = r.stdout, r.stderr
         assert r.returncode == expect, "exit %d, not %d: %s" % (r.returncode, expect, r.stderr)
+        self.load()
+
+    @classmethod
+    def at(cls, path):
+        """A report that has been written already."""
+        report = cls.__new__(cls)
+        report.path = path
+        report.load()
+        return report
+
+    def load(self):
         subprocess.run(
             [WARPSIGHT, "export", "-q", "--lazy=false", "-o", self.path + ".sqlite", self.path],
             check=True,
@@ -1413,6 +1426,98 @@ def small_libraries():
         [(16, 4096, 512, 2048, 2048), (16, 4096, -1, None, -1)],
     )
     same("images", r.all("SELECT %s, bytes FROM NVJPEG_EVENTS" % name), [("nvjpegDecode", 12345)])
+
+
+class Commanded:
+    """A program that runs already and does what it is told."""
+
+    def __init__(self, *what):
+        env = dict(os.environ, CUDA_HOME=HOME)
+        for name in ("CUDA_INJECTION64_PATH", "CUDA_PATH", "STANDIN_FAULT"):
+            env.pop(name, None)
+        self.p = subprocess.Popen(
+            [os.path.join(PROGRAMS, "cuda-app"), *what, "commands"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=env,
+        )
+        same("the program", self.p.stdout.readline(), "ready\n")
+
+    def say(self, word):
+        self.p.stdin.write(word + "\n")
+        self.p.stdin.flush()
+        lines = []
+        while not lines or lines[-1] not in ("done", ""):
+            lines.append(self.p.stdout.readline().strip())
+        return lines[:-1]
+
+    def enabled(self):
+        """At how many calls CUPTI records or calls back."""
+        return sum(int(n) for n in re.findall(r"\d+", self.say("enabled")[0]))
+
+    def wait_for(self, on):
+        until = time.monotonic() + 60
+        while (self.enabled() > 0) != on:
+            assert time.monotonic() < until, "CUPTI is %s" % ("off" if on else "still on")
+            time.sleep(0.01)
+
+
+def attach_and_work(app, command, words, end=signal.SIGINT):
+    path = os.path.join(TMP, "late%d.wsrep" % len(os.listdir(TMP)))
+    recorder = subprocess.Popen(
+        [WARPSIGHT, command, "--attach", str(app.p.pid), "-s", "none", "-t", "cuda", "-o", path],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    app.wait_for(True)
+    for word in words:
+        app.say(word)
+    recorder.send_signal(end)
+    out, err = recorder.communicate(timeout=60)
+    return path, recorder.returncode, err
+
+
+@test
+def late_attach():
+    """CUPTI is loaded into a program that has used CUDA for a while, twice, and given back."""
+    app = Commanded("init", "stream", "graph", "work:7")
+    for n in (20, 33):
+        path, status, err = attach_and_work(
+            app, "profile", ["work:%d" % n, "threads:3:5", "driver:4", "memory", "nodes:2"]
+        )
+        same("status of profile --attach (%s)" % err, status, 0)
+        same("what is enabled afterwards", app.enabled(), 0)
+        app.say("work:11")
+        r = Report.at(path)
+        same("kernels", r.count("CUPTI_ACTIVITY_KIND_KERNEL"), n + 3 * 5 + 4 + 2)
+        same("copies", r.count("CUPTI_ACTIVITY_KIND_MEMCPY"), n)
+        same("launches of the runtime", r.calls()["cudaLaunchKernel_v7000"], n + 3 * 5)
+        same("waits", r.count("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"), 1)
+        same("devices", r.all("SELECT name FROM TARGET_INFO_GPU"), [("Stand-in H200",)])
+        same("contexts", r.count("TARGET_INFO_CUDA_CONTEXT_INFO", "nullStreamId = 7"), 1)
+        same("streams", r.all("SELECT streamId, priority FROM TARGET_INFO_CUDA_STREAM"), [(13, -5)])
+        nodes = r.count("CUPTI_ACTIVITY_KIND_KERNEL", "graphNodeId IS NOT NULL")
+        same("nodes of the graph that there was", nodes, 2)
+        joined(r)
+        assert "CUDA is recorded from here on" in r.said(), r.said()
+    app.p.stdin.close()
+    same("status of the program", app.p.wait(timeout=60), 0)
+
+
+@test
+def late_attach_without_its_recorder():
+    """A recorder that is killed leaves CUPTI on for a second; the next attach works."""
+    app = Commanded("init", "work:7")
+    attach_and_work(app, "profile", ["work:5"], signal.SIGKILL)
+    app.wait_for(False)
+    app.say("work:5")
+    path, status, err = attach_and_work(app, "profile", ["work:9"])
+    same("status of profile --attach (%s)" % err, status, 0)
+    same("kernels", Report.at(path).count("CUPTI_ACTIVITY_KIND_KERNEL"), 9)
+    app.p.stdin.close()
+    same("status of the program", app.p.wait(timeout=60), 0)
 
 
 # They vary what CUPTI writes: one way of it, `replay of a GPU`, shows that the processor reads it.

@@ -65,6 +65,8 @@ STANDIN_EXPORT int cuGetProcAddress_v2(const char *name, void **entry, int versi
 				       int *status);
 /* Kernels run so many ns after their launch, which returns at once. */
 STANDIN_EXPORT void standin_delay(uint64_t ns);
+/* Record what there is already of a kind: devices, contexts, streams. */
+STANDIN_EXPORT void standin_dump(uint32_t kind);
 /* How many calls CUPTI would record now, and at how many it would call back. */
 STANDIN_EXPORT void standin_count(int *records, int *callbacks);
 STANDIN_EXPORT int standin_replay(const char *file); /* records from a file, see standin_cupti.c */
@@ -82,6 +84,8 @@ struct standin_hooks {
 	int (*replay)(const char *file);
 	void (*run)(void (*fn)(void *));
 	void (*count)(int *records, int *callbacks);
+	int (*subscribed)(void);
+	int (*whole_graphs)(void); /* graphs are recorded as a whole */
 };
 STANDIN_EXPORT extern struct standin_hooks standin_hooks;
 STANDIN_EXPORT int standin_fault(const char *name);

@@ -29,6 +29,9 @@ int cuDriverGetVersion(int *version)
 static const struct cupti_context context = {
 	.kind = CUPTI_KIND_CONTEXT, .context = 1, .device = 0, .api = 1, .null_stream = 7};
 
+static struct cupti_stream last_stream; /* that was made; its kind is 0 before */
+static int has_unknown_graph;		/* made while nobody was subscribed */
+
 static void describe_device(void)
 {
 	struct cupti_device device = {.kind = CUPTI_KIND_DEVICE,
@@ -283,6 +286,8 @@ static void launch_nodes(uint32_t correlation, void *arg)
 
 int standin_graph_launch(const char *name, int n)
 {
+	if (has_unknown_graph && standin_hooks.whole_graphs && standin_hooks.whole_graphs())
+		abort(); /* as CUPTI 13.0 */
 	return make_call(RUNTIME, RT_GRAPH_LAUNCH, "cudaGraphLaunch", 0, launch_nodes,
 			 &(struct job){.name = name, .stream = 7, .kind = n, .graph = 5});
 }
@@ -450,10 +455,24 @@ int standin_reset(void)
 }
 int standin_graph(void)
 {
+	if (!standin_hooks.subscribed || !standin_hooks.subscribed())
+		has_unknown_graph = 1;
 	return make_call(RUNTIME, RT_INSTANTIATE, "cudaGraphInstantiate", 0, launch_graph, NULL);
+}
+void standin_dump(uint32_t kind)
+{
+	if (kind == CUPTI_KIND_STREAM && last_stream.kind)
+		standin_hooks.record(&last_stream, sizeof(last_stream));
+	if (kind == CUPTI_KIND_CONTEXT && ready)
+		describe_device(); /* the device's kind was enabled before */
 }
 int standin_stream(int stream, int priority)
 {
+	last_stream = (struct cupti_stream){.kind = CUPTI_KIND_STREAM,
+					    .context = 1,
+					    .stream = (uint32_t)stream,
+					    .priority = (uint32_t)priority,
+					    .flag = 2};
 	return make_call(RUNTIME, RT_STREAM, "cudaStreamCreateWithPriority", 0, stream_made,
 			 &(struct job){.stream = stream, .kind = priority});
 }

@@ -332,6 +332,16 @@ static void count_enabled(int *records, int *called)
 		}
 }
 
+static int is_subscribed(void)
+{
+	return callback != NULL;
+}
+
+static int records_whole_graphs(void)
+{
+	return kinds >> CUPTI_KIND_GRAPH_TRACE & 1;
+}
+
 static void *run_locked(void *fn)
 {
 	pthread_mutex_lock(&lock);
@@ -438,10 +448,10 @@ static int replay_file(const char *file)
 
 __attribute__((constructor)) static void announce_library(void)
 {
-	standin_hooks =
-		(struct standin_hooks){emit_call,    enter_call,   emit_record, tell_resource,
-				       fill_params,  note_symbol,  read_clock,	replay_file,
-				       run_callback, count_enabled};
+	standin_hooks = (struct standin_hooks){emit_call,     enter_call,    emit_record,
+					       tell_resource, fill_params,   note_symbol,
+					       read_clock,    replay_file,   run_callback,
+					       count_enabled, is_subscribed, records_whole_graphs};
 }
 
 /* ---- the interface ---- */
@@ -529,6 +539,14 @@ API(cuptiActivityEnable, uint32_t kind)
 		narrowed[kind == CUPTI_KIND_DRIVER] = false;
 	}
 	return 0;
+}
+API(cuptiActivityEnableAndDump, uint32_t kind)
+{
+	int rc = cuptiActivityEnable(kind);
+
+	if (!rc)
+		standin_dump(kind);
+	return rc;
 }
 API(cuptiActivityConfigureUnifiedMemoryCounter, struct cupti_um_config *config, uint32_t count)
 {
