@@ -1463,14 +1463,21 @@ class Commanded:
             time.sleep(0.01)
 
 
-def attach_and_work(app, command, words, end=signal.SIGINT):
+def start_attached(app, command="profile", *options):
+    """A recorder of the program, and its report."""
     path = os.path.join(TMP, "late%d.wsrep" % len(os.listdir(TMP)))
     recorder = subprocess.Popen(
-        [WARPSIGHT, command, "--attach", str(app.p.pid), "-s", "none", "-t", "cuda", "-o", path],
+        [WARPSIGHT, command, "--attach", str(app.p.pid), "-s", "none", "-t", "cuda", "-o", path]
+        + list(options),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+    return recorder, path
+
+
+def attach_and_work(app, command, words, end=signal.SIGINT):
+    recorder, path = start_attached(app, command)
     app.wait_for(True)
     for word in words:
         app.say(word)
@@ -1504,6 +1511,31 @@ def late_attach():
         assert "CUDA is recorded from here on" in r.said(), r.said()
     app.p.stdin.close()
     same("status of the program", app.p.wait(timeout=60), 0)
+
+
+@test
+def late_attach_to_the_end():
+    """The program ends while it is attached to; a second recorder is refused meanwhile."""
+    for how in ("input", "kill", "_exit", "fork"):
+        app = Commanded("init", "work:7")
+        recorder, path = start_attached(app)
+        app.wait_for(True)
+        app.say("work:25")
+        if how == "input":
+            said = start_attached(app, "profile", "-d", "0.1")[0].communicate(timeout=60)[1]
+            assert "being recorded by another warpsight" in said, said
+        elif how == "fork":
+            app.say("fork")
+        else:
+            app.p.stdin.write(how + "\n")
+        app.p.stdin.close()
+        app.p.wait(timeout=60)
+        err = recorder.communicate(timeout=60)[1]
+        same("status of profile --attach, %s (%s)" % (how, err), recorder.returncode, 0)
+        kernels = Report.at(path).count("CUPTI_ACTIVITY_KIND_KERNEL")
+        if how in ("input", "fork"):
+            same("kernels, %s" % how, kernels, 30 if how == "fork" else 25)
+        assert kernels <= 30, kernels
 
 
 @test
@@ -1542,11 +1574,16 @@ CONVERSION = [
 ]
 
 
+LATE = [late_attach, late_attach_to_the_end, late_attach_without_its_recorder]
+
+
 def why_not_emulated(t):
     if t is stacks_of_calls:
         return "in emulation a process's address map is the emulator's"
     if t in CONVERSION:
         return "what becomes of the records is the same on every processor"
+    if t in LATE:
+        return "libraries can be loaded into running programs on x86-64 only"
     return None
 
 
@@ -1554,6 +1591,8 @@ failed = 0
 chosen = [t for t in TESTS if not A.words or any(w in t.__name__ for w in A.words)]
 for i, t in enumerate(chosen, 1):
     reason = why_not_emulated(t) if os.environ.get("WS_TEST_EMULATED") else None
+    if t in LATE and os.uname().machine != "x86_64":
+        reason = why_not_emulated(t)
     if reason:
         print("ok %d - cuda: %s # SKIP %s" % (i, t.__name__.replace("_", " "), reason), flush=True)
         continue
