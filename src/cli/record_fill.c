@@ -647,6 +647,8 @@ int ws_fill_record_options(const struct ws_record_options *options,
 	record_opts->libraries = ws_find_traced_libraries(is_traced, (void *)options->trace);
 	record_opts->graphics = choose_graphics(options);
 	record_opts->openmp = has_word(options->trace, "openmp");
+	if (options->mpi_impl)
+		record_opts->mpi = strcmp(options->mpi_impl, "mpich") ? WS_MPI_OPEN : WS_MPI_MPICH;
 	record_opts->malloc = has_word(options->trace, "malloc");
 	record_opts->openacc = has_word(options->trace, "openacc");
 	record_opts->perf.syscalls = has_word(options->trace, "syscall");

@@ -151,6 +151,10 @@ const struct ws_opt ws_record_option_table[] = {
 	 "\"functions\": [\"f\", \"Class.method\"], \"domain\": \"d\"}], as a range, in "
 	 "CPython 3.12 and later.",
 	 NULL, .also = WS_IN_LAUNCH},
+	{"mpi-impl", 0, WS_OPT_ENUM, AT(mpi_impl), "NAME", "openmpi,mpich",
+	 "Which implementation of MPI the program uses. It is found out by itself: the report says "
+	 "if it is another one.",
+	 NULL, .also = WS_IN_LAUNCH},
 	{"nccl-trace", 0, WS_OPT_SET, AT(nccl_trace), "WHAT[,WHAT...]",
 	 "group,coll,p2p,proxy,step,control,channel,net,all,none",
 	 "What NCCL itself should tell of its work, by a profiler plug-in that it loads "

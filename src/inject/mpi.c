@@ -2,6 +2,7 @@
 #include "inject/mpi.h"
 
 #include "base/choose.h"
+#include "schema/schema.h"
 
 /* ---- which implementation ---- */
 
@@ -83,6 +84,21 @@ static const struct abi *find_abi(void)
 	return &mpich;
 }
 
+/* --mpi-impl only says what the user expects. */
+static void say_unexpected(const struct abi *abi)
+{
+	uint32_t expected = ws_rt->arena ? ws_rt->arena->mpi : 0;
+
+	if (expected == WS_MPI_OPEN && abi != &open_mpi)
+		ws_rt_write_diagnostic(WS_WARNING, "mpi",
+				       "--mpi-impl=openmpi: the program uses MPICH or a library "
+				       "with its ABI, or that of MPI 5. Its calls are recorded.");
+	if (expected == WS_MPI_MPICH && abi == &open_mpi)
+		ws_rt_write_diagnostic(WS_WARNING, "mpi",
+				       "--mpi-impl=mpich: the program uses Open MPI. Its calls are "
+				       "recorded.");
+}
+
 static WS_NOINLINE const struct abi *prepare(void)
 {
 	const struct abi *abi = find_abi();
@@ -97,6 +113,7 @@ static WS_NOINLINE const struct abi *prepare(void)
 	mpi.group_free = ws_library_find("PMPI_Group_free");
 	mpi.get_count = ws_library_find("PMPI_Get_count");
 	__atomic_store_n(&mpi.abi, abi, __ATOMIC_RELEASE);
+	say_unexpected(abi);
 	return abi;
 }
 

@@ -26,6 +26,7 @@ struct ws_record_opts {
 	const char *output;	  /* template of the report's name; NULL for the default */
 	bool overwrite;
 	bool nvtx, osrt, cuda, openmp, openacc, malloc; /* what to trace */
+	uint32_t mpi;	      /* enum ws_mpi_implementation that is expected; 0: any */
 	uint32_t nccl_events; /* what NCCL should tell its profiler plug-in: bits 1 << enum
 				 ws_nccl_event; 0: no plug-in */
 	uint64_t libraries;   /* libraries whose calls to trace: bits by enum ws_library */

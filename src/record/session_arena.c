@@ -140,6 +140,7 @@ static void fill_settings(struct ws_session *session)
 	arena->ticks_per_second = (uint64_t)((double)(right.ticks - left.ticks) * 1e9 /
 					     (double)(right.raw - left.raw));
 	arena->nccl_events = options->nccl_events;
+	arena->mpi = options->mpi;
 	arena->osrt_threshold =
 		(uint64_t)(options->osrt_threshold * (double)arena->ticks_per_second);
 	arena->features =

@@ -34,7 +34,7 @@
 #include "base/ticks.h"
 
 #define WS_ARENA_MAGIC UINT64_C(0x314152534b524157)
-#define WS_ARENA_VERSION 9 /* hooks and recorder of different builds refuse each other */
+#define WS_ARENA_VERSION 10 /* hooks and recorder of different builds refuse each other */
 #define WS_CHUNK_SIZE 16384u
 #define WS_CHUNK_NONE 0u /* chunk 0 is never handed out */
 #define WS_DIR_SLOTS 65536u
@@ -91,6 +91,8 @@ struct ws_buffer_state {
 	_Atomic uint32_t
 		done; /* bytes from its start that the process has already turned into records */
 };
+
+enum ws_mpi_implementation { WS_MPI_OPEN = 1, WS_MPI_MPICH = 2 }; /* and what has its ABI */
 
 /* What the CUDA hook should do. */
 struct ws_cuda_settings {
@@ -220,6 +222,7 @@ struct ws_arena {
 	uint32_t text_kernel;	 /* settings of the kernel hook: kernel_record.h */
 	uint32_t buffer_first;	 /* file offset of the first buffer / WS_BUFFER_SIZE */
 	uint32_t buffer_count;	 /* at most WS_BUFFERS */
+	uint32_t mpi;		 /* expected: enum ws_mpi_implementation; 0: any */
 	uint32_t nccl_events;	 /* wanted of NCCL: bits 1 << enum ws_nccl_event */
 	struct ws_cuda_settings cuda;
 	struct ws_stack_settings stacks;

@@ -28,8 +28,10 @@ os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1"
 os.environ.update(OMPI_MCA_mpi_yield_when_idle="1", OMPI_MCA_rmaps_base_oversubscribe="1")
 
 
-def profile(report, *command, trace="mpi", code=0):
-    got = run("profile", "-t", trace, "-s", "none", "-o", report, "--", *command, ok=False)
+def profile(report, *command, trace="mpi", code=0, options=()):
+    got = run(
+        "profile", "-t", trace, "-s", "none", "-o", report, *options, "--", *command, ok=False
+    )
     same(got.code, code, got.err)
     return got
 
@@ -109,7 +111,9 @@ def app(kind, abi):
 
 
 def check_linked(abi):
-    profile("linked-" + abi, app("", abi))
+    options = ["--mpi-impl=" + abi] if abi in ABIS else []
+    said = profile("linked-" + abi, app("", abi), options=options).err
+    same("--mpi-impl" in said, False, said)
     report = "linked-%s.wsrep" % abi
     check_app_calls(report)
     comms = query(
@@ -236,7 +240,8 @@ def call_that_does_not_return():
 
 @test
 def call_that_is_left_by_a_jump():
-    profile("jumps", app("", "mpich"), "jumps")
+    said = profile("jumps", app("", "mpich"), "jumps", options=("--mpi-impl=openmpi",)).err
+    same("--mpi-impl=openmpi: the program uses MPICH" in said, True, said)
     calls = [call for call in read_calls("jumps.wsrep") if call[1] == "MPI_Send"]
     same(calls[0][2], {"tag": 8, "remoteRank": 0, "size": 2})
     same(len(calls), 5)
