@@ -42,9 +42,9 @@ size_t ws_pm_estimate_record(const struct pm_library *library, const struct ws_p
 static bool is_fast_enough(const struct chooser *chooser, const struct ws_pm_fit *fit,
 			   const struct ws_pm_plan *plan)
 {
-	size_t counters, bytes = ws_pm_estimate_record(chooser->library, fit);
+	size_t bytes = ws_pm_estimate_record(chooser->library, fit),
+	       counters = ws_pm_plan_count_evaluated(plan);
 
-	ws_pm_plan_counters(plan, &counters);
 	return COST_OF_SAMPLE + bytes / RECORD * COST_OF_RECORD + counters * COST_OF_COUNTER <=
 	       chooser->most;
 }

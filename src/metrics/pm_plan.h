@@ -15,6 +15,7 @@ struct ws_pm_place {
 	void *host;
 	const uint8_t *image;
 	size_t bytes, index;
+	uint64_t interval; /* ns that the sample lasted */
 };
 
 /* Plan the evaluation of the metrics of `fit`, and change its configuration to count what the plan
@@ -24,13 +25,16 @@ struct ws_pm_plan *ws_pm_plan_new(const struct pm_functions *cupti, const char *
 void ws_pm_plan_free(struct ws_pm_plan *plan);
 /* The counters that are configured; owned by the plan. */
 const char **ws_pm_plan_counters(const struct ws_pm_plan *plan, size_t *count);
+/* How many counters are evaluated for each sample. */
+size_t ws_pm_plan_count_evaluated(const struct ws_pm_plan *plan);
 /* How many metrics are computed from counters. */
 size_t ws_pm_plan_count_computed(const struct ws_pm_plan *plan);
 
+/* To be called for one sample of each image, before others are evaluated: read what changes rarely,
+ * and compare computed values with CUPTI's own. From then on, metrics that differ are evaluated by
+ * CUPTI. *clean: the counters are those of this sample alone. Returns CUPTI's error. */
+int ws_pm_plan_check(struct ws_pm_plan *plan, const struct ws_pm_place *place, bool *clean);
 /* Evaluate the metrics of a sample; NAN where a value is unknown. Returns CUPTI's error. */
 int ws_pm_plan_evaluate(struct ws_pm_plan *plan, const struct ws_pm_place *place, double *values);
-/* Compare computed values with CUPTI's own for a sample. From then on, metrics that differ are
- * evaluated by CUPTI. Returns CUPTI's error. */
-int ws_pm_plan_check(struct ws_pm_plan *plan, const struct ws_pm_place *place);
 
 #endif

@@ -5,7 +5,7 @@
  * which it evaluates metrics sample by sample. Measured on an H100: each decoding call costs 0.65
  * ms, mostly in the driver, and 0.1 us for each record of a sample, so some hundreds of samples are
  * decoded at a time. CUPTI drops the samples for which an image has no more room, so it has room
- * for many more. Only the used part of the image is reset for the next samples.
+ * for many more.
  */
 #include "metrics/pm_sampler.h"
 
@@ -20,7 +20,7 @@
 #include "metrics/pm_choose.h"
 
 #define SECOND UINT64_C(1000000000)
-#define READ_SAMPLES UINT64_C(256) /* decoded at a time, where possible */
+#define READ_SAMPLES UINT64_C(1000) /* decoded at a time, where possible */
 #define LEAST_READ_MS 2u
 #define MOST_READ_MS 100u
 #define IMAGE_NS (SECOND * 2 / 5) /* how late a reading may be */
@@ -29,7 +29,6 @@
 #define MOST_IMAGE_BYTES ((size_t)128 << 20)
 #define HEAD_BYTES 8192u /* most bytes of an image before its samples... */
 #define TAIL_BYTES 64u	 /* ...and most bytes per sample behind all of them */
-#define TRIED_RESETS 4u
 #define LEAST_BUFFER ((size_t)16 << 20)
 #define MOST_BUFFER ((size_t)256 << 20)
 #define USUAL_PERIOD (SECOND / 10000) /* most machines keep up with this, unless disturbed */
@@ -47,17 +46,17 @@ struct ws_pm_sampler {
 	/* While sampling: */
 	void *object; /* CUPTI's object; NULL: the counters are not reserved */
 	bool running;
-	uint8_t *image, *clean; /* clean: its initial contents */
+	uint8_t *image, *clean; /* clean: its initial beginning and end */
 	size_t record_bytes;	/* of a sample in the hardware's buffer, about */
 	size_t image_bytes, sample_bytes, capacity;
-	unsigned resets; /* how often resetting only parts of it has been found to be enough */
-	bool resets_whole;
+	size_t used_before;  /* most samples that were in the image at a time */
+	bool resets_whole;   /* resetting its beginning and end is not enough */
+	bool clean_counters; /* those of this image are of its own samples only */
 	double *values;
 	float *rounded;
 	bool first_passed;	       /* the first sample has been skipped: it began long before */
 	uint64_t last_cupti, last_raw; /* end of the last sample; 0: there is none */
 	unsigned restarts;
-	bool checked;		     /* a sample of this image has been compared with CUPTI */
 	size_t sms, warps, no_warps; /* indices of metrics, by row; SIZE_MAX: not sampled */
 	bool warps_broken;
 };
@@ -255,18 +254,30 @@ static int initialize_image(const struct ws_pm_sampler *sampler)
 	return sampler->cupti->image_initialize(&init);
 }
 
+/* How many bytes at the beginning and at the end of the image are reset for new samples. */
+static size_t measure_head(const struct ws_pm_sampler *sampler)
+{
+	return ws_min((size_t)HEAD_BYTES, sampler->image_bytes);
+}
+
+static size_t measure_tail(const struct ws_pm_sampler *sampler)
+{
+	return ws_min(TAIL_BYTES * sampler->capacity, sampler->image_bytes);
+}
+
 static int make_image(struct ws_pm_sampler *sampler)
 {
 	int error = choose_capacity(sampler);
+	size_t head = measure_head(sampler), tail = measure_tail(sampler);
 
 	if (error)
 		return error;
 	sampler->image = ws_calloc(1, sampler->image_bytes);
-	sampler->clean = ws_malloc(sampler->image_bytes);
-	sampler->resets = 0;
-	sampler->resets_whole = false;
+	sampler->used_before = 0;
 	error = initialize_image(sampler);
-	memcpy(sampler->clean, sampler->image, sampler->image_bytes);
+	sampler->clean = ws_malloc(head + tail);
+	memcpy(sampler->clean, sampler->image, head);
+	memcpy(sampler->clean + head, sampler->image + sampler->image_bytes - tail, tail);
 	return error;
 }
 
@@ -354,20 +365,56 @@ static void check_warps(struct ws_pm_sampler *sampler)
 			ws_max(values[sampler->sms] - values[sampler->warps], 0.0), true);
 }
 
-/* Check one sample of each image. */
-static int evaluate(struct ws_pm_sampler *sampler, size_t index)
+static int read_info(const struct ws_pm_sampler *sampler, size_t index, struct pm_sample_info *info)
+{
+	*info = (struct pm_sample_info){.size = PM_SIZE(pm_sample_info, end),
+					.object = sampler->object,
+					.image = sampler->image,
+					.bytes = sampler->image_bytes,
+					.index = index};
+	return sampler->cupti->sample_info(info);
+}
+
+/* Check a sample of an image, in a place that was used before if there is one. Counters that go on
+ * from earlier samples are unknown; the image is reset as a whole from then on. */
+static int check_image(struct ws_pm_sampler *sampler, size_t samples)
+{
+	size_t before = sampler->used_before;
+	struct ws_pm_place place = {.host = sampler->host,
+				    .image = sampler->image,
+				    .bytes = sampler->image_bytes,
+				    .index = samples - 1};
+	struct pm_sample_info info;
+	int error;
+
+	sampler->used_before = ws_max(before, samples);
+	sampler->clean_counters = true;
+	if (before)
+		place.index = ws_min(before, samples) - 1;
+	else if (samples == 1)
+		return 0; /* the first one of all, whose counters began long before */
+	error = read_info(sampler, place.index, &info);
+	if (error || info.end <= info.start)
+		return error;
+	place.interval = info.end - info.start;
+	error = ws_pm_plan_check(sampler->plan, &place, &sampler->clean_counters);
+	sampler->resets_whole |= !sampler->clean_counters;
+	return error;
+}
+
+/* Evaluate a sample of this length. */
+static int evaluate(struct ws_pm_sampler *sampler, size_t index, uint64_t interval)
 {
 	const struct ws_pm_place place = {sampler->host, sampler->image, sampler->image_bytes,
-					  index};
-	int error = sampler->checked ? 0 : ws_pm_plan_check(sampler->plan, &place);
+					  index, interval};
+	int error = ws_pm_plan_evaluate(sampler->plan, &place, sampler->values);
 
-	sampler->checked = true;
-	if (!error)
-		error = ws_pm_plan_evaluate(sampler->plan, &place, sampler->values);
 	for (size_t i = 0; i < sampler->fit.count && !error; i++)
 		sampler->rounded[i] =
 			round_value(sampler->values[i], sampler->fit.metrics[i].unit[0] == '%');
 	check_warps(sampler);
+	for (size_t i = 0; i < sampler->fit.count && !sampler->clean_counters; i++)
+		sampler->rounded[i] = NAN;
 	return error;
 }
 
@@ -391,19 +438,15 @@ static void place_sample(struct ws_pm_sampler *sampler, const struct pm_sample_i
 static int hand_on_sample(struct ws_pm_sampler *sampler, size_t index, uint64_t offset,
 			  const struct ws_pm_sink *sink)
 {
-	struct pm_sample_info info = {.size = PM_SIZE(pm_sample_info, end),
-				      .object = sampler->object,
-				      .image = sampler->image,
-				      .bytes = sampler->image_bytes,
-				      .index = index};
+	struct pm_sample_info info;
 	uint64_t start, end;
-	int error = sampler->cupti->sample_info(&info);
+	int error = read_info(sampler, index, &info);
 
 	if (error || !sampler->first_passed) {
 		sampler->first_passed = true;
 		return error;
 	}
-	error = evaluate(sampler, index);
+	error = evaluate(sampler, index, info.end - info.start);
 	if (error)
 		return error;
 	place_sample(sampler, &info, offset, sink, &start);
@@ -415,21 +458,26 @@ static int hand_on_sample(struct ws_pm_sampler *sampler, size_t index, uint64_t 
 	return 0;
 }
 
-/* Reset the image for the next samples after `samples` have been decoded into it. The first few
- * times, check whether only the parts that are copied have changed. */
-static int reset_image(struct ws_pm_sampler *sampler, size_t samples)
+static size_t count_populated(const struct ws_pm_sampler *sampler)
 {
-	size_t head = HEAD_BYTES + samples * sampler->sample_bytes,
-	       tail = TAIL_BYTES * sampler->capacity, end = sampler->image_bytes - tail;
+	struct pm_image_info info = {.size = PM_SIZE(pm_image_info, completed),
+				     .image = sampler->image,
+				     .bytes = sampler->image_bytes};
 
-	if (sampler->resets_whole || sampler->image_bytes < head + tail)
+	return sampler->cupti->image_info(&info) ? 1 : info.populated;
+}
+
+/* Reset the image for the next samples. Those overwrite the counters of earlier ones, so this only
+ * takes its beginning and end. */
+static int reset_image(struct ws_pm_sampler *sampler)
+{
+	size_t head = measure_head(sampler), tail = measure_tail(sampler);
+
+	if (sampler->resets_whole)
 		return initialize_image(sampler);
 	memcpy(sampler->image, sampler->clean, head);
-	memcpy(sampler->image + end, sampler->clean + end, tail);
-	if (sampler->resets == TRIED_RESETS)
-		return 0;
-	sampler->resets++;
-	sampler->resets_whole = memcmp(sampler->image, sampler->clean, sampler->image_bytes) != 0;
+	memcpy(sampler->image + sampler->image_bytes - tail, sampler->clean + head, tail);
+	sampler->resets_whole = count_populated(sampler) != 0;
 	return sampler->resets_whole ? initialize_image(sampler) : 0;
 }
 
@@ -442,11 +490,12 @@ static int hand_on_image(struct ws_pm_sampler *sampler, const struct ws_pm_sink 
 	int error = sampler->cupti->image_info(&info);
 	uint64_t offset = find_clock_offset();
 
-	sampler->checked = false;
+	if (info.completed && !error)
+		error = check_image(sampler, info.completed);
 	for (size_t i = 0; i < info.completed && !error; i++)
 		error = hand_on_sample(sampler, i, offset, sink);
 	if (info.populated && !error)
-		error = reset_image(sampler, info.populated);
+		error = reset_image(sampler);
 	return error;
 }
 

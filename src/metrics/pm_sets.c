@@ -21,6 +21,7 @@ enum set_number {
 #define WS_GPU_SET_GENERAL (1u << NUMBER_OF_GENERAL)
 #define WS_GPU_SET_PIPES (1u << NUMBER_OF_PIPES)
 #define WS_GPU_SET_BYTES (1u << NUMBER_OF_BYTES)
+#define WS_GPU_SET_LIGHT (1u << NUMBER_OF_LIGHT)
 
 static const struct {
 	const char *word, *what;

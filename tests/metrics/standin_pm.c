@@ -4,7 +4,7 @@
  * "overflow", "broken" (samples cannot be decoded), "hang" (at the end), "crash", "mig",
  * "warps" (which stay 0), "skewed" (sums are half of what they should be),
  * "full" (an image had no room for all samples), "links" (the chip has NVLinks), "idle links"
- * (which are not active).
+ * (which are not active), "stale" (counters are added to those that are in an image already).
  *
  * A sample is as long as its interval; the GPU is busy in every other ten of them.
  */
@@ -27,8 +27,9 @@ struct sampler {
 	unsigned decoded;		/* calls */
 };
 
+/* As long as to be beyond the beginning and the end of an image soon. */
 struct sample {
-	uint64_t number, start, end;
+	uint64_t number, start, end, written, space[28];
 };
 
 struct image {
@@ -265,6 +266,7 @@ static void add_sample(struct sampler *sampler, struct image *image)
 	struct sample *sample = &image->samples[image->used++];
 
 	sample->number = sampler->next;
+	sample->written++;
 	sample->start = sampler->began + sampler->next * sampler->interval;
 	sample->end = sample->start + sampler->interval;
 	if (!sampler->next++)
@@ -337,11 +339,12 @@ static double evaluate(const char *name, const struct sample *sample)
 	if (!sample->number)
 		return 1e18; /* of the first sample */
 	if (strstr(name, "time_duration"))
-		return time;
+		return is_mode("stale") ? time * (double)sample->written : time;
 	if (strstr(name, "cycles_elapsed"))
 		return strstr(name, "per_second") ? ghz * 1e9 : ghz * time;
 	if (strstr(name, ".sum") && !strstr(name, "pct"))
-		return get_share(name, sample->number) / 100 * ghz * time *
+		return (is_mode("stale") ? (double)sample->written : 1) *
+		       get_share(name, sample->number) / 100 * ghz * time *
 		       (is_mode("skewed") ? PEAK / 2 : PEAK);
 	return get_share(name, sample->number);
 }

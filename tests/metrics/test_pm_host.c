@@ -16,9 +16,10 @@
 #include "base/mem.h"
 #include "metrics/pm_choose.h"
 
-enum { MOST_METRICS = 32, MOST_BYTES = 4 << 20, RECORDED_BY = 130001 };
+enum { MOST_SAMPLES = 64, MOST_METRICS = 32, MOST_BYTES = 4 << 20, RECORDED_BY = 130001 };
 
 static int tests, failed;
+static uint64_t intervals[MOST_SAMPLES]; /* of the recorded samples, ns */
 
 static void check(bool holds, const char *what)
 {
@@ -75,9 +76,9 @@ static void check_sets(const struct pm_functions *cupti)
 		const char *chip, *set;
 		size_t rows;
 	} known[] = {
-		{"GH100", NULL, 20},	{"GH100", "pipes", 14}, {"GH100", "bytes", 10},
-		{"GA100", NULL, 20},	{"GA100", "bytes", 10}, {"AD102", NULL, 12},
-		{"AD102", "bytes", 10}, {"GB202", NULL, 11},
+		{"GH100", NULL, 20},   {"GH100", "pipes", 14}, {"GH100", "bytes", 10},
+		{"GH100", "light", 8}, {"GA100", NULL, 20},    {"GA100", "bytes", 10},
+		{"AD102", NULL, 12},   {"AD102", "bytes", 10}, {"GB202", NULL, 11},
 	};
 
 	for (size_t i = 0; i < WS_COUNT(known); i++) {
@@ -166,6 +167,7 @@ static bool is_sample(const struct pm_functions *cupti, struct pm_host_evaluate 
 	unsigned long long start, end;
 	bool same = fscanf(file, "%llu %llu", &start, &end) == 2 && !cupti->host_evaluate(evaluate);
 
+	intervals[evaluate->range] = end - start;
 	/* Times may need the object that sampled. */
 	if (same && !cupti->sample_info(&info))
 		same = info.start == start && info.end == end;
@@ -186,7 +188,8 @@ static void check_samples(const struct pm_functions *cupti, struct pm_host_evalu
 				     .bytes = evaluate->bytes};
 	char *path = ws_format("%s/values.txt", folder);
 	FILE *file = fopen(path, "re");
-	bool same = file && !cupti->image_info(&info) && info.completed > 16;
+	bool same = file && !cupti->image_info(&info) && info.completed > 16 &&
+		    info.completed <= MOST_SAMPLES;
 
 	for (size_t i = 0; i < info.completed && same; i++) {
 		evaluate->range = i;
@@ -212,9 +215,10 @@ static void check_plan(const struct pm_functions *cupti, const struct pm_host_ev
 
 	for (size_t i = 0; i < info.completed && same; i++) {
 		const struct ws_pm_place place = {evaluate->host, evaluate->image, evaluate->bytes,
-						  i};
+						  i, intervals[i]};
+		bool clean;
 
-		same = !ws_pm_plan_check(plan, &place);
+		same = !ws_pm_plan_check(plan, &place, &clean) && clean;
 	}
 	same &= ws_pm_plan_count_computed(plan) == computed;
 	printf("# %zu of %zu metrics are computed from counters\n", computed, fit.count);
