@@ -14,6 +14,8 @@ typedef int create_device_fn(void *physical, const void *info, const void *alloc
 			     void **device);
 typedef void destroy_fn(void *object, const void *allocator);
 
+__thread unsigned ws_vulkan_number;
+
 static struct ws_vulkan_object objects[WS_VULKAN_OBJECTS];
 static _Atomic unsigned objects_used, devices_made;
 static const char calibrated[] = "VK_EXT_calibrated_timestamps";
@@ -108,6 +110,7 @@ void *ws_library_find_next(const void *dispatchable, unsigned i)
 
 	if (ws_unlikely(!object))
 		return NULL;
+	ws_vulkan_number = object->number;
 	found = atomic_load_explicit(&object->functions[i / 2], memory_order_relaxed);
 	if (ws_likely(found != NULL))
 		return found;

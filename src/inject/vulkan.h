@@ -209,6 +209,13 @@ struct ws_vulkan_buffer {
 
 /* ---- vulkan.c ---- */
 
+/* Of the device whose function was last called on this thread; 0: of an instance. */
+extern __thread unsigned ws_vulkan_number __attribute__((tls_model("initial-exec")));
+static inline int64_t ws_vulkan_get_number(void)
+{
+	return ws_vulkan_number ? ws_vulkan_number : WS_LIBRARY_NONE;
+}
+
 /* NULL when it is none of ours. */
 struct ws_vulkan_object *ws_vulkan_find_object(const void *dispatchable);
 /* A function that the device or instance has, for calls of our own; NULL when it has none. */

@@ -23,6 +23,7 @@
 #include "base/nvtx_libraries.h"
 #include "record/libraries.h"
 #include "record/signals.h"
+#include "record/vulkan_loader.h"
 #include "ring/hookable.h"
 #include "ring/ring.h"
 
@@ -276,8 +277,30 @@ static void add_to_list(char **env, size_t *n, const char *name, const char *tex
 			       (int)length, text));
 }
 
+/* Whether the installed loader of Vulkan has no variable for further folders with layers. */
+static bool is_vulkan_loader_old(void)
+{
+	int version[3];
+
+	return ws_find_vulkan_loader(version) && !ws_vulkan_loader_adds_folders(version);
+}
+
+/* Where loaders of Vulkan look for the layers that users ask for. */
+static char *list_layer_folders(char **env, size_t n)
+{
+	static const char shared[] = "/usr/local/etc/vulkan/explicit_layer.d:"
+				     "/etc/vulkan/explicit_layer.d:"
+				     "/usr/local/share/vulkan/explicit_layer.d:"
+				     "/usr/share/vulkan/explicit_layer.d";
+	const char *home = find_variable(env, n, "HOME", NULL);
+
+	if (!home || !*home)
+		return ws_strdup(shared);
+	return ws_format("%s/.local/share/vulkan/explicit_layer.d:%s", home, shared);
+}
+
 /* Have Vulkan's loader load our layer, behind the user's own. The layer's manifest is beside the
- * hooks. A search path of the user's replaces the loader's own, so ours must be added to it. */
+ * hooks. VK_LAYER_PATH replaces the folders that the loader searches by itself. */
 static void name_vulkan_layer(char **env, size_t *n, const char *preload)
 {
 	size_t length = strcspn(preload, ":");
@@ -286,8 +309,15 @@ static void name_vulkan_layer(char **env, size_t *n, const char *preload)
 
 	while (length && preload[length - 1] != '/')
 		length--;
-	if (own && *own)
+	if (own && *own) {
 		variable = "VK_LAYER_PATH";
+	} else if (is_vulkan_loader_old()) {
+		char *folders = list_layer_folders(env, *n);
+
+		variable = "VK_LAYER_PATH";
+		set_variable(env, n, ws_format("%s=%s", variable, folders));
+		free(folders);
+	}
 	add_to_list(env, n, variable, preload, length ? length - 1 : 0);
 	add_to_list(env, n, "VK_INSTANCE_LAYERS", WS_VULKAN_LAYER, strlen(WS_VULKAN_LAYER));
 }

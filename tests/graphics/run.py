@@ -208,24 +208,9 @@ def vulkan_of_mesa():
 def vulkan_layer_beside_the_users():
     """What the program finds in its environment, and that it is gone once nothing is recorded."""
     show = "echo $VK_INSTANCE_LAYERS $VK_LAYER_PATH $VK_ADD_LAYER_PATH"
-    folder = os.path.dirname(
-        run(
-            "profile",
-            "-t",
-            "vulkan",
-            "-s",
-            "none",
-            "-o",
-            "e0",
-            "--",
-            "sh",
-            "-c",
-            "echo $VK_ADD_LAYER_PATH",
-        )
-        .out.decode()
-        .strip()
-        + "/x"
-    )
+    ours = "echo ${VK_ADD_LAYER_PATH:-${VK_LAYER_PATH##*:}}"
+    got = run("profile", "-t", "vulkan", "-s", "none", "-o", "e0", "--", "sh", "-c", ours)
+    folder = got.out.decode().strip()
     assert os.path.exists(os.path.join(folder, "vulkan_layer.json")), folder
     env = dict(os.environ, VK_INSTANCE_LAYERS="VK_LAYER_OTHER", VK_LAYER_PATH="/elsewhere")
     got = run("profile", "-t", "vulkan", "-s", "none", "-o", "e1", "--", "sh", "-c", show, env=env)
