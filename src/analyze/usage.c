@@ -6,8 +6,9 @@
  * call. Where the kernel may not be sampled, only the function of the C library is seen, and time
  * in the kernel counts for what ran before it: the shares are then rough, but the names are right.
  *
- * Equal stacks are classified once. Samples stand for time on cores; the sum of a thread's samples
- * is scaled to the time that it ran, which is more exact.
+ * Equal stacks are classified once; several workers have a share of the stacks each. Samples stand
+ * for time on cores; the sum of a thread's samples is scaled to the time that it ran, which is more
+ * exact.
  */
 #include "analyze/usage.h"
 
@@ -19,6 +20,7 @@
 #include "base/choose.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/parallel.h"
 #include "base/search.h"
 
 /* ---- what a stack does ---- */
@@ -222,7 +224,13 @@ static void name_call(const struct kernel_view *kernel, const struct function_vi
 
 /* ---- sums ---- */
 
-enum { LEAST_RECENT_BITS = 10, MOST_RECENT_BITS = 22, AHEAD = 16 };
+enum {
+	LEAST_RECENT_BITS = 10,
+	MOST_RECENT_BITS = 22,
+	AHEAD = 16,
+	MOST_PARTS = 4,
+	LEAST_TO_SHARE = 200000 /* samples */
+};
 
 /* Stacks of one kind, call and function, which share a row in each thread. */
 struct use_group {
@@ -238,10 +246,13 @@ struct recent_stack {
 	uint32_t group : 30, in_kernel : 1, copying : 1;
 };
 
+/* What one worker sums up: the samples of its share of all stacks, so that each stack is classified
+ * by one worker only. */
 struct usage_sum {
 	const struct ws_model *model;
 	const struct ws_path *path;
-	struct ws_usage *usage;
+	uint32_t part, parts;
+	struct ws_usage usage;
 	struct function_view *functions; /* by number; `marks` is 0 where not yet looked at */
 	struct ws_map stacks;		 /* (frame, callers): 1 + number of `uses` */
 	uint32_t recent_shift;
@@ -252,9 +263,9 @@ struct usage_sum {
 	struct ws_map group_index; /* hash of a group's identity: 1 + its number */
 	struct use_group *groups;
 	size_t group_count, group_cap;
-	struct ws_map rows; /* group << 32 | thread: 1 + its number */
-	uint64_t *sampled;  /* by thread: what its samples stand for */
-	uint8_t *wanted;    /* by thread: of the explained process or of one it started */
+	struct ws_map rows;    /* group << 32 | thread: 1 + its number */
+	uint64_t *sampled;     /* by thread: what its samples stand for */
+	const uint8_t *wanted; /* by thread: of the explained process or of one it started */
 };
 
 static const struct function_view *get_view(const struct usage_sum *sum, uint32_t frame)
@@ -376,7 +387,7 @@ static const struct stack_use *find_use(struct usage_sum *sum, uint32_t frame, u
 /* The row of a thread's stack; its line is that of the first stack seen. */
 static uint32_t find_row(struct usage_sum *sum, uint32_t thread, const struct stack_use *use)
 {
-	struct ws_usage *usage = sum->usage;
+	struct ws_usage *usage = &sum->usage;
 	uint64_t key = (uint64_t)use->group << 32 | thread, at = ws_map_get(&sum->rows, key, NULL);
 
 	if (!at) {
@@ -392,12 +403,20 @@ static uint32_t find_row(struct usage_sum *sum, uint32_t thread, const struct st
 	return (uint32_t)at;
 }
 
+static uint64_t hash_stack(uint32_t frame, uint32_t callers)
+{
+	return ((uint64_t)frame << 32 | callers) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
 static struct recent_stack *find_recent(const struct usage_sum *sum, uint32_t frame,
 					uint32_t callers)
 {
-	uint64_t hash = ((uint64_t)frame << 32 | callers) * UINT64_C(0x9e3779b97f4a7c15);
+	return &sum->recent[hash_stack(frame, callers) >> sum->recent_shift];
+}
 
-	return &sum->recent[hash >> sum->recent_shift];
+static bool is_of_part(const struct usage_sum *sum, uint32_t frame, uint32_t callers)
+{
+	return sum->parts == 1 || (hash_stack(frame, callers) >> 24) % sum->parts == sum->part;
 }
 
 /* Most of millions of stacks are not in the processor's caches: they are prefetched some time
@@ -405,10 +424,14 @@ static struct recent_stack *find_recent(const struct usage_sum *sum, uint32_t fr
 static void prefetch_stack(const struct usage_sum *sum, size_t i)
 {
 	const struct ws_rows *samples = &sum->model->samples;
+	uint32_t frame, callers;
 
-	if (i < samples->rows)
-		__builtin_prefetch(find_recent(sum, (uint32_t)samples->col[ws_sample_frame][i],
-					       (uint32_t)samples->col[ws_sample_callers][i]));
+	if (i >= samples->rows)
+		return;
+	frame = (uint32_t)samples->col[ws_sample_frame][i];
+	callers = (uint32_t)samples->col[ws_sample_callers][i];
+	if (is_of_part(sum, frame, callers))
+		__builtin_prefetch(find_recent(sum, frame, callers));
 }
 
 /* The largest possible number of different stacks, within limits. */
@@ -448,7 +471,7 @@ static struct ws_usage_row *find_stack_row(struct usage_sum *sum, uint32_t threa
 		group->row = find_row(sum, thread, find_use(sum, stack->frame, stack->callers));
 		group->thread = thread;
 	}
-	return &sum->usage->rows[group->row - 1];
+	return &sum->usage.rows[group->row - 1];
 }
 
 /* Samples of a thread are in order of time, so the search continues where the last one ended, in
@@ -478,22 +501,24 @@ static void add_sample(struct usage_sum *sum, size_t i)
 	const struct ws_model *model = sum->model;
 	uint64_t *const *col = model->samples.col;
 	uint32_t thread = (uint32_t)col[ws_sample_thread][i],
-		 frame = (uint32_t)col[ws_sample_frame][i];
+		 frame = (uint32_t)col[ws_sample_frame][i],
+		 callers = (uint32_t)col[ws_sample_callers][i];
 	uint64_t at = col[ws_sample_start][i], ns = col[ws_sample_time][i];
 	struct ws_usage_row *row;
 	const struct recent_stack *stack;
 	uint64_t address;
 
-	if (thread >= model->thread_count || !sum->wanted[thread] || !frame || at < model->from ||
-	    at > model->to || ws_model_find_call(model, thread, at) != WS_NO_CALL)
+	if (!is_of_part(sum, frame, callers) || thread >= model->thread_count ||
+	    !sum->wanted[thread] || !frame || at < model->from || at > model->to ||
+	    ws_model_find_call(model, thread, at) != WS_NO_CALL)
 		return; /* what calls of CUDA do inside does not count for the program */
-	stack = find_stack(sum, frame, (uint32_t)col[ws_sample_callers][i]);
+	stack = find_stack(sum, frame, callers);
 	row = find_stack_row(sum, thread, stack);
 	ns = ws_max(ns, (uint64_t)1);
 	row->ns += ns;
 	row->samples++;
 	if (stack->in_kernel) {
-		sum->usage->kernel = true;
+		sum->usage.kernel = true;
 	} else {
 		address = ws_stacks_get_frame(model->stacks, frame)->address;
 		row->lowest = ws_min(row->lowest, address);
@@ -514,11 +539,107 @@ static uint64_t scale(uint64_t ns, uint64_t to, uint64_t from)
 	return (uint64_t)((unsigned __int128)ns * to / from);
 }
 
-/* A thread's samples stand for the time that it ran, where that was recorded. */
-static void scale_rows(const struct usage_sum *sum)
+static void begin_part(struct usage_sum *sum)
 {
-	for (size_t i = 0; i < sum->usage->count; i++) {
-		struct ws_usage_row *row = &sum->usage->rows[i];
+	sum->sampled = ws_calloc(sum->model->thread_count, sizeof(*sum->sampled));
+	make_recent(sum);
+	sum->functions = ws_calloc(ws_stacks_count_functions(sum->model->stacks) + (size_t)1,
+				   sizeof(*sum->functions));
+}
+
+/* Frees all but the result. */
+static void end_part(struct usage_sum *sum)
+{
+	ws_map_free(&sum->stacks);
+	ws_map_free(&sum->rows);
+	ws_map_free(&sum->group_index);
+	free(sum->groups);
+	free(sum->uses);
+	free(sum->recent);
+	free(sum->functions);
+}
+
+static void sum_part(void *ctx, unsigned worker, size_t i)
+{
+	struct usage_sum *sum = (struct usage_sum *)ctx + i;
+
+	(void)worker;
+	begin_part(sum);
+	for (size_t k = 0; k < sum->model->samples.rows; k++) {
+		prefetch_stack(sum, k + AHEAD);
+		add_sample(sum, k);
+	}
+	end_part(sum);
+}
+
+/* ---- the parts together ---- */
+
+static bool is_same_row(const struct ws_usage_row *left, const struct ws_usage_row *right)
+{
+	return left->kind == right->kind && left->thread == right->thread &&
+	       left->place.function == right->place.function && !strcmp(left->name, right->name);
+}
+
+/* The line of a row is that of the sample that came first. */
+static void join_rows(struct ws_usage_row *to, const struct ws_usage_row *from)
+{
+	if (from->span.start < to->span.start)
+		to->place = from->place;
+	to->ns += from->ns;
+	to->path_ns += from->path_ns;
+	to->copying_ns += from->copying_ns;
+	to->samples += from->samples;
+	to->lowest = ws_min(to->lowest, from->lowest);
+	to->highest = ws_max(to->highest, from->highest);
+	to->span.start = ws_min(to->span.start, from->span.start);
+	to->span.end = ws_max(to->span.end, from->span.end);
+}
+
+static uint64_t hash_row(const struct ws_usage_row *row)
+{
+	struct stack_use use = {.kind = row->kind, .name = row->name, .place = row->place};
+
+	return hash_use(&use) * UINT64_C(0x9e3779b97f4a7c15) + row->thread;
+}
+
+static void add_row(struct ws_usage *usage, struct ws_map *index, const struct ws_usage_row *row)
+{
+	uint64_t hash = hash_row(row), at;
+
+	while ((at = ws_map_get(index, hash, NULL)) && !is_same_row(&usage->rows[at - 1], row))
+		hash++;
+	if (at) {
+		join_rows(&usage->rows[at - 1], row);
+		return;
+	}
+	ws_grow(usage->rows, usage->cap, usage->count + 1);
+	usage->rows[usage->count++] = *row;
+	ws_map_set(index, hash, usage->count);
+}
+
+/* Adds up the parts, whose results are freed; `sampled` of the first becomes that of all. */
+static void join_parts(struct usage_sum *sums, uint32_t parts, struct ws_usage *usage)
+{
+	struct ws_map index = {0};
+
+	for (uint32_t i = 0; i < parts; i++) {
+		struct ws_usage *part = &sums[i].usage;
+
+		usage->kernel |= part->kernel;
+		for (size_t k = 0; k < part->count; k++)
+			add_row(usage, &index, &part->rows[k]);
+		for (uint32_t id = 0; i && id < sums[i].model->thread_count; id++)
+			sums->sampled[id] += sums[i].sampled[id];
+		ws_usage_free(part);
+	}
+	ws_map_free(&index);
+}
+
+/* A thread's samples stand for the time that it ran, where that was recorded. */
+static void scale_rows(const struct usage_sum *sum, struct ws_usage *usage)
+{
+	for (size_t i = 0; i < usage->count; i++) {
+		struct ws_usage_row *row = &usage->rows[i];
 		uint64_t ran = sum->model->threads[row->thread].running,
 			 sampled = sum->sampled[row->thread];
 
@@ -536,37 +657,33 @@ static int compare_rows(const void *first, const void *second)
 
 	if (left->ns != right->ns)
 		return ws_compare(right->ns, left->ns);
-	return ws_compare(left->thread, right->thread);
+	if (left->thread != right->thread)
+		return ws_compare(left->thread, right->thread);
+	return ws_compare(left->span.start, right->span.start);
 }
 
 void ws_usage_sum(const struct ws_model *model, const struct ws_path *path, struct ws_usage *usage)
 {
-	struct usage_sum sum = {.model = model, .path = path, .usage = usage};
+	uint8_t *wanted = ws_calloc(model->thread_count, 1);
+	struct usage_sum sums[MOST_PARTS];
+	uint32_t parts = 1;
 
 	memset(usage, 0, sizeof(*usage));
-	sum.sampled = ws_calloc(model->thread_count, sizeof(*sum.sampled));
-	sum.wanted = ws_calloc(model->thread_count, 1);
-	make_recent(&sum);
-	sum.functions = ws_calloc(ws_stacks_count_functions(model->stacks) + (size_t)1,
-				  sizeof(*sum.functions));
+	if (model->samples.rows >= LEAST_TO_SHARE)
+		parts = ws_min(ws_count_workers(), (unsigned)MOST_PARTS);
 	for (uint32_t id = 1; id < model->thread_count; id++)
-		sum.wanted[id] = ws_is_explained(model, ws_find_thread(model->who, id)->process);
-	for (size_t i = 0; i < model->samples.rows; i++) {
-		prefetch_stack(&sum, i + AHEAD);
-		add_sample(&sum, i);
-	}
-	scale_rows(&sum);
+		wanted[id] = ws_is_explained(model, ws_find_thread(model->who, id)->process);
+	for (uint32_t i = 0; i < parts; i++)
+		sums[i] = (struct usage_sum){
+			.model = model, .path = path, .part = i, .parts = parts, .wanted = wanted};
+	ws_run_parallel(parts, parts, sum_part, sums);
+	join_parts(sums, parts, usage);
+	scale_rows(&sums[0], usage);
 	if (usage->count)
 		qsort(usage->rows, usage->count, sizeof(*usage->rows), compare_rows);
-	ws_map_free(&sum.stacks);
-	ws_map_free(&sum.rows);
-	ws_map_free(&sum.group_index);
-	free(sum.groups);
-	free(sum.uses);
-	free(sum.recent);
-	free(sum.functions);
-	free(sum.sampled);
-	free(sum.wanted);
+	for (uint32_t i = 0; i < parts; i++)
+		free(sums[i].sampled);
+	free(wanted);
 }
 
 void ws_usage_free(struct ws_usage *usage)

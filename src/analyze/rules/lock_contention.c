@@ -221,13 +221,47 @@ static bool add_turns(const struct ws_analysis *analysis, const struct ws_findin
 	return found;
 }
 
+/* Which reasons to wait there are at all, as bits by enum ws_wait: the states of ten million waits
+ * take a while to go through. */
+static uint32_t find_reasons(const struct ws_model *model)
+{
+	uint32_t reasons = 0;
+
+	for (uint32_t id = 1; id < model->thread_count; id++) {
+		const struct ws_model_thread *thread = &model->threads[id];
+
+		for (size_t i = 0; i < thread->count; i++)
+			if (thread->states[i].doing == WS_DOING_WAIT)
+				reasons |= 1u << thread->states[i].wait;
+	}
+	return reasons;
+}
+
+static bool may_have(const struct ws_analysis *analysis, enum lock_kind kind, uint32_t reasons)
+{
+	static const uint32_t wanted[LOCK_KINDS] = {
+		[NAMED_LOCKS] = 1u << WS_WAIT_LOCK,
+		[FILE_LOCKS] = 1u << WS_WAIT_IO,
+		[SEMAPHORES] = 1u << WS_WAIT_SEMAPHORE,
+		[FUTEXES] = 1u << WS_WAIT_FUTEX | 1u << WS_WAIT_NONE,
+	};
+
+	if (kind >= SEMAPHORES && analysis->model->has_cuda)
+		return false; /* the driver's threads hand over work like this */
+	if (kind == FUTEXES && !find_locking(analysis))
+		return false;
+	return (reasons & wanted[kind]) != 0;
+}
+
 static bool find_waits(const struct ws_analysis *analysis, const struct ws_findings *findings,
 		       struct lock_waits *waits)
 {
+	uint32_t reasons = find_reasons(analysis->model);
+
 	for (int kind = 0; kind < LOCK_KINDS; kind++) {
 		*waits = (struct lock_waits){.kind = (enum lock_kind)kind};
-		if (kind >= SEMAPHORES && analysis->model->has_cuda)
-			return false; /* the driver's threads hand over work like this */
+		if (!may_have(analysis, waits->kind, reasons))
+			continue;
 		if (kind < SEMAPHORES && add_threads(analysis->model, waits))
 			return true;
 		if (kind >= SEMAPHORES && add_turns(analysis, findings, waits))
