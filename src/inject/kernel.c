@@ -9,6 +9,7 @@
 #include <linux/futex.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 
 #include "base/gpu_tools.h"
@@ -26,7 +27,9 @@ enum {
 	CALL_MEMORY = 2,
 	CALL_PROFILER_START = 3,
 	CALL_PROFILER_STOP = 4,
-	CALL_WORK = 5
+	CALL_WORK = 5,
+	CALL_END = 6,  /* what a launch that was put off needs goes away */
+	CALL_ARRAY = 7 /* an array is made */
 };
 
 /* The subject of a callback of the driver's domain. */
@@ -170,12 +173,15 @@ static void measure(struct ws_kernel_launch *launch)
 {
 	int mode = WS_KERNEL_RELAXED;
 
+	ws_kernel_driver.exchange_mode(&mode);
 	if (!ws_kernel_has_runs()) {
-		ws_kernel_measure(launch);
-		ws_kernel_finish_unit();
+		if (!ws_kernel_begin_measuring() || !ws_kernel_put_off(launch)) {
+			ws_kernel_measure(launch);
+			ws_kernel_finish_unit();
+		}
+		ws_kernel_driver.exchange_mode(&mode);
 		return;
 	}
-	ws_kernel_driver.exchange_mode(&mode);
 	counting = ws_kernel_begin_measuring() && ws_kernel_begin_unit(launch);
 	ws_kernel_driver.exchange_mode(&mode);
 	if (!counting)
@@ -263,7 +269,16 @@ static void handle_call(bool runtime, uint32_t cbid, const struct cupti_callback
 	case CALL_WORK:
 		handle_work(enter);
 		break;
+	case CALL_END:
+	case CALL_ARRAY:
+		if (enter)
+			ws_kernel_hurry_batch();
+		if (calls[runtime][cbid].what == CALL_ARRAY)
+			ws_kernel_note_array();
+		break;
 	case CALL_MEMORY:
+		if (enter && ws_kernel_frees_memory(calls[runtime][cbid].detail))
+			ws_kernel_hurry_batch();
 		if (!enter)
 			ws_kernel_note_memory_call(calls[runtime][cbid].detail, callback);
 		break;
@@ -312,6 +327,10 @@ static void note_call(bool runtime, uint32_t cbid, const char *name)
 		what = CALL_MEMORY;
 		calls[0][cbid].detail = (uint8_t)memory;
 	}
+	if (!runtime && ws_kernel_ends_batch(name))
+		what = CALL_END;
+	if (!runtime && ws_kernel_makes_array(name))
+		what = CALL_ARRAY;
 	if (!runtime && (!strncmp(name, "cuMemcpy", 8) || !strncmp(name, "cuMemset", 8)))
 		what = CALL_WORK;
 	if (strstr(name, "ProfilerStart"))
@@ -417,6 +436,7 @@ static void start(void)
 	else {
 		enable_calls();
 		ws_kernel_prepare_units();
+		atexit(ws_kernel_hurry_batch);
 	}
 }
 

@@ -13,12 +13,15 @@
  * kernel_nvtx.c      NVTX ranges around a launch, and filters by them
  * kernel_name.c      names of functions as people write them
  * kernel_driver.c    the driver's functions
+ * kernel_copy.c      copies of launches
  * kernel_memory.c    what memory there is that a kernel may write
  * kernel_globals.c   variables of modules among it
  * kernel_save.c      saves it, finds what a kernel changed, restores that
  * kernel_counters.c  CUPTI's range profiler
  * kernel_turns.c     measuring and the calls of other threads take turns
  * kernel_measure.c   one launch, pass by pass
+ * kernel_batch.c     several launches, pass by pass
+ * kernel_versions.c  memory before each of them
  * kernel_runs.c      one pass in each run of the program
  * kernel_ranges.c    ranges of the program as units
  * kernel_record.c    the records of what was measured
@@ -141,6 +144,36 @@ void ws_kernel_unlock(_Atomic uint32_t *lock);
 
 /* ---- a launch ---- */
 
+/* CUlaunchConfig and CUlaunchAttribute */
+struct ws_launch_attribute {
+	uint32_t id, pad;
+	union {
+		uint32_t cluster[3];
+		int32_t cooperative;
+		char room[64];
+	} value;
+};
+struct ws_launch_config {
+	uint32_t grid[3], block[3], shared;
+	void *stream;
+	const struct ws_launch_attribute *attributes;
+	uint32_t attribute_count;
+};
+enum { WS_LAUNCH_COOPERATIVE = 2, WS_LAUNCH_CLUSTER = 4, WS_LAUNCH_ATTRIBUTES_MOST = 64 };
+
+struct ws_launch_params { /* of cuLaunchKernel, cuLaunchCooperativeKernel */
+	void *function;
+	uint32_t grid[3], block[3], shared;
+	void *stream, **arguments, **extra;
+};
+struct ws_launch_ex_params {
+	const struct ws_launch_config *config;
+	void *function, **arguments, **extra;
+};
+struct ws_launch_graph_params {
+	void *graph, *stream;
+};
+
 enum ws_kernel_call {
 	WS_KERNEL_NO_CALL,
 	WS_KERNEL_LAUNCH,
@@ -162,12 +195,19 @@ struct ws_kernel_launch {
 	uint32_t context_uid, stream_id, correlation, device;
 	const char *symbol; /* "" of a graph and of a range */
 	const char *range;  /* of a range: its name */
+	/* Of a launch that is measured later: the NVTX ranges that were open, and the thread. */
+	const char *nvtx;
+	uint32_t thread;
+	void *owned; /* by a copy */
 	uint64_t number, instance;
 };
 
 /* Fill it in from CUPTI's callback. */
 void ws_kernel_read_launch(struct ws_kernel_launch *launch, enum ws_kernel_call call,
 			   bool per_thread, const struct cupti_callback *callback);
+/* Copy a launch with its arguments. False when it cannot be made again later. */
+bool ws_kernel_copy_launch(struct ws_kernel_launch *copy, const struct ws_kernel_launch *launch);
+void ws_kernel_free_launch(struct ws_kernel_launch *copy);
 /* Launch the same kernel once more. Returns the driver's result. */
 int ws_kernel_launch_again(const struct ws_kernel_launch *launch);
 
@@ -232,7 +272,8 @@ struct ws_kernel_memories {
 	size_t count, capacity;
 };
 
-/* Calls that allocate or free, by their names; 0 for other calls. */
+/* Calls that allocate or free, by their names; 0 for other calls. Whether one frees. */
+bool ws_kernel_frees_memory(int call);
 int ws_kernel_find_memory_call(const char *name);
 /* Such a call has returned. */
 void ws_kernel_note_memory_call(int call, const struct cupti_callback *callback);
@@ -242,6 +283,8 @@ void ws_kernel_add_globals(struct ws_kernel_memories *memories, void *function);
 /* What the launch may write; false when there is no memory for the list. Free `entries`. */
 bool ws_kernel_list_memory(const struct ws_kernel_launch *launch,
 			   struct ws_kernel_memories *memories);
+/* Whether the address is in memory that the program has allocated. */
+bool ws_kernel_knows_memory(ws_device_address address);
 bool ws_kernel_add_memory(struct ws_kernel_memories *memories,
 			  const struct ws_kernel_memory *memory);
 
@@ -261,6 +304,57 @@ void ws_kernel_free_saved(struct ws_kernel_saved *saved);
 /* Fill the level-2 cache with data that no kernel uses. */
 bool ws_kernel_flush_caches(struct ws_kernel_saved *saved, const char **why);
 
+void ws_kernel_set_flush_stream(struct ws_kernel_saved *saved, void *stream);
+/* Launch the comparison of pieces with their copies; the driver's result. */
+int ws_kernel_compare_pieces(void **arguments, unsigned pieces, void *stream);
+
+/* ---- kernel_versions.c ---- */
+
+struct ws_kernel_versions;
+/* Pieces that a kernel writes. Free `pieces`. */
+struct ws_kernel_writes {
+	uint32_t *pieces;
+	size_t count;
+};
+/* For the launches of a context; NULL when there is no memory. */
+struct ws_kernel_versions *ws_kernel_make_versions(const struct ws_kernel_launch *launch);
+/* Keep memory as it is before the launch, when nothing runs. False when it cannot be kept: then the
+ * moments before are still there. */
+bool ws_kernel_keep_version(struct ws_kernel_versions *versions,
+			    const struct ws_kernel_launch *launch);
+/* Keep memory as it is now, to which it returns. */
+bool ws_kernel_keep_end(struct ws_kernel_versions *versions);
+/* Choose the moment before the launch of that number: 0, or the one after the last chosen. */
+void ws_kernel_choose_version(struct ws_kernel_versions *versions, size_t number);
+size_t ws_kernel_count_versions(const struct ws_kernel_versions *versions);
+/* Bring memory to the chosen moment. */
+bool ws_kernel_restore_version(struct ws_kernel_versions *versions, void *stream);
+/* Memory is no longer that of the chosen moment here. */
+void ws_kernel_mark_written(struct ws_kernel_versions *versions,
+			    const struct ws_kernel_writes *writes);
+/* Add what differs from the chosen moment. */
+bool ws_kernel_find_writes(struct ws_kernel_versions *versions, struct ws_kernel_writes *writes);
+/* Memory has been brought to the last moment: mend what differs from it. */
+bool ws_kernel_check_end(struct ws_kernel_versions *versions);
+bool ws_kernel_flush_versions(struct ws_kernel_versions *versions,
+			      const struct ws_kernel_launch *launch, const char **why);
+void ws_kernel_free_versions(struct ws_kernel_versions *versions);
+
+/* ---- kernel_batch.c ---- */
+
+/* Put a launch that is about to be made off, to be measured together with others. False when it
+ * must be measured now. */
+bool ws_kernel_put_off(struct ws_kernel_launch *launch);
+/* Measure what was put off. */
+void ws_kernel_measure_batch(void);
+/* A call that takes away what a launch needs is about to be made, or the program ends. */
+void ws_kernel_hurry_batch(void);
+/* Calls before which that must happen, by their names. */
+bool ws_kernel_ends_batch(const char *name);
+/* Calls that make arrays: from then on, no launch is put off. */
+bool ws_kernel_makes_array(const char *name);
+void ws_kernel_note_array(void);
+
 /* ---- kernel_counters.c ---- */
 
 /* The state for measuring in one context; kept for the next launch in it. */
@@ -273,6 +367,7 @@ struct ws_kernel_passes {
 	bool other_runs;      /* other runs of the program make the other passes */
 	const uint8_t *image; /* what the passes before have counted; NULL: nothing */
 	size_t pass;	      /* which comes next, as ws_kernel_next_pass said */
+	size_t ranges;	      /* in each pass; 0: one */
 };
 /* Around the passes: CUPTI's result. `more` is false after the last pass. */
 int ws_kernel_begin_passes(struct ws_kernel_counters *counters,
@@ -286,7 +381,11 @@ const uint8_t *ws_kernel_get_image(const struct ws_kernel_counters *counters, si
 size_t ws_kernel_next_pass(const struct ws_kernel_counters *counters);
 /* The values of an image with all passes, in the order of ws_kernel_metric_names; NULL when CUPTI
  * refuses. */
-const double *ws_kernel_evaluate(struct ws_kernel_counters *counters, const uint8_t *image);
+const double *ws_kernel_evaluate(struct ws_kernel_counters *counters, const uint8_t *image,
+				 size_t range);
+/* How many ranges an image of the counters' size holds; the bytes of one with so many. */
+size_t ws_kernel_count_ranges(const struct ws_kernel_counters *counters);
+size_t ws_kernel_image_bytes(const struct ws_kernel_counters *counters, size_t ranges);
 size_t ws_kernel_metric_names(const struct ws_kernel_counters *counters, const char *const **names,
 			      const char *const **units);
 const char *ws_kernel_chip(int device);
@@ -321,7 +420,10 @@ void ws_kernel_measure(struct ws_kernel_launch *launch);
 /* Why the kernel cannot be measured one by one; NULL when it can. */
 const char *ws_kernel_find_refusal(const struct ws_kernel_launch *launch);
 bool ws_kernel_flushes_caches(void);
-void ws_kernel_take_values(struct ws_kernel_counters *counters, const uint8_t *image,
+/* Launch it again and wait for it. */
+bool ws_kernel_runs(const struct ws_kernel_launch *launch);
+enum { WS_KERNEL_PASSES_MOST = 1024 };
+void ws_kernel_take_values(struct ws_kernel_counters *counters, const uint8_t *image, size_t range,
 			   struct ws_kernel_outcome *outcome);
 void ws_kernel_write_result(const struct ws_kernel_launch *launch,
 			    const struct ws_kernel_outcome *outcome);

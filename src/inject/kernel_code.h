@@ -1,13 +1,16 @@
 /*
- * kernel_code.h - the two kernels of our own, in PTX, which every driver compiles: one that reads
- * memory so that the level-2 cache holds nothing else, and one that finds which pieces of 64 KiB
+ * kernel_code.h - the kernels of our own, in PTX, which every driver compiles: one that reads
+ * memory so that the level-2 cache holds nothing else, and two that find which pieces of 64 KiB
  * differ between two pieces of memory. In C they would read:
  *
  *     flush(const uint4 *at, uint64_t n, uint32_t *out): each thread adds up every (number of
  *     threads)-th of n elements and writes the sum where it is one number in four billion;
  *
  *     compare(const uint4 *a, const uint4 *b, uint64_t n, uint8_t *changed): block i compares the
- *     elements from 4096 i on and sets changed[i] where any differs.
+ *     elements from 4096 i on and sets changed[i] where any differs;
+ *
+ *     compare_pieces(const uint4 *a, const uint4 *const *b, uint64_t n, uint8_t *changed): the
+ *     same, where b[i] is the address of the copy of a piece.
  */
 #ifndef WS_KERNEL_CODE_H
 #define WS_KERNEL_CODE_H
@@ -111,6 +114,65 @@ static const char ws_kernel_code[] = ".version 6.3\n"
 				     "mov.u16  %rs1, 1;\n"
 				     "st.global.u8  [%rd18], %rs1;\n"
 				     "$L__BB1_5:\n"
+				     "ret;\n"
+				     "}\n"
+				     ".visible .entry ws_compare_pieces(\n"
+				     ".param .u64 ws_compare_pieces_param_0,\n"
+				     ".param .u64 ws_compare_pieces_param_1,\n"
+				     ".param .u64 ws_compare_pieces_param_2,\n"
+				     ".param .u64 ws_compare_pieces_param_3\n"
+				     ")\n"
+				     "{\n"
+				     ".reg .pred  %p<4>;\n"
+				     ".reg .b16  %rs<2>;\n"
+				     ".reg .b32  %r<23>;\n"
+				     ".reg .b64  %rd<24>;\n"
+				     "ld.param.u64  %rd8, [ws_compare_pieces_param_0];\n"
+				     "ld.param.u64  %rd9, [ws_compare_pieces_param_1];\n"
+				     "ld.param.u64  %rd11, [ws_compare_pieces_param_2];\n"
+				     "ld.param.u64  %rd10, [ws_compare_pieces_param_3];\n"
+				     "mov.u32  %r3, %ctaid.x;\n"
+				     "cvt.u64.u32  %rd1, %r3;\n"
+				     "mul.wide.u32  %rd12, %r3, 4096;\n"
+				     "mov.u32  %r4, %tid.x;\n"
+				     "cvt.u64.u32  %rd13, %r4;\n"
+				     "add.s64  %rd19, %rd12, %rd13;\n"
+				     "add.s64  %rd14, %rd12, 4096;\n"
+				     "min.u64  %rd3, %rd14, %rd11;\n"
+				     "shl.b64  %rd20, %rd1, 3;\n"
+				     "add.s64  %rd21, %rd9, %rd20;\n"
+				     "ld.global.u64  %rd22, [%rd21];\n"
+				     "shl.b64  %rd23, %rd12, 4;\n"
+				     "sub.s64  %rd9, %rd22, %rd23;\n"
+				     "setp.ge.u64  %p1, %rd19, %rd3;\n"
+				     "@%p1 bra  $L__BB2_5;\n"
+				     "mov.u32  %r6, %ntid.x;\n"
+				     "cvt.u64.u32  %rd4, %r6;\n"
+				     "cvta.to.global.u64  %rd5, %rd10;\n"
+				     "mov.u32  %r22, 0;\n"
+				     "$L__BB2_2:\n"
+				     "shl.b64  %rd17, %rd19, 4;\n"
+				     "add.s64  %rd15, %rd8, %rd17;\n"
+				     "ld.global.cs.v4.u32 {%r7,%r8,%r9,%r10}, [%rd15];\n"
+				     "add.s64  %rd16, %rd9, %rd17;\n"
+				     "ld.global.cs.v4.u32 {%r11,%r12,%r13,%r14}, [%rd16];\n"
+				     "xor.b32   %r15, %r11, %r7;\n"
+				     "xor.b32   %r16, %r12, %r8;\n"
+				     "xor.b32   %r17, %r13, %r9;\n"
+				     "xor.b32   %r18, %r14, %r10;\n"
+				     "or.b32   %r19, %r16, %r22;\n"
+				     "or.b32   %r20, %r19, %r15;\n"
+				     "or.b32   %r21, %r20, %r17;\n"
+				     "or.b32   %r22, %r21, %r18;\n"
+				     "add.s64  %rd19, %rd19, %rd4;\n"
+				     "setp.lt.u64  %p2, %rd19, %rd3;\n"
+				     "@%p2 bra  $L__BB2_2;\n"
+				     "setp.eq.s32  %p3, %r22, 0;\n"
+				     "@%p3 bra  $L__BB2_5;\n"
+				     "add.s64  %rd18, %rd5, %rd1;\n"
+				     "mov.u16  %rs1, 1;\n"
+				     "st.global.u8  [%rd18], %rs1;\n"
+				     "$L__BB2_5:\n"
 				     "ret;\n"
 				     "}\n";
 

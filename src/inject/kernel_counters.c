@@ -36,6 +36,7 @@ struct ws_kernel_counters {
 	size_t count, config_bytes, image_bytes, passes;
 	uint8_t *availability, *config, *image;
 	double *values;
+	size_t ranges;	  /* that the image has room for */
 	bool own_range;	  /* the range of the present unit is ours */
 	size_t pass;	  /* that comes next, as CUPTI counts them */
 	char error[1024]; /* why it measures nothing; "" if it does */
@@ -289,6 +290,7 @@ static int enable_profiler(struct ws_kernel_counters *counters)
 	if (rc)
 		return fail(counters, "", rc);
 	counters->image_bytes = size.bytes;
+	counters->ranges = 1;
 	counters->image = malloc(size.bytes);
 	return counters->image ? 0 : fail(counters, "", 2);
 }
@@ -347,9 +349,41 @@ const char *ws_kernel_chip(int device)
 
 /* ---- passes ---- */
 
+size_t ws_kernel_image_bytes(const struct ws_kernel_counters *counters, size_t ranges)
+{
+	struct cupti_range_image_size size = {.size = SIZE_get_image_size,
+					      .profiler = counters->profiler,
+					      .names = (const char **)counters->names,
+					      .count = counters->count,
+					      .ranges = ranges,
+					      .nodes = (uint32_t)ranges};
+
+	return profiler.get_image_size(&size) ? SIZE_MAX : size.bytes;
+}
+
+/* Room for so many ranges in a pass. */
+static int resize_image(struct ws_kernel_counters *counters, size_t ranges)
+{
+	size_t bytes;
+	uint8_t *image;
+
+	if (ranges == counters->ranges)
+		return 0;
+	bytes = ws_kernel_image_bytes(counters, ranges);
+	image = bytes == SIZE_MAX ? NULL : realloc(counters->image, bytes);
+	if (!image)
+		return CUPTI_ERR_OUT_OF_MEMORY;
+	counters->image = image;
+	counters->image_bytes = bytes;
+	counters->ranges = ranges;
+	return 0;
+}
+
 int ws_kernel_begin_passes(struct ws_kernel_counters *counters,
 			   const struct ws_kernel_passes *passes)
 {
+	size_t ranges = ws_max(passes->ranges, (size_t)1);
+	int rc = resize_image(counters, ranges);
 	struct cupti_range_image image = {.size = SIZE_init_image,
 					  .profiler = counters->profiler,
 					  .bytes = counters->image_bytes,
@@ -363,13 +397,14 @@ int ws_kernel_begin_passes(struct ws_kernel_counters *counters,
 		.image = counters->image,
 		.range = passes->own_range ? CUPTI_USER_RANGE : CUPTI_AUTO_RANGE,
 		.replay = passes->other_runs ? CUPTI_APPLICATION_REPLAY : CUPTI_USER_REPLAY,
-		.ranges = 1,
+		.ranges = ranges,
 		.levels = 1,
 		.first_level = 1,
 		.pass = passes->pass,
 		.target_level = passes->own_range};
-	int rc = 0;
 
+	if (rc)
+		return rc;
 	if (passes->image)
 		memcpy(counters->image, passes->image, counters->image_bytes);
 	else
@@ -417,7 +452,17 @@ size_t ws_kernel_next_pass(const struct ws_kernel_counters *counters)
 	return counters->pass;
 }
 
-const double *ws_kernel_evaluate(struct ws_kernel_counters *counters, const uint8_t *image)
+size_t ws_kernel_count_ranges(const struct ws_kernel_counters *counters)
+{
+	struct cupti_range_image_info info = {.size = SIZE_get_image_info,
+					      .image = counters->image,
+					      .bytes = counters->image_bytes};
+
+	return profiler.get_image_info(&info) ? 0 : info.ranges;
+}
+
+const double *ws_kernel_evaluate(struct ws_kernel_counters *counters, const uint8_t *image,
+				 size_t range)
 {
 	struct cupti_range_image_info info = {
 		.size = SIZE_get_image_info, .image = image, .bytes = counters->image_bytes};
@@ -425,11 +470,12 @@ const double *ws_kernel_evaluate(struct ws_kernel_counters *counters, const uint
 					    .host = counters->host,
 					    .image = image,
 					    .bytes = counters->image_bytes,
+					    .range = range,
 					    .names = counters->names,
 					    .count = counters->count,
 					    .values = counters->values};
 
-	if (profiler.get_image_info(&info) || !info.ranges || profiler.evaluate(&values))
+	if (profiler.get_image_info(&info) || info.ranges <= range || profiler.evaluate(&values))
 		return NULL;
 	return counters->values;
 }

@@ -9,36 +9,6 @@
 
 struct ws_kernel_driver ws_kernel_driver;
 
-/* CUlaunchConfig and CUlaunchAttribute */
-struct launch_attribute {
-	uint32_t id, pad;
-	union {
-		uint32_t cluster[3];
-		int32_t cooperative;
-		char room[64];
-	} value;
-};
-struct launch_config {
-	uint32_t grid[3], block[3], shared;
-	void *stream;
-	const struct launch_attribute *attributes;
-	uint32_t attribute_count;
-};
-enum { ATTRIBUTE_COOPERATIVE = 2, ATTRIBUTE_CLUSTER = 4, ATTRIBUTES_MOST = 64 };
-
-struct launch_params { /* of cuLaunchKernel, cuLaunchCooperativeKernel */
-	void *function;
-	uint32_t grid[3], block[3], shared;
-	void *stream, **arguments, **extra;
-};
-struct launch_ex_params {
-	const struct launch_config *config;
-	void *function, **arguments, **extra;
-};
-struct launch_graph_params {
-	void *graph, *stream;
-};
-
 bool ws_kernel_bind_driver(void)
 {
 	static const struct {
@@ -95,7 +65,7 @@ uint32_t ws_kernel_device_attribute(int device, int which)
 
 static void read_plain(struct ws_kernel_launch *launch)
 {
-	const struct launch_params *params = launch->params;
+	const struct ws_launch_params *params = launch->params;
 
 	launch->function = params->function;
 	memcpy(launch->grid, params->grid, sizeof(launch->grid));
@@ -108,24 +78,24 @@ static void read_plain(struct ws_kernel_launch *launch)
 		launch->extra = params->extra;
 }
 
-static void read_attributes(struct ws_kernel_launch *launch, const struct launch_config *config)
+static void read_attributes(struct ws_kernel_launch *launch, const struct ws_launch_config *config)
 {
 	for (uint32_t i = 0; config->attributes && i < config->attribute_count; i++) {
-		const struct launch_attribute *attribute = &config->attributes[i];
+		const struct ws_launch_attribute *attribute = &config->attributes[i];
 
-		if (i >= ATTRIBUTES_MOST)
+		if (i >= WS_LAUNCH_ATTRIBUTES_MOST)
 			return;
-		if (attribute->id == ATTRIBUTE_CLUSTER)
+		if (attribute->id == WS_LAUNCH_CLUSTER)
 			memcpy(launch->cluster, attribute->value.cluster, sizeof(launch->cluster));
-		else if (attribute->id == ATTRIBUTE_COOPERATIVE)
+		else if (attribute->id == WS_LAUNCH_COOPERATIVE)
 			launch->cooperative = attribute->value.cooperative != 0;
 	}
 }
 
 static void read_extended(struct ws_kernel_launch *launch)
 {
-	const struct launch_ex_params *params = launch->params;
-	const struct launch_config *config = params->config;
+	const struct ws_launch_ex_params *params = launch->params;
+	const struct ws_launch_config *config = params->config;
 
 	launch->function = params->function;
 	launch->arguments = params->arguments;
@@ -151,7 +121,7 @@ void ws_kernel_read_launch(struct ws_kernel_launch *launch, enum ws_kernel_call 
 	launch->correlation = callback->correlation;
 	launch->symbol = callback->symbol ? callback->symbol : "";
 	if (call == WS_KERNEL_LAUNCH_GRAPH) {
-		const struct launch_graph_params *params = callback->params;
+		const struct ws_launch_graph_params *params = callback->params;
 
 		launch->function = params->graph;
 		launch->stream = params->stream;
@@ -190,7 +160,7 @@ static int launch_cooperative_again(const struct ws_kernel_launch *launch)
 
 static int launch_extended_again(const struct ws_kernel_launch *launch)
 {
-	const struct launch_ex_params *params = launch->params;
+	const struct ws_launch_ex_params *params = launch->params;
 	int (*call)(const void *, void *, void **, void **) = ws_kernel_driver.launch_ex;
 
 	if (launch->per_thread && ws_kernel_driver.launch_ex_ptsz)

@@ -31,9 +31,12 @@ static void read_symbols(const struct ws_cubin *cubin, const Elf64_Shdr *table)
 		return;
 	for (size_t i = 0; i < table->sh_size / sizeof(*symbols); i++) {
 		const Elf64_Sym *symbol = &symbols[i];
+		const char *section;
 
-		if (ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT && symbol->st_size &&
-		    !strncmp(ws_cubin_name_section(cubin, symbol->st_shndx), ".nv.global", 10))
+		if (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT || !symbol->st_size)
+			continue;
+		section = ws_cubin_name_section(cubin, symbol->st_shndx);
+		if (!strncmp(section, ".nv.global", 10) || !strncmp(section, ".nv.constant3", 13))
 			add_name(ws_cubin_find_string(cubin, &cubin->sections[table->sh_link],
 						      symbol->st_name));
 	}

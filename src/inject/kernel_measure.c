@@ -6,7 +6,7 @@
  */
 #include "inject/kernel.h"
 
-enum { CAPTURE_RELAXED = 2, PASSES_MOST = 1024 };
+enum { CAPTURE_RELAXED = 2 };
 
 /* Kernels that wait for other kernels, which are not repeated with them. */
 static const char *const partners[] = {"ncclDevKernel", "ncclKernel", "nvshmem",
@@ -21,7 +21,7 @@ const char *ws_kernel_find_refusal(const struct ws_kernel_launch *launch)
 	return NULL;
 }
 
-static bool runs(const struct ws_kernel_launch *launch)
+bool ws_kernel_runs(const struct ws_kernel_launch *launch)
 {
 	return !ws_kernel_launch_again(launch) && !ws_kernel_driver.wait_stream(launch->stream);
 }
@@ -44,7 +44,7 @@ static bool prepare_pass(const struct ws_kernel_launch *launch, struct ws_kernel
 	if (ws_kernel_flushes_caches())
 		return ws_kernel_flush_caches(saved, why);
 	*why = "it could not be run again";
-	return runs(launch) && ws_kernel_restore(saved, why);
+	return ws_kernel_runs(launch) && ws_kernel_restore(saved, why);
 }
 
 /* Without flushes, find out before the first pass what the kernel changes. */
@@ -52,8 +52,9 @@ static bool prepare_passes(const struct ws_kernel_launch *launch, struct ws_kern
 			   const char **why)
 {
 	*why = "it could not be run again";
-	return ws_kernel_flushes_caches() || (runs(launch) && ws_kernel_find_changes(saved, why) &&
-					      ws_kernel_restore(saved, why));
+	return ws_kernel_flushes_caches() ||
+	       (ws_kernel_runs(launch) && ws_kernel_find_changes(saved, why) &&
+		ws_kernel_restore(saved, why));
 }
 
 static bool make_pass(const struct ws_kernel_launch *launch, struct ws_kernel_counters *counters,
@@ -67,7 +68,7 @@ static bool make_pass(const struct ws_kernel_launch *launch, struct ws_kernel_co
 		*why = ws_kernel_explain(rc);
 		return false;
 	}
-	ran = runs(launch);
+	ran = ws_kernel_runs(launch);
 	rc = ws_kernel_end_pass(counters, more);
 	*why = rc ? ws_kernel_explain(rc) : "it could not be run again";
 	return ran && !rc;
@@ -88,7 +89,7 @@ static bool make_passes(const struct ws_kernel_launch *launch, struct ws_kernel_
 		return false;
 	for (outcome->passes = 0; more; outcome->passes++) {
 		outcome->error = "CUPTI asks for more and more passes";
-		if (outcome->passes == PASSES_MOST ||
+		if (outcome->passes == WS_KERNEL_PASSES_MOST ||
 		    !prepare_pass(launch, saved, outcome->passes, &outcome->error) ||
 		    !make_pass(launch, counters, &more, &outcome->error))
 			return false;
@@ -100,13 +101,13 @@ static bool make_passes(const struct ws_kernel_launch *launch, struct ws_kernel_
 	return true;
 }
 
-void ws_kernel_take_values(struct ws_kernel_counters *counters, const uint8_t *image,
+void ws_kernel_take_values(struct ws_kernel_counters *counters, const uint8_t *image, size_t range,
 			   struct ws_kernel_outcome *outcome)
 {
 	const char *const *names, *const *units;
 	size_t count = ws_kernel_metric_names(counters, &names, &units);
 
-	outcome->values = ws_kernel_evaluate(counters, image);
+	outcome->values = ws_kernel_evaluate(counters, image, range);
 	outcome->counters = counters;
 	if (!outcome->values)
 		outcome->error = "CUPTI gives no values for it";
@@ -145,7 +146,7 @@ static void measure_kernel(const struct ws_kernel_launch *launch, struct ws_kern
 	if (ws_kernel_decode(counters))
 		return;
 	outcome->error = NULL;
-	ws_kernel_take_values(counters, ws_kernel_get_image(counters, &bytes), outcome);
+	ws_kernel_take_values(counters, ws_kernel_get_image(counters, &bytes), 0, outcome);
 }
 
 void ws_kernel_measure(struct ws_kernel_launch *launch)

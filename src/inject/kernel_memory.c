@@ -141,6 +141,22 @@ void ws_kernel_note_memory_call(int call, const struct cupti_callback *callback)
 	ws_kernel_unlock(&known_lock);
 }
 
+bool ws_kernel_frees_memory(int call)
+{
+	return call == FREE;
+}
+
+bool ws_kernel_knows_memory(ws_device_address address)
+{
+	bool found = false;
+
+	ws_kernel_lock(&known_lock);
+	for (size_t i = 0; i < known.count && !found; i++)
+		found = address - known.entries[i].base < known.entries[i].bytes;
+	ws_kernel_unlock(&known_lock);
+	return found;
+}
+
 static bool has_memory(const struct ws_kernel_memories *memories, ws_device_address address)
 {
 	for (size_t i = 0; i < memories->count; i++)

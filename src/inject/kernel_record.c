@@ -67,8 +67,9 @@ static void fill_texts(struct ws_thread *thread, struct ws_rec_kernel_result *re
 	}
 	if (launch->range)
 		record->demangled = record->name = put_string(thread, launch->range);
-	ws_kernel_name_ranges(ranges, sizeof(ranges));
-	record->nvtx = put_string(thread, ranges);
+	if (!launch->nvtx)
+		ws_kernel_name_ranges(ranges, sizeof(ranges));
+	record->nvtx = put_string(thread, ws_text_or(launch->nvtx, ranges));
 	record->chip = put_string(thread, ws_kernel_chip((int)launch->device));
 	record->error = put_string(thread, outcome->error);
 	record->sections = put_string(thread, ws_kernel_settings.sections);
@@ -98,6 +99,7 @@ static void write_launch(struct ws_thread *thread, const struct ws_kernel_launch
 	filled.dynamic_shared = launch->shared;
 	filled.cooperative = launch->cooperative;
 	filled.passes = outcome->passes;
+	filled.thread = launch->thread;
 	fill_function(&filled, launch);
 	fill_texts(thread, &filled, launch, outcome);
 	record = ws_rt_reserve(thread, sizeof(*record), WS_LOSS_CUDA);

@@ -312,7 +312,7 @@ static void finish_complete(const struct kept *kept, const uint8_t *image)
 	if (!is_last_run())
 		return;
 	unit.outcome.passes = (uint32_t)kept->passes;
-	ws_kernel_take_values(unit.counters, image, &unit.outcome);
+	ws_kernel_take_values(unit.counters, image, 0, &unit.outcome);
 	if (state.runs)
 		ws_raw_syscall(SYS_unlinkat, AT_FDCWD, (long)unit.path, 0, 0, 0, 0);
 	write_outcome();
@@ -413,7 +413,7 @@ void ws_kernel_end_unit(void)
 	if (more)
 		unit.outcome.error = "CUPTI asks for more and more passes";
 	else
-		ws_kernel_take_values(unit.counters, ws_kernel_get_image(unit.counters, &bytes),
+		ws_kernel_take_values(unit.counters, ws_kernel_get_image(unit.counters, &bytes), 0,
 				      &unit.outcome);
 	if (state.runs)
 		ws_raw_syscall(SYS_unlinkat, AT_FDCWD, (long)unit.path, 0, 0, 0, 0);

@@ -33,7 +33,7 @@ struct ws_kernel_saved {
 
 /* Our kernels, in each context. */
 struct code {
-	void *context, *module, *flush, *compare;
+	void *context, *module, *flush, *compare, *compare_pieces;
 };
 static struct code codes[CONTEXTS];
 static size_t code_count;
@@ -47,7 +47,8 @@ static const struct code *load_code(void *context)
 			return &codes[i];
 	if (code_count == CONTEXTS || ws_kernel_driver.load_module(&code.module, ws_kernel_code) ||
 	    ws_kernel_driver.get_function(&code.flush, code.module, "ws_flush_read") ||
-	    ws_kernel_driver.get_function(&code.compare, code.module, "ws_compare"))
+	    ws_kernel_driver.get_function(&code.compare, code.module, "ws_compare") ||
+	    ws_kernel_driver.get_function(&code.compare_pieces, code.module, "ws_compare_pieces"))
 		return NULL;
 	codes[code_count] = code;
 	return &codes[code_count++];
@@ -204,6 +205,17 @@ struct ws_kernel_saved *ws_kernel_save_nothing(const struct ws_kernel_launch *la
 		return saved;
 	ws_kernel_free_saved(saved);
 	return NULL;
+}
+
+void ws_kernel_set_flush_stream(struct ws_kernel_saved *saved, void *stream)
+{
+	saved->stream = stream;
+}
+
+int ws_kernel_compare_pieces(void **arguments, unsigned pieces, void *stream)
+{
+	return ws_kernel_driver.launch(current->compare_pieces, pieces, 1, 1, THREADS, 1, 1, 0,
+				       stream, arguments, NULL);
 }
 
 /* ---- what has changed ---- */

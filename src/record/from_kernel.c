@@ -106,6 +106,8 @@ void ws_convert_kernel_result(struct ws_stream *stream, const struct ws_rec *rec
 
 	if (ws_rec_bytes(rec) < sizeof(*record))
 		return;
+	if (record->thread)
+		row.thread = ws_stream_thread(stream, record->thread);
 	row.start = record->start;
 	row.end = record->duration ? record->start + record->duration : WS_NO_TIME;
 	row.id = number_result(stream, rec->value);

@@ -8,6 +8,7 @@
  *   threads   four threads launch at once
  *   graph     a graph of two kernels is launched at the end, twice
  *   ranges    only the second round lies between cuProfilerStart and cuProfilerStop
+ *   freed     four launches at the end each use memory that is freed after them
  *   started   the second round lies in a start/end range
  *   differs   the kernels of the last round are launched only in the first run of the program in
  *             the folder, where it leaves a file called "was-here"
@@ -49,6 +50,11 @@ static void run_count(void **arguments)
 	**(int **)arguments[0] += 1;
 }
 
+static void run_count_up(void **arguments)
+{
+	**(int **)arguments[0] += 1;
+}
+
 static void run_read(void **arguments)
 {
 	(void)arguments;
@@ -57,6 +63,7 @@ static void run_read(void **arguments)
 static const size_t one[] = {8, 0};
 static struct standin_kernel accumulate = {"_Z10accumulatePj", run_accumulate, one},
 			     count = {"_ZN4work5countILi4EEEvPi", run_count, one},
+			     count_up = {"count_up", run_count_up, one},
 			     read_only = {"plain_read", run_read, one},
 			     nccl = {"_Z27ncclDevKernel_AllReduce_SumP4Args", run_count, one};
 
@@ -119,6 +126,19 @@ static void launch_at_once(void)
 		pthread_join(threads[i], NULL);
 }
 
+static void use_and_free(void)
+{
+	for (int i = 0; i < 4; i++) {
+		uint64_t memory;
+
+		cuMemAlloc_v2(&memory, 4096);
+		*at(memory) = 0;
+		launch(&count_up, at(memory), 7);
+		surprises += *at(memory) != 1;
+		cuMemFree_v2(memory);
+	}
+}
+
 static int is_first_run(void)
 {
 	FILE *file = fopen("was-here", "rx");
@@ -169,6 +189,8 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(what, "threads"))
 		launch_at_once();
+	if (!strcmp(what, "freed"))
+		use_and_free();
 	for (int i = 0; i < 2 && !strcmp(what, "graph"); i++)
 		cuGraphLaunch(graph, (void *)7);
 	for (unsigned i = 0; i < LENGTH; i++)

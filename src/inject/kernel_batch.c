@@ -1,0 +1,370 @@
+/*
+ * kernel_batch.c - several launches, pass by pass. What a pass costs is nearly all CUPTI's: 15 to
+ * 20 ms to begin and end it, however much runs in between. So a launch is not measured when the
+ * program makes it. It is put off, with a copy of its arguments and of the memory that it finds,
+ * and the program goes on. When there are enough of them, or before something that they need is
+ * taken away, or when the program ends, all are made again, one after the other, once for each
+ * pass, each on the memory that it found. Afterwards memory is as the program left it.
+ *
+ * Graphs and launches that cannot be copied are measured at once (kernel_measure.c).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "inject/kernel.h"
+
+enum { BATCH_MOST = 32, TRIALS = 2 };
+#define IMAGE_MOST ((size_t)192 << 20)
+
+struct entry {
+	struct ws_kernel_launch launch;
+	struct ws_kernel_outcome outcome;
+	struct ws_kernel_writes writes;
+	bool refused; /* nothing is repeated */
+};
+
+static struct {
+	struct entry entries[BATCH_MOST];
+	size_t count, most; /* most: that an image has room for */
+	_Atomic bool waits; /* there are some */
+	struct ws_kernel_counters *counters;
+	struct ws_kernel_versions *versions;
+	void *context;
+	long process;
+} batch;
+/* Arrays, which a kernel may read as textures, are not copied. */
+static _Atomic bool has_arrays;
+
+/* ---- what ends a batch ---- */
+
+/* They take away, or change, what launches need in addition to memory that is copied. */
+static const char *const ends[] = {
+	"cuModuleUnload",	"cuLibraryUnload",	"cuCtxDestroy",
+	"cuDevicePrimaryCtxRe", "cuStreamDestroy",	"cuTexObjectDestroy",
+	"cuSurfObjectDestroy",	"cuArrayDestroy",	"cuMipmappedArrayDes",
+	"cuMemPoolDestroy",	"cuMemPoolTrimTo",	"cuFuncSetAttribute",
+	"cuFuncSetCacheConfig", "cuStreamBeginCapture", "cuCtxSetLimit",
+	"cuKernelSetAttribute", "cuGreenCtxDestroy",
+};
+
+bool ws_kernel_ends_batch(const char *name)
+{
+	for (size_t i = 0; i < WS_COUNT(ends); i++)
+		if (!strncmp(name, ends[i], strlen(ends[i])))
+			return true;
+	return false;
+}
+
+bool ws_kernel_makes_array(const char *name)
+{
+	return !strncmp(name, "cuArrayCreate", 13) || !strncmp(name, "cuArray3DCreate", 15) ||
+	       !strncmp(name, "cuMipmappedArrayCreate", 22);
+}
+
+void ws_kernel_note_array(void)
+{
+	atomic_store(&has_arrays, true);
+}
+
+/* ---- passes ---- */
+
+/* With warm caches each kernel runs once before it is counted; otherwise a kernel of ours flushes
+ * them. Either is a range of its own for CUPTI. */
+static bool prepare_caches(const struct ws_kernel_launch *launch, const char **why)
+{
+	if (ws_kernel_flushes_caches())
+		return ws_kernel_flush_versions(batch.versions, launch, why);
+	*why = "it could not be run again";
+	return ws_kernel_runs(launch);
+}
+
+static bool run_entry(struct entry *entry, size_t version, bool counted, const char **why)
+{
+	const struct ws_kernel_launch *launch = &entry->launch;
+
+	*why = "the memory that it found could not be restored: the driver failed";
+	ws_kernel_choose_version(batch.versions, version);
+	if (entry->refused)
+		return true;
+	if (!ws_kernel_restore_version(batch.versions, launch->stream))
+		return false;
+	if (counted) {
+		if (!prepare_caches(launch, why))
+			return false;
+		if (!ws_kernel_flushes_caches()) {
+			ws_kernel_mark_written(batch.versions, &entry->writes);
+			*why = "the memory that it found could not be restored";
+			if (!ws_kernel_restore_version(batch.versions, launch->stream))
+				return false;
+		}
+	}
+	*why = "it could not be run again";
+	if (!ws_kernel_runs(launch))
+		return false;
+	*why = "what the kernel changed could not be found: the driver failed";
+	if (!counted && !ws_kernel_find_writes(batch.versions, &entry->writes))
+		return false;
+	ws_kernel_mark_written(batch.versions, &entry->writes);
+	return true;
+}
+
+/* Make the launches from `from` on, `count` of them; the others are passed over. */
+static bool run_entries(size_t from, size_t count, bool counted, const char **why)
+{
+	for (size_t i = 0; i < batch.count; i++)
+		if (i < from || i >= from + count)
+			ws_kernel_choose_version(batch.versions, i);
+		else if (!run_entry(&batch.entries[i], i, counted, why))
+			return false;
+	return true;
+}
+
+static bool make_pass(size_t from, size_t count, bool *more, const char **why)
+{
+	int rc = ws_kernel_begin_pass(batch.counters), ended;
+	bool ran;
+
+	*more = false;
+	if (rc) {
+		*why = ws_kernel_explain(rc);
+		return false;
+	}
+	ran = run_entries(from, count, true, why);
+	ended = ws_kernel_end_pass(batch.counters, more);
+	if (ended && ran)
+		*why = ws_kernel_explain(ended);
+	return ran && !ended;
+}
+
+/* Which launches are repeated. */
+static size_t count_repeated(size_t from, size_t count)
+{
+	size_t repeated = 0;
+
+	for (size_t i = from; i < from + count; i++)
+		repeated += !batch.entries[i].refused;
+	return repeated;
+}
+
+static bool make_passes(size_t from, size_t count, uint32_t *passes, const char **why)
+{
+	struct ws_kernel_passes how = {.ranges = 2 * count_repeated(from, count)};
+	bool more = true;
+	int rc = ws_kernel_begin_passes(batch.counters, &how);
+
+	*why = ws_kernel_explain(rc);
+	if (rc)
+		return false;
+	for (*passes = 0; more; ++*passes) {
+		*why = "CUPTI asks for more and more passes";
+		if (*passes == WS_KERNEL_PASSES_MOST || !make_pass(from, count, &more, why))
+			return false;
+	}
+	rc = ws_kernel_decode(batch.counters);
+	*why = ws_kernel_explain(rc);
+	return !rc;
+}
+
+/* ---- results ---- */
+
+static void write_entries(size_t from, size_t count, uint32_t passes, const char *why)
+{
+	size_t range = 1, bytes;
+
+	for (size_t i = from; i < from + count; i++) {
+		struct entry *entry = &batch.entries[i];
+
+		if (!entry->refused && why)
+			entry->outcome.error = why;
+		if (!entry->outcome.error) {
+			entry->outcome.passes = passes;
+			ws_kernel_take_values(batch.counters,
+					      ws_kernel_get_image(batch.counters, &bytes), range,
+					      &entry->outcome);
+		}
+		if (!entry->refused)
+			range += 2;
+		if (entry->outcome.error)
+			entry->outcome.passes = 0;
+		ws_kernel_write_result(&entry->launch, &entry->outcome);
+	}
+}
+
+/* Measure some of the launches. CUPTI may find other ranges than those expected (a kernel that
+ * launches kernels): then false. */
+static bool measure_entries(size_t from, size_t count, const char **why)
+{
+	uint32_t passes = 0;
+	bool made = make_passes(from, count, &passes, why);
+
+	if (made && ws_kernel_count_ranges(batch.counters) != 2 * count_repeated(from, count)) {
+		*why = "CUPTI gives no values for it";
+		return false;
+	}
+	if (made)
+		write_entries(from, count, passes, NULL);
+	return made;
+}
+
+/* ---- the batch ---- */
+
+static bool try_launches(const char **why)
+{
+	for (int i = 0; i < TRIALS; i++)
+		if (!run_entries(0, batch.count, false, why))
+			return false;
+	return true;
+}
+
+/* The launches together, or one by one where that fails. */
+static void measure_launches(void)
+{
+	const char *why = NULL;
+
+	if (!try_launches(&why)) {
+		write_entries(0, batch.count, 0, why);
+		return;
+	}
+	if (measure_entries(0, batch.count, &why))
+		return;
+	for (size_t i = 0; i < batch.count; i++)
+		if (batch.entries[i].refused || !measure_entries(i, 1, &why))
+			write_entries(i, 1, 0, why);
+}
+
+static void return_to_end(void)
+{
+	for (size_t i = 0; i < ws_kernel_count_versions(batch.versions); i++)
+		ws_kernel_choose_version(batch.versions, i);
+	if (!ws_kernel_restore_version(batch.versions, NULL) ||
+	    !ws_kernel_check_end(batch.versions))
+		ws_kernel_report(WS_ERROR,
+				 "The memory that measured kernels changed could not be restored: "
+				 "the program's results may be wrong.");
+}
+
+static void free_batch(void)
+{
+	for (size_t i = 0; i < batch.count; i++) {
+		free(batch.entries[i].writes.pieces);
+		ws_kernel_free_launch(&batch.entries[i].launch);
+	}
+	if (batch.versions)
+		ws_kernel_free_versions(batch.versions);
+	memset(batch.entries, 0, sizeof(batch.entries));
+	batch.versions = NULL;
+	batch.context = NULL;
+	batch.count = 0;
+	atomic_store(&batch.waits, false);
+}
+
+void ws_kernel_measure_batch(void)
+{
+	size_t count = batch.count;
+	void *context = NULL;
+	bool pushed;
+
+	if (!count)
+		return;
+	pushed = ws_kernel_driver.push_context && ws_kernel_driver.pop_context &&
+		 !ws_kernel_driver.push_context(batch.context);
+	if (ws_kernel_driver.synchronize()) {
+		write_entries(0, count, 0, "work of the program after it failed");
+	} else if (!ws_kernel_keep_end(batch.versions)) {
+		write_entries(0, count, 0,
+			      "there is no memory left to save what the kernel may write");
+	} else {
+		measure_launches();
+		return_to_end();
+	}
+	free_batch();
+	if (pushed)
+		ws_kernel_driver.pop_context(&context);
+	for (size_t i = 0; i < count; i++)
+		ws_kernel_finish_unit();
+}
+
+void ws_kernel_hurry_batch(void)
+{
+	int mode = WS_KERNEL_RELAXED;
+	bool was;
+
+	/* A forked child has no CUDA. */
+	if (!atomic_load_explicit(&batch.waits, memory_order_relaxed) ||
+	    batch.process != ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0))
+		return;
+	was = ws_kernel_set_inside(true);
+	ws_kernel_driver.exchange_mode(&mode);
+	ws_kernel_begin_call();
+	if (ws_kernel_begin_measuring())
+		ws_kernel_measure_batch();
+	ws_kernel_end_call();
+	ws_kernel_driver.exchange_mode(&mode);
+	ws_kernel_set_inside(was);
+}
+
+/* ---- putting off ---- */
+
+static void choose_size(void)
+{
+	size_t most = BATCH_MOST;
+
+	while (most > 1 && ws_kernel_image_bytes(batch.counters, 2 * most) > IMAGE_MOST)
+		most /= 2;
+	batch.most = most;
+}
+
+static bool add_entry(struct ws_kernel_launch *launch)
+{
+	struct entry *entry = &batch.entries[batch.count];
+
+	if (!ws_kernel_copy_launch(&entry->launch, launch))
+		return false;
+	if (!batch.versions)
+		batch.versions = ws_kernel_make_versions(launch);
+	if (!batch.versions || !ws_kernel_keep_version(batch.versions, launch)) {
+		ws_kernel_free_launch(&entry->launch);
+		return false;
+	}
+	entry->outcome.start = ws_read_raw_ns();
+	entry->outcome.error = ws_kernel_find_refusal(launch);
+	entry->refused = entry->outcome.error != NULL;
+	batch.context = launch->context;
+	batch.process = ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+	batch.count++;
+	atomic_store(&batch.waits, true);
+	return true;
+}
+
+static bool can_wait(const struct ws_kernel_launch *launch)
+{
+	return launch->call != WS_KERNEL_LAUNCH_GRAPH && !atomic_load(&has_arrays) &&
+	       ws_kernel_driver.push_context;
+}
+
+bool ws_kernel_put_off(struct ws_kernel_launch *launch)
+{
+	const char *why;
+
+	if (batch.count && (batch.context != launch->context || !can_wait(launch)))
+		ws_kernel_measure_batch();
+	if (!can_wait(launch))
+		return false;
+	batch.counters = ws_kernel_get_counters(launch->context, (int)launch->device, &why);
+	if (!batch.counters || ws_kernel_driver.synchronize())
+		return false;
+	if (!batch.count)
+		choose_size();
+	if (!add_entry(launch)) {
+		/* Perhaps there is room without the others. */
+		ws_kernel_measure_batch();
+		free_batch();
+		if (!add_entry(launch)) {
+			free_batch();
+			return false;
+		}
+	}
+	if (batch.count >= batch.most || ws_kernel_is_done())
+		ws_kernel_measure_batch();
+	return true;
+}
