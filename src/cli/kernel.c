@@ -14,6 +14,7 @@
 #include "cli/kernel_show.h"
 #include "cli/text.h"
 #include "kernel/choose.h"
+#include "metrics/clocks.h"
 #include "record/record.h"
 
 extern const struct ws_command ws_cmd_kernel;
@@ -83,9 +84,9 @@ static const struct ws_opt opts[] = {
 	 "Before each pass: empty the GPU's level-2 cache of what the kernel uses (all), or leave "
 	 "the caches as the program, or the kernel's pass before, left them (none).",
 	 "all"},
-	{"clock-control", 0, WS_OPT_ENUM, AT(clock_control), "HOW", "none|base",
-	 "What to do to the GPU's clocks: nothing. They can be locked outside by 'nvidia-smi "
-	 "--lock-gpu-clocks'.",
+	{"clock-control", 0, WS_OPT_ENUM, AT(clock_control), "HOW", "none,base",
+	 "What to do to the GPU's clocks: nothing, or lock them to the base clock until the "
+	 "program has ended (base), which makes runs comparable and needs root.",
 	 "none"},
 	{"replay-mode", 0, WS_OPT_ENUM, AT(replay), "MODE", "kernel,application,app-range|range",
 	 "How the passes are made: each kernel is run several times from the same memory (kernel), "
@@ -371,12 +372,24 @@ static int record_runs(const struct job *job)
 
 static int record_kernels(const struct job *job)
 {
+	bool locks = !strcmp(job->options->clock_control, "base");
 	struct ws_record_result result;
+	struct ws_clocks *clocks = NULL;
 	struct runs one = {0};
+	struct ws_err err;
+	int status;
 
-	if (!is_mode(job->options, "kernel"))
-		return record_runs(job);
+	if (locks && !(clocks = ws_clocks_lock(&err))) {
+		ws_say("kernel: %s", err.msg);
+		return WS_EXIT_FAIL;
+	}
+	if (!is_mode(job->options, "kernel")) {
+		status = record_runs(job);
+		ws_clocks_unlock(clocks);
+		return status;
+	}
 	record_run(job, &one, &result);
+	ws_clocks_unlock(clocks);
 	show_reports(job->options, &result);
 	free_reports(&result, false);
 	return result.status;
