@@ -14,6 +14,7 @@
 #include "cli/kernel_show.h"
 #include "cli/text.h"
 #include "kernel/choose.h"
+#include "kernel/images.h"
 #include "metrics/clocks.h"
 #include "record/record.h"
 
@@ -24,7 +25,7 @@ struct options {
 		*devices, *processes, *from_start, *cache_control, *clock_control, *replay, *match;
 	int64_t skip, skip_before, count;
 	struct ws_list env, nvtx_include, nvtx_exclude;
-	bool overwrite, quiet, nvtx;
+	bool overwrite, quiet, nvtx, keep_counters;
 	struct ws_kernel_show show;
 };
 
@@ -99,6 +100,10 @@ static const struct ws_opt opts[] = {
 	 "block, by its function alone, or by its context and stream too; and by how many such "
 	 "launches came before it.",
 	 "grid"},
+	{"keep-counters", 0, WS_OPT_FLAG, AT(keep_counters), NULL, NULL,
+	 "Keep the counters themselves in a file beside the report, with .counters in place of "
+	 ".wsrep. With it, --import REPORT --metrics METRIC evaluates further metrics later.",
+	 NULL},
 	{"env-var", 'e', WS_OPT_LIST, AT(env), "NAME=VALUE", NULL,
 	 "Set a variable in the program's environment.", NULL},
 	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Print nothing but errors at the end.",
@@ -208,6 +213,7 @@ static void put_lines(struct ws_text *out, const char *name, const struct ws_lis
 
 /* Which run of the program this is. */
 struct runs {
+	const char *keep;   /* folder for counters; NULL: they are not kept */
 	const char *folder; /* NULL: there is only one */
 	size_t run, count;
 };
@@ -228,6 +234,7 @@ static void fill_settings(const struct options *options, const char *metrics_fil
 	put_setting(out, "clock-control", options->clock_control);
 	put_setting(out, "replay-mode", options->replay);
 	put_setting(out, "pass-folder", runs->folder);
+	put_setting(out, "keep-folder", runs->keep);
 	put_setting(out, "app-replay-match", options->match);
 	put_number(out, "run", (int64_t)runs->run);
 	put_number(out, "runs", (int64_t)runs->count);
@@ -307,7 +314,24 @@ struct job {
 	const struct options *options;
 	char **target;
 	const char *metrics_file, *sections;
+	char *keep; /* folder for counters, or NULL */
 };
+
+/* Put the counters that were kept beside the report. */
+static void pack_counters(const struct job *job, const struct ws_record_result *result)
+{
+	struct ws_err err;
+	int count;
+
+	if (!job->keep)
+		return;
+	count = result->report_count ? ws_kernel_pack_images(job->keep, result->reports[0], &err)
+				     : 0;
+	if (count < 0)
+		ws_say("kernel: %s", err.msg);
+	else if (!count)
+		ws_say("kernel: no counters were measured that could be kept");
+}
 
 static void record_run(const struct job *job, const struct runs *runs,
 		       struct ws_record_result *result)
@@ -336,7 +360,7 @@ static bool is_broken_off(const struct ws_record_result *result)
 static int record_runs(const struct job *job)
 {
 	struct ws_record_result result = {0};
-	struct runs runs = {0};
+	struct runs runs = {.keep = job->keep};
 	struct ws_err err;
 	char *folder = ws_make_run_folder(&err);
 	size_t unfinished;
@@ -365,6 +389,7 @@ static int record_runs(const struct job *job)
 		       unfinished);
 	ws_remove_run_folder(folder);
 	free(folder);
+	pack_counters(job, &result);
 	show_reports(job->options, &result);
 	free_reports(&result, false);
 	return result.status;
@@ -375,7 +400,7 @@ static int record_kernels(const struct job *job)
 	bool locks = !strcmp(job->options->clock_control, "base");
 	struct ws_record_result result;
 	struct ws_clocks *clocks = NULL;
-	struct runs one = {0};
+	struct runs one = {.keep = job->keep};
 	struct ws_err err;
 	int status;
 
@@ -390,6 +415,7 @@ static int record_kernels(const struct job *job)
 	}
 	record_run(job, &one, &result);
 	ws_clocks_unlock(clocks);
+	pack_counters(job, &result);
 	show_reports(job->options, &result);
 	free_reports(&result, false);
 	return result.status;
@@ -406,6 +432,7 @@ static int run_kernel(void *values, int argc, char **argv)
 
 	show.sets = options->sets;
 	show.sections = options->sections;
+	show.metrics = options->metrics;
 	show.quiet = options->quiet;
 	if (ws_wants_kernel_show(&show, argc, argv))
 		return ws_run_kernel_show(&show, argc, argv);
@@ -416,9 +443,15 @@ static int run_kernel(void *values, int argc, char **argv)
 	if (!check_options(options, &err) && !list_metrics(options, &lines, &sections, &err))
 		metrics_file = write_metrics_file(&lines, &err);
 	if (metrics_file) {
-		struct job job = {options, argv, metrics_file, sections.text};
+		struct job job = {options, argv, metrics_file, sections.text, NULL};
 
-		status = record_kernels(&job);
+		if (options->keep_counters && !(job.keep = ws_make_run_folder(&err)))
+			ws_say("kernel: %s", err.msg);
+		else
+			status = record_kernels(&job);
+		if (job.keep)
+			ws_remove_run_folder(job.keep);
+		free(job.keep);
 		unlink(metrics_file);
 	} else {
 		ws_say("kernel: %s", err.msg);

@@ -9,6 +9,7 @@
 #include "gpu/host.h"
 #include "import/import.h"
 #include "kernel/explain.h"
+#include "kernel/images.h"
 #include "kernel/print.h"
 #include "store/store.h"
 
@@ -43,7 +44,24 @@ static struct ws_kernel_page_choice make_view(const struct ws_kernel_show *show)
 	return view;
 }
 
-static int show_view(const struct ws_kernel_page_choice *view, const char *path, struct ws_err *err)
+/* Evaluate further metrics from the counters that were kept beside the report. */
+static int add_metrics(struct ws_kernel_results *results, const char *path, const char *metrics,
+		       struct ws_err *err)
+{
+	struct ws_text missing = {0};
+	int rc = 0;
+
+	if (metrics)
+		rc = ws_kernel_add_metrics(results, path, metrics, &missing, err);
+	if (!rc && missing.len)
+		ws_say("kernel: warning: the counters that were kept do not give these metrics: %s",
+		       missing.text);
+	ws_text_free(&missing);
+	return rc;
+}
+
+static int show_view(const struct ws_kernel_page_choice *view, const char *path,
+		     const char *metrics, struct ws_err *err)
 {
 	struct ws_kernel_results results = {0};
 	struct ws_report *report = ws_report_open(path, err);
@@ -52,7 +70,9 @@ static int show_view(const struct ws_kernel_page_choice *view, const char *path,
 	if (!report)
 		return -1;
 	ws_kernel_results_load(report, &results);
-	if (results.count)
+	if (results.count && add_metrics(&results, path, metrics, err))
+		rc = -1;
+	else if (results.count)
 		rc = ws_kernel_print(&results, view, stdout, err);
 	else
 		rc = ws_fail(err,
@@ -69,7 +89,7 @@ static int show_report(const struct ws_kernel_show *show, const char *path, stru
 {
 	struct ws_kernel_page_choice view = make_view(show);
 
-	return show_view(&view, path, err);
+	return show_view(&view, path, show->metrics, err);
 }
 
 /* ---- lists ---- */
@@ -179,7 +199,7 @@ void ws_show_new_kernels(const struct ws_kernel_show *show, const char *report, 
 	struct ws_kernel_page_choice view = make_view(show);
 
 	view.brief = brief && !asks_for_page(show);
-	if (show_view(&view, report, &err))
+	if (show_view(&view, report, NULL, &err))
 		ws_say("kernel: %s", err.msg);
 	fflush(stdout);
 }

@@ -10,6 +10,7 @@
 struct ws_kernel_show {
 	const char *page, *summary, *body, *import, *chips, *query_mode, *explain, *language;
 	const char *sets, *sections; /* as --set and --section, for --list-metrics */
+	const char *metrics;	     /* as --metrics: to evaluate from counters that were kept */
 	bool csv, json, no_rules, quiet;
 	bool list_sets, list_sections, list_rules, list_metrics, query_metrics;
 };

@@ -6,6 +6,7 @@
  */
 #include <ctype.h>
 #include <dlfcn.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,10 @@ enum { CHIP_ROOM = 32 };
 					call(image, cuptiProfilerHostGetConfigImage,               \
 					     struct cupti_host_image)                              \
 						call(passes, cuptiProfilerHostGetNumOfPasses,      \
-						     struct cupti_host_passes)
+						     struct cupti_host_passes)                     \
+							call(evaluate,                             \
+							     cuptiProfilerHostEvaluateToGpuValues, \
+							     struct cupti_host_evaluate)
 
 static struct {
 	bool tried, there;
@@ -337,4 +341,22 @@ size_t ws_gpu_host_passes(const char *chip, const char *const *names, size_t cou
 		ws_fail(err, "libcupti cannot measure these metrics of %s together", chip);
 	ws_gpu_host_close(host);
 	return passes;
+}
+
+double ws_gpu_host_evaluate(struct ws_gpu_host *host, const char *image, size_t bytes, size_t range,
+			    const char *name)
+{
+	double value = NAN;
+	struct cupti_host_evaluate params = {.size = sizeof(params),
+					     .host = host->object,
+					     .image = (const uint8_t *)image,
+					     .bytes = bytes,
+					     .range = range,
+					     .names = &name,
+					     .count = 1,
+					     .values = &value};
+
+	if (!ws_gpu_host_find(host, name) || api.evaluate(&params))
+		return NAN;
+	return value;
 }

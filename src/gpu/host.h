@@ -50,4 +50,9 @@ const char *ws_gpu_host_describe(struct ws_gpu_host *host, const char *name);
 size_t ws_gpu_host_passes(const char *chip, const char *const *names, size_t count,
 			  struct ws_err *err);
 
+/* The value of a metric in a range of a counter data image, which a GPU of the chip has filled; NAN
+ * when its counters were not measured. */
+double ws_gpu_host_evaluate(struct ws_gpu_host *host, const char *image, size_t bytes, size_t range,
+			    const char *name);
+
 #endif

@@ -100,4 +100,15 @@ struct cupti_host_passes {
 	size_t passes; /* out */
 };
 
+struct cupti_host_evaluate {
+	size_t size;
+	void *priv;
+	void *host;
+	const uint8_t *image;
+	size_t bytes, range;
+	const char **names;
+	size_t count;
+	double *values; /* out */
+};
+
 #endif

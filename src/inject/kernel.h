@@ -25,6 +25,7 @@
  * kernel_runs.c      one pass in each run of the program
  * kernel_ranges.c    ranges of the program as units
  * kernel_record.c    the records of what was measured
+ * kernel_keep.c      the counters themselves, in files
  *
  * Unlike the other hooks this one allocates: it runs inside calls of the driver, which also
  * allocate, and only while a kernel is being measured.
@@ -42,6 +43,7 @@
 #include "inject/rt.h"
 #include "ring/cupti_profiler_abi.h"
 #include "ring/kernel_record.h"
+#include "schema/kernel_image.h"
 #include "schema/schema.h"
 
 typedef uint64_t ws_device_address;
@@ -427,6 +429,16 @@ void ws_kernel_take_values(struct ws_kernel_counters *counters, const uint8_t *i
 			   struct ws_kernel_outcome *outcome);
 void ws_kernel_write_result(const struct ws_kernel_launch *launch,
 			    const struct ws_kernel_outcome *outcome);
+
+/* ---- kernel_keep.c ---- */
+
+bool ws_kernel_keeps_images(void);
+/* Keep an image with the launches that its ranges belong to, if that is wanted. */
+void ws_kernel_keep_image(const uint8_t *image, size_t bytes, uint32_t device,
+			  const struct ws_kernel_image_entry *entries, size_t count);
+/* The same for an image of one range. */
+void ws_kernel_keep_one(const struct ws_kernel_counters *counters,
+			const struct ws_kernel_launch *launch, const uint8_t *image);
 
 /* ---- kernel_runs.c, kernel_ranges.c: several runs of the program ---- */
 

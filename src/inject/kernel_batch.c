@@ -190,6 +190,21 @@ static void write_entries(size_t from, size_t count, uint32_t passes, const char
 	}
 }
 
+static void keep_entries(size_t from, size_t count)
+{
+	struct ws_kernel_image_entry kept[BATCH_MOST];
+	size_t n = 0, bytes;
+	const uint8_t *image = ws_kernel_get_image(batch.counters, &bytes);
+
+	for (size_t i = from; i < from + count; i++)
+		if (!batch.entries[i].refused) {
+			kept[n].launch = batch.entries[i].launch.number;
+			kept[n].range = 2 * n + 1;
+			n++;
+		}
+	ws_kernel_keep_image(image, bytes, batch.entries[from].launch.device, kept, n);
+}
+
 /* Measure some of the launches. CUPTI may find other ranges than those expected (a kernel that
  * launches kernels): then false. */
 static bool measure_entries(size_t from, size_t count, const char **why)
@@ -201,9 +216,11 @@ static bool measure_entries(size_t from, size_t count, const char **why)
 		*why = "CUPTI gives no values for it";
 		return false;
 	}
-	if (made)
-		write_entries(from, count, passes, NULL);
-	return made;
+	if (!made)
+		return false;
+	write_entries(from, count, passes, NULL);
+	keep_entries(from, count);
+	return true;
 }
 
 /* ---- the batch ---- */

@@ -120,6 +120,7 @@ static void measure_kernel(const struct ws_kernel_launch *launch, struct ws_kern
 {
 	struct ws_kernel_counters *counters;
 	struct ws_kernel_saved *saved;
+	const uint8_t *image;
 	const char *why;
 	size_t bytes;
 	bool ok;
@@ -146,7 +147,9 @@ static void measure_kernel(const struct ws_kernel_launch *launch, struct ws_kern
 	if (ws_kernel_decode(counters))
 		return;
 	outcome->error = NULL;
-	ws_kernel_take_values(counters, ws_kernel_get_image(counters, &bytes), 0, outcome);
+	image = ws_kernel_get_image(counters, &bytes);
+	ws_kernel_take_values(counters, image, 0, outcome);
+	ws_kernel_keep_one(counters, launch, image);
 }
 
 void ws_kernel_measure(struct ws_kernel_launch *launch)

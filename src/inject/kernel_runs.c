@@ -313,6 +313,7 @@ static void finish_complete(const struct kept *kept, const uint8_t *image)
 		return;
 	unit.outcome.passes = (uint32_t)kept->passes;
 	ws_kernel_take_values(unit.counters, image, 0, &unit.outcome);
+	ws_kernel_keep_one(unit.counters, &unit.launch, image);
 	if (state.runs)
 		ws_raw_syscall(SYS_unlinkat, AT_FDCWD, (long)unit.path, 0, 0, 0, 0);
 	write_outcome();
@@ -390,6 +391,12 @@ static void keep_unit(bool more)
 				 unit.path);
 }
 
+static void take_image(const uint8_t *image)
+{
+	ws_kernel_take_values(unit.counters, image, 0, &unit.outcome);
+	ws_kernel_keep_one(unit.counters, &unit.launch, image);
+}
+
 void ws_kernel_end_unit(void)
 {
 	bool more = false, ran = wait_for_unit();
@@ -413,8 +420,7 @@ void ws_kernel_end_unit(void)
 	if (more)
 		unit.outcome.error = "CUPTI asks for more and more passes";
 	else
-		ws_kernel_take_values(unit.counters, ws_kernel_get_image(unit.counters, &bytes), 0,
-				      &unit.outcome);
+		take_image(ws_kernel_get_image(unit.counters, &bytes));
 	if (state.runs)
 		ws_raw_syscall(SYS_unlinkat, AT_FDCWD, (long)unit.path, 0, 0, 0, 0);
 	write_outcome();

@@ -31,6 +31,7 @@
 	X(runs, "runs")		 /* how many are needed; "" where that is not known */          \
 	X(match, "app-replay-match")                                                            \
 	X(only_application, "only-application")                                                 \
+	X(keep, "keep-folder") /* where counters are kept; "" where they are not */             \
 	X(sections, "sections")
 
 struct ws_rec_kernel_result {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/host_abi.h"
 #include "ring/cupti_abi.h"
 #include "ring/cupti_profiler_abi.h"
 #include "standin.h"
@@ -176,6 +177,31 @@ CALL(ProfilerHostInitialize, cupti_range_host)
 	p->host = &state;
 	return 0;
 }
+CALL(ProfilerHostGetSupportedChips, cupti_host_chips)
+{
+	static const char *const chips[] = {"GH100"};
+
+	p->names = chips;
+	p->count = 1;
+	return 0;
+}
+CALL(ProfilerHostGetBaseMetrics, cupti_host_base_metrics)
+{
+	static const char *metrics[] = {"gpu__time_duration", "lts__t_sectors",
+					"smsp__inst_executed", "smsp__uncounted"};
+
+	p->names = metrics;
+	p->count = p->type == CUPTI_HOST_COUNTER ? 4 : 0;
+	return 0;
+}
+CALL(ProfilerHostGetSubMetrics, cupti_host_sub_metrics)
+{
+	static const char *suffixes[] = {".sum", ".avg"};
+
+	p->names = suffixes;
+	p->count = 2;
+	return 0;
+}
 CALL(ProfilerHostDeinitialize, cupti_range_host_end)
 {
 	(void)p;
@@ -299,7 +325,7 @@ CALL(ProfilerHostEvaluateToGpuValues, cupti_range_values)
 {
 	const struct image *image = (const void *)p->image;
 
-	if (p->range >= image->ranges)
+	if (p->range >= image->ranges || strstr(p->names[0], "uncounted"))
 		return CUPTI_ERR_INVALID_PARAMETER;
 	for (size_t i = 0; i < p->count; i++)
 		p->values[i] = strstr(p->names[i], "duration") ? 5000 : image->runs[p->range] + 0.5;

@@ -2,6 +2,7 @@
 test_collect.py WARPSIGHT APP FOLDER_OF_STANDINS
 """
 
+import csv
 import json
 import os
 import subprocess
@@ -281,6 +282,26 @@ def failures_are_said_and_harm_nothing():
         for result in results[:9]:
             assert word in result["error"] and not result["metrics"], (fault, result)
             assert result["registersPerThread"] == 40 and not result["passes"], result
+
+
+@tap.test
+def counters_are_kept_for_later():
+    for args in ((), ("--replay-mode", "application")):
+        measure("--keep-counters", *args, metrics="smsp__inst_executed.sum")
+        assert os.path.getsize("r.counters") > 100
+        command = [tap.PROGRAM, "kernel", "--import", "r.wsrep", "--page", "raw", "--csv"]
+        command += ["--metrics", "lts__t_sectors.avg,smsp__uncounted.sum"]
+        run = subprocess.run(command, env=environment(), capture_output=True, text=True)
+        if "no libcupti of CUDA" in run.stderr:  # sanitizers
+            continue
+        assert run.returncode == 0, run
+        assert "do not give these metrics: smsp__uncounted.sum" in run.stderr, run.stderr
+        rows = list(csv.reader(run.stdout.splitlines()))
+        column = rows[0].index("lts__t_sectors.avg")
+        assert [row[column] for row in rows[2:]] == ["4.5"] * 9 + [""], rows
+    os.remove("r.counters")
+    run = subprocess.run(command, env=environment(), capture_output=True, text=True)
+    assert run.returncode == 1 and "--keep-counters" in run.stderr, run
 
 
 @tap.test
