@@ -1,7 +1,8 @@
 #!/bin/sh
 # Check CUDA recording on this machine's GPU, and measure what it costs. $1: the build folder. Needs
 # nvcc; with PyTorch also its tests.
-#   CHECK_GPU_BENCH=1   print the table of bench/gpu.py too (minutes)
+#   CHECK_GPU_BENCH=1   print the tables of bench/gpu.py and, with Nsight Compute, bench/kernel.py
+#                       too (minutes)
 #   NSYS                Nsight Systems to compare with
 set -eu
 build=$1
@@ -51,5 +52,9 @@ if [ -n "${CHECK_GPU_BENCH:-}" ]; then
 	set -- --warpsight "$build/warpsight" --programs "$programs" ${NSYS:+--nsys "$NSYS"}
 	[ -n "$torch" ] || set -- "$@" --only storm
 	"$python" "$here/bench/gpu.py" "$@"
+	for ncu in "$(command -v ncu || true)" /usr/local/cuda/bin/ncu; do
+		[ ! -x "$ncu" ] || "$python" "$here/bench/kernel.py" --warpsight \
+			"$build/warpsight" --ncu "$ncu" -- "$programs/basic" && break
+	done
 fi
 exit $status

@@ -228,6 +228,30 @@ def nodes_of_graphs():
 
 
 @test
+def measured_kernels():
+    """Their results are those of a bare run, and each has all its metrics."""
+    program = os.path.join(A.programs, "basic")
+    bare = subprocess.run([program], capture_output=True, text=True)
+    path = os.path.join(TMP, "kernels.wsrep")
+    for options in (
+        (),
+        ("--cache-control", "none"),
+        ("--replay-mode", "application", "--keep-counters"),
+    ):
+        command = [A.warpsight, "kernel", "-q", "-f", "-o", path, "-k", "scale", "-c", "5"]
+        r = subprocess.run([*command, *options, program], capture_output=True, text=True)
+        same("exit status", r.returncode, bare.returncode)
+        assert set(r.stdout.splitlines()) == set(bare.stdout.splitlines()), (options, r)
+        command = [A.warpsight, "kernel", "--page", "raw", "--csv", path]
+        page = subprocess.run(command, capture_output=True, text=True).stdout
+        rows = list(csv.DictReader(page.splitlines()))[1:]
+        same("kernels", len(rows), 5)
+        for row in rows:
+            assert float(row["gpu__time_duration.sum"]) > 500, (options, row)
+            assert row["sm__throughput.avg.pct_of_peak_sustained_elapsed"], (options, row)
+
+
+@test
 def memory():
     r = basic(options=["--cuda-memory-usage=true"])
     usual_counts(r)
