@@ -29,7 +29,7 @@ enum {
 	CALL_PROFILER_STOP = 4,
 	CALL_WORK = 5,
 	CALL_END = 6,  /* what a launch that was put off needs goes away */
-	CALL_ARRAY = 7 /* an array is made */
+	CALL_SHARE = 7 /* memory that cannot be brought back is made */
 };
 
 /* The subject of a callback of the driver's domain. */
@@ -210,6 +210,7 @@ static void handle_launch(enum ws_kernel_call call, bool per_thread,
 	struct ws_kernel_launch launch;
 	void *handle;
 
+	ws_kernel_hurry_old_batch();
 	if (ws_kernel_is_done() || !atomic_load_explicit(&ws_kernel_active, memory_order_relaxed))
 		return;
 	if (ws_kernel_measures_ranges()) {
@@ -245,6 +246,16 @@ static void handle_work(bool enter)
 	ws_kernel_end_call();
 }
 
+static void handle_memory(int call, bool enter, const struct cupti_callback *callback)
+{
+	if (!enter)
+		ws_kernel_note_memory_call(call, callback);
+	else if (ws_kernel_frees_memory(call))
+		ws_kernel_hurry_batch();
+	else
+		ws_kernel_make_room(ws_kernel_read_size(call, callback));
+}
+
 static void handle_profiler(bool start)
 {
 	if (!strcmp(ws_kernel_settings.from_start, "off"))
@@ -270,17 +281,14 @@ static void handle_call(bool runtime, uint32_t cbid, const struct cupti_callback
 		handle_work(enter);
 		break;
 	case CALL_END:
-	case CALL_ARRAY:
+	case CALL_SHARE:
 		if (enter)
 			ws_kernel_hurry_batch();
-		if (calls[runtime][cbid].what == CALL_ARRAY)
-			ws_kernel_note_array();
+		if (calls[runtime][cbid].what == CALL_SHARE)
+			ws_kernel_forbid_batches();
 		break;
 	case CALL_MEMORY:
-		if (enter && ws_kernel_frees_memory(calls[runtime][cbid].detail))
-			ws_kernel_hurry_batch();
-		if (!enter)
-			ws_kernel_note_memory_call(calls[runtime][cbid].detail, callback);
+		handle_memory(calls[runtime][cbid].detail, enter, callback);
 		break;
 	case CALL_PROFILER_START:
 	case CALL_PROFILER_STOP:
@@ -329,9 +337,11 @@ static void note_call(bool runtime, uint32_t cbid, const char *name)
 	}
 	if (!runtime && ws_kernel_ends_batch(name))
 		what = CALL_END;
-	if (!runtime && ws_kernel_makes_array(name))
-		what = CALL_ARRAY;
-	if (!runtime && (!strncmp(name, "cuMemcpy", 8) || !strncmp(name, "cuMemset", 8)))
+	if (!runtime && ws_kernel_forbids_batches(name))
+		what = CALL_SHARE;
+	if (!runtime &&
+	    (!strncmp(name, "cuMemcpy", 8) || !strncmp(name, "cuMemset", 8) ||
+	     !strncmp(name, "cuStreamWriteValue", 18) || !strncmp(name, "cuStreamBatchMemOp", 18)))
 		what = CALL_WORK;
 	if (strstr(name, "ProfilerStart"))
 		what = CALL_PROFILER_START;
@@ -437,6 +447,8 @@ static void start(void)
 		enable_calls();
 		ws_kernel_prepare_units();
 		atexit(ws_kernel_hurry_batch);
+		if (ws_find_symbol("MPI_Init")) /* network cards may write to device memory */
+			ws_kernel_forbid_batches();
 	}
 }
 

@@ -268,6 +268,7 @@ struct ws_kernel_memory {
 	enum ws_kernel_memory_kind kind;
 	int device;
 	bool pointed; /* an argument of the launch points to it */
+	bool managed;
 };
 struct ws_kernel_memories {
 	struct ws_kernel_memory *entries;
@@ -276,6 +277,10 @@ struct ws_kernel_memories {
 
 /* Calls that allocate or free, by their names; 0 for other calls. Whether one frees. */
 bool ws_kernel_frees_memory(int call);
+/* How much a call allocates on the device; 0 when it does not. */
+uint64_t ws_kernel_read_size(int call, const struct cupti_callback *callback);
+/* Whether the program has memory of another device, or memory that the host writes to as well. */
+bool ws_kernel_shares_memory(int device);
 int ws_kernel_find_memory_call(const char *name);
 /* Such a call has returned. */
 void ws_kernel_note_memory_call(int call, const struct cupti_callback *callback);
@@ -353,9 +358,14 @@ void ws_kernel_measure_batch(void);
 void ws_kernel_hurry_batch(void);
 /* Calls before which that must happen, by their names. */
 bool ws_kernel_ends_batch(const char *name);
-/* Calls that make arrays: from then on, no launch is put off. */
-bool ws_kernel_makes_array(const char *name);
-void ws_kernel_note_array(void);
+/* Calls that make memory which cannot be brought back (arrays, memory of other processes): from
+ * then on, no launch is put off. */
+bool ws_kernel_forbids_batches(const char *name);
+void ws_kernel_forbid_batches(void);
+/* The program is about to allocate so many bytes: copies must not be in its way. */
+void ws_kernel_make_room(uint64_t bytes);
+/* Measure what has waited for long: the program may be killed. */
+void ws_kernel_hurry_old_batch(void);
 
 /* ---- kernel_counters.c ---- */
 

@@ -14,6 +14,9 @@
 #include "inject/kernel.h"
 
 enum { BATCH_MOST = 32, TRIALS = 2 };
+#define ROOM_LEFT (UINT64_C(256) << 20)
+#define SLOW UINT64_C(20000000)
+#define AGE_MOST UINT64_C(3000000000) /* ns */
 #define IMAGE_MOST ((size_t)192 << 20)
 
 struct entry {
@@ -21,6 +24,7 @@ struct entry {
 	struct ws_kernel_outcome outcome;
 	struct ws_kernel_writes writes;
 	bool refused; /* nothing is repeated */
+	bool slow;    /* it is tried only once */
 };
 
 static struct {
@@ -31,9 +35,11 @@ static struct {
 	struct ws_kernel_versions *versions;
 	void *context;
 	long process;
+	uint64_t since;
 } batch;
-/* Arrays, which a kernel may read as textures, are not copied. */
-static _Atomic bool has_arrays;
+/* The program has memory that cannot be brought back, or that others write to meanwhile: arrays,
+ * which kernels may read as textures, and memory of other processes and of network cards. */
+static _Atomic bool forbidden;
 
 /* ---- what ends a batch ---- */
 
@@ -43,8 +49,8 @@ static const char *const ends[] = {
 	"cuDevicePrimaryCtxRe", "cuStreamDestroy",	"cuTexObjectDestroy",
 	"cuSurfObjectDestroy",	"cuArrayDestroy",	"cuMipmappedArrayDes",
 	"cuMemPoolDestroy",	"cuMemPoolTrimTo",	"cuFuncSetAttribute",
-	"cuFuncSetCacheConfig", "cuStreamBeginCapture", "cuCtxSetLimit",
-	"cuKernelSetAttribute", "cuGreenCtxDestroy",
+	"cuFuncSetCacheConfig", "cuMemGetInfo",		"cuStreamBeginCapture",
+	"cuCtxSetLimit",	"cuKernelSetAttribute", "cuGreenCtxDestroy",
 };
 
 bool ws_kernel_ends_batch(const char *name)
@@ -55,15 +61,45 @@ bool ws_kernel_ends_batch(const char *name)
 	return false;
 }
 
-bool ws_kernel_makes_array(const char *name)
+bool ws_kernel_forbids_batches(const char *name)
 {
-	return !strncmp(name, "cuArrayCreate", 13) || !strncmp(name, "cuArray3DCreate", 15) ||
-	       !strncmp(name, "cuMipmappedArrayCreate", 22);
+	static const char *const calls[] = {
+		"cuArrayCreate",	  "cuArray3DCreate",	      "cuMipmappedArrayCreate",
+		"cuIpcGetMemHandle",	  "cuIpcOpenMemHandle",	      "cuMemImportFromShareable",
+		"cuMemExportToShareable", "cuImportExternalMemory",   "cuGraphicsMapResources",
+		"cuMulticastCreate",	  "cuMemGetHandleForAddress",
+	};
+
+	for (size_t i = 0; i < WS_COUNT(calls); i++)
+		if (!strncmp(name, calls[i], strlen(calls[i])))
+			return true;
+	return false;
 }
 
-void ws_kernel_note_array(void)
+void ws_kernel_forbid_batches(void)
 {
-	atomic_store(&has_arrays, true);
+	atomic_store(&forbidden, true);
+}
+
+void ws_kernel_make_room(uint64_t bytes)
+{
+	size_t free_bytes = 0, total;
+
+	if (!bytes || !atomic_load_explicit(&batch.waits, memory_order_relaxed))
+		return;
+	ws_kernel_set_inside(true);
+	if (ws_kernel_driver.get_free(&free_bytes, &total))
+		free_bytes = 0;
+	ws_kernel_set_inside(false);
+	if (bytes + bytes / 8 + ROOM_LEFT > free_bytes)
+		ws_kernel_hurry_batch();
+}
+
+void ws_kernel_hurry_old_batch(void)
+{
+	if (atomic_load_explicit(&batch.waits, memory_order_relaxed) &&
+	    ws_read_raw_ns() - batch.since > AGE_MOST)
+		ws_kernel_hurry_batch();
 }
 
 /* ---- passes ---- */
@@ -81,10 +117,11 @@ static bool prepare_caches(const struct ws_kernel_launch *launch, const char **w
 static bool run_entry(struct entry *entry, size_t version, bool counted, const char **why)
 {
 	const struct ws_kernel_launch *launch = &entry->launch;
+	uint64_t began;
 
 	*why = "the memory that it found could not be restored: the driver failed";
 	ws_kernel_choose_version(batch.versions, version);
-	if (entry->refused)
+	if (entry->refused || (!counted && entry->slow))
 		return true;
 	if (!ws_kernel_restore_version(batch.versions, launch->stream))
 		return false;
@@ -99,8 +136,10 @@ static bool run_entry(struct entry *entry, size_t version, bool counted, const c
 		}
 	}
 	*why = "it could not be run again";
+	began = ws_read_raw_ns();
 	if (!ws_kernel_runs(launch))
 		return false;
+	entry->slow = ws_read_raw_ns() - began > SLOW;
 	*why = "what the kernel changed could not be found: the driver failed";
 	if (!counted && !ws_kernel_find_writes(batch.versions, &entry->writes))
 		return false;
@@ -346,6 +385,8 @@ static bool add_entry(struct ws_kernel_launch *launch)
 	entry->outcome.start = ws_read_raw_ns();
 	entry->outcome.error = ws_kernel_find_refusal(launch);
 	entry->refused = entry->outcome.error != NULL;
+	if (!batch.count)
+		batch.since = ws_read_raw_ns();
 	batch.context = launch->context;
 	batch.process = ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
 	batch.count++;
@@ -355,8 +396,8 @@ static bool add_entry(struct ws_kernel_launch *launch)
 
 static bool can_wait(const struct ws_kernel_launch *launch)
 {
-	return launch->call != WS_KERNEL_LAUNCH_GRAPH && !atomic_load(&has_arrays) &&
-	       ws_kernel_driver.push_context;
+	return launch->call != WS_KERNEL_LAUNCH_GRAPH && !atomic_load(&forbidden) &&
+	       !ws_kernel_shares_memory((int)launch->device) && ws_kernel_driver.push_context;
 }
 
 bool ws_kernel_put_off(struct ws_kernel_launch *launch)

@@ -23,7 +23,11 @@ const char *ws_kernel_find_refusal(const struct ws_kernel_launch *launch)
 
 bool ws_kernel_runs(const struct ws_kernel_launch *launch)
 {
-	return !ws_kernel_launch_again(launch) && !ws_kernel_driver.wait_stream(launch->stream);
+	if (ws_kernel_launch_again(launch))
+		return false;
+	if (launch->per_thread && !launch->stream)
+		return !ws_kernel_driver.synchronize();
+	return !ws_kernel_driver.wait_stream(launch->stream);
 }
 
 bool ws_kernel_flushes_caches(void)

@@ -6,14 +6,12 @@
 
 #include "inject/kernel.h"
 
-/* Host memory that no argument points to is considered only if there is little of it: programs pin
- * gigabytes as a source of copies, which no kernel touches. */
-enum { HOST_MOST = 64 << 20 };
 enum { ARGUMENTS_MOST = 4096, ARGUMENT_BYTES_MOST = 32768 };
 
 enum memory_call {
 	NO_MEMORY_CALL,
-	ALLOCATE,	/* address *, bytes */
+	ALLOCATE, /* address *, bytes */
+	ALLOCATE_MANAGED,
 	ALLOCATE_PITCH, /* address *, pitch *, width, height */
 	ALLOCATE_HOST,	/* void **, bytes */
 	REGISTER_HOST,	/* void *, bytes */
@@ -27,7 +25,7 @@ static const struct {
 } calls[] = {
 	{"cuMemAlloc_v2", ALLOCATE},
 	{"cuMemAllocPitch_v2", ALLOCATE_PITCH},
-	{"cuMemAllocManaged", ALLOCATE},
+	{"cuMemAllocManaged", ALLOCATE_MANAGED},
 	{"cuMemAllocAsync", ALLOCATE},
 	{"cuMemAllocAsync_ptsz", ALLOCATE},
 	{"cuMemAllocFromPoolAsync", ALLOCATE},
@@ -94,6 +92,7 @@ static bool read_call(enum memory_call call, const struct memory_params *params,
 {
 	memory->bytes = params->bytes;
 	memory->base = params->at.address;
+	memory->managed = call == ALLOCATE_MANAGED;
 	switch (call) {
 	case ALLOCATE_PITCH: /* the pitch is at `bytes` */
 		if (!params->at.out || !params->bytes)
@@ -110,6 +109,7 @@ static bool read_call(enum memory_call call, const struct memory_params *params,
 		memory->kind = WS_KERNEL_HOST_MEMORY;
 		return true;
 	case ALLOCATE:
+	case ALLOCATE_MANAGED:
 		memory->base = params->at.out ? *params->at.out : 0;
 		return true;
 	default:
@@ -144,6 +144,33 @@ void ws_kernel_note_memory_call(int call, const struct cupti_callback *callback)
 bool ws_kernel_frees_memory(int call)
 {
 	return call == FREE;
+}
+
+bool ws_kernel_shares_memory(int device)
+{
+	bool shared = false;
+
+	ws_kernel_lock(&known_lock);
+	for (size_t i = 0; i < known.count && !shared; i++)
+		shared = known.entries[i].managed ||
+			 (known.entries[i].device >= 0 && known.entries[i].device != device);
+	ws_kernel_unlock(&known_lock);
+	return shared;
+}
+
+uint64_t ws_kernel_read_size(int call, const struct cupti_callback *callback)
+{
+	const struct memory_params *params = callback->params;
+
+	switch (call) {
+	case ALLOCATE:
+	case ALLOCATE_MANAGED:
+		return params->bytes;
+	case ALLOCATE_PITCH:
+		return params->width * params->height;
+	default:
+		return 0;
+	}
 }
 
 bool ws_kernel_knows_memory(ws_device_address address)
@@ -242,10 +269,11 @@ static bool add_arguments(const struct ws_kernel_launch *launch,
 	return true;
 }
 
-/* All other memory of the device: kernels may reach it through pointers in memory. */
+/* All other memory of the device: kernels may reach it through pointers in memory. Memory of the
+ * host that no argument points to is left alone: another thread of the program may be writing to
+ * it, and what it writes would be lost. */
 static bool add_rest(const struct ws_kernel_launch *launch, struct ws_kernel_memories *memories)
 {
-	uint64_t host = 0;
 	bool ok = true;
 
 	ws_kernel_lock(&known_lock);
@@ -253,9 +281,7 @@ static bool add_rest(const struct ws_kernel_launch *launch, struct ws_kernel_mem
 		const struct ws_kernel_memory *memory = &known.entries[i];
 		bool other = memory->device >= 0 && memory->device != (int)launch->device;
 
-		if (memory->kind == WS_KERNEL_HOST_MEMORY && (host += memory->bytes) > HOST_MOST)
-			continue;
-		if (memory->kind == WS_KERNEL_DEVICE_MEMORY && other)
+		if (memory->kind == WS_KERNEL_HOST_MEMORY || other)
 			continue;
 		if (!has_memory(memories, memory->base))
 			ok = ws_kernel_add_memory(memories, memory);

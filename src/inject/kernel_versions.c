@@ -105,7 +105,7 @@ static bool has_room(uint64_t bytes)
 	size_t free_bytes = 0, total;
 
 	return !ws_kernel_driver.get_free(&free_bytes, &total) && free_bytes > ROOM_LEFT &&
-	       bytes <= free_bytes - ROOM_LEFT;
+	       bytes <= (free_bytes - ROOM_LEFT) / 2;
 }
 
 /* ---- regions ---- */
@@ -453,6 +453,15 @@ struct ws_kernel_versions *ws_kernel_make_versions(const struct ws_kernel_launch
 	return NULL;
 }
 
+/* Other threads may write to it while launches wait and are repeated. */
+static bool has_host_memory(const struct ws_kernel_memories *memories)
+{
+	for (size_t i = 0; i < memories->count; i++)
+		if (memories->entries[i].kind == WS_KERNEL_HOST_MEMORY)
+			return true;
+	return false;
+}
+
 bool ws_kernel_keep_version(struct ws_kernel_versions *versions,
 			    const struct ws_kernel_launch *launch)
 {
@@ -460,7 +469,8 @@ bool ws_kernel_keep_version(struct ws_kernel_versions *versions,
 	bool ok;
 
 	versions->stream = launch->stream;
-	ok = ws_kernel_list_memory(launch, &memories) && keep_moment(versions, &memories);
+	ok = ws_kernel_list_memory(launch, &memories) && !has_host_memory(&memories) &&
+	     keep_moment(versions, &memories);
 	free(memories.entries);
 	return ok;
 }
