@@ -23,7 +23,7 @@ extern const struct ws_command ws_cmd_kernel;
 struct options {
 	const char *output, *sets, *sections, *metrics, *kernel_name, *name_base, *kernel_id,
 		*devices, *processes, *from_start, *cache_control, *clock_control, *replay, *match;
-	int64_t skip, skip_before, count;
+	int64_t skip, skip_before, count, batch;
 	struct ws_list env, nvtx_include, nvtx_exclude;
 	bool overwrite, quiet, nvtx, keep_counters;
 	struct ws_kernel_show show;
@@ -100,6 +100,10 @@ static const struct ws_opt opts[] = {
 	 "block, by its function alone, or by its context and stream too; and by how many such "
 	 "launches came before it.",
 	 "grid"},
+	{"replay-batch", 0, WS_OPT_INT, AT(batch), "N", NULL,
+	 "Put up to N launches off, at most 32, and measure them together: a pass of many costs "
+	 "hardly more than one of a single launch. 1: measure each when the program makes it.",
+	 "1"},
 	{"keep-counters", 0, WS_OPT_FLAG, AT(keep_counters), NULL, NULL,
 	 "Keep the counters themselves in a file beside the report, with .counters in place of "
 	 ".wsrep. With it, --import REPORT --metrics METRIC evaluates further metrics later.",
@@ -235,6 +239,8 @@ static void fill_settings(const struct options *options, const char *metrics_fil
 	put_setting(out, "replay-mode", options->replay);
 	put_setting(out, "pass-folder", runs->folder);
 	put_setting(out, "keep-folder", runs->keep);
+	if (options->batch > 1)
+		put_number(out, "replay-batch", options->batch);
 	put_setting(out, "app-replay-match", options->match);
 	put_number(out, "run", (int64_t)runs->run);
 	put_number(out, "runs", (int64_t)runs->count);
@@ -253,6 +259,8 @@ static bool is_mode(const struct options *options, const char *mode)
 
 static int check_options(const struct options *options, struct ws_err *err)
 {
+	if (options->batch < 1 || options->batch > 32)
+		return ws_fail(err, "--replay-batch takes numbers from 1 to 32");
 	if (options->skip < 0 || options->skip_before < 0 || options->count < 0)
 		return ws_fail(err, "--launch-skip, --launch-count and "
 				    "--launch-skip-before-match take numbers from 0 on");

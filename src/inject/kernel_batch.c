@@ -363,7 +363,8 @@ void ws_kernel_hurry_batch(void)
 
 static void choose_size(void)
 {
-	size_t most = BATCH_MOST;
+	size_t most =
+		ws_min((size_t)strtoull(ws_kernel_settings.batch, NULL, 10), (size_t)BATCH_MOST);
 
 	while (most > 1 && ws_kernel_image_bytes(batch.counters, 2 * most) > IMAGE_MOST)
 		most /= 2;
@@ -396,8 +397,9 @@ static bool add_entry(struct ws_kernel_launch *launch)
 
 static bool can_wait(const struct ws_kernel_launch *launch)
 {
-	return launch->call != WS_KERNEL_LAUNCH_GRAPH && !atomic_load(&forbidden) &&
-	       !ws_kernel_shares_memory((int)launch->device) && ws_kernel_driver.push_context;
+	return launch->call != WS_KERNEL_LAUNCH_GRAPH && *ws_kernel_settings.batch &&
+	       !atomic_load(&forbidden) && !ws_kernel_shares_memory((int)launch->device) &&
+	       ws_kernel_driver.push_context;
 }
 
 bool ws_kernel_put_off(struct ws_kernel_launch *launch)

@@ -31,7 +31,8 @@
 	X(runs, "runs")		 /* how many are needed; "" where that is not known */          \
 	X(match, "app-replay-match")                                                            \
 	X(only_application, "only-application")                                                 \
-	X(keep, "keep-folder") /* where counters are kept; "" where they are not */             \
+	X(batch, "replay-batch") /* launches that are put off at most; "" for none */           \
+	X(keep, "keep-folder")	 /* where counters are kept; "" where they are not */           \
 	X(sections, "sections")
 
 struct ws_rec_kernel_result {

@@ -65,7 +65,11 @@ def names(results):
 
 @tap.test
 def the_program_gets_the_results_of_one_run():
-    out, results = measure()
+    for batch in ("1", "2", "32"):
+        check_results(*measure("--replay-batch", batch))
+
+
+def check_results(out, results):
     assert out.startswith(BARE), out
     assert names(results) == ["accumulate", "count", "plain_read"] * 3 + [
         "ncclDevKernel_AllReduce_Sum"
@@ -96,20 +100,22 @@ def the_program_gets_the_results_of_one_run():
 def warm_caches_take_one_more_run_a_pass():
     # What points to memory of the host is measured at once. Launches that are put off run twice
     # more, which finds what they write.
-    for name, want in [
-        ("count", [10 + 3 * 4, 10 + 3 * (1 + 4 + 4)]),
-        ("accumulate", [10 + 3 * (2 + 4), 10 + 3 * (2 + 4 + 4)]),
+    for name, batch, want in [
+        ("accumulate", "1", [10 + 3 * 4, 10 + 3 * (1 + 4 + 4)]),
+        ("count", "32", [10 + 3 * 4, 10 + 3 * (1 + 4 + 4)]),
+        ("accumulate", "32", [10 + 3 * (2 + 4), 10 + 3 * (2 + 4 + 4)]),
     ]:
-        flushed = measure("-k", name, "-c", "3")[0]
-        warm = measure("-k", name, "-c", "3", "--cache-control", "none")[0]
+        args = ("-k", name, "-c", "3", "--replay-batch", batch)
+        flushed = measure(*args)[0]
+        warm = measure(*args, "--cache-control", "none")[0]
         assert flushed.startswith(BARE) and warm.startswith(BARE), (flushed, warm)
         runs = [int(out.split()[-1]) for out in (flushed, warm)]
-        assert runs == want, (name, runs)
+        assert runs == want, (name, batch, runs)
 
 
 @tap.test
 def launches_are_measured_before_their_memory_goes():
-    out, results = measure("-s", "10", what="freed")
+    out, results = measure("-s", "10", "--replay-batch", "32", what="freed")
     assert out.startswith(BARE) and out.split()[-1] == str(14 + 4 * (2 + 4)), out
     assert len(results) == 4 and not any(r["error"] for r in results), results
     assert all(r["metrics"]["smsp__inst_executed.sum"] == 4.5 for r in results), results
@@ -291,7 +297,7 @@ def failures_are_said_and_harm_nothing():
 
 @tap.test
 def counters_are_kept_for_later():
-    for args in ((), ("--replay-mode", "application")):
+    for args in ((), ("--replay-batch", "32"), ("--replay-mode", "application")):
         measure("--keep-counters", *args, metrics="smsp__inst_executed.sum")
         assert os.path.getsize("r.counters") > 100
         command = [tap.PROGRAM, "kernel", "--import", "r.wsrep", "--page", "raw", "--csv"]
