@@ -889,6 +889,9 @@ int ws_check_attach(const struct ws_record_options *options, char **target, stru
 				       "%s is about starting a program, but with --attach it "
 				       "runs already",
 				       about_start[i].name);
+	if (!strcmp(options->capture_range, "cudaProfilerApi") && !has_word(options->trace, "cuda"))
+		return ws_fail(err, "--capture-range=cudaProfilerApi with --attach needs "
+				    "--trace=cuda: CUPTI reports the calls");
 	return 0;
 }
 

@@ -185,7 +185,7 @@ static uint64_t run_round(struct ws_session *session)
 /* Nobody reads the rings in the meantime, which does no harm for a few milliseconds. */
 static void load_into_attached(struct ws_session *session)
 {
-	if (!session->attach_now || !session->collecting)
+	if (!session->attach_now)
 		return;
 	session->attach_now = false;
 	ws_attached_load(&session->attached, session->options, session->preload, session->late_cuda,

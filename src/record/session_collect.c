@@ -62,6 +62,12 @@ static void say_steps(struct ws_session *session)
 		ws_say("%s", text);
 }
 
+/* Have the hooks loaded into a process that is attached to, at the end of this round. */
+static void wish_hooks(struct ws_session *session)
+{
+	session->attach_now = session->options->attach && !session->attached.loaded;
+}
+
 static void begin_collecting(struct ws_session *session, uint64_t time)
 {
 	struct ws_err err;
@@ -78,7 +84,7 @@ static void begin_collecting(struct ws_session *session, uint64_t time)
 	session->collect_end = 0;
 	session->collecting = true;
 	session->stays_open = false;
-	session->attach_now = session->options->attach && !session->attached.loaded;
+	wish_hooks(session);
 	atomic_store(&session->area.arena->collect_from, time);
 	atomic_store(&session->area.arena->collect_to, 0);
 	ws_drain_collect(session->drain, time, 0);
@@ -247,6 +253,7 @@ static bool perform(struct ws_session *session, const struct ws_action *action)
 {
 	switch (action->kind) {
 	case WS_ACTION_ARM:
+		wish_hooks(session); /* they see the ranges */
 		ws_capture_arm(session->area.arena);
 		break;
 	case WS_ACTION_DISARM:

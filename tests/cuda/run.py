@@ -8,6 +8,7 @@ tests/gpu has what does.
 """
 import argparse
 import csv
+import json
 import os
 import re
 import shutil
@@ -1472,6 +1473,7 @@ def start_attached(app, command="profile", *options):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env=dict(os.environ, XDG_RUNTIME_DIR=TMP),
     )
     return recorder, path
 
@@ -1574,7 +1576,48 @@ CONVERSION = [
 ]
 
 
-LATE = [late_attach, late_attach_to_the_end, late_attach_without_its_recorder]
+def await_state(session, state, collections):
+    command = [WARPSIGHT, "status", "--json", "--session=" + session]
+    until = time.monotonic() + 60
+    seen = None
+    while seen != (state, collections):
+        assert time.monotonic() < until, "%r, not %r" % (seen, (state, collections))
+        r = subprocess.run(
+            command, stdout=subprocess.PIPE, env=dict(os.environ, XDG_RUNTIME_DIR=TMP)
+        )
+        status = json.loads(r.stdout or "[{}]")[0]
+        seen = (status.get("state"), status.get("collections"))
+        time.sleep(0.01)
+
+
+@test
+def late_attach_by_the_programs_calls():
+    """cudaProfilerStart and Stop, of the runtime and of the driver, begin and end collections."""
+    app = Commanded("init", "work:7")
+    options = ["-c", "cudaProfilerApi", "--capture-range-end=repeat:2", "--session-new=late"]
+    recorder, path = start_attached(app, "profile", *options)
+    app.wait_for(True)
+    for way, n in ((0, 12), (3, 20)):
+        await_state("late", "waiting", int(way > 0))
+        app.say("work:5")
+        app.say("start:%d" % way)
+        app.say("work:%d" % n)
+        app.say("stop:%d" % way)
+        app.say("work:5")
+    err = recorder.communicate(timeout=60)[1]
+    same("status of profile --attach (%s)" % err, recorder.returncode, 0)
+    for report, n in ((path, 12), (path.replace(".wsrep", ".2.wsrep"), 20)):
+        same("kernels", Report.at(report).count("CUPTI_ACTIVITY_KIND_KERNEL"), n)
+    app.p.stdin.close()
+    same("status of the program", app.p.wait(timeout=60), 0)
+
+
+LATE = [
+    late_attach_by_the_programs_calls,
+    late_attach,
+    late_attach_to_the_end,
+    late_attach_without_its_recorder,
+]
 
 
 def why_not_emulated(t):

@@ -407,6 +407,29 @@ def within_a_container_that_filters_calls(t):
 
 
 @test("attach", needs=("x86-64",))
+def ranges_begin_collections(t):
+    """The hooks are loaded before a collection begins: they see the range that begins it."""
+    p = t.start([t.program("marks"), "1"], stdin=subprocess.PIPE)
+    t.eq(t.line(p), b"marking\n", "the program runs")
+    for name, options, each in (
+        ("a", ["-c", "nvtx", "-p", "step@*", "--capture-range-end=repeat:2"], {"a": 1, "a.2": 1}),
+        ("b", ["--steps=2-4"], {"b": 3}),
+    ):
+        r = attach(t, p.pid, "-t", "nvtx", "-s", "none", *options, output=name)
+        t.eq(r.status, 0, "status (%s)" % r.said())
+        for report, ranges in each.items():
+            t.eq(t.load(t.path(report)).range_count("step"), ranges, "ranges in " + report)
+    r = attach(t, p.pid, "-t", "nvtx", "-c", "cudaProfilerApi")
+    t.eq(r.status, 2, "status without CUDA")
+    t.contains(r.messages, "needs --trace=cuda", "without CUDA")
+    p.stdin.close()
+    p.stdin = None
+    p.communicate(timeout=60)
+    t.eq(p.returncode, 7, "status of the program")
+    t.check_clean()
+
+
+@test("attach", needs=("x86-64",))
 def sessions_of_a_running_program(t):
     """launch --attach: several collections of one process, begun and ended from elsewhere."""
     p = t.start([t.program("marks"), "1"], stdin=subprocess.PIPE)
