@@ -409,6 +409,27 @@ def ranks_of_open_mpi():
     check_ranks("openmpi")
 
 
+def read_documented_sql():
+    """The statement of docs/libraries.md that joins the messages of two reports."""
+    page = open(os.path.join(HERE, "../../docs/libraries.md")).read()
+    start = page.index("    WITH message AS (")
+    return page[start : page.index("\n\n", start)]
+
+
+@test
+def messages_between_reports():
+    compiler, launcher = find_mpi("openmpi")
+    compile_with(compiler, "ranks.c", "ranks-apart")
+    inner = ["profile", "-q", "-t", "mpi", "-s", "none", "-o", "apart%q{OMPI_COMM_WORLD_RANK}"]
+    command = [launcher, "-n", "4", PROGRAM, *inner, "./ranks-apart", "10"]
+    got = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    same(got.returncode, 0, got.stderr)
+    sql = read_documented_sql()
+    rows = json.loads(run("query", "-f", "json", "--together", sql, "apart0", "apart1").out)
+    pairs = collections.Counter((r["from"], r["to"], r["size"]) for r in rows if r["tag"] == 7)
+    same(pairs, {(0, 1, 8): 10, (1, 0, 8): 10})
+
+
 @test
 def ranks_of_mpich():
     check_ranks("mpich")
