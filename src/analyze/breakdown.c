@@ -191,6 +191,8 @@ static void add_run(struct summing *summing, uint32_t thread, struct ws_span spa
 {
 	struct thread_time *time = &summing->threads[thread];
 
+	if (span.end > span.start + WS_APART_NS)
+		summing->breakdown->apart += span.end - span.start;
 	span = share_among_scopes(summing, thread, span);
 	if (span.end <= span.start)
 		return;

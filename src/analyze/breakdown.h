@@ -44,10 +44,15 @@ struct ws_breakdown_row {
 	struct ws_span longest; /* an example */
 };
 
+/* Code that runs for so long without a call of CUDA does work of its own, rather than what goes
+ * with launching. */
+enum { WS_APART_NS = 500000 };
+
 struct ws_breakdown {
 	struct ws_breakdown_row *rows; /* by time, most first */
 	size_t count, cap;
 	uint64_t total;
+	uint64_t apart; /* time in such stretches of code */
 	uint64_t by_cause[WS_CAUSES];
 };
 

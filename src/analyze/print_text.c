@@ -167,15 +167,37 @@ static void print_finding(const struct ws_analysis_view *view, const struct ws_f
 	}
 }
 
-/* After a recording: only findings that cost something, three at most. */
+/* The first note about time that is worth a look, where nothing is wrong. */
+static const struct ws_finding *find_note(const struct ws_analysis_view *view)
+{
+	const double least_share = 0.1;
+
+	for (size_t i = 0; i < view->findings->count; i++) {
+		const struct ws_finding *finding = &view->findings->findings[i];
+
+		if (finding->level == WS_LEVEL_NOTE &&
+		    ws_analysis_share(view->analysis, finding->cost_ns) >= least_share)
+			return finding;
+	}
+	return NULL;
+}
+
+/* After a recording: only findings that cost something, three at most; where there are none, what
+ * takes the time. */
 static void print_brief(const struct ws_analysis_view *view)
 {
 	enum { MOST_FINDINGS = 3 };
 	const struct ws_findings *findings = view->findings;
+	const struct ws_finding *note = NULL;
+	size_t faults = 0;
 
 	for (size_t i = 0; i < findings->count && i < MOST_FINDINGS; i++)
 		if (findings->findings[i].level >= WS_LEVEL_WARNING)
-			print_finding(view, &findings->findings[i], i + 1);
+			print_finding(view, &findings->findings[i], ++faults);
+	if (!faults)
+		note = find_note(view);
+	if (note)
+		print_finding(view, note, 1);
 }
 
 static void print_unlooked(const struct ws_analysis_view *view)

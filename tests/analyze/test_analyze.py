@@ -349,6 +349,23 @@ def launches_that_the_gpu_waits_for_are_named():
 
 
 @test
+def code_between_short_launches_is_not_launching():
+    t = Trace()
+
+    def step():
+        t.span("tokenise", "cpu_op", t.now, 9000, 10, 10)
+        t.compute(9000)
+        for _ in range(50):
+            t.launch("tiny", 2)
+            t.compute(5)
+        t.wait()
+
+    found = check_trace("tokenise", t.steps(10, step), "gpu-starved")
+    if "tokenise" not in found["title"] or not 0.85 < found["gain_share"] < 0.97:
+        raise AssertionError(found)
+
+
+@test
 def pageable_copies_are_named():
     t = Trace()
 

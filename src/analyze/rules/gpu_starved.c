@@ -7,19 +7,23 @@
 static bool is_code(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
 {
 	(void)analysis;
-	return row->cause == WS_CAUSE_CPU && row->place.leaf && !row->place.loader;
+	return row->cause == WS_CAUSE_CPU && (row->place.leaf || row->name) && !row->place.loader;
 }
 
-/* All time of one user function in a breakdown. */
+/* All time of one user function in a breakdown; without samples, of one range or operator. */
 static uint64_t sum_function(const struct ws_analysis *analysis,
-			     const struct ws_breakdown *breakdown, uint32_t function)
+			     const struct ws_breakdown *breakdown,
+			     const struct ws_breakdown_row *wanted)
 {
 	uint64_t sum = 0;
 
-	for (size_t i = 0; i < breakdown->count; i++)
-		if (is_code(analysis, &breakdown->rows[i]) &&
-		    breakdown->rows[i].place.function == function)
-			sum += breakdown->rows[i].ns;
+	for (size_t i = 0; i < breakdown->count; i++) {
+		const struct ws_breakdown_row *row = &breakdown->rows[i];
+
+		if (is_code(analysis, row) && row->place.function == wanted->place.function &&
+		    (row->place.function || row->name == wanted->name))
+			sum += row->ns;
+	}
 	return sum;
 }
 
@@ -45,7 +49,7 @@ static const struct ws_breakdown_row *find_worst(const struct ws_analysis *analy
 
 		if (!is_code(analysis, row))
 			continue;
-		sum = sum_function(analysis, &analysis->breakdown, row->place.function);
+		sum = sum_function(analysis, &analysis->breakdown, row);
 		if (sum > *most) {
 			*most = sum;
 			worst = row;
@@ -54,28 +58,44 @@ static const struct ws_breakdown_row *find_worst(const struct ws_analysis *analy
 	return worst;
 }
 
+/* Whether a rule that knows a particular cause explains most of the time. */
+static bool is_explained(const struct ws_findings *findings, uint64_t ns)
+{
+	static const struct ws_rule *const particular[] = {
+		&ws_rule_sync_calls,	&ws_rule_tiny_copies, &ws_rule_blocking_launches,
+		&ws_rule_compilation,	&ws_rule_one_feeder,  &ws_rule_gil,
+		&ws_rule_page_migration};
+
+	for (size_t i = 0; i < findings->count; i++)
+		for (size_t k = 0; k < WS_COUNT(particular); k++)
+			if (findings->findings[i].rule == particular[k] &&
+			    findings->findings[i].level >= WS_LEVEL_WARNING &&
+			    findings->findings[i].gain_ns >= ns / 2)
+				return true;
+	return false;
+}
+
 static void check_starved(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
-	uint64_t most, idle = 0;
+	uint64_t most, idle;
 	const struct ws_breakdown_row *row = find_worst(analysis, &most);
 	struct ws_finding *finding;
 	struct ws_text place = {0};
 
-	if (row)
-		idle = sum_function(analysis, find_idle(analysis), row->place.function);
-	if (!row || ws_analysis_share(analysis, ws_min(most, idle)) < 0.1 ||
-	    ws_findings_have(findings, &ws_rule_launch_bound) ||
-	    ws_findings_have(findings, &ws_rule_sync_calls) ||
-	    ws_findings_have(findings, &ws_rule_tiny_copies) ||
-	    ws_findings_have(findings, &ws_rule_blocking_launches) ||
-	    ws_findings_have(findings, &ws_rule_compilation) ||
-	    ws_findings_have(findings, &ws_rule_one_feeder) ||
-	    ws_findings_have(findings, &ws_rule_gil) ||
-	    ws_findings_have(findings, &ws_rule_page_migration))
+	if (!row)
 		return;
-	ws_put_at_place(analysis, &row->place, &place);
-	finding = ws_findings_add_fault(analysis, findings, &ws_rule_gpu_starved, most,
-					ws_min(most, idle));
+	/* Where launching is slow as well, only code apart from it counts here. */
+	if (ws_findings_have(findings, &ws_rule_launch_bound))
+		most = ws_min(most, analysis->breakdown.apart);
+	idle = ws_min(most, sum_function(analysis, find_idle(analysis), row));
+	if (ws_analysis_share(analysis, idle) < 0.1 || is_explained(findings, idle))
+		return;
+	if (row->place.leaf)
+		ws_put_at_place(analysis, &row->place, &place);
+	else
+		ws_text_printf(&place, " in %s",
+			       ws_report_string(analysis->model->report, row->name, NULL));
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_gpu_starved, most, idle);
 	finding->title =
 		ws_format("The GPU waits while the CPU computes%s", ws_text_or(place.text, ""));
 	finding->advice = ws_strdup("Do this work ahead, on another thread or in another process, "

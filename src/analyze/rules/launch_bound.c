@@ -15,6 +15,15 @@ static uint64_t sum_waits(const struct ws_analysis *analysis)
 	return sum;
 }
 
+/* Code and calls of CUDA on the path that launch work, or that run between one launch and the
+ * next. */
+static uint64_t sum_launching(const struct ws_analysis *analysis)
+{
+	uint64_t cpu = ws_analysis_cpu_on_path(analysis);
+
+	return cpu - ws_min(cpu, analysis->breakdown.apart);
+}
+
 static bool is_launch_bound(const struct ws_analysis *analysis)
 {
 	uint64_t busy = ws_analysis_gpu_busy(analysis);
@@ -24,7 +33,8 @@ static bool is_launch_bound(const struct ws_analysis *analysis)
 	       analysis->facts.kernel_ns / analysis->facts.kernel_instances < LONG_KERNEL_NS &&
 	       (double)analysis->facts.kernel_instances / seconds >= LEAST_RATE &&
 	       ws_analysis_share(analysis, busy) < 0.7 &&
-	       ws_analysis_share(analysis, ws_analysis_cpu_on_path(analysis)) > 0.5;
+	       ws_analysis_share(analysis, ws_analysis_cpu_on_path(analysis)) > 0.5 &&
+	       ws_analysis_share(analysis, sum_launching(analysis)) > 0.2;
 }
 
 static void check_launches(const struct ws_analysis *analysis, struct ws_findings *findings)
@@ -43,6 +53,7 @@ static void check_launches(const struct ws_analysis *analysis, struct ws_finding
 		return;
 	gain = analysis->window - ws_min(analysis->window, busy + sum_waits(analysis));
 	gain = ws_estimate_bound(analysis, gain, ws_cost_without_cpu, NULL);
+	gain = ws_min(gain, sum_launching(analysis));
 	for (size_t i = 0; i < findings->count; i++) {
 		const struct ws_finding *other = &findings->findings[i];
 
@@ -55,7 +66,7 @@ static void check_launches(const struct ws_analysis *analysis, struct ws_finding
 			gain -= ws_min(gain, other->gain_ns);
 	}
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_launch_bound,
-					ws_analysis_cpu_on_path(analysis), gain);
+					sum_launching(analysis), gain);
 	finding->title = ws_format(
 		"The GPU waits for launches: %.0f short kernels a step (%.1f us on average, %.0f "
 		"%% of them below 10 us) keep it busy %.0f %% of the time",
@@ -77,7 +88,8 @@ const struct ws_rule ws_rule_launch_bound = {
 	.about = "At least 2,000 kernels a second of less than 100 us on average are launched, the "
 		 "GPU is busy less than 70 % of "
 		 "the time, and code and calls of CUDA on the CPU are more than half of the "
-		 "critical path.",
+		 "critical path. Code that computes for 500 us or longer without a call of CUDA "
+		 "is not counted as launching, which takes at least 20 % of the path.",
 	.find_obstacle = ws_need_cuda,
 	.query = ws_proof_kernels,
 	.check = check_launches,
