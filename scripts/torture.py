@@ -7,7 +7,8 @@ status 1 when anything failed.
 How much is done: TORTURE_KILLS, TORTURE_EVENTS, TORTURE_STARTS, TORTURE_CYCLES (of start and stop
 in one session), TORTURE_SESSIONS (commanded at random), TORTURE_FAULTS (of each kind and command;
 0: every one), TORTURE_INPUTS (times the inputs of `make check`, under the sanitizers of addresses
-and undefined behaviour) and TORTURE_HOURS (of libFuzzer, all fuzzers together).
+and undefined behaviour), TORTURE_SEED (a number that they are made from: by default the day) and
+TORTURE_HOURS (of libFuzzer, all fuzzers together).
 """
 import os
 import platform
@@ -111,6 +112,7 @@ def replay_inputs(step, build):
         step.execute(
             [os.path.join(ASAN, target)],
             WS_TEST_TIMES=amount("INPUTS", 10),
+            WS_TEST_SEED=amount("SEED", time.strftime("%Y%m%d")),
             UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1",
         )
         name = os.path.basename(target)[len("replay_") :]

@@ -18,15 +18,32 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/time.h>
 
 #include "random.h"
 
-enum { REPLAY_MOST = 1 << 20 };
+enum { REPLAY_MOST = 1 << 20, REPLAY_MOST_SECONDS = 10 };
+
+/*
+ * What the inputs are made from: 0 for those that are always the same. `make torture` sets it to
+ * the day, so that each day tries others.
+ */
+static inline uint64_t replay_seed(void)
+{
+	const char *text = getenv("WS_TEST_SEED");
+
+	return text ? strtoull(text, NULL, 10) : 0;
+}
 
 static inline uint32_t replay_draw(void)
 {
-	static uint64_t state = RANDOM_SEED;
+	static uint64_t state;
 
+	if (!state)
+		state = RANDOM_SEED ^ replay_seed() * UINT64_C(0x9e3779b97f4a7c15);
+	if (!state)
+		state = RANDOM_SEED;
 	return (uint32_t)(random_next(&state) >> 16);
 }
 
@@ -38,6 +55,14 @@ static inline size_t replay_fill(uint8_t *bytes, size_t n)
 	return n;
 }
 
+/* Processor time, whatever else the machine does: beyond it SIGPROF ends the program. */
+static inline void replay_limit_seconds(int seconds)
+{
+	struct itimerval limit = {.it_value.tv_sec = seconds};
+
+	setitimer(ITIMER_PROF, &limit, NULL);
+}
+
 static inline void replay_bytes(const uint8_t *bytes, size_t n)
 {
 	uint8_t *copy = malloc(n ? n : 1);
@@ -45,7 +70,9 @@ static inline void replay_bytes(const uint8_t *bytes, size_t n)
 	if (!copy)
 		abort();
 	memcpy(copy, bytes, n);
+	replay_limit_seconds(REPLAY_MOST_SECONDS);
 	LLVMFuzzerTestOneInput(copy, n);
+	replay_limit_seconds(0);
 	free(copy);
 }
 
@@ -95,7 +122,12 @@ static inline int replay(int argc, char **argv, int rounds,
 static inline int replay_test(int argc, char **argv, int rounds,
 			      size_t (*make)(uint8_t *bytes, int round))
 {
-	printf("1..1\nok 1 - %d inputs\n", replay(argc, argv, rounds, make));
+	int inputs = replay(argc, argv, rounds, make);
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	printf("1..1\nok 1 - %d inputs, seed %llu, %ld MiB of memory at most\n", inputs,
+	       (unsigned long long)replay_seed(), usage.ru_maxrss >> 10);
 	return 0;
 }
 #endif
