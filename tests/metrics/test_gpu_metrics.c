@@ -381,7 +381,8 @@ static void warps_that_stay_zero_are_not_known(void **state)
 
 static void undecodable_samples_end_it(void **state)
 {
-	struct recording recording = record("broken", &both, SIZE_MAX / 2);
+	const struct ws_gpu_sampling_opts one = {"0", NULL, 2000};
+	struct recording recording = record("broken", &one, SIZE_MAX / 2);
 
 	(void)state;
 	assert_non_null(strstr(recording.complaints, "GPU metrics end early"));
@@ -392,7 +393,8 @@ static void undecodable_samples_end_it(void **state)
 
 static void crash_ends_it_alone(void **state)
 {
-	struct recording recording = record("crash", &both, SIZE_MAX / 2);
+	const struct ws_gpu_sampling_opts one = {"0", NULL, 2000};
+	struct recording recording = record("crash", &one, SIZE_MAX / 2);
 
 	(void)state;
 	assert_non_null(strstr(recording.complaints, "ended unexpectedly"));
