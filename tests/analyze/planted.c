@@ -383,7 +383,6 @@ static void *__attribute__((noinline)) allocate_pieces(void *unused)
 static void share_an_arena(void)
 {
 	mallopt(M_ARENA_MAX, 1);
-	mallopt(M_TRIM_THRESHOLD, 1 << 30); /* no page faults beside the waits */
 	run_threads(4, allocate_pieces);
 }
 

