@@ -4,6 +4,7 @@
  * (inject/kernel.h), and the recorder writes the report.
  */
 #include <ctype.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,8 @@ extern const struct ws_command ws_cmd_kernel;
 
 struct options {
 	const char *output, *sets, *sections, *metrics, *kernel_name, *name_base, *kernel_id,
-		*devices, *processes, *from_start, *cache_control, *clock_control, *replay, *match;
+		*devices, *processes, *from_start, *cache_control, *clock_control, *replay, *match,
+		*kill, *graphs;
 	int64_t skip, skip_before, count, batch;
 	struct ws_list env, nvtx_include, nvtx_exclude;
 	bool overwrite, quiet, nvtx, keep_counters;
@@ -100,6 +102,11 @@ static const struct ws_opt opts[] = {
 	 "block, by its function alone, or by its context and stream too; and by how many such "
 	 "launches came before it.",
 	 "grid"},
+	{"kill", 0, WS_OPT_ENUM, AT(kill), "WHETHER", "no,yes|on=yes,off=no",
+	 "End the program by SIGTERM when the launches of --launch-count have been measured.",
+	 "no"},
+	{"graph-profiling", 0, WS_OPT_ENUM, AT(graphs), "HOW", "graph|node",
+	 "How CUDA graphs are measured: each launch of a graph as a whole.", "graph"},
 	{"replay-batch", 0, WS_OPT_INT, AT(batch), "N", NULL,
 	 "Put up to N launches off, at most 32, and measure them together: a pass of many costs "
 	 "hardly more than one of a single launch. 1: measure each when the program makes it.",
@@ -215,6 +222,11 @@ static void put_lines(struct ws_text *out, const char *name, const struct ws_lis
 	ws_text_free(&lines);
 }
 
+static bool is_killed(const struct options *options)
+{
+	return !strcmp(options->kill, "yes");
+}
+
 /* Which run of the program this is. */
 struct runs {
 	const char *keep;   /* folder for counters; NULL: they are not kept */
@@ -239,6 +251,7 @@ static void fill_settings(const struct options *options, const char *metrics_fil
 	put_setting(out, "replay-mode", options->replay);
 	put_setting(out, "pass-folder", runs->folder);
 	put_setting(out, "keep-folder", runs->keep);
+	put_setting(out, "kill", is_killed(options) ? "yes" : "");
 	if (options->batch > 1)
 		put_number(out, "replay-batch", options->batch);
 	put_setting(out, "app-replay-match", options->match);
@@ -259,6 +272,8 @@ static bool is_mode(const struct options *options, const char *mode)
 
 static int check_options(const struct options *options, struct ws_err *err)
 {
+	if (is_killed(options) && !options->count)
+		return ws_fail(err, "--kill needs --launch-count: it says after which launch");
 	if (options->batch < 1 || options->batch > 32)
 		return ws_fail(err, "--replay-batch takes numbers from 1 to 32");
 	if (options->skip < 0 || options->skip_before < 0 || options->count < 0)
@@ -359,9 +374,11 @@ static void record_run(const struct job *job, const struct runs *runs,
 }
 
 /* Whether the program was ended from outside, or could not be run. */
-static bool is_broken_off(const struct ws_record_result *result)
+static bool is_broken_off(const struct options *options, const struct ws_record_result *result)
 {
-	return !result->started || result->write_failed || result->status > 128;
+	bool expected = is_killed(options) && result->status == 128 + SIGTERM;
+
+	return !result->started || result->write_failed || (result->status > 128 && !expected);
 }
 
 /* Run the program once for each pass. Only the last report holds results. */
@@ -382,7 +399,7 @@ static int record_runs(const struct job *job)
 		record_run(job, &runs, &result);
 		if (!runs.run)
 			runs.count = ws_read_run_count(folder);
-		if (is_broken_off(&result) || ++runs.run >= runs.count)
+		if (is_broken_off(job->options, &result) || ++runs.run >= runs.count)
 			break;
 		free_reports(&result, true);
 	}

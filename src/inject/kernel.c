@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <linux/futex.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -160,6 +161,9 @@ static void end_measuring(void)
 	for (uint32_t cbid = 0; cbid < WS_CUDA_CBIDS; cbid++)
 		if (calls[0][cbid].what)
 			ws_cupti.EnableCallback(0, subscriber, CUPTI_DOMAIN_DRIVER, cbid);
+	if (*ws_kernel_settings.kill)
+		ws_raw_syscall(SYS_kill, ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0), SIGTERM, 0,
+			       0, 0, 0);
 }
 
 void ws_kernel_finish_unit(void)

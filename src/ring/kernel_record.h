@@ -32,6 +32,7 @@
 	X(match, "app-replay-match")                                                            \
 	X(only_application, "only-application")                                                 \
 	X(batch, "replay-batch") /* launches that are put off at most; "" for none */           \
+	X(kill, "kill")		 /* "yes": the process is ended after its last launch */        \
 	X(keep, "keep-folder")	 /* where counters are kept; "" where they are not */           \
 	X(sections, "sections")
 

@@ -28,14 +28,14 @@ def environment(**more):
     return env
 
 
-def measure(*args, fault=None, what="", metrics=METRICS):
+def measure(*args, fault=None, what="", metrics=METRICS, status=0):
     """The program's output and the results with their metrics."""
     more = {"STANDIN_FAULT": fault} if fault else {}
     command = [tap.PROGRAM, "kernel", "-o", "r", "-f", "-q", "--metrics", metrics, *args, APP]
     run = subprocess.run(
         command + ([what] if what else []), env=environment(**more), capture_output=True, text=True
     )
-    assert run.returncode == 0, (run.returncode, run.stdout, run.stderr)
+    assert run.returncode == status, (run.returncode, run.stdout, run.stderr)
     measure.stderr = run.stderr
     rows = tap.run(
         "query",
@@ -148,6 +148,14 @@ def filters_choose():
         out, results = measure(*args)
         assert names(results) == want, (args, names(results))
         assert out.startswith(BARE), (args, out)
+
+
+@tap.test
+def the_program_is_ended_after_the_last_launch():
+    for args in ((), ("--replay-batch", "32"), ("--replay-mode", "application")):
+        out, results = measure("-c", "4", "--kill", "yes", *args, status=128 + 15)
+        assert not out and len(results) == 4, (args, out, results)
+        assert not any(result["error"] for result in results), results
 
 
 @tap.test
@@ -330,6 +338,9 @@ def what_makes_no_sense_is_refused():
         (("-c", "-1"), "--launch-count"),
         (("--devices", "x"), "--devices"),
         (("--replay-mode", "range"), "range"),
+        (("--graph-profiling", "node"), "node"),
+        (("--kill", "yes"), "--launch-count"),
+        (("--replay-batch", "0"), "--replay-batch"),
         (("--replay-mode", "app-range", "-k", "x"), "measures ranges"),
         (("--cache-control", "some"), "--cache-control"),
     ]:
