@@ -14,8 +14,8 @@
 enum ws_opengl_interface { WS_OPENGL_GLX, WS_OPENGL_EGL };
 
 enum {
-	WS_OPENGL_CONTEXTS = 64, /* at once; calls of others have no context */
-	WS_OPENGL_GROUPS = 64,	 /* nested debug groups, as many as OpenGL allows at least */
+	WS_OPENGL_CONTEXTS = 256, /* at once; calls of others have no context */
+	WS_OPENGL_GROUPS = 64,	  /* nested debug groups, as many as OpenGL allows at least */
 	WS_OPENGL_QUERIES = 2048,
 	WS_OPENGL_SPANS = 1024,
 	WS_OPENGL_BATCH = 512 /* calls that are measured as one piece of work, at most */
