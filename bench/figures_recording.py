@@ -2,6 +2,8 @@
 report take.
 """
 import os
+import shutil
+import subprocess
 import statistics
 
 from run import Row, figure
@@ -145,3 +147,35 @@ def short_children(b):
         ratio.append(ours[-1] / bare[-1])
     note = "%.1f times the bare run" % statistics.median(ratio)
     return [Row("50 short children: each", "ms", bare, ours, 5, added=False, note=note)]
+
+
+@figure
+def wrapped_call(b):
+    """A call of a traced library (MPI_Send of a stand-in): what the wrapper adds beyond two
+    readings of the clock.
+    """
+    program = os.path.join(b.build, "tests", "libraries", "mpi-bench")
+    clocks = [b.bare(program, "clocks", "5000000").value for _ in range(b.runs)]
+    bare, ours = b.in_turn(program, "send", "400000", options=("-t", "mpi", "-s", "none"))
+    two = statistics.median(clocks)
+    note = "%.0f ns of them two readings of the clock; the limit is 60 beyond these" % two
+    return [Row("call of a traced library", "ns", bare, ours, 60 + two, note=note)]
+
+
+@figure
+def mpi_latency(b):
+    """8 bytes one way between two ranks of a host, where there is an MPI. The goal is 5 % more."""
+    compiler, launcher = shutil.which("mpicc"), shutil.which("mpirun")
+    if not compiler or not launcher:
+        return []
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mpi_bench.c")
+    command = [compiler, "-O2", "-D_GNU_SOURCE", "-I", os.path.dirname(source) + "/../src", source]
+    subprocess.run([*command, "-o", b.path("mpi_bench")], check=True)
+    for name in ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"):
+        b.env[name] = "1"
+    argv = [launcher, "-n", "2", b.path("mpi_bench"), "pingpong", "1000"]
+    bare, ours = b.in_turn(*argv, options=("-t", "mpi", "-s", "none"))
+    share = statistics.median(ours) / statistics.median(bare) - 1
+    note = "%.0f %% more; the ranks need a core each, and the recorder one" % (100 * share)
+    limit = statistics.median(bare) * 0.05 if os.cpu_count() > 2 else None
+    return [Row("MPI, 8 bytes between two ranks", "ns", bare, ours, limit, note=note)]
