@@ -13,7 +13,7 @@
 
 #include "inject/kernel.h"
 
-enum { BATCH_MOST = 32, TRIALS = 2 };
+enum { BATCH_MOST = 32, TRIALS = 2, LONELY_MOST = 4 };
 #define ROOM_LEFT (UINT64_C(256) << 20)
 #define SLOW UINT64_C(20000000)
 #define AGE_MOST UINT64_C(3000000000) /* ns */
@@ -340,6 +340,16 @@ void ws_kernel_measure_batch(void)
 		ws_kernel_finish_unit();
 }
 
+/* A program that frees memory after each launch gains nothing. */
+static void note_size(void)
+{
+	static unsigned lonely; /* batches of one launch that followed each other */
+
+	lonely = batch.count == 1 ? lonely + 1 : 0;
+	if (lonely == LONELY_MOST)
+		ws_kernel_forbid_batches();
+}
+
 void ws_kernel_hurry_batch(void)
 {
 	int mode = WS_KERNEL_RELAXED;
@@ -352,8 +362,10 @@ void ws_kernel_hurry_batch(void)
 	was = ws_kernel_set_inside(true);
 	ws_kernel_driver.exchange_mode(&mode);
 	ws_kernel_begin_call();
-	if (ws_kernel_begin_measuring())
+	if (ws_kernel_begin_measuring()) {
+		note_size();
 		ws_kernel_measure_batch();
+	}
 	ws_kernel_end_call();
 	ws_kernel_driver.exchange_mode(&mode);
 	ws_kernel_set_inside(was);

@@ -15,8 +15,7 @@ enum { PIECE = 65536 };
 #define ROOM_LEFT (UINT64_C(512) << 20) /* device memory left to the program */
 
 struct region {
-	struct ws_kernel_memory memory; /* without bytes: addresses that no memory is behind */
-	uint64_t asked;			/* its bytes as they were named */
+	struct ws_kernel_memory memory; /* without bytes: no memory was behind the addresses */
 	uint64_t first;			/* number of its first piece */
 };
 
@@ -115,7 +114,7 @@ static struct region *find_region(struct ws_kernel_versions *versions,
 {
 	for (size_t i = 0; i < versions->region_count; i++)
 		if (versions->regions[i].memory.base == memory->base &&
-		    versions->regions[i].asked == memory->bytes)
+		    versions->regions[i].memory.bytes == memory->bytes)
 			return &versions->regions[i];
 	return NULL;
 }
@@ -202,8 +201,7 @@ static bool add_region(struct ws_kernel_versions *versions, const struct ws_kern
 	uint64_t pieces = count_pieces(memory->bytes);
 	struct region *regions = grow(versions->regions, &versions->region_room,
 				      versions->region_count + 1, sizeof(*regions));
-	struct region region = {
-		.memory = *memory, .asked = memory->bytes, .first = versions->pieces};
+	struct region region = {.memory = *memory, .first = versions->pieces};
 
 	if (!regions)
 		return false;
