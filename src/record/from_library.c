@@ -72,6 +72,8 @@ struct function {
 
 #define CACHED_WORDS 16u
 #define CACHED_CALLS 512u
+/* Of a process: one for a context or queue. */
+#define MOST_TRACKS 4096u
 
 /* The last text that was made of values with this hash. */
 struct cached_text {
@@ -93,7 +95,8 @@ struct library_state {						     /* of a process */
 	size_t work_count, work_capacity;
 	uint32_t work_name;
 	struct ws_map tracks; /* handle of the name -> id of the track */
-	uint64_t seen;	      /* libraries with calls: bits */
+	unsigned track_count;
+	uint64_t seen; /* libraries with calls: bits */
 };
 
 static void free_library_state(void *slot)
@@ -389,8 +392,9 @@ static uint32_t number_track(struct ws_stream *stream, uint32_t handle)
 	size_t length;
 	const char *name;
 
-	if (id || !handle)
+	if (id || !handle || state->track_count == MOST_TRACKS)
 		return id;
+	state->track_count++;
 	name = ws_stream_string_bytes(stream, handle, &length);
 	ws_text_printf(&text, "%s (%d)", ws_text_or(name, "?"), (int)stream->proc->pid);
 	row.id = id = ++stream->sink->tracks;
