@@ -1,14 +1,18 @@
 /*
- * unseen.c - hides the sampler's signal from sigwait and its relatives. A program that blocks all
- * signals and takes them by sigwait, often in a separate thread, would receive a SIGURG that has
- * been pending since it was blocked. Signals sent by anyone else are passed on.
+ * unseen.c - hides the sampler's signal from sigwait and its relatives, and from sigpending. A
+ * program that blocks all signals and takes them by sigwait, often in a separate thread, would
+ * receive a SIGURG that has been pending since it was blocked. Signals sent by anyone else are
+ * passed on.
  */
 #include <errno.h>
 #include <stdint.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "inject/bind.h"
 #include "base/choose.h"
+#include "inject/rt.h"
 #include "inject/unseen.h"
 
 static int (*next_timed)(const sigset_t *, siginfo_t *, const struct timespec *);
@@ -101,4 +105,49 @@ int sigwait(const sigset_t *restrict set, int *restrict sig)
 	errno = error;
 	*sig = r;
 	return 0;
+}
+
+/* Put a signal that was not ours back where it was: in the thread's queue, or the process's. */
+static void send_again(siginfo_t *info)
+{
+	long process = ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+
+	if (info->si_code == SI_TKILL)
+		ws_raw_syscall(SYS_rt_tgsigqueueinfo, process,
+			       ws_raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0), SIGURG, (long)info, 0,
+			       0);
+	else
+		ws_raw_syscall(SYS_rt_sigqueueinfo, process, SIGURG, (long)info, 0, 0, 0);
+}
+
+/* Takes SIGURGs of ours out of the queues; returns whether one of somebody else's is left. */
+static bool is_foreign_pending(void)
+{
+	struct timespec now = {0, 0};
+	siginfo_t info;
+	sigset_t urgent;
+
+	sigemptyset(&urgent);
+	sigaddset(&urgent, SIGURG);
+	while (ws_raw_syscall(SYS_rt_sigtimedwait, (long)&urgent, (long)&info, (long)&now,
+			      sizeof(uint64_t), 0, 0) == SIGURG)
+		if (!ws_is_own_signal(&info)) {
+			send_again(&info);
+			return true;
+		}
+	return false;
+}
+
+WS_EXPORT int sigpending(sigset_t *set);
+int sigpending(sigset_t *set)
+{
+	static int (*next)(sigset_t *);
+	int r;
+
+	if (!next)
+		next = (__typeof__(next))ws_find_next_symbol("sigpending");
+	r = next(set);
+	if (!r && sigismember(set, SIGURG) == 1 && !ws_rt_is_sandboxed() && !is_foreign_pending())
+		sigdelset(set, SIGURG);
+	return r;
 }

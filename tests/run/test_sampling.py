@@ -1553,7 +1553,9 @@ def the_program_keeps_its_signals(t):
 
 @test("sampling")
 def the_program_waits_for_signals_of_its_own(t):
-    """One that blocks all signals and takes them by sigwait is not given the sampler's."""
+    """One that blocks all signals and takes them by sigwait, or looks at those that are pending, is
+    not shown the sampler's.
+    """
     t.same(busy(t, "waited", 50), "--trace=none", env={"WARPSIGHT_PERF": "none"})
 
 

@@ -114,6 +114,26 @@ __attribute__((noinline)) static void *thread(void *arg)
 	return arg;
 }
 
+/* With all signals blocked: what is pending, and that one of the program's own stays so. */
+static void look_at_pending(int times)
+{
+	struct timespec soon = {10, 0};
+	sigset_t pending, urgent;
+
+	sigpending(&pending);
+	printf("%d pending\n", sigismember(&pending, SIGURG));
+	sigemptyset(&urgent);
+	sigaddset(&urgent, SIGURG);
+	for (int i = 0; i < times; i++) {
+		kill(getpid(), SIGURG);
+		sigpending(&pending);
+		printf("%d", sigismember(&pending, SIGURG));
+		printf("%d", sigtimedwait(&urgent, NULL, &soon) == SIGURG);
+		sigpending(&pending);
+		printf("%d\n", sigismember(&pending, SIGURG));
+	}
+}
+
 static int waited(char **a)
 {
 	struct timespec soon = {0, 1000000};
@@ -122,6 +142,8 @@ static int waited(char **a)
 
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, NULL);
+	burn(atof(a[0]) / 1000);
+	look_at_pending(3);
 	burn(atof(a[0]) / 1000);
 	sig = sigtimedwait(&all, NULL, &soon);
 	printf("%d %s\n", sig, sig < 0 ? strerror(errno) : "");
