@@ -4,6 +4,8 @@
  * (inject/kernel.h), and the recorder writes the report.
  */
 #include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +26,7 @@ extern const struct ws_command ws_cmd_kernel;
 struct options {
 	const char *output, *sets, *sections, *metrics, *kernel_name, *name_base, *kernel_id,
 		*devices, *processes, *from_start, *cache_control, *clock_control, *replay, *match,
-		*kill, *graphs;
+		*kill, *graphs, *sampling, *import_source, *instructions;
 	int64_t skip, skip_before, count, batch;
 	struct ws_list env, nvtx_include, nvtx_exclude;
 	bool overwrite, quiet, nvtx, keep_counters;
@@ -115,6 +117,19 @@ static const struct ws_opt opts[] = {
 	 "Keep the counters themselves in a file beside the report, with .counters in place of "
 	 ".wsrep. With it, --import REPORT --metrics METRIC evaluates further metrics later.",
 	 NULL},
+	{"instructions", 0, WS_OPT_ENUM, AT(instructions), "WHAT", "none,counts,samples,all",
+	 "With the section SourceCounters: measure single instructions in passes of their own: how "
+	 "often they run and what they access (counts), where warps are and what they wait for "
+	 "(samples). Only with --replay-mode kernel.",
+	 "none"},
+	{"sampling-interval", 0, WS_OPT_STRING, AT(sampling), "N|auto", NULL,
+	 "With the section SourceCounters: sample program counters every 2^(5+N) cycles, N from 0 "
+	 "to 26; auto: as often as suits the GPU.",
+	 "auto"},
+	{"import-source", 0, WS_OPT_ENUM, AT(import_source), "WHETHER", "yes,no|on=yes,off=no",
+	 "With the section SourceCounters: put the source lines, PTX and instructions of measured "
+	 "kernels into the report.",
+	 "yes"},
 	{"env-var", 'e', WS_OPT_LIST, AT(env), "NAME=VALUE", NULL,
 	 "Set a variable in the program's environment.", NULL},
 	{"quiet", 'q', WS_OPT_FLAG, AT(quiet), NULL, NULL, "Print nothing but errors at the end.",
@@ -209,6 +224,65 @@ static void put_number(struct ws_text *out, const char *name, int64_t value)
 		put_setting(out, name, text);
 }
 
+static bool is_mode(const struct options *options, const char *mode)
+{
+	return !strcmp(options->replay, mode);
+}
+
+/* With the section SourceCounters, instructions are sampled and counted in passes of their own. */
+static bool wants_source(const struct options *options, const char *sections)
+{
+	return sections && strstr(sections, "SourceCounters") &&
+	       strcmp(options->instructions, "none") != 0 && is_mode(options, "kernel");
+}
+
+/* Where the hook keeps the code of kernels for the recorder; owned by the caller, NULL when none is
+ * wanted or the folder cannot be made. */
+static char *make_code_folder(const struct options *options, const char *sections)
+{
+	char *path;
+
+	if (!wants_source(options, sections) || strcmp(options->import_source, "yes") != 0)
+		return NULL;
+	path = ws_format("%s/warpsight-code-XXXXXX", ws_text_or(getenv("TMPDIR"), "/tmp"));
+	if (mkdtemp(path))
+		return path;
+	ws_warn("kernel: cannot make a folder for the kernels' code (%s): %s", path,
+		strerror(errno));
+	free(path);
+	return NULL;
+}
+
+static void remove_code_folder(const char *path)
+{
+	DIR *folder = opendir(path);
+	struct dirent *entry;
+
+	while (folder && (entry = readdir(folder)))
+		if (*entry->d_name != '.')
+			unlinkat(dirfd(folder), entry->d_name, 0);
+	if (folder)
+		closedir(folder);
+	rmdir(path);
+}
+
+static void put_source_settings(struct ws_text *out, const struct options *options,
+				const char *sections, const char *code_folder)
+{
+	const char *passes = "sampling,sass";
+
+	if (!wants_source(options, sections))
+		return;
+	if (!strcmp(options->instructions, "counts"))
+		passes = "sass";
+	else if (!strcmp(options->instructions, "samples"))
+		passes = "sampling";
+	put_setting(out, "source", passes);
+	if (strcmp(options->sampling, "auto") != 0)
+		put_number(out, "sampling-period", 5 + atoi(options->sampling));
+	put_setting(out, "code-folder", code_folder);
+}
+
 /* One filter a line. */
 static void put_lines(struct ws_text *out, const char *name, const struct ws_list *list)
 {
@@ -235,7 +309,8 @@ struct runs {
 };
 
 static void fill_settings(const struct options *options, const char *metrics_file,
-			  const char *sections, const struct runs *runs, struct ws_text *out)
+			  const char *sections, const struct runs *runs, const char *code_folder,
+			  struct ws_text *out)
 {
 	put_setting(out, "metrics-file", metrics_file);
 	put_setting(out, "kernel-name", options->kernel_name);
@@ -262,12 +337,16 @@ static void fill_settings(const struct options *options, const char *metrics_fil
 	if (!strcmp(options->processes, "application-only"))
 		put_setting(out, "only-application", "yes");
 	put_setting(out, "sections", sections);
+	put_source_settings(out, options, sections, code_folder);
 	ws_text_add(out, "", 1);
 }
 
-static bool is_mode(const struct options *options, const char *mode)
+static bool is_interval(const char *text)
 {
-	return !strcmp(options->replay, mode);
+	char *end;
+	long value = strtol(text, &end, 10);
+
+	return isdigit((unsigned char)*text) && !*end && value <= 26;
 }
 
 static int check_options(const struct options *options, struct ws_err *err)
@@ -279,6 +358,11 @@ static int check_options(const struct options *options, struct ws_err *err)
 	if (options->skip < 0 || options->skip_before < 0 || options->count < 0)
 		return ws_fail(err, "--launch-skip, --launch-count and "
 				    "--launch-skip-before-match take numbers from 0 on");
+	if (strcmp(options->sampling, "auto") != 0 && !is_interval(options->sampling))
+		return ws_fail(err,
+			       "--sampling-interval: '%s' is neither auto nor a number from 0 "
+			       "to 26",
+			       options->sampling);
 	for (const char *at = ws_text_or(options->devices, ""); *at; at++)
 		if (!isdigit((unsigned char)*at) && *at != ',')
 			return ws_fail(err, "--devices: '%s' is no list of numbers",
@@ -336,7 +420,7 @@ static void show_reports(const struct options *options, const struct ws_record_r
 struct job {
 	const struct options *options;
 	char **target;
-	const char *metrics_file, *sections;
+	const char *metrics_file, *sections, *code_folder;
 	char *keep; /* folder for counters, or NULL */
 };
 
@@ -364,8 +448,10 @@ static void record_run(const struct job *job, const struct runs *runs,
 	struct ws_err err;
 
 	*result = (struct ws_record_result){0};
-	fill_settings(job->options, job->metrics_file, job->sections, runs, &settings);
+	fill_settings(job->options, job->metrics_file, job->sections, runs, job->code_folder,
+		      &settings);
 	fill_record_options(job->options, job->target, &settings, &record_opts);
+	record_opts.kernel_code = job->code_folder;
 	if (runs->count && !job->options->quiet)
 		ws_say("kernel: run %zu of %zu of the program", runs->run + 1, runs->count);
 	if (ws_record(&record_opts, result, &err))
@@ -452,7 +538,7 @@ static int run_kernel(void *values, int argc, char **argv)
 	struct ws_text lines = {0}, sections = {0};
 	struct ws_err err;
 	struct ws_kernel_show show = options->show;
-	char *metrics_file = NULL;
+	char *metrics_file = NULL, *code_folder = NULL;
 	int status = WS_EXIT_USAGE;
 
 	show.sets = options->sets;
@@ -468,8 +554,12 @@ static int run_kernel(void *values, int argc, char **argv)
 	if (!check_options(options, &err) && !list_metrics(options, &lines, &sections, &err))
 		metrics_file = write_metrics_file(&lines, &err);
 	if (metrics_file) {
-		struct job job = {options, argv, metrics_file, sections.text, NULL};
+		struct job job = {.options = options,
+				  .target = argv,
+				  .metrics_file = metrics_file,
+				  .sections = sections.text};
 
+		job.code_folder = code_folder = make_code_folder(options, sections.text);
 		if (options->keep_counters && !(job.keep = ws_make_run_folder(&err)))
 			ws_say("kernel: %s", err.msg);
 		else
@@ -478,10 +568,13 @@ static int run_kernel(void *values, int argc, char **argv)
 			ws_remove_run_folder(job.keep);
 		free(job.keep);
 		unlink(metrics_file);
+		if (code_folder)
+			remove_code_folder(code_folder);
 	} else {
 		ws_say("kernel: %s", err.msg);
 	}
 	free(metrics_file);
+	free(code_folder);
 	ws_text_free(&lines);
 	ws_text_free(&sections);
 	return status;

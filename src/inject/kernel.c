@@ -319,6 +319,7 @@ static void handle_callback(void *data, uint32_t domain, uint32_t cbid, const vo
 		const struct cupti_resource *resource = info;
 
 		ws_kernel_note_module(resource->descriptor);
+		ws_kernel_keep_cubin(resource->descriptor);
 	}
 }
 

@@ -26,6 +26,7 @@
  * kernel_ranges.c    ranges of the program as units
  * kernel_record.c    the records of what was measured
  * kernel_keep.c      the counters themselves, in files
+ * kernel_source.h    what single instructions do, and the code that they belong to
  *
  * Unlike the other hooks this one allocates: it runs inside calls of the driver, which also
  * allocate, and only while a kernel is being measured.
@@ -404,8 +405,28 @@ const char *ws_kernel_chip(int device);
 size_t ws_kernel_pass_count(const struct ws_kernel_counters *counters);
 /* The text for a failed CUPTI call, with a remedy. */
 const char *ws_kernel_explain(int result);
+/* Release the GPU's counters for something else that needs them, and take them again: 0, or CUPTI's
+ * result. */
+int ws_kernel_pause_counters(struct ws_kernel_counters *counters);
+int ws_kernel_resume_counters(struct ws_kernel_counters *counters);
 /* Nothing more will be measured: release the counters. */
 void ws_kernel_release_counters(void);
+
+/* ---- kernel_source.c, kernel_cubin.c ---- */
+
+/* How many passes for single instructions there are for a launch; forgets those of the launch
+ * before. */
+size_t ws_kernel_source_passes(const struct ws_kernel_launch *launch);
+/* Whether a pass was asked for and has not failed before. */
+bool ws_kernel_wants_source_pass(size_t pass);
+/* Around one run of the kernel, which takes `duration` ns; false, after a diagnostic, when CUPTI
+ * refuses. */
+bool ws_kernel_begin_source(const struct ws_kernel_launch *launch, size_t pass, uint64_t duration);
+void ws_kernel_end_source(const struct ws_kernel_launch *launch, size_t pass);
+/* Write what was found of the launch, which has this number. */
+void ws_kernel_write_source(struct ws_thread *thread, uint32_t result);
+/* A module has been loaded: keep its code for the recorder. */
+void ws_kernel_keep_cubin(const struct cupti_module *module);
 
 /* ---- kernel_turns.c ---- */
 

@@ -480,6 +480,28 @@ const double *ws_kernel_evaluate(struct ws_kernel_counters *counters, const uint
 	return counters->values;
 }
 
+int ws_kernel_pause_counters(struct ws_kernel_counters *counters)
+{
+	struct cupti_range_call disable = {.size = SIZE_disable, .profiler = counters->profiler};
+	int rc = profiler.disable(&disable);
+
+	if (!rc)
+		counters->profiler = NULL;
+	return rc;
+}
+
+int ws_kernel_resume_counters(struct ws_kernel_counters *counters)
+{
+	struct cupti_range_enable enable = {.size = SIZE_enable, .context = counters->context};
+	int rc = profiler.enable(&enable);
+
+	if (!rc)
+		counters->profiler = enable.profiler;
+	else
+		fail(counters, "after sampling: ", rc);
+	return rc;
+}
+
 size_t ws_kernel_metric_names(const struct ws_kernel_counters *counters, const char *const **names,
 			      const char *const **units)
 {

@@ -120,13 +120,48 @@ void ws_kernel_take_values(struct ws_kernel_counters *counters, const uint8_t *i
 			outcome->duration = (uint64_t)outcome->values[i];
 }
 
+/* The passes that look at single instructions: what fails there costs only their values. */
+static void make_source_passes(const struct ws_kernel_launch *launch,
+			       struct ws_kernel_counters *counters, struct ws_kernel_saved *saved,
+			       struct ws_kernel_outcome *outcome)
+{
+	size_t passes = ws_kernel_source_passes(launch);
+	const char *why;
+
+	if (!passes || ws_kernel_pause_counters(counters))
+		return;
+	for (size_t pass = 0; pass < passes; pass++) {
+		if (!ws_kernel_wants_source_pass(pass) ||
+		    !prepare_pass(launch, saved, outcome->passes, &why) ||
+		    !ws_kernel_begin_source(launch, pass, outcome->duration))
+			continue;
+		ws_kernel_runs(launch);
+		ws_kernel_end_source(launch, pass);
+		outcome->passes++;
+	}
+	ws_kernel_resume_counters(counters);
+}
+
+static void evaluate(const struct ws_kernel_launch *launch, struct ws_kernel_counters *counters,
+		     struct ws_kernel_outcome *outcome)
+{
+	const uint8_t *image;
+	size_t bytes;
+
+	outcome->error = "CUPTI gives no values for it";
+	if (ws_kernel_decode(counters))
+		return;
+	outcome->error = NULL;
+	image = ws_kernel_get_image(counters, &bytes);
+	ws_kernel_take_values(counters, image, 0, outcome);
+	ws_kernel_keep_one(counters, launch, image);
+}
+
 static void measure_kernel(const struct ws_kernel_launch *launch, struct ws_kernel_outcome *outcome)
 {
 	struct ws_kernel_counters *counters;
 	struct ws_kernel_saved *saved;
-	const uint8_t *image;
 	const char *why;
-	size_t bytes;
 	bool ok;
 
 	counters = ws_kernel_get_counters(launch->context, (int)launch->device, &outcome->error);
@@ -139,21 +174,16 @@ static void measure_kernel(const struct ws_kernel_launch *launch, struct ws_kern
 	if (!saved)
 		return;
 	ok = make_passes(launch, counters, saved, outcome);
-	if (!ok)
+	if (ok)
+		evaluate(launch, counters, outcome);
+	else
 		ws_kernel_find_changes(saved, &why);
+	if (ok && !outcome->error)
+		make_source_passes(launch, counters, saved, outcome);
 	if (!ws_kernel_restore(saved, &why))
 		ws_kernel_report(WS_ERROR, "%s: %s: the program's results may be wrong.",
 				 launch->symbol, why);
 	ws_kernel_free_saved(saved);
-	if (!ok)
-		return;
-	outcome->error = "CUPTI gives no values for it";
-	if (ws_kernel_decode(counters))
-		return;
-	outcome->error = NULL;
-	image = ws_kernel_get_image(counters, &bytes);
-	ws_kernel_take_values(counters, image, 0, outcome);
-	ws_kernel_keep_one(counters, launch, image);
 }
 
 void ws_kernel_measure(struct ws_kernel_launch *launch)

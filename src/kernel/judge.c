@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "kernel/places.h"
 #include "kernel/print.h"
 #include "query/query.h"
 
@@ -40,9 +41,9 @@ static void sum_results(const struct ws_kernel_results *results, struct ws_map *
 	}
 }
 
-static void judge_result(struct ws_kernel_judged *judged)
+static void judge_result(const struct ws_report *report, struct ws_kernel_judged *judged)
 {
-	ws_kernel_judge(judged->result, &judged->findings);
+	ws_kernel_judge_placed(report, judged->result, &judged->findings);
 	for (size_t i = 0; i < judged->findings.count; i++) {
 		const struct ws_kernel_finding *finding = &judged->findings.findings[i];
 
@@ -65,7 +66,7 @@ void ws_kernel_judge_all(const struct ws_kernel_results *results,
 		uint64_t name = results->results[i].row.demangled, ns;
 
 		judged->result = &results->results[i];
-		judge_result(judged);
+		judge_result(results->report, judged);
 		ns = ws_map_get(&line, name, NULL);
 		if (!ns)
 			ns = ws_map_get(&measured, name, NULL);

@@ -7,6 +7,7 @@
 
 #include "kernel/charts.h"
 #include "kernel/explain.h"
+#include "kernel/places.h"
 #include "kernel/rules.h"
 #include "kernel/sections.h"
 #include "kernel/source.h"
@@ -347,7 +348,7 @@ void ws_put_kernel_details(struct ws_text *out, const struct ws_kernel_view *vie
 	const struct ws_kernel_result *result = &view->results->results[number];
 	struct ws_kernel_findings findings = {0};
 
-	ws_kernel_judge(result, &findings);
+	ws_kernel_judge_placed(view->results->report, result, &findings);
 	put_summary(out, view, number, &findings);
 	put_sections(out, result);
 	put_findings(out, &findings);

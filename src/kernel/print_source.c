@@ -1,6 +1,7 @@
 /*
- * print_source.c - the source page: metrics of instructions, summed by source line, or listed for
- * each instruction whose line is not known.
+ * print_source.c - the source page: the lines and instructions where a kernel spends its time, with
+ * what its warps wait for there; as CSV all instructions, with the columns that scripts for Nsight
+ * Compute read.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,111 +9,261 @@
 
 #include "base/choose.h"
 #include "kernel/print.h"
+#include "kernel/spots.h"
 #include "kernel/units.h"
 #include "query/query.h"
 
-struct place {
-	uint32_t result, function, file, line, metric, sass;
-	uint64_t pc;
-	double value;
-};
+enum { LINES_SHOWN = 20, INSTRUCTIONS_SHOWN = 20, STALLS_SHOWN = 2, WARP_LANES = 32 };
 
-struct places {
-	struct place *places;
-	size_t count, capacity;
-};
+/* ---- text ---- */
 
-static void load_places(const struct ws_report *report, struct places *list)
+/* "long scoreboard 80 %, wait 12 %" */
+static void add_stalls(const struct ws_kernel_spots *spots, const struct ws_kernel_spot *spot,
+		       struct ws_text *text)
 {
-	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_kernel_source, 0, UINT64_MAX);
+	struct ws_kernel_spot left = *spot;
+	double samples, all = spot->counts[WS_SPOT_samples];
+
+	for (int i = 0; i < STALLS_SHOWN; i++) {
+		const char *reason = ws_spot_main_stall(spots, &left, &samples);
+
+		if (!reason || samples * 10 < all)
+			break;
+		ws_text_puts(text, i ? ", " : "");
+		for (const char *at = reason; *at; at++)
+			ws_text_add(text, *at == '_' ? " " : at, 1);
+		ws_text_printf(text, " %.0f%%", 100 * samples / all);
+		for (size_t j = 0; j < spots->reason_count; j++)
+			if (spots->reasons[j] == reason)
+				left.stalls[j] = 0;
+	}
+}
+
+/* What is out of order about its accesses and branches. */
+static void add_faults(const struct ws_kernel_spot *spot, struct ws_text *text)
+{
+	double sectors = spot->counts[WS_SPOT_sectors], waves = spot->counts[WS_SPOT_wavefronts],
+	       lanes = WARP_LANES * spot->counts[WS_SPOT_executed];
+
+	if (sectors > 0 && ws_spot_excess_sectors(spot) > 0)
+		ws_text_printf(text, " [%.0f%% of the sectors in vain]",
+			       100 * ws_spot_excess_sectors(spot) / sectors);
+	if (waves > 0 && ws_spot_excess_wavefronts(spot) > 0)
+		ws_text_printf(text, " [%.0f%% of the wavefronts repeated]",
+			       100 * ws_spot_excess_wavefronts(spot) / waves);
+	if (lanes > 0 && ws_spot_idle_lanes(spot) > lanes / 20)
+		ws_text_printf(text, " [%.0f%% of the lanes idle]",
+			       100 * ws_spot_idle_lanes(spot) / lanes);
+	if (spot->counts[WS_SPOT_local] > 0)
+		ws_text_puts(text, " [local memory]");
+}
+
+static void add_place(const struct ws_kernel_spot *spot, char *out, size_t room)
+{
+	if (spot->line)
+		snprintf(out, room, "%s:%u", ws_spot_file_name(spot->file), spot->line);
+	else
+		snprintf(out, room, "-");
+}
+
+static void add_figures(const struct ws_kernel_spots *spots, const struct ws_kernel_spot *spot,
+			struct ws_text *text)
+{
+	double all = spots->total.counts[WS_SPOT_samples];
+	char executed[WS_NUMBER_ROOM];
+
+	ws_kernel_print_number(spot->counts[WS_SPOT_executed], executed);
+	ws_text_printf(text, "    %9.0f %5.1f%% %14s  ", spot->counts[WS_SPOT_samples],
+		       all > 0 ? 100 * spot->counts[WS_SPOT_samples] / all : 0.0, executed);
+}
+
+/* The text of a source line as it was kept; "" when it was not. Owned by the report. */
+static const char *find_line(const struct ws_report *report, const struct ws_kernel_spot *spot)
+{
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_kernel_text, 0, UINT64_MAX);
+	const char *text = "";
 	const uint64_t *values;
 
-	while (ws_cursor_next(cursor, &values)) {
-		struct place place = {
-			.result = (uint32_t)values[ws_kernel_source_result],
-			.function = (uint32_t)values[ws_kernel_source_function],
-			.file = (uint32_t)values[ws_kernel_source_file],
-			.line = (uint32_t)values[ws_kernel_source_line],
-			.metric = (uint32_t)values[ws_kernel_source_metric],
-			.sass = (uint32_t)values[ws_kernel_source_sass],
-			.pc = values[ws_kernel_source_pc],
-		};
-
-		memcpy(&place.value, &values[ws_kernel_source_value], sizeof(place.value));
-		ws_grow(list->places, list->capacity, list->count + 1);
-		list->places[list->count++] = place;
-	}
+	while (ws_cursor_next(cursor, &values))
+		if (!values[ws_kernel_text_cubin] && values[ws_kernel_text_line] == spot->line &&
+		    !strcmp(ws_report_string(report, (uint32_t)values[ws_kernel_text_file], NULL),
+			    spot->file))
+			text = ws_report_string(report, (uint32_t)values[ws_kernel_text_text],
+						NULL);
 	ws_cursor_close(cursor);
+	return text;
 }
 
-static int compare_places(const void *a, const void *b)
+static void add_line(const struct ws_report *report, const struct ws_kernel_spots *lines,
+		     const struct ws_kernel_spot *spot, struct ws_text *text)
 {
-	const struct place *left = a, *right = b;
-	int by_result = ws_compare(left->result, right->result),
-	    by_metric = ws_compare(left->metric, right->metric);
+	const char *source = spot->line ? find_line(report, spot) : "";
+	char place[200];
 
-	if (by_result)
-		return by_result;
-	if (by_metric)
-		return by_metric;
-	return ws_compare(right->value, left->value);
+	add_place(spot, place, sizeof(place));
+	add_figures(lines, spot, text);
+	if (spot->line)
+		ws_text_puts(text, place);
+	else
+		ws_text_printf(text, "+0x%04llx %s", (unsigned long long)spot->pc, spot->sass);
+	ws_text_puts(text, "  ");
+	add_stalls(lines, spot, text);
+	add_faults(spot, text);
+	ws_text_puts(text, "\n");
+	source += strspn(source, " \t");
+	if (*source)
+		ws_text_printf(text, "%*s%.100s\n", 38, "", source);
 }
 
-static void add_csv_place(const struct ws_report *report, const struct place *place,
-			  struct ws_text *text)
+static void add_instruction(const struct ws_kernel_spots *spots, const struct ws_kernel_spot *spot,
+			    struct ws_text *text)
 {
-	ws_text_printf(text, "\"%u\",\"%s\",\"%s\",\"%u\",\"%llu\",\"", place->result,
-		       ws_report_string(report, place->function, NULL),
-		       ws_report_string(report, place->file, NULL), place->line,
-		       (unsigned long long)place->pc);
-	for (const char *p = ws_report_string(report, place->sass, NULL); *p; p++) {
-		if (*p == '"')
+	char place[200];
+
+	add_place(spot, place, sizeof(place));
+	add_figures(spots, spot, text);
+	ws_text_printf(text, "+0x%04llx %-40s %s  ", (unsigned long long)spot->pc, spot->sass,
+		       place);
+	add_stalls(spots, spot, text);
+	add_faults(spot, text);
+	ws_text_puts(text, "\n");
+}
+
+static int compare_heat(const void *first, const void *second)
+{
+	const struct ws_kernel_spot *left = *(struct ws_kernel_spot *const *)first,
+				    *right = *(struct ws_kernel_spot *const *)second;
+
+	if (left->counts[WS_SPOT_samples] != right->counts[WS_SPOT_samples])
+		return ws_compare(right->counts[WS_SPOT_samples], left->counts[WS_SPOT_samples]);
+	if (left->counts[WS_SPOT_executed] != right->counts[WS_SPOT_executed])
+		return ws_compare(right->counts[WS_SPOT_executed], left->counts[WS_SPOT_executed]);
+	return ws_compare(left->pc, right->pc);
+}
+
+static bool is_cold(const struct ws_kernel_spot *spot)
+{
+	return spot->counts[WS_SPOT_samples] + spot->counts[WS_SPOT_executed] <= 0;
+}
+
+static void add_instructions(const struct ws_kernel_spots *spots, struct ws_text *text)
+{
+	const struct ws_kernel_spot **order = ws_calloc(spots->count + 1, sizeof(*order));
+
+	for (size_t i = 0; i < spots->count; i++)
+		order[i] = &spots->spots[i];
+	qsort(order, spots->count, sizeof(*order), compare_heat);
+	for (size_t i = 0; i < spots->count && i < INSTRUCTIONS_SHOWN && !is_cold(order[i]); i++)
+		add_instruction(spots, order[i], text);
+	free(order);
+}
+
+static void add_result(const struct ws_report *report, const struct ws_kernel_result *result,
+		       const struct ws_kernel_spots *spots, struct ws_text *text)
+{
+	struct ws_kernel_spots lines;
+
+	ws_kernel_sum_lines(spots, &lines);
+	ws_text_puts(text, "  ");
+	ws_kernel_add_headline(text, result);
+	ws_text_printf(text, "\n    %.0f samples of program counters, %zu instructions\n\n",
+		       spots->total.counts[WS_SPOT_samples], spots->count);
+	ws_text_puts(text, "      Samples  Share   Instructions  Line, what its warps wait for\n");
+	for (size_t i = 0; i < lines.count && i < LINES_SHOWN && !is_cold(&lines.spots[i]); i++)
+		add_line(report, &lines, &lines.spots[i], text);
+	ws_text_puts(text, "\n      Samples  Share   Instructions  Instruction, line, what its "
+			   "warps wait for\n");
+	add_instructions(spots, text);
+	ws_text_puts(text, "\n");
+	ws_kernel_free_spots(&lines);
+}
+
+/* ---- CSV ---- */
+
+static void add_field(struct ws_text *text, const char *word)
+{
+	ws_text_puts(text, "\"");
+	for (; *word; word++) {
+		if (*word == '"')
 			ws_text_puts(text, "\"");
-		ws_text_add(text, p, 1);
+		ws_text_add(text, word, 1);
 	}
-	ws_text_printf(text, "\",\"%s\",\"%.9g\"\n", ws_report_string(report, place->metric, NULL),
-		       place->value);
+	ws_text_puts(text, "\"");
 }
 
-static void add_text_place(const struct ws_report *report, const struct place *place,
-			   struct ws_text *text)
+static void add_number(struct ws_text *text, double value)
 {
-	char number[WS_NUMBER_ROOM], where[160] = "";
-	const char *file = ws_report_string(report, place->file, NULL);
+	ws_text_printf(text, ",\"%.15g\"", value);
+}
 
-	ws_kernel_print_number(place->value, number);
-	if (*file)
-		snprintf(where, sizeof(where), "%.120s:%u", file, place->line);
-	ws_text_printf(text, "    %14s  %-40s +0x%04llx  %s\n", number, where,
-		       (unsigned long long)place->pc, ws_report_string(report, place->sass, NULL));
+static void add_csv_head(const struct ws_kernel_spots *spots, struct ws_text *text)
+{
+	ws_text_puts(text, "\"Address\",\"Source\",\"File\",\"Line\",\"Function\","
+			   "\"Warp Stall Sampling (All Samples)\","
+			   "\"Warp Stall Sampling (Not-issued Samples)\"");
+	for (int i = 0; i < WS_SPOT_COUNTS; i++)
+		ws_text_printf(text, ",\"%s\"", ws_spot_metrics[i].title);
+	ws_text_puts(text, ",\"L2 Theoretical Sectors Global Excessive\","
+			   "\"L1 Wavefronts Shared Excessive\"");
+	for (size_t i = 0; i < spots->reason_count; i++)
+		ws_text_printf(text, ",\"stall_%s\",\"stall_%s (Not Issued)\"", spots->reasons[i],
+			       spots->reasons[i]);
+	ws_text_puts(text, "\n");
+}
+
+static void add_csv_spot(const struct ws_kernel_spots *spots, const struct ws_kernel_spot *spot,
+			 struct ws_text *text)
+{
+	ws_text_printf(text, "\"0x%llx\",", (unsigned long long)spot->pc);
+	add_field(text, spot->sass);
+	ws_text_puts(text, ",");
+	add_field(text, spot->file);
+	ws_text_printf(text, ",\"%u\",", spot->line);
+	add_field(text, spot->function);
+	add_number(text, spot->counts[WS_SPOT_samples]);
+	add_number(text, ws_spot_not_issued(spots, spot));
+	for (int i = 0; i < WS_SPOT_COUNTS; i++)
+		add_number(text, spot->counts[i]);
+	add_number(text, ws_spot_excess_sectors(spot));
+	add_number(text, ws_spot_excess_wavefronts(spot));
+	for (size_t i = 0; i < spots->reason_count; i++) {
+		add_number(text, spot->stalls[i]);
+		add_number(text, spot->not_issued[i]);
+	}
+	ws_text_puts(text, "\n");
+}
+
+/* As Nsight Compute prints it: the kernel's name, then a table for each result. */
+static void add_csv_result(const struct ws_kernel_result *result,
+			   const struct ws_kernel_spots *spots, struct ws_text *text)
+{
+	ws_text_puts(text, "\"Kernel Name\",");
+	add_field(text, *result->demangled ? result->demangled : result->name);
+	ws_text_puts(text, "\n");
+	add_csv_head(spots, text);
+	for (size_t i = 0; i < spots->count; i++)
+		add_csv_spot(spots, &spots->spots[i], text);
+	ws_text_puts(text, "\n");
 }
 
 int ws_kernel_print_source(const struct ws_kernel_results *results, bool csv, struct ws_text *text,
 			   struct ws_err *err)
 {
-	const struct ws_report *report = results->report;
-	struct places list = {0};
+	size_t shown = 0;
 
-	load_places(report, &list);
-	if (!list.count)
-		return ws_fail(err, "these results have no metrics of single instructions");
-	qsort(list.places, list.count, sizeof(*list.places), compare_places);
-	if (csv)
-		ws_text_puts(text, "\"ID\",\"Function\",\"File\",\"Line\",\"Address\",\"Source\","
-				   "\"Metric Name\",\"Metric Value\"\n");
-	for (size_t i = 0; i < list.count; i++) {
-		const struct place *place = &list.places[i];
+	for (size_t i = 0; i < results->count; i++) {
+		struct ws_kernel_spots spots;
 
-		if (csv) {
-			add_csv_place(report, place, text);
-			continue;
-		}
-		if (!i || place[-1].result != place->result || place[-1].metric != place->metric)
-			ws_text_printf(text, "  Result %u, %s in %s\n", place->result,
-				       ws_report_string(report, place->metric, NULL),
-				       ws_report_string(report, place->function, NULL));
-		add_text_place(report, place, text);
+		ws_kernel_load_spots(results->report, results->results[i].row.id, &spots);
+		if (spots.count && csv)
+			add_csv_result(&results->results[i], &spots, text);
+		else if (spots.count)
+			add_result(results->report, &results->results[i], &spots, text);
+		shown += spots.count != 0;
+		ws_kernel_free_spots(&spots);
 	}
-	free(list.places);
+	if (!shown)
+		return ws_fail(err, "these results have no metrics of single instructions: they "
+				    "are measured with --section SourceCounters or --set source");
 	return 0;
 }

@@ -36,6 +36,8 @@ struct ws_kernel_finding {
 	char *assumption; /* what the estimate assumes; NULL when there is no estimate */
 	struct ws_kernel_evidence evidence[WS_KERNEL_MOST_EVIDENCE];
 	size_t evidence_count;
+	const char *file; /* where most of it is; NULL when not known */
+	uint32_t line;
 };
 
 struct ws_kernel_findings {
@@ -56,5 +58,9 @@ void ws_kernel_judge(const struct ws_kernel_result *result, struct ws_kernel_fin
 void ws_kernel_findings_free(struct ws_kernel_findings *findings);
 /* The finding to begin with: the first with an estimate; NULL when there is none. */
 const struct ws_kernel_finding *ws_kernel_first_finding(const struct ws_kernel_findings *findings);
+
+/* What warps wait for that are stalled for this reason (long_scoreboard), in words; NULL for no
+ * reason to wait. */
+const char *ws_kernel_stall_words(const char *reason);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "record/convert.h"
+#include "record/kernel_code.h"
 #include "record/sink.h"
 #include "ring/kernel_record.h"
 #include "symbols/demangle.h"
@@ -152,6 +153,51 @@ void ws_convert_kernel_metrics(struct ws_stream *stream, const struct ws_rec *re
 
 		ws_writer_add(stream->writer, WS_TABLE_kernel_metric, &row);
 	}
+}
+
+/* Add where the instruction is, as far as its code was kept. */
+static void place_value(struct ws_stream *stream, struct ws_row_kernel_source *row,
+			const char *function)
+{
+	struct ws_kernel_instruction instruction;
+
+	if (!stream->sink->code || !function)
+		return;
+	instruction = ws_kernel_code_find(stream->sink->code, stream->writer, row->cubin, function,
+					  row->pc);
+	row->sass = instruction.sass;
+	row->file = instruction.file;
+	row->line = instruction.line;
+}
+
+void ws_convert_kernel_source(struct ws_stream *stream, const struct ws_rec *rec)
+{
+	const struct ws_rec_kernel_source *record = (const void *)rec;
+	const struct kernel_process *process = find_process(stream);
+	uint32_t bytes = ws_rec_bytes(rec);
+	const char *text;
+	char *function;
+	size_t length;
+
+	if (bytes < sizeof(*record) || record->result >= process->count ||
+	    !process->ids[record->result] ||
+	    record->count > (bytes - sizeof(*record)) / sizeof(record->values[0]))
+		return;
+	text = ws_stream_string_bytes(stream, record->function, &length);
+	function = ws_strdup(text ? text : "");
+	for (uint32_t i = 0; i < record->count; i++) {
+		struct ws_row_kernel_source row = {
+			.result = process->ids[record->result] - 1,
+			.cubin = record->cubin,
+			.function = ws_stream_string(stream, record->function),
+			.pc = record->values[i].pc,
+			.metric = ws_stream_string(stream, record->values[i].metric),
+			.value = record->values[i].value};
+
+		place_value(stream, &row, function);
+		ws_writer_add(stream->writer, WS_TABLE_kernel_source, &row);
+	}
+	free(function);
 }
 
 /* Convert the driver's units into those of the table: kHz, bits and threads. */

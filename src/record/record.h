@@ -36,8 +36,10 @@ struct ws_record_opts {
 	 * hook: NAME=VALUE, NUL-separated, ended by an empty one; NULL: none are. */
 	const char *kernel;
 	size_t kernel_bytes;
-	struct ws_plan plan; /* what begins and ends collections; delay, duration and kill are
-				filled in from the members below */
+	const char *kernel_code; /* folder where the hook keeps the code of modules; NULL: the
+				    report gets no code of kernels */
+	struct ws_plan plan;	 /* what begins and ends collections; delay, duration and kill are
+				    filled in from the members below */
 	const char *capture_range, *capture_domain; /* of WS_CAPTURE_NVTX; a domain "*": any;
 							   of WS_CAPTURE_HOTKEY: the key */
 	struct ws_flight_triggers triggers;	    /* of a flight recorder */

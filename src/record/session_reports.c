@@ -18,6 +18,7 @@
 #include "base/choose.h"
 #include "base/mem.h"
 #include "record/facts.h"
+#include "record/kernel_code.h"
 #include "record/libraries.h"
 #include "record/limits.h"
 #include "record/name.h"
@@ -320,6 +321,8 @@ struct ws_sink *ws_session_create_sink(struct ws_session *session, const char *e
 	if (sink->flight && session->options->triggers.count)
 		sink->watch = ws_watch_new(writer, &session->options->triggers);
 	sink->keep_command_lines = session->options->keep_command_lines;
+	if (session->options->kernel_code)
+		sink->code = ws_kernel_code_new(session->options->kernel_code);
 	sink->next = session->sinks;
 	session->sinks = sink;
 	session->sink_count++;

@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "base/mem.h"
+#include "record/kernel_code.h"
 #include "record/stacks.h"
 #include "record/watch.h"
 
@@ -154,6 +155,7 @@ void ws_sink_free(struct ws_sink *sink)
 	free(sink->definitions);
 	free(sink->metric_ids.ids);
 	free(sink->gpu_metric_ids.ids);
+	ws_kernel_code_free(sink->code);
 	ws_stackset_free(sink->stacks);
 	ws_watch_free(sink->watch);
 	free(sink->next_path);

@@ -64,6 +64,7 @@ struct ws_sink {
 	struct ws_row_nvtx *definitions; /* of domains, categories, threads: each report has them */
 	size_t definition_n, definition_cap;
 	struct ws_throttling throttling; /* how things stood when the report began */
+	struct ws_kernel_code *code;	 /* of measured kernels: kernel_code.h; NULL: not kept */
 	struct ws_stackset *stacks;	 /* call stacks: stacks.h; NULL until there are any */
 };
 

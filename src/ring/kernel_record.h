@@ -11,30 +11,33 @@
 #include "ring/record.h"
 
 /* X(member, name): a text, "" where nothing is set. */
-#define WS_KERNEL_SETTINGS(X)                                                                   \
-	X(metrics_file, "metrics-file") /* lines: chip or a prefix of its name, then metrics */ \
-	X(kernel_name, "kernel-name")	/* NAME or regex:EXPRESSION */                          \
-	X(name_base, "name-base")	/* function, demangled, mangled */                      \
-	X(kernel_id, "kernel-id")	/* CONTEXT:STREAM:NAME:NTH */                           \
-	X(skip, "launch-skip")		/* numbers */                                           \
-	X(skip_before, "skip-before-match")                                                     \
-	X(count, "launch-count") /* "" for no limit */                                          \
-	X(devices, "devices")	 /* numbers, comma-separated */                                 \
-	X(from_start, "from-start")                                                             \
-	X(cache_control, "cache-control")                                                       \
-	X(clock_control, "clock-control")                                                       \
-	X(nvtx_include, "nvtx-include") /* separated by newlines */                             \
-	X(nvtx_exclude, "nvtx-exclude")                                                         \
-	X(replay, "replay-mode")                                                                \
-	X(folder, "pass-folder") /* of several runs of the program; "" for one */               \
-	X(run, "run")		 /* its number, from 0 */                                       \
-	X(runs, "runs")		 /* how many are needed; "" where that is not known */          \
-	X(match, "app-replay-match")                                                            \
-	X(only_application, "only-application")                                                 \
-	X(batch, "replay-batch") /* launches that are put off at most; "" for none */           \
-	X(kill, "kill")		 /* "yes": the process is ended after its last launch */        \
-	X(keep, "keep-folder")	 /* where counters are kept; "" where they are not */           \
-	X(sections, "sections")
+#define WS_KERNEL_SETTINGS(X)                                                                    \
+	X(metrics_file, "metrics-file") /* lines: chip or a prefix of its name, then metrics */  \
+	X(kernel_name, "kernel-name")	/* NAME or regex:EXPRESSION */                           \
+	X(name_base, "name-base")	/* function, demangled, mangled */                       \
+	X(kernel_id, "kernel-id")	/* CONTEXT:STREAM:NAME:NTH */                            \
+	X(skip, "launch-skip")		/* numbers */                                            \
+	X(skip_before, "skip-before-match")                                                      \
+	X(count, "launch-count") /* "" for no limit */                                           \
+	X(devices, "devices")	 /* numbers, comma-separated */                                  \
+	X(from_start, "from-start")                                                              \
+	X(cache_control, "cache-control")                                                        \
+	X(clock_control, "clock-control")                                                        \
+	X(nvtx_include, "nvtx-include") /* separated by newlines */                              \
+	X(nvtx_exclude, "nvtx-exclude")                                                          \
+	X(replay, "replay-mode")                                                                 \
+	X(folder, "pass-folder") /* of several runs of the program; "" for one */                \
+	X(run, "run")		 /* its number, from 0 */                                        \
+	X(runs, "runs")		 /* how many are needed; "" where that is not known */           \
+	X(match, "app-replay-match")                                                             \
+	X(only_application, "only-application")                                                  \
+	X(batch, "replay-batch") /* launches that are put off at most; "" for none */            \
+	X(kill, "kill")		 /* "yes": the process is ended after its last launch */         \
+	X(keep, "keep-folder")	 /* where counters are kept; "" where they are not */            \
+	X(sections, "sections")                                                                  \
+	X(source, "source")		      /* passes: sampling, sass */                       \
+	X(sampling_period, "sampling-period") /* the cycles' logarithm; "" for one that suits */ \
+	X(code_folder, "code-folder")	      /* where code of modules is kept; "" not at all */
 
 struct ws_rec_kernel_result {
 	struct ws_rec rec;	  /* value: number of the result in the process, from 0 */
@@ -61,6 +64,19 @@ struct ws_rec_kernel_metrics {
 	struct ws_kernel_value values[];
 };
 enum { WS_KERNEL_VALUES = 512 }; /* in one record at most */
+
+/* What instructions of a launch did. */
+struct ws_kernel_place_value {
+	uint32_t pc, metric; /* handle */
+	double value;
+};
+struct ws_rec_kernel_source {
+	struct ws_rec rec;		       /* long form */
+	uint32_t result, count;		       /* number of the result */
+	uint64_t cubin;			       /* its checksum */
+	uint32_t function, reserved;	       /* handle of its mangled name */
+	struct ws_kernel_place_value values[]; /* WS_KERNEL_VALUES at most */
+};
 
 /* X(column of cuda_device, CUdevice_attribute) */
 #define WS_KERNEL_DEVICE_ATTRIBUTES(X) \

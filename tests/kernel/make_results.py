@@ -88,6 +88,9 @@ SOURCE = [
 ]
 
 
+CODE = ("function", "cubin", "pc", "sass", "file", "line")
+
+
 def write(table, **columns):
     print("\t".join([table, *(f"{name}={value}" for name, value in columns.items())]))
 
@@ -263,11 +266,22 @@ def write_source(number):
             sass=instruction,
             file="/src/transpose.cu",
             line=line,
+            cubin=77,
         )
+        write("kernel_instruction", ptx=offset // 16, **{k: where[k] for k in CODE})
         for state, count in zip(("mio_throttle", "short_scoreboard"), samples):
             metric = f"smsp__pcsamp_warps_issue_stalled_{state}"
             write("kernel_source", metric=metric, value=count, **where)
         write("kernel_source", metric="smsp__sass_inst_executed.sum", value=524288, **where)
+
+
+def write_texts():
+    """What the kernel was made of: lines of source, and a line of PTX for each instruction."""
+    for line in range(19, 31):
+        write("kernel_text", file="/src/transpose.cu", line=line, text=f"  statement({line});")
+    for line in range(1, 10):
+        function = "_Z9transposeIfEvPT_PKS0_i"
+        write("kernel_text", cubin=77, file=function, line=line, text=f"ptx.line {line};")
 
 
 def write_timeline():
@@ -302,6 +316,7 @@ def main():
     error = "counters are for administrators only: ERR_NVGPUCTRPERM"
     write("kernel_result", start=ZERO + 600000000, error=error, **launch(4, refused))
     write_source(2)
+    write_texts()
     write_timeline()
 
 

@@ -9,6 +9,7 @@
  *   nomemory     the device has no memory left but what the program has allocated
  *   old          CUPTI has no range profiler
  *   taken        another tool has subscribed
+ *   nosampling   program counters cannot be sampled
  */
 #ifndef STANDIN_H
 #define STANDIN_H
@@ -44,6 +45,9 @@ STANDIN_EXPORT int cuProfilerStop(void);
 STANDIN_EXPORT void standin_capture(void *stream);
 /* A module with the variable `counter`, whose memory is `bytes` at `address`. */
 STANDIN_EXPORT void standin_global(void *address, size_t bytes);
+
+/* Load the cubin in this file, of at most 64 KiB. */
+STANDIN_EXPORT void standin_load(const char *path);
 
 /* Between the two: CUPTI's part of a call. */
 struct standin_call {

@@ -9,7 +9,7 @@
 
 #include "gpu/host_abi.h"
 #include "ring/cupti_abi.h"
-#include "ring/cupti_profiler_abi.h"
+#include "ring/cupti_source_abi.h"
 #include "standin.h"
 
 static void (*subscriber)(void *, uint32_t, uint32_t, const void *);
@@ -330,4 +330,181 @@ CALL(ProfilerHostEvaluateToGpuValues, cupti_range_values)
 	for (size_t i = 0; i < p->count; i++)
 		p->values[i] = strstr(p->names[i], "duration") ? 5000 : image->runs[p->range] + 0.5;
 	return 0;
+}
+
+/* ---- single instructions ---- */
+
+/* Of the module that was loaded last; its checksum is the sum of its bytes. */
+static uint64_t loaded_crc;
+
+CALL(GetCubinCrc, cupti_cubin_crc)
+{
+	p->crc = 0;
+	for (size_t i = 0; i < p->bytes; i++)
+		p->crc += ((const uint8_t *)p->cubin)[i];
+	loaded_crc = p->crc;
+	return 0;
+}
+
+#define FUNCTION "_Z5smallPKfPfi"
+static const char *const reasons[] = {"smsp__pcsamp_sample_count",
+				      "smsp__pcsamp_warps_issue_stalled_long_scoreboard",
+				      "smsp__pcsamp_warps_issue_stalled_wait"};
+enum { REASONS = sizeof(reasons) / sizeof(reasons[0]) };
+
+/* What is sampled: instructions with how often each reason was seen. The first of them are in the
+ * configured buffer when sampling stops, the others have to be asked for. */
+static const struct {
+	uint32_t pc, counts[REASONS];
+} samples[] = {{0x50, {5, 0, 5}}, {0xd0, {40, 38, 2}}, {0x100, {7, 3, 4}}};
+enum { SAMPLES = sizeof(samples) / sizeof(samples[0]), SAMPLES_AT_ONCE = 2 };
+
+static struct {
+	struct cupti_sampling_data *data;
+	int enabled, configured, started;
+	unsigned runs_before, given, sampled;
+} sampling;
+
+static void give_samples(struct cupti_sampling_data *data, unsigned most)
+{
+	data->count = 0;
+	while (sampling.given < sampling.sampled && data->count < most &&
+	       data->count < data->room) {
+		struct cupti_sampled_pc *pc = &data->pcs[data->count++];
+
+		pc->crc = loaded_crc;
+		pc->pc = samples[sampling.given].pc;
+		pc->name = strdup(FUNCTION);
+		pc->count = REASONS;
+		for (uint32_t i = 0; i < REASONS; i++)
+			pc->reasons[i] = (struct cupti_stall_count){
+				REASONS - 1 - i, samples[sampling.given].counts[REASONS - 1 - i]};
+		data->samples += samples[sampling.given].counts[0];
+		sampling.given++;
+	}
+	data->remaining = sampling.sampled - sampling.given;
+}
+
+CALL(PCSamplingEnable, cupti_sampling_call)
+{
+	(void)p;
+	if (standin_fault("nosampling"))
+		return CUPTI_ERR_NOT_SUPPORTED;
+	sampling.configured = 0;
+	return sampling.enabled++;
+}
+CALL(PCSamplingDisable, cupti_sampling_call)
+{
+	(void)p;
+	sampling.enabled = 0;
+	return 0;
+}
+CALL(PCSamplingGetNumStallReasons, cupti_sampling_reason_count)
+{
+	*p->count = REASONS;
+	return 0;
+}
+CALL(PCSamplingGetStallReasons, cupti_sampling_reasons)
+{
+	for (uint32_t i = 0; i < REASONS; i++) {
+		p->reasons[i] = REASONS - 1 - i;
+		snprintf(p->names[i], CUPTI_STALL_NAME, "%s", reasons[REASONS - 1 - i]);
+	}
+	return p->count != REASONS;
+}
+CALL(PCSamplingSetConfigurationAttribute, cupti_sampling_config)
+{
+	for (size_t i = 0; i < p->count; i++)
+		if (p->settings[i].attribute == CUPTI_SAMPLING_DATA)
+			sampling.data = p->settings[i].value.pointer;
+		else if (p->settings[i].attribute == CUPTI_SAMPLING_PERIOD &&
+			 p->settings[i].value.number != 7)
+			return CUPTI_ERR_INVALID_PARAMETER;
+	sampling.configured = sampling.data != NULL;
+	return !sampling.configured;
+}
+/* Not beside the range profiler, as on a GPU. */
+CALL(PCSamplingStart, cupti_sampling_call)
+{
+	(void)p;
+	if (state.enabled || !sampling.configured || sampling.started)
+		return CUPTI_ERR_INVALID_PARAMETER;
+	sampling.started = 1;
+	sampling.runs_before = standin_runs;
+	return 0;
+}
+CALL(PCSamplingStop, cupti_sampling_call)
+{
+	(void)p;
+	sampling.started = 0;
+	sampling.given = 0;
+	sampling.sampled = standin_runs - sampling.runs_before == 1 ? SAMPLES : 0;
+	give_samples(sampling.data, SAMPLES_AT_ONCE);
+	return 0;
+}
+CALL(PCSamplingGetData, cupti_sampling_get)
+{
+	give_samples(p->data, SAMPLES);
+	return 0;
+}
+
+static const struct cupti_sass_metric sass_metrics[] = {
+	{11, "smsp__sass_inst_executed", "instructions"},
+	{12, "smsp__sass_sectors_mem_global", "sectors"}};
+enum { SASS_METRICS = 2, SASS_RECORDS = 4 };
+
+static struct {
+	int configured, enabled;
+	unsigned runs_before;
+} sass;
+
+CALL(SassMetricsGetNumOfMetrics, cupti_sass_count)
+{
+	p->count = SASS_METRICS;
+	return strcmp(p->chip, "GH100") != 0;
+}
+CALL(SassMetricsGetMetrics, cupti_sass_list)
+{
+	memcpy(p->metrics, sass_metrics, sizeof(sass_metrics));
+	return p->count != SASS_METRICS;
+}
+/* Once, as on a GPU. */
+CALL(SassMetricsSetConfig, cupti_sass_config)
+{
+	return p->count != SASS_METRICS || sass.configured++ ? 8 : 0;
+}
+CALL(SassMetricsEnable, cupti_sass_enable)
+{
+	if (!p->lazy || !sass.configured || sass.enabled)
+		return CUPTI_ERR_INVALID_PARAMETER;
+	sass.enabled = 1;
+	sass.runs_before = standin_runs;
+	return 0;
+}
+CALL(SassMetricsDisable, cupti_sass_disable)
+{
+	(void)p;
+	sass.enabled = 0;
+	return 0;
+}
+CALL(SassMetricsGetDataProperties, cupti_sass_properties)
+{
+	p->records = standin_runs - sass.runs_before == 1 ? SASS_RECORDS : 0;
+	p->instances = 1;
+	return !sass.enabled;
+}
+CALL(SassMetricsFlushData, cupti_sass_flush)
+{
+	static const uint32_t pcs[] = {0x50, 0xc0};
+
+	for (size_t i = 0; i < p->records; i++) {
+		struct cupti_sass_data *data = &p->data[i];
+
+		data->crc = (uint32_t)loaded_crc;
+		data->name = FUNCTION;
+		data->pc = pcs[i % 2];
+		data->values[0].id = sass_metrics[i / 2].id;
+		data->values[0].value = i == 2 ? 0 : 1000 + i;
+	}
+	return !sass.enabled;
 }

@@ -418,3 +418,15 @@ void standin_global(void *address, size_t bytes)
 	if (standin_module)
 		standin_module((const char *)&cubin, sizeof(cubin));
 }
+
+void standin_load(const char *path)
+{
+	static char bytes[1 << 16];
+	FILE *file = fopen(path, "rb");
+	size_t n = file ? fread(bytes, 1, sizeof(bytes), file) : 0;
+
+	if (file)
+		fclose(file);
+	if (standin_module && n)
+		standin_module(bytes, n);
+}

@@ -14,6 +14,8 @@ import tap
 APP, FOLDER = (os.path.abspath(path) for path in sys.argv[2:4])
 METRICS = "smsp__inst_executed.sum,lts__t_sectors.sum"
 # What the program prints without warpsight; how often kernels ran is the only difference.
+SOURCE = ("--section", "SourceCounters", "--instructions", "all")
+HERE = os.path.dirname(os.path.abspath(__file__))
 BARE = "sum 15000150000 far 3 graph 0 counter 4 host 4 surprises 0"
 
 
@@ -94,6 +96,79 @@ def check_results(out, results):
         tap.run("query", "--format", "json", "r.wsrep", "SELECT * FROM TARGET_INFO_GPU").out
     )
     assert len(device) == 1 and device[0]["name"] == "Stand-in GPU", device
+
+
+def ask(query):
+    return json.loads(tap.run("query", "--format", "json", "r.wsrep", query).out)
+
+
+def source_rows():
+    """(function, offset, file, line, metric, value) of the first result."""
+    query = (
+        "SELECT function, pcOffset, file, line, metric, value FROM WARPSIGHT_KERNEL_SOURCE "
+        "WHERE resultId = 0 ORDER BY pcOffset, metric"
+    )
+    return [tuple(row.values()) for row in ask(query)]
+
+
+@tap.test
+def instructions_are_sampled_and_counted():
+    os.environ["STANDIN_CUBIN"] = os.path.join(HERE, "cubin", "sample.cubin")
+    out, results = measure(*SOURCE, "--sampling-interval", "2", "-k", "count")
+    assert out.startswith(BARE), out
+    assert [r["passes"] for r in results] == [6] * 3 and not any(r["error"] for r in results)
+    function, path, counted = "_Z5smallPKfPfi", "/src/sample.cu", "smsp__sass_inst_executed"
+    stalled = "smsp__pcsamp_warps_issue_stalled_"
+    expected = [
+        (0x50, 14, "smsp__pcsamp_sample_count", 5),
+        (0x50, 14, stalled + "wait", 5),
+        (0x50, 14, counted, 1000),
+        (0xC0, 15, counted, 1001),
+        (0xC0, 15, "smsp__sass_sectors_mem_global", 1003),
+        (0xD0, 5, "smsp__pcsamp_sample_count", 40),
+        (0xD0, 5, stalled + "long_scoreboard", 38),
+        (0xD0, 5, stalled + "wait", 2),
+        (0x100, 15, "smsp__pcsamp_sample_count", 7),
+        (0x100, 15, stalled + "long_scoreboard", 3),
+        (0x100, 15, stalled + "wait", 4),
+    ]
+    rows = source_rows()
+    assert rows == [(function, pc, path, line, m, v) for pc, line, m, v in expected], rows
+    count = ask(
+        "SELECT count(*) AS n, sum(ptxLine > 0) AS ptx, max(callers) AS caller, "
+        "max(inlined) AS inlined FROM WARPSIGHT_KERNEL_INSTRUCTION"
+    )
+    assert count == [
+        {"n": 32, "ptx": 32, "caller": "/src/sample.cu:15", "inlined": "_Z5scaleff"}
+    ], count
+    ptx = ask("SELECT text FROM WARPSIGHT_KERNEL_TEXT WHERE cubinCrc != 0 AND line = 62")
+    assert ptx == [{"text": "ld.global.f32 \t%f1, [%rd5];"}], ptx
+    page = tap.run("kernel", "--page", "source", "r.wsrep").out.decode()
+    lines = [" ".join(line.split()) for line in page.splitlines()]
+    assert "40 76.9% 0 sample.cu:5 long scoreboard 95%" in lines, page
+    assert "7 13.5% 1,001 sample.cu:15 wait 57%, long scoreboard 43%" in lines, page
+    table = tap.run("kernel", "--page", "source", "--csv", "r.wsrep").out.decode().splitlines()
+    rows = list(csv.DictReader(table[1:]))
+    hot = [row for row in rows if row["Address"] == "0xd0"][0]
+    assert (hot["File"], hot["Line"], hot["# Samples"]) == (path, "5", "40"), hot
+    assert hot["stall_long_scoreboard"] == "38" and hot["stall_wait"] == "2", hot
+    findings = tap.run("kernel", "--json", "r.wsrep").out.decode()
+    assert "77 % of the samples are at sample.cu:5" in findings, findings
+    out, results = measure(*SOURCE, "--sampling-interval", "2", "--import-source", "no")
+    assert [row[2:4] for row in source_rows()] == [(None, 0)] * 11, source_rows()
+    del os.environ["STANDIN_CUBIN"]
+
+
+@tap.test
+def without_samples_there_are_counts():
+    out, results = measure(*SOURCE, "-k", "count", fault="nosampling")
+    assert out.startswith(BARE) and not any(r["error"] for r in results), (out, results)
+    assert {row[4] for row in source_rows()} == {
+        "smsp__sass_inst_executed",
+        "smsp__sass_sectors_mem_global",
+    }, source_rows()
+    said = tap.run("info", "r.wsrep").out.decode()
+    assert "samples of program counters" in said, said
 
 
 @tap.test

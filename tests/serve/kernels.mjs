@@ -132,13 +132,27 @@ test("kernels: a result has its charts and figures, and goes to its launches", a
   /* Source: the hottest first, by instruction and by line. */
   const lines = () =>
     t.page.$$eval(".ksource tbody tr", (rows) => rows.map((row) => row.cells[1].textContent));
-  await t.page.click(".ksource th button:has-text('mio_throttle')");
   equal((await lines()).slice(0, 2), ["LDS R5, [R8]", "STS [R7], R2"], "the hottest instructions");
   await t.page.click(".ksource button:has-text('By line')");
   ok(
     (await t.page.locator(".ksource tbody tr").first().innerText()).startsWith("transpose.cu:27"),
     "the hottest line",
   );
+
+  /* Side by side: what belongs together is marked. */
+  await t.page.click(".ksource button:has-text('Side by side')");
+  const marked = () =>
+    t.page.$$eval(".kpane", (panes) =>
+      panes.map((pane) => [...pane.querySelectorAll(".on bdi")].map((line) => line.textContent)),
+    );
+  equal(
+    await marked(),
+    [["  statement(27);"], ["ptx.line 7;"], ["LDS R5, [R8]"]],
+    "source, PTX and instruction of the hottest line",
+  );
+  ok((await t.text(".kstalls")).includes("mio throttle 67 %"), "what its warps wait for");
+  await t.page.click(".kpane button:has-text('statement(24)')");
+  equal((await marked())[2], ["STS [R7], R2"], "those of another line");
 
   /* What a metric is called behind its label. */
   await t.page.hover(`${section("SpeedOfLight")} .kbar`);

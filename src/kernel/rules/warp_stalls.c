@@ -49,6 +49,23 @@ static const struct stall {
 	 "More independent instructions in a thread, or more warps, hide it."},
 };
 
+const char *ws_kernel_stall_words(const char *reason)
+{
+	static const char begins[] = "smsp__average_warps_issue_stalled_";
+
+	for (size_t i = 0; i < WS_COUNT(stalls); i++) {
+		const char *own = stalls[i].metric + strlen(begins);
+		size_t n = strlen(own) - strlen("_per_issue_active.ratio");
+
+		/* Counters and samples spell one of them differently: no_instruction(s). */
+		if (!strncmp(own, reason, n) && (!reason[n] || !strcmp(reason + n, "s")))
+			return stalls[i].what;
+	}
+	if (!strcmp(reason, "not_selected"))
+		return "their turn, while another warp is chosen";
+	return NULL;
+}
+
 static void report(const struct ws_kernel_result *result, const struct stall *stall, double share,
 		   struct ws_kernel_findings *findings)
 {

@@ -144,13 +144,18 @@ export interface SourceLine {
   sass: string;
   file: string;
   line: number;
+  ptx?: number; // its line of PTX
+  inlined?: string; // the inlined function that it is of
+  callers?: string; // where that was inlined, a line each
   values: (number | null)[];
 }
 
 export interface SourceTable {
   name: string; // function
-  metrics: Figure[];
+  metrics: (Figure & { stall?: number })[]; // samples first; stall: samples by reason
   lines: SourceLine[];
+  texts?: { file: string; line: number; text: string }[]; // of source files
+  ptx?: { line: number; text: string }[];
 }
 
 export interface Result extends Summary {

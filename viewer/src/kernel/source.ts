@@ -6,6 +6,7 @@ import { t } from "../i18n";
 import { alignNumbers, sortHead, type Sorting } from "../panels/grid";
 import { formatFigure } from "./figure";
 import type { SourceLine, SourceTable, Words } from "./data";
+import { Listing } from "./listing";
 import { addTip, explainFigure } from "./tips";
 
 const MOST_LINES = 400;
@@ -37,6 +38,7 @@ function placeOf(line: SourceLine): string {
 export class SourceView {
   readonly root = h("div", { class: "ksource" });
   private byLine = false;
+  private beside = false;
   private sorting: Sorting<Key> = { key: "0", down: true };
 
   constructor(
@@ -63,6 +65,15 @@ export class SourceView {
   }
 
   private draw(): void {
+    if (this.beside) {
+      fillElement(
+        this.root,
+        h("h4", null, h("bdi", null, cleanText(this.table.name, 300))),
+        this.makeChoice(),
+        new Listing(this.table).root,
+      );
+      return;
+    }
     const lines = this.lines;
     fillElement(
       this.root,
@@ -88,7 +99,7 @@ export class SourceView {
     const { lines } = this.table,
       both = lines.some((line) => line.address !== null) && lines.some((line) => line.file);
     if (!both) return null;
-    const makeButton = (text: string, on: boolean, byLine: boolean): HTMLElement =>
+    const makeButton = (text: string, on: boolean, byLine: boolean, beside = false): HTMLElement =>
       h(
         "button",
         {
@@ -96,6 +107,7 @@ export class SourceView {
           "aria-pressed": String(on),
           onclick: () => {
             this.byLine = byLine;
+            this.beside = beside;
             this.draw();
           },
         },
@@ -104,8 +116,9 @@ export class SourceView {
     return h(
       "p",
       { class: "actions" },
-      makeButton(t("kernel_by_instruction"), !this.byLine, false),
-      makeButton(t("kernel_by_line"), this.byLine, true),
+      makeButton(t("kernel_by_instruction"), !this.byLine && !this.beside, false),
+      makeButton(t("kernel_by_line"), this.byLine && !this.beside, true),
+      makeButton(t("kernel_beside"), this.beside, this.byLine, true),
     );
   }
 

@@ -1,0 +1,170 @@
+/*
+ * kernel_source.c - see kernel_source.h. One pass samples program counters, another counts what
+ * instructions do: either changes how the kernel runs, so neither shares a pass with counters.
+ */
+#include <stdlib.h>
+
+#include "inject/bind.h"
+#include "inject/kernel_source.h"
+
+enum { PLACES_MOST = 4 << 20, TEXTS_MOST = 1 << 16, TEXT_SLOTS = 2 * TEXTS_MOST };
+
+static struct ws_kernel_place *places; /* of the present launch; one at a time is measured */
+static size_t place_count, place_capacity;
+static bool lost_places;
+
+static const struct {
+	const char *name; /* in ws_kernel_settings.source, and in messages */
+	int (*begin)(const struct ws_kernel_launch *launch, uint64_t duration, const char **what);
+	int (*end)(const struct ws_kernel_launch *launch, const char **what);
+} passes[] = {
+	{"sampling", ws_kernel_begin_sampling, ws_kernel_end_sampling},
+	{"sass", ws_kernel_begin_sass, ws_kernel_end_sass},
+};
+static bool failed[WS_COUNT(passes)];
+
+const char *ws_kernel_bind_functions(void *functions, const struct ws_kernel_binding *bindings,
+				     size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		void *function = ws_find_symbol_in(ws_cupti.lib, bindings[i].name);
+
+		if (!function)
+			return bindings[i].name;
+		memcpy((char *)functions + bindings[i].offset, &function, sizeof(function));
+	}
+	return NULL;
+}
+
+const char *ws_kernel_keep_text(const char *text)
+{
+	static char *texts[TEXT_SLOTS];
+	static size_t count;
+	uint32_t hash = 2166136261u;
+
+	for (const char *at = text; *at; at++)
+		hash = (hash ^ (uint8_t)*at) * 16777619u;
+	for (uint32_t i = hash % TEXT_SLOTS;; i = (i + 1) % TEXT_SLOTS) {
+		if (texts[i] && !strcmp(texts[i], text))
+			return texts[i];
+		if (texts[i])
+			continue;
+		if (count == TEXTS_MOST || !(texts[i] = strdup(text)))
+			return "";
+		count++;
+		return texts[i];
+	}
+}
+
+void ws_kernel_add_place(const struct ws_kernel_place *place)
+{
+	if (place_count == place_capacity) {
+		size_t capacity = ws_max(2 * place_capacity, (size_t)4096);
+		struct ws_kernel_place *larger =
+			capacity > PLACES_MOST ? NULL : realloc(places, capacity * sizeof(*places));
+
+		lost_places |= !larger;
+		if (!larger)
+			return;
+		places = larger;
+		place_capacity = capacity;
+	}
+	places[place_count++] = *place;
+}
+
+/* ---- passes ---- */
+
+size_t ws_kernel_source_passes(const struct ws_kernel_launch *launch)
+{
+	place_count = 0;
+	/* A graph's kernels run at once or in any order. */
+	if (!*ws_kernel_settings.source || launch->call == WS_KERNEL_LAUNCH_GRAPH)
+		return 0;
+	return WS_COUNT(passes);
+}
+
+bool ws_kernel_wants_source_pass(size_t pass)
+{
+	return !failed[pass] && strstr(ws_kernel_settings.source, passes[pass].name);
+}
+
+static void note_failure(size_t pass, int rc, const char *what)
+{
+	if (!failed[pass])
+		ws_kernel_report(WS_WARNING, "Instructions are measured without %s: %s: %s.",
+				 pass ? "counts of what they do (SASS metrics)"
+				      : "samples of program counters",
+				 what, ws_kernel_explain(rc));
+	failed[pass] = true;
+}
+
+bool ws_kernel_begin_source(const struct ws_kernel_launch *launch, size_t pass, uint64_t duration)
+{
+	const char *what = "";
+	int rc = passes[pass].begin(launch, duration, &what);
+
+	if (rc)
+		note_failure(pass, rc, what);
+	return !rc;
+}
+
+void ws_kernel_end_source(const struct ws_kernel_launch *launch, size_t pass)
+{
+	const char *what = "";
+	int rc = passes[pass].end(launch, &what);
+
+	if (rc)
+		note_failure(pass, rc, what);
+}
+
+/* ---- records ---- */
+
+static uint32_t find_handle(struct ws_thread *thread, const char *text)
+{
+	return ws_rt_find_string(thread, text, ws_min(strlen(text), (size_t)WS_STRING_MAX - 1));
+}
+
+/* One record: values of one function. */
+static void write_places(struct ws_thread *thread, uint32_t result,
+			 const struct ws_kernel_place *first, size_t count)
+{
+	size_t bytes =
+		sizeof(struct ws_rec_kernel_source) + count * sizeof(struct ws_kernel_place_value);
+	struct ws_kernel_place_value values[WS_KERNEL_VALUES];
+	uint32_t function = find_handle(thread, first->function);
+	struct ws_rec_kernel_source *record;
+
+	for (size_t i = 0; i < count; i++)
+		values[i] = (struct ws_kernel_place_value){.pc = first[i].pc,
+							   .metric = find_handle(thread,
+										 first[i].metric),
+							   .value = first[i].value};
+	record = ws_rt_reserve(thread, bytes, WS_LOSS_CUDA);
+	if (!record)
+		return;
+	record->rec = (struct ws_rec){.kind = WS_REC_KERNEL_SOURCE, .value = (uint32_t)(bytes / 8)};
+	record->result = result;
+	record->count = (uint32_t)count;
+	record->cubin = first->cubin;
+	record->function = function;
+	record->reserved = 0;
+	memcpy(record->values, values, count * sizeof(values[0]));
+	ws_rt_commit(thread, record, bytes);
+}
+
+void ws_kernel_write_source(struct ws_thread *thread, uint32_t result)
+{
+	for (size_t i = 0, n; i < place_count; i += n) {
+		for (n = 1; i + n < place_count && n < WS_KERNEL_VALUES &&
+			    places[i + n].cubin == places[i].cubin &&
+			    places[i + n].function == places[i].function;
+		     n++)
+			;
+		write_places(thread, result, &places[i], n);
+	}
+	if (lost_places)
+		ws_kernel_report(WS_WARNING, "A kernel has too many instructions: some of their "
+					     "values were left out.");
+	lost_places = false;
+	place_count = 0;
+}

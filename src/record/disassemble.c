@@ -1,0 +1,208 @@
+/* disassemble.c - see disassemble.h. */
+#include "record/disassemble.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "base/mem.h"
+
+enum { SECONDS_MOST = 20, LINE_MOST = 1 << 16, NAME_ROOM = 4096 };
+#define OUTPUT_MOST (UINT64_C(256) << 20)
+#define MEMORY_MOST (UINT64_C(4) << 30)
+
+/* ---- finding it ---- */
+
+static char *try_folder(const char *folder, size_t length, const char *below)
+{
+	char *path = ws_format("%.*s%s/nvdisasm", (int)length, folder, below);
+
+	if (length && !access(path, X_OK))
+		return path;
+	free(path);
+	return NULL;
+}
+
+static char *search_path(const char *folders)
+{
+	char *found = NULL;
+
+	for (size_t n; folders && *folders && !found; folders += n + (folders[n] != 0)) {
+		n = strcspn(folders, ":");
+		found = try_folder(folders, n, "");
+	}
+	return found;
+}
+
+char *ws_find_disassembler(void)
+{
+	const char *homes[] = {getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda"};
+	char *found = search_path(getenv("PATH"));
+
+	for (size_t i = 0; i < WS_COUNT(homes) && !found; i++)
+		if (homes[i])
+			found = try_folder(homes[i], strlen(homes[i]), "/bin");
+	return found;
+}
+
+/* ---- its output ---- */
+
+/* "\t.section\t.text.NAME,..." begins a function. */
+static bool read_section(char *function, const char *line)
+{
+	const char *at = strstr(line, ".section");
+	size_t n;
+
+	if (!at)
+		return false;
+	at += strlen(".section");
+	at += strspn(at, " \t");
+	*function = 0;
+	if (strncmp(at, ".text.", 6))
+		return true;
+	at += 6;
+	n = strcspn(at, ", \t\n");
+	if (n < NAME_ROOM) {
+		memcpy(function, at, n);
+		function[n] = 0;
+	}
+	return true;
+}
+
+void ws_read_disassembly(char *function, const char *line, ws_instruction_fn found, void *context)
+{
+	char text[1024];
+	const char *at = line + strspn(line, " \t");
+	char *end;
+	uint64_t pc;
+	size_t n;
+
+	if (read_section(function, line) || !*function || strncmp(at, "/*", 2))
+		return;
+	pc = strtoull(at + 2, &end, 16);
+	if (end == at + 2 || strncmp(end, "*/", 2))
+		return;
+	at = end + 2 + strspn(end + 2, " \t{");
+	n = strcspn(at, ";\n");
+	while (n && isspace((unsigned char)at[n - 1]))
+		n--;
+	if (!n || n >= sizeof(text) || *at == '/')
+		return;
+	memcpy(text, at, n);
+	text[n] = 0;
+	found(context, function, pc, text);
+}
+
+struct output {
+	char function[NAME_ROOM], line[LINE_MOST];
+	size_t length;
+	uint64_t bytes;
+	ws_instruction_fn found;
+	void *context;
+};
+
+static void take_output(struct output *output, const char *bytes, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (bytes[i] != '\n') {
+			if (output->length < LINE_MOST - 1)
+				output->line[output->length++] = bytes[i];
+			continue;
+		}
+		output->line[output->length] = 0;
+		output->length = 0;
+		ws_read_disassembly(output->function, output->line, output->found, output->context);
+	}
+	output->bytes += count;
+}
+
+/* ---- running it ---- */
+
+/* In the new process: only functions that are safe after a fork. */
+static _Noreturn void become_disassembler(const char *program, const char *cubin, int out)
+{
+	char *arguments[] = {(char *)program, (char *)"-c", (char *)cubin, NULL};
+	char *environment[] = {NULL};
+	sigset_t none;
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	setrlimit(RLIMIT_CPU, &(struct rlimit){SECONDS_MOST, SECONDS_MOST});
+	setrlimit(RLIMIT_AS, &(struct rlimit){MEMORY_MOST, MEMORY_MOST});
+	setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+	setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0});
+	if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(null, 2) < 0)
+		_exit(127);
+	execve(program, arguments, environment);
+	_exit(127);
+}
+
+static int64_t read_clock_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Read until the end; false when it takes too long or prints too much. */
+static bool read_output(int fd, struct output *output)
+{
+	int64_t end = read_clock_ms() + 2 * SECONDS_MOST * 1000, left;
+	char bytes[1 << 16];
+
+	while ((left = end - read_clock_ms()) > 0 && output->bytes < OUTPUT_MOST) {
+		struct pollfd wait = {fd, POLLIN, 0};
+		ssize_t n;
+
+		if (poll(&wait, 1, (int)left) <= 0)
+			continue;
+		n = read(fd, bytes, sizeof(bytes));
+		if (!n)
+			return true;
+		if (n < 0 && errno != EINTR)
+			return false;
+		if (n > 0)
+			take_output(output, bytes, (size_t)n);
+	}
+	return false;
+}
+
+bool ws_disassemble(const char *program, const char *cubin, ws_instruction_fn found, void *context)
+{
+	struct output *output = ws_calloc(1, sizeof(*output));
+	int pipes[2], status = -1;
+	bool ok = false;
+	pid_t pid;
+
+	output->found = found;
+	output->context = context;
+	if (pipe2(pipes, O_CLOEXEC)) {
+		free(output);
+		return false;
+	}
+	pid = fork();
+	if (!pid)
+		become_disassembler(program, cubin, pipes[1]);
+	close(pipes[1]);
+	if (pid > 0)
+		ok = read_output(pipes[0], output);
+	close(pipes[0]);
+	if (pid > 0 && !ok)
+		kill(pid, SIGKILL);
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	free(output);
+	return ok && WIFEXITED(status) && !WEXITSTATUS(status);
+}

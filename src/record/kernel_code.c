@@ -1,0 +1,320 @@
+/* kernel_code.c - see kernel_code.h. */
+#include "record/kernel_code.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "record/disassemble.h"
+#include "symbols/cubin.h"
+
+enum { STEP = 16 }; /* bytes of an instruction */
+enum { FUNCTION_MOST = 16 << 20, CUBIN_MOST = 512 << 20, SOURCE_MOST = 8 << 20 };
+enum { LINES_AROUND = 20, LINE_MOST = 4000, FUNCTIONS_MOST = 4096 };
+
+struct function {
+	uint64_t cubin;
+	char *name;
+	struct ws_kernel_instruction *instructions; /* by offset / STEP */
+	size_t count;
+};
+
+/* Which lines of a source file are wanted. */
+struct source {
+	char *path;
+	uint8_t *wanted; /* by line: 1, or 2 when it has been written */
+	uint32_t lines;
+};
+
+struct ws_kernel_code {
+	char *folder, *disassembler;
+	struct function *functions;
+	size_t count, capacity;
+	struct source *sources;
+	size_t source_count, source_capacity;
+};
+
+struct ws_kernel_code *ws_kernel_code_new(const char *folder)
+{
+	struct ws_kernel_code *code = ws_calloc(1, sizeof(*code));
+
+	code->folder = ws_strdup(folder);
+	code->disassembler = ws_find_disassembler();
+	return code;
+}
+
+void ws_kernel_code_free(struct ws_kernel_code *code)
+{
+	if (!code)
+		return;
+	for (size_t i = 0; i < code->count; i++) {
+		free(code->functions[i].name);
+		free(code->functions[i].instructions);
+	}
+	for (size_t i = 0; i < code->source_count; i++) {
+		free(code->sources[i].path);
+		free(code->sources[i].wanted);
+	}
+	free(code->functions);
+	free(code->sources);
+	free(code->folder);
+	free(code->disassembler);
+	free(code);
+}
+
+static uint32_t intern(struct ws_writer *writer, const char *text)
+{
+	return *text ? ws_writer_string(writer, text, strlen(text)) : 0;
+}
+
+/* ---- source files ---- */
+
+static struct source *find_source(struct ws_kernel_code *code, const char *path)
+{
+	for (size_t i = 0; i < code->source_count; i++)
+		if (!strcmp(code->sources[i].path, path))
+			return &code->sources[i];
+	ws_grow(code->sources, code->source_capacity, code->source_count + 1);
+	code->sources[code->source_count] = (struct source){.path = ws_strdup(path)};
+	return &code->sources[code->source_count++];
+}
+
+/* The lines around a line of an instruction are to be kept. */
+static void want_lines(struct ws_kernel_code *code, const char *path, uint32_t line)
+{
+	struct source *source = find_source(code, path);
+	uint32_t first = line > LINES_AROUND ? line - LINES_AROUND : 1, last = line + LINES_AROUND;
+
+	if (line > SOURCE_MOST)
+		return;
+	if (last >= source->lines) {
+		source->wanted = ws_realloc(source->wanted, 2 * (size_t)last);
+		memset(source->wanted + source->lines, 0, 2 * (size_t)last - source->lines);
+		source->lines = 2 * last;
+	}
+	for (uint32_t i = first; i <= last; i++)
+		if (!source->wanted[i])
+			source->wanted[i] = 1;
+}
+
+static void add_text(struct ws_writer *writer, uint64_t cubin, uint32_t file, uint32_t line,
+		     const char *text, size_t length)
+{
+	struct ws_row_kernel_text row = {.cubin = cubin, .file = file, .line = line};
+
+	while (length && (text[length - 1] == '\r' || text[length - 1] == ' '))
+		length--;
+	if (length)
+		row.text = ws_writer_string(writer, text, ws_min(length, (size_t)LINE_MOST));
+	ws_writer_add(writer, WS_TABLE_kernel_text, &row);
+}
+
+/* A regular file of this machine, whole; NULL when there is none or it is no text. */
+static char *read_source(const char *path, size_t *size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat info;
+	char *text = NULL;
+	ssize_t n = -1;
+
+	if (fd >= 0 && !fstat(fd, &info) && S_ISREG(info.st_mode) && info.st_size > 0 &&
+	    info.st_size <= SOURCE_MOST) {
+		text = ws_malloc((size_t)info.st_size);
+		n = pread(fd, text, (size_t)info.st_size, 0);
+	}
+	if (fd >= 0)
+		close(fd);
+	if (n > 0 && !memchr(text, 0, (size_t)n)) {
+		*size = (size_t)n;
+		return text;
+	}
+	free(text);
+	return NULL;
+}
+
+static void write_source(struct ws_writer *writer, struct source *source)
+{
+	size_t size;
+	char *text = read_source(source->path, &size), *at = text;
+	uint32_t file = intern(writer, source->path), line = 1;
+
+	for (; text && at < text + size && line < source->lines; line++) {
+		char *end = memchr(at, '\n', (size_t)(text + size - at));
+		size_t n = end ? (size_t)(end - at) : (size_t)(text + size - at);
+
+		if (source->wanted[line] == 1) {
+			add_text(writer, 0, file, line, at, n);
+			source->wanted[line] = 2;
+		}
+		at += n + 1;
+	}
+	free(text);
+}
+
+/* ---- functions ---- */
+
+static char *join_callers(const struct ws_gpu_code_function *function,
+			  const struct ws_gpu_code_row *row)
+{
+	struct ws_text text = {0};
+
+	while ((row = ws_gpu_code_find_caller(function, row))) {
+		char *file = ws_gpu_code_file_name(function, row);
+
+		ws_text_printf(&text, "%s%s:%u", text.len ? "\n" : "", file, row->line);
+		free(file);
+	}
+	return text.text;
+}
+
+static void fill_place(struct ws_kernel_code *code, struct ws_writer *writer,
+		       const struct ws_gpu_code_function *function,
+		       struct ws_row_kernel_instruction *row)
+{
+	const struct ws_gpu_code_row *place = ws_gpu_code_find_row(function, row->pc);
+	char *file, *callers;
+
+	if (!place)
+		return;
+	file = ws_gpu_code_file_name(function, place);
+	callers = join_callers(function, place);
+	row->file = intern(writer, file);
+	row->line = place->line;
+	row->inlined = intern(writer, place->function);
+	if (callers)
+		row->callers = intern(writer, callers);
+	if (*file)
+		want_lines(code, file, place->line);
+	for (; place && *file; place = ws_gpu_code_find_caller(function, place)) {
+		free(file);
+		file = ws_gpu_code_file_name(function, place);
+		if (*file)
+			want_lines(code, file, place->line);
+	}
+	free(file);
+	free(callers);
+}
+
+static void write_ptx(struct ws_writer *writer, const struct ws_gpu_code *cubin,
+		      const struct function *function)
+{
+	uint32_t first, last, name = intern(writer, function->name);
+
+	if (!ws_gpu_code_find_ptx_range(cubin, function->name, &first, &last))
+		return;
+	for (uint32_t line = first; line <= last; line++)
+		add_text(writer, function->cubin, name, line, cubin->ptx[line - 1],
+			 strlen(cubin->ptx[line - 1]));
+}
+
+struct listing {
+	struct ws_writer *writer;
+	struct function *function;
+};
+
+static void take_instruction(void *context, const char *name, uint64_t pc, const char *text)
+{
+	struct listing *listing = context;
+
+	if (pc / STEP < listing->function->count && !(pc % STEP) &&
+	    !strcmp(name, listing->function->name))
+		listing->function->instructions[pc / STEP].sass = intern(listing->writer, text);
+}
+
+/* The code ends where only padding follows the last instruction that has a line. */
+static void write_instructions(struct ws_kernel_code *code, struct ws_writer *writer,
+			       const struct ws_gpu_code_function *from, struct function *function)
+{
+	for (size_t i = 0; i < function->count; i++) {
+		struct ws_row_kernel_instruction row = {.cubin = function->cubin,
+							.function = intern(writer, function->name),
+							.pc = i * STEP,
+							.sass = function->instructions[i].sass,
+							.ptx = ws_gpu_code_find_ptx(from,
+										    i * STEP)};
+
+		fill_place(code, writer, from, &row);
+		function->instructions[i].file = row.file;
+		function->instructions[i].line = row.line;
+		ws_writer_add(writer, WS_TABLE_kernel_instruction, &row);
+	}
+}
+
+static void read_function(struct ws_kernel_code *code, struct ws_writer *writer,
+			  const struct ws_gpu_code *cubin, const char *path,
+			  struct function *function)
+{
+	struct listing listing = {writer, function};
+	struct ws_gpu_code_function from;
+
+	if (!ws_gpu_code_find_function(cubin, function->name, &from))
+		return;
+	function->count = (size_t)ws_min(from.bytes, (uint64_t)FUNCTION_MOST) / STEP;
+	function->instructions = ws_calloc(function->count + 1, sizeof(*function->instructions));
+	if (code->disassembler)
+		ws_disassemble(code->disassembler, path, take_instruction, &listing);
+	write_instructions(code, writer, &from, function);
+	write_ptx(writer, cubin, function);
+	for (size_t i = 0; i < code->source_count; i++)
+		write_source(writer, &code->sources[i]);
+	ws_gpu_code_free_function(&from);
+}
+
+static void load_function(struct ws_kernel_code *code, struct ws_writer *writer,
+			  struct function *function)
+{
+	char *path =
+		ws_format("%s/%016llx.cubin", code->folder, (unsigned long long)function->cubin);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	struct ws_gpu_code cubin;
+	struct stat info;
+	struct ws_err err;
+	void *bytes;
+
+	if (fd >= 0 && !fstat(fd, &info) && S_ISREG(info.st_mode) && info.st_size > 0 &&
+	    info.st_size <= CUBIN_MOST) {
+		bytes = ws_malloc((size_t)info.st_size);
+		if (pread(fd, bytes, (size_t)info.st_size, 0) == info.st_size) {
+			if (!ws_gpu_code_open(&cubin, bytes, (size_t)info.st_size, &err))
+				read_function(code, writer, &cubin, path, function);
+			ws_gpu_code_close(&cubin);
+		}
+		free(bytes);
+	}
+	if (fd >= 0)
+		close(fd);
+	free(path);
+}
+
+static struct function *find_function(struct ws_kernel_code *code, struct ws_writer *writer,
+				      uint64_t cubin, const char *name)
+{
+	struct function *function;
+
+	for (size_t i = code->count; i-- > 0;)
+		if (code->functions[i].cubin == cubin && !strcmp(code->functions[i].name, name))
+			return &code->functions[i];
+	if (code->count == FUNCTIONS_MOST)
+		return NULL;
+	ws_grow(code->functions, code->capacity, code->count + 1);
+	function = &code->functions[code->count++];
+	*function = (struct function){.cubin = cubin, .name = ws_strdup(name)};
+	load_function(code, writer, function);
+	return function;
+}
+
+struct ws_kernel_instruction ws_kernel_code_find(struct ws_kernel_code *code,
+						 struct ws_writer *writer, uint64_t cubin,
+						 const char *function, uint64_t pc)
+{
+	const struct function *found = find_function(code, writer, cubin, function);
+
+	if (!found || pc / STEP >= found->count)
+		return (struct ws_kernel_instruction){0};
+	return found->instructions[pc / STEP];
+}
