@@ -199,7 +199,7 @@ static void add_sampler(struct child *child, struct gpu_device *device,
 	if (fit->too_much)
 		complain(child,
 			 ws_format("GPU %u: %u samples a second are too many to read all metrics; "
-				   "not recorded: %s.",
+				   "left out: %s.",
 				   device->number, child->opts->hz, fit->too_much));
 }
 

@@ -390,7 +390,7 @@ static int check_image(struct ws_pm_sampler *sampler, size_t samples)
 	sampler->used_before = ws_max(before, samples);
 	sampler->clean_counters = true;
 	if (before)
-		place.index = ws_min(before, samples) - 1;
+		place.index = (ws_min(before, samples) - 1) / 2; /* not at an end, which is reset */
 	else if (samples == 1)
 		return 0; /* the first one of all, whose counters began long before */
 	error = read_info(sampler, place.index, &info);

@@ -29,7 +29,7 @@ struct sampler {
 
 /* As long as to be beyond the beginning and the end of an image soon. */
 struct sample {
-	uint64_t number, start, end, written, space[28];
+	uint64_t number, start, end, written, space[508];
 };
 
 struct image {
