@@ -343,6 +343,34 @@ static void __attribute__((noinline)) use_file_in_turns(int file)
 	flock(file, LOCK_UN);
 }
 
+/* A list whose items are allocated one by one. */
+static void __attribute__((noinline)) make_list(void)
+{
+	struct item {
+		struct item *next;
+		char text[40];
+	} *first = NULL;
+
+	for (int i = 0; i < 100000; i++) {
+		struct item *item = malloc(sizeof(*item));
+
+		item->next = first;
+		first = item;
+	}
+	while (first) {
+		struct item *next = first->next;
+
+		free(first);
+		first = next;
+	}
+}
+
+static void make_lists(void)
+{
+	for (int i = 0; i < 60; i++)
+		make_list();
+}
+
 /* Three processes, which begin at the same time. */
 static void lock_file_in_turns(void)
 {
@@ -459,7 +487,7 @@ static const struct {
 	{"blocks", write_blocks},      {"semaphore", take_semaphore_in_turns},
 	{"flock", lock_file_in_turns}, {"arena", share_an_arena},
 	{"seek", read_numbers},	       {"popen", ask_shells},
-	{"bound", stay_on_one_core},
+	{"bound", stay_on_one_core},   {"lists", make_lists},
 };
 
 int main(int argc, char **argv)

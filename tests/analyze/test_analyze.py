@@ -225,6 +225,31 @@ def short_children_whose_output_is_read_are_a_fault():
 
 
 @test
+def short_children_of_a_script_of_the_users_are_a_fault():
+    """A few are a shell's work."""
+    script = "for i in $(seq %d); do /bin/true; done\n"
+    found = {}
+    for count in 20, 250:
+        with open("children.sh", "w") as file:
+            file.write(script % count)
+        report = analyze(record("script", "/bin/sh", "children.sh"))
+        found[count] = [f["severity"] for f in report["findings"] if f["rule"] == "child-processes"]
+    same(set(found[20]) <= {"note"}, True, found)
+    same(set(found[250]) <= {"warning", "critical"} and len(found[250]) == 1, True, found)
+
+
+@test
+def allocating_one_by_one_is_named():
+    path = record("lists", PLANTED, "lists")
+    names = run("report", "-q", "-f", "csv", path).out
+    if b"_int_malloc" not in names and b"_int_free" not in names:
+        raise Skip("the C library's functions have no names")
+    title = first_fault(analyze(path), "library-work")["title"]
+    if "allocating and freeing" not in title or "make_list" not in title:
+        raise AssertionError(title)
+
+
+@test
 def workers_side_by_side_are_no_short_children():
     report = analyze(record("workers", PLANTED, "workers"))
     check_sums(report)

@@ -8,7 +8,13 @@
  */
 #include "analyze/rules/rules.h"
 
-enum { MOST_TOTALS = 64, SPIN_BYTES = 12, LEAST_SAMPLES = 50, LEAST_QUERIES = 1000 };
+enum {
+	MOST_TOTALS = 64,
+	SPIN_BYTES = 12,
+	TINY_BYTES = 8, /* a read, a comparison and a jump */
+	LEAST_SAMPLES = 50,
+	LEAST_QUERIES = 1000
+};
 #define LEAST_SHARE 0.2
 
 #define ADVICE_ON_QUERIES                                                                         \
@@ -75,7 +81,8 @@ static uint64_t measure_loop(const struct ws_usage_row *row)
 }
 
 /* Whether another thread worked elsewhere meanwhile, which the loop may wait for, and none ran the
- * same function, as threads that compute together would. A loop that waits only reads and compares:
+ * same function, as threads that compute together would; unless all of them run a loop that is too
+ * small to compute anything. A loop that waits only reads and compares:
  * of two, the one with less code may wait for the other. */
 static bool may_wait_for_others(const struct ws_analysis *analysis, const struct ws_usage_row *row)
 {
@@ -87,8 +94,11 @@ static bool may_wait_for_others(const struct ws_analysis *analysis, const struct
 
 		if (other->thread == row->thread || other->ns < row->ns / 2)
 			continue;
-		if (other->place.function == row->place.function ||
-		    (other->kind == WS_USAGE_CODE && measure_loop(other) < measure_loop(row)))
+		if (other->place.function == row->place.function &&
+		    ws_max(measure_loop(row), measure_loop(other)) <= TINY_BYTES)
+			any = true;
+		else if (other->place.function == row->place.function ||
+			 (other->kind == WS_USAGE_CODE && measure_loop(other) < measure_loop(row)))
 			return false;
 		any |= other->span.start < row->span.end && other->span.end > row->span.start;
 	}
@@ -166,6 +176,7 @@ static void check_waiting(const struct ws_analysis *analysis, struct ws_findings
 {
 	struct ws_usage_total totals[MOST_TOTALS];
 	size_t count = ws_total_usage(analysis, 1u << WS_USAGE_POLL, totals, MOST_TOTALS);
+	uint32_t guessed = 0;
 
 	check_queries(analysis, findings);
 	for (size_t i = 0; i < count; i++)
@@ -176,10 +187,14 @@ static void check_waiting(const struct ws_analysis *analysis, struct ws_findings
 	for (size_t i = 0; i < analysis->usage.count; i++) {
 		const struct ws_usage_row *row = &analysis->usage.rows[i];
 
+		if (row->place.function == guessed)
+			continue;
 		if (row->kind == WS_USAGE_CODE && !row->place.python && row->place.users &&
 		    row->samples >= LEAST_SAMPLES && measure_loop(row) <= SPIN_BYTES &&
-		    is_much(analysis, "", row->ns) && may_wait_for_others(analysis, row))
+		    is_much(analysis, "", row->ns) && may_wait_for_others(analysis, row)) {
 			guess_spinning(analysis, row, findings);
+			guessed = row->place.function;
+		}
 	}
 }
 

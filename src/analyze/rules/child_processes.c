@@ -2,7 +2,8 @@
 #include "analyze/rules/rules.h"
 #include "query/intervals.h"
 
-enum { LEAST_CHILDREN = 8, SHORT_CHILD_NS = 100000000 };
+enum { LEAST_CHILDREN = 8, SHORT_CHILD_NS = 100000000, MANY_CHILDREN = 200 };
+#define MOST_OF_TIME 0.3
 
 struct short_children {
 	uint64_t count;
@@ -64,6 +65,29 @@ static bool is_elsewhere(const struct ws_analysis *analysis, const struct ws_bre
 		       analysis->model->process;
 }
 
+/* Whether the program is a shell that runs a script, and not one of the system's. */
+static bool runs_users_script(const struct ws_model *model)
+{
+	static const char *const shells[] = {"sh",  "bash", "dash", "ash",
+					     "zsh", "ksh",  "mksh", NULL};
+	static const char *const systems[] = {"/usr*", "/bin*", "/etc*", "/lib*", "-*", NULL};
+	const struct ws_process_info *info = ws_find_process(model->who, model->process);
+	const char *script = strchr(info->cmdline, ' ');
+
+	return script && ws_is_name_among(info->name, strlen(info->name), shells) &&
+	       !ws_is_name_among(script + 1, strcspn(script + 1, " "), systems);
+}
+
+/* For a shell it is the work to start processes; hundreds of them for most of the time are a
+ * fault of the user's script. */
+static bool is_fault_of_script(const struct ws_analysis *analysis,
+			       const struct short_children *children, uint64_t on_path)
+{
+	return children->count >= MANY_CHILDREN &&
+	       ws_analysis_share(analysis, on_path) >= MOST_OF_TIME &&
+	       runs_users_script(analysis->model);
+}
+
 static void check_children(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	struct short_children children = count_short_children(analysis);
@@ -78,7 +102,7 @@ static void check_children(const struct ws_analysis *analysis, struct ws_finding
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_child_processes, on_path,
 					on_path - on_path / 5);
 	ws_breakdown_put_row(analysis->model, row, &what);
-	if (!analysis->model->python)
+	if (!analysis->model->python && !is_fault_of_script(analysis, &children, on_path))
 		ws_limit_to_users(analysis, finding, &row->place);
 	finding->title = ws_format("%llu short processes are started, and each is waited for "
 				   "(%.3g ms each): %s",
@@ -98,7 +122,8 @@ const struct ws_rule ws_rule_child_processes = {
 		 "10 % of the critical path or more lies in them or waits for what they print. "
 		 "Processes of which mostly several "
 		 "live at once are not meant. A note, unless code of the "
-		 "user's or Python starts them: for a shell or make it is the work.",
+		 "user's or Python starts them: for a shell or make it is the work, unless it is a "
+		 "script of the user's that starts 200 or more, which take 30 % of the time.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_processes,
 	.check = check_children,

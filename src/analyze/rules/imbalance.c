@@ -95,7 +95,8 @@ static void check_crew(const struct ws_analysis *analysis, struct ws_findings *f
 	struct ws_text place = {0}, thread = {0};
 	struct group group = {0};
 	struct ws_finding *finding;
-	uint64_t gain;
+	uint64_t gain, alone;
+	bool rounds;
 
 	if (!parallel->lone || parallel->lone == model->thread || model->has_cuda ||
 	    (model->has_samples && !parallel->place.leaf) ||
@@ -110,19 +111,30 @@ static void check_crew(const struct ws_analysis *analysis, struct ws_findings *f
 	    (double)group.most * (double)group.threads < LEAST_EXCESS * (double)group.running)
 		return;
 	gain = ws_min(group.most - group.running / group.threads, parallel->lone_ns);
+	/* Where threads are started for each round of work, one of each round is the longest: what
+	 * all of them did alone is what the rounds wait for. The main thread did no more alone than
+	 * the one that did most. */
+	rounds = parallel->lone_ns * 3 < parallel->alone_ns;
+	alone = parallel->lone_ns;
+	if (rounds)
+		alone = parallel->alone_ns - parallel->lone_ns;
+	if (rounds)
+		gain = alone - alone / ws_max((uint64_t)analysis->cores, (uint64_t)2);
 	if (ws_analysis_share(analysis, gain) < 0.05)
 		return;
 	ws_put_at_place(analysis, &parallel->place, &place);
 	ws_put_thread(analysis, group.slowest, &thread);
-	finding = ws_findings_add_fault(analysis, findings, &ws_rule_imbalance, parallel->lone_ns,
-					gain);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_imbalance, alone, gain);
 	ws_limit_to_users(analysis, finding, &parallel->place);
 	finding->title = ws_format(
-		"%llu threads or processes share the work unevenly: %s computes for %.0f %% of the "
-		"time%s, %.0f %% alone",
+		rounds ? "%llu threads or processes, in rounds, share the work unevenly: %s, which "
+			 "ran longest, computes for %.0f %% of the time%s; for %.0f %% one of them "
+			 "works alone"
+		       : "%llu threads or processes share the work unevenly: %s computes for %.0f "
+			 "%% of the time%s, %.0f %% alone",
 		(unsigned long long)group.threads, thread.text,
 		100 * ws_analysis_share(analysis, group.most), ws_text_or(place.text, ""),
-		100 * ws_analysis_share(analysis, parallel->lone_ns));
+		100 * ws_analysis_share(analysis, alone));
 	finding->advice = ws_strdup("Share the work out in smaller pieces that free workers take "
 				    "(a queue, chunksize=1, dynamic scheduling), the dearest "
 				    "first; in a pipeline let several do the slow stage.");
