@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from harness import Skip, test, wait_until
+from harness import Failed, Skip, test, wait_until
 
 SOURCE = r"""
 #include <stdio.h>
@@ -444,3 +444,18 @@ def recorder_that_does_not_answer(t):
     p.communicate(timeout=60)
     t.eq(p.returncode, 4, "exit status")
     t.check_clean()
+
+
+ODD = "memory bare fixed traced locked files coroutine timer closed children".split()
+
+
+@test("target")
+def odd_programs(t):
+    """Programs that do what few do (odd.c says what), with perf events and without."""
+    for case in ODD:
+        for mode in (None, "none"):
+            env = {"WARPSIGHT_PERF": mode} if mode else {}
+            try:
+                t.same([t.program("odd"), case], env=env, output="%s-%s" % (case, mode))
+            except Failed as e:
+                raise Failed("%s, %s: %s" % (case, mode or "with perf events", e)) from e
