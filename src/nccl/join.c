@@ -46,6 +46,8 @@ struct operation_call {
 	uint64_t sequence;
 	struct ws_nccl_facts facts;
 	uint32_t kernel; /* number in the batch, from 1; 0: none */
+	/* How it was done when its kernel ran first: for the next times that a graph runs it. */
+	struct ws_nccl_choice choice;
 	uint8_t operation;
 };
 
@@ -720,20 +722,21 @@ static const struct ws_nccl_choice *find_choice(struct ws_nccl *nccl, const stru
 }
 
 static void fill_choice(struct ws_nccl *nccl, const struct batch *batch,
-			const struct operation_call *call, struct ws_row_collective *row)
+			struct operation_call *call, struct ws_row_collective *row)
 {
 	const struct ws_nccl_choice *choice = find_choice(nccl, batch, call, row->rank, false);
 
-	if (!choice)
+	if (!choice && !batch->captured)
 		choice = find_choice(nccl, batch, call, row->rank, true);
-	if (!choice)
-		return;
-	row->event = choice->number;
-	row->algorithm = choice->algorithm;
-	row->protocol = choice->protocol;
-	if (choice->channels)
-		row->channels = choice->channels;
-	ws_nccl_use_choice(&nccl->choices, choice);
+	if (choice) {
+		row->event = choice->number;
+		call->choice = *choice;
+		ws_nccl_use_choice(&nccl->choices, choice);
+	}
+	row->algorithm = call->choice.algorithm;
+	row->protocol = call->choice.protocol;
+	if (call->choice.channels)
+		row->channels = call->choice.channels;
 }
 
 /* Whether it is known how its calls were done, or nothing will be known. */
@@ -762,14 +765,14 @@ static uint32_t intern_label(const struct ws_nccl_out *out, const struct operati
 struct asked { /* a call, and who made it */
 	const struct nccl_thread *thread;
 	const struct batch *batch;
-	const struct operation_call *call;
+	struct operation_call *call;
 };
 
 /* Put the row of a call that was done by `kernel`, NULL: by none. */
 static void put_call(struct ws_nccl *nccl, const struct asked *asked,
 		     const struct ws_nccl_kernel *kernel, const struct ws_nccl_out *out)
 {
-	const struct operation_call *call = asked->call;
+	struct operation_call *call = asked->call;
 	struct ws_row_collective row = make_row(out, kernel);
 
 	if (!kernel) {
@@ -799,7 +802,7 @@ static void put_batch(struct ws_nccl *nccl, const struct nccl_thread *thread, st
 {
 	match_batch(batch);
 	for (size_t i = 0; i < batch->count && !batch->captured; i++) {
-		const struct operation_call *call = &batch->calls[i];
+		struct operation_call *call = &batch->calls[i];
 		const struct ws_nccl_kernel *kernel =
 			call->kernel ? &batch->kernels[call->kernel - 1] : NULL;
 

@@ -201,6 +201,15 @@ static void test_graph(void **state)
 	add_call(&joined, "ncclAllReduce", 203, 204, 16);
 	add_call(&joined, "ncclGroupEnd", 204, 210, 0);
 	put_rows(&joined, false);
+	/* Said once, it holds each time. */
+	ws_nccl_add_choice(joined.nccl, &(struct ws_nccl_choice){.number = 70,
+								 .start = 105,
+								 .communicator = 77,
+								 .rank = 1,
+								 .peer = -1,
+								 .algorithm = 4,
+								 .channels = 24,
+								 .operation = WS_NCCL_ALL_REDUCE});
 	for (uint64_t at = 2000; at <= 3000; at += 1000) {
 		add_graph_kernel(&joined, 911, at);
 		add_graph_kernel(&joined, 912, at + 10);
@@ -218,6 +227,11 @@ static void test_graph(void **state)
 		assert_true(joined.rows[i].sequence == WS_NO_U64);
 	}
 	assert_int_equal(joined.rows[6].start, 3020);
+	assert_int_equal(joined.rows[1].event, 70);
+	assert_int_equal(joined.rows[4].channels, 24);
+	assert_int_equal(joined.rows[4].algorithm, 4);
+	assert_true(joined.rows[4].event == WS_NO_U64);
+	assert_int_equal(joined.rows[5].algorithm, 0);
 	assert_true(joined.rows[7].bytes == WS_NO_U64);
 	ws_nccl_free(joined.nccl);
 }
