@@ -171,6 +171,13 @@ static void make_queries(struct ws_opengl_context *context)
 	context->made_count += QUERIES_AT_ONCE;
 }
 
+/* The GPU is so far behind that there is no memory for more spans. */
+static void count_loss(void)
+{
+	if (ws_self)
+		ws_rt_count_loss(ws_self, WS_LOSS_OTHER, 1);
+}
+
 uint32_t ws_opengl_note_time(struct ws_opengl_context *context)
 {
 	int error = errno;
@@ -183,6 +190,8 @@ uint32_t ws_opengl_note_time(struct ws_opengl_context *context)
 	if (context->free_count) {
 		query = context->free_queries[--context->free_count];
 		context->call.count(query, GL_TIMESTAMP);
+	} else {
+		count_loss();
 	}
 	errno = error;
 	return query;
@@ -197,17 +206,18 @@ void ws_opengl_free_query(struct ws_opengl_context *context, uint32_t query)
 void ws_opengl_end_span(struct ws_opengl_context *context, const struct ws_opengl_span *span)
 {
 	struct ws_opengl_span *place;
-	uint32_t end;
+	uint32_t end = 0;
 
 	if (!span->begin)
 		return;
 	if (context->span_count == WS_OPENGL_SPANS)
 		ws_opengl_read_times();
-	end = context->span_count < WS_OPENGL_SPANS ? ws_opengl_note_time(context) : 0;
+	if (context->span_count == WS_OPENGL_SPANS)
+		count_loss();
+	else
+		end = ws_opengl_note_time(context);
 	if (!end) {
 		ws_opengl_free_query(context, span->begin);
-		if (ws_self)
-			ws_rt_count_loss(ws_self, WS_LOSS_OTHER, 1);
 		return;
 	}
 	place = &context->spans[(context->first_span + context->span_count++) % WS_OPENGL_SPANS];
@@ -229,7 +239,7 @@ void ws_library_note_mark(unsigned mark, unsigned function)
 		if (mark == MARK_EDGE)
 			return;
 	}
-	if (!context->batch_begin) {
+	if (!context->batch_calls) {
 		context->batch_begin = ws_opengl_note_time(context);
 		context->batch_first = function;
 	}
@@ -248,11 +258,13 @@ void ws_opengl_end_batch(struct ws_opengl_context *context)
 {
 	struct ws_opengl_span span = {.table = WS_LIBRARY_TABLE_OPENGL_WORKLOAD, .count = 3};
 
-	if (!context->batch_begin || context->in_between || context->in_list)
+	if (context->in_between || context->in_list)
 		return;
 	span.begin = context->batch_begin;
 	context->batch_begin = 0;
 	context->batch_calls = 0;
+	if (!span.begin)
+		return;
 	span.name = name_function(context->batch_first);
 	span.kept[0] = name_function(context->batch_last);
 	span.kept[1] = context->frame + 1;
