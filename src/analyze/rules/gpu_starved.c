@@ -82,7 +82,8 @@ static void check_starved(const struct ws_analysis *analysis, struct ws_findings
 	struct ws_finding *finding;
 	struct ws_text place = {0};
 
-	if (!row)
+	/* Code of a program that a quota stops again and again looks long. */
+	if (!row || ws_findings_have(findings, &ws_rule_cpu_throttling))
 		return;
 	/* Where launching is slow as well, only code apart from it counts here. */
 	if (ws_findings_have(findings, &ws_rule_launch_bound))
