@@ -393,6 +393,10 @@ def counters_are_kept_for_later():
         rows = list(csv.reader(run.stdout.splitlines()))
         column = rows[0].index("lts__t_sectors.avg")
         assert [row[column] for row in rows[2:]] == ["4.5"] * 9 + [""], rows
+    data = open("r.counters", "rb").read()
+    open("r.counters", "wb").write(data[:60] + bytes([data[60] ^ 1]) + data[61:])
+    run = subprocess.run(command, env=environment(), capture_output=True, text=True)
+    assert run.returncode == 1 and "damaged" in run.stderr, run
     os.remove("r.counters")
     run = subprocess.run(command, env=environment(), capture_output=True, text=True)
     assert run.returncode == 1 and "--keep-counters" in run.stderr, run
