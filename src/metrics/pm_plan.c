@@ -20,11 +20,9 @@
 
 enum { MOST_COUNTERS = 3 * WS_PM_MOST_METRICS };
 
-#define TIME "gpu__time_duration.sum"
 #define CYCLES "__cycles_elapsed.avg"
 #define SHARE ".pct_of_peak_sustained_elapsed"
 #define RATE ".per_second"
-#define ACCUMULATED 1.5 /* no sample counts so many times its length, unless of two samples */
 #define TOLERANCE 2e-3	/* relative; clocks of units of one kind differ by less */
 #define NEGLIGIBLE 1e-3 /* absolute: far less than a share is rounded by */
 
@@ -189,7 +187,6 @@ static void collect_configured(struct ws_pm_plan *plan)
 		for (size_t i = 0; i < lists[list]->count; i++)
 			plan->configured[plan->configured_count++] =
 				ws_strdup(lists[list]->names[i]);
-	plan->configured[plan->configured_count++] = ws_strdup(TIME);
 }
 
 static void forget_configured(struct ws_pm_plan *plan)
@@ -219,8 +216,6 @@ struct ws_pm_plan *ws_pm_plan_new(const struct pm_functions *cupti, const char *
 	plan_metrics(plan);
 	forget_configured(plan);
 	collect_configured(plan);
-	plan->configured_count--; /* not the time, which the configuration does not count */
-	free((char *)plan->configured[plan->configured_count]);
 	return plan;
 }
 
@@ -311,17 +306,6 @@ static int read_clocks(struct ws_pm_plan *plan, const struct ws_pm_place *place)
 	return error;
 }
 
-/* If an image was not reset as a whole, counters may go on from an earlier sample. */
-static int check_time(const struct ws_pm_plan *plan, const struct ws_pm_place *place, bool *clean)
-{
-	const char *name = TIME;
-	double time = 0;
-	int error = ask_cupti(plan, place, &name, 1, &time);
-
-	*clean = !(time > ACCUMULATED * (double)place->interval);
-	return error;
-}
-
 /* CUPTI's own value is not a number where it would need counters that are not counted. */
 static bool agree(double computed, double own)
 {
@@ -384,17 +368,12 @@ int ws_pm_plan_evaluate(struct ws_pm_plan *plan, const struct ws_pm_place *place
 	return error ? error : compute(plan, place, values);
 }
 
-int ws_pm_plan_check(struct ws_pm_plan *plan, const struct ws_pm_place *place, bool *clean)
+int ws_pm_plan_check(struct ws_pm_plan *plan, const struct ws_pm_place *place)
 {
 	int error;
 
-	*clean = true;
 	if (!ws_pm_plan_count_computed(plan))
 		return 0;
-	error = check_time(plan, place, clean);
-	if (!error && *clean)
-		error = read_clocks(plan, place);
-	if (!error && *clean)
-		error = compare_metrics(plan, place);
-	return error;
+	error = read_clocks(plan, place);
+	return error ? error : compare_metrics(plan, place);
 }

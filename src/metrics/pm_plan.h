@@ -32,8 +32,8 @@ size_t ws_pm_plan_count_computed(const struct ws_pm_plan *plan);
 
 /* To be called for one sample of each image, before others are evaluated: read what changes rarely,
  * and compare computed values with CUPTI's own. From then on, metrics that differ are evaluated by
- * CUPTI. *clean: the counters are those of this sample alone. Returns CUPTI's error. */
-int ws_pm_plan_check(struct ws_pm_plan *plan, const struct ws_pm_place *place, bool *clean);
+ * CUPTI. Returns CUPTI's error. */
+int ws_pm_plan_check(struct ws_pm_plan *plan, const struct ws_pm_place *place);
 /* Evaluate the metrics of a sample; NAN where a value is unknown. Returns CUPTI's error. */
 int ws_pm_plan_evaluate(struct ws_pm_plan *plan, const struct ws_pm_place *place, double *values);
 

@@ -29,6 +29,7 @@
 #define MOST_IMAGE_BYTES ((size_t)128 << 20)
 #define HEAD_BYTES 8192u /* most bytes of an image before its samples... */
 #define TAIL_BYTES 64u	 /* ...and most bytes per sample behind all of them */
+#define TRIED_RESETS 4u
 #define LEAST_BUFFER ((size_t)16 << 20)
 #define MOST_BUFFER ((size_t)256 << 20)
 #define USUAL_PERIOD (SECOND / 10000) /* most machines keep up with this, unless disturbed */
@@ -46,12 +47,11 @@ struct ws_pm_sampler {
 	/* While sampling: */
 	void *object; /* CUPTI's object; NULL: the counters are not reserved */
 	bool running;
-	uint8_t *image, *clean; /* clean: its initial beginning and end */
+	uint8_t *image, *clean; /* clean: its initial contents */
 	size_t record_bytes;	/* of a sample in the hardware's buffer, about */
 	size_t image_bytes, sample_bytes, capacity;
-	size_t used_before;  /* most samples that were in the image at a time */
-	bool resets_whole;   /* resetting its beginning and end is not enough */
-	bool clean_counters; /* those of this image are of its own samples only */
+	unsigned resets; /* how often resetting only parts of it has been found to be enough */
+	bool resets_whole;
 	double *values;
 	float *rounded;
 	bool first_passed;	       /* the first sample has been skipped: it began long before */
@@ -254,30 +254,18 @@ static int initialize_image(const struct ws_pm_sampler *sampler)
 	return sampler->cupti->image_initialize(&init);
 }
 
-/* How many bytes at the beginning and at the end of the image are reset for new samples. */
-static size_t measure_head(const struct ws_pm_sampler *sampler)
-{
-	return ws_min((size_t)HEAD_BYTES, sampler->image_bytes);
-}
-
-static size_t measure_tail(const struct ws_pm_sampler *sampler)
-{
-	return ws_min(TAIL_BYTES * sampler->capacity, sampler->image_bytes);
-}
-
 static int make_image(struct ws_pm_sampler *sampler)
 {
 	int error = choose_capacity(sampler);
-	size_t head = measure_head(sampler), tail = measure_tail(sampler);
 
 	if (error)
 		return error;
 	sampler->image = ws_calloc(1, sampler->image_bytes);
-	sampler->used_before = 0;
+	sampler->clean = ws_malloc(sampler->image_bytes);
+	sampler->resets = 0;
+	sampler->resets_whole = false;
 	error = initialize_image(sampler);
-	sampler->clean = ws_malloc(head + tail);
-	memcpy(sampler->clean, sampler->image, head);
-	memcpy(sampler->clean + head, sampler->image + sampler->image_bytes - tail, tail);
+	memcpy(sampler->clean, sampler->image, sampler->image_bytes);
 	return error;
 }
 
@@ -375,31 +363,21 @@ static int read_info(const struct ws_pm_sampler *sampler, size_t index, struct p
 	return sampler->cupti->sample_info(info);
 }
 
-/* Check a sample of an image, in a place that was used before if there is one. Counters that go on
- * from earlier samples are unknown; the image is reset as a whole from then on. */
+/* Check the last sample of an image, unless that is the first one of all, whose counters began long
+ * before. */
 static int check_image(struct ws_pm_sampler *sampler, size_t samples)
 {
-	size_t before = sampler->used_before;
 	struct ws_pm_place place = {.host = sampler->host,
 				    .image = sampler->image,
 				    .bytes = sampler->image_bytes,
 				    .index = samples - 1};
 	struct pm_sample_info info;
-	int error;
+	int error = read_info(sampler, place.index, &info);
 
-	sampler->used_before = ws_max(before, samples);
-	sampler->clean_counters = true;
-	if (before)
-		place.index = (ws_min(before, samples) - 1) / 2; /* not at an end, which is reset */
-	else if (samples == 1)
-		return 0; /* the first one of all, whose counters began long before */
-	error = read_info(sampler, place.index, &info);
-	if (error || info.end <= info.start)
+	if (error || info.end <= info.start || (samples == 1 && !sampler->first_passed))
 		return error;
 	place.interval = info.end - info.start;
-	error = ws_pm_plan_check(sampler->plan, &place, &sampler->clean_counters);
-	sampler->resets_whole |= !sampler->clean_counters;
-	return error;
+	return ws_pm_plan_check(sampler->plan, &place);
 }
 
 /* Evaluate a sample of this length. */
@@ -413,8 +391,6 @@ static int evaluate(struct ws_pm_sampler *sampler, size_t index, uint64_t interv
 		sampler->rounded[i] =
 			round_value(sampler->values[i], sampler->fit.metrics[i].unit[0] == '%');
 	check_warps(sampler);
-	for (size_t i = 0; i < sampler->fit.count && !sampler->clean_counters; i++)
-		sampler->rounded[i] = NAN;
 	return error;
 }
 
@@ -458,26 +434,21 @@ static int hand_on_sample(struct ws_pm_sampler *sampler, size_t index, uint64_t 
 	return 0;
 }
 
-static size_t count_populated(const struct ws_pm_sampler *sampler)
+/* Reset the image for the next samples after `samples` have been decoded into it. The first few
+ * times, check whether only the parts that are copied have changed. */
+static int reset_image(struct ws_pm_sampler *sampler, size_t samples)
 {
-	struct pm_image_info info = {.size = PM_SIZE(pm_image_info, completed),
-				     .image = sampler->image,
-				     .bytes = sampler->image_bytes};
+	size_t head = HEAD_BYTES + samples * sampler->sample_bytes,
+	       tail = TAIL_BYTES * sampler->capacity, end = sampler->image_bytes - tail;
 
-	return sampler->cupti->image_info(&info) ? 1 : info.populated;
-}
-
-/* Reset the image for the next samples. Those overwrite the counters of earlier ones, so this only
- * takes its beginning and end. */
-static int reset_image(struct ws_pm_sampler *sampler)
-{
-	size_t head = measure_head(sampler), tail = measure_tail(sampler);
-
-	if (sampler->resets_whole)
+	if (sampler->resets_whole || sampler->image_bytes < head + tail)
 		return initialize_image(sampler);
 	memcpy(sampler->image, sampler->clean, head);
-	memcpy(sampler->image + sampler->image_bytes - tail, sampler->clean + head, tail);
-	sampler->resets_whole = count_populated(sampler) != 0;
+	memcpy(sampler->image + end, sampler->clean + end, tail);
+	if (sampler->resets == TRIED_RESETS)
+		return 0;
+	sampler->resets++;
+	sampler->resets_whole = memcmp(sampler->image, sampler->clean, sampler->image_bytes) != 0;
 	return sampler->resets_whole ? initialize_image(sampler) : 0;
 }
 
@@ -495,24 +466,30 @@ static int hand_on_image(struct ws_pm_sampler *sampler, const struct ws_pm_sink 
 	for (size_t i = 0; i < info.completed && !error; i++)
 		error = hand_on_sample(sampler, i, offset, sink);
 	if (info.populated && !error)
-		error = reset_image(sampler);
+		error = reset_image(sampler, info.populated);
 	return error;
 }
 
-/* Decode the available samples. *lost: samples were lost, because the hardware's buffer or the
- * image was full. */
+/* Decode the available samples. *lost: samples were lost, because the hardware's buffer was full
+ * or, at more than the usual rate, the image. */
 static int decode_all(struct ws_pm_sampler *sampler, const struct ws_pm_sink *sink, bool *lost)
 {
 	struct pm_decode decode = {.size = PM_SIZE(pm_decode, overflow),
 				   .object = sampler->object,
 				   .image = sampler->image,
-				   .bytes = sampler->image_bytes};
-	int error = sampler->cupti->decode(&decode);
+				   .bytes = sampler->image_bytes,
+				   .reason = PM_STOP_IMAGE_FULL};
+	int error = 0;
 
-	*lost = decode.overflow || error == PM_ERROR_OUT_OF_MEMORY ||
-		decode.reason == PM_STOP_IMAGE_FULL;
-	if (!error || *lost)
-		error = hand_on_image(sampler, sink);
+	while (decode.reason == PM_STOP_IMAGE_FULL && !error && !*lost) {
+		decode.reason = PM_STOP_OTHER;
+		decode.overflow = 0;
+		error = sampler->cupti->decode(&decode);
+		*lost = decode.overflow || error == PM_ERROR_OUT_OF_MEMORY ||
+			(decode.reason == PM_STOP_IMAGE_FULL && sampler->period < USUAL_PERIOD);
+		if (!error)
+			error = hand_on_image(sampler, sink);
+	}
 	return *lost ? 0 : error;
 }
 

@@ -4,7 +4,7 @@
  * "overflow", "broken" (samples cannot be decoded), "hang" (at the end), "crash", "mig",
  * "warps" (which stay 0), "skewed" (sums are half of what they should be),
  * "full" (an image had no room for all samples), "links" (the chip has NVLinks), "idle links"
- * (which are not active), "stale" (counters are added to those that are in an image already).
+ * (which are not active).
  *
  * A sample is as long as its interval; the GPU is busy in every other ten of them.
  */
@@ -27,7 +27,8 @@ struct sampler {
 	unsigned decoded;		/* calls */
 };
 
-/* As long as to be beyond the beginning and the end of an image soon. */
+/* As long as to be beyond the beginning and the end of an image soon. CUPTI mixes the counters of a
+ * sample with those that an image has in its place if the image was not reset. */
 struct sample {
 	uint64_t number, start, end, written, space[508];
 };
@@ -336,15 +337,14 @@ static double evaluate(const char *name, const struct sample *sample)
 
 	if (strstr(name, ".peak_sustained") && !strstr(name, "pct_of_peak"))
 		return PEAK;
-	if (!sample->number)
-		return 1e18; /* of the first sample */
+	if (!sample->number || sample->written > 1)
+		return 1e18; /* of the first sample, or mixed with an earlier one in its place */
 	if (strstr(name, "time_duration"))
-		return is_mode("stale") ? time * (double)sample->written : time;
+		return time;
 	if (strstr(name, "cycles_elapsed"))
 		return strstr(name, "per_second") ? ghz * 1e9 : ghz * time;
 	if (strstr(name, ".sum") && !strstr(name, "pct"))
-		return (is_mode("stale") ? (double)sample->written : 1) *
-		       get_share(name, sample->number) / 100 * ghz * time *
+		return get_share(name, sample->number) / 100 * ghz * time *
 		       (is_mode("skewed") ? PEAK / 2 : PEAK);
 	return get_share(name, sample->number);
 }
