@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/choose.h"
+#include "record/sink.h"
 #include "ring/nccl_record.h"
 #include "schema/nccl.h"
 
@@ -283,9 +284,19 @@ void ws_convert_nccl(struct ws_stream *stream, const struct ws_rec *rec)
 				     "stray write into shared memory); they are left out.");
 		return;
 	}
+	stream->sink->nccl_seen = true;
 	row = make_event_row(stream, record);
 	if (row.kind == WS_NCCL_EVENT_COLLECTIVE || row.kind == WS_NCCL_EVENT_P2P)
 		note_choice(stream, record, &row);
 	if (ws_stream_wants(stream, row.start, row.end))
 		ws_writer_add(stream->writer, WS_TABLE_nccl_event, &row);
+}
+
+void ws_nccl_say_absent(struct ws_sink *sink)
+{
+	if (!sink->nccl_seen)
+		ws_sink_diagnostic(sink, WS_WARNING, "nccl", 0, ws_read_raw_ns(),
+				   "--nccl-trace: NCCL has told nothing. No program has "
+				   "communicated by NCCL 2.23 or later, or its NCCL could not load "
+				   "the plug-in (NCCL_DEBUG=INFO says why).");
 }

@@ -333,6 +333,7 @@ static void respect_nccl_plugin(struct ws_session *session)
 			 "Unset it to have warpsight record.",
 			 *e + strlen(name));
 		ws_sink_diagnostic(session->main, WS_WARNING, "nccl", 0, ws_read_raw_ns(), text);
+		session->main->nccl_seen = true;
 	}
 }
 

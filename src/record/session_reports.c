@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "record/facts.h"
 #include "record/kernel_code.h"
+#include "record/from_nccl.h"
 #include "record/libraries.h"
 #include "record/limits.h"
 #include "record/name.h"
@@ -468,6 +469,8 @@ static void write_summary(struct ws_session *session, struct ws_sink *sink, uint
 			sink, WS_WARNING, "recorder", 0, ws_read_raw_ns(),
 			"The target ended before the delay was over: nothing was collected.");
 	ws_library_say_absent(sink, session->options->libraries, session->options->attach != 0);
+	if (session->options->nccl_events && session->collect_start)
+		ws_nccl_say_absent(sink);
 	if (unregistered && sink == session->main)
 		ws_sink_loss(sink, 0,
 			     "events of threads or processes that found no memory to record into",

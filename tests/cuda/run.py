@@ -1276,6 +1276,9 @@ def nccl_trace():
         env={"NCCL_PROFILER_PLUGIN": "none"},
     )
     assert "NCCL_PROFILER_PLUGIN has NCCL load none" in own.err, own.err
+    assert "NCCL has told nothing" not in own.err + only.err, own.err + only.err
+    absent = Report(options=("-s", "none", "--nccl-trace=coll"), app="libraries-app")
+    assert "NCCL has told nothing" in absent.err, absent.err
     same("rows", own.count("WARPSIGHT_COLLECTIVE", "eventId IS NOT NULL"), 0)
 
 
