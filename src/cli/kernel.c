@@ -111,7 +111,8 @@ static const struct ws_opt opts[] = {
 	 "How CUDA graphs are measured: each launch of a graph as a whole.", "graph"},
 	{"replay-batch", 0, WS_OPT_INT, AT(batch), "N", NULL,
 	 "Put up to N launches off, at most 32, and measure them together: a pass of many costs "
-	 "hardly more than one of a single launch. 1: measure each when the program makes it.",
+	 "hardly more than one of a single launch. 1: measure each when the program makes it. New: "
+	 "more than 1 has not been tried on a GPU yet.",
 	 "1"},
 	{"keep-counters", 0, WS_OPT_FLAG, AT(keep_counters), NULL, NULL,
 	 "Keep the counters themselves in a file beside the report, with .counters in place of "

@@ -340,9 +340,9 @@ static void note_call(bool runtime, uint32_t cbid, const char *name)
 		what = CALL_MEMORY;
 		calls[0][cbid].detail = (uint8_t)memory;
 	}
-	if (!runtime && ws_kernel_ends_batch(name))
+	if (!runtime && *ws_kernel_settings.batch && ws_kernel_ends_batch(name))
 		what = CALL_END;
-	if (!runtime && ws_kernel_forbids_batches(name))
+	if (!runtime && *ws_kernel_settings.batch && ws_kernel_forbids_batches(name))
 		what = CALL_SHARE;
 	if (!runtime &&
 	    (!strncmp(name, "cuMemcpy", 8) || !strncmp(name, "cuMemset", 8) ||
@@ -451,7 +451,8 @@ static void start(void)
 	else {
 		enable_calls();
 		ws_kernel_prepare_units();
-		atexit(ws_kernel_hurry_batch);
+		if (*ws_kernel_settings.batch)
+			atexit(ws_kernel_hurry_batch);
 		if (ws_find_symbol("MPI_Init")) /* network cards may write to device memory */
 			ws_kernel_forbid_batches();
 	}

@@ -292,18 +292,6 @@ static bool compare_regions(struct ws_kernel_saved *saved)
 	return true;
 }
 
-/*
- * Where the caches are not flushed, the whole allocation is restored, because Nsight Compute does
- * so: what that leaves in the level-2 cache is then alike.
- */
-static void spread_changes(struct ws_kernel_saved *saved, const struct region *region)
-{
-	uint64_t pieces = count_pieces(region->memory.bytes);
-
-	if (region->copy && memchr(saved->changed + region->first, 1, pieces))
-		memset(saved->changed + region->first, 1, pieces);
-}
-
 bool ws_kernel_find_changes(struct ws_kernel_saved *saved, const char **why)
 {
 	*why = "what the kernel changed could not be found: the driver failed";
@@ -311,9 +299,6 @@ bool ws_kernel_find_changes(struct ws_kernel_saved *saved, const char **why)
 		return false;
 	for (uint64_t i = 0; i < saved->pieces; i++)
 		saved->changed[i] |= saved->fresh[i];
-	if (!strcmp(ws_kernel_settings.cache_control, "none"))
-		for (size_t i = 0; i < saved->count; i++)
-			spread_changes(saved, &saved->regions[i]);
 	return true;
 }
 

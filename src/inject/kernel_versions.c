@@ -285,16 +285,6 @@ static bool compare_on_host(const struct ws_kernel_versions *versions, const str
 	return ok;
 }
 
-/* Without flushes whole allocations are restored: see kernel_save.c. */
-static void spread_fresh(struct ws_kernel_versions *versions, const struct region *region)
-{
-	uint8_t *fresh = versions->fresh + region->first;
-	size_t pieces = count_pieces(region->memory.bytes);
-
-	if (memchr(fresh, 1, pieces))
-		memset(fresh, 1, pieces);
-}
-
 static bool find_fresh(struct ws_kernel_versions *versions)
 {
 	if (!versions->pieces)
@@ -547,8 +537,6 @@ bool ws_kernel_find_writes(struct ws_kernel_versions *versions, struct ws_kernel
 
 	if (!find_fresh(versions))
 		return false;
-	for (size_t i = 0; i < versions->region_count && !ws_kernel_flushes_caches(); i++)
-		spread_fresh(versions, &versions->regions[i]);
 	for (size_t i = 0; i < writes->count; i++)
 		versions->fresh[writes->pieces[i]] = 0;
 	for (uint64_t i = 0; i < versions->pieces; i++)
