@@ -20,7 +20,7 @@
 #include "metrics/pm_choose.h"
 
 #define SECOND UINT64_C(1000000000)
-#define READ_SAMPLES UINT64_C(1000) /* decoded at a time, where possible */
+#define READ_SAMPLES UINT64_C(256) /* decoded at a time, where possible */
 #define LEAST_READ_MS 2u
 #define MOST_READ_MS 100u
 #define IMAGE_NS (SECOND * 2 / 5) /* how late a reading may be */
