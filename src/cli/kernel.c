@@ -121,7 +121,7 @@ static const struct ws_opt opts[] = {
 	{"instructions", 0, WS_OPT_ENUM, AT(instructions), "WHAT", "none,counts,samples,all",
 	 "With the section SourceCounters: measure single instructions in passes of their own: how "
 	 "often they run and what they access (counts), where warps are and what they wait for "
-	 "(samples). Only with --replay-mode kernel.",
+	 "(samples). Only with --replay-mode kernel and without --replay-batch.",
 	 "none"},
 	{"sampling-interval", 0, WS_OPT_STRING, AT(sampling), "N|auto", NULL,
 	 "With the section SourceCounters: sample program counters every 2^(5+N) cycles, N from 0 "
@@ -234,7 +234,8 @@ static bool is_mode(const struct options *options, const char *mode)
 static bool wants_source(const struct options *options, const char *sections)
 {
 	return sections && strstr(sections, "SourceCounters") &&
-	       strcmp(options->instructions, "none") != 0 && is_mode(options, "kernel");
+	       strcmp(options->instructions, "none") != 0 && is_mode(options, "kernel") &&
+	       options->batch <= 1;
 }
 
 /* Where the hook keeps the code of kernels for the recorder; owned by the caller, NULL when none is

@@ -419,6 +419,8 @@ void ws_kernel_release_counters(void);
 size_t ws_kernel_source_passes(const struct ws_kernel_launch *launch);
 /* Whether a pass was asked for and has not failed before. */
 bool ws_kernel_wants_source_pass(size_t pass);
+/* Whether it cannot be made while the range profiler is enabled. */
+bool ws_kernel_needs_pause(size_t pass);
 /* Around one run of the kernel, which takes `duration` ns; false, after a diagnostic, when CUPTI
  * refuses. */
 bool ws_kernel_begin_source(const struct ws_kernel_launch *launch, size_t pass, uint64_t duration);

@@ -120,26 +120,37 @@ void ws_kernel_take_values(struct ws_kernel_counters *counters, const uint8_t *i
 			outcome->duration = (uint64_t)outcome->values[i];
 }
 
-/* The passes that look at single instructions: what fails there costs only their values. */
+/* One pass that looks at single instructions. */
+static bool make_source_pass(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
+			     size_t pass, const struct ws_kernel_outcome *outcome)
+{
+	const char *why;
+
+	if (!prepare_pass(launch, saved, outcome->passes, &why) ||
+	    !ws_kernel_begin_source(launch, pass, outcome->duration))
+		return false;
+	ws_kernel_runs(launch);
+	ws_kernel_end_source(launch, pass);
+	return true;
+}
+
+/* What fails in these passes costs only the values of single instructions. */
 static void make_source_passes(const struct ws_kernel_launch *launch,
 			       struct ws_kernel_counters *counters, struct ws_kernel_saved *saved,
 			       struct ws_kernel_outcome *outcome)
 {
 	size_t passes = ws_kernel_source_passes(launch);
-	const char *why;
 
-	if (!passes || ws_kernel_pause_counters(counters))
-		return;
 	for (size_t pass = 0; pass < passes; pass++) {
+		bool alone = ws_kernel_needs_pause(pass);
+
 		if (!ws_kernel_wants_source_pass(pass) ||
-		    !prepare_pass(launch, saved, outcome->passes, &why) ||
-		    !ws_kernel_begin_source(launch, pass, outcome->duration))
+		    (alone && ws_kernel_pause_counters(counters)))
 			continue;
-		ws_kernel_runs(launch);
-		ws_kernel_end_source(launch, pass);
-		outcome->passes++;
+		outcome->passes += make_source_pass(launch, saved, pass, outcome);
+		if (alone)
+			ws_kernel_resume_counters(counters);
 	}
-	ws_kernel_resume_counters(counters);
 }
 
 static void evaluate(const struct ws_kernel_launch *launch, struct ws_kernel_counters *counters,

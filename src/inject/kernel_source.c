@@ -17,9 +17,10 @@ static const struct {
 	const char *name; /* in ws_kernel_settings.source, and in messages */
 	int (*begin)(const struct ws_kernel_launch *launch, uint64_t duration, const char **what);
 	int (*end)(const struct ws_kernel_launch *launch, const char **what);
+	bool alone; /* CUPTI refuses it while the range profiler is enabled */
 } passes[] = {
-	{"sampling", ws_kernel_begin_sampling, ws_kernel_end_sampling},
-	{"sass", ws_kernel_begin_sass, ws_kernel_end_sass},
+	{"sass", ws_kernel_begin_sass, ws_kernel_end_sass, false},
+	{"sampling", ws_kernel_begin_sampling, ws_kernel_end_sampling, true},
 };
 static bool failed[WS_COUNT(passes)];
 
@@ -88,12 +89,17 @@ bool ws_kernel_wants_source_pass(size_t pass)
 	return !failed[pass] && strstr(ws_kernel_settings.source, passes[pass].name);
 }
 
+bool ws_kernel_needs_pause(size_t pass)
+{
+	return passes[pass].alone;
+}
+
 static void note_failure(size_t pass, int rc, const char *what)
 {
 	if (!failed[pass])
 		ws_kernel_report(WS_WARNING, "Instructions are measured without %s: %s: %s.",
-				 pass ? "counts of what they do (SASS metrics)"
-				      : "samples of program counters",
+				 passes[pass].alone ? "samples of program counters"
+						    : "counts of what they do (SASS metrics)",
 				 what, ws_kernel_explain(rc));
 	failed[pass] = true;
 }
