@@ -405,8 +405,10 @@ const char *ws_kernel_chip(int device);
 size_t ws_kernel_pass_count(const struct ws_kernel_counters *counters);
 /* The text for a failed CUPTI call, with a remedy. */
 const char *ws_kernel_explain(int result);
-/* Release the GPU's counters for something else that needs them, and take them again: 0, or CUPTI's
- * result. */
+/* Whether ws_kernel_get_counters has been called for the context. */
+bool ws_kernel_has_counters(const void *context);
+/* Release the GPU's counters for something else that needs them, and take them again: 0 or
+ * failure. */
 int ws_kernel_pause_counters(struct ws_kernel_counters *counters);
 int ws_kernel_resume_counters(struct ws_kernel_counters *counters);
 /* Nothing more will be measured: release the counters. */

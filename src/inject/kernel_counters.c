@@ -490,16 +490,21 @@ int ws_kernel_pause_counters(struct ws_kernel_counters *counters)
 	return rc;
 }
 
+/* The new object has to be asked for the size of its images, which it remembers, before it can
+ * initialise one. */
 int ws_kernel_resume_counters(struct ws_kernel_counters *counters)
 {
-	struct cupti_range_enable enable = {.size = SIZE_enable, .context = counters->context};
-	int rc = profiler.enable(&enable);
+	free(counters->image);
+	counters->image = NULL;
+	return enable_profiler(counters);
+}
 
-	if (!rc)
-		counters->profiler = enable.profiler;
-	else
-		fail(counters, "after sampling: ", rc);
-	return rc;
+bool ws_kernel_has_counters(const void *context)
+{
+	for (size_t i = 0; i < context_count; i++)
+		if (contexts[i].context == context)
+			return true;
+	return false;
 }
 
 size_t ws_kernel_metric_names(const struct ws_kernel_counters *counters, const char *const **names,

@@ -153,6 +153,36 @@ static void make_source_passes(const struct ws_kernel_launch *launch,
 	}
 }
 
+/*
+ * CUPTI attributes samples to the program's code only if sampling was used in a context before the
+ * range profiler was enabled there. So, before the first launch is measured, one run is sampled
+ * seldom, and the samples are dropped.
+ */
+static void prime_sampling(const struct ws_kernel_launch *launch)
+{
+	enum { LONG_NS = 1000000000 };
+	size_t passes = ws_kernel_source_passes(launch);
+	struct ws_kernel_saved *saved;
+	const char *why;
+
+	if (ws_kernel_has_counters(launch->context))
+		return;
+	for (size_t pass = 0; pass < passes; pass++) {
+		if (!ws_kernel_needs_pause(pass) || !ws_kernel_wants_source_pass(pass) ||
+		    ws_kernel_driver.synchronize() || !(saved = ws_kernel_save(launch, &why)))
+			continue;
+		if (ws_kernel_begin_source(launch, pass, LONG_NS)) {
+			ws_kernel_runs(launch);
+			ws_kernel_end_source(launch, pass);
+		}
+		ws_kernel_find_changes(saved, &why);
+		if (!ws_kernel_restore(saved, &why))
+			ws_kernel_report(WS_ERROR, "%s: %s: the program's results may be wrong.",
+					 launch->symbol, why);
+		ws_kernel_free_saved(saved);
+	}
+}
+
 static void evaluate(const struct ws_kernel_launch *launch, struct ws_kernel_counters *counters,
 		     struct ws_kernel_outcome *outcome)
 {
@@ -175,6 +205,7 @@ static void measure_kernel(const struct ws_kernel_launch *launch, struct ws_kern
 	const char *why;
 	bool ok;
 
+	prime_sampling(launch);
 	counters = ws_kernel_get_counters(launch->context, (int)launch->device, &outcome->error);
 	if (!counters)
 		return;

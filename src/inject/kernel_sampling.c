@@ -208,7 +208,7 @@ int ws_kernel_end_sampling(const struct ws_kernel_launch *launch, const char **w
 	prepare_data();
 	call.size = SIZE_disable;
 	sampling.disable(&call);
-	if (dropped)
+	if (dropped && !rc)
 		ws_kernel_report(WS_WARNING,
 				 "%s: the GPU dropped %llu samples of program counters; a larger "
 				 "--sampling-interval takes fewer.",

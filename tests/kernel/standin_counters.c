@@ -25,6 +25,8 @@ static struct {
 	int enabled, started, own, open;
 	struct image *image;
 	size_t most, range; /* ranges in a pass at most; the present one */
+	int ever;	    /* it has been enabled before */
+	int sized;	    /* the object that is enabled was asked for the size of an image */
 } state;
 
 static const struct {
@@ -236,6 +238,8 @@ CALL(RangeProfilerEnable, cupti_range_enable)
 	if (standin_fault("busy"))
 		return 26;
 	p->profiler = &state;
+	state.sized = 0;
+	state.ever = 1;
 	state.enabled++;
 	return state.enabled != 1;
 }
@@ -306,11 +310,15 @@ CALL(RangeProfilerDecodeData, cupti_range_decode)
 }
 CALL(RangeProfilerGetCounterDataSize, cupti_range_image_size)
 {
+	state.sized = 1;
 	p->bytes = sizeof(struct image) + 4 * p->ranges;
 	return 0;
 }
+/* CUPTI crashes here where the size was not asked for. */
 CALL(RangeProfilerCounterDataImageInitialize, cupti_range_image)
 {
+	if (!state.sized)
+		abort();
 	memset(p->image, 0, p->bytes);
 	return 0;
 }
@@ -362,6 +370,7 @@ enum { SAMPLES = sizeof(samples) / sizeof(samples[0]), SAMPLES_AT_ONCE = 2 };
 static struct {
 	struct cupti_sampling_data *data;
 	int enabled, configured, started;
+	int primed; /* used before the range profiler was */
 	unsigned runs_before, given, sampled;
 } sampling;
 
@@ -429,6 +438,7 @@ CALL(PCSamplingStart, cupti_sampling_call)
 	(void)p;
 	if (state.enabled || !sampling.configured || sampling.started)
 		return CUPTI_ERR_INVALID_PARAMETER;
+	sampling.primed |= !state.ever;
 	sampling.started = 1;
 	sampling.runs_before = standin_runs;
 	return 0;
@@ -438,7 +448,8 @@ CALL(PCSamplingStop, cupti_sampling_call)
 	(void)p;
 	sampling.started = 0;
 	sampling.given = 0;
-	sampling.sampled = standin_runs - sampling.runs_before == 1 ? SAMPLES : 0;
+	sampling.sampled =
+		sampling.primed && standin_runs - sampling.runs_before == 1 ? SAMPLES : 0;
 	give_samples(sampling.data, SAMPLES_AT_ONCE);
 	return 0;
 }
