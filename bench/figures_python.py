@@ -2,12 +2,13 @@
 """
 import os
 import shutil
+import statistics
 import sys
 
 from run import Row, figure
 
 LOOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_loop.py")
-QUEUE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_queue.py")
+CONTENDED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_contended.py")
 NOTHING = ("--trace=none", "--sample=none", "--cpuctxsw=none")
 
 
@@ -60,9 +61,36 @@ def python_stack_from_outside(b):
     ]
 
 
+# What is measured, kind, threads and items: a second or less each.
+CONTENTION = (
+    ("50 Python threads on a queue of 4", "short-queue", 50, 60000),
+    ("50 Python threads on a queue of 100", "queue", 50, 500000),
+    ("8 Python threads on a queue of 100", "queue", 8, 500000),
+    ("200 Python threads on a queue of 100", "queue", 200, 500000),
+    ("50 Python threads on a condition", "condition", 50, 2000),
+    ("50 Python threads on a lock", "lock", 50, 40000),
+    ("A thread pool of 50", "pool", 50, 50000),
+    ("A thread pool of 50, from asyncio", "executor", 50, 30000),
+)
+
+
+def compare_contended(b, name, *argv):
+    """A row: the time that threads which wait for one another take, recorded with the defaults,
+    over a bare run's. Single runs differ much, so the medians are compared.
+    """
+    bare, ours = b.in_turn(*argv)
+    ratio = statistics.median(ours) / statistics.median(bare)
+    return Row(name, "ratio", [], [ratio], 1.3, added=False, digits=2)
+
+
 @figure
-def python_queue(b):
-    """The time that 50 threads on one queue take, recorded with the defaults, over a bare run's."""
-    bare, ours = b.in_turn(sys.executable, QUEUE, "50", "60000")
-    ratios = [o / one for one, o in zip(bare, ours)]
-    return [Row("50 Python threads on one queue", "ratio", [], ratios, 1.3, added=False, digits=2)]
+def contended(b):
+    rows = [
+        compare_contended(
+            b, "50 C threads on a queue of 100", b.program("contended_bench"), "50", "3000000"
+        )
+    ]
+    for name, kind, threads, items in CONTENTION:
+        argv = [sys.executable, CONTENDED, kind, str(threads), str(items)]
+        rows.append(compare_contended(b, name, *argv))
+    return rows
