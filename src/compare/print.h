@@ -40,6 +40,8 @@ void ws_put_milliseconds(double ns, bool with_sign, struct ws_text *out);
 void ws_put_percent(double share, struct ws_text *out);
 /* Append "+4.9 % (95 %: +2.1 to +7.7 %)". */
 void ws_put_change(double change, double low, double high, struct ws_text *out);
+/* "slower", "no change"...; of no change whose interval leaves out 0, why it is none. */
+void ws_put_verdict(const struct ws_change *change, struct ws_text *out);
 /* The change of the time. Where it differs from the typical change less what all items of the kind
  * have in common, that change too, because it is the one that is judged. */
 void ws_put_relative_change(const struct ws_comparison *comparison, const struct ws_change *change,

@@ -83,6 +83,21 @@ void ws_put_relative_change(const struct ws_comparison *comparison, const struct
 	ws_put_change(change->change, change->low, change->high, out);
 }
 
+/* One in twenty intervals of 95 % leaves out 0 by chance: a change takes more than that. */
+static bool is_uncertain(const struct ws_change *change)
+{
+	return change->verdict == WS_CHANGE_SAME && change->estimate.known &&
+	       (change->low > 0 || change->high < 0);
+}
+
+void ws_put_verdict(const struct ws_change *change, struct ws_text *out)
+{
+	ws_text_puts(out, ws_name_change_verdict(change->verdict));
+	if (is_uncertain(change))
+		ws_text_puts(out, " that is certain (by chance, one interval in 20 leaves out 0, "
+				  "too)");
+}
+
 static void put_sides(const struct ws_comparison *comparison, struct ws_text *out)
 {
 	if (comparison->has_steps)
@@ -101,10 +116,13 @@ void ws_put_comparison_summary(const struct ws_comparison *comparison, struct ws
 	put_sides(comparison, out);
 	ws_text_puts(out, ", ");
 	ws_put_relative_change(comparison, step, out);
-	ws_text_printf(out, ": %s", ws_name_change_verdict(step->verdict));
+	ws_text_puts(out, ": ");
+	ws_put_verdict(step, out);
 	if (comparison->changed)
 		ws_text_printf(out, "; %zu part%s changed", comparison->changed,
 			       ws_plural(comparison->changed));
+	else if (is_uncertain(step))
+		ws_text_puts(out, ", and no part stands out of the noise");
 	else if (step->verdict == WS_CHANGE_SAME && comparison->own.verdict == WS_CHANGE_SAME)
 		ws_text_puts(out, " that stands out of the noise, in any part either");
 }

@@ -98,7 +98,9 @@ static void put_own_time(struct form *form)
 	ws_put_milliseconds(own->ns[1], false, &form->out);
 	ws_text_puts(&form->out, ", ");
 	ws_put_relative_change(comparison, own, &form->out);
-	ws_text_printf(&form->out, ": %s\n", ws_name_change_verdict(own->verdict));
+	ws_text_puts(&form->out, ": ");
+	ws_put_verdict(own, &form->out);
+	ws_text_puts(&form->out, "\n");
 }
 
 static void put_shifts(struct form *form)

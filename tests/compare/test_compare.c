@@ -4,12 +4,14 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "compare/compare.h"
 #include "compare/gate.h"
+#include "compare/print.h"
 #include "made_run.h"
 
 static void add_made_run(struct ws_comparison *comparison, size_t side, const struct made_run *run)
@@ -336,6 +338,26 @@ static void test_bad_conditions(void **state)
 	}
 }
 
+/* An interval that leaves out 0 beside "no change" is explained. */
+static void test_uncertain_verdicts(void **state)
+{
+	struct ws_change change = {.low = -0.1, .high = 0.1, .estimate.known = true};
+	struct ws_text said = {0};
+
+	(void)state;
+	ws_put_verdict(&change, &said);
+	assert_string_equal(said.text, "no change");
+	change.high = -0.01;
+	ws_text_puts(&said, "; ");
+	ws_put_verdict(&change, &said);
+	assert_non_null(strstr(said.text, "; no change that is certain"));
+	change.verdict = WS_CHANGE_FASTER;
+	ws_text_puts(&said, "; ");
+	ws_put_verdict(&change, &said);
+	assert_string_equal(strrchr(said.text, ';'), "; faster");
+	ws_text_free(&said);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -344,7 +366,7 @@ int main(void)
 		cmocka_unit_test(test_few_steps),	  cmocka_unit_test(test_new_and_gone),
 		cmocka_unit_test(test_renamed),		  cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_several_runs),	  cmocka_unit_test(test_conditions),
-		cmocka_unit_test(test_bad_conditions),
+		cmocka_unit_test(test_bad_conditions),	  cmocka_unit_test(test_uncertain_verdicts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
