@@ -4,8 +4,8 @@
  *
  * The thread that the recorder stopped may hold locks of the driver, so nothing of CUDA is called
  * on it: it starts a thread of ours, which loads CUPTI, subscribes and enables it, flushes it while
- * the session lasts, and turns it off before the recorder leaves. cuptiFinalize is not called:
- * CUPTI stays loaded, with nothing enabled, which costs nothing that could be measured.
+ * the session lasts, and turns it off before the recorder leaves. cuptiFinalize is not called,
+ * since other threads may be inside CUPTI: it stays loaded, with nothing enabled.
  *
  * A recorder that is killed cannot ask for that, so the thread looks every second whether it lives.
  */
