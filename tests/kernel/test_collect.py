@@ -160,6 +160,36 @@ def instructions_are_sampled_and_counted():
 
 
 @tap.test
+def the_machines_disassembler_names_instructions():
+    os.makedirs("bin", exist_ok=True)
+    with open("bin/nvdisasm", "w") as file:
+        lines = [
+            "\\t.section\\t.text._Z7stridedPKfPfi,\\042ax\\042,@progbits",
+            "        /*00c0*/                   NOP ;",
+            "\\t.section\\t.text._Z5smallPKfPfi,\\042ax\\042,@progbits",
+            ".text._Z5smallPKfPfi:",
+            "        /*0050*/              @!P0 BRA `(.L_x_1) ;",
+            ".L_x_1:",
+            "        /*00c0*/                   LDG.E R7, desc[UR4][R2.64] ;",
+        ]
+        file.write('#!/bin/sh\ntest -r "$2" && printf \'' + "\\n".join(lines) + "\\n'\n")
+    os.chmod("bin/nvdisasm", 0o755)
+    path = os.environ["PATH"]
+    os.environ["PATH"] = os.path.abspath("bin") + ":" + path
+    os.environ["STANDIN_CUBIN"] = os.path.join(HERE, "cubin", "sample.cubin")
+    measure(*SOURCE, "-k", "count", "-c", "1", "--sampling-interval", "2")
+    os.environ["PATH"] = path
+    del os.environ["STANDIN_CUBIN"]
+    rows = ask("SELECT pcOffset, sass FROM WARPSIGHT_KERNEL_INSTRUCTION WHERE sass IS NOT NULL")
+    assert [tuple(row.values()) for row in rows] == [
+        (0x50, "@!P0 BRA `(.L_x_1)"),
+        (0xC0, "LDG.E R7, desc[UR4][R2.64]"),
+    ], rows
+    page = tap.run("kernel", "--page", "source", "r.wsrep").out.decode()
+    assert "LDG.E R7, desc[UR4][R2.64]" in page, page
+
+
+@tap.test
 def without_samples_there_are_counts():
     out, results = measure(*SOURCE, "-k", "count", fault="nosampling")
     assert out.startswith(BARE) and not any(r["error"] for r in results), (out, results)
