@@ -92,6 +92,7 @@ struct ws_session {
 	bool overwrite;
 	struct ws_session_flight flight;
 	struct ws_hotkey *hotkey; /* begins and ends collections; NULL: no key does */
+	bool hotkey_pressed;	  /* and that has not had its effect yet */
 	char *last_report;	  /* path of the last one that was finished; NULL: none */
 	uint64_t started_epoch;	  /* CLOCK_REALTIME seconds */
 	uint64_t started, collect_start, collect_end, last_clock_row, last_sync; /* session ns */

@@ -421,6 +421,7 @@ int ws_session_open_hotkey(struct ws_session *session, const struct ws_plan *pla
 {
 	ws_hotkey_close(session->hotkey);
 	session->hotkey = NULL;
+	session->hotkey_pressed = false;
 	if (plan->capture != WS_CAPTURE_HOTKEY)
 		return 0;
 	session->hotkey = ws_hotkey_open(ws_text_or(key, WS_DEFAULT_KEY), err);
@@ -535,18 +536,18 @@ static void follow_commands(struct ws_session *session)
 		perform_command(session, request);
 }
 
-/* The first press begins a collection, the next one ends it. Presses while a report is being
- * finished are left out. */
+/* The first press begins a collection, the next one ends it. While a report is being finished, a
+ * press waits; a second one takes it back. */
 static void follow_hotkey(struct ws_session *session)
 {
 	struct ws_control_event event = {.kind = WS_CONTROL_RANGE_END, .time = ws_read_raw_ns()};
-	unsigned presses;
 	bool lost;
 
 	if (!session->hotkey)
 		return;
-	presses = ws_hotkey_count_presses(session->hotkey, &lost);
-	if (presses % 2 && !session->action_count) {
+	session->hotkey_pressed ^= ws_hotkey_count_presses(session->hotkey, &lost) % 2;
+	if (session->hotkey_pressed && !session->action_count) {
+		session->hotkey_pressed = false;
 		if (session->machine.state == WS_MACHINE_ARMED)
 			event.kind = WS_CONTROL_RANGE_BEGIN;
 		post_event(session, event);
