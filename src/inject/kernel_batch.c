@@ -410,8 +410,8 @@ static bool add_entry(struct ws_kernel_launch *launch)
 static bool can_wait(const struct ws_kernel_launch *launch)
 {
 	return launch->call != WS_KERNEL_LAUNCH_GRAPH && *ws_kernel_settings.batch &&
-	       !atomic_load(&forbidden) && !ws_kernel_shares_memory((int)launch->device) &&
-	       ws_kernel_driver.push_context;
+	       !*ws_kernel_settings.source && !atomic_load(&forbidden) &&
+	       !ws_kernel_shares_memory((int)launch->device) && ws_kernel_driver.push_context;
 }
 
 bool ws_kernel_put_off(struct ws_kernel_launch *launch)
