@@ -166,6 +166,8 @@ class Fuzzer:
             self.runs.append(run)
             if not run.is_crash:
                 return
+            if self.crashes() == 1:
+                print_end_of("%s.%d.log" % (self.log, number))
 
     def crashes(self):
         return sum(run.is_crash for run in self.runs)
@@ -180,6 +182,13 @@ class Fuzzer:
             ended = "%d crashes, see %s" % (self.crashes(), os.path.join(BUILD, "crashes"))
         reached = "%d places reached, %d of them new" % (last, last - first)
         return "%s: %d inputs, %s, %s" % (self.name, inputs, reached, ended)
+
+
+def print_end_of(log):
+    """What the sanitizers said, for those who see no more than what is printed here."""
+    with open(log, encoding="utf-8", errors="replace") as f:
+        lines = f.read().splitlines()[-40:]
+    print("".join("  %s\n" % line for line in lines), end="", flush=True)
 
 
 def read_log(path, is_crash):
