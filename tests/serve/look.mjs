@@ -784,6 +784,7 @@ test("both languages have all words, with the same places, and each word is used
       "openacc",
       "gil",
       "gpu",
+      "nccl",
       "errno",
       "python_stacks",
       "memset",
