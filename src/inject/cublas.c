@@ -141,37 +141,27 @@ static int64_t get_attribute(get_attribute_fn *get, void *descriptor, int attrib
 	return size == 4 ? (int32_t)value : value;
 }
 
-/* Looked up once; NULL when the library has no such function. */
-static get_attribute_fn *find_function(void *_Atomic *known, const char *name)
-{
-	void *function = atomic_load_explicit(known, memory_order_relaxed);
-
-	if (!function) {
-		function = ws_library_find(name);
-		atomic_store_explicit(known, function, memory_order_relaxed);
-	}
-	return (get_attribute_fn *)function;
-}
-
 static void *_Atomic layout_function, *_Atomic description_function, *_Atomic algorithm_function;
 
 static int64_t get_layout(void *layout, int attribute, size_t size)
 {
-	return get_attribute(find_function(&layout_function, "cublasLtMatrixLayoutGetAttribute"),
+	return get_attribute(ws_library_find_once(&layout_function,
+						  "cublasLtMatrixLayoutGetAttribute"),
 			     layout, attribute, size);
 }
 
 static int64_t get_description(void *description, int attribute)
 {
-	return get_attribute(find_function(&description_function, "cublasLtMatmulDescGetAttribute"),
+	return get_attribute(ws_library_find_once(&description_function,
+						  "cublasLtMatmulDescGetAttribute"),
 			     description, attribute, 4);
 }
 
 int64_t ws_cublas_lt_algorithm(const void *algo)
 {
 	/* Reading does not change the description. */
-	return get_attribute(find_function(&algorithm_function,
-					   "cublasLtMatmulAlgoConfigGetAttribute"),
+	return get_attribute(ws_library_find_once(&algorithm_function,
+						  "cublasLtMatmulAlgoConfigGetAttribute"),
 			     (void *)(uintptr_t)algo, ALGORITHM_ID, 4);
 }
 

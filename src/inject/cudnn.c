@@ -507,17 +507,6 @@ typedef int get_convolution_fn(void *descriptor, int wanted, int *count, int *pa
 
 static void *_Atomic tensor_function, *_Atomic filter_function, *_Atomic convolution_function;
 
-static void *find_function(void *_Atomic *known, const char *name)
-{
-	void *function = atomic_load_explicit(known, memory_order_relaxed);
-
-	if (!function) {
-		function = ws_library_find(name);
-		atomic_store_explicit(known, function, memory_order_relaxed);
-	}
-	return function;
-}
-
 static void widen_sizes(struct dimensions *dimensions, int count, const int *sizes)
 {
 	dimensions->count = ws_max(ws_min(count, (int)DIMENSIONS), 0);
@@ -527,7 +516,7 @@ static void widen_sizes(struct dimensions *dimensions, int count, const int *siz
 
 static void read_tensor(void *descriptor, struct dimensions *dimensions)
 {
-	get_tensor_fn *get = find_function(&tensor_function, "cudnnGetTensorNdDescriptor");
+	get_tensor_fn *get = ws_library_find_once(&tensor_function, "cudnnGetTensorNdDescriptor");
 	int type = -1, count = 0, sizes[DIMENSIONS], strides[DIMENSIONS];
 
 	if (get && !get(descriptor, DIMENSIONS, &type, &count, sizes, strides))
@@ -537,7 +526,7 @@ static void read_tensor(void *descriptor, struct dimensions *dimensions)
 
 static void read_filter(void *descriptor, struct dimensions *dimensions)
 {
-	get_filter_fn *get = find_function(&filter_function, "cudnnGetFilterNdDescriptor");
+	get_filter_fn *get = ws_library_find_once(&filter_function, "cudnnGetFilterNdDescriptor");
 	int type = -1, format, count = 0, sizes[DIMENSIONS];
 
 	if (get && !get(descriptor, DIMENSIONS, &type, &format, &count, sizes))
@@ -548,7 +537,7 @@ static void read_filter(void *descriptor, struct dimensions *dimensions)
 static void read_convolution(void *descriptor, struct dimensions parameters[3])
 {
 	get_convolution_fn *get =
-		find_function(&convolution_function, "cudnnGetConvolutionNdDescriptor");
+		ws_library_find_once(&convolution_function, "cudnnGetConvolutionNdDescriptor");
 	int count = 0, paddings[DIMENSIONS], strides[DIMENSIONS], dilations[DIMENSIONS], mode, type;
 
 	if (!get ||

@@ -9,20 +9,10 @@ enum { C32F = 4, C64F = 5, C16F = 6 };
 
 static void *_Atomic sparse_function, *_Atomic dense_function;
 
-static void *find_function(void *_Atomic *known, const char *name)
-{
-	void *function = atomic_load_explicit(known, memory_order_relaxed);
-
-	if (!function) {
-		function = ws_library_find(name);
-		atomic_store_explicit(known, function, memory_order_relaxed);
-	}
-	return function;
-}
-
 static bool read_dense(void *matrix, int64_t *rows, int64_t *columns)
 {
-	get_dense_fn *get = (get_dense_fn *)find_function(&dense_function, "cusparseDnMatGet");
+	get_dense_fn *get =
+		(get_dense_fn *)ws_library_find_once(&dense_function, "cusparseDnMatGet");
 	int64_t leading;
 	void *values;
 	int type, order;
@@ -33,7 +23,7 @@ static bool read_dense(void *matrix, int64_t *rows, int64_t *columns)
 struct ws_cusparse_sizes ws_cusparse_read(void *sparse, void *dense)
 {
 	get_sparse_fn *get =
-		(get_sparse_fn *)find_function(&sparse_function, "cusparseSpMatGetSize");
+		(get_sparse_fn *)ws_library_find_once(&sparse_function, "cusparseSpMatGetSize");
 	struct ws_cusparse_sizes sizes;
 	int64_t rows;
 

@@ -66,6 +66,8 @@ void *ws_library_resolve(unsigned i) WS_NOINLINE;
 void *ws_library_wrap_pointer(const char *name, void *theirs);
 /* A function of the libraries behind this one, by name; NULL when there is none. */
 void *ws_library_find(const char *name);
+/* The same, looked up once and then kept in *known. */
+void *ws_library_find_once(void *_Atomic *known, const char *name);
 /* Whether the function is in a file whose name has this prefix. */
 bool ws_library_is_in(const char *name, const char *file);
 /* A variable, which may have been copied into the program. */

@@ -80,6 +80,17 @@ void *ws_library_find(const char *name)
 	return find_behind(name, &owner);
 }
 
+void *ws_library_find_once(void *_Atomic *known, const char *name)
+{
+	void *function = atomic_load_explicit(known, memory_order_relaxed);
+
+	if (!function) {
+		function = ws_library_find(name);
+		atomic_store_explicit(known, function, memory_order_relaxed);
+	}
+	return function;
+}
+
 bool ws_library_is_in(const char *name, const char *file)
 {
 	const struct link_map *owner;

@@ -211,17 +211,10 @@ static void print_collective(const struct ws_gpu_work *work, const struct ws_sum
 static void print_collectives(const struct ws_gpu_work *work, const struct collective_sums *sums,
 			      const struct ws_keyed_sums *all)
 {
-	struct ws_summary_row *lines = ws_calloc(all->count, sizeof(*lines));
-	unsigned __int128 sum = 0;
+	unsigned __int128 sum;
+	struct ws_summary_row *lines =
+		ws_list_keyed_rows(work->stats->report, all, NAME, WS_NO_TAIL, &sum);
 
-	for (size_t i = 0; i < all->count; i++) {
-		lines[i].summary = &all->summaries[i];
-		lines[i].name =
-			ws_report_string(work->stats->report, (uint32_t)all->keys[i * WORDS + NAME],
-					 &lines[i].name_length);
-		sum += all->summaries[i].total;
-	}
-	ws_sort_summary_rows(lines, all->count);
 	for (size_t i = 0; i < all->count; i++) {
 		size_t index = (size_t)(lines[i].summary - all->summaries);
 

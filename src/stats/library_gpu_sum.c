@@ -122,20 +122,10 @@ static void print_calls(struct ws_stats *stats, struct call_work *calls)
 {
 	struct ws_keyed_sums all;
 	struct ws_summary_row *lines;
-	unsigned __int128 sum = 0;
+	unsigned __int128 sum;
 
 	ws_keyed_merge(&calls->sums, 1, NULL, NULL, &all);
-	lines = ws_calloc(all.count + 1, sizeof(*lines));
-	for (size_t i = 0; i < all.count; i++) {
-		lines[i].summary = &all.summaries[i];
-		lines[i].name = ws_report_string(
-			stats->report, (uint32_t)all.keys[i * WORDS + CALL], &lines[i].name_length);
-		lines[i].tail =
-			ws_report_string(stats->report, (uint32_t)all.keys[i * WORDS + SHAPE],
-					 &lines[i].tail_length);
-		sum += all.summaries[i].total;
-	}
-	ws_sort_summary_rows(lines, all.count);
+	lines = ws_list_keyed_rows(stats->report, &all, CALL, SHAPE, &sum);
 	for (size_t i = 0; i < all.count; i++) {
 		size_t number = (size_t)(lines[i].summary - all.summaries);
 

@@ -158,18 +158,10 @@ static void print_operations(const struct ws_gpu_work *work, struct proxy_sums *
 {
 	struct ws_keyed_sums all;
 	struct ws_summary_row *lines;
-	unsigned __int128 sum = 0;
+	unsigned __int128 sum;
 
 	ws_keyed_merge(&sums->durations, 1, NULL, NULL, &all);
-	lines = ws_calloc(all.count + 1, sizeof(*lines));
-	for (size_t i = 0; i < all.count; i++) {
-		lines[i].summary = &all.summaries[i];
-		lines[i].name = ws_report_string(work->stats->report,
-						 (uint32_t)all.keys[i * WORDS + FUNCTION],
-						 &lines[i].name_length);
-		sum += all.summaries[i].total;
-	}
-	ws_sort_summary_rows(lines, all.count);
+	lines = ws_list_keyed_rows(work->stats->report, &all, FUNCTION, WS_NO_TAIL, &sum);
 	for (size_t i = 0; i < all.count; i++) {
 		size_t number = (size_t)(lines[i].summary - all.summaries);
 

@@ -608,3 +608,25 @@ void ws_print_summary_rows(struct ws_stats *stats, const struct ws_summary_row *
 
 	ws_print_summary_source(stats, &from);
 }
+
+struct ws_summary_row *ws_list_keyed_rows(const struct ws_report *report,
+					  const struct ws_keyed_sums *all, int name_word,
+					  int tail_word, unsigned __int128 *total)
+{
+	struct ws_summary_row *lines = ws_calloc(all->count + 1, sizeof(*lines));
+
+	*total = 0;
+	for (size_t i = 0; i < all->count; i++) {
+		const uint64_t *key = all->keys + i * all->words;
+
+		lines[i].summary = &all->summaries[i];
+		lines[i].name =
+			ws_report_string(report, (uint32_t)key[name_word], &lines[i].name_length);
+		if (tail_word != WS_NO_TAIL)
+			lines[i].tail = ws_report_string(report, (uint32_t)key[tail_word],
+							 &lines[i].tail_length);
+		*total += all->summaries[i].total;
+	}
+	ws_sort_summary_rows(lines, all->count);
+	return lines;
+}

@@ -7,6 +7,7 @@
 
 #include "base/sort.h"
 #include "stats/distribution.h"
+#include "stats/keyed.h"
 #include "stats/stats.h"
 
 #define WS_SUMMARY_COLUMNS(count)                                                        \
@@ -62,6 +63,16 @@ void ws_print_summary_rows(struct ws_stats *stats, const struct ws_summary_row *
 			   size_t count);
 /* Sort lines into that order. */
 void ws_sort_summary_rows(struct ws_summary_row *lines, size_t count);
+/*
+ * A line for each key of `all`, which has one distribution per key, sorted. Word `name_word` of a
+ * key is the string that is the line's name, and word `tail_word` its tail (WS_NO_TAIL for none).
+ * The summary's place in all->summaries is the number of the key. *total gets the sum of the
+ * totals. Owned by the caller.
+ */
+enum { WS_NO_TAIL = -1 };
+struct ws_summary_row *ws_list_keyed_rows(const struct ws_report *report,
+					  const struct ws_keyed_sums *all, int name_word,
+					  int tail_word, unsigned __int128 *total);
 
 /*
  * Lines that are made on demand: millions of them would take several times the memory of what they
