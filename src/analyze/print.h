@@ -7,6 +7,7 @@
 #include "analyze/analysis.h"
 #include "analyze/checklist.h"
 #include "analyze/finding.h"
+#include "analyze/together.h"
 #include "analyze/what_if.h"
 
 /* The input of all forms. */
@@ -26,6 +27,9 @@ struct ws_analysis_format {
 	/* Text before the first report, between two and after the last; NULL for nothing. */
 	const char *begin, *between, *end;
 	void (*print)(const struct ws_analysis_view *view);
+	/* What reports of one rank each say together, after all of them; NULL: has no place for
+	 * that. */
+	void (*print_together)(const struct ws_together *together, FILE *file);
 };
 extern const struct ws_analysis_format ws_analysis_formats[]; /* ended by one without a name */
 /* NULL when there is none of this name. */
@@ -38,6 +42,7 @@ void ws_print_analysis_text(const struct ws_analysis_view *view);
 void ws_print_analysis_json(const struct ws_analysis_view *view);
 void ws_print_analysis_markdown(const struct ws_analysis_view *view);
 void ws_print_analysis_html(const struct ws_analysis_view *view);
+void ws_print_together_markup(const struct ws_together *together, FILE *file); /* both */
 /* One run of SARIF 2.1.0, the form in which code hosts show results of checks. */
 void ws_print_analysis_sarif(const struct ws_analysis_view *view);
 

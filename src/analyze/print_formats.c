@@ -4,21 +4,41 @@
 
 #include "analyze/print.h"
 
+static void print_together_text(const struct ws_together *together, FILE *file)
+{
+	struct ws_text text = {0};
+
+	ws_put_together_text(together, &text);
+	fputs(text.text, file);
+	ws_text_free(&text);
+}
+
+static void print_together_json(const struct ws_together *together, FILE *file)
+{
+	struct ws_text text = {0};
+
+	ws_put_together_json(together, &text);
+	fprintf(file, ",\n%s", text.text);
+	ws_text_free(&text);
+}
+
 const struct ws_analysis_format ws_analysis_formats[] = {
-	{"text", "txt", "for people", NULL, "\n", NULL, ws_print_analysis_text},
+	{"text", "txt", "for people", NULL, "\n", NULL, ws_print_analysis_text,
+	 print_together_text},
 	{"json", "json", "for programs: an array with an object for each report", "[\n", ",\n",
-	 "]\n", ws_print_analysis_json},
-	{"markdown", "md", "for issues and wikis", NULL, "\n", NULL, ws_print_analysis_markdown},
+	 "]\n", ws_print_analysis_json, print_together_json},
+	{"markdown", "md", "for issues and wikis", NULL, "\n", NULL, ws_print_analysis_markdown,
+	 ws_print_together_markup},
 	{"html", "html", "a page without scripts",
 	 "<!doctype html>\n<meta charset=\"utf-8\">\n<title>warpsight analyze</title>\n"
 	 "<style>body{font:15px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
 	 "td{padding:0 .8em}td:first-child{text-align:right}.critical{color:#b00020}"
 	 ".warning{color:#9a5b00}</style>\n",
-	 NULL, NULL, ws_print_analysis_html},
+	 NULL, NULL, ws_print_analysis_html, ws_print_together_markup},
 	{"sarif", "sarif", "SARIF 2.1.0, for code hosts and editors",
 	 "{\"$schema\":\"https://json.schemastore.org/sarif-2.1.0.json\",\"version\":\"2.1.0\","
 	 "\"runs\":[\n",
-	 ",\n", "]}\n", ws_print_analysis_sarif},
+	 ",\n", "]}\n", ws_print_analysis_sarif, NULL},
 	{NULL},
 };
 

@@ -232,3 +232,14 @@ void ws_print_analysis_html(const struct ws_analysis_view *view)
 	if (!view->findings->count)
 		fprintf(view->file, "<p>none</p>\n");
 }
+
+void ws_print_together_markup(const struct ws_together *together, FILE *file)
+{
+	struct ws_text text = {0};
+
+	ws_put_together_text(together, &text);
+	fputs("\n<pre>", file);
+	put_escaped(text.text, false, file);
+	fputs("</pre>\n", file);
+	ws_text_free(&text);
+}

@@ -142,6 +142,7 @@ struct request {
 	enum ws_finding_level fail_on;
 	FILE *file;
 	bool failed; /* a finding reached `fail_on` */
+	struct ws_together *together;
 };
 
 struct answers {
@@ -244,6 +245,7 @@ static int analyze_report(struct request *request, const char *path)
 		status = WS_EXIT_FAIL;
 	} else {
 		print_report(request, analysis, &answers, path);
+		ws_together_add(request->together, analysis, path);
 	}
 	free_answers(&answers);
 	ws_analysis_close(analysis);
@@ -251,11 +253,22 @@ static int analyze_report(struct request *request, const char *path)
 	return status;
 }
 
+/* Reports of one rank each say more together. */
+static void compare_ranks(struct request *request)
+{
+	if (!request->format->print_together || !ws_together_compare(request->together))
+		return;
+	request->format->print_together(request->together, request->file);
+	request->failed |= request->together->level >= request->fail_on;
+}
+
 static int analyze_all(struct request *request, int argc, char **argv)
 {
+	struct ws_together together = {0};
 	int status = WS_EXIT_OK;
 	bool first = true;
 
+	request->together = &together;
 	fputs(ws_text_or(request->format->begin, ""), request->file);
 	for (int i = 0; i < argc; i++) {
 		int one;
@@ -267,6 +280,9 @@ static int analyze_all(struct request *request, int argc, char **argv)
 		if (one)
 			status = one;
 	}
+	if (!request->rules)
+		compare_ranks(request);
+	ws_together_free(&together);
 	fputs(ws_text_or(request->format->end, ""), request->file);
 	return status;
 }

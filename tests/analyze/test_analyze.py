@@ -507,6 +507,61 @@ def communication_that_nothing_hides_is_named():
     check_trace("communication", t.steps(10, step), "exposed-communication")
 
 
+def write_rank(rank, compute_us, transfer_us):
+    """A rank whose all-reduce ends with that of the other one."""
+    t = Trace()
+
+    def step():
+        t.launch("gemm", compute_us)
+        t.launch(
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+            transfer_us,
+            **{
+                "Collective name": "allreduce",
+                "Process Group Name": "0",
+                "Group size": 2,
+                "In msg nelems": 1000,
+                "Out msg nelems": 1000,
+                "dtype": "Float",
+            },
+        )
+        t.wait()
+
+    t.steps(10, step)
+    path = "rank%d.json" % rank
+    with open(path, "w") as f:
+        info = {"backend": "nccl", "rank": rank, "world_size": 2}
+        json.dump({"schemaVersion": 1, "distributedInfo": info, "traceEvents": t.events}, f)
+    return path
+
+
+def write_pair():
+    return write_rank(0, 2000, 2500), write_rank(1, 4000, 500)
+
+
+@test
+def reports_of_one_rank_each_tell_together_who_comes_last():
+    paths = write_pair()
+    *reports, together = json.loads(run("analyze", "-f", "json", *paths).out)
+    same(len(reports), 2)
+    found = together["findings"]
+    same([f["rule"] for f in found], ["late-rank"])
+    same(found[0]["severity"], "critical")
+    if not found[0]["title"].startswith("Rank 1 (rank1.json) comes last"):
+        raise AssertionError(found)
+    # In each step, rank 0 waits for 2 of the 4.5 ms.
+    same(found[0]["cost_ns"], 2000000)
+    same([r["waiting_for_ranks_ns"] for r in together["ranks"]], [2000000, 0])
+    for form in "text", "markdown", "html":
+        if "Rank 1 (rank1.json) comes last" not in run("analyze", "-f", form, *paths).out.decode():
+            raise AssertionError(form)
+    same(len(json.loads(run("analyze", "-f", "json", paths[0]).out)), 1)
+    alike = write_rank(0, 2000, 500), write_rank(1, 2000, 510)
+    same(json.loads(run("analyze", "-f", "json", *alike).out)[-1]["findings"], [])
+    run("analyze", "--fail-on", "critical", *alike)
+    same(run("analyze", "--fail-on", "critical", *write_pair(), ok=False).code, 1)
+
+
 @test
 def a_well_overlapped_loop_has_no_fault():
     t = Trace()

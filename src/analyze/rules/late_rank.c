@@ -130,7 +130,8 @@ const struct ws_rule ws_rule_late_rank = {
 	.about = "Collectives of the GPUs of a report are compared one by one: what they take "
 		 "longer than on the GPU where they take least is waiting. Reported from 3 % of "
 		 "the time on, for the GPU that waits least, and no more than what no computation "
-		 "hides. A note below 10 %. Reports of one rank each cannot tell.",
+		 "hides. A note below 10 %. Reports of one rank each are compared when all of them "
+		 "are given to analyze.",
 	.find_obstacle = ws_need_cuda,
 	.query = ws_proof_kernels,
 	.check = check_ranks,
