@@ -9,6 +9,7 @@ import { t } from "../i18n";
 import type { SourceLine, SourceTable } from "./data";
 
 const MOST_LINES = 3000,
+  MOST_PLACE = 28 /* characters; the end of longer names of files is shown */,
   AROUND = 6;
 
 interface Pane {
@@ -129,16 +130,18 @@ export class Listing {
   }
 
   private drawPane(pane: Pane): HTMLElement {
-    const rows = pane.rows.slice(0, MOST_LINES);
+    const rows = pane.rows.slice(0, MOST_LINES),
+      width = Math.max(...rows.map((row) => Math.min(row.place.length, MOST_PLACE)), 4);
     return h(
       "div",
       { class: "kpane", role: "region", tabindex: "0", "aria-label": pane.title },
       h("h5", null, pane.title),
-      rows.map((row) => (row.element = this.drawRow(row))),
+      rows.map((row) => (row.element = this.drawRow(row, width))),
     );
   }
 
-  private drawRow(row: Row): HTMLElement {
+  /** `width`: of the column of places, in characters. */
+  private drawRow(row: Row, width: number): HTMLElement {
     const share = this.sum(row.instructions) / this.all,
       found = row.instructions.length > 0,
       percent = share > 0 ? `${(share * 100).toFixed(1)} %` : "";
@@ -147,10 +150,13 @@ export class Listing {
       {
         class: "kcode",
         title: cleanText(row.title) || undefined,
-        style: { backgroundSize: `${(share * 100).toFixed(1)}% 100%` },
+        style: {
+          backgroundSize: `${(share * 100).toFixed(1)}% 100%`,
+          gridTemplateColumns: `${width}ch 4em 1fr`,
+        },
         onclick: found ? () => this.mark(row) : undefined,
       },
-      h("span", { class: "quiet" }, cleanText(row.place)),
+      h("span", { class: "quiet" }, cleanText(row.place.slice(-MOST_PLACE))),
       h("span", { class: "n" }, percent),
       h("bdi", null, cleanText(row.text, 300)),
     );
