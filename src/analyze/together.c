@@ -1,5 +1,5 @@
 /* together.c - see together.h. */
-#include "analyze/together.h"
+#include "analyze/together_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,13 +16,6 @@
 
 enum { LEAST_COLLECTIVES = 4 };
 
-/* What one rank spent in one collective. */
-struct ws_together_part {
-	uint64_t group, number; /* hash of the group's name; number in the group */
-	size_t rank;		/* index in `ranks` */
-	uint64_t ns;
-};
-
 static int64_t find_rank(const struct ws_analysis *analysis)
 {
 	struct ws_cursor *cursor =
@@ -35,6 +28,12 @@ static int64_t find_rank(const struct ws_analysis *analysis)
 			rank = (int64_t)values[ws_rank_rank];
 	ws_cursor_close(cursor);
 	return rank;
+}
+
+void ws_together_add_part(struct ws_together *together, struct ws_together_part part)
+{
+	ws_grow(together->parts, together->part_cap, together->part_count + 1);
+	together->parts[together->part_count++] = part;
 }
 
 static uint64_t hash_text(const struct ws_report *report, uint64_t string, uint64_t hash)
@@ -84,8 +83,7 @@ static void add_collectives(struct ws_together *together, const struct ws_analys
 		if (start < model->from || end > model->to || end < start)
 			continue;
 		part.rank = rank;
-		ws_grow(together->parts, together->part_cap, together->part_count + 1);
-		together->parts[together->part_count++] = part;
+		ws_together_add_part(together, part);
 	}
 	ws_map_free(&counts);
 	ws_cursor_close(cursor);
@@ -111,6 +109,7 @@ void ws_together_add(struct ws_together *together, const struct ws_analysis *ana
 		rank->exposed = analysis->gpus[busiest].exposed_comm / analysis->steps;
 	}
 	add_collectives(together, analysis, together->count);
+	ws_together_add_mpi(together, analysis, together->count);
 	together->count++;
 }
 
@@ -170,8 +169,8 @@ static void judge(struct ws_together *together)
 	together->cost = ws_min(together->cost, exposed / (together->count - 1));
 	together->share = (double)together->cost * (double)(together->count - 1) /
 			  (double)ws_max(steps, (uint64_t)1);
-	together->level = WS_LEVEL_OK;
-	if (together->collectives >= LEAST_COLLECTIVES && together->share >= REPORTED_SHARE)
+	if (together->collectives + together->messages >= LEAST_COLLECTIVES &&
+	    together->share >= REPORTED_SHARE)
 		together->level = WS_LEVEL_NOTE;
 	if (together->level == WS_LEVEL_NOTE && together->share >= USUAL_SHARE)
 		together->level = WS_LEVEL_WARNING;
@@ -189,15 +188,17 @@ bool ws_together_compare(struct ws_together *together)
 	if (together->count > 1)
 		sum_waits(together, waited);
 	for (size_t i = 0; i < together->count; i++) {
+		waited[i] +=
+			together->ranks[i].waited_senders + together->ranks[i].waited_receivers;
 		together->ranks[i].waited = waited[i] / together->ranks[i].steps;
 		if (together->ranks[i].waited < together->ranks[together->late].waited)
 			together->late = i;
 	}
 	free(waited);
-	if (!together->collectives)
-		return false;
-	judge(together);
-	return true;
+	together->level = WS_LEVEL_OK;
+	if (together->collectives || together->messages)
+		judge(together);
+	return together->collectives || together->messages;
 }
 
 void ws_together_free(struct ws_together *together)
@@ -213,6 +214,14 @@ static double as_ms(uint64_t ns)
 	return (double)ns / 1e6;
 }
 
+void ws_put_together_number(const struct ws_together_rank *rank, struct ws_text *out)
+{
+	if (rank->rank >= 0)
+		ws_text_printf(out, "%lld", (long long)rank->rank);
+	else
+		ws_text_puts(out, "-");
+}
+
 static void put_title(const struct ws_together *together, struct ws_text *text)
 {
 	const struct ws_together_rank *late = &together->ranks[together->late];
@@ -221,10 +230,18 @@ static void put_title(const struct ws_together *together, struct ws_text *text)
 		ws_text_printf(text, "Rank %lld (%s)", (long long)late->rank, late->path);
 	else
 		ws_text_puts(text, late->path);
+	if (!together->messages) {
+		ws_text_printf(text,
+			       " comes last to collectives: the others wait for it in them for "
+			       "%.0f %% of the time (%llu collectives)",
+			       100 * together->share, (unsigned long long)together->collectives);
+		return;
+	}
 	ws_text_printf(text,
-		       " comes last to collectives: the others wait for it in them for %.0f %% of "
-		       "the time (%llu collectives)",
-		       100 * together->share, (unsigned long long)together->collectives);
+		       " comes last to collectives and messages: the others wait for it in them "
+		       "for %.0f %% of the time (%llu collectives, %llu messages)",
+		       100 * together->share, (unsigned long long)together->collectives,
+		       (unsigned long long)together->messages);
 }
 
 static const char advice[] =
@@ -240,14 +257,15 @@ void ws_put_together_text(const struct ws_together *together, struct ws_text *ou
 		(unsigned long long)together->collectives);
 	for (size_t i = 0; i < together->count; i++) {
 		const struct ws_together_rank *rank = &together->ranks[i];
-		char number[24] = "-";
+		struct ws_text number = {0};
 
-		if (rank->rank >= 0)
-			snprintf(number, sizeof(number), "%lld", (long long)rank->rank);
-		ws_text_printf(out, "%7s  %8.3f  %9.3f  %19.3f  %17.3f  %s\n", number,
+		ws_put_together_number(rank, &number);
+		ws_text_printf(out, "%7s  %8.3f  %9.3f  %19.3f  %17.3f  %s\n", number.text,
 			       as_ms(rank->step), as_ms(rank->compute), as_ms(rank->exposed),
 			       as_ms(rank->waited), rank->path);
+		ws_text_free(&number);
 	}
+	ws_put_together_messages(together, out);
 	if (together->level == WS_LEVEL_OK)
 		return;
 	ws_text_printf(out, "%s: ", ws_name_level(together->level));
@@ -267,6 +285,12 @@ static void put_rank(const struct ws_together_rank *rank, struct ws_text *out)
 	ws_put_json_int(out, "compute_ns", (int64_t)rank->compute);
 	ws_put_json_int(out, "exposed_communication_ns", (int64_t)rank->exposed);
 	ws_put_json_int(out, "waiting_for_ranks_ns", (int64_t)rank->waited);
+	ws_put_json_int(out, "messages_sent", (int64_t)rank->sent);
+	ws_put_json_int(out, "messages_received", (int64_t)rank->received);
+	ws_put_json_int(out, "waiting_for_senders_ns",
+			(int64_t)(rank->waited_senders / rank->steps));
+	ws_put_json_int(out, "waiting_for_receivers_ns",
+			(int64_t)(rank->waited_receivers / rank->steps));
 	ws_text_puts(out, "}");
 }
 

@@ -3,7 +3,8 @@
  *
  * Collectives of the reports are brought together by the name of their group and their number in
  * it. On the rank that comes last to one, it takes only as long as the transfer needs; any
- * additional time on the others is waiting. The clocks of the reports need not agree.
+ * additional time on the others is waiting. The clocks of the reports need not agree. Messages of
+ * MPI between the reports are matched, too.
  */
 #ifndef WS_ANALYZE_TOGETHER_H
 #define WS_ANALYZE_TOGETHER_H
@@ -17,8 +18,12 @@ struct ws_together_rank {
 	uint64_t steps;	  /* that count, at least 1 */
 	uint64_t step;	  /* ns, on average; the window where there are no steps */
 	uint64_t compute; /* ns a step of the busiest GPU, as the following */
-	uint64_t exposed; /* communication that nothing hides */
-	uint64_t waited;  /* for other ranks, in collectives that all ranks have */
+	uint64_t exposed; /* communication that nothing hides, calls of MPI included */
+	uint64_t waited;  /* for other ranks, in collectives that all ranks have and in messages */
+	/* Messages to and from ranks of the other reports, and ns in all that the rank waited in
+	 * their calls before the other side came. */
+	uint64_t sent, received, waited_senders, waited_receivers;
+	bool calls_mpi;
 };
 
 struct ws_together {
@@ -27,6 +32,7 @@ struct ws_together {
 	struct ws_together_part *parts; /* of collectives */
 	size_t part_count, part_cap;
 	uint64_t collectives; /* that all ranks have, after ws_together_compare */
+	uint64_t messages;    /* between the reports */
 	size_t late;	      /* the rank that waits least */
 	uint64_t cost;	      /* ns a step that the others wait for it, no more than is exposed */
 	double share;	      /* of their step, 0 to 1 */
@@ -36,8 +42,10 @@ struct ws_together {
 /* Add what an analysis knows of its rank. */
 void ws_together_add(struct ws_together *together, const struct ws_analysis *analysis,
 		     const char *path);
-/* Whether two ranks or more meet in collectives; then all figures are filled in. Called once, after
- * all were added. */
+/* Match the messages of MPI between the reports, which are opened again for this, all at once. */
+void ws_together_match_messages(struct ws_together *together);
+/* Whether two ranks or more meet in collectives or by messages; then all figures are filled in.
+ * Called once, after all were added. */
 bool ws_together_compare(struct ws_together *together);
 void ws_together_free(struct ws_together *together);
 /* Append a table of the ranks, and the finding where there is one. */

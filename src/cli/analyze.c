@@ -256,7 +256,10 @@ static int analyze_report(struct request *request, const char *path)
 /* Reports of one rank each say more together. */
 static void compare_ranks(struct request *request)
 {
-	if (!request->format->print_together || !ws_together_compare(request->together))
+	if (!request->format->print_together)
+		return;
+	ws_together_match_messages(request->together);
+	if (!ws_together_compare(request->together))
 		return;
 	request->format->print_together(request->together, request->file);
 	request->failed |= request->together->level >= request->fail_on;

@@ -198,7 +198,7 @@ int ws_make_expert_rules(const char *path, const char *const *specs, size_t coun
 	if (ws_check_stats_request(&request, &err)) {
 		ws_say("analyze: %s", err.msg);
 		status = WS_EXIT_USAGE;
-	} else if (ws_make_file_stats(path, &request)) {
+	} else if (ws_make_file_stats(path, 0, &request)) {
 		status = WS_EXIT_FAIL;
 	}
 	ws_user_reports_free(&user);

@@ -412,7 +412,7 @@ static int make_stats(const struct options *options, int argc, char **argv,
 
 		if (!options->sqlite)
 			file = argv[i];
-		file_rc = ws_make_file_stats(file, request);
+		file_rc = ws_make_file_stats(file, (size_t)i, request);
 
 		if (file_rc == WS_OUTPUT_PIPE_CLOSED)
 			return WS_EXIT_PIPE_CLOSED;
@@ -449,6 +449,7 @@ static int make_reports(const struct options *options, int argc, char **argv,
 			struct ws_user_reports *user)
 {
 	const char **reports, **formats, **outputs;
+	struct ws_stats_files files = {.paths = (const char *const *)argv, .count = (size_t)argc};
 	struct ws_stats_request request = {
 		.filter_time = options->filter_time,
 		.filter_nvtx = options->filter_nvtx,
@@ -474,7 +475,10 @@ static int make_reports(const struct options *options, int argc, char **argv,
 	request.reports = reports;
 	request.formats = formats;
 	request.outputs = outputs;
+	if (!options->sqlite)
+		request.files = &files;
 	rc = make_stats(options, argc, argv, &request);
+	ws_close_stats_files(&files);
 	free_list(reports, request.report_count);
 	free_list(formats, request.format_count);
 	free_list(outputs, request.output_count);

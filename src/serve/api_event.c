@@ -14,9 +14,9 @@
 #include "base/choose.h"
 #include "text/text.h"
 #include "serve/api.h"
+#include "serve/links.h"
 #include "lanes/lane.h"
 #include "views/library_shape.h"
-#include "views/mpi_messages.h"
 
 struct event {
 	struct ws_api_call *call;
@@ -849,41 +849,6 @@ static void link_to_gpu(struct event *event)
 
 /* ---- arrows of imported traces ---- */
 
-static bool takes_arrows(uint8_t kind)
-{
-	return ws_lane_descs[kind].flags & WS_LANE_IS_TAKES_ARROWS;
-}
-
-/* The innermost span of a thread, or of a track, at a moment: an arrow's end is a moment, and
- * belongs to the span around it. */
-static bool find_span_at(const struct ws_lanes *lanes, uint64_t thread, uint64_t track, uint64_t t,
-			 struct ws_spot *spot)
-{
-	uint64_t latest = 0;
-	bool found = false;
-
-	for (uint32_t i = 0; t < INT64_MAX && i < lanes->n; i++) {
-		const struct ws_lane *lane = lanes->lane[i];
-
-		if (track ? lane->kind != WS_LANE_TRACK || lane->key[0] != track
-			  : !takes_arrows(lane->kind) || lane->key[0] != thread)
-			continue;
-		for (uint32_t k = 0; ws_lane_ready(lane) && k < lane->levels; k++) {
-			const struct ws_level *level = &lane->level[k];
-			uint32_t from, to;
-
-			ws_level_range(level, (int64_t)t, (int64_t)t + 1, &from, &to);
-			if (from == to || level->src[from] & WS_EVENT_MOMENT ||
-			    (found && level->start[from] < latest))
-				continue;
-			*spot = (struct ws_spot){i, k, from};
-			latest = level->start[from];
-			found = true;
-		}
-	}
-	return found;
-}
-
 static bool same_spot(const struct ws_spot *left, const struct ws_spot *right)
 {
 	return left->lane == right->lane && left->level == right->level &&
@@ -903,14 +868,14 @@ static bool link_flow(struct event *event, uint64_t thread, uint64_t track, uint
 	if (t1 == WS_NO_TIME)
 		return false;
 	if (from == thread && from_track == track && t0 >= event->start && t0 <= event->end &&
-	    find_span_at(lanes, from, from_track, t0, &here) && same_spot(&here, &event->spot) &&
-	    find_span_at(lanes, to, to_track, t1, &there)) {
+	    ws_find_span_at(lanes, from, from_track, t0, &here) && same_spot(&here, &event->spot) &&
+	    ws_find_span_at(lanes, to, to_track, t1, &there)) {
 		put_link(event, "flow_to", &there);
 		return true;
 	}
 	if (to == thread && to_track == track && t1 >= event->start && t1 <= event->end &&
-	    find_span_at(lanes, to, to_track, t1, &here) && same_spot(&here, &event->spot) &&
-	    find_span_at(lanes, from, from_track, t0, &there)) {
+	    ws_find_span_at(lanes, to, to_track, t1, &here) && same_spot(&here, &event->spot) &&
+	    ws_find_span_at(lanes, from, from_track, t0, &there)) {
 		put_link(event, "flow_from", &there);
 		return true;
 	}
@@ -932,7 +897,7 @@ static void link_flows(struct event *event)
 	struct near *near;
 	size_t n;
 
-	if ((!is_track && !takes_arrows(lane->kind)) ||
+	if ((!is_track && !ws_takes_arrows(lane->kind)) ||
 	    !ws_report_count_rows(report, WS_TABLE_flow))
 		return;
 	near = nearest_blocks(report, WS_TABLE_flow, event->start, &n);
@@ -1021,46 +986,12 @@ static void link_os_call(struct event *event)
 	link_waker(event, (uint32_t)event->v[event->kind->thread]);
 }
 
-/* More slices than this are not searched for the other end of a message. */
-enum { MESSAGES_SEARCHED = 1000000 };
-
-static void link_message_end(struct event *event, const char *role,
-			     const struct ws_mpi_message *here, const struct ws_mpi_message *there)
-{
-	struct ws_spot spot;
-
-	if (here->start == event->v[ws_slice_start] && here->thread == event->v[ws_slice_thread] &&
-	    find_span_at(event->call->lanes, there->thread, 0, there->start, &spot))
-		put_link(event, role, &spot);
-}
-
-/* From a call of MPI to the one that received what it sent, or sent what it received. */
-static void link_message(struct event *event)
-{
-	const struct ws_report *report = event->call->rep->report;
-	struct ws_mpi_messages *messages;
-	const struct ws_mpi_pair *pairs;
-	size_t count;
-
-	if (strcmp(ws_report_string(report, (uint32_t)event->v[ws_slice_category], NULL),
-		   WS_MPI_MESSAGE_TABLE) != 0 ||
-	    ws_report_count_rows(report, WS_TABLE_slice) > MESSAGES_SEARCHED)
-		return;
-	messages = ws_join_mpi_messages(report, event->call->lanes->who);
-	pairs = ws_get_mpi_pairs(messages, &count);
-	for (size_t i = 0; i < count; i++) {
-		link_message_end(event, "flow_to", pairs[i].send, pairs[i].receive);
-		link_message_end(event, "flow_from", pairs[i].receive, pairs[i].send);
-	}
-	ws_free_mpi_messages(messages);
-}
-
 /* From a call of a library to the work that it launched. */
 static void link_slice(struct event *event)
 {
 	if (has_library_calls(event->call->lanes->lane[event->spot.lane]))
 		link_operator(event);
-	link_message(event);
+	ws_put_message_links(event->call, event->v);
 }
 
 static void (*const link_makers[WS_LINKS])(struct event *event) = {

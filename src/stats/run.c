@@ -705,9 +705,9 @@ static int make_reports(const struct ws_stats *stats, const struct ws_stats_requ
 	return status;
 }
 
-int ws_make_file_stats(const char *path, const struct ws_stats_request *request)
+int ws_make_file_stats(const char *path, size_t file, const struct ws_stats_request *request)
 {
-	struct ws_stats stats = {.time_max = UINT64_MAX};
+	struct ws_stats stats = {.files = request->files, .file = file, .time_max = UINT64_MAX};
 	struct ws_err err;
 	struct ws_report *report = ws_open_operand_report(path);
 	struct ws_fold *fold;

@@ -12,9 +12,23 @@
 #include "query/query.h"
 #include "print/table.h"
 
+/* All files that a command was given, for reports that join them. They are opened when the first
+ * such report is made. Zero it but for the first two members. */
+struct ws_stats_files {
+	const char *const *paths;
+	size_t count;
+	struct ws_mpi_source *sources;
+	size_t open;
+	struct ws_mpi_messages *messages; /* NULL until they are opened */
+};
+
+void ws_close_stats_files(struct ws_stats_files *files);
+
 /* One report file being summarised. */
 struct ws_stats {
-	size_t most_rows; /* of reports that are made without being asked for; 0: all */
+	struct ws_stats_files *files; /* NULL: this one only */
+	size_t file;		      /* its place among them */
+	size_t most_rows;	      /* of reports that are made without being asked for; 0: all */
 	const struct ws_report *report;
 	struct ws_names_by_id *who;
 	const struct ws_fold *fold;  /* groups names that summaries treat as one; NULL: none */
@@ -103,6 +117,7 @@ struct ws_stats_request {
 	bool overwrite;
 	const struct ws_user_reports *user; /* reports written as queries, or NULL */
 	bool verbose;			    /* say how much of the file each report read */
+	struct ws_stats_files *files;	    /* or NULL */
 	bool shares_outputs; /* several files share the outputs, whose names get the files' names */
 };
 
@@ -110,11 +125,11 @@ struct ws_stats_request {
  * outputs. Returns 0, or -1 with a message. */
 int ws_check_stats_request(const struct ws_stats_request *request, struct ws_err *err);
 /*
- * Make the reports of one file; messages go to stderr. Returns 0, -1 when a report could not be
- * made, or WS_OUTPUT_PIPE_CLOSED when the reader of standard output went away, after which the
- * caller should write nothing more.
+ * Make the reports of one file, which is number `file` of those of the command; messages go to
+ * stderr. Returns 0, -1 when a report could not be made, or WS_OUTPUT_PIPE_CLOSED when the reader
+ * of standard output went away, after which the caller should write nothing more.
  */
-int ws_make_file_stats(const char *path, const struct ws_stats_request *request);
+int ws_make_file_stats(const char *path, size_t file, const struct ws_stats_request *request);
 
 /* What summaries group names by, and what they call the group: names that differ only in numbers
  * may be one (query/fold.h). */

@@ -8,6 +8,10 @@
  * prepared requests, the order is not known, and all messages that these could match are left out.
  * If the recording begins in the middle of the run, receives that ended before the first send began
  * are skipped.
+ *
+ * The ranks of a job may be in several reports. Where both reports have MPI_Init of their rank, no
+ * message is missing, and times do not matter. Otherwise times decide which are missing, so that
+ * the reports must be of one host, and the receiver's must have begun before the first send.
  */
 #include "views/mpi_messages.h"
 
@@ -51,31 +55,46 @@ static const struct call_name {
 
 struct communicator {
 	uint64_t since; /* session ns: handles are used again */
+	uint32_t source;
 	int64_t rank, handle;
 	uint32_t same; /* its number, the same on all its ranks */
 	int64_t *members;
 	size_t member_count;
 	uint32_t text; /* of the members, in `names` */
-	size_t before; /* index + 1 of an older one with the same hash of rank and handle */
+	size_t before; /* index + 1 of an older one with the same hash of source, rank, handle */
 };
 
 /* A damaged report may claim any number of members. */
 enum { MEMBERS_MOST = 1 << 24 };
 
-struct ws_mpi_messages {
+/* What is known of a report. */
+struct source {
 	const struct ws_report *report;
 	const struct ws_names_by_id *who;
+	int64_t offset; /* ns from its session clock to one that all share */
+	uint32_t host;	/* number of what its host is called until it boots again; 0: unknown */
+	uint64_t begin; /* session ns: when it began to collect */
+	uint32_t job;	/* only sources of the same job are joined */
 	struct ws_map ranks; /* process (global id >> 24) -> rank + 1 */
+};
+
+struct ws_mpi_messages {
+	struct source *sources;
+	size_t source_count;
+	struct ws_map begun; /* job << 32 | rank: MPI_Init of the rank was recorded */
 	struct ws_text_numbers names;
 	struct communicator *communicators;
 	size_t communicator_count, communicator_capacity;
-	struct ws_map by_handle; /* hash of rank and handle -> index + 1 of the newest */
+	struct ws_map by_handle; /* hash of source, rank, handle -> index + 1 of the newest */
 	size_t members;		 /* of all of them */
 	struct ws_mpi_message *list;
 	size_t count, capacity;
 	struct ws_map unsure; /* communicator << 32 | receiver */
 	struct ws_mpi_pair *pairs;
 	size_t pair_count;
+	struct ws_mpi_collective *collectives;
+	size_t collective_count, collective_capacity;
+	struct ws_map numbers; /* communicator << 32 | rank -> collectives that it has begun */
 };
 
 /* ---- communicators ---- */
@@ -101,15 +120,17 @@ static void parse_members(struct ws_mpi_messages *messages, struct communicator 
 	}
 }
 
-static uint64_t hash_handle(int64_t rank, int64_t handle)
+static uint64_t hash_handle(uint32_t source, int64_t rank, int64_t handle)
 {
-	return (uint64_t)handle * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)rank;
+	return (uint64_t)handle * UINT64_C(0x9e3779b97f4a7c15) ^ (uint64_t)rank ^
+	       (uint64_t)source << 40;
 }
 
-static void add_communicator(struct ws_mpi_messages *messages, uint64_t since, uint64_t args)
+static void add_communicator(struct ws_mpi_messages *messages, uint32_t source, uint64_t since,
+			     uint64_t args)
 {
-	const struct ws_report *report = messages->report;
-	struct communicator new = {.since = since};
+	const struct ws_report *report = messages->sources[source].report;
+	struct communicator new = {.since = since, .source = source};
 	struct ws_text same = {0};
 	char members[4096];
 	int64_t uid = 0;
@@ -119,52 +140,131 @@ static void add_communicator(struct ws_mpi_messages *messages, uint64_t since, u
 	    !ws_read_slice_text(report, args, "members", members, sizeof(members)))
 		return;
 	ws_read_slice_number(report, args, "groupRootUid", &uid);
-	ws_text_printf(&same, "%s#%lld", members, (long long)uid);
+	ws_text_printf(&same, "%s#%lld#%u", members, (long long)uid, messages->sources[source].job);
 	new.same = ws_number_text(&messages->names, same.text, same.len);
 	new.text = ws_number_text(&messages->names, members, strlen(members));
 	ws_text_free(&same);
 	parse_members(messages, &new, members);
-	new.before = ws_map_get(&messages->by_handle, hash_handle(new.rank, new.handle), NULL);
+	new.before =
+		ws_map_get(&messages->by_handle, hash_handle(source, new.rank, new.handle), NULL);
 	ws_grow(messages->communicators, messages->communicator_capacity,
 		messages->communicator_count + 1);
 	messages->communicators[messages->communicator_count++] = new;
-	ws_map_set(&messages->by_handle, hash_handle(new.rank, new.handle),
+	ws_map_set(&messages->by_handle, hash_handle(source, new.rank, new.handle),
 		   messages->communicator_count);
 }
 
-static void read_foreign(struct ws_mpi_messages *messages)
+/* ---- reports ---- */
+
+static void add_rank(struct source *source, uint64_t args)
 {
-	const struct ws_report *report = messages->report;
+	int64_t thread, rank;
+
+	if (ws_read_slice_number(source->report, args, "globalTid", &thread) &&
+	    ws_read_slice_number(source->report, args, "rank", &rank))
+		ws_map_set(&source->ranks, (uint64_t)thread >> 24, (uint64_t)rank + 1);
+}
+
+/* Read the ranks of a report, or else its communicators. */
+static void read_foreign(struct ws_mpi_messages *messages, uint32_t source, bool ranks)
+{
+	const struct ws_report *report = messages->sources[source].report;
 	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_foreign, 0, UINT64_MAX);
 	const uint64_t *values;
-	int64_t thread, rank;
 
 	while (ws_cursor_next(cursor, &values)) {
 		const char *table =
 			ws_report_string(report, (uint32_t)values[ws_foreign_table], NULL);
 		uint64_t row = values[ws_foreign_row];
 
-		if (!strcmp(table, "MPI_COMMUNICATORS"))
-			add_communicator(messages, values[ws_foreign_start], row);
-		if (!strcmp(table, "MPI_RANKS") &&
-		    ws_read_slice_number(report, row, "globalTid", &thread) &&
-		    ws_read_slice_number(report, row, "rank", &rank))
-			ws_map_set(&messages->ranks, (uint64_t)thread >> 24, (uint64_t)rank + 1);
+		if (ranks && !strcmp(table, "MPI_RANKS"))
+			add_rank(&messages->sources[source], row);
+		if (!ranks && !strcmp(table, "MPI_COMMUNICATORS"))
+			add_communicator(messages, source, values[ws_foreign_start], row);
 	}
 	ws_cursor_close(cursor);
 }
 
+static uint32_t read_host(struct ws_mpi_messages *messages, const struct ws_report *report)
+{
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_meta, 0, UINT64_MAX);
+	const uint64_t *values;
+	uint32_t host = 0;
+
+	while (ws_cursor_next(cursor, &values)) {
+		const char *name = ws_report_string(report, (uint32_t)values[ws_meta_name], NULL);
+		size_t length;
+		const char *id = ws_report_string(report, (uint32_t)values[ws_meta_value], &length);
+
+		if (!strcmp(name, "host.boot_id") && length)
+			host = ws_number_text(&messages->names, id, length) + 1;
+	}
+	ws_cursor_close(cursor);
+	return host;
+}
+
+/* From the session clock to the time of day, by the first reading of both. */
+static int64_t read_offset(const struct ws_report *report)
+{
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_clock, 0, UINT64_MAX);
+	const uint64_t *values;
+	int64_t offset = 0;
+
+	if (ws_cursor_next(cursor, &values))
+		offset = (int64_t)(values[ws_clock_realtime] - values[ws_clock_raw]);
+	ws_cursor_close(cursor);
+	return offset;
+}
+
+static void open_source(struct ws_mpi_messages *messages, const struct ws_mpi_source *given)
+{
+	struct source *source = &messages->sources[messages->source_count];
+
+	*source = (struct source){.report = given->report,
+				  .who = given->who,
+				  .offset = read_offset(given->report),
+				  .host = read_host(messages, given->report),
+				  .begin = ws_find_time_zero(given->report)};
+	/* one host has one session clock, which is more exact than the time of day */
+	for (size_t i = 0; i < messages->source_count; i++)
+		if (source->host && source->host == messages->sources[i].host)
+			source->offset = messages->sources[i].offset;
+	read_foreign(messages, (uint32_t)messages->source_count++, true);
+}
+
+/* Whether no rank is in two reports. */
+static bool is_one_job(const struct ws_mpi_messages *messages)
+{
+	struct ws_map seen = {0};
+	bool one = true;
+
+	for (size_t i = 0; i < messages->source_count; i++)
+		for (size_t k = 0; k < messages->sources[i].ranks.size; k++) {
+			uint64_t rank = messages->sources[i].ranks.slots[k].value, in;
+
+			if (!messages->sources[i].ranks.used[k])
+				continue;
+			in = ws_map_get(&seen, rank, NULL);
+			one &= !in || in == i + 1;
+			ws_map_set(&seen, rank, i + 1);
+		}
+	ws_map_free(&seen);
+	return one;
+}
+
 /* The latest communicator that the rank had under this handle at the time; NULL: none is known. */
 static const struct communicator *find_communicator(const struct ws_mpi_messages *messages,
-						    int64_t rank, int64_t handle, uint64_t time)
+						    const struct ws_mpi_message *message,
+						    int64_t rank, int64_t handle)
 {
-	size_t at = ws_map_get(&messages->by_handle, hash_handle(rank, handle), NULL);
+	size_t at =
+		ws_map_get(&messages->by_handle, hash_handle(message->source, rank, handle), NULL);
 
 	while (at) {
 		const struct communicator *communicator = &messages->communicators[at - 1];
 
-		if (communicator->rank == rank && communicator->handle == handle &&
-		    communicator->since <= time)
+		if (communicator->source == message->source && communicator->rank == rank &&
+		    communicator->handle == handle && communicator->since <= message->start)
 			return communicator;
 		at = communicator->before;
 	}
@@ -184,6 +284,18 @@ static const struct call_name *find_call(const char *name)
 			return &call_names[i];
 	}
 	return NULL;
+}
+
+/* Collectives in which all wait for the last; MPI_Allgatherv and the like begin so, too. */
+static bool is_waited_in(const char *name)
+{
+	static const char *const names[] = {"MPI_Barrier", "MPI_Allreduce", "MPI_Allgather",
+					    "MPI_Alltoall", "MPI_Reduce_scatter"};
+
+	for (size_t i = 0; i < WS_COUNT(names); i++)
+		if (!strncmp(name, names[i], strlen(names[i])))
+			return !strstr(name, "_init");
+	return false;
 }
 
 static uint64_t make_unsure_key(uint32_t communicator, int64_t receiver)
@@ -217,27 +329,41 @@ static void add_second_half(struct ws_mpi_messages *messages,
 			    const struct communicator *communicator, struct ws_mpi_message message,
 			    uint64_t args)
 {
+	const struct ws_report *report = messages->sources[message.source].report;
 	int64_t peer;
 
 	message.side = RECEIVE;
 	message.to = message.from;
-	if (ws_read_slice_number(messages->report, args, "sourceRank", &peer) &&
-	    ws_read_slice_number(messages->report, args, "recvTag", &message.tag) &&
-	    ws_read_slice_number(messages->report, args, "recvSize", &message.size))
+	if (ws_read_slice_number(report, args, "sourceRank", &peer) &&
+	    ws_read_slice_number(report, args, "recvTag", &message.tag) &&
+	    ws_read_slice_number(report, args, "recvSize", &message.size))
 		add_message(messages, communicator, message, peer);
 }
 
-static void read_call(struct ws_mpi_messages *messages, const uint64_t *values, const char *name)
+/* The rank of a thread's process, counted from 1; 0 where it is not known. */
+static uint64_t find_rank(const struct source *source, uint32_t thread)
 {
-	const struct ws_report *report = messages->report;
+	return ws_map_get(&source->ranks, ws_find_thread(source->who, thread)->global_tid >> 24,
+			  NULL);
+}
+
+static uint64_t make_rank_key(uint32_t job, int64_t rank)
+{
+	return (uint64_t)job << 32 | (uint32_t)rank;
+}
+
+static void read_call(struct ws_mpi_messages *messages, uint32_t number, const uint64_t *values,
+		      const char *name)
+{
+	const struct source *source = &messages->sources[number];
+	const struct ws_report *report = source->report;
 	const struct call_name *call = find_call(name);
-	const struct ws_thread_info *thread =
-		ws_find_thread(messages->who, (uint32_t)values[ws_slice_thread]);
 	uint64_t args = values[ws_slice_args],
-		 rank = ws_map_get(&messages->ranks, thread->global_tid >> 24, NULL);
+		 rank = find_rank(source, (uint32_t)values[ws_slice_thread]);
 	struct ws_mpi_message message = {.start = values[ws_slice_start],
 					 .end = values[ws_slice_end],
 					 .thread = (uint32_t)values[ws_slice_thread],
+					 .source = number,
 					 .name = values[ws_slice_name]};
 	const struct communicator *communicator;
 	int64_t handle, peer = -2, error;
@@ -245,7 +371,7 @@ static void read_call(struct ws_mpi_messages *messages, const uint64_t *values, 
 	if (!call || !rank || ws_read_slice_number(report, args, "error", &error) ||
 	    !ws_read_slice_number(report, args, "commHandle", &handle))
 		return;
-	communicator = find_communicator(messages, (int64_t)rank - 1, handle, message.start);
+	communicator = find_communicator(messages, &message, (int64_t)rank - 1, handle);
 	if (!communicator)
 		return;
 	message.side = (uint8_t)call->side;
@@ -266,17 +392,60 @@ static void read_call(struct ws_mpi_messages *messages, const uint64_t *values, 
 		add_second_half(messages, communicator, message, args);
 }
 
-static void read_calls(struct ws_mpi_messages *messages)
+/* The n-th collective in a communicator is the same on all its ranks. */
+static void read_collective(struct ws_mpi_messages *messages, uint32_t number,
+			    const uint64_t *values, const char *name)
 {
-	const struct ws_report *report = messages->report;
-	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_slice, 0, UINT64_MAX);
+	const struct source *source = &messages->sources[number];
+	int64_t rank = (int64_t)find_rank(source, (uint32_t)values[ws_slice_thread]) - 1, handle;
+	struct ws_mpi_message call = {.start = values[ws_slice_start], .source = number};
+	struct ws_mpi_collective *collective;
+	const struct communicator *communicator;
+	uint64_t key;
+
+	if (rank < 0 || !ws_map_get(&messages->begun, make_rank_key(source->job, rank), NULL) ||
+	    !ws_read_slice_number(source->report, values[ws_slice_args], "commHandle", &handle))
+		return;
+	communicator = find_communicator(messages, &call, rank, handle);
+	if (!communicator)
+		return;
+	key = make_unsure_key(communicator->same, rank);
+	ws_grow(messages->collectives, messages->collective_capacity,
+		messages->collective_count + 1);
+	collective = &messages->collectives[messages->collective_count++];
+	*collective =
+		(struct ws_mpi_collective){.start = call.start,
+					   .end = values[ws_slice_end],
+					   .number = ws_map_get(&messages->numbers, key, NULL),
+					   .thread = (uint32_t)values[ws_slice_thread],
+					   .source = number,
+					   .communicator = communicator->same,
+					   .waits = is_waited_in(name)};
+	ws_map_set(&messages->numbers, key, collective->number + 1);
+}
+
+static void read_calls(struct ws_mpi_messages *messages, uint32_t number)
+{
+	const struct source *source = &messages->sources[number];
+	struct ws_cursor *cursor = ws_cursor_open(source->report, WS_TABLE_slice, 0, UINT64_MAX);
 	const uint64_t *values;
 
-	while (ws_cursor_next(cursor, &values))
-		if (!strcmp(ws_report_string(report, (uint32_t)values[ws_slice_category], NULL),
-			    WS_MPI_MESSAGE_TABLE))
-			read_call(messages, values,
-				  ws_report_string(report, (uint32_t)values[ws_slice_name], NULL));
+	while (ws_cursor_next(cursor, &values)) {
+		const char *table = ws_report_string(source->report,
+						     (uint32_t)values[ws_slice_category], NULL),
+			   *name = ws_report_string(source->report, (uint32_t)values[ws_slice_name],
+						    NULL);
+		uint64_t rank;
+
+		if (!strcmp(table, WS_MPI_MESSAGE_TABLE))
+			read_call(messages, number, values, name);
+		if (!strcmp(table, WS_MPI_COLLECTIVE_TABLE))
+			read_collective(messages, number, values, name);
+		if (strcmp(table, "MPI_OTHER_EVENTS") != 0 || strncmp(name, "MPI_Init", 8) != 0)
+			continue;
+		rank = find_rank(source, (uint32_t)values[ws_slice_thread]);
+		ws_map_set(&messages->begun, make_rank_key(source->job, (int64_t)rank - 1), 1);
+	}
 	ws_cursor_close(cursor);
 }
 
@@ -305,11 +474,75 @@ static int compare_messages(const void *a, const void *b)
 	return ws_compare(left->start, right->start);
 }
 
-static int compare_pairs(const void *a, const void *b)
+int64_t ws_shift_mpi_time(const struct ws_mpi_messages *messages, uint32_t from, uint32_t to)
+{
+	const struct source *one = &messages->sources[from], *other = &messages->sources[to];
+
+	if (!one->offset || !other->offset)
+		return 0;
+	return one->offset - other->offset;
+}
+
+static uint64_t make_common_time(const struct ws_mpi_messages *messages,
+				 const struct ws_mpi_message *message, uint64_t time)
+{
+	if (time == WS_NO_TIME)
+		return time;
+	return time + (uint64_t)messages->sources[message->source].offset;
+}
+
+static int compare_pairs(const void *a, const void *b, void *context)
 {
 	const struct ws_mpi_pair *left = a, *right = b;
 
-	return ws_compare(left->send->start, right->send->start);
+	return ws_compare(make_common_time(context, left->send, left->send->start),
+			  make_common_time(context, right->send, right->send->start));
+}
+
+struct ws_mpi_waits ws_get_mpi_waits(const struct ws_mpi_messages *messages,
+				     const struct ws_mpi_pair *pair)
+{
+	const struct ws_mpi_message *send = pair->send, *receive = pair->receive;
+	uint64_t shift = (uint64_t)ws_shift_mpi_time(messages, receive->source, send->source),
+		 came = receive->start + shift;
+	struct ws_mpi_waits waits = {0};
+
+	if (send->start > came && receive->blocking)
+		waits.late_sender = ws_min(send->start - came, receive->end - receive->start);
+	if (came > send->start && send->blocking && send->end >= came)
+		waits.late_receiver = came - send->start;
+	return waits;
+}
+
+/* Whether the report has all messages of the rank. */
+static bool has_begun(const struct ws_mpi_messages *messages, uint32_t source, int64_t rank)
+{
+	return ws_map_get(&messages->begun, make_rank_key(messages->sources[source].job, rank),
+			  NULL);
+}
+
+/* How the messages of a stream are found to belong together. */
+enum order {
+	UNKNOWN,
+	BY_NUMBER, /* none is missing */
+	BY_TIME	   /* the first receives may be of messages that were sent before */
+};
+
+static enum order choose_order(const struct ws_mpi_messages *messages,
+			       const struct ws_mpi_message *send,
+			       const struct ws_mpi_message *receive)
+{
+	const struct source *from = &messages->sources[send->source],
+			    *to = &messages->sources[receive->source];
+
+	if (from == to)
+		return BY_TIME;
+	if (has_begun(messages, send->source, send->from) &&
+	    has_begun(messages, receive->source, send->to))
+		return BY_NUMBER;
+	if (from->host && from->host == to->host && send->start >= to->begin)
+		return BY_TIME;
+	return UNKNOWN;
 }
 
 /* The pairs of a stream of messages: `sends` of them, then the receives. */
@@ -317,14 +550,18 @@ static void join_stream(const struct ws_mpi_messages *messages, const struct ws_
 			size_t sends, size_t receives, struct ws_mpi_pair **pairs)
 {
 	const struct ws_mpi_message *receive = first + sends;
+	enum order order;
 
-	if (ws_map_get(&messages->unsure, make_unsure_key(first->communicator, first->to), NULL))
+	if (!sends || !receives ||
+	    ws_map_get(&messages->unsure, make_unsure_key(first->communicator, first->to), NULL))
 		return;
-	for (size_t i = 0, k = 0; i < sends && k < receives; i++, k++) {
+	order = choose_order(messages, first, receive);
+	for (size_t i = 0, k = 0; order != UNKNOWN && i < sends && k < receives; i++, k++) {
 		const struct ws_mpi_message *send = &first[i];
 
-		/* its message was sent before the recording began */
-		while (k < receives && receive[k].blocking && receive[k].end < send->start)
+		while (order == BY_TIME && k < receives && receive[k].blocking &&
+		       make_common_time(messages, &receive[k], receive[k].end) <
+			       make_common_time(messages, send, send->start))
 			k++;
 		if (k < receives)
 			*(*pairs)++ = (struct ws_mpi_pair){send, &receive[k]};
@@ -348,19 +585,25 @@ static size_t join_messages(struct ws_mpi_messages *messages, struct ws_mpi_pair
 	return (size_t)(end - pairs);
 }
 
-struct ws_mpi_messages *ws_join_mpi_messages(const struct ws_report *report,
-					     const struct ws_names_by_id *who)
+struct ws_mpi_messages *ws_join_mpi_messages(const struct ws_mpi_source *sources, size_t count)
 {
 	struct ws_mpi_messages *messages = ws_calloc(1, sizeof(*messages));
+	bool one;
 
-	messages->report = report;
-	messages->who = who;
-	read_foreign(messages);
-	if (messages->communicator_count)
-		read_calls(messages);
+	messages->sources = ws_calloc(count + 1, sizeof(*messages->sources));
+	for (size_t i = 0; i < count; i++)
+		open_source(messages, &sources[i]);
+	one = is_one_job(messages);
+	for (uint32_t i = 0; i < count; i++) {
+		messages->sources[i].job = one ? 0 : i;
+		read_foreign(messages, i, false);
+	}
+	for (uint32_t i = 0; messages->communicator_count && i < count; i++)
+		read_calls(messages, i);
 	messages->pairs = ws_calloc(messages->count + 1, sizeof(*messages->pairs));
 	messages->pair_count = join_messages(messages, messages->pairs);
-	qsort(messages->pairs, messages->pair_count, sizeof(*messages->pairs), compare_pairs);
+	qsort_r(messages->pairs, messages->pair_count, sizeof(*messages->pairs), compare_pairs,
+		messages);
 	return messages;
 }
 
@@ -376,6 +619,19 @@ const char *ws_get_mpi_members(const struct ws_mpi_messages *messages,
 	return ws_get_numbered_text(&messages->names, message->text, length);
 }
 
+const struct ws_mpi_collective *ws_get_mpi_collectives(const struct ws_mpi_messages *messages,
+						       size_t *count)
+{
+	*count = messages->collective_count;
+	return messages->collectives;
+}
+
+const char *ws_get_mpi_communicator(const struct ws_mpi_messages *messages,
+				    const struct ws_mpi_collective *collective, size_t *length)
+{
+	return ws_get_numbered_text(&messages->names, collective->communicator, length);
+}
+
 void ws_free_mpi_messages(struct ws_mpi_messages *messages)
 {
 	for (size_t i = 0; i < messages->communicator_count; i++)
@@ -383,7 +639,12 @@ void ws_free_mpi_messages(struct ws_mpi_messages *messages)
 	free(messages->communicators);
 	free(messages->list);
 	free(messages->pairs);
-	ws_map_free(&messages->ranks);
+	free(messages->collectives);
+	for (size_t i = 0; i < messages->source_count; i++)
+		ws_map_free(&messages->sources[i].ranks);
+	free(messages->sources);
+	ws_map_free(&messages->begun);
+	ws_map_free(&messages->numbers);
 	ws_map_free(&messages->unsure);
 	ws_map_free(&messages->by_handle);
 	ws_free_text_numbers(&messages->names);

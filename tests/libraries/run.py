@@ -3,6 +3,7 @@
 where they are installed. run.py PROGRAM LIBRARIES-OF-TESTS DECLARATIONS-MAKER.
 """
 import collections
+import contextlib
 import csv
 import io
 import json
@@ -59,9 +60,9 @@ def read_calls(report):
     return calls
 
 
-def read_messages(report):
-    text = run("stats", "-q", "-f", "csv", "-r", "mpi_message_trace", report).out.decode()
-    return [row for row in csv.reader(io.StringIO(text)) if row][1:]
+def read_messages(*reports):
+    text = run("stats", "-q", "-f", "csv", "-r", "mpi_message_trace", *reports).out.decode()
+    return [row for row in csv.reader(io.StringIO(text)) if row and row[0] != "Send Start (ns)"]
 
 
 def check_app_calls(report):
@@ -171,9 +172,9 @@ def ask_page(base, question):
     return json.load(urllib.request.urlopen(request, timeout=60))
 
 
-def find_on_page(base, name):
+def find_on_page(base, name, report=0):
     """The events of this name in the first row that has any; the page reads rows as it goes."""
-    asked = "events?lanes=%d&t0=0&t1=1000000000000&limit=1000&sort=start"
+    asked = "events?r=%d&" % report + "lanes=%d&t0=0&t1=1000000000000&limit=1000&sort=start"
     for lane in range(1000):
         try:
             events = ask_page(base, asked % lane)["events"]
@@ -195,18 +196,27 @@ def wait_for(ask):
     raise AssertionError("nothing after a minute")
 
 
-@test
-def message_leads_to_its_receive():
-    profile("seen", app("", "openmpi"))
+@contextlib.contextmanager
+def shown(*reports):
+    """The address of a page that shows the reports."""
     view = subprocess.Popen(
-        [PROGRAM, "view", "--no-open", "seen.wsrep"],
+        [PROGRAM, "view", "--no-open", *reports],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
     try:
-        base = re.search(r"http://\S+", view.stdout.readline()).group()
+        yield re.search(r"http://\S+", view.stdout.readline()).group()
+    finally:
+        view.send_signal(signal.SIGINT)
+        view.wait(60)
+
+
+@test
+def message_leads_to_its_receive():
+    profile("seen", app("", "openmpi"))
+    with shown("seen.wsrep") as base:
         sends = wait_for(lambda: find_on_page(base, "MPI_Send"))
         spot = "event?lane=%d&level=%d&event=%d"
         here = spot % tuple(sends[0][k] for k in ("lane", "level", "event"))
@@ -215,9 +225,6 @@ def message_leads_to_its_receive():
         there = spot % tuple(links[0][k] for k in ("lane", "level", "event"))
         links = wait_for(lambda: ask_page(base, there)["links"])
         same([(link["role"], link["name"]) for link in links], [("flow_from", "MPI_Send")])
-    finally:
-        view.send_signal(signal.SIGINT)
-        view.wait(60)
 
 
 @test
@@ -428,6 +435,30 @@ def messages_between_reports():
     rows = json.loads(run("query", "-f", "json", "--together", sql, "apart0", "apart1").out)
     pairs = collections.Counter((r["from"], r["to"], r["size"]) for r in rows if r["tag"] == 7)
     same(pairs, {(0, 1, 8): 10, (1, 0, 8): 10})
+    reports = ["apart%d.wsrep" % i for i in range(4)]
+    same(len(read_messages(*reports)), 40 + 4 + 4, "each message has both sides")
+    for i, report in enumerate(reports):
+        others = [other for other in reports if other != report]
+        of_this = [row for row in read_messages(report, *others) if row[6] == str(i)]
+        same(len(of_this), 10 + 1 + 1)
+    same(read_messages("apart0.wsrep", "apart0.wsrep"), [], "not of one job")
+    answer = json.loads(run("analyze", "-f", "json", *reports).out)[-1]
+    same(answer["collectives"], 10, "what all have to reach")
+    same([rank["messages_sent"] for rank in answer["ranks"]], [12] * 4)
+    same([rank["messages_received"] for rank in answer["ranks"]], [12] * 4)
+    check_links_between(reports[:2])
+
+
+def check_links_between(reports):
+    with shown(*reports) as base:
+        for report, role in enumerate(("flow_to", "flow_from")):
+            name = ("MPI_Send", "MPI_Recv")[report]
+            calls = wait_for(lambda: find_on_page(base, name, report))
+            same(len(calls), 10)
+            spot = tuple(calls[-1][k] for k in ("lane", "level", "event"))
+            asked = "event?r=%d&lane=%d&level=%d&event=%d" % (report, *spot)
+            links = wait_for(lambda: ask_page(base, asked)["links"])
+            same([(link["role"], link["report"]) for link in links], [(role, 1 - report)])
 
 
 @test

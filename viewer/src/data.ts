@@ -111,8 +111,8 @@ export interface EventDetail extends Spot {
   sqlite: string;
   columns: Column[];
   stack: Frame[];
-  /** shape: the arguments of a library call in short */
-  links: (Spot & { role: string; shape?: string })[];
+  /** shape: the arguments of a library call in short; report: where it is another one */
+  links: (Spot & { role: string; shape?: string; report?: number })[];
   more_work?: number; // of the work of a range only the first and last are among the links
   of: number; // how many events are on its level
   self?: number; // as of a group

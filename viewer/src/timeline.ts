@@ -623,13 +623,16 @@ export class Timeline {
     const from = this.boxOf(selected.report, selected.spot);
     if (!from) return;
     for (const spot of selected.detail.links) {
-      const to = this.boxOf(selected.report, spot);
+      const report = spot.report ?? selected.report,
+        to = this.boxOf(report, spot);
       if (!to) continue;
       if (spot.role === "range" || spot.role === "on_gpu" || spot.role === "inside") {
         this.outlineBox(to, 1, [3, 3]);
         continue;
       }
-      const forward = spot.start >= selected.spot.start;
+      const forward =
+        spot.start + this.app.offsets[report] >=
+        selected.spot.start + this.app.offsets[selected.report];
       const [rect, area] = forward ? [from, to] : [to, from];
       this.drawArrow(
         spot.role === "waited" ? rect[0] + rect[2] : rect[0] + Math.min(rect[2] / 2, 6),

@@ -346,7 +346,9 @@ export class Details implements Panel {
         "ul",
         { class: "links" },
         detail.links.map((spot) => {
-          const later = spot.start - detail.start,
+          const there = spot.report ?? report,
+            offsets = this.app.offsets,
+            later = spot.start + offsets[there] - detail.start - offsets[report],
             distance =
               later >= 0
                 ? t("latency", formatDuration(later))
@@ -357,12 +359,12 @@ export class Details implements Panel {
             h("span", { class: "role" }, t(`link_${spot.role}` as Word)),
             h(
               "button",
-              { class: "link", onclick: () => this.app.select(report, spot, true) },
+              { class: "link", onclick: () => this.app.select(there, spot, true) },
               h("bdi", null, cleanText(spot.name, 120)),
             ),
             spot.shape ? h("bdi", { class: "quiet" }, cleanText(spot.shape, 300)) : null,
             h("span", { class: "quiet" }, `${formatDuration(spot.end - spot.start)} · ${distance}`),
-            h("bdi", { class: "quiet" }, this.app.placeOf(report, spot.lane)),
+            h("bdi", { class: "quiet" }, this.app.placeOf(there, spot.lane)),
           );
         }),
       ),
