@@ -1,11 +1,14 @@
 """gpu_metrics_work.py - work for a GPU with known figures, which figures_gpu_metrics.py times:
 
-    gpu_metrics_work.py copy SECONDS     copies in an NVTX range "copy"; prints how many bytes were
-                                         read, and as many written
+    gpu_metrics_work.py copy SECONDS     copies memory
+    gpu_metrics_work.py known            work with known figures, in NVTX ranges; prints NAME VALUE
+                                         lines
     gpu_metrics_work.py loop PAIRS TOOL  trains in a session, with `TOOL start` and `TOOL stop`
                                          around every other window; prints a pair of medians of the
                                          time of a step (ms) a line: without and with
 """
+import contextlib
+import ctypes
 import subprocess
 import sys
 import time
@@ -13,24 +16,83 @@ import time
 import torch
 
 COPIED = 1 << 30
+SIDE = 8192  # of a matrix
+BURSTS = 20
 STEPS = 40
 WARM_STEPS = 20
 
 
-def copy_memory(seconds):
+@contextlib.contextmanager
+def phase(name):
+    """An NVTX range that contains the work of the GPU as well."""
+    torch.cuda.synchronize()
+    torch.cuda.nvtx.range_push(name)
+    yield
+    torch.cuda.synchronize()
+    torch.cuda.nvtx.range_pop()
+
+
+def repeat(work, seconds, times):
+    """Do it `times` times, again and again; returns how often it was done."""
+    end, done = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        for _ in range(times):
+            work()
+        torch.cuda.synchronize()
+        done += times
+    return done
+
+
+def make_copy():
     source = torch.ones(COPIED, device="cuda", dtype=torch.uint8)
     target = torch.empty_like(source)
-    target.copy_(source)
-    torch.cuda.synchronize()
-    torch.cuda.nvtx.range_push("copy")
-    end, copied = time.monotonic() + seconds, 0
-    while time.monotonic() < end:
-        for _ in range(50):
-            target.copy_(source)
-            copied += COPIED
-        torch.cuda.synchronize()
-    torch.cuda.nvtx.range_pop()
-    print(copied)
+    return lambda: target.copy_(source)
+
+
+def make_matmul():
+    left = torch.randn(SIDE, SIDE, device="cuda", dtype=torch.bfloat16)
+    right, product = torch.randn_like(left), torch.empty_like(left)
+    return lambda: torch.matmul(left, right, out=product)
+
+
+def read_energy():
+    """What GPU 0 has used, in J, by the counter of NVML."""
+    energy, device = ctypes.c_ulonglong(), ctypes.c_void_p()
+    nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    nvml.nvmlInit_v2()
+    nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device))
+    nvml.nvmlDeviceGetTotalEnergyConsumption(device, ctypes.byref(energy))
+    return energy.value / 1000
+
+
+def make_bursts(copy):
+    with phase("bursts"):
+        for _ in range(BURSTS):
+            for _ in range(3):
+                copy()
+            torch.cuda.synchronize()
+            time.sleep(0.015)
+
+
+def do_known_work():
+    copy, matmul = make_copy(), make_matmul()
+    repeat(copy, 0.2, 5)
+    repeat(matmul, 0.2, 5)
+    before = read_energy()
+    with phase("energy"):
+        with phase("copy"):
+            print("copied", COPIED * repeat(copy, 1, 50))
+        with phase("matmul"):
+            print("computed", 2 * SIDE**3 * repeat(matmul, 1, 50))
+        with phase("one SM"):
+            repeat(lambda: torch.cuda._sleep(10_000_000), 0.5, 10)
+        with phase("idle"):
+            time.sleep(1)
+    print("energy", read_energy() - before)
+    make_bursts(copy)
+    properties = torch.cuda.get_device_properties(0)
+    print("SMs", properties.multi_processor_count)
+    print("chip", 10 * properties.major + properties.minor)
 
 
 class Training:
@@ -78,7 +140,7 @@ def train_in_turn(pairs, tool):
         medians = {}
         for recorded in (False, True) if pair % 2 else (True, False):
             if recorded:
-                subprocess.run([tool, "start", "-f", "-o", "window"], check=True)
+                subprocess.run([tool, "start", "-f", "--no-findings", "-o", "window"], check=True)
             time.sleep(0.1)
             training.median_step(WARM_STEPS)
             medians[recorded] = training.median_step(STEPS)
@@ -88,6 +150,8 @@ def train_in_turn(pairs, tool):
 
 
 if sys.argv[1] == "copy":
-    copy_memory(float(sys.argv[2]))
+    repeat(make_copy(), float(sys.argv[2]), 50)
+elif sys.argv[1] == "known":
+    do_known_work()
 else:
     train_in_turn(int(sys.argv[2]), sys.argv[3])
