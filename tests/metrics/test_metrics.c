@@ -51,6 +51,18 @@ static void write_file(const char *path, const char *text)
 	fclose(file);
 }
 
+/* GPUs of AMD (card0), and of Intel with its newer and older driver. */
+static void write_cards(bool later)
+{
+	write_file("/sys/class/drm/card0/device/gpu_busy_percent", "37\n");
+	write_file("/sys/class/drm/card0/device/hwmon/hwmon3/power1_input", "150000000\n");
+	write_file("/sys/class/drm/card0/device/hwmon/hwmon3/freq1_input", "1700000000\n");
+	write_file("/sys/class/drm/card1/device/hwmon/hwmon4/energy1_input",
+		   later ? "9000000\n" : "1000000\n");
+	write_file("/sys/class/drm/card1/device/tile0/gt0/freq0/act_freq", "2050\n");
+	write_file("/sys/class/drm/card2/gt/gt0/rps_act_freq_mhz", "1100\n");
+}
+
 static void write_machine(bool later)
 {
 	write_file("/proc/stat", later ? "cpu  1400 0 300 9 70 0 0 8\ncpu0 900 0 1 2 3 0 0 0\n"
@@ -90,6 +102,7 @@ static void write_machine(bool later)
 		   later ? "1500\n" : "1000\n");
 	write_file("/sys/class/thermal/thermal_zone0/type", "x86_pkg_temp\n");
 	write_file("/sys/class/thermal/thermal_zone0/temp", "48500\n");
+	write_cards(later);
 	write_file("/energy", later ? "5000\n" : "2000\n");
 }
 
@@ -232,6 +245,21 @@ static void check_gpus(void **state)
 	free_seen(&seen);
 }
 
+static void check_cards(void **state)
+{
+	struct seen seen = {0};
+
+	(void)state;
+	follow_change(&seen, 1u << WS_METRIC_GPU, "GPU busy card0");
+	assert_float_equal(find_last(&seen, "GPU busy card0"), 37, 0);
+	assert_float_equal(find_last(&seen, "GPU power at the moment card0"), 150, 1e-9);
+	assert_float_equal(find_last(&seen, "GPU frequency card0"), 1700e6, 0);
+	assert_float_equal(find_last(&seen, "GPU frequency card1"), 2050e6, 0);
+	assert_float_equal(find_last(&seen, "GPU frequency card2"), 1100e6, 0);
+	CHECK_GROWTH("GPU power by energy card1", 8); /* joules */
+	free_seen(&seen);
+}
+
 static void write_drm(bool later)
 {
 	static const char before[] = "pos: 0\ndrm-driver: amdgpu\ndrm-client-id: 7\n"
@@ -341,11 +369,10 @@ static void check_words(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(check_words),
-					   cmocka_unit_test(check_machine),
-					   cmocka_unit_test(check_gpus),
-					   cmocka_unit_test(check_clients),
-					   cmocka_unit_test(check_collections)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(check_words),	 cmocka_unit_test(check_machine),
+		cmocka_unit_test(check_gpus),	 cmocka_unit_test(check_cards),
+		cmocka_unit_test(check_clients), cmocka_unit_test(check_collections)};
 	const char *tmp = getenv("TMPDIR");
 	char *command;
 	int failed;
