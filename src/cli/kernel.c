@@ -93,11 +93,12 @@ static const struct ws_opt opts[] = {
 	 "What to do to the GPU's clocks: nothing, or lock them to the base clock until the "
 	 "program has ended (base), which makes runs comparable and needs root.",
 	 "none"},
-	{"replay-mode", 0, WS_OPT_ENUM, AT(replay), "MODE", "kernel,application,app-range|range",
+	{"replay-mode", 0, WS_OPT_ENUM, AT(replay), "MODE", "kernel,application,app-range,range",
 	 "How the passes are made: each kernel is run several times from the same memory (kernel), "
 	 "or the program is run once for each pass and its kernels are counted one by one "
 	 "(application), or all that it launches between cudaProfilerStart and cudaProfilerStop, "
-	 "or in the NVTX ranges of --nvtx-include, is counted as one (app-range).",
+	 "or in the NVTX ranges of --nvtx-include, is counted as one (app-range), or the calls of "
+	 "such a range are made again within one run of the program (range).",
 	 "kernel"},
 	{"app-replay-match", 0, WS_OPT_ENUM, AT(match), "BY", "grid,name,all",
 	 "How a launch is recognised in the next run of the program: by its function, grid and "
@@ -351,6 +352,11 @@ static bool is_interval(const char *text)
 	return isdigit((unsigned char)*text) && !*end && value <= 26;
 }
 
+static bool measures_ranges(const struct options *options)
+{
+	return is_mode(options, "app-range") || is_mode(options, "range");
+}
+
 static int check_options(const struct options *options, struct ws_err *err)
 {
 	if (is_killed(options) && !options->count)
@@ -369,11 +375,12 @@ static int check_options(const struct options *options, struct ws_err *err)
 		if (!isdigit((unsigned char)*at) && *at != ',')
 			return ws_fail(err, "--devices: '%s' is no list of numbers",
 				       options->devices);
-	if (is_mode(options, "app-range") && (options->kernel_name || options->kernel_id))
+	if (measures_ranges(options) && (options->kernel_name || options->kernel_id))
 		return ws_fail(err,
 			       "--kernel-name and --kernel-id choose kernels, but --replay-mode "
-			       "app-range measures ranges: name them by --nvtx-include, or put "
-			       "cudaProfilerStart and cudaProfilerStop into the program");
+			       "%s measures ranges: name them by --nvtx-include, or put "
+			       "cudaProfilerStart and cudaProfilerStop into the program",
+			       options->replay);
 	return 0;
 }
 
@@ -521,7 +528,7 @@ static int record_kernels(const struct job *job)
 		ws_say("kernel: %s", err.msg);
 		return WS_EXIT_FAIL;
 	}
-	if (!is_mode(job->options, "kernel")) {
+	if (!is_mode(job->options, "kernel") && !is_mode(job->options, "range")) {
 		status = record_runs(job);
 		ws_clocks_unlock(clocks);
 		return status;

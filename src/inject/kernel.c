@@ -29,8 +29,9 @@ enum {
 	CALL_PROFILER_START = 3,
 	CALL_PROFILER_STOP = 4,
 	CALL_WORK = 5,
-	CALL_END = 6,  /* what a launch that was put off needs goes away */
-	CALL_SHARE = 7 /* memory that cannot be brought back is made */
+	CALL_END = 6,	/* what a launch that was put off needs goes away */
+	CALL_SHARE = 7, /* memory that cannot be brought back is made */
+	CALL_OTHER = 8	/* of interest only in a range that is recorded */
 };
 
 /* The subject of a callback of the driver's domain. */
@@ -268,12 +269,10 @@ static void handle_profiler(bool start)
 		ws_kernel_note_profiler(start);
 }
 
-static void handle_call(bool runtime, uint32_t cbid, const struct cupti_callback *callback)
+static void dispatch_call(bool runtime, uint32_t cbid, const struct cupti_callback *callback)
 {
 	bool enter = callback->site == CUPTI_SITE_ENTER;
 
-	if (cbid >= WS_CUDA_CBIDS)
-		return;
 	switch (calls[runtime][cbid].what) {
 	case CALL_LAUNCH:
 		handle_work(enter);
@@ -302,6 +301,37 @@ static void handle_call(bool runtime, uint32_t cbid, const struct cupti_callback
 	default:
 		break;
 	}
+}
+
+static void record_call(uint32_t cbid, const struct cupti_callback *callback)
+{
+	struct ws_kernel_launch launch;
+
+	if (!ws_kernel_is_recording())
+		return;
+	if (calls[0][cbid].what != CALL_LAUNCH) {
+		ws_kernel_record_call(NULL, callback);
+		return;
+	}
+	ws_kernel_read_launch(&launch, (enum ws_kernel_call)calls[0][cbid].detail,
+			      calls[0][cbid].per_thread, callback);
+	find_place(&launch);
+	ws_kernel_record_call(&launch, callback);
+}
+
+/* A call is recorded before what follows from its end, and after what follows from its beginning.
+ */
+static void handle_call(bool runtime, uint32_t cbid, const struct cupti_callback *callback)
+{
+	bool enter = callback->site == CUPTI_SITE_ENTER;
+
+	if (cbid >= WS_CUDA_CBIDS)
+		return;
+	if (!enter && !runtime)
+		record_call(cbid, callback);
+	dispatch_call(runtime, cbid, callback);
+	if (enter && !runtime)
+		record_call(cbid, callback);
 }
 
 static void handle_callback(void *data, uint32_t domain, uint32_t cbid, const void *info)
@@ -340,9 +370,9 @@ static void note_call(bool runtime, uint32_t cbid, const char *name)
 		what = CALL_MEMORY;
 		calls[0][cbid].detail = (uint8_t)memory;
 	}
-	if (!runtime && *ws_kernel_settings.batch && ws_kernel_ends_batch(name))
+	if (!runtime && ws_kernel_keeps_memory() && ws_kernel_ends_batch(name))
 		what = CALL_END;
-	if (!runtime && *ws_kernel_settings.batch && ws_kernel_forbids_batches(name))
+	if (!runtime && ws_kernel_keeps_memory() && ws_kernel_forbids_batches(name))
 		what = CALL_SHARE;
 	if (!runtime &&
 	    (!strncmp(name, "cuMemcpy", 8) || !strncmp(name, "cuMemset", 8) ||
@@ -352,6 +382,8 @@ static void note_call(bool runtime, uint32_t cbid, const char *name)
 		what = CALL_PROFILER_START;
 	else if (strstr(name, "ProfilerStop"))
 		what = CALL_PROFILER_STOP;
+	if (!what && !runtime && ws_kernel_repeats_ranges() && !ws_kernel_may_ignore_call(name))
+		what = CALL_OTHER;
 	calls[runtime][cbid].what = what;
 }
 
@@ -408,6 +440,11 @@ static void read_settings(void)
 				*(const char **)((char *)&ws_kernel_settings + names[i].offset) =
 					text + n + 1;
 		}
+}
+
+bool ws_kernel_keeps_memory(void)
+{
+	return *ws_kernel_settings.batch || ws_kernel_repeats_ranges();
 }
 
 /* With --target-processes application-only: the program that warpsight started. */

@@ -24,6 +24,8 @@
  * kernel_versions.c  memory before each of them
  * kernel_runs.c      one pass in each run of the program
  * kernel_ranges.c    ranges of the program as units
+ * kernel_repeat.c    ranges that are repeated within one run
+ * kernel_calls.c     their calls
  * kernel_record.c    the records of what was measured
  * kernel_keep.c      the counters themselves, in files
  * kernel_source.h    what single instructions do, and the code that they belong to
@@ -74,6 +76,15 @@ typedef uint64_t ws_device_address;
 	  (ws_device_address to, const void *from, size_t bytes, void *stream))                    \
 	X(1, set, cuMemsetD8Async,                                                                 \
 	  (ws_device_address at, unsigned char value, size_t bytes, void *stream))                 \
+	X(0, set_16, cuMemsetD16Async,                                                             \
+	  (ws_device_address at, unsigned short value, size_t count, void *stream))                \
+	X(0, set_32, cuMemsetD32Async,                                                             \
+	  (ws_device_address at, unsigned value, size_t count, void *stream))                      \
+	X(0, create_event, cuEventCreate, (void **event, unsigned flags))                          \
+	X(0, destroy_event, cuEventDestroy_v2, (void *event))                                      \
+	X(0, record_event, cuEventRecord, (void *event, void *stream))                             \
+	X(0, await_event, cuStreamWaitEvent, (void *stream, void *event, unsigned flags))          \
+	X(0, wait_event, cuEventSynchronize, (void *event))                                        \
 	X(1, load_module, cuModuleLoadData, (void **module, const void *image))                    \
 	X(1, unload_module, cuModuleUnload, (void *module))                                        \
 	X(1, get_function, cuModuleGetFunction, (void **function, void *module, const char *name)) \
@@ -135,6 +146,8 @@ void ws_kernel_report(int severity, const char *format, ...) WS_PRINTF(2, 3);
  * before. */
 bool ws_kernel_set_inside(bool inside);
 bool ws_kernel_is_inside(void);
+/* Whether copies of memory are kept while the program goes on. */
+bool ws_kernel_keeps_memory(void);
 /* A launch or a range has been measured: end measuring if it was the last one. */
 void ws_kernel_finish_unit(void);
 /* For cuThreadExchangeStreamCaptureMode: calls that another thread's capture forbids are allowed.
@@ -293,6 +306,8 @@ bool ws_kernel_list_memory(const struct ws_kernel_launch *launch,
 			   struct ws_kernel_memories *memories);
 /* Whether the address is in memory that the program has allocated. */
 bool ws_kernel_knows_memory(ws_device_address address);
+/* Whether it is there on a device. */
+bool ws_kernel_is_device_memory(ws_device_address address);
 bool ws_kernel_add_memory(struct ws_kernel_memories *memories,
 			  const struct ws_kernel_memory *memory);
 
@@ -330,6 +345,10 @@ struct ws_kernel_versions *ws_kernel_make_versions(const struct ws_kernel_launch
  * moments before are still there. */
 bool ws_kernel_keep_version(struct ws_kernel_versions *versions,
 			    const struct ws_kernel_launch *launch);
+/* Keep what the launch may write and was not known at the first moment, as it is now. False when
+ * that is impossible. */
+bool ws_kernel_extend_version(struct ws_kernel_versions *versions,
+			      const struct ws_kernel_launch *launch);
 /* Keep memory as it is now, to which it returns. */
 bool ws_kernel_keep_end(struct ws_kernel_versions *versions);
 /* Choose the moment before the launch of that number: 0, or the one after the last chosen. */
@@ -342,8 +361,8 @@ void ws_kernel_mark_written(struct ws_kernel_versions *versions,
 			    const struct ws_kernel_writes *writes);
 /* Add what differs from the chosen moment. */
 bool ws_kernel_find_writes(struct ws_kernel_versions *versions, struct ws_kernel_writes *writes);
-/* Memory has been brought to the last moment: mend what differs from it. */
-bool ws_kernel_check_end(struct ws_kernel_versions *versions);
+/* Bring memory to the last moment; what fails is said. */
+void ws_kernel_return_to_end(struct ws_kernel_versions *versions);
 bool ws_kernel_flush_versions(struct ws_kernel_versions *versions,
 			      const struct ws_kernel_launch *launch, const char **why);
 void ws_kernel_free_versions(struct ws_kernel_versions *versions);
@@ -363,6 +382,7 @@ bool ws_kernel_ends_batch(const char *name);
  * then on, no launch is put off. */
 bool ws_kernel_forbids_batches(const char *name);
 void ws_kernel_forbid_batches(void);
+bool ws_kernel_forbids_waiting(void);
 /* The program is about to allocate so many bytes: copies must not be in its way. */
 void ws_kernel_make_room(uint64_t bytes);
 /* Measure what has waited for long: the program may be killed. */
@@ -489,6 +509,35 @@ void ws_kernel_end_unit(void);
 /* Whether ranges are measured instead of kernels. */
 bool ws_kernel_measures_ranges(void);
 void ws_kernel_prepare_units(void);
+/* ---- kernel_repeat.c, kernel_calls.c: ranges that are repeated within one run ---- */
+
+bool ws_kernel_repeats_ranges(void);
+/* Keep memory and record calls from now on. False, after its result, when that is impossible. */
+bool ws_kernel_begin_recording(const struct ws_kernel_launch *unit);
+/* The range ends: repeat it. */
+void ws_kernel_end_recording(void);
+bool ws_kernel_is_recording(void);
+/* A call is about to be made, or has returned; `launch` is NULL if it launches nothing. */
+void ws_kernel_record_call(const struct ws_kernel_launch *launch,
+			   const struct cupti_callback *callback);
+
+/* The calls of a range. Free them. */
+struct ws_kernel_calls;
+struct ws_kernel_calls *ws_kernel_make_calls(void);
+/* Add a call that has returned. NULL, or why it cannot be repeated. */
+const char *ws_kernel_add_call(struct ws_kernel_calls *calls,
+			       const struct cupti_callback *callback);
+const char *ws_kernel_add_launch(struct ws_kernel_calls *calls,
+				 const struct ws_kernel_launch *launch, const char *name);
+size_t ws_kernel_count_calls(const struct ws_kernel_calls *calls);
+/* Make them again and wait for them. */
+bool ws_kernel_repeat_calls(const struct ws_kernel_calls *calls);
+void ws_kernel_free_calls(struct ws_kernel_calls *calls);
+/* Whether the driver has the functions for it. */
+bool ws_kernel_can_repeat_calls(void);
+/* Whether a call of this name need not be seen while a range is recorded. */
+bool ws_kernel_may_ignore_call(const char *name);
+
 /* A launch, cudaProfilerStart or Stop, by which a range may begin or end. */
 void ws_kernel_note_launch(const struct cupti_callback *callback);
 void ws_kernel_note_profiler(bool start);

@@ -40,6 +40,7 @@ static struct {
 /* The program has memory that cannot be brought back, or that others write to meanwhile: arrays,
  * which kernels may read as textures, and memory of other processes and of network cards. */
 static _Atomic bool forbidden;
+static _Atomic bool pointless; /* the program frees memory after each launch */
 
 /* ---- what ends a batch ---- */
 
@@ -79,6 +80,11 @@ bool ws_kernel_forbids_batches(const char *name)
 void ws_kernel_forbid_batches(void)
 {
 	atomic_store(&forbidden, true);
+}
+
+bool ws_kernel_forbids_waiting(void)
+{
+	return atomic_load(&forbidden);
 }
 
 void ws_kernel_make_room(uint64_t bytes)
@@ -288,17 +294,6 @@ static void measure_launches(void)
 			write_entries(i, 1, 0, why);
 }
 
-static void return_to_end(void)
-{
-	for (size_t i = 0; i < ws_kernel_count_versions(batch.versions); i++)
-		ws_kernel_choose_version(batch.versions, i);
-	if (!ws_kernel_restore_version(batch.versions, NULL) ||
-	    !ws_kernel_check_end(batch.versions))
-		ws_kernel_report(WS_ERROR,
-				 "The memory that measured kernels changed could not be restored: "
-				 "the program's results may be wrong.");
-}
-
 static void free_batch(void)
 {
 	for (size_t i = 0; i < batch.count; i++) {
@@ -331,7 +326,7 @@ void ws_kernel_measure_batch(void)
 			      "there is no memory left to save what the kernel may write");
 	} else {
 		measure_launches();
-		return_to_end();
+		ws_kernel_return_to_end(batch.versions);
 	}
 	free_batch();
 	if (pushed)
@@ -347,7 +342,7 @@ static void note_size(void)
 
 	lonely = batch.count == 1 ? lonely + 1 : 0;
 	if (lonely == LONELY_MOST)
-		ws_kernel_forbid_batches();
+		atomic_store(&pointless, true);
 }
 
 void ws_kernel_hurry_batch(void)
@@ -411,7 +406,8 @@ static bool can_wait(const struct ws_kernel_launch *launch)
 {
 	return launch->call != WS_KERNEL_LAUNCH_GRAPH && *ws_kernel_settings.batch &&
 	       !*ws_kernel_settings.source && !atomic_load(&forbidden) &&
-	       !ws_kernel_shares_memory((int)launch->device) && ws_kernel_driver.push_context;
+	       !atomic_load(&pointless) && !ws_kernel_shares_memory((int)launch->device) &&
+	       ws_kernel_driver.push_context;
 }
 
 bool ws_kernel_put_off(struct ws_kernel_launch *launch)

@@ -38,7 +38,7 @@ static void read_symbols(const struct ws_cubin *cubin, const Elf64_Shdr *table)
 		section = ws_cubin_name_section(cubin, symbol->st_shndx);
 		/* The program may write to constants before a launch that was put off is made. */
 		if (!strncmp(section, ".nv.global", 10) ||
-		    (*ws_kernel_settings.batch && !strncmp(section, ".nv.constant3", 13)))
+		    (ws_kernel_keeps_memory() && !strncmp(section, ".nv.constant3", 13)))
 			add_name(ws_cubin_find_string(cubin, &cubin->sections[table->sh_link],
 						      symbol->st_name));
 	}

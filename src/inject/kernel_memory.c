@@ -184,6 +184,18 @@ bool ws_kernel_knows_memory(ws_device_address address)
 	return found;
 }
 
+bool ws_kernel_is_device_memory(ws_device_address address)
+{
+	bool found = false;
+
+	ws_kernel_lock(&known_lock);
+	for (size_t i = 0; i < known.count && !found; i++)
+		found = known.entries[i].kind == WS_KERNEL_DEVICE_MEMORY &&
+			address - known.entries[i].base < known.entries[i].bytes;
+	ws_kernel_unlock(&known_lock);
+	return found;
+}
+
 static bool has_memory(const struct ws_kernel_memories *memories, ws_device_address address)
 {
 	for (size_t i = 0; i < memories->count; i++)
@@ -293,7 +305,7 @@ static bool add_rest(const struct ws_kernel_launch *launch, struct ws_kernel_mem
 bool ws_kernel_list_memory(const struct ws_kernel_launch *launch,
 			   struct ws_kernel_memories *memories)
 {
-	if (launch->call != WS_KERNEL_LAUNCH_GRAPH)
+	if (launch->call != WS_KERNEL_LAUNCH_GRAPH && launch->call != WS_KERNEL_RANGE)
 		ws_kernel_add_globals(memories, launch->function);
 	return add_arguments(launch, memories) && add_rest(launch, memories);
 }

@@ -2,7 +2,8 @@
  * kernel_ranges.c - ranges of the program as units (--replay-mode app-range): all that is launched
  * from the beginning of a range to its end is counted as one. A range is what lies between
  * cudaProfilerStart and cudaProfilerStop, or an NVTX range that --nvtx-include names. One range is
- * counted at a time; its end waits for the work of its context.
+ * counted at a time; its end waits for the work of its context. With --replay-mode range its calls
+ * are repeated instead (kernel_repeat.c).
  */
 #include <stdio.h>
 
@@ -24,7 +25,7 @@ static __thread bool owns_range __attribute__((tls_model("initial-exec")));
 
 bool ws_kernel_measures_ranges(void)
 {
-	return !strcmp(ws_kernel_settings.replay, "app-range");
+	return !strcmp(ws_kernel_settings.replay, "app-range") || ws_kernel_repeats_ranges();
 }
 
 static bool uses_nvtx(void)
@@ -49,6 +50,21 @@ static void forget_range(void)
 	atomic_store(&is_open, false);
 }
 
+static bool begin_unit(const struct ws_kernel_launch *unit)
+{
+	if (ws_kernel_repeats_ranges())
+		return ws_kernel_begin_recording(unit);
+	return ws_kernel_begin_unit(unit);
+}
+
+static void end_unit(void)
+{
+	if (ws_kernel_repeats_ranges())
+		ws_kernel_end_recording();
+	else
+		ws_kernel_end_unit();
+}
+
 static void begin_counting(void *context)
 {
 	struct ws_kernel_launch unit = {
@@ -60,7 +76,7 @@ static void begin_counting(void *context)
 	atomic_store(&has_begun, true);
 	if (!ws_kernel_wants_range(&unit))
 		return;
-	range.counted = ws_kernel_begin_unit(&unit);
+	range.counted = begin_unit(&unit);
 	if (!range.counted)
 		ws_kernel_finish_unit();
 }
@@ -84,7 +100,7 @@ static void close_range(void)
 	if (range.counted) {
 		pushed = ws_kernel_driver.push_context && ws_kernel_driver.pop_context &&
 			 !ws_kernel_driver.push_context(range.context);
-		ws_kernel_end_unit();
+		end_unit();
 		if (pushed)
 			ws_kernel_driver.pop_context(&context);
 		ws_kernel_finish_unit();
@@ -92,15 +108,20 @@ static void close_range(void)
 	forget_range();
 }
 
-/* Between the two, this thread may call the driver. */
-static int begin_work(void)
+/* Between the two, this thread may call the driver. False when it would have to wait and must not:
+ * another thread that begins a range may be waiting for this thread's launch. */
+static bool begin_work(bool may_wait, int *mode)
 {
-	int mode = WS_KERNEL_RELAXED;
+	uint32_t was = 0;
 
+	if (may_wait)
+		ws_kernel_lock(&range_lock);
+	else if (!atomic_compare_exchange_strong(&range_lock, &was, 1))
+		return false;
 	ws_kernel_set_inside(true);
-	ws_kernel_driver.exchange_mode(&mode);
-	ws_kernel_lock(&range_lock);
-	return mode;
+	*mode = WS_KERNEL_RELAXED;
+	ws_kernel_driver.exchange_mode(mode);
+	return true;
 }
 
 static void end_work(int mode)
@@ -110,8 +131,8 @@ static void end_work(int mode)
 	ws_kernel_set_inside(false);
 }
 
-/* An NVTX range has opened or closed on this thread. */
-static void handle_nvtx(void)
+/* An NVTX range has opened or closed on this thread, or before CUDA was initialised. */
+static void follow_nvtx(bool may_wait)
 {
 	char name[sizeof(range.name)] = "";
 	bool pushed, started;
@@ -123,7 +144,8 @@ static void handle_nvtx(void)
 	started = ws_kernel_is_in_started_range(name, sizeof(name));
 	if (!pushed && !started && !atomic_load_explicit(&is_open, memory_order_relaxed))
 		return;
-	mode = begin_work();
+	if (!begin_work(may_wait, &mode))
+		return;
 	if (range.opener == PUSHED && owns_range && !pushed)
 		close_range();
 	else if (range.opener == STARTED && !started)
@@ -136,13 +158,18 @@ static void handle_nvtx(void)
 	end_work(mode);
 }
 
+static void handle_nvtx(void)
+{
+	follow_nvtx(true);
+}
+
 void ws_kernel_note_profiler(bool start)
 {
 	int mode;
 
 	if (uses_nvtx() || ws_kernel_is_done())
 		return;
-	mode = begin_work();
+	begin_work(true, &mode);
 	if (start && range.opener == NOBODY) {
 		snprintf(range.name, sizeof(range.name), "cudaProfilerStart");
 		open_range(PROFILER);
@@ -156,13 +183,11 @@ void ws_kernel_note_launch(const struct cupti_callback *callback)
 {
 	int mode;
 
-	/* Its range may have been open before CUDA was initialised. */
 	if (uses_nvtx() && !atomic_load_explicit(&is_open, memory_order_relaxed))
-		handle_nvtx();
+		follow_nvtx(false);
 	if (!atomic_load_explicit(&is_open, memory_order_relaxed) ||
-	    atomic_load_explicit(&has_begun, memory_order_relaxed))
+	    atomic_load_explicit(&has_begun, memory_order_relaxed) || !begin_work(false, &mode))
 		return;
-	mode = begin_work();
 	if (range.opener != NOBODY && !atomic_load(&has_begun))
 		begin_counting(callback->context);
 	end_work(mode);

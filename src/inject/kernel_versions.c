@@ -463,6 +463,21 @@ bool ws_kernel_keep_version(struct ws_kernel_versions *versions,
 	return ok;
 }
 
+bool ws_kernel_extend_version(struct ws_kernel_versions *versions,
+			      const struct ws_kernel_launch *launch)
+{
+	struct ws_kernel_memories memories = {0};
+	bool ok = ws_kernel_list_memory(launch, &memories) && !has_host_memory(&memories),
+	     fresh = false;
+
+	for (size_t i = 0; ok && !fresh && i < memories.count; i++)
+		fresh = !find_region(versions, &memories.entries[i]);
+	versions->stream = launch->stream;
+	ok = ok && (!fresh || add_regions(versions, &memories));
+	free(memories.entries);
+	return ok;
+}
+
 bool ws_kernel_keep_end(struct ws_kernel_versions *versions)
 {
 	return keep_moment(versions, NULL);
@@ -551,12 +566,22 @@ bool ws_kernel_find_writes(struct ws_kernel_versions *versions, struct ws_kernel
 	return true;
 }
 
-bool ws_kernel_check_end(struct ws_kernel_versions *versions)
+static bool check_end(struct ws_kernel_versions *versions)
 {
 	if (!find_fresh(versions))
 		return false;
 	memcpy(versions->dirty, versions->fresh, versions->pieces);
 	return ws_kernel_restore_version(versions, versions->stream);
+}
+
+void ws_kernel_return_to_end(struct ws_kernel_versions *versions)
+{
+	for (size_t i = 0; i < versions->count; i++)
+		ws_kernel_choose_version(versions, i);
+	if (!ws_kernel_restore_version(versions, NULL) || !check_end(versions))
+		ws_kernel_report(WS_ERROR,
+				 "The memory that measured kernels changed could not be restored: "
+				 "the program's results may be wrong.");
 }
 
 bool ws_kernel_flush_versions(struct ws_kernel_versions *versions,

@@ -9,6 +9,9 @@
  *   graph     a graph of two kernels is launched at the end, twice
  *   ranges    only the second round lies between cuProfilerStart and cuProfilerStop
  *   freed     four launches at the end each use memory that is freed after them
+ *   repeat    another round at the end lies between cuProfilerStart and cuProfilerStop, with calls
+ *             of other kinds
+ *   allocate  memory is allocated in it as well
  *   started   the second round lies in a start/end range
  *   differs   the kernels of the last round are launched only in the first run of the program in
  *             the folder, where it leaves a file called "was-here"
@@ -141,6 +144,37 @@ static void use_and_free(void)
 	}
 }
 
+/* A range in which the host changes what it has sent, and what it has fetched. */
+static void make_range(int allocates)
+{
+	uint32_t round = ROUNDS, seen = 0, *values;
+	uint64_t memory, more;
+	unsigned *event;
+
+	cuMemAlloc_v2(&memory, 4 * 1000);
+	cuEventCreate((void **)&event, 0);
+	memset(at(memory), 0, 4 * 1000);
+	cuProfilerStart();
+	if (allocates)
+		cuMemAlloc_v2(&more, 64);
+	cuMemcpyHtoDAsync_v2(far, &round, 4, (void *)7);
+	round = 99;
+	launch(&accumulate, at(vector), 7);
+	cuMemcpyDtoDAsync_v2(memory, vector, 4 * 100, (void *)7);
+	cuMemsetD32Async(memory + 4, 7, 2, (void *)7);
+	cuEventRecord(event, (void *)7);
+	cuStreamWaitEvent((void *)9, event, 0);
+	launch(&count_up, at(memory + 4), 9);
+	cuMemcpyDtoHAsync_v2(&seen, memory + 4, 4, (void *)9);
+	cuStreamSynchronize((void *)9);
+	surprises += seen != 8;
+	seen = 0;
+	cuProfilerStop();
+	values = at(memory);
+	surprises += seen || *event != 1 || at(far)[0] != ROUNDS;
+	surprises += values[0] || values[1] != 8 || values[2] != 7 || values[3] != 3 * 4;
+}
+
 static int is_first_run(void)
 {
 	FILE *file = fopen("was-here", "rx");
@@ -195,6 +229,8 @@ int main(int argc, char **argv)
 		launch_at_once();
 	if (!strcmp(what, "freed"))
 		use_and_free();
+	if (!strcmp(what, "repeat") || !strcmp(what, "allocate"))
+		make_range(!strcmp(what, "allocate"));
 	for (int i = 0; i < 2 && !strcmp(what, "graph"); i++)
 		cuGraphLaunch(graph, (void *)7);
 	for (unsigned i = 0; i < LENGTH; i++)

@@ -39,6 +39,15 @@ STANDIN_EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsi
 				  void *stream, void **arguments, void **extra);
 /* A graph is a list of kernels without arguments, ended by NULL. */
 STANDIN_EXPORT int cuGraphLaunch(void *graph, void *stream);
+STANDIN_EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream);
+STANDIN_EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream);
+STANDIN_EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream);
+STANDIN_EXPORT int cuMemsetD32Async(uint64_t at, unsigned value, size_t count, void *stream);
+STANDIN_EXPORT int cuStreamSynchronize(void *stream);
+/* An event holds how often it was recorded. */
+STANDIN_EXPORT int cuEventCreate(void **event, unsigned flags);
+STANDIN_EXPORT int cuEventRecord(void *event, void *stream);
+STANDIN_EXPORT int cuStreamWaitEvent(void *stream, void *event, unsigned flags);
 STANDIN_EXPORT int cuProfilerStart(void);
 STANDIN_EXPORT int cuProfilerStop(void);
 /* The stream of that number is being captured: what is launched into it does not run. */
@@ -70,7 +79,15 @@ enum {
 	CBID_FREE = 245,
 	CBID_ALLOCATE_HOST = 244,
 	CBID_PROFILER_START = 308,
-	CBID_PROFILER_STOP = 309
+	CBID_PROFILER_STOP = 309,
+	CBID_COPY = 400,
+	CBID_SEND = 401,
+	CBID_FETCH = 402,
+	CBID_SET = 403,
+	CBID_WAIT = 404,
+	CBID_EVENT_CREATE = 405,
+	CBID_EVENT_RECORD = 406,
+	CBID_EVENT_AWAIT = 407
 };
 
 #endif

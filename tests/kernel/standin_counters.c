@@ -32,10 +32,21 @@ static struct {
 static const struct {
 	uint32_t cbid;
 	const char *name;
-} names[] = {{CBID_LAUNCH, "cuLaunchKernel"},		{CBID_LAUNCH_GRAPH, "cuGraphLaunch"},
-	     {CBID_ALLOCATE, "cuMemAlloc_v2"},		{CBID_FREE, "cuMemFree_v2"},
-	     {CBID_ALLOCATE_HOST, "cuMemAllocHost_v2"}, {CBID_PROFILER_START, "cuProfilerStart"},
-	     {CBID_PROFILER_STOP, "cuProfilerStop"}};
+} names[] = {{CBID_LAUNCH, "cuLaunchKernel"},
+	     {CBID_LAUNCH_GRAPH, "cuGraphLaunch"},
+	     {CBID_ALLOCATE, "cuMemAlloc_v2"},
+	     {CBID_FREE, "cuMemFree_v2"},
+	     {CBID_ALLOCATE_HOST, "cuMemAllocHost_v2"},
+	     {CBID_PROFILER_START, "cuProfilerStart"},
+	     {CBID_PROFILER_STOP, "cuProfilerStop"},
+	     {CBID_COPY, "cuMemcpyDtoDAsync_v2"},
+	     {CBID_SEND, "cuMemcpyHtoDAsync_v2"},
+	     {CBID_FETCH, "cuMemcpyDtoHAsync_v2"},
+	     {CBID_SET, "cuMemsetD32Async"},
+	     {CBID_WAIT, "cuStreamSynchronize"},
+	     {CBID_EVENT_CREATE, "cuEventCreate"},
+	     {CBID_EVENT_RECORD, "cuEventRecord"},
+	     {CBID_EVENT_AWAIT, "cuStreamWaitEvent"}};
 
 STANDIN_EXPORT int cuptiGetVersion(uint32_t *version)
 {

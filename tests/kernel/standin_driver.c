@@ -149,31 +149,42 @@ STANDIN_EXPORT int cuMemGetAddressRange_v2(uint64_t *base, size_t *bytes, uint64
 	return 1;
 }
 
-STANDIN_EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream)
+/* Around a call with parameters of 64 bits each. */
+static int end_call(uint32_t cbid, const char *name, const void *params, int result)
 {
-	(void)stream;
-	if (!(is_allocated(to, bytes) && is_allocated(from, bytes)))
-		return 1;
+	tell(1, cbid, name, params);
+	return result;
+}
+
+static int copy(uint32_t cbid, const char *name, uint64_t to, uint64_t from, size_t bytes,
+		void *stream)
+{
+	uint64_t params[] = {to, from, bytes, (uint64_t)(uintptr_t)stream};
+	int on_device = cbid == CBID_COPY;
+
+	tell(0, cbid, name, params);
+	if (((on_device || cbid == CBID_SEND) && !is_allocated(to, bytes)) ||
+	    ((on_device || cbid == CBID_FETCH) && !is_allocated(from, bytes)))
+		return end_call(cbid, name, params, 1);
 	memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, bytes);
-	return 0;
+	return end_call(cbid, name, params, 0);
 }
 
-STANDIN_EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream)
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream)
 {
-	(void)stream;
-	if (!(is_allocated(from, bytes)))
-		return 1;
-	memcpy(to, (void *)(uintptr_t)from, bytes);
-	return 0;
+	return copy(CBID_COPY, "cuMemcpyDtoDAsync_v2", to, from, bytes, stream);
 }
 
-STANDIN_EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream)
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream)
 {
-	(void)stream;
-	if (!(is_allocated(to, bytes)))
-		return 1;
-	memcpy((void *)(uintptr_t)to, from, bytes);
-	return 0;
+	return copy(CBID_FETCH, "cuMemcpyDtoHAsync_v2", (uint64_t)(uintptr_t)to, from, bytes,
+		    stream);
+}
+
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream)
+{
+	return copy(CBID_SEND, "cuMemcpyHtoDAsync_v2", to, (uint64_t)(uintptr_t)from, bytes,
+		    stream);
 }
 
 STANDIN_EXPORT int cuMemsetD8Async(uint64_t at, unsigned char value, size_t bytes, void *stream)
@@ -183,6 +194,68 @@ STANDIN_EXPORT int cuMemsetD8Async(uint64_t at, unsigned char value, size_t byte
 		return 1;
 	memset((void *)(uintptr_t)at, value, bytes);
 	return 0;
+}
+
+STANDIN_EXPORT int cuMemsetD16Async(uint64_t at, unsigned short value, size_t count, void *stream)
+{
+	(void)stream;
+	if (!(is_allocated(at, 2 * count)))
+		return 1;
+	for (size_t i = 0; i < count; i++)
+		((uint16_t *)(uintptr_t)at)[i] = value;
+	return 0;
+}
+
+int cuMemsetD32Async(uint64_t at, unsigned value, size_t count, void *stream)
+{
+	uint64_t params[] = {at, value, count, (uint64_t)(uintptr_t)stream};
+
+	tell(0, CBID_SET, "cuMemsetD32Async", params);
+	if (!(is_allocated(at, 4 * count)))
+		return end_call(CBID_SET, "cuMemsetD32Async", params, 1);
+	for (size_t i = 0; i < count; i++)
+		((uint32_t *)(uintptr_t)at)[i] = value;
+	return end_call(CBID_SET, "cuMemsetD32Async", params, 0);
+}
+
+/* ---- events ---- */
+
+int cuEventCreate(void **event, unsigned flags)
+{
+	uint64_t params[] = {(uint64_t)(uintptr_t)event, flags};
+
+	tell(0, CBID_EVENT_CREATE, "cuEventCreate", params);
+	*event = calloc(1, sizeof(unsigned));
+	return end_call(CBID_EVENT_CREATE, "cuEventCreate", params, !*event);
+}
+
+STANDIN_EXPORT int cuEventDestroy_v2(void *event)
+{
+	free(event);
+	return 0;
+}
+
+int cuEventRecord(void *event, void *stream)
+{
+	void *params[] = {event, stream};
+
+	tell(0, CBID_EVENT_RECORD, "cuEventRecord", params);
+	++*(unsigned *)event;
+	return end_call(CBID_EVENT_RECORD, "cuEventRecord", params, 0);
+}
+
+/* What nothing will ever complete is an error here. */
+int cuStreamWaitEvent(void *stream, void *event, unsigned flags)
+{
+	uint64_t params[] = {(uint64_t)(uintptr_t)stream, (uint64_t)(uintptr_t)event, flags};
+
+	tell(0, CBID_EVENT_AWAIT, "cuStreamWaitEvent", params);
+	return end_call(CBID_EVENT_AWAIT, "cuStreamWaitEvent", params, !*(unsigned *)event);
+}
+
+STANDIN_EXPORT int cuEventSynchronize(void *event)
+{
+	return !*(unsigned *)event;
 }
 
 /* ---- contexts, streams, functions ---- */
@@ -196,10 +269,10 @@ STANDIN_EXPORT int cuCtxGetDevice(int *device)
 	*device = 0;
 	return 0;
 }
-STANDIN_EXPORT int cuStreamSynchronize(void *stream)
+int cuStreamSynchronize(void *stream)
 {
-	(void)stream;
-	return 0;
+	tell(0, CBID_WAIT, "cuStreamSynchronize", &stream);
+	return end_call(CBID_WAIT, "cuStreamSynchronize", &stream, 0);
 }
 STANDIN_EXPORT int cuStreamIsCapturing(void *stream, int *status)
 {

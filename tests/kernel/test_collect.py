@@ -367,6 +367,28 @@ def ranges_are_counted_as_one():
 
 
 @tap.test
+def ranges_are_repeated_within_a_run():
+    bare = BARE.replace("15000150000", "20000200000").replace("far 3", "far 4")
+    for cache, runs in (("all", 10 + 2 * (1 + 2 + 4)), ("none", 10 + 2 * (1 + 2 + 4 + 4))):
+        args = ("--replay-mode", "range", "--cache-control", cache)
+        out, results = measure(*args, what="repeat")
+        assert out == f"{bare} runs {runs}\n", out
+        assert names(results) == ["cudaProfilerStart"], results
+        assert not results[0]["error"] and results[0]["passes"] == 4, results
+        assert results[0]["metrics"]["smsp__inst_executed.sum"] == 8.5, results
+        assert results[0]["replayMode"] == "range", results
+    out, results = measure("--replay-mode", "range", what="allocate")
+    assert out == f"{bare} runs 12\n", out
+    assert "cuMemAlloc_v2 is not repeated" in results[0]["error"], results
+    # A kernel that may write to the host, and one that waits for other GPUs.
+    for args, what in [((), "ranges"), (("--nvtx-include", "[/round 2/forward/]"), "nvtx")]:
+        out, results = measure("--replay-mode", "range", *args, what=what)
+        assert out == BARE + " runs 10\n" and len(results) == 1, (out, results)
+        assert "memory of the host" in results[0]["error"], results
+        assert not results[0]["passes"] and "app-range" in results[0]["error"], results
+
+
+@tap.test
 def a_graph_is_measured_as_one():
     out, results = measure("-s", "10", what="graph")
     assert out.startswith(BARE.replace("graph 0", "graph 4")), out
@@ -446,7 +468,7 @@ def what_makes_no_sense_is_refused():
         (("--set", "nosuchset"), "nosuchset"),
         (("-c", "-1"), "--launch-count"),
         (("--devices", "x"), "--devices"),
-        (("--replay-mode", "range"), "range"),
+        (("--replay-mode", "range", "-k", "x"), "measures ranges"),
         (("--graph-profiling", "node"), "node"),
         (("--kill", "yes"), "--launch-count"),
         (("--replay-batch", "0"), "--replay-batch"),
