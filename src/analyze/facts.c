@@ -291,6 +291,7 @@ static void count_kernels(const struct ws_model *model, struct ws_facts *facts)
 	struct ws_cursor *cursor =
 		ws_cursor_open(model->report, WS_TABLE_cuda_kernel, model->from, model->to);
 	struct ws_map index = {0}, streams = {0}, devices = {0};
+	struct ws_kind_counter counter = {0};
 	const uint64_t *values;
 
 	while (ws_cursor_next(cursor, &values)) {
@@ -311,6 +312,10 @@ static void count_kernels(const struct ws_model *model, struct ws_facts *facts)
 			ws_map_set(&index, name, at);
 		}
 		note_kernel(&facts->kernels[at - 1], values);
+		ws_kernel_kinds_count(model, &counter,
+				      (uint32_t)ws_or(values[ws_cuda_kernel_demangled],
+						      values[ws_cuda_kernel_name]),
+				      (struct ws_span){start, end}, facts->kinds);
 		facts->kernel_instances++;
 		facts->kernel_ns += end - start;
 		facts->brief_kernels += end - start < WS_SHORT_KERNEL_NS;
@@ -329,6 +334,7 @@ static void count_kernels(const struct ws_model *model, struct ws_facts *facts)
 		      compare_kernels);
 	ws_map_free(&index);
 	ws_map_free(&streams);
+	ws_kind_counter_free(&counter);
 	ws_map_free(&devices);
 }
 

@@ -5,6 +5,7 @@
 #define WS_ANALYZE_FACTS_H
 
 #include "analyze/code.h"
+#include "analyze/kernel_kinds.h"
 #include "analyze/model.h"
 
 enum { WS_SMALL_COPY_BYTES = 65536, WS_SHORT_KERNEL_NS = 10000 };
@@ -52,6 +53,7 @@ struct ws_facts {
 	struct ws_copy_fact copies[WS_DIRECTIONS][2]; /* [1]: pageable memory of the host */
 	struct ws_kernel_fact *kernels;		      /* by time, most first */
 	size_t kernel_count, kernel_cap;
+	struct ws_kernel_kind_fact kinds[WS_KERNEL_KINDS];
 	uint64_t kernel_instances, kernel_ns, brief_kernels;
 	uint64_t graph_launches;
 	uint64_t streams;	  /* that kernels ran in */

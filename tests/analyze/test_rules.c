@@ -59,7 +59,7 @@ static void add_kernel(struct program *program, uint32_t gpu, const char *name, 
 	kernel.end = program->gpu_end[gpu] = kernel.start + ns;
 	kernel.name = kernel.demangled = make_string(program, name);
 	kernel.device = gpu;
-	kernel.stream = 7 + gpu;
+	kernel.stream = ws_or(kernel.stream, 7 + gpu);
 	kernel.process = 1;
 	kernel.correlation = program->correlation;
 	kernel.grid_x = ws_or(kernel.grid_x, 4000u);
@@ -415,6 +415,105 @@ static void test_queries_in_a_loop(void **state)
 	check_first(step_with_queries, "busy-waiting", "whether work is done");
 }
 
+static void step_with_transposing(struct program *program, int number)
+{
+	(void)number;
+	add_kernel(program, 0, "work", 4 * MS, full);
+	add_kernel(program, 0,
+		   "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<"
+		   "at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)>>",
+		   3 * MS, full);
+}
+
+static void step_with_a_cast(struct program *program, int number)
+{
+	(void)number;
+	add_kernel(program, 0, "work", 4 * MS, full);
+	add_kernel(program, 0, "at::native::bfloat16_copy_kernel_cuda", MS / 2, full);
+}
+
+static void test_kernels_that_only_copy(void **state)
+{
+	struct analysed analysed;
+
+	(void)state;
+	check_first(step_with_transposing, "data-movement", "For 43 % of the time");
+	analysed = analyse_program(step_with_a_cast);
+	assert_int_equal(find_level(&analysed, "data-movement", ""), -1);
+	forget_program(&analysed);
+}
+
+static void step_in_double(struct program *program, int number)
+{
+	(void)number;
+	add_kernel(program, 0, "integrate(double*, int)", 2 * MS, full);
+	add_kernel(program, 0, "normal_kernel(at::TensorBase const&, double, double)", 2 * MS,
+		   full);
+}
+
+static void test_double_precision(void **state)
+{
+	struct analysed analysed = analyse_program(step_in_double);
+
+	(void)state;
+	assert_int_equal(find_level(&analysed, "double-precision", "for 50 % of the time"),
+			 WS_LEVEL_NOTE);
+	forget_program(&analysed);
+}
+
+static void step_with_questions(struct program *program, int number)
+{
+	(void)number;
+	for (int i = 0; i < 4; i++) {
+		add_call(program, "cudaGetDeviceProperties_v2_v12000", 500 * US);
+		add_kernel(program, 0, "work", 200 * US, full);
+	}
+}
+
+/* Only the first call takes long: it starts CUDA. */
+static void step_with_a_question(struct program *program, int number)
+{
+	add_call(program, "cudaGetDevice_v3020", number ? US : 50 * MS);
+	add_call(program, "cudaGetDevice_v3020", US);
+	add_kernel(program, 0, "work", MS, full);
+}
+
+static void test_questions_in_a_loop(void **state)
+{
+	struct analysed analysed;
+
+	(void)state;
+	check_first(step_with_questions, "setup-calls", "cudaGetDeviceProperties_v2");
+	analysed = analyse_program(step_with_a_question);
+	assert_int_equal(find_level(&analysed, "setup-calls", ""), -1);
+	forget_program(&analysed);
+}
+
+static void step_on_full_streams(struct program *program, int number)
+{
+	struct ws_row_cuda_kernel kernel = full;
+
+	(void)number;
+	for (uint32_t stream = 13; stream < 17; stream++) {
+		kernel.stream = stream;
+		program->gpu_end[0] = 0;
+		add_kernel(program, 0, "work", 4 * MS, kernel);
+	}
+}
+
+static void test_streams_that_gain_nothing(void **state)
+{
+	struct analysed analysed = analyse_program(step_on_full_streams);
+
+	(void)state;
+	assert_int_equal(find_level(&analysed, "serial-streams", "4 streams run side by side, 4."),
+			 WS_LEVEL_OK);
+	forget_program(&analysed);
+	analysed = analyse_program(step_with_tail);
+	assert_int_equal(find_level(&analysed, "serial-streams", ""), -1);
+	forget_program(&analysed);
+}
+
 /* Waits for a read of so many bytes at that place of a file. */
 static void add_read(struct program *program, uint64_t place, uint64_t bytes)
 {
@@ -679,6 +778,10 @@ int main(void)
 		cmocka_unit_test(test_the_rank_that_comes_last),
 		cmocka_unit_test(test_many_small_collectives),
 		cmocka_unit_test(test_queries_in_a_loop),
+		cmocka_unit_test(test_kernels_that_only_copy),
+		cmocka_unit_test(test_double_precision),
+		cmocka_unit_test(test_questions_in_a_loop),
+		cmocka_unit_test(test_streams_that_gain_nothing),
 		cmocka_unit_test(test_how_a_file_is_read),
 		cmocka_unit_test(test_a_gpu_of_another_node),
 		cmocka_unit_test(test_a_quota_that_is_spent),

@@ -63,6 +63,21 @@ static double measure_concurrency(const struct ws_analysis *analysis)
 	return (double)analysis->facts.kernel_ns / (double)compute;
 }
 
+enum { FULL_PERCENT = 90 };
+
+/* More streams gain nothing where single kernels fill the GPU. */
+static void report_full(const struct ws_analysis *analysis, struct ws_findings *findings,
+			double concurrency)
+{
+	struct ws_finding *finding = ws_findings_add(findings, &ws_rule_serial_streams);
+
+	finding->level = WS_LEVEL_OK;
+	finding->title =
+		ws_format("Kernels of %llu streams run side by side, %.1f at a time; each fills "
+			  "the GPU by itself, so that more streams gain nothing",
+			  (unsigned long long)analysis->facts.streams, concurrency);
+}
+
 static void check_streams(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	uint64_t made = count_made_streams(analysis), used = analysis->facts.streams;
@@ -73,6 +88,8 @@ static void check_streams(const struct ws_analysis *analysis, struct ws_findings
 
 	for (size_t i = 0; i < analysis->model->work.gpus; i++)
 		compute = ws_max(compute, analysis->gpus[i].compute);
+	if (analysis->facts.streams > 1 && concurrency > 1.2 && filling * 100 > FULL_PERCENT)
+		report_full(analysis, findings, concurrency);
 	if (filling > 0)
 		possible = ws_min(possible, 1 / filling);
 	if (!analysis->facts.multiprocessors || ws_max(made, used) < 2 || concurrency > 1.2 ||
@@ -100,7 +117,8 @@ const struct ws_rule ws_rule_serial_streams = {
 	.title = "Streams whose work takes turns",
 	.about = "The program made two streams or more, its kernels fill less than half of the "
 		 "GPU, and yet hardly any two run at the same time: all work goes to one stream, "
-		 "or the default stream stands between them.",
+		 "or the default stream stands between them. Where kernels run side by side of "
+		 "which each fills the GPU, that is said: more streams gain nothing.",
 	.find_obstacle = ws_need_cuda,
 	.query = ws_proof_streams,
 	.check = check_streams,

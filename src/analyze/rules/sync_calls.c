@@ -65,7 +65,7 @@ static uint64_t sum_line(const struct ws_analysis *analysis, const struct ws_cod
 	return sum;
 }
 
-enum { SHORT_PIECE_NS = 50000 };
+enum { SHORT_PIECE_NS = 50000, CALL_FROM_PYTHON_NS = 50000 };
 
 /* One wait at the end of a step, to read a result, is usual; so is one after long work. */
 static bool is_worth_it(const struct ws_analysis *analysis, const struct ws_call_fact *calls)
@@ -141,6 +141,8 @@ static void check_syncs(const struct ws_analysis *analysis, struct ws_findings *
 	gain = analysis->window - ws_min(analysis->window, floor);
 	gain = ws_estimate_bound(analysis, gain, ws_cost_without_syncs, NULL);
 	line = calls.place.python ? sum_line(analysis, &calls.place) : 0;
+	/* The line may do much else. */
+	line = ws_min(line, in_calls + calls.count * CALL_FROM_PYTHON_NS);
 	gain = ws_max(gain, line);
 	if (ws_analysis_share(analysis, gain) < 0.03)
 		return;
