@@ -121,14 +121,14 @@ static bool is_same_row(const struct ws_breakdown_row *left, const struct ws_bre
 	       left->name == right->name && left->path == right->path &&
 	       left->place.function == right->place.function &&
 	       left->place.leaf == right->place.leaf && left->place.file == right->place.file &&
-	       left->place.line == right->place.line;
+	       left->place.line == right->place.line && left->place.work == right->place.work;
 }
 
 static uint64_t hash_row(const struct ws_breakdown_row *row)
 {
 	const uint64_t words[] = {row->cause,	   row->thread,		row->name,
 				  row->path,	   row->place.function, row->place.leaf,
-				  row->place.file, row->place.line};
+				  row->place.file, row->place.line,	row->place.work};
 	uint64_t hash = 0;
 
 	for (size_t i = 0; i < WS_COUNT(words); i++)
@@ -361,7 +361,7 @@ static size_t gather_places(const struct summing *summing, const struct ws_path 
 			continue;
 		place = ws_code_find_place(model, (uint32_t)col[ws_sample_frame][i],
 					   (uint32_t)col[ws_sample_callers][i]);
-		while (k < count && memcmp(&places[k].place, &place, sizeof(place)))
+		while (k < count && !ws_code_is_same_place(&places[k].place, &place))
 			k++;
 		if (k == count)
 			places[count++] = (struct place_weight){.place = place};

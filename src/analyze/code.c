@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "analyze/works.h"
 #include "base/choose.h"
 
 static bool starts_with(const char *text, const char *beginning)
@@ -41,30 +42,52 @@ static bool is_system_path(const char *path)
 
 struct frame_choice {
 	struct ws_place place;
+	uint32_t called; /* the function that it called */
+	uint8_t work;
 	bool found;
 };
 
 /* The innermost frames of each kind so far. */
 struct frame_choices {
 	struct frame_choice user_python, user_native, any_python;
+	uint32_t called; /* the outermost function so far that tells what is done; 0 for none */
+	uint8_t work;	 /* of the outermost function so far that does work of a known kind */
 };
 
-/* The static runtime of CUDA is part of the program, but not the user's. */
+/* The static runtime of CUDA and that of Go are part of the program, but not the user's. */
 static bool is_runtime_function(const char *name)
 {
+	static const char *const go[] = {"runtime.", "runtime/", "internal/", "sync.",
+					 "sync/",    "syscall.", "reflect."};
+
+	for (size_t i = 0; i < WS_COUNT(go); i++)
+		if (starts_with(name, go[i]))
+			return true;
 	return starts_with(name, "cuda") || starts_with(name, "libcudart_static") ||
 	       starts_with(name, "__cuda") || starts_with(name, "__device_stub__");
 }
 
 /* Templates and inline functions of the C++ library are compiled into the user's program, but are
- * not the user's code. */
+ * not the user's code, nor are the libraries of Rust and Go. */
 static bool is_system_header(const struct ws_model *model, uint32_t file)
 {
-	static const char *const parts[] = {"/include/c++/",   "/include/bits/",
-					    "/usr/include/",   "/lib/gcc/",
-					    "/include/cuda",   "/include/thrust/",
-					    "/include/cub/",   "/cuda/include/",
-					    "-linux/include/", NULL};
+	static const char *const parts[] = {"/include/c++/",
+					    "/include/bits/",
+					    "/usr/include/",
+					    "/lib/gcc/",
+					    "/include/cuda",
+					    "/include/thrust/",
+					    "/include/cub/",
+					    "/cuda/include/",
+					    "-linux/include/",
+					    "/rustc/",
+					    "/rustlib/src/",
+					    "/.cargo/registry/",
+					    "/usr/lib/go",
+					    "/usr/local/go/src/",
+					    "/usr/share/go",
+					    "/go/pkg/mod/",
+					    NULL};
 
 	return file && contains_any(ws_report_string(model->report, file, NULL), parts);
 }
@@ -178,20 +201,71 @@ static uint8_t get_marks(const struct ws_model *model, uint32_t number)
 	return marks;
 }
 
+/* Functions by which interpreters call others say nothing of what is done. */
+static bool is_telling(const struct ws_model *model, const struct ws_function *function)
+{
+	static const char *const glue[] = {"_PyObject_",   "PyObject_Call", "PyObject_Vector",
+					   "_PyEval_",	   "PyEval_",	    "_PyFunction_",
+					   "PyVectorcall", "cfunction_",    "method_vectorcall",
+					   "slot_tp_",	   "vectorcall_",   "type_call",
+					   "ws_",	   "_start",	    "__libc_start",
+					   "entry_",	   "__do_sys_",	    "_Py_Run"};
+
+	if (function->kind == WS_FRAME_KERNEL)
+		return false;
+	if (function->unresolved)
+		return !contains_any(ws_stacks_get_origin(model->stacks, function),
+				     (const char *const[]){"/bin/python", "libpython", "warpsight",
+							   NULL});
+	for (size_t i = 0; i < WS_COUNT(glue); i++)
+		if (starts_with(function->name, glue[i]))
+			return false;
+	return true;
+}
+
+static uint8_t get_work(const struct ws_model *model, uint32_t number)
+{
+	uint8_t work;
+
+	if (number > ws_stacks_count_functions(model->stacks))
+		return WS_WORK_NONE;
+	work = atomic_load_explicit(&model->works[number], memory_order_relaxed);
+	if (!work) { /* one more than the number of the kind */
+		work = (uint8_t)(1 +
+				 ws_classify_work(model->stacks,
+						  ws_stacks_get_function(model->stacks, number)));
+		atomic_store_explicit(&model->works[number], work, memory_order_relaxed);
+	}
+	return (uint8_t)(work - 1);
+}
+
+static void choose_frame(const struct frame_choices *choices, const struct ws_place *place,
+			 struct frame_choice *choice)
+{
+	if (!choice->found)
+		*choice = (struct frame_choice){*place, choices->called, choices->work, true};
+}
+
 static void offer_frame(const struct ws_model *model, const struct ws_place *place,
 			struct frame_choices *choices)
 {
 	const struct ws_function *function = ws_stacks_get_function(model->stacks, place->function);
-	struct frame_choice *choice = &choices->user_native;
+	bool python = function->kind == WS_FRAME_PYTHON;
+	uint8_t work;
 
-	if (function->kind == WS_FRAME_PYTHON) {
-		choice = &choices->user_python;
-		if (!choices->any_python.found)
-			choices->any_python = (struct frame_choice){*place, true};
+	if (python)
+		choose_frame(choices, place, &choices->any_python);
+	if ((get_marks(model, place->function) & MARK_USERS) &&
+	    !is_system_header(model, place->file)) {
+		choose_frame(choices, place,
+			     python ? &choices->user_python : &choices->user_native);
+		return;
 	}
-	if (!choice->found && (get_marks(model, place->function) & MARK_USERS) &&
-	    !is_system_header(model, place->file))
-		*choice = (struct frame_choice){*place, true};
+	work = get_work(model, place->function);
+	if (work)
+		choices->work = work;
+	if (is_telling(model, function))
+		choices->called = place->function;
 }
 
 /* What the functions on a stack say about it. */
@@ -235,11 +309,18 @@ struct ws_code_place ws_code_place_frames(const struct ws_model *model, const ui
 		best = &choices.user_native;
 	found.function = found.leaf;
 	found.users = choices.user_python.found || choices.user_native.found;
+	found.work = choices.work;
 	if (best->found) {
 		found.function = best->place.function;
 		found.file = best->place.file;
 		found.line = best->place.line;
+		found.called = best->called;
+		found.work = best->work;
 	}
+	/* What ran below it may be any of a hundred functions. */
+	if (found.called && found.leaf &&
+	    ws_stacks_get_function(model->stacks, found.leaf)->kind != WS_FRAME_KERNEL)
+		found.leaf = found.called;
 	return found;
 }
 
@@ -268,6 +349,14 @@ bool ws_code_is_system_program(const struct ws_model *model, uint32_t process)
 	       strncmp(info->name, "pt_main", 7);
 }
 
+bool ws_code_is_same_place(const struct ws_code_place *left, const struct ws_code_place *right)
+{
+	return left->function == right->function && left->file == right->file &&
+	       left->line == right->line && left->leaf == right->leaf &&
+	       left->loader == right->loader && left->library == right->library &&
+	       left->work == right->work;
+}
+
 static const char *find_base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -275,6 +364,97 @@ static const char *find_base_name(const char *path)
 	if (slash)
 		return slash + 1;
 	return path;
+}
+
+/* "json" of "/usr/lib/python3.11/json/__init__.py". */
+static void put_python_module(const char *path, struct ws_text *text)
+{
+	static const char *const roots[] = {"/site-packages/", "/dist-packages/"};
+	const char *from = strstr(path, "/lib/python3"), *end = strstr(path, ".py");
+
+	if (from)
+		from = strchr(from + strlen("/lib/python3"), '/');
+	for (size_t i = 0; i < WS_COUNT(roots); i++)
+		if (strstr(path, roots[i]))
+			from = strstr(path, roots[i]) + strlen(roots[i]) - 1;
+	if (!from || !end || end <= from)
+		return;
+	if (starts_with(end - ws_min((size_t)(end - from), strlen("/__init__")), "/__init__"))
+		end -= strlen("/__init__");
+	for (const char *at = from + 1; at < end; at++)
+		ws_text_add(text, *at == '/' ? "." : at, 1);
+	ws_text_puts(text, ".");
+}
+
+/* The symbol of an operator ("<<", "->") is no bracket: what follows "operator". */
+static const char *skip_operator(const char *at, const char *end)
+{
+	static const char *const symbols[] = {"<=>", "<<=", "<<", "<=", "<", "->*",
+					      "->",  ">>=", ">>", ">=", ">", "()"};
+	const char *word = "operator";
+
+	if (!starts_with(at, word))
+		return at;
+	at += strlen(word);
+	for (size_t i = 0; i < WS_COUNT(symbols); i++)
+		if (starts_with(at, symbols[i]))
+			return ws_min(at + strlen(symbols[i]), end);
+	return ws_min(at, end);
+}
+
+/* Where the name of a C++ function begins, after what it returns, and where it ends. */
+static void find_name(const char **name, const char **end)
+{
+	int depth = 0;
+
+	for (const char *at = *name; at < *end; at++) {
+		at = skip_operator(at, *end);
+		if (at == *end)
+			break;
+		if (*at == '(' && !starts_with(at, "(anonymous namespace)") && !depth)
+			*end = at;
+		else if (*at == ' ' && at[1] != '<' && !depth)
+			*name = at + 1;
+		depth += (*at == '<') - (*at == '>');
+	}
+}
+
+/* A C++ function without its parameters and those of its templates: "std::vector::erase". */
+static void put_short_name(const struct ws_function *function, struct ws_text *text)
+{
+	const char *name = function->name, *end = name + function->len;
+	int depth = 0;
+
+	if (!strstr(name, "::") || *name == '<') {
+		ws_text_add(text, name, function->len);
+		return;
+	}
+	find_name(&name, &end);
+	for (const char *at = name; at < end; at++) {
+		const char *next = depth ? at : skip_operator(at, end);
+
+		ws_text_add(text, at, (size_t)(next - at));
+		at = next;
+		if (at == end)
+			break;
+		depth += *at == '<';
+		if (!depth && !starts_with(at, " <"))
+			ws_text_add(text, at, 1);
+		depth -= *at == '>';
+	}
+}
+
+/* Which function the user's called says more than what ran in the kernel. */
+static void put_leaf(const struct ws_model *model, const struct ws_code_place *place,
+		     struct ws_text *text)
+{
+	const struct ws_function *function = ws_stacks_get_function(model->stacks, place->leaf);
+
+	if (function->kind == WS_FRAME_KERNEL && place->called)
+		function = ws_stacks_get_function(model->stacks, place->called);
+	if (function->kind == WS_FRAME_PYTHON)
+		put_python_module(ws_stacks_get_origin(model->stacks, function), text);
+	put_short_name(function, text);
 }
 
 void ws_code_put_place(const struct ws_model *model, const struct ws_code_place *place,
@@ -295,8 +475,7 @@ void ws_code_put_place(const struct ws_model *model, const struct ws_code_place 
 		ws_text_puts(text, ")");
 	}
 	if (place->leaf != place->function) {
-		function = ws_stacks_get_function(model->stacks, place->leaf);
 		ws_text_puts(text, ", in ");
-		ws_text_add(text, function->name, function->len);
+		put_leaf(model, place, text);
 	}
 }

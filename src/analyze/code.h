@@ -24,11 +24,15 @@ enum { WS_CODE_DEEPEST = 256 }; /* frames of a stack that are looked at */
 
 struct ws_code_place {
 	uint32_t function, file, line; /* of the user's code; file and line 0 when not known */
-	uint32_t leaf;		       /* the function that ran; 0: nothing is known */
-	uint8_t python;		       /* `function` is of Python */
-	uint8_t loader;		       /* called by a data loader, a framework's or the program's */
+	/* The function of a library that `function` called, or of the kernel where that ran; the
+	 * same as `function` where its own code ran; 0: nothing is known. */
+	uint32_t leaf;
+	uint32_t called; /* the function of a library that `function` called; 0 for none */
+	uint8_t python;	 /* `function` is of Python */
+	uint8_t loader;	 /* called by a data loader, a framework's or the program's */
 	uint8_t users;	 /* `function` is the user's, not only the best one available */
 	uint8_t library; /* enum ws_code_library: the library that also called it */
+	uint8_t work;	 /* what the functions that `function` called do, by works.h */
 };
 
 /* `frame` (0 for none) on top of the rows of `stack` (0 for none). */
@@ -43,6 +47,8 @@ struct ws_code_place ws_code_place_frames(const struct ws_model *model, const ui
 bool ws_code_is_users(const struct ws_model *model, const struct ws_code_place *place);
 /* Whether a process runs a program of the system that is not an interpreter of Python. */
 bool ws_code_is_system_program(const struct ws_model *model, uint32_t process);
+/* Whether two are the same, and were called for the same work. */
+bool ws_code_is_same_place(const struct ws_code_place *left, const struct ws_code_place *right);
 /* "load_item (train.py:31)" or "compute, in memcpy"; "?" where nothing is known. */
 void ws_code_put_place(const struct ws_model *model, const struct ws_code_place *place,
 		       struct ws_text *text);

@@ -292,6 +292,17 @@ static void forget_kernel_place(const struct ws_model *model, struct stack_use *
 						    .library = use->place.library};
 }
 
+/* The function of a library by which the user's code made the call, where it is another one. */
+static uint32_t choose_leaf(const struct ws_model *model, const struct stack_use *use)
+{
+	const struct ws_function *called = ws_stacks_get_function(model->stacks, use->place.called);
+
+	if (use->kind == WS_USAGE_CODE || !use->place.called || !use->place.users ||
+	    strstr(called->name, use->name) || called->unresolved)
+		return use->place.function;
+	return use->place.called;
+}
+
 static struct stack_use classify_stack(const struct usage_sum *sum, uint32_t frame, uint32_t stack)
 {
 	uint32_t frames[WS_CODE_DEEPEST];
@@ -333,7 +344,7 @@ static struct stack_use classify_stack(const struct usage_sum *sum, uint32_t fra
 	use.in_kernel = (get_view(sum, frame)->marks & MARK_KERNEL) != 0;
 	use.copying = (kernel.marks & MARK_COPYING) != 0;
 	use.place = ws_code_place_frames(sum->model, frames, count);
-	use.place.leaf = use.place.function;
+	use.place.leaf = choose_leaf(sum->model, &use);
 	forget_kernel_place(sum->model, &use);
 	return use;
 }

@@ -135,7 +135,17 @@ def threads_that_wait_for_the_allocator_are_named():
 def a_program_that_is_bound_to_one_core_is_named():
     if os.cpu_count() < 2 or len(os.sched_getaffinity(0)) < 2:
         raise Skip("there is only one core")
-    check_planted("bound", "oversubscription", "bound to one core")
+    for _ in range(3):
+        findings = analyze(record("bound", PLANTED, "bound"))["findings"]
+        titles = [f["title"] for f in findings if f["rule"] == "oversubscription"]
+        if titles:
+            break
+    else:
+        # Where other programs use all cores, hardly anything of its run is its own waiting.
+        if os.getloadavg()[0] > len(os.sched_getaffinity(0)):
+            raise Skip("the machine is busy")
+    if "bound to one core" not in titles[0] or titles[0] != findings[0]["title"]:
+        raise AssertionError(json.dumps(findings, indent=1))
 
 
 @test

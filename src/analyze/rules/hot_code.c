@@ -52,7 +52,7 @@ static void check_code(const struct ws_analysis *analysis, struct ws_findings *f
 	if (!row || ws_analysis_share(analysis, most) < 0.1)
 		return;
 	code = row->place;
-	if (most > row->ns + row->ns / 4)
+	if (row->ns < most / 2)
 		code.leaf = code.function; /* it called several */
 	ws_put_at_place(analysis, &code, &place);
 	finding = ws_findings_add(findings, &ws_rule_hot_code);

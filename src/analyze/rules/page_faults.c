@@ -44,7 +44,6 @@ static void check_faults(const struct ws_analysis *analysis, struct ws_findings 
 	    ws_findings_have(findings, &ws_rule_page_migration))
 		return;
 	code = row->place;
-	code.leaf = code.function;
 	ws_put_at_place(analysis, &code, &place);
 	finding =
 		ws_findings_add_fault(analysis, findings, &ws_rule_page_faults, sum, sum - sum / 5);

@@ -1,0 +1,325 @@
+/* works.c - see works.h. Where several kinds match a function, the first one counts. */
+#include "analyze/works.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+static const struct ws_work_kind kinds[] = {
+	{.what = "measuring and joining strings",
+	 .advice = "Joining goes through the whole text each time, which makes loops quadratic: "
+		   "remember the length or the end, or gather the parts in a buffer that grows "
+		   "(a list and join, std::string::append, StringBuilder).",
+	 .names = {"__strlen*", "strlen", "__strcat*", "strcat", "__strncat*", "strncat",
+		   "__rawmemchr*", "__strnlen*", "std::*operator+<char*", "*> std::operator+<*",
+		   "PyUnicode_Concat", "PyUnicode_Append", "unicode_concat*", "bytes_concat*",
+		   "PyBytes_Concat", "runtime.concatstring*", NULL}},
+	{.what = "regular expressions",
+	 .advice = "Compile each expression once, outside of the loop. Nested repetitions such as "
+		   "(a+)+ try ever more ways to match: write the expression without them, anchor "
+		   "it, or use plain string functions or an engine in linear time (RE2, Rust's "
+		   "regex).",
+	 .names = {"sre_*",
+		   "_sre_*",
+		   "re_search_internal*",
+		   "check_matching*",
+		   "sift_*",
+		   "transit_state*",
+		   "build_trtable*",
+		   "match_ctx_*",
+		   "re_acquire_state*",
+		   "check_arrival*",
+		   "get_subexp*",
+		   "proceed_next_node*",
+		   "set_regs*",
+		   "regexec*",
+		   "__regexec*",
+		   "regcomp*",
+		   "__regcomp*",
+		   "pcre*",
+		   "std::__detail::_*",
+		   "*std::__cxx11::basic_regex<*",
+		   "*std::__detail::__regex_*",
+		   "regexp.*",
+		   "regex::*",
+		   "regex_automata::*",
+		   "Perl_regexec*",
+		   "S_regmatch*",
+		   "S_regtry*",
+		   NULL},
+	 .origins = {"/re.py", "/re/__init__.py", "/re/_compiler.py", "/re/_parser.py",
+		     "/sre_compile.py", "/sre_parse.py", "libpcre", NULL}},
+	{.what = "copying whole objects",
+	 .advice = "Copy only what changes, or nothing: pass references, write a copy method of "
+		   "its own, keep an undo list, or use values that are never changed.",
+	 .names = {"*core::clone::Clone>::clone*", "*std::vector<*>::vector(std::vector<*const&*",
+		   "*::vector(std::vector<*const&*", "*::_M_copy<*",
+		   "*::basic_string(std::__cxx11::basic_string<*const&*", NULL},
+	 .origins = {"/lib/python3*/copy.py", NULL}},
+	{.what = "writing log messages",
+	 .advice = "Write fewer of them: raise the level, ask isEnabledFor before building the "
+		   "message, log every n-th item, or let another thread write (QueueHandler, an "
+		   "asynchronous logger).",
+	 .names = {"spdlog::*", "log4cplus::*", "google::LogMessage*", "syslog", "__vsyslog*",
+		   "log.(*Logger).*", NULL},
+	 .origins = {"/logging/__init__.py", "/logging/handlers.py", "/loguru/", NULL}},
+	{.what = "reading or writing JSON, XML or the like",
+	 .advice = "Read it once and keep the result, write only what changed, or use a faster "
+		   "library (orjson, simdjson) or a binary format.",
+	 .is_usual = true,
+	 .names = {"nlohmann::*", "rapidjson::*", "YAML::*", "serde_json::*", "encoding/json.*",
+		   "encoding/xml.*", "xmlParse*", NULL},
+	 .origins = {"/json/__init__.py", "/json/decoder.py", "/json/encoder.py", "/yaml/",
+		     "/configparser.py", "/tomllib/", "/xml/", "/csv.py", "/simplejson/", "/_json.",
+		     NULL}},
+	{.what = "packing and unpacking objects (pickle)",
+	 .advice = "Pack less: only what is needed, once, or as arrays and plain bytes.",
+	 .is_usual = true,
+	 .origins = {"/pickle.py", "/_pickle.", "/shelve.py", "/marshal", NULL}},
+	{.what = "compressing or unpacking data",
+	 .advice = "Use a lower level or a faster method (zstd, lz4), let other threads do it, or "
+		   "keep the result.",
+	 .is_usual = true,
+	 .names = {"compress/*", "flate2::*", NULL},
+	 .origins = {"/libz.so", "/libzstd.so", "/liblzma.so", "/libbz2.so", "/liblz4.so",
+		     "/libbrotli", "/gzip.py", "/bz2.py", "/lzma.py", "/zipfile.py", "/tarfile.py",
+		     NULL}},
+	{.what = "hashing or encrypting",
+	 .advice = "Hash less or once, larger pieces at a time, or with a faster function (xxHash, "
+		   "BLAKE3) where nobody attacks.",
+	 .is_usual = true,
+	 .names = {"crypto/*", "sha2::*", NULL},
+	 .origins = {"/libcrypto.so", "/libssl.so", "/libcrypt.so", "/_sha", "/_md5.", "/_blake2.",
+		     "/hashlib.py", NULL}},
+	{.what = "looking up hosts or users by their names",
+	 .advice = "Look each name up once and keep the answer, or keep connections open.",
+	 .names = {"getaddrinfo", "gethostby*", "getnameinfo", "getpwnam*", "getpwuid*", "getgr*",
+		   "gaih_inet*", NULL}},
+	{.what = "queries of a database",
+	 .advice = "Ask once for many rows (a join, IN, executemany, one transaction) instead of "
+		   "once for each, give the column an index, and prepare statements once.",
+	 .is_usual = true,
+	 .names = {"sqlite3_*", "database/sql.*", NULL},
+	 .origins = {"/libsqlite3.so", "/_sqlite3.", "/libpq.so", "/libmysqlclient", "/libmariadb",
+		     "/sqlalchemy/", "/psycopg", NULL}},
+	{.what = "sorting",
+	 .advice = "Sort once, after the last item has come; to keep few new items in order, put "
+		   "each where it belongs (bisect, std::lower_bound) or use a heap or a tree.",
+	 .is_usual = true,
+	 .names = {"*std::sort<*", "*std::__sort<*", "*std::stable_sort<*",
+		   "*std::__introsort_loop<*", "*std::__final_insertion_sort<*",
+		   "*std::__merge_sort*", "qsort*", "__qsort*", "msort_with_tmp*", "list_sort*",
+		   "PyList_Sort", "sort.*", "slices.Sort*", "*::sort_unstable*", "*::sort_by*",
+		   "core::slice::sort::*", NULL}},
+	{.what = "moving the items of lists",
+	 .advice = "Inserting or removing at the front moves all other items: append and reverse "
+		   "at the end, or use a deque (collections.deque, std::deque).",
+	 .names = {"ins1", "list_insert*", "list_ass_slice*", "list_pop*",
+		   "std::vector<*>::erase(*", "std::vector<*>::insert(*", "*::_M_erase(*",
+		   "*::_M_insert_rval(*", "*::_M_insert_aux*", "*vec::Vec<*>::remove*",
+		   "*vec::Vec<*>::insert*", NULL}},
+	{.what = "comparing items one by one",
+	 .advice = "Looking for an item in a list compares it with all of them: use a set or a "
+		   "dictionary.",
+	 .names = {"list_contains", "list_index*", "list_count*", "list_remove*", "long_compare",
+		   "long_richcompare", "unicode_compare*", "unicode_eq", "PyObject_RichCompare*",
+		   "PySequence_Contains", "*std::find<*", "*std::__find_if<*", NULL}},
+	{.what = "collecting garbage",
+	 .advice = "Make fewer objects that live long (arrays instead of lists of objects), freeze "
+		   "what stays (gc.freeze), collect less often (gc.set_threshold, GOGC), or not "
+		   "within the loop.",
+	 .names = {"visit_*",
+		   "gc_collect*",
+		   "deduce_unreachable*",
+		   "subtract_refs*",
+		   "update_refs*",
+		   "move_unreachable*",
+		   "untrack_tuples*",
+		   "_PyObject_IS_GC",
+		   "dict_traverse",
+		   "list_traverse",
+		   "tupletraverse",
+		   "subtype_traverse",
+		   "func_traverse",
+		   "PyGC_Collect",
+		   "_PyGC_*",
+		   "_PyObject_GC_New*",
+		   "_PyObject_GC_Link*",
+		   "_Py_RunGC",
+		   "runtime.gcBgMarkWorker*",
+		   "runtime.gcDrain*",
+		   "runtime.gcAssist*",
+		   "runtime.scanobject",
+		   "runtime.bgsweep",
+		   NULL}},
+	{.what = "throwing exceptions",
+	 .advice = "An exception costs microseconds: return a value for what happens often, and "
+		   "ask before (find, has_value, std::from_chars).",
+	 .names = {"_Unwind_*", "uw_*", "__cxa_*", "__gxx_personality*", "execute_cfa_program*",
+		   "search_object*", "_dl_find_object*", "__dynamic_cast", "read_encoded_value*",
+		   "std::__throw_*", NULL},
+	 .origins = {"/libgcc_s.so", NULL}},
+	{.what = "taking and giving back locks",
+	 .advice = "Take the lock less often or hold it for less: gather work outside, give each "
+		   "thread a part of its own and combine at the end, or use several locks or "
+		   "atomics.",
+	 .names = {"sync.(*Mutex).*", "sync.(*RWMutex).*", "*sys::sync::mutex::*",
+		   "*sys_common::mutex*", "parking_lot*", "*pthread_mutex_lock*",
+		   "*pthread_mutex_unlock*", "*pthread_spin_lock*", "*pthread_rwlock_*",
+		   "__lll_lock_w*", "__gthread_mutex_*", NULL}},
+	{.what = "handing over between goroutines",
+	 .advice = "Hand over more at once: slices of items instead of single ones, channels with "
+		   "a buffer, or fewer goroutines that do more each.",
+	 .names = {"runtime.chansend*", "runtime.chanrecv*", "runtime.selectgo", "runtime.schedule",
+		   "runtime.park_m", "runtime.goready*", "runtime.gopark*", "runtime.mcall",
+		   "runtime.findRunnable*", "runtime.goschedImpl", NULL}},
+	{.what = "allocating and freeing memory",
+	 .advice =
+		 "Allocate less often: keep objects and use them again (a pool, an arena, a free "
+		 "list), reserve containers' memory at once, store values instead of pointers; or "
+		 "try another allocator (jemalloc, tcmalloc, mimalloc).",
+	 .names = {"malloc",
+		   "free",
+		   "calloc",
+		   "realloc",
+		   "cfree",
+		   "_int_malloc",
+		   "_int_free*",
+		   "_int_realloc",
+		   "malloc_consolidate",
+		   "unlink_chunk*",
+		   "sysmalloc",
+		   "tcache_*",
+		   "operator new*",
+		   "operator delete*",
+		   "je_*",
+		   "mi_malloc*",
+		   "mi_free*",
+		   "tc_*",
+		   "__rust_alloc*",
+		   "__rust_dealloc*",
+		   "alloc::alloc::*",
+		   "__rdl_*",
+		   "runtime.mallocgc*",
+		   "runtime.newobject",
+		   "runtime.makeslice",
+		   "runtime.growslice",
+		   NULL}},
+	{.what = "converting numbers and texts",
+	 .advice = "Convert less: keep numbers as numbers, write binary data, or use faster "
+		   "functions (std::to_chars, std::from_chars, fmt).",
+	 .is_usual = true,
+	 .names = {"*vfprintf*",
+		   "*vsprintf*",
+		   "*vsnprintf*",
+		   "__printf_*",
+		   "snprintf",
+		   "sprintf",
+		   "std::ostream*",
+		   "*std::basic_ostream<*",
+		   "*std::__ostream_insert<*",
+		   "strto*",
+		   "____strto*",
+		   "__strto*",
+		   "*sscanf*",
+		   "*vfscanf*",
+		   "std::num_put*",
+		   "std::num_get*",
+		   "std::istream*",
+		   "*std::basic_istream<*",
+		   "*stringstream*",
+		   "std::locale*",
+		   "fmt.*",
+		   "core::fmt::*",
+		   "strconv.*",
+		   NULL}},
+	{.what = "converting dates",
+	 .advice = "Convert each date once, and keep times as numbers.",
+	 .is_usual = true,
+	 .names = {"localtime*", "__localtime*", "__tz_convert*", "mktime", "__mktime*",
+		   "strptime*", "strftime*", "__strftime*", "time.Parse*", NULL},
+	 .origins = {"/_strptime.py", "/dateutil/", NULL}},
+	{.what = "importing modules",
+	 .advice = "Import only what is needed, and where it is needed.",
+	 .is_usual = true,
+	 .origins = {"<frozen importlib", "/importlib/", NULL}},
+	{.what = "copying memory",
+	 .advice = "Copy less: pass references, views or slices (memoryview, std::span, "
+		   "std::string_view), move instead of copying, and do not remove or insert at the "
+		   "front.",
+	 .is_usual = true,
+	 .names = {"memmove", "__memmove*", "memcpy", "__memcpy*", "__mempcpy*", NULL}},
+};
+
+/* Whether `text` is `pattern`, in which '*' stands for any text. */
+static bool is_match(const char *text, const char *pattern)
+{
+	const char *star = NULL, *again = NULL;
+
+	while (*text) {
+		if (*pattern == '*') {
+			star = pattern++;
+			again = text;
+		} else if (*pattern == *text) {
+			pattern++;
+			text++;
+		} else if (star) {
+			pattern = star + 1;
+			text = ++again;
+		} else {
+			return false;
+		}
+	}
+	while (*pattern == '*')
+		pattern++;
+	return !*pattern;
+}
+
+static bool is_named(const char *name, const char *const *patterns)
+{
+	for (; *patterns; patterns++)
+		if ((**patterns == '*' || **patterns == *name) && is_match(name, *patterns))
+			return true;
+	return false;
+}
+
+/* Parts of paths may hold a star, too. */
+static bool is_from(const char *origin, const char *const *parts)
+{
+	for (; *parts; parts++) {
+		size_t fixed = strcspn(*parts, "*");
+		const char *at = origin;
+
+		if (!(*parts)[fixed] && strstr(origin, *parts))
+			return true;
+		while ((*parts)[fixed] && (at = strstr(at, "/"))) {
+			if (is_match(at, *parts))
+				return true;
+			at++;
+		}
+	}
+	return false;
+}
+
+uint8_t ws_classify_work(const struct ws_stacks *stacks, const struct ws_function *function)
+{
+	const char *origin = ws_stacks_get_origin(stacks, function);
+
+	if (function->kind == WS_FRAME_KERNEL)
+		return WS_WORK_NONE;
+	for (uint8_t i = 0; i < WS_COUNT(kinds); i++)
+		if ((!function->unresolved && is_named(function->name, kinds[i].names)) ||
+		    is_from(origin, kinds[i].origins))
+			return (uint8_t)(i + 1);
+	return WS_WORK_NONE;
+}
+
+const struct ws_work_kind *ws_get_work_kind(uint8_t kind)
+{
+	return &kinds[kind - 1];
+}
+
+uint8_t ws_count_work_kinds(void)
+{
+	return WS_COUNT(kinds) + 1;
+}

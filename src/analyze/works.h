@@ -1,0 +1,28 @@
+/*
+ * works.h - well-known kinds of work that functions of libraries do, for which cheaper ways are
+ * known: allocating, regular expressions, copying objects, writing a log...
+ *
+ * The name of a function tells, or the library or Python module that it is in.
+ */
+#ifndef WS_ANALYZE_WORKS_H
+#define WS_ANALYZE_WORKS_H
+
+#include "query/stacks.h"
+
+enum { WS_WORK_NONE };
+
+struct ws_work_kind {
+	const char *what; /* "of the time goes into ..." */
+	const char *advice;
+	bool is_usual;		 /* many programs are for it: never more than a note */
+	const char *names[48];	 /* of functions; '*' stands for any text */
+	const char *origins[16]; /* parts of paths of libraries and modules */
+};
+
+/* Which kind of work a function does: WS_WORK_NONE or the number of a kind. */
+uint8_t ws_classify_work(const struct ws_stacks *stacks, const struct ws_function *function);
+/* The kind of a number other than WS_WORK_NONE, which is below ws_count_work_kinds(). */
+const struct ws_work_kind *ws_get_work_kind(uint8_t kind);
+uint8_t ws_count_work_kinds(void);
+
+#endif

@@ -1,0 +1,200 @@
+/*
+ * test_works.c - which work of libraries is recognised on the stacks of samples, and how the
+ * function of a library that the user's code called is shown. Reports of made-up programs: what
+ * functions of Rust, Go and C++ are called does not depend on what is installed here.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "analyze/analysis.h"
+#include "analyze/finding.h"
+#include "store/store.h"
+
+enum { BEGIN = 1000000, MS = 1000000, SAMPLES = 400, DEEPEST = 5 };
+
+#define PROGRAM "/home/user/program"
+#define STDCXX "/usr/lib/x86_64-linux-gnu/libstdc++.so.6"
+#define LIBC "/usr/lib/x86_64-linux-gnu/libc.so.6"
+#define PYTHON "/usr/bin/python3.11"
+#define MODULES "/usr/lib/python3.11/"
+
+struct place {
+	const char *name, *module; /* module: the source file of code of Python */
+	const char *inlined;	   /* the source file of an inlined function of `module` */
+};
+
+static const struct sampled {
+	struct place frames[DEEPEST]; /* innermost first */
+	enum ws_finding_level level;
+	const char *title; /* in that of the first finding */
+} programs[] = {
+	{{{"_Unwind_Find_FDE", "/lib/x86_64-linux-gnu/libgcc_s.so.1"},
+	  {"__cxa_throw", STDCXX},
+	  {"int __gnu_cxx::__stoa<long, int>(long (*)(char const*), char const*)", PROGRAM,
+	   "/usr/include/c++/12/ext/string_conversions.h"},
+	  {"parse", PROGRAM}},
+	 WS_LEVEL_WARNING,
+	 "100 % of the time goes into throwing exceptions at parse, in __gnu_cxx::__stoa"},
+	{{{"__memmove_avx512_unaligned_erms", LIBC},
+	  {"std::vector<Job, std::allocator<Job> >::erase(Job const*)", PROGRAM,
+	   "/usr/include/c++/12/bits/stl_vector.h"},
+	  {"process", PROGRAM}},
+	 WS_LEVEL_WARNING,
+	 "moving the items of lists at process, in std::vector::erase"},
+	{{{"__memmove_avx512_unaligned_erms", LIBC},
+	  {"std::string std::operator+<char, std::char_traits<char> >(std::string const&, char "
+	   "const*)",
+	   PROGRAM, "/usr/include/c++/12/bits/basic_string.h"},
+	  {"render", PROGRAM}},
+	 WS_LEVEL_WARNING,
+	 "measuring and joining strings at render, in std::operator+"},
+	{{{"__vfprintf_internal", LIBC},
+	  {"std::ostream& std::ostream::operator<< <int>(int)", STDCXX},
+	  {"save", PROGRAM}},
+	 WS_LEVEL_NOTE,
+	 "converting numbers and texts at save, in std::ostream::operator<<"},
+	{{{"__memmove_avx512_unaligned_erms", LIBC},
+	  {"<alloc::vec::Vec<T,A> as core::clone::Clone>::clone", PROGRAM,
+	   "/rustc/9fc6b431/library/alloc/src/vec/mod.rs"},
+	  {"demo::main", PROGRAM}},
+	 WS_LEVEL_WARNING,
+	 "copying whole objects at demo::main"},
+	{{{"runtime.lock2", PROGRAM},
+	  {"runtime.chansend1", PROGRAM, "/usr/lib/go-1.19/src/runtime/chan.go"},
+	  {"main.produce", PROGRAM}},
+	 WS_LEVEL_WARNING,
+	 "handing over between goroutines at main.produce, in runtime.chansend1"},
+	{{{"PyLong_FromString", PYTHON},
+	  {"_PyObject_MakeTpCall", PYTHON},
+	  {"JSONDecoder.decode", MODULES "json/decoder.py"},
+	  {"load", MODULES "json/__init__.py"},
+	  {"get_setting", "/home/user/conf.py"}},
+	 WS_LEVEL_NOTE,
+	 "reading or writing JSON, XML or the like at get_setting (conf.py:7), in json.load"},
+	{{{"PyDict_SetItem", PYTHON},
+	  {"deepcopy", MODULES "copy.py"},
+	  {"try_move", "/home/user/game.py"}},
+	 WS_LEVEL_WARNING,
+	 "copying whole objects at try_move (game.py:7), in copy.deepcopy"},
+	{{{"deflate", "/usr/lib/x86_64-linux-gnu/libz.so.1.2.13"},
+	  {"PyObject_Vectorcall", PYTHON},
+	  {"respond", "/home/user/server.py"}},
+	 WS_LEVEL_NOTE,
+	 "compressing or unpacking data at respond (server.py:7), in deflate"},
+	/* The user's own functions may be called what they like. */
+	{{{"sqlite3_step", PROGRAM}, {"main", PROGRAM}}, WS_LEVEL_NOTE, "computes at sqlite3_step"},
+};
+
+#define ROW(writer, table, ...) \
+	ws_writer_add(writer, WS_TABLE_##table, &(struct ws_row_##table){__VA_ARGS__})
+
+static uint32_t make_string(struct ws_writer *writer, const char *text)
+{
+	return ws_writer_string(writer, text, strlen(text));
+}
+
+static void add_frame(struct ws_writer *writer, uint32_t id, const struct place *place)
+{
+	size_t length = strlen(place->module);
+	bool python = !strcmp(place->module + length - 3, ".py");
+	uint32_t name = make_string(writer, place->name), path = make_string(writer, place->module);
+
+	ROW(writer, module, .id = id, .path = path,
+	    .kind = python ? WS_MODULE_PYTHON : WS_MODULE_FILE);
+	if (python) {
+		ROW(writer, frame, .id = id, .kind = WS_FRAME_PYTHON, .module = id, .address = 7,
+		    .name = name, .file = path);
+		return;
+	}
+	ROW(writer, frame, .id = id, .kind = WS_FRAME_USER, .module = id, .address = 4096 + id);
+	ROW(writer, symbol, .frame = id, .set = 1, .name = name,
+	    .file = place->inlined ? make_string(writer, place->inlined) : 0,
+	    .line = place->inlined ? 7 : 0);
+}
+
+/* The frames of the samples have numbers 1, 2..., innermost first; returns the stack of callers. */
+static uint32_t add_stack(struct ws_writer *writer, const struct place *frames)
+{
+	uint32_t count = 0, parent = 0;
+
+	while (count < DEEPEST && frames[count].name)
+		count++;
+	for (uint32_t i = count; i--;) {
+		add_frame(writer, i + 1, &frames[i]);
+		if (!i)
+			break;
+		ROW(writer, stack, .id = count - i, .parent = parent, .frame = i + 1);
+		parent = count - i;
+	}
+	return parent;
+}
+
+static void write_report(const char *path, const struct sampled *program)
+{
+	struct ws_writer_opts options = {.overwrite = true, .block_rows = 16384};
+	struct ws_err err = {""};
+	struct ws_writer *writer = ws_writer_create(path, &options, &err);
+	uint64_t end = BEGIN + (uint64_t)SAMPLES * MS;
+	uint32_t callers;
+
+	assert_non_null(writer);
+	ROW(writer, process, .id = 1, .pid = 10, .start = BEGIN,
+	    .exe = make_string(writer, PROGRAM), .name = make_string(writer, "program"),
+	    .cmdline = make_string(writer, PROGRAM));
+	ROW(writer, thread, .id = 1, .process = 1, .tid = 10, .start = BEGIN);
+	ROW(writer, sched, .start = BEGIN, .end = end, .thread = 1, .cpu = 0);
+	ROW(writer, collection, .start = BEGIN, .end = end);
+	callers = add_stack(writer, program->frames);
+	for (uint64_t i = 0; i < SAMPLES; i++)
+		ROW(writer, sample, .start = BEGIN + i * MS, .thread = 1, .weight = MS, .frame = 1,
+		    .callers = callers, .flags = WS_SAMPLE_CLOCK, .time = MS);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
+}
+
+static void check_program(const struct sampled *program)
+{
+	struct ws_model_options all = {.to = UINT64_MAX};
+	struct ws_findings findings;
+	struct ws_analysis *analysis;
+	struct ws_report *report;
+	struct ws_err err = {""};
+	char path[64];
+
+	snprintf(path, sizeof(path), "test_works.%d.wsrep", (int)getpid());
+	write_report(path, program);
+	report = ws_report_open_plain(path, &err);
+	assert_non_null(report);
+	analysis = ws_analysis_open(report, &all, &err);
+	assert_non_null(analysis);
+	ws_findings_make(analysis, NULL, &findings);
+	assert_true(findings.count > 0);
+	if (!strstr(findings.findings[0].title, program->title))
+		print_error("%s\nis not in: %s\n", program->title, findings.findings[0].title);
+	assert_non_null(strstr(findings.findings[0].title, program->title));
+	assert_int_equal(findings.findings[0].level, program->level);
+	ws_findings_free(&findings);
+	ws_analysis_close(analysis);
+	ws_report_close(report);
+	unlink(path);
+}
+
+static void test_work_of_libraries(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
+		check_program(&programs[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_work_of_libraries)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
