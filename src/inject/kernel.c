@@ -31,7 +31,8 @@ enum {
 	CALL_WORK = 5,
 	CALL_END = 6,	/* what a launch that was put off needs goes away */
 	CALL_SHARE = 7, /* memory that cannot be brought back is made */
-	CALL_OTHER = 8	/* of interest only in a range that is recorded */
+	CALL_OTHER = 8, /* of interest only in a range that is recorded */
+	CALL_WAIT = 9	/* waits for the GPU */
 };
 
 /* The subject of a callback of the driver's domain. */
@@ -215,7 +216,7 @@ static void handle_launch(enum ws_kernel_call call, bool per_thread,
 	struct ws_kernel_launch launch;
 	void *handle;
 
-	ws_kernel_hurry_old_batch();
+	ws_kernel_hurry_old_batch(WS_KERNEL_RUNNING_MOST);
 	if (ws_kernel_is_done() || !atomic_load_explicit(&ws_kernel_active, memory_order_relaxed))
 		return;
 	if (ws_kernel_measures_ranges()) {
@@ -289,6 +290,10 @@ static void dispatch_call(bool runtime, uint32_t cbid, const struct cupti_callba
 			ws_kernel_hurry_batch();
 		if (calls[runtime][cbid].what == CALL_SHARE)
 			ws_kernel_forbid_batches();
+		break;
+	case CALL_WAIT:
+		if (enter)
+			ws_kernel_hurry_old_batch(WS_KERNEL_WAITING_MOST);
 		break;
 	case CALL_MEMORY:
 		handle_memory(calls[runtime][cbid].detail, enter, callback);
@@ -370,6 +375,8 @@ static void note_call(bool runtime, uint32_t cbid, const char *name)
 		what = CALL_MEMORY;
 		calls[0][cbid].detail = (uint8_t)memory;
 	}
+	if (!runtime && *ws_kernel_settings.batch && strstr(name, "Synchronize"))
+		what = CALL_WAIT;
 	if (!runtime && ws_kernel_keeps_memory() && ws_kernel_ends_batch(name))
 		what = CALL_END;
 	if (!runtime && ws_kernel_keeps_memory() && ws_kernel_forbids_batches(name))
@@ -488,8 +495,6 @@ static void start(void)
 	else {
 		enable_calls();
 		ws_kernel_prepare_units();
-		if (*ws_kernel_settings.batch)
-			atexit(ws_kernel_hurry_batch);
 		if (ws_find_symbol("MPI_Init")) /* network cards may write to device memory */
 			ws_kernel_forbid_batches();
 	}

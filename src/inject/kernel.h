@@ -323,6 +323,10 @@ struct ws_kernel_saved *ws_kernel_save_nothing(const struct ws_kernel_launch *la
 bool ws_kernel_find_changes(struct ws_kernel_saved *saved, const char **why);
 /* Restore everything that was found to have changed. */
 bool ws_kernel_restore(struct ws_kernel_saved *saved, const char **why);
+/* Restore all of each allocation in which something has changed. */
+bool ws_kernel_restore_allocations(struct ws_kernel_saved *saved, const char **why);
+/* Whether all of an allocation of so many bytes may be restored for the sake of the caches. */
+bool ws_kernel_restores_whole(uint64_t bytes);
 void ws_kernel_free_saved(struct ws_kernel_saved *saved);
 /* Fill the level-2 cache with data that no kernel uses. */
 bool ws_kernel_flush_caches(struct ws_kernel_saved *saved, const char **why);
@@ -356,7 +360,10 @@ void ws_kernel_choose_version(struct ws_kernel_versions *versions, size_t number
 size_t ws_kernel_count_versions(const struct ws_kernel_versions *versions);
 /* Bring memory to the chosen moment. */
 bool ws_kernel_restore_version(struct ws_kernel_versions *versions, void *stream);
-/* Memory is no longer that of the chosen moment here. */
+/* Memory is no longer that of the chosen moment here; or, for the sake of the caches, in all
+ * allocations that are written. */
+void ws_kernel_mark_allocations(struct ws_kernel_versions *versions,
+				const struct ws_kernel_writes *writes);
 void ws_kernel_mark_written(struct ws_kernel_versions *versions,
 			    const struct ws_kernel_writes *writes);
 /* Add what differs from the chosen moment. */
@@ -385,8 +392,11 @@ void ws_kernel_forbid_batches(void);
 bool ws_kernel_forbids_waiting(void);
 /* The program is about to allocate so many bytes: copies must not be in its way. */
 void ws_kernel_make_room(uint64_t bytes);
-/* Measure what has waited for long: the program may be killed. */
-void ws_kernel_hurry_old_batch(void);
+/* Measure what has waited for longer, in ns: the program may be killed. When it waits for the GPU,
+ * the time to do so is better than when it launches. */
+#define WS_KERNEL_RUNNING_MOST UINT64_C(3000000000)
+#define WS_KERNEL_WAITING_MOST UINT64_C(250000000)
+void ws_kernel_hurry_old_batch(uint64_t age);
 
 /* ---- kernel_counters.c ---- */
 

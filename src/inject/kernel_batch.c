@@ -16,7 +16,6 @@
 enum { BATCH_MOST = 32, TRIALS = 2, LONELY_MOST = 4 };
 #define ROOM_LEFT (UINT64_C(256) << 20)
 #define SLOW UINT64_C(20000000)
-#define AGE_MOST UINT64_C(3000000000) /* ns */
 #define IMAGE_MOST ((size_t)192 << 20)
 
 struct entry {
@@ -101,10 +100,10 @@ void ws_kernel_make_room(uint64_t bytes)
 		ws_kernel_hurry_batch();
 }
 
-void ws_kernel_hurry_old_batch(void)
+void ws_kernel_hurry_old_batch(uint64_t age)
 {
 	if (atomic_load_explicit(&batch.waits, memory_order_relaxed) &&
-	    ws_read_raw_ns() - batch.since > AGE_MOST)
+	    ws_read_raw_ns() - batch.since > age)
 		ws_kernel_hurry_batch();
 }
 
@@ -135,7 +134,7 @@ static bool run_entry(struct entry *entry, size_t version, bool counted, const c
 		if (!prepare_caches(launch, why))
 			return false;
 		if (!ws_kernel_flushes_caches()) {
-			ws_kernel_mark_written(batch.versions, &entry->writes);
+			ws_kernel_mark_allocations(batch.versions, &entry->writes);
 			*why = "the memory that it found could not be restored";
 			if (!ws_kernel_restore_version(batch.versions, launch->stream))
 				return false;
@@ -378,6 +377,16 @@ static void choose_size(void)
 	batch.most = most;
 }
 
+/* Registered after those of the driver and of CUPTI, it is called before them. */
+static void register_exit(void)
+{
+	static bool registered;
+
+	if (!registered)
+		atexit(ws_kernel_hurry_batch);
+	registered = true;
+}
+
 static bool add_entry(struct ws_kernel_launch *launch)
 {
 	struct entry *entry = &batch.entries[batch.count];
@@ -398,6 +407,7 @@ static bool add_entry(struct ws_kernel_launch *launch)
 	batch.context = launch->context;
 	batch.process = ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
 	batch.count++;
+	register_exit();
 	atomic_store(&batch.waits, true);
 	return true;
 }

@@ -37,6 +37,8 @@ struct ws_kernel_counters {
 	uint8_t *availability, *config, *image;
 	double *values;
 	size_t ranges;	  /* that the image has room for */
+	bool used;	  /* the profiler has been configured */
+	bool unfinished;  /* passes of the last unit are missing */
 	bool own_range;	  /* the range of the present unit is ours */
 	size_t pass;	  /* that comes next, as CUPTI counts them */
 	char error[1024]; /* why it measures nothing; "" if it does */
@@ -361,6 +363,19 @@ size_t ws_kernel_image_bytes(const struct ws_kernel_counters *counters, size_t r
 	return profiler.get_image_size(&size) ? SIZE_MAX : size.bytes;
 }
 
+/* CUPTI's object keeps the number of ranges that it was first configured for, and goes on counting
+ * passes from one unit to the next, unless the last one has had all its passes: then it has to be a
+ * new one. */
+static int renew_profiler(struct ws_kernel_counters *counters)
+{
+	int rc = ws_kernel_pause_counters(counters);
+
+	if (!rc && ws_kernel_resume_counters(counters))
+		rc = CUPTI_ERR_OUT_OF_MEMORY;
+	counters->used = counters->unfinished = false;
+	return rc;
+}
+
 /* Room for so many ranges in a pass. */
 static int resize_image(struct ws_kernel_counters *counters, size_t ranges)
 {
@@ -379,11 +394,10 @@ static int resize_image(struct ws_kernel_counters *counters, size_t ranges)
 	return 0;
 }
 
-int ws_kernel_begin_passes(struct ws_kernel_counters *counters,
-			   const struct ws_kernel_passes *passes)
+static int configure(struct ws_kernel_counters *counters, const struct ws_kernel_passes *passes,
+		     size_t ranges)
 {
-	size_t ranges = ws_max(passes->ranges, (size_t)1);
-	int rc = resize_image(counters, ranges);
+	int rc = 0;
 	struct cupti_range_image image = {.size = SIZE_init_image,
 					  .profiler = counters->profiler,
 					  .bytes = counters->image_bytes,
@@ -403,14 +417,28 @@ int ws_kernel_begin_passes(struct ws_kernel_counters *counters,
 		.pass = passes->pass,
 		.target_level = passes->own_range};
 
-	if (rc)
-		return rc;
 	if (passes->image)
 		memcpy(counters->image, passes->image, counters->image_bytes);
 	else
 		rc = profiler.init_image(&image);
 	counters->own_range = passes->own_range;
+	counters->used = counters->unfinished = true;
 	return rc ? rc : profiler.set_config(&config);
+}
+
+int ws_kernel_begin_passes(struct ws_kernel_counters *counters,
+			   const struct ws_kernel_passes *passes)
+{
+	size_t ranges = ws_max(passes->ranges, (size_t)1);
+	int rc = 0;
+
+	if (counters->used &&
+	    (passes->other_runs || counters->unfinished || ranges != counters->ranges ||
+	     passes->own_range != counters->own_range))
+		rc = renew_profiler(counters);
+	if (!rc)
+		rc = resize_image(counters, ranges);
+	return rc ? rc : configure(counters, passes, ranges);
 }
 
 int ws_kernel_begin_pass(struct ws_kernel_counters *counters)
@@ -431,6 +459,7 @@ int ws_kernel_end_pass(struct ws_kernel_counters *counters, bool *more)
 
 	counters->pass = stop.pass;
 	*more = !rc && !popped && !stop.all;
+	counters->unfinished = !stop.all;
 	return ws_or(rc, popped);
 }
 

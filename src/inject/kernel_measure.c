@@ -38,7 +38,9 @@ bool ws_kernel_flushes_caches(void)
 /*
  * Before a pass: restore the memory as it was before the first pass, and prepare the caches. Saving
  * and comparing memory have filled the caches with other data; if they are not to be flushed, a run
- * of the kernel brings its own data back.
+ * of the kernel brings its own data back. What is restored after it is whole allocations: users
+ * compare with Nsight Compute, which does the same, and what that leaves in the caches shows in the
+ * figures of short kernels.
  */
 static bool prepare_pass(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
 			 uint32_t pass, const char **why)
@@ -48,7 +50,7 @@ static bool prepare_pass(const struct ws_kernel_launch *launch, struct ws_kernel
 	if (ws_kernel_flushes_caches())
 		return ws_kernel_flush_caches(saved, why);
 	*why = "it could not be run again";
-	return ws_kernel_runs(launch) && ws_kernel_restore(saved, why);
+	return ws_kernel_runs(launch) && ws_kernel_restore_allocations(saved, why);
 }
 
 /* Without flushes, find out before the first pass what the kernel changes. */

@@ -13,6 +13,8 @@
 enum { PIECE = 65536, THREADS = 256, FLUSH_BLOCKS = 1024, CONTEXTS = 64, HOST_PIECES = 64 };
 enum { ATTRIBUTE_L2_BYTES = 38 };
 #define ROOM_LEFT (UINT64_C(256) << 20) /* device memory left to the program */
+/* Copying more than that leaves the same in the caches. */
+#define WHOLE_MOST (UINT64_C(512) << 20)
 
 struct region {
 	struct ws_kernel_memory memory;
@@ -342,6 +344,28 @@ bool ws_kernel_restore(struct ws_kernel_saved *saved, const char **why)
 	for (size_t i = 0; i < saved->count; i++)
 		if (!restore_region(saved, &saved->regions[i]))
 			return false;
+	return !ws_kernel_driver.wait_stream(saved->stream);
+}
+
+bool ws_kernel_restores_whole(uint64_t bytes)
+{
+	return bytes <= WHOLE_MOST;
+}
+
+bool ws_kernel_restore_allocations(struct ws_kernel_saved *saved, const char **why)
+{
+	*why = "the memory that the kernel changed could not be restored: the driver failed";
+	for (size_t i = 0; i < saved->count; i++) {
+		const struct region *region = &saved->regions[i];
+		uint64_t bytes = region->memory.bytes;
+		bool whole = region->copy && bytes && ws_kernel_restores_whole(bytes) &&
+			     memchr(saved->changed + region->first, 1, count_pieces(bytes));
+
+		if (whole && !restore_span(saved, region, 0, bytes))
+			return false;
+		if (!whole && !restore_region(saved, region))
+			return false;
+	}
 	return !ws_kernel_driver.wait_stream(saved->stream);
 }
 

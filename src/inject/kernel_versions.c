@@ -545,6 +545,25 @@ void ws_kernel_mark_written(struct ws_kernel_versions *versions, const struct ws
 		versions->dirty[w->pieces[i]] = 1;
 }
 
+void ws_kernel_mark_allocations(struct ws_kernel_versions *versions,
+				const struct ws_kernel_writes *writes)
+{
+	for (size_t i = 0; i < writes->count; i++) {
+		const struct region *region =
+			&versions->regions[versions->owner[writes->pieces[i]]];
+
+		versions->dirty[writes->pieces[i]] = 1;
+		if (is_on_host(region) || !ws_kernel_restores_whole(region->memory.bytes))
+			continue;
+		memset(versions->dirty + region->first, 1,
+		       (size_t)count_pieces(region->memory.bytes));
+		/* Its other pieces are dirty now as well. */
+		while (i + 1 < writes->count &&
+		       versions->owner[writes->pieces[i + 1]] == versions->owner[writes->pieces[i]])
+			i++;
+	}
+}
+
 bool ws_kernel_find_writes(struct ws_kernel_versions *versions, struct ws_kernel_writes *writes)
 {
 	size_t count = writes->count;

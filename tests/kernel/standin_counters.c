@@ -27,6 +27,8 @@ static struct {
 	size_t most, range; /* ranges in a pass at most; the present one */
 	int ever;	    /* it has been enabled before */
 	int sized;	    /* the object that is enabled was asked for the size of an image */
+	size_t first_most;  /* ranges that it was configured for first; 0: never yet */
+	uint32_t passes;    /* made of the present unit, as it counts them */
 } state;
 
 static const struct {
@@ -250,6 +252,7 @@ CALL(RangeProfilerEnable, cupti_range_enable)
 		return 26;
 	p->profiler = &state;
 	state.sized = 0;
+	state.first_most = state.passes = 0;
 	state.ever = 1;
 	state.enabled++;
 	return state.enabled != 1;
@@ -269,7 +272,12 @@ CALL(RangeProfilerSetConfig, cupti_range_set_config)
 	    image->passes != pass || p->image_bytes < sizeof(*image) + p->ranges * 4)
 		return CUPTI_ERR_INVALID_PARAMETER;
 	state.image = image;
-	state.most = p->ranges;
+	/* As on a GPU: it keeps the first number of ranges, and goes on counting passes. */
+	if (!state.first_most) {
+		state.first_most = p->ranges;
+		state.passes = (uint32_t)pass;
+	}
+	state.most = p->ranges < state.first_most ? p->ranges : state.first_most;
 	state.own = p->range == CUPTI_USER_RANGE;
 	return 0;
 }
@@ -293,8 +301,9 @@ CALL(RangeProfilerStop, cupti_range_stop)
 	if (image->passes++)
 		image->wrong |= state.range != image->ranges;
 	image->ranges = (uint32_t)state.range;
-	p->all = image->passes == STANDIN_PASSES;
-	p->pass = p->all ? 0 : image->passes;
+	state.passes = (state.passes + 1) % STANDIN_PASSES;
+	p->all = !state.passes;
+	p->pass = state.passes;
 	p->level = 1;
 	return 0;
 }
