@@ -47,6 +47,7 @@ class Library:
     def __init__(self, name):
         self.name, self.title, self.trace, self.missing = name, name, name, "-1"
         self.files, self.includes, self.twins, self.doc = [], [], "", ""
+        self.prepare = "NULL"
         self.tables, self.functions, self.names = [], [], {}
         self.pointers, self.layer = False, False
 
@@ -106,7 +107,7 @@ def parse_kept(library, text, where, before=False):
 
 def parse_top(library, where, text, state):
     word, _, rest = text.partition(" ")
-    if word in ("title", "trace", "missing", "twins", "doc"):
+    if word in ("title", "trace", "missing", "twins", "doc", "prepare"):
         setattr(library, word, rest.strip())
     elif word in ("pointers", "layer"):
         setattr(library, word, True)
@@ -280,7 +281,7 @@ def make_kept_value(kept):
     if kept.kind == "R":
         return "ws_library_real(%s)" % kept.expression
     if kept.kind == "T":
-        return "(int64_t)(uintptr_t)(%s)" % kept.expression
+        return "ws_library_keep_text(%s)" % kept.expression
     return "(int64_t)(%s)" % kept.expression
 
 
@@ -289,15 +290,20 @@ def get_words(function):
     return [kept for kept in function.kept if kept.kind != "G" and not kept.constant]
 
 
-def make_write(words_kept, out):
-    """Lines that write the record of a call that has returned."""
-    if not words_kept:
-        out.append("\tws_library_write(&ws_call, NULL, 0, 0);")
-        return
-    texts = sum(1 << i for i, kept in enumerate(words_kept) if kept.kind == "T")
-    values = ",\n\t\t\t".join(make_kept_value(kept) for kept in words_kept)
-    out.append("\t{\n\t\tint64_t kept[] = {%s};\n" % values)
-    out.append("\t\tws_library_write(&ws_call, kept, %d, 0x%xu);\n\t}" % (len(words_kept), texts))
+def make_write(words_kept, number, out):
+    """Lines that write the record of a call that has returned; `number` is its function's. Values
+    are computed before there is room for the record, because they may take calls of functions.
+    """
+    count = len(words_kept)
+    out.append("\t{\n\t\tstruct ws_nest *nest;")
+    for i, kept in enumerate(words_kept):
+        out.append("\t\tint64_t kept%d = %s;" % (i, make_kept_value(kept)))
+    out.append("\n\t\tnest = ws_library_reserve(&ws_call, %d);" % count)
+    out.append("\t\tif (ws_likely(nest != NULL)) {")
+    out.append("\t\t\tstruct ws_rec_library *record = ws_library_record(nest);\n")
+    out += ["\t\t\trecord->kept[%d] = kept%d;" % (i, i) for i in range(count)]
+    out.append("\t\t\tws_library_publish(&ws_call, nest, record, %s, %d);" % (number, count))
+    out.append("\t\t}\n\t}")
 
 
 def has_marks(library):
@@ -309,10 +315,8 @@ def make_plain_body(library, function, out):
     types = "".join("%s, " % text for text, _ in function.parameters)
     words = ", ".join(name for _, name in function.parameters)
     only = ", ".join(PLAIN[kind] for kind in function.plain) or "void"
-    begin = "if (!ws_library_begin(&ws_call, %s + i / 2))" % number_of(
-        library, library.functions[0]
-    )
-    note = "\n\tif (marks[i / 2])\n\t\tws_library_note_mark(marks[i / 2], ws_call.function);"
+    number = "%s + i / 2" % number_of(library, library.functions[0])
+    note = "\n\tif (marks[i / 2])\n\t\tws_library_note_mark(marks[i / 2], %s);" % number
     if not has_marks(library):
         note = ""
     out.append(
@@ -320,12 +324,13 @@ def make_plain_body(library, function, out):
         + "\n\tuintptr_t (*behind)(%s) = %s, result;" % (only, make_behind(library, function, "i"))
         + "\n\tstruct ws_library_call ws_call;\n"
         + "\n\tif (ws_unlikely(!behind))\n\t\treturn (uintptr_t)(%s);" % library.missing
-        + "\n\t%s\n\t\treturn behind(%s);" % (begin, words)
+        + "\n\tif (!ws_library_begin(&ws_call, %s))" % number
+        + "\n\t\treturn behind(%s);" % words
         + note
         + "\n\tresult = behind(%s);" % words
         + "\n\tws_library_end(&ws_call);"
     )
-    make_write(get_words(function), out)
+    make_write(get_words(function), number, out)
     out.append("\treturn result;\n}\n")
 
 
@@ -371,7 +376,7 @@ def make_wrapper(library, function, out):
     out.append("typedef %s behind_%s(%s);" % (function.result, name, types))
     comma = ", " if function.parameters else ""
     out.append(
-        "static inline %s body_%s(behind_%s *behind%s%s)\n{"
+        "static WS_ALWAYS_INLINE %s body_%s(behind_%s *behind%s%s)\n{"
         % (function.result, name, name, comma, types if words else "")
     )
     out.append("\tstruct ws_library_call ws_call;")
@@ -402,7 +407,7 @@ def make_wrapper(library, function, out):
         out.append("\tif (!(%s)) {\n\t\tws_library_drop(&ws_call);" % function.when)
         out.extend("\t\t%s;" % text for text in function.always)
         out.append("\t\treturn%s;\n\t}" % ("" if silent else " result"))
-    make_write(get_words(function), out)
+    make_write(get_words(function), number_of(library, function), out)
     out.extend("\t%s;" % text for text in function.after + function.always)
     if not silent:
         out.append("\treturn result;")
@@ -460,6 +465,7 @@ def write_wrappers(path, library):
     out.append("const bool ws_library_pointers = %s;" % ("true" if library.pointers else "false"))
     files = ", ".join('"%s"' % name for name in library.files)
     out.append("const char *const ws_library_files[] = {%s, NULL};" % files)
+    out.append("void (*const ws_library_prepare)(void) = %s;" % library.prepare)
     out.append("const unsigned ws_library_number = WS_LIBRARY_%s;" % library.name)
     write_file(path, out)
 

@@ -10,8 +10,6 @@
 
 #include "base/choose.h"
 
-__thread struct ws_library_inside ws_library_inside;
-
 /* ---- names ---- */
 
 struct ws_library_behind *ws_library_find_wrapped(const char *name)
@@ -40,16 +38,28 @@ struct ws_library_behind *ws_library_find_wrapped(const char *name)
  * The kernel is asked, because the stack it was on may be gone: the futex call compares and returns
  * at once, ETIMEDOUT when equal.
  */
-bool ws_library_is_nested(void)
+static bool has_frame(const struct ws_open_library_call *note)
 {
-	const struct ws_library_call *outer = (const void *)ws_library_inside.stack;
+	const struct ws_library_call *outer = (const void *)(uintptr_t)note->stack;
 	struct timespec now = {0, 0};
 
-	if (ws_raw_syscall(SYS_futex, (long)&outer->mark, FUTEX_WAIT | FUTEX_PRIVATE_FLAG,
-			   (long)(uint32_t)ws_library_inside.start, (long)&now, 0, 0) == -ETIMEDOUT)
+	return ws_raw_syscall(SYS_futex, (long)&outer->start, FUTEX_WAIT | FUTEX_PRIVATE_FLAG,
+			      (long)(uint32_t)note->start, (long)&now, 0, 0) == -ETIMEDOUT;
+}
+
+bool ws_library_is_nested(struct ws_open_library_call *note, const struct ws_library_call *call)
+{
+	if (note->stack > (uintptr_t)call && has_frame(note))
 		return true;
-	ws_library_inside.stack = 0;
+	note->start = 0;
 	return false;
+}
+
+bool ws_library_is_inside(void)
+{
+	struct ws_thread *thread = ws_self;
+
+	return thread && thread->generation && ws_library_slot(thread->nest[0].ring)->start;
 }
 
 bool ws_library_quiet;
@@ -62,6 +72,36 @@ struct ws_ring *ws_library_find_ring(void)
 		return NULL;
 	ws_rt_leave(thread);
 	return thread->nest[0].ring;
+}
+
+/* Cleared only after the record is written, so that a kill in between loses nothing. */
+static void take_off_note(const struct ws_library_call *call)
+{
+	__atomic_store_n(&ws_library_slot(call->ring)->start, 0, __ATOMIC_RELEASE);
+}
+
+struct ws_nest *ws_library_reserve_slowly(const struct ws_library_call *call, size_t bytes)
+{
+	struct ws_thread *thread;
+
+	if (ws_library_quiet) {
+		ws_library_drop(call);
+		return NULL;
+	}
+	/* A child forked inside the call has a different state. */
+	if (!ws_self || ws_self->nest[0].ring != call->ring || !(thread = ws_rt_enter()))
+		return NULL;
+	if (ws_rt_reserve(thread, bytes, WS_LOSS_OTHER))
+		return &thread->nest[thread->busy - 1];
+	take_off_note(call);
+	ws_rt_leave(thread);
+	return NULL;
+}
+
+void ws_library_drop(const struct ws_library_call *call)
+{
+	if (ws_self && ws_self->nest[0].ring == call->ring)
+		take_off_note(call);
 }
 
 /* Copy values into a record; texts become handles. */
@@ -78,54 +118,6 @@ static void copy_values(struct ws_thread *thread, int64_t *to, const int64_t *ke
 		if (text)
 			to[i] = ws_rt_find_string(thread, text, strnlen(text, WS_STRING_MAX));
 	}
-}
-
-/* Cleared only after the record is written, so that a kill in between loses nothing. */
-static void take_off_note(const struct ws_library_call *call)
-{
-	__atomic_store_n(&ws_library_slot(call->ring)->start, 0, __ATOMIC_RELEASE);
-}
-
-void ws_library_write(const struct ws_library_call *call, const int64_t *kept, unsigned count,
-		      uint32_t texts)
-{
-	size_t bytes = sizeof(struct ws_rec_library) + count * sizeof(*kept);
-	struct ws_thread *thread = ws_self;
-	struct ws_rec_library *record;
-	int64_t values[WS_LIBRARY_MOST_KEPT];
-
-	if (ws_unlikely(ws_library_quiet)) {
-		ws_library_drop(call);
-		return;
-	}
-	/* A child forked inside the call has a different state. */
-	if (ws_unlikely(!thread || thread->nest[0].ring != call->ring))
-		return;
-	thread = ws_rt_enter();
-	if (!thread)
-		return;
-	/* before the record is reserved: a string may take a new chunk */
-	if (ws_unlikely(texts)) {
-		copy_values(thread, values, kept, count, texts);
-		kept = values;
-	}
-	record = ws_rt_reserve(thread, bytes, WS_LOSS_OTHER);
-	if (record) {
-		record->rec = ws_rec_head(WS_REC_LIBRARY, bytes, (uint16_t)call->function, count);
-		record->start = call->start;
-		record->end = call->end;
-		for (unsigned i = 0; i < count; i++)
-			record->kept[i] = kept[i];
-		ws_rt_commit(thread, record, bytes);
-	}
-	take_off_note(call);
-	ws_rt_leave(thread);
-}
-
-void ws_library_drop(const struct ws_library_call *call)
-{
-	if (ws_self && ws_self->nest[0].ring == call->ring)
-		take_off_note(call);
 }
 
 void ws_library_write_row(enum ws_library_table table, const int64_t *kept, unsigned count,
@@ -159,6 +151,13 @@ uint32_t ws_library_define_text(const char *text, size_t length)
 		ws_rt_leave(thread);
 	}
 	return handle;
+}
+
+int64_t ws_library_keep_text(const char *text)
+{
+	if (!text || ws_library_quiet)
+		return 0;
+	return ws_library_define_text(text, strnlen(text, WS_STRING_MAX));
 }
 
 void ws_library_write_span(const struct ws_library_span *span)

@@ -40,18 +40,14 @@ extern const unsigned ws_library_number; /* enum ws_library */
  * (eglGetProcAddress); only files with names that begin like these have the first. */
 extern const bool ws_library_pointers;
 extern const char *const ws_library_files[]; /* ends with NULL */
+/* Called when a function of the library has been found, before it is first called; or NULL. Threads
+ * may call it at the same time. */
+extern void (*const ws_library_prepare)(void);
 
 /* ---- library.c ---- */
 
-/* The call that this thread is in, on its stack: address and start. */
-extern __thread struct ws_library_inside {
-	uintptr_t stack;
-	uint64_t start;
-} ws_library_inside __attribute__((tls_model("initial-exec")));
-
-struct ws_library_call { /* on the wrapper's stack */
-	uint64_t start, end;
-	volatile uint64_t mark; /* `start`: unchanged as long as the frame exists */
+struct ws_library_call {     /* on the wrapper's stack */
+	uint64_t start, end; /* `start` is unchanged as long as the frame exists */
 	struct ws_ring *ring;
 	unsigned function;
 };
@@ -72,13 +68,18 @@ void *ws_library_find_once(void *_Atomic *known, const char *name);
 bool ws_library_is_in(const char *name, const char *file);
 /* A variable, which may have been copied into the program. */
 void *ws_library_find_variable(const char *name);
-bool ws_library_is_nested(void) WS_NOINLINE;
+/* Whether this thread is inside a wrapped call. */
+bool ws_library_is_inside(void);
+/* The same of the call of the note, which may have been abandoned; `call` is the next one. */
+bool ws_library_is_nested(struct ws_open_library_call *note,
+			  const struct ws_library_call *call) WS_NOINLINE;
 struct ws_ring *ws_library_find_ring(void) WS_NOINLINE;
 
-/* Write the record of a call. Bits of `texts` say which of the values are texts: const char *, NULL
- * for none. */
-void ws_library_write(const struct ws_library_call *call, const int64_t *kept, unsigned count,
-		      uint32_t texts) WS_NOINLINE;
+/* What ws_library_reserve does where the short way does not do. */
+struct ws_nest *ws_library_reserve_slowly(const struct ws_library_call *call,
+					  size_t bytes) WS_NOINLINE;
+/* The handle of a text that a record keeps; 0 for NULL. Before ws_library_reserve. */
+int64_t ws_library_keep_text(const char *text);
 /* Set where calls are wrapped for other reasons than to be recorded. */
 extern bool ws_library_quiet;
 /* Called before a function of a declaration with a mark; not while nothing is collected. */
@@ -128,36 +129,87 @@ static inline struct ws_open_library_call *ws_library_slot(struct ws_ring *ring)
 	return &ring->library_calls[ws_library_number % WS_OPEN_LIBRARY_CALLS];
 }
 
-/* False if the call should not be recorded. */
-static inline bool ws_library_begin(struct ws_library_call *call, unsigned function)
+/*
+ * False if the call should not be recorded. What a message waits for is what its sender does before
+ * the library's function and its receiver after it: both is kept short, and calls no function.
+ */
+static WS_ALWAYS_INLINE bool ws_library_begin(struct ws_library_call *call, unsigned function)
 {
 	struct ws_thread *thread = ws_self;
 	struct ws_open_library_call *note;
 
 	if (!ws_rt_is_collecting())
 		return false;
-	if (ws_unlikely(ws_library_inside.stack > (uintptr_t)call) && ws_library_is_nested())
+	if (ws_likely(thread && thread->generation && !thread->paused)) {
+		call->ring = thread->nest[0].ring;
+		/* The recorder was the last to read what the record will overwrite. It comes while
+		 * the library works. */
+		ws_fetch_to_write(thread->nest[0].cur + WS_CACHE_LINE);
+		ws_fetch_to_write(thread->nest[0].cur + 2 * WS_CACHE_LINE);
+	} else if (!(call->ring = ws_library_find_ring())) {
 		return false;
-	call->ring = ws_likely(thread && thread->generation && !thread->paused)
-			     ? thread->nest[0].ring
-			     : NULL;
-	if (ws_unlikely(!call->ring) && !(call->ring = ws_library_find_ring()))
-		return false;
+	}
 	note = ws_library_slot(call->ring);
-	call->start = ws_rt_read_ticks();
-	call->mark = call->start;
+	if (ws_unlikely(note->start) && ws_library_is_nested(note, call))
+		return false;
 	call->function = function;
 	note->function = function;
+	note->stack = (uintptr_t)call;
+	call->start = ws_rt_read_ticks();
 	__atomic_store_n(&note->start, call->start, __ATOMIC_RELEASE);
-	ws_library_inside.start = call->start;
-	ws_library_inside.stack = (uintptr_t)call;
 	return true;
 }
 
-static inline void ws_library_end(struct ws_library_call *call)
+static WS_ALWAYS_INLINE void ws_library_end(struct ws_library_call *call)
 {
 	call->end = ws_rt_read_ticks();
-	ws_library_inside.stack = 0;
+}
+
+/*
+ * Where the record of a call that keeps `count` values goes; NULL if it is not to be written, or
+ * there is no room. Afterwards, only the values may be stored until ws_library_publish.
+ */
+static WS_ALWAYS_INLINE struct ws_nest *ws_library_reserve(const struct ws_library_call *call,
+							   unsigned count)
+{
+	size_t bytes = sizeof(struct ws_rec_library) + count * sizeof(int64_t);
+	struct ws_thread *thread = ws_self;
+
+	if (ws_unlikely(!thread || thread->nest[0].ring != call->ring ||
+			thread->busy | thread->paused || ws_library_quiet))
+		return ws_library_reserve_slowly(call, bytes);
+	thread->busy = 1;
+	__asm__ volatile("" ::: "memory");
+	if (ws_unlikely(!thread->generation || /* see ws_rt_enter */
+			(size_t)(thread->nest[0].end - thread->nest[0].cur) < bytes)) {
+		thread->busy = 0;
+		return ws_library_reserve_slowly(call, bytes);
+	}
+	return &thread->nest[0];
+}
+
+static inline struct ws_rec_library *ws_library_record(const struct ws_nest *nest)
+{
+	return (void *)nest->cur;
+}
+
+/* Publish the record. The note is cleared only after that, so that a kill in between loses
+ * nothing. */
+static WS_ALWAYS_INLINE void ws_library_publish(const struct ws_library_call *call,
+						struct ws_nest *nest, struct ws_rec_library *record,
+						unsigned function, unsigned count)
+{
+	size_t bytes = sizeof(*record) + count * sizeof(*record->kept);
+
+	record->rec = ws_rec_head(WS_REC_LIBRARY, bytes, (uint16_t)function, count);
+	record->start = call->start;
+	record->end = call->end;
+	nest->cur = (char *)record + bytes;
+	atomic_store_explicit(&nest->chunk->used,
+			      (uint32_t)((char *)record + bytes - (char *)nest->chunk),
+			      memory_order_release);
+	__atomic_store_n(&ws_library_slot(call->ring)->start, 0, __ATOMIC_RELEASE);
+	ws_rt_leave(ws_self);
 }
 
 #pragma GCC visibility pop

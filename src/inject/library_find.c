@@ -67,6 +67,8 @@ void *ws_library_resolve(unsigned i)
 
 	if (real) {
 		keep_library(owner);
+		if (ws_library_prepare)
+			ws_library_prepare();
 		atomic_store_explicit(&behind->real, real, memory_order_release);
 	}
 	errno = error;

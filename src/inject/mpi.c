@@ -6,15 +6,9 @@
 
 /* ---- which implementation ---- */
 
-/* What differs between the ABIs. tests/inject/test_mpi_abi.py compares it with the headers. */
-struct abi {
-	int proc_null, any_source, root;
-	intptr_t in_place, status_ignore;
-	size_t source_at, tag_at; /* in a status */
-	bool pointers;		  /* handles are pointers, not ints */
-};
+/* tests/libraries compares these with the headers. */
 
-static const struct abi open_mpi = {
+static const struct ws_mpi_abi open_mpi = {
 	.proc_null = -2,
 	.any_source = -1,
 	.root = -4,
@@ -22,11 +16,12 @@ static const struct abi open_mpi = {
 	.status_ignore = 0,
 	.source_at = 0,
 	.tag_at = 4,
+	.handle_bits = UINT64_MAX,
 	.pointers = true,
 };
 
 /* The ABI of MPI 5, which implementations provide in a separate library. */
-static const struct abi standard = {
+static const struct ws_mpi_abi standard = {
 	.proc_null = -3,
 	.any_source = -1,
 	.root = -4,
@@ -34,10 +29,12 @@ static const struct abi standard = {
 	.status_ignore = 0,
 	.source_at = 0,
 	.tag_at = 4,
+	.handle_bits = UINT64_MAX,
 	.pointers = true,
+	.asks_count = true,
 };
 
-static const struct abi mpich = {
+static const struct ws_mpi_abi mpich = {
 	.proc_null = -1,
 	.any_source = -2,
 	.root = -3,
@@ -45,6 +42,7 @@ static const struct abi mpich = {
 	.status_ignore = 1,
 	.source_at = 8,
 	.tag_at = 12,
+	.handle_bits = UINT32_MAX,
 };
 
 enum { MPICH_WORLD = 0x44000000, MPICH_NO_COMM = 0x04000000 };
@@ -55,7 +53,6 @@ typedef int ask_handle(mpi_handle, void *);
 typedef int translate_ranks(mpi_handle, int, const int *, mpi_handle, int *);
 
 static struct {
-	const struct abi *abi; /* set last; NULL: not prepared yet */
 	ask_one *type_size, *comm_size, *comm_rank, *test_inter, *group_size;
 	ask_handle *comm_group;
 	translate_ranks *translate;
@@ -65,7 +62,7 @@ static struct {
 } mpi;
 
 /* Determine the ABI and the handles used to query it. */
-static const struct abi *find_abi(void)
+static const struct ws_mpi_abi *choose_abi(void)
 {
 	void *world = ws_library_find_variable("ompi_mpi_comm_world");
 
@@ -85,7 +82,7 @@ static const struct abi *find_abi(void)
 }
 
 /* --mpi-impl only says what the user expects. */
-static void say_unexpected(const struct abi *abi)
+static void say_unexpected(const struct ws_mpi_abi *abi)
 {
 	uint32_t expected = ws_rt->arena ? ws_rt->arena->mpi : 0;
 
@@ -99,10 +96,16 @@ static void say_unexpected(const struct abi *abi)
 				       "recorded.");
 }
 
-static WS_NOINLINE const struct abi *prepare(void)
-{
-	const struct abi *abi = find_abi();
+struct ws_mpi_abi ws_mpi_abi;
 
+void ws_mpi_prepare(void)
+{
+	static _Atomic bool prepared;
+	const struct ws_mpi_abi *abi;
+
+	if (atomic_load(&prepared))
+		return;
+	abi = choose_abi();
 	mpi.type_size = ws_library_find("PMPI_Type_size");
 	mpi.comm_size = ws_library_find("PMPI_Comm_size");
 	mpi.comm_rank = ws_library_find("PMPI_Comm_rank");
@@ -112,37 +115,17 @@ static WS_NOINLINE const struct abi *prepare(void)
 	mpi.translate = ws_library_find("PMPI_Group_translate_ranks");
 	mpi.group_free = ws_library_find("PMPI_Group_free");
 	mpi.get_count = ws_library_find("PMPI_Get_count");
-	__atomic_store_n(&mpi.abi, abi, __ATOMIC_RELEASE);
-	say_unexpected(abi);
-	return abi;
-}
-
-static inline const struct abi *get_abi(void)
-{
-	const struct abi *abi = __atomic_load_n(&mpi.abi, __ATOMIC_ACQUIRE);
-
-	return ws_likely(abi != NULL) ? abi : prepare();
+	ws_mpi_abi = *abi;
+	if (!atomic_exchange(&prepared, true))
+		say_unexpected(abi);
 }
 
 static inline bool has_pointers(void)
 {
-	return get_abi()->pointers;
-}
-
-static int64_t load_int(const void *at, size_t offset)
-{
-	int value;
-
-	memcpy(&value, (const char *)at + offset, sizeof(value));
-	return value;
+	return ws_mpi_abi.pointers;
 }
 
 /* ---- handles and special values ---- */
-
-int64_t ws_mpi_handle(mpi_handle handle)
-{
-	return has_pointers() ? (int64_t)handle : (int64_t)(uint32_t)handle;
-}
 
 /* Entry `i` of an array of handles. */
 static mpi_handle load_handle(const void *handles, size_t i)
@@ -150,25 +133,23 @@ static mpi_handle load_handle(const void *handles, size_t i)
 	uintptr_t pointer;
 
 	if (!has_pointers())
-		return (uint32_t)load_int(handles, i * sizeof(int));
+		return (uint32_t)ws_mpi_load_int(handles, i * sizeof(int));
 	memcpy(&pointer, (const char *)handles + i * sizeof(pointer), sizeof(pointer));
 	return pointer;
 }
 
-int64_t ws_mpi_peer(int rank)
+int64_t ws_mpi_name_special_peer(int rank)
 {
-	const struct abi *abi = get_abi();
-
-	if (rank == abi->proc_null)
+	if (rank == ws_mpi_abi.proc_null)
 		return -1;
-	if (rank == abi->any_source)
+	if (rank == ws_mpi_abi.any_source)
 		return -2;
-	return rank == abi->root ? -3 : rank;
+	return rank == ws_mpi_abi.root ? -3 : rank;
 }
 
 bool ws_mpi_is_in_place(const void *buffer)
 {
-	return (intptr_t)buffer == get_abi()->in_place;
+	return (intptr_t)buffer == ws_mpi_abi.in_place;
 }
 
 /* ---- bytes ---- */
@@ -197,7 +178,7 @@ int64_t ws_mpi_bytes(int result, int64_t count, mpi_handle type)
 
 int64_t ws_mpi_sent(int result, int64_t count, mpi_handle type, int peer)
 {
-	return peer == get_abi()->proc_null ? 0 : ws_mpi_bytes(result, count, type);
+	return peer == ws_mpi_abi.proc_null ? 0 : ws_mpi_bytes(result, count, type);
 }
 
 static int ask_comm(ask_one *question, mpi_handle comm)
@@ -268,10 +249,8 @@ int64_t ws_mpi_own_part(int result, mpi_handle comm, const int *counts, mpi_hand
 
 bool ws_mpi_is_root(mpi_handle comm, int root)
 {
-	const struct abi *abi = get_abi();
-
 	if (root < 0)
-		return root == abi->root;
+		return root == ws_mpi_abi.root;
 	if (ask_comm(mpi.test_inter, comm))
 		return false;
 	return ask_comm(mpi.comm_rank, comm) == root;
@@ -290,50 +269,13 @@ int64_t ws_mpi_sum_at_root(int result, mpi_handle comm, int root, const int *cou
 
 /* ---- statuses ---- */
 
-void *ws_mpi_choose_status(void *status, struct ws_mpi_status *own)
-{
-	return (intptr_t)status == get_abi()->status_ignore ? (void *)own : status;
-}
-
-int64_t ws_mpi_source(int result, const void *status, int source)
-{
-	if (result)
-		return ws_mpi_peer(source);
-	return ws_mpi_peer((int)load_int(status, get_abi()->source_at));
-}
-
-int64_t ws_mpi_tag(int result, const void *status, int tag)
-{
-	return result ? tag : load_int(status, get_abi()->tag_at);
-}
-
-/* Only the implementation knows where a status holds the size. */
-static int64_t count_bytes(const void *status)
+int64_t ws_mpi_count_bytes(const void *status)
 {
 	int bytes = 0;
 
 	if (!mpi.get_count || mpi.get_count(status, STANDARD_BYTE, &bytes) || bytes < 0)
 		return WS_LIBRARY_NONE;
 	return bytes;
-}
-
-int64_t ws_mpi_received(int result, const void *status, int source)
-{
-	uint64_t bytes;
-
-	if (result)
-		return WS_LIBRARY_NONE;
-	if (source == get_abi()->proc_null)
-		return 0;
-	if (get_abi() == &standard)
-		return count_bytes(status);
-	if (has_pointers()) {
-		memcpy(&bytes, (const char *)status + 16, sizeof(bytes));
-		return (int64_t)bytes;
-	}
-	/* The lowest bit of the upper word says that the message was cancelled. */
-	return (int64_t)(uint32_t)load_int(status, 0) |
-	       (int64_t)((uint64_t)((uint32_t)load_int(status, 4) >> 1) << 32);
 }
 
 /* ---- requests ---- */
@@ -541,12 +483,6 @@ static void note_comm(mpi_handle comm, int64_t parent)
 	mpi.group_free(&world_group);
 }
 
-/* Whether this call is inside another one, which then records this itself. */
-static bool is_inside(void)
-{
-	return ws_library_inside.stack != 0;
-}
-
 void ws_mpi_note_start(int result)
 {
 	static _Atomic bool noted;
@@ -554,7 +490,6 @@ void ws_mpi_note_start(int result)
 
 	if (result || !ws_rt->arena || atomic_exchange(&noted, true))
 		return;
-	get_abi();
 	values[0] = ask_comm(mpi.comm_rank, mpi.world);
 	values[1] = count_ranks(mpi.world);
 	ws_library_write_row(WS_LIBRARY_TABLE_MPI_RANKS, values, WS_COUNT(values), 0);
@@ -565,7 +500,8 @@ void ws_mpi_note_comm(int result, mpi_handle parent, const void *comm)
 {
 	mpi_handle made;
 
-	if (result || !comm || !ws_rt->arena || is_inside())
+	/* The outer call records this itself. */
+	if (result || !comm || !ws_rt->arena || ws_library_is_inside())
 		return;
 	made = load_handle(comm, 0);
 	if (made != mpi.no_comm)

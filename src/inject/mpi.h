@@ -31,9 +31,31 @@ struct ws_mpi_requests {
 
 /* ---- handles and special values ---- */
 
-int64_t ws_mpi_handle(mpi_handle handle);
+/* What differs between the ABIs; see mpi.c. */
+struct ws_mpi_abi {
+	int proc_null, any_source, root;
+	intptr_t in_place, status_ignore;
+	size_t source_at, tag_at; /* in a status */
+	uint64_t handle_bits;	  /* those of a word that are the handle's */
+	bool pointers;		  /* handles are pointers, not ints */
+	bool asks_count;	  /* only the library knows where a status holds the size */
+};
+
+/* That of the library that is loaded; known before one of its functions is called. */
+extern struct ws_mpi_abi ws_mpi_abi;
+void ws_mpi_prepare(void);
+
+static WS_ALWAYS_INLINE int64_t ws_mpi_handle(mpi_handle handle)
+{
+	return (int64_t)(handle & ws_mpi_abi.handle_bits);
+}
+
+int64_t ws_mpi_name_special_peer(int rank) WS_NOINLINE;
 /* A rank: -1 for MPI_PROC_NULL, -2 for MPI_ANY_SOURCE, -3 for MPI_ROOT. */
-int64_t ws_mpi_peer(int rank);
+static WS_ALWAYS_INLINE int64_t ws_mpi_peer(int rank)
+{
+	return ws_likely(rank >= 0) ? rank : ws_mpi_name_special_peer(rank);
+}
 /* The error that a call returned; not known when it succeeded. */
 static inline int64_t ws_mpi_error(int result)
 {
@@ -71,11 +93,50 @@ static inline int64_t ws_mpi_at_root(mpi_handle comm, int root, int64_t bytes)
 /* ---- statuses ---- */
 
 /* The caller's status, or `own` if it passes none. */
-void *ws_mpi_choose_status(void *status, struct ws_mpi_status *own);
+static WS_ALWAYS_INLINE void *ws_mpi_choose_status(void *status, struct ws_mpi_status *own)
+{
+	return (intptr_t)status == ws_mpi_abi.status_ignore ? (void *)own : status;
+}
+
+static WS_ALWAYS_INLINE int ws_mpi_load_int(const void *at, size_t offset)
+{
+	int value;
+
+	memcpy(&value, (const char *)at + offset, sizeof(value));
+	return value;
+}
+
 /* Where a message came from, and with which tag: as requested, if the call failed. */
-int64_t ws_mpi_source(int result, const void *status, int source);
-int64_t ws_mpi_tag(int result, const void *status, int tag);
-int64_t ws_mpi_received(int result, const void *status, int source);
+static WS_ALWAYS_INLINE int64_t ws_mpi_source(int result, const void *status, int source)
+{
+	if (ws_likely(!result))
+		source = ws_mpi_load_int(status, ws_mpi_abi.source_at);
+	return ws_mpi_peer(source);
+}
+static WS_ALWAYS_INLINE int64_t ws_mpi_tag(int result, const void *status, int tag)
+{
+	return result ? tag : ws_mpi_load_int(status, ws_mpi_abi.tag_at);
+}
+
+int64_t ws_mpi_count_bytes(const void *status) WS_NOINLINE;
+static WS_ALWAYS_INLINE int64_t ws_mpi_received(int result, const void *status, int source)
+{
+	uint64_t bytes;
+
+	if (ws_unlikely(result))
+		return WS_LIBRARY_NONE;
+	if (ws_unlikely(source == ws_mpi_abi.proc_null))
+		return 0;
+	if (ws_unlikely(ws_mpi_abi.asks_count))
+		return ws_mpi_count_bytes(status);
+	if (ws_mpi_abi.pointers) {
+		memcpy(&bytes, (const char *)status + 16, sizeof(bytes));
+		return (int64_t)bytes;
+	}
+	/* The lowest bit of the upper word says that the message was cancelled. */
+	memcpy(&bytes, status, sizeof(bytes));
+	return (int64_t)((bytes & UINT32_MAX) | (bytes >> 33) << 32);
+}
 
 /* ---- requests ---- */
 

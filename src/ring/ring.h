@@ -34,7 +34,7 @@
 #include "base/ticks.h"
 
 #define WS_ARENA_MAGIC UINT64_C(0x314152534b524157)
-#define WS_ARENA_VERSION 10 /* hooks and recorder of different builds refuse each other */
+#define WS_ARENA_VERSION 11 /* hooks and recorder of different builds refuse each other */
 #define WS_CHUNK_SIZE 16384u
 #define WS_CHUNK_NONE 0u /* chunk 0 is never handed out */
 #define WS_DIR_SLOTS 65536u
@@ -354,6 +354,7 @@ struct ws_open_call {
 /* A call of a traced library that has not returned (inject/library.h). */
 struct ws_open_library_call {
 	uint64_t start;	   /* ticks; 0: none */
+	uint64_t stack;	   /* where on the thread's stack its struct ws_library_call is */
 	uint32_t function; /* enum ws_library_function */
 	uint32_t reserved;
 };

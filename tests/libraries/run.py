@@ -498,7 +498,7 @@ def constants_of_both():
         compile_with(shutil.which("mpicc." + abi), "constants.c", "constants-" + abi)
         said = subprocess.run(["./constants-" + abi], stdout=subprocess.PIPE, check=True).stdout
         name = {"openmpi": "open_mpi", "mpich": "mpich"}[abi]
-        ours = re.search(r"struct abi %s = \{(.*?)\};" % name, source, re.S).group(1)
+        ours = re.search(r"struct ws_mpi_abi %s = \{(.*?)\};" % name, source, re.S).group(1)
         ours = dict(re.findall(r"\.(\w+) = (-?\d+)", ours))
         same(ours, dict(line.split() for line in said.decode().splitlines()), abi)
         tested += 1
