@@ -92,7 +92,8 @@ enum {
 	WS_SLOT_LIBRARY = 6,
 	WS_SLOT_OPENMP = 7,
 	WS_SLOT_KERNEL = 8,
-	WS_SLOTS = 9
+	WS_SLOT_NCCL_CHANNELS = 9,
+	WS_SLOTS = 10
 };
 
 /* Write a diagnostic row; the same text about the same process is written once. */

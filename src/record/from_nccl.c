@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/choose.h"
+#include "record/nccl_channels.h"
 #include "record/sink.h"
 #include "ring/nccl_record.h"
 #include "schema/nccl.h"
@@ -42,6 +43,8 @@ static void put_row(void *ctx, struct ws_row_collective *row)
 	struct ws_stream *stream = ctx;
 
 	row->process = stream->process;
+	if (row->event != WS_NO_U64 && row->correlation != WS_NO_U32)
+		ws_note_nccl_kernel(stream, row->event, row->start, row->end);
 	ws_writer_add(stream->writer, WS_TABLE_collective, row);
 }
 
@@ -52,6 +55,7 @@ void ws_stream_put_collectives(struct ws_stream *stream, bool all)
 
 	if (nccl)
 		ws_nccl_put_rows(nccl, &out, all);
+	ws_put_nccl_channels(stream, all);
 }
 
 /* ---- events of the plug-in ---- */
@@ -134,37 +138,6 @@ static uint32_t intern_row(struct ws_stream *stream, const struct ws_rec_nccl *r
 	return intern_name(stream, text);
 }
 
-/* Session time of the GPU's global timer, which counts like CLOCK_REALTIME. */
-static uint64_t convert_gpu_time(const struct ws_stream *stream, uint64_t time)
-{
-	const struct ws_clock *clock = stream->clock;
-	const struct ws_reading *reading = &clock->readings[clock->n - 1];
-
-	return reading->raw + (time - reading->realtime);
-}
-
-/*
- * The proxy's thread sees a channel begin and end some time after it did. The GPU's own times are
- * taken if they are plausible: its clock may be off.
- */
-static void fill_channel_times(const struct ws_stream *stream, const struct ws_rec_nccl *record,
-			       struct ws_row_nccl_event *row)
-{
-	enum { OFF_AT_MOST = 100000000 }; /* ns */
-	uint64_t start, end;
-
-	if (!record->gpu_start || record->gpu_end < record->gpu_start)
-		return;
-	row->gpu_start = record->gpu_start;
-	row->gpu_end = record->gpu_end;
-	start = convert_gpu_time(stream, record->gpu_start);
-	end = start + (record->gpu_end - record->gpu_start);
-	if (end > row->end + OFF_AT_MOST || end + OFF_AT_MOST < row->end)
-		return;
-	row->start = start;
-	row->end = end;
-}
-
 static uint64_t known_or_none(const struct ws_rec_nccl *record, uint32_t flag, uint64_t value)
 {
 	return record->rec.value & flag ? value : WS_NO_U64;
@@ -244,7 +217,10 @@ static struct ws_row_nccl_event make_event_row(struct ws_stream *stream,
 		row.channel = record->channel;
 	if (row.kind == WS_NCCL_EVENT_COLLECTIVE || row.kind == WS_NCCL_EVENT_P2P)
 		row.elements = record->count;
-	fill_channel_times(stream, record, &row);
+	if (record->gpu_start && record->gpu_end >= record->gpu_start) {
+		row.gpu_start = record->gpu_start;
+		row.gpu_end = record->gpu_end;
+	}
 	fill_proxy(stream, record, &row);
 	fill_event_texts(stream, record, &row);
 	return row;
@@ -286,9 +262,13 @@ void ws_convert_nccl(struct ws_stream *stream, const struct ws_rec *rec)
 	}
 	stream->sink->nccl_seen = true;
 	row = make_event_row(stream, record);
-	if (row.kind == WS_NCCL_EVENT_COLLECTIVE || row.kind == WS_NCCL_EVENT_P2P)
+	if (row.kind == WS_NCCL_EVENT_COLLECTIVE || row.kind == WS_NCCL_EVENT_P2P) {
 		note_choice(stream, record, &row);
-	if (ws_stream_wants(stream, row.start, row.end))
+		ws_note_nccl_launch(stream, row.number, row.start);
+	}
+	if (row.kind == WS_NCCL_EVENT_CHANNEL && row.operation != WS_NO_U64)
+		ws_keep_nccl_channel(stream, &row);
+	else if (ws_stream_wants(stream, row.start, row.end))
 		ws_writer_add(stream->writer, WS_TABLE_nccl_event, &row);
 }
 

@@ -1249,6 +1249,21 @@ def nccl_trace():
                 ),
                 [(2000,)],
             )
+    early = Report(
+        options=("-t", "cuda,nvtx", "-s", "none", "--nccl-trace=channel"),
+        app="nccl-app",
+        env={"STANDIN_NCCL": "5", "STANDIN_NCCL_EARLY": "1"},
+    )
+    same(
+        "channels before their kernels are not believed",
+        early.all(
+            "SELECT count(*), count(e.gpuStart), count(e.gpuEnd), sum(e.start >= c.start AND e.end"
+            " <= c.end) FROM WARPSIGHT_COLLECTIVE c JOIN WARPSIGHT_NCCL_EVENT e ON e.operationId ="
+            " c.eventId WHERE e.eventKind = 6 AND c.correlationId IS NOT NULL"
+        ),
+        [(24, 0, 0, 24)],
+    )
+    same("said", early.count("DIAGNOSTIC_EVENT", "text LIKE '%those of an earlier one%'"), 1)
     only = Report(options=("-t", "cuda,nvtx", "-s", "none", "--nccl-trace=proxy"), app="nccl-app")
     same(
         "proxy alone",
