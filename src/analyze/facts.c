@@ -387,8 +387,11 @@ static void count_others(const struct ws_model *model, struct ws_facts *facts)
 		facts->graph_launches++;
 	ws_cursor_close(cursor);
 	cursor = ws_cursor_open(model->report, WS_TABLE_cuda_device, 0, UINT64_MAX);
-	while (ws_cursor_next(cursor, &values))
+	while (ws_cursor_next(cursor, &values)) {
 		facts->multiprocessors = ws_or(facts->multiprocessors, values[ws_cuda_device_sms]);
+		facts->capability = ws_or(facts->capability, values[ws_cuda_device_major] * 10 +
+								     values[ws_cuda_device_minor]);
+	}
 	ws_cursor_close(cursor);
 }
 

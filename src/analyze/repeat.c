@@ -2,8 +2,9 @@
  * repeat.c - see repeat.h.
  *
  * A step is recognised by an anchor: a kernel that occurs once in each. The distances between an
- * anchor's occurrences, counted in kernels, are nearly all equal. The name that occurs least often,
- * but at least four times, marks the longest sequence.
+ * anchor's occurrences, counted in kernels, are nearly all equal, or grow from each to the next, as
+ * in a program that keeps adding to its work. The name that occurs least often, but at least four
+ * times, marks the longest sequence.
  */
 #include "analyze/repeat.h"
 
@@ -14,9 +15,10 @@
 #include "base/map.h"
 #include "base/mem.h"
 
-enum { LEAST_STEPS = 4, MOST_NAMES = 4096 };
-#define REGULAR_SHARE 0.7 /* share of distances that are equal to the usual one */
-#define COVERED_SHARE 0.5 /* share of all kernels that lie in steps */
+enum { LEAST_STEPS = 4, LEAST_GROWING = 12, MOST_NAMES = 4096 };
+#define GROWING_SHARE 0.95 /* share of distances that are not less than the one before */
+#define REGULAR_SHARE 0.7  /* share of distances that are equal to the usual one */
+#define COVERED_SHARE 0.5  /* share of all kernels that lie in steps */
 
 struct launch_sequence {
 	uint32_t *name; /* by kernel in order of start: number of its name */
@@ -69,8 +71,21 @@ static int compare_numbers(const void *first, const void *second)
 	return ws_compare(*(const uint32_t *)first, *(const uint32_t *)second);
 }
 
-/* The share of all kernels that lie between occurrences of `name` at the usual distance; 0 when the
- * distances are irregular. */
+/* Whether distances, in order of time, grow all the while, to one and a half times the first. */
+static bool is_growing(const uint32_t *distances, size_t count)
+{
+	size_t grown = 0;
+
+	if (count < LEAST_GROWING)
+		return false;
+	for (size_t i = 1; i < count; i++)
+		grown += distances[i] >= distances[i - 1];
+	return (double)grown >= GROWING_SHARE * (double)(count - 1) &&
+	       distances[count - 1] * 2 >= distances[0] * 3;
+}
+
+/* The share of all kernels that lie between occurrences of `name` at the usual distance, or between
+ * all of them where the distances grow; 0 when they are irregular. */
 static double measure_regularity(const struct launch_sequence *sequence, uint32_t name)
 {
 	uint32_t *distances = ws_malloc(sequence->uses[name] * sizeof(*distances) + 1), usual;
@@ -83,6 +98,12 @@ static double measure_regularity(const struct launch_sequence *sequence, uint32_
 		if (last != SIZE_MAX)
 			distances[count++] = (uint32_t)(i - last);
 		last = i;
+	}
+	if (is_growing(distances, count)) {
+		for (size_t i = 0; i < count; i++)
+			covered += distances[i];
+		free(distances);
+		return covered / (double)sequence->count;
 	}
 	qsort(distances, count, sizeof(*distances), compare_numbers);
 	usual = distances[count / 2];

@@ -78,6 +78,9 @@ static void wait_for_gpus(struct program *program)
 		 ws_max(end, program->now) - program->now + 3 * US);
 }
 
+/* The compute capability of its GPUs; 0 where it is not known. */
+static uint32_t capability;
+
 /* What the report says of the machine beside that; ended by one without a name. */
 static const struct fact {
 	const char *name, *value;
@@ -94,7 +97,7 @@ static void describe_session(struct program *program)
 
 		snprintf(uuid, sizeof(uuid), "GPU-%u", gpu);
 		ROW(program, cuda_device, .process = 1, .start = BEGIN, .id = gpu, .sms = 132,
-		    .uuid = make_string(program, uuid),
+		    .major = capability, .uuid = make_string(program, uuid),
 		    .bus = make_string(program, gpu ? "0000:00:07.0" : "0000:00:06.0"));
 	}
 	say_fact(program, "cpu.count", "8");
@@ -514,6 +517,38 @@ static void test_streams_that_gain_nothing(void **state)
 	forget_program(&analysed);
 }
 
+static void step_that_grows(struct program *program, int number)
+{
+	for (int i = 0; i < 4 + number; i++)
+		add_kernel(program, 0, "work", MS / 4, full);
+}
+
+static void step_on_more_data(struct program *program, int number)
+{
+	add_kernel(program, 0, "work", MS + (uint64_t)number * MS / 5, full);
+}
+
+/* One step in the middle takes long. */
+static void step_that_is_slow_once(struct program *program, int number)
+{
+	for (int i = 0; i < 4 + 30 * (number == 6); i++)
+		add_kernel(program, 0, "work", MS / 4, full);
+}
+
+static void test_steps_that_grow(void **state)
+{
+	struct analysed analysed;
+
+	(void)state;
+	check_first(step_that_grows, "growing-steps", "operations on the GPU a step at first");
+	analysed = analyse_program(step_on_more_data);
+	assert_int_equal(find_level(&analysed, "growing-steps", ""), WS_LEVEL_NOTE);
+	forget_program(&analysed);
+	analysed = analyse_program(step_that_is_slow_once);
+	assert_int_equal(find_level(&analysed, "growing-steps", ""), -1);
+	forget_program(&analysed);
+}
+
 /* Waits for a read of so many bytes at that place of a file. */
 static void add_read(struct program *program, uint64_t place, uint64_t bytes)
 {
@@ -710,6 +745,25 @@ static void test_products_without_tensor_cores(void **state)
 	sampled = NULL;
 }
 
+/* Advice fits the GPU: not every one has tensor cores, or all their types. */
+static void test_tensor_cores_of_older_gpus(void **state)
+{
+	static const char *const words[] = {[6] = NULL, [7] = "float16", [8] = "TF32"};
+
+	(void)state;
+	for (capability = 6; capability <= 8; capability++) {
+		struct analysed analysed = analyse_program(step_of_products);
+		const struct ws_finding *finding = find_finding(&analysed, "tensor-cores", "");
+
+		assert_int_equal(finding != NULL, words[capability] != NULL);
+		if (finding && !strstr(finding->advice, words[capability]))
+			print_error("%u: %s\n", capability, finding->advice);
+		assert_true(!finding || strstr(finding->advice, words[capability]));
+		forget_program(&analysed);
+	}
+	capability = 0;
+}
+
 static void test_gpus_with_unequal_shares(void **state)
 {
 	static const struct sampled rows[] = {{"SM Active", {90, 21}}, {NULL, {0}}};
@@ -782,6 +836,7 @@ int main(void)
 		cmocka_unit_test(test_double_precision),
 		cmocka_unit_test(test_questions_in_a_loop),
 		cmocka_unit_test(test_streams_that_gain_nothing),
+		cmocka_unit_test(test_steps_that_grow),
 		cmocka_unit_test(test_how_a_file_is_read),
 		cmocka_unit_test(test_a_gpu_of_another_node),
 		cmocka_unit_test(test_a_quota_that_is_spent),
@@ -789,6 +844,7 @@ int main(void)
 		cmocka_unit_test(test_kernels_that_do_not_fill),
 		cmocka_unit_test(test_a_gpu_that_is_well_used),
 		cmocka_unit_test(test_products_without_tensor_cores),
+		cmocka_unit_test(test_tensor_cores_of_older_gpus),
 		cmocka_unit_test(test_gpus_with_unequal_shares),
 		cmocka_unit_test(test_too_few_samples),
 		cmocka_unit_test(test_links_and_power_at_their_limits),

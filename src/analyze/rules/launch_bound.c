@@ -24,6 +24,71 @@ static uint64_t sum_launching(const struct ws_analysis *analysis)
 	return cpu - ws_min(cpu, analysis->breakdown.apart);
 }
 
+static bool is_launching(const struct ws_breakdown_row *row)
+{
+	return (row->cause == WS_CAUSE_CPU || row->cause == WS_CAUSE_CUDA_CALL) && row->place.users;
+}
+
+static bool is_same_line(const struct ws_code_place *one, const struct ws_code_place *other)
+{
+	return one->function == other->function && one->file == other->file &&
+	       one->line == other->line;
+}
+
+static uint64_t sum_line(const struct ws_analysis *analysis, const struct ws_code_place *place)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < analysis->breakdown.count; i++) {
+		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
+
+		if (is_launching(row) && is_same_line(&row->place, place))
+			sum += row->ns;
+	}
+	return sum;
+}
+
+/* The line of the user's code with the most time on the path, where that is a quarter or more;
+ * without a leaf for none. */
+static struct ws_code_place find_line(const struct ws_analysis *analysis)
+{
+	struct ws_code_place worst = {0};
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < analysis->breakdown.count && i < 100; i++) {
+		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
+		uint64_t sum;
+
+		if (!is_launching(row))
+			continue;
+		sum = sum_line(analysis, &row->place);
+		if (sum <= most)
+			continue;
+		most = sum;
+		worst = row->place;
+	}
+	worst.leaf = worst.function;
+	if (most < ws_analysis_cpu_on_path(analysis) / 4)
+		worst.leaf = 0;
+	return worst;
+}
+
+static void put_line(const struct ws_analysis *analysis, struct ws_text *text)
+{
+	static const char *const launches[] = {"cudaLaunch*", "cuLaunch*", NULL};
+	struct ws_code_place place = find_line(analysis);
+	struct ws_call_fact calls;
+
+	/* Calls are not sampled as code; where they are the most, samples in them know the place.
+	 */
+	if (!place.leaf && ws_facts_sum_calls(analysis->model, &analysis->facts, launches, &calls))
+		place = calls.place;
+	if (!place.leaf)
+		return;
+	ws_text_puts(text, ", most of the launching");
+	ws_put_at_place(analysis, &place, text);
+}
+
 static bool is_launch_bound(const struct ws_analysis *analysis)
 {
 	uint64_t busy = ws_analysis_gpu_busy(analysis);
@@ -42,6 +107,7 @@ static void check_launches(const struct ws_analysis *analysis, struct ws_finding
 	const struct ws_facts *facts = &analysis->facts;
 	uint64_t busy = ws_analysis_gpu_busy(analysis), gain;
 	struct ws_finding *finding;
+	struct ws_text line = {0};
 
 	/* Other rules know why the CPU is slow, or why it cannot run ahead. */
 	if (!is_launch_bound(analysis) || ws_findings_have(findings, &ws_rule_blocking_launches) ||
@@ -65,15 +131,18 @@ static void check_launches(const struct ws_analysis *analysis, struct ws_finding
 		if (other->rule == &ws_rule_data_loading)
 			gain -= ws_min(gain, other->gain_ns);
 	}
+	put_line(analysis, &line);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_launch_bound,
 					sum_launching(analysis), gain);
 	finding->title = ws_format(
-		"The GPU waits for launches: %.0f short kernels a step (%.1f us on average, %.0f "
-		"%% of them below 10 us) keep it busy %.0f %% of the time",
+		"The GPU waits for launches: %.0f short kernel%s a step (%.1f us on average, %.0f "
+		"%% of them below 10 us) keep it busy %.0f %% of the time%s",
 		(double)facts->kernel_instances / (double)analysis->steps,
+		ws_plural(facts->kernel_instances / analysis->steps),
 		(double)facts->kernel_ns / (double)facts->kernel_instances / 1e3,
 		100.0 * (double)facts->brief_kernels / (double)facts->kernel_instances,
-		100 * ws_analysis_share(analysis, busy));
+		100 * ws_analysis_share(analysis, busy), ws_text_or(line.text, ""));
+	ws_text_free(&line);
 	finding->advice = ws_strdup(
 		"Launch the step as one CUDA graph (torch.cuda.CUDAGraph, "
 		"torch.compile(mode='reduce-overhead')), fuse kernels (torch.compile), or give "

@@ -42,6 +42,18 @@ static bool leaves_tensor_cores(const struct ws_analysis *analysis, size_t i)
 	return plain || is_product(name) || is_product(full);
 }
 
+/* Tensor cores came with compute capability 7.0, for half precision; TF32 and BF16 with 8.0. */
+enum { FIRST_TENSOR_CORES = 70, FIRST_TF32 = 80 };
+
+static const char *choose_advice(const struct ws_analysis *analysis)
+{
+	if (analysis->facts.capability && analysis->facts.capability < FIRST_TF32)
+		return "Use mixed precision (torch.autocast with float16 and torch.amp.GradScaler; "
+		       "this GPU has neither TF32 nor bfloat16), if the results stay good enough.";
+	return "Allow TF32 (torch.set_float32_matmul_precision('high')) or use mixed precision "
+	       "(torch.autocast with bfloat16), if the results stay good enough.";
+}
+
 static void check_products(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_report *report = analysis->model->report;
@@ -62,7 +74,8 @@ static void check_products(const struct ws_analysis *analysis, struct ws_finding
 		if (!longest)
 			longest = kernel;
 	}
-	if (!longest || ws_analysis_share(analysis, plain) < 0.1)
+	if (!longest || ws_analysis_share(analysis, plain) < 0.1 ||
+	    (analysis->facts.capability && analysis->facts.capability < FIRST_TENSOR_CORES))
 		return;
 	gain = ws_estimate_bound(analysis, (uint64_t)((double)plain * TENSOR_GAIN),
 				 ws_cost_of_kernels, &cost);
@@ -72,9 +85,7 @@ static void check_products(const struct ws_analysis *analysis, struct ws_finding
 				   "unused: %.0f %% of the time, mostly %.80s",
 				   100 * ws_analysis_share(analysis, plain),
 				   ws_report_string(report, longest->name, NULL));
-	finding->advice = ws_strdup(
-		"Allow TF32 (torch.set_float32_matmul_precision('high')) or use mixed precision "
-		"(torch.autocast with bfloat16), if the results stay good enough.");
+	finding->advice = ws_strdup(choose_advice(analysis));
 	finding->assumption = ws_strdup("tensor cores do the same product five times as fast");
 	ws_finding_add_evidence(finding, "the longest of them", NULL, longest->longest.start,
 				longest->longest.end);
