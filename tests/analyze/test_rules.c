@@ -60,7 +60,7 @@ static void add_kernel(struct program *program, uint32_t gpu, const char *name, 
 	kernel.name = kernel.demangled = make_string(program, name);
 	kernel.device = gpu;
 	kernel.stream = ws_or(kernel.stream, 7 + gpu);
-	kernel.process = 1;
+	kernel.process = ws_or(kernel.process, 1u);
 	kernel.correlation = program->correlation;
 	kernel.grid_x = ws_or(kernel.grid_x, 4000u);
 	kernel.block_x = ws_or(kernel.block_x, 256u);
@@ -549,6 +549,45 @@ static void test_steps_that_grow(void **state)
 	forget_program(&analysed);
 }
 
+static void step_of_one_kernel(struct program *program, int number)
+{
+	(void)number;
+	add_kernel(program, 0, "own_kernel", 4 * MS, full);
+}
+
+/* What another process launches has no call here. */
+static void step_beside_another(struct program *program, int number)
+{
+	struct ws_row_cuda_kernel kernel = full;
+
+	if (!number) {
+		ROW(program, process, .id = 2, .pid = 200, .start = BEGIN,
+		    .name = make_string(program, "made-up"), .origin = WS_ORIGIN_TARGET);
+		ROW(program, cuda_device, .process = 2, .start = BEGIN, .id = 0, .sms = 132,
+		    .uuid = make_string(program, "GPU-0"));
+	}
+	add_kernel(program, 0, "work", 4 * MS, full);
+	if (number % 2)
+		return;
+	program->gpu_end[0] -= 3 * MS;
+	kernel.process = 2;
+	add_kernel(program, 0, "other", 3 * MS, kernel);
+}
+
+static void test_processes_that_share_a_gpu(void **state)
+{
+	struct analysed analysed;
+
+	(void)state;
+	analysed = analyse_program(step_beside_another);
+	assert_in_range(find_level(&analysed, "shared-gpu", "2 processes compute on GPU 0"),
+			WS_LEVEL_WARNING, WS_LEVEL_CRITICAL);
+	forget_program(&analysed);
+	analysed = analyse_program(step_of_one_kernel);
+	assert_int_equal(find_level(&analysed, "shared-gpu", ""), -1);
+	forget_program(&analysed);
+}
+
 /* Waits for a read of so many bytes at that place of a file. */
 static void add_read(struct program *program, uint64_t place, uint64_t bytes)
 {
@@ -648,12 +687,6 @@ static void test_a_quota_that_is_spent(void **state)
 }
 
 /* ---- by metrics of GPUs ---- */
-
-static void step_of_one_kernel(struct program *program, int number)
-{
-	(void)number;
-	add_kernel(program, 0, "own_kernel", 4 * MS, full);
-}
 
 static void step_of_products(struct program *program, int number)
 {
@@ -837,6 +870,7 @@ int main(void)
 		cmocka_unit_test(test_questions_in_a_loop),
 		cmocka_unit_test(test_streams_that_gain_nothing),
 		cmocka_unit_test(test_steps_that_grow),
+		cmocka_unit_test(test_processes_that_share_a_gpu),
 		cmocka_unit_test(test_how_a_file_is_read),
 		cmocka_unit_test(test_a_gpu_of_another_node),
 		cmocka_unit_test(test_a_quota_that_is_spent),
