@@ -433,9 +433,17 @@ void ws_breakdown_free(struct ws_breakdown *breakdown)
 	memset(breakdown, 0, sizeof(*breakdown));
 }
 
+/* Whether the function that the user's code called is the one that waits. */
+static bool is_leaf_named(const struct ws_model *model, const struct ws_breakdown_row *row)
+{
+	return row->name && !strcmp(ws_report_string(model->report, row->name, NULL),
+				    ws_stacks_get_function(model->stacks, row->place.leaf)->name);
+}
+
 void ws_breakdown_put_row(const struct ws_model *model, const struct ws_breakdown_row *row,
 			  struct ws_text *text)
 {
+	struct ws_code_place place = row->place;
 	const char *separator = "";
 
 	if (row->name) {
@@ -449,7 +457,9 @@ void ws_breakdown_put_row(const struct ws_model *model, const struct ws_breakdow
 	}
 	if (row->place.leaf) {
 		ws_text_printf(text, "%s%s", separator, *separator ? "from " : "");
-		ws_code_put_place(model, &row->place, text);
+		if (is_leaf_named(model, row))
+			place.leaf = place.function;
+		ws_code_put_place(model, &place, text);
 	}
 	if (row->thread) {
 		const struct ws_thread_info *info = ws_find_thread(model->who, row->thread);

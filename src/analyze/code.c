@@ -131,6 +131,7 @@ enum function_marks {
 	MARK_LOADER = 4,
 	MARK_PACKING = 8,
 	MARK_COMPILING = 16,
+	MARK_LOOP = 32,
 };
 
 static uint8_t mark_library(const char *origin)
@@ -141,6 +142,8 @@ static uint8_t mark_library(const char *origin)
 	static const char *const packers[] = {"/multiprocessing/reduction.py",
 					      "/multiprocessing/connection.py",
 					      "/multiprocessing/queues.py", "/pickle.py", NULL};
+	static const char *const loops[] = {"/asyncio/base_events.py", "/asyncio/events.py",
+					    "/uvloop/", "/trio/_core/", NULL};
 	/* Excludes code that only wraps compiled code while it runs. */
 	static const char *const compilers[] = {"/torch/_dynamo/convert_frame",
 						"/torch/_dynamo/symbolic_convert",
@@ -161,6 +164,8 @@ static uint8_t mark_library(const char *origin)
 
 	if (contains_any(origin, loaders))
 		marks |= MARK_LOADER;
+	if (contains_any(origin, loops))
+		marks |= MARK_LOOP;
 	if (contains_any(origin, packers))
 		marks |= MARK_PACKING;
 	else if (contains_any(origin, compilers))
@@ -282,6 +287,8 @@ static void note_callers(const struct ws_model *model, const uint32_t *frames, s
 			found->library = WS_LIBRARY_PACKING;
 		else if (marks & MARK_COMPILING)
 			found->library = WS_LIBRARY_COMPILING;
+		else if ((marks & MARK_LOOP) && !found->library)
+			found->library = WS_LIBRARY_LOOP;
 	}
 }
 

@@ -18,6 +18,7 @@ enum ws_code_library {
 	WS_LIBRARY_NONE,
 	WS_LIBRARY_PACKING,   /* packs and sends data for other processes */
 	WS_LIBRARY_COMPILING, /* generates code: torch.compile, Triton, NVRTC, Numba, JAX */
+	WS_LIBRARY_LOOP,      /* calls coroutines: the event loop of asyncio */
 };
 
 enum { WS_CODE_DEEPEST = 256 }; /* frames of a stack that are looked at */

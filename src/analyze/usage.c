@@ -89,11 +89,22 @@ bool ws_is_allocator(const char *function)
 
 bool ws_is_locking_function(const char *function)
 {
-	static const char *const names[] = {"pthread_mutex_*", "pthread_rwlock_*", "sem_wait*",
-					    "mtx_lock",	       "flockfile",	   NULL};
+	static const char *const names[] = {"pthread_mutex_*",
+					    "pthread_rwlock_*",
+					    "sem_wait*",
+					    "mtx_lock",
+					    "flockfile",
+					    "GOMP_critical_*",
+					    "GOMP_atomic_*",
+					    "omp_set_*lock*",
+					    "kmpc_critical*",
+					    "kmpc_set_lock*",
+					    "std::sys::sync::mutex*",
+					    "sync.(*Mutex)*",
+					    "sync.(*RWMutex)*",
+					    NULL};
 
-	while (*function == '_')
-		function++;
+	function += strspn(function, "_<"); /* methods of Rust begin with a bracket */
 	return ws_is_allocator(function) || ws_is_name_among(function, strlen(function), names);
 }
 
@@ -332,7 +343,7 @@ static struct stack_use classify_stack(const struct usage_sum *sum, uint32_t fra
 	if (query)
 		use = (struct stack_use){.kind = WS_USAGE_POLL, .name = query->name};
 	else if (outside && (outside->marks & MARK_OPENMP))
-		use.kind = WS_USAGE_BARRIER;
+		use.kind = lock ? WS_USAGE_LOCK : WS_USAGE_BARRIER;
 	else if (all & MARK_DRIVER)
 		use.kind = WS_USAGE_CODE;
 	else if ((kernel.marks & MARK_FAULT) && !kernel.call)

@@ -3,6 +3,7 @@
  */
 #include <fcntl.h>
 #include <malloc.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -75,6 +76,60 @@ static void __attribute__((noinline)) touch_pages(void)
 			memory[at] = 1;
 		munmap(memory, size);
 	}
+}
+
+/* Each change of one page's protection is a call. */
+static void __attribute__((noinline)) protect_page(char *page, int i)
+{
+	mprotect(page, 4096, PROT_READ | PROT_WRITE);
+	page[i % 4096] = 1;
+	mprotect(page, 4096, PROT_READ);
+}
+
+static void protect_pages(void)
+{
+	char *memory = mmap(NULL, 1u << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	for (int i = 0; memory != MAP_FAILED && i < 60000; i++)
+		protect_page(memory + (size_t)i % 256 * 4096, i);
+}
+
+/* Asks for what never comes, each time for a while. */
+static void __attribute__((noinline)) ask_descriptor(void)
+{
+	int ends[2];
+	struct pollfd asked = {.events = POLLIN};
+
+	if (pipe(ends))
+		abort();
+	asked.fd = ends[0];
+	for (int i = 0; i < 20; i++)
+		poll(&asked, 1, 20);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* Where most of the time goes into the page tables of a large process. */
+static void __attribute__((noinline)) copy_process(void)
+{
+	pid_t child = fork();
+
+	if (!child)
+		_exit(0);
+	waitpid(child, NULL, 0);
+}
+
+static void copy_large_process(void)
+{
+	const size_t size = 256u << 20;
+	char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		abort();
+	madvise(memory, size, MADV_NOHUGEPAGE);
+	memset(memory, 1, size);
+	for (int i = 0; i < 60; i++)
+		copy_process();
 }
 
 static void __attribute__((noinline)) wait_a_while(void)
@@ -488,6 +543,8 @@ static const struct {
 	{"flock", lock_file_in_turns}, {"arena", share_an_arena},
 	{"seek", read_numbers},	       {"popen", ask_shells},
 	{"bound", stay_on_one_core},   {"lists", make_lists},
+	{"protect", protect_pages},    {"polls", ask_descriptor},
+	{"fork", copy_large_process},
 };
 
 int main(int argc, char **argv)

@@ -179,6 +179,16 @@ def spinning_threads_are_named():
 
 
 @test
+def calls_that_change_protections_are_named():
+    check_call("protect", "page-faults", "protect_page", "mprotect")
+
+
+@test
+def asking_until_a_time_limit_is_over_is_named():
+    check_planted("polls", "blocking-io", "until a time limit is over, 20 times")
+
+
+@test
 def small_writes_are_named():
     check_call("bytes", "small-io", "put_byte", "write")
 
@@ -246,6 +256,27 @@ def short_children_of_a_script_of_the_users_are_a_fault():
         found[count] = [f["severity"] for f in report["findings"] if f["rule"] == "child-processes"]
     same(set(found[20]) <= {"note"}, True, found)
     same(set(found[250]) <= {"warning", "critical"} and len(found[250]) == 1, True, found)
+
+
+@test
+def short_children_of_a_part_of_a_script_are_named():
+    """What stands behind a pipe runs in a process of its own."""
+    with open("pipe.sh", "w") as file:
+        file.write("seq 250 | while read -r line; do /bin/echo $line >/dev/null; done\n")
+    title = first_fault(analyze(record("pipe-script", "/bin/sh", "pipe.sh")), "child-processes")[
+        "title"
+    ]
+    if "(mostly echo)" not in title:
+        raise AssertionError(title)
+
+
+@test
+def copying_a_large_process_is_named():
+    report = analyze(record("fork", PLANTED, "fork"))
+    needs_kernel_samples(report)
+    titles = [f["title"] for f in report["findings"] if f["rule"] == "child-processes"]
+    if not titles or "copy_process" not in titles[0] or "fork itself" not in titles[0]:
+        raise AssertionError(json.dumps(report["findings"], indent=1))
 
 
 @test

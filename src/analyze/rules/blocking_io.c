@@ -101,6 +101,61 @@ static uint64_t sum_kernel_time(const struct ws_analysis *analysis, const struct
 	return sum;
 }
 
+/* Calls that wait for descriptors until their time limit is over. */
+struct limits {
+	uint64_t count, ns;
+};
+
+static struct limits find_limits(const struct ws_analysis *analysis, const struct io_group *group)
+{
+	const struct ws_model *model = analysis->model;
+	struct limits limits = {0};
+	struct ws_cursor *cursor;
+	const uint64_t *values;
+
+	if (group->most.cause != WS_CAUSE_POLL)
+		return limits;
+	cursor = ws_cursor_open(model->report, WS_TABLE_osrt, model->from, model->to);
+	while (ws_cursor_next(cursor, &values)) {
+		uint32_t thread = (uint32_t)values[ws_osrt_thread];
+
+		if (values[ws_osrt_result] || values[ws_osrt_end] == WS_NO_TIME ||
+		    (uint32_t)values[ws_osrt_name] != group->most.name ||
+		    ws_find_thread(model->who, thread)->process != group->process)
+			continue;
+		limits.count++;
+		limits.ns += values[ws_osrt_end] - values[ws_osrt_start];
+	}
+	ws_cursor_close(cursor);
+	return limits;
+}
+
+/* Nothing came while it waited: it only sleeps, or the tasks of its event loop do. */
+static void explain_limits(const struct ws_analysis *analysis, const struct io_group *group,
+			   const char *what, struct ws_finding *finding)
+{
+	bool loop = group->most.place.library == WS_LIBRARY_LOOP;
+	struct limits limits = find_limits(analysis, group);
+
+	if (limits.ns < group->ns / 2)
+		return;
+	finding->title = ws_format("%s until a time limit is over, %llu times, %.3g ms each: %s",
+				   loop ? "The event loop has nothing to do but to wait"
+					: "The program waits",
+				   (unsigned long long)limits.count,
+				   (double)limits.ns / 1e6 / (double)limits.count, what);
+	if (loop)
+		finding->advice = ws_strdup(
+			"Its tasks sleep, or wait one after the other: start them together "
+			"(asyncio.gather, TaskGroup), and wait for events instead of sleeping.");
+	else
+		finding->advice = ws_strdup(
+			"It asks again and again after a pause: let what it waits for wake it (a "
+			"pipe or eventfd among the descriptors, a condition variable), and wait "
+			"without a limit.");
+	finding->assumption = ws_strdup("it is woken at once");
+}
+
 static void report_group(const struct ws_analysis *analysis, const struct io_group *group,
 			 struct ws_findings *findings)
 {
@@ -119,12 +174,17 @@ static void report_group(const struct ws_analysis *analysis, const struct io_gro
 			       (unsigned long long)group->waits,
 			       group->paths >= MOST_GROUPS ? "at least " : "",
 			       (unsigned long long)group->paths);
-	finding->title = ws_format("The program waits for %s", what.text);
-	finding->advice = advise_on_reads(analysis, group);
+	explain_limits(analysis, group, what.text, finding);
+	if (!finding->title)
+		finding->title = ws_format("The program waits for %s", what.text);
+	if (!finding->advice)
+		finding->advice = advise_on_reads(analysis, group);
 	if (!finding->advice)
 		finding->advice =
 			ws_strdup(choose_advice(call, ws_report_string(report, row->path, NULL)));
-	finding->assumption = ws_strdup("the rest of the program does not wait for it");
+	if (!finding->assumption)
+		finding->assumption = ws_strdup("the rest of the program does not wait for it");
+	ws_say_lone_worker(analysis, row, finding);
 	ws_finding_add_evidence(finding, "the longest of these waits", NULL, row->longest.start,
 				row->longest.end);
 	ws_text_free(&what);

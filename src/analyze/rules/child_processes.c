@@ -4,25 +4,53 @@
 
 enum { LEAST_CHILDREN = 8, SHORT_CHILD_NS = 100000000, MANY_CHILDREN = 200 };
 #define MOST_OF_TIME 0.3
+#define LEAST_COPYING 0.15
 
 struct short_children {
+	uint32_t parent; /* the process that started them */
 	uint64_t count;
 	uint64_t alive;	    /* ns, the sum of all */
 	uint64_t any_alive; /* ns in which at least one existed */
 };
 
-/* Processes that the explained one started and that existed only briefly. */
+static bool is_short_child(const struct ws_process_info *info)
+{
+	return info->end != WS_NO_TIME && info->end >= info->start &&
+	       info->end - info->start <= SHORT_CHILD_NS;
+}
+
+/* The process that starts most short ones: the explained one, or one that it started, such as a
+ * part of a script that a shell runs in a process of its own. */
+static uint32_t find_parent(const struct ws_analysis *analysis)
+{
+	const struct ws_model *model = analysis->model;
+	uint32_t highest = ws_highest_process_id(model->who), most = model->process;
+	uint32_t *counts = ws_calloc(highest + (size_t)1, sizeof(*counts));
+
+	for (uint32_t id = 1; id <= highest; id++) {
+		const struct ws_process_info *info = ws_find_process(model->who, id);
+
+		if (info->parent && info->parent <= highest && is_short_child(info) &&
+		    ws_is_explained(model, info->parent))
+			counts[info->parent]++;
+	}
+	for (uint32_t id = 1; id <= highest; id++)
+		if (counts[id] > counts[most])
+			most = id;
+	free(counts);
+	return most;
+}
+
 static struct short_children count_short_children(const struct ws_analysis *analysis)
 {
 	const struct ws_model *model = analysis->model;
-	struct short_children children = {0};
+	struct short_children children = {.parent = find_parent(analysis)};
 	struct ws_spans spans = {0};
 
 	for (uint32_t id = 1; id <= ws_highest_process_id(model->who); id++) {
 		const struct ws_process_info *info = ws_find_process(model->who, id);
 
-		if (info->parent != model->process || info->end == WS_NO_TIME ||
-		    info->end < info->start || info->end - info->start > SHORT_CHILD_NS)
+		if (info->parent != children.parent || !is_short_child(info))
 			continue;
 		children.count++;
 		children.alive += info->end - info->start;
@@ -33,6 +61,35 @@ static struct short_children count_short_children(const struct ws_analysis *anal
 		children.any_alive += spans.spans[i].end - spans.spans[i].start;
 	ws_spans_free(&spans);
 	return children;
+}
+
+/* The program that most of them run, or NULL: a shell itself, in processes of its own. */
+static const char *find_program(const struct ws_analysis *analysis, uint32_t parent)
+{
+	enum { MOST_PROGRAMS = 32 };
+	const struct ws_names_by_id *who = analysis->model->who;
+	const char *own = ws_find_process(who, parent)->name, *names[MOST_PROGRAMS];
+	uint64_t counts[MOST_PROGRAMS] = {0};
+	size_t count = 0, most = 0;
+
+	for (uint32_t id = 1; id <= ws_highest_process_id(who); id++) {
+		const struct ws_process_info *info = ws_find_process(who, id);
+		size_t k = 0;
+
+		if (info->parent != parent || !is_short_child(info) || !strcmp(info->name, own))
+			continue;
+		while (k < count && strcmp(names[k], info->name))
+			k++;
+		if (k == MOST_PROGRAMS)
+			continue;
+		if (k == count)
+			names[count++] = info->name;
+		if (++counts[k] > counts[most])
+			most = k;
+	}
+	if (!count)
+		return NULL;
+	return names[most];
 }
 
 /* Workers that run in parallel are not waited for one by one. */
@@ -66,12 +123,12 @@ static bool is_elsewhere(const struct ws_analysis *analysis, const struct ws_bre
 }
 
 /* Whether the program is a shell that runs a script, and not one of the system's. */
-static bool runs_users_script(const struct ws_model *model)
+static bool runs_users_script(const struct ws_model *model, uint32_t process)
 {
 	static const char *const shells[] = {"sh",  "bash", "dash", "ash",
 					     "zsh", "ksh",  "mksh", NULL};
 	static const char *const systems[] = {"/usr*", "/bin*", "/etc*", "/lib*", "-*", NULL};
-	const struct ws_process_info *info = ws_find_process(model->who, model->process);
+	const struct ws_process_info *info = ws_find_process(model->who, process);
 	const char *script = strchr(info->cmdline, ' ');
 
 	return script && ws_is_name_among(info->name, strlen(info->name), shells) &&
@@ -85,7 +142,90 @@ static bool is_fault_of_script(const struct ws_analysis *analysis,
 {
 	return children->count >= MANY_CHILDREN &&
 	       ws_analysis_share(analysis, on_path) >= MOST_OF_TIME &&
-	       runs_users_script(analysis->model);
+	       runs_users_script(analysis->model, children->parent);
+}
+
+/* Copying a process: the larger it is, the longer. */
+static uint64_t sum_copying(const struct ws_analysis *analysis)
+{
+	static const char *const names[] = {"fork*",  "clone*",	    "__libc_fork*",
+					    "_Fork*", "arch_fork*", NULL};
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < analysis->usage.count; i++) {
+		const struct ws_usage_row *row = &analysis->usage.rows[i];
+
+		if (row->kind == WS_USAGE_THREAD &&
+		    ws_is_name_among(row->name, strlen(row->name), names))
+			sum += row->path_ns;
+	}
+	return sum;
+}
+
+/* Without it, forking looks like the work of the children. */
+static void explain_copying(const struct ws_analysis *analysis, struct ws_finding *finding)
+{
+	uint64_t copying = sum_copying(analysis);
+	char *title = finding->title;
+
+	if (ws_analysis_share(analysis, copying) < LEAST_COPYING)
+		return;
+	finding->title = ws_format("%s; %.0f %% of the time goes into fork itself, which copies "
+				   "the page tables of a large process",
+				   title, 100 * ws_analysis_share(analysis, copying));
+	free(title);
+	free(finding->advice);
+	finding->advice =
+		ws_strdup("Start processes while the program is still small, from a "
+			  "small helper process, or with posix_spawn or vfork, which copy "
+			  "nothing; or use threads.");
+}
+
+/* ---- one that takes long ---- */
+
+/* The process besides the explained one that was on the path longest; `ns` gets how long. */
+static uint32_t find_longest_child(const struct ws_analysis *analysis, uint64_t *ns)
+{
+	uint32_t highest = ws_highest_process_id(analysis->model->who), longest = 0;
+	uint64_t *sums = ws_calloc(highest + (size_t)1, sizeof(*sums));
+
+	for (size_t i = 0; i < analysis->breakdown.count; i++) {
+		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
+
+		if (row->thread)
+			sums[ws_find_thread(analysis->model->who, row->thread)->process] += row->ns;
+	}
+	sums[analysis->model->process] = 0;
+	for (uint32_t id = 1; id <= highest; id++)
+		if (sums[id] > sums[longest])
+			longest = id;
+	*ns = sums[longest];
+	free(sums);
+	return longest;
+}
+
+/* It may well be what the program is for: a note. */
+static void check_long_child(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	enum { SHOWN = 60 };
+	uint64_t ns;
+	uint32_t child = find_longest_child(analysis, &ns);
+	const struct ws_process_info *info;
+	struct ws_finding *finding;
+
+	if (!child || ws_analysis_share(analysis, ns) < MOST_OF_TIME || analysis->model->has_cuda)
+		return;
+	info = ws_find_process(analysis->model->who, child);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_child_processes, ns, 0);
+	finding->level = WS_LEVEL_NOTE;
+	finding->title = ws_format("For %.0f %% of the time the program waits for a process that "
+				   "it started: %.*s%s [%u]",
+				   100 * ws_analysis_share(analysis, ns), (int)SHOWN, info->cmdline,
+				   strlen(info->cmdline) > SHOWN ? "..." : "", info->pid);
+	finding->advice =
+		ws_strdup("Look at that process, do other work meanwhile (subprocess.Popen "
+			  "instead of run, & in a shell), or do its work in the program "
+			  "itself.");
 }
 
 static void check_children(const struct ws_analysis *analysis, struct ws_findings *findings)
@@ -94,25 +234,34 @@ static void check_children(const struct ws_analysis *analysis, struct ws_finding
 	uint64_t on_path = ws_sum_path_rows(analysis, is_elsewhere);
 	const struct ws_breakdown_row *row = ws_find_path_row(analysis, is_elsewhere);
 	struct ws_finding *finding;
-	struct ws_text what = {0};
+	struct ws_text what = {0}, named = {0};
+	const char *program;
 
-	if (!row || children.count < LEAST_CHILDREN || run_side_by_side(&children) ||
-	    ws_analysis_share(analysis, on_path) < 0.1)
+	if (run_side_by_side(&children))
 		return;
+	if (!row || children.count < LEAST_CHILDREN || ws_analysis_share(analysis, on_path) < 0.1) {
+		check_long_child(analysis, findings);
+		return;
+	}
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_child_processes, on_path,
 					on_path - on_path / 5);
 	ws_breakdown_put_row(analysis->model, row, &what);
 	if (!analysis->model->python && !is_fault_of_script(analysis, &children, on_path))
 		ws_limit_to_users(analysis, finding, &row->place);
-	finding->title = ws_format("%llu short processes are started, and each is waited for "
+	program = find_program(analysis, children.parent);
+	if (program)
+		ws_text_printf(&named, " (mostly %s)", program);
+	finding->title = ws_format("%llu short processes%s are started, and each is waited for "
 				   "(%.3g ms each): %s",
-				   (unsigned long long)children.count,
+				   (unsigned long long)children.count, ws_text_or(named.text, ""),
 				   (double)children.alive / (double)children.count / 1e6,
 				   ws_text_or(what.text, ""));
 	finding->advice = ws_strdup("Do the work in the program itself (a library), hand many "
 				    "inputs to one process, or run several at once.");
 	finding->assumption = ws_strdup("most of it is the starting");
+	explain_copying(analysis, finding);
 	ws_text_free(&what);
+	ws_text_free(&named);
 }
 
 const struct ws_rule ws_rule_child_processes = {
@@ -123,7 +272,8 @@ const struct ws_rule ws_rule_child_processes = {
 		 "Processes of which mostly several "
 		 "live at once are not meant. A note, unless code of the "
 		 "user's or Python starts them: for a shell or make it is the work, unless it is a "
-		 "script of the user's that starts 200 or more, which take 30 % of the time.",
+		 "script of the user's that starts 200 or more, which take 30 % of the time. One "
+		 "process that takes 30 % of the path alone is a note.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_processes,
 	.check = check_children,

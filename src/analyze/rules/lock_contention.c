@@ -14,6 +14,7 @@
 #include "base/map.h"
 
 enum { FEW_WAITS = 4 };
+#define LEAST_LOCKING 0.15 /* of the time on cores */
 
 /* What threads wait for, in the order in which it is looked for. */
 enum lock_kind {
@@ -342,12 +343,53 @@ static void report_waits(const struct ws_analysis *analysis, const struct lock_w
 	ws_text_free(&place);
 }
 
+static bool is_of_openmp(const char *name)
+{
+	return strstr(name, "omp_") || strstr(name, "GOMP_") || strstr(name, "kmpc_");
+}
+
+/* Locks of OpenMP are waited for by spinning, at least at first. */
+static void check_spinning(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	const struct ws_usage_row *most = NULL;
+	uint64_t locking = 0, all = 0;
+	struct ws_finding *finding;
+	struct ws_text place = {0};
+
+	for (size_t i = 0; i < analysis->usage.count; i++) {
+		const struct ws_usage_row *row = &analysis->usage.rows[i];
+
+		all += row->ns;
+		if (row->kind != WS_USAGE_LOCK || !is_of_openmp(row->name))
+			continue;
+		locking += row->ns;
+		most = ws_or(most, row);
+	}
+	if (!most || (double)locking < LEAST_LOCKING * (double)all)
+		return;
+	ws_put_at_place(analysis, &most->place, &place);
+	finding = ws_findings_add_fault(
+		analysis, findings, &ws_rule_lock_contention, ws_min(locking, analysis->window),
+		(uint64_t)((double)analysis->rated * (double)locking / (double)all));
+	finding->title = ws_format("Threads of OpenMP take turns with a lock (%s) for %.0f %% of "
+				   "their time on cores%s",
+				   most->name, 100.0 * (double)locking / (double)all,
+				   ws_text_or(place.text, ""));
+	finding->advice = ws_strdup("Give each thread a result of its own and combine them at the "
+				    "end (reduction), use omp atomic instead of critical, or take "
+				    "the lock once for many items.");
+	finding->assumption = ws_strdup("nobody waits and all cores are free");
+	ws_text_free(&place);
+}
+
 static void check_locks(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	struct lock_waits waits;
 
-	if (!find_waits(analysis, findings, &waits))
+	if (!find_waits(analysis, findings, &waits)) {
+		check_spinning(analysis, findings);
 		return;
+	}
 	report_waits(analysis, &waits, findings);
 	ws_map_free(&waits.stacks);
 }
@@ -359,7 +401,8 @@ const struct ws_rule ws_rule_lock_contention = {
 		 "wait so: mutexes, rwlocks, and locks of files among processes. Semaphores (locks "
 		 "of Python are such) that the user's code takes in one place count where who ends "
 		 "a "
-		 "wait waits in the same way; so do waits in an allocator.",
+		 "wait waits in the same way; so do waits in an allocator, and in locks of OpenMP, "
+		 "Rust and Go. Spinning for locks of OpenMP counts from 15 % of the time on cores.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_waits,
 	.check = check_locks,

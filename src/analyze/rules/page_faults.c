@@ -7,69 +7,120 @@ enum { SHORT_RUN_NS = 100000000 /* starting costs page faults too */ };
 
 enum { MOST_TOTALS = 64 };
 
-/* Faults of new memory, and the calls that allocate and free it; `worst` is the user function with
- * most of this time. */
-static uint64_t sum_faults(const struct ws_analysis *analysis, struct ws_usage_row *worst,
-			   uint64_t *mapping)
+/* Faults of new memory, and the calls that allocate, free and protect it. */
+struct memory_use {
+	uint64_t ns, mapping_ns;
+	struct ws_usage_row worst; /* the user's function with most of this time */
+	struct ws_usage_row call;  /* the call with most of it */
+};
+
+static void sum_memory(const struct ws_analysis *analysis, struct memory_use *use)
 {
 	struct ws_usage_total totals[MOST_TOTALS];
 	size_t count = ws_total_usage(analysis, 1u << WS_USAGE_FAULT | 1u << WS_USAGE_MEMORY,
 				      totals, MOST_TOTALS);
-	uint64_t sum = 0;
 
-	*worst = (struct ws_usage_row){0};
-	*mapping = 0;
+	*use = (struct memory_use){0};
 	for (size_t i = 0; i < count; i++) {
-		sum += totals[i].row.path_ns;
-		if (totals[i].row.kind == WS_USAGE_MEMORY)
-			*mapping += totals[i].row.path_ns;
-		if (totals[i].row.path_ns > worst->path_ns)
-			*worst = totals[i].row;
+		const struct ws_usage_row *row = &totals[i].row;
+
+		use->ns += row->path_ns;
+		if (row->path_ns > use->worst.path_ns)
+			use->worst = *row;
+		if (row->kind != WS_USAGE_MEMORY)
+			continue;
+		use->mapping_ns += row->path_ns;
+		if (row->path_ns > use->call.path_ns)
+			use->call = *row;
 	}
-	return sum;
+}
+
+static bool is_call_most(const struct memory_use *use)
+{
+	return use->call.path_ns > use->ns / 2;
+}
+
+/* The calls themselves take most of the time: mprotect, above all. */
+static char *say_calls(const struct ws_analysis *analysis, const struct memory_use *use)
+{
+	struct ws_text place = {0};
+	char *title;
+
+	ws_put_at_place(analysis, &use->call.place, &place);
+	title = ws_format("%.0f %% of the time goes into mapping memory and page faults, most of "
+			  "it into %s%s",
+			  100 * ws_analysis_share(analysis, use->ns), use->call.name,
+			  ws_text_or(place.text, ""));
+	ws_text_free(&place);
+	return title;
+}
+
+static char *say_faults(const struct ws_analysis *analysis, const struct memory_use *use)
+{
+	struct ws_text place = {0}, giver = {0};
+	char *title;
+
+	ws_put_at_place(analysis, &use->worst.place, &place);
+	if (use->call.path_ns >= use->ns / 100 &&
+	    use->call.place.function != use->worst.place.function) {
+		ws_text_printf(&giver, " (given back by %s", use->call.name);
+		ws_put_at_place(analysis, &use->call.place, &giver);
+		ws_text_puts(&giver, ")");
+	}
+	title = ws_format("%.0f %% of the time goes into page faults and giving pages back%s%s",
+			  100 * ws_analysis_share(analysis, use->ns), ws_text_or(place.text, ""),
+			  ws_text_or(giver.text, ""));
+	ws_text_free(&place);
+	ws_text_free(&giver);
+	return title;
+}
+
+static const char *choose_advice(const struct memory_use *use)
+{
+	if (is_call_most(use) && strstr(use->call.name, "mprotect"))
+		return "Change the protection of many pages at once, or leave the memory writable: "
+		       "each call changes the page tables, and all cores forget what they know of "
+		       "them.";
+	return "Keep large buffers and use them again instead of allocating them each time "
+	       "(mallopt M_MMAP_THRESHOLD and M_TRIM_THRESHOLD, another allocator), or use huge "
+	       "pages.";
 }
 
 static void check_faults(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
-	struct ws_usage_row worst;
-	uint64_t mapping, sum = sum_faults(analysis, &worst, &mapping);
-	const struct ws_usage_row *row = &worst;
+	const struct ws_usage_row *row;
 	struct ws_finding *finding;
-	struct ws_code_place code;
-	struct ws_text place = {0};
+	struct memory_use use;
 
-	if (!sum || ws_analysis_share(analysis, sum) < LEAST_SHARE ||
+	sum_memory(analysis, &use);
+	if (!use.ns || ws_analysis_share(analysis, use.ns) < LEAST_SHARE ||
 	    analysis->rated < SHORT_RUN_NS ||
 	    ws_findings_have(findings, &ws_rule_pageable_copies) || /* then it is the driver's */
 	    ws_findings_have(findings, &ws_rule_page_migration))
 		return;
-	code = row->place;
-	ws_put_at_place(analysis, &code, &place);
-	finding =
-		ws_findings_add_fault(analysis, findings, &ws_rule_page_faults, sum, sum - sum / 5);
-	ws_limit_to_users(analysis, finding, &code);
+	row = is_call_most(&use) ? &use.call : &use.worst;
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_page_faults, use.ns,
+					use.ns - use.ns / 5);
+	ws_limit_to_users(analysis, finding, &row->place);
 	/* Memory that is never freed must be touched once anyway. */
-	if ((double)mapping < LEAST_MAPPING * (double)sum)
+	if ((double)use.mapping_ns < LEAST_MAPPING * (double)use.ns)
 		finding->level = WS_LEVEL_NOTE;
-	finding->title =
-		ws_format("%.0f %% of the time goes into page faults and giving pages "
-			  "back%s",
-			  100 * ws_analysis_share(analysis, sum), ws_text_or(place.text, ""));
-	finding->advice = ws_strdup(
-		"Keep large buffers and use them again instead of allocating them each time "
-		"(mallopt M_MMAP_THRESHOLD and M_TRIM_THRESHOLD, another allocator), or use huge "
-		"pages.");
+	if (is_call_most(&use))
+		finding->title = say_calls(analysis, &use);
+	else
+		finding->title = say_faults(analysis, &use);
+	finding->advice = ws_strdup(choose_advice(&use));
 	finding->assumption = ws_strdup("memory is used again");
 	ws_finding_add_evidence(finding, "from the first sample of it to the last", NULL,
 				row->span.start, row->span.end);
-	ws_text_free(&place);
 }
 
 const struct ws_rule ws_rule_page_faults = {
 	.name = "page-faults",
 	.title = "Memory taken and given back again and again",
 	.about = "In a run of 100 ms or more, 20 % of the critical path or more is the kernel's "
-		 "handling of page faults and of memory that is given back. A note where hardly "
+		 "handling of page faults and of memory that is given back, mapped or protected. A "
+		 "note where hardly "
 		 "any is given back: then each page is touched for the first time.",
 	.find_obstacle = ws_need_kernel_samples,
 	.query = ws_proof_code,

@@ -125,6 +125,36 @@ void ws_put_at_place(const struct ws_analysis *analysis, const struct ws_code_pl
 	ws_code_put_place(analysis->model, place, text);
 }
 
+/* Whether a thread of the explained process is its only one besides the main thread. */
+static bool is_lone_worker(const struct ws_model *model, uint32_t thread)
+{
+	const struct ws_thread_info *info = ws_find_thread(model->who, thread);
+	uint32_t others = 0;
+
+	if (info->process != model->process || info->tid == info->pid)
+		return false;
+	for (uint32_t id = 1; id < model->thread_count; id++) {
+		const struct ws_thread_info *other = ws_find_thread(model->who, id);
+
+		others += other->process == model->process && other->tid != other->pid;
+	}
+	return others == 1;
+}
+
+void ws_say_lone_worker(const struct ws_analysis *analysis, const struct ws_breakdown_row *row,
+			struct ws_finding *finding)
+{
+	enum { FEW = 8 };
+	char *advice = finding->advice;
+
+	if (row->pieces < FEW || !is_lone_worker(analysis->model, row->thread))
+		return;
+	finding->advice = ws_format("There is only one worker thread: several (a larger pool) wait "
+				    "side by side. %s",
+				    advice);
+	free(advice);
+}
+
 void ws_put_thread(const struct ws_analysis *analysis, uint32_t thread, struct ws_text *text)
 {
 	const struct ws_thread_info *info = ws_find_thread(analysis->model->who, thread);

@@ -46,6 +46,11 @@ void ws_put_at_place(const struct ws_analysis *analysis, const struct ws_code_pl
 /* Whether a row of the path waits for what another process prints, or for its start. */
 bool ws_is_wait_for_output(const struct ws_analysis *analysis, const struct ws_breakdown_row *row);
 
+/* Where the waits of a row are those of the only worker thread of a program whose main thread waits
+ * for it, the finding says so: more workers would wait side by side. */
+void ws_say_lone_worker(const struct ws_analysis *analysis, const struct ws_breakdown_row *row,
+			struct ws_finding *finding);
+
 /* "python3 1234": a thread's name and number. */
 void ws_put_thread(const struct ws_analysis *analysis, uint32_t thread, struct ws_text *text);
 /* Whether a finding can be a fault: system programs do what they are for, so it needs user code or

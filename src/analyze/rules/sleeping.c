@@ -62,10 +62,21 @@ static void check_pauses(const struct ws_analysis *analysis, struct ws_findings 
 	ws_breakdown_put_row(analysis->model, row, &what);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_sleeping, all, all);
 	ws_limit_to_users(analysis, finding, &row->place);
-	finding->title = ws_format("The program sleeps: %s", ws_text_or(what.text, ""));
-	finding->advice = ws_strdup("Wait for the event itself (a condition variable, a "
-				    "descriptor) instead of for a time, or leave the pause out.");
+	if (row->place.library == WS_LIBRARY_LOOP) {
+		finding->title =
+			ws_format("A task sleeps and blocks the event loop, with all other "
+				  "tasks: %s",
+				  ws_text_or(what.text, ""));
+		finding->advice = ws_strdup("await asyncio.sleep, or run what blocks on a thread "
+					    "(asyncio.to_thread, run_in_executor).");
+	} else {
+		finding->title = ws_format("The program sleeps: %s", ws_text_or(what.text, ""));
+		finding->advice =
+			ws_strdup("Wait for the event itself (a condition variable, a descriptor) "
+				  "instead of for a time, or leave the pause out.");
+	}
 	finding->assumption = ws_strdup("there is nothing to wait for");
+	ws_say_lone_worker(analysis, row, finding);
 	ws_finding_add_evidence(finding, "the longest sleep", NULL, row->longest.start,
 				row->longest.end);
 	ws_text_free(&what);
