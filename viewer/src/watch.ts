@@ -68,10 +68,6 @@ export class Watch {
       running = jobs.filter((j) => j.state === "waiting" || j.state === "running");
     const live = state.reports.some((r) => r.live);
     this.drawJobs(running);
-    if (live !== app.live) {
-      app.live = live;
-      app.emitEvent("live");
-    }
     if (state.reports.length > app.reports.length) {
       this.versions = state.reports.map((r) => r.version);
       await app.reloadReports();
@@ -81,6 +77,11 @@ export class Watch {
     );
     this.versions = state.reports.map((r) => r.version);
     if (grown.length) await app.renewReports(grown);
+    // a report that has ended is shown whole before it is said to have ended
+    if (live !== app.live) {
+      app.live = live;
+      app.emitEvent("live");
+    }
     this.sayFailed(jobs);
     this.sayChanged(state);
     return running.length > 0 || live;
