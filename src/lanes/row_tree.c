@@ -75,7 +75,7 @@ struct tree {
 	uint32_t *order; /* lanes by what they belong to */
 	struct ws_map rank, rank_world, rank_local, rank_host, rank_gpus; /* by process */
 	struct ws_map device_name, null_stream, counter_name, counter_group, counter_unit,
-		track_name;
+		track_name, track_process;
 	/* By thread, and by process (high bit set): events, and its time on cores or, where that
 	 * was not recorded, events. */
 	struct ws_map events, work;
@@ -695,6 +695,53 @@ static const char *put_quiet_processes(const struct tree *tree, size_t i)
 	return "processes";
 }
 
+static bool is_track(uint8_t kind)
+{
+	return ws_lane_descs[kind].place == WS_PLACE_TRACK;
+}
+
+/* The row of the GPU that did the work of a track; false where the process used none, or several,
+ * by CUDA: graphics number GPUs in another way. */
+static bool find_gpu_of_track(const struct tree *tree, uint32_t process, const char *name, char *id,
+			      size_t size)
+{
+	bool found = false, is_gpu = !strncmp(name, "OpenGL GPU,", strlen("OpenGL GPU,")) ||
+				     !strncmp(name, "Vulkan GPU,", strlen("Vulkan GPU,"));
+
+	for (size_t i = 0; is_gpu && i < tree->gpu_row.size; i++) {
+		uint64_t key = tree->gpu_row.slots[i].key;
+
+		if (!tree->gpu_row.used[i] || key >> 32 != process)
+			continue;
+		if (found)
+			return false;
+		found = true;
+		snprintf(id, size, "g%" PRIu32 ".%" PRIu32, process, (uint32_t)key);
+	}
+	return found;
+}
+
+/* Tracks of a process, below its row or that of its GPU. */
+static void put_process_tracks(const struct tree *tree, uint32_t process, const char *parent)
+{
+	for (uint32_t i = 0; i < tree->lanes->n; i++) {
+		const struct ws_lane *lane = tree->lanes->lane[i];
+		char gpu[32];
+		uint32_t name;
+
+		if (!is_track(lane->kind) ||
+		    look_up(&tree->track_process, 0, lane->key[0], 0) != process)
+			continue;
+		name = (uint32_t)look_up(&tree->track_name, 0, lane->key[0], 0);
+		if (find_gpu_of_track(tree, process,
+				      ws_report_string(tree->lanes->report, name, NULL), gpu,
+				      sizeof(gpu)))
+			put_string_lane_row(tree, i, gpu, name);
+		else
+			put_string_lane_row(tree, i, parent, name);
+	}
+}
+
 /* GPUs come before the threads, so that they stay visible however many threads there are. */
 static void put_process_rows(struct tree *tree)
 {
@@ -719,6 +766,7 @@ static void put_process_rows(struct tree *tree)
 			ws_map_set(&tree->shown, process, 1);
 			put_process_row(tree, (uint32_t)process, id, above);
 			put_gpu_rows(tree, (uint32_t)process, id);
+			put_process_tracks(tree, (uint32_t)process, id);
 			under = id;
 		}
 		if (!is_below_thread(lane->kind)) {
@@ -888,11 +936,7 @@ static void put_counter_rows(struct tree *tree)
 	free(values);
 }
 
-static bool is_track(uint8_t kind)
-{
-	return ws_lane_descs[kind].place == WS_PLACE_TRACK;
-}
-
+/* Tracks that belong to no process that is shown. */
 static void put_track_rows(struct tree *tree)
 {
 	uint32_t *values = ws_malloc((tree->lanes->n + 1) * sizeof(*values));
@@ -903,6 +947,8 @@ static void put_track_rows(struct tree *tree)
 	for (size_t i = 0; i < n; i++) {
 		uint32_t key = tree->lanes->lane[values[i]]->key[0];
 
+		if (ws_map_get(&tree->shown, look_up(&tree->track_process, 0, key, 0), NULL))
+			continue;
 		put_group_row(tree, "tracks", &there);
 		put_string_lane_row(tree, values[i], "tracks",
 				    (uint32_t)look_up(&tree->track_name, 0, key, 0));
@@ -950,6 +996,8 @@ void ws_put_row_tree(struct ws_text *out, const struct ws_lanes *lanes)
 		.counter_unit =
 			load_map(report, WS_TABLE_counter, -1, ws_counter_id, ws_counter_unit),
 		.track_name = load_map(report, WS_TABLE_track, -1, ws_track_id, ws_track_name),
+		.track_process =
+			load_map(report, WS_TABLE_track, -1, ws_track_id, ws_track_process),
 	};
 
 	tree.thread_kinds = order_thread_lanes(tree.thread_order);
@@ -977,6 +1025,7 @@ void ws_put_row_tree(struct ws_text *out, const struct ws_lanes *lanes)
 	ws_map_free(&tree.gpu_row);
 	ws_map_free(&tree.counter_unit);
 	ws_map_free(&tree.track_name);
+	ws_map_free(&tree.track_process);
 	ws_map_free(&tree.events);
 	ws_map_free(&tree.work);
 	ws_map_free(&tree.launches);

@@ -382,27 +382,20 @@ void ws_convert_library_row(struct ws_stream *stream, const struct ws_rec *rec)
 
 /* ---- spans ---- */
 
-/* Tracks of all processes stand together, so they are named after their process, too. */
 static uint32_t number_track(struct ws_stream *stream, uint32_t handle)
 {
 	struct library_state *state = get_state(stream);
 	uint32_t id = (uint32_t)ws_map_get(&state->tracks, handle, NULL);
 	struct ws_row_track row = {0};
-	struct ws_text text = {0};
-	size_t length;
-	const char *name;
 
 	if (id || !handle || state->track_count == MOST_TRACKS)
 		return id;
 	state->track_count++;
-	name = ws_stream_string_bytes(stream, handle, &length);
-	ws_text_printf(&text, "%s (%d)", ws_text_or(name, "?"), (int)stream->proc->pid);
 	row.id = id = ++stream->sink->tracks;
 	row.process = stream->process;
-	row.name = ws_stream_intern(stream, text.text, text.len);
+	row.name = ws_stream_string(stream, handle);
 	ws_writer_add(stream->writer, WS_TABLE_track, &row);
 	ws_map_set(&state->tracks, handle, id);
-	ws_text_free(&text);
 	return id;
 }
 

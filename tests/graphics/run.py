@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from shown import ask_page, shown  # noqa: E402
 from tap import Skip, main, run, same, test  # noqa: E402
 
 BUILT = os.path.abspath(sys.argv[2])
@@ -95,6 +96,14 @@ def check_opengl(report, draws):
     same(labels, [["a texture", 0x1702]] * draws)
 
 
+def find_rows(report):
+    """{label of a row without a thread: type of the row above it}"""
+    with shown(report) as base:
+        rows = ask_page(base, "tree")["rows"]
+    types = {row["id"]: row["type"] for row in rows}
+    return {row["label"]: types.get(row["parent"]) for row in rows if row["type"] == "track"}
+
+
 @test
 def opengl_linked_looked_up_and_asked_for():
     for how in ("linked", "looked-up", "asked"):
@@ -102,6 +111,8 @@ def opengl_linked_looked_up_and_asked_for():
         got = profile("gl-" + how, *command)
         same(sorted(got.out.split(b"\n")), sorted(play(*command)[1].split(b"\n")), how)
         check_opengl("gl-%s.wsrep" % how, 3)
+    names = ["OpenGL %s, context %d" % (what, i) for what in ("GPU", "frames") for i in (1, 2, 3)]
+    same(find_rows("gl-linked.wsrep"), {name: "process" for name in names})
 
 
 @test

@@ -3,7 +3,6 @@
 where they are installed. run.py PROGRAM LIBRARIES-OF-TESTS DECLARATIONS-MAKER.
 """
 import collections
-import contextlib
 import csv
 import io
 import json
@@ -15,10 +14,9 @@ import subprocess
 import sys
 import time
 import urllib.error
-import urllib.parse
-import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from shown import ask_page, shown  # noqa: E402
 from tap import PROGRAM, Skip, main, run, same, test  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -164,14 +162,6 @@ def functions_that_are_looked_up():
         check_app_calls("finds-%s.wsrep" % abi)
 
 
-def ask_page(base, question):
-    parts = urllib.parse.urlsplit(base)
-    request = urllib.request.Request(
-        "%sapi/%s" % (base, question), headers={"Origin": "http://" + parts.netloc}
-    )
-    return json.load(urllib.request.urlopen(request, timeout=60))
-
-
 def find_on_page(base, name, report=0):
     """The events of this name in the first row that has any; the page reads rows as it goes."""
     asked = "events?r=%d&" % report + "lanes=%d&t0=0&t1=1000000000000&limit=1000&sort=start"
@@ -194,23 +184,6 @@ def wait_for(ask):
             return found
         time.sleep(0.1)
     raise AssertionError("nothing after a minute")
-
-
-@contextlib.contextmanager
-def shown(*reports):
-    """The address of a page that shows the reports."""
-    view = subprocess.Popen(
-        [PROGRAM, "view", "--no-open", *reports],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        yield re.search(r"http://\S+", view.stdout.readline()).group()
-    finally:
-        view.send_signal(signal.SIGINT)
-        view.wait(60)
 
 
 @test
