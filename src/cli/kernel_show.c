@@ -97,6 +97,9 @@ static int show_report(const struct ws_kernel_show *show, const char *path, stru
 static int list_chip_metrics(const struct ws_kernel_show *show, struct ws_text *text,
 			     struct ws_err *err)
 {
+	struct ws_kernel_query query = {.metrics = show->metrics,
+					.suffixes = is_equal(show->query_mode, "suffix"),
+					.csv = show->csv};
 	char *list, *rest, *chip;
 	size_t count;
 	int rc = 0;
@@ -106,12 +109,15 @@ static int list_chip_metrics(const struct ws_kernel_show *show, struct ws_text *
 	if (is_equal(show->chips, "help"))
 		return ws_kernel_print_chips(text, err);
 	list = rest = ws_strdup(show->chips);
-	while (!rc && (chip = strsep(&rest, ",")))
-		if (*chip) {
+	ws_kernel_print_query_head(&query, text);
+	while (!rc && (chip = strsep(&rest, ","))) {
+		if (!*chip)
+			continue;
+		query.chip = chip;
+		if (!show->csv)
 			ws_text_printf(text, "Chip %s\n", chip);
-			rc = ws_kernel_print_chip_metrics(
-				chip, is_equal(show->query_mode, "suffix"), text, err);
-		}
+		rc = ws_kernel_print_chip_metrics(&query, text, err);
+	}
 	free(list);
 	return rc;
 }

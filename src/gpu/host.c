@@ -276,7 +276,10 @@ bool ws_gpu_host_has(struct ws_gpu_host *host, const char *name)
 
 static struct cupti_host_properties read_properties(struct ws_gpu_host *host, const char *name)
 {
-	struct cupti_host_properties params = {.size = sizeof(params), .host = host->object};
+	/* Not sizeof: CUPTI refuses a size that includes padding at the end. */
+	struct cupti_host_properties params = {
+		.size = offsetof(struct cupti_host_properties, type) + sizeof(params.type),
+		.host = host->object};
 	const struct ws_gpu_metric *metric = ws_gpu_host_find(host, name);
 
 	if (!metric)

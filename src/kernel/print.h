@@ -95,9 +95,17 @@ void ws_kernel_print_rules(struct ws_text *text);
  * ws_kernel_choose. */
 int ws_kernel_print_metrics(const char *sets, const char *sections, struct ws_text *text,
 			    struct ws_err *err);
-/* Every base metric of a chip with its unit and description, or its suffixes. */
-int ws_kernel_print_chip_metrics(const char *chip, bool suffixes, struct ws_text *text,
+/* Which metrics of a chip are listed, and how. */
+struct ws_kernel_query {
+	const char *chip;
+	const char *metrics; /* names or regex:EXPRESSION, separated by commas; NULL: all */
+	bool suffixes, csv;
+};
+/* Base metrics of a chip with unit and description, or all their forms. */
+int ws_kernel_print_chip_metrics(const struct ws_kernel_query *query, struct ws_text *text,
 				 struct ws_err *err);
+/* The line of columns that CSV begins with. */
+void ws_kernel_print_query_head(const struct ws_kernel_query *query, struct ws_text *text);
 int ws_kernel_print_chips(struct ws_text *text, struct ws_err *err);
 
 #endif

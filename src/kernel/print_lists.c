@@ -1,9 +1,11 @@
 /* print_lists.c - what can be measured: sets, sections, rules, metrics of chips. */
+#include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/choose.h"
 #include "base/compiler.h"
+#include "base/mem.h"
 #include "gpu/host.h"
 #include "kernel/choose.h"
 #include "kernel/print.h"
@@ -69,41 +71,113 @@ int ws_kernel_print_metrics(const char *sets, const char *sections, struct ws_te
 	return 0;
 }
 
-static void add_suffixes(struct ws_gpu_host *host, const struct ws_gpu_metric *metric,
-			 struct ws_text *text)
+/* ---- every metric of a chip ---- */
+
+static void put_quoted(struct ws_text *text, const char *word, const char *end)
+{
+	ws_text_puts(text, "\"");
+	for (; *word; word++)
+		ws_text_printf(text, *word == '"' ? "\"%c" : "%c", *word);
+	ws_text_printf(text, "\"%s", end);
+}
+
+void ws_kernel_print_query_head(const struct ws_kernel_query *query, struct ws_text *text)
+{
+	if (!query->csv)
+		return;
+	ws_text_puts(text, "\"Chip\",\"Metric Name\"");
+	if (!query->suffixes)
+		ws_text_puts(text, ",\"Metric Type\",\"Metric Unit\",\"Metric Description\"");
+	ws_text_puts(text, "\n");
+}
+
+static void add_suffixes(const struct ws_kernel_query *query, struct ws_gpu_host *host,
+			 const struct ws_gpu_metric *metric, struct ws_text *text)
 {
 	size_t count;
 	const char *const *suffixes = ws_gpu_host_suffixes(host, metric, &count);
 
 	for (size_t i = 0; i < count; i++)
-		ws_text_printf(text, "%s%s\n", metric->name, suffixes[i]);
+		if (query->csv)
+			ws_text_printf(text, "\"%s\",\"%s%s\"\n", query->chip, metric->name,
+				       suffixes[i]);
+		else
+			ws_text_printf(text, "%s%s\n", metric->name, suffixes[i]);
 }
 
-int ws_kernel_print_chip_metrics(const char *chip, bool suffixes, struct ws_text *text,
-				 struct ws_err *err)
+static void add_metric(const struct ws_kernel_query *query, struct ws_gpu_host *host,
+		       const struct ws_gpu_metric *metric, struct ws_text *text)
 {
 	static const char *const types[] = {"Counter", "Ratio", "Throughput"};
-	struct ws_gpu_host *host = ws_gpu_host_open(chip, err);
+	const char *about = ws_gpu_host_describe(host, metric->name);
+	char unit[WS_UNIT_ROOM];
+
+	ws_kernel_unit_of(metric->name, ws_gpu_host_unit(host, metric->name), unit);
+	if (!query->csv) {
+		ws_text_printf(text, "%-80s  %-10s  %-16s  %s\n", metric->name, types[metric->type],
+			       unit, about);
+		return;
+	}
+	put_quoted(text, query->chip, ",");
+	put_quoted(text, metric->name, ",");
+	put_quoted(text, types[metric->type], ",");
+	put_quoted(text, unit, ",");
+	put_quoted(text, about, "\n");
+}
+
+/* Whether an entry of the list names the metric, with or without a suffix. */
+static bool is_named_by(const char *entry, const char *name)
+{
+	regex_t expression;
+	bool found;
+
+	if (strncmp(entry, "regex:", 6))
+		return strcspn(entry, ".") == strlen(name) && !strncmp(entry, name, strlen(name));
+	if (regcomp(&expression, entry + 6, REG_EXTENDED | REG_NOSUB))
+		return false;
+	found = !regexec(&expression, name, 0, NULL, 0);
+	regfree(&expression);
+	return found;
+}
+
+static bool is_queried(const struct ws_kernel_query *query, const char *name)
+{
+	char *list, *rest, *entry;
+	bool found = !query->metrics;
+
+	if (found)
+		return true;
+	list = rest = ws_strdup(query->metrics);
+	while (!found && (entry = strsep(&rest, ",")))
+		found = is_named_by(entry, name);
+	free(list);
+	return found;
+}
+
+int ws_kernel_print_chip_metrics(const struct ws_kernel_query *query, struct ws_text *text,
+				 struct ws_err *err)
+{
+	struct ws_gpu_host *host = ws_gpu_host_open(query->chip, err);
 	const struct ws_gpu_metric *metrics;
-	size_t count;
+	size_t count, shown = 0;
 
 	if (!host)
 		return -1;
 	metrics = ws_gpu_host_metrics(host, &count);
 	for (size_t i = 0; i < count; i++) {
-		char unit[WS_UNIT_ROOM];
-
-		if (suffixes) {
-			add_suffixes(host, &metrics[i], text);
+		if (!is_queried(query, metrics[i].name))
 			continue;
-		}
-		ws_kernel_unit_of(metrics[i].name, ws_gpu_host_unit(host, metrics[i].name), unit);
-		ws_text_printf(text, "%-80s  %-10s  %-16s  %s\n", metrics[i].name,
-			       types[metrics[i].type], unit,
-			       ws_gpu_host_describe(host, metrics[i].name));
+		shown++;
+		if (query->suffixes)
+			add_suffixes(query, host, &metrics[i], text);
+		else
+			add_metric(query, host, &metrics[i], text);
 	}
 	ws_gpu_host_close(host);
-	return 0;
+	if (shown)
+		return 0;
+	return ws_fail(err, "the chip %s has no metric that --metrics names: %s", query->chip,
+		       ws_text_or(query->metrics, ""));
 }
 
 int ws_kernel_print_chips(struct ws_text *text, struct ws_err *err)

@@ -295,6 +295,18 @@ def metrics_of_chips_need_the_host_library():
     assert b"GH100" in chips.out.split()
     metrics = show("--query-metrics", "--chips", "ga100")
     assert "dram__bytes " in metrics and "Throughput" in metrics
+    assert "# of bytes accessed in DRAM" in metrics, metrics[:1000]
+    table = show(
+        "--query-metrics", "--csv", "--chips", "ga100,gh100", "--metrics", "sm__throughput"
+    )
+    rows = list(csv.DictReader(table.splitlines()))
+    assert [row["Chip"] for row in rows] == ["ga100", "gh100"], rows
+    assert {(row["Metric Name"], row["Metric Type"], row["Metric Unit"]) for row in rows} == {
+        ("sm__throughput", "Throughput", "%")
+    }, rows
+    some = show("--query-metrics", "--query-metrics-mode", "suffix", "--metrics", "regex:^dram__by")
+    assert "dram__bytes_read.sum\n" in some and "sm__" not in some, some[:1000]
+    assert "no metric" in fail("--query-metrics", "--metrics", "nosuch")
     forms = show("--query-metrics", "--query-metrics-mode", "suffix")
     assert "dram__bytes.sum.per_second\n" in forms
     wrong = fail("--query-metrics", "--chips", "xx1")
