@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <regex.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -357,8 +358,40 @@ static bool measures_ranges(const struct options *options)
 	return is_mode(options, "app-range") || is_mode(options, "range");
 }
 
+static int check_expression(const char *option, const char *text, struct ws_err *err)
+{
+	char message[256];
+	regex_t expression;
+	int rc;
+
+	if (!text || strncmp(text, "regex:", 6))
+		return 0;
+	rc = regcomp(&expression, text + 6, REG_EXTENDED | REG_NOSUB);
+	if (!rc) {
+		regfree(&expression);
+		return 0;
+	}
+	regerror(rc, &expression, message, sizeof(message));
+	return ws_fail(err, "%s: '%s' is no expression: %s", option, text + 6, message);
+}
+
+/* CONTEXT:STREAM:NAME:NTH; the name may contain colons. */
+static int check_kernel_id(const char *text, struct ws_err *err)
+{
+	size_t colons = 0;
+
+	for (const char *at = ws_text_or(text, ":::"); *at; at++)
+		colons += *at == ':';
+	if (colons >= 3)
+		return 0;
+	return ws_fail(err, "--kernel-id: '%s' is not of the form CONTEXT:STREAM:NAME:NTH", text);
+}
+
 static int check_options(const struct options *options, struct ws_err *err)
 {
+	if (check_expression("--kernel-name", options->kernel_name, err) ||
+	    check_kernel_id(options->kernel_id, err))
+		return -1;
 	if (is_killed(options) && !options->count)
 		return ws_fail(err, "--kill needs --launch-count: it says after which launch");
 	if (options->batch < 1 || options->batch > 32)

@@ -57,6 +57,7 @@ static const struct {
 };
 
 static void *subscriber;
+static long starting_process;
 static _Atomic uint64_t launches;
 /* This thread is measuring: its launches and allocations are not the program's. */
 static __thread bool inside __attribute__((tls_model("initial-exec")));
@@ -461,6 +462,14 @@ static bool is_wanted_process(void)
 	       ws_raw_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0) == ws_rt->arena->recorder_pid;
 }
 
+/* Of several runs of the program the first one says it. A forked child has no CUDA. */
+static void say_nothing_chosen(void)
+{
+	if (starting_process == ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0) &&
+	    !atomic_load(&ws_rt->arena->closed) && !strtoull(ws_kernel_settings.run, NULL, 10))
+		ws_kernel_say_nothing_chosen();
+}
+
 static void start(void)
 {
 	const char *tool = ws_find_gpu_tool(environ);
@@ -495,6 +504,8 @@ static void start(void)
 	else {
 		enable_calls();
 		ws_kernel_prepare_units();
+		starting_process = ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+		atexit(say_nothing_chosen);
 		if (ws_find_symbol("MPI_Init")) /* network cards may write to device memory */
 			ws_kernel_forbid_batches();
 	}

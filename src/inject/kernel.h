@@ -257,6 +257,8 @@ bool ws_kernel_wants_range(const struct ws_kernel_launch *range);
 bool ws_kernel_is_done(void);
 /* A launch has been measured: whether that was the last one. */
 bool ws_kernel_finish_launch(void);
+/* The program ends: say so if nothing was chosen. */
+void ws_kernel_say_nothing_chosen(void);
 extern _Atomic bool ws_kernel_active; /* between cudaProfilerStart and Stop, or always */
 
 /* ---- kernel_nvtx.c ---- */

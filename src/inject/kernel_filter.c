@@ -4,6 +4,7 @@
  * look-up.
  */
 #include <regex.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "inject/kernel.h"
@@ -130,6 +131,51 @@ static bool wants_name(const char *symbol)
 	return matches(&filter.name, chosen) && matches(&filter.id_name, chosen);
 }
 
+/* ---- what was launched, for a message where nothing is measured ---- */
+
+static char others[600]; /* names of functions that are not wanted, as far as there is room */
+static bool more_others;
+
+/* The names are the driver's: they are copied while they are there. */
+static void note_other(const char *symbol)
+{
+	static char demangled[WS_KERNEL_NAME_ROOM], name[WS_KERNEL_NAME_ROOM];
+	size_t used = strlen(others);
+
+	ws_kernel_demangle(symbol, demangled, sizeof(demangled));
+	ws_kernel_short_name(demangled, name, sizeof(name));
+	if (used + strlen(name) + 3 > sizeof(others))
+		more_others = true;
+	else
+		snprintf(others + used, sizeof(others) - used, "%s%s", used ? ", " : "", name);
+}
+
+void ws_kernel_say_nothing_chosen(void)
+{
+	if (atomic_load(&taken))
+		return;
+	if (*others)
+		ws_kernel_report(WS_WARNING,
+				 "No kernel was measured: the filters chose none of %llu launches. "
+				 "Kernels with other names: %s%s.",
+				 (unsigned long long)atomic_load(&seen), others,
+				 more_others ? " and more" : "");
+	else if (atomic_load(&seen))
+		ws_kernel_report(WS_WARNING,
+				 "No kernel was measured: the filters chose none of %llu launches.",
+				 (unsigned long long)atomic_load(&seen));
+	else if (ws_kernel_measures_ranges())
+		ws_kernel_report(WS_WARNING,
+				 "No range was measured: the program opened none that counts. A "
+				 "range lies between cudaProfilerStart and cudaProfilerStop, or is "
+				 "one that --nvtx-include names.");
+	else
+		ws_kernel_report(WS_WARNING, "No kernel was measured: none was launched%s.",
+				 atomic_load(&ws_kernel_active)
+					 ? ""
+					 : " between cudaProfilerStart and cudaProfilerStop");
+}
+
 static struct ws_kernel_function *find_entry(void *handle, bool *empty)
 {
 	size_t at = ((uintptr_t)handle >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 50;
@@ -157,6 +203,8 @@ struct ws_kernel_function *ws_kernel_find_function(void *handle, const char *sym
 	entry = find_entry(handle, &empty);
 	if (entry && (empty || atomic_load(&entry->symbol) != symbol)) {
 		entry->wanted = wants_name(symbol ? symbol : "");
+		if (!entry->wanted && symbol && *symbol)
+			note_other(symbol);
 		atomic_store(&entry->launches, 0);
 		atomic_store(&entry->symbol, symbol);
 		atomic_store_explicit(&entry->handle, handle, memory_order_release);

@@ -471,14 +471,28 @@ def what_makes_no_sense_is_refused():
         (("--replay-mode", "range", "-k", "x"), "measures ranges"),
         (("--graph-profiling", "node"), "node"),
         (("--kill", "yes"), "--launch-count"),
+        (("-k", "regex:("), "is no expression"),
+        (("--kernel-id", "1:2:name"), "CONTEXT:STREAM:NAME:NTH"),
         (("--replay-batch", "0"), "--replay-batch"),
         (("--replay-mode", "app-range", "-k", "x"), "measures ranges"),
         (("--cache-control", "some"), "--cache-control"),
     ]:
         result = tap.run("kernel", *args, "true", ok=False)
         assert result.code == 2 and word in str(result.err), (args, result)
-    run = measure("-k", "regex:(")
-    assert not run[1] and "is no expression" in tap.run("info", "r.wsrep").out.decode()
+
+
+@tap.test
+def a_program_without_results_is_told_why():
+    for args, what, word in [
+        (("-k", "nothing"), "", "Kernels with other names: accumulate, count, plain_read"),
+        (("--devices", "1"), "", "chose none of 10 launches."),
+        (("--replay-mode", "range"), "", "No range was measured"),
+        (("--profile-from-start", "off"), "", "between cudaProfilerStart and cudaProfilerStop"),
+        (("--replay-mode", "application", "-k", "nothing"), "", "of 10 launches"),
+    ]:
+        out, results = measure(*args, what=what)
+        assert out.startswith(BARE) and not results, (args, out, results)
+        assert word in tap.run("info", "r.wsrep").out.decode(), (args, word)
 
 
 sys.exit(tap.main())
