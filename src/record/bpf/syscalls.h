@@ -28,8 +28,8 @@ struct ws_syscall_rate {
 	uint64_t start, count, left_out;
 };
 
-#define WS_SYSCALL_WINDOW_NS 10000000u
-#define WS_SYSCALL_WINDOW_MOST 1000u
+#define WS_SYSCALL_WINDOW_NS 50000000u
+#define WS_SYSCALL_WINDOW_MOST 5000u
 
 /* Maps: processes: those that are recorded; begun: calls, by thread; rates: one for each core;
  * output: where records go, by core. */
