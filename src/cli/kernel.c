@@ -109,8 +109,10 @@ static const struct ws_opt opts[] = {
 	{"kill", 0, WS_OPT_ENUM, AT(kill), "WHETHER", "no,yes|on=yes,off=no",
 	 "End the program by SIGTERM when the launches of --launch-count have been measured.",
 	 "no"},
-	{"graph-profiling", 0, WS_OPT_ENUM, AT(graphs), "HOW", "graph|node",
-	 "How CUDA graphs are measured: each launch of a graph as a whole.", "graph"},
+	{"graph-profiling", 0, WS_OPT_ENUM, AT(graphs), "HOW", "graph,node",
+	 "How CUDA graphs are measured: each launch of a graph as a whole, or its kernels one by "
+	 "one, which --kernel-name and other filters choose as if they were launched alone (node).",
+	 "graph"},
 	{"replay-batch", 0, WS_OPT_INT, AT(batch), "N", NULL,
 	 "Put up to N launches off, at most 32, and measure them together: a pass of many costs "
 	 "hardly more than one of a single launch. 1: measure each when the program makes it. New: "
@@ -330,6 +332,7 @@ static void fill_settings(const struct options *options, const char *metrics_fil
 	put_setting(out, "replay-mode", options->replay);
 	put_setting(out, "pass-folder", runs->folder);
 	put_setting(out, "keep-folder", runs->keep);
+	put_setting(out, "graph-profiling", options->graphs);
 	put_setting(out, "kill", is_killed(options) ? "yes" : "");
 	if (options->batch > 1)
 		put_number(out, "replay-batch", options->batch);
@@ -394,6 +397,10 @@ static int check_options(const struct options *options, struct ws_err *err)
 		return -1;
 	if (is_killed(options) && !options->count)
 		return ws_fail(err, "--kill needs --launch-count: it says after which launch");
+	if (!strcmp(options->graphs, "node") && !is_mode(options, "kernel"))
+		return ws_fail(
+			err, "--graph-profiling node makes the nodes of graphs one by one within a "
+			     "run: it needs --replay-mode kernel");
 	if (options->batch < 1 || options->batch > 32)
 		return ws_fail(err, "--replay-batch takes numbers from 1 to 32");
 	if (options->skip < 0 || options->skip_before < 0 || options->count < 0)

@@ -32,7 +32,8 @@ enum {
 	CALL_END = 6,	/* what a launch that was put off needs goes away */
 	CALL_SHARE = 7, /* memory that cannot be brought back is made */
 	CALL_OTHER = 8, /* of interest only in a range that is recorded */
-	CALL_WAIT = 9	/* waits for the GPU */
+	CALL_WAIT = 9,	/* waits for the GPU */
+	CALL_GRAPH = 10 /* makes or changes an executable graph */
 };
 
 /* The subject of a callback of the driver's domain. */
@@ -57,6 +58,8 @@ static const struct {
 };
 
 static void *subscriber;
+/* Nodes of a graph are made by the hook: what follows the last unit has to wait for the last. */
+static bool in_graph, ended_in_graph;
 static long starting_process;
 static _Atomic uint64_t launches;
 /* This thread is measuring: its launches and allocations are not the program's. */
@@ -147,7 +150,7 @@ static bool is_captured(const struct ws_kernel_launch *launch)
 
 	if (!ws_kernel_driver.is_capturing(launch->stream, &status) && !status)
 		return false;
-	if (!atomic_exchange(&said, true))
+	if (!ws_kernel_follows_graphs() && !atomic_exchange(&said, true))
 		ws_kernel_report(WS_INFO,
 				 "Kernels that were captured into CUDA graphs are not measured one "
 				 "by one; each launch of a graph is measured as one, where no name "
@@ -171,8 +174,17 @@ static void end_measuring(void)
 
 void ws_kernel_finish_unit(void)
 {
-	if (ws_kernel_finish_launch())
+	if (!ws_kernel_finish_launch())
+		return;
+	if (in_graph)
+		ended_in_graph = true;
+	else
 		end_measuring();
+}
+
+bool ws_kernel_awaits_more(void)
+{
+	return in_graph || !ws_kernel_is_done();
 }
 
 /* Measure it now, or count one pass of it while the program makes it. */
@@ -195,6 +207,42 @@ static void measure(struct ws_kernel_launch *launch)
 		ws_kernel_finish_unit();
 }
 
+uint64_t ws_kernel_count_launch(void)
+{
+	return atomic_fetch_add(&launches, 1);
+}
+
+void ws_kernel_measure_node(struct ws_kernel_launch *launch, const char *why)
+{
+	struct ws_kernel_outcome outcome = {.start = ws_read_raw_ns(), .error = why};
+
+	if (!why) {
+		measure(launch);
+		return;
+	}
+	ws_kernel_write_result(launch, &outcome);
+	ws_kernel_finish_unit();
+}
+
+/* False when the graph has to be measured as a whole. */
+static bool measure_graph(struct ws_kernel_launch *launch)
+{
+	bool measured;
+
+	if (is_captured(launch))
+		return true;
+	find_place(launch);
+	inside = in_graph = true;
+	measured = ws_kernel_measure_graph(launch);
+	in_graph = false;
+	if (ws_kernel_is_done())
+		ws_kernel_measure_batch();
+	if (ended_in_graph)
+		end_measuring();
+	inside = ended_in_graph = false;
+	return measured;
+}
+
 /* The launch that was counted has been made. */
 static void end_counting(void)
 {
@@ -212,7 +260,8 @@ static void end_counting(void)
 static void handle_launch(enum ws_kernel_call call, bool per_thread,
 			  const struct cupti_callback *callback)
 {
-	uint64_t number = atomic_fetch_add(&launches, 1);
+	bool by_nodes = call == WS_KERNEL_LAUNCH_GRAPH && ws_kernel_follows_graphs();
+	uint64_t number = by_nodes ? 0 : ws_kernel_count_launch();
 	struct ws_kernel_function *function;
 	struct ws_kernel_launch launch;
 	void *handle;
@@ -225,6 +274,10 @@ static void handle_launch(enum ws_kernel_call call, bool per_thread,
 		return;
 	}
 	ws_kernel_read_launch(&launch, call, per_thread, callback);
+	if (by_nodes && measure_graph(&launch))
+		return;
+	if (by_nodes)
+		number = ws_kernel_count_launch();
 	handle = launch.function;
 	function = handle ? ws_kernel_find_function(handle, callback->symbol) : NULL;
 	if (!function)
@@ -298,6 +351,9 @@ static void dispatch_call(bool runtime, uint32_t cbid, const struct cupti_callba
 		break;
 	case CALL_MEMORY:
 		handle_memory(calls[runtime][cbid].detail, enter, callback);
+		break;
+	case CALL_GRAPH:
+		ws_kernel_note_graph_call(calls[runtime][cbid].detail, callback);
 		break;
 	case CALL_PROFILER_START:
 	case CALL_PROFILER_STOP:
@@ -390,6 +446,10 @@ static void note_call(bool runtime, uint32_t cbid, const char *name)
 		what = CALL_PROFILER_START;
 	else if (strstr(name, "ProfilerStop"))
 		what = CALL_PROFILER_STOP;
+	if (!what && !runtime && ws_kernel_follows_graphs() && ws_kernel_find_graph_call(name)) {
+		what = CALL_GRAPH;
+		calls[0][cbid].detail = (uint8_t)ws_kernel_find_graph_call(name);
+	}
 	if (!what && !runtime && ws_kernel_repeats_ranges() && !ws_kernel_may_ignore_call(name))
 		what = CALL_OTHER;
 	calls[runtime][cbid].what = what;

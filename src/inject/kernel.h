@@ -24,6 +24,7 @@
  * kernel_versions.c  memory before each of them
  * kernel_runs.c      one pass in each run of the program
  * kernel_ranges.c    ranges of the program as units
+ * kernel_graph.c     nodes of graphs
  * kernel_repeat.c    ranges that are repeated within one run
  * kernel_calls.c     their calls
  * kernel_record.c    the records of what was measured
@@ -116,6 +117,29 @@ typedef uint64_t ws_device_address;
 	X(0, launch_cooperative_ptsz, cuLaunchCooperativeKernel_ptsz,                              \
 	  (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,        \
 	   unsigned bz, unsigned shared, void *stream, void **arguments))                          \
+	X(0, name_function, cuFuncGetName, (const char **name, void *function))                    \
+	X(0, name_kernel, cuKernelGetName, (const char **name, void *kernel))                      \
+	X(0, list_nodes, cuGraphGetNodes, (void *graph, void **nodes, size_t *count))              \
+	X(0, list_edges, cuGraphGetEdges, (void *graph, void **from, void **to, size_t *count))    \
+	X(0, list_edges_v2, cuGraphGetEdges_v2,                                                    \
+	  (void *graph, void **from, void **to, void *data, size_t *count))                        \
+	X(0, type_node, cuGraphNodeGetType, (void *node, int *type))                               \
+	X(0, read_kernel_node, cuGraphKernelNodeGetParams_v2, (void *node, void *params))          \
+	X(0, read_node_attribute, cuGraphKernelNodeGetAttribute,                                   \
+	  (void *node, int which, void *value))                                                    \
+	X(0, read_set_node, cuGraphMemsetNodeGetParams, (void *node, void *params))                \
+	X(0, read_copy_node, cuGraphMemcpyNodeGetParams, (void *node, void *params))               \
+	X(0, read_child, cuGraphChildGraphNodeGetGraph, (void *node, void **graph))                \
+	X(0, copy_3d, cuMemcpy3DAsync_v2, (const void *params, void *stream))                      \
+	X(0, set_2d_8, cuMemsetD2D8Async,                                                          \
+	  (ws_device_address at, size_t pitch, unsigned char value, size_t width, size_t height,   \
+	   void *stream))                                                                          \
+	X(0, set_2d_16, cuMemsetD2D16Async,                                                        \
+	  (ws_device_address at, size_t pitch, unsigned short value, size_t width, size_t height,  \
+	   void *stream))                                                                          \
+	X(0, set_2d_32, cuMemsetD2D32Async,                                                        \
+	  (ws_device_address at, size_t pitch, unsigned value, size_t width, size_t height,        \
+	   void *stream))                                                                          \
 	X(0, launch_graph, cuGraphLaunch, (void *graph, void *stream))                             \
 	X(0, launch_graph_ptsz, cuGraphLaunch_ptsz, (void *graph, void *stream))
 
@@ -148,6 +172,8 @@ bool ws_kernel_set_inside(bool inside);
 bool ws_kernel_is_inside(void);
 /* Whether copies of memory are kept while the program goes on. */
 bool ws_kernel_keeps_memory(void);
+/* Whether further launches may be put off beside those that are. */
+bool ws_kernel_awaits_more(void);
 /* A launch or a range has been measured: end measuring if it was the last one. */
 void ws_kernel_finish_unit(void);
 /* For cuThreadExchangeStreamCaptureMode: calls that another thread's capture forbids are allowed.
@@ -215,8 +241,15 @@ struct ws_kernel_launch {
 	const char *nvtx;
 	uint32_t thread;
 	void *owned; /* by a copy */
+	void *graph; /* of a node of an executable graph; its node */
+	uint64_t graph_node;
 	uint64_t number, instance;
 };
+
+/* The number of a launch that is about to be made. */
+uint64_t ws_kernel_count_launch(void);
+/* Measure a node of a graph, or write why it cannot be. */
+void ws_kernel_measure_node(struct ws_kernel_launch *launch, const char *why);
 
 /* Fill it in from CUPTI's callback. */
 void ws_kernel_read_launch(struct ws_kernel_launch *launch, enum ws_kernel_call call,
@@ -521,6 +554,17 @@ void ws_kernel_end_unit(void);
 /* Whether ranges are measured instead of kernels. */
 bool ws_kernel_measures_ranges(void);
 void ws_kernel_prepare_units(void);
+/* ---- kernel_graph.c ---- */
+
+/* Whether graphs are measured node by node. */
+bool ws_kernel_follows_graphs(void);
+/* Calls that make or change executable graphs, by their names; 0 for others. */
+int ws_kernel_find_graph_call(const char *name);
+void ws_kernel_note_graph_call(int call, const struct cupti_callback *callback);
+/* A graph is about to be launched: measure its nodes. False when it has to be measured as a whole.
+ */
+bool ws_kernel_measure_graph(const struct ws_kernel_launch *whole);
+
 /* ---- kernel_repeat.c, kernel_calls.c: ranges that are repeated within one run ---- */
 
 bool ws_kernel_repeats_ranges(void);

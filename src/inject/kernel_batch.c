@@ -442,7 +442,7 @@ bool ws_kernel_put_off(struct ws_kernel_launch *launch)
 			return false;
 		}
 	}
-	if (batch.count >= batch.most || ws_kernel_is_done())
+	if (batch.count >= batch.most || !ws_kernel_awaits_more())
 		ws_kernel_measure_batch();
 	return true;
 }

@@ -26,6 +26,13 @@ static uint32_t put_string(struct ws_thread *thread, const char *text)
 
 static uint32_t number; /* of the next result; one at a time is measured */
 
+static uint32_t find_graph_id(void *exec)
+{
+	uint32_t id;
+
+	return ws_cupti.GetGraphExecId && !ws_cupti.GetGraphExecId(exec, &id) ? id : UINT32_MAX;
+}
+
 static void fill_function(struct ws_rec_kernel_result *record,
 			  const struct ws_kernel_launch *launch)
 {
@@ -38,10 +45,12 @@ static void fill_function(struct ws_rec_kernel_result *record,
 	if (launch->call == WS_KERNEL_RANGE)
 		return;
 	if (launch->call == WS_KERNEL_LAUNCH_GRAPH) {
-		if (!ws_cupti.GetGraphExecId ||
-		    ws_cupti.GetGraphExecId(launch->function, &record->graph))
-			record->graph = UINT32_MAX;
+		record->graph = find_graph_id(function);
 		return;
+	}
+	if (launch->graph) {
+		record->graph = find_graph_id(launch->graph);
+		record->graph_node = launch->graph_node;
 	}
 	record->registers = ws_kernel_function_attribute(function, ATTRIBUTE_REGISTERS);
 	record->static_shared = ws_kernel_function_attribute(function, ATTRIBUTE_STATIC_SHARED);

@@ -31,9 +31,10 @@
 	X(runs, "runs")		 /* how many are needed; "" where that is not known */           \
 	X(match, "app-replay-match")                                                             \
 	X(only_application, "only-application")                                                  \
-	X(batch, "replay-batch") /* launches that are put off at most; "" for none */            \
-	X(kill, "kill")		 /* "yes": the process is ended after its last launch */         \
-	X(keep, "keep-folder")	 /* where counters are kept; "" where they are not */            \
+	X(batch, "replay-batch")     /* launches that are put off at most; "" for none */        \
+	X(graphs, "graph-profiling") /* graph, node */                                           \
+	X(kill, "kill")		     /* "yes": the process is ended after its last launch */     \
+	X(keep, "keep-folder")	     /* where counters are kept; "" where they are not */        \
 	X(sections, "sections")                                                                  \
 	X(source, "source")		      /* passes: sampling, sass */                       \
 	X(sampling_period, "sampling-period") /* the cycles' logarithm; "" for one that suits */ \

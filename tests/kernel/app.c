@@ -7,6 +7,9 @@
  *   nvtx      every launch lies in ranges of NVTX
  *   threads   four threads launch at once
  *   graph     a graph of two kernels is launched at the end, twice
+ *   nodes     a graph of two kernels with a node between them that sets memory is launched at the
+ *             end, twice
+ *   host      the same with a node that calls the host
  *   ranges    only the second round lies between cuProfilerStart and cuProfilerStop
  *   freed     four launches at the end each use memory that is freed after them
  *   repeat    another round at the end lies between cuProfilerStart and cuProfilerStop, with calls
@@ -80,6 +83,45 @@ static void run_in_graph(void **arguments)
 
 static struct standin_kernel node = {"in_graph", run_in_graph, one};
 static struct standin_kernel *graph[] = {&node, &node, NULL};
+
+/* Between them, 5 is set where the second one leaves 9. */
+static void run_first(void **arguments)
+{
+	(void)arguments;
+	surprises += at(far)[8] == 5;
+	at(far)[7]++;
+}
+
+static void run_set(void **arguments)
+{
+	(void)arguments;
+	at(far)[8] = 5;
+}
+
+static void run_second(void **arguments)
+{
+	(void)arguments;
+	surprises += at(far)[8] != 5;
+	at(far)[7] *= 2;
+	at(far)[8] = 9;
+}
+
+static struct standin_kernel first = {"first_node", run_first, one},
+			     second = {"second_node", run_second, one},
+			     set = {"(set)", run_set, one}, calls_host = {"(host)", run_set, one};
+static struct standin_kernel *nodes[] = {&first, &set, &second, NULL},
+			     *host_nodes[] = {&first, &calls_host, &second, NULL};
+
+static void launch_nodes(void *source)
+{
+	void *exec;
+
+	standin_set_at = far + 4 * 8;
+	standin_set_value = 5;
+	cuGraphInstantiateWithFlags(&exec, source, 0);
+	cuGraphLaunch(exec, (void *)7);
+	cuGraphLaunch(exec, (void *)7);
+}
 
 static void launch(struct standin_kernel *kernel, void *argument, uintptr_t stream)
 {
@@ -231,6 +273,8 @@ int main(int argc, char **argv)
 		use_and_free();
 	if (!strcmp(what, "repeat") || !strcmp(what, "allocate"))
 		make_range(!strcmp(what, "allocate"));
+	if (!strcmp(what, "nodes") || !strcmp(what, "host"))
+		launch_nodes(strcmp(what, "host") ? nodes : host_nodes);
 	for (int i = 0; i < 2 && !strcmp(what, "graph"); i++)
 		cuGraphLaunch(graph, (void *)7);
 	for (unsigned i = 0; i < LENGTH; i++)

@@ -39,6 +39,12 @@ STANDIN_EXPORT int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsi
 				  void *stream, void **arguments, void **extra);
 /* A graph is a list of kernels without arguments, ended by NULL. */
 STANDIN_EXPORT int cuGraphLaunch(void *graph, void *stream);
+/* The executable graph is the list itself. A kernel called (set) is a node that sets memory, one
+ * called (host) calls the host. */
+STANDIN_EXPORT int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags);
+/* What the node (set) sets. */
+STANDIN_EXPORT extern uint64_t standin_set_at;
+STANDIN_EXPORT extern unsigned standin_set_value;
 STANDIN_EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream);
 STANDIN_EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream);
 STANDIN_EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream);
@@ -87,7 +93,9 @@ enum {
 	CBID_WAIT = 404,
 	CBID_EVENT_CREATE = 405,
 	CBID_EVENT_RECORD = 406,
-	CBID_EVENT_AWAIT = 407
+	CBID_EVENT_AWAIT = 407,
+	CBID_INSTANTIATE = 408,
+	CBID_LAUNCH_EX = 409
 };
 
 #endif

@@ -48,7 +48,9 @@ static const struct {
 	     {CBID_WAIT, "cuStreamSynchronize"},
 	     {CBID_EVENT_CREATE, "cuEventCreate"},
 	     {CBID_EVENT_RECORD, "cuEventRecord"},
-	     {CBID_EVENT_AWAIT, "cuStreamWaitEvent"}};
+	     {CBID_EVENT_AWAIT, "cuStreamWaitEvent"},
+	     {CBID_LAUNCH_EX, "cuLaunchKernelEx"},
+	     {CBID_INSTANTIATE, "cuGraphInstantiateWithFlags"}};
 
 STANDIN_EXPORT int cuptiGetVersion(uint32_t *version)
 {

@@ -392,19 +392,11 @@ static void run_compare(void **arguments)
 			changed[i / 65536] = 1;
 }
 
-int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-		   unsigned bz, unsigned shared, void *stream, void **arguments, void **extra)
+static void launch_kernel(const struct standin_call *call, const struct standin_kernel *kernel,
+			  void *stream, void **arguments)
 {
-	struct {
-		void *function;
-		unsigned grid[3], block[3], shared;
-		void *stream, **arguments, **extra;
-	} params = {function, {gx, gy, gz}, {bx, by, bz}, shared, stream, arguments, extra};
-	const struct standin_kernel *kernel = function;
-	struct standin_call call = {CBID_LAUNCH, "cuLaunchKernel", &params, kernel->symbol};
-
 	if (standin_callback)
-		standin_callback(0, &call);
+		standin_callback(0, call);
 	if (standin_launched && stream != captured)
 		standin_launched(kernel->run != NULL);
 	if (kernel == &compare_pieces) {
@@ -416,10 +408,42 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
 		standin_runs++;
 	}
 	if (standin_callback)
-		standin_callback(1, &call);
+		standin_callback(1, call);
+}
+
+int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+		   unsigned bz, unsigned shared, void *stream, void **arguments, void **extra)
+{
+	struct {
+		void *function;
+		unsigned grid[3], block[3], shared;
+		void *stream, **arguments, **extra;
+	} params = {function, {gx, gy, gz}, {bx, by, bz}, shared, stream, arguments, extra};
+	const struct standin_kernel *kernel = function;
+	struct standin_call call = {CBID_LAUNCH, "cuLaunchKernel", &params, kernel->symbol};
+
+	launch_kernel(&call, kernel, stream, arguments);
 	return 0;
 }
 
+/* CUlaunchConfig */
+struct launch_config {
+	unsigned grid[3], block[3], shared;
+	void *stream;
+	void *attributes;
+	unsigned count;
+};
+
+STANDIN_EXPORT int cuLaunchKernelEx(const struct launch_config *config, void *function,
+				    void **arguments, void **extra)
+{
+	const struct standin_kernel *kernel = function;
+	const void *params[] = {config, function, arguments, extra};
+	struct standin_call call = {CBID_LAUNCH_EX, "cuLaunchKernelEx", params, kernel->symbol};
+
+	launch_kernel(&call, kernel, config->stream, arguments);
+	return 0;
+}
 int cuGraphLaunch(void *graph, void *stream)
 {
 	struct {
@@ -434,6 +458,138 @@ int cuGraphLaunch(void *graph, void *stream)
 		(*kernels)->run(NULL);
 	}
 	tell(1, CBID_LAUNCH_GRAPH, "cuGraphLaunch", &params);
+	return 0;
+}
+
+/* ---- graphs ---- */
+
+uint64_t standin_set_at;
+unsigned standin_set_value;
+
+int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags)
+{
+	uint64_t params[] = {(uint64_t)(uintptr_t)exec, (uint64_t)(uintptr_t)graph, flags};
+
+	tell(0, CBID_INSTANTIATE, "cuGraphInstantiateWithFlags", params);
+	*exec = graph;
+	return end_call(CBID_INSTANTIATE, "cuGraphInstantiateWithFlags", params, 0);
+}
+
+static size_t count_nodes(struct standin_kernel **graph)
+{
+	size_t n = 0;
+
+	while (graph[n])
+		n++;
+	return n;
+}
+
+/* Nodes in no useful order. */
+STANDIN_EXPORT int cuGraphGetNodes(struct standin_kernel **graph, void **nodes, size_t *count)
+{
+	size_t n = count_nodes(graph);
+
+	for (size_t i = 0; nodes && i < n; i++)
+		nodes[i] = &graph[n - 1 - i];
+	*count = n;
+	return 0;
+}
+
+STANDIN_EXPORT int cuGraphGetEdges(struct standin_kernel **graph, void **from, void **to,
+				   size_t *count)
+{
+	size_t n = count_nodes(graph);
+
+	for (size_t i = 0; from && i + 1 < n; i++) {
+		from[i] = &graph[i];
+		to[i] = &graph[i + 1];
+	}
+	*count = n - 1;
+	return 0;
+}
+
+STANDIN_EXPORT int cuGraphNodeGetType(struct standin_kernel **node, int *type)
+{
+	*type = 0;
+	if (!strcmp((*node)->symbol, "(set)"))
+		*type = 2;
+	else if (!strcmp((*node)->symbol, "(host)"))
+		*type = 3;
+	return 0;
+}
+
+STANDIN_EXPORT int cuGraphKernelNodeGetParams_v2(struct standin_kernel **node, void *params)
+{
+	static void *nothing, *arguments[] = {&nothing};
+	struct {
+		void *function;
+		unsigned grid[3], block[3], shared;
+		void **arguments, **extra;
+		void *kernel, *context;
+	} filled = {*node, {4, 2, 1}, {128, 1, 1}, 64, arguments, NULL, NULL, NULL};
+
+	memcpy(params, &filled, sizeof(filled));
+	return 0;
+}
+
+STANDIN_EXPORT int cuGraphMemsetNodeGetParams(struct standin_kernel **node, void *params)
+{
+	struct {
+		uint64_t at;
+		size_t pitch;
+		unsigned value, bytes;
+		size_t width, height;
+	} filled = {standin_set_at, 0, standin_set_value, 4, 1, 1};
+
+	(void)node;
+	memcpy(params, &filled, sizeof(filled));
+	return 0;
+}
+
+STANDIN_EXPORT int cuGraphMemcpyNodeGetParams(void *node, void *params)
+{
+	(void)node;
+	(void)params;
+	return 1;
+}
+
+STANDIN_EXPORT int cuMemcpy3DAsync_v2(const void *params, void *stream)
+{
+	(void)params;
+	(void)stream;
+	return 1;
+}
+
+STANDIN_EXPORT int cuMemsetD2D32Async(uint64_t at, size_t pitch, unsigned value, size_t width,
+				      size_t height, void *stream)
+{
+	for (size_t i = 0; i < height; i++)
+		if (cuMemsetD32Async(at + i * pitch, value, width, stream))
+			return 1;
+	return pitch < 4 * width;
+}
+
+STANDIN_EXPORT int cuMemsetD2D8Async(uint64_t at, size_t pitch, unsigned char value, size_t width,
+				     size_t height, void *stream)
+{
+	for (size_t i = 0; i < height; i++)
+		if (cuMemsetD8Async(at + i * pitch, value, width, stream))
+			return 1;
+	return 0;
+}
+
+STANDIN_EXPORT int cuMemsetD2D16Async(uint64_t at, size_t pitch, unsigned short value, size_t width,
+				      size_t height, void *stream)
+{
+	for (size_t i = 0; i < height; i++)
+		if (cuMemsetD16Async(at + i * pitch, value, width, stream))
+			return 1;
+	return 0;
+}
+
+STANDIN_EXPORT int cuFuncGetName(const char **name, void *function)
+{
+	*name = ((struct standin_kernel *)function)->symbol;
 	return 0;
 }
 

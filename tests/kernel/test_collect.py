@@ -401,6 +401,28 @@ def a_graph_is_measured_as_one():
 
 
 @tap.test
+def nodes_of_graphs_are_measured_one_by_one():
+    bare = BARE.replace("graph 0", "graph 6")
+    for batch in ("1", "32"):
+        args = ("-s", "10", "--graph-profiling", "node", "--replay-batch", batch)
+        out, results = measure(*args, what="nodes")
+        assert out.startswith(bare), out
+        assert names(results) == ["first_node", "second_node"] * 2, results
+        assert [r["launchNumber"] for r in results] == [10, 11, 12, 13], results
+        for result in results:
+            assert not result["error"] and result["passes"] == 4, result
+            assert result["metrics"]["smsp__inst_executed.sum"] == 4.5, result
+            assert result["gridX"] == 4 and result["dynamicSharedMemory"] == 64, result
+        args = ("--graph-profiling", "node", "-k", "second_node", "-c", "1")
+        out, results = measure(*args, "--replay-batch", batch, what="nodes")
+        assert out.startswith(bare) and names(results) == ["second_node"], (out, results)
+    # What cannot be made one by one is measured as a whole.
+    out, results = measure("-s", "10", "--graph-profiling", "node", what="host")
+    assert out.startswith(bare) and names(results) == ["CUDA graph"] * 2, (out, results)
+    assert "not by its nodes" in tap.run("info", "r.wsrep").out.decode()
+
+
+@tap.test
 def threads_take_turns():
     out, results = measure("-s", "10", what="threads")
     assert len(results) == 40 and not any(r["error"] for r in results), results
@@ -469,7 +491,7 @@ def what_makes_no_sense_is_refused():
         (("-c", "-1"), "--launch-count"),
         (("--devices", "x"), "--devices"),
         (("--replay-mode", "range", "-k", "x"), "measures ranges"),
-        (("--graph-profiling", "node"), "node"),
+        (("--graph-profiling", "node", "--replay-mode", "application"), "--replay-mode kernel"),
         (("--kill", "yes"), "--launch-count"),
         (("-k", "regex:("), "is no expression"),
         (("--kernel-id", "1:2:name"), "CONTEXT:STREAM:NAME:NTH"),
