@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/chrome.h"
 #include "export/chrome_samples.h"
 #include "base/choose.h"
 #include "export/formats.h"
@@ -31,50 +32,6 @@ enum {
 	FIRST_TRACK = 8388608
 }; /* above any pid or tid of Linux */
 
-/* A device as one process numbers it, and the process number that stands for it. */
-struct gpu {
-	uint64_t process, device;
-	int64_t pid;
-};
-
-/* The last forward operator of a sequence number. */
-struct forward {
-	uint64_t start;
-	uint32_t thread;
-};
-
-struct chrome {
-	struct ws_cell_context *export;
-	FILE *file;
-	struct ws_text text; /* events not written yet */
-	bool first;	     /* nothing is written yet */
-	struct ws_links links;
-	struct gpu *gpus;
-	size_t gpu_count, gpu_cap;
-	struct ws_map gpu_at;	/* process << 32 | device -> place in gpus + 1 */
-	struct ws_map taken;	/* process numbers in use */
-	struct ws_map others;	/* globalPid -> number, of processes whose pid is that of one of
-				   another file */
-	bool several;		/* events of work name their process, since their row does not */
-	struct ws_map rows;	/* (pid << 32 | tid) of GPU rows that have been named */
-	uint8_t *threads;	/* by id: has events */
-	struct ws_map counters; /* id of counter -> string of its name */
-	struct ws_map groups, counter_process;
-	struct ws_map track_name, track_process;
-	struct ws_map
-		track_row; /* id of a track of annotations on a GPU -> device << 32 | stream, + 1 */
-	struct ws_map domains;	   /* process << 32 | NVTX domain -> string of its name */
-	struct ws_map collectives; /* process << 32 | correlation -> place in `collective` + 1 */
-	struct ws_row_collective *collective;
-	size_t collective_count, collective_cap;
-	bool linked;		/* fwdbwd flows were recorded */
-	struct ws_map forwards; /* process << 48 ^ sequence -> place in `forward` + 1 */
-	struct forward *forward;
-	size_t forward_count, forward_cap;
-	struct ws_chrome_samples *samples;
-	uint64_t async;
-};
-
 /* ---- pieces of JSON ---- */
 
 static void put_us(struct ws_text *text, int64_t ns)
@@ -83,14 +40,6 @@ static void put_us(struct ws_text *text, int64_t ns)
 
 	ws_text_printf(text, "%s%" PRIu64 ".%03u", ns < 0 ? "-" : "", v / 1000,
 		       (unsigned)(v % 1000));
-}
-
-static void put_string(struct chrome *chrome, struct ws_text *text, uint64_t id)
-{
-	size_t n;
-	const char *word = ws_report_string(chrome->export->report, (uint32_t)id, &n);
-
-	ws_put_quoted_json(text, word, n);
 }
 
 static int64_t time_of_export(const struct chrome *chrome, uint64_t t)
@@ -131,46 +80,6 @@ static void put_length(struct chrome *chrome, const struct ws_timeline_event *ev
 		     event->end == WS_NO_TIME ? ",\"args\":{\"never ended\":true" : ",\"args\":{");
 }
 
-static void put_comma(struct chrome *chrome)
-{
-	if (chrome->text.text[chrome->text.len - 1] != '{')
-		ws_text_add(&chrome->text, ",", 1);
-}
-
-static void arg_number(struct chrome *chrome, const char *name, uint64_t v)
-{
-	put_comma(chrome);
-	ws_text_printf(&chrome->text, "\"%s\":%" PRIu64, name, v);
-}
-
-static void arg_u32(struct chrome *chrome, const char *name, uint64_t v)
-{
-	if (v != WS_NO_U32)
-		arg_number(chrome, name, v);
-}
-
-static void arg_u64(struct chrome *chrome, const char *name, uint64_t v)
-{
-	if (v != WS_NO_U64)
-		arg_number(chrome, name, v);
-}
-
-static void arg_real(struct chrome *chrome, const char *name, double v)
-{
-	put_comma(chrome);
-	ws_text_printf(&chrome->text, "\"%s\":%.6g", name,
-		       v - v == 0 ? v : 0.0); /* JSON has no infinities */
-}
-
-static void arg_text(struct chrome *chrome, const char *name, uint64_t id)
-{
-	if (!id)
-		return;
-	put_comma(chrome);
-	ws_text_printf(&chrome->text, "\"%s\":", name);
-	put_string(chrome, &chrome->text, id);
-}
-
 static void close_event(struct chrome *chrome)
 {
 	ws_text_puts(&chrome->text, "}}");
@@ -192,7 +101,7 @@ struct row {
 	int64_t pid, tid;
 };
 
-static int64_t number_of_process(const struct chrome *chrome, const struct ws_process_info *info)
+int64_t ws_chrome_number_process(const struct chrome *chrome, const struct ws_process_info *info)
 {
 	uint64_t other = ws_map_get(&chrome->others, info->global_pid, NULL);
 
@@ -205,8 +114,8 @@ static struct row find_thread_row(struct chrome *chrome, uint64_t thread)
 
 	if (thread && thread <= ws_highest_thread_id(chrome->export->who))
 		chrome->threads[thread] = 1;
-	return (struct row){number_of_process(chrome,
-					      ws_find_process(chrome->export->who, info->process)),
+	return (struct row){ws_chrome_number_process(chrome, ws_find_process(chrome->export->who,
+									     info->process)),
 			    info->tid};
 }
 
@@ -248,281 +157,9 @@ static struct row find_track_row(struct chrome *chrome, uint64_t thread, uint64_
 	if (on_gpu)
 		return find_stream_row(chrome, process, (on_gpu - 1) >> 32,
 				       (on_gpu - 1) & UINT32_MAX);
-	return (struct row){
-		number_of_process(chrome, ws_find_process(chrome->export->who, (uint32_t)process)),
-		FIRST_TRACK + (int64_t)track};
-}
-
-/* ---- arguments ---- */
-
-static double bits_to_real(uint64_t bits)
-{
-	double d;
-
-	memcpy(&d, &bits, 8);
-	return d;
-}
-
-/* A share as a whole percentage; 0 for an invalid one. */
-static uint64_t share_to_percent(uint64_t bits)
-{
-	double share = bits_to_real(bits);
-
-	if (!(share >= 0 && share <= 1))
-		return 0;
-	return (uint64_t)(share * 100 + 0.5);
-}
-
-static const char *arg_name(const struct ws_shown *shown)
-{
-	return ws_arg_names[shown->arg];
-}
-
-typedef void show_arg(struct chrome *chrome, const struct ws_timeline_event *event,
-		      const struct ws_shown *shown);
-
-static void show_number(struct chrome *chrome, const struct ws_timeline_event *event,
-			const struct ws_shown *shown)
-{
-	arg_number(chrome, arg_name(shown), event->values[shown->column]);
-}
-
-static void show_known(struct chrome *chrome, const struct ws_timeline_event *event,
-		       const struct ws_shown *shown)
-{
-	if (ws_event_is_known(event, shown->column))
-		show_number(chrome, event, shown);
-}
-
-static void show_not_zero(struct chrome *chrome, const struct ws_timeline_event *event,
-			  const struct ws_shown *shown)
-{
-	if (event->values[shown->column])
-		show_number(chrome, event, shown);
-}
-
-static void show_signed(struct chrome *chrome, const struct ws_timeline_event *event,
-			const struct ws_shown *shown)
-{
-	if (!event->values[shown->column])
-		return;
-	put_comma(chrome);
-	ws_text_printf(&chrome->text, "\"%s\":%" PRId64, arg_name(shown),
-		       (int64_t)event->values[shown->column]);
-}
-
-static void show_real(struct chrome *chrome, const struct ws_timeline_event *event,
-		      const struct ws_shown *shown)
-{
-	arg_real(chrome, arg_name(shown), bits_to_real(event->values[shown->column]));
-}
-
-static void show_positive(struct chrome *chrome, const struct ws_timeline_event *event,
-			  const struct ws_shown *shown)
-{
-	if (bits_to_real(event->values[shown->column]) > 0)
-		show_real(chrome, event, shown);
-}
-
-static void show_percent(struct chrome *chrome, const struct ws_timeline_event *event,
-			 const struct ws_shown *shown)
-{
-	uint64_t share = share_to_percent(event->values[shown->column]);
-
-	if (!share)
-		share = share_to_percent(event->values[shown->second]);
-	arg_number(chrome, arg_name(shown), share);
-}
-
-static void show_sum(struct chrome *chrome, const struct ws_timeline_event *event,
-		     const struct ws_shown *shown)
-{
-	arg_number(chrome, arg_name(shown),
-		   event->values[shown->column] + event->values[shown->second]);
-}
-
-static void show_sizes(struct chrome *chrome, const struct ws_timeline_event *event,
-		       const struct ws_shown *shown)
-{
-	const uint64_t *sizes = &event->values[shown->column];
-
-	put_comma(chrome);
-	ws_text_printf(&chrome->text, "\"%s\":[%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]",
-		       arg_name(shown), sizes[0], sizes[1], sizes[2]);
-}
-
-static void show_text(struct chrome *chrome, const struct ws_timeline_event *event,
-		      const struct ws_shown *shown)
-{
-	arg_text(chrome, arg_name(shown), event->values[shown->column]);
-}
-
-/* A text that should be JSON but is not is written as a string. */
-static void show_json(struct chrome *chrome, const struct ws_timeline_event *event,
-		      const struct ws_shown *shown)
-{
-	uint32_t id = (uint32_t)event->values[shown->column];
-	size_t n;
-	const char *text = ws_report_string(chrome->export->report, id, &n);
-
-	if (!id)
-		return;
-	put_comma(chrome);
-	ws_text_printf(&chrome->text, "\"%s\":", arg_name(shown));
-	if (ws_is_valid_json(text, n))
-		ws_text_add(&chrome->text, text, n);
-	else
-		ws_put_quoted_json(&chrome->text, text, n);
-}
-
-static void show_members(struct chrome *chrome, const struct ws_timeline_event *event,
-			 const struct ws_shown *shown)
-{
-	uint32_t id = (uint32_t)event->values[shown->column];
-	size_t n, from = 1;
-	const char *text = ws_report_string(chrome->export->report, id, &n);
-
-	if (!id)
-		return;
-	if (n < 2 || *text != '{' || text[n - 1] != '}' || !ws_is_valid_json(text, n)) {
-		arg_text(chrome, arg_name(shown), id);
-		return;
-	}
-	while (from < n - 1 && strchr(" \t\r\n", text[from]))
-		from++;
-	if (from == n - 1)
-		return;
-	put_comma(chrome);
-	ws_text_add(&chrome->text, text + from, n - 1 - from);
-}
-
-static void put_label(struct chrome *chrome, const struct ws_timeline_event *event)
-{
-	struct ws_text label = {0};
-	uint32_t id;
-
-	if (ws_event_name_string(event, &id)) {
-		put_string(chrome, &chrome->text, id);
-		return;
-	}
-	ws_event_put_label(chrome->export, event, &label);
-	ws_put_quoted_json(&chrome->text, ws_text_or(label.text, ""), label.len);
-	ws_text_free(&label);
-}
-
-static void show_label(struct chrome *chrome, const struct ws_timeline_event *event,
-		       const struct ws_shown *shown)
-{
-	put_comma(chrome);
-	ws_text_printf(&chrome->text, "\"%s\":", arg_name(shown));
-	put_label(chrome, event);
-}
-
-static void show_rate(struct chrome *chrome, const struct ws_timeline_event *event,
-		      const struct ws_shown *shown)
-{
-	if (event->end != WS_NO_TIME && event->end > event->start)
-		arg_real(chrome, arg_name(shown),
-			 (double)event->values[shown->column] /
-				 (double)(event->end - event->start));
-}
-
-static void show_external(struct chrome *chrome, const struct ws_timeline_event *event,
-			  const struct ws_shown *shown)
-{
-	uint64_t correlation = event->values[shown->column], id;
-
-	if (correlation == WS_NO_U32)
-		return;
-	id = ws_pages_get(&chrome->links.external, ws_event_process(chrome->export, event),
-			  correlation);
-	if (id)
-		arg_number(chrome, arg_name(shown), id);
-}
-
-static void show_process(struct chrome *chrome, const struct ws_timeline_event *event,
-			 const struct ws_shown *shown)
-{
-	uint32_t process = (uint32_t)event->values[shown->column];
-
-	if (chrome->several)
-		arg_number(chrome, arg_name(shown),
-			   (uint64_t)number_of_process(chrome, ws_find_process(chrome->export->who,
-									       process)));
-}
-
-static void show_domain(struct chrome *chrome, const struct ws_timeline_event *event,
-			const struct ws_shown *shown)
-{
-	uint64_t process = ws_event_process(chrome->export, event),
-		 domain = event->values[shown->column];
-
-	if (domain)
-		arg_text(chrome, arg_name(shown),
-			 ws_map_get(&chrome->domains, process << 32 | domain, NULL));
-}
-
-/* The data that a kernel of a collective moved, in Kineto's terms. */
-static void show_collective(struct chrome *chrome, const struct ws_timeline_event *event,
-			    const struct ws_shown *shown)
-{
-	uint64_t process = ws_event_process(chrome->export, event),
-		 correlation = event->values[shown->column], at = 0;
-	const struct ws_row_collective *row;
-
-	if (correlation != WS_NO_U32)
-		at = ws_map_get(&chrome->collectives, process << 32 | correlation, NULL);
-	if (!at)
-		return;
-	row = &chrome->collective[at - 1];
-	arg_text(chrome, "Collective name", row->name);
-	arg_u64(chrome, "In msg nelems", row->in_elements);
-	arg_u64(chrome, "Out msg nelems", row->out_elements);
-	arg_text(chrome, "dtype", row->dtype);
-	arg_u32(chrome, "Group size", row->group_size);
-	arg_text(chrome, "Process Group Name", row->group);
-	arg_text(chrome, "Process Group Description", row->description);
-	arg_text(chrome, "Process Group Ranks", row->ranks);
-	if (row->source >= 0)
-		arg_number(chrome, "Src Rank", (uint64_t)row->source);
-	if (row->destination >= 0)
-		arg_number(chrome, "Dst Rank", (uint64_t)row->destination);
-	arg_u64(chrome, "Seq", row->sequence);
-}
-
-static show_arg *const arg_writers[WS_SHOW_FORMS] = {
-	[WS_SHOW_NUMBER] = show_number,
-	[WS_SHOW_IF_KNOWN] = show_known,
-	[WS_SHOW_IF_NOT_ZERO] = show_not_zero,
-	[WS_SHOW_SIGNED_IF_NOT_ZERO] = show_signed,
-	[WS_SHOW_REAL] = show_real,
-	[WS_SHOW_IF_POSITIVE] = show_positive,
-	[WS_SHOW_PERCENT] = show_percent,
-	[WS_SHOW_SUM] = show_sum,
-	[WS_SHOW_SIZES] = show_sizes,
-	[WS_SHOW_TEXT] = show_text,
-	[WS_SHOW_JSON] = show_json,
-	[WS_SHOW_MEMBERS] = show_members,
-	[WS_SHOW_LABEL] = show_label,
-	[WS_SHOW_RATE] = show_rate,
-	[WS_SHOW_EXTERNAL] = show_external,
-	[WS_SHOW_PROCESS] = show_process,
-	[WS_SHOW_DOMAIN] = show_domain,
-	[WS_SHOW_COLLECTIVE] = show_collective,
-};
-
-static void put_arg_list(struct chrome *chrome, const struct ws_timeline_event *event,
-			 const struct ws_shown *shown)
-{
-	for (; shown && shown->form != WS_SHOW_END; shown++)
-		if (shown->exports & WS_IN_CHROME)
-			arg_writers[shown->form](chrome, event, shown);
-}
-
-static void put_args(struct chrome *chrome, const struct ws_timeline_event *event)
-{
-	put_arg_list(chrome, event, event->kind->common);
-	put_arg_list(chrome, event, event->kind->shown);
+	return (struct row){ws_chrome_number_process(chrome, ws_find_process(chrome->export->who,
+									     (uint32_t)process)),
+			    FIRST_TRACK + (int64_t)track};
 }
 
 /* ---- flows ---- */
@@ -663,10 +300,10 @@ static void put_span(struct chrome *chrome, const struct ws_timeline_event *even
 		     const char *category, struct row row)
 {
 	open_event(chrome, "X", category);
-	put_label(chrome, event);
+	ws_chrome_put_label(chrome, event);
 	put_place(chrome, row.pid, row.tid, event->start);
 	put_length(chrome, event);
-	put_args(chrome, event);
+	ws_chrome_put_args(chrome, event);
 	close_event(chrome);
 }
 
@@ -679,14 +316,14 @@ static void put_async(struct chrome *chrome, const struct ws_timeline_event *eve
 
 	for (int half = 0; half < 2; half++) {
 		open_event(chrome, half ? "e" : "b", category);
-		put_label(chrome, event);
+		ws_chrome_put_label(chrome, event);
 		ws_text_printf(&chrome->text, ",\"id\":%" PRIu64, id);
 		put_place(chrome, row.pid, row.tid, times[half]);
 		ws_text_puts(&chrome->text, ",\"args\":{");
 		if (!half && event->end == WS_NO_TIME)
 			ws_text_puts(&chrome->text, "\"never ended\":true");
 		if (!half)
-			put_args(chrome, event);
+			ws_chrome_put_args(chrome, event);
 		close_event(chrome);
 	}
 }
@@ -695,10 +332,10 @@ static void put_moment(struct chrome *chrome, const struct ws_timeline_event *ev
 		       const char *category, struct row row)
 {
 	open_event(chrome, "i", category);
-	put_label(chrome, event);
+	ws_chrome_put_label(chrome, event);
 	put_place(chrome, row.pid, row.tid, event->start);
 	ws_text_puts(&chrome->text, ",\"s\":\"t\",\"args\":{");
-	put_args(chrome, event);
+	ws_chrome_put_args(chrome, event);
 	close_event(chrome);
 }
 
@@ -778,7 +415,7 @@ static void put_arrow_end(struct chrome *chrome, const struct ws_timeline_event 
 		row = find_track_row(chrome, values[ws_flow_from_thread],
 				     values[ws_flow_from_track]);
 	open_event(chrome, is_end ? "f" : "s", category);
-	put_string(chrome, &chrome->text, values[ws_flow_name]);
+	ws_chrome_put_string(chrome, &chrome->text, values[ws_flow_name]);
 	ws_text_printf(&chrome->text, ",\"id\":%" PRIu64, id);
 	put_place(chrome, row.pid, row.tid, is_end ? event->end : event->start);
 	ws_text_puts(&chrome->text, is_end ? ",\"bp\":\"e\"}" : "}");
@@ -825,7 +462,7 @@ static void put_counter(struct chrome *chrome, const struct ws_timeline_event *e
 	uint64_t id = event->values[ws_counter_value_counter],
 		 group = ws_map_get(&chrome->groups, id, NULL);
 	uint64_t process = ws_map_get(&chrome->counter_process, id, NULL);
-	double value = bits_to_real(event->values[ws_counter_value_value]);
+	double value = ws_chrome_read_real(event->values[ws_counter_value_value]);
 	struct ws_text name = {0};
 
 	if (group) {
@@ -839,8 +476,8 @@ static void put_counter(struct chrome *chrome, const struct ws_timeline_event *e
 	open_event(chrome, "C", "counter");
 	ws_put_quoted_json(&chrome->text, name.text, name.len);
 	put_place(chrome,
-		  number_of_process(chrome,
-				    ws_find_process(chrome->export->who, (uint32_t)process)),
+		  ws_chrome_number_process(chrome,
+					   ws_find_process(chrome->export->who, (uint32_t)process)),
 		  0, event->start);
 	ws_text_printf(&chrome->text, ",\"args\":{\"value\":%.17g",
 		       value - value == 0 ? value : 0.0);
@@ -917,7 +554,7 @@ static void put_thread(struct chrome *chrome, const struct ws_thread_info *threa
 	bool named = !strncmp(thread->name, name, strlen(name)); /* named by such a trace */
 
 	free(name);
-	open_metadata(chrome, "thread_name", number_of_process(chrome, process),
+	open_metadata(chrome, "thread_name", ws_chrome_number_process(chrome, process),
 		      (int64_t)thread->tid);
 	ws_text_puts(&chrome->text, "\"name\":");
 	if (named) {
@@ -946,8 +583,8 @@ static void put_who(struct chrome *chrome)
 		if (ws_map_get(&named, info->global_pid, NULL))
 			continue;
 		ws_map_set(&named, info->global_pid, 1);
-		put_process(chrome, number_of_process(chrome, info), info->name, "CPU",
-			    number_of_process(chrome, info));
+		put_process(chrome, ws_chrome_number_process(chrome, info), info->name, "CPU",
+			    ws_chrome_number_process(chrome, info));
 	}
 	ws_map_free(&named);
 	for (uint32_t i = 1; i <= ws_highest_thread_id(who); i++)
@@ -995,10 +632,10 @@ static void put_tracks(struct chrome *chrome)
 		row = find_track_row(chrome, 0, id);
 		open_metadata(chrome, "thread_name", row.pid, row.tid);
 		ws_text_puts(&chrome->text, "\"name\":");
-		put_string(chrome, &chrome->text, values[ws_track_name]);
-		arg_number(chrome, "track", id);
-		arg_number(chrome, "parent track", values[ws_track_parent]);
-		arg_number(chrome, "of process", values[ws_track_process] != 0);
+		ws_chrome_put_string(chrome, &chrome->text, values[ws_track_name]);
+		ws_chrome_put_number(chrome, "track", id);
+		ws_chrome_put_number(chrome, "parent track", values[ws_track_parent]);
+		ws_chrome_put_number(chrome, "of process", values[ws_track_process] != 0);
 		close_event(chrome);
 	}
 	ws_cursor_close(cursor);
@@ -1021,7 +658,7 @@ static void put_devices(struct chrome *chrome)
 		ws_text_printf(&chrome->text, "%s\n{\"id\":%" PRIu64 ",\"name\":", first ? "" : ",",
 			       values[ws_cuda_device_id]);
 		first = false;
-		put_string(chrome, &chrome->text, values[ws_cuda_device_name]);
+		ws_chrome_put_string(chrome, &chrome->text, values[ws_cuda_device_name]);
 		ws_text_printf(&chrome->text,
 			       ",\"totalGlobalMem\":%" PRIu64 ",\"computeMajor\":%" PRIu64
 			       ",\"computeMinor\":%" PRIu64,

@@ -88,6 +88,10 @@ uint64_t ws_perfetto_keep_text(struct perfetto *perfetto, const void *text, size
 uint64_t ws_perfetto_convert_time(struct perfetto *perfetto, struct sequence *sequence,
 				  uint64_t stamp, uint32_t clock);
 
+/* perfetto_clocks.c: read a snapshot, the values of several clocks at one moment. */
+void ws_perfetto_read_clocks(struct perfetto *perfetto, struct sequence *sequence,
+			     const struct field *snapshot);
+
 /* perfetto_sched.c: read a bundle of ftrace's events of one core; at the end, write what was still
  * running. */
 void ws_perfetto_read_ftrace(struct perfetto *perfetto, const struct field *bundle);

@@ -15,6 +15,7 @@ WALKERS = [
     "src/lanes",
     "src/serve",
     "src/export/chrome.c",
+    "src/export/chrome_args.c",
     "src/export/perfetto.c",
     "src/export/timeline.c",
     "src/store/writer.c",
