@@ -89,12 +89,14 @@ struct ws_nest *ws_library_reserve_slowly(const struct ws_library_call *call, si
 		return NULL;
 	}
 	/* A child forked inside the call has a different state. */
-	if (!ws_self || ws_self->nest[0].ring != call->ring || !(thread = ws_rt_enter()))
+	if (!ws_self || ws_self->nest[0].ring != call->ring)
 		return NULL;
-	if (ws_rt_reserve(thread, bytes, WS_LOSS_OTHER))
+	thread = ws_rt_enter();
+	if (thread && ws_rt_reserve(thread, bytes, WS_LOSS_OTHER))
 		return &thread->nest[thread->busy - 1];
 	take_off_note(call);
-	ws_rt_leave(thread);
+	if (thread)
+		ws_rt_leave(thread);
 	return NULL;
 }
 

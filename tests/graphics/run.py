@@ -269,5 +269,15 @@ def types_of_opengl():
     assert known > 2000, known
 
 
+@test
+def short_calls():
+    """Instructions of ours in a call of a function of which nothing but its types is known."""
+    got = profile("steps.wsrep", os.path.join(BUILT, "gl-steps"))
+    added = int(got.out.split()[0])
+    if not added:
+        raise Skip("the processor does not step through programs here")
+    assert added <= 160, added
+
+
 if __name__ == "__main__":
     sys.exit(main())

@@ -462,6 +462,17 @@ def ranks_in_fortran():
 
 
 @test
+def short_between_messages():
+    """What a message waits for: instructions of ours between a receive and the send after it."""
+    for abi in ABIS:
+        got = profile("steps-%s.wsrep" % abi, os.path.join(BUILT, "steps-app-" + abi))
+        added = int(got.out.split()[0])
+        if not added:
+            raise Skip("the processor does not step through programs here")
+        assert added <= 200, (abi, added)
+
+
+@test
 def constants_of_both():
     source = open(os.path.join(HERE, "../../src/inject/mpi.c")).read()
     tested = 0
