@@ -4,7 +4,6 @@
  * look-up.
  */
 #include <regex.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "inject/kernel.h"
@@ -140,14 +139,19 @@ static bool more_others;
 static void note_other(const char *symbol)
 {
 	static char demangled[WS_KERNEL_NAME_ROOM], name[WS_KERNEL_NAME_ROOM];
-	size_t used = strlen(others);
+	size_t used = strlen(others), n;
 
 	ws_kernel_demangle(symbol, demangled, sizeof(demangled));
 	ws_kernel_short_name(demangled, name, sizeof(name));
-	if (used + strlen(name) + 3 > sizeof(others))
-		more_others = true;
-	else
-		snprintf(others + used, sizeof(others) - used, "%s%s", used ? ", " : "", name);
+	n = strlen(name);
+	more_others |= used + n + 3 > sizeof(others);
+	if (used + n + 3 > sizeof(others))
+		return;
+	if (used) {
+		memcpy(others + used, ", ", 2);
+		used += 2;
+	}
+	memcpy(others + used, name, n + 1);
 }
 
 void ws_kernel_say_nothing_chosen(void)
