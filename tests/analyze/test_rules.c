@@ -588,6 +588,23 @@ static void test_processes_that_share_a_gpu(void **state)
 	forget_program(&analysed);
 }
 
+/* The stream waits for a millisecond behind each kernel. */
+static void step_with_host_functions(struct program *program, int number)
+{
+	(void)number;
+	for (int i = 0; i < 3; i++) {
+		add_kernel(program, 0, "work", MS, full);
+		add_call(program, "cudaLaunchHostFunc_v10000", 3 * US);
+		program->gpu_end[0] += MS;
+	}
+}
+
+static void test_functions_of_the_host(void **state)
+{
+	(void)state;
+	check_first(step_with_host_functions, "host-functions", "36 of them");
+}
+
 /* Waits for a read of so many bytes at that place of a file. */
 static void add_read(struct program *program, uint64_t place, uint64_t bytes)
 {
@@ -871,6 +888,7 @@ int main(void)
 		cmocka_unit_test(test_streams_that_gain_nothing),
 		cmocka_unit_test(test_steps_that_grow),
 		cmocka_unit_test(test_processes_that_share_a_gpu),
+		cmocka_unit_test(test_functions_of_the_host),
 		cmocka_unit_test(test_how_a_file_is_read),
 		cmocka_unit_test(test_a_gpu_of_another_node),
 		cmocka_unit_test(test_a_quota_that_is_spent),
