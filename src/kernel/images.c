@@ -183,8 +183,8 @@ static void add_value(struct ws_kernel_result *result, const struct evaluation *
 		free((char *)metric.name);
 		return;
 	}
-	ws_kernel_unit_of(name, ws_gpu_host_unit(evaluation->host, name), unit);
-	metric.unit = ws_kernel_plain_unit(ws_strdup(unit));
+	ws_kernel_tidy_unit(name, ws_gpu_host_unit(evaluation->host, name), unit);
+	metric.unit = ws_strdup(unit);
 	result->metrics[result->metric_count++] = metric;
 	qsort(result->metrics, result->metric_count, sizeof(metric), compare_metrics);
 }

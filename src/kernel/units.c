@@ -29,6 +29,23 @@ void ws_kernel_unit_of(const char *metric, const char *base_unit, char unit[WS_U
 		snprintf(unit, WS_UNIT_ROOM, "%.40s/cycle", base);
 }
 
+void ws_kernel_tidy_unit(const char *metric, const char *cupti_unit, char unit[WS_UNIT_ROOM])
+{
+	char counted[WS_UNIT_ROOM];
+	const char *per = strchr(cupti_unit, '/');
+
+	snprintf(unit, WS_UNIT_ROOM, "%s", ws_kernel_plain_unit(cupti_unit));
+	if (has(metric, ".pct"))
+		snprintf(unit, WS_UNIT_ROOM, "%%");
+	if (!per || strcmp(unit, cupti_unit) != 0)
+		return;
+	snprintf(counted, sizeof(counted), "%.*s", (int)(per - cupti_unit), cupti_unit);
+	if (!strcmp(per, "/second"))
+		snprintf(unit, WS_UNIT_ROOM, "%.40s/s", ws_kernel_plain_unit(counted));
+	else if (has(per, "_cycle"))
+		snprintf(unit, WS_UNIT_ROOM, "%.40s/cycle", ws_kernel_plain_unit(counted));
+}
+
 static bool ends_with(const char *text, const char *end)
 {
 	size_t n = strlen(text), length = strlen(end);
@@ -54,6 +71,10 @@ const char *ws_kernel_plain_unit(const char *unit)
 		{"l2_sector/s", "sector/s"},
 		{"lrc_sector", "sector"},
 		{"l2_sector/l1tex_request", "sector/request"},
+		{"byte/second", "byte/s"},
+		{"byte/second/s", "byte/s"},
+		{"l2_sector/second", "sector/s"},
+		{"l2_sector/second/s", "sector/s"},
 		{"byte/l2_sector", "byte/sector"},
 		{"byte/l1tex_wavefront", "byte/wavefront"},
 		{"l1tex_wavefront", ""},
@@ -69,7 +90,8 @@ const char *ws_kernel_plain_unit(const char *unit)
 	for (size_t i = 0; i < WS_COUNT(words); i++)
 		if (!strcmp(unit, words[i].unit))
 			return words[i].plain;
-	if (ends_with(unit, "_cycle/s"))
+	if (ends_with(unit, "_cycle/s") || ends_with(unit, "_cycle/second") ||
+	    ends_with(unit, "_cycle/second/s"))
 		return "hz";
 	if (ends_with(unit, "_cycle"))
 		return "cycle";

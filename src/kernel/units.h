@@ -11,6 +11,8 @@ enum { WS_UNIT_ROOM = 48, WS_NUMBER_ROOM = 40 };
 
 /* The unit of a metric. CUPTI gives only the unit of its base name; the suffix may make it a rate
  * or a share. */
+/* The unit of a metric as CUPTI gives it for the metric's full name, in the words used here. */
+void ws_kernel_tidy_unit(const char *metric, const char *cupti_unit, char unit[WS_UNIT_ROOM]);
 void ws_kernel_unit_of(const char *metric, const char *base_unit, char unit[WS_UNIT_ROOM]);
 /* The unit that users know for one of CUPTI's: ns for nanosecond, hz for gpc_cycle/s. Other units
  * are returned unchanged. */
