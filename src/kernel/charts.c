@@ -98,10 +98,17 @@ static void put_metric_name(struct ws_text *out, const char *value)
 	while (*value && !isalpha((unsigned char)*value))
 		value++;
 	while (isalnum((unsigned char)value[length]) || value[length] == '_' ||
-	       value[length] == '.')
+	       value[length] == '.' || value[length] == ':')
 		length++;
 	if (length)
 		ws_put_json_text(out, "metric", value, length);
+}
+
+/* Whether a high share is no warning: of hits, and of warps that fit or are there. */
+static bool is_better_high(const char *value)
+{
+	return strstr(value, "hit_rate") || strstr(value, "maximum_warps") ||
+	       strstr(value, "warps_active");
 }
 
 /* Append the members of a figure's object. */
@@ -118,6 +125,8 @@ static void put_figure(struct ws_text *out, const struct ws_kernel_result *resul
 	}
 	ws_put_json_string(out, "unit", figure->unit);
 	ws_put_json_double(out, "value", ws_compute_kernel_value(result, figure->value));
+	if (is_better_high(figure->value))
+		ws_put_json_int(out, "good", 1);
 }
 
 void ws_put_kernel_figure(struct ws_text *out, const struct ws_kernel_result *result,

@@ -21,8 +21,8 @@ const inPercent = (value: number, most: number): string =>
   `${Math.max(0, Math.min(100, most > 0 ? (value / most) * 100 : 0)).toFixed(2)}%`;
 
 /** How near to its limit something is: a word of the style sheet. */
-function levelOf(value: number, most: number): string {
-  if (most !== 100) return "";
+function levelOf(bar: Figure, value: number, most: number): string {
+  if (most !== 100 || bar.good) return "";
   return value >= 80 ? "high" : value >= 60 ? "much" : "";
 }
 
@@ -39,7 +39,7 @@ function makeBar(bar: Figure, most: number, context: Context, cls = ""): HTMLEle
       value === null
         ? null
         : h("span", {
-            class: `kfill ${levelOf(value, most)}`,
+            class: `kfill ${levelOf(bar, value, most)}`,
             style: { width: inPercent(value, most) },
           }),
       before === null

@@ -101,7 +101,9 @@ function drawSlopes({ chart, x, y }: Plot): SVGElement[] {
   return chart.slopes.map((slope, i) => {
     const from = Math.max(x.low, y.low / slope.bytes),
       to = Math.min(x.high, highest / slope.bytes),
-      label = from * 1.3 * 6 ** (chart.slopes.length - 1 - i),
+      // one above another, each on the part of its slope that is drawn
+      share = 0.06 + (0.7 * (chart.slopes.length - 1 - i)) / chart.slopes.length,
+      label = from * (to / from) ** share,
       angle =
         (Math.atan2(y(slope.bytes * to) - y(slope.bytes * from), x(to) - x(from)) * 180) / Math.PI;
     const line = s("g", null, [
