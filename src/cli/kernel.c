@@ -21,13 +21,14 @@
 #include "kernel/images.h"
 #include "metrics/clocks.h"
 #include "record/record.h"
+#include "schema/kernel_sampled.h"
 
 extern const struct ws_command ws_cmd_kernel;
 
 struct options {
 	const char *output, *sets, *sections, *metrics, *kernel_name, *name_base, *kernel_id,
 		*devices, *processes, *from_start, *cache_control, *clock_control, *replay, *match,
-		*kill, *graphs, *sampling, *import_source, *instructions;
+		*kill, *graphs, *sampling, *pm_interval, *import_source, *instructions;
 	int64_t skip, skip_before, count, batch;
 	struct ws_list env, nvtx_include, nvtx_exclude;
 	bool overwrite, quiet, nvtx, keep_counters;
@@ -125,11 +126,15 @@ static const struct ws_opt opts[] = {
 	{"instructions", 0, WS_OPT_ENUM, AT(instructions), "WHAT", "none,counts,samples,all",
 	 "With the section SourceCounters: measure single instructions in passes of their own: how "
 	 "often they run and what they access (counts), where warps are and what they wait for "
-	 "(samples). Only with --replay-mode kernel and without --replay-batch.",
+	 "(samples). Only with --replay-mode kernel; launches are then measured at once.",
 	 "none"},
 	{"sampling-interval", 0, WS_OPT_STRING, AT(sampling), "N|auto", NULL,
 	 "With the section SourceCounters: sample program counters every 2^(5+N) cycles, N from 0 "
 	 "to 26; auto: as often as suits the GPU.",
+	 "auto"},
+	{"pm-sampling-interval", 0, WS_OPT_STRING, AT(pm_interval), "NS|auto", NULL,
+	 "With the section PmSampling: sample what the GPU's units do every so many nanoseconds, "
+	 "1000 to 1000000000; auto or 0: as often as suits the kernel's duration.",
 	 "auto"},
 	{"import-source", 0, WS_OPT_ENUM, AT(import_source), "WHETHER", "yes,no|on=yes,off=no",
 	 "With the section SourceCounters: put the source lines, PTX and instructions of measured "
@@ -160,7 +165,7 @@ static int add_family(const struct options *options, size_t family, struct ws_te
 	struct ws_kernel_choice choice = {0};
 	int rc = ws_kernel_choose(&request, families[family].chip, &choice, err);
 
-	if (!rc && choice.count) {
+	if (!rc && (choice.count || choice.sampled.count)) {
 		ws_text_puts(lines, families[family].prefix);
 		ws_text_puts(lines, " gpu__time_duration.sum");
 		for (size_t i = 0; i < choice.count; i++)
@@ -168,6 +173,8 @@ static int add_family(const struct options *options, size_t family, struct ws_te
 				ws_text_puts(lines, " ");
 				ws_text_puts(lines, choice.names[i]);
 			}
+		for (size_t i = 0; i < choice.sampled.count; i++)
+			ws_text_printf(lines, " " WS_KERNEL_SAMPLED "%s", choice.sampled.names[i]);
 		ws_text_puts(lines, "\n");
 	}
 	if (!rc && !sections->len && choice.sections.len)
@@ -238,8 +245,13 @@ static bool is_mode(const struct options *options, const char *mode)
 static bool wants_source(const struct options *options, const char *sections)
 {
 	return sections && strstr(sections, "SourceCounters") &&
-	       strcmp(options->instructions, "none") != 0 && is_mode(options, "kernel") &&
-	       options->batch <= 1;
+	       strcmp(options->instructions, "none") != 0 && is_mode(options, "kernel");
+}
+
+/* What is sampled over the time of each kernel is marked in the list of metrics. */
+static bool wants_pm_sampling(const struct options *options, const struct ws_text *lines)
+{
+	return lines->text && strstr(lines->text, WS_KERNEL_SAMPLED) && is_mode(options, "kernel");
 }
 
 /* Where the hook keeps the code of kernels for the recorder; owned by the caller, NULL when none is
@@ -272,21 +284,35 @@ static void remove_code_folder(const char *path)
 	rmdir(path);
 }
 
-static void put_source_settings(struct ws_text *out, const struct options *options,
-				const char *sections, const char *code_folder)
-{
-	const char *passes = "sampling,sass";
+/* What every run of the program has in common. */
+struct job {
+	const struct options *options;
+	char **target;
+	const char *metrics_file, *sections, *code_folder;
+	char *keep;	 /* folder for counters, or NULL */
+	bool samples_pm; /* metrics are sampled over the time of kernels */
+};
 
-	if (!wants_source(options, sections))
-		return;
-	if (!strcmp(options->instructions, "counts"))
-		passes = "sass";
-	else if (!strcmp(options->instructions, "samples"))
-		passes = "sampling";
-	put_setting(out, "source", passes);
+/* The passes that look into kernels: at single instructions, and at their time. */
+static void put_source_settings(struct ws_text *out, const struct job *job)
+{
+	const struct options *options = job->options;
+	bool source = wants_source(options, job->sections);
+	struct ws_text passes = {0};
+
+	if (source && strcmp(options->instructions, "samples") != 0)
+		ws_text_puts(&passes, "sass,");
+	if (source && strcmp(options->instructions, "counts") != 0)
+		ws_text_puts(&passes, "sampling,");
+	if (job->samples_pm)
+		ws_text_puts(&passes, "pm,");
+	put_setting(out, "source", passes.text);
+	ws_text_free(&passes);
 	if (strcmp(options->sampling, "auto") != 0)
 		put_number(out, "sampling-period", 5 + atoi(options->sampling));
-	put_setting(out, "code-folder", code_folder);
+	if (strcmp(options->pm_interval, "auto") != 0)
+		put_number(out, "pm-interval", atoi(options->pm_interval));
+	put_setting(out, "code-folder", job->code_folder);
 }
 
 /* One filter a line. */
@@ -314,11 +340,11 @@ struct runs {
 	size_t run, count;
 };
 
-static void fill_settings(const struct options *options, const char *metrics_file,
-			  const char *sections, const struct runs *runs, const char *code_folder,
-			  struct ws_text *out)
+static void fill_settings(const struct job *job, const struct runs *runs, struct ws_text *out)
 {
-	put_setting(out, "metrics-file", metrics_file);
+	const struct options *options = job->options;
+
+	put_setting(out, "metrics-file", job->metrics_file);
 	put_setting(out, "kernel-name", options->kernel_name);
 	put_setting(out, "name-base", options->name_base);
 	put_setting(out, "kernel-id", options->kernel_id);
@@ -343,8 +369,8 @@ static void fill_settings(const struct options *options, const char *metrics_fil
 	put_lines(out, "nvtx-exclude", &options->nvtx_exclude);
 	if (!strcmp(options->processes, "application-only"))
 		put_setting(out, "only-application", "yes");
-	put_setting(out, "sections", sections);
-	put_source_settings(out, options, sections, code_folder);
+	put_setting(out, "sections", job->sections);
+	put_source_settings(out, job);
 	ws_text_add(out, "", 1);
 }
 
@@ -390,6 +416,15 @@ static int check_kernel_id(const char *text, struct ws_err *err)
 	return ws_fail(err, "--kernel-id: '%s' is not of the form CONTEXT:STREAM:NAME:NTH", text);
 }
 
+static bool is_pm_interval(const char *text)
+{
+	char *end;
+	long value = strtol(text, &end, 10);
+
+	return isdigit((unsigned char)*text) && !*end &&
+	       (!value || (value >= 1000 && value <= 1000000000));
+}
+
 static int check_options(const struct options *options, struct ws_err *err)
 {
 	if (check_expression("--kernel-name", options->kernel_name, err) ||
@@ -406,6 +441,11 @@ static int check_options(const struct options *options, struct ws_err *err)
 	if (options->skip < 0 || options->skip_before < 0 || options->count < 0)
 		return ws_fail(err, "--launch-skip, --launch-count and "
 				    "--launch-skip-before-match take numbers from 0 on");
+	if (strcmp(options->pm_interval, "auto") != 0 && !is_pm_interval(options->pm_interval))
+		return ws_fail(err,
+			       "--pm-sampling-interval takes auto, 0 or 1000 to 1000000000 "
+			       "nanoseconds, not '%s'",
+			       options->pm_interval);
 	if (strcmp(options->sampling, "auto") != 0 && !is_interval(options->sampling))
 		return ws_fail(err,
 			       "--sampling-interval: '%s' is neither auto nor a number from 0 "
@@ -465,14 +505,6 @@ static void show_reports(const struct options *options, const struct ws_record_r
 	}
 }
 
-/* What every run of the program has in common. */
-struct job {
-	const struct options *options;
-	char **target;
-	const char *metrics_file, *sections, *code_folder;
-	char *keep; /* folder for counters, or NULL */
-};
-
 /* Put the counters that were kept beside the report. */
 static void pack_counters(const struct job *job, const struct ws_record_result *result)
 {
@@ -497,8 +529,7 @@ static void record_run(const struct job *job, const struct runs *runs,
 	struct ws_err err;
 
 	*result = (struct ws_record_result){0};
-	fill_settings(job->options, job->metrics_file, job->sections, runs, job->code_folder,
-		      &settings);
+	fill_settings(job, runs, &settings);
 	fill_record_options(job->options, job->target, &settings, &record_opts);
 	record_opts.kernel_code = job->code_folder;
 	if (runs->count && !job->options->quiet)
@@ -606,7 +637,8 @@ static int run_kernel(void *values, int argc, char **argv)
 		struct job job = {.options = options,
 				  .target = argv,
 				  .metrics_file = metrics_file,
-				  .sections = sections.text};
+				  .sections = sections.text,
+				  .samples_pm = wants_pm_sampling(options, &lines)};
 
 		job.code_folder = code_folder = make_code_folder(options, sections.text);
 		if (options->keep_counters && !(job.keep = ws_make_run_folder(&err)))

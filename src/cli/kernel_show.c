@@ -134,13 +134,15 @@ static int explain(const struct ws_kernel_show *show, struct ws_text *text, stru
 
 static int make_list(const struct ws_kernel_show *show, struct ws_text *text, struct ws_err *err)
 {
+	const struct ws_kernel_request request = {show->sets, show->sections, show->metrics};
+
 	if (show->list_sets)
 		ws_kernel_print_sets(text);
 	if (show->list_sections)
 		ws_kernel_print_sections(text);
 	if (show->list_rules)
 		ws_kernel_print_rules(text);
-	if (show->list_metrics && ws_kernel_print_metrics(show->sets, show->sections, text, err))
+	if (show->list_metrics && ws_kernel_print_metrics(&request, text, err))
 		return -1;
 	if (show->query_metrics && list_chip_metrics(show, text, err))
 		return -1;

@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,10 +148,10 @@ static void add_type(struct ws_gpu_host *host, enum ws_metric_type type)
 			(struct ws_gpu_metric){.name = params.names[i], .type = type};
 }
 
-static void *open_object(const char *chip)
+static void *open_object(const char *chip, int32_t profiler)
 {
 	struct cupti_host_initialize params = {
-		.size = sizeof(params), .profiler = CUPTI_HOST_RANGE_PROFILER, .chip = chip};
+		.size = sizeof(params), .profiler = profiler, .chip = chip};
 
 	if (api.initialize(&params))
 		return NULL;
@@ -176,7 +177,7 @@ static void find_chip(const char *chip, char *found)
 			strcpy(found, chips[i]);
 }
 
-struct ws_gpu_host *ws_gpu_host_open(const char *chip, struct ws_err *err)
+static struct ws_gpu_host *open_host(const char *chip, int32_t profiler, struct ws_err *err)
 {
 	struct ws_gpu_host *host;
 	char name[CHIP_ROOM];
@@ -191,7 +192,7 @@ struct ws_gpu_host *ws_gpu_host_open(const char *chip, struct ws_err *err)
 	}
 	host = ws_calloc(1, sizeof(*host));
 	strcpy(host->chip, name);
-	host->object = open_object(host->chip);
+	host->object = open_object(host->chip, profiler);
 	if (!host->object) {
 		ws_fail(err, "libcupti cannot list the metrics of %s", chip);
 		free(host);
@@ -201,6 +202,16 @@ struct ws_gpu_host *ws_gpu_host_open(const char *chip, struct ws_err *err)
 		add_type(host, (enum ws_metric_type)type);
 	qsort(host->metrics, host->count, sizeof(*host->metrics), compare_metrics);
 	return host;
+}
+
+struct ws_gpu_host *ws_gpu_host_open(const char *chip, struct ws_err *err)
+{
+	return open_host(chip, CUPTI_HOST_RANGE_PROFILER, err);
+}
+
+struct ws_gpu_host *ws_gpu_host_open_sampler(const char *chip, struct ws_err *err)
+{
+	return open_host(chip, CUPTI_HOST_PM_SAMPLING, err);
 }
 
 void ws_gpu_host_close(struct ws_gpu_host *host)
@@ -284,7 +295,7 @@ static struct cupti_host_properties read_properties(struct ws_gpu_host *host, co
 
 	if (!metric)
 		return params;
-	params.metric = metric->name;
+	params.metric = ws_gpu_host_has(host, name) ? name : metric->name;
 	if (api.properties(&params))
 		params = (struct cupti_host_properties){.size = 0};
 	return params;
@@ -321,19 +332,19 @@ static size_t count_passes(void *object)
 	return passes.passes;
 }
 
-size_t ws_gpu_host_passes(const char *chip, const char *const *names, size_t count,
+/* The passes of metrics with a host that is closed at the end; NULL for one that is not there. */
+static size_t find_passes(struct ws_gpu_host *host, const char *const *names, size_t count,
 			  struct ws_err *err)
 {
 	struct cupti_host_add_metrics add = {
 		.size = sizeof(add), .names = (const char **)names, .count = count};
-	struct ws_gpu_host *host = ws_gpu_host_open(chip, err);
 	size_t passes = 0;
 
 	if (!host)
 		return 0;
 	for (size_t i = 0; i < count; i++)
 		if (!ws_gpu_host_has(host, names[i])) {
-			ws_fail(err, "%s has no metric %s", chip, names[i]);
+			ws_fail(err, "%s has no metric %s", host->chip, names[i]);
 			ws_gpu_host_close(host);
 			return 0;
 		}
@@ -341,9 +352,21 @@ size_t ws_gpu_host_passes(const char *chip, const char *const *names, size_t cou
 	if (!api.add_metrics(&add))
 		passes = count_passes(host->object);
 	if (!passes)
-		ws_fail(err, "libcupti cannot measure these metrics of %s together", chip);
+		ws_fail(err, "libcupti cannot measure these metrics of %s together", host->chip);
 	ws_gpu_host_close(host);
 	return passes;
+}
+
+size_t ws_gpu_host_passes(const char *chip, const char *const *names, size_t count,
+			  struct ws_err *err)
+{
+	return find_passes(ws_gpu_host_open(chip, err), names, count, err);
+}
+
+size_t ws_gpu_sampler_passes(const char *chip, const char *const *names, size_t count,
+			     struct ws_err *err)
+{
+	return find_passes(ws_gpu_host_open_sampler(chip, err), names, count, err);
 }
 
 double ws_gpu_host_evaluate(struct ws_gpu_host *host, const char *image, size_t bytes, size_t range,

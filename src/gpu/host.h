@@ -25,6 +25,8 @@ struct ws_gpu_metric {
 /* Open the library for a chip such as GH100 (case does not matter). Returns NULL with a message in
  * *err that says what is missing. */
 struct ws_gpu_host *ws_gpu_host_open(const char *chip, struct ws_err *err);
+/* The same for metrics that can be sampled in intervals (CUPTI's PM sampling). */
+struct ws_gpu_host *ws_gpu_host_open_sampler(const char *chip, struct ws_err *err);
 void ws_gpu_host_close(struct ws_gpu_host *host);
 
 /* The chips that the library knows, NULL-terminated and owned by the library; NULL with a message
@@ -41,14 +43,17 @@ bool ws_gpu_host_has(struct ws_gpu_host *host, const char *name);
 /* The suffixes of a base metric, each with its dot; owned by the library. */
 const char *const *ws_gpu_host_suffixes(struct ws_gpu_host *host,
 					const struct ws_gpu_metric *metric, size_t *count);
-/* The unit of a base metric in the library's words ("" for none) and its description; both are
- * owned by the library. */
+/* The unit of a metric, or of a base metric, in the library's words ("" for none), and its
+ * description; both are owned by the library. */
 const char *ws_gpu_host_unit(struct ws_gpu_host *host, const char *name);
 const char *ws_gpu_host_describe(struct ws_gpu_host *host, const char *name);
 /* The number of passes in which these metrics can be measured together; 0 with a message when they
  * cannot. */
 size_t ws_gpu_host_passes(const char *chip, const char *const *names, size_t count,
 			  struct ws_err *err);
+/* The same for metrics that are sampled: more than one pass cannot be sampled at once. */
+size_t ws_gpu_sampler_passes(const char *chip, const char *const *names, size_t count,
+			     struct ws_err *err);
 
 /* The value of a metric in a range of a counter data image, which a GPU of the chip has filled; NAN
  * when its counters were not measured. */

@@ -48,6 +48,7 @@
 #include "ring/cupti_profiler_abi.h"
 #include "ring/kernel_record.h"
 #include "schema/kernel_image.h"
+#include "schema/kernel_sampled.h"
 #include "schema/schema.h"
 
 typedef uint64_t ws_device_address;
@@ -476,16 +477,23 @@ bool ws_kernel_has_counters(const void *context);
  * failure. */
 int ws_kernel_pause_counters(struct ws_kernel_counters *counters);
 int ws_kernel_resume_counters(struct ws_kernel_counters *counters);
+/* The unit of a metric, by a host object of CUPTI; lives as long as the process. */
+const char *ws_kernel_read_unit(void *host, const char *metric);
 /* Nothing more will be measured: release the counters. */
 void ws_kernel_release_counters(void);
 
-/* ---- kernel_source.c, kernel_cubin.c ---- */
+/* ---- kernel_source.c, kernel_pm.c, kernel_cubin.c ---- */
 
-/* How many passes for single instructions there are for a launch; forgets those of the launch
+/* A metric is to be sampled over the time of each kernel. The name must live on. */
+void ws_kernel_add_sampled(const char *name);
+
+/* How many passes that look into a kernel there are for a launch; forgets those of the launch
  * before. */
 size_t ws_kernel_source_passes(const struct ws_kernel_launch *launch);
 /* Whether a pass was asked for and has not failed before. */
 bool ws_kernel_wants_source_pass(size_t pass);
+/* Whether it has to be made once in a context before the range profiler is enabled there. */
+bool ws_kernel_needs_priming(size_t pass);
 /* Whether it cannot be made while the range profiler is enabled. */
 bool ws_kernel_needs_pause(size_t pass);
 /* Around one run of the kernel, which takes `duration` ns; false, after a diagnostic, when CUPTI

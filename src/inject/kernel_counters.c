@@ -147,22 +147,33 @@ static char *find_list(char *text, const char *chip)
 	return best;
 }
 
-/* Derive the unit of a metric from that of its base: the part after the first dot says how the
- * value was computed. */
+/* The unit of a metric, as CUPTI gives it for the full name: byte/second becomes byte/s, and any
+ * unit's cycle in the denominator cycle. */
 static char *make_unit(const char *name, const char *unit)
 {
 	char text[NAME_ROOM];
-	const char *suffix = strchr(name, '.');
+	const char *suffix = strchr(name, '.'), *per = strchr(unit, '/');
+	int counted = (int)strcspn(unit, "/");
 
 	if (suffix && (strstr(suffix, ".pct") || strstr(suffix, "_pct")))
 		snprintf(text, sizeof(text), "%%");
-	else if (suffix && strstr(suffix, ".per_second"))
-		snprintf(text, sizeof(text), "%s/s", unit);
-	else if (suffix && strstr(suffix, ".per_cycle"))
-		snprintf(text, sizeof(text), "%s/cycle", unit);
+	else if (per && !strcmp(per, "/second"))
+		snprintf(text, sizeof(text), "%.*s/s", counted, unit);
+	else if (per && strstr(per, "_cycle"))
+		snprintf(text, sizeof(text), "%.*s/cycle", counted, unit);
 	else
 		snprintf(text, sizeof(text), "%s", unit);
 	return strdup(text);
+}
+
+const char *ws_kernel_read_unit(void *host, const char *metric)
+{
+	struct cupti_range_properties properties = {
+		.size = SIZE_get_properties, .host = host, .metric = metric};
+
+	if (profiler.get_properties(&properties))
+		return "";
+	return ws_text_or(make_unit(metric, ws_text_or(properties.unit, "")), "");
 }
 
 /* Add the metric if the chip has it; returns whether it does. */
@@ -171,6 +182,10 @@ static bool add_metric(struct ws_kernel_counters *counters, const char *name)
 	struct cupti_range_properties properties = {
 		.size = SIZE_get_properties, .host = counters->host, .metric = name};
 
+	if (!strncmp(name, WS_KERNEL_SAMPLED, strlen(WS_KERNEL_SAMPLED))) {
+		ws_kernel_add_sampled(name + strlen(WS_KERNEL_SAMPLED));
+		return true;
+	}
 	if (profiler.get_properties(&properties))
 		return false;
 	counters->names[counters->count] = name;

@@ -122,7 +122,7 @@ void ws_kernel_take_values(struct ws_kernel_counters *counters, const uint8_t *i
 			outcome->duration = (uint64_t)outcome->values[i];
 }
 
-/* One pass that looks at single instructions. */
+/* One pass that looks into the kernel: at single instructions, or at its time. */
 static bool make_source_pass(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
 			     size_t pass, const struct ws_kernel_outcome *outcome)
 {
@@ -136,23 +136,24 @@ static bool make_source_pass(const struct ws_kernel_launch *launch, struct ws_ke
 	return true;
 }
 
-/* What fails in these passes costs only the values of single instructions. */
+/* What fails in these passes costs only what they look at. Those that need a pause come last. */
 static void make_source_passes(const struct ws_kernel_launch *launch,
 			       struct ws_kernel_counters *counters, struct ws_kernel_saved *saved,
 			       struct ws_kernel_outcome *outcome)
 {
 	size_t passes = ws_kernel_source_passes(launch);
+	bool paused = false;
 
 	for (size_t pass = 0; pass < passes; pass++) {
-		bool alone = ws_kernel_needs_pause(pass);
-
-		if (!ws_kernel_wants_source_pass(pass) ||
-		    (alone && ws_kernel_pause_counters(counters)))
+		if (!ws_kernel_wants_source_pass(pass))
 			continue;
+		if (ws_kernel_needs_pause(pass) && !paused && ws_kernel_pause_counters(counters))
+			continue;
+		paused |= ws_kernel_needs_pause(pass);
 		outcome->passes += make_source_pass(launch, saved, pass, outcome);
-		if (alone)
-			ws_kernel_resume_counters(counters);
 	}
+	if (paused)
+		ws_kernel_resume_counters(counters);
 }
 
 /*
@@ -170,7 +171,7 @@ static void prime_sampling(const struct ws_kernel_launch *launch)
 	if (ws_kernel_has_counters(launch->context))
 		return;
 	for (size_t pass = 0; pass < passes; pass++) {
-		if (!ws_kernel_needs_pause(pass) || !ws_kernel_wants_source_pass(pass) ||
+		if (!ws_kernel_needs_priming(pass) || !ws_kernel_wants_source_pass(pass) ||
 		    ws_kernel_driver.synchronize() || !(saved = ws_kernel_save(launch, &why)))
 			continue;
 		if (ws_kernel_begin_source(launch, pass, LONG_NS)) {

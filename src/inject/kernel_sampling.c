@@ -8,7 +8,7 @@
 #include "inject/kernel_source.h"
 
 enum { PCS = 4096, REASONS_MOST = 64, ROUNDS_MOST = 4096 };
-enum { PERIOD_LEAST = 5, PERIOD_MOST = 31, SAMPLES_WANTED = 400000, CYCLES_A_NS = 2 };
+enum { PERIOD_LEAST = 7, PERIOD_MOST = 31, SAMPLES_WANTED = 400000, CYCLES_A_NS = 2 };
 enum { ATTRIBUTE_SMS = 16 }; /* CUdevice_attribute */
 enum { SCRATCH_BYTES = 16 << 20, BUFFER_BYTES = 64 << 20 };
 

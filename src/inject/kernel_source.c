@@ -1,6 +1,7 @@
 /*
  * kernel_source.c - see kernel_source.h. One pass samples program counters, another counts what
- * instructions do: either changes how the kernel runs, so neither shares a pass with counters.
+ * instructions do, a third samples the GPU's units: each changes how the kernel runs, so none
+ * shares a pass with counters.
  */
 #include <stdlib.h>
 
@@ -17,10 +18,16 @@ static const struct {
 	const char *name; /* in ws_kernel_settings.source, and in messages */
 	int (*begin)(const struct ws_kernel_launch *launch, uint64_t duration, const char **what);
 	int (*end)(const struct ws_kernel_launch *launch, const char **what);
-	bool alone; /* CUPTI refuses it while the range profiler is enabled */
+	bool alone;	  /* CUPTI refuses it while the range profiler is enabled */
+	bool primed;	  /* it gives nothing in contexts where the range profiler came first */
+	const char *loss; /* what a result lacks when the pass fails */
 } passes[] = {
-	{"sass", ws_kernel_begin_sass, ws_kernel_end_sass, false},
-	{"sampling", ws_kernel_begin_sampling, ws_kernel_end_sampling, true},
+	{"sass", ws_kernel_begin_sass, ws_kernel_end_sass, false, false,
+	 "counts of what single instructions do (SASS metrics)"},
+	{"sampling", ws_kernel_begin_sampling, ws_kernel_end_sampling, true, true,
+	 "samples of program counters"},
+	{"pm", ws_kernel_begin_pm, ws_kernel_end_pm, true, false,
+	 "metrics over their time (PM sampling)"},
 };
 static bool failed[WS_COUNT(passes)];
 
@@ -89,6 +96,11 @@ bool ws_kernel_wants_source_pass(size_t pass)
 	return !failed[pass] && strstr(ws_kernel_settings.source, passes[pass].name);
 }
 
+bool ws_kernel_needs_priming(size_t pass)
+{
+	return passes[pass].primed;
+}
+
 bool ws_kernel_needs_pause(size_t pass)
 {
 	return passes[pass].alone;
@@ -97,10 +109,8 @@ bool ws_kernel_needs_pause(size_t pass)
 static void note_failure(size_t pass, int rc, const char *what)
 {
 	if (!failed[pass])
-		ws_kernel_report(WS_WARNING, "Instructions are measured without %s: %s: %s.",
-				 passes[pass].alone ? "samples of program counters"
-						    : "counts of what they do (SASS metrics)",
-				 what, ws_kernel_explain(rc));
+		ws_kernel_report(WS_WARNING, "Kernels are measured without %s: %s: %s.",
+				 passes[pass].loss, what, ws_kernel_explain(rc));
 	failed[pass] = true;
 }
 
@@ -160,6 +170,7 @@ static void write_places(struct ws_thread *thread, uint32_t result,
 
 void ws_kernel_write_source(struct ws_thread *thread, uint32_t result)
 {
+	ws_kernel_write_samples(thread, result);
 	for (size_t i = 0, n; i < place_count; i += n) {
 		for (n = 1; i + n < place_count && n < WS_KERNEL_VALUES &&
 			    places[i + n].cubin == places[i].cubin &&

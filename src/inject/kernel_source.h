@@ -1,9 +1,11 @@
 /*
- * kernel_source.h - what the parts of the kernel hook that look at single instructions share.
+ * kernel_source.h - what the parts of the kernel hook share that look into a kernel, in passes of
+ * their own: at single instructions and at moments of its time.
  *
  * kernel_source.c    chooses the passes; what they found becomes records
  * kernel_sampling.c  CUPTI's PC sampling: where warps were, and what they waited for
  * kernel_sass.c      CUPTI's SASS metrics: how often instructions ran, and what they accessed
+ * kernel_pm.c        CUPTI's PM sampling: what the GPU's units did over the kernel's time
  * kernel_cubin.c     keeps the code of modules in files for the recorder
  */
 #ifndef WS_KERNEL_SOURCE_HOOK_H
@@ -41,6 +43,11 @@ int ws_kernel_end_sampling(const struct ws_kernel_launch *launch, const char **w
 int ws_kernel_begin_sass(const struct ws_kernel_launch *launch, uint64_t duration,
 			 const char **what);
 int ws_kernel_end_sass(const struct ws_kernel_launch *launch, const char **what);
+
+int ws_kernel_begin_pm(const struct ws_kernel_launch *launch, uint64_t duration, const char **what);
+int ws_kernel_end_pm(const struct ws_kernel_launch *launch, const char **what);
+/* Write the samples of the launch, which has this number. */
+void ws_kernel_write_samples(struct ws_thread *thread, uint32_t result);
 
 /* The checksum of the cubin as samples name it, when only its lower half is known. */
 uint64_t ws_kernel_find_crc(uint32_t lower);

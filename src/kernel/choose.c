@@ -16,7 +16,8 @@ enum { WORD_ROOM = 512, MOST_SECTIONS = 64 };
 /* A choice that is being made. */
 struct making {
 	struct ws_kernel_choice *choice;
-	struct ws_gpu_host *host; /* NULL without the library */
+	struct ws_gpu_host *host;    /* NULL without the library */
+	struct ws_gpu_host *sampler; /* the same, opened when a metric is to be sampled */
 	const char *chip;
 	uint8_t family;
 	struct ws_err *err;
@@ -135,6 +136,26 @@ static void add_name(struct ws_kernel_choice *choice, const char *name)
 	choice->names[choice->count++] = ws_strdup(name);
 }
 
+static bool can_sample(struct making *making, const char *name)
+{
+	if (!making->host)
+		return true;
+	if (!making->sampler)
+		making->sampler = ws_gpu_host_open_sampler(making->chip, NULL);
+	return making->sampler && ws_gpu_host_has(making->sampler, name);
+}
+
+static void add_sampled(struct ws_kernel_choice *choice, const char *name)
+{
+	struct ws_kernel_sampled *sampled = &choice->sampled;
+
+	for (size_t i = 0; i < sampled->count; i++)
+		if (!strcmp(sampled->names[i], name))
+			return;
+	ws_grow(sampled->names, sampled->capacity, sampled->count + 1);
+	sampled->names[sampled->count++] = ws_strdup(name);
+}
+
 static void drop_name(struct ws_kernel_choice *choice, const char *name)
 {
 	if (choice->dropped.len)
@@ -147,6 +168,7 @@ static double add_needed(void *context, const char *name, size_t n)
 {
 	struct making *making = context;
 	const struct ws_kernel_derived *derived = ws_kernel_find_derived(name, n, making->family);
+	const char *sampled;
 	char *own;
 
 	if (derived)
@@ -154,8 +176,12 @@ static double add_needed(void *context, const char *name, size_t n)
 	if (ws_kernel_is_computed(name, n))
 		return 1;
 	own = ws_strndup(name, n);
-	if (making->host && !ws_gpu_host_has(making->host, own))
+	sampled = match_prefix(own, WS_KERNEL_SAMPLED);
+	if (sampled ? !can_sample(making, sampled)
+		    : making->host && !ws_gpu_host_has(making->host, own))
 		drop_name(making->choice, own);
+	else if (sampled)
+		add_sampled(making->choice, sampled);
 	else
 		add_name(making->choice, own);
 	free(own);
@@ -257,17 +283,29 @@ static int add_breakdown(struct making *making, const char *metric)
 	return ws_fail(making->err, "%s has no breakdown on %s", metric, making->chip);
 }
 
+static int add_sampled_metric(struct making *making, const char *name)
+{
+	if (!can_sample(making, name))
+		return ws_fail(making->err, "%s has no metric '%s' that can be sampled",
+			       making->chip, name);
+	add_sampled(making->choice, name);
+	return 0;
+}
+
 static int add_metric(void *context, const char *word)
 {
 	struct making *making = context;
 	const char *expression = match_prefix(word, "regex:"),
-		   *throughput = match_prefix(word, "breakdown:");
+		   *throughput = match_prefix(word, "breakdown:"),
+		   *sampled = match_prefix(word, WS_KERNEL_SAMPLED);
 	const struct ws_gpu_metric *metric;
 
 	if (expression)
 		return add_expression(making, word, expression);
 	if (throughput)
 		return add_breakdown(making, throughput);
+	if (sampled)
+		return add_sampled_metric(making, sampled);
 	if (ws_kernel_is_computed(word, strlen(word))) {
 		add_needed(making, word, strlen(word));
 		return 0;
@@ -353,6 +391,7 @@ int ws_kernel_choose(const struct ws_kernel_request *request, const char *chip,
 		rc = each_word(request->metrics, add_metric, &making);
 	sort_names(choice);
 	ws_gpu_host_close(making.host);
+	ws_gpu_host_close(making.sampler);
 	return rc;
 }
 
@@ -360,6 +399,9 @@ void ws_kernel_choice_free(struct ws_kernel_choice *choice)
 {
 	for (size_t i = 0; i < choice->count; i++)
 		free(choice->names[i]);
+	for (size_t i = 0; i < choice->sampled.count; i++)
+		free(choice->sampled.names[i]);
+	free(choice->sampled.names);
 	free(choice->names);
 	ws_text_free(&choice->sections);
 	ws_text_free(&choice->dropped);

@@ -13,14 +13,18 @@
 struct ws_kernel_request {
 	/* The value of each option: names separated by commas; NULL when the option was not given.
 	 * Sections may be regex:EXPRESSION; metrics regex:EXPRESSION, breakdown:METRIC, or a base
-	 * name that stands for all its forms. Without any option, the set basic is chosen. `sets`
-	 * may be "none". */
+	 * name that stands for all its forms; pmsampling:METRIC is sampled over the kernel's time.
+	 * Without any option, the set basic is chosen. `sets` may be "none". */
 	const char *sets, *sections, *metrics;
 };
 
 struct ws_kernel_choice {
 	char **names; /* what CUPTI is to measure, sorted, without duplicates */
 	size_t count, capacity;
+	struct ws_kernel_sampled {
+		char **names; /* what is to be sampled over the kernel's time, in their order */
+		size_t count, capacity;
+	} sampled;
 	struct ws_text sections; /* identifiers, separated by commas */
 	struct ws_text dropped;	 /* metrics that the chip does not have, separated by ", " */
 };

@@ -25,7 +25,8 @@ static double parse_name(struct parser *parser)
 {
 	const char *name = parser->at;
 
-	while (isalnum((unsigned char)*parser->at) || *parser->at == '_' || *parser->at == '.')
+	while (isalnum((unsigned char)*parser->at) || *parser->at == '_' || *parser->at == '.' ||
+	       *parser->at == ':')
 		parser->at++;
 	if (parser->at == name)
 		return NAN;

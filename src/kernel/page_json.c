@@ -9,6 +9,7 @@
 #include "kernel/explain.h"
 #include "kernel/places.h"
 #include "kernel/rules.h"
+#include "kernel/samples.h"
 #include "kernel/sections.h"
 #include "kernel/source.h"
 #include "kernel/values.h"
@@ -299,7 +300,8 @@ static bool is_section_there(const struct ws_kernel_result *result, size_t secti
 	return false;
 }
 
-static void put_sections(struct ws_text *out, const struct ws_kernel_result *result)
+static void put_sections(struct ws_text *out, const struct ws_report *report,
+			 const struct ws_kernel_result *result)
 {
 	ws_put_json_key(out, "sections");
 	ws_text_puts(out, "[");
@@ -314,6 +316,8 @@ static void put_sections(struct ws_text *out, const struct ws_kernel_result *res
 		ws_put_json_key(out, "charts");
 		ws_text_puts(out, "[");
 		ws_put_kernel_charts(out, result, ws_kernel_sections[i].identifier);
+		if (!strcmp(ws_kernel_sections[i].identifier, "PmSampling"))
+			ws_put_kernel_series(out, report, result);
 		ws_text_puts(out, "]}");
 	}
 	ws_text_puts(out, "]");
@@ -350,7 +354,7 @@ void ws_put_kernel_details(struct ws_text *out, const struct ws_kernel_view *vie
 
 	ws_kernel_judge_placed(view->results->report, result, &findings);
 	put_summary(out, view, number, &findings);
-	put_sections(out, result);
+	put_sections(out, view->results->report, result);
 	put_findings(out, &findings);
 	put_words(out, result);
 	put_metrics(out, result);

@@ -16,7 +16,7 @@ static void print_details(const struct ws_kernel_results *results,
 		if (!view->no_rules)
 			ws_kernel_print_summary(&judgement, text);
 		for (size_t i = 0; i < judgement.count && !view->brief; i++)
-			ws_kernel_print_details(&judgement.judged[i], view, text);
+			ws_kernel_print_details(results->report, &judgement.judged[i], view, text);
 	}
 	ws_kernel_judgement_free(&judgement);
 }

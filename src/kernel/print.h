@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "kernel/choose.h"
 #include "kernel/result.h"
 #include "kernel/rules.h"
 #include "kernel/sections.h"
@@ -68,7 +69,7 @@ const char *ws_kernel_finding_type(const struct ws_kernel_finding *finding);
 
 /* The pages; ws_kernel_print chooses. */
 void ws_kernel_print_summary(const struct ws_kernel_judgement *judgement, struct ws_text *text);
-void ws_kernel_print_details(const struct ws_kernel_judged *judged,
+void ws_kernel_print_details(const struct ws_report *report, const struct ws_kernel_judged *judged,
 			     const struct ws_kernel_page_choice *view, struct ws_text *text);
 void ws_kernel_print_raw(const struct ws_kernel_result *result, struct ws_text *text);
 int ws_kernel_print_source(const struct ws_kernel_results *results, bool csv, struct ws_text *text,
@@ -91,9 +92,8 @@ const char *ws_kernel_find_unit(const struct ws_kernel_result *result, const cha
 void ws_kernel_print_sets(struct ws_text *text);
 void ws_kernel_print_sections(struct ws_text *text);
 void ws_kernel_print_rules(struct ws_text *text);
-/* Print the metrics of the requested sections on all chips; the request is as for
- * ws_kernel_choose. */
-int ws_kernel_print_metrics(const char *sets, const char *sections, struct ws_text *text,
+/* Print the metrics of a request on a chip of each family, and how many passes they take. */
+int ws_kernel_print_metrics(const struct ws_kernel_request *request, struct ws_text *text,
 			    struct ws_err *err);
 /* Which metrics of a chip are listed, and how. */
 struct ws_kernel_query {

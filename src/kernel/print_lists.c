@@ -45,16 +45,14 @@ void ws_kernel_print_rules(struct ws_text *text)
 			       ws_kernel_rules[i]->section, ws_kernel_rules[i]->about);
 }
 
-int ws_kernel_print_metrics(const char *sets, const char *sections, struct ws_text *text,
+int ws_kernel_print_metrics(const struct ws_kernel_request *request, struct ws_text *text,
 			    struct ws_err *err)
 {
-	struct ws_kernel_request request = {.sets = sets, .sections = sections};
-
 	for (size_t i = 0; i < WS_COUNT(chips); i++) {
 		struct ws_kernel_choice choice = {0};
 		size_t passes;
 
-		if (ws_kernel_choose(&request, chips[i], &choice, err)) {
+		if (ws_kernel_choose(request, chips[i], &choice, err)) {
 			ws_kernel_choice_free(&choice);
 			return -1;
 		}
@@ -63,9 +61,14 @@ int ws_kernel_print_metrics(const char *sets, const char *sections, struct ws_te
 		ws_text_printf(text, "%s: %zu metrics", chips[i], choice.count);
 		if (passes)
 			ws_text_printf(text, ", %zu passes", passes);
+		if (choice.sampled.count)
+			ws_text_printf(text, ", %zu sampled in one more", choice.sampled.count);
 		ws_text_puts(text, "\n");
 		for (size_t k = 0; k < choice.count; k++)
 			ws_text_printf(text, "    %s\n", choice.names[k]);
+		for (size_t k = 0; k < choice.sampled.count; k++)
+			ws_text_printf(text, "    " WS_KERNEL_SAMPLED "%s\n",
+				       choice.sampled.names[k]);
 		ws_kernel_choice_free(&choice);
 	}
 	return 0;

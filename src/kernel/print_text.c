@@ -7,6 +7,7 @@
 #include "base/choose.h"
 #include "base/compiler.h"
 #include "kernel/print.h"
+#include "kernel/samples.h"
 #include "kernel/units.h"
 #include "kernel/values.h"
 
@@ -281,7 +282,7 @@ static void add_conditions(const struct ws_kernel_result *result, struct ws_text
 			       strcmp(result->clock_control, "none") ? "locked" : "left alone");
 }
 
-void ws_kernel_print_details(const struct ws_kernel_judged *judged,
+void ws_kernel_print_details(const struct ws_report *report, const struct ws_kernel_judged *judged,
 			     const struct ws_kernel_page_choice *view, struct ws_text *text)
 {
 	const struct ws_kernel_result *result = judged->result;
@@ -299,6 +300,8 @@ void ws_kernel_print_details(const struct ws_kernel_judged *judged,
 		ws_text_printf(text, "    Section: %s\n", section->title);
 		if (ws_kernel_shows_section(result, i))
 			add_groups(result, i, view->body, text);
+		if (!strcmp(section->identifier, "PmSampling"))
+			ws_kernel_print_series(text, report, result);
 		if (!view->no_rules)
 			add_findings(judged, section->identifier, view->width, text);
 		ws_text_puts(text, "\n");

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "schema/kernel_sampled.h"
+
 /* Families of chips, as bits. */
 enum ws_kernel_chips {
 	WS_GA100 = 1,

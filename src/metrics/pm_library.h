@@ -5,7 +5,7 @@
 #define WS_METRICS_PM_LIBRARY_H
 
 #include "base/err.h"
-#include "metrics/pm_abi.h"
+#include "ring/pm_abi.h"
 
 struct pm_library {
 	struct pm_driver cuda;

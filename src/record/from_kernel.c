@@ -200,6 +200,29 @@ void ws_convert_kernel_source(struct ws_stream *stream, const struct ws_rec *rec
 	free(function);
 }
 
+void ws_convert_kernel_samples(struct ws_stream *stream, const struct ws_rec *rec)
+{
+	const struct ws_rec_kernel_samples *record = (const void *)rec;
+	const struct kernel_process *process = find_process(stream);
+	uint32_t bytes = ws_rec_bytes(rec);
+
+	if (bytes < sizeof(*record) || record->result >= process->count ||
+	    !process->ids[record->result] ||
+	    record->count > (bytes - sizeof(*record)) / sizeof(record->moments[0]))
+		return;
+	for (uint32_t i = 0; i < record->count; i++) {
+		struct ws_row_kernel_sample row = {.result = process->ids[record->result] - 1,
+						   .metric =
+							   ws_stream_string(stream, record->metric),
+						   .unit = ws_stream_string(stream, record->unit),
+						   .start = record->moments[i].start,
+						   .end = record->moments[i].end,
+						   .value = record->moments[i].value};
+
+		ws_writer_add(stream->writer, WS_TABLE_kernel_sample, &row);
+	}
+}
+
 /* Convert the driver's units into those of the table: kHz, bits and threads. */
 static void convert_units(struct ws_row_cuda_device *row, uint64_t memory_clock)
 {

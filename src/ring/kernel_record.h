@@ -36,7 +36,8 @@
 	X(kill, "kill")		     /* "yes": the process is ended after its last launch */     \
 	X(keep, "keep-folder")	     /* where counters are kept; "" where they are not */        \
 	X(sections, "sections")                                                                  \
-	X(source, "source")		      /* passes: sampling, sass */                       \
+	X(source, "source")		      /* passes: sampling, sass, pm */                   \
+	X(pm_interval, "pm-interval")	      /* ns; "" for one that suits */                    \
 	X(sampling_period, "sampling-period") /* the cycles' logarithm; "" for one that suits */ \
 	X(code_folder, "code-folder")	      /* where code of modules is kept; "" not at all */
 
@@ -78,6 +79,19 @@ struct ws_rec_kernel_source {
 	uint32_t function, reserved;	       /* handle of its mangled name */
 	struct ws_kernel_place_value values[]; /* WS_KERNEL_VALUES at most */
 };
+
+/* A metric over the time of a launch. Its times are ns since the kernel began. */
+struct ws_kernel_moment {
+	uint64_t start, end;
+	double value;
+};
+struct ws_rec_kernel_samples {
+	struct ws_rec rec;		   /* long form */
+	uint32_t result, count;		   /* number of the result */
+	uint32_t metric, unit;		   /* handles */
+	struct ws_kernel_moment moments[]; /* WS_KERNEL_MOMENTS at most */
+};
+enum { WS_KERNEL_MOMENTS = 400 };
 
 /* X(column of cuda_device, CUdevice_attribute) */
 #define WS_KERNEL_DEVICE_ATTRIBUTES(X) \

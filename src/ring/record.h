@@ -52,9 +52,10 @@
 	X(KERNEL_RESULT, kernel_result)	  /* a launch that was to be measured */           \
 	X(KERNEL_METRICS, kernel_metrics) /* its values */                                 \
 	X(KERNEL_DEVICE, kernel_device)                                                    \
-	X(KERNEL_SOURCE, kernel_source) /* what its instructions did */                    \
-	X(HEAP, heap)			/* a sampled block was allocated or freed */       \
-	X(NCCL, nccl)			/* what NCCL told its profiler plug-in */
+	X(KERNEL_SOURCE, kernel_source)	  /* what its instructions did */                  \
+	X(KERNEL_SAMPLES, kernel_samples) /* a metric over its time */                     \
+	X(HEAP, heap)			  /* a sampled block was allocated or freed */     \
+	X(NCCL, nccl)			  /* what NCCL told its profiler plug-in */
 
 enum ws_rec_kind {
 	WS_REC_NONE = 0,

@@ -275,6 +275,24 @@ def write_source(number):
         write("kernel_source", metric="smsp__sass_inst_executed.sum", value=524288, **where)
 
 
+def write_samples(number):
+    """Over its time: busy, and less so at the end, in ten intervals of 2 us."""
+    sampled = {
+        "TPC.TriageCompute.sm__cycles_active" + ELAPSED: [95] * 8 + [60, 20],
+        "FBSP.TriageCompute.dramc__read_throughput" + ELAPSED: [10, 80, 80, 80, 80] * 2,
+    }
+    metrics = {"pmsampling:" + name: sum(v) / len(v) for name, v in sampled.items()}
+    for name, value in metrics.items():
+        write("kernel_metric", result=number, name=name, unit="%", value=value)
+    interval = dict(name="profiler__pmsampler_interval_time", unit="ns", value=2000)
+    write("kernel_metric", result=number, **interval)
+    write("kernel_metric", result=number, name="profiler__pmsampler_samples", value=10)
+    for name, values in sampled.items():
+        for i, value in enumerate(values):
+            when = dict(start=i * 2000, end=i * 2000 + 2000)
+            write("kernel_sample", result=number, metric=name, unit="%", value=value, **when)
+
+
 def write_texts():
     """What the kernel was made of: lines of source, and a line of PTX for each instruction."""
     for line in range(19, 31):
@@ -316,6 +334,7 @@ def main():
     error = "counters are for administrators only: ERR_NVGPUCTRPERM"
     write("kernel_result", start=ZERO + 600000000, error=error, **launch(4, refused))
     write_source(2)
+    write_samples(2)
     write_texts()
     write_timeline()
 

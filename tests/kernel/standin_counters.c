@@ -10,6 +10,7 @@
 #include "gpu/host_abi.h"
 #include "ring/cupti_abi.h"
 #include "ring/cupti_source_abi.h"
+#include "ring/pm_abi.h"
 #include "standin.h"
 
 static void (*subscriber)(void *, uint32_t, uint32_t, const void *);
@@ -167,6 +168,22 @@ UNUSED(cuptiActivityGetNextRecord)
 UNUSED(cuptiActivityGetNumDroppedRecords)
 UNUSED(cuptiActivitySetAttribute)
 
+/* The first sample began long before; the GPU is idle in the second and in the last. */
+static const struct {
+	uint64_t start, end;
+	double active;
+} moments[] = {{1, 900, 50},	{900, 1000, 0},	  {1000, 1100, 80},
+	       {1100, 1200, 0}, {1200, 1300, 20}, {1300, 1400, 0}};
+enum { MOMENTS = sizeof(moments) / sizeof(moments[0]), MOMENTS_AT_ONCE = 4 };
+
+static struct {
+	int enabled, started, stopped, dirty;
+	uint64_t interval;
+	unsigned runs_before;
+	size_t given, inside; /* decoded; of these in the image */
+	int second;	      /* a metric was added that needs a second pass */
+} pm;
+
 /* ---- the profiler ---- */
 
 #define CALL(name, type)                                \
@@ -191,7 +208,8 @@ CALL(ProfilerGetCounterAvailability, cupti_range_availability)
 }
 CALL(ProfilerHostInitialize, cupti_range_host)
 {
-	p->host = &state;
+	p->host = p->profiler == PM_TYPE_SAMPLING ? (void *)&pm : (void *)&state;
+	pm.second = 0;
 	return 0;
 }
 CALL(ProfilerHostGetSupportedChips, cupti_host_chips)
@@ -205,10 +223,13 @@ CALL(ProfilerHostGetSupportedChips, cupti_host_chips)
 CALL(ProfilerHostGetBaseMetrics, cupti_host_base_metrics)
 {
 	static const char *metrics[] = {"gpu__time_duration", "lts__t_sectors",
-					"smsp__inst_executed", "smsp__uncounted"};
+					"smsp__inst_executed", "smsp__uncounted"},
+			  *sampled[] = {"sm__blocks", "sm__cycles_active", "sm__second"};
 
-	p->names = metrics;
-	p->count = p->type == CUPTI_HOST_COUNTER ? 4 : 0;
+	p->names = p->host == &pm ? sampled : metrics;
+	p->count = p->host == &pm ? 3 : 4;
+	if (p->type != CUPTI_HOST_COUNTER)
+		p->count = 0;
 	return 0;
 }
 CALL(ProfilerHostGetSubMetrics, cupti_host_sub_metrics)
@@ -231,6 +252,8 @@ CALL(ProfilerHostGetMetricProperties, cupti_range_properties)
 }
 CALL(ProfilerHostConfigAddMetrics, cupti_range_metrics)
 {
+	for (size_t i = 0; i < p->count; i++)
+		pm.second |= strstr(p->names[i], "second") != NULL;
 	return p->count == 0;
 }
 CALL(ProfilerHostGetConfigImageSize, cupti_range_config_size)
@@ -240,12 +263,12 @@ CALL(ProfilerHostGetConfigImageSize, cupti_range_config_size)
 }
 CALL(ProfilerHostGetConfigImage, cupti_range_config)
 {
-	memset(p->image, 1, p->bytes);
+	memset(p->image, p->host == &pm ? 1 + pm.second : STANDIN_PASSES, p->bytes);
 	return 0;
 }
 CALL(ProfilerHostGetNumOfPasses, cupti_range_passes)
 {
-	p->passes = STANDIN_PASSES;
+	p->passes = p->image[0];
 	return 0;
 }
 CALL(RangeProfilerEnable, cupti_range_enable)
@@ -351,10 +374,100 @@ CALL(RangeProfilerGetCounterDataInfo, cupti_range_image_info)
 	p->ranges = image->wrong || image->passes != STANDIN_PASSES ? 0 : image->ranges;
 	return 0;
 }
+/* ---- sampling over the time of a kernel ---- */
+
+CALL(PmSamplingGetCounterAvailability, pm_availability)
+{
+	p->bytes = 16;
+	return 0;
+}
+/* Beside the range profiler the counters are taken. */
+CALL(PmSamplingEnable, pm_enable)
+{
+	if (standin_fault("nopm") || state.enabled || pm.enabled)
+		return PM_ERROR_HARDWARE_BUSY;
+	pm.enabled = 1;
+	pm.stopped = 0;
+	p->object = &pm;
+	return 0;
+}
+CALL(PmSamplingDisable, pm_object)
+{
+	pm.enabled = 0;
+	return p->object != &pm;
+}
+CALL(PmSamplingSetConfig, pm_set_config)
+{
+	pm.interval = p->interval;
+	return p->trigger != PM_TRIGGER_TIME || !p->config_bytes;
+}
+CALL(PmSamplingGetCounterDataSize, pm_image_size)
+{
+	p->bytes = 64;
+	return !p->samples || !p->count;
+}
+CALL(PmSamplingCounterDataImageInitialize, pm_image_initialize)
+{
+	pm.inside = pm.dirty = 0;
+	return p->bytes != 64;
+}
+CALL(PmSamplingStart, pm_object)
+{
+	(void)p;
+	pm.given = pm.inside = 0;
+	pm.started = 1;
+	pm.runs_before = standin_runs;
+	return pm.dirty;
+}
+CALL(PmSamplingStop, pm_object)
+{
+	(void)p;
+	pm.stopped = pm.started;
+	pm.started = 0;
+	return 0;
+}
+/* An image has room for some samples, and is mixed with what it held. */
+CALL(PmSamplingDecodeData, pm_decode)
+{
+	size_t all = pm.stopped && standin_runs - pm.runs_before == 1 ? MOMENTS : 0;
+
+	if (pm.dirty)
+		return CUPTI_ERR_INVALID_PARAMETER;
+	for (; pm.given < all && pm.inside < MOMENTS_AT_ONCE; pm.given++)
+		pm.inside++;
+	pm.dirty = pm.inside > 0;
+	p->overflow = 0;
+	p->reason = pm.given < all ? PM_STOP_IMAGE_FULL : PM_STOP_NO_RECORDS;
+	return 0;
+}
+CALL(PmSamplingGetCounterDataInfo, pm_image_info)
+{
+	p->total = p->populated = p->completed = pm.inside;
+	return 0;
+}
+CALL(PmSamplingCounterDataGetSampleInfo, pm_sample_info)
+{
+	p->start = moments[pm.given - pm.inside + p->index].start;
+	p->end = moments[pm.given - pm.inside + p->index].end;
+	return p->index >= pm.inside;
+}
+
+/* A metric of each sample: a rate is what the GPU was busy, a sum a tenth of it. */
+static double evaluate_moment(size_t index, const char *name)
+{
+	double active = moments[pm.given - pm.inside + index].active;
+
+	return strstr(name, ".sum") ? active / 10 : active;
+}
+
 CALL(ProfilerHostEvaluateToGpuValues, cupti_range_values)
 {
 	const struct image *image = (const void *)p->image;
 
+	for (size_t i = 0; p->host == &pm && i < p->count; i++)
+		p->values[i] = evaluate_moment(p->range, p->names[i]);
+	if (p->host == &pm)
+		return p->range >= pm.inside;
 	if (p->range >= image->ranges || strstr(p->names[0], "uncounted"))
 		return CUPTI_ERR_INVALID_PARAMETER;
 	for (size_t i = 0; i < p->count; i++)

@@ -160,6 +160,45 @@ def instructions_are_sampled_and_counted():
 
 
 @tap.test
+def metrics_are_sampled_over_the_time_of_a_kernel():
+    sampled = "pmsampling:sm__cycles_active.avg,pmsampling:sm__blocks.sum"
+    out, results = measure("-k", "count", metrics=METRICS + "," + sampled)
+    assert out.startswith(BARE), out
+    assert [r["passes"] for r in results] == [5] * 3 and not any(r["error"] for r in results)
+    for result in results:
+        found = {k: v for k, v in result["metrics"].items() if "sampl" in k}
+        assert found == {
+            "pmsampling:sm__cycles_active.avg": 100 / 3,
+            "pmsampling:sm__blocks.sum": 10,
+            "profiler__pmsampler_interval_time": 1500,
+            "profiler__pmsampler_samples": 3,
+        }, found
+    rows = ask(
+        "SELECT metric, startOffset, endOffset, value FROM WARPSIGHT_KERNEL_SAMPLE "
+        "WHERE resultId = 2 ORDER BY metric DESC, startOffset"
+    )
+    rows = [tuple(row.values()) for row in rows]
+    active, blocks = "sm__cycles_active.avg", "sm__blocks.sum"
+    assert rows == [
+        (active, 0, 100, 80),
+        (active, 100, 200, 0),
+        (active, 200, 300, 20),
+        (blocks, 0, 100, 8),
+        (blocks, 100, 200, 0),
+        (blocks, 200, 300, 2),
+    ], rows
+    measure("-k", "count", "-c", "1", fault="nopm", metrics=METRICS + "," + sampled)
+    assert "Kernels are measured without metrics over their time" in measure.stderr
+    two = sampled + ",pmsampling:sm__second.avg"
+    out, results = measure("-k", "count", "-c", "1", metrics=METRICS + "," + two)
+    assert "not together with the others: sm__second.avg." in measure.stderr, measure.stderr
+    assert results[0]["metrics"]["pmsampling:sm__blocks.sum"] == 10, results[0]["metrics"]
+    for wrong in ("999", "1000000001", "x"):
+        run = tap.run("kernel", "--pm-sampling-interval", wrong, APP, ok=False)
+        assert "--pm-sampling-interval takes auto, 0 or 1000" in run.err, run.err
+
+
+@tap.test
 def the_machines_disassembler_names_instructions():
     os.makedirs("bin", exist_ok=True)
     with open("bin/nvdisasm", "w") as file:

@@ -71,6 +71,38 @@ static void test_full_set_on_each_chip(void **state)
 	}
 }
 
+/* Sections over the time of a kernel: what they sample on each chip takes one pass. */
+static void test_sampled_sections_on_each_chip(void **state)
+{
+	static const struct {
+		const char *chip;
+		size_t metrics;
+	} chips[] = {{"GA100", 23}, {"GA102", 23}, {"AD102", 9},
+		     {"GH100", 28}, {"GB100", 22}, {"GB202", 8}};
+
+	(void)state;
+	if (!has_library())
+		return;
+	for (size_t i = 0; i < WS_COUNT(chips); i++) {
+		struct ws_kernel_choice choice =
+			choose((struct ws_kernel_request){.sections = "regex:PmSampling|Nvlink"},
+			       chips[i].chip);
+		struct ws_err err = {""};
+		size_t passes = ws_gpu_sampler_passes(chips[i].chip,
+						      (const char *const *)choice.sampled.names,
+						      choice.sampled.count, &err);
+
+		if (choice.dropped.len)
+			fail_msg("%s cannot sample %s", chips[i].chip, choice.dropped.text);
+		if (!passes)
+			fail_msg("%s: %s", chips[i].chip, err.msg);
+		assert_int_equal(choice.count, 0);
+		assert_int_equal(choice.sampled.count, chips[i].metrics);
+		assert_int_equal(passes, 1);
+		ws_kernel_choice_free(&choice);
+	}
+}
+
 static void test_sections_one_by_one(void **state)
 {
 	(void)state;
@@ -129,13 +161,28 @@ static void expect_refusal(struct ws_kernel_request request, const char *chip, c
 	ws_kernel_choice_free(&choice);
 }
 
+/* --query-metrics lists them. */
+static void test_units_and_descriptions(void **state)
+{
+	struct ws_gpu_host *host;
+
+	(void)state;
+	if (!has_library())
+		return;
+	host = ws_gpu_host_open("GH100", NULL);
+	assert_string_equal(ws_gpu_host_unit(host, "dram__bytes"), "byte");
+	assert_non_null(strstr(ws_gpu_host_describe(host, "dram__bytes"), "DRAM"));
+	ws_gpu_host_close(host);
+}
+
 static void test_refused_requests(void **state)
 {
 	(void)state;
 	expect_refusal((struct ws_kernel_request){.sets = "all"}, "GH100", "no set 'all'");
 	expect_refusal((struct ws_kernel_request){.sections = "Speed"}, "GH100",
 		       "no section 'Speed'");
-	expect_refusal((struct ws_kernel_request){.sections = "Nvlink"}, "GH100", "not measured: ");
+	expect_refusal((struct ws_kernel_request){.sections = "C2CLink"}, "GH100",
+		       "not measured: ");
 	expect_refusal((struct ws_kernel_request){.sections = "regex:("}, "GH100",
 		       "not a regular expression");
 	expect_refusal((struct ws_kernel_request){.sections = "regex:Nothing"}, "GH100",
@@ -148,6 +195,8 @@ static void test_refused_requests(void **state)
 		       "no form '.ratio'");
 	expect_refusal((struct ws_kernel_request){.metrics = "regex:^nothing"}, "GH100",
 		       "matches ^nothing");
+	expect_refusal((struct ws_kernel_request){.metrics = "pmsampling:sm__nothing.avg"}, "GH100",
+		       "no metric 'sm__nothing.avg' that can be sampled");
 }
 
 static double get_value(void *context, const char *name, size_t n)
@@ -210,8 +259,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_full_set_on_each_chip),
+		cmocka_unit_test(test_sampled_sections_on_each_chip),
 		cmocka_unit_test(test_sections_one_by_one),
 		cmocka_unit_test(test_metrics_of_a_request),
+		cmocka_unit_test(test_units_and_descriptions),
 		cmocka_unit_test(test_refused_requests),
 		cmocka_unit_test(test_formulas),
 		cmocka_unit_test(test_families),

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "metrics/nvml_abi.h"
-#include "metrics/pm_abi.h"
+#include "ring/pm_abi.h"
 
 #define EXPORT __attribute__((visibility("default")))
 enum { GPUS = 2, MOST = 64, RUN = 10, PEAK = 132 };

@@ -1,5 +1,5 @@
 /*
- * test_pm_abi.c - compares metrics/pm_abi.h with the toolkit's own headers, where those are: sizes,
+ * test_pm_abi.c - compares ring/pm_abi.h with the toolkit's own headers, where those are: sizes,
  * offsets, numbers. Built only then. The comparisons are made while compiling; running it prints
  * that they held.
  */
@@ -12,7 +12,7 @@
 #include <cupti_profiler_target.h>
 #include <cupti_target.h>
 
-#include "metrics/pm_abi.h"
+#include "ring/pm_abi.h"
 
 #define SAME(a, b) _Static_assert((long long)(a) == (long long)(b), #a " is not " #b)
 #define STRUCT(mine, last, theirs)                              \

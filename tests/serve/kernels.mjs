@@ -128,6 +128,20 @@ test("kernels: a result has its charts and figures, and goes to its launches", a
     "bank conflicts",
   );
   equal(await t.page.locator(`${section("Occupancy")} .kstairs`).count(), 3, "three curves");
+  const timed = `${section("PmSampling")} .ktimed`;
+  equal(
+    await t.page.$$eval(timed, (rows) => rows.map((row) => row.innerText.split("\n").slice(0, 2))),
+    [
+      ["SM Active", "84.0 %"],
+      ["DRAM Read Throughput", "66.0 %"],
+    ],
+    "metrics over its time",
+  );
+  equal(
+    (await t.page.locator(`${timed} path`).first().getAttribute("d")).match(/V/g).length,
+    11,
+    "a step for each interval",
+  );
 
   /* Source: the hottest first, by instruction and by line. */
   const lines = () =>

@@ -46,6 +46,7 @@ export interface Figure {
   unit?: string;
   value?: number | null; // none: not measured
   text?: string; // of what is no number
+  good?: number; // 1: a high share is no warning
 }
 
 export interface Bar extends Figure {
@@ -118,7 +119,22 @@ export interface TableChart {
   rows: { label: string; cells: (Figure | null)[] }[];
 }
 
-export type Chart = BarsChart | StackChart | RooflineChart | MemoryChart | CurvesChart | TableChart;
+/** Metrics over the time of the kernel: means of equal parts of it. */
+export interface SeriesChart {
+  kind: "series";
+  title: string;
+  span: number; // ns
+  series: { label: string; metric: string; unit: string; values: (number | null)[] }[];
+}
+
+export type Chart =
+  | BarsChart
+  | StackChart
+  | RooflineChart
+  | MemoryChart
+  | CurvesChart
+  | TableChart
+  | SeriesChart;
 
 export interface Section {
   id: string;

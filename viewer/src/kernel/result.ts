@@ -11,6 +11,7 @@ import { writeDifference } from "./differ";
 import { writeFigure } from "./figure";
 import { drawMemory } from "./memory";
 import { drawRoofline } from "./roofline";
+import { drawSeries } from "./series";
 import { SourceView } from "./source";
 import { addTip, explainFigure } from "./tips";
 
@@ -177,6 +178,8 @@ export class ResultView {
         return drawStack(chart, this.context);
       case "table":
         return drawTable(chart, this.context);
+      case "series":
+        return drawSeries(chart, this.context);
       case "roofline":
         return drawRoofline(chart, this.findChart(section, chart));
       case "curves":

@@ -6,8 +6,8 @@
  *
  * Every call takes one struct, whose first member says how much of it the caller knows.
  */
-#ifndef WS_METRICS_PM_ABI_H
-#define WS_METRICS_PM_ABI_H
+#ifndef WS_RING_PM_ABI_H
+#define WS_RING_PM_ABI_H
 
 #include <stddef.h>
 #include <stdint.h>
