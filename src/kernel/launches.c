@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "query/command_line.h"
 #include "query/query.h"
 
 struct search {
@@ -183,50 +184,15 @@ static uint64_t count_launches_before(const struct ws_report *report,
 	return earlier.count;
 }
 
-/* Characters that have no special meaning to a shell. */
-static const char plain[] =
-	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,@%+";
-
-/* A word of a shell's command line, in quotes where it needs them. */
-static void put_shell_word(struct ws_text *text, const char *word)
-{
-	if (*word && !word[strspn(word, plain)]) {
-		ws_text_puts(text, word);
-		return;
-	}
-	ws_text_puts(text, "'");
-	for (; *word; word++)
-		if (*word == '\'')
-			ws_text_puts(text, "'\\''");
-		else
-			ws_text_add(text, word, 1);
-	ws_text_puts(text, "'");
-}
-
-/* The program's command line; a placeholder when it is not known, or when word boundaries may be
- * lost because the report holds its words without quotes. */
-static const char *find_program(const struct ws_report *report)
-{
-	const char *line = ws_find_meta(report, "target.command_line"), *word = line;
-
-	while (word && *word) {
-		word += strspn(word, plain);
-		if (*word && *word != ' ')
-			return "PROGRAM";
-		word += *word == ' ';
-	}
-	return line ? line : "PROGRAM";
-}
-
 char *ws_write_kernel_command(const struct ws_report *report, const struct ws_kernel_launch *launch)
 {
 	uint64_t before = count_launches_before(report, launch);
 	struct ws_text text = {0};
 
 	ws_text_puts(&text, "warpsight kernel --set full -k ");
-	put_shell_word(&text, launch->name);
+	ws_put_shell_word(&text, launch->name);
 	if (before)
 		ws_text_printf(&text, " --launch-skip %" PRIu64, before);
-	ws_text_printf(&text, " --launch-count 1 %s", find_program(report));
+	ws_text_printf(&text, " --launch-count 1 %s", ws_find_program_line(report));
 	return text.text;
 }

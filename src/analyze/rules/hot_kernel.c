@@ -1,5 +1,6 @@
 /* hot_kernel.c - the kernel that is worth optimising. A note: computing is not a fault. */
 #include "analyze/rules/rules.h"
+#include "query/command_line.h"
 
 /* What to do about a kernel that was measured; NULL where nothing was. */
 static const char *choose_advice(enum ws_gpu_bound bound)
@@ -20,6 +21,23 @@ static const char *choose_advice(enum ws_gpu_bound bound)
 	};
 
 	return advice[bound];
+}
+
+/* The user's own kernels are worth measuring; of a library's, who calls them can be changed. */
+static char *choose_next(const struct ws_analysis *analysis, const struct ws_kernel_fact *kernel,
+			 bool measured)
+{
+	const struct ws_report *report = analysis->model->report;
+	struct ws_text text = {0};
+
+	if (measured)
+		return ws_strdup("warpsight stats -r gpu_metric_kern_sum REPORT");
+	if (ws_is_library_kernel(analysis, kernel))
+		return ws_strdup("warpsight stats -r cuda_gpu_kern_sum REPORT");
+	ws_text_puts(&text, "warpsight kernel -k ");
+	ws_put_shell_word(&text, ws_report_string(report, kernel->name, NULL));
+	ws_text_printf(&text, " --launch-count 3 %s", ws_find_program_line(report));
+	return text.text;
 }
 
 static void check_kernels(const struct ws_analysis *analysis, struct ws_findings *findings)
@@ -54,11 +72,7 @@ static void check_kernels(const struct ws_analysis *analysis, struct ws_findings
 	finding->advice = ws_strdup(ws_text_or(
 		measured, "Nothing else holds the program up as long: look at this kernel with "
 			  "hardware counters."));
-	finding->next = ws_strdup("warpsight stats -r cuda_gpu_kern_sum REPORT");
-	if (measured) {
-		free(finding->next);
-		finding->next = ws_strdup("warpsight stats -r gpu_metric_kern_sum REPORT");
-	}
+	finding->next = choose_next(analysis, most, measured != NULL);
 	ws_finding_add_evidence(finding, "its longest run", NULL, most->longest.start,
 				most->longest.end);
 }
