@@ -15,6 +15,7 @@ enum memory_call {
 	ALLOCATE_PITCH, /* address *, pitch *, width, height */
 	ALLOCATE_HOST,	/* void **, bytes */
 	REGISTER_HOST,	/* void *, bytes */
+	CREATE,		/* handle *, bytes: it has no address yet */
 	MAP,		/* address, bytes */
 	FREE,		/* address */
 };
@@ -33,6 +34,7 @@ static const struct {
 	{"cuMemHostAlloc", ALLOCATE_HOST},
 	{"cuMemAllocHost_v2", ALLOCATE_HOST},
 	{"cuMemHostRegister_v2", REGISTER_HOST},
+	{"cuMemCreate", CREATE},
 	{"cuMemMap", MAP},
 	{"cuMemFree_v2", FREE},
 	{"cuMemFreeAsync", FREE},
@@ -105,6 +107,8 @@ static bool read_call(enum memory_call call, const struct memory_params *params,
 		memory->kind = WS_KERNEL_HOST_MEMORY;
 		memory->base = params->at.out ? *params->at.out : 0;
 		return true;
+	case CREATE:
+		return false;
 	case REGISTER_HOST:
 		memory->kind = WS_KERNEL_HOST_MEMORY;
 		return true;
@@ -165,6 +169,7 @@ uint64_t ws_kernel_read_size(int call, const struct cupti_callback *callback)
 	switch (call) {
 	case ALLOCATE:
 	case ALLOCATE_MANAGED:
+	case CREATE:
 		return params->bytes;
 	case ALLOCATE_PITCH:
 		return params->width * params->height;
