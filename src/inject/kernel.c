@@ -42,6 +42,8 @@ static struct {
 	bool per_thread;
 } calls[2][WS_CUDA_CBIDS]; /* of the driver's domain, of the runtime's */
 
+static const uint32_t domains[] = {CUPTI_DOMAIN_DRIVER, CUPTI_DOMAIN_RUNTIME};
+
 static const struct {
 	const char *name;
 	enum ws_kernel_call call;
@@ -158,15 +160,23 @@ static bool is_captured(const struct ws_kernel_launch *launch)
 	return true;
 }
 
+/* As long as anything is enabled, CUPTI looks at every launch. */
+static void disable_calls(void)
+{
+	for (int runtime = 0; runtime < 2; runtime++)
+		for (uint32_t cbid = 0; cbid < WS_CUDA_CBIDS; cbid++)
+			if (calls[runtime][cbid].what)
+				ws_cupti.EnableCallback(0, subscriber, domains[runtime], cbid);
+	ws_cupti.EnableCallback(0, subscriber, CUPTI_DOMAIN_RESOURCE, CUPTI_RESOURCE_MODULE_LOADED);
+}
+
 /* The last launch has been measured: the program goes on undisturbed. */
 static void end_measuring(void)
 {
 	atomic_store(&ws_nvtx_changed, NULL);
 	ws_kernel_release_counters();
 	ws_kernel_end_turns();
-	for (uint32_t cbid = 0; cbid < WS_CUDA_CBIDS; cbid++)
-		if (calls[0][cbid].what)
-			ws_cupti.EnableCallback(0, subscriber, CUPTI_DOMAIN_DRIVER, cbid);
+	disable_calls();
 	if (*ws_kernel_settings.kill)
 		ws_raw_syscall(SYS_kill, ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0), SIGTERM, 0,
 			       0, 0, 0);
@@ -417,6 +427,11 @@ static void handle_callback(void *data, uint32_t domain, uint32_t cbid, const vo
 
 /* ---- starting ---- */
 
+static bool needs_profiler_calls(void)
+{
+	return !strcmp(ws_kernel_settings.from_start, "off") || ws_kernel_measures_ranges();
+}
+
 static void note_call(bool runtime, uint32_t cbid, const char *name)
 {
 	int memory = runtime ? 0 : ws_kernel_find_memory_call(name);
@@ -442,9 +457,9 @@ static void note_call(bool runtime, uint32_t cbid, const char *name)
 	    (!strncmp(name, "cuMemcpy", 8) || !strncmp(name, "cuMemset", 8) ||
 	     !strncmp(name, "cuStreamWriteValue", 18) || !strncmp(name, "cuStreamBatchMemOp", 18)))
 		what = CALL_WORK;
-	if (strstr(name, "ProfilerStart"))
+	if (needs_profiler_calls() && strstr(name, "ProfilerStart"))
 		what = CALL_PROFILER_START;
-	else if (strstr(name, "ProfilerStop"))
+	else if (needs_profiler_calls() && strstr(name, "ProfilerStop"))
 		what = CALL_PROFILER_STOP;
 	if (!what && !runtime && ws_kernel_follows_graphs() && ws_kernel_find_graph_call(name)) {
 		what = CALL_GRAPH;
@@ -458,8 +473,6 @@ static void note_call(bool runtime, uint32_t cbid, const char *name)
 /* Callback ids by names, as the present CUPTI spells them. */
 static void enable_calls(void)
 {
-	static const uint32_t domains[] = {CUPTI_DOMAIN_DRIVER, CUPTI_DOMAIN_RUNTIME};
-
 	for (int runtime = 0; runtime < 2; runtime++)
 		for (uint32_t cbid = 1; cbid < WS_CUDA_CBIDS; cbid++) {
 			const char *name = NULL;
