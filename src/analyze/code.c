@@ -69,7 +69,7 @@ static bool is_runtime_function(const char *name)
 
 /* Templates and inline functions of the C++ library are compiled into the user's program, but are
  * not the user's code, nor are the libraries of Rust and Go. */
-static bool is_system_header(const struct ws_model *model, uint32_t file)
+static bool find_system_header(const struct ws_model *model, uint32_t file)
 {
 	static const char *const parts[] = {"/include/c++/",
 					    "/include/bits/",
@@ -89,7 +89,23 @@ static bool is_system_header(const struct ws_model *model, uint32_t file)
 					    "/go/pkg/mod/",
 					    NULL};
 
-	return file && contains_any(ws_report_string(model->report, file, NULL), parts);
+	return contains_any(ws_report_string(model->report, file, NULL), parts);
+}
+
+/* The same file is asked about for each stack. */
+static bool is_system_header(const struct ws_model *model, uint32_t file)
+{
+	enum { UNKNOWN, OTHER, HEADER };
+	uint8_t known;
+
+	if (!file || file > ws_report_string_count(model->report))
+		return false;
+	known = atomic_load_explicit(&model->headers[file], memory_order_relaxed);
+	if (known == UNKNOWN) {
+		known = find_system_header(model, file) ? HEADER : OTHER;
+		atomic_store_explicit(&model->headers[file], known, memory_order_relaxed);
+	}
+	return known == HEADER;
 }
 
 /* Whether the function belongs to a class whose name ends with `ending`: "SlowDataset.get". Returns
@@ -132,6 +148,8 @@ enum function_marks {
 	MARK_PACKING = 8,
 	MARK_COMPILING = 16,
 	MARK_LOOP = 32,
+	MARK_TELLING = 64, /* its name says what is done */
+	MARK_PYTHON = 128,
 };
 
 static uint8_t mark_library(const char *origin)
@@ -173,6 +191,26 @@ static uint8_t mark_library(const char *origin)
 	return marks;
 }
 
+/* Functions by which interpreters call others say nothing of what is done. */
+static bool is_telling(const struct ws_model *model, const struct ws_function *function)
+{
+	static const char *const glue[] = {"_PyObject_",   "PyObject_Call", "PyObject_Vector",
+					   "_PyEval_",	   "PyEval_",	    "_PyFunction_",
+					   "PyVectorcall", "cfunction_",    "method_vectorcall",
+					   "slot_tp_",	   "vectorcall_",   "type_call",
+					   "ws_",	   "_start",	    "__libc_start",
+					   "entry_",	   "__do_sys_",	    "_Py_Run"};
+
+	if (function->unresolved)
+		return !contains_any(ws_stacks_get_origin(model->stacks, function),
+				     (const char *const[]){"/bin/python", "libpython", "warpsight",
+							   NULL});
+	for (size_t i = 0; i < WS_COUNT(glue); i++)
+		if (starts_with(function->name, glue[i]))
+			return false;
+	return true;
+}
+
 static uint8_t mark_function(const struct ws_model *model, const struct ws_function *function)
 {
 	const char *origin = ws_stacks_get_origin(model->stacks, function);
@@ -181,6 +219,10 @@ static uint8_t mark_function(const struct ws_model *model, const struct ws_funct
 	if (function->kind == WS_FRAME_KERNEL)
 		return marks;
 	marks |= mark_library(origin);
+	if (is_telling(model, function))
+		marks |= MARK_TELLING;
+	if (function->kind == WS_FRAME_PYTHON)
+		marks |= MARK_PYTHON;
 	if (function->unresolved)
 		return marks;
 	if (is_loader_function(function->name))
@@ -204,28 +246,6 @@ static uint8_t get_marks(const struct ws_model *model, uint32_t number)
 		atomic_store_explicit(&model->marks[number], marks, memory_order_relaxed);
 	}
 	return marks;
-}
-
-/* Functions by which interpreters call others say nothing of what is done. */
-static bool is_telling(const struct ws_model *model, const struct ws_function *function)
-{
-	static const char *const glue[] = {"_PyObject_",   "PyObject_Call", "PyObject_Vector",
-					   "_PyEval_",	   "PyEval_",	    "_PyFunction_",
-					   "PyVectorcall", "cfunction_",    "method_vectorcall",
-					   "slot_tp_",	   "vectorcall_",   "type_call",
-					   "ws_",	   "_start",	    "__libc_start",
-					   "entry_",	   "__do_sys_",	    "_Py_Run"};
-
-	if (function->kind == WS_FRAME_KERNEL)
-		return false;
-	if (function->unresolved)
-		return !contains_any(ws_stacks_get_origin(model->stacks, function),
-				     (const char *const[]){"/bin/python", "libpython", "warpsight",
-							   NULL});
-	for (size_t i = 0; i < WS_COUNT(glue); i++)
-		if (starts_with(function->name, glue[i]))
-			return false;
-	return true;
 }
 
 static uint8_t get_work(const struct ws_model *model, uint32_t number)
@@ -254,22 +274,21 @@ static void choose_frame(const struct frame_choices *choices, const struct ws_pl
 static void offer_frame(const struct ws_model *model, const struct ws_place *place,
 			struct frame_choices *choices)
 {
-	const struct ws_function *function = ws_stacks_get_function(model->stacks, place->function);
-	bool python = function->kind == WS_FRAME_PYTHON;
-	uint8_t work;
+	uint8_t marks = get_marks(model, place->function), work;
+	struct frame_choice *choice = &choices->user_native;
 
-	if (python)
+	if (marks & MARK_PYTHON) {
+		choice = &choices->user_python;
 		choose_frame(choices, place, &choices->any_python);
-	if ((get_marks(model, place->function) & MARK_USERS) &&
-	    !is_system_header(model, place->file)) {
-		choose_frame(choices, place,
-			     python ? &choices->user_python : &choices->user_native);
+	}
+	if ((marks & MARK_USERS) && !is_system_header(model, place->file)) {
+		choose_frame(choices, place, choice);
 		return;
 	}
 	work = get_work(model, place->function);
 	if (work)
 		choices->work = work;
-	if (is_telling(model, function))
+	if (marks & MARK_TELLING)
 		choices->called = place->function;
 }
 

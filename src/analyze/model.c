@@ -490,6 +490,7 @@ struct ws_model *ws_model_open(const struct ws_report *report,
 	index_threads(model);
 	model->stacks = ws_stacks_open(report, &model->damaged);
 	model->marks = ws_calloc(ws_stacks_count_functions(model->stacks) + (size_t)1, 1);
+	model->headers = ws_calloc(ws_report_string_count(report) + (size_t)1, 1);
 	model->works = ws_calloc(ws_stacks_count_functions(model->stacks) + (size_t)1, 1);
 	if (read_gpus(model, err) || ws_model_check_cancelled(model, err) ||
 	    read_samples(model, err) || ws_model_check_cancelled(model, err) ||
@@ -536,6 +537,7 @@ void ws_model_close(struct ws_model *model)
 	ws_stacks_close(model->stacks);
 	free(model->marks);
 	free(model->works);
+	free(model->headers);
 	ws_who_close(model->who);
 	free(model);
 }
