@@ -75,6 +75,8 @@ static int pick_set(void *context, const char *word)
 
 	if (!strcmp(word, "none"))
 		return 0;
+	if (!strcmp(word, "default"))
+		set = ws_kernel_find_set(DEFAULT_SET);
 	if (!set)
 		return ws_fail(picking->err, "there is no set '%s'; see --list-sets", word);
 	for (size_t i = 0; i < ws_kernel_section_count; i++)
@@ -212,18 +214,26 @@ static int require_host(const struct making *making, const char *word)
 	return ws_fail(making->err, "%s cannot be expanded: %s", word, err.msg);
 }
 
-/* Add all forms of a base metric. */
-static void add_forms(struct making *making, const struct ws_gpu_metric *metric)
+/* Add the forms of a base metric that begin with `begin`, which ends where a word of theirs does
+ * ("" for all); returns how many there are. */
+static size_t add_forms(struct making *making, const struct ws_gpu_metric *metric,
+			const char *begin)
 {
-	size_t count;
+	size_t count, added = 0, length = strlen(begin);
 	const char *const *suffixes = ws_gpu_host_suffixes(making->host, metric, &count);
 
 	for (size_t i = 0; i < count; i++) {
-		char *name = ws_format("%s%s", metric->name, suffixes[i]);
+		char *name;
 
+		if (length &&
+		    (strncmp(suffixes[i], begin, length) || !strchr("._", suffixes[i][length])))
+			continue;
+		name = ws_format("%s%s", metric->name, suffixes[i]);
 		add_name(making->choice, name);
 		free(name);
+		added++;
 	}
+	return added;
 }
 
 static void add_matching_forms(struct making *making, const struct ws_gpu_metric *metric,
@@ -316,14 +326,14 @@ static int add_metric(void *context, const char *word)
 	if (making->host && !metric)
 		return ws_fail(making->err, "%s has no metric '%s'; see --query-metrics",
 			       making->chip, word);
-	if (metric && !strcmp(metric->name, word))
-		add_forms(making, metric);
-	else if (making->host && !ws_gpu_host_has(making->host, word))
+	if (making->host && ws_gpu_host_has(making->host, word))
+		add_name(making->choice, word);
+	else if (metric && !add_forms(making, metric, word + strlen(metric->name)))
 		return ws_fail(making->err,
 			       "the metric %s of %s has no form '%s'; see "
 			       "--query-metrics-mode suffix",
 			       metric->name, making->chip, word + strlen(metric->name));
-	else
+	else if (!metric)
 		add_name(making->choice, word);
 	return 0;
 }

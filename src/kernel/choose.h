@@ -13,8 +13,9 @@
 struct ws_kernel_request {
 	/* The value of each option: names separated by commas; NULL when the option was not given.
 	 * Sections may be regex:EXPRESSION; metrics regex:EXPRESSION, breakdown:METRIC, or a base
-	 * name that stands for all its forms; pmsampling:METRIC is sampled over the kernel's time.
-	 * Without any option, the set basic is chosen. `sets` may be "none". */
+	 * name that stands for all its forms, or the beginning of some (sm__warps_active.avg.pct);
+	 * pmsampling:METRIC is sampled over the kernel's time. Without any option, the set basic is
+	 * chosen. `sets` may be "none". */
 	const char *sets, *sections, *metrics;
 };
 

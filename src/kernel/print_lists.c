@@ -45,33 +45,43 @@ void ws_kernel_print_rules(struct ws_text *text)
 			       ws_kernel_rules[i]->section, ws_kernel_rules[i]->about);
 }
 
+static void print_choice(const char *chip, const struct ws_kernel_choice *choice,
+			 struct ws_text *text)
+{
+	size_t passes =
+		ws_gpu_host_passes(chip, (const char *const *)choice->names, choice->count, NULL);
+
+	ws_text_printf(text, "%s: %zu metrics", chip, choice->count);
+	if (passes)
+		ws_text_printf(text, ", %zu passes", passes);
+	if (choice->sampled.count)
+		ws_text_printf(text, ", %zu sampled in one more", choice->sampled.count);
+	ws_text_puts(text, "\n");
+	for (size_t i = 0; i < choice->count; i++)
+		ws_text_printf(text, "    %s\n", choice->names[i]);
+	for (size_t i = 0; i < choice->sampled.count; i++)
+		ws_text_printf(text, "    " WS_KERNEL_SAMPLED "%s\n", choice->sampled.names[i]);
+}
+
 int ws_kernel_print_metrics(const struct ws_kernel_request *request, struct ws_text *text,
 			    struct ws_err *err)
 {
+	size_t known = 0;
+
 	for (size_t i = 0; i < WS_COUNT(chips); i++) {
 		struct ws_kernel_choice choice = {0};
-		size_t passes;
 
-		if (ws_kernel_choose(request, chips[i], &choice, err)) {
-			ws_kernel_choice_free(&choice);
-			return -1;
+		if (!ws_kernel_choose(request, chips[i], &choice, err)) {
+			print_choice(chips[i], &choice, text);
+			known++;
+		} else {
+			ws_text_printf(text, "%s: %s\n", chips[i], err->msg);
 		}
-		passes = ws_gpu_host_passes(chips[i], (const char *const *)choice.names,
-					    choice.count, NULL);
-		ws_text_printf(text, "%s: %zu metrics", chips[i], choice.count);
-		if (passes)
-			ws_text_printf(text, ", %zu passes", passes);
-		if (choice.sampled.count)
-			ws_text_printf(text, ", %zu sampled in one more", choice.sampled.count);
-		ws_text_puts(text, "\n");
-		for (size_t k = 0; k < choice.count; k++)
-			ws_text_printf(text, "    %s\n", choice.names[k]);
-		for (size_t k = 0; k < choice.sampled.count; k++)
-			ws_text_printf(text, "    " WS_KERNEL_SAMPLED "%s\n",
-				       choice.sampled.names[k]);
 		ws_kernel_choice_free(&choice);
 	}
-	return 0;
+	if (!known)
+		ws_text_free(text);
+	return known ? 0 : -1;
 }
 
 /* ---- every metric of a chip ---- */

@@ -148,6 +148,12 @@ static void test_metrics_of_a_request(void **state)
 			"GH100");
 	assert_true(has_name(&choice, "l1tex__data_bank_reads.avg.pct_of_peak_sustained_active"));
 	ws_kernel_choice_free(&choice);
+	choice = choose((struct ws_kernel_request){.metrics = "sm__warps_active.avg.pct"}, "GH100");
+	assert_true(has_name(&choice, "sm__warps_active.avg.pct_of_peak_sustained_active"));
+	assert_true(has_name(&choice, "sm__warps_active.avg.pct_of_peak_sustained_elapsed"));
+	assert_false(has_name(&choice, "sm__warps_active.avg"));
+	assert_false(has_name(&choice, "sm__warps_active.sum.pct_of_peak_sustained_active"));
+	ws_kernel_choice_free(&choice);
 }
 
 static void expect_refusal(struct ws_kernel_request request, const char *chip, const char *message)
