@@ -18,6 +18,7 @@
 #define SECOND UINT64_C(1000000000)
 #define MOST_VALUES ((size_t)1 << 20) /* not fetched yet: values beyond this are dropped */
 #define AGAIN_SECONDS 5u
+#define BUDGET_NS 200000    /* of processor time for a reading */
 #define WHOLE_BYTES 3072    /* largest size of a file that is read in one go */
 #define END_NS (SECOND / 4) /* how long to wait for the last reading */
 
@@ -44,7 +45,9 @@ struct last {
 struct ws_metrics {
 	struct ws_metrics_opts opts;
 	void *state[WS_COUNT(sources)];
-	bool opened;
+	uint64_t costs[WS_COUNT(sources)]; /* ns of processor time, about */
+	unsigned turns[WS_COUNT(sources)]; /* a source is read once in so many turns */
+	bool opened, ending;		   /* ending: this is the last reading */
 	uint64_t now, first; /* time of this reading and of the first of the collection, raw ns */
 	unsigned turn;
 	struct last *last;
@@ -215,11 +218,64 @@ static void open_sources(struct ws_metrics *metrics)
 	metrics->opened = true;
 }
 
+void ws_metrics_space_out(const uint64_t *costs, size_t n, unsigned most, unsigned *turns)
+{
+	uint64_t sum = 0, dearest = 1;
+
+	for (size_t i = 0; i < n; i++) {
+		turns[i] = 1;
+		sum += costs[i];
+	}
+	while (sum > BUDGET_NS && dearest) {
+		size_t at = 0;
+
+		dearest = 0;
+		for (size_t i = 0; i < n; i++)
+			if (turns[i] < most && costs[i] / turns[i] > dearest) {
+				dearest = costs[i] / turns[i];
+				at = i;
+			}
+		if (dearest)
+			sum -= dearest - costs[at] / ++turns[at];
+	}
+}
+
+static uint64_t read_processor_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+	return (uint64_t)time.tv_sec * SECOND + (uint64_t)time.tv_nsec;
+}
+
+static void read_source(struct ws_metrics *metrics, size_t i)
+{
+	uint64_t before = read_processor_ns(), cost;
+
+	sources[i]->read(metrics, metrics->state[i]);
+	cost = read_processor_ns() - before;
+	if (metrics->turn < 3) /* the first readings open files */
+		return;
+	if (metrics->costs[i])
+		cost = (metrics->costs[i] * 7 + cost) / 8;
+	metrics->costs[i] = cost;
+}
+
+static bool is_due(const struct ws_metrics *metrics, size_t i)
+{
+	return metrics->state[i] && (metrics->turn % metrics->turns[i] == 0 || metrics->ending ||
+				     ws_metric_is_slow_turn(metrics));
+}
+
 static void begin_anew(struct ws_metrics *metrics)
 {
 	if (!metrics->opened)
 		open_sources(metrics);
 	metrics->turn = 0;
+	for (size_t i = 0; i < WS_COUNT(sources); i++) {
+		metrics->turns[i] = 1;
+		metrics->costs[i] = 0;
+	}
 	metrics->first = ws_read_raw_ns();
 	for (size_t i = 0; i < metrics->metric_count; i++)
 		metrics->last[i] = (struct last){0};
@@ -233,8 +289,11 @@ static void read_all(struct ws_metrics *metrics)
 		for (size_t i = 0; i < metrics->metric_count; i++)
 			metrics->last[i].known = false;
 	for (size_t i = 0; i < WS_COUNT(sources); i++)
-		if (metrics->state[i])
-			sources[i]->read(metrics, metrics->state[i]);
+		if (is_due(metrics, i))
+			read_source(metrics, i);
+	if (ws_metric_is_slow_turn(metrics))
+		ws_metrics_space_out(metrics->costs, WS_COUNT(sources), metrics->opts.hz,
+				     metrics->turns);
 	metrics->turn++;
 }
 
@@ -256,6 +315,7 @@ static void take_reading(struct ws_metrics *metrics)
 
 	metrics->begun = false;
 	metrics->reading = true;
+	metrics->ending = !metrics->collecting;
 	pthread_mutex_unlock(&metrics->lock);
 	if (anew)
 		begin_anew(metrics);

@@ -55,6 +55,11 @@ struct ws_metrics;
 /* Parse words of groups, separated by commas, or "all" or "none". Returns -1 with a message. */
 int ws_metrics_parse_groups(const char *words, uint32_t *groups, struct ws_err *err);
 
+/* Choose in how many turns each of n sources is read once, so that a turn costs no more processor
+ * time than is allowed on average: the dearest sources are read less often, but at least once in
+ * `most` turns. `costs`: ns for a reading. */
+void ws_metrics_space_out(const uint64_t *costs, size_t n, unsigned most, unsigned *turns);
+
 /* NULL when nothing is wanted or no thread can be started. Nothing is read yet. */
 struct ws_metrics *ws_metrics_new(const struct ws_metrics_opts *opts);
 void ws_metrics_free(struct ws_metrics *metrics);

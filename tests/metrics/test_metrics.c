@@ -317,6 +317,23 @@ static void check_clients(void **state)
 	free_seen(&seen);
 }
 
+/* Sources that are dear to read are read less often. */
+static void check_spacing(void **state)
+{
+	const uint64_t cheap[] = {90000, 50000, 0}, dear[] = {90000, 700000, 20000},
+		       too_dear[] = {10000000, 50000, 40000000};
+	unsigned turns[3];
+
+	(void)state;
+	ws_metrics_space_out(cheap, 3, 10, turns);
+	assert_true(turns[0] == 1 && turns[1] == 1 && turns[2] == 1);
+	ws_metrics_space_out(dear, 3, 10, turns);
+	assert_true(turns[0] == 1 && turns[2] == 1);
+	assert_int_equal(turns[1], 8);
+	ws_metrics_space_out(too_dear, 3, 10, turns);
+	assert_true(turns[0] == 10 && turns[1] == 10 && turns[2] == 10);
+}
+
 /* Each collection has the values that it begins with, and a machine without any of this is no
  * error. */
 static void check_collections(void **state)
@@ -370,9 +387,10 @@ static void check_words(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(check_words),	 cmocka_unit_test(check_machine),
-		cmocka_unit_test(check_gpus),	 cmocka_unit_test(check_cards),
-		cmocka_unit_test(check_clients), cmocka_unit_test(check_collections)};
+		cmocka_unit_test(check_words),	    cmocka_unit_test(check_machine),
+		cmocka_unit_test(check_gpus),	    cmocka_unit_test(check_cards),
+		cmocka_unit_test(check_clients),    cmocka_unit_test(check_spacing),
+		cmocka_unit_test(check_collections)};
 	const char *tmp = getenv("TMPDIR");
 	char *command;
 	int failed;
