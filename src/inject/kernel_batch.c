@@ -254,7 +254,13 @@ static void keep_entries(size_t from, size_t count)
 static bool measure_entries(size_t from, size_t count, const char **why)
 {
 	uint32_t passes = 0;
-	bool made = make_passes(from, count, &passes, why);
+	bool made;
+
+	if (!count_repeated(from, count)) {
+		write_entries(from, count, 0, NULL);
+		return true;
+	}
+	made = make_passes(from, count, &passes, why);
 
 	if (made && ws_kernel_count_ranges(batch.counters) != 2 * count_repeated(from, count)) {
 		*why = "CUPTI gives no values for it";
@@ -269,11 +275,25 @@ static bool measure_entries(size_t from, size_t count, const char **why)
 
 /* ---- the batch ---- */
 
+/* A launch that the driver refuses, as it refuses the program's, leaves the others alone. False
+ * when nothing can be launched any more. */
+static bool try_entry(struct entry *entry, size_t version, const char **why)
+{
+	if (run_entry(entry, version, false, why))
+		return true;
+	if (ws_kernel_driver.synchronize())
+		return false;
+	entry->outcome.error = *why;
+	entry->refused = true;
+	return true;
+}
+
 static bool try_launches(const char **why)
 {
-	for (int i = 0; i < TRIALS; i++)
-		if (!run_entries(0, batch.count, false, why))
-			return false;
+	for (int trial = 0; trial < TRIALS; trial++)
+		for (size_t i = 0; i < batch.count; i++)
+			if (!try_entry(&batch.entries[i], i, why))
+				return false;
 	return true;
 }
 

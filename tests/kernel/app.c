@@ -7,6 +7,7 @@
  *   nvtx      every launch lies in ranges of NVTX
  *   threads   four threads launch at once
  *   graph     a graph of two kernels is launched at the end, twice
+ *   wrong     two launches at the end with one between them that the driver refuses
  *   nodes     a graph of two kernels with a node between them that sets memory is launched at the
  *             end, twice
  *   host      the same with a node that calls the host
@@ -73,6 +74,7 @@ static struct standin_kernel accumulate = {"_Z10accumulatePj", run_accumulate, o
 			     count = {"_ZN4work5countILi4EEEvPi", run_count, one},
 			     count_up = {"count_up", run_count_up, one},
 			     read_only = {"plain_read", run_read, one},
+			     wrong = {"(wrong)", run_read, one},
 			     nccl = {"_Z27ncclDevKernel_AllReduce_SumP4Args", run_count, one};
 
 static void run_in_graph(void **arguments)
@@ -269,6 +271,8 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(what, "threads"))
 		launch_at_once();
+	for (int i = 0; i < 3 && !strcmp(what, "wrong"); i++)
+		launch(i == 1 ? &wrong : &read_only, at(vector), 7);
 	if (!strcmp(what, "freed"))
 		use_and_free();
 	if (!strcmp(what, "repeat") || !strcmp(what, "allocate"))

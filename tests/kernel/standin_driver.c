@@ -392,23 +392,27 @@ static void run_compare(void **arguments)
 			changed[i / 65536] = 1;
 }
 
-static void launch_kernel(const struct standin_call *call, const struct standin_kernel *kernel,
-			  void *stream, void **arguments)
+/* A kernel called (wrong) cannot be launched. */
+static int launch_kernel(const struct standin_call *call, const struct standin_kernel *kernel,
+			 void *stream, void **arguments)
 {
+	int wrong = !strcmp(kernel->symbol, "(wrong)");
+
 	if (standin_callback)
 		standin_callback(0, call);
-	if (standin_launched && stream != captured)
+	if (standin_launched && stream != captured && !wrong)
 		standin_launched(kernel->run != NULL);
 	if (kernel == &compare_pieces) {
 		run_compare_pieces(arguments);
 	} else if (kernel == &compare) {
 		run_compare(arguments);
-	} else if (kernel->run && stream != captured) {
+	} else if (kernel->run && stream != captured && !wrong) {
 		kernel->run(arguments);
 		standin_runs++;
 	}
 	if (standin_callback)
 		standin_callback(1, call);
+	return wrong;
 }
 
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
@@ -422,8 +426,7 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
 	const struct standin_kernel *kernel = function;
 	struct standin_call call = {CBID_LAUNCH, "cuLaunchKernel", &params, kernel->symbol};
 
-	launch_kernel(&call, kernel, stream, arguments);
-	return 0;
+	return launch_kernel(&call, kernel, stream, arguments);
 }
 
 /* CUlaunchConfig */
@@ -441,8 +444,7 @@ STANDIN_EXPORT int cuLaunchKernelEx(const struct launch_config *config, void *fu
 	const void *params[] = {config, function, arguments, extra};
 	struct standin_call call = {CBID_LAUNCH_EX, "cuLaunchKernelEx", params, kernel->symbol};
 
-	launch_kernel(&call, kernel, config->stream, arguments);
-	return 0;
+	return launch_kernel(&call, kernel, config->stream, arguments);
 }
 int cuGraphLaunch(void *graph, void *stream)
 {

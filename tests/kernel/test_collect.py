@@ -516,6 +516,15 @@ def counters_are_kept_for_later():
 
 
 @tap.test
+def a_launch_that_the_driver_refuses_spoils_no_other():
+    for batch in ("1", "32"):
+        out, results = measure("-s", "10", "--replay-batch", batch, what="wrong")
+        assert out.startswith(BARE), out
+        assert [bool(r["error"]) for r in results] == [False, True, False], results
+        assert [r["passes"] for r in results] == [4, 0, 4], results
+
+
+@tap.test
 def another_subscriber_is_named():
     out, results = measure(fault="taken")
     assert out.startswith(BARE) and not results, out
