@@ -13,10 +13,8 @@
 #include <string.h>
 
 #include "stats/collective.h"
-#include "stats/gpu_work.h"
 #include "base/choose.h"
-#include "stats/keyed.h"
-#include "stats/summary_rows.h"
+#include "stats/rank_summary.h"
 
 static const struct ws_column columns[] = {
 	WS_SUMMARY_COLUMNS("Instances"),
@@ -69,8 +67,9 @@ static void fill_bytes(const struct ws_stats *stats, const uint64_t *values, uin
 		key[OUT] = bytes * ranks | IS_BYTES;
 }
 
-static void read_collectives(struct ws_stats *stats, struct collective_sums *sums)
+static void read_collectives(struct ws_stats *stats, void *context)
 {
+	struct collective_sums *sums = context;
 	struct ws_cursor *cursor = ws_cursor_open(stats->report, WS_TABLE_collective,
 						  stats->time_min, stats->time_max);
 	const uint64_t *values;
@@ -159,21 +158,14 @@ static struct ws_cell make_size_cell(long double size)
 	return ws_cell_real_if(size >= 0, size);
 }
 
-static struct ws_cell make_string_cell(const struct ws_stats *stats, uint64_t id)
+static void print_collective(const struct ws_rank_line *line, const void *context)
 {
-	size_t length;
-	const char *text = ws_report_string(stats->report, (uint32_t)id, &length);
-
-	return ws_cell_text_if(length, text, length);
-}
-
-static void print_collective(const struct ws_gpu_work *work, const struct ws_summary *summary,
-			     const uint64_t *key, const struct communicator *communicator,
-			     unsigned __int128 sum)
-{
-	struct ws_stats *stats = work->stats;
+	const struct collective_sums *sums = context;
+	const struct communicator *communicator = &sums->communicators[line->number];
+	const uint64_t *key = line->key;
+	struct ws_stats *stats = line->work->stats;
 	struct collective_sizes sizes = compute_sizes(stats, key, communicator->ranks);
-	long double mean = ws_compute_summary_mean(summary), bandwidth = -1;
+	long double mean = ws_compute_summary_mean(line->summary), bandwidth = -1;
 	uint64_t communicator_name = communicator->description;
 	struct ws_text rank = {0};
 
@@ -182,25 +174,17 @@ static void print_collective(const struct ws_gpu_work *work, const struct ws_sum
 	if (sizes.traffic >= 0 && mean > 0)
 		bandwidth = sizes.traffic * 1000000000 / mean;
 
-	ws_put_gpu_process_name(work, (uint32_t)key[PROCESS], &rank);
+	ws_put_gpu_process_name(line->work, (uint32_t)key[PROCESS], &rank);
 	stats->row(stats, (struct ws_cell[]){
-				  ws_cell_real(ws_compute_percent((long double)summary->total,
-								  (long double)sum)),
-				  ws_cell_int((int64_t)summary->total),
-				  ws_cell_int((int64_t)summary->count),
-				  ws_cell_real(mean),
-				  ws_cell_real(ws_compute_summary_median(summary)),
-				  ws_cell_int((int64_t)summary->min),
-				  ws_cell_int((int64_t)summary->max),
-				  ws_cell_real(summary->stddev),
-				  make_string_cell(stats, key[NAME]),
-				  make_string_cell(stats, key[TYPE]),
+				  WS_SUMMARY_CELLS(line),
+				  ws_make_report_text_cell(stats, key[NAME]),
+				  ws_make_report_text_cell(stats, key[TYPE]),
 				  make_size_cell(sizes.in),
 				  make_size_cell(sizes.out),
 				  make_size_cell(sizes.expected),
 				  make_size_cell(sizes.traffic),
 				  make_size_cell(bandwidth),
-				  make_string_cell(stats, communicator_name),
+				  ws_make_report_text_cell(stats, communicator_name),
 				  ws_cell_int_if(communicator->ranks != WS_NO_U32,
 						 (int64_t)communicator->ranks),
 				  ws_cell_text(rank.text, rank.len),
@@ -208,38 +192,13 @@ static void print_collective(const struct ws_gpu_work *work, const struct ws_sum
 	ws_text_free(&rank);
 }
 
-static void print_collectives(const struct ws_gpu_work *work, const struct collective_sums *sums,
-			      const struct ws_keyed_sums *all)
-{
-	unsigned __int128 sum;
-	struct ws_summary_row *lines =
-		ws_list_keyed_rows(work->stats->report, all, NAME, WS_NO_TAIL, &sum);
-
-	for (size_t i = 0; i < all->count; i++) {
-		size_t index = (size_t)(lines[i].summary - all->summaries);
-
-		print_collective(work, lines[i].summary, all->keys + index * WORDS,
-				 &sums->communicators[index], sum);
-	}
-	free(lines);
-}
-
 static int make_collective_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	struct ws_stats unsaid = *stats; /* left-out rows of other GPU work do not matter */
+	static const struct ws_rank_summary summary = {read_collectives, print_collective, NAME};
 	struct collective_sums sums = {.durations = {.words = WORDS, .dists_per_key = 1}};
-	struct ws_keyed_sums all;
-	struct ws_gpu_work work;
-	int status = ws_gpu_work_open(&unsaid, &work, err);
+	int status = ws_make_rank_summary(stats, &summary, &sums.durations, &sums, err);
 
-	work.stats = stats;
-	read_collectives(stats, &sums);
-	ws_keyed_merge(&sums.durations, 1, NULL, NULL, &all);
-	if (!status)
-		print_collectives(&work, &sums, &all);
-	ws_keyed_sums_free(&all);
 	free(sums.communicators);
-	ws_gpu_work_close(&work);
 	return status;
 }
 

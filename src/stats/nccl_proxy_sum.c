@@ -8,9 +8,7 @@
 
 #include "base/mem.h"
 #include "schema/nccl.h"
-#include "stats/gpu_work.h"
-#include "stats/keyed.h"
-#include "stats/summary_rows.h"
+#include "stats/rank_summary.h"
 
 static const struct ws_column columns[] = {
 	WS_SUMMARY_COLUMNS("Instances"), {"Operation", WS_KIND_TEXT},
@@ -85,7 +83,7 @@ static void add_operation(const struct ws_stats *stats, struct proxy_sums *sums,
 	add_amounts(&sums->keys[sums->durations.last], values);
 }
 
-static void read_operations(struct ws_stats *stats, struct proxy_sums *sums)
+static void read_operations(struct ws_stats *stats, void *sums)
 {
 	struct ws_cursor *cursor = ws_cursor_open(stats->report, WS_TABLE_nccl_event,
 						  stats->time_min, stats->time_max);
@@ -104,39 +102,24 @@ static void read_operations(struct ws_stats *stats, struct proxy_sums *sums)
 	ws_cursor_close(cursor);
 }
 
-static struct ws_cell make_string_cell(const struct ws_stats *stats, uint64_t id)
-{
-	size_t length;
-	const char *text = ws_report_string(stats->report, (uint32_t)id, &length);
-
-	return ws_cell_text_if(length, text, length);
-}
-
 static struct ws_cell make_direction_cell(uint64_t direction)
 {
 	return direction == 1 ? ws_cell_text("send", 4) : ws_cell_text("receive", 7);
 }
 
-static void print_operation(const struct ws_gpu_work *work, const struct ws_summary *summary,
-			    const uint64_t *key, const struct proxy_key *sums,
-			    unsigned __int128 sum)
+static void print_operation(const struct ws_rank_line *line, const void *context)
 {
-	struct ws_stats *stats = work->stats;
+	const struct proxy_sums *all = context;
+	const struct proxy_key *sums = &all->keys[line->number];
+	const uint64_t *key = line->key;
+	struct ws_stats *stats = line->work->stats;
 	long double busy = (long double)ws_max(sums->busy, UINT64_C(1));
 	struct ws_text rank = {0};
 
-	ws_put_gpu_process_name(work, (uint32_t)key[PROCESS], &rank);
+	ws_put_gpu_process_name(line->work, (uint32_t)key[PROCESS], &rank);
 	stats->row(stats, (struct ws_cell[]){
-				  ws_cell_real(ws_compute_percent((long double)summary->total,
-								  (long double)sum)),
-				  ws_cell_int((int64_t)summary->total),
-				  ws_cell_int((int64_t)summary->count),
-				  ws_cell_real(ws_compute_summary_mean(summary)),
-				  ws_cell_real(ws_compute_summary_median(summary)),
-				  ws_cell_int((int64_t)summary->min),
-				  ws_cell_int((int64_t)summary->max),
-				  ws_cell_real(summary->stddev),
-				  make_string_cell(stats, key[FUNCTION]),
+				  WS_SUMMARY_CELLS(line),
+				  ws_make_report_text_cell(stats, key[FUNCTION]),
 				  make_direction_cell(key[DIRECTION]),
 				  ws_cell_int_if((int32_t)key[PEER] >= 0, (int32_t)key[PEER]),
 				  ws_cell_int_if(sums->knows_bytes, (int64_t)sums->sums[BYTES]),
@@ -148,44 +131,19 @@ static void print_operation(const struct ws_gpu_work *work, const struct ws_summ
 				  ws_cell_int((int64_t)sums->sums[NETWORK]),
 				  ws_cell_int((int64_t)sums->sums[FLUSH]),
 				  ws_cell_int(__builtin_popcountll(sums->channels)),
-				  make_string_cell(stats, key[GROUP]),
+				  ws_make_report_text_cell(stats, key[GROUP]),
 				  ws_cell_text(rank.text, rank.len),
 			  });
 	ws_text_free(&rank);
 }
 
-static void print_operations(const struct ws_gpu_work *work, struct proxy_sums *sums)
-{
-	struct ws_keyed_sums all;
-	struct ws_summary_row *lines;
-	unsigned __int128 sum;
-
-	ws_keyed_merge(&sums->durations, 1, NULL, NULL, &all);
-	lines = ws_list_keyed_rows(work->stats->report, &all, FUNCTION, WS_NO_TAIL, &sum);
-	for (size_t i = 0; i < all.count; i++) {
-		size_t number = (size_t)(lines[i].summary - all.summaries);
-
-		print_operation(work, lines[i].summary, all.keys + number * WORDS,
-				&sums->keys[number], sum);
-	}
-	free(lines);
-	ws_keyed_sums_free(&all);
-}
-
 static int make_nccl_proxy_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	struct ws_stats unsaid = *stats; /* left-out rows of other work are not reported */
+	static const struct ws_rank_summary summary = {read_operations, print_operation, FUNCTION};
 	struct proxy_sums sums = {.durations = {.words = WORDS, .dists_per_key = 1}};
-	struct ws_gpu_work work;
-	int status = ws_gpu_work_open(&unsaid, &work, err);
+	int status = ws_make_rank_summary(stats, &summary, &sums.durations, &sums, err);
 
-	work.stats = stats;
-	if (!status) {
-		read_operations(stats, &sums);
-		print_operations(&work, &sums);
-	}
 	free(sums.keys);
-	ws_gpu_work_close(&work);
 	return status;
 }
 

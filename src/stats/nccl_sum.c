@@ -13,9 +13,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "stats/collective.h"
-#include "stats/gpu_work.h"
-#include "stats/keyed.h"
-#include "stats/summary_rows.h"
+#include "stats/rank_summary.h"
 
 static const struct ws_column columns[] = {
 	WS_SUMMARY_COLUMNS("Instances"),
@@ -179,14 +177,6 @@ static void add_up_operations(struct nccl_sums *sums)
 
 /* ---- rows ---- */
 
-static struct ws_cell make_string_cell(const struct ws_stats *stats, uint64_t id)
-{
-	size_t length;
-	const char *text = ws_report_string(stats->report, (uint32_t)id, &length);
-
-	return ws_cell_text_if(length, text, length);
-}
-
 static struct ws_cell make_rate_cell(long double bytes, const struct ws_summary *summary)
 {
 	long double total = (long double)summary->total;
@@ -194,77 +184,51 @@ static struct ws_cell make_rate_cell(long double bytes, const struct ws_summary 
 	return ws_cell_real_if(bytes >= 0 && total > 0, bytes * 1e9L / ws_max(total, 1.0L));
 }
 
-static void print_operation(const struct ws_gpu_work *work, const struct ws_summary *summary,
-			    const uint64_t *key, const struct key_work *sums, unsigned __int128 sum)
+static void print_operation(const struct ws_rank_line *line, const void *context)
 {
-	struct ws_stats *stats = work->stats;
+	const struct nccl_sums *all = context;
+	const struct key_work *sums = &all->keys[line->number];
+	const uint64_t *key = line->key;
+	struct ws_stats *stats = line->work->stats;
 	struct ws_text rank = {0};
 
-	ws_put_gpu_process_name(work, (uint32_t)key[PROCESS], &rank);
+	ws_put_gpu_process_name(line->work, (uint32_t)key[PROCESS], &rank);
 	stats->row(stats,
 		   (struct ws_cell[]){
-			   ws_cell_real(ws_compute_percent((long double)summary->total,
-							   (long double)sum)),
-			   ws_cell_int((int64_t)summary->total),
-			   ws_cell_int((int64_t)summary->count),
-			   ws_cell_real(ws_compute_summary_mean(summary)),
-			   ws_cell_real(ws_compute_summary_median(summary)),
-			   ws_cell_int((int64_t)summary->min),
-			   ws_cell_int((int64_t)summary->max),
-			   ws_cell_real(summary->stddev),
-			   make_string_cell(stats, key[NAME]),
+			   WS_SUMMARY_CELLS(line),
+			   ws_make_report_text_cell(stats, key[NAME]),
 			   ws_cell_int((int64_t)key[BYTES]),
-			   make_string_cell(stats, key[TYPE]),
-			   make_string_cell(stats, key[REDUCTION]),
-			   make_rate_cell(sums->algorithm, summary),
-			   make_rate_cell(sums->bus, summary),
-			   make_string_cell(stats, key[GROUP]),
+			   ws_make_report_text_cell(stats, key[TYPE]),
+			   ws_make_report_text_cell(stats, key[REDUCTION]),
+			   make_rate_cell(sums->algorithm, line->summary),
+			   make_rate_cell(sums->bus, line->summary),
+			   ws_make_report_text_cell(stats, key[GROUP]),
 			   ws_cell_int_if(sums->ranks != WS_NO_U32, (int64_t)sums->ranks),
 			   ws_cell_text(rank.text, rank.len),
-			   make_string_cell(stats, key[HOW] >> 32),
-			   make_string_cell(stats, key[HOW] & UINT32_MAX),
+			   ws_make_report_text_cell(stats, key[HOW] >> 32),
+			   ws_make_report_text_cell(stats, key[HOW] & UINT32_MAX),
 			   ws_cell_int_if(key[CHANNELS] != WS_NO_U32, (int64_t)key[CHANNELS]),
 		   });
 	ws_text_free(&rank);
 }
 
-static void print_operations(const struct ws_gpu_work *work, struct nccl_sums *sums)
+static void read_and_add_up(struct ws_stats *stats, void *sums)
 {
-	struct ws_keyed_sums all;
-	struct ws_summary_row *lines;
-	unsigned __int128 sum;
-
-	ws_keyed_merge(&sums->durations, 1, NULL, NULL, &all);
-	lines = ws_list_keyed_rows(work->stats->report, &all, NAME, WS_NO_TAIL, &sum);
-	for (size_t i = 0; i < all.count; i++) {
-		size_t number = (size_t)(lines[i].summary - all.summaries);
-
-		print_operation(work, lines[i].summary, all.keys + number * WORDS,
-				&sums->keys[number], sum);
-	}
-	free(lines);
-	ws_keyed_sums_free(&all);
+	read_operations(stats, sums);
+	add_up_operations(sums);
 }
 
 static int make_nccl_sum_rows(struct ws_stats *stats, struct ws_err *err)
 {
-	struct ws_stats unsaid = *stats; /* left-out rows of other work are not reported */
+	static const struct ws_rank_summary summary = {read_and_add_up, print_operation, NAME};
 	struct nccl_sums sums = {.durations = {.words = WORDS, .dists_per_key = 1}};
-	struct ws_gpu_work work;
-	int status = ws_gpu_work_open(&unsaid, &work, err);
+	int status = ws_make_rank_summary(stats, &summary, &sums.durations, &sums, err);
 
-	work.stats = stats;
-	if (!status) {
-		read_operations(stats, &sums);
-		add_up_operations(&sums);
-		print_operations(&work, &sums);
-	}
 	ws_map_free(&sums.kernels[0]);
 	ws_map_free(&sums.kernels[1]);
 	free(sums.operations);
 	free(sums.bytes);
 	free(sums.keys);
-	ws_gpu_work_close(&work);
 	return status;
 }
 
