@@ -645,6 +645,11 @@ int ws_fill_record_options(const struct ws_record_options *options,
 	record_opts->osrt = has_word(options->trace, "osrt");
 	record_opts->cuda = has_word(options->trace, "cuda");
 	record_opts->libraries = ws_find_traced_libraries(is_traced, (void *)options->trace);
+	/* Of what is traced by default, only OpenGL needs a library of ours in the program. */
+	if (!strcmp(options->trace, WS_DEFAULT_TRACE)) {
+		record_opts->libraries_if_linked = record_opts->libraries;
+		record_opts->libraries = 0;
+	}
 	record_opts->graphics = choose_graphics(options);
 	record_opts->openmp = has_word(options->trace, "openmp");
 	if (options->mpi_impl)

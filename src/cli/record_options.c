@@ -47,8 +47,9 @@ const struct ws_opt ws_record_option_table[] = {
 	 "matters of their arguments (docs/libraries.md), of OpenGL and Vulkan with "
 	 "-annotations only debug groups, labels and frames, and with -verbose also those that "
 	 "only "
-	 "set something; or nothing.",
-	 "cuda,nvtx,osrt,python-gil", .also = WS_IN_LAUNCH},
+	 "set something; or nothing. Without this option, OpenGL is traced only if the program is "
+	 "linked to it.",
+	 WS_DEFAULT_TRACE, .also = WS_IN_LAUNCH},
 	{"sample", 's', WS_OPT_ENUM, AT(sample), "SCOPE",
 	 "process-tree,system-wide,none,cpu|xhv=process-tree,xhv-system-wide=system-wide",
 	 "Whose CPU use to sample: that of the target and everything that it starts (cpu is the "

@@ -12,6 +12,9 @@
 /* Bits of ws_opt.also and ws_command.part; the last: what is about the command itself. */
 enum { WS_IN_LAUNCH = 1, WS_IN_START = 2, WS_IN_ALL = 4 };
 
+/* What is traced without --trace; OpenGL only where the program is linked to it. */
+#define WS_DEFAULT_TRACE "cuda,opengl,nvtx,osrt,python-gil"
+
 struct ws_record_options {
 	const char *vulkan_gpu, *output, *trace, *wait, *kill, *run_as, *domain_include,
 		*domain_exclude, *command_file, *export_to, *sample, *cpuctxsw, *backtrace,

@@ -26,12 +26,14 @@ struct ws_record_opts {
 	const char *output;	  /* template of the report's name; NULL for the default */
 	bool overwrite;
 	bool nvtx, osrt, cuda, openmp, openacc, malloc; /* what to trace */
-	uint32_t mpi;	      /* enum ws_mpi_implementation that is expected; 0: any */
-	uint32_t nccl_events; /* what NCCL should tell its profiler plug-in: bits 1 << enum
-				 ws_nccl_event; 0: no plug-in */
-	uint64_t libraries;   /* libraries whose calls to trace: bits by enum ws_library */
-	uint32_t graphics;    /* WS_FEATURE_OPENGL_... and WS_FEATURE_VULKAN_... */
-	const char *trace;    /* the words of --trace; NULL: none */
+	uint32_t mpi;		      /* enum ws_mpi_implementation that is expected; 0: any */
+	uint32_t nccl_events;	      /* what NCCL should tell its profiler plug-in: bits 1 << enum
+					 ws_nccl_event; 0: no plug-in */
+	uint64_t libraries;	      /* libraries whose calls to trace: bits by enum ws_library */
+	uint64_t libraries_if_linked; /* likewise, but only if the target is linked to them, and
+					 without a word if none of their calls was recorded */
+	uint32_t graphics;	      /* WS_FEATURE_OPENGL_... and WS_FEATURE_VULKAN_... */
+	const char *trace;	      /* the words of --trace; NULL: none */
 	/* Kernels are measured with counters instead of traced, by these settings of the kernel
 	 * hook: NAME=VALUE, NUL-separated, ended by an empty one; NULL: none are. */
 	const char *kernel;

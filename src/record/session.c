@@ -28,6 +28,7 @@
 #include "base/mem.h"
 #include "base/paths.h"
 #include "record/rights.h"
+#include "record/linked.h"
 #include "record/session.h"
 #include "record/signals.h"
 
@@ -353,7 +354,7 @@ static void make_drain(struct ws_session *session)
 				   .before_convert = ws_session_look_at_captures,
 				   .stack_depth = options->stack_depth,
 				   .osrt_threshold = options->osrt_threshold,
-				   .libraries = options->libraries,
+				   .libraries = session->libraries,
 				   .cuda_flags = options->cuda_flags};
 
 	session->code = ws_code_new();
@@ -523,6 +524,10 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 	memset(result, 0, sizeof(*result));
 	result->status = 1;
 	session->options = options;
+	session->libraries = options->libraries;
+	if (options->argv && !options->attach)
+		session->libraries |=
+			ws_find_linked_libraries(options->argv[0], options->libraries_if_linked);
 	session->result = result;
 	session->attached.target.pidfd = -1;
 	session->gathered.expected = options->gather_expected;

@@ -48,6 +48,7 @@ struct ws_session_flight {
 
 struct ws_session {
 	const struct ws_record_opts *options;
+	uint64_t libraries; /* whose calls are traced: bits by enum ws_library */
 	struct ws_record_result *result;
 	struct ws_area area;
 	struct ws_clock clock;

@@ -217,7 +217,7 @@ static int add_library_hooks(struct ws_session *session, struct ws_err *err)
 	char name[128];
 
 	for (unsigned i = 0; i < WS_LIBRARIES; i++) {
-		if (!(session->options->libraries >> i & 1) || ws_library_is_layer(i))
+		if (!(session->libraries >> i & 1) || ws_library_is_layer(i))
 			continue;
 		snprintf(name, sizeof(name), "libwarpsight-lib-%s.so", ws_library_hook(i));
 		if (add_preload(session, name, err))

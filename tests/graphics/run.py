@@ -144,6 +144,19 @@ def annotations_alone_and_no_times():
 
 
 @test
+def opengl_by_default():
+    """Without --trace: only in programs that are linked to OpenGL, and without a word."""
+    app = (os.path.join(BUILT, "gl-app"), "linked", LIBRARY, LIBRARY, str(FRAMES))
+    run("profile", "-s", "none", "-o", "default", "--", *app)
+    same(count_rows("default.wsrep", "OPENGL_API")["glClear"], FRAMES + 1)
+    got = run("profile", "-s", "none", "-o", "unlinked", "--", "cat", "/proc/self/maps")
+    assert b"libwarpsight-hooks" in got.out and b"libwarpsight-lib-" not in got.out, got.out
+    assert "OpenGL" not in got.err, got.err
+    idle = run("profile", "-s", "none", "-o", "idle", "--", os.path.join(BUILT, "gl-app"), ok=False)
+    assert "OpenGL was recorded" not in idle.err, idle.err
+
+
+@test
 def graphics_that_are_not_there():
     got = profile("absent", "true", trace="opengl,vulkan")
     for name in ("OpenGL", "Vulkan"):
