@@ -544,9 +544,9 @@ bool ws_kernel_keeps_images(void);
 /* Keep an image with the launches that its ranges belong to, if that is wanted. */
 void ws_kernel_keep_image(const uint8_t *image, size_t bytes, uint32_t device,
 			  const struct ws_kernel_image_entry *entries, size_t count);
-/* The same for an image of one range. */
+/* The same for an image of one launch, which is this range of it. */
 void ws_kernel_keep_one(const struct ws_kernel_counters *counters,
-			const struct ws_kernel_launch *launch, const uint8_t *image);
+			const struct ws_kernel_launch *launch, const uint8_t *image, size_t range);
 
 /* ---- kernel_runs.c, kernel_ranges.c: several runs of the program ---- */
 

@@ -303,6 +303,7 @@ static int enable_profiler(struct ws_kernel_counters *counters)
 	if (rc)
 		return fail(counters, "", rc);
 	counters->profiler = size.profiler = enable.profiler;
+	counters->used = counters->unfinished = false;
 	rc = profiler.get_image_size(&size);
 	if (rc)
 		return fail(counters, "", rc);
@@ -387,7 +388,6 @@ static int renew_profiler(struct ws_kernel_counters *counters)
 
 	if (!rc && ws_kernel_resume_counters(counters))
 		rc = CUPTI_ERR_OUT_OF_MEMORY;
-	counters->used = counters->unfinished = false;
 	return rc;
 }
 

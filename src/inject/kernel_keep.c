@@ -56,9 +56,9 @@ void ws_kernel_keep_image(const uint8_t *image, size_t bytes, uint32_t device,
 }
 
 void ws_kernel_keep_one(const struct ws_kernel_counters *counters,
-			const struct ws_kernel_launch *launch, const uint8_t *image)
+			const struct ws_kernel_launch *launch, const uint8_t *image, size_t range)
 {
-	struct ws_kernel_image_entry entry = {launch->number, 0};
+	struct ws_kernel_image_entry entry = {launch->number, range};
 	size_t bytes;
 
 	ws_kernel_get_image(counters, &bytes);

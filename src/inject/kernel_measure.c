@@ -36,17 +36,14 @@ bool ws_kernel_flushes_caches(void)
 }
 
 /*
- * Before a pass: restore the memory as it was before the first pass, and prepare the caches. Saving
- * and comparing memory have filled the caches with other data; if they are not to be flushed, a run
- * of the kernel brings its own data back. What is restored after it is whole allocations: users
- * compare with Nsight Compute, which does the same, and what that leaves in the caches shows in the
- * figures of short kernels.
+ * Saving and comparing memory have filled the caches with other data; if they are not to be
+ * flushed, a run of the kernel brings its own data back. What is restored after it is whole
+ * allocations: users compare with Nsight Compute, which does the same, and what that leaves in the
+ * caches shows in the figures of short kernels.
  */
-static bool prepare_pass(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
-			 uint32_t pass, const char **why)
+static bool prepare_caches(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
+			   const char **why)
 {
-	if (pass && !ws_kernel_restore(saved, why))
-		return false;
 	if (ws_kernel_flushes_caches())
 		return ws_kernel_flush_caches(saved, why);
 	*why = "it could not be run again";
@@ -63,27 +60,43 @@ static bool prepare_passes(const struct ws_kernel_launch *launch, struct ws_kern
 		ws_kernel_restore(saved, why));
 }
 
-static bool make_pass(const struct ws_kernel_launch *launch, struct ws_kernel_counters *counters,
-		      bool *more, const char **why)
+static bool is_graph(const struct ws_kernel_launch *launch)
 {
-	int rc = ws_kernel_begin_pass(counters);
-	bool ran;
+	return launch->call == WS_KERNEL_LAUNCH_GRAPH;
+}
+
+/*
+ * To begin a pass takes 20 ms, in which the GPU comes to rest. What prepares the caches comes after
+ * that, as a range of its own, so that the kernel finds the GPU at work. A range of ours, around a
+ * graph, has begun by then: its caches are prepared before.
+ */
+static bool make_pass(const struct ws_kernel_launch *launch, struct ws_kernel_counters *counters,
+		      struct ws_kernel_saved *saved, bool *more, const char **why)
+{
+	bool ran = !is_graph(launch) || prepare_caches(launch, saved, why);
+	int rc = ran ? ws_kernel_begin_pass(counters) : 0;
 
 	*more = false;
-	if (rc) {
+	if (rc)
 		*why = ws_kernel_explain(rc);
+	if (!ran || rc)
 		return false;
+	ran = is_graph(launch) || prepare_caches(launch, saved, why);
+	if (ran) {
+		*why = "it could not be run again";
+		ran = ws_kernel_runs(launch);
 	}
-	ran = ws_kernel_runs(launch);
 	rc = ws_kernel_end_pass(counters, more);
-	*why = rc ? ws_kernel_explain(rc) : "it could not be run again";
+	if (rc && ran)
+		*why = ws_kernel_explain(rc);
 	return ran && !rc;
 }
 
 static bool make_passes(const struct ws_kernel_launch *launch, struct ws_kernel_counters *counters,
 			struct ws_kernel_saved *saved, struct ws_kernel_outcome *outcome)
 {
-	struct ws_kernel_passes passes = {.own_range = launch->call == WS_KERNEL_LAUNCH_GRAPH};
+	struct ws_kernel_passes passes = {.own_range = is_graph(launch),
+					  .ranges = is_graph(launch) ? 1 : 2};
 	bool more = true;
 	int rc = ws_kernel_begin_passes(counters, &passes);
 
@@ -96,8 +109,8 @@ static bool make_passes(const struct ws_kernel_launch *launch, struct ws_kernel_
 	for (outcome->passes = 0; more; outcome->passes++) {
 		outcome->error = "CUPTI asks for more and more passes";
 		if (outcome->passes == WS_KERNEL_PASSES_MOST ||
-		    !prepare_pass(launch, saved, outcome->passes, &outcome->error) ||
-		    !make_pass(launch, counters, &more, &outcome->error))
+		    (outcome->passes && !ws_kernel_restore(saved, &outcome->error)) ||
+		    !make_pass(launch, counters, saved, &more, &outcome->error))
 			return false;
 		/* A kernel may write to other places when it runs again. */
 		if (outcome->passes < 2 && !ws_kernel_find_changes(saved, &outcome->error))
@@ -128,7 +141,7 @@ static bool make_source_pass(const struct ws_kernel_launch *launch, struct ws_ke
 {
 	const char *why;
 
-	if (!prepare_pass(launch, saved, outcome->passes, &why) ||
+	if (!ws_kernel_restore(saved, &why) || !prepare_caches(launch, saved, &why) ||
 	    !ws_kernel_begin_source(launch, pass, outcome->duration))
 		return false;
 	ws_kernel_runs(launch);
@@ -190,15 +203,16 @@ static void evaluate(const struct ws_kernel_launch *launch, struct ws_kernel_cou
 		     struct ws_kernel_outcome *outcome)
 {
 	const uint8_t *image;
-	size_t bytes;
+	size_t bytes, range;
 
 	outcome->error = "CUPTI gives no values for it";
 	if (ws_kernel_decode(counters))
 		return;
 	outcome->error = NULL;
 	image = ws_kernel_get_image(counters, &bytes);
-	ws_kernel_take_values(counters, image, 0, outcome);
-	ws_kernel_keep_one(counters, launch, image);
+	range = ws_kernel_count_ranges(counters) > 1;
+	ws_kernel_take_values(counters, image, range, outcome);
+	ws_kernel_keep_one(counters, launch, image, range);
 }
 
 static void measure_kernel(const struct ws_kernel_launch *launch, struct ws_kernel_outcome *outcome)

@@ -238,7 +238,7 @@ static void measure_range(void)
 	}
 	image = ws_kernel_get_image(range.counters, &bytes);
 	ws_kernel_take_values(range.counters, image, 0, &range.outcome);
-	ws_kernel_keep_one(range.counters, &range.unit, image);
+	ws_kernel_keep_one(range.counters, &range.unit, image, 0);
 }
 
 /* ---- ending ---- */

@@ -313,7 +313,7 @@ static void finish_complete(const struct kept *kept, const uint8_t *image)
 		return;
 	unit.outcome.passes = (uint32_t)kept->passes;
 	ws_kernel_take_values(unit.counters, image, 0, &unit.outcome);
-	ws_kernel_keep_one(unit.counters, &unit.launch, image);
+	ws_kernel_keep_one(unit.counters, &unit.launch, image, 0);
 	if (state.runs)
 		ws_raw_syscall(SYS_unlinkat, AT_FDCWD, (long)unit.path, 0, 0, 0, 0);
 	write_outcome();
@@ -394,7 +394,7 @@ static void keep_unit(bool more)
 static void take_image(const uint8_t *image)
 {
 	ws_kernel_take_values(unit.counters, image, 0, &unit.outcome);
-	ws_kernel_keep_one(unit.counters, &unit.launch, image);
+	ws_kernel_keep_one(unit.counters, &unit.launch, image, 0);
 }
 
 void ws_kernel_end_unit(void)
