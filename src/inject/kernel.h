@@ -28,6 +28,7 @@
  * kernel_repeat.c    ranges that are repeated within one run
  * kernel_calls.c     their calls
  * kernel_record.c    the records of what was measured
+ * kernel_links.c     how the GPU is linked to others
  * kernel_keep.c      the counters themselves, in files
  * kernel_source.h    what single instructions do, and the code that they belong to
  *
@@ -481,6 +482,12 @@ int ws_kernel_resume_counters(struct ws_kernel_counters *counters);
 const char *ws_kernel_read_unit(void *host, const char *metric);
 /* Nothing more will be measured: release the counters. */
 void ws_kernel_release_counters(void);
+
+/* ---- kernel_links.c ---- */
+
+/* With the section Nvlink_Topology: write how the device is linked to others as metrics of the
+ * result, which has this number. */
+void ws_kernel_write_links(struct ws_thread *thread, uint32_t result, uint32_t device);
 
 /* ---- kernel_source.c, kernel_pm.c, kernel_cubin.c ---- */
 

@@ -224,6 +224,7 @@ void ws_kernel_write_result(const struct ws_kernel_launch *launch,
 	write_launch(thread, launch, outcome);
 	if (outcome->values)
 		write_metrics(thread, outcome);
+	ws_kernel_write_links(thread, number, launch->device);
 	ws_kernel_write_source(thread, number);
 	ws_rt_leave(thread);
 	number++;

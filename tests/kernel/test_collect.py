@@ -199,6 +199,23 @@ def metrics_are_sampled_over_the_time_of_a_kernel():
 
 
 @tap.test
+def the_gpus_links_are_described():
+    out, results = measure("-k", "count", "-c", "1", "--section", "Nvlink_Topology")
+    assert out.startswith(BARE) and not results[0]["error"], results
+    found = {k: v for k, v in results[0]["metrics"].items() if k.startswith("nvlink")}
+    assert found == {
+        "nvlink__max_count": 4,
+        "nvlink__count_physical": 3,
+        "nvlink__count_logical": 2,
+        "nvlink__enabled_mask": 0b1011,
+        "nvlink__is_nvswitch_connected": 1,
+        "nvlink__bandwidth": 3 * 26562e6,
+    }, found
+    page = tap.run("kernel", "r.wsrep").out.decode()
+    assert "Section: NVLink Topology" in page and "79.69" in page, page
+
+
+@tap.test
 def the_machines_disassembler_names_instructions():
     os.makedirs("bin", exist_ok=True)
     with open("bin/nvdisasm", "w") as file:
