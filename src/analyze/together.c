@@ -16,7 +16,7 @@
 
 enum { LEAST_COLLECTIVES = 4 };
 
-static int64_t find_rank(const struct ws_analysis *analysis)
+static int64_t find_rank(const struct ws_analysis *analysis, uint32_t process)
 {
 	struct ws_cursor *cursor =
 		ws_cursor_open(analysis->model->report, WS_TABLE_rank, 0, UINT64_MAX);
@@ -24,7 +24,7 @@ static int64_t find_rank(const struct ws_analysis *analysis)
 	int64_t rank = -1;
 
 	while (ws_cursor_next(cursor, &values))
-		if (values[ws_rank_process] == analysis->model->process)
+		if (values[ws_rank_process] == process)
 			rank = (int64_t)values[ws_rank_rank];
 	ws_cursor_close(cursor);
 	return rank;
@@ -89,28 +89,64 @@ static void add_collectives(struct ws_together *together, const struct ws_analys
 	ws_cursor_close(cursor);
 }
 
-void ws_together_add(struct ws_together *together, const struct ws_analysis *analysis,
-		     const char *path)
+static void fill_gpu_times(struct ws_together_rank *rank, const struct ws_analysis *analysis)
+{
+	size_t busiest = 0;
+
+	for (size_t i = 1; i < analysis->model->work.gpus; i++)
+		if (analysis->gpus[i].idle_total < analysis->gpus[busiest].idle_total)
+			busiest = i;
+	rank->compute = analysis->gpus[busiest].compute / analysis->steps;
+	rank->exposed = analysis->gpus[busiest].exposed_comm / analysis->steps;
+}
+
+/* Add the rank that a process is, with the time of the analysis. */
+static void add_rank(struct ws_together *together, const struct ws_analysis *analysis,
+		     const char *path, uint32_t process)
 {
 	struct ws_together_rank *rank;
-	size_t busiest = 0;
 
 	ws_grow(together->ranks, together->cap, together->count + 1);
 	rank = &together->ranks[together->count];
 	*rank = (struct ws_together_rank){.path = ws_strdup(path),
-					  .rank = find_rank(analysis),
+					  .rank = find_rank(analysis, process),
 					  .steps = analysis->steps,
-					  .step = analysis->window / analysis->steps};
-	for (size_t i = 1; i < analysis->model->work.gpus; i++)
-		if (analysis->gpus[i].idle_total < analysis->gpus[busiest].idle_total)
-			busiest = i;
-	if (analysis->model->work.gpus) {
-		rank->compute = analysis->gpus[busiest].compute / analysis->steps;
-		rank->exposed = analysis->gpus[busiest].exposed_comm / analysis->steps;
-	}
-	add_collectives(together, analysis, together->count);
-	ws_together_add_mpi(together, analysis, together->count);
+					  .step = analysis->window / analysis->steps,
+					  .source = together->sources};
+	if (analysis->model->work.gpus)
+		fill_gpu_times(rank, analysis);
+	ws_together_add_mpi(together, analysis, together->count, process);
+	if (process == analysis->model->process)
+		add_collectives(together, analysis, together->count);
 	together->count++;
+}
+
+/* Add the ranks of a report that call MPI. */
+static void add_mpi_ranks(struct ws_together *together, const struct ws_analysis *analysis,
+			  const char *path)
+{
+	struct ws_cursor *cursor =
+		ws_cursor_open(analysis->model->report, WS_TABLE_rank, 0, UINT64_MAX);
+	const uint64_t *values;
+
+	while (ws_cursor_next(cursor, &values)) {
+		add_rank(together, analysis, path, (uint32_t)values[ws_rank_process]);
+		if (!together->ranks[together->count - 1].calls_mpi)
+			free(together->ranks[--together->count].path);
+	}
+	ws_cursor_close(cursor);
+}
+
+void ws_together_add(struct ws_together *together, const struct ws_analysis *analysis,
+		     const char *path)
+{
+	size_t before = together->count;
+
+	if (!analysis->model->work.gpus)
+		add_mpi_ranks(together, analysis, path);
+	if (together->count == before)
+		add_rank(together, analysis, path, analysis->model->process);
+	together->sources++;
 }
 
 static int compare_parts(const void *left, const void *right)
@@ -252,7 +288,7 @@ void ws_put_together_text(const struct ws_together *together, struct ws_text *ou
 {
 	ws_text_printf(
 		out,
-		"\nThe reports together (%llu collectives that all of them have), ms a step:\n"
+		"\nThe ranks together (%llu collectives that all of them have), ms a step:\n"
 		"   rank      step  computing  communicating alone  waiting for ranks  report\n",
 		(unsigned long long)together->collectives);
 	for (size_t i = 0; i < together->count; i++) {

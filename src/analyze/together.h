@@ -1,5 +1,5 @@
 /*
- * together.h - reports of one rank each: which rank the others wait for.
+ * together.h - ranks, of several reports or of one: which rank the others wait for.
  *
  * Collectives of the reports are brought together by the name of their group and their number in
  * it. On the rank that comes last to one, it takes only as long as the transfer needs; any
@@ -24,11 +24,13 @@ struct ws_together_rank {
 	 * their calls before the other side came. */
 	uint64_t sent, received, waited_senders, waited_receivers;
 	bool calls_mpi;
+	uint32_t source; /* number of the report, from 0 */
 };
 
 struct ws_together {
 	struct ws_together_rank *ranks; /* in the order in which they were added */
 	size_t count, cap;
+	uint32_t sources;		/* reports */
 	struct ws_together_part *parts; /* of collectives */
 	size_t part_count, part_cap;
 	uint64_t collectives; /* that all ranks have, after ws_together_compare */
@@ -39,7 +41,8 @@ struct ws_together {
 	enum ws_finding_level level;
 };
 
-/* Add what an analysis knows of its rank. */
+/* Add what an analysis knows of its rank; of the ranks of MPI in its report, where there are
+ * several and none uses a GPU. */
 void ws_together_add(struct ws_together *together, const struct ws_analysis *analysis,
 		     const char *path);
 /* Match the messages of MPI between the reports, which are opened again for this, all at once. */

@@ -23,7 +23,8 @@ static uint64_t hash_communicator(const struct ws_mpi_messages *messages,
 	return hash;
 }
 
-static void add_collectives(struct ws_together *together, const struct ws_model *model, size_t rank)
+static void add_collectives(struct ws_together *together, const struct ws_model *model,
+			    uint32_t process, size_t rank)
 {
 	struct ws_mpi_source source = {model->report, model->who};
 	struct ws_mpi_messages *messages = ws_join_mpi_messages(&source, 1);
@@ -33,17 +34,17 @@ static void add_collectives(struct ws_together *together, const struct ws_model 
 	for (size_t i = 0; i < count; i++)
 		if (list[i].waits && list[i].start >= model->from && list[i].end <= model->to &&
 		    list[i].end >= list[i].start &&
-		    ws_find_thread(model->who, list[i].thread)->process == model->process)
+		    ws_find_thread(model->who, list[i].thread)->process == process)
 			ws_together_add_part(
 				together,
 				(struct ws_together_part){hash_communicator(messages, &list[i]),
 							  list[i].number, rank,
-							  list[i].end - list[i].start});
+							  list[i].end - list[i].start, true});
 	ws_free_mpi_messages(messages);
 }
 
 /* Time that the process spent in calls of MPI, by the thread that was in them longest. */
-static uint64_t measure_calls(const struct ws_model *model)
+static uint64_t measure_calls(const struct ws_model *model, uint32_t process)
 {
 	struct ws_cursor *cursor =
 		ws_cursor_open(model->report, WS_TABLE_slice, model->from, model->to);
@@ -56,7 +57,7 @@ static uint64_t measure_calls(const struct ws_model *model)
 		uint64_t start = ws_max(values[ws_slice_start], model->from),
 			 end = ws_min(values[ws_slice_end], model->to), sum;
 
-		if (end <= start || ws_find_thread(model->who, thread)->process != model->process ||
+		if (end <= start || ws_find_thread(model->who, thread)->process != process ||
 		    strncmp(ws_report_string(model->report, (uint32_t)values[ws_slice_category],
 					     NULL),
 			    "MPI_", 4) != 0)
@@ -71,15 +72,15 @@ static uint64_t measure_calls(const struct ws_model *model)
 }
 
 void ws_together_add_mpi(struct ws_together *together, const struct ws_analysis *analysis,
-			 size_t rank)
+			 size_t rank, uint32_t process)
 {
 	struct ws_together_rank *known = &together->ranks[rank];
-	uint64_t calls = measure_calls(analysis->model) / analysis->steps, idle;
+	uint64_t calls = measure_calls(analysis->model, process) / analysis->steps, idle;
 
 	if (!calls)
 		return;
 	known->calls_mpi = true;
-	add_collectives(together, analysis->model, rank);
+	add_collectives(together, analysis->model, process, rank);
 	if (analysis->model->work.gpus) {
 		/* calls while the GPU works cost nothing */
 		idle = known->step - ws_min(known->step, known->compute + known->exposed);
@@ -90,15 +91,25 @@ void ws_together_add_mpi(struct ws_together *together, const struct ws_analysis 
 	known->compute = known->step - known->exposed;
 }
 
+/* The rank that a message is of; NULL where it is none of those that are compared. */
+static struct ws_together_rank *find_rank(struct ws_together *together, uint32_t source,
+					  int64_t rank)
+{
+	for (size_t i = 0; i < together->count; i++)
+		if (together->ranks[i].source == source && together->ranks[i].rank == rank)
+			return &together->ranks[i];
+	return NULL;
+}
+
 /* The time that one side of a message waited for the other. */
 static void add_waits(struct ws_together *together, const struct ws_mpi_messages *messages,
 		      const struct ws_mpi_pair *pair)
 {
-	struct ws_together_rank *from = &together->ranks[pair->send->source],
-				*to = &together->ranks[pair->receive->source];
+	struct ws_together_rank *from = find_rank(together, pair->send->source, pair->send->from);
+	struct ws_together_rank *to = find_rank(together, pair->receive->source, pair->receive->to);
 	struct ws_mpi_waits waits = ws_get_mpi_waits(messages, pair);
 
-	if (from == to)
+	if (!from || !to || from == to)
 		return;
 	together->messages++;
 	from->sent++;
@@ -109,7 +120,7 @@ static void add_waits(struct ws_together *together, const struct ws_mpi_messages
 
 static void match_messages(struct ws_together *together, const struct ws_mpi_source *sources)
 {
-	struct ws_mpi_messages *messages = ws_join_mpi_messages(sources, together->count);
+	struct ws_mpi_messages *messages = ws_join_mpi_messages(sources, together->sources);
 	size_t count;
 	const struct ws_mpi_pair *pairs = ws_get_mpi_pairs(messages, &count);
 
@@ -118,34 +129,57 @@ static void match_messages(struct ws_together *together, const struct ws_mpi_sou
 	ws_free_mpi_messages(messages);
 }
 
-/* Open the report of each rank that calls MPI. False where there are not several, or one cannot be
- * opened. */
+/* Whether the reports are of one job, as far as MPI says: no rank is there twice. */
+static bool is_one_job(const struct ws_together *together)
+{
+	for (size_t i = 0; i < together->count; i++)
+		for (size_t k = 0; k < i; k++)
+			if (!together->ranks[i].calls_mpi || !together->ranks[k].calls_mpi ||
+			    together->ranks[i].rank == together->ranks[k].rank)
+				return false;
+	return together->count > 1;
+}
+
+/* Open the reports, each once. False where one cannot be opened. */
 static bool open_sources(const struct ws_together *together, struct ws_mpi_source *sources)
 {
 	struct ws_err err;
 
-	for (size_t i = 0; i < together->count; i++)
-		if (!together->ranks[i].calls_mpi)
-			return false;
-	for (size_t i = 0; i < together->count && together->count > 1; i++) {
-		char *path = ws_find_operand_report(together->ranks[i].path);
+	for (size_t i = 0; i < together->count; i++) {
+		struct ws_mpi_source *source = &sources[together->ranks[i].source];
+		char *path;
 
-		sources[i].report = ws_report_open(path, &err);
+		if (source->report)
+			continue;
+		path = ws_find_operand_report(together->ranks[i].path);
+		source->report = ws_report_open(path, &err);
 		free(path);
-		if (!sources[i].report)
+		if (!source->report)
 			return false;
-		sources[i].who = ws_who_open(sources[i].report);
+		source->who = ws_who_open(source->report);
 	}
-	return together->count > 1;
+	return true;
+}
+
+static void drop_collectives(struct ws_together *together)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < together->part_count; i++)
+		if (!together->parts[i].is_mpi)
+			together->parts[kept++] = together->parts[i];
+	together->part_count = kept;
 }
 
 void ws_together_match_messages(struct ws_together *together)
 {
-	struct ws_mpi_source *sources = ws_calloc(together->count + 1, sizeof(*sources));
+	struct ws_mpi_source *sources = ws_calloc(together->sources + 1, sizeof(*sources));
 
-	if (open_sources(together, sources))
+	if (!is_one_job(together))
+		drop_collectives(together);
+	else if (open_sources(together, sources))
 		match_messages(together, sources);
-	for (size_t i = 0; i < together->count && sources[i].report; i++) {
+	for (size_t i = 0; i < together->sources && sources[i].report; i++) {
 		ws_who_close((struct ws_names_by_id *)sources[i].who);
 		ws_report_close((struct ws_report *)sources[i].report);
 	}
@@ -162,7 +196,7 @@ void ws_put_together_messages(const struct ws_together *together, struct ws_text
 	if (!together->messages)
 		return;
 	ws_text_printf(out,
-		       "\nMessages of MPI between the reports (%llu); waiting is ms a step:\n"
+		       "\nMessages of MPI between the ranks (%llu); waiting is ms a step:\n"
 		       "   rank      sent  received  waiting for senders  waiting for receivers\n",
 		       (unsigned long long)together->messages);
 	for (size_t i = 0; i < together->count; i++) {

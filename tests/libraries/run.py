@@ -382,6 +382,7 @@ def check_ranks(abi):
         " r.globalTid >> 24 = e.globalTid >> 24 WHERE e.tag = 7 GROUP BY 1, 2 ORDER BY 1",
     )
     same([list(row.values()) for row in peers], [[i, i ^ 1, 20] for i in range(4)])
+    check_waits(report)
 
 
 @test
@@ -394,6 +395,16 @@ def read_documented_sql():
     page = open(os.path.join(HERE, "../../docs/libraries.md")).read()
     start = page.index("    WITH message AS (")
     return page[start : page.index("\n\n", start)]
+
+
+def check_waits(*reports):
+    """What `analyze` says of ranks, in a report each or in one."""
+    answer = json.loads(run("analyze", "-f", "json", *reports).out)[-1]
+    same(answer["collectives"], 10, "what all have to reach")
+    ranks = sorted(answer["ranks"], key=lambda rank: rank["rank"])
+    same([rank["rank"] for rank in ranks], [0, 1, 2, 3])
+    same([rank["messages_sent"] for rank in ranks], [12] * 4)
+    same([rank["messages_received"] for rank in ranks], [12] * 4)
 
 
 @test
@@ -415,10 +426,9 @@ def messages_between_reports():
         of_this = [row for row in read_messages(report, *others) if row[6] == str(i)]
         same(len(of_this), 10 + 1 + 1)
     same(read_messages("apart0.wsrep", "apart0.wsrep"), [], "not of one job")
-    answer = json.loads(run("analyze", "-f", "json", *reports).out)[-1]
-    same(answer["collectives"], 10, "what all have to reach")
-    same([rank["messages_sent"] for rank in answer["ranks"]], [12] * 4)
-    same([rank["messages_received"] for rank in answer["ranks"]], [12] * 4)
+    check_waits(*reports)
+    two_jobs = json.loads(run("analyze", "-f", "json", "apart0.wsrep", "apart0.wsrep").out)
+    same(len(two_jobs), 2, "the same rank twice is of two jobs")
     check_links_between(reports[:2])
 
 
