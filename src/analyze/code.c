@@ -359,6 +359,43 @@ struct ws_code_place ws_code_find_place(const struct ws_model *model, uint32_t f
 	return ws_code_place_frames(model, frames, count);
 }
 
+/* The outermost function of the user's on a stack; 0 for none. */
+static uint32_t find_outermost(const struct ws_model *model, const uint32_t *frames, size_t count)
+{
+	while (count--) {
+		const struct ws_frame_info *info =
+			ws_stacks_get_frame(model->stacks, frames[count]);
+		const struct ws_place *places = ws_stacks_get_places(model->stacks, info);
+
+		for (uint32_t k = info->count; k--;)
+			if ((get_marks(model, places[k].function) & MARK_USERS) &&
+			    !is_system_header(model, places[k].file))
+				return places[k].function;
+	}
+	return 0;
+}
+
+uint32_t ws_code_find_start(const struct ws_model *model, uint32_t thread)
+{
+	enum { TRIED = 100 };
+	const struct ws_model_thread *facts = &model->threads[thread];
+	uint64_t *const *col = model->samples.col;
+	uint32_t frames[WS_CODE_DEEPEST];
+
+	for (size_t i = facts->first_sample;
+	     i < facts->end_sample && i < facts->first_sample + TRIED; i++) {
+		size_t count =
+			ws_stacks_list_frames(model->stacks, (uint32_t)col[ws_sample_frame][i],
+					      (uint32_t)col[ws_sample_callers][i], frames,
+					      WS_CODE_DEEPEST);
+		uint32_t found = find_outermost(model, frames, count);
+
+		if (found)
+			return found;
+	}
+	return 0;
+}
+
 bool ws_code_is_users(const struct ws_model *model, const struct ws_code_place *place)
 {
 	const struct ws_function *function = ws_stacks_get_function(model->stacks, place->function);

@@ -43,6 +43,8 @@ struct ws_code_place ws_code_find_place(const struct ws_model *model, uint32_t f
  * WS_CODE_DEEPEST. */
 struct ws_code_place ws_code_place_frames(const struct ws_model *model, const uint32_t *frames,
 					  size_t count);
+/* The user's function that a thread began with, as its first samples show; 0 where none does. */
+uint32_t ws_code_find_start(const struct ws_model *model, uint32_t thread);
 /* Whether a place is the user's, or at least in no program or library of the system: false where
  * nothing is known. */
 bool ws_code_is_users(const struct ws_model *model, const struct ws_code_place *place);

@@ -39,7 +39,8 @@ struct ws_finding {
 	uint64_t gain_ns; /* estimate of how much shorter the window would be */
 	struct ws_evidence *evidence;
 	size_t evidence_count, evidence_cap;
-	uint32_t number; /* distinguishes findings of one rule: its id is RULE or RULE-2... */
+	uint32_t file, line; /* of the source line that it is about; string id, 0 for none */
+	uint32_t number;     /* distinguishes findings of one rule: its id is RULE or RULE-2... */
 };
 
 struct ws_findings {

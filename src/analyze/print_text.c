@@ -2,8 +2,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "analyze/print.h"
+#include "analyze/source_line.h"
 #include "base/choose.h"
 
 static double as_ms(uint64_t ns)
@@ -142,6 +144,28 @@ static void print_gpu(const struct ws_analysis *analysis, size_t gpu, FILE *file
 	ws_text_free(&name);
 }
 
+/* When a report was finished, nanoseconds since 1970; 0 when not known. */
+static uint64_t find_report_time(const char *path)
+{
+	struct stat info;
+
+	if (!path || stat(path, &info))
+		return 0;
+	return (uint64_t)info.st_mtime * 1000000000;
+}
+
+/* The source line tells what the program does there, if the file is still as it was. */
+static void print_source(const struct ws_analysis_view *view, const struct ws_finding *finding)
+{
+	const char *path = ws_report_string(view->analysis->model->report, finding->file, NULL);
+	struct ws_text line = {0};
+
+	if (finding->file && finding->line &&
+	    ws_put_source_line(path, finding->line, find_report_time(view->path), &line))
+		fprintf(view->file, "   the line: %s\n", line.text);
+	ws_text_free(&line);
+}
+
 static void print_finding(const struct ws_analysis_view *view, const struct ws_finding *finding,
 			  size_t number)
 {
@@ -149,6 +173,7 @@ static void print_finding(const struct ws_analysis_view *view, const struct ws_f
 	const char *unit = analysis->steps > 1 ? " a step" : "";
 
 	fprintf(view->file, "%zu. %s: %s\n", number, ws_name_level(finding->level), finding->title);
+	print_source(view, finding);
 	if (finding->gain_ns)
 		fprintf(view->file,
 			"   costs %.3f ms%s (%.1f %%), could gain %.3f ms (%.1f %%)%s%s\n",

@@ -3,6 +3,7 @@
  * function of a library that the user's code called is shown. Reports of made-up programs: what
  * functions of Rust, Go and C++ are called does not depend on what is installed here.
  */
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +16,7 @@
 
 #include "analyze/analysis.h"
 #include "analyze/finding.h"
+#include "analyze/source_line.h"
 #include "store/store.h"
 
 enum { BEGIN = 1000000, MS = 1000000, SAMPLES = 400, DEEPEST = 5 };
@@ -192,9 +194,48 @@ static void test_work_of_libraries(void **state)
 		check_program(&programs[i]);
 }
 
+static void check_line(const char *path, uint32_t line, uint64_t until, const char *expected)
+{
+	struct ws_text text = {0};
+
+	assert_int_equal(ws_put_source_line(path, line, until, &text), expected != NULL);
+	if (expected)
+		assert_string_equal(text.text, expected);
+	ws_text_free(&text);
+}
+
+/* Only of regular files with whole paths that have not changed since. */
+static void test_source_lines(void **state)
+{
+	char path[PATH_MAX], here[PATH_MAX - 64];
+	FILE *file;
+
+	(void)state;
+	assert_non_null(getcwd(here, sizeof(here)));
+	snprintf(path, sizeof(path), "%s/test_works.%d.c", here, (int)getpid());
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fprintf(file, "first\n\n \tx = y\t+ 1; \r\n%0200d\n", 7);
+	fclose(file);
+	check_line(path, 1, UINT64_MAX, "first");
+	check_line(path, 2, UINT64_MAX, NULL);
+	check_line(path, 3, UINT64_MAX, "x = y + 1;");
+	check_line(path, 4, UINT64_MAX,
+		   "0000000000000000000000000000000000000000000000000000000000000000000000000000000"
+		   "00000000000...");
+	check_line(path, 5, UINT64_MAX, NULL);
+	check_line(path, 0, UINT64_MAX, NULL);
+	check_line(path, 1, 1, NULL);
+	check_line(strrchr(path, '/') + 1, 1, UINT64_MAX, NULL);
+	check_line("/dev/zero", 1, UINT64_MAX, NULL);
+	unlink(path);
+	check_line(path, 1, UINT64_MAX, NULL);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_work_of_libraries)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_work_of_libraries),
+					   cmocka_unit_test(test_source_lines)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

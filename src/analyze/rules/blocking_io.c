@@ -156,6 +156,27 @@ static void explain_limits(const struct ws_analysis *analysis, const struct io_g
 	finding->assumption = ws_strdup("it is woken at once");
 }
 
+/* TCP acknowledges after 40 ms what it could not answer at once; a sender that has sent a small
+ * piece waits for that before it sends the next (Nagle's algorithm). */
+static void explain_delay(const struct io_group *group, const char *call, const char *path,
+			  const char *what, struct ws_finding *finding)
+{
+	enum { LEAST_WAITS = 5, LEAST_NS = 36000000, MOST_NS = 46000000 };
+	uint64_t each = group->ns / ws_max(group->waits, (uint64_t)1);
+
+	if (finding->title || group->waits < LEAST_WAITS || each < LEAST_NS || each > MOST_NS ||
+	    !is_network(call, path))
+		return;
+	finding->title =
+		ws_format("The program waits for %s, %llu times, 40 ms each, as TCP delays "
+			  "acknowledgements",
+			  what, (unsigned long long)group->waits);
+	finding->advice = ws_strdup(
+		"Send each message by one call (writev, a buffer), or set TCP_NODELAY: after one "
+		"small piece TCP holds the next back until the other side has acknowledged it, "
+		"which that delays by 40 ms.");
+}
+
 static void report_group(const struct ws_analysis *analysis, const struct io_group *group,
 			 struct ws_findings *findings)
 {
@@ -175,6 +196,7 @@ static void report_group(const struct ws_analysis *analysis, const struct io_gro
 			       group->paths >= MOST_GROUPS ? "at least " : "",
 			       (unsigned long long)group->paths);
 	explain_limits(analysis, group, what.text, finding);
+	explain_delay(group, call, ws_report_string(report, row->path, NULL), what.text, finding);
 	if (!finding->title)
 		finding->title = ws_format("The program waits for %s", what.text);
 	if (!finding->advice)

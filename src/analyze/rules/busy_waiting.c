@@ -116,6 +116,8 @@ static void guess_spinning(const struct ws_analysis *analysis, const struct ws_u
 	ws_put_at_place(analysis, &row->place, &place);
 	ws_put_thread(analysis, row->thread, &thread);
 	finding->level = WS_LEVEL_NOTE;
+	finding->file = row->place.file;
+	finding->line = row->place.line;
 	finding->gain_ns = ws_max(finding->gain_ns, (uint64_t)1);
 	finding->title =
 		ws_format("Thread %s may be waiting busily: for %.3g s it ran a loop of a few "

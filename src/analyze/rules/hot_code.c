@@ -41,6 +41,51 @@ static const struct ws_breakdown_row *find_hottest(const struct ws_analysis *ana
 	return hottest;
 }
 
+/* How many threads run the same few instructions of a function at the same time: the longest of
+ * them and those that overlap it. */
+static uint64_t count_same_loops(const struct ws_analysis *analysis, uint32_t function)
+{
+	enum { FEW_BYTES = 64, LEAST_SAMPLES = 50 };
+	const struct ws_usage_row *longest = NULL;
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < analysis->usage.count; i++) {
+		const struct ws_usage_row *row = &analysis->usage.rows[i];
+
+		if (row->kind != WS_USAGE_CODE || row->place.function != function ||
+		    row->samples < LEAST_SAMPLES || row->highest - row->lowest > FEW_BYTES)
+			continue;
+		longest = ws_or(longest, row);
+		count += row->ns > longest->ns / 2 && row->span.start < longest->span.end &&
+			 row->span.end > longest->span.start;
+	}
+	return count;
+}
+
+/* Whether threads write to the same cache line is not recorded, but a loop of a few instructions in
+ * which several threads spend their time is where it shows. */
+static void say_what_to_do(const struct ws_analysis *analysis, uint32_t function,
+			   struct ws_finding *finding)
+{
+	uint64_t threads = count_same_loops(analysis, function);
+	char *title = finding->title;
+
+	finding->advice = ws_strdup("Look there first: a better algorithm, less work, vectors, or "
+				    "more threads.");
+	if (threads < 2)
+		return;
+	finding->title = ws_format("%s: %llu threads run the same few instructions", title,
+				   (unsigned long long)threads);
+	free(title);
+	free(finding->advice);
+	finding->advice = ws_strdup(
+		"If they write to one atomic variable, or to variables side by side (false "
+		"sharing: "
+		"64 bytes are one cache line), each write waits for the other cores: give each "
+		"thread a variable of its own (a local one, alignas(64)) and add up at the end. "
+		"Else look for a better algorithm.");
+}
+
 static void check_code(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	uint64_t most;
@@ -57,11 +102,12 @@ static void check_code(const struct ws_analysis *analysis, struct ws_findings *f
 	ws_put_at_place(analysis, &code, &place);
 	finding = ws_findings_add(findings, &ws_rule_hot_code);
 	finding->cost_ns = most;
+	finding->file = code.file;
+	finding->line = code.line;
 	finding->title =
 		ws_format("%.0f %% of the time the CPU computes%s",
 			  100 * ws_analysis_share(analysis, most), ws_text_or(place.text, ""));
-	finding->advice = ws_strdup("Look there first: a better algorithm, less work, vectors, or "
-				    "more threads.");
+	say_what_to_do(analysis, code.function, finding);
 	finding->next = ws_strdup("warpsight report --view=top-down REPORT");
 	ws_finding_add_evidence(finding, "the longest stretch", NULL, row->longest.start,
 				row->longest.end);
@@ -71,8 +117,10 @@ static void check_code(const struct ws_analysis *analysis, struct ws_findings *f
 const struct ws_rule ws_rule_hot_code = {
 	.name = "hot-code",
 	.title = "Where the CPU's time is spent",
-	.about = "The place in the user's code that takes most of the critical path, from 10 % on. "
-		 "Never more than a note.",
+	.about = "The place in the user's code that takes most of the critical path, from 10 % on, "
+		 "and "
+		 "whether several threads run the same few instructions there. Never more than a "
+		 "note.",
 	.query = ws_proof_code,
 	.check = check_code,
 };

@@ -88,6 +88,18 @@ static void gather_crew(const struct ws_model *model, uint32_t lone, struct grou
 	}
 }
 
+/* What the thread does as a whole, where its code is one that others run as well. */
+static void put_start(const struct ws_analysis *analysis, uint32_t thread, struct ws_text *text)
+{
+	const struct ws_model *model = analysis->model;
+	uint32_t start = ws_code_find_start(model, thread);
+	const struct ws_function *function = ws_stacks_get_function(model->stacks, start);
+
+	if (start && start != analysis->parallel.place.function && strcmp(function->name, "main") &&
+	    strcmp(function->name, "<module>"))
+		ws_text_printf(text, ", which runs %.*s,", (int)function->len, function->name);
+}
+
 static void check_crew(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_parallel *parallel = &analysis->parallel;
@@ -124,6 +136,8 @@ static void check_crew(const struct ws_analysis *analysis, struct ws_findings *f
 		return;
 	ws_put_at_place(analysis, &parallel->place, &place);
 	ws_put_thread(analysis, group.slowest, &thread);
+	if (!rounds)
+		put_start(analysis, group.slowest, &thread);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_imbalance, alone, gain);
 	ws_limit_to_users(analysis, finding, &parallel->place);
 	finding->title = ws_format(

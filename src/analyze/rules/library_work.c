@@ -61,6 +61,8 @@ static void report_work(const struct ws_analysis *analysis, uint8_t number,
 	bool spread = sum_function(analysis, number, code->function) < sum->ns / 4 * 3;
 
 	ws_put_at_place(analysis, code, &place);
+	finding->file = code->file;
+	finding->line = code->line;
 	/* It may be just what the program is for. */
 	finding->level = ws_min(finding->level, kind->is_usual ? WS_LEVEL_NOTE : WS_LEVEL_WARNING);
 	ws_limit_to_users(analysis, finding, code);
