@@ -65,11 +65,11 @@ def read_energy():
     return energy.value / 1000
 
 
-def make_bursts(copy):
+def make_bursts(work):
     with phase("bursts"):
         for _ in range(BURSTS):
             for _ in range(3):
-                copy()
+                work()
             torch.cuda.synchronize()
             time.sleep(0.015)
 
@@ -89,7 +89,7 @@ def do_known_work():
         with phase("idle"):
             time.sleep(1)
     print("energy", read_energy() - before)
-    make_bursts(copy)
+    make_bursts(matmul)
     properties = torch.cuda.get_device_properties(0)
     print("SMs", properties.multi_processor_count)
     print("chip", 10 * properties.major + properties.minor)

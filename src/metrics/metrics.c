@@ -254,7 +254,8 @@ static void read_source(struct ws_metrics *metrics, size_t i)
 
 	sources[i]->read(metrics, metrics->state[i]);
 	cost = read_processor_ns() - before;
-	if (metrics->turn < 3) /* the first readings open files */
+	/* The first readings open files; the budget does not include GPUs. */
+	if (metrics->turn < 3 || sources[i] == &ws_metric_nvml)
 		return;
 	if (metrics->costs[i])
 		cost = (metrics->costs[i] * 7 + cost) / 8;

@@ -72,12 +72,18 @@ static void *open_beside(const char *path, const char *name)
 	return handle;
 }
 
-static void bind_estimate(struct pm_library *library, void *cupti, void *nvperf)
+static void bind_nvperf(struct pm_library *library, void *cupti, void *nvperf)
 {
 	void *handle = nvperf ? nvperf : cupti; /* a stand-in has everything */
 
 	*(void **)&library->estimate =
 		dlsym(handle, "NVPW_PeriodicSampler_Config_GetGpuEstimatedSampleSize");
+	library->has_sums = true;
+#define PM_FUNCTION(member, name, argument)                    \
+	*(void **)&library->sums.member = dlsym(handle, name); \
+	library->has_sums &= library->sums.member != NULL;
+	PM_SUMS_FUNCTIONS
+#undef PM_FUNCTION
 }
 
 /* Use the libcupti at `path` if it can sample and is not newer than the driver. */
@@ -95,7 +101,7 @@ static bool try_library(struct pm_library *library, const char *path, unsigned d
 		dlclose(handle);
 		return false;
 	}
-	bind_estimate(library, handle, open_beside(path, "libnvperf_host.so"));
+	bind_nvperf(library, handle, open_beside(path, "libnvperf_host.so"));
 	library->path = ws_strdup(path);
 	return true;
 }

@@ -4,6 +4,8 @@
 #ifndef WS_METRICS_PM_LIBRARY_H
 #define WS_METRICS_PM_LIBRARY_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "ring/pm_abi.h"
 
@@ -11,7 +13,9 @@ struct pm_library {
 	struct pm_driver cuda;
 	struct pm_functions cupti;
 	int (*estimate)(struct pm_estimate *); /* NULL: the library is too old */
-	char *path;			       /* of libcupti */
+	struct pm_sums_functions sums;
+	bool has_sums;
+	char *path; /* of libcupti */
 };
 
 /* Open both libraries, which stay open until the process ends. Returns -1 with a message that says

@@ -24,6 +24,7 @@ enum { MOST_COUNTERS = 3 * WS_PM_MOST_METRICS };
 #define SHARE ".pct_of_peak_sustained_elapsed"
 #define RATE ".per_second"
 #define TOLERANCE 2e-3	/* relative; clocks of units of one kind differ by less */
+#define ALIKE 0.2	/* relative; the clock may change from one sample to the next */
 #define NEGLIGIBLE 1e-3 /* absolute: far less than a share is rounded by */
 
 /* value = scale * quantity / divisor. */
@@ -37,12 +38,17 @@ struct formula {
 	double scale;	/* 0: not known yet */
 };
 
-/* Names of what is evaluated together, and the values. */
+/* Names of what is evaluated together, and the values. In images of sums, "X.sum" is evaluated
+ * instead of "X.avg" as well, and `factors` make it the value that CUPTI's image would have. */
 struct counters {
-	const char *names[MOST_COUNTERS];
-	double values[MOST_COUNTERS];
+	const char *names[MOST_COUNTERS], *sum_names[MOST_COUNTERS];
+	double values[MOST_COUNTERS], factors[MOST_COUNTERS];
+	double units[MOST_COUNTERS]; /* units of the chip that the counter counts in */
 	size_t count;
 };
+
+/* What images of sums hold of a counter. */
+enum held { UNKNOWN, TOTALS, MEANS };
 
 struct ws_pm_plan {
 	const struct pm_functions *cupti;
@@ -54,6 +60,10 @@ struct ws_pm_plan {
 	size_t configured_count;
 	double *own; /* CUPTI's values of the metrics, to compare */
 	double *computed;
+	bool has_units; /* the units of each counter are known */
+	bool uses_sums, needs_comparison;
+	enum held held;
+	double cycles; /* of the clock that compares images, by ns, in CUPTI's last image */
 };
 
 /* ---- names ---- */
@@ -104,13 +114,16 @@ static size_t add_counter(struct counters *counters, char *name)
 			return i;
 		}
 	counters->names[counters->count] = name;
+	counters->sum_names[counters->count] = NULL;
 	return counters->count++;
 }
 
 static void free_counters(struct counters *counters)
 {
-	while (counters->count)
+	while (counters->count) {
 		free((char *)counters->names[--counters->count]);
+		free((char *)counters->sum_names[counters->count]);
+	}
 }
 
 /* ---- planning ---- */
@@ -166,6 +179,8 @@ static void forget_formulas(struct ws_pm_plan *plan)
 	}
 	free_counters(&plan->counters);
 	free_counters(&plan->clocks);
+	plan->has_units = plan->uses_sums = false;
+	plan->held = UNKNOWN;
 }
 
 /* Plan all metrics, those that are marked as direct by CUPTI's own evaluation. */
@@ -268,6 +283,19 @@ static int ask_cupti(const struct ws_pm_plan *plan, const struct ws_pm_place *pl
 	return plan->cupti->host_evaluate(&evaluate);
 }
 
+static int read_counters(const struct ws_pm_plan *plan, const struct ws_pm_place *place,
+			 struct counters *counters)
+{
+	const char **names = place->sums ? counters->sum_names : counters->names;
+	int error = counters->count
+			    ? ask_cupti(plan, place, names, counters->count, counters->values)
+			    : 0;
+
+	for (size_t i = 0; i < counters->count && place->sums; i++)
+		counters->values[i] *= counters->factors[i];
+	return error;
+}
+
 /* Peaks are constants of the chip, but are evaluated like metrics. */
 static int read_scale(struct ws_pm_plan *plan, const struct ws_pm_place *place,
 		      struct formula *formula)
@@ -297,10 +325,8 @@ static double get_divisor(const struct ws_pm_plan *plan, const struct formula *f
 static int read_clocks(struct ws_pm_plan *plan, const struct ws_pm_place *place)
 {
 	struct counters *clocks = &plan->clocks;
-	int error = 0;
+	int error = read_counters(plan, place, clocks);
 
-	if (clocks->count)
-		error = ask_cupti(plan, place, clocks->names, clocks->count, clocks->values);
 	for (size_t i = 0; i < clocks->count; i++)
 		clocks->values[i] /= (double)place->interval;
 	return error;
@@ -317,7 +343,7 @@ static bool agree(double computed, double own)
 static int compute(struct ws_pm_plan *plan, const struct ws_pm_place *place, double *values)
 {
 	struct counters *counters = &plan->counters;
-	int error = ask_cupti(plan, place, counters->names, counters->count, counters->values);
+	int error = read_counters(plan, place, counters);
 
 	for (size_t i = 0; i < plan->fit->count && !error; i++) {
 		struct formula *formula = &plan->formulas[i];
@@ -364,6 +390,9 @@ int ws_pm_plan_evaluate(struct ws_pm_plan *plan, const struct ws_pm_place *place
 
 	if (error || is_proven(plan, values))
 		return error;
+	plan->needs_comparison = place->sums;
+	if (place->sums)
+		return 0;
 	error = compare_metrics(plan, place);
 	return error ? error : compute(plan, place, values);
 }
@@ -375,5 +404,112 @@ int ws_pm_plan_check(struct ws_pm_plan *plan, const struct ws_pm_place *place)
 	if (!ws_pm_plan_count_computed(plan))
 		return 0;
 	error = read_clocks(plan, place);
-	return error ? error : compare_metrics(plan, place);
+	if (!error && !place->sums)
+		error = compare_metrics(plan, place);
+	return error;
+}
+
+/* ---- images of sums ---- */
+
+/* How many units have the counter: their peaks add up. 0: not known. */
+static double count_units(const struct ws_pm_plan *plan, const struct ws_pm_place *place,
+			  const char *base)
+{
+	char *names[2] = {ws_format("%s.sum.peak_sustained", base),
+			  ws_format("%s.avg.peak_sustained", base)};
+	double peaks[2] = {0, 0};
+	int error = ask_cupti(plan, place, (const char **)names, 2, peaks);
+
+	free(names[0]);
+	free(names[1]);
+	return !error && peaks[1] > 0 && isfinite(peaks[0] / peaks[1]) ? peaks[0] / peaks[1] : 0;
+}
+
+static bool count_all_units(const struct ws_pm_plan *plan, const struct ws_pm_place *place,
+			    struct counters *counters)
+{
+	bool known = true;
+
+	for (size_t i = 0; i < counters->count && known; i++) {
+		char *base = copy_base(counters->names[i]);
+
+		known = base && (ends_with(counters->names[i], ".sum") ||
+				 ends_with(counters->names[i], ".avg"));
+		if (known) {
+			counters->units[i] = count_units(plan, place, base);
+			free((char *)counters->sum_names[i]);
+			counters->sum_names[i] = ws_format("%s.sum", base);
+			known = counters->units[i] > 0;
+		}
+		free(base);
+	}
+	return known;
+}
+
+/* The clock that images are compared by: it never stops, and several units count it. */
+static size_t find_pilot(const struct counters *counters)
+{
+	for (size_t i = 0; i < counters->count; i++)
+		if (ends_with(counters->names[i], CYCLES) && counters->units[i] > 1)
+			return i;
+	return SIZE_MAX;
+}
+
+void ws_pm_plan_prepare_sums(struct ws_pm_plan *plan, const struct ws_pm_place *place)
+{
+	size_t pilot;
+
+	if (!plan->has_units)
+		plan->has_units = count_all_units(plan, place, &plan->counters) &&
+				  count_all_units(plan, place, &plan->clocks);
+	pilot = plan->has_units ? find_pilot(&plan->counters) : SIZE_MAX;
+	plan->uses_sums = pilot != SIZE_MAX && !read_counters(plan, place, &plan->counters);
+	if (plan->uses_sums)
+		plan->cycles = plan->counters.values[pilot] / (double)place->interval;
+}
+
+bool ws_pm_plan_uses_sums(const struct ws_pm_plan *plan)
+{
+	return plan->uses_sums;
+}
+
+bool ws_pm_plan_needs_comparison(struct ws_pm_plan *plan)
+{
+	bool needs = plan->needs_comparison;
+
+	plan->needs_comparison = false;
+	return needs;
+}
+
+static void set_factors(const struct ws_pm_plan *plan, struct counters *counters)
+{
+	for (size_t i = 0; i < counters->count; i++) {
+		counters->factors[i] = 1;
+		if (plan->held == MEANS && ends_with(counters->names[i], ".sum"))
+			counters->factors[i] = counters->units[i];
+		if (plan->held == TOTALS && ends_with(counters->names[i], ".avg"))
+			counters->factors[i] = 1 / counters->units[i];
+	}
+}
+
+bool ws_pm_plan_learn_sums(struct ws_pm_plan *plan, const struct ws_pm_place *place)
+{
+	struct counters *counters = &plan->counters;
+	size_t pilot = plan->has_units ? find_pilot(counters) : SIZE_MAX;
+	double cycles = 0, units;
+
+	if (plan->held)
+		return true;
+	if (pilot == SIZE_MAX || ask_cupti(plan, place, &counters->sum_names[pilot], 1, &cycles))
+		return false;
+	cycles /= plan->cycles * (double)place->interval;
+	units = counters->units[pilot];
+	if (fabs(cycles - 1) < ALIKE)
+		plan->held = MEANS;
+	else if (fabs(cycles - units) < ALIKE * units)
+		plan->held = TOTALS;
+	set_factors(plan, counters);
+	set_factors(plan, &plan->clocks);
+	plan->uses_sums = plan->held != UNKNOWN;
+	return plan->uses_sums;
 }

@@ -6,6 +6,8 @@
 #ifndef WS_METRICS_PM_PLAN_H
 #define WS_METRICS_PM_PLAN_H
 
+#include <stdbool.h>
+
 #include "metrics/pm_sets.h"
 
 struct ws_pm_plan;
@@ -16,6 +18,7 @@ struct ws_pm_place {
 	const uint8_t *image;
 	size_t bytes, index;
 	uint64_t interval; /* ns that the sample lasted */
+	bool sums;	   /* the image holds sums over units (pm_sums.h) */
 };
 
 /* Plan the evaluation of the metrics of `fit`, and change its configuration to count what the plan
@@ -34,6 +37,18 @@ size_t ws_pm_plan_count_computed(const struct ws_pm_plan *plan);
  * and compare computed values with CUPTI's own. From then on, metrics that differ are evaluated by
  * CUPTI. Returns CUPTI's error. */
 int ws_pm_plan_check(struct ws_pm_plan *plan, const struct ws_pm_place *place);
+/* Prepare the evaluation of images of sums: all that is evaluated must be sums and means of
+ * counters, and how many units of the chip have each counter must be known. `place`: a sample in
+ * CUPTI's own image. */
+void ws_pm_plan_prepare_sums(struct ws_pm_plan *plan, const struct ws_pm_place *place);
+/* Whether that has succeeded, and no metric has been found to differ since. */
+bool ws_pm_plan_uses_sums(const struct ws_pm_plan *plan);
+/* Find out what an image of sums holds, by a sample that follows samples in CUPTI's own image.
+ * False if that is not clear; then images of sums are not used until they are prepared again. */
+bool ws_pm_plan_learn_sums(struct ws_pm_plan *plan, const struct ws_pm_place *place);
+/* Whether an image of sums had a value of a metric that has never been compared. Asking forgets
+ * it. */
+bool ws_pm_plan_needs_comparison(struct ws_pm_plan *plan);
 /* Evaluate the metrics of a sample; NAN where a value is unknown. Returns CUPTI's error. */
 int ws_pm_plan_evaluate(struct ws_pm_plan *plan, const struct ws_pm_place *place, double *values);
 

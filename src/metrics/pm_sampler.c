@@ -3,10 +3,9 @@
  *
  * The hardware writes records into a buffer; CUPTI decodes them into an image of counter data, from
  * which it evaluates metrics sample by sample. Measured on an H100: each decoding call costs 0.65
- * ms, mostly in the driver, and 0.1 us for each record of a sample, so some hundreds of samples are
- * decoded at a time. CUPTI drops the samples for which an image has no more room, so it has room
- * for many more. It averages the counters of a sample with those that an image has in its place, so
- * all places that were used are reset before the next samples.
+ * ms, mostly in the driver, so some hundreds of samples are decoded at a time. CUPTI drops the
+ * samples for which an image has no more room, so it has room for many more. Most readings use an
+ * image of sums, the others CUPTI's own, with which computed values are compared.
  */
 #include "metrics/pm_sampler.h"
 
@@ -19,18 +18,15 @@
 #include "base/mem.h"
 #include "base/ticks.h"
 #include "metrics/pm_choose.h"
+#include "metrics/pm_image.h"
 
 #define SECOND UINT64_C(1000000000)
-#define READ_SAMPLES UINT64_C(256) /* decoded at a time, where possible */
+#define READ_SAMPLES UINT64_C(1024) /* decoded at a time, where possible */
 #define LEAST_READ_MS 2u
 #define MOST_READ_MS 100u
-#define IMAGE_NS (SECOND * 2 / 5) /* how late a reading may be */
-#define LEAST_IMAGE 256u	  /* samples */
-#define MOST_IMAGE 4096u
-#define MOST_IMAGE_BYTES ((size_t)128 << 20)
-#define HEAD_BYTES 8192u /* most bytes of an image before its samples... */
-#define TAIL_BYTES 64u	 /* ...and most bytes per sample behind all of them */
-#define TRIED_RESETS 4u
+#define MOST_BUFFERED ((size_t)16384) /* samples */
+#define MOST_MISUNDERSTOOD 4u
+#define COMPARED_READINGS 64u /* one of these many is compared */
 #define LEAST_BUFFER ((size_t)16 << 20)
 #define MOST_BUFFER ((size_t)256 << 20)
 #define USUAL_PERIOD (SECOND / 10000) /* most machines keep up with this, unless disturbed */
@@ -44,15 +40,15 @@ struct ws_pm_sampler {
 	uint8_t *availability;
 	struct ws_pm_fit fit;
 	struct ws_pm_plan *plan;
+	struct ws_pm_sums *sums; /* NULL: cannot be made */
 	void *host;
 	/* While sampling: */
 	void *object; /* CUPTI's object; NULL: the counters are not reserved */
 	bool running;
-	uint8_t *image, *clean; /* clean: its initial contents */
-	size_t record_bytes;	/* of a sample in the hardware's buffer, about */
-	size_t image_bytes, sample_bytes, capacity;
-	unsigned resets; /* how often resetting only parts of it has been found to be enough */
-	bool resets_whole;
+	size_t record_bytes; /* of a sample in the hardware's buffer, about */
+	struct ws_pm_image own, summed;
+	struct ws_pm_image *image;	  /* the one in use */
+	unsigned readings, misunderstood; /* misunderstood: images of sums */
 	double *values;
 	float *rounded;
 	bool first_passed;	       /* the first sample has been skipped: it began long before */
@@ -114,6 +110,8 @@ struct ws_pm_sampler *ws_pm_sampler_open(const struct pm_library *library, unsig
 	}
 	sampler->plan = ws_pm_choose(library, sampler->chip, sampler->availability, sampler->period,
 				     &sampler->fit);
+	sampler->sums = ws_pm_sums_new(library, sampler->chip, sampler->fit.config,
+				       sampler->fit.config_bytes);
 	sampler->record_bytes = ws_pm_estimate_record(library, &sampler->fit);
 	sampler->values = ws_calloc(sampler->fit.count, sizeof(*sampler->values));
 	sampler->rounded = ws_calloc(sampler->fit.count, sizeof(*sampler->rounded));
@@ -154,10 +152,9 @@ static void release(struct ws_pm_sampler *sampler)
 	if (sampler->object)
 		call_with_object(sampler->cupti->disable, sampler->object);
 	ws_pm_free_host(sampler->cupti, sampler->host);
-	free(sampler->image);
-	free(sampler->clean);
+	ws_pm_image_free(&sampler->own);
+	ws_pm_image_free(&sampler->summed);
 	sampler->object = sampler->host = NULL;
-	sampler->image = sampler->clean = NULL;
 	sampler->running = false;
 }
 
@@ -166,6 +163,7 @@ void ws_pm_sampler_free(struct ws_pm_sampler *sampler)
 	if (!sampler)
 		return;
 	release(sampler);
+	ws_pm_sums_free(sampler->sums);
 	ws_pm_plan_free(sampler->plan);
 	ws_pm_fit_free(&sampler->fit);
 	free(sampler->chip);
@@ -189,7 +187,7 @@ static int take_counters(struct ws_pm_sampler *sampler)
  * last reading does not take long. */
 static size_t choose_buffer(const struct ws_pm_sampler *sampler)
 {
-	size_t samples = ws_min((size_t)(SECOND / sampler->period), (size_t)4 * MOST_IMAGE),
+	size_t samples = ws_min((size_t)(SECOND / sampler->period), MOST_BUFFERED),
 	       bytes = samples * sampler->record_bytes;
 
 	return ws_min(ws_max(bytes, LEAST_BUFFER), MOST_BUFFER);
@@ -216,57 +214,15 @@ static int configure(struct ws_pm_sampler *sampler)
 	return sampler->cupti->set_config(&config) ? error : 0;
 }
 
-static int measure_image(const struct ws_pm_sampler *sampler, size_t samples, size_t *bytes)
+static int make_images(struct ws_pm_sampler *sampler)
 {
-	struct pm_image_size size = {.size = PM_SIZE(pm_image_size, bytes),
-				     .object = sampler->object,
-				     .samples = (uint32_t)samples};
-	int error;
+	int error = ws_pm_image_make(&sampler->own, sampler->cupti, sampler->object, sampler->plan,
+				     sampler->period);
 
-	size.names = ws_pm_plan_counters(sampler->plan, &size.count);
-	error = sampler->cupti->image_size(&size);
-	*bytes = size.bytes;
-	return error;
-}
-
-static int choose_capacity(struct ws_pm_sampler *sampler)
-{
-	size_t one, two, most;
-	int error = measure_image(sampler, LEAST_IMAGE, &one);
-
-	if (!error)
-		error = measure_image(sampler, (size_t)2 * LEAST_IMAGE, &two);
-	if (error)
-		return error;
-	sampler->sample_bytes = ws_max(two - ws_min(one, two), (size_t)LEAST_IMAGE) / LEAST_IMAGE;
-	most = ws_max(MOST_IMAGE_BYTES / sampler->sample_bytes, (size_t)LEAST_IMAGE);
-	sampler->capacity = ws_max((size_t)(IMAGE_NS / sampler->period), (size_t)LEAST_IMAGE);
-	sampler->capacity = ws_min(sampler->capacity, ws_min(most, (size_t)MOST_IMAGE));
-	return measure_image(sampler, sampler->capacity, &sampler->image_bytes);
-}
-
-static int initialize_image(const struct ws_pm_sampler *sampler)
-{
-	struct pm_image_initialize init = {.size = PM_SIZE(pm_image_initialize, image),
-					   .object = sampler->object,
-					   .bytes = sampler->image_bytes,
-					   .image = sampler->image};
-
-	return sampler->cupti->image_initialize(&init);
-}
-
-static int make_image(struct ws_pm_sampler *sampler)
-{
-	int error = choose_capacity(sampler);
-
-	if (error)
-		return error;
-	sampler->image = ws_calloc(1, sampler->image_bytes);
-	sampler->clean = ws_malloc(sampler->image_bytes);
-	sampler->resets = 0;
-	sampler->resets_whole = false;
-	error = initialize_image(sampler);
-	memcpy(sampler->clean, sampler->image, sampler->image_bytes);
+	sampler->image = &sampler->own;
+	sampler->readings = sampler->misunderstood = 0;
+	if (!error && sampler->sums)
+		ws_pm_image_make_sums(&sampler->summed, sampler->sums, sampler->own.capacity);
 	return error;
 }
 
@@ -279,7 +235,7 @@ int ws_pm_sampler_begin(struct ws_pm_sampler *sampler, struct ws_err *err)
 	if (!error)
 		error = configure(sampler);
 	if (!error)
-		error = make_image(sampler);
+		error = make_images(sampler);
 	if (!error)
 		error = call_with_object(sampler->cupti->start, sampler->object);
 	sampler->running = !error;
@@ -358,34 +314,50 @@ static int read_info(const struct ws_pm_sampler *sampler, size_t index, struct p
 {
 	*info = (struct pm_sample_info){.size = PM_SIZE(pm_sample_info, end),
 					.object = sampler->object,
-					.image = sampler->image,
-					.bytes = sampler->image_bytes,
+					.image = sampler->image->bytes,
+					.bytes = sampler->image->size,
 					.index = index};
 	return sampler->cupti->sample_info(info);
 }
 
-/* Check the last sample of an image, unless that is the first one of all, whose counters began long
- * before. */
-static int check_image(struct ws_pm_sampler *sampler, size_t samples)
+static struct ws_pm_place get_place(const struct ws_pm_sampler *sampler, size_t index,
+				    uint64_t interval)
 {
-	struct ws_pm_place place = {.host = sampler->host,
-				    .image = sampler->image,
-				    .bytes = sampler->image_bytes,
-				    .index = samples - 1};
-	struct pm_sample_info info;
-	int error = read_info(sampler, place.index, &info);
+	return (struct ws_pm_place){.host = sampler->host,
+				    .image = sampler->image->bytes,
+				    .bytes = sampler->image->size,
+				    .index = index,
+				    .interval = interval,
+				    .sums = sampler->image->sums};
+}
 
+/* Check the last sample of an image, unless that is the first one of all, whose counters began long
+ * before. *usable: the samples of the image can be evaluated. */
+static int check_image(struct ws_pm_sampler *sampler, size_t samples, bool *usable)
+{
+	struct ws_pm_place place;
+	struct pm_sample_info info;
+	int error = read_info(sampler, samples - 1, &info);
+
+	*usable = !sampler->image->sums;
 	if (error || info.end <= info.start || (samples == 1 && !sampler->first_passed))
 		return error;
-	place.interval = info.end - info.start;
-	return ws_pm_plan_check(sampler->plan, &place);
+	place = get_place(sampler, samples - 1, info.end - info.start);
+	if (place.sums)
+		*usable = ws_pm_plan_learn_sums(sampler->plan, &place);
+	if (*usable)
+		error = ws_pm_plan_check(sampler->plan, &place);
+	else if (++sampler->misunderstood == MOST_MISUNDERSTOOD)
+		ws_pm_image_free(&sampler->summed);
+	if (!place.sums && !error)
+		ws_pm_plan_prepare_sums(sampler->plan, &place);
+	return error;
 }
 
 /* Evaluate a sample of this length. */
 static int evaluate(struct ws_pm_sampler *sampler, size_t index, uint64_t interval)
 {
-	const struct ws_pm_place place = {sampler->host, sampler->image, sampler->image_bytes,
-					  index, interval};
+	const struct ws_pm_place place = get_place(sampler, index, interval);
 	int error = ws_pm_plan_evaluate(sampler->plan, &place, sampler->values);
 
 	for (size_t i = 0; i < sampler->fit.count && !error; i++)
@@ -435,40 +407,34 @@ static int hand_on_sample(struct ws_pm_sampler *sampler, size_t index, uint64_t 
 	return 0;
 }
 
-/* Reset the image for the next samples after `samples` have been decoded into it. The first few
- * times, check whether only the parts that are copied have changed. */
-static int reset_image(struct ws_pm_sampler *sampler, size_t samples)
-{
-	size_t head = HEAD_BYTES + samples * sampler->sample_bytes,
-	       tail = TAIL_BYTES * sampler->capacity, end = sampler->image_bytes - tail;
-
-	if (sampler->resets_whole || sampler->image_bytes < head + tail)
-		return initialize_image(sampler);
-	memcpy(sampler->image, sampler->clean, head);
-	memcpy(sampler->image + end, sampler->clean + end, tail);
-	if (sampler->resets == TRIED_RESETS)
-		return 0;
-	sampler->resets++;
-	sampler->resets_whole = memcmp(sampler->image, sampler->clean, sampler->image_bytes) != 0;
-	return sampler->resets_whole ? initialize_image(sampler) : 0;
-}
-
 /* Hand on the samples of an image and empty it. */
 static int hand_on_image(struct ws_pm_sampler *sampler, const struct ws_pm_sink *sink)
 {
+	struct ws_pm_image *image = sampler->image;
 	struct pm_image_info info = {.size = PM_SIZE(pm_image_info, completed),
-				     .image = sampler->image,
-				     .bytes = sampler->image_bytes};
+				     .image = image->bytes,
+				     .bytes = image->size};
 	int error = sampler->cupti->image_info(&info);
 	uint64_t offset = find_clock_offset();
+	bool usable = true;
 
 	if (info.completed && !error)
-		error = check_image(sampler, info.completed);
-	for (size_t i = 0; i < info.completed && !error; i++)
+		error = check_image(sampler, info.completed, &usable);
+	for (size_t i = 0; i < info.completed && usable && !error; i++)
 		error = hand_on_sample(sampler, i, offset, sink);
-	if (info.populated && !error)
-		error = reset_image(sampler, info.populated);
+	if (info.populated && image->bytes && !error)
+		ws_pm_image_reset(image, info.populated);
 	return error;
+}
+
+static void choose_image(struct ws_pm_sampler *sampler)
+{
+	bool due = ++sampler->readings % COMPARED_READINGS == 0 ||
+		   ws_pm_plan_needs_comparison(sampler->plan);
+
+	sampler->image = &sampler->own;
+	if (!due && sampler->summed.bytes && ws_pm_plan_uses_sums(sampler->plan))
+		sampler->image = &sampler->summed;
 }
 
 /* Decode the available samples. *lost: samples were lost, because the hardware's buffer was full
@@ -477,12 +443,13 @@ static int decode_all(struct ws_pm_sampler *sampler, const struct ws_pm_sink *si
 {
 	struct pm_decode decode = {.size = PM_SIZE(pm_decode, overflow),
 				   .object = sampler->object,
-				   .image = sampler->image,
-				   .bytes = sampler->image_bytes,
 				   .reason = PM_STOP_IMAGE_FULL};
 	int error = 0;
 
 	while (decode.reason == PM_STOP_IMAGE_FULL && !error && !*lost) {
+		choose_image(sampler);
+		decode.image = sampler->image->bytes;
+		decode.bytes = sampler->image->size;
 		decode.reason = PM_STOP_OTHER;
 		decode.overflow = 0;
 		error = sampler->cupti->decode(&decode);

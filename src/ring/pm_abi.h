@@ -192,6 +192,87 @@ struct pm_estimate {
 	size_t sample_bytes; /* out */
 };
 
+/* Of the same library, documented with NVIDIA's "Nsight Perf SDK": images of counter data that hold
+ * the sum of each counter over all units of the chip. */
+struct pm_raw_names {
+	size_t size;
+	void *priv;
+	const uint8_t *config;
+	size_t config_bytes;
+	size_t pass;
+	const char **names; /* NULL: only count them */
+	size_t count;	    /* in and out */
+};
+
+struct pm_builder {
+	size_t size;
+	void *priv;
+	void *builder; /* out, but in when it is destroyed */
+	const char *chip;
+};
+
+struct pm_builder_end {
+	size_t size;
+	void *priv;
+	void *builder;
+};
+
+struct pm_raw_request {
+	void *priv;
+	const char *name;
+	uint32_t domain;
+	uint8_t each; /* keep the values of each unit apart */
+};
+
+struct pm_builder_add {
+	size_t size;
+	void *priv;
+	void *builder;
+	size_t request_size;
+	size_t count;
+	const struct pm_raw_request *requests;
+};
+
+struct pm_prefix {
+	size_t size;
+	void *priv;
+	void *builder;
+	size_t allocated;
+	uint8_t *bytes; /* NULL: only count them */
+	size_t count;	/* out */
+};
+
+struct pm_device_names {
+	size_t size;
+	void *priv;
+	size_t device;
+	const char *name, *chip; /* out */
+};
+
+struct pm_sums_options {
+	size_t size;
+	const uint8_t *prefix;
+	size_t prefix_bytes;
+	uint32_t samples, append;
+};
+
+struct pm_sums_size {
+	size_t size;
+	void *priv;
+	size_t device;
+	const struct pm_sums_options *options;
+	size_t bytes; /* out */
+};
+
+struct pm_sums_initialize {
+	size_t size;
+	void *priv;
+	size_t device;
+	const struct pm_sums_options *options;
+	uint8_t *image;
+	size_t bytes;
+};
+
 /* The size that CUPTI expects of a struct: up to the end of its last member. */
 #define PM_SIZE(type, last) (offsetof(struct type, last) + sizeof(((struct type *)0)->last))
 
@@ -227,6 +308,26 @@ struct pm_estimate {
 struct pm_functions {
 #define PM_FUNCTION(member, name, argument) int (*member)(argument);
 	PM_FUNCTIONS
+#undef PM_FUNCTION
+};
+
+#define PM_SUMS_FUNCTIONS                                                                     \
+	PM_FUNCTION(get_raw_names, "NVPW_Config_GetRawCounters", struct pm_raw_names *)       \
+	PM_FUNCTION(new_builder, "NVPW_CounterDataBuilder_Create", struct pm_builder *)       \
+	PM_FUNCTION(free_builder, "NVPW_CounterDataBuilder_Destroy", struct pm_builder_end *) \
+	PM_FUNCTION(add_counters, "NVPW_CounterDataBuilder_AddRawCounters",                   \
+		    struct pm_builder_add *)                                                  \
+	PM_FUNCTION(get_prefix, "NVPW_CounterDataBuilder_GetCounterDataPrefix",               \
+		    struct pm_prefix *)                                                       \
+	PM_FUNCTION(get_names, "NVPW_Device_GetNames", struct pm_device_names *)              \
+	PM_FUNCTION(measure, "NVPW_GPU_PeriodicSampler_CounterDataImage_CalculateSize",       \
+		    struct pm_sums_size *)                                                    \
+	PM_FUNCTION(initialize, "NVPW_GPU_PeriodicSampler_CounterDataImage_Initialize",       \
+		    struct pm_sums_initialize *)
+
+struct pm_sums_functions {
+#define PM_FUNCTION(member, name, argument) int (*member)(argument);
+	PM_SUMS_FUNCTIONS
 #undef PM_FUNCTION
 };
 

@@ -2,7 +2,9 @@
  * standin_pm.c - in place of the driver, of CUPTI's PM sampling and of NVML's GPM: two GPUs whose
  * counters say what a test expects. WARPSIGHT_PM_MODE has it misbehave: "denied", "busy",
  * "overflow", "broken" (samples cannot be decoded), "hang" (at the end), "crash", "mig",
- * "warps" (which stay 0), "skewed" (sums are half of what they should be),
+ * "warps" (which stay 0), "skewed" (sums are half of what they should be), "own" (there are no
+ * images of sums), "marked" (SMs are busier by images of sums), "strange" (images of sums hold
+ * neither sums nor means),
  * "full" (an image had no room for all samples), "links" (the chip has NVLinks), "idle links"
  * (which are not active).
  *
@@ -19,7 +21,7 @@
 #include "ring/pm_abi.h"
 
 #define EXPORT __attribute__((visibility("default")))
-enum { GPUS = 2, MOST = 64, RUN = 10, PEAK = 132 };
+enum { GPUS = 2, MOST = 64, RUN = 10, UNITS = 132 };
 
 struct sampler {
 	bool there;
@@ -34,7 +36,7 @@ struct sample {
 };
 
 struct image {
-	uint64_t capacity, used;
+	uint64_t capacity, used, sums;
 	struct sample samples[];
 };
 
@@ -244,6 +246,72 @@ EXPORT int cuptiPmSamplingCounterDataImageInitialize(struct pm_image_initialize 
 	return 0;
 }
 
+/* ---- images of sums ---- */
+
+EXPORT int NVPW_Config_GetRawCounters(struct pm_raw_names *params)
+{
+	const struct host *host = (const struct host *)params->config;
+
+	for (size_t i = 0; params->names && i < host->count; i++)
+		params->names[i] = host->names[i];
+	params->count = host->count;
+	return 0;
+}
+
+EXPORT int NVPW_CounterDataBuilder_Create(struct pm_builder *params)
+{
+	params->builder = samplers;
+	return 0;
+}
+
+EXPORT int NVPW_CounterDataBuilder_Destroy(struct pm_builder_end *params)
+{
+	return params->builder == samplers ? 0 : 1;
+}
+
+EXPORT int NVPW_CounterDataBuilder_AddRawCounters(struct pm_builder_add *params)
+{
+	for (size_t i = 0; i < params->count; i++)
+		if (!params->requests[i].name || params->requests[i].each)
+			return 1;
+	return 0;
+}
+
+EXPORT int NVPW_CounterDataBuilder_GetCounterDataPrefix(struct pm_prefix *params)
+{
+	params->count = 8;
+	if (params->bytes)
+		memcpy(params->bytes, "a prefix", params->count);
+	return 0;
+}
+
+EXPORT int NVPW_Device_GetNames(struct pm_device_names *params)
+{
+	params->chip = "GH100";
+	return params->device < GPUS ? 0 : 1;
+}
+
+EXPORT int NVPW_GPU_PeriodicSampler_CounterDataImage_CalculateSize(struct pm_sums_size *params)
+{
+	const struct pm_sums_options *options = params->options;
+
+	if (is_mode("own") || memcmp(options->prefix, "a prefix", options->prefix_bytes))
+		return 1;
+	params->bytes = sizeof(struct image) + options->samples * sizeof(struct sample);
+	return 0;
+}
+
+EXPORT int NVPW_GPU_PeriodicSampler_CounterDataImage_Initialize(struct pm_sums_initialize *params)
+{
+	struct image *image = (struct image *)params->image;
+
+	image->capacity = params->options->samples;
+	image->sums = true;
+	return 0;
+}
+
+/* ---- samples ---- */
+
 EXPORT int cuptiPmSamplingStart(struct pm_object *params)
 {
 	struct sampler *sampler = params->object;
@@ -330,31 +398,49 @@ static double get_share(const char *name, uint64_t number)
 	return strstr(name, "dram__bytes_read") ? 33.333333333 : 0;
 }
 
-/* All clocks run at 1.755 GHz, and each counter may count PEAK a cycle. */
+/* All clocks run at 1.755 GHz, and each of UNITS units may count one a cycle. */
 static double evaluate(const char *name, const struct sample *sample)
 {
 	const double ghz = 1.755, time = (double)(sample->end - sample->start);
 
 	if (strstr(name, ".peak_sustained") && !strstr(name, "pct_of_peak"))
-		return PEAK;
+		return strstr(name, ".sum") ? UNITS : 1;
 	if (!sample->number || sample->written > 1)
 		return 1e18; /* of the first sample, or mixed with an earlier one in its place */
 	if (strstr(name, "time_duration"))
 		return time;
+	if (strstr(name, "cycles_elapsed") && strstr(name, "per_second"))
+		return ghz * 1e9;
 	if (strstr(name, "cycles_elapsed"))
-		return strstr(name, "per_second") ? ghz * 1e9 : ghz * time;
+		return ghz * time * (strstr(name, ".sum") ? UNITS : 1);
 	if (strstr(name, ".sum") && !strstr(name, "pct"))
 		return get_share(name, sample->number) / 100 * ghz * time *
-		       (is_mode("skewed") ? PEAK / 2 : PEAK);
+		       (is_mode("skewed") ? UNITS / 2 : UNITS);
 	return get_share(name, sample->number);
+}
+
+/* Only sums can be evaluated. */
+static double evaluate_sums(const char *name, const struct sample *sample)
+{
+	double value = evaluate(name, sample);
+
+	if (!strstr(name, ".sum") || strstr(name, "pct") || is_mode("strange"))
+		return 3 * value;
+	if (is_mode("marked") && strstr(name, "sm__cycles_active"))
+		return value * 81 / 80;
+	return value;
 }
 
 EXPORT int cuptiProfilerHostEvaluateToGpuValues(struct pm_host_evaluate *params)
 {
 	const struct image *image = (const struct image *)params->image;
 
-	for (size_t i = 0; i < params->count; i++)
-		params->values[i] = evaluate(params->names[i], &image->samples[params->range]);
+	for (size_t i = 0; i < params->count; i++) {
+		const struct sample *sample = &image->samples[params->range];
+
+		params->values[i] = image->sums ? evaluate_sums(params->names[i], sample)
+						: evaluate(params->names[i], sample);
+	}
 	return 0;
 }
 

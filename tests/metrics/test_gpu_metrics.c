@@ -256,6 +256,32 @@ static void sums_that_mislead_are_not_used(void **state)
 	end_recording(&recording);
 }
 
+/* Most samples are decoded into images of sums, if the library has those and they can be trusted.
+ */
+static void most_samples_are_sums(void **state)
+{
+	const struct ws_gpu_sampling_opts often = {"0", NULL, 10000};
+	struct recording recording = record("marked", &often, 2000);
+
+	(void)state;
+	assert_string_equal(recording.complaints, "");
+	assert_true(count_values(&recording, 0, "SM Active", 81) >
+		    count_values(&recording, 0, "SM Active", 80));
+	assert_true(count_values(&recording, 0, "SM Active", 80) > 0); /* still compared */
+	assert_true(count_values(&recording, 0, "Tensor Active", 40) > 2);
+	assert_true(count_values(&recording, 0, "DRAM Read Bandwidth", 4267.0 / 128) > 2);
+	assert_true(count_values(&recording, 0, "SM Active", NAN) == 0);
+	end_recording(&recording);
+	recording = record("own", &both, 400);
+	assert_true(count_values(&recording, 0, "SM Active", 80) > 2);
+	assert_true(count_values(&recording, 0, "SM Active", NAN) == 0);
+	end_recording(&recording);
+	recording = record("strange", &both, 400);
+	assert_true(count_values(&recording, 0, "SM Active", 80) > 2);
+	assert_true(count_values(&recording, 0, "Tensor Active", 40) > 2);
+	end_recording(&recording);
+}
+
 /* Equal samples are one value; each begins where the one before ends; times are those of the clock
  * of the report. */
 static void values_follow_one_another(void **state)
@@ -486,6 +512,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(two_gpus_are_sampled),
 		cmocka_unit_test(idle_links_are_left_out),
 		cmocka_unit_test(sums_that_mislead_are_not_used),
+		cmocka_unit_test(most_samples_are_sums),
 		cmocka_unit_test(values_follow_one_another),
 		cmocka_unit_test(refusal_has_its_reason_and_a_substitute),
 		cmocka_unit_test(busy_counters_have_a_substitute),

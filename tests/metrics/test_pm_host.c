@@ -127,7 +127,7 @@ static size_t count_chosen(const struct pm_library *library, uint64_t period)
 
 static void check_rates(const struct pm_functions *cupti)
 {
-	struct pm_library library = {.cupti = *cupti};
+	struct pm_library library = {.cupti = *cupti, .has_sums = true};
 	size_t usual, fast;
 
 	*(void **)&library.estimate =
@@ -226,6 +226,41 @@ static void check_plan(const struct pm_functions *cupti, const struct pm_host_ev
 	free(fit.config);
 }
 
+/* Whether the units of the chip can be counted, which images of sums need. */
+static void check_units(const struct pm_functions *cupti, const struct pm_host_evaluate *evaluate,
+			const uint8_t *availability)
+{
+	const char *names[] = {"sm__cycles_active.avg.pct_of_peak_sustained_elapsed",
+			       "dram__bytes_read.avg.pct_of_peak_sustained_elapsed",
+			       "dram__bytes_read.sum.per_second",
+			       "gpc__cycles_elapsed.avg.per_second"};
+	struct ws_pm_fit fit = {.names = names, .count = WS_COUNT(names)};
+	struct ws_pm_plan *plan = ws_pm_plan_new(cupti, "GH100", availability, &fit);
+	const struct ws_pm_place place = {.host = evaluate->host,
+					  .image = evaluate->image,
+					  .bytes = evaluate->bytes,
+					  .index = 3,
+					  .interval = intervals[3]};
+
+	check(!ws_pm_plan_check(plan, &place) && !ws_pm_plan_uses_sums(plan),
+	      "sums are not used before they are prepared");
+	ws_pm_plan_prepare_sums(plan, &place);
+	check(ws_pm_plan_uses_sums(plan), "sums of counters would do");
+	/* An image of another kind says nothing like a sum... */
+	check(!ws_pm_plan_learn_sums(plan,
+				     &(struct ws_pm_place){place.host, place.image, place.bytes, 3,
+							   place.interval * 3, true}),
+	      "an image that is not understood is not used");
+	/* ...while CUPTI's own image has the sums in its evaluation. */
+	ws_pm_plan_prepare_sums(plan, &place);
+	check(ws_pm_plan_learn_sums(plan,
+				    &(struct ws_pm_place){place.host, place.image, place.bytes, 3,
+							  place.interval, true}),
+	      "an image with sums is understood");
+	ws_pm_plan_free(plan);
+	free(fit.config);
+}
+
 static void replay(const struct pm_functions *cupti, const char *folder)
 {
 	const char *names[MOST_METRICS];
@@ -243,6 +278,7 @@ static void replay(const struct pm_functions *cupti, const char *folder)
 	check(evaluate.host && evaluate.count, "the recorded data can be read");
 	check_samples(cupti, &evaluate, folder);
 	check_plan(cupti, &evaluate, availability);
+	check_units(cupti, &evaluate, availability);
 	ws_pm_free_host(cupti, evaluate.host);
 	for (size_t i = 0; i < evaluate.count; i++)
 		free((char *)names[i]);
