@@ -546,12 +546,11 @@ def write_tables(path, libraries):
     out.append("static const struct library libraries[WS_LIBRARIES] = {")
     for library in libraries:
         out.append(
-            '\t{"%s", "%s", "%s", "%s", "%s", %s},'
+            '\t{"%s", "%s", "%s", "%s", %s},'
             % (
                 library.name,
                 library.title,
                 library.trace,
-                library.functions[0].name,
                 ", ".join(library.files),
                 "true" if library.layer else "false",
             )

@@ -49,7 +49,7 @@ struct kept {
 };
 
 struct library {
-	const char *name, *title, *trace, *marker, *files;
+	const char *name, *title, *trace, *files;
 	bool is_layer; /* its own loader loads the hooks */
 };
 
@@ -542,9 +542,11 @@ const char *ws_library_title(unsigned library)
 	return libraries[library].title;
 }
 
-const char *ws_library_marker(unsigned library)
+void ws_library_walk_functions(void (*each)(void *context, unsigned library, const char *name),
+			       void *context)
 {
-	return libraries[library].marker;
+	for (unsigned i = 0; i < WS_LIBRARY_CALLS; i++)
+		each(context, functions[i].library, functions[i].name);
 }
 
 const char *ws_library_files(unsigned library)

@@ -20,9 +20,11 @@ const char *ws_library_hook(unsigned library);
 bool ws_library_is_layer(unsigned library);
 /* The names of its files. */
 const char *ws_library_files(unsigned library);
-/* Its common name, and the function by which a program that contains it is recognised. */
+/* Its common name. */
 const char *ws_library_title(unsigned library);
-const char *ws_library_marker(unsigned library);
+/* Call `each` for every function that is wrapped, with the number of its library. */
+void ws_library_walk_functions(void (*each)(void *context, unsigned library, const char *name),
+			       void *context);
 
 /* The string id of the name of the table for calls that library `number` of ws_nvtx_libraries
  * reports by NVTX; from then on the report has the table. */

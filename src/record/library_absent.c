@@ -11,38 +11,53 @@
 #include "record/proc.h"
 #include "symbols/symtab.h"
 
-/* A program that is run again and again is examined once. */
-static bool was_looked_into(struct ws_drain *drain, const char *exe)
+static uint64_t hash_text(const char *text)
 {
 	uint64_t hash = 14695981039346656037u; /* FNV-1a */
 
-	for (const char *at = exe; *at; at++)
-		hash = (hash ^ (unsigned char)*at) * 1099511628211u;
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+	return hash;
+}
+
+/* A program that is run again and again is examined once. */
+static bool was_looked_into(struct ws_drain *drain, const char *exe)
+{
+	uint64_t hash = hash_text(exe);
+
 	if (ws_map_get(&drain->looked_into, hash, NULL))
 		return true;
 	ws_map_set(&drain->looked_into, hash, 1);
 	return false;
 }
 
-/* The bits of the libraries whose recognition function the file defines. */
+static void add_function(void *context, unsigned library, const char *name)
+{
+	uint64_t hash = hash_text(name);
+
+	ws_map_set(context, hash, ws_map_get(context, hash, NULL) | UINT64_C(1) << library);
+}
+
+/* The bits of the libraries of which the file defines any function: of an archive, only those that
+ * the program needs are linked into it. */
 static uint64_t find_inside(const struct ws_elf *elf, uint64_t libraries)
 {
+	struct ws_map functions = {0};
 	struct ws_symbol_table table;
 	uint64_t found = 0;
 	Elf64_Sym symbol;
 
 	if (!ws_symtab_open(elf, false, &table))
 		return 0;
+	ws_library_walk_functions(add_function, &functions);
 	for (uint64_t i = 0; i < table.count; i++) {
 		const char *name = ws_symtab_get(&table, i, &symbol);
 
-		if (!name || ELF64_ST_TYPE(symbol.st_info) != STT_FUNC)
-			continue;
-		for (unsigned k = 0; k < WS_LIBRARIES; k++)
-			if (libraries >> k & 1 && !strcmp(name, ws_library_marker(k)))
-				found |= UINT64_C(1) << k;
+		if (name && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC)
+			found |= ws_map_get(&functions, hash_text(name), NULL);
 	}
-	return found;
+	ws_map_free(&functions);
+	return found & libraries;
 }
 
 void ws_library_note_process_end(struct ws_stream *stream)

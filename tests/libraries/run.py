@@ -237,6 +237,9 @@ def library_that_is_not_there():
 def library_inside_the_program():
     got = profile("static", os.path.join(BUILT, "mpi-app-static"))
     same("linked into" in got.err and "mpi-app-static" in got.err, True, got.err)
+    # of an archive, only what the program needs is linked: here no ucp_init, no shmem_init
+    got = profile("static-2", os.path.join(BUILT, "others-app-static"), trace="ucx,oshmem")
+    same(got.err.count("others-app-static statically"), 2, got.err)
     same("No call of MPI" in got.err, False, got.err)
 
 
