@@ -1123,9 +1123,14 @@ void ws_perf_rest(struct ws_perf *perf, uint64_t time)
 	static const enum ws_perf_role begun[] = {WS_PERF_SAMPLE, WS_PERF_STANDBY, WS_PERF_WAKE,
 						  WS_PERF_FTRACE};
 
+	bool paused;
+
 	if (!perf || perf->over || !perf->from)
 		return;
+	paused = perf->resume != 0;
 	take_rest(perf, time, true);
+	if (paused) /* the next collection begins without a pause */
+		ws_perf_end_pause(perf);
 	say_losses(perf);
 	ws_perf_say_pauses(perf);
 	ws_perf_say_rate(perf);

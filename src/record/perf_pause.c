@@ -11,7 +11,8 @@
  *
  * Where threads switch more than CONVOY times a second, each of them waits for the one before, and
  * the cost of a record delays them all: the full allowance lost a fifth of the time. So the
- * allowance shrinks as the rate grows.
+ * allowance shrinks as the rate grows, by its square, and in a long pause a core takes a sample
+ * only every fourth period: each copies a stack while all others wait.
  *
  * What ran on the cores during a pause is unknown, as after lost records (perf_gaps.c): spans end
  * where the pause begins, and a thread's state is known again from its next record on. Pauses are
@@ -19,6 +20,7 @@
  * recorded; a sample in a pause stands for its period.
  */
 #include <stdio.h>
+#include <sys/ioctl.h>
 
 #include "base/choose.h"
 #include "record/perf_private.h"
@@ -26,18 +28,22 @@
 
 #define MOST 15000.0	  /* switches a second of the recorded threads on a core: some 4 % of it */
 #define CONVOY 30000.0	  /* a core that switches more often has a smaller allowance */
+#define LEAST 1000.0	  /* but never less than this */
 #define BURST 2000.0	  /* the most that can be saved up: some 5 ms */
 #define DEBT MOST	  /* the most that a core can owe: the longest pause makes up for it */
 #define LOOK_NS 10000000u /* between two looks */
 #define SOON_NS 5000000u  /* the same where an allowance is nearly spent */
 #define ON_NS 20000000u	  /* switches are recorded for at least this long between two pauses */
-#define PAUSE_NS 1000000000u /* the longest pause */
-#define SHIFT_LOOKS 2	     /* looks in a row that found many switches */
+#define CONVOY_ON_NS 10000000u /* the same for a core that switches more often than CONVOY */
+#define LONG_NS 100000000u     /* a pause in which there are fewer samples takes at least this */
+#define PAUSE_NS 1000000000u   /* the longest pause */
+#define SHIFT_LOOKS 2	       /* looks in a row that found many switches */
 
-void ws_perf_pause_switches(struct ws_perf *perf, uint64_t time)
+void ws_perf_pause_switches(struct ws_perf *perf, uint64_t time, bool sparse)
 {
 	ws_grow(perf->pauses, perf->pauses_cap, perf->pauses_n + 1);
-	perf->pauses[perf->pauses_n++] = (struct ws_perf_pause){.from = time, .to = UINT64_MAX};
+	perf->pauses[perf->pauses_n++] =
+		(struct ws_perf_pause){.from = time, .to = UINT64_MAX, .sparse = sparse};
 }
 
 void ws_perf_resume_switches(struct ws_perf *perf, uint64_t time)
@@ -49,13 +55,26 @@ void ws_perf_resume_switches(struct ws_perf *perf, uint64_t time)
 	perf->resume = 0;
 }
 
-/* Callers ask about recent times, so the search rarely goes further back than the last pause. */
-bool ws_perf_is_paused(const struct ws_perf *perf, uint64_t time)
+/* The pause at `time`, or NULL. Callers ask about recent times, so the search rarely goes further
+ * back than the last pause. */
+static const struct ws_perf_pause *find_pause(const struct ws_perf *perf, uint64_t time)
 {
 	for (size_t i = perf->pauses_n; i--;)
 		if (perf->pauses[i].from <= time)
-			return time < perf->pauses[i].to;
-	return false;
+			return time < perf->pauses[i].to ? &perf->pauses[i] : NULL;
+	return NULL;
+}
+
+bool ws_perf_is_paused(const struct ws_perf *perf, uint64_t time)
+{
+	return find_pause(perf, time) != NULL;
+}
+
+unsigned ws_perf_count_periods(const struct ws_perf *perf, uint64_t time)
+{
+	const struct ws_perf_pause *pause = find_pause(perf, time);
+
+	return pause && pause->sparse ? WS_PERF_SPARSE : 1;
 }
 
 void ws_perf_pass_pauses(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time)
@@ -108,7 +127,32 @@ struct busiest {
 /* Switches a second that may be recorded, on a core whose threads switch `rate` times. */
 static double choose_allowance(double rate)
 {
-	return rate <= CONVOY ? MOST : MOST * CONVOY / rate;
+	double share = CONVOY / ws_max(rate, CONVOY);
+
+	return ws_max(MOST * share * share, LEAST);
+}
+
+static bool can_space_out(const struct ws_perf *perf, const struct ws_perf_event *event)
+{
+	if (!event->clock || event->attr.inherit) /* no copy that a thread has inherited changes */
+		return false;
+	return event->role == WS_PERF_SAMPLE || (event->role == WS_PERF_STANDBY && perf->shifted);
+}
+
+/* Have the clocks of cores take a sample every `periods` of their periods. False when there are
+ * none, or the kernel refuses it. */
+static bool space_out_samples(struct ws_perf *perf, unsigned periods)
+{
+	const struct ws_perf_set *set = &perf->set;
+	uint64_t ns = (uint64_t)perf->timer_ns * periods;
+	bool done = false;
+
+	for (size_t i = 0; ns && i < set->rings_n; i++)
+		for (size_t k = 0; k < set->rings[i].fds_n; k++)
+			if (set->rings[i].fds[k] >= 0 &&
+			    can_space_out(perf, &set->events[k % set->events_n]))
+				done |= !ioctl(set->rings[i].fds[k], PERF_EVENT_IOC_PERIOD, &ns);
+	return done;
 }
 
 /* Add to each core's allowance for the time since the last look and subtract what was recorded: a
@@ -135,16 +179,26 @@ static struct busiest settle_allowances(struct ws_perf *perf, uint64_t now)
 
 static void begin_pause(struct ws_perf *perf, uint64_t now, double ns)
 {
+	bool sparse = ns >= LONG_NS && perf->switch_rate > CONVOY;
+
 	ws_perf_stop_calls(perf);
 	/* Take the time first: what single cores record beyond it is not used. */
-	ws_perf_pause_switches(perf, now);
+	sparse = sparse && space_out_samples(perf, WS_PERF_SPARSE);
+	ws_perf_pause_switches(perf, now, sparse);
 	record_switches(perf, false);
 	perf->resume = now + (uint64_t)ws_min(ns, (double)PAUSE_NS);
 }
 
+void ws_perf_end_pause(struct ws_perf *perf)
+{
+	if (perf->pauses_n && perf->pauses[perf->pauses_n - 1].sparse)
+		space_out_samples(perf, 1);
+	record_switches(perf, true);
+}
+
 static void end_pause(struct ws_perf *perf, uint64_t now)
 {
-	record_switches(perf, true);
+	ws_perf_end_pause(perf);
 	ws_perf_resume_switches(perf, ws_read_raw_ns());
 	settle_allowances(perf, now); /* with what was recorded before and read since */
 }
@@ -167,7 +221,7 @@ static void consider_shift(struct ws_perf *perf, uint64_t now, double rate)
 static void look_at_rate(struct ws_perf *perf, uint64_t now)
 {
 	struct busiest busiest;
-	double most, wanted, left;
+	double most, wanted, left, on_ns;
 
 	if (now < perf->look_at)
 		return;
@@ -175,12 +229,13 @@ static void look_at_rate(struct ws_perf *perf, uint64_t now)
 	perf->switch_rate = busiest.rate;
 	most = choose_allowance(busiest.rate);
 	consider_shift(perf, now, busiest.rate);
-	wanted = (busiest.rate - most) * (ON_NS / 1e9);
+	on_ns = busiest.rate > CONVOY ? CONVOY_ON_NS : ON_NS;
+	wanted = (busiest.rate - most) * (on_ns / 1e9);
 	if (busiest.allowance <= 0 && perf->set.wide) {
 		begin_pause(perf, now, (ws_max(wanted, 0) - busiest.allowance) / most * 1e9);
 		return;
 	}
-	left = wanted > 0 ? busiest.allowance / wanted * ON_NS : LOOK_NS;
+	left = wanted > 0 ? busiest.allowance / wanted * on_ns : LOOK_NS;
 	perf->look_at = now + (uint64_t)ws_max(ws_min(left, (double)LOOK_NS), (double)SOON_NS);
 }
 
@@ -219,17 +274,21 @@ void ws_perf_pace_switches(struct ws_perf *perf, uint64_t now)
 void ws_perf_say_pauses(struct ws_perf *perf)
 {
 	uint64_t sum = 0;
-	char text[500];
+	bool sparse = false;
+	char text[600];
 
-	for (size_t i = 0; i < perf->pauses_n; i++)
+	for (size_t i = 0; i < perf->pauses_n; i++) {
 		sum += ws_min(perf->pauses[i].to, perf->to) - perf->pauses[i].from;
+		sparse |= perf->pauses[i].sparse;
+	}
 	if (!sum)
 		return;
 	snprintf(text, sizeof(text),
 		 "Threads switched more than %.0f times a second on a core. So as not to slow "
 		 "them down, context switches and wake-ups were not recorded for %.3f of %.3f s: "
-		 "what ran on the cores then is unknown, and samples stand for their period. "
+		 "what ran on the cores then is unknown, and samples stand for their period%s. "
 		 "--lossless records all.",
-		 MOST, (double)sum / 1e9, (double)(perf->to - perf->from) / 1e9);
+		 MOST, (double)sum / 1e9, (double)(perf->to - perf->from) / 1e9,
+		 sparse ? ", four times theirs in long pauses, where fewer are taken" : "");
 	ws_sink_diagnostic(perf->main, WS_INFO, "perf", 0, perf->to, text);
 }

@@ -227,7 +227,9 @@ struct ws_perf_gap {	   /* records of a core were lost */
 
 struct ws_perf_pause {	   /* context switches were not recorded, to make them cheaper */
 	uint64_t from, to; /* to: UINT64_MAX while it lasts */
+	bool sparse;	   /* samples came WS_PERF_SPARSE times less often */
 };
+#define WS_PERF_SPARSE 4
 
 struct ws_perf_held { /* a sample that the thread took of itself, until perf's records reach it */
 	uint32_t tid; /* as seen from here */
@@ -408,11 +410,16 @@ bool ws_perf_has_ended(uint32_t pid, uint32_t tid);
 void ws_perf_pace_switches(struct ws_perf *perf, uint64_t now);
 /* For how long the recorder may sleep until it should count again, in nanoseconds. */
 uint64_t ws_perf_time_to_look(const struct ws_perf *perf, uint64_t now);
-/* Note that switches are not recorded from `time` on, or are again. */
-void ws_perf_pause_switches(struct ws_perf *perf, uint64_t time);
+/* Note that switches are not recorded from `time` on, or are again. `sparse`: fewer samples are
+ * taken meanwhile. */
+void ws_perf_pause_switches(struct ws_perf *perf, uint64_t time, bool sparse);
 void ws_perf_resume_switches(struct ws_perf *perf, uint64_t time);
+/* Have the kernel record switches and take all samples again. */
+void ws_perf_end_pause(struct ws_perf *perf);
 /* Whether switches were not recorded at `time`. */
 bool ws_perf_is_paused(const struct ws_perf *perf, uint64_t time);
+/* Periods of the clock for which a sample at `time` stands: more than one in a sparse pause. */
+unsigned ws_perf_count_periods(const struct ws_perf *perf, uint64_t time);
 /* Take into account pauses that began before `time`, at which the thread has a record or ends. */
 void ws_perf_pass_pauses(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time);
 /* Write the pauses, as gaps of every core, into a report that does not have them yet. */

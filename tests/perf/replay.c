@@ -16,7 +16,8 @@
  *   registered PID TIME EXE                its hooks say so; the recorder reads it at once
  *   slow PID                               it has not had the processor, if anyone asks
  *   dead TID                               it exists no more, if anyone asks
- *   pause TIME | resume TIME               switches are not recorded, and are again
+ *   pause TIME [sparse] | resume TIME      switches are not recorded, and are again;
+ *                                          sparse: with fewer samples
  *   round TIME                             the recorder reads what is older
  */
 #include "perf_case.h"
@@ -329,7 +330,7 @@ static void replay_end(const char *a)
 
 static void replay_pause(const char *a)
 {
-	ws_perf_pause_switches(&perf, strtoull(a, NULL, 10));
+	ws_perf_pause_switches(&perf, strtoull(a, NULL, 10), strstr(a, "sparse") != NULL);
 }
 
 static void replay_resume(const char *a)

@@ -295,10 +295,10 @@ static bool check_pauses(void)
 	CHECK(share_recorded(200000, 5000, true) == 1);
 	CHECK(share_recorded(25000, 20000, false) > 0.5); /* 15,000 of them */
 	CHECK(share_recorded(25000, 20000, false) < 0.7);
-	CHECK(share_recorded(60000, 20000, false) > 0.09); /* 7,500 */
-	CHECK(share_recorded(60000, 20000, false) < 0.2);
-	CHECK(share_recorded(200000, 20000, false) > 0.008); /* 2,250 */
-	CHECK(share_recorded(200000, 20000, false) < 0.05);
+	CHECK(share_recorded(60000, 20000, false) > 0.045); /* 3,750 */
+	CHECK(share_recorded(60000, 20000, false) < 0.09);
+	CHECK(share_recorded(200000, 20000, false) > 0.003); /* 1,000 */
+	CHECK(share_recorded(200000, 20000, false) < 0.02);
 	CHECK(share_recorded(200000000, 20000, false) > 0.005); /* it is looked at again */
 	CHECK(!record_switching(4000, 5000, false).shifted);
 	CHECK(!record_switching(9000, 10, false).shifted);

@@ -429,6 +429,21 @@ def paused_switches():
 
 
 @test
+def sparse_samples():
+    """In a sparse pause a sample stands for four periods, though the kernel reports one."""
+    m = Machine("clock", wide=True)
+    m.thread(PID + 1, BEGIN + 10, 0)
+    m.span(PID + 1, BEGIN + MS, 50 * MS)
+    m.put(BEGIN + 100 * MS, 0, "pause %d sparse" % (BEGIN + 100 * MS))
+    for i in range(25):
+        at = BEGIN + (104 + 4 * i) * MS
+        m.put(at, 0, "sample %d %d %d 0 400010 1000000" % (PID, PID + 1, at))
+    m.put(BEGIN + 300 * MS, 0, "resume %d" % (BEGIN + 300 * MS))
+    m.span(PID + 1, BEGIN + 310 * MS, 39 * MS)
+    near(shown(m.record())[0][PID + 1], 189 * MS, "self time")
+
+
+@test
 def moved_while_records_were_lost():
     """It goes on on another core before the loss on its old one is told of."""
     m = Machine("clock")
