@@ -1,4 +1,6 @@
 /* child_processes.c - a program that starts many short processes and waits for each. */
+#include <ctype.h>
+
 #include "analyze/rules/rules.h"
 #include "query/intervals.h"
 
@@ -204,10 +206,22 @@ static uint32_t find_longest_child(const struct ws_analysis *analysis, uint64_t 
 	return longest;
 }
 
+/* The beginning of a command line, on one line. */
+static void put_command(const char *command, struct ws_text *text)
+{
+	enum { SHOWN = 60 };
+	size_t length = strlen(command);
+
+	for (size_t i = 0; i < length && i < SHOWN; i++)
+		ws_text_add(text, iscntrl((unsigned char)command[i]) ? " " : &command[i], 1);
+	if (length > SHOWN)
+		ws_text_puts(text, "...");
+}
+
 /* It may well be what the program is for: a note. */
 static void check_long_child(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
-	enum { SHOWN = 60 };
+	struct ws_text command = {0};
 	uint64_t ns;
 	uint32_t child = find_longest_child(analysis, &ns);
 	const struct ws_process_info *info;
@@ -216,12 +230,18 @@ static void check_long_child(const struct ws_analysis *analysis, struct ws_findi
 	if (!child || ws_analysis_share(analysis, ns) < MOST_OF_TIME || analysis->model->has_cuda)
 		return;
 	info = ws_find_process(analysis->model->who, child);
+	/* A part of the program itself: a worker, a part of a script. */
+	if (!strcmp(info->cmdline,
+		    ws_find_process(analysis->model->who, analysis->model->process)->cmdline))
+		return;
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_child_processes, ns, 0);
 	finding->level = WS_LEVEL_NOTE;
+	put_command(info->cmdline, &command);
 	finding->title = ws_format("For %.0f %% of the time the program waits for a process that "
-				   "it started: %.*s%s [%u]",
-				   100 * ws_analysis_share(analysis, ns), (int)SHOWN, info->cmdline,
-				   strlen(info->cmdline) > SHOWN ? "..." : "", info->pid);
+				   "it started: %s [%u]",
+				   100 * ws_analysis_share(analysis, ns),
+				   ws_text_or(command.text, info->name), info->pid);
+	ws_text_free(&command);
 	finding->advice =
 		ws_strdup("Look at that process, do other work meanwhile (subprocess.Popen "
 			  "instead of run, & in a shell), or do its work in the program "

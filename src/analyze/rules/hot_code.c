@@ -108,6 +108,7 @@ static void check_code(const struct ws_analysis *analysis, struct ws_findings *f
 		ws_format("%.0f %% of the time the CPU computes%s",
 			  100 * ws_analysis_share(analysis, most), ws_text_or(place.text, ""));
 	say_what_to_do(analysis, code.function, finding);
+	ws_say_blocked_loop(analysis, &code, finding);
 	finding->next = ws_strdup("warpsight report --view=top-down REPORT");
 	ws_finding_add_evidence(finding, "the longest stretch", NULL, row->longest.start,
 				row->longest.end);

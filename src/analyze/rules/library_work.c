@@ -65,13 +65,14 @@ static void report_work(const struct ws_analysis *analysis, uint8_t number,
 	finding->line = code->line;
 	/* It may be just what the program is for. */
 	finding->level = ws_min(finding->level, kind->is_usual ? WS_LEVEL_NOTE : WS_LEVEL_WARNING);
-	ws_limit_to_users(analysis, finding, code);
+	ws_limit_to_asked(analysis, finding, code);
 	finding->title =
 		ws_format("%.0f %% of the time goes into %s%s%s",
 			  100 * ws_analysis_share(analysis, sum->ns), kind->what,
 			  spread && place.text ? ", most of it" : "", ws_text_or(place.text, ""));
 	finding->advice = ws_strdup(kind->advice);
 	finding->assumption = ws_strdup("half of it can be avoided");
+	ws_say_blocked_loop(analysis, code, finding);
 	finding->next = ws_strdup("warpsight report --view=top-down REPORT");
 	ws_finding_add_evidence(finding, "the longest stretch", NULL, sum->most->longest.start,
 				sum->most->longest.end);

@@ -101,7 +101,7 @@ static void check_faults(const struct ws_analysis *analysis, struct ws_findings 
 	row = is_call_most(&use) ? &use.call : &use.worst;
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_page_faults, use.ns,
 					use.ns - use.ns / 5);
-	ws_limit_to_users(analysis, finding, &row->place);
+	ws_limit_to_asked(analysis, finding, &row->place);
 	/* Memory that is never freed must be touched once anyway. */
 	if ((double)use.mapping_ns < LEAST_MAPPING * (double)use.ns)
 		finding->level = WS_LEVEL_NOTE;

@@ -169,8 +169,41 @@ void ws_limit_to_users(const struct ws_analysis *analysis, struct ws_finding *fi
 	bool users =
 		ws_code_is_users(model, place) || !ws_code_is_system_program(model, model->process);
 
-	if (!users)
+	/* A module of Python that runs as a program. */
+	if (!users || (place->python && !place->users))
 		finding->level = ws_min(finding->level, WS_LEVEL_NOTE);
+}
+
+/* Whether an event loop works for itself, below the user's code that runs it. */
+static bool is_loops_own(const struct ws_analysis *analysis, const struct ws_code_place *place)
+{
+	const struct ws_stacks *stacks = analysis->model->stacks;
+	const struct ws_function *called = ws_stacks_get_function(stacks, place->called);
+
+	return place->library == WS_LIBRARY_LOOP && place->called &&
+	       strstr(ws_stacks_get_origin(stacks, called), "/asyncio/");
+}
+
+void ws_limit_to_asked(const struct ws_analysis *analysis, struct ws_finding *finding,
+		       const struct ws_code_place *place)
+{
+	ws_limit_to_users(analysis, finding, place);
+	if (is_loops_own(analysis, place))
+		finding->level = ws_min(finding->level, WS_LEVEL_NOTE);
+}
+
+void ws_say_blocked_loop(const struct ws_analysis *analysis, const struct ws_code_place *place,
+			 struct ws_finding *finding)
+{
+	char *advice = finding->advice;
+
+	if (place->library != WS_LIBRARY_LOOP || is_loops_own(analysis, place))
+		return;
+	finding->advice =
+		ws_format("It holds up the event loop and all its other tasks: let a thread "
+			  "or a process do it (asyncio.to_thread, run_in_executor). %s",
+			  advice);
+	free(advice);
 }
 
 static void add_usage(struct ws_usage_total *total, const struct ws_usage_row *row)

@@ -57,6 +57,13 @@ void ws_put_thread(const struct ws_analysis *analysis, uint32_t thread, struct w
  * a user's program. Others get a note at most. */
 void ws_limit_to_users(const struct ws_analysis *analysis, struct ws_finding *finding,
 		       const struct ws_code_place *place);
+/* The same for time on cores; what an event loop does for itself, below the user's code that runs
+ * it, is no fault of that code. */
+void ws_limit_to_asked(const struct ws_analysis *analysis, struct ws_finding *finding,
+		       const struct ws_code_place *place);
+/* Where a task of an event loop computes, the advice says that all others wait meanwhile. */
+void ws_say_blocked_loop(const struct ws_analysis *analysis, const struct ws_code_place *place,
+			 struct ws_finding *finding);
 /*
  * Rows of usage of some kinds (bits by enum ws_usage_kind) with the same call and function, summed
  * up over threads; `thread` is the one with the most time. They are sorted by time, or by time on

@@ -34,7 +34,7 @@ static void report_group(const struct ws_analysis *analysis, const struct call_g
 	struct ws_text place = {0};
 
 	ws_put_at_place(analysis, &group->most.place, &place);
-	ws_limit_to_users(analysis, finding, &group->most.place);
+	ws_limit_to_asked(analysis, finding, &group->most.place);
 	finding->title =
 		ws_format("%.0f %% of the time is spent in %s %s%s",
 			  100 * ws_analysis_share(analysis, cost),
