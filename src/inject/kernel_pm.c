@@ -120,7 +120,7 @@ static void choose_metrics(void)
 		plan.names[kept] = name;
 		if (configure_metrics(kept + 1) == 1)
 			kept++;
-		else
+		else if (strncmp(name, "nvl", 3) != 0) /* GPUs without links have none of these */
 			snprintf(missing + strlen(missing), sizeof(missing) - strlen(missing),
 				 " %s", name);
 	}

@@ -10,6 +10,7 @@
 enum { PCS = 4096, REASONS_MOST = 64, ROUNDS_MOST = 4096 };
 enum { PERIOD_LEAST = 7, PERIOD_MOST = 31, SAMPLES_WANTED = 400000, CYCLES_A_NS = 2 };
 enum { ATTRIBUTE_SMS = 16 }; /* CUdevice_attribute */
+enum { DROPPED_SHARE = 20 }; /* a smaller part is not worth a warning */
 enum { SCRATCH_BYTES = 16 << 20, BUFFER_BYTES = 64 << 20 };
 
 static struct {
@@ -175,7 +176,7 @@ static void add_samples(const struct cupti_sampled_pc *sampled)
 
 /* CUPTI has put what it could into the buffer that it was configured with, and gives the rest when
  * it is asked. */
-static int read_samples(void *context, uint64_t *dropped)
+static int read_samples(void *context, uint64_t *taken, uint64_t *dropped)
 {
 	struct cupti_sampling_get get = {.size = SIZE_get_data, .context = context, .data = &data};
 
@@ -183,6 +184,7 @@ static int read_samples(void *context, uint64_t *dropped)
 		size_t count = ws_min(data.count, (size_t)PCS);
 		int rc;
 
+		*taken += data.samples;
 		*dropped += data.dropped;
 		for (size_t j = 0; j < count; j++)
 			add_samples(&pcs[j]);
@@ -199,16 +201,16 @@ static int read_samples(void *context, uint64_t *dropped)
 int ws_kernel_end_sampling(const struct ws_kernel_launch *launch, const char **what)
 {
 	struct cupti_sampling_call call = {.size = SIZE_stop, .context = launch->context};
-	uint64_t dropped = 0;
+	uint64_t taken = 0, dropped = 0;
 	int rc = sampling.stop(&call);
 
 	*what = "CUPTI gives no samples";
 	if (!rc)
-		rc = read_samples(launch->context, &dropped);
+		rc = read_samples(launch->context, &taken, &dropped);
 	prepare_data();
 	call.size = SIZE_disable;
 	sampling.disable(&call);
-	if (dropped && !rc)
+	if (dropped > taken / DROPPED_SHARE && !rc)
 		ws_kernel_report(WS_WARNING,
 				 "%s: the GPU dropped %llu samples of program counters; a larger "
 				 "--sampling-interval takes fewer.",

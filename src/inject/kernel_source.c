@@ -168,8 +168,45 @@ static void write_places(struct ws_thread *thread, uint32_t result,
 	ws_rt_commit(thread, record, bytes);
 }
 
+/* Wavefronts of shared memory beyond those that its bytes need, of all instructions; negative where
+ * they were not counted. */
+static double sum_excess(void)
+{
+	static const char counted[] = "smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared",
+			  ideal[] = "smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared_ideal";
+	double excess = 0;
+	bool known = false;
+
+	for (size_t i = 0; i < place_count; i++) {
+		known |= !strncmp(places[i].metric, "smsp__sass_", 11);
+		if (!strcmp(places[i].metric, counted))
+			excess += places[i].value;
+		else if (!strcmp(places[i].metric, ideal))
+			excess -= places[i].value;
+	}
+	return known ? ws_max(excess, 0.0) : -1;
+}
+
+static void write_excess(struct ws_thread *thread, uint32_t result)
+{
+	static const char name[] = "derived__memory_l1_wavefronts_shared_excessive";
+	size_t bytes = sizeof(struct ws_rec_kernel_metrics) + sizeof(struct ws_kernel_value);
+	struct ws_kernel_value value = {find_handle(thread, name), 0, sum_excess()};
+	struct ws_rec_kernel_metrics *record;
+
+	if (value.value < 0 || !(record = ws_rt_reserve(thread, bytes, WS_LOSS_CUDA)))
+		return;
+	record->rec =
+		(struct ws_rec){.kind = WS_REC_KERNEL_METRICS, .value = (uint32_t)(bytes / 8)};
+	record->result = result;
+	record->count = 1;
+	record->values[0] = value;
+	ws_rt_commit(thread, record, bytes);
+}
+
 void ws_kernel_write_source(struct ws_thread *thread, uint32_t result)
 {
+	write_excess(thread, result);
 	ws_kernel_write_samples(thread, result);
 	for (size_t i = 0, n; i < place_count; i += n) {
 		for (n = 1; i + n < place_count && n < WS_KERNEL_VALUES &&

@@ -83,9 +83,9 @@ struct rule_case {
 	{                                                               \
 		"l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum", v \
 	}
-#define SHARED_BYTES(v)                                                           \
-	{                                                                         \
-		"smsp__sass_average_data_bytes_per_wavefront_mem_shared.ratio", v \
+#define SHARED_EXCESS(v)                                            \
+	{                                                           \
+		"derived__memory_l1_wavefronts_shared_excessive", v \
 	}
 #define ACTIVE_THREADS(v)                                               \
 	{                                                               \
@@ -231,7 +231,7 @@ static const struct rule_case cases[] = {
 	 false,
 	 NONE,
 	 plain,
-	 {WAVEFRONTS(100), CONFLICTS(0), SHARED_BYTES(1.35), L1(80)}},
+	 {WAVEFRONTS(100), CONFLICTS(0), SHARED_EXCESS(5), L1(80)}},
 	{"SharedMemoryConflicts", true, 0.72, plain, {WAVEFRONTS(100), CONFLICTS(90), L1(80)}},
 	{"SharedMemoryConflicts",
 	 true,
@@ -243,12 +243,12 @@ static const struct rule_case cases[] = {
 	 true,
 	 0.6,
 	 plain,
-	 {WAVEFRONTS(100), CONFLICTS(0), SHARED_BYTES(32), L1(80)}},
+	 {WAVEFRONTS(100), CONFLICTS(0), SHARED_EXCESS(75), L1(80)}},
 	{"UncoalescedSharedAccess",
 	 false,
 	 NONE,
 	 plain,
-	 {WAVEFRONTS(100), CONFLICTS(90), SHARED_BYTES(12), L1(80)}},
+	 {WAVEFRONTS(100), CONFLICTS(90), SHARED_EXCESS(91), L1(80)}},
 	{"LocalMemory",
 	 true,
 	 0.4,
@@ -383,6 +383,15 @@ static const struct rule_case cases[] = {
 	 plain,
 	 {{"sm__instruction_throughput.avg.pct_of_peak_sustained_elapsed", 90},
 	  {"sm__inst_issued.avg.pct_of_peak_sustained_elapsed", 80},
+	  COMPUTE(90)}},
+	/* A product that keeps the tensor cores busy. */
+	{"SlowPipeLimiter",
+	 false,
+	 NONE,
+	 plain,
+	 {{"sm__instruction_throughput.avg.pct_of_peak_sustained_elapsed", 90},
+	  {"sm__inst_issued.avg.pct_of_peak_sustained_elapsed", 10},
+	  {"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", 90},
 	  COMPUTE(90)}},
 	{"IssueSlotUtilization", true, 0.7, plain, {ISSUE(0.1), COMPUTE(30), MEMORY(20)}},
 	{"IssueSlotUtilization", false, NONE, plain, {ISSUE(0.7), COMPUTE(30), MEMORY(20)}},

@@ -342,4 +342,24 @@ def what_is_no_result_is_refused_or_read_as_far_as_it_goes():
     assert judge("noise.wsrep")[0]["duration_ns"] == 1234500
 
 
+@tap.test
+def verdicts_are_those_of_nsight_compute():
+    """A Triton kernel, a reduction, a bf16 product of cuBLAS and attention of cuDNN, as Nsight
+    Compute measured them; its rules say DRAM, DRAM, compute and latency."""
+    expected = {
+        "softmax": "Mostly bound by memory: device memory (DRAM)",
+        "reduce_kernel": "Mostly bound by memory: device memory (DRAM)",
+        "nvjet_sm90": "Bound by compute",
+        "cudnn_generated": "Bound by latency",
+    }
+    results = judge(recorded("verdicts"))
+    assert len(results) == len(expected)
+    for result, (name, verdict) in zip(results, expected.items()):
+        assert result["name"].startswith(name), result["name"]
+        assert result["findings"][0]["title"].startswith(verdict), result["findings"][0]
+        # tensor cores that are busy are no fault, nor are words that all lanes read
+        rules = [finding["rule"] for finding in result["findings"]]
+        assert "SlowPipeLimiter" not in rules and "UncoalescedSharedAccess" not in rules, rules
+
+
 sys.exit(tap.main())

@@ -2,14 +2,53 @@
  * bottleneck.c - the verdict: what the kernel is bound by. It follows from two throughputs,
  * compute's and memory's, as shares of the chip's peak.
  */
+#include <stdio.h>
+
 #include "kernel/rules/rule.h"
+#include "kernel/sections.h"
 
 #define HIGH 80.0
 #define LOW 60.0
 #define BALANCED 10.0
 
+/* The level of the largest part of the memory throughput; NULL when its parts were not measured. */
+static const char *find_busiest_level(const struct ws_kernel_result *result)
+{
+	static const struct {
+		const char *name, *unit;
+	} levels[] = {{"device memory (DRAM)", "dram__"},
+		      {"device memory (DRAM)", "fbpa__"},
+		      {"the L2 cache", "lts__"},
+		      {"the L2 cache", "syslts__"},
+		      {"the L1/TEX cache", "l1tex__"}};
+	const char *name = NULL;
+	double most = 0;
+
+	for (size_t i = 0; i < ws_kernel_breakdown_count * WS_COUNT(levels); i++) {
+		const struct ws_kernel_breakdown *part =
+			&ws_kernel_breakdowns[i / WS_COUNT(levels)];
+		const char *unit = levels[i % WS_COUNT(levels)].unit;
+		char metric[160];
+		double value;
+
+		if (strcmp(part->throughput, "gpu__compute_memory_throughput") != 0 ||
+		    strncmp(part->metric, unit, strlen(unit)) != 0)
+			continue;
+		snprintf(metric, sizeof(metric), "%s.avg.pct_of_peak_sustained_elapsed",
+			 part->metric);
+		value = ws_kernel_get(result, metric);
+		if (value > most) {
+			most = value;
+			name = levels[i % WS_COUNT(levels)].name;
+		}
+	}
+	return name;
+}
+
+/* The L2 cache's own throughput has parts that do not count for the memory's. */
 static const char *name_memory_level(const struct ws_kernel_result *result)
 {
+	const char *busiest = find_busiest_level(result);
 	static const struct {
 		const char *name, *metric;
 	} levels[] = {{"device memory (DRAM)", WS_DRAM_THROUGHPUT},
@@ -18,7 +57,7 @@ static const char *name_memory_level(const struct ws_kernel_result *result)
 	const char *name = "memory";
 	double most = -1;
 
-	for (size_t i = 0; i < WS_COUNT(levels); i++) {
+	for (size_t i = 0; i < WS_COUNT(levels) && !busiest; i++) {
 		double value = ws_kernel_get(result, levels[i].metric);
 
 		if (value > most) {
@@ -26,7 +65,7 @@ static const char *name_memory_level(const struct ws_kernel_result *result)
 			name = levels[i].name;
 		}
 	}
-	return name;
+	return ws_text_or(busiest, name);
 }
 
 struct verdict {

@@ -6,6 +6,7 @@
 #define FEW 20.0
 #define APART 25.0
 #define THROUGHPUT "sm__instruction_throughput.avg.pct_of_peak_sustained_elapsed"
+#define TENSOR "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
 #define ISSUED "sm__inst_issued.avg.pct_of_peak_sustained_elapsed"
 
 static void check(const struct ws_kernel_result *result, struct ws_kernel_findings *findings)
@@ -15,6 +16,9 @@ static void check(const struct ws_kernel_result *result, struct ws_kernel_findin
 	struct ws_kernel_finding *finding;
 
 	if (!(throughput >= HIGH) || !(issued < FEW) || !(throughput - issued > APART))
+		return;
+	/* No other pipe does the work of tensor cores faster. */
+	if (ws_kernel_get(result, TENSOR) > throughput - 1)
 		return;
 	finding = ws_kernel_add_finding(findings, &ws_kernel_rule_slow_pipe, WS_KERNEL_SYMPTOM,
 					(throughput - issued) / throughput *
