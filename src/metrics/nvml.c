@@ -14,176 +14,213 @@
 
 struct gpus;
 
+/* What one call of NVML answers for several values: it is made once in a reading, because a call
+ * may take a tenth of a millisecond. */
+struct answers {
+	const struct nvml *nvml;
+	nvml_device device;
+	bool asked_shares, has_shares;
+	struct nvml_utilisation shares;
+	bool asked_throttling, has_throttling;
+	unsigned long long throttling;
+	bool asked_links, has_links;
+	struct nvml_field links[2]; /* sent and received */
+};
+
 /* Reads a number from a GPU; false when the GPU does not provide it. */
-typedef bool reader(const struct nvml *nvml, nvml_device device, uint64_t *number);
+typedef bool reader(struct answers *answers, uint64_t *number);
 
 /* ---- what is read ---- */
 
-static bool read_power(const struct nvml *nvml, nvml_device device, uint64_t *number)
+static bool read_power(struct answers *answers, uint64_t *number)
 {
 	unsigned milliwatts;
 
-	if (!nvml->get_power || nvml->get_power(device, &milliwatts) != NVML_SUCCESS)
+	if (!answers->nvml->get_power ||
+	    answers->nvml->get_power(answers->device, &milliwatts) != NVML_SUCCESS)
 		return false;
 	*number = milliwatts;
 	return true;
 }
 
-static bool read_energy(const struct nvml *nvml, nvml_device device, uint64_t *number)
+static bool read_energy(struct answers *answers, uint64_t *number)
 {
 	unsigned long long millijoules;
 
-	if (!nvml->get_energy || nvml->get_energy(device, &millijoules) != NVML_SUCCESS)
+	if (!answers->nvml->get_energy ||
+	    answers->nvml->get_energy(answers->device, &millijoules) != NVML_SUCCESS)
 		return false;
 	*number = millijoules;
 	return true;
 }
 
-static bool read_temperature(const struct nvml *nvml, nvml_device device, uint64_t *number)
+static bool read_temperature(struct answers *answers, uint64_t *number)
 {
 	unsigned degrees;
 
-	if (!nvml->get_temperature || nvml->get_temperature(device, 0, &degrees) != NVML_SUCCESS)
+	if (!answers->nvml->get_temperature ||
+	    answers->nvml->get_temperature(answers->device, 0, &degrees) != NVML_SUCCESS)
 		return false;
 	*number = degrees;
 	return true;
 }
 
-static bool read_clock(const struct nvml *nvml, nvml_device device, int clock, uint64_t *number)
+static bool read_clock(struct answers *answers, int clock, uint64_t *number)
 {
 	unsigned megahertz;
 
-	if (!nvml->get_clock || nvml->get_clock(device, clock, &megahertz) != NVML_SUCCESS)
+	if (!answers->nvml->get_clock ||
+	    answers->nvml->get_clock(answers->device, clock, &megahertz) != NVML_SUCCESS)
 		return false;
 	*number = megahertz;
 	return true;
 }
 
-static bool read_sm_clock(const struct nvml *nvml, nvml_device device, uint64_t *number)
+static bool read_sm_clock(struct answers *answers, uint64_t *number)
 {
-	return read_clock(nvml, device, NVML_CLOCK_SM, number);
+	return read_clock(answers, NVML_CLOCK_SM, number);
 }
 
-static bool read_memory_clock(const struct nvml *nvml, nvml_device device, uint64_t *number)
+static bool read_memory_clock(struct answers *answers, uint64_t *number)
 {
-	return read_clock(nvml, device, NVML_CLOCK_MEMORY, number);
+	return read_clock(answers, NVML_CLOCK_MEMORY, number);
 }
 
-static bool read_busy(const struct nvml *nvml, nvml_device device, uint64_t *number)
+static bool ask_shares(struct answers *answers)
 {
-	struct nvml_utilisation share;
+	const struct nvml *nvml = answers->nvml;
 
-	if (!nvml->get_utilisation || nvml->get_utilisation(device, &share) != NVML_SUCCESS)
-		return false;
-	*number = share.gpu;
-	return true;
+	if (!answers->asked_shares)
+		answers->has_shares =
+			nvml->get_utilisation &&
+			nvml->get_utilisation(answers->device, &answers->shares) == NVML_SUCCESS;
+	answers->asked_shares = true;
+	return answers->has_shares;
 }
 
-static bool read_memory_busy(const struct nvml *nvml, nvml_device device, uint64_t *number)
+static bool read_busy(struct answers *answers, uint64_t *number)
 {
-	struct nvml_utilisation share;
+	bool known = ask_shares(answers);
 
-	if (!nvml->get_utilisation || nvml->get_utilisation(device, &share) != NVML_SUCCESS)
-		return false;
-	*number = share.memory;
-	return true;
+	*number = answers->shares.gpu;
+	return known;
 }
 
-static bool read_memory_used(const struct nvml *nvml, nvml_device device, uint64_t *number)
+static bool read_memory_busy(struct answers *answers, uint64_t *number)
+{
+	bool known = ask_shares(answers);
+
+	*number = answers->shares.memory;
+	return known;
+}
+
+static bool read_memory_used(struct answers *answers, uint64_t *number)
 {
 	struct nvml_memory memory;
 
-	if (!nvml->get_memory || nvml->get_memory(device, &memory) != NVML_SUCCESS)
+	if (!answers->nvml->get_memory ||
+	    answers->nvml->get_memory(answers->device, &memory) != NVML_SUCCESS)
 		return false;
 	*number = memory.used;
 	return true;
 }
 
-static bool read_throttling(const struct nvml *nvml, nvml_device device, uint64_t reasons,
-			    uint64_t *number)
+static bool read_throttling(struct answers *answers, uint64_t reasons, uint64_t *number)
 {
-	unsigned long long now;
+	const struct nvml *nvml = answers->nvml;
 
-	if (!nvml->get_throttling || nvml->get_throttling(device, &now) != NVML_SUCCESS)
-		return false;
-	*number = (now & reasons) != 0;
-	return true;
+	if (!answers->asked_throttling)
+		answers->has_throttling =
+			nvml->get_throttling &&
+			nvml->get_throttling(answers->device, &answers->throttling) == NVML_SUCCESS;
+	answers->asked_throttling = true;
+	*number = (answers->throttling & reasons) != 0;
+	return answers->has_throttling;
 }
 
-static bool read_power_throttling(const struct nvml *nvml, nvml_device device, uint64_t *number)
+static bool read_power_throttling(struct answers *answers, uint64_t *number)
 {
-	return read_throttling(nvml, device, NVML_THROTTLED_BY_POWER, number);
+	return read_throttling(answers, NVML_THROTTLED_BY_POWER, number);
 }
 
-static bool read_heat_throttling(const struct nvml *nvml, nvml_device device, uint64_t *number)
+static bool read_heat_throttling(struct answers *answers, uint64_t *number)
 {
-	return read_throttling(nvml, device, NVML_THROTTLED_BY_HEAT, number);
+	return read_throttling(answers, NVML_THROTTLED_BY_HEAT, number);
 }
 
-static bool read_chip_throttling(const struct nvml *nvml, nvml_device device, uint64_t *number)
+static bool read_chip_throttling(struct answers *answers, uint64_t *number)
 {
-	return read_throttling(nvml, device, NVML_THROTTLED_BY_CHIP, number);
+	return read_throttling(answers, NVML_THROTTLED_BY_CHIP, number);
 }
 
-static bool read_field(const struct nvml *nvml, nvml_device device, unsigned id, uint64_t *number)
+static bool read_links(struct answers *answers, size_t direction, uint64_t *number)
 {
-	struct nvml_field field = {.id = id, .scope = NVML_EVERY_LINK};
+	const struct nvml *nvml = answers->nvml;
 
-	if (!nvml->get_fields || nvml->get_fields(device, 1, &field) != NVML_SUCCESS ||
-	    field.error != NVML_SUCCESS)
-		return false;
-	*number = field.value.whole;
-	return true;
+	if (!answers->asked_links) {
+		answers->links[0] =
+			(struct nvml_field){.id = NVML_FIELD_NVLINK_SENT, .scope = NVML_EVERY_LINK};
+		answers->links[1] = (struct nvml_field){.id = NVML_FIELD_NVLINK_RECEIVED,
+							.scope = NVML_EVERY_LINK};
+		answers->has_links =
+			nvml->get_fields &&
+			nvml->get_fields(answers->device, 2, answers->links) == NVML_SUCCESS;
+	}
+	answers->asked_links = true;
+	*number = answers->links[direction].value.whole;
+	return answers->has_links && answers->links[direction].error == NVML_SUCCESS;
 }
 
-static bool read_nvlink_sent(const struct nvml *nvml, nvml_device device, uint64_t *number)
+static bool read_nvlink_sent(struct answers *answers, uint64_t *number)
 {
-	return read_field(nvml, device, NVML_FIELD_NVLINK_SENT, number);
+	return read_links(answers, 0, number);
 }
 
-static bool read_nvlink_received(const struct nvml *nvml, nvml_device device, uint64_t *number)
+static bool read_nvlink_received(struct answers *answers, uint64_t *number)
 {
-	return read_field(nvml, device, NVML_FIELD_NVLINK_RECEIVED, number);
+	return read_links(answers, 1, number);
 }
 
-static bool read_pcie(const struct nvml *nvml, nvml_device device, int direction, uint64_t *number)
+static bool read_pcie(struct answers *answers, int direction, uint64_t *number)
 {
 	unsigned kilobytes;
 
-	if (!nvml->get_pcie || nvml->get_pcie(device, direction, &kilobytes) != NVML_SUCCESS)
+	if (!answers->nvml->get_pcie ||
+	    answers->nvml->get_pcie(answers->device, direction, &kilobytes) != NVML_SUCCESS)
 		return false;
 	*number = kilobytes;
 	return true;
 }
 
-static bool read_pcie_sent(const struct nvml *nvml, nvml_device device, uint64_t *number)
+static bool read_pcie_sent(struct answers *answers, uint64_t *number)
 {
-	return read_pcie(nvml, device, NVML_PCIE_SENT, number);
+	return read_pcie(answers, NVML_PCIE_SENT, number);
 }
 
-static bool read_pcie_received(const struct nvml *nvml, nvml_device device, uint64_t *number)
+static bool read_pcie_received(struct answers *answers, uint64_t *number)
 {
-	return read_pcie(nvml, device, NVML_PCIE_RECEIVED, number);
+	return read_pcie(answers, NVML_PCIE_RECEIVED, number);
 }
 
-static bool read_ecc(const struct nvml *nvml, nvml_device device, int kind, uint64_t *number)
+static bool read_ecc(struct answers *answers, int kind, uint64_t *number)
 {
 	unsigned long long errors;
 
-	if (!nvml->get_ecc || nvml->get_ecc(device, kind, 0, &errors) != NVML_SUCCESS)
+	if (!answers->nvml->get_ecc ||
+	    answers->nvml->get_ecc(answers->device, kind, 0, &errors) != NVML_SUCCESS)
 		return false;
 	*number = errors;
 	return true;
 }
 
-static bool read_ecc_corrected(const struct nvml *nvml, nvml_device device, uint64_t *number)
+static bool read_ecc_corrected(struct answers *answers, uint64_t *number)
 {
-	return read_ecc(nvml, device, 0, number);
+	return read_ecc(answers, 0, number);
 }
 
-static bool read_ecc_uncorrected(const struct nvml *nvml, nvml_device device, uint64_t *number)
+static bool read_ecc_uncorrected(struct answers *answers, uint64_t *number)
 {
-	return read_ecc(nvml, device, 1, number);
+	return read_ecc(answers, 1, number);
 }
 
 static const struct reading {
@@ -332,13 +369,15 @@ static void look_for_errors(struct ws_metrics *metrics, const struct gpus *gpus)
 
 static void read_gpu(struct ws_metrics *metrics, const struct nvml *nvml, struct gpu *gpu)
 {
+	struct answers answers = {.nvml = nvml, .device = gpu->device};
+
 	for (size_t i = 0; i < WS_COUNT(readings); i++) {
 		const struct reading *reading = &readings[i];
 		uint64_t number;
 
 		if (gpu->silent[i] || (reading->slow && !ws_metric_is_slow_turn(metrics)))
 			continue;
-		gpu->silent[i] = !reading->read(nvml, gpu->device, &number);
+		gpu->silent[i] = !reading->read(&answers, &number);
 		if (gpu->silent[i])
 			continue;
 		if (reading->rate)

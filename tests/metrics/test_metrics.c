@@ -4,6 +4,7 @@
  *
  *   test_metrics STANDIN-OF-NVML
  */
+#include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -216,6 +217,9 @@ static void check_machine(void **state)
 
 static void check_gpus(void **state)
 {
+	void *library = dlopen(standin, RTLD_NOW);
+	const unsigned *powers = dlsym(library, "power_calls"),
+		       *throttlings = dlsym(library, "throttling_calls");
 	struct seen seen = {0};
 	char energy[300], *complaint;
 
@@ -238,6 +242,9 @@ static void check_gpus(void **state)
 			assert_string_equal(
 				ws_metrics_describe(seen.metrics, seen.values[i].metric)->identity,
 				"GPU-00001");
+	/* Once a reading, whatever follows from the answer. */
+	assert_true(*powers > 0);
+	assert_int_equal(*throttlings, *powers);
 	complaint = ws_metrics_take_complaint(seen.metrics);
 	assert_non_null(complaint);
 	assert_non_null(strstr(complaint, "Xid 79 on GPU 1"));
