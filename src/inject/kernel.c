@@ -406,23 +406,31 @@ static void handle_call(bool runtime, uint32_t cbid, const struct cupti_callback
 		record_call(cbid, callback);
 }
 
+/* CUDA loads code when it is used for the first time: perhaps because the hook uses it. */
+static void handle_module(const struct cupti_resource *resource)
+{
+	if (ws_kernel_loads_own_code() ||
+	    atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed))
+		return;
+	ws_kernel_note_module(resource->descriptor);
+	ws_kernel_keep_cubin(resource->descriptor);
+}
+
 static void handle_callback(void *data, uint32_t domain, uint32_t cbid, const void *info)
 {
 	(void)data;
+	if (domain == CUPTI_DOMAIN_RESOURCE && cbid == CUPTI_RESOURCE_MODULE_LOADED) {
+		handle_module(info);
+		return;
+	}
 	if (inside)
 		return;
 	if (atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed)) {
 		ws_kernel_end_call();
 		return;
 	}
-	if (domain == CUPTI_DOMAIN_DRIVER || domain == CUPTI_DOMAIN_RUNTIME) {
+	if (domain == CUPTI_DOMAIN_DRIVER || domain == CUPTI_DOMAIN_RUNTIME)
 		handle_call(domain == CUPTI_DOMAIN_RUNTIME, cbid, info);
-	} else if (domain == CUPTI_DOMAIN_RESOURCE && cbid == CUPTI_RESOURCE_MODULE_LOADED) {
-		const struct cupti_resource *resource = info;
-
-		ws_kernel_note_module(resource->descriptor);
-		ws_kernel_keep_cubin(resource->descriptor);
-	}
 }
 
 /* ---- starting ---- */

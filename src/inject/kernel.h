@@ -92,6 +92,7 @@ typedef uint64_t ws_device_address;
 	X(1, unload_module, cuModuleUnload, (void *module))                                        \
 	X(1, get_function, cuModuleGetFunction, (void **function, void *module, const char *name)) \
 	X(1, get_attribute, cuFuncGetAttribute, (int *value, int which, void *function))           \
+	X(0, load_function, cuFuncLoad, (void *function))                                          \
 	X(0, get_kernel_function, cuKernelGetFunction, (void **function, void *kernel))            \
 	X(0, get_module, cuFuncGetModule, (void **module, void *function))                         \
 	X(0, get_global, cuModuleGetGlobal_v2,                                                     \
@@ -336,6 +337,8 @@ int ws_kernel_find_memory_call(const char *name);
 /* Such a call has returned. */
 void ws_kernel_note_memory_call(int call, const struct cupti_callback *callback);
 void ws_kernel_note_module(const struct cupti_module *module);
+/* Whether this thread is loading the hook's own kernels. */
+bool ws_kernel_loads_own_code(void);
 /* Add the variables of the function's module. */
 void ws_kernel_add_globals(struct ws_kernel_memories *memories, void *function);
 /* What the launch may write; false when there is no memory for the list. Free `entries`. */

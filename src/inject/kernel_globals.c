@@ -11,16 +11,18 @@
 enum { GLOBALS_MOST = 8192, FUNCTIONS_MOST = 512 };
 
 static char *names[GLOBALS_MOST]; /* every name seen, once each */
-static size_t name_count;
+static _Atomic size_t name_count; /* names stay: they are read without the lock */
 static _Atomic uint32_t names_lock;
 
 static void add_name(const char *name)
 {
-	for (size_t i = 0; i < name_count; i++)
+	size_t count = atomic_load(&name_count);
+
+	for (size_t i = 0; i < count; i++)
 		if (!strcmp(names[i], name))
 			return;
-	if (name_count < GLOBALS_MOST && (names[name_count] = strdup(name)))
-		name_count++;
+	if (count < GLOBALS_MOST && (names[count] = strdup(name)))
+		atomic_store(&name_count, count + 1);
 }
 
 static void read_symbols(const struct ws_cubin *cubin, const Elf64_Shdr *table)
@@ -57,22 +59,37 @@ void ws_kernel_note_module(const struct cupti_module *module)
 	ws_kernel_unlock(&names_lock);
 }
 
+/* CUDA loads code when it is launched for the first time, and what variables it has is known only
+ * then: too late to save them. */
+static void load_code(void *function)
+{
+	void *real = function;
+
+	if (ws_kernel_driver.get_kernel_function &&
+	    ws_kernel_driver.get_kernel_function(&real, function))
+		real = function;
+	if (ws_kernel_driver.load_function)
+		ws_kernel_driver.load_function(real);
+	else
+		ws_kernel_function_attribute(function, 0);
+}
+
 void ws_kernel_add_globals(struct ws_kernel_memories *memories, void *function)
 {
 	struct ws_kernel_memory memory = {.kind = WS_KERNEL_DEVICE_MEMORY, .device = -1};
 	void *module, *real = NULL;
 
-	if (!name_count || !ws_kernel_driver.get_module || !ws_kernel_driver.get_global)
+	load_code(function);
+	if (!atomic_load(&name_count) || !ws_kernel_driver.get_module ||
+	    !ws_kernel_driver.get_global)
 		return;
 	if (ws_kernel_driver.get_module(&module, function) &&
 	    (!ws_kernel_driver.get_kernel_function ||
 	     ws_kernel_driver.get_kernel_function(&real, function) ||
 	     ws_kernel_driver.get_module(&module, real)))
 		return;
-	ws_kernel_lock(&names_lock);
-	for (size_t i = 0; i < name_count; i++)
+	for (size_t i = 0; i < atomic_load(&name_count); i++)
 		if (!ws_kernel_driver.get_global(&memory.base, &memory.bytes, module, names[i]) &&
 		    memory.bytes)
 			ws_kernel_add_memory(memories, &memory);
-	ws_kernel_unlock(&names_lock);
 }

@@ -40,17 +40,34 @@ struct code {
 static struct code codes[CONTEXTS];
 static size_t code_count;
 
+static __thread bool loading __attribute__((tls_model("initial-exec")));
+
+bool ws_kernel_loads_own_code(void)
+{
+	return loading;
+}
+
+static bool load_functions(struct code *code)
+{
+	return !ws_kernel_driver.load_module(&code->module, ws_kernel_code) &&
+	       !ws_kernel_driver.get_function(&code->flush, code->module, "ws_flush_read") &&
+	       !ws_kernel_driver.get_function(&code->compare, code->module, "ws_compare") &&
+	       !ws_kernel_driver.get_function(&code->compare_pieces, code->module,
+					      "ws_compare_pieces");
+}
+
 static const struct code *load_code(void *context)
 {
 	struct code code = {.context = context};
+	bool loaded;
 
 	for (size_t i = 0; i < code_count; i++)
 		if (codes[i].context == context)
 			return &codes[i];
-	if (code_count == CONTEXTS || ws_kernel_driver.load_module(&code.module, ws_kernel_code) ||
-	    ws_kernel_driver.get_function(&code.flush, code.module, "ws_flush_read") ||
-	    ws_kernel_driver.get_function(&code.compare, code.module, "ws_compare") ||
-	    ws_kernel_driver.get_function(&code.compare_pieces, code.module, "ws_compare_pieces"))
+	loading = true;
+	loaded = code_count < CONTEXTS && load_functions(&code);
+	loading = false;
+	if (!loaded)
 		return NULL;
 	codes[code_count] = code;
 	return &codes[code_count++];

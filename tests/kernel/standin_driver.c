@@ -44,6 +44,19 @@ STANDIN_EXPORT int cuDriverGetVersion(int *version)
 	return 0;
 }
 
+static const char *waiting_cubin;
+static size_t waiting_bytes;
+
+/* As CUDA does, code is loaded when it is launched for the first time, or asked for. */
+static void load_waiting(void)
+{
+	const char *cubin = waiting_cubin;
+
+	waiting_cubin = NULL;
+	if (cubin && standin_module)
+		standin_module(cubin, waiting_bytes);
+}
+
 static void tell(int site, uint32_t cbid, const char *name, const void *params)
 {
 	struct standin_call call = {cbid, name, params, NULL};
@@ -399,6 +412,13 @@ static void run_compare(void **arguments)
 }
 
 /* A kernel called (wrong) cannot be launched. */
+STANDIN_EXPORT int cuFuncLoad(void *function)
+{
+	(void)function;
+	load_waiting();
+	return 0;
+}
+
 static int launch_kernel(const struct standin_call *call, const struct standin_kernel *kernel,
 			 void *stream, void **arguments)
 {
@@ -406,6 +426,8 @@ static int launch_kernel(const struct standin_call *call, const struct standin_k
 
 	if (standin_callback)
 		standin_callback(0, call);
+	if (kernel->run)
+		load_waiting();
 	if (standin_launched && stream != captured && !wrong)
 		standin_launched(kernel->run != NULL);
 	if (kernel == &compare_pieces) {
@@ -652,8 +674,8 @@ void standin_global(void *address, size_t bytes)
 				       .st_size = bytes};
 	global = address;
 	global_bytes = bytes;
-	if (standin_module)
-		standin_module((const char *)&cubin, sizeof(cubin));
+	waiting_bytes = sizeof(cubin);
+	waiting_cubin = (const char *)&cubin;
 }
 
 void standin_load(const char *path)
@@ -664,6 +686,7 @@ void standin_load(const char *path)
 
 	if (file)
 		fclose(file);
+	load_waiting(); /* the samples are of what was loaded last */
 	if (standin_module && n)
 		standin_module(bytes, n);
 }
