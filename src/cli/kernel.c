@@ -116,9 +116,8 @@ static const struct ws_opt opts[] = {
 	 "graph"},
 	{"replay-batch", 0, WS_OPT_INT, AT(batch), "N", NULL,
 	 "Put up to N launches off, at most 32, and measure them together: a pass of many costs "
-	 "hardly more than one of a single launch. 1: measure each when the program makes it. New: "
-	 "more than 1 has not been tried on a GPU yet.",
-	 "1"},
+	 "hardly more than one of a single launch. 1: measure each when the program makes it.",
+	 "32"},
 	{"keep-counters", 0, WS_OPT_FLAG, AT(keep_counters), NULL, NULL,
 	 "Keep the counters themselves in a file beside the report, with .counters in place of "
 	 ".wsrep. With it, --import REPORT --metrics METRIC evaluates further metrics later.",
