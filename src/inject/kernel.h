@@ -20,6 +20,7 @@
  * kernel_counters.c  CUPTI's range profiler
  * kernel_turns.c     measuring and the calls of other threads take turns
  * kernel_measure.c   one launch, pass by pass
+ * kernel_shared.c    how the driver divides the cache for a kernel
  * kernel_batch.c     several launches, pass by pass
  * kernel_versions.c  memory before each of them
  * kernel_runs.c      one pass in each run of the program
@@ -547,6 +548,15 @@ void ws_kernel_take_values(struct ws_kernel_counters *counters, const uint8_t *i
 			   struct ws_kernel_outcome *outcome);
 void ws_kernel_write_result(const struct ws_kernel_launch *launch,
 			    const struct ws_kernel_outcome *outcome);
+
+/* ---- kernel_shared.c ---- */
+
+/* Whether it is worth running the kernel once more to find its shared memory out. */
+bool ws_kernel_lacks_shared(const struct ws_kernel_launch *launch);
+/* Run it for that, as ws_kernel_runs. */
+bool ws_kernel_run_for_shared(const struct ws_kernel_launch *launch);
+/* Bytes of shared memory on a multiprocessor while it runs; 0: not known. */
+uint32_t ws_kernel_find_shared(const struct ws_kernel_launch *launch);
 
 /* ---- kernel_keep.c ---- */
 

@@ -119,6 +119,13 @@ static bool prepare_caches(const struct ws_kernel_launch *launch, const char **w
 	return ws_kernel_runs(launch);
 }
 
+static bool run_launch(const struct ws_kernel_launch *launch, bool counted)
+{
+	if (!counted && ws_kernel_lacks_shared(launch))
+		return ws_kernel_run_for_shared(launch);
+	return ws_kernel_runs(launch);
+}
+
 static bool run_entry(struct entry *entry, size_t version, bool counted, const char **why)
 {
 	const struct ws_kernel_launch *launch = &entry->launch;
@@ -142,7 +149,7 @@ static bool run_entry(struct entry *entry, size_t version, bool counted, const c
 	}
 	*why = "it could not be run again";
 	began = ws_read_raw_ns();
-	if (!ws_kernel_runs(launch))
+	if (!run_launch(launch, counted))
 		return false;
 	entry->slow = ws_read_raw_ns() - began > SLOW;
 	*why = "what the kernel changed could not be found: the driver failed";

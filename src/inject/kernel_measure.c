@@ -60,6 +60,16 @@ static bool prepare_passes(const struct ws_kernel_launch *launch, struct ws_kern
 		ws_kernel_restore(saved, why));
 }
 
+/* Before the range profiler counts anything. */
+static bool find_shared(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
+			const char **why)
+{
+	*why = "it could not be run again";
+	return !ws_kernel_lacks_shared(launch) ||
+	       (ws_kernel_run_for_shared(launch) && ws_kernel_find_changes(saved, why) &&
+		ws_kernel_restore(saved, why));
+}
+
 static bool is_graph(const struct ws_kernel_launch *launch)
 {
 	return launch->call == WS_KERNEL_LAUNCH_GRAPH;
@@ -232,7 +242,8 @@ static void measure_kernel(const struct ws_kernel_launch *launch, struct ws_kern
 	saved = ws_kernel_save(launch, &outcome->error);
 	if (!saved)
 		return;
-	ok = make_passes(launch, counters, saved, outcome);
+	ok = find_shared(launch, saved, &outcome->error) &&
+	     make_passes(launch, counters, saved, outcome);
 	if (ok)
 		evaluate(launch, counters, outcome);
 	else

@@ -56,6 +56,7 @@ static void fill_function(struct ws_rec_kernel_result *record,
 	record->static_shared = ws_kernel_function_attribute(function, ATTRIBUTE_STATIC_SHARED);
 	record->local_thread = ws_kernel_function_attribute(function, ATTRIBUTE_LOCAL);
 	record->constant_bytes = ws_kernel_function_attribute(function, ATTRIBUTE_CONSTANT);
+	record->executed_shared = ws_kernel_find_shared(launch);
 	record->shared_percent = ws_kernel_function_attribute(function, ATTRIBUTE_CARVEOUT);
 	record->cache_config = 0;
 }

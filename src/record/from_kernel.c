@@ -92,7 +92,7 @@ static void shape_row(struct ws_row_kernel_result *row, const struct ws_rec_kern
 	row->registers = record->registers;
 	row->static_shared = record->static_shared;
 	row->dynamic_shared = record->dynamic_shared;
-	row->executed_shared = WS_NO_U32;
+	row->executed_shared = ws_or(record->executed_shared, WS_NO_U32);
 	row->shared_percent = record->shared_percent;
 	row->local_thread = record->local_thread;
 	row->constant_bytes = record->constant_bytes;

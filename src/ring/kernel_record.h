@@ -52,8 +52,8 @@ struct ws_rec_kernel_result {
 	uint32_t grid[3], block[3], cluster[3];
 	uint32_t registers, static_shared, dynamic_shared, shared_percent, local_thread;
 	uint32_t constant_bytes, cache_config, passes, cooperative, graph; /* UINT32_MAX: none */
-	uint32_t thread; /* that launched it; 0: the one of the ring */
-	uint32_t reserved;
+	uint32_t thread;	  /* that launched it; 0: the one of the ring */
+	uint32_t executed_shared; /* bytes on a multiprocessor; 0: not known */
 };
 
 struct ws_kernel_value {
