@@ -26,10 +26,11 @@ static bool is_system_path(const char *path)
 						 "/usr/bin/", "/usr/local/cuda", "/opt/conda",
 						 "/bin/",     "/usr/sbin/",	 "/sbin/",
 						 "["};
-	static const char *const parts[] = {"/site-packages/", "/dist-packages/", "/lib/python3",
-					    "/bin/python",     "libcuda",	  "libcublas",
-					    "libcudnn",	       "libtorch",	  "libc10",
-					    "libwarpsight",    "<frozen",	  "libpython"};
+	static const char *const parts[] = {
+		"/site-packages/", "/dist-packages/", "/lib/python3", "/bin/python",
+		"libcuda",	   "libcublas",	      "libcudnn",     "libtorch",
+		"libc10",	   "libwarpsight",    "<frozen",      "<__array_function__",
+		"<decorator-gen",  "libpython"};
 
 	for (size_t i = 0; i < WS_COUNT(beginnings); i++)
 		if (starts_with(path, beginnings[i]))
@@ -201,10 +202,14 @@ static bool is_telling(const struct ws_model *model, const struct ws_function *f
 					   "ws_",	   "_start",	    "__libc_start",
 					   "entry_",	   "__do_sys_",	    "_Py_Run"};
 
+	static const char *const interpreters[] = {"/bin/python", "libpython", "warpsight", NULL};
+	static const char *const wrappers[] = {"<__array_function__", "<decorator-gen", NULL};
+	const char *origin = ws_stacks_get_origin(model->stacks, function);
+
 	if (function->unresolved)
-		return !contains_any(ws_stacks_get_origin(model->stacks, function),
-				     (const char *const[]){"/bin/python", "libpython", "warpsight",
-							   NULL});
+		return !contains_any(origin, interpreters);
+	if (contains_any(origin, wrappers))
+		return false;
 	for (size_t i = 0; i < WS_COUNT(glue); i++)
 		if (starts_with(function->name, glue[i]))
 			return false;

@@ -96,9 +96,9 @@ static bool may_wait_for_others(const struct ws_analysis *analysis, const struct
 			continue;
 		if (other->place.function == row->place.function &&
 		    ws_max(measure_loop(row), measure_loop(other)) <= TINY_BYTES)
-			any = true;
-		else if (other->place.function == row->place.function ||
-			 (other->kind == WS_USAGE_CODE && measure_loop(other) < measure_loop(row)))
+			continue;
+		if (other->place.function == row->place.function ||
+		    (other->kind == WS_USAGE_CODE && measure_loop(other) < measure_loop(row)))
 			return false;
 		any |= other->span.start < row->span.end && other->span.end > row->span.start;
 	}

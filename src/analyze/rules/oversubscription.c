@@ -22,19 +22,19 @@ static uint64_t count_busy_threads(const struct ws_analysis *analysis)
 	return count;
 }
 
-/* How many cores the program's threads ran on; 0 when not known. Reads what is only wanted where
- * threads waited. */
+/* How many cores the program's threads ran on, after the first quarter of the window: a program
+ * starts before it is bound. 0 when not known. Reads what is only wanted where threads waited. */
 static uint32_t count_cores_used(const struct ws_analysis *analysis)
 {
 	const struct ws_model *model = analysis->model;
-	struct ws_cursor *cursor =
-		ws_cursor_open(model->report, WS_TABLE_sched, model->from, model->to);
+	uint64_t from = model->from + (model->to - model->from) / 4;
+	struct ws_cursor *cursor = ws_cursor_open(model->report, WS_TABLE_sched, from, model->to);
 	uint64_t *on = ws_calloc(MOST_CORES, sizeof(*on)), all = 0;
 	const uint64_t *values;
 	uint32_t count = 0;
 
 	while (ws_cursor_next(cursor, &values)) {
-		uint64_t start = ws_max(values[ws_sched_start], model->from), end;
+		uint64_t start = ws_max(values[ws_sched_start], from), end;
 		uint32_t thread = (uint32_t)values[ws_sched_thread];
 
 		end = ws_min(values[ws_sched_end], model->to);

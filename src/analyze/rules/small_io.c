@@ -10,6 +10,20 @@ enum { MOST_TOTALS = 64, LEAST_NS = 20000000, LARGE_PIECE = 16384 };
 #define LEAST_SHARE 0.15
 #define MOST_COPYING 0.4
 
+/* Even single bytes are copied: where no sample shows that, the calls may return without any. */
+static const char *choose_advice(const struct ws_usage_row *row)
+{
+	enum { ENOUGH = 200 };
+
+	if (row->samples >= ENOUGH && !row->copying_ns)
+		return "No bytes were seen to move: if most calls find nothing (EAGAIN), wait with "
+		       "poll or epoll until there is something. Else put a buffer between, or hand "
+		       "over many pieces at once (readv, sendmmsg).";
+	return "Put a buffer between (stdio, std::ofstream without std::endl, io.BufferedReader, "
+	       "writelines), or hand over many pieces at once (readv, sendmmsg): 64 KiB a call "
+	       "cost next to nothing.";
+}
+
 static void report_calls(const struct ws_analysis *analysis, const struct ws_usage_total *total,
 			 struct ws_findings *findings)
 {
@@ -24,10 +38,7 @@ static void report_calls(const struct ws_analysis *analysis, const struct ws_usa
 				   "spent in the calls, hardly any on the bytes",
 				   total->row.name, ws_text_or(place.text, ""),
 				   100 * ws_analysis_share(analysis, cost));
-	finding->advice = ws_strdup(
-		"Put a buffer between (stdio, std::ofstream without std::endl, io.BufferedReader, "
-		"writelines), or hand over many pieces at once (readv, sendmmsg): 64 KiB a call "
-		"cost next to nothing.");
+	finding->advice = ws_strdup(choose_advice(&total->row));
 	finding->assumption = ws_strdup("a tenth of the calls or fewer remain");
 	ws_finding_add_evidence(finding, "from the first sample in it to the last", NULL,
 				total->row.span.start, total->row.span.end);
