@@ -489,7 +489,7 @@ void ws_kernel_release_counters(void);
 
 /* ---- kernel_links.c ---- */
 
-/* With the section Nvlink_Topology: write how the device is linked to others as metrics of the
+/* With a section about NVLinks: write how the device is linked to others as metrics of the
  * result, which has this number. */
 void ws_kernel_write_links(struct ws_thread *thread, uint32_t result, uint32_t device);
 

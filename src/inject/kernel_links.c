@@ -1,5 +1,5 @@
 /*
- * kernel_links.c - how the GPU is linked to others (section Nvlink_Topology), by NVML: how many of
+ * kernel_links.c - how the GPU is linked to others (sections Nvlink...), by NVML: how many of
  * its NVLinks are active, to how many devices, and what they can move.
  */
 #include <dlfcn.h>
@@ -19,7 +19,7 @@ static struct {
 
 /* Of one GPU; what NVML does not say is 0. */
 struct links {
-	bool read;
+	bool read, known;
 	unsigned links, active, mask, remotes, switches;
 	double bytes; /* a second in one direction, of all active links */
 	char seen[NVML_LINKS_MOST][32];
@@ -86,7 +86,8 @@ static void read_links(struct links *links, int number)
 	if (!ws_kernel_driver.device_bus || ws_kernel_driver.device_bus(bus, sizeof(bus), number) ||
 	    !bind_nvml())
 		return;
-	if (!nvml.find(bus, &device))
+	links->known = !nvml.find(bus, &device);
+	if (links->known)
 		for (unsigned link = 0; link < NVML_LINKS_MOST; link++) {
 			int active = 0;
 
@@ -117,7 +118,7 @@ static uint32_t list_facts(struct ws_thread *thread, const struct links *links,
 		{"nvlink__count_logical", "", links->remotes},
 		{"nvlink__enabled_mask", "", links->mask},
 		{"nvlink__is_nvswitch_connected", "", links->switches > 0},
-		{"nvlink__bandwidth", "byte/s", links->bytes},
+		{"nvlink__bandwidth_each_direction", "byte/s", links->bytes},
 	};
 
 	for (size_t i = 0; i < WS_COUNT(facts); i++)
@@ -135,10 +136,12 @@ void ws_kernel_write_links(struct ws_thread *thread, uint32_t result, uint32_t d
 	uint32_t count;
 	size_t bytes;
 
-	if (!strstr(ws_kernel_settings.sections, "Nvlink_Topology"))
+	if (!strstr(ws_kernel_settings.sections, "Nvlink"))
 		return;
 	if (!links->read)
 		read_links(links, (int)device);
+	if (!links->known)
+		return;
 	count = list_facts(thread, links, values);
 	bytes = sizeof(*record) + count * sizeof(values[0]);
 	record = ws_rt_reserve(thread, bytes, WS_LOSS_CUDA);

@@ -430,11 +430,18 @@ static void write_moments(struct ws_thread *thread, uint32_t result, size_t metr
 	ws_rt_commit(thread, record, bytes);
 }
 
+/* Of a count: of all units or a mean one. */
+static bool is_count(const char *name)
+{
+	const char *form = strrchr(name, '.');
+
+	return form && (!strcmp(form, ".sum") || !strcmp(form, ".avg"));
+}
+
 /* The mean over the kernel's time; the sum of what is counted. */
 static double summarise(size_t metric)
 {
-	const char *form = strrchr(plan.names[metric], '.');
-	bool counts = form && !strcmp(form, ".sum");
+	bool counts = is_count(plan.names[metric]);
 	double sum = 0, time = 0;
 
 	for (size_t i = 0; i < sample_count; i++) {

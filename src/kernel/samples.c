@@ -8,6 +8,7 @@
 #include "base/choose.h"
 #include "kernel/charts.h"
 #include "kernel/sections.h"
+#include "kernel/units.h"
 #include "query/query.h"
 #include "text/json_write.h"
 
@@ -39,7 +40,8 @@ static void add_moment(const struct ws_report *report, const uint64_t *values,
 {
 	const char *metric = ws_report_string(report, (uint32_t)values[ws_kernel_sample_metric],
 					      NULL),
-		   *unit = ws_report_string(report, (uint32_t)values[ws_kernel_sample_unit], NULL);
+		   *unit = ws_kernel_plain_unit(
+			   ws_report_string(report, (uint32_t)values[ws_kernel_sample_unit], NULL));
 	struct ws_kernel_series *series = find_series(timed, metric, unit);
 	struct ws_kernel_moment_value moment = {values[ws_kernel_sample_start],
 						values[ws_kernel_sample_end],
@@ -101,6 +103,14 @@ void ws_kernel_condense(const struct ws_kernel_series *series, uint64_t span, do
 	}
 }
 
+/* Whether a formula is this metric, perhaps multiplied. */
+static bool is_metric_of(const char *formula, const char *metric)
+{
+	size_t length = strlen(metric);
+
+	return !strncmp(formula, metric, length) && (!formula[length] || formula[length] == ' ');
+}
+
 /* The line of sections.def that shows the metric; NULL for one that was asked for by name. */
 static const struct ws_kernel_line *find_line(const struct ws_kernel_result *result,
 					      const char *metric)
@@ -112,7 +122,7 @@ static const struct ws_kernel_line *find_line(const struct ws_kernel_result *res
 	lines = ws_kernel_lines(&count);
 	for (size_t i = 0; i < count; i++)
 		if (!strncmp(lines[i].value, WS_KERNEL_SAMPLED, prefix) &&
-		    !strcmp(lines[i].value + prefix, metric) && (lines[i].chips & family))
+		    is_metric_of(lines[i].value + prefix, metric) && (lines[i].chips & family))
 			return &lines[i];
 	return NULL;
 }
@@ -125,13 +135,13 @@ static const char *find_label(const struct ws_kernel_result *result,
 	return line ? line->label : series->metric;
 }
 
-/* Of links, a graph of the throughput is enough; bytes in it differ only in their unit. */
+/* Of links, a graph of their share of the peak is enough; others differ only in their unit. */
 static bool is_drawn(const struct ws_kernel_result *result, const struct ws_kernel_series *series)
 {
 	const struct ws_kernel_line *line = find_line(result, series->metric);
 
 	return !line || !strcmp(ws_kernel_sections[line->section].identifier, "PmSampling") ||
-	       strstr(series->metric, ".per_second");
+	       strstr(series->metric, ".pct_of_peak");
 }
 
 /* ---- for the page ---- */

@@ -78,7 +78,7 @@ static void test_sampled_sections_on_each_chip(void **state)
 		const char *chip;
 		size_t metrics;
 	} chips[] = {{"GA100", 23}, {"GA102", 23}, {"AD102", 9},
-		     {"GH100", 28}, {"GB100", 22}, {"GB202", 8}};
+		     {"GH100", 27}, {"GB100", 21}, {"GB202", 7}};
 
 	(void)state;
 	if (!has_library())
