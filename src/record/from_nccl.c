@@ -44,7 +44,7 @@ static void put_row(void *ctx, struct ws_row_collective *row)
 
 	row->process = stream->process;
 	if (row->event != WS_NO_U64 && row->correlation != WS_NO_U32)
-		ws_note_nccl_kernel(stream, row->event, row->start, row->end);
+		ws_note_nccl_kernel(stream, row);
 	ws_writer_add(stream->writer, WS_TABLE_collective, row);
 }
 
@@ -262,10 +262,8 @@ void ws_convert_nccl(struct ws_stream *stream, const struct ws_rec *rec)
 	}
 	stream->sink->nccl_seen = true;
 	row = make_event_row(stream, record);
-	if (row.kind == WS_NCCL_EVENT_COLLECTIVE || row.kind == WS_NCCL_EVENT_P2P) {
+	if (row.kind == WS_NCCL_EVENT_COLLECTIVE || row.kind == WS_NCCL_EVENT_P2P)
 		note_choice(stream, record, &row);
-		ws_note_nccl_launch(stream, row.number, row.start);
-	}
 	if (row.kind == WS_NCCL_EVENT_CHANNEL && row.operation != WS_NO_U64)
 		ws_keep_nccl_channel(stream, &row);
 	else if (ws_stream_wants(stream, row.start, row.end))

@@ -3,34 +3,50 @@
  *
  * A channel's kernel writes when it began and ended, by the GPU's global timer, into a slot for the
  * piece of work that has this number in the channel. NCCL's thread counts the pieces as well, but
- * not those for which it has nothing to tell (a rank's message to itself in an all-to-all). From
- * then on it reads the slots of earlier pieces: the times are those of another operation, before
- * the kernel of this one. What lies outside the kernel is therefore not believed.
+ * not always alike: it may read the slots of earlier pieces, so that the times are those of another
+ * operation, before the kernel of this one.
+ *
+ * The timer may be off by any time, and drifts. A kernel ends when the last of its channels does:
+ * the difference of the two is by how much the timer is off, or more where the times are of an
+ * earlier operation. So the least difference, for a while, is that of the timer, and kernels with a
+ * larger one are not believed.
  */
 #include "record/nccl_channels.h"
 
 #include <stdlib.h>
 
 #include "base/choose.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "record/sink.h"
 
 enum {
-	OPERATIONS = 1 << 14,	  /* the last ones are known */
-	WAITING_MOST = 1 << 15,	  /* rows; the oldest are then written as they are */
-	CLOCKS_DIFFER = 200000,	  /* ns, between the GPU's timer and CUPTI's times, at most */
-	LAUNCHES_DIFFER = 1000000 /* ns, where only the time of the launch is known */
+	OPERATIONS = 1 << 14,	/* the last ones are known */
+	WAITING_MOST = 1 << 15, /* rows; the oldest are then written as they are */
+	DEVICES = 16,
+	NOISE = 200000, /* ns by which differences of true times may differ, at most */
+	DRIFT = 50	/* ns a ms by which the timer may drift */
 };
-#define OWN_CLOCK                                                                      \
-	UINT64_C(10000000000) /* ns: a timer that is off by this counts something else \
-			       */
+#define OWN_CLOCK INT64_C(10000000000) /* ns: a timer that is off by this counts something else */
 
 struct operation {
-	uint64_t number, launch, start, end; /* launch and start: 0 where they are not known */
+	uint64_t number, start, end; /* of the kernel; start: 0 where it is not known */
+	uint32_t device;
+	int64_t off; /* kernel's end less that of its last channel, INT64_MAX: not known yet */
+};
+
+/* By how much a GPU's timer is off. */
+struct timer {
+	bool known;
+	int64_t off;
+	uint64_t at; /* when that was so, session ns */
 };
 
 struct channels {
-	struct operation operations[OPERATIONS]; /* by number */
+	struct operation operations[OPERATIONS]; /* a ring */
+	uint64_t operation_count;		 /* so far */
+	struct ws_map places;			 /* number -> place in the ring + 1 */
+	struct timer timers[DEVICES];
 	struct ws_row_nccl_event *waiting;
 	size_t count, capacity;
 };
@@ -39,8 +55,10 @@ static void free_channels(void *memory)
 {
 	struct channels *channels = memory;
 
-	if (channels)
+	if (channels) {
 		free(channels->waiting);
+		ws_map_free(&channels->places);
+	}
 	free(channels);
 }
 
@@ -53,35 +71,30 @@ static struct channels *get_channels(struct ws_stream *stream)
 	return *slot;
 }
 
-static struct operation *note_operation(struct ws_stream *stream, uint64_t number)
+/* The operation with this number, made if it is new. */
+static struct operation *find_operation(struct channels *channels, uint64_t number)
 {
-	struct operation *operation = &get_channels(stream)->operations[number % OPERATIONS];
+	uint64_t place = ws_map_get(&channels->places, number, NULL);
+	struct operation *operation;
 
-	if (operation->number != number)
-		*operation = (struct operation){.number = number};
+	if (place)
+		return &channels->operations[place - 1];
+	place = channels->operation_count++ % OPERATIONS;
+	operation = &channels->operations[place];
+	if (channels->operation_count > OPERATIONS)
+		ws_map_remove(&channels->places, operation->number, NULL);
+	*operation = (struct operation){.number = number, .off = INT64_MAX};
+	ws_map_set(&channels->places, number, place + 1);
 	return operation;
 }
 
-static struct operation find_operation(const struct channels *channels, uint64_t number)
+void ws_note_nccl_kernel(struct ws_stream *stream, const struct ws_row_collective *row)
 {
-	struct operation found = channels->operations[number % OPERATIONS];
+	struct operation *operation = find_operation(get_channels(stream), row->event);
 
-	if (found.number != number)
-		found = (struct operation){.number = number};
-	return found;
-}
-
-void ws_note_nccl_launch(struct ws_stream *stream, uint64_t operation, uint64_t time)
-{
-	note_operation(stream, operation)->launch = time;
-}
-
-void ws_note_nccl_kernel(struct ws_stream *stream, uint64_t operation, uint64_t start, uint64_t end)
-{
-	struct operation *noted = note_operation(stream, operation);
-
-	noted->start = start;
-	noted->end = end;
+	operation->start = row->start;
+	operation->end = row->end;
+	operation->device = row->device;
 }
 
 /* Session time of the GPU's global timer, which counts like CLOCK_REALTIME. */
@@ -93,61 +106,116 @@ static uint64_t convert_gpu_time(const struct ws_stream *stream, uint64_t time)
 	return reading->raw + (time - reading->realtime);
 }
 
-/* Move the span, by what clocks may differ at most, into the kernel. False where that is not
- * enough. */
-static bool fit_into_kernel(const struct operation *kernel, uint64_t *start, uint64_t *end)
+static bool knows_times(const struct ws_row_nccl_event *row)
 {
-	uint64_t length = *end - *start;
-
-	if (*start + CLOCKS_DIFFER < kernel->start || *end > kernel->end + CLOCKS_DIFFER)
-		return false;
-	if (*end > kernel->end)
-		*start = kernel->end - ws_min(length, kernel->end - kernel->start);
-	*start = ws_max(*start, kernel->start);
-	*end = ws_min(*start + length, kernel->end);
-	return true;
+	return row->gpu_start != WS_NO_U64;
 }
 
-/* Choose the times of the row: those of the GPU if they can be true, else those of the kernel, else
- * those at which NCCL's thread saw the channel. */
-static void choose_times(struct ws_stream *stream, const struct operation *operation,
+static uint64_t make_kernel_key(const struct operation *operation)
+{
+	return operation->start * DEVICES + operation->device % DEVICES;
+}
+
+static int64_t measure_difference(const struct ws_stream *stream, const struct operation *operation,
+				  const struct ws_row_nccl_event *row)
+{
+	return (int64_t)(operation->end - convert_gpu_time(stream, row->gpu_end));
+}
+
+/* Compare the ends of kernels with those of their channels. A kernel may do several operations. */
+static void measure_differences(struct ws_stream *stream, struct channels *channels)
+{
+	struct ws_map kernels = {0};
+
+	for (size_t i = 0; i < channels->count; i++) {
+		struct ws_row_nccl_event *row = &channels->waiting[i];
+		const struct operation *operation = find_operation(channels, row->operation);
+		int64_t off, least;
+		bool known;
+
+		if (!operation->start || !knows_times(row))
+			continue;
+		off = measure_difference(stream, operation, row);
+		least = (int64_t)ws_map_get(&kernels, make_kernel_key(operation), &known);
+		if (!known || off < least)
+			ws_map_set(&kernels, make_kernel_key(operation), (uint64_t)off);
+	}
+	for (size_t i = 0; i < channels->count; i++) {
+		struct operation *operation =
+			find_operation(channels, channels->waiting[i].operation);
+		bool known;
+		int64_t off = (int64_t)ws_map_get(&kernels, make_kernel_key(operation), &known);
+
+		if (known && operation->start)
+			operation->off = ws_min(operation->off, off);
+	}
+	ws_map_free(&kernels);
+}
+
+/* The least differences are those of the timers; a difference from before counts less with time. */
+static void set_timers(struct channels *channels)
+{
+	for (size_t i = 0; i < channels->count; i++) {
+		const struct operation *operation =
+			find_operation(channels, channels->waiting[i].operation);
+		struct timer *timer = &channels->timers[operation->device % DEVICES];
+		int64_t since;
+
+		if (!operation->start || operation->off == INT64_MAX)
+			continue;
+		since = (int64_t)(operation->end - timer->at);
+		if (timer->known &&
+		    operation->off > timer->off + ws_max(since, 0) / 1000000 * DRIFT)
+			continue;
+		*timer = (struct timer){true, operation->off, operation->end};
+	}
+}
+
+/* Choose the times of the row: those of the GPU if they can be true, else those of the kernel. */
+static void choose_times(struct ws_stream *stream, struct channels *channels,
 			 struct ws_row_nccl_event *row)
 {
+	const struct operation *operation = find_operation(channels, row->operation);
+	const struct timer *timer = &channels->timers[operation->device % DEVICES];
 	uint64_t start, end;
-	bool own_clock, fits;
 
-	if (row->gpu_start == WS_NO_U64)
-		return;
-	start = convert_gpu_time(stream, row->gpu_start);
-	end = start + (row->gpu_end - row->gpu_start);
-	own_clock = end > row->end + OWN_CLOCK || end + OWN_CLOCK < row->end;
-	if (own_clock)
-		return;
-	if (operation->start)
-		fits = fit_into_kernel(operation, &start, &end);
-	else
-		fits = start + LAUNCHES_DIFFER >= operation->launch &&
-		       end <= row->end + LAUNCHES_DIFFER;
-	if (fits) {
-		row->start = start;
-		row->end = end;
-		return;
-	}
-	ws_stream_diagnostic(stream, WS_INFO, "nccl",
-			     "NCCL has told times of channels that lie outside the kernel of their "
-			     "operation: those of an earlier one. They are left out (gpuStart is "
-			     "null), and the channel has the times of the kernel.");
-	row->gpu_start = row->gpu_end = WS_NO_U64;
-	if (operation->start) {
+	if (operation->off - timer->off > NOISE) {
+		ws_stream_diagnostic(stream, WS_INFO, "nccl",
+				     "NCCL has told times of channels that are too early for the "
+				     "kernel of their operation: those of an earlier one. They are "
+				     "left out (gpuStart is null), and the channel has the times "
+				     "of the kernel.");
+		row->gpu_start = row->gpu_end = WS_NO_U64;
 		row->start = operation->start;
 		row->end = operation->end;
+		return;
 	}
+	start = convert_gpu_time(stream, row->gpu_start) + (uint64_t)timer->off;
+	end = start + (row->gpu_end - row->gpu_start);
+	row->end = ws_max(ws_min(end, operation->end), operation->start);
+	row->start = ws_min(ws_max(start, operation->start), row->end);
 }
 
-static void write_row(struct ws_stream *stream, const struct operation *operation,
+/* Without a kernel, the times of NCCL's thread stay if the GPU's timer seems to count something
+ * else. */
+static void take_gpu_times(struct ws_stream *stream, struct ws_row_nccl_event *row)
+{
+	uint64_t start = convert_gpu_time(stream, row->gpu_start),
+		 end = start + (row->gpu_end - row->gpu_start);
+
+	if ((int64_t)(end - row->end) > OWN_CLOCK || (int64_t)(row->end - end) > OWN_CLOCK)
+		return;
+	row->start = start;
+	row->end = end;
+}
+
+static void write_row(struct ws_stream *stream, struct channels *channels,
 		      struct ws_row_nccl_event *row)
 {
-	choose_times(stream, operation, row);
+	if (knows_times(row) && find_operation(channels, row->operation)->start)
+		choose_times(stream, channels, row);
+	else if (knows_times(row))
+		take_gpu_times(stream, row);
 	if (ws_stream_wants(stream, row->start, row->end))
 		ws_writer_add(stream->writer, WS_TABLE_nccl_event, row);
 }
@@ -157,12 +225,13 @@ static void write_rows(struct ws_stream *stream, struct channels *channels, size
 {
 	size_t kept = 0;
 
+	measure_differences(stream, channels);
+	set_timers(channels);
 	for (size_t i = 0; i < channels->count; i++) {
 		struct ws_row_nccl_event *row = &channels->waiting[i];
-		struct operation operation = find_operation(channels, row->operation);
 
-		if (operation.start || i - kept < most)
-			write_row(stream, &operation, row);
+		if (find_operation(channels, row->operation)->start || i - kept < most)
+			write_row(stream, channels, row);
 		else
 			channels->waiting[kept++] = *row;
 	}

@@ -10,11 +10,8 @@
 /* The row of a channel, with the times at which NCCL's thread saw it begin and end; gpu_start and
  * gpu_end as NCCL told them. It is written once its kernel is known. */
 void ws_keep_nccl_channel(struct ws_stream *stream, const struct ws_row_nccl_event *row);
-/* NCCL has launched an operation (column eventId), session ns. */
-void ws_note_nccl_launch(struct ws_stream *stream, uint64_t operation, uint64_t time);
-/* The kernel that did it. */
-void ws_note_nccl_kernel(struct ws_stream *stream, uint64_t operation, uint64_t start,
-			 uint64_t end);
+/* The kernel of an operation is known: `row` has its times, and the number of NCCL's event. */
+void ws_note_nccl_kernel(struct ws_stream *stream, const struct ws_row_collective *row);
 /* Write the rows whose kernels are known, or all of them. */
 void ws_put_nccl_channels(struct ws_stream *stream, bool all);
 

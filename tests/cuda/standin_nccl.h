@@ -197,19 +197,17 @@ static void *begin_p2p(const struct plugin_operation *operation, void *parent)
 	return plugin_begin(of, &out);
 }
 
-/* A clock of its own; or as if an earlier operation was told, seconds ago in every other channel.
- */
-static uint64_t read_gpu_timer(int channel)
+/* A clock of its own. With STANDIN_NCCL_EARLY, operations but the first are told the times of one
+ * seconds before. */
+static uint64_t read_gpu_timer(void)
 {
-	static uint64_t early;
+	static int told;
 	struct timespec now;
 
-	if (!getenv("STANDIN_NCCL_EARLY"))
-		return 1000;
-	clock_gettime(CLOCK_REALTIME, &now);
-	if (!early)
-		early = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec - 58000000;
-	return early - (uint64_t)channel * 5000000000;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (told++ && getenv("STANDIN_NCCL_EARLY"))
+		now.tv_sec -= 5;
+	return (uint64_t)(now.tv_sec + 100) * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 static void change(void *handle, int state, uint64_t value)
@@ -256,6 +254,7 @@ struct proxy_work {
 
 static void *progress(void *argument)
 {
+	uint64_t timer;
 	const struct proxy_work *work = argument;
 	struct plugin_communicator *of = work->operation->communicator;
 	struct description out = describe(PROXY_CONTROL, NULL, 0);
@@ -284,13 +283,14 @@ static void *progress(void *argument)
 			change(op, i % 2 ? 3 : 7, 4096 * PLUGIN_STEPS);
 		plugin_end(op);
 	}
+	timer = read_gpu_timer();
 	for (int i = 0; i < PLUGIN_CHANNELS && plugin_version >= 3; i++) {
 		out = describe(CHANNEL, work->handle, 0);
 		PUT(&out, uint8_t, i);
-		PUT(&out, uint64_t, read_gpu_timer(i));
+		PUT(&out, uint64_t, timer);
 		kernel = plugin_begin(of, &out);
 		if (plugin_version >= 4)
-			change(kernel, 22, read_gpu_timer(i) + 2000);
+			change(kernel, 22, timer + 2000);
 		plugin_end(kernel);
 	}
 	return NULL;
