@@ -328,13 +328,14 @@ static void add_piece(struct summing *summing, const struct ws_piece *piece)
 
 /* ---- dividing the time on cores ---- */
 
+/* A run that leads to a launch is one like any other; calls of CUDA in it are counted apart. */
 static bool is_on_path(const struct ws_path *path, size_t *at, uint32_t thread, uint64_t moment)
 {
 	while (*at < path->count && path->pieces[*at].end <= moment)
 		(*at)++;
 	for (size_t i = *at; i < path->count && path->pieces[i].start <= moment; i++)
 		if (path->pieces[i].thread == thread && path->pieces[i].kind == WS_PIECE_RUN &&
-		    path->pieces[i].call == WS_NO_CALL && path->pieces[i].end > moment)
+		    path->pieces[i].wait != WS_WAIT_GPU && path->pieces[i].end > moment)
 			return true;
 	return false;
 }
@@ -357,7 +358,8 @@ static size_t gather_places(const struct summing *summing, const struct ws_path 
 		size_t k = 0;
 
 		if (!col[ws_sample_frame][i] ||
-		    !is_on_path(path, &piece, thread, col[ws_sample_start][i]))
+		    !is_on_path(path, &piece, thread, col[ws_sample_start][i]) ||
+		    ws_model_find_call(model, thread, col[ws_sample_start][i]) != WS_NO_CALL)
 			continue;
 		place = ws_code_find_place(model, (uint32_t)col[ws_sample_frame][i],
 					   (uint32_t)col[ws_sample_callers][i]);

@@ -249,6 +249,24 @@ static void count_copies(const struct ws_model *model, struct ws_facts *facts)
 	ws_cursor_close(cursor);
 }
 
+static void count_memsets(const struct ws_model *model, struct ws_facts *facts)
+{
+	struct ws_cursor *cursor =
+		ws_cursor_open(model->report, WS_TABLE_cuda_memset, model->from, model->to);
+	const uint64_t *values;
+
+	while (ws_cursor_next(cursor, &values)) {
+		uint64_t start = values[ws_cuda_memset_start], end = values[ws_cuda_memset_end];
+
+		if (!is_in_window(model, start, end))
+			continue;
+		facts->memsets++;
+		facts->memset_ns += end - start;
+		facts->memset_bytes += values[ws_cuda_memset_bytes];
+	}
+	ws_cursor_close(cursor);
+}
+
 /* ---- kernels ---- */
 
 static void note_kernel(struct ws_kernel_fact *fact, const uint64_t *values)
@@ -460,6 +478,7 @@ void ws_facts_count(const struct ws_model *model, struct ws_facts *facts)
 		return;
 	count_calls(model, facts);
 	count_copies(model, facts);
+	count_memsets(model, facts);
 	count_kernels(model, facts);
 	count_others(model, facts);
 	count_compiles(model, facts);

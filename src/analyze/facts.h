@@ -54,6 +54,7 @@ struct ws_facts {
 	struct ws_kernel_fact *kernels;		      /* by time, most first */
 	size_t kernel_count, kernel_cap;
 	struct ws_kernel_kind_fact kinds[WS_KERNEL_KINDS];
+	uint64_t memsets, memset_ns, memset_bytes;
 	uint64_t kernel_instances, kernel_ns, brief_kernels;
 	uint64_t graph_launches;
 	uint64_t streams;	  /* that kernels ran in */

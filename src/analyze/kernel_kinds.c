@@ -13,6 +13,21 @@ static bool has_part(const char *name, const char *const *parts)
 	return *parts != NULL;
 }
 
+/* CUTLASS names the elements that are loaded at once: "..._nn_align1>". */
+static bool is_unaligned(const char *name)
+{
+	const char *at = strstr(name, "align");
+
+	for (; at; at = strstr(at + 1, "align")) {
+		const char *digit = at + strlen("align");
+
+		digit += *digit == 'a';
+		if ((*digit == '1' || *digit == '2') && !(digit[1] >= '0' && digit[1] <= '9'))
+			return strstr(name, "gemm") != NULL;
+	}
+	return false;
+}
+
 static enum ws_kernel_kind classify_name(const char *name)
 {
 	static const char *const moves[] = {"copy_kernel_cuda",
@@ -37,6 +52,8 @@ static enum ws_kernel_kind classify_name(const char *name)
 		return WS_KERNEL_MOVES;
 	if (has_part(name, doubles))
 		return WS_KERNEL_DOUBLE;
+	if (is_unaligned(name))
+		return WS_KERNEL_UNALIGNED;
 	return WS_KERNEL_OTHER;
 }
 

@@ -14,6 +14,7 @@ enum ws_kernel_kind {
 	WS_KERNEL_OTHER,
 	WS_KERNEL_MOVES,  /* a framework's or library's kernel that copies, transposes or casts */
 	WS_KERNEL_DOUBLE, /* computes in double precision */
+	WS_KERNEL_UNALIGNED, /* a product of matrices whose rows do not begin at 16 bytes */
 	WS_KERNEL_KINDS
 };
 

@@ -446,6 +446,42 @@ static void test_kernels_that_only_copy(void **state)
 	forget_program(&analysed);
 }
 
+static void step_of_odd_sizes(struct program *program, int number)
+{
+	(void)number;
+	add_kernel(program, 0, "void cutlass::Kernel2<cutlass_75_s1688gemm_bf16_nn_align1>(int)",
+		   2 * MS, full);
+	add_kernel(program, 0, "cutlass_80_s16816gemm_bf16_nn_align16", 2 * MS, full);
+}
+
+static void test_products_of_odd_sizes(void **state)
+{
+	(void)state;
+	check_first(step_of_odd_sizes, "unaligned-products", "for 50 % of the time");
+}
+
+static void add_memset(struct program *program, uint64_t ns)
+{
+	add_call(program, "cudaMemsetAsync_v3020", 3 * US);
+	ROW(program, cuda_memset, .start = ws_max(program->gpu_end[0], program->now),
+	    .end = ws_max(program->gpu_end[0], program->now) + ns, .stream = 7, .process = 1,
+	    .correlation = program->correlation, .bytes = 1 << 20);
+	program->gpu_end[0] = ws_max(program->gpu_end[0], program->now) + ns;
+}
+
+static void step_with_memsets(struct program *program, int number)
+{
+	(void)number;
+	add_memset(program, 3 * MS);
+	add_kernel(program, 0, "work", MS, full);
+}
+
+static void test_memory_that_is_set(void **state)
+{
+	(void)state;
+	check_first(step_with_memsets, "copy-overlap", "sets memory (memset) for 7");
+}
+
 static void step_in_double(struct program *program, int number)
 {
 	(void)number;
@@ -883,6 +919,8 @@ int main(void)
 		cmocka_unit_test(test_many_small_collectives),
 		cmocka_unit_test(test_queries_in_a_loop),
 		cmocka_unit_test(test_kernels_that_only_copy),
+		cmocka_unit_test(test_products_of_odd_sizes),
+		cmocka_unit_test(test_memory_that_is_set),
 		cmocka_unit_test(test_double_precision),
 		cmocka_unit_test(test_questions_in_a_loop),
 		cmocka_unit_test(test_streams_that_gain_nothing),

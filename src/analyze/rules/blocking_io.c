@@ -31,6 +31,10 @@ static const char *choose_advice(const char *call, const char *path)
 		return "Ask for several things at once (threads, asyncio, pipelining), keep "
 		       "connections open, and do other work until answers come; or look at what "
 		       "the other side does.";
+	if (!strcmp(call, "ioctl"))
+		return "The program asks a driver again and again. That of NVIDIA is asked by "
+		       "cudaGetDeviceProperties, cudaMemGetInfo, NVML and allocations: ask once "
+		       "before the loop and keep the answer, or what was allocated.";
 	if (strstr(call, "write"))
 		return "Write larger pieces, or write on a thread of its own so that the program "
 		       "goes on meanwhile.";

@@ -18,6 +18,20 @@ static bool is_compiling(const struct ws_analysis *analysis, const struct ws_bre
 	return row->place.library == WS_LIBRARY_COMPILING;
 }
 
+static bool is_from_ptx(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
+{
+	const struct ws_stacks *stacks = analysis->model->stacks;
+
+	return row->place.library == WS_LIBRARY_COMPILING && row->place.leaf &&
+	       strstr(ws_stacks_get_origin(stacks, ws_stacks_get_function(stacks, row->place.leaf)),
+		      "ptxjitcompiler");
+}
+
+static bool is_mostly_ptx(const struct ws_analysis *analysis, uint64_t cost)
+{
+	return ws_sum_path_rows(analysis, is_from_ptx) >= cost / 2;
+}
+
 static void put_what(const struct ws_analysis *analysis, const struct ws_call_fact *calls,
 		     struct ws_text *text)
 {
@@ -51,8 +65,9 @@ static void check_compilation(const struct ws_analysis *analysis, struct ws_find
 		return;
 	put_what(analysis, &calls, &what);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_compilation, cost, cost);
-	/* Without steps it may be the program's start. */
-	if (analysis->model->step_source == WS_STEPS_NONE)
+	/* Without steps it may be the program's start; machine code in the binary would spare
+	 * compiling PTX even there. */
+	if (analysis->model->step_source == WS_STEPS_NONE && !is_mostly_ptx(analysis, cost))
 		finding->level = ws_min(finding->level, WS_LEVEL_NOTE);
 	finding->title =
 		ws_format("For %.0f %% of the time code is compiled or loaded%s%s",
@@ -78,7 +93,9 @@ const struct ws_rule ws_rule_compilation = {
 	.title = "Code compiled or loaded while steps run",
 	.about = "Compiling just in time (PTX, NVRTC, torch.compile, Triton, Numba, JAX), loading "
 		 "of modules and functions on first use take 3 % of the time or more after the "
-		 "warm-up. A note where there are no steps: programs begin with it.",
+		 "warm-up. A note where there are no steps, unless most of it is compiling PTX: "
+		 "programs "
+		 "begin with it.",
 	.find_obstacle = ws_need_cuda,
 	.query = ws_proof_cuda_calls,
 	.check = check_compilation,

@@ -14,6 +14,51 @@ static void say_healthy(const struct ws_analysis *analysis, size_t gpu, double h
 	ws_text_free(&name);
 }
 
+/* Copies from one place of a GPU to another, and memsets, are no transfers that a second stream
+ * would hide: memory is as busy with them as with kernels. Returns whether they are most of it. */
+static bool check_inner(const struct ws_analysis *analysis, size_t gpu,
+			struct ws_findings *findings)
+{
+	const struct ws_facts *facts = &analysis->facts;
+	const struct ws_copy_fact *inner = &facts->copies[WS_BETWEEN][0];
+	uint64_t exposed = analysis->gpus[gpu].exposed_copies, outer = 0;
+	struct ws_finding *finding;
+	struct ws_text name = {0};
+
+	for (int pageable = 0; pageable < 2; pageable++)
+		outer += facts->copies[WS_TO_DEVICE][pageable].ns +
+			 facts->copies[WS_TO_HOST][pageable].ns;
+	if (analysis->model->work.gpus > 1 || inner->ns + facts->memset_ns < 3 * outer ||
+	    !(inner->ns + facts->memset_ns))
+		return false;
+	if (ws_analysis_share(analysis, exposed) < 0.03)
+		return true;
+	ws_analysis_put_gpu(analysis, gpu, &name);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_copy_overlap, exposed,
+					exposed - exposed / 4);
+	if (inner->ns > facts->memset_ns)
+		finding->title =
+			ws_format("%s copies from one place of its memory to another for "
+				  "%.0f %% of the time: %llu times, %.1f MB",
+				  name.text, 100 * ws_analysis_share(analysis, exposed),
+				  (unsigned long long)inner->count, (double)inner->bytes / 1e6);
+	else
+		finding->title = ws_format("%s sets memory (memset) for %.0f %% of the time: %llu "
+					   "times, %.1f MB",
+					   name.text, 100 * ws_analysis_share(analysis, exposed),
+					   (unsigned long long)facts->memsets,
+					   (double)facts->memset_bytes / 1e6);
+	finding->advice = ws_strdup(
+		"Swap pointers instead of copying, write results where they are needed (out=), "
+		"leave out clones; set only what is read before it is written, or let the kernel "
+		"that uses it do so.");
+	finding->assumption = ws_strdup("three quarters of it can be left out");
+	ws_finding_add_evidence(finding, "the longest copy", NULL, inner->longest.start,
+				inner->longest.end);
+	ws_text_free(&name);
+	return true;
+}
+
 /* So much is copied that no computation could hide it. */
 static void say_bound(const struct ws_analysis *analysis, size_t gpu, struct ws_findings *findings)
 {
@@ -65,6 +110,8 @@ static void check_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_
 	    ws_findings_have(findings, &ws_rule_tiny_copies) ||
 	    ws_findings_have(findings, &ws_rule_page_migration))
 		return;
+	if (check_inner(analysis, gpu, findings))
+		return;
 	if (ws_analysis_share(analysis, exposed) >= 0.5 && gain < exposed / 4) {
 		say_bound(analysis, gpu, findings);
 		return;
@@ -94,7 +141,8 @@ const struct ws_rule ws_rule_copy_overlap = {
 	.title = "Copies beside computation",
 	.about = "Copies take 2 % of a GPU's time or more. At least 70 % of them beside kernels is "
 		 "well overlapped and said as such; 3 % of the time that a GPU only copies while "
-		 "it could compute is a fault.",
+		 "it could compute is a fault, and so are as many copies within one GPU's "
+		 "memory, and memsets.",
 	.find_obstacle = ws_need_cuda,
 	.query = ws_proof_copies,
 	.check = check_overlap,

@@ -7,7 +7,8 @@
 static bool is_code(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
 {
 	(void)analysis;
-	return row->cause == WS_CAUSE_CPU && (row->place.leaf || row->name) && !row->place.loader;
+	return row->cause == WS_CAUSE_CPU && (row->place.leaf || row->name) && !row->place.loader &&
+	       row->place.library != WS_LIBRARY_COMPILING;
 }
 
 /* All time of one user function in a breakdown; without samples, of one range or operator. */

@@ -16,12 +16,16 @@ static uint64_t sum_waits(const struct ws_analysis *analysis)
 }
 
 /* Code and calls of CUDA on the path that launch work, or that run between one launch and the
- * next. */
+ * next. Calls that copy or wait may last as long as the GPU works. */
 static uint64_t sum_launching(const struct ws_analysis *analysis)
 {
+	static const char *const others[] = {"cudaMemcpy*",	      "cuMemcpy*",
+					     "cudaDeviceSynchronize", "cudaStreamSynchronize",
+					     "cudaEventSynchronize",  NULL};
 	uint64_t cpu = ws_analysis_cpu_on_path(analysis);
+	uint64_t apart = analysis->breakdown.apart + ws_sum_path_calls(analysis, others);
 
-	return cpu - ws_min(cpu, analysis->breakdown.apart);
+	return cpu - ws_min(cpu, apart);
 }
 
 static bool is_launching(const struct ws_breakdown_row *row)
@@ -123,9 +127,10 @@ static void check_launches(const struct ws_analysis *analysis, struct ws_finding
 	for (size_t i = 0; i < findings->count; i++) {
 		const struct ws_finding *other = &findings->findings[i];
 
-		/* Where the CPU waits for kernels all the time, a graph helps only once it no
-		 * longer does. */
-		if (other->rule == &ws_rule_sync_calls)
+		/* Where the CPU waits for kernels all the time, or has more to launch from step to
+		 * step, a graph helps only once that is over. */
+		if (other->rule == &ws_rule_sync_calls ||
+		    (other->rule == &ws_rule_growing_steps && other->level >= WS_LEVEL_WARNING))
 			gain = ws_min(gain, other->gain_ns / 10 * 9);
 		/* Faster launches do not shorten the time of loading data. */
 		if (other->rule == &ws_rule_data_loading)

@@ -12,10 +12,26 @@ static bool is_in_driver(const struct ws_analysis *analysis, const struct ws_bre
 	       strstr(ws_stacks_get_origin(analysis->model->stacks, function), "nvidia_uvm");
 }
 
+/* The driver's page faults run other functions of the kernel, too, for the same line. */
+static bool is_in_fault(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
+{
+	const struct ws_stacks *stacks = analysis->model->stacks;
+	const struct ws_breakdown_row *driver;
+
+	if (row->cause != WS_CAUSE_CPU || !row->place.leaf)
+		return false;
+	if (is_in_driver(analysis, row))
+		return true;
+	driver = ws_find_path_row(analysis, is_in_driver);
+	return driver && driver->place.function == row->place.function &&
+	       driver->place.line == row->place.line && row->place.users &&
+	       ws_stacks_get_function(stacks, row->place.leaf)->kind == WS_FRAME_KERNEL;
+}
+
 static void check_migration(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_copy_fact *migrated = &analysis->facts.copies[WS_MIGRATED][0];
-	uint64_t faults = ws_sum_path_rows(analysis, is_in_driver), cost;
+	uint64_t faults = ws_sum_path_rows(analysis, is_in_fault), cost;
 	const struct ws_breakdown_row *row = ws_find_path_row(analysis, is_in_driver);
 	struct ws_finding *finding;
 	struct ws_text place = {0};

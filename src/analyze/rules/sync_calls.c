@@ -29,22 +29,25 @@ static const char *const syncs_and_copies[] = {"cudaDeviceSynchronize",
 					       "cuMemcpyDtoH*",
 					       NULL};
 
-/* Where most synchronous copies bring a few bytes to the host, a result is read again and again:
- * what they cost is the wait. */
+/* Where most synchronous copies are of a few bytes, and many bring them to the host, a result is
+ * read again and again: what they cost is the wait. */
 static const char *const *choose_calls(const struct ws_analysis *analysis)
 {
-	uint64_t all = 0, small = 0;
+	uint64_t all = 0, small = 0, read = 0;
 
 	for (int direction = 0; direction < WS_DIRECTIONS; direction++)
 		for (int pageable = 0; pageable < 2; pageable++) {
 			const struct ws_copy_fact *copies =
 				&analysis->facts.copies[direction][pageable];
 
+			uint64_t few = ws_min(copies->synchronous, copies->small);
+
 			all += copies->synchronous;
+			small += few;
 			if (direction == WS_TO_HOST)
-				small += ws_min(copies->synchronous, copies->small);
+				read += few;
 		}
-	if (small && small * 4 >= all * 3)
+	if (read && small * 4 >= all * 3 && read * 4 >= all)
 		return syncs_and_copies;
 	return syncs;
 }
@@ -72,7 +75,7 @@ static bool is_worth_it(const struct ws_analysis *analysis, const struct ws_call
 {
 	const struct ws_facts *facts = &analysis->facts;
 
-	if (analysis->model->step_source == WS_STEPS_MARKED && calls->count >= 2 * analysis->steps)
+	if (analysis->model->step_source != WS_STEPS_NONE && calls->count >= 2 * analysis->steps)
 		return true;
 	return facts->kernel_instances && calls->count * 3 >= facts->kernel_instances &&
 	       facts->kernel_ns / facts->kernel_instances < SHORT_PIECE_NS;
