@@ -35,6 +35,7 @@ static struct {
 	void *context;
 	long process;
 	uint64_t since;
+	uint32_t pass; /* that is made */
 } batch;
 /* The program has memory that cannot be brought back, or that others write to meanwhile: arrays,
  * which kernels may read as textures, and memory of other processes and of network cards. */
@@ -109,12 +110,14 @@ void ws_kernel_hurry_old_batch(uint64_t age)
 
 /* ---- passes ---- */
 
-/* With warm caches each kernel runs once before it is counted; otherwise a kernel of ours flushes
- * them. Either is a range of its own for CUPTI. */
+/* A kernel of ours flushes the caches, or they are warmed by a run of the kernel: as in
+ * kernel_measure.c. Either is a range of its own for CUPTI. */
 static bool prepare_caches(const struct ws_kernel_launch *launch, const char **why)
 {
 	if (ws_kernel_flushes_caches())
 		return ws_kernel_flush_versions(batch.versions, launch, why);
+	if (!batch.pass && ws_kernel_flush_versions(batch.versions, launch, why))
+		return true;
 	*why = "it could not be run again";
 	return ws_kernel_runs(launch);
 }
@@ -208,6 +211,7 @@ static bool make_passes(size_t from, size_t count, uint32_t *passes, const char 
 		return false;
 	for (*passes = 0; more; ++*passes) {
 		*why = "CUPTI asks for more and more passes";
+		batch.pass = *passes;
 		if (*passes == WS_KERNEL_PASSES_MOST || !make_pass(from, count, &more, why))
 			return false;
 	}

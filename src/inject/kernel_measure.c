@@ -36,18 +36,22 @@ bool ws_kernel_flushes_caches(void)
 }
 
 /*
- * Saving and comparing memory have filled the caches with other data; if they are not to be
- * flushed, a run of the kernel brings its own data back. What is restored after it is whole
- * allocations: users compare with Nsight Compute, which does the same, and what that leaves in the
- * caches shows in the figures of short kernels.
+ * If caches are not to be flushed, do as Nsight Compute does, since users compare with it: the
+ * first pass finds only the allocations that the kernel writes, which have just been restored;
+ * further passes find what the pass before has left, too. (Saving and comparing memory have filled
+ * the caches with other data, so a run of the kernel takes the place of the pass before.)
  */
 static bool prepare_caches(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
-			   const char **why)
+			   uint32_t pass, const char **why)
 {
 	if (ws_kernel_flushes_caches())
 		return ws_kernel_flush_caches(saved, why);
-	*why = "it could not be run again";
-	return ws_kernel_runs(launch) && ws_kernel_restore_allocations(saved, why);
+	if (pass || !ws_kernel_flush_caches(saved, why)) {
+		*why = "it could not be run again";
+		if (!ws_kernel_runs(launch))
+			return false;
+	}
+	return ws_kernel_restore_allocations(saved, why);
 }
 
 /* Without flushes, find out before the first pass what the kernel changes. */
@@ -81,9 +85,10 @@ static bool is_graph(const struct ws_kernel_launch *launch)
  * graph, has begun by then: its caches are prepared before.
  */
 static bool make_pass(const struct ws_kernel_launch *launch, struct ws_kernel_counters *counters,
-		      struct ws_kernel_saved *saved, bool *more, const char **why)
+		      struct ws_kernel_saved *saved, struct ws_kernel_outcome *outcome, bool *more)
 {
-	bool ran = !is_graph(launch) || prepare_caches(launch, saved, why);
+	const char **why = &outcome->error;
+	bool ran = !is_graph(launch) || prepare_caches(launch, saved, outcome->passes, why);
 	int rc = ran ? ws_kernel_begin_pass(counters) : 0;
 
 	*more = false;
@@ -91,7 +96,7 @@ static bool make_pass(const struct ws_kernel_launch *launch, struct ws_kernel_co
 		*why = ws_kernel_explain(rc);
 	if (!ran || rc)
 		return false;
-	ran = is_graph(launch) || prepare_caches(launch, saved, why);
+	ran = is_graph(launch) || prepare_caches(launch, saved, outcome->passes, why);
 	if (ran) {
 		*why = "it could not be run again";
 		ran = ws_kernel_runs(launch);
@@ -120,7 +125,7 @@ static bool make_passes(const struct ws_kernel_launch *launch, struct ws_kernel_
 		outcome->error = "CUPTI asks for more and more passes";
 		if (outcome->passes == WS_KERNEL_PASSES_MOST ||
 		    (outcome->passes && !ws_kernel_restore(saved, &outcome->error)) ||
-		    !make_pass(launch, counters, saved, &more, &outcome->error))
+		    !make_pass(launch, counters, saved, outcome, &more))
 			return false;
 		/* A kernel may write to other places when it runs again. */
 		if (outcome->passes < 2 && !ws_kernel_find_changes(saved, &outcome->error))
@@ -151,7 +156,8 @@ static bool make_source_pass(const struct ws_kernel_launch *launch, struct ws_ke
 {
 	const char *why;
 
-	if (!ws_kernel_restore(saved, &why) || !prepare_caches(launch, saved, &why) ||
+	if (!ws_kernel_restore(saved, &why) ||
+	    !prepare_caches(launch, saved, outcome->passes, &why) ||
 	    !ws_kernel_begin_source(launch, pass, outcome->duration))
 		return false;
 	ws_kernel_runs(launch);

@@ -183,9 +183,8 @@ static bool prepare_device(struct ws_kernel_saved *saved, const struct ws_kernel
 		return false;
 	saved->scratch_bytes =
 		UINT64_C(2) * ws_kernel_device_attribute((int)launch->device, ATTRIBUTE_L2_BYTES);
-	/* Without it the caches cannot be flushed; if flushing was requested, that is an error. */
-	if (strcmp(ws_kernel_settings.cache_control, "none") &&
-	    !ws_kernel_driver.allocate(&saved->scratch, saved->scratch_bytes + 16))
+	/* Without it the caches cannot be flushed, which is an error when that is tried. */
+	if (!ws_kernel_driver.allocate(&saved->scratch, saved->scratch_bytes + 16))
 		ws_kernel_driver.set(saved->scratch, 0, saved->scratch_bytes + 16, saved->stream);
 	place_on_device(saved);
 	return true;

@@ -263,9 +263,9 @@ def warm_caches_take_one_more_run_a_pass():
     # What points to memory of the host is measured at once, with a run more for a function that is
     # new. Launches that are put off run twice more, which finds what they write.
     for name, batch, want in [
-        ("accumulate", "1", [10 + 1 + 3 * 4, 10 + 1 + 3 * (1 + 4 + 4)]),
-        ("count", "32", [10 + 1 + 3 * 4, 10 + 1 + 3 * (1 + 4 + 4)]),
-        ("accumulate", "32", [10 + 3 * (2 + 4), 10 + 3 * (2 + 4 + 4)]),
+        ("accumulate", "1", [10 + 1 + 3 * 4, 10 + 1 + 3 * (1 + 3 + 4)]),
+        ("count", "32", [10 + 1 + 3 * 4, 10 + 1 + 3 * (1 + 3 + 4)]),
+        ("accumulate", "32", [10 + 3 * (2 + 4), 10 + 3 * (2 + 3 + 4)]),
     ]:
         args = ("-k", name, "-c", "3", "--replay-batch", batch)
         flushed = measure(*args)[0]
