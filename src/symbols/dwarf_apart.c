@@ -135,6 +135,21 @@ _Noreturn static void read_and_send(const struct ws_elf *elf, struct ws_dwarf_qu
 
 /* ---- its parent ---- */
 
+/* False at the end of the pipe or at an error. Signals interrupt reading: SIGCHLD comes when
+ * another reader ends. */
+static bool receive_bytes(FILE *pipe, void *to, size_t bytes)
+{
+	size_t done = 0;
+
+	while (done < bytes) {
+		done += fread((char *)to + done, 1, bytes - done, pipe);
+		if (done < bytes && (!ferror(pipe) || errno != EINTR))
+			return false;
+		clearerr(pipe);
+	}
+	return true;
+}
+
 /* A text of so many bytes, in a buffer that lives until the next call for it; NULL in *text for
  * none. */
 static bool receive_text(FILE *pipe, uint32_t bytes, struct ws_text *buffer, const char **text)
@@ -145,7 +160,7 @@ static bool receive_text(FILE *pipe, uint32_t bytes, struct ws_text *buffer, con
 	if (bytes > MOST_TEXT)
 		return false;
 	ws_grow(buffer->text, buffer->cap, bytes);
-	if (fread(buffer->text, 1, bytes, pipe) != bytes || buffer->text[bytes - 1])
+	if (!receive_bytes(pipe, buffer->text, bytes) || buffer->text[bytes - 1])
 		return false;
 	*text = buffer->text;
 	return true;
@@ -163,7 +178,7 @@ static bool receive_call(struct receiver *receiver, size_t n, struct ws_dwarf_ca
 {
 	struct call_head head;
 
-	if (fread(&head, sizeof(head), 1, receiver->pipe) != 1)
+	if (!receive_bytes(receiver->pipe, &head, sizeof(head)))
 		return false;
 	*call = (struct ws_dwarf_call){
 		.begin = head.begin, .line = head.line, .inlined = head.inlined != 0};
@@ -192,7 +207,7 @@ static int receive_all(struct receiver *receiver, struct ws_dwarf_missing *missi
 	struct find_head head;
 	const char *file;
 
-	while (fread(&head, sizeof(head), 1, receiver->pipe) == 1) {
+	while (receive_bytes(receiver->pipe, &head, sizeof(head))) {
 		if (head.index != END) {
 			if (!receive_find(receiver, &head))
 				return -1;
@@ -255,30 +270,81 @@ int ws_dwarf_receive(int fd, const struct ws_dwarf_query *query, struct ws_dwarf
 	return rc;
 }
 
-int ws_dwarf_find_apart(const struct ws_elf *elf, const struct ws_dwarf_query *query,
-			struct ws_dwarf_missing *missing, struct ws_dwarf_reader *reader)
-{
-	pid_t parent = getpid(), pid;
-	int ends[2], rc, error;
+/* ---- readers under way ---- */
 
-	if (pipe2(ends, O_CLOEXEC))
-		return ws_dwarf_find(elf, query, missing, NULL);
+struct ws_dwarf_apart {
+	struct ws_dwarf_query query;
+	struct ws_dwarf_missing missing; /* set when this process has read by itself */
+	struct ws_dwarf_reader *reader;
+	pid_t pid;		     /* of the reader; 0: there is none */
+	int fd, rc;		     /* its pipe; the result without a reader */
+	struct ws_dwarf_apart *next; /* of those that are under way */
+};
+
+static struct ws_dwarf_apart *under_way; /* used by the thread that looks up symbols */
+
+/* A pipe whose reading end another process holds does not break when this one closes it: its writer
+ * would wait for ever. */
+static void close_other_pipes(void)
+{
+	for (const struct ws_dwarf_apart *other = under_way; other; other = other->next)
+		close(other->fd);
+}
+
+static void read_here(struct ws_dwarf_apart *apart, const struct ws_elf *elf)
+{
+	apart->rc = ws_dwarf_find(elf, &apart->query, &apart->missing, NULL);
+}
+
+struct ws_dwarf_apart *ws_dwarf_start_apart(const struct ws_elf *elf,
+					    const struct ws_dwarf_query *query,
+					    struct ws_dwarf_reader *reader)
+{
+	struct ws_dwarf_apart *apart = ws_calloc(1, sizeof(*apart));
+	pid_t parent = getpid(), pid;
+	int ends[2], error;
+
+	*apart = (struct ws_dwarf_apart){.query = *query, .reader = reader, .rc = -1};
+	if (pipe2(ends, O_CLOEXEC)) {
+		read_here(apart, elf);
+		return apart;
+	}
 	pid = fork();
 	if (!pid) {
 		become_reader(parent, reader->limit_s);
+		close_other_pipes();
 		close(ends[0]);
 		read_and_send(elf, *query, ends[1]);
 	}
 	error = errno;
 	close(ends[1]);
 	if (pid > 0) {
-		rc = ws_dwarf_receive(ends[0], query, missing, reader);
-		wait_for_reader(pid, reader);
-		return rc;
+		apart->pid = pid;
+		apart->fd = ends[0];
+		apart->next = under_way;
+		under_way = apart;
+		return apart;
 	}
 	close(ends[0]);
 	reader->starved = error == ENOMEM;
-	if (reader->starved)
-		return -1;
-	return ws_dwarf_find(elf, query, missing, NULL);
+	if (!reader->starved)
+		read_here(apart, elf);
+	return apart;
+}
+
+int ws_dwarf_finish_apart(struct ws_dwarf_apart *apart, struct ws_dwarf_missing *missing)
+{
+	struct ws_dwarf_apart **at = &under_way;
+	int rc = apart->rc;
+
+	*missing = apart->missing;
+	if (apart->pid) {
+		while (*at != apart)
+			at = &(*at)->next;
+		*at = apart->next;
+		rc = ws_dwarf_receive(apart->fd, &apart->query, missing, apart->reader);
+		wait_for_reader(apart->pid, apart->reader);
+	}
+	free(apart);
+	return rc;
 }

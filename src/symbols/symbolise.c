@@ -21,13 +21,16 @@ struct symbol_batch {
 	struct ws_wanted *wanted;
 	size_t count;
 	uint64_t *addresses;
-	struct ws_symbol_hit *hits;
+	struct ws_symbol_hit *hits; /* their names are in the module's files */
+	struct ws_elf separate;	    /* the module's debug file, or closed */
 	bool *done;
 	const struct ws_symbol_opts *opts;
 	void (*emit)(void *ctx, const struct ws_symbol *symbol);
 	void *ctx;
 	struct ws_symbol_result *result;
-	struct ws_kallsyms *kernel; /* being read; NULL: not needed yet */
+	struct ws_kallsyms *kernel;   /* being read; NULL: not needed yet */
+	struct ws_dwarf_apart *apart; /* reads its debugging information; NULL: there is none */
+	struct ws_dwarf_reader reader;
 };
 
 static uint32_t get_module_number(const struct ws_wanted *wanted)
@@ -156,34 +159,41 @@ static void note_reader_end(struct symbol_batch *batch, const struct ws_dwarf_re
 	batch->result->unread += module->unread != NULL;
 }
 
-/* Read source lines and inlined functions. `elf` is the file that has them. */
-static void read_module_dwarf(struct symbol_batch *batch, const struct ws_elf *elf)
+/* Start to read source lines and inlined functions. `elf` is the file that has them. */
+static void start_reading_dwarf(struct symbol_batch *batch, const struct ws_elf *elf)
 {
-	struct ws_module *module = batch->wanted[0].module;
-	struct ws_dwarf_missing missing = {0};
 	struct ws_elf shared = {0};
-	struct ws_dwarf_reader reader = {.limit_s = READER_SHARE * batch->opts->budget_s};
 	struct ws_dwarf_query query = {.address = batch->addresses,
 				       .count = batch->count,
 				       .found = emit_dwarf_calls,
 				       .ctx = batch};
 
+	batch->reader.limit_s = READER_SHARE * batch->opts->budget_s;
 	if (ws_debugfile_open_shared(elf, batch->opts->dirs, batch->opts->dir_count, &shared))
 		query.shared = &shared;
+	batch->apart = ws_dwarf_start_apart(elf, &query, &batch->reader);
+	ws_elf_close(&shared);
+}
+
+static void finish_reading_dwarf(struct symbol_batch *batch)
+{
+	struct ws_module *module = batch->wanted[0].module;
+	struct ws_dwarf_missing missing = {0};
+
 	free(module->split_file);
-	ws_dwarf_find_apart(elf, &query, &missing, &reader);
-	note_reader_end(batch, &reader);
+	ws_dwarf_finish_apart(batch->apart, &missing);
+	note_reader_end(batch, &batch->reader);
 	module->split_file = missing.file;
 	module->split_units = missing.units;
 	module->unoptimised = missing.unoptimised > missing.optimised;
 	batch->result->split += missing.units;
-	ws_elf_close(&shared);
 }
 
-static void symbolise_elf(struct symbol_batch *batch)
+/* Find the symbols of a file, and start to read its debugging information. */
+static void start_elf(struct symbol_batch *batch)
 {
 	struct ws_module *module = batch->wanted[0].module;
-	struct ws_elf separate = {0};
+	struct ws_elf *separate = &batch->separate;
 	const struct ws_elf *elf = &module->elf;
 	bool has_separate;
 
@@ -191,23 +201,20 @@ static void symbolise_elf(struct symbol_batch *batch)
 		ws_debugfile_open_module(module, batch->opts->dirs, batch->opts->dir_count);
 	has_separate =
 		(!module->opened || !has_dwarf(&module->elf)) && module->kind == WS_MODULE_FILE &&
-		ws_debugfile_open(module, batch->opts->dirs, batch->opts->dir_count, &separate);
+		ws_debugfile_open(module, batch->opts->dirs, batch->opts->dir_count, separate);
 	if (!module->opened && !has_separate) {
 		batch->result->changed += (module->flags & WS_MODULE_CHANGED) != 0;
 		batch->result->missing += !(module->flags & WS_MODULE_CHANGED);
-		emit_remaining(batch);
 		return;
 	}
 	if (has_separate)
-		ws_symtab_find(&separate, batch->addresses, batch->count, batch->hits);
+		ws_symtab_find(separate, batch->addresses, batch->count, batch->hits);
 	if (module->opened)
 		ws_symtab_find(&module->elf, batch->addresses, batch->count, batch->hits);
 	if (has_separate)
-		elf = &separate;
+		elf = separate;
 	if (batch->opts->lines && has_dwarf(elf) && module->kind == WS_MODULE_FILE)
-		read_module_dwarf(batch, elf);
-	emit_remaining(batch);
-	ws_elf_close(&separate);
+		start_reading_dwarf(batch, elf);
 }
 
 /* ---- the kernel ---- */
@@ -283,24 +290,37 @@ static void symbolise_jit(struct symbol_batch *batch)
 
 /* ---- all ---- */
 
-static void symbolise_module(struct symbol_batch *batch)
+static bool is_file(const struct ws_module *module)
 {
-	struct ws_module *module = batch->wanted[0].module;
+	return module && (module->kind == WS_MODULE_FILE || module->kind == WS_MODULE_VDSO);
+}
 
+/* Do what needs no waiting. */
+static void start_module(struct symbol_batch *batch)
+{
 	batch->addresses = ws_malloc(batch->count * sizeof(*batch->addresses));
 	batch->hits = ws_calloc(batch->count, sizeof(*batch->hits));
 	batch->done = ws_calloc(batch->count, sizeof(*batch->done));
 	for (size_t i = 0; i < batch->count; i++)
 		batch->addresses[i] = batch->wanted[i].address;
 	batch->result->modules++;
-	if (module && (module->kind == WS_MODULE_FILE || module->kind == WS_MODULE_VDSO))
-		symbolise_elf(batch);
-	else if (module && module->kind == WS_MODULE_KERNEL)
+	if (is_file(batch->wanted[0].module))
+		start_elf(batch);
+}
+
+static void finish_module(struct symbol_batch *batch)
+{
+	struct ws_module *module = batch->wanted[0].module;
+
+	if (batch->apart)
+		finish_reading_dwarf(batch);
+	if (module && module->kind == WS_MODULE_KERNEL)
 		symbolise_kernel(batch);
 	else if (module && module->kind == WS_MODULE_JIT)
 		symbolise_jit(batch);
 	else
 		emit_remaining(batch);
+	ws_elf_close(&batch->separate);
 	free(batch->addresses);
 	free(batch->hits);
 	free(batch->done);
@@ -329,38 +349,76 @@ static struct ws_kallsyms *read_kernel_if_wanted(const struct ws_wanted *wanted,
 	return NULL;
 }
 
+enum { MOST_READERS = 4 }; /* at a time: each takes up to 100 MiB */
+
 /* The arguments of ws_symbolise, and its progress. */
 struct symbol_run {
 	struct symbol_batch batch; /* what all batches have in common */
 	void (*progress)(void *ctx, uint64_t done, uint64_t all);
 	double began;
-	size_t done;
+	size_t done, all;
+	struct symbol_batch started[MOST_READERS]; /* in order, from `first` on */
+	size_t first, started_n, most;
 };
 
-/* Symbolise the modules of the kernel, or all others. */
-static void symbolise_modules(struct symbol_run *run, struct ws_wanted *wanted, size_t n,
-			      bool kernel)
+/* As many readers as there are cores. */
+static size_t count_readers(void)
 {
-	for (size_t i = 0, end; i < n; i = end) {
-		struct symbol_batch batch = run->batch;
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
-		for (end = i; end < n && wanted[end].module == wanted[i].module; end++)
+	return (size_t)ws_max(ws_min(cores, (long)MOST_READERS), 1L);
+}
+
+static void finish_first(struct symbol_run *run)
+{
+	struct symbol_batch *batch = &run->started[run->first];
+
+	finish_module(batch);
+	run->done += batch->count;
+	run->first = (run->first + 1) % MOST_READERS;
+	run->started_n--;
+	if (run->progress)
+		run->progress(batch->ctx, run->done, run->all);
+}
+
+static void start_next(struct symbol_run *run, struct ws_wanted *wanted, size_t count)
+{
+	struct symbol_batch *batch;
+
+	if (run->started_n == run->most)
+		finish_first(run);
+	batch = &run->started[(run->first + run->started_n++) % MOST_READERS];
+	*batch = run->batch;
+	batch->wanted = wanted;
+	batch->count = count;
+	start_module(batch);
+}
+
+static bool is_over_budget(const struct symbol_run *run)
+{
+	double budget = run->batch.opts->budget_s;
+
+	return budget > 0 &&
+	       get_processor_time() - run->began + run->batch.result->apart_s > budget;
+}
+
+/* Symbolise the modules of the kernel, or all others. */
+static void symbolise_modules(struct symbol_run *run, struct ws_wanted *wanted, bool kernel)
+{
+	for (size_t i = 0, end; i < run->all; i = end) {
+		for (end = i; end < run->all && wanted[end].module == wanted[i].module; end++)
 			;
 		if (is_kernel(&wanted[i]) != kernel)
 			continue;
-		batch.wanted = wanted + i;
-		batch.count = end - i;
-		run->done += batch.count;
-		if (!kernel && batch.opts->budget_s > 0 &&
-		    get_processor_time() - run->began + batch.result->apart_s >
-			    batch.opts->budget_s) {
-			batch.result->skipped += batch.count;
+		if (kernel || !is_over_budget(run)) {
+			start_next(run, wanted + i, end - i);
 			continue;
 		}
-		symbolise_module(&batch);
-		if (run->progress)
-			run->progress(batch.ctx, run->done, n);
+		run->done += end - i;
+		run->batch.result->skipped += end - i;
 	}
+	while (run->started_n)
+		finish_first(run);
 }
 
 void ws_symbolise(struct ws_wanted *wanted, size_t n, const struct ws_symbol_opts *opts,
@@ -371,14 +429,16 @@ void ws_symbolise(struct ws_wanted *wanted, size_t n, const struct ws_symbol_opt
 					   .ctx = receiver->ctx,
 					   .result = result},
 				 .progress = receiver->progress,
-				 .began = get_processor_time()};
+				 .began = get_processor_time(),
+				 .all = n,
+				 .most = count_readers()};
 
 	if (n)
 		qsort(wanted, n, sizeof(*wanted), compare_wanted);
 	result->frames += n;
 	if (!opts->name_kernel)
 		run.batch.kernel = read_kernel_if_wanted(wanted, n, opts);
-	symbolise_modules(&run, wanted, n, false);
-	symbolise_modules(&run, wanted, n, true); /* last: its symbols are being read meanwhile */
+	symbolise_modules(&run, wanted, false);
+	symbolise_modules(&run, wanted, true); /* last: its symbols are being read meanwhile */
 	ws_kallsyms_free(run.batch.kernel);
 }

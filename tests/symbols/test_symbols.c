@@ -11,11 +11,14 @@
 #include <cmocka.h>
 
 #include <elf.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,6 +28,7 @@
 #include "symbols/bytes.h"
 #include "symbols/cfi.h"
 #include "symbols/demangle.h"
+#include "symbols/dwarf_apart.h"
 #include "symbols/jit.h"
 #include "symbols/kallsyms.h"
 #include "symbols/symbolise.h"
@@ -939,9 +943,72 @@ static void rows_are_added_to_a_report(void **state)
 	assert_non_null(strstr(err.msg, path));
 }
 
+/* ---- readers of debugging information ---- */
+
+static void ignore_signal(int sig)
+{
+	(void)sig;
+}
+
+/* Whether the process sleeps, as one that waits for a pipe does. */
+static bool is_asleep(pid_t pid)
+{
+	char path[64], state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	file = fopen(path, "re");
+	if (file && fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+		state = 0;
+	if (file)
+		fclose(file);
+	return state == 'S';
+}
+
+/* A reader that has found nothing: it interrupts `receiver`, which waits for it, and reports. */
+_Noreturn static void interrupt_and_send(pid_t receiver, int fd)
+{
+	const struct {
+		uint64_t index, units;
+		uint32_t count, file;
+		uint64_t unoptimised, optimised;
+	} end = {.index = UINT64_MAX, .count = 1, .unoptimised = 7};
+
+	for (int i = 0; i < 60000 && !is_asleep(receiver); i++)
+		usleep(1000);
+	kill(receiver, SIGUSR1);
+	for (int i = 0; i < 10; i++)
+		sched_yield();
+	_exit(write(fd, &end, sizeof(end)) != sizeof(end));
+}
+
+static void signals_do_not_end_the_receiving(void **state)
+{
+	struct sigaction interrupt = {.sa_handler = ignore_signal}, before;
+	const struct ws_dwarf_query query = {.count = 1};
+	struct ws_dwarf_missing missing = {0};
+	struct ws_dwarf_reader reader = {0};
+	pid_t parent = getpid(), pid;
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	sigaction(SIGUSR1, &interrupt, &before);
+	pid = fork();
+	if (!pid)
+		interrupt_and_send(parent, ends[1]);
+	close(ends[1]);
+	assert_int_equal(ws_dwarf_receive(ends[0], &query, &missing, &reader), 0);
+	assert_false(reader.cut);
+	assert_int_equal(missing.unoptimised, 7);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	sigaction(SIGUSR1, &before, NULL);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(signals_do_not_end_the_receiving),
 		cmocka_unit_test(cursors_stop_at_the_end),
 		cmocka_unit_test(expressions),
 #if defined(__x86_64__)
