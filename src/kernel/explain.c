@@ -9,6 +9,7 @@
 #include "base/choose.h"
 #include "base/compiler.h"
 #include "kernel/explain.h"
+#include "schema/kernel_sampled.h"
 
 struct entry {
 	const char *key, *words[2]; /* by language */
@@ -113,7 +114,8 @@ static void add_suffixes(const char *at, enum ws_kernel_language language, struc
 	}
 }
 
-bool ws_kernel_explain(const char *metric, enum ws_kernel_language language, struct ws_text *text)
+static bool explain_counted(const char *metric, enum ws_kernel_language language,
+			    struct ws_text *text)
 {
 	static const char *const counted[] = {"Counted at ", "计数单元:"},
 				 *const colons[] = {": ", "。"}, *const stops[] = {".", "。"};
@@ -138,5 +140,26 @@ bool ws_kernel_explain(const char *metric, enum ws_kernel_language language, str
 	ws_text_free(&known);
 	add_suffixes(end, language, text);
 	ws_text_puts(text, stops[language]);
+	return true;
+}
+
+/* A metric that is sampled may name the group of counters that it is sampled with, before its unit:
+ * TPC.TriageCompute.sm__cycles_active. */
+bool ws_kernel_explain(const char *metric, enum ws_kernel_language language, struct ws_text *text)
+{
+	static const char group[] = ".TriageCompute.";
+	static const char *const sampled[] = {
+		" Sampled over the time of the kernel, of the whole GPU.",
+		"在内核运行期间对整个 GPU 周期性采样。"};
+	size_t prefix = strlen(WS_KERNEL_SAMPLED);
+	const char *in_group;
+
+	if (strncmp(metric, WS_KERNEL_SAMPLED, prefix) != 0)
+		return explain_counted(metric, language, text);
+	metric += prefix;
+	in_group = strstr(metric, group);
+	if (!explain_counted(in_group ? in_group + strlen(group) : metric, language, text))
+		return false;
+	ws_text_puts(text, sampled[language]);
 	return true;
 }

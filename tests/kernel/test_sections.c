@@ -3,11 +3,13 @@
  * metric of every section is there, and they take no more passes than they should. Skipped where
  * there is no libcupti; what a request means is tested everywhere.
  */
+#include <ctype.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -15,6 +17,7 @@
 #include "base/compiler.h"
 #include "gpu/host.h"
 #include "kernel/choose.h"
+#include "kernel/explain.h"
 #include "kernel/formula.h"
 #include "kernel/sections.h"
 #include "kernel/units.h"
@@ -181,6 +184,30 @@ static void test_units_and_descriptions(void **state)
 	ws_gpu_host_close(host);
 }
 
+/* Whatever a section shows is explained in both languages. */
+static void test_explanations_of_lines(void **state)
+{
+	size_t count;
+	const struct ws_kernel_line *lines = ws_kernel_lines(&count);
+
+	(void)state;
+	for (size_t i = 0; i < count; i++) {
+		size_t length = strcspn(lines[i].value, " ");
+		char metric[200];
+
+		if (!strchr(lines[i].value, '_') || !isalpha((unsigned char)*lines[i].value))
+			continue;
+		snprintf(metric, sizeof(metric), "%.*s", (int)length, lines[i].value);
+		for (int language = WS_ENGLISH; language <= WS_CHINESE; language++) {
+			struct ws_text text = {0};
+
+			if (!ws_kernel_explain(metric, language, &text) || text.len < 10)
+				fail_msg("%s is not explained", metric);
+			ws_text_free(&text);
+		}
+	}
+}
+
 static void test_refused_requests(void **state)
 {
 	(void)state;
@@ -269,6 +296,7 @@ int main(void)
 		cmocka_unit_test(test_sections_one_by_one),
 		cmocka_unit_test(test_metrics_of_a_request),
 		cmocka_unit_test(test_units_and_descriptions),
+		cmocka_unit_test(test_explanations_of_lines),
 		cmocka_unit_test(test_refused_requests),
 		cmocka_unit_test(test_formulas),
 		cmocka_unit_test(test_families),
