@@ -262,6 +262,7 @@ static void count_memsets(const struct ws_model *model, struct ws_facts *facts)
 			continue;
 		facts->memsets++;
 		facts->memset_ns += end - start;
+		note_longest(&facts->longest_memset, start, end);
 		facts->memset_bytes += values[ws_cuda_memset_bytes];
 	}
 	ws_cursor_close(cursor);

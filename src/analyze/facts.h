@@ -55,6 +55,7 @@ struct ws_facts {
 	size_t kernel_count, kernel_cap;
 	struct ws_kernel_kind_fact kinds[WS_KERNEL_KINDS];
 	uint64_t memsets, memset_ns, memset_bytes;
+	struct ws_span longest_memset;
 	uint64_t kernel_instances, kernel_ns, brief_kernels;
 	uint64_t graph_launches;
 	uint64_t streams;	  /* that kernels ran in */

@@ -14,6 +14,10 @@ static void say_healthy(const struct ws_analysis *analysis, size_t gpu, double h
 	ws_text_free(&name);
 }
 
+static const char memset_query[] =
+	"SELECT streamId AS stream, bytes, count(*) AS memsets, sum(end - start) AS total_ns FROM "
+	"CUPTI_ACTIVITY_KIND_MEMSET GROUP BY 1, 2 ORDER BY 4 DESC LIMIT 20";
+
 /* Copies from one place of a GPU to another, and memsets, are no transfers that a second stream
  * would hide: memory is as busy with them as with kernels. Returns whether they are most of it. */
 static bool check_inner(const struct ws_analysis *analysis, size_t gpu,
@@ -53,8 +57,12 @@ static bool check_inner(const struct ws_analysis *analysis, size_t gpu,
 		"leave out clones; set only what is read before it is written, or let the kernel "
 		"that uses it do so.");
 	finding->assumption = ws_strdup("three quarters of it can be left out");
-	ws_finding_add_evidence(finding, "the longest copy", NULL, inner->longest.start,
-				inner->longest.end);
+	if (inner->ns > facts->memset_ns)
+		ws_finding_add_evidence(finding, "the longest copy", NULL, inner->longest.start,
+					inner->longest.end);
+	else
+		ws_finding_add_evidence(finding, "the longest memset", memset_query,
+					facts->longest_memset.start, facts->longest_memset.end);
 	ws_text_free(&name);
 	return true;
 }

@@ -10,8 +10,9 @@ enum { LEAST_CALLS = 4, USUAL_GAP_NS = 5000 };
 static const char *const calls_of_host[] = {"cudaLaunchHostFunc*", "cudaStreamAddCallback*",
 					    "cuLaunchHostFunc*", "cuStreamAddCallback*", NULL};
 
-/* What the driver's thread ran most; NULL where no samples tell. */
-static const struct ws_usage_row *find_function(const struct ws_analysis *analysis)
+/* What another thread of the process ran for about as long as the streams waited; NULL where no
+ * samples tell. The driver's thread has no name of its own. */
+static const struct ws_usage_row *find_function(const struct ws_analysis *analysis, uint64_t waited)
 {
 	const struct ws_usage *usage = &analysis->usage;
 
@@ -22,7 +23,7 @@ static const struct ws_usage_row *find_function(const struct ws_analysis *analys
 
 		if (info->process == analysis->model->process &&
 		    row->thread != analysis->model->thread && row->place.users &&
-		    !strncmp(info->name, "cuda", 4))
+		    row->ns >= waited / 2)
 			return row;
 	}
 	return NULL;
@@ -32,7 +33,7 @@ static void check_functions(const struct ws_analysis *analysis, struct ws_findin
 {
 	uint64_t gaps = analysis->breakdown.by_cause[WS_CAUSE_GPU_DELAY],
 		 usual = analysis->facts.kernel_instances * USUAL_GAP_NS, cost;
-	const struct ws_usage_row *row = find_function(analysis);
+	const struct ws_usage_row *row;
 	struct ws_call_fact calls;
 	struct ws_finding *finding;
 	struct ws_text place = {0};
@@ -43,6 +44,7 @@ static void check_functions(const struct ws_analysis *analysis, struct ws_findin
 	cost = gaps - ws_min(gaps, usual);
 	if (ws_analysis_share(analysis, cost) < 0.05)
 		return;
+	row = find_function(analysis, cost);
 	if (row)
 		ws_put_at_place(analysis, &row->place, &place);
 	else

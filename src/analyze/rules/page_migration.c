@@ -53,8 +53,9 @@ static void check_migration(const struct ws_analysis *analysis, struct ws_findin
 			  "or use memory of the GPU with copies of your own.");
 	finding->assumption = ws_strdup("they are moved before they are needed");
 	if (row)
-		ws_finding_add_evidence(finding, "the longest stretch with page faults", NULL,
-					row->longest.start, row->longest.end);
+		ws_finding_add_evidence(finding, "the longest stretch with page faults",
+					migrated->count ? NULL : ws_proof_code, row->longest.start,
+					row->longest.end);
 	ws_text_free(&place);
 }
 
