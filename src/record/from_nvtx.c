@@ -418,6 +418,7 @@ static bool put_library_range(struct ws_stream *stream, const struct ws_nvtx_lib
 			      const struct ws_rec *rec, const struct ws_row_slice *call,
 			      const struct bytes *binary)
 {
+	stream->sink->announced |= 1u << (library - ws_nvtx_libraries);
 	if (!strcmp(library->domain, WS_NCCL_DOMAIN))
 		note_nccl_call(stream, rec->value, call->start, call->end, binary);
 	release_held_call(stream);

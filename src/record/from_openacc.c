@@ -63,6 +63,7 @@ void ws_convert_openacc(struct ws_stream *stream, const struct ws_rec *rec)
 	filled.end = ws_stream_time(stream, record->end);
 	if (!ws_stream_wants(stream, filled.start, filled.end))
 		return;
+	stream->sink->openacc_seen = true;
 	filled.sort = events[rec->small].sort;
 	filled.event = rec->small;
 	filled.name = make_event_name(stream, record);

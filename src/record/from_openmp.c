@@ -220,6 +220,7 @@ void ws_convert_openmp(struct ws_stream *stream, const struct ws_rec *rec)
 	end = ws_stream_time(stream, record->end);
 	if (!ws_stream_wants(stream, start, end))
 		return;
+	stream->sink->openmp_seen = true;
 	function = find_source_function(stream, record, &library);
 	row = ws_writer_row(stream->writer, WS_TABLE_openmp, stream->stage[WS_TABLE_openmp]);
 	row->start = start;

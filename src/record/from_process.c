@@ -71,6 +71,8 @@ void ws_convert_diagnostic(struct ws_stream *stream, const struct ws_rec *rec)
 		return;
 	t = ws_strndup(text, len);
 	from = source ? ws_strndup(source, source_len) : ws_strdup("hook");
+	stream->sink->openmp_seen |= !strcmp(from, "openmp");
+	stream->sink->openacc_seen |= !strcmp(from, "openacc");
 	ws_sink_diagnostic(stream->sink,
 			   rec->small >= WS_INFO && rec->small <= WS_ERROR ? rec->small
 									   : WS_WARNING,

@@ -39,5 +39,8 @@ uint64_t ws_library_seen(struct ws_proc *process);
 void ws_library_note_process_end(struct ws_stream *stream);
 /* Say which of `libraries` have nothing in the report. */
 void ws_library_say_absent(struct ws_sink *sink, uint64_t libraries, bool attached);
+/* The same for libraries that announce their calls by NVTX alone; `trace`: the words of --trace, or
+ * NULL. */
+void ws_library_say_silent(struct ws_sink *sink, const char *trace);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/nvtx_libraries.h"
 #include "record/drain.h"
 #include "record/libraries.h"
 #include "record/proc.h"
@@ -99,6 +100,33 @@ void ws_library_say_absent(struct ws_sink *sink, uint64_t libraries, bool attach
 				 "No call of %s was recorded: no program has called a shared "
 				 "library of it (%.300s).",
 				 ws_library_title(k), ws_library_files(k));
+		ws_sink_diagnostic(sink, WS_WARNING, "libraries", 0, ws_read_raw_ns(), text);
+	}
+}
+
+static bool is_word(void *context, const char *trace)
+{
+	return !strcmp(context, trace);
+}
+
+static bool is_wrapped(const struct ws_nvtx_library *library)
+{
+	return ws_find_traced_libraries(is_word, (void *)library->word) != 0;
+}
+
+void ws_library_say_silent(struct ws_sink *sink, const char *trace)
+{
+	char text[256];
+
+	for (size_t i = 0; trace && i < WS_COUNT(ws_nvtx_libraries); i++) {
+		const struct ws_nvtx_library *library = &ws_nvtx_libraries[i];
+
+		if (!ws_get_nvtx_level(library, trace) || is_wrapped(library) ||
+		    sink->announced >> i & 1)
+			continue;
+		snprintf(text, sizeof(text),
+			 "No call of %s was recorded: no program has announced one by NVTX.",
+			 library->domain);
 		ws_sink_diagnostic(sink, WS_WARNING, "libraries", 0, ws_read_raw_ns(), text);
 	}
 }

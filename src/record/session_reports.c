@@ -458,6 +458,22 @@ static uint64_t count_unregistered(struct ws_session *session)
 	return 0;
 }
 
+/* Report what should have been recorded of runtimes that have told nothing. */
+static void say_silent(const struct ws_record_opts *options, struct ws_sink *sink)
+{
+	ws_library_say_silent(sink, options->trace);
+	if (options->nccl_events)
+		ws_nccl_say_absent(sink);
+	if (options->openmp && !sink->openmp_seen)
+		ws_sink_diagnostic(sink, WS_WARNING, "openmp", 0, ws_read_raw_ns(),
+				   "No event of OpenMP was recorded: no program has started a "
+				   "runtime with an interface for tools (OMPT), such as LLVM's.");
+	if (options->openacc && !sink->openacc_seen)
+		ws_sink_diagnostic(sink, WS_WARNING, "openacc", 0, ws_read_raw_ns(),
+				   "No event of OpenACC was recorded: no program has started a "
+				   "runtime that loads the libraries of ACC_PROFLIB.");
+}
+
 static void write_summary(struct ws_session *session, struct ws_sink *sink, uint64_t unregistered)
 {
 	struct rusage self;
@@ -469,8 +485,8 @@ static void write_summary(struct ws_session *session, struct ws_sink *sink, uint
 			sink, WS_WARNING, "recorder", 0, ws_read_raw_ns(),
 			"The target ended before the delay was over: nothing was collected.");
 	ws_library_say_absent(sink, session->options->libraries, session->options->attach != 0);
-	if (session->options->nccl_events && session->collect_start)
-		ws_nccl_say_absent(sink);
+	if (session->collect_start)
+		say_silent(session->options, sink);
 	if (unregistered && sink == session->main)
 		ws_sink_loss(sink, 0,
 			     "events of threads or processes that found no memory to record into",

@@ -35,8 +35,11 @@ struct ws_sink {
 	bool keep_command_lines;     /* with the passwords that may be in them */
 	bool python_described;	     /* the row of perf_event for samples by signal is written */
 	bool cuda_seen;		     /* the facts about CUPTI are written */
-	bool nccl_seen;		 /* NCCL has told its plug-in something, or it was said why not */
-	uint64_t libraries_seen; /* calls of them were recorded, or it was said why not */
+	bool nccl_seen; /* NCCL has told its plug-in something, or it was said why not */
+	/* Calls of these were recorded by NVTX: bits by place in ws_nvtx_libraries. */
+	uint32_t announced;
+	bool openmp_seen, openacc_seen; /* events were recorded, or it was said why not */
+	uint64_t libraries_seen;	/* calls of them were recorded, or it was said why not */
 	uint64_t library_tables[WS_SINK_TABLES / 64]; /* a bit each: its columns are described */
 	uint64_t *said;				      /* hashes of diagnostics: each is said once */
 	size_t said_n, said_cap;

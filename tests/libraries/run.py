@@ -240,6 +240,11 @@ def library_inside_the_program():
     # of an archive, only what the program needs is linked: here no ucp_init, no shmem_init
     got = profile("static-2", os.path.join(BUILT, "others-app-static"), trace="ucx,oshmem")
     same(got.err.count("others-app-static statically"), 2, got.err)
+    profile("silent", "/bin/true", trace="nccl,tensorrt,nvshmem,openmp,openacc")
+    said = query("silent.wsrep", "SELECT text FROM DIAGNOSTIC_EVENT")
+    names = ("NCCL", "TensorRT", "NVSHMEM", "OpenMP", "OpenACC")
+    for name in names:
+        same(sum(name + " was recorded: no program" in row["text"] for row in said), 1, name)
     same("No call of MPI" in got.err, False, got.err)
 
 
