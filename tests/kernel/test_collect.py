@@ -212,6 +212,12 @@ def the_gpus_links_are_described():
         "nvlink__is_nvswitch_connected": 1,
         "nvlink__bandwidth_each_direction": 3 * 26562e6,
     }, found
+    # a section that needs no counters, alone
+    _, alone = measure(
+        "-k", "count", "-c", "1", "--section", "LaunchStats", metrics="launch__grid_size"
+    )
+    assert not alone[0]["error"] and alone[0]["metrics"] == {"gpu__time_duration.sum": 5000}, alone
+    measure("-k", "count", "-c", "1", "--section", "Nvlink_Topology")
     page = tap.run("kernel", "r.wsrep").out.decode()
     assert "Section: NVLink Topology" in page and "79.69" in page, page
 
