@@ -115,9 +115,9 @@ static const struct ws_work_kind kinds[] = {
 	 .advice = "Inserting or removing at the front moves all other items: append and reverse "
 		   "at the end, or use a deque (collections.deque, std::deque).",
 	 .names = {"ins1", "list_insert*", "list_ass_slice*", "list_pop*",
-		   "std::vector<*>::erase(*", "std::vector<*>::insert(*", "*::_M_erase(*",
-		   "*::_M_insert_rval(*", "*::_M_insert_aux*", "*vec::Vec<*>::remove*",
-		   "*vec::Vec<*>::insert*", NULL}},
+		   "std::vector<*>::erase(*", "std::vector<*>::insert(*",
+		   "std::vector<*>::_M_erase(*", "*::_M_insert_rval(*", "*::_M_insert_aux*",
+		   "*vec::Vec<*>::remove*", "*vec::Vec<*>::insert*", NULL}},
 	{.what = "comparing items one by one",
 	 .advice = "Looking for an item in a list compares it with all of them: use a set or a "
 		   "dictionary.",

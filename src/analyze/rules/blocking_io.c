@@ -181,6 +181,17 @@ static void explain_delay(const struct io_group *group, const char *call, const 
 		"which that delays by 40 ms.");
 }
 
+/* Whether threads of the program worked while one waited for descriptors: event loops and runtimes
+ * such as Go's keep a thread that waits, and who wakes it is not known. */
+static bool did_others_work(const struct ws_analysis *analysis, const struct io_group *group)
+{
+	const struct ws_parallel *parallel = &analysis->parallel;
+	uint64_t busy = parallel->alone_ns + parallel->together_ns;
+
+	return group->most.cause == WS_CAUSE_POLL &&
+	       group->ns + busy > analysis->window + analysis->window / 5;
+}
+
 static void report_group(const struct ws_analysis *analysis, const struct io_group *group,
 			 struct ws_findings *findings)
 {
@@ -193,6 +204,8 @@ static void report_group(const struct ws_analysis *analysis, const struct io_gro
 	struct ws_text what = {0};
 
 	ws_limit_to_users(analysis, finding, &row->place);
+	if (did_others_work(analysis, group))
+		finding->level = WS_LEVEL_NOTE;
 	ws_breakdown_put_row(analysis->model, row, &what);
 	if (group->paths > 1)
 		ws_text_printf(&what, ", %llu times, for %s%llu files or connections",
