@@ -152,6 +152,12 @@ static void measure_differences(struct ws_stream *stream, struct channels *chann
 	ws_map_free(&kernels);
 }
 
+/* The program says what the GPU's times are: they may be anything. */
+static int64_t subtract(int64_t left, int64_t right)
+{
+	return (int64_t)((uint64_t)left - (uint64_t)right);
+}
+
 /* The least differences are those of the timers; a difference from before counts less with time. */
 static void set_timers(struct channels *channels)
 {
@@ -165,7 +171,7 @@ static void set_timers(struct channels *channels)
 			continue;
 		since = (int64_t)(operation->end - timer->at);
 		if (timer->known &&
-		    operation->off > timer->off + ws_max(since, 0) / 1000000 * DRIFT)
+		    subtract(operation->off, timer->off) > ws_max(since, 0) / 1000000 * DRIFT)
 			continue;
 		*timer = (struct timer){true, operation->off, operation->end};
 	}
@@ -179,7 +185,7 @@ static void choose_times(struct ws_stream *stream, struct channels *channels,
 	const struct timer *timer = &channels->timers[operation->device % DEVICES];
 	uint64_t start, end;
 
-	if (operation->off - timer->off > NOISE) {
+	if (subtract(operation->off, timer->off) > NOISE) {
 		ws_stream_diagnostic(stream, WS_INFO, "nccl",
 				     "NCCL has told times of channels that are too early for the "
 				     "kernel of their operation: those of an earlier one. They are "
