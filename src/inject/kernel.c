@@ -334,6 +334,34 @@ static void handle_profiler(bool start)
 		ws_kernel_note_profiler(start);
 }
 
+enum attribute_call { NO_ATTRIBUTE, OF_FUNCTION, OF_KERNEL };
+
+/* Some libraries set an attribute of a function before each launch, always to the same value. */
+static bool sets_what_is_set(uint8_t of, const struct cupti_callback *callback)
+{
+	const struct {
+		void *function;
+		int which, value;
+	} *function = callback->params;
+	const struct {
+		int which, value;
+		void *kernel;
+	} *kernel = callback->params;
+	bool was, same = false;
+
+	if (of == NO_ATTRIBUTE)
+		return false;
+	was = ws_kernel_set_inside(true);
+	if (of == OF_FUNCTION)
+		same = ws_kernel_function_attribute(function->function, function->which) ==
+		       (uint32_t)function->value;
+	else
+		same = ws_kernel_function_attribute(kernel->kernel, kernel->which) ==
+		       (uint32_t)kernel->value;
+	ws_kernel_set_inside(was);
+	return same;
+}
+
 static void dispatch_call(bool runtime, uint32_t cbid, const struct cupti_callback *callback)
 {
 	bool enter = callback->site == CUPTI_SITE_ENTER;
@@ -350,7 +378,7 @@ static void dispatch_call(bool runtime, uint32_t cbid, const struct cupti_callba
 		break;
 	case CALL_END:
 	case CALL_SHARE:
-		if (enter)
+		if (enter && !sets_what_is_set(calls[runtime][cbid].detail, callback))
 			ws_kernel_hurry_batch();
 		if (calls[runtime][cbid].what == CALL_SHARE)
 			ws_kernel_forbid_batches();
@@ -457,8 +485,14 @@ static void note_call(bool runtime, uint32_t cbid, const char *name)
 	}
 	if (!runtime && *ws_kernel_settings.batch && strstr(name, "Synchronize"))
 		what = CALL_WAIT;
-	if (!runtime && ws_kernel_keeps_memory() && ws_kernel_ends_batch(name))
+	if (!runtime && ws_kernel_keeps_memory() && ws_kernel_ends_batch(name)) {
 		what = CALL_END;
+		calls[0][cbid].detail = NO_ATTRIBUTE;
+		if (!strcmp(name, "cuFuncSetAttribute"))
+			calls[0][cbid].detail = OF_FUNCTION;
+		else if (!strcmp(name, "cuKernelSetAttribute"))
+			calls[0][cbid].detail = OF_KERNEL;
+	}
 	if (!runtime && ws_kernel_keeps_memory() && ws_kernel_forbids_batches(name))
 		what = CALL_SHARE;
 	if (!runtime &&

@@ -8,6 +8,9 @@
  *   threads   four threads launch at once
  *   graph     a graph of two kernels is launched at the end, twice
  *   wrong     two launches at the end with one between them that the driver refuses
+ *   same      an attribute is set to what it is before each of four launches at the end; what CUPTI
+ *             has counted before the program's end is printed
+ *   other     the same with another value
  *   nodes     a graph of two kernels with a node between them that sets memory is launched at the
  *             end, twice
  *   host      the same with a node that calls the host
@@ -273,6 +276,12 @@ int main(int argc, char **argv)
 		launch_at_once();
 	for (int i = 0; i < 3 && !strcmp(what, "wrong"); i++)
 		launch(i == 1 ? &wrong : &read_only, at(vector), 7);
+	for (int i = 0; i < 4 && (!strcmp(what, "same") || !strcmp(what, "other")); i++) {
+		cuFuncSetAttribute(&read_only, 8, strcmp(what, "same") ? 81 : 80);
+		launch(&read_only, at(vector), 7);
+	}
+	if (!strcmp(what, "same") || !strcmp(what, "other"))
+		printf("passes %u\n", standin_passes);
 	if (!strcmp(what, "freed"))
 		use_and_free();
 	if (!strcmp(what, "repeat") || !strcmp(what, "allocate"))

@@ -50,6 +50,8 @@ STANDIN_EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t by
 STANDIN_EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream);
 STANDIN_EXPORT int cuMemsetD32Async(uint64_t at, unsigned value, size_t count, void *stream);
 STANDIN_EXPORT int cuStreamSynchronize(void *stream);
+/* Attribute n of a function is 10 n, and stays so. */
+STANDIN_EXPORT int cuFuncSetAttribute(void *function, int which, int value);
 /* An event holds how often it was recorded. */
 STANDIN_EXPORT int cuEventCreate(void **event, unsigned flags);
 STANDIN_EXPORT int cuEventRecord(void *event, void *stream);
@@ -75,7 +77,8 @@ STANDIN_EXPORT extern void (*standin_callback)(int site, const struct standin_ca
 /* A kernel of the program, or else one of the hook's, runs. */
 STANDIN_EXPORT extern void (*standin_launched)(int program);
 STANDIN_EXPORT extern void (*standin_module)(const char *cubin, size_t bytes);
-STANDIN_EXPORT extern unsigned standin_runs; /* kernels of the program that have run */
+STANDIN_EXPORT extern unsigned standin_passes; /* that CUPTI has begun */
+STANDIN_EXPORT extern unsigned standin_runs;   /* kernels of the program that have run */
 STANDIN_EXPORT int standin_fault(const char *name);
 
 enum {
@@ -95,7 +98,8 @@ enum {
 	CBID_EVENT_RECORD = 406,
 	CBID_EVENT_AWAIT = 407,
 	CBID_INSTANTIATE = 408,
-	CBID_LAUNCH_EX = 409
+	CBID_LAUNCH_EX = 409,
+	CBID_SET_ATTRIBUTE = 410
 };
 
 #endif

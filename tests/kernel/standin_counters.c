@@ -51,7 +51,8 @@ static const struct {
 	     {CBID_EVENT_RECORD, "cuEventRecord"},
 	     {CBID_EVENT_AWAIT, "cuStreamWaitEvent"},
 	     {CBID_LAUNCH_EX, "cuLaunchKernelEx"},
-	     {CBID_INSTANTIATE, "cuGraphInstantiateWithFlags"}};
+	     {CBID_INSTANTIATE, "cuGraphInstantiateWithFlags"},
+	     {CBID_SET_ATTRIBUTE, "cuFuncSetAttribute"}};
 
 STANDIN_EXPORT int cuptiGetVersion(uint32_t *version)
 {
@@ -373,6 +374,7 @@ CALL(RangeProfilerStart, cupti_range_call)
 		return CUPTI_ERR_INVALID_PARAMETER;
 	if (standin_fault("thirdpass") && state.image->passes == 2)
 		return CUPTI_ERR_NOT_READY;
+	standin_passes++;
 	state.started = 1;
 	state.range = 0;
 	return 0;

@@ -10,7 +10,7 @@
 void (*standin_callback)(int site, const struct standin_call *call);
 void (*standin_launched)(int program);
 void (*standin_module)(const char *cubin, size_t bytes);
-unsigned standin_runs;
+unsigned standin_runs, standin_passes;
 
 static void *captured = (void *)-1;
 static void *global;
@@ -355,6 +355,16 @@ STANDIN_EXPORT int cuFuncGetAttribute(int *value, int which, void *function)
 	(void)function;
 	*value = which == 9 ? -1 : 10 * which;
 	return 0;
+}
+int cuFuncSetAttribute(void *function, int which, int value)
+{
+	struct {
+		void *function;
+		int which, value;
+	} params = {function, which, value};
+
+	tell(0, CBID_SET_ATTRIBUTE, "cuFuncSetAttribute", &params);
+	return end_call(CBID_SET_ATTRIBUTE, "cuFuncSetAttribute", &params, 0);
 }
 STANDIN_EXPORT int cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *bytes)
 {
