@@ -27,7 +27,7 @@ enum {
 	NOISE = 200000, /* ns by which differences of true times may differ, at most */
 	DRIFT = 50	/* ns a ms by which the timer may drift */
 };
-#define OWN_CLOCK INT64_C(10000000000) /* ns: a timer that is off by this counts something else */
+#define OFF_AT_MOST INT64_C(100000000) /* ns, of a timer that is not held against kernels */
 
 struct operation {
 	uint64_t number, start, end; /* of the kernel; start: 0 where it is not known */
@@ -202,14 +202,13 @@ static void choose_times(struct ws_stream *stream, struct channels *channels,
 	row->start = ws_min(ws_max(start, operation->start), row->end);
 }
 
-/* Without a kernel, the times of NCCL's thread stay if the GPU's timer seems to count something
- * else. */
+/* Without a kernel, the times of NCCL's thread stay if those of the GPU are far from them. */
 static void take_gpu_times(struct ws_stream *stream, struct ws_row_nccl_event *row)
 {
 	uint64_t start = convert_gpu_time(stream, row->gpu_start),
 		 end = start + (row->gpu_end - row->gpu_start);
 
-	if ((int64_t)(end - row->end) > OWN_CLOCK || (int64_t)(row->end - end) > OWN_CLOCK)
+	if ((int64_t)(end - row->end) > OFF_AT_MOST || (int64_t)(row->end - end) > OFF_AT_MOST)
 		return;
 	row->start = start;
 	row->end = end;
