@@ -314,6 +314,19 @@ static uint32_t choose_leaf(const struct ws_model *model, const struct stack_use
 	return use->place.called;
 }
 
+/* What an event loop does for itself is not the work of the code that runs it. */
+static void leave_to_loop(const struct ws_model *model, struct ws_code_place *place)
+{
+	const struct ws_function *called = ws_stacks_get_function(model->stacks, place->called);
+
+	if (place->library != WS_LIBRARY_LOOP || !place->called ||
+	    !strstr(ws_stacks_get_origin(model->stacks, called), "/asyncio/"))
+		return;
+	place->function = place->called;
+	place->file = place->line = 0;
+	place->users = 0;
+}
+
 static struct stack_use classify_stack(const struct usage_sum *sum, uint32_t frame, uint32_t stack)
 {
 	uint32_t frames[WS_CODE_DEEPEST];
@@ -355,6 +368,7 @@ static struct stack_use classify_stack(const struct usage_sum *sum, uint32_t fra
 	use.in_kernel = (get_view(sum, frame)->marks & MARK_KERNEL) != 0;
 	use.copying = (kernel.marks & MARK_COPYING) != 0;
 	use.place = ws_code_place_frames(sum->model, frames, count);
+	leave_to_loop(sum->model, &use.place);
 	use.place.leaf = choose_leaf(sum->model, &use);
 	forget_kernel_place(sum->model, &use);
 	return use;
