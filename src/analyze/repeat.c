@@ -4,7 +4,8 @@
  * A step is recognised by an anchor: a kernel that occurs once in each. The distances between an
  * anchor's occurrences, counted in kernels, are nearly all equal, or grow from each to the next, as
  * in a program that keeps adding to its work. The name that occurs least often, but at least four
- * times, marks the longest sequence.
+ * times, marks the longest sequence. Where most work is done by CUDA graphs, their launches take
+ * the place of kernels.
  */
 #include "analyze/repeat.h"
 
@@ -20,7 +21,43 @@ enum { LEAST_STEPS = 4, LEAST_GROWING = 12, MOST_NAMES = 4096 };
 #define REGULAR_SHARE 0.7  /* share of distances that are equal to the usual one */
 #define COVERED_SHARE 0.5  /* share of all kernels that lie in steps */
 
+/* A table of what is launched. */
+struct launch_source {
+	enum ws_table table;
+	uint64_t columns;
+	uint32_t process, correlation; /* columns */
+	uint64_t (*find_key)(const struct ws_report *report, uint64_t *const *col, size_t row);
+};
+
+static uint64_t find_kernel_key(const struct ws_report *report, uint64_t *const *col, size_t row)
+{
+	uint64_t text = ws_or(col[ws_cuda_kernel_demangled][row], col[ws_cuda_kernel_name][row]);
+
+	return ws_report_string_key(report, (uint32_t)text);
+}
+
+static uint64_t find_graph_key(const struct ws_report *report, uint64_t *const *col, size_t row)
+{
+	(void)report;
+	return col[ws_cuda_graph_trace_graph][row];
+}
+
+static const struct launch_source kernel_source = {
+	WS_TABLE_cuda_kernel,
+	WS_COLUMN_BIT(cuda_kernel, start) | WS_COLUMN_BIT(cuda_kernel, process) |
+		WS_COLUMN_BIT(cuda_kernel, correlation) | WS_COLUMN_BIT(cuda_kernel, demangled) |
+		WS_COLUMN_BIT(cuda_kernel, name),
+	ws_cuda_kernel_process, ws_cuda_kernel_correlation, find_kernel_key};
+
+static const struct launch_source graph_source = {
+	WS_TABLE_cuda_graph_trace,
+	WS_COLUMN_BIT(cuda_graph_trace, start) | WS_COLUMN_BIT(cuda_graph_trace, process) |
+		WS_COLUMN_BIT(cuda_graph_trace, correlation) |
+		WS_COLUMN_BIT(cuda_graph_trace, graph),
+	ws_cuda_graph_trace_process, ws_cuda_graph_trace_correlation, find_graph_key};
+
 struct launch_sequence {
+	const struct launch_source *source;
 	uint32_t *name; /* by kernel in order of start: number of its name */
 	uint64_t *row;	/* its row */
 	size_t count;
@@ -29,17 +66,26 @@ struct launch_sequence {
 	uint32_t names;
 };
 
+/* The number of a text or id, from 1 in order of appearance. */
+static uint32_t number_name(struct launch_sequence *sequence, struct ws_map *numbers, uint64_t key)
+{
+	uint64_t number = ws_map_get(numbers, key, NULL);
+
+	if (!number) {
+		number = ++sequence->names;
+		ws_map_set(numbers, key, number);
+	}
+	return (uint32_t)number;
+}
+
 static int load_sequence(const struct ws_model *model, struct launch_sequence *sequence)
 {
-	struct ws_scan scan = {
-		.table = WS_TABLE_cuda_kernel,
-		.columns = WS_COLUMN_BIT(cuda_kernel, start) | WS_COLUMN_BIT(cuda_kernel, process) |
-			   WS_COLUMN_BIT(cuda_kernel, correlation) |
-			   WS_COLUMN_BIT(cuda_kernel, demangled) | WS_COLUMN_BIT(cuda_kernel, name),
-		.time_max = UINT64_MAX};
 	struct ws_map numbers = {0};
 	struct ws_err err;
 	uint64_t *const *col = sequence->rows.col;
+	struct ws_scan scan = {.table = sequence->source->table,
+			       .columns = sequence->source->columns,
+			       .time_max = UINT64_MAX};
 
 	if (ws_rows_load(model->report, &scan, &sequence->rows, &err))
 		return -1;
@@ -47,19 +93,14 @@ static int load_sequence(const struct ws_model *model, struct launch_sequence *s
 	sequence->row = ws_malloc(sequence->rows.rows * sizeof(*sequence->row) + 1);
 	sequence->uses = ws_calloc(sequence->rows.rows + 1, sizeof(*sequence->uses));
 	for (size_t i = 0; i < sequence->rows.rows; i++) {
-		uint64_t text, number;
+		uint32_t number;
 
-		if (col[ws_cuda_kernel_process][i] != model->process)
+		if (col[sequence->source->process][i] != model->process)
 			continue;
-		text = ws_or(col[ws_cuda_kernel_demangled][i], col[ws_cuda_kernel_name][i]);
-		text = ws_report_string_key(model->report, (uint32_t)text);
-		number = ws_map_get(&numbers, text, NULL);
-		if (!number) {
-			number = ++sequence->names;
-			ws_map_set(&numbers, text, number);
-		}
+		number = number_name(sequence, &numbers,
+				     sequence->source->find_key(model->report, col, i));
 		sequence->uses[number]++;
-		sequence->name[sequence->count] = (uint32_t)number;
+		sequence->name[sequence->count] = number;
 		sequence->row[sequence->count++] = i;
 	}
 	ws_map_free(&numbers);
@@ -144,7 +185,7 @@ static void add_repeated_step(const struct ws_model *model, const struct launch_
 {
 	uint64_t row = sequence->row[kernel];
 	uint32_t call = ws_calls_find(&model->calls, model->process,
-				      sequence->rows.col[ws_cuda_kernel_correlation][row]);
+				      sequence->rows.col[sequence->source->correlation][row]);
 	uint64_t start;
 
 	if (call == WS_NO_CALL)
@@ -164,11 +205,36 @@ static void add_repeated_step(const struct ws_model *model, const struct launch_
 	steps->count++;
 }
 
+/* Whether most work comes as whole graphs: then the few kernels beside them, such as those that ran
+ * before the graph was captured, are not what repeats. */
+static bool is_in_graphs(const struct ws_model *model)
+{
+	struct ws_cursor *cursor =
+		ws_cursor_open(model->report, WS_TABLE_cuda_graph_trace, 0, UINT64_MAX);
+	uint64_t graphs = 0, all = 0;
+	const uint64_t *values;
+
+	while (ws_cursor_next(cursor, &values))
+		if (values[ws_cuda_graph_trace_process] == model->process &&
+		    values[ws_cuda_graph_trace_end] != WS_NO_TIME)
+			graphs +=
+				values[ws_cuda_graph_trace_end] - values[ws_cuda_graph_trace_start];
+	ws_cursor_close(cursor);
+	for (size_t i = 0; graphs && i < model->work.gpus; i++)
+		for (size_t k = 0; k < model->work.gpu[i].count; k++)
+			if (model->work.gpu[i].op[k].process == model->process)
+				all += model->work.gpu[i].op[k].end -
+				       model->work.gpu[i].op[k].start;
+	return graphs && graphs * 2 > all;
+}
+
 bool ws_find_repeated_steps(const struct ws_model *model, struct ws_steps *steps)
 {
-	struct launch_sequence sequence = {0};
+	struct launch_sequence sequence = {.source = &kernel_source};
 	uint32_t anchor = 0;
 
+	if (is_in_graphs(model))
+		sequence.source = &graph_source;
 	if (!load_sequence(model, &sequence))
 		anchor = choose_anchor(&sequence);
 	for (size_t i = 0; anchor && i < sequence.count; i++)

@@ -48,6 +48,8 @@ def check_report(name, expected):
             if word not in found[0]["title"] + " " + found[0]["advice"]:
                 raise AssertionError("%s: %s is not in %s" % (name, word, found[0]))
         check_proofs(name, found[0])
+    loud = [f["title"] for f in found if f["severity"] in ("warning", "critical")]
+    same(loud if expected.get("quiet") else [], [], name)
     silent = [f["title"] for f in found if f["rule"] in expected.get("silent", ())]
     same([t for t in silent if not t.startswith("Copies of")], [], name)
     parts = ("computation_ns", "exposed_communication_ns", "exposed_copies_ns", "idle_ns")

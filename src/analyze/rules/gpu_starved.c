@@ -29,14 +29,35 @@ static uint64_t sum_function(const struct ws_analysis *analysis,
 }
 
 /* The busiest GPU: its idle time counts. */
-static const struct ws_breakdown *find_idle(const struct ws_analysis *analysis)
+static size_t find_busiest(const struct ws_analysis *analysis)
 {
 	size_t best = 0;
 
 	for (size_t i = 1; i < analysis->model->work.gpus; i++)
 		if (analysis->gpus[i].idle_total < analysis->gpus[best].idle_total)
 			best = i;
-	return &analysis->gpus[best].idle;
+	return best;
+}
+
+/* How long the GPU waited for a row's function. A program without steps begins with importing and
+ * reading, for which its GPU does not wait yet. */
+static uint64_t measure_wait(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
+{
+	const struct ws_model *model = analysis->model;
+	size_t gpu = find_busiest(analysis);
+	struct ws_gpu_budget budget;
+	uint64_t first = model->to, ns;
+
+	if (model->step_source != WS_STEPS_NONE || !model->work.gpus)
+		return sum_function(analysis, &analysis->gpus[gpu].idle, row);
+	if (model->work.gpu[gpu].count)
+		first = ws_max(model->work.gpu[gpu].op[0].start, model->from);
+	if (first >= model->to)
+		return 0;
+	ws_analysis_measure_gpu(analysis, gpu, first, model->to, &budget);
+	ns = sum_function(analysis, &budget.idle, row);
+	ws_breakdown_free(&budget.idle);
+	return ns;
 }
 
 static const struct ws_breakdown_row *find_worst(const struct ws_analysis *analysis, uint64_t *most)
@@ -89,7 +110,7 @@ static void check_starved(const struct ws_analysis *analysis, struct ws_findings
 	/* Where launching is slow as well, only code apart from it counts here. */
 	if (ws_findings_have(findings, &ws_rule_launch_bound))
 		most = ws_min(most, analysis->breakdown.apart);
-	idle = ws_min(most, sum_function(analysis, find_idle(analysis), row));
+	idle = ws_min(most, measure_wait(analysis, row));
 	if (ws_analysis_share(analysis, idle) < 0.1 || is_explained(findings, idle))
 		return;
 	if (row->place.leaf)
@@ -112,7 +133,8 @@ const struct ws_rule ws_rule_gpu_starved = {
 	.name = "gpu-starved",
 	.title = "The GPU waits for code on the CPU",
 	.about = "One function takes 10 % of the critical path or more while the GPU is idle, and "
-		 "no rule that knows a particular cause has spoken.",
+		 "no rule that knows a particular cause has spoken. Where there are no steps, the "
+		 "time before the first work on the GPU is left out.",
 	.find_obstacle = ws_need_cuda,
 	.query = ws_proof_cuda_calls,
 	.check = check_starved,
