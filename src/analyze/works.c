@@ -6,6 +6,12 @@
 #include "base/mem.h"
 
 static const struct ws_work_kind kinds[] = {
+	{.what = "PyTorch's anomaly detection, which notes a stack for each operation and "
+		 "checks each gradient",
+	 .advice = "It is for finding errors: leave out torch.autograd.set_detect_anomaly(True) "
+		   "and detect_anomaly() where nothing is searched for.",
+	 .is_aid = true,
+	 .names = {"torch::autograd::PyAnomalyMetadata*", NULL}},
 	{.what = "measuring and joining strings",
 	 .advice = "Joining goes through the whole text each time, which makes loops quadratic: "
 		   "remember the length or the end, or gather the parts in a buffer that grows "

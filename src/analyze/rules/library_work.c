@@ -8,6 +8,7 @@
 #include "analyze/works.h"
 
 #define LEAST_SHARE 0.3
+#define LEAST_AID 0.05
 
 /* What goes into one kind of work. */
 struct work_sum {
@@ -79,6 +80,31 @@ static void report_work(const struct ws_analysis *analysis, uint8_t number,
 	ws_text_free(&place);
 }
 
+/* What helps to find errors is left out as a whole, and with it the waits for its checks. */
+static void report_aid(const struct ws_analysis *analysis, uint8_t number,
+		       const struct work_sum *sum, struct ws_findings *findings)
+{
+	const struct ws_work_kind *kind = ws_get_work_kind(number);
+	uint64_t cost = sum->ns;
+	struct ws_finding *finding;
+	struct ws_text place = {0};
+
+	for (size_t i = 0; i < findings->count; i++)
+		if (findings->findings[i].rule == &ws_rule_sync_calls)
+			cost += findings->findings[i].gain_ns;
+	cost = ws_min(cost, analysis->window);
+	ws_put_at_place(analysis, &sum->most->place, &place);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_library_work, cost, cost);
+	finding->title = ws_format("%.0f %% of the time goes into %s%s",
+				   100 * ws_analysis_share(analysis, cost), kind->what,
+				   ws_text_or(place.text, ""));
+	finding->advice = ws_strdup(kind->advice);
+	finding->assumption = ws_strdup("it is off, and nothing waits for its checks");
+	ws_finding_add_evidence(finding, "the longest stretch", NULL, sum->most->longest.start,
+				sum->most->longest.end);
+	ws_text_free(&place);
+}
+
 /* Work that no code of the user's asked for counts where that is most of it: collecting garbage on
  * threads of its own. */
 static void check_work(const struct ws_analysis *analysis, struct ws_findings *findings)
@@ -86,8 +112,12 @@ static void check_work(const struct ws_analysis *analysis, struct ws_findings *f
 	for (uint8_t kind = 1; kind < ws_count_work_kinds(); kind++) {
 		struct work_sum sum = sum_work(analysis, kind);
 
-		if (ws_analysis_share(analysis, sum.ns) >= LEAST_SHARE)
+		if (ws_get_work_kind(kind)->is_aid) {
+			if (ws_analysis_share(analysis, sum.ns) >= LEAST_AID)
+				report_aid(analysis, kind, &sum, findings);
+		} else if (ws_analysis_share(analysis, sum.ns) >= LEAST_SHARE) {
 			report_work(analysis, kind, &sum, findings);
+		}
 	}
 }
 
@@ -98,7 +128,8 @@ const struct ws_rule ws_rule_library_work = {
 		 "kind of work for which cheaper ways are known, and code of the user's asked for "
 		 "it: allocating memory, joining strings, regular expressions, copying objects, "
 		 "writing a log, moving the items of lists, searching lists, collecting garbage, "
-		 "throwing exceptions, taking locks, looking up hosts. Never more than a warning: "
+		 "throwing exceptions, taking locks, looking up hosts; 5 % for PyTorch's anomaly "
+		 "detection. Never more than a warning: "
 		 "it "
 		 "may be what the program is for. A note for what many programs are for: JSON, "
 		 "compressing, hashing, sorting, databases, texts and dates, copying memory.",
