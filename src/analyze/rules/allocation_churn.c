@@ -58,6 +58,7 @@ static void check_churn(const struct ws_analysis *analysis, const struct churn *
 					on_path);
 	finding->title = ws_format("%s: %llu calls%s", churn->title,
 				   (unsigned long long)calls.count, ws_text_or(place.text, ""));
+	ws_point_at(finding, &calls.place);
 	finding->advice = ws_strdup(churn->advice);
 	finding->assumption = ws_strdup(churn->assumption);
 	ws_finding_add_evidence(finding, "the longest of these calls", NULL, calls.longest.start,

@@ -86,6 +86,7 @@ static void check_loading(const struct ws_analysis *analysis, struct ws_findings
 		ws_format("Data come too late: %.0f %% of the time is loading%s, %s",
 			  100 * ws_analysis_share(analysis, loading), ws_text_or(what.text, ""),
 			  workers ? "in too few workers" : "in the training process");
+	ws_point_at(finding, &row->place);
 	finding->advice =
 		ws_format("Load ahead in %s%.0f worker processes (now there are %llu; in PyTorch "
 			  "num_workers=%.0f, with pin_memory=True, persistent_workers=True and a "

@@ -47,6 +47,7 @@ static void check_movement(const struct ws_analysis *analysis, struct ws_finding
 		"(%.0f a step)%s",
 		100 * ws_analysis_share(analysis, cost),
 		(double)moves->count / (double)analysis->steps, ws_text_or(place.text, ""));
+	ws_point_at(finding, &code);
 	finding->advice = ws_strdup(choose_advice(name));
 	finding->assumption = ws_strdup("four in five of these copies can be left out");
 	ws_finding_add_evidence(finding, name, NULL, moves->longest.start, moves->longest.end);

@@ -30,6 +30,7 @@ static void check_doubles(const struct ws_analysis *analysis, struct ws_findings
 				   100 * ws_analysis_share(analysis, cost),
 				   ws_report_string(analysis->model->report, doubles->name, NULL),
 				   ws_text_or(place.text, ""));
+	ws_point_at(finding, &code);
 	finding->advice = ws_strdup(
 		"If single precision is enough: float32 where data come from NumPy, whose default "
 		"is float64 (tensor.float(), dtype=torch.float32), and literals such as 0.5f and "

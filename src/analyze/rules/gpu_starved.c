@@ -121,6 +121,7 @@ static void check_starved(const struct ws_analysis *analysis, struct ws_findings
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_gpu_starved, most, idle);
 	finding->title =
 		ws_format("The GPU waits while the CPU computes%s", ws_text_or(place.text, ""));
+	ws_point_at(finding, &row->place);
 	finding->advice = ws_strdup("Do this work ahead, on another thread or in another process, "
 				    "or on the GPU.");
 	finding->assumption = ws_strdup("the work is done while the GPU is busy");

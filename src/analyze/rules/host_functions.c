@@ -52,6 +52,7 @@ static void check_functions(const struct ws_analysis *analysis, struct ws_findin
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_host_functions, cost, cost);
 	finding->title = ws_format("Streams wait for functions of the host: %llu of them%s",
 				   (unsigned long long)calls.count, ws_text_or(place.text, ""));
+	ws_point_at(finding, row ? &row->place : &calls.place);
 	finding->advice = ws_strdup(
 		"Let the function only wake another thread (a condition variable, a queue), which "
 		"does the work while the stream goes on; or launch what does not depend on it on "

@@ -155,6 +155,12 @@ void ws_say_lone_worker(const struct ws_analysis *analysis, const struct ws_brea
 	free(advice);
 }
 
+void ws_point_at(struct ws_finding *finding, const struct ws_code_place *place)
+{
+	finding->file = place->file;
+	finding->line = place->line;
+}
+
 void ws_put_thread(const struct ws_analysis *analysis, uint32_t thread, struct ws_text *text)
 {
 	const struct ws_thread_info *info = ws_find_thread(analysis->model->who, thread);

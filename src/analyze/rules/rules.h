@@ -43,6 +43,9 @@ bool ws_is_library_kernel(const struct ws_analysis *analysis, const struct ws_ke
 void ws_put_at_place(const struct ws_analysis *analysis, const struct ws_code_place *place,
 		     struct ws_text *text);
 
+/* The source line that a finding is about, for formats that have a field for it. */
+void ws_point_at(struct ws_finding *finding, const struct ws_code_place *place);
+
 /* Whether a row of the path waits for what another process prints, or for its start. */
 bool ws_is_wait_for_output(const struct ws_analysis *analysis, const struct ws_breakdown_row *row);
 

@@ -110,6 +110,7 @@ static void check_calls(const struct ws_analysis *analysis, struct ws_findings *
 		ws_format("%.0f %% of the time is spent in %llu calls of %.*s%s",
 			  100 * ws_analysis_share(analysis, most), (unsigned long long)call->count,
 			  (int)length, name, ws_text_or(place.text, ""));
+	ws_point_at(finding, &call->place);
 	finding->advice = ws_strdup(
 		"Call it once before the loop and keep what it says; of a GPU's properties, ask "
 		"for the one that is needed (cudaDeviceGetAttribute).");

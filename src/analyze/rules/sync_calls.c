@@ -163,6 +163,7 @@ static void check_syncs(const struct ws_analysis *analysis, struct ws_findings *
 		ws_format("The CPU waits for the GPU %.0f time%s a step%s",
 			  (double)calls.count / (double)analysis->steps,
 			  ws_plural(calls.count / analysis->steps), ws_text_or(place.text, ""));
+	ws_point_at(finding, &calls.place);
 	finding->advice = ws_strdup(
 		"Wait once, where the result is needed: .item(), .cpu(), printing a tensor and "
 		"synchronize() each stop the CPU until the GPU is done. Keep sums and norms on the "

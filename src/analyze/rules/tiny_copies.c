@@ -39,6 +39,7 @@ static void check_tiny(const struct ws_analysis *analysis, struct ws_findings *f
 		ws_format("%llu copies of less than 64 KiB, %.0f a step%s",
 			  (unsigned long long)small, (double)small / (double)analysis->steps,
 			  ws_text_or(place.text, ""));
+	ws_point_at(finding, &calls.place);
 	finding->advice = ws_strdup("Gather the data in one pinned buffer and copy that once a "
 				    "step: a small copy costs a call, not bytes.");
 	finding->assumption = ws_strdup("one copy takes the place of ten or more");

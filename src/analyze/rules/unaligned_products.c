@@ -31,6 +31,7 @@ static void check_products(const struct ws_analysis *analysis, struct ws_finding
 		"Matrix products of odd sizes: for %.0f %% of the time kernels run that load one "
 		"or two elements at once%s",
 		100 * ws_analysis_share(analysis, cost), ws_text_or(place.text, ""));
+	ws_point_at(finding, &code);
 	finding->advice = ws_strdup(
 		"Pad the matrices so that rows are multiples of 16 bytes: sizes (features, words "
 		"of a vocabulary, lengths) that are multiples of 8 with half precision, of 4 with "
