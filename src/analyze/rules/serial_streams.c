@@ -8,26 +8,31 @@
 static const char *const makers[] = {"cudaStreamCreate*", "cuStreamCreate*", NULL};
 
 /*
- * Streams that the process created by calls; the driver and the runtime have others for themselves.
+ * Streams that the process created by calls; the driver and the runtime have others for themselves,
+ * some of which are made within the program's first call. Each call makes one.
  */
 static uint64_t count_made_streams(const struct ws_analysis *analysis)
 {
 	const struct ws_model *model = analysis->model;
 	struct ws_cursor *cursor =
 		ws_cursor_open(model->report, WS_TABLE_cuda_stream, 0, UINT64_MAX);
+	struct ws_map makers_seen = {0};
 	const uint64_t *values;
-	uint64_t count = 0;
+	uint64_t count;
 
 	while (ws_cursor_next(cursor, &values)) {
 		uint32_t call = ws_calls_find(&model->calls, values[ws_cuda_stream_process],
 					      values[ws_cuda_stream_correlation]);
 
-		count += values[ws_cuda_stream_process] == model->process && call != WS_NO_CALL &&
-			 ws_is_call_named(analysis,
-					  (uint32_t)model->calls.rows.col[ws_cuda_api_name][call],
-					  makers);
+		if (values[ws_cuda_stream_process] == model->process && call != WS_NO_CALL &&
+		    ws_is_call_named(analysis,
+				     (uint32_t)model->calls.rows.col[ws_cuda_api_name][call],
+				     makers))
+			ws_map_set(&makers_seen, call, 1);
 	}
 	ws_cursor_close(cursor);
+	count = makers_seen.count;
+	ws_map_free(&makers_seen);
 	return count;
 }
 
