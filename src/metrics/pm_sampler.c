@@ -21,7 +21,7 @@
 #include "metrics/pm_image.h"
 
 #define SECOND UINT64_C(1000000000)
-#define READ_SAMPLES UINT64_C(1024) /* decoded at a time, where possible */
+#define READ_SAMPLES UINT64_C(256) /* decoded at a time, where possible */
 #define LEAST_READ_MS 2u
 #define MOST_READ_MS 100u
 #define MOST_BUFFERED ((size_t)16384) /* samples */
