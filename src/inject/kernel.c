@@ -503,7 +503,7 @@ static void note_call(bool runtime, uint32_t cbid, const char *name)
 		what = CALL_PROFILER_START;
 	else if (needs_profiler_calls() && strstr(name, "ProfilerStop"))
 		what = CALL_PROFILER_STOP;
-	if (!what && !runtime && ws_kernel_follows_graphs() && ws_kernel_find_graph_call(name)) {
+	if (!what && !runtime && ws_kernel_find_graph_call(name)) {
 		what = CALL_GRAPH;
 		calls[0][cbid].detail = (uint8_t)ws_kernel_find_graph_call(name);
 	}

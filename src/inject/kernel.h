@@ -586,6 +586,8 @@ void ws_kernel_prepare_units(void);
 
 /* Whether graphs are measured node by node. */
 bool ws_kernel_follows_graphs(void);
+/* Add the variables that the kernels of an executable graph may write. */
+void ws_kernel_add_graph_globals(struct ws_kernel_memories *memories, const void *exec);
 /* Calls that make or change executable graphs, by their names; 0 for others. */
 int ws_kernel_find_graph_call(const char *name);
 void ws_kernel_note_graph_call(int call, const struct cupti_callback *callback);

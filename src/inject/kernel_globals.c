@@ -74,6 +74,15 @@ static void load_code(void *function)
 		ws_kernel_function_attribute(function, 0);
 }
 
+/* Kernels of a graph may be of one module. */
+static bool has_variable(const struct ws_kernel_memories *memories, ws_device_address base)
+{
+	for (size_t i = 0; i < memories->count; i++)
+		if (memories->entries[i].base == base)
+			return true;
+	return false;
+}
+
 void ws_kernel_add_globals(struct ws_kernel_memories *memories, void *function)
 {
 	struct ws_kernel_memory memory = {.kind = WS_KERNEL_DEVICE_MEMORY, .device = -1};
@@ -90,6 +99,6 @@ void ws_kernel_add_globals(struct ws_kernel_memories *memories, void *function)
 		return;
 	for (size_t i = 0; i < atomic_load(&name_count); i++)
 		if (!ws_kernel_driver.get_global(&memory.base, &memory.bytes, module, names[i]) &&
-		    memory.bytes)
+		    memory.bytes && !has_variable(memories, memory.base))
 			ws_kernel_add_memory(memories, &memory);
 }

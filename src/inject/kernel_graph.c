@@ -77,6 +77,7 @@ struct graph {
 };
 
 static struct graph *graphs;
+static __thread bool has_lock __attribute__((tls_model("initial-exec")));
 static size_t graph_count, graph_room;
 static _Atomic uint32_t graphs_lock;
 
@@ -123,6 +124,11 @@ static const char *name_kernel(const struct kernel_params *params)
 	return "";
 }
 
+static void *find_function(const struct kernel_params *params)
+{
+	return params->function ? params->function : params->kernel;
+}
+
 /* Keep the launch of a kernel node. */
 static bool fill_launch(struct operation *operation, const struct kernel_params *params,
 			const struct ws_launch_attribute *attributes, uint32_t count)
@@ -133,9 +139,14 @@ static bool fill_launch(struct operation *operation, const struct kernel_params 
 	struct ws_kernel_launch launch;
 	struct cupti_callback callback = {.params = &extended};
 
+	/* A graph that is measured as a whole: only the function's variables are of interest. */
+	if (!ws_kernel_follows_graphs()) {
+		operation->launch.function = find_function(params);
+		return true;
+	}
 	memcpy(config.grid, params->grid, sizeof(config.grid));
 	memcpy(config.block, params->block, sizeof(config.block));
-	extended.function = params->function ? params->function : params->kernel;
+	extended.function = find_function(params);
 	extended.arguments = params->arguments;
 	extended.extra = params->arguments ? NULL : params->extra;
 	operation->symbol = callback.symbol = name_kernel(params);
@@ -195,10 +206,16 @@ static const char *read_node(struct operation *operation)
 
 /* ---- order ---- */
 
+struct place {
+	void *node;
+	size_t at; /* among `nodes` */
+};
+
 struct edges {
 	void **nodes, **from, **to;
 	size_t node_count, edge_count;
-	bool *done;
+	struct place *places;  /* sorted by node */
+	size_t *waits, *queue; /* per node: for how many others; in the order that is found */
 };
 
 static bool list_edges(void *graph, struct edges *edges)
@@ -231,8 +248,10 @@ static bool list_nodes(void *graph, struct edges *edges)
 	if (ws_kernel_driver.list_nodes(graph, NULL, &edges->node_count))
 		return false;
 	edges->nodes = calloc(edges->node_count + 1, sizeof(void *));
-	edges->done = calloc(edges->node_count + 1, sizeof(bool));
-	return edges->nodes && edges->done &&
+	edges->places = calloc(edges->node_count + 1, sizeof(*edges->places));
+	edges->waits = calloc(edges->node_count + 1, sizeof(*edges->waits));
+	edges->queue = calloc(edges->node_count + 1, sizeof(*edges->queue));
+	return edges->nodes && edges->places && edges->waits && edges->queue &&
 	       (!edges->node_count ||
 		!ws_kernel_driver.list_nodes(graph, edges->nodes, &edges->node_count)) &&
 	       list_edges(graph, edges);
@@ -243,26 +262,53 @@ static void free_edges(struct edges *edges)
 	free(edges->nodes);
 	free(edges->from);
 	free(edges->to);
-	free(edges->done);
+	free(edges->places);
+	free(edges->waits);
+	free(edges->queue);
 }
 
-/* Edges whose source has been made are struck out. */
-static bool is_ready(const struct edges *edges, size_t node)
+static int compare_places(const void *left, const void *right)
 {
-	if (edges->done[node])
-		return false;
-	for (size_t i = 0; i < edges->edge_count; i++)
-		if (edges->from[i] && edges->to[i] == edges->nodes[node])
+	return ws_compare((uintptr_t)((const struct place *)left)->node,
+			  (uintptr_t)((const struct place *)right)->node);
+}
+
+static struct place *find_place(const struct edges *edges, void *node)
+{
+	struct place key = {.node = node};
+
+	return bsearch(&key, edges->places, edges->node_count, sizeof(key), compare_places);
+}
+
+/* Count for each node how many it waits for. */
+static bool count_waits(struct edges *edges)
+{
+	for (size_t i = 0; i < edges->node_count; i++)
+		edges->places[i] = (struct place){edges->nodes[i], i};
+	qsort(edges->places, edges->node_count, sizeof(*edges->places), compare_places);
+	for (size_t i = 0; i < edges->edge_count; i++) {
+		const struct place *to = find_place(edges, edges->to[i]);
+
+		if (!to)
 			return false;
+		edges->waits[to->at]++;
+	}
 	return true;
 }
 
-static void strike_out(struct edges *edges, size_t node)
+/* A node has been made: the number of nodes in the queue after that. */
+static size_t release_nodes(struct edges *edges, size_t node, size_t queued)
 {
-	edges->done[node] = true;
-	for (size_t i = 0; i < edges->edge_count; i++)
-		if (edges->from[i] == edges->nodes[node])
-			edges->from[i] = NULL;
+	for (size_t i = 0; i < edges->edge_count; i++) {
+		size_t to;
+
+		if (edges->from[i] != edges->nodes[node])
+			continue;
+		to = find_place(edges, edges->to[i])->at;
+		if (!--edges->waits[to])
+			edges->queue[queued++] = to;
+	}
+	return queued;
 }
 
 static const char *read_graph(struct graph *graph, void *source, int depth);
@@ -297,23 +343,22 @@ static const char *add_node(struct graph *graph, void *node, int depth)
 
 static const char *add_nodes(struct graph *graph, struct edges *edges, int depth)
 {
-	size_t left = edges->node_count, before;
+	const char *first = NULL; /* kernels after it still have variables */
+	size_t queued = 0;
 
-	do {
-		before = left;
-		for (size_t i = 0; i < edges->node_count; i++) {
-			const char *why;
+	if (!count_waits(edges))
+		return "nodes that cannot be listed";
+	for (size_t i = 0; i < edges->node_count; i++)
+		if (!edges->waits[i])
+			edges->queue[queued++] = i;
+	for (size_t i = 0; i < queued; i++) {
+		const char *why = add_node(graph, edges->nodes[edges->queue[i]], depth);
 
-			if (!is_ready(edges, i))
-				continue;
-			why = add_node(graph, edges->nodes[i], depth);
-			if (why)
-				return why;
-			strike_out(edges, i);
-			left--;
-		}
-	} while (left && left < before);
-	return left ? "nodes without an order" : NULL;
+		if (!first)
+			first = why;
+		queued = release_nodes(edges, edges->queue[i], queued);
+	}
+	return queued < edges->node_count ? "nodes without an order" : first;
 }
 
 /* Add the nodes of a graph in an order that its edges allow. NULL, or what it contains that cannot
@@ -408,8 +453,8 @@ static void change_kernel(struct graph *graph, void *node, const struct kernel_p
 	if (operation && operation->type == KERNEL) {
 		changed = *operation;
 		old = operation->launch.params;
-		if (fill_launch(&changed, params, old->config->attributes,
-				old->config->attribute_count)) {
+		if (fill_launch(&changed, params, old ? old->config->attributes : NULL,
+				old ? old->config->attribute_count : 0)) {
 			ws_kernel_free_launch(&operation->launch);
 			*operation = changed;
 			return;
@@ -454,6 +499,20 @@ void ws_kernel_note_graph_call(int call, const struct cupti_callback *callback)
 	ws_kernel_unlock(&graphs_lock);
 	ws_kernel_driver.exchange_mode(&mode);
 	ws_kernel_set_inside(was);
+}
+
+void ws_kernel_add_graph_globals(struct ws_kernel_memories *memories, const void *exec)
+{
+	const struct graph *graph;
+
+	if (!has_lock)
+		ws_kernel_lock(&graphs_lock);
+	graph = find_graph(exec);
+	for (size_t i = 0; graph && i < graph->count; i++)
+		if (graph->operations[i].type == KERNEL)
+			ws_kernel_add_globals(memories, graph->operations[i].launch.function);
+	if (!has_lock)
+		ws_kernel_unlock(&graphs_lock);
 }
 
 /* ---- a launch ---- */
@@ -580,6 +639,7 @@ bool ws_kernel_measure_graph(const struct ws_kernel_launch *whole)
 	if (whole->per_thread && !stream)
 		stream = (void *)(uintptr_t)PER_THREAD_STREAM;
 	ws_kernel_lock(&graphs_lock);
+	has_lock = true;
 	graph = find_graph(whole->function);
 	if (graph && !graph->why)
 		wanted = calloc(graph->count + 1, sizeof(*wanted));
@@ -591,6 +651,7 @@ bool ws_kernel_measure_graph(const struct ws_kernel_launch *whole)
 				 "contains %s.",
 				 graph && graph->why ? graph->why
 						     : "nodes that were not seen when it was made");
+	has_lock = false;
 	ws_kernel_unlock(&graphs_lock);
 	free(wanted);
 	return wanted != NULL;

@@ -310,7 +310,9 @@ static bool add_rest(const struct ws_kernel_launch *launch, struct ws_kernel_mem
 bool ws_kernel_list_memory(const struct ws_kernel_launch *launch,
 			   struct ws_kernel_memories *memories)
 {
-	if (launch->call != WS_KERNEL_LAUNCH_GRAPH && launch->call != WS_KERNEL_RANGE)
+	if (launch->call == WS_KERNEL_LAUNCH_GRAPH)
+		ws_kernel_add_graph_globals(memories, launch->function);
+	else if (launch->call != WS_KERNEL_RANGE)
 		ws_kernel_add_globals(memories, launch->function);
 	return add_arguments(launch, memories) && add_rest(launch, memories);
 }

@@ -109,6 +109,7 @@ static void run_second(void **arguments)
 	surprises += at(far)[8] != 5;
 	at(far)[7] *= 2;
 	at(far)[8] = 9;
+	counter[1]++;
 }
 
 static struct standin_kernel first = {"first_node", run_first, one},

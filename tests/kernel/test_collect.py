@@ -465,7 +465,9 @@ def a_graph_is_measured_as_one():
 
 @tap.test
 def nodes_of_graphs_are_measured_one_by_one():
-    bare = BARE.replace("graph 0", "graph 6")
+    bare = BARE.replace("graph 0", "graph 6").replace("counter 4", "counter 6")
+    out, results = measure("-s", "10", what="nodes")
+    assert out.startswith(bare) and names(results) == ["CUDA graph"] * 2, (out, results)
     for batch in ("1", "32"):
         args = ("-s", "10", "--graph-profiling", "node", "--replay-batch", batch)
         out, results = measure(*args, what="nodes")
