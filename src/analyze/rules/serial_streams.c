@@ -79,7 +79,7 @@ static void report_full(const struct ws_analysis *analysis, struct ws_findings *
 	finding->level = WS_LEVEL_OK;
 	finding->title =
 		ws_format("Kernels of %llu streams run side by side, %.1f at a time; each fills "
-			  "the GPU by itself, so that more streams gain nothing",
+			  "the GPU by itself, so that more streams gain little",
 			  (unsigned long long)analysis->facts.streams, concurrency);
 }
 
@@ -123,7 +123,7 @@ const struct ws_rule ws_rule_serial_streams = {
 	.about = "The program made two streams or more, its kernels fill less than half of the "
 		 "GPU, and yet hardly any two run at the same time: all work goes to one stream, "
 		 "or the default stream stands between them. Where kernels run side by side of "
-		 "which each fills the GPU, that is said: more streams gain nothing.",
+		 "which each fills the GPU, that is said: more streams gain little.",
 	.find_obstacle = ws_need_cuda,
 	.query = ws_proof_streams,
 	.check = check_streams,
