@@ -17,6 +17,8 @@
 #include "base/mem.h"
 
 enum { LEAST_STEPS = 4, LEAST_GROWING = 12, MOST_NAMES = 4096 };
+/* A pause is a tenth of all steps, or more, and takes 20 times as long as the others. */
+enum { LONG_PART = 10, LONG_STEP = 20 };
 #define GROWING_SHARE 0.95 /* share of distances that are not less than the one before */
 #define REGULAR_SHARE 0.7  /* share of distances that are equal to the usual one */
 #define COVERED_SHARE 0.5  /* share of all kernels that lie in steps */
@@ -228,6 +230,38 @@ static bool is_in_graphs(const struct ws_model *model)
 	return graphs && graphs * 2 > all;
 }
 
+static uint64_t measure_step(const struct ws_steps *steps, size_t i)
+{
+	return steps->steps[i].end - steps->steps[i].start;
+}
+
+/*
+ * What is made ready before the loop may launch the same kernels: a model that is moved to the GPU.
+ * Then comes a pause, such as an import, which would be one very long step. Steps begin after it,
+ * where most of them do.
+ */
+static bool drop_preparation(struct ws_steps *steps)
+{
+	uint64_t total, longest;
+	size_t at = 0;
+
+	if (steps->count < 2 * LEAST_STEPS)
+		return false;
+	for (size_t i = 1; i < steps->count; i++)
+		if (measure_step(steps, i) > measure_step(steps, at))
+			at = i;
+	total = steps->steps[steps->count - 1].end - steps->steps[0].start;
+	longest = measure_step(steps, at);
+	if (at >= steps->count / 2 || longest < total / LONG_PART ||
+	    longest / LONG_STEP < (total - longest) / (steps->count - 1))
+		return false;
+	steps->count -= at + 1;
+	memmove(steps->steps, steps->steps + at + 1, steps->count * sizeof(*steps->steps));
+	for (size_t i = 0; i < steps->count; i++)
+		steps->steps[i].number = (uint32_t)i;
+	return true;
+}
+
 bool ws_find_repeated_steps(const struct ws_model *model, struct ws_steps *steps)
 {
 	struct launch_sequence sequence = {.source = &kernel_source};
@@ -243,6 +277,8 @@ bool ws_find_repeated_steps(const struct ws_model *model, struct ws_steps *steps
 	/* Kernels after the last anchor are only part of a step. */
 	if (steps->count)
 		steps->count--;
+	while (drop_preparation(steps))
+		;
 	ws_rows_free(&sequence.rows);
 	free(sequence.name);
 	free(sequence.row);

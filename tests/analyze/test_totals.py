@@ -280,6 +280,32 @@ def totals_equal_those_computed_from_the_trace():
         compare(make_trace(seed, "random%d.json" % seed))
 
 
+def make_pause(name):
+    """Four kernels prepare, three seconds pass, and then 40 of the same come, a step each."""
+    events, now = [], 1000
+    for number in range(44):
+        if number == 4:
+            now += 3_000_000
+        for cat, title, start, pid, tid in (
+            ("cuda_runtime", "cudaLaunchKernel", now, 1, 1),
+            ("kernel", "work", now + 10, 0, 7),
+        ):
+            args = {"correlation": number + 1, "device": 0, "stream": 7}
+            event = {"ph": "X", "cat": cat, "name": title, "ts": start, "dur": 900 * pid + 8}
+            events.append(dict(event, pid=pid, tid=tid, args=args))
+        now += 1000
+    with open(name, "w") as f:
+        json.dump({"schemaVersion": 1, "traceEvents": events}, f)
+    return name
+
+
+@test
+def a_pause_before_the_loop_is_no_step():
+    report = json.loads(run("analyze", "-f", "json", make_pause("pause.json")).out)[0]
+    same(report["steps"]["source"], "repeated")
+    same(max(report["steps"]["durations_ns"]) < 100_000_000, True, report["steps"])
+
+
 @test
 def totals_of_given_traces_equal_those_computed_from_them():
     if not TRACES:
