@@ -90,7 +90,7 @@ def main():
     added = {tool: best[tool] - best["bare"] for tool in ("warpsight", "ncu")}
     print(f"bare {best['bare']:.2f} s; added: warpsight {added['warpsight']:.2f} s, ", end="")
     print(f"ncu {added['ncu']:.2f} s, ratio {added['warpsight'] / added['ncu']:.2f}")
-    page = run([A.warpsight, "kernel", REPORT, "--csv", "--page", "raw"])[1]
+    page = run([A.warpsight, "kernel", "--csv", "--page", "raw", REPORT])[1]
     ours, theirs = read_csv(page), read_csv(ncu_text)
     print(f"launches: warpsight {len(ours)}, ncu {len(theirs)}")
     if not ours or not theirs:

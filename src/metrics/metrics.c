@@ -88,6 +88,11 @@ bool ws_metric_is_slow_turn(const struct ws_metrics *metrics)
 	return metrics->turn % metrics->opts.hz == 0;
 }
 
+bool ws_metric_is_last_turn(const struct ws_metrics *metrics)
+{
+	return metrics->ending;
+}
+
 uint32_t ws_metric_add(struct ws_metrics *metrics, const struct ws_metric *metric)
 {
 	struct ws_metric *copy = ws_malloc(sizeof(*copy));
@@ -240,7 +245,7 @@ void ws_metrics_space_out(const uint64_t *costs, size_t n, unsigned most, unsign
 	}
 }
 
-static uint64_t read_processor_ns(void)
+uint64_t ws_metric_read_processor_ns(void)
 {
 	struct timespec time;
 
@@ -250,10 +255,10 @@ static uint64_t read_processor_ns(void)
 
 static void read_source(struct ws_metrics *metrics, size_t i)
 {
-	uint64_t before = read_processor_ns(), cost;
+	uint64_t before = ws_metric_read_processor_ns(), cost;
 
 	sources[i]->read(metrics, metrics->state[i]);
-	cost = read_processor_ns() - before;
+	cost = ws_metric_read_processor_ns() - before;
 	/* The first readings open files; the budget does not include GPUs. */
 	if (metrics->turn < 3 || sources[i] == &ws_metric_nvml)
 		return;

@@ -11,6 +11,8 @@
 #include "metrics/source.h"
 
 #define MOST_DEVICES 64u
+#define DEAR_NS 1000000u /* processor time: at 10 Hz it is a hundredth of a core */
+#define DEAR_TIMES 3	 /* so many readings in a row: the first ones initialise the driver */
 
 struct gpus;
 
@@ -256,7 +258,8 @@ static const struct reading {
 struct gpu {
 	nvml_device device;
 	uint32_t metric[WS_COUNT(readings)];
-	bool silent[WS_COUNT(readings)]; /* the GPU does not provide this value */
+	bool silent[WS_COUNT(readings)];  /* the GPU does not provide this value */
+	uint8_t dear[WS_COUNT(readings)]; /* times in a row that reading it took too long */
 };
 
 struct gpus {
@@ -367,17 +370,41 @@ static void look_for_errors(struct ws_metrics *metrics, const struct gpus *gpus)
 	}
 }
 
+/* Some drivers take milliseconds of processor time for a value (H100, driver 580: 5 ms for the
+ * energy): it is read once a second from then on, and at the end, so that totals stay whole. */
+static void note_cost(struct gpu *gpu, size_t i, uint64_t ns)
+{
+	if (gpu->dear[i] >= DEAR_TIMES)
+		return;
+	if (ns > DEAR_NS)
+		gpu->dear[i]++;
+	else
+		gpu->dear[i] = 0;
+}
+
+static bool is_reading_due(const struct ws_metrics *metrics, const struct gpu *gpu, size_t i)
+{
+	if (gpu->silent[i])
+		return false;
+	if (readings[i].slow)
+		return ws_metric_is_slow_turn(metrics);
+	return gpu->dear[i] < DEAR_TIMES || ws_metric_is_slow_turn(metrics) ||
+	       ws_metric_is_last_turn(metrics);
+}
+
 static void read_gpu(struct ws_metrics *metrics, const struct nvml *nvml, struct gpu *gpu)
 {
 	struct answers answers = {.nvml = nvml, .device = gpu->device};
 
 	for (size_t i = 0; i < WS_COUNT(readings); i++) {
 		const struct reading *reading = &readings[i];
-		uint64_t number;
+		uint64_t number, before;
 
-		if (gpu->silent[i] || (reading->slow && !ws_metric_is_slow_turn(metrics)))
+		if (!is_reading_due(metrics, gpu, i))
 			continue;
+		before = ws_metric_read_processor_ns();
 		gpu->silent[i] = !reading->read(&answers, &number);
+		note_cost(gpu, i, ws_metric_read_processor_ns() - before);
 		if (gpu->silent[i])
 			continue;
 		if (reading->rate)

@@ -36,6 +36,10 @@ void ws_metric_put_total(struct ws_metrics *metrics, uint32_t index, uint64_t to
 bool ws_metric_is_worth_more(const struct ws_metrics *metrics);
 /* Whether this reading is one of those that happen once a second. */
 bool ws_metric_is_slow_turn(const struct ws_metrics *metrics);
+/* Whether this reading is the last of the collection. */
+bool ws_metric_is_last_turn(const struct ws_metrics *metrics);
+/* Processor time of the calling thread, in nanoseconds. */
+uint64_t ws_metric_read_processor_ns(void);
 bool ws_metric_wants(const struct ws_metrics *metrics, enum ws_metric_group group);
 const char *ws_metric_heading(enum ws_metric_group group);
 /* The processes of ws_metrics_set_processes; owned by the caller. */

@@ -1,8 +1,10 @@
 /* standin_nvml.c - two GPUs as NVML describes them; the second has fewer values. Energy is the
- * number in the file of WARPSIGHT_TEST_ENERGY, so that a test says when how much has been used. */
+ * number in the file of WARPSIGHT_TEST_ENERGY, so that a test says when how much has been used;
+ * with WARPSIGHT_TEST_DEAR reading it takes 2 ms of processor time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "metrics/nvml_abi.h"
 
@@ -46,7 +48,15 @@ EXPORT int nvmlDeviceGetUUID(nvml_device device, char *text, unsigned size)
 	return 0;
 }
 
-EXPORT unsigned power_calls, throttling_calls; /* for tests */
+EXPORT unsigned power_calls, throttling_calls, energy_calls; /* for tests */
+
+static void spend_processor_time(void)
+{
+	clock_t until = clock() + CLOCKS_PER_SEC / 500;
+
+	while (clock() < until)
+		;
+}
 
 EXPORT int nvmlDeviceGetPowerUsage(nvml_device device, unsigned *milliwatts)
 {
@@ -61,6 +71,9 @@ EXPORT int nvmlDeviceGetTotalEnergyConsumption(nvml_device device, unsigned long
 	FILE *file = path && !index_of(device) ? fopen(path, "re") : NULL;
 	int read = file ? fscanf(file, "%llu", millijoules) : 0;
 
+	energy_calls++;
+	if (getenv("WARPSIGHT_TEST_DEAR"))
+		spend_processor_time();
 	if (file)
 		fclose(file);
 	return read == 1 ? 0 : NOT_SUPPORTED;
