@@ -22,6 +22,7 @@ enum set_number {
 #define WS_GPU_SET_PIPES (1u << NUMBER_OF_PIPES)
 #define WS_GPU_SET_BYTES (1u << NUMBER_OF_BYTES)
 #define WS_GPU_SET_LIGHT (1u << NUMBER_OF_LIGHT)
+#define WS_GPU_SET_NVLINK (1u << NUMBER_OF_NVLINK)
 
 static const struct {
 	const char *word, *what;

@@ -24,6 +24,7 @@ static const struct {
 #define WS_GPU_SET_PIPES (1u << BIT_OF_PIPES)
 #define WS_GPU_SET_BYTES (1u << BIT_OF_BYTES)
 #define WS_GPU_SET_LIGHT (1u << BIT_OF_LIGHT)
+#define WS_GPU_SET_NVLINK (1u << BIT_OF_NVLINK)
 #define WS_GPU_METRIC(sets, row, unit, metric) {sets, row, unit},
 #include "metrics/gpu_metrics.def"
 };
