@@ -66,6 +66,18 @@ def check_planted(fault, rule, place):
         raise AssertionError("%s is not in: %s" % (place, found["title"]))
 
 
+def try_planted(fault, rule, place):
+    """For faults that do not show each time on a busy machine: a thread may do all of its work
+    while no other has a core.
+    """
+    for left in range(4, -1, -1):
+        try:
+            return check_planted(fault, rule, place)
+        except AssertionError:
+            if not left:
+                raise
+
+
 @test
 def sleeping_is_named_with_its_function():
     check_planted("sleep", "sleeping", "wait_a_while")
@@ -106,7 +118,7 @@ def contended_locks_are_named():
 
 @test
 def a_semaphore_used_as_a_lock_is_named():
-    check_planted("semaphore", "lock-contention", "use_in_turns")
+    try_planted("semaphore", "lock-contention", "use_in_turns")
 
 
 @test
