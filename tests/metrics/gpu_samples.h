@@ -32,7 +32,7 @@ static const struct {
 struct gpu_samples {
 	struct ws_writer *writer;
 	uint32_t first;	 /* id of the counter of the set's first row */
-	uint32_t count;	 /* rows of the set general */
+	uint32_t count;	 /* rows of the sets general and nvlink */
 	uint64_t period; /* ns */
 };
 
@@ -56,7 +56,8 @@ static inline struct gpu_samples begin_gpu_samples(struct ws_writer *writer, uin
 					    samples_string(writer, number)});
 	snprintf(text, sizeof(text), "GPU metrics, GPU %u", gpu);
 	for (size_t i = 0; i < sizeof(gpu_sample_rows) / sizeof(*gpu_sample_rows); i++) {
-		if (!(gpu_sample_rows[i].sets & 1) || !strcmp(before, gpu_sample_rows[i].row))
+		if (!(gpu_sample_rows[i].sets & (WS_GPU_SET_GENERAL | WS_GPU_SET_NVLINK)) ||
+		    !strcmp(before, gpu_sample_rows[i].row))
 			continue;
 		before = gpu_sample_rows[i].row;
 		ws_writer_add(writer, WS_TABLE_counter,
@@ -80,7 +81,8 @@ static inline void put_gpu_sample(const struct gpu_samples *samples, const char 
 	uint32_t id = samples->first;
 
 	for (size_t i = 0; i < sizeof(gpu_sample_rows) / sizeof(*gpu_sample_rows); i++) {
-		if (!(gpu_sample_rows[i].sets & 1) || !strcmp(before, gpu_sample_rows[i].row))
+		if (!(gpu_sample_rows[i].sets & (WS_GPU_SET_GENERAL | WS_GPU_SET_NVLINK)) ||
+		    !strcmp(before, gpu_sample_rows[i].row))
 			continue;
 		before = gpu_sample_rows[i].row;
 		if (!strcmp(before, name))
