@@ -284,11 +284,13 @@ def short_children_of_a_part_of_a_script_are_named():
 
 @test
 def copying_a_large_process_is_named():
-    report = analyze(record("fork", PLANTED, "fork"))
-    needs_kernel_samples(report)
-    titles = [f["title"] for f in report["findings"] if f["rule"] == "child-processes"]
-    if not titles or "copy_process" not in titles[0] or "fork itself" not in titles[0]:
-        raise AssertionError(json.dumps(report["findings"], indent=1))
+    for _ in range(5):  # on a busy machine the children may take longer than the copying
+        report = analyze(record("fork", PLANTED, "fork"))
+        needs_kernel_samples(report)
+        titles = [f["title"] for f in report["findings"] if f["rule"] == "child-processes"]
+        if titles and "copy_process" in titles[0] and "fork itself" in titles[0]:
+            return
+    raise AssertionError(json.dumps(report["findings"], indent=1))
 
 
 @test
