@@ -237,6 +237,17 @@ double ws_analysis_share(const struct ws_analysis *analysis, uint64_t ns)
 	return ws_min((double)ns / (double)analysis->rated, 1.0);
 }
 
+uint64_t ws_analysis_kind_cost(const struct ws_analysis *analysis, enum ws_kernel_kind kind)
+{
+	const struct ws_facts *facts = &analysis->facts;
+	uint64_t compute = analysis->breakdown.by_cause[WS_CAUSE_GPU_COMPUTE];
+
+	if (!facts->kinds[kind].count)
+		return 0;
+	return (uint64_t)((double)compute * (double)facts->kinds[kind].ns /
+			  (double)facts->kernel_ns);
+}
+
 void ws_analysis_put_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_text *text)
 {
 	ws_text_printf(text, "GPU %llu", (unsigned long long)analysis->model->work.gpu[gpu].device);

@@ -76,6 +76,9 @@ void ws_put_rounded_time(struct ws_text *text, uint64_t ns);
 double ws_analysis_part(const struct ws_analysis *analysis, uint64_t ns);
 /* `ns` as a share of `rated`, 0 to 1: for thresholds and findings. */
 double ws_analysis_share(const struct ws_analysis *analysis, uint64_t ns);
+/* The part of the GPU's computation on the critical path that kernels of this kind are, by their
+ * share of the time of all kernels, in ns. */
+uint64_t ws_analysis_kind_cost(const struct ws_analysis *analysis, enum ws_kernel_kind kind);
 /* "GPU 0", with the rank of the process that uses it where there are ranks. */
 void ws_analysis_put_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_text *text);
 

@@ -631,15 +631,10 @@ static void fill_nvtx_domains(const struct ws_record_options *options,
 	record_opts->nvtx_domains = filled->nvtx_domains = domains.text;
 }
 
-int ws_fill_record_options(const struct ws_record_options *options,
-			   struct ws_record_opts *record_opts, struct ws_filled_options *filled,
-			   struct ws_err *err)
+/* What --trace names. */
+static int fill_traced_domains(const struct ws_record_options *options,
+			       struct ws_record_opts *record_opts, struct ws_err *err)
 {
-	struct ws_list *env = &filled->env, *dirs = &filled->dirs;
-
-	if (options->output && strcmp(options->output, "report%n"))
-		record_opts->output = options->output;
-	record_opts->overwrite = options->overwrite;
 	record_opts->nvtx = has_word(options->trace, "nvtx") || traces_nvtx_library(options);
 	record_opts->trace = options->trace;
 	record_opts->osrt = has_word(options->trace, "osrt");
@@ -659,7 +654,20 @@ int ws_fill_record_options(const struct ws_record_options *options,
 	record_opts->perf.syscalls = has_word(options->trace, "syscall");
 	if (has_word(options->trace, "none") && strcmp(options->trace, "none") != 0)
 		return ws_fail(err, "--trace: none does not go with other words");
-	if (fill_cuda_options(options, record_opts, err) ||
+	return 0;
+}
+
+int ws_fill_record_options(const struct ws_record_options *options,
+			   struct ws_record_opts *record_opts, struct ws_filled_options *filled,
+			   struct ws_err *err)
+{
+	struct ws_list *env = &filled->env, *dirs = &filled->dirs;
+
+	if (options->output && strcmp(options->output, "report%n"))
+		record_opts->output = options->output;
+	record_opts->overwrite = options->overwrite;
+	if (fill_traced_domains(options, record_opts, err) ||
+	    fill_cuda_options(options, record_opts, err) ||
 	    fill_perf_options(options, &record_opts->perf, err) ||
 	    fill_python_options(options, record_opts, err) ||
 	    fill_nccl_options(options, record_opts, err) ||

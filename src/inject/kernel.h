@@ -529,6 +529,9 @@ void ws_kernel_end_turns(void);
 
 /* ---- kernel_measure.c, kernel_record.c ---- */
 
+/* Write values of a result in one record; where the ring has no room, they are counted as lost. */
+void ws_kernel_write_values(struct ws_thread *thread, uint32_t result,
+			    const struct ws_kernel_value *values, size_t count);
 /* What came of a launch. */
 struct ws_kernel_outcome {
 	uint64_t start, duration; /* session ns; ns */

@@ -132,9 +132,7 @@ void ws_kernel_write_links(struct ws_thread *thread, uint32_t result, uint32_t d
 {
 	struct links *links = &gpus[device % DEVICES];
 	struct ws_kernel_value values[FACTS_MOST];
-	struct ws_rec_kernel_metrics *record;
 	uint32_t count;
-	size_t bytes;
 
 	if (!strstr(ws_kernel_settings.sections, "Nvlink"))
 		return;
@@ -143,14 +141,5 @@ void ws_kernel_write_links(struct ws_thread *thread, uint32_t result, uint32_t d
 	if (!links->known)
 		return;
 	count = list_facts(thread, links, values);
-	bytes = sizeof(*record) + count * sizeof(values[0]);
-	record = ws_rt_reserve(thread, bytes, WS_LOSS_CUDA);
-	if (!record)
-		return;
-	record->rec =
-		(struct ws_rec){.kind = WS_REC_KERNEL_METRICS, .value = (uint32_t)(bytes / 8)};
-	record->result = result;
-	record->count = count;
-	memcpy(record->values, values, count * sizeof(values[0]));
-	ws_rt_commit(thread, record, bytes);
+	ws_kernel_write_values(thread, result, values, count);
 }

@@ -473,9 +473,7 @@ static void add_value(struct ws_thread *thread, struct value_list *list, const c
 
 static void write_summary(struct ws_thread *thread, uint32_t result)
 {
-	struct ws_rec_kernel_metrics *record;
 	struct value_list list = {.count = 0};
-	size_t bytes;
 
 	add_value(thread, &list, "profiler__pmsampler_interval_time", "ns", (double)interval_used);
 	add_value(thread, &list, "profiler__pmsampler_samples", "", (double)sample_count);
@@ -485,16 +483,7 @@ static void write_summary(struct ws_thread *thread, uint32_t result)
 		snprintf(name, sizeof(name), WS_KERNEL_SAMPLED "%s", plan.names[i]);
 		add_value(thread, &list, name, plan.units[i], summarise(i));
 	}
-	bytes = sizeof(*record) + list.count * sizeof(list.values[0]);
-	record = ws_rt_reserve(thread, bytes, WS_LOSS_CUDA);
-	if (!record)
-		return;
-	record->rec =
-		(struct ws_rec){.kind = WS_REC_KERNEL_METRICS, .value = (uint32_t)(bytes / 8)};
-	record->result = result;
-	record->count = list.count;
-	memcpy(record->values, list.values, list.count * sizeof(list.values[0]));
-	ws_rt_commit(thread, record, bytes);
+	ws_kernel_write_values(thread, result, list.values, list.count);
 }
 
 void ws_kernel_write_samples(struct ws_thread *thread, uint32_t result)

@@ -119,29 +119,34 @@ static void write_launch(struct ws_thread *thread, const struct ws_kernel_launch
 	ws_rt_commit(thread, record, sizeof(*record));
 }
 
+void ws_kernel_write_values(struct ws_thread *thread, uint32_t result,
+			    const struct ws_kernel_value *values, size_t count)
+{
+	size_t bytes = sizeof(struct ws_rec_kernel_metrics) + count * sizeof(*values);
+	struct ws_rec_kernel_metrics *record = ws_rt_reserve(thread, bytes, WS_LOSS_CUDA);
+
+	if (!record)
+		return;
+	record->rec =
+		(struct ws_rec){.kind = WS_REC_KERNEL_METRICS, .value = (uint32_t)(bytes / 8)};
+	record->result = result;
+	record->count = (uint32_t)count;
+	memcpy(record->values, values, count * sizeof(*values));
+	ws_rt_commit(thread, record, bytes);
+}
+
 static void write_some_metrics(struct ws_thread *thread, const struct ws_kernel_outcome *outcome,
 			       size_t from, size_t count)
 {
-	size_t bytes =
-		sizeof(struct ws_rec_kernel_metrics) + count * sizeof(struct ws_kernel_value);
 	const char *const *names, *const *units;
 	struct ws_kernel_value values[WS_KERNEL_VALUES];
-	struct ws_rec_kernel_metrics *record;
 
 	ws_kernel_metric_names(outcome->counters, &names, &units);
 	for (size_t i = 0; i < count; i++)
 		values[i] = (struct ws_kernel_value){put_string(thread, names[from + i]),
 						     put_string(thread, units[from + i]),
 						     outcome->values[from + i]};
-	record = ws_rt_reserve(thread, bytes, WS_LOSS_CUDA);
-	if (!record)
-		return;
-	record->rec =
-		(struct ws_rec){.kind = WS_REC_KERNEL_METRICS, .value = (uint32_t)(bytes / 8)};
-	record->result = number;
-	record->count = (uint32_t)count;
-	memcpy(record->values, values, count * sizeof(values[0]));
-	ws_rt_commit(thread, record, bytes);
+	ws_kernel_write_values(thread, number, values, count);
 }
 
 static void write_metrics(struct ws_thread *thread, const struct ws_kernel_outcome *outcome)

@@ -190,18 +190,10 @@ static double sum_excess(void)
 static void write_excess(struct ws_thread *thread, uint32_t result)
 {
 	static const char name[] = "derived__memory_l1_wavefronts_shared_excessive";
-	size_t bytes = sizeof(struct ws_rec_kernel_metrics) + sizeof(struct ws_kernel_value);
 	struct ws_kernel_value value = {find_handle(thread, name), 0, sum_excess()};
-	struct ws_rec_kernel_metrics *record;
 
-	if (value.value < 0 || !(record = ws_rt_reserve(thread, bytes, WS_LOSS_CUDA)))
-		return;
-	record->rec =
-		(struct ws_rec){.kind = WS_REC_KERNEL_METRICS, .value = (uint32_t)(bytes / 8)};
-	record->result = result;
-	record->count = 1;
-	record->values[0] = value;
-	ws_rt_commit(thread, record, bytes);
+	if (value.value >= 0)
+		ws_kernel_write_values(thread, result, &value, 1);
 }
 
 void ws_kernel_write_source(struct ws_thread *thread, uint32_t result)

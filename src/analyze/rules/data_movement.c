@@ -26,15 +26,12 @@ static const char *choose_advice(const char *name)
 static void check_movement(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_kernel_kind_fact *moves = &analysis->facts.kinds[WS_KERNEL_MOVES];
-	uint64_t compute = analysis->breakdown.by_cause[WS_CAUSE_GPU_COMPUTE], cost;
+	uint64_t cost = ws_analysis_kind_cost(analysis, WS_KERNEL_MOVES);
 	struct ws_code_place code;
 	struct ws_finding *finding;
 	struct ws_text place = {0};
 	const char *name;
 
-	if (!moves->count)
-		return;
-	cost = (uint64_t)((double)compute * (double)moves->ns / (double)analysis->facts.kernel_ns);
 	if (ws_analysis_share(analysis, cost) < LEAST_SHARE)
 		return;
 	name = ws_report_string(analysis->model->report, moves->name, NULL);

@@ -9,15 +9,11 @@
 static void check_doubles(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_kernel_kind_fact *doubles = &analysis->facts.kinds[WS_KERNEL_DOUBLE];
-	uint64_t compute = analysis->breakdown.by_cause[WS_CAUSE_GPU_COMPUTE], cost;
+	uint64_t cost = ws_analysis_kind_cost(analysis, WS_KERNEL_DOUBLE);
 	struct ws_code_place code;
 	struct ws_finding *finding;
 	struct ws_text place = {0};
 
-	if (!doubles->count)
-		return;
-	cost = (uint64_t)((double)compute * (double)doubles->ns /
-			  (double)analysis->facts.kernel_ns);
 	if (ws_analysis_share(analysis, cost) < LEAST_SHARE)
 		return;
 	code = ws_kernel_kind_place(analysis->model, WS_KERNEL_DOUBLE);

@@ -13,14 +13,11 @@
 static void check_products(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_kernel_kind_fact *fact = &analysis->facts.kinds[WS_KERNEL_UNALIGNED];
-	uint64_t compute = analysis->breakdown.by_cause[WS_CAUSE_GPU_COMPUTE], cost;
+	uint64_t cost = ws_analysis_kind_cost(analysis, WS_KERNEL_UNALIGNED);
 	struct ws_code_place code;
 	struct ws_finding *finding;
 	struct ws_text place = {0};
 
-	if (!fact->count)
-		return;
-	cost = (uint64_t)((double)compute * (double)fact->ns / (double)analysis->facts.kernel_ns);
 	if (ws_analysis_share(analysis, cost) < LEAST_SHARE)
 		return;
 	code = ws_kernel_kind_place(analysis->model, WS_KERNEL_UNALIGNED);
