@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "analyze/repeat.h"
+#include "analyze/senders.h"
 #include "base/choose.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -501,6 +502,7 @@ struct ws_model *ws_model_open(const struct ws_report *report,
 	if (!model->has_samples)
 		ws_scopes_load(report, model->thread_count, &model->scopes);
 	read_states(model);
+	ws_find_senders(model);
 	order_ends_of_threads(model);
 	choose_window(model, options);
 	sum_running(model);

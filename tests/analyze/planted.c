@@ -1,6 +1,7 @@
 /*
  * planted.c - programs with one fault each, for the tests of `analyze`: planted NAME.
  */
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -527,6 +529,51 @@ static void stay_on_one_core(void)
 	run_threads(4, compute_part);
 }
 
+static void __attribute__((noinline)) answer_slowly(int peer)
+{
+	const struct timespec pause = {.tv_nsec = 20000000};
+	char byte;
+
+	while (read(peer, &byte, 1) == 1) {
+		nanosleep(&pause, NULL);
+		if (send(peer, &byte, 1, MSG_NOSIGNAL) != 1)
+			break;
+	}
+	close(peer);
+}
+
+static void *serve(void *listener)
+{
+	int peer = accept(*(int *)listener, NULL, NULL);
+
+	if (peer >= 0)
+		answer_slowly(peer);
+	return NULL;
+}
+
+/* A client and its server, which sleeps, over the loopback interface. */
+static void ask_slow_server(void)
+{
+	struct sockaddr_in place = {.sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t size = sizeof(place);
+	int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
+	pthread_t server;
+	char byte = 0;
+
+	if (bind(listener, (struct sockaddr *)&place, sizeof(place)) || listen(listener, 1) ||
+	    getsockname(listener, (struct sockaddr *)&place, &size) ||
+	    pthread_create(&server, NULL, serve, &listener) ||
+	    connect(client, (struct sockaddr *)&place, sizeof(place)))
+		_exit(1);
+	for (int i = 0; i < 30; i++)
+		if (send(client, &byte, 1, 0) != 1 || recv(client, &byte, 1, 0) != 1)
+			_exit(1);
+	close(client);
+	pthread_join(server, NULL);
+	close(listener);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -544,7 +591,7 @@ static const struct {
 	{"seek", read_numbers},	       {"popen", ask_shells},
 	{"bound", stay_on_one_core},   {"lists", make_lists},
 	{"protect", protect_pages},    {"polls", ask_descriptor},
-	{"fork", copy_large_process},
+	{"fork", copy_large_process},  {"server", ask_slow_server},
 };
 
 int main(int argc, char **argv)

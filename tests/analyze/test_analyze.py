@@ -89,6 +89,12 @@ def waits_that_only_a_time_limit_ends_are_named():
 
 
 @test
+def a_server_that_sleeps_is_named_and_not_its_client():
+    needs_kernel_samples(analyze(record("server", PLANTED, "server")))
+    try_planted("server", "sleeping", "answer_slowly")
+
+
+@test
 def locks_of_python_are_named():
     program = """
 import threading
