@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
 """
 kernel.py - kernels measured by warpsight beside Nsight Compute on a GPU machine: the time that
-either adds to a bare run, and the values of both:
+either adds to a bare run, and the values of both, for every set and cache setting:
 
-    kernel.py --warpsight BINARY [--ncu NCU] [--set SET] [--cache-control all|none] [--skip N]
-    [--count N] [--rounds N] [--all] -- PROGRAM [ARG...]
+    kernel.py --warpsight BINARY [--ncu NCU] [--set SET,...] [--cache-control all,none] [--skip N]
+    [--count N] [--rounds N] [--all] [--keep FOLDER] -- PROGRAM [ARG...]
 
-Both leave the clocks alone. Durations are those of the whole program, the least of the rounds, run
-in turn. A metric is marked if the median over the launches is off by more than 3 %, and, of a
-percentage, by more than one point; --all prints the others too.
+Both leave the clocks alone. Times are those of the whole program, the least of the rounds, run in
+turn; without rounds (0), only values are compared. A metric's difference is the median over the
+launches; CLASSES says what is allowed. With --keep, what ncu printed is kept in the folder, and
+used instead of running it if it is there.
 """
 import argparse
 import csv
 import io
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -21,28 +23,40 @@ import sys
 import tempfile
 import time
 
-p = argparse.ArgumentParser()
-p.add_argument("--warpsight", required=True)
-p.add_argument("--ncu", default=shutil.which("ncu") or "/usr/local/cuda/bin/ncu")
-p.add_argument("--set", default="basic")
-p.add_argument("--cache-control", default="all")
-p.add_argument("--skip", type=int, default=0)
-p.add_argument("--count", type=int, default=20)
-p.add_argument("--rounds", type=int, default=2)
-p.add_argument("--all", action="store_true")
-p.add_argument("program", nargs="+")
-A = p.parse_args()
-TMP = tempfile.mkdtemp(prefix="warpsight-kernel-bench-")
-REPORT = os.path.join(TMP, "ours.wsrep")
-CHOICE = [
-    *("--set", A.set, "--cache-control", A.cache_control, "--clock-control", "none"),
-    *("--launch-skip", str(A.skip), "--launch-count", str(A.count)),
-]
-OURS = [A.warpsight, "kernel", "-q", "-f", "-o", REPORT, *CHOICE, "--"]
-THEIRS = [A.ncu, "--csv", "--page", "raw", "--print-units", "base", *CHOICE]
+# (class, names or None, units or None, allowed: relative, allowed: points of a percentage)
+CLASSES = (
+    ("limits", r"^launch__|^sm__maximum_warps", None, 0, 0),
+    ("duration", r"^gpu__time_duration", None, 0.05, 0),
+    ("hit rates", r"hit_rate", None, 0, 2),
+    ("stalls", r"issue_stalled", None, 0.03, 1),
+    ("bytes", r"^((?!pct).)*$", r"byte", 0.03, 0),
+    ("throughput", r"pct|ratio|per_cycle|per_second|cycles|time", None, 0.03, 1),
+    ("counts", None, None, 0.005, 0),
+)
+DIGITS = 1e-6  # that either prints
+# Stalls are not percentages: one point of them is a hundredth of the latency of a warp.
+LATENCIES = (
+    "smsp__average_warp_latency_per_inst_issued.ratio",
+    "smsp__average_warps_active_per_inst_executed.ratio",
+)
 
 
-def run(command):
+def read_arguments():
+    p = argparse.ArgumentParser()
+    p.add_argument("--warpsight", required=True)
+    p.add_argument("--ncu", default=shutil.which("ncu") or "/usr/local/cuda/bin/ncu")
+    p.add_argument("--set", default="basic")
+    p.add_argument("--cache-control", default="all,none")
+    p.add_argument("--skip", type=int, default=0)
+    p.add_argument("--count", type=int, default=20)
+    p.add_argument("--rounds", type=int, default=1)
+    p.add_argument("--all", action="store_true", help="print metrics that agree, too")
+    p.add_argument("--keep")
+    p.add_argument("program", nargs="+")
+    return p.parse_args()
+
+
+def time_command(command):
     began = time.monotonic()
     result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if result.returncode:
@@ -50,64 +64,127 @@ def run(command):
     return time.monotonic() - began, result.stdout
 
 
-def read_csv(text):
-    """The rows of a page raw, without its line of units."""
+def read_page(text):
+    """(rows of a page raw, unit of each column)"""
     lines = [line for line in text.splitlines() if line.startswith('"')]
-    return list(csv.DictReader(io.StringIO("\n".join(lines))))[1:]
+    rows = list(csv.DictReader(io.StringIO("\n".join(lines))))
+    return (rows[1:], rows[0]) if rows else ([], {})
 
 
-def number(text):
+def read_number(text):
     try:
         return float(text.replace(",", ""))
     except (ValueError, AttributeError):
         return None
 
 
-def compare(ours, theirs):
-    """(metric, launches, median of relative differences, greatest, median of differences, pairs)"""
+def find_class(name, unit):
+    for entry in CLASSES:
+        if (not entry[1] or re.search(entry[1], name)) and (
+            not entry[2] or re.search(entry[2], unit)
+        ):
+            return entry
+
+
+def find_scale(name, unit, theirs):
+    """What one point of the metric is, in its unit."""
+    if "issue_stalled" not in name or "pct" in name:
+        return 1 if "pct" in name or "%" in unit else 0
+    latencies = [read_number(row.get(x)) for row in theirs for x in LATENCIES]
+    latencies = [x for x in latencies if x]
+    return statistics.median(latencies) / 100 if latencies else 0
+
+
+def compare_metric(name, unit, ours, theirs):
+    """None, or (class, whether it is within, relative, points, greatest relative, pairs)"""
+    pairs = [(read_number(a.get(name)), read_number(b.get(name))) for a, b in zip(ours, theirs)]
+    pairs = [pair for pair in pairs if None not in pair]
+    if not pairs:
+        return None
+    relative = [abs(a - b) / abs(b) if b else float(a != b) for a, b in pairs]
+    scale = find_scale(name, unit, theirs)
+    if "hit_rate" in name and not scale:
+        scale = 0.01
+    points = statistics.median(abs(a - b) for a, b in pairs) / scale if scale else float("inf")
+    kind, _, _, allowed, allowed_points = find_class(name, unit)
+    middle = statistics.median(relative)
+    good = middle <= allowed + DIGITS or (allowed_points > 0 and points <= allowed_points)
+    return kind, good, middle, points, max(relative), pairs
+
+
+def print_comparison(ours, theirs, units, every):
+    table = {entry[0]: [0, 0] for entry in CLASSES}
     for name in ours[0]:
-        pairs = [(number(a.get(name)), number(b.get(name))) for a, b in zip(ours, theirs)]
-        pairs = [pair for pair in pairs if None not in pair]
-        if "__" not in name or not pairs:
+        unit = units.get(name) or ""
+        about_launch = "__" in name and not re.match("device__|profiler__", name)
+        found = compare_metric(name, unit, ours, theirs) if about_launch else None
+        if not found:
             continue
-        relative = [abs(a - b) / abs(b) if b else float(a != b) for a, b in pairs]
-        absolute = [abs(a - b) for a, b in pairs]
-        yield (
-            *(name, len(pairs), statistics.median(relative), max(relative)),
-            *(statistics.median(absolute), pairs),
-        )
+        kind, good, middle, points, most, pairs = found
+        table[kind][0] += 1
+        table[kind][1] += not good
+        if every or not good:
+            example = ", ".join("%.5g/%.5g" % pair for pair in pairs[:4])
+            print(
+                f"  {kind:10} {name:72} median {100 * middle:7.2f} % {points:6.2f} points, at "
+                f"most {100 * most:7.2f} %, {example}{'' if good else ' <--'}"
+            )
+    for kind, _, _, allowed, points in CLASSES:
+        total, outside = table[kind]
+        also = f" or {points} points" if points else ""
+        print(f"  {kind:10} {total:4} metrics, {outside:3} beyond {100 * allowed:g} %{also}")
+
+
+def measure_ncu(a, choice, kept):
+    if kept and os.path.exists(kept):
+        with open(kept, encoding="utf-8") as f:
+            seconds, text = f.read().split("\n", 1)
+        return float(seconds), text
+    command = [a.ncu, "--csv", "--page", "raw", "--print-units", "base", *choice, *a.program]
+    seconds, text = time_command(command)
+    if kept:
+        with open(kept, "w", encoding="utf-8") as f:
+            f.write(f"{seconds}\n{text}")
+    return seconds, text
+
+
+def compare_tools(a, metrics, cache, bare, folder):
+    report = os.path.join(folder, "ours.wsrep")
+    choice = [
+        *("--set", metrics, "--cache-control", cache, "--clock-control", "none"),
+        *("--launch-skip", str(a.skip), "--launch-count", str(a.count)),
+    ]
+    kept = os.path.join(a.keep, f"ncu-{metrics}-{cache}.csv") if a.keep else None
+    ours, theirs = [], []
+    for _ in range(max(a.rounds, 1)):
+        command = [a.warpsight, "kernel", "-q", "-f", "-o", report, *choice, "--", *a.program]
+        ours.append(time_command(command)[0])
+        seconds, text = measure_ncu(a, choice, kept)
+        theirs.append(seconds)
+    page = time_command([a.warpsight, "kernel", "--csv", "--page", "raw", report])[1]
+    mine, _ = read_page(page)
+    other, units = read_page(text)
+    added = min(ours) - bare, min(theirs) - bare
+    print(
+        f"set {metrics}, cache control {cache}: launches warpsight {len(mine)}, ncu {len(other)}; "
+        f"added: warpsight {added[0]:.2f} s, ncu {added[1]:.2f} s, ratio {added[0] / added[1]:.2f}"
+    )
+    if not mine or not other:
+        sys.exit("there is nothing to compare")
+    print_comparison(mine, other, units, a.all)
 
 
 def main():
-    seconds = {"bare": [], "warpsight": [], "ncu": []}
-    ncu_text = ""
-    for _ in range(A.rounds):
-        seconds["bare"].append(run(A.program)[0])
-        seconds["warpsight"].append(run([*OURS, *A.program])[0])
-        took, ncu_text = run([*THEIRS, *A.program])
-        seconds["ncu"].append(took)
-    best = {tool: min(times) for tool, times in seconds.items()}
-    added = {tool: best[tool] - best["bare"] for tool in ("warpsight", "ncu")}
-    print(f"bare {best['bare']:.2f} s; added: warpsight {added['warpsight']:.2f} s, ", end="")
-    print(f"ncu {added['ncu']:.2f} s, ratio {added['warpsight'] / added['ncu']:.2f}")
-    page = run([A.warpsight, "kernel", "--csv", "--page", "raw", REPORT])[1]
-    ours, theirs = read_csv(page), read_csv(ncu_text)
-    print(f"launches: warpsight {len(ours)}, ncu {len(theirs)}")
-    if not ours or not theirs:
-        sys.exit("there is nothing to compare")
-    outside = total = 0
-    for name, count, relative, most, absolute, pairs in compare(ours, theirs):
-        good = relative <= 0.03 or ("pct" in name and absolute <= 1)
-        total += 1
-        outside += not good
-        if A.all or not good:
-            example = "%.6g / %.6g" % pairs[len(pairs) // 2]
-            print(
-                f"{name:80} {count:3} launches, off by {100 * relative:7.2f} %, at most "
-                f"{100 * most:8.2f} %, e.g. {example}{'' if good else '  <--'}"
-            )
-    print(f"{total} metrics, {outside} outside")
-    shutil.rmtree(TMP)
+    a = read_arguments()
+    folder = tempfile.mkdtemp(prefix="warpsight-kernel-bench-")
+    if a.keep:
+        os.makedirs(a.keep, exist_ok=True)
+    bare = min((time_command(a.program)[0] for _ in range(a.rounds)), default=0)
+    print(f"bare {bare:.2f} s")
+    for metrics in a.set.split(","):
+        for cache in a.cache_control.split(","):
+            compare_tools(a, metrics, cache, bare, folder)
+    shutil.rmtree(folder)
 
 
 main()

@@ -599,4 +599,27 @@ def a_program_without_results_is_told_why():
         assert word in tap.run("info", "r.wsrep").out.decode(), (args, word)
 
 
+NCU = """#!/bin/sh
+# warpsight itself stands for Nsight Compute; what it prints is changed.
+shift 5
+"%s" kernel -q -f -o theirs "$@" >&2 && "%s" kernel --csv --page raw theirs.wsrep | sed '%s'
+"""
+
+
+@tap.test
+def the_bench_compares_with_ncu_by_class():
+    bench = os.path.join(HERE, "..", "..", "bench", "kernel.py")
+    for change, outside in (("", "0"), ('s/"5000"/"5300"/g', "1")):
+        with open("ncu", "w", encoding="utf-8") as f:
+            f.write(NCU % (tap.PROGRAM, tap.PROGRAM, change))
+        os.chmod("ncu", 0o755)
+        command = [sys.executable, bench, "--warpsight", tap.PROGRAM, "--ncu", "./ncu"]
+        command += ["--cache-control", "none", "--count", "6", "--", APP]
+        run = subprocess.run(command, env=environment(), capture_output=True, text=True)
+        assert run.returncode == 0, (run.stdout, run.stderr)
+        lines = [line.split() for line in run.stdout.splitlines()]
+        assert ["duration", "1", "metrics,", outside, "beyond", "5", "%"] in lines, run.stdout
+        assert "launches warpsight 6, ncu 6" in run.stdout, run.stdout
+
+
 sys.exit(tap.main())
