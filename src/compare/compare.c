@@ -18,14 +18,16 @@
 #include "base/mem.h"
 #include "compare/statistics.h"
 
-enum { LEAST_FOR_SHIFT = 5, LEAST_FOR_SPREAD = 8, MANY_RUNS = 6 };
+enum { LEAST_FOR_SHIFT = 5, LEAST_KERNELS = 3, LEAST_FOR_SPREAD = 8, MANY_RUNS = 6 };
 #define MOST_SPREAD 2.0		 /* more noise than this multiple of the assumed is change */
-#define DISCOVERIES 0.02	 /* share of reported changes that may be false */
+#define DISCOVERIES 0.015	 /* share of reported changes that may be false */
+#define DISCOVERIES_OF_GPU 0.025 /* the same of kernels and copies */
 #define DISCOVERIES_OF_RUNS 0.01 /* the same where runs show their noise: no floor helps */
 #define TYPICAL_FIRST 10.0	/* how much more evidence the totals need than the typical change */
 #define STEP_CHANCE 0.005	/* probability that an unchanged step is called changed */
 #define INTERVAL 0.05		/* probability outside an interval */
 #define SHIFT_LIMIT 3.0		/* standard deviations up to which a shift may be the machine's */
+#define SHIFT_LIMIT_OF_FEW 1.5	/* the same where two items that changed could make it up */
 #define LEAST_STEP_CHANGE 0.005 /* share of the step time that is worth mentioning */
 #define MAD_TO_DEVIATION 1.4826
 
@@ -356,11 +358,41 @@ static void estimate_measure(const struct ws_comparison *comparison, const struc
 	free(series);
 }
 
-/* Adds the uncertainty about the machine, and the noise of the kind, to a kind's estimate. */
-static void complete_estimate(const struct ws_comparison *comparison, enum ws_item_kind kind,
-			      struct ws_estimate *estimate)
+/*
+ * The standard error of what the machine does to one of two kernels: where the other has changed
+ * little, or the other way, the machine has done little to either. Of two independent sources, what
+ * machines usually do and what the other kernel shows, the weights are the inverse variances.
+ */
+static double compute_control_error(const struct ws_ratio *control, const struct ws_ratio *ratio,
+				    double usual)
 {
-	double spread = comparison->spread[kind], error = comparison->shift_error[kind];
+	double same_way = 0;
+
+	if (control->value * ratio->value > 0)
+		same_way = control->value;
+	return hypot(same_way,
+		     1 / sqrt(1 / (usual * usual) + 1 / (control->sigma * control->sigma)));
+}
+
+static double find_shift_error(const struct ws_comparison *comparison,
+			       const struct ws_change *change, const struct ws_ratio *ratio)
+{
+	const struct ws_control *control = comparison->controls;
+	double usual = comparison->shift_error[change->kind];
+
+	if (control->match == change->match)
+		control++;
+	if (change->kind != WS_ITEM_KERNEL || !control->match || usual <= 0)
+		return usual;
+	return ws_min(usual, compute_control_error(&control->ratio, ratio, usual));
+}
+
+/* Adds the uncertainty about the machine, and the noise of the kind, to an item's estimate. */
+static void complete_estimate(const struct ws_comparison *comparison,
+			      const struct ws_change *change, struct ws_estimate *estimate)
+{
+	double spread = comparison->spread[change->kind],
+	       error = find_shift_error(comparison, change, &estimate->typical);
 
 	estimate->total.sigma = hypot(estimate->total.sigma * spread, error);
 	estimate->typical.sigma = hypot(estimate->typical.sigma * spread, error);
@@ -419,7 +451,7 @@ void ws_measure_change(const struct ws_comparison *comparison, const struct ws_c
 	estimate_measure(comparison, change, measure, measured);
 	if (measure != WS_MEASURE_COUNT && !is_step(change->kind)) {
 		shift = find_remaining_shift(comparison, change->kind);
-		complete_estimate(comparison, change->kind, &measured->estimate);
+		complete_estimate(comparison, change, &measured->estimate);
 	}
 	judgement = judge_estimate(&measured->estimate, shift);
 	measured->change = judgement.change;
@@ -520,34 +552,62 @@ static double compute_shift_floor(const struct ws_comparison *comparison, enum w
 		     hypot(shift, compute_side_floor(comparison, kind, 1)));
 }
 
+/* The standard error of a median (Kendall and Stuart, vol. 1, 10.7). A few items may be alike by
+ * chance: their own noise counts then. */
+static double compute_median_error(struct ws_change **known, size_t count, double scatter)
+{
+	double sigma = 0;
+
+	for (size_t i = 0; i < count && count < LEAST_FOR_SHIFT; i++)
+		sigma = ws_max(sigma, known[i]->estimate.typical.sigma);
+	return sqrt(M_PI_2 / (double)count) * ws_max(sigma, scatter);
+}
+
+/* How many items show what they have in common. Kernels depend on the machine alike; other items
+ * less so. */
+static bool is_enough_for_shift(enum ws_item_kind kind, size_t count)
+{
+	return count >= LEAST_FOR_SHIFT || (kind == WS_ITEM_KERNEL && count >= LEAST_KERNELS);
+}
+
 /* The change that all items of a kind have in common, where the machine may have caused it. */
 static bool find_shift(struct ws_comparison *comparison, enum ws_item_kind kind,
 		       struct ws_change **known, size_t count)
 {
+	double *ratios, shift, limit = SHIFT_LIMIT * compute_shift_floor(comparison, kind);
 	bool found = false;
-	double *ratios, shift, floor = compute_shift_floor(comparison, kind);
 
 	comparison->shift[kind] = 0;
 	comparison->shift_error[kind] = M_SQRT2 * ws_item_descs[kind].shift;
 	if (comparison->options.noise > 0)
 		comparison->shift_error[kind] = 0;
-	if (count < LEAST_FOR_SHIFT)
+	if (!is_enough_for_shift(kind, count))
 		return false;
+	if (count < LEAST_FOR_SHIFT)
+		limit *= SHIFT_LIMIT_OF_FEW / SHIFT_LIMIT;
 	ratios = ws_malloc(count * sizeof(*ratios));
 	for (size_t i = 0; i < count; i++)
 		ratios[i] = known[i]->estimate.typical.value;
 	shift = ws_compute_median(ratios, count);
 	for (size_t i = 0; i < count; i++)
 		ratios[i] = fabs(ratios[i] - shift);
-	if (fabs(shift) <= SHIFT_LIMIT * floor) {
+	if (fabs(shift) <= limit) {
 		found = true;
 		comparison->shift[kind] = shift;
-		/* of a median (Kendall and Stuart, vol. 1, 10.7) */
-		comparison->shift_error[kind] = sqrt(M_PI_2 / (double)count) * MAD_TO_DEVIATION *
-						ws_compute_median(ratios, count);
+		comparison->shift_error[kind] = compute_median_error(
+			known, count, MAD_TO_DEVIATION * ws_compute_median(ratios, count));
 	}
 	free(ratios);
 	return found;
+}
+
+/* What an item takes of a part of a run: parts of runs with different numbers of steps differ in
+ * length. */
+static double measure_unit(const struct ws_series *series, size_t unit)
+{
+	if (series->length[unit] <= 0)
+		return 0;
+	return series->time[unit] / series->length[unit];
 }
 
 /* The median change of all items in one part of the runs. */
@@ -557,8 +617,8 @@ static double find_common_change(struct ws_change **known, size_t count, size_t 
 	size_t n = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		double from = known[i]->match->series[0]->time[unit],
-		       to = known[i]->match->series[1]->time[unit];
+		double from = measure_unit(known[i]->match->series[0], unit),
+		       to = measure_unit(known[i]->match->series[1], unit);
 
 		if (from > 0 && to > 0)
 			ratios[n++] = log(to / from);
@@ -618,6 +678,14 @@ static void judge_change(struct ws_change *change, double shift)
 	change->probability = judgement.probability;
 }
 
+/* Two kernels are each other's controls, as they are before anything is added for the machine. */
+static void choose_controls(struct ws_comparison *comparison, struct ws_change **known)
+{
+	for (size_t i = 0; i < 2; i++)
+		comparison->controls[i] =
+			(struct ws_control){known[i]->match, known[i]->estimate.typical};
+}
+
 static void judge_kind(struct ws_comparison *comparison, enum ws_item_kind kind,
 		       struct ws_change **known)
 {
@@ -625,12 +693,15 @@ static void judge_kind(struct ws_comparison *comparison, enum ws_item_kind kind,
 
 	comparison->spread[kind] = 1;
 	if (comparison->run_count < MANY_RUNS) {
-		if (find_shift(comparison, kind, known, count) && is_one_to_one(comparison))
+		if (find_shift(comparison, kind, known, count) && is_one_to_one(comparison) &&
+		    count >= LEAST_FOR_SHIFT)
 			take_out_common(comparison, kind, known, count);
 		comparison->spread[kind] = find_spread(comparison, kind, known, count);
 	}
+	if (kind == WS_ITEM_KERNEL && count == 2)
+		choose_controls(comparison, known);
 	for (size_t i = 0; i < count; i++) {
-		complete_estimate(comparison, kind, &known[i]->estimate);
+		complete_estimate(comparison, known[i], &known[i]->estimate);
 		judge_change(known[i], find_remaining_shift(comparison, kind));
 	}
 }
@@ -656,33 +727,63 @@ static bool is_large(const struct ws_change *change, double step)
 	return fabs(difference) >= step * ws_item_descs[change->kind].least;
 }
 
-/* All items are judged together, so that one does not look changed only because there are many. */
-static void choose_verdicts(struct ws_comparison *comparison)
+/* Work on GPUs is one family of comparisons, code on CPUs and what measures both is the other:
+ * samples of hundreds of functions must not hide a kernel. */
+static bool is_gpu_work(enum ws_item_kind kind)
 {
-	double step = find_longer(comparison->step.ns), share = DISCOVERIES;
-	double *probabilities = ws_malloc(comparison->count * sizeof(*probabilities) + 1);
-	bool *discovered = ws_malloc(comparison->count * sizeof(*discovered) + 1);
-	struct ws_change **judged = ws_malloc(comparison->count * sizeof(struct ws_change *) + 1);
-	size_t count = 0;
+	return kind == WS_ITEM_KERNEL || kind == WS_ITEM_COPY;
+}
 
-	for (size_t i = 0; i < comparison->count; i++)
-		if (comparison->changes[i].judged) {
-			probabilities[count] = comparison->changes[i].probability;
-			judged[count++] = &comparison->changes[i];
-		}
+/* Whether anything could make this item count as changed, whatever its values (Tarone, Biometrics
+ * 46, 1990): one that was seen once or cannot be estimated takes no evidence from others. */
+static bool is_testable(const struct ws_comparison *comparison, const struct ws_change *change)
+{
+	if (!is_presence(change))
+		return change->estimate.known;
+	return exp2(1 - (double)count_parts(comparison, change->match, change->ns[0] <= 0)) <=
+	       DISCOVERIES;
+}
+
+static void choose_verdicts_of(struct ws_comparison *comparison, struct ws_change **judged,
+			       size_t count, double share)
+{
+	double step = find_longer(comparison->step.ns);
+	double *probabilities = ws_malloc(count * sizeof(*probabilities) + 1);
+	bool *discovered = ws_malloc(count * sizeof(*discovered) + 1);
+
+	for (size_t i = 0; i < count; i++)
+		probabilities[i] = judged[i]->probability;
 	if (comparison->run_count >= MANY_RUNS)
 		share = DISCOVERIES_OF_RUNS;
 	ws_control_discoveries(probabilities, count, share, discovered);
-	for (size_t i = 0; i < count; i++) {
-		struct ws_change *change = judged[i];
-
-		if (discovered[i] && is_large(change, step)) {
-			change->verdict = choose_verdict(change);
+	for (size_t i = 0; i < count; i++)
+		if (discovered[i] && is_large(judged[i], step)) {
+			judged[i]->verdict = choose_verdict(judged[i]);
 			comparison->changed++;
 		}
-	}
 	free(probabilities);
 	free(discovered);
+}
+
+/* All items of a family are judged together, so that one does not look changed only because there
+ * are many. */
+static void choose_verdicts(struct ws_comparison *comparison)
+{
+	struct ws_change **judged = ws_malloc(comparison->count * sizeof(struct ws_change *) + 1);
+
+	for (int gpu = 0; gpu < 2; gpu++) {
+		size_t count = 0;
+
+		for (size_t i = 0; i < comparison->count; i++) {
+			struct ws_change *change = &comparison->changes[i];
+
+			if (change->judged && is_gpu_work(change->kind) == gpu &&
+			    is_testable(comparison, change))
+				judged[count++] = change;
+		}
+		choose_verdicts_of(comparison, judged, count,
+				   gpu ? DISCOVERIES_OF_GPU : DISCOVERIES);
+	}
 	free(judged);
 }
 

@@ -79,6 +79,12 @@ struct ws_comparison {
 	 * what the machine may cause; how much noisier items are than assumed.
 	 */
 	double shift[WS_ITEM_KINDS], shift_error[WS_ITEM_KINDS], spread[WS_ITEM_KINDS];
+	/* Where there are two kernels, too few to know what they have in common: both, each to be
+	 * held against the other. */
+	struct ws_control {
+		const struct ws_match *match; /* NULL where there is none */
+		struct ws_ratio ratio;
+	} controls[2];
 	/* With one run a side, where a shift is attributed to the machine: the same for each part
 	 * of the runs, so that drift does not count either. */
 	double common[WS_ITEM_KINDS][WS_UNITS];

@@ -19,11 +19,12 @@
 enum { MADE_KERNELS = 12, MADE_LAUNCHES = 4 };
 
 struct made_run {
-	uint64_t seed;	/* of the noise */
-	uint32_t steps; /* 0: 100 */
-	bool unmarked;	/* no ranges mark the steps */
-	double noise;	/* 1, or 0: that of a usual machine; 2: twice as much */
-	double slower;	/* kernel `kernel` takes so much longer: 0.05 */
+	uint64_t seed;	  /* of the noise */
+	uint32_t steps;	  /* 0: 100 */
+	uint32_t kernels; /* how many different ones; 0: MADE_KERNELS */
+	bool unmarked;	  /* no ranges mark the steps */
+	double noise;	  /* 1, or 0: that of a usual machine; 2: twice as much */
+	double slower;	  /* kernel `kernel` takes so much longer: 0.05 */
 	uint32_t kernel;
 	double all_slower;	 /* every kernel takes so much longer */
 	const char *gpu;	 /* its name; NULL for the usual one */
@@ -150,7 +151,7 @@ static void put_made_wait(struct run_maker *maker, uint64_t since)
 static void put_made_step(struct run_maker *maker, uint32_t number)
 {
 	const struct made_run *run = maker->run;
-	uint32_t kernels = MADE_KERNELS - run->without_last;
+	uint32_t kernels = ws_or(run->kernels, MADE_KERNELS) - run->without_last;
 	uint64_t start = maker->now, part;
 	char name[64];
 

@@ -106,7 +106,56 @@ static void test_same_code(void **state)
 	assert_true(changed <= TRIES / 20);
 }
 
-/* One kernel takes 5 % longer: that is found, and nothing else. */
+/* The same for the kernels of a program that has too few to know what the machine did to all. */
+static void test_same_few_kernels(void **state)
+{
+	enum { TRIES = 40 };
+	int changed = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < TRIES; i++) {
+		uint32_t kernels = 2 + (uint32_t)i % 3;
+		struct ws_comparison comparison;
+
+		compare_made(&comparison,
+			     &(struct made_run){.seed = 5000 + 2 * i, .kernels = kernels},
+			     &(struct made_run){.seed = 5001 + 2 * i, .kernels = kernels});
+		for (size_t k = 0; k < comparison.count; k++)
+			changed += comparison.changes[k].kind == WS_ITEM_KERNEL &&
+				   comparison.changes[k].verdict != WS_CHANGE_SAME;
+		ws_comparison_free(&comparison);
+	}
+	assert_true(changed <= TRIES / 20);
+}
+
+/* One of two to four kernels takes 5 % longer: the others are the controls. */
+static void test_planted_among_few(void **state)
+{
+	enum { TRIES = 24 };
+	int found = 0, others = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < TRIES; i++) {
+		uint32_t kernels = 2 + (uint32_t)i % 3;
+		struct ws_comparison comparison;
+
+		compare_made(&comparison,
+			     &(struct made_run){.seed = 7000 + 2 * i, .kernels = kernels},
+			     &(struct made_run){.seed = 7001 + 2 * i,
+						.kernels = kernels,
+						.kernel = 1,
+						.slower = 0.05});
+		found += find_change(&comparison, WS_ITEM_KERNEL, "kernel_b")->verdict ==
+			 WS_CHANGE_SLOWER;
+		others += comparison.changed > 1;
+		ws_comparison_free(&comparison);
+	}
+	assert_true(found >= TRIES / 2);
+	assert_true(others <= TRIES / 8);
+}
+
+/* One kernel takes 5 % longer: that is found, and nothing else, also where one run has fewer
+ * steps than the other. */
 static void test_planted_slowdown(void **state)
 {
 	enum { TRIES = 2 * MADE_KERNELS };
@@ -120,6 +169,7 @@ static void test_planted_slowdown(void **state)
 		name[strlen(name) - 1] += (char)(i % MADE_KERNELS);
 		compare_made(&comparison, &(struct made_run){.seed = 1000 + i},
 			     &(struct made_run){.seed = 2000 + i,
+						.steps = 80 + 3 * (uint32_t)(i % 14),
 						.kernel = (uint32_t)i % MADE_KERNELS,
 						.slower = 0.05});
 		if (find_change(&comparison, WS_ITEM_KERNEL, name)->verdict == WS_CHANGE_SLOWER)
@@ -361,7 +411,8 @@ static void test_uncertain_verdicts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_same_code),	  cmocka_unit_test(test_planted_slowdown),
+		cmocka_unit_test(test_same_code),	  cmocka_unit_test(test_same_few_kernels),
+		cmocka_unit_test(test_planted_slowdown),  cmocka_unit_test(test_planted_among_few),
 		cmocka_unit_test(test_everything_slower), cmocka_unit_test(test_running_ahead),
 		cmocka_unit_test(test_few_steps),	  cmocka_unit_test(test_new_and_gone),
 		cmocka_unit_test(test_renamed),		  cmocka_unit_test(test_counts),
