@@ -544,6 +544,36 @@ void ws_gpu_sampling_settle(struct ws_gpu_sampling *sampling)
 	}
 }
 
+static bool has_links(const struct process *process, const struct gpu *gpu)
+{
+	for (uint32_t i = 0; i < gpu->count; i++) {
+		const struct ws_metric *metric = process->metrics[gpu->first + i];
+
+		if (!strncmp(metric->name, "NVLink", 6) && !strcmp(metric->unit, "B/s"))
+			return true;
+	}
+	return false;
+}
+
+/* A GPU that cannot be sampled after all appears again, with other metrics. */
+uint64_t ws_gpu_sampling_find_links(const struct ws_gpu_sampling *sampling)
+{
+	uint64_t found = 0;
+
+	for (uint32_t i = 0; sampling && i < sampling->count; i++) {
+		const struct process *process = &sampling->processes[i];
+
+		for (uint32_t k = 0; k < process->gpu_count; k++) {
+			uint64_t bit = UINT64_C(1) << (process->gpus[k].device.number & 63);
+
+			found &= ~bit;
+			if (has_links(process, &process->gpus[k]))
+				found |= bit;
+		}
+	}
+	return found;
+}
+
 /* Numbers of metrics are interleaved: each process has every n-th number. */
 static void move_values(struct ws_gpu_sampling *sampling, uint32_t index,
 			struct ws_metric_value **values, size_t *n)

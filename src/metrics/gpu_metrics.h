@@ -37,6 +37,9 @@ void ws_gpu_sampling_free(struct ws_gpu_sampling *gpu_metrics);
 /* Wait until the process is prepared or has failed, for some seconds at most. */
 void ws_gpu_sampling_await(struct ws_gpu_sampling *gpu_metrics);
 
+/* The GPUs whose NVLink traffic is sampled in bytes a second, as bits by their numbers in NVML. */
+uint64_t ws_gpu_sampling_find_links(const struct ws_gpu_sampling *gpu_metrics);
+
 /* Begin or end a collection. After its end, samples that the GPU has taken until then are still to
  * come. */
 void ws_gpu_sampling_begin(struct ws_gpu_sampling *gpu_metrics);

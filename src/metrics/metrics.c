@@ -57,6 +57,7 @@ struct ws_metrics {
 	pthread_mutex_t lock; /* protects everything below */
 	pthread_cond_t changed;
 	bool collecting, begun, reading, quit;
+	uint64_t links_left_out;    /* bits of GPUs */
 	struct ws_metric **metrics; /* elements never move */
 	size_t metric_count, metric_cap;
 	struct ws_metric_value *values;
@@ -86,6 +87,21 @@ bool ws_metric_is_worth_more(const struct ws_metrics *metrics)
 bool ws_metric_is_slow_turn(const struct ws_metrics *metrics)
 {
 	return metrics->turn % metrics->opts.hz == 0;
+}
+
+unsigned ws_metric_get_turn(const struct ws_metrics *metrics)
+{
+	return metrics->turn;
+}
+
+unsigned ws_metric_get_hz(const struct ws_metrics *metrics)
+{
+	return metrics->opts.hz;
+}
+
+bool ws_metric_is_first_turn(const struct ws_metrics *metrics)
+{
+	return metrics->turn == 0;
 }
 
 bool ws_metric_is_last_turn(const struct ws_metrics *metrics)
@@ -162,6 +178,23 @@ void ws_metric_put_total(struct ws_metrics *metrics, uint32_t index, uint64_t to
 		hand_on(metrics, (struct ws_metric_value){since, span, value, index});
 }
 
+bool ws_metric_leaves_links_out(struct ws_metrics *metrics, unsigned gpu)
+{
+	bool left_out;
+
+	pthread_mutex_lock(&metrics->lock);
+	left_out = gpu < 64 && metrics->links_left_out >> gpu & 1;
+	pthread_mutex_unlock(&metrics->lock);
+	return left_out;
+}
+
+void ws_metrics_leave_links_out(struct ws_metrics *metrics, uint64_t gpus)
+{
+	pthread_mutex_lock(&metrics->lock);
+	metrics->links_left_out = gpus;
+	pthread_mutex_unlock(&metrics->lock);
+}
+
 int *ws_metric_get_processes(struct ws_metrics *metrics, size_t *n)
 {
 	int *pids;
@@ -223,7 +256,8 @@ static void open_sources(struct ws_metrics *metrics)
 	metrics->opened = true;
 }
 
-void ws_metrics_space_out(const uint64_t *costs, size_t n, unsigned most, unsigned *turns)
+void ws_metrics_space_out(const uint64_t *costs, size_t n, uint64_t budget, unsigned most,
+			  unsigned *turns)
 {
 	uint64_t sum = 0, dearest = 1;
 
@@ -231,7 +265,7 @@ void ws_metrics_space_out(const uint64_t *costs, size_t n, unsigned most, unsign
 		turns[i] = 1;
 		sum += costs[i];
 	}
-	while (sum > BUDGET_NS && dearest) {
+	while (sum > budget && dearest) {
 		size_t at = 0;
 
 		dearest = 0;
@@ -259,7 +293,7 @@ static void read_source(struct ws_metrics *metrics, size_t i)
 
 	sources[i]->read(metrics, metrics->state[i]);
 	cost = ws_metric_read_processor_ns() - before;
-	/* The first readings open files; the budget does not include GPUs. */
+	/* The first readings open files; NVML has a budget of its own. */
 	if (metrics->turn < 3 || sources[i] == &ws_metric_nvml)
 		return;
 	if (metrics->costs[i])
@@ -298,7 +332,7 @@ static void read_all(struct ws_metrics *metrics)
 		if (is_due(metrics, i))
 			read_source(metrics, i);
 	if (ws_metric_is_slow_turn(metrics))
-		ws_metrics_space_out(metrics->costs, WS_COUNT(sources), metrics->opts.hz,
+		ws_metrics_space_out(metrics->costs, WS_COUNT(sources), BUDGET_NS, metrics->opts.hz,
 				     metrics->turns);
 	metrics->turn++;
 }

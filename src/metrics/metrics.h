@@ -56,9 +56,10 @@ struct ws_metrics;
 int ws_metrics_parse_groups(const char *words, uint32_t *groups, struct ws_err *err);
 
 /* Choose in how many turns each of n sources is read once, so that a turn costs no more processor
- * time than is allowed on average: the dearest sources are read less often, but at least once in
+ * time than `budget` ns on average: the dearest sources are read less often, but at least once in
  * `most` turns. `costs`: ns for a reading. */
-void ws_metrics_space_out(const uint64_t *costs, size_t n, unsigned most, unsigned *turns);
+void ws_metrics_space_out(const uint64_t *costs, size_t n, uint64_t budget, unsigned most,
+			  unsigned *turns);
 
 /* NULL when nothing is wanted or no thread can be started. Nothing is read yet. */
 struct ws_metrics *ws_metrics_new(const struct ws_metrics_opts *opts);
@@ -72,6 +73,10 @@ void ws_metrics_stop(struct ws_metrics *metrics);
 bool ws_metrics_settle(struct ws_metrics *metrics);
 /* Set the processes that get values of their own; the list is copied. */
 void ws_metrics_set_processes(struct ws_metrics *metrics, const int *pids, size_t n);
+
+/* Set whose NVLinks are counted elsewhere, as bits by numbers in NVML: NVML's own counters, which
+ * lag behind, are not read there. */
+void ws_metrics_leave_links_out(struct ws_metrics *metrics, uint64_t gpus);
 
 /* Returns what has been read since the last call, in the order of the readings; owned by the
  * caller. */

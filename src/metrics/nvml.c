@@ -11,8 +11,9 @@
 #include "metrics/source.h"
 
 #define MOST_DEVICES 64u
-#define DEAR_NS 1000000u /* processor time: at 10 Hz it is a hundredth of a core */
-#define DEAR_TIMES 3	 /* so many readings in a row: the first ones initialise the driver */
+#define MOST_SHARE 100u	      /* at most one part in so many of a core, if once a second permits */
+#define NEGLIGIBLE_NS 20000u  /* of processor time */
+#define UNTYPICAL_READINGS 2u /* the first ones initialise the driver */
 
 struct gpus;
 
@@ -225,41 +226,49 @@ static bool read_ecc_uncorrected(struct answers *answers, uint64_t *number)
 	return read_ecc(answers, 1, number);
 }
 
+enum reading_flags {
+	RATE = 1,   /* the number only grows, and the value is its growth per second */
+	SLOW = 2,   /* read once a second */
+	JOINED = 4, /* the answer for the reading before has this one too */
+	LINKS = 8,  /* not read where samples of GPU metrics have it */
+};
+
 static const struct reading {
 	const char *name, *unit;
 	reader *read;
 	double scale;
-	bool rate; /* the number only grows, and the value is its growth per second */
-	bool slow; /* read once a second */
+	unsigned flags;
 } readings[] = {
-	{"Power", "W", read_power, 1e-3, false, false},
+	{"Power", "W", read_power, 1e-3, 0},
 	/* The energy counter has no gaps between its readings, unlike the power. */
-	{"Mean power by energy", "W", read_energy, 1e-3, true, false},
-	{"Temperature", "°C", read_temperature, 1, false, false},
-	{"SM clock", "Hz", read_sm_clock, 1e6, false, false},
-	{"Memory clock", "Hz", read_memory_clock, 1e6, false, false},
-	{"Time with a kernel", "%", read_busy, 1, false, false},
-	{"Time with memory access", "%", read_memory_busy, 1, false, false},
-	{"Memory used", "B", read_memory_used, 1, false, false},
-	{"Throttled by power", "", read_power_throttling, 1, false, false},
-	{"Throttled by heat", "", read_heat_throttling, 1, false, false},
-	{"Throttled by the chip", "", read_chip_throttling, 1, false, false},
-	{"NVLink sent", "B/s", read_nvlink_sent, 1024, true, false},
-	{"NVLink received", "B/s", read_nvlink_received, 1024, true, false},
+	{"Mean power by energy", "W", read_energy, 1e-3, RATE},
+	{"Temperature", "°C", read_temperature, 1, 0},
+	{"SM clock", "Hz", read_sm_clock, 1e6, 0},
+	{"Memory clock", "Hz", read_memory_clock, 1e6, 0},
+	{"Time with a kernel", "%", read_busy, 1, 0},
+	{"Time with memory access", "%", read_memory_busy, 1, JOINED},
+	{"Memory used", "B", read_memory_used, 1, 0},
+	{"Throttled by power", "", read_power_throttling, 1, 0},
+	{"Throttled by heat", "", read_heat_throttling, 1, JOINED},
+	{"Throttled by the chip", "", read_chip_throttling, 1, JOINED},
+	{"NVLink sent", "B/s", read_nvlink_sent, 1024, RATE | LINKS},
+	{"NVLink received", "B/s", read_nvlink_received, 1024, RATE | LINKS | JOINED},
 	/* Each reading takes 20 ms, during which the driver counts. */
-	{"PCIe sent", "B/s", read_pcie_sent, 1024, false, true},
-	{"PCIe received", "B/s", read_pcie_received, 1024, false, true},
-	{"Memory errors corrected", "1/s", read_ecc_corrected, 1, true, true},
-	{"Memory errors uncorrected", "1/s", read_ecc_uncorrected, 1, true, true},
+	{"PCIe sent", "B/s", read_pcie_sent, 1024, SLOW},
+	{"PCIe received", "B/s", read_pcie_received, 1024, SLOW},
+	{"Memory errors corrected", "1/s", read_ecc_corrected, 1, RATE | SLOW},
+	{"Memory errors uncorrected", "1/s", read_ecc_uncorrected, 1, RATE | SLOW},
 };
 
 /* ---- GPUs ---- */
 
 struct gpu {
 	nvml_device device;
+	unsigned number; /* in NVML */
 	uint32_t metric[WS_COUNT(readings)];
-	bool silent[WS_COUNT(readings)];  /* the GPU does not provide this value */
-	uint8_t dear[WS_COUNT(readings)]; /* times in a row that reading it took too long */
+	bool silent[WS_COUNT(readings)];     /* the GPU does not provide this value */
+	unsigned times[WS_COUNT(readings)];  /* how often it has been read */
+	unsigned latest[WS_COUNT(readings)]; /* the turn in which it was read */
 };
 
 struct gpus {
@@ -268,6 +277,8 @@ struct gpus {
 	nvml_event_set events;
 	bool tried, loaded;
 	struct gpu gpu[MOST_DEVICES];
+	uint64_t costs[MOST_DEVICES * WS_COUNT(readings)]; /* ns of processor time, about */
+	unsigned turns[MOST_DEVICES * WS_COUNT(readings)]; /* a value is read once in so many */
 	unsigned count;
 };
 
@@ -293,6 +304,7 @@ static void add_gpu(struct ws_metrics *metrics, struct gpus *gpus, unsigned inde
 
 	if (gpus->nvml.get_handle(index, &gpu->device) != NVML_SUCCESS)
 		return;
+	gpu->number = index;
 	if (gpus->nvml.get_name)
 		gpus->nvml.get_name(gpu->device, name, sizeof(name));
 	if (gpus->nvml.get_uuid)
@@ -370,47 +382,70 @@ static void look_for_errors(struct ws_metrics *metrics, const struct gpus *gpus)
 	}
 }
 
-/* Some drivers take milliseconds of processor time for a value (H100, driver 580: 5 ms for the
- * energy): it is read once a second from then on, and at the end, so that totals stay whole. */
-static void note_cost(struct gpu *gpu, size_t i, uint64_t ns)
+/* Some values take the driver milliseconds of processor time (H100, driver 580: 5 ms for the
+ * energy): those that cost most are read less often, down to once a second. */
+static void space_out(const struct ws_metrics *metrics, struct gpus *gpus)
 {
-	if (gpu->dear[i] >= DEAR_TIMES)
+	unsigned hz = ws_metric_get_hz(metrics);
+
+	ws_metrics_space_out(gpus->costs, gpus->count * WS_COUNT(readings),
+			     UINT64_C(1000000000) / hz / MOST_SHARE, hz, gpus->turns);
+}
+
+static void note_cost(struct gpu *gpu, size_t i, uint64_t ns, uint64_t *cost)
+{
+	if (gpu->times[i]++ < UNTYPICAL_READINGS)
 		return;
-	if (ns > DEAR_NS)
-		gpu->dear[i]++;
-	else
-		gpu->dear[i] = 0;
+	if (ns < NEGLIGIBLE_NS)
+		ns = 0;
+	if (*cost)
+		ns = (*cost * 7 + ns) / 8;
+	*cost = ns;
 }
 
-static bool is_reading_due(const struct ws_metrics *metrics, const struct gpu *gpu, size_t i)
+/* Rates are also read at the end, so that their totals are whole. */
+static bool is_reading_due(const struct ws_metrics *metrics, const struct gpu *gpu, size_t i,
+			   unsigned turns)
 {
-	if (gpu->silent[i])
-		return false;
-	if (readings[i].slow)
+	if (readings[i].flags & SLOW)
 		return ws_metric_is_slow_turn(metrics);
-	return gpu->dear[i] < DEAR_TIMES || ws_metric_is_slow_turn(metrics) ||
-	       ws_metric_is_last_turn(metrics);
+	return ws_metric_get_turn(metrics) - gpu->latest[i] >= turns || !gpu->times[i] ||
+	       ws_metric_is_first_turn(metrics) || ws_metric_is_last_turn(metrics);
 }
 
-static void read_gpu(struct ws_metrics *metrics, const struct nvml *nvml, struct gpu *gpu)
+static void read_value(struct ws_metrics *metrics, struct gpu *gpu, size_t i,
+		       struct answers *answers)
 {
-	struct answers answers = {.nvml = nvml, .device = gpu->device};
+	const struct reading *reading = &readings[i];
+	uint64_t number;
+
+	gpu->silent[i] = !reading->read(answers, &number);
+	if (gpu->silent[i])
+		return;
+	if (reading->flags & RATE)
+		ws_metric_put_total(metrics, gpu->metric[i], number, reading->scale);
+	else
+		ws_metric_put(metrics, gpu->metric[i], (double)number * reading->scale);
+}
+
+static void read_gpu(struct ws_metrics *metrics, struct gpus *gpus, unsigned index)
+{
+	struct gpu *gpu = &gpus->gpu[index];
+	struct answers answers = {.nvml = &gpus->nvml, .device = gpu->device};
+	bool due = false, left_out = ws_metric_leaves_links_out(metrics, gpu->number);
 
 	for (size_t i = 0; i < WS_COUNT(readings); i++) {
-		const struct reading *reading = &readings[i];
-		uint64_t number, before;
+		size_t at = index * WS_COUNT(readings) + i;
+		uint64_t before;
 
-		if (!is_reading_due(metrics, gpu, i))
+		if (!(readings[i].flags & JOINED))
+			due = is_reading_due(metrics, gpu, i, gpus->turns[at]);
+		if (!due || gpu->silent[i] || (left_out && readings[i].flags & LINKS))
 			continue;
 		before = ws_metric_read_processor_ns();
-		gpu->silent[i] = !reading->read(&answers, &number);
-		note_cost(gpu, i, ws_metric_read_processor_ns() - before);
-		if (gpu->silent[i])
-			continue;
-		if (reading->rate)
-			ws_metric_put_total(metrics, gpu->metric[i], number, reading->scale);
-		else
-			ws_metric_put(metrics, gpu->metric[i], (double)number * reading->scale);
+		read_value(metrics, gpu, i, &answers);
+		note_cost(gpu, i, ws_metric_read_processor_ns() - before, &gpus->costs[at]);
+		gpu->latest[i] = ws_metric_get_turn(metrics);
 	}
 }
 
@@ -421,7 +456,10 @@ static void read_nvml(struct ws_metrics *metrics, void *state)
 	if (!gpus->tried && ws_metric_is_worth_more(metrics))
 		find_gpus(metrics, gpus);
 	for (unsigned i = 0; i < gpus->count; i++)
-		read_gpu(metrics, &gpus->nvml, &gpus->gpu[i]);
+		read_gpu(metrics, gpus, i);
+	if (ws_metric_is_slow_turn(metrics) ||
+	    ws_metric_get_turn(metrics) < ws_metric_get_hz(metrics))
+		space_out(metrics, gpus);
 	look_for_errors(metrics, gpus);
 }
 

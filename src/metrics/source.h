@@ -36,8 +36,14 @@ void ws_metric_put_total(struct ws_metrics *metrics, uint32_t index, uint64_t to
 bool ws_metric_is_worth_more(const struct ws_metrics *metrics);
 /* Whether this reading is one of those that happen once a second. */
 bool ws_metric_is_slow_turn(const struct ws_metrics *metrics);
-/* Whether this reading is the last of the collection. */
+/* How many readings of the collection came before this one, and how many a second are wanted. */
+unsigned ws_metric_get_turn(const struct ws_metrics *metrics);
+unsigned ws_metric_get_hz(const struct ws_metrics *metrics);
+/* Whether this reading is the first, or the last, of the collection. */
+bool ws_metric_is_first_turn(const struct ws_metrics *metrics);
 bool ws_metric_is_last_turn(const struct ws_metrics *metrics);
+/* Whether the NVLinks of the GPU with this number in NVML are counted elsewhere. */
+bool ws_metric_leaves_links_out(struct ws_metrics *metrics, unsigned gpu);
 /* Processor time of the calling thread, in nanoseconds. */
 uint64_t ws_metric_read_processor_ns(void);
 bool ws_metric_wants(const struct ws_metrics *metrics, enum ws_metric_group group);

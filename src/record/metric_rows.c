@@ -113,6 +113,8 @@ static void put_machine_metrics(struct ws_session *session, bool last, uint64_t 
 		ws_metrics_settle(session->metrics);
 	else
 		tell_processes(session);
+	ws_metrics_leave_links_out(session->metrics,
+				   ws_gpu_sampling_find_links(session->gpu_metrics));
 	values = ws_metrics_take(session->metrics, &n);
 	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
 		for (size_t i = 0; i < n; i++)

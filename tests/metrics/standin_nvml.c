@@ -1,6 +1,7 @@
 /* standin_nvml.c - two GPUs as NVML describes them; the second has fewer values. Energy is the
  * number in the file of WARPSIGHT_TEST_ENERGY, so that a test says when how much has been used;
- * with WARPSIGHT_TEST_DEAR reading it takes 2 ms of processor time. */
+ * with WARPSIGHT_TEST_DEAR reading it takes 2 ms of processor time, and
+ * reading how busy the GPU is as well. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +49,8 @@ EXPORT int nvmlDeviceGetUUID(nvml_device device, char *text, unsigned size)
 	return 0;
 }
 
-EXPORT unsigned power_calls, throttling_calls, energy_calls; /* for tests */
+EXPORT unsigned power_calls, throttling_calls, energy_calls, share_calls,
+	field_calls[2]; /* for tests */
 
 static void spend_processor_time(void)
 {
@@ -77,6 +79,28 @@ EXPORT int nvmlDeviceGetTotalEnergyConsumption(nvml_device device, unsigned long
 	if (file)
 		fclose(file);
 	return read == 1 ? 0 : NOT_SUPPORTED;
+}
+
+EXPORT int nvmlDeviceGetUtilizationRates(nvml_device device, struct nvml_utilisation *shares)
+{
+	if (index_of(device))
+		return NOT_SUPPORTED;
+	share_calls++;
+	if (getenv("WARPSIGHT_TEST_DEAR"))
+		spend_processor_time();
+	*shares = (struct nvml_utilisation){.gpu = 60, .memory = 30};
+	return 0;
+}
+
+/* Links carry 1 MiB between two readings, in each direction. */
+EXPORT int nvmlDeviceGetFieldValues(nvml_device device, int count, struct nvml_field *fields)
+{
+	field_calls[index_of(device)]++;
+	for (int i = 0; i < count; i++) {
+		fields[i].error = 0;
+		fields[i].value.whole = 1024ull * field_calls[index_of(device)];
+	}
+	return 0;
 }
 
 EXPORT int nvmlDeviceGetClockInfo(nvml_device device, int clock, unsigned *megahertz)

@@ -223,7 +223,7 @@ static void two_gpus_are_sampled(void **state)
 	end_recording(&recording);
 }
 
-/* Counters of links that are not active mislead. */
+/* Counters of links that are not active mislead. Traffic that is sampled has a rate. */
 static void idle_links_are_left_out(void **state)
 {
 	const struct ws_gpu_sampling_opts one = {"1", NULL, 2000};
@@ -234,11 +234,13 @@ static void idle_links_are_left_out(void **state)
 	for (size_t i = 0; i < recording.count; i++)
 		links |= strstr(describe(&recording, i)->name, "NVLink") != NULL;
 	assert_false(links);
+	assert_int_equal(ws_gpu_sampling_find_links(recording.gpu_metrics), 0);
 	end_recording(&recording);
 	recording = record("links", &one, 50);
 	for (size_t i = 0; i < recording.count; i++)
 		links |= strstr(describe(&recording, i)->name, "NVLink") != NULL;
 	assert_true(links);
+	assert_int_equal(ws_gpu_sampling_find_links(recording.gpu_metrics), 1u << 1);
 	end_recording(&recording);
 }
 

@@ -242,6 +242,9 @@ static void check_gpus(void **state)
 			assert_string_equal(
 				ws_metrics_describe(seen.metrics, seen.values[i].metric)->identity,
 				"GPU-00001");
+	assert_float_equal(find_last(&seen, "Time with memory access, GPU 0"), 30, 0);
+	assert_true(find_last(&seen, "NVLink sent, GPU 1") > 0);
+	assert_true(find_last(&seen, "NVLink received, GPU 1") > 0);
 	/* Once a reading, whatever follows from the answer. */
 	assert_true(*powers > 0);
 	assert_int_equal(*throttlings, *powers);
@@ -252,13 +255,40 @@ static void check_gpus(void **state)
 	free_seen(&seen);
 }
 
-/* A value that takes milliseconds of processor time is read once a second, and at the end. */
+/* NVML does not count the links of GPUs whose traffic is sampled elsewhere. */
+static void check_links(void **state)
+{
+	struct ws_metrics_opts opts = {1u << WS_METRIC_GPU, 100};
+	void *library = dlopen(standin, RTLD_NOW);
+	unsigned *calls = dlsym(library, "field_calls");
+	struct seen seen = {0};
+
+	(void)state;
+	seen.metrics = ws_metrics_new(&opts);
+	assert_non_null(seen.metrics);
+	ws_metrics_leave_links_out(seen.metrics, 1u << 0);
+	calls[0] = calls[1] = 0;
+	ws_metrics_begin(seen.metrics);
+	for (int i = 0; i < PATIENCE && calls[1] < 3; i++)
+		wait_a_little();
+	ws_metrics_stop(seen.metrics);
+	for (int i = 0; i < PATIENCE && !ws_metrics_settle(seen.metrics); i++)
+		wait_a_little();
+	collect(&seen);
+	assert_int_equal(calls[0], 0);
+	assert_float_equal(find_last(&seen, "NVLink sent, GPU 0"), -1, 0);
+	assert_true(find_last(&seen, "NVLink sent, GPU 1") > 0);
+	free_seen(&seen);
+}
+
+/* Values that take milliseconds of processor time are read less often, and rates at the end. */
 static void check_dear_values(void **state)
 {
 	struct ws_metrics_opts opts = {1u << WS_METRIC_GPU, 50};
 	void *library = dlopen(standin, RTLD_NOW);
 	unsigned *powers = dlsym(library, "power_calls"),
-		 *energies = dlsym(library, "energy_calls");
+		 *energies = dlsym(library, "energy_calls"),
+		 *shares = dlsym(library, "share_calls");
 	struct seen seen = {0};
 
 	(void)state;
@@ -266,7 +296,7 @@ static void check_dear_values(void **state)
 	write_machine(false);
 	seen.metrics = ws_metrics_new(&opts);
 	assert_non_null(seen.metrics);
-	*powers = *energies = 0;
+	*powers = *energies = *shares = 0;
 	ws_metrics_begin(seen.metrics);
 	for (int i = 0; i < PATIENCE && *powers < 60; i++) /* 30 readings of two GPUs */
 		wait_a_little();
@@ -277,6 +307,7 @@ static void check_dear_values(void **state)
 	collect(&seen);
 	assert_true(*powers >= 60);
 	assert_in_range(*energies, 3, *powers / 5);
+	assert_in_range(*shares, 3, *powers / 5);
 	CHECK_GROWTH("Mean power by energy, GPU 0", 3); /* joules */
 	free_seen(&seen);
 	unsetenv("WARPSIGHT_TEST_DEAR");
@@ -362,12 +393,12 @@ static void check_spacing(void **state)
 	unsigned turns[3];
 
 	(void)state;
-	ws_metrics_space_out(cheap, 3, 10, turns);
+	ws_metrics_space_out(cheap, 3, 200000, 10, turns);
 	assert_true(turns[0] == 1 && turns[1] == 1 && turns[2] == 1);
-	ws_metrics_space_out(dear, 3, 10, turns);
+	ws_metrics_space_out(dear, 3, 200000, 10, turns);
 	assert_true(turns[0] == 1 && turns[2] == 1);
 	assert_int_equal(turns[1], 8);
-	ws_metrics_space_out(too_dear, 3, 10, turns);
+	ws_metrics_space_out(too_dear, 3, 200000, 10, turns);
 	assert_true(turns[0] == 10 && turns[1] == 10 && turns[2] == 10);
 }
 
@@ -424,10 +455,11 @@ static void check_words(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(check_words),	 cmocka_unit_test(check_machine),
-		cmocka_unit_test(check_gpus),	 cmocka_unit_test(check_dear_values),
-		cmocka_unit_test(check_cards),	 cmocka_unit_test(check_clients),
-		cmocka_unit_test(check_spacing), cmocka_unit_test(check_collections)};
+		cmocka_unit_test(check_words),	    cmocka_unit_test(check_machine),
+		cmocka_unit_test(check_gpus),	    cmocka_unit_test(check_dear_values),
+		cmocka_unit_test(check_links),	    cmocka_unit_test(check_cards),
+		cmocka_unit_test(check_clients),    cmocka_unit_test(check_spacing),
+		cmocka_unit_test(check_collections)};
 	const char *tmp = getenv("TMPDIR");
 	char *command;
 	int failed;
