@@ -165,10 +165,9 @@ const struct ws_kernel_derived *ws_kernel_find_derived(const char *name, size_t 
 
 bool ws_kernel_is_computed(const char *name, size_t n)
 {
-	static const char *const prefixes[] = {"launch__",   "sm__maximum_warps_",
-					       "derived__",  "device__",
-					       "roofline__", "profiler__",
-					       "nvlink__",   "numa__"};
+	static const char *const prefixes[] = {
+		"launch__",   "sm__maximum_warps_", "derived__", "device__", "roofline__",
+		"profiler__", "nvlink__",	    "numa__",	 "c2clink__"};
 
 	for (size_t i = 0; i < WS_COUNT(prefixes); i++)
 		if (n > strlen(prefixes[i]) && !memcmp(name, prefixes[i], strlen(prefixes[i])))

@@ -40,4 +40,8 @@ struct nvml_link_field {
 	X(get_fields, "nvmlDeviceGetFieldValues",                                            \
 	  (void *device, int count, struct nvml_link_field *fields))
 
+/* Of a library of CUDA 12.4 or later: whether the GPU has a link to the processor chip to chip. */
+#define NVML_C2C_MODE "nvmlDeviceGetC2cModeInfoV"
+typedef int (*nvml_c2c_fn)(void *device, unsigned *enabled);
+
 #endif

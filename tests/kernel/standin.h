@@ -10,6 +10,8 @@
  *   old          CUPTI has no range profiler
  *   taken        another tool has subscribed
  *   nosampling   program counters cannot be sampled
+ *
+ * STANDIN_BUS names the PCI device that stands for the GPU.
  */
 #ifndef STANDIN_H
 #define STANDIN_H

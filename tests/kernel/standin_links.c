@@ -45,6 +45,11 @@ CALL(nvmlDeviceGetNvLinkRemoteDeviceType, (void *device, unsigned link, int *kin
 	*kind = link == 3 ? NVML_LINK_TO_SWITCH : 0;
 	return 0;
 }
+CALL(nvmlDeviceGetC2cModeInfoV, (void *device, unsigned *enabled))
+{
+	*enabled = 1;
+	return device == &gpu ? 0 : NOT_FOUND;
+}
 CALL(nvmlDeviceGetFieldValues, (void *device, int count, struct nvml_link_field *fields))
 {
 	(void)device;

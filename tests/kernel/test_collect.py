@@ -3,6 +3,7 @@ test_collect.py WARPSIGHT APP FOLDER_OF_STANDINS
 """
 
 import csv
+import glob
 import json
 import os
 import subprocess
@@ -212,6 +213,8 @@ def the_gpus_links_are_described():
         "nvlink__is_nvswitch_connected": 1,
         "nvlink__bandwidth_each_direction": 3 * 26562e6,
     }, found
+    _, results = measure("-k", "count", "-c", "1", "--section", "C2CLink")
+    assert results[0]["metrics"]["c2clink__present"] == 1, results[0]["metrics"]
     # a section that needs no counters, alone
     _, alone = measure(
         "-k", "count", "-c", "1", "--section", "LaunchStats", metrics="launch__grid_size"
@@ -220,6 +223,33 @@ def the_gpus_links_are_described():
     measure("-k", "count", "-c", "1", "--section", "Nvlink_Topology")
     page = tap.run("kernel", "r.wsrep").out.decode()
     assert "Section: NVLink Topology" in page and "79.69" in page, page
+
+
+def describe_nearby(device):
+    """What the kernel says of a PCI device, as metrics."""
+    with open(device + "/numa_node") as file:
+        node = int(file.read())
+    with open(device + "/local_cpulist") as file:
+        spans = [span.split("-") for span in file.read().strip().split(",") if span]
+    count = sum(int(span[-1]) - int(span[0]) + 1 for span in spans)
+    found = {"numa__count_cpu": count} if count else {}
+    return dict(found, numa__id_cpu=node) if node >= 0 else found
+
+
+@tap.test
+def the_processors_near_a_gpu_are_counted():
+    devices = sorted(os.path.dirname(p) for p in glob.glob("/sys/bus/pci/devices/*/local_cpulist"))
+    if not devices:
+        raise tap.Skip("there are no PCI devices")
+    for bus, expected in [
+        (os.path.basename(devices[0]).upper(), describe_nearby(devices[0])),
+        ("0000:ff:1f.9", {}),
+    ]:
+        os.environ["STANDIN_BUS"] = bus
+        _, results = measure("-k", "count", "-c", "1", "--section", "NumaAffinity")
+        del os.environ["STANDIN_BUS"]
+        found = {k: v for k, v in results[0]["metrics"].items() if k.startswith("numa")}
+        assert found == expected, (found, expected)
 
 
 @tap.test

@@ -214,7 +214,7 @@ static void test_refused_requests(void **state)
 	expect_refusal((struct ws_kernel_request){.sets = "all"}, "GH100", "no set 'all'");
 	expect_refusal((struct ws_kernel_request){.sections = "Speed"}, "GH100",
 		       "no section 'Speed'");
-	expect_refusal((struct ws_kernel_request){.sections = "C2CLink"}, "GH100",
+	expect_refusal((struct ws_kernel_request){.sections = "PmSampling_WarpStates"}, "GH100",
 		       "not measured: ");
 	expect_refusal((struct ws_kernel_request){.sections = "regex:("}, "GH100",
 		       "not a regular expression");
