@@ -178,6 +178,10 @@ static int add_family(const struct options *options, size_t family, struct ws_te
 	}
 	if (!rc && !sections->len && choice.sections.len)
 		ws_text_add(sections, choice.sections.text, choice.sections.len);
+	/* The hook gives it as the reason if the program runs on such a chip. */
+	if (rc)
+		ws_text_printf(lines, "%s %s%s\n", families[family].prefix, WS_KERNEL_NO_METRICS,
+			       err->msg);
 	ws_kernel_choice_free(&choice);
 	return rc;
 }

@@ -208,6 +208,11 @@ static int choose_metrics(struct ws_kernel_counters *counters)
 		return -1;
 	}
 	counters->list = file;
+	if (!strncmp(list, " " WS_KERNEL_NO_METRICS, strlen(" " WS_KERNEL_NO_METRICS))) {
+		snprintf(counters->error, sizeof(counters->error), "%s",
+			 list + strlen(" " WS_KERNEL_NO_METRICS));
+		return -1;
+	}
 	most = strlen(list) / 2 + 1;
 	counters->names = calloc(most, sizeof(*counters->names));
 	counters->units = calloc(most, sizeof(*counters->units));

@@ -6,5 +6,7 @@
 #define WS_SCHEMA_KERNEL_SAMPLED_H
 
 #define WS_KERNEL_SAMPLED "pmsampling:"
+/* In the list of a chip's metrics: the rest says why there are none. */
+#define WS_KERNEL_NO_METRICS "! "
 
 #endif

@@ -629,6 +629,13 @@ def a_program_without_results_is_told_why():
         assert word in tap.run("info", "r.wsrep").out.decode(), (args, word)
 
 
+@tap.test
+def a_metric_that_the_chip_lacks_is_named():
+    out, results = measure(metrics="nosuch__metric.sum")
+    assert out.startswith(BARE), out
+    assert results[0]["error"].startswith("GH100 has no metric 'nosuch__metric.sum'"), results[0]
+
+
 NCU = """#!/bin/sh
 # warpsight itself stands for Nsight Compute; what it prints is changed.
 shift 5
