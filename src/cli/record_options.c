@@ -149,8 +149,8 @@ const struct ws_opt ws_record_option_table[] = {
 	{"python-functions-trace", 0, WS_OPT_STRING, AT(python_functions), "FILE", NULL,
 	 "Record each call of the functions that a JSON file (or pytorch, dask: those lists are "
 	 "built in) names, [{\"module\": \"m\", "
-	 "\"functions\": [\"f\", \"Class.method\"], \"domain\": \"d\"}], as a range, in "
-	 "CPython 3.12 and later.",
+	 "\"functions\": [\"f\", \"Class.method\"], \"domain\": \"d\"}], as a range. The "
+	 "report python_function_sum of stats adds them up.",
 	 NULL, .also = WS_IN_LAUNCH},
 	{"mpi-impl", 0, WS_OPT_ENUM, AT(mpi_impl), "NAME", "openmpi,mpich",
 	 "Which implementation of MPI the program uses. It is found out by itself: the report says "

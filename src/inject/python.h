@@ -4,7 +4,8 @@
  * python.c         finds the interpreter, watches threads take and drop the GIL
  * python_later.c   finds an interpreter that the program loads with dlopen
  * python_sample.c  the signal handler: the thread's frames, registers and stack into its ring
- * python_functions.c  named functions as ranges
+ * python_functions.c  named functions as ranges (with python_monitoring.c, python_evaluator.c,
+ *                  python_names.c)
  * python_signal.c  keeps the signal ours without the program seeing it
  */
 #ifndef WS_PYTHON_H

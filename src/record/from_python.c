@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/choose.h"
 #include "base/mem.h"
 #include "record/python_bpf.h"
+#include "text/json.h"
 
 #define CODES_MOST (1u << 20)
 #define FRAMES_MOST (1u << 20) /* kept per ring */
@@ -416,11 +418,58 @@ void ws_convert_gil(struct ws_stream *stream, const struct ws_rec *rec)
 
 /* ---- named functions ---- */
 
+static void put_json_member(struct ws_text *out, const char *name, const char *text, size_t length)
+{
+	ws_text_printf(out, "\"%s\":\"", name);
+	ws_put_escaped_json(out, text, length);
+	ws_text_puts(out, "\"");
+}
+
+/* The members of a JSON object that say where a function is defined: `place` is its
+ * "LINE<tab>MODULE<tab>FILE". */
+static void put_place(struct ws_text *out, const char *place)
+{
+	const char *module = strchr(place, '\t'), *file = module ? strchr(module + 1, '\t') : NULL;
+
+	if (!file)
+		return;
+	if (out->len)
+		ws_text_puts(out, ",");
+	put_json_member(out, "module", module + 1, (size_t)(file - module - 1));
+	ws_text_puts(out, ",");
+	put_json_member(out, "file", file + 1, strlen(file + 1));
+	ws_text_printf(out, ",\"line\":%d", atoi(place));
+}
+
+/* What a range says of its function, as a JSON object: what the user's list says of it, and where
+ * it is defined. 0 for nothing. */
+static uint32_t make_range_args(struct ws_stream *stream, const struct ws_python_function *function,
+				uint32_t handle)
+{
+	size_t length;
+	const char *place = handle ? ws_stream_string_bytes(stream, handle, &length) : NULL;
+	struct ws_text members = {0};
+	uint32_t id = 0;
+	char *object;
+
+	if (function->args) /* without its braces */
+		ws_text_add(&members, function->args + 1, strlen(function->args) - 2);
+	if (place)
+		put_place(&members, place);
+	if (members.len) {
+		object = ws_format("{%s}", members.text);
+		id = ws_sink_string(stream->sink, object);
+		free(object);
+	}
+	ws_text_free(&members);
+	return id;
+}
+
 void ws_convert_python_range(struct ws_stream *stream, const struct ws_rec *rec)
 {
 	const struct ws_rec_python_range *record = (const void *)rec;
 	struct ws_python *py = stream->proc->drain->python;
-	struct ws_row_slice row = {.thread = stream->thread};
+	struct ws_row_slice row = {.thread = stream->thread, .flags = WS_SLICE_PYTHON};
 	struct ws_python_function *function;
 
 	if (ws_rec_bytes(rec) < sizeof(*record) || record->end < record->start || !py ||
@@ -433,8 +482,8 @@ void ws_convert_python_range(struct ws_stream *stream, const struct ws_rec *rec)
 	if (!ws_stream_wants(stream, row.start, row.end))
 		return;
 	row.name = ws_sink_string(stream->sink, function->name);
-	row.category = ws_sink_string(stream->sink,
-				      function->category ? function->category : function->module);
-	row.args = function->args ? ws_sink_string(stream->sink, function->args) : 0;
+	row.category =
+		ws_sink_string(stream->sink, ws_text_or(function->category, function->module));
+	row.args = make_range_args(stream, function, record->place);
 	ws_writer_add(stream->writer, WS_TABLE_slice, &row);
 }

@@ -61,6 +61,9 @@ static const char *const trampolines[] = {
 	"gen_send_ex2",
 	"gen_iternext",
 	"_PyGen_Send",
+	/* ours, of functions that are traced by name (inject/python_evaluator.c) */
+	"ws_python_evaluate_named",
+	"ws_python_evaluate_named_old",
 };
 
 struct range {

@@ -106,6 +106,8 @@ struct ws_rec_gil {
 struct ws_rec_python_range {
 	struct ws_rec rec; /* value: which, counted as in ws_arena.text_functions */
 	uint64_t start, end;
+	uint32_t place; /* handle of "LINE<tab>MODULE<tab>FILE" of its definition, or 0 */
+	uint32_t padding;
 };
 
 #endif

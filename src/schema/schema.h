@@ -288,6 +288,7 @@ enum ws_slice_flags {
 	WS_SLICE_INSTANT = 1,	/* a moment */
 	WS_SLICE_LEFT_OPEN = 2, /* it never ended */
 	WS_SLICE_ASYNC = 4,	/* may overlap others of its row without nesting */
+	WS_SLICE_PYTHON = 8,	/* a call of a Python function that the user named */
 };
 
 enum ws_op_kind { WS_OP_CPU = 1, WS_OP_ANNOTATION = 2, WS_OP_PYTHON = 3, WS_OP_OTHER = 4 };

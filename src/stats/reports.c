@@ -52,6 +52,7 @@
 	ITEM(cpu_util)                 \
 	ITEM(thread_wait_sum)          \
 	ITEM(gil_sum)                  \
+	ITEM(python_function_sum)      \
 	ITEM(cpu_gap_sum)              \
 	ITEM(mpi_event_sum)            \
 	ITEM(mpi_msg_size_sum)         \

@@ -1,7 +1,7 @@
 """What run.py records: each case burns CPU time in functions that are known and prints what it
 burnt, in nanoseconds, as JSON on its last line.
 """
-import asyncio, ctypes, json, os, signal, sys, threading, time
+import asyncio, ctypes, functools, json, os, signal, sys, threading, time
 
 MS = 1000000
 lib = ctypes.CDLL(os.environ["WS_TEST_BURN"])  # lets go of the GIL
@@ -277,6 +277,101 @@ class Traced:
         if n:
             self.method(n - 1)
 
+    @staticmethod
+    def fixed():
+        pass
+
+    @classmethod
+    def of_class(cls):
+        pass
+
+    @property
+    def value(self):
+        return 1
+
+    class Inner:
+        def deep(self):
+            pass
+
+
+def keep_name(f):
+    @functools.wraps(f)
+    def wrapper(*args):
+        return f(*args)
+
+    return wrapper
+
+
+def lose_name(f):
+    def wrapper(*args):
+        return f(*args)
+
+    return wrapper
+
+
+@keep_name
+def wrapped():
+    pass
+
+
+@lose_name
+def hidden():
+    pass
+
+
+@functools.lru_cache(maxsize=None)
+def cached():
+    pass
+
+
+def make():
+    def made():
+        pass
+
+    class Local:
+        def method(self):
+            pass
+
+    made()
+    Local().method()
+    return made
+
+
+async def awaits():
+    await asyncio.sleep(0)
+
+
+def in_thread():
+    pass
+
+
+# Another function of that name, which nobody named.
+class Other:
+    def method(self):
+        pass
+
+
+def call_traced():
+    Traced.fixed()
+    Traced().fixed()
+    Traced.of_class()
+    Traced().of_class()
+    Traced().value
+    Traced.Inner().deep()
+    Other().method()
+    for _ in range(3):
+        wrapped()
+    for _ in range(2):
+        hidden()
+        cached()
+    make()()
+    asyncio.run(awaits())
+    threads = [threading.Thread(target=in_thread) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
 
 def raises():
     raise KeyError
@@ -300,7 +395,7 @@ def functions():
         pass
     sum(yields())
     json.dumps({})
-    alpha()
+    call_traced()
     pid = os.fork()
     if not pid:
         traced_in_child()
@@ -355,6 +450,18 @@ def deep_nap():
 
 def long_nap():
     deep_nap()
+
+
+def dive(n):
+    return n and 1 + dive(n - 1)
+
+
+def recursion():
+    sys.setrecursionlimit(30000)
+    threading.stack_size(512 << 10)
+    thread = threading.Thread(target=lambda: truth.update(depth=dive(20000)))
+    thread.start()
+    thread.join()
 
 
 def everything():
