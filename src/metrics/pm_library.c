@@ -84,6 +84,12 @@ static void bind_nvperf(struct pm_library *library, void *cupti, void *nvperf)
 	library->has_sums &= library->sums.member != NULL;
 	PM_SUMS_FUNCTIONS
 #undef PM_FUNCTION
+	library->has_evaluator = true;
+#define PM_FUNCTION(member, name, argument)                         \
+	*(void **)&library->evaluator.member = dlsym(handle, name); \
+	library->has_evaluator &= library->evaluator.member != NULL;
+	PM_EVALUATOR_FUNCTIONS
+#undef PM_FUNCTION
 }
 
 /* Use the libcupti at `path` if it can sample and is not newer than the driver. */

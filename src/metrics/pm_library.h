@@ -14,7 +14,8 @@ struct pm_library {
 	struct pm_functions cupti;
 	int (*estimate)(struct pm_estimate *); /* NULL: the library is too old */
 	struct pm_sums_functions sums;
-	bool has_sums;
+	struct pm_evaluator_functions evaluator;
+	bool has_sums, has_evaluator;
 	char *path; /* of libcupti */
 };
 

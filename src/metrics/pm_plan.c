@@ -17,6 +17,7 @@
 
 #include "base/choose.h"
 #include "base/mem.h"
+#include "metrics/pm_evaluator.h"
 
 enum { MOST_COUNTERS = 3 * WS_PM_MOST_METRICS };
 
@@ -63,6 +64,9 @@ struct ws_pm_plan {
 	bool has_units; /* the units of each counter are known */
 	bool uses_sums, needs_comparison;
 	enum held held;
+	struct ws_pm_evaluator *evaluator; /* NULL: there is none that agrees with CUPTI */
+	bool uses_evaluator;		   /* it has been told what to evaluate */
+	bool confirmed[MOST_COUNTERS];	   /* the evaluator's value was CUPTI's */
 	double cycles; /* of the clock that compares images, by ns, in CUPTI's last image */
 };
 
@@ -179,7 +183,7 @@ static void forget_formulas(struct ws_pm_plan *plan)
 	}
 	free_counters(&plan->counters);
 	free_counters(&plan->clocks);
-	plan->has_units = plan->uses_sums = false;
+	plan->has_units = plan->uses_sums = plan->uses_evaluator = false;
 	plan->held = UNKNOWN;
 }
 
@@ -283,14 +287,65 @@ static int ask_cupti(const struct ws_pm_plan *plan, const struct ws_pm_place *pl
 	return plan->cupti->host_evaluate(&evaluate);
 }
 
-static int read_counters(const struct ws_pm_plan *plan, const struct ws_pm_place *place,
+static bool are_same(const double *ours, const double *others, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ours[i] != others[i] && !(isnan(ours[i]) && isnan(others[i])))
+			return false;
+	return true;
+}
+
+/* Whether each value has been compared with CUPTI's since the last check, or is 0. */
+static bool are_confirmed(const struct ws_pm_plan *plan, const double *values)
+{
+	for (size_t i = 0; i < plan->counters.count; i++)
+		if (values[i] != 0 && !plan->confirmed[i])
+			return false;
+	return true;
+}
+
+static void forget_evaluator(struct ws_pm_plan *plan)
+{
+	plan->evaluator = NULL;
+	plan->uses_evaluator = false;
+}
+
+/* Have CUPTI evaluate the counters as well. Its values are right, and if they are others, the
+ * evaluator is not used again. */
+static int confirm_values(struct ws_pm_plan *plan, const struct ws_pm_place *place)
+{
+	struct counters *counters = &plan->counters;
+	double quick[MOST_COUNTERS];
+	int error;
+
+	memcpy(quick, counters->values, counters->count * sizeof(*quick));
+	error = ask_cupti(plan, place, counters->sum_names, counters->count, counters->values);
+	if (error || !are_same(quick, counters->values, counters->count))
+		forget_evaluator(plan);
+	for (size_t i = 0; i < counters->count; i++)
+		plan->confirmed[i] |= quick[i] != 0;
+	return error;
+}
+
+static int evaluate_quickly(struct ws_pm_plan *plan, const struct ws_pm_place *place)
+{
+	int error = ws_pm_evaluator_evaluate(plan->evaluator, place, plan->counters.values);
+
+	if (error || !are_confirmed(plan, plan->counters.values))
+		error = confirm_values(plan, place);
+	return error;
+}
+
+static int read_counters(struct ws_pm_plan *plan, const struct ws_pm_place *place,
 			 struct counters *counters)
 {
 	const char **names = place->sums ? counters->sum_names : counters->names;
-	int error = counters->count
-			    ? ask_cupti(plan, place, names, counters->count, counters->values)
-			    : 0;
+	int error = 0;
 
+	if (place->sums && plan->uses_evaluator && counters == &plan->counters)
+		error = evaluate_quickly(plan, place);
+	else if (counters->count)
+		error = ask_cupti(plan, place, names, counters->count, counters->values);
 	for (size_t i = 0; i < counters->count && place->sums; i++)
 		counters->values[i] *= counters->factors[i];
 	return error;
@@ -397,10 +452,32 @@ int ws_pm_plan_evaluate(struct ws_pm_plan *plan, const struct ws_pm_place *place
 	return error ? error : compute(plan, place, values);
 }
 
+void ws_pm_plan_set_evaluator(struct ws_pm_plan *plan, struct ws_pm_evaluator *evaluator)
+{
+	plan->evaluator = evaluator;
+	plan->uses_evaluator = false;
+}
+
+/* Use the evaluator from here on, with new comparisons. */
+static void renew_evaluator(struct ws_pm_plan *plan, const struct ws_pm_place *place)
+{
+	struct counters *counters = &plan->counters;
+
+	memset(plan->confirmed, 0, sizeof(plan->confirmed));
+	if (!plan->evaluator || plan->uses_evaluator)
+		return;
+	plan->uses_evaluator = ws_pm_evaluator_choose(plan->evaluator, place, counters->sum_names,
+						      counters->count);
+	if (!plan->uses_evaluator)
+		plan->evaluator = NULL;
+}
+
 int ws_pm_plan_check(struct ws_pm_plan *plan, const struct ws_pm_place *place)
 {
 	int error;
 
+	if (place->sums)
+		renew_evaluator(plan, place);
 	if (!ws_pm_plan_count_computed(plan))
 		return 0;
 	error = read_clocks(plan, place);

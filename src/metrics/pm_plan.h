@@ -11,6 +11,7 @@
 #include "metrics/pm_sets.h"
 
 struct ws_pm_plan;
+struct ws_pm_evaluator;
 
 /* One sample of an image of counter data. */
 struct ws_pm_place {
@@ -46,6 +47,9 @@ bool ws_pm_plan_uses_sums(const struct ws_pm_plan *plan);
 /* Find out what an image of sums holds, by a sample that follows samples in CUPTI's own image.
  * False if that is not clear; then images of sums are not used until they are prepared again. */
 bool ws_pm_plan_learn_sums(struct ws_pm_plan *plan, const struct ws_pm_place *place);
+/* Use an evaluator for images of sums, as long as it agrees with CUPTI. It must outlive the plan.
+ */
+void ws_pm_plan_set_evaluator(struct ws_pm_plan *plan, struct ws_pm_evaluator *evaluator);
 /* Whether an image of sums had a value of a metric that has never been compared. Asking forgets
  * it. */
 bool ws_pm_plan_needs_comparison(struct ws_pm_plan *plan);

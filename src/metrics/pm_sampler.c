@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "base/ticks.h"
 #include "metrics/pm_choose.h"
+#include "metrics/pm_evaluator.h"
 #include "metrics/pm_image.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -41,6 +42,7 @@ struct ws_pm_sampler {
 	struct ws_pm_fit fit;
 	struct ws_pm_plan *plan;
 	struct ws_pm_sums *sums; /* NULL: cannot be made */
+	struct ws_pm_evaluator *evaluator;
 	void *host;
 	/* While sampling: */
 	void *object; /* CUPTI's object; NULL: the counters are not reserved */
@@ -112,6 +114,8 @@ struct ws_pm_sampler *ws_pm_sampler_open(const struct pm_library *library, unsig
 				     &sampler->fit);
 	sampler->sums = ws_pm_sums_new(library, sampler->chip, sampler->fit.config,
 				       sampler->fit.config_bytes);
+	sampler->evaluator = ws_pm_evaluator_new(library, sampler->chip);
+	ws_pm_plan_set_evaluator(sampler->plan, sampler->evaluator);
 	sampler->record_bytes = ws_pm_estimate_record(library, &sampler->fit);
 	sampler->values = ws_calloc(sampler->fit.count, sizeof(*sampler->values));
 	sampler->rounded = ws_calloc(sampler->fit.count, sizeof(*sampler->rounded));
@@ -165,6 +169,7 @@ void ws_pm_sampler_free(struct ws_pm_sampler *sampler)
 	release(sampler);
 	ws_pm_sums_free(sampler->sums);
 	ws_pm_plan_free(sampler->plan);
+	ws_pm_evaluator_free(sampler->evaluator);
 	ws_pm_fit_free(&sampler->fit);
 	free(sampler->chip);
 	free(sampler->availability);

@@ -273,6 +273,66 @@ struct pm_sums_initialize {
 	size_t bytes;
 };
 
+/* Evaluation by libnvperf_host, as nvperf_host.h and the Nsight Perf SDK have it. */
+struct pm_scratch {
+	size_t size;
+	void *priv;
+	const char *chip;
+	size_t bytes; /* out */
+};
+
+struct pm_evaluator {
+	size_t size;
+	void *priv;
+	uint8_t *scratch;
+	size_t scratch_bytes;
+	const char *chip;
+	const uint8_t *image;
+	size_t image_bytes;
+	void *evaluator; /* out */
+};
+
+struct pm_evaluator_end {
+	size_t size;
+	void *priv;
+	void *evaluator;
+};
+
+struct pm_attributes {
+	size_t size;
+	void *priv;
+	void *evaluator;
+	const uint8_t *image;
+	size_t bytes;
+};
+
+struct pm_request {
+	size_t metric;
+	uint8_t type, rollup;
+	uint16_t submetric;
+};
+
+struct pm_convert {
+	size_t size;
+	void *priv;
+	void *evaluator;
+	const char *name;
+	struct pm_request *request;
+	size_t request_size;
+};
+
+struct pm_evaluate {
+	size_t size;
+	void *priv;
+	void *evaluator;
+	const struct pm_request *requests;
+	size_t count, request_size, stride;
+	const uint8_t *image;
+	size_t bytes, range;
+	uint8_t isolated;
+	double *values;
+};
+
 /* The size that CUPTI expects of a struct: up to the end of its last member. */
 #define PM_SIZE(type, last) (offsetof(struct type, last) + sizeof(((struct type *)0)->last))
 
@@ -328,6 +388,23 @@ struct pm_functions {
 struct pm_sums_functions {
 #define PM_FUNCTION(member, name, argument) int (*member)(argument);
 	PM_SUMS_FUNCTIONS
+#undef PM_FUNCTION
+};
+
+#define PM_EVALUATOR_FUNCTIONS                                                                  \
+	PM_FUNCTION(measure_scratch, "NVPW_Device_MetricsEvaluator_CalculateScratchBufferSize", \
+		    struct pm_scratch *)                                                        \
+	PM_FUNCTION(begin, "NVPW_Device_MetricsEvaluator_Initialize", struct pm_evaluator *)    \
+	PM_FUNCTION(end, "NVPW_MetricsEvaluator_Destroy", struct pm_evaluator_end *)            \
+	PM_FUNCTION(set_attributes, "NVPW_MetricsEvaluator_SetDeviceAttributes",                \
+		    struct pm_attributes *)                                                     \
+	PM_FUNCTION(convert, "NVPW_MetricsEvaluator_ConvertMetricNameToMetricEvalRequest",      \
+		    struct pm_convert *)                                                        \
+	PM_FUNCTION(evaluate, "NVPW_MetricsEvaluator_EvaluateToGpuValues", struct pm_evaluate *)
+
+struct pm_evaluator_functions {
+#define PM_FUNCTION(member, name, argument) int (*member)(argument);
+	PM_EVALUATOR_FUNCTIONS
 #undef PM_FUNCTION
 };
 

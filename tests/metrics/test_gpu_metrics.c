@@ -284,6 +284,24 @@ static void most_samples_are_sums(void **state)
 	end_recording(&recording);
 }
 
+/* Evaluation without names is used, unless its values are not CUPTI's. */
+static void names_are_not_looked_up(void **state)
+{
+	const struct ws_gpu_sampling_opts often = {"0", NULL, 10000};
+	struct recording recording = record("quick", &often, 2000);
+
+	(void)state;
+	assert_string_equal(recording.complaints, "");
+	assert_true(count_values(&recording, 0, "SM Active", 81) > 0);
+	assert_true(count_values(&recording, 0, "SM Active", 80) > 2);
+	end_recording(&recording);
+	recording = record("astray", &often, 2000);
+	assert_string_equal(recording.complaints, "");
+	assert_true(count_values(&recording, 0, "SM Active", 81) == 0);
+	assert_true(count_values(&recording, 0, "SM Active", 80) > 2);
+	end_recording(&recording);
+}
+
 /* Equal samples are one value; each begins where the one before ends; times are those of the clock
  * of the report. */
 static void values_follow_one_another(void **state)
@@ -515,6 +533,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(idle_links_are_left_out),
 		cmocka_unit_test(sums_that_mislead_are_not_used),
 		cmocka_unit_test(most_samples_are_sums),
+		cmocka_unit_test(names_are_not_looked_up),
 		cmocka_unit_test(values_follow_one_another),
 		cmocka_unit_test(refusal_has_its_reason_and_a_substitute),
 		cmocka_unit_test(busy_counters_have_a_substitute),

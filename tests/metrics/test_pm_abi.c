@@ -11,6 +11,7 @@
 #include <cupti_profiler_host.h>
 #include <cupti_profiler_target.h>
 #include <cupti_target.h>
+#include <nvperf_host.h>
 
 #include "ring/pm_abi.h"
 
@@ -42,6 +43,13 @@ STRUCT(pm_decode, overflow, CUpti_PmSampling_DecodeData);
 STRUCT(pm_image_info, completed, CUpti_PmSampling_GetCounterDataInfo);
 STRUCT(pm_sample_info, end, CUpti_PmSampling_CounterData_GetSampleInfo);
 
+STRUCT(pm_evaluator_end, evaluator, NVPW_MetricsEvaluator_Destroy);
+STRUCT(pm_attributes, bytes, NVPW_MetricsEvaluator_SetDeviceAttributes);
+STRUCT(pm_convert, request_size, NVPW_MetricsEvaluator_ConvertMetricNameToMetricEvalRequest);
+STRUCT(pm_evaluate, values, NVPW_MetricsEvaluator_EvaluateToGpuValues);
+SAME(PM_SIZE(pm_request, submetric), NVPW_MetricEvalRequest_STRUCT_SIZE);
+SAME(sizeof(struct pm_request), sizeof(NVPW_MetricEvalRequest));
+
 FIELD(pm_chip_name, device, CUpti_Device_GetChipName, deviceIndex);
 FIELD(pm_availability, bytes, CUpti_PmSampling_GetCounterAvailability,
       counterAvailabilityImageSize);
@@ -60,6 +68,8 @@ FIELD(pm_set_config, trigger, CUpti_PmSampling_SetConfig, triggerMode);
 FIELD(pm_image_size, names, CUpti_PmSampling_GetCounterDataSize, pMetricNames);
 FIELD(pm_image_size, samples, CUpti_PmSampling_GetCounterDataSize, maxSamples);
 FIELD(pm_image_initialize, image, CUpti_PmSampling_CounterDataImage_Initialize, pCounterData);
+FIELD(pm_evaluate, requests, NVPW_MetricsEvaluator_EvaluateToGpuValues, pMetricEvalRequests);
+FIELD(pm_evaluate, range, NVPW_MetricsEvaluator_EvaluateToGpuValues, rangeIndex);
 FIELD(pm_decode, image, CUpti_PmSampling_DecodeData, pCounterDataImage);
 FIELD(pm_decode, reason, CUpti_PmSampling_DecodeData, decodeStopReason);
 FIELD(pm_image_info, populated, CUpti_PmSampling_GetCounterDataInfo, numPopulatedSamples);

@@ -15,6 +15,7 @@
 
 #include "base/mem.h"
 #include "metrics/pm_choose.h"
+#include "metrics/pm_evaluator.h"
 
 enum { MOST_SAMPLES = 64, MOST_METRICS = 32, MOST_BYTES = 4 << 20, RECORDED_BY = 130001 };
 
@@ -262,6 +263,47 @@ static void check_units(const struct pm_functions *cupti, const struct pm_host_e
 	free(fit.config);
 }
 
+static bool bind_evaluator(struct pm_library *library)
+{
+	library->has_evaluator = true;
+#define PM_FUNCTION(member, name, argument)                               \
+	*(void **)&library->evaluator.member = dlsym(RTLD_DEFAULT, name); \
+	library->has_evaluator &= library->evaluator.member != NULL;
+	PM_EVALUATOR_FUNCTIONS
+#undef PM_FUNCTION
+	return library->has_evaluator;
+}
+
+/* Whether evaluation without names gives the values of evaluation with names. */
+static void check_evaluator(const struct pm_functions *cupti, struct pm_host_evaluate *evaluate)
+{
+	struct pm_library library = {.cupti = *cupti};
+	struct ws_pm_place place = {.image = evaluate->image, .bytes = evaluate->bytes};
+	const char *unknown = "sm__no_such_thing.sum";
+	struct ws_pm_evaluator *evaluator = NULL;
+	double values[MOST_METRICS];
+	bool same;
+
+	if (bind_evaluator(&library))
+		evaluator = ws_pm_evaluator_new(&library, "GH100");
+	check(evaluator, "the library evaluates without names");
+	if (!evaluator)
+		return;
+	same = ws_pm_evaluator_choose(evaluator, &place, evaluate->names, evaluate->count);
+	for (place.index = 0; place.index < 16 && same; place.index++) {
+		evaluate->range = place.index;
+		same = !cupti->host_evaluate(evaluate) &&
+		       !ws_pm_evaluator_evaluate(evaluator, &place, values);
+		for (size_t i = 0; i < evaluate->count && same; i++)
+			same = values[i] == evaluate->values[i] ||
+			       (isnan(values[i]) && isnan(evaluate->values[i]));
+	}
+	check(same, "its values are CUPTI's");
+	check(!ws_pm_evaluator_choose(evaluator, &place, &unknown, 1),
+	      "a metric that does not exist is refused");
+	ws_pm_evaluator_free(evaluator);
+}
+
 static void replay(const struct pm_functions *cupti, const char *folder)
 {
 	const char *names[MOST_METRICS];
@@ -280,6 +322,7 @@ static void replay(const struct pm_functions *cupti, const char *folder)
 	check_samples(cupti, &evaluate, folder);
 	check_plan(cupti, &evaluate, availability);
 	check_units(cupti, &evaluate, availability);
+	check_evaluator(cupti, &evaluate);
 	ws_pm_free_host(cupti, evaluate.host);
 	for (size_t i = 0; i < evaluate.count; i++)
 		free((char *)names[i]);
