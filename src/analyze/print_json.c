@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyze/print.h"
 #include "base/choose.h"
@@ -320,6 +321,91 @@ static void put_sarif_rules(struct ws_text *out)
 	ws_text_puts(out, "]");
 }
 
+/* Appends `path` as a URI: characters that may not stand in one are escaped. */
+static void put_uri(struct ws_text *out, const char *path)
+{
+	struct ws_text uri = {0};
+
+	for (; *path; path++) {
+		unsigned char byte = (unsigned char)*path;
+
+		if (byte > ' ' && byte < 0x7f && !strchr("\"%<>\\^`{|}#?[]", byte))
+			ws_text_add(&uri, path, 1);
+		else
+			ws_text_printf(&uri, "%%%02X", byte);
+	}
+	ws_put_json_string(out, "uri", ws_text_or(uri.text, ""));
+	ws_text_free(&uri);
+}
+
+/* `path` as seen from a folder that it lies in; else NULL. */
+static const char *find_path_within(const char *path, const char *folder)
+{
+	size_t length = folder ? strlen(folder) : 0;
+
+	if (length < 2 || strncmp(path, folder, length) || path[length] != '/')
+		return NULL;
+	return path + length + 1;
+}
+
+/* A file as code hosts look for it: relative to the folder that the program was started in, or to
+ * the one that we run in, where it lies there. */
+static void put_artifact(const struct ws_analysis_view *view, struct ws_text *out, const char *path)
+{
+	const char *started = ws_find_meta(view->analysis->model->report, "session.directory"),
+		   *within = find_path_within(path, started);
+	char *here = getcwd(NULL, 0), *absolute = NULL;
+
+	if (!within)
+		within = find_path_within(path, here);
+	if (!within && *path != '/')
+		within = path;
+	ws_text_puts(out, "\"artifactLocation\":{");
+	if (within) {
+		put_uri(out, within);
+		ws_put_json_string(out, "uriBaseId", "%SRCROOT%");
+	} else {
+		absolute = ws_format("file://%s", path);
+		put_uri(out, absolute);
+	}
+	ws_text_puts(out, "}");
+	free(absolute);
+	free(here);
+}
+
+static void put_file_location(const struct ws_analysis_view *view, const char *path, uint32_t line,
+			      struct ws_text *out)
+{
+	ws_text_puts(out, "{\"physicalLocation\":{");
+	put_artifact(view, out, path);
+	if (line)
+		ws_text_printf(out, ",\"region\":{\"startLine\":%u}", line);
+	ws_text_puts(out, "}}");
+}
+
+/* Where the finding is: in the source, where that is known, with the report as a related file; else
+ * in the report. */
+static void put_sarif_locations(const struct ws_analysis_view *view,
+				const struct ws_finding *finding, struct ws_text *out)
+{
+	const char *source = ws_report_string(view->analysis->model->report, finding->file, NULL);
+	bool known = finding->file && *source && *source != '<';
+
+	ws_put_json_key(out, "locations");
+	ws_text_puts(out, "[");
+	if (known)
+		put_file_location(view, source, finding->line, out);
+	else
+		put_file_location(view, view->path, 0, out);
+	ws_text_puts(out, "]");
+	if (!known)
+		return;
+	ws_put_json_key(out, "relatedLocations");
+	ws_text_puts(out, "[");
+	put_file_location(view, view->path, 0, out);
+	ws_text_puts(out, "]");
+}
+
 static void put_sarif_result(const struct ws_analysis_view *view, const struct ws_finding *finding,
 			     struct ws_text *out)
 {
@@ -334,10 +420,7 @@ static void put_sarif_result(const struct ws_analysis_view *view, const struct w
 	ws_put_json_string(out, "ruleId", finding->rule->name);
 	ws_put_json_string(out, "level", levels[finding->level]);
 	put_message(out, "message", text);
-	ws_put_json_key(out, "locations");
-	ws_text_puts(out, "[{\"physicalLocation\":{\"artifactLocation\":{");
-	ws_put_json_string(out, "uri", view->path);
-	ws_text_puts(out, "}}}]");
+	put_sarif_locations(view, finding, out);
 	ws_put_json_key(out, "properties");
 	ws_text_puts(out, "{");
 	ws_put_json_int(out, "cost_ns", (int64_t)finding->cost_ns);

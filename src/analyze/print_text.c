@@ -154,26 +154,31 @@ static uint64_t find_report_time(const char *path)
 	return (uint64_t)info.st_mtime * 1000000000;
 }
 
-/* The source line tells what the program does there, if the file is still as it was. */
-static void print_source(const struct ws_analysis_view *view, const struct ws_finding *finding)
+/* The source line tells what the program does there, if the file is still as it was. Returns
+ * whether it was printed. */
+static bool print_source(const struct ws_analysis_view *view, const struct ws_finding *finding)
 {
 	const char *path = ws_report_string(view->analysis->model->report, finding->file, NULL);
 	struct ws_text line = {0};
+	bool known = finding->file && finding->line &&
+		     ws_put_source_line(path, finding->line, find_report_time(view->path), &line);
 
-	if (finding->file && finding->line &&
-	    ws_put_source_line(path, finding->line, find_report_time(view->path), &line))
+	if (known)
 		fprintf(view->file, "   the line: %s\n", line.text);
 	ws_text_free(&line);
+	return known;
 }
 
+/* `spare` is how many source lines may still be printed. */
 static void print_finding(const struct ws_analysis_view *view, const struct ws_finding *finding,
-			  size_t number)
+			  size_t number, size_t *spare)
 {
 	const struct ws_analysis *analysis = view->analysis;
 	const char *unit = analysis->steps > 1 ? " a step" : "";
 
 	fprintf(view->file, "%zu. %s: %s\n", number, ws_name_level(finding->level), finding->title);
-	print_source(view, finding);
+	if (*spare && print_source(view, finding))
+		--*spare;
 	if (finding->gain_ns)
 		fprintf(view->file,
 			"   costs %.3f ms%s (%.1f %%), could gain %.3f ms (%.1f %%)%s%s\n",
@@ -207,22 +212,29 @@ static const struct ws_finding *find_note(const struct ws_analysis_view *view)
 	return NULL;
 }
 
+enum { MOST_BRIEF_FINDINGS = 3, MOST_BRIEF_LINES = 11 /* and one that names the report */ };
+
+static size_t count_lines(const struct ws_finding *finding)
+{
+	return 1 + (finding->gain_ns > 0) + (finding->advice != NULL);
+}
+
 /* After a recording: only findings that cost something, three at most; where there are none, what
- * takes the time. */
+ * takes the time. The first findings show their source lines, as far as there is room. */
 static void print_brief(const struct ws_analysis_view *view)
 {
-	enum { MOST_FINDINGS = 3 };
+	const struct ws_finding *shown[MOST_BRIEF_FINDINGS] = {find_note(view)};
 	const struct ws_findings *findings = view->findings;
-	const struct ws_finding *note = NULL;
-	size_t faults = 0;
+	size_t faults = 0, spare = MOST_BRIEF_LINES, count;
 
-	for (size_t i = 0; i < findings->count && i < MOST_FINDINGS; i++)
+	for (size_t i = 0; i < findings->count && i < MOST_BRIEF_FINDINGS; i++)
 		if (findings->findings[i].level >= WS_LEVEL_WARNING)
-			print_finding(view, &findings->findings[i], ++faults);
-	if (!faults)
-		note = find_note(view);
-	if (note)
-		print_finding(view, note, 1);
+			shown[faults++] = &findings->findings[i];
+	count = ws_max(faults, (size_t)(shown[0] != NULL));
+	for (size_t i = 0; i < count; i++)
+		spare -= count_lines(shown[i]);
+	for (size_t i = 0; i < count; i++)
+		print_finding(view, shown[i], i + 1, &spare);
 }
 
 static void print_unlooked(const struct ws_analysis_view *view)
@@ -283,6 +295,7 @@ void ws_print_analysis_text(const struct ws_analysis_view *view)
 {
 	const struct ws_analysis *analysis = view->analysis;
 	const char *unit = analysis->steps > 1 ? ", a step" : "";
+	size_t spare = SIZE_MAX;
 
 	if (view->brief) {
 		print_brief(view);
@@ -302,7 +315,7 @@ void ws_print_analysis_text(const struct ws_analysis_view *view)
 		print_checklist(view);
 	fprintf(view->file, "\nFindings:\n");
 	for (size_t i = 0; i < view->findings->count; i++)
-		print_finding(view, &view->findings->findings[i], i + 1);
+		print_finding(view, &view->findings->findings[i], i + 1, &spare);
 	if (!view->findings->count)
 		fprintf(view->file, "none\n");
 	print_unlooked(view);

@@ -947,6 +947,33 @@ class Page(html.parser.HTMLParser):
 
 
 @test
+def findings_name_source_files():
+    """SARIF has the file and the line; after a recording there are at most twelve lines."""
+    program = """
+import copy, time
+tree = {str(i): [i, str(i)] for i in range(2000)}
+end = time.process_time() + 0.7
+while time.process_time() < end:
+    copy.deepcopy(tree)
+"""
+    os.makedirs("a folder", exist_ok=True)
+    with open("a folder/copies.py", "w") as f:
+        f.write(program)
+    done = run("profile", "-f", "-o", "copies", sys.executable, "-S", "a folder/copies.py")
+    first_fault(analyze("copies.wsrep"), "library-work")
+    lines = [line for line in done.err.split("\n") if line]
+    if "copy.deepcopy(tree)" not in done.err or len(lines) > 12:
+        raise AssertionError(done.err)
+    sarif = json.loads(run("analyze", "-f", "sarif", "copies.wsrep").out)
+    result = sarif["runs"][0]["results"][0]
+    place = result["locations"][0]["physicalLocation"]
+    same(place["artifactLocation"]["uri"], "a%20folder/copies.py")
+    same(place["region"]["startLine"], 6)
+    related = result["relatedLocations"][0]["physicalLocation"]["artifactLocation"]
+    same(related["uri"], "copies.wsrep")
+
+
+@test
 def every_format_can_be_read():
     path = any_trace()
     sarif = json.loads(run("analyze", "-f", "sarif", path, path).out)

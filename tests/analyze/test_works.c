@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 
 #include "analyze/analysis.h"
 #include "analyze/finding.h"
+#include "analyze/print.h"
 #include "analyze/source_line.h"
 #include "store/store.h"
 
@@ -194,6 +196,69 @@ static void test_work_of_libraries(void **state)
 		check_program(&programs[i]);
 }
 
+/* The faults of one place, as they are shown after a recording. */
+static void print_three(const struct ws_analysis *analysis, const char *path, FILE *out)
+{
+	const struct ws_code_place *place = &analysis->breakdown.rows[0].place;
+	struct ws_finding faults[3];
+	struct ws_findings findings = {.findings = faults, .count = 3};
+	struct ws_analysis_view view = {.analysis = analysis,
+					.findings = &findings,
+					.brief = true,
+					.path = path,
+					.file = out};
+
+	for (int i = 0; i < 3; i++)
+		faults[i] = (struct ws_finding){.rule = ws_rules[0],
+						.level = WS_LEVEL_WARNING,
+						.title = (char *)"title",
+						.advice = (char *)"advice",
+						.gain_ns = MS,
+						.file = place->file,
+						.line = place->line};
+	ws_print_analysis_text(&view);
+}
+
+/* Eleven lines and the one that names the report: the last finding goes without its source line. */
+static void test_brief_lines(void **state)
+{
+	char source[PATH_MAX], here[PATH_MAX - 64], path[64], *text = NULL;
+	struct sampled program = {{{"deepcopy", MODULES "copy.py"}, {"try_move", source}}, 0, ""};
+	struct ws_model_options all = {.to = UINT64_MAX};
+	struct ws_analysis *analysis;
+	struct ws_report *report;
+	struct ws_err err = {""};
+	size_t length, lines = 0;
+	FILE *file;
+
+	(void)state;
+	assert_non_null(getcwd(here, sizeof(here)));
+	snprintf(source, sizeof(source), "%s/test_works.%d.py", here, (int)getpid());
+	file = fopen(source, "w");
+	assert_non_null(file);
+	fputs("\n\n\n\n\n\nseventh\n", file);
+	fclose(file);
+	snprintf(path, sizeof(path), "test_works.%d.wsrep", (int)getpid());
+	write_report(path, &program);
+	report = ws_report_open_plain(path, &err);
+	assert_non_null(report);
+	analysis = ws_analysis_open(report, &all, &err);
+	assert_non_null(analysis);
+	file = open_memstream(&text, &length);
+	assert_non_null(file);
+	print_three(analysis, path, file);
+	fclose(file);
+	for (size_t i = 0; i < length; i++)
+		lines += text[i] == '\n';
+	assert_int_equal(lines, 11);
+	assert_non_null(strstr(text, "the line: seventh\n"));
+	free(text);
+	ws_analysis_close(analysis);
+	ws_report_close(report);
+	unlink(path);
+	unlink(source);
+}
+
 static void check_line(const char *path, uint32_t line, uint64_t until, const char *expected)
 {
 	struct ws_text text = {0};
@@ -235,6 +300,7 @@ static void test_source_lines(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_work_of_libraries),
+					   cmocka_unit_test(test_brief_lines),
 					   cmocka_unit_test(test_source_lines)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

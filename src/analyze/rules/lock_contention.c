@@ -34,7 +34,9 @@ struct lock_waits {
 	uint64_t longest_ns;
 	struct ws_span longest;
 	uint64_t threads;
-	uint64_t running; /* of the threads that wait like this */
+	uint64_t running;  /* of the threads that wait like this */
+	uint64_t lifetime; /* theirs within the window, summed up */
+	uint64_t most;	   /* the waits of the thread that waits most */
 };
 
 static bool is_file_lock(const struct ws_model *model, const struct ws_model_state *state)
@@ -102,6 +104,15 @@ static void add_wait(const struct ws_model_state *state, uint64_t start, uint64_
 			   ws_map_get(&waits->stacks, state->callchain, NULL) + end - start);
 }
 
+/* How much of the window a thread lived through, as far as its states tell. */
+static uint64_t measure_lifetime(const struct ws_model *model, const struct ws_model_thread *thread)
+{
+	uint64_t start = ws_max(thread->states[0].start, model->from),
+		 end = ws_min(thread->states[thread->count - 1].end, model->to);
+
+	return end - ws_min(start, end);
+}
+
 static void add_thread(const struct ws_model *model, uint32_t id, struct lock_waits *waits)
 {
 	const struct ws_model_thread *thread = &model->threads[id];
@@ -122,6 +133,17 @@ static void add_thread(const struct ws_model *model, uint32_t id, struct lock_wa
 	waits->ns += here;
 	waits->threads++;
 	waits->running += thread->running;
+	waits->lifetime += measure_lifetime(model, thread);
+	waits->most = ws_max(waits->most, here);
+}
+
+/* Beside a GPU, threads of the driver and of loaders wait in locks for something to do: those count
+ * that use the GPU themselves. */
+static bool may_be_idle(const struct ws_model *model, uint32_t id)
+{
+	const struct ws_model_thread *thread = &model->threads[id];
+
+	return model->has_cuda && id != model->thread && thread->first_call == thread->end_call;
 }
 
 /* The user's function in which threads waited longest, and which share of the waits was there;
@@ -162,6 +184,8 @@ static bool add_threads(const struct ws_model *model, struct lock_waits *waits)
 
 		if (process != model->process &&
 		    (waits->kind != FILE_LOCKS || !ws_is_explained(model, process)))
+			continue;
+		if (may_be_idle(model, id))
 			continue;
 		if (waits->kind != SEMAPHORES || !model->python || id != model->thread)
 			add_thread(model, id, waits);
@@ -307,6 +331,15 @@ static const char *choose_advice(const struct ws_analysis *analysis, const struc
 	       "part of its own and combine at the end, or use several locks or atomics.";
 }
 
+/* The part of the window that a thread spends in the waits: of the one that waits most, or of each,
+ * where many short-lived threads come one after the other. */
+static uint64_t measure_cost(const struct ws_analysis *analysis, const struct lock_waits *waits)
+{
+	double share = (double)waits->ns / (double)ws_max(waits->lifetime, (uint64_t)1);
+
+	return ws_max(waits->most, (uint64_t)((double)analysis->window * share));
+}
+
 static uint64_t estimate_gain(const struct ws_analysis *analysis, const struct lock_waits *waits)
 {
 	uint64_t gain = (uint64_t)((double)analysis->rated * (double)waits->ns /
@@ -315,7 +348,7 @@ static uint64_t estimate_gain(const struct ws_analysis *analysis, const struct l
 	if (analysis->cores) /* work that the threads still have to share */
 		gain = ws_min(gain, analysis->window - ws_min(waits->running / analysis->cores,
 							      analysis->window));
-	return gain;
+	return ws_min(gain, measure_cost(analysis, waits));
 }
 
 static void report_waits(const struct ws_analysis *analysis, const struct lock_waits *waits,
@@ -327,7 +360,8 @@ static void report_waits(const struct ws_analysis *analysis, const struct lock_w
 
 	put_place(analysis, waits, &code, &place);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_lock_contention,
-					waits->ns / waits->threads, estimate_gain(analysis, waits));
+					measure_cost(analysis, waits),
+					estimate_gain(analysis, waits));
 	ws_limit_to_users(analysis, finding, &code);
 	finding->title = ws_format("%llu %s wait for %s, %.0f %% of their time%s",
 				   (unsigned long long)waits->threads,

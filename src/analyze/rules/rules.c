@@ -178,6 +178,8 @@ void ws_limit_to_users(const struct ws_analysis *analysis, struct ws_finding *fi
 	/* A module of Python that runs as a program. */
 	if (!users || (place->python && !place->users))
 		finding->level = ws_min(finding->level, WS_LEVEL_NOTE);
+	if (place->users && !finding->file)
+		ws_point_at(finding, place);
 }
 
 /* Whether an event loop works for itself, below the user's code that runs it. */

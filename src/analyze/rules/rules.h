@@ -57,7 +57,8 @@ void ws_say_lone_worker(const struct ws_analysis *analysis, const struct ws_brea
 /* "python3 1234": a thread's name and number. */
 void ws_put_thread(const struct ws_analysis *analysis, uint32_t thread, struct ws_text *text);
 /* Whether a finding can be a fault: system programs do what they are for, so it needs user code or
- * a user's program. Others get a note at most. */
+ * a user's program. Others get a note at most. A place of the user's is the finding's source line,
+ * where it has none yet. */
 void ws_limit_to_users(const struct ws_analysis *analysis, struct ws_finding *finding,
 		       const struct ws_code_place *place);
 /* The same for time on cores; what an event loop does for itself, below the user's code that runs
