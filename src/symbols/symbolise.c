@@ -14,6 +14,7 @@
 #include "symbols/dwarf_apart.h"
 #include "symbols/jit.h"
 #include "symbols/kallsyms.h"
+#include "symbols/python_methods.h"
 #include "symbols/symtab.h"
 
 /* The frames of one module. */
@@ -21,8 +22,9 @@ struct symbol_batch {
 	struct ws_wanted *wanted;
 	size_t count;
 	uint64_t *addresses;
-	struct ws_symbol_hit *hits; /* their names are in the module's files */
-	struct ws_elf separate;	    /* the module's debug file, or closed */
+	struct ws_symbol_hit *hits;	   /* their names are in the module's files */
+	struct ws_python_methods *methods; /* owns some of the names; or NULL */
+	struct ws_elf separate;		   /* the module's debug file, or closed */
 	bool *done;
 	const struct ws_symbol_opts *opts;
 	void (*emit)(void *ctx, const struct ws_symbol *symbol);
@@ -189,13 +191,25 @@ static void finish_reading_dwarf(struct symbol_batch *batch)
 	batch->result->split += missing.units;
 }
 
+/* Files of Python without a symbol table still name what Python can call. */
+static void name_python_methods(struct symbol_batch *batch, struct ws_module *module)
+{
+	struct ws_cfi *own = NULL;
+
+	if (!module->cfi)
+		own = ws_cfi_new(&module->elf);
+	batch->methods = ws_python_methods_find(&module->elf, own ? own : module->cfi,
+						batch->addresses, batch->count, batch->hits);
+	ws_cfi_free(own);
+}
+
 /* Find the symbols of a file, and start to read its debugging information. */
 static void start_elf(struct symbol_batch *batch)
 {
 	struct ws_module *module = batch->wanted[0].module;
 	struct ws_elf *separate = &batch->separate;
 	const struct ws_elf *elf = &module->elf;
-	bool has_separate;
+	bool has_separate, whole = false;
 
 	if (!module->opened && module->kind == WS_MODULE_FILE)
 		ws_debugfile_open_module(module, batch->opts->dirs, batch->opts->dir_count);
@@ -208,9 +222,11 @@ static void start_elf(struct symbol_batch *batch)
 		return;
 	}
 	if (has_separate)
-		ws_symtab_find(separate, batch->addresses, batch->count, batch->hits);
+		whole = ws_symtab_find(separate, batch->addresses, batch->count, batch->hits);
 	if (module->opened)
-		ws_symtab_find(&module->elf, batch->addresses, batch->count, batch->hits);
+		whole |= ws_symtab_find(&module->elf, batch->addresses, batch->count, batch->hits);
+	if (module->opened && !whole)
+		name_python_methods(batch, module);
 	if (has_separate)
 		elf = separate;
 	if (batch->opts->lines && has_dwarf(elf) && module->kind == WS_MODULE_FILE)
@@ -320,6 +336,7 @@ static void finish_module(struct symbol_batch *batch)
 		symbolise_jit(batch);
 	else
 		emit_remaining(batch);
+	ws_python_methods_free(batch->methods);
 	ws_elf_close(&batch->separate);
 	free(batch->addresses);
 	free(batch->hits);

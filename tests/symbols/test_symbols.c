@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <sched.h>
 #include <signal.h>
@@ -31,6 +32,7 @@
 #include "symbols/dwarf_apart.h"
 #include "symbols/jit.h"
 #include "symbols/kallsyms.h"
+#include "symbols/python_methods.h"
 #include "symbols/symbolise.h"
 #include "symbols/symtab.h"
 #include "symbols/unwind.h"
@@ -1005,9 +1007,60 @@ static void signals_do_not_end_the_receiving(void **state)
 	sigaction(SIGUSR1, &before, NULL);
 }
 
-int main(void)
+/* ---- functions of Python without a symbol table ---- */
+
+static const char *python_like; /* the path of a library; NULL: there is none */
+
+static void python_methods(void **state)
+{
+	static const char *const names[] = {"tidy.collect",
+					    "tidy.freeze",
+					    "tidy.Stack.pop",
+					    "tidy.Stack.__contains__",
+					    "tidy.Pattern.match",
+					    "lone",
+					    NULL};
+	enum { COUNT = WS_COUNT(names) };
+	void *library = python_like ? dlopen(python_like, RTLD_NOW) : NULL;
+	uintptr_t const *places = library ? dlsym(library, "PyModule_Places") : NULL;
+	struct ws_python_methods *methods;
+	struct ws_symbol_hit hits[COUNT];
+	uint64_t addresses[COUNT];
+	struct ws_elf elf;
+	struct ws_err err;
+	struct ws_cfi *cfi;
+	Dl_info info;
+
+	(void)state;
+	if (!places)
+		skip();
+	assert_true(dladdr(places, &info) != 0);
+	assert_int_equal(ws_elf_open(&elf, python_like, &err), 0);
+	cfi = ws_cfi_new(&elf);
+	assert_non_null(cfi);
+	for (size_t i = 0; i < COUNT; i++) {
+		memset(&hits[i], 0, sizeof(hits[i]));
+		addresses[i] = places[i] - (uintptr_t)info.dli_fbase + 1;
+	}
+	methods = ws_python_methods_find(&elf, cfi, addresses, COUNT, hits);
+	for (size_t i = 0; i < COUNT; i++) {
+		if (names[i])
+			assert_string_equal(hits[i].name, names[i]);
+		else
+			assert_null(hits[i].name);
+		if (hits[i].name)
+			assert_int_equal(hits[i].value, addresses[i] - 1);
+	}
+	ws_python_methods_free(methods);
+	ws_cfi_free(cfi);
+	ws_elf_close(&elf);
+	dlclose(library);
+}
+
+int main(int count, char **arguments)
 {
 	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(python_methods),
 		cmocka_unit_test(signals_do_not_end_the_receiving),
 		cmocka_unit_test(cursors_stop_at_the_end),
 		cmocka_unit_test(expressions),
@@ -1034,6 +1087,8 @@ int main(void)
 		cmocka_unit_test(rows_are_added_to_a_report),
 	};
 
+	if (count > 1)
+		python_like = arguments[1];
 	test_shrinking();
 	return cmocka_run_group_tests_name("symbols", tests, set_up, tear_down);
 }
