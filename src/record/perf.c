@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/tracefs.h"
+#include "record/closer.h"
 #include "record/perf_private.h"
 #include "record/python.h"
 
@@ -18,6 +19,7 @@
 #define IDLE_NS 20000000u
 #define LEAST_NS 500000u /* between two rounds, unless a buffer gets full */
 #define MANY_CPUS 64
+#define FEW_CPUS 4
 #define BRIEF_NS 50000000u     /* threads that live for less than this, */
 #define BRIEF_MOST 20	       /* and that more of them than this */
 #define BRIEF_SPAN 1000000000u /* within this time are not sampled by events of their own */
@@ -111,7 +113,7 @@ static void say(struct ws_perf *perf, enum ws_severity severity, const char *tex
  * without. 0, or the errno of the last refusal. */
 static int find_scope(struct ws_perf *perf)
 {
-	const char *test = getenv("WARPSIGHT_PERF"); /* for tests: wide, inherit, none */
+	const char *test = getenv("WARPSIGHT_PERF"); /* for tests: wide, threads, inherit, none */
 	struct perf_event_attr attr;
 	int error = EACCES;
 
@@ -361,8 +363,12 @@ static bool choose_python(struct ws_perf *perf)
 	return ws_python_bpf_suits(py, frequency);
 }
 
-/* Another program reports in which calls threads wait. Its event is inherited for each core by each
- * new thread, as that of the samples is. */
+/*
+ * Another program reports in which calls threads wait. Where the target has no hooks, all of its
+ * threads need it, and inherit its event for each core, as that of the samples. Threads with hooks
+ * should inherit nothing, because exchanging events slows each of their switches: there the event
+ * counts on whole cores, and only once a process without hooks has been found.
+ */
 static bool choose_wait_calls(struct ws_perf *perf)
 {
 	struct ws_perf_event *ev;
@@ -372,7 +378,8 @@ static bool choose_wait_calls(struct ws_perf *perf)
 	ev = add_event(perf, WS_PERF_CALLS, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES,
 		       "calls");
 	ev->attr.sample_period = 1;
-	ev->attr.inherit = 1;
+	ev->attr.inherit = !perf->options.hooked;
+	perf->calls_on = ev->attr.inherit;
 	if (!try_attr(perf, &ev->attr))
 		return true;
 	perf->set.events_n--;
@@ -399,7 +406,7 @@ static void choose_programs(struct ws_perf *perf)
 	perf->set.events_n -= 1 + calls;
 }
 
-static size_t event_of_role(const struct ws_perf_set *set, enum ws_perf_role role)
+size_t ws_perf_find_role(const struct ws_perf_set *set, enum ws_perf_role role)
 {
 	size_t i = 0;
 
@@ -433,16 +440,24 @@ static bool attach_python(struct ws_perf *perf, size_t output)
 	return attached;
 }
 
+void ws_perf_start_calls(struct ws_perf *perf)
+{
+	if (perf->calls_on || !perf->wait_calls)
+		return;
+	perf->calls_on = true;
+	ws_perf_switch(&perf->set, WS_PERF_CALLS, perf->from && !perf->over);
+}
+
 void ws_perf_stop_calls(struct ws_perf *perf)
 {
-	ws_perf_close_event(&perf->set, event_of_role(&perf->set, WS_PERF_CALLS));
+	ws_perf_close_event(&perf->set, ws_perf_find_role(&perf->set, WS_PERF_CALLS));
 	ws_wait_calls_close(perf->wait_calls);
 	perf->wait_calls = NULL;
 }
 
 static bool attach_wait_calls(struct ws_perf *perf, size_t output)
 {
-	size_t counter = event_of_role(&perf->set, WS_PERF_CALLS);
+	size_t counter = ws_perf_find_role(&perf->set, WS_PERF_CALLS);
 	bool attached = counter < perf->set.events_n;
 
 	for (size_t i = 0; attached && i < perf->set.rings_n; i++) {
@@ -504,7 +519,7 @@ static bool attach_syscalls(struct ws_perf *perf, size_t output)
 
 static void attach_programs(struct ws_perf *perf)
 {
-	size_t output = event_of_role(&perf->set, WS_PERF_OUTPUT);
+	size_t output = ws_perf_find_role(&perf->set, WS_PERF_OUTPUT);
 	bool used = false;
 
 	if (output == perf->set.events_n) {
@@ -533,13 +548,20 @@ static size_t count_cpus(void)
  * Whether to sample the target's threads by events of their own even where whole CPUs may be
  * observed. The clock of an event on a CPU goes on when the CPU is idle, which on a virtual machine
  * with many CPUs slows those that work (by 5 % on one of 16). But each new thread inherits such an
- * event for each CPU, which takes microseconds each.
+ * event for each CPU, which takes microseconds each, and so does exchanging them when threads are
+ * switched. On a few CPUs that is the greater cost.
  */
 static bool samples_by_thread(const struct ws_perf *perf)
 {
+	const char *test = getenv("WARPSIGHT_PERF"); /* for tests: threads, wide */
+	size_t cpus = count_cpus();
+
 	/* A target that runs already has threads that inherited nothing. */
-	return perf->options.sample == WS_SCOPE_TREE && count_cpus() <= MANY_CPUS &&
-	       !perf->options.attach;
+	if (perf->options.sample != WS_SCOPE_TREE || perf->options.attach)
+		return false;
+	if (test && (!strcmp(test, "threads") || !strcmp(test, "wide")))
+		return !strcmp(test, "threads");
+	return cpus > FEW_CPUS && cpus <= MANY_CPUS;
 }
 
 /* The events' ids in the table perf_event. */
@@ -873,8 +895,8 @@ struct ws_perf *ws_perf_open(const struct ws_perf_opts *options, pid_t target,
 /* The programs run on the events of the first process; attach them to those of the last one too. */
 static void attach_programs_to_last(struct ws_perf *perf)
 {
-	size_t n = perf->set.events_n, output = event_of_role(&perf->set, WS_PERF_OUTPUT),
-	       counter = event_of_role(&perf->set, WS_PERF_CALLS);
+	size_t n = perf->set.events_n, output = ws_perf_find_role(&perf->set, WS_PERF_OUTPUT),
+	       counter = ws_perf_find_role(&perf->set, WS_PERF_CALLS);
 
 	for (size_t i = 0; output < n && i < perf->set.rings_n; i++) {
 		const struct ws_perf_ring *ring = &perf->set.rings[i];
@@ -928,13 +950,16 @@ bool ws_perf_refused(void)
 
 bool ws_perf_shift(struct ws_perf *perf)
 {
-	size_t standby = event_of_role(&perf->set, WS_PERF_STANDBY);
+	size_t standby = ws_perf_find_role(&perf->set, WS_PERF_STANDBY);
+	bool on_cores = perf->set.wide && !perf->by_thread;
 
-	if (standby == perf->set.events_n || perf->over)
+	if ((standby == perf->set.events_n && !on_cores) || perf->over)
 		return false;
 	if (!perf->shifted) {
 		perf->shifted = true;
 		ws_perf_stop_calls(perf);
+		if (on_cores)
+			return true;
 		ws_perf_close_event(&perf->set, standby - 1);
 		ws_perf_switch(&perf->set, WS_PERF_STANDBY, perf->from != 0);
 	}
@@ -1008,7 +1033,7 @@ void ws_perf_begin(struct ws_perf *perf, uint64_t time)
 		ws_perf_switch(&perf->set, WS_PERF_SAMPLE, true);
 	if (perf->shifted)
 		ws_perf_switch(&perf->set, WS_PERF_STANDBY, true);
-	ws_perf_switch(&perf->set, WS_PERF_CALLS, true);
+	ws_perf_switch(&perf->set, WS_PERF_CALLS, perf->calls_on);
 	ws_perf_switch(&perf->set, WS_PERF_WAKE, true);
 	ws_perf_switch(&perf->set, WS_PERF_FTRACE, true);
 }
@@ -1171,6 +1196,7 @@ struct ws_closer *ws_perf_free(struct ws_perf *perf)
 		return NULL;
 	ws_perf_tree_free(perf);
 	closer = ws_perf_close_later(&perf->set);
+	ws_closer_join(perf->closer);
 	ws_wait_calls_close(perf->wait_calls);
 	ws_syscalls_close(perf->syscalls);
 	forget_events(perf);

@@ -50,6 +50,7 @@ struct ws_perf_opts {
 	bool later;	    /* the collection does not begin with the target */
 	bool signals;	    /* perf is refused, and hooks take the samples instead */
 	bool attach;	    /* the target already runs: find its threads and descendants */
+	bool hooked;	    /* the target's file takes our hooks */
 };
 
 struct ws_perf;

@@ -445,6 +445,47 @@ void ws_perf_switch(struct ws_perf_set *set, enum ws_perf_role role, bool on)
 				      on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
 }
 
+struct ws_closer *ws_perf_close_role(struct ws_perf_set *set, enum ws_perf_role role,
+				     struct ws_closer *closer)
+{
+	for (size_t i = 0; i < set->rings_n; i++)
+		for (size_t k = 0; k < set->events_n; k++) {
+			int *fd = &set->rings[i].fds[k];
+
+			if (set->events[k].role != role || *fd < 0)
+				continue;
+			closer = ws_closer_add(closer, *fd);
+			*fd = -1;
+		}
+	return closer;
+}
+
+static int reopen_event(const struct ws_perf_event *event, const struct ws_perf_ring *ring)
+{
+	int fd = open_event(&event->attr, -1, (int)ring->cpu);
+
+	if (fd >= 0 && ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->fds[0])) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+bool ws_perf_reopen_role(struct ws_perf_set *set, enum ws_perf_role role)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < set->rings_n; i++)
+		for (size_t k = 0; k < set->events_n; k++)
+			if (set->events[k].role == role && !set->events[k].refused) {
+				set->rings[i].fds[k] =
+					reopen_event(&set->events[k], &set->rings[i]);
+				all &= set->rings[i].fds[k] >= 0;
+			}
+	learn_ids(set);
+	return all;
+}
+
 void ws_perf_close_event(struct ws_perf_set *set, size_t event)
 {
 	for (size_t i = 0; i < set->rings_n; i++)

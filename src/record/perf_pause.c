@@ -23,6 +23,7 @@
 #include <sys/ioctl.h>
 
 #include "base/choose.h"
+#include "record/closer.h"
 #include "record/perf_private.h"
 #include "record/python.h"
 
@@ -177,15 +178,44 @@ static struct busiest settle_allowances(struct ws_perf *perf, uint64_t now)
 	return busiest;
 }
 
+/* Events that are off still cost something at each switch and wake-up of every core, and they are
+ * soon opened. */
+static void close_events(struct ws_perf *perf)
+{
+	if (perf->closer)
+		return;
+	perf->closer = ws_perf_close_role(&perf->set, WS_PERF_SWITCHES, NULL);
+	perf->closer = ws_perf_close_role(&perf->set, WS_PERF_WAKE, perf->closer);
+	ws_closer_start(perf->closer);
+}
+
+static void reopen_events(struct ws_perf *perf)
+{
+	bool all;
+
+	if (!perf->closer)
+		return;
+	ws_closer_join(perf->closer);
+	perf->closer = NULL;
+	all = ws_perf_reopen_role(&perf->set, WS_PERF_SWITCHES);
+	all &= ws_perf_reopen_role(&perf->set, WS_PERF_WAKE);
+	if (!all)
+		ws_sink_diagnostic(perf->main, WS_WARNING, "perf", 0, ws_read_raw_ns(),
+				   "Context switches or wake-ups of some core are not recorded any "
+				   "more: the kernel refused to begin again after a pause.");
+}
+
 static void begin_pause(struct ws_perf *perf, uint64_t now, double ns)
 {
-	bool sparse = ns >= LONG_NS && perf->switch_rate > CONVOY;
+	bool sparse = ns >= LONG_NS && perf->switch_rate > CONVOY, spaced;
 
 	ws_perf_stop_calls(perf);
 	/* Take the time first: what single cores record beyond it is not used. */
-	sparse = sparse && space_out_samples(perf, WS_PERF_SPARSE);
-	ws_perf_pause_switches(perf, now, sparse);
+	spaced = sparse && space_out_samples(perf, WS_PERF_SPARSE);
+	ws_perf_pause_switches(perf, now, spaced);
 	record_switches(perf, false);
+	if (sparse)
+		close_events(perf);
 	perf->resume = now + (uint64_t)ws_min(ns, (double)PAUSE_NS);
 }
 
@@ -193,6 +223,7 @@ void ws_perf_end_pause(struct ws_perf *perf)
 {
 	if (perf->pauses_n && perf->pauses[perf->pauses_n - 1].sparse)
 		space_out_samples(perf, 1);
+	reopen_events(perf);
 	record_switches(perf, true);
 }
 

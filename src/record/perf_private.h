@@ -34,8 +34,8 @@ enum ws_perf_role {
 	WS_PERF_STANDBY,
 	WS_PERF_SWITCHES, /* context switches of whole CPUs, where they have an event of their own
 			   */
-	WS_PERF_CALLS, /* context switches of the recorded threads, for the program that reports in
-			  which calls they are (wait_calls.h) */
+	WS_PERF_CALLS, /* context switches, for the program that reports in which calls threads are
+			  (wait_calls.h) */
 	WS_PERF_WAKE,
 	WS_PERF_FTRACE,
 	WS_PERF_OUTPUT /* written by programs in the kernel */
@@ -124,6 +124,12 @@ void ws_perf_switch(struct ws_perf_set *set, enum ws_perf_role role, bool on);
 /* Close one of the events on all CPUs. It must not be the first, which owns the buffers. What it
  * has written can still be read. */
 void ws_perf_close_event(struct ws_perf_set *set, size_t event);
+/* The same for all of a role that are for whole CPUs: hand them to `closer`, which closes them in a
+ * thread once it is started. Returns the closer, which is made when it was NULL. */
+struct ws_closer *ws_perf_close_role(struct ws_perf_set *set, enum ws_perf_role role,
+				     struct ws_closer *closer);
+/* Open them again. False when the kernel refuses some. */
+bool ws_perf_reopen_role(struct ws_perf_set *set, enum ws_perf_role role);
 /* Call `fn` with each record that is older than `until`, in the order of time. Pointers are valid
  * during the call. Returns the bytes taken. */
 uint64_t ws_perf_take(struct ws_perf_set *set, uint64_t until,
@@ -258,6 +264,8 @@ struct ws_perf {
 	unsigned brief_n;
 	struct ws_syscalls *syscalls;	  /* NULL: system calls are not recorded */
 	struct ws_wait_calls *wait_calls; /* NULL: the recorder looks at waiting threads */
+	bool calls_on;			  /* some process has no hooks, so the program is needed */
+	struct ws_closer *closer; /* closes events that a long pause needs not; NULL: all open */
 	uint64_t brief_since;
 	uint64_t from, to;	   /* of the collection; `to` is 0 while it goes on */
 	uint64_t now;		   /* time of the current record */
@@ -356,8 +364,12 @@ void ws_perf_stack(struct ws_perf *perf, struct ws_perf_thread *thread,
 
 /* Take samples on CPUs from now on, whatever runs there; false where that is impossible. */
 bool ws_perf_shift(struct ws_perf *perf);
-/* Stop the program that reports in which calls threads wait: it costs too much now. */
+/* Have the program report in which calls threads wait: a process without hooks was found. */
+void ws_perf_start_calls(struct ws_perf *perf);
+/* Stop that program for good: it costs too much now. */
 void ws_perf_stop_calls(struct ws_perf *perf);
+/* The place of the first event of the role in the set; events_n when there is none. */
+size_t ws_perf_find_role(const struct ws_perf_set *set, enum ws_perf_role role);
 /* Note that a thread of the tree which started at `start` has ended. */
 void ws_perf_lived(struct ws_perf *perf, uint64_t start, uint64_t end);
 

@@ -586,6 +586,8 @@ bool ws_perf_resolve(struct ws_perf *perf, struct ws_perf_image *im, bool force)
 		im->sink = im->proc->sink;
 	} else if (force || im->outside || im->ran_already) {
 		make_row(perf, im);
+		if (im->exec && !im->outside)
+			ws_perf_start_calls(perf);
 	} else {
 		return false;
 	}

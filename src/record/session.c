@@ -29,6 +29,7 @@
 #include "base/paths.h"
 #include "record/rights.h"
 #include "record/linked.h"
+#include "record/proc.h"
 #include "record/session.h"
 #include "record/signals.h"
 
@@ -387,9 +388,26 @@ static void prepare_environment(struct ws_session *session)
 					     session->nvtx, session->cuda);
 }
 
+/* Whether hooks will tell what the target's threads wait for. */
+static bool takes_hooks(const struct ws_session *session)
+{
+	const struct ws_record_opts *options = session->options;
+	char *file, why[5000];
+	bool hooked;
+
+	if (options->attach || session->shut_out || !session->preload[0] || !options->argv ||
+	    !options->argv[0])
+		return false;
+	file = ws_launch_find(options->argv[0], session->env);
+	hooked = file && !ws_image_problem(file, geteuid(), why, sizeof(why));
+	free(file);
+	return hooked;
+}
+
 /* `target` has not called exec yet, unless it is attached to. */
 static void open_perf(struct ws_session *session, pid_t target)
 {
+	session->perf_opts.hooked = takes_hooks(session);
 	session->perf = ws_perf_open(&session->perf_opts, target, session->drain, session->main);
 	ws_drain_perf(session->drain, session->perf);
 	if (ws_python_bpf_is_on(session->python))

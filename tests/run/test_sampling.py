@@ -186,7 +186,7 @@ def a_set_user_id_program_is_followed(t):
     as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     if subprocess.run(as_nobody + [program, "split", "1"]).returncode:
         raise Skip("an ordinary user cannot run what is here")
-    rows = record(t, as_nobody + [program, "split", "800"])
+    rows = record(t, as_nobody + [program, "split", "800"], env={"WARPSIGHT_PERF": "threads"})
     if not rows.meta()["perf.scope"].startswith("every CPU"):
         raise Skip("whole cores may not be watched here")
     check_split(t, rows, process="setuid")
@@ -636,7 +636,7 @@ def frequency_and_period(t):
 
 @test("sampling")
 def every_thread_has_a_row(t):
-    for way in ("wide", "inherit"):
+    for way in ("wide", "threads", "inherit"):
         rows = record(t, busy(t, "threads", 200, 1000), output=way, env={"WARPSIGHT_PERF": way})
         t.eq(len(rows.threads), 201, "threads (%s)" % way)
         t.eq(len({s["thread"] for s in rows.spans()}), 201, "threads that ran (%s)" % way)
@@ -666,7 +666,7 @@ def brief_threads_and_processes_have_their_shares(t):
     The recorder changes over once it has seen some threads end. That it has done so by the middle
     of the run is all that is asked of its haste: samples of the second half count.
     """
-    rows = record(t, busy(t, "brief", 600))
+    rows = record(t, busy(t, "brief", 600), env={"WARPSIGHT_PERF": "threads"})
     if not rows.meta()["perf.scope"].startswith("every CPU"):
         raise Skip("whole cores may not be watched here")
     begin, end = (f(s["start"] for s in rows.samples()) for f in (min, max))
@@ -716,7 +716,7 @@ def names_come_from_the_kernel(t):
 @test("sampling")
 def images_of_an_exec_are_told_apart(t):
     for name in ("busy", "busystatic"):
-        for way in ("wide", "inherit"):
+        for way in ("wide", "threads", "inherit"):
             rows = record(
                 t,
                 busy(t, "execs", 3, 60, name=name),
@@ -1138,8 +1138,8 @@ def time_is_what_threads_ran(t):
         busy(t, "together", 50, 8000),
         busy(t, "forks", 10, 3),
     )
-    for way in ("wide", "inherit"):
-        for frequency in (100, 1000, 5000):
+    for way in ("wide", "threads", "inherit"):
+        for frequency in (1000,) if way == "threads" else (100, 1000, 5000):
             for n, argv in enumerate(cases):
                 rows = record(
                     t,
@@ -1388,6 +1388,38 @@ def wake_ups_that_cannot_be_traced_are_said(t):
     said = [d for d in rows.diagnostics() if "Wake-ups are not traced" in d]
     t.eq(len(said), 1, "diagnostics about wake-ups: %s" % rows.diagnostics())
     t.contains(said[0], "whole.*'runnable'.*not known", "the reason, and what is lost")
+
+
+@test("sampling")
+def switches_and_wake_ups_are_recorded_again_after_a_long_pause(t):
+    """Their events are closed in it, and opened again at its end."""
+    rows = record(t, busy(t, "pingpong", 150000), env={"WARPSIGHT_PERF": "wide"})
+    if "Wake-ups are not traced" in " ".join(rows.diagnostics()):
+        raise Skip("wake-ups cannot be traced here")
+    end = max(s["end"] for s in rows.spans() if s["end"] != NO_TIME)
+    pauses = {
+        (g["start"], g["end"])
+        for g in rows.table("sched_gap")
+        if g["end"] - g["start"] > 100_000_000 and g["end"] < end - 20_000_000
+    }
+    if not pauses:
+        raise Skip("the threads did not switch often enough for a long pause")
+    last = max(end for _, end in pauses)
+    after = [s for s in rows.spans() if s["start"] > last]
+    t.ge(len(after), 10, "spans after the last pause")
+    t.ok(any(s["woken"] for s in after), "wake-ups after the last pause")
+    t.eq([d for d in rows.diagnostics() if "refused to begin again" in d], [], "refusals")
+
+
+@test("sampling")
+def samples_on_cores_are_said(t):
+    """Where all is observed on whole cores, threads inherit no event."""
+    rows = record(t, busy(t, "split", 50), env={"WARPSIGHT_PERF": "wide"})
+    if not rows.meta()["perf.scope"].startswith("every CPU"):
+        raise Skip("whole cores may not be watched here")
+    t.eq(rows.meta()["perf.scope"], "every CPU", "scope")
+    rows = record(t, busy(t, "split", 50), output="own", env={"WARPSIGHT_PERF": "threads"})
+    t.contains(rows.meta()["perf.scope"], "inherited", "scope of samples by thread")
 
 
 @test("sampling", ("root",))

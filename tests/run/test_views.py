@@ -203,6 +203,19 @@ def every_wait_of_a_program_without_hooks(t):
     t.ok({"futex", "clock_nanosleep", "read"} <= names, "calls of the waiter: %s" % names)
 
 
+@test("views")
+def waits_of_a_child_without_hooks(t):
+    """The shell has hooks; the kernel tells of its child's waits once the child has been seen."""
+    if not os.path.exists(t.program("busystatic")):
+        raise Skip("no static C library")
+    script = "'%s' sleeps 1000; true" % t.program("busystatic")
+    r = t.profile(["sh", "-c", script], "--trace=osrt", status=0)
+    found = find_sleeps(t, r)
+    need_kernel_programs(t, r)
+    if found < 500:
+        raise Imprecise("sleeps that were found: %d of 1000" % found)
+
+
 RUST_SLEEPS = """fn main() {
     for _ in 0..300 { std::thread::sleep(std::time::Duration::from_millis(1)); }
 }
