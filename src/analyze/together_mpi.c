@@ -7,6 +7,7 @@
 
 #include "analyze/together_private.h"
 #include "base/choose.h"
+#include "base/map.h"
 #include "base/slots.h"
 #include "query/operand.h"
 #include "views/mpi_messages.h"
@@ -101,9 +102,24 @@ static struct ws_together_rank *find_rank(struct ws_together *together, uint32_t
 	return NULL;
 }
 
+/* What a call waited for a message longer than for those before: one call may wait for several
+ * requests, and its time counts once. */
+static uint64_t count_wait_once(struct ws_map *counted, const struct ws_mpi_message *message,
+				uint64_t waited)
+{
+	uint64_t key = ws_hash_word(ws_hash_word(message->source, message->wait_thread),
+				    message->wait_start),
+		 before = ws_map_get(counted, key, NULL);
+
+	if (waited <= before)
+		return 0;
+	ws_map_set(counted, key, waited);
+	return waited - before;
+}
+
 /* The time that one side of a message waited for the other. */
 static void add_waits(struct ws_together *together, const struct ws_mpi_messages *messages,
-		      const struct ws_mpi_pair *pair)
+		      const struct ws_mpi_pair *pair, struct ws_map *counted)
 {
 	struct ws_together_rank *from = find_rank(together, pair->send->source, pair->send->from);
 	struct ws_together_rank *to = find_rank(together, pair->receive->source, pair->receive->to);
@@ -114,18 +130,20 @@ static void add_waits(struct ws_together *together, const struct ws_mpi_messages
 	together->messages++;
 	from->sent++;
 	to->received++;
-	to->waited_senders += waits.late_sender;
-	from->waited_receivers += waits.late_receiver;
+	to->waited_senders += count_wait_once(counted, pair->receive, waits.late_sender);
+	from->waited_receivers += count_wait_once(counted, pair->send, waits.late_receiver);
 }
 
 static void match_messages(struct ws_together *together, const struct ws_mpi_source *sources)
 {
 	struct ws_mpi_messages *messages = ws_join_mpi_messages(sources, together->sources);
+	struct ws_map counted = {0};
 	size_t count;
 	const struct ws_mpi_pair *pairs = ws_get_mpi_pairs(messages, &count);
 
 	for (size_t i = 0; i < count; i++)
-		add_waits(together, messages, &pairs[i]);
+		add_waits(together, messages, &pairs[i], &counted);
+	ws_map_free(&counted);
 	ws_free_mpi_messages(messages);
 }
 

@@ -78,6 +78,12 @@ struct source {
 	struct ws_map ranks; /* process (global id >> 24) -> rank + 1 */
 };
 
+/* Where a request was completed: the call of this thread that began then. */
+struct request_flow {
+	uint64_t start;
+	uint32_t thread;
+};
+
 struct ws_mpi_messages {
 	struct source *sources;
 	size_t source_count;
@@ -95,6 +101,10 @@ struct ws_mpi_messages {
 	struct ws_mpi_collective *collectives;
 	size_t collective_count, collective_capacity;
 	struct ws_map numbers; /* communicator << 32 | rank -> collectives that it has begun */
+	struct ws_map waits;   /* hash of source, thread, start of MPI_Wait... -> its end + 1 */
+	struct ws_map flows;   /* hash of source, thread, start -> index + 1 of the flow */
+	struct request_flow *requests;
+	size_t request_count, request_capacity;
 };
 
 /* ---- communicators ---- */
@@ -376,6 +386,11 @@ static void read_call(struct ws_mpi_messages *messages, uint32_t number, const u
 		return;
 	message.side = (uint8_t)call->side;
 	message.blocking = strncmp(name, "MPI_I", 5) != 0;
+	if (message.blocking) {
+		message.wait_start = message.start;
+		message.wait_end = message.end;
+		message.wait_thread = message.thread;
+	}
 	message.from = message.to = (int64_t)rank - 1;
 	message.tag = -1;
 	ws_read_slice_number(report, args, "remoteRank", &peer);
@@ -424,6 +439,66 @@ static void read_collective(struct ws_mpi_messages *messages, uint32_t number,
 	ws_map_set(&messages->numbers, key, collective->number + 1);
 }
 
+static uint64_t hash_call(uint32_t source, uint64_t thread, uint64_t start)
+{
+	return (start + 1) * UINT64_C(0x9e3779b97f4a7c15) ^ thread << 8 ^ (uint64_t)source << 48;
+}
+
+/* Remember a call that blocks until requests are complete. */
+static void read_wait(struct ws_mpi_messages *messages, uint32_t number, const uint64_t *values,
+		      const char *name)
+{
+	if (!strncmp(name, "MPI_Wait", 8) && values[ws_slice_end] != WS_NO_TIME)
+		ws_map_set(&messages->waits,
+			   hash_call(number, values[ws_slice_thread], values[ws_slice_start]),
+			   values[ws_slice_end] + 1);
+}
+
+/* Remember which call completed the request that a call began. */
+static void read_requests(struct ws_mpi_messages *messages, uint32_t number)
+{
+	const struct source *source = &messages->sources[number];
+	struct ws_cursor *cursor = ws_cursor_open(source->report, WS_TABLE_flow, 0, UINT64_MAX);
+	const uint64_t *values;
+
+	while (ws_cursor_next(cursor, &values)) {
+		const char *title =
+			ws_report_string(source->report, (uint32_t)values[ws_flow_category], NULL);
+
+		if (strcmp(title, "MPI") != 0)
+			continue;
+		ws_grow(messages->requests, messages->request_capacity,
+			messages->request_count + 1);
+		messages->requests[messages->request_count++] = (struct request_flow){
+			values[ws_flow_end], (uint32_t)values[ws_flow_to_thread]};
+		ws_map_set(&messages->flows,
+			   hash_call(number, values[ws_flow_from_thread], values[ws_flow_start]),
+			   messages->request_count);
+	}
+	ws_cursor_close(cursor);
+}
+
+/* Find the call that waited for the request of a message. */
+static void find_wait(const struct ws_mpi_messages *messages, struct ws_mpi_message *message)
+{
+	uint64_t flow =
+		ws_map_get(&messages->flows,
+			   hash_call(message->source, message->thread, message->start), NULL);
+	const struct request_flow *request = &messages->requests[flow - 1];
+	uint64_t end;
+
+	if (!flow)
+		return;
+	end = ws_map_get(&messages->waits,
+			 hash_call(message->source, request->thread, request->start), NULL);
+	if (!end)
+		return;
+	message->blocking = true;
+	message->wait_start = request->start;
+	message->wait_end = end - 1;
+	message->wait_thread = request->thread;
+}
+
 static void read_calls(struct ws_mpi_messages *messages, uint32_t number)
 {
 	const struct source *source = &messages->sources[number];
@@ -441,6 +516,8 @@ static void read_calls(struct ws_mpi_messages *messages, uint32_t number)
 			read_call(messages, number, values, name);
 		if (!strcmp(table, WS_MPI_COLLECTIVE_TABLE))
 			read_collective(messages, number, values, name);
+		if (!strcmp(table, "MPI_START_WAIT_EVENTS"))
+			read_wait(messages, number, values, name);
 		if (strcmp(table, "MPI_OTHER_EVENTS") != 0 || strncmp(name, "MPI_Init", 8) != 0)
 			continue;
 		rank = find_rank(source, (uint32_t)values[ws_slice_thread]);
@@ -504,13 +581,14 @@ struct ws_mpi_waits ws_get_mpi_waits(const struct ws_mpi_messages *messages,
 {
 	const struct ws_mpi_message *send = pair->send, *receive = pair->receive;
 	uint64_t shift = (uint64_t)ws_shift_mpi_time(messages, receive->source, send->source),
-		 came = receive->start + shift;
+		 ready = receive->start + shift, waits_from = receive->wait_start + shift;
 	struct ws_mpi_waits waits = {0};
 
-	if (send->start > came && receive->blocking)
-		waits.late_sender = ws_min(send->start - came, receive->end - receive->start);
-	if (came > send->start && send->blocking && send->end >= came)
-		waits.late_receiver = came - send->start;
+	if (receive->blocking && send->start > waits_from)
+		waits.late_sender =
+			ws_min(send->start - waits_from, receive->wait_end - receive->wait_start);
+	if (send->blocking && ready > send->wait_start && send->wait_end >= ready)
+		waits.late_receiver = ready - send->wait_start;
 	return waits;
 }
 
@@ -560,7 +638,7 @@ static void join_stream(const struct ws_mpi_messages *messages, const struct ws_
 		const struct ws_mpi_message *send = &first[i];
 
 		while (order == BY_TIME && k < receives && receive[k].blocking &&
-		       make_common_time(messages, &receive[k], receive[k].end) <
+		       make_common_time(messages, &receive[k], receive[k].wait_end) <
 			       make_common_time(messages, send, send->start))
 			k++;
 		if (k < receives)
@@ -598,8 +676,13 @@ struct ws_mpi_messages *ws_join_mpi_messages(const struct ws_mpi_source *sources
 		messages->sources[i].job = one ? 0 : i;
 		read_foreign(messages, i, false);
 	}
-	for (uint32_t i = 0; messages->communicator_count && i < count; i++)
+	for (uint32_t i = 0; messages->communicator_count && i < count; i++) {
 		read_calls(messages, i);
+		read_requests(messages, i);
+	}
+	for (size_t i = 0; i < messages->count; i++)
+		if (!messages->list[i].blocking)
+			find_wait(messages, &messages->list[i]);
 	messages->pairs = ws_calloc(messages->count + 1, sizeof(*messages->pairs));
 	messages->pair_count = join_messages(messages, messages->pairs);
 	qsort_r(messages->pairs, messages->pair_count, sizeof(*messages->pairs), compare_pairs,
@@ -647,6 +730,9 @@ void ws_free_mpi_messages(struct ws_mpi_messages *messages)
 	ws_map_free(&messages->numbers);
 	ws_map_free(&messages->unsure);
 	ws_map_free(&messages->by_handle);
+	ws_map_free(&messages->waits);
+	ws_map_free(&messages->flows);
+	free(messages->requests);
 	ws_free_text_numbers(&messages->names);
 	free(messages);
 }

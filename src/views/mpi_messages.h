@@ -27,7 +27,11 @@ struct ws_mpi_message {
 	uint32_t source;     /* which of the reports has the call */
 	uint32_t communicator, text;
 	uint8_t side;
-	bool blocking; /* it returns once the message has arrived, or its buffer may be reused */
+	/* The call that returns once the message has arrived, or its buffer may be reused: the call
+	 * itself, or the MPI_Wait, Waitall, Waitany or Waitsome that completed its request. */
+	bool blocking;		       /* there is one */
+	uint64_t wait_start, wait_end; /* session ns of its report; wait_start 0: none */
+	uint32_t wait_thread;
 };
 
 struct ws_mpi_pair {
@@ -42,8 +46,9 @@ struct ws_mpi_collective {
 	bool waits; /* it blocks, and no rank can return before the last has come */
 };
 
-/* ns that one side's call waited for the other to come. A call that returns at once waits for
- * nobody, and neither does a send that ends before the receive begins. */
+/* ns that one side waited for the other to come, in its call or in the one that waited for its
+ * request. A request that MPI_Test found complete waited for nobody, and neither did a send that
+ * ended before the receive began. One MPI_Waitall may wait for several messages at once. */
 struct ws_mpi_waits {
 	uint64_t late_sender, late_receiver;
 };

@@ -4,6 +4,8 @@
  */
 #include "standin_mpi.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,6 +84,32 @@ static void jump_out(void)
 	CALL(MPI_Send)(text, 2, MPI_CHAR, 0, 8, MPI_COMM_WORLD);
 }
 
+#ifndef LOOKS_UP
+static void *send_late(void *tag)
+{
+	while (!standin_waits)
+		sched_yield();
+	MPI_Send(text, 4, MPI_CHAR, 0, *(int *)tag, MPI_COMM_WORLD);
+	return NULL;
+}
+
+/* A receive that MPI_Wait waits for until another thread sends, and one whose message is there. */
+static void wait_for_messages(void)
+{
+	static int tag = 21;
+	MPI_Request request;
+	pthread_t thread;
+
+	MPI_Irecv(text, 200, MPI_CHAR, 0, tag, MPI_COMM_WORLD, &request);
+	pthread_create(&thread, NULL, send_late, &tag);
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
+	pthread_join(thread, NULL);
+	MPI_Irecv(text, 200, MPI_CHAR, 0, tag + 1, MPI_COMM_WORLD, &request);
+	MPI_Send(text, 4, MPI_CHAR, 0, tag + 1, MPI_COMM_WORLD);
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+#endif
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -99,6 +127,10 @@ int main(int argc, char **argv)
 		CALL(MPI_Send)(text, 8, MPI_CHAR, 0, STANDIN_DIES, MPI_COMM_WORLD);
 	if (!strcmp(what, "jumps"))
 		jump_out();
+#ifndef LOOKS_UP
+	if (!strcmp(what, "waits"))
+		wait_for_messages();
+#endif
 	send_messages();
 	call_collectives();
 	CALL(MPI_Finalize)();

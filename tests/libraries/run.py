@@ -201,6 +201,24 @@ def message_leads_to_its_receive():
 
 
 @test
+def wait_for_a_request_counts():
+    """A message waits in the MPI_Wait of its request, not in MPI_Irecv."""
+    for abi in ABIS:
+        report = "waits-%s.wsrep" % abi
+        profile(report, app("", abi), "waits")
+        rows = {row[8]: row for row in read_messages(report)}
+        waits = query(
+            report,
+            "SELECT end - start ns FROM MPI_START_WAIT_EVENTS e JOIN StringIds n ON n.id = textId"
+            " WHERE n.value = 'MPI_Wait' ORDER BY start",
+        )
+        same([row[11:] for row in (rows["21"], rows["22"])], [["MPI_Send", "MPI_Irecv"]] * 2)
+        late = int(rows["21"][4])
+        same(0 < late < waits[0]["ns"], True, (late, waits))
+        same(rows["22"][4], "0", "its message was there")
+
+
+@test
 def rank_that_no_launcher_tells():
     os.environ["STANDIN_WORLD"] = "3"
     profile("ranked", app("", "mpich"), "dies", code=128 + signal.SIGKILL)

@@ -55,6 +55,7 @@ typedef struct {
 #define STANDIN_DIES 666  /* it kills the process inside the call */
 #define STANDIN_JUMPS 667 /* it leaves the call by a longjmp to standin_handler */
 extern void *standin_handler;
+extern _Atomic int standin_waits; /* MPI_Wait calls that wait for a message */
 
 int MPI_Init(int *argc, char ***argv);
 int MPI_Finalize(void);
@@ -63,6 +64,9 @@ int MPI_Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_C
 	     MPI_Status *status);
 int MPI_Isend(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm,
 	      MPI_Request *request);
+int MPI_Irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+	      MPI_Request *request);
+int MPI_Wait(MPI_Request *request, MPI_Status *status);
 int MPI_Waitall(int count, MPI_Request *requests, MPI_Status *statuses);
 int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status);
 int MPI_Allreduce(const void *send, void *receive, int count, MPI_Datatype type, int op,
