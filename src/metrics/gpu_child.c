@@ -17,7 +17,7 @@
 #include "metrics/gpu_pipe.h"
 #include "metrics/pm_sampler.h"
 
-enum { MOST_SOURCES = 128, SEND_BYTES = 32 << 10 };
+enum { MOST_SOURCES = 128, SEND_BYTES = 32 << 10, GPM_WAIT_MS = 25 };
 
 struct child;
 
@@ -43,7 +43,6 @@ struct child {
 	int commands, messages;
 	struct source sources[MOST_SOURCES];
 	uint32_t source_count;
-	int interval; /* ms between two readings */
 	bool collecting;
 };
 
@@ -425,6 +424,25 @@ static void obey(struct child *child, char command)
 	}
 }
 
+/* How many milliseconds may pass until something is to be read; -1: any time. */
+static int choose_wait(const struct child *child)
+{
+	int wait = -1;
+
+	for (uint32_t i = 0; i < child->source_count && child->collecting; i++) {
+		const struct source *source = &child->sources[i];
+		int ms = GPM_WAIT_MS;
+
+		if (!source->sampling)
+			continue;
+		if (source->sampler)
+			ms = (int)ws_pm_sampler_choose_interval(source->sampler);
+		if (wait < 0 || ms < wait)
+			wait = ms;
+	}
+	return wait;
+}
+
 /* Wait for a command, but while something is sampled, only until the next reading is due. False
  * when no more commands can come. */
 static bool follow_commands(struct child *child)
@@ -432,7 +450,7 @@ static bool follow_commands(struct child *child)
 	struct pollfd pollfd = {child->commands, POLLIN, 0};
 	char command;
 
-	if (poll(&pollfd, 1, child->collecting ? child->interval : -1) <= 0)
+	if (poll(&pollfd, 1, choose_wait(child)) <= 0)
 		return true;
 	if (read(child->commands, &command, 1) != 1)
 		return false;
@@ -449,7 +467,6 @@ void ws_gpu_child_serve(const struct ws_gpu_sampling_opts *opts, const struct ws
 	child->part = *part;
 	child->commands = commands;
 	child->messages = messages;
-	child->interval = (int)ws_pm_choose_interval(opts->hz);
 	prepare(child);
 	while (follow_commands(child))
 		for (uint32_t i = 0; i < child->source_count && child->collecting; i++)

@@ -460,7 +460,8 @@ static void read_nvml(struct ws_metrics *metrics, void *state)
 	if (ws_metric_is_slow_turn(metrics) ||
 	    ws_metric_get_turn(metrics) < ws_metric_get_hz(metrics))
 		space_out(metrics, gpus);
-	look_for_errors(metrics, gpus);
+	if (ws_metric_is_slow_turn(metrics) || ws_metric_is_last_turn(metrics))
+		look_for_errors(metrics, gpus);
 }
 
 const struct ws_metric_source ws_metric_nvml = {

@@ -3,9 +3,10 @@
  *
  * The hardware writes records into a buffer; CUPTI decodes them into an image of counter data, from
  * which it evaluates metrics sample by sample. Measured on an H100: each decoding call costs 0.65
- * ms, mostly in the driver, so some hundreds of samples are decoded at a time. CUPTI drops the
- * samples for which an image has no more room, so it has room for many more. Most readings use an
- * image of sums, the others CUPTI's own, with which computed values are compared.
+ * ms, mostly in the driver, and its first samples are decoded slowly, so two thousand samples are
+ * decoded at a time. CUPTI drops the samples for which an image has no more room, so it has room
+ * for many more. Nearly all readings use an image of sums. Now and then, a short reading follows
+ * that uses CUPTI's own image, with which computed values are compared.
  */
 #include "metrics/pm_sampler.h"
 
@@ -22,12 +23,17 @@
 #include "metrics/pm_image.h"
 
 #define SECOND UINT64_C(1000000000)
-#define READ_SAMPLES UINT64_C(256) /* decoded at a time, where possible */
+#define READ_SAMPLES UINT64_C(256) /* decoded at a time into CUPTI's own image */
 #define LEAST_READ_MS 2u
 #define MOST_READ_MS 100u
+#define SUMMED_SAMPLES UINT64_C(2048) /* decoded at a time into an image of sums */
+#define MOST_SUMMED_MS 200u
+#define COMPARED_MS 5u		  /* between two readings the second of which is compared */
+#define COMPARED_NS (SECOND / 25) /* a later reading is not compared: there may be no room */
+#define MOST_DELAYS 3u
 #define MOST_BUFFERED ((size_t)16384) /* samples */
 #define MOST_MISUNDERSTOOD 4u
-#define COMPARED_READINGS 64u /* one of these many is compared */
+#define COMPARED_READINGS 16u /* one of these many is compared */
 #define LEAST_BUFFER ((size_t)16 << 20)
 #define MOST_BUFFER ((size_t)256 << 20)
 #define USUAL_PERIOD (SECOND / 10000) /* most machines keep up with this, unless disturbed */
@@ -51,6 +57,10 @@ struct ws_pm_sampler {
 	struct ws_pm_image own, summed;
 	struct ws_pm_image *image;	  /* the one in use */
 	unsigned readings, misunderstood; /* misunderstood: images of sums */
+	unsigned next_comparison;	  /* number of the reading */
+	unsigned until_forced;		  /* readings between two that metrics have asked for */
+	unsigned delays;		  /* of the next comparison */
+	uint64_t last_read;		  /* raw ns */
 	double *values;
 	float *rounded;
 	bool first_passed;	       /* the first sample has been skipped: it began long before */
@@ -130,11 +140,25 @@ const struct ws_pm_fit *ws_pm_sampler_fit(const struct ws_pm_sampler *sampler)
 	return &sampler->fit;
 }
 
-unsigned ws_pm_choose_interval(uint32_t hz)
+static unsigned choose_interval(uint64_t samples, uint64_t period, unsigned most)
 {
-	uint64_t ms = READ_SAMPLES * 1000 / hz;
+	uint64_t ms = samples * period / 1000000;
 
-	return (unsigned)ws_min(ws_max(ms, (uint64_t)LEAST_READ_MS), (uint64_t)MOST_READ_MS);
+	return (unsigned)ws_min(ws_max(ms, (uint64_t)LEAST_READ_MS), (uint64_t)most);
+}
+
+static bool is_summed(const struct ws_pm_sampler *sampler)
+{
+	return sampler->summed.bytes && ws_pm_plan_uses_sums(sampler->plan);
+}
+
+unsigned ws_pm_sampler_choose_interval(const struct ws_pm_sampler *sampler)
+{
+	if (!is_summed(sampler))
+		return choose_interval(READ_SAMPLES, sampler->period, MOST_READ_MS);
+	if (sampler->readings + 1 == sampler->next_comparison)
+		return ws_max(choose_interval(2, sampler->period, MOST_READ_MS), COMPARED_MS);
+	return choose_interval(SUMMED_SAMPLES, sampler->period, MOST_SUMMED_MS);
 }
 
 const char *ws_pm_sampler_chip(const struct ws_pm_sampler *sampler)
@@ -188,12 +212,16 @@ static int take_counters(struct ws_pm_sampler *sampler)
 	return error;
 }
 
-/* The hardware's buffer holds a second, but not many more samples than an image, so that the
+/* The hardware's buffer and an image of sums hold a second, but not too many samples, so that the
  * last reading does not take long. */
+static size_t count_buffered(const struct ws_pm_sampler *sampler)
+{
+	return ws_min((size_t)(SECOND / sampler->period), MOST_BUFFERED);
+}
+
 static size_t choose_buffer(const struct ws_pm_sampler *sampler)
 {
-	size_t samples = ws_min((size_t)(SECOND / sampler->period), MOST_BUFFERED),
-	       bytes = samples * sampler->record_bytes;
+	size_t bytes = count_buffered(sampler) * sampler->record_bytes;
 
 	return ws_min(ws_max(bytes, LEAST_BUFFER), MOST_BUFFER);
 }
@@ -226,8 +254,11 @@ static int make_images(struct ws_pm_sampler *sampler)
 
 	sampler->image = &sampler->own;
 	sampler->readings = sampler->misunderstood = 0;
+	sampler->next_comparison = COMPARED_READINGS;
+	sampler->until_forced = 1;
 	if (!error && sampler->sums)
-		ws_pm_image_make_sums(&sampler->summed, sampler->sums, sampler->own.capacity);
+		ws_pm_image_make_sums(&sampler->summed, sampler->sums,
+				      ws_max(sampler->own.capacity, count_buffered(sampler)));
 	return error;
 }
 
@@ -432,14 +463,43 @@ static int hand_on_image(struct ws_pm_sampler *sampler, const struct ws_pm_sink 
 	return error;
 }
 
+/* Metrics that were not 0 for the first time ask for a comparison. If they are 0 again by then,
+ * they are compared less and less often. */
+static void plan_comparison(struct ws_pm_sampler *sampler)
+{
+	if (sampler->readings >= sampler->next_comparison)
+		sampler->next_comparison = sampler->readings + COMPARED_READINGS;
+	if (!ws_pm_plan_needs_comparison(sampler->plan))
+		return;
+	sampler->next_comparison =
+		ws_min(sampler->next_comparison, sampler->readings + sampler->until_forced);
+	sampler->until_forced = ws_min(2 * sampler->until_forced, COMPARED_READINGS);
+}
+
+static bool is_comparison_late(const struct ws_pm_sampler *sampler, uint64_t now)
+{
+	uint64_t room = sampler->own.capacity / 2 * sampler->period;
+
+	return now - sampler->last_read > ws_min(room, COMPARED_NS);
+}
+
+/* Choose CUPTI's own image for comparisons, and for all samples if there are no sums. A comparison
+ * for which too many samples are waiting is delayed: these are read first. */
 static void choose_image(struct ws_pm_sampler *sampler)
 {
-	bool due = ++sampler->readings % COMPARED_READINGS == 0 ||
-		   ws_pm_plan_needs_comparison(sampler->plan);
+	uint64_t now = ws_read_raw_ns();
 
+	sampler->readings++;
 	sampler->image = &sampler->own;
-	if (!due && sampler->summed.bytes && ws_pm_plan_uses_sums(sampler->plan))
+	if (is_summed(sampler) && sampler->readings == sampler->next_comparison &&
+	    is_comparison_late(sampler, now)) {
+		sampler->next_comparison++;
+		if (++sampler->delays % MOST_DELAYS == 0)
+			sampler->next_comparison += COMPARED_READINGS;
+	}
+	if (is_summed(sampler) && sampler->readings != sampler->next_comparison)
 		sampler->image = &sampler->summed;
+	sampler->last_read = now;
 }
 
 /* Decode the available samples. *lost: samples were lost, because the hardware's buffer was full
@@ -462,6 +522,7 @@ static int decode_all(struct ws_pm_sampler *sampler, const struct ws_pm_sink *si
 			(decode.reason == PM_STOP_IMAGE_FULL && sampler->period < USUAL_PERIOD);
 		if (!error)
 			error = hand_on_image(sampler, sink);
+		plan_comparison(sampler);
 	}
 	return *lost ? 0 : error;
 }

@@ -25,8 +25,8 @@ void ws_pm_sampler_free(struct ws_pm_sampler *sampler);
 const struct ws_pm_fit *ws_pm_sampler_fit(const struct ws_pm_sampler *sampler);
 const char *ws_pm_sampler_chip(const struct ws_pm_sampler *sampler);
 
-/* How many milliseconds should pass between two readings at this many samples a second. */
-unsigned ws_pm_choose_interval(uint32_t hz);
+/* How many milliseconds should pass until the next reading. */
+unsigned ws_pm_sampler_choose_interval(const struct ws_pm_sampler *sampler);
 /* Reserve the counters and begin to sample. Returns -1 with a message that says what to do about
  * it. */
 int ws_pm_sampler_begin(struct ws_pm_sampler *sampler, struct ws_err *err);

@@ -104,6 +104,8 @@ static void check_sets(const struct pm_functions *cupti)
 	}
 }
 
+static bool without_warps; /* a row is read that is nothing without another, which is not */
+
 /* How many metrics of the set general an H100 is asked for, this often. */
 static size_t count_chosen(const struct pm_library *library, uint64_t period)
 {
@@ -117,6 +119,8 @@ static size_t count_chosen(const struct pm_library *library, uint64_t period)
 	if (!ws_pm_fit(&library->cupti, "GH100", NULL, &wanted, &fit, &err)) {
 		plan = ws_pm_choose(library, "GH100", NULL, period, &fit);
 		count = fit.count;
+		without_warps = fit.too_much && strstr(fit.too_much, "Compute Warps") &&
+				!strstr(fit.too_much, "Unallocated Warps");
 		printf("# every %u ns: %zu metrics, %zu bytes, without %s\n", (unsigned)period,
 		       count, ws_pm_estimate_record(library, &fit),
 		       fit.too_much ? fit.too_much : "-");
@@ -139,6 +143,7 @@ static void check_rates(const struct pm_functions *cupti)
 	check(usual >= 14, "all metrics are read 10000 times a second");
 	check(fast > 0 && fast < usual, "fewer are read 100000 times a second");
 	count_chosen(&library, 20000);
+	check(!without_warps, "no row is read whose parts are not");
 	count_chosen(&library, 5000);
 }
 
