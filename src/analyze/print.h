@@ -27,8 +27,7 @@ struct ws_analysis_format {
 	/* Text before the first report, between two and after the last; NULL for nothing. */
 	const char *begin, *between, *end;
 	void (*print)(const struct ws_analysis_view *view);
-	/* What reports of one rank each say together, after all of them; NULL: has no place for
-	 * that. */
+	/* What reports of one rank each say together, after all of them. */
 	void (*print_together)(const struct ws_together *together, FILE *file);
 };
 extern const struct ws_analysis_format ws_analysis_formats[]; /* ended by one without a name */
@@ -45,6 +44,7 @@ void ws_print_analysis_html(const struct ws_analysis_view *view);
 void ws_print_together_markup(const struct ws_together *together, FILE *file); /* both */
 /* One run of SARIF 2.1.0, the form in which code hosts show results of checks. */
 void ws_print_analysis_sarif(const struct ws_analysis_view *view);
+void ws_print_together_sarif(const struct ws_together *together, FILE *file); /* a run more */
 
 /* How far the CPU runs ahead of the GPU, and short kernels, as tables; nothing where the CPU
  * launched nothing. */

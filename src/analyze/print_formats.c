@@ -38,7 +38,7 @@ const struct ws_analysis_format ws_analysis_formats[] = {
 	{"sarif", "sarif", "SARIF 2.1.0, for code hosts and editors",
 	 "{\"$schema\":\"https://json.schemastore.org/sarif-2.1.0.json\",\"version\":\"2.1.0\","
 	 "\"runs\":[\n",
-	 ",\n", "]}\n", ws_print_analysis_sarif, NULL},
+	 ",\n", "]}\n", ws_print_analysis_sarif, ws_print_together_sarif},
 	{NULL},
 };
 

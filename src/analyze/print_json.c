@@ -348,12 +348,11 @@ static const char *find_path_within(const char *path, const char *folder)
 	return path + length + 1;
 }
 
-/* A file as code hosts look for it: relative to the folder that the program was started in, or to
- * the one that we run in, where it lies there. */
-static void put_artifact(const struct ws_analysis_view *view, struct ws_text *out, const char *path)
+/* A file as code hosts look for it: relative to the folder `started` (or NULL), that the program
+ * was started in, or to the one that we run in, where it lies there. */
+static void put_artifact(const char *started, struct ws_text *out, const char *path)
 {
-	const char *started = ws_find_meta(view->analysis->model->report, "session.directory"),
-		   *within = find_path_within(path, started);
+	const char *within = find_path_within(path, started);
 	char *here = getcwd(NULL, 0), *absolute = NULL;
 
 	if (!within)
@@ -377,7 +376,7 @@ static void put_file_location(const struct ws_analysis_view *view, const char *p
 			      struct ws_text *out)
 {
 	ws_text_puts(out, "{\"physicalLocation\":{");
-	put_artifact(view, out, path);
+	put_artifact(ws_find_meta(view->analysis->model->report, "session.directory"), out, path);
 	if (line)
 		ws_text_printf(out, ",\"region\":{\"startLine\":%u}", line);
 	ws_text_puts(out, "}}");
@@ -406,19 +405,20 @@ static void put_sarif_locations(const struct ws_analysis_view *view,
 	ws_text_puts(out, "]");
 }
 
+static const char *const sarif_levels[] = {[WS_LEVEL_OK] = "none",
+					   [WS_LEVEL_NOTE] = "note",
+					   [WS_LEVEL_WARNING] = "warning",
+					   [WS_LEVEL_CRITICAL] = "error"};
+
 static void put_sarif_result(const struct ws_analysis_view *view, const struct ws_finding *finding,
 			     struct ws_text *out)
 {
-	static const char *const levels[] = {[WS_LEVEL_OK] = "none",
-					     [WS_LEVEL_NOTE] = "note",
-					     [WS_LEVEL_WARNING] = "warning",
-					     [WS_LEVEL_CRITICAL] = "error"};
 	char *text = ws_format("%s. %s", finding->title, ws_text_or(finding->advice, ""));
 
 	ws_put_json_comma(out);
 	ws_text_puts(out, "\n{");
 	ws_put_json_string(out, "ruleId", finding->rule->name);
-	ws_put_json_string(out, "level", levels[finding->level]);
+	ws_put_json_string(out, "level", sarif_levels[finding->level]);
 	put_message(out, "message", text);
 	put_sarif_locations(view, finding, out);
 	ws_put_json_key(out, "properties");
@@ -429,17 +429,79 @@ static void put_sarif_result(const struct ws_analysis_view *view, const struct w
 	free(text);
 }
 
+/* What a run of SARIF begins with, up to its results. */
+static void begin_sarif_run(struct ws_text *out)
+{
+	ws_text_puts(out, "{\"tool\":{\"driver\":{");
+	ws_put_json_string(out, "name", "warpsight");
+	ws_put_json_string(out, "version", WS_VERSION);
+	put_sarif_rules(out);
+	ws_text_puts(out, "}}");
+	ws_put_json_key(out, "results");
+	ws_text_puts(out, "[");
+}
+
+/* The reports of all ranks but the late one, or only that one's. */
+static void put_rank_locations(const struct ws_together *together, bool late, struct ws_text *out)
+{
+	ws_text_puts(out, "[");
+	for (size_t i = 0; i < together->count; i++) {
+		if ((i == together->late) != late)
+			continue;
+		ws_put_json_comma(out);
+		ws_text_puts(out, "{\"physicalLocation\":{");
+		put_artifact(NULL, out, together->ranks[i].path);
+		ws_text_puts(out, "}}");
+	}
+	ws_text_puts(out, "]");
+}
+
+static void put_late_rank_result(const struct ws_together *together, struct ws_text *out)
+{
+	struct ws_text title = {0};
+	char *text;
+
+	ws_put_together_title(together, &title);
+	text = ws_format("%s. %s", title.text, ws_together_advice);
+	ws_text_puts(out, "\n{");
+	ws_put_json_string(out, "ruleId", "late-rank");
+	ws_put_json_string(out, "level", sarif_levels[together->level]);
+	put_message(out, "message", text);
+	ws_put_json_key(out, "locations");
+	put_rank_locations(together, true, out);
+	ws_put_json_key(out, "relatedLocations");
+	put_rank_locations(together, false, out);
+	ws_put_json_key(out, "properties");
+	ws_text_puts(out, "{");
+	ws_put_json_int(out, "cost_ns", (int64_t)together->cost);
+	ws_text_puts(out, "}}");
+	free(text);
+	ws_text_free(&title);
+}
+
+void ws_print_together_sarif(const struct ws_together *together, FILE *file)
+{
+	struct ws_text out = {0};
+
+	ws_text_puts(&out, ",\n");
+	begin_sarif_run(&out);
+	if (together->level != WS_LEVEL_OK)
+		put_late_rank_result(together, &out);
+	ws_text_puts(&out, "]");
+	ws_put_json_key(&out, "properties");
+	ws_text_puts(&out, "{");
+	ws_put_json_key(&out, "ranks_together");
+	ws_put_together_json(together, &out);
+	ws_text_puts(&out, "}}\n");
+	fwrite(out.text, 1, out.len, file);
+	ws_text_free(&out);
+}
+
 void ws_print_analysis_sarif(const struct ws_analysis_view *view)
 {
 	struct ws_text out = {0};
 
-	ws_text_puts(&out, "{\"tool\":{\"driver\":{");
-	ws_put_json_string(&out, "name", "warpsight");
-	ws_put_json_string(&out, "version", WS_VERSION);
-	put_sarif_rules(&out);
-	ws_text_puts(&out, "}}");
-	ws_put_json_key(&out, "results");
-	ws_text_puts(&out, "[");
+	begin_sarif_run(&out);
 	for (size_t i = 0; i < view->findings->count; i++)
 		put_sarif_result(view, &view->findings->findings[i], &out);
 	ws_text_puts(&out, "]");

@@ -258,7 +258,7 @@ void ws_put_together_number(const struct ws_together_rank *rank, struct ws_text 
 		ws_text_puts(out, "-");
 }
 
-static void put_title(const struct ws_together *together, struct ws_text *text)
+void ws_put_together_title(const struct ws_together *together, struct ws_text *text)
 {
 	const struct ws_together_rank *late = &together->ranks[together->late];
 
@@ -280,7 +280,7 @@ static void put_title(const struct ws_together *together, struct ws_text *text)
 		       (unsigned long long)together->messages);
 }
 
-static const char advice[] =
+const char ws_together_advice[] =
 	"Give all ranks the same work (equal batches, lengths, experts and layers), and see what "
 	"slows this one down: its data, its CPU, its clocks.";
 
@@ -305,9 +305,9 @@ void ws_put_together_text(const struct ws_together *together, struct ws_text *ou
 	if (together->level == WS_LEVEL_OK)
 		return;
 	ws_text_printf(out, "%s: ", ws_name_level(together->level));
-	put_title(together, out);
+	ws_put_together_title(together, out);
 	ws_text_printf(out, "\n   costs %.3f ms a step (%.1f %%)\n   %s\n", as_ms(together->cost),
-		       100 * together->share, advice);
+		       100 * together->share, ws_together_advice);
 }
 
 static void put_rank(const struct ws_together_rank *rank, struct ws_text *out)
@@ -344,13 +344,13 @@ void ws_put_together_json(const struct ws_together *together, struct ws_text *ou
 	ws_put_json_key(out, "findings");
 	ws_text_puts(out, "[");
 	if (together->level != WS_LEVEL_OK) {
-		put_title(together, &title);
+		ws_put_together_title(together, &title);
 		ws_text_puts(out, "{");
 		ws_put_json_string(out, "rule", "late-rank");
 		ws_put_json_string(out, "severity", ws_name_level(together->level));
 		ws_put_json_string(out, "title", title.text);
 		ws_put_json_int(out, "cost_ns", (int64_t)together->cost);
-		ws_put_json_string(out, "advice", advice);
+		ws_put_json_string(out, "advice", ws_together_advice);
 		ws_text_puts(out, "}");
 	}
 	ws_text_puts(out, "]}\n");

@@ -53,7 +53,10 @@ bool ws_together_compare(struct ws_together *together);
 void ws_together_free(struct ws_together *together);
 /* Append a table of the ranks, and the finding where there is one. */
 void ws_put_together_text(const struct ws_together *together, struct ws_text *out);
-/* The same as an object. */
+/* The finding, and what to do about it; for a level other than WS_LEVEL_OK. */
+void ws_put_together_title(const struct ws_together *together, struct ws_text *out);
+extern const char ws_together_advice[];
+/* The table and the finding as an object. */
 void ws_put_together_json(const struct ws_together *together, struct ws_text *out);
 
 #endif

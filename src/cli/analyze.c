@@ -256,8 +256,6 @@ static int analyze_report(struct request *request, const char *path)
 /* Reports of one rank each say more together. */
 static void compare_ranks(struct request *request)
 {
-	if (!request->format->print_together)
-		return;
 	ws_together_match_messages(request->together);
 	if (!ws_together_compare(request->together))
 		return;

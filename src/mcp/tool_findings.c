@@ -67,6 +67,46 @@ int ws_mcp_findings(struct ws_mcp_call *call, struct ws_err *err)
 	return rc;
 }
 
+/* Add what a report says of its ranks. */
+static int add_rank(struct ws_together *together, const struct ws_mcp_report *report,
+		    const struct ws_model_options *options, struct ws_err *err)
+{
+	struct ws_analysis *analysis = ws_analysis_open(report->report, options, err);
+
+	if (!analysis)
+		return -1;
+	ws_together_add(together, analysis, report->path);
+	ws_analysis_close(analysis);
+	return 0;
+}
+
+int ws_mcp_ranks(struct ws_mcp_call *call, struct ws_err *err)
+{
+	struct ws_model_options options = {.step_name = call->texts[1], .to = UINT64_MAX};
+	struct ws_together together = {0};
+	char *rest = NULL;
+	int rc = 0;
+
+	for (char *id = strtok_r(call->texts[0], ", ", &rest); id && !rc;
+	     id = strtok_r(NULL, ", ", &rest)) {
+		const struct ws_mcp_report *report = ws_mcp_find_report(call->server, id, err);
+
+		rc = -1;
+		if (report)
+			rc = add_rank(&together, report, &options, err);
+	}
+	if (!rc) {
+		ws_together_match_messages(&together);
+		if (ws_together_compare(&together))
+			ws_put_together_json(&together, call->out);
+		else
+			rc = ws_fail(err, "these reports have no collectives or messages of "
+					  "several ranks of one job");
+	}
+	ws_together_free(&together);
+	return rc;
+}
+
 int ws_mcp_explain(struct ws_mcp_call *call, struct ws_err *err)
 {
 	const struct ws_rule *rule = ws_find_rule(call->texts[0]);

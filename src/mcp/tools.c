@@ -50,6 +50,16 @@ const struct ws_mcp_tool ws_mcp_tools[] = {
 	  {"step", WS_MCP_TEXT, false, 0, 0, 0,
 	   "Name of the NVTX ranges that are the steps, where they are not found by themselves"}},
 	 ws_mcp_findings},
+	{"ranks",
+	 "Which rank the others wait for",
+	 "Of the ranks of one job, in a report each or several in one: how long each computes, "
+	 "communicates and waits for the others in collectives (NCCL, MPI) and in messages of MPI, "
+	 "in nanoseconds a step, and the finding of which comes last.",
+	 {{"reports", WS_MCP_TEXT, true, 0, 0, 0,
+	   "The reports of the job: ids, separated by commas, such as r1,r2"},
+	  {"step", WS_MCP_TEXT, false, 0, 0, 0,
+	   "Name of the NVTX ranges that are the steps, where they are not found by themselves"}},
+	 ws_mcp_ranks},
 	{"explain",
 	 "What a rule looks for",
 	 "The condition, the threshold and the reasons of a rule of findings.",

@@ -55,6 +55,7 @@ int ws_mcp_close(struct ws_mcp_call *call, struct ws_err *err);
 int ws_mcp_info(struct ws_mcp_call *call, struct ws_err *err);
 int ws_mcp_schema(struct ws_mcp_call *call, struct ws_err *err);
 int ws_mcp_findings(struct ws_mcp_call *call, struct ws_err *err);
+int ws_mcp_ranks(struct ws_mcp_call *call, struct ws_err *err);
 int ws_mcp_explain(struct ws_mcp_call *call, struct ws_err *err);
 int ws_mcp_query(struct ws_mcp_call *call, struct ws_err *err);
 int ws_mcp_stats(struct ws_mcp_call *call, struct ws_err *err);

@@ -616,6 +616,14 @@ def reports_of_one_rank_each_tell_together_who_comes_last():
     for form in "text", "markdown", "html":
         if "Rank 1 (rank1.json) comes last" not in run("analyze", "-f", form, *paths).out.decode():
             raise AssertionError(form)
+    runs = json.loads(run("analyze", "-f", "sarif", *paths).out)["runs"]
+    same(len(runs), 3, "one of each report, and one of both")
+    of_both = [r for r in runs[2]["results"] if r["ruleId"] == "late-rank"]
+    same([(r["level"], r["properties"]["cost_ns"]) for r in of_both], [("error", 2000000)])
+    places = [of_both[0][k] for k in ("locations", "relatedLocations")]
+    places = [[p["physicalLocation"]["artifactLocation"]["uri"] for p in of] for of in places]
+    same(places, [["rank1.json"], ["rank0.json"]])
+    same(runs[2]["properties"]["ranks_together"], together)
     same(len(json.loads(run("analyze", "-f", "json", paths[0]).out)), 1)
     alike = write_rank(0, 2000, 500), write_rank(1, 2000, 510)
     same(json.loads(run("analyze", "-f", "json", *alike).out)[-1]["findings"], [])

@@ -36,6 +36,32 @@ def make_report(name, launches=100):
     return name + ".wsrep"
 
 
+def make_rank(rank, compute, transfer):
+    """Ten steps of a rank: a kernel, and an all-reduce that ends with that of the other rank."""
+    events, now = [], 1000.0
+    collective = {"Collective name": "allreduce", "Process Group Name": "0", "Group size": 2}
+    collective.update({"In msg nelems": 8, "Out msg nelems": 8, "dtype": "Float"})
+    kernels = ("gemm", compute, {}), ("ncclDevKernel_AllReduce_Sum_f32", transfer, collective)
+    for step in range(10):
+        start = now
+        for name, length, args in kernels:
+            link = len(events) + 1
+            of_call = dict(ph="X", cat="cuda_runtime", name="cudaLaunchKernel", ts=now, dur=5)
+            events.append(dict(of_call, pid=10, tid=10, args=dict(correlation=link)))
+            args = dict(args, correlation=link, device=0, stream=7)
+            kernel = dict(ph="X", cat="kernel", name=name, ts=now + 7, dur=length, pid=0, tid=7)
+            events.append(dict(kernel, args=args))
+            now += length + 10
+        name = "ProfilerStep#%d" % step
+        of_step = dict(ph="X", cat="user_annotation", name=name, ts=start, dur=now - start)
+        events.append(dict(of_step, pid=10, tid=10))
+    of_job = {"backend": "nccl", "rank": rank, "world_size": 2}
+    with open("rank%d.json" % rank, "w") as file:
+        json.dump({"schemaVersion": 1, "distributedInfo": of_job, "traceEvents": events}, file)
+    run("import", "-q", "-f", "-o", "rank%d.wsrep" % rank, "rank%d.json" % rank)
+    return os.path.abspath("rank%d.wsrep" % rank)
+
+
 class Client:
     """A server and what is said to it."""
 
@@ -129,6 +155,20 @@ def tools_are_listed_with_schemas():
             same(argument["type"] in ("string", "integer"), True, argument)
             same(bool(argument["description"]), True)
         same(tool["annotations"]["readOnlyHint"], True)
+    client.end()
+
+
+@test
+def ranks_are_compared():
+    paths = [make_rank(0, 2000, 2500), make_rank(1, 4000, 500)]
+    client = Client()
+    ids = [client.call("open", path=path)["report"] for path in paths]
+    found = client.call("ranks", reports=",".join(ids))
+    same([f["rule"] for f in found["findings"]], ["late-rank"])
+    same([r["waiting_for_ranks_ns"] for r in found["ranks"]], [2000000, 0])
+    same(found, json.loads(run("analyze", "-f", "json", *paths).out)[-1])
+    client.fail("ranks", "no collectives or messages", reports=ids[0])
+    client.fail("ranks", "r9", reports=ids[0] + ",r9")
     client.end()
 
 
