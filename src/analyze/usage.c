@@ -140,6 +140,7 @@ enum function_marks {
 	MARK_NAMED = 128,   /* `kind` is that of its name */
 	MARK_LOCKING = 256, /* takes locks: of an allocator, or for the user */
 	MARK_QUERY = 512,   /* asks a GPU whether it is done */
+	MARK_SIGNAL = 1024, /* delivers a signal, or ends its handler */
 };
 
 struct function_view {
@@ -159,8 +160,12 @@ static uint16_t mark_kernel_function(const char *name)
 					     "copy_user",    "copy_page",
 					     "rep_movs",     "memcpy",
 					     "clear_page",   NULL};
+	static const char *const signals[] = {"signal_or_restart", "do_signal", "rt_sigreturn",
+					      NULL};
 	uint16_t marks = MARK_KERNEL;
 
+	if (contains_any(name, signals))
+		marks |= MARK_SIGNAL;
 	if (contains_any(name, faults))
 		marks |= MARK_FAULT;
 	if (contains_any(name, file_faults))
@@ -194,6 +199,9 @@ static struct function_view view_function(const struct ws_model *model, uint32_t
 	if (function->kind == WS_FRAME_KERNEL) {
 		view.marks |= mark_kernel_function(function->name);
 		view.name = find_call_name(function->name);
+	} else if (!strcmp(function->name, "__restore_rt") ||
+		   strstr(function->name, "_rt_sigreturn")) {
+		view.marks |= MARK_SIGNAL; /* handlers return to it */
 	}
 	if (view.name && classify_name(view.name, &view.kind))
 		view.marks |= MARK_NAMED;
@@ -363,6 +371,9 @@ static struct stack_use classify_stack(const struct usage_sum *sum, uint32_t fra
 		use.kind = kernel.marks & MARK_FILE_FAULT ? WS_USAGE_FILE_FAULT : WS_USAGE_FAULT;
 	else
 		name_call(&kernel, outside, &use);
+	if (use.kind != WS_USAGE_BARRIER && (all & MARK_SIGNAL))
+		use = (struct stack_use){.kind = WS_USAGE_SIGNAL,
+					 .name = kernel.marks & MARK_SIGNAL ? "" : "handler"};
 	if (use.kind == WS_USAGE_LOCK && lock)
 		use.name = lock->name;
 	use.in_kernel = (get_view(sum, frame)->marks & MARK_KERNEL) != 0;

@@ -25,6 +25,7 @@ enum ws_usage_kind {
 	WS_USAGE_BARRIER,    /* a runtime of OpenMP, which waits for its threads by spinning */
 	WS_USAGE_FAULT,	     /* page faults for new memory */
 	WS_USAGE_FILE_FAULT, /* page faults that bring in pages of a file or of the swap space */
+	WS_USAGE_SIGNAL, /* signals: the kernel delivers them (""), or a handler runs ("handler") */
 	WS_USAGE_KINDS
 };
 

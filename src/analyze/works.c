@@ -285,6 +285,7 @@ static const struct ws_work_kind kinds[] = {
 	 .origins = {"/_strptime.py", "/dateutil/", NULL}},
 	{.what = "importing modules",
 	 .advice = "Import only what is needed, and where it is needed.",
+	 .is_start = true,
 	 .is_usual = true,
 	 .origins = {"<frozen importlib", "/importlib/", NULL}},
 	{.what = "copying memory",

@@ -15,6 +15,7 @@ struct ws_work_kind {
 	const char *what; /* "of the time goes into ..." */
 	const char *advice;
 	bool is_aid;		 /* for finding errors: 5 % of the path counts */
+	bool is_start;		 /* done once, when a program starts */
 	bool is_usual;		 /* many programs are for it: never more than a note */
 	const char *names[48];	 /* of functions; '*' stands for any text */
 	const char *origins[16]; /* parts of paths of libraries and modules */

@@ -28,6 +28,7 @@ enum { BEGIN = 1000000, MS = 1000000, SAMPLES = 400, DEEPEST = 5 };
 #define LIBC "/usr/lib/x86_64-linux-gnu/libc.so.6"
 #define PYTHON "/usr/bin/python3.11"
 #define MODULES "/usr/lib/python3.11/"
+#define KERNEL "[kernel.kallsyms]"
 
 struct place {
 	const char *name, *module; /* module: the source file of code of Python */
@@ -92,6 +93,28 @@ static const struct sampled {
 	  {"respond", "/home/user/server.py"}},
 	 WS_LEVEL_NOTE,
 	 "compressing or unpacking data at respond (server.py:7), in deflate"},
+	{{{"PyUnicode_FromFormatV", PYTHON},
+	  {"PyErr_Format", PYTHON},
+	  {"int.__new__", PYTHON},
+	  {"parse", "/home/user/read.py"}},
+	 WS_LEVEL_WARNING,
+	 "throwing exceptions at parse (read.py:7), in int.__new__"},
+	{{{"list.__contains__", PYTHON}, {"unique", "/home/user/ids.py"}},
+	 WS_LEVEL_WARNING,
+	 "comparing items one by one at unique (ids.py:7), in list.__contains__"},
+	{{{"[python3.11]", PYTHON}, {"re.Pattern.match", PYTHON}, {"check", "/home/user/valid.py"}},
+	 WS_LEVEL_WARNING,
+	 "regular expressions at check (valid.py:7), in re.Pattern.match"},
+	{{{"__strcmp_avx2", LIBC}, {"find_account", PROGRAM}},
+	 WS_LEVEL_NOTE,
+	 "comparing texts at find_account"},
+	/* The handler of a signal, and the kernel that delivers signals. */
+	{{{"on_tick", PROGRAM}, {"__restore_rt", LIBC}, {"compute", PROGRAM}},
+	 WS_LEVEL_CRITICAL,
+	 "100 % of the time goes into signals and their handler at on_tick"},
+	{{{"get_signal", KERNEL}, {"arch_do_signal_or_restart", KERNEL}, {"compute", PROGRAM}},
+	 WS_LEVEL_CRITICAL,
+	 "100 % of the time goes into signals, most of them at compute"},
 	/* The user's own functions may be called what they like. */
 	{{{"sqlite3_step", PROGRAM}, {"main", PROGRAM}}, WS_LEVEL_NOTE, "computes at sqlite3_step"},
 };
@@ -107,7 +130,8 @@ static uint32_t make_string(struct ws_writer *writer, const char *text)
 static void add_frame(struct ws_writer *writer, uint32_t id, const struct place *place)
 {
 	size_t length = strlen(place->module);
-	bool python = !strcmp(place->module + length - 3, ".py");
+	bool python = !strcmp(place->module + length - 3, ".py"),
+	     kernel = !strcmp(place->module, KERNEL);
 	uint32_t name = make_string(writer, place->name), path = make_string(writer, place->module);
 
 	ROW(writer, module, .id = id, .path = path,
@@ -117,7 +141,8 @@ static void add_frame(struct ws_writer *writer, uint32_t id, const struct place 
 		    .name = name, .file = path);
 		return;
 	}
-	ROW(writer, frame, .id = id, .kind = WS_FRAME_USER, .module = id, .address = 4096 + id);
+	ROW(writer, frame, .id = id, .kind = kernel ? WS_FRAME_KERNEL : WS_FRAME_USER, .module = id,
+	    .address = 4096 + id);
 	ROW(writer, symbol, .frame = id, .set = 1, .name = name,
 	    .file = place->inlined ? make_string(writer, place->inlined) : 0,
 	    .line = place->inlined ? 7 : 0);

@@ -84,6 +84,8 @@ static void say_what_to_do(const struct ws_analysis *analysis, uint32_t function
 		"64 bytes are one cache line), each write waits for the other cores: give each "
 		"thread a variable of its own (a local one, alignas(64)) and add up at the end. "
 		"Else look for a better algorithm.");
+	finding->gain_ns = finding->cost_ns / 2;
+	finding->assumption = ws_strdup("they write to the same cache lines");
 }
 
 static void check_code(const struct ws_analysis *analysis, struct ws_findings *findings)

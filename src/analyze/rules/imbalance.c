@@ -161,6 +161,43 @@ static void check_crew(const struct ws_analysis *analysis, struct ws_findings *f
 
 /* ---- at the end of parallel regions of OpenMP ---- */
 
+/* Whether only one thread runs a function: it is no part of what the threads share. */
+static bool is_of_one_thread(const struct ws_analysis *analysis, const struct ws_usage_row *work)
+{
+	uint64_t others = 0;
+
+	for (size_t i = 0; i < analysis->usage.count; i++) {
+		const struct ws_usage_row *row = &analysis->usage.rows[i];
+
+		if (row->place.function == work->place.function && row->thread != work->thread &&
+		    row->kind != WS_USAGE_BARRIER)
+			others += row->ns;
+	}
+	return others < work->ns / 10;
+}
+
+static void describe_openmp(bool serial, double share, const char *place,
+			    struct ws_finding *finding)
+{
+	if (serial) {
+		finding->title = ws_format("Threads of OpenMP wait for %.0f %% of their time on "
+					   "cores while one thread works alone%s",
+					   share, place);
+		finding->advice = ws_strdup(
+			"Share this part out as well (parallel for, sections, tasks), or make it "
+			"cheaper: it takes the same time on any number of cores.");
+		finding->assumption = ws_strdup("this part is shared out as well");
+		return;
+	}
+	finding->title = ws_format("Threads of OpenMP wait for each other at the end of parallel "
+				   "regions for %.0f %% of their time on cores; most work is%s",
+				   share, place);
+	finding->advice = ws_strdup("Share the iterations out in smaller pieces "
+				    "(schedule(dynamic) or schedule(guided)), or make the "
+				    "parallel regions longer.");
+	finding->assumption = ws_strdup("each gets the same share");
+}
+
 static void check_openmp(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_usage_row *work = NULL;
@@ -183,14 +220,9 @@ static void check_openmp(const struct ws_analysis *analysis, struct ws_findings 
 	finding = ws_findings_add_fault(
 		analysis, findings, &ws_rule_imbalance, ws_min(waited, analysis->window),
 		(uint64_t)((double)analysis->rated * (double)waited / (double)all));
-	finding->title =
-		ws_format("Threads of OpenMP wait for each other at the end of parallel "
-			  "regions for %.0f %% of their time on cores; most work is%s",
-			  100.0 * (double)waited / (double)all, ws_text_or(place.text, ""));
-	finding->advice = ws_strdup("Share the iterations out in smaller pieces "
-				    "(schedule(dynamic) or schedule(guided)), or make the "
-				    "parallel regions longer.");
-	finding->assumption = ws_strdup("each gets the same share");
+	ws_point_at(finding, &work->place);
+	describe_openmp(is_of_one_thread(analysis, work), 100.0 * (double)waited / (double)all,
+			ws_text_or(place.text, ""), finding);
 	ws_text_free(&place);
 }
 
@@ -245,7 +277,8 @@ const struct ws_rule ws_rule_imbalance = {
 		 "the run 5 % shorter or more. Or one of several worker threads, or worker "
 		 "processes of one parent, works on when the others have ended or wait, and equal "
 		 "shares would make the run 5 % shorter or more. Or threads of OpenMP spend 15 % "
-		 "of their time on cores or more in its runtime, which waits by spinning.",
+		 "of their time on cores or more in its runtime, which waits by spinning, for each "
+		 "other or for a part that one thread does alone.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_cores,
 	.check = check_balance,

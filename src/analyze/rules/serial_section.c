@@ -4,6 +4,7 @@
  * Amdahl's law: what one thread does alone takes the same time however many cores there are.
  */
 #include "analyze/rules/rules.h"
+#include "analyze/works.h"
 
 #define LEAST_TOGETHER 0.08
 #define LEAST_ALONE 0.2
@@ -20,6 +21,13 @@ static double measure_share(const struct ws_analysis *analysis, uint64_t cores)
 	return (double)parallel->lone_ns / (double)ws_max(all, 1ul);
 }
 
+/* Whether the lone thread only starts the program: it imports modules. */
+static bool is_start(const struct ws_parallel *parallel)
+{
+	return parallel->place.work != WS_WORK_NONE &&
+	       ws_get_work_kind(parallel->place.work)->is_start;
+}
+
 static void check_section(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_parallel *parallel = &analysis->parallel;
@@ -33,7 +41,7 @@ static void check_section(const struct ws_analysis *analysis, struct ws_findings
 	    ws_analysis_part(analysis, parallel->together_ns) < LEAST_TOGETHER ||
 	    measure_share(analysis, cores) < LEAST_ALONE ||
 	    ws_analysis_share(analysis, alone) < 0.05 || alone < LEAST_NS ||
-	    (analysis->model->has_samples && !parallel->place.leaf) ||
+	    (analysis->model->has_samples && !parallel->place.leaf) || is_start(parallel) ||
 	    ws_findings_have(findings, &ws_rule_gil) ||
 	    ws_findings_have(findings, &ws_rule_thread_churn) ||
 	    ws_findings_have(findings, &ws_rule_busy_waiting) ||
@@ -67,7 +75,8 @@ const struct ws_rule ws_rule_serial_section = {
 	.title = "A part of a parallel program that runs on one thread",
 	.about = "Two threads or more work at the same time for 8 % of the run or more, and 20 "
 		 "% or more of the work, as it would be on cores of its own, is the main thread's "
-		 "alone, for 100 ms at least. Where another thread works alone, "
+		 "alone, for 100 ms at least, other than importing modules. Where another thread "
+		 "works alone, "
 		 "imbalance says so.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_cores,

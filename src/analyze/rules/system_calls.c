@@ -74,6 +74,44 @@ static void add_to_groups(const struct ws_usage_row *row, struct call_group *gro
 		groups[k].most = *row;
 }
 
+/* Signals: what they cost the threads on the path, and the handler that runs most. */
+static void check_signals(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	const struct ws_usage_row *handler = NULL, *longest = NULL;
+	struct ws_finding *finding;
+	struct ws_text place = {0};
+	uint64_t cost = 0;
+
+	for (size_t i = 0; i < analysis->usage.count; i++) {
+		const struct ws_usage_row *row = &analysis->usage.rows[i];
+
+		if (row->kind != WS_USAGE_SIGNAL)
+			continue;
+		cost += row->path_ns;
+		longest = ws_or(longest, row);
+		if (*row->name && row->place.users)
+			handler = ws_or(handler, row);
+	}
+	if (cost < LEAST_NS || ws_analysis_share(analysis, cost) < LEAST_SHARE)
+		return;
+	longest = handler ? handler : longest;
+	ws_put_at_place(analysis, &longest->place, &place);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_system_calls, cost,
+					cost - cost / 5);
+	ws_limit_to_users(analysis, finding, &longest->place);
+	finding->title = ws_format("%.0f %% of the time goes into signals%s%s",
+				   100 * ws_analysis_share(analysis, cost),
+				   handler ? " and their handler" : ", most of them",
+				   ws_text_or(place.text, ""));
+	finding->advice = ws_strdup("Send fewer signals: a longer interval of the timer "
+				    "(setitimer, timer_create), or a thread that waits for them "
+				    "(timerfd, signalfd, sigwait) instead of a handler.");
+	finding->assumption = ws_strdup("a fifth of the signals remain");
+	ws_finding_add_evidence(finding, "from the first sample in it to the last", NULL,
+				longest->span.start, longest->span.end);
+	ws_text_free(&place);
+}
+
 static void check_calls(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	uint32_t kinds = 1u << WS_USAGE_FILE | 1u << WS_USAGE_OTHER_CALL | 1u << WS_USAGE_LOCK;
@@ -81,6 +119,7 @@ static void check_calls(const struct ws_analysis *analysis, struct ws_findings *
 	struct call_group groups[MOST_TOTALS];
 	size_t count, group_count = 0;
 
+	check_signals(analysis, findings);
 	if (ws_findings_have(findings, &ws_rule_handovers))
 		return;
 	if (!ws_findings_have(findings, &ws_rule_small_io))
@@ -100,7 +139,8 @@ const struct ws_rule ws_rule_system_calls = {
 	.about = "20 % of the critical path or more, and at least 50 ms, is spent on cores in "
 		 "system calls that one function of the user's makes: opening and closing files, "
 		 "asking for their attributes, anything but memory and threads, which have rules "
-		 "of their own. Reading and writing count where they are not most of it.",
+		 "of their own. Reading and writing count where they are not most of it. The same "
+		 "share for signals and their handlers.",
 	.find_obstacle = ws_need_samples,
 	.query = ws_proof_waits,
 	.check = check_calls,
