@@ -58,12 +58,15 @@ enum image {
 /*
  * An image is outside the session if its user or its root folder gives it no access to our files,
  * such as a login shell of su or a program started by chroot. The current rights are checked, since
- * the new image will have them.
+ * the new image will have them. So is one under a filter that would end it for what our libraries
+ * do at their start.
  */
 static enum image classify_image(const char *path)
 {
 	const struct ws_arena *arena = ws_rt->arena;
 
+	if (ws_rt_is_filtered())
+		return IMAGE_OUTSIDE;
 	if (arena && !ws_can_read_hooks(arena->text + arena->text_preload, ws_rt_session_path()))
 		return IMAGE_OUTSIDE;
 	return ws_is_hookable(path) ? IMAGE_HOOKABLE : IMAGE_FOREIGN;
@@ -294,7 +297,7 @@ static bool complete_environment(char *const *envp, enum image image, struct env
 	const char *old, *named;
 	char *room;
 
-	if (!ws_rt->arena || !ws_are_texts_readable(envp))
+	if (!ws_rt->arena || !(ws_rt_is_filtered() || ws_are_texts_readable(envp)))
 		return false;
 	if (image == IMAGE_OUTSIDE ||
 	    atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed))
@@ -366,7 +369,7 @@ static const char *check_path(const char *path)
 {
 	uintptr_t known = 0;
 
-	return ws_is_text_readable(path, &known) ? path : NULL;
+	return ws_rt_is_filtered() || ws_is_text_readable(path, &known) ? path : NULL;
 }
 
 /* Where execvp would find `file`; `file` itself when it would find nothing, NULL when it cannot be
@@ -375,6 +378,8 @@ static const char *search_path(const char *file, char *buf, size_t size)
 {
 	const char *path, *end;
 
+	if (ws_rt_is_filtered())
+		return file;
 	if (!check_path(file) || strchr(file, '/') || !ws_are_texts_readable(environ))
 		return check_path(file);
 	path = find_variable(environ, "PATH");
@@ -421,8 +426,9 @@ static char *const *prepare_exec(const char *path, char *const *envp, struct env
 		return envp;
 	if (path)
 		image = classify_image(path);
-	ws_rt_write_process_note(WS_NOTE_EXEC, ws_rt_read_ticks(), path, read_pid(),
-				 image == IMAGE_OUTSIDE ? EACCES : 0);
+	if (!ws_rt_is_filtered())
+		ws_rt_write_process_note(WS_NOTE_EXEC, ws_rt_read_ticks(), path, read_pid(),
+					 image == IMAGE_OUTSIDE ? EACCES : 0);
 	if (!path || !complete_environment(envp, image, made))
 		return envp;
 	thread = ws_self;
@@ -444,7 +450,9 @@ static int note_failed_exec(const char *path, struct env *made, int result)
 		if (ws_self)
 			ws_self->vfork_env = NULL;
 	}
-	ws_rt_write_process_note(WS_NOTE_EXEC_FAILED, ws_rt_read_ticks(), path, read_pid(), error);
+	if (!ws_rt_is_filtered())
+		ws_rt_write_process_note(WS_NOTE_EXEC_FAILED, ws_rt_read_ticks(), path, read_pid(),
+					 error);
 	errno = error;
 	return result;
 }
@@ -690,7 +698,7 @@ static struct lent *lend_environ(void)
 	size_t count = 0;
 	bool outside;
 
-	if (!ws_are_texts_readable(environ))
+	if (!ws_rt_is_filtered() && !ws_are_texts_readable(environ))
 		return NULL;
 	while (environ && environ[count])
 		count++;

@@ -145,7 +145,7 @@ static void *resource_create(void *domain, const struct nx_resource *attrs)
 		name_thread(d, resource.identifier, name);
 	else if (resource.type == NX_RESOURCE(NX_CLASS_GENERIC, NX_GENERIC_THREAD_POSIX) &&
 		 resource.identifier == (uint64_t)pthread_self())
-		name_thread(d, (uint64_t)ws_raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0), name);
+		name_thread(d, ws_rt_find_tid(), name);
 	else
 		write_name(d, (uint32_t)resource.type, resource.identifier, name);
 	ws_nvtx_close_scratch(&scratch);

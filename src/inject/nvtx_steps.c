@@ -56,7 +56,7 @@ static void unlock_steps(void)
 
 static uint32_t find_tid(void)
 {
-	return ws_self ? ws_self->tid : (uint32_t)ws_raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+	return ws_self ? ws_self->tid : ws_rt_find_tid();
 }
 
 static uint64_t hash_name(const char *text, size_t len)

@@ -21,6 +21,33 @@ bool ws_rt_is_sandboxed(void)
 	return ws_rt_kept.sandboxed;
 }
 
+bool ws_rt_is_filtered(void)
+{
+	return ws_rt_kept.filtered;
+}
+
+/* The mutex is nobody else's, so that locking it takes no system call. */
+uint32_t ws_rt_find_tid(void)
+{
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	uint32_t tid;
+
+	if (!ws_rt_kept.filtered)
+		return (uint32_t)SYS1(SYS_gettid, 0);
+	if (!ws_rt_kept.lock_mutex || ws_rt_kept.lock_mutex(&mutex))
+		return 0;
+	tid = (uint32_t)mutex.__data.__owner;
+	ws_rt_kept.unlock_mutex(&mutex);
+	return tid;
+}
+
+/* The C library's idea of the number is that of the thread whose storage it is, so that under a
+ * filter a child cannot be told from its parent. */
+bool ws_rt_is_thread_of(const struct ws_thread *thread)
+{
+	return !ws_rt_kept.filtered && ws_rt_find_tid() == thread->tid;
+}
+
 bool ws_rt_share_thread(bool on)
 {
 	struct ws_thread *thread = ws_rt_enter();
@@ -31,7 +58,8 @@ bool ws_rt_share_thread(bool on)
 	ws_rt_kept.refuse_threads |= on && !thread && ws_rt_kept.state;
 	if (!thread || on == ((thread->paused & WS_SHARED_THREAD) != 0))
 		return false;
-	thread->tid = (uint32_t)SYS1(SYS_gettid, 0);
+	if (!ws_rt_kept.filtered)
+		thread->tid = ws_rt_find_tid();
 	thread->paused ^= WS_SHARED_THREAD;
 	return true;
 }

@@ -218,11 +218,12 @@ static inline bool ws_rt_is_free(const struct ws_thread *thread)
 _Static_assert(offsetof(struct ws_thread, paused) == offsetof(struct ws_thread, busy) + 4,
 	       "busy and paused are one word");
 
+WS_EXPORT bool ws_rt_is_thread_of(const struct ws_thread *thread);
+
 /* False in a child that runs on the thread-local storage of the thread whose state this is. */
 static inline bool ws_rt_is_own_thread(const struct ws_thread *thread)
 {
-	return ws_likely(!(thread->paused & WS_SHARED_THREAD)) ||
-	       (uint32_t)ws_raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0) == thread->tid;
+	return ws_likely(!(thread->paused & WS_SHARED_THREAD)) || ws_rt_is_thread_of(thread);
 }
 
 /*
@@ -432,6 +433,17 @@ WS_EXPORT void ws_rt_write_diagnostic(int severity, const char *source, const ch
  */
 WS_EXPORT void ws_rt_enter_sandbox(void);
 WS_EXPORT bool ws_rt_is_sandboxed(void);
+/*
+ * The same for a filter that is known to end the program for calls that the runtime makes: threads
+ * and forked children are set up without any but those that get memory, if these are allowed, and
+ * what the program starts is not recorded.
+ */
+WS_EXPORT void ws_rt_enter_filter(bool allows_memory);
+WS_EXPORT bool ws_rt_is_filtered(void);
+/* The filter was refused: the program is as it was. */
+WS_EXPORT void ws_rt_leave_filter(void);
+/* The calling thread's number, by a system call if that is allowed; 0 when it cannot be found. */
+WS_EXPORT uint32_t ws_rt_find_tid(void);
 /* The calling thread may not even read the clock any more (seccomp's strict mode, PR_SET_TSC):
  * nothing of it is recorded while muted. */
 WS_EXPORT void ws_rt_mute_thread(bool on);

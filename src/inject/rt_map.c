@@ -244,6 +244,18 @@ void ws_rt_enter_sandbox(void)
 	ws_rt_kept.sandboxed = true;
 }
 
+void ws_rt_enter_filter(bool allows_memory)
+{
+	ws_rt_map_threads_ahead();
+	ws_rt_kept.no_memory = !allows_memory;
+	ws_rt_kept.filtered = true;
+}
+
+void ws_rt_leave_filter(void)
+{
+	ws_rt_kept.filtered = ws_rt_kept.no_memory = false;
+}
+
 int ws_rt_take_buffer(void)
 {
 	struct ws_arena *arena = ws_rt->arena;

@@ -71,6 +71,21 @@ static uint32_t fill_texts(struct ws_arena *arena, struct ws_process_home *home,
 	return (uint32_t)(at - (char *)home);
 }
 
+/* Of a child under a filter: its one thread has its number, and its parent is known. */
+static void set_numbers(const struct ws_arena *arena, struct ws_process_home *home)
+{
+	const struct ws_process_home *parent;
+
+	if (!ws_rt_kept.filtered) {
+		home->pid = (uint32_t)ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+		home->ppid = (uint32_t)ws_raw_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0);
+		return;
+	}
+	parent = ws_chunk_at(arena, ws_rt_kept.parent_home);
+	home->pid = ws_rt_find_tid();
+	home->ppid = parent->pid;
+}
+
 /* Make this process known. Returns NULL when there is no memory for it. */
 static struct ws_process_home *make_process_home(struct ws_arena *arena, bool fork_child)
 {
@@ -83,8 +98,7 @@ static struct ws_process_home *make_process_home(struct ws_arena *arena, bool fo
 	home = ws_chunk_at(arena, index);
 	memset((char *)home + sizeof(home->chunk), 0, sizeof(*home) - sizeof(home->chunk));
 	home->chunk.kind = WS_CHUNK_PROCESS;
-	home->pid = (uint32_t)ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
-	home->ppid = (uint32_t)ws_raw_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0);
+	set_numbers(arena, home);
 	home->origin = WS_ORIGIN_EXEC;
 	if (fork_child) {
 		home->origin = WS_ORIGIN_FORK;
@@ -136,6 +150,20 @@ void ws_rt_enter_session(struct private_state *private_state, bool fork_child)
 	__atomic_store_n(&private_state->rt.arena, ws_rt_kept.arena, __ATOMIC_RELEASE);
 }
 
+/* Whether the child can say who it is. Under a filter, one that was not made by the C library has
+ * its parent's number there. */
+static bool is_child_known(void)
+{
+	const struct ws_process_home *parent;
+	uint32_t tid;
+
+	if (!ws_rt_kept.filtered)
+		return true;
+	parent = ws_chunk_at(ws_rt_kept.arena, ws_rt_kept.parent_home);
+	tid = ws_rt_find_tid();
+	return tid && tid != parent->pid;
+}
+
 void ws_rt_set_up_child(void)
 {
 	struct private_state *private_state = ws_rt_kept.state;
@@ -144,7 +172,7 @@ void ws_rt_set_up_child(void)
 
 	if (!private_state || ws_rt_kept.keep_in_child)
 		return;
-	if (private_state->rt.generation &&
+	if (private_state->rt.generation && !ws_rt_kept.filtered &&
 	    (uint32_t)ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0) != private_state->rt.home->pid) {
 		/* The kernel did not wipe the state, so do it by hand. The forking thread is the
 		 * only one there is. */
@@ -157,10 +185,12 @@ void ws_rt_set_up_child(void)
 		return;
 	/* In a chroot without /proc it cannot be read; then it is the parent's, unless the parent
 	 * is outside the namespace and has no number here. */
-	ns = ws_rt_find_pid_namespace();
-	if (ns || !ws_raw_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0))
-		ws_rt_kept.pid_ns = ns;
-	if (ws_rt_kept.arena->features & WS_FEATURE_FORK_TRACE)
+	if (!ws_rt_kept.filtered) {
+		ns = ws_rt_find_pid_namespace();
+		if (ns || !ws_raw_syscall(SYS_getppid, 0, 0, 0, 0, 0, 0))
+			ws_rt_kept.pid_ns = ns;
+	}
+	if (ws_rt_kept.arena->features & WS_FEATURE_FORK_TRACE && is_child_known())
 		ws_rt_enter_session(private_state, true);
 	/* A process that is not recorded stays marked; otherwise every call would come here
 	 * again. */

@@ -66,6 +66,12 @@ struct rt_kept {
 	uint64_t parent_start;
 	uint64_t pid_ns;
 	bool sandboxed;
+	bool no_memory; /* nor may the states of further threads get any */
+	bool filtered;	/* a filter would end the program for calls that the runtime makes */
+	/* The C library's own, which write the thread's number into the mutex; set when a filter is
+	 * installed, NULL when they do not. */
+	int (*lock_mutex)(pthread_mutex_t *);
+	int (*unlock_mutex)(pthread_mutex_t *);
 	bool locked;	     /* the program locks its memory */
 	bool refuse_threads; /* a new state could be mistaken for a shared one */
 	bool unanswered;     /* the recorder has not answered in time: it is not asked again */
@@ -137,6 +143,8 @@ void ws_rt_enter_session(struct private_state *private_state, bool fork_child);
 
 /* The destructor of the thread-specific key: closes the calling thread's state. */
 void ws_rt_note_thread_end(void *round);
+/* Memory for the states of threads to come, for when none can be had any more. */
+void ws_rt_map_threads_ahead(void);
 /* Have every thread set itself up anew at its next event. */
 void ws_rt_forget_threads(void);
 

@@ -71,6 +71,8 @@ static bool map_slab(struct private_state *state, uint32_t slab_index)
 		return false;
 	if (atomic_load_explicit(&state->slabs[slab_index], memory_order_acquire))
 		return true;
+	if (ws_rt_kept.no_memory)
+		return false;
 	slab = ws_rt_map_private(sizeof(*slab));
 	if (!slab)
 		return false;
@@ -108,6 +110,18 @@ static struct ws_thread *take_thread(void)
 	return thread;
 }
 
+/* Under a filter the memory is kept: it cannot be given back. */
+static void free_thread_memory(struct ws_thread *thread)
+{
+	if (ws_rt_kept.filtered)
+		return;
+	if (thread->more_strings)
+		SYS3(SYS_munmap, thread->more_strings,
+		     WS_STRING_SLOTS_MORE * sizeof(*thread->more_strings), 0);
+	if (thread->python)
+		SYS3(SYS_munmap, thread->python, WS_PYTHON_THREAD_BYTES, 0);
+}
+
 static void close_thread(struct ws_thread *thread)
 {
 	uint32_t number = thread->number;
@@ -116,11 +130,7 @@ static void close_thread(struct ws_thread *thread)
 		if (thread->nest[i].ring)
 			atomic_store_explicit(&thread->nest[i].ring->closed, 1,
 					      memory_order_release);
-	if (thread->more_strings)
-		SYS3(SYS_munmap, thread->more_strings,
-		     WS_STRING_SLOTS_MORE * sizeof(*thread->more_strings), 0);
-	if (thread->python)
-		SYS3(SYS_munmap, thread->python, WS_PYTHON_THREAD_BYTES, 0);
+	free_thread_memory(thread);
 	memset(thread, 0, sizeof(*thread));
 	thread->number = number;
 }
@@ -184,6 +194,15 @@ static void name_thread(struct ws_thread *thread)
 	ws_rt_commit(thread, record, sizeof(*record));
 }
 
+/* One slab more than is in use. */
+void ws_rt_map_threads_ahead(void)
+{
+	struct private_state *state = ws_rt_kept.state;
+
+	if (state)
+		map_slab(state, atomic_load(&state->threads_made) / SLAB_THREADS + 1);
+}
+
 void ws_rt_forget_threads(void)
 {
 	struct private_state *state = ws_rt_kept.state;
@@ -199,11 +218,7 @@ static void forget_session(struct ws_thread *thread)
 	uint32_t number = thread->number, paused = thread->paused;
 	bool muted = thread->muted;
 
-	if (thread->more_strings)
-		SYS3(SYS_munmap, thread->more_strings,
-		     WS_STRING_SLOTS_MORE * sizeof(*thread->more_strings), 0);
-	if (thread->python)
-		SYS3(SYS_munmap, thread->python, WS_PYTHON_THREAD_BYTES, 0);
+	free_thread_memory(thread);
 	memset(thread, 0, sizeof(*thread));
 	thread->number = number;
 	thread->paused = paused;
@@ -221,8 +236,8 @@ static bool set_up_thread(struct ws_thread *thread)
 		ws_rt_set_up_child();
 	if (!private_state->rt.generation)
 		return false;
-	thread->tid = (uint32_t)ws_raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
-	if (!open_nest(thread, 0))
+	thread->tid = ws_rt_find_tid();
+	if (!thread->tid || !open_nest(thread, 0))
 		return false;
 	thread->generation = private_state->rt.generation;
 	if (ws_rt_kept.key_ok)
@@ -321,8 +336,11 @@ struct ws_thread *ws_rt_enter_slow(bool count)
 	if (ws_unlikely(!thread)) {
 		if (atomic_load_explicit(&ws_rt_kept.init, memory_order_acquire) != 2)
 			ws_rt_init();
-		if (!ws_rt_kept.state || ws_rt_kept.refuse_threads || !(thread = take_thread()))
+		if (!ws_rt_kept.state || ws_rt_kept.refuse_threads)
 			return NULL;
+		thread = take_thread();
+		if (!thread)
+			return count_lost_thread(count);
 		if (ws_self) { /* a signal handler was faster */
 			free_thread(thread);
 			thread = ws_self;

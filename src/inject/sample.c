@@ -199,7 +199,7 @@ static void stop_timer(void *value)
 	struct own own;
 
 	memcpy(&own, &value, sizeof(own));
-	if (own.pid != read_own_pid())
+	if (ws_rt_is_filtered() || own.pid != read_own_pid())
 		return;
 	ws_raw_syscall(SYS_timer_delete, (long)(own.timer - 1), 0, 0, 0, 0, 0);
 	write_rest();
@@ -214,10 +214,13 @@ static void start_timer(void)
 				    .sigev_value.sival_ptr = &cookie};
 	struct itimerspec itimerspec = {
 		.it_interval = {(time_t)(period / 1000000000), (long)(period % 1000000000)}};
-	struct own own = {.pid = read_own_pid()};
+	struct own own = {0};
 	int timer = -1;
 	void *value;
 
+	if (ws_rt_is_filtered())
+		return;
+	own.pid = read_own_pid();
 	sigevent._sigev_un._tid = (pid_t)ws_raw_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
 	itimerspec.it_value = itimerspec.it_interval;
 	if (ws_raw_syscall(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, (long)&sigevent, (long)&timer,

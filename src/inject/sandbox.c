@@ -8,13 +8,19 @@
  * its own is not seen.
  */
 #include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "inject/behind.h"
 #include "inject/bind.h"
-#include "inject/rt.h"
+#include "inject/filter.h"
+#include "inject/rt_state.h"
 #include "inject/sandbox.h"
+#include "schema/schema.h"
 
 #define HIDDEN __attribute__((visibility("hidden"), used))
 #define TEXT_OF(number) #number
@@ -33,6 +39,69 @@ static void enter_sandbox(void)
 	ws_rt_enter_sandbox();
 }
 
+/* ---- filters that end the program ---- */
+
+static void *find_in_c_library(const char *name)
+{
+	struct ws_symbols library;
+
+	for (const struct link_map *map = _r_debug.r_map; map; map = map->l_next) {
+		const char *slash = strrchr(map->l_name, '/');
+
+		if (!strncmp(slash ? slash + 1 : map->l_name, "libc.so.", 8) &&
+		    ws_open_symbols(map, &library))
+			return ws_find_in_symbols(map, &library, name, ws_hash_symbol(name));
+	}
+	return NULL;
+}
+
+/* A mutex says which thread holds it, which is how a thread finds its number under a filter. */
+static void find_mutex_functions(void)
+{
+	int (*lock)(pthread_mutex_t *) = find_in_c_library("pthread_mutex_lock"),
+				    (*unlock)(pthread_mutex_t *) =
+					    find_in_c_library("pthread_mutex_unlock");
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+	if (!lock || !unlock || lock(&mutex))
+		return;
+	if ((uint32_t)mutex.__data.__owner == ws_rt_find_tid()) {
+		ws_rt_kept.unlock_mutex = unlock;
+		ws_rt_kept.lock_mutex = lock;
+	}
+	unlock(&mutex);
+}
+
+/* Samples are taken in the handler of this signal, which would then never return. */
+static void end_signals(void)
+{
+	struct {
+		uintptr_t handler;
+		unsigned long flags;
+		uintptr_t restorer;
+		uint64_t mask;
+	} action = {.handler = (uintptr_t)SIG_DFL};
+
+	if (ws_rt->features & WS_FEATURE_SAMPLE)
+		ws_raw_syscall(SYS_rt_sigaction, SIGURG, (long)&action, 0, sizeof(uint64_t), 0, 0);
+}
+
+/* Returns whether the program is under a lethal filter from now on and was not before. */
+static bool enter_filter(const struct sock_fprog *filter)
+{
+	if (!ws_rt->arena || ws_rt_is_filtered() || !ws_is_lethal_filter(filter))
+		return false;
+	ws_rt_write_diagnostic(
+		WS_WARNING, "process",
+		"The program has installed a filter that ends it for system calls "
+		"that recording takes: what it starts from then on is not recorded.");
+	find_mutex_functions();
+	if (ws_forbids_signal_handlers(filter))
+		end_signals();
+	ws_rt_enter_filter(!ws_forbids_memory(filter));
+	return true;
+}
+
 /* ---- prctl ---- */
 
 static int (*next_prctl)(int option, ...);
@@ -41,7 +110,7 @@ WS_EXPORT int prctl(int option, ...);
 int prctl(int option, ...)
 {
 	unsigned long more[4];
-	bool mutes;
+	bool mutes, filters = false;
 	va_list ap;
 	int result;
 
@@ -54,11 +123,15 @@ int prctl(int option, ...)
 	mutes = ws_forbids_all_calls(option, more[0]);
 	if (ws_begins_sandbox(option))
 		enter_sandbox();
+	if (option == PR_SET_SECCOMP && more[0] == SECCOMP_MODE_FILTER)
+		filters = enter_filter((const struct sock_fprog *)more[1]);
 	if (mutes)
 		ws_rt_mute_thread(true);
 	result = next_prctl(option, more[0], more[1], more[2], more[3]);
 	if (mutes && result)
 		ws_rt_mute_thread(false);
+	if (filters && result)
+		ws_rt_leave_filter();
 	return result;
 }
 
@@ -114,12 +187,25 @@ __attribute__((constructor(102))) static void find_next_functions(void)
 		ws_next_syscall = found;
 }
 
+/* The filter that the call installs; NULL when it installs none. */
+static const struct sock_fprog *find_filter(long number, const struct arguments *all)
+{
+	const long *a = all->a;
+
+	if (number == SYS_seccomp)
+		return a[0] == SECCOMP_SET_MODE_FILTER ? (const struct sock_fprog *)a[2] : NULL;
+	if (a[0] == PR_SET_SECCOMP && a[1] == SECCOMP_MODE_FILTER)
+		return (const struct sock_fprog *)a[2];
+	return NULL;
+}
+
 /* Called in place of the function behind ours for the two calls that can limit the program. */
 HIDDEN long ws_call_limiting(long number, ...);
 long ws_call_limiting(long number, ...)
 {
+	const struct sock_fprog *filter;
 	struct arguments all;
-	bool strict, limits;
+	bool strict, limits, filters = false;
 	va_list ap;
 	long result;
 
@@ -135,11 +221,16 @@ long ws_call_limiting(long number, ...)
 	}
 	if (limits)
 		enter_sandbox();
+	filter = find_filter(number, &all);
+	if (filter)
+		filters = enter_filter(filter);
 	if (strict)
 		ws_rt_mute_thread(true);
 	result = call_next(number, &all);
 	if (strict && result)
 		ws_rt_mute_thread(false);
+	if (filters && result)
+		ws_rt_leave_filter();
 	return result;
 }
 

@@ -431,6 +431,33 @@ def filter_that_forbids_sockets(t):
     t.eq(t.same(argv).status, 5, "exit status")
 
 
+FILTERED = "threads fork clone spawn system exec compute".split()
+
+
+@test("target")
+def filters_that_end_a_program(t):
+    """Threads, forked children and what is started under a filter that ends the program for calls
+    which only the hooks would make; threads and children are recorded all the same.
+    """
+    for case, how in [(case, []) for case in FILTERED] + [("fork", ["syscall"])]:
+        for mode in (None, "none"):
+            argv = [t.program("filtered"), case, *how]
+            env = {"WARPSIGHT_PERF": mode} if mode else {}
+            options = ["--trace=osrt", "--osrt-threshold=0"]
+            name = "-".join([case, *how, str(mode)])
+            try:
+                r = t.same(argv, *options, env=env, output=name)
+            except Failed as e:
+                raise Failed("%s: %s" % (name, e)) from e
+            if r.status == 77:
+                t.skip("no filters of system calls")
+            t.eq(r.status, 5, "exit status of " + name)
+            calls = {"threads": 100, "fork": 110}.get(case)
+            if calls:
+                db = t.load(r.report)
+                t.eq(db.calls().get("usleep", 0) + db.lost(), calls, "calls of " + name)
+
+
 @test("target")
 def recorder_that_does_not_answer(t):
     """A program that has to ask the stopped recorder for the memory goes on without it, soon."""
