@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "metrics/gpm.h"
 #include "metrics/nvml_abi.h"
 #include "metrics/source.h"
 
@@ -35,10 +36,18 @@ typedef bool reader(struct answers *answers, uint64_t *number);
 
 /* ---- what is read ---- */
 
+/* The power at the moment takes the driver less time than the mean of a second. */
 static bool read_power(struct answers *answers, uint64_t *number)
 {
+	struct nvml_field field = {.id = NVML_FIELD_POWER};
 	unsigned milliwatts;
 
+	if (answers->nvml->get_fields &&
+	    answers->nvml->get_fields(answers->device, 1, &field) == NVML_SUCCESS &&
+	    field.error == NVML_SUCCESS && field.type == NVML_TYPE_UNSIGNED) {
+		*number = field.value.whole & UINT32_MAX;
+		return true;
+	}
 	if (!answers->nvml->get_power ||
 	    answers->nvml->get_power(answers->device, &milliwatts) != NVML_SUCCESS)
 		return false;
@@ -228,9 +237,8 @@ static bool read_ecc_uncorrected(struct answers *answers, uint64_t *number)
 
 enum reading_flags {
 	RATE = 1,   /* the number only grows, and the value is its growth per second */
-	SLOW = 2,   /* read once a second */
-	JOINED = 4, /* the answer for the reading before has this one too */
-	LINKS = 8,  /* not read where samples of GPU metrics have it */
+	JOINED = 2, /* the answer for the reading before has this one too */
+	LINKS = 4,  /* not read where samples of GPU metrics have it */
 };
 
 static const struct reading {
@@ -238,26 +246,27 @@ static const struct reading {
 	reader *read;
 	double scale;
 	unsigned flags;
+	unsigned seconds, from; /* read every so many seconds, from this one on; 0: by its cost */
 } readings[] = {
-	{"Power", "W", read_power, 1e-3, 0},
+	{"Power", "W", read_power, 1e-3, 0, 0, 0},
 	/* The energy counter has no gaps between its readings, unlike the power. */
-	{"Mean power by energy", "W", read_energy, 1e-3, RATE},
-	{"Temperature", "°C", read_temperature, 1, 0},
-	{"SM clock", "Hz", read_sm_clock, 1e6, 0},
-	{"Memory clock", "Hz", read_memory_clock, 1e6, 0},
-	{"Time with a kernel", "%", read_busy, 1, 0},
-	{"Time with memory access", "%", read_memory_busy, 1, JOINED},
-	{"Memory used", "B", read_memory_used, 1, 0},
-	{"Throttled by power", "", read_power_throttling, 1, 0},
-	{"Throttled by heat", "", read_heat_throttling, 1, JOINED},
-	{"Throttled by the chip", "", read_chip_throttling, 1, JOINED},
-	{"NVLink sent", "B/s", read_nvlink_sent, 1024, RATE | LINKS},
-	{"NVLink received", "B/s", read_nvlink_received, 1024, RATE | LINKS | JOINED},
+	{"Mean power by energy", "W", read_energy, 1e-3, RATE, 0, 0},
+	{"Temperature", "°C", read_temperature, 1, 0, 0, 0},
+	{"SM clock", "Hz", read_sm_clock, 1e6, 0, 0, 0},
+	{"Memory clock", "Hz", read_memory_clock, 1e6, 0, 0, 0},
+	{"Time with a kernel", "%", read_busy, 1, 0, 0, 0},
+	{"Time with memory access", "%", read_memory_busy, 1, JOINED, 0, 0},
+	{"Memory used", "B", read_memory_used, 1, 0, 0, 0},
+	{"Throttled by power", "", read_power_throttling, 1, 0, 0, 0},
+	{"Throttled by heat", "", read_heat_throttling, 1, JOINED, 0, 0},
+	{"Throttled by the chip", "", read_chip_throttling, 1, JOINED, 0, 0},
+	{"NVLink sent", "B/s", read_nvlink_sent, 1024, RATE | LINKS, 0, 0},
+	{"NVLink received", "B/s", read_nvlink_received, 1024, RATE | LINKS | JOINED, 0, 0},
 	/* Each reading takes 20 ms, during which the driver counts. */
-	{"PCIe sent", "B/s", read_pcie_sent, 1024, SLOW},
-	{"PCIe received", "B/s", read_pcie_received, 1024, SLOW},
-	{"Memory errors corrected", "1/s", read_ecc_corrected, 1, RATE | SLOW},
-	{"Memory errors uncorrected", "1/s", read_ecc_uncorrected, 1, RATE | SLOW},
+	{"PCIe sent", "B/s", read_pcie_sent, 1024, 0, 2, 1},
+	{"PCIe received", "B/s", read_pcie_received, 1024, 0, 2, 0},
+	{"Memory errors corrected", "1/s", read_ecc_corrected, 1, RATE, 5, 0},
+	{"Memory errors uncorrected", "1/s", read_ecc_uncorrected, 1, RATE, 5, 0},
 };
 
 /* ---- GPUs ---- */
@@ -301,6 +310,7 @@ static void add_gpu(struct ws_metrics *metrics, struct gpus *gpus, unsigned inde
 {
 	struct gpu *gpu = &gpus->gpu[gpus->count];
 	char name[96] = "", uuid[96] = "", *full;
+	bool idle_links;
 
 	if (gpus->nvml.get_handle(index, &gpu->device) != NVML_SUCCESS)
 		return;
@@ -309,7 +319,9 @@ static void add_gpu(struct ws_metrics *metrics, struct gpus *gpus, unsigned inde
 		gpus->nvml.get_name(gpu->device, name, sizeof(name));
 	if (gpus->nvml.get_uuid)
 		gpus->nvml.get_uuid(gpu->device, uuid, sizeof(uuid));
+	idle_links = ws_gpm_has_idle_links(uuid);
 	for (size_t i = 0; i < WS_COUNT(readings); i++) {
+		gpu->silent[i] = idle_links && readings[i].flags & LINKS;
 		full = ws_format("%s, GPU %u", readings[i].name, index);
 		gpu->metric[i] =
 			ws_metric_add(metrics, &(struct ws_metric){.group = WS_METRIC_GPU,
@@ -403,14 +415,26 @@ static void note_cost(struct gpu *gpu, size_t i, uint64_t ns, uint64_t *cost)
 	*cost = ns;
 }
 
-/* Rates are also read at the end, so that their totals are whole. */
+static bool is_second(const struct ws_metrics *metrics, const struct reading *reading)
+{
+	unsigned second = ws_metric_get_turn(metrics) / ws_metric_get_hz(metrics);
+
+	return ws_metric_is_slow_turn(metrics) && second % reading->seconds == reading->from;
+}
+
+/* Rates are also read at the beginning and at the end, so that their totals are whole. */
 static bool is_reading_due(const struct ws_metrics *metrics, const struct gpu *gpu, size_t i,
 			   unsigned turns)
 {
-	if (readings[i].flags & SLOW)
-		return ws_metric_is_slow_turn(metrics);
-	return ws_metric_get_turn(metrics) - gpu->latest[i] >= turns || !gpu->times[i] ||
-	       ws_metric_is_first_turn(metrics) || ws_metric_is_last_turn(metrics);
+	const struct reading *reading = &readings[i];
+	bool any_time = !reading->seconds || reading->flags & RATE;
+
+	if (any_time &&
+	    (!gpu->times[i] || ws_metric_is_first_turn(metrics) || ws_metric_is_last_turn(metrics)))
+		return true;
+	if (reading->seconds)
+		return is_second(metrics, reading);
+	return ws_metric_get_turn(metrics) - gpu->latest[i] >= turns;
 }
 
 static void read_value(struct ws_metrics *metrics, struct gpu *gpu, size_t i,
@@ -436,7 +460,7 @@ static void read_gpu(struct ws_metrics *metrics, struct gpus *gpus, unsigned ind
 
 	for (size_t i = 0; i < WS_COUNT(readings); i++) {
 		size_t at = index * WS_COUNT(readings) + i;
-		uint64_t before;
+		uint64_t before, cost;
 
 		if (!(readings[i].flags & JOINED))
 			due = is_reading_due(metrics, gpu, i, gpus->turns[at]);
@@ -444,7 +468,10 @@ static void read_gpu(struct ws_metrics *metrics, struct gpus *gpus, unsigned ind
 			continue;
 		before = ws_metric_read_processor_ns();
 		read_value(metrics, gpu, i, &answers);
-		note_cost(gpu, i, ws_metric_read_processor_ns() - before, &gpus->costs[at]);
+		cost = ws_metric_read_processor_ns() - before;
+		if (readings[i].seconds) /* by turn */
+			cost /= readings[i].seconds * ws_metric_get_hz(metrics);
+		note_cost(gpu, i, cost, &gpus->costs[at]);
 		gpu->latest[i] = ws_metric_get_turn(metrics);
 	}
 }

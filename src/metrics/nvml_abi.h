@@ -12,7 +12,8 @@ typedef struct nvml_event_set *nvml_event_set;
 enum { NVML_SUCCESS = 0, NVML_ERROR_NO_PERMISSION = 4 };
 enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEMORY = 2 };
 enum { NVML_PCIE_SENT = 0, NVML_PCIE_RECEIVED = 1 };
-enum { NVML_FIELD_NVLINK_SENT = 138, NVML_FIELD_NVLINK_RECEIVED = 139 };
+enum { NVML_FIELD_NVLINK_SENT = 138, NVML_FIELD_NVLINK_RECEIVED = 139, NVML_FIELD_POWER = 186 };
+enum { NVML_TYPE_UNSIGNED = 1 };    /* of a field: an unsigned int */
 #define NVML_EVERY_LINK 0xffffffffu /* a field's scope */
 #define NVML_EVENT_XID 8u
 

@@ -63,7 +63,7 @@ static void spend_processor_time(void)
 EXPORT int nvmlDeviceGetPowerUsage(nvml_device device, unsigned *milliwatts)
 {
 	power_calls++;
-	*milliwatts = index_of(device) ? 70500 : 412250;
+	*milliwatts = index_of(device) ? 70500 : 1;
 	return 0;
 }
 
@@ -92,9 +92,16 @@ EXPORT int nvmlDeviceGetUtilizationRates(nvml_device device, struct nvml_utilisa
 	return 0;
 }
 
-/* Links carry 1 MiB between two readings, in each direction. */
+/* Links carry 1 MiB between two readings, in each direction. The first GPU has its power here. */
 EXPORT int nvmlDeviceGetFieldValues(nvml_device device, int count, struct nvml_field *fields)
 {
+	if (fields->id == NVML_FIELD_POWER) {
+		power_calls += !index_of(device);
+		fields->error = index_of(device) ? NOT_SUPPORTED : 0;
+		fields->type = NVML_TYPE_UNSIGNED;
+		fields->value.whole = 412250 | 7ull << 32; /* the upper half means nothing */
+		return 0;
+	}
 	field_calls[index_of(device)]++;
 	for (int i = 0; i < count; i++) {
 		fields[i].error = 0;
