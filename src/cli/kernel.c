@@ -125,7 +125,7 @@ static const struct ws_opt opts[] = {
 	{"instructions", 0, WS_OPT_ENUM, AT(instructions), "WHAT", "none,counts,samples,all",
 	 "With the section SourceCounters: measure single instructions in passes of their own: how "
 	 "often they run and what they access (counts), where warps are and what they wait for "
-	 "(samples). Only with --replay-mode kernel; launches are then measured at once.",
+	 "(samples). Only with --replay-mode kernel.",
 	 "counts"},
 	{"sampling-interval", 0, WS_OPT_STRING, AT(sampling), "N|auto", NULL,
 	 "With the section SourceCounters: sample program counters every 2^(5+N) cycles, N from 0 "
@@ -255,6 +255,24 @@ static bool wants_source(const struct options *options, const char *sections)
 static bool wants_pm_sampling(const struct options *options, const struct ws_text *lines)
 {
 	return lines->text && strstr(lines->text, WS_KERNEL_SAMPLED) && is_mode(options, "kernel");
+}
+
+/* Passes that look into kernels are made when kernels are repeated one by one. */
+static void say_what_is_left_out(const struct options *options, const char *sections,
+				 const struct ws_text *lines)
+{
+	bool source = sections && strstr(sections, "SourceCounters") &&
+		      strcmp(options->instructions, "none") != 0,
+	     over_time = lines->text && strstr(lines->text, WS_KERNEL_SAMPLED);
+	const char *what = "single instructions and samples over the time of kernels are";
+
+	if (is_mode(options, "kernel") || (!source && !over_time))
+		return;
+	if (!over_time)
+		what = "single instructions are";
+	else if (!source)
+		what = "samples over the time of kernels are";
+	ws_say("kernel: warning: %s left out: they need --replay-mode kernel", what);
 }
 
 /* Where the hook keeps the code of kernels for the recorder; owned by the caller, NULL when none is
@@ -643,6 +661,7 @@ static int run_kernel(void *values, int argc, char **argv)
 				  .sections = sections.text,
 				  .samples_pm = wants_pm_sampling(options, &lines)};
 
+		say_what_is_left_out(options, sections.text, &lines);
 		job.code_folder = code_folder = make_code_folder(options, sections.text);
 		if (options->keep_counters && !(job.keep = ws_make_run_folder(&err)))
 			ws_say("kernel: %s", err.msg);

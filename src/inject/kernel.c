@@ -204,6 +204,7 @@ static void measure(struct ws_kernel_launch *launch)
 
 	ws_kernel_driver.exchange_mode(&mode);
 	if (!ws_kernel_has_runs()) {
+		ws_kernel_watch_functions(launch->context);
 		if (!ws_kernel_begin_measuring() || !ws_kernel_put_off(launch)) {
 			ws_kernel_measure(launch);
 			ws_kernel_finish_unit();

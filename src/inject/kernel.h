@@ -445,6 +445,8 @@ void ws_kernel_hurry_old_batch(uint64_t age);
 struct ws_kernel_counters;
 /* NULL with a reason in *why, which includes a remedy. */
 struct ws_kernel_counters *ws_kernel_get_counters(void *context, int device, const char **why);
+/* The same without taking the GPU's counters yet. */
+struct ws_kernel_counters *ws_kernel_find_counters(void *context, int device, const char **why);
 /* How the passes of a launch or a range are made. */
 struct ws_kernel_passes {
 	bool own_range;	      /* the range is ours: of a graph, or of the program's calls */
@@ -476,10 +478,8 @@ const char *ws_kernel_chip(int device);
 size_t ws_kernel_pass_count(const struct ws_kernel_counters *counters);
 /* The text for a failed CUPTI call, with a remedy. */
 const char *ws_kernel_explain(int result);
-/* Whether ws_kernel_get_counters has been called for the context. */
-bool ws_kernel_has_counters(const void *context);
 /* Release the GPU's counters for something else that needs them, and take them again: 0 or
- * failure. */
+ * failure. Nothing happens if they are released, or taken, already. */
 int ws_kernel_pause_counters(struct ws_kernel_counters *counters);
 int ws_kernel_resume_counters(struct ws_kernel_counters *counters);
 /* The unit of a metric, by a host object of CUPTI; lives as long as the process. */
@@ -498,21 +498,28 @@ void ws_kernel_write_links(struct ws_thread *thread, uint32_t result, uint32_t d
 /* A metric is to be sampled over the time of each kernel. The name must live on. */
 void ws_kernel_add_sampled(const char *name);
 
-/* How many passes that look into a kernel there are for a launch; forgets those of the launch
- * before. */
-size_t ws_kernel_source_passes(const struct ws_kernel_launch *launch);
+/* Whether launches are looked into, in passes of their own; a graph as a whole is not. */
+bool ws_kernel_looks_into(const struct ws_kernel_launch *launch);
+/* Passes that look into a kernel, in the order in which they are made; while that is so, the range
+ * profiler must not be enabled. */
+enum { WS_KERNEL_LOOKS = 3 };
 /* Whether a pass was asked for and has not failed before. */
-bool ws_kernel_wants_source_pass(size_t pass);
-/* Whether it has to be made once in a context before the range profiler is enabled there. */
-bool ws_kernel_needs_priming(size_t pass);
-/* Whether it cannot be made while the range profiler is enabled. */
-bool ws_kernel_needs_pause(size_t pass);
-/* Around one run of the kernel, which takes `duration` ns; false, after a diagnostic, when CUPTI
- * refuses. */
-bool ws_kernel_begin_source(const struct ws_kernel_launch *launch, size_t pass, uint64_t duration);
-void ws_kernel_end_source(const struct ws_kernel_launch *launch, size_t pass);
-/* Write what was found of the launch, which has this number. */
-void ws_kernel_write_source(struct ws_thread *thread, uint32_t result);
+bool ws_kernel_wants_look(size_t pass);
+/* The program goes on, in this context, with functions that may be looked into later; something is
+ * to be counted; nothing more will be looked into. */
+void ws_kernel_watch_functions(void *context);
+void ws_kernel_ignore_functions(void);
+/* What was found in a launch. */
+struct ws_kernel_findings;
+/* Around one run of the kernel, which takes about `duration` ns. False, after a diagnostic, when
+ * CUPTI refuses. What is found is added to *findings, which may be NULL at first. */
+bool ws_kernel_begin_look(const struct ws_kernel_launch *launch, size_t pass, uint64_t duration,
+			  struct ws_kernel_findings **findings);
+void ws_kernel_end_look(const struct ws_kernel_launch *launch, size_t pass);
+/* Write what was found of the launch, whose result has this number, and free it. NULL is allowed.
+ */
+void ws_kernel_write_findings(struct ws_thread *thread, uint32_t result,
+			      struct ws_kernel_findings *findings);
 /* A module has been loaded: keep its code for the recorder. */
 void ws_kernel_keep_cubin(const struct cupti_module *module);
 
@@ -539,8 +546,11 @@ struct ws_kernel_outcome {
 	const char *error; /* NULL: its counters were measured */
 	const struct ws_kernel_counters *counters;
 	const double *values;
+	struct ws_kernel_findings *findings; /* freed when the result is written */
 };
 void ws_kernel_measure(struct ws_kernel_launch *launch);
+/* Go on until the next launch is measured. */
+void ws_kernel_leave_counters(struct ws_kernel_counters *counters, void *context);
 /* Why the kernel cannot be measured one by one; NULL when it can. */
 const char *ws_kernel_find_refusal(const struct ws_kernel_launch *launch);
 bool ws_kernel_flushes_caches(void);
@@ -549,6 +559,10 @@ bool ws_kernel_runs(const struct ws_kernel_launch *launch);
 enum { WS_KERNEL_PASSES_MOST = 1024 };
 void ws_kernel_take_values(struct ws_kernel_counters *counters, const uint8_t *image, size_t range,
 			   struct ws_kernel_outcome *outcome);
+/* Look into a launch in one pass, while its memory and the caches are ready; whether it ran. Counts
+ * the pass. */
+bool ws_kernel_look(const struct ws_kernel_launch *launch, size_t pass,
+		    struct ws_kernel_outcome *outcome);
 void ws_kernel_write_result(const struct ws_kernel_launch *launch,
 			    const struct ws_kernel_outcome *outcome);
 

@@ -28,7 +28,7 @@ struct entry {
 
 static struct {
 	struct entry entries[BATCH_MOST];
-	size_t count, most; /* most: that an image has room for */
+	size_t count;
 	_Atomic bool waits; /* there are some */
 	struct ws_kernel_counters *counters;
 	struct ws_kernel_versions *versions;
@@ -36,6 +36,8 @@ static struct {
 	long process;
 	uint64_t since;
 	uint32_t pass; /* that is made */
+	bool leaving;  /* the program ends */
+	bool looked;   /* passes that look into the kernels have been made */
 } batch;
 /* The program has memory that cannot be brought back, or that others write to meanwhile: arrays,
  * which kernels may read as textures, and memory of other processes and of network cards. */
@@ -122,11 +124,20 @@ static bool prepare_caches(const struct ws_kernel_launch *launch, const char **w
 	return ws_kernel_runs(launch);
 }
 
-static bool run_launch(const struct ws_kernel_launch *launch, bool counted)
+/* CUPTI's sampler comes before its other records. */
+static bool run_launch(struct entry *entry, bool counted)
 {
-	if (!counted && ws_kernel_lacks_shared(launch))
-		return ws_kernel_run_for_shared(launch);
-	return ws_kernel_runs(launch);
+	uint64_t began = ws_read_raw_ns(), took;
+
+	if (!counted && ws_kernel_lacks_shared(&entry->launch) &&
+	    (batch.looked || !ws_kernel_looks_into(&entry->launch)))
+		return ws_kernel_run_for_shared(&entry->launch);
+	if (!ws_kernel_runs(&entry->launch))
+		return false;
+	took = ws_read_raw_ns() - began;
+	if (!entry->outcome.duration || took < entry->outcome.duration)
+		entry->outcome.duration = took;
+	return true;
 }
 
 static bool run_entry(struct entry *entry, size_t version, bool counted, const char **why)
@@ -152,7 +163,7 @@ static bool run_entry(struct entry *entry, size_t version, bool counted, const c
 	}
 	*why = "it could not be run again";
 	began = ws_read_raw_ns();
-	if (!run_launch(launch, counted))
+	if (!run_launch(entry, counted))
 		return false;
 	entry->slow = ws_read_raw_ns() - began > SLOW;
 	*why = "what the kernel changed could not be found: the driver failed";
@@ -232,7 +243,7 @@ static void write_entries(size_t from, size_t count, uint32_t passes, const char
 		if (!entry->refused && why)
 			entry->outcome.error = why;
 		if (!entry->outcome.error) {
-			entry->outcome.passes = passes;
+			entry->outcome.passes += passes;
 			ws_kernel_take_values(batch.counters,
 					      ws_kernel_get_image(batch.counters, &bytes), range,
 					      &entry->outcome);
@@ -308,20 +319,89 @@ static bool try_launches(const char **why)
 	return true;
 }
 
+static bool look_into_entry(struct entry *entry, size_t pass, const char **why)
+{
+	const struct ws_kernel_launch *launch = &entry->launch;
+
+	*why = "the memory that it found could not be restored: the driver failed";
+	if (!ws_kernel_restore_version(batch.versions, launch->stream) ||
+	    !prepare_caches(launch, why) ||
+	    !ws_kernel_restore_version(batch.versions, launch->stream) ||
+	    ws_kernel_driver.synchronize())
+		return false;
+	*why = "it could not be run again";
+	if (!ws_kernel_look(launch, pass, &entry->outcome))
+		return false;
+	ws_kernel_mark_written(batch.versions, &entry->writes);
+	return true;
+}
+
+/* As in kernel_measure.c, before the range profiler is enabled. */
+static bool look_into_launches(const char **why)
+{
+	if (!*ws_kernel_settings.source || ws_kernel_pause_counters(batch.counters))
+		return true;
+	batch.pass = 0;
+	for (size_t pass = 0; pass < WS_KERNEL_LOOKS; pass++)
+		for (size_t i = 0; i < batch.count; i++) {
+			if (!ws_kernel_wants_look(pass))
+				break;
+			ws_kernel_choose_version(batch.versions, i);
+			if (!batch.entries[i].refused &&
+			    !look_into_entry(&batch.entries[i], pass, why))
+				return false;
+		}
+	return true;
+}
+
+/* How the driver divides the cache for kernels that have been looked into. */
+static bool find_shared(const char **why)
+{
+	batch.looked = true;
+	for (size_t i = 0; i < batch.count; i++)
+		if (!ws_kernel_lacks_shared(&batch.entries[i].launch))
+			ws_kernel_choose_version(batch.versions, i);
+		else if (!try_entry(&batch.entries[i], i, why))
+			return false;
+	return true;
+}
+
+/* So many launches that CUPTI's image of their counters does not become too large. */
+static size_t choose_part(void)
+{
+	size_t most = batch.count;
+
+	if (ws_kernel_resume_counters(batch.counters))
+		return most;
+	while (most > 1 && ws_kernel_image_bytes(batch.counters, 2 * most) > IMAGE_MOST)
+		most = (most + 1) / 2;
+	return most;
+}
+
 /* The launches together, or one by one where that fails. */
-static void measure_launches(void)
+static void measure_part(size_t from, size_t count)
 {
 	const char *why = NULL;
 
-	if (!try_launches(&why)) {
+	if (measure_entries(from, count, &why))
+		return;
+	for (size_t i = from; i < from + count; i++)
+		if (batch.entries[i].refused || !measure_entries(i, 1, &why))
+			write_entries(i, 1, 0, why);
+}
+
+static void measure_launches(void)
+{
+	const char *why = NULL;
+	size_t part;
+
+	if (!try_launches(&why) || !look_into_launches(&why) || !find_shared(&why)) {
 		write_entries(0, batch.count, 0, why);
 		return;
 	}
-	if (measure_entries(0, batch.count, &why))
-		return;
-	for (size_t i = 0; i < batch.count; i++)
-		if (batch.entries[i].refused || !measure_entries(i, 1, &why))
-			write_entries(i, 1, 0, why);
+	part = choose_part();
+	for (size_t i = 0; i < batch.count; i += part)
+		measure_part(i, ws_min(part, batch.count - i));
 }
 
 static void free_batch(void)
@@ -336,6 +416,7 @@ static void free_batch(void)
 	batch.versions = NULL;
 	batch.context = NULL;
 	batch.count = 0;
+	batch.looked = false;
 	atomic_store(&batch.waits, false);
 }
 
@@ -357,6 +438,8 @@ void ws_kernel_measure_batch(void)
 	} else {
 		measure_launches();
 		ws_kernel_return_to_end(batch.versions);
+		if (!batch.leaving)
+			ws_kernel_leave_counters(batch.counters, batch.context);
 	}
 	free_batch();
 	if (pushed)
@@ -398,14 +481,16 @@ void ws_kernel_hurry_batch(void)
 
 /* ---- putting off ---- */
 
-static void choose_size(void)
+static bool is_full(void)
 {
-	size_t most =
-		ws_min((size_t)strtoull(ws_kernel_settings.batch, NULL, 10), (size_t)BATCH_MOST);
+	return batch.count >=
+	       ws_min((size_t)strtoull(ws_kernel_settings.batch, NULL, 10), (size_t)BATCH_MOST);
+}
 
-	while (most > 1 && ws_kernel_image_bytes(batch.counters, 2 * most) > IMAGE_MOST)
-		most /= 2;
-	batch.most = most;
+static void measure_at_exit(void)
+{
+	batch.leaving = true;
+	ws_kernel_hurry_batch();
 }
 
 /* Registered after those of the driver and of CUPTI, it is called before them. */
@@ -414,7 +499,7 @@ static void register_exit(void)
 	static bool registered;
 
 	if (!registered)
-		atexit(ws_kernel_hurry_batch);
+		atexit(measure_at_exit);
 	registered = true;
 }
 
@@ -446,9 +531,8 @@ static bool add_entry(struct ws_kernel_launch *launch)
 static bool can_wait(const struct ws_kernel_launch *launch)
 {
 	return launch->call != WS_KERNEL_LAUNCH_GRAPH && *ws_kernel_settings.batch &&
-	       !*ws_kernel_settings.source && !atomic_load(&forbidden) &&
-	       !atomic_load(&pointless) && !ws_kernel_shares_memory((int)launch->device) &&
-	       ws_kernel_driver.push_context;
+	       !atomic_load(&forbidden) && !atomic_load(&pointless) &&
+	       !ws_kernel_shares_memory((int)launch->device) && ws_kernel_driver.push_context;
 }
 
 bool ws_kernel_put_off(struct ws_kernel_launch *launch)
@@ -459,11 +543,9 @@ bool ws_kernel_put_off(struct ws_kernel_launch *launch)
 		ws_kernel_measure_batch();
 	if (!can_wait(launch))
 		return false;
-	batch.counters = ws_kernel_get_counters(launch->context, (int)launch->device, &why);
+	batch.counters = ws_kernel_find_counters(launch->context, (int)launch->device, &why);
 	if (!batch.counters || ws_kernel_driver.synchronize())
 		return false;
-	if (!batch.count)
-		choose_size();
 	if (!add_entry(launch)) {
 		/* Perhaps there is room without the others. */
 		ws_kernel_measure_batch();
@@ -473,7 +555,7 @@ bool ws_kernel_put_off(struct ws_kernel_launch *launch)
 			return false;
 		}
 	}
-	if (batch.count >= batch.most || !ws_kernel_awaits_more())
+	if (is_full() || !ws_kernel_awaits_more())
 		ws_kernel_measure_batch();
 	return true;
 }

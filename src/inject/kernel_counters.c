@@ -41,6 +41,7 @@ struct ws_kernel_counters {
 	bool unfinished;  /* passes of the last unit are missing */
 	bool own_range;	  /* the range of the present unit is ours */
 	size_t pass;	  /* that comes next, as CUPTI counts them */
+	int result;	  /* of the call that failed last */
 	char error[1024]; /* why it measures nothing; "" if it does */
 };
 
@@ -101,6 +102,7 @@ const char *ws_kernel_explain(int result)
 static int fail(struct ws_kernel_counters *counters, const char *what, int result)
 {
 	snprintf(counters->error, sizeof(counters->error), "%s%s", what, ws_kernel_explain(result));
+	counters->result = result;
 	return -1;
 }
 
@@ -336,12 +338,12 @@ static int set_up(struct ws_kernel_counters *counters, void *context, int device
 	if (rc)
 		return fail(counters, "", rc);
 	return read_chip(counters, device) || open_host(counters) || choose_metrics(counters) ||
-			       make_config(counters) || enable_profiler(counters)
+			       make_config(counters)
 		       ? -1
 		       : 0;
 }
 
-struct ws_kernel_counters *ws_kernel_get_counters(void *context, int device, const char **why)
+struct ws_kernel_counters *ws_kernel_find_counters(void *context, int device, const char **why)
 {
 	struct ws_kernel_counters *counters = NULL;
 
@@ -358,6 +360,15 @@ struct ws_kernel_counters *ws_kernel_get_counters(void *context, int device, con
 	}
 	*why = counters->error;
 	return *counters->error ? NULL : counters;
+}
+
+struct ws_kernel_counters *ws_kernel_get_counters(void *context, int device, const char **why)
+{
+	struct ws_kernel_counters *counters = ws_kernel_find_counters(context, device, why);
+
+	if (!counters || !ws_kernel_resume_counters(counters))
+		return counters;
+	return NULL;
 }
 
 const char *ws_kernel_chip(int device)
@@ -452,6 +463,8 @@ int ws_kernel_begin_passes(struct ws_kernel_counters *counters,
 	size_t ranges = ws_max(passes->ranges, (size_t)1);
 	int rc = 0;
 
+	if (!counters->profiler && ws_kernel_resume_counters(counters))
+		return counters->result;
 	if (counters->used &&
 	    (passes->other_runs || counters->unfinished || ranges != counters->ranges ||
 	     passes->own_range != counters->own_range))
@@ -532,7 +545,7 @@ const double *ws_kernel_evaluate(struct ws_kernel_counters *counters, const uint
 int ws_kernel_pause_counters(struct ws_kernel_counters *counters)
 {
 	struct cupti_range_call disable = {.size = SIZE_disable, .profiler = counters->profiler};
-	int rc = profiler.disable(&disable);
+	int rc = counters->profiler ? profiler.disable(&disable) : 0;
 
 	if (!rc)
 		counters->profiler = NULL;
@@ -543,17 +556,12 @@ int ws_kernel_pause_counters(struct ws_kernel_counters *counters)
  * initialise one. */
 int ws_kernel_resume_counters(struct ws_kernel_counters *counters)
 {
+	if (counters->profiler)
+		return 0;
+	ws_kernel_ignore_functions();
 	free(counters->image);
 	counters->image = NULL;
 	return enable_profiler(counters);
-}
-
-bool ws_kernel_has_counters(const void *context)
-{
-	for (size_t i = 0; i < context_count; i++)
-		if (contexts[i].context == context)
-			return true;
-	return false;
 }
 
 size_t ws_kernel_metric_names(const struct ws_kernel_counters *counters, const char *const **names,
@@ -571,6 +579,7 @@ size_t ws_kernel_pass_count(const struct ws_kernel_counters *counters)
 
 void ws_kernel_release_counters(void)
 {
+	ws_kernel_ignore_functions();
 	for (size_t i = 0; i < context_count; i++) {
 		struct cupti_range_call disable = {.size = SIZE_disable,
 						   .profiler = contexts[i].profiler};

@@ -85,10 +85,9 @@ static bool is_graph(const struct ws_kernel_launch *launch)
  * graph, has begun by then: its caches are prepared before.
  */
 static bool make_pass(const struct ws_kernel_launch *launch, struct ws_kernel_counters *counters,
-		      struct ws_kernel_saved *saved, struct ws_kernel_outcome *outcome, bool *more)
+		      struct ws_kernel_saved *saved, uint32_t pass, bool *more, const char **why)
 {
-	const char **why = &outcome->error;
-	bool ran = !is_graph(launch) || prepare_caches(launch, saved, outcome->passes, why);
+	bool ran = !is_graph(launch) || prepare_caches(launch, saved, pass, why);
 	int rc = ran ? ws_kernel_begin_pass(counters) : 0;
 
 	*more = false;
@@ -96,7 +95,7 @@ static bool make_pass(const struct ws_kernel_launch *launch, struct ws_kernel_co
 		*why = ws_kernel_explain(rc);
 	if (!ran || rc)
 		return false;
-	ran = is_graph(launch) || prepare_caches(launch, saved, outcome->passes, why);
+	ran = is_graph(launch) || prepare_caches(launch, saved, pass, why);
 	if (ran) {
 		*why = "it could not be run again";
 		ran = ws_kernel_runs(launch);
@@ -121,14 +120,14 @@ static bool make_passes(const struct ws_kernel_launch *launch, struct ws_kernel_
 	}
 	if (!prepare_passes(launch, saved, &outcome->error))
 		return false;
-	for (outcome->passes = 0; more; outcome->passes++) {
+	for (uint32_t pass = 0; more; pass++, outcome->passes++) {
 		outcome->error = "CUPTI asks for more and more passes";
-		if (outcome->passes == WS_KERNEL_PASSES_MOST ||
-		    (outcome->passes && !ws_kernel_restore(saved, &outcome->error)) ||
-		    !make_pass(launch, counters, saved, outcome, &more))
+		if (pass == WS_KERNEL_PASSES_MOST ||
+		    (pass && !ws_kernel_restore(saved, &outcome->error)) ||
+		    !make_pass(launch, counters, saved, pass, &more, &outcome->error))
 			return false;
 		/* A kernel may write to other places when it runs again. */
-		if (outcome->passes < 2 && !ws_kernel_find_changes(saved, &outcome->error))
+		if (pass < 2 && !ws_kernel_find_changes(saved, &outcome->error))
 			return false;
 	}
 	outcome->error = NULL;
@@ -150,69 +149,61 @@ void ws_kernel_take_values(struct ws_kernel_counters *counters, const uint8_t *i
 			outcome->duration = (uint64_t)outcome->values[i];
 }
 
-/* One pass that looks into the kernel: at single instructions, or at its time. */
-static bool make_source_pass(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
-			     size_t pass, const struct ws_kernel_outcome *outcome)
+bool ws_kernel_look(const struct ws_kernel_launch *launch, size_t pass,
+		    struct ws_kernel_outcome *outcome)
 {
-	const char *why;
+	bool ran;
 
-	if (!ws_kernel_restore(saved, &why) ||
-	    !prepare_caches(launch, saved, outcome->passes, &why) ||
-	    !ws_kernel_begin_source(launch, pass, outcome->duration))
-		return false;
-	ws_kernel_runs(launch);
-	ws_kernel_end_source(launch, pass);
-	return true;
+	if (!ws_kernel_begin_look(launch, pass, outcome->duration, &outcome->findings))
+		return true;
+	ran = ws_kernel_runs(launch);
+	ws_kernel_end_look(launch, pass);
+	outcome->passes++;
+	return ran;
 }
 
-/* What fails in these passes costs only what they look at. Those that need a pause come last. */
-static void make_source_passes(const struct ws_kernel_launch *launch,
-			       struct ws_kernel_counters *counters, struct ws_kernel_saved *saved,
-			       struct ws_kernel_outcome *outcome)
+/* How long the kernel takes, with its launch, and what it changes. */
+static bool time_kernel(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
+			struct ws_kernel_outcome *outcome)
 {
-	size_t passes = ws_kernel_source_passes(launch);
-	bool paused = false;
+	uint64_t began = ws_read_raw_ns();
 
-	for (size_t pass = 0; pass < passes; pass++) {
-		if (!ws_kernel_wants_source_pass(pass))
-			continue;
-		if (ws_kernel_needs_pause(pass) && !paused && ws_kernel_pause_counters(counters))
-			continue;
-		paused |= ws_kernel_needs_pause(pass);
-		outcome->passes += make_source_pass(launch, saved, pass, outcome);
-	}
-	if (paused)
-		ws_kernel_resume_counters(counters);
+	outcome->error = "it could not be run again";
+	if (!ws_kernel_runs(launch))
+		return false;
+	outcome->duration = ws_read_raw_ns() - began;
+	return ws_kernel_find_changes(saved, &outcome->error) &&
+	       ws_kernel_restore(saved, &outcome->error);
+}
+
+static bool look_once(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
+		      size_t pass, struct ws_kernel_outcome *outcome)
+{
+	const char **why = &outcome->error;
+
+	if (!prepare_caches(launch, saved, outcome->passes, why))
+		return false;
+	*why = "it could not be run again";
+	return !ws_kernel_driver.synchronize() && ws_kernel_look(launch, pass, outcome) &&
+	       ws_kernel_restore(saved, why);
 }
 
 /*
- * CUPTI attributes samples to the program's code only if sampling was used in a context before the
- * range profiler was enabled there. So, before the first launch is measured, one run is sampled
- * seldom, and the samples are dropped.
+ * Passes that look into the kernel come before the others: CUPTI samples no program counters while
+ * the range profiler is enabled, and, once it has been, attributes samples only to functions that
+ * were sampled before.
  */
-static void prime_sampling(const struct ws_kernel_launch *launch)
+static bool look_into(const struct ws_kernel_launch *launch, struct ws_kernel_counters *counters,
+		      struct ws_kernel_saved *saved, struct ws_kernel_outcome *outcome)
 {
-	enum { LONG_NS = 1000000000 };
-	size_t passes = ws_kernel_source_passes(launch);
-	struct ws_kernel_saved *saved;
-	const char *why;
-
-	if (ws_kernel_has_counters(launch->context))
-		return;
-	for (size_t pass = 0; pass < passes; pass++) {
-		if (!ws_kernel_needs_priming(pass) || !ws_kernel_wants_source_pass(pass) ||
-		    ws_kernel_driver.synchronize() || !(saved = ws_kernel_save(launch, &why)))
-			continue;
-		if (ws_kernel_begin_source(launch, pass, LONG_NS)) {
-			ws_kernel_runs(launch);
-			ws_kernel_end_source(launch, pass);
-		}
-		ws_kernel_find_changes(saved, &why);
-		if (!ws_kernel_restore(saved, &why))
-			ws_kernel_report(WS_ERROR, "%s: %s: the program's results may be wrong.",
-					 launch->symbol, why);
-		ws_kernel_free_saved(saved);
-	}
+	if (!ws_kernel_looks_into(launch) || ws_kernel_pause_counters(counters))
+		return true;
+	if (!time_kernel(launch, saved, outcome))
+		return false;
+	for (size_t pass = 0; pass < WS_KERNEL_LOOKS; pass++)
+		if (ws_kernel_wants_look(pass) && !look_once(launch, saved, pass, outcome))
+			return false;
+	return true;
 }
 
 static void evaluate(const struct ws_kernel_launch *launch, struct ws_kernel_counters *counters,
@@ -238,8 +229,7 @@ static void measure_kernel(const struct ws_kernel_launch *launch, struct ws_kern
 	const char *why;
 	bool ok;
 
-	prime_sampling(launch);
-	counters = ws_kernel_get_counters(launch->context, (int)launch->device, &outcome->error);
+	counters = ws_kernel_find_counters(launch->context, (int)launch->device, &outcome->error);
 	if (!counters)
 		return;
 	outcome->error = "work of the program before it failed";
@@ -248,18 +238,26 @@ static void measure_kernel(const struct ws_kernel_launch *launch, struct ws_kern
 	saved = ws_kernel_save(launch, &outcome->error);
 	if (!saved)
 		return;
-	ok = find_shared(launch, saved, &outcome->error) &&
+	ok = look_into(launch, counters, saved, outcome) &&
+	     find_shared(launch, saved, &outcome->error) &&
 	     make_passes(launch, counters, saved, outcome);
 	if (ok)
 		evaluate(launch, counters, outcome);
 	else
 		ws_kernel_find_changes(saved, &why);
-	if (ok && !outcome->error)
-		make_source_passes(launch, counters, saved, outcome);
 	if (!ws_kernel_restore(saved, &why))
 		ws_kernel_report(WS_ERROR, "%s: %s: the program's results may be wrong.",
 				 launch->symbol, why);
 	ws_kernel_free_saved(saved);
+	ws_kernel_leave_counters(counters, launch->context);
+}
+
+void ws_kernel_leave_counters(struct ws_kernel_counters *counters, void *context)
+{
+	if (!*ws_kernel_settings.source || !ws_kernel_awaits_more() ||
+	    ws_kernel_pause_counters(counters))
+		return;
+	ws_kernel_watch_functions(context);
 }
 
 void ws_kernel_measure(struct ws_kernel_launch *launch)

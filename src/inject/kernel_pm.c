@@ -32,13 +32,20 @@ static struct {
 	bool overflow, first_passed;
 } run;
 
-/* The samples of the present launch: a value for each metric. */
-static struct sample {
+/* A value for each metric. */
+struct sample {
 	uint64_t start, end; /* ns of CUPTI's clock */
 	double values[METRICS_MOST];
-} * samples;
+};
+static struct sample *samples; /* of the present launch */
 static size_t sample_count;
 static uint64_t interval_used; /* ns */
+
+struct ws_kernel_moments {
+	uint64_t interval; /* ns */
+	size_t count;
+	struct sample samples[];
+};
 
 static const char *bind_sampler(void)
 {
@@ -375,6 +382,19 @@ static void trim_samples(void)
 	sample_count = end - first;
 }
 
+static void keep_samples(void)
+{
+	size_t bytes = sample_count * sizeof(*samples);
+	struct ws_kernel_moments *kept = sample_count ? malloc(sizeof(*kept) + bytes) : NULL;
+
+	if (!kept)
+		return;
+	kept->interval = interval_used;
+	kept->count = sample_count;
+	memcpy(kept->samples, samples, bytes);
+	ws_kernel_keep_moments(kept);
+}
+
 int ws_kernel_end_pm(const struct ws_kernel_launch *launch, const char **what)
 {
 	int rc = call(pm.stop);
@@ -391,6 +411,7 @@ int ws_kernel_end_pm(const struct ws_kernel_launch *launch, const char **what)
 				 "larger --pm-sampling-interval takes fewer samples.",
 				 launch->symbol);
 	trim_samples();
+	keep_samples();
 	return rc;
 }
 
@@ -402,9 +423,11 @@ static uint32_t find_handle(struct ws_thread *thread, const char *text)
 }
 
 /* One record: values of one metric. */
-static void write_moments(struct ws_thread *thread, uint32_t result, size_t metric, size_t first,
-			  size_t count)
+static void write_moments(struct ws_thread *thread, uint32_t result, size_t metric,
+			  const struct ws_kernel_moments *moments, size_t first)
 {
+	const struct sample *from = moments->samples;
+	size_t count = ws_min(moments->count - first, (size_t)WS_KERNEL_MOMENTS);
 	size_t bytes =
 		sizeof(struct ws_rec_kernel_samples) + count * sizeof(struct ws_kernel_moment);
 	uint32_t name = find_handle(thread, plan.names[metric]),
@@ -420,12 +443,11 @@ static void write_moments(struct ws_thread *thread, uint32_t result, size_t metr
 	record->metric = name;
 	record->unit = unit;
 	for (size_t i = 0; i < count; i++) {
-		const struct sample *sample = &samples[first + i];
+		const struct sample *sample = &from[first + i];
 
-		record->moments[i] =
-			(struct ws_kernel_moment){.start = sample->start - samples->start,
-						  .end = sample->end - samples->start,
-						  .value = sample->values[metric]};
+		record->moments[i] = (struct ws_kernel_moment){.start = sample->start - from->start,
+							       .end = sample->end - from->start,
+							       .value = sample->values[metric]};
 	}
 	ws_rt_commit(thread, record, bytes);
 }
@@ -439,14 +461,15 @@ static bool is_count(const char *name)
 }
 
 /* The mean over the kernel's time; the sum of what is counted. */
-static double summarise(size_t metric)
+static double summarise(const struct ws_kernel_moments *moments, size_t metric)
 {
 	bool counts = is_count(plan.names[metric]);
 	double sum = 0, time = 0;
 
-	for (size_t i = 0; i < sample_count; i++) {
-		double value = samples[i].values[metric],
-		       length = (double)(samples[i].end - samples[i].start);
+	for (size_t i = 0; i < moments->count; i++) {
+		const struct sample *sample = &moments->samples[i];
+		double value = sample->values[metric],
+		       length = (double)(sample->end - sample->start);
 
 		if (isnan(value))
 			continue;
@@ -471,29 +494,28 @@ static void add_value(struct ws_thread *thread, struct value_list *list, const c
 			find_handle(thread, name), find_handle(thread, unit), value};
 }
 
-static void write_summary(struct ws_thread *thread, uint32_t result)
+static void write_summary(struct ws_thread *thread, uint32_t result,
+			  const struct ws_kernel_moments *moments)
 {
 	struct value_list list = {.count = 0};
 
-	add_value(thread, &list, "profiler__pmsampler_interval_time", "ns", (double)interval_used);
-	add_value(thread, &list, "profiler__pmsampler_samples", "", (double)sample_count);
+	add_value(thread, &list, "profiler__pmsampler_interval_time", "ns",
+		  (double)moments->interval);
+	add_value(thread, &list, "profiler__pmsampler_samples", "", (double)moments->count);
 	for (size_t i = 0; i < plan.count; i++) {
 		char name[256];
 
 		snprintf(name, sizeof(name), WS_KERNEL_SAMPLED "%s", plan.names[i]);
-		add_value(thread, &list, name, plan.units[i], summarise(i));
+		add_value(thread, &list, name, plan.units[i], summarise(moments, i));
 	}
 	ws_kernel_write_values(thread, result, list.values, list.count);
 }
 
-void ws_kernel_write_samples(struct ws_thread *thread, uint32_t result)
+void ws_kernel_write_moments(struct ws_thread *thread, uint32_t result,
+			     const struct ws_kernel_moments *moments)
 {
-	if (!sample_count)
-		return;
-	write_summary(thread, result);
+	write_summary(thread, result, moments);
 	for (size_t metric = 0; metric < plan.count; metric++)
-		for (size_t i = 0; i < sample_count; i += WS_KERNEL_MOMENTS)
-			write_moments(thread, result, metric, i,
-				      ws_min(sample_count - i, (size_t)WS_KERNEL_MOMENTS));
-	sample_count = 0;
+		for (size_t i = 0; i < moments->count; i += WS_KERNEL_MOMENTS)
+			write_moments(thread, result, metric, moments, i);
 }

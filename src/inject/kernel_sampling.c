@@ -1,6 +1,13 @@
 /*
  * kernel_sampling.c - CUPTI's PC sampling around one run of a kernel: every few cycles each
  * scheduler notes the next instruction of one of its warps, and what that warp waits for.
+ *
+ * CUPTI attributes samples to a function if it knows where its code is: it looks at what is loaded
+ * when sampling is first enabled in a context, unless its profiler was used there before, and from
+ * then on at what is launched while sampling is enabled. It never learns of a function whose first
+ * launch is counted by the range profiler or patched for SASS metrics. So sampling is enabled
+ * before anything else, and whenever the program goes on; only while something is counted it is
+ * not.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +15,7 @@
 #include "inject/kernel_source.h"
 
 enum { PCS = 4096, REASONS_MOST = 64, ROUNDS_MOST = 4096 };
-enum { PERIOD_LEAST = 7, PERIOD_MOST = 31, SAMPLES_WANTED = 400000, CYCLES_A_NS = 2 };
+enum { PERIOD_LEAST = 7, PERIOD_MOST = 31, SAMPLES_WANTED = 40000, CYCLES_A_NS = 2 };
 enum { ATTRIBUTE_SMS = 16 }; /* CUdevice_attribute */
 enum { DROPPED_SHARE = 20 }; /* a smaller part is not worth a warning */
 enum { SCRATCH_BYTES = 16 << 20, BUFFER_BYTES = 64 << 20 };
@@ -24,6 +31,7 @@ enum {
 #undef X
 };
 
+static void *enabled; /* the context where it is */
 static struct cupti_sampling_data data;
 static struct cupti_sampled_pc *pcs;
 static struct cupti_stall_count *counts; /* of each pc: one for each reason */
@@ -89,6 +97,13 @@ static int make_buffers(void)
 	return pcs && counts ? 0 : 2;
 }
 
+static uint32_t find_least_period(void)
+{
+	if (*ws_kernel_settings.sampling_period)
+		return (uint32_t)atoi(ws_kernel_settings.sampling_period);
+	return PERIOD_LEAST;
+}
+
 /*
  * The logarithm of the cycles between two samples of a multiprocessor: as asked for, or so that a
  * short kernel has many samples and a long one not too many.
@@ -97,10 +112,10 @@ static uint32_t find_period(const struct ws_kernel_launch *launch, uint64_t dura
 {
 	uint64_t cycles = duration * CYCLES_A_NS,
 		 sms = ws_kernel_device_attribute((int)launch->device, ATTRIBUTE_SMS);
-	uint32_t period = PERIOD_LEAST;
+	uint32_t period = find_least_period();
 
 	if (*ws_kernel_settings.sampling_period)
-		return (uint32_t)atoi(ws_kernel_settings.sampling_period);
+		return period;
 	while (period < PERIOD_MOST && (cycles >> period) * sms > SAMPLES_WANTED)
 		period++;
 	return period;
@@ -127,33 +142,77 @@ static int configure(void *context, uint32_t period)
 	return sampling.configure(&config);
 }
 
-int ws_kernel_begin_sampling(const struct ws_kernel_launch *launch, uint64_t duration,
-			     const char **what)
+static int prepare(void *context)
 {
-	struct cupti_sampling_call call = {.size = SIZE_enable, .context = launch->context};
+	int rc = reason_count ? 0 : read_reasons(context);
+
+	if (!rc)
+		rc = make_buffers();
+	return rc ? rc : configure(context, find_least_period());
+}
+
+void ws_kernel_disable_sampling(void)
+{
+	struct cupti_sampling_call call = {.size = SIZE_disable, .context = enabled};
+
+	if (!enabled)
+		return;
+	prepare_data();
+	sampling.disable(&call);
+	enabled = NULL;
+}
+
+int ws_kernel_enable_sampling(void *context, const char **what)
+{
+	struct cupti_sampling_call call = {.size = SIZE_enable, .context = context};
 	int rc;
 
+	if (enabled == context)
+		return 0;
 	*what = bind_sampling();
 	if (*what)
 		return CUPTI_ERR_NOT_SUPPORTED;
+	ws_kernel_disable_sampling();
 	*what = "CUPTI does not enable sampling";
 	rc = sampling.enable(&call);
 	if (rc)
 		return rc;
+	enabled = context;
 	*what = "CUPTI does not configure sampling";
-	if (!reason_count)
-		rc = read_reasons(launch->context);
-	if (!rc)
-		rc = make_buffers();
-	if (!rc)
-		rc = configure(launch->context, find_period(launch, duration));
-	if (!rc) {
-		*what = "CUPTI does not start sampling";
-		rc = sampling.start(&call);
-	}
+	rc = prepare(context);
 	if (rc)
-		sampling.disable(&call);
+		ws_kernel_disable_sampling();
 	return rc;
+}
+
+int ws_kernel_begin_sampling(const struct ws_kernel_launch *launch, uint64_t duration,
+			     const char **what)
+{
+	struct cupti_sampling_call call = {.size = SIZE_start, .context = launch->context};
+	int rc = ws_kernel_enable_sampling(launch->context, what);
+
+	if (rc)
+		return rc;
+	*what = "CUPTI does not configure sampling";
+	rc = configure(launch->context, find_period(launch, duration));
+	if (rc)
+		return rc;
+	*what = "CUPTI does not start sampling";
+	return sampling.start(&call);
+}
+
+/* Once for each function: the user may wonder. */
+static void report_unknown(const char *symbol)
+{
+	static const char *last;
+	const char *kept = ws_kernel_keep_text(symbol);
+
+	if (kept != last)
+		ws_kernel_report(WS_WARNING,
+				 "%s: CUPTI attributes its samples of program counters to no "
+				 "function, so they are left out.",
+				 symbol);
+	last = kept;
 }
 
 static void add_samples(const struct cupti_sampled_pc *sampled)
@@ -174,9 +233,13 @@ static void add_samples(const struct cupti_sampled_pc *sampled)
 	}
 }
 
+struct totals {
+	uint64_t taken, dropped, unknown; /* of taken: not kept; of no known function */
+};
+
 /* CUPTI has put what it could into the buffer that it was configured with, and gives the rest when
  * it is asked. */
-static int read_samples(void *context, uint64_t *taken, uint64_t *dropped)
+static int read_samples(void *context, struct totals *totals)
 {
 	struct cupti_sampling_get get = {.size = SIZE_get_data, .context = context, .data = &data};
 
@@ -184,8 +247,9 @@ static int read_samples(void *context, uint64_t *taken, uint64_t *dropped)
 		size_t count = ws_min(data.count, (size_t)PCS);
 		int rc;
 
-		*taken += data.samples;
-		*dropped += data.dropped;
+		totals->taken += data.samples;
+		totals->dropped += data.dropped;
+		totals->unknown += data.of_others;
 		for (size_t j = 0; j < count; j++)
 			add_samples(&pcs[j]);
 		if (i && !count && !data.remaining)
@@ -201,19 +265,21 @@ static int read_samples(void *context, uint64_t *taken, uint64_t *dropped)
 int ws_kernel_end_sampling(const struct ws_kernel_launch *launch, const char **what)
 {
 	struct cupti_sampling_call call = {.size = SIZE_stop, .context = launch->context};
-	uint64_t taken = 0, dropped = 0;
+	struct totals totals = {0};
 	int rc = sampling.stop(&call);
 
 	*what = "CUPTI gives no samples";
 	if (!rc)
-		rc = read_samples(launch->context, &taken, &dropped);
+		rc = read_samples(launch->context, &totals);
 	prepare_data();
-	call.size = SIZE_disable;
-	sampling.disable(&call);
-	if (dropped > taken / DROPPED_SHARE && !rc)
+	if (rc)
+		return rc;
+	if (totals.dropped > totals.taken / DROPPED_SHARE)
 		ws_kernel_report(WS_WARNING,
 				 "%s: the GPU dropped %llu samples of program counters; a larger "
 				 "--sampling-interval takes fewer.",
-				 launch->symbol, (unsigned long long)dropped);
-	return rc;
+				 launch->symbol, (unsigned long long)totals.dropped);
+	if (totals.unknown && totals.unknown + totals.dropped >= totals.taken)
+		report_unknown(launch->symbol);
+	return 0;
 }

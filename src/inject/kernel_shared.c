@@ -73,9 +73,7 @@ static void read_buffer(void *context, uint32_t stream, uint8_t *from, size_t by
 
 bool ws_kernel_lacks_shared(const struct ws_kernel_launch *launch)
 {
-	/* CUPTI's sampler is not used beside other records. */
-	return !refused && !strstr(ws_kernel_settings.source, "sampling") &&
-	       launch->call != WS_KERNEL_LAUNCH_GRAPH && shape_count < SHAPES &&
+	return !refused && launch->call != WS_KERNEL_LAUNCH_GRAPH && shape_count < SHAPES &&
 	       !find_shape(launch);
 }
 

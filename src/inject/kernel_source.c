@@ -10,24 +10,28 @@
 
 enum { PLACES_MOST = 4 << 20, TEXTS_MOST = 1 << 16, TEXT_SLOTS = 2 * TEXTS_MOST };
 
-static struct ws_kernel_place *places; /* of the present launch; one at a time is measured */
-static size_t place_count, place_capacity;
-static bool lost_places;
+enum { LOOK_SAMPLES, LOOK_COUNTS, LOOK_UNITS };
+
+struct ws_kernel_findings {
+	struct ws_kernel_place *places;
+	size_t count, capacity;
+	bool lost; /* there were too many places */
+	struct ws_kernel_moments *moments;
+};
+static struct ws_kernel_findings *present; /* of the launch that is looked into */
 
 static const struct {
 	const char *name; /* in ws_kernel_settings.source, and in messages */
 	int (*begin)(const struct ws_kernel_launch *launch, uint64_t duration, const char **what);
 	int (*end)(const struct ws_kernel_launch *launch, const char **what);
-	bool alone;	  /* CUPTI refuses it while the range profiler is enabled */
-	bool primed;	  /* it gives nothing in contexts where the range profiler came first */
 	const char *loss; /* what a result lacks when the pass fails */
-} passes[] = {
-	{"sass", ws_kernel_begin_sass, ws_kernel_end_sass, false, false,
-	 "counts of what single instructions do (SASS metrics)"},
-	{"sampling", ws_kernel_begin_sampling, ws_kernel_end_sampling, true, true,
-	 "samples of program counters"},
-	{"pm", ws_kernel_begin_pm, ws_kernel_end_pm, true, false,
-	 "metrics over their time (PM sampling)"},
+} passes[WS_KERNEL_LOOKS] = {
+	[LOOK_SAMPLES] = {"sampling", ws_kernel_begin_sampling, ws_kernel_end_sampling,
+			  "samples of program counters"},
+	[LOOK_COUNTS] = {"sass", ws_kernel_begin_sass, ws_kernel_end_sass,
+			 "counts of what single instructions do (SASS metrics)"},
+	[LOOK_UNITS] = {"pm", ws_kernel_begin_pm, ws_kernel_end_pm,
+			"metrics over their time (PM sampling)"},
 };
 static bool failed[WS_COUNT(passes)];
 
@@ -66,44 +70,39 @@ const char *ws_kernel_keep_text(const char *text)
 
 void ws_kernel_add_place(const struct ws_kernel_place *place)
 {
-	if (place_count == place_capacity) {
-		size_t capacity = ws_max(2 * place_capacity, (size_t)4096);
+	if (present->count == present->capacity) {
+		size_t capacity = ws_max(2 * present->capacity, (size_t)512);
 		struct ws_kernel_place *larger =
-			capacity > PLACES_MOST ? NULL : realloc(places, capacity * sizeof(*places));
+			capacity > PLACES_MOST
+				? NULL
+				: realloc(present->places, capacity * sizeof(*larger));
 
-		lost_places |= !larger;
+		present->lost |= !larger;
 		if (!larger)
 			return;
-		places = larger;
-		place_capacity = capacity;
+		present->places = larger;
+		present->capacity = capacity;
 	}
-	places[place_count++] = *place;
+	present->places[present->count++] = *place;
+}
+
+void ws_kernel_keep_moments(struct ws_kernel_moments *moments)
+{
+	free(present->moments);
+	present->moments = moments;
 }
 
 /* ---- passes ---- */
 
-size_t ws_kernel_source_passes(const struct ws_kernel_launch *launch)
+/* A graph's kernels run at once or in any order. */
+bool ws_kernel_looks_into(const struct ws_kernel_launch *launch)
 {
-	place_count = 0;
-	/* A graph's kernels run at once or in any order. */
-	if (!*ws_kernel_settings.source || launch->call == WS_KERNEL_LAUNCH_GRAPH)
-		return 0;
-	return WS_COUNT(passes);
+	return *ws_kernel_settings.source && launch->call != WS_KERNEL_LAUNCH_GRAPH;
 }
 
-bool ws_kernel_wants_source_pass(size_t pass)
+bool ws_kernel_wants_look(size_t pass)
 {
 	return !failed[pass] && strstr(ws_kernel_settings.source, passes[pass].name);
-}
-
-bool ws_kernel_needs_priming(size_t pass)
-{
-	return passes[pass].primed;
-}
-
-bool ws_kernel_needs_pause(size_t pass)
-{
-	return passes[pass].alone;
 }
 
 static void note_failure(size_t pass, int rc, const char *what)
@@ -114,17 +113,47 @@ static void note_failure(size_t pass, int rc, const char *what)
 	failed[pass] = true;
 }
 
-bool ws_kernel_begin_source(const struct ws_kernel_launch *launch, size_t pass, uint64_t duration)
+void ws_kernel_ignore_functions(void)
 {
-	const char *what = "";
-	int rc = passes[pass].begin(launch, duration, &what);
+	ws_kernel_disable_sampling();
+}
 
+void ws_kernel_watch_functions(void *context)
+{
+	static bool registered;
+	const char *what = "";
+	int rc;
+
+	if (!ws_kernel_wants_look(LOOK_SAMPLES))
+		return;
+	rc = ws_kernel_enable_sampling(context, &what);
+	if (rc)
+		note_failure(LOOK_SAMPLES, rc, what);
+	/* Before the driver's own end. */
+	if (!registered)
+		atexit(ws_kernel_ignore_functions);
+	registered = true;
+}
+
+bool ws_kernel_begin_look(const struct ws_kernel_launch *launch, size_t pass, uint64_t duration,
+			  struct ws_kernel_findings **findings)
+{
+	const char *what = "there is no memory left";
+	int rc = CUPTI_ERR_OUT_OF_MEMORY;
+
+	if (!*findings)
+		*findings = calloc(1, sizeof(**findings));
+	present = *findings;
+	if (pass != LOOK_SAMPLES)
+		ws_kernel_ignore_functions();
+	if (present)
+		rc = passes[pass].begin(launch, duration, &what);
 	if (rc)
 		note_failure(pass, rc, what);
 	return !rc;
 }
 
-void ws_kernel_end_source(const struct ws_kernel_launch *launch, size_t pass)
+void ws_kernel_end_look(const struct ws_kernel_launch *launch, size_t pass)
 {
 	const char *what = "";
 	int rc = passes[pass].end(launch, &what);
@@ -170,14 +199,15 @@ static void write_places(struct ws_thread *thread, uint32_t result,
 
 /* Wavefronts of shared memory beyond those that its bytes need, of all instructions; negative where
  * they were not counted. */
-static double sum_excess(void)
+static double sum_excess(const struct ws_kernel_findings *findings)
 {
+	const struct ws_kernel_place *places = findings->places;
 	static const char counted[] = "smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared",
 			  ideal[] = "smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared_ideal";
 	double excess = 0;
 	bool known = false;
 
-	for (size_t i = 0; i < place_count; i++) {
+	for (size_t i = 0; i < findings->count; i++) {
 		known |= !strncmp(places[i].metric, "smsp__sass_", 11);
 		if (!strcmp(places[i].metric, counted))
 			excess += places[i].value;
@@ -187,30 +217,42 @@ static double sum_excess(void)
 	return known ? ws_max(excess, 0.0) : -1;
 }
 
-static void write_excess(struct ws_thread *thread, uint32_t result)
+static void write_excess(struct ws_thread *thread, uint32_t result,
+			 const struct ws_kernel_findings *findings)
 {
 	static const char name[] = "derived__memory_l1_wavefronts_shared_excessive";
-	struct ws_kernel_value value = {find_handle(thread, name), 0, sum_excess()};
+	struct ws_kernel_value value = {find_handle(thread, name), 0, sum_excess(findings)};
 
 	if (value.value >= 0)
 		ws_kernel_write_values(thread, result, &value, 1);
 }
 
-void ws_kernel_write_source(struct ws_thread *thread, uint32_t result)
+static void write_all_places(struct ws_thread *thread, uint32_t result,
+			     const struct ws_kernel_place *places, size_t count)
 {
-	write_excess(thread, result);
-	ws_kernel_write_samples(thread, result);
-	for (size_t i = 0, n; i < place_count; i += n) {
-		for (n = 1; i + n < place_count && n < WS_KERNEL_VALUES &&
+	for (size_t i = 0, n; i < count; i += n) {
+		for (n = 1; i + n < count && n < WS_KERNEL_VALUES &&
 			    places[i + n].cubin == places[i].cubin &&
 			    places[i + n].function == places[i].function;
 		     n++)
 			;
 		write_places(thread, result, &places[i], n);
 	}
-	if (lost_places)
+}
+
+void ws_kernel_write_findings(struct ws_thread *thread, uint32_t result,
+			      struct ws_kernel_findings *findings)
+{
+	if (!findings)
+		return;
+	write_excess(thread, result, findings);
+	if (findings->moments)
+		ws_kernel_write_moments(thread, result, findings->moments);
+	write_all_places(thread, result, findings->places, findings->count);
+	if (findings->lost)
 		ws_kernel_report(WS_WARNING, "A kernel has too many instructions: some of their "
 					     "values were left out.");
-	lost_places = false;
-	place_count = 0;
+	free(findings->places);
+	free(findings->moments);
+	free(findings);
 }

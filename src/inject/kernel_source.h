@@ -22,7 +22,9 @@ struct ws_kernel_place {
 	double value;
 };
 
-/* Keep a value of the launch that is being measured. */
+struct ws_kernel_moments; /* samples over the time of a kernel: kernel_pm.c */
+
+/* Keep a value of the launch that is looked into. */
 void ws_kernel_add_place(const struct ws_kernel_place *place);
 /* A copy of a text that lives as long as the process; equal texts have one copy. */
 const char *ws_kernel_keep_text(const char *text);
@@ -35,6 +37,9 @@ struct ws_kernel_binding {
 const char *ws_kernel_bind_functions(void *functions, const struct ws_kernel_binding *bindings,
 				     size_t count);
 
+/* Enable sampling in a context, and nowhere else, or disable it. */
+int ws_kernel_enable_sampling(void *context, const char **what);
+void ws_kernel_disable_sampling(void);
 /* Around one run of the kernel, which takes `duration` ns. A CUptiResult; *what says which step
  * failed. */
 int ws_kernel_begin_sampling(const struct ws_kernel_launch *launch, uint64_t duration,
@@ -46,8 +51,10 @@ int ws_kernel_end_sass(const struct ws_kernel_launch *launch, const char **what)
 
 int ws_kernel_begin_pm(const struct ws_kernel_launch *launch, uint64_t duration, const char **what);
 int ws_kernel_end_pm(const struct ws_kernel_launch *launch, const char **what);
-/* Write the samples of the launch, which has this number. */
-void ws_kernel_write_samples(struct ws_thread *thread, uint32_t result);
+/* Keep the samples of the launch that is looked into. They are freed with free(). */
+void ws_kernel_keep_moments(struct ws_kernel_moments *moments);
+void ws_kernel_write_moments(struct ws_thread *thread, uint32_t result,
+			     const struct ws_kernel_moments *moments);
 
 /* The checksum of the cubin as samples name it, when only its lower half is known. */
 uint64_t ws_kernel_find_crc(uint32_t lower);

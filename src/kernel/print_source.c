@@ -66,15 +66,37 @@ static void add_place(const struct ws_kernel_spot *spot, char *out, size_t room)
 		snprintf(out, room, "-");
 }
 
+static bool has_samples(const struct ws_kernel_spots *spots)
+{
+	return spots->total.counts[WS_SPOT_samples] > 0;
+}
+
+/* Where warps were not sampled, the share of the instructions takes the place of that of the
+ * samples. */
 static void add_figures(const struct ws_kernel_spots *spots, const struct ws_kernel_spot *spot,
 			struct ws_text *text)
 {
-	double all = spots->total.counts[WS_SPOT_samples];
+	enum ws_spot_count heat = has_samples(spots) ? WS_SPOT_samples : WS_SPOT_executed;
+	double all = spots->total.counts[heat], share = all > 0 ? spot->counts[heat] / all : 0;
 	char executed[WS_NUMBER_ROOM];
 
 	ws_kernel_print_number(spot->counts[WS_SPOT_executed], executed);
-	ws_text_printf(text, "    %9.0f %5.1f%% %14s  ", spot->counts[WS_SPOT_samples],
-		       all > 0 ? 100 * spot->counts[WS_SPOT_samples] / all : 0.0, executed);
+	if (heat == WS_SPOT_samples)
+		ws_text_printf(text, "    %9.0f", spot->counts[heat]);
+	else
+		ws_text_puts(text, "   ");
+	ws_text_printf(text, " %5.1f%% %14s  ", 100 * share, executed);
+}
+
+/* The head of a table of places: lines or instructions. */
+static void add_head(const struct ws_kernel_spots *spots, const char *places, struct ws_text *text)
+{
+	if (has_samples(spots))
+		ws_text_printf(text,
+			       "      Samples  Share   Instructions  %s, what its warps wait for\n",
+			       places);
+	else
+		ws_text_printf(text, "     Share   Instructions  %s\n", places);
 }
 
 /* The text of a source line as it was kept; "" when it was not. Owned by the report. */
@@ -158,24 +180,48 @@ static void add_instructions(const struct ws_kernel_spots *spots, struct ws_text
 	free(order);
 }
 
-static void add_result(const struct ws_report *report, const struct ws_kernel_result *result,
-		       const struct ws_kernel_spots *spots, struct ws_text *text)
+static bool has_lines(const struct ws_kernel_spots *spots)
+{
+	for (size_t i = 0; i < spots->count; i++)
+		if (spots->spots[i].line)
+			return true;
+	return false;
+}
+
+static void add_lines(const struct ws_report *report, const struct ws_kernel_spots *spots,
+		      struct ws_text *text)
 {
 	struct ws_kernel_spots lines;
 
+	if (!has_lines(spots)) {
+		ws_text_puts(text, "    No line of source is known: nvcc writes them with "
+				   "-lineinfo.\n\n");
+		return;
+	}
 	ws_kernel_sum_lines(spots, &lines);
-	ws_text_puts(text, "  ");
-	ws_kernel_add_headline(text, result);
-	ws_text_printf(text, "\n    %.0f samples of program counters, %zu instructions\n\n",
-		       spots->total.counts[WS_SPOT_samples], spots->count);
-	ws_text_puts(text, "      Samples  Share   Instructions  Line, what its warps wait for\n");
+	add_head(spots, "Line", text);
 	for (size_t i = 0; i < lines.count && i < LINES_SHOWN && !is_cold(&lines.spots[i]); i++)
 		add_line(report, &lines, &lines.spots[i], text);
-	ws_text_puts(text, "\n      Samples  Share   Instructions  Instruction, line, what its "
-			   "warps wait for\n");
-	add_instructions(spots, text);
 	ws_text_puts(text, "\n");
 	ws_kernel_free_spots(&lines);
+}
+
+static void add_result(const struct ws_report *report, const struct ws_kernel_result *result,
+		       const struct ws_kernel_spots *spots, struct ws_text *text)
+{
+	ws_text_puts(text, "  ");
+	ws_kernel_add_headline(text, result);
+	if (has_samples(spots))
+		ws_text_printf(text, "\n    %.0f samples of program counters, %zu instructions\n\n",
+			       spots->total.counts[WS_SPOT_samples], spots->count);
+	else
+		ws_text_printf(text,
+			       "\n    %zu instructions; program counters were not sampled\n\n",
+			       spots->count);
+	add_lines(report, spots, text);
+	add_head(spots, "Instruction, line", text);
+	add_instructions(spots, text);
+	ws_text_puts(text, "\n");
 }
 
 /* ---- CSV ---- */

@@ -10,8 +10,10 @@
  *   old          CUPTI has no range profiler
  *   taken        another tool has subscribed
  *   nosampling   program counters cannot be sampled
+ *   unattributed samples of program counters belong to no known function
  *
- * STANDIN_BUS names the PCI device that stands for the GPU.
+ * STANDIN_SAMPLES names a file of samples of program counters (standin_samples.h), STANDIN_BUS the
+ * PCI device that stands for the GPU.
  */
 #ifndef STANDIN_H
 #define STANDIN_H

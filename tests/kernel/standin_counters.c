@@ -12,6 +12,7 @@
 #include "ring/cupti_source_abi.h"
 #include "ring/pm_abi.h"
 #include "standin.h"
+#include "standin_samples.h"
 
 static void (*subscriber)(void *, uint32_t, uint32_t, const void *);
 static uint8_t enabled[4][2048];
@@ -31,6 +32,13 @@ static struct {
 	size_t first_most;  /* ranges that it was configured for first; 0: never yet */
 	uint32_t passes;    /* made of the present unit, as it counts them */
 } state;
+
+static struct {
+	int configured, enabled;
+	unsigned runs_before;
+} sass;
+
+static int profiler_used; /* its counters were asked for */
 
 static const struct {
 	uint32_t cbid;
@@ -109,6 +117,8 @@ STANDIN_EXPORT int cuptiActivityDisable(uint32_t kind)
 	return 0;
 }
 
+static void note_function(const struct standin_call *call);
+
 static void note_kernel(const struct standin_call *call)
 {
 	if (!records.enabled || call->cbid != CBID_LAUNCH)
@@ -154,6 +164,8 @@ static void call_back(int site, const struct standin_call *call)
 				      .correlation = ++correlation};
 
 	note_kernel(call);
+	if (site == 0)
+		note_function(call);
 	if (subscriber && enabled[CUPTI_DOMAIN_DRIVER][call->cbid])
 		subscriber(NULL, CUPTI_DOMAIN_DRIVER, call->cbid, &data);
 }
@@ -265,6 +277,7 @@ CALL(ProfilerGetCounterAvailability, cupti_range_availability)
 {
 	if (standin_fault("permission"))
 		return CUPTI_ERR_INSUFFICIENT_PRIVILEGES;
+	profiler_used = 1;
 	p->bytes = 64;
 	return 0;
 }
@@ -553,41 +566,81 @@ CALL(GetCubinCrc, cupti_cubin_crc)
 }
 
 #define FUNCTION "_Z5smallPKfPfi"
-static const char *const reasons[] = {"smsp__pcsamp_sample_count",
-				      "smsp__pcsamp_warps_issue_stalled_long_scoreboard",
-				      "smsp__pcsamp_warps_issue_stalled_wait"};
-enum { REASONS = sizeof(reasons) / sizeof(reasons[0]) };
-
-/* What is sampled: instructions with how often each reason was seen. The first of them are in the
- * configured buffer when sampling stops, the others have to be asked for. */
-static const struct {
-	uint32_t pc, counts[REASONS];
-} samples[] = {{0x50, {5, 0, 5}}, {0xd0, {40, 38, 2}}, {0x100, {7, 3, 4}}};
-enum { SAMPLES = sizeof(samples) / sizeof(samples[0]), SAMPLES_AT_ONCE = 2 };
 
 static struct {
 	struct cupti_sampling_data *data;
 	int enabled, configured, started;
-	int primed; /* used before the range profiler was */
 	unsigned runs_before, given, sampled;
 } sampling;
 
+/*
+ * As on a GPU: samples are attributed to functions that had been launched when sampling was enabled
+ * first, unless the profiler had been used by then, and to those whose first launch after that
+ * finds sampling enabled and nothing counted.
+ */
+enum { FUNCTIONS_MOST = 16 };
+static struct {
+	const char *symbol;
+	int known;
+} functions[FUNCTIONS_MOST];
+static const char *last_symbol;
+static int sampling_used;
+
+static void note_function(const struct standin_call *call)
+{
+	int i = 0;
+
+	if (call->cbid != CBID_LAUNCH && call->cbid != CBID_LAUNCH_EX)
+		return;
+	last_symbol = call->symbol;
+	while (i < FUNCTIONS_MOST && functions[i].symbol &&
+	       strcmp(functions[i].symbol, call->symbol) != 0)
+		i++;
+	if (i == FUNCTIONS_MOST || functions[i].symbol)
+		return;
+	functions[i].symbol = call->symbol;
+	functions[i].known = sampling.enabled && !state.enabled && !sass.enabled;
+}
+
+static int is_known(const char *symbol)
+{
+	if (standin_fault("unattributed"))
+		return 0;
+	for (int i = 0; i < FUNCTIONS_MOST && functions[i].symbol; i++)
+		if (!strcmp(functions[i].symbol, symbol))
+			return functions[i].known;
+	return 0;
+}
+
+static void list_functions(void)
+{
+	for (int i = 0; i < FUNCTIONS_MOST && functions[i].symbol && !sampling_used; i++)
+		functions[i].known = !profiler_used;
+	sampling_used = 1;
+}
+
+/* Some instructions are in the configured buffer when sampling stops, the others have to be asked
+ * for. */
+enum { SAMPLES_AT_ONCE = 2, SAMPLES_LATER = 50 };
+
 static void give_samples(struct cupti_sampling_data *data, unsigned most)
 {
+	const struct standin_samples *given = standin_read_samples();
+
 	data->count = 0;
+	if (sampling.sampled)
+		data->samples = data->of_others = 0;
 	while (sampling.given < sampling.sampled && data->count < most &&
 	       data->count < data->room) {
+		const struct standin_sample *sample = &given->samples[sampling.given++];
 		struct cupti_sampled_pc *pc = &data->pcs[data->count++];
 
 		pc->crc = loaded_crc;
-		pc->pc = samples[sampling.given].pc;
-		pc->name = strdup(FUNCTION);
-		pc->count = REASONS;
-		for (uint32_t i = 0; i < REASONS; i++)
-			pc->reasons[i] = (struct cupti_stall_count){
-				REASONS - 1 - i, samples[sampling.given].counts[REASONS - 1 - i]};
-		data->samples += samples[sampling.given].counts[0];
-		sampling.given++;
+		pc->pc = sample->pc;
+		pc->name = strdup(given->function);
+		pc->count = sample->count;
+		memcpy(pc->reasons, sample->reasons, sample->count * sizeof(*pc->reasons));
+		data->samples++;
 	}
 	data->remaining = sampling.sampled - sampling.given;
 }
@@ -598,6 +651,7 @@ CALL(PCSamplingEnable, cupti_sampling_call)
 	if (standin_fault("nosampling"))
 		return CUPTI_ERR_NOT_SUPPORTED;
 	sampling.configured = 0;
+	list_functions();
 	return sampling.enabled++;
 }
 CALL(PCSamplingDisable, cupti_sampling_call)
@@ -608,16 +662,18 @@ CALL(PCSamplingDisable, cupti_sampling_call)
 }
 CALL(PCSamplingGetNumStallReasons, cupti_sampling_reason_count)
 {
-	*p->count = REASONS;
+	*p->count = standin_read_samples()->reason_count;
 	return 0;
 }
 CALL(PCSamplingGetStallReasons, cupti_sampling_reasons)
 {
-	for (uint32_t i = 0; i < REASONS; i++) {
-		p->reasons[i] = REASONS - 1 - i;
-		snprintf(p->names[i], CUPTI_STALL_NAME, "%s", reasons[REASONS - 1 - i]);
+	const struct standin_samples *given = standin_read_samples();
+
+	for (size_t i = 0; i < given->reason_count; i++) {
+		p->reasons[i] = given->reasons[i].index;
+		snprintf(p->names[i], CUPTI_STALL_NAME, "%s", given->reasons[i].name);
 	}
-	return p->count != REASONS;
+	return p->count != given->reason_count;
 }
 CALL(PCSamplingSetConfigurationAttribute, cupti_sampling_config)
 {
@@ -636,7 +692,6 @@ CALL(PCSamplingStart, cupti_sampling_call)
 	(void)p;
 	if (state.enabled || !sampling.configured || sampling.started)
 		return CUPTI_ERR_INVALID_PARAMETER;
-	sampling.primed |= !state.ever;
 	sampling.started = 1;
 	sampling.runs_before = standin_runs;
 	return 0;
@@ -646,14 +701,16 @@ CALL(PCSamplingStop, cupti_sampling_call)
 	(void)p;
 	sampling.started = 0;
 	sampling.given = 0;
-	sampling.sampled =
-		sampling.primed && standin_runs - sampling.runs_before == 1 ? SAMPLES : 0;
+	sampling.sampled = 0;
+	sampling.data->samples = sampling.data->of_others = 100;
+	if (is_known(last_symbol) && standin_runs - sampling.runs_before == 1)
+		sampling.sampled = (unsigned)standin_read_samples()->count;
 	give_samples(sampling.data, SAMPLES_AT_ONCE);
 	return 0;
 }
 CALL(PCSamplingGetData, cupti_sampling_get)
 {
-	give_samples(p->data, SAMPLES);
+	give_samples(p->data, SAMPLES_LATER);
 	return 0;
 }
 
@@ -661,11 +718,6 @@ static const struct cupti_sass_metric sass_metrics[] = {
 	{11, "smsp__sass_inst_executed", "instructions"},
 	{12, "smsp__sass_sectors_mem_global", "sectors"}};
 enum { SASS_METRICS = 2, SASS_RECORDS = 4 };
-
-static struct {
-	int configured, enabled;
-	unsigned runs_before;
-} sass;
 
 CALL(SassMetricsGetNumOfMetrics, cupti_sass_count)
 {

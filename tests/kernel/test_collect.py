@@ -282,6 +282,32 @@ def the_machines_disassembler_names_instructions():
     assert "LDG.E R7, desc[UR4][R2.64]" in page, page
 
 
+def count_samples():
+    """Samples of each result, by its number."""
+    query = (
+        "SELECT resultId, sum(value) AS n FROM WARPSIGHT_KERNEL_SOURCE "
+        "WHERE metric = 'smsp__pcsamp_sample_count' GROUP BY resultId"
+    )
+    return {row["resultId"]: row["n"] for row in ask(query)}
+
+
+@tap.test
+def every_function_that_is_put_off_is_sampled():
+    # CUPTI attributes samples to functions that it knew before it counted anything.
+    os.environ["STANDIN_CUBIN"] = os.path.join(HERE, "cubin", "sample.cubin")
+    chosen = (*SOURCE, "-k", "regex:accumulate|plain_read", "--sampling-interval", "2")
+    out, results = measure(*chosen)
+    assert out.startswith(BARE), out
+    assert names(results) == ["accumulate", "plain_read"] * 3, names(results)
+    assert [r["passes"] for r in results] == [6] * 6 and not any(r["error"] for r in results)
+    assert [r["sharedMemoryExecuted"] for r in results] == [65536] * 6, results
+    assert count_samples() == dict.fromkeys(range(6), 52), count_samples()
+    for batch in ("1", "2"):
+        measure(*SOURCE, "--sampling-interval", "2", "--replay-batch", batch)
+        assert count_samples() == dict.fromkeys(range(9), 52), count_samples()
+    del os.environ["STANDIN_CUBIN"]
+
+
 @tap.test
 def without_samples_there_are_counts():
     out, results = measure(*SOURCE, "-k", "count", fault="nosampling")
@@ -292,6 +318,103 @@ def without_samples_there_are_counts():
     }, source_rows()
     said = tap.run("info", "r.wsrep").out.decode()
     assert "samples of program counters" in said, said
+    measure(*SOURCE, "-k", "count", "-c", "2", "--sampling-interval", "2", fault="unattributed")
+    said = tap.run("info", "r.wsrep").out.decode()
+    assert said.count("attributes its samples of program counters to no function") == 1, said
+    page = tap.run("kernel", "--page", "source", "r.wsrep").out.decode()
+    assert "program counters were not sampled" in page and "Share   Instructions" in page, page
+
+
+def read_recorded_samples(path):
+    """Of a file for the stand-in: (offset, metric) -> samples."""
+    names, found = {}, {}
+    with open(path) as file:
+        for line in file:
+            words = line.split()
+            if words[0] == "reason":
+                names[words[1]] = words[2]
+            elif words[0] == "pc":
+                for index, count in (word.split("=") for word in words[2:]):
+                    found[int(words[1], 16), names[index]] = int(count)
+    return found
+
+
+def read_ncu_shares(path, lines):
+    """Shares of the samples that Nsight Compute took of the same kernel: by reason, by line, by
+    offset."""
+    short = {
+        "long_sb": "long_scoreboard",
+        "short_sb": "short_scoreboard",
+        "math": "math_pipe_throttle",
+        "mio": "mio_throttle",
+        "no_inst": "no_instructions",
+        "dispatch": "dispatch_stall",
+        "lg": "lg_throttle",
+        "imc": "imc_miss",
+    }
+    with open(path) as file:
+        rows = list(csv.DictReader(file))
+    total = sum(int(row["# Samples"]) for row in rows)
+    by_reason, by_line, by_offset = {}, {}, {}
+    for row in rows:
+        offset, samples = int(row["Offset"], 16), int(row["# Samples"])
+        by_offset[offset] = samples / total
+        by_line[lines[offset]] = by_line.get(lines[offset], 0) + samples / total
+        for column in row:
+            if column.startswith("stall_"):
+                reason = short.get(column[6:], column[6:])
+                by_reason[reason] = by_reason.get(reason, 0) + int(row[column]) / total
+    return by_reason, by_line, by_offset
+
+
+@tap.test
+def samples_of_a_gpu_are_attributed_as_nsight_compute_does():
+    # Recorded on an H100, of one kernel. Nsight Compute took fewer samples of another run.
+    recorded = os.path.join(HERE, "samples", "strided.txt")
+    os.environ["STANDIN_CUBIN"] = os.path.join(HERE, "cubin", "sample.cubin")
+    os.environ["STANDIN_SAMPLES"] = recorded
+    measure("--section", "SourceCounters", "--instructions", "samples", "-k", "count", "-c", "1")
+    del os.environ["STANDIN_CUBIN"], os.environ["STANDIN_SAMPLES"]
+    rows = [row for row in source_rows() if "_not_issued" not in row[4]]
+    every = source_rows()
+    assert {row[0] for row in every} == {"_Z7stridedPKfPfi"}, every[:3]
+    assert {(row[1], row[4]): row[5] for row in every} == read_recorded_samples(recorded)
+    total = sum(row[5] for row in rows)
+    by_reason, by_line, by_offset = {}, {}, {}
+    for _, offset, _, line, metric, value in rows:
+        reason = metric.replace("smsp__pcsamp_warps_issue_stalled_", "")
+        for sums, key in [(by_reason, reason), (by_line, line), (by_offset, offset)]:
+            sums[key] = sums.get(key, 0) + value / total
+    lines = {
+        i["pc"]: i["line"]
+        for i in ask(
+            "SELECT pcOffset AS pc, line FROM WARPSIGHT_KERNEL_INSTRUCTION WHERE function = "
+            "'_Z7stridedPKfPfi'"
+        )
+    }
+    theirs = read_ncu_shares(os.path.join(HERE, "samples", "strided-ncu.csv"), lines)
+    for ours, ncu in zip((by_reason, by_line, by_offset), theirs):
+        assert max(ours, key=ours.get) == max(ncu, key=ncu.get), (ours, ncu)
+    for ours, ncu in zip((by_reason, by_line), theirs):
+        for key in set(ours) | set(ncu):
+            assert abs(ours.get(key, 0) - ncu.get(key, 0)) < 0.025, (key, ours, ncu)
+    page = tap.run("kernel", "--page", "source", "r.wsrep").out.decode()
+    assert "317373 samples of program counters" in page, page
+
+
+@tap.test
+def what_other_modes_of_replay_leave_out_is_said():
+    both = "smsp__inst_executed.sum,pmsampling:sm__blocks.sum"
+    mode = ("--replay-mode", "app-range", "--nvtx-include", "none/")
+    for args, metrics, what in [
+        (SOURCE, METRICS, "single instructions are left out"),
+        ((), both, "samples over the time of kernels are left out"),
+        (SOURCE, both, "single instructions and samples over the time of kernels are left out"),
+    ]:
+        measure(*args, *mode, metrics=metrics)
+        assert what in measure.stderr, measure.stderr
+    measure(*mode)
+    assert "left out" not in measure.stderr, measure.stderr
 
 
 @tap.test
