@@ -50,7 +50,7 @@ struct frame_choice {
 
 /* The innermost frames of each kind so far. */
 struct frame_choices {
-	struct frame_choice user_python, user_native, any_python;
+	struct frame_choice user_python, made_python, user_native, any_python;
 	uint32_t called; /* the outermost function so far that tells what is done; 0 for none */
 	uint8_t work;	 /* of the outermost function so far that does work of a known kind */
 };
@@ -276,6 +276,11 @@ static void choose_frame(const struct frame_choices *choices, const struct ws_pl
 		*choice = (struct frame_choice){*place, choices->called, choices->work, true};
 }
 
+static bool is_from_text(const struct ws_model *model, const struct ws_place *place)
+{
+	return !strcmp(ws_report_string(model->report, place->file, NULL), "<string>");
+}
+
 static void offer_frame(const struct ws_model *model, const struct ws_place *place,
 			struct frame_choices *choices)
 {
@@ -285,6 +290,12 @@ static void offer_frame(const struct ws_model *model, const struct ws_place *pla
 	if (marks & MARK_PYTHON) {
 		choice = &choices->user_python;
 		choose_frame(choices, place, &choices->any_python);
+	}
+	/* Code from a text may be the user's (python3 -c), or be made by a library (named tuples,
+	 * managers): a file of the user's that calls it says more. */
+	if ((marks & MARK_USERS) && (marks & MARK_PYTHON) && is_from_text(model, place)) {
+		choose_frame(choices, place, &choices->made_python);
+		return;
 	}
 	if ((marks & MARK_USERS) && !is_system_header(model, place->file)) {
 		choose_frame(choices, place, choice);
@@ -333,13 +344,16 @@ struct ws_code_place ws_code_place_frames(const struct ws_model *model, const ui
 			offer_frame(model, &places[k], &choices);
 	}
 	if (!best->found)
+		best = &choices.made_python;
+	if (!best->found)
 		best = &choices.any_python;
 	found.python = best->found;
 	note_callers(model, frames, count, &found);
 	if (!best->found)
 		best = &choices.user_native;
 	found.function = found.leaf;
-	found.users = choices.user_python.found || choices.user_native.found;
+	found.users =
+		choices.user_python.found || choices.made_python.found || choices.user_native.found;
 	found.work = choices.work;
 	if (best->found) {
 		found.function = best->place.function;

@@ -142,12 +142,23 @@ static const struct ws_work_kind kinds[] = {
 		   "unicode_eq",	  "PyObject_RichCompare*",
 		   "PySequence_Contains", "*std::find<*",
 		   "*std::__find_if<*",	  NULL}},
+	{.what = "single items of arrays",
+	 .advice = "Each item that Python's code reads, computes or stores becomes an object: "
+		   "work on whole arrays or rows at once (a[:, 1:] - 0.5), or compile the loop "
+		   "(Numba, Cython).",
+	 .names = {"npy_clear_floatstatus*", "npy_get_floatstatus*", "numpy.ndarray.__getitem__",
+		   "numpy.ndarray.__setitem__", "array_subscript*", "array_assign_subscript*",
+		   "array_item", "gentype_*", "PyArray_Scalar*", "double_add", "double_subtract",
+		   "double_multiply", "float_add", "float_multiply", "fetestexcept", NULL}},
+	{.what = "collecting garbage, which the program asks for",
+	 .advice = "Leave that to the interpreter, or ask less often than in each round of a loop.",
+	 .names = {"gc.collect", "PyGC_Collect", "runtime.GC", "System.gc*", NULL}},
 	{.what = "collecting garbage",
+	 .usual_below = 0.5,
 	 .advice = "Make fewer objects that live long (arrays instead of lists of objects), freeze "
 		   "what stays (gc.freeze), collect less often (gc.set_threshold, GOGC), or not "
 		   "within the loop.",
-	 .names = {"gc.collect",
-		   "visit_*",
+	 .names = {"visit_*",
 		   "gc_collect*",
 		   "deduce_unreachable*",
 		   "subtract_refs*",
@@ -160,7 +171,6 @@ static const struct ws_work_kind kinds[] = {
 		   "tupletraverse",
 		   "subtype_traverse",
 		   "func_traverse",
-		   "PyGC_Collect",
 		   "_PyGC_*",
 		   "_PyObject_GC_New*",
 		   "_PyObject_GC_Link*",

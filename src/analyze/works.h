@@ -16,6 +16,7 @@ struct ws_work_kind {
 	const char *advice;
 	bool is_aid;		 /* for finding errors: 5 % of the path counts */
 	bool is_start;		 /* done once, when a program starts */
+	double usual_below;	 /* the share of the path below which it is usual */
 	bool is_usual;		 /* many programs are for it: never more than a note */
 	const char *names[48];	 /* of functions; '*' stands for any text */
 	const char *origins[16]; /* parts of paths of libraries and modules */

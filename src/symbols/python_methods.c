@@ -47,9 +47,9 @@ static const struct python_slot slots[] = {
 	{104, 64, "__iadd__"},	  {112, 0, "__len__"},	    {112, 8, "__getitem__"},
 	{112, 16, "__setitem__"}, {96, 0, "__add__"},	    {96, 8, "__sub__"},
 	{96, 16, "__mul__"},	  {96, 24, "__mod__"},	    {96, 40, "__pow__"},
-	{0, 88, "__repr__"},	  {0, 120, "__hash__"},	    {0, 128, "__call__"},
-	{0, 136, "__str__"},	  {0, 200, "__eq__"},	    {0, 216, "__iter__"},
-	{0, 224, "__next__"},	  {0, 296, "__init__"},	    {0, 312, "__new__"},
+	{0, 88, "__repr__"},	  {0, 120, "__hash__"},	    {0, 136, "__str__"},
+	{0, 200, "__eq__"},	  {0, 216, "__iter__"},	    {0, 224, "__next__"},
+	{0, 296, "__init__"},	  {0, 312, "__new__"},
 };
 
 /* A place that names a wanted function, if something refers to the start of its table. */

@@ -253,6 +253,13 @@ def what_one_thread_does_alone_is_named():
 
 
 @test
+def threads_that_run_one_after_the_other_are_named():
+    if len(os.sched_getaffinity(0)) < 2:
+        raise Skip("one core")
+    check_planted("sequence", "serial-section", "4 threads run one after the other")
+
+
+@test
 def short_children_of_the_users_program_are_a_fault():
     check_planted("processes", "child-processes", "start_process")
 

@@ -105,6 +105,22 @@ static const struct sampled {
 	{{{"[python3.11]", PYTHON}, {"re.Pattern.match", PYTHON}, {"check", "/home/user/valid.py"}},
 	 WS_LEVEL_WARNING,
 	 "regular expressions at check (valid.py:7), in re.Pattern.match"},
+	{{{"PyDict_Next", PYTHON}, {"gc.collect", PYTHON}, {"serve", "/home/user/serve.py"}},
+	 WS_LEVEL_WARNING,
+	 "collecting garbage, which the program asks for at serve (serve.py:7), in gc.collect"},
+	{{{"fetestexcept", "/usr/lib/x86_64-linux-gnu/libm.so.6"},
+	  {"npy_clear_floatstatus_barrier", "/usr/lib/python3/dist-packages/numpy/core.so"},
+	  {"PyNumber_Multiply", PYTHON},
+	  {"normalise", "/home/user/grid.py"}},
+	 WS_LEVEL_WARNING,
+	 "single items of arrays at normalise (grid.py:7)"},
+	/* Code that a library made from a text belongs to the file that calls it. */
+	{{{"PyDict_SetItem", PYTHON},
+	  {"values", "<string>.py"},
+	  {"deepcopy", MODULES "copy.py"},
+	  {"tally", "/home/user/tally.py"}},
+	 WS_LEVEL_WARNING,
+	 "copying whole objects at tally (tally.py:7)"},
 	{{{"__strcmp_avx2", LIBC}, {"find_account", PROGRAM}},
 	 WS_LEVEL_NOTE,
 	 "comparing texts at find_account"},
@@ -132,7 +148,8 @@ static void add_frame(struct ws_writer *writer, uint32_t id, const struct place 
 	size_t length = strlen(place->module);
 	bool python = !strcmp(place->module + length - 3, ".py"),
 	     kernel = !strcmp(place->module, KERNEL);
-	uint32_t name = make_string(writer, place->name), path = make_string(writer, place->module);
+	const char *file = strcmp(place->module, "<string>.py") ? place->module : "<string>";
+	uint32_t name = make_string(writer, place->name), path = make_string(writer, file);
 
 	ROW(writer, module, .id = id, .path = path,
 	    .kind = python ? WS_MODULE_PYTHON : WS_MODULE_FILE);

@@ -13,8 +13,29 @@ static bool is_broadcast(const struct ws_parallel *parallel, const char *call)
 	return parallel->threads > 4 && strstr(call, "pthread_cond") != NULL;
 }
 
-static const char *choose_advice(const struct ws_parallel *parallel, const char *call)
+/* Whether the program connects again and again: a few per cent of its time go into that. */
+static bool connects_often(const struct ws_analysis *analysis)
 {
+	const double least = 0.03;
+	uint64_t connecting = 0, all = 0;
+
+	for (size_t i = 0; i < analysis->usage.count; i++) {
+		const struct ws_usage_row *row = &analysis->usage.rows[i];
+
+		all += row->ns;
+		if (!strcmp(row->name, "connect"))
+			connecting += row->ns;
+	}
+	return (double)connecting > least * (double)all;
+}
+
+static const char *choose_advice(const struct ws_analysis *analysis, const char *call)
+{
+	const struct ws_parallel *parallel = &analysis->parallel;
+
+	if (connects_often(analysis))
+		return "Keep the connection open and send many requests over it: each new one "
+		       "(connect, accept) takes several turns.";
 	if (is_broadcast(parallel, call))
 		return "Wake only the thread that can go on: pthread_cond_signal, or a condition "
 		       "of its own for each; pthread_cond_broadcast wakes all, and most of them "
@@ -57,10 +78,11 @@ static void check_handovers(const struct ws_analysis *analysis, struct ws_findin
 					cost - cost / 5);
 	finding->title = ws_format(
 		"Threads hand over to each other %.0f times a second, and run for %.0f us in "
-		"between, mostly by %s%s",
+		"between, mostly by %s%s%s",
 		(double)parallel->waits / seconds, (double)running / (double)parallel->waits / 1e3,
-		ws_text_or(call, "calls that were not recorded"), ws_text_or(place.text, ""));
-	finding->advice = ws_strdup(choose_advice(parallel, call));
+		ws_text_or(call, "calls that were not recorded"), ws_text_or(place.text, ""),
+		connects_often(analysis) ? ", with a new connection each time" : "");
+	finding->advice = ws_strdup(choose_advice(analysis, call));
 	finding->assumption = ws_strdup("a switch and the wake-up cost 10 us, and a fifth remain");
 	finding->next = ws_strdup("warpsight stats -r thread_wait_sum REPORT");
 	ws_limit_to_users(analysis, finding, &code);

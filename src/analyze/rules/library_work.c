@@ -59,13 +59,14 @@ static void report_work(const struct ws_analysis *analysis, uint8_t number,
 		analysis, findings, &ws_rule_library_work, sum->ns, sum->ns / 2);
 	const struct ws_code_place *code = &sum->most->place;
 	struct ws_text place = {0};
+	bool is_usual = kind->is_usual || ws_analysis_share(analysis, sum->ns) < kind->usual_below;
 	bool spread = sum_function(analysis, number, code->function) < sum->ns / 4 * 3;
 
 	ws_put_at_place(analysis, code, &place);
 	finding->file = code->file;
 	finding->line = code->line;
 	/* It may be just what the program is for. */
-	finding->level = ws_min(finding->level, kind->is_usual ? WS_LEVEL_NOTE : WS_LEVEL_WARNING);
+	finding->level = ws_min(finding->level, is_usual ? WS_LEVEL_NOTE : WS_LEVEL_WARNING);
 	ws_limit_to_asked(analysis, finding, code);
 	finding->title =
 		ws_format("%.0f %% of the time goes into %s%s%s",
@@ -124,15 +125,18 @@ static void check_work(const struct ws_analysis *analysis, struct ws_findings *f
 const struct ws_rule ws_rule_library_work = {
 	.name = "library-work",
 	.title = "Costly ways to do well-known work",
-	.about = "30 % of the critical path or more is spent in functions of libraries that do one "
-		 "kind of work for which cheaper ways are known, and code of the user's asked for "
-		 "it: allocating memory, joining strings, regular expressions, copying objects, "
-		 "writing a log, moving the items of lists, searching lists, collecting garbage, "
-		 "throwing exceptions, taking locks, looking up hosts; 5 % for PyTorch's anomaly "
-		 "detection. Never more than a warning: "
-		 "it "
-		 "may be what the program is for. A note for what many programs are for: JSON, "
-		 "compressing, hashing, sorting, databases, texts and dates, copying memory.",
+	.about =
+		"30 % of the critical path or more is spent in functions of libraries that do one "
+		"kind of work for which cheaper ways are known, and code of the user's asked for "
+		"it: allocating memory, joining strings, regular expressions, copying objects, "
+		"writing a log, moving the items of lists, searching lists, collecting garbage, "
+		"throwing exceptions, taking locks, looking up hosts; 5 % for PyTorch's anomaly "
+		"detection. Never more than a warning: "
+		"it "
+		"may be what the program is for. A note for what many programs are for: JSON, "
+		"compressing, hashing, sorting, databases, texts and dates, copying memory, and "
+		"for "
+		"the garbage that an interpreter collects by itself in less than half of the time.",
 	.find_obstacle = ws_need_samples,
 	.query = ws_proof_code,
 	.check = check_work,

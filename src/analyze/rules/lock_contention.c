@@ -351,6 +351,22 @@ static uint64_t estimate_gain(const struct ws_analysis *analysis, const struct l
 	return ws_min(gain, measure_cost(analysis, waits));
 }
 
+/* Where threads sleep while they hold the lock, the sleep is a part of the same fault: it comes
+ * after the lock. */
+static void outrank_sleeps(struct ws_findings *findings, size_t own)
+{
+	struct ws_finding *finding = &findings->findings[own];
+
+	for (size_t i = 0; i < own; i++) {
+		struct ws_finding *sleep = &findings->findings[i];
+
+		if (sleep->rule == &ws_rule_sleeping && finding->file &&
+		    sleep->file == finding->file && finding->gain_ns >= sleep->gain_ns / 3 &&
+		    sleep->gain_ns >= finding->gain_ns)
+			sleep->gain_ns = finding->gain_ns - 1;
+	}
+}
+
 static void report_waits(const struct ws_analysis *analysis, const struct lock_waits *waits,
 			 struct ws_findings *findings)
 {
@@ -374,6 +390,8 @@ static void report_waits(const struct ws_analysis *analysis, const struct lock_w
 	finding->next = ws_strdup("warpsight stats -r thread_wait_sum REPORT");
 	ws_finding_add_evidence(finding, "the longest wait", NULL, waits->longest.start,
 				waits->longest.end);
+	if (waits->ns > 4 * waits->running)
+		outrank_sleeps(findings, findings->count - 1);
 	ws_text_free(&place);
 }
 

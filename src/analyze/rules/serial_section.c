@@ -28,6 +28,75 @@ static bool is_start(const struct ws_parallel *parallel)
 	       ws_get_work_kind(parallel->place.work)->is_start;
 }
 
+/* The threads that the process started and that worked, by their start. */
+static size_t list_workers(const struct ws_model *model, struct ws_span *spans, size_t most,
+			   uint64_t *running)
+{
+	enum { LEAST_RUN_NS = 10000000 };
+	size_t count = 0;
+
+	for (uint32_t id = 1; id < model->thread_count && count < most; id++) {
+		const struct ws_model_thread *thread = &model->threads[id];
+		const struct ws_thread_info *info = ws_find_thread(model->who, id);
+
+		if (info->process != model->process || info->tid == info->pid || !thread->count ||
+		    thread->running < LEAST_RUN_NS)
+			continue;
+		*running += thread->running;
+		spans[count++] = (struct ws_span){thread->states[0].start,
+						  thread->states[thread->count - 1].end};
+	}
+	return count;
+}
+
+static int compare_starts(const void *first, const void *second)
+{
+	const struct ws_span *left = first, *right = second;
+
+	return ws_compare(left->start, right->start);
+}
+
+/* Whether each thread began when the one before had ended. */
+static bool is_sequence(struct ws_span *spans, size_t count)
+{
+	qsort(spans, count, sizeof(*spans), compare_starts);
+	for (size_t i = 1; i < count; i++)
+		if (spans[i].start < spans[i - 1].end)
+			return false;
+	return true;
+}
+
+/* Threads that are started and waited for one by one. */
+static void check_sequence(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	enum { LEAST_THREADS = 3, MOST_THREADS = 1000 };
+	const struct ws_parallel *parallel = &analysis->parallel;
+	struct ws_span *spans = ws_malloc(MOST_THREADS * sizeof(*spans));
+	uint64_t running = 0, most;
+	size_t count = list_workers(analysis->model, spans, MOST_THREADS, &running);
+	bool sequence = count >= LEAST_THREADS && is_sequence(spans, count);
+	struct ws_finding *finding;
+	struct ws_text place = {0};
+
+	free(spans);
+	if (!sequence || analysis->cores < 2 || analysis->model->has_cuda ||
+	    ws_analysis_part(analysis, parallel->together_ns) > LEAST_TOGETHER ||
+	    ws_analysis_share(analysis, running) < LEAST_ALONE)
+		return;
+	ws_put_at_place(analysis, &parallel->place, &place);
+	most = ws_min((uint64_t)analysis->cores, (uint64_t)count);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_serial_section, running,
+					running - running / most);
+	ws_limit_to_users(analysis, finding, &parallel->place);
+	finding->title = ws_format("%zu threads run one after the other: each is started when the "
+				   "one before has ended; most work is%s",
+				   count, ws_text_or(place.text, ""));
+	finding->advice = ws_strdup("Start all of them first, and wait for them afterwards (join "
+				    "in a loop of its own).");
+	finding->assumption = ws_strdup("they run side by side");
+	ws_text_free(&place);
+}
+
 static void check_section(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_parallel *parallel = &analysis->parallel;
@@ -35,6 +104,7 @@ static void check_section(const struct ws_analysis *analysis, struct ws_findings
 	struct ws_finding *finding;
 	struct ws_text place = {0}, thread = {0};
 
+	check_sequence(analysis, findings);
 	/* Workers that load data only do their job. */
 	if (analysis->model->has_cuda || analysis->facts.loader_workers ||
 	    parallel->lone != analysis->model->thread ||
@@ -76,8 +146,8 @@ const struct ws_rule ws_rule_serial_section = {
 	.about = "Two threads or more work at the same time for 8 % of the run or more, and 20 "
 		 "% or more of the work, as it would be on cores of its own, is the main thread's "
 		 "alone, for 100 ms at least, other than importing modules. Where another thread "
-		 "works alone, "
-		 "imbalance says so.",
+		 "works alone, imbalance says so. Or three threads or more work for 20 % of the "
+		 "run, and each begins after the one before has ended.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_cores,
 	.check = check_section,
