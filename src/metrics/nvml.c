@@ -9,6 +9,7 @@
 
 #include "metrics/gpm.h"
 #include "metrics/nvml_abi.h"
+#include "metrics/nvml_processes.h"
 #include "metrics/source.h"
 
 #define MOST_DEVICES 64u
@@ -274,6 +275,7 @@ static const struct reading {
 struct gpu {
 	nvml_device device;
 	unsigned number; /* in NVML */
+	struct ws_nvml_processes *processes;
 	uint32_t metric[WS_COUNT(readings)];
 	bool silent[WS_COUNT(readings)];     /* the GPU does not provide this value */
 	unsigned times[WS_COUNT(readings)];  /* how often it has been read */
@@ -332,6 +334,7 @@ static void add_gpu(struct ws_metrics *metrics, struct gpus *gpus, unsigned inde
 								   .cpu = -1});
 		free(full);
 	}
+	gpu->processes = ws_nvml_processes_new(metrics, &gpus->nvml, gpu->device, index, uuid);
 	if (gpus->events && gpus->nvml.register_events)
 		gpus->nvml.register_events(gpu->device, NVML_EVENT_XID, gpus->events);
 	gpus->count++;
@@ -365,6 +368,8 @@ static void close_nvml(void *state)
 {
 	struct gpus *gpus = state;
 
+	for (unsigned i = 0; i < gpus->count; i++)
+		ws_nvml_processes_free(gpus->gpu[i].processes);
 	if (gpus->events && gpus->nvml.free_events)
 		gpus->nvml.free_events(gpus->events);
 	if (gpus->loaded)
@@ -476,6 +481,14 @@ static void read_gpu(struct ws_metrics *metrics, struct gpus *gpus, unsigned ind
 	}
 }
 
+/* What is read once a second of all GPUs. */
+static void read_slowly(struct ws_metrics *metrics, struct gpus *gpus)
+{
+	for (unsigned i = 0; i < gpus->count; i++)
+		ws_nvml_processes_read(metrics, gpus->gpu[i].processes);
+	space_out(metrics, gpus);
+}
+
 static void read_nvml(struct ws_metrics *metrics, void *state)
 {
 	struct gpus *gpus = state;
@@ -484,8 +497,9 @@ static void read_nvml(struct ws_metrics *metrics, void *state)
 		find_gpus(metrics, gpus);
 	for (unsigned i = 0; i < gpus->count; i++)
 		read_gpu(metrics, gpus, i);
-	if (ws_metric_is_slow_turn(metrics) ||
-	    ws_metric_get_turn(metrics) < ws_metric_get_hz(metrics))
+	if (ws_metric_is_slow_turn(metrics))
+		read_slowly(metrics, gpus);
+	else if (ws_metric_get_turn(metrics) < ws_metric_get_hz(metrics))
 		space_out(metrics, gpus);
 	if (ws_metric_is_slow_turn(metrics) || ws_metric_is_last_turn(metrics))
 		look_for_errors(metrics, gpus);

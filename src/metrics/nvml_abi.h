@@ -41,6 +41,14 @@ struct nvml_field {
 	} value;
 };
 
+#define NVML_MEMORY_UNKNOWN (~0ull)
+
+struct nvml_process {
+	unsigned pid;
+	unsigned long long memory; /* bytes on the GPU */
+	unsigned gpu_instance, compute_instance;
+};
+
 struct nvml_event {
 	nvml_device device;
 	unsigned long long type, data;
@@ -70,6 +78,10 @@ struct nvml_event {
 		      (nvml_device, int, int, unsigned long long *))                               \
 	NVML_FUNCTION(get_fields, "nvmlDeviceGetFieldValues",                                      \
 		      (nvml_device, int, struct nvml_field *))                                     \
+	NVML_FUNCTION(get_compute_processes, "nvmlDeviceGetComputeRunningProcesses_v3",            \
+		      (nvml_device, unsigned *, struct nvml_process *))                            \
+	NVML_FUNCTION(get_graphics_processes, "nvmlDeviceGetGraphicsRunningProcesses_v3",          \
+		      (nvml_device, unsigned *, struct nvml_process *))                            \
 	NVML_FUNCTION(make_events, "nvmlEventSetCreate", (nvml_event_set *))                       \
 	NVML_FUNCTION(register_events, "nvmlDeviceRegisterEvents",                                 \
 		      (nvml_device, unsigned long long, nvml_event_set))                           \

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "metrics/nvml_abi.h"
 
@@ -127,6 +128,31 @@ EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(nvml_device device,
 {
 	throttling_calls++;
 	*reasons = index_of(device) ? 1 : 4; /* idle; power */
+	return 0;
+}
+
+/* The first GPU: the process of the test, which has 1 GiB and is in both lists, another one, and
+ * one whose memory is not known. */
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(nvml_device device, unsigned *count,
+						   struct nvml_process *processes)
+{
+	*count = index_of(device) ? 0 : 3;
+	if (*count) {
+		processes[0] = (struct nvml_process){.pid = 1, .memory = 5ull << 20};
+		processes[1] = (struct nvml_process){(unsigned)getpid(), 1ull << 30, ~0u, ~0u};
+		processes[2] = (struct nvml_process){.pid = 2, .memory = NVML_MEMORY_UNKNOWN};
+	}
+	return 0;
+}
+
+EXPORT int nvmlDeviceGetGraphicsRunningProcesses_v3(nvml_device device, unsigned *count,
+						    struct nvml_process *processes)
+{
+	*count = index_of(device) ? 0 : 2;
+	if (*count) {
+		processes[0] = (struct nvml_process){.pid = (unsigned)getpid(), .memory = 1};
+		processes[1] = (struct nvml_process){.pid = 3, .memory = 2ull << 20};
+	}
 	return 0;
 }
 

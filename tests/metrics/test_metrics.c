@@ -281,6 +281,36 @@ static void check_links(void **state)
 	free_seen(&seen);
 }
 
+/* What recorded processes use of a GPU, and what others use. */
+static void check_gpu_processes(void **state)
+{
+	struct ws_metrics_opts opts = {1u << WS_METRIC_GPU, 100};
+	struct seen seen = {0};
+	bool is_of_process = false;
+	int pid = getpid();
+
+	(void)state;
+	seen.metrics = ws_metrics_new(&opts);
+	assert_non_null(seen.metrics);
+	ws_metrics_set_processes(seen.metrics, &pid, 1);
+	ws_metrics_begin(seen.metrics);
+	for (int i = 0; i < PATIENCE && find_last(&seen, "Processes, GPU 0") < 0; i++) {
+		wait_a_little();
+		collect(&seen);
+	}
+	assert_float_equal(find_last(&seen, "Processes, GPU 0"), 4, 0);
+	assert_float_equal(find_last(&seen, "Memory of other processes, GPU 0"), 7340032, 0);
+	assert_float_equal(find_last(&seen, "GPU memory, GPU 0"), 1073741824, 0);
+	assert_float_equal(find_last(&seen, "Processes, GPU 1"), -1, 0);
+	for (size_t i = 0; i < seen.count; i++)
+		if (is_named(&seen, i, "GPU memory, GPU 0"))
+			is_of_process =
+				ws_metrics_describe(seen.metrics, seen.values[i].metric)->pid ==
+				pid;
+	assert_true(is_of_process);
+	free_seen(&seen);
+}
+
 /* Values that take milliseconds of processor time are read less often, and rates at the end. */
 static void check_dear_values(void **state)
 {
@@ -455,11 +485,11 @@ static void check_words(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(check_words),	    cmocka_unit_test(check_machine),
-		cmocka_unit_test(check_gpus),	    cmocka_unit_test(check_dear_values),
-		cmocka_unit_test(check_links),	    cmocka_unit_test(check_cards),
-		cmocka_unit_test(check_clients),    cmocka_unit_test(check_spacing),
-		cmocka_unit_test(check_collections)};
+		cmocka_unit_test(check_words),	 cmocka_unit_test(check_machine),
+		cmocka_unit_test(check_gpus),	 cmocka_unit_test(check_dear_values),
+		cmocka_unit_test(check_links),	 cmocka_unit_test(check_gpu_processes),
+		cmocka_unit_test(check_cards),	 cmocka_unit_test(check_clients),
+		cmocka_unit_test(check_spacing), cmocka_unit_test(check_collections)};
 	const char *tmp = getenv("TMPDIR");
 	char *command;
 	int failed;
