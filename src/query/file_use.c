@@ -11,21 +11,31 @@
  * may have been too short to be recorded, and the kernel reads this far ahead. */
 enum { NEAR = 131072 };
 
-enum call_kind { CALL_OTHER = 1, CALL_OPEN, CALL_READ, CALL_WRITE };
+enum call_kind {
+	CALL_OTHER = 1,
+	CALL_OPEN,
+	CALL_READ,
+	CALL_WRITE,
+	CALL_COPY,  /* reads this file into another, from anywhere in it */
+	CALL_STREAM /* takes letters or lines from a stream's buffer, which it may have to fill */
+};
 
 static const struct {
 	const char *begin; /* longest function name */
 	uint8_t kind;
 } kinds[] = {
-	{"open", CALL_OPEN},	{"creat", CALL_OPEN},  {"fopen", CALL_OPEN},
-	{"freopen", CALL_OPEN}, {"read", CALL_READ},   {"pread", CALL_READ},
-	{"fread", CALL_READ},	{"write", CALL_WRITE}, {"pwrite", CALL_WRITE},
-	{"fwrite", CALL_WRITE},
+	{"open", CALL_OPEN},	{"creat", CALL_OPEN},	   {"fopen", CALL_OPEN},
+	{"freopen", CALL_OPEN}, {"read", CALL_READ},	   {"pread", CALL_READ},
+	{"fread", CALL_READ},	{"write", CALL_WRITE},	   {"pwrite", CALL_WRITE},
+	{"fwrite", CALL_WRITE}, {"sendfile", CALL_COPY},   {"copy_file_range", CALL_COPY},
+	{"splice", CALL_COPY},	{"fget", CALL_STREAM},	   {"getc", CALL_STREAM},
+	{"getw", CALL_STREAM},	{"getdelim", CALL_STREAM}, {"getline", CALL_STREAM},
 };
 
 /* Other calls whose names begin like those of transfers. */
-static const char *const exceptions[] = {"readlink", "readdir", "readahead", "open_memstream",
-					 "openlog",  "openpty", "opendir"};
+static const char *const exceptions[] = {"readlink",   "readdir", "readahead", "open_memstream",
+					 "openlog",    "openpty", "opendir",   "getcwd",
+					 "getcontext", "getcpu",  "fgetpos"};
 
 struct open_note { /* an open that is counted under the name that the program used */
 	size_t use;
@@ -133,6 +143,13 @@ static void note_place(struct loading *loading, struct ws_file_use *use, const u
 	ws_map_set(&loading->places, key, position);
 }
 
+static void count_read(struct ws_file_use *use, uint64_t bytes)
+{
+	use->reads++;
+	use->read_bytes += bytes;
+	use->small_reads += bytes < WS_SMALL_READ;
+}
+
 static void count_transfer(struct loading *loading, struct ws_file_use *use, uint8_t kind,
 			   const uint64_t *values)
 {
@@ -144,15 +161,41 @@ static void count_transfer(struct loading *loading, struct ws_file_use *use, uin
 	if (values[ws_osrt_item])
 		bytes *= values[ws_osrt_item];
 	if (kind == CALL_READ) {
-		use->reads++;
-		use->read_bytes += bytes;
-		use->small_reads += bytes < WS_SMALL_READ;
+		count_read(use, bytes);
 	} else {
 		use->writes++;
 		use->written_bytes += bytes;
 	}
 	if (bytes)
 		note_place(loading, use, values, bytes);
+}
+
+/* A call that filled the buffer moved the position in the file, by what was read. */
+static void count_stream_read(struct loading *loading, struct ws_file_use *use,
+			      const uint64_t *values)
+{
+	uint64_t key = values[ws_osrt_thread] << 32 | use->path,
+		 position = values[ws_osrt_position],
+		 last = ws_map_get(&loading->places, key, NULL);
+
+	if (position != WS_NO_U64 && position < last) /* it was opened again */
+		last = 0;
+	if (position == WS_NO_U64 || position == last) {
+		use->others++;
+		return;
+	}
+	count_read(use, position - last);
+	note_place(loading, use, values, position - last);
+}
+
+static void count_copy(struct ws_file_use *use, const uint64_t *values)
+{
+	int64_t result = (int64_t)values[ws_osrt_result];
+
+	if (result < 0)
+		use->others++;
+	else
+		count_read(use, (uint64_t)result);
 }
 
 static void add_call(struct loading *loading, const uint64_t *values)
@@ -177,6 +220,10 @@ static void add_call(struct loading *loading, const uint64_t *values)
 	join_open(loading, values[ws_osrt_thread], values[ws_osrt_object], index);
 	if (kind == CALL_OTHER)
 		loading->uses[index].others++;
+	else if (kind == CALL_COPY)
+		count_copy(&loading->uses[index], values);
+	else if (kind == CALL_STREAM)
+		count_stream_read(loading, &loading->uses[index], values);
 	else
 		count_transfer(loading, &loading->uses[index], kind, values);
 }

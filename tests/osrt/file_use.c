@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
 #include <unistd.h>
 
-enum { PIECE = 65536, PIECES = 32, FAR = 1 << 20, ITEM = 100, ITEMS = 70 };
+enum { PIECE = 65536, PIECES = 32, FAR = 1 << 20, ITEM = 100, ITEMS = 70, LINES = 100 };
 
 static char buffer[PIECE];
 
@@ -13,6 +15,32 @@ static void expect(int holds)
 {
 	if (!holds)
 		exit(1);
+}
+
+/* A file that is read line by line and letter by letter, and then copied by the kernel. */
+static void read_lines(void)
+{
+	FILE *stream = fopen("lines", "w+");
+	int n = 0, from, to;
+
+	memset(buffer, 'x', sizeof(buffer));
+	for (int i = 1; i <= LINES; i++)
+		buffer[i * ITEM - 1] = '\n';
+	expect(fwrite(buffer, ITEM, LINES, stream) == LINES);
+	fclose(stream);
+	for (int by_letter = 0; by_letter < 2; by_letter++) {
+		stream = fopen("lines", "r");
+		setvbuf(stream, NULL, _IOFBF, 4096);
+		while (by_letter ? getc(stream) != EOF : fgets(buffer, 2 * ITEM, stream) != NULL)
+			n++;
+		fclose(stream);
+	}
+	expect(n == LINES + LINES * ITEM);
+	from = open("lines", O_RDONLY);
+	to = open("copied", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	expect(sendfile(to, from, NULL, LINES * ITEM) == LINES * ITEM);
+	close(from);
+	close(to);
 }
 
 int main(void)
@@ -40,6 +68,7 @@ int main(void)
 	stream = fopen("items", "w");
 	expect(fwrite(buffer, ITEM, ITEMS, stream) == ITEMS);
 	fclose(stream);
+	read_lines();
 	puts("done");
 	return 0;
 }

@@ -29,6 +29,8 @@ def check_files(report):
     same(figures(got["in.order"]), [1, 32, 2.097, 0, 32, 2.097], got)
     same(figures(got["here.and.there"]), [1, 40, 0.02, 40, 0, 0], got)
     same(figures(got["items"])[4:], [1, 0.007], got)
+    # Twice 4,096, 4,096 and 1,808 bytes into the stream's buffer, and all at once.
+    same(figures(got["lines"])[1:4], [7, 0.03, 2], got)
     # Of the reads and writes after the first one, one goes back to the beginning.
     same(got["in.order"]["In Order (%)"], 98.4)
     same(got["here.and.there"]["In Order (%)"], 0.0)
