@@ -30,6 +30,7 @@ struct options {
 		*devices, *processes, *from_start, *cache_control, *clock_control, *replay, *match,
 		*kill, *graphs, *sampling, *pm_interval, *import_source, *instructions;
 	int64_t skip, skip_before, count, batch;
+	struct ws_list set_words, section_words, metric_words; /* sets, sections, metrics */
 	struct ws_list env, nvtx_include, nvtx_exclude;
 	bool overwrite, quiet, nvtx, keep_counters;
 	struct ws_kernel_show show;
@@ -44,13 +45,13 @@ static const struct ws_opt opts[] = {
 	 NULL},
 	{"force-overwrite", 'f', WS_OPT_FLAG, AT(overwrite), NULL, NULL,
 	 "Replace an existing report.", NULL},
-	{"set", 0, WS_OPT_STRING, AT(sets), "SET[,SET...]", NULL,
+	{"set", 0, WS_OPT_LIST, AT(set_words), "SET[,SET...]", NULL,
 	 "Sets of sections to measure: basic, detailed, full, roofline, source; none for no set. "
 	 "By default basic, unless sections or metrics are named.",
 	 NULL},
-	{"section", 0, WS_OPT_STRING, AT(sections), "SECTION[,SECTION...]", NULL,
+	{"section", 0, WS_OPT_LIST, AT(section_words), "SECTION[,SECTION...]", NULL,
 	 "Sections to measure, by their identifiers, or regex:EXPRESSION.", NULL},
-	{"metrics", 0, WS_OPT_STRING, AT(metrics), "METRIC[,METRIC...]", NULL,
+	{"metrics", 0, WS_OPT_LIST, AT(metric_words), "METRIC[,METRIC...]", NULL,
 	 "Metrics to measure: names, base names (all their forms), regex:EXPRESSION, or "
 	 "breakdown:METRIC for those that a throughput is made of.",
 	 NULL},
@@ -633,9 +634,19 @@ static int record_kernels(const struct job *job)
 	return result.status;
 }
 
-static int run_kernel(void *values, int argc, char **argv)
+/* The words of an option that was given several times, with commas between them; NULL when there
+ * are none. Owned by the caller. */
+static char *join_words(const struct ws_list *words)
 {
-	const struct options *options = values;
+	struct ws_text text = {0};
+
+	for (size_t i = 0; i < words->count; i++)
+		ws_text_printf(&text, "%s%s", i ? "," : "", words->values[i]);
+	return text.text;
+}
+
+static int run_with_options(const struct options *options, int argc, char **argv)
+{
 	struct ws_text lines = {0}, sections = {0};
 	struct ws_err err;
 	struct ws_kernel_show show = options->show;
@@ -680,6 +691,24 @@ static int run_kernel(void *values, int argc, char **argv)
 	free(code_folder);
 	ws_text_free(&lines);
 	ws_text_free(&sections);
+	return status;
+}
+
+static int run_kernel(void *values, int argc, char **argv)
+{
+	struct options *options = values;
+	char *sets = join_words(&options->set_words),
+	     *sections = join_words(&options->section_words),
+	     *metrics = join_words(&options->metric_words);
+	int status;
+
+	options->sets = sets;
+	options->sections = sections;
+	options->metrics = metrics;
+	status = run_with_options(options, argc, argv);
+	free(sets);
+	free(sections);
+	free(metrics);
 	return status;
 }
 

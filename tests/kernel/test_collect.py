@@ -403,6 +403,15 @@ def samples_of_a_gpu_are_attributed_as_nsight_compute_does():
 
 
 @tap.test
+def options_that_name_several_may_be_repeated():
+    more = ("--metrics", "pmsampling:sm__blocks.sum", "-k", "count", "-c", "1")
+    _, results = measure("--section", "C2CLink", "--section", "Nvlink_Topology", *more)
+    found = set(results[0]["metrics"])
+    wanted = {"c2clink__present", "nvlink__max_count", "pmsampling:sm__blocks.sum"}
+    assert wanted | set(METRICS.split(",")) <= found, found
+
+
+@tap.test
 def what_other_modes_of_replay_leave_out_is_said():
     both = "smsp__inst_executed.sum,pmsampling:sm__blocks.sum"
     mode = ("--replay-mode", "app-range", "--nvtx-include", "none/")
