@@ -245,7 +245,7 @@ uint64_t ws_analysis_kind_cost(const struct ws_analysis *analysis, enum ws_kerne
 	if (!facts->kinds[kind].count)
 		return 0;
 	return (uint64_t)((double)compute * (double)facts->kinds[kind].ns /
-			  (double)facts->kernel_ns);
+			  (double)(facts->kernel_ns + facts->graph_ns));
 }
 
 void ws_analysis_put_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_text *text)

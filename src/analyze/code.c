@@ -178,6 +178,7 @@ static uint8_t mark_library(const char *origin)
 						"libnvJitLink",
 						"libnvptxcompiler",
 						"ptxjitcompiler",
+						"libcudnn_engines_runtime_compiled",
 						NULL};
 	uint8_t marks = 0;
 

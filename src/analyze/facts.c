@@ -402,8 +402,14 @@ static void count_others(const struct ws_model *model, struct ws_facts *facts)
 	}
 	ws_cursor_close(cursor);
 	cursor = ws_cursor_open(model->report, WS_TABLE_cuda_graph_trace, model->from, model->to);
-	while (ws_cursor_next(cursor, &values))
+	while (ws_cursor_next(cursor, &values)) {
+		uint64_t start = values[ws_cuda_graph_trace_start],
+			 end = values[ws_cuda_graph_trace_end];
+
 		facts->graph_launches++;
+		if (is_in_window(model, start, end))
+			facts->graph_ns += end - start;
+	}
 	ws_cursor_close(cursor);
 	cursor = ws_cursor_open(model->report, WS_TABLE_cuda_device, 0, UINT64_MAX);
 	while (ws_cursor_next(cursor, &values)) {

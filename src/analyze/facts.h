@@ -57,12 +57,12 @@ struct ws_facts {
 	uint64_t memsets, memset_ns, memset_bytes;
 	struct ws_span longest_memset;
 	uint64_t kernel_instances, kernel_ns, brief_kernels;
-	uint64_t graph_launches;
-	uint64_t streams;	  /* that kernels ran in */
-	uint64_t multiprocessors; /* of the first GPU; 0 when not known */
-	uint64_t capability;	  /* compute capability of the first GPU, times ten; 0: unknown */
-	uint64_t modules_loaded;  /* within the window */
-	uint64_t debug_modules;	  /* compiled for a debugger, without optimisation (nvcc -G) */
+	uint64_t graph_launches, graph_ns; /* of graphs that were recorded as wholes */
+	uint64_t streams;		   /* that kernels ran in */
+	uint64_t multiprocessors;	   /* of the first GPU; 0 when not known */
+	uint64_t capability;	 /* compute capability of the first GPU, times ten; 0: unknown */
+	uint64_t modules_loaded; /* within the window */
+	uint64_t debug_modules;	 /* compiled for a debugger, without optimisation (nvcc -G) */
 	struct ws_compile_fact compile;
 	uint64_t loader_workers; /* processes that load data for the one that is explained */
 };

@@ -297,6 +297,7 @@ static const struct ws_work_kind kinds[] = {
 	 .advice = "Import only what is needed, and where it is needed.",
 	 .is_start = true,
 	 .is_usual = true,
+	 .is_start_up = true,
 	 .origins = {"<frozen importlib", "/importlib/", NULL}},
 	{.what = "copying memory",
 	 .advice = "Copy less: pass references, views or slices (memoryview, std::span, "

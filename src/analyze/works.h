@@ -18,6 +18,7 @@ struct ws_work_kind {
 	bool is_start;		 /* done once, when a program starts */
 	double usual_below;	 /* the share of the path below which it is usual */
 	bool is_usual;		 /* many programs are for it: never more than a note */
+	bool is_start_up;	 /* it is done once: nothing is to be gained in the steps */
 	const char *names[48];	 /* of functions; '*' stands for any text */
 	const char *origins[16]; /* parts of paths of libraries and modules */
 };

@@ -85,6 +85,14 @@ def kernels_of_the_program_are_to_be_measured():
 
 
 @test
+def streams_that_gain_little_are_said_to():
+    found = [f for f in analyze("many-streams-eight")["findings"] if f["rule"] == "serial-streams"]
+    same([f["severity"] for f in found], ["ok"])
+    if "8 streams run side by side" not in found[0]["title"]:
+        raise AssertionError(found[0]["title"])
+
+
+@test
 def gains_are_as_estimated():
     for name, measured in EXPECTED["gains"].items():
         check_gain(name, measured)

@@ -591,6 +591,122 @@ static void step_of_one_kernel(struct program *program, int number)
 	add_kernel(program, 0, "own_kernel", 4 * MS, full);
 }
 
+static void step_with_few_threads(struct program *program, int number)
+{
+	struct ws_row_cuda_kernel kernel = full;
+
+	(void)number;
+	kernel.block_x = 40;
+	add_kernel(program, 0, "sum_row", 4 * MS, kernel);
+}
+
+static void test_warps_of_few_threads(void **state)
+{
+	struct analysed analysed;
+
+	(void)state;
+	check_first(step_with_few_threads, "partial-warps", "blocks of 40 threads: 38 % of the");
+	analysed = analyse_program(step_of_one_kernel);
+	assert_int_equal(find_level(&analysed, "partial-warps", ""), -1);
+	forget_program(&analysed);
+}
+
+/* The function whose code the next program runs in its steps, called by main; and its file. */
+static struct {
+	const char *name, *file;
+	uint8_t kind;
+} sampled_code;
+
+static void describe_code(struct program *program)
+{
+	uint32_t name = make_string(program, sampled_code.name);
+
+	ROW(program, module, .id = 1, .kind = WS_MODULE_PYTHON,
+	    .path = make_string(program, "/home/user/train.py"));
+	ROW(program, frame, .id = 1, .kind = WS_FRAME_PYTHON, .module = 1, .address = 7,
+	    .name = make_string(program, "main"),
+	    .file = make_string(program, "/home/user/train.py"));
+	ROW(program, module, .id = 2, .kind = sampled_code.kind,
+	    .path = make_string(program, sampled_code.file));
+	ROW(program, frame, .id = 2, .module = 2, .address = 4096, .name = name,
+	    .kind = sampled_code.kind == WS_MODULE_PYTHON ? WS_FRAME_PYTHON : WS_FRAME_USER,
+	    .file = make_string(program, sampled_code.file));
+	ROW(program, symbol, .frame = 2, .set = 1, .name = name);
+	ROW(program, stack, .id = 1, .frame = 1);
+}
+
+/* 3 ms of code, then a kernel of 1 ms. */
+static void step_with_code(struct program *program, int number)
+{
+	if (!number)
+		describe_code(program);
+	for (int i = 0; i < 30; i++) {
+		ROW(program, sample, .start = program->now, .thread = 1, .weight = 100 * US,
+		    .frame = 2, .callers = 1, .flags = WS_SAMPLE_CLOCK, .time = 100 * US);
+		program->now += 100 * US;
+	}
+	add_kernel(program, 0, "work", MS, full);
+}
+
+static void sample_code(const char *name, const char *file, uint8_t kind)
+{
+	sampled_code.name = name;
+	sampled_code.file = file;
+	sampled_code.kind = kind;
+}
+
+/* Samples show calls of CUDA that are not recorded. */
+static void test_calls_that_only_samples_show(void **state)
+{
+	static const char cuda[] = "/usr/lib/x86_64-linux-gnu/libcudart.so.13";
+
+	(void)state;
+	sample_code("cudaMemGetInfo", cuda, WS_MODULE_FILE);
+	check_first(step_with_code, "setup-calls",
+		    "in calls of cudaMemGetInfo at main (train.py:7)");
+	sample_code("cudaEventQuery", cuda, WS_MODULE_FILE);
+	check_first(step_with_code, "sync-calls", "of the time in cudaEventQuery at main");
+}
+
+/* What is done once is no work of the steps. */
+static void test_imports_starve_no_gpu(void **state)
+{
+	struct analysed analysed;
+
+	(void)state;
+	sample_code("prepare", "/usr/lib/libprepare.so.1", WS_MODULE_FILE);
+	check_first(step_with_code, "gpu-starved",
+		    "while the CPU computes at main (train.py:7), in prepare");
+	sample_code("_find_and_load", "<frozen importlib._bootstrap>", WS_MODULE_PYTHON);
+	analysed = analyse_program(step_with_code);
+	assert_int_equal(find_level(&analysed, "gpu-starved", ""), -1);
+	forget_program(&analysed);
+}
+
+/* A graph whose kernels are not recorded, and a small kernel beside it that copies. */
+static void step_with_a_graph(struct program *program, int number)
+{
+	add_call(program, "cudaStreamCreate_v3020", 5 * US);
+	ROW(program, cuda_stream, .process = 1, .correlation = program->correlation,
+	    .id = 20u + (uint32_t)number);
+	add_call(program, "cudaGraphLaunch_v10000", 10 * US);
+	ROW(program, cuda_graph_trace, .start = program->now, .end = program->now + 5 * MS,
+	    .process = 1, .correlation = program->correlation, .stream = 7, .graph = 3);
+	program->gpu_end[0] = program->now + 5 * MS;
+	add_kernel(program, 0, "at::native::direct_copy_kernel_cuda", 5 * US,
+		   (struct ws_row_cuda_kernel){.grid_x = 1});
+}
+
+static void test_graphs_hold_most_work(void **state)
+{
+	struct analysed analysed = analyse_program(step_with_a_graph);
+
+	(void)state;
+	assert_int_equal(find_level(&analysed, "data-movement", ""), -1);
+	assert_int_equal(find_level(&analysed, "serial-streams", ""), -1);
+	forget_program(&analysed);
+}
+
 /* What another process launches has no call here. */
 static void step_beside_another(struct program *program, int number)
 {
@@ -927,6 +1043,10 @@ int main(void)
 		cmocka_unit_test(test_steps_that_grow),
 		cmocka_unit_test(test_processes_that_share_a_gpu),
 		cmocka_unit_test(test_functions_of_the_host),
+		cmocka_unit_test(test_warps_of_few_threads),
+		cmocka_unit_test(test_calls_that_only_samples_show),
+		cmocka_unit_test(test_imports_starve_no_gpu),
+		cmocka_unit_test(test_graphs_hold_most_work),
 		cmocka_unit_test(test_how_a_file_is_read),
 		cmocka_unit_test(test_a_gpu_of_another_node),
 		cmocka_unit_test(test_a_quota_that_is_spent),

@@ -29,6 +29,52 @@ static const struct ws_usage_row *find_function(const struct ws_analysis *analys
 	return NULL;
 }
 
+/* Whether host functions were made part of graphs, which is done once, before the steps. */
+static bool has_host_nodes(const struct ws_analysis *analysis)
+{
+	static const char *const makers[] = {"cudaLaunchHostFunc*", "cuLaunchHostFunc*",
+					     "cudaGraphAddHostNode*", "cuGraphAddHostNode*", NULL};
+	const struct ws_rows *rows = &analysis->model->calls.rows;
+	uint32_t last = 0;
+
+	for (size_t i = 0; analysis->facts.graph_ns && i < rows->rows; i++) {
+		uint32_t name = (uint32_t)rows->col[ws_cuda_api_name][i];
+
+		if (name != last && ws_is_call_named(analysis, name, makers))
+			return true;
+		last = name;
+	}
+	return false;
+}
+
+/* A graph whose kernels are not recorded one by one looks busy while its host nodes run: samples of
+ * the driver's thread show them. */
+static void check_graphs(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	uint64_t least = analysis->window / 10;
+	const struct ws_usage_row *row;
+	struct ws_finding *finding;
+	struct ws_text place = {0};
+
+	if (!has_host_nodes(analysis))
+		return;
+	row = find_function(analysis, 2 * least);
+	if (!row)
+		return;
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_host_functions, row->ns,
+					ws_min(row->ns,
+					       analysis->breakdown.by_cause[WS_CAUSE_GPU_COMPUTE]));
+	ws_put_at_place(analysis, &row->place, &place);
+	finding->title = ws_format("CUDA graphs wait for functions of the host%s",
+				   ws_text_or(place.text, ""));
+	ws_point_at(finding, &row->place);
+	finding->advice = ws_strdup(
+		"Let the host node only wake another thread, which does the work while the graph "
+		"goes on, or give it no successors in the graph.");
+	finding->assumption = ws_strdup("the graph does not wait for them");
+	ws_text_free(&place);
+}
+
 static void check_functions(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	uint64_t gaps = analysis->breakdown.by_cause[WS_CAUSE_GPU_DELAY],
@@ -39,8 +85,10 @@ static void check_functions(const struct ws_analysis *analysis, struct ws_findin
 	struct ws_text place = {0};
 
 	if (!ws_facts_sum_calls(analysis->model, &analysis->facts, calls_of_host, &calls) ||
-	    calls.count < LEAST_CALLS)
+	    calls.count < LEAST_CALLS) {
+		check_graphs(analysis, findings);
 		return;
+	}
 	cost = gaps - ws_min(gaps, usual);
 	if (ws_analysis_share(analysis, cost) < 0.05)
 		return;
@@ -68,7 +116,8 @@ const struct ws_rule ws_rule_host_functions = {
 	.title = "Functions of the host that streams wait for",
 	.about = "Functions of the host were put into streams (cudaLaunchHostFunc, "
 		 "cudaStreamAddCallback), and pauses between pieces of GPU work take 5 % of the "
-		 "critical path or more, 5 us for each kernel left out.",
+		 "critical path or more, 5 us for each kernel left out. Or they are nodes of CUDA "
+		 "graphs, and run for 10 % of the time or more.",
 	.find_obstacle = ws_need_cuda,
 	.query = ws_proof_cuda_calls,
 	.check = check_functions,

@@ -132,8 +132,9 @@ static void check_launches(const struct ws_analysis *analysis, struct ws_finding
 		if (other->rule == &ws_rule_sync_calls ||
 		    (other->rule == &ws_rule_growing_steps && other->level >= WS_LEVEL_WARNING))
 			gain = ws_min(gain, other->gain_ns / 10 * 9);
-		/* Faster launches do not shorten the time of loading data. */
-		if (other->rule == &ws_rule_data_loading)
+		/* Faster launches do not shorten the time of loading data, nor that of other calls.
+		 */
+		if (other->rule == &ws_rule_data_loading || other->rule == &ws_rule_setup_calls)
 			gain -= ws_min(gain, other->gain_ns);
 	}
 	put_line(analysis, &line);

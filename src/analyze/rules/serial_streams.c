@@ -5,6 +5,8 @@
 
 #include "base/map.h"
 
+enum { FULL_PERCENT = 90, LEAST_POOL = 32 };
+
 static const char *const makers[] = {"cudaStreamCreate*", "cuStreamCreate*", NULL};
 
 /*
@@ -36,10 +38,11 @@ static uint64_t count_made_streams(const struct ws_analysis *analysis)
 	return count;
 }
 
-/* The share of the GPU's multiprocessors that the kernels fill, weighted by time: 1 when full. */
+/* The share of the GPU's multiprocessors that the kernels fill, weighted by time: 1 when full, as
+ * graphs are taken to be, whose kernels are not known. */
 static double measure_filling(const struct ws_analysis *analysis)
 {
-	double filled = 0, all = 0;
+	double all = (double)analysis->facts.graph_ns, filled = all;
 
 	for (size_t i = 0; i < analysis->facts.kernel_count; i++) {
 		const struct ws_kernel_fact *kernel = &analysis->facts.kernels[i];
@@ -65,10 +68,8 @@ static double measure_concurrency(const struct ws_analysis *analysis)
 		compute += analysis->gpus[i].compute;
 	if (!compute)
 		return 1;
-	return (double)analysis->facts.kernel_ns / (double)compute;
+	return (double)(analysis->facts.kernel_ns + analysis->facts.graph_ns) / (double)compute;
 }
-
-enum { FULL_PERCENT = 90 };
 
 /* More streams gain nothing where single kernels fill the GPU. */
 static void report_full(const struct ws_analysis *analysis, struct ws_findings *findings,
@@ -87,10 +88,14 @@ static void check_streams(const struct ws_analysis *analysis, struct ws_findings
 {
 	uint64_t made = count_made_streams(analysis), used = analysis->facts.streams;
 	double filling = measure_filling(analysis), concurrency = measure_concurrency(analysis);
-	double possible = (double)ws_max(made, used);
+	double possible;
 	uint64_t compute = 0, gain;
 	struct ws_finding *finding;
 
+	/* A framework makes a pool of streams when it needs the first. */
+	if (made >= LEAST_POOL)
+		made = used;
+	possible = (double)ws_max(made, used);
 	for (size_t i = 0; i < analysis->model->work.gpus; i++)
 		compute = ws_max(compute, analysis->gpus[i].compute);
 	if (analysis->facts.streams > 1 && concurrency > 1.2 && filling * 100 > FULL_PERCENT)

@@ -62,13 +62,18 @@ static const char *const others[] = {"cudaLaunch*",
 
 enum { LEAST_CALLS = 20 };
 
-/* The function with the most time on the path, its first call, which may start CUDA, left out. */
-static const struct ws_call_fact *find_worst(const struct ws_analysis *analysis, uint64_t *most)
+/* A function that was called in the loop: its time on the path. */
+struct setup_call {
+	const struct ws_call_fact *calls; /* NULL: calls are not recorded, samples show it */
+	const struct ws_breakdown_row *row;
+	uint64_t ns;
+};
+
+/* Of the functions whose calls are recorded, the first call, which may start CUDA, left out. */
+static void find_recorded(const struct ws_analysis *analysis, struct setup_call *worst)
 {
 	const struct ws_facts *facts = &analysis->facts;
-	const struct ws_call_fact *worst = NULL;
 
-	*most = 0;
 	for (size_t i = 0; i < facts->call_count && i < 100; i++) {
 		const struct ws_call_fact *call = &facts->calls[i];
 		uint64_t longest = call->longest.end - call->longest.start, ns;
@@ -84,40 +89,100 @@ static const struct ws_call_fact *find_worst(const struct ws_analysis *analysis,
 		names[0] = name.text;
 		ns = ws_min(ws_sum_path_calls(analysis, names), call->ns - longest);
 		ws_text_free(&name);
-		if (ns > *most) {
-			*most = ns;
-			worst = call;
-		}
+		if (ns > worst->ns)
+			*worst = (struct setup_call){.calls = call, .ns = ns};
 	}
-	return worst;
+}
+
+static bool is_other_function(const char *name)
+{
+	bool runtime = !strncmp(name, "cuda", 4) && name[4] >= 'A' && name[4] <= 'Z',
+	     driver = !strncmp(name, "cu", 2) && name[2] >= 'A' && name[2] <= 'Z';
+
+	return (runtime || driver) && !ws_is_name_among(name, strlen(name), others);
+}
+
+static bool is_in_other_function(const struct ws_analysis *analysis,
+				 const struct ws_breakdown_row *row)
+{
+	const struct ws_stacks *stacks = analysis->model->stacks;
+
+	return row->cause == WS_CAUSE_CPU && row->place.called &&
+	       is_other_function(ws_stacks_get_function(stacks, row->place.called)->name);
+}
+
+/* Of functions that CUPTI is not asked to record, such as cudaMemGetInfo. */
+static void find_sampled(const struct ws_analysis *analysis, struct setup_call *worst)
+{
+	const struct ws_breakdown *breakdown = &analysis->breakdown;
+
+	if (analysis->model->step_source == WS_STEPS_NONE)
+		return; /* it may be the start of CUDA */
+	for (size_t i = 0; i < breakdown->count && i < 200; i++) {
+		const struct ws_breakdown_row *row = &breakdown->rows[i];
+		uint64_t ns = 0;
+
+		if (!is_in_other_function(analysis, row))
+			continue;
+		for (size_t k = 0; k < breakdown->count; k++)
+			if (breakdown->rows[k].cause == WS_CAUSE_CPU &&
+			    breakdown->rows[k].place.called == row->place.called)
+				ns += breakdown->rows[k].ns;
+		if (ns > worst->ns)
+			*worst = (struct setup_call){.row = row, .ns = ns};
+	}
+}
+
+static void name_call(const struct ws_analysis *analysis, const struct setup_call *worst,
+		      struct ws_finding *finding)
+{
+	struct ws_code_place place;
+	struct ws_text where = {0};
+	double percent = 100 * ws_analysis_share(analysis, worst->ns);
+	const char *name;
+	size_t length;
+
+	if (worst->calls) {
+		name = ws_get_cuda_function_name(analysis->model->report, worst->calls->name,
+						 &length);
+		place = worst->calls->place;
+		ws_put_at_place(analysis, &place, &where);
+		finding->title = ws_format("%.0f %% of the time is spent in %llu calls of %.*s%s",
+					   percent, (unsigned long long)worst->calls->count,
+					   (int)length, name, ws_text_or(where.text, ""));
+		ws_finding_add_evidence(finding, "the longest of these calls", NULL,
+					worst->calls->longest.start, worst->calls->longest.end);
+	} else {
+		place = worst->row->place;
+		name = ws_stacks_get_function(analysis->model->stacks, place.called)->name;
+		place.called = 0;
+		place.leaf = place.function;
+		ws_put_at_place(analysis, &place, &where);
+		finding->title = ws_format("%.0f %% of the time is spent in calls of %s%s", percent,
+					   name, ws_text_or(where.text, ""));
+		ws_finding_add_evidence(finding, "the longest stretch of code in it", NULL,
+					worst->row->longest.start, worst->row->longest.end);
+	}
+	ws_point_at(finding, &place);
+	ws_text_free(&where);
 }
 
 static void check_calls(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
-	uint64_t most;
-	const struct ws_call_fact *call = find_worst(analysis, &most);
+	struct setup_call worst = {0};
 	struct ws_finding *finding;
-	struct ws_text place = {0};
-	size_t length;
-	const char *name;
 
-	if (!call || ws_analysis_share(analysis, most) < 0.05)
+	find_recorded(analysis, &worst);
+	find_sampled(analysis, &worst);
+	if (ws_analysis_share(analysis, worst.ns) < 0.05)
 		return;
-	name = ws_get_cuda_function_name(analysis->model->report, call->name, &length);
-	ws_put_at_place(analysis, &call->place, &place);
-	finding = ws_findings_add_fault(analysis, findings, &ws_rule_setup_calls, most, most);
-	finding->title =
-		ws_format("%.0f %% of the time is spent in %llu calls of %.*s%s",
-			  100 * ws_analysis_share(analysis, most), (unsigned long long)call->count,
-			  (int)length, name, ws_text_or(place.text, ""));
-	ws_point_at(finding, &call->place);
+	finding =
+		ws_findings_add_fault(analysis, findings, &ws_rule_setup_calls, worst.ns, worst.ns);
+	name_call(analysis, &worst, finding);
 	finding->advice = ws_strdup(
 		"Call it once before the loop and keep what it says; of a GPU's properties, ask "
 		"for the one that is needed (cudaDeviceGetAttribute).");
 	finding->assumption = ws_strdup("it is called once");
-	ws_finding_add_evidence(finding, "the longest of these calls", NULL, call->longest.start,
-				call->longest.end);
-	ws_text_free(&place);
 }
 
 const struct ws_rule ws_rule_setup_calls = {

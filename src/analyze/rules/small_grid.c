@@ -34,7 +34,8 @@ static void check_grids(const struct ws_analysis *analysis, struct ws_findings *
 		compute += analysis->gpus[i].compute;
 	/* Small kernels that run in parallel do fill it. */
 	if (!analysis->facts.multiprocessors || !compute ||
-	    (double)analysis->facts.kernel_ns > 1.5 * (double)compute ||
+	    (double)(analysis->facts.kernel_ns + analysis->facts.graph_ns) >
+		    1.5 * (double)compute ||
 	    ws_findings_have(findings, &ws_rule_serial_streams))
 		return;
 	for (size_t i = 0; i < analysis->facts.kernel_count; i++) {

@@ -127,6 +127,55 @@ static uint64_t count_redundant(const struct ws_analysis *analysis)
 	return count;
 }
 
+static bool is_poll(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
+{
+	static const char *const polls[] = {"cudaEventQuery", "cudaStreamQuery*", "cuEventQuery",
+					    "cuStreamQuery*", NULL};
+	const char *name;
+
+	if (row->cause != WS_CAUSE_CPU || !row->place.called)
+		return false;
+	name = ws_stacks_get_function(analysis->model->stacks, row->place.called)->name;
+	return ws_is_name_among(name, strlen(name), polls);
+}
+
+/* A thread that asks again and again whether the GPU is done waits for it as well. These calls are
+ * not recorded, samples show them. */
+static void check_polls(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	uint64_t polling = ws_sum_path_rows(analysis, is_poll), gain,
+		 cpu = ws_analysis_cpu_on_path(analysis);
+	const struct ws_breakdown_row *row = ws_find_path_row(analysis, is_poll);
+	struct ws_finding *finding;
+	struct ws_code_place at;
+	struct ws_text place = {0};
+
+	if (!row || ws_analysis_share(analysis, polling) < 0.1 ||
+	    analysis->model->step_source == WS_STEPS_NONE)
+		return;
+	at = row->place;
+	gain = analysis->window - ws_min(analysis->window, ws_max(ws_analysis_gpu_busy(analysis),
+								  cpu - ws_min(cpu, polling)));
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_sync_calls, polling, gain);
+	at.called = 0;
+	at.leaf = at.function;
+	ws_put_at_place(analysis, &at, &place);
+	finding->title = ws_format(
+		"The CPU asks again and again whether the GPU is done, %.0f %% of the time in %s%s",
+		100 * ws_analysis_share(analysis, polling),
+		ws_stacks_get_function(analysis->model->stacks, row->place.called)->name,
+		ws_text_or(place.text, ""));
+	ws_point_at(finding, &at);
+	finding->advice = ws_strdup(
+		"Launch what comes next before asking: order work by streams and events "
+		"(cudaStreamWaitEvent), and wait once, where a result is needed, by "
+		"cudaEventSynchronize with cudaEventBlockingSync, which leaves the core free.");
+	finding->assumption = ws_strdup("the CPU runs ahead while the GPU works");
+	ws_finding_add_evidence(finding, "the longest stretch", NULL, row->longest.start,
+				row->longest.end);
+	ws_text_free(&place);
+}
+
 static void check_syncs(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const char *const *names = choose_calls(analysis);
@@ -135,6 +184,7 @@ static void check_syncs(const struct ws_analysis *analysis, struct ws_findings *
 	struct ws_finding *finding;
 	struct ws_text place = {0};
 
+	check_polls(analysis, findings);
 	if (!ws_facts_sum_calls(analysis->model, &analysis->facts, names, &calls) ||
 	    !is_worth_it(analysis, &calls) || ws_findings_have(findings, &ws_rule_gil))
 		return;
@@ -179,7 +229,8 @@ const struct ws_rule ws_rule_sync_calls = {
 	.title = "Calls that wait for the GPU",
 	.about = "Two or more calls a step, or one for every third kernel, wait for the GPU, and "
 		 "without them the step would be 3 % shorter or more: as long as the GPU's work or "
-		 "the CPU's, whichever is longer.",
+		 "the CPU's, whichever is longer. Or 10 % of the path is spent in asking whether "
+		 "the GPU is done (cudaEventQuery, cudaStreamQuery).",
 	.find_obstacle = ws_need_cuda,
 	.query = ws_proof_cuda_calls,
 	.check = check_syncs,
