@@ -510,16 +510,16 @@ bool ws_kernel_wants_look(size_t pass);
 void ws_kernel_watch_functions(void *context);
 void ws_kernel_ignore_functions(void);
 /* What was found in a launch. */
-struct ws_kernel_findings;
+struct ws_kernel_details;
 /* Around one run of the kernel, which takes about `duration` ns. False, after a diagnostic, when
- * CUPTI refuses. What is found is added to *findings, which may be NULL at first. */
+ * CUPTI refuses. What is found is added to *details, which may be NULL at first. */
 bool ws_kernel_begin_look(const struct ws_kernel_launch *launch, size_t pass, uint64_t duration,
-			  struct ws_kernel_findings **findings);
+			  struct ws_kernel_details **details);
 void ws_kernel_end_look(const struct ws_kernel_launch *launch, size_t pass);
 /* Write what was found of the launch, whose result has this number, and free it. NULL is allowed.
  */
-void ws_kernel_write_findings(struct ws_thread *thread, uint32_t result,
-			      struct ws_kernel_findings *findings);
+void ws_kernel_write_details(struct ws_thread *thread, uint32_t result,
+			     struct ws_kernel_details *details);
 /* A module has been loaded: keep its code for the recorder. */
 void ws_kernel_keep_cubin(const struct cupti_module *module);
 
@@ -546,7 +546,7 @@ struct ws_kernel_outcome {
 	const char *error; /* NULL: its counters were measured */
 	const struct ws_kernel_counters *counters;
 	const double *values;
-	struct ws_kernel_findings *findings; /* freed when the result is written */
+	struct ws_kernel_details *details; /* freed when the result is written */
 };
 void ws_kernel_measure(struct ws_kernel_launch *launch);
 /* Go on until the next launch is measured. */

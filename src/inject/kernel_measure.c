@@ -154,7 +154,7 @@ bool ws_kernel_look(const struct ws_kernel_launch *launch, size_t pass,
 {
 	bool ran;
 
-	if (!ws_kernel_begin_look(launch, pass, outcome->duration, &outcome->findings))
+	if (!ws_kernel_begin_look(launch, pass, outcome->duration, &outcome->details))
 		return true;
 	ran = ws_kernel_runs(launch);
 	ws_kernel_end_look(launch, pass);

@@ -231,7 +231,7 @@ void ws_kernel_write_result(const struct ws_kernel_launch *launch,
 	if (outcome->values)
 		write_metrics(thread, outcome);
 	ws_kernel_write_links(thread, number, launch->device);
-	ws_kernel_write_findings(thread, number, outcome->findings);
+	ws_kernel_write_details(thread, number, outcome->details);
 	ws_rt_leave(thread);
 	number++;
 }

@@ -12,13 +12,13 @@ enum { PLACES_MOST = 4 << 20, TEXTS_MOST = 1 << 16, TEXT_SLOTS = 2 * TEXTS_MOST 
 
 enum { LOOK_SAMPLES, LOOK_COUNTS, LOOK_UNITS };
 
-struct ws_kernel_findings {
+struct ws_kernel_details {
 	struct ws_kernel_place *places;
 	size_t count, capacity;
 	bool lost; /* there were too many places */
 	struct ws_kernel_moments *moments;
 };
-static struct ws_kernel_findings *present; /* of the launch that is looked into */
+static struct ws_kernel_details *present; /* of the launch that is looked into */
 
 static const struct {
 	const char *name; /* in ws_kernel_settings.source, and in messages */
@@ -136,14 +136,14 @@ void ws_kernel_watch_functions(void *context)
 }
 
 bool ws_kernel_begin_look(const struct ws_kernel_launch *launch, size_t pass, uint64_t duration,
-			  struct ws_kernel_findings **findings)
+			  struct ws_kernel_details **details)
 {
 	const char *what = "there is no memory left";
 	int rc = CUPTI_ERR_OUT_OF_MEMORY;
 
-	if (!*findings)
-		*findings = calloc(1, sizeof(**findings));
-	present = *findings;
+	if (!*details)
+		*details = calloc(1, sizeof(**details));
+	present = *details;
 	if (pass != LOOK_SAMPLES)
 		ws_kernel_ignore_functions();
 	if (present)
@@ -199,15 +199,15 @@ static void write_places(struct ws_thread *thread, uint32_t result,
 
 /* Wavefronts of shared memory beyond those that its bytes need, of all instructions; negative where
  * they were not counted. */
-static double sum_excess(const struct ws_kernel_findings *findings)
+static double sum_excess(const struct ws_kernel_details *details)
 {
-	const struct ws_kernel_place *places = findings->places;
+	const struct ws_kernel_place *places = details->places;
 	static const char counted[] = "smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared",
 			  ideal[] = "smsp__sass_l1tex_pipe_lsu_wavefronts_mem_shared_ideal";
 	double excess = 0;
 	bool known = false;
 
-	for (size_t i = 0; i < findings->count; i++) {
+	for (size_t i = 0; i < details->count; i++) {
 		known |= !strncmp(places[i].metric, "smsp__sass_", 11);
 		if (!strcmp(places[i].metric, counted))
 			excess += places[i].value;
@@ -218,10 +218,10 @@ static double sum_excess(const struct ws_kernel_findings *findings)
 }
 
 static void write_excess(struct ws_thread *thread, uint32_t result,
-			 const struct ws_kernel_findings *findings)
+			 const struct ws_kernel_details *details)
 {
 	static const char name[] = "derived__memory_l1_wavefronts_shared_excessive";
-	struct ws_kernel_value value = {find_handle(thread, name), 0, sum_excess(findings)};
+	struct ws_kernel_value value = {find_handle(thread, name), 0, sum_excess(details)};
 
 	if (value.value >= 0)
 		ws_kernel_write_values(thread, result, &value, 1);
@@ -240,19 +240,19 @@ static void write_all_places(struct ws_thread *thread, uint32_t result,
 	}
 }
 
-void ws_kernel_write_findings(struct ws_thread *thread, uint32_t result,
-			      struct ws_kernel_findings *findings)
+void ws_kernel_write_details(struct ws_thread *thread, uint32_t result,
+			     struct ws_kernel_details *details)
 {
-	if (!findings)
+	if (!details)
 		return;
-	write_excess(thread, result, findings);
-	if (findings->moments)
-		ws_kernel_write_moments(thread, result, findings->moments);
-	write_all_places(thread, result, findings->places, findings->count);
-	if (findings->lost)
+	write_excess(thread, result, details);
+	if (details->moments)
+		ws_kernel_write_moments(thread, result, details->moments);
+	write_all_places(thread, result, details->places, details->count);
+	if (details->lost)
 		ws_kernel_report(WS_WARNING, "A kernel has too many instructions: some of their "
 					     "values were left out.");
-	free(findings->places);
-	free(findings->moments);
-	free(findings);
+	free(details->places);
+	free(details->moments);
+	free(details);
 }

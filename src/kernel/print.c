@@ -26,7 +26,7 @@ static void print_json(const struct ws_kernel_results *results, struct ws_text *
 	struct ws_kernel_judgement judgement;
 
 	ws_kernel_judge_all(results, &judgement);
-	ws_kernel_print_json(&judgement, text);
+	ws_kernel_print_json(results->report, &judgement, text);
 	ws_kernel_judgement_free(&judgement);
 }
 

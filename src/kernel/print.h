@@ -80,7 +80,8 @@ void ws_kernel_print_details_csv(const struct ws_kernel_results *results,
 				 const struct ws_kernel_judgement *judgement,
 				 const struct ws_kernel_page_choice *view, struct ws_text *text);
 void ws_kernel_print_raw_csv(const struct ws_kernel_results *results, struct ws_text *text);
-void ws_kernel_print_json(const struct ws_kernel_judgement *judgement, struct ws_text *text);
+void ws_kernel_print_json(const struct ws_report *report,
+			  const struct ws_kernel_judgement *judgement, struct ws_text *text);
 
 /* The names of all metrics of a result, including computed ones, sorted; the caller frees the array
  * but not the names. */

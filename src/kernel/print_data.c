@@ -7,12 +7,13 @@
 
 #include "base/choose.h"
 #include "kernel/print.h"
+#include "kernel/spots.h"
 #include "kernel/units.h"
 #include "kernel/values.h"
 #include "query/query.h"
 #include "text/json_write.h"
 
-enum { NUMBER_ROOM = 40 };
+enum { NUMBER_ROOM = 40, LINES_MOST = 100 };
 
 /* ---- CSV ---- */
 
@@ -308,7 +309,58 @@ static void put_metrics(struct ws_text *text, const struct ws_kernel_result *res
 	free(names);
 }
 
-static void put_result(struct ws_text *text, const struct ws_kernel_judged *judged)
+/* How often each reason to wait was seen. */
+static void put_stalls(struct ws_text *text, const struct ws_kernel_spots *lines,
+		       const struct ws_kernel_spot *line)
+{
+	ws_put_json_key(text, "stalls");
+	ws_text_puts(text, "{");
+	for (size_t i = 0; i < lines->reason_count; i++)
+		if (line->stalls[i] > 0)
+			put_number(text, lines->reasons[i], line->stalls[i]);
+	ws_text_puts(text, "}");
+}
+
+static void put_line(struct ws_text *text, const struct ws_kernel_spots *lines,
+		     const struct ws_kernel_spot *line)
+{
+	double all = lines->total.counts[WS_SPOT_samples], samples = line->counts[WS_SPOT_samples];
+
+	ws_put_json_comma(text);
+	ws_text_puts(text, "{");
+	ws_put_json_string(text, "file", line->file);
+	ws_put_json_int(text, "line", line->line);
+	put_number(text, "instructions", line->counts[WS_SPOT_executed]);
+	put_number(text, "samples", samples);
+	put_number(text, "share", all > 0 ? samples / all : 0);
+	put_stalls(text, lines, line);
+	ws_text_puts(text, "}");
+}
+
+/* The lines where the kernel spends its time, the hottest first. */
+static void put_lines(struct ws_text *text, const struct ws_report *report, uint32_t result)
+{
+	struct ws_kernel_spots spots, lines;
+	size_t put = 0;
+
+	ws_kernel_load_spots(report, result, &spots);
+	if (spots.count) {
+		ws_kernel_sum_lines(&spots, &lines);
+		ws_put_json_key(text, "lines");
+		ws_text_puts(text, "[");
+		for (size_t i = 0; i < lines.count && put < LINES_MOST; i++)
+			if (lines.spots[i].line) {
+				put_line(text, &lines, &lines.spots[i]);
+				put++;
+			}
+		ws_text_puts(text, "]");
+		ws_kernel_free_spots(&lines);
+	}
+	ws_kernel_free_spots(&spots);
+}
+
+static void put_result(struct ws_text *text, const struct ws_report *report,
+		       const struct ws_kernel_judged *judged)
 {
 	const struct ws_kernel_result *result = judged->result;
 	const struct ws_row_kernel_result *row = &result->row;
@@ -339,13 +391,15 @@ static void put_result(struct ws_text *text, const struct ws_kernel_judged *judg
 		put_finding(text, &judged->findings.findings[i]);
 	ws_text_puts(text, "]");
 	put_metrics(text, result);
+	put_lines(text, report, row->id);
 	ws_text_puts(text, "}");
 }
 
-void ws_kernel_print_json(const struct ws_kernel_judgement *judgement, struct ws_text *text)
+void ws_kernel_print_json(const struct ws_report *report,
+			  const struct ws_kernel_judgement *judgement, struct ws_text *text)
 {
 	ws_text_puts(text, "[");
 	for (size_t i = 0; i < judgement->count; i++)
-		put_result(text, &judgement->judged[i]);
+		put_result(text, report, &judgement->judged[i]);
 	ws_text_puts(text, "]\n");
 }

@@ -400,6 +400,11 @@ def samples_of_a_gpu_are_attributed_as_nsight_compute_does():
             assert abs(ours.get(key, 0) - ncu.get(key, 0)) < 0.025, (key, ours, ncu)
     page = tap.run("kernel", "--page", "source", "r.wsrep").out.decode()
     assert "317373 samples of program counters" in page, page
+    result = json.loads(tap.run("kernel", "--json", "r.wsrep").out)[0]
+    sampled = {i["line"]: i["samples"] for i in result["lines"] if i["samples"]}
+    assert sampled == {line: round(share * total) for line, share in by_line.items()}, sampled
+    assert result["lines"][0]["line"] == 25 and result["lines"][0]["file"] == "/src/sample.cu"
+    assert max(result["lines"][0]["stalls"].items(), key=lambda i: i[1])[0] == "mio_throttle"
 
 
 @tap.test
