@@ -574,7 +574,10 @@ def write_tables(path, libraries):
             kept = "row_%s, %d" % (table.name, len(columns)) if columns else "NULL, 0"
             spans = "true" if table.use == "spans" else "false"
             fact = make_table_fact(library, table)
-            out.append('\t{"%s", "%s",\n\t %s, %s},' % (table.name, fact, kept, spans))
+            out.append(
+                '\t{"%s", "%s",\n\t %s, %s, WS_LIBRARY_%s},'
+                % (table.name, fact, kept, spans, library.name)
+            )
     out.append("};\nstatic const struct function functions[WS_LIBRARY_CALLS] = {")
     for library in libraries:
         for function in library.functions:

@@ -58,6 +58,7 @@ struct table {
 	const struct kept *kept; /* of a row or span; NULL for a table of calls */
 	unsigned count;
 	bool is_spans;
+	unsigned library; /* enum ws_library */
 };
 
 struct function {
@@ -419,6 +420,7 @@ void ws_convert_library_span(struct ws_stream *stream, const struct ws_rec *rec)
 		report_damage(stream);
 		return;
 	}
+	stream->sink->libraries_seen |= UINT64_C(1) << tables[table].library;
 	row.start = read_span_time(stream, record->anchor, record->start);
 	row.end = read_span_time(stream, record->anchor, record->end);
 	if (row.end < row.start || !ws_stream_wants(stream, row.start, row.end))

@@ -130,7 +130,8 @@ def opengl_of_mesa():
 @test
 def annotations_alone_and_no_times():
     command = (os.path.join(BUILT, "gl-app"), "linked", LIBRARY, LIBRARY, str(FRAMES))
-    profile("annotations", *command, trace="opengl-annotations")
+    got = profile("annotations", *command, trace="opengl-annotations")
+    assert "No call of OpenGL" not in got.err, got.err
     report = "annotations.wsrep"
     same(count_rows(report, "OPENGL_API"), {})
     same(count_rows(report, "OPENGL_WORKLOAD"), {})
@@ -208,7 +209,8 @@ def check_vulkan_app(library, name):
     labels = {"pass": 3 * (2 * FRAMES + 1), "fill": 6 * (2 * FRAMES + 1), "step": 3 * (FRAMES + 2)}
     batch, untimed = name + "-batch", name + "-untimed"
     options = ["--vulkan-gpu-workload=batch"]
-    profile(batch, *command, trace="vulkan-annotations", options=options)
+    got = profile(batch, *command, trace="vulkan-annotations", options=options)
+    assert "No call of Vulkan" not in got.err, got.err
     same(count_rows(batch + ".wsrep", "VULKAN_API"), {})
     same(read_instances(batch + ".wsrep", "vulkan_marker_sum"), labels)
     same(read_instances(batch + ".wsrep", "vulkan_gpu_marker_sum"), {})
