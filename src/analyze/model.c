@@ -49,7 +49,7 @@ static void read_states(struct ws_model *model)
 	struct ws_states *states = ws_states_open(model->report, model->who, &model->damaged);
 
 	model->has_scheduling = ws_states_has_scheduling(states);
-	ws_walk_states(states, 0, UINT64_MAX, add_state, model);
+	ws_walk_states_once(states, add_state, model);
 	ws_states_close(states);
 }
 

@@ -59,6 +59,9 @@ int ws_rows_load(const struct ws_report *report, const struct ws_scan *scan, str
 void ws_rows_load_tracks(const struct ws_report *report, const struct ws_scan *scan,
 			 const uint8_t *tracks, size_t count, struct ws_rows *out);
 void ws_rows_free(struct ws_rows *rows);
+/* Give the memory of rows [from, to) back to the system, as far as whole pages are theirs alone.
+ * Their values are lost. */
+void ws_rows_release(struct ws_rows *rows, size_t from, size_t to);
 
 /*
  * The same rows in parts by time, so that a table of any size takes bounded memory: `fn` gets about

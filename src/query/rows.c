@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/choose.h"
 #include "base/mem.h"
@@ -62,6 +63,20 @@ void ws_rows_free(struct ws_rows *rows)
 	for (uint32_t column = 0; column < WS_MAX_COLUMNS; column++)
 		free(rows->col[column]);
 	memset(rows, 0, sizeof(*rows));
+}
+
+void ws_rows_release(struct ws_rows *rows, size_t from, size_t to)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+
+	for (uint32_t column = 0; column < WS_MAX_COLUMNS; column++) {
+		uint64_t *values = rows->col[column];
+		uintptr_t first = ((uintptr_t)(values + from) + page - 1) / page * page,
+			  last = (uintptr_t)(values + to) / page * page;
+
+		if (values && first < last)
+			madvise((void *)first, last - first, MADV_DONTNEED);
+	}
 }
 
 /* ---- decoding ---- */

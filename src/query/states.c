@@ -477,9 +477,12 @@ struct thread_walk {
 	size_t busy;	    /* the next CUDA call to check */
 	size_t blocked;	    /* the next BLOCKED row to check */
 	uint32_t worker;
+	struct ws_states *spent; /* whose rows are given back once walked; NULL: none are */
 	void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state);
 	void *ctx;
 };
+
+enum { ROWS_RELEASED = 1 << 18 }; /* at a time: 2 MiB of each column */
 
 static uint64_t get_start(const struct thread_walk *walk, enum event_source source, size_t i)
 {
@@ -725,7 +728,8 @@ static void walk_scheduled(struct thread_walk *walk)
 		       *waker = col[ws_sched_waker]; /* with `brief`, neither is filled in */
 	uint64_t off = 0;			     /* since when the thread is off its core */
 
-	for (size_t i = walk->slice->from[SCHED], to = walk->slice->to[SCHED]; i < to; i++) {
+	for (size_t i = walk->slice->from[SCHED], to = walk->slice->to[SCHED], kept = i; i < to;
+	     i++) {
 		bool last = i + 1 == to;
 		uint64_t next = walk->limit, from = ws_max(start[i], off), till = end[i];
 		uint32_t woken_by = 0, core = WS_NO_U32;
@@ -747,6 +751,10 @@ static void walk_scheduled(struct thread_walk *walk)
 		else
 			emit_runs(walk, from, till, core);
 		off = till;
+		if (walk->spent && i - kept > ROWS_RELEASED) {
+			ws_rows_release(&walk->spent->rows[SCHED], kept, i);
+			kept = i;
+		}
 		if (last && off < walk->limit && end[i] != WS_NO_TIME &&
 		    col[ws_sched_after][i] != WS_AFTER_DEAD)
 			emit_waits(walk, off, walk->limit, WS_NO_TIME, 0, col[ws_sched_after][i]);
@@ -837,7 +845,31 @@ struct walk_job {
 	void *ctx;
 	size_t next;
 	uint32_t workers;
+	/* Of rows that are given back: the threads that are done, how many of the first are, and up
+	 * to where rows of each table were given back. */
+	struct ws_states *spent;
+	pthread_mutex_t lock;
+	uint8_t *done;
+	size_t first_left, released[SOURCES];
 };
+
+/* Gives back the rows of the first threads up to one that is not done, where they are many. */
+static void release_rows(struct walk_job *job, size_t thread)
+{
+	pthread_mutex_lock(&job->lock);
+	job->done[thread] = 1;
+	while (job->first_left < job->spent->thread_count && job->done[job->first_left])
+		job->first_left++;
+	for (int source = 0; job->first_left && source < SOURCES; source++) {
+		size_t until = job->spent->threads[job->first_left - 1].to[source];
+
+		if (until - job->released[source] < ROWS_RELEASED)
+			continue;
+		ws_rows_release(&job->spent->rows[source], job->released[source], until);
+		job->released[source] = until;
+	}
+	pthread_mutex_unlock(&job->lock);
+}
 
 static void *walk_threads(void *arg)
 {
@@ -845,14 +877,18 @@ static void *walk_threads(void *arg)
 	struct thread_walk walk = {.states = job->states,
 				   .from = job->from,
 				   .to = job->to,
+				   .spent = job->spent,
 				   .fn = job->fn,
 				   .ctx = job->ctx};
 	size_t i;
 
 	walk.worker = __atomic_fetch_add(&job->workers, 1, __ATOMIC_RELAXED);
 	while ((i = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED)) <
-	       job->states->thread_count)
+	       job->states->thread_count) {
 		walk_thread(&walk, &job->states->threads[i]);
+		if (job->spent)
+			release_rows(job, i);
+	}
 	for (int source = 0; source < SOURCES; source++)
 		free(walk.open[source].row);
 	return NULL;
@@ -866,18 +902,40 @@ uint32_t ws_count_state_workers(const struct ws_states *states)
 	return (uint32_t)ws_min((size_t)workers, ws_max(states->thread_count, (size_t)1));
 }
 
+static void walk_all(struct walk_job *job)
+{
+	uint32_t workers = ws_count_state_workers(job->states), started = 1;
+	pthread_t *threads = ws_calloc(workers, sizeof(*threads));
+
+	for (; started < workers; started++)
+		if (pthread_create(&threads[started], NULL, walk_threads, job))
+			break; /* fewer threads are only slower */
+	walk_threads(job);
+	for (uint32_t i = 1; i < started; i++)
+		pthread_join(threads[i], NULL);
+	free(threads);
+}
+
 void ws_walk_states(const struct ws_states *states, uint64_t from, uint64_t to,
 		    void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state), void *ctx)
 {
 	struct walk_job job = {.states = states, .from = from, .to = to, .fn = fn, .ctx = ctx};
-	uint32_t workers = ws_count_state_workers(states), started = 1;
-	pthread_t *threads = ws_calloc(workers, sizeof(*threads));
 
-	for (; started < workers; started++)
-		if (pthread_create(&threads[started], NULL, walk_threads, &job))
-			break; /* fewer threads are only slower */
-	walk_threads(&job);
-	for (uint32_t i = 1; i < started; i++)
-		pthread_join(threads[i], NULL);
-	free(threads);
+	walk_all(&job);
+}
+
+void ws_walk_states_once(struct ws_states *states,
+			 void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state),
+			 void *ctx)
+{
+	struct walk_job job = {.states = states,
+			       .to = UINT64_MAX,
+			       .fn = fn,
+			       .ctx = ctx,
+			       .spent = states,
+			       .lock = PTHREAD_MUTEX_INITIALIZER,
+			       .done = ws_calloc(states->thread_count + 1, 1)};
+
+	walk_all(&job);
+	free(job.done);
 }

@@ -270,6 +270,80 @@ static void brief_ranges_have_their_shares(void **state)
 	unlink(path);
 }
 
+/* ---- states that are walked once ---- */
+
+#define ROW(writer, table, ...) \
+	ws_writer_add(writer, WS_TABLE_##table, &(struct ws_row_##table){__VA_ARGS__})
+
+enum { SWITCHERS = 3, SWITCHES = 300000, TURN = 1000 };
+
+/* Threads that run for a tenth of each turn. The first and the last have few turns. */
+static void write_switches(const char *path)
+{
+	struct ws_writer_opts options = {.overwrite = true, .block_rows = 65536};
+	struct ws_err err = {""};
+	struct ws_writer *writer = ws_writer_create(path, &options, &err);
+
+	assert_non_null(writer);
+	ROW(writer, process, .id = 1, .pid = 10, .start = 1);
+	for (uint32_t thread = 1; thread <= SWITCHERS; thread++)
+		ROW(writer, thread, .id = thread, .process = 1, .tid = 9 + thread, .start = 1);
+	for (uint64_t i = 1; i <= SWITCHES; i++)
+		for (uint32_t thread = 1; thread <= SWITCHERS; thread++)
+			if (thread == 2 || i % 10 == 0)
+				ROW(writer, sched, .start = i * TURN + thread,
+				    .end = i * TURN + thread + TURN / 10, .thread = thread,
+				    .cpu = thread, .woken = i * TURN + thread - 1, .waker = 2,
+				    .after = WS_AFTER_SLEEPING);
+	ROW(writer, collection, .start = 1, .end = (uint64_t)(SWITCHES + 2) * TURN);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
+}
+
+struct state_sums {
+	uint64_t count[SWITCHERS + 1], start[SWITCHERS + 1], other[SWITCHERS + 1];
+};
+
+/* One worker delivers all states of a thread. */
+static void sum_state(void *context, uint32_t worker, const struct ws_state *state)
+{
+	struct state_sums *sums = context;
+
+	(void)worker;
+	assert_true(state->thread <= SWITCHERS);
+	sums->count[state->thread]++;
+	sums->start[state->thread] += state->start * 3 + state->end;
+	sums->other[state->thread] += state->doing * 1000u + state->wait * 10u + state->waker;
+}
+
+static void states_are_the_same_when_walked_once(void **state)
+{
+	struct state_sums kept = {{0}}, once = {{0}}, gone = {{0}};
+	struct ws_names_by_id *who;
+	struct ws_states *states;
+	struct ws_report *report;
+	struct ws_err err = {""};
+	char path[64];
+
+	(void)state;
+	snprintf(path, sizeof(path), "test_model.%d.wsrep", (int)getpid());
+	write_switches(path);
+	report = ws_report_open_plain(path, &err);
+	assert_non_null(report);
+	who = ws_who_open(report);
+	states = ws_states_open(report, who, NULL);
+	ws_walk_states(states, 0, UINT64_MAX, sum_state, &kept);
+	ws_walk_states_once(states, sum_state, &once);
+	assert_memory_equal(&kept, &once, sizeof(kept));
+	assert_true(kept.count[2] >= 2 * (uint64_t)SWITCHES);
+	/* What was read is gone. */
+	ws_walk_states(states, 0, UINT64_MAX, sum_state, &gone);
+	assert_true(gone.count[2] < kept.count[2] / 2);
+	ws_states_close(states);
+	ws_who_close(who);
+	ws_report_close(report);
+	unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -278,6 +352,7 @@ int main(void)
 		cmocka_unit_test(less_cost_is_less_time),
 		cmocka_unit_test(changes_are_read_and_refused),
 		cmocka_unit_test(stretches_cover_the_window),
+		cmocka_unit_test(states_are_the_same_when_walked_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
