@@ -21,7 +21,7 @@
 #include "../replay.h"
 #include "../store/reseal.h"
 
-enum { MOST_ROWS = 1 << 20, MOST_FILE = 1 << 22 };
+enum { MOST_ROWS = 1 << 20, MOST_FILE = 1 << 22, ASK_ALL = 255 };
 
 static char path[64];
 static int file;
@@ -136,15 +136,14 @@ static void ask_all(struct ws_view *view)
 /*
  * Asking everything takes a tenth of a second under the sanitizers, and each input that reaches
  * nearly all of the code tells the fuzzer little. So an input says what is asked of its report:
- * `which` is one more than the number of a question, or 0 for all of them.
+ * `which` is the number of a question, or ASK_ALL.
  */
 static void ask_chosen(struct ws_view *view, uint8_t which, uint8_t row)
 {
-	which %= WS_COUNT(questions) + 1;
-	if (which)
-		ask_question(view, &questions[which - 1], row);
-	else
+	if (which == ASK_ALL)
 		ask_all(view);
+	else
+		ask_question(view, &questions[which % WS_COUNT(questions)], row);
 }
 
 static bool small_enough(const struct ws_report *report)
@@ -222,7 +221,7 @@ static size_t make_input(uint8_t *bytes, int round)
 {
 	size_t n = replay_fill(bytes, round ? 8 + replay_draw() % 66 : 2);
 
-	bytes[0] = 0; /* all questions */
+	bytes[0] = ASK_ALL;
 	return n;
 }
 
