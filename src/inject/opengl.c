@@ -1,12 +1,15 @@
 /* opengl.c - see opengl.h: contexts, frames, debug groups. */
 #include "inject/opengl.h"
 
+#include <sys/mman.h>
+
 #include "base/choose.h"
 
 __thread struct ws_opengl_context *ws_opengl_current;
 
-/* Several hundred KiB each, of which only what is used takes memory. */
-static struct ws_opengl_context contexts[WS_OPENGL_CONTEXTS];
+/* Mapped when they are first needed, and kept: all of them, 20 MiB, would count against the limits
+ * of every program. */
+static struct ws_opengl_context *_Atomic contexts[WS_OPENGL_CONTEXTS];
 static _Atomic unsigned contexts_made;
 
 /* Values of ENUM_NSYS_EVENT_TYPE. */
@@ -47,11 +50,33 @@ uint32_t ws_opengl_name_track(const char *what, unsigned number)
 
 static struct ws_opengl_context *find_context(uintptr_t handle)
 {
-	for (unsigned i = 0; i < WS_OPENGL_CONTEXTS; i++)
-		if (atomic_load(&contexts[i].handle) == handle &&
-		    !atomic_load(&contexts[i].is_destroyed))
-			return &contexts[i];
+	for (unsigned i = 0; i < WS_OPENGL_CONTEXTS; i++) {
+		struct ws_opengl_context *context = atomic_load(&contexts[i]);
+
+		if (context && atomic_load(&context->handle) == handle &&
+		    !atomic_load(&context->is_destroyed))
+			return context;
+	}
 	return NULL;
+}
+
+/* Entry `i` with memory behind it; NULL when there is none. */
+static struct ws_opengl_context *map_context(unsigned i)
+{
+	struct ws_opengl_context *context = atomic_load(&contexts[i]), *none = NULL;
+	long p;
+
+	if (context)
+		return context;
+	p = ws_raw_syscall(SYS_mmap, 0, sizeof(*context), PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p < 0 && p > -4096)
+		return NULL;
+	context = (struct ws_opengl_context *)p;
+	if (atomic_compare_exchange_strong(&contexts[i], &none, context))
+		return context;
+	ws_raw_syscall(SYS_munmap, p, sizeof(*context), 0, 0, 0, 0); /* another thread was faster */
+	return none;
 }
 
 /* What was noted of the context that had the entry before is gone with it; its queries, too. */
@@ -66,12 +91,15 @@ static void clear_context(struct ws_opengl_context *context)
 static struct ws_opengl_context *add_context(uintptr_t handle)
 {
 	for (unsigned i = 0; i < WS_OPENGL_CONTEXTS; i++) {
+		struct ws_opengl_context *context = map_context(i);
 		uintptr_t none = 0;
 
-		if (!atomic_compare_exchange_strong(&contexts[i].handle, &none, handle))
+		if (!context)
+			break;
+		if (!atomic_compare_exchange_strong(&context->handle, &none, handle))
 			continue;
-		clear_context(&contexts[i]);
-		return &contexts[i];
+		clear_context(context);
+		return context;
 	}
 	return NULL;
 }

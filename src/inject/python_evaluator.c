@@ -41,8 +41,8 @@ struct known_code {
 	int16_t slot; /* in ws_python_bound, or NOT_WANTED */
 	uint8_t tries;
 };
-static struct known_code known[KNOWN_CODES];
-static void *next_evaluator; /* the interpreter's own, or that of who was there before us */
+static struct known_code *known; /* mapped when functions are traced: it would count otherwise */
+static void *next_evaluator;	 /* the interpreter's own, or that of who was there before us */
 static void *interpreter;
 static bool guards_stack; /* calls would take no stack without us: 3.11 */
 
@@ -331,6 +331,14 @@ static bool replace_evaluator(void)
 
 bool ws_python_evaluate_functions(void)
 {
+	if (!known)
+		known = ws_python_map_table(KNOWN_CODES * sizeof(*known));
+	if (!known) {
+		ws_rt_write_diagnostic(WS_WARNING, "python",
+				       "--python-functions-trace: there is no memory for it (see "
+				       "ulimit -v). No function is traced.");
+		return true;
+	}
 	if (!replace_evaluator())
 		ws_rt_write_diagnostic(
 			WS_WARNING, "python",

@@ -12,6 +12,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "inject/bind.h"
 #include "inject/python_functions.h"
@@ -80,8 +81,16 @@ static _Atomic uint32_t state; /* 0 nothing, 1 asked for, 2 done or given up */
 
 /* Where functions are defined, for ranges: kept for good, as codes are. */
 #define PLACE_BYTES (256u << 10)
-static char place_texts[PLACE_BYTES];
+static char *place_texts; /* NULL: there is no memory for them */
 static uint32_t place_bytes;
+
+void *ws_python_map_table(size_t bytes)
+{
+	long p = ws_raw_syscall(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p < 0 && p > -4096 ? NULL : (void *)p;
+}
 
 /* ---- ranges ---- */
 
@@ -173,14 +182,16 @@ uint32_t ws_python_find_bound(const ws_py_object *code)
 static void note_place(struct ws_python_bound *bound, const char *module)
 {
 	const char *file = ws_python_read_code_text(bound->code, ws_python.layout.code_file);
-	char *to = place_texts + place_bytes;
+	char *to = NULL;
 	size_t room = PLACE_BYTES - place_bytes;
 	int32_t line;
 	int n;
 
 	memcpy(&line, (const char *)bound->code + ws_python.layout.code_first_line, sizeof(line));
 	bound->place = NULL;
-	n = file ? snprintf(to, room, "%d\t%s\t%s", line, module, file) : -1;
+	if (place_texts)
+		to = place_texts + place_bytes;
+	n = file && to ? snprintf(to, room, "%d\t%s\t%s", line, module, file) : -1;
 	if (n < 0 || (size_t)n >= room || (size_t)n > WS_STRING_MAX)
 		return;
 	bound->place = to;
@@ -267,6 +278,8 @@ void ws_python_trace_functions(void)
 	}
 	if (!wanted_n)
 		read_wanted_functions();
+	if (!place_texts)
+		place_texts = ws_python_map_table(PLACE_BYTES);
 	/* 3.8 takes the GIL before it has a queue. */
 	if (!ws_py.IsInitialized() || ws_py.AddPendingCall(set_up_when_pending, NULL))
 		atomic_store(&state, 0); /* it is too early, or the queue is full: later */

@@ -79,6 +79,10 @@ bool ws_python_bind_code(ws_py_object *code, uint32_t w, const char *module) WS_
 /* Record one call of the code in `slot`, with ticks. */
 void ws_python_write_range(uint32_t slot, uint64_t start, uint64_t end) WS_HIDDEN;
 
+/* Memory of zeros that is never given back; NULL where a limit forbids it. Tables are not variables
+ * because these would count in every program, traced or not, against its limits. */
+void *ws_python_map_table(size_t bytes) WS_HIDDEN;
+
 uint32_t ws_python_count_wanted(void) WS_HIDDEN;
 /* Name of wanted function `w`, as the user wrote it; *last is its last part. */
 const char *ws_python_get_wanted(uint32_t w, const char **last) WS_HIDDEN;
