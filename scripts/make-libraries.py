@@ -499,6 +499,8 @@ def make_table_fact(library, table):
     roles = {"start": "s", "end": "e", "globalTid": "t", "textId": "@n", "nameId": "@n"}
     if table.use == "rows":
         roles = {"start": "s", "timestamp": "s"}
+    if table.use == "table":
+        roles["id"] = "i"
     words = []
     for column in table.columns:
         name, kind, _ = split_column(column)

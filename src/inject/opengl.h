@@ -80,6 +80,8 @@ struct ws_opengl_context {
 	unsigned first_span, span_count;
 	uint32_t batch_begin;
 	unsigned batch_calls, batch_first, batch_last; /* functions: their numbers */
+	int64_t batch_number;			       /* from 1 in the process */
+	int64_t begun_batch; /* that the call under way has begun; 0: none */
 };
 
 #pragma GCC visibility push(hidden)
@@ -91,6 +93,19 @@ extern __thread struct ws_opengl_context *ws_opengl_current
 static inline int64_t ws_opengl_number(void)
 {
 	return ws_likely(ws_opengl_current != NULL) ? ws_opengl_current->number : WS_LIBRARY_NONE;
+}
+
+/* Number of the piece of work that the call under way has begun. */
+static inline int64_t ws_opengl_take_batch(void)
+{
+	struct ws_opengl_context *context = ws_opengl_current;
+	int64_t number;
+
+	if (ws_likely(!context || !context->begun_batch))
+		return WS_LIBRARY_NONE;
+	number = context->begun_batch;
+	context->begun_batch = 0;
+	return number;
 }
 
 /* ---- contexts ---- */

@@ -227,6 +227,8 @@ void ws_opengl_end_span(struct ws_opengl_context *context, const struct ws_openg
 
 /* ---- pieces of work ---- */
 
+static _Atomic int64_t batches; /* of the process, so far */
+
 void ws_library_note_mark(unsigned mark, unsigned function)
 {
 	struct ws_opengl_context *context = ws_opengl_current;
@@ -242,6 +244,8 @@ void ws_library_note_mark(unsigned mark, unsigned function)
 	if (!context->batch_calls) {
 		context->batch_begin = ws_opengl_note_time(context);
 		context->batch_first = function;
+		context->batch_number = atomic_fetch_add(&batches, 1) + 1;
+		context->begun_batch = context->batch_number;
 	}
 	context->batch_last = function;
 	context->batch_calls++;
@@ -256,7 +260,7 @@ static uint32_t name_function(unsigned function)
 
 void ws_opengl_end_batch(struct ws_opengl_context *context)
 {
-	struct ws_opengl_span span = {.table = WS_LIBRARY_TABLE_OPENGL_WORKLOAD, .count = 3};
+	struct ws_opengl_span span = {.table = WS_LIBRARY_TABLE_OPENGL_WORKLOAD, .count = 4};
 
 	if (context->in_between || context->in_list)
 		return;
@@ -266,9 +270,10 @@ void ws_opengl_end_batch(struct ws_opengl_context *context)
 	if (!span.begin)
 		return;
 	span.name = name_function(context->batch_first);
-	span.kept[0] = name_function(context->batch_last);
-	span.kept[1] = context->frame + 1;
-	span.kept[2] = context->number;
+	span.kept[0] = context->batch_number;
+	span.kept[1] = name_function(context->batch_last);
+	span.kept[2] = context->frame + 1;
+	span.kept[3] = context->number;
 	ws_opengl_end_span(context, &span);
 }
 

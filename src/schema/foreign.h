@@ -8,7 +8,8 @@
  *
  * WS_FOREIGN_TABLE_FACT and the table's name: "S " when its rows are slices, "F " when they are
  * rows of `foreign`, and its columns, each with letters after a slash: T text, R real (else
- * integer), @ number of StringIds, and what it became of the row: s start, e end, t thread, n name.
+ * integer), @ number of StringIds, and what it became of the row: s start, e end, t thread, n name;
+ * i is a number for the row, unless it has one.
  * "S start/s end/e globalTid/t textId/@n tag size".
  *
  * WS_FOREIGN_COUNTER_FACT and the id of a counter: the table of metrics that its values come from

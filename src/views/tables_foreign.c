@@ -16,7 +16,14 @@
 #include "schema/foreign.h"
 #include "text/json.h"
 
-enum role { ROLE_NONE, ROLE_START = 's', ROLE_END = 'e', ROLE_THREAD = 't', ROLE_LABEL = 'n' };
+enum role {
+	ROLE_NONE,
+	ROLE_START = 's',
+	ROLE_END = 'e',
+	ROLE_THREAD = 't',
+	ROLE_LABEL = 'n',
+	ROLE_ID = 'i'
+};
 
 struct ws_foreign_view {
 	struct ws_view_table table;
@@ -242,6 +249,16 @@ static void fill_from_json(struct ws_foreign_view *foreign, uint64_t id, struct 
 	}
 }
 
+/* A number that no other call has: of those on a thread each has its own start. Threads are
+ * numbered in the order in which they appeared. */
+static struct ws_view_cell make_id_cell(struct ws_foreign_view *foreign, const uint64_t *values)
+{
+	enum { THREADS = 1 << 12 };
+	int64_t start = ws_make_time_cell(foreign->export, values[ws_slice_start]).i;
+
+	return ws_make_int_cell(start * THREADS + (int64_t)(values[ws_slice_thread] % THREADS));
+}
+
 static struct ws_view_cell make_slice_cell(struct ws_foreign_view *foreign, size_t column,
 					   const uint64_t *values)
 {
@@ -257,6 +274,8 @@ static struct ws_view_cell make_slice_cell(struct ws_foreign_view *foreign, size
 			return ws_make_string_cell(foreign->export,
 						   (uint32_t)values[ws_slice_name]);
 		return ws_make_text_cell(foreign->export, (uint32_t)values[ws_slice_name]);
+	case ROLE_ID:
+		return make_id_cell(foreign, values);
 	default:
 		return ws_make_null_cell();
 	}

@@ -92,6 +92,13 @@ def check_opengl(report, draws):
     )
     same(work, [[draws, 1, 1]])
     check_clocks(report, "OPENGL_WORKLOAD", "OPENGL_API")
+    joined = (
+        "SELECT count(*), count(DISTINCT w.correlationId), sum(w.nameId = c.nameId)"
+        " FROM OPENGL_WORKLOAD w JOIN OPENGL_API c ON c.correlationId = w.correlationId"
+        " AND c.globalTid >> 24 = w.globalTid >> 24"
+    )
+    works = query(report, "SELECT count(*) FROM OPENGL_WORKLOAD")[0][0]
+    same(query(report, joined), [[works] * 3], "work leads to the call that began it")
     labels = query(report, "SELECT label, type FROM OPENGL_OBJECT_LABELS")
     same(labels, [["a texture", 0x1702]] * draws)
 
@@ -194,6 +201,8 @@ def check_vulkan(report, devices):
     )
     same(buffers, [["command buffer", devices * FRAMES], ["the filler", devices * (FRAMES + 2)]])
     check_clocks(report, "VULKAN_WORKLOAD", "VULKAN_API")
+    ids = "SELECT count(*) = count(DISTINCT id), count(*) = count(id) FROM VULKAN_API"
+    same(query(report, ids), [[1, 1]], "calls have numbers of their own")
     names = query(report, "SELECT name, objectType FROM VULKAN_OBJECT_NAMES")
     same(names, [["the filler", 6]] * devices)
 
