@@ -2,6 +2,7 @@
  * profile.c - the command `profile`: run a program, record it, write a report when it ends.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/choose.h"
@@ -123,6 +124,41 @@ static int check_per_node(const struct ws_record_options *options, struct ws_err
 	return other ? ws_fail(err, "--per-node and %s do not go together", other) : 0;
 }
 
+static bool is_system_wide(const char *scope)
+{
+	return scope && !strcmp(scope, "system-wide");
+}
+
+/* Whether the options ask for what goes on in the whole machine, which needs no program. */
+static bool asks_for_machine(const struct ws_record_options *options)
+{
+	bool gpus = options->gpu_metrics_devices && strcmp(options->gpu_metrics_devices, "none");
+
+	return gpus || is_system_wide(options->sample) || is_system_wide(options->cpuctxsw) ||
+	       is_system_wide(options->event_sample);
+}
+
+/* Without a program, one that only waits takes its place until the duration or an interrupt. */
+static int choose_target(const struct ws_record_options *options, char ***target,
+			 struct ws_err *err)
+{
+	static char *idle[] = {"sleep", "infinity", NULL};
+	bool needed = !(*target)[0] && !options->attach;
+	int kill_signal;
+
+	if (!needed)
+		return 0;
+	if (!asks_for_machine(options))
+		return ws_fail(err, "no program to run: warpsight profile [options] [--] APP "
+				    "[ARG...]");
+	if (ws_parse_kill_signal(options->kill, &kill_signal, err))
+		return -1;
+	if (!kill_signal)
+		return ws_fail(err, "--kill=none needs a program");
+	*target = idle;
+	return 0;
+}
+
 static int run_profile(void *values, int argc, char **argv)
 {
 	struct ws_record_options *options = values;
@@ -140,8 +176,9 @@ static int run_profile(void *values, int argc, char **argv)
 	status = ws_list_events(options, "profile");
 	if (status >= 0)
 		return status;
-	if (!target[0] && !options->attach) {
-		ws_say("profile: no program to run: warpsight profile [options] [--] APP [ARG...]");
+	record_opts.machine_only = !target[0] && !options->attach;
+	if (choose_target(options, &target, &err)) {
+		ws_say("profile: %s", err.msg);
 		return WS_EXIT_USAGE;
 	}
 	if (options->session) {
@@ -182,7 +219,11 @@ const struct ws_command ws_cmd_profile = {
 		   "standard error.\n\n"
 		   "With --attach a process that is already running is recorded: its samples and "
 		   "context switches at once, NVTX, the OS runtime and CUDA where the hooks can be "
-		   "loaded into it. The exit status is then 0, however the process ends.",
+		   "loaded into it. The exit status is then 0, however the process ends.\n\n"
+		   "Without APP, the machine is recorded until the duration is over or an "
+		   "interrupt comes, where an option asks for more than a program: "
+		   "--gpu-metrics-devices, --sample=system-wide, --cpuctxsw=system-wide or "
+		   "--event-sample=system-wide.",
 	.opts = ws_record_option_table,
 	.opts_size = sizeof(struct ws_record_options),
 	.left_out = WS_RECORD_AT(left_out),
@@ -191,6 +232,7 @@ const struct ws_command ws_cmd_profile = {
 		    "warpsight profile -t nvtx -o run.wsrep -f python3 train.py\n"
 		    "warpsight profile -y 5 -d 10 --kill none ./server\n"
 		    "warpsight profile -o 'rank%q{RANK}' torchrun --nproc-per-node 2 train.py\n"
+		    "warpsight profile --gpu-metrics-devices=all -d 10\n"
 		    "warpsight profile --stats=true make -j4",
 	.run = run_profile,
 };

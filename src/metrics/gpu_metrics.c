@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -152,6 +153,7 @@ static _Noreturn void be_child(const struct ws_gpu_sampling_opts *opts,
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NAME, "ws-gpu-metrics");
+	setpriority(PRIO_PROCESS, 0, -10); /* as the recorder's; a refusal does not matter */
 	if (getppid() != parent)
 		_exit(0);
 	if (dup2(pipes[0], 3) < 0 || dup2(pipes[1], 4) < 0)

@@ -50,6 +50,7 @@ struct ws_record_opts {
 	double delay, duration;	    /* seconds; duration 0 for no limit */
 	double sync;		    /* seconds between writes to the disk itself; 0: none */
 	int kill_signal;	    /* sent to the target when the duration is over; 0 for none */
+	bool machine_only;	    /* the target only waits: its status and its end are no news */
 	bool wait_all; /* wait for every process of the tree, not for the target alone */
 	bool inherit_environment;
 	const char *const *env; /* NAME=VALUE, added to the target's environment */

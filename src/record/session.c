@@ -281,6 +281,8 @@ static int finish_session(struct ws_session *session, struct ws_err *err)
 		session->result->status = make_exit_code(status);
 	else if (session->shut) /* the target runs on */
 		session->result->status = 0;
+	if (session->options->machine_only)
+		session->result->status = 0;
 	ws_code_end(session->code);
 	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
 		if (sink->path)

@@ -220,7 +220,7 @@ static void say_why_over(const struct ws_session *session)
 {
 	char why[100];
 
-	if (session->options->quiet || session->exited)
+	if (session->options->quiet || session->options->machine_only || session->exited)
 		return;
 	if (session->machine.cause == WS_CAUSE_DURATION)
 		snprintf(why, sizeof(why), "the duration of %g s is over",

@@ -5,9 +5,11 @@ Prints TAP.
 Usage: test_recording.py WARPSIGHT STAND-IN. The stand-in takes the place of CUPTI and NVML.
 """
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from tap import check_equal, done
@@ -57,4 +59,34 @@ check("NVreg_RestrictProfilingToAdminUsers=0" in r.stdout, True, "the report say
 r = profile("-o", "sampled", "--gpu-metrics-devices=all", "echo", "ran")
 check((r.returncode, r.stdout), (0, "ran\n"), "a program runs whose GPUs are sampled")
 check(call("info", "sampled.wsrep").returncode, 0, "and has a report")
+
+
+def count_sampled(report):
+    """How many rows the GPU metrics of a report have, GPU by GPU."""
+    query = (
+        "SELECT count(DISTINCT c.nameId) AS n FROM WARPSIGHT_COUNTER c JOIN StringIds g "
+        "ON g.id = c.groupId WHERE g.value LIKE 'GPU metrics%' GROUP BY c.groupId"
+    )
+    return call("query", "-f", "csv", report, query).stdout.split()[1:]
+
+
+r = profile("-q", "-o", "machine", "--gpu-metrics-devices=all", "--duration=1")
+check((r.returncode, r.stderr), (0, ""), "a machine is recorded without a program")
+waiting = subprocess.Popen(
+    [WARPSIGHT, "profile", "-q", "-o", "until", "--sample=none", "--gpu-metrics-devices=all"],
+    env=dict(os.environ, WARPSIGHT_PM=STANDIN, WARPSIGHT_NVML=STANDIN),
+)
+for _ in range(600):
+    if os.path.exists("until.wsrep") and count_sampled("until.wsrep"):
+        break
+    time.sleep(0.1)
+waiting.send_signal(signal.SIGINT)
+check(waiting.wait(), 0, "or until it is interrupted")
+check(len(count_sampled("until.wsrep")), 2, "and has a report with its GPUs")
+r = profile("--gpu-metrics-devices=all", "--kill=none", "--duration=1")
+check(
+    (r.returncode, r.stderr.count("\n")), (2, 1), "what only makes sense with a program is refused"
+)
+r = profile("--duration=1")
+check((r.returncode, "no program to run" in r.stderr), (2, True), "as is nothing to record")
 done()
