@@ -28,6 +28,8 @@ import test_options  # noqa: E402,F401
 import test_others  # noqa: E402,F401
 import test_programs  # noqa: E402,F401
 import test_sampling  # noqa: E402,F401
+import test_sampling_events  # noqa: E402,F401
+import test_sampling_stacks  # noqa: E402,F401
 import test_sessions  # noqa: E402,F401
 import test_starts  # noqa: E402,F401
 import test_traps  # noqa: E402,F401
