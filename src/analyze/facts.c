@@ -503,7 +503,7 @@ bool ws_is_name_among(const char *name, size_t length, const char *const *names)
 	for (; *names; names++) {
 		size_t wanted = strlen(*names);
 
-		if ((*names)[wanted - 1] == '*') {
+		if (wanted && (*names)[wanted - 1] == '*') {
 			if (length >= wanted - 1 && !memcmp(name, *names, wanted - 1))
 				return true;
 		} else if (length == wanted && !memcmp(name, *names, wanted)) {

@@ -1023,10 +1023,22 @@ static void test_links_and_power_at_their_limits(void **state)
 	sampled = NULL;
 }
 
+/* A process may have no name: what lies before its text must not be looked at. */
+static void test_empty_names(void **state)
+{
+	static const char text[] = "*";
+	const char *names[] = {text + 1, NULL};
+
+	(void)state;
+	assert_true(ws_is_name_among("", 0, names));
+	assert_false(ws_is_name_among("a", 1, names));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_registers_that_limit_occupancy),
+		cmocka_unit_test(test_empty_names),
 		cmocka_unit_test(test_the_last_wave),
 		cmocka_unit_test(test_compiling_in_each_step),
 		cmocka_unit_test(test_gpu_code_for_a_debugger),

@@ -1,5 +1,5 @@
-"""test_sampling_events.py - what paces samples (the clock, cycles, signals), the time that they stand
-for, limits of the kernel, and other events: of the processor, page faults, tracepoints.
+"""test_sampling_events.py - what paces samples (the clock, cycles, signals), the time that they
+stand for, limits of the kernel, and other events: of the processor, page faults, tracepoints.
 """
 import os
 import signal

@@ -1,5 +1,5 @@
-"""test_sampling_stacks.py - call stacks of samples in places where they are hard to follow, and what
-is said where they break off.
+"""test_sampling_stacks.py - call stacks of samples in places where they are hard to follow, and
+what is said where they break off.
 """
 import os
 import re
