@@ -31,6 +31,7 @@
 #define COMPARED_MS 5u		  /* between two readings the second of which is compared */
 #define COMPARED_NS (SECOND / 25) /* a later reading is not compared: there may be no room */
 #define MOST_DELAYS 3u
+#define FEW_SAMPLES UINT64_C(4)
 #define MOST_BUFFERED ((size_t)16384) /* samples */
 #define MOST_MISUNDERSTOOD 4u
 #define COMPARED_READINGS 16u /* one of these many is compared */
@@ -157,7 +158,7 @@ unsigned ws_pm_sampler_choose_interval(const struct ws_pm_sampler *sampler)
 	if (!is_summed(sampler))
 		return choose_interval(READ_SAMPLES, sampler->period, MOST_READ_MS);
 	if (sampler->readings + 1 == sampler->next_comparison)
-		return ws_max(choose_interval(2, sampler->period, MOST_READ_MS), COMPARED_MS);
+		return ws_max(choose_interval(2, sampler->period, MOST_SUMMED_MS), COMPARED_MS);
 	return choose_interval(SUMMED_SAMPLES, sampler->period, MOST_SUMMED_MS);
 }
 
@@ -478,9 +479,10 @@ static void plan_comparison(struct ws_pm_sampler *sampler)
 
 static bool is_comparison_late(const struct ws_pm_sampler *sampler, uint64_t now)
 {
-	uint64_t room = sampler->own.capacity / 2 * sampler->period;
+	uint64_t room = sampler->own.capacity / 2 * sampler->period,
+		 usual = ws_max(COMPARED_NS, FEW_SAMPLES * sampler->period);
 
-	return now - sampler->last_read > ws_min(room, COMPARED_NS);
+	return now - sampler->last_read > ws_min(room, usual);
 }
 
 /* Choose CUPTI's own image for comparisons, and for all samples if there are no sums. A comparison
