@@ -26,6 +26,18 @@ SELECT v.start, v.span, v.value, r.start, r.end
 FROM NVTX_EVENTS r JOIN WARPSIGHT_COUNTER_VALUE v ON v.start + v.span > r.start AND v.start < r.end
 JOIN WARPSIGHT_COUNTER c ON c.id = v.counterId JOIN StringIds n ON n.id = c.nameId
 WHERE r.text = '%s' AND n.value LIKE '%s' ORDER BY v.start"""
+LINKED = """
+SELECT sum(v.value * (min(v.start + v.span, r.end) - max(v.start, r.start))) / 1e9
+FROM NVTX_EVENTS r JOIN WARPSIGHT_COUNTER_VALUE v ON v.start + v.span > r.start AND v.start < r.end
+JOIN WARPSIGHT_COUNTER c ON c.id = v.counterId JOIN StringIds n ON n.id = c.nameId
+JOIN StringIds g ON g.id = c.groupId
+WHERE r.text = '%s' AND n.value = 'NVLink %s Rate' AND g.value = 'GPU metrics, GPU %d'"""
+# Who sends and receives what the work moves.
+TRAFFIC = {
+    "copy": (("TX", 0), ("RX", 1)),
+    "broadcast": (("TX", 0), ("RX", 1)),
+    "all-reduce": (("TX", 0), ("RX", 0), ("TX", 1), ("RX", 1)),
+}
 KERNELS = """
 SELECT k.start, k.end FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN NVTX_EVENTS r
 ON k.start >= r.start AND k.end <= r.end WHERE r.text = 'bursts' ORDER BY k.start"""
@@ -188,6 +200,24 @@ def gpu_metrics_accuracy(b):
     yield compare("energy of a GPU", energy, [run.facts["energy"] for run in runs], 3)
     delays = [max(run.measure_delays()) for run in runs]
     yield Row("pulse of SM Active, away from its kernels", "us", [], delays, 2 * PERIOD_US)
+
+
+@figure
+def gpu_metrics_links(b):
+    """NVLink traffic on both sides, over copies and NCCL's operations of two GPUs."""
+    if not has_gpu():
+        return
+    if len(glob.glob("/proc/driver/nvidia/gpus/*")) < 2:
+        print("bench: not measured: this needs two GPUs", file=sys.stderr)
+        return
+    out = b.profile(*WORK, "links", options=[*QUIET, "-t", "nvtx", "--gpu-metrics-devices=0,1"]).out
+    for name, moved in (line.rsplit(" ", 1) for line in out.splitlines()):
+        for direction, gpu in TRAFFIC[name]:
+            sql = LINKED % (name, direction, gpu)
+            out = b.command([b.warpsight, "query", "-f", "csv", b.path("bench.wsrep"), sql]).out
+            seen = float(out.splitlines()[1] or 0)
+            title = "NVLink %s of GPU %d, %s" % (direction, gpu, name)
+            yield compare(title, [seen], [float(moved)], 5)
 
 
 @figure

@@ -3,6 +3,8 @@
     gpu_metrics_work.py copy SECONDS     copies memory
     gpu_metrics_work.py known            work with known figures, in NVTX ranges; prints NAME VALUE
                                          lines
+    gpu_metrics_work.py links            moves memory between two GPUs, in NVTX ranges; prints NAME
+                                         BYTES lines
     gpu_metrics_work.py loop PAIRS TOOL  trains in a session, with `TOOL start` and `TOOL stop`
                                          around every other window; prints a pair of medians of the
                                          time of a step (ms) a line: without and with
@@ -95,6 +97,33 @@ def do_known_work():
     print("chip", 10 * properties.major + properties.minor)
 
 
+def do_linked_work():
+    """GPU 0 sends to GPU 1 in a copy and a broadcast; each sends and receives in an all-reduce."""
+    both = [torch.ones(COPIED // 16, device="cuda:%d" % gpu) for gpu in (0, 1)]
+    works = {
+        "copy": lambda: both[1].copy_(both[0]),
+        "broadcast": lambda: torch.cuda.nccl.broadcast(both),
+        "all-reduce": lambda: torch.cuda.nccl.all_reduce(both),
+    }
+    for name, work in works.items():
+        repeat_on_both(work, 0.2)
+        torch.cuda.nvtx.range_push(name)
+        times = repeat_on_both(work, 1)
+        torch.cuda.nvtx.range_pop()
+        print(name, times * both[0].nbytes)
+
+
+def repeat_on_both(work, seconds):
+    end, done = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        for _ in range(50):
+            work()
+        for gpu in (0, 1):
+            torch.cuda.synchronize(gpu)
+        done += 50
+    return done
+
+
 class Training:
     """Steps of a small model as a CUDA graph: their time is that of the GPU alone, and they take
     so little power that it does not lower its clocks."""
@@ -153,5 +182,7 @@ if sys.argv[1] == "copy":
     repeat(make_copy(), float(sys.argv[2]), 50)
 elif sys.argv[1] == "known":
     do_known_work()
+elif sys.argv[1] == "links":
+    do_linked_work()
 else:
     train_in_turn(int(sys.argv[2]), sys.argv[3])
