@@ -185,25 +185,49 @@ static struct about describe_call(unsigned fn, int64_t result, uint64_t value, i
  * second are limited, with up to STACKS_SAVED at once after a quiet time. Long waits, of which
  * there cannot be many, have a limit of their own. Each word is the time up to which stacks are
  * paid for.
+ *
+ * While a thread's stack is taken, others wait for the lock that it is about to give back. Where
+ * more than CROWD calls have gone without since the last stack, the next one therefore counts as
+ * WS_STACK_CROWD_PRICE.
  */
 #define STACKS_SAVED 100u
+#define CROWD 40u
 
 static _Atomic uint64_t paid_until[2];
+static _Atomic uint32_t gone_without;
+
+/* Every eighth call or so counts for eight, so that threads rarely share the counter. */
+static void note_gone_without(uint64_t end)
+{
+	if (!(end >> 6 & 7))
+		atomic_fetch_add_explicit(&gone_without, 8, memory_order_relaxed);
+}
+
+static uint64_t choose_price(uint64_t pause)
+{
+	if (atomic_exchange_explicit(&gone_without, 0, memory_order_relaxed) <= CROWD)
+		return pause;
+	return pause * WS_STACK_CROWD_PRICE;
+}
 
 static bool may_take_stack(uint64_t start, uint64_t end)
 {
 	const struct ws_stack_settings *settings = &ws_rt->arena->stacks;
 	_Atomic uint64_t *paid = &paid_until[end - start >= settings->osrt_long];
-	uint64_t until = atomic_load_explicit(paid, memory_order_relaxed), from,
+	uint64_t until = atomic_load_explicit(paid, memory_order_relaxed), from, price,
 		 saved = STACKS_SAVED * settings->osrt_pause;
 
+	if (until > end) {
+		note_gone_without(end);
+		return false;
+	}
+	price = choose_price(settings->osrt_pause);
 	do {
 		from = ws_max(until, end > saved ? end - saved : 0);
 		if (from > end)
 			return false;
-	} while (!atomic_compare_exchange_weak_explicit(paid, &until, from + settings->osrt_pause,
-							memory_order_relaxed,
-							memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(
+		paid, &until, from + price, memory_order_relaxed, memory_order_relaxed));
 	return true;
 }
 
@@ -290,11 +314,13 @@ static void write_file_record(struct ws_thread *thread, struct ws_rec_osrt call,
 static WS_NOINLINE void record_fd(struct ws_rec_osrt call, uint32_t value,
 				  const struct about *about_a)
 {
-	uint64_t position = find_position(about_a, call.result);
 	struct ws_osrt_found found;
 	struct ws_thread *thread;
+	uint64_t position = UINT64_MAX;
 
 	ws_osrt_find_path(about_a->fd, &found);
+	if (!found.stream)
+		position = find_position(about_a, call.result);
 	thread = ws_rt_enter();
 	if (!thread)
 		return;

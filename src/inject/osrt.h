@@ -62,6 +62,7 @@ struct ws_osrt_path {
 struct ws_osrt_found {
 	uint64_t dev, ino, born;
 	uint32_t handle; /* known already */
+	bool stream;	 /* a pipe or a socket: it has no offsets */
 	int fd;
 	long len; /* of the path if it had to be looked up; otherwise 0 */
 	char buf[WS_OSRT_PATH_ROOM];

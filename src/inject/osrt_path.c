@@ -54,6 +54,7 @@ static void identify_file(struct ws_osrt_found *found)
 	if (r || !(statx.stx_mask & STATX_INO))
 		return;
 	type = statx.stx_mode & S_IFMT;
+	found->stream = type == S_IFIFO || type == S_IFSOCK;
 	found->dev = (uint64_t)statx.stx_dev_major << 32 | statx.stx_dev_minor;
 	found->born = 0;
 	if (statx.stx_mask & STATX_BTIME) {
@@ -133,6 +134,7 @@ void ws_osrt_find_path(int fd, struct ws_osrt_found *found)
 
 	found->handle = 0;
 	found->len = 0;
+	found->stream = false;
 	found->fd = fd;
 	if (fd < 0 || ws_rt_is_sandboxed())
 		return;

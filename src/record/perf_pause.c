@@ -9,10 +9,10 @@
  * allowance, recording pauses on all cores until the allowance would last for ON_NS again at the
  * current rate.
  *
- * Where threads switch more than CONVOY times a second, each of them waits for the one before, and
- * the cost of a record delays them all: the full allowance lost a fifth of the time. So the
- * allowance shrinks as the rate grows, by its square, and in a long pause a core takes a sample
- * only every fourth period: each copies a stack while all others wait.
+ * Threads that switch more often than that mostly wait for one another, and the cost of a record
+ * delays them all: the full allowance lost a fifth of the time. So the allowance shrinks as the
+ * rate grows, by its square, and in all but short pauses a core takes a sample only every fourth
+ * period: each copies a stack while all others wait.
  *
  * What ran on the cores during a pause is unknown, as after lost records (perf_gaps.c): spans end
  * where the pause begins, and a thread's state is known again from its next record on. Pauses are
@@ -28,17 +28,16 @@
 #include "record/python.h"
 
 #define MOST 15000.0	  /* switches a second of the recorded threads on a core: some 4 % of it */
-#define CONVOY 30000.0	  /* a core that switches more often has a smaller allowance */
 #define LEAST 1000.0	  /* but never less than this */
 #define BURST 2000.0	  /* the most that can be saved up: some 5 ms */
 #define DEBT MOST	  /* the most that a core can owe: the longest pause makes up for it */
 #define LOOK_NS 10000000u /* between two looks */
 #define SOON_NS 5000000u  /* the same where an allowance is nearly spent */
-#define ON_NS 20000000u	  /* switches are recorded for at least this long between two pauses */
-#define CONVOY_ON_NS 10000000u /* the same for a core that switches more often than CONVOY */
-#define LONG_NS 100000000u     /* a pause in which there are fewer samples takes at least this */
-#define PAUSE_NS 1000000000u   /* the longest pause */
-#define SHIFT_LOOKS 2	       /* looks in a row that found many switches */
+#define ON_NS 10000000u	  /* switches are recorded for at least this long between two pauses */
+#define SPARSE_NS 20000000u  /* a pause in which there are fewer samples takes at least this */
+#define CLOSE_NS 100000000u  /* and this one in which events are closed */
+#define PAUSE_NS 1000000000u /* the longest pause */
+#define SHIFT_LOOKS 2	     /* looks in a row that found many switches */
 
 void ws_perf_pause_switches(struct ws_perf *perf, uint64_t time, bool sparse)
 {
@@ -128,7 +127,7 @@ struct busiest {
 /* Switches a second that may be recorded, on a core whose threads switch `rate` times. */
 static double choose_allowance(double rate)
 {
-	double share = CONVOY / ws_max(rate, CONVOY);
+	double share = MOST / ws_max(rate, MOST);
 
 	return ws_max(MOST * share * share, LEAST);
 }
@@ -207,14 +206,14 @@ static void reopen_events(struct ws_perf *perf)
 
 static void begin_pause(struct ws_perf *perf, uint64_t now, double ns)
 {
-	bool sparse = ns >= LONG_NS && perf->switch_rate > CONVOY, spaced;
+	bool sparse;
 
 	ws_perf_stop_calls(perf);
 	/* Take the time first: what single cores record beyond it is not used. */
-	spaced = sparse && space_out_samples(perf, WS_PERF_SPARSE);
-	ws_perf_pause_switches(perf, now, spaced);
+	sparse = ns >= SPARSE_NS && space_out_samples(perf, WS_PERF_SPARSE);
+	ws_perf_pause_switches(perf, now, sparse);
 	record_switches(perf, false);
-	if (sparse)
+	if (ns >= CLOSE_NS)
 		close_events(perf);
 	perf->resume = now + (uint64_t)ws_min(ns, (double)PAUSE_NS);
 }
@@ -252,7 +251,7 @@ static void consider_shift(struct ws_perf *perf, uint64_t now, double rate)
 static void look_at_rate(struct ws_perf *perf, uint64_t now)
 {
 	struct busiest busiest;
-	double most, wanted, left, on_ns;
+	double most, wanted, left;
 
 	if (now < perf->look_at)
 		return;
@@ -260,13 +259,12 @@ static void look_at_rate(struct ws_perf *perf, uint64_t now)
 	perf->switch_rate = busiest.rate;
 	most = choose_allowance(busiest.rate);
 	consider_shift(perf, now, busiest.rate);
-	on_ns = busiest.rate > CONVOY ? CONVOY_ON_NS : ON_NS;
-	wanted = (busiest.rate - most) * (on_ns / 1e9);
+	wanted = (busiest.rate - most) * (ON_NS / 1e9);
 	if (busiest.allowance <= 0 && perf->set.wide) {
 		begin_pause(perf, now, (ws_max(wanted, 0) - busiest.allowance) / most * 1e9);
 		return;
 	}
-	left = wanted > 0 ? busiest.allowance / wanted * on_ns : LOOK_NS;
+	left = wanted > 0 ? busiest.allowance / wanted * ON_NS : LOOK_NS;
 	perf->look_at = now + (uint64_t)ws_max(ws_min(left, (double)LOOK_NS), (double)SOON_NS);
 }
 
@@ -320,6 +318,7 @@ void ws_perf_say_pauses(struct ws_perf *perf)
 		 "what ran on the cores then is unknown, and samples stand for their period%s. "
 		 "--lossless records all.",
 		 MOST, (double)sum / 1e9, (double)(perf->to - perf->from) / 1e9,
-		 sparse ? ", four times theirs in long pauses, where fewer are taken" : "");
+		 sparse ? ", four times theirs in pauses of 20 ms and more, where fewer are taken"
+			: "");
 	ws_sink_diagnostic(perf->main, WS_INFO, "perf", 0, perf->to, text);
 }

@@ -568,15 +568,17 @@ static void count_unwritten(struct ws_sink *sink)
 
 static void say_left_out(struct ws_sink *sink)
 {
-	char text[300];
+	char text[500];
 
 	if (!sink->stacks_left_out)
 		return;
 	snprintf(text, sizeof(text),
 		 "%llu calls of the OS runtime have no call stack: no more than %u a second of "
-		 "short and as many of long ones (%u ms) are taken in a process, because each "
-		 "slows it. A higher --osrt-backtrace-threshold chooses; --lossless takes all.",
-		 (unsigned long long)sink->stacks_left_out, WS_STACKS_A_SECOND, WS_LONG_WAIT_MS);
+		 "short and as many of long ones (%u ms) are taken in a process, and %u where "
+		 "threads crowd, because each slows it. A higher --osrt-backtrace-threshold "
+		 "chooses; --lossless takes all.",
+		 (unsigned long long)sink->stacks_left_out, WS_STACKS_A_SECOND, WS_LONG_WAIT_MS,
+		 WS_STACKS_A_SECOND / WS_STACK_CROWD_PRICE);
 	ws_sink_diagnostic(sink, WS_INFO, "osrt", 0, ws_read_raw_ns(), text);
 }
 

@@ -113,6 +113,9 @@ enum ws_cuda_setting {
 	WS_CUDA_UM_GPU_FAULTS = 128,
 };
 
+/* Where a process's threads crowd, a stack of a call of the OS runtime counts as so many. */
+#define WS_STACK_CROWD_PRICE 4u
+
 /* The calls whose stacks are copied. */
 struct ws_stack_settings {
 	uint64_t osrt_threshold;    /* minimum duration of a call in ticks; UINT64_MAX: no call */
