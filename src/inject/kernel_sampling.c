@@ -32,6 +32,7 @@ enum {
 };
 
 static void *enabled; /* the context where it is */
+static long process;  /* that enabled it */
 static struct cupti_sampling_data data;
 static struct cupti_sampled_pc *pcs;
 static struct cupti_stall_count *counts; /* of each pc: one for each reason */
@@ -155,7 +156,8 @@ void ws_kernel_disable_sampling(void)
 {
 	struct cupti_sampling_call call = {.size = SIZE_disable, .context = enabled};
 
-	if (!enabled)
+	/* A forked child has no CUDA, and none of CUPTI's threads, which disabling would await. */
+	if (!enabled || process != ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0))
 		return;
 	prepare_data();
 	sampling.disable(&call);
@@ -178,6 +180,7 @@ int ws_kernel_enable_sampling(void *context, const char **what)
 	if (rc)
 		return rc;
 	enabled = context;
+	process = ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
 	*what = "CUPTI does not configure sampling";
 	rc = prepare(context);
 	if (rc)

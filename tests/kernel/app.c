@@ -14,6 +14,7 @@
  *   nodes     a graph of two kernels with a node between them that sets memory is launched at the
  *             end, twice
  *   host      the same with a node that calls the host
+ *   fork      a child is forked after the second round, and exits
  *   ranges    only the second round lies between cuProfilerStart and cuProfilerStop
  *   freed     four launches at the end each use memory that is freed after them
  *   repeat    another round at the end lies between cuProfilerStart and cuProfilerStop, with calls
@@ -27,6 +28,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "standin.h"
 #include "warpsight/annotate.h"
@@ -236,6 +239,19 @@ static int is_first_run(void)
 	return first;
 }
 
+static void fork_child(void)
+{
+	int status = -1;
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	if (!child)
+		exit(0);
+	waitpid(child, &status, 0);
+	surprises += status != 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -264,6 +280,8 @@ int main(int argc, char **argv)
 			make_round(round);
 		if (round == 1 && !strcmp(what, "ranges"))
 			cuProfilerStop();
+		if (round == 1 && !strcmp(what, "fork"))
+			fork_child();
 		if (started)
 			ws_range_end(started);
 		started = 0;

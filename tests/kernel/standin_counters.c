@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "gpu/host_abi.h"
 #include "ring/cupti_abi.h"
@@ -570,6 +571,7 @@ CALL(GetCubinCrc, cupti_cubin_crc)
 static struct {
 	struct cupti_sampling_data *data;
 	int enabled, configured, started;
+	pid_t process; /* that enabled it */
 	unsigned runs_before, given, sampled;
 } sampling;
 
@@ -651,12 +653,16 @@ CALL(PCSamplingEnable, cupti_sampling_call)
 	if (standin_fault("nosampling"))
 		return CUPTI_ERR_NOT_SUPPORTED;
 	sampling.configured = 0;
+	sampling.process = getpid();
 	list_functions();
 	return sampling.enabled++;
 }
+/* It waits for threads, which a forked child does not have. */
 CALL(PCSamplingDisable, cupti_sampling_call)
 {
 	(void)p;
+	if (sampling.process != getpid())
+		abort();
 	sampling.enabled = 0;
 	return 0;
 }

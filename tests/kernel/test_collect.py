@@ -305,6 +305,8 @@ def every_function_that_is_put_off_is_sampled():
     for batch in ("1", "2"):
         measure(*SOURCE, "--sampling-interval", "2", "--replay-batch", batch)
         assert count_samples() == dict.fromkeys(range(9), 52), count_samples()
+    out, _ = measure(*SOURCE, "--sampling-interval", "2", what="fork")
+    assert out.startswith(BARE), out
     del os.environ["STANDIN_CUBIN"]
 
 
