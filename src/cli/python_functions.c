@@ -376,12 +376,12 @@ int ws_python_functions_read(const char *file, struct ws_python_opts *out, struc
 	struct ws_text text = {0};
 	struct json_reader reader = {.file = file, .err = err, .start = known, .at = known};
 	char buf[4096];
-	size_t size;
+	size_t size, before = out->function_n;
 	int rc;
 
 	if (known) {
 		rc = parse_list(&reader, out);
-		for (size_t i = 0; i < out->function_n; i++)
+		for (size_t i = before; i < out->function_n; i++)
 			out->functions[i].optional = true;
 		return rc;
 	}

@@ -348,6 +348,22 @@ static int64_t choose_python_frequency(const struct ws_perf_opts *perf_opts)
 	return every && all % every == 0 ? (int64_t)(all / every) : 1000;
 }
 
+/* Which Python functions to trace: those of a file, and those of lists that are built in. */
+static int read_function_lists(const struct ws_record_options *options, struct ws_python_opts *out,
+			       struct ws_err *err)
+{
+	const char *lists[] = {
+		options->python_functions,
+		has_word(options->pytorch, "functions-trace") ? "pytorch" : NULL,
+		has_word(options->dask, "functions-trace") ? "dask" : NULL,
+	};
+
+	for (size_t i = 0; i < WS_COUNT(lists); i++)
+		if (lists[i] && ws_python_functions_read(lists[i], out, err))
+			return -1;
+	return 0;
+}
+
 static int fill_python_options(const struct ws_record_options *options,
 			       struct ws_record_opts *record_opts, struct ws_err *err)
 {
@@ -363,8 +379,7 @@ static int fill_python_options(const struct ws_record_options *options,
 	record_opts->python.frequency = (uint32_t)frequency;
 	record_opts->python.gil = has_word(options->trace, "python-gil");
 	record_opts->python.cuda_stacks = !strcmp(options->python_backtrace, "cuda");
-	if (options->python_functions &&
-	    ws_python_functions_read(options->python_functions, &record_opts->python, err))
+	if (read_function_lists(options, &record_opts->python, err))
 		return -1;
 	if (record_opts->python.cuda_stacks && !record_opts->cuda)
 		return ws_fail(err, "--python-backtrace=cuda needs --trace=cuda");

@@ -152,6 +152,14 @@ const struct ws_opt ws_record_option_table[] = {
 	 "\"functions\": [\"f\", \"Class.method\"], \"domain\": \"d\"}], as a range. The "
 	 "report python_function_sum of stats adds them up.",
 	 NULL, .also = WS_IN_LAUNCH},
+	{"pytorch", 0, WS_OPT_SET, AT(pytorch), "WHAT[,WHAT...]",
+	 "functions-trace,none|autograd-nvtx,autograd-shapes-nvtx",
+	 "functions-trace is --python-functions-trace=pytorch, beside another list. For ranges of "
+	 "all operators let the program call torch.autograd.profiler.emit_nvtx.",
+	 "none", .also = WS_IN_LAUNCH},
+	{"dask", 0, WS_OPT_ENUM, AT(dask), "WHAT", "functions-trace,none",
+	 "functions-trace is --python-functions-trace=dask, beside another list.", "none",
+	 .also = WS_IN_LAUNCH},
 	{"mpi-impl", 0, WS_OPT_ENUM, AT(mpi_impl), "NAME", "openmpi,mpich",
 	 "Which implementation of MPI the program uses. It is found out by itself: the report says "
 	 "if it is another one.",

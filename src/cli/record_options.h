@@ -20,11 +20,11 @@ struct ws_record_options {
 		*domain_exclude, *command_file, *export_to, *sample, *cpuctxsw, *backtrace,
 		*core_events, *core_metrics, *os_events, *event_sample, *ftrace, *threshold,
 		*stack_threshold, *cuda_stacks, *cuda_stack_threshold, *python_sampling,
-		*python_functions, *nccl_trace, *mpi_impl, *python_backtrace, *frequency_given,
-		*python_frequency_given, *period_given, *event_interval, *event_frequency,
-		*cuda_graphs, *cuda_events, *cuda_apis, *capture_range, *capture_range_end,
-		*nvtx_capture, *hotkey_capture, *flight_recorder, *steps, *step_range,
-		*system_metrics, *nic_metrics, *storage_metrics, *gpu_metrics_devices,
+		*python_functions, *pytorch, *dask, *nccl_trace, *mpi_impl, *python_backtrace,
+		*frequency_given, *python_frequency_given, *period_given, *event_interval,
+		*event_frequency, *cuda_graphs, *cuda_events, *cuda_apis, *capture_range,
+		*capture_range_end, *nvtx_capture, *hotkey_capture, *flight_recorder, *steps,
+		*step_range, *system_metrics, *nic_metrics, *storage_metrics, *gpu_metrics_devices,
 		*gpu_metrics_set;
 	struct ws_list env, symbols, debug_symbols, triggers;
 	const char *session, *session_new;
