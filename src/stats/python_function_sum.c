@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "stats/keyed.h"
+#include "stats/python_place.h"
 #include "stats/summary_rows.h"
-#include "text/json.h"
 
 static const struct ws_column columns[] = {
 	WS_SUMMARY_COLUMNS("Instances"), {"Domain", WS_KIND_TEXT},     {"Module", WS_KIND_TEXT},
@@ -55,7 +55,7 @@ static void unify_key(void *context, size_t table, uint64_t *key)
 
 /* ---- rows ---- */
 
-static struct ws_cell make_text_cell(const struct ws_stats *stats, uint64_t id)
+static struct ws_cell make_string_cell(const struct ws_stats *stats, uint64_t id)
 {
 	size_t length;
 	const char *text = ws_report_string(stats->report, (uint32_t)id, &length);
@@ -63,47 +63,12 @@ static struct ws_cell make_text_cell(const struct ws_stats *stats, uint64_t id)
 	return ws_cell_text(text, length);
 }
 
-/* Where a function is defined. */
-struct place {
-	struct ws_text module, at; /* "FILE:LINE" */
-};
-
-static void read_place(const struct ws_report *report, uint64_t args, struct place *place)
-{
-	size_t length, n;
-	const char *text = ws_report_string(report, (uint32_t)args, &length);
-	struct ws_json_value object, key, value;
-	struct ws_json_walk walk;
-	struct ws_text scratch = {0};
-	bool more;
-
-	ws_text_puts(&place->module, "");
-	ws_text_puts(&place->at, "");
-	if (!ws_read_json_value(text, text + length, &object, &more) ||
-	    object.type != WS_JSON_OBJECT)
-		return;
-	walk = ws_begin_json_walk(&object);
-	while (ws_next_json_member(&walk, &key, &value)) {
-		if (ws_is_json_string(&key, "line")) {
-			ws_text_printf(&place->at, ":%lld",
-				       (long long)ws_parse_json_fixed(&value, 0, NULL));
-		} else if (ws_is_json_string(&key, "module") || ws_is_json_string(&key, "file")) {
-			struct ws_text *out =
-				ws_is_json_string(&key, "file") ? &place->at : &place->module;
-			const char *bytes = ws_unescape_json_text(&value, &scratch, &n);
-
-			ws_text_add(out, bytes, n);
-		}
-	}
-	ws_text_free(&scratch);
-}
-
 static void print_function(struct ws_stats *stats, const struct ws_summary *summary,
 			   const uint64_t *key, unsigned __int128 sum)
 {
-	struct place place = {0};
+	struct ws_python_place place = {0};
 
-	read_place(stats->report, key[PLACE], &place);
+	ws_read_python_place(stats->report, key[PLACE], &place);
 	stats->row(stats, (struct ws_cell[]){
 				  ws_cell_real(ws_compute_percent((long double)summary->total,
 								  (long double)sum)),
@@ -114,13 +79,12 @@ static void print_function(struct ws_stats *stats, const struct ws_summary *summ
 				  ws_cell_int((int64_t)summary->min),
 				  ws_cell_int((int64_t)summary->max),
 				  ws_cell_real(summary->stddev),
-				  make_text_cell(stats, key[DOMAIN]),
+				  make_string_cell(stats, key[DOMAIN]),
 				  ws_cell_text(place.module.text, place.module.len),
-				  make_text_cell(stats, key[FUNCTION]),
+				  make_string_cell(stats, key[FUNCTION]),
 				  ws_cell_text(place.at.text, place.at.len),
 			  });
-	ws_text_free(&place.module);
-	ws_text_free(&place.at);
+	ws_free_python_place(&place);
 }
 
 static void print_functions(struct ws_stats *stats, const struct ws_keyed_sums *all)

@@ -53,6 +53,7 @@
 	ITEM(thread_wait_sum)          \
 	ITEM(gil_sum)                  \
 	ITEM(python_function_sum)      \
+	ITEM(python_function_trace)    \
 	ITEM(cpu_gap_sum)              \
 	ITEM(mpi_event_sum)            \
 	ITEM(mpi_msg_size_sum)         \

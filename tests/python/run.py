@@ -597,6 +597,14 @@ def functions(r, python):
         want(args["file"].endswith("/workload.py") and args["line"] > 100, "its place: " + s[6])
     table = tell(r, "stats", "-q", "-r", "python_function_sum", "-f", "json")[0]
     rows = {x["Function"]: x for x in json.loads(table)}
+    trace = json.loads(tell(r, "stats", "-q", "-r", "python_function_trace", "-f", "json")[0])
+    want(len(trace) == len(report.slices), "python_function_trace has each call")
+    starts = [x["Start (ns)"] for x in trace]
+    want(starts == sorted(starts), "in order")
+    longest = {x["Function"]: x["Max (ns)"] for x in rows.values()}
+    want(all(x["Duration (ns)"] <= longest[x["Function"]] for x in trace), "the same times")
+    in_thread = {x["TID"] for x in trace if x["Function"] == "in_thread"}
+    want(len(in_thread) == 2, "on their threads: %s" % in_thread)
     want(
         {name: x["Instances"] for name, x in rows.items()}
         == {name: n for (name, domain), n in count.items()},
