@@ -190,12 +190,23 @@ static uint16_t mark_module(const char *origin)
 	return marks;
 }
 
+/* Whether a function is of the C library, or of ours that stands before it: the program may have
+ * functions of its own that are called like system calls (send_all, open_table). */
+static bool is_of_c_library(const struct ws_function *function, const char *origin)
+{
+	static const char *const parts[] = {"/libc.so", "/libc-2.", "/libpthread",  "/libc.musl",
+					    "/ld-musl", "[vdso]",   "libwarpsight", NULL};
+
+	return !*origin || function->unresolved || contains_any(origin, parts);
+}
+
 static struct function_view view_function(const struct ws_model *model, uint32_t number)
 {
 	const struct ws_function *function = ws_stacks_get_function(model->stacks, number);
+	const char *origin = ws_stacks_get_origin(model->stacks, function);
 	struct function_view view = {.name = function->name, .marks = MARK_KNOWN};
 
-	view.marks |= mark_module(ws_stacks_get_origin(model->stacks, function));
+	view.marks |= mark_module(origin);
 	if (function->kind == WS_FRAME_KERNEL) {
 		view.marks |= mark_kernel_function(function->name);
 		view.name = find_call_name(function->name);
@@ -203,7 +214,8 @@ static struct function_view view_function(const struct ws_model *model, uint32_t
 		   strstr(function->name, "_rt_sigreturn")) {
 		view.marks |= MARK_SIGNAL; /* handlers return to it */
 	}
-	if (view.name && classify_name(view.name, &view.kind))
+	if (view.name && (function->kind == WS_FRAME_KERNEL || is_of_c_library(function, origin)) &&
+	    classify_name(view.name, &view.kind))
 		view.marks |= MARK_NAMED;
 	if (!(view.marks & MARK_KERNEL) && ws_is_locking_function(view.name))
 		view.marks |= MARK_LOCKING;
@@ -567,7 +579,13 @@ static void add_sample(struct usage_sum *sum, size_t i)
 	if (stack->in_kernel) {
 		sum->usage.kernel = true;
 	} else {
-		address = ws_stacks_get_frame(model->stacks, frame)->address;
+		const struct ws_frame_info *info = ws_stacks_get_frame(model->stacks, frame);
+
+		address = info->address;
+		if (row->lowest == UINT64_MAX)
+			row->module = info->module;
+		else if (row->module != info->module)
+			row->module = 0;
 		row->lowest = ws_min(row->lowest, address);
 		row->highest = ws_max(row->highest, address);
 	}
@@ -636,6 +654,10 @@ static void join_rows(struct ws_usage_row *to, const struct ws_usage_row *from)
 	to->path_ns += from->path_ns;
 	to->copying_ns += from->copying_ns;
 	to->samples += from->samples;
+	if (to->lowest == UINT64_MAX)
+		to->module = from->module;
+	else if (from->lowest != UINT64_MAX && from->module != to->module)
+		to->module = 0;
 	to->lowest = ws_min(to->lowest, from->lowest);
 	to->highest = ws_max(to->highest, from->highest);
 	to->span.start = ws_min(to->span.start, from->span.start);

@@ -281,6 +281,25 @@ static void __attribute__((noinline)) combine_parts(void)
 	compute(500000000);
 }
 
+static long served;
+
+static void *count_served(void *unused)
+{
+	for (int i = 0; i < 25000000; i++)
+		__atomic_fetch_add(&served, 1, __ATOMIC_SEQ_CST);
+	return unused;
+}
+
+static void count_together(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, count_served, NULL))
+		_exit(1);
+	count_served(NULL);
+	pthread_join(thread, NULL);
+}
+
 static void *do_turn(void *unused)
 {
 	compute(150000000);
@@ -596,35 +615,21 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } faults[] = {
-	{"lock", take_lock_in_turns},
-	{"imbalance", share_work_unevenly},
-	{"pages", touch_pages},
-	{"sleep", wait_a_while},
-	{"healthy", compute_only},
-	{"spin", spin_threads},
-	{"bytes", write_bytes},
-	{"stat", look_at_files},
-	{"files", append_lines},
-	{"threads", start_threads},
-	{"pipe", ask_often},
-	{"crew", do_own_shares},
-	{"serial", do_parts},
-	{"processes", start_processes},
-	{"sequence", do_turns},
-	{"workers", start_workers},
-	{"limit", wait_for_limits},
-	{"blocks", write_blocks},
-	{"semaphore", take_semaphore_in_turns},
-	{"flock", lock_file_in_turns},
-	{"arena", share_an_arena},
-	{"seek", read_numbers},
-	{"popen", ask_shells},
-	{"bound", stay_on_one_core},
-	{"lists", make_lists},
-	{"protect", protect_pages},
-	{"polls", ask_descriptor},
-	{"fork", copy_large_process},
-	{"server", ask_slow_server},
+	{"lock", take_lock_in_turns},  {"imbalance", share_work_unevenly},
+	{"pages", touch_pages},	       {"sleep", wait_a_while},
+	{"healthy", compute_only},     {"spin", spin_threads},
+	{"bytes", write_bytes},	       {"stat", look_at_files},
+	{"files", append_lines},       {"threads", start_threads},
+	{"pipe", ask_often},	       {"crew", do_own_shares},
+	{"serial", do_parts},	       {"processes", start_processes},
+	{"sequence", do_turns},	       {"atomics", count_together},
+	{"workers", start_workers},    {"limit", wait_for_limits},
+	{"blocks", write_blocks},      {"semaphore", take_semaphore_in_turns},
+	{"flock", lock_file_in_turns}, {"arena", share_an_arena},
+	{"seek", read_numbers},	       {"popen", ask_shells},
+	{"bound", stay_on_one_core},   {"lists", make_lists},
+	{"protect", protect_pages},    {"polls", ask_descriptor},
+	{"fork", copy_large_process},  {"server", ask_slow_server},
 };
 
 int main(int argc, char **argv)

@@ -253,6 +253,13 @@ def what_one_thread_does_alone_is_named():
 
 
 @test
+def a_variable_that_threads_change_all_the_time_is_named():
+    if os.uname().machine != "x86_64" or len(os.sched_getaffinity(0)) < 2:
+        raise Skip("no x86-64, or one core")
+    try_planted("atomics", "shared-lines", "change one variable by atomic instructions")
+
+
+@test
 def threads_that_run_one_after_the_other_are_named():
     if len(os.sched_getaffinity(0)) < 2:
         raise Skip("one core")

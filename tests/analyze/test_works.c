@@ -3,6 +3,7 @@
  * function of a library that the user's code called is shown. Reports of made-up programs: what
  * functions of Rust, Go and C++ are called does not depend on what is installed here.
  */
+#include <dlfcn.h>
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,6 +20,7 @@
 #include "analyze/finding.h"
 #include "analyze/print.h"
 #include "analyze/source_line.h"
+#include "analyze/written.h"
 #include "store/store.h"
 
 enum { BEGIN = 1000000, MS = 1000000, SAMPLES = 400, DEEPEST = 5 };
@@ -132,6 +134,7 @@ static const struct sampled {
 	 WS_LEVEL_CRITICAL,
 	 "100 % of the time goes into signals, most of them at compute"},
 	/* The user's own functions may be called what they like. */
+	{{{"send_all", PROGRAM}, {"main", PROGRAM}}, WS_LEVEL_NOTE, "computes at send_all"},
 	{{{"sqlite3_step", PROGRAM}, {"main", PROGRAM}}, WS_LEVEL_NOTE, "computes at sqlite3_step"},
 };
 
@@ -301,6 +304,61 @@ static void test_brief_lines(void **state)
 	unlink(source);
 }
 
+#ifdef __x86_64__
+/* Writes to variables with fixed addresses, and what is none. */
+__attribute__((used, aligned(64), visibility("hidden"))) long counters[16];
+__attribute__((visibility("hidden"))) void write_variables(void);
+__asm__(".text\n.globl write_variables\n.hidden write_variables\n"
+	".type write_variables, @function\nwrite_variables:\n"
+	"lock addq $1, counters(%rip)\n"
+	"movl $5, counters+8(%rip)\n"
+	"cmpq $1, counters+16(%rip)\n"
+	"movq counters+24(%rip), %rax\n"
+	"movsd %xmm0, counters+32(%rip)\n"
+	"xchgb %al, counters+40(%rip)\n"
+	"lea counters+48(%rip), %rax\n"
+	"movw $7, counters+56(%rip)\n"
+	"movq %rax, write_variables(%rip)\n"
+	"ret\n.skip 32\n.size write_variables, .-write_variables\n");
+
+static void test_written(void **state)
+{
+	static const struct {
+		uint64_t offset;
+		bool atomic;
+	} expected[] = {{0, true}, {8, false}, {32, false}, {40, true}, {56, false}};
+	enum { STRETCH = 90, MOST = 10 };
+	uintptr_t code = (uintptr_t)write_variables, data = (uintptr_t)counters;
+	struct ws_written found[MOST];
+	struct ws_text name = {0};
+	struct ws_elf elf;
+	struct ws_err err;
+	Dl_info info;
+
+	(void)state;
+	assert_true(dladdr((void *)code, &info) != 0);
+	assert_int_equal(ws_elf_open(&elf, "/proc/self/exe", &err), 0);
+	if (elf.type == ET_DYN) {
+		code -= (uintptr_t)info.dli_fbase;
+		data -= (uintptr_t)info.dli_fbase;
+	}
+	assert_int_equal(ws_find_written(&elf, code, code + STRETCH, found, MOST),
+			 WS_COUNT(expected));
+	for (size_t i = 0; i < WS_COUNT(expected); i++) {
+		assert_int_equal(found[i].target, data + expected[i].offset);
+		assert_int_equal(found[i].atomic, expected[i].atomic);
+	}
+	assert_int_equal(found[0].from, code);
+	assert_int_equal(found[0].to, found[1].from);
+	assert_int_equal(ws_find_written(&elf, code, code + STRETCH, found, 1), 1);
+	assert_true(ws_put_variable(&elf, data + 8, &name));
+	assert_string_equal(name.text, "counters+8");
+	assert_false(ws_put_variable(&elf, 1, &name));
+	ws_text_free(&name);
+	ws_elf_close(&elf);
+}
+#endif
+
 static void check_line(const char *path, uint32_t line, uint64_t until, const char *expected)
 {
 	struct ws_text text = {0};
@@ -343,6 +401,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_work_of_libraries),
 					   cmocka_unit_test(test_brief_lines),
+#ifdef __x86_64__
+					   cmocka_unit_test(test_written),
+#endif
 					   cmocka_unit_test(test_source_lines)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
