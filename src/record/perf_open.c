@@ -448,15 +448,16 @@ void ws_perf_switch(struct ws_perf_set *set, enum ws_perf_role role, bool on)
 struct ws_closer *ws_perf_close_role(struct ws_perf_set *set, enum ws_perf_role role,
 				     struct ws_closer *closer)
 {
-	for (size_t i = 0; i < set->rings_n; i++)
-		for (size_t k = 0; k < set->events_n; k++) {
-			int *fd = &set->rings[i].fds[k];
+	for (size_t i = 0; i < set->rings_n; i++) {
+		struct ws_perf_ring *ring = &set->rings[i];
 
-			if (set->events[k].role != role || *fd < 0)
+		for (size_t k = 0; k < ws_min(set->events_n, ring->fds_n); k++) {
+			if (set->events[k].role != role || ring->fds[k] < 0)
 				continue;
-			closer = ws_closer_add(closer, *fd);
-			*fd = -1;
+			closer = ws_closer_add(closer, ring->fds[k]);
+			ring->fds[k] = -1;
 		}
+	}
 	return closer;
 }
 
@@ -475,13 +476,16 @@ bool ws_perf_reopen_role(struct ws_perf_set *set, enum ws_perf_role role)
 {
 	bool all = true;
 
-	for (size_t i = 0; i < set->rings_n; i++)
-		for (size_t k = 0; k < set->events_n; k++)
-			if (set->events[k].role == role && !set->events[k].refused) {
-				set->rings[i].fds[k] =
-					reopen_event(&set->events[k], &set->rings[i]);
-				all &= set->rings[i].fds[k] >= 0;
-			}
+	for (size_t i = 0; i < set->rings_n; i++) {
+		struct ws_perf_ring *ring = &set->rings[i];
+
+		for (size_t k = 0; k < ws_min(set->events_n, ring->fds_n); k++) {
+			if (set->events[k].role != role || set->events[k].refused)
+				continue;
+			ring->fds[k] = reopen_event(&set->events[k], ring);
+			all &= ring->fds[k] >= 0;
+		}
+	}
 	learn_ids(set);
 	return all;
 }

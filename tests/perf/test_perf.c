@@ -293,10 +293,10 @@ static bool check_pauses(void)
 	CHECK(share_recorded(100000, 30, false) == 1);	 /* a burst */
 	CHECK(share_recorded(100000, 300, false) < 0.4); /* after which a short program is spared */
 	CHECK(share_recorded(200000, 5000, true) == 1);
-	CHECK(share_recorded(25000, 20000, false) > 0.5); /* 15,000 of them */
-	CHECK(share_recorded(25000, 20000, false) < 0.7);
-	CHECK(share_recorded(60000, 20000, false) > 0.045); /* 3,750 */
-	CHECK(share_recorded(60000, 20000, false) < 0.09);
+	CHECK(share_recorded(25000, 20000, false) > 0.15); /* 5,400 of them */
+	CHECK(share_recorded(25000, 20000, false) < 0.3);
+	CHECK(share_recorded(40000, 20000, false) > 0.04); /* 2,110 */
+	CHECK(share_recorded(40000, 20000, false) < 0.08);
 	CHECK(share_recorded(200000, 20000, false) > 0.003); /* 1,000 */
 	CHECK(share_recorded(200000, 20000, false) < 0.02);
 	CHECK(share_recorded(200000000, 20000, false) > 0.005); /* it is looked at again */
