@@ -168,6 +168,28 @@ static void make_half(void *ctx, unsigned worker, size_t i)
 	ws_path_walk(model, &end, model->from, model->to, &analysis->path);
 }
 
+/* Sums up the path, and measures the GPUs, in parallel: neither needs the other. */
+static void sum_half(void *ctx, unsigned worker, size_t i)
+{
+	struct ws_analysis *analysis = ctx;
+	const struct ws_model *model = analysis->model;
+
+	(void)worker;
+	for (size_t gpu = 0; i && gpu < model->work.gpus && !ws_model_check_cancelled(model, NULL);
+	     gpu++)
+		ws_analysis_measure_gpu(analysis, gpu, model->from, model->to,
+					&analysis->gpus[gpu]);
+	if (i)
+		return;
+	ws_breakdown_sum(model, &analysis->path, &analysis->breakdown);
+	measure_demand(analysis);
+	ws_usage_sum(model, &analysis->path, &analysis->usage);
+	ws_parallel_measure(model, &analysis->parallel);
+	ws_phases_find(model, &analysis->phases);
+	ws_launches_count(model, &analysis->launches);
+	ws_slow_steps_find(analysis, &analysis->slow);
+}
+
 struct ws_analysis *ws_analysis_open(const struct ws_report *report,
 				     const struct ws_model_options *options, struct ws_err *err)
 {
@@ -186,16 +208,8 @@ struct ws_analysis *ws_analysis_open(const struct ws_report *report,
 	analysis->window = model->to - model->from;
 	analysis->steps = ws_model_count_steps(model);
 	ws_run_parallel(ws_min(ws_count_workers(), 2u), 2, make_half, analysis);
-	ws_breakdown_sum(model, &analysis->path, &analysis->breakdown);
-	measure_demand(analysis);
-	ws_usage_sum(model, &analysis->path, &analysis->usage);
-	ws_parallel_measure(model, &analysis->parallel);
-	ws_phases_find(model, &analysis->phases);
-	ws_launches_count(model, &analysis->launches);
-	ws_slow_steps_find(analysis, &analysis->slow);
 	analysis->gpus = ws_calloc(model->work.gpus + 1, sizeof(*analysis->gpus));
-	for (size_t i = 0; i < model->work.gpus && !ws_model_check_cancelled(model, err); i++)
-		ws_analysis_measure_gpu(analysis, i, model->from, model->to, &analysis->gpus[i]);
+	ws_run_parallel(ws_min(ws_count_workers(), 2u), 2, sum_half, analysis);
 	if (ws_model_check_cancelled(model, err)) {
 		ws_analysis_close(analysis);
 		return NULL;

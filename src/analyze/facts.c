@@ -40,8 +40,9 @@ struct call_places {
 	size_t count, cap, ns_cap, fact_cap;
 };
 
-static void add_call_place(struct call_places *places, uint32_t fact,
-			   const struct ws_code_place *place, uint64_t ns)
+/* The number of a place of a function's calls, which is added where it is not there yet. */
+static size_t find_or_add_place(struct call_places *places, uint32_t fact,
+				const struct ws_code_place *place)
 {
 	size_t i = 0;
 
@@ -57,6 +58,14 @@ static void add_call_place(struct call_places *places, uint32_t fact,
 		places->ns[i] = 0;
 		places->count++;
 	}
+	return i;
+}
+
+static void add_call_place(struct call_places *places, uint32_t fact,
+			   const struct ws_code_place *place, uint64_t ns)
+{
+	size_t i = find_or_add_place(places, fact, place);
+
 	places->ns[i] += ns;
 }
 
@@ -77,22 +86,21 @@ struct call_count {
 	struct ws_facts *facts;
 	struct ws_map index; /* name: fact + 1 */
 	struct call_places places;
-	struct ws_map chains; /* call stack: place + 1 in `known` */
-	struct ws_code_place *known;
-	size_t known_count, known_cap;
+	struct ws_map chains; /* function << 32 | call stack: number in `places` + 1 */
 };
 
-static const struct ws_code_place *find_chain_place(struct call_count *count, uint32_t chain)
+/* Many calls come from the same stack: its place is looked up once. */
+static void add_chain(struct call_count *count, uint32_t fact, uint32_t chain, uint64_t ns)
 {
-	uint64_t at = ws_map_get(&count->chains, chain, NULL);
+	uint64_t key = (uint64_t)fact << 32 | chain, at = ws_map_get(&count->chains, key, NULL);
 
 	if (!at) {
-		ws_grow(count->known, count->known_cap, count->known_count + 1);
-		count->known[count->known_count] = ws_code_find_place(count->model, 0, chain);
-		at = ++count->known_count;
-		ws_map_set(&count->chains, chain, at);
+		struct ws_code_place place = ws_code_find_place(count->model, 0, chain);
+
+		at = find_or_add_place(&count->places, fact, &place) + 1;
+		ws_map_set(&count->chains, key, at);
 	}
-	return &count->known[at - 1];
+	count->places.ns[at - 1] += ns;
 }
 
 static void count_call(struct call_count *count, const uint64_t *values)
@@ -120,9 +128,8 @@ static void count_call(struct call_count *count, const uint64_t *values)
 	fact->ns += end - start;
 	note_longest(&fact->longest, start, end);
 	if (values[ws_cuda_api_callchain] && values[ws_cuda_api_callchain] != WS_NO_U32)
-		add_call_place(&count->places, (uint32_t)(at - 1),
-			       find_chain_place(count, (uint32_t)values[ws_cuda_api_callchain]),
-			       end - start);
+		add_chain(count, (uint32_t)(at - 1), (uint32_t)values[ws_cuda_api_callchain],
+			  end - start);
 }
 
 /* Where calls were recorded without stacks, samples taken inside them show the place. */
@@ -172,8 +179,12 @@ static int compare_calls(const void *first, const void *second)
 static void count_calls(const struct ws_model *model, struct ws_facts *facts)
 {
 	struct call_count count = {.model = model, .facts = facts};
-	struct ws_cursor *cursor =
-		ws_cursor_open(model->report, WS_TABLE_cuda_api, model->from, model->to);
+	struct ws_cursor *cursor = ws_cursor_open_columns(
+		model->report, WS_TABLE_cuda_api,
+		WS_COLUMN_BIT(cuda_api, start) | WS_COLUMN_BIT(cuda_api, end) |
+			WS_COLUMN_BIT(cuda_api, name) | WS_COLUMN_BIT(cuda_api, thread) |
+			WS_COLUMN_BIT(cuda_api, callchain),
+		model->from, model->to);
 	const uint64_t *values;
 
 	while (ws_cursor_next(cursor, &values))
@@ -190,7 +201,6 @@ static void count_calls(const struct ws_model *model, struct ws_facts *facts)
 	free(count.places.places);
 	free(count.places.ns);
 	free(count.places.fact);
-	free(count.known);
 	ws_map_free(&count.index);
 	ws_map_free(&count.chains);
 }
@@ -305,10 +315,17 @@ static int compare_kernels(const void *first, const void *second)
 	return ws_compare(left->name, right->name);
 }
 
+#define KERNEL(column) WS_COLUMN_BIT(cuda_kernel, column)
+static const uint64_t kernel_columns =
+	KERNEL(start) | KERNEL(end) | KERNEL(name) | KERNEL(demangled) | KERNEL(process) |
+	KERNEL(device) | KERNEL(stream) | KERNEL(grid_x) | KERNEL(grid_y) | KERNEL(grid_z) |
+	KERNEL(block_x) | KERNEL(block_y) | KERNEL(block_z) | KERNEL(occupancy) | KERNEL(waves) |
+	KERNEL(limiter) | KERNEL(registers) | KERNEL(static_shared) | KERNEL(dynamic_shared);
+
 static void count_kernels(const struct ws_model *model, struct ws_facts *facts)
 {
-	struct ws_cursor *cursor =
-		ws_cursor_open(model->report, WS_TABLE_cuda_kernel, model->from, model->to);
+	struct ws_cursor *cursor = ws_cursor_open_columns(model->report, WS_TABLE_cuda_kernel,
+							  kernel_columns, model->from, model->to);
 	struct ws_map index = {0}, streams = {0}, devices = {0};
 	struct ws_kind_counter counter = {0};
 	const uint64_t *values;

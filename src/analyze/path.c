@@ -87,8 +87,34 @@ static void remember_origin(struct walk *walk, uint64_t since)
 
 /* ---- what ended a wait ---- */
 
-bool ws_path_find_last_op(const struct ws_model *model, uint32_t process, uint64_t since,
-			  uint64_t until, struct ws_path_end *found)
+static bool is_ended(const struct ws_work_gpu *gpu, const uint32_t *by_end, size_t place,
+		     uint64_t until)
+{
+	return gpu->op[by_end[place]].end <= until;
+}
+
+/* How much of a GPU's work has ended by `until`. Work ends nearly in the order in which it begins,
+ * so that the answer is searched for around a guess. */
+static size_t count_ended(const struct ws_work_gpu *gpu, const uint32_t *by_end, uint64_t until,
+			  size_t guess)
+{
+	size_t low = ws_min(guess, gpu->count), high = low, reach = 1;
+
+	while (low > 0 && !is_ended(gpu, by_end, low - 1, until)) {
+		high = low - 1;
+		low -= ws_min(reach, low);
+		reach *= 2;
+	}
+	for (reach = 1; high < gpu->count && is_ended(gpu, by_end, high, until); reach *= 2) {
+		low = high + 1;
+		high += ws_min(reach, gpu->count - high);
+	}
+	return ws_find_first_not(low, high, middle, is_ended(gpu, by_end, middle, until));
+}
+
+/* As ws_path_find_last_op, with the number of a piece of work near it on any GPU. */
+static bool find_last_op(const struct ws_model *model, uint32_t process, uint64_t since,
+			 uint64_t until, size_t guess, struct ws_path_end *found)
 {
 	uint64_t latest = since;
 	bool any = false;
@@ -96,8 +122,7 @@ bool ws_path_find_last_op(const struct ws_model *model, uint32_t process, uint64
 	for (size_t i = 0; i < model->work.gpus; i++) {
 		const struct ws_work_gpu *gpu = &model->work.gpu[i];
 		const uint32_t *by_end = model->gpus[i].by_end;
-		size_t low = ws_find_first_not(0, gpu->count, middle,
-					       gpu->op[by_end[middle]].end <= until);
+		size_t low = count_ended(gpu, by_end, until, guess);
 
 		for (size_t tries = 0;
 		     low > 0 && tries < MOST_OTHERS && gpu->op[by_end[low - 1]].end > latest;
@@ -113,6 +138,16 @@ bool ws_path_find_last_op(const struct ws_model *model, uint32_t process, uint64
 		}
 	}
 	return any;
+}
+
+bool ws_path_find_last_op(const struct ws_model *model, uint32_t process, uint64_t since,
+			  uint64_t until, struct ws_path_end *found)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < model->work.gpus; i++)
+		count = ws_max(count, model->work.gpu[i].count);
+	return find_last_op(model, process, since, until, count / 2, found);
 }
 
 /* The work that a thread waited for from `since` to `until`. Work that is still running then counts
@@ -345,7 +380,7 @@ static void leave_op(struct walk *walk, const struct ws_work_op *op)
 	/* Work of another stream that ended in between is what it waited for: for an event, or for
 	 * room. */
 	if (walk->jumps < MOST_JUMPS &&
-	    ws_path_find_last_op(model, op->process, ws_max(ready, called), op->start, &other) &&
+	    find_last_op(model, op->process, ws_max(ready, called), op->start, number, &other) &&
 	    (other.gpu != gpu || other.op != number)) {
 		add_piece(walk, piece, model->work.gpu[other.gpu].op[other.op].end);
 		go_to_op(walk, other.gpu, other.op);

@@ -34,6 +34,8 @@ struct ws_cursor {
 	enum ws_table table;
 	struct ws_window window;
 	uint32_t columns;
+	uint32_t list[WS_MAX_COLUMNS]; /* those that are read */
+	uint32_t listed;
 	size_t *todo; /* blocks by their earliest time */
 	size_t todo_count, todo_next;
 	struct open_block **heap;
@@ -175,14 +177,14 @@ static void load_block(struct ws_cursor *cursor, struct open_block *block)
 		ws_report_block_info(cursor->report, cursor->table, block->block);
 
 	reserve_buffer(cursor, info.rows);
-	if (ws_report_decode_block(cursor->report, cursor->table, block->block, UINT64_MAX,
-				   cursor->buffer, NULL))
+	if (ws_report_decode_block(cursor->report, cursor->table, block->block,
+				   cursor->window.columns, cursor->buffer, NULL))
 		block->rows = 0;
 	else
 		block->rows = (uint32_t)ws_window_filter(&cursor->window, &info, cursor->buffer);
 	sort_by_start(cursor, block->rows);
-	for (uint32_t column = 0; block->rows && column < cursor->columns; column++)
-		keep_column(cursor, block, column, block->rows);
+	for (uint32_t i = 0; block->rows && i < cursor->listed; i++)
+		keep_column(cursor, block, cursor->list[i], block->rows);
 	block->loaded = true;
 	cursor->bytes += block->bytes;
 	cursor->loaded++;
@@ -293,13 +295,22 @@ static int compare_times(const void *first, const void *second, void *ctx)
 struct ws_cursor *ws_cursor_open(const struct ws_report *report, enum ws_table table,
 				 uint64_t time_min, uint64_t time_max)
 {
+	return ws_cursor_open_columns(report, table, UINT64_MAX, time_min, time_max);
+}
+
+struct ws_cursor *ws_cursor_open_columns(const struct ws_report *report, enum ws_table table,
+					 uint64_t columns, uint64_t time_min, uint64_t time_max)
+{
 	struct ws_cursor *cursor = ws_calloc(1, sizeof(*cursor));
 	size_t blocks = ws_report_count_blocks(report, table);
 
 	cursor->report = report;
 	cursor->table = table;
 	cursor->columns = ws_tables[table].column_count;
-	cursor->window = ws_make_window(table, UINT64_MAX, time_min, time_max);
+	cursor->window = ws_make_window(table, columns, time_min, time_max);
+	for (uint32_t column = 0; column < cursor->columns; column++)
+		if (cursor->window.columns >> column & 1)
+			cursor->list[cursor->listed++] = column;
 	cursor->todo = ws_calloc(blocks + 1, sizeof(*cursor->todo));
 	for (size_t i = 0; i < blocks; i++) {
 		struct ws_block_info info = ws_report_block_info(report, table, i);
@@ -351,8 +362,8 @@ bool ws_cursor_next(struct ws_cursor *cursor, const uint64_t **values)
 
 	if (!block)
 		return false;
-	for (uint32_t column = 0; column < cursor->columns; column++)
-		cursor->row[column] = read_value(block, column, block->next);
+	for (uint32_t i = 0; i < cursor->listed; i++)
+		cursor->row[cursor->list[i]] = read_value(block, cursor->list[i], block->next);
 	*values = cursor->row;
 	if (++block->next == block->rows) {
 		pop_block(cursor);

@@ -299,6 +299,32 @@ static void test_cursors(void **state)
 	ws_cursor_close(cursor);
 }
 
+/* Of the columns that were not asked for there is nothing, of the others what there is. */
+static void test_cursor_columns(void **state)
+{
+	const uint64_t columns = WS_COLUMN_BIT(nvtx, payload) | WS_COLUMN_BIT(nvtx, text);
+	const uint64_t read =
+		columns | WS_COLUMN_BIT(nvtx, start) | WS_COLUMN_BIT(nvtx, end); /* in any case */
+	struct ws_cursor *cursor =
+		ws_cursor_open_columns(report, WS_TABLE_nvtx, columns, 200000, 210000);
+	const uint64_t *values;
+	size_t n = 0, want = 0;
+
+	(void)state;
+	while (ws_cursor_next(cursor, &values)) {
+		const struct ws_row_nvtx *row = &rows[values[ws_nvtx_payload]];
+
+		for (uint32_t k = 0; k < ws_nvtx_COLUMNS; k++)
+			assert_int_equal(values[k],
+					 read >> k & 1 ? ws_row_get(WS_TABLE_nvtx, row, k) : 0);
+		n++;
+	}
+	for (uint32_t i = 0; i < ROWS; i++)
+		want += in_window(&rows[i], 200000, 210000);
+	assert_int_equal(n, want);
+	ws_cursor_close(cursor);
+}
+
 /* ---- who and what ---- */
 
 static uint32_t string_of(struct ws_writer *writer, const char *word)
@@ -416,8 +442,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_scans),	cmocka_unit_test(scan_stops),
 		cmocka_unit_test(test_loads),	cmocka_unit_test(loads_in_order),
-		cmocka_unit_test(test_cursors), cmocka_unit_test(who_and_meta),
-		cmocka_unit_test(empty_report),
+		cmocka_unit_test(test_cursors), cmocka_unit_test(test_cursor_columns),
+		cmocka_unit_test(who_and_meta), cmocka_unit_test(empty_report),
 	};
 	int rc;
 
