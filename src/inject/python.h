@@ -32,7 +32,7 @@ struct ws_python_code { /* of the table of codes that a thread has described */
 	uint32_t serial; /* of the sample that last checked it */
 };
 #define WS_PYTHON_CODES 2048u
-#define WS_PYTHON_OPEN 64u
+#define WS_PYTHON_OPEN 1024u /* a recursion of named functions, up to its usual limit */
 
 /* What the hook keeps for a thread; in pages of its own that a fork wipes. */
 struct ws_python_thread {

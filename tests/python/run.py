@@ -544,6 +544,7 @@ def functions(r, python):
                         "make.<locals>.Local.method",
                         "awaits",
                         "in_thread",
+                        "dive",
                     ],
                 },
                 {"module": "json", "functions": ["dumps"], "domain": "outer"},
@@ -584,6 +585,7 @@ def functions(r, python):
             ("make.<locals>.Local.method", "__main__"): 1,
             ("awaits", "__main__"): 2,
             ("in_thread", "__main__"): 2,
+            ("dive", "__main__"): 301,
         },
         "ranges: %s" % count,
     )

@@ -365,6 +365,7 @@ def call_traced():
         hidden()
         cached()
     make()()
+    dive(300)
     asyncio.run(awaits())
     threads = [threading.Thread(target=in_thread) for _ in range(2)]
     for thread in threads:
