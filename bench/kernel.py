@@ -33,7 +33,6 @@ CLASSES = (
     ("throughput", r"pct|ratio|per_cycle|per_second|cycles|time", None, 0.03, 1),
     ("counts", None, None, 0.005, 0),
 )
-DIGITS = 1e-6  # that either prints
 # Stalls are not percentages: one point of them is a hundredth of the latency of a warp.
 LATENCIES = (
     "smsp__average_warp_latency_per_inst_issued.ratio",
@@ -78,6 +77,14 @@ def read_number(text):
         return None
 
 
+def read_pair(ours, theirs):
+    """Both numbers, ours with as many digits as ncu has printed; or None."""
+    a, b = read_number(ours), read_number(theirs)
+    if a is None or b is None:
+        return None
+    return round(a, len(theirs.partition(".")[2])), b
+
+
 def find_class(name, unit):
     for entry in CLASSES:
         if (not entry[1] or re.search(entry[1], name)) and (
@@ -97,8 +104,8 @@ def find_scale(name, unit, theirs):
 
 def compare_metric(name, unit, ours, theirs):
     """None, or (class, whether it is within, relative, points, greatest relative, pairs)"""
-    pairs = [(read_number(a.get(name)), read_number(b.get(name))) for a, b in zip(ours, theirs)]
-    pairs = [pair for pair in pairs if None not in pair]
+    pairs = [read_pair(a.get(name), b.get(name)) for a, b in zip(ours, theirs)]
+    pairs = [pair for pair in pairs if pair]
     if not pairs:
         return None
     relative = [abs(a - b) / abs(b) if b else float(a != b) for a, b in pairs]
@@ -108,7 +115,7 @@ def compare_metric(name, unit, ours, theirs):
     points = statistics.median(abs(a - b) for a, b in pairs) / scale if scale else float("inf")
     kind, _, _, allowed, allowed_points = find_class(name, unit)
     middle = statistics.median(relative)
-    good = middle <= allowed + DIGITS or (allowed_points > 0 and points <= allowed_points)
+    good = middle <= allowed or (allowed_points > 0 and points <= allowed_points)
     return kind, good, middle, points, max(relative), pairs
 
 
@@ -116,7 +123,7 @@ def print_comparison(ours, theirs, units, every):
     table = {entry[0]: [0, 0] for entry in CLASSES}
     for name in ours[0]:
         unit = units.get(name) or ""
-        about_launch = "__" in name and not re.match("device__|profiler__", name)
+        about_launch = "__" in name and not re.match("device__|profiler__|nvlink__", name)
         found = compare_metric(name, unit, ours, theirs) if about_launch else None
         if not found:
             continue

@@ -17,6 +17,7 @@
  * kernel_memory.c    what memory there is that a kernel may write
  * kernel_globals.c   variables of modules among it
  * kernel_save.c      saves it, finds what a kernel changed, restores that
+ * kernel_cache.c     has the driver empty the level-2 cache
  * kernel_counters.c  CUPTI's range profiler
  * kernel_turns.c     measuring and the calls of other threads take turns
  * kernel_measure.c   one launch, pass by pass
@@ -369,8 +370,22 @@ bool ws_kernel_restore_allocations(struct ws_kernel_saved *saved, const char **w
 /* Whether all of an allocation of so many bytes may be restored for the sake of the caches. */
 bool ws_kernel_restores_whole(uint64_t bytes);
 void ws_kernel_free_saved(struct ws_kernel_saved *saved);
-/* Fill the level-2 cache with data that no kernel uses. */
+/* Empty the level-2 cache, or fill it with data that no kernel uses; with --cache-control all,
+ * empty the caches of instructions as well. */
 bool ws_kernel_flush_caches(struct ws_kernel_saved *saved, const char **why);
+
+bool ws_kernel_can_flush(const struct ws_kernel_saved *saved);
+/* A piece of device memory; words of 16 bytes. */
+struct ws_kernel_span {
+	ws_device_address address;
+	uint64_t words;
+};
+/* Read pieces, so that the level-2 cache holds them and need not write them back: one launch, also
+ * of no pieces. */
+bool ws_kernel_read_spans(struct ws_kernel_saved *saved, const struct ws_kernel_span *spans,
+			  size_t count, const char **why);
+/* Read what ws_kernel_restore_allocations has restored, or, unless `any`, nothing. */
+bool ws_kernel_read_restored(struct ws_kernel_saved *saved, bool any, const char **why);
 
 void ws_kernel_set_flush_stream(struct ws_kernel_saved *saved, void *stream);
 /* Launch the comparison of pieces with their copies; the driver's result. */
@@ -413,6 +428,11 @@ bool ws_kernel_find_writes(struct ws_kernel_versions *versions, struct ws_kernel
 void ws_kernel_return_to_end(struct ws_kernel_versions *versions);
 bool ws_kernel_flush_versions(struct ws_kernel_versions *versions,
 			      const struct ws_kernel_launch *launch, const char **why);
+bool ws_kernel_can_flush_versions(const struct ws_kernel_versions *versions);
+/* Read what was restored after ws_kernel_mark_allocations, as ws_kernel_read_spans does; nothing if
+ * `writes` is NULL. */
+bool ws_kernel_read_allocations(struct ws_kernel_versions *versions,
+				const struct ws_kernel_writes *writes, const char **why);
 void ws_kernel_free_versions(struct ws_kernel_versions *versions);
 
 /* ---- kernel_batch.c ---- */
@@ -554,6 +574,9 @@ void ws_kernel_leave_counters(struct ws_kernel_counters *counters, void *context
 /* Why the kernel cannot be measured one by one; NULL when it can. */
 const char *ws_kernel_find_refusal(const struct ws_kernel_launch *launch);
 bool ws_kernel_flushes_caches(void);
+/* How many kernels are launched in a pass for each one that is measured: those that prepare the
+ * caches, and itself. CUPTI makes a range of each, and the last one is the kernel's. */
+size_t ws_kernel_ranges_each(void);
 /* Launch it again and wait for it. */
 bool ws_kernel_runs(const struct ws_kernel_launch *launch);
 enum { WS_KERNEL_PASSES_MOST = 1024 };
@@ -565,6 +588,12 @@ bool ws_kernel_look(const struct ws_kernel_launch *launch, size_t pass,
 		    struct ws_kernel_outcome *outcome);
 void ws_kernel_write_result(const struct ws_kernel_launch *launch,
 			    const struct ws_kernel_outcome *outcome);
+
+/* ---- kernel_cache.c ---- */
+
+/* Have the driver write back what the level-2 cache of a device holds, and forget it. False where
+ * the driver does not. */
+bool ws_kernel_empty_cache(int device);
 
 /* ---- kernel_shared.c ---- */
 

@@ -112,16 +112,27 @@ void ws_kernel_hurry_old_batch(uint64_t age)
 
 /* ---- passes ---- */
 
-/* A kernel of ours flushes the caches, or they are warmed by a run of the kernel: as in
- * kernel_measure.c. Either is a range of its own for CUPTI. */
-static bool prepare_caches(const struct ws_kernel_launch *launch, const char **why)
+static bool restore_entry(const struct entry *entry, const char **why)
 {
+	*why = "the memory that it found could not be restored: the driver failed";
+	return ws_kernel_restore_version(batch.versions, entry->launch.stream);
+}
+
+/* As prepare_caches in kernel_measure.c. */
+static bool prepare_caches(const struct entry *entry, const char **why)
+{
+	const struct ws_kernel_launch *launch = &entry->launch;
+	bool first = !batch.pass && ws_kernel_can_flush_versions(batch.versions);
+
 	if (ws_kernel_flushes_caches())
 		return ws_kernel_flush_versions(batch.versions, launch, why);
-	if (!batch.pass && ws_kernel_flush_versions(batch.versions, launch, why))
-		return true;
 	*why = "it could not be run again";
-	return ws_kernel_runs(launch);
+	if (!first && !ws_kernel_runs(launch))
+		return false;
+	ws_kernel_mark_allocations(batch.versions, &entry->writes);
+	return restore_entry(entry, why) &&
+	       (!first || ws_kernel_flush_versions(batch.versions, launch, why)) &&
+	       ws_kernel_read_allocations(batch.versions, first ? &entry->writes : NULL, why);
 }
 
 /* CUPTI's sampler comes before its other records. */
@@ -142,25 +153,13 @@ static bool run_launch(struct entry *entry, bool counted)
 
 static bool run_entry(struct entry *entry, size_t version, bool counted, const char **why)
 {
-	const struct ws_kernel_launch *launch = &entry->launch;
 	uint64_t began;
 
-	*why = "the memory that it found could not be restored: the driver failed";
 	ws_kernel_choose_version(batch.versions, version);
 	if (entry->refused || (!counted && entry->slow))
 		return true;
-	if (!ws_kernel_restore_version(batch.versions, launch->stream))
+	if (!restore_entry(entry, why) || (counted && !prepare_caches(entry, why)))
 		return false;
-	if (counted) {
-		if (!prepare_caches(launch, why))
-			return false;
-		if (!ws_kernel_flushes_caches()) {
-			ws_kernel_mark_allocations(batch.versions, &entry->writes);
-			*why = "the memory that it found could not be restored";
-			if (!ws_kernel_restore_version(batch.versions, launch->stream))
-				return false;
-		}
-	}
 	*why = "it could not be run again";
 	began = ws_read_raw_ns();
 	if (!run_launch(entry, counted))
@@ -213,7 +212,8 @@ static size_t count_repeated(size_t from, size_t count)
 
 static bool make_passes(size_t from, size_t count, uint32_t *passes, const char **why)
 {
-	struct ws_kernel_passes how = {.ranges = 2 * count_repeated(from, count)};
+	struct ws_kernel_passes how = {.ranges = ws_kernel_ranges_each() *
+						 count_repeated(from, count)};
 	bool more = true;
 	int rc = ws_kernel_begin_passes(batch.counters, &how);
 
@@ -235,7 +235,7 @@ static bool make_passes(size_t from, size_t count, uint32_t *passes, const char 
 
 static void write_entries(size_t from, size_t count, uint32_t passes, const char *why)
 {
-	size_t range = 1, bytes;
+	size_t range = ws_kernel_ranges_each() - 1, bytes;
 
 	for (size_t i = from; i < from + count; i++) {
 		struct entry *entry = &batch.entries[i];
@@ -249,7 +249,7 @@ static void write_entries(size_t from, size_t count, uint32_t passes, const char
 					      &entry->outcome);
 		}
 		if (!entry->refused)
-			range += 2;
+			range += ws_kernel_ranges_each();
 		if (entry->outcome.error)
 			entry->outcome.passes = 0;
 		ws_kernel_write_result(&entry->launch, &entry->outcome);
@@ -265,7 +265,7 @@ static void keep_entries(size_t from, size_t count)
 	for (size_t i = from; i < from + count; i++)
 		if (!batch.entries[i].refused) {
 			kept[n].launch = batch.entries[i].launch.number;
-			kept[n].range = 2 * n + 1;
+			kept[n].range = ws_kernel_ranges_each() * (n + 1) - 1;
 			n++;
 		}
 	ws_kernel_keep_image(image, bytes, batch.entries[from].launch.device, kept, n);
@@ -284,7 +284,8 @@ static bool measure_entries(size_t from, size_t count, const char **why)
 	}
 	made = make_passes(from, count, &passes, why);
 
-	if (made && ws_kernel_count_ranges(batch.counters) != 2 * count_repeated(from, count)) {
+	if (made && ws_kernel_count_ranges(batch.counters) !=
+			    ws_kernel_ranges_each() * count_repeated(from, count)) {
 		*why = "CUPTI gives no values for it";
 		return false;
 	}
@@ -323,10 +324,7 @@ static bool look_into_entry(struct entry *entry, size_t pass, const char **why)
 {
 	const struct ws_kernel_launch *launch = &entry->launch;
 
-	*why = "the memory that it found could not be restored: the driver failed";
-	if (!ws_kernel_restore_version(batch.versions, launch->stream) ||
-	    !prepare_caches(launch, why) ||
-	    !ws_kernel_restore_version(batch.versions, launch->stream) ||
+	if (!restore_entry(entry, why) || !prepare_caches(entry, why) ||
 	    ws_kernel_driver.synchronize())
 		return false;
 	*why = "it could not be run again";
@@ -373,7 +371,8 @@ static size_t choose_part(void)
 
 	if (ws_kernel_resume_counters(batch.counters))
 		return most;
-	while (most > 1 && ws_kernel_image_bytes(batch.counters, 2 * most) > IMAGE_MOST)
+	while (most > 1 &&
+	       ws_kernel_image_bytes(batch.counters, ws_kernel_ranges_each() * most) > IMAGE_MOST)
 		most = (most + 1) / 2;
 	return most;
 }

@@ -35,23 +35,31 @@ bool ws_kernel_flushes_caches(void)
 	return strcmp(ws_kernel_settings.cache_control, "none") != 0;
 }
 
+size_t ws_kernel_ranges_each(void)
+{
+	return ws_kernel_flushes_caches() ? 2 : 3;
+}
+
 /*
  * If caches are not to be flushed, do as Nsight Compute does, since users compare with it: the
- * first pass finds only the allocations that the kernel writes, which have just been restored;
- * further passes find what the pass before has left, too. (Saving and comparing memory have filled
- * the caches with other data, so a run of the kernel takes the place of the pass before.)
+ * first pass finds only the allocations that the kernel writes, which have been restored, and none
+ * of that has to be written back; further passes find what the pass before has left. (Saving and
+ * comparing memory have filled the caches with other data, so a run of the kernel takes the place
+ * of the pass before.) Each pass launches as many kernels.
  */
 static bool prepare_caches(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
 			   uint32_t pass, const char **why)
 {
+	bool first = !pass && ws_kernel_can_flush(saved);
+
 	if (ws_kernel_flushes_caches())
 		return ws_kernel_flush_caches(saved, why);
-	if (pass || !ws_kernel_flush_caches(saved, why)) {
-		*why = "it could not be run again";
-		if (!ws_kernel_runs(launch))
-			return false;
-	}
-	return ws_kernel_restore_allocations(saved, why);
+	*why = "it could not be run again";
+	if (!first && !ws_kernel_runs(launch))
+		return false;
+	return ws_kernel_restore_allocations(saved, why) &&
+	       (!first || ws_kernel_flush_caches(saved, why)) &&
+	       ws_kernel_read_restored(saved, first, why);
 }
 
 /* Without flushes, find out before the first pass what the kernel changes. */
@@ -110,7 +118,7 @@ static bool make_passes(const struct ws_kernel_launch *launch, struct ws_kernel_
 			struct ws_kernel_saved *saved, struct ws_kernel_outcome *outcome)
 {
 	struct ws_kernel_passes passes = {.own_range = is_graph(launch),
-					  .ranges = is_graph(launch) ? 1 : 2};
+					  .ranges = is_graph(launch) ? 1 : ws_kernel_ranges_each()};
 	bool more = true;
 	int rc = ws_kernel_begin_passes(counters, &passes);
 
@@ -217,7 +225,7 @@ static void evaluate(const struct ws_kernel_launch *launch, struct ws_kernel_cou
 		return;
 	outcome->error = NULL;
 	image = ws_kernel_get_image(counters, &bytes);
-	range = ws_kernel_count_ranges(counters) > 1;
+	range = ws_max(ws_kernel_count_ranges(counters), (size_t)1) - 1;
 	ws_kernel_take_values(counters, image, range, outcome);
 	ws_kernel_keep_one(counters, launch, image, range);
 }

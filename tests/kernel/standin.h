@@ -11,6 +11,7 @@
  *   taken        another tool has subscribed
  *   nosampling   program counters cannot be sampled
  *   unattributed samples of program counters belong to no known function
+ *   nocache      the driver does not empty the level-2 cache
  *
  * STANDIN_SAMPLES names a file of samples of program counters (standin_samples.h), STANDIN_BUS the
  * PCI device that stands for the GPU.

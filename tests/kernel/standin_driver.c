@@ -17,7 +17,8 @@ static void *global;
 static size_t global_bytes;
 static struct standin_kernel flush = {"ws_flush_read", NULL, NULL},
 			     compare = {"ws_compare", NULL, NULL},
-			     compare_pieces = {"ws_compare_pieces", NULL, NULL};
+			     compare_pieces = {"ws_compare_pieces", NULL, NULL},
+			     read_pieces = {"ws_read_pieces", NULL, NULL};
 
 int standin_fault(const char *name)
 {
@@ -319,6 +320,8 @@ STANDIN_EXPORT int cuModuleGetFunction(void **function, void *module, const char
 		*function = &compare;
 	else if (!strcmp(name, "ws_compare_pieces"))
 		*function = &compare_pieces;
+	else if (!strcmp(name, "ws_read_pieces"))
+		*function = &read_pieces;
 	return 0;
 }
 STANDIN_EXPORT int cuCtxPushCurrent_v2(void *context)

@@ -768,6 +768,30 @@ def a_program_without_results_is_told_why():
         assert word in tap.run("info", "r.wsrep").out.decode(), (args, word)
 
 
+def emptied(*args, fault=None):
+    """What the driver was asked to empty the level-2 cache of."""
+    with open("cache", "w", encoding="utf-8"):
+        pass
+    os.environ["STANDIN_CACHE"] = os.path.abspath("cache")
+    out, results = measure("-c", "2", *args, fault=fault)
+    del os.environ["STANDIN_CACHE"]
+    assert out.startswith(BARE), out
+    for result in results:
+        assert not result["error"] and result["passes"] == 4, result
+        assert result["metrics"]["lts__t_sectors.sum"] == 4.5, result
+    with open("cache", encoding="utf-8") as f:
+        return f.read().split()
+
+
+@tap.test
+def the_driver_empties_the_cache():
+    for batch in ("1", "32"):
+        both = ["system", "device"]
+        assert emptied("--replay-batch", batch) == both * 2 * 4
+        assert emptied("--replay-batch", batch, "--cache-control", "none") == both * 2
+        assert not emptied("--replay-batch", batch, fault="nocache")
+
+
 @tap.test
 def a_metric_that_the_chip_lacks_is_named():
     out, results = measure(metrics="nosuch__metric.sum")
