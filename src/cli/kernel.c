@@ -127,7 +127,7 @@ static const struct ws_opt opts[] = {
 	 "With the section SourceCounters: measure single instructions in passes of their own: how "
 	 "often they run and what they access (counts), where warps are and what they wait for "
 	 "(samples). Only with --replay-mode kernel.",
-	 "counts"},
+	 "all"},
 	{"sampling-interval", 0, WS_OPT_STRING, AT(sampling), "N|auto", NULL,
 	 "With the section SourceCounters: sample program counters every 2^(5+N) cycles, N from 0 "
 	 "to 26; auto: as often as suits the GPU.",

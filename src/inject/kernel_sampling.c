@@ -15,7 +15,8 @@
 #include "inject/kernel_source.h"
 
 enum { PCS = 4096, REASONS_MOST = 64, ROUNDS_MOST = 4096 };
-enum { PERIOD_LEAST = 7, PERIOD_MOST = 31, SAMPLES_WANTED = 40000, CYCLES_A_NS = 2 };
+enum { PERIOD_LEAST = 9, PERIOD_MOST = 31, SAMPLES_WANTED = 40000, CYCLES_A_NS = 2 };
+enum { PERIODS_APART = 3 };
 enum { ATTRIBUTE_SMS = 16 }; /* CUdevice_attribute */
 enum { DROPPED_SHARE = 20 }; /* a smaller part is not worth a warning */
 enum { SCRATCH_BYTES = 16 << 20, BUFFER_BYTES = 64 << 20 };
@@ -36,6 +37,7 @@ static long process;  /* that enabled it */
 static struct cupti_sampling_data data;
 static struct cupti_sampled_pc *pcs;
 static struct cupti_stall_count *counts; /* of each pc: one for each reason */
+static uint32_t configured;		 /* period */
 static uint32_t reasons[REASONS_MOST];
 static const char *reason_names[REASONS_MOST]; /* by the reason's index */
 static size_t reason_count;
@@ -122,6 +124,7 @@ static uint32_t find_period(const struct ws_kernel_launch *launch, uint64_t dura
 	return period;
 }
 
+/* CUPTI then takes 0.1 s to start sampling. */
 static int configure(void *context, uint32_t period)
 {
 	struct cupti_sampling_setting settings[] = {
@@ -140,7 +143,17 @@ static int configure(void *context, uint32_t period)
 					       .settings = settings};
 
 	prepare_data();
+	configured = period;
 	return sampling.configure(&config);
+}
+
+/* A period that is not far off is good enough. */
+static int set_period(void *context, uint32_t period)
+{
+	prepare_data();
+	if (period <= configured + PERIODS_APART && configured <= period + PERIODS_APART)
+		return 0;
+	return configure(context, period);
 }
 
 static int prepare(void *context)
@@ -197,7 +210,7 @@ int ws_kernel_begin_sampling(const struct ws_kernel_launch *launch, uint64_t dur
 	if (rc)
 		return rc;
 	*what = "CUPTI does not configure sampling";
-	rc = configure(launch->context, find_period(launch, duration));
+	rc = set_period(launch->context, find_period(launch, duration));
 	if (rc)
 		return rc;
 	*what = "CUPTI does not start sampling";

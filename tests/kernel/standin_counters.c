@@ -681,16 +681,20 @@ CALL(PCSamplingGetStallReasons, cupti_sampling_reasons)
 	}
 	return p->count != given->reason_count;
 }
+/* Not again for nothing, since a GPU takes 0.1 s for it. */
 CALL(PCSamplingSetConfigurationAttribute, cupti_sampling_config)
 {
+	int period = 0;
+
 	for (size_t i = 0; i < p->count; i++)
 		if (p->settings[i].attribute == CUPTI_SAMPLING_DATA)
 			sampling.data = p->settings[i].value.pointer;
-		else if (p->settings[i].attribute == CUPTI_SAMPLING_PERIOD &&
-			 p->settings[i].value.number != 7)
-			return CUPTI_ERR_INVALID_PARAMETER;
-	sampling.configured = sampling.data != NULL;
-	return !sampling.configured;
+		else if (p->settings[i].attribute == CUPTI_SAMPLING_PERIOD)
+			period = (int)p->settings[i].value.number;
+	if (!sampling.data || period == sampling.configured || (period != 7 && period != 9))
+		return CUPTI_ERR_INVALID_PARAMETER;
+	sampling.configured = period;
+	return 0;
 }
 /* Not beside the range profiler, as on a GPU. */
 CALL(PCSamplingStart, cupti_sampling_call)
