@@ -230,6 +230,30 @@ def query(t):
     read_with_faults(t, ["query", make_report(t), words])
 
 
+# Other commands that read a report and print: the words before it, and behind it.
+READERS = {
+    "report": (["report"], []),
+    "analyze": (["analyze"], []),
+    "analyze_as_sarif": (["analyze", "--format=sarif"], []),
+    "diff": (["diff"], ["REPORT"]),
+    "ops": (["ops"], []),
+    "kernel_show": (["kernel", "--show"], []),
+}
+
+
+def reading(name, before, behind):
+    def read(t):
+        report = make_report(t)
+        read_with_faults(t, [*before, report, *[report for _ in behind]])
+
+    read.__name__ = name
+    test("faults")(read)
+
+
+for name, words in READERS.items():
+    reading(name, *words)
+
+
 def exporting(kind):
     def export(t):
         made = "x." + kind.strip("/")
