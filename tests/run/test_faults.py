@@ -237,7 +237,6 @@ READERS = {
     "analyze_as_sarif": (["analyze", "--format=sarif"], []),
     "diff": (["diff"], ["REPORT"]),
     "ops": (["ops"], []),
-    "kernel_show": (["kernel", "--show"], []),
 }
 
 
