@@ -484,11 +484,12 @@ static void find_wait(const struct ws_mpi_messages *messages, struct ws_mpi_mess
 	uint64_t flow =
 		ws_map_get(&messages->flows,
 			   hash_call(message->source, message->thread, message->start), NULL);
-	const struct request_flow *request = &messages->requests[flow - 1];
+	const struct request_flow *request;
 	uint64_t end;
 
 	if (!flow)
 		return;
+	request = &messages->requests[flow - 1];
 	end = ws_map_get(&messages->waits,
 			 hash_call(message->source, request->thread, request->start), NULL);
 	if (!end)

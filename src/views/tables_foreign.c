@@ -254,9 +254,9 @@ static void fill_from_json(struct ws_foreign_view *foreign, uint64_t id, struct 
 static struct ws_view_cell make_id_cell(struct ws_foreign_view *foreign, const uint64_t *values)
 {
 	enum { THREADS = 1 << 12 };
-	int64_t start = ws_make_time_cell(foreign->export, values[ws_slice_start]).i;
+	uint64_t start = (uint64_t)ws_make_time_cell(foreign->export, values[ws_slice_start]).i;
 
-	return ws_make_int_cell(start * THREADS + (int64_t)(values[ws_slice_thread] % THREADS));
+	return ws_make_int_cell((int64_t)(start * THREADS + values[ws_slice_thread] % THREADS));
 }
 
 static struct ws_view_cell make_slice_cell(struct ws_foreign_view *foreign, size_t column,
