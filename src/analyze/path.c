@@ -223,8 +223,9 @@ static bool leave_for_gpu(struct walk *walk, const struct ws_model_state *state,
 	struct ws_piece piece = make_thread_piece(walk, WS_PIECE_RUN);
 	uint64_t end;
 
+	/* The thread may have computed on the same core for long before the call. */
 	if (call != WS_NO_CALL)
-		since = ws_min(since, walk->model->calls.rows.col[ws_cuda_api_start][call]);
+		since = walk->model->calls.rows.col[ws_cuda_api_start][call];
 	if (!find_awaited_op(walk, since, walk->at, &op))
 		return false;
 	end = walk->model->work.gpu[op.gpu].op[op.op].end;

@@ -683,6 +683,32 @@ static void test_imports_starve_no_gpu(void **state)
 	forget_program(&analysed);
 }
 
+/* A kernel that is over long before a copy is asked for, whose call lasts. */
+static void step_that_computes_before_it_copies(struct program *program, int number)
+{
+	if (!number)
+		describe_code(program);
+	add_kernel(program, 0, "work", 100 * US, full);
+	program->now += 3 * MS;
+	add_call(program, "cudaMemcpyAsync_v3020", 150 * US);
+	ROW(program, cuda_memcpy, .start = program->now - 10 * US, .end = program->now - 5 * US,
+	    .process = 1, .correlation = program->correlation, .bytes = 1 << 20,
+	    .kind = WS_COPY_HTOD, .stream = 7);
+}
+
+/* What a thread computed before such a call is no time of the call. */
+static void test_calls_begin_when_they_are_made(void **state)
+{
+	struct analysed analysed;
+
+	(void)state;
+	sample_code("prepare", "/usr/lib/libprepare.so.1", WS_MODULE_FILE);
+	analysed = analyse_program(step_that_computes_before_it_copies);
+	assert_true(analysed.analysis->breakdown.by_cause[WS_CAUSE_CUDA_CALL] <
+		    analysed.analysis->window / 4);
+	forget_program(&analysed);
+}
+
 /* A graph whose kernels are not recorded, and a small kernel beside it that copies. */
 static void step_with_a_graph(struct program *program, int number)
 {
@@ -1058,6 +1084,7 @@ int main(void)
 		cmocka_unit_test(test_warps_of_few_threads),
 		cmocka_unit_test(test_calls_that_only_samples_show),
 		cmocka_unit_test(test_imports_starve_no_gpu),
+		cmocka_unit_test(test_calls_begin_when_they_are_made),
 		cmocka_unit_test(test_graphs_hold_most_work),
 		cmocka_unit_test(test_how_a_file_is_read),
 		cmocka_unit_test(test_a_gpu_of_another_node),
