@@ -122,6 +122,20 @@ static bool is_upper_case(const char *name, size_t length)
 	return true;
 }
 
+/* Names that are written in one: PGPASSWORD, dbpasswd. */
+static bool ends_in_secret(const char *part, size_t length)
+{
+	static const char *const ends[] = {"password", "passwd", "passphrase"};
+
+	for (size_t i = 0; i < WS_COUNT(ends); i++) {
+		size_t n = strlen(ends[i]);
+
+		if (length > n && !strncasecmp(part + length - n, ends[i], n))
+			return true;
+	}
+	return false;
+}
+
 bool ws_is_secret_name(const char *name, size_t length)
 {
 	bool secret = false, key_follows = false;
@@ -139,7 +153,8 @@ bool ws_is_secret_name(const char *name, size_t length)
 		part = measure_part(name + at, length - at);
 		if (is_listed(name + at, part, harmless_parts))
 			return false;
-		secret |= is_listed(name + at, part, secret_parts);
+		secret |=
+			is_listed(name + at, part, secret_parts) || ends_in_secret(name + at, part);
 		if (is_listed(name + at, part, "key"))
 			secret |= key_follows ||
 				  (at && at + part == length && is_upper_case(name, length));
@@ -504,7 +519,7 @@ static const struct program {
 	{"ldapsearch ldapadd ldapmodify ldapdelete ldappasswd ldapwhoami", "w", "", "p"},
 	{"snmpget snmpwalk snmpset snmpbulkwalk", "AX", "", ""},
 	{"openssl", "k", "", "p"},
-	{"curl", "", "uU", "p"},
+	{"curl", "b", "uU", "p"}, /* cookies; a file of them is masked, too */
 	{"http https", "", "a", "p"},
 	{"lftp smbclient rpcclient net", "", "uU", "p"},
 	{"mkdir cp install rsync scp sftp squeue sinfo sacct pytest make ninja ps pgrep pkill lsof "
