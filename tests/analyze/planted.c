@@ -566,6 +566,30 @@ static void stay_on_one_core(void)
 	run_threads(4, compute_part);
 }
 
+static char spin_taken;
+
+static void __attribute__((noinline)) take_spin_lock(void)
+{
+	while (__atomic_test_and_set(&spin_taken, __ATOMIC_ACQUIRE)) {
+	}
+}
+
+static void *compute_with_spin_lock(void *unused)
+{
+	(void)unused;
+	for (int i = 0; i < 100; i++) {
+		take_spin_lock();
+		compute(1000000);
+		__atomic_clear(&spin_taken, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+static void hold_own_spin_lock(void)
+{
+	run_threads(4, compute_with_spin_lock);
+}
+
 static void __attribute__((noinline)) answer_slowly(int peer)
 {
 	const struct timespec pause = {.tv_nsec = 20000000};
@@ -615,21 +639,37 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } faults[] = {
-	{"lock", take_lock_in_turns},  {"imbalance", share_work_unevenly},
-	{"pages", touch_pages},	       {"sleep", wait_a_while},
-	{"healthy", compute_only},     {"spin", spin_threads},
-	{"bytes", write_bytes},	       {"stat", look_at_files},
-	{"files", append_lines},       {"threads", start_threads},
-	{"pipe", ask_often},	       {"crew", do_own_shares},
-	{"serial", do_parts},	       {"processes", start_processes},
-	{"sequence", do_turns},	       {"atomics", count_together},
-	{"workers", start_workers},    {"limit", wait_for_limits},
-	{"blocks", write_blocks},      {"semaphore", take_semaphore_in_turns},
-	{"flock", lock_file_in_turns}, {"arena", share_an_arena},
-	{"seek", read_numbers},	       {"popen", ask_shells},
-	{"bound", stay_on_one_core},   {"lists", make_lists},
-	{"protect", protect_pages},    {"polls", ask_descriptor},
-	{"fork", copy_large_process},  {"server", ask_slow_server},
+	{"lock", take_lock_in_turns},
+	{"imbalance", share_work_unevenly},
+	{"pages", touch_pages},
+	{"sleep", wait_a_while},
+	{"healthy", compute_only},
+	{"spin", spin_threads},
+	{"bytes", write_bytes},
+	{"stat", look_at_files},
+	{"files", append_lines},
+	{"threads", start_threads},
+	{"pipe", ask_often},
+	{"crew", do_own_shares},
+	{"serial", do_parts},
+	{"processes", start_processes},
+	{"sequence", do_turns},
+	{"atomics", count_together},
+	{"workers", start_workers},
+	{"limit", wait_for_limits},
+	{"blocks", write_blocks},
+	{"semaphore", take_semaphore_in_turns},
+	{"flock", lock_file_in_turns},
+	{"arena", share_an_arena},
+	{"seek", read_numbers},
+	{"popen", ask_shells},
+	{"bound", stay_on_one_core},
+	{"lists", make_lists},
+	{"protect", protect_pages},
+	{"polls", ask_descriptor},
+	{"fork", copy_large_process},
+	{"server", ask_slow_server},
+	{"ownspin", hold_own_spin_lock},
 };
 
 int main(int argc, char **argv)

@@ -95,6 +95,11 @@ def a_server_that_sleeps_is_named_and_not_its_client():
 
 
 @test
+def spin_locks_of_the_program_itself_are_named():
+    try_planted("ownspin", "busy-waiting", "take_spin_lock")
+
+
+@test
 def locks_of_python_are_named():
     program = """
 import threading

@@ -11,7 +11,8 @@
 enum {
 	MOST_TOTALS = 64,
 	SPIN_BYTES = 12,
-	TINY_BYTES = 8, /* a read, a comparison and a jump */
+	NAMED_SPIN_BYTES = 32, /* of a function whose name says that it spins */
+	TINY_BYTES = 8,	       /* a read, a comparison and a jump */
 	LEAST_SAMPLES = 50,
 	LEAST_QUERIES = 1000
 };
@@ -174,6 +175,50 @@ static bool is_much(const struct ws_analysis *analysis, const char *call, uint64
 	       (double)ns >= least * (double)analysis->parallel.running;
 }
 
+/* Whether the program's author says by a function's name that it waits busily. */
+static bool says_it_spins(const char *name)
+{
+	if (strcasestr(name, "busy_wait") || strcasestr(name, "busywait"))
+		return true;
+	return strcasestr(name, "spin") && (strcasestr(name, "lock") || strcasestr(name, "wait") ||
+					    strcasestr(name, "acquire"));
+}
+
+static bool is_named_spin(const struct ws_analysis *analysis, const struct ws_usage_row *row)
+{
+	const struct ws_stacks *stacks = analysis->model->stacks;
+
+	return row->kind == WS_USAGE_CODE && !row->place.python && row->place.users &&
+	       measure_loop(row) <= NAMED_SPIN_BYTES &&
+	       says_it_spins(ws_stacks_get_function(stacks, row->place.function)->name);
+}
+
+/* The program's own spin locks: tiny loops in functions that say by their names what they are. */
+static void check_named_spins(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	const struct ws_usage *usage = &analysis->usage;
+	struct ws_usage_total total = {0};
+
+	for (size_t i = 0; i < usage->count; i++) {
+		const struct ws_usage_row *row = &usage->rows[i];
+
+		if (!is_named_spin(analysis, row))
+			continue;
+		if (!total.threads)
+			total.row = *row;
+		else if (row->place.function == total.row.place.function)
+			total.row.ns += row->ns;
+		else
+			continue;
+		total.threads++;
+	}
+	if (!total.threads)
+		return;
+	total.row.name = "a spin loop";
+	if (is_much(analysis, "", total.row.ns))
+		report_spinning(analysis, &total, findings);
+}
+
 static void check_waiting(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	struct ws_usage_total totals[MOST_TOTALS];
@@ -184,6 +229,7 @@ static void check_waiting(const struct ws_analysis *analysis, struct ws_findings
 	for (size_t i = 0; i < count; i++)
 		if (is_much(analysis, totals[i].row.name, totals[i].row.ns))
 			report_spinning(analysis, &totals[i], findings);
+	check_named_spins(analysis, findings);
 	if (ws_findings_have(findings, &ws_rule_busy_waiting))
 		return;
 	for (size_t i = 0; i < analysis->usage.count; i++) {
@@ -214,14 +260,17 @@ static const char *find_obstacle(const struct ws_analysis *analysis)
 const struct ws_rule ws_rule_busy_waiting = {
 	.name = "busy-waiting",
 	.title = "Threads that ask again and again instead of waiting",
-	.about = "A fifth of the time that threads run, or more, is spent in calls that "
-		 "ask whether something has come, or let others go first: sched_yield, poll and "
-		 "select that return at once, spin locks, trylock, tiny sleeps (a tenth of "
-		 "sched_yield, spin locks and trylock). The price "
-		 "is the core; time is gained only where threads had to wait for cores. A loop "
-		 "that only reads a variable is reported as a note: nearly all samples of a thread "
-		 "within 12 bytes of code while another thread works elsewhere. A thousand calls "
-		 "of cudaStreamQuery or cudaEventQuery, 20 a kernel, are a warning.",
+	.about =
+		"A fifth of the time that threads run, or more, is spent in calls that "
+		"ask whether something has come, or let others go first: sched_yield, poll and "
+		"select that return at once, spin locks, trylock, tiny sleeps (a tenth of "
+		"sched_yield, spin locks and trylock). The price "
+		"is the core; time is gained only where threads had to wait for cores. A tiny loop "
+		"in a function of the program that is named so (spin_lock, busy_wait) counts as "
+		"these calls do. Another loop that only reads a variable is reported as a note: "
+		"nearly all samples of a thread "
+		"within 12 bytes of code while another thread works elsewhere. A thousand calls "
+		"of cudaStreamQuery or cudaEventQuery, 20 a kernel, are a warning.",
 	.find_obstacle = find_obstacle,
 	.query = ws_proof_code,
 	.check = check_waiting,
