@@ -2,13 +2,15 @@
  * written.c - see written.h.
  *
  * Where instructions begin is not known: each byte is tried. What looks like a write by chance
- * would hardly have the address of a variable.
+ * would hardly have the address of a variable. Compilers also load an address into a register
+ * before a loop: that counts where nothing in the stretch looks as if it changed the register.
  */
 #include "analyze/written.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/choose.h"
 #include "symbols/demangle.h"
 #include "symbols/symtab.h"
 
@@ -105,6 +107,118 @@ static bool read_write(const uint8_t *bytes, uint64_t address, struct ws_written
 	return true;
 }
 
+/* ---- by a register that holds an address ---- */
+
+enum { LOAD_ADDRESS = 0x8d, LOAD_BYTES = 7, REGISTERS = 16, STACK_REGISTER = 4 };
+
+/* `lea distance(%rip), %register`: the register, and what it holds from then on. */
+static bool read_address(const uint8_t *bytes, uint64_t address, unsigned *number, uint64_t *value)
+{
+	int32_t distance;
+
+	if ((bytes[0] & 0xf8) != 0x48 || bytes[1] != LOAD_ADDRESS || (bytes[2] & 0xc7) != 0x05)
+		return false;
+	memcpy(&distance, bytes + 3, sizeof(distance));
+	*number = (bytes[2] >> 3 & 7) | (bytes[0] & 4) << 1;
+	*value = address + LOAD_BYTES + (uint64_t)(int64_t)distance;
+	return true;
+}
+
+/* Whether an instruction seems to change a register, given its low three bits: rather too often. */
+static bool may_change(const uint8_t *bytes, unsigned low)
+{
+	static const uint8_t to_operand[] = {0x01, 0x09, 0x11, 0x19, 0x21, 0x29, 0x31, 0x81, 0x83,
+					     0x87, 0x89, 0xc1, 0xc7, 0xd1, 0xd3, 0xf7, 0xff},
+			     to_register[] = {0x03, 0x0b, 0x13, 0x1b, 0x23, 0x2b,	 0x33,
+					      0x63, 0x69, 0x6b, 0x87, 0x8b, LOAD_ADDRESS};
+	uint8_t modes = bytes[1];
+
+	if (memchr(to_operand, bytes[0], sizeof(to_operand)) && modes >= 0xc0 && (modes & 7) == low)
+		return true;
+	if (memchr(to_register, bytes[0], sizeof(to_register)) && (modes >> 3 & 7) == low)
+		return true;
+	/* Conditional moves, widening, counting bits. */
+	return bytes[0] == TWO_BYTES && (bytes[2] >> 3 & 7) == low &&
+	       ((modes & 0xf0) == 0x40 || modes == 0xaf || (modes >= 0xb6 && modes <= 0xbf));
+}
+
+/* Whether only the `lea` at `load` changes the register. */
+static bool is_kept(const uint8_t *bytes, uint64_t size, uint64_t load, unsigned number)
+{
+	for (uint64_t i = 0; i < size; i++) {
+		uint64_t value;
+		unsigned other;
+
+		if (read_address(bytes + i, 0, &other, &value)) {
+			if (i != load && other == number)
+				return false;
+			i += LOAD_BYTES - 1; /* the distance may look like anything */
+		} else if (may_change(bytes + i, number & 7)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* A write to memory at a register, with a distance of a byte or four or none. */
+static bool read_relative_write(const uint8_t *bytes, uint64_t address, unsigned number,
+				uint64_t value, struct ws_written *written)
+{
+	const struct write_code *code;
+	const uint8_t *at = bytes;
+	bool lock = *at == LOCK;
+	unsigned high = 0;
+	int32_t distance = 0;
+
+	at += lock;
+	if ((*at & 0xf0) == REX)
+		high = (*at++ & 1u) << 3;
+	code = find_code(codes, WS_COUNT(codes), *at++);
+	if (!code || *at >= 0xc0 || ((*at & 7u) | high) != number ||
+	    !(code->digits >> (*at >> 3 & 7) & 1))
+		return false;
+	switch (*at++ >> 6) {
+	case 0:
+		break;
+	case 1:
+		distance = (int8_t)*at++;
+		break;
+	default:
+		memcpy(&distance, at, sizeof(distance));
+		at += sizeof(distance);
+	}
+	written->from = address;
+	written->to = address + (uint64_t)(at - bytes) + code->immediate;
+	written->target = value + (uint64_t)(int64_t)distance;
+	written->atomic = lock || code->atomic;
+	return true;
+}
+
+/* Writes by registers that a `lea` in the stretch has given the address of a variable. */
+static size_t find_by_registers(const struct ws_elf *elf, const uint8_t *bytes, uint64_t from,
+				uint64_t size, struct ws_written *out, size_t most)
+{
+	size_t count = 0;
+
+	for (uint64_t load = 0; load < size; load++) {
+		uint64_t value;
+		unsigned number;
+
+		/* Operands at the registers 4 and 5 and their likes look different. */
+		if (!read_address(bytes + load, from + load, &number, &value) ||
+		    (number & 6) == STACK_REGISTER || !is_variable(elf, value) ||
+		    !is_kept(bytes, size, load, number))
+			continue;
+		for (uint64_t i = load + LOAD_BYTES; i < size && count < most; i++)
+			if (read_relative_write(bytes + i, from + i, number, value, &out[count]) &&
+			    is_variable(elf, out[count].target))
+				i = out[count++].to - from - 1;
+	}
+	return count;
+}
+
+/* ---- all ---- */
+
 size_t ws_find_written(const struct ws_elf *elf, uint64_t from, uint64_t to, struct ws_written *out,
 		       size_t most)
 {
@@ -123,6 +237,9 @@ size_t ws_find_written(const struct ws_elf *elf, uint64_t from, uint64_t to, str
 		out[count++] = written;
 		i = written.to - from - 1; /* without its first prefix it looks like another one */
 	}
+	if (left > LONGEST)
+		count += find_by_registers(elf, bytes, from, ws_min(to - from, left - LONGEST),
+					   out + count, most - count);
 	return count;
 }
 

@@ -3,7 +3,8 @@
  * from the program's file where that is on this machine and unchanged.
  *
  * Only variables that the code names by their addresses (relative to the instruction, x86-64) are
- * found: what several threads write to there is certainly the same memory.
+ * found, also where it keeps the address in a register: what several threads write to there is
+ * certainly the same memory.
  */
 #ifndef WS_ANALYZE_WRITTEN_H
 #define WS_ANALYZE_WRITTEN_H

@@ -321,6 +321,42 @@ __asm__(".text\n.globl write_variables\n.hidden write_variables\n"
 	"movq %rax, write_variables(%rip)\n"
 	"ret\n.skip 32\n.size write_variables, .-write_variables\n");
 
+/* An address in a register, which another one of these changes. */
+__attribute__((visibility("hidden"))) void write_by_register(void);
+__asm__(".text\n.globl write_by_register\n.hidden write_by_register\n"
+	".type write_by_register, @function\nwrite_by_register:\n"
+	"leaq counters(%rip), %rcx\n"
+	"leaq counters+8(%rip), %rdx\n"
+	"movq %rax, 16(%rcx)\n"
+	"lock addq $1, (%rcx)\n"
+	"movq %rax, (%rdx)\n"
+	"addq $8, %rdx\n"
+	"ret\n.skip 32\n.size write_by_register, .-write_by_register\n");
+
+static void test_written_by_registers(void **state)
+{
+	enum { STRETCH = 40, MOST = 10 };
+	uintptr_t code = (uintptr_t)write_by_register, data = (uintptr_t)counters;
+	struct ws_written found[MOST];
+	struct ws_elf elf;
+	struct ws_err err;
+	Dl_info info;
+
+	(void)state;
+	assert_true(dladdr((void *)code, &info) != 0);
+	assert_int_equal(ws_elf_open(&elf, "/proc/self/exe", &err), 0);
+	if (elf.type == ET_DYN) {
+		code -= (uintptr_t)info.dli_fbase;
+		data -= (uintptr_t)info.dli_fbase;
+	}
+	assert_int_equal(ws_find_written(&elf, code, code + STRETCH, found, MOST), 2);
+	assert_int_equal(found[0].target, data + 16);
+	assert_false(found[0].atomic);
+	assert_int_equal(found[1].target, data);
+	assert_true(found[1].atomic);
+	ws_elf_close(&elf);
+}
+
 static void test_written(void **state)
 {
 	static const struct {
@@ -403,6 +439,7 @@ int main(void)
 					   cmocka_unit_test(test_brief_lines),
 #ifdef __x86_64__
 					   cmocka_unit_test(test_written),
+					   cmocka_unit_test(test_written_by_registers),
 #endif
 					   cmocka_unit_test(test_source_lines)};
 
