@@ -251,7 +251,7 @@ static void write_entries(size_t from, size_t count, uint32_t passes, const char
 		if (!entry->refused)
 			range += ws_kernel_ranges_each();
 		if (entry->outcome.error)
-			entry->outcome.passes = 0;
+			entry->outcome.passes = entry->outcome.duration = 0;
 		ws_kernel_write_result(&entry->launch, &entry->outcome);
 	}
 }

@@ -282,7 +282,7 @@ void ws_kernel_measure(struct ws_kernel_launch *launch)
 	if (!outcome.error)
 		measure_kernel(launch, &outcome);
 	if (outcome.error)
-		outcome.passes = 0;
+		outcome.passes = outcome.duration = 0;
 	ws_kernel_write_result(launch, &outcome);
 	ws_kernel_driver.exchange_mode(&mode);
 }
