@@ -157,20 +157,36 @@ int ws_gpm_find_number(const char *uuid)
 	return (int)number;
 }
 
-bool ws_gpm_has_idle_links(const char *uuid)
+/* The number of links whose state is known; *active: how many of these are active. */
+static unsigned look_at_links(const char *uuid, unsigned *active)
 {
 	struct functions nvml;
 	nvml_device device;
-	bool known = false;
-	int active;
+	unsigned known = 0;
 
+	*active = 0;
 	if (!load(&nvml) || !nvml.get_link || nvml.get_by_uuid(uuid, &device) != NVML_SUCCESS)
-		return false;
+		return 0;
 	for (unsigned link = 0; link < MOST_LINKS; link++) {
-		active = 0;
-		known |= nvml.get_link(device, link, &active) == NVML_SUCCESS;
-		if (active)
-			return false;
+		int state = 0;
+
+		known += nvml.get_link(device, link, &state) == NVML_SUCCESS;
+		*active += state != 0;
 	}
 	return known;
+}
+
+bool ws_gpm_has_idle_links(const char *uuid)
+{
+	unsigned active, known = look_at_links(uuid, &active);
+
+	return known && !active;
+}
+
+unsigned ws_gpm_count_links(const char *uuid)
+{
+	unsigned active;
+
+	look_at_links(uuid, &active);
+	return active;
 }

@@ -30,5 +30,7 @@ enum { WS_GPM_MOST = 16 };
 /* Whether the GPU with this UUID has NVLinks, none of which is active. The counters of such links
  * may say that they are fully used. */
 bool ws_gpm_has_idle_links(const char *uuid);
+/* How many of its NVLinks are active; 0 where that is not known. */
+unsigned ws_gpm_count_links(const char *uuid);
 
 #endif

@@ -265,9 +265,10 @@ static void add_device(struct child *child, int ordinal)
 	sampler = ws_pm_sampler_open(&child->library, (unsigned)ordinal, &wanted, child->opts->hz,
 				     &err);
 	ws_pm_wanted_free(&wanted);
-	if (sampler)
+	if (sampler) {
+		ws_pm_sampler_set_links(sampler, ws_gpm_count_links(device.uuid));
 		add_sampler(child, &device, sampler);
-	else
+	} else
 		add_fallback(child, device, err.msg);
 }
 
@@ -387,6 +388,12 @@ static void say_what_lacks(const struct source *source)
 				   "this set; it was sampled %.0f times a second in the end.",
 				   source->device.number, source->child->opts->hz,
 				   1e9 / (double)period));
+	if (ws_pm_sampler_count_links(source->sampler))
+		complain(source->child,
+			 ws_format("GPU %u: only %u of its active NVLinks are counted; rates of "
+				   "NVLink traffic are those of all, if all carry the same.",
+				   source->device.number,
+				   ws_pm_sampler_count_links(source->sampler)));
 	if (ws_pm_sampler_lacks_warps(source->sampler))
 		complain(source->child,
 			 ws_format("GPU %u: warps in flight could not be counted together with the "

@@ -16,7 +16,9 @@ enum {
 	USUAL_SAMPLE = 8192, /* bytes, if they are not known */
 	RECORD = 32,	     /* bytes */
 	COST_OF_SAMPLE = 1000 /* ns */,
-	MOST_SHARE = 80, /* percent of a core */
+	MOST_SHARE = 80,      /* percent of a core... */
+	SHORT_PERIOD = 15000, /* ...but when a delay soon loses samples: */
+	SHORT_SHARE = 65,
 };
 
 static const struct costs {
@@ -106,7 +108,8 @@ static bool choose_metrics(struct chooser *chooser)
 struct ws_pm_plan *ws_pm_choose(const struct pm_library *library, const char *chip,
 				const uint8_t *availability, uint64_t period, struct ws_pm_fit *fit)
 {
-	struct chooser chooser = {library, chip, availability, period * MOST_SHARE / 100, fit, {0}};
+	uint64_t share = period < SHORT_PERIOD ? SHORT_SHARE : MOST_SHARE;
+	struct chooser chooser = {library, chip, availability, period * share / 100, fit, {0}};
 	struct ws_pm_plan *plan = ws_pm_plan_new(&library->cupti, chip, availability, fit);
 
 	/* If nothing is fast enough, the rate will be lowered while sampling. */

@@ -88,13 +88,15 @@ static char *copy_base(const char *metric)
 	return dot ? ws_format("%.*s", (int)(dot - metric), metric) : NULL;
 }
 
-/* The unit whose clock a unit runs with; *steady: that clock hardly ever changes. */
+/* The unit whose clock a unit runs with; *steady: that clock hardly ever changes. Links that carry
+ * nothing run at a fifteenth of their clock. */
 static char *find_clock(const char *base, bool *steady)
 {
 	static const struct {
 		const char *unit, *clock;
-	} known[] = {{"sm", "gpc"},  {"smsp", "gpc"}, {"tpc", "gpc"}, {"l1tex", "gpc"},
-		     {"gpc", "gpc"}, {"gr", "sys"},   {"sys", "sys"}};
+	} known[] = {{"nvlrx", "nvlrx"}, {"nvltx", "nvltx"}, {"sm", "gpc"},
+		     {"smsp", "gpc"},	 {"tpc", "gpc"},     {"l1tex", "gpc"},
+		     {"gpc", "gpc"},	 {"gr", "sys"},	     {"sys", "sys"}};
 	const char *end = strstr(base, "__"), *unit = end;
 	size_t length;
 
@@ -521,6 +523,17 @@ static bool count_all_units(const struct ws_pm_plan *plan, const struct ws_pm_pl
 		free(base);
 	}
 	return known;
+}
+
+unsigned ws_pm_plan_count_units(const struct ws_pm_plan *plan, const char *kind)
+{
+	size_t length = strlen(kind);
+
+	for (size_t i = 0; i < plan->counters.count && plan->has_units; i++)
+		if (!strncmp(plan->counters.names[i], kind, length) &&
+		    !strncmp(plan->counters.names[i] + length, "__", 2))
+			return (unsigned)(plan->counters.units[i] + 0.5);
+	return 0;
 }
 
 /* The clock that images are compared by: it never stops, and several units count it. */

@@ -47,6 +47,8 @@ bool ws_pm_plan_uses_sums(const struct ws_pm_plan *plan);
 /* Find out what an image of sums holds, by a sample that follows samples in CUPTI's own image.
  * False if that is not clear; then images of sums are not used until they are prepared again. */
 bool ws_pm_plan_learn_sums(struct ws_pm_plan *plan, const struct ws_pm_place *place);
+/* How many units of the chip the counters of this kind ("nvlrx") count in; 0: not known. */
+unsigned ws_pm_plan_count_units(const struct ws_pm_plan *plan, const char *kind);
 /* Use an evaluator for images of sums, as long as it agrees with CUPTI. It must outlive the plan.
  */
 void ws_pm_plan_set_evaluator(struct ws_pm_plan *plan, struct ws_pm_evaluator *evaluator);

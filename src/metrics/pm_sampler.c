@@ -63,7 +63,9 @@ struct ws_pm_sampler {
 	unsigned delays;		  /* of the next comparison */
 	uint64_t last_read;		  /* raw ns */
 	double *values;
+	double *scales; /* what each value is multiplied by */
 	float *rounded;
+	unsigned links, counted_links; /* counted_links: 0, or fewer than the active ones */
 	bool first_passed;	       /* the first sample has been skipped: it began long before */
 	uint64_t last_cupti, last_raw; /* end of the last sample; 0: there is none */
 	unsigned restarts;
@@ -130,6 +132,9 @@ struct ws_pm_sampler *ws_pm_sampler_open(const struct pm_library *library, unsig
 	sampler->record_bytes = ws_pm_estimate_record(library, &sampler->fit);
 	sampler->values = ws_calloc(sampler->fit.count, sizeof(*sampler->values));
 	sampler->rounded = ws_calloc(sampler->fit.count, sizeof(*sampler->rounded));
+	sampler->scales = ws_calloc(sampler->fit.count, sizeof(*sampler->scales));
+	for (size_t i = 0; i < sampler->fit.count; i++)
+		sampler->scales[i] = 1;
 	sampler->sms = find_row(&sampler->fit, "SM Active");
 	sampler->warps = find_row(&sampler->fit, "Compute Warps in Flight");
 	sampler->no_warps = find_row(&sampler->fit, "Unallocated Warps in Active SMs");
@@ -199,6 +204,7 @@ void ws_pm_sampler_free(struct ws_pm_sampler *sampler)
 	free(sampler->chip);
 	free(sampler->availability);
 	free(sampler->values);
+	free(sampler->scales);
 	free(sampler->rounded);
 	free(sampler);
 }
@@ -368,6 +374,34 @@ static struct ws_pm_place get_place(const struct ws_pm_sampler *sampler, size_t 
 				    .sums = sampler->image->sums};
 }
 
+/* Extrapolate the rates of this kind of counter, if not all active links have it. */
+static void scale_links(struct ws_pm_sampler *sampler, const char *kind)
+{
+	unsigned counted = ws_pm_plan_count_units(sampler->plan, kind);
+	size_t length = strlen(kind);
+
+	if (!counted || counted >= sampler->links)
+		return;
+	for (size_t i = 0; i < sampler->fit.count; i++) {
+		const char *name = sampler->fit.names[i];
+
+		if (strncmp(name, kind, length) || !strstr(name, ".sum.per_second"))
+			continue;
+		sampler->scales[i] = (double)sampler->links / counted;
+		sampler->counted_links = counted;
+	}
+}
+
+void ws_pm_sampler_set_links(struct ws_pm_sampler *sampler, unsigned active)
+{
+	sampler->links = active;
+}
+
+unsigned ws_pm_sampler_count_links(const struct ws_pm_sampler *sampler)
+{
+	return sampler->counted_links;
+}
+
 /* Check the last sample of an image, unless that is the first one of all, whose counters began long
  * before. *usable: the samples of the image can be evaluated. */
 static int check_image(struct ws_pm_sampler *sampler, size_t samples, bool *usable)
@@ -386,9 +420,12 @@ static int check_image(struct ws_pm_sampler *sampler, size_t samples, bool *usab
 		error = ws_pm_plan_check(sampler->plan, &place);
 	else if (++sampler->misunderstood == MOST_MISUNDERSTOOD)
 		ws_pm_image_free(&sampler->summed);
-	if (!place.sums && !error)
-		ws_pm_plan_prepare_sums(sampler->plan, &place);
-	return error;
+	if (place.sums || error)
+		return error;
+	ws_pm_plan_prepare_sums(sampler->plan, &place);
+	scale_links(sampler, "nvlrx");
+	scale_links(sampler, "nvltx");
+	return 0;
 }
 
 /* Evaluate a sample of this length. */
@@ -398,8 +435,8 @@ static int evaluate(struct ws_pm_sampler *sampler, size_t index, uint64_t interv
 	int error = ws_pm_plan_evaluate(sampler->plan, &place, sampler->values);
 
 	for (size_t i = 0; i < sampler->fit.count && !error; i++)
-		sampler->rounded[i] =
-			round_value(sampler->values[i], sampler->fit.metrics[i].unit[0] == '%');
+		sampler->rounded[i] = round_value(sampler->values[i] * sampler->scales[i],
+						  sampler->fit.metrics[i].unit[0] == '%');
 	check_warps(sampler);
 	return error;
 }

@@ -35,6 +35,11 @@ int ws_pm_sampler_read(struct ws_pm_sampler *sampler, const struct ws_pm_sink *s
 		       struct ws_err *err);
 /* The sampling period in ns: longer than requested if the requested rate was too high. */
 uint64_t ws_pm_sampler_period(const struct ws_pm_sampler *sampler);
+/* Set how many NVLinks are active: some GPUs lack the counters of one, and rates are then
+ * extrapolated to all. */
+void ws_pm_sampler_set_links(struct ws_pm_sampler *sampler, unsigned active);
+/* How many NVLinks were counted, if not all that are active were; otherwise 0. */
+unsigned ws_pm_sampler_count_links(const struct ws_pm_sampler *sampler);
 /* Whether warps in flight could not be counted together with the other metrics. */
 bool ws_pm_sampler_lacks_warps(const struct ws_pm_sampler *sampler);
 /* Stop, hand on the remaining samples, and release the counters. */

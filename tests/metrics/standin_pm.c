@@ -6,7 +6,8 @@
  * images of sums), "marked" (SMs are busier by images of sums),
  * "quick" (and behind the first 50 samples of an image, if evaluated without names), "astray" (and
  * in all of these), "strange" (images of sums hold neither sums nor means), "full" (an image had no
- * room for all samples), "links" (the chip has NVLinks), "idle links" (which are not active).
+ * room for all samples), "links" (the chip has NVLinks), "idle links" (which are not active),
+ * "lost link" (17 of 18 are counted).
  *
  * A sample is as long as its interval; the GPU is busy in every other ten of them.
  */
@@ -144,7 +145,7 @@ EXPORT int cuptiProfilerHostDeinitialize(struct pm_host_deinitialize *params)
 /* Whether the chip has counters of NVLinks. */
 static bool has_links(void)
 {
-	return is_mode("links") || is_mode("idle links");
+	return is_mode("links") || is_mode("idle links") || is_mode("lost link");
 }
 
 EXPORT int cuptiProfilerHostConfigAddMetrics(struct pm_host_add_metrics *params)
@@ -395,7 +396,14 @@ static double get_share(const char *name, uint64_t number)
 		return 40;
 	if (strstr(name, "tpc__warps_active"))
 		return is_mode("warps") ? 0 : 25;
+	if (strstr(name, "nvlrx") && is_mode("lost link"))
+		return 50;
 	return strstr(name, "dram__bytes_read") ? 33.333333333 : 0;
+}
+
+static double count_units(const char *name)
+{
+	return strstr(name, "nvl") && is_mode("lost link") ? 17 : UNITS;
 }
 
 /* All clocks run at 1.755 GHz, and each of UNITS units may count one a cycle. */
@@ -404,7 +412,7 @@ static double evaluate(const char *name, const struct sample *sample)
 	const double ghz = 1.755, time = (double)(sample->end - sample->start);
 
 	if (strstr(name, ".peak_sustained") && !strstr(name, "pct_of_peak"))
-		return strstr(name, ".sum") ? UNITS : 1;
+		return strstr(name, ".sum") ? count_units(name) : 1;
 	if (!sample->number || sample->written > 1)
 		return 1e18; /* of the first sample, or mixed with an earlier one in its place */
 	if (strstr(name, "time_duration"))
@@ -412,10 +420,10 @@ static double evaluate(const char *name, const struct sample *sample)
 	if (strstr(name, "cycles_elapsed") && strstr(name, "per_second"))
 		return ghz * 1e9;
 	if (strstr(name, "cycles_elapsed"))
-		return ghz * time * (strstr(name, ".sum") ? UNITS : 1);
+		return ghz * time * (strstr(name, ".sum") ? count_units(name) : 1);
 	if (strstr(name, ".sum") && !strstr(name, "pct"))
-		return get_share(name, sample->number) / 100 * ghz * time *
-		       (is_mode("skewed") ? UNITS / 2 : UNITS);
+		return get_share(name, sample->number) / 100 * ghz * count_units(name) *
+		       (strstr(name, "per_second") ? 1e9 : time) / (is_mode("skewed") ? 2 : 1);
 	return get_share(name, sample->number);
 }
 
@@ -523,8 +531,8 @@ EXPORT int nvmlDeviceGetIndex(nvml_device device, unsigned *index)
 EXPORT int nvmlDeviceGetNvLinkState(nvml_device device, unsigned link, int *active)
 {
 	(void)device;
-	*active = link == 3 && is_mode("links");
-	return has_links() && link < 4 ? NVML_SUCCESS : 3;
+	*active = (link == 3 && is_mode("links")) || is_mode("lost link");
+	return has_links() && (link < 4 || (*active && link < 18)) ? NVML_SUCCESS : 3;
 }
 
 EXPORT int nvmlGpmQueryDeviceSupport(nvml_device device, struct nvml_gpm_support *support)

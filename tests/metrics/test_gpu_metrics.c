@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/choose.h"
 #include "base/ticks.h"
 #include "gpu_samples.h"
 #include "metrics/gpu_metrics.h"
@@ -241,6 +242,22 @@ static void idle_links_are_left_out(void **state)
 		links |= strstr(describe(&recording, i)->name, "NVLink") != NULL;
 	assert_true(links);
 	assert_int_equal(ws_gpu_sampling_find_links(recording.gpu_metrics), 1u << 1);
+	end_recording(&recording);
+}
+
+/* Rates are those of all links, also where the counters of one are missing. */
+static void links_are_extrapolated(void **state)
+{
+	const struct ws_gpu_sampling_opts one = {"1", NULL, 10000};
+	struct recording recording = record("lost link", &one, 4000);
+	double most = 0;
+
+	(void)state;
+	for (size_t i = 0; i < recording.count; i++)
+		if (!strcmp(describe(&recording, i)->name, "NVLink RX Rate"))
+			most = ws_max(most, recording.values[i].value);
+	assert_float_equal(most, 1.755e9 * 0.5 * 18, 1e7);
+	assert_non_null(strstr(recording.complaints, "only 17 of its active NVLinks"));
 	end_recording(&recording);
 }
 
@@ -531,6 +548,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(gaps_have_no_value),
 		cmocka_unit_test(two_gpus_are_sampled),
 		cmocka_unit_test(idle_links_are_left_out),
+		cmocka_unit_test(links_are_extrapolated),
 		cmocka_unit_test(sums_that_mislead_are_not_used),
 		cmocka_unit_test(most_samples_are_sums),
 		cmocka_unit_test(names_are_not_looked_up),

@@ -77,8 +77,8 @@ static void check_sets(const struct pm_functions *cupti)
 		const char *chip, *set;
 		size_t rows;
 	} known[] = {
-		{"GH100", NULL, 16},	 {"GH100", "pipes", 14},  {"GH100", "bytes", 10},
-		{"GH100", "light", 8},	 {"GA100", NULL, 16},	  {"GA100", "bytes", 10},
+		{"GH100", NULL, 14},	 {"GH100", "pipes", 14},  {"GH100", "bytes", 10},
+		{"GH100", "light", 8},	 {"GA100", NULL, 14},	  {"GA100", "bytes", 10},
 		{"AD102", NULL, 12},	 {"AD102", "bytes", 10},  {"GB202", NULL, 11},
 		{"GH100", "nvlink", 16}, {"GA100", "nvlink", 16},
 	};
