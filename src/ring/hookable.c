@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "ring/syscall.h"
@@ -170,9 +171,28 @@ static bool can_access_arena(const char *path)
 	return can_access(link, R_OK | W_OK);
 }
 
+/* Whether a new image could open a file. If not, it ends without a word of ours. */
+static bool will_have_descriptor(void)
+{
+	struct rlimit limit = {0};
+
+	if (ws_syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, (long)&limit, 0, 0))
+		return true;
+	for (rlim_t fd = 0; fd < limit.rlim_cur; fd++) {
+		long flags = ws_syscall(SYS_fcntl, (long)fd, F_GETFD, 0, 0, 0, 0);
+
+		if (flags < 0 || flags & FD_CLOEXEC)
+			return true;
+	}
+	return false;
+}
+
 bool ws_can_read_hooks(const char *preload, const char *session)
 {
 	char path[4096];
+
+	if (!will_have_descriptor())
+		return false;
 
 	while (*preload) {
 		size_t n = strcspn(preload, ":");

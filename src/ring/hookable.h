@@ -19,8 +19,8 @@
  */
 bool ws_is_hookable(const char *path);
 /*
- * Whether the calling thread, with the rights and the root folder that it has now, can read every
- * library in `preload` (separated by colons) and write the arena at `session`.
+ * Whether the calling thread, with the rights, the root folder and the descriptors that it has now,
+ * can read every library in `preload` (separated by colons) and write the arena at `session`.
  */
 bool ws_can_read_hooks(const char *preload, const char *session);
 

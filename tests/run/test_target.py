@@ -475,7 +475,7 @@ def recorder_that_does_not_answer(t):
     t.check_clean()
 
 
-ODD = "memory bare fixed traced locked files coroutine timer closed children".split()
+ODD = "memory bare fixed traced locked files coroutine timer closed children full".split()
 
 
 @test("target")

@@ -11,6 +11,7 @@
  *   timer      a timer whose expiry runs threads
  *   closed     all descriptors closed, the standard ones too
  *   children   two hundred children at once, half of which return 1
+ *   full       has no descriptor left, and starts a program, which cannot open its libraries
  *
  * Prints what a program can tell without us: the same with and without a recording.
  */
@@ -205,6 +206,28 @@ static int run_children(char **argv)
 	return 10;
 }
 
+static int run_full(char **argv)
+{
+	struct rlimit limit = {3, 3};
+	int status;
+	pid_t child;
+
+	(void)argv;
+	for (int fd = 0; fd < 3; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			return 1; /* there is one */
+	if (setrlimit(RLIMIT_NOFILE, &limit))
+		return 1;
+	child = fork();
+	if (!child) {
+		execl(SHELL, "sh", "-c", "echo started", (char *)NULL);
+		_exit(126);
+	}
+	waitpid(child, &status, 0);
+	printf("%d\n", WEXITSTATUS(status));
+	return 11;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -214,7 +237,7 @@ int main(int argc, char **argv)
 		{"memory", run_memory},	    {"bare", run_bare},		  {"fixed", run_fixed},
 		{"traced", run_traced},	    {"locked", run_locked},	  {"files", run_files},
 		{"timer", run_timer},	    {"coroutine", run_coroutine}, {"closed", run_closed},
-		{"children", run_children},
+		{"children", run_children}, {"full", run_full},
 	};
 
 	for (size_t i = 0; argc > 1 && i < sizeof(cases) / sizeof(*cases); i++)
