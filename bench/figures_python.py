@@ -9,6 +9,7 @@ from run import Row, figure
 
 LOOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_loop.py")
 CONTENDED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_contended.py")
+CALLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_calls.py")
 NOTHING = ("--trace=none", "--sample=none", "--cpuctxsw=none")
 
 
@@ -94,3 +95,22 @@ def contended(b):
         argv = [sys.executable, CONTENDED, kind, str(threads), str(items)]
         rows.append(compare_contended(b, name, *argv))
     return rows
+
+
+@figure
+def python_functions(b):
+    """A call of a Python function, of one that --python-functions-trace names and of another."""
+    python = sys.executable
+    version = "%d.%d" % sys.version_info[:2]
+    wanted = b.path("functions.json")
+    with open(wanted, "w") as f:
+        f.write('[{"module": "__main__", "functions": ["named"]}]')
+    options = (*NOTHING, "--no-findings", "--python-functions-trace=" + wanted)
+    for which in "another", "a named":
+        words = [python, CALLS, *["named"] * (which == "a named")]
+        bare, ours = [], []
+        for _ in range(b.runs):
+            bare.append(b.command(words).value)
+            ours.append(b.profile(*words, options=options).value)
+        name = "call of %s function, CPython %s" % (which, version)
+        yield Row(name, "ns", bare, ours, None)
