@@ -125,7 +125,7 @@ struct ws_pm_sampler *ws_pm_sampler_open(const struct pm_library *library, unsig
 	}
 	sampler->plan = ws_pm_choose(library, sampler->chip, sampler->availability, sampler->period,
 				     &sampler->fit);
-	sampler->sums = ws_pm_sums_new(library, sampler->chip, sampler->fit.config,
+	sampler->sums = ws_pm_sums_new(library, sampler->chip, device, sampler->fit.config,
 				       sampler->fit.config_bytes);
 	sampler->evaluator = ws_pm_evaluator_new(library, sampler->chip);
 	ws_pm_plan_set_evaluator(sampler->plan, sampler->evaluator);

@@ -11,20 +11,29 @@ enum { MOST_DEVICES = 64, LINEAR = 0 };
 
 struct ws_pm_sums {
 	const struct pm_sums_functions *functions;
-	size_t device; /* number of any GPU with this chip in the library */
+	size_t device; /* number of the GPU in the library, or of one with the same chip */
 	uint8_t *prefix;
 	size_t prefix_bytes;
 };
 
-static bool find_device(const struct pm_sums_functions *functions, const char *chip, size_t *device)
+static bool has_chip(const struct pm_sums_functions *functions, size_t device, const char *chip)
 {
-	struct pm_device_names names = {.size = PM_SIZE(pm_device_names, chip)};
+	struct pm_device_names names = {.size = PM_SIZE(pm_device_names, chip), .device = device};
 
-	while (names.device < MOST_DEVICES && !functions->get_names(&names)) {
-		*device = names.device++;
-		if (names.chip && !strcmp(names.chip, chip))
+	return !functions->get_names(&names) && names.chip && !strcmp(names.chip, chip);
+}
+
+/* The library numbers GPUs as the driver does, unless only some are visible to CUDA: then any GPU
+ * with this chip has to do. */
+static bool find_device(const struct pm_sums_functions *functions, const char *chip, size_t number,
+			size_t *device)
+{
+	*device = number;
+	if (has_chip(functions, number, chip))
+		return true;
+	for (*device = 0; *device < MOST_DEVICES; ++*device)
+		if (has_chip(functions, *device, chip))
 			return true;
-	}
 	return false;
 }
 
@@ -73,7 +82,7 @@ static bool build_prefix(struct ws_pm_sums *sums, const char *chip,
 }
 
 struct ws_pm_sums *ws_pm_sums_new(const struct pm_library *library, const char *chip,
-				  const uint8_t *config, size_t config_bytes)
+				  unsigned number, const uint8_t *config, size_t config_bytes)
 {
 	struct ws_pm_sums *sums = ws_calloc(1, sizeof(*sums));
 	struct pm_raw_names names = {.size = PM_SIZE(pm_raw_names, count),
@@ -82,7 +91,7 @@ struct ws_pm_sums *ws_pm_sums_new(const struct pm_library *library, const char *
 	bool made = false;
 
 	sums->functions = &library->sums;
-	if (library->has_sums && find_device(sums->functions, chip, &sums->device) &&
+	if (library->has_sums && find_device(sums->functions, chip, number, &sums->device) &&
 	    !sums->functions->get_raw_names(&names) && names.count) {
 		names.names = ws_calloc(names.count, sizeof(*names.names));
 		made = !sums->functions->get_raw_names(&names) && build_prefix(sums, chip, &names);

@@ -10,9 +10,10 @@
 
 struct ws_pm_sums;
 
-/* Prepare images for the counters of a configuration. NULL when the library cannot make them. */
+/* Prepare images for the counters of a configuration, for the GPU with this number in CUDA. NULL
+ * when the library cannot make them. */
 struct ws_pm_sums *ws_pm_sums_new(const struct pm_library *library, const char *chip,
-				  const uint8_t *config, size_t config_bytes);
+				  unsigned number, const uint8_t *config, size_t config_bytes);
 void ws_pm_sums_free(struct ws_pm_sums *sums);
 /* Make an empty image for so many samples; owned by the caller. NULL when that fails. */
 uint8_t *ws_pm_sums_make_image(const struct ws_pm_sums *sums, size_t samples, size_t *bytes);
