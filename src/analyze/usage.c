@@ -347,6 +347,13 @@ static void leave_to_loop(const struct ws_model *model, struct ws_code_place *pl
 	place->users = 0;
 }
 
+/* Functions that lock try first, as those of our hooks do: that is no asking again and again. */
+static bool only_tries_for(const struct function_view *tried, const struct function_view *caller)
+{
+	return tried && (caller->marks & MARK_LOCKING) && strstr(tried->name, "trylock") &&
+	       !strstr(caller->name, "try");
+}
+
 static struct stack_use classify_stack(const struct usage_sum *sum, uint32_t frame, uint32_t stack)
 {
 	uint32_t frames[WS_CODE_DEEPEST];
@@ -362,6 +369,8 @@ static struct stack_use classify_stack(const struct usage_sum *sum, uint32_t fra
 
 		all |= view->marks;
 		if (!(view->marks & MARK_KERNEL)) {
+			if (only_tries_for(outside, view))
+				outside = lock = view;
 			outside = ws_or(outside, view);
 			if (view->marks & MARK_LOCKING)
 				lock = ws_or(lock, view);

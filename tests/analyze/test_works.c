@@ -133,6 +133,12 @@ static const struct sampled {
 	{{{"get_signal", KERNEL}, {"arch_do_signal_or_restart", KERNEL}, {"compute", PROGRAM}},
 	 WS_LEVEL_CRITICAL,
 	 "100 % of the time goes into signals, most of them at compute"},
+	/* A lock that is tried first, as our hooks do, is a lock and no asking again and again. */
+	{{{"pthread_mutex_trylock", LIBC},
+	  {"pthread_mutex_lock", "/opt/warpsight/lib/libwarpsight-osrt.so"},
+	  {"add_item", PROGRAM}},
+	 WS_LEVEL_WARNING,
+	 "taking and giving back locks at add_item, in pthread_mutex_lock"},
 	/* The user's own functions may be called what they like. */
 	{{{"send_all", PROGRAM}, {"main", PROGRAM}}, WS_LEVEL_NOTE, "computes at send_all"},
 	{{{"sqlite3_step", PROGRAM}, {"main", PROGRAM}}, WS_LEVEL_NOTE, "computes at sqlite3_step"},
