@@ -28,6 +28,16 @@ static bool is_start(const struct ws_parallel *parallel)
 	       ws_get_work_kind(parallel->place.work)->is_start;
 }
 
+/* Whether the lone thread works in a parallel region of OpenMP: others have done their shares of
+ * it, or wait for a core on a busy machine. */
+static bool is_in_region(const struct ws_analysis *analysis, const struct ws_parallel *parallel)
+{
+	const char *name =
+		ws_stacks_get_function(analysis->model->stacks, parallel->place.function)->name;
+
+	return strstr(name, "._omp_fn.") || strstr(name, "omp_outlined");
+}
+
 /* The threads that the process started and that worked, by their start. */
 static size_t list_workers(const struct ws_model *model, struct ws_span *spans, size_t most,
 			   uint64_t *running)
@@ -112,7 +122,7 @@ static void check_section(const struct ws_analysis *analysis, struct ws_findings
 	    measure_share(analysis, cores) < LEAST_ALONE ||
 	    ws_analysis_share(analysis, alone) < 0.05 || alone < LEAST_NS ||
 	    (analysis->model->has_samples && !parallel->place.leaf) || is_start(parallel) ||
-	    ws_findings_have(findings, &ws_rule_gil) ||
+	    is_in_region(analysis, parallel) || ws_findings_have(findings, &ws_rule_gil) ||
 	    ws_findings_have(findings, &ws_rule_thread_churn) ||
 	    ws_findings_have(findings, &ws_rule_busy_waiting) ||
 	    ws_findings_have(findings, &ws_rule_imbalance) ||
