@@ -228,11 +228,25 @@ static void check_openmp(const struct ws_analysis *analysis, struct ws_findings 
 
 /* ---- at a barrier ---- */
 
+/* Where a thread spends most of its time in code of the user's; NULL where no sample shows it. */
+static const struct ws_usage_row *find_work(const struct ws_analysis *analysis, uint32_t thread)
+{
+	for (size_t i = 0; i < analysis->usage.count; i++) {
+		const struct ws_usage_row *row = &analysis->usage.rows[i];
+
+		if (row->thread == thread && row->kind == WS_USAGE_CODE && row->place.users)
+			return row;
+	}
+	return NULL;
+}
+
 static void check_barriers(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_model *model = analysis->model;
 	struct group group = {0};
 	struct ws_finding *finding;
+	const struct ws_usage_row *work;
+	struct ws_text place = {0};
 	uint64_t gain;
 	bool uneven;
 
@@ -248,12 +262,19 @@ static void check_barriers(const struct ws_analysis *analysis, struct ws_finding
 					group.waiting / group.threads, gain);
 	if (uneven)
 		finding->level = ws_max(finding->level, WS_LEVEL_WARNING);
+	work = find_work(analysis, group.slowest);
+	if (work) {
+		ws_put_at_place(analysis, &work->place, &place);
+		ws_point_at(finding, &work->place);
+	}
 	finding->title = ws_format("%llu threads share the work unevenly: %s %u computes for %.0f "
-				   "%% of the time, and others wait for it at a barrier",
+				   "%% of the time%s, and others wait for it at a barrier",
 				   (unsigned long long)group.threads,
 				   ws_find_thread(model->who, group.slowest)->name,
 				   ws_find_thread(model->who, group.slowest)->tid,
-				   100 * ws_analysis_share(analysis, group.most));
+				   100 * ws_analysis_share(analysis, group.most),
+				   ws_text_or(place.text, ""));
+	ws_text_free(&place);
 	finding->advice = ws_strdup("Share the work out in smaller pieces that free threads take "
 				    "(a queue, dynamic scheduling), or in parts of equal cost.");
 	finding->assumption = ws_strdup("each thread gets the same share");
