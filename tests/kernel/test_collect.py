@@ -164,7 +164,9 @@ def instructions_are_sampled_and_counted():
 @tap.test
 def metrics_are_sampled_over_the_time_of_a_kernel():
     sampled = "pmsampling:sm__cycles_active.avg,pmsampling:sm__blocks.sum"
-    out, results = measure("-k", "count", metrics=METRICS + "," + sampled)
+    # The interval that suits a kernel depends on how long it takes here.
+    interval = ("--pm-sampling-interval", "2000")
+    out, results = measure("-k", "count", *interval, metrics=METRICS + "," + sampled)
     assert out.startswith(BARE), out
     assert [r["passes"] for r in results] == [5] * 3 and not any(r["error"] for r in results)
     for result in results:
@@ -172,7 +174,7 @@ def metrics_are_sampled_over_the_time_of_a_kernel():
         assert found == {
             "pmsampling:sm__cycles_active.avg": 100,
             "pmsampling:sm__blocks.sum": 10,
-            "profiler__pmsampler_interval_time": 1500,
+            "profiler__pmsampler_interval_time": 2000,
             "profiler__pmsampler_samples": 3,
         }, found
     rows = ask(
@@ -195,6 +197,7 @@ def metrics_are_sampled_over_the_time_of_a_kernel():
     out, results = measure("-k", "count", "-c", "1", metrics=METRICS + "," + two)
     assert "not together with the others: sm__second.avg." in measure.stderr, measure.stderr
     assert results[0]["metrics"]["pmsampling:sm__blocks.sum"] == 10, results[0]["metrics"]
+    assert results[0]["metrics"]["profiler__pmsampler_interval_time"] >= 1500, results[0]
     for wrong in ("999", "1000000001", "x"):
         run = tap.run("kernel", "--pm-sampling-interval", wrong, APP, ok=False)
         assert "--pm-sampling-interval takes auto, 0 or 1000" in run.err, run.err
@@ -375,7 +378,8 @@ def samples_of_a_gpu_are_attributed_as_nsight_compute_does():
     recorded = os.path.join(HERE, "samples", "strided.txt")
     os.environ["STANDIN_CUBIN"] = os.path.join(HERE, "cubin", "sample.cubin")
     os.environ["STANDIN_SAMPLES"] = recorded
-    measure("--section", "SourceCounters", "--instructions", "samples", "-k", "count", "-c", "1")
+    chosen = ("--section", "SourceCounters", "--instructions", "samples", "-k", "count", "-c", "1")
+    measure(*chosen, "--sampling-interval", "2")
     del os.environ["STANDIN_CUBIN"], os.environ["STANDIN_SAMPLES"]
     rows = [row for row in source_rows() if "_not_issued" not in row[4]]
     every = source_rows()
