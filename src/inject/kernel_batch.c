@@ -156,7 +156,7 @@ static bool run_entry(struct entry *entry, size_t version, bool counted, const c
 	uint64_t began;
 
 	ws_kernel_choose_version(batch.versions, version);
-	if (entry->refused || (!counted && entry->slow))
+	if (entry->refused || (!counted && entry->slow && !batch.looked))
 		return true;
 	if (!restore_entry(entry, why) || (counted && !prepare_caches(entry, why)))
 		return false;

@@ -10,6 +10,7 @@
  *   old          CUPTI has no range profiler
  *   taken        another tool has subscribed
  *   nosampling   program counters cannot be sampled
+ *   slow         a kernel of the program takes so long that it is run no more often than necessary
  *   unattributed samples of program counters belong to no known function
  *   nocache      the driver does not empty the level-2 cache
  *

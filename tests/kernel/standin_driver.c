@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "standin.h"
 
@@ -11,6 +12,8 @@ void (*standin_callback)(int site, const struct standin_call *call);
 void (*standin_launched)(int program);
 void (*standin_module)(const char *cubin, size_t bytes);
 unsigned standin_runs, standin_passes;
+
+enum { SLOW_US = 25000 };
 
 static void *captured = (void *)-1;
 static void *global;
@@ -452,6 +455,8 @@ static int launch_kernel(const struct standin_call *call, const struct standin_k
 	} else if (kernel->run && stream != captured && !wrong) {
 		kernel->run(arguments);
 		standin_runs++;
+		if (standin_fault("slow"))
+			usleep(SLOW_US);
 	}
 	if (standin_callback)
 		standin_callback(1, call);

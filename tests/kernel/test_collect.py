@@ -308,6 +308,8 @@ def every_function_that_is_put_off_is_sampled():
     for batch in ("1", "2"):
         measure(*SOURCE, "--sampling-interval", "2", "--replay-batch", batch)
         assert count_samples() == dict.fromkeys(range(9), 52), count_samples()
+    _, results = measure(*SOURCE, "-k", "plain_read", "--sampling-interval", "2", fault="slow")
+    assert [r["sharedMemoryExecuted"] for r in results] == [65536] * 3, results
     out, _ = measure(*SOURCE, "--sampling-interval", "2", what="fork")
     assert out.startswith(BARE), out
     del os.environ["STANDIN_CUBIN"]
