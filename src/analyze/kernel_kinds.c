@@ -13,11 +13,14 @@ static bool has_part(const char *name, const char *const *parts)
 	return *parts != NULL;
 }
 
-/* CUTLASS names the elements that are loaded at once: "..._nn_align1>". */
+/* CUTLASS names the elements that are loaded at once: "..._nn_align1>". Its kernels for cores other
+ * than the tensor cores (simt) are always called so. */
 static bool is_unaligned(const char *name)
 {
 	const char *at = strstr(name, "align");
 
+	if (strstr(name, "_simt_"))
+		return false;
 	for (; at; at = strstr(at + 1, "align")) {
 		const char *digit = at + strlen("align");
 

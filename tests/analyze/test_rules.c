@@ -451,7 +451,8 @@ static void step_of_odd_sizes(struct program *program, int number)
 	(void)number;
 	add_kernel(program, 0, "void cutlass::Kernel2<cutlass_75_s1688gemm_bf16_nn_align1>(int)",
 		   2 * MS, full);
-	add_kernel(program, 0, "cutlass_80_s16816gemm_bf16_nn_align16", 2 * MS, full);
+	add_kernel(program, 0, "cutlass_80_s16816gemm_bf16_nn_align16", MS, full);
+	add_kernel(program, 0, "cutlass_80_simt_sgemm_128x256_8x4_nt_align1", MS, full);
 }
 
 static void test_products_of_odd_sizes(void **state)

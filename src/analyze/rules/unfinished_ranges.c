@@ -24,6 +24,17 @@ static bool is_library_range(const char *name)
 	return strstr(name, "op_id = ") != NULL;
 }
 
+/* The ranges that mark the steps: nobody reads the clock by them, and steps are taken to last until
+ * their work is done. */
+static bool marks_steps(const struct ws_analysis *analysis, const struct ws_range_facts *facts,
+			const struct ws_range_fact *range)
+{
+	const struct ws_model *model = analysis->model;
+
+	return model->step_source == WS_STEPS_MARKED &&
+	       ws_fold_key(facts->fold, model->report, model->steps.steps[0].text) == range->name;
+}
+
 static bool is_misleading(const struct ws_analysis *analysis, const struct ws_range_facts *facts,
 			  const struct ws_range_fact *range)
 {
@@ -31,8 +42,8 @@ static bool is_misleading(const struct ws_analysis *analysis, const struct ws_ra
 
 	return !is_library_range(
 		       ws_fold_name(facts->fold, analysis->model->report, range->name, &length)) &&
-	       range->early >= 3 && range->early * 5 >= range->count * 4 &&
-	       range->gpu_ns / 2 >= range->host_ns;
+	       !marks_steps(analysis, facts, range) && range->early >= 3 &&
+	       range->early * 5 >= range->count * 4 && range->gpu_ns / 2 >= range->host_ns;
 }
 
 static void report_range(const struct ws_analysis *analysis, const struct ws_range_facts *facts,
@@ -82,7 +93,9 @@ const struct ws_rule ws_rule_unfinished_ranges = {
 	.about = "At least four in five NVTX ranges of one name end before the work that was "
 		 "launched in them has been done, and it takes at least twice as long as they do: "
 		 "their durations, and those of clocks that are read beside them, say how long "
-		 "launching took. Never more than a note: the program is not slower for it.",
+		 "launching took. Never more than a note: the program is not slower for it. Ranges "
+		 "that "
+		 "mark the steps are left out.",
 	.find_obstacle = ws_need_cuda,
 	.check = check_ranges,
 };
