@@ -32,6 +32,7 @@ import test_sampling_events  # noqa: E402,F401
 import test_sampling_stacks  # noqa: E402,F401
 import test_sessions  # noqa: E402,F401
 import test_starts  # noqa: E402,F401
+import test_streams  # noqa: E402,F401
 import test_traps  # noqa: E402,F401
 import test_target  # noqa: E402,F401
 import test_tree  # noqa: E402,F401
