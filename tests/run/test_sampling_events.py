@@ -377,27 +377,6 @@ def wake_ups_that_cannot_be_traced_are_said(t):
 
 
 @test("sampling")
-def switches_and_wake_ups_are_recorded_again_after_a_long_pause(t):
-    """Their events are closed in it, and opened again at its end."""
-    rows = record(t, busy(t, "pingpong", 150000), env={"WARPSIGHT_PERF": "wide"})
-    if "Wake-ups are not traced" in " ".join(rows.diagnostics()):
-        raise Skip("wake-ups cannot be traced here")
-    end = max(s["end"] for s in rows.spans() if s["end"] != NO_TIME)
-    pauses = {
-        (g["start"], g["end"])
-        for g in rows.table("sched_gap")
-        if g["end"] - g["start"] > 100_000_000 and g["end"] < end - 20_000_000
-    }
-    if not pauses:
-        raise Skip("the threads did not switch often enough for a long pause")
-    last = max(end for _, end in pauses)
-    after = [s for s in rows.spans() if s["start"] > last]
-    t.ge(len(after), 10, "spans after the last pause")
-    t.ok(any(s["woken"] for s in after), "wake-ups after the last pause")
-    t.eq([d for d in rows.diagnostics() if "refused to begin again" in d], [], "refusals")
-
-
-@test("sampling")
 def samples_on_cores_are_said(t):
     """Where all is observed on whole cores, threads inherit no event."""
     rows = record(t, busy(t, "split", 50), env={"WARPSIGHT_PERF": "wide"})
