@@ -1,11 +1,11 @@
 /* diff.c - the command `diff`: what changed between runs, and what explains it. */
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/choose.h"
+#include "base/matching.h"
 #include "cli/cli.h"
 #include "cli/diff_kernels.h"
 #include "cli/text.h"
@@ -98,14 +98,15 @@ static bool is_file(const char *word)
 /* A file, or the files that a pattern fits. What is neither is refused when it is opened. */
 static void add_word(struct run_list *list, const char *word)
 {
-	glob_t found = {0};
+	struct ws_matching_paths found = {0};
 
-	if (!is_file(word) && strpbrk(word, "*?[") && !glob(word, 0, NULL, &found))
-		for (size_t i = 0; i < found.gl_pathc; i++)
-			add_path(list, found.gl_pathv[i]);
-	else
+	if (!is_file(word) && strpbrk(word, "*?["))
+		ws_find_matching_paths(word, &found);
+	for (size_t i = 0; i < found.count; i++)
+		add_path(list, found.paths[i]);
+	if (!found.count)
 		add_path(list, word);
-	globfree(&found);
+	ws_matching_paths_free(&found);
 }
 
 /* A word of the command line: a file, a pattern, or several of them with commas between. */

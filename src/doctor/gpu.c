@@ -10,7 +10,6 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
-#include <glob.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/gpu_tools.h"
+#include "base/matching.h"
 #include "doctor/doctor.h"
 #include "gpu/cupti_paths.h"
 
@@ -48,19 +48,18 @@ static bool is_driver_loaded(void)
 static void add_models(struct ws_finding *finding)
 {
 	char text[4096];
-	glob_t found;
+	struct ws_matching_paths found;
 
-	if (glob("/proc/driver/nvidia/gpus/*/information", 0, NULL, &found))
-		return;
-	for (size_t i = 0; i < found.gl_pathc; i++) {
+	ws_find_matching_paths("/proc/driver/nvidia/gpus/*/information", &found);
+	for (size_t i = 0; i < found.count; i++) {
 		size_t length;
 		const char *model;
 
-		if (ws_read_small_file(found.gl_pathv[i], text, sizeof(text)) &&
+		if (ws_read_small_file(found.paths[i], text, sizeof(text)) &&
 		    (model = ws_find_line_value(text, "Model", &length)))
 			ws_add_finding(finding, WS_HEALTH_OK, "%.*s", (int)length, model);
 	}
-	globfree(&found);
+	ws_matching_paths_free(&found);
 }
 
 void ws_check_gpu(struct ws_finding *finding)

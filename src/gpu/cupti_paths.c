@@ -1,23 +1,23 @@
 /* cupti_paths.c - see cupti_paths.h. */
-#include <glob.h>
 #include <stdlib.h>
 
 #include "base/compiler.h"
+#include "base/matching.h"
 #include "base/mem.h"
 #include "gpu/cupti_paths.h"
 
 static void add_matching_paths(struct ws_cupti_paths *paths, const char *root, const char *pattern)
 {
 	char *full = ws_format("%s/%s", root, pattern);
-	glob_t found;
+	struct ws_matching_paths found = {0};
 
-	if (*root && !glob(full, 0, NULL, &found)) {
-		for (size_t i = found.gl_pathc; i-- > 0;) { /* the highest version first */
-			ws_grow(paths->paths, paths->capacity, paths->count + 1);
-			paths->paths[paths->count++] = ws_strdup(found.gl_pathv[i]);
-		}
-		globfree(&found);
+	if (*root)
+		ws_find_matching_paths(full, &found);
+	for (size_t i = found.count; i-- > 0;) { /* the highest version first */
+		ws_grow(paths->paths, paths->capacity, paths->count + 1);
+		paths->paths[paths->count++] = ws_strdup(found.paths[i]);
 	}
+	ws_matching_paths_free(&found);
 	free(full);
 }
 

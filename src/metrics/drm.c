@@ -8,13 +8,13 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/choose.h"
+#include "base/matching.h"
 #include "metrics/source.h"
 
 enum { MOST_ENGINES = 8, MOST_CLIENTS = 64, MOST_PROCESSES = 64, MOST_FILES = 1024 };
@@ -45,21 +45,20 @@ struct drm {
 static bool has_other_gpu(void)
 {
 	char *pattern = ws_metric_path("/sys/class/drm/renderD*/device/vendor");
-	glob_t found = {0};
+	struct ws_matching_paths found;
 	bool any = false;
 
-	if (!glob(pattern, 0, NULL, &found))
-		for (size_t i = 0; i < found.gl_pathc && !any; i++) {
-			char text[32] = "";
-			int fd = open(found.gl_pathv[i], O_RDONLY | O_CLOEXEC);
+	ws_find_matching_paths(pattern, &found);
+	for (size_t i = 0; i < found.count && !any; i++) {
+		char text[32] = "";
+		int fd = open(found.paths[i], O_RDONLY | O_CLOEXEC);
 
-			if (fd < 0)
-				continue;
-			any = ws_metric_reread(fd, text, sizeof(text)) &&
-			      strncmp(text, "0x10de", 6) != 0;
-			close(fd);
-		}
-	globfree(&found);
+		if (fd < 0)
+			continue;
+		any = ws_metric_reread(fd, text, sizeof(text)) && strncmp(text, "0x10de", 6) != 0;
+		close(fd);
+	}
+	ws_matching_paths_free(&found);
 	free(pattern);
 	return any;
 }

@@ -1,7 +1,6 @@
 /* files.c - files of /sys that hold one number each: WS_METRIC_FILE in metrics.def. */
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "metrics/source.h"
+#include "base/matching.h"
 
 enum { VALUE, RATE };
 enum { EACH, SLOW };
@@ -94,14 +94,14 @@ static void add_number(struct ws_metrics *metrics, struct files *files, const st
 static void add_numbers(struct ws_metrics *metrics, struct files *files, const struct kind *kind)
 {
 	char *pattern = ws_metric_path(kind->folders), part[NAME_MAX + 1];
-	glob_t found = {0};
+	struct ws_matching_paths found;
 
-	if (!glob(pattern, 0, NULL, &found))
-		for (size_t i = 0; i < found.gl_pathc && files->count < MOST_FILES; i++) {
-			copy_wild_part(pattern, found.gl_pathv[i], part, sizeof(part));
-			add_number(metrics, files, kind, found.gl_pathv[i], part);
-		}
-	globfree(&found);
+	ws_find_matching_paths(pattern, &found);
+	for (size_t i = 0; i < found.count && files->count < MOST_FILES; i++) {
+		copy_wild_part(pattern, found.paths[i], part, sizeof(part));
+		add_number(metrics, files, kind, found.paths[i], part);
+	}
+	ws_matching_paths_free(&found);
 	free(pattern);
 }
 

@@ -4,7 +4,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -19,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/choose.h"
+#include "base/matching.h"
 #include "base/mem.h"
 #include "base/ticks.h"
 #include "metrics/gpu_pipe.h"
@@ -475,16 +475,14 @@ static void send_command(struct process *process, char command)
 /* How many GPUs the driver reports; 0 when that is not known. */
 static uint32_t count_gpus(void)
 {
-	const char *pattern = "/proc/driver/nvidia/gpus/*";
-	uint32_t count = 0;
-	glob_t found;
+	struct ws_matching_paths found;
+	uint32_t count;
 
 	if (getenv("WARPSIGHT_PM")) /* for tests: a stand-in */
 		return 2;
-	if (!glob(pattern, 0, NULL, &found)) {
-		count = (uint32_t)ws_min(found.gl_pathc, (size_t)MOST_GPUS);
-		globfree(&found);
-	}
+	ws_find_matching_paths("/proc/driver/nvidia/gpus/*", &found);
+	count = (uint32_t)ws_min(found.count, (size_t)MOST_GPUS);
+	ws_matching_paths_free(&found);
 	return count;
 }
 

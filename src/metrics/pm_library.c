@@ -5,7 +5,6 @@
 #include "metrics/pm_library.h"
 
 #include <dlfcn.h>
-#include <glob.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include <string.h>
 
 #include "base/choose.h"
+#include "base/matching.h"
 #include "base/mem.h"
 
 enum { OLDEST_MAJOR = 12, NEWEST_MAJOR = 19, FIRST_WITH_SAMPLING = 24 /* CUDA 12.6 */ };
@@ -118,13 +118,13 @@ static bool try_pattern(struct pm_library *library, const char *root, const char
 {
 	char *full = ws_format("%s/%s", root, pattern);
 	bool found = false;
-	glob_t matches;
+	struct ws_matching_paths matches = {0};
 
-	if (*root && !glob(full, 0, NULL, &matches)) {
-		for (size_t i = matches.gl_pathc; i-- > 0 && !found;)
-			found = try_library(library, matches.gl_pathv[i], driver_major);
-		globfree(&matches);
-	}
+	if (*root)
+		ws_find_matching_paths(full, &matches);
+	for (size_t i = matches.count; i-- > 0 && !found;)
+		found = try_library(library, matches.paths[i], driver_major);
+	ws_matching_paths_free(&matches);
 	free(full);
 	return found;
 }

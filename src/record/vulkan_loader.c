@@ -1,13 +1,13 @@
 /* vulkan_loader.c - see vulkan_loader.h. */
 #include "record/vulkan_loader.h"
 
-#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/matching.h"
 
 bool ws_find_installed_library(const char *name, char *out)
 {
@@ -17,13 +17,12 @@ bool ws_find_installed_library(const char *name, char *out)
 
 	for (size_t i = 0; i < WS_COUNT(folders) && !found; i++) {
 		char pattern[256];
-		glob_t paths;
+		struct ws_matching_paths paths;
 
 		snprintf(pattern, sizeof(pattern), "%s/%s", folders[i], name);
-		if (glob(pattern, 0, NULL, &paths))
-			continue;
-		found = paths.gl_pathc && realpath(paths.gl_pathv[0], out);
-		globfree(&paths);
+		ws_find_matching_paths(pattern, &paths);
+		found = paths.count && realpath(paths.paths[0], out);
+		ws_matching_paths_free(&paths);
 	}
 	return found;
 }

@@ -7,6 +7,7 @@ printed and returned what it does alone, or has not begun at all.
 WS_TEST_FAULTS (8) is how many n of each kind are tried for each command, spread over all there are,
 the same at each run; 0 tries all of them (`make nightly`). programs/fault.c does the failing.
 """
+import json
 import os
 import shutil
 import signal
@@ -26,6 +27,8 @@ class Faulty:
     """A command that is run with faults: its words, the file it makes (or None), and what is there
     before it starts.
     """
+
+    says_in_output = False  # whether what went wrong may be said in what it prints
 
     def __init__(self, t, words, made=None, prepare=None):
         self.t, self.words, self.made, self.prepare = t, words, made, prepare
@@ -87,7 +90,8 @@ def try_all(t, command, check):
         try:
             if r.status in CRASHES:
                 raise Failed("it crashed")
-            if r.status and not r.err:
+            said = r.err or (command.says_in_output and r.out)
+            if r.status not in (0, whole.status) and not said:
                 raise Failed("it failed without a word")
             check(fault, r, whole)
             left = shared_leftovers({r.pid})
@@ -361,3 +365,154 @@ def view_starts_or_says_why(t):
             raise Failed("no address without a fault: %s" % r.said())
 
     try_all(t, command, check)
+
+
+# ---- commands whose answer depends on the machine or on the moment ----
+
+
+class FaultyTalk(Faulty):
+    """A command that answers what it reads from standard input: a file, since it may end early."""
+
+    def __init__(self, t, words, lines):
+        super().__init__(t, words)
+        self.asked = os.path.join(t.dir, "asked")
+        with open(self.asked, "w") as f:
+            f.writelines(line + "\n" for line in lines)
+
+    def execute(self, env):
+        words = [self.t.where.warpsight, *self.words]
+        with open(self.asked, "rb") as f:
+            return self.t.run(words, stdin=f, env=env, timeout=HANG)
+
+
+def check_answer(command):
+    def check(fault, r, whole):
+        if fault is None and r.status > 1:
+            raise Failed("it fails without a fault: %s" % r.said())
+        if r.status == 0 and not r.out and not r.err:
+            raise Failed("no answer, and no word why")
+        if command.files():
+            raise Failed("left behind: %s" % command.files())
+
+    return check
+
+
+def answer_with_faults(t, words):
+    command = Faulty(t, words)
+    command.says_in_output = True
+    try_all(t, command, check_answer(command))
+
+
+@test("faults")
+def doctor(t):
+    answer_with_faults(t, ["doctor"])
+
+
+@test("faults")
+def state_of_the_machine(t):
+    answer_with_faults(t, ["status", "-e"])
+
+
+@test("faults")
+def list_of_sessions(t):
+    answer_with_faults(t, ["sessions", "list"])
+
+
+@test("faults")
+def top_of_a_report(t):
+    answer_with_faults(t, ["top", "--once", "--interval=0.1", make_report(t)])
+
+
+@test("faults")
+def measured_kernels_of_a_report(t):
+    answer_with_faults(t, ["kernel", make_report(t)])
+
+
+@test("faults")
+def tools_for_agents(t):
+    call = '{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}'
+    lines = [
+        call % (1, "initialize", '{"protocolVersion":"2025-06-18","capabilities":{}}'),
+        call % (2, "tools/call", '{"name":"findings","arguments":{"report":"r1"}}'),
+    ]
+    command = FaultyTalk(t, ["mcp", make_report(t)], lines)
+
+    def check(fault, r, whole):
+        answers = [json.loads(line) for line in r.out.splitlines()]
+        if r.status == 0 and {answer["id"] for answer in answers} != {1, 2}:
+            raise Failed("it answers %s" % answers)
+        if fault is None and any("error" in answer for answer in answers):
+            raise Failed("it refuses without a fault: %s" % answers)
+        if command.files():
+            raise Failed("left behind: %s" % command.files())
+
+    try_all(t, command, check)
+
+
+# ---- sessions ----
+
+
+@test("faults")
+def launch(t):
+    """The program has printed and returned what it does alone, or has not begun."""
+    words = ["launch", "-s", "none", "-t", "nvtx", "sh", "-c", "echo hi; exit 7"]
+    command = Faulty(t, words)
+    try_all(t, command, check_recording(t, command))
+
+
+def start_session(t):
+    """A program in a session; it runs until its standard input is closed."""
+    words = [t.where.warpsight, "launch", "-s", "none", "-t", "nvtx", t.program("marks"), "1"]
+    session = t.start(words, stdin=subprocess.PIPE)
+    t.eq(t.line(session, HANG), b"marking\n", "the program runs")
+    return session
+
+
+def end_session(t, session):
+    """Whatever the commands before have left: the session goes on and collects."""
+    t.tool("cancel")
+    r = t.tool("start", "-o", "last")
+    t.eq(r.status, 0, "start after faults: %s" % r.said())
+    r = t.tool("stop")
+    t.eq(r.status, 0, "stop after faults: %s" % r.said())
+    t.verify(t.path("last"))
+    session.stdin.close()
+    session.stdin = None
+    session.communicate(timeout=HANG)
+    t.eq(shell_status(session.returncode), 7, "the program's status")
+
+
+@test("faults")
+def start(t):
+    session = start_session(t)
+    command = Faulty(t, ["start", "-o", "r"], prepare=lambda: t.tool("cancel"))
+
+    def check(fault, r, whole):
+        if fault is None and r.status:
+            raise Failed("it fails without a fault: %s" % r.said())
+
+    try_all(t, command, check)
+    end_session(t, session)
+
+
+@test("faults")
+def stop(t):
+    session = start_session(t)
+
+    def begin():
+        t.tool("cancel")
+        r = t.tool("start", "-f", "-o", "r")
+        if r.status:
+            raise Failed("the session does not start again: %s" % r.said())
+
+    command = Faulty(t, ["stop"], prepare=begin)
+
+    def check(fault, r, whole):
+        if fault is None and r.status:
+            raise Failed("it fails without a fault: %s" % r.said())
+        if r.status:
+            t.tool("stop")
+        t.verify(t.path("r"))
+
+    try_all(t, command, check)
+    end_session(t, session)
