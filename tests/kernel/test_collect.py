@@ -801,6 +801,11 @@ def the_driver_empties_the_cache():
 
 @tap.test
 def a_metric_that_the_chip_lacks_is_named():
+    known = subprocess.run(
+        [tap.PROGRAM, "kernel", "--query-metrics"], env=environment(), capture_output=True
+    )
+    if known.returncode:  # built with sanitizers: nothing can be looked up
+        raise tap.Skip("this build cannot load the stand-in's list of metrics")
     out, results = measure(metrics="nosuch__metric.sum")
     assert out.startswith(BARE), out
     assert results[0]["error"].startswith("GH100 has no metric 'nosuch__metric.sum'"), results[0]

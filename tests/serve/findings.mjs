@@ -83,8 +83,13 @@ test("findings: there at first, lead to the place and to SQL, by keyboard, in li
     if (at !== proved.id) await t.page.keyboard.press("ArrowDown");
     return at === proved.id;
   });
+  const isOpen = async () => (await entries(t)).find((e) => e.id === proved.id).open;
+  if (await isOpen()) {
+    await t.page.keyboard.press("Enter");
+    equal(await isOpen(), false, "Enter closes");
+  }
   await t.page.keyboard.press("Enter");
-  equal((await entries(t)).find((e) => e.id === proved.id).open, true, "Enter opens");
+  equal(await isOpen(), true, "Enter opens");
 
   /* To the place: the stretch is selected, and the event of its row, both in sight. */
   await entry(t, proved.id).locator(".evidence .goto").first().click();
