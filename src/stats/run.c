@@ -405,13 +405,16 @@ static void print_stats_rows(struct ws_stats *stats, size_t count,
 /* What a message says after "skipped: no WHAT". */
 static const char *get_absence_reason(const struct ws_stats *stats)
 {
+	static const enum ws_table tables[] = {
+		WS_TABLE_nvtx,	 WS_TABLE_osrt,	 WS_TABLE_cuda_api, WS_TABLE_cuda_kernel,
+		WS_TABLE_sample, WS_TABLE_sched, WS_TABLE_slice,    WS_TABLE_counter_value,
+	};
+
 	if (stats->windowed)
 		return "in the time asked for";
-	if (ws_report_count_rows(stats->report, WS_TABLE_nvtx) ||
-	    ws_report_count_rows(stats->report, WS_TABLE_osrt) ||
-	    ws_report_count_rows(stats->report, WS_TABLE_cuda_api) ||
-	    ws_report_count_rows(stats->report, WS_TABLE_cuda_kernel))
-		return "were recorded";
+	for (size_t i = 0; i < WS_COUNT(tables); i++)
+		if (ws_report_count_rows(stats->report, tables[i]))
+			return "were recorded";
 	return "were recorded, nor anything else";
 }
 
