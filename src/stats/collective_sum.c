@@ -176,7 +176,7 @@ static void print_collective(const struct ws_rank_line *line, const void *contex
 
 	ws_put_gpu_process_name(line->work, (uint32_t)key[PROCESS], &rank);
 	stats->row(stats, (struct ws_cell[]){
-				  WS_SUMMARY_CELLS(line),
+				  WS_SUMMARY_CELLS(line->summary, line->sum),
 				  ws_make_report_text_cell(stats, key[NAME]),
 				  ws_make_report_text_cell(stats, key[TYPE]),
 				  make_size_cell(sizes.in),

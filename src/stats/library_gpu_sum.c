@@ -99,15 +99,7 @@ static void print_call(struct ws_stats *stats, const struct ws_summary *summary,
 	const char *call = ws_report_string(stats->report, (uint32_t)key[CALL], &length);
 
 	stats->row(stats, (struct ws_cell[]){
-				  ws_cell_real(ws_compute_percent((long double)summary->total,
-								  (long double)sum)),
-				  ws_cell_int((int64_t)summary->total),
-				  ws_cell_int((int64_t)summary->count),
-				  ws_cell_real(ws_compute_summary_mean(summary)),
-				  ws_cell_real(ws_compute_summary_median(summary)),
-				  ws_cell_int((int64_t)summary->min),
-				  ws_cell_int((int64_t)summary->max),
-				  ws_cell_real(summary->stddev),
+				  WS_SUMMARY_CELLS(summary, sum),
 				  make_library_cell(stats, key[LIBRARY]),
 				  ws_cell_text(call, length),
 				  ws_cell_text(ws_text_or(shape.text.text, ""), shape.text.len),

@@ -195,7 +195,7 @@ static void print_operation(const struct ws_rank_line *line, const void *context
 	ws_put_gpu_process_name(line->work, (uint32_t)key[PROCESS], &rank);
 	stats->row(stats,
 		   (struct ws_cell[]){
-			   WS_SUMMARY_CELLS(line),
+			   WS_SUMMARY_CELLS(line->summary, line->sum),
 			   ws_make_report_text_cell(stats, key[NAME]),
 			   ws_cell_int((int64_t)key[BYTES]),
 			   ws_make_report_text_cell(stats, key[TYPE]),

@@ -70,15 +70,7 @@ static void print_function(struct ws_stats *stats, const struct ws_summary *summ
 
 	ws_read_python_place(stats->report, key[PLACE], &place);
 	stats->row(stats, (struct ws_cell[]){
-				  ws_cell_real(ws_compute_percent((long double)summary->total,
-								  (long double)sum)),
-				  ws_cell_int((int64_t)summary->total),
-				  ws_cell_int((int64_t)summary->count),
-				  ws_cell_real(ws_compute_summary_mean(summary)),
-				  ws_cell_real(ws_compute_summary_median(summary)),
-				  ws_cell_int((int64_t)summary->min),
-				  ws_cell_int((int64_t)summary->max),
-				  ws_cell_real(summary->stddev),
+				  WS_SUMMARY_CELLS(summary, sum),
 				  make_string_cell(stats, key[DOMAIN]),
 				  ws_cell_text(place.module.text, place.module.len),
 				  make_string_cell(stats, key[FUNCTION]),

@@ -18,17 +18,6 @@ struct ws_rank_line {
 	unsigned __int128 sum; /* of all lines */
 };
 
-/* The cells of WS_SUMMARY_COLUMNS. */
-#define WS_SUMMARY_CELLS(line)                                               \
-	ws_cell_real(ws_compute_percent((long double)(line)->summary->total, \
-					(long double)(line)->sum)),          \
-		ws_cell_int((int64_t)(line)->summary->total),                \
-		ws_cell_int((int64_t)(line)->summary->count),                \
-		ws_cell_real(ws_compute_summary_mean((line)->summary)),      \
-		ws_cell_real(ws_compute_summary_median((line)->summary)),    \
-		ws_cell_int((int64_t)(line)->summary->min),                  \
-		ws_cell_int((int64_t)(line)->summary->max), ws_cell_real((line)->summary->stddev)
-
 /* A string of the report; an empty cell for none. */
 struct ws_cell ws_make_report_text_cell(const struct ws_stats *stats, uint64_t id);
 

@@ -18,6 +18,16 @@
 		"StdDev", WS_KIND_MEAN                                                   \
 	}
 
+/* The cells of WS_SUMMARY_COLUMNS; `sum` is the total of all lines. */
+#define WS_SUMMARY_CELLS(summary, sum)                                                        \
+	ws_cell_real(ws_compute_percent((long double)(summary)->total, (long double)(sum))),  \
+		ws_cell_int((int64_t)ws_min((summary)->total, (unsigned __int128)INT64_MAX)), \
+		ws_cell_int((int64_t)(summary)->count),                                       \
+		ws_cell_real(ws_compute_summary_mean(summary)),                               \
+		ws_cell_real(ws_compute_summary_median(summary)),                             \
+		ws_cell_int((int64_t)(summary)->min), ws_cell_int((int64_t)(summary)->max),   \
+		ws_cell_real((summary)->stddev)
+
 /* Averages as cells, as whole numbers where they are: those are printed faster. */
 static inline struct ws_cell ws_make_mean_cell(const struct ws_summary *summary)
 {

@@ -136,19 +136,6 @@ static struct ws_cell make_function_cell(const struct waits *waits, uint64_t nam
 	return ws_cell_text(text, length);
 }
 
-static void put_figure_cells(struct ws_cell *cell, const struct ws_summary *summary,
-			     unsigned __int128 sum)
-{
-	cell[0] = ws_cell_real(ws_compute_percent((long double)summary->total, (long double)sum));
-	cell[1] = ws_cell_int((int64_t)ws_min(summary->total, (unsigned __int128)INT64_MAX));
-	cell[2] = ws_cell_int((int64_t)summary->count);
-	cell[3] = ws_cell_real(ws_compute_summary_mean(summary));
-	cell[4] = ws_cell_real(ws_compute_summary_median(summary));
-	cell[5] = ws_cell_int((int64_t)summary->min);
-	cell[6] = ws_cell_int((int64_t)summary->max);
-	cell[7] = ws_cell_real(summary->stddev);
-}
-
 static void print_waits(const struct waits *waits, const struct ws_keyed_sums *sums)
 {
 	struct wait_line *lines = ws_calloc(sums->count, sizeof(*lines));
@@ -166,9 +153,8 @@ static void print_waits(const struct waits *waits, const struct ws_keyed_sums *s
 		const uint64_t *key = lines[i].key;
 		const struct ws_thread_info *info =
 			ws_find_thread(waits->stats->who, (uint32_t)key[K_THREAD]);
-		struct ws_cell cells[COLUMNS];
+		struct ws_cell cells[COLUMNS] = {WS_SUMMARY_CELLS(lines[i].summary, sum)};
 
-		put_figure_cells(cells, lines[i].summary, sum);
 		cells[PID] = ws_cell_int_if(waits->threads, info->pid);
 		cells[TID] = ws_cell_int_if(waits->threads, info->tid);
 		cells[THREAD] = ws_cell_text_if(waits->threads, info->name, strlen(info->name));

@@ -266,7 +266,9 @@ static void look_at_place(struct method_search *search, uint64_t at, uint64_t be
 	}
 }
 
-static void find_candidates(struct method_search *search)
+/* Call `visit` for each word of the data that is a key of `words`, with its address. */
+static void visit_words(struct method_search *search, const struct ws_map *words,
+			void (*visit)(struct method_search *search, uint64_t at, uint64_t word))
 {
 	for (size_t i = 0; i < search->image.count; i++) {
 		const struct data_segment *segment = &search->image.segments[i];
@@ -276,9 +278,9 @@ static void find_candidates(struct method_search *search)
 			bool found = false;
 
 			if (word)
-				ws_map_get(&search->wanted, word, &found);
+				ws_map_get(words, word, &found);
 			if (found)
-				look_at_place(search, segment->address + at, word);
+				visit(search, segment->address + at, word);
 		}
 	}
 }
@@ -349,19 +351,7 @@ static void find_owners(struct method_search *search)
 {
 	for (size_t i = 0; i < search->count; i++)
 		ws_map_set(&search->tables, search->candidates[i].table, 1);
-	for (size_t i = 0; i < search->image.count; i++) {
-		const struct data_segment *segment = &search->image.segments[i];
-
-		for (uint64_t at = 0; at + WORD <= segment->size; at += WORD) {
-			uint64_t word = read_word(&search->image, segment->address + at);
-			bool found = false;
-
-			if (word)
-				ws_map_get(&search->tables, word, &found);
-			if (found)
-				check_reference(search, segment->address + at, word);
-		}
-	}
+	visit_words(search, &search->tables, check_reference);
 	/* Methods that belong to nothing known keep their own names. */
 	for (size_t i = 0; i < search->count; i++)
 		if (!search->candidates[i].type_offset)
@@ -408,7 +398,7 @@ struct ws_python_methods *ws_python_methods_find(const struct ws_elf *elf, struc
 		return NULL;
 	search.methods = ws_calloc(1, sizeof(*search.methods));
 	load_data(elf, &search.image);
-	find_candidates(&search);
+	visit_words(&search, &search.wanted, look_at_place);
 	find_owners(&search);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t begin = hit[i].name ? 0 : find_begin(cfi, address[i]);
