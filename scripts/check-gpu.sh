@@ -3,6 +3,7 @@
 # nvcc; with PyTorch also its tests.
 #   CHECK_GPU_BENCH=1   print the tables of bench/gpu.py and, with Nsight Compute, bench/kernel.py
 #                       too (minutes)
+#   CHECK_GPU_PART=1/2  only every other check, from the first
 #   NSYS                Nsight Systems to compare with
 set -eu
 build=$1
@@ -46,7 +47,8 @@ torch=
 [ -n "$torch" ] || echo "# PyTorch is not here or sees no GPU: its checks are left out"
 status=0
 # shellcheck disable=SC2086
-"$python" "$here/tests/gpu/check.py" --warpsight "$build/warpsight" --programs "$programs" $torch ||
+"$python" "$here/tests/gpu/check.py" --warpsight "$build/warpsight" --programs "$programs" \
+	--part "${CHECK_GPU_PART:-1/1}" $torch ||
 	status=$?
 if [ -n "${CHECK_GPU_BENCH:-}" ]; then
 	set -- --warpsight "$build/warpsight" --programs "$programs" ${NSYS:+--nsys "$NSYS"}

@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 """
 check.py - what recording CUDA on a real GPU must hold: check.py --warpsight BINARY --programs
-FOLDER [--torch] [--long SECONDS] [--only WORD]. Prints TAP; with --list only the names of the
-checks, which needs no GPU.
+FOLDER [--torch] [--long SECONDS] [--only WORD] [--jobs N]. Prints TAP; with --list only the names of
+the checks, which needs no GPU.
+
+Several checks run side by side, the longest, which are the last, first. Those whose times matter
+are @alone. Several runs may share the checks: --part 1/2 makes every other one.
 
 The programs are those of this folder, built by scripts/check-gpu.sh. Counts are exact: they come
 from the programs' sources, or from torch.profiler in the same run.
 """
 import argparse
 import bisect
+import concurrent.futures
 import csv
+import itertools
 import json
 import os
 import resource
@@ -34,13 +39,21 @@ p.add_argument(
     help="also record a training loop for so many seconds and look for growth and drift",
 )
 p.add_argument("--only", default="")
+p.add_argument("--jobs", type=int, default=max(1, min(8, (os.cpu_count() or 1) // 4)))
+p.add_argument("--part", default="1/1")
 A = p.parse_args()
 TMP = tempfile.mkdtemp(prefix="warpsight-gpu-")
 TESTS = []
+NUMBERS = itertools.count()
 
 
 def test(f):
     TESTS.append(f)
+    return f
+
+
+def alone(f):
+    f.alone = True
     return f
 
 
@@ -74,7 +87,7 @@ class Report:
 
 
 def record(*program, options=(), expect=0, env=None, timeout=120):
-    path = os.path.join(TMP, "r%d.wsrep" % time.monotonic_ns())
+    path = os.path.join(TMP, "r%d.wsrep" % next(NUMBERS))
     r = subprocess.run(
         [A.warpsight, "profile", "-o", path, *options, "--", *program],
         stdout=subprocess.PIPE,
@@ -417,6 +430,7 @@ def killed_while_launching():
 
 
 @test
+@alone
 def clock_for_long():
     """Launch and kernel keep their distance: the two clocks do not drift apart within the run."""
     path = os.path.join(TMP, "drift.wsrep")
@@ -641,6 +655,7 @@ if A.torch:
                 sys.executable,
                 "-m",
                 "torch.distributed.run",
+                "--standalone",
                 "--nproc-per-node",
                 "2",
                 "--no-python",
@@ -735,6 +750,7 @@ if A.torch:
     if A.long:
 
         @test
+        @alone
         def long_run():
             """The recorder's memory stays, and GPU and CPU clocks keep together, over a long
             training loop.
@@ -807,24 +823,28 @@ if A.list:
     os.rmdir(TMP)
     print("\n".join(t.__name__.replace("_", " ") for t in TESTS))
     sys.exit(0)
-failed = 0
-chosen = [t for t in TESTS if A.only in t.__name__]
-for i, t in enumerate(chosen, 1):
+
+
+def check(t):
+    """(whether it passed, its lines of TAP without number)"""
+    began = time.monotonic()
     try:
         skipped = t()
-        print(
-            "ok %d - gpu: %s%s" % (i, t.__name__, " # SKIP " + skipped if skipped else ""),
-            flush=True,
-        )
     except Exception as e:  # an assertion, a missing table, a program that failed
-        failed += 1
-        print("not ok %d - gpu: %s" % (i, t.__name__), flush=True)
-        print(
-            "# "
-            + ("%s: %s" % (type(e).__name__, e) if str(e) else traceback.format_exc()).replace(
-                "\n", "\n# "
-            ),
-            flush=True,
-        )
+        what = "%s: %s" % (type(e).__name__, e) if str(e) else traceback.format_exc()
+        return False, "gpu: %s\n# %s" % (t.__name__, what.replace("\n", "\n# "))
+    took = " # %.1f s" % (time.monotonic() - began)
+    return True, "gpu: %s%s" % (t.__name__, " # SKIP " + skipped if skipped else took)
+
+
+part, parts = (int(n) for n in A.part.split("/"))
+chosen = [t for t in TESTS if A.only in t.__name__][part - 1 :: parts]
+together = [t for t in chosen if not hasattr(t, "alone")]
+results = {t: check(t) for t in chosen if t not in together}
+with concurrent.futures.ThreadPoolExecutor(A.jobs) as pool:
+    waiting = {t: pool.submit(check, t) for t in reversed(together)}
+    for i, t in enumerate(chosen, 1):
+        results[t] = results.get(t) or waiting[t].result()
+        print("%s %d - %s" % ("ok" if results[t][0] else "not ok", i, results[t][1]), flush=True)
 print("1..%d" % len(chosen))
-sys.exit(1 if failed else 0)
+sys.exit(not all(good for good, _ in results.values()))
