@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """
 check.py - what recording CUDA on a real GPU must hold: check.py --warpsight BINARY --programs
-FOLDER [--torch] [--long SECONDS] [--only WORD] [--jobs N]. Prints TAP; with --list only the names of
-the checks, which needs no GPU.
+FOLDER [--torch] [--long SECONDS] [--only WORD] [--jobs N]. Prints TAP; with --list only the names
+of the checks, which needs no GPU.
 
 Several checks run side by side, the longest, which are the last, first. Those whose times matter
 are @alone. Several runs may share the checks: --part 1/2 makes every other one.
