@@ -30,7 +30,8 @@ struct ws_trace_format; /* perf_trace.c */
 enum ws_perf_role {
 	WS_PERF_TRACK,
 	WS_PERF_SAMPLE,
-	/* samples of whole CPUs, kept ready in case inherited events do not suffice (perf.c) */
+	/* samples of whole CPUs, kept ready in case inherited events do not suffice
+	 * (perf_choose.c) */
 	WS_PERF_STANDBY,
 	WS_PERF_SWITCHES, /* context switches of whole CPUs, where they have an event of their own
 			   */
@@ -313,6 +314,44 @@ struct ws_perf {
 	uint64_t looks_paid; /* the time up to which looks at them have used their allowance */
 	uint64_t idle_ns;    /* how long the recorder may sleep */
 };
+
+/* ---- which events are opened (perf_choose.c) ---- */
+
+#define WS_PERF_MANY_CPUS 64 /* on more, events for each core of each thread cost too much */
+size_t ws_perf_count_cpus(void);
+/* Find out what is permitted: each CPU as a whole or the target's threads, with the kernel or
+ * without. 0, or the errno of the last refusal. */
+int ws_perf_find_scope(struct ws_perf *perf);
+/* Fill perf->set.events by the options. */
+void ws_perf_choose_events(struct ws_perf *perf);
+void ws_perf_forget_events(struct ws_perf *perf);
+/* Once they have been opened: say which tracepoints were refused. */
+void ws_perf_say_tracepoints(struct ws_perf *perf);
+
+/* ---- programs in the kernel (perf_programs.c) ---- */
+
+/* Load those that the options ask for, before events are chosen. */
+void ws_perf_open_programs(struct ws_perf *perf);
+/* Attach them to the open events; what cannot be attached is closed. */
+void ws_perf_attach_programs(struct ws_perf *perf);
+/* They run on the events of the first process: attach them to those of the last one too. */
+void ws_perf_attach_programs_to_last(struct ws_perf *perf);
+/* Say that system calls are not recorded, and give up. */
+void ws_perf_refuse_syscalls(struct ws_perf *perf, const char *why);
+
+/* ---- what the report says about events (perf_describe.c) ---- */
+
+void ws_perf_say(struct ws_perf *perf, enum ws_severity severity, const char *text);
+void ws_perf_say_refused(struct ws_perf *perf);
+void ws_perf_say_losses(struct ws_perf *perf);
+
+/* ---- counters that are read (perf_count.c) ---- */
+
+/* Open those of the list on every CPU; read all, together with the metrics, when it is time. */
+void ws_perf_open_counters(struct ws_perf *perf, const char *list, bool core);
+void ws_perf_count(struct ws_perf *perf, uint64_t now);
+
+/* ---- following processes and threads (perf_tree.c) ---- */
 
 void ws_perf_tree_init(struct ws_perf *perf);
 /* Add a process that has not called exec yet, whose whole tree is recorded. */

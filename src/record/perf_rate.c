@@ -8,11 +8,6 @@
 #include "record/perf_private.h"
 #include "record/python.h"
 
-static void say(struct ws_perf *perf, enum ws_severity severity, const char *text)
-{
-	ws_sink_diagnostic(perf->main, severity, "perf", 0, ws_read_raw_ns(), text);
-}
-
 /* The kernel lowers the limit for everyone when its interrupts take long, and only root can raise
  * it again. */
 uint32_t ws_perf_limit(void)
@@ -56,7 +51,7 @@ void ws_perf_limit_frequency(struct ws_perf *perf)
 		 "The kernel allows %u samples a second (perf_event_max_sample_rate), not %u: %u "
 		 "are taken. " TIMES_HOLD " (" RAISE_LIMIT ").",
 		 perf->limit, asked_frequency(perf), most);
-	say(perf, WS_WARNING, text);
+	ws_perf_say(perf, WS_WARNING, text);
 }
 
 /* Report how the limit changed during the run. */
@@ -80,7 +75,7 @@ static void say_limit(struct ws_perf *perf)
 			 perf->throttled, now ? now : perf->limit);
 	else
 		return;
-	say(perf, now && now < perf->limit ? WS_WARNING : WS_INFO, text);
+	ws_perf_say(perf, now && now < perf->limit ? WS_WARNING : WS_INFO, text);
 }
 
 static void say_unsampled(struct ws_perf *perf)
@@ -94,7 +89,7 @@ static void say_unsampled(struct ws_perf *perf)
 		 "taken; it is shown as [not sampled]. A higher --sampling-frequency sees more of "
 		 "them.",
 		 100.0 * (double)perf->unsampled / (double)perf->ran);
-	say(perf, WS_INFO, text);
+	ws_perf_say(perf, WS_INFO, text);
 }
 
 void ws_perf_say_rate(struct ws_perf *perf)
