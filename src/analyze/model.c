@@ -383,6 +383,13 @@ static void find_recorded_span(const struct ws_model *model, uint64_t *first, ui
 	*last = end;
 }
 
+/* Whether the program's process first ran others, such as a shell that chooses a version of it, for
+ * the smaller part of the run: the program is what is looked at. */
+static bool is_started_by_script(const struct ws_process_info *info, uint64_t first, uint64_t last)
+{
+	return info->start > first && info->start - first < (last - first) / 2;
+}
+
 static void choose_window(struct ws_model *model, const struct ws_model_options *options)
 {
 	uint64_t first, last;
@@ -404,7 +411,7 @@ static void choose_window(struct ws_model *model, const struct ws_model_options 
 		info = ws_find_process(model->who, model->process);
 		find_recorded_span(model, &first, &last);
 		model->from = first;
-		if (model->has_cuda)
+		if (model->has_cuda || is_started_by_script(info, first, last))
 			model->from = ws_max(first, info->start);
 		model->to = last;
 		if (info->end != WS_NO_TIME && info->end > model->from)

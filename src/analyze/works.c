@@ -44,7 +44,16 @@ static const struct ws_work_kind kinds[] = {
 		   "regcomp*",
 		   "__regcomp*",
 		   "pcre*",
-		   "std::__detail::_*",
+		   "std::__detail::_Executor<*",
+		   "std::__detail::_Compiler<*",
+		   "std::__detail::_Scanner<*",
+		   "std::__detail::_NFA<*",
+		   "std::__detail::_State<*",
+		   "std::__detail::_StateSeq<*",
+		   "std::__detail::_Regex*",
+		   "std::__detail::_BracketMatcher<*",
+		   "std::__detail::_CharMatcher<*",
+		   "std::__detail::_AnyMatcher<*",
 		   "*std::__cxx11::basic_regex<*",
 		   "*std::__detail::__regex_*",
 		   "regexp.*",
@@ -150,6 +159,21 @@ static const struct ws_work_kind kinds[] = {
 		   "numpy.ndarray.__setitem__", "array_subscript*", "array_assign_subscript*",
 		   "array_item", "gentype_*", "PyArray_Scalar*", "double_add", "double_subtract",
 		   "double_multiply", "float_add", "float_multiply", "fetestexcept", NULL}},
+	{.what = "looking up items in hash tables",
+	 .advice =
+		 "Look up each item once and keep the reference, and reserve room for all. If the "
+		 "hash function gives many items one value, each look-up compares them one by "
+		 "one: mix all parts of the key.",
+	 .is_usual = true,
+	 .names = {"std::_Hashtable<*", "std::__detail::_Map_base<*", "std::__detail::_Hash*",
+		   "std::unordered_map<*", "std::unordered_set<*", "std::unordered_multi*", NULL}},
+	{.what = "looking up items in sorted trees (std::map, std::set)",
+	 .advice =
+		 "Look up each item once and keep the reference; where the order does not matter, "
+		 "use a hash table (std::unordered_map), and for few items a sorted vector.",
+	 .is_usual = true,
+	 .names = {"std::_Rb_tree<*", "std::map<*", "std::set<*", "std::multimap<*",
+		   "std::multiset<*", "std::_Rb_tree_*", NULL}},
 	{.what = "collecting garbage, which the program asks for",
 	 .advice = "Leave that to the interpreter, or ask less often than in each round of a loop.",
 	 .names = {"gc.collect", "PyGC_Collect", "runtime.GC", "System.gc*", NULL}},
@@ -221,6 +245,7 @@ static const struct ws_work_kind kinds[] = {
 		   "runtime.park_m", "runtime.goready*", "runtime.gopark*", "runtime.mcall",
 		   "runtime.findRunnable*", "runtime.goschedImpl", NULL}},
 	{.what = "allocating and freeing memory",
+	 .is_allocating = true,
 	 .advice =
 		 "Allocate less often: keep objects and use them again (a pool, an arena, a free "
 		 "list), reserve containers' memory at once, store values instead of pointers; or "

@@ -19,6 +19,7 @@ struct ws_work_kind {
 	double usual_below;	 /* the share of the path below which it is usual */
 	bool is_usual;		 /* many programs are for it: never more than a note */
 	bool is_start_up;	 /* it is done once: nothing is to be gained in the steps */
+	bool is_allocating;	 /* its page faults are its own */
 	const char *names[48];	 /* of functions; '*' stands for any text */
 	const char *origins[16]; /* parts of paths of libraries and modules */
 };

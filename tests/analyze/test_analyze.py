@@ -348,6 +348,36 @@ def short_children_of_python_are_named():
 
 
 @test
+def processes_that_compute_one_after_the_other_are_named():
+    program = (
+        "import subprocess, sys\n"
+        "def convert():\n"
+        "    work = 'sum(i * i for i in range(900000))'\n"
+        "    subprocess.run([sys.executable, '-S', '-c', work])\n"
+        "for i in range(6): convert()\n"
+    )
+    with open("turns.py", "w") as file:
+        file.write(program)
+    if len(os.sched_getaffinity(0)) < 2:
+        raise Skip("one core")
+    report = analyze(record("turns", sys.executable, "-S", "turns.py"))
+    found = first_fault(report, "children-in-turn")
+    if "6 processes" not in found["title"] or "convert (turns.py:4)" not in found["title"]:
+        raise AssertionError(found["title"])
+
+
+@test
+def what_a_script_does_before_it_becomes_the_program_is_left_out():
+    with open("start.sh", "w") as file:
+        file.write(
+            "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do /bin/true; done; exec %s sleep\n" % PLANTED
+        )
+    report = analyze(record("started", "/bin/sh", "start.sh"))
+    rules = [f["rule"] for f in report["findings"]]
+    same((rules[0], "child-processes" in rules), ("sleeping", False), rules)
+
+
+@test
 def a_build_without_optimisation_is_named():
     report = analyze(record("debug", PLANTED_DEBUG, "healthy"))
     with open(PLANTED_DEBUG, "rb") as f:

@@ -1,5 +1,6 @@
 /* page_faults.c - memory that is taken from the system and given back again and again. */
 #include "analyze/rules/rules.h"
+#include "analyze/works.h"
 
 #define LEAST_SHARE 0.2
 #define LEAST_MAPPING 0.03
@@ -86,6 +87,21 @@ static const char *choose_advice(const struct memory_use *use)
 	       "pages.";
 }
 
+/* Whether the faults are part of work that takes far longer and is named instead, such as joining
+ * strings. What allocates or copies memory does nothing else. */
+static bool is_part_of_work(const struct ws_analysis *analysis, uint8_t work, uint64_t ns)
+{
+	uint64_t sum = 0;
+
+	if (work == WS_WORK_NONE || ws_get_work_kind(work)->is_usual ||
+	    ws_get_work_kind(work)->is_allocating)
+		return false;
+	for (size_t i = 0; i < analysis->breakdown.count; i++)
+		if (analysis->breakdown.rows[i].place.work == work)
+			sum += analysis->breakdown.rows[i].ns;
+	return sum > ns + ns / 2;
+}
+
 static void check_faults(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_usage_row *row;
@@ -103,7 +119,8 @@ static void check_faults(const struct ws_analysis *analysis, struct ws_findings 
 					use.ns - use.ns / 5);
 	ws_limit_to_asked(analysis, finding, &row->place);
 	/* Memory that is never freed must be touched once anyway. */
-	if ((double)use.mapping_ns < LEAST_MAPPING * (double)use.ns)
+	if ((double)use.mapping_ns < LEAST_MAPPING * (double)use.ns ||
+	    is_part_of_work(analysis, row->place.work, use.ns))
 		finding->level = WS_LEVEL_NOTE;
 	if (is_call_most(&use))
 		finding->title = say_calls(analysis, &use);
