@@ -157,9 +157,10 @@ static const struct {
 } families[] = {{"GA100", "GA100"}, {"GA102", "GA10"}, {"AD102", "AD10"},
 		{"GH100", "GH100"}, {"GB100", "GB1"},  {"GB202", "GB2"}};
 
-/* A line of the file that the hook reads: the chips and their metrics. */
+/* A line of the file that the hook reads: the chips and their metrics. *checked: the host library
+ * knows the chip. */
 static int add_family(const struct options *options, size_t family, struct ws_text *lines,
-		      struct ws_text *sections, struct ws_err *err)
+		      struct ws_text *sections, bool *checked, struct ws_err *err)
 {
 	struct ws_kernel_request request = {options->sets, options->sections, options->metrics};
 	struct ws_kernel_choice choice = {0};
@@ -183,6 +184,7 @@ static int add_family(const struct options *options, size_t family, struct ws_te
 	if (rc)
 		ws_text_printf(lines, "%s %s%s\n", families[family].prefix, WS_KERNEL_NO_METRICS,
 			       err->msg);
+	*checked = choice.checked;
 	ws_kernel_choice_free(&choice);
 	return rc;
 }
@@ -192,12 +194,19 @@ static int list_metrics(const struct options *options, struct ws_text *lines,
 			struct ws_text *sections, struct ws_err *err)
 {
 	struct ws_kernel_request request = {options->sets, options->sections, options->metrics};
-	size_t known = 0;
+	bool known = false, said = false, checked;
 
 	if (ws_kernel_check_request(&request, err))
 		return -1;
-	for (size_t i = 0; i < WS_COUNT(families); i++)
-		known += !add_family(options, i, lines, sections, err);
+	for (size_t i = 0; i < WS_COUNT(families); i++) {
+		struct ws_err reason;
+
+		if (!add_family(options, i, lines, sections, &checked, &reason))
+			known = true;
+		else if (!i || (checked && !said))
+			*err = reason; /* of a chip that the host library knows, if there is one */
+		said |= checked;
+	}
 	return known ? 0 : -1;
 }
 

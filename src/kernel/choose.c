@@ -21,6 +21,7 @@ struct making {
 	const char *chip;
 	uint8_t family;
 	struct ws_err *err;
+	struct ws_err host_error; /* why there is no host */
 };
 
 /* Call `use` with each of the words that commas separate; stops at the first that fails. A comma
@@ -205,13 +206,9 @@ static void add_section(struct making *making, size_t section)
 
 static int require_host(const struct making *making, const char *word)
 {
-	struct ws_err err;
-	size_t count;
-
 	if (making->host)
 		return 0;
-	ws_gpu_chips(&count, &err);
-	return ws_fail(making->err, "%s cannot be expanded: %s", word, err.msg);
+	return ws_fail(making->err, "%s cannot be expanded: %s", word, making->host_error.msg);
 }
 
 /* Add the forms of a base metric that begin with `begin`, which ends where a word of theirs does
@@ -393,7 +390,8 @@ int ws_kernel_choose(const struct ws_kernel_request *request, const char *chip,
 
 	if (pick_sections(request, &picking))
 		return -1;
-	making.host = ws_gpu_host_open(chip, NULL);
+	making.host = ws_gpu_host_open(chip, &making.host_error);
+	choice->checked = making.host != NULL;
 	for (size_t i = 0; i < ws_kernel_section_count; i++)
 		if (picking.picked[i])
 			add_section(&making, i);

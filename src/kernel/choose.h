@@ -5,6 +5,7 @@
 #ifndef WS_KERNEL_CHOOSE_H
 #define WS_KERNEL_CHOOSE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -26,6 +27,7 @@ struct ws_kernel_choice {
 		char **names; /* what is to be sampled over the kernel's time, in their order */
 		size_t count, capacity;
 	} sampled;
+	bool checked;		 /* the host library knows the chip */
 	struct ws_text sections; /* identifiers, separated by commas */
 	struct ws_text dropped;	 /* metrics that the chip does not have, separated by ", " */
 };

@@ -775,6 +775,13 @@ def a_program_without_results_is_told_why():
         assert word in tap.run("info", "r.wsrep").out.decode(), (args, word)
 
 
+@tap.test
+def a_metric_that_no_chip_has_is_named():
+    command = [tap.PROGRAM, "kernel", "-o", "r", "-f", "--metrics", "nosuch__metric", APP]
+    run = subprocess.run(command, env=environment(), capture_output=True, text=True)
+    assert run.returncode == 2 and "GH100 has no metric 'nosuch__metric'" in run.stderr, run
+
+
 def emptied(*args, fault=None):
     """What the driver was asked to empty the level-2 cache of."""
     with open("cache", "w", encoding="utf-8"):
