@@ -4,12 +4,14 @@ kernel.py - kernels measured by warpsight beside Nsight Compute on a GPU machine
 either adds to a bare run, and the values of both, for every set and cache setting:
 
     kernel.py --warpsight BINARY [--ncu NCU] [--set SET,...] [--cache-control all,none] [--skip N]
-    [--count N] [--rounds N] [--all] [--keep FOLDER] -- PROGRAM [ARG...]
+    [--count N] [--from-start off] [--rounds N] [--twice] [--all] [--keep FOLDER]
+    -- PROGRAM [ARG...]
 
 Both leave the clocks alone. Times are those of the whole program, the least of the rounds, run in
 turn; without rounds (0), only values are compared. A metric's difference is the median over the
-launches; CLASSES says what is allowed. With --keep, what ncu printed is kept in the folder, and
-used instead of running it if it is there.
+launches; CLASSES says what is allowed. With --twice ncu runs once more and is compared with itself:
+what it does not reproduce is no fault of ours. With --keep, what ncu printed is kept in the folder,
+and used instead of running it if it is there.
 """
 import argparse
 import csv
@@ -48,7 +50,9 @@ def read_arguments():
     p.add_argument("--cache-control", default="all,none")
     p.add_argument("--skip", type=int, default=0)
     p.add_argument("--count", type=int, default=20)
+    p.add_argument("--from-start", choices=("on", "off"), default="on")
     p.add_argument("--rounds", type=int, default=1)
+    p.add_argument("--twice", action="store_true")
     p.add_argument("--all", action="store_true", help="print metrics that agree, too")
     p.add_argument("--keep")
     p.add_argument("program", nargs="+")
@@ -119,27 +123,40 @@ def compare_metric(name, unit, ours, theirs):
     return kind, good, middle, points, max(relative), pairs
 
 
-def print_comparison(ours, theirs, units, every):
-    table = {entry[0]: [0, 0] for entry in CLASSES}
+def describe(found):
+    """A comparison with ncu in one line, and whether it is within what is allowed."""
+    if not found:
+        return " " * 44
+    _, good, middle, points, most, _ = found
+    mark = "" if good else " <--"
+    return f"median {100 * middle:7.2f} % {points:6.2f} points, most {100 * most:7.2f} %{mark}"
+
+
+def print_comparison(ours, theirs, again, units, every):
+    """`again`: what ncu measured in its second run, or nothing."""
+    table = {entry[0]: [0, 0, 0] for entry in CLASSES}
     for name in ours[0]:
         unit = units.get(name) or ""
         about_launch = "__" in name and not re.match("device__|profiler__|nvlink__", name)
         found = compare_metric(name, unit, ours, theirs) if about_launch else None
         if not found:
             continue
-        kind, good, middle, points, most, pairs = found
+        itself = compare_metric(name, unit, again, theirs) if again else None
+        kind, good, pairs = found[0], found[1], found[5]
         table[kind][0] += 1
         table[kind][1] += not good
+        table[kind][2] += bool(itself and not itself[1])
         if every or not good:
             example = ", ".join("%.5g/%.5g" % pair for pair in pairs[:4])
-            print(
-                f"  {kind:10} {name:72} median {100 * middle:7.2f} % {points:6.2f} points, at "
-                f"most {100 * most:7.2f} %, {example}{'' if good else ' <--'}"
-            )
+            also = f"; ncu itself {describe(itself)}" if itself else ""
+            print(f"  {kind:10} {name:72} {describe(found)}{also}; {example}")
     for kind, _, _, allowed, points in CLASSES:
-        total, outside = table[kind]
+        total, outside, unsteady = table[kind]
         also = f" or {points} points" if points else ""
-        print(f"  {kind:10} {total:4} metrics, {outside:3} beyond {100 * allowed:g} %{also}")
+        itself = f", ncu itself {unsteady:3}" if again else ""
+        print(
+            f"  {kind:10} {total:4} metrics, {outside:3} beyond {100 * allowed:g} %{also}{itself}"
+        )
 
 
 def measure_ncu(a, choice, kept):
@@ -160,14 +177,16 @@ def compare_tools(a, metrics, cache, bare, folder):
     choice = [
         *("--set", metrics, "--cache-control", cache, "--clock-control", "none"),
         *("--launch-skip", str(a.skip), "--launch-count", str(a.count)),
+        *("--profile-from-start", a.from_start),
     ]
-    kept = os.path.join(a.keep, f"ncu-{metrics}-{cache}.csv") if a.keep else None
+    kept = os.path.join(a.keep, f"ncu-{metrics}-{cache}") if a.keep else ""
     ours, theirs = [], []
     for _ in range(max(a.rounds, 1)):
         command = [a.warpsight, "kernel", "-q", "-f", "-o", report, *choice, "--", *a.program]
         ours.append(time_command(command)[0])
-        seconds, text = measure_ncu(a, choice, kept)
+        seconds, text = measure_ncu(a, choice, kept and kept + ".csv")
         theirs.append(seconds)
+    second = measure_ncu(a, choice, kept and kept + "-2.csv")[1] if a.twice else ""
     page = time_command([a.warpsight, "kernel", "--csv", "--page", "raw", report])[1]
     mine, _ = read_page(page)
     other, units = read_page(text)
@@ -178,7 +197,7 @@ def compare_tools(a, metrics, cache, bare, folder):
     )
     if not mine or not other:
         sys.exit("there is nothing to compare")
-    print_comparison(mine, other, units, a.all)
+    print_comparison(mine, other, read_page(second)[0], units, a.all)
 
 
 def main():
