@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/choose.h"
@@ -45,6 +46,15 @@ void *ws_malloc_huge(size_t size)
 		madvise((void *)from, end - from,
 			MADV_HUGEPAGE); /* only a hint: kernels without huge pages refuse it */
 	return memory;
+}
+
+size_t ws_address_space(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY)
+		return SIZE_MAX;
+	return (size_t)limit.rlim_cur;
 }
 
 void *ws_calloc(size_t count, size_t size)

@@ -26,6 +26,8 @@ void *ws_realloc(void *memory, size_t size);
  * and even a prefetch waits for that.
  */
 void *ws_malloc_huge(size_t size);
+/* How much address space this process may have (ulimit -v); SIZE_MAX where there is no limit. */
+size_t ws_address_space(void);
 char *ws_strdup(const char *text);
 char *ws_strndup(const char *text, size_t length);
 char *ws_format(const char *fmt, ...)

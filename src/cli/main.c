@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,8 @@
 #include "import/import.h"
 #include "store/store.h"
 #include "text/output_file.h"
+
+#define STACK_LITTLE ((size_t)1 << 20)
 
 int ws_refuse_unknown_command(const char *word);
 
@@ -139,6 +142,18 @@ static void fail_out_of_memory(void)
 	_exit(WS_EXIT_FAIL);
 }
 
+/* Where address space is scarce (ulimit -v), stacks of threads must not take most of it. */
+static void shrink_stacks(void)
+{
+	pthread_attr_t attributes;
+
+	if (ws_address_space() / 64 >= STACK_LITTLE || pthread_attr_init(&attributes))
+		return;
+	if (!pthread_attr_setstacksize(&attributes, STACK_LITTLE))
+		pthread_setattr_default_np(&attributes);
+	pthread_attr_destroy(&attributes);
+}
+
 int main(int argc, char **argv)
 {
 	static char buffer[1 << 16]; /* large, so that most output is written by
@@ -148,6 +163,7 @@ int main(int argc, char **argv)
 	ws_out_of_memory = fail_out_of_memory;
 	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
 	hold_closed_streams();
+	shrink_stacks();
 	ws_restore_environment();
 	ws_open_foreign_trace = ws_import_open;
 	return write_rest_of_output(dispatch_command(argc, argv));

@@ -27,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -51,9 +52,21 @@ ws_frames_fn *ws_frames_hook;
 enum image {
 	IMAGE_HOOKABLE,
 	IMAGE_FOREIGN, /* loading our libraries would fail, noisily or fatally */
+	IMAGE_TIGHT,   /* they would take too much of its address space */
 	IMAGE_OUTSIDE  /* nothing in it can be recorded: it gets the environment that it would have
 			  without us */
 };
+
+/* Our libraries and what they map at once are 4 to 5 MiB. */
+#define SPACE_LEAST ((rlim_t)32 << 20)
+
+static bool is_space_tight(void)
+{
+	struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+
+	ws_raw_syscall(SYS_prlimit64, 0, RLIMIT_AS, 0, (long)&limit, 0, 0);
+	return limit.rlim_cur < SPACE_LEAST;
+}
 
 /*
  * An image is outside the session if its user or its root folder gives it no access to our files,
@@ -69,7 +82,17 @@ static enum image classify_image(const char *path)
 		return IMAGE_OUTSIDE;
 	if (arena && !ws_can_read_hooks(arena->text + arena->text_preload, ws_rt_session_path()))
 		return IMAGE_OUTSIDE;
-	return ws_is_hookable(path) ? IMAGE_HOOKABLE : IMAGE_FOREIGN;
+	if (!ws_is_hookable(path))
+		return IMAGE_FOREIGN;
+	return is_space_tight() ? IMAGE_TIGHT : IMAGE_HOOKABLE;
+}
+
+/* For a note about it: why it is started without hooks, unless its file says so itself. */
+static int get_reason(enum image image)
+{
+	if (image == IMAGE_OUTSIDE)
+		return EACCES;
+	return image == IMAGE_TIGHT ? ENOMEM : 0;
 }
 
 /* ---- the environment ---- */
@@ -302,7 +325,7 @@ static bool complete_environment(char *const *envp, enum image image, struct env
 	if (image == IMAGE_OUTSIDE ||
 	    atomic_load_explicit(&ws_rt->arena->closed, memory_order_relaxed))
 		return restore_environment(envp, out);
-	if (image == IMAGE_FOREIGN)
+	if (image == IMAGE_FOREIGN || image == IMAGE_TIGHT)
 		return withhold_libraries(envp, out);
 	own = find_own_values();
 	old = env_preload(envp, &at);
@@ -428,7 +451,7 @@ static char *const *prepare_exec(const char *path, char *const *envp, struct env
 		image = classify_image(path);
 	if (!ws_rt_is_filtered())
 		ws_rt_write_process_note(WS_NOTE_EXEC, ws_rt_read_ticks(), path, read_pid(),
-					 image == IMAGE_OUTSIDE ? EACCES : 0);
+					 get_reason(image));
 	if (!path || !complete_environment(envp, image, made))
 		return envp;
 	thread = ws_self;
@@ -607,8 +630,7 @@ static int spawn_process(spawn_fn *real, enum ws_traced fn, const char *path,
 	if (made.v)
 		free_environment(&made);
 	if (!r)
-		ws_rt_write_process_note(WS_NOTE_SPAWN, start, path, child,
-					 image == IMAGE_OUTSIDE ? EACCES : 0);
+		ws_rt_write_process_note(WS_NOTE_SPAWN, start, path, child, get_reason(image));
 	if (spawn->pid && !r)
 		*spawn->pid = child;
 	return r;

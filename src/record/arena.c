@@ -7,6 +7,7 @@
  */
 #include "record/arena.h"
 #include "base/choose.h"
+#include "base/mem.h"
 #include "base/shrink.h"
 #include "record/sealed.h"
 #include "ring/arena_name.h"
@@ -232,9 +233,7 @@ static uint64_t check_limits(uint64_t budget, uint64_t head)
 {
 	struct rlimit limit;
 
-	if (!getrlimit(RLIMIT_AS, &limit) && limit.rlim_cur != RLIM_INFINITY &&
-	    budget > limit.rlim_cur / 16)
-		budget = limit.rlim_cur / 16;
+	budget = ws_min(budget, (uint64_t)ws_address_space() / 16);
 	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur != RLIM_INFINITY &&
 	    limit.rlim_cur > head && budget > limit.rlim_cur - head)
 		budget = limit.rlim_cur - head;

@@ -1,5 +1,6 @@
 /* from_process.c - converts the records that the hooks' runtime itself writes: thread names, notes
  * about processes, diagnostics. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +36,8 @@ void ws_convert_process_note(struct ws_stream *stream, const struct ws_rec *rec)
 		return;
 	started.pid = record->pid;
 	started.time = ws_stream_time(stream, record->time);
-	started.shut_out = record->error != 0;
+	started.shut_out = record->error == EACCES;
+	started.tight = record->error == ENOMEM;
 	path = ws_stream_string_bytes(stream, rec->value, &len);
 	switch (rec->small) {
 	case WS_NOTE_EXEC:

@@ -18,12 +18,14 @@
 #include "record/perf_private.h"
 #include "record/tree.h"
 #include "base/choose.h"
+#include "base/mem.h"
 
 #define RING_MOST (8u << 20)
 #define RING_LEAST (64u << 10)
 #define RINGS_MOST (64u << 20) /* bytes of all rings, unless that leaves too little for one */
 #define RING_GOOD (512u << 10)
-#define LOOKS_MOST 8 /* at the threads of a tree that grows */
+#define RINGS_SHARE 32 /* of a limited address space */
+#define LOOKS_MOST 8   /* at the threads of a tree that grows */
 
 static int open_event(const struct perf_event_attr *attr, pid_t pid, int cpu)
 {
@@ -148,12 +150,15 @@ static void allow_descriptors(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* How large a ring to try first: a power of two. */
+/* How large a ring to try first: a power of two. All of them take a small part of the address space
+ * at most. */
 static size_t first_size(size_t cpus)
 {
-	size_t bytes = RING_MOST;
+	size_t bytes = RING_MOST, space = ws_address_space() / RINGS_SHARE;
 
 	while (bytes > RING_GOOD && bytes * cpus > RINGS_MOST)
+		bytes /= 2;
+	while (bytes > RING_LEAST && bytes > space / cpus)
 		bytes /= 2;
 	return bytes;
 }

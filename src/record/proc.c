@@ -907,6 +907,9 @@ static void report_unseen(const struct ws_drain *drain, const struct ws_started 
 
 	if (started->shut_out)
 		problem = "its user, or its root folder, cannot read the hooks";
+	if (started->tight)
+		problem = "the hooks would take too much of its address space, which is limited "
+			  "(ulimit -v) to less than 32 MiB";
 	if (!problem && (!silent || access(started->path, X_OK)))
 		return;
 	snprintf(text, sizeof(text), "%s %s: %s.",

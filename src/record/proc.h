@@ -18,6 +18,7 @@ struct ws_started { /* a process that another one said it started, until it regi
 	uid_t user;
 	bool said;     /* it was reported that nothing was recorded in it */
 	bool shut_out; /* it cannot read our files, so it was started without hooks */
+	bool tight;    /* the same, because its address space is limited so much */
 };
 
 struct ws_thread_entry {

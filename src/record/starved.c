@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,13 +20,12 @@ static void (*handler_before)(void);
 
 static void say_why(const char *what)
 {
-	struct rlimit limit;
 	char text[400], cause[100] = "";
 
-	if (!getrlimit(RLIMIT_AS, &limit) && limit.rlim_cur != RLIM_INFINITY)
+	if (ws_address_space() != SIZE_MAX)
 		snprintf(cause, sizeof(cause),
-			 " (the address space is limited to %llu KiB: ulimit -v)",
-			 (unsigned long long)(limit.rlim_cur >> 10));
+			 " (the address space is limited to %zu KiB: ulimit -v)",
+			 ws_address_space() >> 10);
 	snprintf(text, sizeof(text), "warpsight: out of memory%s: %s\n", cause, what);
 	if (write(STDERR_FILENO, text, strlen(text)) < 0)
 		return;

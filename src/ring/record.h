@@ -124,7 +124,8 @@ struct ws_rec_process_note {
 	struct ws_rec rec; /* small: enum ws_process_note; value: handle of the path, 0 for fork */
 	uint64_t time;	   /* before the child or the new image could start */
 	int32_t pid;	   /* child, or the caller itself for exec */
-	int32_t error;	   /* EACCES: started without the hooks, because it could not read them */
+	int32_t error;	   /* EACCES: started without the hooks, because it could not read them;
+			      ENOMEM: because its address space is too small for them */
 };
 
 struct ws_rec_diagnostic {

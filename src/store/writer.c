@@ -35,6 +35,10 @@
 
 #define DEFAULT_BLOCK_ROWS 65536u
 #define RARE_BLOCK_ROWS 512u
+/* Below so much address space (ulimit -v), stages are a part of what they are. */
+#define LITTLE_SPACE (256u << 20)
+#define LITTLE_PART 16u
+#define LITTLE_ROWS 64u
 #define DEFAULT_SEGMENT_NS UINT64_C(10000000000)
 #define SEGMENT_BYTES (UINT64_C(64) << 20)
 #define PENDING_STRINGS (128u << 10)
@@ -342,6 +346,7 @@ static void choose_sizes(struct ws_journal_sizes *sizes, const struct ws_writer_
 {
 	uint32_t rows = options && options->block_rows ? options->block_rows : DEFAULT_BLOCK_ROWS;
 	bool bulk = options && options->no_journal;
+	bool little = !bulk && ws_address_space() < LITTLE_SPACE;
 
 	if (rows > WS_MAX_BLOCK_ROWS)
 		rows = WS_MAX_BLOCK_ROWS;
@@ -353,6 +358,8 @@ static void choose_sizes(struct ws_journal_sizes *sizes, const struct ws_writer_
 		else if (bulk)
 			most = rows;
 		sizes->rows[t] = ws_min(rows, most);
+		if (little)
+			sizes->rows[t] = ws_max(sizes->rows[t] / LITTLE_PART, LITTLE_ROWS);
 	}
 	sizes->strings = PENDING_STRINGS;
 	sizes->text = PENDING_TEXT;
