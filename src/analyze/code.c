@@ -52,7 +52,8 @@ struct frame_choice {
 struct frame_choices {
 	struct frame_choice user_python, made_python, user_native, any_python;
 	uint32_t called; /* the outermost function so far that tells what is done; 0 for none */
-	uint8_t work;	 /* of the outermost function so far that does work of a known kind */
+	uint8_t work;	 /* of the outermost function so far that does work of a known kind, or of
+			    an inner one that says more */
 };
 
 /* The static runtime of CUDA and that of Go are part of the program, but not the user's. */
@@ -303,7 +304,7 @@ static void offer_frame(const struct ws_model *model, const struct ws_place *pla
 		return;
 	}
 	work = get_work(model, place->function);
-	if (work)
+	if (work && (!choices->work || !ws_get_work_kind(choices->work)->is_inner))
 		choices->work = work;
 	if (marks & MARK_TELLING)
 		choices->called = place->function;
@@ -429,7 +430,8 @@ bool ws_code_is_system_program(const struct ws_model *model, uint32_t process)
 	const struct ws_process_info *info = ws_find_process(model->who, process);
 
 	return is_system_path(info->exe) && strncmp(info->name, "python", 6) &&
-	       strncmp(info->name, "pt_main", 7);
+	       strncmp(info->name, "pt_main", 7) && strcmp(info->name, "java") &&
+	       strcmp(info->name, "node");
 }
 
 bool ws_code_is_same_place(const struct ws_code_place *left, const struct ws_code_place *right)

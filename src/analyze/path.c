@@ -168,22 +168,28 @@ static bool has_run_before(const struct ws_model *model, uint32_t thread, uint64
 	return state && state->end + 1000000 >= at;
 }
 
-/* The thread that ended last at or shortly before `at`: for a join of the same process, for a wait
- * for a child of another. 0 for none. */
+/* The thread that ended closest to `at`: for a join of the same process, for a wait for a child of
+ * another. 0 for none. Others may end just after the one that was waited for. */
 static uint32_t find_ended_thread(const struct ws_model *model, uint32_t waiting, uint64_t at,
 				  bool child)
 {
 	const uint64_t slack = 1000000;
 	uint32_t process = ws_find_thread(model->who, waiting)->process;
 	size_t i = ws_bisect(model->ended_count, k, model->ended[k].at <= at + slack);
+	uint64_t nearest = slack + 1;
+	uint32_t found = 0;
 
 	while (i-- > 0 && model->ended[i].at + slack >= at) {
+		uint64_t ended = model->ended[i].at, apart = ws_max(ended, at) - ws_min(ended, at);
 		uint32_t id = model->ended[i].thread;
 
-		if (id != waiting && (ws_find_thread(model->who, id)->process != process) == child)
-			return id;
+		if (apart < nearest && id != waiting &&
+		    (ws_find_thread(model->who, id)->process != process) == child) {
+			nearest = apart;
+			found = id;
+		}
 	}
-	return 0;
+	return found;
 }
 
 uint32_t ws_path_find_waker(const struct ws_model *model, uint32_t thread,

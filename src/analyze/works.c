@@ -21,6 +21,19 @@ static const struct ws_work_kind kinds[] = {
 		   "PyUnicode_Concat", "PyUnicode_Append", "unicode_concat*", "bytes_concat*",
 		   "PyBytes_Concat", "runtime.concatstring*", "str.__add__", "bytes.__add__",
 		   NULL}},
+	{.what = "compiling regular expressions, again and again",
+	 .advice = "Compile each expression once, outside of the loop, and keep it: re remembers "
+		   "only the last 512, and std::regex, regcomp and others none at all. Many that "
+		   "differ in a word may be one that captures it, or a plain search and a "
+		   "dictionary.",
+	 .is_inner = true,
+	 .names = {"regcomp", "__regcomp*", "re_compile_internal*", "pcre_compile*",
+		   "pcre2_compile*", "std::__detail::_Compiler<*", "std::__detail::_Scanner<*",
+		   "*basic_regex<*>::_M_compile*", "*basic_regex<*>::basic_regex<*",
+		   "regexp.Compile*", "regexp.MustCompile*", "regexp/syntax.*",
+		   "regex::Regex::new*", "regex_syntax::*", NULL},
+	 .origins = {"/re/_compiler.py", "/re/_parser.py", "/sre_compile.py", "/sre_parse.py",
+		     "/re/_casefix.py", NULL}},
 	{.what = "regular expressions",
 	 .advice = "Compile each expression once, outside of the loop. Nested repetitions such as "
 		   "(a+)+ try ever more ways to match: write the expression without them, anchor "
@@ -41,12 +54,8 @@ static const struct ws_work_kind kinds[] = {
 		   "set_regs*",
 		   "regexec*",
 		   "__regexec*",
-		   "regcomp*",
-		   "__regcomp*",
 		   "pcre*",
 		   "std::__detail::_Executor<*",
-		   "std::__detail::_Compiler<*",
-		   "std::__detail::_Scanner<*",
 		   "std::__detail::_NFA<*",
 		   "std::__detail::_State<*",
 		   "std::__detail::_StateSeq<*",
@@ -66,8 +75,7 @@ static const struct ws_work_kind kinds[] = {
 		   "re.Scanner.*",
 		   "_sre.*",
 		   NULL},
-	 .origins = {"/re.py", "/re/__init__.py", "/re/_compiler.py", "/re/_parser.py",
-		     "/sre_compile.py", "/sre_parse.py", "libpcre", NULL}},
+	 .origins = {"/re.py", "/re/__init__.py", "libpcre", NULL}},
 	{.what = "copying whole objects",
 	 .advice = "Copy only what changes, or nothing: pass references, write a copy method of "
 		   "its own, keep an undo list, or use values that are never changed.",
@@ -174,6 +182,13 @@ static const struct ws_work_kind kinds[] = {
 	 .is_usual = true,
 	 .names = {"std::_Rb_tree<*", "std::map<*", "std::set<*", "std::multimap<*",
 		   "std::multiset<*", "std::_Rb_tree_*", NULL}},
+	{.what = "rand(), which takes a lock that all threads share",
+	 .advice = "Give each thread a generator of its own (rand_r with a seed for each thread, "
+		   "std::mt19937, drand48_r): each call of rand or random changes the one state of "
+		   "the process under a lock, whose line goes from core to core.",
+	 .is_locked = true,
+	 .names = {"rand", "random", "__random", "__random_r", "random_r", "srand", "drand48",
+		   "lrand48", "mrand48", "__drand48*", NULL}},
 	{.what = "collecting garbage, which the program asks for",
 	 .advice = "Leave that to the interpreter, or ask less often than in each round of a loop.",
 	 .names = {"gc.collect", "PyGC_Collect", "runtime.GC", "System.gc*", NULL}},

@@ -14,12 +14,14 @@ enum { WS_WORK_NONE };
 struct ws_work_kind {
 	const char *what; /* "of the time goes into ..." */
 	const char *advice;
-	bool is_aid;		 /* for finding errors: 5 % of the path counts */
-	bool is_start;		 /* done once, when a program starts */
-	double usual_below;	 /* the share of the path below which it is usual */
-	bool is_usual;		 /* many programs are for it: never more than a note */
-	bool is_start_up;	 /* it is done once: nothing is to be gained in the steps */
-	bool is_allocating;	 /* its page faults are its own */
+	bool is_aid;	    /* for finding errors: 5 % of the path counts */
+	bool is_start;	    /* done once, when a program starts */
+	double usual_below; /* the share of the path below which it is usual */
+	bool is_usual;	    /* many programs are for it: never more than a note */
+	bool is_start_up;   /* it is done once: nothing is to be gained in the steps */
+	bool is_allocating; /* its page faults are its own */
+	bool is_inner;	    /* says more than the work of who called it */
+	bool is_locked;	    /* by a lock that all threads share: a fault of several threads only */
 	const char *names[48];	 /* of functions; '*' stands for any text */
 	const char *origins[16]; /* parts of paths of libraries and modules */
 };

@@ -635,10 +635,79 @@ static void ask_slow_server(void)
 	close(listener);
 }
 
+static void __attribute__((noinline)) filter_block(int in, int out)
+{
+	static char block[16384];
+
+	while (read(in, block, sizeof(block)) > 0) {
+		compute(3000000);
+		if (write(out, block, sizeof(block)) < 0)
+			_exit(1);
+	}
+}
+
+static void __attribute__((noinline)) write_all(int out)
+{
+	static char block[16384];
+
+	for (int i = 0; i < 200; i++)
+		if (write(out, block, sizeof(block)) < 0)
+			_exit(1);
+}
+
+/* Three processes, of which the second one is the slowest. */
+static void run_stages(void)
+{
+	static char block[16384];
+	int first[2], second[2];
+
+	if (pipe(first) || pipe(second))
+		_exit(1);
+	if (!fork()) {
+		close(first[1]);
+		close(second[0]);
+		filter_block(first[0], second[1]);
+		_exit(0);
+	}
+	close(first[0]);
+	close(second[1]);
+	if (!fork()) {
+		close(first[1]);
+		while (read(second[0], block, sizeof(block)) > 0)
+			continue;
+		_exit(0);
+	}
+	close(second[0]);
+	write_all(first[1]);
+	close(first[1]);
+	while (wait(NULL) > 0)
+		continue;
+}
+
+static unsigned int drawn;
+
+static void *draw_numbers(void *unused)
+{
+	unsigned int sum = 0;
+
+	(void)unused;
+	for (int i = 0; i < 12000000; i++)
+		sum += (unsigned int)rand();
+	__atomic_fetch_add(&drawn, sum, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+static void draw_together(void)
+{
+	run_threads(2, draw_numbers);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
 } faults[] = {
+	{"stages", run_stages},
+	{"draws", draw_together},
 	{"lock", take_lock_in_turns},
 	{"imbalance", share_work_unevenly},
 	{"pages", touch_pages},

@@ -367,6 +367,46 @@ def processes_that_compute_one_after_the_other_are_named():
 
 
 @test
+def the_slowest_stage_of_a_pipeline_is_named():
+    if len(os.sched_getaffinity(0)) < 2:
+        raise Skip("one core")
+    try_planted("stages", "slow-reader", "is the slowest stage of a pipeline")
+
+
+@test
+def what_a_process_writes_and_nobody_reads_is_named():
+    reader = "import sys, time\nfor line in sys.stdin: time.sleep(0.004)"
+    program = (
+        "import subprocess, sys\n"
+        "def log(stream):\n"
+        "    stream.write(b'.' * 4000 + b'\\n')\n"
+        "    stream.flush()\n"
+        "child = subprocess.Popen([sys.executable, '-S', '-c', %r], stdin=subprocess.PIPE)\n"
+        "for i in range(150): log(child.stdin)\n"
+        "child.stdin.close()\n"
+        "child.wait()\n"
+    )
+    with open("reader.py", "w") as file:
+        file.write(program % reader)
+    if len(os.sched_getaffinity(0)) < 2:
+        raise Skip("one core")
+    report = analyze(record("reader", sys.executable, "-S", "reader.py"))
+    found = [f for f in report["findings"] if f["rule"] == "slow-reader"]
+    if not found or "log (reader.py:4)" not in found[0]["title"]:
+        raise AssertionError(report["findings"])
+    if found[0]["severity"] not in ("warning", "critical"):
+        raise AssertionError(found)
+
+
+@test
+def rand_in_several_threads_is_named():
+    report = analyze(record("draws", PLANTED, "draws"))
+    title = first_fault(report, "library-work")["title"]
+    if "rand()" not in title or "draw_numbers" not in title:
+        raise AssertionError(title)
+
+
+@test
 def what_a_script_does_before_it_becomes_the_program_is_left_out():
     with open("start.sh", "w") as file:
         file.write(

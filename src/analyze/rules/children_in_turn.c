@@ -6,6 +6,7 @@
  * and that one place in the user's code waits for.
  */
 #include "analyze/rules/rules.h"
+#include "base/map.h"
 #include "query/intervals.h"
 
 enum { LEAST_CHILDREN = 4, LONG_CHILD_NS = 20000000 };
@@ -78,36 +79,31 @@ static bool is_child_work(const struct ws_analysis *analysis, const struct ws_br
 	       ws_find_thread(model->who, row->thread)->process != model->process;
 }
 
-/* The longest wait of the program itself, which says where it waits. */
-static bool is_own_wait(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
-{
-	return (row->cause == WS_CAUSE_CHILD || ws_is_wait_for_output(analysis, row)) &&
-	       row->thread &&
-	       ws_find_thread(analysis->model->who, row->thread)->process ==
-		       analysis->model->process;
-}
-
-/* Where the program waits for its children: states hold it even where the path went on through the
- * children. */
+/* Where the program waits longest in all, as its states hold even where the path went on through
+ * the children. */
 static struct ws_code_place find_wait_place(const struct ws_analysis *analysis)
 {
 	const struct ws_model *model = analysis->model;
 	const struct ws_model_thread *thread = &model->threads[model->thread];
-	const struct ws_breakdown_row *row = ws_find_path_row(analysis, is_own_wait);
-	uint64_t longest = 0;
+	struct ws_map sums = {0};
+	uint64_t most = 0;
 	uint32_t stack = 0;
 
-	if (row && row->place.users)
-		return row->place;
 	for (size_t i = 0; i < thread->count; i++) {
 		const struct ws_model_state *state = &thread->states[i];
+		uint64_t sum;
 
-		if (state->doing == WS_DOING_WAIT && state->callchain &&
-		    state->callchain != WS_NO_U32 && state->end - state->start > longest) {
-			longest = state->end - state->start;
+		if (state->doing != WS_DOING_WAIT || !state->callchain ||
+		    state->callchain == WS_NO_U32)
+			continue;
+		sum = ws_map_get(&sums, state->callchain, NULL) + state->end - state->start;
+		ws_map_set(&sums, state->callchain, sum);
+		if (sum > most) {
+			most = sum;
 			stack = state->callchain;
 		}
 	}
+	ws_map_free(&sums);
 	return ws_code_find_place(model, 0, stack);
 }
 

@@ -106,6 +106,22 @@ static void report_aid(const struct ws_analysis *analysis, uint8_t number,
 	ws_text_free(&place);
 }
 
+/* Whether several threads run the function that asks for most of a kind of work. */
+static bool is_asked_by_several(const struct ws_analysis *analysis, const struct work_sum *sum)
+{
+	uint64_t longest = 0, count = 0;
+
+	for (size_t i = 0; sum->most && i < analysis->usage.count; i++) {
+		const struct ws_usage_row *row = &analysis->usage.rows[i];
+
+		if (row->kind != WS_USAGE_CODE || row->place.function != sum->most->place.function)
+			continue;
+		longest = ws_max(longest, row->ns);
+		count += row->ns > longest / 4;
+	}
+	return count > 1;
+}
+
 /* Work that no code of the user's asked for counts where that is most of it: collecting garbage on
  * threads of its own. */
 static void check_work(const struct ws_analysis *analysis, struct ws_findings *findings)
@@ -116,7 +132,9 @@ static void check_work(const struct ws_analysis *analysis, struct ws_findings *f
 		if (ws_get_work_kind(kind)->is_aid) {
 			if (ws_analysis_share(analysis, sum.ns) >= LEAST_AID)
 				report_aid(analysis, kind, &sum, findings);
-		} else if (ws_analysis_share(analysis, sum.ns) >= LEAST_SHARE) {
+		} else if (ws_analysis_share(analysis, sum.ns) >= LEAST_SHARE &&
+			   (!ws_get_work_kind(kind)->is_locked ||
+			    is_asked_by_several(analysis, &sum))) {
 			report_work(analysis, kind, &sum, findings);
 		}
 	}
@@ -129,6 +147,7 @@ const struct ws_rule ws_rule_library_work = {
 		"30 % of the critical path or more is spent in functions of libraries that do one "
 		"kind of work for which cheaper ways are known, and code of the user's asked for "
 		"it: allocating memory, joining strings, regular expressions, copying objects, "
+		"rand() in several threads, "
 		"writing a log, moving the items of lists, searching lists, collecting garbage, "
 		"throwing exceptions, taking locks, looking up hosts; 5 % for PyTorch's anomaly "
 		"detection. Never more than a warning: "

@@ -87,7 +87,7 @@ static const char *choose_advice(const struct memory_use *use)
 	       "pages.";
 }
 
-/* Whether the faults are part of work that takes far longer and is named instead, such as joining
+/* Whether the faults are part of work that is named instead, such as joining
  * strings. What allocates or copies memory does nothing else. */
 static bool is_part_of_work(const struct ws_analysis *analysis, uint8_t work, uint64_t ns)
 {
@@ -99,7 +99,7 @@ static bool is_part_of_work(const struct ws_analysis *analysis, uint8_t work, ui
 	for (size_t i = 0; i < analysis->breakdown.count; i++)
 		if (analysis->breakdown.rows[i].place.work == work)
 			sum += analysis->breakdown.rows[i].ns;
-	return sum > ns + ns / 2;
+	return sum > ns;
 }
 
 static void check_faults(const struct ws_analysis *analysis, struct ws_findings *findings)

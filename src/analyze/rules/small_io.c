@@ -33,6 +33,10 @@ static void report_calls(const struct ws_analysis *analysis, const struct ws_usa
 	struct ws_text place = {0};
 
 	ws_put_at_place(analysis, &total->row.place, &place);
+	if (!place.text) {
+		ws_text_puts(&place, " on thread ");
+		ws_put_thread(analysis, total->row.thread, &place);
+	}
 	ws_limit_to_asked(analysis, finding, &total->row.place);
 	finding->title = ws_format("Data go through %s in small pieces%s: %.0f %% of the time is "
 				   "spent in the calls, hardly any on the bytes",
