@@ -2,7 +2,8 @@
  * rights.c - see rights.h. It keeps the rights for reading other processes and their files
  * (SYS_PTRACE, DAC_READ_SEARCH), events and programs in the kernel for processes that come later
  * (PERFMON, BPF, SYSLOG for the kernel's symbols; SYS_ADMIN instead on kernels without the first
- * two), their buffers (IPC_LOCK, SYS_RESOURCE), and passing signals on (KILL).
+ * two), their buffers (IPC_LOCK, SYS_RESOURCE), coming round in time to read them (SYS_NICE), and
+ * passing signals on (KILL).
  */
 #include "record/rights.h"
 
@@ -20,8 +21,9 @@
 #define CAP_BPF 39
 #endif
 
-static const uint8_t kept[] = {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_PERFMON,      CAP_BPF,
-			       CAP_SYSLOG,     CAP_IPC_LOCK,	    CAP_SYS_RESOURCE, CAP_KILL};
+static const uint8_t kept[] = {CAP_SYS_PTRACE,	 CAP_DAC_READ_SEARCH, CAP_PERFMON,
+			       CAP_BPF,		 CAP_SYSLOG,	      CAP_IPC_LOCK,
+			       CAP_SYS_RESOURCE, CAP_SYS_NICE,	      CAP_KILL};
 
 static uint64_t choose_capabilities(const char *folder)
 {

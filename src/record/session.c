@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -137,6 +136,7 @@ static void sleep_between_rounds(struct ws_session *session, uint64_t bytes)
 
 	patience = ws_min(patience, ws_session_patience(session));
 	session->round_at = now;
+	ws_priority_follow(&session->priority, bytes > BUSY_BYTES || !patience, now);
 	if (bytes > BUSY_BYTES || !patience)
 		return;
 	if (bytes > QUIET_BYTES) {
@@ -565,9 +565,6 @@ int ws_record(const struct ws_record_opts *options, struct ws_record_result *res
 		ws_gpu_sampling_await(session->gpu_metrics);
 		session->started = ws_read_raw_ns();
 		ws_session_post(session, WS_CONTROL_LAUNCH);
-		/* A target that keeps every core busy must not starve the recorder, which empties
-		 * its rings. This only helps, so a refusal does not matter. */
-		setpriority(PRIO_PROCESS, 0, -10);
 		reduce_rights(session);
 		ws_area_admit(&session->area);
 		ws_session_commit_reports(session); /* so that there is something to recover */

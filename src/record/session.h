@@ -19,6 +19,7 @@
 #include "record/drain.h"
 #include "record/gathered.h"
 #include "record/launch.h"
+#include "record/priority.h"
 #include "record/record.h"
 #include "record/starved.h"
 #include "record/tee.h"
@@ -102,6 +103,7 @@ struct ws_session {
 	bool exited, killed;
 	uint64_t exited_at; /* when that was noticed */
 	uint64_t round_at;  /* when the last round ended */
+	struct ws_priority priority;
 	/* all that the target wrote has been read: a round has begun after it had exited */
 	bool read_since;
 	int wait_status;

@@ -227,3 +227,27 @@ def counts_agree_between_stats_and_exports(t):
     with open(os.path.join(t.work, "r.jsonl"), encoding="utf-8") as f:
         n = sum('"name ' in line and "NVTX" in line.upper() for line in f)
     t.ge(n, 100000, "JSON lines of ranges")
+
+
+# Prints the recorder's nice value at the start, in a storm and after it, and the program's own.
+NICENESS = """
+nice_of() { cut -d" " -f19 /proc/$1/stat; }
+wait_for() { i=0; until [ "$(nice_of $PPID)" $1 "$own" ] || [ $i = 3000 ]; do sleep 0.01; i=$((i + 1)); done; }
+own=$(nice_of $$)
+nice_of $PPID
+"$1" plain 4 400000000 >/dev/null &
+wait_for -lt; nice_of $PPID
+kill -9 $!
+wait_for -eq; nice_of $PPID
+echo $own
+"""
+
+
+@test("exact", needs=["root"])
+def priority(t):
+    """The recorder's priority is the program's, but for the time in which it has fallen behind."""
+    r = t.profile(["/bin/sh", "-c", NICENESS, "sh", t.program("storm")], "--trace=nvtx", status=0)
+    start, storm, after, own = (int(value) for value in r.out.split())
+    t.eq(start, own, "nice value at the start")
+    t.ok(storm < own, "nice value in a storm: %d, the program's is %d" % (storm, own))
+    t.eq(after, own, "nice value after the storm")
