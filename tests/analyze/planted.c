@@ -702,10 +702,60 @@ static void draw_together(void)
 	run_threads(2, draw_numbers);
 }
 
+enum { MATRIX = 3000 };
+
+static double __attribute__((noinline)) add_columns(const double *matrix)
+{
+	double sum = 0;
+
+	for (int column = 0; column < MATRIX; column++)
+		for (int row = 0; row < MATRIX; row++)
+			sum += matrix[(size_t)row * MATRIX + (size_t)column];
+	return sum;
+}
+
+static void walk_columns(void)
+{
+	double *matrix = calloc((size_t)MATRIX * MATRIX, sizeof(*matrix));
+
+	if (!matrix)
+		_exit(1);
+	memset(matrix, 1, (size_t)MATRIX * MATRIX * sizeof(*matrix));
+	for (int i = 0; i < 8; i++)
+		sink = add_columns(matrix);
+	free(matrix);
+}
+
+static long *shared_count;
+
+static void __attribute__((noinline)) count_up(long *count)
+{
+	for (int i = 0; i < 20000000; i++)
+		__atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
+}
+
+static void *count_by_pointer(void *unused)
+{
+	(void)unused;
+	count_up(shared_count);
+	return NULL;
+}
+
+static void count_by_pointers(void)
+{
+	shared_count = calloc(1, sizeof(*shared_count));
+	if (!shared_count)
+		_exit(1);
+	run_threads(2, count_by_pointer);
+	free(shared_count);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
 } faults[] = {
+	{"columns", walk_columns},
+	{"pointers", count_by_pointers},
 	{"stages", run_stages},
 	{"draws", draw_together},
 	{"lock", take_lock_in_turns},

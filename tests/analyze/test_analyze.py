@@ -406,6 +406,25 @@ def rand_in_several_threads_is_named():
         raise AssertionError(title)
 
 
+def needs_machine_code():
+    if os.uname().machine != "x86_64":
+        raise Skip("machine code of x86-64 only")
+
+
+@test
+def a_matrix_read_by_columns_is_named():
+    needs_machine_code()
+    title = first_fault(analyze(record("columns", PLANTED, "columns")), "hot-code")["title"]
+    if "add_columns" not in title or "each round goes 24000 bytes on" not in title:
+        raise AssertionError(title)
+
+
+@test
+def atomic_variables_behind_pointers_are_named():
+    needs_machine_code()
+    try_planted("pointers", "shared-lines", "2 threads change variables by atomic instructions")
+
+
 @test
 def what_a_script_does_before_it_becomes_the_program_is_left_out():
     with open("start.sh", "w") as file:

@@ -18,6 +18,7 @@
 
 #include "analyze/analysis.h"
 #include "analyze/finding.h"
+#include "analyze/hot_loop.h"
 #include "analyze/print.h"
 #include "analyze/source_line.h"
 #include "analyze/written.h"
@@ -462,6 +463,93 @@ static void test_source_lines(void **state)
 	check_line(path, 1, UINT64_MAX, NULL);
 }
 
+struct sampled_loop {
+	const char *name;
+	uint8_t code[48];
+	uint64_t ns[48]; /* of samples at each byte */
+	enum ws_loop_kind kind;
+	int64_t step;
+};
+
+static const struct sampled_loop loops[] = {
+	/* addsd (%rax),%xmm0; add $48000,%rax; cmp %rax,%rdx; jne */
+	{"stride",
+	 {0xf2, 0x0f, 0x58, 0x00, 0x48, 0x05, 0x80, 0xbb, 0, 0, 0x48, 0x39, 0xc2, 0x75, 0xf1},
+	 {[0] = 60, [4] = 40},
+	 WS_LOOP_STRIDE,
+	 48000},
+	/* The same, 8 bytes further on in each round. */
+	{"neighbours",
+	 {0xf2, 0x0f, 0x58, 0x00, 0x48, 0x05, 0x08, 0, 0, 0, 0x48, 0x39, 0xc2, 0x75, 0xf1},
+	 {[0] = 60, [4] = 40},
+	 WS_LOOP_FLOAT,
+	 0},
+	/* mov (%rdi),%rdi; test %rdi,%rdi; jne */
+	{"chase",
+	 {0x48, 0x8b, 0x3f, 0x48, 0x85, 0xff, 0x75, 0xf8},
+	 {[0] = 20, [3] = 80},
+	 WS_LOOP_CHASE,
+	 0},
+	/* lock incq (%rdi); dec %eax; jne */
+	{"atomic",
+	 {0xf0, 0x48, 0xff, 0x07, 0xff, 0xc8, 0x75, 0xf8},
+	 {[0] = 10, [4] = 90},
+	 WS_LOOP_ATOMIC,
+	 0},
+	/* div %rcx; dec %rsi; jne */
+	{"division",
+	 {0x48, 0xf7, 0xf1, 0x48, 0xff, 0xce, 0x75, 0xf8},
+	 {[0] = 10, [3] = 90},
+	 WS_LOOP_DIVISION,
+	 0},
+	/* add %rax,(%rdi); dec %eax; jne */
+	{"place", {0x48, 0x01, 0x07, 0xff, 0xc8, 0x75, 0xf9}, {[0] = 90}, WS_LOOP_PLACE, 0},
+	/* add (%rdi),%rax; add %rsi,%rdi; dec %ecx; jne */
+	{"register",
+	 {0x48, 0x03, 0x07, 0x48, 0x01, 0xf7, 0xff, 0xc9, 0x75, 0xf6},
+	 {[3] = 90},
+	 WS_LOOP_STRIDE,
+	 0},
+};
+
+static void test_what_loops_are_bound_by(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < WS_COUNT(loops); i++) {
+		struct ws_sampled_code code = {.bytes = loops[i].code,
+					       .left = sizeof(loops[i].code),
+					       .from = 4096,
+					       .ns = loops[i].ns,
+					       .size = 16};
+		struct ws_hot_loop found;
+
+		if (!ws_judge_loop(&code, &found) || found.kind != loops[i].kind)
+			fail_msg("%s: kind %d", loops[i].name, (int)found.kind);
+		if (found.kind == WS_LOOP_STRIDE)
+			assert_int_equal(found.step, loops[i].step);
+		assert_int_equal(found.writes,
+				 found.kind == WS_LOOP_ATOMIC || found.kind == WS_LOOP_PLACE);
+	}
+}
+
+/* Code that ends in the middle, or is none. */
+static void test_code_that_is_none(void **state)
+{
+	uint8_t bytes[64];
+	uint64_t ns[32] = {[1] = 1};
+
+	(void)state;
+	for (unsigned value = 0; value < 256; value++)
+		for (size_t left = 0; left <= sizeof(bytes); left += 8) {
+			struct ws_sampled_code code = {
+				.bytes = bytes, .left = left, .from = 8, .ns = ns, .size = 32};
+			struct ws_hot_loop found;
+
+			memset(bytes, (int)value, sizeof(bytes));
+			ws_judge_loop(&code, &found);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_work_of_libraries),
@@ -470,6 +558,8 @@ int main(void)
 					   cmocka_unit_test(test_written),
 					   cmocka_unit_test(test_written_by_registers),
 #endif
+					   cmocka_unit_test(test_what_loops_are_bound_by),
+					   cmocka_unit_test(test_code_that_is_none),
 					   cmocka_unit_test(test_source_lines)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
  * bytes of code, while another thread of the program works elsewhere, it may be one. That is a
  * guess, and a note.
  */
+#include "analyze/hot_loop.h"
 #include "analyze/rules/rules.h"
 
 enum {
@@ -104,6 +105,14 @@ static bool may_wait_for_others(const struct ws_analysis *analysis, const struct
 		any |= other->span.start < row->span.end && other->span.end > row->span.start;
 	}
 	return any;
+}
+
+/* What writes does not only ask. */
+static bool may_only_ask(const struct ws_analysis *analysis, const struct ws_usage_row *row)
+{
+	struct ws_hot_loop loop;
+
+	return !ws_look_at_loop(analysis->model, row, &loop) || !loop.writes;
 }
 
 static void guess_spinning(const struct ws_analysis *analysis, const struct ws_usage_row *row,
@@ -239,7 +248,8 @@ static void check_waiting(const struct ws_analysis *analysis, struct ws_findings
 			continue;
 		if (row->kind == WS_USAGE_CODE && !row->place.python && row->place.users &&
 		    row->samples >= LEAST_SAMPLES && measure_loop(row) <= SPIN_BYTES &&
-		    is_much(analysis, "", row->ns) && may_wait_for_others(analysis, row)) {
+		    is_much(analysis, "", row->ns) && may_wait_for_others(analysis, row) &&
+		    may_only_ask(analysis, row)) {
 			guess_spinning(analysis, row, findings);
 			guessed = row->place.function;
 		}

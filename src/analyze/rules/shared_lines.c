@@ -3,9 +3,11 @@
  * variables side by side. Each write waits until the line has come from the other core.
  *
  * The addresses of samples show where threads spend their time. Where that is at instructions that
- * write to variables with fixed addresses, the machine code proves which memory it is. Writes
- * through pointers prove nothing: hot-code has a hint for those.
+ * write to variables with fixed addresses, the machine code proves which memory it is. Where they
+ * write through pointers, only atomic instructions count, which are dear in any case: hot-code has
+ * a hint for others.
  */
+#include "analyze/hot_loop.h"
 #include "analyze/rules/rules.h"
 #include "analyze/written.h"
 #include "symbols/module.h"
@@ -228,6 +230,74 @@ static void report_lines(const struct line_search *search, const struct shared_w
 	ws_text_free(&names);
 }
 
+/* ---- through pointers ---- */
+
+/* Threads that spend their time at atomic instructions of one function. */
+struct atomic_loops {
+	const struct ws_usage_row *first;
+	uint64_t threads, ns, path_ns;
+};
+
+static void find_atomics(const struct ws_analysis *analysis, struct atomic_loops *found)
+{
+	enum { MOST_LOOKED_AT = 8 };
+	size_t looked = 0;
+
+	*found = (struct atomic_loops){0};
+	for (size_t i = 0; i < analysis->usage.count && looked < MOST_LOOKED_AT; i++) {
+		const struct ws_usage_row *row = &analysis->usage.rows[i];
+		struct ws_hot_loop loop;
+
+		if (row->kind != WS_USAGE_CODE || !row->module || !row->place.users ||
+		    row->place.python || row->samples < LEAST_SAMPLES ||
+		    (found->first && (row->place.function != found->first->place.function ||
+				      !overlap(row, found->first))))
+			continue;
+		looked++;
+		if (!ws_look_at_loop(analysis->model, row, &loop) || loop.kind != WS_LOOP_ATOMIC ||
+		    !loop.writes)
+			continue;
+		if (!found->first)
+			found->first = row;
+		found->threads++;
+		found->ns += (uint64_t)(loop.share * (double)row->ns);
+		found->path_ns += (uint64_t)(loop.share * (double)row->path_ns);
+	}
+}
+
+static void check_atomics(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	struct atomic_loops found;
+	struct ws_text place = {0};
+	struct ws_finding *finding;
+	uint64_t cost;
+
+	find_atomics(analysis, &found);
+	if (found.threads < 2)
+		return;
+	cost = ws_min(ws_max(found.path_ns, found.ns / found.threads), analysis->window);
+	ws_put_at_place(analysis, &found.first->place, &place);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_shared_lines, cost,
+					cost / 5 * 4);
+	finding->level = ws_min(finding->level, WS_LEVEL_WARNING);
+	ws_limit_to_users(analysis, finding, &found.first->place);
+	finding->title = ws_format("%llu threads change variables by atomic instructions all the "
+				   "time%s",
+				   (unsigned long long)found.threads, ws_text_or(place.text, ""));
+	finding->advice =
+		ws_strdup("A shared_ptr that is copied changes its counter twice: hand it on by "
+			  "reference, or take it once before the loop. Let each thread count in a "
+			  "local variable and add up at the end. If the threads change one "
+			  "variable, or some in one cache line (64 bytes), each change waits until "
+			  "the other core has given the line back.");
+	finding->assumption = ws_strdup("without atomic instructions it costs a fifth");
+	ws_finding_add_evidence(finding, "the first of these threads runs the loop", NULL,
+				found.first->span.start, found.first->span.end);
+	ws_text_free(&place);
+}
+
+/* ---- all ---- */
+
 static void check_lines(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	struct line_search search = {.analysis = analysis};
@@ -245,6 +315,8 @@ static void check_lines(const struct ws_analysis *analysis, struct ws_findings *
 				compare_writes(&search.loops[i], &search.loops[k], &found);
 	if (found.first)
 		report_lines(&search, &found, findings);
+	else
+		check_atomics(analysis, findings);
 	ws_modules_free(search.modules);
 	free(search.loops);
 }
@@ -256,8 +328,9 @@ const struct ws_rule ws_rule_shared_lines = {
 		 "time, and a quarter of their samples or more is at instructions that write to "
 		 "the same cache line (64 bytes), by fixed addresses: one variable, or variables "
 		 "side by side (false sharing). It looks into the program's file, which must be on "
-		 "this machine and unchanged, on x86-64. Writes through pointers cannot be told "
-		 "apart: hot-code has a hint for those.",
+		 "this machine and unchanged, on x86-64. Where the addresses are in pointers, "
+		 "threads that spend a quarter of their samples or more at atomic instructions of "
+		 "one function count, too: never more than a warning.",
 	.find_obstacle = ws_need_samples,
 	.query = ws_proof_code,
 	.check = check_lines,
