@@ -12,7 +12,14 @@
 
 enum { MAX_ENTRIES = 16, MAX_PATH_BYTES = 4096 };
 
-enum entry_kind { FREE_ENTRY, FILE_ENTRY, FOLDER_ENTRY, PROGRAM_ENTRY, OUTPUT_ENTRY };
+enum entry_kind {
+	FREE_ENTRY,
+	FILE_ENTRY,
+	FOLDER_ENTRY,
+	PROGRAM_ENTRY,
+	OUTPUT_ENTRY,
+	SCRATCH_ENTRY
+};
 
 static struct {
 	volatile sig_atomic_t kind; /* enum entry_kind */
@@ -45,6 +52,12 @@ void ws_remove_output(const char *path)
 	rmdir(path);
 }
 
+/* Listing it does not change how signals are handled. */
+static bool is_quiet(sig_atomic_t kind)
+{
+	return kind == OUTPUT_ENTRY || kind == SCRATCH_ENTRY;
+}
+
 void ws_cleanup_remove_all(void)
 {
 	for (int i = MAX_ENTRIES; i--;) {
@@ -54,10 +67,17 @@ void ws_cleanup_remove_all(void)
 			rmdir(entries[i].path);
 		else if (entries[i].kind == PROGRAM_ENTRY)
 			kill(entries[i].pid, SIGTERM);
-		else if (entries[i].kind == OUTPUT_ENTRY)
+		else if (is_quiet(entries[i].kind))
 			ws_remove_output(entries[i].path);
 		entries[i].kind = FREE_ENTRY;
 	}
+}
+
+void ws_cleanup_remove_scratch(void)
+{
+	for (int i = 0; i < MAX_ENTRIES; i++)
+		if (entries[i].kind == SCRATCH_ENTRY)
+			ws_remove_output(entries[i].path);
 }
 
 static void on_signal(int sig)
@@ -97,7 +117,7 @@ static int add_entry(enum entry_kind kind, const char *path, pid_t pid)
 	if (path)
 		strcpy(entries[i].path, path);
 	entries[i].pid = pid;
-	if (kind != OUTPUT_ENTRY && !entry_count++)
+	if (!is_quiet(kind) && !entry_count++)
 		catch_signals(true);
 	entries[i].kind = kind;
 	return i;
@@ -120,14 +140,19 @@ int ws_cleanup_add_output(const char *path)
 	return add_entry(OUTPUT_ENTRY, path, 0);
 }
 
+int ws_cleanup_add_scratch(const char *path)
+{
+	return add_entry(SCRATCH_ENTRY, path, 0);
+}
+
 void ws_cleanup_forget(int handle)
 {
-	bool is_output;
+	bool quiet;
 
 	if (handle < 0)
 		return;
-	is_output = entries[handle].kind == OUTPUT_ENTRY;
+	quiet = is_quiet(entries[handle].kind);
 	entries[handle].kind = FREE_ENTRY;
-	if (!is_output && !--entry_count)
+	if (!quiet && !--entry_count)
 		catch_signals(false);
 }

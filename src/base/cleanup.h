@@ -24,6 +24,10 @@ int ws_cleanup_add_program(pid_t pid);
  * function removes it. Returns a handle, or -1 as above.
  */
 int ws_cleanup_add_output(const char *path);
+/* The same for what nobody wants once the program has ended, however it ended. */
+int ws_cleanup_add_scratch(const char *path);
+/* Remove that alone. Allocates nothing. */
+void ws_cleanup_remove_scratch(void);
 /* Remove a file, or a folder and the files in it. Allocates nothing. */
 void ws_remove_output(const char *path);
 /* Remove all listed files and folders and end the listed programs. Allocates nothing. */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/choose.h"
+#include "base/cleanup.h"
 #include "cli/kernel_runs.h"
 #include "cli/kernel_show.h"
 #include "cli/text.h"
@@ -586,11 +587,13 @@ static int record_runs(const struct job *job)
 	struct ws_err err;
 	char *folder = ws_make_run_folder(&err);
 	size_t unfinished;
+	int listed;
 
 	if (!folder) {
 		ws_say("kernel: %s", err.msg);
 		return WS_EXIT_FAIL;
 	}
+	listed = ws_cleanup_add_scratch(folder);
 	runs.folder = folder;
 	for (;;) {
 		record_run(job, &runs, &result);
@@ -610,6 +613,7 @@ static int record_runs(const struct job *job)
 		       "in the last one: the runs of the program differ",
 		       unfinished);
 	ws_remove_run_folder(folder);
+	ws_cleanup_forget(listed);
 	free(folder);
 	pack_counters(job, &result);
 	show_reports(job->options, &result);
@@ -660,7 +664,7 @@ static int run_with_options(const struct options *options, int argc, char **argv
 	struct ws_err err;
 	struct ws_kernel_show show = options->show;
 	char *metrics_file = NULL, *code_folder = NULL;
-	int status = WS_EXIT_USAGE;
+	int status = WS_EXIT_USAGE, listed[3] = {-1, -1, -1};
 
 	show.sets = options->sets;
 	show.sections = options->sections;
@@ -681,9 +685,14 @@ static int run_with_options(const struct options *options, int argc, char **argv
 				  .sections = sections.text,
 				  .samples_pm = wants_pm_sampling(options, &lines)};
 
+		listed[0] = ws_cleanup_add_scratch(metrics_file);
 		say_what_is_left_out(options, sections.text, &lines);
 		job.code_folder = code_folder = make_code_folder(options, sections.text);
-		if (options->keep_counters && !(job.keep = ws_make_run_folder(&err)))
+		if (code_folder)
+			listed[1] = ws_cleanup_add_scratch(code_folder);
+		if (options->keep_counters && (job.keep = ws_make_run_folder(&err)))
+			listed[2] = ws_cleanup_add_scratch(job.keep);
+		if (options->keep_counters && !job.keep)
 			ws_say("kernel: %s", err.msg);
 		else
 			status = record_kernels(&job);
@@ -693,6 +702,8 @@ static int run_with_options(const struct options *options, int argc, char **argv
 		unlink(metrics_file);
 		if (code_folder)
 			remove_code_folder(code_folder);
+		for (int i = 0; i < 3; i++)
+			ws_cleanup_forget(listed[i]);
 	} else {
 		ws_say("kernel: %s", err.msg);
 	}

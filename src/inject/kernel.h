@@ -327,6 +327,7 @@ struct ws_kernel_memory {
 struct ws_kernel_memories {
 	struct ws_kernel_memory *entries;
 	size_t count, capacity;
+	bool incomplete; /* there was no memory to note some */
 };
 
 /* Calls that allocate or free, by their names; 0 for other calls. Whether one frees. */

@@ -62,8 +62,10 @@ bool ws_kernel_add_memory(struct ws_kernel_memories *memories,
 		size_t more = memories->capacity ? 2 * memories->capacity : 64;
 		void *entries = realloc(memories->entries, more * sizeof(*memories->entries));
 
-		if (!entries)
+		if (!entries) {
+			memories->incomplete = true;
 			return false;
+		}
 		memories->entries = entries;
 		memories->capacity = more;
 	}
@@ -141,7 +143,8 @@ void ws_kernel_note_memory_call(int call, const struct cupti_callback *callback)
 	if (!ws_kernel_add_memory(&known, &memory))
 		ws_kernel_report(WS_WARNING,
 				 "There is no memory left to note the program's allocations: "
-				 "kernels that write into them are not restored.");
+				 "kernels are not measured any more, because what they write "
+				 "could not be restored.");
 	ws_kernel_unlock(&known_lock);
 }
 
@@ -291,9 +294,10 @@ static bool add_arguments(const struct ws_kernel_launch *launch,
  * it, and what it writes would be lost. */
 static bool add_rest(const struct ws_kernel_launch *launch, struct ws_kernel_memories *memories)
 {
-	bool ok = true;
+	bool ok;
 
 	ws_kernel_lock(&known_lock);
+	ok = !known.incomplete;
 	for (size_t i = 0; i < known.count && ok; i++) {
 		const struct ws_kernel_memory *memory = &known.entries[i];
 		bool other = memory->device >= 0 && memory->device != (int)launch->device;
@@ -314,5 +318,6 @@ bool ws_kernel_list_memory(const struct ws_kernel_launch *launch,
 		ws_kernel_add_graph_globals(memories, launch->function);
 	else if (launch->call != WS_KERNEL_RANGE)
 		ws_kernel_add_globals(memories, launch->function);
-	return add_arguments(launch, memories) && add_rest(launch, memories);
+	return !memories->incomplete && add_arguments(launch, memories) &&
+	       add_rest(launch, memories);
 }

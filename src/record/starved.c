@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/mem.h"
 #include "record/arena.h"
 #include "record/signals.h"
@@ -83,6 +84,7 @@ static void give_up(void)
 	if (!starved->target) {
 		say_why("nothing was run");
 		remove_traces(starved);
+		ws_cleanup_remove_scratch();
 		_exit(1);
 	}
 	if (starved->area->arena)
@@ -93,6 +95,7 @@ static void give_up(void)
 		unlink(starved->area->path);
 	if (starved->kept_old)
 		unlink(starved->kept_old);
+	ws_cleanup_remove_scratch();
 	_exit(status);
 }
 

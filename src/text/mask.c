@@ -86,7 +86,8 @@ static bool is_listed(const char *part, size_t length, const char *list)
 static const char secret_parts[] =
 	"password passwd passphrase passcode pass pwd pw secret secrets token jwt credential "
 	"credentials creds auth authorization bearer cookie apikey accesskey secretkey privatekey "
-	"authtoken accesstoken clientsecret userpass passin passout psk signature";
+	"authtoken accesstoken clientsecret userpass passin passout psk signature authkey "
+	"storepass keypass requirepass masterauth";
 /* Among such words, "key" alone says nothing, but after these it does. */
 static const char key_parts[] =
 	"api access secret private auth account encryption signing session storage master shared "
@@ -519,7 +520,8 @@ static const struct program {
 	{"ldapsearch ldapadd ldapmodify ldapdelete ldappasswd ldapwhoami", "w", "", "p"},
 	{"snmpget snmpwalk snmpset snmpbulkwalk", "AX", "", ""},
 	{"openssl", "k", "", "p"},
-	{"curl", "b", "uU", "p"}, /* cookies; a file of them is masked, too */
+	{"ssh-keygen", "NP", "", "pu"},
+	{"curl", "b", "uUE", "p"}, /* cookies; a file of them is masked, too */
 	{"http https", "", "a", "p"},
 	{"lftp smbclient rpcclient net", "", "uU", "p"},
 	{"mkdir cp install rsync scp sftp squeue sinfo sacct pytest make ninja ps pgrep pkill lsof "
@@ -534,25 +536,56 @@ static const struct program {
 	 "", "", "p", true},
 };
 
+/* Programs that take secrets without an option. */
+static const struct operand {
+	const char *names;
+	const char *next; /* words behind which the next is one */
+	const char *last; /* words behind which the last is one */
+	char letter;	  /* the same for an option of one letter */
+} operands[] = {
+	{"htpasswd", "", "", 'b'},
+	{"wandb snyk vault bw ngrok", "", "login auth unlock authtoken add-authtoken", 0},
+	{"rabbitmqctl", "", "add_user change_password authenticate_user", 0},
+	{"mysqladmin nmcli redis-cli", "password auth wifi-sec.psk", "", 0},
+	{"pdftk", "user_pw owner_pw input_pw", "", 0},
+	{"openssl", "", "passwd", 0},
+	{"wpa_passphrase mkpasswd", "", "wpa_passphrase mkpasswd", 0},
+};
+
 static const struct program any_program = {"", "p", "u", ""};
+
+/* The end of a path, which may be the name of a program. */
+static const char *find_base(const struct word *word, size_t *length)
+{
+	const char *base = memrchr(word->text, '/', word->length);
+
+	base = base ? base + 1 : word->text;
+	*length = word->length - (size_t)(base - word->text);
+	return base;
+}
 
 /* The program that a word names, by the end of its path; NULL when it is not listed. */
 static const struct program *find_program(const struct word *word)
 {
-	const char *base = memrchr(word->text, '/', word->length);
-	size_t length = word->length;
+	size_t length;
+	const char *base = find_base(word, &length);
 
-	if (base) {
-		base++;
-		length -= (size_t)(base - word->text);
-	} else {
-		base = word->text;
-	}
 	if (length > LONGEST_PROGRAM)
 		return NULL;
 	for (size_t i = 0; i < WS_COUNT(programs); i++)
 		if (is_listed(base, length, programs[i].names))
 			return &programs[i];
+	return NULL;
+}
+
+static const struct operand *find_operand(const struct word *word)
+{
+	size_t length;
+	const char *base = find_base(word, &length);
+
+	for (size_t i = 0; length <= LONGEST_PROGRAM && i < WS_COUNT(operands); i++)
+		if (is_listed(base, length, operands[i].names))
+			return &operands[i];
 	return NULL;
 }
 
@@ -670,6 +703,51 @@ static bool is_operand(const struct word *words, size_t i)
 	       (*before->text != '-' || memchr(before->text, '=', before->length));
 }
 
+/* "config user.password x", "configure set aws_secret_access_key x" */
+static bool is_setting(const struct word *words, size_t i)
+{
+	size_t before = i;
+
+	while (before && *words[before - 1].text == '-')
+		before--;
+	return before && *words[i].text != '-' &&
+	       is_listed(words[before - 1].text, words[before - 1].length, "set config") &&
+	       ws_is_secret_name(words[i].text, words[i].length);
+}
+
+static bool has_letter(const struct word *word, char letter)
+{
+	return letter && word->length > 1 && *word->text == '-' && word->text[1] != '-' &&
+	       memchr(word->text, letter, word->length);
+}
+
+/* Marks the secrets among words that belong to no option. */
+static void mark_operands(const struct word *words, size_t count)
+{
+	const struct operand *operand = NULL;
+	bool last = false;
+
+	for (size_t i = 0; i + 1 < count; i++) {
+		const struct word *word = &words[i];
+		const struct operand *named = find_operand(word);
+		const char *base;
+		size_t length;
+
+		if (named && *word->text != '-')
+			operand = named;
+		if (is_setting(words, i))
+			mark_value(&words[i + 1], NEXT_SECRET);
+		if (!operand)
+			continue;
+		if (is_listed(word->text, word->length, operand->next))
+			mark_value(&words[i + 1], NEXT_SECRET);
+		base = find_base(word, &length);
+		last |= is_listed(base, length, operand->last) || has_letter(word, operand->letter);
+	}
+	if (last && *words[count - 1].text != '-')
+		mark(&words[count - 1], 0, words[count - 1].length);
+}
+
 static void mark_command(const struct word *words, size_t count, int depth)
 {
 	const struct program *program = &any_program;
@@ -691,6 +769,7 @@ static void mark_command(const struct word *words, size_t count, int depth)
 		if (has_blanks(word) && depth < DEEPEST)
 			mark_shell_command(word, depth + 1);
 	}
+	mark_operands(words, count);
 }
 
 /* The end of the word of a shell command that begins at `at`: *from and the return value surround

@@ -23,6 +23,12 @@ CRASHES = {128 + s for s in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, sign
 CRASHES |= {128 + signal.SIGILL, 128 + signal.SIGSYS, 128 + signal.SIGTRAP}
 
 
+def empty(folder):
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+
+
 class Faulty:
     """A command that is run with faults: its words, the file it makes (or None), and what is there
     before it starts.
@@ -36,9 +42,7 @@ class Faulty:
         self.library = t.program("libfault.so")
 
     def start_afresh(self):
-        for name in os.listdir(self.t.work):
-            path = os.path.join(self.t.work, name)
-            shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+        empty(self.t.work)
         if self.prepare:
             self.prepare()
 
@@ -97,8 +101,10 @@ def try_all(t, command, check):
             left = shared_leftovers({r.pid})
             for name in left:
                 os.unlink("/dev/shm/" + name)
-            if left or os.listdir(t.tmp):
-                raise Failed("left behind: %s" % (left + os.listdir(t.tmp)))
+            left += os.listdir(t.tmp)
+            empty(t.tmp)
+            if left:
+                raise Failed("left behind: %s" % left)
         except Failed as e:
             wrong.append("%s %s: %s; %s" % (command.words[0], fault, e, r.said()[-600:]))
     if wrong:
@@ -447,6 +453,100 @@ def tools_for_agents(t):
             raise Failed("left behind: %s" % command.files())
 
     try_all(t, command, check)
+
+
+# ---- kernels, measured on the stand-in for the driver and CUPTI (tests/kernel) ----
+
+MEASURED = 9  # launches of its program that can be
+BARE = b"sum 15000150000 far 3 graph 0 counter 4 host 4 surprises 0"
+
+
+class FaultyKernel(Faulty):
+    """`kernel`, or with `library` what it has loaded into the program."""
+
+    def __init__(self, t, library=None, options=()):
+        self.folder = os.path.join(os.path.dirname(t.where.programs), "kernel")
+        self.app = os.path.join(self.folder, "kernel-app")
+        if not os.path.exists(self.app):
+            raise Skip("kernel-app was not built")
+        words = ["kernel", "-o", "r", "--metrics", "smsp__inst_executed.sum", *options, self.app]
+        super().__init__(t, words)
+        self.library = os.path.abspath(self.library)
+        self.home = os.path.join(t.dir, "toolkit")
+        os.makedirs(os.path.join(self.home, "lib64"))
+        cupti = "libcupti.so.13"
+        os.symlink(os.path.join(self.folder, cupti), os.path.join(self.home, "lib64", cupti))
+        self.more = {"LD_LIBRARY_PATH": self.folder, "CUDA_HOME": self.home}
+        if library:
+            self.more["WS_FAULT_LIBRARY"] = library
+
+    def execute(self, env):
+        return super().execute({**env, **self.more})
+
+    def measured(self):
+        """How many launches have their counters; and what the report says besides."""
+        db = self.t.load(self.t.path("r"))
+        table = "WARPSIGHT_KERNEL_RESULT"
+        told = " ".join(db.diagnostics())
+        if not db.has(table):
+            return 0, told
+        told += " ".join(text or "" for (text,) in db.sql("SELECT error FROM " + table))
+        return db.one("SELECT count(*) FROM %s WHERE passes > 0" % table), told
+
+
+def check_measuring(t, command):
+    """The program prints and returns what it does alone, or is not begun; what could not be
+    measured is said.
+    """
+
+    def check(fault, r, whole):
+        ran = BARE in r.out
+        if r.out and not ran:
+            raise Failed("the program printed something else: %s" % r.out)
+        if not ran and (r.status == 0 or command.files()):
+            raise Failed("it was not run: status %d, left %s" % (r.status, command.files()))
+        if ran and r.status not in (0, 1):
+            raise Failed("the program's status is lost: %d" % r.status)
+        if r.status and not r.err:
+            raise Failed("it failed without a word")
+        if ran and not os.path.exists(t.path("r")):
+            raise Failed("there is no report; it says %s" % r.messages)
+        if not ran:
+            return
+        if t.tool("info", "--verify", t.path("r")).status:
+            recovered = t.tool("recover", t.path("r"))
+            if recovered.status and fault.startswith(("write", "sync")) and r.err:
+                return
+            t.verify(t.path("r"))
+        if command.files() != ["r.wsrep"]:
+            raise Failed("left beside the report: %s" % command.files())
+        measured, told = command.measured()
+        if measured < MEASURED and not told.strip() and not r.messages:
+            raise Failed("%d kernels measured, and no word why" % measured)
+        if fault is None and (measured != MEASURED or r.status):
+            raise Failed("%d kernels measured without a fault: %s" % (measured, r.said()))
+
+    return check
+
+
+def measure_with_faults(t, *args):
+    command = FaultyKernel(t, *args)
+    try_all(t, command, check_measuring(t, command))
+
+
+@test("faults")
+def kernels_are_measured(t):
+    measure_with_faults(t)
+
+
+@test("faults")
+def what_measures_kernels_in_the_program(t):
+    measure_with_faults(t, "libwarpsight-kernel")
+
+
+@test("faults")
+def what_repeats_the_program_for_its_kernels(t):
+    measure_with_faults(t, "libwarpsight-kernel", ["--replay-mode", "application"])
 
 
 # ---- sessions ----

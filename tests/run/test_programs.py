@@ -1,5 +1,6 @@
 """test_programs.py - programs of all kinds, as a distribution has them: what they print and return
-must be what they print and return alone, with perf events and without.
+must be what they print and return alone, with perf events and without, and in a session: collected
+from its beginning, and not collected.
 
 PROGRAMS is a table: a name, the commands that must be there, and a line of shell. STARTERS are
 commands that start others in ways of their own; what they start prints what a process gets from its
@@ -14,6 +15,7 @@ from harness import Failed, test
 
 ALL = os.environ.get("WS_TEST_PROGRAMS") == "all"
 MODES = (None, "none")  # of WARPSIGHT_PERF: as the machine allows, and without perf events
+SESSIONS = ("collected", "idle")
 
 C_MAIN = "printf '#include <stdio.h>\\nint main(void){puts(\"built\");return 3;}' >m.c && "
 LOOP = "i=0; while [ $i -lt 50 ]; do i=$((i+1)); echo $i; done"
@@ -412,8 +414,36 @@ def empty(folder):
             os.unlink(path)
 
 
+def check_same(t, r, bare, how):
+    seen, alone = (r.status, r.out, r.target_err), (bare.status, bare.out, bare.err)
+    for what, ours, theirs in zip(("status", "output", "errors"), seen, alone):
+        if ours != theirs:
+            raise Failed("%s: %s alone: %r, ours: %r; %s" % (how, what, theirs, ours, r.messages))
+
+
+def run_in_session(t, argv, env, how):
+    """Run it in a session of its own, and return what it printed."""
+    report = os.path.join(t.dir, how + ".wsrep")
+    start = ["start", "-f", "-o", report, "--session-new=" + how]
+    if how == "collected":
+        r = t.tool(*start)
+        if r.status:
+            raise Failed("no collection can be asked for: %s" % r.said())
+        name = "--session=" + how
+    else:
+        name = "--session-new=" + how
+    empty(t.work)
+    r = t.tool("launch", name, *argv, env=env)
+    t.recorders.add(r.pid)
+    if how == "collected":
+        t.verify(report)
+    return r
+
+
 def compare(t, words, line, env=None):
-    """Run a line of shell bare and recorded in each mode, each time in an empty folder."""
+    """Run a line of shell bare, recorded in each mode and in a session, each time in an empty
+    folder.
+    """
     for word in words.split():
         if not shutil.which(word):
             t.skip("%s is not installed" % word)
@@ -426,14 +456,11 @@ def compare(t, words, line, env=None):
         empty(t.work)
         both = dict(env or {}, WARPSIGHT_PERF=mode)
         r = t.profile(argv, "-f", output=report, env=both)
-        seen, alone = (r.status, r.out, r.target_err), (bare.status, bare.out, bare.err)
-        for what, ours, theirs in zip(("status", "output", "errors"), seen, alone):
-            if ours != theirs:
-                raise Failed(
-                    "WARPSIGHT_PERF=%s: %s alone: %r, recorded: %r; %s"
-                    % (mode, what, theirs, ours, r.messages)
-                )
+        check_same(t, r, bare, "WARPSIGHT_PERF=%s" % mode)
         t.verify(report)
+    for how in SESSIONS if ALL else SESSIONS[:1]:
+        check_same(t, run_in_session(t, argv, env, how), bare, how)
+        t.check_clean()
 
 
 def add_program(name, words, length, line):

@@ -522,3 +522,24 @@ def odd_programs(t):
                 t.same([t.program("odd"), case], env=env, output="%s-%s" % (case, mode))
             except Failed as e:
                 raise Failed("%s, %s: %s" % (case, mode or "with perf events", e)) from e
+
+
+@test("target")
+def rare_programs(t):
+    """More of them (rare.c), which say themselves what there is; those of a session, too."""
+    rare = t.program("rare")
+    cases = [line.split()[0] for line in t.run([rare]).out.decode().splitlines()]
+    t.ge(len(cases), 25, "cases")
+    for case in cases:
+        bare = t.run([rare, case])
+        t.eq(bare.status, 5, "status of %s alone: %s" % (case, bare.said()))
+        for way in ("profile", "profile without perf events", "launch"):
+            words = [t.where.warpsight, "launch", "--session-new=" + case, rare, case]
+            if way != "launch":
+                words = t.profile_argv([rare, case], ["-f", "--trace=cuda,nvtx,osrt,malloc"])
+            mode = "none" if way.endswith("events") else None
+            r = t.run(words, env={"WARPSIGHT_PERF": mode})
+            t.recorders.add(r.pid)
+            seen = (r.status, r.out, r.target_err)
+            t.eq(seen, (bare.status, bare.out, bare.err), "%s by %s" % (case, way))
+    t.check_clean()

@@ -193,11 +193,15 @@ static uint32_t find_longest_child(const struct ws_analysis *analysis, uint64_t 
 
 	for (size_t i = 0; i < analysis->breakdown.count; i++) {
 		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
+		uint32_t process;
 
-		if (row->thread)
-			sums[ws_find_thread(analysis->model->who, row->thread)->process] += row->ns;
+		if (!row->thread)
+			continue;
+		process = ws_find_thread(analysis->model->who, row->thread)->process;
+		/* In a damaged report, threads may be those of processes that are not there. */
+		if (process <= highest && process != analysis->model->process)
+			sums[process] += row->ns;
 	}
-	sums[analysis->model->process] = 0;
 	for (uint32_t id = 1; id <= highest; id++)
 		if (sums[id] > sums[longest])
 			longest = id;

@@ -6,6 +6,9 @@
  * `kinds`. WS_FAULT_COUNTS names a file of `KIND_COUNT` 64-bit numbers, in which calls are counted
  * by kind, over all threads and forked children. Calls that the C library makes of its own
  * functions do not come by here, but for allocations.
+ *
+ * With WS_FAULT_LIBRARY, a part of a file's name, calls are those of this library in the programs
+ * that warpsight starts, and none of warpsight.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -62,12 +65,42 @@ static int find_dwarf(struct dl_phdr_info *info, size_t size, void *ctx)
 	return 1;
 }
 
+static const char *library; /* whose calls these are; NULL: all of this process */
+static uintptr_t library_from, library_to;
+
+static int find_library(struct dl_phdr_info *info, size_t size, void *ctx)
+{
+	(void)size, (void)ctx;
+	if (!strstr(info->dlpi_name, library))
+		return 0;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_LOAD && info->dlpi_phdr[i].p_flags & PF_X) {
+			library_to = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr +
+				     info->dlpi_phdr[i].p_memsz;
+			library_from = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+		}
+	return 1;
+}
+
+/* It may be loaded at any time. */
+static bool is_of_library(const void *caller)
+{
+	static __thread bool looking;
+
+	if (!library_from && !looking) {
+		looking = true;
+		dl_iterate_phdr(find_library, NULL);
+		looking = false;
+	}
+	return (uintptr_t)caller >= library_from && (uintptr_t)caller < library_to;
+}
+
 /* Count a call; true, with errno set, when it is to fail. */
 static bool is_faulty_for(enum kind kind, const void *caller)
 {
 	uint64_t n;
 
-	if (!counts)
+	if (!counts || (library && !is_of_library(caller)))
 		return false;
 	if (kind == ALLOC && (uintptr_t)caller >= dwarf_from && (uintptr_t)caller < dwarf_to)
 		kind = DWARF;
@@ -289,7 +322,7 @@ __attribute__((constructor)) static void start(void)
 	void *memory;
 	int fd;
 
-	if (!file || !is_warpsight())
+	if (!file || !is_warpsight() != (getenv("WS_FAULT_LIBRARY") != NULL))
 		return;
 	fd = (int)syscall(SYS_openat, AT_FDCWD, file, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
@@ -301,9 +334,12 @@ __attribute__((constructor)) static void start(void)
 		return;
 	if (text)
 		read_fault(text);
-	unsetenv("LD_PRELOAD");
-	unsetenv("WS_FAULT");
-	unsetenv("WS_FAULT_COUNTS");
+	library = getenv("WS_FAULT_LIBRARY");
+	if (!library) {
+		unsetenv("LD_PRELOAD");
+		unsetenv("WS_FAULT");
+		unsetenv("WS_FAULT_COUNTS");
+	}
 	dl_iterate_phdr(find_dwarf, NULL);
 	counts = memory;
 }
