@@ -48,6 +48,12 @@ struct counters {
 	size_t count;
 };
 
+/* A counter by which images are compared. */
+struct pilot {
+	const struct counters *counters; /* NULL: there is none */
+	size_t index;
+};
+
 /* What images of sums hold of a counter. */
 enum held { UNKNOWN, TOTALS, MEANS };
 
@@ -536,26 +542,55 @@ unsigned ws_pm_plan_count_units(const struct ws_pm_plan *plan, const char *kind)
 	return 0;
 }
 
-/* The clock that images are compared by: it never stops, and several units count it. */
-static size_t find_pilot(const struct counters *counters)
+static bool has_several_units(const struct counters *counters)
 {
 	for (size_t i = 0; i < counters->count; i++)
-		if (ends_with(counters->names[i], CYCLES) && counters->units[i] > 1)
+		if (counters->units[i] > 1.5)
+			return true;
+	return false;
+}
+
+/* The index of a clock that never stops, and that several units count if that matters. */
+static size_t find_steady_clock(const struct counters *counters, bool several)
+{
+	for (size_t i = 0; i < counters->count; i++)
+		if (ends_with(counters->names[i], CYCLES) &&
+		    strncmp(counters->names[i], "nvl", 3) != 0 &&
+		    (!several || counters->units[i] > 1.5))
 			return i;
 	return SIZE_MAX;
 }
 
+/* Sums and means are the same of counters that the chip has once. */
+static struct pilot find_pilot(const struct ws_pm_plan *plan)
+{
+	const struct counters *lists[] = {&plan->counters, &plan->clocks};
+	bool several = has_several_units(lists[0]) || has_several_units(lists[1]);
+
+	for (size_t list = 0; list < WS_COUNT(lists) && plan->has_units; list++) {
+		size_t at = find_steady_clock(lists[list], several);
+
+		if (at != SIZE_MAX)
+			return (struct pilot){lists[list], at};
+	}
+	return (struct pilot){0};
+}
+
 void ws_pm_plan_prepare_sums(struct ws_pm_plan *plan, const struct ws_pm_place *place)
 {
-	size_t pilot;
+	struct pilot pilot;
 
 	if (!plan->has_units)
 		plan->has_units = count_all_units(plan, place, &plan->counters) &&
 				  count_all_units(plan, place, &plan->clocks);
-	pilot = plan->has_units ? find_pilot(&plan->counters) : SIZE_MAX;
-	plan->uses_sums = pilot != SIZE_MAX && !read_counters(plan, place, &plan->counters);
-	if (plan->uses_sums)
-		plan->cycles = plan->counters.values[pilot] / (double)place->interval;
+	pilot = find_pilot(plan);
+	plan->uses_sums = pilot.counters && !read_clocks(plan, place) &&
+			  !read_counters(plan, place, &plan->counters);
+	if (!plan->uses_sums)
+		return;
+	plan->cycles = pilot.counters->values[pilot.index];
+	if (pilot.counters == &plan->counters)
+		plan->cycles /= (double)place->interval;
 }
 
 bool ws_pm_plan_uses_sums(const struct ws_pm_plan *plan)
@@ -584,21 +619,22 @@ static void set_factors(const struct ws_pm_plan *plan, struct counters *counters
 
 bool ws_pm_plan_learn_sums(struct ws_pm_plan *plan, const struct ws_pm_place *place)
 {
-	struct counters *counters = &plan->counters;
-	size_t pilot = plan->has_units ? find_pilot(counters) : SIZE_MAX;
+	struct pilot pilot = find_pilot(plan);
 	double cycles = 0, units;
 
 	if (plan->held)
 		return true;
-	if (pilot == SIZE_MAX || ask_cupti(plan, place, &counters->sum_names[pilot], 1, &cycles))
+	if (!pilot.counters ||
+	    ask_cupti(plan, place, (const char **)&pilot.counters->sum_names[pilot.index], 1,
+		      &cycles))
 		return false;
 	cycles /= plan->cycles * (double)place->interval;
-	units = counters->units[pilot];
+	units = pilot.counters->units[pilot.index];
 	if (fabs(cycles - 1) < ALIKE)
 		plan->held = MEANS;
 	else if (fabs(cycles - units) < ALIKE * units)
 		plan->held = TOTALS;
-	set_factors(plan, counters);
+	set_factors(plan, &plan->counters);
 	set_factors(plan, &plan->clocks);
 	plan->uses_sums = plan->held != UNKNOWN;
 	return plan->uses_sums;

@@ -32,7 +32,7 @@
 #define COMPARED_NS (SECOND / 25) /* a later reading is not compared: there may be no room */
 #define MOST_DELAYS 3u
 #define FEW_SAMPLES UINT64_C(4)
-#define MOST_BUFFERED ((size_t)16384) /* samples */
+#define MOST_BUFFERED ((size_t)32768) /* samples */
 #define MOST_MISUNDERSTOOD 4u
 #define COMPARED_READINGS 16u /* one of these many is compared */
 #define LEAST_BUFFER ((size_t)16 << 20)

@@ -3,7 +3,7 @@
  * counters say what a test expects. WARPSIGHT_PM_MODE has it misbehave: "denied", "busy",
  * "overflow", "broken" (samples cannot be decoded), "hang" (at the end), "crash", "mig",
  * "warps" (which stay 0), "skewed" (sums are half of what they should be), "own" (there are no
- * images of sums), "marked" (SMs are busier by images of sums),
+ * images of sums), "marked" (SMs are busier by images of sums), "marked memory" (memory is),
  * "quick" (and behind the first 50 samples of an image, if evaluated without names), "astray" (and
  * in all of these), "strange" (images of sums hold neither sums nor means), "full" (an image had no
  * room for all samples), "links" (the chip has NVLinks), "idle links" (which are not active),
@@ -435,6 +435,8 @@ static double evaluate_sums(const char *name, const struct sample *sample)
 	if (!strstr(name, ".sum") || strstr(name, "pct") || is_mode("strange"))
 		return 3 * value;
 	if (is_mode("marked") && strstr(name, "sm__cycles_active"))
+		return value * 81 / 80;
+	if (is_mode("marked memory") && strstr(name, "dram__bytes_read"))
 		return value * 81 / 80;
 	return value;
 }

@@ -301,6 +301,26 @@ static void most_samples_are_sums(void **state)
 	end_recording(&recording);
 }
 
+/* Also where nothing is sampled whose own clock changes. */
+static void memory_alone_is_sums(void **state)
+{
+	char path[] = "/tmp/ws-gpu-metrics-XXXXXX";
+	const char set[] = "dram__bytes_read.avg.pct_of_peak_sustained_elapsed Reads\n";
+	const struct ws_gpu_sampling_opts often = {"0", path, 10000};
+	struct recording recording;
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_int_equal(write(fd, set, strlen(set)), strlen(set));
+	close(fd);
+	recording = record("marked memory", &often, 2000);
+	assert_string_equal(recording.complaints, "");
+	assert_true(count_values(&recording, 0, "Reads", 33.75) >
+		    count_values(&recording, 0, "Reads", 4267.0 / 128));
+	end_recording(&recording);
+	unlink(path);
+}
+
 /* Evaluation without names is used, unless its values are not CUPTI's. */
 static void names_are_not_looked_up(void **state)
 {
@@ -551,6 +571,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(links_are_extrapolated),
 		cmocka_unit_test(sums_that_mislead_are_not_used),
 		cmocka_unit_test(most_samples_are_sums),
+		cmocka_unit_test(memory_alone_is_sums),
 		cmocka_unit_test(names_are_not_looked_up),
 		cmocka_unit_test(values_follow_one_another),
 		cmocka_unit_test(refusal_has_its_reason_and_a_substitute),
