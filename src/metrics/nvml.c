@@ -16,6 +16,7 @@
 #define MOST_SHARE 100u	      /* at most one part in so many of a core, if once a second permits */
 #define NEGLIGIBLE_NS 20000u  /* of processor time */
 #define UNTYPICAL_READINGS 2u /* the first ones initialise the driver */
+#define REST_SECONDS 5u	      /* between readings of dear rates of a GPU at rest */
 
 struct gpus;
 
@@ -280,6 +281,10 @@ struct gpu {
 	bool silent[WS_COUNT(readings)];     /* the GPU does not provide this value */
 	unsigned times[WS_COUNT(readings)];  /* how often it has been read */
 	unsigned latest[WS_COUNT(readings)]; /* the turn in which it was read */
+	uint64_t numbers[WS_COUNT(readings)];
+	bool grows[WS_COUNT(readings)]; /* the last two numbers differ */
+	bool rests;
+	unsigned rests_since; /* turn */
 };
 
 struct gpus {
@@ -427,6 +432,14 @@ static bool is_second(const struct ws_metrics *metrics, const struct reading *re
 	return ws_metric_is_slow_turn(metrics) && second % reading->seconds == reading->from;
 }
 
+/* Whether a rate changes little: of the energy since the GPU rests, of links while they carry
+ * nothing as well. It is read once more before that, so that it does not mix work and rest. */
+static bool is_steady(const struct gpu *gpu, size_t i)
+{
+	return gpu->rests && gpu->latest[i] > gpu->rests_since && readings[i].flags & RATE &&
+	       (!(readings[i].flags & LINKS) || !gpu->grows[i]);
+}
+
 /* Rates are also read at the beginning and at the end, so that their totals are whole. */
 static bool is_reading_due(const struct ws_metrics *metrics, const struct gpu *gpu, size_t i,
 			   unsigned turns)
@@ -439,7 +452,21 @@ static bool is_reading_due(const struct ws_metrics *metrics, const struct gpu *g
 		return true;
 	if (reading->seconds)
 		return is_second(metrics, reading);
+	if (turns > 1 && is_steady(gpu, i))
+		turns = REST_SECONDS * ws_metric_get_hz(metrics);
 	return ws_metric_get_turn(metrics) - gpu->latest[i] >= turns;
+}
+
+/* A GPU whose shares are not known never rests. */
+static void note_work(const struct ws_metrics *metrics, struct gpu *gpu,
+		      const struct answers *answers)
+{
+	bool rests = answers->has_shares && !answers->shares.gpu && !answers->shares.memory;
+
+	if (!answers->asked_shares || rests == gpu->rests)
+		return;
+	gpu->rests = rests;
+	gpu->rests_since = ws_metric_get_turn(metrics);
 }
 
 static void read_value(struct ws_metrics *metrics, struct gpu *gpu, size_t i,
@@ -451,6 +478,8 @@ static void read_value(struct ws_metrics *metrics, struct gpu *gpu, size_t i,
 	gpu->silent[i] = !reading->read(answers, &number);
 	if (gpu->silent[i])
 		return;
+	gpu->grows[i] = number != gpu->numbers[i];
+	gpu->numbers[i] = number;
 	if (reading->flags & RATE)
 		ws_metric_put_total(metrics, gpu->metric[i], number, reading->scale);
 	else
@@ -479,6 +508,7 @@ static void read_gpu(struct ws_metrics *metrics, struct gpus *gpus, unsigned ind
 		note_cost(gpu, i, cost, &gpus->costs[at]);
 		gpu->latest[i] = ws_metric_get_turn(metrics);
 	}
+	note_work(metrics, gpu, &answers);
 }
 
 /* What is read once a second of all GPUs. */

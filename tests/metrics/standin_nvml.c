@@ -1,7 +1,7 @@
 /* standin_nvml.c - two GPUs as NVML describes them; the second has fewer values. Energy is the
  * number in the file of WARPSIGHT_TEST_ENERGY, so that a test says when how much has been used;
- * with WARPSIGHT_TEST_DEAR reading it takes 2 ms of processor time, and
- * reading how busy the GPU is as well. */
+ * with WARPSIGHT_TEST_DEAR reading it takes 2 ms of processor time, and reading how busy the GPU is
+ * as well, unless it is "rest": then the first GPU does nothing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,12 +84,16 @@ EXPORT int nvmlDeviceGetTotalEnergyConsumption(nvml_device device, unsigned long
 
 EXPORT int nvmlDeviceGetUtilizationRates(nvml_device device, struct nvml_utilisation *shares)
 {
+	const char *dear = getenv("WARPSIGHT_TEST_DEAR");
+
 	if (index_of(device))
 		return NOT_SUPPORTED;
 	share_calls++;
-	if (getenv("WARPSIGHT_TEST_DEAR"))
-		spend_processor_time();
 	*shares = (struct nvml_utilisation){.gpu = 60, .memory = 30};
+	if (dear && !strcmp(dear, "rest"))
+		*shares = (struct nvml_utilisation){0};
+	else if (dear)
+		spend_processor_time();
 	return 0;
 }
 

@@ -343,6 +343,36 @@ static void check_dear_values(void **state)
 	unsetenv("WARPSIGHT_TEST_DEAR");
 }
 
+/* The energy of a GPU at rest is read every few seconds only. */
+static void check_rest(void **state)
+{
+	struct ws_metrics_opts opts = {1u << WS_METRIC_GPU, 100};
+	void *library = dlopen(standin, RTLD_NOW);
+	unsigned *powers = dlsym(library, "power_calls"),
+		 *energies = dlsym(library, "energy_calls");
+	struct seen seen = {0};
+
+	(void)state;
+	setenv("WARPSIGHT_TEST_DEAR", "rest", 1);
+	write_machine(false);
+	seen.metrics = ws_metrics_new(&opts);
+	assert_non_null(seen.metrics);
+	*powers = *energies = 0;
+	ws_metrics_begin(seen.metrics);
+	for (int i = 0; i < PATIENCE && *powers < 600; i++) /* 300 readings of two GPUs */
+		wait_a_little();
+	write_machine(true);
+	ws_metrics_stop(seen.metrics);
+	for (int i = 0; i < PATIENCE && !ws_metrics_settle(seen.metrics); i++)
+		wait_a_little();
+	collect(&seen);
+	assert_true(*powers >= 600);
+	assert_in_range(*energies, 3, *powers / 60);
+	CHECK_GROWTH("Mean power by energy, GPU 0", 3); /* joules */
+	free_seen(&seen);
+	unsetenv("WARPSIGHT_TEST_DEAR");
+}
+
 static void check_cards(void **state)
 {
 	struct seen seen = {0};
@@ -485,11 +515,12 @@ static void check_words(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(check_words),	 cmocka_unit_test(check_machine),
-		cmocka_unit_test(check_gpus),	 cmocka_unit_test(check_dear_values),
-		cmocka_unit_test(check_links),	 cmocka_unit_test(check_gpu_processes),
-		cmocka_unit_test(check_cards),	 cmocka_unit_test(check_clients),
-		cmocka_unit_test(check_spacing), cmocka_unit_test(check_collections)};
+		cmocka_unit_test(check_words),	       cmocka_unit_test(check_machine),
+		cmocka_unit_test(check_gpus),	       cmocka_unit_test(check_dear_values),
+		cmocka_unit_test(check_rest),	       cmocka_unit_test(check_links),
+		cmocka_unit_test(check_gpu_processes), cmocka_unit_test(check_cards),
+		cmocka_unit_test(check_clients),       cmocka_unit_test(check_spacing),
+		cmocka_unit_test(check_collections)};
 	const char *tmp = getenv("TMPDIR");
 	char *command;
 	int failed;
