@@ -97,6 +97,7 @@ struct ws_thread {
 	uint32_t generation;		/* of the process (ws_rt.generation) it was set up in */
 	bool muted;			/* paused for good: see ws_rt_mute_thread */
 	uint64_t vfork_start;		/* ticks; the thread waits for its vfork child */
+	uint64_t yielded;		/* ticks; end of its last sched_yield that was recorded */
 	void *vfork_env; /* memory that the child took for its exec, to be freed when that has
 			    succeeded, and its size */
 	size_t vfork_env_bytes;

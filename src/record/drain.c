@@ -329,7 +329,8 @@ static void write_losses(struct ws_drain *drain, struct ws_ring_state *ring_stat
 	lost[WS_LOSS_OTHER] += ring_state->damaged;
 	ring_state->damaged = 0;
 	ring_state->stream.sink->stacks_left_out += lost[WS_LOSS_STACK];
-	lost[WS_LOSS_STACK] = 0;
+	ring_state->stream.sink->yields_left_out += lost[WS_LOSS_YIELD];
+	lost[WS_LOSS_STACK] = lost[WS_LOSS_YIELD] = 0;
 	for (int k = 0; k < WS_LOSS_KINDS; k++)
 		if (lost[k])
 			ws_sink_loss(ring_state->stream.sink, ring_state->stream.thread,

@@ -566,10 +566,25 @@ static void count_unwritten(struct ws_sink *sink)
 	sink->lost -= lost; /* said on its own */
 }
 
+static void say_yields_left_out(struct ws_sink *sink)
+{
+	char text[300];
+
+	if (!sink->yields_left_out)
+		return;
+	snprintf(text, sizeof(text),
+		 "%llu calls of sched_yield are not in the report: of a thread no more than %u a "
+		 "second are recorded, because each slows those that wait for one another. "
+		 "--osrt-threshold=0 and --lossless record all.",
+		 (unsigned long long)sink->yields_left_out, WS_YIELDS_A_SECOND);
+	ws_sink_diagnostic(sink, WS_INFO, "osrt", 0, ws_read_raw_ns(), text);
+}
+
 static void say_left_out(struct ws_sink *sink)
 {
 	char text[500];
 
+	say_yields_left_out(sink);
 	if (!sink->stacks_left_out)
 		return;
 	snprintf(text, sizeof(text),

@@ -34,7 +34,7 @@
 #include "base/ticks.h"
 
 #define WS_ARENA_MAGIC UINT64_C(0x314152534b524157)
-#define WS_ARENA_VERSION 11 /* hooks and recorder of different builds refuse each other */
+#define WS_ARENA_VERSION 12 /* hooks and recorder of different builds refuse each other */
 #define WS_CHUNK_SIZE 16384u
 #define WS_CHUNK_NONE 0u /* chunk 0 is never handed out */
 #define WS_DIR_SLOTS 65536u
@@ -210,6 +210,7 @@ struct ws_arena {
 	uint32_t features;
 	uint64_t recorder_pid_ns;  /* inode of its pid namespace */
 	uint64_t osrt_threshold;   /* ticks */
+	uint64_t yield_pause;	   /* ticks between two yields of a thread that are recorded */
 	uint64_t ticks_per_second; /* approximate, for thresholds and heartbeats only */
 	uint32_t lossless;	   /* writers wait for memory instead of dropping events */
 	uint32_t nvtx_filter;	   /* 0 all, 1 include list, 2 exclude list */
@@ -364,7 +365,7 @@ struct ws_open_library_call {
 #define WS_OPEN_LIBRARY_CALLS 16 /* a library uses the entry at its number modulo this */
 
 #define WS_OPEN_DEPTH 64 /* levels in the home chunk; deeper ones in chunks of kind OPEN */
-#define WS_LOSS_KINDS 8
+#define WS_LOSS_KINDS 9
 enum ws_loss_kind {
 	WS_LOSS_NVTX = 0,
 	WS_LOSS_OSRT = 1,
@@ -373,7 +374,8 @@ enum ws_loss_kind {
 	WS_LOSS_CUDA = 4,
 	WS_LOSS_SAMPLE = 5,
 	WS_LOSS_PYTHON = 6,
-	WS_LOSS_STACK = 7 /* stacks omitted because there were too many calls: no event is lost */
+	WS_LOSS_STACK = 7, /* stacks omitted because there were too many calls: no event is lost */
+	WS_LOSS_YIELD = 8  /* calls of sched_yield left out because they were too many */
 };
 
 /* A thread's home chunk, and the chunk of each further ring that a signal handler needed (nest >

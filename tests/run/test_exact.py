@@ -3,6 +3,7 @@ whatever the memory.
 """
 import os
 import re
+import sys
 
 from harness import figure, test
 
@@ -251,3 +252,25 @@ def priority(t):
     t.eq(start, own, "nice value at the start")
     t.ok(storm < own, "nice value in a storm: %d, the program's is %d" % (storm, own))
     t.eq(after, own, "nice value after the storm")
+
+
+YIELDS = 20000
+
+
+def record_yields(t, *options):
+    """How many calls of sched_yield the report has, and how many it says that it left out."""
+    program = "import os\nfor _ in range(%d): os.sched_yield()" % YIELDS
+    argv = [sys.executable, "-c", program]
+    db = t.load(t.profile(argv, "--trace=osrt", "-f", *options, status=0))
+    said = [text for text in db.diagnostics() if "calls of sched_yield" in text]
+    return db.calls().get("sched_yield", 0), sum(int(text.split()[0]) for text in said)
+
+
+@test("exact")
+def yields(t):
+    """Of calls of sched_yield that follow one another some are recorded, and the others counted."""
+    recorded, left_out = record_yields(t, "--osrt-threshold=1")
+    t.ok(recorded < YIELDS / 2, "%d of %d are recorded" % (recorded, YIELDS))
+    t.ok(YIELDS * 0.99 < recorded + left_out <= YIELDS, "%d + %d" % (recorded, left_out))
+    for options in ("--osrt-threshold=0",), ("--osrt-threshold=1", "--lossless"):
+        t.eq(record_yields(t, *options), (YIELDS, 0), "recorded and left out with %s" % (options,))
