@@ -48,6 +48,7 @@ class Library:
         self.name, self.title, self.trace, self.missing = name, name, name, "-1"
         self.files, self.includes, self.twins, self.doc = [], [], "", ""
         self.prepare = "NULL"
+        self.dense = []  # tables whose calls may be collected in bunches
         self.tables, self.functions, self.names = [], [], {}
         self.pointers, self.layer = False, False
 
@@ -114,8 +115,8 @@ def parse_top(library, where, text, state):
     elif word == "plain":
         state["plain"] = rest.split()
         state["function"] = None
-    elif word == "files":
-        library.files += rest.split()
+    elif word in ("files", "dense"):
+        setattr(library, word, getattr(library, word) + rest.split())
     elif word == "include":
         library.includes.append(rest.strip())
     elif word == "names":
@@ -264,6 +265,9 @@ def check_library(library, path):
         seen.add(function.name)
         order = {column.partition(":")[0]: i for i, column in enumerate(function.table.columns)}
         function.kept.sort(key=lambda kept: order.get(kept.name, len(order)))
+    for name in library.dense:
+        if name not in [table.name for table in library.tables]:
+            fail(path, "no table %s" % name)
     if not library.functions or not library.files:
         fail(path, "a library needs functions and the names of its files")
 
@@ -290,7 +294,16 @@ def get_words(function):
     return [kept for kept in function.kept if kept.kind != "G" and not kept.constant]
 
 
-def make_write(words_kept, number, out):
+def is_dense(library, function):
+    """Whether its calls may be collected: nothing but its values has to be known of them."""
+    return (
+        function.table.name in library.dense
+        and not (function.after or function.always or function.first or function.when)
+        and not any(kept.kind in ("T", "S") for kept in function.kept)
+    )
+
+
+def make_write(words_kept, number, out, dense=False):
     """Lines that write the record of a call that has returned; `number` is its function's. Values
     are computed before there is room for the record, because they may take calls of functions.
     """
@@ -298,11 +311,18 @@ def make_write(words_kept, number, out):
     out.append("\t{\n\t\tstruct ws_nest *nest;")
     for i, kept in enumerate(words_kept):
         out.append("\t\tint64_t kept%d = %s;" % (i, make_kept_value(kept)))
+    if dense:
+        values = ", ".join("kept%d" % i for i in range(count))
+        out.append("\n\t\tif (ws_call.bunch) {")
+        out.append("\t\t\tws_library_collect(&ws_call, (int64_t[]){%s}, %d);" % (values, count))
+        out.append("\t\t\treturn result;\n\t\t}")
     out.append("\n\t\tnest = ws_library_reserve(&ws_call, %d);" % count)
     out.append("\t\tif (ws_likely(nest != NULL)) {")
     out.append("\t\t\tstruct ws_rec_library *record = ws_library_record(nest);\n")
     out += ["\t\t\trecord->kept[%d] = kept%d;" % (i, i) for i in range(count)]
     out.append("\t\t\tws_library_publish(&ws_call, nest, record, %s, %d);" % (number, count))
+    if dense:
+        out.append("\t\t\tws_library_note_pace(&ws_call);")
     out.append("\t\t}\n\t}")
 
 
@@ -386,7 +406,9 @@ def make_wrapper(library, function, out):
     out.append("\n\tif (ws_unlikely(!behind))\n\t\t%s" % missing)
     out.extend("\t%s;" % text for text in function.first)
     call = "behind(%s);" % words
-    out.append("\tif (!ws_library_begin(&ws_call, %s)) {" % number_of(library, function))
+    dense = "_dense" if is_dense(library, function) else ""
+    begin = "ws_library_begin" + dense
+    out.append("\tif (!%s(&ws_call, %s)) {" % (begin, number_of(library, function)))
     if function.always:
         out.append("\t\t%s%s" % ("" if silent else "result = ", call))
         out.extend("\t\t%s;" % always for always in function.always)
@@ -402,12 +424,12 @@ def make_wrapper(library, function, out):
             plain = Kept(kept.name, kept.kind, kept.expression)
             out.append("\tint64_t was_%s = %s;" % (kept.name, make_kept_value(plain)))
     out.append("\t%sbehind(%s);" % ("" if silent else "result = ", passed))
-    out.append("\tws_library_end(&ws_call);")
+    out.append("\tws_library_end%s(&ws_call);" % dense)
     if function.when:
         out.append("\tif (!(%s)) {\n\t\tws_library_drop(&ws_call);" % function.when)
         out.extend("\t\t%s;" % text for text in function.always)
         out.append("\t\treturn%s;\n\t}" % ("" if silent else " result"))
-    make_write(get_words(function), number_of(library, function), out)
+    make_write(get_words(function), number_of(library, function), out, bool(dense))
     out.extend("\t%s;" % text for text in function.after + function.always)
     if not silent:
         out.append("\treturn result;")
@@ -434,7 +456,9 @@ def make_wrapper(library, function, out):
 
 
 def write_wrappers(path, library):
-    out = ["/* Made by scripts/make-libraries.py. */", '#include "inject/library.h"']
+    out = ["/* Made by scripts/make-libraries.py. */"]
+    out += ["#define WS_LIBRARY_IS_DENSE"] if library.dense else []
+    out += ['#include "inject/library.h"']
     out += ['#include "%s"' % include for include in library.includes] + [""]
     plain = {
         function.plain: function for function in library.functions if function.plain is not None

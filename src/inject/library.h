@@ -49,6 +49,8 @@ extern void (*const ws_library_prepare)(void);
 struct ws_library_call {     /* on the wrapper's stack */
 	uint64_t start, end; /* `start` is unchanged as long as the frame exists */
 	struct ws_ring *ring;
+	struct ws_library_bunch *bunch; /* of functions that may be collected: the call is one of
+					   these; NULL: it has a record of its own */
 	unsigned function;
 };
 
@@ -108,6 +110,18 @@ void ws_library_write_span(const struct ws_library_span *span);
 void ws_library_write_work(const struct ws_library_call *call, bool begins, const uint64_t *work,
 			   unsigned count);
 
+/* ---- library_bunch.c, of libraries that are declared dense ---- */
+
+/* Begin a bunch with this call, after the end of the one before; false: the thread's calls are no
+ * longer collected. */
+bool ws_library_begin_bunch(struct ws_library_bunch *bunch) WS_NOINLINE;
+/* Write the bunch, whose last call ended by `end`. */
+void ws_library_close_bunch(struct ws_library_bunch *bunch, uint64_t end) WS_NOINLINE;
+void ws_library_collect_slowly(const struct ws_library_call *call, const int64_t *kept,
+			       unsigned count) WS_NOINLINE;
+/* A number of calls have been recorded by themselves; the last is this one. */
+void ws_library_judge_pace(const struct ws_library_call *call) WS_NOINLINE;
+
 static inline void *ws_library_find_behind(unsigned i)
 {
 	void *real = atomic_load_explicit(&ws_library_behinds[i].real, memory_order_acquire);
@@ -156,6 +170,10 @@ static WS_ALWAYS_INLINE bool ws_library_begin(struct ws_library_call *call, unsi
 	note->function = function;
 	note->stack = (uintptr_t)call;
 	call->start = ws_rt_read_ticks();
+#ifdef WS_LIBRARY_IS_DENSE
+	if (ws_unlikely(atomic_load_explicit(&call->ring->bunch.calls, memory_order_relaxed)))
+		ws_library_close_bunch(&call->ring->bunch, call->start);
+#endif
 	__atomic_store_n(&note->start, call->start, __ATOMIC_RELEASE);
 	return true;
 }
@@ -210,6 +228,93 @@ static WS_ALWAYS_INLINE void ws_library_publish(const struct ws_library_call *ca
 			      memory_order_release);
 	__atomic_store_n(&ws_library_slot(call->ring)->start, 0, __ATOMIC_RELEASE);
 	ws_rt_leave(ws_self);
+}
+
+/* ---- calls that may be collected ---- */
+
+#define WS_PACE_CALLS 64u
+/* The calls of a full bunch. Its first call is the one whose duration is known: a number that is
+ * not a multiple of the period of what a program repeats lets each of its calls be the first. */
+#define WS_BUNCH_FULL 61u
+
+static inline uint64_t ws_library_read_heartbeat(void)
+{
+	return atomic_load_explicit(&ws_rt->arena->heartbeat, memory_order_relaxed);
+}
+
+/* ws_library_begin where calls may be collected: then the clock is seldom read. */
+static WS_ALWAYS_INLINE bool ws_library_begin_dense(struct ws_library_call *call, unsigned function)
+{
+	struct ws_thread *thread = ws_self;
+	struct ws_open_library_call *note;
+	struct ws_library_bunch *bunch;
+
+	call->bunch = NULL;
+	if (ws_likely(!thread || !thread->generation || thread->paused ||
+		      !thread->nest[0].ring->bunch.dense))
+		return ws_library_begin(call, function);
+	if (!ws_rt_is_collecting())
+		return false;
+	call->ring = thread->nest[0].ring;
+	note = ws_library_slot(call->ring);
+	if (ws_unlikely(note->start) && ws_library_is_nested(note, call))
+		return false;
+	bunch = &call->ring->bunch;
+	if (ws_unlikely(!atomic_load_explicit(&bunch->calls, memory_order_relaxed) ||
+			bunch->heartbeat != ws_library_read_heartbeat()) &&
+	    !ws_library_begin_bunch(bunch))
+		return ws_library_begin(call, function);
+	call->bunch = bunch;
+	call->function = function;
+	note->function = function;
+	note->stack = (uintptr_t)call;
+	call->start = bunch->start;
+	__atomic_store_n(&note->start, call->start, __ATOMIC_RELEASE);
+	return true;
+}
+
+static WS_ALWAYS_INLINE void ws_library_end_dense(struct ws_library_call *call)
+{
+	if (!call->bunch)
+		ws_library_end(call);
+}
+
+/* The first word of a shape. */
+static inline int64_t ws_library_shape(unsigned function, unsigned count)
+{
+	return (int64_t)((uint64_t)function << 32 | count);
+}
+
+/* Note a call of a bunch: mostly it has the shape that followed the one before last time. */
+static WS_ALWAYS_INLINE void ws_library_collect(const struct ws_library_call *call,
+						const int64_t *kept, unsigned count)
+{
+	struct ws_library_bunch *bunch = call->bunch;
+	uint32_t calls = atomic_load_explicit(&bunch->calls, memory_order_relaxed);
+	unsigned shape = bunch->follows[bunch->last];
+	const int64_t *word = bunch->word + bunch->at[shape];
+	int64_t differs = word[0] ^ ws_library_shape(call->function, count);
+
+	for (unsigned i = 0; !differs && i < count; i++)
+		differs = word[1 + i] ^ kept[i];
+	if (ws_unlikely(differs || !calls || calls + 1 >= WS_BUNCH_FULL ||
+			bunch->heartbeat != ws_library_read_heartbeat() ||
+			ws_self->nest[0].ring != call->ring)) {
+		ws_library_collect_slowly(call, kept, count);
+		return;
+	}
+	bunch->call[calls] = (uint8_t)shape;
+	bunch->last = shape;
+	atomic_store_explicit(&bunch->calls, calls + 1, memory_order_release);
+	__atomic_store_n(&ws_library_slot(call->ring)->start, 0, __ATOMIC_RELEASE);
+}
+
+static WS_ALWAYS_INLINE void ws_library_note_pace(const struct ws_library_call *call)
+{
+	struct ws_library_bunch *bunch = &call->ring->bunch;
+
+	if (ws_unlikely(++bunch->since_mark >= WS_PACE_CALLS))
+		ws_library_judge_pace(call);
 }
 
 #pragma GCC visibility pop

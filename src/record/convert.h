@@ -41,6 +41,10 @@ struct ws_stream {
 	uint32_t tid;
 	bool late;     /* its records refer to those of other rings, and are converted after them */
 	uint64_t base; /* base of the ticks in short records of the current chunk */
+	/* the bunch of calls of a library that was read while it was open: its start in ticks, how
+	 * many of its calls have rows, and when the last of these ended */
+	uint64_t bunch_start, bunch_until;
+	uint32_t bunch_calls;
 	void *domain_state[9]; /* per-ring state of converters; owned by them, see
 				  ws_convert_*_stream_end */
 };

@@ -88,7 +88,8 @@ struct work { /* work that a call has begun */
 	uint32_t thread;
 };
 
-struct library_state {						     /* of a process */
+struct library_state {			      /* of a process */
+	uint32_t durations[WS_LIBRARY_CALLS]; /* of calls in bunches, ns: a running mean */
 	uint32_t names[WS_LIBRARY_CALLS], tables[WS_LIBRARY_TABLES]; /* string ids; 0: not yet */
 	struct cached_text cached[CACHED_CALLS];
 	struct ws_map begun[WS_LIBRARIES]; /* number of the work -> index in `work` + 1 */
@@ -97,7 +98,8 @@ struct library_state {						     /* of a process */
 	uint32_t work_name;
 	struct ws_map tracks; /* handle of the name -> id of the track */
 	unsigned track_count;
-	uint64_t seen; /* libraries with calls: bits */
+	uint64_t seen;		    /* libraries with calls: bits */
+	const struct ws_sink *told; /* that calls were collected in bunches */
 };
 
 static void free_library_state(void *slot)
@@ -309,24 +311,38 @@ static unsigned count_words(const struct kept *kept, unsigned count)
 
 /* ---- rows ---- */
 
-static void write_call(struct ws_stream *stream, unsigned number, uint64_t start, uint64_t end,
-		       uint32_t args)
+/* What the rows of calls of a function with the same values have in common. */
+static struct ws_row_slice make_row(struct ws_stream *stream, unsigned number, uint32_t args)
 {
-	uint32_t category = name_table(stream, functions[number].table);
-	uint32_t name =
-		intern_name(stream, &get_state(stream)->names[number], functions[number].name);
+	struct library_state *state = get_state(stream);
+
+	state->seen |= UINT64_C(1) << functions[number].library;
+	stream->sink->libraries_seen |= UINT64_C(1) << functions[number].library;
+	return (struct ws_row_slice){
+		.thread = stream->thread,
+		.category = name_table(stream, functions[number].table),
+		.name = intern_name(stream, &state->names[number], functions[number].name),
+		.args = args,
+	};
+}
+
+static void write_row(struct ws_stream *stream, const struct ws_row_slice *alike, uint64_t start,
+		      uint64_t end)
+{
 	struct ws_row_slice *row =
 		ws_writer_row(stream->writer, WS_TABLE_slice, stream->stage[WS_TABLE_slice]);
 
-	get_state(stream)->seen |= UINT64_C(1) << functions[number].library;
-	stream->sink->libraries_seen |= UINT64_C(1) << functions[number].library;
-	memset(row, 0, sizeof(*row));
+	*row = *alike;
 	row->start = start;
 	row->end = end;
-	row->thread = stream->thread;
-	row->name = name;
-	row->category = category;
-	row->args = args;
+}
+
+static void write_call(struct ws_stream *stream, unsigned number, uint64_t start, uint64_t end,
+		       uint32_t args)
+{
+	struct ws_row_slice alike = make_row(stream, number, args);
+
+	write_row(stream, &alike, start, end);
 }
 
 void ws_convert_library(struct ws_stream *stream, const struct ws_rec *rec)
@@ -349,6 +365,188 @@ void ws_convert_library(struct ws_stream *stream, const struct ws_rec *rec)
 		write_call(stream, number, start, end,
 			   make_call_json(stream, number, record->kept, rec->value));
 }
+
+/* ---- calls that were collected in bunches ---- */
+
+struct shape {
+	struct ws_row_slice alike;
+	unsigned number; /* of the function */
+	uint64_t likely; /* duration, ns */
+};
+
+/* A bunch whose calls are still to get rows. */
+struct bunch {
+	uint64_t start, end, first_end, last_start; /* session ns; last_start 0: not known */
+	unsigned calls, done;			    /* `done` of them have rows */
+	const uint8_t *call;
+	struct shape shapes[WS_BUNCH_SHAPES];
+};
+
+/* Read the shapes; false where they are damaged. */
+static bool read_shapes(struct ws_stream *stream, struct bunch *bunch, const int64_t *word,
+			unsigned words)
+{
+	unsigned shapes = 0;
+
+	for (unsigned at = 0; at < words; shapes++) {
+		uint64_t number = (uint64_t)word[at] >> 32, count = (uint32_t)word[at];
+		struct shape *shape = &bunch->shapes[shapes];
+
+		if (shapes == WS_BUNCH_SHAPES || number >= WS_LIBRARY_CALLS ||
+		    count != count_words(functions[number].kept, functions[number].count) ||
+		    count > words - at - 1)
+			return false;
+		shape->number = (unsigned)number;
+		shape->alike = make_row(stream, shape->number,
+					make_call_json(stream, shape->number, word + at + 1,
+						       (unsigned)count));
+		at += 1 + (unsigned)count;
+	}
+	for (unsigned i = 0; i < bunch->calls; i++)
+		if (bunch->call[i] >= shapes)
+			return false;
+	return bunch->calls > 0;
+}
+
+static void write_bunch_call(struct ws_stream *stream, const struct bunch *bunch, unsigned i,
+			     uint64_t start, uint64_t end)
+{
+	if (ws_stream_wants(stream, start, end))
+		write_row(stream, &bunch->shapes[bunch->call[i]].alike, start, end);
+}
+
+/*
+ * Write calls from `from` to before `to`, one after the other between two times: each as long as
+ * calls of its function usually are, and what is left evenly in front of each. Nothing overlaps.
+ */
+static void spread_calls(struct ws_stream *stream, const struct bunch *bunch, unsigned from,
+			 unsigned to, uint64_t start, uint64_t end)
+{
+	double span = (double)(end - start), sum = 0, gap, scale = 1, at = 0;
+
+	for (unsigned i = from; i < to; i++)
+		sum += (double)bunch->shapes[bunch->call[i]].likely;
+	if (sum > span * 15 / 16)
+		scale = span * 15 / 16 / sum;
+	gap = (span - sum * scale) / (to - from);
+	for (unsigned i = from; i < to; i++) {
+		uint64_t begin = start + (uint64_t)(at + gap);
+
+		at += gap + scale * (double)bunch->shapes[bunch->call[i]].likely;
+		write_bunch_call(stream, bunch, i, begin, i + 1 == to ? end : start + (uint64_t)at);
+	}
+}
+
+/* Learn how long the function of the first call takes. */
+static void note_duration(struct library_state *state, const struct bunch *bunch)
+{
+	uint32_t *mean = &state->durations[bunch->shapes[bunch->call[0]].number];
+	int64_t took = (int64_t)ws_min(bunch->first_end - bunch->start, UINT64_C(1) << 30);
+
+	*mean = (uint32_t)ws_max(*mean ? *mean + (took - (int64_t)*mean) / 8 : took, INT64_C(1));
+}
+
+static void write_bunch(struct ws_stream *stream, struct bunch *bunch)
+{
+	struct library_state *state = get_state(stream);
+	uint64_t start = bunch->start, end = bunch->last_start ? bunch->last_start : bunch->end;
+	unsigned from = bunch->done, to = bunch->calls - (bunch->last_start != 0);
+
+	note_duration(state, bunch);
+	for (unsigned i = 0; i < WS_BUNCH_SHAPES; i++) {
+		uint64_t mean = state->durations[bunch->shapes[i].number];
+
+		bunch->shapes[i].likely = mean ? mean : (end - start) / bunch->calls / 2;
+	}
+	if (!from) {
+		write_bunch_call(stream, bunch, from++, bunch->start, bunch->first_end);
+		start = bunch->first_end;
+	} else {
+		start = ws_min(stream->bunch_until, end);
+	}
+	if (from < to)
+		spread_calls(stream, bunch, from, to, start, end);
+	if (from <= to && to < bunch->calls)
+		write_bunch_call(stream, bunch, to, bunch->last_start, bunch->end);
+}
+
+static void say_dense(struct ws_stream *stream)
+{
+	if (ws_likely(stream->sink == get_state(stream)->told))
+		return;
+	get_state(stream)->told = stream->sink;
+	ws_stream_diagnostic(
+		stream, WS_INFO, "libraries",
+		"Calls of MPI followed one another so fast that reading the clock twice for each "
+		"would have slowed the program: of bunches of up to %u calls, only some times were "
+		"measured, and the others are spread between these. Calls, their order, bytes, "
+		"peers and tags are exact. --lossless measures all times.",
+		WS_BUNCH_CALLS);
+}
+
+void ws_convert_library_bunch(struct ws_stream *stream, const struct ws_rec *rec)
+{
+	const struct ws_rec_library_bunch *record = (const void *)rec;
+	struct bunch bunch = {.calls = rec->small, .call = record->call};
+
+	if (rec->small > WS_BUNCH_CALLS || rec->value > WS_BUNCH_WORDS ||
+	    ws_rec_bytes(rec) != sizeof(*record) + rec->value * sizeof(*record->word) ||
+	    record->first_end < record->start || record->end < record->first_end ||
+	    (record->last_start && (record->last_start < record->first_end ||
+				    record->last_start > record->end || rec->small < 2)) ||
+	    !read_shapes(stream, &bunch, record->word, rec->value)) {
+		report_damage(stream);
+		return;
+	}
+	stream->domain_state[WS_SLOT_LIBRARY] = (void *)(uintptr_t)record->start;
+	bunch.done = record->start == stream->bunch_start ? stream->bunch_calls : 0;
+	bunch.start = ws_stream_time(stream, record->start);
+	bunch.end = ws_stream_time(stream, record->end);
+	bunch.first_end = ws_stream_time(stream, record->first_end);
+	if (record->last_start)
+		bunch.last_start = ws_stream_time(stream, record->last_start);
+	say_dense(stream);
+	write_bunch(stream, &bunch);
+}
+
+/*
+ * Write rows for the calls of a bunch that its thread has not written yet: it has been killed, or
+ * the collection has ended. Returns when the last of them ended, in session ns, by what is known;
+ * 0 without any.
+ */
+static uint64_t write_open_bunch(struct ws_stream *stream)
+{
+	struct ws_library_bunch copy;
+	struct bunch bunch = {.call = copy.call};
+	uint64_t now = stream->clock->readings[stream->clock->n - 1].ticks;
+
+	ws_copy_out(&copy, &stream->ring->bunch, sizeof(copy));
+	bunch.calls = atomic_load_explicit(&copy.calls, memory_order_relaxed);
+	if (!bunch.calls ||
+	    copy.start == (uint64_t)(uintptr_t)stream->domain_state[WS_SLOT_LIBRARY])
+		return 0;
+	if (bunch.calls > WS_BUNCH_CALLS || copy.words > WS_BUNCH_WORDS ||
+	    copy.first_end < copy.start || copy.first_end > now ||
+	    !read_shapes(stream, &bunch, copy.word, copy.words)) {
+		report_damage(stream);
+		return 0;
+	}
+	if (copy.start == stream->bunch_start)
+		bunch.done = stream->bunch_calls;
+	now = ws_min(now,
+		     ws_max(copy.start + ws_min(copy.period, now) * bunch.calls, copy.first_end));
+	bunch.start = ws_stream_time(stream, copy.start);
+	bunch.first_end = ws_stream_time(stream, copy.first_end);
+	bunch.end = ws_stream_time(stream, now);
+	say_dense(stream);
+	write_bunch(stream, &bunch);
+	stream->bunch_start = copy.start;
+	stream->bunch_calls = bunch.calls;
+	stream->bunch_until = bunch.end;
+	return bunch.end;
+}
+
+/* ---- other rows ---- */
 
 /* Note the rank of a process that got none from a launcher. The only process of a job has no
  * rank. */
@@ -496,8 +694,12 @@ void ws_convert_library_work(struct ws_stream *stream, const struct ws_rec *rec)
 void ws_convert_library_open(struct ws_stream *stream)
 {
 	const struct ws_ring *ring = stream->ring;
+	uint64_t after;
 
-	if (!ring || atomic_load_explicit(&ring->closed, memory_order_acquire))
+	if (!ring)
+		return;
+	after = write_open_bunch(stream);
+	if (atomic_load_explicit(&ring->closed, memory_order_acquire))
 		return;
 	for (unsigned i = 0; i < WS_OPEN_LIBRARY_CALLS; i++) {
 		struct ws_open_library_call call;
@@ -509,7 +711,10 @@ void ws_convert_library_open(struct ws_stream *stream)
 		if (!call.start || call.function >= WS_LIBRARY_CALLS ||
 		    call.start == (uint64_t)(uintptr_t)stream->domain_state[WS_SLOT_LIBRARY])
 			continue;
+		/* A call that would have been collected has the start of its bunch. */
 		start = ws_stream_time(stream, call.start);
+		if (after && call.start == stream->bunch_start)
+			start = after;
 		if (ws_stream_wants(stream, start, UINT64_MAX))
 			write_call(stream, call.function, start, WS_NO_TIME, 0);
 	}

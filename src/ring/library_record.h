@@ -8,6 +8,7 @@
 #define WS_RING_LIBRARY_RECORD_H
 
 #include "ring/record.h"
+#include "ring/ring.h"
 #include "library_numbers.h"
 
 /* A value that is not known. */
@@ -21,6 +22,20 @@ struct ws_rec_library {
 	struct ws_rec rec;   /* small: enum ws_library_function; value: values that follow */
 	uint64_t start, end; /* ticks */
 	int64_t kept[];
+};
+
+/*
+ * Calls that followed one another so fast that only some readings of the clock were made: the first
+ * call has both its times, the others lie, in their order, between its end and `end`. The shapes
+ * follow one another as they are in struct ws_library_bunch.
+ */
+struct ws_rec_library_bunch {
+	struct ws_rec rec;   /* small: calls; value: words that follow */
+	uint64_t start, end; /* ticks */
+	uint64_t first_end;  /* of the first call */
+	uint64_t last_start; /* the last call began about then, as it took long; 0: not known */
+	uint8_t call[WS_BUNCH_CALLS]; /* which shape each has */
+	int64_t word[];
 };
 
 struct ws_rec_library_row {

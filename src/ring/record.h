@@ -39,14 +39,15 @@
 	X(PYTHON_SAMPLE, python_sample)                                                    \
 	X(PYTHON_RANGE, python_range) /* a named function ran */                           \
 	X(GIL, gil)                                                                        \
-	X(STACK, stack)		      /* registers and stack of the call that follows */   \
-	X(MAPS, maps)		      /* the process's address map */                      \
-	X(SAMPLE, sample)	      /* of the CPU, taken by a signal */                  \
-	X(LIBRARY, library)	      /* a call of a traced library */                     \
-	X(LIBRARY_ROW, library_row)   /* something that it has */                          \
-	X(LIBRARY_WORK, library_work) /* what a call began or waited for */                \
-	X(LIBRARY_SPAN, library_span) /* a span that is no call */                         \
-	X(OSRT_FILE, osrt_file)	      /* a call that moved bytes of a file */              \
+	X(STACK, stack)			/* registers and stack of the call that follows */ \
+	X(MAPS, maps)			/* the process's address map */                    \
+	X(SAMPLE, sample)		/* of the CPU, taken by a signal */                \
+	X(LIBRARY, library)		/* a call of a traced library */                   \
+	X(LIBRARY_ROW, library_row)	/* something that it has */                        \
+	X(LIBRARY_WORK, library_work)	/* what a call began or waited for */              \
+	X(LIBRARY_SPAN, library_span)	/* a span that is no call */                       \
+	X(LIBRARY_BUNCH, library_bunch) /* many short calls */                             \
+	X(OSRT_FILE, osrt_file)		/* a call that moved bytes of a file */            \
 	X(OPENMP, openmp)                                                                  \
 	X(OPENACC, openacc)                                                                \
 	X(KERNEL_RESULT, kernel_result)	  /* a launch that was to be measured */           \

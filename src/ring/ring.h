@@ -364,6 +364,32 @@ struct ws_open_library_call {
 };
 #define WS_OPEN_LIBRARY_CALLS 16 /* a library uses the entry at its number modulo this */
 
+/*
+ * Calls of a library that follow one another too fast for two clock readings each. A thread
+ * collects them here, and writes them as one record (struct ws_rec_library_bunch); what it has
+ * collected when it is killed is read from here. Calls with the same function and values have one
+ * shape.
+ */
+#define WS_BUNCH_CALLS 64u
+#define WS_BUNCH_SHAPES 16u
+#define WS_BUNCH_WORDS 80u
+struct ws_library_bunch {
+	uint64_t start, first_end; /* ticks; of the first call */
+	_Atomic uint32_t calls;	   /* that have been collected; the release store publishes them */
+	uint32_t dense;		   /* calls are being collected */
+	uint64_t heartbeat;	   /* of the recorder when the bunch was begun */
+	uint64_t mark;		   /* end of a call that was recorded by itself, ticks */
+	uint32_t since_mark;	   /* such calls since then */
+	uint32_t holding_off;	   /* and how many must still come before calls are collected */
+	uint64_t period;	   /* of a call in the last bunch, ticks */
+	uint32_t shapes, words;	   /* in use */
+	uint32_t last;		   /* the shape of the last call */
+	uint8_t follows[WS_BUNCH_SHAPES]; /* by shape: the one that followed last time */
+	uint16_t at[WS_BUNCH_SHAPES];	  /* by shape: index in `word` */
+	uint8_t call[WS_BUNCH_CALLS];	  /* shapes */
+	int64_t word[WS_BUNCH_WORDS];	  /* by shape: function << 32 | values, then the values */
+};
+
 #define WS_OPEN_DEPTH 64 /* levels in the home chunk; deeper ones in chunks of kind OPEN */
 #define WS_LOSS_KINDS 9
 enum ws_loss_kind {
@@ -395,8 +421,9 @@ struct ws_ring {
 		calls_open; /* more than WS_OPEN_CALLS when nested deeper: those are not kept */
 	struct ws_open_call calls[WS_OPEN_CALLS];
 	struct ws_open_library_call library_calls[WS_OPEN_LIBRARY_CALLS];
+	struct ws_library_bunch bunch;
 };
-#define WS_RING_DATA 4096u
+#define WS_RING_DATA 4864u
 _Static_assert(sizeof(struct ws_ring) <= WS_RING_DATA,
 	       "the home chunk's data area begins behind the ring");
 

@@ -7,9 +7,11 @@
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifdef LOOKS_UP
 #include <dlfcn.h>
@@ -110,6 +112,37 @@ static void wait_for_messages(void)
 }
 #endif
 
+/* Messages with their receives: i / 4 % 5 + 1 bytes each. Each 40th has a tag of its own, each
+ * 1,000th is followed by an MPI_Allreduce (which is made of messages). */
+static void storm(int from, int to)
+{
+	for (int i = from; i < to; i++) {
+		int tag = i % 40 ? 5 : i;
+
+		CALL(MPI_Send)(text, i / 4 % 5 + 1, MPI_CHAR, 0, tag, MPI_COMM_WORLD);
+		CALL(MPI_Recv)(text, 200, MPI_CHAR, 0, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		if (!(i % 1000))
+			CALL(MPI_Allreduce)
+		(MPI_IN_PLACE, numbers, 2, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+	}
+}
+
+/* So many messages, a pause, and as many again; then what the word says. */
+static void storm_and_pause(const char *what, int messages)
+{
+	storm(0, messages);
+	usleep(300000);
+	storm(messages, 2 * messages);
+	if (!strcmp(what, "storm-forks") && !fork()) {
+		storm(0, messages);
+		exit(0);
+	}
+	if (!strcmp(what, "storm-dies"))
+		raise(SIGKILL);
+	if (!strcmp(what, "storm-hangs"))
+		CALL(MPI_Send)(text, 8, MPI_CHAR, 0, STANDIN_DIES, MPI_COMM_WORLD);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -131,8 +164,12 @@ int main(int argc, char **argv)
 	if (!strcmp(what, "waits"))
 		wait_for_messages();
 #endif
-	send_messages();
-	call_collectives();
+	if (!strncmp(what, "storm", strlen("storm"))) {
+		storm_and_pause(what, atoi(argv[2]));
+	} else {
+		send_messages();
+		call_collectives();
+	}
 	CALL(MPI_Finalize)();
 	return 0;
 }

@@ -245,6 +245,97 @@ def call_that_is_left_by_a_jump():
     same(len(calls), 5)
 
 
+def list_storm(messages):
+    """(function, tag, size) of each call of mpi_app.c's storm."""
+    for i in range(messages):
+        tag, size = i if i % 40 == 0 else 5, i // 4 % 5 + 1
+        yield from [("MPI_Send", tag, size), ("MPI_Recv", tag, size)]
+        if i % 1000 == 0:
+            yield "MPI_Allreduce", None, 16
+
+
+def read_storm(report):
+    """[(function, tag, size, start, end)] of each thread, in their order."""
+    threads = collections.defaultdict(list)
+    for row in query(
+        report,
+        "SELECT s.globalTid t, n.value n, json_extract(a.value, '$.tag') tag,"
+        " json_extract(a.value, '$.size') size, s.start, s.end FROM WARPSIGHT_SLICE s"
+        " JOIN StringIds n ON n.id = s.nameId LEFT JOIN StringIds a ON a.id = s.argsId"
+        " WHERE n.value NOT IN ('MPI_Init', 'MPI_Finalize') ORDER BY s.globalTid, s.start, s.end",
+    ):
+        threads[row["t"]].append([row[k] for k in ("n", "tag", "size", "start", "end")])
+    return list(threads.values())
+
+
+def check_storm(calls, messages):
+    """Each call is there with its values, in the order of the program, and none overlaps."""
+    same([tuple(call[:3]) for call in calls], list(list_storm(messages)))
+    ends = [call[4] for call in calls]
+    same([i for i in range(len(calls)) if calls[i][3] > ends[i]], [], "ends before it starts")
+    same([i for i in range(1, len(calls)) if calls[i][3] < ends[i - 1]], [], "overlaps")
+
+
+def was_dense(report):
+    said = query(report, "SELECT text FROM DIAGNOSTIC_EVENT")
+    return any("followed one another so fast" in row["text"] for row in said)
+
+
+MESSAGES = 20000
+
+
+@test
+def storm_of_calls():
+    """Calls too fast for two readings of the clock each: what was called stays exact."""
+    for abi in ABIS:
+        report = "storm-%s.wsrep" % abi
+        profile(report, app("", abi), "storm", str(MESSAGES))
+        same(was_dense(report), True)
+        (calls,) = read_storm(report)
+        check_storm(calls, 2 * MESSAGES)
+        # the pause lies between the two calls that it lay between
+        gaps = [calls[i][3] - calls[i - 1][4] for i in range(1, len(calls))]
+        first = len(list(list_storm(MESSAGES)))
+        same(gaps[first - 1] >= 250_000_000, True, gaps[first - 1])
+        same(len(read_messages(report)), 2 * MESSAGES, "each send has its receive")
+
+
+@test
+def storm_with_all_times():
+    report = "storm-lossless.wsrep"
+    profile(report, app("", "mpich"), "storm", "500", options=("--lossless",))
+    same(was_dense(report), False)
+    check_storm(read_storm(report)[0], 1000)
+
+
+@test
+def storm_that_ends():
+    """Calls that were collected and not yet written are there after a kill, once."""
+    for messages in (MESSAGES, MESSAGES + 7):
+        killed = 128 + signal.SIGKILL
+        report = "storm-dies-%d.wsrep" % messages
+        profile(report, app("", "openmpi"), "storm-dies", str(messages), code=killed)
+        same(was_dense(report), True)
+        (calls,) = read_storm(report)
+        check_storm(calls, 2 * messages)
+        report = "storm-hangs-%d.wsrep" % messages
+        profile(report, app("", "mpich"), "storm-hangs", str(messages), code=killed)
+        (calls,) = read_storm(report)
+        check_storm(calls[:-1], 2 * messages)
+        same(calls[-1][0::4], ["MPI_Send", None], "the call that did not return")
+        same(calls[-1][3] >= calls[-2][4], True)
+
+
+@test
+def storm_in_both_after_a_fork():
+    profile("storm-forks.wsrep", app("", "mpich"), "storm-forks", str(MESSAGES))
+    threads = read_storm("storm-forks.wsrep")
+    same(len(threads), 2)
+    for calls in threads:
+        wanted = 2 * MESSAGES if len(calls) > 3 * MESSAGES else MESSAGES
+        check_storm(calls, wanted)
+
+
 @test
 def library_that_is_not_there():
     got = profile("without", "sh", "-c", "exit 3", code=3)
