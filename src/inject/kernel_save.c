@@ -315,9 +315,12 @@ static bool compare_regions(struct ws_kernel_saved *saved)
 
 bool ws_kernel_find_changes(struct ws_kernel_saved *saved, const char **why)
 {
-	*why = "what the kernel changed could not be found: the driver failed";
-	if (!compare_regions(saved))
+	*why = "what the kernel changed could not be found: there is no memory for that, or the "
+	       "driver failed";
+	if (!compare_regions(saved)) {
+		memset(saved->changed, 1, saved->pieces); /* all of it is restored */
 		return false;
+	}
 	for (uint64_t i = 0; i < saved->pieces; i++)
 		saved->changed[i] |= saved->fresh[i];
 	return true;

@@ -623,9 +623,10 @@ bool ws_kernel_find_writes(struct ws_kernel_versions *versions, struct ws_kernel
 
 static bool check_end(struct ws_kernel_versions *versions)
 {
-	if (!find_fresh(versions))
-		return false;
-	memcpy(versions->dirty, versions->fresh, versions->pieces);
+	if (find_fresh(versions))
+		memcpy(versions->dirty, versions->fresh, versions->pieces);
+	else /* all of it is restored */
+		memset(versions->dirty, 1, versions->pieces);
 	return ws_kernel_restore_version(versions, versions->stream);
 }
 
