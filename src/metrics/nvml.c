@@ -243,6 +243,8 @@ enum reading_flags {
 	LINKS = 4,  /* not read where samples of GPU metrics have it */
 };
 
+enum { POWER }; /* is read before all others */
+
 static const struct reading {
 	const char *name, *unit;
 	reader *read;
@@ -250,7 +252,7 @@ static const struct reading {
 	unsigned flags;
 	unsigned seconds, from; /* read every so many seconds, from this one on; 0: by its cost */
 } readings[] = {
-	{"Power", "W", read_power, 1e-3, 0, 0, 0},
+	[POWER] = {"Power", "W", read_power, 1e-3, 0, 0, 0},
 	/* The energy counter has no gaps between its readings, unlike the power. */
 	{"Mean power by energy", "W", read_energy, 1e-3, RATE, 0, 0},
 	{"Temperature", "°C", read_temperature, 1, 0, 0, 0},
@@ -284,7 +286,8 @@ struct gpu {
 	uint64_t numbers[WS_COUNT(readings)];
 	bool grows[WS_COUNT(readings)]; /* the last two numbers differ */
 	bool rests;
-	unsigned rests_since; /* turn */
+	unsigned rests_since;		    /* turn */
+	uint64_t power[WS_COUNT(readings)]; /* mW, when the value was read */
 };
 
 struct gpus {
@@ -432,11 +435,20 @@ static bool is_second(const struct ws_metrics *metrics, const struct reading *re
 	return ws_metric_is_slow_turn(metrics) && second % reading->seconds == reading->from;
 }
 
-/* Whether a rate changes little: of the energy since the GPU rests, of links while they carry
- * nothing as well. It is read once more before that, so that it does not mix work and rest. */
+static bool is_power_alike(uint64_t milliwatts, uint64_t other)
+{
+	uint64_t apart = milliwatts > other ? milliwatts - other : other - milliwatts;
+
+	return apart <= 2000 + other / 10;
+}
+
+/* Whether a rate changes little: of the energy while the GPU rests and takes the same power, of
+ * links while they carry nothing. It is read once more before that, so that it does not mix work
+ * and rest. The power shows work sooner than the shares do. */
 static bool is_steady(const struct gpu *gpu, size_t i)
 {
 	return gpu->rests && gpu->latest[i] > gpu->rests_since && readings[i].flags & RATE &&
+	       is_power_alike(gpu->numbers[POWER], gpu->power[i]) &&
 	       (!(readings[i].flags & LINKS) || !gpu->grows[i]);
 }
 
@@ -480,6 +492,7 @@ static void read_value(struct ws_metrics *metrics, struct gpu *gpu, size_t i,
 		return;
 	gpu->grows[i] = number != gpu->numbers[i];
 	gpu->numbers[i] = number;
+	gpu->power[i] = gpu->numbers[POWER];
 	if (reading->flags & RATE)
 		ws_metric_put_total(metrics, gpu->metric[i], number, reading->scale);
 	else

@@ -1,7 +1,8 @@
 /* standin_nvml.c - two GPUs as NVML describes them; the second has fewer values. Energy is the
  * number in the file of WARPSIGHT_TEST_ENERGY, so that a test says when how much has been used;
  * with WARPSIGHT_TEST_DEAR reading it takes 2 ms of processor time, and reading how busy the GPU is
- * as well, unless it is "rest": then the first GPU does nothing. */
+ * as well, unless it is "rest" or "waking": then the first GPU does nothing, as its shares say, and
+ * takes the same power or more and more. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +91,7 @@ EXPORT int nvmlDeviceGetUtilizationRates(nvml_device device, struct nvml_utilisa
 		return NOT_SUPPORTED;
 	share_calls++;
 	*shares = (struct nvml_utilisation){.gpu = 60, .memory = 30};
-	if (dear && !strcmp(dear, "rest"))
+	if (dear && (!strcmp(dear, "rest") || !strcmp(dear, "waking")))
 		*shares = (struct nvml_utilisation){0};
 	else if (dear)
 		spend_processor_time();
@@ -100,11 +101,15 @@ EXPORT int nvmlDeviceGetUtilizationRates(nvml_device device, struct nvml_utilisa
 /* Links carry 1 MiB between two readings, in each direction. The first GPU has its power here. */
 EXPORT int nvmlDeviceGetFieldValues(nvml_device device, int count, struct nvml_field *fields)
 {
+	const char *dear = getenv("WARPSIGHT_TEST_DEAR");
+
 	if (fields->id == NVML_FIELD_POWER) {
 		power_calls += !index_of(device);
 		fields->error = index_of(device) ? NOT_SUPPORTED : 0;
 		fields->type = NVML_TYPE_UNSIGNED;
 		fields->value.whole = 412250 | 7ull << 32; /* the upper half means nothing */
+		if (dear && !strcmp(dear, "waking"))
+			fields->value.whole = 10000ull * power_calls;
 		return 0;
 	}
 	field_calls[index_of(device)]++;
