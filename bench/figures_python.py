@@ -86,15 +86,11 @@ def compare_contended(b, name, *argv):
 
 @figure
 def contended(b):
-    rows = [
-        compare_contended(
-            b, "50 C threads on a queue of 100", b.program("contended_bench"), "50", "3000000"
-        )
-    ]
+    program = b.program("contended_bench")
+    yield compare_contended(b, "50 C threads on a queue of 100", program, "50", "3000000")
     for name, kind, threads, items in CONTENTION:
         argv = [sys.executable, CONTENDED, kind, str(threads), str(items)]
-        rows.append(compare_contended(b, name, *argv))
-    return rows
+        yield compare_contended(b, name, *argv)
 
 
 @figure

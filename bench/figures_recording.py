@@ -169,6 +169,20 @@ def wrapped_call(b):
 
 
 @figure
+def yielding(b):
+    """Pairs of processes that share cores and yield to one another, as ranks of MPI do. The goal is
+    5 % more; in the first milliseconds every switch is recorded.
+    """
+    for skipped, measured, name, limit in (
+        ("300", "500", "Yielding pairs, recorded with the defaults", 1.05),
+        ("3", "40", "Yielding pairs, their first 40 ms", None),
+    ):
+        bare, ours = b.in_turn(b.program("yield_bench"), skipped, measured)
+        ratio = statistics.median(ours) / statistics.median(bare)
+        yield Row(name, "ratio", [], [ratio], limit, added=False, digits=2)
+
+
+@figure
 def mpi_latency(b):
     """8 bytes one way between two ranks of a host, where there is an MPI. The goal is 5 % more."""
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mpi_bench.c")
