@@ -333,6 +333,12 @@ static const struct ws_work_kind kinds[] = {
 	 .names = {"localtime*", "__localtime*", "__tz_convert*", "mktime", "__mktime*",
 		   "strptime*", "strftime*", "__strftime*", "time.Parse*", NULL},
 	 .origins = {"/_strptime.py", "/dateutil/", NULL}},
+	{.what = "computing with exact fractions or decimals",
+	 .advice = "Compute with float or whole numbers (cents) where that is exact enough, and "
+		   "convert once at the end: fractions grow with each sum.",
+	 .is_usual = true,
+	 .names = {"_decimal.*", NULL},
+	 .origins = {"/fractions.py", "/decimal.py", "/_pydecimal.py", "/_decimal.", NULL}},
 	{.what = "importing modules",
 	 .advice = "Import only what is needed, and where it is needed.",
 	 .is_start = true,

@@ -750,10 +750,94 @@ static void count_by_pointers(void)
 	free(shared_count);
 }
 
+/* Three threads with queues of a few places between them, of which the second one is slowest. */
+struct stage_queue {
+	pthread_mutex_t lock;
+	pthread_cond_t not_full, not_empty;
+	int count;
+};
+
+static struct stage_queue raw = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER,
+				 PTHREAD_COND_INITIALIZER, 0},
+			  done = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER,
+				  PTHREAD_COND_INITIALIZER, 0};
+enum { STAGE_ITEMS = 200 };
+
+static void put_item(struct stage_queue *queue)
+{
+	pthread_mutex_lock(&queue->lock);
+	while (queue->count == 4)
+		pthread_cond_wait(&queue->not_full, &queue->lock);
+	queue->count++;
+	pthread_cond_signal(&queue->not_empty);
+	pthread_mutex_unlock(&queue->lock);
+}
+
+static void take_item(struct stage_queue *queue)
+{
+	pthread_mutex_lock(&queue->lock);
+	while (!queue->count)
+		pthread_cond_wait(&queue->not_empty, &queue->lock);
+	queue->count--;
+	pthread_cond_signal(&queue->not_full);
+	pthread_mutex_unlock(&queue->lock);
+}
+
+static void *make_items(void *unused)
+{
+	for (int i = 0; i < STAGE_ITEMS; i++) {
+		compute(20000);
+		put_item(&raw);
+	}
+	return unused;
+}
+
+static void *change_items(void *unused)
+{
+	for (int i = 0; i < STAGE_ITEMS; i++) {
+		take_item(&raw);
+		compute(3000000);
+		put_item(&done);
+	}
+	return unused;
+}
+
+static void run_queues(void)
+{
+	pthread_t threads[2];
+
+	pthread_create(&threads[0], NULL, make_items, NULL);
+	pthread_create(&threads[1], NULL, change_items, NULL);
+	for (int i = 0; i < STAGE_ITEMS; i++)
+		take_item(&done);
+	pthread_join(threads[0], NULL);
+	pthread_join(threads[1], NULL);
+}
+
+static void *sleep_with_lock(void *unused)
+{
+	const struct timespec pause = {.tv_nsec = 4000000};
+
+	for (int i = 0; i < 20; i++) {
+		pthread_mutex_lock(&lock);
+		nanosleep(&pause, NULL);
+		pthread_mutex_unlock(&lock);
+		compute(100000);
+	}
+	return unused;
+}
+
+static void wait_with_lock(void)
+{
+	run_threads(3, sleep_with_lock);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
 } faults[] = {
+	{"queues", run_queues},
+	{"held", wait_with_lock},
 	{"columns", walk_columns},
 	{"pointers", count_by_pointers},
 	{"stages", run_stages},

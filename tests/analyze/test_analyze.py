@@ -374,6 +374,18 @@ def the_slowest_stage_of_a_pipeline_is_named():
 
 
 @test
+def the_slowest_of_threads_with_queues_is_named():
+    if len(os.sched_getaffinity(0)) < 2:
+        raise Skip("one core")
+    try_planted("queues", "slow-stage", "is the slowest stage")
+
+
+@test
+def what_is_done_under_a_lock_is_named():
+    try_planted("held", "lock-contention", "nanosleep at sleep_with_lock")
+
+
+@test
 def what_a_process_writes_and_nobody_reads_is_named():
     reader = "import sys, time\nfor line in sys.stdin: time.sleep(0.004)"
     program = (

@@ -252,6 +252,16 @@ static void check_long_child(const struct ws_analysis *analysis, struct ws_findi
 			  "itself.");
 }
 
+/* Where no call shows who starts them, such as in a shell. */
+static void put_starter(const struct ws_analysis *analysis, uint32_t parent, struct ws_text *text)
+{
+	const struct ws_process_info *info = ws_find_process(analysis->model->who, parent);
+
+	ws_text_puts(text, "by ");
+	put_command(info->cmdline, text);
+	ws_text_printf(text, " [%u]", info->pid);
+}
+
 static void check_children(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	struct short_children children = count_short_children(analysis);
@@ -269,7 +279,10 @@ static void check_children(const struct ws_analysis *analysis, struct ws_finding
 	}
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_child_processes, on_path,
 					on_path - on_path / 5);
-	ws_breakdown_put_row(analysis->model, row, &what);
+	if (row->place.function || row->name)
+		ws_breakdown_put_row(analysis->model, row, &what);
+	else
+		put_starter(analysis, children.parent, &what);
 	if (!analysis->model->python && !is_fault_of_script(analysis, &children, on_path))
 		ws_limit_to_users(analysis, finding, &row->place);
 	program = find_program(analysis, children.parent);

@@ -9,12 +9,14 @@
  * inside an allocator may be for anything: they count where those who end them wait in the same
  * way, about as often, as threads do that take turns.
  */
+#include "analyze/lock_holders.h"
 #include "analyze/rules/rules.h"
 
 #include "base/map.h"
 
 enum { FEW_WAITS = 4 };
 #define LEAST_LOCKING 0.15 /* of the time on cores */
+#define LEAST_HELD 0.4	   /* of the waits, during which the holder waits, too */
 
 /* What threads wait for, in the order in which it is looked for. */
 enum lock_kind {
@@ -367,6 +369,32 @@ static void outrank_sleeps(struct ws_findings *findings, size_t own)
 	}
 }
 
+/* Who holds the lock waits for something else: that is the fault. */
+static void say_what_is_held(const struct ws_analysis *analysis, struct ws_finding *finding)
+{
+	const struct ws_model *model = analysis->model;
+	struct ws_held_wait held = ws_find_held_wait(model, model->process);
+	struct ws_text place = {0};
+	struct ws_code_place code;
+	char *title = finding->title;
+
+	if (held.share < LEAST_HELD || !held.function)
+		return;
+	code = ws_code_find_place(model, 0, held.stack);
+	if (held.stack)
+		ws_put_at_place(analysis, &code, &place);
+	finding->title = ws_format("%s; those who hold it spend %.0f %% of that waiting in %s%s",
+				   title, 100 * ws_min(held.share, 1.0),
+				   ws_report_string(model->report, held.function, NULL),
+				   ws_text_or(place.text, ""));
+	free(title);
+	free(finding->advice);
+	finding->advice = ws_strdup(
+		"Do not wait while holding the lock: ask, read, write or sleep before it is taken "
+		"or after it is given back, and hold it only to look up and to store.");
+	ws_text_free(&place);
+}
+
 static void report_waits(const struct ws_analysis *analysis, const struct lock_waits *waits,
 			 struct ws_findings *findings)
 {
@@ -386,6 +414,8 @@ static void report_waits(const struct ws_analysis *analysis, const struct lock_w
 				   100.0 * (double)waits->ns / (double)(waits->ns + waits->running),
 				   ws_text_or(place.text, ""));
 	finding->advice = ws_strdup(choose_advice(analysis, waits));
+	if (waits->kind == NAMED_LOCKS)
+		say_what_is_held(analysis, finding);
 	finding->assumption = ws_strdup("nobody waits and all cores are free");
 	finding->next = ws_strdup("warpsight stats -r thread_wait_sum REPORT");
 	ws_finding_add_evidence(finding, "the longest wait", NULL, waits->longest.start,

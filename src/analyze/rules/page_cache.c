@@ -31,6 +31,16 @@ static uint64_t sum_file_faults(const struct ws_analysis *analysis,
 	return sum;
 }
 
+/* Whether the function that waits was seen to fault: other calls of the kernel wait as well. */
+static bool is_faulting(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
+{
+	for (size_t i = 0; i < analysis->usage.count; i++)
+		if (analysis->usage.rows[i].kind == WS_USAGE_FILE_FAULT &&
+		    analysis->usage.rows[i].place.function == row->place.function)
+			return true;
+	return !row->place.function;
+}
+
 static void check_stalls(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_usage_row *faults;
@@ -45,7 +55,8 @@ static void check_stalls(const struct ws_analysis *analysis, struct ws_findings 
 	 * their pages for the first time. */
 	if (!row || ws_findings_have(findings, &ws_rule_child_processes) ||
 	    ws_analysis_share(analysis, waits) < 0.03 || ws_analysis_share(analysis, cost) < 0.05 ||
-	    (!faults && row->cause != WS_CAUSE_FAULT))
+	    (!faults && (row->cause != WS_CAUSE_FAULT || analysis->usage.kernel)) ||
+	    (faults && !is_faulting(analysis, row)))
 		return;
 	code = faults && faults->place.users ? faults->place : row->place;
 	code.leaf = code.function;
