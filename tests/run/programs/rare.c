@@ -426,8 +426,10 @@ static int run_passed(void)
 {
 	char room[CMSG_SPACE(sizeof(int))] = {0}, byte = 'x';
 	struct iovec part = {&byte, 1};
-	struct msghdr message = {
-		.msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
+	struct msghdr message = {.msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = room,
+				 .msg_controllen = sizeof(room)};
 	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
 	int ends[2], fd = open("/dev/null", O_RDONLY), got = -1;
 
