@@ -160,6 +160,8 @@ static bool is_captured(const struct ws_kernel_launch *launch)
 	return true;
 }
 
+static _Atomic bool leaves; /* CUPTI, at the end of the next call */
+
 /* As long as anything is enabled, CUPTI looks at every launch. */
 static void disable_calls(void)
 {
@@ -170,13 +172,20 @@ static void disable_calls(void)
 	ws_cupti.EnableCallback(0, subscriber, CUPTI_DOMAIN_RESOURCE, CUPTI_RESOURCE_MODULE_LOADED);
 }
 
-/* The last launch has been measured: the program goes on undisturbed. */
+/*
+ * The last launch has been measured: the program goes on undisturbed. Once the range profiler was
+ * enabled, CUPTI delays each launch by half a microsecond, unless it is left altogether, which it
+ * permits at the end of a call. A program that uses CUPTI itself needs it further.
+ */
 static void end_measuring(void)
 {
 	atomic_store(&ws_nvtx_changed, NULL);
 	ws_kernel_release_counters();
 	ws_kernel_end_turns();
-	disable_calls();
+	if (ws_cupti.Finalize && ws_kernel_owns_records())
+		atomic_store(&leaves, true);
+	else
+		disable_calls();
 	if (*ws_kernel_settings.kill)
 		ws_raw_syscall(SYS_kill, ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0), SIGTERM, 0,
 			       0, 0, 0);
@@ -445,6 +454,15 @@ static void handle_module(const struct cupti_resource *resource)
 	ws_kernel_keep_cubin(resource->descriptor);
 }
 
+static void leave(uint32_t domain, const struct cupti_callback *callback)
+{
+	if (domain != CUPTI_DOMAIN_DRIVER || callback->site == CUPTI_SITE_ENTER ||
+	    !atomic_exchange(&leaves, false))
+		return;
+	disable_calls();
+	ws_cupti.Finalize();
+}
+
 static void handle_callback(void *data, uint32_t domain, uint32_t cbid, const void *info)
 {
 	(void)data;
@@ -458,7 +476,9 @@ static void handle_callback(void *data, uint32_t domain, uint32_t cbid, const vo
 		ws_kernel_end_call();
 		return;
 	}
-	if (domain == CUPTI_DOMAIN_DRIVER || domain == CUPTI_DOMAIN_RUNTIME)
+	if (atomic_load_explicit(&leaves, memory_order_relaxed))
+		leave(domain, info);
+	else if (domain == CUPTI_DOMAIN_DRIVER || domain == CUPTI_DOMAIN_RUNTIME)
 		handle_call(domain == CUPTI_DOMAIN_RUNTIME, cbid, info);
 }
 

@@ -604,6 +604,8 @@ bool ws_kernel_lacks_shared(const struct ws_kernel_launch *launch);
 bool ws_kernel_run_for_shared(const struct ws_kernel_launch *launch);
 /* Bytes of shared memory on a multiprocessor while it runs; 0: not known. */
 uint32_t ws_kernel_find_shared(const struct ws_kernel_launch *launch);
+/* Whether CUPTI gives its records to us, and to nobody else in the program (torch.profiler). */
+bool ws_kernel_owns_records(void);
 
 /* ---- kernel_keep.c ---- */
 

@@ -16,7 +16,9 @@ static size_t shape_count;
 
 static uint8_t buffer[BUFFER_BYTES] __attribute__((aligned(64)));
 static _Atomic bool lent;
+static _Atomic uint32_t lends; /* how often CUPTI has asked for the buffer */
 static bool registered, refused;
+static bool others; /* somebody had asked CUPTI for records before */
 /* Of the kernel whose run is recorded. */
 static const char *symbol;
 static uint32_t found;
@@ -49,6 +51,7 @@ static void lend_buffer(uint8_t **out, size_t *bytes, size_t *records)
 {
 	bool free_now = !atomic_exchange(&lent, true);
 
+	atomic_fetch_add(&lends, 1);
 	*out = free_now ? buffer : NULL;
 	*bytes = free_now ? sizeof(buffer) : 0;
 	*records = 0;
@@ -82,6 +85,8 @@ bool ws_kernel_run_for_shared(const struct ws_kernel_launch *launch)
 	struct shape *shape;
 	bool ran, recorded;
 
+	/* Before anybody has given it buffers for records, CUPTI cannot flush any. */
+	others |= !registered && !ws_cupti.ActivityFlushAll(0);
 	refused = !registered && ws_cupti.ActivityRegisterCallbacks(lend_buffer, read_buffer);
 	if (refused)
 		return ws_kernel_runs(launch);
@@ -98,4 +103,16 @@ bool ws_kernel_run_for_shared(const struct ws_kernel_launch *launch)
 	shape = &shapes[shape_count++];
 	*shape = (struct shape){launch->function, count_threads(launch), launch->shared, found};
 	return ran;
+}
+
+bool ws_kernel_owns_records(void)
+{
+	uint32_t before = atomic_load(&lends);
+
+	if (!registered || others || !ws_cupti.ActivityEnableAndDump ||
+	    ws_cupti.ActivityEnableAndDump(CUPTI_KIND_DEVICE))
+		return false;
+	ws_cupti.ActivityFlushAll(RECORDS_FORCED);
+	ws_cupti.ActivityDisable(CUPTI_KIND_DEVICE);
+	return atomic_load(&lends) != before;
 }

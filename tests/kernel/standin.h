@@ -13,8 +13,9 @@
  *   slow         a kernel of the program takes so long that it is run no more often than necessary
  *   unattributed samples of program counters belong to no known function
  *   nocache      the driver does not empty the level-2 cache
+ *   kineto       the program has asked CUPTI for records itself
  *
- * STANDIN_SAMPLES names a file of samples of program counters (standin_samples.h), STANDIN_BUS the
+ * STANDIN_END names a file that says when CUPTI was left. STANDIN_SAMPLES names a file of samples of program counters (standin_samples.h), STANDIN_BUS the
  * PCI device that stands for the GPU.
  */
 #ifndef STANDIN_H

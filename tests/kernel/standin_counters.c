@@ -18,6 +18,7 @@
 static void (*subscriber)(void *, uint32_t, uint32_t, const void *);
 static uint8_t enabled[4][2048];
 static uint32_t correlation;
+static __thread int in_call_end;
 
 struct image {
 	uint32_t passes, ranges, wrong; /* made; in each; passes differ */
@@ -93,7 +94,7 @@ static struct {
 	cupti_request_fn request;
 	cupti_complete_fn complete;
 	int enabled;
-	struct cupti_kernel kernel; /* that ran last while enabled */
+	struct cupti_kernel kernel; /* that ran last while enabled; or the device, dumped */
 } records;
 
 STANDIN_EXPORT int cuptiActivityRegisterCallbacks(cupti_request_fn request,
@@ -109,6 +110,13 @@ STANDIN_EXPORT int cuptiActivityEnable(uint32_t kind)
 	records.enabled = kind == CUPTI_KIND_CONCURRENT_KERNEL;
 	records.kernel.kind = 0;
 	return !records.enabled;
+}
+
+STANDIN_EXPORT int cuptiActivityEnableAndDump(uint32_t kind)
+{
+	memset(&records.kernel, 0, sizeof(records.kernel));
+	records.kernel.kind = kind;
+	return 0;
 }
 
 STANDIN_EXPORT int cuptiActivityDisable(uint32_t kind)
@@ -136,6 +144,8 @@ STANDIN_EXPORT int cuptiActivityFlushAll(uint32_t flags)
 	size_t bytes = 0, most = 0;
 
 	(void)flags;
+	if (!records.request && !standin_fault("kineto"))
+		return PM_ERROR_INVALID_OPERATION;
 	if (!records.kernel.kind)
 		return 0;
 	records.request(&buffer, &bytes, &most);
@@ -167,8 +177,10 @@ static void call_back(int site, const struct standin_call *call)
 	note_kernel(call);
 	if (site == 0)
 		note_function(call);
+	in_call_end = site != 0;
 	if (subscriber && enabled[CUPTI_DOMAIN_DRIVER][call->cbid])
 		subscriber(NULL, CUPTI_DOMAIN_DRIVER, call->cbid, &data);
+	in_call_end = 0;
 }
 
 static void load_module(const char *cubin, size_t bytes)
@@ -205,6 +217,20 @@ STANDIN_EXPORT int cuptiSubscribe(void **handle, cupti_callback_fn fn, void *dat
 STANDIN_EXPORT int cuptiUnsubscribe(void *handle)
 {
 	(void)handle;
+	subscriber = NULL;
+	return 0;
+}
+
+/* At the end of a call only. */
+STANDIN_EXPORT int cuptiFinalize(void)
+{
+	const char *path = getenv("STANDIN_END");
+	FILE *f = path ? fopen(path, "a") : NULL;
+
+	if (f)
+		fprintf(f, "%s\n", in_call_end ? "left" : "left within a call");
+	if (f)
+		fclose(f);
 	subscriber = NULL;
 	return 0;
 }

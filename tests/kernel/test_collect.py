@@ -782,6 +782,26 @@ def a_metric_that_no_chip_has_is_named():
     assert run.returncode == 2 and "GH100 has no metric 'nosuch__metric'" in run.stderr, run
 
 
+def left(*args, fault=None, what=""):
+    """What the stand-in was told of the end of measuring."""
+    with open("end", "w", encoding="utf-8"):
+        pass
+    os.environ["STANDIN_END"] = os.path.abspath("end")
+    out, _ = measure(*args, fault=fault, what=what)
+    del os.environ["STANDIN_END"]
+    assert out.startswith(BARE), out
+    with open("end", encoding="utf-8") as f:
+        return f.read().splitlines()
+
+
+@tap.test
+def cupti_is_left_after_the_last_launch():
+    for args in (("--replay-batch", "1"), (), SOURCE, ("--cache-control", "none")):
+        assert left("-c", "2", *args) == ["left"], args
+    assert not left("-k", "accumulate")  # there may be more
+    assert not left("-c", "2", fault="kineto")  # the program needs it further
+
+
 def emptied(*args, fault=None):
     """What the driver was asked to empty the level-2 cache of."""
     with open("cache", "w", encoding="utf-8"):
