@@ -366,28 +366,19 @@ struct ws_kernel_saved *ws_kernel_save_nothing(const struct ws_kernel_launch *la
 bool ws_kernel_find_changes(struct ws_kernel_saved *saved, const char **why);
 /* Restore everything that was found to have changed. */
 bool ws_kernel_restore(struct ws_kernel_saved *saved, const char **why);
-/* Restore all of each allocation in which something has changed. */
-bool ws_kernel_restore_allocations(struct ws_kernel_saved *saved, const char **why);
-/* Whether all of an allocation of so many bytes may be restored for the sake of the caches. */
-bool ws_kernel_restores_whole(uint64_t bytes);
 void ws_kernel_free_saved(struct ws_kernel_saved *saved);
-/* Empty the level-2 cache, or fill it with data that no kernel uses; with --cache-control all,
- * empty the caches of instructions as well. */
+/* Fill the level-2 cache with data that no kernel uses, and have the driver empty it, if it does;
+ * with --cache-control all, empty the caches of instructions as well. */
 bool ws_kernel_flush_caches(struct ws_kernel_saved *saved, const char **why);
 
+/* Whether the caches are emptied by a run of the kernel, restoring and ws_kernel_empty_caches, as
+ * Nsight Compute does: addresses that the kernel uses have just been translated then. Other memory
+ * is read instead where the driver does not empty the cache; for a kernel that takes long
+ * (`duration` in ns, 0: not known) that makes no difference, and costs less. */
+bool ws_kernel_empties_caches(const struct ws_kernel_saved *saved, uint64_t duration);
+/* Have the driver empty the caches: a launch less than ws_kernel_flush_caches. */
+void ws_kernel_empty_caches(const struct ws_kernel_saved *saved);
 bool ws_kernel_can_flush(const struct ws_kernel_saved *saved);
-/* A piece of device memory; words of 16 bytes. */
-struct ws_kernel_span {
-	ws_device_address address;
-	uint64_t words;
-};
-/* Read pieces, so that the level-2 cache holds them and need not write them back: one launch, also
- * of no pieces. */
-bool ws_kernel_read_spans(struct ws_kernel_saved *saved, const struct ws_kernel_span *spans,
-			  size_t count, const char **why);
-/* Read what ws_kernel_restore_allocations has restored, or, unless `any`, nothing. */
-bool ws_kernel_read_restored(struct ws_kernel_saved *saved, bool any, const char **why);
-
 void ws_kernel_set_flush_stream(struct ws_kernel_saved *saved, void *stream);
 /* Launch the comparison of pieces with their copies; the driver's result. */
 int ws_kernel_compare_pieces(void **arguments, unsigned pieces, void *stream);
@@ -417,10 +408,7 @@ void ws_kernel_choose_version(struct ws_kernel_versions *versions, size_t number
 size_t ws_kernel_count_versions(const struct ws_kernel_versions *versions);
 /* Bring memory to the chosen moment. */
 bool ws_kernel_restore_version(struct ws_kernel_versions *versions, void *stream);
-/* Memory is no longer that of the chosen moment here; or, for the sake of the caches, in all
- * allocations that are written. */
-void ws_kernel_mark_allocations(struct ws_kernel_versions *versions,
-				const struct ws_kernel_writes *writes);
+/* Memory is no longer that of the chosen moment here. */
 void ws_kernel_mark_written(struct ws_kernel_versions *versions,
 			    const struct ws_kernel_writes *writes);
 /* Add what differs from the chosen moment. */
@@ -430,10 +418,8 @@ void ws_kernel_return_to_end(struct ws_kernel_versions *versions);
 bool ws_kernel_flush_versions(struct ws_kernel_versions *versions,
 			      const struct ws_kernel_launch *launch, const char **why);
 bool ws_kernel_can_flush_versions(const struct ws_kernel_versions *versions);
-/* Read what was restored after ws_kernel_mark_allocations, as ws_kernel_read_spans does; nothing if
- * `writes` is NULL. */
-bool ws_kernel_read_allocations(struct ws_kernel_versions *versions,
-				const struct ws_kernel_writes *writes, const char **why);
+bool ws_kernel_empties_versions(const struct ws_kernel_versions *versions, uint64_t duration);
+void ws_kernel_empty_versions(const struct ws_kernel_versions *versions);
 void ws_kernel_free_versions(struct ws_kernel_versions *versions);
 
 /* ---- kernel_batch.c ---- */
@@ -575,9 +561,8 @@ void ws_kernel_leave_counters(struct ws_kernel_counters *counters, void *context
 /* Why the kernel cannot be measured one by one; NULL when it can. */
 const char *ws_kernel_find_refusal(const struct ws_kernel_launch *launch);
 bool ws_kernel_flushes_caches(void);
-/* How many kernels are launched in a pass for each one that is measured: those that prepare the
- * caches, and itself. CUPTI makes a range of each, and the last one is the kernel's. */
-size_t ws_kernel_ranges_each(void);
+/* What a pass launches for each kernel: one that prepares the caches, and the kernel. */
+enum { WS_KERNEL_RANGES = 2 };
 /* Launch it again and wait for it. */
 bool ws_kernel_runs(const struct ws_kernel_launch *launch);
 enum { WS_KERNEL_PASSES_MOST = 1024 };
@@ -595,6 +580,7 @@ void ws_kernel_write_result(const struct ws_kernel_launch *launch,
 /* Have the driver write back what the level-2 cache of a device holds, and forget it. False where
  * the driver does not. */
 bool ws_kernel_empty_cache(int device);
+bool ws_kernel_can_empty_cache(int device);
 
 /* ---- kernel_shared.c ---- */
 
@@ -604,7 +590,8 @@ bool ws_kernel_lacks_shared(const struct ws_kernel_launch *launch);
 bool ws_kernel_run_for_shared(const struct ws_kernel_launch *launch);
 /* Bytes of shared memory on a multiprocessor while it runs; 0: not known. */
 uint32_t ws_kernel_find_shared(const struct ws_kernel_launch *launch);
-/* Whether CUPTI gives its records to us, and to nobody else in the program (torch.profiler). */
+/* Whether CUPTI gives its records to us, and not to somebody else in the program (torch.profiler)
+ * who has asked for them since. */
 bool ws_kernel_owns_records(void);
 
 /* ---- kernel_keep.c ---- */

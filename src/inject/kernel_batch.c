@@ -122,17 +122,21 @@ static bool restore_entry(const struct entry *entry, const char **why)
 static bool prepare_caches(const struct entry *entry, const char **why)
 {
 	const struct ws_kernel_launch *launch = &entry->launch;
-	bool first = !batch.pass && ws_kernel_can_flush_versions(batch.versions);
+	bool cold = ws_kernel_flushes_caches() || !batch.pass,
+	     empties = ws_kernel_empties_versions(batch.versions, entry->outcome.duration);
 
-	if (ws_kernel_flushes_caches())
+	if (cold && !empties &&
+	    (ws_kernel_flushes_caches() || ws_kernel_can_flush_versions(batch.versions)))
 		return ws_kernel_flush_versions(batch.versions, launch, why);
 	*why = "it could not be run again";
-	if (!first && !ws_kernel_runs(launch))
+	if (!ws_kernel_runs(launch))
 		return false;
-	ws_kernel_mark_allocations(batch.versions, &entry->writes);
-	return restore_entry(entry, why) &&
-	       (!first || ws_kernel_flush_versions(batch.versions, launch, why)) &&
-	       ws_kernel_read_allocations(batch.versions, first ? &entry->writes : NULL, why);
+	ws_kernel_mark_written(batch.versions, &entry->writes);
+	if (!restore_entry(entry, why))
+		return false;
+	if (cold)
+		ws_kernel_empty_versions(batch.versions);
+	return true;
 }
 
 /* CUPTI's sampler comes before its other records. */
@@ -212,8 +216,7 @@ static size_t count_repeated(size_t from, size_t count)
 
 static bool make_passes(size_t from, size_t count, uint32_t *passes, const char **why)
 {
-	struct ws_kernel_passes how = {.ranges = ws_kernel_ranges_each() *
-						 count_repeated(from, count)};
+	struct ws_kernel_passes how = {.ranges = WS_KERNEL_RANGES * count_repeated(from, count)};
 	bool more = true;
 	int rc = ws_kernel_begin_passes(batch.counters, &how);
 
@@ -235,7 +238,7 @@ static bool make_passes(size_t from, size_t count, uint32_t *passes, const char 
 
 static void write_entries(size_t from, size_t count, uint32_t passes, const char *why)
 {
-	size_t range = ws_kernel_ranges_each() - 1, bytes;
+	size_t range = WS_KERNEL_RANGES - 1, bytes;
 
 	for (size_t i = from; i < from + count; i++) {
 		struct entry *entry = &batch.entries[i];
@@ -249,7 +252,7 @@ static void write_entries(size_t from, size_t count, uint32_t passes, const char
 					      &entry->outcome);
 		}
 		if (!entry->refused)
-			range += ws_kernel_ranges_each();
+			range += WS_KERNEL_RANGES;
 		if (entry->outcome.error)
 			entry->outcome.passes = entry->outcome.duration = 0;
 		ws_kernel_write_result(&entry->launch, &entry->outcome);
@@ -265,7 +268,7 @@ static void keep_entries(size_t from, size_t count)
 	for (size_t i = from; i < from + count; i++)
 		if (!batch.entries[i].refused) {
 			kept[n].launch = batch.entries[i].launch.number;
-			kept[n].range = ws_kernel_ranges_each() * (n + 1) - 1;
+			kept[n].range = WS_KERNEL_RANGES * (n + 1) - 1;
 			n++;
 		}
 	ws_kernel_keep_image(image, bytes, batch.entries[from].launch.device, kept, n);
@@ -285,7 +288,7 @@ static bool measure_entries(size_t from, size_t count, const char **why)
 	made = make_passes(from, count, &passes, why);
 
 	if (made && ws_kernel_count_ranges(batch.counters) !=
-			    ws_kernel_ranges_each() * count_repeated(from, count)) {
+			    WS_KERNEL_RANGES * count_repeated(from, count)) {
 		*why = "CUPTI gives no values for it";
 		return false;
 	}
@@ -372,7 +375,7 @@ static size_t choose_part(void)
 	if (ws_kernel_resume_counters(batch.counters))
 		return most;
 	while (most > 1 &&
-	       ws_kernel_image_bytes(batch.counters, ws_kernel_ranges_each() * most) > IMAGE_MOST)
+	       ws_kernel_image_bytes(batch.counters, WS_KERNEL_RANGES * most) > IMAGE_MOST)
 		most = (most + 1) / 2;
 	return most;
 }

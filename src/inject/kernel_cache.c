@@ -1,9 +1,9 @@
 /*
  * kernel_cache.c - has the kernel driver write back and empty the level-2 cache of a GPU, as Nsight
- * Compute does. After reading other memory (kernel_save.c) alone, the cache is full of that memory,
- * and a kernel that writes evicts it in another order. The request is called
- * NV2080_CTRL_CMD_FB_FLUSH_GPU_CACHE in NVIDIA's open kernel module and needs no privilege. Where
- * the driver does not know it, nothing happens.
+ * Compute does. After reading other memory (kernel_save.c), the cache is full of that memory, which
+ * a kernel that writes evicts in another order, and addresses have to be translated anew. The
+ * request is called NV2080_CTRL_CMD_FB_FLUSH_GPU_CACHE in NVIDIA's open kernel module and needs no
+ * privilege. Where the driver does not know it, nothing happens.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -182,13 +182,18 @@ static bool flush(uint32_t subdevice, uint32_t memory)
 	return make_request(subdevice, FLUSH_CACHE, &params, sizeof(params));
 }
 
-bool ws_kernel_empty_cache(int device)
+bool ws_kernel_can_empty_cache(int device)
 {
 	if (device < 0 || device >= DEVICES)
 		return false;
 	if (!gpus[device].opened)
 		gpus[device].subdevice = open_gpu(device);
 	gpus[device].opened = true;
-	return gpus[device].subdevice && flush(gpus[device].subdevice, SYSTEM_MEMORY) &&
+	return gpus[device].subdevice != 0;
+}
+
+bool ws_kernel_empty_cache(int device)
+{
+	return ws_kernel_can_empty_cache(device) && flush(gpus[device].subdevice, SYSTEM_MEMORY) &&
 	       flush(gpus[device].subdevice, DEVICE_MEMORY);
 }

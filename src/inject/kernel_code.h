@@ -1,8 +1,7 @@
 /*
  * kernel_code.h - the kernels of our own, in PTX, which every driver compiles: one that reads
- * memory so that the level-2 cache holds nothing else, two that find which pieces of 64 KiB
- * differ between two pieces of memory, and one that reads pieces so that the cache holds them. In C
- * they would read:
+ * memory so that the level-2 cache holds nothing else, and two that find which pieces of 64 KiB
+ * differ between two pieces of memory. In C they would read:
  *
  *     flush(const uint4 *at, uint64_t n, uint32_t *out): each thread adds up every (number of
  *     threads)-th of n elements and writes the sum where it is one number in four billion;
@@ -11,10 +10,7 @@
  *     elements from 4096 i on and sets changed[i] where any differs;
  *
  *     compare_pieces(const uint4 *a, const uint4 *const *b, uint64_t n, uint8_t *changed): the
- *     same, where b[i] is the address of the copy of a piece;
- *
- *     read_pieces(const struct ws_kernel_span *spans, uint64_t n, uint32_t *out): block i reads
- *     spans[i] if i < n, and writes as flush does.
+ *     same, where b[i] is the address of the copy of a piece.
  */
 #ifndef WS_KERNEL_CODE_H
 #define WS_KERNEL_CODE_H
@@ -177,49 +173,6 @@ static const char ws_kernel_code[] = ".version 6.3\n"
 				     "mov.u16  %rs1, 1;\n"
 				     "st.global.u8  [%rd18], %rs1;\n"
 				     "$L__BB2_5:\n"
-				     "ret;\n"
-				     "}\n"
-				     ".visible .entry ws_read_pieces(\n"
-				     ".param .u64 ws_read_pieces_param_0,\n"
-				     ".param .u64 ws_read_pieces_param_1,\n"
-				     ".param .u64 ws_read_pieces_param_2\n"
-				     ")\n"
-				     "{\n"
-				     ".reg .pred  %p<4>;\n"
-				     ".reg .b32  %r<11>;\n"
-				     ".reg .b64  %rd<13>;\n"
-				     "ld.param.u64  %rd1, [ws_read_pieces_param_0];\n"
-				     "ld.param.u64  %rd2, [ws_read_pieces_param_1];\n"
-				     "ld.param.u64  %rd3, [ws_read_pieces_param_2];\n"
-				     "mov.u32  %r1, %ctaid.x;\n"
-				     "cvt.u64.u32  %rd4, %r1;\n"
-				     "setp.ge.u64  %p1, %rd4, %rd2;\n"
-				     "@%p1 bra  $L__BB3_5;\n"
-				     "shl.b64  %rd5, %rd4, 4;\n"
-				     "add.s64  %rd6, %rd1, %rd5;\n"
-				     "ld.global.v2.u64 {%rd7,%rd8}, [%rd6];\n"
-				     "mov.u32  %r2, %tid.x;\n"
-				     "cvt.u64.u32  %rd9, %r2;\n"
-				     "mov.u32  %r3, %ntid.x;\n"
-				     "cvt.u64.u32  %rd10, %r3;\n"
-				     "mov.u32  %r4, 0;\n"
-				     "setp.ge.u64  %p2, %rd9, %rd8;\n"
-				     "@%p2 bra  $L__BB3_5;\n"
-				     "$L__BB3_2:\n"
-				     "shl.b64  %rd11, %rd9, 4;\n"
-				     "add.s64  %rd12, %rd7, %rd11;\n"
-				     "ld.global.cg.v4.u32 {%r5,%r6,%r7,%r8}, [%rd12];\n"
-				     "xor.b32   %r9, %r5, %r6;\n"
-				     "xor.b32   %r10, %r7, %r8;\n"
-				     "xor.b32   %r9, %r9, %r10;\n"
-				     "add.s32  %r4, %r9, %r4;\n"
-				     "add.s64  %rd9, %rd9, %rd10;\n"
-				     "setp.lt.u64  %p2, %rd9, %rd8;\n"
-				     "@%p2 bra  $L__BB3_2;\n"
-				     "setp.ne.s32  %p3, %r4, -1640531527;\n"
-				     "@%p3 bra  $L__BB3_5;\n"
-				     "st.global.u32  [%rd3], %r4;\n"
-				     "$L__BB3_5:\n"
 				     "ret;\n"
 				     "}\n";
 

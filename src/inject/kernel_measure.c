@@ -35,41 +35,45 @@ bool ws_kernel_flushes_caches(void)
 	return strcmp(ws_kernel_settings.cache_control, "none") != 0;
 }
 
-size_t ws_kernel_ranges_each(void)
+static bool run_timed(const struct ws_kernel_launch *launch, struct ws_kernel_outcome *outcome)
 {
-	return ws_kernel_flushes_caches() ? 2 : 3;
+	uint64_t began = ws_read_raw_ns();
+
+	outcome->error = "it could not be run again";
+	if (!ws_kernel_runs(launch))
+		return false;
+	outcome->duration = ws_read_raw_ns() - began;
+	return true;
 }
 
 /*
- * If caches are not to be flushed, do as Nsight Compute does, since users compare with it: the
- * first pass finds only the allocations that the kernel writes, which have been restored, and none
- * of that has to be written back; further passes find what the pass before has left. (Saving and
- * comparing memory have filled the caches with other data, so a run of the kernel takes the place
- * of the pass before.) Each pass launches as many kernels.
+ * If caches are not to be flushed, do as Nsight Compute does, since users compare with it: its
+ * first pass finds nothing of what the kernel uses, because all memory has been saved before;
+ * further passes find what the pass before has left, and what has been restored. (In between,
+ * memory was compared, and other launches were made: a run of the kernel takes the place of the
+ * pass before.) Each pass launches as many kernels, WS_KERNEL_RANGES.
  */
 static bool prepare_caches(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
-			   uint32_t pass, const char **why)
+			   uint32_t pass, struct ws_kernel_outcome *outcome)
 {
-	bool first = !pass && ws_kernel_can_flush(saved);
+	bool cold = ws_kernel_flushes_caches() || !pass,
+	     empties = ws_kernel_empties_caches(saved, outcome->duration);
 
-	if (ws_kernel_flushes_caches())
-		return ws_kernel_flush_caches(saved, why);
-	*why = "it could not be run again";
-	if (!first && !ws_kernel_runs(launch))
+	if (cold && !empties && (ws_kernel_flushes_caches() || ws_kernel_can_flush(saved)))
+		return ws_kernel_flush_caches(saved, &outcome->error);
+	if (!run_timed(launch, outcome) || !ws_kernel_restore(saved, &outcome->error))
 		return false;
-	return ws_kernel_restore_allocations(saved, why) &&
-	       (!first || ws_kernel_flush_caches(saved, why)) &&
-	       ws_kernel_read_restored(saved, first, why);
+	if (cold)
+		ws_kernel_empty_caches(saved);
+	return true;
 }
 
-/* Without flushes, find out before the first pass what the kernel changes. */
-static bool prepare_passes(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
-			   const char **why)
+/* How long the kernel takes, with its launch, and what it changes. */
+static bool time_kernel(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
+			struct ws_kernel_outcome *outcome)
 {
-	*why = "it could not be run again";
-	return ws_kernel_flushes_caches() ||
-	       (ws_kernel_runs(launch) && ws_kernel_find_changes(saved, why) &&
-		ws_kernel_restore(saved, why));
+	return run_timed(launch, outcome) && ws_kernel_find_changes(saved, &outcome->error) &&
+	       ws_kernel_restore(saved, &outcome->error);
 }
 
 /* Before the range profiler counts anything. */
@@ -93,24 +97,25 @@ static bool is_graph(const struct ws_kernel_launch *launch)
  * graph, has begun by then: its caches are prepared before.
  */
 static bool make_pass(const struct ws_kernel_launch *launch, struct ws_kernel_counters *counters,
-		      struct ws_kernel_saved *saved, uint32_t pass, bool *more, const char **why)
+		      struct ws_kernel_saved *saved, uint32_t pass, bool *more,
+		      struct ws_kernel_outcome *outcome)
 {
-	bool ran = !is_graph(launch) || prepare_caches(launch, saved, pass, why);
+	bool ran = !is_graph(launch) || prepare_caches(launch, saved, pass, outcome);
 	int rc = ran ? ws_kernel_begin_pass(counters) : 0;
 
 	*more = false;
 	if (rc)
-		*why = ws_kernel_explain(rc);
+		outcome->error = ws_kernel_explain(rc);
 	if (!ran || rc)
 		return false;
-	ran = is_graph(launch) || prepare_caches(launch, saved, pass, why);
+	ran = is_graph(launch) || prepare_caches(launch, saved, pass, outcome);
 	if (ran) {
-		*why = "it could not be run again";
+		outcome->error = "it could not be run again";
 		ran = ws_kernel_runs(launch);
 	}
 	rc = ws_kernel_end_pass(counters, more);
 	if (rc && ran)
-		*why = ws_kernel_explain(rc);
+		outcome->error = ws_kernel_explain(rc);
 	return ran && !rc;
 }
 
@@ -118,7 +123,7 @@ static bool make_passes(const struct ws_kernel_launch *launch, struct ws_kernel_
 			struct ws_kernel_saved *saved, struct ws_kernel_outcome *outcome)
 {
 	struct ws_kernel_passes passes = {.own_range = is_graph(launch),
-					  .ranges = is_graph(launch) ? 1 : ws_kernel_ranges_each()};
+					  .ranges = is_graph(launch) ? 1 : WS_KERNEL_RANGES};
 	bool more = true;
 	int rc = ws_kernel_begin_passes(counters, &passes);
 
@@ -126,13 +131,13 @@ static bool make_passes(const struct ws_kernel_launch *launch, struct ws_kernel_
 		outcome->error = ws_kernel_explain(rc);
 		return false;
 	}
-	if (!prepare_passes(launch, saved, &outcome->error))
+	if (!outcome->duration && !time_kernel(launch, saved, outcome))
 		return false;
 	for (uint32_t pass = 0; more; pass++, outcome->passes++) {
 		outcome->error = "CUPTI asks for more and more passes";
 		if (pass == WS_KERNEL_PASSES_MOST ||
 		    (pass && !ws_kernel_restore(saved, &outcome->error)) ||
-		    !make_pass(launch, counters, saved, pass, &more, &outcome->error))
+		    !make_pass(launch, counters, saved, pass, &more, outcome))
 			return false;
 		/* A kernel may write to other places when it runs again. */
 		if (pass < 2 && !ws_kernel_find_changes(saved, &outcome->error))
@@ -170,26 +175,12 @@ bool ws_kernel_look(const struct ws_kernel_launch *launch, size_t pass,
 	return ran;
 }
 
-/* How long the kernel takes, with its launch, and what it changes. */
-static bool time_kernel(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
-			struct ws_kernel_outcome *outcome)
-{
-	uint64_t began = ws_read_raw_ns();
-
-	outcome->error = "it could not be run again";
-	if (!ws_kernel_runs(launch))
-		return false;
-	outcome->duration = ws_read_raw_ns() - began;
-	return ws_kernel_find_changes(saved, &outcome->error) &&
-	       ws_kernel_restore(saved, &outcome->error);
-}
-
 static bool look_once(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
 		      size_t pass, struct ws_kernel_outcome *outcome)
 {
 	const char **why = &outcome->error;
 
-	if (!prepare_caches(launch, saved, outcome->passes, why))
+	if (!prepare_caches(launch, saved, outcome->passes, outcome))
 		return false;
 	*why = "it could not be run again";
 	return !ws_kernel_driver.synchronize() && ws_kernel_look(launch, pass, outcome) &&

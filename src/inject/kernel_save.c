@@ -13,8 +13,7 @@
 enum { PIECE = 65536, THREADS = 256, FLUSH_BLOCKS = 1024, CONTEXTS = 64, HOST_PIECES = 64 };
 enum { ATTRIBUTE_L2_BYTES = 38 };
 #define ROOM_LEFT (UINT64_C(256) << 20) /* device memory left to the program */
-/* Copying more than that leaves the same in the caches. */
-#define WHOLE_MOST (UINT64_C(512) << 20)
+#define LONG_NS UINT64_C(1000000)
 
 struct region {
 	struct ws_kernel_memory memory;
@@ -36,7 +35,7 @@ struct ws_kernel_saved {
 
 /* Our kernels, in each context. */
 struct code {
-	void *context, *module, *flush, *compare, *compare_pieces, *read_pieces;
+	void *context, *module, *flush, *compare, *compare_pieces;
 };
 static struct code codes[CONTEXTS];
 static size_t code_count;
@@ -54,8 +53,7 @@ static bool load_functions(struct code *code)
 	       !ws_kernel_driver.get_function(&code->flush, code->module, "ws_flush_read") &&
 	       !ws_kernel_driver.get_function(&code->compare, code->module, "ws_compare") &&
 	       !ws_kernel_driver.get_function(&code->compare_pieces, code->module,
-					      "ws_compare_pieces") &&
-	       !ws_kernel_driver.get_function(&code->read_pieces, code->module, "ws_read_pieces");
+					      "ws_compare_pieces");
 }
 
 static const struct code *load_code(void *context)
@@ -369,66 +367,6 @@ bool ws_kernel_restore(struct ws_kernel_saved *saved, const char **why)
 	return !ws_kernel_driver.wait_stream(saved->stream);
 }
 
-bool ws_kernel_restores_whole(uint64_t bytes)
-{
-	return bytes <= WHOLE_MOST;
-}
-
-/* Whether all of it is restored for the sake of the caches. */
-static bool is_restored_whole(const struct ws_kernel_saved *saved, const struct region *region)
-{
-	uint64_t bytes = region->memory.bytes;
-
-	return region->copy && bytes && ws_kernel_restores_whole(bytes) &&
-	       memchr(saved->changed + region->first, 1, count_pieces(bytes));
-}
-
-bool ws_kernel_restore_allocations(struct ws_kernel_saved *saved, const char **why)
-{
-	*why = "the memory that the kernel changed could not be restored: the driver failed";
-	for (size_t i = 0; i < saved->count; i++) {
-		const struct region *region = &saved->regions[i];
-		bool whole = is_restored_whole(saved, region);
-
-		if (whole && !restore_span(saved, region, 0, region->memory.bytes))
-			return false;
-		if (!whole && !restore_region(saved, region))
-			return false;
-	}
-	return !ws_kernel_driver.wait_stream(saved->stream);
-}
-
-/* The pieces of a region that ws_kernel_restore_allocations restores; how many there are. */
-static size_t list_restored(const struct ws_kernel_saved *saved, const struct region *region,
-			    struct ws_kernel_span *spans)
-{
-	bool whole = is_restored_whole(saved, region);
-	size_t n = 0;
-
-	for (uint64_t i = 0; region->copy && i < count_pieces(region->memory.bytes); i++)
-		if (whole || saved->changed[region->first + i])
-			spans[n++] = (struct ws_kernel_span){
-				region->memory.base + i * PIECE,
-				ws_min((uint64_t)PIECE, region->memory.bytes - i * PIECE) / 16};
-	return n;
-}
-
-bool ws_kernel_read_restored(struct ws_kernel_saved *saved, bool any, const char **why)
-{
-	struct ws_kernel_span *spans = malloc((saved->pieces + 1) * sizeof(*spans));
-	size_t n = 0;
-	bool ok;
-
-	*why = "there is no memory left";
-	if (!spans)
-		return false;
-	for (size_t i = 0; any && i < saved->count; i++)
-		n += list_restored(saved, &saved->regions[i], spans + n);
-	ok = ws_kernel_read_spans(saved, spans, n, why);
-	free(spans);
-	return ok;
-}
-
 void ws_kernel_free_saved(struct ws_kernel_saved *saved)
 {
 	ws_device_address buffers[] = {saved->copies, saved->flags, saved->scratch};
@@ -477,25 +415,19 @@ bool ws_kernel_flush_caches(struct ws_kernel_saved *saved, const char **why)
 	return true;
 }
 
+bool ws_kernel_empties_caches(const struct ws_kernel_saved *saved, uint64_t duration)
+{
+	return duration < LONG_NS && ws_kernel_can_empty_cache(saved->device);
+}
+
+void ws_kernel_empty_caches(const struct ws_kernel_saved *saved)
+{
+	if (ws_kernel_flushes_caches())
+		empty_instruction_caches();
+	ws_kernel_empty_cache(saved->device);
+}
+
 bool ws_kernel_can_flush(const struct ws_kernel_saved *saved)
 {
 	return saved->scratch != 0;
-}
-
-/* The list takes a part of the scratch memory, whose contents matter to nobody. */
-bool ws_kernel_read_spans(struct ws_kernel_saved *saved, const struct ws_kernel_span *spans,
-			  size_t count, const char **why)
-{
-	uint64_t n = ws_min((uint64_t)count, saved->scratch_bytes / sizeof(*spans));
-	ws_device_address at = saved->scratch, out = at + saved->scratch_bytes;
-	void *arguments[] = {&at, &n, &out};
-
-	*why = "the memory that it finds in the caches could not be read";
-	if (!at)
-		n = 0;
-	if (n && ws_kernel_driver.copy_from_host(at, spans, n * sizeof(*spans), saved->stream))
-		return false;
-	return !ws_kernel_driver.launch(current->read_pieces, (unsigned)ws_max(n, (uint64_t)1), 1,
-					1, THREADS, 1, 1, 0, saved->stream, arguments, NULL) &&
-	       !ws_kernel_driver.wait_stream(saved->stream);
 }

@@ -18,7 +18,6 @@ static uint8_t buffer[BUFFER_BYTES] __attribute__((aligned(64)));
 static _Atomic bool lent;
 static _Atomic uint32_t lends; /* how often CUPTI has asked for the buffer */
 static bool registered, refused;
-static bool others; /* somebody had asked CUPTI for records before */
 /* Of the kernel whose run is recorded. */
 static const char *symbol;
 static uint32_t found;
@@ -85,8 +84,6 @@ bool ws_kernel_run_for_shared(const struct ws_kernel_launch *launch)
 	struct shape *shape;
 	bool ran, recorded;
 
-	/* Before anybody has given it buffers for records, CUPTI cannot flush any. */
-	others |= !registered && !ws_cupti.ActivityFlushAll(0);
 	refused = !registered && ws_cupti.ActivityRegisterCallbacks(lend_buffer, read_buffer);
 	if (refused)
 		return ws_kernel_runs(launch);
@@ -105,11 +102,12 @@ bool ws_kernel_run_for_shared(const struct ws_kernel_launch *launch)
 	return ran;
 }
 
+/* What is recorded at once is the devices. */
 bool ws_kernel_owns_records(void)
 {
 	uint32_t before = atomic_load(&lends);
 
-	if (!registered || others || !ws_cupti.ActivityEnableAndDump ||
+	if (!registered || !ws_cupti.ActivityEnableAndDump ||
 	    ws_cupti.ActivityEnableAndDump(CUPTI_KIND_DEVICE))
 		return false;
 	ws_cupti.ActivityFlushAll(RECORDS_FORCED);

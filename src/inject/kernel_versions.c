@@ -545,59 +545,19 @@ void ws_kernel_mark_written(struct ws_kernel_versions *versions, const struct ws
 		versions->dirty[w->pieces[i]] = 1;
 }
 
-/* Mark what is restored before a run of the kernel for the sake of the caches. */
-static void mark_restored(const struct ws_kernel_versions *versions,
-			  const struct ws_kernel_writes *writes, uint8_t *marks)
-{
-	for (size_t i = 0; i < writes->count; i++) {
-		const struct region *region =
-			&versions->regions[versions->owner[writes->pieces[i]]];
-
-		marks[writes->pieces[i]] = 1;
-		if (is_on_host(region) || !ws_kernel_restores_whole(region->memory.bytes))
-			continue;
-		memset(marks + region->first, 1, (size_t)count_pieces(region->memory.bytes));
-		/* Its other pieces are marked now as well. */
-		while (i + 1 < writes->count &&
-		       versions->owner[writes->pieces[i + 1]] == versions->owner[writes->pieces[i]])
-			i++;
-	}
-}
-
-void ws_kernel_mark_allocations(struct ws_kernel_versions *versions,
-				const struct ws_kernel_writes *writes)
-{
-	mark_restored(versions, writes, versions->dirty);
-}
-
-bool ws_kernel_read_allocations(struct ws_kernel_versions *versions,
-				const struct ws_kernel_writes *writes, const char **why)
-{
-	struct ws_kernel_span *spans = malloc((versions->pieces + 1) * sizeof(*spans));
-	size_t n = 0;
-	bool ok;
-
-	*why = "there is no memory left";
-	if (!spans)
-		return false;
-	memset(versions->fresh, 0, versions->pieces);
-	if (writes)
-		mark_restored(versions, writes, versions->fresh);
-	for (uint64_t i = 0; i < versions->pieces; i++)
-		if (versions->fresh[i] && !is_on_host(&versions->regions[versions->owner[i]])) {
-			uint64_t bytes, at = piece_address(versions, i, &bytes);
-
-			spans[n++] = (struct ws_kernel_span){at, bytes / 16};
-		}
-	ws_kernel_set_flush_stream(versions->cache, versions->stream);
-	ok = ws_kernel_read_spans(versions->cache, spans, n, why);
-	free(spans);
-	return ok;
-}
-
 bool ws_kernel_can_flush_versions(const struct ws_kernel_versions *versions)
 {
 	return ws_kernel_can_flush(versions->cache);
+}
+
+bool ws_kernel_empties_versions(const struct ws_kernel_versions *versions, uint64_t duration)
+{
+	return ws_kernel_empties_caches(versions->cache, duration);
+}
+
+void ws_kernel_empty_versions(const struct ws_kernel_versions *versions)
+{
+	ws_kernel_empty_caches(versions->cache);
 }
 
 bool ws_kernel_find_writes(struct ws_kernel_versions *versions, struct ws_kernel_writes *writes)

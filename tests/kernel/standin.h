@@ -15,8 +15,8 @@
  *   nocache      the driver does not empty the level-2 cache
  *   kineto       the program has asked CUPTI for records itself
  *
- * STANDIN_END names a file that says when CUPTI was left. STANDIN_SAMPLES names a file of samples of program counters (standin_samples.h), STANDIN_BUS the
- * PCI device that stands for the GPU.
+ * STANDIN_END names a file that says when CUPTI was left. STANDIN_SAMPLES names a file of samples
+ * of program counters (standin_samples.h), STANDIN_BUS the PCI device that stands for the GPU.
  */
 #ifndef STANDIN_H
 #define STANDIN_H
