@@ -262,6 +262,29 @@ static double rate_places(const struct loop_code *loop)
 	return (double)ws_min(sum, loop->all) / (double)loop->all;
 }
 
+/* Whether the loop can only end because someone else writes to the memory that it reads. */
+static bool only_asks(const struct loop_code *loop)
+{
+	bool reads = false;
+
+	for (size_t i = 0; i < loop->count; i++) {
+		const struct ws_instruction *one = &loop->code[i];
+		bool is_read = one->memory && !one->writes;
+
+		if (one->writes || (one->changed != WS_NO_REGISTER && !is_read) ||
+		    one->kind == WS_INSTRUCTION_FLOAT || one->kind == WS_INSTRUCTION_DIVISION ||
+		    one->calls)
+			return false;
+		for (size_t k = 0; is_read && k < loop->count; k++)
+			if (loop->code[k].changed != WS_NO_REGISTER &&
+			    (loop->code[k].changed == one->base ||
+			     loop->code[k].changed == one->index))
+				return false;
+		reads |= is_read;
+	}
+	return reads;
+}
+
 bool ws_judge_loop(const struct ws_sampled_code *code, struct ws_hot_loop *found)
 {
 	static const double least[] = {
@@ -278,6 +301,7 @@ bool ws_judge_loop(const struct ws_sampled_code *code, struct ws_hot_loop *found
 	for (size_t i = 0; i < loop.count; i++)
 		found->writes |= loop.code[i].writes && !loop.code[i].exchanges &&
 				 !is_stack(loop.code[i].base);
+	found->only_asks = only_asks(&loop);
 	shares[WS_LOOP_ATOMIC] = rate_atomics(&loop);
 	shares[WS_LOOP_CHASE] = rate_chases(&loop);
 	shares[WS_LOOP_STRIDE] = rate_strides(&loop, &found->step);

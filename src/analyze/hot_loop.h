@@ -23,6 +23,7 @@ struct ws_hot_loop {
 	enum ws_loop_kind kind;
 	int64_t step;	/* of STRIDE, bytes from round to round; 0: the code has it in a register */
 	bool writes;	/* to memory other than the stack, not as taking a lock does */
+	bool only_asks; /* it reads the same memory in each round, and nothing else changes */
 	uint64_t bytes; /* of machine code */
 	double share;	/* of the row's samples, at the instructions that `kind` is about */
 };

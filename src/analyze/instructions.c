@@ -324,6 +324,9 @@ static void describe(const struct reader *reader, const uint8_t *immediate, unsi
 	uint8_t code = reader->code;
 
 	find_changed(reader, out);
+	out->calls = (reader->map == MAP_ONE &&
+		      (code == 0xe8 || (code == 0xff && (reader->reg & 7) == 2))) ||
+		     (reader->map == MAP_0F && !reader->vector && code == 0x05);
 	describe_arithmetic(reader, out);
 	if (out->memory) {
 		out->writes = is_storing(reader);

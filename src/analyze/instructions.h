@@ -27,6 +27,7 @@ struct ws_instruction {
 	bool memory; /* an operand lies in memory, at the sum of `base`, `index` and `distance` */
 	bool writes; /* to that memory */
 	bool atomic;
+	bool calls;		    /* another function, or the kernel */
 	bool exchanges;		    /* as taking a lock does, perhaps under a condition */
 	uint8_t base, index, scale; /* registers: WS_NO_REGISTER for none */
 	int32_t distance;

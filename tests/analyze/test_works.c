@@ -504,6 +504,8 @@ static const struct sampled_loop loops[] = {
 	 0},
 	/* add %rax,(%rdi); dec %eax; jne */
 	{"place", {0x48, 0x01, 0x07, 0xff, 0xc8, 0x75, 0xf9}, {[0] = 90}, WS_LOOP_PLACE, 0},
+	/* mov (%rdi),%eax; cmp %eax,%edx; je */
+	{"asks", {0x8b, 0x07, 0x39, 0xc2, 0x74, 0xfa}, {[2] = 90}, WS_LOOP_UNKNOWN, 0},
 	/* add (%rdi),%rax; add %rsi,%rdi; dec %ecx; jne */
 	{"register",
 	 {0x48, 0x03, 0x07, 0x48, 0x01, 0xf7, 0xff, 0xc9, 0x75, 0xf6},
@@ -525,6 +527,7 @@ static void test_what_loops_are_bound_by(void **state)
 
 		if (!ws_judge_loop(&code, &found) || found.kind != loops[i].kind)
 			fail_msg("%s: kind %d", loops[i].name, (int)found.kind);
+		assert_int_equal(found.only_asks, !strcmp(loops[i].name, "asks"));
 		if (found.kind == WS_LOOP_STRIDE)
 			assert_int_equal(found.step, loops[i].step);
 		assert_int_equal(found.writes,

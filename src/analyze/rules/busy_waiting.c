@@ -13,6 +13,7 @@ enum {
 	MOST_TOTALS = 64,
 	SPIN_BYTES = 12,
 	NAMED_SPIN_BYTES = 32, /* of a function whose name says that it spins */
+	ASKING_BYTES = 128,    /* of a function that has such a loop */
 	TINY_BYTES = 8,	       /* a read, a comparison and a jump */
 	LEAST_SAMPLES = 50,
 	LEAST_QUERIES = 1000
@@ -202,7 +203,19 @@ static bool is_named_spin(const struct ws_analysis *analysis, const struct ws_us
 	       says_it_spins(ws_stacks_get_function(stacks, row->place.function)->name);
 }
 
-/* The program's own spin locks: tiny loops in functions that say by their names what they are. */
+/* A loop that nothing but another thread can end. */
+static bool is_asking_loop(const struct ws_analysis *analysis, const struct ws_usage_row *row)
+{
+	enum { ENOUGH_SAMPLES = 20 };
+	struct ws_hot_loop loop;
+
+	return row->kind == WS_USAGE_CODE && !row->place.python && row->place.users &&
+	       row->samples >= ENOUGH_SAMPLES && measure_loop(row) <= ASKING_BYTES &&
+	       ws_look_at_loop(analysis->model, row, &loop) && loop.only_asks;
+}
+
+/* The program's own waiting: tiny loops in functions that say by their names what they are, or
+ * whose machine code does. */
 static void check_named_spins(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_usage *usage = &analysis->usage;
@@ -211,14 +224,14 @@ static void check_named_spins(const struct ws_analysis *analysis, struct ws_find
 	for (size_t i = 0; i < usage->count; i++) {
 		const struct ws_usage_row *row = &usage->rows[i];
 
-		if (!is_named_spin(analysis, row))
+		if (total.threads && row->place.function != total.row.place.function)
+			continue;
+		if (!is_named_spin(analysis, row) && !is_asking_loop(analysis, row))
 			continue;
 		if (!total.threads)
 			total.row = *row;
-		else if (row->place.function == total.row.place.function)
-			total.row.ns += row->ns;
 		else
-			continue;
+			total.row.ns += row->ns;
 		total.threads++;
 	}
 	if (!total.threads)
@@ -277,7 +290,8 @@ const struct ws_rule ws_rule_busy_waiting = {
 		"sched_yield, spin locks and trylock). The price "
 		"is the core; time is gained only where threads had to wait for cores. A tiny loop "
 		"in a function of the program that is named so (spin_lock, busy_wait) counts as "
-		"these calls do. Another loop that only reads a variable is reported as a note: "
+		"these calls do, and so does a loop whose machine code only reads the same "
+		"memory in each round. Another tiny loop is reported as a note: "
 		"nearly all samples of a thread "
 		"within 12 bytes of code while another thread works elsewhere. A thousand calls "
 		"of cudaStreamQuery or cudaEventQuery, 20 a kernel, are a warning.",
