@@ -1,6 +1,7 @@
 """figures_recording.py - what a program pays for being recorded, and what the recorder and its
 report take.
 """
+import json
 import os
 import shutil
 import subprocess
@@ -182,16 +183,14 @@ def yielding(b):
         yield Row(name, "ratio", [], [ratio], limit, added=False, digits=2)
 
 
-@figure
-def mpi_latency(b):
-    """8 bytes one way between two ranks of a host, where there is an MPI. The goal is 5 % more."""
+def find_mpis(b):
+    """(title, program, launcher's arguments) of each MPI that is installed."""
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mpi_bench.c")
     for name in ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"):
         b.env[name] = "1"
-    rows = []
-    for title, end, bind in (
-        ("Open MPI", ".openmpi", "--bind-to"),
-        ("MPICH", ".mpich", "-bind-to"),
+    for title, end, bind, crowd in (
+        ("Open MPI", ".openmpi", "--bind-to", ["--oversubscribe"]),
+        ("MPICH", ".mpich", "-bind-to", []),
     ):
         compiler, launcher = shutil.which("mpicc" + end), shutil.which("mpirun" + end)
         if not compiler or not launcher:
@@ -199,15 +198,45 @@ def mpi_latency(b):
         program = b.path("mpi_bench" + end)
         flags = ["-O2", "-D_GNU_SOURCE", "-I", os.path.dirname(source) + "/../src"]
         subprocess.run([compiler, *flags, source, "-o", program], check=True)
-        argv = [launcher, bind, "core", "-n", "2", program, "pingpong", "2000"]
+        yield title, program, [launcher, bind, "core", "-n", "2"], [launcher, *crowd, "-n", "4"]
+
+
+@figure
+def mpi_latency(b):
+    """8 bytes one way between two ranks of a host, where there is an MPI; and between four, as well
+    as a collective of theirs. The goal is 5 % more.
+    """
+    for title, program, two, four in find_mpis(b):
         bare, ours = [], []
         for _ in range(b.runs):
+            argv = [*two, program, "pingpong", "2000"]
             times = b.profile(*argv, options=("-t", "mpi", "-s", "none")).out.split()
             bare.append(float(times[-2]))
             ours.append(float(times[-1]))
-        share = statistics.median(ours[i] / bare[i] for i in range(b.runs)) - 1
-        note = "%.1f %% more; each rank needs a core of its own" % (100 * share)
-        limit = statistics.median(bare) * 0.05
-        name = title + ", 8 bytes between two ranks"
-        rows.append(Row(name, "ns", bare, ours, limit, note=note))
-    return rows
+        yield make_share_row(title + ", 8 bytes between two ranks", bare, ours, 2)
+        for mode, what in (("pairs", "8 bytes in two pairs"), ("allreduce", "all-reduce of four")):
+            argv = [*four, program, mode, "100000"]
+            for switches in ("none", "process-tree"):
+                options = ("-t", "mpi", "-s", "none", "--cpuctxsw=" + switches)
+                bare, ours = b.in_turn(*argv, options=options)
+                name = "%s, %s, context switches: %s" % (title, what, switches)
+                yield make_share_row(name, bare, ours, 4)
+            name = "%s, %s: calls recorded" % (title, what)
+            wanted = 4 * 100000 * (2 if mode == "pairs" else 1)
+            yield Row(name, "", [wanted], [count_mpi_calls(b)], 0, at_least=True, digits=0)
+
+
+def make_share_row(name, bare, ours, ranks):
+    share = statistics.median(ours[i] / bare[i] for i in range(len(bare))) - 1
+    note = "%.1f %% more; each of %d ranks needs a core of its own" % (100 * share, ranks)
+    return Row(name, "ns", bare, ours, statistics.median(bare) * 0.05, note=note)
+
+
+def count_mpi_calls(b):
+    """Calls of the last report that mpi_bench.c makes in its loops."""
+    sql = (
+        "SELECT count(*) n FROM WARPSIGHT_SLICE s JOIN StringIds n ON n.id = s.nameId"
+        " WHERE n.value IN ('MPI_Send', 'MPI_Recv', 'MPI_Allreduce')"
+    )
+    out = b.command([b.warpsight, "query", "-f", "json", b.path("bench.wsrep"), sql]).out
+    return json.loads(out)[0]["n"]

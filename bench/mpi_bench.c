@@ -6,6 +6,9 @@
  * a wrapper takes pingpong  one way of 8 bytes between two ranks, twice: through the library's own
  * functions, and as the program's calls go. Blocks of both are run by turns in one process, so that
  * a few nanoseconds show where runs of a whole program differ by a hundred. Medians of N blocks.
+ *   pairs     one way of 8 bytes between each two ranks, all pairs at once, over N messages
+ *   allreduce an MPI_Allreduce of 8 bytes by all ranks, the mean of N
+ *
  * bench/run.py compiles it with mpicc where there is one.
  */
 #ifdef STANDIN
@@ -128,6 +131,32 @@ static double time_window(int rank, const struct functions *functions)
 	return (read_clock(CLOCK_MONOTONIC) - begin) / WINDOW / 2;
 }
 
+/* The mean of N round trips of each pair of ranks, one way, or of N collectives; of all ranks. */
+static double time_all_ranks(int rank, const char *mode, long n)
+{
+	char bytes[BYTES] = {0};
+	double begin, ns, sum = 0, in = 0, out = 0;
+	int ranks = 1, peer = rank ^ 1, first = !(rank & 1), pairs = !strcmp(mode, "pairs");
+
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	MPI_Barrier(MPI_COMM_WORLD);
+	begin = read_clock(CLOCK_MONOTONIC);
+	for (long i = 0; i < n; i++) {
+		if (!pairs) {
+			MPI_Allreduce(&in, &out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+			continue;
+		}
+		if (first)
+			MPI_Send(bytes, BYTES, MPI_CHAR, peer, 1, MPI_COMM_WORLD);
+		MPI_Recv(bytes, BYTES, MPI_CHAR, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		if (!first)
+			MPI_Send(bytes, BYTES, MPI_CHAR, peer, 1, MPI_COMM_WORLD);
+	}
+	ns = (read_clock(CLOCK_MONOTONIC) - begin) / (double)n / (pairs ? 2 : 1);
+	MPI_Reduce(&ns, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+	return sum / ranks;
+}
+
 /* Both medians: of the library's own functions, and of those that the program calls. */
 static void time_messages(int rank, long n, double medians[2])
 {
@@ -166,6 +195,8 @@ int main(int argc, char **argv)
 		ns = time_clocks(n);
 #ifndef STANDIN
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	if (!strcmp(mode, "pairs") || !strcmp(mode, "allreduce"))
+		ns = time_all_ranks(rank, mode, n);
 	if (!strcmp(mode, "pingpong")) {
 		double medians[2];
 

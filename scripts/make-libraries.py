@@ -13,6 +13,7 @@ import sys
 
 KINDS = {"": "INTEGER", "U": "UNSIGNED", "R": "REAL", "T": "TEXT", "G": "THREAD", "S": "TEXT"}
 MOST_KEPT = 24
+MOST_DENSE = 16  # WS_SHAPE_WORDS
 PLAIN = {"i": "uintptr_t", "f": "double"}
 
 
@@ -300,10 +301,19 @@ def is_dense(library, function):
         function.table.name in library.dense
         and not (function.after or function.always or function.first or function.when)
         and not any(kept.kind in ("T", "S") for kept in function.kept)
+        and len(get_words(function)) < MOST_DENSE
     )
 
 
-def make_write(words_kept, number, out, dense=False):
+def is_waiting(function):
+    """Whether a call returns when another rank's message has come: others then wait for what the
+    program does next. A send has done its part before it returns.
+    """
+    names = [name for _, name in function.parameters]
+    return "dest" not in names or "source" in names
+
+
+def make_write(words_kept, number, out, collect=None):
     """Lines that write the record of a call that has returned; `number` is its function's. Values
     are computed before there is room for the record, because they may take calls of functions.
     """
@@ -311,17 +321,17 @@ def make_write(words_kept, number, out, dense=False):
     out.append("\t{\n\t\tstruct ws_nest *nest;")
     for i, kept in enumerate(words_kept):
         out.append("\t\tint64_t kept%d = %s;" % (i, make_kept_value(kept)))
-    if dense:
+    if collect:
         values = ", ".join("kept%d" % i for i in range(count))
         out.append("\n\t\tif (ws_call.bunch) {")
-        out.append("\t\t\tws_library_collect(&ws_call, (int64_t[]){%s}, %d);" % (values, count))
+        out.append("\t\t\t%s(&ws_call, (int64_t[]){%s}, %d);" % (collect, values, count))
         out.append("\t\t\treturn result;\n\t\t}")
     out.append("\n\t\tnest = ws_library_reserve(&ws_call, %d);" % count)
     out.append("\t\tif (ws_likely(nest != NULL)) {")
     out.append("\t\t\tstruct ws_rec_library *record = ws_library_record(nest);\n")
     out += ["\t\t\trecord->kept[%d] = kept%d;" % (i, i) for i in range(count)]
     out.append("\t\t\tws_library_publish(&ws_call, nest, record, %s, %d);" % (number, count))
-    if dense:
+    if collect:
         out.append("\t\t\tws_library_note_pace(&ws_call);")
     out.append("\t\t}\n\t}")
 
@@ -406,9 +416,13 @@ def make_wrapper(library, function, out):
     out.append("\n\tif (ws_unlikely(!behind))\n\t\t%s" % missing)
     out.extend("\t%s;" % text for text in function.first)
     call = "behind(%s);" % words
-    dense = "_dense" if is_dense(library, function) else ""
-    begin = "ws_library_begin" + dense
-    out.append("\tif (!%s(&ws_call, %s)) {" % (begin, number_of(library, function)))
+    dense, collect, more = "", None, ""
+    if is_dense(library, function):
+        waits = is_waiting(function)
+        dense, more = "_dense", ", %s" % str(waits).lower()
+        collect = "ws_library_leave_pending" if waits else "ws_library_collect"
+    number = number_of(library, function) + more
+    out.append("\tif (!ws_library_begin%s(&ws_call, %s)) {" % (dense, number))
     if function.always:
         out.append("\t\t%s%s" % ("" if silent else "result = ", call))
         out.extend("\t\t%s;" % always for always in function.always)
@@ -429,7 +443,7 @@ def make_wrapper(library, function, out):
         out.append("\tif (!(%s)) {\n\t\tws_library_drop(&ws_call);" % function.when)
         out.extend("\t\t%s;" % text for text in function.always)
         out.append("\t\treturn%s;\n\t}" % ("" if silent else " result"))
-    make_write(get_words(function), number_of(library, function), out, bool(dense))
+    make_write(get_words(function), number_of(library, function), out, collect)
     out.extend("\t%s;" % text for text in function.after + function.always)
     if not silent:
         out.append("\treturn result;")

@@ -117,8 +117,11 @@ void ws_library_write_work(const struct ws_library_call *call, bool begins, cons
 bool ws_library_begin_bunch(struct ws_library_bunch *bunch) WS_NOINLINE;
 /* Write the bunch, whose last call ended by `end`. */
 void ws_library_close_bunch(struct ws_library_bunch *bunch, uint64_t end) WS_NOINLINE;
-void ws_library_collect_slowly(const struct ws_library_call *call, const int64_t *kept,
-			       unsigned count) WS_NOINLINE;
+/* Add a call that has ended to its bunch. */
+void ws_library_collect(const struct ws_library_call *call, const int64_t *kept,
+			unsigned count) WS_NOINLINE;
+/* Add the call that was left pending. */
+void ws_library_collect_pending(struct ws_library_bunch *bunch) WS_NOINLINE;
 /* A number of calls have been recorded by themselves; the last is this one. */
 void ws_library_judge_pace(const struct ws_library_call *call) WS_NOINLINE;
 
@@ -242,28 +245,35 @@ static inline uint64_t ws_library_read_heartbeat(void)
 	return atomic_load_explicit(&ws_rt->arena->heartbeat, memory_order_relaxed);
 }
 
-/* ws_library_begin where calls may be collected: then the clock is seldom read. */
-static WS_ALWAYS_INLINE bool ws_library_begin_dense(struct ws_library_call *call, unsigned function)
+/*
+ * ws_library_begin where calls may be collected: then the clock is seldom read. `waits`: the call
+ * waits for others, and has the time to do what was left to do.
+ */
+static WS_ALWAYS_INLINE bool ws_library_begin_dense(struct ws_library_call *call, unsigned function,
+						    bool waits)
 {
 	struct ws_thread *thread = ws_self;
 	struct ws_open_library_call *note;
 	struct ws_library_bunch *bunch;
+	struct ws_ring *ring;
 
 	call->bunch = NULL;
-	if (ws_likely(!thread || !thread->generation || thread->paused ||
-		      !thread->nest[0].ring->bunch.dense))
+	if (ws_unlikely(!thread || thread->paused || !(ring = thread->nest[0].ring)) ||
+	    !ring->bunch.dense)
 		return ws_library_begin(call, function);
 	if (!ws_rt_is_collecting())
 		return false;
-	call->ring = thread->nest[0].ring;
-	note = ws_library_slot(call->ring);
+	note = ws_library_slot(ring);
 	if (ws_unlikely(note->start) && ws_library_is_nested(note, call))
 		return false;
-	bunch = &call->ring->bunch;
+	bunch = &ring->bunch;
 	if (ws_unlikely(!atomic_load_explicit(&bunch->calls, memory_order_relaxed) ||
 			bunch->heartbeat != ws_library_read_heartbeat()) &&
 	    !ws_library_begin_bunch(bunch))
 		return ws_library_begin(call, function);
+	if (waits && atomic_load_explicit(&bunch->pending, memory_order_relaxed))
+		ws_library_collect_pending(bunch);
+	call->ring = ring;
 	call->bunch = bunch;
 	call->function = function;
 	note->function = function;
@@ -285,27 +295,26 @@ static inline int64_t ws_library_shape(unsigned function, unsigned count)
 	return (int64_t)((uint64_t)function << 32 | count);
 }
 
-/* Note a call of a bunch: mostly it has the shape that followed the one before last time. */
-static WS_ALWAYS_INLINE void ws_library_collect(const struct ws_library_call *call,
-						const int64_t *kept, unsigned count)
+/*
+ * ws_library_collect for a call that waited, and after which others wait for this thread: all but a
+ * few stores is left to the next send, once it has sent, or to the next call that waits.
+ */
+static WS_ALWAYS_INLINE void ws_library_leave_pending(const struct ws_library_call *call,
+						      const int64_t *kept, unsigned count)
 {
 	struct ws_library_bunch *bunch = call->bunch;
 	uint32_t calls = atomic_load_explicit(&bunch->calls, memory_order_relaxed);
-	unsigned shape = bunch->follows[bunch->last];
-	const int64_t *word = bunch->word + bunch->at[shape];
-	int64_t differs = word[0] ^ ws_library_shape(call->function, count);
 
-	for (unsigned i = 0; !differs && i < count; i++)
-		differs = word[1 + i] ^ kept[i];
-	if (ws_unlikely(differs || !calls || calls + 1 >= WS_BUNCH_FULL ||
-			bunch->heartbeat != ws_library_read_heartbeat() ||
+	if (ws_unlikely(!calls || bunch->heartbeat != ws_library_read_heartbeat() ||
 			ws_self->nest[0].ring != call->ring)) {
-		ws_library_collect_slowly(call, kept, count);
+		ws_library_collect(call, kept, count);
 		return;
 	}
-	bunch->call[calls] = (uint8_t)shape;
-	bunch->last = shape;
-	atomic_store_explicit(&bunch->calls, calls + 1, memory_order_release);
+	bunch->pending_word[0] = ws_library_shape(call->function, count);
+	for (unsigned i = 0; i < count; i++)
+		bunch->pending_word[1 + i] = kept[i];
+	atomic_store_explicit(&bunch->pending, calls << WS_PENDING_SHIFT | (1 + count),
+			      memory_order_release);
 	__atomic_store_n(&ws_library_slot(call->ring)->start, 0, __ATOMIC_RELEASE);
 }
 

@@ -94,7 +94,7 @@ static void write_bunch(struct ws_library_bunch *bunch, uint64_t end, uint64_t l
 		ws_rt_leave(thread);
 }
 
-void ws_library_close_bunch(struct ws_library_bunch *bunch, uint64_t end)
+static void finish_bunch(struct ws_library_bunch *bunch, uint64_t end)
 {
 	uint32_t calls = count_calls(bunch);
 	uint64_t took = end - bunch->start;
@@ -111,6 +111,12 @@ void ws_library_close_bunch(struct ws_library_bunch *bunch, uint64_t end)
 	write_bunch(bunch, end, 0);
 }
 
+void ws_library_close_bunch(struct ws_library_bunch *bunch, uint64_t end)
+{
+	ws_library_collect_pending(bunch);
+	finish_bunch(bunch, end);
+}
+
 bool ws_library_begin_bunch(struct ws_library_bunch *bunch)
 {
 	uint64_t now = ws_rt_read_ticks();
@@ -121,7 +127,7 @@ bool ws_library_begin_bunch(struct ws_library_bunch *bunch)
 		forget_shapes(bunch);
 	bunch->start = now;
 	bunch->heartbeat = ws_library_read_heartbeat();
-	return bunch->dense;
+	return bunch->dense && ws_self->generation;
 }
 
 /* Write the bunch after its last call, which has just ended. `long_call`: it seems to have been
@@ -157,7 +163,7 @@ static unsigned find_shape(const struct ws_library_bunch *bunch, int64_t head, c
 	return shape;
 }
 
-/* There is no room for the shape of the call that has just ended: it begins the next bunch. */
+/* There is no room for the shape of the call that has ended last: it begins the next bunch. */
 static void begin_anew(struct ws_library_bunch *bunch)
 {
 	uint64_t now = ws_rt_read_ticks();
@@ -165,7 +171,7 @@ static void begin_anew(struct ws_library_bunch *bunch)
 
 	if (calls) {
 		now = ws_max(now - ws_min(bunch->period, now - bunch->start), bunch->first_end);
-		ws_library_close_bunch(bunch, now);
+		finish_bunch(bunch, now);
 		bunch->start = now;
 	}
 	forget_shapes(bunch);
@@ -175,17 +181,16 @@ static void begin_anew(struct ws_library_bunch *bunch)
 	}
 }
 
-void ws_library_collect_slowly(const struct ws_library_call *call, const int64_t *kept,
-			       unsigned count)
+/* Mostly it is the shape that followed the one before last time. */
+static unsigned find_or_add_shape(struct ws_library_bunch *bunch, int64_t head, const int64_t *kept,
+				  unsigned count)
 {
-	struct ws_library_bunch *bunch = call->bunch;
-	int64_t head = ws_library_shape(call->function, count);
-	unsigned shape = find_shape(bunch, head, kept, count);
-	uint32_t calls;
+	unsigned shape = bunch->follows[bunch->last];
+	const int64_t *word = bunch->word + bunch->at[shape];
 
-	/* A child forked inside the call has a different state. */
-	if (!ws_self || ws_self->nest[0].ring != call->ring)
-		return;
+	if (ws_likely(*word == head && !memcmp(word + 1, kept, count * sizeof(*kept))))
+		return shape;
+	shape = find_shape(bunch, head, kept, count);
 	if (shape == bunch->shapes) {
 		if (shape == WS_BUNCH_SHAPES || bunch->words + 1 + count > WS_BUNCH_WORDS)
 			begin_anew(bunch);
@@ -195,15 +200,46 @@ void ws_library_collect_slowly(const struct ws_library_call *call, const int64_t
 		memcpy(bunch->word + bunch->words, kept, count * sizeof(*kept));
 		bunch->words += count;
 	}
-	calls = count_calls(bunch);
-	if (!calls)
+	bunch->follows[bunch->last] = (uint8_t)shape;
+	return shape;
+}
+
+static void add_call(struct ws_library_bunch *bunch, int64_t head, const int64_t *kept,
+		     unsigned count)
+{
+	unsigned shape = find_or_add_shape(bunch, head, kept, count);
+	uint32_t calls = count_calls(bunch);
+
+	if (ws_unlikely(!calls))
 		bunch->first_end = ws_rt_read_ticks();
 	bunch->call[calls] = (uint8_t)shape;
-	bunch->follows[bunch->last] = (uint8_t)shape;
 	bunch->last = shape;
 	atomic_store_explicit(&bunch->calls, calls + 1, memory_order_release);
-	if (!bunch->dense || calls + 1 >= WS_BUNCH_FULL ||
-	    bunch->heartbeat != ws_library_read_heartbeat())
-		end_bunch(bunch, bunch->heartbeat != ws_library_read_heartbeat());
+}
+
+void ws_library_collect_pending(struct ws_library_bunch *bunch)
+{
+	uint32_t pending = atomic_load_explicit(&bunch->pending, memory_order_relaxed);
+
+	if (pending)
+		add_call(bunch, bunch->pending_word[0], bunch->pending_word + 1,
+			 (uint8_t)pending - 1u);
+	atomic_store_explicit(&bunch->pending, 0, memory_order_release);
+}
+
+void ws_library_collect(const struct ws_library_call *call, const int64_t *kept, unsigned count)
+{
+	struct ws_library_bunch *bunch = call->bunch;
+	bool long_call;
+
+	/* A child forked inside the call has a different state. */
+	if (!ws_self || ws_self->nest[0].ring != call->ring)
+		return;
+	if (atomic_load_explicit(&bunch->pending, memory_order_relaxed))
+		ws_library_collect_pending(bunch);
+	add_call(bunch, ws_library_shape(call->function, count), kept, count);
+	long_call = bunch->heartbeat != ws_library_read_heartbeat();
+	if (ws_unlikely(count_calls(bunch) >= WS_BUNCH_FULL || long_call || !bunch->dense))
+		end_bunch(bunch, long_call);
 	__atomic_store_n(&ws_library_slot(call->ring)->start, 0, __ATOMIC_RELEASE);
 }

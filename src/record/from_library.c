@@ -379,7 +379,7 @@ struct bunch {
 	uint64_t start, end, first_end, last_start; /* session ns; last_start 0: not known */
 	unsigned calls, done;			    /* `done` of them have rows */
 	const uint8_t *call;
-	struct shape shapes[WS_BUNCH_SHAPES];
+	struct shape shapes[WS_BUNCH_SHAPES + 1]; /* and that of a pending call */
 };
 
 /* Read the shapes; false where they are damaged. */
@@ -392,7 +392,7 @@ static bool read_shapes(struct ws_stream *stream, struct bunch *bunch, const int
 		uint64_t number = (uint64_t)word[at] >> 32, count = (uint32_t)word[at];
 		struct shape *shape = &bunch->shapes[shapes];
 
-		if (shapes == WS_BUNCH_SHAPES || number >= WS_LIBRARY_CALLS ||
+		if (shapes == WS_COUNT(bunch->shapes) || number >= WS_LIBRARY_CALLS ||
 		    count != count_words(functions[number].kept, functions[number].count) ||
 		    count > words - at - 1)
 			return false;
@@ -453,7 +453,7 @@ static void write_bunch(struct ws_stream *stream, struct bunch *bunch)
 	unsigned from = bunch->done, to = bunch->calls - (bunch->last_start != 0);
 
 	note_duration(state, bunch);
-	for (unsigned i = 0; i < WS_BUNCH_SHAPES; i++) {
+	for (unsigned i = 0; i < WS_COUNT(bunch->shapes); i++) {
 		uint64_t mean = state->durations[bunch->shapes[i].number];
 
 		bunch->shapes[i].likely = mean ? mean : (end - start) / bunch->calls / 2;
@@ -509,6 +509,26 @@ void ws_convert_library_bunch(struct ws_stream *stream, const struct ws_rec *rec
 	write_bunch(stream, &bunch);
 }
 
+/* Copy the words of an open bunch and, with a shape of its own, its pending call; returns how many
+ * there are, 0 where they are damaged. */
+static unsigned copy_words(struct ws_library_bunch *copy, struct bunch *bunch, int64_t *word)
+{
+	uint32_t pending = atomic_load_explicit(&copy->pending, memory_order_relaxed);
+
+	bunch->calls = atomic_load_explicit(&copy->calls, memory_order_relaxed);
+	/* otherwise it has been counted, just before the thread was killed */
+	pending = pending >> WS_PENDING_SHIFT == bunch->calls ? (uint8_t)pending : 0;
+	if (bunch->calls >= WS_BUNCH_CALLS || copy->words > WS_BUNCH_WORDS ||
+	    copy->shapes > WS_BUNCH_SHAPES || pending > WS_SHAPE_WORDS)
+		return 0;
+	memcpy(word, copy->word, copy->words * sizeof(*word));
+	if (pending) {
+		copy->call[bunch->calls++] = (uint8_t)copy->shapes;
+		memcpy(word + copy->words, copy->pending_word, pending * sizeof(*word));
+	}
+	return copy->words + pending;
+}
+
 /*
  * Write rows for the calls of a bunch that its thread has not written yet: it has been killed, or
  * the collection has ended. Returns when the last of them ended, in session ns, by what is known;
@@ -519,15 +539,16 @@ static uint64_t write_open_bunch(struct ws_stream *stream)
 	struct ws_library_bunch copy;
 	struct bunch bunch = {.call = copy.call};
 	uint64_t now = stream->clock->readings[stream->clock->n - 1].ticks;
+	int64_t word[WS_BUNCH_WORDS + WS_SHAPE_WORDS];
+	unsigned words;
 
 	ws_copy_out(&copy, &stream->ring->bunch, sizeof(copy));
-	bunch.calls = atomic_load_explicit(&copy.calls, memory_order_relaxed);
-	if (!bunch.calls ||
+	if (!atomic_load_explicit(&copy.calls, memory_order_relaxed) ||
 	    copy.start == (uint64_t)(uintptr_t)stream->domain_state[WS_SLOT_LIBRARY])
 		return 0;
-	if (bunch.calls > WS_BUNCH_CALLS || copy.words > WS_BUNCH_WORDS ||
-	    copy.first_end < copy.start || copy.first_end > now ||
-	    !read_shapes(stream, &bunch, copy.word, copy.words)) {
+	words = copy_words(&copy, &bunch, word);
+	if (!words || copy.first_end < copy.start || copy.first_end > now ||
+	    !read_shapes(stream, &bunch, word, words)) {
 		report_damage(stream);
 		return 0;
 	}

@@ -373,21 +373,29 @@ struct ws_open_library_call {
 #define WS_BUNCH_CALLS 64u
 #define WS_BUNCH_SHAPES 16u
 #define WS_BUNCH_WORDS 80u
+/* Most words of a shape: its function << 32 | values, then the values. */
+#define WS_SHAPE_WORDS 16u
+#define WS_PENDING_SHIFT 8u
 struct ws_library_bunch {
-	uint64_t start, first_end; /* ticks; of the first call */
-	_Atomic uint32_t calls;	   /* that have been collected; the release store publishes them */
-	uint32_t dense;		   /* calls are being collected */
-	uint64_t heartbeat;	   /* of the recorder when the bunch was begun */
-	uint64_t mark;		   /* end of a call that was recorded by itself, ticks */
-	uint32_t since_mark;	   /* such calls since then */
-	uint32_t holding_off;	   /* and how many must still come before calls are collected */
-	uint64_t period;	   /* of a call in the last bunch, ticks */
-	uint32_t shapes, words;	   /* in use */
-	uint32_t last;		   /* the shape of the last call */
+	_Alignas(64) _Atomic uint32_t calls; /* that have been collected; the release store
+						publishes them */
+	uint32_t dense;			     /* calls are being collected */
+	uint64_t heartbeat;		     /* of the recorder when the bunch was begun */
+	uint64_t start, first_end;	     /* ticks; of the first call */
+	_Atomic uint32_t pending; /* a call that has ended and follows them is in `pending_word`:
+				     words, and above them `calls`, with which it counts as one
+				     more; 0: none */
+	uint32_t last;		  /* the shape of the last call */
+	uint64_t period;	  /* of a call in the last bunch, ticks */
+	uint64_t mark;		  /* end of a call that was recorded by itself, ticks */
+	int64_t pending_word[WS_SHAPE_WORDS];
+	uint32_t since_mark;		  /* such calls since then */
+	uint32_t holding_off;		  /* and how many must still come before any is collected */
+	uint32_t shapes, words;		  /* in use */
 	uint8_t follows[WS_BUNCH_SHAPES]; /* by shape: the one that followed last time */
 	uint16_t at[WS_BUNCH_SHAPES];	  /* by shape: index in `word` */
 	uint8_t call[WS_BUNCH_CALLS];	  /* shapes */
-	int64_t word[WS_BUNCH_WORDS];	  /* by shape: function << 32 | values, then the values */
+	int64_t word[WS_BUNCH_WORDS];
 };
 
 #define WS_OPEN_DEPTH 64 /* levels in the home chunk; deeper ones in chunks of kind OPEN */
@@ -423,7 +431,7 @@ struct ws_ring {
 	struct ws_open_library_call library_calls[WS_OPEN_LIBRARY_CALLS];
 	struct ws_library_bunch bunch;
 };
-#define WS_RING_DATA 4864u
+#define WS_RING_DATA 5120u
 _Static_assert(sizeof(struct ws_ring) <= WS_RING_DATA,
 	       "the home chunk's data area begins behind the ring");
 
