@@ -832,10 +832,28 @@ static void wait_with_lock(void)
 	run_threads(3, sleep_with_lock);
 }
 
+static pthread_rwlock_t shared_lock = PTHREAD_RWLOCK_INITIALIZER;
+
+static void *read_as_writer(void *unused)
+{
+	for (int i = 0; i < 100; i++) {
+		pthread_rwlock_wrlock(&shared_lock);
+		compute(1000000);
+		pthread_rwlock_unlock(&shared_lock);
+	}
+	return unused;
+}
+
+static void read_as_writers(void)
+{
+	run_threads(3, read_as_writer);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
 } faults[] = {
+	{"writers", read_as_writers},
 	{"queues", run_queues},
 	{"held", wait_with_lock},
 	{"columns", walk_columns},

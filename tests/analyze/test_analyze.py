@@ -381,6 +381,14 @@ def the_slowest_of_threads_with_queues_is_named():
 
 
 @test
+def readers_that_lock_for_writing_are_told_so():
+    report = analyze(record("writers", PLANTED, "writers"))
+    advice = first_fault(report, "lock-contention")["advice"]
+    if "take the lock for reading" not in advice:
+        raise AssertionError(advice)
+
+
+@test
 def what_is_done_under_a_lock_is_named():
     try_planted("held", "lock-contention", "nanosleep at sleep_with_lock")
 

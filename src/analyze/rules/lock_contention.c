@@ -329,6 +329,10 @@ static const char *choose_advice(const struct ws_analysis *analysis, const struc
 		       "threads have arenas of their own (MALLOC_ARENA_MAX, M_ARENA_MAX), or use "
 		       "an "
 		       "allocator with caches of threads (jemalloc, tcmalloc, mimalloc).";
+	if (strstr(ws_report_string(analysis->model->report, waits->function, NULL), "wrlock"))
+		return "Where nothing is changed, take the lock for reading "
+		       "(pthread_rwlock_rdlock, std::shared_lock): readers do not exclude each "
+		       "other. Where something is, compute outside and only store inside.";
 	return "Hold the lock for less: compute outside and only store inside, give each thread a "
 	       "part of its own and combine at the end, or use several locks or atomics.";
 }
