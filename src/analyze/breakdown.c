@@ -245,7 +245,7 @@ static void split_run(struct summing *summing, uint32_t thread, struct ws_span s
 static struct ws_code_place guess_place(const struct ws_model *model, const struct ws_piece *piece)
 {
 	const uint64_t near = 10000000;
-	const uint64_t *start = model->samples.col[ws_sample_start];
+	const uint64_t *start = model->samples.start;
 	struct ws_code_place place = {0};
 	size_t first, count, at;
 
@@ -260,8 +260,8 @@ static struct ws_code_place guess_place(const struct ws_model *model, const stru
 		at--;
 	else if (at == count || start[first + at] > piece->end + near)
 		return place;
-	place = ws_code_find_place(model, (uint32_t)model->samples.col[ws_sample_frame][first + at],
-				   (uint32_t)model->samples.col[ws_sample_callers][first + at]);
+	place = ws_code_find_place(model, model->samples.frame[first + at],
+				   model->samples.callers[first + at]);
 	if (!place.users)
 		return (struct ws_code_place){.loader = place.loader};
 	place.leaf = place.function;
@@ -349,7 +349,7 @@ static size_t gather_places(const struct summing *summing, const struct ws_path 
 			    uint32_t thread, struct place_weight *places)
 {
 	const struct ws_model *model = summing->model;
-	uint64_t *const *col = model->samples.col;
+	const struct ws_samples *samples = &model->samples;
 	size_t count = 0, piece = 0;
 
 	for (size_t i = model->threads[thread].first_sample; i < model->threads[thread].end_sample;
@@ -357,17 +357,15 @@ static size_t gather_places(const struct summing *summing, const struct ws_path 
 		struct ws_code_place place;
 		size_t k = 0;
 
-		if (!col[ws_sample_frame][i] ||
-		    !is_on_path(path, &piece, thread, col[ws_sample_start][i]) ||
-		    ws_model_find_call(model, thread, col[ws_sample_start][i]) != WS_NO_CALL)
+		if (!samples->frame[i] || !is_on_path(path, &piece, thread, samples->start[i]) ||
+		    ws_model_find_call(model, thread, samples->start[i]) != WS_NO_CALL)
 			continue;
-		place = ws_code_find_place(model, (uint32_t)col[ws_sample_frame][i],
-					   (uint32_t)col[ws_sample_callers][i]);
+		place = ws_code_find_place(model, samples->frame[i], samples->callers[i]);
 		while (k < count && !ws_code_is_same_place(&places[k].place, &place))
 			k++;
 		if (k == count)
 			places[count++] = (struct place_weight){.place = place};
-		places[k].weight += ws_max(col[ws_sample_time][i], (uint64_t)1);
+		places[k].weight += ws_max(ws_samples_get_time(samples, i), (uint64_t)1);
 	}
 	return count;
 }

@@ -400,15 +400,13 @@ uint32_t ws_code_find_start(const struct ws_model *model, uint32_t thread)
 {
 	enum { TRIED = 100 };
 	const struct ws_model_thread *facts = &model->threads[thread];
-	uint64_t *const *col = model->samples.col;
+	const struct ws_samples *samples = &model->samples;
 	uint32_t frames[WS_CODE_DEEPEST];
 
 	for (size_t i = facts->first_sample;
 	     i < facts->end_sample && i < facts->first_sample + TRIED; i++) {
-		size_t count =
-			ws_stacks_list_frames(model->stacks, (uint32_t)col[ws_sample_frame][i],
-					      (uint32_t)col[ws_sample_callers][i], frames,
-					      WS_CODE_DEEPEST);
+		size_t count = ws_stacks_list_frames(model->stacks, samples->frame[i],
+						     samples->callers[i], frames, WS_CODE_DEEPEST);
 		uint32_t found = find_outermost(model, frames, count);
 
 		if (found)

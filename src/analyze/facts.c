@@ -132,39 +132,43 @@ static void count_call(struct call_count *count, const uint64_t *values)
 			  end - start);
 }
 
+static void place_by_sample(struct call_count *count, uint32_t thread, size_t i)
+{
+	const struct ws_model *model = count->model;
+	const struct ws_samples *samples = &model->samples;
+	uint32_t call;
+	uint64_t fact;
+	struct ws_code_place place;
+
+	if (samples->start[i] < model->from || samples->start[i] > model->to || !samples->frame[i])
+		return;
+	call = ws_model_find_call(model, thread, samples->start[i]);
+	if (call == WS_NO_CALL)
+		return;
+	fact = ws_map_get(
+		&count->index,
+		ws_report_string_key(model->report,
+				     (uint32_t)model->calls.rows.col[ws_cuda_api_name][call]),
+		NULL);
+	if (!fact || count->facts->calls[fact - 1].place.users)
+		return;
+	place = ws_code_find_place(model, samples->frame[i], samples->callers[i]);
+	if (!place.users)
+		return;
+	place.leaf = place.function;
+	add_call_place(&count->places, (uint32_t)(fact - 1), &place,
+		       ws_max(ws_samples_get_time(samples, i), (uint64_t)1));
+}
+
 /* Where calls were recorded without stacks, samples taken inside them show the place. */
 static void place_by_samples(struct call_count *count)
 {
 	const struct ws_model *model = count->model;
-	uint64_t *const *col = model->samples.col;
 
-	for (size_t i = 0; i < model->samples.rows; i++) {
-		uint32_t call;
-		uint64_t fact;
-		struct ws_code_place place;
-
-		if (col[ws_sample_start][i] < model->from || col[ws_sample_start][i] > model->to ||
-		    !col[ws_sample_frame][i])
-			continue;
-		call = ws_model_find_call(model, (uint32_t)col[ws_sample_thread][i],
-					  col[ws_sample_start][i]);
-		if (call == WS_NO_CALL)
-			continue;
-		fact = ws_map_get(&count->index,
-				  ws_report_string_key(
-					  model->report,
-					  (uint32_t)model->calls.rows.col[ws_cuda_api_name][call]),
-				  NULL);
-		if (!fact || count->facts->calls[fact - 1].place.users)
-			continue;
-		place = ws_code_find_place(model, (uint32_t)col[ws_sample_frame][i],
-					   (uint32_t)col[ws_sample_callers][i]);
-		if (!place.users)
-			continue;
-		place.leaf = place.function;
-		add_call_place(&count->places, (uint32_t)(fact - 1), &place,
-			       ws_max(col[ws_sample_time][i], (uint64_t)1));
-	}
+	for (uint32_t id = 0; id < model->thread_count; id++)
+		for (size_t i = model->threads[id].first_sample; i < model->threads[id].end_sample;
+		     i++)
+			place_by_sample(count, id, i);
 }
 
 static int compare_calls(const void *first, const void *second)
@@ -446,13 +450,12 @@ static bool is_seen_loading(const struct ws_model *model, const struct ws_model_
 	size_t end = ws_min(thread->end_sample, thread->first_sample + MOST_SAMPLES);
 
 	for (size_t i = thread->first_sample; i < end; i++)
-		if (ws_code_find_place(model, (uint32_t)model->samples.col[ws_sample_frame][i],
-				       (uint32_t)model->samples.col[ws_sample_callers][i])
+		if (ws_code_find_place(model, model->samples.frame[i], model->samples.callers[i])
 			    .loader)
 			return true;
 	end = ws_min(thread->count, (size_t)MOST_STATES);
 	for (size_t i = 0; i < end; i++) {
-		uint32_t stack = thread->states[i].callchain;
+		uint32_t stack = ws_model_get_call(model, &thread->states[i])->callchain;
 
 		if (stack && stack != WS_NO_U32 && ws_code_find_place(model, 0, stack).loader)
 			return true;

@@ -81,7 +81,7 @@ static void add_wait(struct thread_build *thread, const struct ws_model_state *s
 {
 	struct ws_node node = {.kind = WS_NODE_WAIT,
 			       .wait = state->wait,
-			       .function = state->function,
+			       .function = ws_model_get_call(thread->model, state)->function,
 			       .call = call};
 	uint32_t waker = 0;
 

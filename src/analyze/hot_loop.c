@@ -322,18 +322,18 @@ bool ws_judge_loop(const struct ws_sampled_code *code, struct ws_hot_loop *found
 static uint64_t find_hottest(const struct ws_model *model, const struct ws_usage_row *row)
 {
 	const struct ws_model_thread *thread = &model->threads[row->thread];
-	uint64_t *const *col = model->samples.col;
+	const struct ws_samples *samples = &model->samples;
 	uint64_t size = ws_min(row->highest - row->lowest + 1, (uint64_t)1 << 20), hottest = 0;
 	uint64_t *sums = ws_calloc(size, sizeof(*sums));
 
 	for (size_t i = thread->first_sample; i < thread->end_sample; i++) {
 		const struct ws_frame_info *frame =
-			ws_stacks_get_frame(model->stacks, (uint32_t)col[ws_sample_frame][i]);
+			ws_stacks_get_frame(model->stacks, samples->frame[i]);
 		uint64_t at = frame->address - row->lowest;
 
 		if (frame->module != row->module || frame->address < row->lowest || at >= size)
 			continue;
-		sums[at] += col[ws_sample_time][i];
+		sums[at] += ws_samples_get_time(samples, i);
 		if (sums[at] > sums[hottest])
 			hottest = at;
 	}
@@ -349,15 +349,15 @@ static void count_samples(const struct ws_model *model, const struct ws_usage_ro
 			  uint64_t from, uint64_t *ns)
 {
 	const struct ws_model_thread *thread = &model->threads[row->thread];
-	uint64_t *const *col = model->samples.col;
+	const struct ws_samples *samples = &model->samples;
 
 	for (size_t i = thread->first_sample; i < thread->end_sample; i++) {
 		const struct ws_frame_info *frame =
-			ws_stacks_get_frame(model->stacks, (uint32_t)col[ws_sample_frame][i]);
+			ws_stacks_get_frame(model->stacks, samples->frame[i]);
 
 		if (frame->module == row->module && frame->address >= from &&
 		    frame->address - from < 2 * REACH)
-			ns[frame->address - from] += col[ws_sample_time][i];
+			ns[frame->address - from] += ws_samples_get_time(samples, i);
 	}
 }
 

@@ -137,27 +137,33 @@ static void add_place(struct seen_place *seen, size_t *count, const struct ws_co
 	seen[i].samples++;
 }
 
+/* The place of a sample in one of these calls. */
+static void add_sample(const struct ws_model *model, const struct ws_map *calls, uint32_t thread,
+		       size_t i, struct seen_place *seen, size_t *count)
+{
+	const struct ws_samples *samples = &model->samples;
+	uint32_t call = ws_model_find_call(model, thread, samples->start[i]);
+	struct ws_code_place place;
+
+	if (call == WS_NO_CALL || !ws_map_get(calls, (uint64_t)call + 1, NULL))
+		return;
+	place = ws_code_find_place(model, samples->frame[i], samples->callers[i]);
+	place.leaf = place.function;
+	if (place.users)
+		add_place(seen, count, &place);
+}
+
 struct ws_code_place ws_kernel_kind_place(const struct ws_model *model, enum ws_kernel_kind kind)
 {
 	struct seen_place seen[MOST_PLACES] = {0};
 	struct ws_map calls = {0};
-	uint64_t *const *col = model->samples.col;
 	size_t count = 0, best = 0;
 
 	list_calls(model, kind, &calls);
-	for (size_t i = 0; calls.count && i < model->samples.rows; i++) {
-		uint32_t call = ws_model_find_call(model, (uint32_t)col[ws_sample_thread][i],
-						   col[ws_sample_start][i]);
-		struct ws_code_place place;
-
-		if (call == WS_NO_CALL || !ws_map_get(&calls, (uint64_t)call + 1, NULL))
-			continue;
-		place = ws_code_find_place(model, (uint32_t)col[ws_sample_frame][i],
-					   (uint32_t)col[ws_sample_callers][i]);
-		place.leaf = place.function;
-		if (place.users)
-			add_place(seen, &count, &place);
-	}
+	for (uint32_t id = 0; calls.count && id < model->thread_count; id++)
+		for (size_t i = model->threads[id].first_sample; i < model->threads[id].end_sample;
+		     i++)
+			add_sample(model, &calls, id, i, seen, &count);
 	ws_map_free(&calls);
 	for (size_t i = 1; i < count; i++)
 		if (seen[i].samples > seen[best].samples)

@@ -19,24 +19,24 @@ static bool is_lock_wait(const struct ws_model_state *state)
 	return state->doing == WS_DOING_WAIT && state->wait == WS_WAIT_LOCK;
 }
 
-static bool is_wait_under_lock(const struct ws_model_state *state)
+static bool is_wait_under_lock(const struct ws_model *model, const struct ws_model_state *state)
 {
-	return state->doing == WS_DOING_WAIT && state->function &&
+	return state->doing == WS_DOING_WAIT && ws_model_get_call(model, state)->function &&
 	       (state->wait == WS_WAIT_IO || state->wait == WS_WAIT_POLL ||
 		state->wait == WS_WAIT_SLEEP || state->wait == WS_WAIT_CHILD);
 }
 
-static void add_call(struct held *held, const struct ws_model_state *state, uint64_t ns)
+static void add_call(struct held *held, const struct ws_wait_call *call, uint64_t ns)
 {
-	uint64_t sum = ws_map_get(&held->calls, state->function, NULL) + ns;
+	uint64_t sum = ws_map_get(&held->calls, call->function, NULL) + ns;
 
 	held->waiting += ns;
-	ws_map_set(&held->calls, state->function, sum);
-	if (!state->callchain || state->callchain == WS_NO_U32 ||
-	    ns <= ws_map_get(&held->longest, state->function, NULL))
+	ws_map_set(&held->calls, call->function, sum);
+	if (!call->callchain || call->callchain == WS_NO_U32 ||
+	    ns <= ws_map_get(&held->longest, call->function, NULL))
 		return;
-	ws_map_set(&held->longest, state->function, ns);
-	ws_map_set(&held->stacks, state->function, state->callchain);
+	ws_map_set(&held->longest, call->function, ns);
+	ws_map_set(&held->stacks, call->function, call->callchain);
 }
 
 /* From the end of a wait back to its beginning, through those who had the lock meanwhile. */
@@ -61,8 +61,8 @@ static void follow_wait(const struct ws_model *model, const struct ws_model_stat
 		end = ws_min(state->end, at);
 		if (end > start && state->doing != WS_DOING_RUNNABLE)
 			held->known += end - start;
-		if (end > start && is_wait_under_lock(state))
-			add_call(held, state, end - start);
+		if (end > start && is_wait_under_lock(model, state))
+			add_call(held, ws_model_get_call(model, state), end - start);
 		at = ws_min(at, state->start);
 	}
 }

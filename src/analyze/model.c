@@ -6,6 +6,7 @@
  */
 #include "analyze/model.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,74 +19,113 @@
 #include "base/search.h"
 #include "base/sort.h"
 
-enum { MOST_THREADS = 1 << 22 }; /* ids are the file's: a damaged one may have any */
-
 /* ---- threads ---- */
 
-static void add_state(void *context, uint32_t worker, const struct ws_state *state)
-{
-	struct ws_model *model = context;
-	struct ws_model_thread *thread;
+/* What the workers that read states fill. */
+struct state_reader {
+	struct ws_model *model;
+	pthread_mutex_t lock;
+	struct calls_worker {
+		struct ws_wait_call *chunk;
+		uint32_t base, used, room; /* of its chunk */
+	} * workers;
+};
 
-	(void)worker;
+static void begin_chunk(struct state_reader *reader, struct calls_worker *worker)
+{
+	struct ws_model *model = reader->model;
+
+	worker->chunk = ws_calloc(WS_CALLS_CHUNK, sizeof(*worker->chunk));
+	worker->used = 0;
+	worker->room = WS_CALLS_CHUNK;
+	pthread_mutex_lock(&reader->lock);
+	ws_grow(model->wait_calls, model->wait_cap, model->wait_chunks + 1);
+	worker->base = (uint32_t)(model->wait_chunks * WS_CALLS_CHUNK);
+	model->wait_calls[model->wait_chunks++] = worker->chunk;
+	pthread_mutex_unlock(&reader->lock);
+}
+
+static uint32_t keep_call(struct state_reader *reader, struct calls_worker *worker,
+			  const struct ws_state *state)
+{
+	if (!state->function && !state->path && !state->holder && !state->callchain)
+		return 0;
+	if (worker->used == worker->room)
+		begin_chunk(reader, worker);
+	worker->chunk[worker->used] = (struct ws_wait_call){.function = state->function,
+							    .path = state->path,
+							    .holder = state->holder,
+							    .callchain = state->callchain};
+	return worker->base + worker->used++;
+}
+
+static void add_state(void *context, uint32_t number, const struct ws_state *state)
+{
+	struct state_reader *reader = context;
+	struct ws_model *model = reader->model;
+	struct ws_model_thread *thread;
+	uint32_t waker = state->waker;
+
 	if (state->thread >= model->thread_count)
 		return;
+	if (waker >= WS_MOST_THREADS)
+		waker = 0;
 	thread = &model->threads[state->thread];
 	ws_grow(thread->states, thread->cap, thread->count + 1);
-	thread->states[thread->count++] = (struct ws_model_state){.start = state->start,
-								  .end = state->end,
-								  .function = state->function,
-								  .path = state->path,
-								  .waker = state->waker,
-								  .holder = state->holder,
-								  .callchain = state->callchain,
-								  .doing = state->doing,
-								  .wait = state->wait,
-								  .lost = state->lost};
+	thread->states[thread->count++] =
+		(struct ws_model_state){.start = state->start,
+					.end = state->end,
+					.call = keep_call(reader, &reader->workers[number], state),
+					.waker = waker,
+					.doing = state->doing,
+					.wait = state->wait,
+					.lost = state->lost};
 }
 
 static void read_states(struct ws_model *model)
 {
-	struct ws_states *states = ws_states_open(model->report, model->who, &model->damaged);
+	struct ws_states_part all = {.to = UINT64_MAX, .coreless = true};
+	struct ws_states *states =
+		ws_states_open_part(model->report, model->who, &all, &model->damaged);
+	struct state_reader reader = {.model = model, .lock = PTHREAD_MUTEX_INITIALIZER};
+	struct calls_worker none = {0};
 
+	reader.workers = ws_calloc(ws_count_state_workers(states), sizeof(*reader.workers));
+	begin_chunk(&reader, &none);
 	model->has_scheduling = ws_states_has_scheduling(states);
-	ws_walk_states_once(states, add_state, model);
+	ws_walk_states_once(states, add_state, &reader);
 	ws_states_close(states);
+	free(reader.workers);
 }
 
-/* Where the rows of each thread begin and end, in rows that are sorted by thread. */
-static void find_thread_rows(const uint64_t *thread, size_t rows, struct ws_model *model,
-			     size_t first_offset)
+/* Where the calls of each thread begin and end; they are sorted by thread. */
+static void find_thread_calls(struct ws_model *model)
 {
-	for (size_t i = 0, end; i < rows; i = end) {
-		for (end = i + 1; end < rows && thread[end] == thread[i];)
+	const uint64_t *thread = model->calls.rows.col[ws_cuda_api_thread];
+
+	for (size_t i = 0, end; i < model->calls.rows.rows; i = end) {
+		for (end = i + 1; end < model->calls.rows.rows && thread[end] == thread[i];)
 			end++;
 		if (thread[i] < model->thread_count) {
-			size_t *range =
-				(size_t *)((char *)&model->threads[thread[i]] + first_offset);
-
-			range[0] = i;
-			range[1] = end;
+			model->threads[thread[i]].first_call = i;
+			model->threads[thread[i]].end_call = end;
 		}
 	}
 }
 
-static int read_samples(struct ws_model *model, struct ws_err *err)
+static void place_samples(void *context, uint32_t thread, size_t first, size_t end)
 {
-	struct ws_scan scan = {
-		.table = WS_TABLE_sample,
-		.columns = WS_COLUMN_BIT(sample, start) | WS_COLUMN_BIT(sample, thread) |
-			   WS_COLUMN_BIT(sample, frame) | WS_COLUMN_BIT(sample, callers) |
-			   WS_COLUMN_BIT(sample, time) | WS_COLUMN_BIT(sample, gil),
-		.time_max = UINT64_MAX};
+	struct ws_model *model = context;
 
-	if (ws_rows_load(model->report, &scan, &model->samples, err))
-		return -1;
+	model->threads[thread].first_sample = first;
+	model->threads[thread].end_sample = end;
+}
+
+static void read_samples(struct ws_model *model)
+{
+	ws_samples_load(model->report, model->thread_count, place_samples, model, &model->samples);
 	model->damaged += model->samples.damaged;
 	model->has_samples = model->samples.rows > 0;
-	find_thread_rows(model->samples.col[ws_sample_thread], model->samples.rows, model,
-			 offsetof(struct ws_model_thread, first_sample));
-	return 0;
 }
 
 /* ---- GPUs ---- */
@@ -158,8 +198,7 @@ static void read_calls(struct ws_model *model, struct ws_err *err, int *error)
 {
 	*error = ws_calls_load(model->report, model->who, &model->calls, err);
 	if (!*error)
-		find_thread_rows(model->calls.rows.col[ws_cuda_api_thread], model->calls.rows.rows,
-				 model, offsetof(struct ws_model_thread, first_call));
+		find_thread_calls(model);
 }
 
 /* The calls and the work are read in parallel: neither needs the other. */
@@ -493,7 +532,8 @@ struct ws_model *ws_model_open(const struct ws_report *report,
 	model->is_cancelled = options->is_cancelled;
 	model->context = options->context;
 	model->who = ws_who_open(report);
-	model->thread_count = ws_min(ws_highest_thread_id(model->who), (uint32_t)MOST_THREADS) + 1;
+	model->thread_count =
+		ws_min(ws_highest_thread_id(model->who), (uint32_t)WS_MOST_THREADS - 1) + 1;
 	model->threads = ws_calloc(model->thread_count, sizeof(*model->threads));
 	index_threads(model);
 	model->stacks = ws_stacks_open(report, &model->damaged);
@@ -501,14 +541,14 @@ struct ws_model *ws_model_open(const struct ws_report *report,
 	model->headers = ws_calloc(ws_report_string_count(report) + (size_t)1, 1);
 	model->works = ws_calloc(ws_stacks_count_functions(model->stacks) + (size_t)1, 1);
 	if (read_gpus(model, err) || ws_model_check_cancelled(model, err) ||
-	    read_samples(model, err) || ws_model_check_cancelled(model, err) ||
 	    find_steps(model, options, err) || ws_model_check_cancelled(model, err)) {
 		ws_model_close(model);
 		return NULL;
 	}
+	read_states(model); /* first, since it needs most memory while it reads */
+	read_samples(model);
 	if (!model->has_samples)
 		ws_scopes_load(report, model->thread_count, &model->scopes);
-	read_states(model);
 	ws_find_senders(model);
 	order_ends_of_threads(model);
 	choose_window(model, options);
@@ -530,6 +570,9 @@ void ws_model_close(struct ws_model *model)
 		return;
 	for (uint32_t id = 0; id < model->thread_count; id++)
 		free(model->threads[id].states);
+	for (size_t i = 0; i < model->wait_chunks; i++)
+		free(model->wait_calls[i]);
+	free(model->wait_calls);
 	free(model->threads);
 	for (size_t i = 0; model->gpus && i < model->work.gpus; i++) {
 		free(model->gpus[i].by_end);
@@ -539,7 +582,7 @@ void ws_model_close(struct ws_model *model)
 	ws_map_free(&model->by_tid);
 	free(model->ended);
 	ws_steps_free(&model->steps);
-	ws_rows_free(&model->samples);
+	ws_samples_free(&model->samples);
 	ws_scopes_free(&model->scopes);
 	ws_calls_free(&model->calls);
 	ws_work_free(&model->work);

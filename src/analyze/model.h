@@ -10,6 +10,7 @@
 #ifndef WS_ANALYZE_MODEL_H
 #define WS_ANALYZE_MODEL_H
 
+#include "analyze/samples.h"
 #include "analyze/scopes.h"
 #include "base/map.h"
 #include "query/correlate.h"
@@ -18,13 +19,22 @@
 #include "query/steps.h"
 #include "query/work.h"
 
-/* A thread's state, as in query/states.h, without the fields that the model does not need. */
+/* What is known of the call that a thread waits in, as in query/states.h; 0 where there is none. */
+struct ws_wait_call {
+	uint32_t function, path, holder, callchain;
+};
+
+/* A thread's state, as in query/states.h, without the fields that the model does not need. Threads
+ * that switch all the time have tens of millions, so it is small. */
 struct ws_model_state {
 	uint64_t start, end;
-	uint32_t function, path, waker, holder, callchain;
-	uint8_t doing, wait;
-	bool lost;
+	uint32_t call; /* ws_model_get_call says more */
+	uint32_t waker : 22, doing : 2, wait : 5, lost : 1;
 };
+enum { WS_MOST_THREADS = 1 << 22 }; /* ids are the file's: a damaged one may have any */
+
+/* Calls that threads waited in are kept in chunks, which each worker fills by itself. */
+enum { WS_CALLS_CHUNK = 1 << 14 };
 
 struct ws_model_thread {
 	struct ws_model_state *states; /* in order of time, without overlaps */
@@ -57,9 +67,11 @@ struct ws_model {
 	struct ws_work work;
 	struct ws_model_gpu *gpus; /* as many as work.gpus */
 	struct ws_calls calls;
-	struct ws_rows samples;	 /* start, thread, frame, callers, time, gil */
+	struct ws_samples samples;
 	struct ws_scopes scopes; /* loaded only where threads were not sampled */
 	struct ws_model_thread *threads;
+	struct ws_wait_call **wait_calls; /* chunks; the very first call is none */
+	size_t wait_chunks, wait_cap;
 	uint32_t thread_count; /* ids are 0 to this number less 1 */
 	struct ws_thread_end { /* threads that did anything, by the time of their last activity */
 		uint64_t at;
@@ -101,6 +113,12 @@ void ws_model_close(struct ws_model *model); /* NULL is fine */
  * none. It may have ended long before. */
 const struct ws_model_state *ws_model_find_state(const struct ws_model *model, uint32_t thread,
 						 uint64_t at);
+/* The call that a thread waits in, all zero when that is not known. */
+static inline const struct ws_wait_call *ws_model_get_call(const struct ws_model *model,
+							   const struct ws_model_state *state)
+{
+	return &model->wait_calls[state->call / WS_CALLS_CHUNK][state->call % WS_CALLS_CHUNK];
+}
 /* The call of CUDA that a thread was in just before a moment: its row in `calls`, the innermost, or
  * WS_NO_CALL. */
 uint32_t ws_model_find_call(const struct ws_model *model, uint32_t thread, uint64_t at);

@@ -161,7 +161,7 @@ static void find_lone_place(const struct ws_model *model, const struct sweep *sw
 {
 	struct ws_parallel *parallel = sweep->parallel;
 	const struct ws_model_thread *thread = &model->threads[parallel->lone];
-	uint64_t *const *col = model->samples.col;
+	const struct ws_samples *samples = &model->samples;
 	struct ws_map weights = {0};
 	uint64_t most = 0;
 
@@ -169,13 +169,11 @@ static void find_lone_place(const struct ws_model *model, const struct sweep *sw
 		struct ws_code_place place;
 		uint64_t weight;
 
-		if (!col[ws_sample_frame][i] ||
-		    !is_alone(sweep, parallel->lone, col[ws_sample_start][i]))
+		if (!samples->frame[i] || !is_alone(sweep, parallel->lone, samples->start[i]))
 			continue;
-		place = ws_code_find_place(model, (uint32_t)col[ws_sample_frame][i],
-					   (uint32_t)col[ws_sample_callers][i]);
+		place = ws_code_find_place(model, samples->frame[i], samples->callers[i]);
 		weight = ws_map_get(&weights, place.function, NULL) +
-			 ws_max(col[ws_sample_time][i], (uint64_t)1);
+			 ws_max(ws_samples_get_time(samples, i), (uint64_t)1);
 		ws_map_set(&weights, place.function, weight);
 		if (weight <= most)
 			continue;
@@ -218,7 +216,8 @@ struct wait_sum {
 
 /* Whether another thread or process of the program ended a wait. Wake-ups show this; without them,
  * the kind of the wait does: disks and timers do not count. */
-static bool is_wait_for_others(const struct ws_model *model, const struct ws_model_state *state)
+static bool is_wait_for_others(const struct ws_model *model, const struct ws_model_state *state,
+			       uint32_t file)
 {
 	const char *path;
 
@@ -236,7 +235,7 @@ static bool is_wait_for_others(const struct ws_model *model, const struct ws_mod
 	case WS_WAIT_POLL:
 		return true;
 	case WS_WAIT_IO:
-		path = ws_report_string(model->report, state->path, NULL);
+		path = ws_report_string(model->report, file, NULL);
 		return !strncmp(path, "pipe:", 5) || !strncmp(path, "socket:", 7) ||
 		       !strncmp(path, "anon_inode:", 11);
 	default:
@@ -260,6 +259,7 @@ static void count_waits(const struct ws_model *model, uint32_t id, struct wait_s
 
 	for (size_t i = 0; i < thread->count; i++) {
 		const struct ws_model_state *state = &thread->states[i];
+		const struct ws_wait_call *call = ws_model_get_call(model, state);
 		uint64_t start = ws_max(state->start, model->from),
 			 end = ws_min(state->end, model->to);
 
@@ -267,8 +267,8 @@ static void count_waits(const struct ws_model *model, uint32_t id, struct wait_s
 			continue;
 		if (state->lost)
 			sum->parallel->lost += end - start;
-		else if (is_wait_for_others(model, state))
-			count_wait(sum, state->function, state->callchain);
+		else if (is_wait_for_others(model, state, call->path))
+			count_wait(sum, call->function, call->callchain);
 	}
 }
 
@@ -285,9 +285,9 @@ static void count_calls(const struct ws_model *model, struct wait_sum *sum)
 		uint32_t thread = (uint32_t)values[ws_osrt_thread],
 			 name = (uint32_t)values[ws_osrt_name];
 
-		state.path = (uint32_t)values[ws_osrt_path];
 		state.wait = ws_classify_osrt_call(ws_report_string(model->report, name, NULL));
-		if (values[ws_osrt_nesting] || !is_wait_for_others(model, &state) ||
+		if (values[ws_osrt_nesting] ||
+		    !is_wait_for_others(model, &state, (uint32_t)values[ws_osrt_path]) ||
 		    !ws_is_explained(model, ws_find_thread(model->who, thread)->process))
 			continue;
 		count_wait(sum, name, (uint32_t)values[ws_osrt_callchain]);

@@ -198,7 +198,8 @@ uint32_t ws_path_find_waker(const struct ws_model *model, uint32_t thread,
 	uint32_t waker = state->waker;
 
 	if (!waker && (state->wait == WS_WAIT_LOCK || state->wait == WS_WAIT_GIL))
-		waker = ws_model_find_thread(model, thread, state->holder);
+		waker = ws_model_find_thread(model, thread,
+					     ws_model_get_call(model, state)->holder);
 	else if (!waker && (state->wait == WS_WAIT_JOIN || state->wait == WS_WAIT_CHILD))
 		waker = find_ended_thread(model, thread, at, state->wait == WS_WAIT_CHILD);
 	if (waker == thread || !has_run_before(model, waker, at))
@@ -298,6 +299,7 @@ static bool return_to_origin(struct walk *walk, const struct ws_piece *piece, ui
 static void step_in_wait(struct walk *walk, const struct ws_model_state *state, uint32_t call)
 {
 	struct ws_piece piece = make_thread_piece(walk, WS_PIECE_WAIT);
+	const struct ws_wait_call *wait = ws_model_get_call(walk->model, state);
 	uint32_t waker = ws_path_find_waker(walk->model, walk->place.thread, state, walk->at);
 
 	if (waker && walk->jumps < MOST_JUMPS) {
@@ -306,9 +308,9 @@ static void step_in_wait(struct walk *walk, const struct ws_model_state *state, 
 		return;
 	}
 	piece.wait = state->wait;
-	piece.function = state->function;
-	piece.path = state->path;
-	piece.callchain = state->callchain;
+	piece.function = wait->function;
+	piece.path = wait->path;
+	piece.callchain = wait->callchain;
 	piece.call = call;
 	if (return_to_origin(walk, &piece, state->start))
 		return;

@@ -312,20 +312,20 @@ static void note_loading(struct search *search)
 {
 	const struct ws_model *model = search->model;
 	const struct ws_model_thread *thread = &model->threads[model->thread];
-	uint64_t *const *col = model->samples.col;
+	const struct ws_samples *samples = &model->samples;
 
 	for (size_t i = thread->first_sample; i < thread->end_sample; i++)
-		if (col[ws_sample_frame][i] && col[ws_sample_start][i] > model->from &&
-		    col[ws_sample_start][i] <= search->end &&
-		    is_loading(search, (uint32_t)col[ws_sample_frame][i],
-			       (uint32_t)col[ws_sample_callers][i]))
-			add_moment(search, col[ws_sample_start][i], WS_PHASE_DATA);
+		if (samples->frame[i] && samples->start[i] > model->from &&
+		    samples->start[i] <= search->end &&
+		    is_loading(search, samples->frame[i], samples->callers[i]))
+			add_moment(search, samples->start[i], WS_PHASE_DATA);
 	for (size_t i = 0; i < thread->count; i++) {
 		const struct ws_model_state *state = &thread->states[i];
+		uint32_t stack = ws_model_get_call(model, state)->callchain;
 
-		if (state->doing == WS_DOING_WAIT && state->callchain &&
-		    state->callchain != WS_NO_U32 && state->end > model->from &&
-		    state->start < search->end && is_loading(search, 0, state->callchain))
+		if (state->doing == WS_DOING_WAIT && stack && stack != WS_NO_U32 &&
+		    state->end > model->from && state->start < search->end &&
+		    is_loading(search, 0, stack))
 			add_moment(search, state->end, WS_PHASE_DATA);
 	}
 }

@@ -140,13 +140,15 @@ static bool starts_with(const char *text, const char *prefix)
 /* Whether the state may be a wait for what another thread sends. */
 static bool waits_on_socket(const struct ws_model *model, const struct ws_model_state *state)
 {
-	if (state->doing != WS_DOING_WAIT || state->waker || !state->function)
+	const struct ws_wait_call *call = ws_model_get_call(model, state);
+
+	if (state->doing != WS_DOING_WAIT || state->waker || !call->function)
 		return false;
 	if (state->wait == WS_WAIT_POLL)
 		return true;
 	return state->wait == WS_WAIT_IO &&
-	       (is_receiving_call(ws_report_string(model->report, state->function, NULL)) ||
-		starts_with(ws_report_string(model->report, state->path, NULL), "socket:"));
+	       (is_receiving_call(ws_report_string(model->report, call->function, NULL)) ||
+		starts_with(ws_report_string(model->report, call->path, NULL), "socket:"));
 }
 
 static bool runs_at(const struct ws_model *model, uint32_t thread, uint64_t at)

@@ -26,7 +26,6 @@
 /* ---- what a stack does ---- */
 
 struct stack_use {
-	uint32_t group;
 	uint8_t kind;
 	bool in_kernel, copying;
 	const char *name;
@@ -256,9 +255,7 @@ static void name_call(const struct kernel_view *kernel, const struct function_vi
 /* ---- sums ---- */
 
 enum {
-	LEAST_RECENT_BITS = 10,
-	MOST_RECENT_BITS = 22,
-	AHEAD = 16,
+	BATCH = 64, /* samples whose stacks are prefetched together */
 	MOST_PARTS = 4,
 	LEAST_TO_SHARE = 200000 /* samples */
 };
@@ -271,11 +268,13 @@ struct use_group {
 	uint32_t thread, row; /* 1 + the row of the thread that was seen last; 0 for none */
 };
 
-/* No stack has frame 0. */
-struct recent_stack {
-	uint32_t frame, callers;
-	uint32_t group : 30, in_kernel : 1, copying : 1;
+struct stack_view {
+	uint32_t frame, callers, group;
+	bool in_kernel, copying;
 };
+
+/* What is kept of a stack, of which there may be millions; its group above. */
+enum of_stack { STACK_KNOWN = 1, STACK_IN_KERNEL = 2, STACK_COPYING = 4, STACK_GROUP_SHIFT = 3 };
 
 /* What one worker sums up: the samples of its share of all stacks, so that each stack is classified
  * by one worker only. */
@@ -285,13 +284,9 @@ struct usage_sum {
 	uint32_t part, parts;
 	struct ws_usage usage;
 	struct function_view *functions; /* by number; `marks` is 0 where not yet looked at */
-	struct ws_map stacks;		 /* (frame, callers): 1 + number of `uses` */
-	uint32_t recent_shift;
-	struct recent_stack *recent; /* by a hash of frame and callers: the last of each */
-	size_t piece;		     /* of the path, at the last sample */
-	struct stack_use *uses;
-	size_t use_count, use_cap;
-	struct ws_map group_index; /* hash of a group's identity: 1 + its number */
+	struct ws_map stacks;		 /* frame << 32 | callers: enum of_stack */
+	size_t piece;			 /* of the path, at the last sample */
+	struct ws_map group_index;	 /* hash of a group's identity: 1 + its number */
 	struct use_group *groups;
 	size_t group_count, group_cap;
 	struct ws_map rows;    /* group << 32 | thread: 1 + its number */
@@ -438,32 +433,43 @@ static uint32_t find_group(struct usage_sum *sum, const struct stack_use *use)
 	return (uint32_t)(at - 1);
 }
 
-static const struct stack_use *find_use(struct usage_sum *sum, uint32_t frame, uint32_t callers)
+static struct stack_view view_stack(struct usage_sum *sum, uint64_t key)
 {
-	uint64_t key = (uint64_t)frame << 32 | callers, at = ws_map_get(&sum->stacks, key, NULL);
+	uint64_t view = ws_map_get(&sum->stacks, key, NULL);
+	uint32_t frame = (uint32_t)(key >> 32), callers = (uint32_t)key;
 
-	if (!at) {
-		ws_grow(sum->uses, sum->use_cap, sum->use_count + 1);
-		sum->uses[sum->use_count] = classify_stack(sum, frame, callers);
-		sum->uses[sum->use_count].group = find_group(sum, &sum->uses[sum->use_count]);
-		at = ++sum->use_count;
-		ws_map_set(&sum->stacks, key, at);
+	if (!view) {
+		struct stack_use use = classify_stack(sum, frame, callers);
+
+		view = STACK_KNOWN | (uint64_t)find_group(sum, &use) << STACK_GROUP_SHIFT;
+		if (use.in_kernel)
+			view |= STACK_IN_KERNEL;
+		if (use.copying)
+			view |= STACK_COPYING;
+		ws_map_set(&sum->stacks, key, view);
 	}
-	return &sum->uses[at - 1];
+	return (struct stack_view){.frame = frame,
+				   .callers = callers,
+				   .group = (uint32_t)(view >> STACK_GROUP_SHIFT),
+				   .in_kernel = (view & STACK_IN_KERNEL) != 0,
+				   .copying = (view & STACK_COPYING) != 0};
 }
 
 /* The row of a thread's stack; its line is that of the first stack seen. */
-static uint32_t find_row(struct usage_sum *sum, uint32_t thread, const struct stack_use *use)
+static uint32_t find_row(struct usage_sum *sum, uint32_t thread, const struct stack_view *stack)
 {
 	struct ws_usage *usage = &sum->usage;
-	uint64_t key = (uint64_t)use->group << 32 | thread, at = ws_map_get(&sum->rows, key, NULL);
+	uint64_t key = (uint64_t)stack->group << 32 | thread,
+		 at = ws_map_get(&sum->rows, key, NULL);
 
 	if (!at) {
+		struct stack_use use = classify_stack(sum, stack->frame, stack->callers);
+
 		ws_grow(usage->rows, usage->cap, usage->count + 1);
-		usage->rows[usage->count] = (struct ws_usage_row){.kind = use->kind,
-								  .name = use->name,
+		usage->rows[usage->count] = (struct ws_usage_row){.kind = use.kind,
+								  .name = use.name,
 								  .thread = thread,
-								  .place = use->place,
+								  .place = use.place,
 								  .lowest = UINT64_MAX};
 		at = ++usage->count;
 		ws_map_set(&sum->rows, key, at);
@@ -471,72 +477,44 @@ static uint32_t find_row(struct usage_sum *sum, uint32_t thread, const struct st
 	return (uint32_t)at;
 }
 
-static uint64_t hash_stack(uint32_t frame, uint32_t callers)
+static uint64_t get_stack_key(const struct ws_samples *samples, size_t i)
 {
-	return ((uint64_t)frame << 32 | callers) * UINT64_C(0x9e3779b97f4a7c15);
+	return (uint64_t)samples->frame[i] << 32 | samples->callers[i];
 }
 
-static struct recent_stack *find_recent(const struct usage_sum *sum, uint32_t frame,
-					uint32_t callers)
+static bool is_of_part(const struct usage_sum *sum, uint64_t key)
 {
-	return &sum->recent[hash_stack(frame, callers) >> sum->recent_shift];
+	uint64_t hash = key * UINT64_C(0x9e3779b97f4a7c15);
+
+	return (hash >> 24 & UINT32_MAX) * sum->parts >> 32 == sum->part;
 }
 
-static bool is_of_part(const struct usage_sum *sum, uint32_t frame, uint32_t callers)
+/*
+ * Lists the samples of this part in [from, end), which are at most BATCH, and returns how many.
+ * Most of millions of stacks are not in the processor's caches: they are prefetched before their
+ * turn.
+ */
+static size_t list_part(const struct usage_sum *sum, size_t from, size_t end, size_t *list)
 {
-	return sum->parts == 1 || (hash_stack(frame, callers) >> 24) % sum->parts == sum->part;
-}
+	const struct ws_samples *samples = &sum->model->samples;
+	size_t count = 0;
 
-/* Most of millions of stacks are not in the processor's caches: they are prefetched some time
- * before their turn. */
-static void prefetch_stack(const struct usage_sum *sum, size_t i)
-{
-	const struct ws_rows *samples = &sum->model->samples;
-	uint32_t frame, callers;
-
-	if (i >= samples->rows)
-		return;
-	frame = (uint32_t)samples->col[ws_sample_frame][i];
-	callers = (uint32_t)samples->col[ws_sample_callers][i];
-	if (is_of_part(sum, frame, callers))
-		__builtin_prefetch(find_recent(sum, frame, callers));
-}
-
-/* The largest possible number of different stacks, within limits. */
-static void make_recent(struct usage_sum *sum)
-{
-	uint32_t bits = LEAST_RECENT_BITS;
-
-	while (bits < MOST_RECENT_BITS && (sum->model->samples.rows >> bits) > 1)
-		bits++;
-	sum->recent_shift = 64 - bits;
-	sum->recent = ws_calloc((size_t)1 << bits, sizeof(*sum->recent));
-}
-
-static const struct recent_stack *find_stack(struct usage_sum *sum, uint32_t frame,
-					     uint32_t callers)
-{
-	struct recent_stack *recent = find_recent(sum, frame, callers);
-	const struct stack_use *use;
-
-	if (recent->frame == frame && recent->callers == callers)
-		return recent;
-	use = find_use(sum, frame, callers);
-	*recent = (struct recent_stack){.frame = frame,
-					.callers = callers,
-					.group = use->group,
-					.in_kernel = use->in_kernel,
-					.copying = use->copying};
-	return recent;
+	for (size_t i = from; i < end; i++) {
+		list[count] = i;
+		count += is_of_part(sum, get_stack_key(samples, i));
+	}
+	for (size_t i = 0; i < count; i++)
+		ws_map_prefetch(&sum->stacks, get_stack_key(samples, list[i]));
+	return count;
 }
 
 static struct ws_usage_row *find_stack_row(struct usage_sum *sum, uint32_t thread,
-					   const struct recent_stack *stack)
+					   const struct stack_view *stack)
 {
 	struct use_group *group = &sum->groups[stack->group];
 
 	if (!group->row || group->thread != thread) {
-		group->row = find_row(sum, thread, find_use(sum, stack->frame, stack->callers));
+		group->row = find_row(sum, thread, stack);
 		group->thread = thread;
 	}
 	return &sum->usage.rows[group->row - 1];
@@ -564,28 +542,24 @@ static bool is_on_path(struct usage_sum *sum, uint32_t thread, uint64_t moment)
 	       path->pieces[low].thread == thread && path->pieces[low].kind == WS_PIECE_RUN;
 }
 
-static void add_sample(struct usage_sum *sum, size_t i)
+static void add_sample(struct usage_sum *sum, uint32_t thread, size_t i)
 {
 	const struct ws_model *model = sum->model;
-	uint64_t *const *col = model->samples.col;
-	uint32_t thread = (uint32_t)col[ws_sample_thread][i],
-		 frame = (uint32_t)col[ws_sample_frame][i],
-		 callers = (uint32_t)col[ws_sample_callers][i];
-	uint64_t at = col[ws_sample_start][i], ns = col[ws_sample_time][i];
+	uint32_t frame = model->samples.frame[i];
+	uint64_t at = model->samples.start[i], ns = ws_samples_get_time(&model->samples, i);
 	struct ws_usage_row *row;
-	const struct recent_stack *stack;
+	struct stack_view stack;
 	uint64_t address;
 
-	if (!is_of_part(sum, frame, callers) || thread >= model->thread_count ||
-	    !sum->wanted[thread] || !frame || at < model->from || at > model->to ||
+	if (!frame || at < model->from || at > model->to ||
 	    ws_model_find_call(model, thread, at) != WS_NO_CALL)
 		return; /* what calls of CUDA do inside does not count for the program */
-	stack = find_stack(sum, frame, callers);
-	row = find_stack_row(sum, thread, stack);
+	stack = view_stack(sum, get_stack_key(&model->samples, i));
+	row = find_stack_row(sum, thread, &stack);
 	ns = ws_max(ns, (uint64_t)1);
 	row->ns += ns;
 	row->samples++;
-	if (stack->in_kernel) {
+	if (stack.in_kernel) {
 		sum->usage.kernel = true;
 	} else {
 		const struct ws_frame_info *info = ws_stacks_get_frame(model->stacks, frame);
@@ -601,11 +575,23 @@ static void add_sample(struct usage_sum *sum, size_t i)
 	if (!row->span.start)
 		row->span.start = at;
 	row->span.end = at;
-	if (stack->copying)
+	if (stack.copying)
 		row->copying_ns += ns;
 	if (is_on_path(sum, thread, at))
 		row->path_ns += ns;
 	sum->sampled[thread] += ns;
+}
+
+static void add_samples(struct usage_sum *sum, uint32_t thread, size_t from, size_t end)
+{
+	size_t list[BATCH];
+
+	for (; from < end; from += BATCH) {
+		size_t count = list_part(sum, from, ws_min(from + BATCH, end), list);
+
+		for (size_t i = 0; i < count; i++)
+			add_sample(sum, thread, list[i]);
+	}
 }
 
 static uint64_t scale(uint64_t ns, uint64_t to, uint64_t from)
@@ -616,7 +602,6 @@ static uint64_t scale(uint64_t ns, uint64_t to, uint64_t from)
 static void begin_part(struct usage_sum *sum)
 {
 	sum->sampled = ws_calloc(sum->model->thread_count, sizeof(*sum->sampled));
-	make_recent(sum);
 	sum->functions = ws_calloc(ws_stacks_count_functions(sum->model->stacks) + (size_t)1,
 				   sizeof(*sum->functions));
 }
@@ -628,8 +613,6 @@ static void end_part(struct usage_sum *sum)
 	ws_map_free(&sum->rows);
 	ws_map_free(&sum->group_index);
 	free(sum->groups);
-	free(sum->uses);
-	free(sum->recent);
 	free(sum->functions);
 }
 
@@ -639,9 +622,11 @@ static void sum_part(void *ctx, unsigned worker, size_t i)
 
 	(void)worker;
 	begin_part(sum);
-	for (size_t k = 0; k < sum->model->samples.rows; k++) {
-		prefetch_stack(sum, k + AHEAD);
-		add_sample(sum, k);
+	for (uint32_t id = 1; id < sum->model->thread_count; id++) {
+		const struct ws_model_thread *thread = &sum->model->threads[id];
+
+		if (sum->wanted[id])
+			add_samples(sum, id, thread->first_sample, thread->end_sample);
 	}
 	end_part(sum);
 }

@@ -413,9 +413,8 @@ static void free_ranges(struct matching *matching)
 static bool is_code_named(struct matching *matching, size_t sample)
 {
 	const struct ws_model *model = matching->graph->model;
-	struct ws_code_place place =
-		ws_code_find_place(model, (uint32_t)model->samples.col[ws_sample_frame][sample],
-				   (uint32_t)model->samples.col[ws_sample_callers][sample]);
+	struct ws_code_place place = ws_code_find_place(model, model->samples.frame[sample],
+							model->samples.callers[sample]);
 	struct ws_text text = {0};
 	bool named;
 
@@ -431,7 +430,7 @@ static void share_samples(struct matching *matching, uint32_t first, uint32_t la
 {
 	const struct ws_graph *graph = matching->graph;
 	const struct ws_model_thread *thread = &graph->model->threads[graph->nodes[first].thread];
-	const uint64_t *start = graph->model->samples.col[ws_sample_start];
+	const uint64_t *start = graph->model->samples.start;
 	size_t sample = thread->first_sample;
 	uint32_t known = WS_NO_NODE;
 
@@ -440,7 +439,7 @@ static void share_samples(struct matching *matching, uint32_t first, uint32_t la
 			sample++;
 		for (; sample < thread->end_sample && start[sample] < graph->nodes[i].at;
 		     sample++) {
-			if (!graph->model->samples.col[ws_sample_frame][sample])
+			if (!graph->model->samples.frame[sample])
 				continue;
 			matching->samples[i]++;
 			matching->concerned[i] += is_code_named(matching, sample);

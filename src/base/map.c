@@ -40,6 +40,14 @@ uint64_t ws_map_get(const struct ws_map *map, uint64_t key, bool *found)
 	return map->slots[i].value;
 }
 
+void ws_map_prefetch(const struct ws_map *map, uint64_t key)
+{
+	if (!map->size)
+		return;
+	__builtin_prefetch(&map->slots[home_slot(map, key)]);
+	__builtin_prefetch(&map->used[home_slot(map, key)]);
+}
+
 static void double_slots(struct ws_map *map)
 {
 	struct ws_map old = *map;

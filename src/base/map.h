@@ -22,6 +22,8 @@ struct ws_map {
 /* The value of `key`, or 0 if the map does not have the key; *found, unless NULL, says whether it
  * does. */
 uint64_t ws_map_get(const struct ws_map *map, uint64_t key, bool *found);
+/* Brings what ws_map_get will look at into the processor's caches. */
+void ws_map_prefetch(const struct ws_map *map, uint64_t key);
 void ws_map_set(struct ws_map *map, uint64_t key, uint64_t value);
 /* Remove `key` and give its value (`value` may be NULL); false when it was not there. */
 bool ws_map_remove(struct ws_map *map, uint64_t key, uint64_t *value);

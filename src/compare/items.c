@@ -438,15 +438,18 @@ static struct ws_item *find_function_item(struct collector *collector, uint32_t 
 static void collect_functions(struct collector *collector)
 {
 	const struct ws_model *model = collector->model;
-	uint64_t *const *col = model->samples.col;
+	const struct ws_samples *samples = &model->samples;
 
-	for (size_t i = 0; i < model->samples.rows; i++) {
-		uint64_t start = col[ws_sample_start][i], frame = col[ws_sample_frame][i];
+	for (uint32_t id = 0; id < model->thread_count; id++)
+		for (size_t i = model->threads[id].first_sample; i < model->threads[id].end_sample;
+		     i++) {
+			uint64_t start = samples->start[i], time = ws_samples_get_time(samples, i);
+			uint32_t frame = samples->frame[i];
 
-		if (frame && col[ws_sample_time][i] && start >= model->from && start < model->to)
-			add_event(collector, find_function_item(collector, (uint32_t)frame), start,
-				  col[ws_sample_time][i]);
-	}
+			if (frame && time && start >= model->from && start < model->to)
+				add_event(collector, find_function_item(collector, frame), start,
+					  time);
+		}
 }
 
 /* ---- forms of names ---- */

@@ -416,8 +416,10 @@ struct ws_states *ws_states_open_part(const struct ws_report *report,
 
 		const uint8_t *threads = part->threads;
 
+		if (source == SCHED && (part->brief || part->coreless))
+			scan.columns &= ~WS_COLUMN_BIT(sched, cpu);
 		if (source == SCHED && part->brief)
-			scan.columns &= ~(WS_COLUMN_BIT(sched, cpu) | WS_COLUMN_BIT(sched, waker));
+			scan.columns &= ~WS_COLUMN_BIT(sched, waker);
 		if (source == GIL && part->holders)
 			threads = NULL;
 		ws_rows_load_tracks(report, &scan, threads, part->count, &states->rows[source]);
@@ -725,7 +727,7 @@ static void walk_scheduled(struct thread_walk *walk)
 	uint64_t *const *col = walk->states->rows[SCHED].col, *start = col[ws_sched_start],
 			*end = col[ws_sched_end];
 	const uint64_t *cpu = col[ws_sched_cpu],
-		       *waker = col[ws_sched_waker]; /* with `brief`, neither is filled in */
+		       *waker = col[ws_sched_waker]; /* NULL where a part leaves it out */
 	uint64_t off = 0;			     /* since when the thread is off its core */
 
 	for (size_t i = walk->slice->from[SCHED], to = walk->slice->to[SCHED], kept = i; i < to;

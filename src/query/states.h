@@ -79,14 +79,14 @@ struct ws_states *ws_states_open(const struct ws_report *report, const struct ws
  * Read a part: threads for which `threads`, an array of `n` bytes by thread id, is not 0 (NULL:
  * all), and only what touches from..to. States that begin and end within from..to are complete,
  * except for calls that never returned and began before. With `holders`, any thread that held the
- * GIL is named; otherwise only one of these threads. With `brief`, states have neither core nor
- * waker, which saves much memory.
+ * GIL is named; otherwise only one of these threads. With `coreless`, states have no core, with
+ * `brief` neither core nor waker, which saves much memory.
  */
 struct ws_states_part {
 	const uint8_t *threads;
 	size_t count;
 	uint64_t from, to;
-	bool holders, brief;
+	bool holders, coreless, brief;
 };
 struct ws_states *ws_states_open_part(const struct ws_report *report,
 				      const struct ws_names_by_id *who,

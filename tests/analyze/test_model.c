@@ -344,9 +344,79 @@ static void states_are_the_same_when_walked_once(void **state)
 	unlink(path);
 }
 
+/* ---- samples ---- */
+
+enum { SAMPLES = 1000, SAMPLERS = 3 };
+
+/* Blocks whose times of thread 2 overlap, and of which thread 1 has samples in one only. */
+static void write_samples(const char *path)
+{
+	struct ws_writer_opts options = {.overwrite = true, .block_rows = SAMPLES};
+	struct ws_err err = {""};
+	struct ws_writer *writer = ws_writer_create(path, &options, &err);
+
+	assert_non_null(writer);
+	for (uint64_t i = 0; i < 3 * SAMPLES; i++)
+		ROW(writer, sample, .start = 1 + i / SAMPLES + 5 * (i % SAMPLES),
+		    .thread = i < SAMPLES / 2 ? 1 : 2, .frame = (uint32_t)i + 1,
+		    .callers = (uint32_t)i / 3, .time = i % 7 ? i : i << 32);
+	ROW(writer, sample, .start = 1, .thread = SAMPLERS, .frame = 1);
+	ROW(writer, sample, .start = 1, .thread = SAMPLERS + 100, .frame = 1);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
+}
+
+struct places {
+	size_t first[SAMPLERS + 1], end[SAMPLERS + 1];
+};
+
+static void keep_place(void *context, uint32_t thread, size_t first, size_t end)
+{
+	struct places *places = context;
+
+	assert_true(thread <= SAMPLERS);
+	places->first[thread] = first;
+	places->end[thread] = end;
+}
+
+static void samples_are_sorted_by_thread_and_time(void **state)
+{
+	struct places places = {{0}};
+	struct ws_samples samples;
+	struct ws_report *report;
+	struct ws_err err = {""};
+	char path[64];
+
+	(void)state;
+	snprintf(path, sizeof(path), "test_model.%d.wsrep", (int)getpid());
+	write_samples(path);
+	report = ws_report_open_plain(path, &err);
+	assert_non_null(report);
+	ws_samples_load(report, SAMPLERS + 1, keep_place, &places, &samples);
+	assert_int_equal(samples.rows, 3 * SAMPLES + 1);
+	assert_int_equal(places.end[0], 0);
+	assert_int_equal(places.end[1] - places.first[1], SAMPLES / 2);
+	assert_int_equal(places.end[2] - places.first[2], 5 * SAMPLES / 2);
+	assert_int_equal(places.end[3] - places.first[3], 1);
+	for (uint32_t thread = 1; thread < SAMPLERS; thread++)
+		for (size_t i = places.first[thread]; i < places.end[thread]; i++) {
+			uint64_t number = samples.frame[i] - 1, block = number / SAMPLES;
+
+			assert_true(i == places.first[thread] ||
+				    samples.start[i - 1] <= samples.start[i]);
+			assert_int_equal(samples.start[i], 1 + block + 5 * (number % SAMPLES));
+			assert_int_equal(samples.callers[i], number / 3);
+			assert_int_equal(ws_samples_get_time(&samples, i),
+					 number % 7 ? number : number << 32);
+		}
+	ws_samples_free(&samples);
+	ws_report_close(report);
+	unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(samples_are_sorted_by_thread_and_time),
 		cmocka_unit_test(brief_ranges_have_their_shares),
 		cmocka_unit_test(nothing_changes_without_a_change),
 		cmocka_unit_test(less_cost_is_less_time),

@@ -91,16 +91,16 @@ static struct ws_code_place find_wait_place(const struct ws_analysis *analysis)
 
 	for (size_t i = 0; i < thread->count; i++) {
 		const struct ws_model_state *state = &thread->states[i];
+		uint32_t chain = ws_model_get_call(model, state)->callchain;
 		uint64_t sum;
 
-		if (state->doing != WS_DOING_WAIT || !state->callchain ||
-		    state->callchain == WS_NO_U32)
+		if (state->doing != WS_DOING_WAIT || !chain || chain == WS_NO_U32)
 			continue;
-		sum = ws_map_get(&sums, state->callchain, NULL) + state->end - state->start;
-		ws_map_set(&sums, state->callchain, sum);
+		sum = ws_map_get(&sums, chain, NULL) + state->end - state->start;
+		ws_map_set(&sums, chain, sum);
 		if (sum > most) {
 			most = sum;
-			stack = state->callchain;
+			stack = chain;
 		}
 	}
 	ws_map_free(&sums);

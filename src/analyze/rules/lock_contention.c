@@ -44,7 +44,8 @@ struct lock_waits {
 static bool is_file_lock(const struct ws_model *model, const struct ws_model_state *state)
 {
 	static const char *const names[] = {"flock", "lockf*", "fcntl*", NULL};
-	const char *name = ws_report_string(model->report, state->function, NULL);
+	const char *name =
+		ws_report_string(model->report, ws_model_get_call(model, state)->function, NULL);
 
 	return state->wait == WS_WAIT_IO && ws_is_name_among(name, strlen(name), names);
 }
@@ -92,18 +93,18 @@ static bool is_lock_wait(const struct ws_model *model, const struct lock_waits *
 	       (!waits->turns || take_turns(model, waits, id, state));
 }
 
-static void add_wait(const struct ws_model_state *state, uint64_t start, uint64_t end,
+static void add_wait(const struct ws_wait_call *call, uint64_t start, uint64_t end,
 		     struct lock_waits *waits)
 {
 	waits->count++;
 	if (end - start > waits->longest_ns) {
 		waits->longest_ns = end - start;
 		waits->longest = (struct ws_span){start, end};
-		waits->function = state->function;
+		waits->function = call->function;
 	}
-	if (state->callchain && state->callchain != WS_NO_U32)
-		ws_map_set(&waits->stacks, state->callchain,
-			   ws_map_get(&waits->stacks, state->callchain, NULL) + end - start);
+	if (call->callchain && call->callchain != WS_NO_U32)
+		ws_map_set(&waits->stacks, call->callchain,
+			   ws_map_get(&waits->stacks, call->callchain, NULL) + end - start);
 }
 
 /* How much of the window a thread lived through, as far as its states tell. */
@@ -128,7 +129,7 @@ static void add_thread(const struct ws_model *model, uint32_t id, struct lock_wa
 		if (end <= start || !is_lock_wait(model, waits, id, state))
 			continue;
 		here += end - start;
-		add_wait(state, start, end, waits);
+		add_wait(ws_model_get_call(model, state), start, end, waits);
 	}
 	if (!here)
 		return;

@@ -65,15 +65,15 @@ static const struct ws_elf *open_module(struct line_search *search, uint32_t num
 static void count_samples(const struct ws_model *model, struct hot_loop *loop)
 {
 	const struct ws_model_thread *thread = &model->threads[loop->row->thread];
-	uint64_t *const *col = model->samples.col;
+	const struct ws_samples *samples = &model->samples;
 
 	for (size_t i = thread->first_sample; i < thread->end_sample; i++) {
 		const struct ws_frame_info *frame =
-			ws_stacks_get_frame(model->stacks, (uint32_t)col[ws_sample_frame][i]);
+			ws_stacks_get_frame(model->stacks, samples->frame[i]);
 
 		if (frame->module == loop->row->module && frame->address >= loop->from &&
 		    frame->address - loop->from < WS_COUNT(loop->ns))
-			loop->ns[frame->address - loop->from] += col[ws_sample_time][i];
+			loop->ns[frame->address - loop->from] += ws_samples_get_time(samples, i);
 	}
 }
 

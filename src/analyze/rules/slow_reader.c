@@ -21,8 +21,9 @@ struct full_pipe {
 
 static bool is_full_pipe(const struct ws_model *model, const struct ws_model_state *state)
 {
-	const char *path = ws_report_string(model->report, state->path, NULL),
-		   *call = ws_report_string(model->report, state->function, NULL);
+	const struct ws_wait_call *wait = ws_model_get_call(model, state);
+	const char *path = ws_report_string(model->report, wait->path, NULL),
+		   *call = ws_report_string(model->report, wait->function, NULL);
 
 	if (state->doing != WS_DOING_WAIT || state->wait != WS_WAIT_IO || !state->waker)
 		return false;
@@ -40,6 +41,7 @@ static struct full_pipe measure_writer(const struct ws_model *model, uint32_t id
 	memset(sums, 0, model->thread_count * sizeof(*sums));
 	for (size_t i = 0; i < thread->count; i++) {
 		const struct ws_model_state *state = &thread->states[i];
+		const struct ws_wait_call *call = ws_model_get_call(model, state);
 		uint64_t start = ws_max(state->start, model->from),
 			 end = ws_min(state->end, model->to);
 
@@ -54,9 +56,9 @@ static struct full_pipe measure_writer(const struct ws_model *model, uint32_t id
 			continue;
 		found.longest_ns = end - start;
 		found.longest = (struct ws_span){start, end};
-		found.function = state->function;
-		if (state->callchain && state->callchain != WS_NO_U32)
-			found.stack = state->callchain;
+		found.function = call->function;
+		if (call->callchain && call->callchain != WS_NO_U32)
+			found.stack = call->callchain;
 	}
 	if ((double)sums[found.reader] < LEAST_BY_ONE * (double)found.ns)
 		found.reader = 0;
@@ -99,19 +101,20 @@ static void find_wait(const struct ws_model *model, uint32_t reader, struct read
 
 	for (size_t i = 0; i < thread->count; i++) {
 		const struct ws_model_state *state = &thread->states[i];
+		const struct ws_wait_call *call = ws_model_get_call(model, state);
 		uint64_t start = ws_max(state->start, model->from),
 			 end = ws_min(state->end, model->to), sum;
 
-		if (end <= start || state->doing != WS_DOING_WAIT || !state->function)
+		if (end <= start || state->doing != WS_DOING_WAIT || !call->function)
 			continue;
-		sum = ws_map_get(&sums, state->function, NULL) + end - start;
-		ws_map_set(&sums, state->function, sum);
+		sum = ws_map_get(&sums, call->function, NULL) + end - start;
+		ws_map_set(&sums, call->function, sum);
 		if (sum <= work->waiting)
 			continue;
 		work->waiting = sum;
-		work->function = state->function;
-		if (state->callchain && state->callchain != WS_NO_U32)
-			work->stack = state->callchain;
+		work->function = call->function;
+		if (call->callchain && call->callchain != WS_NO_U32)
+			work->stack = call->callchain;
 	}
 	ws_map_free(&sums);
 }
