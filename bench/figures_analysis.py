@@ -3,10 +3,11 @@ recording the machine beside the program costs."""
 import json
 import os
 import resource
+import sys
 
-from run import Row, figure
+from run import HERE, Row, figure
 
-PAIRS = 20
+PAIRS = int(os.environ.get("WS_BENCH_PAIRS", "20"))
 SECONDS, HZ = 5, 100  # ten times as often as it is done, so that the cost can be measured
 
 
@@ -24,31 +25,79 @@ def make_run(b, seed, *words):
     return path
 
 
+def rows_of_pairs(what, alarms, found, item):
+    name = "diff of %s, %d pairs: " % (what, PAIRS)
+    return [
+        Row(name + "a change", "pairs", [], [len(alarms)], 1, digits=0, note="; ".join(alarms)),
+        Row(name + item, "pairs", [], [found], PAIRS - 1, at_least=True, digits=0),
+    ]
+
+
+def alarms_of(out):
+    """What `diff` says has changed where nothing did."""
+    step = [out["step"]["verdict"]] if out["step"]["verdict"] != "no_change" else []
+    named = [
+        "%s %s %s" % (x["kind"], x["name"], x["verdict"])
+        for x in out["items"]
+        if x["verdict"] != "no_change"
+    ]
+    return step + named[:2] if step or out["changed"] else []
+
+
+def is_named(out, kind, name=""):
+    """Whether an item of this kind is said to be slower."""
+    return any(
+        x["kind"] == kind and x["verdict"] == "slower" and name in x["name"] for x in out["items"]
+    )
+
+
 @figure
 def comparisons(b):
     """Runs of one program, with the noise of a real machine, made up: pairs of the same code, and
     of one kernel that takes 5 % longer in the second."""
-    alarms = found = 0
+    alarms, found = [], 0
     for i in range(PAIRS):
         base = make_run(b, 2 * i + 1)
-        same = diff(b, base, make_run(b, 2 * i + 2))
-        alarms += same["changed"] > 0 or same["step"]["verdict"] != "no_change"
+        alarms += [", ".join(x) for x in [alarms_of(diff(b, base, make_run(b, 2 * i + 2)))] if x]
         slower = diff(b, base, make_run(b, 2 * i + 2, "kernel=6", "slower=0.05"))
-        kinds = [x["kind"] for x in slower["items"] if x["verdict"] == "slower"]
-        found += "kernel" in kinds
-    name = "diff, %d pairs: " % PAIRS
-    return [
-        Row(name + "same code, a change is named", "pairs", [], [alarms], 1, digits=0),
-        Row(
-            name + "a kernel 5 % slower, found",
-            "pairs",
-            [],
-            [found],
-            PAIRS - 1,
-            at_least=True,
-            digits=0,
-        ),
-    ]
+        found += is_named(slower, "kernel")
+    return rows_of_pairs("made-up runs", alarms, found, "a kernel 5 % slower, found")
+
+
+def compare_real(b, program, options, kind, name):
+    """The alarms of pairs of runs of the same code, and in how many pairs the part that is 5 %
+    slower in the second is named."""
+
+    def record(report, *words):
+        b.profile("-q", "--no-findings", program, *words, options=options, report=report)
+        return b.path(report)
+
+    alarms, found = [], 0
+    for i in range(PAIRS):
+        base, same = record("base.wsrep"), record("same.wsrep")
+        slower = record("slower.wsrep", "0.05")
+        alarms += [", ".join(x) for x in [alarms_of(diff(b, base, same))] if x]
+        found += is_named(diff(b, base, slower), kind, name)
+        print("  %d pairs: %d alarms, %d found" % (i + 1, len(alarms), found), file=sys.stderr)
+    return alarms, found
+
+
+@figure
+def comparisons_cpu(b):
+    """Runs of a real program of marked steps on CPUs, as noisy as this machine is."""
+    program = b.program("steps_bench")
+    alarms, found = compare_real(b, program, ["-t", "nvtx,osrt"], "range", "score")
+    return rows_of_pairs("runs on CPUs", alarms, found, "a range 5 % slower, found")
+
+
+@figure
+def comparisons_gpu(b):
+    """Runs of a real program of marked steps on a GPU."""
+    program = b.path("steps_bench_gpu")
+    source = os.path.join(HERE, "steps_bench.cu")
+    b.command(["nvcc", "-O2", "-arch=native", "-o", program, source])
+    alarms, found = compare_real(b, program, ["-t", "cuda,nvtx"], "kernel", "attend")
+    return rows_of_pairs("runs on a GPU", alarms, found, "a kernel 5 % slower, found")
 
 
 def processor_time(b, groups):

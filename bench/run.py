@@ -85,10 +85,13 @@ class Run:
 
 
 class Bench:
-    def __init__(self, build, runs):
-        self.build, self.runs = build, runs
-        self.warpsight = os.path.join(build, "warpsight")
-        self.dir = tempfile.mkdtemp(prefix="ws-bench-")
+    def __init__(self, build, runs, warpsight=None, kept=None):
+        """kept: the folder that reports are written to and stay in, instead of a temporary one."""
+        self.build, self.runs, self.kept = build, runs, kept
+        self.warpsight = warpsight or os.path.join(build, "warpsight")
+        self.broken = 0  # what could not be measured
+        self.dir = kept or tempfile.mkdtemp(prefix="ws-bench-")
+        os.makedirs(self.dir, exist_ok=True)
         self.env = {
             k: v for k, v in os.environ.items() if not k.startswith(("WARPSIGHT", "NVTX_", "LD_"))
         }
@@ -211,6 +214,8 @@ def show_head():
 def main():
     p = argparse.ArgumentParser(description="Measure what recording costs.")
     p.add_argument("--build", default=os.path.join(HERE, "..", "build"))
+    p.add_argument("--warpsight", help="the program to measure (BUILD/warpsight)")
+    p.add_argument("--keep", metavar="FOLDER", help="write reports there, and leave them")
     p.add_argument(
         "--runs",
         type=int,
@@ -225,9 +230,9 @@ def main():
     a = p.parse_args()
     for path in sorted(glob.glob(os.path.join(HERE, "figures_*.py"))):
         importlib.import_module(os.path.basename(path)[:-3])
-    b = Bench(os.path.abspath(a.build), a.runs)
+    b = Bench(os.path.abspath(a.build), a.runs, a.warpsight, a.keep and os.path.abspath(a.keep))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    rows, broken = [], 0
+    rows = []
     if os.getloadavg()[0] > 0.7 * os.cpu_count():
         print(
             "the machine is busy with other work (load %.1f): figures of nanoseconds will be too"
@@ -248,16 +253,17 @@ def main():
                     show_line(row.cells())
                     rows.append(row)
             except (RuntimeError, OSError, ValueError, IndexError, subprocess.TimeoutExpired) as e:
-                broken += 1
+                b.broken += 1
                 print("bench: %s could not be measured: %s" % (fn.__name__, e), file=sys.stderr)
     finally:
-        shutil.rmtree(b.dir, ignore_errors=True)
+        if not b.kept:
+            shutil.rmtree(b.dir, ignore_errors=True)
     missed = sum(r.holds is False for r in rows)
     print(
         "\n%d figures, %d limits missed, %d figures could not be measured"
-        % (len(rows), missed, broken)
+        % (len(rows), missed, b.broken)
     )
-    return 1 if broken else 0
+    return 1 if b.broken else 0
 
 
 if __name__ == "__main__":
