@@ -5,6 +5,7 @@ A script either checks as it goes (`check`, then `done`), or declares tests, fun
 when something is wrong, which `main` runs one after the other in a folder that is theirs.
 """
 import collections
+import functools
 import os
 import shutil
 import subprocess
@@ -58,6 +59,25 @@ def skip_where_only_races_count():
 def test(f):
     TESTS.append(f)
     return f
+
+
+def live(f):
+    """A test that records a program and judges its times. On a busy machine threads may wait for
+    cores so long that something else is the largest; so it is tried again, and why is printed.
+    """
+
+    @functools.wraps(f)
+    def try_often(tries=5):
+        for left in range(tries - 1, -1, -1):
+            try:
+                return f()
+            except AssertionError as e:
+                if not left:
+                    raise
+                load = "load %.1f on %d cores" % (os.getloadavg()[0], os.cpu_count())
+                print("# %s again (%s): %.500s" % (f.__name__, load, " ".join(str(e).split())))
+
+    return test(try_often)
 
 
 def run(*args, ok=True, **kw):

@@ -11,7 +11,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from tap import Skip, main, run, same, test
+from tap import Skip, live, main, run, same, test
 
 PLANTED, PLANTED_DEBUG = (os.path.abspath(name) for name in sys.argv[2:4])
 PLANTED_CLANG = os.path.abspath(sys.argv[4]) if len(sys.argv) > 4 else None
@@ -66,37 +66,25 @@ def check_planted(fault, rule, place):
         raise AssertionError("%s is not in: %s" % (place, found["title"]))
 
 
-def try_planted(fault, rule, place):
-    """For faults that do not show each time on a busy machine: a thread may do all of its work
-    while no other has a core.
-    """
-    for left in range(4, -1, -1):
-        try:
-            return check_planted(fault, rule, place)
-        except AssertionError:
-            if not left:
-                raise
-
-
-@test
+@live
 def sleeping_is_named_with_its_function():
     check_planted("sleep", "sleeping", "wait_a_while")
 
 
-@test
+@live
 def waits_that_only_a_time_limit_ends_are_named():
     check_planted("limit", "sleeping", "wait_for_limit")
 
 
-@test
+@live
 def a_server_that_sleeps_is_named_and_not_its_client():
     needs_kernel_samples(analyze(record("server", PLANTED, "server")))
-    try_planted("server", "sleeping", "answer_slowly")
+    check_planted("server", "sleeping", "answer_slowly")
 
 
-@test
+@live
 def spin_locks_of_the_program_itself_are_named():
-    try_planted("ownspin", "busy-waiting", "take_spin_lock")
+    check_planted("ownspin", "busy-waiting", "take_spin_lock")
 
 
 @test
@@ -122,22 +110,22 @@ threads = [threading.Thread(target=hold_lock) for i in range(4)]
         raise AssertionError(found[0]["title"])
 
 
-@test
+@live
 def contended_locks_are_named():
     check_planted("lock", "lock-contention", "update_total")
 
 
-@test
+@live
 def a_semaphore_used_as_a_lock_is_named():
-    try_planted("semaphore", "lock-contention", "use_in_turns")
+    check_planted("semaphore", "lock-contention", "use_in_turns")
 
 
-@test
+@live
 def processes_that_wait_for_the_lock_of_a_file_are_named():
     check_planted("flock", "lock-contention", "use_file_in_turns")
 
 
-@test
+@live
 def threads_that_wait_for_the_allocator_are_named():
     """Nothing records such waits by name: samples in the kernel tell."""
     for _ in range(5):
@@ -154,7 +142,7 @@ def threads_that_wait_for_the_allocator_are_named():
         raise AssertionError(titles[0])
 
 
-@test
+@live
 def a_program_that_is_bound_to_one_core_is_named():
     if os.cpu_count() < 2 or len(os.sched_getaffinity(0)) < 2:
         raise Skip("there is only one core")
@@ -171,12 +159,12 @@ def a_program_that_is_bound_to_one_core_is_named():
         raise AssertionError(json.dumps(findings, indent=1))
 
 
-@test
+@live
 def unequal_shares_are_named():
     check_planted("imbalance", "imbalance", "2 threads")
 
 
-@test
+@live
 def page_faults_are_named():
     check_planted("pages", "page-faults", "touch_pages")
 
@@ -196,92 +184,92 @@ def check_call(fault, rule, place, call):
         raise AssertionError("%s and %s are not in: %s" % (place, call, title))
 
 
-@test
+@live
 def spinning_threads_are_named():
     check_planted("spin", "busy-waiting", "hold_spinlock")
 
 
-@test
+@live
 def calls_that_change_protections_are_named():
     check_call("protect", "page-faults", "protect_page", "mprotect")
 
 
-@test
+@live
 def asking_until_a_time_limit_is_over_is_named():
     check_planted("polls", "blocking-io", "until a time limit is over, 20 times")
 
 
-@test
+@live
 def small_writes_are_named():
     check_call("bytes", "small-io", "put_byte", "write")
 
 
-@test
+@live
 def numbers_read_at_random_places_are_named():
     check_call("seek", "small-io", "read_number_at", "read lseek lseek64")
 
 
-@test
+@live
 def large_writes_are_no_fault():
     report = analyze(record("blocks", PLANTED, "blocks"))
     same([f["id"] for f in report["findings"] if f["rule"] == "small-io"], [])
 
 
-@test
+@live
 def system_calls_are_named():
     check_call("stat", "system-calls", "look_at_file", "stat fstatat64 newfstatat")
 
 
-@test
+@live
 def files_opened_for_each_line_are_named():
     check_call("files", "system-calls", "append_line", "open open64 openat close unlink")
 
 
-@test
+@live
 def a_thread_for_each_task_is_named():
     check_planted("threads", "thread-churn", "run_threads")
 
 
-@test
+@live
 def a_message_for_each_byte_is_named():
     check_planted("pipe", "handovers", "ask_o")
 
 
-@test
+@live
 def a_worker_with_the_longest_share_is_named():
     check_planted("crew", "imbalance", "4 threads")
 
 
-@test
+@live
 def what_one_thread_does_alone_is_named():
     check_planted("serial", "serial-section", "planted")
 
 
-@test
+@live
 def a_variable_that_threads_change_all_the_time_is_named():
     if os.uname().machine != "x86_64" or len(os.sched_getaffinity(0)) < 2:
         raise Skip("no x86-64, or one core")
-    try_planted("atomics", "shared-lines", "change one variable by atomic instructions")
+    check_planted("atomics", "shared-lines", "change one variable by atomic instructions")
 
 
-@test
+@live
 def threads_that_run_one_after_the_other_are_named():
     if len(os.sched_getaffinity(0)) < 2:
         raise Skip("one core")
     check_planted("sequence", "serial-section", "4 threads run one after the other")
 
 
-@test
+@live
 def short_children_of_the_users_program_are_a_fault():
     check_planted("processes", "child-processes", "start_process")
 
 
-@test
+@live
 def short_children_whose_output_is_read_are_a_fault():
     check_planted("popen", "child-processes", "ask_shell")
 
 
-@test
+@live
 def short_children_of_a_script_of_the_users_are_a_fault():
     """A few are a shell's work."""
     script = "for i in $(seq %d); do /bin/true; done\n"
@@ -295,7 +283,7 @@ def short_children_of_a_script_of_the_users_are_a_fault():
     same(set(found[250]) <= {"warning", "critical"} and len(found[250]) == 1, True, found)
 
 
-@test
+@live
 def short_children_of_a_part_of_a_script_are_named():
     """What stands behind a pipe runs in a process of its own."""
     with open("pipe.sh", "w") as file:
@@ -307,7 +295,7 @@ def short_children_of_a_part_of_a_script_are_named():
         raise AssertionError(title)
 
 
-@test
+@live
 def copying_a_large_process_is_named():
     for _ in range(5):  # on a busy machine the children may take longer than the copying
         report = analyze(record("fork", PLANTED, "fork"))
@@ -318,7 +306,7 @@ def copying_a_large_process_is_named():
     raise AssertionError(json.dumps(report["findings"], indent=1))
 
 
-@test
+@live
 def allocating_one_by_one_is_named():
     path = record("lists", PLANTED, "lists")
     names = run("report", "-q", "-f", "csv", path).out
@@ -329,7 +317,7 @@ def allocating_one_by_one_is_named():
         raise AssertionError(title)
 
 
-@test
+@live
 def workers_side_by_side_are_no_short_children():
     report = analyze(record("workers", PLANTED, "workers"))
     check_sums(report)
@@ -337,7 +325,7 @@ def workers_side_by_side_are_no_short_children():
         raise AssertionError(json.dumps(report["findings"]))
 
 
-@test
+@live
 def short_children_of_python_are_named():
     program = "import subprocess\nfor i in range(25): subprocess.run(['/bin/true'])\n"
     found = first_fault(
@@ -347,7 +335,7 @@ def short_children_of_python_are_named():
         raise AssertionError(found["title"])
 
 
-@test
+@live
 def processes_that_compute_one_after_the_other_are_named():
     program = (
         "import subprocess, sys\n"
@@ -366,21 +354,21 @@ def processes_that_compute_one_after_the_other_are_named():
         raise AssertionError(found["title"])
 
 
-@test
+@live
 def the_slowest_stage_of_a_pipeline_is_named():
     if len(os.sched_getaffinity(0)) < 2:
         raise Skip("one core")
-    try_planted("stages", "slow-reader", "is the slowest stage of a pipeline")
+    check_planted("stages", "slow-reader", "is the slowest stage of a pipeline")
 
 
-@test
+@live
 def the_slowest_of_threads_with_queues_is_named():
     if len(os.sched_getaffinity(0)) < 2:
         raise Skip("one core")
-    try_planted("queues", "slow-stage", "is the slowest stage")
+    check_planted("queues", "slow-stage", "is the slowest stage")
 
 
-@test
+@live
 def readers_that_lock_for_writing_are_told_so():
     report = analyze(record("writers", PLANTED, "writers"))
     advice = first_fault(report, "lock-contention")["advice"]
@@ -388,12 +376,12 @@ def readers_that_lock_for_writing_are_told_so():
         raise AssertionError(advice)
 
 
-@test
+@live
 def what_is_done_under_a_lock_is_named():
-    try_planted("held", "lock-contention", "nanosleep at sleep_with_lock")
+    check_planted("held", "lock-contention", "nanosleep at sleep_with_lock")
 
 
-@test
+@live
 def what_a_process_writes_and_nobody_reads_is_named():
     reader = "import sys, time\nfor line in sys.stdin: time.sleep(0.004)"
     program = (
@@ -418,7 +406,7 @@ def what_a_process_writes_and_nobody_reads_is_named():
         raise AssertionError(found)
 
 
-@test
+@live
 def rand_in_several_threads_is_named():
     report = analyze(record("draws", PLANTED, "draws"))
     title = first_fault(report, "library-work")["title"]
@@ -431,7 +419,7 @@ def needs_machine_code():
         raise Skip("machine code of x86-64 only")
 
 
-@test
+@live
 def a_matrix_read_by_columns_is_named():
     needs_machine_code()
     title = first_fault(analyze(record("columns", PLANTED, "columns")), "hot-code")["title"]
@@ -439,13 +427,13 @@ def a_matrix_read_by_columns_is_named():
         raise AssertionError(title)
 
 
-@test
+@live
 def atomic_variables_behind_pointers_are_named():
     needs_machine_code()
-    try_planted("pointers", "shared-lines", "2 threads change variables by atomic instructions")
+    check_planted("pointers", "shared-lines", "2 threads change variables by atomic instructions")
 
 
-@test
+@live
 def what_a_script_does_before_it_becomes_the_program_is_left_out():
     with open("start.sh", "w") as file:
         file.write(
@@ -456,7 +444,7 @@ def what_a_script_does_before_it_becomes_the_program_is_left_out():
     same((rules[0], "child-processes" in rules), ("sleeping", False), rules)
 
 
-@test
+@live
 def a_build_without_optimisation_is_named():
     report = analyze(record("debug", PLANTED_DEBUG, "healthy"))
     with open(PLANTED_DEBUG, "rb") as f:
@@ -467,7 +455,7 @@ def a_build_without_optimisation_is_named():
         raise AssertionError(title)
 
 
-@test
+@live
 def a_build_of_clang_without_optimisation_is_named():
     """Clang does not note its options; how it describes variables shows the build."""
     if not PLANTED_CLANG:
@@ -478,7 +466,7 @@ def a_build_of_clang_without_optimisation_is_named():
         raise AssertionError(title)
 
 
-@test
+@live
 def a_program_that_computes_has_no_fault():
     report = analyze(record("healthy", PLANTED, "healthy"))
     check_sums(report)
@@ -1164,7 +1152,7 @@ def expert_rules_are_tables():
     same(run("analyze", "-r", "gpu_gaps,sleeping", path, ok=False).code, 2)
 
 
-@test
+@live
 def profile_ends_with_what_costs_most():
     end = run("profile", "-f", "-o", "end.wsrep", PLANTED, "sleep").err
     if "wait_a_while" not in end or len(end.splitlines()) > 12:

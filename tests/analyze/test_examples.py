@@ -13,7 +13,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
-from tap import Skip, main, run, same, test
+from tap import Skip, live, main, run, same, test
 
 EXAMPLES = os.path.join(HERE, "..", "..", "examples", "cpu")
 LOCK_CONVOY = os.path.abspath(sys.argv[2])
@@ -59,12 +59,12 @@ def load(workers, steps):
     return report
 
 
-@test
+@live
 def loading_in_the_process_that_trains_is_named():
     check_first(load(0, 60), "data-loading", "SlowDataset.__getitem__", "in the training process")
 
 
-@test
+@live
 def too_few_workers_are_named_with_their_number():
     check_first(load(2, 100), "data-loading", "in too few workers", "now there are 2")
 
@@ -73,7 +73,7 @@ def sort_out(version):
     return analyze("convoy-" + version, LOCK_CONVOY, version)
 
 
-@test
+@live
 def a_lock_convoy_is_named_and_gone_after_the_repair():
     check_first(sort_out("shared"), "lock-contention", "4 threads", "count_document")
     check_absent(sort_out("split"), "lock-contention")
@@ -93,7 +93,7 @@ def measure_flush(path):
     return sorted(times)[10]
 
 
-@test
+@live
 def a_flush_for_every_record_is_named():
     if measure_flush("flushed") < 50_000:
         raise Skip("files are kept in memory here: a flush takes no time")
