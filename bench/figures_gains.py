@@ -272,8 +272,6 @@ def gains_none(b):
     loud = ("warning", "critical")
     timing, streams = os.path.join(folder, "timing"), os.path.join(folder, "many_streams")
     quiet = ("hot-kernel", "none")
-    yield check_reports(
-        b, "wrong clocks: first", [timing, "wrong"], ("unfinished-ranges",), loud
-    )
+    yield check_reports(b, "wrong clocks: first", [timing, "wrong"], ("unfinished-ranges",), loud)
     yield check_reports(b, "right clocks: healthy", [timing, "right"], quiet, loud)
     yield check_reports(b, "eight streams: healthy", [streams, "eight"], quiet, loud)
