@@ -33,6 +33,7 @@
 #define MOST_DELAYS 3u
 #define FEW_SAMPLES UINT64_C(4)
 #define MOST_BUFFERED ((size_t)32768) /* samples */
+#define BUFFERED_SECONDS 2u
 #define MOST_MISUNDERSTOOD 4u
 #define COMPARED_READINGS 16u /* one of these many is compared */
 #define LEAST_BUFFER ((size_t)16 << 20)
@@ -219,16 +220,18 @@ static int take_counters(struct ws_pm_sampler *sampler)
 	return error;
 }
 
-/* The hardware's buffer and an image of sums hold a second, but not too many samples, so that the
- * last reading does not take long. */
-static size_t count_buffered(const struct ws_pm_sampler *sampler)
+/* How many samples come in some seconds, but not too many, so that the last reading does not take
+ * long. */
+static size_t count_samples(const struct ws_pm_sampler *sampler, unsigned seconds)
 {
-	return ws_min((size_t)(SECOND / sampler->period), MOST_BUFFERED);
+	return ws_min((size_t)(seconds * SECOND / sampler->period), MOST_BUFFERED);
 }
 
+/* The hardware's buffer must outlast whatever keeps the sampler from reading: virtual machines stop
+ * for more than a second at times. */
 static size_t choose_buffer(const struct ws_pm_sampler *sampler)
 {
-	size_t bytes = count_buffered(sampler) * sampler->record_bytes;
+	size_t bytes = count_samples(sampler, BUFFERED_SECONDS) * sampler->record_bytes;
 
 	return ws_min(ws_max(bytes, LEAST_BUFFER), MOST_BUFFER);
 }
@@ -265,7 +268,7 @@ static int make_images(struct ws_pm_sampler *sampler)
 	sampler->until_forced = 1;
 	if (!error && sampler->sums)
 		ws_pm_image_make_sums(&sampler->summed, sampler->sums,
-				      ws_max(sampler->own.capacity, count_buffered(sampler)));
+				      ws_max(sampler->own.capacity, count_samples(sampler, 1)));
 	return error;
 }
 
