@@ -44,7 +44,8 @@ static uint64_t *choose_addresses(size_t *n)
 	*n = 0;
 	while (file && fgets(line, sizeof(line), file)) {
 		if (sscanf(line, "%llx %c", &address, &type) != 2 || (type != 't' && type != 'T') ||
-		    address <= last || seen++ % EVERY || strstr(line, "bpf_"))
+		    address <= last || seen++ % EVERY || strstr(line, "bpf_") ||
+		    strstr(line, " _etext")) /* the end of the kernel's code: no function */
 			continue;
 		ws_grow(chosen, cap, *n + 1);
 		chosen[(*n)++] = address + 1;
