@@ -129,9 +129,8 @@ static void take_output(struct output *output, const char *bytes, size_t count)
 /* ---- running it ---- */
 
 /* In the new process: only functions that are safe after a fork. */
-static _Noreturn void become_disassembler(const char *program, const char *cubin, int out)
+static _Noreturn void become_disassembler(char *arguments[], int out)
 {
-	char *arguments[] = {(char *)program, (char *)"-c", (char *)cubin, NULL};
 	char *environment[] = {NULL};
 	sigset_t none;
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -144,7 +143,7 @@ static _Noreturn void become_disassembler(const char *program, const char *cubin
 	setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0});
 	if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(null, 2) < 0)
 		_exit(127);
-	execve(program, arguments, environment);
+	execve(arguments[0], arguments, environment);
 	_exit(127);
 }
 
@@ -179,13 +178,19 @@ static bool read_output(int fd, struct output *output)
 	return false;
 }
 
-bool ws_disassemble(const char *program, const char *cubin, ws_instruction_fn found, void *context)
+bool ws_disassemble(const char *program, const char *cubin, uint32_t symbol,
+		    ws_instruction_fn found, void *context)
 {
+	char number[16];
+	char *arguments[] = {(char *)program, (char *)"-c",
+			     (char *)cubin,   symbol ? (char *)"-fun" : NULL,
+			     number,	      NULL};
 	struct output *output = ws_calloc(1, sizeof(*output));
 	int pipes[2], status = -1;
 	bool ok = false;
 	pid_t pid;
 
+	snprintf(number, sizeof(number), "%u", symbol);
 	output->found = found;
 	output->context = context;
 	if (pipe2(pipes, O_CLOEXEC)) {
@@ -194,7 +199,7 @@ bool ws_disassemble(const char *program, const char *cubin, ws_instruction_fn fo
 	}
 	pid = fork();
 	if (!pid)
-		become_disassembler(program, cubin, pipes[1]);
+		become_disassembler(arguments, pipes[1]);
 	close(pipes[1]);
 	if (pid > 0)
 		ok = read_output(pipes[0], output);

@@ -16,9 +16,11 @@ char *ws_find_disassembler(void);
 /* Receives an instruction of a function (its mangled name) at an offset in bytes. */
 typedef void (*ws_instruction_fn)(void *context, const char *function, uint64_t pc,
 				  const char *text);
-/* Disassemble the cubin in a file. False when that failed or took too long; what was understood by
- * then has been handed over. */
-bool ws_disassemble(const char *program, const char *cubin, ws_instruction_fn found, void *context);
+/* Disassemble the cubin in a file: the function of a symbol, by its number in the cubin's table, or
+ * with 0 all of it, which takes seconds for a library's. False when that failed or took too long;
+ * what was understood by then has been handed over. */
+bool ws_disassemble(const char *program, const char *cubin, uint32_t symbol,
+		    ws_instruction_fn found, void *context);
 /* Understand what the disassembler printed, a line. `function` (room for 4096) is the function that
  * the lines are in. */
 void ws_read_disassembly(char *function, const char *line, ws_instruction_fn found, void *context);

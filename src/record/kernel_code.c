@@ -29,10 +29,21 @@ struct source {
 	char *path;
 	uint8_t *wanted; /* by line: 1, or 2 when it has been written */
 	uint32_t lines;
+	bool waits; /* a line is wanted that has not been looked for */
+};
+
+/* The code that was read last: functions measured one after another are often of one cubin. */
+struct cubin {
+	uint64_t id;
+	char *path;
+	void *bytes; /* NULL when there is none */
+	struct ws_gpu_code code;
 };
 
 struct ws_kernel_code {
 	char *folder, *disassembler;
+	bool whole; /* the disassembler does not know how to restrict itself to a function */
+	struct cubin cubin;
 	struct function *functions;
 	size_t count, capacity;
 	struct source *sources;
@@ -48,6 +59,15 @@ struct ws_kernel_code *ws_kernel_code_new(const char *folder)
 	return code;
 }
 
+static void close_cubin(struct cubin *cubin)
+{
+	if (cubin->bytes)
+		ws_gpu_code_close(&cubin->code);
+	free(cubin->bytes);
+	free(cubin->path);
+	*cubin = (struct cubin){0};
+}
+
 void ws_kernel_code_free(struct ws_kernel_code *code)
 {
 	if (!code)
@@ -60,6 +80,7 @@ void ws_kernel_code_free(struct ws_kernel_code *code)
 		free(code->sources[i].path);
 		free(code->sources[i].wanted);
 	}
+	close_cubin(&code->cubin);
 	free(code->functions);
 	free(code->sources);
 	free(code->folder);
@@ -99,7 +120,7 @@ static void want_lines(struct ws_kernel_code *code, const char *path, uint32_t l
 	}
 	for (uint32_t i = first; i <= last; i++)
 		if (!source->wanted[i])
-			source->wanted[i] = 1;
+			source->wanted[i] = source->waits = true;
 }
 
 static void add_text(struct ws_writer *writer, uint64_t cubin, uint32_t file, uint32_t line,
@@ -140,9 +161,14 @@ static char *read_source(const char *path, size_t *size)
 static void write_source(struct ws_writer *writer, struct source *source)
 {
 	size_t size;
-	char *text = read_source(source->path, &size), *at = text;
-	uint32_t file = intern(writer, source->path), line = 1;
+	char *text, *at;
+	uint32_t file, line = 1;
 
+	if (!source->waits)
+		return;
+	source->waits = false;
+	text = at = read_source(source->path, &size);
+	file = intern(writer, source->path);
 	for (; text && at < text + size && line < source->lines; line++) {
 		char *end = memchr(at, '\n', (size_t)(text + size - at));
 		size_t n = end ? (size_t)(end - at) : (size_t)(text + size - at);
@@ -245,50 +271,88 @@ static void write_instructions(struct ws_kernel_code *code, struct ws_writer *wr
 	}
 }
 
-static void read_function(struct ws_kernel_code *code, struct ws_writer *writer,
-			  const struct ws_gpu_code *cubin, const char *path,
-			  struct function *function)
+static bool has_instructions(const struct function *function)
+{
+	for (size_t i = 0; i < function->count; i++)
+		if (function->instructions[i].sass)
+			return true;
+	return false;
+}
+
+/* Only this function: a library's cubin has thousands. All of it where that prints nothing, and
+ * from then on if it helps. */
+static void disassemble(struct ws_kernel_code *code, struct ws_writer *writer,
+			const struct ws_gpu_code_function *from, struct function *function)
 {
 	struct listing listing = {writer, function};
+	uint32_t symbol = code->whole ? 0 : ws_gpu_code_find_symbol(from);
+
+	if (symbol)
+		ws_disassemble(code->disassembler, code->cubin.path, symbol, take_instruction,
+			       &listing);
+	if (has_instructions(function))
+		return;
+	ws_disassemble(code->disassembler, code->cubin.path, 0, take_instruction, &listing);
+	if (symbol && has_instructions(function))
+		code->whole = true;
+}
+
+static void read_function(struct ws_kernel_code *code, struct ws_writer *writer,
+			  struct function *function)
+{
 	struct ws_gpu_code_function from;
 
-	if (!ws_gpu_code_find_function(cubin, function->name, &from))
+	if (!ws_gpu_code_find_function(&code->cubin.code, function->name, &from))
 		return;
 	function->count = (size_t)ws_min(from.bytes, (uint64_t)FUNCTION_MOST) / STEP;
 	function->instructions = ws_calloc(function->count + 1, sizeof(*function->instructions));
 	if (code->disassembler)
-		ws_disassemble(code->disassembler, path, take_instruction, &listing);
+		disassemble(code, writer, &from, function);
 	write_instructions(code, writer, &from, function);
-	write_ptx(writer, cubin, function);
+	write_ptx(writer, &code->cubin.code, function);
 	for (size_t i = 0; i < code->source_count; i++)
 		write_source(writer, &code->sources[i]);
 	ws_gpu_code_free_function(&from);
 }
 
-static void load_function(struct ws_kernel_code *code, struct ws_writer *writer,
-			  struct function *function)
+/* ---- cubins ---- */
+
+static void *read_cubin(const char *path, size_t *size)
 {
-	char *path =
-		ws_format("%s/%016llx.cubin", code->folder, (unsigned long long)function->cubin);
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	struct ws_gpu_code cubin;
 	struct stat info;
-	struct ws_err err;
-	void *bytes;
+	void *bytes = NULL;
 
 	if (fd >= 0 && !fstat(fd, &info) && S_ISREG(info.st_mode) && info.st_size > 0 &&
 	    info.st_size <= CUBIN_MOST) {
-		bytes = ws_malloc((size_t)info.st_size);
-		if (pread(fd, bytes, (size_t)info.st_size, 0) == info.st_size) {
-			if (!ws_gpu_code_open(&cubin, bytes, (size_t)info.st_size, &err))
-				read_function(code, writer, &cubin, path, function);
-			ws_gpu_code_close(&cubin);
+		*size = (size_t)info.st_size;
+		bytes = ws_malloc(*size);
+		if (pread(fd, bytes, *size, 0) != info.st_size) {
+			free(bytes);
+			bytes = NULL;
 		}
-		free(bytes);
 	}
 	if (fd >= 0)
 		close(fd);
-	free(path);
+	return bytes;
+}
+
+/* Have the cubin open; false when it was not kept or cannot be read. */
+static bool open_cubin(struct ws_kernel_code *code, uint64_t id)
+{
+	struct cubin *cubin = &code->cubin;
+	struct ws_err err;
+	size_t size;
+
+	if (cubin->bytes && cubin->id == id)
+		return true;
+	close_cubin(cubin);
+	cubin->id = id;
+	cubin->path = ws_format("%s/%016llx.cubin", code->folder, (unsigned long long)id);
+	cubin->bytes = read_cubin(cubin->path, &size);
+	if (cubin->bytes && ws_gpu_code_open(&cubin->code, cubin->bytes, size, &err))
+		close_cubin(cubin);
+	return cubin->bytes;
 }
 
 static struct function *find_function(struct ws_kernel_code *code, struct ws_writer *writer,
@@ -304,7 +368,8 @@ static struct function *find_function(struct ws_kernel_code *code, struct ws_wri
 	ws_grow(code->functions, code->capacity, code->count + 1);
 	function = &code->functions[code->count++];
 	*function = (struct function){.cubin = cubin, .name = ws_strdup(name)};
-	load_function(code, writer, function);
+	if (open_cubin(code, cubin))
+		read_function(code, writer, function);
 	return function;
 }
 

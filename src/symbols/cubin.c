@@ -427,6 +427,34 @@ bool ws_gpu_code_find_function(const struct ws_gpu_code *cubin, const char *name
 	return true;
 }
 
+static uint32_t find_symbol_in(const struct ws_elf *elf, const Elf64_Shdr *table, uint32_t section)
+{
+	const uint8_t *bytes = ws_elf_get_bytes(elf, table);
+	uint64_t count = table->sh_size / sizeof(Elf64_Sym);
+
+	for (uint64_t i = 1; bytes && i < count && i <= UINT32_MAX; i++) {
+		Elf64_Sym symbol;
+
+		memcpy(&symbol, bytes + i * sizeof(symbol), sizeof(symbol));
+		if (symbol.st_shndx == section && !symbol.st_value &&
+		    ELF64_ST_TYPE(symbol.st_info) == STT_FUNC)
+			return (uint32_t)i;
+	}
+	return 0;
+}
+
+uint32_t ws_gpu_code_find_symbol(const struct ws_gpu_code_function *function)
+{
+	const struct ws_elf *elf = &function->cubin->elf;
+	uint32_t found = 0;
+	Elf64_Shdr table;
+
+	for (uint32_t i = 0; i < elf->sections && elf->wide && !found; i++)
+		if (ws_elf_get_section(elf, i, &table) && table.sh_type == SHT_SYMTAB)
+			found = find_symbol_in(elf, &table, function->section);
+	return found;
+}
+
 void ws_gpu_code_free_function(struct ws_gpu_code_function *function)
 {
 	free(function->name);

@@ -54,6 +54,8 @@ bool ws_gpu_code_find_function(const struct ws_gpu_code *cubin, const char *name
 			       struct ws_gpu_code_function *out);
 void ws_gpu_code_free_function(struct ws_gpu_code_function *function);
 
+/* The number of the function's symbol in the cubin's table of symbols; 0 when it has none. */
+uint32_t ws_gpu_code_find_symbol(const struct ws_gpu_code_function *function);
 /* The row of the instruction at `pc`; NULL when no line is known. */
 const struct ws_gpu_code_row *ws_gpu_code_find_row(const struct ws_gpu_code_function *function,
 						   uint64_t pc);

@@ -255,6 +255,57 @@ def the_processors_near_a_gpu_are_counted():
         assert found == expected, (found, expected)
 
 
+DISASSEMBLER = """#!/bin/sh
+# Says what it was asked for in place of an instruction; only what KNOWS names works.
+test -r "$2" || exit 1
+case "$3 KNOWS" in
+"-fun -fun") name=$(sed -n "s/^$4 //p" "${0%/*}/symbols") ;;
+" -fun" | " none") name=$(cut -d " " -f 2 "${0%/*}/symbols") ;;
+*) exit 1 ;;
+esac
+for function in $name; do
+	printf '\\t.section\\t.text.%s,\\042ax\\042,@progbits\\n' "$function"
+	printf '        /*0050*/                   ASKED %s %s ;\\n' "${3:-whole}" "$function"
+done
+"""
+
+
+def ask_disassembler(knows):
+    """The texts of instructions, of a disassembler that can restrict itself or not."""
+    os.makedirs("bin", exist_ok=True)
+    cubin = os.path.join(HERE, "cubin", "sample.cubin")
+    table = subprocess.run(["readelf", "-sW", cubin], capture_output=True, text=True).stdout
+    symbols = [line.split() for line in table.splitlines() if " FUNC " in line]
+    with open("bin/symbols", "w") as file:
+        file.writelines(f"{words[0].rstrip(':')} {words[-1]}\n" for words in symbols)
+    with open("bin/nvdisasm", "w") as file:
+        file.write(DISASSEMBLER.replace("KNOWS", knows))
+    os.chmod("bin/nvdisasm", 0o755)
+    path = os.environ["PATH"]
+    os.environ["PATH"] = os.path.abspath("bin") + ":" + path
+    os.environ["STANDIN_CUBIN"] = cubin
+    measure(*SOURCE, "--sampling-interval", "2")
+    os.environ["PATH"] = path
+    del os.environ["STANDIN_CUBIN"]
+    rows = ask(
+        "SELECT DISTINCT function, sass FROM WARPSIGHT_KERNEL_INSTRUCTION WHERE sass IS NOT NULL"
+    )
+    return sorted(tuple(row.values()) for row in rows)
+
+
+@tap.test
+def only_measured_functions_are_disassembled():
+    # A library's cubin has thousands of functions, which would take seconds each time.
+    texts = ask_disassembler("-fun")
+    assert texts and all(sass == f"ASKED -fun {name}" for name, sass in texts), texts
+
+
+@tap.test
+def a_disassembler_that_takes_no_function_prints_them_all():
+    texts = ask_disassembler("none")
+    assert texts and all(sass == f"ASKED whole {name}" for name, sass in texts), texts
+
+
 @tap.test
 def the_machines_disassembler_names_instructions():
     os.makedirs("bin", exist_ok=True)
