@@ -278,6 +278,21 @@ static double compute_side_floor(const struct ws_comparison *comparison, enum ws
 	return sqrt(sum / (double)comparison->counts[side]);
 }
 
+/* The floor of an item: what short calls differ by is added to that of the kind. */
+static double compute_item_floor(const struct ws_comparison *comparison, enum ws_item_kind kind,
+				 const struct ws_runs *runs, size_t side)
+{
+	double floor = compute_side_floor(comparison, kind, side), mean = 0;
+
+	if (comparison->options.noise > 0 || comparison->run_count >= MANY_RUNS)
+		return floor;
+	for (size_t i = 0; i < runs->count; i++)
+		mean += ws_measure_series(runs->series[i], WS_MEASURE_MEAN) / (double)runs->count;
+	if (mean <= 0)
+		return floor;
+	return hypot(floor, ws_item_descs[kind].floor_ns / mean);
+}
+
 static bool is_one_to_one(const struct ws_comparison *comparison)
 {
 	return comparison->counts[0] == 1 && comparison->counts[1] == 1;
@@ -343,8 +358,8 @@ static void estimate_measure(const struct ws_comparison *comparison, const struc
 			ws_measure_series(series[i], measure) /
 			(double)comparison->counts[i >= comparison->counts[0]];
 	if (measure != WS_MEASURE_COUNT)
-		floor = (struct ws_floor){compute_side_floor(comparison, change->kind, 0),
-					  compute_side_floor(comparison, change->kind, 1)};
+		floor = (struct ws_floor){compute_item_floor(comparison, change->kind, &base, 0),
+					  compute_item_floor(comparison, change->kind, &fresh, 1)};
 	if (is_one_to_one(comparison)) {
 		adjusted = adjust_series(comparison, change->kind, series[1]);
 		series[1] = &adjusted;

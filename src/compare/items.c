@@ -19,16 +19,16 @@
 /* The floors are standard deviations between runs of unchanged programs. docs/diff.md says how they
  * were measured. */
 const struct ws_item_desc ws_item_descs[WS_ITEM_KINDS] = {
-	[WS_ITEM_STEP] = {"step", "steps", 0.05, 0, 0, 1},
-	[WS_ITEM_OWN] = {"own", "steps without waiting for a core", 0.025, 0, 0, 0.1},
-	[WS_ITEM_RANGE] = {"range", "ranges", 0.03, 0.06, 0.005, 1},
-	[WS_ITEM_KERNEL] = {"kernel", "kernels", 0.0075, 0.01, 0.0002, 0},
-	[WS_ITEM_COPY] = {"copy", "copies", 0.03, 0.08, 0.001, 0},
-	[WS_ITEM_API] = {"api", "API calls", 0.05, 0.06, 0.005, 1},
-	[WS_ITEM_CALL] = {"os", "OS calls", 0.1, 0.06, 0.01, 1},
-	[WS_ITEM_OPERATOR] = {"operator", "operators", 0.03, 0.06, 0.005, 1},
-	[WS_ITEM_PYTHON] = {"python", "Python calls", 0.03, 0.06, 0.005, 1},
-	[WS_ITEM_FUNCTION] = {"function", "functions", 0.04, 0.04, 0.01, 0.15},
+	[WS_ITEM_STEP] = {"step", "steps", 0.05, 0, 0, 0, 1},
+	[WS_ITEM_OWN] = {"own", "steps without waiting for a core", 0.025, 0, 0, 0, 0.1},
+	[WS_ITEM_RANGE] = {"range", "ranges", 0.03, 1000, 0.06, 0.005, 1},
+	[WS_ITEM_KERNEL] = {"kernel", "kernels", 0.0075, 0, 0.01, 0.0002, 0},
+	[WS_ITEM_COPY] = {"copy", "copies", 0.03, 0, 0.08, 0.001, 0},
+	[WS_ITEM_API] = {"api", "API calls", 0.05, 1000, 0.06, 0.01, 1},
+	[WS_ITEM_CALL] = {"os", "OS calls", 0.1, 1000, 0.06, 0.01, 1},
+	[WS_ITEM_OPERATOR] = {"operator", "operators", 0.03, 1000, 0.06, 0.005, 1},
+	[WS_ITEM_PYTHON] = {"python", "Python calls", 0.03, 1000, 0.06, 0.005, 1},
+	[WS_ITEM_FUNCTION] = {"function", "functions", 0.04, 0, 0.04, 0.01, 0.15},
 };
 
 enum { LEAST_HASH = 8 }; /* digits of a possible hash */

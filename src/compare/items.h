@@ -32,6 +32,9 @@ struct ws_item_desc {
 	/* By how much one run's figure differs from the next one's although nothing has changed and
 	 * the parts of the runs do not show it: a standard deviation as a share. */
 	double floor;
+	/* The same in nanoseconds of one instance: a call takes some more or less in every run, by
+	 * the core that it is on and by where memory lies, and for a short one that is much. */
+	double floor_ns;
 	/* The same for all items of the kind together, such as a machine that is faster today. */
 	double shift;
 	double least; /* share of a step by which an item must change to matter */

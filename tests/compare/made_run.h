@@ -30,6 +30,8 @@ struct made_run {
 	const char *gpu;	 /* its name; NULL for the usual one */
 	const char *step_name;	 /* printf with the step's number; NULL: "step %u" */
 	const char *kernel_name; /* printf with the kernel's number; NULL: "kernel_a"... */
+	double copy_call;	 /* ns of the call that copies; 0: 6000 */
+	double call_noise;	 /* by how much that call differs from run to run besides: 0.15 */
 	bool without_last;	 /* the last kernel is not launched */
 	bool odd;		 /* the first is launched twice as often */
 	bool ahead;		 /* steps do not wait for the GPU */
@@ -42,7 +44,7 @@ struct run_maker {
 	uint64_t state, now, gpu;
 	uint32_t correlation;
 	double step_noise; /* of the steps so far */
-	double gpu_speed, cpu_speed, kernel_speed[MADE_KERNELS];
+	double gpu_speed, cpu_speed, call_speed, kernel_speed[MADE_KERNELS];
 };
 
 #define MADE_ROW(maker, table, ...) \
@@ -87,6 +89,9 @@ static void choose_speeds(struct run_maker *maker)
 	maker->cpu_speed = exp(0.08 * noise * draw_normal(maker));
 	for (int i = 0; i < MADE_KERNELS; i++)
 		maker->kernel_speed[i] = exp(0.003 * noise * draw_normal(maker));
+	maker->call_speed = 1;
+	if (maker->run->call_noise > 0)
+		maker->call_speed = exp(maker->run->call_noise * draw_normal(maker));
 }
 
 static void put_made_call(struct run_maker *maker, const char *name, double usual)
@@ -126,7 +131,7 @@ static void put_made_copy(struct run_maker *maker)
 {
 	uint64_t length = draw_duration(maker, 60e3 * maker->cpu_speed, 0.05);
 
-	put_made_call(maker, "cudaMemcpyAsync_v3020", 6e3);
+	put_made_call(maker, "cudaMemcpyAsync_v3020", maker->plan.copy_call * maker->call_speed);
 	maker->gpu = ws_max(maker->gpu + 900, maker->now + 1500);
 	MADE_ROW(maker, cuda_memcpy, .start = maker->gpu, .end = maker->gpu + length, .context = 1,
 		 .green_context = WS_NO_U32, .stream = 7, .correlation = maker->correlation,
@@ -202,6 +207,7 @@ static int make_run(const char *path, const struct made_run *run, struct ws_err 
 	if (!maker.writer)
 		return -1;
 	maker.plan.noise = ws_or(run->noise, 1.0);
+	maker.plan.copy_call = ws_or(run->copy_call, 6e3);
 	maker.plan.gpu = ws_text_or(run->gpu, "NVIDIA H100");
 	maker.plan.step_name = ws_text_or(run->step_name, "step %u");
 	maker.run = &maker.plan;

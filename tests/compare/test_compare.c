@@ -128,6 +128,34 @@ static void test_same_few_kernels(void **state)
 	assert_true(changed <= TRIES / 20);
 }
 
+/* One call of 10 us a step, which differs by 15 % from run to run: that is no change of the
+ * program, unless it takes several times as long. */
+static void test_short_calls(void **state)
+{
+	enum { TRIES = 40 };
+	const char *name = "cudaMemcpyAsync_v3020";
+	int changed = 0, found = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < TRIES; i++) {
+		struct made_run base = {
+			.seed = 8000 + 2 * i, .kernels = 3, .copy_call = 10e3, .call_noise = 0.15};
+		struct made_run fresh = base;
+		struct ws_comparison comparison;
+
+		fresh.seed++;
+		compare_made(&comparison, &base, &fresh);
+		changed += find_change(&comparison, WS_ITEM_API, name)->verdict != WS_CHANGE_SAME;
+		ws_comparison_free(&comparison);
+		fresh.copy_call = 60e3;
+		compare_made(&comparison, &base, &fresh);
+		found += find_change(&comparison, WS_ITEM_API, name)->verdict == WS_CHANGE_SLOWER;
+		ws_comparison_free(&comparison);
+	}
+	assert_true(changed <= TRIES / 20);
+	assert_true(found >= TRIES * 9 / 10);
+}
+
 /* One of two to four kernels takes 5 % longer: the others are the controls. */
 static void test_planted_among_few(void **state)
 {
@@ -418,6 +446,7 @@ int main(void)
 		cmocka_unit_test(test_renamed),		  cmocka_unit_test(test_counts),
 		cmocka_unit_test(test_several_runs),	  cmocka_unit_test(test_conditions),
 		cmocka_unit_test(test_bad_conditions),	  cmocka_unit_test(test_uncertain_verdicts),
+		cmocka_unit_test(test_short_calls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
