@@ -165,6 +165,11 @@ static void place_value(struct ws_stream *stream, struct ws_row_kernel_source *r
 		return;
 	instruction = ws_kernel_code_find(stream->sink->code, stream->writer, row->cubin, function,
 					  row->pc);
+	if (ws_kernel_code_left_out(stream->sink->code))
+		ws_stream_diagnostic(stream, WS_WARNING, "kernel",
+				     "nvdisasm took more than a minute: from %s on, functions are "
+				     "without the text of their instructions.",
+				     function);
 	row->sass = instruction.sass;
 	row->file = instruction.file;
 	row->line = instruction.line;

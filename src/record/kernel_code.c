@@ -10,11 +10,13 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/ticks.h"
 #include "record/disassemble.h"
 #include "symbols/cubin.h"
 
 enum { STEP = 16 }; /* bytes of an instruction */
 enum { FUNCTION_MOST = 16 << 20, CUBIN_MOST = 512 << 20, SOURCE_MOST = 8 << 20 };
+enum { DISASSEMBLY_SECONDS = 60 }; /* in all */
 enum { LINES_AROUND = 20, LINE_MOST = 4000, FUNCTIONS_MOST = 4096 };
 
 struct function {
@@ -43,6 +45,8 @@ struct cubin {
 struct ws_kernel_code {
 	char *folder, *disassembler;
 	bool whole; /* the disassembler does not know how to restrict itself to a function */
+	uint64_t spent_ns, most_ns; /* in the disassembler */
+	bool left_out, said;	    /* a function is without text as that took too long; was told */
 	struct cubin cubin;
 	struct function *functions;
 	size_t count, capacity;
@@ -53,7 +57,9 @@ struct ws_kernel_code {
 struct ws_kernel_code *ws_kernel_code_new(const char *folder)
 {
 	struct ws_kernel_code *code = ws_calloc(1, sizeof(*code));
+	const char *seconds = getenv("WARPSIGHT_DISASSEMBLY"); /* for tests: another limit */
 
+	code->most_ns = (seconds ? strtoull(seconds, NULL, 10) : DISASSEMBLY_SECONDS) * 1000000000;
 	code->folder = ws_strdup(folder);
 	code->disassembler = ws_find_disassembler();
 	return code;
@@ -279,6 +285,18 @@ static bool has_instructions(const struct function *function)
 	return false;
 }
 
+static void run_disassembler(struct ws_kernel_code *code, uint32_t symbol, struct listing *listing)
+{
+	uint64_t start = ws_read_raw_ns();
+
+	if (code->spent_ns >= code->most_ns) {
+		code->left_out = true;
+		return;
+	}
+	ws_disassemble(code->disassembler, code->cubin.path, symbol, take_instruction, listing);
+	code->spent_ns += ws_read_raw_ns() - start;
+}
+
 /* Only this function: a library's cubin has thousands. All of it where that prints nothing, and
  * from then on if it helps. */
 static void disassemble(struct ws_kernel_code *code, struct ws_writer *writer,
@@ -288,11 +306,10 @@ static void disassemble(struct ws_kernel_code *code, struct ws_writer *writer,
 	uint32_t symbol = code->whole ? 0 : ws_gpu_code_find_symbol(from);
 
 	if (symbol)
-		ws_disassemble(code->disassembler, code->cubin.path, symbol, take_instruction,
-			       &listing);
+		run_disassembler(code, symbol, &listing);
 	if (has_instructions(function))
 		return;
-	ws_disassemble(code->disassembler, code->cubin.path, 0, take_instruction, &listing);
+	run_disassembler(code, 0, &listing);
 	if (symbol && has_instructions(function))
 		code->whole = true;
 }
@@ -382,4 +399,12 @@ struct ws_kernel_instruction ws_kernel_code_find(struct ws_kernel_code *code,
 	if (!found || pc / STEP >= found->count)
 		return (struct ws_kernel_instruction){0};
 	return found->instructions[pc / STEP];
+}
+
+bool ws_kernel_code_left_out(struct ws_kernel_code *code)
+{
+	bool news = code->left_out && !code->said;
+
+	code->said |= news;
+	return news;
 }

@@ -23,5 +23,7 @@ void ws_kernel_code_free(struct ws_kernel_code *code);
 struct ws_kernel_instruction ws_kernel_code_find(struct ws_kernel_code *code,
 						 struct ws_writer *writer, uint64_t cubin,
 						 const char *function, uint64_t pc);
+/* True once, when instructions are without their text since the disassembler took too long. */
+bool ws_kernel_code_left_out(struct ws_kernel_code *code);
 
 #endif

@@ -293,11 +293,25 @@ def ask_disassembler(knows):
     return sorted(tuple(row.values()) for row in rows)
 
 
+def warnings_of_disassembly():
+    return len(ask("SELECT text FROM DIAGNOSTIC_EVENT WHERE text LIKE 'nvdisasm%'"))
+
+
 @tap.test
 def only_measured_functions_are_disassembled():
     # A library's cubin has thousands of functions, which would take seconds each time.
     texts = ask_disassembler("-fun")
+    assert not warnings_of_disassembly()
     assert texts and all(sass == f"ASKED -fun {name}" for name, sass in texts), texts
+
+
+@tap.test
+def a_disassembler_that_takes_too_long_is_given_up():
+    os.environ["WARPSIGHT_DISASSEMBLY"] = "0"
+    texts = ask_disassembler("-fun")
+    del os.environ["WARPSIGHT_DISASSEMBLY"]
+    assert not texts, texts
+    assert warnings_of_disassembly() == 1
 
 
 @tap.test
