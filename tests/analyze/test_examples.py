@@ -69,6 +69,12 @@ def too_few_workers_are_named_with_their_number():
     check_first(load(2, 100), "data-loading", "in too few workers", "now there are 2")
 
 
+@live
+def workers_that_are_ahead_are_no_fault():
+    """They wait until the process that trains reads: it has all that it needs."""
+    check_absent(load(4, 100), "slow-reader")
+
+
 def sort_out(version):
     return analyze("convoy-" + version, LOCK_CONVOY, version)
 

@@ -4,7 +4,8 @@
  *
  * Only a full pipe or socket makes a writer wait, so there is no doubt who is slower. Who reads an
  * answer waits as well, but that is how servers are asked. Where several take turns to read, as
- * workers of a pool do, none of them is too slow.
+ * workers of a pool do, none of them is too slow. Processes that the reader started to prepare its
+ * work are meant to be ahead of it while it computes.
  */
 #include "analyze/rules/rules.h"
 #include "base/map.h"
@@ -65,6 +66,17 @@ static struct full_pipe measure_writer(const struct ws_model *model, uint32_t id
 	return found;
 }
 
+/* Data loaders and the like: that they wait shows that their parent never has to. */
+static bool is_well_fed(const struct ws_model *model, const struct full_pipe *pipe)
+{
+	const struct ws_model_thread *reader = &model->threads[pipe->reader];
+	uint32_t parent = ws_find_thread(model->who, pipe->reader)->process,
+		 child = ws_find_thread(model->who, pipe->writer)->process;
+
+	return ws_find_process(model->who, child)->parent == parent &&
+	       reader->running + reader->runnable >= (model->to - model->from) / 2;
+}
+
 /* The main thread of a process that waited longest for one reader. Helpers that feed workers wait
  * most of the time, and nothing waits for them. */
 static struct full_pipe find_full_pipe(const struct ws_model *model)
@@ -79,7 +91,7 @@ static struct full_pipe find_full_pipe(const struct ws_model *model)
 		if (info->tid != info->pid || !ws_is_explained(model, info->process))
 			continue;
 		found = measure_writer(model, id, sums);
-		if (found.reader && found.ns > most.ns &&
+		if (found.reader && found.ns > most.ns && !is_well_fed(model, &found) &&
 		    ws_is_explained(model, ws_find_thread(model->who, found.reader)->process))
 			most = found;
 	}
@@ -219,7 +231,8 @@ const struct ws_rule ws_rule_slow_reader = {
 	.about = "The main thread of a process waits for 30 % of the time or more in calls that "
 		 "write to a pipe or socket which is full, and one thread of another process, "
 		 "which reads it, ends 80 % of these waits or more: that is the slowest stage of a "
-		 "pipeline. A note where neither code nor a program of the user's writes.",
+		 "pipeline. Not meant are processes that the reader started and that are ahead of "
+		 "it while it computes, such as data loaders. A note where neither code nor a program of the user's writes.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_cores,
 	.check = check_pipes,
