@@ -276,17 +276,26 @@ static void leave_for_parent(struct walk *walk)
 	add_piece(walk, make_thread_piece(walk, WS_PIECE_UNKNOWN), walk->from);
 }
 
+static bool is_waiting(const struct ws_model *model, uint32_t thread, uint64_t at)
+{
+	const struct ws_model_state *state = ws_model_find_state(model, thread, at);
+
+	return state && state->doing == WS_DOING_WAIT;
+}
+
 /*
  * A wait that nothing ended began at `start`, before a thread that the walk left had to wait. The
  * wait is on the path only from that moment. Of several such threads, the first that was left
- * counts.
+ * counts. Where the walk has already passed that moment, it is at an earlier time of that thread:
+ * if it waits there too, as a thread that joins others in turn, that explains nothing.
  */
 static bool return_to_origin(struct walk *walk, const struct ws_piece *piece, uint64_t start)
 {
 	for (unsigned i = 0; i < walk->origin_count && walk->jumps < MOST_JUMPS; i++) {
 		struct origin origin = walk->origins[i];
 
-		if (start >= origin.since)
+		if (start >= origin.since ||
+		    (origin.since >= walk->at && is_waiting(walk->model, origin.thread, walk->at)))
 			continue;
 		walk->origin_count = i;
 		add_piece(walk, *piece, origin.since);

@@ -344,6 +344,65 @@ static void states_are_the_same_when_walked_once(void **state)
 	unlink(path);
 }
 
+/* ---- the critical path ---- */
+
+static void add_turn(struct ws_writer *writer, uint32_t thread, uint64_t start_ms, uint64_t end_ms,
+		     uint32_t waker)
+{
+	const uint64_t ms = 1000000;
+
+	ROW(writer, sched, .start = start_ms * ms, .end = end_ms * ms, .thread = thread,
+	    .cpu = thread, .woken = start_ms * ms - 1000, .waker = waker,
+	    .after = WS_AFTER_SLEEPING);
+}
+
+/* The main thread joins two others. Nothing tells what ended the first wait; thread 2, for which it
+ * waits then, has waited itself during the first one, which nothing ended either. */
+static void write_joins(const char *path)
+{
+	struct ws_writer_opts options = {.overwrite = true, .block_rows = 64};
+	struct ws_err err = {""};
+	struct ws_writer *writer = ws_writer_create(path, &options, &err);
+
+	assert_non_null(writer);
+	ROW(writer, process, .id = 1, .pid = 10, .start = 1000000, .origin = WS_ORIGIN_TARGET);
+	ROW(writer, thread, .id = 1, .process = 1, .tid = 10, .start = 1000000);
+	ROW(writer, thread, .id = 2, .process = 1, .tid = 11, .start = 3000000);
+	add_turn(writer, 1, 1, 2, 0);
+	add_turn(writer, 2, 3, 44, 1);
+	add_turn(writer, 2, 45, 100, 0);
+	add_turn(writer, 1, 50, 51, 0);
+	add_turn(writer, 1, 100, 101, 2);
+	ROW(writer, collection, .start = 1000000, .end = 101000000);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
+}
+
+static void joined_threads_stay_on_the_path(void **state)
+{
+	struct ws_model_options all = {.to = UINT64_MAX};
+	struct ws_analysis *analysis;
+	struct ws_report *report;
+	struct ws_err err = {""};
+	uint64_t run = 0;
+	char path[64];
+
+	(void)state;
+	snprintf(path, sizeof(path), "test_model.%d.wsrep", (int)getpid());
+	write_joins(path);
+	report = ws_report_open_plain(path, &err);
+	assert_non_null(report);
+	analysis = ws_analysis_open(report, &all, &err);
+	assert_non_null(analysis);
+	for (size_t i = 0; i < analysis->path.count; i++)
+		if (analysis->path.pieces[i].kind == WS_PIECE_RUN &&
+		    analysis->path.pieces[i].thread == 2)
+			run += analysis->path.pieces[i].end - analysis->path.pieces[i].start;
+	assert_true(run > 95 * (uint64_t)1000000);
+	ws_analysis_close(analysis);
+	ws_report_close(report);
+	unlink(path);
+}
+
 /* ---- samples ---- */
 
 enum { SAMPLES = 1000, SAMPLERS = 3 };
@@ -416,6 +475,7 @@ static void samples_are_sorted_by_thread_and_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(joined_threads_stay_on_the_path),
 		cmocka_unit_test(samples_are_sorted_by_thread_and_time),
 		cmocka_unit_test(brief_ranges_have_their_shares),
 		cmocka_unit_test(nothing_changes_without_a_change),

@@ -232,7 +232,8 @@ const struct ws_rule ws_rule_slow_reader = {
 		 "write to a pipe or socket which is full, and one thread of another process, "
 		 "which reads it, ends 80 % of these waits or more: that is the slowest stage of a "
 		 "pipeline. Not meant are processes that the reader started and that are ahead of "
-		 "it while it computes, such as data loaders. A note where neither code nor a program of the user's writes.",
+		 "it while it computes, such as data loaders. A note where neither code nor a "
+		 "program of the user's writes.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_cores,
 	.check = check_pipes,
