@@ -8,6 +8,7 @@ import csv
 import html.parser
 import json
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -379,6 +380,19 @@ def readers_that_lock_for_writing_are_told_so():
 @live
 def what_is_done_under_a_lock_is_named():
     check_planted("held", "lock-contention", "nanosleep at sleep_with_lock")
+
+
+@live
+def short_processes_live_on_after_exec():
+    """What a child does before exec and after it is one process."""
+    with open("naps.sh", "w") as file:
+        file.write("for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 0.03; done\n:\n")
+    report = analyze(record("naps", "sh", "naps.sh"))
+    found = [f for f in report["findings"] if f["rule"] == "child-processes"]
+    title = found[0]["title"] if found else ""
+    each = re.match(r"12 short processes \(mostly sleep\) .* \(([0-9.]+) ms each\)", title)
+    if not each or float(each[1]) < 29:
+        raise AssertionError(report["findings"])
 
 
 @live

@@ -15,15 +15,38 @@ struct short_children {
 	uint64_t any_alive; /* ns in which at least one existed */
 };
 
-static bool is_short_child(const struct ws_process_info *info)
+/*
+ * What a process was last: a child that calls exec goes on as a process of the same number, whose
+ * parent is what it was before.
+ */
+static const struct ws_process_info **find_last_images(const struct ws_names_by_id *who)
 {
-	return info->end != WS_NO_TIME && info->end >= info->start &&
-	       info->end - info->start <= SHORT_CHILD_NS;
+	uint32_t highest = ws_highest_process_id(who);
+	const struct ws_process_info **last = ws_calloc(highest + (size_t)1, sizeof(const void *));
+
+	for (uint32_t id = highest; id; id--) {
+		const struct ws_process_info *info = ws_find_process(who, id);
+
+		if (!last[id])
+			last[id] = info;
+		/* In a damaged report, a parent may be any number. */
+		if (info->parent && info->parent < id &&
+		    ws_find_process(who, info->parent)->pid == info->pid && !last[info->parent])
+			last[info->parent] = last[id];
+	}
+	return last;
+}
+
+static bool is_short_child(const struct ws_process_info *info, const struct ws_process_info *last)
+{
+	return last->end != WS_NO_TIME && last->end >= info->start &&
+	       last->end - info->start <= SHORT_CHILD_NS;
 }
 
 /* The process that starts most short ones: the explained one, or one that it started, such as a
  * part of a script that a shell runs in a process of its own. */
-static uint32_t find_parent(const struct ws_analysis *analysis)
+static uint32_t find_parent(const struct ws_analysis *analysis,
+			    const struct ws_process_info *const *last)
 {
 	const struct ws_model *model = analysis->model;
 	uint32_t highest = ws_highest_process_id(model->who), most = model->process;
@@ -32,7 +55,7 @@ static uint32_t find_parent(const struct ws_analysis *analysis)
 	for (uint32_t id = 1; id <= highest; id++) {
 		const struct ws_process_info *info = ws_find_process(model->who, id);
 
-		if (info->parent && info->parent <= highest && is_short_child(info) &&
+		if (info->parent && info->parent <= highest && is_short_child(info, last[id]) &&
 		    ws_is_explained(model, info->parent))
 			counts[info->parent]++;
 	}
@@ -46,18 +69,20 @@ static uint32_t find_parent(const struct ws_analysis *analysis)
 static struct short_children count_short_children(const struct ws_analysis *analysis)
 {
 	const struct ws_model *model = analysis->model;
-	struct short_children children = {.parent = find_parent(analysis)};
+	const struct ws_process_info **last = find_last_images(model->who);
+	struct short_children children = {.parent = find_parent(analysis, last)};
 	struct ws_spans spans = {0};
 
 	for (uint32_t id = 1; id <= ws_highest_process_id(model->who); id++) {
 		const struct ws_process_info *info = ws_find_process(model->who, id);
 
-		if (info->parent != children.parent || !is_short_child(info))
+		if (info->parent != children.parent || !is_short_child(info, last[id]))
 			continue;
 		children.count++;
-		children.alive += info->end - info->start;
-		ws_spans_add(&spans, info->start, info->end);
+		children.alive += last[id]->end - info->start;
+		ws_spans_add(&spans, info->start, last[id]->end);
 	}
+	free(last);
 	ws_spans_merge(&spans);
 	for (size_t i = 0; i < spans.count; i++)
 		children.any_alive += spans.spans[i].end - spans.spans[i].start;
@@ -65,31 +90,34 @@ static struct short_children count_short_children(const struct ws_analysis *anal
 	return children;
 }
 
-/* The program that most of them run, or NULL: a shell itself, in processes of its own. */
-static const char *find_program(const struct ws_analysis *analysis, uint32_t parent)
+/* The program that most of `all` run, or NULL: a shell itself, in processes of its own. */
+static const char *find_program(const struct ws_analysis *analysis, uint32_t parent, uint64_t all)
 {
 	enum { MOST_PROGRAMS = 32 };
 	const struct ws_names_by_id *who = analysis->model->who;
 	const char *own = ws_find_process(who, parent)->name, *names[MOST_PROGRAMS];
+	const struct ws_process_info **last = find_last_images(who);
 	uint64_t counts[MOST_PROGRAMS] = {0};
 	size_t count = 0, most = 0;
 
 	for (uint32_t id = 1; id <= ws_highest_process_id(who); id++) {
 		const struct ws_process_info *info = ws_find_process(who, id);
+		const char *name = last[id]->name;
 		size_t k = 0;
 
-		if (info->parent != parent || !is_short_child(info) || !strcmp(info->name, own))
+		if (info->parent != parent || !is_short_child(info, last[id]) || !strcmp(name, own))
 			continue;
-		while (k < count && strcmp(names[k], info->name))
+		while (k < count && strcmp(names[k], name))
 			k++;
 		if (k == MOST_PROGRAMS)
 			continue;
 		if (k == count)
-			names[count++] = info->name;
+			names[count++] = name;
 		if (++counts[k] > counts[most])
 			most = k;
 	}
-	if (!count)
+	free(last);
+	if (!count || counts[most] <= all / 2)
 		return NULL;
 	return names[most];
 }
@@ -285,7 +313,7 @@ static void check_children(const struct ws_analysis *analysis, struct ws_finding
 		put_starter(analysis, children.parent, &what);
 	if (!analysis->model->python && !is_fault_of_script(analysis, &children, on_path))
 		ws_limit_to_users(analysis, finding, &row->place);
-	program = find_program(analysis, children.parent);
+	program = find_program(analysis, children.parent, children.count);
 	if (program)
 		ws_text_printf(&named, " (mostly %s)", program);
 	finding->title = ws_format("%llu short processes%s are started, and each is waited for "
