@@ -98,6 +98,8 @@ struct ws_thread {
 	bool muted;			/* paused for good: see ws_rt_mute_thread */
 	uint64_t vfork_start;		/* ticks; the thread waits for its vfork child */
 	uint64_t yielded;		/* ticks; end of its last sched_yield that was recorded */
+	uint64_t wake_period;		/* the arena's period of its last wake-up */
+	uint32_t wakes;			/* recorded in that period */
 	void *vfork_env; /* memory that the child took for its exec, to be freed when that has
 			    succeeded, and its size */
 	size_t vfork_env_bytes;

@@ -330,7 +330,8 @@ static void write_losses(struct ws_drain *drain, struct ws_ring_state *ring_stat
 	ring_state->damaged = 0;
 	ring_state->stream.sink->stacks_left_out += lost[WS_LOSS_STACK];
 	ring_state->stream.sink->yields_left_out += lost[WS_LOSS_YIELD];
-	lost[WS_LOSS_STACK] = lost[WS_LOSS_YIELD] = 0;
+	ring_state->stream.sink->wakes_left_out += lost[WS_LOSS_WAKE];
+	lost[WS_LOSS_STACK] = lost[WS_LOSS_YIELD] = lost[WS_LOSS_WAKE] = 0;
 	for (int k = 0; k < WS_LOSS_KINDS; k++)
 		if (lost[k])
 			ws_sink_loss(ring_state->stream.sink, ring_state->stream.thread,
@@ -390,14 +391,23 @@ static void settle_ring(struct ws_drain *drain, struct ws_ring_state *ring_state
 
 /* ---- a round ---- */
 
+static void beat(struct ws_drain *drain)
+{
+	struct ws_arena *arena = drain->arena;
+	uint64_t now =
+		drain->clock->mode == WS_CLOCK_COUNTER ? ws_read_counter() : ws_read_raw_ns();
+
+	atomic_store_explicit(&arena->heartbeat, now, memory_order_relaxed);
+	if (now - atomic_load_explicit(&arena->period, memory_order_relaxed) >=
+	    arena->ticks_per_second / WS_PERIODS_A_SECOND)
+		atomic_store_explicit(&arena->period, now, memory_order_relaxed);
+}
+
 static uint64_t drain_round(struct ws_drain *drain, bool last)
 {
 	uint64_t bytes = 0;
 
-	atomic_store_explicit(&drain->arena->heartbeat,
-			      drain->clock->mode == WS_CLOCK_COUNTER ? ws_read_counter()
-								     : ws_read_raw_ns(),
-			      memory_order_relaxed);
+	beat(drain);
 	ws_drain_poll_ends(drain);
 	/*
 	 * A process known to have ended before the directory is read has all its rings in it. One

@@ -29,6 +29,7 @@
 
 #define WS_STACKS_A_SECOND 500	/* of calls of the OS runtime in a process */
 #define WS_YIELDS_A_SECOND 1000 /* of a thread */
+#define WS_WAKES_A_SECOND 1000	/* the same */
 #define WS_LONG_WAIT_MS \
 	5 /* calls that last longer have backtraces of their own, so many a second */
 

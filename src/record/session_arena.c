@@ -143,8 +143,10 @@ static void fill_settings(struct ws_session *session)
 	arena->mpi = options->mpi;
 	arena->osrt_threshold =
 		(uint64_t)(options->osrt_threshold * (double)arena->ticks_per_second);
-	if (!options->lossless && options->osrt_threshold > 0)
+	if (!options->lossless && options->osrt_threshold > 0) {
 		arena->yield_pause = arena->ticks_per_second / WS_YIELDS_A_SECOND;
+		arena->period_wakes = WS_WAKES_A_SECOND / WS_PERIODS_A_SECOND;
+	}
 	arena->features =
 		(options->nvtx ? WS_FEATURE_NVTX : 0u) | (options->osrt ? WS_FEATURE_OSRT : 0u) |
 		(options->trace_forks ? WS_FEATURE_FORK_TRACE : 0u) |

@@ -566,17 +566,18 @@ static void count_unwritten(struct ws_sink *sink)
 	sink->lost -= lost; /* said on its own */
 }
 
-static void say_yields_left_out(struct ws_sink *sink)
+static void say_calls_left_out(struct ws_sink *sink, uint64_t count, const char *functions,
+			       unsigned recorded)
 {
 	char text[300];
 
-	if (!sink->yields_left_out)
+	if (!count)
 		return;
 	snprintf(text, sizeof(text),
-		 "%llu calls of sched_yield are not in the report: of a thread no more than %u a "
-		 "second are recorded, because each slows those that wait for one another. "
+		 "%llu calls of %s are not in the report: of a thread no more than %u a second "
+		 "are recorded, because each slows those that wait for one another. "
 		 "--osrt-threshold=0 and --lossless record all.",
-		 (unsigned long long)sink->yields_left_out, WS_YIELDS_A_SECOND);
+		 (unsigned long long)count, functions, recorded);
 	ws_sink_diagnostic(sink, WS_INFO, "osrt", 0, ws_read_raw_ns(), text);
 }
 
@@ -584,7 +585,9 @@ static void say_left_out(struct ws_sink *sink)
 {
 	char text[500];
 
-	say_yields_left_out(sink);
+	say_calls_left_out(sink, sink->yields_left_out, "sched_yield", WS_YIELDS_A_SECOND);
+	say_calls_left_out(sink, sink->wakes_left_out,
+			   "pthread_cond_signal or pthread_cond_broadcast", WS_WAKES_A_SECOND);
 	if (!sink->stacks_left_out)
 		return;
 	snprintf(text, sizeof(text),

@@ -124,7 +124,8 @@ void ws_sink_next_report(struct ws_sink *sink, char *path)
 	if (sink->own)
 		sink->said_n = sink->said_before_own;
 	sink->own = false;
-	sink->events = sink->lost = sink->stacks_left_out = sink->yields_left_out = 0;
+	sink->events = sink->lost = 0;
+	sink->stacks_left_out = sink->yields_left_out = sink->wakes_left_out = 0;
 	sink->gaps = sink->pauses = 0;
 	forget_warnings(sink);
 	/* Without a report they are in what becomes the next one already. */

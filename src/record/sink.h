@@ -48,6 +48,7 @@ struct ws_sink {
 	uint64_t lost;		  /* events counted in the loss table */
 	uint64_t stacks_left_out; /* of calls of the OS runtime that came in numbers */
 	uint64_t yields_left_out; /* calls of sched_yield that came in numbers */
+	uint64_t wakes_left_out;  /* the same of pthread_cond_signal and pthread_cond_broadcast */
 	bool perf_described;	  /* the facts about sampling are written */
 	size_t gaps;		  /* so many rows of sched_gap are written */
 	size_t pauses;		  /* and of those that pauses make */

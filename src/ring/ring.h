@@ -34,7 +34,8 @@
 #include "base/ticks.h"
 
 #define WS_ARENA_MAGIC UINT64_C(0x314152534b524157)
-#define WS_ARENA_VERSION 12 /* hooks and recorder of different builds refuse each other */
+#define WS_ARENA_VERSION 13 /* hooks and recorder of different builds refuse each other */
+#define WS_PERIODS_A_SECOND 50
 #define WS_CHUNK_SIZE 16384u
 #define WS_CHUNK_NONE 0u /* chunk 0 is never handed out */
 #define WS_DIR_SLOTS 65536u
@@ -211,6 +212,7 @@ struct ws_arena {
 	uint64_t recorder_pid_ns;  /* inode of its pid namespace */
 	uint64_t osrt_threshold;   /* ticks */
 	uint64_t yield_pause;	   /* ticks between two yields of a thread that are recorded */
+	uint32_t period_wakes;	   /* wake-ups of a thread that are recorded in a period; 0: all */
 	uint64_t ticks_per_second; /* approximate, for thresholds and heartbeats only */
 	uint32_t lossless;	   /* writers wait for memory instead of dropping events */
 	uint32_t nvtx_filter;	   /* 0 all, 1 include list, 2 exclude list */
@@ -249,6 +251,8 @@ struct ws_arena {
 				       to: what has its own thread there ends it */
 	_Atomic uint64_t heartbeat; /* ticks of the recorder's last round, or of the end of the last
 				       collection if that was later */
+	_Atomic uint64_t period;    /* the same, but set no more than WS_PERIODS_A_SECOND times a
+				       second: in each, a thread's first wake-ups are recorded */
 	_Alignas(64) _Atomic uint64_t free_heads[WS_REGIONS]; /* tag << 32 | chunk */
 	_Alignas(64) _Atomic uint32_t chunk_next;	      /* chunks never used yet begin here */
 	_Atomic uint32_t chunk_backed;	/* chunks below this number have memory */
@@ -399,7 +403,7 @@ struct ws_library_bunch {
 };
 
 #define WS_OPEN_DEPTH 64 /* levels in the home chunk; deeper ones in chunks of kind OPEN */
-#define WS_LOSS_KINDS 9
+#define WS_LOSS_KINDS 10
 enum ws_loss_kind {
 	WS_LOSS_NVTX = 0,
 	WS_LOSS_OSRT = 1,
@@ -409,7 +413,8 @@ enum ws_loss_kind {
 	WS_LOSS_SAMPLE = 5,
 	WS_LOSS_PYTHON = 6,
 	WS_LOSS_STACK = 7, /* stacks omitted because there were too many calls: no event is lost */
-	WS_LOSS_YIELD = 8  /* calls of sched_yield left out because they were too many */
+	WS_LOSS_YIELD = 8, /* calls of sched_yield left out because they were too many */
+	WS_LOSS_WAKE = 9   /* the same of pthread_cond_signal and pthread_cond_broadcast */
 };
 
 /* A thread's home chunk, and the chunk of each further ring that a signal handler needed (nest >

@@ -274,3 +274,27 @@ def yields(t):
     t.ok(YIELDS * 0.99 < recorded + left_out <= YIELDS, "%d + %d" % (recorded, left_out))
     for options in ("--osrt-threshold=0",), ("--osrt-threshold=1", "--lossless"):
         t.eq(record_yields(t, *options), (YIELDS, 0), "recorded and left out with %s" % (options,))
+
+
+WAKES = 20000
+
+
+def record_wakes(t, *options):
+    """How many calls that wake a thread the report has, and how many it says that it left out."""
+    db = t.load(
+        t.profile([t.program("waking"), str(WAKES)], "--trace=osrt", "-f", *options, status=0)
+    )
+    said = [text for text in db.diagnostics() if "calls of pthread_cond_signal" in text]
+    return db.calls().get("pthread_cond_signal", 0), sum(int(text.split()[0]) for text in said)
+
+
+@test("exact")
+def wakes(t):
+    """Of wake-ups that follow one another some are timed, and the others counted."""
+    recorded, left_out = record_wakes(t, "--osrt-threshold=1")
+    t.ok(0 < recorded < WAKES, "%d of %d are recorded" % (recorded, WAKES))
+    t.ok(WAKES <= recorded + left_out <= WAKES * 2 + 3, "%d + %d" % (recorded, left_out))
+    for options in ("--osrt-threshold=0",), ("--osrt-threshold=1", "--lossless"):
+        recorded, left_out = record_wakes(t, *options)
+        t.ok(recorded >= WAKES, "%d of %d are recorded with %s" % (recorded, WAKES, options))
+        t.eq(left_out, 0, "left out with %s" % (options,))
