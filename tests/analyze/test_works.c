@@ -163,6 +163,22 @@ static const struct sampled {
 	  {"add_item", PROGRAM}},
 	 WS_LEVEL_WARNING,
 	 "taking and giving back locks at add_item, in pthread_mutex_lock"},
+	/* What functools.lru_cache has not kept, and a recursion that is computed once. */
+	{{{"_PyLong_Add", PYTHON},
+	  {"zone_of", "/home/user/zones.py"},
+	  {"bounded_lru_cache_wrapper", PYTHON},
+	  {"plan", "/home/user/plan.py"}},
+	 WS_LEVEL_NOTE,
+	 "cache of zone_of (functools.lru_cache) hardly helps: for 100 % of the time the function "
+	 "computes what is not in it, at the end of the run as at the beginning, called at plan "
+	 "(plan.py:7)"},
+	{{{"ways", "/home/user/ways.py"},
+	  {"infinite_lru_cache_wrapper", PYTHON},
+	  {"ways", "/home/user/ways.py"},
+	  {"infinite_lru_cache_wrapper", PYTHON},
+	  {"main", "/home/user/main.py"}},
+	 WS_LEVEL_NOTE,
+	 "the CPU computes at ways"},
 	/* The user's own functions may be called what they like. */
 	{{{"send_all", PROGRAM}, {"main", PROGRAM}}, WS_LEVEL_NOTE, "computes at send_all"},
 	{{{"sqlite3_step", PROGRAM}, {"main", PROGRAM}}, WS_LEVEL_NOTE, "computes at sqlite3_step"},
