@@ -54,6 +54,8 @@ struct frame_choices {
 	uint32_t called; /* the outermost function so far that tells what is done; 0 for none */
 	uint8_t work;	 /* of the outermost function so far that does work of a known kind, or of
 			    an inner one that says more */
+	uint8_t part;	 /* of a kind of work, that is shown by functions inside */
+	uint16_t inside; /* parts whose inner functions were seen */
 };
 
 /* The static runtime of CUDA and that of Go are part of the program, but not the user's. */
@@ -67,6 +69,35 @@ static bool is_runtime_function(const char *name)
 			return true;
 	return starts_with(name, "cuda") || starts_with(name, "libcudart_static") ||
 	       starts_with(name, "__cuda") || starts_with(name, "__device_stub__");
+}
+
+/* Generated code of Java: "void java.util.HashMap.resize()", and what has no class. */
+static bool is_java_library(const char *name, const char *origin)
+{
+	static const char *const packages[] = {"java.",	   "javax.",  "jdk.",  "sun.",
+					       "com.sun.", "kotlin.", "scala."};
+	static const char *const parts[] = {"Interpreter",
+					    "StubRoutines",
+					    "ExceptionBlob",
+					    "I2C/C2I",
+					    "RuntimeStub",
+					    "DeoptimizationBlob",
+					    "vtable stub",
+					    "itable stub",
+					    "UncommonTrapBlob",
+					    "MethodHandlesAdapter",
+					    NULL};
+	const char *method = name, *end = name + strcspn(name, "(");
+
+	if (!starts_with(origin, "/tmp/perf-"))
+		return false;
+	for (const char *at = name; at < end; at++)
+		if (*at == ' ')
+			method = at + 1;
+	for (size_t i = 0; i < WS_COUNT(packages); i++)
+		if (starts_with(method, packages[i]))
+			return true;
+	return contains_any(name, parts);
 }
 
 /* Templates and inline functions of the C++ library are compiled into the user's program, but are
@@ -234,7 +265,8 @@ static uint8_t mark_function(const struct ws_model *model, const struct ws_funct
 		return marks;
 	if (is_loader_function(function->name))
 		marks |= MARK_LOADER;
-	if (!is_system_path(origin) && !is_runtime_function(function->name))
+	if (!is_system_path(origin) && !is_runtime_function(function->name) &&
+	    !is_java_library(function->name, origin) && !ws_is_copy_constructor(function->name))
 		marks |= MARK_USERS;
 	return marks;
 }
@@ -255,27 +287,40 @@ static uint8_t get_marks(const struct ws_model *model, uint32_t number)
 	return marks;
 }
 
-static uint8_t get_work(const struct ws_model *model, uint32_t number)
+static struct ws_work_marks get_work(const struct ws_model *model, uint32_t number)
 {
-	uint8_t work;
+	struct ws_work_marks marks = {0};
+	uint64_t packed;
 
 	if (number > ws_stacks_count_functions(model->stacks))
-		return WS_WORK_NONE;
-	work = atomic_load_explicit(&model->works[number], memory_order_relaxed);
-	if (!work) { /* one more than the number of the kind */
-		work = (uint8_t)(1 +
-				 ws_classify_work(model->stacks,
-						  ws_stacks_get_function(model->stacks, number)));
-		atomic_store_explicit(&model->works[number], work, memory_order_relaxed);
+		return marks;
+	packed = atomic_load_explicit(&model->works[number], memory_order_relaxed);
+	if (!packed) {
+		marks = ws_classify_work(model->stacks,
+					 ws_stacks_get_function(model->stacks, number));
+		packed = 1 | (uint64_t)marks.kind << 8 | (uint64_t)marks.inside << 16 |
+			 (uint64_t)marks.around << 32;
+		atomic_store_explicit(&model->works[number], packed, memory_order_relaxed);
 	}
-	return (uint8_t)(work - 1);
+	marks.kind = (uint8_t)(packed >> 8);
+	marks.inside = (uint16_t)(packed >> 16);
+	marks.around = (uint16_t)(packed >> 32);
+	return marks;
+}
+
+/* The work of the functions so far, or the part of it that they show. */
+static uint8_t find_work(const struct frame_choices *choices)
+{
+	if (choices->part && ws_find_whole_work(choices->part) == choices->work)
+		return choices->part;
+	return choices->work;
 }
 
 static void choose_frame(const struct frame_choices *choices, const struct ws_place *place,
 			 struct frame_choice *choice)
 {
 	if (!choice->found)
-		*choice = (struct frame_choice){*place, choices->called, choices->work, true};
+		*choice = (struct frame_choice){*place, choices->called, find_work(choices), true};
 }
 
 static bool is_from_text(const struct ws_model *model, const struct ws_place *place)
@@ -286,7 +331,8 @@ static bool is_from_text(const struct ws_model *model, const struct ws_place *pl
 static void offer_frame(const struct ws_model *model, const struct ws_place *place,
 			struct frame_choices *choices)
 {
-	uint8_t marks = get_marks(model, place->function), work;
+	uint8_t marks = get_marks(model, place->function);
+	struct ws_work_marks work;
 	struct frame_choice *choice = &choices->user_native;
 
 	if (marks & MARK_PYTHON) {
@@ -304,8 +350,11 @@ static void offer_frame(const struct ws_model *model, const struct ws_place *pla
 		return;
 	}
 	work = get_work(model, place->function);
-	if (work && (!choices->work || !ws_get_work_kind(choices->work)->is_inner))
-		choices->work = work;
+	if (work.kind && (!choices->work || !ws_get_work_kind(choices->work)->is_inner))
+		choices->work = work.kind;
+	if (choices->inside & work.around)
+		choices->part = ws_find_work_part(choices->inside & work.around);
+	choices->inside |= work.inside;
 	if (marks & MARK_TELLING)
 		choices->called = place->function;
 }
@@ -356,7 +405,7 @@ struct ws_code_place ws_code_place_frames(const struct ws_model *model, const ui
 	found.function = found.leaf;
 	found.users =
 		choices.user_python.found || choices.made_python.found || choices.user_native.found;
-	found.work = choices.work;
+	found.work = find_work(&choices);
 	if (best->found) {
 		found.function = best->place.function;
 		found.file = best->place.file;

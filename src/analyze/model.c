@@ -539,7 +539,8 @@ struct ws_model *ws_model_open(const struct ws_report *report,
 	model->stacks = ws_stacks_open(report, &model->damaged);
 	model->marks = ws_calloc(ws_stacks_count_functions(model->stacks) + (size_t)1, 1);
 	model->headers = ws_calloc(ws_report_string_count(report) + (size_t)1, 1);
-	model->works = ws_calloc(ws_stacks_count_functions(model->stacks) + (size_t)1, 1);
+	model->works = ws_calloc(ws_stacks_count_functions(model->stacks) + (size_t)1,
+				 sizeof(*model->works));
 	if (read_gpus(model, err) || ws_model_check_cancelled(model, err) ||
 	    find_steps(model, options, err) || ws_model_check_cancelled(model, err)) {
 		ws_model_close(model);

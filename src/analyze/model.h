@@ -60,9 +60,8 @@ struct ws_model {
 	const struct ws_report *report;
 	struct ws_names_by_id *who;
 	struct ws_stacks *stacks;
-	_Atomic uint8_t *marks; /* by function of `stacks`: how code.c classified it; 0: not yet */
-	_Atomic uint8_t
-		*works; /* by function: 1 more than its kind of work (works.h); 0: not yet */
+	_Atomic uint8_t *marks;	 /* by function of `stacks`: how code.c classified it; 0: not yet */
+	_Atomic uint64_t *works; /* by function: what code.c keeps of works.h; 0: not yet */
 	_Atomic uint8_t *headers; /* by string: whether a file is the system's, as code.c knows */
 	struct ws_work work;
 	struct ws_model_gpu *gpus; /* as many as work.gpus */

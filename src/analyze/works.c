@@ -13,21 +13,39 @@ static const struct ws_work_kind kinds[] = {
 	 .is_aid = true,
 	 .names = {"torch::autograd::PyAnomalyMetadata*", NULL}},
 	{.what = "measuring and joining strings",
+	 .is_avoidable = true,
 	 .advice = "Joining goes through the whole text each time, which makes loops quadratic: "
 		   "remember the length or the end, or gather the parts in a buffer that grows "
 		   "(a list and join, std::string::append, StringBuilder).",
-	 .names = {"__strlen*", "strlen", "__strcat*", "strcat", "__strncat*", "strncat",
-		   "__rawmemchr*", "__strnlen*", "std::*operator+<char*", "*> std::operator+<*",
-		   "PyUnicode_Concat", "PyUnicode_Append", "unicode_concat*", "bytes_concat*",
-		   "PyBytes_Concat", "runtime.concatstring*", "str.__add__", "bytes.__add__",
+	 .names = {"__strlen*",
+		   "strlen",
+		   "__strcat*",
+		   "strcat",
+		   "__strncat*",
+		   "strncat",
+		   "__rawmemchr*",
+		   "__strnlen*",
+		   "std::*operator+<char*",
+		   "*> std::operator+<*",
+		   "PyUnicode_Concat",
+		   "PyUnicode_Append",
+		   "unicode_concat*",
+		   "bytes_concat*",
+		   "PyBytes_Concat",
+		   "runtime.concatstring*",
+		   "str.__add__",
+		   "bytes.__add__",
+		   "*java.lang.StringConcatHelper.*",
 		   NULL}},
 	{.what = "compiling regular expressions, again and again",
+	 .is_avoidable = true,
 	 .advice = "Compile each expression once, outside of the loop, and keep it: re remembers "
 		   "only the last 512, and std::regex, regcomp and others none at all. Many that "
 		   "differ in a word may be one that captures it, or a plain search and a "
 		   "dictionary.",
 	 .is_inner = true,
-	 .names = {"regcomp", "__regcomp*", "re_compile_internal*", "pcre_compile*",
+	 .names = {"*java.util.regex.Pattern.compile*", "*java.util.regex.Pattern.<init>*",
+		   "regcomp", "__regcomp*", "re_compile_internal*", "pcre_compile*",
 		   "pcre2_compile*", "std::__detail::_Compiler<*", "std::__detail::_Scanner<*",
 		   "*basic_regex<*>::_M_compile*", "*basic_regex<*>::basic_regex<*",
 		   "regexp.Compile*", "regexp.MustCompile*", "regexp/syntax.*",
@@ -74,11 +92,45 @@ static const struct ws_work_kind kinds[] = {
 		   "re.Pattern.*",
 		   "re.Scanner.*",
 		   "_sre.*",
+		   "*java.util.regex.*",
 		   NULL},
 	 .origins = {"/re.py", "/re/__init__.py", "libpcre", NULL}},
+	{.what = "giving containers a little more room, again and again",
+	 .advice = "Each time, all items are copied to a new place: reserve room for all of them "
+		   "once, or let the container grow by itself (reserve for one more item each "
+		   "time makes it quadratic).",
+	 .usual_below = 0.5,
+	 .is_avoidable = true,
+	 .names = {"std::vector<*>::reserve(*", "*::_M_realloc_insert*", "*::_M_realloc_append*",
+		   "*::basic_string<*>::reserve(*", NULL}},
+	{.what = "making generators of random numbers anew, each with its whole state",
+	 .advice = "Make one generator for each thread (static thread_local) and keep it: to seed "
+		   "a std::mt19937 takes as long as hundreds of numbers from it.",
+	 .is_avoidable = true,
+	 .names = {"*mersenne_twister_engine<*>::seed*",
+		   "*mersenne_twister_engine<*>::mersenne_twister_engine*", "std::random_device::*",
+		   "getrandom", "getentropy", NULL}},
+	{.what = "clearing memory",
+	 .advice =
+		 "Clear only what is used, or nothing where all of it is written anyway (no = {0} "
+		 "for large local arrays, malloc instead of calloc, resize once and keep the "
+		 "buffer).",
+	 .usual_below = 0.5,
+	 .is_avoidable = true,
+	 .names = {"memset", "__memset*", "bzero", "__bzero*", "explicit_bzero", NULL}},
+	{.what = "counting the owners of objects (std::shared_ptr)",
+	 .advice = "Hand a shared_ptr on by reference, or the object itself: each copy changes a "
+		   "counter by an atomic instruction, and threads that share the object wait for "
+		   "each other's.",
+	 .is_avoidable = true,
+	 .names = {"*__exchange_and_add*", "*__atomic_add*", "*_M_add_ref_copy*",
+		   "std::__shared_count<*>::__shared_count(std::__shared_count<*",
+		   "std::shared_ptr<*>::shared_ptr(std::shared_ptr<*", NULL}},
 	{.what = "copying whole objects",
+	 .is_avoidable = true,
 	 .advice = "Copy only what changes, or nothing: pass references, write a copy method of "
 		   "its own, keep an undo list, or use values that are never changed.",
+	 .is_copying = true,
 	 .names = {"*core::clone::Clone>::clone*", "*std::vector<*>::vector(std::vector<*const&*",
 		   "*::vector(std::vector<*const&*", "*::_M_copy<*",
 		   "*::basic_string(std::__cxx11::basic_string<*const&*", NULL},
@@ -112,6 +164,14 @@ static const struct ws_work_kind kinds[] = {
 	 .origins = {"/libz.so", "/libzstd.so", "/liblzma.so", "/libbz2.so", "/liblz4.so",
 		     "/libbrotli", "/gzip.py", "/bz2.py", "/lzma.py", "/zipfile.py", "/tarfile.py",
 		     NULL}},
+	{.what = "making TLS contexts, each of which reads and parses all trusted certificates",
+	 .advice = "Make one context (ssl.create_default_context, SSL_CTX_new, a session of "
+		   "requests or httpx) and use it for all connections.",
+	 .is_avoidable = true,
+	 .names = {"create_default_context", "create_urllib3_context", "SSLContext.*",
+		   "_ssl__SSLContext*", "_ssl._SSLContext.*", "SSL_CTX_*", "X509_STORE_*",
+		   "X509_load_*", "PEM_X509_*", "PEM_read_bio_X509*", "OSSL_DECODER_*",
+		   "crypto/x509.*", NULL}},
 	{.what = "hashing or encrypting",
 	 .advice = "Hash less or once, larger pieces at a time, or with a faster function (xxHash, "
 		   "BLAKE3) where nobody attacks.",
@@ -140,13 +200,17 @@ static const struct ws_work_kind kinds[] = {
 		   "PyList_Sort", "list.sort", "sort.*", "slices.Sort*", "*::sort_unstable*",
 		   "*::sort_by*", "core::slice::sort::*", NULL}},
 	{.what = "moving the items of lists",
+	 .is_avoidable = true,
 	 .advice = "Inserting or removing at the front moves all other items: append and reverse "
 		   "at the end, or use a deque (collections.deque, std::deque).",
 	 .names = {"ins1", "list.insert", "list.pop", "list.__setitem__", "list_insert*",
 		   "list_ass_slice*", "list_pop*", "std::vector<*>::erase(*",
 		   "std::vector<*>::insert(*", "std::vector<*>::_M_erase(*", "*::_M_insert_rval(*",
-		   "*::_M_insert_aux*", "*vec::Vec<*>::remove*", "*vec::Vec<*>::insert*", NULL}},
+		   "*::_M_insert_aux*", "*vec::Vec<*>::remove*", "*vec::Vec<*>::insert*",
+		   "*::basic_string<*>::erase(*", "*::basic_string<*>::_M_erase(*",
+		   "*::basic_string<*>::insert(*", NULL}},
 	{.what = "comparing items one by one",
+	 .is_avoidable = true,
 	 .advice = "Looking for an item in a list compares it with all of them: use a set or a "
 		   "dictionary.",
 	 .names = {"list.__contains__",	  "list.index",
@@ -175,6 +239,16 @@ static const struct ws_work_kind kinds[] = {
 	 .is_usual = true,
 	 .names = {"std::_Hashtable<*", "std::__detail::_Map_base<*", "std::__detail::_Hash*",
 		   "std::unordered_map<*", "std::unordered_set<*", "std::unordered_multi*", NULL}},
+	{.what = "walking along chains of items in hash tables",
+	 .advice = "Its hash function gives many items the same value, or values that are the same "
+		   "but for multiples of the table's size: each look-up compares all of them one "
+		   "by one. Mix all bits of all parts of the key (as boost::hash_combine does, "
+		   "or multiply by a large odd number and shift).",
+	 .is_avoidable = true,
+	 .has_hash = true,
+	 .least = 0.5,
+	 .names = {"*_M_find_before_node*", NULL},
+	 .inside = {"std::__detail::_Mod_range_hashing::operator()*", "*_M_bucket_index*", NULL}},
 	{.what = "looking up items in sorted trees (std::map, std::set)",
 	 .advice =
 		 "Look up each item once and keep the reference; where the order does not matter, "
@@ -190,8 +264,10 @@ static const struct ws_work_kind kinds[] = {
 	 .names = {"rand", "random", "__random", "__random_r", "random_r", "srand", "drand48",
 		   "lrand48", "mrand48", "__drand48*", NULL}},
 	{.what = "collecting garbage, which the program asks for",
+	 .is_avoidable = true,
 	 .advice = "Leave that to the interpreter, or ask less often than in each round of a loop.",
-	 .names = {"gc.collect", "PyGC_Collect", "runtime.GC", "System.gc*", NULL}},
+	 .names = {"gc.collect", "PyGC_Collect", "runtime.GC", "System.gc*", "JVM_GC",
+		   "*java.lang.System.gc*", NULL}},
 	{.what = "collecting garbage",
 	 .usual_below = 0.5,
 	 .advice = "Make fewer objects that live long (arrays instead of lists of objects), freeze "
@@ -221,6 +297,7 @@ static const struct ws_work_kind kinds[] = {
 		   "runtime.bgsweep",
 		   NULL}},
 	{.what = "throwing exceptions",
+	 .is_avoidable = true,
 	 .advice = "An exception costs microseconds: return a value for what happens often, and "
 		   "ask before (find, has_value, std::from_chars).",
 	 .names = {"_Unwind_*",
@@ -243,6 +320,15 @@ static const struct ws_work_kind kinds[] = {
 		   "PyException_*",
 		   "*Error.__init__",
 		   "*Error.__new__",
+		   "java_lang_Throwable::*",
+		   "JVM_FillInStackTrace",
+		   "Java_java_lang_Throwable_*",
+		   "java.lang.Throwable java.lang.Throwable.fillInStackTrace*",
+		   "void java.lang.Throwable.<init>*",
+		   "OptoRuntime::*exception*",
+		   "OptoRuntime::rethrow*",
+		   "SharedRuntime::*exception*",
+		   "Exceptions::*",
 		   NULL},
 	 .origins = {"/libgcc_s.so", NULL}},
 	{.what = "taking and giving back locks",
@@ -320,6 +406,30 @@ static const struct ws_work_kind kinds[] = {
 		   "core::fmt::*",
 		   "strconv.*",
 		   NULL}},
+	{.what = "measuring all the rest of a text at each call of sscanf",
+	 .advice = "sscanf looks for the end of the text before it reads anything, which makes a "
+		   "loop over a long text quadratic: go on with strtol, strtod or "
+		   "std::from_chars, or read line by line (getline, fgets).",
+	 .is_avoidable = true,
+	 .least = 0.5,
+	 .names = {"*sscanf*", NULL},
+	 .inside = {"__rawmemchr*", "rawmemchr", "__strlen*", "strlen", "__memchr*", NULL}},
+	{.what = "making string streams, one for each text",
+	 .advice = "Keep one stream and empty it (str(\"\") and clear()), or use functions without "
+		   "one (std::to_string, std::to_chars, std::from_chars, snprintf).",
+	 .least = 0.4,
+	 .names = {"*stringstream<*>::basic_*stringstream*",
+		   "*stringstream<*>::~basic_*stringstream*", NULL},
+	 .inside = {"std::locale::*", "std::ios_base::*", "*std::basic_ios<*", "*std::has_facet<*",
+		    "*std::use_facet<*", "*__dynamic_cast*", "*basic_stringbuf*", "malloc", "free",
+		    "operator new*", "operator delete*", NULL}},
+	{.what = "reading characters one by one from std::cin, in step with stdio",
+	 .advice = "Call std::ios::sync_with_stdio(false) and std::cin.tie(nullptr) first, or read "
+		   "large pieces (read, fread) and convert them by std::from_chars.",
+	 .least = 0.4,
+	 .names = {"*std::basic_istream<*", "std::istream*", "std::num_get*", "*std::getline<*",
+		   NULL},
+	 .inside = {"*stdio_sync_filebuf*", "getc", "_IO_getc", "ungetc", "_IO_ungetc", NULL}},
 	{.what = "comparing texts",
 	 .advice = "If they are those of items of a list, a dictionary (a hash table) finds an "
 		   "item without looking at the others; numbers are compared faster than names.",
@@ -327,6 +437,41 @@ static const struct ws_work_kind kinds[] = {
 	 .names = {"strcmp", "__strcmp*", "strncmp", "__strncmp*", "strcasecmp*", "__strcasecmp*",
 		   "memcmp", "__memcmp*", "bcmp", "*std::operator==<char*",
 		   "*std::operator== <char*", "*::basic_string<*::compare(*", NULL}},
+	{.what = "asking for environment variables",
+	 .advice = "Ask once and keep the answer: each time, all variables are compared.",
+	 .is_avoidable = true,
+	 .names = {"getenv", "secure_getenv", "__secure_getenv", NULL}},
+	{.what = "searching texts",
+	 .advice = "Search less: begin where the last search ended, look for several words at "
+		   "once, or split the text once and keep the parts in a hash table.",
+	 .is_usual = true,
+	 .names = {"strstr", "__strstr*", "strcasestr", "__strcasestr*", "memmem", "__memmem*",
+		   "strchr", "__strchr*", "strpbrk", "strspn", "strcspn", "__strspn*", "__strcspn*",
+		   "__strpbrk*", "memchr", "__memchr*", "*::basic_string<*>::find*", "two_way_*",
+		   NULL}},
+	{.what = "single characters of files, each under the file's lock",
+	 .advice = "Read and write large pieces (fread, fgets, fwrite) or take the lock once "
+		   "(flockfile, getc_unlocked, putc_unlocked).",
+	 .is_usual = true,
+	 .names = {"getc", "_IO_getc", "fgetc", "putc", "_IO_putc", "fputc", "getchar", "putchar",
+		   "ungetc", "_IO_ungetc", NULL}},
+	{.what = "mathematical functions (powers, exponentials, sines)",
+	 .advice = "Compute what does not change once, outside of the loop or in a table, multiply "
+		   "instead of calling pow for whole powers, use float where that is exact "
+		   "enough, or vectors (-O3 -ffast-math with libmvec).",
+	 .is_usual = true,
+	 .names = {"pow",      "__pow*",	  "__ieee754_pow*",
+		   "exp",      "__exp*",	  "__ieee754_exp*",
+		   "log",      "__log*",	  "__ieee754_log*",
+		   "sin",      "__sin*",	  "cos",
+		   "__cos*",   "sincos",	  "__sincos*",
+		   "tan",      "__tan*",	  "atan*",
+		   "__atan*",  "__ieee754_atan*", "fmod",
+		   "__fmod*",  "__ieee754_fmod*", "cbrt",
+		   "__cbrt*",  "powf*",		  "expf*",
+		   "logf*",    "sinf*",		  "cosf*",
+		   "exp2*",    "log2*",		  "log10*",
+		   "__dubsin", "__docos*",	  NULL}},
 	{.what = "converting dates",
 	 .advice = "Convert each date once, and keep times as numbers.",
 	 .is_usual = true,
@@ -352,6 +497,11 @@ static const struct ws_work_kind kinds[] = {
 	 .is_usual = true,
 	 .names = {"memmove", "__memmove*", "memcpy", "__memcpy*", "__mempcpy*", NULL}},
 };
+
+static bool is_part(const struct ws_work_kind *kind)
+{
+	return kind->least > 0;
+}
 
 /* Whether `text` is `pattern`, in which '*' stands for any text. */
 static bool is_match(const char *text, const char *pattern)
@@ -403,17 +553,82 @@ static bool is_from(const char *origin, const char *const *parts)
 	return false;
 }
 
-uint8_t ws_classify_work(const struct ws_stacks *stacks, const struct ws_function *function)
+bool ws_is_copy_constructor(const char *name)
+{
+	const char *bracket = strchr(name, '('), *last = bracket;
+	size_t class;
+
+	while (last && last > name && last[-1] != ':')
+		last--;
+	if (!last || last < name + 2)
+		return false;
+	class = (size_t)(last - 2 - name);
+	return class && strncmp(name, "std::", 5) && !strncmp(bracket + 1, name, class) &&
+	       !strcmp(bracket + 1 + class, " const&)");
+}
+
+static bool is_kind_of(const struct ws_work_kind *kind, const struct ws_function *function,
+		       const char *origin)
+{
+	if (is_part(kind))
+		return false;
+	if (!function->unresolved && (is_named(function->name, kind->names) ||
+				      (kind->is_copying && ws_is_copy_constructor(function->name))))
+		return true;
+	return is_from(origin, kind->origins);
+}
+
+/* Parts of kinds say no kind by themselves. */
+static struct ws_work_marks find_parts(const char *name)
+{
+	struct ws_work_marks marks = {0};
+	unsigned part = 0;
+
+	for (uint8_t i = 0; i < WS_COUNT(kinds); i++) {
+		if (!is_part(&kinds[i]))
+			continue;
+		if (is_named(name, kinds[i].inside))
+			marks.inside |= (uint16_t)(1u << part);
+		if (is_named(name, kinds[i].names))
+			marks.around |= (uint16_t)(1u << part);
+		part++;
+	}
+	return marks;
+}
+
+struct ws_work_marks ws_classify_work(const struct ws_stacks *stacks,
+				      const struct ws_function *function)
 {
 	const char *origin = ws_stacks_get_origin(stacks, function);
+	struct ws_work_marks marks = {0};
 
 	if (function->kind == WS_FRAME_KERNEL)
-		return WS_WORK_NONE;
-	for (uint8_t i = 0; i < WS_COUNT(kinds); i++)
-		if ((!function->unresolved && is_named(function->name, kinds[i].names)) ||
-		    is_from(origin, kinds[i].origins))
+		return marks;
+	if (!function->unresolved)
+		marks = find_parts(function->name);
+	for (uint8_t i = 0; i < WS_COUNT(kinds) && !marks.kind; i++)
+		if (is_kind_of(&kinds[i], function, origin))
+			marks.kind = (uint8_t)(i + 1);
+	return marks;
+}
+
+uint8_t ws_find_work_part(uint16_t parts)
+{
+	for (uint8_t i = 0; i < WS_COUNT(kinds); i++) {
+		if (!is_part(&kinds[i]))
+			continue;
+		if (parts & 1)
 			return (uint8_t)(i + 1);
+		parts = (uint16_t)(parts >> 1);
+	}
 	return WS_WORK_NONE;
+}
+
+uint8_t ws_find_whole_work(uint8_t kind)
+{
+	while (kind > 1 && is_part(&kinds[kind - 1]))
+		kind--;
+	return kind;
 }
 
 const struct ws_work_kind *ws_get_work_kind(uint8_t kind)

@@ -22,14 +22,34 @@ struct ws_work_kind {
 	bool is_allocating; /* its page faults are its own */
 	bool is_inner;	    /* says more than the work of who called it */
 	bool is_locked;	    /* by a lock that all threads share: a fault of several threads only */
+	bool is_avoidable;  /* nearly all of it goes where the advice is followed, not half */
+	bool is_copying;    /* copy constructors do it, too */
+	bool has_hash;	    /* the function that the user's called has a hash function's name */
+	/* A part of the work of the last kind before it that is none: functions of `inside`, called
+	 * by one of `names`, take `least` of that work or more. */
+	double least;
+	const char *inside[16];
 	const char *names[48];	 /* of functions; '*' stands for any text */
 	const char *origins[16]; /* parts of paths of libraries and modules */
 };
 
-/* Which kind of work a function does: WS_WORK_NONE or the number of a kind. */
-uint8_t ws_classify_work(const struct ws_stacks *stacks, const struct ws_function *function);
+/* What a function says of the work that it is called for. Of parts of kinds, there is a bit each.
+ */
+struct ws_work_marks {
+	uint8_t kind;	 /* WS_WORK_NONE or the number of a kind */
+	uint16_t inside; /* parts of which it is one of `inside` */
+	uint16_t around; /* parts of which it is one of `names` */
+};
+struct ws_work_marks ws_classify_work(const struct ws_stacks *stacks,
+				      const struct ws_function *function);
 /* The kind of a number other than WS_WORK_NONE, which is below ws_count_work_kinds(). */
 const struct ws_work_kind *ws_get_work_kind(uint8_t kind);
 uint8_t ws_count_work_kinds(void);
+/* Of a class of C++, "Track::Track(Track const&)": the compiler wrote most of them. */
+bool ws_is_copy_constructor(const char *name);
+/* The number of the first kind among parts (not 0), and of the kind that a kind is a part of:
+ * itself where it is none. */
+uint8_t ws_find_work_part(uint16_t parts);
+uint8_t ws_find_whole_work(uint8_t kind);
 
 #endif

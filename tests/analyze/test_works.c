@@ -32,6 +32,11 @@ enum { BEGIN = 1000000, MS = 1000000, SAMPLES = 400, DEEPEST = 5 };
 #define PYTHON "/usr/bin/python3.11"
 #define MODULES "/usr/lib/python3.11/"
 #define KERNEL "[kernel.kallsyms]"
+#define JVM "/usr/lib/jvm/java-17-openjdk-amd64/lib/server/libjvm.so"
+#define JAVA "/tmp/perf-10.map" /* code that it generated */
+#define HASHTABLE                                                                            \
+	"std::_Hashtable<Tile, Tile, std::allocator<Tile>, std::__detail::_Identity, Same, " \
+	"Mix<int>, std::__detail::_Mod_range_hashing>::"
 
 struct place {
 	const char *name, *module; /* module: the source file of code of Python */
@@ -140,6 +145,59 @@ static const struct sampled {
 	  {"normalise", "/home/user/grid.py"}},
 	 WS_LEVEL_WARNING,
 	 "single items of arrays at normalise (grid.py:7)"},
+	/* What a function of a library spends its time in may say more than what it is for. */
+	{{{"__rawmemchr_avx2", LIBC},
+	  {"_IO_strfile_read", LIBC},
+	  {"__isoc99_sscanf", LIBC},
+	  {"load", PROGRAM}},
+	 WS_LEVEL_WARNING,
+	 "measuring all the rest of a text at each call of sscanf at load, in __isoc99_sscanf"},
+	{{{"__vfscanf_internal", LIBC}, {"__isoc99_sscanf", LIBC}, {"load", PROGRAM}},
+	 WS_LEVEL_NOTE,
+	 "converting numbers and texts at load"},
+	{{{"std::__detail::_Mod_range_hashing::operator()(unsigned long, unsigned long)", PROGRAM,
+	   "/usr/include/c++/12/bits/hashtable_policy.h"},
+	  {HASHTABLE "_M_find_before_node(unsigned long)", PROGRAM,
+	   "/usr/include/c++/12/bits/hashtable.h"},
+	  {"std::unordered_set<Tile, Mix<int>, Same>::insert(Tile&&)", PROGRAM,
+	   "/usr/include/c++/12/bits/unordered_set.h"},
+	  {"visit", PROGRAM}},
+	 WS_LEVEL_WARNING,
+	 "walking along chains of items in hash tables at visit, in std::unordered_set::insert, "
+	 "with the hash function Mix<int>"},
+	{{{"__memset_avx2_unaligned_erms", LIBC}, {"handle_message", PROGRAM}},
+	 WS_LEVEL_WARNING,
+	 "clearing memory at handle_message"},
+	{{{"[libcrypto.so.3]", "/usr/lib/x86_64-linux-gnu/libcrypto.so.3"},
+	  {"SSL_CTX_set_default_verify_paths", "/usr/lib/x86_64-linux-gnu/libssl.so.3"},
+	  {"fetch", PROGRAM}},
+	 WS_LEVEL_WARNING,
+	 "making TLS contexts, each of which reads and parses all trusted certificates at fetch"},
+	{{{"std::vector<float>::vector(std::vector<float> const&)", PROGRAM,
+	   "/usr/include/c++/12/bits/stl_vector.h"},
+	  {"Track::Track(Track const&)", PROGRAM},
+	  {"mix", PROGRAM}},
+	 WS_LEVEL_WARNING,
+	 "copying whole objects at mix, in Track::Track"},
+	{{{"__gnu_cxx::__exchange_and_add_dispatch(int*, int)", PROGRAM,
+	   "/usr/include/c++/12/ext/atomicity.h"},
+	  {"std::shared_ptr<Node>::~shared_ptr()", PROGRAM,
+	   "/usr/include/c++/12/bits/shared_ptr.h"},
+	  {"climb", PROGRAM}},
+	 WS_LEVEL_WARNING,
+	 "counting the owners of objects (std::shared_ptr) at climb"},
+	{{{"frame::sender(RegisterMap*) const", JVM},
+	  {"java_lang_Throwable::fill_in_stack_trace(Handle, methodHandle const&)", JVM},
+	  {"JVM_FillInStackTrace", JVM}},
+	 WS_LEVEL_WARNING,
+	 "throwing exceptions at frame::sender(RegisterMap*) const on thread"},
+	{{{"JVM_FillInStackTrace", JVM},
+	  {"java.lang.Throwable java.lang.Throwable.fillInStackTrace(int)", JAVA},
+	  {"int java.lang.Integer.parseInt(java.lang.String, int)", JAVA},
+	  {"long Sheet.readRow(java.lang.String[], int)", JAVA},
+	  {"StubRoutines (1)", JAVA}},
+	 WS_LEVEL_WARNING,
+	 "throwing exceptions at long Sheet.readRow(java.lang.String[], int)"},
 	/* Code that a library made from a text belongs to the file that calls it. */
 	{{{"PyDict_SetItem", PYTHON},
 	  {"values", "<string>.py"},

@@ -10,25 +10,35 @@
 #define LEAST_SHARE 0.3
 #define LEAST_AID 0.05
 
+/* How much goes where nearly all can be avoided, and elsewhere. */
+#define NEARLY_ALL 0.85
+#define HALF 0.5
+
 /* What goes into one kind of work. */
 struct work_sum {
 	uint64_t ns;
 	const struct ws_breakdown_row *most; /* the longest row, of the user's code if any */
 };
 
-static bool is_of_kind(const struct ws_breakdown_row *row, uint8_t kind)
+/* By kind: the kind that it counts for, which for small parts is that which they are a part of. */
+struct works {
+	uint8_t counts_for[UINT8_MAX + 1];
+};
+
+static bool is_of_kind(const struct works *works, const struct ws_breakdown_row *row, uint8_t kind)
 {
-	return row->cause == WS_CAUSE_CPU && row->place.work == kind;
+	return row->cause == WS_CAUSE_CPU && works->counts_for[row->place.work] == kind;
 }
 
-static struct work_sum sum_work(const struct ws_analysis *analysis, uint8_t kind)
+static struct work_sum sum_work(const struct ws_analysis *analysis, const struct works *works,
+				uint8_t kind)
 {
 	struct work_sum sum = {0};
 
 	for (size_t i = 0; i < analysis->breakdown.count; i++) {
 		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
 
-		if (!is_of_kind(row, kind))
+		if (!is_of_kind(works, row, kind))
 			continue;
 		sum.ns += row->ns;
 		if (!sum.most || (row->place.users && !sum.most->place.users))
@@ -37,32 +47,114 @@ static struct work_sum sum_work(const struct ws_analysis *analysis, uint8_t kind
 	return sum;
 }
 
+static void find_small_parts(const struct ws_analysis *analysis, struct works *works)
+{
+	uint64_t sums[UINT8_MAX + 1] = {0}, wholes[UINT8_MAX + 1] = {0};
+
+	for (size_t i = 0; i < analysis->breakdown.count; i++) {
+		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
+
+		if (row->cause != WS_CAUSE_CPU || row->place.work == WS_WORK_NONE)
+			continue;
+		sums[row->place.work] += row->ns;
+		wholes[ws_find_whole_work(row->place.work)] += row->ns;
+	}
+	for (uint8_t kind = 1; kind < ws_count_work_kinds(); kind++) {
+		uint8_t whole = ws_find_whole_work(kind);
+		bool small =
+			(double)sums[kind] < ws_get_work_kind(kind)->least * (double)wholes[whole];
+
+		works->counts_for[kind] = small ? whole : kind;
+	}
+}
+
 /* How much of the work one function of the user's asks for. */
-static uint64_t sum_function(const struct ws_analysis *analysis, uint8_t kind, uint32_t function)
+static uint64_t sum_function(const struct ws_analysis *analysis, const struct works *works,
+			     uint8_t kind, uint32_t function)
 {
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < analysis->breakdown.count; i++) {
 		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
 
-		if (is_of_kind(row, kind) && row->place.function == function)
+		if (is_of_kind(works, row, kind) && row->place.function == function)
 			sum += row->ns;
 	}
 	return sum;
 }
 
-static void report_work(const struct ws_analysis *analysis, uint8_t number,
-			const struct work_sum *sum, struct ws_findings *findings)
+/* The number of the hash function among the parameters of a hash table's template. */
+static unsigned find_hash_parameter(const char **name)
+{
+	static const struct {
+		const char *beginning;
+		unsigned number;
+	} tables[] = {{"unordered_map<", 2}, {"unordered_multimap<", 2},
+		      {"unordered_set<", 1}, {"unordered_multiset<", 1},
+		      {"_Hashtable<", 5},    {"_Map_base<", 5},
+		      {"_Insert_base<", 5},  {"_Insert<", 5}};
+
+	for (size_t i = 0; i < WS_COUNT(tables); i++) {
+		const char *at = strstr(*name, tables[i].beginning);
+
+		if (!at)
+			continue;
+		*name = at + strlen(tables[i].beginning);
+		return tables[i].number;
+	}
+	return 0;
+}
+
+/* "TileHash" of "std::unordered_map<Tile, int, TileHash, std::equal_to<Tile>, ...". */
+static void put_hash_function(const struct ws_analysis *analysis, uint32_t function,
+			      struct ws_text *text)
+{
+	const char *name = ws_stacks_get_function(analysis->model->stacks, function)->name, *from;
+	unsigned wanted = find_hash_parameter(&name), depth = 0;
+
+	if (!wanted)
+		return;
+	for (from = name; *name && wanted + 1; name++) {
+		bool ends = (*name == ',' || *name == '>') && !depth;
+
+		depth += *name == '<' || *name == '(';
+		depth -= depth && (*name == '>' || *name == ')');
+		if (!ends)
+			continue;
+		if (!wanted--)
+			ws_text_printf(text, ", with the hash function %.*s", (int)(name - from),
+				       from);
+		from = name + 1 + (name[1] == ' ');
+	}
+}
+
+/* Where no code of the user's is known, the thread says at least who does it. */
+static void put_where(const struct ws_analysis *analysis, const struct ws_work_kind *kind,
+		      const struct ws_breakdown_row *row, struct ws_text *text)
+{
+	ws_put_at_place(analysis, &row->place, text);
+	if (!row->place.users && row->thread) {
+		ws_text_puts(text, " on thread ");
+		ws_put_thread(analysis, row->thread, text);
+	}
+	if (kind->has_hash)
+		put_hash_function(analysis, row->place.called, text);
+}
+
+static void report_work(const struct ws_analysis *analysis, const struct works *works,
+			uint8_t number, const struct work_sum *sum, struct ws_findings *findings)
 {
 	const struct ws_work_kind *kind = ws_get_work_kind(number);
-	struct ws_finding *finding = ws_findings_add_fault(
-		analysis, findings, &ws_rule_library_work, sum->ns, sum->ns / 2);
+	double avoidable = kind->is_avoidable ? NEARLY_ALL : HALF;
+	struct ws_finding *finding =
+		ws_findings_add_fault(analysis, findings, &ws_rule_library_work, sum->ns,
+				      (uint64_t)((double)sum->ns * avoidable));
 	const struct ws_code_place *code = &sum->most->place;
 	struct ws_text place = {0};
 	bool is_usual = kind->is_usual || ws_analysis_share(analysis, sum->ns) < kind->usual_below;
-	bool spread = sum_function(analysis, number, code->function) < sum->ns / 4 * 3;
+	bool spread = sum_function(analysis, works, number, code->function) < sum->ns / 4 * 3;
 
-	ws_put_at_place(analysis, code, &place);
+	put_where(analysis, kind, sum->most, &place);
 	finding->file = code->file;
 	finding->line = code->line;
 	/* It may be just what the program is for. */
@@ -73,7 +165,8 @@ static void report_work(const struct ws_analysis *analysis, uint8_t number,
 			  100 * ws_analysis_share(analysis, sum->ns), kind->what,
 			  spread && place.text ? ", most of it" : "", ws_text_or(place.text, ""));
 	finding->advice = ws_strdup(kind->advice);
-	finding->assumption = ws_strdup("half of it can be avoided");
+	finding->assumption = ws_strdup(kind->is_avoidable ? "nearly all of it can be avoided"
+							   : "half of it can be avoided");
 	ws_say_blocked_loop(analysis, code, finding);
 	finding->next = ws_strdup("warpsight report --view=top-down REPORT");
 	ws_finding_add_evidence(finding, "the longest stretch", NULL, sum->most->longest.start,
@@ -126,8 +219,11 @@ static bool is_asked_by_several(const struct ws_analysis *analysis, const struct
  * threads of its own. */
 static void check_work(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
+	struct works works = {{0}};
+
+	find_small_parts(analysis, &works);
 	for (uint8_t kind = 1; kind < ws_count_work_kinds(); kind++) {
-		struct work_sum sum = sum_work(analysis, kind);
+		struct work_sum sum = sum_work(analysis, &works, kind);
 
 		if (ws_get_work_kind(kind)->is_aid) {
 			if (ws_analysis_share(analysis, sum.ns) >= LEAST_AID)
@@ -135,7 +231,7 @@ static void check_work(const struct ws_analysis *analysis, struct ws_findings *f
 		} else if (ws_analysis_share(analysis, sum.ns) >= LEAST_SHARE &&
 			   (!ws_get_work_kind(kind)->is_locked ||
 			    is_asked_by_several(analysis, &sum))) {
-			report_work(analysis, kind, &sum, findings);
+			report_work(analysis, &works, kind, &sum, findings);
 		}
 	}
 }
@@ -149,10 +245,11 @@ const struct ws_rule ws_rule_library_work = {
 		"it: allocating memory, joining strings, regular expressions, copying objects, "
 		"rand() in several threads, "
 		"writing a log, moving the items of lists, searching lists, collecting garbage, "
-		"throwing exceptions, taking locks, looking up hosts; 5 % for PyTorch's anomaly "
-		"detection. Never more than a warning: "
-		"it "
-		"may be what the program is for. A note for what many programs are for: JSON, "
+		"throwing exceptions, taking locks, looking up hosts, clearing memory, making TLS "
+		"contexts; 5 % for PyTorch's anomaly detection. Where most of a work is one part "
+		"of it that a better call avoids, that part is named: long chains in hash tables, "
+		"sscanf that measures the rest of the text. Never more than a warning: it may be "
+		"what the program is for. A note for what many programs are for: JSON, "
 		"compressing, hashing, sorting, databases, texts and dates, copying memory, and "
 		"for "
 		"the garbage that an interpreter collects by itself in less than half of the time.",

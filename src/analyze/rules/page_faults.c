@@ -87,19 +87,33 @@ static const char *choose_advice(const struct memory_use *use)
 	       "pages.";
 }
 
-/* Whether the faults are part of work that is named instead, such as joining
- * strings. What allocates or copies memory does nothing else. */
-static bool is_part_of_work(const struct ws_analysis *analysis, uint8_t work, uint64_t ns)
+/* Work that is named instead, such as joining strings. What allocates does nothing else. */
+static bool is_named_work(uint8_t work)
 {
-	uint64_t sum = 0;
+	return work != WS_WORK_NONE && !ws_get_work_kind(work)->is_usual &&
+	       !ws_get_work_kind(work)->is_allocating;
+}
 
-	if (work == WS_WORK_NONE || ws_get_work_kind(work)->is_usual ||
-	    ws_get_work_kind(work)->is_allocating)
-		return false;
+/* Whether the faults of a function are part of work that it asks for. */
+static bool is_part_of_work(const struct ws_analysis *analysis, uint32_t function, uint64_t ns)
+{
+	uint64_t sums[UINT8_MAX + 1] = {0};
+	uint8_t most = WS_WORK_NONE;
+
+	for (size_t i = 0; i < analysis->breakdown.count; i++) {
+		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
+
+		if (row->place.function != function || !is_named_work(row->place.work))
+			continue;
+		sums[row->place.work] += row->ns;
+		if (sums[row->place.work] > sums[most])
+			most = row->place.work;
+	}
+	sums[most] = 0;
 	for (size_t i = 0; i < analysis->breakdown.count; i++)
-		if (analysis->breakdown.rows[i].place.work == work)
-			sum += analysis->breakdown.rows[i].ns;
-	return sum > ns;
+		if (most && analysis->breakdown.rows[i].place.work == most)
+			sums[most] += analysis->breakdown.rows[i].ns;
+	return sums[most] > ns;
 }
 
 static void check_faults(const struct ws_analysis *analysis, struct ws_findings *findings)
@@ -120,7 +134,7 @@ static void check_faults(const struct ws_analysis *analysis, struct ws_findings 
 	ws_limit_to_asked(analysis, finding, &row->place);
 	/* Memory that is never freed must be touched once anyway. */
 	if ((double)use.mapping_ns < LEAST_MAPPING * (double)use.ns ||
-	    is_part_of_work(analysis, row->place.work, use.ns))
+	    is_part_of_work(analysis, row->place.function, use.ns))
 		finding->level = WS_LEVEL_NOTE;
 	if (is_call_most(&use))
 		finding->title = say_calls(analysis, &use);
