@@ -168,6 +168,7 @@ static int add_family(const struct options *options, size_t family, struct ws_te
 	int rc = ws_kernel_choose(&request, families[family].chip, &choice, err);
 
 	if (!rc && (choice.count || choice.sampled.count || choice.sections.len)) {
+		ws_kernel_order_passes(&choice);
 		ws_text_puts(lines, families[family].prefix);
 		ws_text_puts(lines, " gpu__time_duration.sum");
 		for (size_t i = 0; i < choice.count; i++)

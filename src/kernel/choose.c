@@ -354,6 +354,47 @@ static void sort_names(struct ws_kernel_choice *choice)
 	choice->count = kept;
 }
 
+/* ---- passes ---- */
+
+/*
+ * CUPTI fills the first pass with what comes first. With --cache-control none that pass finds empty
+ * caches (inject/kernel_measure.c), as Nsight Compute's does, which counts the time and the DRAM in
+ * it, but nothing of the level-2 cache that depends on what the cache holds. So metrics that do not
+ * take what the pass can count there. On GH100 this leaves none of the others in it.
+ */
+static int rank_name(const char *name)
+{
+	static const struct {
+		const char *beginning;
+		int rank;
+	} ranks[] = {
+		{"gpu__time_duration.sum", -4},
+		{"lts__d_sectors_fill_sysmem.", -3},
+		{"lts__d_decomp_input_sectors.", -2},
+		{"lts__d_atomic_input_cycles_active.", -1},
+		{"lts__d_sectors.", 1},
+		{"lts__t_sectors.", 2},
+	};
+
+	for (size_t i = 0; i < WS_COUNT(ranks); i++)
+		if (!strncmp(name, ranks[i].beginning, strlen(ranks[i].beginning)))
+			return ranks[i].rank;
+	return 0;
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+	int order = rank_name(*(char *const *)a) - rank_name(*(char *const *)b);
+
+	return order ? order : compare_names(a, b);
+}
+
+void ws_kernel_order_passes(struct ws_kernel_choice *choice)
+{
+	if (choice->count)
+		qsort(choice->names, choice->count, sizeof(*choice->names), compare_ranks);
+}
+
 /* ---- requests ---- */
 
 static int check_metric(void *context, const char *word)

@@ -45,6 +45,8 @@ int ws_kernel_check_request(const struct ws_kernel_request *request, struct ws_e
  */
 int ws_kernel_choose(const struct ws_kernel_request *request, const char *chip,
 		     struct ws_kernel_choice *choice, struct ws_err *err);
+/* Put the names into the order in which CUPTI is to spread them over passes. */
+void ws_kernel_order_passes(struct ws_kernel_choice *choice);
 void ws_kernel_choice_free(struct ws_kernel_choice *choice);
 
 #endif

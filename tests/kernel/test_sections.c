@@ -74,6 +74,33 @@ static void test_full_set_on_each_chip(void **state)
 	}
 }
 
+/* What the level-2 cache has to do depends on what it holds: that is not counted in the first pass,
+ * and the order that sees to it costs no pass. */
+static void test_order_of_passes(void **state)
+{
+	static const char *const sets[] = {"basic", "detailed", "full", "roofline"};
+
+	(void)state;
+	if (!has_library())
+		return;
+	for (size_t i = 0; i < WS_COUNT(sets); i++) {
+		struct ws_kernel_choice choice =
+			choose((struct ws_kernel_request){.sets = sets[i]}, "GH100");
+		struct ws_err err = {""};
+		size_t passes = ws_gpu_host_passes("GH100", (const char *const *)choice.names,
+						   choice.count, &err);
+		const char *const *names = (const char *const *)choice.names;
+
+		ws_kernel_order_passes(&choice);
+		assert_int_equal(ws_gpu_host_passes("GH100", names, choice.count, &err), passes);
+		assert_string_equal(names[0], "gpu__time_duration.sum");
+		assert_memory_equal(names[1], "lts__d_sectors_fill_sysmem.", 27);
+		assert_memory_equal(names[choice.count - 1], "lts__t_sectors.", 15);
+		assert_true(passes > 1);
+		ws_kernel_choice_free(&choice);
+	}
+}
+
 /* Sections over the time of a kernel: what they sample on each chip takes one pass. */
 static void test_sampled_sections_on_each_chip(void **state)
 {
@@ -292,6 +319,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_full_set_on_each_chip),
+		cmocka_unit_test(test_order_of_passes),
 		cmocka_unit_test(test_sampled_sections_on_each_chip),
 		cmocka_unit_test(test_sections_one_by_one),
 		cmocka_unit_test(test_metrics_of_a_request),
