@@ -378,6 +378,46 @@ static void note_callers(const struct ws_model *model, const uint32_t *frames, s
 	}
 }
 
+/* "read.<locals>.<lambda>", "Point.__eq__": functions that are mostly called back. */
+static bool is_small_function(const struct ws_function *function)
+{
+	const char *name = function->name, *dot = strrchr(name, '.');
+
+	if (dot)
+		name = dot + 1;
+	return starts_with(name, "<lambda>") || starts_with(name, "<genexpr>") ||
+	       (starts_with(name, "__") && strcmp(name, "__init__") && strcmp(name, "__call__"));
+}
+
+/*
+ * The user's function that asked for work of which the innermost function of the user's is a part,
+ * since the work calls it back: sorted() does so with a key, a list that is searched with __eq__.
+ * `from` is the place of that function among the frames.
+ */
+static void look_behind_callback(const struct ws_model *model, const uint32_t *frames, size_t from,
+				 size_t count, struct frame_choices *choices)
+{
+	const struct ws_function *called =
+		ws_stacks_get_function(model->stacks, choices->user_python.place.function);
+	struct frame_choices outer = {0};
+	const struct ws_work_kind *kind;
+
+	for (size_t i = from + 1; i < count && !outer.user_python.found && !outer.made_python.found;
+	     i++) {
+		const struct ws_frame_info *info = ws_stacks_get_frame(model->stacks, frames[i]);
+		const struct ws_place *places = ws_stacks_get_places(model->stacks, info);
+
+		for (uint32_t k = 0; k < info->count; k++)
+			offer_frame(model, &places[k], &outer);
+	}
+	if (!outer.user_python.found || !outer.user_python.work)
+		return;
+	kind = ws_get_work_kind(outer.user_python.work);
+	if (kind->calls == WS_CALLS_ANY ||
+	    (kind->calls == WS_CALLS_SMALL && is_small_function(called)))
+		choices->user_python = outer.user_python;
+}
+
 struct ws_code_place ws_code_place_frames(const struct ws_model *model, const uint32_t *frames,
 					  size_t count)
 {
@@ -393,6 +433,8 @@ struct ws_code_place ws_code_place_frames(const struct ws_model *model, const ui
 			found.leaf = places[0].function;
 		for (uint32_t k = 0; k < info->count; k++)
 			offer_frame(model, &places[k], &choices);
+		if (choices.user_python.found)
+			look_behind_callback(model, frames, i, count, &choices);
 	}
 	if (!best->found)
 		best = &choices.made_python;

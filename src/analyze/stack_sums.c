@@ -54,8 +54,8 @@ static struct ws_stack_sum *find_sum(struct summing *summing, uint64_t key)
 static void add_sample(struct summing *summing, size_t i)
 {
 	const struct ws_samples *samples = &summing->model->samples;
-	uint64_t at = samples->start[i],
-		 ns = ws_max(ws_samples_get_time(samples, i), (uint64_t)1), key;
+	uint64_t at = samples->start[i], ns = ws_max(ws_samples_get_time(samples, i), (uint64_t)1),
+		 key;
 	uint64_t late_ns = at >= summing->late ? ns : 0;
 	struct ws_stack_sum *sum;
 
@@ -113,4 +113,15 @@ void ws_stack_sums_free(struct ws_stack_sums *sums)
 {
 	free(sums->sums);
 	memset(sums, 0, sizeof(*sums));
+}
+
+bool ws_is_frame_of(const struct ws_model *model, uint32_t frame, const char *name)
+{
+	const struct ws_frame_info *info = ws_stacks_get_frame(model->stacks, frame);
+	const struct ws_place *places = ws_stacks_get_places(model->stacks, info);
+
+	for (uint32_t i = 0; i < info->count; i++)
+		if (!strcmp(ws_stacks_get_function(model->stacks, places[i].function)->name, name))
+			return true;
+	return false;
 }

@@ -6,6 +6,43 @@
 #include "base/mem.h"
 
 static const struct ws_work_kind kinds[] = {
+	{.what = "tracing or profiling that the program has set up",
+	 .advice = "sys.settrace, sys.setprofile, cProfile, tracemalloc and debuggers are called "
+		   "for each function, line or allocation: leave them out where nobody looks at "
+		   "what they find.",
+	 .is_aid = true,
+	 .calls = WS_CALLS_ANY,
+	 .names = {"call_trampoline", "profile_trampoline", "trace_trampoline", "profiler_callback",
+		   "tracemalloc_*", NULL},
+	 .origins = {"/bdb.py", "/tracemalloc.py", NULL}},
+	{.what = "reading the lists of contents of archives",
+	 .advice = "Opening an archive reads the names of all its members: open it once, and read "
+		   "all that is wanted of it.",
+	 .is_inner = true,
+	 .is_avoidable = true,
+	 .names = {"ZipFile._RealGetContents", "ZipFile.__init__", "TarFile.getmember",
+		   "TarFile.getmembers", "TarFile._load", "TarFile._getmember", NULL}},
+	{.what = "making classes",
+	 .advice = "Make each class once, outside of functions that are called often: namedtuple, "
+		   "dataclass, Enum and class statements write and compile code.",
+	 .is_inner = true,
+	 .is_avoidable = true,
+	 .names = {"namedtuple", "dataclass", "_process_class", "make_dataclass",
+		   "EnumMeta.__new__", "EnumType.__new__", "builtin___build_class__", "type_new",
+		   "__build_class__", NULL}},
+	{.what = "looking at the program's own stack and source (inspect, traceback)",
+	 .advice = "inspect.stack and traceback read the source files of all callers: "
+		   "sys._getframe(1).f_code.co_name only says who called; or do it only where "
+		   "something has gone wrong.",
+	 .is_avoidable = true,
+	 .names = {NULL},
+	 .origins = {"/inspect.py", "/traceback.py", "/linecache.py", NULL}},
+	{.what = "warnings, also those that are not shown",
+	 .advice = "Each warning looks up who asked for it and all filters, even if nobody sees "
+		   "it: give it once (a flag), or call what has taken the old function's place.",
+	 .is_avoidable = true,
+	 .names = {"warnings_warn*", "do_warn", "warn_explicit", "_warnings.warn*", NULL},
+	 .origins = {"/warnings.py", NULL}},
 	{.what = "PyTorch's anomaly detection, which notes a stack for each operation and "
 		 "checks each gradient",
 	 .advice = "It is for finding errors: leave out torch.autograd.set_detect_anomaly(True) "
@@ -52,6 +89,13 @@ static const struct ws_work_kind kinds[] = {
 		   "regex::Regex::new*", "regex_syntax::*", NULL},
 	 .origins = {"/re/_compiler.py", "/re/_parser.py", "/sre_compile.py", "/sre_parse.py",
 		     "/re/_casefix.py", NULL}},
+	{.what = "parsing and compiling code from texts",
+	 .advice = "compile() it once and hand eval or exec what that returns; or use a function "
+		   "(a lambda, a dictionary of functions) instead of a text.",
+	 .is_avoidable = true,
+	 .names = {"_PyParser_*", "_PyPegen_*", "_PyAST_Compile", "Py_CompileString*",
+		   "builtin_compile", NULL},
+	 .origins = {"/ast.py", NULL}},
 	{.what = "regular expressions",
 	 .advice = "Compile each expression once, outside of the loop. Nested repetitions such as "
 		   "(a+)+ try ever more ways to match: write the expression without them, anchor "
@@ -133,7 +177,8 @@ static const struct ws_work_kind kinds[] = {
 	 .is_copying = true,
 	 .names = {"*core::clone::Clone>::clone*", "*std::vector<*>::vector(std::vector<*const&*",
 		   "*::vector(std::vector<*const&*", "*::_M_copy<*",
-		   "*::basic_string(std::__cxx11::basic_string<*const&*", NULL},
+		   "*::basic_string(std::__cxx11::basic_string<*const&*", "asdict", "_asdict_inner",
+		   "astuple", "_astuple_inner", NULL},
 	 .origins = {"/lib/python3*/copy.py", NULL}},
 	{.what = "writing log messages",
 	 .advice = "Write fewer of them: raise the level, ask isEnabledFor before building the "
@@ -183,6 +228,24 @@ static const struct ws_work_kind kinds[] = {
 	 .advice = "Look each name up once and keep the answer, or keep connections open.",
 	 .names = {"getaddrinfo", "gethostby*", "getnameinfo", "getpwnam*", "getpwuid*", "getgr*",
 		   "gaih_inet*", NULL}},
+	{.what = "drawing random numbers or names (random, uuid, secrets)",
+	 .advice = "Draw many at once (random.choices, getrandbits, NumPy); random.random() is far "
+		   "cheaper than randint and choice, and a counter than a UUID.",
+	 .is_usual = true,
+	 .names = {"os_urandom*", "posix.urandom", NULL},
+	 .origins = {"/random.py", "/uuid.py", "/secrets.py", NULL}},
+	{.what = "reading the environment's variables",
+	 .advice = "Read each variable once and keep what it says: os.environ encodes and decodes "
+		   "its text at each look-up.",
+	 .names = {"_Environ.*", NULL}},
+	{.what = "comparing texts for how alike they are (difflib)",
+	 .advice =
+		 "Each pair takes time by the product of the lengths: leave out pairs that cannot "
+		 "be alike first (length, first letters, real_quick_ratio), set the first text "
+		 "once (set_seq2), or use rapidfuzz.",
+	 .is_usual = true,
+	 .names = {NULL},
+	 .origins = {"/difflib.py", NULL}},
 	{.what = "queries of a database",
 	 .advice = "Ask once for many rows (a join, IN, executemany, one transaction) instead of "
 		   "once for each, give the column an index, and prepare statements once.",
@@ -194,11 +257,65 @@ static const struct ws_work_kind kinds[] = {
 	 .advice = "Sort once, after the last item has come; to keep few new items in order, put "
 		   "each where it belongs (bisect, std::lower_bound) or use a heap or a tree.",
 	 .is_usual = true,
-	 .names = {"*std::sort<*", "*std::__sort<*", "*std::stable_sort<*",
-		   "*std::__introsort_loop<*", "*std::__final_insertion_sort<*",
-		   "*std::__merge_sort*", "qsort*", "__qsort*", "msort_with_tmp*", "list_sort*",
-		   "PyList_Sort", "list.sort", "sort.*", "slices.Sort*", "*::sort_unstable*",
-		   "*::sort_by*", "core::slice::sort::*", NULL}},
+	 .calls = WS_CALLS_SMALL,
+	 .names = {"*std::sort<*",
+		   "*std::__sort<*",
+		   "*std::stable_sort<*",
+		   "*std::__introsort_loop<*",
+		   "*std::__final_insertion_sort<*",
+		   "*std::__merge_sort*",
+		   "qsort*",
+		   "__qsort*",
+		   "msort_with_tmp*",
+		   "list_sort*",
+		   "PyList_Sort",
+		   "list.sort",
+		   "builtin_sorted",
+		   "sorted",
+		   "sort.*",
+		   "slices.Sort*",
+		   "*::sort_unstable*",
+		   "*::sort_by*",
+		   "core::slice::sort::*",
+		   NULL}},
+	{.what = "making heaps anew",
+	 .advice = "heapify goes through all items: heapq.heappush and heappop keep the order of a "
+		   "heap that is there with a few steps.",
+	 .calls = WS_CALLS_SMALL,
+	 .is_avoidable = true,
+	 .names = {"_heapq_heapify*", "heapify_internal", "_heapq.heapify", "_heapq.nsmallest",
+		   "_heapq.nlargest", NULL}},
+	{.what = "going through all items (sum, min, max, any, all)",
+	 .advice = "If that is asked again and again: keep a running total, a heap (heapq) for the "
+		   "smallest item, a set or dictionary for what is looked for.",
+	 .is_usual = true,
+	 .calls = WS_CALLS_SMALL,
+	 .names = {"builtin_sum", "builtin_min", "builtin_max", "builtin_any", "builtin_all",
+		   "min_max", "sum", "min", "max", "any", "all", NULL}},
+	{.what = "copying lists, sets or dictionaries",
+	 .usual_below = 0.5,
+	 .advice = "Each copy goes through all items, in a loop again and again: append in place "
+		   "(not a = a + [x]), keep an index instead of cutting off the front (a = a[1:]), "
+		   "make a set once outside of the loop, change a dictionary in place (not "
+		   "{**d, k: v}).",
+	 .is_avoidable = true,
+	 .names = {"list_concat",      "list_copy",
+		   "list_slice",       "list_subscript",
+		   "list.__getitem__", "list.__add__",
+		   "list.copy",	       "list_vectorcall",
+		   "list___init__*",   "set_vectorcall",
+		   "set_copy",	       "set_update_internal",
+		   "set.copy",	       "make_new_set",
+		   "frozenset_new",    "dict_copy",
+		   "dict_merge",       "dict_update*",
+		   "PyDict_Copy",      "PyDict_Update",
+		   "dict.copy",	       "dict.update",
+		   "tupleconcat",      "tuple_new*",
+		   "tuple_vectorcall", "PySequence_List",
+		   "PySequence_Tuple", "PyList_AsTuple",
+		   "dict_vectorcall",  "tuple.__add__",
+		   "set_or",	       "set_sub",
+		   "set_and",	       NULL}},
 	{.what = "moving the items of lists",
 	 .is_avoidable = true,
 	 .advice = "Inserting or removing at the front moves all other items: append and reverse "
@@ -213,6 +330,7 @@ static const struct ws_work_kind kinds[] = {
 	 .is_avoidable = true,
 	 .advice = "Looking for an item in a list compares it with all of them: use a set or a "
 		   "dictionary.",
+	 .calls = WS_CALLS_SMALL,
 	 .names = {"list.__contains__",	  "list.index",
 		   "list.count",	  "list.remove",
 		   "tuple.__contains__",  "tuple.index",
@@ -231,6 +349,13 @@ static const struct ws_work_kind kinds[] = {
 		   "numpy.ndarray.__setitem__", "array_subscript*", "array_assign_subscript*",
 		   "array_item", "gentype_*", "PyArray_Scalar*", "double_add", "double_subtract",
 		   "double_multiply", "float_add", "float_multiply", "fetestexcept", NULL}},
+	{.what = "comparing keys of sets and dictionaries that have the same hash value",
+	 .advice = "If __hash__ gives many keys one value, each look-up compares them one by one: "
+		   "mix all parts of the key (return hash((x, y))), or use tuples as keys.",
+	 .is_usual = true,
+	 .calls = WS_CALLS_SMALL,
+	 .is_avoidable = true,
+	 .names = {"dictkeys_generic_lookup", "set_lookkey", "set_add_entry", NULL}},
 	{.what = "looking up items in hash tables",
 	 .advice =
 		 "Look up each item once and keep the reference, and reserve room for all. If the "
@@ -256,6 +381,13 @@ static const struct ws_work_kind kinds[] = {
 	 .is_usual = true,
 	 .names = {"std::_Rb_tree<*", "std::map<*", "std::set<*", "std::multimap<*",
 		   "std::multiset<*", "std::_Rb_tree_*", NULL}},
+	{.what = "looking up attributes through __getattr__ and properties",
+	 .advice = "Each look-up calls Python's code, once for each layer: keep what does not "
+		   "change in a local variable or in the object itself (__dict__, "
+		   "functools.cached_property), and leave out layers that only hand on.",
+	 .is_usual = true,
+	 .calls = WS_CALLS_SMALL,
+	 .names = {"slot_tp_getattr_hook", "slot_tp_getattro", "property_descr_get", NULL}},
 	{.what = "rand(), which takes a lock that all threads share",
 	 .advice = "Give each thread a generator of its own (rand_r with a seed for each thread, "
 		   "std::mt19937, drand48_r): each call of rand or random changes the one state of "
@@ -300,6 +432,7 @@ static const struct ws_work_kind kinds[] = {
 	 .is_avoidable = true,
 	 .advice = "An exception costs microseconds: return a value for what happens often, and "
 		   "ask before (find, has_value, std::from_chars).",
+	 .is_inner = true,
 	 .names = {"_Unwind_*",
 		   "uw_*",
 		   "__cxa_*",
@@ -403,6 +536,12 @@ static const struct ws_work_kind kinds[] = {
 		   "*stringstream*",
 		   "std::locale*",
 		   "fmt.*",
+		   "long_to_decimal_string*",
+		   "PyUnicode_Format",
+		   "PyOS_double_to_string",
+		   "float_repr",
+		   "PyLong_FromString",
+		   "PyFloat_FromString",
 		   "core::fmt::*",
 		   "strconv.*",
 		   NULL}},
@@ -430,6 +569,15 @@ static const struct ws_work_kind kinds[] = {
 	 .names = {"*std::basic_istream<*", "std::istream*", "std::num_get*", "*std::getline<*",
 		   NULL},
 	 .inside = {"*stdio_sync_filebuf*", "getc", "_IO_getc", "ungetc", "_IO_ungetc", NULL}},
+	{.what = "searching, cutting and replacing in texts",
+	 .advice = "Each call goes through the whole text: do several replacements in one pass "
+		   "(str.translate, one regular expression), cut a text once and keep the parts.",
+	 .is_usual = true,
+	 .names = {"unicode_replace*", "unicode_split*", "unicode_rsplit*", "unicode_find*",
+		   "unicode_count*", "unicode_index*", "unicode_translate*", "PyUnicode_Contains",
+		   "str.replace", "str.split", "str.find", "str.count", "str.translate",
+		   "bytes_replace", "bytes_split", "bytes_find*", "bytes.find", "bytes.split",
+		   NULL}},
 	{.what = "comparing texts",
 	 .advice = "If they are those of items of a list, a dictionary (a hash table) finds an "
 		   "item without looking at the others; numbers are compared faster than names.",
@@ -480,12 +628,15 @@ static const struct ws_work_kind kinds[] = {
 	 .origins = {"/_strptime.py", "/dateutil/", NULL}},
 	{.what = "computing with exact fractions or decimals",
 	 .advice = "Compute with float or whole numbers (cents) where that is exact enough, and "
-		   "convert once at the end: fractions grow with each sum.",
+		   "convert once at the end: fractions grow with each sum, also within "
+		   "statistics.mean (fmean computes with floats).",
 	 .is_usual = true,
 	 .names = {"_decimal.*", NULL},
-	 .origins = {"/fractions.py", "/decimal.py", "/_pydecimal.py", "/_decimal.", NULL}},
+	 .origins = {"/fractions.py", "/statistics.py", "/decimal.py", "/_pydecimal.py",
+		     "/_decimal.", NULL}},
 	{.what = "importing modules",
-	 .advice = "Import only what is needed, and where it is needed.",
+	 .advice = "Import only what is needed, once: importlib.reload runs the whole module "
+		   "again, and an import in a function looks it up at each call.",
 	 .is_start = true,
 	 .is_usual = true,
 	 .is_start_up = true,

@@ -11,6 +11,10 @@
 
 enum { WS_WORK_NONE };
 
+/* Which functions of Python that a library calls back are part of its work, rather than the user's
+ * own: those that compare or yield items (lambdas, generator expressions, __eq__), or any. */
+enum ws_work_calls { WS_CALLS_NONE, WS_CALLS_SMALL, WS_CALLS_ANY };
+
 struct ws_work_kind {
 	const char *what; /* "of the time goes into ..." */
 	const char *advice;
@@ -21,6 +25,7 @@ struct ws_work_kind {
 	bool is_start_up;   /* it is done once: nothing is to be gained in the steps */
 	bool is_allocating; /* its page faults are its own */
 	bool is_inner;	    /* says more than the work of who called it */
+	uint8_t calls;	    /* enum ws_work_calls */
 	bool is_locked;	    /* by a lock that all threads share: a fault of several threads only */
 	bool is_avoidable;  /* nearly all of it goes where the advice is followed, not half */
 	bool is_copying;    /* copy constructors do it, too */

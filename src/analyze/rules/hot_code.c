@@ -1,6 +1,7 @@
 /* hot_code.c - where a program that computes spends its time. A note: computing is not a fault. */
 #include "analyze/hot_loop.h"
 #include "analyze/rules/rules.h"
+#include "analyze/stack_sums.h"
 
 static bool is_code(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
 {
@@ -142,6 +143,80 @@ static void say_loop(const struct ws_analysis *analysis, uint32_t function,
 	finding->advice = ws_strdup(loops[loop.kind].advice);
 }
 
+/* ---- functions of Python that call themselves ---- */
+
+struct recursion {
+	uint32_t function;
+	bool yields, cached; /* through generators, or through a cache of its results */
+};
+
+/* How often the function is on a stack, if it is. */
+static uint64_t count_levels(const struct ws_model *model, const uint32_t *frames, size_t count,
+			     void *context)
+{
+	struct recursion *recursion = context;
+	uint64_t levels = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct ws_frame_info *info = ws_stacks_get_frame(model->stacks, frames[i]);
+		uint32_t number = ws_stacks_get_places(model->stacks, info)->function;
+
+		levels += number == recursion->function;
+		if (levels && ws_is_frame_of(model, frames[i], "gen_send_ex2"))
+			recursion->yields = true;
+		if (levels && (ws_is_frame_of(model, frames[i], "bounded_lru_cache_wrapper") ||
+			       ws_is_frame_of(model, frames[i], "infinite_lru_cache_wrapper")))
+			recursion->cached = true;
+	}
+	return levels;
+}
+
+/* The average number of levels. */
+static uint64_t measure_levels(const struct ws_model *model, struct recursion *recursion)
+{
+	struct ws_stack_sums sums;
+	double levels = 0, ns = 0;
+
+	ws_stack_sums_make(model, 0, count_levels, recursion, &sums);
+	for (size_t i = 0; i < sums.count; i++) {
+		levels += (double)sums.sums[i].key * (double)sums.sums[i].ns;
+		ns += (double)sums.sums[i].ns;
+	}
+	ws_stack_sums_free(&sums);
+	return ns > 0 ? (uint64_t)(levels / ns + 0.5) : 0;
+}
+
+static void say_what_to_do_in_python(const struct ws_analysis *analysis, uint32_t function,
+				     struct ws_finding *finding)
+{
+	enum { LEAST_LEVELS = 5 };
+	struct recursion recursion = {.function = function};
+	uint64_t levels = measure_levels(analysis->model, &recursion);
+	char *title = finding->title;
+
+	if (levels < LEAST_LEVELS || recursion.cached) {
+		finding->advice = ws_strdup(
+			"Do less in each round of the loop: look items up in a dictionary or set "
+			"instead of searching in a loop, and keep what is the same in each round. "
+			"Functions that work on whole lists or arrays (sorted, NumPy) and compiled "
+			"code (Cython, Numba) are ten to a hundred times as fast; threads of "
+			"Python do not compute at once, processes do.");
+		return;
+	}
+	finding->title = ws_format("%s, which calls itself, %llu levels deep on average", title,
+				   (unsigned long long)levels);
+	free(title);
+	if (recursion.yields)
+		finding->advice = ws_strdup(
+			"Each item is handed on by the generators of all levels: walk with a list "
+			"of what is left to visit, or append to one list that is handed down.");
+	else
+		finding->advice = ws_strdup(
+			"If it gets the same arguments again and again, let its results be kept "
+			"(functools.cache), or compute them in a table from the smallest on: each "
+			"is then computed once, rather than exponentially often.");
+}
+
 /* Whether threads write to the same cache line is not recorded, but a loop of a few instructions in
  * which several threads spend their time is where it shows. */
 static void say_what_to_do(const struct ws_analysis *analysis, uint32_t function,
@@ -195,7 +270,10 @@ static void check_code(const struct ws_analysis *analysis, struct ws_findings *f
 	finding->title =
 		ws_format("%.0f %% of the time the CPU computes%s",
 			  100 * ws_analysis_share(analysis, most), ws_text_or(place.text, ""));
-	say_what_to_do(analysis, code.function, finding);
+	if (code.python)
+		say_what_to_do_in_python(analysis, code.function, finding);
+	else
+		say_what_to_do(analysis, code.function, finding);
 	ws_say_blocked_loop(analysis, &code, finding);
 	finding->next = ws_strdup("warpsight report --view=top-down REPORT");
 	ws_finding_add_evidence(finding, "the longest stretch", NULL, row->longest.start,
@@ -208,7 +286,9 @@ const struct ws_rule ws_rule_hot_code = {
 	.title = "Where the CPU's time is spent",
 	.about = "The place in the user's code that takes most of the critical path, from 10 % on, "
 		 "and "
-		 "whether several threads run the same few instructions there. The machine code "
+		 "whether several threads run the same few instructions there, or a function of "
+		 "Python "
+		 "calls itself, five levels deep on average or more. The machine code "
 		 "of the loop says, on x86-64 and where the program's file is unchanged, whether "
 		 "a quarter of its samples or more wait for atomic instructions or for memory "
 		 "that each round reads 128 bytes or more further on, or 40 % for addresses that "

@@ -40,11 +40,11 @@ struct cached_functions {
 	size_t count, cap;
 };
 
-/* Which cache a function is, from 1; 0 for none. */
-static size_t find_cache(const struct ws_function *function)
+/* Which cache a frame belongs to, from 1; 0 for none. */
+static size_t find_cache(const struct ws_model *model, uint32_t frame)
 {
-	for (size_t i = 0; function->kind == WS_FRAME_USER && i < WS_COUNT(caches); i++)
-		if (!strcmp(function->name, caches[i].wrapper))
+	for (size_t i = 0; i < WS_COUNT(caches); i++)
+		if (ws_is_frame_of(model, frame, caches[i].wrapper))
 			return i + 1;
 	return 0;
 }
@@ -102,7 +102,7 @@ static uint64_t read_stack(const struct ws_model *model, const uint32_t *frames,
 
 	while (left && !cached.cache) {
 		left--;
-		cached.cache = find_cache(get_function(model, frames[left]));
+		cached.cache = find_cache(model, frames[left]);
 		if (is_python(model, frames[left]))
 			cached.caller = frames[left];
 	}
@@ -120,8 +120,10 @@ static uint64_t read_stack(const struct ws_model *model, const uint32_t *frames,
 static bool has_caches(const struct ws_model *model)
 {
 	for (uint32_t i = 1; i <= ws_stacks_count_functions(model->stacks); i++)
-		if (find_cache(ws_stacks_get_function(model->stacks, i)))
-			return true;
+		for (size_t k = 0; k < WS_COUNT(caches); k++)
+			if (!strcmp(ws_stacks_get_function(model->stacks, i)->name,
+				    caches[k].wrapper))
+				return true;
 	return false;
 }
 
