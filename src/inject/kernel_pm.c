@@ -10,7 +10,9 @@
 #include "inject/kernel_source.h"
 #include "ring/pm_abi.h"
 
-enum { METRICS_MOST = 64, SAMPLES_WANTED = 200, SAMPLES_MOST = 4096, IMAGE_SAMPLES = 1024 };
+enum { METRICS_MOST = 64, SAMPLES_WANTED = 200, SAMPLES_MOST = 4096, IMAGE_SAMPLES = 256 };
+/* So long at rest, the kernel has ended. */
+enum { REST_SAMPLES = 32 };
 enum { LEAST_INTERVAL_NS = 1500, BUFFER_BYTES = 64 << 20, ROUNDS_MOST = 64 };
 #define MOST_INTERVAL_NS UINT64_C(1000000000)
 
@@ -346,6 +348,26 @@ static int add_samples(size_t *added)
 	return rc ? rc : clear_image();
 }
 
+static bool is_active(size_t sample)
+{
+	return plan.activity != SIZE_MAX && samples[sample].values[plan.activity] > 0;
+}
+
+/* How many samples the GPU has been at rest for since it was active; 0 if it has not been. */
+static size_t count_rest(void)
+{
+	size_t end = sample_count;
+
+	while (end && !is_active(end - 1))
+		end--;
+	return end ? sample_count - end : 0;
+}
+
+/*
+ * The GPU is sampled until sampling has been stopped, milliseconds after the kernel has ended, and
+ * its buffer may be full by then. Then CUPTI says that it is out of memory when it is asked for
+ * more. To read a sample takes a tenth of a millisecond, so what follows the kernel is left.
+ */
 static int read_samples(void)
 {
 	struct pm_decode decode = {.size = PM_SIZE(pm_decode, overflow),
@@ -354,17 +376,17 @@ static int read_samples(void)
 				   .bytes = run.image_bytes};
 	int rc = 0;
 
-	for (int i = 0; i < ROUNDS_MOST && !rc; i++) {
+	for (int i = 0; i < ROUNDS_MOST && !rc && count_rest() < REST_SAMPLES; i++) {
 		size_t added = 0;
 
 		rc = pm.decode(&decode);
-		run.overflow |= decode.overflow != 0;
+		run.overflow |= decode.overflow != 0 || rc == CUPTI_ERR_OUT_OF_MEMORY;
 		if (!rc)
 			rc = add_samples(&added);
 		if (decode.reason != PM_STOP_IMAGE_FULL || !added)
 			break;
 	}
-	return rc;
+	return rc == CUPTI_ERR_OUT_OF_MEMORY && run.overflow ? 0 : rc;
 }
 
 /* Keep the samples from the first to the last in which the GPU was active. */
@@ -405,7 +427,7 @@ int ws_kernel_end_pm(const struct ws_kernel_launch *launch, const char **what)
 	end_run();
 	if (rc)
 		sample_count = 0;
-	if (run.overflow)
+	if (run.overflow && !count_rest())
 		ws_kernel_report(WS_WARNING,
 				 "%s: the GPU's buffer was full before the kernel had ended: a "
 				 "larger --pm-sampling-interval takes fewer samples.",

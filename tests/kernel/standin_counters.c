@@ -531,18 +531,23 @@ CALL(PmSamplingStop, pm_object)
 	pm.started = 0;
 	return 0;
 }
-/* An image has room for some samples, and is mixed with what it held. */
+/* An image has room for some samples, and is mixed with what it held. Where the GPU's buffer was full
+ * ("pmfull": after the kernel, "pmshort": before it ended), nothing can be read after that. */
 CALL(PmSamplingDecodeData, pm_decode)
 {
-	size_t all = pm.stopped && standin_runs - pm.runs_before == 1 ? MOMENTS : 0;
+	size_t all = pm.stopped && standin_runs - pm.runs_before == 1 ? MOMENTS : 0,
+	       end = standin_fault("pmshort") ? all - 1 : all;
+	int full = standin_fault("pmfull") || standin_fault("pmshort");
 
 	if (pm.dirty)
 		return CUPTI_ERR_INVALID_PARAMETER;
-	for (; pm.given < all && pm.inside < MOMENTS_AT_ONCE; pm.given++)
+	if (all && full && pm.given == end)
+		return CUPTI_ERR_OUT_OF_MEMORY;
+	for (; pm.given < end && pm.inside < MOMENTS_AT_ONCE; pm.given++)
 		pm.inside++;
 	pm.dirty = pm.inside > 0;
-	p->overflow = 0;
-	p->reason = pm.given < all ? PM_STOP_IMAGE_FULL : PM_STOP_NO_RECORDS;
+	p->overflow = full && pm.given == end;
+	p->reason = pm.given < all || p->overflow ? PM_STOP_IMAGE_FULL : PM_STOP_NO_RECORDS;
 	return 0;
 }
 CALL(PmSamplingGetCounterDataInfo, pm_image_info)
