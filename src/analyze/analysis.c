@@ -150,45 +150,98 @@ static void measure_demand(struct ws_analysis *analysis)
 	analysis->rated = analysis->window - (uint64_t)((double)waited * (1 - used));
 }
 
-/* Computes the path and the facts in parallel: only the facts ask for code, and the model keeps the
- * names that have been classified. */
-static void make_half(void *ctx, unsigned worker, size_t i)
+/* ---- the parts, side by side ---- */
+
+/* A part of the analysis that none of those beside it needs. */
+typedef void analysis_part(struct ws_analysis *analysis);
+
+struct part_list {
+	struct ws_analysis *analysis;
+	analysis_part *const *parts;
+};
+
+static void do_part(void *ctx, unsigned worker, size_t i)
 {
-	struct ws_analysis *analysis = ctx;
-	const struct ws_model *model = analysis->model;
-	struct ws_path_end end;
+	const struct part_list *list = ctx;
 
 	(void)worker;
-	if (i) {
-		ws_facts_count(model, &analysis->facts);
-		ws_measure_model(model, &analysis->facts, &analysis->measured);
-		return;
-	}
-	end = ws_path_find_end(model);
-	ws_path_walk(model, &end, model->from, model->to, &analysis->path);
+	if (!ws_model_check_cancelled(list->analysis->model, NULL))
+		list->parts[i](list->analysis);
 }
 
-/* Sums up the path, and measures the GPUs, in parallel: neither needs the other. */
-static void sum_half(void *ctx, unsigned worker, size_t i)
+static void do_parts(struct ws_analysis *analysis, analysis_part *const *parts, size_t count)
 {
-	struct ws_analysis *analysis = ctx;
+	struct part_list list = {analysis, parts};
+
+	ws_run_parallel(ws_count_workers(), count, do_part, &list);
+}
+
+static void sum_path(struct ws_analysis *analysis)
+{
+	ws_breakdown_sum(analysis->model, &analysis->path, &analysis->breakdown);
+	measure_demand(analysis);
+}
+
+static void sum_usage(struct ws_analysis *analysis)
+{
+	ws_usage_sum(analysis->model, &analysis->path, &analysis->usage);
+}
+
+static void find_slow_steps(struct ws_analysis *analysis)
+{
+	ws_slow_steps_find(analysis, &analysis->slow);
+}
+
+static void follow_path(struct ws_analysis *analysis)
+{
+	static analysis_part *const of_path[] = {sum_usage, sum_path, find_slow_steps};
+	const struct ws_model *model = analysis->model;
+	struct ws_path_end end = ws_path_find_end(model);
+
+	ws_path_walk(model, &end, model->from, model->to, &analysis->path);
+	do_parts(analysis, of_path, WS_COUNT(of_path));
+}
+
+static void count_facts(struct ws_analysis *analysis)
+{
+	ws_facts_count(analysis->model, &analysis->facts);
+	ws_measure_model(analysis->model, &analysis->facts, &analysis->measured);
+}
+
+static void measure_gpus(struct ws_analysis *analysis)
+{
 	const struct ws_model *model = analysis->model;
 
-	(void)worker;
-	for (size_t gpu = 0; i && gpu < model->work.gpus && !ws_model_check_cancelled(model, NULL);
+	for (size_t gpu = 0; gpu < model->work.gpus && !ws_model_check_cancelled(model, NULL);
 	     gpu++)
 		ws_analysis_measure_gpu(analysis, gpu, model->from, model->to,
 					&analysis->gpus[gpu]);
-	if (i)
-		return;
-	ws_breakdown_sum(model, &analysis->path, &analysis->breakdown);
-	measure_demand(analysis);
-	ws_usage_sum(model, &analysis->path, &analysis->usage);
-	ws_parallel_measure(model, &analysis->parallel);
-	ws_phases_find(model, &analysis->phases);
-	ws_launches_count(model, &analysis->launches);
-	ws_slow_steps_find(analysis, &analysis->slow);
 }
+
+static void count_ranges(struct ws_analysis *analysis)
+{
+	if (analysis->model->has_cuda)
+		ws_range_facts_count(analysis->model, &analysis->ranges);
+}
+
+static void measure_threads(struct ws_analysis *analysis)
+{
+	ws_parallel_measure(analysis->model, &analysis->parallel);
+}
+
+static void find_phases(struct ws_analysis *analysis)
+{
+	ws_phases_find(analysis->model, &analysis->phases);
+}
+
+static void count_launches(struct ws_analysis *analysis)
+{
+	ws_launches_count(analysis->model, &analysis->launches);
+}
+
+/* Those that take longest begin first. */
+static analysis_part *const all_parts[] = {count_facts,	    follow_path, measure_gpus,	count_ranges,
+					   measure_threads, find_phases, count_launches};
 
 struct ws_analysis *ws_analysis_open(const struct ws_report *report,
 				     const struct ws_model_options *options, struct ws_err *err)
@@ -207,9 +260,8 @@ struct ws_analysis *ws_analysis_open(const struct ws_report *report,
 	analysis->graph = ws_calloc(1, sizeof(*analysis->graph));
 	analysis->window = model->to - model->from;
 	analysis->steps = ws_model_count_steps(model);
-	ws_run_parallel(ws_min(ws_count_workers(), 2u), 2, make_half, analysis);
 	analysis->gpus = ws_calloc(model->work.gpus + 1, sizeof(*analysis->gpus));
-	ws_run_parallel(ws_min(ws_count_workers(), 2u), 2, sum_half, analysis);
+	do_parts(analysis, all_parts, WS_COUNT(all_parts));
 	if (ws_model_check_cancelled(model, err)) {
 		ws_analysis_close(analysis);
 		return NULL;
@@ -228,6 +280,7 @@ void ws_analysis_close(struct ws_analysis *analysis)
 	free(analysis->graph);
 	ws_gpu_measures_free(&analysis->measured);
 	ws_facts_free(&analysis->facts);
+	ws_range_facts_free(&analysis->ranges);
 	ws_usage_free(&analysis->usage);
 	ws_phases_free(&analysis->phases);
 	ws_launches_free(&analysis->launches);

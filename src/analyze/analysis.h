@@ -13,6 +13,7 @@
 #include "analyze/parallel.h"
 #include "analyze/path.h"
 #include "analyze/phases.h"
+#include "analyze/ranges.h"
 #include "analyze/slow_steps.h"
 #include "analyze/usage.h"
 
@@ -41,6 +42,7 @@ struct ws_analysis {
 	struct ws_gpu_budget *gpus; /* model->work.gpus entries */
 	struct ws_facts facts;
 	struct ws_gpu_measures measured;
+	struct ws_range_facts ranges; /* where there was work on GPUs */
 	struct ws_usage usage;
 	struct ws_parallel parallel;
 	struct ws_phases phases;

@@ -149,7 +149,11 @@ void ws_range_facts_count(const struct ws_model *model, struct ws_range_facts *f
 	if (!model->work.gpus || !ws_report_count_rows(model->report, WS_TABLE_nvtx))
 		return;
 	sum_work(model, &count.launched);
-	cursor = ws_cursor_open(model->report, WS_TABLE_nvtx, 0, UINT64_MAX);
+	cursor = ws_cursor_open_columns(model->report, WS_TABLE_nvtx,
+					WS_COLUMN_BIT(nvtx, start) | WS_COLUMN_BIT(nvtx, end) |
+						WS_COLUMN_BIT(nvtx, thread) |
+						WS_COLUMN_BIT(nvtx, text),
+					0, UINT64_MAX);
 	while (ws_cursor_next(cursor, &values))
 		count_range(&count, values);
 	ws_cursor_close(cursor);

@@ -4,7 +4,6 @@
  * Launches return at once. A program that reads the host's clock around them measures only the
  * launching. That is a fault of the measurement, not of the program, whose time does not change.
  */
-#include "analyze/ranges.h"
 #include "analyze/rules/rules.h"
 #include "query/fold.h"
 
@@ -74,17 +73,15 @@ static void report_range(const struct ws_analysis *analysis, const struct ws_ran
 
 static void check_ranges(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
+	const struct ws_range_facts *facts = &analysis->ranges;
 	const struct ws_range_fact *most = NULL;
-	struct ws_range_facts facts;
 
-	ws_range_facts_count(analysis->model, &facts);
-	for (size_t i = 0; i < facts.count; i++)
-		if (is_misleading(analysis, &facts, &facts.ranges[i]) &&
-		    (!most || facts.ranges[i].gpu_ns > most->gpu_ns))
-			most = &facts.ranges[i];
+	for (size_t i = 0; i < facts->count; i++)
+		if (is_misleading(analysis, facts, &facts->ranges[i]) &&
+		    (!most || facts->ranges[i].gpu_ns > most->gpu_ns))
+			most = &facts->ranges[i];
 	if (most)
-		report_range(analysis, &facts, most, findings);
-	ws_range_facts_free(&facts);
+		report_range(analysis, facts, most, findings);
 }
 
 const struct ws_rule ws_rule_unfinished_ranges = {
