@@ -531,8 +531,8 @@ CALL(PmSamplingStop, pm_object)
 	pm.started = 0;
 	return 0;
 }
-/* An image has room for some samples, and is mixed with what it held. Where the GPU's buffer was full
- * ("pmfull": after the kernel, "pmshort": before it ended), nothing can be read after that. */
+/* An image has room for some samples, and is mixed with what it held. Where the GPU's buffer was
+ * full ("pmfull": after the kernel, "pmshort": before it ended), nothing can be read after that. */
 CALL(PmSamplingDecodeData, pm_decode)
 {
 	size_t all = pm.stopped && standin_runs - pm.runs_before == 1 ? MOMENTS : 0,

@@ -195,9 +195,7 @@ def metrics_are_sampled_over_the_time_of_a_kernel():
     assert "Kernels are measured without metrics over their time" in measure.stderr
     # Sampling ends after the kernel has: the GPU's buffer may be full by then.
     for fault, warned in (("pmfull", False), ("pmshort", True)):
-        _, results = measure(
-            "-k", "count", *interval, fault=fault, metrics=METRICS + "," + sampled
-        )
+        _, results = measure("-k", "count", *interval, fault=fault, metrics=METRICS + "," + sampled)
         blocks = [result["metrics"]["pmsampling:sm__blocks.sum"] for result in results]
         assert blocks == [10] * 3, (fault, blocks)
         assert "Kernels are measured without" not in measure.stderr, measure.stderr
