@@ -72,3 +72,88 @@ bool ws_put_source_line(const char *path, uint32_t line, uint64_t until, struct 
 	fclose(file);
 	return put;
 }
+
+/* ---- what a line of Python stands in ---- */
+
+enum block_kind { BLOCK_OTHER, BLOCK_FUNCTION, BLOCK_COROUTINE, BLOCK_LOOP, BLOCK_LOCK };
+
+struct blocks {
+	struct block {
+		size_t indent;
+		enum block_kind kind;
+	} open[64];
+	size_t count;
+};
+
+static bool starts_with_any(const char *line, const char *const *words)
+{
+	for (; *words; words++)
+		if (!strncmp(line, *words, strlen(*words)))
+			return true;
+	return false;
+}
+
+static enum block_kind classify_line(const char *line)
+{
+	static const char *const functions[] = {"def ", "class ", NULL};
+	static const char *const loops[] = {"for ", "while ", "async for ", NULL};
+	static const char *const locks[] = {"sem", "Sem", "lock", "Lock", "limit", "mutex", NULL};
+
+	if (starts_with_any(line, functions))
+		return BLOCK_FUNCTION;
+	if (!strncmp(line, "async def ", 10))
+		return BLOCK_COROUTINE;
+	if (starts_with_any(line, loops))
+		return BLOCK_LOOP;
+	/* [await fetch(item) for item in items] */
+	if (strchr(line, '[') && strstr(line, "await ") && strstr(line, " for "))
+		return BLOCK_LOOP;
+	if (!strncmp(line, "async with ", 11))
+		for (size_t i = 0; locks[i]; i++)
+			if (strstr(line, locks[i]))
+				return BLOCK_LOCK;
+	return BLOCK_OTHER;
+}
+
+/* Closes the blocks that a line is not in, and opens its own. */
+static void read_line(struct blocks *blocks, const char *line)
+{
+	size_t indent = strspn(line, " \t");
+
+	line += indent;
+	if (!*line || *line == '\n' || *line == '\r' || *line == '#')
+		return;
+	while (blocks->count && blocks->open[blocks->count - 1].indent >= indent)
+		blocks->count--;
+	if (blocks->count < sizeof(blocks->open) / sizeof(blocks->open[0]))
+		blocks->open[blocks->count++] = (struct block){indent, classify_line(line)};
+}
+
+struct ws_line_around ws_look_around_line(const char *path, uint32_t line, uint64_t until)
+{
+	FILE *file = line ? open_source(path, until) : NULL;
+	struct ws_line_around around = {false};
+	struct blocks blocks = {.count = 0};
+	char *buffer = NULL;
+	size_t capacity = 0;
+	uint32_t left = line;
+
+	if (!file)
+		return around;
+	while (left && getline(&buffer, &capacity, file) >= 0) {
+		read_line(&blocks, buffer);
+		left--;
+	}
+	free(buffer);
+	fclose(file);
+	for (size_t i = left ? 0 : blocks.count; i--;) {
+		enum block_kind kind = blocks.open[i].kind;
+
+		around.loop |= kind == BLOCK_LOOP;
+		around.lock |= kind == BLOCK_LOCK;
+		around.plain |= kind == BLOCK_FUNCTION;
+		if (kind == BLOCK_FUNCTION || kind == BLOCK_COROUTINE)
+			break;
+	}
+	return around;
+}

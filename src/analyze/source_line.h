@@ -14,4 +14,13 @@
  */
 bool ws_put_source_line(const char *path, uint32_t line, uint64_t until, struct ws_text *text);
 
+/* What a line of Python stands in, within its function. */
+struct ws_line_around {
+	bool loop;
+	bool lock;  /* the block of an asynchronous lock, semaphore or limiter */
+	bool plain; /* the function is no coroutine */
+};
+/* By the lines before it, under the same conditions; nothing where it cannot be told. */
+struct ws_line_around ws_look_around_line(const char *path, uint32_t line, uint64_t until);
+
 #endif

@@ -5,6 +5,7 @@
  * opens a connection for each request has another path each time.
  */
 #include "analyze/rules/rules.h"
+#include "analyze/tasks.h"
 #include "query/file_use.h"
 
 struct io_group {
@@ -157,7 +158,76 @@ static void explain_limits(const struct ws_analysis *analysis, const struct io_g
 			"It asks again and again after a pause: let what it waits for wake it (a "
 			"pipe or eventfd among the descriptors, a condition variable), and wait "
 			"without a limit.");
-	finding->assumption = ws_strdup("it is woken at once");
+	finding->assumption =
+		ws_strdup(loop ? "its tasks wait side by side" : "it is woken at once");
+}
+
+/* ---- event loops ---- */
+
+/* The innermost line that awaits in a loop or under a lock; else the innermost of all. */
+static const struct ws_task_place *choose_place(const struct ws_task_chain *chain)
+{
+	for (size_t i = chain->count; i--;)
+		if (chain->places[i].loop || chain->places[i].lock)
+			return &chain->places[i];
+	return &chain->places[chain->count - 1];
+}
+
+/* Which coroutine awaits what: the place of the loop itself says nothing. */
+static void put_task(const struct ws_analysis *analysis, const struct ws_task_chain *chain,
+		     struct ws_text *text)
+{
+	const struct ws_task_place *at = choose_place(chain);
+
+	ws_code_put_place(analysis->model, &at->place, text);
+	if (at < &chain->places[chain->count - 1]) {
+		ws_text_puts(text, " awaits ");
+		ws_code_put_place(analysis->model, &at[1].place, text);
+	} else {
+		ws_text_puts(text, " waits");
+	}
+	if (at->lock)
+		ws_text_puts(text, " under a lock or semaphore");
+	else if (at->loop)
+		ws_text_puts(text, " in a loop, each time before it goes on");
+}
+
+static const char *choose_task_advice(const struct ws_task_place *at)
+{
+	if (at->lock)
+		return "Only as many tasks go on at once as the lock or semaphore lets in: let "
+		       "more in, or hold it only for what must not be done twice at once, not "
+		       "while the task awaits an answer.";
+	return "Start what does not need the result before it together (asyncio.gather, "
+	       "TaskGroup, create_task) instead of awaiting one after the other; and wait for "
+	       "events (asyncio.Event, Queue) instead of asking again after a sleep.";
+}
+
+/* What the tasks do between the waits of the loop, as far as samples show it. */
+static void explain_tasks(const struct ws_analysis *analysis, const struct io_group *group,
+			  struct ws_finding *finding)
+{
+	struct limits limits = find_limits(analysis, group);
+	struct ws_task_chain chain;
+	struct ws_text task = {0}, thread = {0};
+
+	if (group->most.place.library != WS_LIBRARY_LOOP ||
+	    !ws_find_task_chain(analysis->model, group->most.thread, &chain))
+		return;
+	put_task(analysis, &chain, &task);
+	ws_put_thread(analysis, group->most.thread, &thread);
+	free(finding->title);
+	free(finding->advice);
+	finding->title =
+		ws_format("The event loop has nothing to do but to wait%s, %llu times, "
+			  "%.3g ms each: %s [%s]",
+			  limits.ns < group->ns / 2 ? "" : " until a time limit is over",
+			  (unsigned long long)group->waits,
+			  (double)group->ns / 1e6 / (double)group->waits, task.text, thread.text);
+	finding->advice = ws_strdup(choose_task_advice(choose_place(&chain)));
+	ws_point_at(finding, &choose_place(&chain)->place);
+	ws_text_free(&task);
+	ws_text_free(&thread);
 }
 
 /* TCP acknowledges after 40 ms what it could not answer at once; a sender that has sent a small
@@ -221,6 +291,7 @@ static void report_group(const struct ws_analysis *analysis, const struct io_gro
 	if (!finding->advice)
 		finding->advice =
 			ws_strdup(choose_advice(call, ws_report_string(report, row->path, NULL)));
+	explain_tasks(analysis, group, finding);
 	if (!finding->assumption)
 		finding->assumption = ws_strdup("the rest of the program does not wait for it");
 	ws_say_lone_worker(analysis, row, finding);

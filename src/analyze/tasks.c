@@ -1,0 +1,167 @@
+/* tasks.c - see tasks.h. */
+#include "analyze/tasks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/source_line.h"
+#include "analyze/stack_sums.h"
+#include "lanes/row_tree.h"
+
+enum { MOST_STACKS = 1000 };
+
+/* The frames of the user's on one stack below the event loop, outermost first. */
+struct task_stack {
+	uint32_t frames[WS_TASK_DEEPEST];
+	size_t count;
+	uint64_t ns;
+};
+
+struct task_stacks {
+	struct task_stack stacks[MOST_STACKS];
+	size_t count;
+};
+
+/* Whether a frame is where the loop calls one step of a task, or another callback. */
+static bool is_loops_call(const struct ws_model *model, uint32_t frame)
+{
+	const struct ws_frame_info *info = ws_stacks_get_frame(model->stacks, frame);
+	const struct ws_place *place = ws_stacks_get_places(model->stacks, info);
+	const struct ws_function *function = ws_stacks_get_function(model->stacks, place->function);
+
+	return info->kind == WS_FRAME_PYTHON && !strcmp(function->name, "Handle._run") &&
+	       strstr(ws_stacks_get_origin(model->stacks, function), "/asyncio/");
+}
+
+static uint64_t number_stack(struct task_stacks *known, const struct task_stack *stack)
+{
+	for (size_t i = 0; i < known->count; i++)
+		if (known->stacks[i].count == stack->count &&
+		    !memcmp(known->stacks[i].frames, stack->frames,
+			    stack->count * sizeof(*stack->frames)))
+			return i + 1;
+	if (known->count == MOST_STACKS)
+		return 0;
+	known->stacks[known->count] = *stack;
+	return ++known->count;
+}
+
+static uint64_t read_stack(const struct ws_model *model, const uint32_t *frames, size_t count,
+			   void *context)
+{
+	struct task_stack stack = {.count = 0};
+
+	while (count && !is_loops_call(model, frames[count - 1]))
+		count--;
+	while (count-- && stack.count < WS_TASK_DEEPEST) {
+		struct ws_code_place place = ws_code_place_frames(model, &frames[count], 1);
+
+		if (place.python && place.users)
+			stack.frames[stack.count++] = frames[count];
+	}
+	return stack.count ? number_stack(context, &stack) : 0;
+}
+
+static uint32_t get_function(const struct ws_model *model, uint32_t frame)
+{
+	return ws_stacks_get_places(model->stacks, ws_stacks_get_frame(model->stacks, frame))
+		->function;
+}
+
+/* Whether a stack goes through the functions of `chain`, and further. */
+static bool continues_chain(const struct ws_model *model, const struct task_stack *stack,
+			    const struct ws_task_chain *chain)
+{
+	if (stack->count <= chain->count)
+		return false;
+	for (size_t i = 0; i < chain->count; i++)
+		if (get_function(model, stack->frames[i]) != chain->places[i].place.function)
+			return false;
+	return true;
+}
+
+/* The frame with most time at the next level of the chain, or the time of all frames of its
+ * function. */
+static uint64_t sum_next(const struct ws_model *model, const struct task_stacks *known,
+			 const struct ws_task_chain *chain, uint32_t frame, bool whole)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < known->count; i++) {
+		const struct task_stack *stack = &known->stacks[i];
+
+		if (!continues_chain(model, stack, chain))
+			continue;
+		if (whole ? get_function(model, stack->frames[chain->count]) ==
+				    get_function(model, frame)
+			  : stack->frames[chain->count] == frame)
+			sum += stack->ns;
+	}
+	return sum;
+}
+
+/* The most seen function at the next level, by its most seen line; 0 for none. *ns gets its time.
+ */
+static uint32_t find_next(const struct ws_model *model, const struct task_stacks *known,
+			  const struct ws_task_chain *chain, uint64_t *ns)
+{
+	uint32_t found = 0;
+	uint64_t line_ns = 0;
+
+	*ns = 0;
+	for (size_t i = 0; i < known->count; i++) {
+		const struct task_stack *stack = &known->stacks[i];
+		uint32_t frame;
+		uint64_t function, line;
+
+		if (!continues_chain(model, stack, chain))
+			continue;
+		frame = stack->frames[chain->count];
+		function = sum_next(model, known, chain, frame, true);
+		line = sum_next(model, known, chain, frame, false);
+		if (function > *ns || (function == *ns && line > line_ns)) {
+			found = frame;
+			*ns = function;
+			line_ns = line;
+		}
+	}
+	return found;
+}
+
+/* False for a function that is no coroutine: it runs on a core, and waits for nothing. */
+static bool add_place(const struct ws_model *model, uint32_t frame, struct ws_task_chain *chain)
+{
+	struct ws_code_place place = ws_code_place_frames(model, &frame, 1);
+	uint64_t until = (uint64_t)ws_lanes_realtime(model->report, model->to);
+	struct ws_line_around around = ws_look_around_line(
+		ws_report_string(model->report, place.file, NULL), place.line, until);
+
+	place.leaf = place.function;
+	if (around.plain)
+		return false;
+	chain->places[chain->count++] = (struct ws_task_place){place, around.loop, around.lock};
+	return true;
+}
+
+bool ws_find_task_chain(const struct ws_model *model, uint32_t thread, struct ws_task_chain *chain)
+{
+	struct task_stacks *known = ws_calloc(1, sizeof(*known));
+	struct ws_stack_sums sums;
+	uint64_t ns = 0, before = 0;
+
+	*chain = (struct ws_task_chain){.count = 0};
+	ws_stack_sums_make(model, thread, read_stack, known, &sums);
+	for (size_t i = 0; i < sums.count; i++)
+		known->stacks[sums.sums[i].key - 1].ns = sums.sums[i].ns;
+	while (chain->count < WS_TASK_DEEPEST) {
+		uint32_t frame = find_next(model, known, chain, &ns);
+
+		/* What it does only now and then is not where it waits. */
+		if (!frame || (chain->count && ns < before / 2) || !add_place(model, frame, chain))
+			break;
+		before = ns;
+	}
+	ws_stack_sums_free(&sums);
+	free(known);
+	return chain->count > 0;
+}

@@ -1,0 +1,26 @@
+/*
+ * tasks.h - what the tasks of an event loop of asyncio do: the coroutines that await each other, as
+ * the samples between the loop's waits show them. While the loop waits, they are on no stack.
+ */
+#ifndef WS_ANALYZE_TASKS_H
+#define WS_ANALYZE_TASKS_H
+
+#include "analyze/code.h"
+
+struct ws_task_place {
+	struct ws_code_place place; /* of the line that awaits */
+	bool loop, lock;	    /* the line is in a loop, or holds a lock or semaphore */
+};
+
+enum { WS_TASK_DEEPEST = 8 };
+
+/* The coroutines of the user's that were seen most, outermost first. */
+struct ws_task_chain {
+	struct ws_task_place places[WS_TASK_DEEPEST];
+	size_t count;
+};
+
+/* Of a thread that runs an event loop. False where no sample shows a coroutine of the user's. */
+bool ws_find_task_chain(const struct ws_model *model, uint32_t thread, struct ws_task_chain *chain);
+
+#endif
