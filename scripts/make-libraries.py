@@ -313,25 +313,42 @@ def is_waiting(function):
     return "dest" not in names or "source" in names
 
 
-def make_write(words_kept, number, out, collect=None):
-    """Lines that write the record of a call that has returned; `number` is its function's. Values
-    are computed before there is room for the record, because they may take calls of functions.
+def make_values(words_kept, out):
+    """Lines that compute what is kept of a call that has returned, before there is room for it,
+    because that may take calls of functions.
     """
-    count = len(words_kept)
-    out.append("\t{\n\t\tstruct ws_nest *nest;")
     for i, kept in enumerate(words_kept):
         out.append("\t\tint64_t kept%d = %s;" % (i, make_kept_value(kept)))
-    if collect:
-        values = ", ".join("kept%d" % i for i in range(count))
-        out.append("\n\t\tif (ws_call.bunch) {")
-        out.append("\t\t\t%s(&ws_call, (int64_t[]){%s}, %d);" % (collect, values, count))
-        out.append("\t\t\treturn result;\n\t\t}")
+
+
+def make_collect(words_kept, number, waits, out):
+    """Lines that add a call that has returned to its bunch."""
+    count = len(words_kept)
+    values = ", ".join("kept%d" % i for i in range(count))
+    collect = "ws_library_collect(&ws_call, (int64_t[]){%s}, %d);" % (values, count)
+    out.append("\t{")
+    make_values(words_kept, out)
+    if waits:
+        out.append("\t\tint64_t *word = ws_library_leave_pending(&ws_call);\n")
+        out.append("\t\tif (ws_likely(word != NULL)) {")
+        out += ["\t\t\tword[%d] = kept%d;" % (i, i) for i in range(count)]
+        out.append("\t\t\tws_library_publish_pending(&ws_call, %s, %d);" % (number, count))
+        out.append("\t\t} else {\n\t\t\t%s\n\t\t}\n\t}" % collect)
+    else:
+        out.append("\n\t\t%s\n\t}" % collect)
+
+
+def make_write(words_kept, number, out, dense=False):
+    """Lines that write the record of a call that has returned; `number` is its function's."""
+    count = len(words_kept)
+    out.append("\t{\n\t\tstruct ws_nest *nest;")
+    make_values(words_kept, out)
     out.append("\n\t\tnest = ws_library_reserve(&ws_call, %d);" % count)
     out.append("\t\tif (ws_likely(nest != NULL)) {")
     out.append("\t\t\tstruct ws_rec_library *record = ws_library_record(nest);\n")
     out += ["\t\t\trecord->kept[%d] = kept%d;" % (i, i) for i in range(count)]
     out.append("\t\t\tws_library_publish(&ws_call, nest, record, %s, %d);" % (number, count))
-    if collect:
+    if dense:
         out.append("\t\t\tws_library_note_pace(&ws_call);")
     out.append("\t\t}\n\t}")
 
@@ -397,6 +414,33 @@ def get_wrapper_names(library, function):
     return [function.name] + ([twin + function.name] if twin else [])
 
 
+def make_call(function, passed, silent, out):
+    """Lines from the function's own lines before the call to the call."""
+    for text in function.locals:
+        out.append("\t%s;" % text)
+    for kept in function.kept:
+        if kept.before:
+            plain = Kept(kept.name, kept.kind, kept.expression)
+            out.append("\tint64_t was_%s = %s;" % (kept.name, make_kept_value(plain)))
+    out.append("\t%sbehind(%s);" % ("" if silent else "result = ", passed))
+
+
+def make_bunch_part(function, number, passed, silent, out):
+    """Lines that begin a call which may be collected, and do all of it where it is."""
+    waits = is_waiting(function)
+    out.append(
+        "\n\tenum ws_library_way ws_way = ws_library_begin_dense(&ws_call, %s, %s);\n"
+        % (number, str(waits).lower())
+    )
+    out.append("\tif (ws_way == WS_LIBRARY_IN_BUNCH) {")
+    inner = []
+    make_call(function, passed, silent, inner)
+    make_collect(get_words(function), number, waits, inner)
+    inner.append("\treturn%s;" % ("" if silent else " result"))
+    out += re.sub(r"(?m)^(?=.)", "\t", "\n".join(inner)).split("\n")
+    out.append("\t}")
+
+
 def make_wrapper(library, function, out):
     types = ", ".join(text for text, _ in function.parameters) or "void"
     words = ", ".join(name for _, name in function.parameters)
@@ -416,13 +460,12 @@ def make_wrapper(library, function, out):
     out.append("\n\tif (ws_unlikely(!behind))\n\t\t%s" % missing)
     out.extend("\t%s;" % text for text in function.first)
     call = "behind(%s);" % words
-    dense, collect, more = "", None, ""
-    if is_dense(library, function):
-        waits = is_waiting(function)
-        dense, more = "_dense", ", %s" % str(waits).lower()
-        collect = "ws_library_leave_pending" if waits else "ws_library_collect"
-    number = number_of(library, function) + more
-    out.append("\tif (!ws_library_begin%s(&ws_call, %s)) {" % (dense, number))
+    number, dense = number_of(library, function), is_dense(library, function)
+    if dense:
+        make_bunch_part(function, number, passed, silent, out)
+        out.append("\tif (ws_way == WS_LIBRARY_UNRECORDED) {")
+    else:
+        out.append("\tif (!ws_library_begin(&ws_call, %s)) {" % number)
     if function.always:
         out.append("\t\t%s%s" % ("" if silent else "result = ", call))
         out.extend("\t\t%s;" % always for always in function.always)
@@ -431,19 +474,13 @@ def make_wrapper(library, function, out):
         out.append("\t\t%s\n\t\treturn;\n\t}" % call)
     else:
         out.append("\t\treturn %s\n\t}" % call)
-    for text in function.locals:
-        out.append("\t%s;" % text)
-    for kept in function.kept:
-        if kept.before:
-            plain = Kept(kept.name, kept.kind, kept.expression)
-            out.append("\tint64_t was_%s = %s;" % (kept.name, make_kept_value(plain)))
-    out.append("\t%sbehind(%s);" % ("" if silent else "result = ", passed))
-    out.append("\tws_library_end%s(&ws_call);" % dense)
+    make_call(function, passed, silent, out)
+    out.append("\tws_library_end(&ws_call);")
     if function.when:
         out.append("\tif (!(%s)) {\n\t\tws_library_drop(&ws_call);" % function.when)
         out.extend("\t\t%s;" % text for text in function.always)
         out.append("\t\treturn%s;\n\t}" % ("" if silent else " result"))
-    make_write(get_words(function), number_of(library, function), out, collect)
+    make_write(get_words(function), number, out, dense)
     out.extend("\t%s;" % text for text in function.after + function.always)
     if not silent:
         out.append("\treturn result;")

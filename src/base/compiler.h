@@ -10,6 +10,7 @@
 #define WS_EXPORT __attribute__((visibility("default")))
 #define WS_PRINTF(f, a) __attribute__((format(printf, f, a)))
 #define WS_NOINLINE __attribute__((noinline, cold))
+#define WS_APART __attribute__((noinline)) /* but often called */
 #define WS_ALWAYS_INLINE inline __attribute__((always_inline))
 #define WS_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define WS_ALIGN_UP(x, a) (((x) + (a)-1) & ~((a)-1))

@@ -49,8 +49,7 @@ extern void (*const ws_library_prepare)(void);
 struct ws_library_call {     /* on the wrapper's stack */
 	uint64_t start, end; /* `start` is unchanged as long as the frame exists */
 	struct ws_ring *ring;
-	struct ws_library_bunch *bunch; /* of functions that may be collected: the call is one of
-					   these; NULL: it has a record of its own */
+	struct ws_library_bunch *bunch; /* where the call is collected; not of other calls */
 	unsigned function;
 };
 
@@ -119,9 +118,9 @@ bool ws_library_begin_bunch(struct ws_library_bunch *bunch) WS_NOINLINE;
 void ws_library_close_bunch(struct ws_library_bunch *bunch, uint64_t end) WS_NOINLINE;
 /* Add a call that has ended to its bunch. */
 void ws_library_collect(const struct ws_library_call *call, const int64_t *kept,
-			unsigned count) WS_NOINLINE;
+			unsigned count) WS_APART;
 /* Add the call that was left pending. */
-void ws_library_collect_pending(struct ws_library_bunch *bunch) WS_NOINLINE;
+void ws_library_collect_pending(struct ws_library_bunch *bunch) WS_APART;
 /* A number of calls have been recorded by themselves; the last is this one. */
 void ws_library_judge_pace(const struct ws_library_call *call) WS_NOINLINE;
 
@@ -245,48 +244,48 @@ static inline uint64_t ws_library_read_heartbeat(void)
 	return atomic_load_explicit(&ws_rt->arena->heartbeat, memory_order_relaxed);
 }
 
+enum ws_library_way {
+	WS_LIBRARY_UNRECORDED,
+	WS_LIBRARY_ALONE, /* by a record of its own */
+	WS_LIBRARY_IN_BUNCH,
+};
+
 /*
  * ws_library_begin where calls may be collected: then the clock is seldom read. `waits`: the call
  * waits for others, and has the time to do what was left to do.
  */
-static WS_ALWAYS_INLINE bool ws_library_begin_dense(struct ws_library_call *call, unsigned function,
-						    bool waits)
+static WS_ALWAYS_INLINE enum ws_library_way ws_library_begin_dense(struct ws_library_call *call,
+								   unsigned function, bool waits)
 {
 	struct ws_thread *thread = ws_self;
 	struct ws_open_library_call *note;
 	struct ws_library_bunch *bunch;
 	struct ws_ring *ring;
+	uint32_t calls;
 
-	call->bunch = NULL;
 	if (ws_unlikely(!thread || thread->paused || !(ring = thread->nest[0].ring)) ||
 	    !ring->bunch.dense)
-		return ws_library_begin(call, function);
+		return ws_library_begin(call, function) ? WS_LIBRARY_ALONE : WS_LIBRARY_UNRECORDED;
 	if (!ws_rt_is_collecting())
-		return false;
+		return WS_LIBRARY_UNRECORDED;
 	note = ws_library_slot(ring);
 	if (ws_unlikely(note->start) && ws_library_is_nested(note, call))
-		return false;
+		return WS_LIBRARY_UNRECORDED;
 	bunch = &ring->bunch;
-	if (ws_unlikely(!atomic_load_explicit(&bunch->calls, memory_order_relaxed) ||
-			bunch->heartbeat != ws_library_read_heartbeat()) &&
-	    !ws_library_begin_bunch(bunch))
-		return ws_library_begin(call, function);
 	if (waits && atomic_load_explicit(&bunch->pending, memory_order_relaxed))
 		ws_library_collect_pending(bunch);
-	call->ring = ring;
+	calls = atomic_load_explicit(&bunch->calls, memory_order_relaxed);
+	if (ws_unlikely(!calls || calls >= WS_BUNCH_FULL ||
+			bunch->heartbeat != ws_library_read_heartbeat()) &&
+	    !ws_library_begin_bunch(bunch))
+		return ws_library_begin(call, function) ? WS_LIBRARY_ALONE : WS_LIBRARY_UNRECORDED;
 	call->bunch = bunch;
 	call->function = function;
 	note->function = function;
 	note->stack = (uintptr_t)call;
 	call->start = bunch->start;
 	__atomic_store_n(&note->start, call->start, __ATOMIC_RELEASE);
-	return true;
-}
-
-static WS_ALWAYS_INLINE void ws_library_end_dense(struct ws_library_call *call)
-{
-	if (!call->bunch)
-		ws_library_end(call);
+	return WS_LIBRARY_IN_BUNCH;
 }
 
 /* The first word of a shape. */
@@ -295,27 +294,37 @@ static inline int64_t ws_library_shape(unsigned function, unsigned count)
 	return (int64_t)((uint64_t)function << 32 | count);
 }
 
+static inline struct ws_ring *ws_library_ring_of(struct ws_library_bunch *bunch)
+{
+	return (void *)((char *)bunch - offsetof(struct ws_ring, bunch));
+}
+
 /*
- * ws_library_collect for a call that waited, and after which others wait for this thread: all but a
- * few stores is left to the next send, once it has sent, or to the next call that waits.
+ * For a call that waited, and after which others wait for this thread: all but a few stores is left
+ * to the next send, once it has sent, or to the next call that waits. Where its values go, before
+ * ws_library_publish_pending; NULL: it must be collected now.
  */
-static WS_ALWAYS_INLINE void ws_library_leave_pending(const struct ws_library_call *call,
-						      const int64_t *kept, unsigned count)
+static WS_ALWAYS_INLINE int64_t *ws_library_leave_pending(const struct ws_library_call *call)
+{
+	struct ws_library_bunch *bunch = call->bunch;
+
+	if (ws_unlikely(!atomic_load_explicit(&bunch->calls, memory_order_relaxed) ||
+			bunch->heartbeat != ws_library_read_heartbeat() ||
+			ws_self->nest[0].ring != ws_library_ring_of(bunch)))
+		return NULL;
+	return bunch->pending_word + 1;
+}
+
+static WS_ALWAYS_INLINE void ws_library_publish_pending(const struct ws_library_call *call,
+							unsigned function, unsigned count)
 {
 	struct ws_library_bunch *bunch = call->bunch;
 	uint32_t calls = atomic_load_explicit(&bunch->calls, memory_order_relaxed);
 
-	if (ws_unlikely(!calls || bunch->heartbeat != ws_library_read_heartbeat() ||
-			ws_self->nest[0].ring != call->ring)) {
-		ws_library_collect(call, kept, count);
-		return;
-	}
-	bunch->pending_word[0] = ws_library_shape(call->function, count);
-	for (unsigned i = 0; i < count; i++)
-		bunch->pending_word[1 + i] = kept[i];
+	bunch->pending_word[0] = ws_library_shape(function, count);
 	atomic_store_explicit(&bunch->pending, calls << WS_PENDING_SHIFT | (1 + count),
 			      memory_order_release);
-	__atomic_store_n(&ws_library_slot(call->ring)->start, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&ws_library_slot(ws_library_ring_of(bunch))->start, 0, __ATOMIC_RELEASE);
 }
 
 static WS_ALWAYS_INLINE void ws_library_note_pace(const struct ws_library_call *call)

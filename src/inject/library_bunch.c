@@ -132,7 +132,7 @@ bool ws_library_begin_bunch(struct ws_library_bunch *bunch)
 
 /* Write the bunch after its last call, which has just ended. `long_call`: it seems to have been
  * the reason if the bunch took long. */
-static void end_bunch(struct ws_library_bunch *bunch, bool long_call)
+static WS_NOINLINE void end_bunch(struct ws_library_bunch *bunch, bool long_call)
 {
 	uint32_t calls = count_calls(bunch);
 	uint64_t now = ws_rt_read_ticks(), took = now - bunch->start;
@@ -148,23 +148,32 @@ static void end_bunch(struct ws_library_bunch *bunch, bool long_call)
 	write_bunch(bunch, now, 0);
 }
 
+static WS_ALWAYS_INLINE bool is_alike(const int64_t *word, int64_t head, const int64_t *kept,
+				      unsigned count)
+{
+	int64_t differs = 0;
+
+	if (word[0] != head)
+		return false;
+	for (unsigned i = 0; i < count; i++)
+		differs |= word[1 + i] ^ kept[i];
+	return !differs;
+}
+
 /* The shape with this first word and these values; bunch->shapes if there is none. */
 static unsigned find_shape(const struct ws_library_bunch *bunch, int64_t head, const int64_t *kept,
 			   unsigned count)
 {
 	unsigned shape = 0;
 
-	for (; shape < bunch->shapes; shape++) {
-		const int64_t *word = bunch->word + bunch->at[shape];
-
-		if (*word == head && !memcmp(word + 1, kept, count * sizeof(*kept)))
-			break;
-	}
+	while (shape < bunch->shapes &&
+	       !is_alike(bunch->word + bunch->at[shape], head, kept, count))
+		shape++;
 	return shape;
 }
 
 /* There is no room for the shape of the call that has ended last: it begins the next bunch. */
-static void begin_anew(struct ws_library_bunch *bunch)
+static WS_NOINLINE void begin_anew(struct ws_library_bunch *bunch)
 {
 	uint64_t now = ws_rt_read_ticks();
 	uint32_t calls = count_calls(bunch);
@@ -181,16 +190,11 @@ static void begin_anew(struct ws_library_bunch *bunch)
 	}
 }
 
-/* Mostly it is the shape that followed the one before last time. */
-static unsigned find_or_add_shape(struct ws_library_bunch *bunch, int64_t head, const int64_t *kept,
-				  unsigned count)
+static WS_NOINLINE unsigned find_or_add_shape(struct ws_library_bunch *bunch, int64_t head,
+					      const int64_t *kept, unsigned count)
 {
-	unsigned shape = bunch->follows[bunch->last];
-	const int64_t *word = bunch->word + bunch->at[shape];
+	unsigned shape = find_shape(bunch, head, kept, count);
 
-	if (ws_likely(*word == head && !memcmp(word + 1, kept, count * sizeof(*kept))))
-		return shape;
-	shape = find_shape(bunch, head, kept, count);
 	if (shape == bunch->shapes) {
 		if (shape == WS_BUNCH_SHAPES || bunch->words + 1 + count > WS_BUNCH_WORDS)
 			begin_anew(bunch);
@@ -204,12 +208,16 @@ static unsigned find_or_add_shape(struct ws_library_bunch *bunch, int64_t head, 
 	return shape;
 }
 
-static void add_call(struct ws_library_bunch *bunch, int64_t head, const int64_t *kept,
-		     unsigned count)
+static WS_ALWAYS_INLINE void add_call(struct ws_library_bunch *bunch, int64_t head,
+				      const int64_t *kept, unsigned count)
 {
-	unsigned shape = find_or_add_shape(bunch, head, kept, count);
-	uint32_t calls = count_calls(bunch);
+	/* Mostly it is the shape that followed the one before last time. */
+	unsigned shape = bunch->follows[bunch->last];
+	uint32_t calls;
 
+	if (ws_unlikely(!is_alike(bunch->word + bunch->at[shape], head, kept, count)))
+		shape = find_or_add_shape(bunch, head, kept, count);
+	calls = count_calls(bunch);
 	if (ws_unlikely(!calls))
 		bunch->first_end = ws_rt_read_ticks();
 	bunch->call[calls] = (uint8_t)shape;
@@ -217,7 +225,7 @@ static void add_call(struct ws_library_bunch *bunch, int64_t head, const int64_t
 	atomic_store_explicit(&bunch->calls, calls + 1, memory_order_release);
 }
 
-void ws_library_collect_pending(struct ws_library_bunch *bunch)
+static WS_ALWAYS_INLINE void collect_pending(struct ws_library_bunch *bunch)
 {
 	uint32_t pending = atomic_load_explicit(&bunch->pending, memory_order_relaxed);
 
@@ -227,19 +235,24 @@ void ws_library_collect_pending(struct ws_library_bunch *bunch)
 	atomic_store_explicit(&bunch->pending, 0, memory_order_release);
 }
 
+void ws_library_collect_pending(struct ws_library_bunch *bunch)
+{
+	collect_pending(bunch);
+}
+
 void ws_library_collect(const struct ws_library_call *call, const int64_t *kept, unsigned count)
 {
 	struct ws_library_bunch *bunch = call->bunch;
 	bool long_call;
 
 	/* A child forked inside the call has a different state. */
-	if (!ws_self || ws_self->nest[0].ring != call->ring)
+	if (!ws_self || ws_self->nest[0].ring != ws_library_ring_of(bunch))
 		return;
 	if (atomic_load_explicit(&bunch->pending, memory_order_relaxed))
-		ws_library_collect_pending(bunch);
+		collect_pending(bunch);
 	add_call(bunch, ws_library_shape(call->function, count), kept, count);
 	long_call = bunch->heartbeat != ws_library_read_heartbeat();
 	if (ws_unlikely(count_calls(bunch) >= WS_BUNCH_FULL || long_call || !bunch->dense))
 		end_bunch(bunch, long_call);
-	__atomic_store_n(&ws_library_slot(call->ring)->start, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&ws_library_slot(ws_library_ring_of(bunch))->start, 0, __ATOMIC_RELEASE);
 }

@@ -58,6 +58,7 @@ static struct {
 	translate_ranks *translate;
 	int (*group_free)(void *);
 	int (*get_count)(const void *, mpi_handle, int *);
+	int (*envelope)(mpi_handle, int *, int *, int *, int *);
 	mpi_handle world, no_comm;
 } mpi;
 
@@ -115,6 +116,7 @@ void ws_mpi_prepare(void)
 	mpi.translate = ws_library_find("PMPI_Group_translate_ranks");
 	mpi.group_free = ws_library_find("PMPI_Group_free");
 	mpi.get_count = ws_library_find("PMPI_Get_count");
+	mpi.envelope = ws_library_find("PMPI_Type_get_envelope");
 	ws_mpi_abi = *abi;
 	if (!atomic_exchange(&prepared, true))
 		say_unexpected(abi);
@@ -154,31 +156,40 @@ bool ws_mpi_is_in_place(const void *buffer)
 
 /* ---- bytes ---- */
 
-static int64_t find_type_size(mpi_handle type)
+/* The first entry is not that of handle 0. */
+_Atomic uint64_t ws_mpi_sizes[WS_MPI_SIZES] = {1 << 16};
+
+enum { OPEN_MPI_NAMED = 0 }; /* MPI_COMBINER_NAMED */
+
+static bool is_predefined(mpi_handle type)
+{
+	int integers, addresses, types, combiner = -1;
+
+	return has_pointers() && !ws_mpi_abi.asks_count && mpi.envelope &&
+	       !mpi.envelope(type, &integers, &addresses, &types, &combiner) &&
+	       combiner == OPEN_MPI_NAMED;
+}
+
+static void keep_size(mpi_handle type, int size)
+{
+	if (type && type >> 48 == 0 && size <= UINT16_MAX)
+		atomic_store_explicit(&ws_mpi_sizes[ws_mpi_size_slot(type)],
+				      (uint64_t)type << 16 | (uint64_t)size, memory_order_relaxed);
+}
+
+int64_t ws_mpi_find_size(mpi_handle type)
 {
 	int size = 0;
 
 	/* MPICH encodes the sizes of its predefined types in their handles. */
 	if (!has_pointers() && (type & 0xffff0000u) == 0x4c000000u)
-		return (int64_t)(type >> 8 & 0xff);
-	if (!mpi.type_size || mpi.type_size(type, &size) || size < 0)
+		size = (int)(type >> 8 & 0xff);
+	else if (!mpi.type_size || mpi.type_size(type, &size) || size < 0)
 		return WS_LIBRARY_NONE;
+	else if (!is_predefined(type))
+		return size;
+	keep_size(type, size);
 	return size;
-}
-
-int64_t ws_mpi_bytes(int result, int64_t count, mpi_handle type)
-{
-	int64_t size;
-
-	if (result || count < 0)
-		return WS_LIBRARY_NONE;
-	size = find_type_size(type);
-	return size == WS_LIBRARY_NONE ? size : count * size;
-}
-
-int64_t ws_mpi_sent(int result, int64_t count, mpi_handle type, int peer)
-{
-	return peer == ws_mpi_abi.proc_null ? 0 : ws_mpi_bytes(result, count, type);
 }
 
 static int ask_comm(ask_one *question, mpi_handle comm)

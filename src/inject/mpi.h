@@ -64,9 +64,31 @@ static inline int64_t ws_mpi_error(int result)
 
 /* ---- bytes; not known where `result` says that the call failed ---- */
 
-int64_t ws_mpi_bytes(int result, int64_t count, mpi_handle type);
+/* By the handles of predefined types: handle << 16 | size. Nobody can free these types. */
+#define WS_MPI_SIZES 64u
+extern _Atomic uint64_t ws_mpi_sizes[WS_MPI_SIZES];
+int64_t ws_mpi_find_size(mpi_handle type) WS_NOINLINE;
+static inline unsigned ws_mpi_size_slot(mpi_handle type)
+{
+	return (unsigned)(type ^ type >> 9) % WS_MPI_SIZES;
+}
+static WS_ALWAYS_INLINE int64_t ws_mpi_bytes(int result, int64_t count, mpi_handle type)
+{
+	uint64_t known =
+		atomic_load_explicit(&ws_mpi_sizes[ws_mpi_size_slot(type)], memory_order_relaxed);
+	int64_t size = (int64_t)(known & UINT16_MAX);
+
+	if (ws_unlikely(result || count < 0))
+		return WS_LIBRARY_NONE;
+	if (ws_unlikely(known >> 16 != type))
+		size = ws_mpi_find_size(type);
+	return ws_likely(size != WS_LIBRARY_NONE) ? count * size : size;
+}
 /* The same of a message: 0 where the peer is MPI_PROC_NULL. */
-int64_t ws_mpi_sent(int result, int64_t count, mpi_handle type, int peer);
+static WS_ALWAYS_INLINE int64_t ws_mpi_sent(int result, int64_t count, mpi_handle type, int peer)
+{
+	return ws_unlikely(peer == ws_mpi_abi.proc_null) ? 0 : ws_mpi_bytes(result, count, type);
+}
 /* Whether it is MPI_IN_PLACE: if so, the other buffer's arguments describe the data. */
 bool ws_mpi_is_in_place(const void *buffer);
 /* Bytes summed over all ranks that this rank sends to or receives from in the call. */

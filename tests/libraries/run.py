@@ -566,6 +566,33 @@ def ranks_of_mpich():
     check_ranks("mpich")
 
 
+def storm_to_itself(abi):
+    """Thousands of calls of one rank, with types that are freed and whose handles come again."""
+    compiler, launcher = find_mpi(abi)
+    compile_with(compiler, "itself.c", "itself-" + abi)
+    rounds = 3000
+    for options, dense in ((), True), (("--lossless",), False):
+        report = "itself-%s-%s.wsrep" % (abi, dense)
+        profile(report, launcher, "-n", "1", "./itself-" + abi, str(rounds), options=options)
+        same(was_dense(report), dense)
+        sent = sum(8 + 8 * (i // 100 % 5 + 1) for i in range(rounds))
+        figures = read_figures(report)
+        same(figures["MPI_Sendrecv"], (2 * rounds, sent, sent))
+        same(figures["MPI_Allreduce"], (rounds, 16 * rounds, 16 * rounds))
+        sizes = [kept["size"] for _, name, kept in read_calls(report) if name == "MPI_Sendrecv"]
+        same(sizes[1::2], [8 * (i // 100 % 5 + 1) for i in range(rounds)])
+
+
+@test
+def storm_of_open_mpi():
+    storm_to_itself("openmpi")
+
+
+@test
+def storm_of_mpich():
+    storm_to_itself("mpich")
+
+
 @test
 def ranks_in_fortran():
     tested = 0
@@ -593,10 +620,11 @@ def short_between_messages():
     """What a message waits for: instructions of ours between a receive and the send after it."""
     for abi in ABIS:
         got = profile("steps-%s.wsrep" % abi, os.path.join(BUILT, "steps-app-" + abi))
-        added = int(got.out.split()[0])
+        added, dense = map(int, got.out.split())
         if not added:
             raise Skip("the processor does not step through programs here")
         assert added <= 200, (abi, added)
+        assert dense <= 140, (abi, dense)
 
 
 @test
@@ -611,7 +639,11 @@ def constants_of_both():
         name = {"openmpi": "open_mpi", "mpich": "mpich"}[abi]
         ours = re.search(r"struct ws_mpi_abi %s = \{(.*?)\};" % name, source, re.S).group(1)
         ours = dict(re.findall(r"\.(\w+) = (-?\d+)", ours))
-        same(ours, dict(line.split() for line in said.decode().splitlines()), abi)
+        theirs = dict(line.split() for line in said.decode().splitlines())
+        named = theirs.pop("named")
+        if abi == "openmpi":
+            same(re.search(r"OPEN_MPI_NAMED = (\d+)", source).group(1), named)
+        same(ours, theirs, abi)
         tested += 1
     if not tested:
         raise Skip("no MPI is installed")
