@@ -20,7 +20,7 @@ static bool contains_any(const char *path, const char *const *parts)
 	return false;
 }
 
-static bool is_system_path(const char *path)
+bool ws_code_is_system_path(const char *path)
 {
 	static const char *const beginnings[] = {"/lib",      "/usr/lib",	 "/usr/local/lib",
 						 "/usr/bin/", "/usr/local/cuda", "/opt/conda",
@@ -265,7 +265,7 @@ static uint8_t mark_function(const struct ws_model *model, const struct ws_funct
 		return marks;
 	if (is_loader_function(function->name))
 		marks |= MARK_LOADER;
-	if (!is_system_path(origin) && !is_runtime_function(function->name) &&
+	if (!ws_code_is_system_path(origin) && !is_runtime_function(function->name) &&
 	    !is_java_library(function->name, origin) && !ws_is_copy_constructor(function->name))
 		marks |= MARK_USERS;
 	return marks;
@@ -510,15 +510,16 @@ bool ws_code_is_users(const struct ws_model *model, const struct ws_code_place *
 {
 	const struct ws_function *function = ws_stacks_get_function(model->stacks, place->function);
 
-	return place->users || (place->leaf && function->kind != WS_FRAME_KERNEL &&
-				!is_system_path(ws_stacks_get_origin(model->stacks, function)));
+	return place->users ||
+	       (place->leaf && function->kind != WS_FRAME_KERNEL &&
+		!ws_code_is_system_path(ws_stacks_get_origin(model->stacks, function)));
 }
 
 bool ws_code_is_system_program(const struct ws_model *model, uint32_t process)
 {
 	const struct ws_process_info *info = ws_find_process(model->who, process);
 
-	return is_system_path(info->exe) && strncmp(info->name, "python", 6) &&
+	return ws_code_is_system_path(info->exe) && strncmp(info->name, "python", 6) &&
 	       strncmp(info->name, "pt_main", 7) && strcmp(info->name, "java") &&
 	       strcmp(info->name, "node");
 }

@@ -51,6 +51,8 @@ bool ws_code_is_users(const struct ws_model *model, const struct ws_code_place *
 /* Whether a process runs a program of the system that is not an interpreter of Python, Java or
  * JavaScript, whose program is the user's. */
 bool ws_code_is_system_program(const struct ws_model *model, uint32_t process);
+/* Whether a library, program or module of Python is the system's or installed. */
+bool ws_code_is_system_path(const char *path);
 /* Whether two are the same, and were called for the same work. */
 bool ws_code_is_same_place(const struct ws_code_place *left, const struct ws_code_place *right);
 /* "load_item (train.py:31)" or "compute, in memcpy"; "?" where nothing is known. */

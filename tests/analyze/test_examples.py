@@ -13,42 +13,12 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
+sys.path.insert(0, HERE)
+from findings import analyze, check_absent, check_first, skip_blind
 from tap import Skip, live, main, run, same, test
 
 EXAMPLES = os.path.join(HERE, "..", "..", "examples", "cpu")
 LOCK_CONVOY = os.path.abspath(sys.argv[2])
-
-
-def analyze(name, *command):
-    path = name + ".wsrep"
-    run("profile", "-q", "-f", "-o", path, *command)
-    return json.loads(run("analyze", "-f", "json", path).out)[0]
-
-
-def skip_blind(report, rule):
-    """Where this machine does not let a rule look, the test says so."""
-    for one in report["not_looked"]:
-        if one["rule"] == rule:
-            raise Skip(one["why"])
-
-
-def check_first(report, rule, *words):
-    """The fault is the first finding, and its texts name the place, the cause and the remedy."""
-    skip_blind(report, rule)
-    found = report["findings"][0] if report["findings"] else {"rule": "none"}
-    if found["rule"] != rule:
-        raise AssertionError("%s is not first: %s" % (rule, json.dumps(report["findings"])))
-    same(found["id"], rule)
-    same(any(e["query"] for e in found["evidence"]), True, found)
-    for word in words:
-        if word not in found["title"] + " " + found["advice"]:
-            raise AssertionError("%s is not in: %s" % (word, found))
-
-
-def check_absent(report, rule):
-    skip_blind(report, rule)
-    found = [f for f in report["findings"] if f["rule"] == rule and f["severity"] != "ok"]
-    same(found, [])
 
 
 def load(workers, steps):

@@ -152,8 +152,7 @@ static bool is_elsewhere(const struct ws_analysis *analysis, const struct ws_bre
 		       analysis->model->process;
 }
 
-/* Whether the program is a shell that runs a script, and not one of the system's. */
-static bool runs_users_script(const struct ws_model *model, uint32_t process)
+bool ws_runs_users_script(const struct ws_model *model, uint32_t process)
 {
 	static const char *const shells[] = {"sh",  "bash", "dash", "ash",
 					     "zsh", "ksh",  "mksh", NULL};
@@ -172,7 +171,7 @@ static bool is_fault_of_script(const struct ws_analysis *analysis,
 {
 	return children->count >= MANY_CHILDREN &&
 	       ws_analysis_share(analysis, on_path) >= MOST_OF_TIME &&
-	       runs_users_script(analysis->model, children->parent);
+	       ws_runs_users_script(analysis->model, children->parent);
 }
 
 /* Copying a process: the larger it is, the longer. */
@@ -238,8 +237,7 @@ static uint32_t find_longest_child(const struct ws_analysis *analysis, uint64_t 
 	return longest;
 }
 
-/* The beginning of a command line, on one line. */
-static void put_command(const char *command, struct ws_text *text)
+void ws_put_command(const char *command, struct ws_text *text)
 {
 	enum { SHOWN = 60 };
 	size_t length = strlen(command);
@@ -268,7 +266,7 @@ static void check_long_child(const struct ws_analysis *analysis, struct ws_findi
 		return;
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_child_processes, ns, 0);
 	finding->level = WS_LEVEL_NOTE;
-	put_command(info->cmdline, &command);
+	ws_put_command(info->cmdline, &command);
 	finding->title = ws_format("For %.0f %% of the time the program waits for a process that "
 				   "it started: %s [%u]",
 				   100 * ws_analysis_share(analysis, ns),
@@ -286,7 +284,7 @@ static void put_starter(const struct ws_analysis *analysis, uint32_t parent, str
 	const struct ws_process_info *info = ws_find_process(analysis->model->who, parent);
 
 	ws_text_puts(text, "by ");
-	put_command(info->cmdline, text);
+	ws_put_command(info->cmdline, text);
 	ws_text_printf(text, " [%u]", info->pid);
 }
 

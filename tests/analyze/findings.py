@@ -1,0 +1,36 @@
+"""Records programs and checks what analyze says of them."""
+import json
+
+from tap import Skip, run, same
+
+
+def analyze(name, *command):
+    path = name + ".wsrep"
+    run("profile", "-q", "-f", "-o", path, *command)
+    return json.loads(run("analyze", "-f", "json", path).out)[0]
+
+
+def skip_blind(report, rule):
+    """Where this machine does not let a rule look, the test says so."""
+    for one in report["not_looked"]:
+        if one["rule"] == rule:
+            raise Skip(one["why"])
+
+
+def check_first(report, rule, *words):
+    """The fault is the first finding, and its texts name the place, the cause and the remedy."""
+    skip_blind(report, rule)
+    found = report["findings"][0] if report["findings"] else {"rule": "none"}
+    if found["rule"] != rule:
+        raise AssertionError("%s is not first: %s" % (rule, json.dumps(report["findings"])))
+    same(found["id"], rule)
+    same(any(e["query"] for e in found["evidence"]), True, found)
+    for word in words:
+        if word not in found["title"] + " " + found["advice"]:
+            raise AssertionError("%s is not in: %s" % (word, found))
+
+
+def check_absent(report, rule):
+    skip_blind(report, rule)
+    found = [f for f in report["findings"] if f["rule"] == rule and f["severity"] != "ok"]
+    same(found, [])
