@@ -440,7 +440,6 @@ static const struct ws_work_kind kinds[] = {
 		   "execute_cfa_program*",
 		   "search_object*",
 		   "_dl_find_object*",
-		   "__dynamic_cast",
 		   "read_encoded_value*",
 		   "std::__throw_*",
 		   "PyErr_Format*",
@@ -464,6 +463,12 @@ static const struct ws_work_kind kinds[] = {
 		   "Exceptions::*",
 		   NULL},
 	 .origins = {"/libgcc_s.so", NULL}},
+	{.what = "asking objects for their types (dynamic_cast)",
+	 .advice = "Each dynamic_cast goes through the classes that the object's class is made of, "
+		   "some by comparing their names: use a virtual function, a member that says "
+		   "which type it is, std::variant, or static_cast where the type is known.",
+	 .is_avoidable = true,
+	 .names = {"__dynamic_cast", "__cxxabiv1::*", NULL}},
 	{.what = "taking and giving back locks",
 	 .advice = "Take the lock less often or hold it for less: gather work outside, give each "
 		   "thread a part of its own and combine at the end, or use several locks or "
