@@ -6,6 +6,7 @@
 
 #include "analyze/works.h"
 #include "base/choose.h"
+#include "base/slots.h"
 
 static bool starts_with(const char *text, const char *beginning)
 {
@@ -593,6 +594,61 @@ static void find_name(const char **name, const char **end)
 		depth += (*at == '<') - (*at == '>');
 	}
 }
+
+/* ---- stubs ---- */
+
+/* Of a function's name alone: "drift" of "void body::drift<float>(float*, int)". */
+static uint64_t hash_plain_name(const char *name, size_t len)
+{
+	const char *end = name + len, *bracket;
+	uint64_t hash = 0;
+
+	find_name(&name, &end);
+	bracket = memchr(name, '<', (size_t)(end - name));
+	if (bracket)
+		end = bracket;
+	for (const char *at = name; at < end; at++)
+		if (*at == ':')
+			name = at + 1;
+	for (; name < end; name++)
+		hash = ws_hash_word(hash, (uint8_t)*name);
+	return hash;
+}
+
+static void list_kernels(const struct ws_model *model, struct ws_map *hashes)
+{
+	struct ws_map seen = {0};
+
+	for (size_t gpu = 0; gpu < model->work.gpus; gpu++)
+		for (size_t i = 0; i < model->work.gpu[gpu].count; i++) {
+			uint32_t name = model->work.gpu[gpu].op[i].name;
+			const char *text;
+
+			if (!name || ws_map_get(&seen, name, NULL))
+				continue;
+			ws_map_set(&seen, name, 1);
+			text = ws_report_string(model->report, name, NULL);
+			ws_map_set(hashes, hash_plain_name(text, strlen(text)), 1);
+		}
+	ws_map_free(&seen);
+}
+
+void ws_code_pass_over_stubs(const struct ws_model *model)
+{
+	struct ws_map kernels = {0};
+
+	list_kernels(model, &kernels);
+	for (uint32_t i = 1; kernels.count && i <= ws_stacks_count_functions(model->stacks); i++) {
+		const struct ws_function *function = ws_stacks_get_function(model->stacks, i);
+
+		if (function->kind == WS_FRAME_USER && !function->unresolved &&
+		    ws_map_get(&kernels, hash_plain_name(function->name, function->len), NULL))
+			atomic_store_explicit(&model->marks[i], MARK_KNOWN, memory_order_relaxed);
+	}
+	ws_map_free(&kernels);
+}
+
+/* ---- texts ---- */
 
 /* A C++ function without its parameters and those of its templates: "std::vector::erase". */
 static void put_short_name(const struct ws_function *function, struct ws_text *text)

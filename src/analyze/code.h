@@ -36,6 +36,9 @@ struct ws_code_place {
 	uint8_t work;	 /* what the functions that `function` called do, by works.h */
 };
 
+/* The compiler gives each kernel a function of the host with the same name, which launches it: the
+ * user's code is where that is called. Call it before the others, when model->work is there. */
+void ws_code_pass_over_stubs(const struct ws_model *model);
 /* `frame` (0 for none) on top of the rows of `stack` (0 for none). */
 struct ws_code_place ws_code_find_place(const struct ws_model *model, uint32_t frame,
 					uint32_t stack);

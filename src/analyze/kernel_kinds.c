@@ -153,20 +153,28 @@ static void add_sample(const struct ws_model *model, const struct ws_map *calls,
 		add_place(seen, count, &place);
 }
 
-struct ws_code_place ws_kernel_kind_place(const struct ws_model *model, enum ws_kernel_kind kind)
+struct ws_code_place ws_place_calls(const struct ws_model *model, const struct ws_map *calls)
 {
 	struct seen_place seen[MOST_PLACES] = {0};
-	struct ws_map calls = {0};
 	size_t count = 0, best = 0;
 
-	list_calls(model, kind, &calls);
-	for (uint32_t id = 0; calls.count && id < model->thread_count; id++)
+	for (uint32_t id = 0; calls->count && id < model->thread_count; id++)
 		for (size_t i = model->threads[id].first_sample; i < model->threads[id].end_sample;
 		     i++)
-			add_sample(model, &calls, id, i, seen, &count);
-	ws_map_free(&calls);
+			add_sample(model, calls, id, i, seen, &count);
 	for (size_t i = 1; i < count; i++)
 		if (seen[i].samples > seen[best].samples)
 			best = i;
 	return seen[best].place;
+}
+
+struct ws_code_place ws_kernel_kind_place(const struct ws_model *model, enum ws_kernel_kind kind)
+{
+	struct ws_map calls = {0};
+	struct ws_code_place place;
+
+	list_calls(model, kind, &calls);
+	place = ws_place_calls(model, &calls);
+	ws_map_free(&calls);
+	return place;
 }

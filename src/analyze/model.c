@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/code.h"
 #include "analyze/repeat.h"
 #include "analyze/senders.h"
 #include "base/choose.h"
@@ -546,6 +547,7 @@ struct ws_model *ws_model_open(const struct ws_report *report,
 		ws_model_close(model);
 		return NULL;
 	}
+	ws_code_pass_over_stubs(model);
 	read_states(model); /* first, since it needs most memory while it reads */
 	read_samples(model);
 	if (!model->has_samples)
