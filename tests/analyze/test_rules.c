@@ -665,6 +665,9 @@ static void test_calls_that_only_samples_show(void **state)
 	sample_code("cudaMemGetInfo", cuda, WS_MODULE_FILE);
 	check_first(step_with_code, "setup-calls",
 		    "in calls of cudaMemGetInfo at main (train.py:7)");
+	sample_code("cublasCreate_v2", "/usr/lib/x86_64-linux-gnu/libcublas.so.13", WS_MODULE_FILE);
+	check_first(step_with_code, "setup-calls",
+		    "of the time at main (train.py:7), in cublasCreate_v2");
 	sample_code("cudaEventQuery", cuda, WS_MODULE_FILE);
 	check_first(step_with_code, "sync-calls", "of the time in cudaEventQuery at main");
 }

@@ -51,8 +51,8 @@ static void check_churn(const struct ws_analysis *analysis, const struct churn *
 
 	if (ws_analysis_share(analysis, on_path) < 0.03 ||
 	    !ws_facts_sum_calls(analysis->model, &analysis->facts, churn->calls, &calls) ||
-	    calls.count < 4)
-		return;
+	    calls.count < 4 || ws_is_library_setup(analysis, &calls.place))
+		return; /* of handles another rule knows more */
 	ws_put_at_place(analysis, &calls.place, &place);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_allocation_churn, on_path,
 					on_path);

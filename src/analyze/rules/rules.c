@@ -73,6 +73,39 @@ bool ws_is_call_named(const struct ws_analysis *analysis, uint32_t call, const c
 	return ws_is_name_among(name, length, names);
 }
 
+bool ws_is_library_setup(const struct ws_analysis *analysis, const struct ws_code_place *place)
+{
+	static const char *const functions[] = {"cublasCreate*",
+						"cublasDestroy*",
+						"cublasLtCreate",
+						"cublasLtDestroy",
+						"cublasXtCreate",
+						"cublasXtDestroy",
+						"cudnnCreate",
+						"cudnnDestroy",
+						"cufftPlan*",
+						"cufftMakePlan*",
+						"cufftCreate",
+						"cufftDestroy",
+						"cusolverDnCreate",
+						"cusolverDnDestroy",
+						"cusolverSpCreate",
+						"cusolverSpDestroy",
+						"cusparseCreate",
+						"cusparseDestroy",
+						"curandCreateGenerator*",
+						"curandDestroyGenerator",
+						"ncclCommInit*",
+						"ncclCommDestroy",
+						NULL};
+	const char *name;
+
+	if (!place->called)
+		return false;
+	name = ws_stacks_get_function(analysis->model->stacks, place->called)->name;
+	return ws_is_name_among(name, strlen(name), functions);
+}
+
 uint64_t ws_sum_path_calls(const struct ws_analysis *analysis, const char *const *names)
 {
 	uint64_t sum = 0;

@@ -31,6 +31,9 @@ const struct ws_breakdown_row *ws_find_path_row(const struct ws_analysis *analys
 							       const struct ws_breakdown_row *row));
 /* Whether a function of CUDA (a string, with its version) has one of these names. */
 bool ws_is_call_named(const struct ws_analysis *analysis, uint32_t call, const char *const *names);
+/* Whether a place called a library's function that makes or destroys a handle or a plan, which
+ * allocates, loads code and waits meanwhile. */
+bool ws_is_library_setup(const struct ws_analysis *analysis, const struct ws_code_place *place);
 /* The part of the window on the path in calls of CUDA with these names, ns; names as for
  * ws_facts_sum_calls. */
 uint64_t ws_sum_path_calls(const struct ws_analysis *analysis, const char *const *names);

@@ -1,7 +1,8 @@
 /*
  * setup_calls.c - calls of CUDA in a loop that neither launch, copy, wait nor allocate: asking for
  * properties, changing attributes and the like. Such calls take from a microsecond to several
- * milliseconds, and belong before the loop.
+ * milliseconds, and belong before the loop. So do handles and plans of libraries, whatever calls
+ * making them takes.
  */
 #include "analyze/rules/rules.h"
 
@@ -83,7 +84,8 @@ static void find_recorded(const struct ws_analysis *analysis, struct setup_call 
 		const char *known =
 			ws_get_cuda_function_name(analysis->model->report, call->name, &length);
 
-		if (call->count < LEAST_CALLS || ws_is_name_among(known, length, others))
+		if (call->count < LEAST_CALLS || ws_is_name_among(known, length, others) ||
+		    ws_is_library_setup(analysis, &call->place))
 			continue;
 		ws_text_add(&name, known, length);
 		names[0] = name.text;
@@ -133,6 +135,85 @@ static void find_sampled(const struct ws_analysis *analysis, struct setup_call *
 	}
 }
 
+/* ---- handles of libraries ---- */
+
+/* A function that makes or destroys handles, with the most time on the path; and all of them. */
+struct handles {
+	struct ws_code_place place;
+	struct ws_span longest;
+	uint64_t most, all;
+};
+
+static void add_handles(const struct ws_analysis *analysis, const struct ws_code_place *place,
+			struct ws_span longest, uint64_t ns, struct handles *handles)
+{
+	if (!ws_is_library_setup(analysis, place))
+		return;
+	handles->all += ns;
+	if (ns > handles->most) {
+		handles->most = ns;
+		handles->place = *place;
+		handles->longest = longest;
+	}
+}
+
+/* Their own code, and the calls of CUDA that they make. */
+static void find_handles(const struct ws_analysis *analysis, struct handles *handles)
+{
+	const struct ws_facts *facts = &analysis->facts;
+
+	for (size_t i = 0; i < analysis->breakdown.count; i++) {
+		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
+
+		if (row->cause == WS_CAUSE_CPU)
+			add_handles(analysis, &row->place, row->longest, row->ns, handles);
+	}
+	for (size_t i = 0; i < facts->call_count && i < 100; i++) {
+		const struct ws_call_fact *call = &facts->calls[i];
+		uint64_t ns = 0;
+
+		for (size_t k = 0; k < analysis->breakdown.count; k++) {
+			const struct ws_breakdown_row *row = &analysis->breakdown.rows[k];
+
+			if (row->cause == WS_CAUSE_CUDA_CALL &&
+			    ws_report_string_key(analysis->model->report, row->name) == call->name)
+				ns += row->ns;
+		}
+		add_handles(analysis, &call->place, call->longest, ws_min(ns, call->ns), handles);
+	}
+}
+
+static void check_handles(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	struct handles handles = {.most = 0};
+	struct ws_finding *finding;
+	struct ws_text where = {0};
+
+	find_handles(analysis, &handles);
+	/* Without steps it may be the program's start. */
+	if (ws_analysis_share(analysis, handles.all) < 0.05 ||
+	    analysis->model->step_source == WS_STEPS_NONE)
+		return;
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_setup_calls, handles.all,
+					handles.all);
+	handles.place.leaf = handles.place.called;
+	ws_put_at_place(analysis, &handles.place, &where);
+	finding->title = ws_format("Handles of a library are made and destroyed again and again, "
+				   "%.0f %% of the time%s",
+				   100 * ws_analysis_share(analysis, handles.all),
+				   ws_text_or(where.text, ""));
+	ws_point_at(finding, &handles.place);
+	finding->advice = ws_strdup(
+		"Make the handle or plan once, before the loop, and keep it: making one allocates "
+		"memory of the GPU and may load code, and destroying it waits for the whole GPU.");
+	finding->assumption = ws_strdup("none is made within the steps");
+	ws_finding_add_evidence(finding, "the longest stretch in it", NULL, handles.longest.start,
+				handles.longest.end);
+	ws_text_free(&where);
+}
+
+/* ---- single calls ---- */
+
 static void name_call(const struct ws_analysis *analysis, const struct setup_call *worst,
 		      struct ws_finding *finding)
 {
@@ -172,6 +253,7 @@ static void check_calls(const struct ws_analysis *analysis, struct ws_findings *
 	struct setup_call worst = {0};
 	struct ws_finding *finding;
 
+	check_handles(analysis, findings);
 	find_recorded(analysis, &worst);
 	find_sampled(analysis, &worst);
 	if (ws_analysis_share(analysis, worst.ns) < 0.05)
@@ -190,7 +272,9 @@ const struct ws_rule ws_rule_setup_calls = {
 	.title = "Calls of CUDA that belong before the loop",
 	.about = "A function of CUDA that neither launches, copies, waits nor allocates is called "
 		 "20 times or more and takes 5 % of the critical path or more, the longest call "
-		 "left out: properties, attributes, free memory, limits.",
+		 "left out: properties, attributes, free memory, limits. Or making and destroying "
+		 "handles and plans of CUDA's libraries (cublasCreate, cufftPlan1d) does so in "
+		 "the steps.",
 	.find_obstacle = ws_need_cuda,
 	.query = ws_proof_cuda_calls,
 	.check = check_calls,
