@@ -45,7 +45,7 @@ static void check_kernels(const struct ws_analysis *analysis, struct ws_findings
 	const struct ws_kernel_fact *most = NULL;
 	const char *measured;
 	struct ws_finding *finding;
-	struct ws_text average = {0};
+	struct ws_text average = {0}, launch = {0};
 	uint64_t longest = 0;
 
 	for (size_t i = 0; i < analysis->facts.kernel_count && i < 200; i++) {
@@ -62,12 +62,14 @@ static void check_kernels(const struct ws_analysis *analysis, struct ws_findings
 	finding = ws_findings_add(findings, &ws_rule_hot_kernel);
 	finding->cost_ns = longest;
 	ws_put_rounded_time(&average, most->ns / most->count);
-	finding->title =
-		ws_format("The kernel %.80s takes %.0f %% of the time (%llu runs of %s on average)",
-			  ws_report_string(analysis->model->report, most->name, NULL),
-			  100 * ws_analysis_share(analysis, longest),
-			  (unsigned long long)most->count, average.text);
+	ws_put_launch(analysis, most, finding, &launch);
+	finding->title = ws_format(
+		"The kernel %.80s takes %.0f %% of the time (%llu runs of %s on average)%s",
+		ws_report_string(analysis->model->report, most->name, NULL),
+		100 * ws_analysis_share(analysis, longest), (unsigned long long)most->count,
+		average.text, ws_text_or(launch.text, ""));
 	ws_text_free(&average);
+	ws_text_free(&launch);
 	measured = choose_advice(analysis->measured.kernels[most - analysis->facts.kernels].bound);
 	finding->advice = ws_strdup(ws_text_or(
 		measured, "Nothing else holds the program up as long: look at this kernel with "

@@ -29,12 +29,16 @@ static void report_kernel(const struct ws_analysis *analysis, const struct ws_ke
 {
 	struct ws_finding *finding = ws_findings_add_fault(analysis, findings, &ws_rule_idle_warps,
 							   on_path, on_path / 4);
+	struct ws_text launch = {0};
 
+	ws_put_launch(analysis, kernel, finding, &launch);
 	finding->title = ws_format(
 		"The kernel %.80s has %.1f %% of the warps in flight that fit, although %.0f %% of "
-		"the multiprocessors are active",
+		"the multiprocessors are active%s",
 		ws_report_string(analysis->model->report, kernel->name, NULL),
-		measured->means[WS_GPU_WARPS], measured->means[WS_GPU_SM_ACTIVE]);
+		measured->means[WS_GPU_WARPS], measured->means[WS_GPU_SM_ACTIVE],
+		ws_text_or(launch.text, ""));
+	ws_text_free(&launch);
 	if (kernel->threads && kernel->threads < 64)
 		finding->advice = ws_format("Its blocks have %llu threads: give them 128 to 256, "
 					    "or each thread less to do.",

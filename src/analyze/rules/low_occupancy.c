@@ -43,12 +43,15 @@ static void report_kernel(const struct ws_analysis *analysis, const struct ws_ke
 		ws_findings_add_fault(analysis, findings, &ws_rule_low_occupancy, on_path,
 				      (uint64_t)((double)on_path * (1 - kernel->occupancy) / 2));
 	char *limit = describe_limit(kernel);
+	struct ws_text launch = {0};
 
+	ws_put_launch(analysis, kernel, finding, &launch);
 	finding->title =
 		ws_format("The kernel %s fills multiprocessors to %.0f %% of their warps at most, "
-			  "limited by %s",
+			  "limited by %s%s",
 			  ws_report_string(analysis->model->report, kernel->name, NULL),
-			  100 * kernel->occupancy, limit);
+			  100 * kernel->occupancy, limit, ws_text_or(launch.text, ""));
+	ws_text_free(&launch);
 	finding->advice = ws_strdup(choose_advice(kernel->limiter));
 	finding->assumption = ws_strdup("half of what occupancy lacks is lost time");
 	finding->next = ws_strdup("warpsight stats -r cuda_gpu_trace REPORT");

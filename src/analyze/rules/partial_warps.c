@@ -26,13 +26,16 @@ static void report_kernel(const struct ws_analysis *analysis, const struct ws_ke
 					  ws_cost_of_kernels, &cost);
 	struct ws_finding *finding =
 		ws_findings_add_fault(analysis, findings, &ws_rule_partial_warps, on_path, gain);
+	struct ws_text launch = {0};
 
+	ws_put_launch(analysis, kernel, finding, &launch);
 	finding->title =
 		ws_format("The kernel %s runs in blocks of %llu thread%s: %.0f %% of the lanes of "
-			  "its warps do nothing",
+			  "its warps do nothing%s",
 			  ws_report_string(analysis->model->report, kernel->name, NULL),
 			  (unsigned long long)kernel->threads, ws_plural(kernel->threads),
-			  100 * waste);
+			  100 * waste, ws_text_or(launch.text, ""));
+	ws_text_free(&launch);
 	finding->advice = ws_strdup(
 		"Make the number of threads of a block a multiple of 32, 128 or 256 to begin with, "
 		"and let each thread, or each warp, take an element.");

@@ -46,6 +46,11 @@ bool ws_is_library_kernel(const struct ws_analysis *analysis, const struct ws_ke
 void ws_put_at_place(const struct ws_analysis *analysis, const struct ws_code_place *place,
 		     struct ws_text *text);
 
+/* ", launched at step (train.py:31)" for a kernel, which is the finding's source line then; nothing
+ * where no sample shows the place. */
+void ws_put_launch(const struct ws_analysis *analysis, const struct ws_kernel_fact *kernel,
+		   struct ws_finding *finding, struct ws_text *text);
+
 /* The source line that a finding is about, for formats that have a field for it. */
 void ws_point_at(struct ws_finding *finding, const struct ws_code_place *place);
 

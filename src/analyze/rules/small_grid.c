@@ -11,14 +11,18 @@ static void report_kernel(const struct ws_analysis *analysis, const struct ws_ke
 	struct ws_finding *finding =
 		ws_findings_add_fault(analysis, findings, &ws_rule_small_grid, on_path, gain);
 	const char *name = ws_report_string(analysis->model->report, kernel->name, NULL);
+	struct ws_text launch = {0};
 
+	ws_put_launch(analysis, kernel, finding, &launch);
 	finding->title =
 		ws_format("The kernel %s runs in %llu block%s of %llu thread%s: %llu of "
-			  "%llu multiprocessors do nothing",
+			  "%llu multiprocessors do nothing%s",
 			  name, (unsigned long long)kernel->blocks, ws_plural(kernel->blocks),
 			  (unsigned long long)kernel->threads, ws_plural(kernel->threads),
 			  (unsigned long long)(analysis->facts.multiprocessors - kernel->blocks),
-			  (unsigned long long)analysis->facts.multiprocessors);
+			  (unsigned long long)analysis->facts.multiprocessors,
+			  ws_text_or(launch.text, ""));
+	ws_text_free(&launch);
 	finding->advice = ws_strdup("Split the work into more blocks (a parallel reduction, a "
 				    "grid-stride loop), at least one for each multiprocessor.");
 	finding->assumption = ws_strdup("the work can be shared out among all multiprocessors");

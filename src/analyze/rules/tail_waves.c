@@ -25,12 +25,16 @@ static void report_kernel(const struct ws_analysis *analysis, const struct ws_ke
 	struct ws_finding *finding =
 		ws_findings_add_fault(analysis, findings, &ws_rule_tail_waves, on_path,
 				      (uint64_t)((double)on_path * loss));
+	struct ws_text launch = {0};
 
+	ws_put_launch(analysis, kernel, finding, &launch);
 	finding->title = ws_format(
 		"The blocks of the kernel %s make %.2f waves: in the last one %.0f %% of the GPU "
-		"does nothing",
+		"does nothing%s",
 		ws_report_string(analysis->model->report, kernel->name, NULL), kernel->waves,
-		100 * (1 - (kernel->waves - (double)(uint64_t)kernel->waves)));
+		100 * (1 - (kernel->waves - (double)(uint64_t)kernel->waves)),
+		ws_text_or(launch.text, ""));
+	ws_text_free(&launch);
 	finding->advice = ws_strdup("Choose a grid that fills whole waves (a grid-stride loop over "
 				    "as many blocks as fit at once), or smaller blocks, so that "
 				    "the last wave costs less.");

@@ -61,6 +61,7 @@ static void check_products(const struct ws_analysis *analysis, struct ws_finding
 	uint32_t names[MOST_PRODUCTS];
 	struct ws_kernel_cost cost = {.names = names, .factor = 1 - TENSOR_GAIN};
 	struct ws_finding *finding;
+	struct ws_text launch = {0};
 	uint64_t plain = 0, gain;
 
 	for (size_t i = 0; i < analysis->facts.kernel_count; i++) {
@@ -81,10 +82,13 @@ static void check_products(const struct ws_analysis *analysis, struct ws_finding
 				 ws_cost_of_kernels, &cost);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_tensor_cores, plain, gain);
 	finding->level = WS_LEVEL_NOTE;
+	ws_put_launch(analysis, longest, finding, &launch);
 	finding->title = ws_format("Matrix products leave the tensor cores "
-				   "unused: %.0f %% of the time, mostly %.80s",
+				   "unused: %.0f %% of the time, mostly %.80s%s",
 				   100 * ws_analysis_share(analysis, plain),
-				   ws_report_string(report, longest->name, NULL));
+				   ws_report_string(report, longest->name, NULL),
+				   ws_text_or(launch.text, ""));
+	ws_text_free(&launch);
 	finding->advice = ws_strdup(choose_advice(analysis));
 	finding->assumption = ws_strdup("tensor cores do the same product five times as fast");
 	ws_finding_add_evidence(finding, "the longest of them", NULL, longest->longest.start,
