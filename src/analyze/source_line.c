@@ -157,3 +157,42 @@ struct ws_line_around ws_look_around_line(const char *path, uint32_t line, uint6
 	}
 	return around;
 }
+
+/* How many more brackets a line opens than it closes; texts and comments are not told apart. */
+static int count_open(const char *line)
+{
+	int open = 0;
+
+	for (; *line; line++)
+		open += (strchr("([{", *line) != NULL) - (strchr(")]}", *line) != NULL);
+	return open;
+}
+
+static bool has_any(const char *line, const char *const *parts)
+{
+	for (; *parts; parts++)
+		if (strstr(line, *parts))
+			return true;
+	return false;
+}
+
+bool ws_has_statement_part(const char *path, uint32_t line, uint64_t until,
+			   const char *const *parts)
+{
+	FILE *file = line ? open_source(path, until) : NULL;
+	char *buffer = NULL;
+	size_t capacity = 0;
+	bool found = false;
+	int open = 0;
+
+	if (!file)
+		return false;
+	while (line && getline(&buffer, &capacity, file) >= 0) {
+		found = (found && open > 0) || has_any(buffer, parts);
+		open = (open > 0 ? open : 0) + count_open(buffer);
+		line--;
+	}
+	free(buffer);
+	fclose(file);
+	return found && !line;
+}

@@ -22,5 +22,9 @@ struct ws_line_around {
 };
 /* By the lines before it, under the same conditions; nothing where it cannot be told. */
 struct ws_line_around ws_look_around_line(const char *path, uint32_t line, uint64_t until);
+/* Whether the statement of Python that a line is in has one of `parts` (NULL-terminated) up to
+ * there, under the same conditions. */
+bool ws_has_statement_part(const char *path, uint32_t line, uint64_t until,
+			   const char *const *parts);
 
 #endif

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Whole-command tests of analyze on programs of Python with one fault each: test_python.py WARPSIGHT.
+"""Whole-command tests of analyze on programs of Python: test_python.py WARPSIGHT.
 
-Prints TAP.
+Programs with one fault each are recorded; the fault must be what is named first. Prints TAP.
 """
 import json
 import os
@@ -11,13 +11,17 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from tap import Skip, live, main, run
 
 
-def find_first(name, program, rule):
-    """The first finding of a program, which has to be of this rule."""
+def analyze(name, program):
     with open(name + ".py", "w") as file:
         file.write(program)
     path = name + ".wsrep"
     run("profile", "-q", "-f", "-o", path, sys.executable, "-S", name + ".py")
-    report = json.loads(run("analyze", "-f", "json", path).out)[0]
+    return json.loads(run("analyze", "-f", "json", path).out)[0]
+
+
+def find_first(name, program, rule):
+    """The first finding of a program, which has to be of this rule."""
+    report = analyze(name, program)
     for one in report["not_looked"]:
         if one["rule"] == rule:
             raise Skip(one["why"])
@@ -83,6 +87,33 @@ ways(31)
 """
     found = find_first("ways", program, "hot-code")
     check_words(found, "at ways (ways.py:", "calls itself, ", " levels deep")
+
+
+MESSAGES = """import logging, os
+log = logging.getLogger("orders")
+logging.basicConfig(level=logging.%s, stream=open(os.devnull, "w"))
+def describe(order):
+    return ", ".join(str(item) for item in sorted(order))
+def handle(order):
+    log.debug(
+        "order %%s",
+        describe(order))
+for i in range(6000):
+    handle(range(200))
+"""
+
+
+@live
+def messages_that_are_not_written_are_named():
+    found = find_first("messages", MESSAGES % "INFO", "unused-messages")
+    check_words(found, "not written at handle (messages.py:9)")
+
+
+@live
+def messages_that_are_written_are_no_fault():
+    found = analyze("written", MESSAGES % "DEBUG")["findings"]
+    if any(one["rule"] == "unused-messages" for one in found):
+        raise AssertionError(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":
