@@ -240,8 +240,9 @@ static void count_launches(struct ws_analysis *analysis)
 }
 
 /* Those that take longest begin first. */
-static analysis_part *const all_parts[] = {count_facts,	    follow_path, measure_gpus,	count_ranges,
-					   measure_threads, find_phases, count_launches};
+static analysis_part *const all_parts[] = {count_facts,	  follow_path,	   measure_gpus,
+					   count_ranges,  measure_threads, find_phases,
+					   count_launches};
 
 struct ws_analysis *ws_analysis_open(const struct ws_report *report,
 				     const struct ws_model_options *options, struct ws_err *err)

@@ -403,8 +403,8 @@ static const struct ws_work_kind kinds[] = {
 	{.what = "collecting garbage",
 	 .usual_below = 0.5,
 	 .advice = "Make fewer objects that live long (arrays instead of lists of objects), freeze "
-		   "what stays (gc.freeze), collect less often (gc.set_threshold, GOGC), or not "
-		   "within the loop.",
+		   "what stays (gc.freeze), collect less often (gc.set_threshold, GOGC, a larger "
+		   "heap by -Xmx), or not within the loop.",
 	 .names = {"visit_*",
 		   "gc_collect*",
 		   "deduce_unreachable*",
@@ -427,6 +427,18 @@ static const struct ws_work_kind kinds[] = {
 		   "runtime.gcAssist*",
 		   "runtime.scanobject",
 		   "runtime.bgsweep",
+		   "G1*",
+		   "GCTaskThread*",
+		   "WorkGang::*",
+		   "GangWorker::*",
+		   "PSPromotion*",
+		   "ParallelScavenge*",
+		   "PSParallelCompact*",
+		   "MarkSweep::*",
+		   "SerialHeap::*",
+		   "GenCollectedHeap::*",
+		   "ZMark::*",
+		   "Shenandoah*",
 		   NULL}},
 	{.what = "throwing exceptions",
 	 .is_avoidable = true,
@@ -487,8 +499,9 @@ static const struct ws_work_kind kinds[] = {
 	 .is_allocating = true,
 	 .advice =
 		 "Allocate less often: keep objects and use them again (a pool, an arena, a free "
-		 "list), reserve containers' memory at once, store values instead of pointers; or "
-		 "try another allocator (jemalloc, tcmalloc, mimalloc).",
+		 "list), reserve containers' memory at once, store values instead of pointers (in "
+		 "Java, StringBuilder instead of += in loops, arrays of int instead of Integer); "
+		 "or try another allocator (jemalloc, tcmalloc, mimalloc).",
 	 .names = {"malloc",
 		   "free",
 		   "calloc",
@@ -515,6 +528,10 @@ static const struct ws_work_kind kinds[] = {
 		   "runtime.newobject",
 		   "runtime.makeslice",
 		   "runtime.growslice",
+		   "OptoRuntime::new_*",
+		   "MemAllocator::*",
+		   "TypeArrayKlass::*",
+		   "ObjArrayKlass::*",
 		   NULL}},
 	{.what = "converting numbers and texts",
 	 .advice = "Convert less: keep numbers as numbers, write binary data, or use faster "

@@ -1,4 +1,5 @@
 /* imbalance.c - threads that share work wait at a barrier for the slowest. */
+#include "analyze/java.h"
 #include "analyze/rules/rules.h"
 
 #define LEAST_SPINNING 0.15
@@ -69,6 +70,9 @@ static bool is_of_crew(const struct ws_model *model, uint32_t lone, uint32_t id)
 	const struct ws_thread_info *first = ws_find_thread(model->who, lone),
 				    *second = ws_find_thread(model->who, id);
 
+	/* The threads of Java's machine, and the one of main(), which starts the others. */
+	if (ws_is_java_helper(model, id) || ws_is_java_main(model, id))
+		return false;
 	if (first->process == model->process)
 		return second->process == model->process && second->tid != second->pid;
 	return second->process != model->process &&
@@ -111,6 +115,7 @@ static void check_crew(const struct ws_analysis *analysis, struct ws_findings *f
 	bool rounds;
 
 	if (!parallel->lone || parallel->lone == model->thread || model->has_cuda ||
+	    ws_is_java_helper(model, parallel->lone) || ws_is_java_main(model, parallel->lone) ||
 	    (model->has_samples && !parallel->place.leaf) ||
 	    ws_findings_have(findings, &ws_rule_handovers) ||
 	    ws_findings_have(findings, &ws_rule_gil) ||

@@ -9,6 +9,7 @@
  * inside an allocator may be for anything: they count where those who end them wait in the same
  * way, about as often, as threads do that take turns.
  */
+#include "analyze/java.h"
 #include "analyze/lock_holders.h"
 #include "analyze/rules/rules.h"
 
@@ -22,13 +23,19 @@ enum { FEW_WAITS = 4 };
 enum lock_kind {
 	NAMED_LOCKS, /* calls that lock */
 	FILE_LOCKS,  /* of files, among processes */
+	MONITORS,    /* of Java (synchronized), as stacks of waits show */
 	SEMAPHORES,  /* that the user's code takes in turns */
+	PARKED,	     /* Java's other locks: threads of one kind wake each other in turns */
 	FUTEXES,     /* waits in no recorded call, in functions that lock, as samples show */
 	LOCK_KINDS
 };
 
+enum { SHOWN_THREADS = 3 };
+
 struct lock_waits {
 	enum lock_kind kind;
+	struct ws_map *known;	      /* stack: 1 more than what Java waits for */
+	uint32_t some[SHOWN_THREADS]; /* threads that wait */
 	uint64_t ns, count;
 	const uint64_t *turns; /* by thread: its waits of this kind, where takers take turns */
 	uint32_t function;
@@ -50,32 +57,70 @@ static bool is_file_lock(const struct ws_model *model, const struct ws_model_sta
 	return state->wait == WS_WAIT_IO && ws_is_name_among(name, strlen(name), names);
 }
 
+/* The Java machine waits for conditions, whatever it waits for. */
+static bool is_wait_of_java(const struct ws_model *model, const struct lock_waits *waits,
+			    const struct ws_model_state *state, enum ws_java_wait wanted)
+{
+	uint32_t stack = ws_model_get_call(model, state)->callchain;
+	uint64_t known;
+
+	if (state->wait != WS_WAIT_CONDITION || !stack || stack == WS_NO_U32)
+		return false;
+	known = ws_map_get(waits->known, stack, NULL);
+	if (!known) {
+		known = 1u + ws_classify_java_wait(model, stack);
+		ws_map_set(waits->known, stack, known);
+	}
+	return known == 1u + wanted;
+}
+
 /* Whether a state is a wait of this kind, whoever ends it. */
-static bool is_wait_of(const struct ws_model *model, enum lock_kind kind,
+static bool is_wait_of(const struct ws_model *model, const struct lock_waits *waits,
 		       const struct ws_model_state *state)
 {
 	if (state->doing != WS_DOING_WAIT)
 		return false;
-	switch (kind) {
+	switch (waits->kind) {
 	case NAMED_LOCKS:
 		return state->wait == WS_WAIT_LOCK;
 	case FILE_LOCKS:
 		return is_file_lock(model, state);
 	case SEMAPHORES:
 		return state->wait == WS_WAIT_SEMAPHORE;
+	case MONITORS:
+		return is_wait_of_java(model, waits, state, WS_JAVA_MONITOR);
+	case PARKED:
+		return is_wait_of_java(model, waits, state, WS_JAVA_PARKED);
 	default:
 		return state->wait == WS_WAIT_FUTEX || state->wait == WS_WAIT_NONE;
 	}
 }
 
-static uint64_t count_waits(const struct ws_model *model, uint32_t id, enum lock_kind kind)
+static uint64_t count_waits(const struct ws_model *model, uint32_t id,
+			    const struct lock_waits *waits)
 {
 	const struct ws_model_thread *thread = &model->threads[id];
 	uint64_t count = 0;
 
 	for (size_t i = 0; i < thread->count; i++)
-		count += is_wait_of(model, kind, &thread->states[i]);
+		count += is_wait_of(model, waits, &thread->states[i]);
 	return count;
+}
+
+/* Whether two threads have the same name but for numbers: those of a pool have. */
+static bool are_of_one_kind(const struct ws_model *model, uint32_t first, uint32_t second)
+{
+	const char *left = ws_find_thread(model->who, first)->name,
+		   *right = ws_find_thread(model->who, second)->name;
+
+	for (;; left++, right++) {
+		left += strspn(left, "0123456789");
+		right += strspn(right, "0123456789");
+		if (*left != *right)
+			return false;
+		if (!*left)
+			return true;
+	}
 }
 
 /* Whether the thread that ended a wait also waits in this way, about as often. */
@@ -83,13 +128,15 @@ static bool take_turns(const struct ws_model *model, const struct lock_waits *wa
 		       const struct ws_model_state *state)
 {
 	return state->waker && state->waker != id && state->waker < model->thread_count &&
-	       waits->turns[id] >= FEW_WAITS && waits->turns[state->waker] * 2 >= waits->turns[id];
+	       waits->turns[id] >= FEW_WAITS &&
+	       waits->turns[state->waker] * 2 >= waits->turns[id] &&
+	       (waits->kind != PARKED || are_of_one_kind(model, id, state->waker));
 }
 
 static bool is_lock_wait(const struct ws_model *model, const struct lock_waits *waits, uint32_t id,
 			 const struct ws_model_state *state)
 {
-	return is_wait_of(model, waits->kind, state) &&
+	return is_wait_of(model, waits, state) &&
 	       (!waits->turns || take_turns(model, waits, id, state));
 }
 
@@ -134,6 +181,8 @@ static void add_thread(const struct ws_model *model, uint32_t id, struct lock_wa
 	if (!here)
 		return;
 	waits->ns += here;
+	if (waits->threads < SHOWN_THREADS)
+		waits->some[waits->threads] = id;
 	waits->threads++;
 	waits->running += thread->running;
 	waits->lifetime += measure_lifetime(model, thread);
@@ -228,6 +277,8 @@ static bool is_lock(const struct ws_analysis *analysis, const struct ws_findings
 {
 	struct ws_code_place place;
 
+	if (waits->kind == PARKED)
+		return true;
 	if (waits->kind == FUTEXES)
 		return !ws_findings_have(findings, &ws_rule_handovers) && find_locking(analysis);
 	return find_place(analysis->model, waits, &place) >= 0.8 && place.users;
@@ -241,7 +292,7 @@ static bool add_turns(const struct ws_analysis *analysis, const struct ws_findin
 	bool found;
 
 	for (uint32_t id = 1; id < model->thread_count; id++)
-		turns[id] = count_waits(model, id, waits->kind);
+		turns[id] = count_waits(model, id, waits);
 	waits->turns = turns;
 	found = add_threads(model, waits) && is_lock(analysis, findings, waits);
 	waits->turns = NULL;
@@ -270,10 +321,14 @@ static bool may_have(const struct ws_analysis *analysis, enum lock_kind kind, ui
 	static const uint32_t wanted[LOCK_KINDS] = {
 		[NAMED_LOCKS] = 1u << WS_WAIT_LOCK,
 		[FILE_LOCKS] = 1u << WS_WAIT_IO,
+		[MONITORS] = 1u << WS_WAIT_CONDITION,
+		[PARKED] = 1u << WS_WAIT_CONDITION,
 		[SEMAPHORES] = 1u << WS_WAIT_SEMAPHORE,
 		[FUTEXES] = 1u << WS_WAIT_FUTEX | 1u << WS_WAIT_NONE,
 	};
 
+	if ((kind == MONITORS || kind == PARKED) && !ws_is_java(analysis->model))
+		return false;
 	if (kind >= SEMAPHORES && analysis->model->has_cuda)
 		return false; /* the driver's threads hand over work like this */
 	if (kind == FUTEXES && !find_locking(analysis))
@@ -287,16 +342,33 @@ static bool find_waits(const struct ws_analysis *analysis, const struct ws_findi
 	uint32_t reasons = find_reasons(analysis->model);
 
 	for (int kind = 0; kind < LOCK_KINDS; kind++) {
-		*waits = (struct lock_waits){.kind = (enum lock_kind)kind};
+		struct ws_map known = {0};
+		bool found;
+
+		*waits = (struct lock_waits){.kind = (enum lock_kind)kind, .known = &known};
 		if (!may_have(analysis, waits->kind, reasons))
 			continue;
-		if (kind < SEMAPHORES && add_threads(analysis->model, waits))
-			return true;
-		if (kind >= SEMAPHORES && add_turns(analysis, findings, waits))
+		found = kind < SEMAPHORES ? add_threads(analysis->model, waits)
+					  : add_turns(analysis, findings, waits);
+		waits->known = NULL;
+		ws_map_free(&known);
+		if (found)
 			return true;
 		ws_map_free(&waits->stacks);
 	}
 	return false;
+}
+
+/* Generated code of Java has names only where it was asked for them; its threads have. */
+static void put_some_threads(const struct ws_analysis *analysis, const struct lock_waits *waits,
+			     struct ws_text *text)
+{
+	for (size_t i = 0; i < SHOWN_THREADS && i < waits->threads; i++) {
+		ws_text_puts(text, i ? ", " : ": ");
+		ws_put_thread(analysis, waits->some[i], text);
+	}
+	if (waits->threads > SHOWN_THREADS)
+		ws_text_puts(text, "...");
 }
 
 static void put_place(const struct ws_analysis *analysis, const struct lock_waits *waits,
@@ -308,8 +380,12 @@ static void put_place(const struct ws_analysis *analysis, const struct lock_wait
 		locking = find_locking(analysis);
 	if (locking)
 		*code = locking->place;
-	if (locking || find_place(analysis->model, waits, code) > 0)
-		ws_put_at_place(analysis, code, place);
+	if (locking || find_place(analysis->model, waits, code) > 0) {
+		if (code->users || (waits->kind != MONITORS && waits->kind != PARKED))
+			ws_put_at_place(analysis, code, place);
+		else
+			put_some_threads(analysis, waits, place);
+	}
 	if (locking)
 		ws_text_printf(place, ", in %s", locking->name);
 }
@@ -318,6 +394,10 @@ static const char *name_lock(const struct ws_analysis *analysis, const struct lo
 {
 	if (waits->kind == FILE_LOCKS)
 		return "a lock of a file";
+	if (waits->kind == MONITORS)
+		return "a monitor of Java (synchronized)";
+	if (waits->kind == PARKED)
+		return "a lock of Java (ReentrantLock or the like)";
 	if (waits->kind == FUTEXES && ws_is_allocator(find_locking(analysis)->name))
 		return "the lock of the memory allocator";
 	return "a lock";
@@ -487,9 +567,9 @@ const struct ws_rule ws_rule_lock_contention = {
 	.about = "Two threads or more wait for locks for 10 % or more of the time that they run or "
 		 "wait so: mutexes, rwlocks, and locks of files among processes. Semaphores (locks "
 		 "of Python are such) that the user's code takes in one place count where who ends "
-		 "a "
-		 "wait waits in the same way; so do waits in an allocator, and in locks of OpenMP, "
-		 "Rust and Go. Spinning for locks of OpenMP counts from 15 % of the time on cores.",
+		 "a wait waits in the same way; so do waits in an allocator, for locks of Java, "
+		 "and in locks of OpenMP, Rust and Go. Spinning for locks of OpenMP counts from 15 "
+		 "% of the time on cores.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_waits,
 	.check = check_locks,

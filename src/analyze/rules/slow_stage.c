@@ -4,6 +4,7 @@
  *
  * Of processes with pipes between them slow-reader tells the same with certainty.
  */
+#include "analyze/java.h"
 #include "analyze/rules/rules.h"
 
 enum { LEAST_WAITS = 20, LEAST_OTHERS = 2 };
@@ -118,7 +119,8 @@ static void check_stages(const struct ws_analysis *analysis, struct ws_findings 
 	    is_explained_already(findings))
 		return;
 	for (uint32_t id = 1; id < model->thread_count; id++)
-		if (id != stage && ws_find_thread(model->who, id)->process == model->process)
+		if (id != stage && ws_find_thread(model->who, id)->process == model->process &&
+		    !ws_is_java_helper(model, id))
 			others += waits_for(analysis, id, stage, &longest);
 	if (others >= LEAST_OTHERS)
 		report_stage(analysis, stage, others, &longest, findings);

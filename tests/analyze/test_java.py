@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Whole-command tests of analyze on programs of Java: test_java.py WARPSIGHT. Prints TAP."""
+import os
+import shutil
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, ".."))
+sys.path.insert(0, HERE)
+from findings import analyze, check_absent
+from tap import Skip, live, main
+
+VISITORS = """
+public class Visitors {
+    static final Object door = new Object();
+    static long sum;
+    static long work(long v) {
+        for (int i = 0; i < 60000; i++) v = v * 6364136223846793005L + 1442695040888963407L;
+        return v;
+    }
+    static void enter(boolean in_turns, long n) {
+        if (in_turns) synchronized (door) { sum += work(n); }
+        else work(n);
+    }
+    public static void main(String[] args) throws Exception {
+        boolean in_turns = args.length > 0;
+        Thread[] threads = new Thread[3];
+        for (int i = 0; i < 3; i++) {
+            threads[i] = new Thread(() -> { for (int n = 0; n < 6000; n++) enter(in_turns, n); },
+                                    "visitor-" + i);
+            threads[i].start();
+        }
+        for (Thread thread : threads) thread.join();
+        System.out.println(sum);
+    }
+}
+"""
+
+
+def analyze_java(name, *arguments):
+    if not shutil.which("javac"):
+        raise Skip("no compiler of Java is installed")
+    with open("Visitors.java", "w") as f:
+        f.write(VISITORS)
+    subprocess.run(["javac", "Visitors.java"], check=True)
+    return analyze(name, "java", "-cp", ".", "Visitors", *arguments)
+
+
+@live
+def threads_that_wait_for_a_monitor_are_named():
+    report = analyze_java("monitor", "in turns")
+    titles = [f["title"] for f in report["findings"] if f["rule"] == "lock-contention"]
+    if not titles or "a monitor of Java" not in titles[0] or "visitor-" not in titles[0]:
+        raise AssertionError(report["findings"])
+
+
+@live
+def threads_that_work_side_by_side_wait_for_none():
+    check_absent(analyze_java("sidebyside"), "lock-contention")
+
+
+if __name__ == "__main__":
+    main()
