@@ -26,6 +26,13 @@ static bool is_other_python(const struct ws_analysis *analysis, const struct ws_
 		       analysis->model->process;
 }
 
+static bool is_own_python(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
+{
+	return row->cause == WS_CAUSE_CPU && row->place.python && row->thread &&
+	       ws_find_thread(analysis->model->who, row->thread)->process ==
+		       analysis->model->process;
+}
+
 struct gil_totals {
 	uint64_t waits, running, threads;
 };
@@ -115,7 +122,10 @@ static void check_gil(const struct ws_analysis *analysis, struct ws_findings *fi
 
 	if (!is_contended(analysis, waits))
 		return;
-	gain = estimate_gain(analysis, waits + others);
+	/* No more than this process' Python holds the run up for: a pool's own threads wait for
+	 * each other now and then, while its processes do the work. */
+	gain = ws_min(estimate_gain(analysis, waits + others),
+		      waits + others + ws_sum_path_rows(analysis, is_own_python));
 	/* Packing data holds the GIL too, but the rule process-data knows more about it. */
 	if (ws_analysis_share(analysis, gain) < 0.05 ||
 	    ws_findings_have(findings, &ws_rule_process_data))

@@ -14,8 +14,8 @@
 enum { LEAST_SAMPLES = 50, MOST_LINES = 500 };
 
 struct log_lines {
-	struct ws_map known; /* frame: 1 more than whether its line logs */
-	uint64_t until;	     /* files changed after that are not read */
+	struct ws_map known;   /* frame: 1 more than whether its line logs */
+	uint64_t until;	       /* files changed after that are not read */
 	struct ws_map written; /* functions whose messages are written */
 };
 
@@ -29,10 +29,10 @@ static bool is_logging_line(const struct ws_model *model, uint32_t frame, struct
 
 	if (!known && lines->known.count < MOST_LINES) {
 		place = ws_code_place_frames(model, &frame, 1);
-		known = 1 + (place.python && place.users &&
-			     ws_has_statement_part(
-				     ws_report_string(model->report, place.file, NULL), place.line,
-				     lines->until, calls));
+		known = 1 +
+			(place.python && place.users &&
+			 ws_has_statement_part(ws_report_string(model->report, place.file, NULL),
+					       place.line, lines->until, calls));
 		ws_map_set(&lines->known, frame, known);
 	}
 	return known == 2;
@@ -87,18 +87,18 @@ static uint64_t read_stack(const struct ws_model *model, const uint32_t *frames,
 static void report_messages(const struct ws_analysis *analysis, uint32_t frame, uint64_t cost,
 			    struct ws_findings *findings)
 {
-	struct ws_finding *finding = ws_findings_add_fault(
-		analysis, findings, &ws_rule_unused_messages, cost, cost);
+	struct ws_finding *finding =
+		ws_findings_add_fault(analysis, findings, &ws_rule_unused_messages, cost, cost);
 	struct ws_code_place code = ws_code_place_frames(analysis->model, &frame, 1);
 	struct ws_text place = {0};
 
 	code.leaf = code.function;
 	ws_put_at_place(analysis, &code, &place);
 	ws_limit_to_users(analysis, finding, &code);
-	finding->title = ws_format("%.0f %% of the time goes into making the text of a log message "
-				   "that is not written%s",
-				   100 * ws_analysis_share(analysis, cost),
-				   ws_text_or(place.text, ""));
+	finding->title =
+		ws_format("%.0f %% of the time goes into making the text of a log message "
+			  "that is not written%s",
+			  100 * ws_analysis_share(analysis, cost), ws_text_or(place.text, ""));
 	finding->advice = ws_strdup(
 		"The text is made before the logger sees that the level is off: ask "
 		"isEnabledFor(logging.DEBUG) first, hand over objects whose __str__ makes the text "
