@@ -10,7 +10,7 @@
 #include "inject/kernel_source.h"
 #include "ring/pm_abi.h"
 
-enum { METRICS_MOST = 64, SAMPLES_WANTED = 200, SAMPLES_MOST = 4096, IMAGE_SAMPLES = 256 };
+enum { METRICS_MOST = 64, SAMPLES_WANTED = 200, SAMPLES_MOST = 4096, IMAGE_SAMPLES = 1024 };
 /* So long at rest, the kernel has ended. */
 enum { REST_SAMPLES = 32 };
 enum { LEAST_INTERVAL_NS = 1500, BUFFER_BYTES = 64 << 20, ROUNDS_MOST = 64 };
