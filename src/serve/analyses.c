@@ -133,7 +133,8 @@ static void wait_changed(struct ws_analyses *analyses)
 
 struct making {
 	const struct ws_api_call *call;
-	uint64_t began_ms, looked_ms;
+	uint64_t began_ms;
+	_Atomic uint64_t looked_ms; /* the parts of an analysis run side by side, and each asks */
 };
 
 static bool is_gone(const struct ws_api_call *call)
@@ -144,13 +145,13 @@ static bool is_gone(const struct ws_api_call *call)
 static bool is_cancelled(void *context)
 {
 	struct making *making = context;
-	uint64_t now = ws_read_raw_ns() / 1000000;
+	uint64_t now = ws_read_raw_ns() / 1000000, looked = atomic_load(&making->looked_ms);
 
 	if (now > making->began_ms + MOST_SECONDS * 1000)
 		return true;
-	if (now < making->looked_ms + LOOK_MS)
+	if (now < looked + LOOK_MS ||
+	    !atomic_compare_exchange_strong(&making->looked_ms, &looked, now))
 		return false;
-	making->looked_ms = now;
 	return !atomic_load(&making->call->view->analyses->waiting) && is_gone(making->call);
 }
 
