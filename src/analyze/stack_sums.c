@@ -115,6 +115,12 @@ void ws_stack_sums_free(struct ws_stack_sums *sums)
 	memset(sums, 0, sizeof(*sums));
 }
 
+uint32_t ws_get_frame_function(const struct ws_model *model, uint32_t frame)
+{
+	return ws_stacks_get_places(model->stacks, ws_stacks_get_frame(model->stacks, frame))
+		->function;
+}
+
 bool ws_is_frame_of(const struct ws_model *model, uint32_t frame, const char *name)
 {
 	const struct ws_frame_info *info = ws_stacks_get_frame(model->stacks, frame);

@@ -30,6 +30,8 @@ typedef uint64_t ws_stack_reader(const struct ws_model *model, const uint32_t *f
 void ws_stack_sums_make(const struct ws_model *model, uint32_t thread, ws_stack_reader *read,
 			void *context, struct ws_stack_sums *sums);
 void ws_stack_sums_free(struct ws_stack_sums *sums);
+/* The number of a frame's innermost function. */
+uint32_t ws_get_frame_function(const struct ws_model *model, uint32_t frame);
 /* Whether a frame is of a function of this name, or of one into which it was inlined. */
 bool ws_is_frame_of(const struct ws_model *model, uint32_t frame, const char *name);
 

@@ -62,12 +62,6 @@ static uint64_t read_stack(const struct ws_model *model, const uint32_t *frames,
 	return stack.count ? number_stack(context, &stack) : 0;
 }
 
-static uint32_t get_function(const struct ws_model *model, uint32_t frame)
-{
-	return ws_stacks_get_places(model->stacks, ws_stacks_get_frame(model->stacks, frame))
-		->function;
-}
-
 /* Whether a stack goes through the functions of `chain`, and further. */
 static bool continues_chain(const struct ws_model *model, const struct task_stack *stack,
 			    const struct ws_task_chain *chain)
@@ -75,7 +69,8 @@ static bool continues_chain(const struct ws_model *model, const struct task_stac
 	if (stack->count <= chain->count)
 		return false;
 	for (size_t i = 0; i < chain->count; i++)
-		if (get_function(model, stack->frames[i]) != chain->places[i].place.function)
+		if (ws_get_frame_function(model, stack->frames[i]) !=
+		    chain->places[i].place.function)
 			return false;
 	return true;
 }
@@ -92,8 +87,8 @@ static uint64_t sum_next(const struct ws_model *model, const struct task_stacks 
 
 		if (!continues_chain(model, stack, chain))
 			continue;
-		if (whole ? get_function(model, stack->frames[chain->count]) ==
-				    get_function(model, frame)
+		if (whole ? ws_get_frame_function(model, stack->frames[chain->count]) ==
+				    ws_get_frame_function(model, frame)
 			  : stack->frames[chain->count] == frame)
 			sum += stack->ns;
 	}

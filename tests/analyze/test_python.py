@@ -3,38 +3,20 @@
 
 Programs with one fault each are recorded; the fault must be what is named first. Prints TAP.
 """
-import json
 import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from tap import Skip, live, main, run
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, ".."))
+sys.path.insert(0, HERE)
+from findings import analyze, check_absent, check_first
+from tap import live, main
 
 
-def analyze(name, program):
+def record(name, program):
     with open(name + ".py", "w") as file:
         file.write(program)
-    path = name + ".wsrep"
-    run("profile", "-q", "-f", "-o", path, sys.executable, "-S", name + ".py")
-    return json.loads(run("analyze", "-f", "json", path).out)[0]
-
-
-def find_first(name, program, rule):
-    """The first finding of a program, which has to be of this rule."""
-    report = analyze(name, program)
-    for one in report["not_looked"]:
-        if one["rule"] == rule:
-            raise Skip(one["why"])
-    found = report["findings"]
-    if not found or found[0]["rule"] != rule:
-        raise AssertionError("not found first: %s, but %s" % (rule, json.dumps(found, indent=1)))
-    return found[0]
-
-
-def check_words(finding, *words):
-    for word in words:
-        if word not in finding["title"]:
-            raise AssertionError("%s is not in: %s" % (word, finding["title"]))
+    return analyze(name, sys.executable, "-S", name + ".py")
 
 
 @live
@@ -53,8 +35,12 @@ async def gather_all():
         total += await answer(number)
 asyncio.run(gather_all())
 """
-    found = find_first("turns", program, "blocking-io")
-    check_words(found, "gather_all (turns.py:12) awaits answer (turns.py:", "in a loop")
+    check_first(
+        record("turns", program),
+        "blocking-io",
+        "gather_all (turns.py:12) awaits answer (turns.py:",
+        "in a loop",
+    )
 
 
 @live
@@ -74,8 +60,12 @@ async def ask_all():
     await asyncio.gather(*(ask_within(sem, i) for i in range(60)))
 asyncio.run(ask_all())
 """
-    found = find_first("semaphore", program, "blocking-io")
-    check_words(found, "ask_within (semaphore.py:10) awaits ask", "under a lock or semaphore")
+    check_first(
+        record("semaphore", program),
+        "blocking-io",
+        "ask_within (semaphore.py:10) awaits ask",
+        "under a lock or semaphore",
+    )
 
 
 @live
@@ -85,8 +75,9 @@ def a_function_that_calls_itself_is_said_to():
     return ways(n - 1) + ways(n - 2)
 ways(31)
 """
-    found = find_first("ways", program, "hot-code")
-    check_words(found, "at ways (ways.py:", "calls itself, ", " levels deep")
+    check_first(
+        record("ways", program), "hot-code", "at ways (ways.py:", "calls itself, ", " levels deep"
+    )
 
 
 MESSAGES = """import logging, os
@@ -105,15 +96,16 @@ for i in range(6000):
 
 @live
 def messages_that_are_not_written_are_named():
-    found = find_first("messages", MESSAGES % "INFO", "unused-messages")
-    check_words(found, "not written at handle (messages.py:9)")
+    check_first(
+        record("messages", MESSAGES % "INFO"),
+        "unused-messages",
+        "not written at handle (messages.py:9)",
+    )
 
 
 @live
 def messages_that_are_written_are_no_fault():
-    found = analyze("written", MESSAGES % "DEBUG")["findings"]
-    if any(one["rule"] == "unused-messages" for one in found):
-        raise AssertionError(json.dumps(found, indent=1))
+    check_absent(record("written", MESSAGES % "DEBUG"), "unused-messages")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@
 
 #define LEAST_SHARE 0.3
 #define LEAST_LATE 0.6 /* of the share over the whole run */
+enum { MOST_CACHED = 1000 };
 
 static const struct {
 	const char *wrapper, *advice;
@@ -49,16 +50,9 @@ static size_t find_cache(const struct ws_model *model, uint32_t frame)
 	return 0;
 }
 
-static uint32_t get_number(const struct ws_model *model, uint32_t frame)
-{
-	const struct ws_frame_info *info = ws_stacks_get_frame(model->stacks, frame);
-
-	return ws_stacks_get_places(model->stacks, info)->function;
-}
-
 static const struct ws_function *get_function(const struct ws_model *model, uint32_t frame)
 {
-	return ws_stacks_get_function(model->stacks, get_number(model, frame));
+	return ws_stacks_get_function(model->stacks, ws_get_frame_function(model, frame));
 }
 
 static bool is_python(const struct ws_model *model, uint32_t frame)
@@ -81,13 +75,15 @@ static bool is_among(const struct ws_model *model, const uint32_t *frames, size_
 	return false;
 }
 
-/* The number of a function and its caller among those known, from 1. */
+/* The number of a function and its caller among those known, from 1; 0 if there are too many. */
 static uint64_t number_cached(struct cached_functions *known, const struct cached *cached)
 {
 	for (size_t i = 0; i < known->count; i++)
 		if (known->cached[i].function == cached->function &&
 		    known->cached[i].caller == cached->caller)
 			return i + 1;
+	if (known->count == MOST_CACHED)
+		return 0;
 	ws_grow(known->cached, known->cap, known->count + 1);
 	known->cached[known->count] = *cached;
 	return ++known->count;
@@ -111,7 +107,7 @@ static uint64_t read_stack(const struct ws_model *model, const uint32_t *frames,
 	if (!cached.cache || !cached.caller || !left)
 		return 0;
 	left--;
-	cached.function = get_number(model, frames[left]);
+	cached.function = ws_get_frame_function(model, frames[left]);
 	if (is_among(model, frames, left, cached.function))
 		return 0; /* it calls itself */
 	return number_cached(context, &cached);

@@ -58,12 +58,6 @@ static bool writes_message(const struct ws_model *model, uint32_t frame)
 	       (!strcmp(name, "debug") || !strcmp(name, "trace") || !strcmp(name, "info"));
 }
 
-static uint32_t get_function(const struct ws_model *model, uint32_t frame)
-{
-	return ws_stacks_get_places(model->stacks, ws_stacks_get_frame(model->stacks, frame))
-		->function;
-}
-
 /* The outermost frame whose line logs. */
 static uint64_t read_stack(const struct ws_model *model, const uint32_t *frames, size_t count,
 			   void *context)
@@ -78,7 +72,8 @@ static uint64_t read_stack(const struct ws_model *model, const uint32_t *frames,
 		return 0;
 	for (size_t i = 0; i + 1 < at; i++)
 		if (writes_message(model, frames[i])) {
-			ws_map_set(&lines->written, get_function(model, frames[at - 1]), 1);
+			ws_map_set(&lines->written, ws_get_frame_function(model, frames[at - 1]),
+				   1);
 			return 0;
 		}
 	return frames[at - 1];
@@ -118,7 +113,8 @@ static void check_messages(const struct ws_analysis *analysis, struct ws_finding
 		return;
 	ws_stack_sums_make(model, 0, read_stack, &lines, &sums);
 	if (sums.count && sums.sums[0].samples >= LEAST_SAMPLES &&
-	    !ws_map_get(&lines.written, get_function(model, (uint32_t)sums.sums[0].key), NULL)) {
+	    !ws_map_get(&lines.written, ws_get_frame_function(model, (uint32_t)sums.sums[0].key),
+			NULL)) {
 		double share = (double)sums.sums[0].ns / (double)sums.ns;
 		uint64_t cost = (uint64_t)((double)ws_analysis_cpu_on_path(analysis) * share);
 
