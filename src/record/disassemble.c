@@ -57,15 +57,19 @@ char *ws_find_disassembler(void)
 
 /* ---- its output ---- */
 
-/* "\t.section\t.text.NAME,..." begins a function. */
+/* "\t.section\t.text.NAME,..." begins a function. "\t.sectionflags\t..." and "\t.sectioninfo\t...",
+ * which the code of some compilers has, follow within it. */
 static bool read_section(char *function, const char *line)
 {
-	const char *at = strstr(line, ".section");
+	static const char word[] = ".section";
+	const char *at = line + strspn(line, " \t");
 	size_t n;
 
-	if (!at)
+	if (strncmp(at, word, strlen(word)))
 		return false;
-	at += strlen(".section");
+	at += strlen(word);
+	if (*at != ' ' && *at != '\t')
+		return true;
 	at += strspn(at, " \t");
 	*function = 0;
 	if (strncmp(at, ".text.", 6))

@@ -335,6 +335,8 @@ def the_machines_disassembler_names_instructions():
             "\\t.section\\t.text._Z7stridedPKfPfi,\\042ax\\042,@progbits",
             "        /*00c0*/                   NOP ;",
             "\\t.section\\t.text._Z5smallPKfPfi,\\042ax\\042,@progbits",
+            "\\t.sectionflags\\t@\\042SHF_BARRIERS=1\\042",
+            "\\t.sectioninfo\\t@\\042SHI_REGISTERS=12\\042",
             ".text._Z5smallPKfPfi:",
             "        /*0050*/              @!P0 BRA `(.L_x_1) ;",
             ".L_x_1:",
