@@ -22,15 +22,52 @@ struct task_stacks {
 	size_t count;
 };
 
-/* Whether a frame is where the loop calls one step of a task, or another callback. */
+/* Whether a function is the one by which the loop calls one step of a task, or another callback. */
+static bool is_loops_function(const struct ws_model *model, const struct ws_function *function)
+{
+	return function->kind == WS_FRAME_PYTHON && !strcmp(function->name, "Handle._run") &&
+	       strstr(ws_stacks_get_origin(model->stacks, function), "/asyncio/");
+}
+
+bool ws_has_task_steps(const struct ws_model *model)
+{
+	for (uint32_t i = 1; i <= ws_stacks_count_functions(model->stacks); i++)
+		if (is_loops_function(model, ws_stacks_get_function(model->stacks, i)))
+			return true;
+	return false;
+}
+
 static bool is_loops_call(const struct ws_model *model, uint32_t frame)
 {
 	const struct ws_frame_info *info = ws_stacks_get_frame(model->stacks, frame);
 	const struct ws_place *place = ws_stacks_get_places(model->stacks, info);
-	const struct ws_function *function = ws_stacks_get_function(model->stacks, place->function);
 
-	return info->kind == WS_FRAME_PYTHON && !strcmp(function->name, "Handle._run") &&
-	       strstr(ws_stacks_get_origin(model->stacks, function), "/asyncio/");
+	return is_loops_function(model, ws_stacks_get_function(model->stacks, place->function));
+}
+
+/* The loop's call among the frames: its place from the innermost, plus 1; 0 for none. */
+static size_t find_loops_call(const struct ws_model *model, const uint32_t *frames, size_t count)
+{
+	while (count && !is_loops_call(model, frames[count - 1]))
+		count--;
+	return count;
+}
+
+uint32_t ws_find_task_step(const struct ws_model *model, uint32_t frame, uint32_t stack)
+{
+	uint32_t frames[WS_CODE_DEEPEST];
+	size_t count = ws_stacks_list_frames(model->stacks, frame, stack, frames, WS_CODE_DEEPEST),
+	       call = find_loops_call(model, frames, count);
+
+	if (!call)
+		return 0;
+	for (size_t i = call - 1; i--;) {
+		struct ws_code_place place = ws_code_place_frames(model, &frames[i], 1);
+
+		if (place.python && place.users)
+			return frames[i];
+	}
+	return frames[call - 1];
 }
 
 static uint64_t number_stack(struct task_stacks *known, const struct task_stack *stack)
@@ -51,8 +88,7 @@ static uint64_t read_stack(const struct ws_model *model, const uint32_t *frames,
 {
 	struct task_stack stack = {.count = 0};
 
-	while (count && !is_loops_call(model, frames[count - 1]))
-		count--;
+	count = find_loops_call(model, frames, count);
 	while (count-- && stack.count < WS_TASK_DEEPEST) {
 		struct ws_code_place place = ws_code_place_frames(model, &frames[count], 1);
 

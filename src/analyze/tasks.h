@@ -22,5 +22,11 @@ struct ws_task_chain {
 
 /* Of a thread that runs an event loop. False where no sample shows a coroutine of the user's. */
 bool ws_find_task_chain(const struct ws_model *model, uint32_t thread, struct ws_task_chain *chain);
+/* Whether any stack of the report shows a step of a task. */
+bool ws_has_task_steps(const struct ws_model *model);
+/* Where a stack (`frame` on top of `stack`, 0 for none) is below the event loop's call of one step
+ * of a task: the outermost frame of the user's there, or that of the loop's call itself; 0 where it
+ * is not. */
+uint32_t ws_find_task_step(const struct ws_model *model, uint32_t frame, uint32_t stack);
 
 #endif

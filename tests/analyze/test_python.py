@@ -68,6 +68,46 @@ asyncio.run(ask_all())
     )
 
 
+BLOCKED = """import asyncio, socket, threading, time
+def answer(listener):
+    while True:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(100)
+            time.sleep(0.01)
+            connection.sendall(b"yes")
+def ask(address):
+    with socket.create_connection(address) as connection:
+        connection.sendall(b"well?")
+        return connection.recv(100)
+async def handle(address):
+    await asyncio.sleep(0)
+    return %s
+async def handle_all():
+    listener = socket.create_server(("127.0.0.1", 0))
+    threading.Thread(target=answer, args=(listener,), daemon=True).start()
+    await asyncio.gather(*(handle(listener.getsockname()) for i in range(60)))
+asyncio.run(handle_all())
+"""
+
+
+@live
+def a_task_that_blocks_its_event_loop_is_named():
+    check_first(
+        record("blocked", BLOCKED % "ask(address)"),
+        "blocked-loop",
+        "handle (blocked.py:15) calls ask (blocked.py:12)",
+        "waits in recv",
+        "asyncio.to_thread",
+    )
+
+
+@live
+def a_task_that_lets_a_thread_wait_blocks_nothing():
+    program = BLOCKED % "await asyncio.to_thread(ask, address)"
+    check_absent(record("unblocked", program), "blocked-loop")
+
+
 @live
 def a_function_that_calls_itself_is_said_to():
     program = """def ways(n):

@@ -4,7 +4,7 @@
  * Waits of one process in one call are one finding, whichever files they were for: a program that
  * opens a connection for each request has another path each time.
  */
-#include "analyze/rules/rules.h"
+#include "analyze/rules/blocked_loop.h"
 #include "analyze/tasks.h"
 #include "query/file_use.h"
 
@@ -15,6 +15,7 @@ struct io_group {
 };
 enum { MOST_GROUPS = 64 };
 #define LEAST_SHARE 0.02
+#define LEAST_LOOP_SHARE 0.05 /* of an event loop that has nothing else to do */
 
 static bool is_network(const char *call, const char *path)
 {
@@ -337,6 +338,14 @@ static bool is_childs_output(const struct ws_analysis *analysis, const struct ws
 	       ws_is_wait_for_output(analysis, row);
 }
 
+static double choose_least(const struct io_group *group)
+{
+	bool loop =
+		group->most.cause == WS_CAUSE_POLL && group->most.place.library == WS_LIBRARY_LOOP;
+
+	return loop ? LEAST_LOOP_SHARE : LEAST_SHARE;
+}
+
 static void check_io(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	struct io_group groups[MOST_GROUPS];
@@ -346,6 +355,7 @@ static void check_io(const struct ws_analysis *analysis, struct ws_findings *fin
 		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
 
 		if ((row->cause == WS_CAUSE_IO || row->cause == WS_CAUSE_POLL) &&
+		    !ws_is_loop_blocked(analysis, findings, row) &&
 		    !is_handover(analysis, findings, row) &&
 		    !is_childs_output(analysis, findings, row) &&
 		    !(row->place.loader && ws_findings_have(findings, &ws_rule_data_loading)) &&
@@ -354,7 +364,7 @@ static void check_io(const struct ws_analysis *analysis, struct ws_findings *fin
 			add_to_groups(analysis, row, groups, &count);
 	}
 	for (size_t k = 0; k < count; k++)
-		if (ws_analysis_share(analysis, groups[k].ns) >= LEAST_SHARE)
+		if (ws_analysis_share(analysis, groups[k].ns) >= choose_least(&groups[k]))
 			report_group(analysis, &groups[k], findings);
 }
 
@@ -362,8 +372,9 @@ const struct ws_rule ws_rule_blocking_io = {
 	.name = "blocking-io",
 	.title = "Waiting for files, disks or the network",
 	.about = "Threads on the critical path wait in calls that read, write, flush, connect, or "
-		 "wait for descriptors. Reported from 2 % of the time on, together for all waits "
-		 "of a process in one call. What waits off the path costs nothing and is not "
+		 "wait for descriptors. Reported from 2 % of the time on (an event loop's own "
+		 "waits: 5 %), together for all waits of a process in one call. What waits off the "
+		 "path costs nothing and is not "
 		 "reported.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_waits,

@@ -1,7 +1,7 @@
 /* child_processes.c - a program that starts many short processes and waits for each. */
 #include <ctype.h>
 
-#include "analyze/rules/rules.h"
+#include "analyze/rules/blocked_loop.h"
 #include "query/intervals.h"
 
 enum { LEAST_CHILDREN = 8, SHORT_CHILD_NS = 100000000, MANY_CHILDREN = 200 };
@@ -323,6 +323,7 @@ static void check_children(const struct ws_analysis *analysis, struct ws_finding
 				    "inputs to one process, or run several at once.");
 	finding->assumption = ws_strdup("most of it is the starting");
 	explain_copying(analysis, finding);
+	ws_rank_after_blocked_loop(analysis, findings, row);
 	ws_text_free(&what);
 	ws_text_free(&named);
 }

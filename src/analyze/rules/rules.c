@@ -271,10 +271,12 @@ void ws_limit_to_asked(const struct ws_analysis *analysis, struct ws_finding *fi
 void ws_say_blocked_loop(const struct ws_analysis *analysis, const struct ws_code_place *place,
 			 struct ws_finding *finding)
 {
-	char *advice = finding->advice;
+	char *advice = finding->advice, *title = finding->title;
 
 	if (place->library != WS_LIBRARY_LOOP || is_loops_own(analysis, place))
 		return;
+	finding->title = ws_format("%s, in a task that holds up its event loop", title);
+	free(title);
 	finding->advice =
 		ws_format("It holds up the event loop and all its other tasks: let a thread "
 			  "or a process do it (asyncio.to_thread, run_in_executor). %s",

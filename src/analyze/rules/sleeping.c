@@ -1,5 +1,5 @@
 /* sleeping.c - threads on the critical path that sleep for a time. */
-#include "analyze/rules/rules.h"
+#include "analyze/rules/blocked_loop.h"
 
 static bool is_sleep(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
 {
@@ -33,7 +33,8 @@ static void check_timed_waits(const struct ws_analysis *analysis, struct ws_find
 	struct ws_finding *finding;
 	struct ws_text what = {0};
 
-	if (!row || ws_analysis_share(analysis, all) < 0.05)
+	if (!row || ws_analysis_share(analysis, all) < 0.05 ||
+	    ws_is_loop_blocked(analysis, findings, row))
 		return;
 	ws_breakdown_put_row(analysis->model, row, &what);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_sleeping, all, all);
@@ -57,24 +58,15 @@ static void check_pauses(const struct ws_analysis *analysis, struct ws_findings 
 	struct ws_finding *finding;
 	struct ws_text what = {0};
 
-	if (!row || ws_analysis_share(analysis, all) < 0.02)
+	if (!row || ws_analysis_share(analysis, all) < 0.02 ||
+	    ws_is_loop_blocked(analysis, findings, row))
 		return;
 	ws_breakdown_put_row(analysis->model, row, &what);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_sleeping, all, all);
 	ws_limit_to_users(analysis, finding, &row->place);
-	if (row->place.library == WS_LIBRARY_LOOP) {
-		finding->title =
-			ws_format("A task sleeps and blocks the event loop, with all other "
-				  "tasks: %s",
-				  ws_text_or(what.text, ""));
-		finding->advice = ws_strdup("await asyncio.sleep, or run what blocks on a thread "
-					    "(asyncio.to_thread, run_in_executor).");
-	} else {
-		finding->title = ws_format("The program sleeps: %s", ws_text_or(what.text, ""));
-		finding->advice =
-			ws_strdup("Wait for the event itself (a condition variable, a descriptor) "
-				  "instead of for a time, or leave the pause out.");
-	}
+	finding->title = ws_format("The program sleeps: %s", ws_text_or(what.text, ""));
+	finding->advice = ws_strdup("Wait for the event itself (a condition variable, a "
+				    "descriptor) instead of for a time, or leave the pause out.");
 	finding->assumption = ws_strdup("there is nothing to wait for");
 	ws_say_lone_worker(analysis, row, finding);
 	ws_finding_add_evidence(finding, "the longest sleep", NULL, row->longest.start,
