@@ -4,8 +4,10 @@
  * A step is recognised by an anchor: a kernel that occurs once in each. The distances between an
  * anchor's occurrences, counted in kernels, are nearly all equal, or grow from each to the next, as
  * in a program that keeps adding to its work. The name that occurs least often, but at least four
- * times, marks the longest sequence. Where most work is done by CUDA graphs, their launches take
- * the place of kernels.
+ * times, marks the longest sequence. Where every kernel occurs more often than once in each step,
+ * as in layers of one kind, the distances themselves repeat, and each so many occurrences of a
+ * kernel are a step. Where most work is done by CUDA graphs, their launches take the place of
+ * kernels.
  */
 #include "analyze/repeat.h"
 
@@ -16,12 +18,13 @@
 #include "base/map.h"
 #include "base/mem.h"
 
-enum { LEAST_STEPS = 4, LEAST_GROWING = 12, MOST_NAMES = 4096 };
+enum { LEAST_STEPS = 4, LEAST_GROWING = 12, MOST_NAMES = 4096, MOST_IN_STEP = 128 };
 /* A pause is a tenth of all steps, or more, and takes 20 times as long as the others. */
 enum { LONG_PART = 10, LONG_STEP = 20 };
 #define GROWING_SHARE 0.95 /* share of distances that are not less than the one before */
 #define REGULAR_SHARE 0.7  /* share of distances that are equal to the usual one */
 #define COVERED_SHARE 0.5  /* share of all kernels that lie in steps */
+#define SAME_SHARE 0.9	   /* share of distances that are the same in the step before */
 
 /* A table of what is launched. */
 struct launch_source {
@@ -127,21 +130,32 @@ static bool is_growing(const uint32_t *distances, size_t count)
 	       distances[count - 1] * 2 >= distances[0] * 3;
 }
 
-/* The share of all kernels that lie between occurrences of `name` at the usual distance, or between
- * all of them where the distances grow; 0 when they are irregular. */
-static double measure_regularity(const struct launch_sequence *sequence, uint32_t name)
+/* The distances between occurrences of `name`, in kernels; `count` gets their number. */
+static uint32_t *list_distances(const struct launch_sequence *sequence, uint32_t name,
+				size_t *count)
 {
-	uint32_t *distances = ws_malloc(sequence->uses[name] * sizeof(*distances) + 1), usual;
-	size_t count = 0, last = SIZE_MAX, regular = 0;
-	double covered = 0;
+	uint32_t *distances = ws_malloc(sequence->uses[name] * sizeof(*distances) + 1);
+	size_t last = SIZE_MAX;
 
+	*count = 0;
 	for (size_t i = 0; i < sequence->count; i++) {
 		if (sequence->name[i] != name)
 			continue;
 		if (last != SIZE_MAX)
-			distances[count++] = (uint32_t)(i - last);
+			distances[(*count)++] = (uint32_t)(i - last);
 		last = i;
 	}
+	return distances;
+}
+
+/* The share of all kernels that lie between occurrences of `name` at the usual distance, or between
+ * all of them where the distances grow; 0 when they are irregular. */
+static double measure_regularity(const struct launch_sequence *sequence, uint32_t name)
+{
+	size_t count, regular = 0;
+	uint32_t *distances = list_distances(sequence, name, &count), usual;
+	double covered = 0;
+
 	if (is_growing(distances, count)) {
 		for (size_t i = 0; i < count; i++)
 			covered += distances[i];
@@ -161,25 +175,106 @@ static double measure_regularity(const struct launch_sequence *sequence, uint32_
 	return covered / (double)sequence->count;
 }
 
-static uint32_t choose_anchor(const struct launch_sequence *sequence)
+/* How often `name` occurs in each step where its distances repeat, or 0. */
+static uint32_t find_period(const struct launch_sequence *sequence, uint32_t name)
 {
-	uint32_t best = 0, tried = 0;
+	size_t count;
+	uint32_t *distances = list_distances(sequence, name, &count), found = 0;
+
+	for (uint32_t period = 2; !found && period <= MOST_IN_STEP; period++) {
+		double covered = 0, left = (1 - SAME_SHARE) * (double)count;
+
+		if (count / period < LEAST_STEPS)
+			break;
+		for (size_t i = period; i < count && left >= 0; i++) {
+			bool same = distances[i] == distances[i - period];
+
+			left -= !same;
+			covered += same * distances[i];
+		}
+		if (left >= 0 && covered >= COVERED_SHARE * (double)sequence->count)
+			found = period;
+	}
+	free(distances);
+	return found;
+}
+
+/* A kernel that begins a step: its name, and how often it occurs in each. */
+struct anchor {
+	uint32_t name, period;
+};
+
+/* How often a name occurs in each step, or 0 where it marks none. */
+typedef uint32_t count_in_step(const struct launch_sequence *sequence, uint32_t name);
+
+static uint32_t count_once(const struct launch_sequence *sequence, uint32_t name)
+{
+	return measure_regularity(sequence, name) >= COVERED_SHARE;
+}
+
+static struct anchor choose_anchor(const struct launch_sequence *sequence, count_in_step *counted)
+{
+	struct anchor best = {0};
+	uint32_t tried = 0;
 
 	for (size_t i = 0; i < sequence->count && tried < MOST_NAMES; i++) {
-		uint32_t name = sequence->name[i], uses = sequence->uses[name];
+		uint32_t name = sequence->name[i], uses = sequence->uses[name], period;
 		bool first = true;
 
-		if (uses < LEAST_STEPS || (best && uses >= sequence->uses[best]))
+		if (uses < LEAST_STEPS || (best.name && uses >= sequence->uses[best.name]))
 			continue;
 		for (size_t before = i; first && before-- > 0 && i - before < 512;)
 			first = sequence->name[before] != name;
 		if (!first)
 			continue;
 		tried++;
-		if (measure_regularity(sequence, name) >= COVERED_SHARE)
-			best = name;
+		period = counted(sequence, name);
+		if (period)
+			best = (struct anchor){name, period};
 	}
 	return best;
+}
+
+/* The start of the call that launched a kernel of the sequence; WS_NO_TIME where there is none. */
+static uint64_t find_launch(const struct ws_model *model, const struct launch_sequence *sequence,
+			    size_t kernel)
+{
+	uint64_t row = sequence->row[kernel];
+	uint32_t call = ws_calls_find(&model->calls, model->process,
+				      sequence->rows.col[sequence->source->correlation][row]);
+
+	return call == WS_NO_CALL ? WS_NO_TIME : model->calls.rows.col[ws_cuda_api_start][call];
+}
+
+/* Which of the anchor's occurrences begins a step, 0 to period - 1: that before which nothing is
+ * launched for longest, in most steps. */
+static uint32_t find_phase(const struct ws_model *model, const struct launch_sequence *sequence,
+			   const struct anchor *anchor)
+{
+	uint32_t votes[MOST_IN_STEP] = {0}, best = 0, at = 0, longest_at = 0;
+	uint64_t longest = 0;
+
+	for (size_t i = 1; i < sequence->count && anchor->period > 1; i++) {
+		uint64_t start, before;
+
+		if (sequence->name[i] != anchor->name)
+			continue;
+		start = find_launch(model, sequence, i);
+		before = find_launch(model, sequence, i - 1);
+		if (start != WS_NO_TIME && before < start && start - before > longest) {
+			longest = start - before;
+			longest_at = at;
+		}
+		if (++at < anchor->period)
+			continue;
+		votes[longest_at]++;
+		longest = at = 0;
+	}
+	for (uint32_t i = 1; i < anchor->period; i++)
+		if (votes[i] > votes[best])
+			best = i;
+	/* An occurrence with nothing before it is not counted above. */
+	return best + (anchor->period > 1 && sequence->name[0] == anchor->name);
 }
 
 static void add_repeated_step(const struct ws_model *model, const struct launch_sequence *sequence,
@@ -265,14 +360,18 @@ static bool drop_preparation(struct ws_steps *steps)
 bool ws_find_repeated_steps(const struct ws_model *model, struct ws_steps *steps)
 {
 	struct launch_sequence sequence = {.source = &kernel_source};
-	uint32_t anchor = 0;
+	struct anchor anchor = {0};
+	uint32_t phase, at = 0;
 
 	if (is_in_graphs(model))
 		sequence.source = &graph_source;
 	if (!load_sequence(model, &sequence))
-		anchor = choose_anchor(&sequence);
-	for (size_t i = 0; anchor && i < sequence.count; i++)
-		if (sequence.name[i] == anchor)
+		anchor = choose_anchor(&sequence, count_once);
+	if (!anchor.name)
+		anchor = choose_anchor(&sequence, find_period);
+	phase = anchor.name ? find_phase(model, &sequence, &anchor) % anchor.period : 0;
+	for (size_t i = 0; anchor.name && i < sequence.count; i++)
+		if (sequence.name[i] == anchor.name && at++ % anchor.period == phase)
 			add_repeated_step(model, &sequence, i, steps);
 	/* Kernels after the last anchor are only part of a step. */
 	if (steps->count)
