@@ -35,7 +35,7 @@ static struct {
 	void *context;
 	long process;
 	uint64_t since;
-	uint32_t pass; /* that is made */
+	uint32_t pass; /* that is made, of those that count */
 	bool leaving;  /* the program ends */
 	bool looked;   /* passes that look into the kernels have been made */
 } batch;
@@ -122,7 +122,8 @@ static bool restore_entry(const struct entry *entry, const char **why)
 static bool prepare_caches(const struct entry *entry, const char **why)
 {
 	const struct ws_kernel_launch *launch = &entry->launch;
-	bool cold = ws_kernel_flushes_caches() || !batch.pass,
+	bool first = !batch.pass && !entry->outcome.passes,
+	     cold = ws_kernel_flushes_caches() || first,
 	     empties = ws_kernel_empties_versions(batch.versions, entry->outcome.duration);
 
 	if (cold && !empties &&

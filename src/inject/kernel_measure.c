@@ -51,12 +51,13 @@ static bool run_timed(const struct ws_kernel_launch *launch, struct ws_kernel_ou
  * first pass finds nothing of what the kernel uses, because all memory has been saved before;
  * further passes find what the pass before has left, and what has been restored. (In between,
  * memory was compared, and other launches were made: a run of the kernel takes the place of the
- * pass before.) Each pass launches as many kernels, WS_KERNEL_RANGES.
+ * pass before.) A pass that looks into the kernel is one, too: where there are such passes, all
+ * counters are counted in later ones. Each pass launches as many kernels, WS_KERNEL_RANGES.
  */
 static bool prepare_caches(const struct ws_kernel_launch *launch, struct ws_kernel_saved *saved,
-			   uint32_t pass, struct ws_kernel_outcome *outcome)
+			   struct ws_kernel_outcome *outcome)
 {
-	bool cold = ws_kernel_flushes_caches() || !pass,
+	bool cold = ws_kernel_flushes_caches() || !outcome->passes,
 	     empties = ws_kernel_empties_caches(saved, outcome->duration);
 
 	if (cold && !empties && (ws_kernel_flushes_caches() || ws_kernel_can_flush(saved)))
@@ -97,10 +98,9 @@ static bool is_graph(const struct ws_kernel_launch *launch)
  * graph, has begun by then: its caches are prepared before.
  */
 static bool make_pass(const struct ws_kernel_launch *launch, struct ws_kernel_counters *counters,
-		      struct ws_kernel_saved *saved, uint32_t pass, bool *more,
-		      struct ws_kernel_outcome *outcome)
+		      struct ws_kernel_saved *saved, bool *more, struct ws_kernel_outcome *outcome)
 {
-	bool ran = !is_graph(launch) || prepare_caches(launch, saved, pass, outcome);
+	bool ran = !is_graph(launch) || prepare_caches(launch, saved, outcome);
 	int rc = ran ? ws_kernel_begin_pass(counters) : 0;
 
 	*more = false;
@@ -108,7 +108,7 @@ static bool make_pass(const struct ws_kernel_launch *launch, struct ws_kernel_co
 		outcome->error = ws_kernel_explain(rc);
 	if (!ran || rc)
 		return false;
-	ran = is_graph(launch) || prepare_caches(launch, saved, pass, outcome);
+	ran = is_graph(launch) || prepare_caches(launch, saved, outcome);
 	if (ran) {
 		outcome->error = "it could not be run again";
 		ran = ws_kernel_runs(launch);
@@ -137,7 +137,7 @@ static bool make_passes(const struct ws_kernel_launch *launch, struct ws_kernel_
 		outcome->error = "CUPTI asks for more and more passes";
 		if (pass == WS_KERNEL_PASSES_MOST ||
 		    (pass && !ws_kernel_restore(saved, &outcome->error)) ||
-		    !make_pass(launch, counters, saved, pass, &more, outcome))
+		    !make_pass(launch, counters, saved, &more, outcome))
 			return false;
 		/* A kernel may write to other places when it runs again. */
 		if (pass < 2 && !ws_kernel_find_changes(saved, &outcome->error))
@@ -180,7 +180,7 @@ static bool look_once(const struct ws_kernel_launch *launch, struct ws_kernel_sa
 {
 	const char **why = &outcome->error;
 
-	if (!prepare_caches(launch, saved, outcome->passes, outcome))
+	if (!prepare_caches(launch, saved, outcome))
 		return false;
 	*why = "it could not be run again";
 	return !ws_kernel_driver.synchronize() && ws_kernel_look(launch, pass, outcome) &&

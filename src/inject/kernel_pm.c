@@ -306,46 +306,18 @@ int ws_kernel_begin_pm(const struct ws_kernel_launch *launch, uint64_t duration,
 
 /* ---- samples ---- */
 
-static int add_sample(size_t index)
+static int evaluate(size_t index, const char **names, size_t count, double *values)
 {
-	struct pm_sample_info info = {.size = PM_SIZE(pm_sample_info, end),
-				      .object = run.object,
-				      .image = run.image,
-				      .bytes = run.image_bytes,
-				      .index = index};
-	struct sample *sample = &samples[sample_count];
 	struct pm_host_evaluate evaluate = {.size = PM_SIZE(pm_host_evaluate, values),
 					    .host = plan.host,
 					    .image = run.image,
 					    .bytes = run.image_bytes,
 					    .range = index,
-					    .names = plan.names,
-					    .count = plan.count,
-					    .values = sample->values};
-	int rc = pm.sample_info(&info);
+					    .names = names,
+					    .count = count,
+					    .values = values};
 
-	if (!rc)
-		rc = pm.host_evaluate(&evaluate);
-	sample->start = info.start;
-	sample->end = info.end;
-	/* The first sample of all began long before the run. */
-	if (!rc && run.first_passed && info.end > info.start)
-		sample_count++;
-	run.first_passed = true;
-	return rc;
-}
-
-static int add_samples(size_t *added)
-{
-	struct pm_image_info info = {.size = PM_SIZE(pm_image_info, completed),
-				     .image = run.image,
-				     .bytes = run.image_bytes};
-	int rc = pm.image_info(&info);
-
-	*added = info.completed;
-	for (size_t i = 0; i < info.completed && !rc && sample_count < SAMPLES_MOST; i++)
-		rc = add_sample(i);
-	return rc ? rc : clear_image();
+	return pm.host_evaluate(&evaluate);
 }
 
 static bool is_active(size_t sample)
@@ -363,10 +335,68 @@ static size_t count_rest(void)
 	return end ? sample_count - end : 0;
 }
 
+/* To evaluate all metrics of a sample takes a tenth of a millisecond: not of what comes before the
+ * kernel. */
+static int precedes_kernel(size_t index, bool *precedes)
+{
+	double activity = 0;
+	int rc;
+
+	*precedes = false;
+	if (plan.activity == SIZE_MAX || sample_count)
+		return 0;
+	rc = evaluate(index, &plan.names[plan.activity], 1, &activity);
+	*precedes = !(activity > 0);
+	return rc;
+}
+
+static int add_sample(size_t index)
+{
+	struct pm_sample_info info = {.size = PM_SIZE(pm_sample_info, end),
+				      .object = run.object,
+				      .image = run.image,
+				      .bytes = run.image_bytes,
+				      .index = index};
+	struct sample *sample = &samples[sample_count];
+	bool precedes;
+	int rc = precedes_kernel(index, &precedes);
+
+	if (rc || precedes) {
+		run.first_passed = true;
+		return rc;
+	}
+	rc = pm.sample_info(&info);
+	if (!rc)
+		rc = evaluate(index, plan.names, plan.count, sample->values);
+	sample->start = info.start;
+	sample->end = info.end;
+	/* The first sample of all began long before the run. */
+	if (!rc && run.first_passed && info.end > info.start)
+		sample_count++;
+	run.first_passed = true;
+	return rc;
+}
+
+/* As far as something of the kernel follows. */
+static int add_samples(size_t *added)
+{
+	struct pm_image_info info = {.size = PM_SIZE(pm_image_info, completed),
+				     .image = run.image,
+				     .bytes = run.image_bytes};
+	int rc = pm.image_info(&info);
+
+	*added = info.completed;
+	for (size_t i = 0; i < info.completed && !rc && sample_count < SAMPLES_MOST &&
+			   count_rest() < REST_SAMPLES;
+	     i++)
+		rc = add_sample(i);
+	return rc ? rc : clear_image();
+}
+
 /*
  * The GPU is sampled until sampling has been stopped, milliseconds after the kernel has ended, and
  * its buffer may be full by then. Then CUPTI says that it is out of memory when it is asked for
- * more. To read a sample takes a tenth of a millisecond, so what follows the kernel is left.
+ * more. What follows the kernel is left.
  */
 static int read_samples(void)
 {

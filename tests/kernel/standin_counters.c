@@ -570,10 +570,21 @@ static double evaluate_moment(size_t index, const char *name)
 	return strstr(name, ".sum") ? active / 10 : active;
 }
 
+/* Before the kernel, nothing but the activity of the GPU is of interest. */
+static int is_in_vain(const struct cupti_range_values *p)
+{
+	for (size_t i = 0; i <= pm.given - pm.inside + p->range; i++)
+		if (moments[i].active > 0)
+			return 0;
+	return p->count > 1;
+}
+
 CALL(ProfilerHostEvaluateToGpuValues, cupti_range_values)
 {
 	const struct image *image = (const void *)p->image;
 
+	if (p->host == &pm && is_in_vain(p))
+		return CUPTI_ERR_INVALID_PARAMETER;
 	for (size_t i = 0; p->host == &pm && i < p->count; i++)
 		p->values[i] = evaluate_moment(p->range, p->names[i]);
 	if (p->host == &pm)

@@ -883,7 +883,7 @@ def cupti_is_left_after_the_last_launch():
     assert not left("-c", "2", fault="kineto")  # the program needs it further
 
 
-def emptied(*args, fault=None):
+def emptied(*args, fault=None, passes=4):
     """What the driver was asked to empty the level-2 cache of."""
     with open("cache", "w", encoding="utf-8"):
         pass
@@ -892,7 +892,7 @@ def emptied(*args, fault=None):
     del os.environ["STANDIN_CACHE"]
     assert out.startswith(BARE), out
     for result in results:
-        assert not result["error"] and result["passes"] == 4, result
+        assert not result["error"] and result["passes"] == passes, result
         assert result["metrics"]["lts__t_sectors.sum"] == 4.5, result
     with open("cache", encoding="utf-8") as f:
         return f.read().split()
@@ -905,6 +905,12 @@ def the_driver_empties_the_cache():
         assert emptied("--replay-batch", batch) == both * 2 * 4
         assert emptied("--replay-batch", batch, "--cache-control", "none") == both * 2
         assert not emptied("--replay-batch", batch, fault="nocache")
+        # With passes that look into the kernel, the first of them is the only cold one.
+        looks = (*SOURCE, "-k", "count", "--replay-batch", batch)
+        os.environ["STANDIN_CUBIN"] = os.path.join(HERE, "cubin", "sample.cubin")
+        assert emptied(*looks, passes=6) == both * 2 * 6
+        assert emptied(*looks, "--cache-control", "none", passes=6) == both * 2
+        del os.environ["STANDIN_CUBIN"]
 
 
 @tap.test
