@@ -321,21 +321,41 @@ def make_values(words_kept, out):
         out.append("\t\tint64_t kept%d = %s;" % (i, make_kept_value(kept)))
 
 
-def make_collect(words_kept, number, waits, out):
-    """Lines that add a call that has returned to its bunch."""
-    count = len(words_kept)
-    values = ", ".join("kept%d" % i for i in range(count))
-    collect = "ws_library_collect(&ws_call, (int64_t[]){%s}, %d);" % (values, count)
-    out.append("\t{")
-    make_values(words_kept, out)
-    if waits:
-        out.append("\t\tint64_t *word = ws_library_leave_pending(&ws_call);\n")
-        out.append("\t\tif (ws_likely(word != NULL)) {")
-        out += ["\t\t\tword[%d] = kept%d;" % (i, i) for i in range(count)]
-        out.append("\t\t\tws_library_publish_pending(&ws_call, %s, %d);" % (number, count))
-        out.append("\t\t} else {\n\t\t\t%s\n\t\t}\n\t}" % collect)
-    else:
-        out.append("\n\t\t%s\n\t}" % collect)
+def is_known_before(function, kept):
+    """Whether the value follows from arguments that are no pointers, so that the call that waits
+    for others can keep it before that.
+    """
+    pure = re.sub(r"\bws_mpi_(handle|peer)\b", "", kept.expression)
+    names = [name for _, name in function.parameters if name in re.findall(r"\w+", pure)]
+    plain = re.fullmatch(r"[\s()]*\w+[\s()]*", pure)
+    return bool(plain and names)
+
+
+def make_waiting_call(function, number, call, out):
+    """Lines that make a call after which others may wait, and leave it pending."""
+    kept = get_words(function)
+    head = "ws_library_shape(%s, %d)" % (number, len(kept))
+    out.append("\tint64_t *ws_word = ws_library_prepare_pending(&ws_call, %s);\n" % head)
+    values = list(enumerate(map(make_kept_value, kept)))
+    late = [(i, value) for i, value in values if not is_known_before(function, kept[i])]
+    out += ["\tws_word[%d] = %s;" % one for one in values if one not in late]
+    out.append(call)
+    out.append("\tif (ws_library_has_bunch(&ws_call)) {")
+    out += ["\t\tint64_t kept%d = %s;" % one for one in late] + [""]
+    out += ["\t\tws_word[%d] = kept%d;" % (i, i) for i, _ in late]
+    out.append("\t\tws_library_leave_pending(&ws_call, %s);\n\t}" % head)
+
+
+def make_collected_call(function, number, call, out):
+    """Lines that make a call and add it to its bunch."""
+    kept = get_words(function)
+    head = "ws_library_shape(%s, %d)" % (number, len(kept))
+    values = ", ".join(make_kept_value(one) for one in kept)
+    out.append(call)
+    out.append("\tif (ws_library_has_bunch(&ws_call))")
+    out.append(
+        "\t\tws_library_collect(&ws_call.ring->bunch, %s, (int64_t[]){%s});" % (head, values)
+    )
 
 
 def make_write(words_kept, number, out, dense=False):
@@ -414,18 +434,17 @@ def get_wrapper_names(library, function):
     return [function.name] + ([twin + function.name] if twin else [])
 
 
-def make_call(function, passed, silent, out):
-    """Lines from the function's own lines before the call to the call."""
+def make_preparation(function, out):
+    """The function's own lines before the call."""
     for text in function.locals:
         out.append("\t%s;" % text)
     for kept in function.kept:
         if kept.before:
             plain = Kept(kept.name, kept.kind, kept.expression)
             out.append("\tint64_t was_%s = %s;" % (kept.name, make_kept_value(plain)))
-    out.append("\t%sbehind(%s);" % ("" if silent else "result = ", passed))
 
 
-def make_bunch_part(function, number, passed, silent, out):
+def make_bunch_part(function, number, call, out):
     """Lines that begin a call which may be collected, and do all of it where it is."""
     waits = is_waiting(function)
     out.append(
@@ -434,9 +453,10 @@ def make_bunch_part(function, number, passed, silent, out):
     )
     out.append("\tif (ws_way == WS_LIBRARY_IN_BUNCH) {")
     inner = []
-    make_call(function, passed, silent, inner)
-    make_collect(get_words(function), number, waits, inner)
-    inner.append("\treturn%s;" % ("" if silent else " result"))
+    make_preparation(function, inner)
+    make = make_waiting_call if waits else make_collected_call
+    make(function, number, call, inner)
+    inner.append("\treturn%s;" % ("" if function.result == "void" else " result"))
     out += re.sub(r"(?m)^(?=.)", "\t", "\n".join(inner)).split("\n")
     out.append("\t}")
 
@@ -460,9 +480,10 @@ def make_wrapper(library, function, out):
     out.append("\n\tif (ws_unlikely(!behind))\n\t\t%s" % missing)
     out.extend("\t%s;" % text for text in function.first)
     call = "behind(%s);" % words
+    real = "\t%sbehind(%s);" % ("" if silent else "result = ", passed)
     number, dense = number_of(library, function), is_dense(library, function)
     if dense:
-        make_bunch_part(function, number, passed, silent, out)
+        make_bunch_part(function, number, real, out)
         out.append("\tif (ws_way == WS_LIBRARY_UNRECORDED) {")
     else:
         out.append("\tif (!ws_library_begin(&ws_call, %s)) {" % number)
@@ -474,8 +495,8 @@ def make_wrapper(library, function, out):
         out.append("\t\t%s\n\t\treturn;\n\t}" % call)
     else:
         out.append("\t\treturn %s\n\t}" % call)
-    make_call(function, passed, silent, out)
-    out.append("\tws_library_end(&ws_call);")
+    make_preparation(function, out)
+    out += [real, "\tws_library_end(&ws_call);"]
     if function.when:
         out.append("\tif (!(%s)) {\n\t\tws_library_drop(&ws_call);" % function.when)
         out.extend("\t\t%s;" % text for text in function.always)

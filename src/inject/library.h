@@ -49,7 +49,6 @@ extern void (*const ws_library_prepare)(void);
 struct ws_library_call {     /* on the wrapper's stack */
 	uint64_t start, end; /* `start` is unchanged as long as the frame exists */
 	struct ws_ring *ring;
-	struct ws_library_bunch *bunch; /* where the call is collected; not of other calls */
 	unsigned function;
 };
 
@@ -111,14 +110,13 @@ void ws_library_write_work(const struct ws_library_call *call, bool begins, cons
 
 /* ---- library_bunch.c, of libraries that are declared dense ---- */
 
-/* Begin a bunch with this call, after the end of the one before; false: the thread's calls are no
- * longer collected. */
+/* Begin a bunch with the next call, after the end of the one before; false: the thread's calls are
+ * no longer collected. */
 bool ws_library_begin_bunch(struct ws_library_bunch *bunch) WS_NOINLINE;
 /* Write the bunch, whose last call ended by `end`. */
 void ws_library_close_bunch(struct ws_library_bunch *bunch, uint64_t end) WS_NOINLINE;
-/* Add a call that has ended to its bunch. */
-void ws_library_collect(const struct ws_library_call *call, const int64_t *kept,
-			unsigned count) WS_APART;
+/* Add a call that has ended to its bunch; the first word of its shape is `head`. */
+void ws_library_collect(struct ws_library_bunch *bunch, int64_t head, const int64_t *kept) WS_APART;
 /* Add the call that was left pending. */
 void ws_library_collect_pending(struct ws_library_bunch *bunch) WS_APART;
 /* A number of calls have been recorded by themselves; the last is this one. */
@@ -261,7 +259,6 @@ static WS_ALWAYS_INLINE enum ws_library_way ws_library_begin_dense(struct ws_lib
 	struct ws_open_library_call *note;
 	struct ws_library_bunch *bunch;
 	struct ws_ring *ring;
-	uint32_t calls;
 
 	if (ws_unlikely(!thread || thread->paused || !(ring = thread->nest[0].ring)) ||
 	    !ring->bunch.dense)
@@ -274,13 +271,10 @@ static WS_ALWAYS_INLINE enum ws_library_way ws_library_begin_dense(struct ws_lib
 	bunch = &ring->bunch;
 	if (waits && atomic_load_explicit(&bunch->pending, memory_order_relaxed))
 		ws_library_collect_pending(bunch);
-	calls = atomic_load_explicit(&bunch->calls, memory_order_relaxed);
-	if (ws_unlikely(!calls || calls >= WS_BUNCH_FULL ||
-			bunch->heartbeat != ws_library_read_heartbeat()) &&
+	if (ws_unlikely(bunch->open != ws_library_read_heartbeat()) &&
 	    !ws_library_begin_bunch(bunch))
 		return ws_library_begin(call, function) ? WS_LIBRARY_ALONE : WS_LIBRARY_UNRECORDED;
-	call->bunch = bunch;
-	call->function = function;
+	call->ring = ring;
 	note->function = function;
 	note->stack = (uintptr_t)call;
 	call->start = bunch->start;
@@ -294,37 +288,41 @@ static inline int64_t ws_library_shape(unsigned function, unsigned count)
 	return (int64_t)((uint64_t)function << 32 | count);
 }
 
-static inline struct ws_ring *ws_library_ring_of(struct ws_library_bunch *bunch)
-{
-	return (void *)((char *)bunch - offsetof(struct ws_ring, bunch));
-}
-
 /*
- * For a call that waited, and after which others wait for this thread: all but a few stores is left
- * to the next send, once it has sent, or to the next call that waits. Where its values go, before
- * ws_library_publish_pending; NULL: it must be collected now.
+ * A call that waits, and after which others wait for this thread, leaves its values pending: the
+ * next send, once it has sent, or the next call that waits does the rest. Here they go, from when
+ * the call has begun; no other call is pending then.
  */
-static WS_ALWAYS_INLINE int64_t *ws_library_leave_pending(const struct ws_library_call *call)
+static WS_ALWAYS_INLINE int64_t *ws_library_prepare_pending(const struct ws_library_call *call,
+							    int64_t head)
 {
-	struct ws_library_bunch *bunch = call->bunch;
+	struct ws_library_bunch *bunch = &call->ring->bunch;
 
-	if (ws_unlikely(!atomic_load_explicit(&bunch->calls, memory_order_relaxed) ||
-			bunch->heartbeat != ws_library_read_heartbeat() ||
-			ws_self->nest[0].ring != ws_library_ring_of(bunch)))
-		return NULL;
+	bunch->pending_word[0] = head;
 	return bunch->pending_word + 1;
 }
 
-static WS_ALWAYS_INLINE void ws_library_publish_pending(const struct ws_library_call *call,
-							unsigned function, unsigned count)
+/* Whether the call can be collected: a child forked inside it has a different state. */
+static WS_ALWAYS_INLINE bool ws_library_has_bunch(const struct ws_library_call *call)
 {
-	struct ws_library_bunch *bunch = call->bunch;
+	const struct ws_thread *thread = ws_self;
+
+	return ws_likely(thread && thread->nest[0].ring == call->ring);
+}
+
+static WS_ALWAYS_INLINE void ws_library_leave_pending(const struct ws_library_call *call,
+						      int64_t head)
+{
+	struct ws_library_bunch *bunch = &call->ring->bunch;
 	uint32_t calls = atomic_load_explicit(&bunch->calls, memory_order_relaxed);
 
-	bunch->pending_word[0] = ws_library_shape(function, count);
-	atomic_store_explicit(&bunch->pending, calls << WS_PENDING_SHIFT | (1 + count),
+	if (ws_unlikely(bunch->open != ws_library_read_heartbeat())) {
+		ws_library_collect(bunch, head, bunch->pending_word + 1);
+		return;
+	}
+	atomic_store_explicit(&bunch->pending, calls << WS_PENDING_SHIFT | (1 + (uint8_t)head),
 			      memory_order_release);
-	__atomic_store_n(&ws_library_slot(ws_library_ring_of(bunch))->start, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&ws_library_slot(call->ring)->start, 0, __ATOMIC_RELEASE);
 }
 
 static WS_ALWAYS_INLINE void ws_library_note_pace(const struct ws_library_call *call)

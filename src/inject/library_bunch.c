@@ -57,18 +57,20 @@ void ws_library_judge_pace(const struct ws_library_call *call)
 		return;
 	bunch->period = took / calls;
 	forget_shapes(bunch);
+	bunch->open = WS_BUNCH_NOT_OPEN;
 	bunch->dense = 1;
 }
 
 static void stop_collecting(struct ws_library_bunch *bunch)
 {
 	bunch->dense = 0;
+	bunch->open = WS_BUNCH_NOT_OPEN;
 	bunch->mark = 0;
 	bunch->since_mark = 0;
 }
 
 /* `last_start`: about when the last call began, where it has taken long; 0 otherwise. */
-static void write_bunch(struct ws_library_bunch *bunch, uint64_t end, uint64_t last_start)
+static WS_APART void write_bunch(struct ws_library_bunch *bunch, uint64_t end, uint64_t last_start)
 {
 	uint32_t calls = count_calls(bunch);
 	struct ws_rec_library_bunch *record;
@@ -89,6 +91,7 @@ static void write_bunch(struct ws_library_bunch *bunch, uint64_t end, uint64_t l
 	} else if (thread) { /* one of them has been counted */
 		ws_rt_count_loss(thread, WS_LOSS_OTHER, calls - 1);
 	}
+	bunch->open = WS_BUNCH_NOT_OPEN;
 	atomic_store_explicit(&bunch->calls, 0, memory_order_release);
 	if (thread)
 		ws_rt_leave(thread);
@@ -130,10 +133,11 @@ bool ws_library_begin_bunch(struct ws_library_bunch *bunch)
 	return bunch->dense && ws_self->generation;
 }
 
-/* Write the bunch after its last call, which has just ended. `long_call`: it seems to have been
- * the reason if the bunch took long. */
-static WS_NOINLINE void end_bunch(struct ws_library_bunch *bunch, bool long_call)
+/* Write the bunch after its last call, which has just ended, and seems to have been the reason
+ * where the recorder has come meanwhile and the bunch took long. */
+static WS_APART void end_bunch(struct ws_library_bunch *bunch)
 {
+	bool long_call = bunch->heartbeat != ws_library_read_heartbeat();
 	uint32_t calls = count_calls(bunch);
 	uint64_t now = ws_rt_read_ticks(), took = now - bunch->start;
 	uint64_t last_start = bunch->start + bunch->period * (calls - 1);
@@ -209,17 +213,21 @@ static WS_NOINLINE unsigned find_or_add_shape(struct ws_library_bunch *bunch, in
 }
 
 static WS_ALWAYS_INLINE void add_call(struct ws_library_bunch *bunch, int64_t head,
-				      const int64_t *kept, unsigned count)
+				      const int64_t *kept)
 {
 	/* Mostly it is the shape that followed the one before last time. */
-	unsigned shape = bunch->follows[bunch->last];
+	unsigned shape = bunch->follows[bunch->last], count = (uint8_t)head;
 	uint32_t calls;
 
 	if (ws_unlikely(!is_alike(bunch->word + bunch->at[shape], head, kept, count)))
 		shape = find_or_add_shape(bunch, head, kept, count);
 	calls = count_calls(bunch);
-	if (ws_unlikely(!calls))
+	if (ws_unlikely(!calls)) {
 		bunch->first_end = ws_rt_read_ticks();
+		bunch->open = bunch->dense ? bunch->heartbeat : WS_BUNCH_NOT_OPEN;
+	}
+	if (ws_unlikely(calls + 1 >= WS_BUNCH_FULL))
+		bunch->open = WS_BUNCH_NOT_OPEN;
 	bunch->call[calls] = (uint8_t)shape;
 	bunch->last = shape;
 	atomic_store_explicit(&bunch->calls, calls + 1, memory_order_release);
@@ -230,8 +238,7 @@ static WS_ALWAYS_INLINE void collect_pending(struct ws_library_bunch *bunch)
 	uint32_t pending = atomic_load_explicit(&bunch->pending, memory_order_relaxed);
 
 	if (pending)
-		add_call(bunch, bunch->pending_word[0], bunch->pending_word + 1,
-			 (uint8_t)pending - 1u);
+		add_call(bunch, bunch->pending_word[0], bunch->pending_word + 1);
 	atomic_store_explicit(&bunch->pending, 0, memory_order_release);
 }
 
@@ -240,19 +247,14 @@ void ws_library_collect_pending(struct ws_library_bunch *bunch)
 	collect_pending(bunch);
 }
 
-void ws_library_collect(const struct ws_library_call *call, const int64_t *kept, unsigned count)
+void ws_library_collect(struct ws_library_bunch *bunch, int64_t head, const int64_t *kept)
 {
-	struct ws_library_bunch *bunch = call->bunch;
-	bool long_call;
+	struct ws_ring *ring = (void *)((char *)bunch - offsetof(struct ws_ring, bunch));
 
-	/* A child forked inside the call has a different state. */
-	if (!ws_self || ws_self->nest[0].ring != ws_library_ring_of(bunch))
-		return;
 	if (atomic_load_explicit(&bunch->pending, memory_order_relaxed))
 		collect_pending(bunch);
-	add_call(bunch, ws_library_shape(call->function, count), kept, count);
-	long_call = bunch->heartbeat != ws_library_read_heartbeat();
-	if (ws_unlikely(count_calls(bunch) >= WS_BUNCH_FULL || long_call || !bunch->dense))
-		end_bunch(bunch, long_call);
-	__atomic_store_n(&ws_library_slot(ws_library_ring_of(bunch))->start, 0, __ATOMIC_RELEASE);
+	add_call(bunch, head, kept);
+	if (ws_unlikely(bunch->open != ws_library_read_heartbeat()))
+		end_bunch(bunch);
+	__atomic_store_n(&ws_library_slot(ring)->start, 0, __ATOMIC_RELEASE);
 }

@@ -1,6 +1,8 @@
 /* mpi.c - see mpi.h. */
 #include "inject/mpi.h"
 
+#include <limits.h>
+
 #include "base/choose.h"
 #include "schema/schema.h"
 
@@ -16,6 +18,7 @@ static const struct ws_mpi_abi open_mpi = {
 	.status_ignore = 0,
 	.source_at = 0,
 	.tag_at = 4,
+	.count_at = 16,
 	.handle_bits = UINT64_MAX,
 	.pointers = true,
 };
@@ -29,6 +32,7 @@ static const struct ws_mpi_abi standard = {
 	.status_ignore = 0,
 	.source_at = 0,
 	.tag_at = 4,
+	.least_source = INT_MAX,
 	.handle_bits = UINT64_MAX,
 	.pointers = true,
 	.asks_count = true,
@@ -280,10 +284,14 @@ int64_t ws_mpi_sum_at_root(int result, mpi_handle comm, int root, const int *cou
 
 /* ---- statuses ---- */
 
-int64_t ws_mpi_count_bytes(const void *status)
+int64_t ws_mpi_count_bytes(const void *status, int source)
 {
 	int bytes = 0;
 
+	if (source == ws_mpi_abi.proc_null)
+		return 0;
+	if (!ws_mpi_abi.asks_count)
+		return ws_mpi_load_count(status);
 	if (!mpi.get_count || mpi.get_count(status, STANDARD_BYTE, &bytes) || bytes < 0)
 		return WS_LIBRARY_NONE;
 	return bytes;

@@ -35,10 +35,11 @@ struct ws_mpi_requests {
 struct ws_mpi_abi {
 	int proc_null, any_source, root;
 	intptr_t in_place, status_ignore;
-	size_t source_at, tag_at; /* in a status */
-	uint64_t handle_bits;	  /* those of a word that are the handle's */
-	bool pointers;		  /* handles are pointers, not ints */
-	bool asks_count;	  /* only the library knows where a status holds the size */
+	int least_source; /* of a status that says at count_at how much there was */
+	size_t source_at, tag_at, count_at; /* in a status */
+	uint64_t handle_bits;		    /* those of a word that are the handle's */
+	bool pointers;			    /* handles are pointers, not ints */
+	bool asks_count; /* only the library knows where a status holds the size */
 };
 
 /* That of the library that is loaded; known before one of its functions is called. */
@@ -140,24 +141,23 @@ static WS_ALWAYS_INLINE int64_t ws_mpi_tag(int result, const void *status, int t
 	return result ? tag : ws_mpi_load_int(status, ws_mpi_abi.tag_at);
 }
 
-int64_t ws_mpi_count_bytes(const void *status) WS_NOINLINE;
-static WS_ALWAYS_INLINE int64_t ws_mpi_received(int result, const void *status, int source)
+static WS_ALWAYS_INLINE int64_t ws_mpi_load_count(const void *status)
 {
 	uint64_t bytes;
 
+	memcpy(&bytes, (const char *)status + ws_mpi_abi.count_at, sizeof(bytes));
+	/* MPICH: the lowest bit of the upper word says that the message was cancelled. */
+	return (int64_t)(ws_mpi_abi.pointers ? bytes : (bytes & UINT32_MAX) | bytes >> 33 << 32);
+}
+int64_t ws_mpi_count_bytes(const void *status, int source) WS_NOINLINE;
+static WS_ALWAYS_INLINE int64_t ws_mpi_received(int result, const void *status, int source)
+{
 	if (ws_unlikely(result))
 		return WS_LIBRARY_NONE;
-	if (ws_unlikely(source == ws_mpi_abi.proc_null))
-		return 0;
-	if (ws_unlikely(ws_mpi_abi.asks_count))
-		return ws_mpi_count_bytes(status);
-	if (ws_mpi_abi.pointers) {
-		memcpy(&bytes, (const char *)status + 16, sizeof(bytes));
-		return (int64_t)bytes;
-	}
-	/* The lowest bit of the upper word says that the message was cancelled. */
-	memcpy(&bytes, status, sizeof(bytes));
-	return (int64_t)((bytes & UINT32_MAX) | (bytes >> 33) << 32);
+	/* Of MPI_PROC_NULL, or in an ABI that does not say where the size is. */
+	if (ws_unlikely(ws_mpi_load_int(status, ws_mpi_abi.source_at) < ws_mpi_abi.least_source))
+		return ws_mpi_count_bytes(status, source);
+	return ws_mpi_load_count(status);
 }
 
 /* ---- requests ---- */

@@ -34,7 +34,7 @@
 #include "base/ticks.h"
 
 #define WS_ARENA_MAGIC UINT64_C(0x314152534b524157)
-#define WS_ARENA_VERSION 13 /* hooks and recorder of different builds refuse each other */
+#define WS_ARENA_VERSION 14 /* hooks and recorder of different builds refuse each other */
 #define WS_PERIODS_A_SECOND 50
 #define WS_CHUNK_SIZE 16384u
 #define WS_CHUNK_NONE 0u /* chunk 0 is never handed out */
@@ -380,6 +380,7 @@ struct ws_open_library_call {
 /* Most words of a shape: its function << 32 | values, then the values. */
 #define WS_SHAPE_WORDS 16u
 #define WS_PENDING_SHIFT 8u
+#define WS_BUNCH_NOT_OPEN UINT64_MAX /* no heartbeat, unlike 0, which is that before the first */
 struct ws_library_bunch {
 	_Alignas(64) _Atomic uint32_t calls; /* that have been collected; the release store
 						publishes them */
@@ -392,6 +393,7 @@ struct ws_library_bunch {
 	uint32_t last;		  /* the shape of the last call */
 	uint64_t period;	  /* of a call in the last bunch, ticks */
 	uint64_t mark;		  /* end of a call that was recorded by itself, ticks */
+	uint64_t open;		  /* the heartbeat, where the bunch has calls and room for more */
 	int64_t pending_word[WS_SHAPE_WORDS];
 	uint32_t since_mark;		  /* such calls since then */
 	uint32_t holding_off;		  /* and how many must still come before any is collected */

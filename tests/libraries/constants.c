@@ -13,6 +13,9 @@ int main(void)
 	printf("status_ignore %ld\n", (long)(intptr_t)MPI_STATUS_IGNORE);
 	printf("source_at %zu\n", offsetof(MPI_Status, MPI_SOURCE));
 	printf("tag_at %zu\n", offsetof(MPI_Status, MPI_TAG));
+#ifdef OPEN_MPI
+	printf("count_at %zu\n", offsetof(MPI_Status, _ucount));
+#endif
 	printf("named %d\n", MPI_COMBINER_NAMED);
 	return sizeof(MPI_Status) > 64 || MPI_SUCCESS;
 }
