@@ -50,13 +50,23 @@ struct ws_finding *ws_findings_add(struct ws_findings *findings, const struct ws
 	return finding;
 }
 
-bool ws_findings_have(const struct ws_findings *findings, const struct ws_rule *rule)
+static bool have_level(const struct ws_findings *findings, const struct ws_rule *rule,
+		       enum ws_finding_level least)
 {
 	for (size_t i = 0; i < findings->count; i++)
-		if (findings->findings[i].rule == rule &&
-		    findings->findings[i].level >= WS_LEVEL_WARNING)
+		if (findings->findings[i].rule == rule && findings->findings[i].level >= least)
 			return true;
 	return false;
+}
+
+bool ws_findings_have(const struct ws_findings *findings, const struct ws_rule *rule)
+{
+	return have_level(findings, rule, WS_LEVEL_WARNING);
+}
+
+bool ws_findings_mention(const struct ws_findings *findings, const struct ws_rule *rule)
+{
+	return have_level(findings, rule, WS_LEVEL_NOTE);
 }
 
 struct ws_finding *ws_findings_add_fault(const struct ws_analysis *analysis,

@@ -81,6 +81,8 @@ enum ws_finding_level ws_rate_gain(const struct ws_analysis *analysis, uint64_t 
 /* Whether a rule has found a fault (not only a healthy case) so far. Rules run in the order of
  * rules.def: those for a particular fault before those that see only its effects. */
 bool ws_findings_have(const struct ws_findings *findings, const struct ws_rule *rule);
+/* The same, notes included. */
+bool ws_findings_mention(const struct ws_findings *findings, const struct ws_rule *rule);
 /* A finding with all its texts, which it takes ownership of (from ws_format or ws_strdup). */
 struct ws_finding *ws_findings_add_fault(const struct ws_analysis *analysis,
 					 struct ws_findings *findings, const struct ws_rule *rule,

@@ -219,9 +219,10 @@ static void say_what_to_do_in_python(const struct ws_analysis *analysis, uint32_
 
 /* Whether threads write to the same cache line is not recorded, but a loop of a few instructions in
  * which several threads spend their time is where it shows. */
-static void say_what_to_do(const struct ws_analysis *analysis, uint32_t function,
+static void say_what_to_do(const struct ws_analysis *analysis, const struct ws_code_place *code,
 			   struct ws_finding *finding)
 {
+	uint32_t function = code->function;
 	uint64_t threads = count_same_loops(analysis, function);
 	struct ws_hot_loop loop = {0};
 	char *title = finding->title;
@@ -229,7 +230,8 @@ static void say_what_to_do(const struct ws_analysis *analysis, uint32_t function
 	finding->advice = ws_strdup("Look there first: a better algorithm, less work, vectors, or "
 				    "more threads.");
 	if (threads < 2 || (find_loop(analysis, function, &loop) && !loop.writes)) {
-		say_loop(analysis, function, finding);
+		if (code->users) /* how a library's loop works is not the user's to change */
+			say_loop(analysis, function, finding);
 		return;
 	}
 	finding->title = ws_format("%s: %llu threads run the same few instructions%s", title,
@@ -257,7 +259,8 @@ static void check_code(const struct ws_analysis *analysis, struct ws_findings *f
 	struct ws_text place = {0};
 	struct ws_code_place code;
 
-	if (!row || ws_analysis_share(analysis, most) < 0.1)
+	if (!row || ws_analysis_share(analysis, most) < 0.1 ||
+	    ws_findings_mention(findings, &ws_rule_script_work))
 		return;
 	code = row->place;
 	if (row->ns < most / 2)
@@ -273,7 +276,7 @@ static void check_code(const struct ws_analysis *analysis, struct ws_findings *f
 	if (code.python)
 		say_what_to_do_in_python(analysis, code.function, finding);
 	else
-		say_what_to_do(analysis, code.function, finding);
+		say_what_to_do(analysis, &code, finding);
 	ws_say_blocked_loop(analysis, &code, finding);
 	finding->next = ws_strdup("warpsight report --view=top-down REPORT");
 	ws_finding_add_evidence(finding, "the longest stretch", NULL, row->longest.start,

@@ -221,6 +221,8 @@ static void check_work(const struct ws_analysis *analysis, struct ws_findings *f
 {
 	struct works works = {{0}};
 
+	if (ws_findings_mention(findings, &ws_rule_script_work))
+		return; /* it names the operation of the language instead */
 	find_small_parts(analysis, &works);
 	for (uint8_t kind = 1; kind < ws_count_work_kinds(); kind++) {
 		struct work_sum sum = sum_work(analysis, &works, kind);

@@ -125,6 +125,7 @@ static void check_faults(const struct ws_analysis *analysis, struct ws_findings 
 	sum_memory(analysis, &use);
 	if (!use.ns || ws_analysis_share(analysis, use.ns) < LEAST_SHARE ||
 	    analysis->rated < SHORT_RUN_NS ||
+	    ws_findings_mention(findings, &ws_rule_script_work) ||  /* its values */
 	    ws_findings_have(findings, &ws_rule_pageable_copies) || /* then it is the driver's */
 	    ws_findings_have(findings, &ws_rule_page_migration))
 		return;

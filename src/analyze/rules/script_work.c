@@ -1,0 +1,168 @@
+/* script_work.c - what an interpreter in C does most for the script that it runs. */
+#include "analyze/rules/rules.h"
+#include "analyze/scripts.h"
+#include "analyze/stack_sums.h"
+
+#define LEAST_SHARE 0.3
+
+enum { KEY_INTERPRETER = 8 }; /* the key of a stack: the interpreter's number above its work's */
+
+/* The interpreter that a stack is of; the work that tells most of those on it. */
+static uint64_t read_stack(const struct ws_model *model, const uint32_t *frames, size_t count,
+			   void *context)
+{
+	uint32_t interpreter = 0, work = 0;
+
+	(void)context;
+	for (size_t i = count; i-- && !interpreter;)
+		interpreter = ws_find_interpreter(ws_stacks_get_origin(
+			model->stacks,
+			ws_stacks_get_function(model->stacks,
+					       ws_get_frame_function(model, frames[i]))));
+	for (size_t i = 0; interpreter && i < count; i++) {
+		const struct ws_function *function = ws_stacks_get_function(
+			model->stacks, ws_get_frame_function(model, frames[i]));
+		uint32_t found = 0;
+
+		if (!function->unresolved && function->kind != WS_FRAME_KERNEL)
+			found = ws_classify_script_work(interpreter, function->name);
+		if (found && (!work || found < work))
+			work = found;
+	}
+	return interpreter ? (uint64_t)interpreter << KEY_INTERPRETER | work : 0;
+}
+
+/* One interpreter's time, and that of each work that it does. */
+struct script_time {
+	uint32_t interpreter;
+	uint64_t ns, works[UINT8_MAX + 1];
+	struct ws_span span;
+};
+
+static void sum_interpreter(const struct ws_stack_sums *sums, uint32_t interpreter,
+			    struct script_time *time)
+{
+	*time = (struct script_time){.interpreter = interpreter};
+	for (size_t i = 0; i < sums->count; i++) {
+		const struct ws_stack_sum *sum = &sums->sums[i];
+
+		if (sum->key >> KEY_INTERPRETER != interpreter)
+			continue;
+		if (!time->ns)
+			time->span = sum->span;
+		time->ns += sum->ns;
+		time->works[sum->key & UINT8_MAX] += sum->ns;
+	}
+}
+
+/* The first process that runs the interpreter, the explained one before its children. */
+static const struct ws_process_info *find_process(const struct ws_model *model,
+						  uint32_t interpreter)
+{
+	for (uint32_t id = 1; id <= ws_highest_process_id(model->who); id++) {
+		const struct ws_process_info *info = ws_find_process(model->who, id);
+
+		if (ws_is_explained(model, id) &&
+		    (!interpreter ? ws_find_interpreter(info->exe) != 0
+				  : ws_find_interpreter(info->exe) == interpreter))
+			return info;
+	}
+	return NULL;
+}
+
+/* The work to name: the first in the table with its least share, those of loops with what runs
+ * beside them; 0 for none. `ns` gets its cost. */
+static uint32_t choose_work(const struct script_time *time, uint64_t *ns)
+{
+	for (uint32_t work = 1; work <= UINT8_MAX; work++) {
+		const struct ws_script_work *kind;
+
+		if (!time->works[work])
+			continue;
+		kind = ws_get_script_work(time->interpreter, work);
+		if ((double)time->works[work] < kind->least * (double)time->ns)
+			continue;
+		*ns = time->works[work] + (kind->is_loop ? time->works[0] : 0);
+		return work;
+	}
+	*ns = time->ns;
+	return 0;
+}
+
+static void report_script(const struct ws_analysis *analysis, const struct script_time *time,
+			  uint64_t on_path, struct ws_findings *findings)
+{
+	const struct ws_interpreter *interpreter = ws_get_interpreter(time->interpreter);
+	const struct ws_process_info *process = find_process(analysis->model, time->interpreter);
+	uint64_t ns;
+	uint32_t work = choose_work(time, &ns);
+	const struct ws_script_work *kind =
+		work ? ws_get_script_work(time->interpreter, work) : NULL;
+	struct ws_text script = {0}, what = {0};
+	struct ws_finding *finding;
+
+	/* Samples of several processes at once are not all on the path. */
+	ns = ws_min(ns, on_path);
+	finding = ws_findings_add_fault(analysis, findings, &ws_rule_script_work, ns,
+					kind ? ns / 2 : 0);
+	finding->level = WS_LEVEL_NOTE;
+	if (process)
+		ws_put_script(process->cmdline, &script);
+	if (kind)
+		ws_text_printf(&what, ", mostly for %s", kind->what);
+	finding->title = ws_format("%.0f %% of the time %s computes in %s%s",
+				   100 * ws_analysis_share(analysis, ws_min(time->ns, on_path)),
+				   interpreter->name, ws_text_or(script.text, "a script"),
+				   ws_text_or(what.text, ""));
+	if (kind) {
+		finding->advice = ws_format("%s %s", kind->advice, interpreter->advice);
+		finding->assumption = ws_strdup("half of it can be avoided");
+	} else {
+		finding->advice =
+			ws_format("Do less in the innermost loops: look items up in hash tables, "
+				  "keep what is the same in each round. %s",
+				  interpreter->advice);
+	}
+	finding->next = ws_strdup("warpsight report --view=top-down REPORT");
+	ws_finding_add_evidence(finding, "the samples", NULL, time->span.start, time->span.end);
+	ws_text_free(&script);
+	ws_text_free(&what);
+}
+
+static void check_script(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	uint64_t on_path = ws_analysis_cpu_on_path(analysis);
+	struct ws_stack_sums sums;
+	struct script_time time = {0};
+
+	if (!find_process(analysis->model, 0))
+		return;
+	ws_stack_sums_make(analysis->model, 0, read_stack, NULL, &sums);
+	for (size_t i = 0; i < sums.count; i++) {
+		uint32_t interpreter = (uint32_t)(sums.sums[i].key >> KEY_INTERPRETER);
+		struct script_time other;
+
+		if (interpreter == time.interpreter)
+			continue;
+		sum_interpreter(&sums, interpreter, &other);
+		if (other.ns > time.ns)
+			time = other;
+	}
+	if (ws_analysis_share(analysis, ws_min(time.ns, on_path)) >= LEAST_SHARE &&
+	    time.ns >= sums.ns / 2)
+		report_script(analysis, &time, on_path, findings);
+	ws_stack_sums_free(&sums);
+}
+
+const struct ws_rule ws_rule_script_work = {
+	.name = "script-work",
+	.title = "What an interpreter does for its script",
+	.about = "An interpreter of Perl, Ruby, PHP, Lua, Tcl, awk or a shell computes for 30 % of "
+		 "the time or more. Which operation of the language it does most follows from its "
+		 "functions: searching an array, sorting, compiling regular expressions, joining "
+		 "texts; a loop's body counts with it. The script's lines are not known. A note, "
+		 "since it may be just what the script is for.",
+	.find_obstacle = ws_need_samples,
+	.query = ws_proof_code,
+	.check = check_script,
+};

@@ -1,0 +1,343 @@
+/* scripts.c - see scripts.h. */
+#include "analyze/scripts.h"
+
+#include <string.h>
+
+#include "analyze/facts.h"
+#include "base/mem.h"
+
+/* clang-format off */
+#define SEARCH "If it looks for an item there, again and again: a hash table finds it without looking " \
+	       "at the others; keep one beside the list."
+#define SORT "Sort once, after the last item has come; to keep a few new items in order, put each " \
+	     "where it belongs."
+#define JOIN "Joining two texts makes a new one and copies both, in a loop again and again: append " \
+	     "in place, or gather the parts in a list and join them once."
+#define FRONT "Inserting or removing at the front moves all other items: append, and reverse at the " \
+	      "end, or keep an index of the first."
+#define COPY "In a loop, each copy goes through all items: change the list in place (append), and " \
+	     "hand on references."
+#define COMPILE "Compile each expression once and keep it (qr//, a constant, Regexp.union): one " \
+		"with a variable in it is compiled anew whenever that has changed."
+#define MATCH "Anchor expressions, avoid nested repetitions, use plain searches (index, eq) where " \
+	      "the text is fixed, and one expression for many words."
+/* clang-format on */
+
+/* What the C library does for any of them. */
+static const struct ws_script_work common[] = {
+	{"sorting", SORT, 0.3, false, {"qsort*", "msort_with_tmp*", NULL}},
+	{"comparing texts",
+	 SEARCH,
+	 0.25,
+	 false,
+	 {"memcmp", "__memcmp*", "strcmp", "__strcmp*", NULL}},
+	{"copying texts or lists",
+	 JOIN " The same goes for lists.",
+	 0.3,
+	 false,
+	 {"memcpy", "__memcpy*", "memmove", "__memmove*", NULL}},
+	{"making and freeing values",
+	 "Make fewer: use values again, change them in place, and leave out what is not needed.",
+	 0.3,
+	 false,
+	 {"malloc", "free", "calloc", "realloc", "_int_malloc", "_int_free*", "_int_realloc",
+	  "malloc_consolidate", "unlink_chunk*", NULL}},
+};
+
+static const struct ws_interpreter interpreters[] = {
+	{"perl",
+	 {"perl", "libperl", NULL},
+	 "perl -d:NYTProf says which line.",
+	 {{"compiling regular expressions",
+	   COMPILE,
+	   0.2,
+	   false,
+	   {"Perl_re_op_compile*", "Perl_re_compile*", "Perl_pp_regcomp", "Perl_pregcomp",
+	    "Perl_fbm_compile", NULL}},
+	  {"regular expressions",
+	   MATCH,
+	   0.3,
+	   false,
+	   {"Perl_regexec_flags", "Perl_pp_match", "Perl_pp_subst", "Perl_re_intuit_start",
+	    "S_reg*", NULL}},
+	  {"sorting", SORT, 0.3, false, {"Perl_pp_sort", "Perl_sortsv*", NULL}},
+	  {"going through arrays item by item (grep, map)",
+	   SEARCH,
+	   0.12,
+	   true,
+	   {"Perl_pp_grepwhile", "Perl_pp_grepstart", "Perl_pp_mapwhile", NULL}},
+	  {"going through all items of hashes (keys, values, each)",
+	   SEARCH,
+	   0.12,
+	   true,
+	   {"Perl_hv_iternext*", "Perl_hv_iterinit", "Perl_hv_iterkey*", "Perl_hv_iterval",
+	    "Perl_do_kv", "Perl_hv_pushkv", "Perl_pp_each", "Perl_newSVhek", NULL}},
+	  {"moving the items of arrays (unshift, splice)",
+	   FRONT,
+	   0.2,
+	   false,
+	   {"Perl_pp_unshift", "Perl_av_unshift", "Perl_pp_splice", NULL}},
+	  {"copying arrays and hashes",
+	   COPY,
+	   0.25,
+	   false,
+	   {"Perl_pp_aassign", "Perl_av_make", "Perl_pp_anonlist", "Perl_pp_anonhash", NULL}},
+	  {"joining texts",
+	   JOIN,
+	   0.3,
+	   false,
+	   {"Perl_pp_concat", "Perl_pp_multiconcat", "Perl_sv_catsv*", "Perl_sv_catpv*",
+	    "Perl_do_join", "Perl_pp_join", "Perl_pp_stringify", NULL}},
+	  {"splitting texts",
+	   "Split each text once and keep the parts, only as far as needed (a limit as third "
+	   "argument), or take a part by index and substr.",
+	   0.25,
+	   false,
+	   {"Perl_pp_split", NULL}},
+	  {"counting the characters of UTF-8 texts from their beginnings",
+	   "substr, index, pos and length of a text with characters beyond ASCII count from its "
+	   "start: work on bytes (encode), or cut pieces off once (split, unpack).",
+	   0.2,
+	   false,
+	   {"Perl_utf8_length", "Perl_sv_len_utf8*", "Perl_sv_pos_*", "Perl_utf8_hop*", NULL}},
+	  {"making texts of values (sprintf)",
+	   "Make each text once, join plain texts with '.', and keep numbers as numbers.",
+	   0.3,
+	   false,
+	   {"Perl_pp_sprintf", "Perl_sv_vcatpvf*", "Perl_do_sprintf", NULL}},
+	  {"loops over items (foreach)", SEARCH, 0.12, true, {"Perl_pp_iter", NULL}},
+	  {"hash look-ups",
+	   "Look each key up once and keep what is found in a variable.",
+	   0.2,
+	   false,
+	   {"Perl_hv_common*", "Perl_pp_helem", "Perl_pp_exists", "Perl_pp_delete", NULL}},
+	  {"calling subs",
+	   "Do more in each call, or write small subs where they are called.",
+	   0.2,
+	   false,
+	   {"Perl_pp_entersub", "Perl_pp_leavesub", NULL}},
+	  {"reading lines",
+	   "Read larger pieces (local $/) and split them.",
+	   0.3,
+	   false,
+	   {"Perl_sv_gets", "Perl_pp_readline", "Perl_do_readline", NULL}}}},
+	{"ruby",
+	 {"ruby", "libruby", NULL},
+	 "stackprof or ruby-prof say which line.",
+	 {{"compiling regular expressions",
+	   COMPILE,
+	   0.2,
+	   false,
+	   {"rb_reg_new*", "rb_reg_regcomp", "onig_new*", "onig_compile*", "rb_reg_init_str",
+	    NULL}},
+	  {"regular expressions",
+	   MATCH,
+	   0.3,
+	   false,
+	   {"rb_reg_*", "onig_match*", "onig_search*", NULL}},
+	  {"sorting", SORT, 0.3, false, {"rb_ary_sort*", "qsort_r", "msort_with_tmp*", NULL}},
+	  {"searching arrays item by item (include?, index, delete, -)",
+	   SEARCH,
+	   0.2,
+	   false,
+	   {"rb_ary_includes*", "rb_ary_delete", "rb_ary_assoc", "rb_ary_rassoc", NULL}},
+	  {"moving the items of arrays (unshift, insert, delete_at)",
+	   FRONT,
+	   0.2,
+	   false,
+	   {"rb_ary_unshift", "rb_ary_delete_at", "rb_ary_splice", NULL}},
+	  {"joining texts by + (a new text each time)",
+	   JOIN " In Ruby, << appends in place.",
+	   0.2,
+	   false,
+	   {"rb_str_plus", "rb_str_opt_plus", "rb_str_times", NULL}},
+	  {"joining and copying arrays",
+	   COPY,
+	   0.2,
+	   false,
+	   {"rb_ary_plus", "rb_ary_dup", "rb_ary_concat", "rb_ary_replace", "rb_ary_subseq", NULL}},
+	  {"copying hashes", COPY, 0.2, false, {"rb_hash_dup", "rb_hash_update_by", NULL}},
+	  {"collecting garbage",
+	   "Make fewer objects: symbols and numbers instead of texts, frozen texts, change in "
+	   "place "
+	   "(map!, <<).",
+	   0.3,
+	   false,
+	   {"rb_gc*", NULL}},
+	  {"making texts of values",
+	   "Make each text once and keep it.",
+	   0.3,
+	   false,
+	   {"rb_str_format*", "rb_obj_as_string", "rb_inspect", NULL}},
+	  {"comparing values", SEARCH, 0.3, false, {"rb_equal*", "rb_eql*", "rb_str_equal", NULL}},
+	  {"hash look-ups",
+	   "Look each key up once and keep what is found.",
+	   0.3,
+	   false,
+	   {"rb_hash_*", "rb_st_*", NULL}}}},
+	{"php",
+	 {"php", "libphp", NULL},
+	 "Xdebug's or Excimer's profiler says which line.",
+	 {{"regular expressions", MATCH, 0.3, false, {"php_pcre_*", "pcre2_*", NULL}},
+	  {"sorting",
+	   SORT,
+	   0.3,
+	   false,
+	   {"zend_sort*", "zend_hash_sort*", "zend_insert_sort", NULL}},
+	  {"joining and copying arrays",
+	   COPY,
+	   0.2,
+	   false,
+	   {"php_array_merge*", "zend_array_dup", "zend_array_destroy", "php_array_replace*",
+	    NULL}},
+	  {"comparing items (in_array, array_search, ==)",
+	   SEARCH,
+	   0.2,
+	   false,
+	   {"zend_string_equal_val", "zend_compare", "zend_is_identical", "fast_equal_check*",
+	    "zend_fast_equal_strings", "zendi_smart_str*", "string_compare_function*",
+	    "compare_function", NULL}},
+	  {"reading or writing JSON",
+	   "Read it once and keep the result.",
+	   0.3,
+	   false,
+	   {"php_json_*", NULL}},
+	  {"joining texts",
+	   JOIN,
+	   0.3,
+	   false,
+	   {"concat_function", "smart_str_*", "php_implode", "_zend_new_interned_string*", NULL}},
+	  {"replacing in texts",
+	   "Do several replacements in one pass (strtr with an array).",
+	   0.3,
+	   false,
+	   {"php_str_to_str", "php_strtr*", "zend_memnstr*", NULL}}}},
+	{"lua",
+	 {"lua", "liblua", NULL},
+	 "A hook (debug.sethook) or LuaJIT's -jp says which line.",
+	 {{"moving the items of tables (table.insert and table.remove at the front or in the "
+	   "middle)",
+	   FRONT,
+	   0.3,
+	   false,
+	   {"lua_seti", "lua_geti", NULL}},
+	  {"joining texts (..)",
+	   JOIN " In Lua, that is table.concat.",
+	   0.3,
+	   false,
+	   {"lua_concat", "luaV_concat", "luaO_tostring*", "memcpy", "__memcpy*", NULL}},
+	  {"matching patterns",
+	   MATCH,
+	   0.3,
+	   false,
+	   {"str_find_aux", "do_match", "str_gsub", "gmatch_aux", NULL}},
+	  {"collecting garbage",
+	   "Make fewer tables and texts.",
+	   0.3,
+	   false,
+	   {"luaC_*", "lua_gc", NULL}}}},
+	{"tclsh",
+	 {"tclsh", "libtcl", "wish", NULL},
+	 "The command time and the package profiler say which procedure.",
+	 {{"regular expressions", MATCH, 0.3, false, {"Tcl_RegExp*", "TclReExec", NULL}},
+	  {"comparing texts (lsearch, string equal, switch)",
+	   SEARCH " (In Tcl: dict or array.)",
+	   0.25,
+	   false,
+	   {"memcmp", "__memcmp*", "TclpUtfNcmp2", "Tcl_UtfNcmp", NULL}}}},
+	{"awk",
+	 {"gawk", "mawk", "awk", "original-awk"},
+	 "gawk --profile=FILE counts how often each line runs.",
+	 {{"regular expressions",
+	   MATCH,
+	   0.3,
+	   false,
+	   {"re_search*", "re_match*", "re_compile*", "dfaexec*", "rpl_re_*", NULL}}}},
+	{"the shell",
+	 {"bash", "dash", "zsh", "ksh"},
+	 "PS4='+$EPOCHREALTIME $LINENO ' bash -x says which line. Loops over many items are a "
+	 "thousand times as fast in awk, Perl or Python.",
+	 {{"reading lines (read takes one byte at a time)",
+	   "Let one awk or sed read the lines, or read all at once (mapfile).",
+	   0.25,
+	   false,
+	   {"read_builtin", "zreadc*", "zread", NULL}},
+	  {"patterns and replacements within texts",
+	   MATCH,
+	   0.3,
+	   false,
+	   {"strmatch*", "xstrmatch", "glob_*", "match_upattern", "match_pattern*",
+	    "remove_pattern", "parameter_brace_remove_pattern", "pat_subst", NULL}},
+	  {"arrays",
+	   "bash keeps arrays as lists: an associative array (declare -A) finds an item "
+	   "by its name.",
+	   0.2,
+	   false,
+	   {"array_reference", "array_insert", "array_to_*", "array_value", "array_from_*",
+	    "array_copy", "array_dispose*", NULL}}}},
+};
+
+uint32_t ws_find_interpreter(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (slash)
+		path = slash + 1;
+	for (uint32_t i = 0; i < WS_COUNT(interpreters); i++)
+		for (size_t k = 0; k < WS_COUNT(interpreters[i].files); k++) {
+			const char *file = interpreters[i].files[k];
+			size_t length = file ? strlen(file) : 0;
+
+			/* "perl", "perl5.36.0", "libruby-3.1.so.3.1" match, longer words do not */
+			if (file && !strncmp(path, file, length) &&
+			    strspn(path + length, "-.0123456789jitso") == strlen(path + length))
+				return i + 1;
+		}
+	return 0;
+}
+
+const struct ws_interpreter *ws_get_interpreter(uint32_t number)
+{
+	return &interpreters[number - 1];
+}
+
+const struct ws_script_work *ws_get_script_work(uint32_t interpreter, uint32_t work)
+{
+	if (work > WS_SCRIPT_WORKS)
+		return &common[work - WS_SCRIPT_WORKS - 1];
+	return &interpreters[interpreter - 1].works[work - 1];
+}
+
+uint32_t ws_classify_script_work(uint32_t interpreter, const char *function)
+{
+	const struct ws_script_work *works = interpreters[interpreter - 1].works;
+	size_t length = strlen(function);
+
+	for (uint32_t i = 0; i < WS_SCRIPT_WORKS && works[i].what; i++)
+		if (ws_is_name_among(function, length, works[i].names))
+			return i + 1;
+	for (uint32_t i = 0; i < WS_COUNT(common); i++)
+		if (ws_is_name_among(function, length, common[i].names))
+			return WS_SCRIPT_WORKS + i + 1;
+	return 0;
+}
+
+/* After the interpreter's options, some of which have the script itself as their argument. */
+void ws_put_script(const char *command, struct ws_text *text)
+{
+	const char *word = command + strcspn(command, " "), *end;
+
+	while (*word == ' ') {
+		word += strspn(word, " ");
+		end = word + strcspn(word, " ");
+		if (*word != '-') {
+			ws_text_add(text, word, (size_t)(end - word));
+			return;
+		}
+		/* perl -ne '...', bash -c '...', php -r '...' */
+		if (word[1] != '-' && end > word + 1 && strchr("eEcr", end[-1]))
+			break;
+		word = end;
+	}
+	ws_text_puts(text, "a program on its command line");
+}

@@ -1,0 +1,42 @@
+/*
+ * scripts.h - what interpreters written in C do for the scripts that they run: Perl, Ruby, PHP,
+ * Lua, Tcl, awk and shells.
+ *
+ * Their functions are not the user's, and the lines of the script are not known. But the functions
+ * that do one operation of the language tell what the script asks for.
+ */
+#ifndef WS_ANALYZE_SCRIPTS_H
+#define WS_ANALYZE_SCRIPTS_H
+
+#include "analyze/model.h"
+#include "base/mem.h"
+
+enum { WS_SCRIPT_WORKS = 24 };
+
+struct ws_script_work {
+	const char *what; /* "most of it goes into ..."; NULL ends the list */
+	const char *advice;
+	double least; /* the share of the interpreter's time from which on it is named */
+	/* A loop of the language, whose body's operations run beside it: they are its cost, too. */
+	bool is_loop;
+	const char *names[24];
+};
+
+struct ws_interpreter {
+	const char *name;
+	const char *files[4]; /* how its programs' and libraries' names begin */
+	const char *advice;   /* how to see which line takes the time */
+	struct ws_script_work works[WS_SCRIPT_WORKS]; /* what tells most comes first */
+};
+
+/* Number of the interpreter that a file belongs to, from 1; 0 for none. */
+uint32_t ws_find_interpreter(const char *path);
+const struct ws_interpreter *ws_get_interpreter(uint32_t number);
+/* The number, from 1, of the work that a function does for the script, 0 for none: of the
+ * interpreter, or of the C library for it. */
+uint32_t ws_classify_script_work(uint32_t interpreter, const char *function);
+const struct ws_script_work *ws_get_script_work(uint32_t interpreter, uint32_t work);
+/* Append the script's name from a command line: "./count.pl". */
+void ws_put_script(const char *command, struct ws_text *text);
+
+#endif

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Scripts whose interpreter is written in C: test_scripts.py WARPSIGHT.
+
+What the interpreter does most is named in words of the script's language, and how its own loops
+work is nobody's concern. Prints TAP.
+"""
+import os
+import shutil
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, ".."))
+sys.path.insert(0, HERE)
+from findings import analyze, check_absent, check_first
+from tap import Skip, live, main, same
+
+SEARCH = """
+my @seen; my $back = 0;
+sub visit { my ($id) = @_; if (grep { $_ eq $id } @seen) { $back++ } else { push @seen, $id } }
+visit("v" . ($_ * 7919 % 3000)) for 1 .. 6000;
+print "$back\n";
+"""
+
+SORT = """
+my @top;
+for my $i (1 .. 6000) { push @top, "p" . ($i * 7919 % 100003); @top = sort @top }
+print "$top[0]\n";
+"""
+
+COMPILE = """
+my $found = 0;
+for my $line (1 .. 900) { for my $word (1 .. 100) { $found++ if "line $line" =~ /\\b$word\\b/ } }
+print "$found\n";
+"""
+
+
+def run_script(interpreter, name, script):
+    if not shutil.which(interpreter):
+        raise Skip("%s is not installed" % interpreter)
+    with open(name, "w") as f:
+        f.write(script)
+    return analyze(name, interpreter, name)
+
+
+@live
+def searching_an_array_for_each_item_is_named():
+    report = run_script("perl", "search.pl", SEARCH)
+    check_first(report, "script-work", "perl", "search.pl", "grep", "hash table")
+    check_absent(report, "hot-code")
+
+
+@live
+def sorting_again_and_again_is_named():
+    check_first(run_script("perl", "sort.pl", SORT), "script-work", "sort.pl", "for sorting")
+
+
+@live
+def compiling_expressions_again_and_again_is_named():
+    report = run_script("perl", "compile.pl", COMPILE)
+    check_first(report, "script-work", "compiling regular expressions", "qr//")
+
+
+@live
+def a_script_is_named_though_its_interpreter_has_no_symbols():
+    program = "BEGIN { for (i = 0; i < 4000000; i++) sum += i % 7; print sum }"
+    if not shutil.which("awk"):
+        raise Skip("awk is not installed")
+    with open("sum.awk", "w") as f:
+        f.write(program)
+    report = analyze("sum", "awk", "-f", "sum.awk")
+    check_first(report, "script-work", "sum.awk")
+    same([f["severity"] for f in report["findings"]], ["note"] * len(report["findings"]))
+
+
+if __name__ == "__main__":
+    main()
