@@ -478,23 +478,54 @@ static bool is_started_by(const struct ws_model *model, uint32_t process)
 	       ws_find_process(model->who, parent)->parent == model->process;
 }
 
+/* A loader begins or ends to have a worker. */
+struct worker_change {
+	uint64_t at;
+	int by;
+};
+
+static int compare_changes(const void *first, const void *second)
+{
+	const struct worker_change *left = first, *right = second;
+
+	if (left->at != right->at)
+		return ws_compare(left->at, right->at);
+	return ws_compare(left->by, right->by);
+}
+
 /* Processes whose first thread has the name of a framework's worker, or was seen to load data. */
 static void count_loader_workers(const struct ws_model *model, struct ws_facts *facts)
 {
 	enum { MOST_LOOKED_AT = 256 }; /* a build has thousands of processes, a loader does not */
-	size_t looked = 0;
+	struct worker_change *changes = NULL;
+	size_t looked = 0, count = 0, cap = 0;
+	int64_t workers = 0;
 
 	for (uint32_t id = 1; id < model->thread_count; id++) {
 		const struct ws_thread_info *info = ws_find_thread(model->who, id);
 		const struct ws_model_thread *thread = &model->threads[id];
+		const struct ws_process_info *process;
 
 		if (info->tid != info->pid || !thread->running || info->process == model->process ||
 		    !is_started_by(model, info->process))
 			continue;
-		facts->loader_workers +=
-			is_loader_name(info->name) ||
-			(looked++ < MOST_LOOKED_AT && is_seen_loading(model, thread));
+		if (!is_loader_name(info->name) &&
+		    (looked++ >= MOST_LOOKED_AT || !is_seen_loading(model, thread)))
+			continue;
+		process = ws_find_process(model->who, info->process);
+		facts->loader_starts += process->start >= model->from && process->start < model->to;
+		ws_grow(changes, cap, count + 2);
+		changes[count++] = (struct worker_change){process->start, 1};
+		changes[count++] = (struct worker_change){process->end, -1};
 	}
+	if (count)
+		qsort(changes, count, sizeof(*changes), compare_changes);
+	for (size_t i = 0; i < count; i++) {
+		workers += changes[i].by;
+		facts->loader_workers =
+			ws_max(facts->loader_workers, (uint64_t)ws_max(workers, (int64_t)0));
+	}
+	free(changes);
 }
 
 void ws_facts_count(const struct ws_model *model, struct ws_facts *facts)

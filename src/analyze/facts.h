@@ -64,7 +64,9 @@ struct ws_facts {
 	uint64_t modules_loaded; /* within the window */
 	uint64_t debug_modules;	 /* compiled for a debugger, without optimisation (nvcc -G) */
 	struct ws_compile_fact compile;
-	uint64_t loader_workers; /* processes that load data for the one that is explained */
+	/* Processes that load data for the one that is explained: the most at once, and how many
+	 * were started within the window. */
+	uint64_t loader_workers, loader_starts;
 };
 
 /* Count. Free with ws_facts_free. */

@@ -35,10 +35,81 @@ static void test_steps_of_like_layers(void **state)
 	forget_program(&analysed);
 }
 
+/* ---- workers of a data loader ---- */
+
+enum { WORKERS = 4, PER_EPOCH = 3 };
+
+static bool kept_workers;
+
+static void describe_loader(struct program *program)
+{
+	static const char user[] = "/home/user/train.py",
+			  torch[] = "/usr/lib/python3/dist-packages/torch/utils/data/dataloader.py";
+
+	ROW(program, module, .id = 1, .kind = WS_MODULE_PYTHON, .path = make_string(program, user));
+	ROW(program, module, .id = 2, .kind = WS_MODULE_PYTHON,
+	    .path = make_string(program, torch));
+	ROW(program, frame, .id = 1, .kind = WS_FRAME_PYTHON, .module = 1, .address = 7,
+	    .name = make_string(program, "epoch"), .file = make_string(program, user));
+	ROW(program, frame, .id = 2, .kind = WS_FRAME_PYTHON, .module = 2, .address = 1170,
+	    .name = make_string(program, "_MultiProcessingDataLoaderIter.__init__"),
+	    .file = make_string(program, torch));
+	ROW(program, stack, .id = 1, .frame = 1);
+}
+
+/* A worker process that loads for a while once it is there. */
+static void start_worker(struct program *program, uint32_t id, uint64_t end)
+{
+	ROW(program, process, .id = id, .pid = 100 + id, .parent = 1, .start = program->now,
+	    .name = make_string(program, "python3"), .origin = WS_ORIGIN_FORK);
+	if (end)
+		ROW(program, process_end, .process = id, .end = end);
+	ROW(program, thread, .id = id, .process = id, .tid = 100 + id, .start = program->now);
+	ROW(program, thread_name, .thread = id, .name = make_string(program, "pt_data_worker"));
+}
+
+/* Every third step begins an epoch: the process is copied for each worker. */
+static void step_of_short_epochs(struct program *program, int number)
+{
+	if (!number)
+		describe_loader(program);
+	for (int i = 0; number % PER_EPOCH == 0 && i < WORKERS; i++) {
+		uint32_t id = 2 + (uint32_t)(number / PER_EPOCH * WORKERS + i);
+
+		for (int k = 0; k < 30; k++) {
+			ROW(program, sample, .start = program->now, .thread = 1, .weight = 100 * US,
+			    .frame = 2, .callers = 1, .flags = WS_SAMPLE_CLOCK, .time = 100 * US);
+			program->now += 100 * US;
+		}
+		if (!kept_workers || !number)
+			start_worker(program, id, kept_workers ? 0 : program->now + 18 * MS);
+		ROW(program, sched, .start = program->now, .end = program->now + MS,
+		    .thread = kept_workers ? 2 + (uint32_t)i : id, .cpu = 6);
+	}
+	add_kernel(program, 0, "work", 2 * MS, full);
+}
+
+static void test_workers_that_are_started_anew(void **state)
+{
+	struct analysed analysed;
+
+	(void)state;
+	check_first(step_of_short_epochs, "data-loading",
+		    "The 4 workers of the data loader are started anew about 3 times");
+	check_first(step_of_short_epochs, "data-loading", "at epoch (train.py:7)");
+	kept_workers = true;
+	analysed = analyse_program(step_of_short_epochs);
+	kept_workers = false;
+	assert_int_equal(analysed.analysis->facts.loader_workers, WORKERS);
+	assert_int_equal(find_level(&analysed, "data-loading", "anew"), -1);
+	forget_program(&analysed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_steps_of_like_layers),
+		cmocka_unit_test(test_workers_that_are_started_anew),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
