@@ -379,15 +379,45 @@ static void note_callers(const struct ws_model *model, const uint32_t *frames, s
 	}
 }
 
+static const char *find_last_part(const struct ws_function *function)
+{
+	const char *dot = strrchr(function->name, '.');
+
+	return dot ? dot + 1 : function->name;
+}
+
 /* "read.<locals>.<lambda>", "Point.__eq__": functions that are mostly called back. */
 static bool is_small_function(const struct ws_function *function)
 {
-	const char *name = function->name, *dot = strrchr(name, '.');
+	const char *name = find_last_part(function);
 
-	if (dot)
-		name = dot + 1;
 	return starts_with(name, "<lambda>") || starts_with(name, "<genexpr>") ||
 	       (starts_with(name, "__") && strcmp(name, "__init__") && strcmp(name, "__call__"));
+}
+
+/*
+ * Whether a function that was called back is a part of the work that called it. What only drives a
+ * lambda or a generator expression (any, sum, sorted, filter) does not do what these ask for: other
+ * well-known work, or functions of Python's libraries.
+ */
+static bool is_part_of_work(const struct ws_model *model, const struct frame_choice *called,
+			    uint8_t work)
+{
+	const struct ws_function *function =
+		ws_stacks_get_function(model->stacks, called->place.function);
+	uint8_t calls = ws_get_work_kind(work)->calls;
+	const char *name = find_last_part(function);
+	bool yields = starts_with(name, "<genexpr>");
+
+	if (calls == WS_CALLS_ANY)
+		return true;
+	if (calls == WS_CALLS_NONE || !is_small_function(function) ||
+	    (yields && calls == WS_CALLS_COMPARING))
+		return false;
+	if (!yields && !starts_with(name, "<lambda>"))
+		return true;
+	return (!called->work || called->work == work) &&
+	       !(get_marks(model, called->called) & MARK_PYTHON);
 }
 
 /*
@@ -398,10 +428,7 @@ static bool is_small_function(const struct ws_function *function)
 static void look_behind_callback(const struct ws_model *model, const uint32_t *frames, size_t from,
 				 size_t count, struct frame_choices *choices)
 {
-	const struct ws_function *called =
-		ws_stacks_get_function(model->stacks, choices->user_python.place.function);
 	struct frame_choices outer = {0};
-	const struct ws_work_kind *kind;
 
 	for (size_t i = from + 1; i < count && !outer.user_python.found && !outer.made_python.found;
 	     i++) {
@@ -413,9 +440,7 @@ static void look_behind_callback(const struct ws_model *model, const uint32_t *f
 	}
 	if (!outer.user_python.found || !outer.user_python.work)
 		return;
-	kind = ws_get_work_kind(outer.user_python.work);
-	if (kind->calls == WS_CALLS_ANY ||
-	    (kind->calls == WS_CALLS_SMALL && is_small_function(called)))
+	if (is_part_of_work(model, &choices->user_python, outer.user_python.work))
 		choices->user_python = outer.user_python;
 }
 

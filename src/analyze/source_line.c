@@ -129,6 +129,12 @@ static void read_line(struct blocks *blocks, const char *line)
 		blocks->open[blocks->count++] = (struct block){indent, classify_line(line)};
 }
 
+static bool is_comparison(const char *line)
+{
+	line += strspn(line, " \t");
+	return !strncmp(line, "if ", 3) && strstr(line, " == ");
+}
+
 struct ws_line_around ws_look_around_line(const char *path, uint32_t line, uint64_t until)
 {
 	FILE *file = line ? open_source(path, until) : NULL;
@@ -144,12 +150,14 @@ struct ws_line_around ws_look_around_line(const char *path, uint32_t line, uint6
 		read_line(&blocks, buffer);
 		left--;
 	}
+	around.compares = buffer && is_comparison(buffer);
 	free(buffer);
 	fclose(file);
 	for (size_t i = left ? 0 : blocks.count; i--;) {
 		enum block_kind kind = blocks.open[i].kind;
 
 		around.loop |= kind == BLOCK_LOOP;
+		around.loops += kind == BLOCK_LOOP;
 		around.lock |= kind == BLOCK_LOCK;
 		around.plain |= kind == BLOCK_FUNCTION;
 		if (kind == BLOCK_FUNCTION || kind == BLOCK_COROUTINE)
@@ -195,4 +203,183 @@ bool ws_has_statement_part(const char *path, uint32_t line, uint64_t until,
 	free(buffer);
 	fclose(file);
 	return found && !line;
+}
+
+/* ---- loops that only ask ---- */
+
+struct source {
+	char *text;
+	char **lines; /* without their ends; the blanks before them are kept */
+	uint32_t count;
+};
+
+static size_t measure_indent(const char *line)
+{
+	return strspn(line, " \t");
+}
+
+static bool is_blank(const char *line)
+{
+	line += measure_indent(line);
+	return !*line || *line == '#';
+}
+
+static bool read_source(const char *path, uint64_t until, struct source *source)
+{
+	FILE *file = open_source(path, until);
+	size_t length = 0, capacity = 0;
+	char *rest, *line;
+
+	*source = (struct source){0};
+	if (!file)
+		return false;
+	if (getdelim(&source->text, &capacity, '\0', file) > 0)
+		length = strlen(source->text);
+	fclose(file);
+	source->lines = ws_calloc(length + 1, sizeof(*source->lines));
+	rest = source->text;
+	while (length && (line = strsep(&rest, "\n")))
+		source->lines[source->count++] = line;
+	return true;
+}
+
+static void free_source(struct source *source)
+{
+	free(source->lines);
+	free(source->text);
+}
+
+/* Leaves the loop, or does nothing in it. */
+static bool is_exit(const char *statement)
+{
+	static const char *const words[] = {"break", "return", "raise", NULL};
+
+	return starts_with_any(statement, words);
+}
+
+static bool is_idle(const char *statement)
+{
+	static const char *const words[] = {"pass",	     "continue", "...",
+					    "time.sleep(0)", "sleep(0)", NULL};
+
+	return starts_with_any(statement, words);
+}
+
+/* What a condition may call that only asks. */
+static bool only_asks(const char *condition)
+{
+	static const char *const calls[] = {
+		"empty()",  "done()",	   "poll()",	     "exists(", "is_alive()", "is_set()",
+		"locked()", "full()",	   "len(",	     "qsize()", "running()",  "ready()",
+		"time(",    "monotonic()", "perf_counter()", NULL};
+
+	return !strchr(condition, '(') || has_any(condition, calls);
+}
+
+static bool has_block(const char *statement)
+{
+	static const char *const words[] = {"if ", "elif ", "else:", "try:", "except", NULL};
+
+	return starts_with_any(statement, words);
+}
+
+/* The statement after a colon on the same line; "" where there is none. */
+static const char *find_inline_block(const char *line)
+{
+	const char *colon = strrchr(line, ':');
+
+	if (!colon)
+		return "";
+	return colon + 1 + measure_indent(colon + 1);
+}
+
+/* The lines of a block that are deeper than `indent`: either none of them does anything, or the
+ * last one leaves the loop. */
+static bool is_idle_block(const struct source *source, uint32_t *at, size_t indent)
+{
+	const char *last = "";
+	bool idle = true;
+
+	for (; *at < source->count; ++*at) {
+		const char *line = source->lines[*at];
+
+		if (is_blank(line))
+			continue;
+		if (measure_indent(line) <= indent)
+			break;
+		last = line + measure_indent(line);
+		idle = idle && is_idle(last);
+	}
+	return idle || is_exit(last);
+}
+
+/* Whether the body of a loop, whose head is the line `head` (from 0), does nothing. */
+static bool is_idle_body(const struct source *source, uint32_t head)
+{
+	size_t indent = measure_indent(source->lines[head]);
+	const char *line = find_inline_block(source->lines[head]);
+	uint32_t at = head + 1;
+
+	if (*line && *line != '#')
+		return is_idle(line);
+	while (at < source->count) {
+		size_t inner;
+
+		line = source->lines[at];
+		inner = measure_indent(line);
+		at++;
+		if (is_blank(line))
+			continue;
+		if (inner <= indent)
+			break;
+		line += inner;
+		if (has_block(line)) {
+			const char *block = find_inline_block(line);
+
+			if (*block && *block != '#' ? !is_idle(block) && !is_exit(block)
+						    : !is_idle_block(source, &at, inner))
+				return false;
+		} else if (!is_idle(line)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* The head of the innermost loop around a line (both from 0), or the line itself; the number of
+ * lines where there is none. */
+static uint32_t find_loops_head(const struct source *source, uint32_t line)
+{
+	size_t indent = measure_indent(source->lines[line]) + 1;
+
+	for (uint32_t i = line + 1; i--;) {
+		const char *text = source->lines[i];
+
+		if (is_blank(text) || measure_indent(text) >= indent)
+			continue;
+		indent = measure_indent(text);
+		text += indent;
+		if (!strncmp(text, "while ", 6))
+			return i;
+		if (i < line && !has_block(text))
+			break;
+	}
+	return source->count;
+}
+
+bool ws_is_asking_loop(const char *path, uint32_t line, uint64_t until)
+{
+	struct source source;
+	bool asks = false;
+
+	if (!line || !read_source(path, until, &source))
+		return false;
+	if (line <= source.count) {
+		uint32_t head = find_loops_head(&source, line - 1);
+
+		asks = head < source.count && only_asks(source.lines[head]) &&
+		       is_idle_body(&source, head);
+	}
+	free_source(&source);
+	return asks;
 }

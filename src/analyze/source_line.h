@@ -17,11 +17,16 @@ bool ws_put_source_line(const char *path, uint32_t line, uint64_t until, struct 
 /* What a line of Python stands in, within its function. */
 struct ws_line_around {
 	bool loop;
-	bool lock;  /* the block of an asynchronous lock, semaphore or limiter */
-	bool plain; /* the function is no coroutine */
+	bool lock;	/* the block of an asynchronous lock, semaphore or limiter */
+	bool plain;	/* the function is no coroutine */
+	unsigned loops; /* how many loops, one in the other; those of comprehensions are not told */
+	bool compares;	/* it is a condition that compares two values: if left.id == right.id: */
 };
 /* By the lines before it, under the same conditions; nothing where it cannot be told. */
 struct ws_line_around ws_look_around_line(const char *path, uint32_t line, uint64_t until);
+/* Whether a line of Python is of a loop that does nothing but to ask whether something has come:
+ * while not done: pass; under the same conditions. */
+bool ws_is_asking_loop(const char *path, uint32_t line, uint64_t until);
 /* Whether the statement of Python that a line is in has one of `parts` (NULL-terminated) up to
  * there, under the same conditions. */
 bool ws_has_statement_part(const char *path, uint32_t line, uint64_t until,

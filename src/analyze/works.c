@@ -97,6 +97,7 @@ static const struct ws_work_kind kinds[] = {
 		   "builtin_compile", NULL},
 	 .origins = {"/ast.py", NULL}},
 	{.what = "regular expressions",
+	 .usual_below = 0.85,
 	 .advice = "Compile each expression once, outside of the loop. Nested repetitions such as "
 		   "(a+)+ try ever more ways to match: write the expression without them, anchor "
 		   "it, or use plain string functions or an engine in linear time (RE2, Rust's "
@@ -183,7 +184,8 @@ static const struct ws_work_kind kinds[] = {
 	{.what = "writing log messages",
 	 .advice = "Write fewer of them: raise the level, ask isEnabledFor before building the "
 		   "message, log every n-th item, or let another thread write (QueueHandler, an "
-		   "asynchronous logger).",
+		   "asynchronous logger). Give a logger its handlers once, at the start: with each "
+		   "addHandler more, every message is written once more.",
 	 .names = {"spdlog::*", "log4cplus::*", "google::LogMessage*", "syslog", "__vsyslog*",
 		   "log.(*Logger).*", NULL},
 	 .origins = {"/logging/__init__.py", "/logging/handlers.py", "/loguru/", NULL}},
@@ -257,7 +259,7 @@ static const struct ws_work_kind kinds[] = {
 	 .advice = "Sort once, after the last item has come; to keep few new items in order, put "
 		   "each where it belongs (bisect, std::lower_bound) or use a heap or a tree.",
 	 .is_usual = true,
-	 .calls = WS_CALLS_SMALL,
+	 .calls = WS_CALLS_COMPARING,
 	 .names = {"*std::sort<*",
 		   "*std::__sort<*",
 		   "*std::stable_sort<*",
@@ -281,7 +283,7 @@ static const struct ws_work_kind kinds[] = {
 	{.what = "making heaps anew",
 	 .advice = "heapify goes through all items: heapq.heappush and heappop keep the order of a "
 		   "heap that is there with a few steps.",
-	 .calls = WS_CALLS_SMALL,
+	 .calls = WS_CALLS_COMPARING,
 	 .is_avoidable = true,
 	 .names = {"_heapq_heapify*", "heapify_internal", "_heapq.heapify", "_heapq.nsmallest",
 		   "_heapq.nlargest", NULL}},
@@ -330,7 +332,7 @@ static const struct ws_work_kind kinds[] = {
 	 .is_avoidable = true,
 	 .advice = "Looking for an item in a list compares it with all of them: use a set or a "
 		   "dictionary.",
-	 .calls = WS_CALLS_SMALL,
+	 .calls = WS_CALLS_COMPARING,
 	 .names = {"list.__contains__",	  "list.index",
 		   "list.count",	  "list.remove",
 		   "tuple.__contains__",  "tuple.index",
@@ -353,7 +355,7 @@ static const struct ws_work_kind kinds[] = {
 	 .advice = "If __hash__ gives many keys one value, each look-up compares them one by one: "
 		   "mix all parts of the key (return hash((x, y))), or use tuples as keys.",
 	 .is_usual = true,
-	 .calls = WS_CALLS_SMALL,
+	 .calls = WS_CALLS_COMPARING,
 	 .is_avoidable = true,
 	 .names = {"dictkeys_generic_lookup", "set_lookkey", "set_add_entry", NULL}},
 	{.what = "looking up items in hash tables",
@@ -643,10 +645,11 @@ static const struct ws_work_kind kinds[] = {
 		   "exp2*",    "log2*",		  "log10*",
 		   "__dubsin", "__docos*",	  NULL}},
 	{.what = "converting dates",
-	 .advice = "Convert each date once, and keep times as numbers.",
+	 .advice = "Convert each date once, and keep times as numbers. Make each time zone once "
+		   "(ZoneInfo keeps those that it has made, no_cache reads its file again).",
 	 .is_usual = true,
-	 .names = {"localtime*", "__localtime*", "__tz_convert*", "mktime", "__mktime*",
-		   "strptime*", "strftime*", "__strftime*", "time.Parse*", NULL},
+	 .names = {"zoneinfo_*", "localtime*", "__localtime*", "__tz_convert*", "mktime",
+		   "__mktime*", "strptime*", "strftime*", "__strftime*", "time.Parse*", NULL},
 	 .origins = {"/_strptime.py", "/dateutil/", NULL}},
 	{.what = "computing with exact fractions or decimals",
 	 .advice = "Compute with float or whole numbers (cents) where that is exact enough, and "

@@ -12,8 +12,9 @@
 enum { WS_WORK_NONE };
 
 /* Which functions of Python that a library calls back are part of its work, rather than the user's
- * own: those that compare or yield items (lambdas, generator expressions, __eq__), or any. */
-enum ws_work_calls { WS_CALLS_NONE, WS_CALLS_SMALL, WS_CALLS_ANY };
+ * own: those that compare items (lambdas, __eq__), also those that yield them (generator
+ * expressions), or any. */
+enum ws_work_calls { WS_CALLS_NONE, WS_CALLS_COMPARING, WS_CALLS_SMALL, WS_CALLS_ANY };
 
 struct ws_work_kind {
 	const char *what; /* "of the time goes into ..." */

@@ -120,6 +120,94 @@ ways(31)
     )
 
 
+@live
+def work_below_what_only_drives_a_generator_is_named():
+    program = """import re
+patterns = ["word%d.*[a-f]+(x|y)" % i for i in range(700)]
+def matches(title):
+    return any(re.search(pattern, title) for pattern in patterns)
+print(sum(matches("title %d" % i) for i in range(2)))
+"""
+    check_first(
+        record("patterns", program),
+        "library-work",
+        "compiling regular expressions, again and again at matches",
+        "(patterns.py:4)",
+    )
+
+
+@live
+def a_loop_that_only_asks_is_named():
+    program = """import threading
+done = False
+def work():
+    global done
+    total = 0
+    for i in range(3000000): total += i & 3
+    done = True
+def wait():
+    thread = threading.Thread(target=work)
+    thread.start()
+    while not done:
+        pass
+    thread.join()
+wait()
+"""
+    check_first(
+        record("asking", program),
+        "busy-waiting",
+        "in a loop that only asks at wait (asking.py:",
+        "wait() of an Event",
+    )
+
+
+@live
+def processes_that_share_work_do_not_wait_for_the_gil():
+    program = """import multiprocessing
+def count(limit):
+    return sum(1 for n in range(2, limit) if all(n % d for d in range(2, int(n ** 0.5) + 1)))
+if __name__ == "__main__":
+    with multiprocessing.Pool(2) as pool:
+        print(sum(pool.imap(count, [9000] * 20)))
+"""
+    check_absent(record("primes", program), "gil")
+
+
+@live
+def loops_in_loops_and_callers_are_said():
+    program = """def join(orders, customers):
+    found = 0
+    for order in orders:
+        for customer in customers:
+            if customer["id"] == order["customer"]:
+                found += 1
+    return found
+print(join([{"customer": i} for i in range(1500)], [{"id": i} for i in range(1500)]))
+"""
+    check_first(
+        record("join", program),
+        "hot-code",
+        "in 2 loops, one in the other, which compare each item with each",
+        "Put one side into a dictionary",
+    )
+    program = """def total(lines):
+    value = 0
+    for line in lines: value += line
+    return value
+def fill(limit):
+    lines = []
+    while total(lines) < limit: lines.append(len(lines) % 7)
+    return lines
+print(len(fill(12000)))
+"""
+    check_first(
+        record("totals", program),
+        "hot-code",
+        "at total (",
+        "called in a loop at fill (totals.py:7)",
+    )
+
+
 MESSAGES = """import logging, os
 log = logging.getLogger("orders")
 logging.basicConfig(level=logging.%s, stream=open(os.devnull, "w"))

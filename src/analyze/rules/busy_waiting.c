@@ -8,6 +8,9 @@
  */
 #include "analyze/hot_loop.h"
 #include "analyze/rules/rules.h"
+#include "analyze/source_line.h"
+#include "analyze/stack_sums.h"
+#include "lanes/row_tree.h"
 
 enum {
 	MOST_TOTALS = 64,
@@ -25,6 +28,8 @@ enum {
 	"or "                                                                                     \
 	"let a callback say so (cudaLaunchHostFunc)."
 
+#define PYTHONS_LOOP "a loop that only asks"
+
 static const char *choose_advice(const char *call)
 {
 	if (strstr(call, "Query"))
@@ -35,6 +40,10 @@ static const char *choose_advice(const char *call)
 	if (strstr(call, "spin") || strstr(call, "trylock"))
 		return "Use a lock that lets the thread sleep (pthread_mutex), or hold the spin "
 		       "lock for a few instructions only.";
+	if (!strcmp(call, PYTHONS_LOOP))
+		return "Let it sleep until there is something: get() of a queue, wait() of an "
+		       "Event, a Condition or a process, result() of a future, join(). In Python a "
+		       "thread that asks takes the GIL from those that it waits for.";
 	return "Wait for the event itself: a condition variable, a futex, a descriptor, or join.";
 }
 
@@ -241,6 +250,94 @@ static void check_named_spins(const struct ws_analysis *analysis, struct ws_find
 		report_spinning(analysis, &total, findings);
 }
 
+/* ---- loops of Python ---- */
+
+/* Lines of the user's Python: the number of the function and the line. */
+static uint64_t read_python_line(const struct ws_model *model, const uint32_t *frames, size_t count,
+				 void *context)
+{
+	struct ws_map *files = context;
+	struct ws_code_place place = ws_code_place_frames(model, frames, count);
+	uint64_t key = (uint64_t)place.function << 32 | place.line;
+
+	if (!place.python || !place.users)
+		return 0;
+	ws_map_set(files, key, place.file);
+	return key;
+}
+
+/* The time on cores of Python of other threads of the process: they took turns with the loop. */
+static uint64_t sum_other_python(const struct ws_analysis *analysis, uint32_t thread)
+{
+	const struct ws_names_by_id *who = analysis->model->who;
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < analysis->usage.count; i++) {
+		const struct ws_usage_row *row = &analysis->usage.rows[i];
+
+		if (row->kind == WS_USAGE_CODE && row->place.python && row->thread != thread &&
+		    ws_find_thread(who, row->thread)->process ==
+			    ws_find_thread(who, thread)->process)
+			sum += row->ns;
+	}
+	return sum;
+}
+
+static void report_python_loop(const struct ws_analysis *analysis, uint64_t key, uint64_t ns,
+			       struct ws_findings *findings)
+{
+	const struct ws_usage *usage = &analysis->usage;
+	struct ws_usage_total total = {.threads = 1};
+	struct ws_finding *finding;
+	size_t i = 0;
+
+	while (i < usage->count &&
+	       (usage->rows[i].place.function != key >> 32 || !usage->rows[i].place.python))
+		i++;
+	if (i == usage->count)
+		return;
+	total.row = usage->rows[i];
+	total.row.ns = ns;
+	total.row.name = PYTHONS_LOOP;
+	total.row.place.line = (uint32_t)key;
+	total.row.place.leaf = total.row.place.function;
+	report_spinning(analysis, &total, findings);
+	finding = &findings->findings[findings->count - 1];
+	finding->gain_ns =
+		ws_max(finding->gain_ns, ws_min(ns, sum_other_python(analysis, total.row.thread)));
+	ws_point_at(finding, &total.row.place);
+}
+
+/* The source says which loops only ask. */
+static void check_python_loops(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	const struct ws_model *model = analysis->model;
+	uint64_t until = (uint64_t)ws_lanes_realtime(model->report, model->to), most = 0, ns = 0;
+	struct ws_map files = {0};
+	struct ws_stack_sums sums;
+
+	if (!model->python)
+		return;
+	ws_stack_sums_make(model, 0, read_python_line, &files, &sums);
+	for (size_t i = 0; i < sums.count; i++) {
+		uint64_t key = sums.sums[i].key;
+		const char *path;
+
+		if (most ? key >> 32 != most >> 32 : sums.sums[i].ns < sums.ns / 20)
+			continue;
+		path = ws_report_string(model->report, (uint32_t)ws_map_get(&files, key, NULL),
+					NULL);
+		if (!ws_is_asking_loop(path, (uint32_t)key, until))
+			continue;
+		most = ws_or(most, key);
+		ns += sums.sums[i].ns;
+	}
+	if (most && is_much(analysis, "", ns))
+		report_python_loop(analysis, most, ns, findings);
+	ws_stack_sums_free(&sums);
+	ws_map_free(&files);
+}
+
 static void check_waiting(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	struct ws_usage_total totals[MOST_TOTALS];
@@ -252,6 +349,7 @@ static void check_waiting(const struct ws_analysis *analysis, struct ws_findings
 		if (is_much(analysis, totals[i].row.name, totals[i].row.ns))
 			report_spinning(analysis, &totals[i], findings);
 	check_named_spins(analysis, findings);
+	check_python_loops(analysis, findings);
 	if (ws_findings_have(findings, &ws_rule_busy_waiting))
 		return;
 	for (size_t i = 0; i < analysis->usage.count; i++) {
@@ -291,7 +389,8 @@ const struct ws_rule ws_rule_busy_waiting = {
 		"is the core; time is gained only where threads had to wait for cores. A tiny loop "
 		"in a function of the program that is named so (spin_lock, busy_wait) counts as "
 		"these calls do, and so does a loop whose machine code only reads the same "
-		"memory in each round. Another tiny loop is reported as a note: "
+		"memory in each round, and one of Python whose source does nothing but to ask "
+		"(while not done: pass). Another tiny loop is reported as a note: "
 		"nearly all samples of a thread "
 		"within 12 bytes of code while another thread works elsewhere. A thousand calls "
 		"of cudaStreamQuery or cudaEventQuery, 20 a kernel, are a warning.",

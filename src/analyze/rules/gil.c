@@ -26,13 +26,6 @@ static bool is_other_python(const struct ws_analysis *analysis, const struct ws_
 		       analysis->model->process;
 }
 
-static bool is_own_python(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
-{
-	return row->cause == WS_CAUSE_CPU && row->place.python && row->thread &&
-	       ws_find_thread(analysis->model->who, row->thread)->process ==
-		       analysis->model->process;
-}
-
 struct gil_totals {
 	uint64_t waits, running, threads;
 };
@@ -112,6 +105,16 @@ static bool is_contended(const struct ws_analysis *analysis, uint64_t waits)
 	return totals.threads > 1 && totals.waits * 10 > totals.waits + totals.running;
 }
 
+/* Python code that only asks whether something has come holds the GIL for nothing. */
+static bool has_spinning(const struct ws_findings *findings)
+{
+	for (size_t i = 0; i < findings->count; i++)
+		if (findings->findings[i].rule == &ws_rule_busy_waiting &&
+		    findings->findings[i].level > WS_LEVEL_NOTE)
+			return true;
+	return false;
+}
+
 static void check_gil(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	uint64_t waits = ws_sum_path_rows(analysis, is_gil_wait),
@@ -122,13 +125,12 @@ static void check_gil(const struct ws_analysis *analysis, struct ws_findings *fi
 
 	if (!is_contended(analysis, waits))
 		return;
-	/* No more than this process' Python holds the run up for: a pool's own threads wait for
-	 * each other now and then, while its processes do the work. */
-	gain = ws_min(estimate_gain(analysis, waits + others),
-		      waits + others + ws_sum_path_rows(analysis, is_own_python));
+	/* Where threads really take turns, half of the time or more is on the path: a pool's own
+	 * threads wait for each other now and then, while others do the work. */
+	gain = ws_min(estimate_gain(analysis, waits + others), 2 * (waits + others));
 	/* Packing data holds the GIL too, but the rule process-data knows more about it. */
 	if (ws_analysis_share(analysis, gain) < 0.05 ||
-	    ws_findings_have(findings, &ws_rule_process_data))
+	    ws_findings_have(findings, &ws_rule_process_data) || has_spinning(findings))
 		return;
 	put_holder(analysis, &place);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_gil, waits + others, gain);
@@ -148,7 +150,8 @@ const struct ws_rule ws_rule_gil = {
 	.name = "gil",
 	.title = "Python threads that wait for the GIL",
 	.about = "Waits for Python's global interpreter lock, with the Python that other threads "
-		 "run on the critical path meanwhile, take 5 % of the time or more.",
+		 "run on the critical path meanwhile, take 5 % of the time or more. Not where one "
+		 "of them waits busily.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_gil,
 	.check = check_gil,

@@ -1,7 +1,9 @@
 /* hot_code.c - where a program that computes spends its time. A note: computing is not a fault. */
 #include "analyze/hot_loop.h"
 #include "analyze/rules/rules.h"
+#include "analyze/source_line.h"
 #include "analyze/stack_sums.h"
+#include "lanes/row_tree.h"
 
 static bool is_code(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
 {
@@ -186,21 +188,140 @@ static uint64_t measure_levels(const struct ws_model *model, struct recursion *r
 	return ns > 0 ? (uint64_t)(levels / ns + 0.5) : 0;
 }
 
-static void say_what_to_do_in_python(const struct ws_analysis *analysis, uint32_t function,
-				     struct ws_finding *finding)
+/* ---- loops around a line of Python ---- */
+
+/* A function of the user's, and the frames that called it, by their number from 1. */
+struct callers {
+	uint32_t function;
+	bool within; /* it is a part of another function: a lambda, a generator expression */
+	uint32_t frames[1000];
+	size_t count;
+};
+
+static uint64_t number_caller(struct callers *callers, uint32_t frame)
+{
+	for (size_t i = 0; i < callers->count; i++)
+		if (callers->frames[i] == frame)
+			return i + 1;
+	if (callers->count == WS_COUNT(callers->frames))
+		return 0;
+	callers->frames[callers->count] = frame;
+	return ++callers->count;
+}
+
+static uint64_t find_caller(const struct ws_model *model, const uint32_t *frames, size_t count,
+			    void *context)
+{
+	struct callers *callers = context;
+	unsigned skipped = 0;
+	size_t i = 0;
+
+	while (i < count && ws_get_frame_function(model, frames[i]) != callers->function)
+		i++;
+	for (i++; i < count; i++) {
+		struct ws_code_place place = ws_code_place_frames(model, &frames[i], 1);
+
+		if (!place.python || !place.users || place.function == callers->function)
+			continue;
+		if (skipped++ == callers->within)
+			return number_caller(callers, frames[i]);
+	}
+	return 0;
+}
+
+/* The line from which a function of Python is called most of the time; 0 for none. */
+static uint32_t find_main_caller(const struct ws_model *model, uint32_t function)
+{
+	const double most = 0.8;
+	struct callers *callers = ws_calloc(1, sizeof(*callers));
+	struct ws_stack_sums sums;
+	uint64_t all = 0;
+	uint32_t frame = 0;
+
+	callers->function = function;
+	callers->within =
+		strrchr(ws_stacks_get_function(model->stacks, function)->name, '<') != NULL;
+	ws_stack_sums_make(model, 0, find_caller, callers, &sums);
+	for (size_t i = 0; i < sums.count; i++)
+		all += sums.sums[i].ns;
+	if (sums.count && (double)sums.sums[0].ns >= most * (double)all)
+		frame = callers->frames[sums.sums[0].key - 1];
+	ws_stack_sums_free(&sums);
+	free(callers);
+	return frame;
+}
+
+static struct ws_line_around look_around(const struct ws_model *model,
+					 const struct ws_code_place *place)
+{
+	return ws_look_around_line(ws_report_string(model->report, place->file, NULL), place->line,
+				   (uint64_t)ws_lanes_realtime(model->report, model->to));
+}
+
+static bool is_comprehension(const struct ws_model *model, uint32_t function)
+{
+	const char *name = ws_stacks_get_function(model->stacks, function)->name;
+
+	return strstr(name, "comp>") || strstr(name, "<genexpr>");
+}
+
+/* ", in 2 loops, one in the other", or ", called in a loop at fill (invoice.py:14)". */
+static const char *put_loops(const struct ws_analysis *analysis, const struct ws_code_place *code,
+			     struct ws_text *text)
+{
+	const struct ws_model *model = analysis->model;
+	struct ws_line_around around = look_around(model, code);
+	uint32_t frame;
+	struct ws_code_place caller;
+
+	if (around.loops >= 2) {
+		ws_text_printf(text, ", in %u loops, one in the other%s", around.loops,
+			       around.compares ? ", which compare each item with each" : "");
+		return around.compares ? "Put one side into a dictionary, by what is compared, so "
+					 "that the inner loop becomes one look-up. "
+				       : "";
+	}
+	frame = find_main_caller(model, code->function);
+	caller = ws_code_place_frames(model, &frame, frame != 0);
+	if (!frame ||
+	    (!is_comprehension(model, caller.function) && !look_around(model, &caller).loop))
+		return "";
+	caller.leaf = caller.function;
+	ws_text_puts(text, ", called in a loop");
+	ws_put_at_place(analysis, &caller, text);
+	return "If it computes the same, or nearly the same, each time that it is called: keep the "
+	       "result, and change it where the data change. ";
+}
+
+static void say_loops(const struct ws_analysis *analysis, const struct ws_code_place *code,
+		      struct ws_finding *finding)
+{
+	struct ws_text loops = {0};
+	const char *advice = put_loops(analysis, code, &loops);
+	char *title = finding->title;
+
+	finding->title = ws_format("%s%s", title, ws_text_or(loops.text, ""));
+	finding->advice = ws_format(
+		"%sDo less in each round of the loop: look items up in a dictionary or set "
+		"instead of searching in a loop, and keep what is the same in each round. "
+		"Functions that work on whole lists or arrays (sorted, NumPy: a @ b) and compiled "
+		"code (Cython, Numba) are ten to a hundred times as fast; threads of "
+		"Python do not compute at once, processes do.",
+		advice);
+	ws_text_free(&loops);
+	free(title);
+}
+
+static void say_what_to_do_in_python(const struct ws_analysis *analysis,
+				     const struct ws_code_place *code, struct ws_finding *finding)
 {
 	enum { LEAST_LEVELS = 5 };
-	struct recursion recursion = {.function = function};
+	struct recursion recursion = {.function = code->function};
 	uint64_t levels = measure_levels(analysis->model, &recursion);
 	char *title = finding->title;
 
 	if (levels < LEAST_LEVELS || recursion.cached) {
-		finding->advice = ws_strdup(
-			"Do less in each round of the loop: look items up in a dictionary or set "
-			"instead of searching in a loop, and keep what is the same in each round. "
-			"Functions that work on whole lists or arrays (sorted, NumPy) and compiled "
-			"code (Cython, Numba) are ten to a hundred times as fast; threads of "
-			"Python do not compute at once, processes do.");
+		say_loops(analysis, code, finding);
 		return;
 	}
 	finding->title = ws_format("%s, which calls itself, %llu levels deep on average", title,
@@ -274,7 +395,7 @@ static void check_code(const struct ws_analysis *analysis, struct ws_findings *f
 		ws_format("%.0f %% of the time the CPU computes%s",
 			  100 * ws_analysis_share(analysis, most), ws_text_or(place.text, ""));
 	if (code.python)
-		say_what_to_do_in_python(analysis, code.function, finding);
+		say_what_to_do_in_python(analysis, &code, finding);
 	else
 		say_what_to_do(analysis, &code, finding);
 	ws_say_blocked_loop(analysis, &code, finding);

@@ -1,7 +1,8 @@
 /* thread_churn.c - a new thread for every small piece of work. */
 #include "analyze/rules/rules.h"
 
-enum { LEAST_THREADS = 100, THREAD_NS = 30000 /* to start a thread, switch to it and join it */ };
+/* To start a thread, switch to it and join it; threads of Python wait for each other besides. */
+enum { LEAST_THREADS = 100, THREAD_NS = 30000, PYTHONS_THREAD_NS = 100000 };
 
 static bool is_thread_wait(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
 {
@@ -30,7 +31,8 @@ static struct ws_code_place find_place(const struct ws_analysis *analysis)
 static void check_threads(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_parallel *parallel = &analysis->parallel;
-	uint64_t brief = parallel->brief_threads, cost = brief * THREAD_NS;
+	uint64_t each = analysis->model->python ? PYTHONS_THREAD_NS : THREAD_NS,
+		 brief = parallel->brief_threads, cost = brief * each;
 	struct ws_code_place code;
 	struct ws_finding *finding;
 	struct ws_text place = {0};
@@ -45,8 +47,10 @@ static void check_threads(const struct ws_analysis *analysis, struct ws_findings
 	finding->title = ws_format("%llu threads are started that run for less than 5 ms each%s",
 				   (unsigned long long)brief, ws_text_or(place.text, ""));
 	finding->advice = ws_strdup("Keep a few threads and give them the work through a queue (a "
-				    "pool: std::async does not, ThreadPoolExecutor does).");
-	finding->assumption = ws_strdup("starting and joining a thread costs 30 us");
+				    "pool: std::async does not, ThreadPoolExecutor does). Make "
+				    "the pool itself once, and keep it.");
+	finding->assumption = ws_format("starting and joining a thread costs %llu us",
+					(unsigned long long)each / 1000);
 	finding->next = ws_strdup("warpsight stats -r sched_sum REPORT");
 	ws_text_free(&place);
 }
@@ -55,7 +59,8 @@ const struct ws_rule ws_rule_thread_churn = {
 	.name = "thread-churn",
 	.title = "A thread for every small piece of work",
 	.about = "The program starts 100 threads or more that run for less than 5 ms, so many that "
-		 "starting and joining them, at 30 us each, takes 5 % of the time or more.",
+		 "starting and joining them, at 30 us each (in Python 100), takes 5 % of the time "
+		 "or more.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_cores,
 	.check = check_threads,
