@@ -17,7 +17,7 @@
 #include "base/compiler.h"
 #include "base/mem.h"
 
-enum { SECONDS_MOST = 20, LINE_MOST = 1 << 16, NAME_ROOM = 4096 };
+enum { SECONDS_MOST = 20, LINE_MOST = 1 << 16, NAME_ROOM = 4096, COMPLAINT_ROOM = 200 };
 #define OUTPUT_MOST (UINT64_C(256) << 20)
 #define MEMORY_MOST (UINT64_C(4) << 30)
 
@@ -109,6 +109,8 @@ void ws_read_disassembly(char *function, const char *line, ws_instruction_fn fou
 
 struct output {
 	char function[NAME_ROOM], line[LINE_MOST];
+	char complaint[COMPLAINT_ROOM]; /* the beginning of what it printed as errors */
+	size_t complaint_length;
 	size_t length;
 	uint64_t bytes;
 	ws_instruction_fn found;
@@ -130,10 +132,19 @@ static void take_output(struct output *output, const char *bytes, size_t count)
 	output->bytes += count;
 }
 
+static void take_errors(struct output *output, const char *bytes, size_t count)
+{
+	size_t n = ws_min(count, COMPLAINT_ROOM - 1 - output->complaint_length);
+
+	memcpy(output->complaint + output->complaint_length, bytes, n);
+	output->complaint_length += n;
+	output->bytes += count;
+}
+
 /* ---- running it ---- */
 
 /* In the new process: only functions that are safe after a fork. */
-static _Noreturn void become_disassembler(char *arguments[], int out)
+static _Noreturn void become_disassembler(char *arguments[], int out, int errors)
 {
 	char *environment[] = {NULL};
 	sigset_t none;
@@ -145,7 +156,7 @@ static _Noreturn void become_disassembler(char *arguments[], int out)
 	setrlimit(RLIMIT_AS, &(struct rlimit){MEMORY_MOST, MEMORY_MOST});
 	setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
 	setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0});
-	if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(null, 2) < 0)
+	if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(errors, 2) < 0)
 		_exit(127);
 	execve(arguments[0], arguments, environment);
 	_exit(127);
@@ -159,59 +170,95 @@ static int64_t read_clock_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* What there is to read; false at the end. */
+static bool read_some(int fd, struct output *output,
+		      void (*take)(struct output *, const char *, size_t))
+{
+	char bytes[1 << 16];
+	ssize_t n = read(fd, bytes, sizeof(bytes));
+
+	if (n > 0)
+		take(output, bytes, (size_t)n);
+	return n > 0 || (n < 0 && errno == EINTR);
+}
+
 /* Read until the end; false when it takes too long or prints too much. */
-static bool read_output(int fd, struct output *output)
+static bool read_output(int out, int errors, struct output *output)
 {
 	int64_t end = read_clock_ms() + 2 * SECONDS_MOST * 1000, left;
-	char bytes[1 << 16];
+	struct pollfd wait[] = {{out, POLLIN, 0}, {errors, POLLIN, 0}};
 
 	while ((left = end - read_clock_ms()) > 0 && output->bytes < OUTPUT_MOST) {
-		struct pollfd wait = {fd, POLLIN, 0};
-		ssize_t n;
-
-		if (poll(&wait, 1, (int)left) <= 0)
+		if (poll(wait, WS_COUNT(wait), (int)left) <= 0)
 			continue;
-		n = read(fd, bytes, sizeof(bytes));
-		if (!n)
+		if (wait[1].revents && !read_some(errors, output, take_errors))
+			wait[1].fd = -1;
+		if (wait[0].revents && !read_some(out, output, take_output))
+			wait[0].fd = -1;
+		if (wait[0].fd < 0 && wait[1].fd < 0)
 			return true;
-		if (n < 0 && errno != EINTR)
-			return false;
-		if (n > 0)
-			take_output(output, bytes, (size_t)n);
 	}
 	return false;
 }
 
-bool ws_disassemble(const char *program, const char *cubin, uint32_t symbol,
-		    ws_instruction_fn found, void *context)
+/* Its first line of errors, or else how it ended; NULL when it ended well. */
+static char *explain(const struct output *output, bool whole, int status)
 {
-	char number[16];
+	const char *text = output->complaint + strspn(output->complaint, " \t\n");
+
+	if (whole && WIFEXITED(status) && !WEXITSTATUS(status))
+		return NULL;
+	if (*text)
+		return ws_format("nvdisasm says: %.*s", (int)strcspn(text, "\n"), text);
+	if (!whole)
+		return ws_strdup("nvdisasm took too long or printed too much");
+	if (WIFEXITED(status))
+		return ws_format("nvdisasm ended with status %d", WEXITSTATUS(status));
+	return ws_format("nvdisasm was ended by signal %d", WTERMSIG(status));
+}
+
+static void close_both(const int *pipes)
+{
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
+char *ws_disassemble(const char *program, const char *cubin, uint32_t symbol,
+		     ws_instruction_fn found, void *context)
+{
+	char number[16], *why = NULL;
 	char *arguments[] = {(char *)program, (char *)"-c",
 			     (char *)cubin,   symbol ? (char *)"-fun" : NULL,
 			     number,	      NULL};
-	struct output *output = ws_calloc(1, sizeof(*output));
-	int pipes[2], status = -1;
-	bool ok = false;
+	struct output *output;
+	int out[2], errors[2], status = -1;
+	bool whole = false;
 	pid_t pid;
 
 	snprintf(number, sizeof(number), "%u", symbol);
+	if (pipe2(out, O_CLOEXEC))
+		return ws_strdup(strerror(errno));
+	if (pipe2(errors, O_CLOEXEC)) {
+		close_both(out);
+		return ws_strdup(strerror(errno));
+	}
+	output = ws_calloc(1, sizeof(*output));
 	output->found = found;
 	output->context = context;
-	if (pipe2(pipes, O_CLOEXEC)) {
-		free(output);
-		return false;
-	}
 	pid = fork();
 	if (!pid)
-		become_disassembler(arguments, pipes[1]);
-	close(pipes[1]);
+		become_disassembler(arguments, out[1], errors[1]);
+	close(out[1]);
+	close(errors[1]);
 	if (pid > 0)
-		ok = read_output(pipes[0], output);
-	close(pipes[0]);
-	if (pid > 0 && !ok)
+		whole = read_output(out[0], errors[0], output);
+	close(out[0]);
+	close(errors[0]);
+	if (pid > 0 && !whole)
 		kill(pid, SIGKILL);
 	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
+	why = pid > 0 ? explain(output, whole, status) : ws_strdup("it could not be started");
 	free(output);
-	return ok && WIFEXITED(status) && !WEXITSTATUS(status);
+	return why;
 }

@@ -17,10 +17,10 @@ char *ws_find_disassembler(void);
 typedef void (*ws_instruction_fn)(void *context, const char *function, uint64_t pc,
 				  const char *text);
 /* Disassemble the cubin in a file: the function of a symbol, by its number in the cubin's table, or
- * with 0 all of it, which takes seconds for a library's. False when that failed or took too long;
- * what was understood by then has been handed over. */
-bool ws_disassemble(const char *program, const char *cubin, uint32_t symbol,
-		    ws_instruction_fn found, void *context);
+ * with 0 all of it, which takes seconds for a library's. NULL, or why that failed or took too long,
+ * owned by the caller; what was understood by then has been handed over. */
+char *ws_disassemble(const char *program, const char *cubin, uint32_t symbol,
+		     ws_instruction_fn found, void *context);
 /* Understand what the disassembler printed, a line. `function` (room for 4096) is the function that
  * the lines are in. */
 void ws_read_disassembly(char *function, const char *line, ws_instruction_fn found, void *context);

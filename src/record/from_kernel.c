@@ -160,16 +160,17 @@ static void place_value(struct ws_stream *stream, struct ws_row_kernel_source *r
 			const char *function)
 {
 	struct ws_kernel_instruction instruction;
+	enum ws_severity severity;
+	char *complaint;
 
 	if (!stream->sink->code || !function)
 		return;
 	instruction = ws_kernel_code_find(stream->sink->code, stream->writer, row->cubin, function,
 					  row->pc);
-	if (ws_kernel_code_left_out(stream->sink->code))
-		ws_stream_diagnostic(stream, WS_WARNING, "kernel",
-				     "nvdisasm took more than a minute: from %s on, functions are "
-				     "without the text of their instructions.",
-				     function);
+	complaint = ws_kernel_code_complaint(stream->sink->code, &severity);
+	if (complaint)
+		ws_stream_diagnostic(stream, severity, "kernel", "%s", complaint);
+	free(complaint);
 	row->sass = instruction.sass;
 	row->file = instruction.file;
 	row->line = instruction.line;

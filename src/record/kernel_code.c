@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/ticks.h"
 #include "record/disassemble.h"
+#include "schema/kernel_sass.h"
 #include "symbols/cubin.h"
 
 enum { STEP = 16 }; /* bytes of an instruction */
@@ -46,7 +47,7 @@ struct ws_kernel_code {
 	char *folder, *disassembler;
 	bool whole; /* the disassembler does not know how to restrict itself to a function */
 	uint64_t spent_ns, most_ns; /* in the disassembler */
-	bool left_out, said;	    /* a function is without text as that took too long; was told */
+	char *complaint;	    /* that has not been told; NULL when there is none */
 	struct cubin cubin;
 	struct function *functions;
 	size_t count, capacity;
@@ -91,6 +92,7 @@ void ws_kernel_code_free(struct ws_kernel_code *code)
 	free(code->sources);
 	free(code->folder);
 	free(code->disassembler);
+	free(code->complaint);
 	free(code);
 }
 
@@ -285,16 +287,21 @@ static bool has_instructions(const struct function *function)
 	return false;
 }
 
-static void run_disassembler(struct ws_kernel_code *code, uint32_t symbol, struct listing *listing)
+static void complain(struct ws_kernel_code *code, const char *functions, const char *why)
+{
+	free(code->complaint);
+	code->complaint = ws_format(WS_KERNEL_NO_SASS "%s.", functions, why);
+}
+
+/* NULL, or why it gave less than it should. */
+static char *run_disassembler(struct ws_kernel_code *code, uint32_t symbol, struct listing *listing)
 {
 	uint64_t start = ws_read_raw_ns();
+	char *why = ws_disassemble(code->disassembler, code->cubin.path, symbol, take_instruction,
+				   listing);
 
-	if (code->spent_ns >= code->most_ns) {
-		code->left_out = true;
-		return;
-	}
-	ws_disassemble(code->disassembler, code->cubin.path, symbol, take_instruction, listing);
 	code->spent_ns += ws_read_raw_ns() - start;
+	return why;
 }
 
 /* Only this function: a library's cubin has thousands. All of it where that prints nothing, and
@@ -304,14 +311,22 @@ static void disassemble(struct ws_kernel_code *code, struct ws_writer *writer,
 {
 	struct listing listing = {writer, function};
 	uint32_t symbol = code->whole ? 0 : ws_gpu_code_find_symbol(from);
+	char *why;
 
+	if (code->spent_ns >= code->most_ns) {
+		complain(code, WS_KERNEL_FURTHER_FUNCTIONS, "nvdisasm took more than a minute");
+		return;
+	}
 	if (symbol)
-		run_disassembler(code, symbol, &listing);
+		free(run_disassembler(code, symbol, &listing));
 	if (has_instructions(function))
 		return;
-	run_disassembler(code, 0, &listing);
-	if (symbol && has_instructions(function))
+	why = run_disassembler(code, 0, &listing);
+	if (!has_instructions(function))
+		complain(code, function->name, why ? why : "nvdisasm printed none of them");
+	else if (symbol)
 		code->whole = true;
+	free(why);
 }
 
 static void read_function(struct ws_kernel_code *code, struct ws_writer *writer,
@@ -319,12 +334,17 @@ static void read_function(struct ws_kernel_code *code, struct ws_writer *writer,
 {
 	struct ws_gpu_code_function from;
 
-	if (!ws_gpu_code_find_function(&code->cubin.code, function->name, &from))
+	if (!ws_gpu_code_find_function(&code->cubin.code, function->name, &from)) {
+		complain(code, function->name, "its module has no code of this name");
 		return;
+	}
 	function->count = (size_t)ws_min(from.bytes, (uint64_t)FUNCTION_MOST) / STEP;
 	function->instructions = ws_calloc(function->count + 1, sizeof(*function->instructions));
 	if (code->disassembler)
 		disassemble(code, writer, &from, function);
+	else
+		complain(code, WS_KERNEL_ALL_FUNCTIONS,
+			 "this machine has no nvdisasm, which belongs to the CUDA toolkit");
 	write_instructions(code, writer, &from, function);
 	write_ptx(writer, &code->cubin.code, function);
 	for (size_t i = 0; i < code->source_count; i++)
@@ -387,6 +407,8 @@ static struct function *find_function(struct ws_kernel_code *code, struct ws_wri
 	*function = (struct function){.cubin = cubin, .name = ws_strdup(name)};
 	if (open_cubin(code, cubin))
 		read_function(code, writer, function);
+	else
+		complain(code, name, "its code was not kept");
 	return function;
 }
 
@@ -401,10 +423,13 @@ struct ws_kernel_instruction ws_kernel_code_find(struct ws_kernel_code *code,
 	return found->instructions[pc / STEP];
 }
 
-bool ws_kernel_code_left_out(struct ws_kernel_code *code)
+/* A machine without the toolkit is no fault. */
+char *ws_kernel_code_complaint(struct ws_kernel_code *code, enum ws_severity *severity)
 {
-	bool news = code->left_out && !code->said;
+	char *complaint = code->complaint;
 
-	code->said |= news;
-	return news;
+	*severity = code->disassembler ? WS_WARNING : WS_INFO;
+
+	code->complaint = NULL;
+	return complaint;
 }

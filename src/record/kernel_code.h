@@ -23,7 +23,8 @@ void ws_kernel_code_free(struct ws_kernel_code *code);
 struct ws_kernel_instruction ws_kernel_code_find(struct ws_kernel_code *code,
 						 struct ws_writer *writer, uint64_t cubin,
 						 const char *function, uint64_t pc);
-/* True once, when instructions are without their text since the disassembler took too long. */
-bool ws_kernel_code_left_out(struct ws_kernel_code *code);
+/* Why instructions of the function that was read last have no text, as a sentence, once; owned by
+ * the caller, NULL when there is nothing to say. */
+char *ws_kernel_code_complaint(struct ws_kernel_code *code, enum ws_severity *severity);
 
 #endif

@@ -6,6 +6,7 @@ import csv
 import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -277,7 +278,7 @@ done
 """
 
 
-def ask_disassembler(knows):
+def ask_disassembler(knows, script=DISASSEMBLER):
     """The texts of instructions, of a disassembler that can restrict itself or not."""
     os.makedirs("bin", exist_ok=True)
     cubin = os.path.join(HERE, "cubin", "sample.cubin")
@@ -286,7 +287,7 @@ def ask_disassembler(knows):
     with open("bin/symbols", "w") as file:
         file.writelines(f"{words[0].rstrip(':')} {words[-1]}\n" for words in symbols)
     with open("bin/nvdisasm", "w") as file:
-        file.write(DISASSEMBLER.replace("KNOWS", knows))
+        file.write(script.replace("KNOWS", knows))
     os.chmod("bin/nvdisasm", 0o755)
     path = os.environ["PATH"]
     os.environ["PATH"] = os.path.abspath("bin") + ":" + path
@@ -301,7 +302,10 @@ def ask_disassembler(knows):
 
 
 def warnings_of_disassembly():
-    return len(ask("SELECT text FROM DIAGNOSTIC_EVENT WHERE text LIKE 'nvdisasm%'"))
+    rows = ask(
+        "SELECT text FROM DIAGNOSTIC_EVENT WHERE text LIKE 'Instructions of % have no text: %'"
+    )
+    return [row["text"] for row in rows]
 
 
 @tap.test
@@ -318,7 +322,35 @@ def a_disassembler_that_takes_too_long_is_given_up():
     texts = ask_disassembler("-fun")
     del os.environ["WARPSIGHT_DISASSEMBLY"]
     assert not texts, texts
-    assert warnings_of_disassembly() == 1
+    said = "Instructions of further kernels have no text: nvdisasm took more than a minute."
+    assert warnings_of_disassembly() == [said], warnings_of_disassembly()
+
+
+@tap.test
+def it_is_said_why_instructions_have_no_text():
+    cases = (
+        (
+            "echo; echo 'nvdisasm fatal   : bad file' >&2; exit 3",
+            "nvdisasm says: nvdisasm fatal   : bad file.",
+        ),
+        ("exit 4", "nvdisasm ended with status 4."),
+        ("kill -9 $$", "nvdisasm was ended by signal 9."),
+        ("echo nothing of it", "nvdisasm printed none of them."),
+    )
+    for script, why in cases:
+        assert not ask_disassembler("", script="#!/bin/sh\n" + script + "\n")
+        said = warnings_of_disassembly()
+        assert said and all(text.endswith("have no text: " + why) for text in said), said
+        page = tap.run("kernel", "--page", "source", "r.wsrep").out.decode()
+        assert page.count(why) >= len(said), (said, page)
+    if shutil.which("nvdisasm") or os.path.exists("/usr/local/cuda/bin/nvdisasm"):
+        return
+    os.environ["STANDIN_CUBIN"] = os.path.join(HERE, "cubin", "sample.cubin")
+    measure(*SOURCE, "--sampling-interval", "2")
+    del os.environ["STANDIN_CUBIN"]
+    said = "Instructions of all kernels have no text: this machine has no nvdisasm"
+    assert [text[: len(said)] for text in warnings_of_disassembly()] == [said]
+    assert said in tap.run("kernel", "--page", "source", "r.wsrep").out.decode()
 
 
 @tap.test
