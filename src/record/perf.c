@@ -319,6 +319,7 @@ void ws_perf_round(struct ws_perf *perf, uint64_t since)
 	ws_perf_find_ended(perf, since - HORIZON_NS, false);
 	ws_perf_count(perf, ws_read_raw_ns());
 	ws_perf_pace_switches(perf, ws_read_raw_ns());
+	ws_perf_pace_samples(perf, ws_read_raw_ns());
 	if (perf->active)
 		ws_perf_look_at_waits(perf, ws_read_raw_ns());
 }
@@ -349,12 +350,14 @@ void ws_perf_rest(struct ws_perf *perf, uint64_t time)
 		ws_perf_end_pause(perf);
 	ws_perf_say_losses(perf);
 	ws_perf_say_pauses(perf);
+	ws_perf_say_sparse(perf);
+	ws_perf_take_all_samples(perf, time);
 	ws_perf_say_rate(perf);
 	for (size_t i = 0; perf->active && i < WS_COUNT(begun); i++)
 		if (begun[i] != WS_PERF_SAMPLE || !perf->combined)
 			ws_perf_switch(&perf->set, begun[i], false);
 	perf->from = perf->to = 0;
-	perf->gaps_n = perf->gaps_checked = perf->pauses_n = 0;
+	perf->gaps_n = perf->gaps_checked = perf->pauses.n = 0;
 	perf->lost = perf->set.bad = 0;
 	perf->ran = perf->unsampled = 0;
 }
@@ -376,6 +379,7 @@ void ws_perf_finish(struct ws_perf *perf, uint64_t now)
 	ws_perf_end(perf, perf->to ? perf->to : now);
 	ws_perf_say_losses(perf);
 	ws_perf_say_pauses(perf);
+	ws_perf_say_sparse(perf);
 	ws_perf_say_rate(perf);
 }
 
@@ -398,7 +402,7 @@ struct ws_closer *ws_perf_free(struct ws_perf *perf)
 	free(perf->counters);
 	free(perf->held);
 	free(perf->gaps);
-	free(perf->pauses);
+	free(perf->pauses.span);
 	free(perf);
 	return closer;
 }

@@ -422,6 +422,7 @@ struct ws_closer *ws_perf_close_later(struct ws_perf_set *set)
 				closer = ws_closer_add(closer, ring->fds[k]);
 		free(ring->fds);
 		free(ring->python);
+		free(ring->sparse.span);
 	}
 	free(set->rings);
 	free(set->heap);
@@ -440,14 +441,18 @@ void ws_perf_close_set(struct ws_perf_set *set)
 	ws_closer_join(ws_perf_close_later(set));
 }
 
+void ws_perf_switch_on(const struct ws_perf_set *set, const struct ws_perf_ring *ring,
+		       enum ws_perf_role role, bool on)
+{
+	for (size_t k = 0; k < ring->fds_n; k++)
+		if (set->events[k % set->events_n].role == role && ring->fds[k] >= 0)
+			ioctl(ring->fds[k], on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
+}
+
 void ws_perf_switch(struct ws_perf_set *set, enum ws_perf_role role, bool on)
 {
 	for (size_t i = 0; i < set->rings_n; i++)
-		for (size_t k = 0; k < set->rings[i].fds_n; k++)
-			if (set->events[k % set->events_n].role == role &&
-			    set->rings[i].fds[k] >= 0)
-				ioctl(set->rings[i].fds[k],
-				      on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
+		ws_perf_switch_on(set, &set->rings[i], role, on);
 }
 
 struct ws_closer *ws_perf_close_role(struct ws_perf_set *set, enum ws_perf_role role,

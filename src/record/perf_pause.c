@@ -11,8 +11,7 @@
  *
  * Threads that switch more often than that mostly wait for one another, and the cost of a record
  * delays them all: the full allowance lost a fifth of the time. So the allowance shrinks as the
- * rate grows, by its square, and in all but short pauses a core takes a sample only every fourth
- * period: each copies a stack while all others wait.
+ * rate grows, by its square, and fewer samples are taken (perf_sparse.c).
  *
  * What ran on the cores during a pause is unknown, as after lost records (perf_gaps.c): spans end
  * where the pause begins, and a thread's state is known again from its next record on. Pauses are
@@ -34,53 +33,70 @@
 #define LOOK_NS 10000000u /* between two looks */
 #define SOON_NS 5000000u  /* the same where an allowance is nearly spent */
 #define ON_NS 10000000u	  /* switches are recorded for at least this long between two pauses */
-#define SPARSE_NS 20000000u  /* a pause in which there are fewer samples takes at least this */
+#define SPARSE_NS 20000000u  /* a pause in which samples are sparse takes at least this */
 #define CLOSE_NS 100000000u  /* and this one in which events are closed */
 #define PAUSE_NS 1000000000u /* the longest pause */
 #define SHIFT_LOOKS 2	     /* looks in a row that found many switches */
 
-void ws_perf_pause_switches(struct ws_perf *perf, uint64_t time, bool sparse)
+/* ---- spans of time ---- */
+
+void ws_perf_begin_span(struct ws_perf_spans *spans, uint64_t time)
 {
-	ws_grow(perf->pauses, perf->pauses_cap, perf->pauses_n + 1);
-	perf->pauses[perf->pauses_n++] =
-		(struct ws_perf_pause){.from = time, .to = UINT64_MAX, .sparse = sparse};
+	ws_grow(spans->span, spans->cap, spans->n + 1);
+	spans->span[spans->n++] = (struct ws_perf_span){time, UINT64_MAX};
+}
+
+bool ws_perf_span_lasts(const struct ws_perf_spans *spans)
+{
+	return spans->n && spans->span[spans->n - 1].to == UINT64_MAX;
+}
+
+void ws_perf_end_span(struct ws_perf_spans *spans, uint64_t time)
+{
+	if (ws_perf_span_lasts(spans))
+		spans->span[spans->n - 1].to = ws_max(time, spans->span[spans->n - 1].from);
+}
+
+/* Callers ask about recent times, so the search rarely goes further back than the last span. */
+bool ws_perf_is_in_span(const struct ws_perf_spans *spans, uint64_t time)
+{
+	for (size_t i = spans->n; i--;)
+		if (spans->span[i].from <= time)
+			return time < spans->span[i].to;
+	return false;
+}
+
+uint64_t ws_perf_sum_spans(const struct ws_perf_spans *spans, uint64_t to)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < spans->n; i++)
+		sum += ws_min(spans->span[i].to, to) - ws_min(spans->span[i].from, to);
+	return sum;
+}
+
+/* ---- pauses ---- */
+
+void ws_perf_pause_switches(struct ws_perf *perf, uint64_t time)
+{
+	ws_perf_begin_span(&perf->pauses, time);
 }
 
 void ws_perf_resume_switches(struct ws_perf *perf, uint64_t time)
 {
-	struct ws_perf_pause *last = perf->pauses_n ? &perf->pauses[perf->pauses_n - 1] : NULL;
-
-	if (last && last->to == UINT64_MAX)
-		last->to = ws_max(time, last->from);
+	ws_perf_end_span(&perf->pauses, time);
 	perf->resume = 0;
-}
-
-/* The pause at `time`, or NULL. Callers ask about recent times, so the search rarely goes further
- * back than the last pause. */
-static const struct ws_perf_pause *find_pause(const struct ws_perf *perf, uint64_t time)
-{
-	for (size_t i = perf->pauses_n; i--;)
-		if (perf->pauses[i].from <= time)
-			return time < perf->pauses[i].to ? &perf->pauses[i] : NULL;
-	return NULL;
 }
 
 bool ws_perf_is_paused(const struct ws_perf *perf, uint64_t time)
 {
-	return find_pause(perf, time) != NULL;
-}
-
-unsigned ws_perf_count_periods(const struct ws_perf *perf, uint64_t time)
-{
-	const struct ws_perf_pause *pause = find_pause(perf, time);
-
-	return pause && pause->sparse ? WS_PERF_SPARSE : 1;
+	return ws_perf_is_in_span(&perf->pauses, time);
 }
 
 void ws_perf_pass_pauses(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time)
 {
-	while (thread->pauses < perf->pauses_n && perf->pauses[thread->pauses].from <= time) {
-		uint64_t from = perf->pauses[thread->pauses++].from;
+	while (thread->pauses < perf->pauses.n && perf->pauses.span[thread->pauses].from <= time) {
+		uint64_t from = perf->pauses.span[thread->pauses++].from;
 
 		ws_perf_off(perf, thread, ws_max(from, thread->on), WS_AFTER_UNKNOWN);
 		thread->strayed = true;
@@ -90,7 +106,7 @@ void ws_perf_pass_pauses(struct ws_perf *perf, struct ws_perf_thread *thread, ui
 }
 
 static void put_pause(const struct ws_perf *perf, struct ws_sink *sink,
-		      const struct ws_perf_pause *pause)
+		      const struct ws_perf_span *pause)
 {
 	struct ws_row_sched_gap row = {.start = ws_max(pause->from, perf->from), .end = pause->to};
 
@@ -106,8 +122,8 @@ static void put_pause(const struct ws_perf *perf, struct ws_sink *sink,
 
 void ws_perf_put_pauses(struct ws_perf *perf, struct ws_sink *sink)
 {
-	while (sink->pauses < perf->pauses_n && perf->pauses[sink->pauses].to != UINT64_MAX)
-		put_pause(perf, sink, &perf->pauses[sink->pauses++]);
+	while (sink->pauses < perf->pauses.n && perf->pauses.span[sink->pauses].to != UINT64_MAX)
+		put_pause(perf, sink, &perf->pauses.span[sink->pauses++]);
 }
 
 /* ---- pacing ---- */
@@ -132,29 +148,6 @@ static double choose_allowance(double rate)
 	return ws_max(MOST * share * share, LEAST);
 }
 
-static bool can_space_out(const struct ws_perf *perf, const struct ws_perf_event *event)
-{
-	if (!event->clock || event->attr.inherit) /* no copy that a thread has inherited changes */
-		return false;
-	return event->role == WS_PERF_SAMPLE || (event->role == WS_PERF_STANDBY && perf->shifted);
-}
-
-/* Have the clocks of cores take a sample every `periods` of their periods. False when there are
- * none, or the kernel refuses it. */
-static bool space_out_samples(struct ws_perf *perf, unsigned periods)
-{
-	const struct ws_perf_set *set = &perf->set;
-	uint64_t ns = (uint64_t)perf->timer_ns * periods;
-	bool done = false;
-
-	for (size_t i = 0; ns && i < set->rings_n; i++)
-		for (size_t k = 0; k < set->rings[i].fds_n; k++)
-			if (set->rings[i].fds[k] >= 0 &&
-			    can_space_out(perf, &set->events[k % set->events_n]))
-				done |= !ioctl(set->rings[i].fds[k], PERF_EVENT_IOC_PERIOD, &ns);
-	return done;
-}
-
 /* Add to each core's allowance for the time since the last look and subtract what was recorded: a
  * switch makes two records. */
 static struct busiest settle_allowances(struct ws_perf *perf, uint64_t now)
@@ -170,6 +163,7 @@ static struct busiest settle_allowances(struct ws_perf *perf, uint64_t now)
 		ring->switches = 0;
 		ring->allowance = ws_min(ring->allowance + more, BURST) - n;
 		ring->allowance = ws_max(ring->allowance, -DEBT);
+		ws_perf_note_rate(perf, ring, n / span, now);
 		if (ring->allowance <= busiest.allowance)
 			busiest = (struct busiest){ring->allowance, n / span};
 	}
@@ -204,24 +198,33 @@ static void reopen_events(struct ws_perf *perf)
 				   "more: the kernel refused to begin again after a pause.");
 }
 
+/* No switch tells in a pause where the threads are. They may be on any core, but mostly stay on
+ * those where they were; clocks of other cores would only wake them up. */
+static void want_sparse_pause(struct ws_perf *perf)
+{
+	for (size_t i = 0; i < perf->set.rings_n; i++) {
+		struct ws_perf_ring *ring = &perf->set.rings[i];
+
+		if (ring->switch_rate > 0 || !perf->by_thread || perf->shifted)
+			ws_perf_want_sparse(perf, ring, perf->resume + 2 * LOOK_NS);
+	}
+}
+
 static void begin_pause(struct ws_perf *perf, uint64_t now, double ns)
 {
-	bool sparse;
-
 	ws_perf_stop_calls(perf);
 	/* Take the time first: what single cores record beyond it is not used. */
-	sparse = ns >= SPARSE_NS && space_out_samples(perf, WS_PERF_SPARSE);
-	ws_perf_pause_switches(perf, now, sparse);
+	ws_perf_pause_switches(perf, now);
 	record_switches(perf, false);
 	if (ns >= CLOSE_NS)
 		close_events(perf);
 	perf->resume = now + (uint64_t)ws_min(ns, (double)PAUSE_NS);
+	if (ns >= SPARSE_NS)
+		want_sparse_pause(perf);
 }
 
 void ws_perf_end_pause(struct ws_perf *perf)
 {
-	if (perf->pauses_n && perf->pauses[perf->pauses_n - 1].sparse)
-		space_out_samples(perf, 1);
 	reopen_events(perf);
 	record_switches(perf, true);
 }
@@ -302,23 +305,16 @@ void ws_perf_pace_switches(struct ws_perf *perf, uint64_t now)
 
 void ws_perf_say_pauses(struct ws_perf *perf)
 {
-	uint64_t sum = 0;
-	bool sparse = false;
+	uint64_t sum = ws_perf_sum_spans(&perf->pauses, perf->to);
 	char text[600];
 
-	for (size_t i = 0; i < perf->pauses_n; i++) {
-		sum += ws_min(perf->pauses[i].to, perf->to) - perf->pauses[i].from;
-		sparse |= perf->pauses[i].sparse;
-	}
 	if (!sum)
 		return;
 	snprintf(text, sizeof(text),
 		 "Threads switched more than %.0f times a second on a core. So as not to slow "
 		 "them down, context switches and wake-ups were not recorded for %.3f of %.3f s: "
-		 "what ran on the cores then is unknown, and samples stand for their period%s. "
+		 "what ran on the cores then is unknown, and samples stand for their period. "
 		 "--lossless records all.",
-		 MOST, (double)sum / 1e9, (double)(perf->to - perf->from) / 1e9,
-		 sparse ? ", four times theirs in pauses of 20 ms and more, where fewer are taken"
-			: "");
+		 MOST, (double)sum / 1e9, (double)(perf->to - perf->from) / 1e9);
 	ws_sink_diagnostic(perf->main, WS_INFO, "perf", 0, perf->to, text);
 }

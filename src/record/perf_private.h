@@ -61,17 +61,29 @@ struct ws_perf_counter {   /* for --event-sample: counters that are read, not sa
 	bool seen;
 };
 
+struct ws_perf_span {
+	uint64_t from, to; /* to: UINT64_MAX while it lasts */
+};
+
+struct ws_perf_spans { /* in the order of time, one after the other */
+	struct ws_perf_span *span;
+	size_t n, cap;
+};
+
 struct ws_perf_ring {
 	uint32_t cpu;
 	bool copy; /* a copy of another ring of the same core, for tests: it is not read */
 	struct perf_event_mmap_page *page;
 	const char *data;
 	size_t bytes;
-	uint64_t tail, head; /* of this round */
-	uint64_t time;	     /* of the record at `tail` */
-	uint64_t last;	     /* time of the last record that was taken */
-	uint64_t switches;   /* records of context switches since ws_perf_pace_switches counted */
-	double allowance;    /* switches that may still be recorded before a pause */
+	uint64_t tail, head;   /* of this round */
+	uint64_t time;	       /* of the record at `tail` */
+	uint64_t last;	       /* time of the last record that was taken */
+	uint64_t switches;     /* records of context switches since ws_perf_pace_switches counted */
+	double allowance;      /* switches that may still be recorded before a pause */
+	double switch_rate;    /* switches a second at the last look */
+	uint64_t sparse_until; /* until when its samples are to be sparse; 0: they are not */
+	struct ws_perf_spans sparse; /* when they were: perf_sparse.c */
 	uint64_t full_at; /* the writer's position when it had no room for a record; 0: it had room
 			   */
 	int *fds; /* of the events in their order, repeated for each thread that was given its own
@@ -122,6 +134,9 @@ void ws_perf_close_set(struct ws_perf_set *set);
 struct ws_closer *ws_perf_close_later(struct ws_perf_set *set);
 /* Enable or disable all events of a role. */
 void ws_perf_switch(struct ws_perf_set *set, enum ws_perf_role role, bool on);
+/* The same on one core. */
+void ws_perf_switch_on(const struct ws_perf_set *set, const struct ws_perf_ring *ring,
+		       enum ws_perf_role role, bool on);
 /* Close one of the events on all CPUs. It must not be the first, which owns the buffers. What it
  * has written can still be read. */
 void ws_perf_close_event(struct ws_perf_set *set, size_t event);
@@ -232,11 +247,7 @@ struct ws_perf_gap {	   /* records of a core were lost */
 	uint64_t events; /* 0: not known */
 };
 
-struct ws_perf_pause {	   /* context switches were not recorded, to make them cheaper */
-	uint64_t from, to; /* to: UINT64_MAX while it lasts */
-	bool sparse;	   /* samples came WS_PERF_SPARSE times less often */
-};
-#define WS_PERF_SPARSE 4
+#define WS_PERF_SPARSE 4 /* periods for which a sparse sample stands */
 
 struct ws_perf_held { /* a sample that the thread took of itself, until perf's records reach it */
 	uint32_t tid; /* as seen from here */
@@ -283,16 +294,15 @@ struct ws_perf {
 	uint64_t lost, throttled, dropped;
 	struct ws_perf_gap *gaps; /* by their ends */
 	size_t gaps_n, gaps_cap;
-	struct ws_perf_pause *pauses;
-	size_t pauses_n, pauses_cap;
-	uint64_t counted_from; /* since when switches are counted; 0: they are not */
-	double switch_rate;    /* switches a second of the busiest core at the last look */
-	uint64_t resume;       /* when to record switches again; 0: they are being recorded */
-	uint64_t look_at;      /* when to check what is left of the allowances */
-	unsigned busy;	       /* looks in a row that found many switches */
-	size_t gaps_checked;   /* their number when threads were last checked for being alive */
-	uint64_t checked;      /* when that was */
-	bool doubts;	       /* some threads may be in doubt */
+	struct ws_perf_spans pauses; /* in which switches were not recorded, to make them cheaper */
+	uint64_t counted_from;	     /* since when switches are counted; 0: they are not */
+	double switch_rate;	     /* switches a second of the busiest core at the last look */
+	uint64_t resume;	     /* when to record switches again; 0: they are being recorded */
+	uint64_t look_at;	     /* when to check what is left of the allowances */
+	unsigned busy;		     /* looks in a row that found many switches */
+	size_t gaps_checked; /* their number when threads were last checked for being alive */
+	uint64_t checked;    /* when that was */
+	bool doubts;	     /* some threads may be in doubt */
 	/* Whether the thread is gone. NULL: do not ask */
 	bool (*has_ended)(uint32_t pid, uint32_t tid);
 	/* Whether the process has had time to announce itself. NULL: assume that it has */
@@ -454,6 +464,17 @@ uint64_t ws_perf_guess_end(const struct ws_perf *perf, const struct ws_perf_thre
 void ws_perf_put_gaps(struct ws_perf *perf, struct ws_sink *sink);
 bool ws_perf_has_ended(uint32_t pid, uint32_t tid);
 
+/* ---- spans of time (perf_pause.c) ---- */
+
+void ws_perf_begin_span(struct ws_perf_spans *spans, uint64_t time);
+/* Nothing is done where none lasts. */
+void ws_perf_end_span(struct ws_perf_spans *spans, uint64_t time);
+bool ws_perf_span_lasts(const struct ws_perf_spans *spans);
+/* Whether `time` is in one of them. Cheap where it is recent. */
+bool ws_perf_is_in_span(const struct ws_perf_spans *spans, uint64_t time);
+/* Their length up to `to`. */
+uint64_t ws_perf_sum_spans(const struct ws_perf_spans *spans, uint64_t to);
+
 /* ---- switches that come too fast (perf_pause.c) ---- */
 
 /* Count what was recorded. When threads switch so often that recording it would slow them down,
@@ -461,22 +482,36 @@ bool ws_perf_has_ended(uint32_t pid, uint32_t tid);
 void ws_perf_pace_switches(struct ws_perf *perf, uint64_t now);
 /* For how long the recorder may sleep until it should count again, in nanoseconds. */
 uint64_t ws_perf_time_to_look(const struct ws_perf *perf, uint64_t now);
-/* Note that switches are not recorded from `time` on, or are again. `sparse`: fewer samples are
- * taken meanwhile. */
-void ws_perf_pause_switches(struct ws_perf *perf, uint64_t time, bool sparse);
+/* Note that switches are not recorded from `time` on, or are again. */
+void ws_perf_pause_switches(struct ws_perf *perf, uint64_t time);
 void ws_perf_resume_switches(struct ws_perf *perf, uint64_t time);
-/* Have the kernel record switches and take all samples again. */
+/* Have the kernel record switches again. */
 void ws_perf_end_pause(struct ws_perf *perf);
 /* Whether switches were not recorded at `time`. */
 bool ws_perf_is_paused(const struct ws_perf *perf, uint64_t time);
-/* Periods of the clock for which a sample at `time` stands: more than one in a sparse pause. */
-unsigned ws_perf_count_periods(const struct ws_perf *perf, uint64_t time);
 /* Take into account pauses that began before `time`, at which the thread has a record or ends. */
 void ws_perf_pass_pauses(struct ws_perf *perf, struct ws_perf_thread *thread, uint64_t time);
 /* Write the pauses, as gaps of every core, into a report that does not have them yet. */
 void ws_perf_put_pauses(struct ws_perf *perf, struct ws_sink *sink);
 /* At the end: report for how long switches were not recorded. */
 void ws_perf_say_pauses(struct ws_perf *perf);
+
+/* ---- cores with fewer samples (perf_sparse.c) ---- */
+
+/* Samples of the ring's core are to be sparse up to the raw time `until`. Changes nothing before
+ * the next ws_perf_pace_samples. */
+void ws_perf_want_sparse(struct ws_perf *perf, struct ws_perf_ring *ring, uint64_t until);
+/* Threads switch `rate` times a second on the ring's core. `now`: ws_read_raw_ns, here and below.
+ */
+void ws_perf_note_rate(struct ws_perf *perf, struct ws_perf_ring *ring, double rate, uint64_t now);
+/* Have each core take all of its samples, or sparse ones, as is wanted now. */
+void ws_perf_pace_samples(struct ws_perf *perf, uint64_t now);
+/* Forget all about sparse samples: a collection ends, and others may follow. */
+void ws_perf_take_all_samples(struct ws_perf *perf, uint64_t now);
+/* Periods of the clock for which a sample of the core at `time` stands. */
+unsigned ws_perf_count_periods(struct ws_perf *perf, uint32_t cpu, uint64_t time);
+/* At the end: report for how long samples were sparse. */
+void ws_perf_say_sparse(struct ws_perf *perf);
 
 /* ---- how many samples a second the kernel allows (perf_rate.c) ---- */
 

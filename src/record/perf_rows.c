@@ -117,14 +117,14 @@ static void decode_python(struct ws_perf *perf, const struct ws_perf_rec *record
 	}
 }
 
-/* The time that the event itself says the sample at `time` stands for; for a counter, from what it
+/* The time that the event itself says the sample stands for; for a counter, from what it
  * has counted per nanosecond so far. The kernel goes on reporting the period that a clock was
  * opened with when it has been given another. */
-static uint64_t period_ns(const struct ws_perf *perf, const struct ws_perf_event *ev,
-			  uint64_t period, uint64_t time)
+static uint64_t period_ns(struct ws_perf *perf, const struct ws_perf_event *ev, uint64_t period,
+			  const struct ws_perf_rec *record)
 {
 	if (ev->clock)
-		return period * ws_perf_count_periods(perf, time);
+		return period * ws_perf_count_periods(perf, record->cpu, record->time);
 	return perf->known_cycles ? (uint64_t)((double)period * (double)perf->known_ns /
 					       (double)perf->known_cycles)
 				  : 0;
@@ -138,7 +138,7 @@ static void set_time(struct ws_perf *perf, struct ws_perf_thread *thread,
 	bool strayed = thread->strayed; /* then the counter has not counted its time */
 
 	row->time = ws_perf_time_of(perf, thread, record->time, record->cpu,
-				    period_ns(perf, ev, row->weight, record->time));
+				    period_ns(perf, ev, row->weight, record));
 	perf->ran += row->time;
 	if (ev->clock) {
 		row->weight = row->time;

@@ -67,8 +67,8 @@ static struct ws_perf_thread *new_thread(struct ws_perf *perf, struct ws_perf_im
 	thread->tid = tid;
 	thread->start = start;
 	thread->gaps = perf->gaps_n;
-	thread->pauses = perf->pauses_n;
-	thread->strayed = perf->pauses_n && start < perf->pauses[perf->pauses_n - 1].to;
+	thread->pauses = perf->pauses.n;
+	thread->strayed = perf->pauses.n && start < perf->pauses.span[perf->pauses.n - 1].to;
 	snprintf(thread->comm, sizeof(thread->comm), "%s", comm);
 	im->threads++;
 	ws_map_set(&perf->threads, tid, (uintptr_t)thread);

@@ -16,8 +16,8 @@
  *   registered PID TIME EXE                its hooks say so; the recorder reads it at once
  *   slow PID                               it has not had the processor, if anyone asks
  *   dead TID                               it exists no more, if anyone asks
- *   pause TIME [sparse] | resume TIME      switches are not recorded, and are again;
- *                                          sparse: with fewer samples
+ *   pause TIME | resume TIME               switches are not recorded, and are again
+ *   sparse TIME CPU | dense TIME CPU       fewer samples are taken there, and all again
  *   round TIME                             the recorder reads what is older
  */
 #include "perf_case.h"
@@ -330,7 +330,27 @@ static void replay_end(const char *a)
 
 static void replay_pause(const char *a)
 {
-	ws_perf_pause_switches(&perf, strtoull(a, NULL, 10), strstr(a, "sparse") != NULL);
+	ws_perf_pause_switches(&perf, strtoull(a, NULL, 10));
+}
+
+static void replay_sparse(const char *a)
+{
+	char *end;
+	uint64_t time = strtoull(a, &end, 10);
+	struct ws_perf_ring *ring = &rings[strtoul(end, NULL, 10) % CPUS];
+
+	ws_perf_begin_span(&ring->sparse, time);
+	ring->sparse_until = UINT64_MAX; /* rounds leave it alone */
+}
+
+static void replay_dense(const char *a)
+{
+	char *end;
+	uint64_t time = strtoull(a, &end, 10);
+	struct ws_perf_ring *ring = &rings[strtoul(end, NULL, 10) % CPUS];
+
+	ws_perf_end_span(&ring->sparse, time);
+	ring->sparse_until = 0;
 }
 
 static void replay_resume(const char *a)
@@ -348,16 +368,17 @@ static void replay_line(const char *line)
 	static const struct {
 		const char *word;
 		void (*replay)(const char *a);
-	} records[] = {{"event", replay_event},	 {"begin", replay_begin},
-		       {"end", replay_end},	 {"exec", replay_exec},
-		       {"fork", replay_fork},	 {"exit", replay_exit},
-		       {"map", replay_map},	 {"in", replay_in},
-		       {"out", replay_out},	 {"sample", replay_sample},
-		       {"lost", replay_lost},	 {"throttle", replay_throttle},
-		       {"held", replay_held},	 {"dead", replay_dead},
-		       {"round", replay_round},	 {"registered", replay_registered},
-		       {"slow", replay_slow},	 {"pause", replay_pause},
-		       {"resume", replay_resume}};
+	} records[] = {{"event", replay_event},	  {"begin", replay_begin},
+		       {"end", replay_end},	  {"exec", replay_exec},
+		       {"fork", replay_fork},	  {"exit", replay_exit},
+		       {"map", replay_map},	  {"in", replay_in},
+		       {"out", replay_out},	  {"sample", replay_sample},
+		       {"lost", replay_lost},	  {"throttle", replay_throttle},
+		       {"held", replay_held},	  {"dead", replay_dead},
+		       {"round", replay_round},	  {"registered", replay_registered},
+		       {"slow", replay_slow},	  {"pause", replay_pause},
+		       {"resume", replay_resume}, {"sparse", replay_sparse},
+		       {"dense", replay_dense}};
 	size_t n = strcspn(line, " \n");
 
 	for (size_t i = 0; i < WS_COUNT(records); i++)
@@ -390,13 +411,14 @@ static void free_all(void)
 	for (size_t i = 0; i < CPUS; i++) {
 		free(rings[i].page);
 		free((void *)(uintptr_t)rings[i].data);
+		free(rings[i].sparse.span);
 	}
 	free(perf.set.heap);
 	free(perf.set.scratch);
 	free(perf.set.events);
 	free(perf.held);
 	free(perf.gaps);
-	free(perf.pauses);
+	free(perf.pauses.span);
 	ws_map_free(&perf.set.by_id);
 }
 

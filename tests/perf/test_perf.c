@@ -250,6 +250,7 @@ static bool check_names(void)
 struct switching {
 	double recorded; /* share of the time */
 	bool shifted;	 /* to samples taken on cores */
+	bool sparse[2];	 /* samples of a core are to be */
 };
 
 /* Threads switch `rate` times a second on one core of two for `ms`, looked at every 10 ms. */
@@ -276,8 +277,11 @@ static struct switching record_switching(unsigned rate, unsigned ms, bool all)
 		on++;
 		rings[1].switches += 2u * rate / 100;
 	}
-	free(perf.pauses);
-	return (struct switching){(double)on / looks, perf.shifted};
+	free(perf.pauses.span);
+	return (struct switching){(double)on / looks,
+				  perf.shifted,
+				  {rings[0].sparse_until > looks * UINT64_C(10000000),
+				   rings[1].sparse_until > looks * UINT64_C(10000000)}};
 }
 
 static double share_recorded(unsigned rate, unsigned ms, bool all)
@@ -307,6 +311,42 @@ static bool check_pauses(void)
 	return ok;
 }
 
+static bool check_crowds(void)
+{
+	bool ok = true;
+
+	CHECK(!record_switching(6000, 500, false).sparse[1]);
+	CHECK(record_switching(12000, 500, false).sparse[1]);
+	CHECK(!record_switching(12000, 500, false).sparse[0]); /* a core by itself */
+	CHECK(!record_switching(12000, 500, true).sparse[1]);
+	CHECK(record_switching(200000, 500, false).sparse[1]); /* in a pause */
+	return ok;
+}
+
+/* A thread that calls MPI without pause makes the core sparse on which it was seen last. */
+static bool check_storms(void)
+{
+	struct ws_perf_thread thread = {.tid = 77, .cpu = 1};
+	struct ws_perf_ring rings[2] = {{.cpu = 0}, {.cpu = 1}};
+	struct ws_perf perf = {.active = true, .from = 1};
+	bool ok = true;
+
+	perf.set.rings = rings;
+	perf.set.rings_n = WS_COUNT(rings);
+	ws_map_set(&perf.threads, 77, (uint64_t)(uintptr_t)&thread);
+	ws_perf_note_storm(&perf, 78, 1000);
+	ws_perf_note_storm(NULL, 77, 1000);
+	CHECK(!rings[0].sparse_until && !rings[1].sparse_until);
+	ws_perf_note_storm(&perf, 77, 1000);
+	CHECK(!rings[0].sparse_until && rings[1].sparse_until > 1000);
+	perf.options.all_switches = true;
+	rings[1].sparse_until = 0;
+	ws_perf_note_storm(&perf, 77, 2000);
+	CHECK(!rings[1].sparse_until);
+	ws_map_free(&perf.threads);
+	return ok;
+}
+
 int main(void)
 {
 	static const struct {
@@ -318,7 +358,9 @@ int main(void)
 		     {"rings are merged in the order of time", rings_merge},
 		     {"formats of tracepoints", check_formats},
 		     {"names of events", check_names},
-		     {"switches that come too fast are paused", check_pauses}};
+		     {"switches that come too fast are paused", check_pauses},
+		     {"samples of crowded cores are sparse", check_crowds},
+		     {"and those of cores that call MPI without pause", check_storms}};
 
 	printf("1..%zu\n", WS_COUNT(tests));
 	for (size_t i = 0; i < WS_COUNT(tests); i++) {

@@ -430,17 +430,36 @@ def paused_switches():
 
 @test
 def sparse_samples():
-    """In a sparse pause a sample stands for four periods, though the kernel reports one."""
+    """A sparse sample stands for four periods, though the kernel reports one."""
     m = Machine("clock", wide=True)
     m.thread(PID + 1, BEGIN + 10, 0)
     m.span(PID + 1, BEGIN + MS, 50 * MS)
-    m.put(BEGIN + 100 * MS, 0, "pause %d sparse" % (BEGIN + 100 * MS))
+    m.put(BEGIN + 100 * MS, 0, "pause %d" % (BEGIN + 100 * MS))
+    m.put(BEGIN + 100 * MS, 0, "sparse %d 0" % (BEGIN + 100 * MS))
     for i in range(25):
         at = BEGIN + (104 + 4 * i) * MS
         m.put(at, 0, "sample %d %d %d 0 400010 1000000" % (PID, PID + 1, at))
     m.put(BEGIN + 300 * MS, 0, "resume %d" % (BEGIN + 300 * MS))
+    m.put(BEGIN + 300 * MS, 0, "dense %d 0" % (BEGIN + 300 * MS))
     m.span(PID + 1, BEGIN + 310 * MS, 39 * MS)
-    near(shown(m.record())[0][PID + 1], 189 * MS, "self time")
+    path = m.record()
+    near(shown(path)[0][PID + 1], 189 * MS, "self time")
+    said = run("info", path).out.decode()
+    same("For up to 0.200 s of a core" in said, True, "info says: %s" % said)
+
+
+@test
+def sparse_samples_of_known_switches():
+    """Where switches are recorded, their times are shared among sparse samples."""
+    m = Machine("clock", wide=True)
+    m.thread(PID + 1, BEGIN + 10, 0)
+    m.put(BEGIN + 10 * MS, 0, "sparse %d 0" % (BEGIN + 10 * MS))
+    m.put(BEGIN + 10 * MS, 0, "in %d %d %d 0" % (PID, PID + 1, BEGIN + 10 * MS))
+    for i in range(20):
+        at = BEGIN + (14 + 4 * i) * MS
+        m.put(at, 0, "sample %d %d %d 0 400010 1000000" % (PID, PID + 1, at))
+    m.put(BEGIN + 90 * MS, 0, "out %d %d %d 0 0" % (PID, PID + 1, BEGIN + 90 * MS))
+    near(shown(m.record())[0][PID + 1], 80 * MS, "self time")
 
 
 @test
