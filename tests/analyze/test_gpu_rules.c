@@ -105,11 +105,48 @@ static void test_workers_that_are_started_anew(void **state)
 	forget_program(&analysed);
 }
 
+/* ---- a wait in the middle of a step that is bound by launches ---- */
+
+static bool reads_loss;
+
+static void step_of_short_kernels(struct program *program, int number)
+{
+	uint64_t wait;
+
+	if (!number)
+		describe_loader(program);
+	for (int i = 0; i < 60; i++) {
+		program->now += 20 * US;
+		add_kernel(program, 0, "work", 8 * US, full);
+		if (i != 30 || !reads_loss)
+			continue;
+		wait = program->gpu_end[0] - program->now + 5 * US;
+		ROW(program, cuda_api, .start = program->now, .end = program->now + wait,
+		    .thread = 1, .correlation = ++program->correlation, .callchain = 1,
+		    .name = make_string(program, "cudaStreamSynchronize_v3020"));
+		program->now += wait;
+	}
+}
+
+static void test_a_wait_among_launches(void **state)
+{
+	struct analysed analysed = analyse_program(step_of_short_kernels);
+
+	(void)state;
+	assert_int_equal(find_level(&analysed, "launch-bound", "in each step"), -1);
+	forget_program(&analysed);
+	reads_loss = true;
+	check_first(step_of_short_kernels, "launch-bound",
+		    "; in each step the CPU waits for the GPU at epoch (train.py:7)");
+	reads_loss = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_steps_of_like_layers),
 		cmocka_unit_test(test_workers_that_are_started_anew),
+		cmocka_unit_test(test_a_wait_among_launches),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -106,12 +106,26 @@ static bool is_launch_bound(const struct ws_analysis *analysis)
 	       ws_analysis_share(analysis, sum_launching(analysis)) > 0.2;
 }
 
+/* The wait of each step, where no rule has said more of it. Returns whether there is one. */
+static bool put_waits(const struct ws_analysis *analysis, const struct ws_findings *findings,
+		      struct ws_text *text)
+{
+	size_t length = text->len;
+
+	for (size_t i = 0; i < findings->count; i++)
+		if (findings->findings[i].rule == &ws_rule_sync_calls)
+			return false;
+	ws_put_wait_of_steps(analysis, text);
+	return text->len > length;
+}
+
 static void check_launches(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_facts *facts = &analysis->facts;
 	uint64_t busy = ws_analysis_gpu_busy(analysis), gain;
 	struct ws_finding *finding;
 	struct ws_text line = {0};
+	bool waits;
 
 	/* Other rules know why the CPU is slow, or why it cannot run ahead. */
 	if (!is_launch_bound(analysis) || ws_findings_have(findings, &ws_rule_blocking_launches) ||
@@ -138,6 +152,7 @@ static void check_launches(const struct ws_analysis *analysis, struct ws_finding
 			gain -= ws_min(gain, other->gain_ns);
 	}
 	put_line(analysis, &line);
+	waits = put_waits(analysis, findings, &line);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_launch_bound,
 					sum_launching(analysis), gain);
 	finding->title = ws_format(
@@ -149,10 +164,14 @@ static void check_launches(const struct ws_analysis *analysis, struct ws_finding
 		100.0 * (double)facts->brief_kernels / (double)facts->kernel_instances,
 		100 * ws_analysis_share(analysis, busy), ws_text_or(line.text, ""));
 	ws_text_free(&line);
-	finding->advice = ws_strdup(
-		"Launch the step as one CUDA graph (torch.cuda.CUDAGraph, "
+	finding->advice = ws_format(
+		"%sLaunch the step as one CUDA graph (torch.cuda.CUDAGraph, "
 		"torch.compile(mode='reduce-overhead')), fuse kernels (torch.compile), or give "
-		"each kernel more work (a larger batch).");
+		"each kernel more work (a larger batch).",
+		waits ? "A wait in the middle of a step (.item(), .cpu(), printing a tensor) "
+			"empties "
+			"the GPU's queue: keep the value on the GPU, or read it every n-th step. "
+		      : "");
 	finding->assumption = ws_strdup("launching costs next to nothing");
 	finding->next = ws_strdup("warpsight stats -r cuda_kern_exec_sum REPORT");
 }

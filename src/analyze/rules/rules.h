@@ -34,6 +34,8 @@ bool ws_is_call_named(const struct ws_analysis *analysis, uint32_t call, const c
 /* Whether a place called a library's function that makes or destroys a handle or a plan, which
  * allocates, loads code and waits meanwhile. */
 bool ws_is_library_setup(const struct ws_analysis *analysis, const struct ws_code_place *place);
+/* "; in each step the CPU waits for the GPU at add (train.py:17)"; nothing where it does not. */
+void ws_put_wait_of_steps(const struct ws_analysis *analysis, struct ws_text *text);
 /* The part of the window on the path in calls of CUDA with these names, ns; names as for
  * ws_facts_sum_calls. */
 uint64_t ws_sum_path_calls(const struct ws_analysis *analysis, const char *const *names);

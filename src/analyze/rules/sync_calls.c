@@ -81,6 +81,18 @@ static bool is_worth_it(const struct ws_analysis *analysis, const struct ws_call
 	       facts->kernel_ns / facts->kernel_instances < SHORT_PIECE_NS;
 }
 
+void ws_put_wait_of_steps(const struct ws_analysis *analysis, struct ws_text *text)
+{
+	struct ws_call_fact calls;
+
+	if (analysis->model->step_source == WS_STEPS_NONE ||
+	    !ws_facts_sum_calls(analysis->model, &analysis->facts, syncs, &calls) ||
+	    calls.count * 10 < analysis->steps * 9 || !calls.place.users)
+		return;
+	ws_text_puts(text, "; in each step the CPU waits for the GPU");
+	ws_put_at_place(analysis, &calls.place, text);
+}
+
 /* What a call of CUDA means here; determined once for each name. */
 enum call_sort { SORT_OTHER = 1, SORT_WORK, SORT_SYNC };
 
