@@ -189,7 +189,8 @@ static void print_finding(const struct ws_analysis_view *view, const struct ws_f
 			finding->assumption ? " if " : "", ws_text_or(finding->assumption, ""));
 	if (finding->advice)
 		fprintf(view->file, "   %s\n", finding->advice);
-	if (finding->next && !view->brief) {
+	/* What gains nothing by itself is only worth a next look. */
+	if (finding->next && (!view->brief || !finding->gain_ns)) {
 		char *next = ws_fill_in_report(finding->next, view->path);
 
 		fprintf(view->file, "   next: %s\n", next);
@@ -216,7 +217,8 @@ enum { MOST_BRIEF_FINDINGS = 3, MOST_BRIEF_LINES = 11 /* and one that names the 
 
 static size_t count_lines(const struct ws_finding *finding)
 {
-	return 1 + (finding->gain_ns > 0) + (finding->advice != NULL);
+	return 1 + (finding->gain_ns > 0) + (finding->advice != NULL) +
+	       (finding->next && !finding->gain_ns);
 }
 
 /* After a recording: only findings that cost something, three at most; where there are none, what

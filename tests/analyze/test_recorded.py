@@ -78,7 +78,7 @@ def kernels_of_the_program_are_to_be_measured():
     found = [f for f in analyze("timing-right")["findings"] if f["rule"] == "hot-kernel"]
     same(
         [f["next"] for f in found],
-        ["warpsight kernel -k compute --launch-count 3 cuda/build/timing right"],
+        ["warpsight kernel --set detailed -k compute --launch-count 3 cuda/build/timing right"],
     )
     found = [f for f in analyze("optimizer-fused")["findings"] if f["rule"] == "hot-kernel"]
     same([f["next"].split()[1] for f in found], ["stats"])

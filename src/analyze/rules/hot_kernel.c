@@ -8,7 +8,8 @@ static const char *choose_advice(enum ws_gpu_bound bound)
 	static const char *const advice[] = {
 		[WS_BOUND_MEMORY] = "It is bound by the bandwidth of the GPU's memory: read and "
 				    "write less (fuse it with its neighbours, smaller types), "
-				    "and keep what is used again in caches or shared memory.",
+				    "keep what is used again in caches or shared memory, and let "
+				    "neighbouring threads use neighbouring addresses.",
 		[WS_BOUND_TENSOR] = "It is bound by the tensor cores, as it should be: only less "
 				    "work or a smaller type (FP8) makes it faster.",
 		[WS_BOUND_ISSUE] = "It is bound by issuing instructions: fewer and wider ones, or "
@@ -34,7 +35,8 @@ static char *choose_next(const struct ws_analysis *analysis, const struct ws_ker
 		return ws_strdup("warpsight stats -r gpu_metric_kern_sum REPORT");
 	if (ws_is_library_kernel(analysis, kernel))
 		return ws_strdup("warpsight stats -r cuda_gpu_kern_sum REPORT");
-	ws_text_puts(&text, "warpsight kernel -k ");
+	/* The set is one that looks at each line's accesses to memory. */
+	ws_text_puts(&text, "warpsight kernel --set detailed -k ");
 	ws_put_shell_word(&text, ws_report_string(report, kernel->name, NULL));
 	ws_text_printf(&text, " --launch-count 3 %s", ws_find_program_line(report));
 	return text.text;
@@ -72,8 +74,12 @@ static void check_kernels(const struct ws_analysis *analysis, struct ws_findings
 	ws_text_free(&launch);
 	measured = choose_advice(analysis->measured.kernels[most - analysis->facts.kernels].bound);
 	finding->advice = ws_strdup(ws_text_or(
-		measured, "Nothing else holds the program up as long: look at this kernel with "
-			  "hardware counters."));
+		measured,
+		ws_is_library_kernel(analysis, most)
+			? "Nothing else holds the program up as long."
+			: "Nothing else holds the program up as long. Hardware counters say what "
+			  "it waits for: memory (also for bytes that it does not use, where "
+			  "threads' addresses lie apart), arithmetic, atomics or latencies."));
 	finding->next = choose_next(analysis, most, measured != NULL);
 	ws_finding_add_evidence(finding, "its longest run", NULL, most->longest.start,
 				most->longest.end);
