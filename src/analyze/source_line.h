@@ -19,7 +19,7 @@ struct ws_line_around {
 	bool loop;
 	bool lock;	/* the block of an asynchronous lock, semaphore or limiter */
 	bool plain;	/* the function is no coroutine */
-	unsigned loops; /* how many loops, one in the other; those of comprehensions are not told */
+	unsigned loops; /* how many nested loops; those of comprehensions are not told */
 	bool compares;	/* it is a condition that compares two values: if left.id == right.id: */
 };
 /* By the lines before it, under the same conditions; nothing where it cannot be told. */

@@ -187,7 +187,7 @@ print(join([{"customer": i} for i in range(1500)], [{"id": i} for i in range(150
     check_first(
         record("join", program),
         "hot-code",
-        "in 2 loops, one in the other, which compare each item with each",
+        "in 2 nested loops, which compare each item with each",
         "Put one side into a dictionary",
     )
     program = """def total(lines):

@@ -265,7 +265,7 @@ static bool is_comprehension(const struct ws_model *model, uint32_t function)
 	return strstr(name, "comp>") || strstr(name, "<genexpr>");
 }
 
-/* ", in 2 loops, one in the other", or ", called in a loop at fill (invoice.py:14)". */
+/* ", in 2 nested loops", or ", called in a loop at fill (invoice.py:14)". */
 static const char *put_loops(const struct ws_analysis *analysis, const struct ws_code_place *code,
 			     struct ws_text *text)
 {
@@ -275,7 +275,7 @@ static const char *put_loops(const struct ws_analysis *analysis, const struct ws
 	struct ws_code_place caller;
 
 	if (around.loops >= 2) {
-		ws_text_printf(text, ", in %u loops, one in the other%s", around.loops,
+		ws_text_printf(text, ", in %u nested loops%s", around.loops,
 			       around.compares ? ", which compare each item with each" : "");
 		return around.compares ? "Put one side into a dictionary, by what is compared, so "
 					 "that the inner loop becomes one look-up. "
