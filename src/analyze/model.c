@@ -1,8 +1,8 @@
 /*
  * model.c - see model.h.
  *
- * States come from several workers, but all of one thread from one of them, so that each thread's
- * array has one writer.
+ * States come from several workers, but those of one thread from one at a time, so that each
+ * thread's array has one writer.
  */
 #include "analyze/model.h"
 
@@ -85,7 +85,7 @@ static void add_state(void *context, uint32_t number, const struct ws_state *sta
 
 static void read_states(struct ws_model *model)
 {
-	struct ws_states_part all = {.to = UINT64_MAX, .coreless = true};
+	struct ws_states_part all = {.to = UINT64_MAX, .coreless = true, .once = true};
 	struct ws_states *states =
 		ws_states_open_part(model->report, model->who, &all, &model->damaged);
 	struct state_reader reader = {.model = model, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -94,7 +94,7 @@ static void read_states(struct ws_model *model)
 	reader.workers = ws_calloc(ws_count_state_workers(states), sizeof(*reader.workers));
 	begin_chunk(&reader, &none);
 	model->has_scheduling = ws_states_has_scheduling(states);
-	ws_walk_states_once(states, add_state, &reader);
+	model->damaged += ws_walk_states_once(states, add_state, &reader);
 	ws_states_close(states);
 	free(reader.workers);
 }

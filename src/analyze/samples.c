@@ -1,9 +1,8 @@
 /*
  * samples.c - see samples.h.
  *
- * Every block is sorted by thread and time, so a thread's samples in a block are a sorted run. Runs
- * are listed first, which says where each belongs, and then decoded to there. Where runs of a
- * thread overlap in time, which is rare, its samples are sorted afterwards.
+ * Runs of a thread's samples are listed first, which says where each belongs, and then decoded to
+ * there. Where runs of a thread overlap in time, which is rare, its samples are sorted afterwards.
  */
 #include "analyze/samples.h"
 
@@ -13,120 +12,21 @@
 
 #include "base/choose.h"
 #include "base/mem.h"
-#include "base/sort.h"
-
-struct run {
-	uint64_t first, last; /* times */
-	size_t block, from, rows;
-	size_t place;
-	uint32_t thread;
-	bool given; /* its block could be decoded */
-};
+#include "query/runs.h"
 
 struct loader {
 	struct ws_samples *out;
-	uint32_t threads;
 	pthread_mutex_t lock;
-	struct run *runs; /* those of a block follow one another */
-	size_t run_count, run_cap;
-	size_t *first_run; /* by block; 0 for none, else 1 more than its first run */
-	struct run **sorted;
+	struct ws_runs runs;
+	bool *given; /* by number of a run: its block could be decoded */
 };
 
-/* ---- which runs there are ---- */
-
-static void add_run(struct loader *loader, const struct ws_batch *batch, size_t from, size_t end)
-{
-	const uint64_t *start = batch->col[ws_sample_start];
-
-	ws_grow(loader->runs, loader->run_cap, loader->run_count + 1);
-	loader->runs[loader->run_count++] =
-		(struct run){.thread = (uint32_t)batch->col[ws_sample_thread][from],
-			     .block = batch->block,
-			     .from = from,
-			     .rows = end - from,
-			     .first = start[from],
-			     .last = start[end - 1]};
-	if (!loader->first_run[batch->block])
-		loader->first_run[batch->block] = loader->run_count;
-}
-
-static int list_runs(void *context, const struct ws_batch *batch)
-{
-	struct loader *loader = context;
-	const uint64_t *thread = batch->col[ws_sample_thread];
-
-	pthread_mutex_lock(&loader->lock);
-	for (size_t i = 0, end; i < batch->rows; i = end) {
-		for (end = i + 1; end < batch->rows && thread[end] == thread[i];)
-			end++;
-		if (thread[i] < loader->threads)
-			add_run(loader, batch, i, end);
-	}
-	pthread_mutex_unlock(&loader->lock);
-	return 0;
-}
-
-static int compare_blocks(const struct run *left, const struct run *right)
-{
-	if (left->block != right->block)
-		return ws_compare(left->block, right->block);
-	return ws_compare(left->from, right->from);
-}
-
-static int compare_runs(const void *first, const void *second)
-{
-	const struct run *left = *(struct run *const *)first, *right = *(struct run *const *)second;
-
-	if (left->thread != right->thread)
-		return ws_compare(left->thread, right->thread);
-	if (left->first != right->first)
-		return ws_compare(left->first, right->first);
-	return compare_blocks(left, right);
-}
-
-static int compare_run_blocks(const void *first, const void *second)
-{
-	return compare_blocks(*(struct run *const *)first, *(struct run *const *)second);
-}
-
-/* How many runs from number `i` on are the same thread's. */
-static size_t count_runs(const struct loader *loader, size_t i)
-{
-	size_t end = i + 1;
-
-	while (end < loader->run_count && loader->sorted[end]->thread == loader->sorted[i]->thread)
-		end++;
-	return end - i;
-}
-
-static bool runs_overlap(struct run *const *runs, size_t count)
+static bool runs_overlap(struct ws_run *const *runs, size_t count)
 {
 	for (size_t i = 1; i < count; i++)
 		if (runs[i - 1]->last > runs[i]->first)
 			return true;
 	return false;
-}
-
-static size_t place_runs(struct loader *loader)
-{
-	size_t place = 0;
-
-	loader->sorted = ws_malloc(loader->run_count * sizeof(struct run *) + 1);
-	for (size_t i = 0; i < loader->run_count; i++)
-		loader->sorted[i] = &loader->runs[i];
-	if (loader->run_count)
-		qsort(loader->sorted, loader->run_count, sizeof(struct run *), compare_runs);
-	for (size_t i = 0, count; i < loader->run_count; i += count) {
-		count = count_runs(loader, i);
-		if (runs_overlap(&loader->sorted[i], count))
-			qsort(&loader->sorted[i], count, sizeof(struct run *), compare_run_blocks);
-	}
-	for (size_t i = 0; i < loader->run_count; i++) {
-		loader->sorted[i]->place = place;
-		place += loader->sorted[i]->rows;
-	}
-	return place;
 }
 
 /* ---- their rows ---- */
@@ -146,7 +46,7 @@ static uint32_t keep_time(struct loader *loader, uint64_t time)
 	return (uint32_t)number | WS_LONG_TIME;
 }
 
-static void keep_run(struct loader *loader, const struct ws_batch *batch, struct run *run)
+static void keep_run(struct loader *loader, const struct ws_batch *batch, const struct ws_run *run)
 {
 	struct ws_samples *out = loader->out;
 
@@ -158,16 +58,16 @@ static void keep_run(struct loader *loader, const struct ws_batch *batch, struct
 		out->callers[to] = (uint32_t)batch->col[ws_sample_callers][from];
 		out->time[to] = keep_time(loader, batch->col[ws_sample_time][from]);
 	}
-	run->given = true;
+	loader->given[run->number] = true;
 }
 
 static int keep_runs(void *context, const struct ws_batch *batch)
 {
 	struct loader *loader = context;
 
-	for (size_t i = loader->first_run[batch->block];
-	     i && i <= loader->run_count && loader->runs[i - 1].block == batch->block; i++)
-		keep_run(loader, batch, &loader->runs[i - 1]);
+	for (size_t i = loader->runs.of_block[batch->block];
+	     i && i <= loader->runs.count && loader->runs.runs[i - 1].block == batch->block; i++)
+		keep_run(loader, batch, &loader->runs.runs[i - 1]);
 	return 0;
 }
 
@@ -180,12 +80,13 @@ static void move_sample(const struct ws_samples *samples, size_t to, size_t from
 }
 
 /* Closes the gaps of runs whose blocks could not be decoded. Returns where the thread's end. */
-static size_t close_gaps(struct ws_samples *samples, struct run *const *runs, size_t count)
+static size_t close_gaps(const struct loader *loader, struct ws_run *const *runs, size_t count)
 {
+	struct ws_samples *samples = loader->out;
 	size_t end = runs[0]->place;
 
 	for (size_t i = 0; i < count; i++) {
-		if (!runs[i]->given)
+		if (!loader->given[runs[i]->number])
 			continue;
 		for (size_t k = 0; runs[i]->place != end && k < runs[i]->rows; k++)
 			move_sample(samples, end + k, runs[i]->place + k);
@@ -239,36 +140,39 @@ void ws_samples_load(const struct ws_report *report, uint32_t threads,
 {
 	struct ws_scan scan = {.table = WS_TABLE_sample,
 			       .columns =
-				       WS_COLUMN_BIT(sample, start) | WS_COLUMN_BIT(sample, thread),
+				       WS_COLUMN_BIT(sample, start) | WS_COLUMN_BIT(sample, frame) |
+				       WS_COLUMN_BIT(sample, callers) | WS_COLUMN_BIT(sample, time),
 			       .time_max = UINT64_MAX};
-	struct loader loader = {
-		.out = samples, .threads = threads, .lock = PTHREAD_MUTEX_INITIALIZER};
+	struct loader loader = {.out = samples, .lock = PTHREAD_MUTEX_INITIALIZER};
+	struct ws_run **by_thread;
 
 	memset(samples, 0, sizeof(*samples));
-	loader.first_run = ws_calloc(ws_report_count_blocks(report, WS_TABLE_sample) + 1,
-				     sizeof(*loader.first_run));
-	ws_run_scan(report, &scan, list_runs, &loader, NULL);
-	samples->rows = place_runs(&loader);
+	ws_runs_list(report, WS_TABLE_sample, threads, SIZE_MAX, &loader.runs);
+	by_thread = loader.runs.by_track;
+	for (size_t i = 0, count; i < loader.runs.count; i += count) {
+		count = ws_runs_count_track(&loader.runs, i);
+		if (runs_overlap(&by_thread[i], count))
+			ws_runs_order_by_block(&loader.runs, i, count);
+	}
+	loader.given = ws_calloc(loader.runs.count + 1, sizeof(*loader.given));
+	samples->rows = loader.runs.rows;
 	samples->start = ws_malloc(samples->rows * 8 + 1);
 	samples->frame = ws_malloc(samples->rows * 4 + 1);
 	samples->callers = ws_malloc(samples->rows * 4 + 1);
 	samples->time = ws_malloc(samples->rows * 4 + 1);
-	scan.columns = WS_COLUMN_BIT(sample, start) | WS_COLUMN_BIT(sample, frame) |
-		       WS_COLUMN_BIT(sample, callers) | WS_COLUMN_BIT(sample, time);
 	ws_run_scan(report, &scan, keep_runs, &loader, &samples->damaged);
-	for (size_t i = 0, count; i < loader.run_count; i += count) {
-		struct run *const *runs = &loader.sorted[i];
+	for (size_t i = 0, count; i < loader.runs.count; i += count) {
+		struct ws_run *const *runs = &by_thread[i];
 		size_t end;
 
-		count = count_runs(&loader, i);
-		end = close_gaps(samples, runs, count);
+		count = ws_runs_count_track(&loader.runs, i);
+		end = close_gaps(&loader, runs, count);
 		if (runs_overlap(runs, count))
 			sort_samples(samples, runs[0]->place, end - runs[0]->place);
-		place(context, runs[0]->thread, runs[0]->place, end);
+		place(context, runs[0]->track, runs[0]->place, end);
 	}
-	free(loader.sorted);
-	free(loader.runs);
-	free(loader.first_run);
+	free(loader.given);
+	ws_runs_free(&loader.runs);
 }
 
 void ws_samples_free(struct ws_samples *samples)

@@ -87,6 +87,9 @@ struct ws_states_part {
 	size_t count;
 	uint64_t from, to;
 	bool holders, coreless, brief;
+	/* Only ws_walk_states_once will walk them, all of them: then scheduling need not be in
+	 * memory as a whole. */
+	bool once;
 };
 struct ws_states *ws_states_open_part(const struct ws_report *report,
 				      const struct ws_names_by_id *who,
@@ -97,6 +100,8 @@ bool ws_states_has_scheduling(const struct ws_states *states);
 
 /* What a function of the OS runtime waits for, judged by its name: enum ws_wait. */
 uint8_t ws_classify_osrt_call(const char *name);
+/* The same of a call of CUDA: WS_WAIT_GPU or WS_WAIT_CUDA. */
+uint8_t ws_classify_cuda_call(const char *name);
 
 /* How many workers ws_walk_states uses, for sizing per-worker state. */
 uint32_t ws_count_state_workers(const struct ws_states *states);
@@ -107,10 +112,12 @@ uint32_t ws_count_state_workers(const struct ws_states *states);
 void ws_walk_states(const struct ws_states *states, uint64_t from, uint64_t to,
 		    void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state),
 		    void *ctx);
-/* The same for all states, once: gives back what it has read as it goes, which halves the memory
- * where `fn` keeps the states. The states can only be closed afterwards. */
-void ws_walk_states_once(struct ws_states *states,
-			 void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state),
-			 void *ctx);
+/* The same for all states, once: gives back what it has read as it goes, or reads it only now,
+ * which halves the memory where `fn` keeps the states. Those of a thread come in order, but from
+ * several workers, one after the other. The states can only be closed afterwards. Returns how many
+ * blocks that it read only now could not be read. */
+uint64_t ws_walk_states_once(struct ws_states *states,
+			     void (*fn)(void *ctx, uint32_t worker, const struct ws_state *state),
+			     void *ctx);
 
 #endif
