@@ -6,22 +6,27 @@
 #include "analyze/facts.h"
 #include "base/mem.h"
 
-/* clang-format off */
-#define SEARCH "If it looks for an item there, again and again: a hash table finds it without looking " \
-	       "at the others; keep one beside the list."
-#define SORT "Sort once, after the last item has come; to keep a few new items in order, put each " \
-	     "where it belongs."
-#define JOIN "Joining two texts makes a new one and copies both, in a loop again and again: append " \
-	     "in place, or gather the parts in a list and join them once."
-#define FRONT "Inserting or removing at the front moves all other items: append, and reverse at the " \
-	      "end, or keep an index of the first."
-#define COPY "In a loop, each copy goes through all items: change the list in place (append), and " \
-	     "hand on references."
-#define COMPILE "Compile each expression once and keep it (qr//, a constant, Regexp.union): one " \
-		"with a variable in it is compiled anew whenever that has changed."
-#define MATCH "Anchor expressions, avoid nested repetitions, use plain searches (index, eq) where " \
-	      "the text is fixed, and one expression for many words."
-/* clang-format on */
+#define SEARCH                                                                                   \
+	"If it looks for an item there, again and again: a hash table finds it without looking " \
+	"at the others; keep one beside the list."
+#define SORT                                                                                   \
+	"Sort once, after the last item has come; to keep a few new items in order, put each " \
+	"where it belongs."
+#define JOIN                                                                                    \
+	"Joining two texts makes a new one and copies both, in a loop again and again: append " \
+	"in place, or gather the parts in a list and join them once."
+#define FRONT                                                                                   \
+	"Inserting or removing at the front moves all other items: append, and reverse at the " \
+	"end, or keep an index of the first."
+#define COPY                                                                                   \
+	"In a loop, each copy goes through all items: change the list in place (append), and " \
+	"hand on references."
+#define COMPILE                                                                           \
+	"Compile each expression once and keep it (qr//, a constant, Regexp.union): one " \
+	"with a variable in it is compiled anew whenever that has changed."
+#define MATCH                                                                                 \
+	"Anchor expressions, avoid nested repetitions, use plain searches (index, eq) where " \
+	"the text is fixed, and one expression for many words."
 
 /* What the C library does for any of them. */
 static const struct ws_script_work common[] = {

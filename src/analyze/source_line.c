@@ -73,6 +73,67 @@ bool ws_put_source_line(const char *path, uint32_t line, uint64_t until, struct 
 	return put;
 }
 
+/* ---- lines that run a command ---- */
+
+static bool is_word_part(char c)
+{
+	return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.';
+}
+
+/* Whether a line has a word between others. */
+static bool has_word(const char *line, const char *word)
+{
+	size_t length = strlen(word);
+
+	for (const char *at = strstr(line, word); length && at; at = strstr(at + length, word))
+		if ((at == line || !is_word_part(at[-1])) && !is_word_part(at[length]))
+			return true;
+	return false;
+}
+
+/* 0 where a line does not run the program, else one more than how many of the arguments it has. */
+static uint32_t count_words(const char *line, const char *command)
+{
+	uint32_t count = 0;
+
+	for (bool first = true; *command && (first || count); first = false) {
+		size_t length = strcspn(command, " ");
+		char *word = ws_format("%.*s", (int)length, command), *slash = strrchr(word, '/');
+
+		if (first)
+			count = has_word(line, slash ? slash + 1 : word);
+		else if (*word && strstr(line, word))
+			count++;
+		free(word);
+		command += length;
+		command += strspn(command, " ");
+	}
+	return count;
+}
+
+uint32_t ws_find_command_line(const char *path, const char *command, uint64_t until)
+{
+	FILE *file = open_source(path, until);
+	uint32_t found = 0, most = 0;
+	char *buffer = NULL;
+	size_t capacity = 0;
+
+	if (!file)
+		return 0;
+	for (uint32_t i = 1; getline(&buffer, &capacity, file) >= 0; i++) {
+		const char *line = buffer + strspn(buffer, " \t");
+		uint32_t count = *line == '#' ? 0 : count_words(line, command);
+
+		if (count > most) {
+			most = count;
+			found = i;
+		}
+	}
+	free(buffer);
+	fclose(file);
+	return found;
+}
+
 /* ---- what a line of Python stands in ---- */
 
 enum block_kind { BLOCK_OTHER, BLOCK_FUNCTION, BLOCK_COROUTINE, BLOCK_LOOP, BLOCK_LOCK };

@@ -297,6 +297,22 @@ def short_children_of_a_part_of_a_script_are_named():
 
 
 @live
+def programs_that_subshells_of_a_script_start_are_told_apart():
+    with open("fields.sh", "w") as file:
+        file.write(
+            "# cut and sed for each line\n"
+            "for i in $(seq 120); do\n"
+            '    x=$(echo "$i:a" | cut -d: -f1)\n'
+            '    y=$(echo "$x" | sed s/1/2/; :)\n'
+            "done\n:\n"
+        )
+    finding = first_fault(analyze(record("fields", "sh", "fields.sh")), "child-processes")
+    for words in "120 cut", "120 sed", "cut at line 3", "sed at line 4", "one awk or sed":
+        if words not in finding["title"] + finding["advice"]:
+            raise AssertionError(finding)
+
+
+@live
 def copying_a_large_process_is_named():
     for _ in range(5):  # on a busy machine the children may take longer than the copying
         report = analyze(record("fork", PLANTED, "fork"))

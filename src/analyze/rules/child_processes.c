@@ -2,17 +2,29 @@
 #include <ctype.h>
 
 #include "analyze/rules/blocked_loop.h"
+#include "analyze/scripts.h"
+#include "analyze/source_line.h"
+#include "lanes/row_tree.h"
 #include "query/intervals.h"
 
 enum { LEAST_CHILDREN = 8, SHORT_CHILD_NS = 100000000, MANY_CHILDREN = 200 };
 #define MOST_OF_TIME 0.3
 #define LEAST_COPYING 0.15
 
+enum { MOST_PROGRAMS = 32 };
+
 struct short_children {
-	uint32_t parent; /* the process that started them */
-	uint64_t count;
-	uint64_t alive;	    /* ns, the sum of all */
-	uint64_t any_alive; /* ns in which at least one existed */
+	uint32_t parent;    /* the process that started them */
+	uint64_t count;	    /* with those that they started, such as the commands of a subshell */
+	uint64_t alive;	    /* ns, the sum of all that it started itself */
+	uint64_t any_alive; /* ns in which at least one of these existed */
+	struct child_program {
+		const char *name;
+		const struct ws_process_info *first;
+		uint64_t count;
+	} programs[MOST_PROGRAMS]; /* most first */
+	size_t program_count;
+	uint64_t copies; /* of the process that started them, without another program */
 };
 
 /*
@@ -66,60 +78,103 @@ static uint32_t find_parent(const struct ws_analysis *analysis,
 	return most;
 }
 
+static void count_program(struct short_children *children, const struct ws_process_info *info)
+{
+	struct child_program *programs = children->programs;
+	size_t k = 0;
+
+	while (k < children->program_count && strcmp(programs[k].name, info->name))
+		k++;
+	if (k == MOST_PROGRAMS)
+		return;
+	if (k == children->program_count)
+		programs[children->program_count++] = (struct child_program){info->name, info, 0};
+	programs[k].count++;
+}
+
+static int compare_programs(const void *first, const void *second)
+{
+	const struct child_program *left = first, *right = second;
+
+	if (left->count != right->count)
+		return left->count > right->count ? -1 : 1;
+	return strcmp(left->name, right->name);
+}
+
+/* A short process below the parent, unless it is one that was counted before it called exec. */
+static void count_child(struct short_children *children, const struct ws_names_by_id *who,
+			const struct ws_process_info *info, const struct ws_process_info *last)
+{
+	if (!is_short_child(info, last) || ws_find_process(who, info->parent)->pid == info->pid)
+		return;
+	children->count++;
+	if (strcmp(last->name, ws_find_process(who, children->parent)->name))
+		count_program(children, last);
+	else
+		children->copies++;
+}
+
 static struct short_children count_short_children(const struct ws_analysis *analysis)
 {
-	const struct ws_model *model = analysis->model;
-	const struct ws_process_info **last = find_last_images(model->who);
+	const struct ws_names_by_id *who = analysis->model->who;
+	const struct ws_process_info **last = find_last_images(who);
 	struct short_children children = {.parent = find_parent(analysis, last)};
+	uint32_t highest = ws_highest_process_id(who);
+	bool *below = ws_calloc(highest + (size_t)1, sizeof(*below));
 	struct ws_spans spans = {0};
 
-	for (uint32_t id = 1; id <= ws_highest_process_id(model->who); id++) {
-		const struct ws_process_info *info = ws_find_process(model->who, id);
+	for (uint32_t id = 1; id <= highest; id++) {
+		const struct ws_process_info *info = ws_find_process(who, id);
+		bool direct = info->parent == children.parent;
 
-		if (info->parent != children.parent || !is_short_child(info, last[id]))
+		/* In a damaged report, a parent may be any number. */
+		below[id] = direct || (info->parent < id && below[info->parent]);
+		if (below[id])
+			count_child(&children, who, info, last[id]);
+		if (!direct || !is_short_child(info, last[id]))
 			continue;
-		children.count++;
 		children.alive += last[id]->end - info->start;
 		ws_spans_add(&spans, info->start, last[id]->end);
 	}
+	free(below);
 	free(last);
 	ws_spans_merge(&spans);
 	for (size_t i = 0; i < spans.count; i++)
 		children.any_alive += spans.spans[i].end - spans.spans[i].start;
 	ws_spans_free(&spans);
+	qsort(children.programs, children.program_count, sizeof(*children.programs),
+	      compare_programs);
 	return children;
 }
 
-/* The program that most of `all` run, or NULL: a shell itself, in processes of its own. */
-static const char *find_program(const struct ws_analysis *analysis, uint32_t parent, uint64_t all)
+/* " (mostly cut)" or " (450 cut, 450 sed, 900 copies of bash)". */
+static void put_programs(const struct ws_analysis *analysis, const struct short_children *children,
+			 struct ws_text *text)
 {
-	enum { MOST_PROGRAMS = 32 };
-	const struct ws_names_by_id *who = analysis->model->who;
-	const char *own = ws_find_process(who, parent)->name, *names[MOST_PROGRAMS];
-	const struct ws_process_info **last = find_last_images(who);
-	uint64_t counts[MOST_PROGRAMS] = {0};
-	size_t count = 0, most = 0;
+	enum { SHOWN = 4 };
+	const struct child_program *programs = children->programs;
+	uint64_t rest = children->count - children->copies, few;
 
-	for (uint32_t id = 1; id <= ws_highest_process_id(who); id++) {
-		const struct ws_process_info *info = ws_find_process(who, id);
-		const char *name = last[id]->name;
-		size_t k = 0;
-
-		if (info->parent != parent || !is_short_child(info, last[id]) || !strcmp(name, own))
-			continue;
-		while (k < count && strcmp(names[k], name))
-			k++;
-		if (k == MOST_PROGRAMS)
-			continue;
-		if (k == count)
-			names[count++] = name;
-		if (++counts[k] > counts[most])
-			most = k;
+	if (!children->program_count)
+		return;
+	few = ws_max(programs[0].count / 20, (uint64_t)1);
+	if (programs[0].count > rest - rest / 10) {
+		ws_text_printf(text, " (mostly %s)", programs[0].name);
+		return;
 	}
-	free(last);
-	if (!count || counts[most] <= all / 2)
-		return NULL;
-	return names[most];
+	for (size_t i = 0; i < children->program_count && i < SHOWN; i++) {
+		if (programs[i].count < few)
+			break;
+		ws_text_printf(text, "%s%llu %s", i ? ", " : " (",
+			       (unsigned long long)programs[i].count, programs[i].name);
+		rest -= programs[i].count;
+	}
+	if (rest >= few)
+		ws_text_printf(text, ", %llu others", (unsigned long long)rest);
+	if (children->copies)
+		ws_text_printf(text, ", %llu copies of %s", (unsigned long long)children->copies,
+			       ws_find_process(analysis->model->who, children->parent)->name);
+	ws_text_puts(text, ")");
 }
 
 /* Workers that run in parallel are not waited for one by one. */
@@ -160,7 +215,9 @@ bool ws_runs_users_script(const struct ws_model *model, uint32_t process)
 	const struct ws_process_info *info = ws_find_process(model->who, process);
 	const char *script = strchr(info->cmdline, ' ');
 
-	return script && ws_is_name_among(info->name, strlen(info->name), shells) &&
+	return script &&
+	       (ws_is_name_among(info->name, strlen(info->name), shells) ||
+		ws_find_interpreter(info->exe)) &&
 	       !ws_is_name_among(script + 1, strcspn(script + 1, " "), systems);
 }
 
@@ -278,14 +335,52 @@ static void check_long_child(const struct ws_analysis *analysis, struct ws_findi
 			  "itself.");
 }
 
-/* Where no call shows who starts them, such as in a shell. */
-static void put_starter(const struct ws_analysis *analysis, uint32_t parent, struct ws_text *text)
+/* Where a program is started: ", sed at line 8: name=$(echo $x | sed ...)". */
+static void put_script_line(const struct ws_model *model, const char *path,
+			    const struct child_program *program, struct ws_text *text)
 {
-	const struct ws_process_info *info = ws_find_process(analysis->model->who, parent);
+	uint64_t until = (uint64_t)ws_lanes_realtime(model->report, model->to);
+	uint32_t number = ws_find_command_line(path, program->first->cmdline, until);
+	struct ws_text line = {0};
+
+	if (number && ws_put_source_line(path, number, until, &line))
+		ws_text_printf(text, ", %s at line %u: %s", program->name, number, line.text);
+	ws_text_free(&line);
+}
+
+/* For the programs that a user's script starts most often. */
+static void put_script_lines(const struct ws_analysis *analysis,
+			     const struct short_children *children, struct ws_text *text)
+{
+	enum { SHOWN = 2 };
+	const struct ws_model *model = analysis->model;
+	const char *folder = ws_find_meta(model->report, "session.directory");
+	struct ws_text script = {0}, path = {0};
+
+	if (!ws_runs_users_script(model, children->parent))
+		return;
+	ws_put_script(ws_find_process(model->who, children->parent)->cmdline, &script);
+	if (*script.text != '/')
+		ws_text_printf(&path, "%s/", folder ? folder : "");
+	ws_text_puts(&path, script.text);
+	for (size_t i = 0; i < children->program_count && i < SHOWN; i++)
+		if (children->programs[i].count >= children->programs[0].count / 4)
+			put_script_line(model, path.text, &children->programs[i], text);
+	ws_text_free(&script);
+	ws_text_free(&path);
+}
+
+/* Where no call shows who starts them, such as in a shell. */
+static void put_starter(const struct ws_analysis *analysis, const struct short_children *children,
+			struct ws_text *text)
+{
+	const struct ws_process_info *info =
+		ws_find_process(analysis->model->who, children->parent);
 
 	ws_text_puts(text, "by ");
 	ws_put_command(info->cmdline, text);
 	ws_text_printf(text, " [%u]", info->pid);
+	put_script_lines(analysis, children, text);
 }
 
 static void check_children(const struct ws_analysis *analysis, struct ws_findings *findings)
@@ -295,7 +390,6 @@ static void check_children(const struct ws_analysis *analysis, struct ws_finding
 	const struct ws_breakdown_row *row = ws_find_path_row(analysis, is_elsewhere);
 	struct ws_finding *finding;
 	struct ws_text what = {0}, named = {0};
-	const char *program;
 
 	if (run_side_by_side(&children))
 		return;
@@ -305,22 +399,26 @@ static void check_children(const struct ws_analysis *analysis, struct ws_finding
 	}
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_child_processes, on_path,
 					on_path - on_path / 5);
-	if (row->place.function || row->name)
+	if ((row->place.function || row->name) &&
+	    !ws_runs_users_script(analysis->model, children.parent))
 		ws_breakdown_put_row(analysis->model, row, &what);
 	else
-		put_starter(analysis, children.parent, &what);
+		put_starter(analysis, &children, &what);
 	if (!analysis->model->python && !is_fault_of_script(analysis, &children, on_path))
 		ws_limit_to_users(analysis, finding, &row->place);
-	program = find_program(analysis, children.parent, children.count);
-	if (program)
-		ws_text_printf(&named, " (mostly %s)", program);
+	put_programs(analysis, &children, &named);
 	finding->title = ws_format("%llu short processes%s are started, and each is waited for "
 				   "(%.3g ms each): %s",
 				   (unsigned long long)children.count, ws_text_or(named.text, ""),
-				   (double)children.alive / (double)children.count / 1e6,
+				   (double)children.any_alive / (double)children.count / 1e6,
 				   ws_text_or(what.text, ""));
-	finding->advice = ws_strdup("Do the work in the program itself (a library), hand many "
-				    "inputs to one process, or run several at once.");
+	finding->advice = ws_strdup(
+		ws_runs_users_script(analysis->model, children.parent)
+			? "Let one process do it for all lines (one awk or sed for the whole "
+			  "file), or the script's language itself (in a shell ${name#*@}, "
+			  "${name%.*}, $((...)), read); or run several at once (xargs -P)."
+			: "Do the work in the program itself (a library), hand many inputs to "
+			  "one process, or run several at once.");
 	finding->assumption = ws_strdup("most of it is the starting");
 	explain_copying(analysis, finding);
 	ws_rank_after_blocked_loop(analysis, findings, row);

@@ -58,7 +58,8 @@ void ws_point_at(struct ws_finding *finding, const struct ws_code_place *place);
 
 /* Whether a row of the path waits for what another process prints, or for its start. */
 bool ws_is_wait_for_output(const struct ws_analysis *analysis, const struct ws_breakdown_row *row);
-/* Whether a process is a shell that runs a script, and not one of the system's. */
+/* Whether a process is a shell, or an interpreter such as Perl's, that runs a script, and not one
+ * of the system's. */
 bool ws_runs_users_script(const struct ws_model *model, uint32_t process);
 /* Append the beginning of a command line, on one line. */
 void ws_put_command(const char *command, struct ws_text *text);
