@@ -121,13 +121,15 @@ static void note_obstacle(struct ws_findings *findings, const struct ws_rule *ru
 	findings->unlooked[findings->unlooked_count++].why = ws_strdup(why);
 }
 
-/* Faults before notes before healthy cases; by gain, then by cost. */
+/* Faults before notes before healthy cases; what is done once, last; by gain, then by cost. */
 static int compare_findings(const void *first, const void *second)
 {
 	const struct ws_finding *left = first, *right = second;
 
 	if (left->level != right->level)
 		return ws_compare(right->level, left->level);
+	if (left->start_up != right->start_up)
+		return ws_compare(left->start_up, right->start_up);
 	if (left->gain_ns != right->gain_ns)
 		return ws_compare(right->gain_ns, left->gain_ns);
 	if (left->cost_ns != right->cost_ns)

@@ -141,12 +141,65 @@ static void test_a_wait_among_launches(void **state)
 	reads_loss = false;
 }
 
+/* ---- a start that takes shorter than what comes then ---- */
+
+static uint32_t imports; /* ms */
+
+/* No two steps are alike: the whole run is looked at, with its imports. */
+static void step_of_doubles(struct program *program, int number)
+{
+	char name[64];
+
+	if (!number) {
+		describe_loader(program);
+		ROW(program, module, .id = 3, .kind = WS_MODULE_PYTHON,
+		    .path = make_string(program, "<frozen importlib._bootstrap>"));
+		ROW(program, frame, .id = 3, .kind = WS_FRAME_PYTHON, .module = 3, .address = 9,
+		    .name = make_string(program, "_find_and_load"),
+		    .file = make_string(program, "<frozen importlib._bootstrap>"));
+		for (uint32_t i = 0; i < imports; i++) {
+			ROW(program, sample, .start = program->now, .thread = 1, .weight = MS,
+			    .frame = 3, .callers = 1, .flags = WS_SAMPLE_CLOCK, .time = MS);
+			program->now += MS;
+		}
+	}
+	snprintf(name, sizeof(name), "void add_%d<double>(double*)", number);
+	add_kernel(program, 0, name, 3 * MS, full);
+	snprintf(name, sizeof(name), "work_%d", number);
+	add_kernel(program, 0, name, 2 * MS, full);
+}
+
+static const char *find_first(uint32_t import_ms)
+{
+	struct analysed analysed;
+	const char *first;
+
+	imports = import_ms;
+	marked = false;
+	analysed = analyse_program(step_of_doubles);
+	marked = true;
+	assert_int_equal(analysed.analysis->model->step_source, WS_STEPS_NONE);
+	assert_true(find_level(&analysed, "library-work", "importing modules") >= 0);
+	first = analysed.findings.findings[0].rule->name;
+	forget_program(&analysed);
+	return first;
+}
+
+static void test_a_short_start_comes_last(void **state)
+{
+	(void)state;
+	assert_string_equal(find_first(50), "double-precision");
+	/* Where most of the time is the start, it comes first. */
+	assert_string_equal(find_first(200), "library-work");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_steps_of_like_layers),
 		cmocka_unit_test(test_workers_that_are_started_anew),
 		cmocka_unit_test(test_a_wait_among_launches),
+		cmocka_unit_test(test_a_short_start_comes_last),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

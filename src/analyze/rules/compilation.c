@@ -67,8 +67,10 @@ static void check_compilation(const struct ws_analysis *analysis, struct ws_find
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_compilation, cost, cost);
 	/* Without steps it may be the program's start; machine code in the binary would spare
 	 * compiling PTX even there. */
-	if (analysis->model->step_source == WS_STEPS_NONE && !is_mostly_ptx(analysis, cost))
+	if (analysis->model->step_source == WS_STEPS_NONE && !is_mostly_ptx(analysis, cost)) {
 		finding->level = ws_min(finding->level, WS_LEVEL_NOTE);
+		ws_mark_start_up(analysis, finding);
+	}
 	finding->title =
 		ws_format("For %.0f %% of the time code is compiled or loaded%s%s",
 			  100 * ws_analysis_share(analysis, cost),

@@ -3,20 +3,14 @@
  * no more specific rule covers.
  */
 #include "analyze/rules/rules.h"
-#include "analyze/works.h"
 
 /* What is done once, such as importing the modules of an optimiser when it is made, is no work of
  * the steps, however long a short program takes for it. */
-static bool is_start_up(const struct ws_code_place *place)
-{
-	return place->work != WS_WORK_NONE && ws_get_work_kind(place->work)->is_start_up;
-}
-
 static bool is_code(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
 {
 	(void)analysis;
 	return row->cause == WS_CAUSE_CPU && (row->place.leaf || row->name) && !row->place.loader &&
-	       row->place.library != WS_LIBRARY_COMPILING && !is_start_up(&row->place);
+	       row->place.library != WS_LIBRARY_COMPILING && !ws_is_start_up(&row->place);
 }
 
 /* All time of one user function in a breakdown; without samples, of one range or operator. */

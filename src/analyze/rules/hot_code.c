@@ -389,6 +389,8 @@ static void check_code(const struct ws_analysis *analysis, struct ws_findings *f
 	ws_put_at_place(analysis, &code, &place);
 	finding = ws_findings_add(findings, &ws_rule_hot_code);
 	finding->cost_ns = most;
+	if (ws_is_start_up(&code))
+		ws_mark_start_up(analysis, finding);
 	finding->file = code.file;
 	finding->line = code.line;
 	finding->title =

@@ -160,6 +160,8 @@ static void report_work(const struct ws_analysis *analysis, const struct works *
 	/* It may be just what the program is for. */
 	finding->level = ws_min(finding->level, is_usual ? WS_LEVEL_NOTE : WS_LEVEL_WARNING);
 	ws_limit_to_asked(analysis, finding, code);
+	if (ws_is_start_up(code))
+		ws_mark_start_up(analysis, finding);
 	finding->title =
 		ws_format("%.0f %% of the time goes into %s%s%s",
 			  100 * ws_analysis_share(analysis, sum->ns), kind->what,

@@ -2,6 +2,7 @@
 #include "analyze/rules/rules.h"
 
 #include "analyze/kernel_kinds.h"
+#include "analyze/works.h"
 #include "base/map.h"
 #include "query/gpu.h"
 
@@ -158,6 +159,28 @@ void ws_put_at_place(const struct ws_analysis *analysis, const struct ws_code_pl
 		return;
 	ws_text_puts(text, " at ");
 	ws_code_put_place(analysis->model, place, text);
+}
+
+bool ws_is_start_up(const struct ws_code_place *place)
+{
+	return place->work != WS_WORK_NONE && ws_get_work_kind(place->work)->is_start_up;
+}
+
+void ws_mark_start_up(const struct ws_analysis *analysis, struct ws_finding *finding)
+{
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < analysis->model->work.gpus; i++) {
+		const struct ws_work_gpu *gpu = &analysis->model->work.gpu[i];
+		uint64_t first, last;
+
+		if (!gpu->count)
+			continue;
+		first = ws_max(gpu->op[0].start, analysis->model->from);
+		last = ws_min(gpu->op[gpu->count - 1].end, analysis->model->to);
+		most = ws_max(most, last - ws_min(first, last));
+	}
+	finding->start_up = most > finding->cost_ns;
 }
 
 /* Whether a thread of the explained process is its only one besides the main thread. */

@@ -53,6 +53,11 @@ void ws_put_at_place(const struct ws_analysis *analysis, const struct ws_code_pl
 void ws_put_launch(const struct ws_analysis *analysis, const struct ws_kernel_fact *kernel,
 		   struct ws_finding *finding, struct ws_text *text);
 
+/* Whether a place does what is done once, such as importing modules. */
+bool ws_is_start_up(const struct ws_code_place *place);
+/* Mark a finding about a program's start where GPUs worked for longer than that took. */
+void ws_mark_start_up(const struct ws_analysis *analysis, struct ws_finding *finding);
+
 /* The source line that a finding is about, for formats that have a field for it. */
 void ws_point_at(struct ws_finding *finding, const struct ws_code_place *place);
 
