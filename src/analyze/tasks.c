@@ -61,6 +61,10 @@ uint32_t ws_find_task_step(const struct ws_model *model, uint32_t frame, uint32_
 
 	if (!call)
 		return 0;
+	/* To start a thread takes a moment, as it must. */
+	for (size_t i = 0; i < call; i++)
+		if (ws_is_frame_of(model, frames[i], "Thread.start"))
+			return 0;
 	for (size_t i = call - 1; i--;) {
 		struct ws_code_place place = ws_code_place_frames(model, &frames[i], 1);
 

@@ -174,6 +174,70 @@ if __name__ == "__main__":
 
 
 @live
+def the_side_that_asks_a_manager_is_named():
+    program = """import multiprocessing
+def tally(counts):
+    for number in range(1500):
+        counts[number % 10] = counts.get(number % 10, 0) + 1
+if __name__ == "__main__":
+    with multiprocessing.Manager() as manager:
+        counts = manager.dict()
+        worker = multiprocessing.Process(target=tally, args=(counts,))
+        worker.start()
+        worker.join()
+"""
+    check_first(
+        record("manager", program),
+        "handovers",
+        "at tally (manager.py:4), by a proxy of multiprocessing.Manager",
+        "gather in a local variable",
+    )
+
+
+@live
+def the_side_that_asks_a_server_is_named():
+    program = """import multiprocessing, xmlrpc.client, xmlrpc.server
+def serve(ports):
+    server = xmlrpc.server.SimpleXMLRPCServer(("127.0.0.1", 0), logRequests=False)
+    server.register_function(lambda word: len(word), "measure")
+    ports.send(server.server_address[1])
+    server.serve_forever()
+def measure_all(proxy, words):
+    return sum(
+        proxy.measure(word) for word in words)
+if __name__ == "__main__":
+    ports, port = multiprocessing.Pipe()
+    process = multiprocessing.Process(target=serve, args=(port,), daemon=True)
+    process.start()
+    print(measure_all(xmlrpc.client.ServerProxy("http://127.0.0.1:%d" % ports.recv()), ["a"] * 1500))
+    process.terminate()
+"""
+    check_first(
+        record("server", program),
+        "round-trips",
+        "(server.py:9), by XML-RPC, with a new connection each time",
+        "MultiCall",
+    )
+
+
+@live
+def small_tasks_of_a_pool_are_told_from_large_data():
+    program = """import multiprocessing
+def square(number):
+    return number * number
+if __name__ == "__main__":
+    with multiprocessing.Pool(2) as pool:
+        print(sum(pool.imap(square, range(9000))))
+"""
+    check_first(
+        record("tasks", program),
+        "process-data",
+        "while the program waits at <module> (tasks.py:6)",
+        "chunksize",
+    )
+
+
+@live
 def loops_in_loops_and_callers_are_said():
     program = """def join(orders, customers):
     found = 0

@@ -4,6 +4,7 @@
  * A wait costs a switch to another thread and one back, the wake-up and cold caches: some 10 us.
  * Where threads run for less than that between two waits, the machine mostly switches.
  */
+#include "analyze/askers.h"
 #include "analyze/rules/rules.h"
 
 enum { SWITCH_NS = 10000, LONGEST_RUN_NS = 60000, LEAST_WAITS = 2000 };
@@ -29,10 +30,13 @@ static bool connects_often(const struct ws_analysis *analysis)
 	return (double)connecting > least * (double)all;
 }
 
-static const char *choose_advice(const struct ws_analysis *analysis, const char *call)
+static const char *choose_advice(const struct ws_analysis *analysis, const char *call,
+				 const struct ws_asker *asker)
 {
 	const struct ws_parallel *parallel = &analysis->parallel;
 
+	if (asker->advice)
+		return asker->advice;
 	if (connects_often(analysis))
 		return "Keep the connection open and send many requests over it: each new one "
 		       "(connect, accept) takes several turns.";
@@ -54,6 +58,18 @@ static uint64_t sum_running(const struct ws_analysis *analysis)
 	return ws_max(sampled, analysis->parallel.running);
 }
 
+/* Who asks for something by a message and waits for the answer: otherwise the place may be that of
+ * who answers. */
+static struct ws_asker find_asker(const struct ws_analysis *analysis, const char *call)
+{
+	uint8_t wait = ws_classify_osrt_call(call);
+	struct ws_asker asker = {.by = NULL};
+
+	if (wait == WS_WAIT_IO || wait == WS_WAIT_POLL || !*call)
+		ws_find_asker(analysis->model, &asker);
+	return asker;
+}
+
 static void check_handovers(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_parallel *parallel = &analysis->parallel;
@@ -63,6 +79,7 @@ static void check_handovers(const struct ws_analysis *analysis, struct ws_findin
 	struct ws_code_place code = parallel->wait_place;
 	struct ws_finding *finding;
 	struct ws_text place = {0};
+	struct ws_asker asker;
 
 	if (!analysis->window || parallel->waits < LEAST_WAITS ||
 	    running / parallel->waits > LONGEST_RUN_NS || analysis->model->has_cuda ||
@@ -72,17 +89,21 @@ static void check_handovers(const struct ws_analysis *analysis, struct ws_findin
 	cost = ws_min(cost / cores, analysis->window);
 	if (ws_analysis_share(analysis, cost) < 0.1)
 		return;
+	asker = find_asker(analysis, call);
+	if (asker.place.function)
+		code = asker.place;
 	code.leaf = code.function;
 	ws_put_at_place(analysis, &code, &place);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_handovers, cost,
 					cost - cost / 5);
 	finding->title = ws_format(
 		"Threads hand over to each other %.0f times a second, and run for %.0f us in "
-		"between, mostly by %s%s%s",
+		"between, mostly by %s%s%s%s%s",
 		(double)parallel->waits / seconds, (double)running / (double)parallel->waits / 1e3,
 		ws_text_or(call, "calls that were not recorded"), ws_text_or(place.text, ""),
+		asker.by ? ", by " : "", ws_or(asker.by, ""),
 		connects_often(analysis) ? ", with a new connection each time" : "");
-	finding->advice = ws_strdup(choose_advice(analysis, call));
+	finding->advice = ws_strdup(choose_advice(analysis, call, &asker));
 	finding->assumption = ws_strdup("a switch and the wake-up cost 10 us, and a fifth remain");
 	finding->next = ws_strdup("warpsight stats -r thread_wait_sum REPORT");
 	ws_limit_to_users(analysis, finding, &code);

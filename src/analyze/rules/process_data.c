@@ -1,11 +1,38 @@
 /* process_data.c - Python processes that mostly pack up data for each other. */
+#include "analyze/askers.h"
 #include "analyze/rules/rules.h"
+
+enum { TINY_MESSAGE_NS = 100000, LEAST_MESSAGES = 1000 };
 
 static bool is_packing(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
 {
 	(void)analysis;
 	return row->place.library == WS_LIBRARY_PACKING && row->cause == WS_CAUSE_CPU &&
 	       !row->place.loader;
+}
+
+/* Whether the messages are many and small: it is not the data that takes the time then. */
+static bool are_messages_tiny(const struct ws_analysis *analysis, uint64_t cost)
+{
+	static const char *const transfers[] = {"write", "send*", "read", "recv*", NULL},
+				 *const polls[] = {"poll", "select", NULL};
+	uint64_t messages = ws_count_calls_of(analysis->model, transfers, true) +
+			    ws_count_calls_of(analysis->model, polls, false);
+
+	return messages >= LEAST_MESSAGES && cost / messages < TINY_MESSAGE_NS;
+}
+
+/* Pools send on threads of their own: the user's code waits for the results. */
+static void put_waiting(const struct ws_analysis *analysis, struct ws_finding *finding,
+			struct ws_text *text)
+{
+	struct ws_code_place code = ws_find_longest_wait(analysis->model, analysis->model->thread);
+
+	if (!code.users)
+		return;
+	ws_text_puts(text, ", while the program waits");
+	ws_put_at_place(analysis, &code, text);
+	ws_point_at(finding, &code);
 }
 
 static void check_packing(const struct ws_analysis *analysis, struct ws_findings *findings)
@@ -15,22 +42,35 @@ static void check_packing(const struct ws_analysis *analysis, struct ws_findings
 	struct ws_finding *finding;
 	struct ws_code_place code;
 	struct ws_text place = {0};
+	bool inside;
 
 	if (!row || ws_analysis_share(analysis, cost) < 0.1)
 		return;
 	code = row->place;
 	code.leaf = code.function;
-	ws_put_at_place(analysis, &code, &place);
+	inside = ws_find_thread(analysis->model->who, row->thread)->process ==
+		 analysis->model->process;
+	/* Below a fork, the user's code is the line that started the process. */
+	if (inside || !code.users)
+		ws_put_at_place(analysis, &code, &place);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_process_data, cost,
 					cost - cost / 4);
-	finding->title =
-		ws_format("For %.0f %% of the time processes pack, send and unpack data "
-			  "for each other, mostly%s",
-			  100 * ws_analysis_share(analysis, cost), ws_text_or(place.text, ""));
-	finding->advice = ws_strdup(
-		"Send less: names, indexes or parts instead of whole objects; let the workers load "
+	if (!inside || !code.users)
+		put_waiting(analysis, finding, &place);
+	finding->title = ws_format("For %.0f %% of the time processes pack, send and unpack data "
+				   "for each other%s%s",
+				   100 * ws_analysis_share(analysis, cost),
+				   place.text && (inside || !code.users) ? ", mostly" : "",
+				   ws_text_or(place.text, ""));
+	finding->advice = ws_format(
+		"%sSend less: names, indexes or parts instead of whole objects; let the workers "
+		"load "
 		"the data themselves (an initializer), or share it (multiprocessing.shared_memory, "
-		"memory-mapped arrays).");
+		"memory-mapped arrays).",
+		are_messages_tiny(analysis, cost)
+			? "The messages are many and small: hand over more work in each "
+			  "(chunksize of map and imap, lists of items instead of single ones). "
+			: "");
 	finding->assumption = ws_strdup("a quarter of the data has to be sent");
 	ws_finding_add_evidence(finding, "the longest stretch", NULL, row->longest.start,
 				row->longest.end);
