@@ -166,6 +166,26 @@ static void add_proof(const struct ws_analysis *analysis, struct ws_finding *fin
 	}
 }
 
+/* How many samples a cost stands for, by the average of all. */
+static uint64_t count_samples(const struct ws_analysis *analysis, uint64_t cost_ns)
+{
+	double ns = 0, samples = 0;
+
+	for (size_t i = 0; i < analysis->usage.count; i++) {
+		ns += (double)analysis->usage.rows[i].ns;
+		samples += (double)analysis->usage.rows[i].samples;
+	}
+	return ns > 0 ? (uint64_t)((double)cost_ns * samples / ns) : 0;
+}
+
+/* One or two samples may be anywhere. */
+static void limit_to_samples(const struct ws_analysis *analysis, struct ws_finding *finding)
+{
+	if (finding->rule->by_samples && finding->level > WS_LEVEL_NOTE &&
+	    count_samples(analysis, finding->cost_ns) < WS_LEAST_SAMPLES)
+		finding->level = WS_LEVEL_NOTE;
+}
+
 void ws_findings_make(const struct ws_analysis *analysis, const char *const *rules,
 		      struct ws_findings *findings)
 {
@@ -183,8 +203,10 @@ void ws_findings_make(const struct ws_analysis *analysis, const char *const *rul
 		else
 			ws_rules[i]->check(analysis, findings);
 	}
-	for (size_t i = 0; i < findings->count; i++)
+	for (size_t i = 0; i < findings->count; i++) {
+		limit_to_samples(analysis, &findings->findings[i]);
 		add_proof(analysis, &findings->findings[i]);
+	}
 	if (findings->count)
 		qsort(findings->findings, findings->count, sizeof(*findings->findings),
 		      compare_findings);

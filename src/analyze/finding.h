@@ -18,6 +18,8 @@
 enum ws_finding_level { WS_LEVEL_OK, WS_LEVEL_NOTE, WS_LEVEL_WARNING, WS_LEVEL_CRITICAL };
 #define WS_WARNING_SHARE 0.05
 #define WS_CRITICAL_SHARE 0.25
+/* As many give a share to a quarter of itself or so. */
+enum { WS_LEAST_SAMPLES = 20 };
 const char *ws_name_level(enum ws_finding_level level); /* "ok", "note", "warning", "critical" */
 
 struct ws_evidence {
@@ -65,6 +67,9 @@ struct ws_rule {
 	/* Shows the rows that the finding is about (proofs.h), for findings whose evidence has no
 	 * query of its own; NULL where there is none. */
 	const char *query;
+	/* Its costs are sums of samples: with fewer than WS_LEAST_SAMPLES behind it, a finding is a
+	 * note. */
+	bool by_samples;
 	/* Why the rule cannot judge this report (what was not recorded, and the option that records
 	 * it), or NULL. The text is static. */
 	const char *(*find_obstacle)(const struct ws_analysis *analysis);

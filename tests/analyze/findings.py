@@ -4,9 +4,9 @@ import json
 from tap import Skip, run, same
 
 
-def analyze(name, *command):
+def analyze(name, *command, options=()):
     path = name + ".wsrep"
-    run("profile", "-q", "-f", "-o", path, *command)
+    run("profile", "-q", "-f", "-o", path, *options, *command)
     return json.loads(run("analyze", "-f", "json", path).out)[0]
 
 

@@ -10,13 +10,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
 sys.path.insert(0, HERE)
 from findings import analyze, check_absent, check_first
-from tap import live, main
+from tap import live, main, same
 
 
-def record(name, program):
+def record(name, program, options=()):
     with open(name + ".py", "w") as file:
         file.write(program)
-    return analyze(name, sys.executable, "-S", name + ".py")
+    return analyze(name, sys.executable, "-S", name + ".py", options=options)
 
 
 @live
@@ -270,6 +270,33 @@ print(len(fill(12000)))
         "at total (",
         "called in a loop at fill (totals.py:7)",
     )
+
+
+COPIES = """import copy
+def render(defaults):
+    return copy.deepcopy(defaults)
+for i in range(%d): render({"a": [1, 2, 3] * 20, "b": {"c": [4] * 50}})
+"""
+
+
+def get_severities(report, rule):
+    return [f["severity"] for f in report["findings"] if f["rule"] == rule]
+
+
+@live
+def a_few_samples_are_a_note():
+    many = record("copies", COPIES % 9000)
+    same(get_severities(many, "library-work"), ["warning"])
+    few = record("copies", COPIES % 9000, ["--sampling-frequency=20"])
+    same("warning" in get_severities(few, "library-work"), False)
+
+
+@live
+def a_rule_that_cannot_look_says_so():
+    report = record("copies", COPIES % 1, ["--trace=none"])
+    whys = [one["why"] for one in report["not_looked"] if one["rule"] == "read-again"]
+    same(len(whys), 1)
+    same("--trace=osrt" in whys[0], True)
 
 
 MESSAGES = """import logging, os

@@ -258,6 +258,7 @@ const struct ws_rule ws_rule_library_work = {
 		"for "
 		"the garbage that an interpreter collects by itself in less than half of the time.",
 	.find_obstacle = ws_need_samples,
+	.by_samples = true,
 	.query = ws_proof_code,
 	.check = check_work,
 };

@@ -203,6 +203,7 @@ const struct ws_rule ws_rule_missed_cache = {
 		 "more than a note, since all keys may be asked for only once. Needs the names of "
 		 "the interpreter's functions.",
 	.find_obstacle = ws_need_samples,
+	.by_samples = true,
 	.query = ws_proof_code,
 	.check = check_caches,
 };

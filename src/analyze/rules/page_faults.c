@@ -4,6 +4,7 @@
 
 #define LEAST_SHARE 0.2
 #define LEAST_MAPPING 0.03
+#define LEAST_IN_PYTHON 0.4
 enum { SHORT_RUN_NS = 100000000 /* starting costs page faults too */ };
 
 enum { MOST_TOTALS = 64 };
@@ -116,6 +117,12 @@ static bool is_part_of_work(const struct ws_analysis *analysis, uint32_t functio
 	return sums[most] > ns;
 }
 
+static bool is_usual_in_python(const struct ws_analysis *analysis,
+			       const struct ws_code_place *place, uint64_t ns)
+{
+	return place->python && ws_analysis_share(analysis, ns) < LEAST_IN_PYTHON;
+}
+
 static void check_faults(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_usage_row *row;
@@ -133,8 +140,10 @@ static void check_faults(const struct ws_analysis *analysis, struct ws_findings 
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_page_faults, use.ns,
 					use.ns - use.ns / 5);
 	ws_limit_to_asked(analysis, finding, &row->place);
-	/* Memory that is never freed must be touched once anyway. */
-	if ((double)use.mapping_ns < LEAST_MAPPING * (double)use.ns ||
+	/* Memory that is never freed must be touched once anyway, and the interpreter of Python
+	 * gives that of small objects back and takes it again by itself. */
+	if (is_usual_in_python(analysis, &row->place, use.ns) ||
+	    (double)use.mapping_ns < LEAST_MAPPING * (double)use.ns ||
 	    is_part_of_work(analysis, row->place.function, use.ns))
 		finding->level = WS_LEVEL_NOTE;
 	if (is_call_most(&use))
@@ -153,8 +162,11 @@ const struct ws_rule ws_rule_page_faults = {
 	.about = "In a run of 100 ms or more, 20 % of the critical path or more is the kernel's "
 		 "handling of page faults and of memory that is given back, mapped or protected. A "
 		 "note where hardly "
-		 "any is given back: then each page is touched for the first time.",
+		 "any is given back, since each page is touched for the first time then, and below "
+		 "40 % in code of Python, which takes and gives back the memory of small objects "
+		 "by itself.",
 	.find_obstacle = ws_need_kernel_samples,
+	.by_samples = true,
 	.query = ws_proof_code,
 	.check = check_faults,
 };

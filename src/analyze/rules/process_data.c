@@ -82,6 +82,7 @@ const struct ws_rule ws_rule_process_data = {
 	.title = "Data packed and sent between Python processes",
 	.about = "10 % of the critical path or more is code on cores below functions of "
 		 "multiprocessing or pickle that pack, send, receive and unpack objects.",
+	.by_samples = true,
 	.query = ws_proof_code,
 	.check = check_packing,
 };

@@ -468,6 +468,13 @@ static void check_files(const struct ws_analysis *analysis, struct ws_findings *
 	free(reads.calls);
 }
 
+static const char *find_obstacle(const struct ws_analysis *analysis)
+{
+	if (!ws_report_count_rows(analysis->model->report, WS_TABLE_osrt))
+		return "calls that open and read files were not recorded (--trace=osrt)";
+	return ws_need_samples(analysis);
+}
+
 const struct ws_rule ws_rule_read_again = {
 	.name = "read-again",
 	.title = "Files that are read again and again",
@@ -477,6 +484,7 @@ const struct ws_rule ws_rule_read_again = {
 		"the processes that read hardly anything else, take 15 % of the critical path or "
 		"more. Reading here and there in a file is not meant. A note where programs of the "
 		"system do it for each other.",
+	.find_obstacle = find_obstacle,
 	.query = ws_proof_waits,
 	.check = check_files,
 };

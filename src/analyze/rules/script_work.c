@@ -163,6 +163,7 @@ const struct ws_rule ws_rule_script_work = {
 		 "texts; a loop's body counts with it. The script's lines are not known. A note, "
 		 "since it may be just what the script is for.",
 	.find_obstacle = ws_need_samples,
+	.by_samples = true,
 	.query = ws_proof_code,
 	.check = check_script,
 };

@@ -332,6 +332,7 @@ const struct ws_rule ws_rule_shared_lines = {
 		 "threads that spend a quarter of their samples or more at atomic instructions of "
 		 "one function count, too: never more than a warning.",
 	.find_obstacle = ws_need_samples,
+	.by_samples = true,
 	.query = ws_proof_code,
 	.check = check_lines,
 };

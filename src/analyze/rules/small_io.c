@@ -136,6 +136,7 @@ const struct ws_rule ws_rule_small_io = {
 		 "pieces are too small. Large pieces are mostly copying; where the calls that were "
 		 "recorded moved 16 KiB or more on average, nothing is reported.",
 	.find_obstacle = ws_need_kernel_samples,
+	.by_samples = true,
 	.query = ws_proof_waits,
 	.check = check_calls,
 };

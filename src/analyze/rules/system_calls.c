@@ -142,6 +142,7 @@ const struct ws_rule ws_rule_system_calls = {
 		 "of their own. Reading and writing count where they are not most of it. The same "
 		 "share for signals and their handlers.",
 	.find_obstacle = ws_need_samples,
+	.by_samples = true,
 	.query = ws_proof_waits,
 	.check = check_calls,
 };

@@ -134,6 +134,7 @@ const struct ws_rule ws_rule_unused_messages = {
 		 "is here and unchanged, and no sample of that line shows the logging module "
 		 "write a message.",
 	.find_obstacle = ws_need_samples,
+	.by_samples = true,
 	.query = ws_proof_code,
 	.check = check_messages,
 };
