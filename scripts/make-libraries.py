@@ -335,15 +335,15 @@ def make_waiting_call(function, number, call, out):
     """Lines that make a call after which others may wait, and leave it pending."""
     kept = get_words(function)
     head = "ws_library_shape(%s, %d)" % (number, len(kept))
-    out.append("\tint64_t *ws_word = ws_library_prepare_pending(&ws_call, %s);\n" % head)
+    out.append("\tint64_t *ws_word = ws_library_prepare_pending(ws_place, %s);\n" % head)
     values = list(enumerate(map(make_kept_value, kept)))
     late = [(i, value) for i, value in values if not is_known_before(function, kept[i])]
     out += ["\tws_word[%d] = %s;" % one for one in values if one not in late]
     out.append(call)
-    out.append("\tif (ws_library_has_bunch(&ws_call)) {")
+    out.append("\tif (ws_library_has_bunch(ws_place)) {")
     out += ["\t\tint64_t kept%d = %s;" % one for one in late] + [""]
     out += ["\t\tws_word[%d] = kept%d;" % (i, i) for i, _ in late]
-    out.append("\t\tws_library_leave_pending(&ws_call, %s);\n\t}" % head)
+    out.append("\t\tws_library_leave_pending(ws_place, %s);\n\t}" % head)
 
 
 def make_collected_call(function, number, call, out):
@@ -352,9 +352,9 @@ def make_collected_call(function, number, call, out):
     head = "ws_library_shape(%s, %d)" % (number, len(kept))
     values = ", ".join(make_kept_value(one) for one in kept)
     out.append(call)
-    out.append("\tif (ws_library_has_bunch(&ws_call))")
+    out.append("\tif (ws_library_has_bunch(ws_place))")
     out.append(
-        "\t\tws_library_collect(&ws_call.ring->bunch, %s, (int64_t[]){%s});" % (head, values)
+        "\t\tws_library_collect(&ws_place.ring->bunch, %s, (int64_t[]){%s});" % (head, values)
     )
 
 
@@ -448,10 +448,9 @@ def make_bunch_part(function, number, call, out):
     """Lines that begin a call which may be collected, and do all of it where it is."""
     waits = is_waiting(function)
     out.append(
-        "\n\tenum ws_library_way ws_way = ws_library_begin_dense(&ws_call, %s, %s);\n"
+        "\tif (ws_library_begin_collected(&ws_call, &ws_place, %s, %s)) {"
         % (number, str(waits).lower())
     )
-    out.append("\tif (ws_way == WS_LIBRARY_IN_BUNCH) {")
     inner = []
     make_preparation(function, inner)
     make = make_waiting_call if waits else make_collected_call
@@ -473,7 +472,10 @@ def make_wrapper(library, function, out):
         "static WS_ALWAYS_INLINE %s body_%s(behind_%s *behind%s%s)\n{"
         % (function.result, name, name, comma, types if words else "")
     )
+    number, dense = number_of(library, function), is_dense(library, function)
     out.append("\tstruct ws_library_call ws_call;")
+    if dense:
+        out.append("\tstruct ws_library_place ws_place;")
     if not silent:
         out.append("\t%s result;" % function.result)
     missing = "return;" if silent else "return (%s)(%s);" % (function.result, library.missing)
@@ -481,12 +483,9 @@ def make_wrapper(library, function, out):
     out.extend("\t%s;" % text for text in function.first)
     call = "behind(%s);" % words
     real = "\t%sbehind(%s);" % ("" if silent else "result = ", passed)
-    number, dense = number_of(library, function), is_dense(library, function)
     if dense:
         make_bunch_part(function, number, real, out)
-        out.append("\tif (ws_way == WS_LIBRARY_UNRECORDED) {")
-    else:
-        out.append("\tif (!ws_library_begin(&ws_call, %s)) {" % number)
+    out.append("\tif (!ws_library_begin(&ws_call, %s)) {" % number)
     if function.always:
         out.append("\t\t%s%s" % ("" if silent else "result = ", call))
         out.extend("\t\t%s;" % always for always in function.always)

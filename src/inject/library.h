@@ -110,15 +110,14 @@ void ws_library_write_work(const struct ws_library_call *call, bool begins, cons
 
 /* ---- library_bunch.c, of libraries that are declared dense ---- */
 
-/* Begin a bunch with the next call, after the end of the one before; false: the thread's calls are
- * no longer collected. */
-bool ws_library_begin_bunch(struct ws_library_bunch *bunch) WS_NOINLINE;
+/* Whether the bunch, which is not open for this call, can be made so; false: the call is not
+ * collected. */
+bool ws_library_make_room(const struct ws_library_call *call, struct ws_ring *ring,
+			  bool waits) WS_APART;
 /* Write the bunch, whose last call ended by `end`. */
 void ws_library_close_bunch(struct ws_library_bunch *bunch, uint64_t end) WS_NOINLINE;
 /* Add a call that has ended to its bunch; the first word of its shape is `head`. */
 void ws_library_collect(struct ws_library_bunch *bunch, int64_t head, const int64_t *kept) WS_APART;
-/* Add the call that was left pending. */
-void ws_library_collect_pending(struct ws_library_bunch *bunch) WS_APART;
 /* A number of calls have been recorded by themselves; the last is this one. */
 void ws_library_judge_pace(const struct ws_library_call *call) WS_NOINLINE;
 
@@ -237,49 +236,53 @@ static WS_ALWAYS_INLINE void ws_library_publish(const struct ws_library_call *ca
  * not a multiple of the period of what a program repeats lets each of its calls be the first. */
 #define WS_BUNCH_FULL 61u
 
-static inline uint64_t ws_library_read_heartbeat(void)
+static inline uint64_t ws_library_read_heartbeat(const struct ws_arena *arena)
 {
-	return atomic_load_explicit(&ws_rt->arena->heartbeat, memory_order_relaxed);
+	return atomic_load_explicit(&arena->heartbeat, memory_order_relaxed);
 }
 
-enum ws_library_way {
-	WS_LIBRARY_UNRECORDED,
-	WS_LIBRARY_ALONE, /* by a record of its own */
-	WS_LIBRARY_IN_BUNCH,
+/* Where a call is collected: kept in registers, unlike struct ws_library_call. */
+struct ws_library_place {
+	struct ws_thread *thread;
+	struct ws_ring *ring;
 };
 
 /*
- * ws_library_begin where calls may be collected: then the clock is seldom read. `waits`: the call
- * waits for others, and has the time to do what was left to do.
+ * ws_library_begin where calls may be collected: then the clock is seldom read. False if this one
+ * is not to be; then ws_library_begin decides about it. `waits`: the call waits for others, and has
+ * the time to do what was left to do.
  */
-static WS_ALWAYS_INLINE enum ws_library_way ws_library_begin_dense(struct ws_library_call *call,
-								   unsigned function, bool waits)
+static WS_ALWAYS_INLINE bool ws_library_begin_collected(struct ws_library_call *call,
+							struct ws_library_place *place,
+							unsigned function, bool waits)
 {
+	struct ws_arena *arena = ws_rt->arena;
 	struct ws_thread *thread = ws_self;
 	struct ws_open_library_call *note;
 	struct ws_library_bunch *bunch;
 	struct ws_ring *ring;
 
-	if (ws_unlikely(!thread || thread->paused || !(ring = thread->nest[0].ring)) ||
-	    !ring->bunch.dense)
-		return ws_library_begin(call, function) ? WS_LIBRARY_ALONE : WS_LIBRARY_UNRECORDED;
-	if (!ws_rt_is_collecting())
-		return WS_LIBRARY_UNRECORDED;
+	if (ws_unlikely(!thread || thread->paused || !(ring = thread->nest[0].ring) || !arena))
+		return false;
 	note = ws_library_slot(ring);
-	if (ws_unlikely(note->start) && ws_library_is_nested(note, call))
-		return WS_LIBRARY_UNRECORDED;
 	bunch = &ring->bunch;
-	if (waits && atomic_load_explicit(&bunch->pending, memory_order_relaxed))
-		ws_library_collect_pending(bunch);
-	if (ws_unlikely(bunch->open != ws_library_read_heartbeat()) &&
-	    !ws_library_begin_bunch(bunch))
-		return ws_library_begin(call, function) ? WS_LIBRARY_ALONE : WS_LIBRARY_UNRECORDED;
-	call->ring = ring;
+	if (ws_unlikely(bunch->open != ws_library_read_heartbeat(arena) || note->start)) {
+		if (!bunch->dense || !ws_library_make_room(call, ring, waits))
+			return false;
+	} else if (ws_unlikely(!atomic_load_explicit(&arena->collecting, memory_order_relaxed))) {
+		return false;
+	} else if (waits &&
+		   ws_unlikely(atomic_load_explicit(&bunch->pending, memory_order_relaxed)) &&
+		   !ws_library_make_room(call, ring, waits)) {
+		return false;
+	}
+	place->thread = thread;
+	place->ring = ring;
 	note->function = function;
 	note->stack = (uintptr_t)call;
 	call->start = bunch->start;
 	__atomic_store_n(&note->start, call->start, __ATOMIC_RELEASE);
-	return WS_LIBRARY_IN_BUNCH;
+	return true;
 }
 
 /* The first word of a shape. */
@@ -293,36 +296,32 @@ static inline int64_t ws_library_shape(unsigned function, unsigned count)
  * next send, once it has sent, or the next call that waits does the rest. Here they go, from when
  * the call has begun; no other call is pending then.
  */
-static WS_ALWAYS_INLINE int64_t *ws_library_prepare_pending(const struct ws_library_call *call,
+static WS_ALWAYS_INLINE int64_t *ws_library_prepare_pending(struct ws_library_place place,
 							    int64_t head)
 {
-	struct ws_library_bunch *bunch = &call->ring->bunch;
-
-	bunch->pending_word[0] = head;
-	return bunch->pending_word + 1;
+	place.ring->bunch.pending_word[0] = head;
+	return place.ring->bunch.pending_word + 1;
 }
 
-/* Whether the call can be collected: a child forked inside it has a different state. */
-static WS_ALWAYS_INLINE bool ws_library_has_bunch(const struct ws_library_call *call)
+/* Whether the call can be collected: in a child forked inside it the thread has another ring, or
+ * none yet. */
+static WS_ALWAYS_INLINE bool ws_library_has_bunch(struct ws_library_place place)
 {
-	const struct ws_thread *thread = ws_self;
-
-	return ws_likely(thread && thread->nest[0].ring == call->ring);
+	return ws_likely(place.thread->nest[0].ring == place.ring);
 }
 
-static WS_ALWAYS_INLINE void ws_library_leave_pending(const struct ws_library_call *call,
-						      int64_t head)
+static WS_ALWAYS_INLINE void ws_library_leave_pending(struct ws_library_place place, int64_t head)
 {
-	struct ws_library_bunch *bunch = &call->ring->bunch;
+	struct ws_library_bunch *bunch = &place.ring->bunch;
 	uint32_t calls = atomic_load_explicit(&bunch->calls, memory_order_relaxed);
 
-	if (ws_unlikely(bunch->open != ws_library_read_heartbeat())) {
+	if (ws_unlikely(bunch->open != ws_library_read_heartbeat(ws_rt->arena))) {
 		ws_library_collect(bunch, head, bunch->pending_word + 1);
 		return;
 	}
 	atomic_store_explicit(&bunch->pending, calls << WS_PENDING_SHIFT | (1 + (uint8_t)head),
 			      memory_order_release);
-	__atomic_store_n(&ws_library_slot(call->ring)->start, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&ws_library_slot(place.ring)->start, 0, __ATOMIC_RELEASE);
 }
 
 static WS_ALWAYS_INLINE void ws_library_note_pace(const struct ws_library_call *call)

@@ -57,7 +57,6 @@ void ws_library_judge_pace(const struct ws_library_call *call)
 		return;
 	bunch->period = took / calls;
 	forget_shapes(bunch);
-	bunch->open = WS_BUNCH_NOT_OPEN;
 	bunch->dense = 1;
 }
 
@@ -114,30 +113,11 @@ static void finish_bunch(struct ws_library_bunch *bunch, uint64_t end)
 	write_bunch(bunch, end, 0);
 }
 
-void ws_library_close_bunch(struct ws_library_bunch *bunch, uint64_t end)
-{
-	ws_library_collect_pending(bunch);
-	finish_bunch(bunch, end);
-}
-
-bool ws_library_begin_bunch(struct ws_library_bunch *bunch)
-{
-	uint64_t now = ws_rt_read_ticks();
-
-	if (count_calls(bunch))
-		ws_library_close_bunch(bunch, now);
-	if (bunch->shapes > WS_BUNCH_SHAPES / 2)
-		forget_shapes(bunch);
-	bunch->start = now;
-	bunch->heartbeat = ws_library_read_heartbeat();
-	return bunch->dense && ws_self->generation;
-}
-
 /* Write the bunch after its last call, which has just ended, and seems to have been the reason
  * where the recorder has come meanwhile and the bunch took long. */
 static WS_APART void end_bunch(struct ws_library_bunch *bunch)
 {
-	bool long_call = bunch->heartbeat != ws_library_read_heartbeat();
+	bool long_call = bunch->heartbeat != ws_library_read_heartbeat(ws_rt->arena);
 	uint32_t calls = count_calls(bunch);
 	uint64_t now = ws_rt_read_ticks(), took = now - bunch->start;
 	uint64_t last_start = bunch->start + bunch->period * (calls - 1);
@@ -242,9 +222,37 @@ static WS_ALWAYS_INLINE void collect_pending(struct ws_library_bunch *bunch)
 	atomic_store_explicit(&bunch->pending, 0, memory_order_release);
 }
 
-void ws_library_collect_pending(struct ws_library_bunch *bunch)
+void ws_library_close_bunch(struct ws_library_bunch *bunch, uint64_t end)
 {
 	collect_pending(bunch);
+	finish_bunch(bunch, end);
+}
+
+/* Begin a bunch with the next call, after the end of the one before; false: the thread's calls are
+ * no longer collected. */
+static bool begin_bunch(struct ws_library_bunch *bunch)
+{
+	uint64_t now = ws_rt_read_ticks();
+
+	if (count_calls(bunch))
+		ws_library_close_bunch(bunch, now);
+	if (bunch->shapes > WS_BUNCH_SHAPES / 2)
+		forget_shapes(bunch);
+	bunch->start = now;
+	bunch->heartbeat = ws_library_read_heartbeat(ws_rt->arena);
+	return bunch->dense && ws_self->generation;
+}
+
+bool ws_library_make_room(const struct ws_library_call *call, struct ws_ring *ring, bool waits)
+{
+	struct ws_open_library_call *note = ws_library_slot(ring);
+	struct ws_library_bunch *bunch = &ring->bunch;
+
+	if (!ws_rt_is_collecting() || (note->start && ws_library_is_nested(note, call)))
+		return false;
+	if (waits)
+		collect_pending(bunch);
+	return bunch->open == ws_library_read_heartbeat(ws_rt->arena) || begin_bunch(bunch);
 }
 
 void ws_library_collect(struct ws_library_bunch *bunch, int64_t head, const int64_t *kept)
@@ -254,7 +262,7 @@ void ws_library_collect(struct ws_library_bunch *bunch, int64_t head, const int6
 	if (atomic_load_explicit(&bunch->pending, memory_order_relaxed))
 		collect_pending(bunch);
 	add_call(bunch, head, kept);
-	if (ws_unlikely(bunch->open != ws_library_read_heartbeat()))
+	if (ws_unlikely(bunch->open != ws_library_read_heartbeat(ws_rt->arena)))
 		end_bunch(bunch);
 	__atomic_store_n(&ws_library_slot(ring)->start, 0, __ATOMIC_RELEASE);
 }

@@ -166,6 +166,7 @@ struct ws_ring *ws_rt_make_ring(struct ws_rt *rt, uint32_t tid, uint32_t nest)
 		return NULL;
 	ring = ws_chunk_at(rt->arena, index);
 	memset((char *)ring + sizeof(ring->chunk), 0, sizeof(*ring) - sizeof(ring->chunk));
+	ring->bunch.open = WS_BUNCH_NOT_OPEN;
 	ring->chunk.kind = WS_CHUNK_RING;
 	atomic_store_explicit(&ring->chunk.used, WS_RING_DATA, memory_order_relaxed);
 	ring->process_home = rt->home->chunk.self;
