@@ -193,6 +193,78 @@ static void test_a_short_start_comes_last(void **state)
 	assert_string_equal(find_first(200), "library-work");
 }
 
+/* ---- where launches and allocations come from ---- */
+
+enum { UPDATE_FRAME = 10, UPDATE_LINES = 4, TIDY_FRAME = 20 };
+
+static void describe_function(struct program *program, uint32_t frame, const char *name,
+			      uint32_t line)
+{
+	ROW(program, frame, .id = frame, .kind = WS_FRAME_PYTHON, .module = 1, .address = line,
+	    .name = make_string(program, name),
+	    .file = make_string(program, "/home/user/train.py"));
+	ROW(program, stack, .id = frame, .frame = frame);
+}
+
+static void compute_at(struct program *program, uint32_t frame, uint64_t ns)
+{
+	ROW(program, sample, .start = program->now + ns - US, .thread = 1, .weight = ns,
+	    .frame = frame, .flags = WS_SAMPLE_CLOCK, .time = ns);
+	program->now += ns;
+}
+
+/* A function launches from several lines, of which none does as much as one of another. */
+static void step_of_an_update(struct program *program, int number)
+{
+	if (!number) {
+		describe_loader(program);
+		for (uint32_t i = 0; i < UPDATE_LINES; i++)
+			describe_function(program, UPDATE_FRAME + i, "update", 30 + i);
+	}
+	for (int i = 0; i < 15; i++) {
+		compute_at(program, 1, 60 * US);
+		add_kernel(program, 0, "forward", 5 * US, full);
+		for (uint32_t k = 0; k < UPDATE_LINES; k++) {
+			compute_at(program, UPDATE_FRAME + k, (40 + k) * US);
+			add_kernel(program, 0, "add", 5 * US, full);
+		}
+	}
+}
+
+static void test_a_function_that_launches_most(void **state)
+{
+	(void)state;
+	check_first(step_of_an_update, "launch-bound",
+		    "most of the launching at update (train.py:33)");
+}
+
+static void add_call_at(struct program *program, const char *name, uint32_t frame, uint64_t ns)
+{
+	ROW(program, cuda_api, .start = program->now, .end = program->now + ns, .thread = 1,
+	    .correlation = ++program->correlation, .name = make_string(program, name),
+	    .callchain = frame);
+	program->now += ns;
+}
+
+/* A cache of memory is emptied in each step. */
+static void step_that_empties_a_cache(struct program *program, int number)
+{
+	if (!number) {
+		describe_loader(program);
+		describe_function(program, TIDY_FRAME, "tidy", 50);
+	}
+	add_call_at(program, "cudaMalloc_v3020", 1, 3 * MS);
+	add_kernel(program, 0, "work", MS, full);
+	add_call_at(program, "cudaFree_v3020", TIDY_FRAME, 2 * MS);
+}
+
+static void test_a_cache_that_is_emptied(void **state)
+{
+	(void)state;
+	check_first(step_that_empties_a_cache, "allocation-churn",
+		    " at epoch (train.py:7), freed at tidy (train.py:50)");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -200,6 +272,8 @@ int main(void)
 		cmocka_unit_test(test_workers_that_are_started_anew),
 		cmocka_unit_test(test_a_wait_among_launches),
 		cmocka_unit_test(test_a_short_start_comes_last),
+		cmocka_unit_test(test_a_function_that_launches_most),
+		cmocka_unit_test(test_a_cache_that_is_emptied),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,8 @@ static const char *const allocations[] = {"cudaMalloc",
 					  NULL};
 
 /* What is made once in programs that run well. */
+static const char *const frees[] = {"cudaFree", "cuMemFree*", NULL};
+
 static const char *const objects[] = {
 	"cudaStreamCreate*",	   "cudaStreamDestroy*",    "cuStreamCreate*",
 	"cuStreamDestroy*",	   "cudaEventCreate*",	    "cudaEventDestroy*",
@@ -32,14 +34,28 @@ struct churn {
 static const struct churn churns[] = {
 	{allocations, "GPU or pinned memory is allocated and freed again and again",
 	 "Allocate once before the loop and use it again, or allocate from a pool "
-	 "(cudaMallocAsync, a framework's caching allocator): cudaFree also waits for the whole "
-	 "GPU.",
+	 "(cudaMallocAsync, a framework's caching allocator, which needs no "
+	 "torch.cuda.empty_cache()): cudaFree also waits for the whole GPU.",
 	 "nothing is allocated within the steps"},
 	{objects, "Streams, events or graphs are made and destroyed again and again",
 	 "Make them once before the loop and use them again; a graph that changed a little can be "
 	 "updated (cudaGraphExecUpdate).",
 	 "none is made within the steps"},
 };
+
+/* Where memory is freed, if that is another function: a pool gives all back there. */
+static void put_freeing(const struct ws_analysis *analysis, const struct ws_call_fact *calls,
+			struct ws_text *text)
+{
+	struct ws_call_fact freeing;
+
+	if (!ws_facts_sum_calls(analysis->model, &analysis->facts, frees, &freeing) ||
+	    !freeing.place.users || freeing.place.function == calls->place.function ||
+	    freeing.ns < calls->ns / 10)
+		return;
+	ws_text_puts(text, ", freed");
+	ws_put_at_place(analysis, &freeing.place, text);
+}
 
 static void check_churn(const struct ws_analysis *analysis, const struct churn *churn,
 			struct ws_findings *findings)
@@ -54,6 +70,8 @@ static void check_churn(const struct ws_analysis *analysis, const struct churn *
 	    calls.count < 4 || ws_is_library_setup(analysis, &calls.place))
 		return; /* of handles another rule knows more */
 	ws_put_at_place(analysis, &calls.place, &place);
+	if (churn->calls == allocations)
+		put_freeing(analysis, &calls, &place);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_allocation_churn, on_path,
 					on_path);
 	finding->title = ws_format("%s: %llu calls%s", churn->title,

@@ -33,46 +33,55 @@ static bool is_launching(const struct ws_breakdown_row *row)
 	return (row->cause == WS_CAUSE_CPU || row->cause == WS_CAUSE_CUDA_CALL) && row->place.users;
 }
 
-static bool is_same_line(const struct ws_code_place *one, const struct ws_code_place *other)
-{
-	return one->function == other->function && one->file == other->file &&
-	       one->line == other->line;
-}
-
-static uint64_t sum_line(const struct ws_analysis *analysis, const struct ws_code_place *place)
+/* The time of launching in a function of the user's, or at one line of it. */
+static uint64_t sum_place(const struct ws_analysis *analysis, const struct ws_code_place *place,
+			  bool line)
 {
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < analysis->breakdown.count; i++) {
 		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
 
-		if (is_launching(row) && is_same_line(&row->place, place))
+		if (is_launching(row) && row->place.function == place->function &&
+		    row->place.file == place->file && (!line || row->place.line == place->line))
 			sum += row->ns;
 	}
 	return sum;
 }
 
-/* The line of the user's code with the most time on the path, where that is a quarter or more;
- * without a leaf for none. */
+static bool is_launching_of_users(const struct ws_analysis *analysis,
+				  const struct ws_breakdown_row *row)
+{
+	(void)analysis;
+	return is_launching(row);
+}
+
+/* The function of the user's with the most time on the path, where that is a quarter or more of
+ * what is known, and its line with the most; without a leaf for none. Calls are not sampled as
+ * code, so not all is known. */
 static struct ws_code_place find_line(const struct ws_analysis *analysis)
 {
+	enum { ROWS_TRIED = 100, LEAST_KNOWN = 10 /* a tenth */ };
+	uint64_t most = 0, most_of_line = 0,
+		 known = ws_sum_path_rows(analysis, is_launching_of_users);
 	struct ws_code_place worst = {0};
-	uint64_t most = 0;
 
-	for (size_t i = 0; i < analysis->breakdown.count && i < 100; i++) {
+	for (size_t i = 0; i < analysis->breakdown.count && i < ROWS_TRIED; i++) {
 		const struct ws_breakdown_row *row = &analysis->breakdown.rows[i];
-		uint64_t sum;
+		uint64_t sum, sum_of_line;
 
 		if (!is_launching(row))
 			continue;
-		sum = sum_line(analysis, &row->place);
-		if (sum <= most)
+		sum = sum_place(analysis, &row->place, false);
+		sum_of_line = sum_place(analysis, &row->place, true);
+		if (sum < most || (sum == most && sum_of_line <= most_of_line))
 			continue;
 		most = sum;
+		most_of_line = sum_of_line;
 		worst = row->place;
 	}
 	worst.leaf = worst.function;
-	if (most < ws_analysis_cpu_on_path(analysis) / 4)
+	if (most < known / 4 || known < ws_analysis_cpu_on_path(analysis) / LEAST_KNOWN)
 		worst.leaf = 0;
 	return worst;
 }
