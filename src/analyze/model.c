@@ -72,6 +72,8 @@ static void add_state(void *context, uint32_t number, const struct ws_state *sta
 	if (waker >= WS_MOST_THREADS)
 		waker = 0;
 	thread = &model->threads[state->thread];
+	if (state->doing == WS_DOING_WAIT)
+		thread->waits |= 1u << state->wait;
 	ws_grow(thread->states, thread->cap, thread->count + 1);
 	thread->states[thread->count++] =
 		(struct ws_model_state){.start = state->start,
@@ -464,23 +466,28 @@ static void choose_window(struct ws_model *model, const struct ws_model_options 
 		model->thread = 0;
 }
 
+static void sum_thread(void *ctx, unsigned worker, size_t id)
+{
+	const struct ws_model *model = ctx;
+	struct ws_model_thread *thread = &model->threads[id];
+
+	(void)worker;
+	for (size_t i = 0; i < thread->count; i++) {
+		uint64_t start = ws_max(thread->states[i].start, model->from),
+			 end = ws_min(thread->states[i].end, model->to);
+
+		if (end <= start)
+			continue;
+		if (thread->states[i].doing == WS_DOING_RUN)
+			thread->running += end - start;
+		else if (thread->states[i].doing == WS_DOING_RUNNABLE)
+			thread->runnable += end - start;
+	}
+}
+
 static void sum_running(struct ws_model *model)
 {
-	for (uint32_t id = 0; id < model->thread_count; id++) {
-		struct ws_model_thread *thread = &model->threads[id];
-
-		for (size_t i = 0; i < thread->count; i++) {
-			uint64_t start = ws_max(thread->states[i].start, model->from),
-				 end = ws_min(thread->states[i].end, model->to);
-
-			if (end <= start)
-				continue;
-			if (thread->states[i].doing == WS_DOING_RUN)
-				thread->running += end - start;
-			else if (thread->states[i].doing == WS_DOING_RUNNABLE)
-				thread->runnable += end - start;
-		}
-	}
+	ws_run_parallel(ws_count_workers(), model->thread_count, sum_thread, model);
 }
 
 static bool runs_python(const struct ws_model *model)

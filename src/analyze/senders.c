@@ -1,12 +1,14 @@
 /* senders.c - see senders.h. */
 #include "analyze/senders.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/choose.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/parallel.h"
 #include "base/search.h"
 
 enum {
@@ -98,8 +100,9 @@ static int compare_sends(const void *first, const void *second)
 	return ws_compare(left->thread, right->thread);
 }
 
-/* All calls that send, in order of time. Free sends.send. */
-static struct sends load_sends(struct ws_model *model)
+/* All calls that send, in order of time. Free sends.send. Blocks that cannot be read have been
+ * counted with the states. */
+static struct sends load_sends(const struct ws_model *model)
 {
 	struct ws_scan scan = {
 		.table = WS_TABLE_osrt,
@@ -113,7 +116,7 @@ static struct sends load_sends(struct ws_model *model)
 
 	for (uint32_t i = 0; i < workers; i++)
 		readings[i].report = model->report;
-	ws_run_scan(model->report, &scan, read_sends, readings, &model->damaged);
+	ws_run_scan(model->report, &scan, read_sends, readings, NULL);
 	for (uint32_t i = 0; i < workers; i++) {
 		struct sends *part = &readings[i].sends;
 
@@ -140,15 +143,18 @@ static bool starts_with(const char *text, const char *prefix)
 /* Whether the state may be a wait for what another thread sends. */
 static bool waits_on_socket(const struct ws_model *model, const struct ws_model_state *state)
 {
-	const struct ws_wait_call *call = ws_model_get_call(model, state);
+	const struct ws_wait_call *call;
 
-	if (state->doing != WS_DOING_WAIT || state->waker || !call->function)
+	if (state->doing != WS_DOING_WAIT || state->waker ||
+	    (state->wait != WS_WAIT_POLL && state->wait != WS_WAIT_IO))
+		return false;
+	call = ws_model_get_call(model, state);
+	if (!call->function)
 		return false;
 	if (state->wait == WS_WAIT_POLL)
 		return true;
-	return state->wait == WS_WAIT_IO &&
-	       (is_receiving_call(ws_report_string(model->report, call->function, NULL)) ||
-		starts_with(ws_report_string(model->report, call->path, NULL), "socket:"));
+	return is_receiving_call(ws_report_string(model->report, call->function, NULL)) ||
+	       starts_with(ws_report_string(model->report, call->path, NULL), "socket:");
 }
 
 static bool runs_at(const struct ws_model *model, uint32_t thread, uint64_t at)
@@ -181,13 +187,30 @@ static uint32_t find_sender(const struct ws_model *model, const struct sends *se
 	return found;
 }
 
+struct socket_search {
+	const struct ws_model *model;
+	_Atomic bool found;
+};
+
+static void search_thread(void *ctx, unsigned worker, size_t i)
+{
+	struct socket_search *search = ctx;
+	const struct ws_model_thread *thread = &search->model->threads[i + 1];
+
+	(void)worker;
+	if (!(thread->waits & (1u << WS_WAIT_POLL | 1u << WS_WAIT_IO)))
+		return;
+	for (size_t k = 0; k < thread->count && !search->found; k++)
+		if (waits_on_socket(search->model, &thread->states[k]))
+			search->found = true;
+}
+
 static bool has_wait_on_socket(const struct ws_model *model)
 {
-	for (uint32_t id = 1; id < model->thread_count; id++)
-		for (size_t i = 0; i < model->threads[id].count; i++)
-			if (waits_on_socket(model, &model->threads[id].states[i]))
-				return true;
-	return false;
+	struct socket_search search = {.model = model};
+
+	ws_run_parallel(ws_count_workers(), model->thread_count - 1, search_thread, &search);
+	return search.found;
 }
 
 static void find_thread_senders(struct ws_model *model, const struct sends *sends, uint32_t id)

@@ -426,6 +426,72 @@ static void states_are_the_same_when_read_block_by_block(void **state)
 	compare_streamed(path, true);
 }
 
+/* ---- damage ---- */
+
+/* A thread that is sampled and waits for a socket. */
+static void write_wait_on_socket(const char *path)
+{
+	struct ws_writer_opts options = {.overwrite = true, .block_rows = 64};
+	struct ws_err err = {""};
+	struct ws_writer *writer = ws_writer_create(path, &options, &err);
+	uint32_t function;
+
+	assert_non_null(writer);
+	function = ws_writer_string(writer, "recv", 4);
+	ROW(writer, process, .id = 1, .pid = 10, .start = 1, .origin = WS_ORIGIN_TARGET);
+	ROW(writer, thread, .id = 1, .process = 1, .tid = 10, .start = 1);
+	ROW(writer, sched, .start = 1000, .end = 2000, .thread = 1, .woken = WS_NO_TIME,
+	    .after = WS_AFTER_SLEEPING);
+	ROW(writer, osrt, .start = 1900, .end = 5100, .thread = 1, .name = function);
+	ROW(writer, sched, .start = 5000, .end = 6000, .thread = 1, .woken = 4990,
+	    .after = WS_AFTER_SLEEPING);
+	ROW(writer, sample, .start = 1500, .thread = 1, .time = 100);
+	ROW(writer, collection, .start = 1, .end = 7000);
+	assert_int_equal(ws_writer_close(writer, &err), 0);
+}
+
+static void damage_first_block(const char *path, enum ws_table table)
+{
+	struct ws_err err = {""};
+	struct ws_report *report = ws_report_open_plain(path, &err);
+	struct ws_block_info info;
+	FILE *file = fopen(path, "r+");
+	int byte;
+
+	assert_non_null(report);
+	info = ws_report_block_info(report, table, 0);
+	ws_report_close(report);
+	assert_non_null(file);
+	assert_int_equal(fseek(file, (long)(info.offset + info.bytes - 1), SEEK_SET), 0);
+	byte = fgetc(file);
+	assert_int_equal(fseek(file, (long)(info.offset + info.bytes - 1), SEEK_SET), 0);
+	fputc(byte ^ 0xff, file);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void damaged_blocks_are_counted_before_a_wait_on_a_socket(void **state)
+{
+	struct ws_model_options options = {.to = UINT64_MAX};
+	struct ws_report *report;
+	struct ws_model *model;
+	struct ws_err err = {""};
+	char path[64];
+
+	(void)state;
+	snprintf(path, sizeof(path), "test_model_damage.%d.wsrep", (int)getpid());
+	write_wait_on_socket(path);
+	damage_first_block(path, WS_TABLE_sample);
+	report = ws_report_open_plain(path, &err);
+	assert_non_null(report);
+	model = ws_model_open(report, &options, &err);
+	assert_non_null(model);
+	assert_true(model->threads[1].waits & 1u << WS_WAIT_IO);
+	assert_int_equal(model->damaged, 1);
+	ws_model_close(model);
+	ws_report_close(report);
+	unlink(path);
+}
+
 /* ---- the critical path ---- */
 
 static void add_turn(struct ws_writer *writer, uint32_t thread, uint64_t start_ms, uint64_t end_ms,
@@ -566,6 +632,7 @@ int main(void)
 		cmocka_unit_test(stretches_cover_the_window),
 		cmocka_unit_test(states_are_the_same_when_walked_once),
 		cmocka_unit_test(states_are_the_same_when_read_block_by_block),
+		cmocka_unit_test(damaged_blocks_are_counted_before_a_wait_on_a_socket),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

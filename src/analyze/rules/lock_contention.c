@@ -306,13 +306,8 @@ static uint32_t find_reasons(const struct ws_model *model)
 {
 	uint32_t reasons = 0;
 
-	for (uint32_t id = 1; id < model->thread_count; id++) {
-		const struct ws_model_thread *thread = &model->threads[id];
-
-		for (size_t i = 0; i < thread->count; i++)
-			if (thread->states[i].doing == WS_DOING_WAIT)
-				reasons |= 1u << thread->states[i].wait;
-	}
+	for (uint32_t id = 1; id < model->thread_count; id++)
+		reasons |= model->threads[id].waits;
 	return reasons;
 }
 
