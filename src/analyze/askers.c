@@ -108,6 +108,19 @@ static uint64_t read_stack(const struct ws_model *model, const uint32_t *frames,
 	return 0;
 }
 
+/* The line of the user's Python of a key. */
+static struct ws_code_place make_place(uint64_t key, const struct ws_map *places)
+{
+	return (struct ws_code_place){
+		.function = (uint32_t)(key >> 32),
+		.leaf = (uint32_t)(key >> 32),
+		.line = (uint32_t)key,
+		.file = (uint32_t)ws_map_get(places, key, NULL),
+		.python = true,
+		.users = true,
+	};
+}
+
 bool ws_find_asker(const struct ws_model *model, struct ws_asker *asker)
 {
 	struct asking asking = {{0}};
@@ -122,14 +135,7 @@ bool ws_find_asker(const struct ws_model *model, struct ws_asker *asker)
 		uint64_t key = sums.sums[0].key;
 
 		protocol = (size_t)ws_map_get(&asking.protocols, key, NULL);
-		asker->place = (struct ws_code_place){
-			.function = (uint32_t)(key >> 32),
-			.leaf = (uint32_t)(key >> 32),
-			.line = (uint32_t)key,
-			.file = (uint32_t)ws_map_get(&asking.places, key, NULL),
-			.python = true,
-			.users = true,
-		};
+		asker->place = make_place(key, &asking.places);
 		if (protocol) {
 			asker->by = protocols[protocol - 1].by;
 			asker->advice = protocols[protocol - 1].advice;
@@ -139,6 +145,51 @@ bool ws_find_asker(const struct ws_model *model, struct ws_asker *asker)
 	ws_map_free(&asking.protocols);
 	ws_stack_sums_free(&sums);
 	return asker->place.function != 0;
+}
+
+/* The innermost line of the user's Python that starts a process. */
+static uint64_t read_starter(const struct ws_model *model, const uint32_t *frames, size_t count,
+			     void *context)
+{
+	static const char *const starts[] = {"os_system*", "*fork_exec*",  "os_posix_spawn*",
+					     "os_fork*",   "posix.system", "posix.fork",
+					     NULL};
+	bool is_start = false;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct ws_function *function = ws_stacks_get_function(
+			model->stacks, ws_get_frame_function(model, frames[i]));
+		struct ws_code_place place;
+
+		is_start |= ws_is_name_among(function->name, strlen(function->name), starts) ||
+			    strstr(ws_stacks_get_origin(model->stacks, function), "/subprocess.py");
+		if (function->kind != WS_FRAME_PYTHON)
+			continue;
+		place = ws_code_place_frames(model, &frames[i], 1);
+		if (!place.users)
+			continue;
+		if (!is_start)
+			return 0;
+		ws_map_set(context, (uint64_t)place.function << 32 | place.line, place.file);
+		return (uint64_t)place.function << 32 | place.line;
+	}
+	return 0;
+}
+
+struct ws_code_place ws_find_process_starter(const struct ws_model *model)
+{
+	struct ws_code_place found = {0};
+	struct ws_map places = {0};
+	struct ws_stack_sums sums;
+
+	if (!model->python)
+		return found;
+	ws_stack_sums_make(model, 0, read_starter, &places, &sums);
+	if (sums.count)
+		found = make_place(sums.sums[0].key, &places);
+	ws_map_free(&places);
+	ws_stack_sums_free(&sums);
+	return found;
 }
 
 struct ws_code_place ws_find_longest_wait(const struct ws_model *model, uint32_t thread)

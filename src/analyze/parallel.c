@@ -211,7 +211,7 @@ static void find_lone(const struct ws_model *model, const struct edges *edges,
 struct wait_sum {
 	struct ws_parallel *parallel;
 	struct ws_map functions; /* string: waits */
-	struct ws_map stacks;	 /* string: a stack that called it */
+	struct ws_map stacks;	 /* string << 32 | stack that called it: waits */
 };
 
 /* Whether another thread or process of the program ended a wait. Wake-ups show this; without them,
@@ -249,8 +249,23 @@ static void count_wait(struct wait_sum *sum, uint32_t function, uint32_t stack)
 	if (!function)
 		return;
 	ws_map_set(&sum->functions, function, ws_map_get(&sum->functions, function, NULL) + 1);
-	if (stack && stack != WS_NO_U32)
-		ws_map_set(&sum->stacks, function, stack);
+	if (stack && stack != WS_NO_U32) {
+		uint64_t key = (uint64_t)function << 32 | stack;
+
+		ws_map_set(&sum->stacks, key, ws_map_get(&sum->stacks, key, NULL) + 1);
+	}
+}
+
+/* The stack with most waits in a function; 0 for none. */
+static uint32_t find_wait_stack(const struct ws_map *stacks, uint32_t function)
+{
+	const struct ws_map_slot *most = NULL;
+
+	for (size_t i = 0; i < stacks->size; i++)
+		if (stacks->used[i] && stacks->slots[i].key >> 32 == function &&
+		    (!most || stacks->slots[i].value > most->value))
+			most = &stacks->slots[i];
+	return most ? (uint32_t)most->key : 0;
 }
 
 static void count_waits(const struct ws_model *model, uint32_t id, struct wait_sum *sum)
@@ -338,10 +353,10 @@ static void find_wait_function(const struct ws_model *model, struct wait_sum *su
 		}
 	}
 	if (parallel->wait_function) {
-		uint64_t stack = ws_map_get(&sum->stacks, parallel->wait_function, NULL);
+		uint32_t stack = find_wait_stack(&sum->stacks, parallel->wait_function);
 
 		if (stack)
-			parallel->wait_place = ws_code_find_place(model, 0, (uint32_t)stack);
+			parallel->wait_place = ws_code_find_place(model, 0, stack);
 	}
 }
 

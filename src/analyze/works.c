@@ -181,6 +181,16 @@ static const struct ws_work_kind kinds[] = {
 		   "*::basic_string(std::__cxx11::basic_string<*const&*", "asdict", "_asdict_inner",
 		   "astuple", "_astuple_inner", NULL},
 	 .origins = {"/lib/python3*/copy.py", NULL}},
+	{.what = "making handlers and files of logs, again and again",
+	 .advice =
+		 "Give the logger its handlers once, when the program starts, and keep them: each "
+		 "FileHandler opens its file, and what is added but not removed writes every "
+		 "message once more.",
+	 .is_inner = true,
+	 .is_avoidable = true,
+	 .names = {"FileHandler.__init__", "FileHandler._open", "FileHandler.close",
+		   "StreamHandler.__init__", "Handler.__init__", "Handler.close", "basicConfig",
+		   "dictConfig", "fileConfig", NULL}},
 	{.what = "writing log messages",
 	 .advice = "Write fewer of them: raise the level, ask isEnabledFor before building the "
 		   "message, log every n-th item, or let another thread write (QueueHandler, an "
@@ -328,21 +338,30 @@ static const struct ws_work_kind kinds[] = {
 		   "*::_M_insert_aux*", "*vec::Vec<*>::remove*", "*vec::Vec<*>::insert*",
 		   "*::basic_string<*>::erase(*", "*::basic_string<*>::_M_erase(*",
 		   "*::basic_string<*>::insert(*", NULL}},
+	{.what = "keeping heaps and sorted lists in order (heapq, bisect)",
+	 .advice = "Objects with a method __lt__ call Python's code for each comparison: tuples "
+		   "(time, number, object) are compared by the interpreter itself.",
+	 .is_usual = true,
+	 .calls = WS_CALLS_COMPARING,
+	 .names = {"_heapq_heappush*", "_heapq_heappop*", "_heapq_heapreplace*", "_heapq.*",
+		   "_bisect_*", "_bisect.*", "siftup", "siftdown", "heappop_internal",
+		   "heapreplace_internal", NULL}},
 	{.what = "comparing items one by one",
 	 .is_avoidable = true,
 	 .advice = "Looking for an item in a list compares it with all of them: use a set or a "
 		   "dictionary.",
 	 .calls = WS_CALLS_COMPARING,
-	 .names = {"list.__contains__",	  "list.index",
-		   "list.count",	  "list.remove",
-		   "tuple.__contains__",  "tuple.index",
-		   "tuple.count",	  "list_contains",
-		   "list_index*",	  "list_count*",
-		   "list_remove*",	  "long_compare",
-		   "long_richcompare",	  "unicode_compare*",
-		   "unicode_eq",	  "PyObject_RichCompare*",
-		   "PySequence_Contains", "*std::find<*",
-		   "*std::__find_if<*",	  NULL}},
+	 .names = {"list.__contains__", "list.index", "list.count", "list.remove",
+		   "tuple.__contains__", "tuple.index", "tuple.count", "list_contains",
+		   "list_index*", "list_count*", "list_remove*", "PySequence_Contains",
+		   "*std::find<*", "*std::__find_if<*", NULL}},
+	{.what = "comparing values",
+	 .advice = "Compare less: look items up in a dictionary or set, sort once; numbers are "
+		   "compared faster than texts, and both faster than objects with __eq__.",
+	 .is_usual = true,
+	 .calls = WS_CALLS_COMPARING,
+	 .names = {"long_compare", "long_richcompare", "unicode_compare*", "unicode_eq",
+		   "PyObject_RichCompare*", NULL}},
 	{.what = "single items of arrays",
 	 .advice = "Each item that Python's code reads, computes or stores becomes an object: "
 		   "work on whole arrays or rows at once (a[:, 1:] - 0.5), or compile the loop "

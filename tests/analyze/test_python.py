@@ -272,6 +272,50 @@ print(len(fill(12000)))
     )
 
 
+@live
+def processes_are_named_by_the_line_that_starts_them():
+    program = """import subprocess
+def pack(name):
+    return subprocess.run(["true", name])
+for i in range(150): pack("a")
+"""
+    check_first(record("packing", program), "child-processes", " pack (packing.py:3)")
+
+
+@live
+def a_heap_of_objects_is_no_list_that_is_searched():
+    program = """import heapq
+class Event:
+    def __init__(self, at): self.at = at
+    def __lt__(self, other): return self.at < other.at
+heap = []
+for i in range(40000): heapq.heappush(heap, Event(i * 7919 % 40009))
+for i in range(40000): heapq.heappop(heap)
+"""
+    report = record("heap", program)
+    same([f["title"] for f in report["findings"] if f["severity"] in ("warning", "critical")], [])
+
+
+@live
+def handlers_of_logs_that_are_made_again_are_named():
+    program = """import logging
+def note(text):
+    handler = logging.FileHandler("notes.log")
+    log = logging.getLogger("notes")
+    log.propagate = False
+    log.addHandler(handler)
+    log.warning(text)
+    log.removeHandler(handler)
+    handler.close()
+for i in range(6000): note("event")
+"""
+    check_first(
+        record("notes", program),
+        "library-work",
+        "making handlers and files of logs, again and again at note (notes.py:",
+    )
+
+
 COPIES = """import copy
 def render(defaults):
     return copy.deepcopy(defaults)

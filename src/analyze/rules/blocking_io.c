@@ -29,6 +29,10 @@ static const char *choose_advice(const char *call, const char *path)
 	if (strstr(call, "sync"))
 		return "Flush less often: gather several writes before each flush, or flush on a "
 		       "thread of its own.";
+	if (strstr(call, "open"))
+		return "Open the file once and keep it open. One that is written anew each time "
+		       "(\"w\", O_TRUNC) waits for the disk: add what is new at its end, or write "
+		       "the whole only now and then.";
 	if (is_network(call, path))
 		return "Ask for several things at once (threads, asyncio, pipelining), keep "
 		       "connections open, and do other work until answers come; or look at what "
@@ -283,6 +287,8 @@ static void report_group(const struct ws_analysis *analysis, const struct io_gro
 			       (unsigned long long)group->waits,
 			       group->paths >= MOST_GROUPS ? "at least " : "",
 			       (unsigned long long)group->paths);
+	else if (group->waits > 1 && strstr(call, "open"))
+		ws_text_printf(&what, ", %llu times", (unsigned long long)group->waits);
 	explain_limits(analysis, group, what.text, finding);
 	explain_delay(group, call, ws_report_string(report, row->path, NULL), what.text, finding);
 	if (!finding->title)

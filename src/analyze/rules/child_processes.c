@@ -1,6 +1,7 @@
 /* child_processes.c - a program that starts many short processes and waits for each. */
 #include <ctype.h>
 
+#include "analyze/askers.h"
 #include "analyze/rules/blocked_loop.h"
 #include "analyze/scripts.h"
 #include "analyze/source_line.h"
@@ -383,6 +384,15 @@ static void put_starter(const struct ws_analysis *analysis, const struct short_c
 	put_script_lines(analysis, children, text);
 }
 
+/* Starting and waiting are over so soon that no stack of theirs was recorded. */
+static void put_python_line(const struct ws_analysis *analysis, const struct ws_code_place *starter,
+			    struct ws_finding *finding, struct ws_text *text)
+{
+	ws_text_puts(text, "by ");
+	ws_code_put_place(analysis->model, starter, text);
+	ws_point_at(finding, starter);
+}
+
 static void check_children(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	struct short_children children = count_short_children(analysis);
@@ -390,6 +400,7 @@ static void check_children(const struct ws_analysis *analysis, struct ws_finding
 	const struct ws_breakdown_row *row = ws_find_path_row(analysis, is_elsewhere);
 	struct ws_finding *finding;
 	struct ws_text what = {0}, named = {0};
+	struct ws_code_place starter;
 
 	if (run_side_by_side(&children))
 		return;
@@ -399,8 +410,11 @@ static void check_children(const struct ws_analysis *analysis, struct ws_finding
 	}
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_child_processes, on_path,
 					on_path - on_path / 5);
-	if ((row->place.function || row->name) &&
-	    !ws_runs_users_script(analysis->model, children.parent))
+	starter = ws_find_process_starter(analysis->model);
+	if (starter.function && !row->place.line)
+		put_python_line(analysis, &starter, finding, &what);
+	else if ((row->place.function || row->name) &&
+		 !ws_runs_users_script(analysis->model, children.parent))
 		ws_breakdown_put_row(analysis->model, row, &what);
 	else
 		put_starter(analysis, &children, &what);

@@ -1,5 +1,6 @@
 /* system_calls.c - the same system call repeated very often, other than reading and waiting. */
 #include "analyze/rules/rules.h"
+#include "base/map.h"
 
 enum { MOST_TOTALS = 64, LEAST_NS = 50000000 };
 #define LEAST_SHARE 0.2
@@ -25,6 +26,54 @@ struct call_group {
 	uint64_t calls; /* different ones */
 };
 
+/* How often each file was opened, by its path as it was given; returns how often any was. */
+static uint64_t count_opens(const struct ws_model *model, struct ws_map *opens)
+{
+	struct ws_cursor *cursor =
+		ws_cursor_open(model->report, WS_TABLE_osrt, model->from, model->to);
+	const uint64_t *values;
+	uint64_t all = 0;
+
+	while (ws_cursor_next(cursor, &values)) {
+		uint64_t path = values[ws_osrt_path];
+
+		if (!path ||
+		    !strstr(ws_report_string(model->report, (uint32_t)values[ws_osrt_name], NULL),
+			    "open"))
+			continue;
+		ws_map_set(opens, path, ws_map_get(opens, path, NULL) + 1);
+		all++;
+	}
+	ws_cursor_close(cursor);
+	return all;
+}
+
+/* ", 90000 times the same file, audit.log" */
+static void put_file(const struct ws_analysis *analysis, const char *call, struct ws_text *text)
+{
+	const uint64_t least = 50;
+	const double most_of_all = 0.8;
+	struct ws_map opens = {0};
+	const struct ws_map_slot *most = NULL;
+	uint64_t all;
+
+	if (!strstr(call, "open"))
+		return;
+	all = count_opens(analysis->model, &opens);
+	for (size_t i = 0; i < opens.size; i++)
+		if (opens.used[i] && (!most || opens.slots[i].value > most->value))
+			most = &opens.slots[i];
+	if (most && most->value >= least && (double)most->value >= most_of_all * (double)all) {
+		const char *path = ws_report_string(analysis->model->report, (uint32_t)most->key,
+						    NULL),
+			   *slash = strrchr(path, '/');
+
+		ws_text_printf(text, ", %llu times the same file, %s",
+			       (unsigned long long)most->value, slash ? slash + 1 : path);
+	}
+	ws_map_free(&opens);
+}
+
 static void report_group(const struct ws_analysis *analysis, const struct call_group *group,
 			 struct ws_findings *findings)
 {
@@ -34,6 +83,7 @@ static void report_group(const struct ws_analysis *analysis, const struct call_g
 	struct ws_text place = {0};
 
 	ws_put_at_place(analysis, &group->most.place, &place);
+	put_file(analysis, group->most.name, &place);
 	ws_limit_to_asked(analysis, finding, &group->most.place);
 	finding->title =
 		ws_format("%.0f %% of the time is spent in %s %s%s",
