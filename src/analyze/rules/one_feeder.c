@@ -3,7 +3,9 @@
  *
  * While the thread prepares, copies or waits for one GPU, the others have nothing to do. With one
  * thread per GPU, a step takes as long as the thread's work for the most demanding GPU: about that
- * GPU's share of all work.
+ * GPU's share of all work. Where results go from one GPU to the next, as between the layers of a
+ * model that is spread over them, threads would change nothing: parts of a batch that follow each
+ * other would.
  */
 #include "analyze/rules/rules.h"
 
@@ -12,6 +14,7 @@ struct feeding {
 	uint64_t busy, most;	   /* ns of all GPUs, and of the one that worked most */
 	uint32_t thread;	   /* thread that launched the first piece */
 	uint64_t launched, others; /* pieces launched by that thread and by others */
+	uint64_t idle, turns;	   /* ns that GPUs were idle, and because another one worked */
 };
 
 static void count_launchers(const struct ws_analysis *analysis, const struct ws_work_gpu *gpu,
@@ -50,9 +53,57 @@ static void look_at_gpus(const struct ws_analysis *analysis, struct feeding *fee
 		if (feeding->launched + feeding->others == before)
 			continue;
 		feeding->gpus++;
+		feeding->idle += analysis->gpus[i].idle_total;
+		feeding->turns += analysis->gpus[i].idle.by_cause[WS_CAUSE_GPU_COMPUTE] +
+				  analysis->gpus[i].idle.by_cause[WS_CAUSE_GPU_COPY];
 		feeding->busy += busy;
 		feeding->most = ws_max(feeding->most, busy);
 	}
+}
+
+/* Whether GPUs wait for each other's results, and not for the thread. */
+static bool hand_on(const struct ws_analysis *analysis, const struct feeding *feeding)
+{
+	enum { LEAST_COPIES = 10 };
+	const double least_turns = 0.7;
+	const struct ws_copy_fact *copies = analysis->facts.copies[WS_BETWEEN];
+
+	return copies[0].count + copies[1].count >= LEAST_COPIES &&
+	       (double)feeding->turns >= least_turns * (double)feeding->idle;
+}
+
+static bool is_of_users(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
+{
+	(void)analysis;
+	return row->cause == WS_CAUSE_CPU && row->place.users && row->place.leaf;
+}
+
+static void report_turns(const struct ws_analysis *analysis, const struct feeding *feeding,
+			 struct ws_finding *finding)
+{
+	const struct ws_breakdown_row *row = ws_find_path_row(analysis, is_of_users);
+	struct ws_text place = {0};
+
+	if (row) {
+		struct ws_code_place code = row->place;
+
+		code.leaf = code.function;
+		ws_put_at_place(analysis, &code, &place);
+		ws_point_at(finding, &code);
+	}
+	finding->title = ws_format(
+		"%llu GPUs take turns: each waits for the results of another, and they work %.0f "
+		"%% of the time on average%s%s",
+		(unsigned long long)feeding->gpus,
+		100 * ws_analysis_share(analysis, feeding->busy) / (double)feeding->gpus,
+		place.text ? ", launched" : "", ws_text_or(place.text, ""));
+	finding->advice = ws_strdup(
+		"Send parts of a batch through the GPUs one after the other (a pipeline: "
+		"x.chunk(4), torch.distributed.pipelining), so that all work at once on different "
+		"parts; or, if the model fits one GPU, let each GPU compute all of it on its share "
+		"of the batch (DistributedDataParallel).");
+	finding->assumption = ws_strdup("all GPUs work at once");
+	ws_text_free(&place);
 }
 
 static void check_feeding(const struct ws_analysis *analysis, struct ws_findings *findings)
@@ -72,6 +123,11 @@ static void check_feeding(const struct ws_analysis *analysis, struct ws_findings
 		return;
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_one_feeder,
 					analysis->window - feeding.most, analysis->window - after);
+	finding->next = ws_strdup("warpsight stats -r gpu_idle_causes REPORT");
+	if (hand_on(analysis, &feeding)) {
+		report_turns(analysis, &feeding, finding);
+		return;
+	}
 	finding->title = ws_format(
 		"One thread (%s %u) feeds %llu GPUs, which work %.0f %% of the time on average",
 		ws_find_thread(analysis->model->who, feeding.thread)->name,
@@ -83,14 +139,15 @@ static void check_feeding(const struct ws_analysis *analysis, struct ws_findings
 		"(DistributedDataParallel instead of DataParallel); or launch the work of all "
 		"before waiting for any, and prepare the next batch meanwhile.");
 	finding->assumption = ws_strdup("what is done for one GPU need not wait for the others");
-	finding->next = ws_strdup("warpsight stats -r gpu_idle_causes REPORT");
 }
 
 const struct ws_rule ws_rule_one_feeder = {
 	.name = "one-feeder",
 	.title = "One thread that feeds several GPUs",
 	.about = "One thread launches at least 95 % of the work of two GPUs or more, none of which "
-		 "works for more than 70 % of the time. What it does for one, the others wait for.",
+		 "works for more than 70 % of the time. What it does for one, the others wait for. "
+		 "Where they are idle for 70 % of that time since another one works, and copy to "
+		 "each other, they take turns.",
 	.find_obstacle = ws_need_cuda,
 	.query = ws_proof_launchers,
 	.check = check_feeding,
