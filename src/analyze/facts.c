@@ -308,6 +308,7 @@ static void note_kernel(struct ws_kernel_fact *fact, const uint64_t *values)
 	fact->registers = (uint32_t)values[ws_cuda_kernel_registers];
 	fact->shared = (uint32_t)(values[ws_cuda_kernel_static_shared] +
 				  values[ws_cuda_kernel_dynamic_shared]);
+	fact->local = (uint32_t)values[ws_cuda_kernel_local_thread];
 }
 
 static int compare_kernels(const void *first, const void *second)
@@ -324,7 +325,8 @@ static const uint64_t kernel_columns =
 	KERNEL(start) | KERNEL(end) | KERNEL(name) | KERNEL(demangled) | KERNEL(process) |
 	KERNEL(device) | KERNEL(stream) | KERNEL(grid_x) | KERNEL(grid_y) | KERNEL(grid_z) |
 	KERNEL(block_x) | KERNEL(block_y) | KERNEL(block_z) | KERNEL(occupancy) | KERNEL(waves) |
-	KERNEL(limiter) | KERNEL(registers) | KERNEL(static_shared) | KERNEL(dynamic_shared);
+	KERNEL(limiter) | KERNEL(registers) | KERNEL(static_shared) | KERNEL(dynamic_shared) |
+	KERNEL(local_thread);
 
 static void count_kernels(const struct ws_model *model, struct ws_facts *facts)
 {

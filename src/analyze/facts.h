@@ -37,7 +37,8 @@ struct ws_kernel_fact {
 	uint64_t threads;	   /* threads per block, of the longest run */
 	double occupancy, waves;   /* of the longest run; 0 when not known */
 	uint8_t limiter;
-	uint32_t registers, shared; /* registers per thread; bytes per block; of the longest run */
+	/* Registers per thread, bytes per block and local memory per thread; of the longest run. */
+	uint32_t registers, shared, local;
 	struct ws_span longest;
 };
 

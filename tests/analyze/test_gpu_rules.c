@@ -265,6 +265,34 @@ static void test_a_cache_that_is_emptied(void **state)
 		    " at epoch (train.py:7), freed at tidy (train.py:50)");
 }
 
+/* ---- what does not fit into registers ---- */
+
+static uint32_t local_bytes;
+
+static void step_with_local_memory(struct program *program, int number)
+{
+	struct ws_row_cuda_kernel kernel = full;
+
+	(void)number;
+	kernel.local_thread = local_bytes;
+	add_kernel(program, 0, "fit", 4 * MS, kernel);
+}
+
+static void test_values_in_local_memory(void **state)
+{
+	struct analysed analysed;
+
+	(void)state;
+	local_bytes = 512;
+	check_first(step_with_local_memory, "local-memory",
+		    "kernel fit keeps 512 bytes in local memory, beside 32 registers");
+	/* A function of mathematics may need a little. */
+	local_bytes = 40;
+	analysed = analyse_program(step_with_local_memory);
+	assert_int_equal(find_level(&analysed, "local-memory", ""), -1);
+	forget_program(&analysed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -274,6 +302,7 @@ int main(void)
 		cmocka_unit_test(test_a_short_start_comes_last),
 		cmocka_unit_test(test_a_function_that_launches_most),
 		cmocka_unit_test(test_a_cache_that_is_emptied),
+		cmocka_unit_test(test_values_in_local_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,5 @@
 /* hot_kernel.c - the kernel that is worth optimising. A note: computing is not a fault. */
 #include "analyze/rules/rules.h"
-#include "query/command_line.h"
 
 /* What to do about a kernel that was measured; NULL where nothing was. */
 static const char *choose_advice(enum ws_gpu_bound bound)
@@ -28,18 +27,11 @@ static const char *choose_advice(enum ws_gpu_bound bound)
 static char *choose_next(const struct ws_analysis *analysis, const struct ws_kernel_fact *kernel,
 			 bool measured)
 {
-	const struct ws_report *report = analysis->model->report;
-	struct ws_text text = {0};
-
 	if (measured)
 		return ws_strdup("warpsight stats -r gpu_metric_kern_sum REPORT");
 	if (ws_is_library_kernel(analysis, kernel))
 		return ws_strdup("warpsight stats -r cuda_gpu_kern_sum REPORT");
-	/* The set is one that looks at each line's accesses to memory. */
-	ws_text_puts(&text, "warpsight kernel --set detailed -k ");
-	ws_put_shell_word(&text, ws_report_string(report, kernel->name, NULL));
-	ws_text_printf(&text, " --launch-count 3 %s", ws_find_program_line(report));
-	return text.text;
+	return ws_kernel_command(analysis, kernel);
 }
 
 static void check_kernels(const struct ws_analysis *analysis, struct ws_findings *findings)

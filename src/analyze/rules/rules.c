@@ -4,6 +4,7 @@
 #include "analyze/kernel_kinds.h"
 #include "analyze/works.h"
 #include "base/map.h"
+#include "query/command_line.h"
 #include "query/gpu.h"
 
 const char *ws_need_cuda(const struct ws_analysis *analysis)
@@ -159,6 +160,17 @@ void ws_put_at_place(const struct ws_analysis *analysis, const struct ws_code_pl
 		return;
 	ws_text_puts(text, " at ");
 	ws_code_put_place(analysis->model, place, text);
+}
+
+char *ws_kernel_command(const struct ws_analysis *analysis, const struct ws_kernel_fact *kernel)
+{
+	const struct ws_report *report = analysis->model->report;
+	struct ws_text text = {0};
+
+	ws_text_puts(&text, "warpsight kernel --set detailed -k ");
+	ws_put_shell_word(&text, ws_report_string(report, kernel->name, NULL));
+	ws_text_printf(&text, " --launch-count 3 %s", ws_find_program_line(report));
+	return text.text;
 }
 
 bool ws_is_start_up(const struct ws_code_place *place)

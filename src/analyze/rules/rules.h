@@ -58,6 +58,10 @@ bool ws_is_start_up(const struct ws_code_place *place);
 /* Mark a finding about a program's start where GPUs worked for longer than that took. */
 void ws_mark_start_up(const struct ws_analysis *analysis, struct ws_finding *finding);
 
+/* The command that measures a kernel of the program with hardware counters, of a set that looks at
+ * each line's accesses to memory. */
+char *ws_kernel_command(const struct ws_analysis *analysis, const struct ws_kernel_fact *kernel);
+
 /* The source line that a finding is about, for formats that have a field for it. */
 void ws_point_at(struct ws_finding *finding, const struct ws_code_place *place);
 
