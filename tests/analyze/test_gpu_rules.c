@@ -285,7 +285,7 @@ static void test_values_in_local_memory(void **state)
 	(void)state;
 	local_bytes = 512;
 	check_first(step_with_local_memory, "local-memory",
-		    "kernel fit keeps 512 bytes in local memory, beside 32 registers");
+		    "kernel fit keeps 512 bytes in local memory beside its 32 registers");
 	/* A function of mathematics may need a little. */
 	local_bytes = 40;
 	analysed = analyse_program(step_with_local_memory);

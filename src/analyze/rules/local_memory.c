@@ -7,18 +7,8 @@
  */
 #include "analyze/rules/rules.h"
 
-enum { LEAST_BYTES = 128, MOST_REGISTERS = 255, REGISTERS_OF_ALL = 65536 };
+enum { LEAST_BYTES = 128 };
 #define GAIN 0.5
-
-/* Whether it has as many registers as blocks of its size may have, so that the rest was spilled:
- * the limit, 255 or what __launch_bounds__ or -maxrregcount leave. */
-static bool is_short_of_registers(const struct ws_kernel_fact *kernel)
-{
-	uint64_t threads = ws_max(kernel->threads, (uint64_t)1);
-
-	return kernel->registers >= MOST_REGISTERS ||
-	       kernel->registers * threads >= REGISTERS_OF_ALL / 4;
-}
 
 static void report_kernel(const struct ws_analysis *analysis, const struct ws_kernel_fact *kernel,
 			  uint64_t on_path, struct ws_findings *findings)
@@ -30,15 +20,11 @@ static void report_kernel(const struct ws_analysis *analysis, const struct ws_ke
 
 	finding->level = ws_min(finding->level, WS_LEVEL_WARNING);
 	ws_put_launch(analysis, kernel, finding, &launch);
-	finding->title =
-		ws_format("Each thread of the kernel %s keeps %u bytes in local memory, beside %u "
-			  "registers: %s%s",
-			  ws_report_string(analysis->model->report, kernel->name, NULL),
-			  kernel->local, kernel->registers,
-			  is_short_of_registers(kernel)
-				  ? "spilled registers, or arrays that are indexed"
-				  : "arrays that are indexed, or spilled registers",
-			  ws_text_or(launch.text, ""));
+	finding->title = ws_format(
+		"Each thread of the kernel %s keeps %u bytes in local memory beside its %u "
+		"registers: spilled ones, or arrays%s",
+		ws_report_string(analysis->model->report, kernel->name, NULL), kernel->local,
+		kernel->registers, ws_text_or(launch.text, ""));
 	ws_text_free(&launch);
 	finding->advice = ws_strdup(
 		"Give each thread more registers (__launch_bounds__ with fewer blocks, a larger "
@@ -55,22 +41,14 @@ static void report_kernel(const struct ws_analysis *analysis, const struct ws_ke
 	finding->next = ws_kernel_command(analysis, kernel);
 }
 
+static bool keeps_values(const struct ws_kernel_fact *kernel)
+{
+	return kernel->local >= LEAST_BYTES;
+}
+
 static void check_local(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
-	const struct ws_facts *facts = &analysis->facts;
-
-	for (size_t i = 0; i < facts->kernel_count; i++) {
-		const struct ws_kernel_fact *kernel = &facts->kernels[i];
-		uint64_t on_path;
-
-		if (kernel->local < LEAST_BYTES ||
-		    kernel->ns < kernel->count * 2 * WS_SHORT_KERNEL_NS ||
-		    ws_is_library_kernel(analysis, kernel))
-			continue;
-		on_path = ws_sum_path_kernel(analysis, kernel->name);
-		if (ws_analysis_share(analysis, on_path) >= 0.1)
-			report_kernel(analysis, kernel, on_path, findings);
-	}
+	ws_report_long_kernels(analysis, keeps_values, report_kernel, findings);
 }
 
 const struct ws_rule ws_rule_local_memory = {

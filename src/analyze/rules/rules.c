@@ -162,6 +162,26 @@ void ws_put_at_place(const struct ws_analysis *analysis, const struct ws_code_pl
 	ws_code_put_place(analysis->model, place, text);
 }
 
+void ws_report_long_kernels(const struct ws_analysis *analysis,
+			    bool (*wanted)(const struct ws_kernel_fact *kernel),
+			    void (*report)(const struct ws_analysis *analysis,
+					   const struct ws_kernel_fact *kernel, uint64_t on_path,
+					   struct ws_findings *findings),
+			    struct ws_findings *findings)
+{
+	for (size_t i = 0; i < analysis->facts.kernel_count; i++) {
+		const struct ws_kernel_fact *kernel = &analysis->facts.kernels[i];
+		uint64_t on_path;
+
+		if (!wanted(kernel) || kernel->ns < kernel->count * 2 * WS_SHORT_KERNEL_NS ||
+		    ws_is_library_kernel(analysis, kernel))
+			continue;
+		on_path = ws_sum_path_kernel(analysis, kernel->name);
+		if (ws_analysis_share(analysis, on_path) >= 0.1)
+			report(analysis, kernel, on_path, findings);
+	}
+}
+
 char *ws_kernel_command(const struct ws_analysis *analysis, const struct ws_kernel_fact *kernel)
 {
 	const struct ws_report *report = analysis->model->report;

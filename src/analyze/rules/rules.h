@@ -58,6 +58,14 @@ bool ws_is_start_up(const struct ws_code_place *place);
 /* Mark a finding about a program's start where GPUs worked for longer than that took. */
 void ws_mark_start_up(const struct ws_analysis *analysis, struct ws_finding *finding);
 
+/* Call `report` for each kernel of the program's own for which `wanted` holds, that takes more than
+ * 20 us on average and a tenth of the path or more: `on_path` ns. */
+void ws_report_long_kernels(const struct ws_analysis *analysis,
+			    bool (*wanted)(const struct ws_kernel_fact *kernel),
+			    void (*report)(const struct ws_analysis *analysis,
+					   const struct ws_kernel_fact *kernel, uint64_t on_path,
+					   struct ws_findings *findings),
+			    struct ws_findings *findings);
 /* The command that measures a kernel of the program with hardware counters, of a set that looks at
  * each line's accesses to memory. */
 char *ws_kernel_command(const struct ws_analysis *analysis, const struct ws_kernel_fact *kernel);

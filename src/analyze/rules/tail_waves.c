@@ -43,22 +43,14 @@ static void report_kernel(const struct ws_analysis *analysis, const struct ws_ke
 				kernel->longest.end);
 }
 
+static bool has_tail(const struct ws_kernel_fact *kernel)
+{
+	return kernel->waves > 1 && measure_loss(kernel->waves) >= LEAST_LOSS;
+}
+
 static void check_waves(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
-	const struct ws_facts *facts = &analysis->facts;
-
-	for (size_t i = 0; i < facts->kernel_count; i++) {
-		const struct ws_kernel_fact *kernel = &facts->kernels[i];
-		uint64_t on_path;
-
-		if (kernel->waves <= 1 || measure_loss(kernel->waves) < LEAST_LOSS ||
-		    kernel->ns < kernel->count * 2 * WS_SHORT_KERNEL_NS ||
-		    ws_is_library_kernel(analysis, kernel))
-			continue;
-		on_path = ws_sum_path_kernel(analysis, kernel->name);
-		if (ws_analysis_share(analysis, on_path) >= 0.1)
-			report_kernel(analysis, kernel, on_path, findings);
-	}
+	ws_report_long_kernels(analysis, has_tail, report_kernel, findings);
 }
 
 const struct ws_rule ws_rule_tail_waves = {
