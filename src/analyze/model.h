@@ -42,7 +42,7 @@ struct ws_model_thread {
 	size_t first_sample, end_sample; /* rows of `samples` */
 	size_t first_call, end_call;	 /* rows of `calls` */
 	uint64_t running, runnable;	 /* ns on cores, and waiting for one, within the window */
-	uint32_t waits; /* what it ever waited for: a bit for each enum ws_wait */
+	uint32_t waits;			 /* what it ever waited for: a bit for each enum ws_wait */
 };
 
 struct ws_model_gpu {
