@@ -243,7 +243,8 @@ static inline uint64_t ws_library_read_heartbeat(const struct ws_arena *arena)
 
 /* Where a call is collected: kept in registers, unlike struct ws_library_call. */
 struct ws_library_place {
-	struct ws_thread *thread;
+	const struct ws_arena *arena;
+	const struct ws_thread *thread;
 	struct ws_ring *ring;
 };
 
@@ -276,8 +277,7 @@ static WS_ALWAYS_INLINE bool ws_library_begin_collected(struct ws_library_call *
 		   !ws_library_make_room(call, ring, waits)) {
 		return false;
 	}
-	place->thread = thread;
-	place->ring = ring;
+	*place = (struct ws_library_place){arena, thread, ring};
 	note->function = function;
 	note->stack = (uintptr_t)call;
 	call->start = bunch->start;
@@ -315,7 +315,7 @@ static WS_ALWAYS_INLINE void ws_library_leave_pending(struct ws_library_place pl
 	struct ws_library_bunch *bunch = &place.ring->bunch;
 	uint32_t calls = atomic_load_explicit(&bunch->calls, memory_order_relaxed);
 
-	if (ws_unlikely(bunch->open != ws_library_read_heartbeat(ws_rt->arena))) {
+	if (ws_unlikely(bunch->open != ws_library_read_heartbeat(place.arena))) {
 		ws_library_collect(bunch, head, bunch->pending_word + 1);
 		return;
 	}

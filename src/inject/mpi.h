@@ -60,7 +60,7 @@ static WS_ALWAYS_INLINE int64_t ws_mpi_peer(int rank)
 /* The error that a call returned; not known when it succeeded. */
 static inline int64_t ws_mpi_error(int result)
 {
-	return result ? result : WS_LIBRARY_NONE;
+	return ws_unlikely(result) ? result : WS_LIBRARY_NONE;
 }
 
 /* ---- bytes; not known where `result` says that the call failed ---- */
@@ -132,13 +132,15 @@ static WS_ALWAYS_INLINE int ws_mpi_load_int(const void *at, size_t offset)
 /* Where a message came from, and with which tag: as requested, if the call failed. */
 static WS_ALWAYS_INLINE int64_t ws_mpi_source(int result, const void *status, int source)
 {
-	if (ws_likely(!result))
-		source = ws_mpi_load_int(status, ws_mpi_abi.source_at);
-	return ws_mpi_peer(source);
+	if (ws_unlikely(result))
+		return ws_mpi_peer(source);
+	source = ws_mpi_load_int(status, ws_mpi_abi.source_at);
+	return ws_likely(source >= ws_mpi_abi.least_source) ? source
+							    : ws_mpi_name_special_peer(source);
 }
 static WS_ALWAYS_INLINE int64_t ws_mpi_tag(int result, const void *status, int tag)
 {
-	return result ? tag : ws_mpi_load_int(status, ws_mpi_abi.tag_at);
+	return ws_unlikely(result) ? tag : ws_mpi_load_int(status, ws_mpi_abi.tag_at);
 }
 
 static WS_ALWAYS_INLINE int64_t ws_mpi_load_count(const void *status)
@@ -147,7 +149,9 @@ static WS_ALWAYS_INLINE int64_t ws_mpi_load_count(const void *status)
 
 	memcpy(&bytes, (const char *)status + ws_mpi_abi.count_at, sizeof(bytes));
 	/* MPICH: the lowest bit of the upper word says that the message was cancelled. */
-	return (int64_t)(ws_mpi_abi.pointers ? bytes : (bytes & UINT32_MAX) | bytes >> 33 << 32);
+	if (ws_unlikely(bytes >> 32) && !ws_mpi_abi.pointers)
+		bytes = (bytes & UINT32_MAX) | bytes >> 33 << 32;
+	return (int64_t)bytes;
 }
 int64_t ws_mpi_count_bytes(const void *status, int source) WS_NOINLINE;
 static WS_ALWAYS_INLINE int64_t ws_mpi_received(int result, const void *status, int source)

@@ -624,7 +624,7 @@ def short_between_messages():
         if not added:
             raise Skip("the processor does not step through programs here")
         assert added <= 200, (abi, added)
-        assert dense <= 115, (abi, dense)
+        assert dense <= 110, (abi, dense)
 
 
 @test
