@@ -77,17 +77,10 @@ static bool is_java_library(const char *name, const char *origin)
 {
 	static const char *const packages[] = {"java.",	   "javax.",  "jdk.",  "sun.",
 					       "com.sun.", "kotlin.", "scala."};
-	static const char *const parts[] = {"Interpreter",
-					    "StubRoutines",
-					    "ExceptionBlob",
-					    "I2C/C2I",
-					    "RuntimeStub",
-					    "DeoptimizationBlob",
-					    "vtable stub",
-					    "itable stub",
-					    "UncommonTrapBlob",
-					    "MethodHandlesAdapter",
-					    NULL};
+	static const char *const parts[] = {
+		"Interpreter", "StubRoutines",	     "ExceptionBlob",	     "I2C/C2I",
+		"RuntimeStub", "DeoptimizationBlob", "vtable stub",	     "vtable chunks",
+		"itable stub", "UncommonTrapBlob",   "MethodHandlesAdapter", NULL};
 	const char *method = name, *end = name + strcspn(name, "(");
 
 	if (!starts_with(origin, "/tmp/perf-"))
@@ -234,7 +227,8 @@ static bool is_telling(const struct ws_model *model, const struct ws_function *f
 					   "PyVectorcall", "cfunction_",    "method_vectorcall",
 					   "slot_tp_",	   "vectorcall_",   "type_call",
 					   "ws_",	   "_start",	    "__libc_start",
-					   "entry_",	   "__do_sys_",	    "_Py_Run"};
+					   "entry_",	   "__do_sys_",	    "_Py_Run",
+					   "RuntimeStub",  "StubRoutines",  "Interpreter"};
 
 	static const char *const interpreters[] = {"/bin/python", "libpython", "warpsight", NULL};
 	static const char *const wrappers[] = {"<__array_function__", "<decorator-gen", NULL};

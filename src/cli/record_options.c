@@ -256,7 +256,8 @@ const struct ws_opt ws_record_option_table[] = {
 	 "recording needs.",
 	 "true", .also = WS_IN_LAUNCH},
 	{"jit-names", 0, WS_OPT_SET, AT(jit_names), "RUNTIME[,RUNTIME...]", "none,java,node",
-	 "Have Java or Node.js report the names of the functions that they generate, by options in "
+	 "Have Java or Node.js report the names of the functions that they generate (those of Java "
+	 "are read from its memory without it, where that is permitted), by options in "
 	 "the target's environment: JAVA_TOOL_OPTIONS (JDK 17 and later; Java then prints a line "
 	 "'Picked up JAVA_TOOL_OPTIONS' on standard error) and NODE_OPTIONS (Node.js then writes a "
 	 "file isolate*-v8.log into its folder). Frame pointers make Java a little slower.",

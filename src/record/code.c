@@ -10,6 +10,7 @@
 #include "base/jit_runtimes.h"
 #include "base/mem.h"
 #include "base/ticks.h"
+#include "record/hotspot.h"
 #include "record/kernel_names.h"
 #include "symbols/symbolise.h"
 
@@ -24,6 +25,8 @@ struct ws_code *ws_code_new(void)
 	code->modules = ws_modules_new();
 	code->maps = ws_maps_new(code->modules);
 	code->unwinder = ws_unwinder_new();
+	code->hotspot = ws_hotspot_new();
+	ws_unwinder_set_reader(code->unwinder, ws_hotspot_read_frame, code->hotspot);
 	return code;
 }
 
@@ -55,8 +58,15 @@ void ws_code_free(struct ws_code *code)
 		return;
 	ws_code_end(code);
 	ws_kernel_names_close(code->kernel_names);
+	ws_hotspot_free(code->hotspot);
 	ws_modules_free(code->modules);
 	free(code);
+}
+
+void ws_code_look_at_frames(struct ws_code *code, struct ws_sink *sink)
+{
+	sink->frames_looked_at =
+		ws_hotspot_look(code->hotspot, sink->stacks, sink->frames_looked_at);
 }
 
 /* ---- symbols ---- */
@@ -268,6 +278,8 @@ void ws_code_symbolise(struct ws_sink *sink, const struct ws_record_opts *option
 				(struct ws_wanted){frame->module, frame->address, i, frame->kind};
 	}
 	name_kernel(code, wanted, count, &opts);
+	opts.get_jit_map = ws_hotspot_get_map;
+	opts.getting_jit_map = code->hotspot;
 	ws_symbolise(wanted, count, &opts, &receiver, &result);
 	explain_modules(sink, wanted, count);
 	note_unoptimised(sink, wanted, count);

@@ -11,12 +11,14 @@
 #include "symbols/unwind.h"
 
 struct ws_kernel_names;
+struct ws_hotspot;
 
 struct ws_code {
 	struct ws_modules *modules;
 	struct ws_maps *maps;
 	struct ws_unwinder *unwinder;
 	struct ws_kernel_names *kernel_names; /* NULL until they are needed */
+	struct ws_hotspot *hotspot;	      /* what is known of machines of Java */
 };
 
 struct ws_code *ws_code_new(void);
@@ -30,6 +32,9 @@ void ws_code_end(struct ws_code *code);
  */
 void ws_code_tell_mappings(struct ws_code *code);
 void ws_code_tell_modules(struct ws_code *code);
+/* Call it in each round: reads what is gone when the program ends, of the frames of a report that
+ * are new. */
+void ws_code_look_at_frames(struct ws_code *code, struct ws_sink *sink);
 /* Free it with its modules. Call it when no frame of any report is needed any more. */
 void ws_code_free(struct ws_code *code);
 

@@ -166,9 +166,11 @@ static uint64_t run_round(struct ws_session *session)
 	if (session->tee)
 		ws_tee_collect(session->tee, session->main);
 	ws_session_put_metrics(session, false);
-	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next)
+	for (struct ws_sink *sink = session->sinks; sink; sink = sink->next) {
+		ws_code_look_at_frames(session->code, sink);
 		if (now - session->last_clock_row >= CLOCK_ROW_NS)
 			ws_sink_clock(sink, &session->clock.readings[session->clock.n - 1]);
+	}
 	ws_session_sync_reports(session, now);
 	ws_session_commit_reports(session);
 	if (now - session->last_clock_row >= CLOCK_ROW_NS)

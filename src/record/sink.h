@@ -66,6 +66,7 @@ struct ws_sink {
 		size_t capacity;
 	} metric_ids, gpu_metric_ids;
 	uint32_t counters;		 /* ids given so far */
+	uint32_t frames_looked_at;	 /* by ws_code_look_at_frames */
 	uint32_t frames_named;		 /* so many frames have been looked up */
 	struct ws_row_nvtx *definitions; /* of domains, categories, threads: each report has them */
 	size_t definition_n, definition_cap;

@@ -266,6 +266,7 @@ static void load_jit_names(struct symbol_batch *batch, struct ws_jit *jit)
 {
 	const struct ws_module *module = batch->wanted[0].module;
 	const struct ws_symbol_opts *options = batch->opts;
+	const char *map;
 	char *path;
 
 	for (size_t i = 0; i < options->dir_count; i++) {
@@ -281,6 +282,11 @@ static void load_jit_names(struct symbol_batch *batch, struct ws_jit *jit)
 	free(path);
 	if (module->dump)
 		ws_jit_read_file(jit, module->dump, options->since_s, options->until_s, NULL);
+	map = jit->count || !options->get_jit_map
+		      ? NULL
+		      : options->get_jit_map(options->getting_jit_map, module->key);
+	if (map)
+		ws_jit_read_memory(jit, map, strlen(map));
 	ws_jit_sort(jit);
 }
 

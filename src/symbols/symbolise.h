@@ -25,6 +25,10 @@ struct ws_symbol_opts {
 			    void (*found)(void *ctx, size_t i, const char *name, uint64_t begin),
 			    void *ctx);
 	void *naming_kernel;
+	/* A perf map of a process (its number as seen from here) whose code has no names in files,
+	 * with `getting_jit_map`; it returns NULL for none. NULL: there are none. */
+	const char *(*get_jit_map)(void *getting_jit_map, int pid);
+	void *getting_jit_map;
 };
 
 /* A frame to symbolise. */

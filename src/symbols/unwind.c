@@ -67,6 +67,8 @@ struct ws_unwinder {
 	struct far_slot far[FAR_SLOTS];
 	struct ws_cfi_row *rows;
 	size_t row_count, row_capacity;
+	ws_frame_reader *read_frame;
+	void *reading;
 };
 
 struct stack_walk {
@@ -81,6 +83,12 @@ struct stack_walk {
 struct ws_unwinder *ws_unwinder_new(void)
 {
 	return ws_calloc(1, sizeof(struct ws_unwinder));
+}
+
+void ws_unwinder_set_reader(struct ws_unwinder *unwinder, ws_frame_reader *read, void *ctx)
+{
+	unwinder->read_frame = read;
+	unwinder->reading = ctx;
 }
 
 void ws_unwinder_free(struct ws_unwinder *unwinder)
@@ -427,6 +435,48 @@ static bool step_fp(struct stack_walk *walk)
 	return true;
 }
 
+/* Take the caller's address from the end of a frame, which must be of code. */
+static bool step_over_frame(struct stack_walk *walk, uint64_t end, bool has_fp)
+{
+	struct ws_regs *regs = &walk->regs;
+	uint64_t ra, fp = regs->values[WS_REG_FP];
+
+	if (!load_word(walk, end - 8, &ra) || (has_fp && !load_word(walk, end - 16, &fp)))
+		return false;
+	ra = strip_code_address(ra);
+	if (!ra || !ws_maps_find_mapping(walk->stop->maps, walk->stop->time, ra - 1))
+		return false;
+	regs->values[WS_REG_SP] = end;
+	regs->values[WS_REG_FP] = fp;
+	regs->values[WS_REG_IP] = ra;
+	regs->known &= UINT64_C(1) << WS_REG_FP;
+	regs->known |= UINT64_C(1) << WS_REG_SP | UINT64_C(1) << WS_REG_IP |
+		       (has_fp ? UINT64_C(1) << WS_REG_FP : 0);
+	return true;
+}
+
+/* A function that is just called or about to return has no frame but the return address. */
+static bool step_generated(struct stack_walk *walk, const struct ws_module *module, bool exact)
+{
+	struct ws_unwinder *unwinder = walk->unwinder;
+	uint64_t sp = walk->regs.values[WS_REG_SP], fp = walk->regs.values[WS_REG_FP], sender;
+	struct ws_generated_frame frame;
+
+	if (!unwinder->read_frame || !module || module->kind != WS_MODULE_JIT ||
+	    !(walk->regs.known >> WS_REG_SP & 1) ||
+	    !unwinder->read_frame(unwinder->reading, module, walk->regs.values[WS_REG_IP], &frame))
+		return false;
+	if (frame.interpreted) {
+		if (!step_fp(walk))
+			return false;
+		if (load_word(walk, fp - 8, &sender) && sender >= fp + 16)
+			walk->regs.values[WS_REG_SP] = sender;
+		return true;
+	}
+	return step_over_frame(walk, sp + frame.size, true) ||
+	       (exact && step_over_frame(walk, sp + 8, false));
+}
+
 /* Go to the caller: 1; 0 when there is none; -1 when it cannot be found. *method says how. */
 static int step_outwards(struct stack_walk *walk, const struct near_slot *here, uint8_t *method)
 {
@@ -437,6 +487,11 @@ static int step_outwards(struct stack_walk *walk, const struct near_slot *here, 
 	*method = here->step.method;
 	if (here->step.kind == STEP_END)
 		return 0;
+	if (walk->mode != WS_MODE_FP && here->step.kind == STEP_NONE &&
+	    step_generated(walk, here->module, interrupted)) {
+		*method = WS_UNWIND_FP; /* there is no number for it */
+		return 1;
+	}
 	if (walk->mode == WS_MODE_FP || here->step.kind == STEP_NONE) {
 		*method = WS_UNWIND_FP;
 		if (walk->mode == WS_MODE_DWARF &&

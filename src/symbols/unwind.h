@@ -49,7 +49,20 @@ struct ws_unwound_frame {
 
 #define WS_UNWIND_DEEPEST 1024
 
+/* A frame of generated code, as its runtime lays it out. */
+struct ws_generated_frame {
+	bool interpreted; /* by its frame pointer; below that is the caller's stack pointer */
+	uint32_t size;	  /* of others, bytes: the return address is at its end, the caller's frame
+			   * pointer below that */
+};
+/* What is known of the frame that runs `ip`; false where nothing is. */
+typedef bool ws_frame_reader(void *ctx, const struct ws_module *module, uint64_t ip,
+			     struct ws_generated_frame *frame);
+
 struct ws_unwinder *ws_unwinder_new(void);
+/* Frames of generated code are first asked for here; without, or where nothing is known, their
+ * frame pointers are followed. */
+void ws_unwinder_set_reader(struct ws_unwinder *unwinder, ws_frame_reader *read, void *ctx);
 void ws_unwinder_free(struct ws_unwinder *unwinder);
 /* Forget all rules. Call it when modules are freed and the unwinder is kept. */
 void ws_unwinder_forget_rules(struct ws_unwinder *unwinder);

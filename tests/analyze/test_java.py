@@ -8,7 +8,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
 sys.path.insert(0, HERE)
-from findings import analyze, check_absent
+from findings import analyze, check_absent, check_first
 from tap import Skip, live, main
 
 VISITORS = """
@@ -38,6 +38,20 @@ public class Visitors {
 """
 
 
+BYTES = """
+public class Bytes {
+    static long count(java.io.InputStream in) throws java.io.IOException {
+        long words = 0;
+        for (int c; (c = in.read()) >= 0;) if (c <= ' ') words++;
+        return words;
+    }
+    public static void main(String[] args) throws java.io.IOException {
+        System.out.println(count(new java.io.FileInputStream(args[0])));
+    }
+}
+"""
+
+
 def analyze_java(name, *arguments):
     if not shutil.which("javac"):
         raise Skip("no compiler of Java is installed")
@@ -51,8 +65,21 @@ def analyze_java(name, *arguments):
 def threads_that_wait_for_a_monitor_are_named():
     report = analyze_java("monitor", "in turns")
     titles = [f["title"] for f in report["findings"] if f["rule"] == "lock-contention"]
-    if not titles or "a monitor of Java" not in titles[0] or "visitor-" not in titles[0]:
+    if not titles or "a monitor of Java" not in titles[0] or "Visitors.enter" not in titles[0]:
         raise AssertionError(report["findings"])
+
+
+@live
+def the_method_that_reads_single_bytes_is_named():
+    with open("Bytes.java", "w") as f:
+        f.write(BYTES)
+    if not shutil.which("javac"):
+        raise Skip("no compiler of Java is installed")
+    subprocess.run(["javac", "Bytes.java"], check=True)
+    with open("bytes.txt", "w") as f:
+        f.write("some words in a line\n" * 60000)
+    report = analyze("bytes", "java", "-cp", ".", "Bytes", "bytes.txt")
+    check_first(report, "small-io", "Bytes.count", "buffer")
 
 
 @live

@@ -257,11 +257,14 @@ class Hot {
 """
 
 
-def check_runtime(t, argv, word, advice, function):
+def run_bare(t, argv):
     bare = t.profile(argv, "--trace=none", output="bare")
     if Rows(bare.report).meta().get("perf.scope") == "refused":
         raise Skip("perf events are not permitted here")
-    t.contains(bare.messages, "no names.*%s.*--jit-names" % advice, "advice of " + word)
+    return bare
+
+
+def check_runtime(t, argv, word, function):
     named = t.profile(argv, "--trace=none", "--jit-names=" + word, output="named")
     t.ok("--jit-names" not in named.messages, "with names there is no advice: " + named.messages)
     table = t.tool("report", "-q", named.report).out.decode()
@@ -276,17 +279,25 @@ def node_names_its_functions_when_asked(t):
         raise Skip("needs node")
     with open(os.path.join(t.work, "hot.js"), "w") as f:
         f.write(HOT_JS)
-    check_runtime(t, ["node", "hot.js"], "node", "node --perf-basic-prof", "hot ")
+    advice = "no names.*node --perf-basic-prof.*--jit-names"
+    t.contains(run_bare(t, ["node", "hot.js"]).messages, advice, "advice")
+    check_runtime(t, ["node", "hot.js"], "node", "hot ")
 
 
 @test("sampling")
-def java_names_its_functions_when_asked(t):
+def java_has_names_and_whole_stacks(t):
+    """Names and sizes of frames are read from the machine's memory; it is not asked for them."""
     if not (shutil.which("java") and shutil.which("javac")):
         raise Skip("needs java and javac")
     with open(os.path.join(t.work, "Hot.java"), "w") as f:
         f.write(HOT_JAVA)
     t.eq(t.run(["javac", "Hot.java"]).status, 0, "javac")
-    check_runtime(t, ["java", "-cp", t.work, "Hot"], "java", "DumpPerfMapAtExit", "Hot.hot(")
+    argv = ["java", "-cp", t.work, "Hot"]
+    bare = run_bare(t, argv)
+    t.ok("--jit-names" not in bare.messages, "no advice is needed: " + bare.messages)
+    table = t.tool("report", "-q", "--view=top-down", bare.report).out.decode()
+    t.ok(re.search(r"JavaMain.*\bHot\.hot ", table, re.S), "names and callers:\n" + table)
+    check_runtime(t, argv, "java", "Hot.hot(")
 
 
 @test("sampling")

@@ -338,13 +338,20 @@ static void say_what_to_do_in_python(const struct ws_analysis *analysis,
 			"is then computed once, rather than exponentially often.");
 }
 
+/* What generated code does cannot be looked at. */
+static bool is_generated(const struct ws_analysis *analysis, uint32_t function)
+{
+	return ws_stacks_get_function(analysis->model->stacks, function)->kind == WS_FRAME_JIT;
+}
+
 /* Whether threads write to the same cache line is not recorded, but a loop of a few instructions in
  * which several threads spend their time is where it shows. */
 static void say_what_to_do(const struct ws_analysis *analysis, const struct ws_code_place *code,
 			   struct ws_finding *finding)
 {
 	uint32_t function = code->function;
-	uint64_t threads = count_same_loops(analysis, function);
+	uint64_t threads =
+		is_generated(analysis, function) ? 0 : count_same_loops(analysis, function);
 	struct ws_hot_loop loop = {0};
 	char *title = finding->title;
 

@@ -231,13 +231,35 @@ static bool is_lone_worker(const struct ws_model *model, uint32_t thread)
 	return others == 1;
 }
 
+/* How often the main thread of a worker's process waits until that worker ends the wait. */
+static uint64_t count_main_waits(const struct ws_model *model, uint32_t worker)
+{
+	uint32_t process = ws_find_thread(model->who, worker)->process;
+	uint64_t count = 0;
+
+	for (uint32_t id = 1; id < model->thread_count; id++) {
+		const struct ws_model_thread *thread = &model->threads[id];
+		const struct ws_thread_info *info = ws_find_thread(model->who, id);
+
+		if (info->process != process || info->tid != info->pid)
+			continue;
+		for (size_t i = 0; i < thread->count; i++)
+			count += thread->states[i].doing == WS_DOING_WAIT &&
+				 thread->states[i].waker == worker;
+	}
+	return count;
+}
+
+/* Where the main thread waits for each answer before it asks for the next thing, there is nothing
+ * that other workers could do meanwhile. */
 void ws_say_lone_worker(const struct ws_analysis *analysis, const struct ws_breakdown_row *row,
 			struct ws_finding *finding)
 {
 	enum { FEW = 8 };
 	char *advice = finding->advice;
 
-	if (row->pieces < FEW || !is_lone_worker(analysis->model, row->thread))
+	if (row->pieces < FEW || !is_lone_worker(analysis->model, row->thread) ||
+	    count_main_waits(analysis->model, row->thread) * 2 >= row->pieces)
 		return;
 	finding->advice = ws_format("There is only one worker thread: several (a larger pool) wait "
 				    "side by side. %s",
