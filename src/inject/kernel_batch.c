@@ -10,6 +10,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "inject/kernel.h"
 
@@ -34,10 +35,10 @@ static struct {
 	struct ws_kernel_versions *versions;
 	void *context;
 	long process;
-	uint64_t since;
-	uint32_t pass; /* that is made, of those that count */
-	bool leaving;  /* the program ends */
-	bool looked;   /* passes that look into the kernels have been made */
+	uint64_t since; /* by read_tick_ns() */
+	uint32_t pass;	/* that is made, of those that count */
+	bool leaving;	/* the program ends */
+	bool looked;	/* passes that look into the kernels have been made */
 } batch;
 /* The program has memory that cannot be brought back, or that others write to meanwhile: arrays,
  * which kernels may read as textures, and memory of other processes and of network cards. */
@@ -103,10 +104,19 @@ void ws_kernel_make_room(uint64_t bytes)
 		ws_kernel_hurry_batch();
 }
 
+/* Of the last tick of the kernel: each launch of the program reads it. */
+static uint64_t read_tick_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 void ws_kernel_hurry_old_batch(uint64_t age)
 {
 	if (atomic_load_explicit(&batch.waits, memory_order_relaxed) &&
-	    ws_read_raw_ns() - batch.since > age)
+	    read_tick_ns() - batch.since > age)
 		ws_kernel_hurry_batch();
 }
 
@@ -522,7 +532,7 @@ static bool add_entry(struct ws_kernel_launch *launch)
 	entry->outcome.error = ws_kernel_find_refusal(launch);
 	entry->refused = entry->outcome.error != NULL;
 	if (!batch.count)
-		batch.since = ws_read_raw_ns();
+		batch.since = read_tick_ns();
 	batch.context = launch->context;
 	batch.process = ws_raw_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
 	batch.count++;

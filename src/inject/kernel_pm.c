@@ -337,17 +337,12 @@ static size_t count_rest(void)
 
 /* To evaluate all metrics of a sample takes a tenth of a millisecond: not of what comes before the
  * kernel. */
-static int precedes_kernel(size_t index, bool *precedes)
+static bool precedes_kernel(size_t index)
 {
 	double activity = 0;
-	int rc;
 
-	*precedes = false;
-	if (plan.activity == SIZE_MAX || sample_count)
-		return 0;
-	rc = evaluate(index, &plan.names[plan.activity], 1, &activity);
-	*precedes = !(activity > 0);
-	return rc;
+	return plan.activity != SIZE_MAX && !sample_count &&
+	       !evaluate(index, &plan.names[plan.activity], 1, &activity) && !(activity > 0);
 }
 
 static int add_sample(size_t index)
@@ -358,12 +353,11 @@ static int add_sample(size_t index)
 				      .bytes = run.image_bytes,
 				      .index = index};
 	struct sample *sample = &samples[sample_count];
-	bool precedes;
-	int rc = precedes_kernel(index, &precedes);
+	int rc;
 
-	if (rc || precedes) {
+	if (precedes_kernel(index)) {
 		run.first_passed = true;
-		return rc;
+		return 0;
 	}
 	rc = pm.sample_info(&info);
 	if (!rc)
