@@ -5,6 +5,7 @@
 
 #include "analyze/facts.h"
 #include "analyze/stack_sums.h"
+#include "analyze/tasks.h"
 #include "base/choose.h"
 #include "base/map.h"
 
@@ -93,7 +94,9 @@ static uint64_t read_stack(const struct ws_model *model, const uint32_t *frames,
 		if (place.users && !is_made(model, &place)) {
 			uint64_t key = (uint64_t)place.function << 32 | place.line;
 
-			if (!transfers_data && !protocol)
+			/* Tasks of an event loop ask side by side. */
+			if ((!transfers_data && !protocol) ||
+			    ws_is_task_stack(model, frames, count))
 				return 0;
 			ws_map_set(&asking->places, key, place.file);
 			ws_map_set(&asking->protocols, key,
@@ -101,7 +104,8 @@ static uint64_t read_stack(const struct ws_model *model, const uint32_t *frames,
 					  (size_t)ws_map_get(&asking->protocols, key, NULL)));
 			return key;
 		}
-		if (ws_is_name_among(function->name, length, servers))
+		if (ws_is_name_among(function->name, length, servers) ||
+		    strstr(origin, "/asyncio/"))
 			return 0;
 		protocol = ws_or(find_protocol(origin), protocol);
 	}
@@ -136,6 +140,7 @@ bool ws_find_asker(const struct ws_model *model, struct ws_asker *asker)
 
 		protocol = (size_t)ws_map_get(&asking.protocols, key, NULL);
 		asker->place = make_place(key, &asking.places);
+		asker->share = (double)sums.sums[0].ns / (double)sums.ns;
 		if (protocol) {
 			asker->by = protocols[protocol - 1].by;
 			asker->advice = protocols[protocol - 1].advice;

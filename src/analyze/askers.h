@@ -12,6 +12,7 @@
 struct ws_asker {
 	struct ws_code_place place; /* the line that asks */
 	const char *by;		    /* by what: "a proxy of multiprocessing.Manager" */
+	double share;		    /* of all samples */
 	const char *advice;	    /* what to do about that; NULL where there is nothing special */
 };
 

@@ -444,3 +444,44 @@ bool ws_is_asking_loop(const char *path, uint32_t line, uint64_t until)
 	free_source(&source);
 	return asks;
 }
+
+/* The head of the innermost loop around a line (both from 0), whatever stands between; the number
+ * of lines where there is none. */
+static uint32_t find_outer_head(const struct source *source, uint32_t line)
+{
+	static const char *const functions[] = {"def ", "async def ", NULL};
+	size_t indent = measure_indent(source->lines[line]);
+
+	for (uint32_t i = line; i--;) {
+		const char *text = source->lines[i];
+
+		if (is_blank(text) || measure_indent(text) >= indent)
+			continue;
+		indent = measure_indent(text);
+		if (!strncmp(text + indent, "while ", 6))
+			return i;
+		if (starts_with_any(text + indent, functions))
+			break;
+	}
+	return source->count;
+}
+
+bool ws_is_yielding_loop(const char *path, uint32_t line, uint64_t until)
+{
+	struct source source;
+	bool yields = false;
+	uint32_t head;
+
+	if (!line || !read_source(path, until, &source))
+		return false;
+	head = line <= source.count ? find_outer_head(&source, line - 1) : source.count;
+	for (uint32_t i = head + 1; i < source.count && !yields; i++) {
+		if (is_blank(source.lines[i]))
+			continue;
+		if (measure_indent(source.lines[i]) <= measure_indent(source.lines[head]))
+			break;
+		yields = strstr(source.lines[i], "sleep(0)") != NULL;
+	}
+	free_source(&source);
+	return yields;
+}

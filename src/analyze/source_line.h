@@ -31,6 +31,8 @@ struct ws_line_around ws_look_around_line(const char *path, uint32_t line, uint6
 /* Whether a line of Python is of a loop that does nothing but to ask whether something has come:
  * while not done: pass; under the same conditions. */
 bool ws_is_asking_loop(const char *path, uint32_t line, uint64_t until);
+/* Whether a line of Python is in a loop that only lets other tasks go first: sleep(0). */
+bool ws_is_yielding_loop(const char *path, uint32_t line, uint64_t until);
 /* Whether the statement of Python that a line is in has one of `parts` (NULL-terminated) up to
  * there, under the same conditions. */
 bool ws_has_statement_part(const char *path, uint32_t line, uint64_t until,

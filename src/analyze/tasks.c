@@ -53,6 +53,17 @@ static size_t find_loops_call(const struct ws_model *model, const uint32_t *fram
 	return count;
 }
 
+bool ws_is_task_stack(const struct ws_model *model, const uint32_t *frames, size_t count)
+{
+	struct ws_code_place place;
+	size_t call = find_loops_call(model, frames, count);
+
+	if (!call)
+		return false;
+	place = ws_code_place_frames(model, frames, call - 1);
+	return place.python && place.users;
+}
+
 uint32_t ws_find_task_step(const struct ws_model *model, uint32_t frame, uint32_t stack)
 {
 	uint32_t frames[WS_CODE_DEEPEST];

@@ -24,6 +24,8 @@ struct ws_task_chain {
 bool ws_find_task_chain(const struct ws_model *model, uint32_t thread, struct ws_task_chain *chain);
 /* Whether any stack of the report shows a step of a task. */
 bool ws_has_task_steps(const struct ws_model *model);
+/* Whether frames, innermost first, are of a step of a task that runs code of the user's. */
+bool ws_is_task_stack(const struct ws_model *model, const uint32_t *frames, size_t count);
 /* Where a stack (`frame` on top of `stack`, 0 for none) is below the event loop's call of one step
  * of a task: the outermost frame of the user's there, or that of the loop's call itself; 0 where it
  * is not. */

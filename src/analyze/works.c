@@ -402,6 +402,13 @@ static const struct ws_work_kind kinds[] = {
 	 .is_usual = true,
 	 .names = {"std::_Rb_tree<*", "std::map<*", "std::set<*", "std::multimap<*",
 		   "std::multiset<*", "std::_Rb_tree_*", NULL}},
+	{.what = "looking up members of enumerations (enum)",
+	 .advice = "Each Kind(value), and each .name and .value, runs code of Python: keep a "
+		   "dictionary of what is needed by value, compare the members themselves, or use "
+		   "plain constants in the innermost loop.",
+	 .is_usual = true,
+	 .names = {NULL},
+	 .origins = {"/enum.py", NULL}},
 	{.what = "looking up attributes through __getattr__ and properties",
 	 .advice = "Each look-up calls Python's code, once for each layer: keep what does not "
 		   "change in a local variable or in the object itself (__dict__, "
@@ -667,7 +674,8 @@ static const struct ws_work_kind kinds[] = {
 	 .advice = "Convert each date once, and keep times as numbers. Make each time zone once "
 		   "(ZoneInfo keeps those that it has made, no_cache reads its file again).",
 	 .is_usual = true,
-	 .names = {"zoneinfo_*", "localtime*", "__localtime*", "__tz_convert*", "mktime",
+	 .names = {"zoneinfo_*", "date_strftime*", "time_strftime*", "wrap_strftime*",
+		   "datetime_strptime*", "localtime*", "__localtime*", "__tz_convert*", "mktime",
 		   "__mktime*", "strptime*", "strftime*", "__strftime*", "time.Parse*", NULL},
 	 .origins = {"/_strptime.py", "/dateutil/", NULL}},
 	{.what = "computing with exact fractions or decimals",

@@ -13,10 +13,10 @@ from findings import analyze, check_absent, check_first
 from tap import live, main, same
 
 
-def record(name, program, options=()):
+def record(name, program, options=(), arguments=()):
     with open(name + ".py", "w") as file:
         file.write(program)
-    return analyze(name, sys.executable, "-S", name + ".py", options=options)
+    return analyze(name, sys.executable, "-S", name + ".py", *arguments, options=options)
 
 
 @live
@@ -217,6 +217,79 @@ if __name__ == "__main__":
         "round-trips",
         "(server.py:9), by XML-RPC, with a new connection each time",
         "MultiCall",
+    )
+
+
+@live
+def tasks_and_threads_that_ask_side_by_side_are_no_fault():
+    program = """import asyncio, multiprocessing, sys
+from concurrent.futures import ThreadPoolExecutor
+from socket import create_connection
+async def answer(reader, writer):
+    await reader.readline()
+    await asyncio.sleep(0.005)
+    writer.write(b"yes")
+    writer.close()
+async def serve(port):
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port.send(server.sockets[0].getsockname())
+    async with server:
+        await server.serve_forever()
+async def ask(address):
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(b"well?" + bytes([10]))
+    return await reader.read()
+async def ask_all(address):
+    for i in range(30):
+        await asyncio.gather(*(ask(address) for i in range(20)))
+def ask_here(address):
+    with create_connection(address) as connection:
+        connection.sendall(b"well?" + bytes([10]))
+        return connection.recv(100)
+if __name__ == "__main__":
+    ports, port = multiprocessing.Pipe()
+    process = multiprocessing.Process(target=lambda: asyncio.run(serve(port)), daemon=True)
+    process.start()
+    if sys.argv[1] == "tasks":
+        asyncio.run(ask_all(ports.recv()))
+    else:
+        with ThreadPoolExecutor(16) as pool:
+            print(len(list(pool.map(ask_here, [ports.recv()] * 600))))
+    process.terminate()
+"""
+    for how in ("tasks", "threads"):
+        check_absent(record("sides", program, arguments=[how]), "round-trips")
+
+
+@live
+def tasks_that_only_let_others_go_first_are_named():
+    program = """import asyncio, queue, threading, time
+items = queue.Queue()
+def feed():
+    for i in range(5):
+        time.sleep(0.1)
+        items.put(i)
+    items.put(None)
+async def consume():
+    count = 0
+    while True:
+        try:
+            item = items.get_nowait()
+        except queue.Empty:
+            await asyncio.sleep(0)
+            continue
+        if item is None:
+            return count
+        count += 1
+threading.Thread(target=feed).start()
+print(asyncio.run(consume()))
+"""
+    check_first(
+        record("polling", program),
+        "busy-waiting",
+        "a task that only lets others go first (sleep(0))",
+        "at consume (polling.py:",
+        "call_soon_threadsafe",
     )
 
 

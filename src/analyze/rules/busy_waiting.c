@@ -10,6 +10,7 @@
 #include "analyze/rules/rules.h"
 #include "analyze/source_line.h"
 #include "analyze/stack_sums.h"
+#include "analyze/tasks.h"
 #include "lanes/row_tree.h"
 
 enum {
@@ -29,6 +30,7 @@ enum {
 	"let a callback say so (cudaLaunchHostFunc)."
 
 #define PYTHONS_LOOP "a loop that only asks"
+#define YIELDING_TASK "a task that only lets others go first (sleep(0)), and its event loop"
 
 static const char *choose_advice(const char *call)
 {
@@ -40,6 +42,9 @@ static const char *choose_advice(const char *call)
 	if (strstr(call, "spin") || strstr(call, "trylock"))
 		return "Use a lock that lets the thread sleep (pthread_mutex), or hold the spin "
 		       "lock for a few instructions only.";
+	if (!strcmp(call, YIELDING_TASK))
+		return "Await what it waits for: asyncio.Queue, Event or a future; a thread hands "
+		       "over by loop.call_soon_threadsafe or run_coroutine_threadsafe.";
 	if (!strcmp(call, PYTHONS_LOOP))
 		return "Let it sleep until there is something: get() of a queue, wait() of an "
 		       "Event, a Condition or a process, result() of a future, join(). In Python a "
@@ -284,7 +289,7 @@ static uint64_t sum_other_python(const struct ws_analysis *analysis, uint32_t th
 }
 
 static void report_python_loop(const struct ws_analysis *analysis, uint64_t key, uint64_t ns,
-			       struct ws_findings *findings)
+			       const char *what, struct ws_findings *findings)
 {
 	const struct ws_usage *usage = &analysis->usage;
 	struct ws_usage_total total = {.threads = 1};
@@ -298,7 +303,7 @@ static void report_python_loop(const struct ws_analysis *analysis, uint64_t key,
 		return;
 	total.row = usage->rows[i];
 	total.row.ns = ns;
-	total.row.name = PYTHONS_LOOP;
+	total.row.name = what;
 	total.row.place.line = (uint32_t)key;
 	total.row.place.leaf = total.row.place.function;
 	report_spinning(analysis, &total, findings);
@@ -333,7 +338,62 @@ static void check_python_loops(const struct ws_analysis *analysis, struct ws_fin
 		ns += sums.sums[i].ns;
 	}
 	if (most && is_much(analysis, "", ns))
-		report_python_loop(analysis, most, ns, findings);
+		report_python_loop(analysis, most, ns, PYTHONS_LOOP, findings);
+	ws_stack_sums_free(&sums);
+	ws_map_free(&files);
+}
+
+/* ---- tasks of an event loop ---- */
+
+enum { LOOPS_OWN = 1 };
+
+/* Lines of tasks, and what the loop does between their steps. */
+static uint64_t read_task_line(const struct ws_model *model, const uint32_t *frames, size_t count,
+			       void *context)
+{
+	struct ws_code_place place = ws_code_place_frames(model, frames, count);
+	uint64_t key = (uint64_t)place.function << 32 | place.line;
+
+	if (place.library != WS_LIBRARY_LOOP || !place.users)
+		return 0;
+	if (!ws_is_task_stack(model, frames, count))
+		return LOOPS_OWN;
+	ws_map_set(context, key, place.file);
+	return key;
+}
+
+/* A task that asks for something and then lets the others go first keeps the loop turning. */
+static void check_tasks(const struct ws_analysis *analysis, struct ws_findings *findings)
+{
+	const struct ws_model *model = analysis->model;
+	uint64_t until = (uint64_t)ws_lanes_realtime(model->report, model->to), most = 0, ns = 0,
+		 others = 0;
+	struct ws_map files = {0};
+	struct ws_stack_sums sums;
+
+	if (!ws_has_task_steps(model))
+		return;
+	ws_stack_sums_make(model, 0, read_task_line, &files, &sums);
+	for (size_t i = 0; i < sums.count; i++) {
+		uint64_t key = sums.sums[i].key;
+		const char *path;
+
+		if (key == LOOPS_OWN) {
+			ns += sums.sums[i].ns;
+			continue;
+		}
+		path = ws_report_string(model->report, (uint32_t)ws_map_get(&files, key, NULL),
+					NULL);
+		if ((most && key >> 32 == most >> 32) ||
+		    (!most && ws_is_yielding_loop(path, (uint32_t)key, until))) {
+			most = ws_or(most, key);
+			ns += sums.sums[i].ns;
+		} else {
+			others += sums.sums[i].ns;
+		}
+	}
+	if (most && others < ns / 4 && is_much(analysis, "", ns))
+		report_python_loop(analysis, most, ns, YIELDING_TASK, findings);
 	ws_stack_sums_free(&sums);
 	ws_map_free(&files);
 }
@@ -350,6 +410,7 @@ static void check_waiting(const struct ws_analysis *analysis, struct ws_findings
 			report_spinning(analysis, &totals[i], findings);
 	check_named_spins(analysis, findings);
 	check_python_loops(analysis, findings);
+	check_tasks(analysis, findings);
 	if (ws_findings_have(findings, &ws_rule_busy_waiting))
 		return;
 	for (size_t i = 0; i < analysis->usage.count; i++) {
@@ -390,7 +451,8 @@ const struct ws_rule ws_rule_busy_waiting = {
 		"in a function of the program that is named so (spin_lock, busy_wait) counts as "
 		"these calls do, and so does a loop whose machine code only reads the same "
 		"memory in each round, and one of Python whose source does nothing but to ask "
-		"(while not done: pass). Another tiny loop is reported as a note: "
+		"(while not done: pass), or a task of asyncio that asks between calls of "
+		"sleep(0). Another tiny loop is reported as a note: "
 		"nearly all samples of a thread "
 		"within 12 bytes of code while another thread works elsewhere. A thousand calls "
 		"of cudaStreamQuery or cudaEventQuery, 20 a kernel, are a warning.",

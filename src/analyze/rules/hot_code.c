@@ -3,6 +3,7 @@
 #include "analyze/rules/rules.h"
 #include "analyze/source_line.h"
 #include "analyze/stack_sums.h"
+#include "analyze/tasks.h"
 #include "lanes/row_tree.h"
 
 static bool is_code(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
@@ -152,6 +153,13 @@ struct recursion {
 	bool yields, cached; /* through generators, or through a cache of its results */
 };
 
+static bool is_generator_step(const struct ws_model *model, uint32_t frame)
+{
+	return ws_is_frame_of(model, frame, "gen_send_ex2") ||
+	       ws_is_frame_of(model, frame, "gen_send_ex") ||
+	       ws_is_frame_of(model, frame, "gen_iternext");
+}
+
 /* How often the function is on a stack, if it is. */
 static uint64_t count_levels(const struct ws_model *model, const uint32_t *frames, size_t count,
 			     void *context)
@@ -164,7 +172,7 @@ static uint64_t count_levels(const struct ws_model *model, const uint32_t *frame
 		uint32_t number = ws_stacks_get_places(model->stacks, info)->function;
 
 		levels += number == recursion->function;
-		if (levels && ws_is_frame_of(model, frames[i], "gen_send_ex2"))
+		if (levels && is_generator_step(model, frames[i]))
 			recursion->yields = true;
 		if (levels && (ws_is_frame_of(model, frames[i], "bounded_lru_cache_wrapper") ||
 			       ws_is_frame_of(model, frames[i], "infinite_lru_cache_wrapper")))
@@ -312,6 +320,41 @@ static void say_loops(const struct ws_analysis *analysis, const struct ws_code_p
 	free(title);
 }
 
+/* What the event loop does for itself goes with the steps of tasks; false where it is not that. */
+static bool say_loops_own(const struct ws_analysis *analysis, const struct ws_breakdown_row *row,
+			  struct ws_finding *finding)
+{
+	const struct ws_task_place *task;
+	struct ws_task_chain chain;
+	struct ws_text place = {0};
+	char *title = finding->title;
+
+	if (!ws_is_loops_own(analysis, &row->place) ||
+	    !ws_find_task_chain(analysis->model, row->thread, &chain))
+		return false;
+	task = &chain.places[chain.count - 1];
+	ws_put_at_place(analysis, &task->place, &place);
+	finding->title = ws_format("%s: it is the event loop's own work for the steps of its "
+				   "tasks, most of them%s",
+				   title, ws_text_or(place.text, ""));
+	finding->advice = ws_strdup(
+		"Each await that has to wait, and each task, costs a turn of the loop: hand over "
+		"many items at once (lists, a queue with room for more), and do not make tasks, "
+		"await sleep(0) or pass queues for what one function can do.");
+	ws_point_at(finding, &task->place);
+	ws_text_free(&place);
+	free(title);
+	return true;
+}
+
+static bool is_yielding_line(const struct ws_model *model, const struct ws_code_place *code)
+{
+	static const char *const yields[] = {"yield", NULL};
+
+	return ws_has_statement_part(ws_report_string(model->report, code->file, NULL), code->line,
+				     (uint64_t)ws_lanes_realtime(model->report, model->to), yields);
+}
+
 static void say_what_to_do_in_python(const struct ws_analysis *analysis,
 				     const struct ws_code_place *code, struct ws_finding *finding)
 {
@@ -327,10 +370,11 @@ static void say_what_to_do_in_python(const struct ws_analysis *analysis,
 	finding->title = ws_format("%s, which calls itself, %llu levels deep on average", title,
 				   (unsigned long long)levels);
 	free(title);
-	if (recursion.yields)
+	if (recursion.yields || is_yielding_line(analysis->model, code))
 		finding->advice = ws_strdup(
 			"Each item is handed on by the generators of all levels: walk with a list "
-			"of what is left to visit, or append to one list that is handed down.");
+			"of what is left to visit, append to one list that is handed down, or "
+			"leave out generators that only hand on.");
 	else
 		finding->advice = ws_strdup(
 			"If it gets the same arguments again and again, let its results be kept "
@@ -342,6 +386,13 @@ static void say_what_to_do_in_python(const struct ws_analysis *analysis,
 static bool is_generated(const struct ws_analysis *analysis, uint32_t function)
 {
 	return ws_stacks_get_function(analysis->model->stacks, function)->kind == WS_FRAME_JIT;
+}
+
+static void say_in_python(const struct ws_analysis *analysis, const struct ws_breakdown_row *row,
+			  const struct ws_code_place *code, struct ws_finding *finding)
+{
+	if (!say_loops_own(analysis, row, finding))
+		say_what_to_do_in_python(analysis, code, finding);
 }
 
 /* Whether threads write to the same cache line is not recorded, but a loop of a few instructions in
@@ -404,7 +455,7 @@ static void check_code(const struct ws_analysis *analysis, struct ws_findings *f
 		ws_format("%.0f %% of the time the CPU computes%s",
 			  100 * ws_analysis_share(analysis, most), ws_text_or(place.text, ""));
 	if (code.python)
-		say_what_to_do_in_python(analysis, &code, finding);
+		say_in_python(analysis, row, &code, finding);
 	else
 		say_what_to_do(analysis, &code, finding);
 	ws_say_blocked_loop(analysis, &code, finding);

@@ -398,8 +398,22 @@ static const char *name_lock(const struct ws_analysis *analysis, const struct lo
 	return "a lock";
 }
 
-static const char *choose_advice(const struct ws_analysis *analysis, const struct lock_waits *waits)
+/* Whether threads of Python wait in a Condition until there is something to do. */
+static bool is_condition(const struct ws_analysis *analysis, const struct ws_code_place *code)
 {
+	const struct ws_stacks *stacks = analysis->model->stacks;
+
+	return code->called &&
+	       !strcmp(ws_stacks_get_function(stacks, code->called)->name, "Condition.wait");
+}
+
+static const char *choose_advice(const struct ws_analysis *analysis, const struct lock_waits *waits,
+				 const struct ws_code_place *code)
+{
+	if (is_condition(analysis, code))
+		return "notify_all() wakes all threads, and most of them wait again at once: "
+		       "notify() wakes the one that can go on, and queue.Queue does that by "
+		       "itself. Hand over more items at once.";
 	if (waits->kind == FUTEXES && ws_is_allocator(find_locking(analysis)->name))
 		return "Allocate less often (keep and reuse memory, a pool for each thread), let "
 		       "threads have arenas of their own (MALLOC_ARENA_MAX, M_ARENA_MAX), or use "
@@ -493,7 +507,7 @@ static void report_waits(const struct ws_analysis *analysis, const struct lock_w
 				   name_lock(analysis, waits),
 				   100.0 * (double)waits->ns / (double)(waits->ns + waits->running),
 				   ws_text_or(place.text, ""));
-	finding->advice = ws_strdup(choose_advice(analysis, waits));
+	finding->advice = ws_strdup(choose_advice(analysis, waits, &code));
 	if (waits->kind == NAMED_LOCKS)
 		say_what_is_held(analysis, finding);
 	finding->assumption = ws_strdup("nobody waits and all cores are free");

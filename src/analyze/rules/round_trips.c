@@ -6,9 +6,11 @@
  */
 #include "analyze/askers.h"
 #include "analyze/rules/rules.h"
+#include "base/map.h"
 
 enum { LEAST_TRIPS = 100, LEAST_SEEN = 20, LONGEST_TRIP_NS = 10000000, MESSAGES_NS = 300000 };
 #define LEAST_SHARE 0.1
+#define LEAST_ASKING 0.05 /* of the samples, at the line that asks */
 
 /* Where both sides wait for cores, an answer may be there before anyone waits for it: the path does
  * not show all questions, but there is a connection for each. */
@@ -18,6 +20,24 @@ static uint64_t count_trips(const struct ws_analysis *analysis, uint64_t connect
 		 trips = ws_max(seen, connections);
 
 	return seen < LEAST_SEEN || trips < LEAST_TRIPS ? 0 : trips;
+}
+
+/* Threads that ask at the same time wait side by side. */
+static bool ask_side_by_side(const struct ws_analysis *analysis, const struct ws_asker *asker)
+{
+	enum { MOST_THREADS = 2 };
+	struct ws_map threads = {0};
+	size_t count;
+
+	for (size_t i = 0; i < analysis->usage.count; i++) {
+		const struct ws_usage_row *row = &analysis->usage.rows[i];
+
+		if (row->place.function == asker->place.function)
+			ws_map_set(&threads, row->thread, 1);
+	}
+	count = threads.count;
+	ws_map_free(&threads);
+	return count > MOST_THREADS;
 }
 
 static void check_trips(const struct ws_analysis *analysis, struct ws_findings *findings)
@@ -35,7 +55,8 @@ static void check_trips(const struct ws_analysis *analysis, struct ws_findings *
 	connections = ws_count_calls_of(analysis->model, connect, false);
 	trips = count_trips(analysis, connections);
 	if (!trips || analysis->window / trips > LONGEST_TRIP_NS ||
-	    !ws_find_asker(analysis->model, &asker))
+	    !ws_find_asker(analysis->model, &asker) || asker.share < LEAST_ASKING ||
+	    ask_side_by_side(analysis, &asker))
 		return;
 	cost = ws_min(trips * MESSAGES_NS, analysis->window / 10 * 9);
 	if (ws_analysis_share(analysis, cost) < LEAST_SHARE)

@@ -327,8 +327,7 @@ void ws_limit_to_users(const struct ws_analysis *analysis, struct ws_finding *fi
 		ws_point_at(finding, place);
 }
 
-/* Whether an event loop works for itself, below the user's code that runs it. */
-static bool is_loops_own(const struct ws_analysis *analysis, const struct ws_code_place *place)
+bool ws_is_loops_own(const struct ws_analysis *analysis, const struct ws_code_place *place)
 {
 	const struct ws_stacks *stacks = analysis->model->stacks;
 	const struct ws_function *called = ws_stacks_get_function(stacks, place->called);
@@ -341,7 +340,7 @@ void ws_limit_to_asked(const struct ws_analysis *analysis, struct ws_finding *fi
 		       const struct ws_code_place *place)
 {
 	ws_limit_to_users(analysis, finding, place);
-	if (is_loops_own(analysis, place))
+	if (ws_is_loops_own(analysis, place))
 		finding->level = ws_min(finding->level, WS_LEVEL_NOTE);
 }
 
@@ -350,7 +349,7 @@ void ws_say_blocked_loop(const struct ws_analysis *analysis, const struct ws_cod
 {
 	char *advice = finding->advice, *title = finding->title;
 
-	if (place->library != WS_LIBRARY_LOOP || is_loops_own(analysis, place))
+	if (place->library != WS_LIBRARY_LOOP || ws_is_loops_own(analysis, place))
 		return;
 	finding->title = ws_format("%s, in a task that holds up its event loop", title);
 	free(title);

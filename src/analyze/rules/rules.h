@@ -97,6 +97,8 @@ void ws_limit_to_users(const struct ws_analysis *analysis, struct ws_finding *fi
  * it, is no fault of that code. */
 void ws_limit_to_asked(const struct ws_analysis *analysis, struct ws_finding *finding,
 		       const struct ws_code_place *place);
+/* Whether an event loop works for itself, below the user's code that runs it. */
+bool ws_is_loops_own(const struct ws_analysis *analysis, const struct ws_code_place *place);
 /* Where a task of an event loop computes, the finding says that all others wait meanwhile. */
 void ws_say_blocked_loop(const struct ws_analysis *analysis, const struct ws_code_place *place,
 			 struct ws_finding *finding);

@@ -122,6 +122,7 @@ static void check_section(const struct ws_analysis *analysis, struct ws_findings
 	    measure_share(analysis, cores) < LEAST_ALONE ||
 	    ws_analysis_share(analysis, alone) < 0.05 || alone < LEAST_NS ||
 	    (analysis->model->has_samples && !parallel->place.leaf) || is_start(parallel) ||
+	    parallel->place.library == WS_LIBRARY_LOOP || /* one thread by design */
 	    is_in_region(analysis, parallel) || ws_findings_have(findings, &ws_rule_gil) ||
 	    ws_findings_have(findings, &ws_rule_thread_churn) ||
 	    ws_findings_have(findings, &ws_rule_busy_waiting) ||

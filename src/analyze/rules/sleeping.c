@@ -1,10 +1,31 @@
 /* sleeping.c - threads on the critical path that sleep for a time. */
 #include "analyze/rules/blocked_loop.h"
+#include "analyze/stack_sums.h"
 
 static bool is_sleep(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
 {
 	(void)analysis;
 	return row->cause == WS_CAUSE_SLEEP && !row->place.loader;
+}
+
+/* A server that looks now and then whether it is to end (multiprocessing.Manager's) has nothing to
+ * do: others do not wait for that. */
+static bool is_servers_wait(const struct ws_model *model, const struct ws_breakdown_row *row)
+{
+	uint64_t at = row->longest.start + (row->longest.end - row->longest.start) / 2;
+	const struct ws_model_state *state = ws_model_find_state(model, row->thread, at);
+	uint32_t frames[WS_CODE_DEEPEST];
+	size_t count = 0;
+
+	if (row->thread && state)
+		count = ws_stacks_list_frames(model->stacks, 0,
+					      ws_model_get_call(model, state)->callchain, frames,
+					      WS_CODE_DEEPEST);
+	for (size_t i = 0; i < count; i++)
+		if (ws_is_frame_of(model, frames[i], "Server.serve_forever") ||
+		    ws_is_frame_of(model, frames[i], "BaseServer.serve_forever"))
+			return true;
+	return false;
 }
 
 /* Waits with a time limit that no thread ended: they sleep until the time is over. Python waits for
@@ -23,7 +44,8 @@ static bool is_timed_wait(const struct ws_analysis *analysis, const struct ws_br
 	if (row->cause != WS_CAUSE_LOCK || row->place.loader ||
 	    (row->place.python && !strcmp(name, "pthread_cond_timedwait")))
 		return false;
-	return ws_is_name_among(name, strlen(name), timed);
+	return ws_is_name_among(name, strlen(name), timed) &&
+	       !is_servers_wait(analysis->model, row);
 }
 
 static void check_timed_waits(const struct ws_analysis *analysis, struct ws_findings *findings)
