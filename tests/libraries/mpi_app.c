@@ -62,6 +62,15 @@ static void send_messages(void)
 		count_message();
 }
 
+static void receive_huge(void)
+{
+	MPI_Status status;
+
+	CALL(MPI_Send)(text, 8, MPI_CHAR, 0, STANDIN_HUGE, MPI_COMM_WORLD);
+	CALL(MPI_Recv)(text, 200, MPI_CHAR, 0, STANDIN_HUGE, MPI_COMM_WORLD, &status);
+	CALL(MPI_Recv)(text, 200, MPI_CHAR, MPI_PROC_NULL, 7, MPI_COMM_WORLD, &status);
+}
+
 static void call_collectives(void)
 {
 	MPI_Comm copy;
@@ -160,6 +169,8 @@ int main(int argc, char **argv)
 		CALL(MPI_Send)(text, 8, MPI_CHAR, 0, STANDIN_DIES, MPI_COMM_WORLD);
 	if (!strcmp(what, "jumps"))
 		jump_out();
+	if (!strcmp(what, "huge"))
+		receive_huge();
 #ifndef LOOKS_UP
 	if (!strcmp(what, "waits"))
 		wait_for_messages();

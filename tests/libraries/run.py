@@ -245,6 +245,16 @@ def call_that_is_left_by_a_jump():
     same(len(calls), 5)
 
 
+@test
+def sizes_in_a_status():
+    """More than fits in 32 bits, beside MPICH's mark of a cancelled message; and none."""
+    for abi in ABIS:
+        report = "huge-%s.wsrep" % abi
+        profile(report, app("", abi), "huge")
+        got = [call[2] for call in read_calls(report) if call[1] == "MPI_Recv"]
+        same([(call["remoteRank"], call["size"]) for call in got[:2]], [(0, 2**32 + 8), (-1, 0)])
+
+
 def list_storm(messages):
     """(function, tag, size) of each call of mpi_app.c's storm."""
     for i in range(messages):

@@ -54,6 +54,7 @@ typedef struct {
 /* Tags that have the stand-in do something special. */
 #define STANDIN_DIES 666  /* it kills the process inside the call */
 #define STANDIN_JUMPS 667 /* it leaves the call by a longjmp to standin_handler */
+#define STANDIN_HUGE 668  /* 4 GiB more than it is; cancelled where a size has a bit for that */
 extern void *standin_handler;
 extern _Atomic int standin_waits; /* MPI_Wait calls that wait for a message */
 
