@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "analyze/graph.h"
+#include "analyze/launch_places.h"
 #include "base/choose.h"
 #include "base/mem.h"
 #include "base/parallel.h"
@@ -259,6 +260,7 @@ struct ws_analysis *ws_analysis_open(const struct ws_report *report,
 	analysis = ws_calloc(1, sizeof(*analysis));
 	analysis->model = model;
 	analysis->graph = ws_calloc(1, sizeof(*analysis->graph));
+	analysis->launch_places = ws_calloc(1, sizeof(*analysis->launch_places));
 	analysis->window = model->to - model->from;
 	analysis->steps = ws_model_count_steps(model);
 	analysis->gpus = ws_calloc(model->work.gpus + 1, sizeof(*analysis->gpus));
@@ -279,6 +281,8 @@ void ws_analysis_close(struct ws_analysis *analysis)
 	free(analysis->gpus);
 	ws_graph_free(analysis->graph);
 	free(analysis->graph);
+	ws_launch_places_free(analysis->launch_places);
+	free(analysis->launch_places);
 	ws_gpu_measures_free(&analysis->measured);
 	ws_facts_free(&analysis->facts);
 	ws_range_facts_free(&analysis->ranges);

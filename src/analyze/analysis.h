@@ -33,10 +33,12 @@ struct ws_gpu_budget {
 };
 
 struct ws_graph;
+struct ws_launch_places;
 
 struct ws_analysis {
 	struct ws_model *model;
-	struct ws_graph *graph; /* for estimate.h, which builds it on first use */
+	struct ws_graph *graph;			/* for estimate.h, which builds it on first use */
+	struct ws_launch_places *launch_places; /* the same for launch_places.h */
 	struct ws_path path;
 	struct ws_breakdown breakdown;
 	struct ws_gpu_budget *gpus; /* model->work.gpus entries */

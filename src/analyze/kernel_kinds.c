@@ -1,7 +1,6 @@
 /* kernel_kinds.c - see kernel_kinds.h. */
 #include "analyze/kernel_kinds.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/choose.h"
@@ -91,10 +90,8 @@ void ws_kind_counter_free(struct ws_kind_counter *counter)
 	ws_map_free(&counter->kinds);
 }
 
-/* ---- places ---- */
-
-/* The calls that launched kernels of a kind: rows of model->calls. */
-static void list_calls(const struct ws_model *model, enum ws_kernel_kind kind, struct ws_map *calls)
+void ws_kernel_kind_calls(const struct ws_model *model, enum ws_kernel_kind kind,
+			  struct ws_map *calls)
 {
 	struct ws_cursor *cursor =
 		ws_cursor_open(model->report, WS_TABLE_cuda_kernel, model->from, model->to);
@@ -115,66 +112,4 @@ static void list_calls(const struct ws_model *model, enum ws_kernel_kind kind, s
 	}
 	ws_cursor_close(cursor);
 	ws_kind_counter_free(&counter);
-}
-
-enum { MOST_PLACES = 64 };
-
-struct seen_place {
-	struct ws_code_place place;
-	uint64_t samples;
-};
-
-static void add_place(struct seen_place *seen, size_t *count, const struct ws_code_place *place)
-{
-	size_t i = 0;
-
-	while (i < *count && memcmp(&seen[i].place, place, sizeof(*place)))
-		i++;
-	if (i == MOST_PLACES)
-		return;
-	if (i == *count)
-		seen[(*count)++] = (struct seen_place){*place, 0};
-	seen[i].samples++;
-}
-
-/* The place of a sample in one of these calls. */
-static void add_sample(const struct ws_model *model, const struct ws_map *calls, uint32_t thread,
-		       size_t i, struct seen_place *seen, size_t *count)
-{
-	const struct ws_samples *samples = &model->samples;
-	uint32_t call = ws_model_find_call(model, thread, samples->start[i]);
-	struct ws_code_place place;
-
-	if (call == WS_NO_CALL || !ws_map_get(calls, (uint64_t)call + 1, NULL))
-		return;
-	place = ws_code_find_place(model, samples->frame[i], samples->callers[i]);
-	place.leaf = place.function;
-	if (place.users)
-		add_place(seen, count, &place);
-}
-
-struct ws_code_place ws_place_calls(const struct ws_model *model, const struct ws_map *calls)
-{
-	struct seen_place seen[MOST_PLACES] = {0};
-	size_t count = 0, best = 0;
-
-	for (uint32_t id = 0; calls->count && id < model->thread_count; id++)
-		for (size_t i = model->threads[id].first_sample; i < model->threads[id].end_sample;
-		     i++)
-			add_sample(model, calls, id, i, seen, &count);
-	for (size_t i = 1; i < count; i++)
-		if (seen[i].samples > seen[best].samples)
-			best = i;
-	return seen[best].place;
-}
-
-struct ws_code_place ws_kernel_kind_place(const struct ws_model *model, enum ws_kernel_kind kind)
-{
-	struct ws_map calls = {0};
-	struct ws_code_place place;
-
-	list_calls(model, kind, &calls);
-	place = ws_place_calls(model, &calls);
-	ws_map_free(&calls);
-	return place;
 }

@@ -36,11 +36,9 @@ void ws_kernel_kinds_count(const struct ws_model *model, struct ws_kind_counter 
 			   struct ws_kernel_kind_fact facts[WS_KERNEL_KINDS]);
 void ws_kind_counter_free(struct ws_kind_counter *counter);
 
-/* The place that most of these calls were made at (keys: rows of model->calls, plus 1), by samples
- * taken in them; one without a leaf where none was. */
-struct ws_code_place ws_place_calls(const struct ws_model *model, const struct ws_map *calls);
-/* The place that most kernels of a kind were launched from, by samples taken in the calls; one
- * without a leaf where none was. Reads all kernels again. */
-struct ws_code_place ws_kernel_kind_place(const struct ws_model *model, enum ws_kernel_kind kind);
+/* The calls that launched kernels of a kind within the window: rows of model->calls, plus 1. Reads
+ * all kernels again. */
+void ws_kernel_kind_calls(const struct ws_model *model, enum ws_kernel_kind kind,
+			  struct ws_map *calls);
 
 #endif

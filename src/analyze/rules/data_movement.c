@@ -4,7 +4,7 @@
  * Only kernels of frameworks and libraries are known by their names. Some of this work is usual
  * (casts of mixed precision), so that it has to take a fifth of the time.
  */
-#include "analyze/kernel_kinds.h"
+#include "analyze/launch_places.h"
 #include "analyze/rules/rules.h"
 
 #define LEAST_SHARE 0.2
@@ -35,7 +35,7 @@ static void check_movement(const struct ws_analysis *analysis, struct ws_finding
 	if (ws_analysis_share(analysis, cost) < LEAST_SHARE)
 		return;
 	name = ws_report_string(analysis->model->report, moves->name, NULL);
-	code = ws_kernel_kind_place(analysis->model, WS_KERNEL_MOVES);
+	code = ws_place_kernel_kind(analysis, WS_KERNEL_MOVES);
 	ws_put_at_place(analysis, &code, &place);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_data_movement, cost,
 					(uint64_t)((double)cost * GAIN));

@@ -1,6 +1,6 @@
 /* double_precision.c - kernels that compute in double precision. A note: whether results need it
  * only the user knows. */
-#include "analyze/kernel_kinds.h"
+#include "analyze/launch_places.h"
 #include "analyze/rules/rules.h"
 
 #define LEAST_SHARE 0.1
@@ -16,7 +16,7 @@ static void check_doubles(const struct ws_analysis *analysis, struct ws_findings
 
 	if (ws_analysis_share(analysis, cost) < LEAST_SHARE)
 		return;
-	code = ws_kernel_kind_place(analysis->model, WS_KERNEL_DOUBLE);
+	code = ws_place_kernel_kind(analysis, WS_KERNEL_DOUBLE);
 	ws_put_at_place(analysis, &code, &place);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_double_precision, cost,
 					(uint64_t)((double)cost * GAIN));

@@ -1,9 +1,8 @@
 /* rules.c - see rules.h. */
 #include "analyze/rules/rules.h"
 
-#include "analyze/kernel_kinds.h"
+#include "analyze/launch_places.h"
 #include "analyze/works.h"
-#include "base/map.h"
 #include "query/command_line.h"
 #include "query/gpu.h"
 
@@ -267,32 +266,11 @@ void ws_say_lone_worker(const struct ws_analysis *analysis, const struct ws_brea
 	free(advice);
 }
 
-/* The calls that launched a kernel within the window: rows of model->calls, plus 1. */
-static void list_launches(const struct ws_model *model, uint32_t kernel, struct ws_map *calls)
-{
-	for (size_t gpu = 0; gpu < model->work.gpus; gpu++)
-		for (size_t i = 0; i < model->work.gpu[gpu].count; i++) {
-			const struct ws_work_op *op = &model->work.gpu[gpu].op[i];
-			uint32_t call;
-
-			if (!op->name || op->end < model->from || op->start > model->to ||
-			    ws_report_string_key(model->report, op->name) != kernel)
-				continue;
-			call = ws_calls_find(&model->calls, op->process, op->correlation);
-			if (call != WS_NO_CALL)
-				ws_map_set(calls, (uint64_t)call + 1, 1);
-		}
-}
-
 void ws_put_launch(const struct ws_analysis *analysis, const struct ws_kernel_fact *kernel,
 		   struct ws_finding *finding, struct ws_text *text)
 {
-	struct ws_map calls = {0};
-	struct ws_code_place place;
+	struct ws_code_place place = ws_place_kernel(analysis, kernel->name);
 
-	list_launches(analysis->model, kernel->name, &calls);
-	place = ws_place_calls(analysis->model, &calls);
-	ws_map_free(&calls);
 	if (!place.leaf)
 		return;
 	ws_text_puts(text, ", launched");

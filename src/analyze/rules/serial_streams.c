@@ -1,7 +1,7 @@
 /*
  * serial_streams.c - streams were created to run work in parallel, but their work does not overlap.
  */
-#include "analyze/kernel_kinds.h"
+#include "analyze/launch_places.h"
 #include "analyze/rules/rules.h"
 #include "base/map.h"
 
@@ -182,7 +182,7 @@ static bool blame_default_stream(const struct ws_analysis *analysis, struct ws_f
 	find_default_work(analysis, &work);
 	is_often = work.own * 8 >= work.others && work.others * 4 >= work.all;
 	if (is_often) {
-		place = ws_place_calls(analysis->model, &work.calls);
+		place = ws_place_calls(analysis, &work.calls);
 		ws_text_puts(why, ": work in the default stream stands between them");
 		if (work.most)
 			ws_text_printf(why, ", mostly the kernel %.80s",

@@ -4,7 +4,7 @@
  * Tensor cores are fed by loads of 16 bytes. Where rows begin elsewhere, libraries take kernels
  * that load one or two elements at once, with half the speed or less.
  */
-#include "analyze/kernel_kinds.h"
+#include "analyze/launch_places.h"
 #include "analyze/rules/rules.h"
 
 #define LEAST_SHARE 0.1
@@ -20,7 +20,7 @@ static void check_products(const struct ws_analysis *analysis, struct ws_finding
 
 	if (ws_analysis_share(analysis, cost) < LEAST_SHARE)
 		return;
-	code = ws_kernel_kind_place(analysis->model, WS_KERNEL_UNALIGNED);
+	code = ws_place_kernel_kind(analysis, WS_KERNEL_UNALIGNED);
 	ws_put_at_place(analysis, &code, &place);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_unaligned_products, cost,
 					(uint64_t)((double)cost * GAIN));
