@@ -293,6 +293,73 @@ static void test_values_in_local_memory(void **state)
 	forget_program(&analysed);
 }
 
+/* ---- how CUDA starts ---- */
+
+/* The first allocation starts CUDA, and no step is like another. */
+static void step_after_a_start(struct program *program, int number)
+{
+	char name[32];
+
+	if (!number) {
+		describe_loader(program);
+		add_call_at(program, "cudaMalloc_v3020", 1, 30 * MS);
+		for (int i = 0; i < 10; i++)
+			add_call_at(program, "cudaMalloc_v3020", 1, 20 * US);
+	}
+	snprintf(name, sizeof(name), "work_%d", number);
+	add_kernel(program, 0, name, 3 * MS, full);
+}
+
+static void describe_kernel_frame(struct program *program, uint32_t id, const char *name,
+				  const char *module)
+{
+	ROW(program, module, .id = id, .kind = WS_MODULE_KERNEL,
+	    .path = make_string(program, module));
+	ROW(program, frame, .id = id, .module = id, .address = id, .kind = WS_FRAME_KERNEL,
+	    .name = make_string(program, name));
+	ROW(program, symbol, .frame = id, .set = 1, .name = make_string(program, name));
+}
+
+static int driver_samples;
+
+/* 40 samples of the kernel at one line, `driver_samples` of them in NVIDIA's driver. */
+static void step_in_the_kernel(struct program *program, int number)
+{
+	enum { DRIVER = 30, PAGES };
+
+	if (!number) {
+		describe_loader(program);
+		describe_kernel_frame(program, DRIVER, "uvm_va_block_map", "[nvidia_uvm]");
+		describe_kernel_frame(program, PAGES, "clear_page_erms", "[kernel.kallsyms]");
+	}
+	for (int i = 0; i < 40; i++) {
+		ROW(program, sample, .start = program->now, .thread = 1, .weight = 100 * US,
+		    .frame = i < driver_samples ? DRIVER : PAGES, .callers = 1,
+		    .flags = WS_SAMPLE_CLOCK, .time = 100 * US);
+		program->now += 100 * US;
+	}
+	add_kernel(program, 0, "work", MS, full);
+}
+
+static void test_starting_is_no_fault(void **state)
+{
+	struct analysed analysed;
+
+	(void)state;
+	marked = false;
+	analysed = analyse_program(step_after_a_start);
+	marked = true;
+	assert_int_equal(analysed.analysis->model->step_source, WS_STEPS_NONE);
+	assert_int_equal(find_level(&analysed, "allocation-churn", ""), -1);
+	forget_program(&analysed);
+	driver_samples = 1;
+	analysed = analyse_program(step_in_the_kernel);
+	assert_int_equal(find_level(&analysed, "page-migration", ""), -1);
+	forget_program(&analysed);
+	driver_samples = 20;
+	check_first(step_in_the_kernel, "page-migration", "at epoch (train.py:7)");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -303,6 +370,7 @@ int main(void)
 		cmocka_unit_test(test_a_function_that_launches_most),
 		cmocka_unit_test(test_a_cache_that_is_emptied),
 		cmocka_unit_test(test_values_in_local_memory),
+		cmocka_unit_test(test_starting_is_no_fault),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

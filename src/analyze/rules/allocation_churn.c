@@ -57,18 +57,34 @@ static void put_freeing(const struct ws_analysis *analysis, const struct ws_call
 	ws_put_at_place(analysis, &freeing.place, text);
 }
 
+/* The time on the path of these calls. Where the whole run is looked at, a program that allocates
+ * at its start is well, and the first call of all starts CUDA. */
+static uint64_t sum_churn(const struct ws_analysis *analysis, const struct churn *churn,
+			  const struct ws_call_fact *calls)
+{
+	enum { LEAST_CALLS = 4, LEAST_IN_RUN = 50 };
+	uint64_t on_path = ws_sum_path_calls(analysis, churn->calls);
+	bool steps = analysis->model->step_source != WS_STEPS_NONE;
+
+	if (calls->count < (uint64_t)(steps ? LEAST_CALLS : LEAST_IN_RUN))
+		return 0;
+	return on_path - ws_min(on_path, steps ? 0 : calls->longest.end - calls->longest.start);
+}
+
 static void check_churn(const struct ws_analysis *analysis, const struct churn *churn,
 			struct ws_findings *findings)
 {
-	uint64_t on_path = ws_sum_path_calls(analysis, churn->calls);
+	uint64_t on_path;
 	struct ws_call_fact calls;
 	struct ws_finding *finding;
 	struct ws_text place = {0};
 
-	if (ws_analysis_share(analysis, on_path) < 0.03 ||
-	    !ws_facts_sum_calls(analysis->model, &analysis->facts, churn->calls, &calls) ||
-	    calls.count < 4 || ws_is_library_setup(analysis, &calls.place))
+	if (!ws_facts_sum_calls(analysis->model, &analysis->facts, churn->calls, &calls) ||
+	    ws_is_library_setup(analysis, &calls.place))
 		return; /* of handles another rule knows more */
+	on_path = sum_churn(analysis, churn, &calls);
+	if (ws_analysis_share(analysis, on_path) < 0.03)
+		return;
 	ws_put_at_place(analysis, &calls.place, &place);
 	if (churn->calls == allocations)
 		put_freeing(analysis, &calls, &place);
@@ -95,7 +111,8 @@ const struct ws_rule ws_rule_allocation_churn = {
 	.title = "Memory is allocated and freed in every step",
 	.about =
 		"Calls that allocate or free memory of the GPU, or pin memory, take 3 % of the "
-		"critical path or more; or calls that make and destroy streams, events and graphs.",
+		"critical path or more; or calls that make and destroy streams, events and graphs. "
+		"Where no steps are known, 50 calls or more do so, without the longest.",
 	.find_obstacle = ws_need_cuda,
 	.query = ws_proof_cuda_calls,
 	.check = check_allocations,

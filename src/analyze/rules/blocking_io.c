@@ -344,6 +344,14 @@ static bool is_childs_output(const struct ws_analysis *analysis, const struct ws
 	       ws_is_wait_for_output(analysis, row);
 }
 
+/* The start of CUDA, where the whole run is looked at, takes a while in any program. */
+static bool is_start_of_cuda(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
+{
+	return analysis->model->has_cuda && analysis->model->step_source == WS_STEPS_NONE &&
+	       !strncmp(ws_report_string(analysis->model->report, row->path, NULL), "/dev/nvidia",
+			strlen("/dev/nvidia"));
+}
+
 static double choose_least(const struct io_group *group)
 {
 	bool loop =
@@ -362,7 +370,7 @@ static void check_io(const struct ws_analysis *analysis, struct ws_findings *fin
 
 		if ((row->cause == WS_CAUSE_IO || row->cause == WS_CAUSE_POLL) &&
 		    !ws_is_loop_blocked(analysis, findings, row) &&
-		    !is_handover(analysis, findings, row) &&
+		    !is_handover(analysis, findings, row) && !is_start_of_cuda(analysis, row) &&
 		    !is_childs_output(analysis, findings, row) &&
 		    !(row->place.loader && ws_findings_have(findings, &ws_rule_data_loading)) &&
 		    ws_is_explained(analysis->model,

@@ -12,6 +12,9 @@ static bool is_in_driver(const struct ws_analysis *analysis, const struct ws_bre
 	       strstr(ws_stacks_get_origin(analysis->model->stacks, function), "nvidia_uvm");
 }
 
+/* The driver runs for a moment when CUDA starts, too; in page faults, for much of the time. */
+#define LEAST_DRIVER 0.1
+
 /* The driver's page faults run other functions of the kernel, too, for the same line. */
 static bool is_in_fault(const struct ws_analysis *analysis, const struct ws_breakdown_row *row)
 {
@@ -28,10 +31,18 @@ static bool is_in_fault(const struct ws_analysis *analysis, const struct ws_brea
 	       ws_stacks_get_function(stacks, row->place.leaf)->kind == WS_FRAME_KERNEL;
 }
 
+static uint64_t sum_faults(const struct ws_analysis *analysis)
+{
+	uint64_t driver = ws_sum_path_rows(analysis, is_in_driver),
+		 faults = ws_sum_path_rows(analysis, is_in_fault);
+
+	return (double)driver < LEAST_DRIVER * (double)faults ? driver : faults;
+}
+
 static void check_migration(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_copy_fact *migrated = &analysis->facts.copies[WS_MIGRATED][0];
-	uint64_t faults = ws_sum_path_rows(analysis, is_in_fault), cost;
+	uint64_t faults = sum_faults(analysis), cost;
 	const struct ws_breakdown_row *row = ws_find_path_row(analysis, is_in_driver);
 	struct ws_finding *finding;
 	struct ws_text place = {0};
