@@ -121,15 +121,23 @@ static void note_obstacle(struct ws_findings *findings, const struct ws_rule *ru
 	findings->unlooked[findings->unlooked_count++].why = ws_strdup(why);
 }
 
-/* Faults before notes before healthy cases; what is done once, last; by gain, then by cost. */
+/* Critical faults before others, before those of the program's start, before notes, before notes
+ * about its start, before healthy cases. */
+static int rank_finding(const struct ws_finding *finding)
+{
+	int level = finding->start_up ? ws_min((int)finding->level, (int)WS_LEVEL_WARNING)
+				      : (int)finding->level;
+
+	return 2 * level - finding->start_up;
+}
+
+/* By rank, then by gain, then by cost. */
 static int compare_findings(const void *first, const void *second)
 {
 	const struct ws_finding *left = first, *right = second;
 
-	if (left->level != right->level)
-		return ws_compare(right->level, left->level);
-	if (left->start_up != right->start_up)
-		return ws_compare(left->start_up, right->start_up);
+	if (rank_finding(left) != rank_finding(right))
+		return ws_compare(rank_finding(right), rank_finding(left));
 	if (left->gain_ns != right->gain_ns)
 		return ws_compare(right->gain_ns, left->gain_ns);
 	if (left->cost_ns != right->cost_ns)
@@ -186,6 +194,37 @@ static void limit_to_samples(const struct ws_analysis *analysis, struct ws_findi
 		finding->level = WS_LEVEL_NOTE;
 }
 
+/* From the first work on any GPU to the end of the last. */
+static struct ws_span find_gpu_part(const struct ws_model *model)
+{
+	struct ws_span part = {UINT64_MAX, 0};
+
+	for (size_t i = 0; i < model->work.gpus; i++) {
+		const struct ws_work_gpu *gpu = &model->work.gpu[i];
+
+		if (!gpu->count)
+			continue;
+		part.start = ws_min(part.start, gpu->op[0].start);
+		part.end = ws_max(part.end, gpu->op[gpu->count - 1].end);
+	}
+	return part;
+}
+
+/* Where no steps are known, the whole run is looked at. What lies, for half of it, in one piece
+ * before the first work on a GPU, and takes shorter than what GPUs do then, is the start. */
+static void judge_start_up(const struct ws_analysis *analysis, struct ws_finding *finding)
+{
+	const struct ws_model *model = analysis->model;
+	struct ws_span part = find_gpu_part(model);
+	const struct ws_evidence *longest = finding->evidence;
+
+	if (model->step_source == WS_STEPS_NONE && part.start < part.end &&
+	    finding->evidence_count && longest->end && longest->end <= part.start &&
+	    (longest->end - longest->start) * 2 >= finding->cost_ns &&
+	    part.end - part.start > finding->cost_ns)
+		finding->start_up = true;
+}
+
 void ws_findings_make(const struct ws_analysis *analysis, const char *const *rules,
 		      struct ws_findings *findings)
 {
@@ -205,6 +244,7 @@ void ws_findings_make(const struct ws_analysis *analysis, const char *const *rul
 	}
 	for (size_t i = 0; i < findings->count; i++) {
 		limit_to_samples(analysis, &findings->findings[i]);
+		judge_start_up(analysis, &findings->findings[i]);
 		add_proof(analysis, &findings->findings[i]);
 	}
 	if (findings->count)

@@ -42,7 +42,8 @@ struct ws_finding {
 	struct ws_evidence *evidence;
 	size_t evidence_count, evidence_cap;
 	uint32_t file, line; /* of the source line that it is about; string id, 0 for none */
-	bool start_up;	 /* of what is done once before longer work: after others of its level */
+	bool start_up;	 /* of what is done once before longer work: after other faults, or other
+			    notes */
 	uint32_t number; /* distinguishes findings of one rule: its id is RULE or RULE-2... */
 };
 

@@ -169,6 +169,46 @@ static void step_of_doubles(struct program *program, int number)
 	add_kernel(program, 0, name, 2 * MS, full);
 }
 
+/* Kernels in no order that repeats, after a file that is read in one piece. */
+static void step_after_a_read(struct program *program, int number)
+{
+	struct ws_row_cuda_kernel kernel = full;
+	char name[32];
+
+	if (!number) {
+		program->now += 2 * MS;
+		ROW(program, sched, .start = BEGIN, .end = program->now + US, .thread = 1, .cpu = 5,
+		    .after = WS_AFTER_UNINTERRUPTIBLE);
+		ROW(program, osrt, .start = program->now, .end = program->now + 40 * MS,
+		    .thread = 1, .name = make_string(program, "read"), .result = 1 << 20,
+		    .object = 3, .path = make_string(program, "/data/table.bin"),
+		    .callchain = WS_NO_U32);
+		program->now += 40 * MS;
+		program->on_core_since = program->now - US;
+	}
+	kernel.local_thread = 512;
+	add_kernel(program, 0, "fit", 4 * MS, kernel);
+	for (int i = 0; i < number * number % 7; i++) {
+		snprintf(name, sizeof(name), "work_%d_%d", number, i);
+		add_kernel(program, 0, name, 500 * US, full);
+	}
+}
+
+static void test_a_start_comes_after_faults(void **state)
+{
+	struct analysed analysed;
+
+	(void)state;
+	marked = false;
+	analysed = analyse_program(step_after_a_read);
+	marked = true;
+	assert_int_equal(analysed.analysis->model->step_source, WS_STEPS_NONE);
+	assert_int_equal(find_level(&analysed, "blocking-io", "table.bin"), WS_LEVEL_CRITICAL);
+	assert_string_equal(analysed.findings.findings[0].rule->name, "local-memory");
+	assert_string_equal(analysed.findings.findings[1].rule->name, "blocking-io");
+	forget_program(&analysed);
+}
+
 static const char *find_first(uint32_t import_ms)
 {
 	struct analysed analysed;
@@ -367,6 +407,7 @@ int main(void)
 		cmocka_unit_test(test_workers_that_are_started_anew),
 		cmocka_unit_test(test_a_wait_among_launches),
 		cmocka_unit_test(test_a_short_start_comes_last),
+		cmocka_unit_test(test_a_start_comes_after_faults),
 		cmocka_unit_test(test_a_function_that_launches_most),
 		cmocka_unit_test(test_a_cache_that_is_emptied),
 		cmocka_unit_test(test_values_in_local_memory),
