@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -304,6 +305,58 @@ static void *do_turn(void *unused)
 {
 	compute(150000000);
 	return unused;
+}
+
+static void *do_short_turn(void *unused)
+{
+	compute(2000000);
+	return unused;
+}
+
+static void __attribute__((noinline)) start_and_join(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, do_short_turn, NULL))
+		_exit(1);
+	pthread_join(thread, NULL);
+}
+
+static void do_short_turns(void)
+{
+	for (int i = 0; i < 300; i++)
+		start_and_join();
+}
+
+/* One of many pipes is written to; poll asks them all. */
+static void __attribute__((noinline)) find_written(struct pollfd *pipes, nfds_t count)
+{
+	if (poll(pipes, count, -1) < 1)
+		_exit(1);
+}
+
+static void ask_many_pipes(void)
+{
+	enum { PIPES = 900, ROUNDS = 20000 };
+	static struct pollfd pipes[PIPES];
+	static int ends[PIPES][2];
+	struct rlimit limit = {2 * PIPES + 100, 2 * PIPES + 100};
+	char byte = 0;
+
+	if (setrlimit(RLIMIT_NOFILE, &limit))
+		_exit(1);
+	for (int i = 0; i < PIPES; i++) {
+		if (pipe(ends[i]))
+			_exit(1);
+		pipes[i] = (struct pollfd){.fd = ends[i][0], .events = POLLIN};
+	}
+	for (int i = 0; i < ROUNDS; i++) {
+		if (write(ends[i % PIPES][1], &byte, 1) != 1)
+			_exit(1);
+		find_written(pipes, PIPES);
+		if (read(ends[i % PIPES][0], &byte, 1) != 1)
+			_exit(1);
+	}
 }
 
 /* Each thread is waited for before the next is started. */
@@ -875,6 +928,8 @@ static const struct {
 	{"serial", do_parts},
 	{"processes", start_processes},
 	{"sequence", do_turns},
+	{"short-sequence", do_short_turns},
+	{"descriptors", ask_many_pipes},
 	{"atomics", count_together},
 	{"workers", start_workers},
 	{"limit", wait_for_limits},

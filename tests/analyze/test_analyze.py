@@ -261,6 +261,20 @@ def threads_that_run_one_after_the_other_are_named():
 
 
 @live
+def short_threads_that_run_one_after_the_other_are_named():
+    if len(os.sched_getaffinity(0)) < 2:
+        raise Skip("one core")
+    check_planted(
+        "short-sequence", "serial-section", "waited for before the next is started at start_and_join"
+    )
+
+
+@live
+def calls_that_ask_many_descriptors_are_named():
+    check_planted("descriptors", "many-descriptors", "poll at find_written")
+
+
+@live
 def short_children_of_the_users_program_are_a_fault():
     check_planted("processes", "child-processes", "start_process")
 

@@ -406,7 +406,8 @@ static void check_waiting(const struct ws_analysis *analysis, struct ws_findings
 
 	check_queries(analysis, findings);
 	for (size_t i = 0; i < count; i++)
-		if (is_much(analysis, totals[i].row.name, totals[i].row.ns))
+		if (is_much(analysis, totals[i].row.name, totals[i].row.ns) &&
+		    !ws_have_many_descriptors(findings, totals[i].row.name))
 			report_spinning(analysis, &totals[i], findings);
 	check_named_spins(analysis, findings);
 	check_python_loops(analysis, findings);

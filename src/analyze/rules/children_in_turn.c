@@ -6,7 +6,6 @@
  * and that one place in the user's code waits for.
  */
 #include "analyze/rules/rules.h"
-#include "base/map.h"
 #include "query/intervals.h"
 
 enum { LEAST_CHILDREN = 4, LONG_CHILD_NS = 20000000 };
@@ -79,34 +78,6 @@ static bool is_child_work(const struct ws_analysis *analysis, const struct ws_br
 	       ws_find_thread(model->who, row->thread)->process != model->process;
 }
 
-/* Where the program waits longest in all, as its states hold even where the path went on through
- * the children. */
-static struct ws_code_place find_wait_place(const struct ws_analysis *analysis)
-{
-	const struct ws_model *model = analysis->model;
-	const struct ws_model_thread *thread = &model->threads[model->thread];
-	struct ws_map sums = {0};
-	uint64_t most = 0;
-	uint32_t stack = 0;
-
-	for (size_t i = 0; i < thread->count; i++) {
-		const struct ws_model_state *state = &thread->states[i];
-		uint32_t chain = ws_model_get_call(model, state)->callchain;
-		uint64_t sum;
-
-		if (state->doing != WS_DOING_WAIT || !chain || chain == WS_NO_U32)
-			continue;
-		sum = ws_map_get(&sums, chain, NULL) + state->end - state->start;
-		ws_map_set(&sums, chain, sum);
-		if (sum > most) {
-			most = sum;
-			stack = chain;
-		}
-	}
-	ws_map_free(&sums);
-	return ws_code_find_place(model, 0, stack);
-}
-
 static void check_turns(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	uint64_t cost = ws_sum_path_rows(analysis, is_child_work), side_by_side;
@@ -125,7 +96,7 @@ static void check_turns(const struct ws_analysis *analysis, struct ws_findings *
 	side_by_side = ws_min((uint64_t)analysis->cores, turns.count);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_children_in_turn, cost,
 					cost - cost / side_by_side);
-	code = find_wait_place(analysis);
+	code = ws_find_wait_place(analysis);
 	ws_limit_to_users(analysis, finding, &code);
 	ws_put_at_place(analysis, &code, &place);
 	finding->level = ws_min(finding->level, WS_LEVEL_WARNING);

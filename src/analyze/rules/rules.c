@@ -371,3 +371,29 @@ size_t ws_total_usage(const struct ws_analysis *analysis, uint32_t kinds,
 	}
 	return count;
 }
+
+struct ws_code_place ws_find_wait_place(const struct ws_analysis *analysis)
+{
+	const struct ws_model *model = analysis->model;
+	const struct ws_model_thread *thread = &model->threads[model->thread];
+	struct ws_map sums = {0};
+	uint64_t most = 0;
+	uint32_t stack = 0;
+
+	for (size_t i = 0; i < thread->count; i++) {
+		const struct ws_model_state *state = &thread->states[i];
+		uint32_t chain = ws_model_get_call(model, state)->callchain;
+		uint64_t sum;
+
+		if (state->doing != WS_DOING_WAIT || !chain || chain == WS_NO_U32)
+			continue;
+		sum = ws_map_get(&sums, chain, NULL) + state->end - state->start;
+		ws_map_set(&sums, chain, sum);
+		if (sum > most) {
+			most = sum;
+			stack = chain;
+		}
+	}
+	ws_map_free(&sums);
+	return ws_code_find_place(model, 0, stack);
+}

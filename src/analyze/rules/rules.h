@@ -99,6 +99,11 @@ void ws_limit_to_asked(const struct ws_analysis *analysis, struct ws_finding *fi
 		       const struct ws_code_place *place);
 /* Whether an event loop works for itself, below the user's code that runs it. */
 bool ws_is_loops_own(const struct ws_analysis *analysis, const struct ws_code_place *place);
+/* Whether it was found that this call (poll, select) goes through many descriptors. */
+bool ws_have_many_descriptors(const struct ws_findings *findings, const char *call);
+/* Where the explained thread waits longest in all, as its states hold even where the path went on
+ * through what it waited for. */
+struct ws_code_place ws_find_wait_place(const struct ws_analysis *analysis);
 /* Where a task of an event loop computes, the finding says that all others wait meanwhile. */
 void ws_say_blocked_loop(const struct ws_analysis *analysis, const struct ws_code_place *place,
 			 struct ws_finding *finding);

@@ -5,6 +5,7 @@
  */
 #include "analyze/rules/rules.h"
 #include "analyze/works.h"
+#include "query/intervals.h"
 
 #define LEAST_TOGETHER 0.08
 #define LEAST_ALONE 0.2
@@ -38,71 +39,73 @@ static bool is_in_region(const struct ws_analysis *analysis, const struct ws_par
 	return strstr(name, "._omp_fn.") || strstr(name, "omp_outlined");
 }
 
-/* The threads that the process started and that worked, by their start. */
-static size_t list_workers(const struct ws_model *model, struct ws_span *spans, size_t most,
-			   uint64_t *running)
-{
-	enum { LEAST_RUN_NS = 10000000 };
-	size_t count = 0;
+/* The threads that the process started. */
+struct sequence {
+	uint64_t count, running;
+	uint64_t alive, any_alive; /* ns: the sum of all; with at least one */
+};
 
-	for (uint32_t id = 1; id < model->thread_count && count < most; id++) {
+static struct sequence measure_sequence(const struct ws_model *model)
+{
+	struct sequence sequence = {0};
+	struct ws_spans spans = {0};
+
+	for (uint32_t id = 1; id < model->thread_count; id++) {
 		const struct ws_model_thread *thread = &model->threads[id];
 		const struct ws_thread_info *info = ws_find_thread(model->who, id);
+		uint64_t start, end;
 
-		if (info->process != model->process || info->tid == info->pid || !thread->count ||
-		    thread->running < LEAST_RUN_NS)
+		if (info->process != model->process || info->tid == info->pid || !thread->running)
 			continue;
-		*running += thread->running;
-		spans[count++] = (struct ws_span){thread->states[0].start,
-						  thread->states[thread->count - 1].end};
+		start = thread->states[0].start;
+		end = thread->states[thread->count - 1].end;
+		sequence.count++;
+		sequence.running += thread->running;
+		sequence.alive += end - start;
+		ws_spans_add(&spans, start, end);
 	}
-	return count;
+	ws_spans_merge(&spans);
+	for (size_t i = 0; i < spans.count; i++)
+		sequence.any_alive += spans.spans[i].end - spans.spans[i].start;
+	ws_spans_free(&spans);
+	return sequence;
 }
 
-static int compare_starts(const void *first, const void *second)
-{
-	const struct ws_span *left = first, *right = second;
-
-	return ws_compare(left->start, right->start);
-}
-
-/* Whether each thread began when the one before had ended. */
-static bool is_sequence(struct ws_span *spans, size_t count)
-{
-	qsort(spans, count, sizeof(*spans), compare_starts);
-	for (size_t i = 1; i < count; i++)
-		if (spans[i].start < spans[i - 1].end)
-			return false;
-	return true;
-}
-
-/* Threads that are started and waited for one by one. */
+/* Threads that are started and waited for one by one. The end of one may overlap with the start of
+ * the next, since who waits for it is told just before. */
 static void check_sequence(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
-	enum { LEAST_THREADS = 3, MOST_THREADS = 1000 };
+	enum { LEAST_THREADS = 3 };
 	const struct ws_parallel *parallel = &analysis->parallel;
-	struct ws_span *spans = ws_malloc(MOST_THREADS * sizeof(*spans));
-	uint64_t running = 0, most;
-	size_t count = list_workers(analysis->model, spans, MOST_THREADS, &running);
-	bool sequence = count >= LEAST_THREADS && is_sequence(spans, count);
+	struct sequence sequence = measure_sequence(analysis->model);
+	struct ws_code_place waits;
 	struct ws_finding *finding;
 	struct ws_text place = {0};
+	uint64_t most;
 
-	free(spans);
-	if (!sequence || analysis->cores < 2 || analysis->model->has_cuda ||
+	if (sequence.count < LEAST_THREADS ||
+	    sequence.alive > sequence.any_alive + sequence.any_alive / 10 || analysis->cores < 2 ||
+	    analysis->model->has_cuda ||
 	    ws_analysis_part(analysis, parallel->together_ns) > LEAST_TOGETHER ||
-	    ws_analysis_share(analysis, running) < LEAST_ALONE)
+	    ws_analysis_share(analysis, sequence.running) < LEAST_ALONE ||
+	    ws_findings_have(findings, &ws_rule_thread_churn))
 		return;
-	ws_put_at_place(analysis, &parallel->place, &place);
-	most = ws_min((uint64_t)analysis->cores, (uint64_t)count);
-	finding = ws_findings_add_fault(analysis, findings, &ws_rule_serial_section, running,
-					running - running / most);
-	ws_limit_to_users(analysis, finding, &parallel->place);
-	finding->title = ws_format("%zu threads run one after the other: each is started when the "
-				   "one before has ended; most work is%s",
-				   count, ws_text_or(place.text, ""));
+	waits = ws_find_wait_place(analysis);
+	if (!waits.users)
+		waits = parallel->place;
+	ws_put_at_place(analysis, &waits, &place);
+	most = ws_min((uint64_t)analysis->cores, sequence.count);
+	finding =
+		ws_findings_add_fault(analysis, findings, &ws_rule_serial_section, sequence.running,
+				      sequence.running - sequence.running / most);
+	ws_limit_to_users(analysis, finding, &waits);
+	finding->title =
+		ws_format("%llu threads run one after the other: each is waited for before the "
+			  "next is started%s",
+			  (unsigned long long)sequence.count, ws_text_or(place.text, ""));
 	finding->advice = ws_strdup("Start all of them first, and wait for them afterwards (join "
-				    "in a loop of its own).");
+				    "in a loop of its own). Keep the futures that std::async "
+				    "returns until all are started: the destructor of one waits.");
 	finding->assumption = ws_strdup("they run side by side");
 	ws_text_free(&place);
 }
@@ -159,7 +162,7 @@ const struct ws_rule ws_rule_serial_section = {
 		 "% or more of the work, as it would be on cores of its own, is the main thread's "
 		 "alone, for 100 ms at least, other than importing modules. Where another thread "
 		 "works alone, imbalance says so. Or three threads or more work for 20 % of the "
-		 "run, and each begins after the one before has ended.",
+		 "run, and hardly ever two of them at once.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_cores,
 	.check = check_section,
