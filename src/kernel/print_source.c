@@ -12,7 +12,6 @@
 #include "kernel/spots.h"
 #include "kernel/units.h"
 #include "query/query.h"
-#include "schema/kernel_sass.h"
 
 enum { LINES_SHOWN = 20, INSTRUCTIONS_SHOWN = 20, STALLS_SHOWN = 2, WARP_LANES = 32 };
 
@@ -207,51 +206,11 @@ static void add_lines(const struct ws_report *report, const struct ws_kernel_spo
 	ws_kernel_free_spots(&lines);
 }
 
-static bool has_sass(const struct ws_kernel_spots *spots)
-{
-	for (size_t i = 0; i < spots->count; i++)
-		if (*spots->spots[i].sass)
-			return true;
-	return false;
-}
-
-/* The recorder's message that instructions of these functions have no text; NULL when there is
- * none. Owned by the report. */
-static const char *find_complaint(const struct ws_report *report, const char *functions)
-{
-	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_diagnostic, 0, UINT64_MAX);
-	char *beginning = ws_format(WS_KERNEL_NO_SASS, functions);
-	const char *found = NULL, *text;
-	const uint64_t *values;
-
-	while (!found && ws_cursor_next(cursor, &values)) {
-		text = ws_report_string(report, (uint32_t)values[ws_diagnostic_text], NULL);
-		if (!strncmp(text, beginning, strlen(beginning)))
-			found = text;
-	}
-	ws_cursor_close(cursor);
-	free(beginning);
-	return found;
-}
-
-static void add_complaint(const struct ws_report *report, const struct ws_kernel_spots *spots,
-			  struct ws_text *text)
-{
-	const char *of[] = {spots->spots->function, WS_KERNEL_ALL_FUNCTIONS,
-			    WS_KERNEL_FURTHER_FUNCTIONS},
-		   *complaint = NULL;
-
-	for (size_t i = 0; i < WS_COUNT(of) && !complaint; i++)
-		complaint = find_complaint(report, of[i]);
-	if (!complaint)
-		complaint = "No instruction has a text: the CUDA toolkit's nvdisasm gives it, "
-			    "where --import-source is yes.";
-	ws_text_printf(text, "    %s\n\n", complaint);
-}
-
 static void add_result(const struct ws_report *report, const struct ws_kernel_result *result,
 		       const struct ws_kernel_spots *spots, struct ws_text *text)
 {
+	const char *complaint = ws_spot_why_no_text(report, spots->spots, spots->count);
+
 	ws_text_puts(text, "  ");
 	ws_kernel_add_headline(text, result);
 	if (has_samples(spots))
@@ -262,8 +221,8 @@ static void add_result(const struct ws_report *report, const struct ws_kernel_re
 			       "\n    %zu instructions; program counters were not sampled\n\n",
 			       spots->count);
 	add_lines(report, spots, text);
-	if (!has_sass(spots))
-		add_complaint(report, spots, text);
+	if (complaint)
+		ws_text_printf(text, "    %s\n\n", complaint);
 	add_head(spots, "Instruction, line", text);
 	add_instructions(spots, text);
 	ws_text_puts(text, "\n");

@@ -153,9 +153,13 @@ static void put_texts(const struct source_writer *writer, const struct ws_kernel
 static void put_function(const struct source_writer *writer, const struct ws_kernel_spot *spots,
 			 size_t count)
 {
+	const char *complaint = ws_spot_why_no_text(writer->report, spots, count);
+
 	ws_put_json_comma(writer->out);
 	ws_text_puts(writer->out, "{");
 	ws_put_json_string(writer->out, "name", spots->function);
+	if (complaint)
+		ws_put_json_string(writer->out, "note", complaint);
 	put_columns(writer);
 	ws_put_json_key(writer->out, "lines");
 	ws_text_puts(writer->out, "[");

@@ -7,6 +7,7 @@
 #include "base/compiler.h"
 #include "base/mem.h"
 #include "query/query.h"
+#include "schema/kernel_sass.h"
 
 #define STALLED "smsp__pcsamp_warps_issue_stalled_"
 #define NOT_ISSUED "_not_issued"
@@ -352,6 +353,41 @@ double ws_spot_local_sectors(const struct ws_kernel_spot *spot)
 double ws_spot_samples(const struct ws_kernel_spot *spot)
 {
 	return spot->counts[WS_SPOT_samples];
+}
+
+/* The recorder's message that instructions of these functions have no text; NULL when there is
+ * none. */
+static const char *find_complaint(const struct ws_report *report, const char *functions)
+{
+	struct ws_cursor *cursor = ws_cursor_open(report, WS_TABLE_diagnostic, 0, UINT64_MAX);
+	char *beginning = ws_format(WS_KERNEL_NO_SASS, functions);
+	const char *found = NULL, *text;
+	const uint64_t *values;
+
+	while (!found && ws_cursor_next(cursor, &values)) {
+		text = ws_report_string(report, (uint32_t)values[ws_diagnostic_text], NULL);
+		if (!strncmp(text, beginning, strlen(beginning)))
+			found = text;
+	}
+	ws_cursor_close(cursor);
+	free(beginning);
+	return found;
+}
+
+const char *ws_spot_why_no_text(const struct ws_report *report, const struct ws_kernel_spot *spots,
+				size_t count)
+{
+	const char *of[] = {spots->function, WS_KERNEL_ALL_FUNCTIONS, WS_KERNEL_FURTHER_FUNCTIONS},
+		   *complaint = NULL;
+
+	for (size_t i = 0; i < count; i++)
+		if (*spots[i].sass)
+			return NULL;
+	for (size_t i = 0; i < WS_COUNT(of) && !complaint; i++)
+		complaint = find_complaint(report, of[i]);
+	return complaint ? complaint
+			 : "No instruction has a text: the CUDA toolkit's nvdisasm gives it, "
+			   "where --import-source is yes.";
 }
 
 const char *ws_spot_file_name(const char *path)

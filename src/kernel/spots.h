@@ -59,6 +59,10 @@ double ws_spot_excess_wavefronts(const struct ws_kernel_spot *spot);
 double ws_spot_idle_lanes(const struct ws_kernel_spot *spot);
 double ws_spot_local_sectors(const struct ws_kernel_spot *spot);
 double ws_spot_samples(const struct ws_kernel_spot *spot);
+/* Why none of these instructions of a function has a text, as a sentence that lives as long as the
+ * report; NULL where one has. */
+const char *ws_spot_why_no_text(const struct ws_report *report, const struct ws_kernel_spot *spots,
+				size_t count);
 /* The name of a file without its folders. */
 const char *ws_spot_file_name(const char *path);
 

@@ -306,4 +306,15 @@ test("kernels: a baseline beside it, in a link, of another report, to screen rea
   await t.end();
 });
 
+test("kernels: it is said why instructions have no text", async () => {
+  const why = "Instructions of _Z9transposeIfEvPT_PKS0_i have no text: nvdisasm says: bad file.",
+    rows = (text) =>
+      `${text.replace(/\tsass=[^\t\n]*/g, "")}diagnostic\tsource=kernel\ttext=${why}\n`,
+    t = await open(await serve(makeKernels("textless.wsrep", rows)));
+  await openKernels(t);
+  await openResult(t, 2);
+  ok((await t.text(".ksource")).includes(why), await t.text(".ksource"));
+  await t.end();
+});
+
 await runAll();

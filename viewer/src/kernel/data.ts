@@ -168,6 +168,7 @@ export interface SourceLine {
 
 export interface SourceTable {
   name: string; // function
+  note?: string; // why its instructions have no text
   metrics: (Figure & { stall?: number })[]; // samples first; stall: samples by reason
   lines: SourceLine[];
   texts?: { file: string; line: number; text: string }[]; // of source files

@@ -69,6 +69,7 @@ export class SourceView {
       fillElement(
         this.root,
         h("h4", null, h("bdi", null, cleanText(this.table.name, 300))),
+        this.makeNote(),
         this.makeChoice(),
         new Listing(this.table).root,
       );
@@ -78,6 +79,7 @@ export class SourceView {
     fillElement(
       this.root,
       h("h4", null, h("bdi", null, cleanText(this.table.name, 300))),
+      this.makeNote(),
       this.makeChoice(),
       h(
         "table",
@@ -93,6 +95,11 @@ export class SourceView {
         ? h("p", { class: "quiet" }, t("first_of", MOST_LINES), ` / ${lines.length}`)
         : null,
     );
+  }
+
+  private makeNote(): HTMLElement | null {
+    const { note } = this.table;
+    return note ? h("p", { class: "quiet" }, h("bdi", null, cleanText(note, 500))) : null;
   }
 
   private makeChoice(): HTMLElement | null {
