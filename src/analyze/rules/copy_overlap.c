@@ -67,6 +67,22 @@ static bool check_inner(const struct ws_analysis *analysis, size_t gpu,
 	return true;
 }
 
+/* ", most of the copying at load (train.py:12)": where copies are asked for, as samples in the
+ * calls show, which is the finding's source line then. */
+static void put_copying(const struct ws_analysis *analysis, struct ws_finding *finding,
+			struct ws_text *text)
+{
+	static const char *const names[] = {"cudaMemcpy*", "cuMemcpy*", NULL};
+	struct ws_call_fact calls;
+
+	if (!ws_facts_sum_calls(analysis->model, &analysis->facts, names, &calls) ||
+	    !calls.place.users)
+		return;
+	ws_text_puts(text, ", most of the copying");
+	ws_put_at_place(analysis, &calls.place, text);
+	ws_point_at(finding, &calls.place);
+}
+
 /* So much is copied that no computation could hide it. */
 static void say_bound(const struct ws_analysis *analysis, size_t gpu, struct ws_findings *findings)
 {
@@ -74,7 +90,7 @@ static void say_bound(const struct ws_analysis *analysis, size_t gpu, struct ws_
 	uint64_t exposed = analysis->gpus[gpu].exposed_copies;
 	int direction = 0;
 	struct ws_finding *finding;
-	struct ws_text name = {0};
+	struct ws_text name = {0}, place = {0};
 
 	for (int i = 0; i < WS_DIRECTIONS; i++)
 		for (int pageable = 0; pageable < 2; pageable++)
@@ -85,18 +101,21 @@ static void say_bound(const struct ws_analysis *analysis, size_t gpu, struct ws_
 	ws_analysis_put_gpu(analysis, gpu, &name);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_copy_overlap, exposed,
 					exposed - exposed / 4);
+	put_copying(analysis, finding, &place);
 	finding->title = ws_format(
 		"%s copies for %.0f %% of the time, mostly %s (%.1f MB, %.1f GB/s): too much for "
-		"computation to hide",
+		"computation to hide%s",
 		name.text, 100 * ws_analysis_share(analysis, exposed),
 		ws_name_direction((enum ws_copy_direction)direction), (double)most->bytes / 1e6,
-		(double)most->bytes / (double)ws_max(most->ns, (uint64_t)1));
+		(double)most->bytes / (double)ws_max(most->ns, (uint64_t)1),
+		ws_text_or(place.text, ""));
 	finding->advice = ws_strdup("Keep data on the GPU between steps, copy fewer bytes (a "
 				    "smaller type, only what changed), or copy both ways at once.");
 	finding->assumption = ws_strdup("three quarters of the bytes need not be copied");
 	ws_finding_add_evidence(finding, "the longest copy", NULL, most->longest.start,
 				most->longest.end);
 	ws_text_free(&name);
+	ws_text_free(&place);
 }
 
 static void check_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_findings *findings)
@@ -105,7 +124,7 @@ static void check_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_
 	uint64_t exposed = budget->exposed_copies, gain = ws_min(exposed, budget->compute);
 	uint64_t all = exposed + budget->overlapped;
 	struct ws_finding *finding;
-	struct ws_text name = {0};
+	struct ws_text name = {0}, place = {0};
 
 	if (ws_analysis_share(analysis, all) < 0.02 || !budget->compute)
 		return;
@@ -129,13 +148,16 @@ static void check_gpu(const struct ws_analysis *analysis, size_t gpu, struct ws_
 	gain = ws_estimate_bound(analysis, gain, ws_cost_without_copies, NULL);
 	ws_analysis_put_gpu(analysis, gpu, &name);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_copy_overlap, exposed, gain);
+	put_copying(analysis, finding, &place);
 	finding->title = ws_format("Copies and kernels of %s take turns: %.0f %% of the time it "
-				   "only copies",
-				   name.text, 100 * ws_analysis_share(analysis, exposed));
+				   "only copies%s",
+				   name.text, 100 * ws_analysis_share(analysis, exposed),
+				   ws_text_or(place.text, ""));
 	finding->advice = ws_strdup("Copy the next batch on a stream of its own while the GPU "
 				    "computes the present one (prefetching, double buffering).");
 	finding->assumption = ws_strdup("computation hides the copies");
 	ws_text_free(&name);
+	ws_text_free(&place);
 }
 
 static void check_overlap(const struct ws_analysis *analysis, struct ws_findings *findings)
