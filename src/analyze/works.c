@@ -299,7 +299,8 @@ static const struct ws_work_kind kinds[] = {
 		   "_heapq.nlargest", NULL}},
 	{.what = "going through all items (sum, min, max, any, all)",
 	 .advice = "If that is asked again and again: keep a running total, a heap (heapq) for the "
-		   "smallest item, a set or dictionary for what is looked for.",
+		   "smallest item, a set or dictionary for what is looked for. A sum of lists "
+		   "copies all that it has at each step: itertools.chain.from_iterable.",
 	 .is_usual = true,
 	 .calls = WS_CALLS_SMALL,
 	 .names = {"builtin_sum", "builtin_min", "builtin_max", "builtin_any", "builtin_all",
@@ -362,6 +363,13 @@ static const struct ws_work_kind kinds[] = {
 	 .calls = WS_CALLS_COMPARING,
 	 .names = {"long_compare", "long_richcompare", "unicode_compare*", "unicode_eq",
 		   "PyObject_RichCompare*", NULL}},
+	{.what = "values that processes share, under a lock at each access (multiprocessing)",
+	 .advice = "Count in a local variable and add that once, or take get_lock() once for many "
+		   "items and work on get_obj(), or make it without (lock=False) where each "
+		   "process has items of its own.",
+	 .is_avoidable = true,
+	 .names = {"_multiprocessing_SemLock_*", "semlock_*", NULL},
+	 .origins = {"/multiprocessing/sharedctypes.py", NULL}},
 	{.what = "single items of arrays",
 	 .advice = "Each item that Python's code reads, computes or stores becomes an object: "
 		   "work on whole arrays or rows at once (a[:, 1:] - 0.5), or compile the loop "

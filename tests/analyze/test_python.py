@@ -262,6 +262,34 @@ if __name__ == "__main__":
 
 
 @live
+def who_hands_small_work_to_threads_is_named():
+    program = """import asyncio
+def add(a, b):
+    return a + b
+async def total(count):
+    sum = 0
+    for number in range(count):
+        sum = await asyncio.to_thread(add, sum, number)
+    return sum
+print(asyncio.run(total(4000)))
+"""
+    check_first(record("handing", program), "handovers", "at total (handing.py:")
+
+
+@live
+def threads_that_sleep_side_by_side_are_no_fault():
+    program = """import concurrent.futures, time
+def ask(number):
+    time.sleep(0.05)
+    return number
+with concurrent.futures.ThreadPoolExecutor(12) as pool:
+    print(sum(pool.map(ask, range(120))))
+"""
+    report = record("side", program)
+    same([f["severity"] for f in report["findings"] if f["rule"] == "sleeping"], ["note"])
+
+
+@live
 def tasks_that_only_let_others_go_first_are_named():
     program = """import asyncio, queue, threading, time
 items = queue.Queue()
@@ -319,7 +347,7 @@ def loops_in_loops_and_callers_are_said():
             if customer["id"] == order["customer"]:
                 found += 1
     return found
-print(join([{"customer": i} for i in range(1500)], [{"id": i} for i in range(1500)]))
+print(join([{"customer": i} for i in range(2500)], [{"id": i} for i in range(2500)]))
 """
     check_first(
         record("join", program),

@@ -6,6 +6,7 @@
  */
 #include "analyze/askers.h"
 #include "analyze/rules/rules.h"
+#include "analyze/tasks.h"
 
 enum { SWITCH_NS = 10000, LONGEST_RUN_NS = 60000, LEAST_WAITS = 2000 };
 
@@ -40,7 +41,8 @@ static const char *choose_advice(const struct ws_analysis *analysis, const char 
 	if (connects_often(analysis))
 		return "Keep the connection open and send many requests over it: each new one "
 		       "(connect, accept) takes several turns.";
-	if (is_broadcast(parallel, call))
+	/* Python waits for the GIL in a condition. */
+	if (!analysis->model->python && is_broadcast(parallel, call))
 		return "Wake only the thread that can go on: pthread_cond_signal, or a condition "
 		       "of its own for each; pthread_cond_broadcast wakes all, and most of them "
 		       "wait again at once.";
@@ -70,6 +72,17 @@ static struct ws_asker find_asker(const struct ws_analysis *analysis, const char
 	return asker;
 }
 
+/* Threads of a pool say nothing of who hands them so little: that is where the main thread waits,
+ * or the task that its event loop works for. */
+static struct ws_code_place find_users_place(const struct ws_model *model)
+{
+	struct ws_task_chain chain;
+
+	if (ws_has_task_steps(model) && ws_find_task_chain(model, model->thread, &chain))
+		return chain.places[chain.count - 1].place;
+	return ws_find_longest_wait(model, model->thread);
+}
+
 static void check_handovers(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	const struct ws_parallel *parallel = &analysis->parallel;
@@ -92,6 +105,11 @@ static void check_handovers(const struct ws_analysis *analysis, struct ws_findin
 	asker = find_asker(analysis, call);
 	if (asker.place.function)
 		code = asker.place;
+	if (!code.users && analysis->model->python) {
+		struct ws_code_place users = find_users_place(analysis->model);
+
+		code = users.users ? users : code;
+	}
 	code.leaf = code.function;
 	ws_put_at_place(analysis, &code, &place);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_handovers, cost,

@@ -22,6 +22,19 @@ static bool are_messages_tiny(const struct ws_analysis *analysis, uint64_t cost)
 	return messages >= LEAST_MESSAGES && cost / messages < TINY_MESSAGE_NS;
 }
 
+/* How many processes the program has started, if so many that a pool must have been made again. */
+static uint64_t count_pools_processes(const struct ws_analysis *analysis)
+{
+	enum { LEAST_PROCESSES = 16 };
+	const struct ws_names_by_id *who = analysis->model->who;
+	uint64_t least = ws_max((uint64_t)LEAST_PROCESSES, (uint64_t)analysis->cores * 4),
+		 count = 0;
+
+	for (uint32_t id = 1; id <= ws_highest_process_id(who); id++)
+		count += ws_find_process(who, id)->parent == analysis->model->process;
+	return count >= least ? count : 0;
+}
+
 /* Pools send on threads of their own: the user's code waits for the results. */
 static void put_waiting(const struct ws_analysis *analysis, struct ws_finding *finding,
 			struct ws_text *text)
@@ -42,10 +55,12 @@ static void check_packing(const struct ws_analysis *analysis, struct ws_findings
 	struct ws_finding *finding;
 	struct ws_code_place code;
 	struct ws_text place = {0};
+	uint64_t processes;
 	bool inside;
 
 	if (!row || ws_analysis_share(analysis, cost) < 0.1)
 		return;
+	processes = count_pools_processes(analysis);
 	code = row->place;
 	code.leaf = code.function;
 	inside = ws_find_thread(analysis->model->who, row->thread)->process ==
@@ -57,16 +72,19 @@ static void check_packing(const struct ws_analysis *analysis, struct ws_findings
 					cost - cost / 4);
 	if (!inside || !code.users)
 		put_waiting(analysis, finding, &place);
-	finding->title = ws_format("For %.0f %% of the time processes pack, send and unpack data "
-				   "for each other%s%s",
-				   100 * ws_analysis_share(analysis, cost),
-				   place.text && (inside || !code.users) ? ", mostly" : "",
-				   ws_text_or(place.text, ""));
+	if (processes)
+		ws_text_printf(&place, "; %llu processes are started for it",
+			       (unsigned long long)processes);
+	finding->title =
+		ws_format("For %.0f %% of the time processes pack, send and unpack data "
+			  "for each other%s%s",
+			  100 * ws_analysis_share(analysis, cost),
+			  inside || !code.users ? ", mostly" : "", ws_text_or(place.text, ""));
 	finding->advice = ws_format(
-		"%sSend less: names, indexes or parts instead of whole objects; let the workers "
-		"load "
-		"the data themselves (an initializer), or share it (multiprocessing.shared_memory, "
-		"memory-mapped arrays).",
+		"%s%sSend less: names, indexes or parts instead of whole objects; let the workers "
+		"load the data themselves (an initializer), or share it "
+		"(multiprocessing.shared_memory, memory-mapped arrays).",
+		processes ? "Make the pool once, and keep it for all of the work. " : "",
 		are_messages_tiny(analysis, cost)
 			? "The messages are many and small: hand over more work in each "
 			  "(chunksize of map and imap, lists of items instead of single ones). "

@@ -14,7 +14,7 @@
 
 enum { LEAST_PASSES = 8, MOST_READS = 2000000, LEAST_NS = 20000000 };
 #define LEAST_SHARE 0.15
-#define LEAST_READ 0.5	 /* of the file, each time that it is opened */
+#define LEAST_READ 0.3	 /* of the file, each time: a search finds what it looks for half-way */
 #define LEAST_OF_ALL 0.8 /* of what a process reads */
 #define GAINED 0.85
 
@@ -479,7 +479,8 @@ const struct ws_rule ws_rule_read_again = {
 	.name = "read-again",
 	.title = "Files that are read again and again",
 	.about =
-		"A file that is not the system's is opened and read through most of it eight "
+		"A file that is not the system's is opened and read, a third of it on average, "
+		"eight "
 		"times or more, and the function that reads it, with all that it calls, or "
 		"the processes that read hardly anything else, take 15 % of the critical path or "
 		"more. Reading here and there in a file is not meant. A note where programs of the "

@@ -73,6 +73,31 @@ static void check_timed_waits(const struct ws_analysis *analysis, struct ws_find
 	ws_text_free(&what);
 }
 
+/* Whether many threads sleep at the same time: what they wait for takes its time, and they already
+ * do it side by side. */
+static bool sleep_side_by_side(const struct ws_model *model, uint64_t on_path)
+{
+	enum { SIDE_BY_SIDE = 4 };
+	uint64_t sum = 0;
+
+	for (uint32_t id = 1; id < model->thread_count; id++) {
+		const struct ws_model_thread *thread = &model->threads[id];
+
+		if (!ws_is_explained(model, ws_find_thread(model->who, id)->process))
+			continue;
+		for (size_t i = 0; i < thread->count; i++) {
+			const struct ws_model_state *state = &thread->states[i];
+			uint64_t from = ws_max(state->start, model->from),
+				 to = ws_min(state->end, model->to);
+
+			if (state->doing == WS_DOING_WAIT && state->wait == WS_WAIT_SLEEP &&
+			    to > from)
+				sum += to - from;
+		}
+	}
+	return sum / SIDE_BY_SIDE >= on_path;
+}
+
 static void check_pauses(const struct ws_analysis *analysis, struct ws_findings *findings)
 {
 	uint64_t all = ws_sum_path_rows(analysis, is_sleep);
@@ -86,6 +111,8 @@ static void check_pauses(const struct ws_analysis *analysis, struct ws_findings 
 	ws_breakdown_put_row(analysis->model, row, &what);
 	finding = ws_findings_add_fault(analysis, findings, &ws_rule_sleeping, all, all);
 	ws_limit_to_users(analysis, finding, &row->place);
+	if (sleep_side_by_side(analysis->model, all))
+		finding->level = WS_LEVEL_NOTE;
 	finding->title = ws_format("The program sleeps: %s", ws_text_or(what.text, ""));
 	finding->advice = ws_strdup("Wait for the event itself (a condition variable, a "
 				    "descriptor) instead of for a time, or leave the pause out.");
@@ -106,7 +133,8 @@ const struct ws_rule ws_rule_sleeping = {
 	.name = "sleeping",
 	.title = "Sleeping on the critical path",
 	.about = "Calls that sleep for a time (nanosleep, usleep, select without descriptors) take "
-		 "2 % of the critical path or more; or waits with a time limit that no thread "
+		 "2 % of the critical path or more, a note where four threads or more sleep at the "
+		 "same time; or waits with a time limit that no thread "
 		 "ended, 5 %.",
 	.find_obstacle = ws_need_scheduling,
 	.query = ws_proof_waits,

@@ -48,8 +48,9 @@ static uint64_t count_opens(const struct ws_model *model, struct ws_map *opens)
 	return all;
 }
 
-/* ", 90000 times the same file, audit.log" */
-static void put_file(const struct ws_analysis *analysis, const char *call, struct ws_text *text)
+/* ", with the same file opened 90000 times, audit.log" */
+static void put_file(const struct ws_analysis *analysis, const struct ws_usage_row *row,
+		     struct ws_text *text)
 {
 	const uint64_t least = 50;
 	const double most_of_all = 0.8;
@@ -57,7 +58,7 @@ static void put_file(const struct ws_analysis *analysis, const char *call, struc
 	const struct ws_map_slot *most = NULL;
 	uint64_t all;
 
-	if (!strstr(call, "open"))
+	if (row->kind != WS_USAGE_FILE)
 		return;
 	all = count_opens(analysis->model, &opens);
 	for (size_t i = 0; i < opens.size; i++)
@@ -68,7 +69,7 @@ static void put_file(const struct ws_analysis *analysis, const char *call, struc
 						    NULL),
 			   *slash = strrchr(path, '/');
 
-		ws_text_printf(text, ", %llu times the same file, %s",
+		ws_text_printf(text, ", with the same file opened %llu times, %s",
 			       (unsigned long long)most->value, slash ? slash + 1 : path);
 	}
 	ws_map_free(&opens);
@@ -83,7 +84,7 @@ static void report_group(const struct ws_analysis *analysis, const struct call_g
 	struct ws_text place = {0};
 
 	ws_put_at_place(analysis, &group->most.place, &place);
-	put_file(analysis, group->most.name, &place);
+	put_file(analysis, &group->most, &place);
 	ws_limit_to_asked(analysis, finding, &group->most.place);
 	finding->title =
 		ws_format("%.0f %% of the time is spent in %s %s%s",
