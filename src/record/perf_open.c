@@ -441,18 +441,20 @@ void ws_perf_close_set(struct ws_perf_set *set)
 	ws_closer_join(ws_perf_close_later(set));
 }
 
-void ws_perf_switch_on(const struct ws_perf_set *set, const struct ws_perf_ring *ring,
-		       enum ws_perf_role role, bool on)
+void ws_perf_switch_on(const struct ws_perf_set *set, const struct ws_perf_ring *ring, size_t event,
+		       bool on)
 {
-	for (size_t k = 0; k < ring->fds_n; k++)
-		if (set->events[k % set->events_n].role == role && ring->fds[k] >= 0)
+	for (size_t k = event; k < ring->fds_n; k += set->events_n)
+		if (ring->fds[k] >= 0)
 			ioctl(ring->fds[k], on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
 }
 
 void ws_perf_switch(struct ws_perf_set *set, enum ws_perf_role role, bool on)
 {
 	for (size_t i = 0; i < set->rings_n; i++)
-		ws_perf_switch_on(set, &set->rings[i], role, on);
+		for (size_t k = 0; k < set->events_n; k++)
+			if (set->events[k].role == role)
+				ws_perf_switch_on(set, &set->rings[i], k, on);
 }
 
 struct ws_closer *ws_perf_close_role(struct ws_perf_set *set, enum ws_perf_role role,

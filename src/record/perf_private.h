@@ -134,9 +134,9 @@ void ws_perf_close_set(struct ws_perf_set *set);
 struct ws_closer *ws_perf_close_later(struct ws_perf_set *set);
 /* Enable or disable all events of a role. */
 void ws_perf_switch(struct ws_perf_set *set, enum ws_perf_role role, bool on);
-/* The same on one core. */
-void ws_perf_switch_on(const struct ws_perf_set *set, const struct ws_perf_ring *ring,
-		       enum ws_perf_role role, bool on);
+/* The same for one of the events on one core. */
+void ws_perf_switch_on(const struct ws_perf_set *set, const struct ws_perf_ring *ring, size_t event,
+		       bool on);
 /* Close one of the events on all CPUs. It must not be the first, which owns the buffers. What it
  * has written can still be read. */
 void ws_perf_close_event(struct ws_perf_set *set, size_t event);

@@ -83,13 +83,16 @@ static bool set_period(const struct ws_perf_set *set, const struct ws_perf_ring 
 	return done;
 }
 
-/* Have the core's own clock sample instead of the threads' events, or these again. */
+/* Have the core's own clock sample instead of the threads', which is the event before it, or these
+ * again. */
 static void stand_in(const struct ws_perf *perf, const struct ws_perf_ring *ring, bool on)
 {
-	if (!perf->by_thread || perf->shifted)
+	size_t standby = ws_perf_find_role(&perf->set, WS_PERF_STANDBY);
+
+	if (standby == perf->set.events_n || perf->shifted)
 		return;
-	ws_perf_switch_on(&perf->set, ring, WS_PERF_SAMPLE, !on);
-	ws_perf_switch_on(&perf->set, ring, WS_PERF_STANDBY, on);
+	ws_perf_switch_on(&perf->set, ring, standby - 1, !on);
+	ws_perf_switch_on(&perf->set, ring, standby, on);
 }
 
 static void change_core(struct ws_perf *perf, struct ws_perf_ring *ring, uint64_t now, bool sparse)

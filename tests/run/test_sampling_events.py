@@ -387,6 +387,25 @@ def samples_on_cores_are_said(t):
     t.contains(rows.meta()["perf.scope"], "inherited", "scope of samples by thread")
 
 
+@test("sampling")
+def samples_of_crowded_cores_are_sparse(t):
+    """They stand for four periods each. Where threads have the clock as an event of their own, that
+    of the core takes over meanwhile.
+    """
+    for way in ("wide", "threads"):
+        rows = record(t, busy(t, "pingpong", 60000), output=way, env={"WARPSIGHT_PERF": way})
+        if not rows.meta()["perf.scope"].startswith("every CPU"):
+            raise Skip("whole cores may not be watched here")
+        if not any("only one of 4 samples was taken" in d for d in rows.diagnostics()):
+            raise Imprecise("%s: no core was crowded: %s" % (way, rows.diagnostics()))
+        samples = sorted(rows.samples(), key=lambda s: s["start"])
+        if not any(s["time"] > 3500000 for s in samples):
+            raise Imprecise("%s: no sample stands for four periods" % way)
+        t.eq([s["time"] for s in samples if s["time"] > 6000000], [], "longer times, " + way)
+        took = samples[-1]["start"] - samples[0]["start"] + 4000000
+        t.ge(2 * took, sum(s["time"] for s in samples), "time of two threads, " + way)
+
+
 @test("sampling", ("root",))
 def tracepoints_need_no_mount(t):
     """Where tracefs stands at no path, the recorder mounts it for itself, and nothing of that is
