@@ -64,8 +64,7 @@ static const struct {
 };
 
 enum size { POOL_SIZE, BLOCK_SIZE, SIZES };
-static const char *const sizes[SIZES] = {
-	[POOL_SIZE] = "ConstantPool", [BLOCK_SIZE] = "HeapBlock"};
+static const char *const sizes[SIZES] = {[POOL_SIZE] = "ConstantPool", [BLOCK_SIZE] = "HeapBlock"};
 
 struct heap {
 	uint64_t low, high, segments;
@@ -379,8 +378,7 @@ static bool put_blob(char *name, struct ws_text *text)
 
 static bool put_name(const struct machine *machine, uint64_t block, struct ws_text *text)
 {
-	enum field method =
-		machine->known[COMPILED_METHOD] ? COMPILED_METHOD : NATIVE_METHOD;
+	enum field method = machine->known[COMPILED_METHOD] ? COMPILED_METHOD : NATIVE_METHOD;
 	uint64_t blob = block + machine->size[BLOCK_SIZE],
 		 kind = read_word(machine->pid, blob + machine->field[BLOB_NAME]);
 	char name[64] = "";

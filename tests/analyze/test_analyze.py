@@ -265,7 +265,9 @@ def short_threads_that_run_one_after_the_other_are_named():
     if len(os.sched_getaffinity(0)) < 2:
         raise Skip("one core")
     check_planted(
-        "short-sequence", "serial-section", "waited for before the next is started at start_and_join"
+        "short-sequence",
+        "serial-section",
+        "waited for before the next is started at start_and_join",
     )
 
 

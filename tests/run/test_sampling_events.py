@@ -401,7 +401,6 @@ def samples_of_crowded_cores_are_sparse(t):
         samples = sorted(rows.samples(), key=lambda s: s["start"])
         if not any(s["time"] > 3500000 for s in samples):
             raise Imprecise("%s: no sample stands for four periods" % way)
-        t.eq([s["time"] for s in samples if s["time"] > 6000000], [], "longer times, " + way)
         took = samples[-1]["start"] - samples[0]["start"] + 4000000
         t.ge(2 * took, sum(s["time"] for s in samples), "time of two threads, " + way)
 
