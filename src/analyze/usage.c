@@ -276,16 +276,22 @@ struct stack_view {
 /* What is kept of a stack, of which there may be millions; its group above. */
 enum of_stack { STACK_KNOWN = 1, STACK_IN_KERNEL = 2, STACK_COPYING = 4, STACK_GROUP_SHIFT = 3 };
 
+/* When each thread ran on the path. The path is long, and each thread has few of its pieces. */
+struct path_runs {
+	struct ws_span *runs; /* by thread and time */
+	size_t *first;	      /* by thread: its first run; then the end of all */
+};
+
 /* What one worker sums up: the samples of its share of all stacks, so that each stack is classified
  * by one worker only. */
 struct usage_sum {
 	const struct ws_model *model;
-	const struct ws_path *path;
+	const struct path_runs *path;
 	uint32_t part, parts;
 	struct ws_usage usage;
 	struct function_view *functions; /* by number; `marks` is 0 where not yet looked at */
 	struct ws_map stacks;		 /* frame << 32 | callers: enum of_stack */
-	size_t piece;			 /* of the path, at the last sample */
+	size_t run;			 /* of `path`, at the last sample of the thread */
 	struct ws_map group_index;	 /* hash of a group's identity: 1 + its number */
 	struct use_group *groups;
 	size_t group_count, group_cap;
@@ -520,26 +526,54 @@ static struct ws_usage_row *find_stack_row(struct usage_sum *sum, uint32_t threa
 	return &sum->usage.rows[group->row - 1];
 }
 
+static void list_path_runs(const struct ws_model *model, const struct ws_path *path,
+			   struct path_runs *list)
+{
+	size_t threads = model->thread_count;
+	size_t *next; /* by thread: where its next run goes; when all are there, its end */
+
+	list->first = ws_calloc(threads + 2, sizeof(*list->first));
+	next = list->first + 1;
+	for (size_t i = 0; i < path->count; i++)
+		if (path->pieces[i].kind == WS_PIECE_RUN && path->pieces[i].thread < threads)
+			next[path->pieces[i].thread + 1]++;
+	for (size_t i = 1; i <= threads; i++)
+		next[i] += next[i - 1];
+	list->runs = ws_malloc(next[threads] * sizeof(*list->runs) + 1);
+	for (size_t i = 0; i < path->count; i++) {
+		const struct ws_piece *piece = &path->pieces[i];
+
+		if (piece->kind == WS_PIECE_RUN && piece->thread < threads)
+			list->runs[next[piece->thread]++] =
+				(struct ws_span){piece->start, piece->end};
+	}
+}
+
+static void free_path_runs(struct path_runs *list)
+{
+	free(list->runs);
+	free(list->first);
+}
+
 /* Samples of a thread are in order of time, so the search continues where the last one ended, in
  * growing steps. */
 static bool is_on_path(struct usage_sum *sum, uint32_t thread, uint64_t moment)
 {
-	const struct ws_path *path = sum->path;
-	size_t low = sum->piece, high, stride = 1;
+	const struct path_runs *path = sum->path;
+	size_t low = sum->run, end = path->first[thread + 1], high, stride = 1;
 
-	if (low && path->pieces[low - 1].end > moment)
-		low = 0;
+	if (low > path->first[thread] && path->runs[low - 1].end > moment)
+		low = path->first[thread];
 	high = low;
-	while (high < path->count && path->pieces[high].end <= moment) {
+	while (high < end && path->runs[high].end <= moment) {
 		low = high + 1;
 		high += stride;
 		stride *= 2;
 	}
-	high = ws_min(high, path->count);
-	low = ws_find_first_not(low, high, middle, path->pieces[middle].end <= moment);
-	sum->piece = low;
-	return low < path->count && path->pieces[low].start <= moment &&
-	       path->pieces[low].thread == thread && path->pieces[low].kind == WS_PIECE_RUN;
+	high = ws_min(high, end);
+	low = ws_find_first_not(low, high, middle, path->runs[middle].end <= moment);
+	sum->run = low;
+	return low < end && path->runs[low].start <= moment;
 }
 
 static void add_sample(struct usage_sum *sum, uint32_t thread, size_t i)
@@ -586,6 +620,7 @@ static void add_samples(struct usage_sum *sum, uint32_t thread, size_t from, siz
 {
 	size_t list[BATCH];
 
+	sum->run = sum->path->first[thread];
 	for (; from < end; from += BATCH) {
 		size_t count = list_part(sum, from, ws_min(from + BATCH, end), list);
 
@@ -729,8 +764,10 @@ void ws_usage_sum(const struct ws_model *model, const struct ws_path *path, stru
 {
 	uint8_t *wanted = ws_calloc(model->thread_count, 1);
 	struct usage_sum sums[MOST_PARTS];
+	struct path_runs runs;
 	uint32_t parts = 1;
 
+	list_path_runs(model, path, &runs);
 	memset(usage, 0, sizeof(*usage));
 	if (model->samples.rows >= LEAST_TO_SHARE)
 		parts = ws_min(ws_count_workers(), (unsigned)MOST_PARTS);
@@ -738,7 +775,7 @@ void ws_usage_sum(const struct ws_model *model, const struct ws_path *path, stru
 		wanted[id] = ws_is_explained(model, ws_find_thread(model->who, id)->process);
 	for (uint32_t i = 0; i < parts; i++)
 		sums[i] = (struct usage_sum){
-			.model = model, .path = path, .part = i, .parts = parts, .wanted = wanted};
+			.model = model, .path = &runs, .part = i, .parts = parts, .wanted = wanted};
 	ws_run_parallel(parts, parts, sum_part, sums);
 	join_parts(sums, parts, usage);
 	scale_rows(&sums[0], usage);
@@ -746,6 +783,7 @@ void ws_usage_sum(const struct ws_model *model, const struct ws_path *path, stru
 		qsort(usage->rows, usage->count, sizeof(*usage->rows), compare_rows);
 	for (uint32_t i = 0; i < parts; i++)
 		free(sums[i].sampled);
+	free_path_runs(&runs);
 	free(wanted);
 }
 
