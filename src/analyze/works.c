@@ -199,6 +199,22 @@ static const struct ws_work_kind kinds[] = {
 	 .names = {"spdlog::*", "log4cplus::*", "google::LogMessage*", "syslog", "__vsyslog*",
 		   "log.(*Logger).*", NULL},
 	 .origins = {"/logging/__init__.py", "/logging/handlers.py", "/loguru/", NULL}},
+	{.what = "searching through the elements of XML",
+	 .advice = "find, findall, iter and XPath go through all elements each time, and a "
+		   "predicate ([@id='7']) is evaluated for each: make a dictionary of them once "
+		   "({e.get('id'): e for e in root}).",
+	 .is_usual = true,
+	 .names = {"_elementtree_Element_find*", "_elementtree_Element_iterfind*",
+		   "elementiter_next*", "xmlXPath*", NULL},
+	 .origins = {"/ElementPath.py", "/_elementpath.", NULL}},
+	{.what = "checking types by protocols or abstract classes",
+	 .advice = "isinstance with a runtime_checkable Protocol asks for each of its members at "
+		   "each call, and with an abstract class (collections.abc) through Python code: "
+		   "check for a concrete class, or ask once for each type and keep the answer.",
+	 .is_usual = true,
+	 .names = {"_ProtocolMeta.__instancecheck__*", "_ProtocolMeta.__subclasscheck__*",
+		   "__instancecheck__", "_get_protocol_attrs", "_abc__abc_instancecheck*",
+		   "_abc__abc_subclasscheck*", "ABCMeta.__instancecheck__", NULL}},
 	{.what = "reading or writing JSON, XML or the like",
 	 .advice = "Read it once and keep the result, write only what changed, or use a faster "
 		   "library (orjson, simdjson) or a binary format.",
@@ -679,12 +695,31 @@ static const struct ws_work_kind kinds[] = {
 		   "exp2*",    "log2*",		  "log10*",
 		   "__dubsin", "__docos*",	  NULL}},
 	{.what = "converting dates",
-	 .advice = "Convert each date once, and keep times as numbers. Make each time zone once "
+	 .advice = "Convert each date once, and keep times as numbers, also where dates are sorted "
+		   "(a comparison converts two of them each time). Make each time zone once "
 		   "(ZoneInfo keeps those that it has made, no_cache reads its file again).",
 	 .is_usual = true,
-	 .names = {"zoneinfo_*", "date_strftime*", "time_strftime*", "wrap_strftime*",
-		   "datetime_strptime*", "localtime*", "__localtime*", "__tz_convert*", "mktime",
-		   "__mktime*", "strptime*", "strftime*", "__strftime*", "time.Parse*", NULL},
+	 .names = {"zoneinfo_*",
+		   "date_strftime*",
+		   "time_strftime*",
+		   "wrap_strftime*",
+		   "datetime_strptime*",
+		   "localtime*",
+		   "__localtime*",
+		   "__tz_convert*",
+		   "mktime",
+		   "__mktime*",
+		   "strptime*",
+		   "__strptime*",
+		   "strftime*",
+		   "__strftime*",
+		   "timegm",
+		   "std::get_time*",
+		   "std::time_get::*",
+		   "time.Parse*",
+		   "java.text.SimpleDateFormat.*",
+		   "java.time.format.*",
+		   NULL},
 	 .origins = {"/_strptime.py", "/dateutil/", NULL}},
 	{.what = "computing with exact fractions or decimals",
 	 .advice = "Compute with float or whole numbers (cents) where that is exact enough, and "
